@@ -1,0 +1,81 @@
+# make          bin/abide, static
+# make test     everything, with the race detector; installs what is missing
+# make check    format, vet, staticcheck, go.mod, other systems
+# make bench    abide beside its peers; writes bench/RESULTS.md
+# make fuzz     every fuzz target for FUZZTIME
+# make cover    coverage of the tests, in cover.out
+# make image    the container image
+
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+FUZZTIME ?= 20s
+LDFLAGS  := -s -w -X main.version=$(VERSION)
+TOOL     := go tool -modfile=tools/go.mod
+
+# Go before 1.26.9 has a hole in net/http's CONNECT (CVE-2026-56866), so all this
+# is done with a toolchain that does not, where that can be fetched, and says so
+# where it cannot.
+FIXED_GO := go1.26.11
+export GOTOOLCHAIN := $(shell GOTOOLCHAIN=$(FIXED_GO) go version >/dev/null 2>&1 && echo $(FIXED_GO) || echo local)
+
+.PHONY: build
+build: toolchain
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/abide ./cmd/abide
+
+.PHONY: toolchain
+toolchain:
+ifeq ($(GOTOOLCHAIN),local)
+	@echo "$(FIXED_GO) cannot be fetched here, so this is $$(go env GOVERSION); release nothing older than $(FIXED_GO)" >&2
+endif
+
+.PHONY: setup
+setup:
+	@scripts/setup
+	@if [ -f clients/package.json ]; then $(MAKE) --no-print-directory clients/node_modules; fi
+
+# The clients that npm has, for the tests in clients/.
+clients/node_modules: clients/package.json $(wildcard clients/package-lock.json)
+	cd clients && npm ci --no-audit --no-fund
+	@touch $@
+
+.PHONY: test
+test: toolchain setup
+	go vet ./...
+	scripts/test
+
+.PHONY: check
+check: toolchain
+	@unformatted=$$($(TOOL) gofumpt -l $$(git ls-files -co --exclude-standard '*.go')); \
+	  if [ -n "$$unformatted" ]; then echo "gofumpt would change: $$unformatted" >&2; exit 1; fi
+	go vet ./...
+	$(TOOL) staticcheck ./...
+	go mod tidy -diff
+	GOOS=windows GOARCH=amd64 CGO_ENABLED=0 go build -o /dev/null ./cmd/abide
+	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go build -o /dev/null ./cmd/abide
+	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 go build -o /dev/null ./cmd/abide
+
+.PHONY: bench
+bench: toolchain
+	@scripts/setup bench
+	go run ./bench
+
+.PHONY: fuzz
+fuzz: toolchain
+	@set -e; for package in $$(go list ./...); do \
+	  for target in $$(go test -run '^$$' -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
+	    echo "$$package $$target"; \
+	    go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package; \
+	  done; \
+	done
+
+.PHONY: cover
+cover: toolchain setup
+	go test -coverpkg=./... -coverprofile=cover.out ./...
+	go tool cover -func=cover.out | tail -n 1
+
+.PHONY: image
+image:
+	docker build --build-arg VERSION=$(VERSION) -t abide:$(VERSION) -t abide .
+
+.PHONY: clean
+clean:
+	rm -rf bin cover.out

@@ -1,0 +1,106 @@
+// Package admin is the operator's listener: health and readiness for whatever
+// supervises the process, metrics, the CA certificate, a status page and the
+// API.
+//
+// The usual call:
+//
+//	server := admin.Server(admin.New(admin.Options{Policy: current, Metrics: m, …}))
+//	err := server.Serve(listener)
+//
+// # Who may ask
+//
+// Where admin.token is set, every route but /healthz needs it: as Authorization:
+// Bearer TOKEN, or as the password of Basic (any user name), so that browsers
+// and scrapers can. It is never read from a URL. A listener beyond loopback that
+// has no token answers /healthz alone. An address that presents wrong tokens is
+// made to wait after a few, right ones included: otherwise each wait would still
+// tell whether the guess was good.
+//
+// Without a token, the Host header must be an IP address, localhost or the name
+// in admin.listen. A page on the web can point a name of its own at 127.0.0.1
+// (DNS rebinding) and then read what this listener answers, but its requests
+// carry that name. With the right token any name is fine, since such a page does
+// not have the token.
+//
+// Requests that change something are refused when a browser says that another
+// origin's page made them. No answer has CORS headers.
+package admin
+
+import (
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/abide-proxy/abide/ca"
+	"github.com/abide-proxy/abide/metrics"
+	"github.com/abide-proxy/abide/policy"
+)
+
+// Options are what there is to show. Policy and Metrics are needed; the rest may
+// be left out.
+type Options struct {
+	Policy  func() *policy.Policy // the one in force
+	CA      *ca.CA
+	Metrics *metrics.Metrics
+	Ready   func() []Check // what readiness depends on, now
+	Reload  func() error
+	// Listen is where the proxy listens, as clients must be told; "" is what the
+	// policy says, which does not know a port that the system chose.
+	Listen string
+	// Connections is how many are open, now.
+	Connections func() Connections
+	Version     string
+	Started     time.Time
+	Log         *logrus.Logger
+}
+
+// Connections counts what is open: connections of clients, and the tunnels among
+// them.
+type Connections struct {
+	Clients int `json:"clients"`
+	Tunnels int `json:"tunnels"`
+}
+
+// Check is one thing that readiness depends on.
+type Check struct {
+	Name   string `json:"name"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail,omitempty"`
+}
+
+// desk answers the operator's requests.
+type desk struct {
+	Options
+	guesses *guesses
+}
+
+// New answers the requests of the admin listener. It starts no goroutines.
+func New(o Options) http.Handler {
+	if o.Log == nil {
+		o.Log = logrus.New()
+		o.Log.SetOutput(io.Discard)
+	}
+	if o.Started.IsZero() {
+		o.Started = time.Now()
+	}
+	if o.Ready == nil {
+		o.Ready = func() []Check { return nil }
+	}
+	d := &desk{Options: o, guesses: newGuesses()}
+
+	inside := http.NewServeMux()
+	inside.HandleFunc("GET /{$}", d.page)
+	inside.HandleFunc("GET /style.css", d.style)
+	inside.HandleFunc("GET /readyz", d.readyz)
+	inside.Handle("GET /metrics", o.Metrics.Handler())
+	inside.HandleFunc("GET /ca.pem", d.caPEM)
+	inside.HandleFunc("GET /api/v1/status", d.status)
+	inside.HandleFunc("POST /api/v1/reload", d.reload)
+
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", d.healthz)
+	mux.Handle("/", d.authorised(sameOrigin(inside)))
+	return d.recovering(hardened(forServers(mux)))
+}

@@ -1,0 +1,55 @@
+package admin
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"unicode"
+)
+
+// healthz tells that the process answers. It tells nothing else, since anybody
+// may ask.
+func (d *desk) healthz(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = fmt.Fprintln(w, "ok")
+}
+
+// readyz tells whether clients should be sent here, and what is missing.
+func (d *desk) readyz(w http.ResponseWriter, _ *http.Request) {
+	checks := d.Ready()
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if !ready(checks) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	for _, one := range checks {
+		word := "ok"
+		if !one.OK {
+			word = "not ready"
+		}
+		line := one.Name + ": " + word
+		if one.Detail != "" {
+			line += " (" + one.Detail + ")"
+		}
+		_, _ = fmt.Fprintln(w, strings.Map(printable, line))
+	}
+	if len(checks) == 0 {
+		_, _ = fmt.Fprintln(w, "ok")
+	}
+}
+
+func ready(checks []Check) bool {
+	for _, one := range checks {
+		if !one.OK {
+			return false
+		}
+	}
+	return true
+}
+
+// printable keeps a line one line.
+func printable(r rune) rune {
+	if unicode.IsPrint(r) {
+		return r
+	}
+	return ' '
+}

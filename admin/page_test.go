@@ -1,0 +1,170 @@
+package admin
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+
+	"github.com/abide-proxy/abide/ca"
+	"github.com/abide-proxy/abide/policy"
+)
+
+var hostile = []string{
+	`<img src=x onerror=alert(1)>`, `<script>alert(1)</script>`, `"><svg onload=alert(1)>`, `'onmouseover='alert(1)`,
+	`javascript:alert(1)`, `</td></table><iframe src=//evil.example>`, "{{.CA}}", "\u202egnp.exe", "a\x00b\xff",
+}
+
+// tags are the elements of a page with their attributes.
+func tags(t *testing.T, text string) map[string]int {
+	t.Helper()
+	all := map[string]int{}
+	tokens := html.NewTokenizer(strings.NewReader(text))
+	for kind := tokens.Next(); kind != html.ErrorToken; kind = tokens.Next() {
+		if kind != html.StartTagToken && kind != html.SelfClosingTagToken {
+			continue
+		}
+		one := tokens.Token()
+		all[one.Data]++
+		for _, attribute := range one.Attr {
+			all[attribute.Key+"="]++
+			if strings.HasPrefix(attribute.Key, "on") || attribute.Key == "style" || strings.HasPrefix(attribute.Val, "javascript:") {
+				t.Errorf("<%s %s=%q>", one.Data, attribute.Key, attribute.Val)
+			}
+		}
+	}
+	return all
+}
+
+func TestAD05_WhatOthersNamedIsShownAndNeverRun(t *testing.T) {
+	b := newBed(t, func(p *policy.Policy, o *Options) {
+		o.Version = hostile[0]
+		p.Listen = hostile[2] + ":3128"
+		o.Ready = func() []Check {
+			return []Check{{Name: hostile[1], Detail: hostile[2]}}
+		}
+	})
+	for _, one := range hostile {
+		b.metrics.Site(one).Request("GET", 200, 1)
+		b.metrics.Site("plain-"+one).Request(one, 200, 1)
+	}
+	for _, host := range []string{"127.0.0.1", "[::1]", `<b>.localhost`, `"onload=x.localhost`} {
+		r := b.raw("GET / HTTP/1.1\r\nHost: " + host + "\r\nUser-Agent: <script>x</script>\r\nConnection: close\r\n\r\n")
+		if r.StatusCode == http.StatusBadRequest {
+			continue // net/http knows that it is no host
+		}
+		found := tags(t, r.body)
+		for _, never := range []string{"script", "img", "svg", "iframe", "b", "style", "src=", "form"} {
+			if found[never] > 0 {
+				t.Errorf("Host %s: the page has %d of %s", host, found[never], never)
+			}
+		}
+		if found["tr"] != 2+2*len(hostile) && found["tr"] != 3+2*len(hostile) {
+			t.Errorf("the table has %d rows", found["tr"])
+		}
+		if !strings.Contains(r.body, "&lt;img src=x onerror=alert(1)&gt;") {
+			t.Error("a name is not shown as it is")
+		}
+	}
+}
+
+func TestAD05_BrowsersAreToldToRunNothing(t *testing.T) {
+	b := newBed(t, nil)
+	own := newBed(t, withToken)
+	answers := []response{b.get("/healthz"), b.get("/", "Host: evil.example"), b.raw("CONNECT a.test:443 HTTP/1.1\r\nHost: a.test\r\n\r\n"), own.get("/")}
+	for _, one := range routes {
+		answers = append(answers, b.ask(one.method, one.path, ""))
+	}
+	for _, r := range answers {
+		policy := r.Header.Get("Content-Security-Policy")
+		for _, want := range []string{"default-src 'self'", "frame-ancestors 'none'"} {
+			if !strings.Contains(policy, want) {
+				t.Errorf("%d: the policy %q lacks %s", r.StatusCode, policy, want)
+			}
+		}
+		if strings.Contains(policy, "unsafe") || r.Header.Get("X-Content-Type-Options") != "nosniff" || r.Header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%d: %v", r.StatusCode, r.Header)
+		}
+	}
+}
+
+func TestThePageTellsHowToPointAClientHere(t *testing.T) {
+	b := newBed(t, func(p *policy.Policy, _ *Options) { p.Listen = "127.0.0.1:3128" })
+	b.metrics.Site("api.test").Read(1_500_000)
+	r := b.get("/")
+	if kind := r.Header.Get("Content-Type"); r.StatusCode != 200 || kind != "text/html; charset=utf-8" {
+		t.Fatalf("%d %s", r.StatusCode, kind)
+	}
+	for _, want := range []string{"https_proxy=http://127.0.0.1:3128", "v1.2.3", "up 1h0m", `href="/ca.pem"`, "api.test", "1.5 MB", `http-equiv="refresh"`} {
+		if !strings.Contains(r.body, want) {
+			t.Errorf("the page lacks %s:\n%s", want, r.body)
+		}
+	}
+	if r := b.get("/style.css"); r.StatusCode != 200 || r.Header.Get("Content-Type") != "text/css; charset=utf-8" || !strings.Contains(r.body, "prefers-color-scheme: dark") {
+		t.Errorf("style: %d %v", r.StatusCode, r.Header)
+	}
+}
+
+func TestThePageShowsTheAddressThatTheSystemChose(t *testing.T) {
+	b := newBed(t, func(p *policy.Policy, o *Options) { p.Listen, o.Listen = "127.0.0.1:0", "127.0.0.1:43210" })
+	if r := b.get("/"); !strings.Contains(r.body, "https_proxy=http://127.0.0.1:43210") {
+		t.Errorf("the page:\n%s", r.body)
+	}
+}
+
+func TestThePageTellsWhichHostsTheCertificateIsGoodFor(t *testing.T) {
+	for _, one := range []struct {
+		names []string
+		want  string
+	}{
+		{nil, "any host"},
+		{[]string{"b.test", "a.test"}, "a.test, b.test</dd>"},
+		{[]string{}, "No https is intercepted"},
+	} {
+		b := newBed(t, func(_ *policy.Policy, o *Options) {
+			authority, err := ca.Open("", ca.Options{Names: one.names})
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.CA = authority
+		})
+		if r := b.get("/"); !strings.Contains(r.body, one.want) {
+			t.Errorf("%q: the page lacks %s:\n%s", one.names, one.want, r.body)
+		}
+		if r := b.get("/api/v1/status"); strings.Contains(r.body, `"names":null`) {
+			t.Errorf("%q: %s", one.names, r.body)
+		}
+	}
+}
+
+func TestAProxyOnEveryAddressIsReachedByTheNameThatWasUsed(t *testing.T) {
+	for _, one := range []struct {
+		listen, host string
+		authenticate bool
+		want         string
+	}{
+		{"127.0.0.1:3128", "abide.example:9128", false, "http://127.0.0.1:3128"},
+		{"0.0.0.0:3128", "abide.example:9128", false, "http://abide.example:3128"},
+		{":3128", "[2001:db8::1]:9128", false, "http://[2001:db8::1]:3128"},
+		{"[::]:3128", "", false, "http://127.0.0.1:3128"},
+		{"192.0.2.1:3128", "x", true, "http://NAME:SECRET@192.0.2.1:3128"},
+	} {
+		if got := proxyURL(one.listen, one.host, one.authenticate); got != one.want {
+			t.Errorf("%+v: %s", one, got)
+		}
+	}
+}
+
+func TestNumbersAreReadable(t *testing.T) {
+	for n, want := range map[uint64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 9949: "9.9 kB", 9960: "10 kB", 999_499: "999 kB", 999_500: "1.0 MB", 1 << 63: "9.2 EB"} {
+		if got := size(n); got != want {
+			t.Errorf("%d is %s, not %s", n, got, want)
+		}
+	}
+	for n, want := range map[uint64]string{0: "0", 999: "999", 1000: "1\u202f000", 1234567: "1\u202f234\u202f567"} {
+		if got := count(n); got != want {
+			t.Errorf("%d is %q, not %q", n, got, want)
+		}
+	}
+}

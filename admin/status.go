@@ -1,0 +1,116 @@
+package admin
+
+import (
+	"cmp"
+	"net/http"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/abide-proxy/abide/metrics"
+)
+
+// maxSites is how many sites the page and the API list.
+const maxSites = 100
+
+// status is what /api/v1/status answers, and what the page is made from.
+type status struct {
+	Version string    `json:"version"`
+	Go      string    `json:"go"`
+	Started time.Time `json:"started"`
+	Uptime  float64   `json:"uptime_seconds"`
+	Ready   bool      `json:"ready"`
+	Checks  []Check   `json:"checks"`
+	Listen  string    `json:"listen"`
+	Admin   string    `json:"admin"`
+	CA      *caStatus `json:"ca"`
+	// Connections is nil where nobody counts them.
+	Connections *Connections `json:"connections,omitempty"`
+	// Sites are those with the most bytes; SiteCount is how many there are.
+	Sites     []siteStatus `json:"sites"`
+	SiteCount int          `json:"site_count"`
+	Total     siteStatus   `json:"total"`
+}
+
+type caStatus struct {
+	Subject  string    `json:"subject"`
+	SHA256   string    `json:"sha256"`
+	NotAfter time.Time `json:"not_after"`
+	AnyName  bool      `json:"any_name"`
+	Names    []string  `json:"names"`
+}
+
+type siteStatus struct {
+	Name     string `json:"site,omitempty"`
+	Requests uint64 `json:"requests"`
+	In       uint64 `json:"bytes_received"` // from the site
+	Out      uint64 `json:"bytes_sent"`     // to the site
+}
+
+func (s siteStatus) bytes() uint64 { return s.In + s.Out }
+
+func (d *desk) now() status {
+	p, checks := d.Policy(), d.Ready()
+	if checks == nil {
+		checks = []Check{}
+	}
+	s := status{
+		Version: d.Version, Go: runtime.Version(),
+		Started: d.Started.UTC(), Uptime: time.Since(d.Started).Seconds(),
+		Ready: ready(checks), Checks: checks,
+		Listen: cmp.Or(d.Listen, p.Listen), Admin: p.Admin.Listen,
+	}
+	if d.CA != nil {
+		about := d.CA.About()
+		s.CA = &caStatus{about.Subject, about.Fingerprint, about.NotAfter.UTC(), about.Any, about.Names}
+	}
+	if d.Connections != nil {
+		open := d.Connections()
+		s.Connections = &open
+	}
+	s.count(d.Metrics.Sites())
+	return s
+}
+
+func (s *status) count(sites []metrics.SiteCount) {
+	s.SiteCount, s.Sites = len(sites), []siteStatus{}
+	for _, one := range sites {
+		s.Sites = append(s.Sites, siteStatus{one.Name, one.Requests, one.In, one.Out})
+		s.Total.Requests += one.Requests
+		s.Total.In += one.In
+		s.Total.Out += one.Out
+	}
+	slices.SortFunc(s.Sites, func(a, b siteStatus) int {
+		return cmp.Or(cmp.Compare(b.bytes(), a.bytes()), cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Name, b.Name))
+	})
+	s.Sites = s.Sites[:min(len(s.Sites), maxSites)]
+}
+
+func (d *desk) status(w http.ResponseWriter, _ *http.Request) { answerJSON(w, d.now()) }
+
+// caPEM is the certificate that clients must trust. The key has no route.
+func (d *desk) caPEM(w http.ResponseWriter, _ *http.Request) {
+	if d.CA == nil {
+		refuse(w, http.StatusNotFound, "there is no CA, because nothing is intercepted")
+		return
+	}
+	w.Header().Set("Content-Type", "application/x-x509-ca-cert")
+	w.Header().Set("Content-Disposition", `attachment; filename="abide-ca.pem"`)
+	_, _ = w.Write(d.CA.PEM())
+}
+
+// reload reads the configuration again, as a SIGHUP does.
+func (d *desk) reload(w http.ResponseWriter, r *http.Request) {
+	if !readJSON(w, r, &struct{}{}) {
+		return
+	}
+	if d.Reload == nil {
+		refuse(w, http.StatusNotImplemented, "this process has no configuration to read again")
+		return
+	}
+	if err := d.Reload(); err != nil {
+		refuse(w, http.StatusUnprocessableEntity, err.Error())
+		return
+	}
+	answerJSON(w, map[string]bool{"reloaded": true})
+}

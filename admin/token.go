@@ -1,0 +1,121 @@
+package admin
+
+import (
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/time/rate"
+
+	"github.com/abide-proxy/abide/policy"
+)
+
+// authorised lets in whoever has the token, or where none is set whoever is on
+// this machine and was not sent by a web page.
+func (d *desk) authorised(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		admin := d.Policy().Admin
+		switch {
+		case !admin.Token.Empty():
+			if !d.hasToken(w, r, admin.Token) {
+				return
+			}
+		case beyondLoopback(admin.Listen):
+			refuse(w, http.StatusForbidden, "this listener is not on loopback, so admin.token must be set")
+			return
+		case rebound(r.Host, admin.Listen):
+			refuse(w, http.StatusForbidden, "the Host header names none of this listener's addresses; set admin.token to use other names")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// hasToken answers the request itself when it does not.
+func (d *desk) hasToken(w http.ResponseWriter, r *http.Request, token policy.Secret) bool {
+	presented, ok := presentedToken(r)
+	if !ok {
+		challenge(w)
+		return false
+	}
+	from := r.RemoteAddr
+	if at, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
+		from = at.Addr().Unmap().WithZone("").String()
+	}
+	now := time.Now()
+	// The guess is paid for before it is looked at, so that many at once get no
+	// further than one after the other.
+	guess := d.guesses.of(from).ReserveN(now, 1)
+	if wait := guess.DelayFrom(now); wait > 0 {
+		guess.CancelAt(now)
+		w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
+		refuse(w, http.StatusTooManyRequests, "too many wrong tokens from this address")
+		return false
+	}
+	if token.Equal(presented) {
+		guess.CancelAt(now)
+		return true
+	}
+	d.Log.Warnf("the admin listener refused a wrong token from %s", from)
+	challenge(w)
+	return false
+}
+
+func challenge(w http.ResponseWriter) {
+	w.Header().Add("WWW-Authenticate", `Bearer realm="abide"`)
+	w.Header().Add("WWW-Authenticate", `Basic realm="abide", charset="UTF-8"`)
+	refuse(w, http.StatusUnauthorized, "admin.token is needed, as a bearer token or as a password")
+}
+
+// presentedToken is what the one Authorization header says.
+func presentedToken(r *http.Request) (string, bool) {
+	lines := r.Header["Authorization"]
+	if len(lines) != 1 {
+		return "", false
+	}
+	if _, password, ok := r.BasicAuth(); ok {
+		return password, password != ""
+	}
+	scheme, token, _ := strings.Cut(lines[0], " ")
+	token = strings.TrimLeft(token, " ")
+	return token, strings.EqualFold(scheme, "Bearer") && token != ""
+}
+
+// Wrong tokens that an address may present at once, and how long it has to wait
+// for each further one.
+const (
+	freeGuesses   = 10
+	guessInterval = 5 * time.Second
+	maxGuessers   = 10_000
+)
+
+// guesses counts wrong tokens by address. It remembers the last 10,000 addresses.
+type guesses struct {
+	by *lru.Cache[string, *rate.Limiter]
+}
+
+func newGuesses() *guesses {
+	by, err := lru.New[string, *rate.Limiter](maxGuessers)
+	if err != nil {
+		panic(err) // only a size below one can be refused
+	}
+	return &guesses{by}
+}
+
+func (g *guesses) of(from string) *rate.Limiter {
+	// One customer of a provider has a /64 of IPv6 addresses at least.
+	if addr, err := netip.ParseAddr(from); err == nil && addr.Is6() {
+		if network, err := addr.Prefix(64); err == nil {
+			from = network.String()
+		}
+	}
+	fresh := rate.NewLimiter(rate.Every(guessInterval), freeGuesses)
+	if known, ok, _ := g.by.PeekOrAdd(from, fresh); ok {
+		g.by.Get(from) // it counts as used
+		return known
+	}
+	return fresh
+}

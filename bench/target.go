@@ -1,0 +1,113 @@
+package main
+
+import (
+	"fmt"
+	"math"
+)
+
+// target is one promise about abide: a figure of a scenario that is at most so
+// much of a peer's, or at most so much.
+type target struct {
+	what     string
+	scenario string
+	of       func(*result, string) float64 // the figure of the named peer
+	peer     string                        // empty: the limit is absolute
+	atMost   float64
+	unit     string
+	digits   int
+}
+
+func median(f figure) func(*result, string) float64 {
+	return func(r *result, peer string) float64 {
+		s := r.find(peer)
+		if s == nil || len(s.Samples) == 0 {
+			return math.NaN()
+		}
+		return s.of(f.of).Median
+	}
+}
+
+// added is what a peer adds to the same figure of direct.
+func added(f figure) func(*result, string) float64 {
+	return func(r *result, peer string) float64 {
+		return median(f)(r, peer) - median(f)(r, "direct")
+	}
+}
+
+// targets of part 1, where nothing is limited yet.
+var targets = []target{
+	{"CPU per plain request, 1 KiB", "plain-1k", median(cpuMicros), "goproxy", 0.55, "µs", 1},
+	{"CPU per plain request, 1 KiB", "plain-1k", median(cpuMicros), "squid", 0.55, "µs", 1},
+	{"CPU per plain request, 64 KiB", "plain-64k", median(cpuMicros), "goproxy", 0.7, "µs", 1},
+	{"CPU per plain request, 64 KiB", "plain-64k", median(cpuMicros), "squid", 0.3, "µs", 1},
+	// With two idle connections goproxy's interception is mostly handshakes, and
+	// half of that would be nothing to be proud of.
+	{"CPU per intercepted request, 1 KiB", "intercept-1k", median(cpuMicros), "goproxy+pool", 0.8, "µs", 1},
+	{"latency added, one connection, p50", "latency", added(p50), "goproxy", 0.8, "µs", 0},
+	{"latency added, one connection, p99 against its own p50", "latency", added(p99), "", 3, "µs", 0},
+	{"bulk through a tunnel, CPU per GB", "tunnel-bulk", median(cpuPerGB), "splice", 1.1, "s", 3},
+	{"resident memory per held plain request", "held-plain", median(heldKiB), "", 64, "KiB", 1},
+	{"resident memory per held intercepted request", "held-intercepted", median(heldKiB), "", 80, "KiB", 1},
+	{"first CONNECT to a new intercepted host, CPU", "intercept-new", median(cpuMillis), "", 2, "ms", 2},
+}
+
+// verdict is a target with what was found.
+type verdict struct {
+	target
+	abide, beside float64
+	ratio         float64 // NaN for absolute targets
+	limit         string
+	says          string // pass, MISS or not measured
+}
+
+func (t target) judge(results []result) verdict {
+	v := verdict{target: t, abide: math.NaN(), beside: math.NaN(), ratio: math.NaN(), says: "not measured"}
+	noisy := false
+	for i := range results {
+		r := &results[i]
+		if r.name != t.scenario {
+			continue
+		}
+		v.abide = t.of(r, "abide")
+		if t.peer != "" {
+			v.beside = t.of(r, t.peer)
+		}
+		if t.scenario == "latency" && t.peer == "" {
+			v.peer = "abide p50"
+			v.beside = added(p50)(r, "abide")
+		}
+		for _, name := range []string{"abide", t.peer} {
+			if s := r.find(name); s != nil {
+				noisy = noisy || s.Noisy
+			}
+		}
+	}
+	measured := v.abide
+	v.limit = fmt.Sprintf("≤ %g %s", t.atMost, t.unit)
+	if v.peer != "" {
+		v.ratio = v.abide / v.beside
+		measured = v.ratio
+		v.limit = fmt.Sprintf("≤ %g × %s", t.atMost, v.peer)
+	}
+	switch {
+	case math.IsNaN(measured):
+	case measured <= t.atMost:
+		v.says = "pass"
+	default:
+		v.says = "MISS"
+	}
+	if noisy && !math.IsNaN(measured) {
+		v.says += " (noisy)"
+	}
+	return v
+}
+
+// find is nil for a peer that took no part.
+func (r *result) find(peer string) *series {
+	for _, s := range r.Series {
+		if s.Peer == peer {
+			return s
+		}
+	}
+	return nil
+}

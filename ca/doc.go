@@ -1,0 +1,35 @@
+// Package ca is the certificate authority that interception needs: a root that
+// is made on first run, and a leaf certificate for each intercepted name, signed
+// once and kept.
+//
+// The usual call:
+//
+//	authority, err := ca.Open(ca.Dir(p.Data), ca.Options{Names: p.InterceptNames()})
+//	if err != nil {
+//		return err
+//	}
+//	config, err := authority.TLSConfig("api.example.com")
+//	conn := tls.Server(client, config)
+//
+// # Files
+//
+// The directory (0700) holds ca-key.pem (0600) and ca.pem (0644). The key is
+// created with link(2), which exactly one of several processes wins, and so is
+// the certificate after it; the losers use what the winner made. Nothing is
+// locked, and a crash between the two leaves a key for which the next process
+// makes a certificate.
+//
+// # Names
+//
+// When only listed hosts are intercepted, the root carries critical name
+// constraints: nobody who steals its key can impersonate another host to the
+// clients that trust it. When the list grows beyond what the root covers, a new
+// root certificate is made for the same key and subject, which covers what the
+// old one did and the new names; the old one is kept beside it as
+// ca-FINGERPRINT.pem and Options.Notice says that clients must trust the new
+// one. Because the key is the same, clients that know only the old certificate
+// go on as before with the names it covers. When the list shrinks the root
+// stays, so that nobody has to trust another one for that; whoever wants the
+// narrower root removes ca.pem. The same renewal happens when the root nears its
+// end. A list that is empty (but not nil) gets a root that covers nothing.
+package ca

@@ -1,0 +1,121 @@
+package ca
+
+import (
+	"net/url"
+	"os"
+	"strings"
+)
+
+// noProxy is what clients reach without abide: this machine itself.
+const noProxy = "localhost,127.0.0.1,::1"
+
+// adding are the variables that name a file of certificates to trust besides
+// those that the client has.
+var adding = []string{"NODE_EXTRA_CA_CERTS", "DENO_CERT"}
+
+// replacing are the variables that name a file of all certificates to trust.
+var replacing = []string{
+	"SSL_CERT_FILE",                    // OpenSSL and what is built on it, Go, Ruby, PHP, rustls, httpx, aiohttp
+	"REQUESTS_CA_BUNDLE",               // Python requests, Tweepy
+	"CURL_CA_BUNDLE",                   // curl
+	"PERL_LWP_SSL_CA_FILE",             // Perl
+	"GIT_SSL_CAINFO",                   // git
+	"AWS_CA_BUNDLE",                    // AWS command line and SDKs
+	"PIP_CERT",                         // pip
+	"CARGO_HTTP_CAINFO",                // cargo
+	"GRPC_DEFAULT_SSL_ROOTS_FILE_PATH", // gRPC's C core
+	"HTTPLIB2_CA_CERTS",                // Python httplib2, older Google clients
+	"CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE",
+	"NIX_SSL_CERT_FILE",
+	"HEX_CACERTS_PATH",        // Elixir
+	"JULIA_SSL_CA_ROOTS_PATH", // Julia
+	"BUNDLE_SSL_CA_CERT",      // Bundler
+}
+
+// Env is what to set, as KEY=VALUE, so that clients in any language use the proxy
+// and trust the CA. proxyURL is like http://127.0.0.1:3128, with a name and a
+// password where clients must have them; the files are those of WriteBundle.
+// What is empty is left out: no proxyURL gives the lines for trust alone.
+//
+// Java's options are added to those that JAVA_TOOL_OPTIONS has in this process.
+// A Java program prints them when it starts, so they never hold a password: it
+// has to authenticate by itself.
+func Env(proxyURL, caFile, bundleFile string) []string {
+	var env []string
+	set := func(key, value string) { env = append(env, key+"="+value) }
+	if proxyURL != "" {
+		// Lower case is all that curl and wget read for http, upper case all
+		// that some others do.
+		for _, key := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy"} {
+			set(key, proxyURL)
+		}
+		set("NO_PROXY", noProxy)
+		set("no_proxy", noProxy)
+		set("NODE_USE_ENV_PROXY", "1")
+	}
+	if caFile != "" {
+		for _, key := range adding {
+			set(key, caFile)
+		}
+	}
+	if bundleFile != "" {
+		for _, key := range replacing {
+			set(key, bundleFile)
+		}
+	}
+	if java := javaOptions(proxyURL, bundleFile); len(java) > 0 {
+		set("JAVA_TOOL_OPTIONS", withJava(os.Getenv("JAVA_TOOL_OPTIONS"), java))
+	}
+	return env
+}
+
+func javaOptions(proxyURL, bundleFile string) []string {
+	var options []string
+	if proxy, err := url.Parse(proxyURL); err == nil && proxy.Hostname() != "" {
+		port := proxy.Port()
+		if port == "" {
+			port = "80"
+		}
+		for _, scheme := range []string{"http", "https"} {
+			options = append(options, "-D"+scheme+".proxyHost="+proxy.Hostname(), "-D"+scheme+".proxyPort="+port)
+		}
+		options = append(options, "-Dhttp.nonProxyHosts="+javaQuoted("localhost|127.*|[::1]"))
+		if proxy.User != nil {
+			// Java does not send a password to an http proxy for https unless
+			// this list is emptied.
+			options = append(options, "-Djdk.http.auth.tunneling.disabledSchemes=")
+		}
+	}
+	if bundleFile != "" {
+		options = append(options,
+			"-Djavax.net.ssl.trustStore="+javaQuoted(storeFile(bundleFile)),
+			"-Djavax.net.ssl.trustStoreType=jks",
+			"-Djavax.net.ssl.trustStorePassword="+storePassword)
+	}
+	return options
+}
+
+// withJava adds options to those that are there, unless they are there already:
+// the last of two counts, and repeated sourcing must not grow the line.
+func withJava(there string, options []string) string {
+	added := strings.Join(options, " ")
+	switch {
+	case there == "":
+		return added
+	case strings.HasSuffix(there, added):
+		return there
+	}
+	return there + " " + added
+}
+
+// javaQuoted keeps spaces in a value together. The launcher splits at spaces,
+// and knows both kinds of quotes but no escapes.
+func javaQuoted(s string) string {
+	switch {
+	case !strings.ContainsAny(s, " \t\n'\""):
+		return s
+	case !strings.Contains(s, `"`):
+		return `"` + s + `"`
+	}
+	return "'" + s + "'"
+}

@@ -1,0 +1,40 @@
+//go:build unix
+
+package ca
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+)
+
+// claim gives a complete file its name unless there is one.
+func claim(from, to string) error { return os.Link(from, to) }
+
+// secret refuses a key that others can read: whoever has it can impersonate
+// every host to the clients that trust this CA.
+func secret(key *os.File) error {
+	info, err := key.Stat()
+	if err != nil {
+		return fmt.Errorf("reading the CA's key: %w", err)
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return fmt.Errorf("the CA's key %s can be used by others (mode %04o), who could then impersonate every host: chmod 600 it, or remove it together with ca.pem if it may have been read", key.Name(), mode)
+	}
+	return nil
+}
+
+// private refuses a directory in which others could put another key.
+func private(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return fmt.Errorf("reading the directory of the CA: %w", err)
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("the directory of the CA: %w", &fs.PathError{Op: "open", Path: dir, Err: fs.ErrInvalid})
+	}
+	if mode := info.Mode().Perm(); mode&0o022 != 0 {
+		return fmt.Errorf("others can write to the directory of the CA %s (mode %04o) and so exchange its key: chmod 700 it", dir, mode)
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package ca
+
+import (
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+)
+
+const (
+	// leafLife with backdated stays far below the 397 days that strict clients
+	// grant.
+	leafLife = 90 * 24 * time.Hour
+	// leafMargin is how long before its end a leaf is signed anew.
+	leafMargin = 30 * 24 * time.Hour
+	// maxCommonName is what X.520 allows.
+	maxCommonName = 64
+)
+
+// leaf is the certificate of one name, with the configuration that shows it.
+type leaf struct {
+	certificate *tls.Certificate
+	config      *tls.Config
+	renew       time.Time
+}
+
+// TLSConfig is how to answer TLS in the name of host, whatever server name the
+// client says. The certificate is signed on the first ask for a name and kept.
+// The configuration is shared: callers must not change it.
+func (c *CA) TLSConfig(host string) (*tls.Config, error) {
+	l, err := c.leaf(host)
+	if err != nil {
+		return nil, err
+	}
+	return l.config, nil
+}
+
+// Certificate is the leaf certificate of host with its key.
+func (c *CA) Certificate(host string) (*tls.Certificate, error) {
+	l, err := c.leaf(host)
+	if err != nil {
+		return nil, err
+	}
+	return l.certificate, nil
+}
+
+func (c *CA) leaf(host string) (*leaf, error) {
+	if l, ok := c.fresh(host); ok {
+		return l, nil
+	}
+	name, addr, err := parseHost(host)
+	if err != nil {
+		return nil, err
+	}
+	made, err, _ := c.flight.Do(name, func() (any, error) {
+		// Whoever came after the last flight had landed finds its leaf.
+		if l, ok := c.fresh(name); ok {
+			return l, nil
+		}
+		l, err := c.sign(name, addr)
+		if err != nil {
+			return nil, err
+		}
+		c.leaves.Add(name, l)
+		return l, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return made.(*leaf), nil
+}
+
+func (c *CA) fresh(name string) (*leaf, bool) {
+	l, ok := c.leaves.Get(name)
+	if !ok || !c.options.Now().Before(l.renew) {
+		return nil, false
+	}
+	return l, true
+}
+
+// sign makes the leaf of a name. Waiting for a slot needs no context: it lasts
+// as long as the signings before it, each a fraction of a millisecond.
+func (c *CA) sign(name string, addr netip.Addr) (*leaf, error) {
+	c.signing <- struct{}{}
+	defer func() { <-c.signing }()
+
+	serial, err := newSerial()
+	if err != nil {
+		return nil, err
+	}
+	root, now := c.root.Load(), c.options.Now()
+	ends := now.Add(leafLife)
+	if ends.After(root.cert.NotAfter) {
+		ends = root.cert.NotAfter
+	}
+	template := &x509.Certificate{
+		SerialNumber:          serial,
+		Subject:               pkix.Name{Organization: []string{"abide"}},
+		NotBefore:             now.Add(-backdated),
+		NotAfter:              ends,
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		SubjectKeyId:          c.leafKeyID,
+	}
+	switch {
+	case addr.IsValid():
+		// No common name: openssl takes an address there for a name, and finds
+		// it outside the constraints.
+		template.IPAddresses = []net.IP{addr.AsSlice()}
+	case len(name) <= maxCommonName:
+		template.Subject.CommonName = name
+		template.DNSNames = []string{name}
+	default:
+		template.DNSNames = []string{name}
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, root.cert, &c.leafKey.PublicKey, c.key)
+	if err != nil {
+		return nil, fmt.Errorf("signing a certificate for %s: %w", name, err)
+	}
+	c.options.OnSign()
+	// The parsed form is left out: a server with one certificate never looks at
+	// it, and it is larger than the certificate itself.
+	certificate := &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: c.leafKey}
+	return &leaf{certificate: certificate, config: c.config(certificate), renew: renewal(now, ends)}, nil
+}
+
+// renewal is when a leaf that ends then is signed anew. Beside a root that is
+// about to end, leaves are short, and are not signed for every connection.
+func renewal(now, ends time.Time) time.Time {
+	if left := ends.Sub(now); left < 2*leafMargin {
+		return now.Add(left / 2)
+	}
+	return ends.Add(-leafMargin)
+}
+
+// config shows one certificate to whoever asks. Its session tickets are those of
+// the whole process, so that a name whose configuration was dropped or renewed
+// still resumes.
+func (c *CA) config(certificate *tls.Certificate) *tls.Config {
+	return &tls.Config{
+		Certificates:  []tls.Certificate{*certificate},
+		MinVersion:    tls.VersionTLS12,
+		NextProtos:    []string{"h2", "http/1.1"},
+		WrapSession:   c.tickets.EncryptTicket,
+		UnwrapSession: c.tickets.DecryptTicket,
+	}
+}

@@ -1,0 +1,173 @@
+package ca
+
+import (
+	"crypto/x509"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// nothing is a name that nobody can have (RFC 6761): a list of permitted names
+// must have one in it to permit no other.
+const nothing = "invalid"
+
+// constraints are the names that a root may vouch for: every one, or those at
+// and below dns and in ip. The zero value permits none.
+type constraints struct {
+	any bool
+	dns map[string]bool
+	ip  map[netip.Prefix]bool
+}
+
+func parseNames(names []string) (constraints, error) {
+	if names == nil {
+		return constraints{any: true}, nil
+	}
+	c := constraints{dns: map[string]bool{}, ip: map[netip.Prefix]bool{}}
+	for _, one := range names {
+		host, addr, err := parseHost(strings.TrimPrefix(one, "*."))
+		switch {
+		case err != nil:
+			return constraints{}, fmt.Errorf("a name that the CA is for: %w", err)
+		case addr.IsValid():
+			c.ip[netip.PrefixFrom(addr, addr.BitLen())] = true
+		default:
+			c.dns[host] = true
+		}
+	}
+	return c, nil
+}
+
+// permitted reads the constraints of a certificate.
+func permitted(cert *x509.Certificate) constraints {
+	if len(cert.PermittedDNSDomains)+len(cert.PermittedIPRanges)+len(cert.ExcludedIPRanges)+len(cert.ExcludedDNSDomains) == 0 {
+		return constraints{any: true}
+	}
+	c := constraints{dns: map[string]bool{}, ip: map[netip.Prefix]bool{}}
+	for _, one := range cert.PermittedDNSDomains {
+		if one != nothing {
+			c.dns[one] = true
+		}
+	}
+	for _, one := range cert.PermittedIPRanges {
+		addr, ok := netip.AddrFromSlice(one.IP)
+		ones, _ := one.Mask.Size()
+		if ok {
+			c.ip[netip.PrefixFrom(addr, ones)] = true
+		}
+	}
+	return c
+}
+
+// constrain writes the constraints into a certificate to be made. What RFC 5280
+// leaves unsaid it permits, so a kind of name of which none is listed must be
+// shut out by name.
+func (c constraints) constrain(cert *x509.Certificate) {
+	if c.any {
+		return
+	}
+	cert.PermittedDNSDomainsCritical = true
+	cert.PermittedDNSDomains = c.sorted()
+	if len(cert.PermittedDNSDomains) == 0 {
+		cert.PermittedDNSDomains = []string{nothing}
+	}
+	for one := range c.ip {
+		cert.PermittedIPRanges = append(cert.PermittedIPRanges, &net.IPNet{
+			IP: one.Addr().AsSlice(), Mask: net.CIDRMask(one.Bits(), one.Addr().BitLen()),
+		})
+	}
+	if len(c.ip) == 0 {
+		cert.ExcludedIPRanges = []*net.IPNet{
+			{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 32)},
+			{IP: net.IPv6zero, Mask: net.CIDRMask(0, 128)},
+		}
+	}
+}
+
+// covers tells whether whoever trusts c needs nothing more for o.
+func (c constraints) covers(o constraints) bool {
+	if c.any || o.any {
+		return c.any
+	}
+	for one := range o.dns {
+		if !c.hasName(one) {
+			return false
+		}
+	}
+	for one := range o.ip {
+		if !c.hasPrefix(one) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c constraints) hasName(name string) bool {
+	for rest := name; ; {
+		if c.dns[rest] {
+			return true
+		}
+		_, after, more := strings.Cut(rest, ".")
+		if !more {
+			return false
+		}
+		rest = after
+	}
+}
+
+func (c constraints) hasPrefix(p netip.Prefix) bool {
+	for one := range c.ip {
+		if one.Bits() <= p.Bits() && one.Contains(p.Addr()) {
+			return true
+		}
+	}
+	return false
+}
+
+// union permits what either does.
+func (c constraints) union(o constraints) constraints {
+	if c.any || o.any {
+		return constraints{any: true}
+	}
+	u := constraints{dns: map[string]bool{}, ip: map[netip.Prefix]bool{}}
+	for _, from := range []constraints{c, o} {
+		for one := range from.dns {
+			u.dns[one] = true
+		}
+		for one := range from.ip {
+			u.ip[one] = true
+		}
+	}
+	return u
+}
+
+// sorted are the names without those that another one covers already.
+func (c constraints) sorted() []string {
+	names := []string{}
+	for one := range c.dns {
+		_, above, more := strings.Cut(one, ".")
+		if more && c.hasName(above) {
+			continue
+		}
+		names = append(names, one)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// list is for people: names, then addresses.
+func (c constraints) list() []string {
+	names := c.sorted()
+	var prefixes []string
+	for one := range c.ip {
+		if one.IsSingleIP() {
+			prefixes = append(prefixes, one.Addr().String())
+		} else {
+			prefixes = append(prefixes, one.String())
+		}
+	}
+	slices.Sort(prefixes)
+	return append(names, prefixes...)
+}

@@ -1,0 +1,126 @@
+package ca
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+	"time"
+)
+
+const (
+	// rootLife is long because trusting a root is work for people.
+	rootLife = 10 * 365 * 24 * time.Hour
+	// rootMargin is how long before its end a root is renewed: a leaf that is
+	// signed the day before still lives out its time.
+	rootMargin = leafLife
+	// backdated lets clients in whose clocks are behind.
+	backdated = 24 * time.Hour
+)
+
+// root is a certificate that signs leaves. It never changes.
+type root struct {
+	cert  *x509.Certificate
+	pem   []byte
+	names constraints
+}
+
+func newRoot(key *ecdsa.PrivateKey, names constraints, now time.Time) (*root, error) {
+	id, err := keyID(&key.PublicKey)
+	if err != nil {
+		return nil, err
+	}
+	serial, err := newSerial()
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial,
+		// The key's digest tells the roots of several machines apart, and says
+		// nothing about the machine.
+		Subject:               pkix.Name{Organization: []string{"abide"}, CommonName: "abide CA " + hex.EncodeToString(id[:4])},
+		NotBefore:             now.Add(-backdated),
+		NotAfter:              now.Add(rootLife),
+		IsCA:                  true,
+		BasicConstraintsValid: true,
+		MaxPathLenZero:        true,
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+		SubjectKeyId:          id,
+		AuthorityKeyId:        id,
+	}
+	names.constrain(template)
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		return nil, fmt.Errorf("signing the CA certificate: %w", err)
+	}
+	return readRoot(der, key)
+}
+
+// readRoot checks that the certificate is one that abide made with this key.
+func readRoot(der []byte, key *ecdsa.PrivateKey) (*root, error) {
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, fmt.Errorf("not a certificate: %w", err)
+	}
+	public, ok := cert.PublicKey.(*ecdsa.PublicKey)
+	switch {
+	case !ok || !public.Equal(&key.PublicKey):
+		return nil, errors.New("the certificate belongs to another key")
+	case !cert.IsCA || cert.KeyUsage&x509.KeyUsageCertSign == 0:
+		return nil, errors.New("the certificate is not a CA's")
+	case !bytes.Equal(cert.RawSubject, cert.RawIssuer):
+		return nil, errors.New("the certificate is not self-signed")
+	}
+	if err := cert.CheckSignatureFrom(cert); err != nil {
+		return nil, fmt.Errorf("the certificate's signature is wrong: %w", err)
+	}
+	return &root{
+		cert:  cert,
+		pem:   pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		names: permitted(cert),
+	}, nil
+}
+
+// serves tells that clients need to know no other one.
+func (r *root) serves(names constraints, now time.Time) bool {
+	return r.names.covers(names) && !now.After(r.cert.NotAfter.Add(-rootMargin))
+}
+
+func (r *root) fingerprint() string {
+	sum := sha256.Sum256(r.cert.Raw)
+	var b strings.Builder
+	for i, one := range sum {
+		if i > 0 {
+			b.WriteByte(':')
+		}
+		fmt.Fprintf(&b, "%02X", one)
+	}
+	return b.String()
+}
+
+// keyID names a key: the leftmost 160 bits of a SHA-256 (RFC 7093).
+func keyID(key *ecdsa.PublicKey) ([]byte, error) {
+	point, err := key.Bytes()
+	if err != nil {
+		return nil, fmt.Errorf("naming a key: %w", err)
+	}
+	sum := sha256.Sum256(point)
+	return sum[:20], nil
+}
+
+// newSerial is 128 random bits, and never zero.
+func newSerial() (*big.Int, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 128))
+	if err != nil {
+		return nil, fmt.Errorf("drawing a serial number: %w", err)
+	}
+	return serial.Add(serial, big.NewInt(1)), nil
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"go.uber.org/goleak"
+)
+
+// TestMain makes this test binary the program too: a command "abide" in a script
+// or in exec.Command is what main runs.
+func TestMain(m *testing.M) {
+	testscript.Main(leakless{m}, map[string]func(){"abide": main})
+}
+
+// leakless fails a run that leaves goroutines behind.
+type leakless struct{ m *testing.M }
+
+func (l leakless) Run() int {
+	code := l.m.Run()
+	if code != 0 {
+		return code
+	}
+	if err := goleak.Find(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func TestCommands(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 filepath.Join("testdata", "script"),
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
+			env.Setenv("ROOT", root(t))
+			return os.Mkdir(filepath.Join(env.WorkDir, "home"), 0o700)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status},
+	})
+}
+
+// status N COMMAND…: the command ends with exactly this status.
+func status(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: status N COMMAND [ARGUMENT...]")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	got := "0"
+	if err != nil {
+		var ended interface{ ExitCode() int }
+		if !errors.As(err, &ended) {
+			ts.Fatalf("%s: %v", args[1], err)
+		}
+		got = fmt.Sprint(ended.ExitCode())
+	}
+	if got != args[0] {
+		ts.Fatalf("%s ended with %s, want %s", args[1], got, args[0])
+	}
+}
+
+// root is the directory of the repository.
+func root(t *testing.T) string {
+	dir, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}

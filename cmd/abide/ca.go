@@ -1,0 +1,316 @@
+package main
+
+import (
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abide-proxy/abide/ca"
+	"github.com/abide-proxy/abide/policy"
+)
+
+func caCommand() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "ca",
+		Short: "Show, export or install the certificate that intercepting needs",
+		Long: `Where abide intercepts https, clients must trust its CA certificate. abide makes
+one on its first run, in the data directory, for the hosts that the
+configuration intercepts and no others.
+
+abide run sets everything for the command it runs. For clients that are started
+otherwise: eval "$(abide ca env)" in their shell, or abide ca install for the
+whole machine.
+
+When more hosts are intercepted than the certificate covers, abide makes a new
+one, which clients must trust from then on, and says so.`,
+		Args: arguments(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	command.AddCommand(caShowCommand(), caExportCommand(), caEnvCommand(), caInstallCommand())
+	return command
+}
+
+func caShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show",
+		Short: "Print where the CA certificate is and what it is good for",
+		Args:  arguments(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			authority, err := keptCA(cmd)
+			if err != nil {
+				return err
+			}
+			about := authority.About()
+			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintf(table, "certificate\t%s\n", about.File)
+			fmt.Fprintf(table, "subject\t%s\n", about.Subject)
+			fmt.Fprintf(table, "sha-256\t%s\n", about.Fingerprint)
+			fmt.Fprintf(table, "valid\t%s to %s\n", about.NotBefore.UTC().Format("2006-01-02"), about.NotAfter.UTC().Format("2006-01-02"))
+			fmt.Fprintf(table, "good for\t%s\n", goodFor(about))
+			return table.Flush()
+		},
+	}
+}
+
+func goodFor(about ca.About) string {
+	switch {
+	case about.Any:
+		return "any host"
+	case len(about.Names) == 0:
+		return "no host, because the configuration intercepts none"
+	}
+	return strings.Join(about.Names, ", ") + ", and what is below"
+}
+
+// exports are what `abide ca export` can print.
+var exports = map[string]func(*ca.CA) ([]byte, error){
+	"pem": func(c *ca.CA) ([]byte, error) { return c.PEM(), nil },
+	"der": func(c *ca.CA) ([]byte, error) {
+		block, _ := pem.Decode(c.PEM())
+		return block.Bytes, nil
+	},
+	"bundle": (*ca.CA).Bundle,
+	"jks":    (*ca.CA).JavaStore,
+}
+
+func caExportCommand() *cobra.Command {
+	var format, out string
+	command := &cobra.Command{
+		Use:   "export",
+		Short: "Print the CA certificate",
+		Long: `Print the CA certificate (never its key), in one of these formats:
+
+  pem     the certificate alone, as most settings that add a root want it
+  der     the same in binary form
+  bundle  PEM with this system's roots too, for settings that replace all roots
+  jks     the bundle as a Java key store, with the password changeit`,
+		Args: arguments(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			encode, ok := exports[format]
+			if !ok {
+				return usage(fmt.Errorf("--format %q: it is pem, der, bundle or jks", format))
+			}
+			authority, err := keptCA(cmd)
+			if err != nil {
+				return err
+			}
+			data, err := encode(authority)
+			if err != nil {
+				return err
+			}
+			if out == "" || out == "-" {
+				_, err = cmd.OutOrStdout().Write(data)
+				return err
+			}
+			if err := os.WriteFile(out, data, 0o644); err != nil {
+				return fmt.Errorf("writing the CA certificate: %w", err)
+			}
+			return nil
+		},
+	}
+	command.Flags().StringVar(&format, "format", "pem", "pem, der, bundle or jks")
+	command.Flags().StringVarP(&out, "out", "o", "", "write to this file instead of standard output")
+	_ = command.RegisterFlagCompletionFunc("format", cobra.FixedCompletions([]string{"pem", "der", "bundle", "jks"}, cobra.ShellCompDirectiveNoFileComp))
+	return command
+}
+
+// shells are how to set a variable in each.
+var shells = map[string]func(key, value string) string{
+	"sh": func(key, value string) string { return "export " + key + "=" + ca.ShellQuoted(value) },
+	"fish": func(key, value string) string {
+		return "set -gx " + key + " '" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(value) + "'"
+	},
+	"powershell": func(key, value string) string {
+		return "$env:" + key + " = '" + strings.ReplaceAll(value, "'", "''") + "'"
+	},
+}
+
+func caEnvCommand() *cobra.Command {
+	var shell string
+	command := &cobra.Command{
+		Use:   "env",
+		Short: "Print shell lines that make clients trust the CA",
+		Long: `Print shell lines that make clients in any language trust the CA certificate
+besides this system's roots:
+
+  eval "$(abide ca env)"                              sh, bash, zsh
+  abide ca env --shell fish | source                  fish
+  abide ca env --shell powershell | Invoke-Expression PowerShell
+
+The files that the lines name are written anew, beside the CA certificate.`,
+		Args: arguments(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			line, ok := shells[shell]
+			if !ok {
+				return usage(fmt.Errorf("--shell %q: it is sh, fish or powershell", shell))
+			}
+			authority, err := keptCA(cmd)
+			if err != nil {
+				return err
+			}
+			caFile, bundleFile, err := authority.WriteBundle(filepath.Dir(authority.File()))
+			if err != nil {
+				return err
+			}
+			for _, one := range ca.Env("", caFile, bundleFile) {
+				key, value, _ := strings.Cut(one, "=")
+				fmt.Fprintln(cmd.OutOrStdout(), line(key, value))
+			}
+			return nil
+		},
+	}
+	command.Flags().StringVar(&shell, "shell", "sh", "sh, fish or powershell")
+	_ = command.RegisterFlagCompletionFunc("shell", cobra.FixedCompletions([]string{"sh", "fish", "powershell"}, cobra.ShellCompDirectiveNoFileComp))
+	return command
+}
+
+func caInstallCommand() *cobra.Command {
+	var uninstall, dry bool
+	command := &cobra.Command{
+		Use:   "install",
+		Short: "Have the whole machine trust the CA",
+		Long: `Add the CA certificate to this machine's trust store. It takes root, or an
+administrator. Programs that have a trust store of their own, such as Firefox,
+Java, Node.js and Python's requests, do not look there: abide ca env is for them.`,
+		Args: arguments(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			steps, err := installSteps(cmd, uninstall)
+			if err != nil {
+				return err
+			}
+			if dry {
+				for _, one := range steps {
+					fmt.Fprintln(cmd.OutOrStdout(), one)
+				}
+				return nil
+			}
+			if os.Geteuid() > 0 {
+				return fmt.Errorf("changing this machine's trust store takes root; run:\n%s", sudo(steps))
+			}
+			for _, one := range steps {
+				if err := carryOut(cmd, one); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	command.Flags().BoolVar(&uninstall, "uninstall", false, "remove it again")
+	command.Flags().BoolVar(&dry, "dry-run", false, "print what would be done")
+	return command
+}
+
+func installSteps(cmd *cobra.Command, uninstall bool) ([]ca.Step, error) {
+	has := func(dir string) bool {
+		info, err := os.Stat(dir)
+		return err == nil && info.IsDir()
+	}
+	dir, _, err := caPlace(cmd)
+	if err != nil {
+		return nil, err
+	}
+	if uninstall && !ca.Exists(dir) {
+		return ca.Uninstallation(runtime.GOOS, has, "", "")
+	}
+	// Under sudo the home directory may be root's. A CA that was made there now
+	// would be trusted, and never used.
+	if user := os.Getenv("SUDO_USER"); user != "" && !ca.Exists(dir) {
+		return nil, fmt.Errorf("there is no CA in %s: name the data directory of the user %s with --data, or run `abide ca install` as that user to see what to do", dir, user)
+	}
+	authority, err := keptCA(cmd)
+	if err != nil {
+		return nil, err
+	}
+	about := authority.About()
+	if uninstall {
+		return ca.Uninstallation(runtime.GOOS, has, about.File, about.CommonName)
+	}
+	if !about.Any && len(about.Names) == 0 {
+		return nil, errors.New("the configuration intercepts no host, so the CA is good for none: write the sites first, and install then")
+	}
+	return ca.Installation(runtime.GOOS, has, about.File)
+}
+
+func sudo(steps []ca.Step) string {
+	var b strings.Builder
+	for _, one := range steps {
+		fmt.Fprintf(&b, "  sudo %s\n", one)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+func carryOut(cmd *cobra.Command, s ca.Step) error {
+	switch {
+	case s.To != "":
+		if err := copyFile(s.Copy, s.To); err != nil {
+			return fmt.Errorf("installing the CA certificate: %w", err)
+		}
+		return nil
+	case s.Remove != "":
+		if err := os.Remove(s.Remove); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("removing the CA certificate: %w", err)
+		}
+		return nil
+	}
+	child := exec.CommandContext(cmd.Context(), s.Run[0], s.Run[1:]...)
+	child.Stdout, child.Stderr = cmd.OutOrStdout(), cmd.ErrOrStderr()
+	if err := child.Run(); err != nil {
+		return fmt.Errorf("running %s: %w", s, err)
+	}
+	return nil
+}
+
+func copyFile(from, to string) error {
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	target, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(target, source); err != nil {
+		target.Close()
+		return err
+	}
+	if err := target.Chmod(0o644); err != nil { // whatever the umask is
+		target.Close()
+		return err
+	}
+	return target.Close()
+}
+
+// caPlace is where the CA is kept, and the configuration that it is for.
+func caPlace(cmd *cobra.Command) (string, *policy.Policy, error) {
+	p, err := loadPolicy(cmd)
+	if err != nil {
+		return "", nil, err
+	}
+	dir := ca.Dir(p.Data)
+	if dir == "" {
+		return "", nil, errors.New("nothing is kept (data: none), so every process makes a CA of its own: name a data directory with --data, ABIDE_DATA or data, or use abide run")
+	}
+	return dir, p, nil
+}
+
+// keptCA is the CA that abide serve uses with this configuration.
+func keptCA(cmd *cobra.Command) (*ca.CA, error) {
+	dir, p, err := caPlace(cmd)
+	if err != nil {
+		return nil, err
+	}
+	return ca.Open(dir, ca.Options{
+		Names:  p.InterceptNames(),
+		Notice: func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), "abide:", text) },
+	})
+}

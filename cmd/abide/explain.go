@@ -1,0 +1,56 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abide-proxy/abide/policy"
+)
+
+func explainCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "explain URL",
+		Short: "Say which rule holds for a URL, and what follows from it",
+		Long: `Explain says which rule of the configuration a request for this URL would meet,
+whether it would be intercepted, and what else holds for it. It asks nobody: no
+proxy has to run. A URL without a scheme is taken as https.`,
+		Args: arguments(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			target, err := targetOf(args[0])
+			if err != nil {
+				return usage(err)
+			}
+			p, err := loadPolicy(cmd)
+			if err != nil {
+				return err
+			}
+			p.Explain(cmd.OutOrStdout(), target)
+			return nil
+		},
+	}
+}
+
+// targetOf is where a URL of the command line goes. A user name and password in
+// it stay out of what is printed.
+func targetOf(text string) (policy.Target, error) {
+	if !strings.Contains(text, "://") {
+		text = "https://" + text
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		// The error repeats the URL, which may hold a password.
+		return policy.Target{}, errors.New("this is no URL; one looks like https://example.com/path")
+	}
+	if u.Host == "" {
+		return policy.Target{}, errors.New("this URL names no host")
+	}
+	t, err := policy.ParseTarget(strings.ToLower(u.Scheme), u.Host)
+	if err != nil {
+		return policy.Target{}, fmt.Errorf("reading the URL: %w", err)
+	}
+	return t, nil
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/abide-proxy/abide/policy"
+)
+
+// flagged are the settings common enough for a flag: key → flag. Every other
+// one is set in the file or in the environment.
+var flagged = map[string]string{
+	"listen":         "listen",
+	"admin.listen":   "admin",
+	"data":           "data",
+	"intercept":      "intercept",
+	"egress.proxy":   "egress-proxy",
+	"egress.ports":   "egress-ports",
+	"egress.roots":   "egress-roots",
+	"log.level":      "log-level",
+	"log.format":     "log-format",
+	"log.access":     "log-access",
+	"timeouts.drain": "drain",
+}
+
+func addFlags(flags *pflag.FlagSet) {
+	flags.String("config", "", "`file` to read the configuration from (or $ABIDE_CONFIG)")
+	for _, key := range policy.Keys() {
+		name, ok := flagged[key.Name]
+		if !ok {
+			continue
+		}
+		help := key.Doc + " (or $" + variable(key)
+		if key.Default != "" {
+			help += "; default " + key.Default
+		}
+		help += ")"
+		// Backquotes would name the value, which its kind does.
+		flags.Var(&text{kind: key.Kind}, name, strings.ReplaceAll(help, "`", "'"))
+		if key.Kind == "switch" {
+			flags.Lookup(name).NoOptDefVal = "true"
+		}
+	}
+}
+
+// variable is the name to tell people. policy reads two for admin.listen.
+func variable(key policy.Key) string {
+	if key.Name == "admin.listen" {
+		return "ABIDE_ADMIN"
+	}
+	return key.Env
+}
+
+// text is the value of a flag as it was written; policy reads it, as it reads
+// the file and the environment.
+type text struct{ kind, value string }
+
+func (t *text) String() string     { return t.value }
+func (t *text) Set(s string) error { t.value = s; return nil }
+func (t *text) Type() string       { return t.kind }
+
+// flagsOf are the settings that the command line gives: key → text.
+func flagsOf(flags *pflag.FlagSet) map[string]string {
+	given := map[string]string{}
+	for key, name := range flagged {
+		if f := flags.Lookup(name); f != nil && f.Changed {
+			given[key] = f.Value.String()
+		}
+	}
+	return given
+}
+
+// configTopic is "abide help config".
+func configTopic() *cobra.Command {
+	var b strings.Builder
+	b.WriteString(`Every setting that is one value, with the environment variable that sets it too.
+Lists (access.clients, sites) stand in the file alone; config.example.yaml shows
+them.
+
+`)
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, key := range policy.Keys() {
+		if key.Later {
+			continue
+		}
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", key.Name, variable(key), key.Kind, key.Default)
+	}
+	w.Flush()
+	return &cobra.Command{Use: "config", Short: "Every setting, with its environment variable", Long: b.String()}
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abide-proxy/abide/policy"
+)
+
+// healthTimeout is shorter than what Docker and Kubernetes give a check.
+const healthTimeout = 2 * time.Second
+
+func healthcheckCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "healthcheck",
+		Short: "Ask a running abide whether it is well (for containers)",
+		Long: `Healthcheck asks /healthz of the admin listener that --admin, $ABIDE_ADMIN or
+the configuration names, and ends with 0 when it is well.`,
+		Args: arguments(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			address, err := adminAddress(cmd)
+			if err != nil {
+				return err
+			}
+			return healthy(cmd.Context(), address)
+		},
+	}
+}
+
+// adminAddress is where the running process is asked. A configuration that was
+// broken after that process started must not make it look ill, so a flag or the
+// environment are enough, and a file with faults has it ask the default.
+func adminAddress(cmd *cobra.Command) (string, error) {
+	from := policy.Source{Data: []byte{}, Environ: os.Environ(), Flags: map[string]string{}}
+	from.Environ = slices.DeleteFunc(from.Environ, func(one string) bool { return !strings.HasPrefix(one, "ABIDE_ADMIN") })
+	if address, ok := flagsOf(cmd.Flags())["admin.listen"]; ok {
+		from.Flags["admin.listen"] = address
+	}
+	p := policy.Defaults()
+	var err error
+	if len(from.Flags)+len(from.Environ) > 0 {
+		p, err = policy.Load(from)
+	} else if found, wrong := loadPolicy(cmd); wrong == nil {
+		p = found
+	}
+	switch {
+	case err != nil:
+		return "", err
+	case p.Admin.Listen == "":
+		return "", errors.New("admin.listen is off, so there is nobody to ask")
+	}
+	return reachable(p.Admin.Listen)
+}
+
+// reachable is an address of this machine for a listener that may be on all of
+// them.
+func reachable(listen string) (string, error) {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return "", fmt.Errorf("admin.listen: %w", err)
+	}
+	switch host {
+	case "", "0.0.0.0":
+		host = "127.0.0.1"
+	case "::":
+		host = "::1"
+	}
+	return net.JoinHostPort(host, port), nil
+}
+
+func healthy(ctx context.Context, address string) error {
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/healthz", nil)
+	if err != nil {
+		return fmt.Errorf("asking %s: %w", address, err)
+	}
+	// A transport of its own: the default one would ask the proxy that the
+	// environment names.
+	transport := &http.Transport{DisableKeepAlives: true}
+	answer, err := transport.RoundTrip(request)
+	if err != nil {
+		return fmt.Errorf("asking %s: %w", address, err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %s", address, answer.Status)
+	}
+	return nil
+}

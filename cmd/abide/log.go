@@ -1,0 +1,44 @@
+package main
+
+import (
+	"io"
+	"os"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/abide-proxy/abide/policy"
+)
+
+func newLog(out io.Writer, p policy.Log) *logrus.Logger {
+	log := logrus.New()
+	log.SetOutput(out)
+	setLog(log, p)
+	return log
+}
+
+// setLog brings a log to what the configuration says, at start and on reload.
+func setLog(log *logrus.Logger, p policy.Log) {
+	if level, err := logrus.ParseLevel(p.Level); err == nil {
+		log.SetLevel(level)
+	}
+	if p.Format == "json" {
+		log.SetFormatter(&logrus.JSONFormatter{TimestampFormat: time.RFC3339Nano})
+		return
+	}
+	log.SetFormatter(&logrus.TextFormatter{FullTimestamp: true, DisableColors: os.Getenv("NO_COLOR") != ""})
+}
+
+// warnOfProxyVariables tells somebody who expects the usual variables to name
+// abide's own next hop that they do not. Their values may hold a password.
+func warnOfProxyVariables(log *logrus.Logger, p *policy.Policy) {
+	if p.Egress.Proxy != nil {
+		return
+	}
+	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"} {
+		if os.Getenv(name) != "" {
+			log.Warnf("abide does not use its own %s; egress.proxy (ABIDE_EGRESS_PROXY) names the next hop, if there is one", name)
+			return
+		}
+	}
+}

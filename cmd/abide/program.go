@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/abide-proxy/abide/admin"
+	"github.com/abide-proxy/abide/ca"
+	"github.com/abide-proxy/abide/metrics"
+	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/proxy"
+)
+
+// adminDrain is what a scrape or a status page that is on its way gets at the
+// end, after the proxy has drained.
+const adminDrain = 2 * time.Second
+
+// program is one abide: the proxy, the operator's listener beside it, and what
+// keeps both configured. Open makes it, Run runs it, once. The command line is
+// only signals and words around it.
+type program struct {
+	source  *source // nil: the configuration stays as it is
+	log     *logrus.Logger
+	policy  atomic.Pointer[policy.Policy]
+	ca      *ca.CA
+	metrics *metrics.Metrics
+	proxy   *proxy.Server
+
+	asked    [2]string    // listen and admin.listen as they were configured
+	listener net.Listener // of the proxy
+	admin    net.Listener // nil when admin.listen is off
+	console  *http.Server // on admin
+
+	stopping  atomic.Bool
+	reloading sync.Mutex
+}
+
+// open takes the addresses and the data directory that the policy names, and
+// starts nothing yet. Whoever does not Run the program closes it.
+func open(s *source, p *policy.Policy, log *logrus.Logger) (*program, error) {
+	a := &program{source: s, log: log, metrics: metrics.New(p.Metrics.Sites), asked: [2]string{p.Listen, p.Admin.Listen}}
+	if err := a.open(p); err != nil {
+		a.close()
+		return nil, err
+	}
+	return a, nil
+}
+
+func (a *program) open(p *policy.Policy) (err error) {
+	a.metrics.BuildInfo(versionText(), runtime.Version())
+	a.metrics.Reloaded(true)
+	if a.listener, err = listen("listen", p.Listen); err != nil {
+		return err
+	}
+	if p.Admin.Listen != "" {
+		if a.admin, err = listen("admin.listen", p.Admin.Listen); err != nil {
+			return err
+		}
+	}
+	p = a.placed(p)
+	a.policy.Store(p)
+	if a.ca, err = openCA(p, a.metrics, a.log); err != nil {
+		return err
+	}
+	if a.proxy, err = proxy.New(proxy.Options{Policy: p, CA: a.ca, Metrics: a.metrics, Log: a.log}); err != nil {
+		return err
+	}
+	if a.admin == nil {
+		return nil
+	}
+	if own, ok := a.admin.Addr().(*net.TCPAddr); ok {
+		a.proxy.Own(own.AddrPort())
+	}
+	a.console = admin.Server(admin.New(admin.Options{
+		Policy: a.policy.Load, CA: a.ca, Metrics: a.metrics, Ready: a.ready, Reload: a.reload,
+		Version: versionText(), Started: time.Now(), Log: a.log,
+	}))
+	return nil
+}
+
+// placed is p with the addresses that were taken, which a name or port 0 in the
+// configuration leave open.
+func (a *program) placed(p *policy.Policy) *policy.Policy {
+	own := *p
+	own.Listen = a.listener.Addr().String()
+	if a.admin != nil {
+		own.Admin.Listen = a.admin.Addr().String()
+	}
+	return &own
+}
+
+// close gives up what open took.
+func (a *program) close() {
+	for _, l := range []net.Listener{a.listener, a.admin} {
+		if l != nil {
+			l.Close()
+		}
+	}
+}
+
+// Run serves until ctx is done and what was in flight has ended, or until a
+// listener fails. Each value on reload has it read its configuration again.
+func (a *program) Run(ctx context.Context, reload <-chan struct{}) error {
+	defer a.close()
+	serving, stop := context.WithCancel(ctx)
+	defer stop()
+
+	proxied := make(chan error, 1)
+	consoled := make(chan error, 1)
+	var running sync.WaitGroup
+	running.Go(func() { proxied <- a.proxy.Serve(serving, a.listener) })
+	if a.admin != nil {
+		running.Go(func() { consoled <- a.console.Serve(a.admin) })
+	}
+	running.Go(func() { a.follow(serving, reload) })
+
+	var err error
+	ended := false
+	select {
+	case <-ctx.Done():
+		a.log.Infof("stopping: what is in flight has %v to finish (timeouts.drain)", a.policy.Load().Timeouts.Drain)
+	case err = <-proxied:
+		ended = true
+	case err = <-consoled:
+		err = fmt.Errorf("serving the admin listener: %w", err)
+	}
+	a.stopping.Store(true)
+	stop()
+	if !ended {
+		err = errors.Join(err, <-proxied)
+	}
+	// The console stays up while the proxy drains, so that whoever watches
+	// sees it.
+	if a.admin != nil {
+		last, cancel := context.WithTimeout(context.Background(), adminDrain)
+		defer cancel()
+		if a.console.Shutdown(last) != nil {
+			a.console.Close()
+		}
+	}
+	running.Wait()
+	return err
+}
+
+// ready is what /readyz tells.
+func (a *program) ready() []admin.Check {
+	if a.stopping.Load() {
+		return []admin.Check{{Name: "proxy", Detail: "stopping"}}
+	}
+	return []admin.Check{{Name: "proxy", OK: true, Detail: "listening on " + a.listener.Addr().String()}}
+}
+
+// openCA opens the certificate authority in the data directory, or makes one in
+// memory when nothing is to be kept.
+func openCA(p *policy.Policy, m *metrics.Metrics, log *logrus.Logger) (*ca.CA, error) {
+	authority, err := ca.Open(ca.Dir(p.Data), ca.Options{
+		Names: p.InterceptNames(), Cache: p.Bounds.Certificates,
+		OnSign: m.Signed,
+		Notice: func(text string) { log.Warn(text) },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("opening the data directory %s: %w; choose another with --data, ABIDE_DATA or data, or keep nothing with --data none", p.Data, err)
+	}
+	return authority, nil
+}

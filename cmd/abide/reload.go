@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/abide-proxy/abide/policy"
+)
+
+// settle is how long a configuration file has to be left alone before it is
+// read: editors and Kubernetes change it in several steps.
+const settle = 100 * time.Millisecond
+
+var errStopping = errors.New("abide is stopping")
+
+// follow reads the configuration again whenever somebody asks for it or the file
+// changes, until ctx is done.
+func (a *program) follow(ctx context.Context, asked <-chan struct{}) {
+	changed := make(chan struct{}, 1)
+	if a.source != nil && a.source.lasting() {
+		w, err := newWatch(a.source.path)
+		if err != nil {
+			a.log.Warnf("%s is not watched for changes (%v); SIGHUP and POST /api/v1/reload still have it read again", a.source.path, err)
+		} else {
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				w.run(ctx, settle, func() {
+					select {
+					case changed <- struct{}{}:
+					default: // one is waiting already, and will see this change too
+					}
+				})
+			}()
+			defer func() { <-done }()
+		}
+		// What changed between the start and the watch.
+		if err == nil && a.source.changed() {
+			changed <- struct{}{}
+		}
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-asked:
+		case <-changed:
+			if !a.source.changed() {
+				continue
+			}
+		}
+		if err := a.reload(); err != nil && !errors.Is(err, errStopping) {
+			a.log.Error(err)
+		}
+	}
+}
+
+// reload reads the configuration and swaps it in. Whatever is wrong leaves the
+// old one as it is.
+func (a *program) reload() error {
+	a.reloading.Lock()
+	defer a.reloading.Unlock()
+	if a.stopping.Load() {
+		return errStopping
+	}
+	next, err := a.source.load()
+	if err == nil {
+		err = a.apply(next)
+	}
+	a.metrics.Reloaded(err == nil)
+	if err != nil {
+		return fmt.Errorf("the configuration was not reloaded and the last good one stays: %w", err)
+	}
+	a.log.Info("the configuration was reloaded")
+	return nil
+}
+
+// apply is all or nothing: a policy that cannot hold without a restart is
+// refused whole, so that what runs is always one configuration that somebody
+// wrote.
+func (a *program) apply(next *policy.Policy) error {
+	now := *a.policy.Load()
+	now.Listen, now.Admin.Listen = a.asked[0], a.asked[1]
+	if keys := needRestart(&now, next); len(keys) > 0 {
+		return fmt.Errorf("it changes %s, which takes a restart", strings.Join(keys, ", "))
+	}
+	next = a.placed(next)
+	if err := a.ca.SetNames(next.InterceptNames()); err != nil {
+		return err
+	}
+	if err := a.proxy.Reload(next); err != nil {
+		return err
+	}
+	setLog(a.log, next.Log)
+	a.policy.Store(next)
+	for _, one := range next.Warnings() {
+		a.log.Warn(one)
+	}
+	return nil
+}
+
+// needRestart are the keys that a running process cannot change: its addresses,
+// its directory, and the sizes of what was made at the start.
+func needRestart(now, next *policy.Policy) []string {
+	var keys []string
+	for _, one := range []struct {
+		key  string
+		same bool
+	}{
+		{"listen", now.Listen == next.Listen},
+		{"admin.listen", now.Admin.Listen == next.Admin.Listen},
+		{"data", now.Data == next.Data},
+		{"timeouts.header", now.Timeouts.Header == next.Timeouts.Header},
+		{"timeouts.idle", now.Timeouts.Idle == next.Timeouts.Idle},
+		{"bounds.certificates", now.Bounds.Certificates == next.Bounds.Certificates},
+		{"metrics.sites", now.Metrics.Sites == next.Metrics.Sites},
+	} {
+		if !one.same {
+			keys = append(keys, one.key)
+		}
+	}
+	return keys
+}

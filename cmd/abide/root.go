@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abide-proxy/abide/policy"
+)
+
+// What the process ends with, where it is not the status of a command that was
+// run for somebody.
+const (
+	exitFailed = 1 // it could not be done, or the answer is no
+	exitUsage  = 2 // the command line or the configuration is wrong
+)
+
+// exit is an error that knows the status to end with. Without an err nothing is
+// printed.
+type exit struct {
+	code int
+	err  error
+}
+
+func (e *exit) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit status %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exit) Unwrap() error { return e.err }
+
+func usage(err error) error { return &exit{code: exitUsage, err: err} }
+
+// execute is the program without its process. It answers the exit status.
+func execute(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
+	root := rootCommand()
+	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(errs)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	code := exitFailed
+	var faults policy.Faults
+	if errors.As(err, &faults) {
+		code = exitUsage
+	}
+	var known *exit
+	if errors.As(err, &known) {
+		code = known.code
+		if known.err == nil {
+			return code
+		}
+	}
+	// Faults stand alone on their lines, so that an editor finds file:line.
+	if _, bare := err.(policy.Faults); bare {
+		fmt.Fprintln(errs, err)
+	} else {
+		fmt.Fprintln(errs, "abide:", err)
+	}
+	return code
+}
+
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "abide",
+		Short: "An HTTP forward proxy for crawlers",
+		Long: `abide is an HTTP forward proxy for crawlers in any language. Without a command
+it serves, as "abide serve" does.
+
+The configuration is the file of --config, else of $ABIDE_CONFIG, else
+./abide.yaml when there is one, else the defaults. A flag beats the environment,
+which beats the file. "abide help config" lists every setting.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			text := fmt.Sprintf("there is no command %q", args[0])
+			if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
+				text += "; did you mean " + strings.Join(like, " or ") + "?"
+			}
+			return usage(errors.New(text + ` ("abide help" lists them)`))
+		},
+		RunE:                       serve,
+		SilenceErrors:              true,
+		SilenceUsage:               true,
+		SuggestionsMinimumDistance: 2,
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	addFlags(root.PersistentFlags())
+	root.AddCommand(
+		serveCommand(), runCommand(), checkCommand(), explainCommand(), caCommand(),
+		healthcheckCommand(), versionCommand(), configTopic(),
+	)
+	return root
+}
+
+// arguments makes a failing check of a command's arguments a usage error.
+func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if err := check(cmd, args); err != nil {
+			return usage(fmt.Errorf("%w; usage: %s", err, cmd.UseLine()))
+		}
+		return nil
+	}
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"errors"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+func serveCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "serve",
+		Short: "Run the proxy (what abide does without a command)",
+		Long: `Serve runs the proxy until SIGINT or SIGTERM. What is in flight then has
+timeouts.drain to finish; a second signal stops at once.
+
+SIGHUP and a change of the configuration file have it read again. A file with
+faults leaves the old configuration as it is, and the log says so.`,
+		Args: arguments(cobra.NoArgs),
+		RunE: serve,
+	}
+}
+
+func serve(cmd *cobra.Command, _ []string) error {
+	caught := catchSignals(cmd.Context())
+	defer caught.close()
+
+	// Starting may wait for a disk or a pipe, serving for requests. Signals are
+	// heard meanwhile.
+	started := make(chan struct{})
+	done := make(chan error, 1)
+	go func() {
+		a, err := start(cmd)
+		close(started)
+		if err == nil {
+			err = a.Run(caught.stop, caught.reload)
+		}
+		done <- err
+	}()
+	select {
+	case <-started:
+	case <-caught.stop.Done():
+		select {
+		case <-started:
+		default:
+			return nil // nothing has begun that has to end well
+		}
+	}
+	select {
+	case err := <-done:
+		return err
+	case sig := <-caught.again:
+		return &exit{code: statusOf(sig), err: errors.New("stopped at once by a second signal; what was in flight is cut")}
+	}
+}
+
+// start makes the program that the command line asks for and says where it is.
+func start(cmd *cobra.Command) (*program, error) {
+	s, err := sourceOf(cmd)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.load()
+	if err != nil {
+		return nil, err
+	}
+	log := newLog(cmd.ErrOrStderr(), p.Log)
+	for _, one := range p.Warnings() {
+		log.Warn(one)
+	}
+	warnOfProxyVariables(log, p)
+	a, err := open(s, p, log)
+	if err != nil {
+		return nil, err
+	}
+	// A banner that nobody reads is no reason not to serve.
+	_, _ = io.WriteString(cmd.OutOrStdout(), a.banner())
+	return a, nil
+}

@@ -1,0 +1,314 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+func TestServePrintsWhereItIsAndServes(t *testing.T) {
+	o, d := newOrigin(t), serveIn(t, t.TempDir(), nil)
+	if code, body := d.get(o.url); code != 200 || body != "from the origin" {
+		t.Errorf("through the proxy: %d %q", code, body)
+	}
+	if code, _ := d.ask("/healthz"); code != 200 {
+		t.Errorf("/healthz answers %d", code)
+	}
+	if code, _ := d.ask("/readyz"); code != 200 {
+		t.Errorf("/readyz answers %d", code)
+	}
+	for _, line := range []string{
+		"export HTTP_PROXY=http://" + d.proxy + " HTTPS_PROXY=http://" + d.proxy,
+		"export http_proxy=$HTTP_PROXY https_proxy=$HTTPS_PROXY",
+		"No https is intercepted",
+	} {
+		if !strings.Contains(d.out.String(), line) {
+			t.Errorf("%q is not among the lines to copy", line)
+		}
+	}
+}
+
+func TestTheLinesToCopyWork(t *testing.T) {
+	o, d := newOrigin(t), serveIn(t, t.TempDir(), nil)
+	var lines []string
+	for _, line := range strings.Split(d.out.String(), "\n") {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "export ") {
+			lines = append(lines, line)
+		}
+	}
+	script := strings.Join(lines, "\n") + "\ncurl -sS -D- -o /dev/null --noproxy '' " + o.url
+	got, err := exec.Command("sh", "-c", script).CombinedOutput()
+	if err != nil || !strings.Contains(string(got), "200 OK") || !strings.Contains(strings.ToLower(string(got)), "\nvia:") {
+		t.Errorf("%v: %s", err, got)
+	}
+}
+
+func TestServeSaysHowToTrustItsCAWhereItIntercepts(t *testing.T) {
+	d := serveIn(t, t.TempDir(), nil, "--intercept", "all")
+	d.out.await(t, `eval "\$\(abide ca env\)"`)
+	d = serveIn(t, t.TempDir(), nil, "--intercept", "all", "--data", "none")
+	d.out.await(t, `http://`+d.admin+`/ca.pem`)
+}
+
+func TestTheHealthCheckAsksTheRunningProcess(t *testing.T) {
+	dir := t.TempDir()
+	d := serveIn(t, dir, nil)
+	if got := launch(t, dir, []string{"ABIDE_ADMIN=" + d.admin}, "healthcheck"); got.status() != 0 {
+		t.Errorf("a healthy process is said to be ill: %s", got.log)
+	}
+	// The file was broken after it started.
+	write(t, filepath.Join(dir, "abide.yaml"), "nonsense: {")
+	if got := launch(t, dir, nil, "healthcheck", "--admin", d.admin); got.status() != 0 {
+		t.Errorf("a healthy process with a broken file is said to be ill: %s", got.log)
+	}
+	d.signal(syscall.SIGTERM)
+	d.status()
+	if got := launch(t, dir, []string{"ABIDE_ADMIN=" + d.admin}, "healthcheck"); got.status() != 1 {
+		t.Error("a process that is gone is said to be healthy")
+	}
+}
+
+func TestAStopFinishesWhatIsInFlight(t *testing.T) {
+	o, d := newOrigin(t), serveIn(t, t.TempDir(), nil)
+	answered := make(chan string, 1)
+	client := d.client(nil)
+	go func() {
+		answer, err := client.Get(o.url + "/held")
+		if err != nil {
+			answered <- err.Error()
+			return
+		}
+		answer.Body.Close()
+		answered <- answer.Status
+	}()
+	o.wait(t, 1)
+	d.signal(syscall.SIGTERM)
+	d.log.await(t, "stopping: .*timeouts.drain")
+	if code, body := d.ask("/readyz"); code != http.StatusServiceUnavailable || !strings.Contains(body, "stopping") {
+		t.Errorf("/readyz answers %d %s while abide stops", code, body)
+	}
+	o.letGo()
+	if got := <-answered; got != "200 OK" {
+		t.Errorf("what was in flight got %s", got)
+	}
+	if got := d.status(); got != 0 {
+		t.Errorf("it ended with %d", got)
+	}
+}
+
+func TestST13_ASecondSignalStopsAtOnce(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		o, d := newOrigin(t), serveIn(t, t.TempDir(), nil, "--drain", "1h")
+		failed := make(chan struct{})
+		client := d.client(nil)
+		go func() {
+			defer close(failed)
+			if answer, err := client.Get(o.url + "/held"); err == nil {
+				answer.Body.Close()
+			}
+		}()
+		o.wait(t, 1)
+		d.signal(sig)
+		d.log.await(t, "stopping: ")
+		d.signal(sig)
+		if got := d.status(); got != 128+int(sig) {
+			t.Errorf("%v twice: it ended with %d", sig, got)
+		}
+		<-failed
+	}
+}
+
+func TestST13_HangUpsAtAnyTimeDoNoHarm(t *testing.T) {
+	dir := t.TempDir()
+	// Reading a pipe holds the start until this test lets it go on.
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := launch(t, dir, nil, "--config", pipe, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+	in, err := os.OpenFile(pipe, os.O_WRONLY, 0) // waits until abide reads
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		d.signal(syscall.SIGHUP)
+	}
+	fmt.Fprintln(in, "log: {level: info}")
+	in.Close()
+	d.proxy = d.out.await(t, `proxy +http://(\S+)`)[1]
+	// The pipe cannot be read again: said, and nothing waits for it.
+	d.log.await(t, "can be read only once")
+	for range 10 {
+		d.signal(syscall.SIGHUP)
+	}
+	d.signal(syscall.SIGTERM)
+	for range 10 {
+		_ = d.cmd.Process.Signal(syscall.SIGHUP) // it may have ended
+	}
+	if got := d.status(); got != 0 {
+		t.Errorf("it ended with %d", got)
+	}
+}
+
+func TestST13_AStopWhileStartingEnds(t *testing.T) {
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := launch(t, dir, nil, "--config", pipe)
+	in, err := os.OpenFile(pipe, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	d.signal(syscall.SIGTERM)
+	d.signal(syscall.SIGTERM)
+	if got := d.status(); got != 0 {
+		t.Errorf("it ended with %d", got)
+	}
+}
+
+func TestST13_ALogThatNobodyReadsDoesNoHarm(t *testing.T) {
+	o, dir := newOrigin(t), t.TempDir()
+	read, written, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("abide", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--log-access")
+	cmd.Dir, cmd.Env = dir, []string{"HOME=" + dir}
+	cmd.Stdout, cmd.Stderr = written, written
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	written.Close()
+	defer cmd.Process.Kill()
+	d := &daemon{t: t}
+	for lines := bufio.NewScanner(read); d.proxy == "" && lines.Scan(); {
+		if _, at, ok := strings.Cut(lines.Text(), "proxy      http://"); ok {
+			d.proxy = at
+		}
+	}
+	read.Close()
+	for range 5 {
+		if code, _ := d.get(o.url); code != 200 {
+			t.Errorf("it answers %d", code)
+		}
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+}
+
+func TestAPortThatIsInUseIsSaidWithWhatToDo(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	at := taken.Addr().String()
+	for _, one := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--listen", at, "--admin", "127.0.0.1:0"}, "listen: " + at + " is in use by another process, maybe another abide; stop that one or choose another address with --listen, ABIDE_LISTEN or listen"},
+		{[]string{"--listen", "127.0.0.1:0", "--admin", at}, "admin.listen: " + at + " is in use by another process, maybe another abide; stop that one or choose another address with --admin, ABIDE_ADMIN or admin.listen"},
+	} {
+		d := launch(t, t.TempDir(), nil, one.args...)
+		if got := d.status(); got != 1 || !strings.Contains(d.log.String(), one.want) {
+			t.Errorf("%q: it ended with %d and said %s", one.args, got, d.log)
+		}
+	}
+}
+
+func TestCF11_ItsOwnProxyVariablesAreIgnored(t *testing.T) {
+	trap, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sprung := make(chan struct{}, 1)
+	watching := make(chan struct{})
+	go func() {
+		defer close(watching)
+		for {
+			c, err := trap.Accept()
+			if err != nil {
+				return
+			}
+			c.Close()
+			sprung <- struct{}{}
+		}
+	}()
+	at := "http://user:canary@" + trap.Addr().String()
+	var env []string
+	for _, name := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"} {
+		env = append(env, name+"="+at)
+	}
+	o, d := newOrigin(t), serveIn(t, t.TempDir(), append(env, "NO_PROXY=none.example"))
+	// A name, because loopback addresses are never proxied by Go itself.
+	site := strings.Replace(o.url, "127.0.0.1", "localhost", 1)
+	if code, body := d.get(site); code != 200 || body != "from the origin" {
+		t.Errorf("through the proxy: %d %q", code, body)
+	}
+	d.log.await(t, "abide does not use its own HTTPS_PROXY")
+	if strings.Contains(d.log.String(), "canary") {
+		t.Error("the log has the password of a variable")
+	}
+	trap.Close()
+	<-watching
+	select {
+	case <-sprung:
+		t.Error("abide asked the proxy of its own environment")
+	default:
+	}
+}
+
+func TestRunPassesSignalsToItsCommand(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1} {
+		const script = `trap 'echo caught; exit 7' TERM INT HUP USR1; echo ready; while :; do read line; done`
+		read, hold, err := os.Pipe() // its input, which stays open and empty
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		d := &daemon{t: t, ended: make(chan struct{})}
+		d.out = newTranscript(d.ended)
+		d.cmd = exec.Command("abide", "run", "--", "sh", "-c", script)
+		d.cmd.Dir, d.cmd.Env = dir, []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH")}
+		d.cmd.Stdin, d.cmd.Stdout, d.cmd.Stderr = read, d.out, os.Stderr
+		// A session of its own: without a terminal, nobody else passes SIGINT on.
+		d.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		if err := d.cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		read.Close()
+		go func() { _ = d.cmd.Wait(); close(d.ended) }()
+		d.out.await(t, "ready")
+		d.signal(sig)
+		d.out.await(t, "caught")
+		if got := d.status(); got != 7 {
+			t.Errorf("%v: it ended with %d", sig, got)
+		}
+		hold.Close()
+	}
+}
+
+func TestRunSendsTheCommandThroughTheProxy(t *testing.T) {
+	o := newOrigin(t)
+	d := launch(t, t.TempDir(), nil, "run", "--", "curl", "-sS", "-D-", "--noproxy", "", o.url)
+	if got := d.status(); got != 0 {
+		t.Errorf("it ended with %d", got)
+	}
+	d.out.await(t, `(?i)\nvia: `)
+	d.out.await(t, "from the origin")
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abide-proxy/abide/policy"
+)
+
+// defaultFile is read where the command was started, when nothing names another.
+const defaultFile = "abide.yaml"
+
+// maxFile bounds what is read of a configuration. policy refuses files long
+// before; this keeps an endless one (/dev/zero) out of memory.
+const maxFile = 16 << 20
+
+// source is where a command's policy comes from: a file, the environment and
+// flags. It can be read again, by any goroutine.
+type source struct {
+	path    string // "" for none
+	environ []string
+	flags   map[string]string // key → text
+
+	mu   sync.Mutex
+	read bool              // whether the file was loaded before
+	sum  [sha256.Size]byte // of the file as it was last loaded
+}
+
+// sourceOf finds the configuration of a command. Naming a file that is not there
+// is an error; not having one is not.
+func sourceOf(cmd *cobra.Command) (*source, error) {
+	s := &source{environ: ownVariables(os.Environ()), flags: flagsOf(cmd.Flags())}
+	if f := cmd.Flags().Lookup("config"); f != nil && f.Changed {
+		if s.path = f.Value.String(); s.path == "" {
+			return nil, usage(errors.New("--config names no file"))
+		}
+		return s, nil
+	}
+	if s.path = os.Getenv("ABIDE_CONFIG"); s.path != "" {
+		return s, nil
+	}
+	if _, err := os.Lstat(defaultFile); !errors.Is(err, fs.ErrNotExist) {
+		s.path = defaultFile
+	}
+	return s, nil
+}
+
+// load reads it all. A policy.Faults, or a file that cannot be read, ends with
+// the status for a wrong configuration.
+func (s *source) load() (*policy.Policy, error) {
+	from := policy.Source{Path: s.path, Data: []byte{}, Environ: s.environ, Flags: s.flags}
+	if s.path != "" {
+		data, err := s.file()
+		if err != nil {
+			return nil, usage(fmt.Errorf("reading the configuration: %w", err))
+		}
+		from.Data = data
+	}
+	return policy.Load(from)
+}
+
+// file is what the file holds now.
+func (s *source) file() ([]byte, error) {
+	s.mu.Lock()
+	again := s.read
+	s.mu.Unlock()
+	if again && !s.lasting() {
+		return nil, fmt.Errorf("%s is not a regular file, and can be read only once", s.path)
+	}
+	data, err := readFile(s.path)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(data)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.read, s.sum = true, sum
+	return data, nil
+}
+
+// lasting tells whether there is a file that can be read more than once. Opening
+// a pipe again, as in --config <(…), would wait for a writer that never comes.
+func (s *source) lasting() bool {
+	if s.path == "" {
+		return false
+	}
+	info, err := os.Stat(s.path)
+	return err != nil || info.Mode().IsRegular()
+}
+
+// changed tells whether the file holds something else than when it was last
+// loaded. A file that has gone has changed.
+func (s *source) changed() bool {
+	if !s.lasting() {
+		return false
+	}
+	data, err := readFile(s.path)
+	if err != nil {
+		return true
+	}
+	sum := sha256.Sum256(data)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return sum != s.sum
+}
+
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var b bytes.Buffer
+	n, err := io.Copy(&b, io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if n > maxFile {
+		return nil, fmt.Errorf("%s has more than %d MiB", path, maxFile>>20)
+	}
+	return b.Bytes(), nil
+}
+
+// ownVariables leaves out what only looks as if it were ours: Kubernetes tells
+// every container of a Service named abide in ABIDE_SERVICE_HOST,
+// ABIDE_PORT_3128_TCP and the like, and policy refuses variables that it does
+// not know.
+func ownVariables(environ []string) []string {
+	own := make([]string, 0, len(environ))
+	for _, one := range environ {
+		name, _, _ := strings.Cut(one, "=")
+		if name == "ABIDE_PORT" || strings.HasPrefix(name, "ABIDE_PORT_") || strings.HasPrefix(name, "ABIDE_SERVICE_") ||
+			name == "ABIDE_CONFIG" {
+			continue
+		}
+		own = append(own, one)
+	}
+	return own
+}
+
+// loadPolicy is the policy of a command that needs it once.
+func loadPolicy(cmd *cobra.Command) (*policy.Policy, error) {
+	s, err := sourceOf(cmd)
+	if err != nil {
+		return nil, err
+	}
+	return s.load()
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// watch notices that a file may hold something else. It watches directories, not
+// the file: editors replace a file, and Kubernetes swaps the ..data link that a
+// mounted file's path leads through.
+type watch struct {
+	path    string
+	events  *fsnotify.Watcher
+	watched map[string]bool // directories
+	names   map[string]bool // the paths in them that matter
+}
+
+// maxLinks is how many symbolic links are followed, as the kernel does.
+const maxLinks = 40
+
+// newWatch watches from now on; run must follow.
+func newWatch(path string) (*watch, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	events, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, err
+	}
+	w := &watch{path: path, events: events, watched: map[string]bool{}}
+	if err := w.place(); err != nil {
+		events.Close()
+		return nil, err
+	}
+	return w, nil
+}
+
+// run calls changed after each change, once the file has been left alone for
+// settle, or has been changed for ten times that without a rest.
+func (w *watch) run(ctx context.Context, settle time.Duration, changed func()) {
+	defer w.events.Close()
+	rest := time.NewTimer(settle)
+	rest.Stop()
+	var first time.Time // of the changes that have not been told; zero for none
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case e, ok := <-w.events.Events:
+			if !ok {
+				return
+			}
+			if !w.names[e.Name] || e.Op == fsnotify.Chmod && first.IsZero() {
+				continue
+			}
+			if first.IsZero() {
+				first = time.Now()
+			}
+			if time.Since(first) < 10*settle {
+				rest.Reset(settle)
+			}
+		case _, ok := <-w.events.Errors:
+			if !ok {
+				return
+			}
+			// Events were lost, so anything may have changed.
+			first = time.Now()
+			rest.Reset(settle)
+		case <-rest.C:
+			first = time.Time{}
+			// A link may lead elsewhere now. A directory that has gone stays
+			// unwatched; what is above it tells when it comes back.
+			_ = w.place()
+			changed()
+		}
+	}
+}
+
+// place watches every directory in which a change can make the path lead to
+// another file, and no other.
+func (w *watch) place() error {
+	names := components(w.path)
+	dirs := map[string]bool{}
+	for name := range names {
+		dirs[filepath.Dir(name)] = true
+	}
+	w.names = names
+	var failed error
+	for dir := range dirs {
+		// Again for one that is watched already: it may be another directory
+		// of the same name, and the same one costs nothing.
+		if err := w.events.Add(dir); err != nil {
+			failed = err
+			continue
+		}
+		w.watched[dir] = true
+	}
+	for dir := range w.watched {
+		if !dirs[dir] {
+			_ = w.events.Remove(dir) // it may be gone
+			delete(w.watched, dir)
+		}
+	}
+	return failed
+}
+
+// components are the file that a path leads to and every symbolic link on the
+// way, each by a path without links.
+func components(path string) map[string]bool {
+	found := map[string]bool{}
+	root := filepath.VolumeName(path) + string(filepath.Separator)
+	at, rest := root, split(path[len(root):])
+	for links := 0; len(rest) > 0; {
+		next := filepath.Join(at, rest[0])
+		info, err := os.Lstat(next)
+		switch {
+		case err != nil: // what would make it exist happens here
+			found[next] = true
+			return found
+		case info.Mode()&os.ModeSymlink != 0:
+			found[next] = true
+			to, err := os.Readlink(next)
+			if links++; err != nil || links > maxLinks {
+				return found
+			}
+			if filepath.IsAbs(to) {
+				root = filepath.VolumeName(to) + string(filepath.Separator)
+				at, to = root, to[len(root):]
+			}
+			rest = append(split(to), rest[1:]...)
+		default:
+			if len(rest) == 1 {
+				found[next] = true
+			}
+			at, rest = next, rest[1:]
+		}
+	}
+	return found
+}
+
+func split(path string) []string {
+	return strings.FieldsFunc(path, func(r rune) bool { return os.IsPathSeparator(uint8(r)) })
+}

@@ -1,0 +1,66 @@
+package metrics
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// maxWords bounds the children of a counter whose labels are our own words,
+// should one ever not be.
+const maxWords = 64
+
+// pair is the labels of a child; the second is empty where there is one only.
+type pair [2]string
+
+// counters is a counter with one or two labels whose children are found
+// without a lock.
+type counters struct {
+	vec    *prometheus.CounterVec
+	labels int
+	mu     sync.Mutex // for those who add a child
+	known  atomic.Pointer[map[pair]prometheus.Counter]
+}
+
+func newCounters(name, help string, labels ...string) *counters {
+	c := &counters{
+		vec: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: namespace, Name: name, Help: help,
+		}, labels),
+		labels: len(labels),
+	}
+	c.known.Store(&map[pair]prometheus.Counter{})
+	return c
+}
+
+func (c *counters) inc(p pair) {
+	child, ok := (*c.known.Load())[p]
+	if !ok {
+		child = c.add(p)
+	}
+	child.Inc()
+}
+
+func (c *counters) add(p pair) prometheus.Counter {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old := *c.known.Load()
+	if child, ok := old[p]; ok {
+		return child
+	}
+	if len(old) >= maxWords {
+		return c.child(pair{other, other})
+	}
+	child := c.child(p)
+	known := maps.Clone(old)
+	known[p] = child
+	c.known.Store(&known)
+	return child
+}
+
+func (c *counters) child(p pair) prometheus.Counter {
+	values := []string{label(p[0]), label(p[1])}
+	return c.vec.WithLabelValues(values[:c.labels]...)
+}

@@ -1,0 +1,215 @@
+package metrics
+
+import (
+	"cmp"
+	"hash/maphash"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"unicode/utf8"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+)
+
+// other is the label of what is not told apart.
+const other = "other"
+
+// maxLabel is longer than any host name.
+const maxLabel = 255
+
+// label makes any bytes a label value. Prometheus refuses what is not UTF-8,
+// and with it all other metrics.
+func label(s string) string {
+	if len(s) > maxLabel {
+		s = s[:maxLabel]
+	}
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= maxLabel {
+		return s
+	}
+	end := maxLabel
+	for !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end]
+}
+
+// sites are the sites that are told apart, at most max.
+//
+// Every request asks for its site, so finding one takes the lock of one shard
+// of the index, and for reading only. The order of use is kept behind a lock
+// that all share, and is exact to max/4 arrivals of new sites only: more often
+// than that a site's use is not written down.
+type sites struct {
+	max   int
+	other *Site
+	seed  maphash.Seed
+	index [64]shard
+	age   atomic.Uint64 // sites that have arrived
+
+	mu    sync.Mutex
+	order *simplelru.LRU[string, *Site] // nil when none is told apart
+	gone  []*Site                       // evicted while mu is held
+}
+
+type shard struct {
+	mu    sync.RWMutex
+	sites map[string]*Site // :: label → where it is counted
+}
+
+func newSites(maxSites int) *sites {
+	s := &sites{max: maxSites, other: &Site{name: other}, seed: maphash.MakeSeed()}
+	for i := range s.index {
+		s.index[i].sites = map[string]*Site{}
+	}
+	if maxSites > 0 {
+		s.order, _ = simplelru.NewLRU(maxSites, s.evicted) // fails for sizes below 1 only
+	}
+	return s
+}
+
+func (s *sites) shard(name string) *shard {
+	return &s.index[maphash.String(s.seed, name)%uint64(len(s.index))]
+}
+
+func (s *sites) find(name string) *Site {
+	shard := s.shard(name)
+	shard.mu.RLock()
+	defer shard.mu.RUnlock()
+	return shard.sites[name]
+}
+
+func (s *sites) site(name string) *Site {
+	if one := s.find(name); one != nil {
+		if age := s.age.Load(); age-one.used.Load() >= uint64(s.max+3)/4 {
+			s.use(one, age)
+		}
+		return one
+	}
+	if s.order == nil || name == other {
+		return s.other
+	}
+	if len(name) > maxLabel || !utf8.ValidString(name) {
+		return s.site(label(name))
+	}
+	return s.arrive(strings.Clone(name)) // not a piece of a request's buffer
+}
+
+// use moves a site to the safe end of the order.
+func (s *sites) use(one *Site, age uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one.used.Store(age)
+	s.order.Get(one.name)
+}
+
+// arrive adds a site. The one that leaves for it is emptied after the lock.
+func (s *sites) arrive(name string) *Site {
+	s.mu.Lock()
+	one := s.find(name)
+	if one == nil {
+		one = &Site{name: name}
+		one.used.Store(s.age.Add(1))
+		shard := s.shard(name)
+		shard.mu.Lock()
+		shard.sites[name] = one
+		shard.mu.Unlock()
+		s.order.Add(name, one)
+	}
+	gone := s.gone
+	s.gone = nil
+	s.mu.Unlock()
+	for _, old := range gone {
+		old.makeRoom(s.other)
+	}
+	return one
+}
+
+// evicted is called by the order, under s.mu.
+func (s *sites) evicted(name string, one *Site) {
+	shard := s.shard(name)
+	shard.mu.Lock()
+	delete(shard.sites, name)
+	shard.mu.Unlock()
+	s.gone = append(s.gone, one)
+}
+
+// all are the sites there are now, by name; "other" first.
+func (s *sites) all() []*Site {
+	list := []*Site{s.other}
+	for i := range s.index {
+		shard := &s.index[i]
+		shard.mu.RLock()
+		for _, one := range shard.sites {
+			list = append(list, one)
+		}
+		shard.mu.RUnlock()
+	}
+	slices.SortFunc(list[1:], func(a, b *Site) int { return cmp.Compare(a.name, b.name) })
+	return list
+}
+
+func (s *sites) counts() []SiteCount {
+	var list []SiteCount
+	for _, one := range s.all() {
+		c := one.count()
+		if one.successor.Load() != nil || one == s.other && c == (SiteCount{Name: other}) {
+			continue
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil)
+}
+
+var (
+	requestsDesc = desc("requests_total", "Requests that were answered, by the site or by abide.", "site", "method", "code")
+	bytesDesc    = desc("site_bytes_total", "Bytes on the connections to a site, headers and TLS included: in is from the site.", "site", "direction")
+	durationDesc = desc("upstream_duration_seconds", "How long a site took to answer.", "site")
+	overheadDesc = desc("overhead_seconds", "Time that a request spent in abide itself.")
+)
+
+func (s *sites) Describe(to chan<- *prometheus.Desc) {
+	to <- requestsDesc
+	to <- bytesDesc
+	to <- durationDesc
+}
+
+// Collect reads "other" first. A site that makes room meanwhile is then
+// missing once; counted twice, it would look as if the sum had fallen after.
+func (s *sites) Collect(to chan<- prometheus.Metric) {
+	for _, one := range s.all() {
+		for _, m := range one.collect() {
+			to <- m
+		}
+	}
+}
+
+// collect is nothing for a site that is being emptied: it would have counters
+// that run backwards.
+func (s *Site) collect() []prometheus.Metric {
+	var list []prometheus.Metric
+	s.requests.each(func(method, hundred, rest int, n *atomic.Uint64) {
+		list = append(list, counter(requestsDesc, n.Load(), s.name, methods[method], codeLabel(hundred, rest)))
+	})
+	list = append(list,
+		counter(bytesDesc, s.in.Load(), s.name, "in"),
+		counter(bytesDesc, s.out.Load(), s.name, "out"))
+	if h := s.took.read(); *h.SampleCount > 0 {
+		list = append(list, &reading{durationDesc, []*dto.LabelPair{{Name: ptr("site"), Value: &s.name}}, h})
+	}
+	if s.successor.Load() != nil {
+		return nil
+	}
+	return list
+}
+
+func counter(d *prometheus.Desc, n uint64, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+}

@@ -1,0 +1,102 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"strings"
+)
+
+// parseListen reads an address to listen on: an IP address and a port, or a port
+// on every address.
+func parseListen(s string) (string, error) {
+	if s == "" {
+		return "", errors.New("has no value; write an address such as 127.0.0.1:3128")
+	}
+	if digits(s) {
+		return "", fmt.Errorf("%s needs an address too, such as 127.0.0.1:%s, or :%s for every address", quote(s), s, s)
+	}
+	colon := strings.LastIndexByte(s, ':')
+	if colon < 0 || strings.HasSuffix(s, "]") {
+		return "", fmt.Errorf("%s needs a port, such as %s:3128", quote(s), s)
+	}
+	host, text := s[:colon], s[colon+1:]
+	port, ok := parsePort(text)
+	if !ok && text != "0" {
+		return "", fmt.Errorf("%s %w", quote(s), errPortBad)
+	}
+	switch host {
+	case "":
+		return ":" + text, nil
+	case "*":
+		return "", fmt.Errorf("%s has a *; write :%s for every address", quote(s), text)
+	case "localhost":
+		host = "127.0.0.1"
+	}
+	bracketed := strings.HasPrefix(host, "[") && strings.HasSuffix(host, "]")
+	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("%s is not an IP address and a port, such as 127.0.0.1:3128", quote(s))
+	case bracketed != addr.Is6():
+		return "", fmt.Errorf("%s is written %s", quote(s), netip.AddrPortFrom(addr, port))
+	}
+	return netip.AddrPortFrom(addr.Unmap(), port).String(), nil
+}
+
+// path makes a path absolute: ~/ is the home directory, the rest starts where
+// the file is.
+func (in *input) path() (string, error) {
+	s := in.value()
+	switch {
+	case strings.IndexByte(s, 0) >= 0:
+		return "", errors.New("has a NUL character in a path")
+	case s == "~" || strings.HasPrefix(s, "~/"):
+		if in.home == "" {
+			return "", fmt.Errorf("%s needs a home directory and $HOME names none", quote(s))
+		}
+		return filepath.Join(in.home, s[1:]), nil
+	case strings.HasPrefix(s, "~"):
+		return "", fmt.Errorf("%s names another user's home; write the whole path", quote(s))
+	case filepath.IsAbs(s):
+		return filepath.Clean(s), nil
+	}
+	abs, err := filepath.Abs(filepath.Join(in.base, s))
+	if err != nil {
+		return "", fmt.Errorf("%s is relative, and the working directory is not known", quote(s))
+	}
+	return abs, nil
+}
+
+// parsePrefix reads a network or a single address.
+func parsePrefix(s string, words ...string) (netip.Prefix, error) {
+	addr, bits := s, -1
+	if a, b, cut := strings.Cut(s, "/"); cut {
+		n, err := parseCount(b, 0, 128)
+		if err != nil {
+			return netip.Prefix{}, fmt.Errorf("%s is not a network such as 10.0.0.0/8", quote(s))
+		}
+		addr, bits = a, int(n)
+	}
+	a, err := netip.ParseAddr(addr)
+	switch {
+	case err != nil && len(words) > 0:
+		return netip.Prefix{}, fmt.Errorf("%s is neither a network such as 10.0.0.0/8 nor one of %s%s",
+			quote(s), strings.Join(words, ", "), didYouMean(s, words))
+	case err != nil || a.Zone() != "":
+		return netip.Prefix{}, fmt.Errorf("%s is not a network such as 10.0.0.0/8", quote(s))
+	case a.Is4In6():
+		return netip.Prefix{}, fmt.Errorf("%s is an IPv4 network written as IPv6; write it as IPv4", quote(s))
+	case bits < 0:
+		bits = a.BitLen()
+	}
+	prefix, err := a.Prefix(bits)
+	if err != nil {
+		return netip.Prefix{}, fmt.Errorf("%s has more bits than the address", quote(s))
+	}
+	if prefix.Addr() != a {
+		return netip.Prefix{}, fmt.Errorf("%s has bits outside of its mask; did you mean %s?", quote(s), prefix)
+	}
+	return prefix, nil
+}

@@ -1,0 +1,106 @@
+package policy
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// check looks at what single keys cannot know: settings that contradict each
+// other, and those that would leave the door open.
+func (l *loading) check(p *Policy) {
+	l.checkListeners(p)
+	l.checkAccess(p)
+	l.order(p, "bounds.idle_per_host", "bounds.idle", &p.Bounds.IdlePerHost, p.Bounds.Idle)
+	if p.Bounds.Connections > 0 && p.Bounds.PerClient > 0 {
+		l.order(p, "bounds.per_client", "bounds.connections", &p.Bounds.PerClient, p.Bounds.Connections)
+	}
+	l.order(p, "queue.per_site", "queue.max", &p.Queue.PerSite, p.Queue.Max)
+	order(l, p, "retry.base", "retry.max", &p.Retry.Base, p.Retry.Max)
+	order(l, p, "retry.body", "retry.memory", &p.Retry.Body, p.Retry.Memory)
+	order(l, p, "timeouts.tunnel_idle", "timeouts.tunnel_life", &p.Timeouts.TunnelIdle, p.Timeouts.TunnelLife)
+	if p.Shard.Of > 0 && p.Shard.Index >= p.Shard.Of {
+		l.contradict("shard.index", "%d is not below shard.of, which is %d", p.Shard.Index, p.Shard.Of)
+	}
+	if _, set := l.places["shard.index"]; set && p.Shard.Of == 0 && l.count() == 0 {
+		l.contradict("shard.index", "needs shard.of")
+	}
+}
+
+func (l *loading) contradict(key, format string, args ...any) {
+	place := l.kept(key)
+	place.Text = fmt.Sprintf(format, args...)
+	l.fail(place)
+}
+
+func (l *loading) order(p *Policy, less, more string, a *int, b int) { order(l, p, less, more, a, b) }
+
+// order has one setting never above another. A default yields to what was
+// written.
+func order[T ~int | ~int64](l *loading, p *Policy, less, more string, a *T, b T) {
+	if *a <= b {
+		return
+	}
+	if _, set := l.places[less]; !set {
+		*a = b
+		return
+	}
+	place, show := l.places[less], map[string]string{}
+	for _, s := range l.table {
+		show[s.Name] = s.show(p)
+	}
+	place.Text = fmt.Sprintf("%s is more than %s, which is %s", show[less], more, show[more])
+	l.fail(place)
+}
+
+func (l *loading) checkListeners(p *Policy) {
+	if p.Admin.Listen == "" {
+		if _, set := l.places["admin.token"]; set {
+			l.contradict("admin.token", "is for a listener that is off")
+		}
+	} else {
+		if collide(p.Listen, p.Admin.Listen) {
+			l.contradict("admin.listen", "%s is the proxy's own address (listen: %s)", quote(p.Admin.Listen), p.Listen)
+		}
+		if !Loopback(p.Admin.Listen) && p.Admin.Token.Empty() {
+			l.contradict("admin.listen", "%s is reachable from elsewhere, so admin.token must be set", quote(p.Admin.Listen))
+		}
+	}
+	if hop := p.Egress.Proxy; hop != nil && (hop.Host == p.Listen || hop.Host == p.Admin.Listen) {
+		l.contradict("egress.proxy", "is this proxy itself")
+	}
+}
+
+func (l *loading) checkAccess(p *Policy) {
+	if Loopback(p.Listen) {
+		return
+	}
+	if _, set := l.places["access.from"]; !set {
+		p.Access.From = From{Loopback: true, Private: true}
+		return
+	}
+	if len(p.Access.Clients) > 0 {
+		return
+	}
+	if p.Access.From.Any {
+		l.contradict("access.from", "lets everybody use the proxy at %s, so access.clients must be set", p.Listen)
+	} else if public := p.Access.From.public(); len(public) > 0 {
+		l.contradict("access.from", "lets %s, which is public, use the proxy at %s, so access.clients must be set", public[0], p.Listen)
+	}
+}
+
+// Loopback tells whether an address to listen on is reachable from this machine
+// alone.
+func Loopback(listen string) bool {
+	addr, err := netip.ParseAddrPort(listen)
+	return err == nil && addr.Addr().IsLoopback()
+}
+
+// collide tells whether two listeners want the same port.
+func collide(a, b string) bool {
+	addrA, portA, _ := cutLast(a, ":")
+	addrB, portB, _ := cutLast(b, ":")
+	every := func(s string) bool { return s == "" || s == "0.0.0.0" || s == "[::]" }
+	return portA == portB && portA != "0" &&
+		(strings.EqualFold(addrA, addrB) || every(addrA) || every(addrB))
+}

@@ -1,0 +1,324 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// aliasVisits bounds what the aliases of a file may expand to.
+const aliasVisits = 100_000
+
+// decoder turns one YAML document into a Policy and notes every fault on the
+// way. It goes through nodes rather than into structs, since only a node has its
+// line, its anchor and its quotes.
+type decoder struct {
+	*loading
+	policy *Policy
+	source string
+
+	within  []*yaml.Node // anchored nodes that are being read, to find cycles
+	aliases int          // how many of them were entered through an alias
+	visits  int          // nodes seen through aliases
+	stopped bool
+
+	pooled []reference
+}
+
+// field is one key of a mapping.
+type field struct {
+	name string
+	read func(n *yaml.Node, path string)
+}
+
+func (d *decoder) fail(n *yaml.Node, path string, err error) {
+	d.loading.fail(Fault{Source: d.source, Line: n.Line, Key: path, Text: err.Error()})
+}
+
+func (d *decoder) failf(n *yaml.Node, path, format string, args ...any) {
+	d.fail(n, path, fmt.Errorf(format, args...))
+}
+
+// enter resolves an alias and refuses what no value may be. The caller calls
+// leave when it is done with the node.
+func (d *decoder) enter(n *yaml.Node, path string) (real *yaml.Node, leave func(), ok bool) {
+	leave = func() {}
+	if d.stopped || d.full() {
+		return nil, leave, false
+	}
+	alias := n.Kind == yaml.AliasNode
+	if alias || d.aliases > 0 {
+		if d.visits++; d.visits > aliasVisits {
+			d.stopped = true
+			d.failf(n, path, "expands to more than %d values through its aliases", aliasVisits)
+			return nil, leave, false
+		}
+	}
+	if alias {
+		if slices.Contains(d.within, n.Alias) {
+			d.failf(n, path, "is an alias of what it is part of")
+			return nil, leave, false
+		}
+		n = n.Alias
+		d.aliases++
+	}
+	if n.Anchor != "" {
+		d.within = append(d.within, n)
+	}
+	anchored := n.Anchor != ""
+	leave = func() {
+		if anchored {
+			d.within = d.within[:len(d.within)-1]
+		}
+		if alias {
+			d.aliases--
+		}
+	}
+	if n.Style&yaml.TaggedStyle != 0 {
+		d.failf(n, path, "has a tag such as !!int; write the value alone")
+		leave()
+		return nil, func() {}, false
+	}
+	return n, leave, true
+}
+
+// mapping reads the keys of a mapping, each at most once.
+func (d *decoder) mapping(n *yaml.Node, path string, fields ...field) (set map[string]*yaml.Node) {
+	set = map[string]*yaml.Node{}
+	private := slices.ContainsFunc(fields, func(f field) bool { return f.name == "secret" })
+	d.each(n, path, private, func(key, value *yaml.Node, name, path string) {
+		i := slices.IndexFunc(fields, func(f field) bool { return f.name == name })
+		if i < 0 {
+			d.unknown(key, path, name, fields, private)
+			return
+		}
+		set[name] = value
+		d.later(Fault{Source: d.source, Line: key.Line, Key: path})
+		fields[i].read(value, path)
+	})
+	return set
+}
+
+// each calls f for every key of a mapping whose keys are text and differ. Keys of
+// a private mapping are not told: what was mistaken for one may be a secret.
+func (d *decoder) each(n *yaml.Node, path string, private bool, f func(key, value *yaml.Node, name, path string)) {
+	at := n
+	n, leave, ok := d.enter(n, path)
+	defer leave()
+	if !ok {
+		return
+	}
+	if n.Kind != yaml.MappingNode {
+		d.failf(at, path, "takes keys with values, not %s", kindOf(n))
+		return
+	}
+	seen := map[string]int{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		switch {
+		case key.Kind == yaml.ScalarNode && key.Style == 0 && key.Value == "<<":
+			d.failf(key, path, "has a merge key (<<); write the keys out")
+			continue
+		case key.Kind != yaml.ScalarNode:
+			d.failf(key, path, "has a key that is %s", kindOf(key))
+			continue
+		case key.Style&yaml.TaggedStyle != 0:
+			d.failf(key, path, "has a key with a tag such as !!str; write the key alone")
+			continue
+		}
+		name := unbrace.Replace(key.Value)
+		inner := join(path, name)
+		if first, twice := seen[name]; twice {
+			if private {
+				inner = path
+			}
+			d.failf(key, inner, "is written twice, first in line %d", first)
+			continue
+		}
+		seen[name] = key.Line
+		f(key, value, name, inner)
+		if d.stopped {
+			return
+		}
+	}
+}
+
+func (d *decoder) unknown(key *yaml.Node, path, name string, fields []field, private bool) {
+	var names []string
+	for _, f := range fields {
+		names = append(names, f.name)
+	}
+	hint := didYouMean(name, names)
+	if hint == "" && !private {
+		for _, s := range settings() {
+			if s.Name == name || strings.HasSuffix(s.Name, "."+name) {
+				hint = `; did you mean "` + s.Name + `"?`
+				break
+			}
+		}
+	}
+	if hint == "" && private {
+		outer, _, _ := cutLast(path, ".")
+		d.failf(key, outer, "has a key that is none of %s", strings.Join(names, ", "))
+		return
+	}
+	if hint == "" && len(fields) <= 12 {
+		hint = "; there are " + strings.Join(names, ", ")
+	}
+	d.failf(key, path, "is not a key%s", hint)
+}
+
+// list reads the elements of a sequence; a value alone counts as one.
+func (d *decoder) list(n *yaml.Node, path string, f func(i int, n *yaml.Node, path string)) {
+	real, leave, ok := d.enter(n, path)
+	defer leave()
+	switch {
+	case !ok:
+	case real.Kind == yaml.SequenceNode:
+		for i, one := range real.Content {
+			f(i, one, fmt.Sprintf("%s[%d]", path, i))
+			if d.stopped {
+				return
+			}
+		}
+	default:
+		f(0, real, path)
+	}
+}
+
+// sequence is list for what must be written as one.
+func (d *decoder) sequence(n *yaml.Node, path string, f func(i int, n *yaml.Node, path string)) {
+	real, leave, ok := d.enter(n, path)
+	leave()
+	if ok && real.Kind != yaml.SequenceNode {
+		d.failf(n, path, "takes a list, not %s", kindOf(real))
+		return
+	}
+	if ok {
+		d.list(n, path, f)
+	}
+}
+
+// scalar is the text of a single value. Only a secret may refer to variables.
+func (d *decoder) scalar(n *yaml.Node, path string, kind text) (string, bool) {
+	real, leave, ok := d.enter(n, path)
+	defer leave()
+	switch {
+	case !ok:
+		return "", false
+	case real.Kind != yaml.ScalarNode:
+		d.failf(n, path, "takes a single value, not %s", kindOf(real))
+		return "", false
+	case real.Tag == "!!null" && real.Style == 0:
+		d.fail(n, path, errors.New(`has no value; leave the key out, or write "" where nothing is meant`))
+		return "", false
+	}
+	text := unbrace.Replace(real.Value)
+	if kind != plainText {
+		expanded, err := d.expand(text, kind)
+		if err != nil {
+			d.fail(n, path, err)
+			return "", false
+		}
+		return expanded, true
+	}
+	if strings.Contains(text, "${") {
+		d.failf(n, path, "has a ${…}, which is replaced in secrets only")
+		return "", false
+	}
+	return text, true
+}
+
+// setting reads one scalar key of the table.
+func (d *decoder) setting(s setting) func(*yaml.Node, string) {
+	return func(n *yaml.Node, path string) {
+		var (
+			items []string
+			nodes []*yaml.Node
+			paths []string
+		)
+		add := func(n *yaml.Node, path, text string) {
+			items, nodes, paths = append(items, text), append(nodes, n), append(paths, path)
+		}
+		before := d.count()
+		switch s.shape {
+		case list:
+			d.list(n, path, func(_ int, n *yaml.Node, path string) {
+				if text, ok := d.scalar(n, path, s.text); ok {
+					add(n, path, text)
+				}
+			})
+		case pairs:
+			d.each(n, path, false, func(key, value *yaml.Node, name, path string) {
+				if text, ok := d.scalar(value, path, s.text); ok {
+					add(key, path, name+"="+text)
+				}
+			})
+		default:
+			text, ok := d.scalar(n, path, s.text)
+			if !ok {
+				return
+			}
+			add(n, path, text)
+		}
+		if d.count() > before {
+			return
+		}
+		d.set(d.policy, s, Fault{Source: d.source, Line: n.Line, Key: path}, &input{
+			items: items, base: d.base, home: d.home,
+			fail: func(i int, err error) {
+				if i < 0 {
+					d.fail(n, path, err)
+				} else {
+					d.fail(nodes[i], paths[i], err)
+				}
+			},
+		})
+	}
+}
+
+// cutLast is strings.Cut at the last sep.
+func cutLast(s, sep string) (before, after string, found bool) {
+	i := strings.LastIndex(s, sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+len(sep):], true
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return clip(name)
+	}
+	return path + "." + clip(name)
+}
+
+// clip keeps a key that somebody mistyped short and printable.
+func clip(s string) string {
+	const most = 80
+	printable := strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return '?'
+		}
+		return r
+	}, s)
+	if len(printable) > most {
+		return strings.ToValidUTF8(printable[:most], "") + "…"
+	}
+	return printable
+}
+
+func kindOf(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "keys with values"
+	case yaml.SequenceNode:
+		return "a list"
+	case yaml.AliasNode:
+		return "an alias"
+	}
+	return "a single value"
+}

@@ -1,0 +1,207 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	_ "time/tzdata" // the smallest images have no time zones
+
+	"gopkg.in/yaml.v3"
+)
+
+// limits reads a list of limits. Those by token need a pool.
+func (d *decoder) limits(n *yaml.Node, path string, pool bool) []Limit {
+	var all []Limit
+	seen := map[Limit]int{}
+	d.sequence(n, path, func(_ int, n *yaml.Node, path string) {
+		l, ok := d.limit(n, path)
+		if !ok {
+			return
+		}
+		if l.By == "token" && !pool {
+			d.failf(n, path, "counts by token where there is no pool")
+		}
+		same := Limit{As: l.As, Unit: l.Unit, Per: l.Per, By: l.By, Method: l.Method, Path: l.Path, Timezone: l.Timezone}
+		if line, twice := seen[same]; twice {
+			d.failf(n, path, "limits the same as line %d; only the tighter one would ever bind", line)
+			return
+		}
+		seen[same] = n.Line
+		all = append(all, l)
+	})
+	return all
+}
+
+func (d *decoder) limit(n *yaml.Node, path string) (Limit, bool) {
+	var (
+		l     = Limit{Line: n.Line}
+		as    string
+		stall Period
+	)
+	before := d.count()
+	set := d.mapping(n, path,
+		field{"requests", d.amount(&l.Amount)},
+		field{"bytes", func(n *yaml.Node, path string) {
+			if s, ok := d.scalar(n, path, plainText); ok {
+				size, err := parseSize(s)
+				if err != nil {
+					d.fail(n, path, err)
+					return
+				}
+				l.Amount = int64(size)
+			}
+		}},
+		field{"cost", d.amount(&l.Amount)},
+		field{"concurrency", d.amount(&l.Amount)},
+		field{"per", d.period(&l.Per)},
+		field{"as", d.word(&as, "rolling", "fixed", "first-use", "bucket", "paced", "quota", "concurrency", "adaptive")},
+		field{"by", d.word(&l.By, "token", "client", "route")},
+		field{"method", d.method(&l.Method)},
+		field{"path", func(n *yaml.Node, path string) {
+			if s, ok := d.scalar(n, path, plainText); ok {
+				if err := checkRoute(s); err != nil {
+					d.fail(n, path, err)
+				}
+				l.Path = s
+			}
+		}},
+		field{"each", d.amount(&l.Each)},
+		field{"burst", d.amount(&l.Burst)},
+		field{"min", d.rate(&l.Min)},
+		field{"max", d.rate(&l.Max)},
+		field{"stall", d.period(&stall)},
+		field{"timezone", func(n *yaml.Node, path string) {
+			if s, ok := d.scalar(n, path, plainText); ok {
+				if _, err := time.LoadLocation(s); err != nil || s == "" || s == "Local" {
+					d.failf(n, path, "%s is not a time zone such as UTC or Europe/Berlin", quote(s))
+				}
+				l.Timezone = s
+			}
+		}},
+	)
+	if d.count() > before || !isMapping(n) || d.stopped {
+		return l, false
+	}
+	l.As, l.Stall = As(as), stall.Length
+	if err := l.complete(func(key string) bool { return set[key] != nil }); err != nil {
+		d.fail(n, path, err)
+		return l, false
+	}
+	return l, true
+}
+
+// complete fills in what the keys imply and refuses those that do not go
+// together.
+func (l *Limit) complete(has func(key string) bool) error {
+	var units []string
+	for _, u := range []Unit{Requests, Bytes, Cost, Concurrency} {
+		if has(string(u)) {
+			units, l.Unit = append(units, string(u)), u
+		}
+	}
+	switch {
+	case len(units) > 1:
+		return fmt.Errorf("limits %s; write one limit for each", strings.Join(units, " and "))
+	case l.As == AsAdaptive:
+		return l.completeAdaptive(has, len(units) > 0)
+	case has("min"), has("max"):
+		return errors.New("has min or max, which are for as: adaptive")
+	case len(units) == 0:
+		return errors.New("limits nothing; write requests, bytes, cost or concurrency")
+	case (l.Unit == Concurrency) != (l.As == AsConcurrency) && l.As != "":
+		return errors.New("as: concurrency goes with concurrency, and with nothing else")
+	}
+	if l.Unit == Concurrency {
+		l.As = AsConcurrency
+		for _, key := range []string{"per", "burst", "each", "timezone", "stall"} {
+			if has(key) {
+				return fmt.Errorf("has %s, which means nothing for what is in flight", key)
+			}
+		}
+		return nil
+	}
+	if !has("per") {
+		return fmt.Errorf("needs per, such as {%s: …, per: 1m}", l.Unit)
+	}
+	return l.completeWindow(has)
+}
+
+func (l *Limit) completeWindow(has func(string) bool) error {
+	calendar := l.Per.Calendar != ""
+	switch {
+	case l.As != "":
+	case calendar:
+		l.As = AsQuota
+	case l.Unit == Bytes:
+		l.As = AsFixed
+	default:
+		l.As = AsRolling
+	}
+	switch {
+	case calendar != (l.As == AsQuota):
+		return errors.New("as: quota goes with per: day, week or month, and only that")
+	case l.As != AsQuota && has("timezone"):
+		return errors.New("has a timezone, which only a day, week or month has")
+	case l.As != AsBucket && has("burst"):
+		return errors.New("has a burst, which only as: bucket has")
+	case l.Unit != Bytes && has("stall"):
+		return errors.New("has stall, which is for bytes")
+	case has("stall") && l.Stall == 0:
+		return errors.New("has a stall that is not a duration such as 90s")
+	case l.Unit == Bytes && has("each"):
+		return errors.New("has each, but bytes are counted as they come")
+	}
+	room := l.Amount
+	if l.As == AsBucket {
+		if !has("burst") {
+			l.Burst = 1
+			if l.Unit == Bytes {
+				l.Burst = l.Amount
+			}
+		}
+		room = l.Burst
+	}
+	if l.Each > room {
+		return fmt.Errorf("takes %d for each request but never has more than %d, so none could pass", l.Each, room)
+	}
+	if l.As == AsQuota && l.Timezone == "" {
+		l.Timezone = "UTC"
+	}
+	return nil
+}
+
+func (l *Limit) completeAdaptive(has func(string) bool, unit bool) error {
+	if unit {
+		return errors.New("is adaptive, so it takes min and max and no amount")
+	}
+	for _, key := range []string{"per", "burst", "each", "timezone", "stall"} {
+		if has(key) {
+			return fmt.Errorf("has %s, which means nothing for as: adaptive", key)
+		}
+	}
+	switch {
+	case !has("min"), !has("max"):
+		return errors.New("needs min and max, such as {as: adaptive, min: 0.2/s, max: 20/s}")
+	case l.Min > l.Max:
+		return fmt.Errorf("has a min of %s, which is more than its max of %s", l.Min, l.Max)
+	}
+	l.Unit = Requests
+	return nil
+}
+
+// checkRoute checks the pattern of a path: * is one segment, ** any number.
+func checkRoute(s string) error {
+	switch {
+	case !strings.HasPrefix(s, "/"):
+		return fmt.Errorf("%s does not begin with a slash", quote(s))
+	case strings.ContainsAny(s, "?#"):
+		return fmt.Errorf("%s has a query or a fragment; limits look at paths alone", quote(s))
+	}
+	for part := range strings.SplitSeq(s[1:], "/") {
+		if strings.Contains(part, "*") && part != "*" && part != "**" {
+			return fmt.Errorf("%s has a * that is not a whole segment", quote(s))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,173 @@
+package policy
+
+import (
+	"net/url"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+const (
+	defaultPriority = 3
+	lowestPriority  = 7
+)
+
+// sites reads the rules, of which the first that matches counts, and so finds
+// those that never would.
+func (d *decoder) sites(n *yaml.Node, path string) {
+	var (
+		covered cover
+		owner   []int // pattern number → rule
+		listed  []Pattern
+		names   = map[string]int{}
+	)
+	d.sequence(n, path, func(i int, n *yaml.Node, path string) {
+		s := Site{Group: "host", Priority: defaultPriority, Line: n.Line}
+		host := func(n *yaml.Node, path string) {
+			text, ok := d.scalar(n, path, plainText)
+			if !ok {
+				return
+			}
+			pattern, err := ParsePattern(text)
+			if err != nil {
+				d.fail(n, path, err)
+				return
+			}
+			by, ok := covered.by(pattern)
+			switch {
+			case ok && owner[by] == i && listed[by] == pattern:
+				d.failf(n, path, "%s is listed twice", pattern)
+			case ok && owner[by] != i:
+				d.failf(n, path, "%s never comes to this rule: %s in line %d comes first",
+					pattern, listed[by], d.policy.Sites[owner[by]].Line)
+			}
+			covered.add(pattern, len(listed))
+			listed, owner = append(listed, pattern), append(owner, i)
+			s.Hosts = append(s.Hosts, pattern)
+		}
+		d.site(n, path, &s, host, names)
+		d.policy.Sites = append(d.policy.Sites, s)
+	})
+}
+
+func (d *decoder) site(n *yaml.Node, path string, s *Site, host func(*yaml.Node, string), names map[string]int) {
+	var limits *yaml.Node // read last, since the pool says which make sense
+	set := d.mapping(n, path,
+		field{"host", func(n *yaml.Node, path string) {
+			if isEmpty(n) {
+				d.failf(n, path, "is empty")
+			}
+			d.list(n, path, func(_ int, n *yaml.Node, path string) { host(n, path) })
+		}},
+		field{"name", func(n *yaml.Node, path string) {
+			d.label(&s.Name)(n, path)
+			if line, twice := names[s.Name]; twice && s.Name != "" {
+				d.failf(n, path, "%s is the name of line %d already", quote(s.Name), line)
+				return
+			}
+			names[s.Name] = n.Line
+		}},
+		field{"group", d.word(&s.Group, "host", "domain", "rule")},
+		field{"pool", func(n *yaml.Node, path string) {
+			d.label(&s.Pool)(n, path)
+			d.pooled = append(d.pooled, reference{s.Pool, n, path})
+		}},
+		field{"insecure", d.truth(&s.Insecure)},
+		field{"limits", func(n *yaml.Node, _ string) { limits = n }},
+		field{"priority", d.number(&s.Priority, 0, lowestPriority)},
+		field{"robots", d.truth(&s.Robots)},
+		field{"coalesce", d.truth(&s.Coalesce)},
+		field{"backends", func(n *yaml.Node, path string) { s.Backends = d.backends(n, path) }},
+		field{"balance", d.word(&s.Balance, "adaptive", "round-robin", "least-loaded")},
+		field{"outage", d.word(&s.Outage, "share", "strict", "open")},
+	)
+	if limits != nil {
+		s.Limits = d.limits(limits, join(path, "limits"), set["pool"] != nil)
+	}
+	d.need(n, path, set, "host")
+	if set["insecure"] != nil && set["pool"] == nil {
+		d.failf(set["insecure"], join(path, "insecure"), "is about the tokens of a pool, and there is none")
+	}
+	if set["balance"] != nil && set["backends"] == nil {
+		d.failf(set["balance"], join(path, "balance"), "is about backends, and there are none")
+	}
+	if set["backends"] != nil && s.Balance == "" {
+		s.Balance = "adaptive"
+	}
+	if s.Outage == "" {
+		s.Outage = "share"
+	}
+	for _, one := range s.Hosts {
+		if one.All && set["pool"] != nil {
+			d.failf(set["pool"], join(path, "pool"), "would send its secrets to every host; name the hosts")
+			break
+		}
+	}
+}
+
+func (d *decoder) backends(n *yaml.Node, path string) []string {
+	var all []string
+	first := map[string]bool{}
+	d.list(n, path, func(_ int, n *yaml.Node, path string) {
+		s, ok := d.scalar(n, path, plainText)
+		if !ok {
+			return
+		}
+		u, err := url.Parse(s)
+		if err != nil || u.Opaque != "" || u.User != nil || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" {
+			d.failf(n, path, "is not an origin such as https://a.example")
+			return
+		}
+		target, err := ParseTarget(strings.ToLower(u.Scheme), u.Host)
+		if err != nil {
+			d.fail(n, path, err)
+			return
+		}
+		origin := target.Scheme + "://" + bracket(target.Host)
+		if !target.UsualPort() {
+			origin = target.Scheme + "://" + target.HostPort()
+		}
+		if first[origin] {
+			d.failf(n, path, "%s is listed twice", origin)
+			return
+		}
+		first[origin] = true
+		all = append(all, origin)
+	})
+	if isEmpty(n) {
+		d.failf(n, path, "is empty")
+	}
+	return all
+}
+
+// bracket puts an IPv6 address into the brackets that it has in a URL.
+func bracket(host string) string {
+	if strings.Contains(host, ":") {
+		return "[" + host + "]"
+	}
+	return host
+}
+
+// reference is where a rule names a pool, which may come later in the file.
+type reference struct {
+	name string
+	node *yaml.Node
+	path string
+}
+
+// finish checks what needs the whole file.
+func (d *decoder) finish() {
+	var names []string
+	for _, p := range d.policy.Pools {
+		names = append(names, p.Name)
+	}
+	for _, r := range d.pooled {
+		known := r.name == ""
+		for _, name := range names {
+			known = known || name == r.name
+		}
+		if !known {
+			d.failf(r.node, r.path, "%s is not a pool%s", quote(r.name), didYouMean(r.name, names))
+		}
+	}
+}

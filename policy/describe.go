@@ -1,0 +1,249 @@
+package policy
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Describe writes what the configuration means, without any secret. It is what
+// abide check prints.
+func (p *Policy) Describe(w io.Writer) {
+	var b strings.Builder
+	from := p.File
+	if from == "" {
+		from = "no file, the defaults"
+	}
+	line(&b, "configuration", "%s", from)
+	line(&b, "proxy", "%s, for %s", p.Listen, p.whoMayUse())
+	switch {
+	case p.Admin.Listen == "":
+		line(&b, "operator", "no listener")
+	case p.Admin.Token.Empty():
+		line(&b, "operator", "%s, without a token", p.Admin.Listen)
+	default:
+		line(&b, "operator", "%s, with a token", p.Admin.Listen)
+	}
+	if p.Data == "none" {
+		line(&b, "data", "nothing is kept, the CA is a new one at each start")
+	} else {
+		line(&b, "data", "%s", p.Data)
+	}
+	line(&b, "store", "%s", p.Store.Kind)
+	access := ""
+	if p.Log.Access {
+		access = ", a line per request"
+	}
+	line(&b, "log", "%s and above as %s%s", p.Log.Level, p.Log.Format, access)
+	line(&b, "CONNECT", "to ports %s", showPorts(p))
+	if len(p.Egress.Allow) > 0 {
+		line(&b, "also reachable", "%s", showAllow(p))
+	}
+	if p.Egress.Proxy != nil {
+		line(&b, "next hop", "%s", p.Egress.Proxy.Redacted())
+	}
+	if len(p.Egress.Resolve) > 0 {
+		line(&b, "resolved here", "%s", showResolve(p))
+	}
+	if p.Egress.Roots != "" {
+		line(&b, "extra roots", "%s", p.Egress.Roots)
+	}
+	line(&b, "intercept", "%s", p.interceptText())
+	p.describeSettings(&b, "timeouts")
+	p.describeSettings(&b, "bounds")
+	line(&b, "metrics", "of %d sites by name", p.Metrics.Sites)
+	if p.Shard.Of > 0 {
+		line(&b, "shard", "%d of %d", p.Shard.Index, p.Shard.Of)
+	}
+	for _, pool := range p.Pools {
+		line(&b, "pool "+pool.Name, "%s as %s", pool.source(), pool.Put)
+		for _, l := range pool.Limits {
+			line(&b, "", "%s", l)
+		}
+	}
+	if len(p.Sites) == 0 {
+		line(&b, "sites", "no rules, every host is a site of its own")
+	}
+	for i := range p.Sites {
+		p.Sites[i].describe(&b, fmt.Sprintf("sites[%d]", i))
+	}
+	for _, l := range p.Defaults.Limits {
+		line(&b, "other sites", "%s", l)
+	}
+	for _, one := range p.Warnings() {
+		line(&b, "warning", "%s", one)
+	}
+	_, _ = io.WriteString(w, b.String())
+}
+
+func line(b *strings.Builder, name, format string, args ...any) {
+	fmt.Fprintf(b, "%-15s %s\n", name, fmt.Sprintf(format, args...))
+}
+
+func (p *Policy) whoMayUse() string {
+	who := p.Access.From.String()
+	if n := len(p.Access.Clients); n > 0 {
+		names := make([]string, n)
+		for i, c := range p.Access.Clients {
+			names[i] = c.Name
+		}
+		who += " with the secret of " + strings.Join(names, ", ")
+	}
+	return who
+}
+
+func (p *Policy) interceptText() string {
+	switch p.Intercept.Mode {
+	case "auto":
+		return "auto: hosts whose rule needs to see requests"
+	case "listed":
+		return showIntercept(p)
+	}
+	return p.Intercept.Mode
+}
+
+// describeSettings writes a section of the table in one paragraph.
+func (p *Policy) describeSettings(b *strings.Builder, section string) {
+	var words []string
+	for _, s := range settings() {
+		if name, ok := strings.CutPrefix(s.Name, section+"."); ok {
+			words = append(words, name+" "+s.show(p))
+		}
+	}
+	const perLine = 5
+	for i, title := 0, section; i < len(words); i, title = i+perLine, "" {
+		line(b, title, "%s", strings.Join(words[i:min(i+perLine, len(words))], ", "))
+	}
+}
+
+func (p Pool) source() string {
+	switch {
+	case p.File != "":
+		return "tokens of " + p.File
+	case p.Dir != "":
+		return "tokens in " + p.Dir
+	case p.Env != "":
+		return "tokens of $" + p.Env
+	}
+	labels := make([]string, len(p.Tokens))
+	for i, t := range p.Tokens {
+		labels[i] = t.Label
+	}
+	return "tokens " + strings.Join(labels, ", ")
+}
+
+func (s *Site) describe(b *strings.Builder, title string) {
+	hosts := make([]string, len(s.Hosts))
+	for i, one := range s.Hosts {
+		hosts[i] = one.String()
+	}
+	const most = 8
+	if n := len(hosts); n > most {
+		hosts = append(hosts[:most], fmt.Sprintf("and %d more", n-most))
+	}
+	line(b, title, "%s", strings.Join(hosts, ", "))
+	if s.Name != "" {
+		line(b, "", "called %s", s.Name)
+	}
+	line(b, "", "%s", s.budgetText())
+	if s.Pool != "" {
+		line(b, "", "pool %s", s.Pool)
+	}
+	if len(s.Backends) > 0 {
+		line(b, "", "backends %s, %s", strings.Join(s.Backends, ", "), s.Balance)
+	}
+	for _, l := range s.Limits {
+		line(b, "", "%s", l)
+	}
+	if s.Priority != defaultPriority {
+		line(b, "", "priority %d", s.Priority)
+	}
+	if s.Robots {
+		line(b, "", "honours Crawl-delay")
+	}
+	if s.Coalesce {
+		line(b, "", "identical requests share one answer")
+	}
+}
+
+func (s *Site) budgetText() string {
+	switch s.Group {
+	case "rule":
+		return "all of them are one site"
+	case "domain":
+		return "each registrable domain is a site"
+	}
+	return "each host is a site"
+}
+
+// Explain writes which rule holds for a target and what follows from it. It is
+// what abide explain prints when no proxy runs.
+func (p *Policy) Explain(w io.Writer, t Target) {
+	var b strings.Builder
+	m := p.Match(t)
+	target := t.HostPort()
+	if t.Scheme != "" {
+		target = t.Scheme + "://" + target
+	}
+	line(&b, "target", "%s", target)
+	line(&b, "site", "%s", m.Site)
+	if m.Rule == nil {
+		line(&b, "rule", "none, so the defaults hold")
+		for _, l := range p.Defaults.Limits {
+			line(&b, "", "%s", l)
+		}
+	} else {
+		number := 0
+		for i := range p.Sites {
+			if &p.Sites[i] == m.Rule {
+				number = i
+			}
+		}
+		title := fmt.Sprintf("sites[%d]", number)
+		if m.Rule.Line > 0 {
+			title += fmt.Sprintf(" in line %d", m.Rule.Line)
+		}
+		for _, one := range m.Rule.Hosts {
+			if one.Matches(t.Host, t.Port) {
+				title += ", by " + one.String()
+				break
+			}
+		}
+		line(&b, "rule", "%s", title)
+		m.Rule.describe(&b, "hosts")
+	}
+	p.explainWay(&b, t)
+	_, _ = io.WriteString(w, b.String())
+}
+
+// explainWay writes how a request gets there.
+func (p *Policy) explainWay(b *strings.Builder, t Target) {
+	if t.Scheme != "http" {
+		switch {
+		case !p.Egress.Ports.Allows(t.Port):
+			line(b, "CONNECT", "refused: egress.ports is %s", showPorts(p))
+		case p.Intercepts(t.Host, t.Port):
+			line(b, "CONNECT", "intercepted (intercept: %s)", showIntercept(p))
+		default:
+			line(b, "CONNECT", "tunnelled unread (intercept: %s)", showIntercept(p))
+		}
+	}
+	switch to, named := p.Egress.Resolve[t.HostPort()]; {
+	case p.Egress.Proxy != nil:
+		line(b, "way", "through %s", p.Egress.Proxy.Redacted())
+	case named:
+		line(b, "way", "to %s (egress.resolve)", to)
+	default:
+		line(b, "way", "direct, to public addresses%s", p.alsoReachable())
+	}
+}
+
+func (p *Policy) alsoReachable() string {
+	switch {
+	case Loopback(p.Listen):
+		return " and those of this machine's networks"
+	case len(p.Egress.Allow) > 0:
+		return " and " + showAllow(p)
+	}
+	return ""
+}

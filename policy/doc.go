@@ -1,0 +1,45 @@
+// Package policy is what the operator wrote: the types of the configuration
+// file, its strict loading, and the matching of a request to a rule. It is
+// pure: it opens no connection, starts nothing and keeps no state. A Policy
+// never changes after Load, so any number of goroutines may share one; a reload
+// loads another and swaps the pointer.
+//
+// The usual call:
+//
+//	p, err := policy.Load(policy.Source{Path: "abide.yaml", Environ: os.Environ()})
+//	if err != nil {
+//		return err // a Faults: every fault at once, each with file and line
+//	}
+//	target, err := policy.ParseTarget("https", "API.Example.com:8443")
+//	match := p.Match(target) // match.Site shares one budget, match.Rule may be nil
+//
+// # How values are read
+//
+// A value means the same in the file, in the environment and as a flag, quoted
+// or not.
+//
+//   - Whole numbers are digits: 900. Refused: 1e3, 1_000, 1,000, 0x10, 0123,
+//     5.0, +5, -1, yes, null, NaN, .inf; and 0 wherever none of a thing would
+//     make no sense (a limit of 0 is not "no limit", leave the key out for that).
+//   - Durations are numbers with a unit, the larger unit first: 500ms, 90s, 15m,
+//     1h30m, 1.5s, 1d (24 hours), 2w. A number alone is refused.
+//   - Sizes are a number with a unit: 500B, 1kB or 1KB, 1MB = 10^6 bytes,
+//     1MiB = 2^20 bytes, 1.5GB. A number alone is refused.
+//   - Rates are an amount per time: 2/s, 0.2/s, 100/m, 5000/h, 3/10s.
+//   - Switches are true or false, on or off. yes, no, 1 and 0 are refused.
+//   - ${NAME} is replaced by an environment variable in secrets only, $$ there
+//     is a literal $. Inside of a longer URL the variable is taken literally, so
+//     a password needs no percent-encoding. A secret that comes from the
+//     environment or from a flag is taken as it is.
+//   - Lists take commas in a variable or a flag, and a value alone in the file:
+//     egress.ports: 443. Maps are name=value,name=value there.
+//   - Paths: ~/ is the home directory; another relative path starts at the file,
+//     or at the working directory when it comes from a variable or a flag.
+//   - Every scalar key has a variable, ABIDE_ and the key in capitals:
+//     ABIDE_LOG_LEVEL is log.level. ABIDE_ADMIN is admin.listen. A variable with
+//     that prefix that nothing reads is refused, except for those that Kubernetes
+//     adds beside a service called abide.
+//
+// An anchor and its alias (&a and *a) may share a value between rules. Merge
+// keys (<<), tags (!!int) and second documents are refused.
+package policy

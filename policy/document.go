@@ -1,0 +1,154 @@
+package policy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+)
+
+// maxFile is about 100,000 hosts. Whatever is larger is another file.
+const maxFile = 4 << 20
+
+// Braces mean something to YAML inside of {} and [], so that
+// {token: ${NAME}} would not parse. They become two characters that no text may
+// have while YAML reads them, and braces again afterwards.
+const (
+	openBrace  = '\ufdd0'
+	closeBrace = '\ufdd1'
+)
+
+var (
+	variable = regexp.MustCompile(`\$\{[^\s{}\[\],"'#]*\}`)
+	unbrace  = strings.NewReplacer(string(openBrace), "{", string(closeBrace), "}")
+	lineOf   = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?(.*)$`)
+	anchorOf = regexp.MustCompile(`^unknown anchor '(.*)' referenced$`)
+)
+
+// parseDocument reads the one document of a file, nil when it is empty. It looks
+// at nothing but the syntax.
+func parseDocument(data []byte) (root *yaml.Node, fault *Fault) {
+	defer func() {
+		// The file is not always the operator's: a reload must never end the process.
+		if recover() != nil {
+			root, fault = nil, &Fault{Text: "cannot be read as YAML"}
+		}
+	}()
+	if fault := checkText(data); fault != nil {
+		return nil, fault
+	}
+	text := bytes.TrimPrefix(data, []byte("\ufeff"))
+	masked := variable.ReplaceAllFunc(text, func(found []byte) []byte {
+		return []byte("$" + string(openBrace) + string(found[2:len(found)-1]) + string(closeBrace))
+	})
+	decoder := yaml.NewDecoder(bytes.NewReader(masked))
+	var document, second yaml.Node
+	if err := decoder.Decode(&document); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil, nil
+		}
+		return nil, syntaxFault(err, masked)
+	}
+	if err := decoder.Decode(&second); err == nil {
+		return nil, &Fault{Line: second.Line, Text: "starts a second document; put everything into one"}
+	} else if !errors.Is(err, io.EOF) {
+		return nil, syntaxFault(err, masked)
+	}
+	if len(document.Content) != 1 {
+		return nil, nil
+	}
+	root = document.Content[0]
+	if root.Kind == yaml.ScalarNode && root.Value == "" && root.Tag == "!!null" {
+		return nil, nil
+	}
+	return root, nil
+}
+
+// checkText finds what is not a text file before YAML says something obscure.
+func checkText(data []byte) *Fault {
+	switch {
+	case len(data) > maxFile:
+		return &Fault{Text: fmt.Sprintf("has %s, a configuration has at most %s", Size(len(data)), Size(maxFile))}
+	case bytes.HasPrefix(data, []byte("\xff\xfe")), bytes.HasPrefix(data, []byte("\xfe\xff")),
+		len(data) > 1 && (data[0] == 0) != (data[1] == 0):
+		return &Fault{Line: 1, Text: "is UTF-16; save it as UTF-8"}
+	}
+	line := 1
+	for i := 0; i < len(data); {
+		r, n := rune(data[i]), 1
+		if r >= utf8.RuneSelf {
+			r, n = utf8.DecodeRune(data[i:])
+		}
+		switch {
+		case r == '\n':
+			line++
+		case r == utf8.RuneError && n == 1:
+			return &Fault{Line: line, Text: "is not UTF-8"}
+		case r == 0:
+			return &Fault{Line: line, Text: "has a NUL character; it is not a text file"}
+		case r < ' ' && r != '\t' && r != '\r', 0x7f <= r && r < 0xa0 && r != 0x85,
+			r == '\ufeff' && i > 0, 0xfdd0 <= r && r <= 0xfdef, r&0xfffe == 0xfffe:
+			return &Fault{Line: line, Text: fmt.Sprintf("has the character %U, which no text has", r)}
+		}
+		i += n
+	}
+	return nil
+}
+
+// syntaxFault says what YAML says, at the line where it is, and without the
+// text of the file, which may be a secret.
+func syntaxFault(err error, text []byte) *Fault {
+	m := lineOf.FindStringSubmatch(strings.ReplaceAll(err.Error(), "\n", " "))
+	line, _ := strconv.Atoi(m[1])
+	problem := m[2]
+	if name := anchorOf.FindStringSubmatch(problem); name != nil {
+		if at := bytes.Index(text, []byte("*"+name[1])); at >= 0 {
+			line = 1 + bytes.Count(text[:at], []byte("\n"))
+		}
+		return &Fault{Line: max(line, 1), Text: "refers with * to an anchor that is not there; quote a value that begins with *"}
+	}
+	if at := tabAt(text); at > 0 {
+		return &Fault{Line: at, Text: "is indented with a tab; YAML wants spaces"}
+	}
+	if strings.Contains(problem, "'") && !strings.HasPrefix(problem, "did not find") && !strings.HasPrefix(problem, "could not find") {
+		problem = "is not YAML"
+	}
+	// The parser counts lines from 0, the scanner from 1, and neither names the first.
+	parser := strings.HasPrefix(problem, "did not find expected") &&
+		!strings.HasSuffix(problem, "character") && !strings.HasSuffix(problem, "line break")
+	if line > 0 && parser {
+		line++
+	}
+	if last := 1 + bytes.Count(bytes.TrimRight(text, "\n"), []byte("\n")); line > last {
+		line = last
+	}
+	if strings.Contains(problem, "max depth") {
+		return &Fault{Line: max(line, 1), Text: "is nested too deeply"}
+	}
+	switch problem {
+	case "found unexpected end of stream":
+		problem += " (is a quote not closed?)"
+	case "mapping values are not allowed in this context":
+		problem += ` (quote a value that has ": " in it)`
+	}
+	return &Fault{Line: max(line, 1), Text: "is not valid YAML: " + problem}
+}
+
+// tabAt is the first line whose indentation has a tab, 0 when none has.
+func tabAt(text []byte) int {
+	line := 0
+	for one := range bytes.Lines(text) {
+		line++
+		rest := bytes.TrimLeft(one, " \t")
+		if bytes.IndexByte(one[:len(one)-len(rest)], '\t') >= 0 && len(bytes.TrimSpace(rest)) > 0 && rest[0] != '#' {
+			return line
+		}
+	}
+	return 0
+}

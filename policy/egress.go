@@ -1,0 +1,188 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Egress is which destinations may be reached, and how.
+type Egress struct {
+	Allow         []netip.Prefix // reachable although they are not public
+	Ports         Ports          // that CONNECT may name
+	Proxy         *url.URL       // the next hop, nil for none; never with its password
+	ProxyPassword Secret
+	Resolve       map[string]string // "host:port" → "ip:port"; both canonical
+	Roots         string            // PEM file added to the system's roots
+}
+
+// NextHop is Proxy with its password, nil for none. It is for the one place that
+// dials: printing it would print the password.
+func (e Egress) NextHop() *url.URL {
+	if e.Proxy == nil {
+		return nil
+	}
+	hop := *e.Proxy
+	if e.Proxy.User != nil && !e.ProxyPassword.Empty() {
+		hop.User = url.UserPassword(e.Proxy.User.Username(), e.ProxyPassword.Reveal())
+	}
+	return &hop
+}
+
+// Ports is a set of ports. The zero value allows none.
+type Ports struct {
+	Any  bool
+	List []uint16
+}
+
+// Allows tells whether port is one of them.
+func (p Ports) Allows(port uint16) bool {
+	if p.Any {
+		return port != 0
+	}
+	for _, one := range p.List {
+		if one == port {
+			return true
+		}
+	}
+	return false
+}
+
+func parsePorts(p *Policy, in *input) {
+	ports := Ports{}
+	for i, s := range in.items {
+		if s == "any" {
+			if len(in.items) > 1 {
+				in.fail(i, errors.New("any stands alone"))
+				return
+			}
+			ports.Any = true
+			continue
+		}
+		n, ok := parsePort(s)
+		switch {
+		case !ok:
+			in.fail(i, fmt.Errorf("%s is not a port from 1 to 65535, nor any", quote(s)))
+		case slices.Contains(ports.List, n):
+			in.fail(i, fmt.Errorf("port %d is listed twice", n))
+		default:
+			ports.List = append(ports.List, n)
+		}
+	}
+	p.Egress.Ports = ports
+}
+
+func showPorts(p *Policy) string {
+	if p.Egress.Ports.Any {
+		return "any"
+	}
+	var words []string
+	for _, n := range p.Egress.Ports.List {
+		words = append(words, strconv.Itoa(int(n)))
+	}
+	return strings.Join(words, ", ")
+}
+
+func parseAllow(p *Policy, in *input) {
+	var allow []netip.Prefix
+	for i, s := range in.items {
+		prefix, err := parsePrefix(s)
+		switch {
+		case err != nil:
+			in.fail(i, err)
+		case slices.Contains(allow, prefix):
+			in.fail(i, fmt.Errorf("%s is listed twice", prefix))
+		default:
+			allow = append(allow, prefix)
+		}
+	}
+	p.Egress.Allow = allow
+}
+
+func showAllow(p *Policy) string { return prefixes(p.Egress.Allow) }
+
+func parseNextHop(p *Policy, in *input) {
+	p.Egress.Proxy, p.Egress.ProxyPassword = nil, Secret{}
+	if in.value() == "" {
+		return
+	}
+	// What stands here may hold a password, so nothing of it is quoted.
+	u, err := url.Parse(in.value())
+	switch {
+	case err != nil, u.Opaque != "":
+		in.fail(-1, errors.New("is not a URL such as http://user:secret@proxy.example:3128"))
+		return
+	case u.Scheme != "http" && u.Scheme != "https":
+		in.fail(-1, errors.New("is neither http:// nor https://; other kinds of next hop are not spoken"))
+		return
+	case u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		in.fail(-1, errors.New("has a path, a query or a fragment; a next hop is a host and a port"))
+		return
+	}
+	host, port, err := ParseHostPort(u.Host, 0)
+	if err != nil {
+		in.fail(-1, errors.New("needs a valid host and a port, such as http://proxy.example:3128"))
+		return
+	}
+	hop := &url.URL{Scheme: u.Scheme, Host: Target{Host: host, Port: port}.HostPort()}
+	if u.User != nil {
+		password, _ := u.User.Password()
+		hop.User, p.Egress.ProxyPassword = url.User(u.User.Username()), NewSecret(password)
+	}
+	p.Egress.Proxy = hop
+}
+
+func showNextHop(p *Policy) string {
+	if p.Egress.Proxy == nil {
+		return ""
+	}
+	return p.Egress.Proxy.Redacted()
+}
+
+func parseResolve(p *Policy, in *input) {
+	resolve := map[string]string{}
+	for i, s := range in.items {
+		name, to, _ := strings.Cut(s, "=")
+		host, port, err := ParseHostPort(strings.TrimSpace(name), 0)
+		if err != nil {
+			in.fail(i, err)
+			continue
+		}
+		address, err := netip.ParseAddrPort(strings.TrimSpace(to))
+		if err != nil {
+			addr, err := netip.ParseAddr(strings.Trim(strings.TrimSpace(to), "[]"))
+			if err != nil {
+				in.fail(i, fmt.Errorf("%s is not an address and a port, such as 127.0.0.1:9443", quote(to)))
+				continue
+			}
+			address = netip.AddrPortFrom(addr, port)
+		}
+		if address.Port() == 0 {
+			in.fail(i, fmt.Errorf("%s %w", quote(to), errPortBad))
+			continue
+		}
+		key := Target{Host: host, Port: port}.HostPort()
+		if _, twice := resolve[key]; twice {
+			in.fail(i, fmt.Errorf("%s is listed twice", key))
+			continue
+		}
+		resolve[key] = netip.AddrPortFrom(address.Addr().Unmap(), address.Port()).String()
+	}
+	if len(resolve) == 0 {
+		resolve = nil
+	}
+	p.Egress.Resolve = resolve
+}
+
+func showResolve(p *Policy) string {
+	var words []string
+	for name, to := range p.Egress.Resolve {
+		words = append(words, name+" = "+to)
+	}
+	slices.Sort(words)
+	return strings.Join(words, ", ")
+}

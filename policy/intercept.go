@@ -1,0 +1,60 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Intercept is whose https is opened to see its requests.
+type Intercept struct {
+	Mode     string // auto | all | none | listed
+	Patterns []Pattern
+}
+
+func parseIntercept(p *Policy, in *input) {
+	modes := []string{"auto", "all", "none"}
+	switch {
+	case len(in.items) == 0:
+		in.fail(-1, errors.New("is an empty list; write none"))
+		return
+	case len(in.items) == 1 && slices.Contains(modes, in.value()):
+		p.Intercept = Intercept{Mode: in.value()}
+		return
+	}
+	var covered cover
+	listed := Intercept{Mode: "listed"}
+	for i, s := range in.items {
+		if slices.Contains(modes, s) {
+			in.fail(i, fmt.Errorf("%s stands alone, not in a list", s))
+			continue
+		}
+		pattern, err := ParsePattern(s)
+		if err == nil && len(in.items) == 1 && strings.IndexByte(s, '.') < 0 && nearest(s, modes) != "" {
+			err = fmt.Errorf("%s is none of %s, nor a list of hosts%s", quote(s), strings.Join(modes, ", "), didYouMean(s, modes))
+		}
+		if err != nil {
+			in.fail(i, err)
+			continue
+		}
+		if by, ok := covered.by(pattern); ok {
+			in.fail(i, fmt.Errorf("%s is covered by %s already", pattern, listed.Patterns[by]))
+			continue
+		}
+		covered.add(pattern, len(listed.Patterns))
+		listed.Patterns = append(listed.Patterns, pattern)
+	}
+	p.Intercept = listed
+}
+
+func showIntercept(p *Policy) string {
+	if p.Intercept.Mode != "listed" {
+		return p.Intercept.Mode
+	}
+	var words []string
+	for _, one := range p.Intercept.Patterns {
+		words = append(words, one.String())
+	}
+	return strings.Join(words, ", ")
+}

@@ -1,0 +1,189 @@
+package policy
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Key is one scalar setting: its dotted name, the environment variable that sets
+// it too, and a line of help. The command line makes its flags of them.
+type Key struct {
+	Name    string // bounds.idle_per_host
+	Env     string // ABIDE_BOUNDS_IDLE_PER_HOST
+	Kind    string // what it takes: address, duration, size, number, switch, words …
+	Doc     string
+	Default string // as it would be written, "" for none
+	Later   bool   // checked, but not available yet
+}
+
+// Keys are the scalar settings in the order of the guide. Lists take commas in a
+// variable or a flag, maps too, with = between key and value.
+func Keys() []Key {
+	p := Defaults()
+	all := settings()
+	keys := make([]Key, len(all))
+	for i, s := range all {
+		keys[i] = s.Key
+		keys[i].Later = notYet(s.Name) != ""
+		if s.text != secretText {
+			keys[i].Default = s.show(p)
+		}
+	}
+	return keys
+}
+
+// envName is the variable of a key.
+func envName(name string) string {
+	return "ABIDE_" + strings.ToUpper(strings.ReplaceAll(name, ".", "_"))
+}
+
+// settings is the table of every scalar key.
+func settings() []setting {
+	all := slices.Concat(
+		[]setting{
+			addressSetting("listen", "where the proxy listens", false, func(p *Policy) *string { return &p.Listen }),
+			addressSetting("admin.listen", "where the operator's listener is, off for none", true, func(p *Policy) *string { return &p.Admin.Listen }),
+			{
+				Key:  Key{Name: "admin.token", Kind: "secret", Doc: "what the operator's listener asks for"},
+				text: secretText,
+				read: func(p *Policy, in *input) {
+					if in.value() == "" {
+						in.fail(-1, errors.New("is empty; leave it out for none"))
+					}
+					p.Admin.Token = NewSecret(in.value())
+				},
+				show: func(p *Policy) string { return p.Admin.Token.String() },
+			},
+			{
+				Key:  Key{Name: "data", Kind: "directory", Doc: "where the CA and everything else is kept, none to keep nothing"},
+				read: readData,
+				show: func(p *Policy) string { return p.Data },
+			},
+			{
+				Key:  Key{Name: "store", Kind: "local|URL", Doc: "where budgets are kept"},
+				text: secretURL,
+				read: readStore,
+				show: func(p *Policy) string { return p.Store.Kind },
+			},
+			wordSetting("log.level", "how much is logged", func(p *Policy) *string { return &p.Log.Level }, "trace", "debug", "info", "warn", "error"),
+			wordSetting("log.format", "how it is logged", func(p *Policy) *string { return &p.Log.Format }, "text", "json"),
+			switchSetting("log.access", "whether every request is logged", func(p *Policy) *bool { return &p.Log.Access }),
+			{
+				Key:   Key{Name: "access.from", Kind: "networks", Doc: "who may connect: networks, loopback, private, any"},
+				shape: list, read: parseFrom, show: showFrom,
+			},
+			{
+				Key:   Key{Name: "egress.allow", Kind: "networks", Doc: "networks that may be reached although they are not public"},
+				shape: list, read: parseAllow, show: showAllow,
+			},
+			{
+				Key:   Key{Name: "egress.ports", Kind: "ports", Doc: "ports that CONNECT may name, any for every one"},
+				shape: list, read: parsePorts, show: showPorts,
+			},
+			{
+				Key:  Key{Name: "egress.proxy", Kind: "URL", Doc: "the next hop"},
+				text: secretURL, read: parseNextHop, show: showNextHop,
+			},
+			{
+				Key:   Key{Name: "egress.resolve", Kind: "map", Doc: "addresses for hosts, as with curl --resolve: api.test:443=127.0.0.1:9443"},
+				shape: pairs, read: parseResolve, show: showResolve,
+			},
+			{
+				Key:  Key{Name: "egress.roots", Kind: "file", Doc: "certificates in PEM that are trusted besides the system's"},
+				read: readRoots, show: func(p *Policy) string { return p.Egress.Roots },
+			},
+			{
+				Key:   Key{Name: "intercept", Kind: "auto|all|none|hosts", Doc: "whose https is opened to see its requests"},
+				shape: list, read: parseIntercept, show: showIntercept,
+			},
+		},
+		timeoutSettings(), boundSettings(), laterSettings(),
+	)
+	for i := range all {
+		all[i].Env = envName(all[i].Name)
+	}
+	return all
+}
+
+func timeoutSettings() []setting {
+	at := func(of func(*Timeouts) *time.Duration) func(*Policy) *time.Duration {
+		return func(p *Policy) *time.Duration { return of(&p.Timeouts) }
+	}
+	return []setting{
+		durationSetting("timeouts.header", "a client's request head, and its first byte after CONNECT", at(func(t *Timeouts) *time.Duration { return &t.Header })),
+		durationSetting("timeouts.handshake", "TLS with a client or an upstream", at(func(t *Timeouts) *time.Duration { return &t.Handshake })),
+		durationSetting("timeouts.idle", "a kept connection without a request, on both sides", at(func(t *Timeouts) *time.Duration { return &t.Idle })),
+		durationSetting("timeouts.stall", "a body that makes no progress", at(func(t *Timeouts) *time.Duration { return &t.Stall })),
+		durationSetting("timeouts.connect", "a connection to an upstream", at(func(t *Timeouts) *time.Duration { return &t.Connect })),
+		durationSetting("timeouts.answer", "the head of an upstream's answer", at(func(t *Timeouts) *time.Duration { return &t.Answer })),
+		durationSetting("timeouts.upload", "a whole request body", at(func(t *Timeouts) *time.Duration { return &t.Upload })),
+		durationSetting("timeouts.tunnel_idle", "a tunnel without a byte", at(func(t *Timeouts) *time.Duration { return &t.TunnelIdle })),
+		durationSetting("timeouts.tunnel_life", "a tunnel in all", at(func(t *Timeouts) *time.Duration { return &t.TunnelLife })),
+		durationSetting("timeouts.drain", "what is in flight when abide stops", at(func(t *Timeouts) *time.Duration { return &t.Drain })),
+	}
+}
+
+func boundSettings() []setting {
+	return []setting{
+		autoSetting("bounds.connections", "client connections in all, auto goes by the open-file limit", func(p *Policy) *int { return &p.Bounds.Connections }),
+		autoSetting("bounds.per_client", "client connections per address, auto is the same as in all", func(p *Policy) *int { return &p.Bounds.PerClient }),
+		sizeSetting("bounds.upload", "one request body", func(p *Policy) *Size { return &p.Bounds.Upload }),
+		countSetting("bounds.idle_per_host", "idle connections kept per upstream host", 1, func(p *Policy) *int { return &p.Bounds.IdlePerHost }),
+		countSetting("bounds.idle", "idle connections kept to upstreams in all", 1, func(p *Policy) *int { return &p.Bounds.Idle }),
+		countSetting("bounds.certificates", "certificates kept for intercepted hosts", 1, func(p *Policy) *int { return &p.Bounds.Certificates }),
+		countSetting("metrics.sites", "sites with metrics of their own, the rest are other", 1, func(p *Policy) *int { return &p.Metrics.Sites }),
+	}
+}
+
+// laterSettings are those whose machinery comes later.
+func laterSettings() []setting {
+	return []setting{
+		switchSetting("abide.headers", "whether answers carry Abide- headers", func(p *Policy) *bool { return &p.Abide.Headers }),
+		countSetting("queue.max", "requests that wait in all", 1, func(p *Policy) *int { return &p.Queue.Max }),
+		countSetting("queue.per_site", "requests that wait for one site", 1, func(p *Policy) *int { return &p.Queue.PerSite }),
+		durationSetting("queue.wait", "the longest wait", func(p *Policy) *time.Duration { return &p.Queue.Wait }),
+		durationSetting("queue.aging", "the wait that gains one step of priority", func(p *Policy) *time.Duration { return &p.Queue.Aging }),
+		countSetting("retry.attempts", "how often a failed request is sent in all", 1, func(p *Policy) *int { return &p.Retry.Attempts }),
+		countSetting("retry.refusals", "how often a refused request is sent again", 0, func(p *Policy) *int { return &p.Retry.Refusals }),
+		durationSetting("retry.base", "the first pause between attempts", func(p *Policy) *time.Duration { return &p.Retry.Base }),
+		durationSetting("retry.max", "the longest pause between attempts", func(p *Policy) *time.Duration { return &p.Retry.Max }),
+		sizeSetting("retry.body", "the largest request body that is kept to be sent again", func(p *Policy) *Size { return &p.Retry.Body }),
+		sizeSetting("retry.memory", "all request bodies that are kept", func(p *Policy) *Size { return &p.Retry.Memory }),
+		switchSetting("defaults.learn", "whether limits are learned where no rule is", func(p *Policy) *bool { return &p.Defaults.Learn }),
+		wordSetting("mode", "observe holds nothing back and reports what would have waited", func(p *Policy) *string { return &p.Mode }, "enforce", "observe"),
+		countSetting("shard.index", "which part of all URLs is ours, from 0", 0, func(p *Policy) *int { return &p.Shard.Index }),
+		countSetting("shard.of", "how many parts there are", 1, func(p *Policy) *int { return &p.Shard.Of }),
+	}
+}
+
+func readData(p *Policy, in *input) {
+	switch in.value() {
+	case "none":
+		p.Data = "none"
+		return
+	case "":
+		in.fail(-1, errors.New("has no value; write a directory, or none to keep nothing"))
+		return
+	}
+	path, err := in.path()
+	if err != nil {
+		in.fail(-1, err)
+		return
+	}
+	p.Data = path
+}
+
+func readRoots(p *Policy, in *input) {
+	p.Egress.Roots = ""
+	if in.value() == "" {
+		return
+	}
+	path, err := in.path()
+	if err != nil {
+		in.fail(-1, err)
+		return
+	}
+	p.Egress.Roots = path
+}

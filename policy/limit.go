@@ -1,0 +1,121 @@
+package policy
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Unit is what a limit counts.
+type Unit string
+
+// The units. Cost counts requests by their weight.
+const (
+	Requests    Unit = "requests"
+	Bytes       Unit = "bytes"
+	Cost        Unit = "cost"
+	Concurrency Unit = "concurrency"
+)
+
+// As is the arithmetic of a limit.
+type As string
+
+// The arithmetics, as the guide describes them.
+const (
+	AsRolling     As = "rolling"     // at most N in every interval of length W
+	AsFixed       As = "fixed"       // at most N in each window aligned to the clock
+	AsFirstUse    As = "first-use"   // a window opens with the first request after the last
+	AsBucket      As = "bucket"      // N per W on average, Burst at once
+	AsPaced       As = "paced"       // one every W/N
+	AsQuota       As = "quota"       // at most N per day, week or month
+	AsConcurrency As = "concurrency" // at most N in flight
+	AsAdaptive    As = "adaptive"    // a rate between Min and Max
+)
+
+// Limit is an amount of a unit per window, and for whom.
+type Limit struct {
+	As     As
+	Unit   Unit
+	Amount int64  // of Unit; 0 for adaptive
+	Per    Period // zero for concurrency and adaptive
+	By     string // whose: "" everyone's together, token, client or route
+
+	Method string // of the requests it is about, "" for all
+	Path   string // pattern of their path, "" for all; * is one segment, ** any number
+
+	Each     int64         // what one request takes from it; 0 is 1
+	Burst    int64         // of a bucket
+	Min, Max Rate          // of adaptive
+	Stall    time.Duration // of bytes: how long a body may stand still; 0 is the default
+	Timezone string        // of a quota, an IANA name
+
+	Line int
+}
+
+// NeedsRequests tells whether the limit can only be kept by seeing requests.
+// Connections and bytes can be counted in a tunnel too, as long as they are
+// everyone's or the client's: a concurrency limit then counts tunnels.
+func (l Limit) NeedsRequests() bool {
+	if l.Method != "" || l.Path != "" || l.By == "token" || l.By == "route" {
+		return true
+	}
+	return l.Unit == Requests || l.Unit == Cost
+}
+
+// String is the limit in a few words: "900 requests per 15m by token".
+func (l Limit) String() string {
+	var b strings.Builder
+	switch {
+	case l.As == AsAdaptive:
+		fmt.Fprintf(&b, "adaptive between %s and %s", l.Min, l.Max)
+	case l.Unit == Bytes:
+		fmt.Fprintf(&b, "%s per %s", Size(l.Amount), l.Per)
+	case l.Unit == Concurrency:
+		fmt.Fprintf(&b, "%d in flight", l.Amount)
+	default:
+		fmt.Fprintf(&b, "%d %s per %s", l.Amount, l.Unit, l.Per)
+	}
+	if l.Burst > 0 {
+		fmt.Fprintf(&b, ", %d at once", l.Burst)
+	}
+	if l.By != "" {
+		fmt.Fprintf(&b, " by %s", l.By)
+	}
+	if route := strings.TrimSpace(l.Method + " " + l.Path); route != "" {
+		fmt.Fprintf(&b, " for %s", route)
+	}
+	if l.Each > 1 {
+		fmt.Fprintf(&b, ", each request counts %d", l.Each)
+	}
+	if l.As != AsAdaptive && l.As != AsConcurrency {
+		fmt.Fprintf(&b, " (%s", l.As)
+		if l.Timezone != "" {
+			fmt.Fprintf(&b, ", %s", l.Timezone)
+		}
+		b.WriteByte(')')
+	}
+	return b.String()
+}
+
+// Period is a length of time, or a calendar period, which has none.
+type Period struct {
+	Length   time.Duration
+	Calendar string // day | week | month
+}
+
+// String is the period as it is written.
+func (p Period) String() string {
+	if p.Calendar != "" {
+		return p.Calendar
+	}
+	return formatDuration(p.Length)
+}
+
+// Rate is an amount per second.
+type Rate float64
+
+// String is the rate as it is written.
+func (r Rate) String() string {
+	return strconv.FormatFloat(float64(r), 'g', 6, 64) + "/s"
+}

@@ -1,0 +1,171 @@
+package policy
+
+import (
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Policy is the whole configuration with every default filled in. It is
+// immutable after Load; Defaults returns one too. Most callers want Match and
+// Intercepts.
+type Policy struct {
+	File string // where it was read from, empty when there was no file
+
+	Listen string // "ip:port", or ":port" for every address
+	Admin  Admin
+	Data   string // absolute directory, or "none" to keep nothing
+	Store  Store
+	Log    Log
+
+	Access    Access
+	Egress    Egress
+	Intercept Intercept
+	Timeouts  Timeouts
+	Bounds    Bounds
+	Metrics   Metrics
+	Abide     Abide
+
+	Queue    Queue
+	Retry    Retry
+	Defaults Unnamed
+	Pools    []Pool
+	Sites    []Site
+	Mode     string // enforce | observe
+	Shard    Shard
+
+	index index // of Sites, by host
+}
+
+// Admin is the operator's listener. An empty Listen turns it off.
+type Admin struct {
+	Listen string
+	Token  Secret
+}
+
+// Log is how this process speaks of itself. Access adds a line per request.
+type Log struct {
+	Level  string // trace | debug | info | warn | error
+	Format string // text | json
+	Access bool
+}
+
+// Timeouts bound every wait on a peer.
+type Timeouts struct {
+	Header     time.Duration // a client's request head, and its first byte after CONNECT
+	Handshake  time.Duration // TLS with a client or an upstream
+	Idle       time.Duration // idle keep-alive connections, both sides
+	Stall      time.Duration // no progress in a body, or a client that does not read
+	Connect    time.Duration // dialing
+	Answer     time.Duration // upstream's response head after the request was sent
+	Upload     time.Duration // a whole request body
+	TunnelIdle time.Duration
+	TunnelLife time.Duration
+	Drain      time.Duration // graceful stop
+}
+
+// Bounds keep what strangers can make this process hold.
+type Bounds struct {
+	Connections  int  // client connections in all; 0 derives it from the open-file limit
+	PerClient    int  // per client address; 0 is the same as Connections
+	Upload       Size // one request body
+	IdlePerHost  int  // idle upstream connections kept per host
+	Idle         int  // and in all
+	Certificates int  // leaf certificates cached
+}
+
+// Metrics bounds the labels: at most Sites sites, then "other".
+type Metrics struct{ Sites int }
+
+// Abide is about the Abide-* response headers.
+type Abide struct{ Headers bool }
+
+// Queue bounds who waits, and how long.
+type Queue struct {
+	Max     int // holds in all
+	PerSite int
+	Wait    time.Duration // longest; a hold that would wait longer is refused at once
+	Aging   time.Duration // one step of priority gained for each
+}
+
+// Retry bounds replays.
+type Retry struct {
+	Attempts int
+	Refusals int
+	Base     time.Duration
+	Max      time.Duration
+	Body     Size // of one request kept for replay
+	Memory   Size // of all of them
+}
+
+// Unnamed is what holds for sites that no rule names.
+type Unnamed struct {
+	Limits []Limit
+	Learn  bool
+}
+
+// Shard is the part of all URLs that this crawler owns. Of 0 owns them all.
+type Shard struct{ Index, Of int }
+
+// Size is a number of bytes.
+type Size int64
+
+// Sizes, as they are written.
+const (
+	KiB Size = 1 << 10
+	MiB Size = 1 << 20
+	GiB Size = 1 << 30
+)
+
+// Defaults is the configuration of an empty file, with the data directory in
+// this user's home.
+func Defaults() *Policy { return defaults(os.LookupEnv) }
+
+func defaults(lookup func(string) (string, bool)) *Policy {
+	p := &Policy{
+		Listen:    "127.0.0.1:3128",
+		Admin:     Admin{Listen: "127.0.0.1:9128"},
+		Data:      dataDir(lookup),
+		Store:     Store{Kind: "local"},
+		Log:       Log{Level: "info", Format: "text"},
+		Access:    Access{From: From{Loopback: true}},
+		Egress:    Egress{Ports: Ports{List: []uint16{80, 443}}},
+		Intercept: Intercept{Mode: "auto"},
+		Timeouts: Timeouts{
+			Header:     10 * time.Second,
+			Handshake:  10 * time.Second,
+			Idle:       90 * time.Second,
+			Stall:      time.Minute,
+			Connect:    15 * time.Second,
+			Answer:     5 * time.Minute,
+			Upload:     time.Hour,
+			TunnelIdle: 15 * time.Minute,
+			TunnelLife: 24 * time.Hour,
+			Drain:      30 * time.Second,
+		},
+		Bounds:  Bounds{Upload: 16 * GiB, IdlePerHost: 256, Idle: 4096, Certificates: 10000},
+		Metrics: Metrics{Sites: 1000},
+		Abide:   Abide{Headers: true},
+		Queue:   Queue{Max: 10000, PerSite: 2000, Wait: 30 * time.Minute, Aging: 30 * time.Second},
+		Retry: Retry{
+			Attempts: 4, Refusals: 20, Base: 500 * time.Millisecond, Max: time.Minute,
+			Body: MiB, Memory: 256 * MiB,
+		},
+		// Nothing enforces limits yet, so none are claimed.
+		Defaults: Unnamed{Learn: true},
+		Mode:     "enforce",
+	}
+	return p
+}
+
+// dataDir is where the XDG base directories put state; without a home there is
+// nowhere to keep any.
+func dataDir(lookup func(string) (string, bool)) string {
+	if state, ok := lookup("XDG_STATE_HOME"); ok && filepath.IsAbs(state) {
+		return filepath.Join(state, "abide")
+	}
+	if home, ok := lookup("HOME"); ok && filepath.IsAbs(home) {
+		return filepath.Join(home, ".local", "state", "abide")
+	}
+	return "none"
+}

@@ -1,0 +1,192 @@
+package policy
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gopkg.in/yaml.v3"
+	"pgregory.net/rapid"
+)
+
+func full(t *testing.T) *Policy {
+	t.Helper()
+	data, err := os.ReadFile("testdata/full.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return load(t, string(data), "HOME", "/home/somebody", "ABIDE_ADMIN_TOKEN", "canary-1", "NEWS_SECRET", "canary-2")
+}
+
+func TestTheWholeConfigurationOfTheDesignLoads(t *testing.T) {
+	p := full(t)
+	site := p.Sites[1]
+	switch {
+	case p.Admin.Token.Reveal() != "canary-1", p.Access.Clients[0].Secret.Reveal() != "canary-2", p.Access.Clients[0].Weight != 2,
+		p.Data != "/home/somebody/.local/state/abide", p.Shard != Shard{17, 100}, p.Queue.Wait != 30*time.Minute, p.Retry.Body != MiB,
+		len(p.Sites) != 3, site.Priority != 2, !site.Robots, !site.Coalesce, len(site.Limits) != 3, site.Limits[0].Amount != 1e6,
+		p.Sites[0].Limits[2].Per.Calendar != "month", p.Pools[0].Column != "bearer_token", len(p.Sites[2].Backends) != 2, p.Defaults.Limits[0].Amount != 32:
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestDescribeSaysWhatTheConfigurationMeans(t *testing.T) {
+	var b bytes.Buffer
+	full(t).Describe(&b)
+	for _, want := range []string{
+		"proxy           127.0.0.1:3128, for loopback, private with the secret of news\n",
+		"operator        127.0.0.1:9128, with a token\n",
+		"as Authorization: Bearer {token}\n",
+		"900 requests per 15m by token (rolling)\n",
+		"backends https://nitter-a.example, https://nitter-b.example, adaptive\n",
+		"shard           17 of 100\n",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+	b.Reset()
+	Defaults().Describe(&b)
+	if !strings.Contains(b.String(), "no file, the defaults") || strings.Contains(b.String(), "in flight") {
+		t.Errorf("the defaults claim limits:\n%s", b.String())
+	}
+}
+
+func TestExplainSaysWhichRuleHoldsAndHowARequestGetsThere(t *testing.T) {
+	p := load(t, `sites:
+  - {host: ["*.example.com", example.com], group: domain, name: ours}
+  - {host: plain.test, limits: [{requests: 1, per: 1s}]}
+egress:
+  resolve: {"named.test:443": 127.0.0.1:9443}
+`)
+	for target, want := range map[string][]string{
+		"https://a.example.com":   {"site            example.com\n", "sites[0] in line 2, by *.example.com", "tunnelled unread (intercept: auto)"},
+		"https://other.test":      {"rule            none, so the defaults hold", "direct, to public addresses"},
+		"https://other.test:8443": {"refused: egress.ports is 80, 443"},
+		"https://plain.test":      {"intercepted (intercept: auto)", "1 requests per 1s"},
+		"http://plain.test":       {"target          http://plain.test:80\n"},
+		"https://named.test":      {"to 127.0.0.1:9443 (egress.resolve)"},
+	} {
+		scheme, host, _ := strings.Cut(target, "://")
+		parsed, err := ParseTarget(scheme, host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		p.Explain(&b, parsed)
+		for _, one := range want {
+			if !strings.Contains(b.String(), one) {
+				t.Errorf("%s: no %q in\n%s", target, one, b.String())
+			}
+		}
+		if scheme == "http" && strings.Contains(b.String(), "CONNECT") {
+			t.Errorf("%s has a CONNECT:\n%s", target, b.String())
+		}
+	}
+}
+
+func TestInterceptIsForHostsWhoseRuleNeedsToSeeRequests(t *testing.T) {
+	const rules = "sites: [{host: seen.test, limits: [{requests: 1, per: 1s}]}, {host: bytes.test, limits: [{bytes: 1MB, per: 1m}, {concurrency: 2}]}, {host: \"*.seen.test\", robots: true}]\n"
+	for mode, want := range map[string]string{
+		"auto": "seen.test a.seen.test", "all": "seen.test a.seen.test bytes.test other.test", "none": "", "[other.test, \"*.seen.test\"]": "a.seen.test other.test",
+	} {
+		p := load(t, rules+"intercept: "+mode)
+		var got []string
+		for _, host := range []string{"seen.test", "a.seen.test", "bytes.test", "other.test"} {
+			if p.Intercepts(host, 443) {
+				got = append(got, host)
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s intercepts %v, want %s", mode, got, want)
+		}
+	}
+	for mode, want := range map[string][]string{"auto": {"seen.test"}, "none": {}, "all": nil, "[a.test, \"*.a.test\", 127.1]": {"a.test", "127.0.0.1"}, "\"*\"": nil} {
+		got := load(t, rules+"intercept: "+mode).InterceptNames()
+		if !slices.Equal(got, want) || (got == nil) != (want == nil) {
+			t.Errorf("%s: %v, want %v", mode, got, want)
+		}
+	}
+	if Defaults().Intercepts("a.test", 443) {
+		t.Error("the defaults intercept")
+	}
+}
+
+func TestASecretShowsNowhere(t *testing.T) {
+	s := NewSecret("canary")
+	holder := struct {
+		A Secret
+		B *Secret
+		C map[string]Secret
+	}{s, &s, map[string]Secret{"x": s}}
+	asJSON, _ := json.Marshal(holder)
+	asYAML, _ := yaml.Marshal(holder)
+	all := string(asJSON) + string(asYAML)
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%10s", "%p"} {
+		all += fmt.Sprintf(verb, s) + fmt.Sprintf(verb, holder.A) + fmt.Sprintf(verb, holder.C)
+	}
+	all += fmt.Sprint(s) + fmt.Sprintln(holder.C, holder.A) + fmt.Errorf("x %v", s).Error()
+	if strings.Contains(all, "canary") || strings.Contains(all, "63616e617279") || strings.Contains(all, "63616E617279") {
+		t.Error(all)
+	}
+	if !s.Equal("canary") || s.Equal("canarx") || s.Equal("") || (Secret{}).Equal("") || !(Secret{}).Empty() || fmt.Sprint(Secret{}) != "" {
+		t.Error("comparison")
+	}
+}
+
+func TestTheNextHopHasItsPasswordOnlyWhereItIsDialed(t *testing.T) {
+	p := load(t, "egress: {proxy: \"http://user:canary@Proxy.TEST.:3128/\"}")
+	if got := fmt.Sprintf("%v %+v %s", p.Egress, p.Egress, p.Egress.Proxy); strings.Contains(got, "canary") {
+		t.Error(got)
+	}
+	hop := p.Egress.NextHop()
+	if password, _ := hop.User.Password(); password != "canary" || hop.Host != "proxy.test:3128" || hop.User.Username() != "user" {
+		t.Error(hop.Redacted())
+	}
+	if (Egress{}).NextHop() != nil {
+		t.Error("a next hop out of nothing")
+	}
+}
+
+func TestDurationsAndSizesReadBackAsTheyAreWritten(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		unit := rapid.SampledFrom([]time.Duration{time.Microsecond, time.Millisecond, time.Second, time.Minute, time.Hour, day}).Draw(t, "unit")
+		d := time.Duration(rapid.Int64Range(1, int64(longest/unit)).Draw(t, "n")) * unit
+		if got, err := parseDuration(formatDuration(d)); err != nil || got != d {
+			t.Fatalf("%d is written %s, which is %d, %v", d, formatDuration(d), got, err)
+		}
+		s := Size(rapid.Int64Range(1, 1<<60).Draw(t, "size"))
+		if rapid.Bool().Draw(t, "round") {
+			s = s/GiB*MiB + MiB
+		}
+		if got, err := parseSize(s.String()); err != nil || got != s {
+			t.Fatalf("%d is written %s, which is %d, %v", s, s, got, err)
+		}
+	})
+	for d, want := range map[time.Duration]string{90 * time.Second: "1m30s", day: "1d", 36 * time.Hour: "1d12h", 1500 * time.Millisecond: "1.5s", 500 * time.Millisecond: "500ms", 0: "0s"} {
+		if got := formatDuration(d); got != want {
+			t.Errorf("%v is written %s, want %s", d, got, want)
+		}
+	}
+	for s, want := range map[Size]string{0: "0B", 1: "1B", 1000: "1kB", 1024: "1KiB", MiB: "1MiB", 1e6: "1MB", 16 * GiB: "16GiB", 1500: "1500B"} {
+		if got := s.String(); got != want {
+			t.Errorf("%d is written %s, want %s", int64(s), got, want)
+		}
+	}
+}
+
+func TestTheNearestWordIsSuggestedOnlyWhenItIsNear(t *testing.T) {
+	words := []string{"listen", "limits", "level", "per_site", "on"}
+	for wrong, want := range map[string]string{
+		"lisetn": "listen", "Listen": "listen", "lvel": "level", "perSite": "per_site", "per-site": "per_site", "xyz": "", "": "", "o": "", strings.Repeat("listen", 20): "",
+	} {
+		if got := nearest(wrong, words); got != want {
+			t.Errorf("%q is near %q, want %q", wrong, got, want)
+		}
+	}
+}

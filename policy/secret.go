@@ -1,0 +1,71 @@
+package policy
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"io"
+)
+
+const redacted = "[redacted]"
+
+// Secret is a credential. However it is printed, logged or encoded it shows as
+// [redacted], or as nothing when it is empty; only Reveal gives it away. The zero
+// value is no secret. Compare with Equal: == only tells copies of one secret.
+type Secret struct {
+	value *string // a pointer, since fmt prints the fields for %p whatever Format says
+}
+
+// NewSecret makes a secret of s.
+func NewSecret(s string) Secret {
+	if s == "" {
+		return Secret{}
+	}
+	return Secret{&s}
+}
+
+// Reveal is the secret itself, for the one place that sends it.
+func (s Secret) Reveal() string {
+	if s.value == nil {
+		return ""
+	}
+	return *s.value
+}
+
+// Empty tells that there is none.
+func (s Secret) Empty() bool { return s.value == nil }
+
+// Equal compares in a time that tells nothing of the secret, its length included.
+// No secret equals nothing, not even the empty string.
+func (s Secret) Equal(other string) bool {
+	a, b := sha256.Sum256([]byte(s.Reveal())), sha256.Sum256([]byte(other))
+	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && !s.Empty()
+}
+
+func (s Secret) String() string {
+	if s.Empty() {
+		return ""
+	}
+	return redacted
+}
+
+// GoString covers %#v.
+func (s Secret) GoString() string { return fmt.Sprintf("%q", s.String()) }
+
+// Format covers every other verb.
+func (s Secret) Format(f fmt.State, verb rune) {
+	if verb == 'q' || f.Flag('#') {
+		_, _ = io.WriteString(f, s.GoString())
+		return
+	}
+	_, _ = io.WriteString(f, s.String())
+}
+
+// MarshalText covers JSON keys, XML and whatever else asks for text.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// MarshalJSON covers JSON.
+func (s Secret) MarshalJSON() ([]byte, error) { return []byte(s.GoString()), nil }
+
+// MarshalYAML covers YAML.
+func (s Secret) MarshalYAML() (any, error) { return s.String(), nil }

@@ -1,0 +1,143 @@
+package policy
+
+import (
+	"strings"
+
+	"golang.org/x/net/publicsuffix"
+)
+
+// Site is one rule of sites:, which hosts it is about and what holds there.
+type Site struct {
+	Name  string // empty unless the rule says
+	Hosts []Pattern
+	Group string // host | domain | rule: what shares one budget
+
+	Pool     string
+	Insecure bool // the pool's tokens may go over plain http
+	Limits   []Limit
+	Priority int
+	Robots   bool
+	Coalesce bool
+
+	Backends []string // origins, such as https://a.example
+	Balance  string   // adaptive | round-robin | least-loaded
+	Outage   string   // share | strict | open; what to do while the store is away
+
+	Line int // in the file
+}
+
+// NeedsRequests tells whether the rule can only be kept by seeing requests, so
+// that intercept: auto opens https there.
+func (s *Site) NeedsRequests() bool {
+	return s.Pool != "" || s.Robots || s.Coalesce || len(s.Backends) > 0 || needRequests(s.Limits)
+}
+
+func needRequests(limits []Limit) bool {
+	for _, l := range limits {
+		if l.NeedsRequests() {
+			return true
+		}
+	}
+	return false
+}
+
+// title is the rule's name, or its first pattern.
+func (s *Site) title() string {
+	if s.Name != "" || len(s.Hosts) == 0 {
+		return s.Name
+	}
+	return s.Hosts[0].String()
+}
+
+// Match is what the rules say about a target. Site names what shares one budget;
+// Rule is nil where no rule matches.
+type Match struct {
+	Site string
+	Rule *Site
+}
+
+// Match finds the first rule that matches. It costs one map access per label of
+// the host however many rules there are, and does not allocate unless the port
+// is unusual.
+func (p *Policy) Match(t Target) Match {
+	i := p.index.find(t.Host, t.Port)
+	if i == none {
+		return Match{Site: hostSite(t)}
+	}
+	rule := &p.Sites[i]
+	switch rule.Group {
+	case "rule":
+		return Match{Site: rule.title(), Rule: rule}
+	case "domain":
+		if strings.IndexByte(t.Host, ':') < 0 && !endsInNumber(t.Host) {
+			if domain, err := publicsuffix.EffectiveTLDPlusOne(t.Host); err == nil {
+				return Match{Site: domain, Rule: rule}
+			}
+		}
+		// An address, or a public suffix itself, has no domain above it.
+	}
+	return Match{Site: hostSite(t), Rule: rule}
+}
+
+func hostSite(t Target) string {
+	if t.Port == 80 || t.Port == 443 {
+		return t.Host
+	}
+	return t.HostPort()
+}
+
+// Intercepts tells whether https to host and port is opened to see its requests.
+func (p *Policy) Intercepts(host string, port uint16) bool {
+	switch p.Intercept.Mode {
+	case "all":
+		return true
+	case "auto":
+		i := p.index.find(host, port)
+		if i == none {
+			return needRequests(p.Defaults.Limits)
+		}
+		return p.Sites[i].NeedsRequests()
+	case "listed":
+		for _, one := range p.Intercept.Patterns {
+			if one.Matches(host, port) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// InterceptNames are the names that a CA may be constrained to, since nothing
+// else is intercepted: example.com stands for itself and what is below it,
+// addresses are written as such. nil means that any name may be intercepted, an
+// empty slice that none is.
+func (p *Policy) InterceptNames() []string {
+	var patterns []Pattern
+	switch p.Intercept.Mode {
+	case "all":
+		return nil
+	case "auto":
+		if needRequests(p.Defaults.Limits) {
+			return nil
+		}
+		for i := range p.Sites {
+			if p.Sites[i].NeedsRequests() {
+				patterns = append(patterns, p.Sites[i].Hosts...)
+			}
+		}
+	case "listed":
+		patterns = p.Intercept.Patterns
+	}
+	names := []string{}
+	seen := map[string]bool{}
+	for _, one := range patterns {
+		if one.All {
+			return nil
+		}
+		if !seen[one.Host] {
+			seen[one.Host] = true
+			names = append(names, one.Host)
+		}
+	}
+	return names
+}

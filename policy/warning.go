@@ -1,0 +1,75 @@
+package policy
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Warnings are things that are legal but doubtful, none of them a secret.
+func (p *Policy) Warnings() []string {
+	var all []string
+	warn := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
+	local := Loopback(p.Listen)
+	if local && p.Access.From.Any {
+		warn("access.from: any changes nothing, %s is reachable from this machine alone", p.Listen)
+	}
+	if !local && len(p.Access.Clients) == 0 {
+		warn("access.clients is empty: whoever reaches %s from %s may use the proxy", p.Listen, p.Access.From)
+	}
+	if p.Data == "none" && p.Intercept.Mode != "none" && p.mayIntercept() {
+		warn("data: none makes a new CA at each start, which clients have to trust anew")
+	}
+	if p.Intercept.Mode == "all" {
+		warn("intercept: all opens every https connection, also those of clients that do not trust the CA")
+	}
+	for _, one := range p.Egress.Allow {
+		switch {
+		case one.Bits() == 0:
+			warn("egress.allow: %s lets clients reach every internal address", one)
+		case slices.ContainsFunc(metadata, one.Overlaps):
+			warn("egress.allow: %s covers addresses of cloud metadata, which stay refused", one)
+		}
+	}
+	if p.Egress.Ports.Any && !local {
+		warn("egress.ports: any lets clients tunnel to mail servers and whatever else listens")
+	}
+	if p.Egress.Proxy != nil && p.Egress.Proxy.Scheme == "http" && !p.Egress.ProxyPassword.Empty() && !localHost(p.Egress.Proxy.Hostname()) {
+		warn("egress.proxy sends its password in the clear, https:// would not")
+	}
+	if p.Log.Level == "trace" || p.Log.Level == "debug" {
+		warn("log.level: %s writes several lines per request", p.Log.Level)
+	}
+	for i := range p.Sites {
+		for _, one := range p.Sites[i].Hosts {
+			if one.Port != 0 && one.Port != 80 && !p.Egress.Ports.Allows(one.Port) {
+				warn("sites[%d]: %s can be reached by plain http alone, as egress.ports is %s", i, one, showPorts(p))
+			}
+		}
+	}
+	const most = 50
+	if n := len(all); n > most {
+		all = append(all[:most], fmt.Sprintf("and %d more of the kind", n-most))
+	}
+	return all
+}
+
+// metadata is where clouds hand out credentials.
+var metadata = []netip.Prefix{
+	netip.MustParsePrefix("169.254.0.0/16"),
+	netip.MustParsePrefix("100.100.100.200/32"),
+	netip.MustParsePrefix("168.63.129.16/32"),
+	netip.MustParsePrefix("fd00:ec2::254/128"),
+	netip.MustParsePrefix("fd20:ce::254/128"),
+}
+
+func (p *Policy) mayIntercept() bool {
+	names := p.InterceptNames()
+	return names == nil || len(names) > 0
+}
+
+func localHost(host string) bool {
+	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil && addr.IsLoopback()
+}

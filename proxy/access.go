@@ -1,0 +1,51 @@
+package proxy
+
+import (
+	"encoding/base64"
+	"net/http"
+	"strings"
+
+	"github.com/abide-proxy/abide/policy"
+)
+
+// client is who sent a request: a name of access.clients, or nobody.
+type client struct{ name string }
+
+// admit decides who may use the proxy at all.
+func (s *Server) admit(p *policy.Policy, r *http.Request) (*client, *answer) {
+	if c := connOf(r); c != nil && c.addr.IsValid() && !p.Access.From.Contains(c.addr) {
+		return nil, &answerStranger
+	}
+	if len(p.Access.Clients) == 0 {
+		return nil, nil
+	}
+	who := authenticate(p.Access.Clients, r.Header.Get("Proxy-Authorization"))
+	if who == nil {
+		return nil, &answerAuthenticate
+	}
+	return who, nil
+}
+
+// authenticate finds the client of a Basic Proxy-Authorization, nil for none.
+// It compares one secret whether or not the name is known, in constant time.
+func authenticate(clients []policy.Client, header string) *client {
+	scheme, encoded, _ := strings.Cut(header, " ")
+	if !strings.EqualFold(scheme, "Basic") {
+		return nil
+	}
+	plain, err := base64.StdEncoding.DecodeString(strings.TrimSpace(encoded))
+	if err != nil {
+		return nil
+	}
+	name, secret, _ := strings.Cut(string(plain), ":")
+	against, known := &clients[0], false
+	for i := range clients {
+		if clients[i].Name == name {
+			against, known = &clients[i], true
+		}
+	}
+	if !against.Secret.Equal(secret) || !known {
+		return nil
+	}
+	return &client{name: name}
+}

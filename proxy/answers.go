@@ -1,0 +1,223 @@
+package proxy
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/abide-proxy/abide/upstream"
+)
+
+// answer is something that abide says itself instead of an upstream. Every one
+// of them stands in this file. The words are fixed: nothing of a request, an
+// address or an error's text gets into them.
+type answer struct {
+	reason string // of own_refusals_total, and the problem's type
+	status int
+	title  string
+	detail string        // what the reader can do about it
+	proxy  string        // the error type of Proxy-Status (RFC 9209), where one fits
+	retry  time.Duration // Retry-After, where waiting helps
+	header [2]string     // one more header
+	close  bool          // the connection cannot be used any further
+}
+
+// Of clients.
+var (
+	answerTooManyConnections = answer{reason: "connections", status: 503, title: "too many connections",
+		detail: "abide has as many client connections as bounds.connections allows; close some or raise it",
+		proxy:  "http_request_denied", retry: time.Second, close: true}
+	answerTooManyFromClient = answer{reason: "connections_per_client", status: 429, title: "too many connections from this address",
+		detail: "this address has as many connections as bounds.per_client allows; close some or raise it",
+		proxy:  "http_request_denied", retry: time.Second, close: true}
+	answerStranger = answer{reason: "access_from", status: 403, title: "not allowed to connect",
+		detail: "access.from does not name this client's address",
+		proxy:  "http_request_denied", close: true}
+	answerAuthenticate = answer{reason: "proxy_authentication", status: 407, title: "proxy authentication required",
+		detail: "send Proxy-Authorization with a name and secret of access.clients, as in http://NAME:SECRET@HOST:PORT",
+		proxy:  "http_request_denied", header: [2]string{"Proxy-Authenticate", `Basic realm="abide", charset="UTF-8"`}}
+)
+
+// Of requests.
+var (
+	answerNotAProxyRequest = answer{reason: "not_a_proxy_request", status: 400, title: "this is a proxy",
+		detail: "send it requests with a whole URL, or CONNECT; clients do so when HTTP_PROXY and HTTPS_PROXY name it",
+		proxy:  "http_request_error"}
+	answerBadTarget = answer{reason: "bad_target", status: 400, title: "the target is not a host name or address",
+		detail: "the URL, authority or Host header cannot be read as a host and port",
+		proxy:  "http_request_error", close: true}
+	answerUserinfo = answer{reason: "userinfo", status: 400, title: "the URL carries a user and password",
+		detail: "send them in an Authorization header",
+		proxy:  "http_request_error"}
+	answerScheme = answer{reason: "scheme", status: 501, title: "this scheme is not proxied",
+		detail: "abide proxies http and https",
+		proxy:  "http_request_error"}
+	answerVersion = answer{reason: "version", status: 505, title: "this version of HTTP is not spoken",
+		detail: "speak HTTP/1.0, HTTP/1.1 or, when intercepted, HTTP/2",
+		proxy:  "http_request_error", close: true}
+	answerTrace = answer{reason: "method", status: 405, title: "this method is refused",
+		detail: "TRACE and TRACK echo a request with the credentials in it",
+		proxy:  "http_request_denied", header: [2]string{"Allow", allowedMethods}}
+	answerMethod = answer{reason: "method", status: 501, title: "this method is not known",
+		detail: "methods are upper case and registered",
+		proxy:  "http_request_error"}
+	answerLengthRequired = answer{reason: "length", status: 400, title: "this request needs a Content-Length",
+		detail: "HTTP/1.0 has no other way to say where a body ends",
+		proxy:  "http_request_error", close: true}
+	answerMisdirected = answer{reason: "misdirected", status: 421, title: "Host differs from the CONNECT target",
+		detail: "one tunnel reaches one host; open another for the other host",
+		proxy:  "http_request_error", close: true}
+	answerCleartext = answer{reason: "cleartext", status: 400, title: "cleartext where TLS was expected",
+		detail: "this CONNECT target is intercepted as https; send plain http as GET http://…, or CONNECT to port 80",
+		proxy:  "http_request_error", close: true}
+	answerConnectBody = answer{reason: "connect_body", status: 400, title: "CONNECT with a body",
+		detail: "a CONNECT has no content",
+		proxy:  "http_request_error", close: true}
+	answerPort = answer{reason: "port", status: 403, title: "CONNECT to this port is not allowed",
+		detail: "egress.ports does not name it",
+		proxy:  "http_request_denied"}
+	answerLoop = answer{reason: "loop", status: 508, title: "the request came back",
+		detail: "it has passed this proxy before, or its target is this proxy; look at egress.proxy, egress.resolve and HTTP_PROXY",
+		proxy:  "proxy_loop_detected"}
+	answerBadBody = answer{reason: "bad_body", status: 400, title: "the request's body cannot be read",
+		detail: "it broke off or its framing is wrong",
+		proxy:  "http_request_error", close: true}
+	answerSlowBody = answer{reason: "slow_body", status: 408, title: "the request's body came too slowly",
+		detail: "it made no progress within timeouts.stall, or took longer than timeouts.upload",
+		proxy:  "http_request_error", close: true}
+	answerLargeBody = answer{reason: "large_body", status: 413, title: "the request's body is too large",
+		detail: "bounds.upload allows less",
+		proxy:  "http_request_error", close: true}
+	answerUpgrade = answer{reason: "upgrade", status: 502, title: "the upstream's upgrade could not be relayed",
+		detail: "the client's connection cannot be taken over",
+		proxy:  "http_upgrade_failed", close: true}
+	answerBug = answer{reason: "bug", status: 500, title: "abide failed",
+		detail: "this is a fault of abide; its log has the place",
+		proxy:  "proxy_internal_error", close: true}
+)
+
+// Of upstreams, by the kind of failure.
+var upstreamAnswers = map[upstream.Kind]*answer{
+	upstream.Unknown: {reason: "upstream", status: 502, title: "the upstream failed",
+		detail: "abide could not get an answer", proxy: "proxy_internal_response"},
+	upstream.Resolve: {reason: "resolve", status: 502, title: "the host name does not resolve",
+		detail: "check the name, and the resolver of the machine that abide runs on", proxy: "dns_error", retry: 5 * time.Second},
+	upstream.Refused: {reason: "refused", status: 502, title: "the host refused the connection",
+		detail: "nobody listens on that port", proxy: "connection_refused", retry: 5 * time.Second},
+	upstream.Unreachable: {reason: "unreachable", status: 502, title: "the host cannot be reached",
+		detail: "there is no route to it", proxy: "destination_ip_unroutable", retry: 5 * time.Second},
+	upstream.ConnectTimeout: {reason: "connect_timeout", status: 504, title: "connecting took too long",
+		detail: "timeouts.connect has passed", proxy: "connection_timeout", retry: 5 * time.Second},
+	upstream.Forbidden: {reason: "destination", status: 403, title: "this destination is not allowed",
+		detail: "its address is private, special or a metadata service; egress.allow can name private ones", proxy: "destination_ip_prohibited"},
+	upstream.Self: &answerLoop,
+	upstream.TLS: {reason: "tls", status: 502, title: "TLS with the host failed",
+		detail: "its certificate is not trusted or the handshake broke off; egress.roots can add a root", proxy: "tls_certificate_error"},
+	upstream.AnswerTimeout: {reason: "answer_timeout", status: 504, title: "the host did not answer in time",
+		detail: "timeouts.answer has passed", proxy: "http_response_timeout", retry: 5 * time.Second},
+	upstream.Stalled: {reason: "stalled", status: 504, title: "the host stopped in the middle",
+		detail: "timeouts.stall has passed without a byte", proxy: "connection_read_timeout", retry: 5 * time.Second},
+	upstream.Closed: {reason: "closed", status: 502, title: "the host closed the connection before it answered",
+		detail: "send the request again if it may be sent twice", proxy: "connection_terminated", retry: time.Second},
+	upstream.Protocol: {reason: "protocol", status: 502, title: "the host's answer is not safe HTTP",
+		detail: "its head, framing or length breaks the rules in a way that could be misread", proxy: "http_protocol_error"},
+	upstream.Files: {reason: "files", status: 503, title: "out of files or ports",
+		detail: "raise the open-file limit of abide (ulimit -n)", proxy: "proxy_internal_error", retry: time.Second},
+	upstream.Hop: {reason: "next_hop", status: 502, title: "the next proxy refused",
+		detail: "look at egress.proxy and what that proxy says", proxy: "connection_refused", retry: 5 * time.Second},
+	upstream.Canceled: {reason: "canceled", status: 499, title: "the client left",
+		detail: "nobody reads this"},
+}
+
+func upstreamAnswer(err error) *answer {
+	if a := upstreamAnswers[upstream.KindOf(err)]; a != nil {
+		return a
+	}
+	return upstreamAnswers[upstream.Unknown]
+}
+
+// problem is RFC 9457.
+type problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail,omitempty"`
+	Site   string `json:"site,omitempty"`
+}
+
+// body is the problem document; site may be empty.
+func (a *answer) body(site string) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(true)
+	// A struct of strings and a number always encodes.
+	_ = e.Encode(problem{Type: "urn:abide:" + a.reason, Title: a.title, Status: a.status, Detail: a.detail, Site: site})
+	return b.Bytes()
+}
+
+func (a *answer) headers(h http.Header) {
+	h.Set("Content-Type", "application/problem+json")
+	h.Set("Cache-Control", "no-store")
+	status := "abide"
+	if a.proxy != "" {
+		status += "; error=" + a.proxy
+	}
+	h.Set("Proxy-Status", status+`; details="`+a.reason+`"`)
+	if a.retry > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(a.retry/time.Second)))
+	}
+	if a.header[0] != "" {
+		h.Set(a.header[0], a.header[1])
+	}
+	if a.close {
+		h.Set("Connection", "close")
+	}
+}
+
+// response is the answer for the request's path.
+func (a *answer) response(r *http.Request, site string) *http.Response {
+	body := a.body(site)
+	h := make(http.Header, 6)
+	a.headers(h)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	resp := &http.Response{
+		StatusCode: a.status, Status: strconv.Itoa(a.status) + " " + http.StatusText(a.status),
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: h, ContentLength: int64(len(body)), Request: r,
+		Body: io.NopCloser(bytes.NewReader(body)),
+	}
+	if r.Method == http.MethodHead {
+		resp.Body = http.NoBody
+	}
+	return resp
+}
+
+// write is the answer for a handler that has not come to the request's path.
+func (a *answer) write(w http.ResponseWriter, r *http.Request) {
+	body := a.body("")
+	a.headers(w.Header())
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(a.status)
+	if r.Method != http.MethodHead {
+		w.Write(body)
+	}
+}
+
+// writeRaw is the answer on a connection that no http.Server reads.
+func (a *answer) writeRaw(w io.Writer) error {
+	body := a.body("")
+	h := http.Header{}
+	a.headers(h)
+	h.Set("Connection", "close")
+	var b strings.Builder
+	fmt.Fprintf(&b, "HTTP/1.1 %d %s\r\n", a.status, http.StatusText(a.status))
+	h.Write(&b)
+	fmt.Fprintf(&b, "Content-Length: %d\r\n\r\n%s", len(body), body)
+	_, err := io.WriteString(w, b.String())
+	return err
+}

@@ -1,0 +1,158 @@
+package proxy
+
+import (
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/abide-proxy/abide/policy"
+)
+
+// halfCloseGrace is how long the answer to a request in flight may still take
+// after its client has shut its sending side. A client that only half-closed
+// gets its answer; one that is gone costs this much and no more.
+const halfCloseGrace = time.Second
+
+// clientConn is a client's TCP connection. It cuts a client that does not
+// read, keeps an answer alive through a half-close, and remembers what CONNECT
+// established. It hides ReadFrom from net/http on purpose: a response's head
+// and a small body then leave in one write.
+type clientConn struct {
+	net.Conn
+	addr    netip.Addr
+	stall   time.Duration
+	release func()
+	closed  atomic.Bool
+
+	armed  atomic.Int64 // sinceStart when the write deadline was last set
+	prefix []byte       // read before this connection was handed on
+
+	// answering is on while a request is with its upstream: the only time
+	// in which an end of the client's bytes does not mean that it has left.
+	answering atomic.Bool
+	mu        sync.Mutex
+	past      bool          // the read deadline lies in the past
+	waiting   chan struct{} // closed to wake a Read that outlasts a half-close
+
+	// Set by CONNECT before the connection is handed to the inner server.
+	target *policy.Target
+	client *client
+	via    string
+}
+
+// bareConn finds the clientConn under a TLS connection.
+func bareConn(c net.Conn) *clientConn {
+	for c != nil {
+		switch t := c.(type) {
+		case *clientConn:
+			return t
+		case interface{ NetConn() net.Conn }:
+			c = t.NetConn()
+		default:
+			return nil
+		}
+	}
+	return nil
+}
+
+// NetConn lets the relay find the bare TCP connection, to splice it.
+func (c *clientConn) NetConn() net.Conn { return c.Conn }
+
+func (c *clientConn) Read(p []byte) (int, error) {
+	if len(c.prefix) > 0 {
+		n := copy(p, c.prefix)
+		c.prefix = c.prefix[n:]
+		return n, nil
+	}
+	n, err := c.Conn.Read(p)
+	if err == io.EOF && n == 0 && c.answering.Load() {
+		return 0, c.outlast()
+	}
+	return n, err
+}
+
+// outlast holds back an EOF for a while. net/http watches the connection while
+// a handler runs and takes EOF for a client that has left; it ends the watch by
+// setting a read deadline in the past.
+func (c *clientConn) outlast() error {
+	c.mu.Lock()
+	if c.past {
+		c.mu.Unlock()
+		return os.ErrDeadlineExceeded
+	}
+	woken := make(chan struct{})
+	c.waiting = woken
+	c.mu.Unlock()
+	grace := time.NewTimer(halfCloseGrace)
+	defer grace.Stop()
+	select {
+	case <-grace.C:
+		return io.EOF
+	case <-woken:
+		return os.ErrDeadlineExceeded
+	}
+}
+
+func (c *clientConn) SetReadDeadline(t time.Time) error {
+	c.mu.Lock()
+	c.past = !t.IsZero() && t.Before(time.Now())
+	if c.past {
+		c.wake()
+	}
+	c.mu.Unlock()
+	return c.Conn.SetReadDeadline(t)
+}
+
+// wake ends an outlast; c.mu is held.
+func (c *clientConn) wake() {
+	if c.waiting != nil {
+		close(c.waiting)
+		c.waiting = nil
+	}
+}
+
+// Write gives the client timeouts.stall to take what is written. The deadline
+// is moved only when a quarter of it has passed, for it costs more than a look
+// at the clock.
+func (c *clientConn) Write(p []byte) (int, error) {
+	now := int64(sinceStart())
+	if last := c.armed.Load(); last == 0 || now-last > int64(c.stall)/4 {
+		c.armed.Store(now)
+		c.Conn.SetWriteDeadline(time.Now().Add(c.stall))
+	}
+	return c.Conn.Write(p)
+}
+
+// SetWriteDeadline is for those who know better than stall, such as net/http
+// when it closes; the next Write may move it again.
+func (c *clientConn) SetWriteDeadline(t time.Time) error {
+	c.armed.Store(0)
+	return c.Conn.SetWriteDeadline(t)
+}
+
+func (c *clientConn) SetDeadline(t time.Time) error {
+	c.SetReadDeadline(t)
+	return c.SetWriteDeadline(t)
+}
+
+func (c *clientConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return c.Close()
+}
+
+func (c *clientConn) Close() error {
+	if c.closed.CompareAndSwap(false, true) && c.release != nil {
+		c.release()
+	}
+	c.mu.Lock()
+	c.past = true
+	c.wake()
+	c.mu.Unlock()
+	return c.Conn.Close()
+}

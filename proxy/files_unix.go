@@ -1,0 +1,15 @@
+//go:build unix
+
+package proxy
+
+import "syscall"
+
+// descriptors is how many files this process may open. Each client may need
+// one more for its upstream.
+func descriptors() int64 {
+	var r syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r) != nil {
+		return 1024
+	}
+	return int64(min(r.Cur, 1<<20))
+}

@@ -1,0 +1,275 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/upstream"
+)
+
+// exchange is one request on its way: what was decided about it so far. It
+// lives in the request's context.
+type exchange struct {
+	state  *state
+	target policy.Target
+	client *client
+	conn   *clientConn
+	writer *answerWriter
+	upload *upload // nil without a body
+	start  time.Time
+
+	// Filled by the request's path.
+	site     string
+	sent     time.Time // when the upstream was first asked
+	answered time.Time // when its head had come
+}
+
+type exchangeKey struct{}
+
+func exchangeOf(ctx context.Context) *exchange {
+	x, _ := ctx.Value(exchangeKey{}).(*exchange)
+	return x
+}
+
+// serveOuter takes what a client says on the proxy's own port.
+func (s *Server) serveOuter(w http.ResponseWriter, r *http.Request) {
+	st := s.state.Load()
+	refuse := func(a *answer) { s.refuse(w, r, a) }
+	if r.ProtoMajor != 1 || r.ProtoMinor > 1 {
+		refuse(&answerVersion)
+		return
+	}
+	who, no := s.admit(st.policy, r)
+	if no != nil {
+		refuse(no)
+		return
+	}
+	if r.Method == http.MethodConnect {
+		s.connect(w, r, st, who)
+		return
+	}
+	if r.URL.Host == "" && r.URL.Scheme == "" {
+		if r.Method == http.MethodOptions && r.RequestURI == "*" {
+			w.Header().Set("Allow", allowedMethods+", CONNECT")
+			w.Header().Set("Content-Length", "0")
+			return
+		}
+		refuse(&answerNotAProxyRequest)
+		return
+	}
+	switch r.URL.Scheme {
+	case "http", "https":
+	default:
+		refuse(&answerScheme)
+		return
+	}
+	target, err := targetOf(r.URL.Scheme, r.URL.Host)
+	if err != nil {
+		refuse(&answerBadTarget)
+		return
+	}
+	s.forward(w, r, &exchange{state: st, target: target, client: who, conn: connOf(r)}, "")
+}
+
+// serveInner takes what a client says inside a CONNECT that we opened. The
+// connection's target is the request's target; a Host that says otherwise is
+// refused, for policy and token go by the target.
+func (s *Server) serveInner(w http.ResponseWriter, r *http.Request) {
+	conn := connOf(r)
+	if conn == nil || conn.target == nil {
+		s.refuse(w, r, &answerBug)
+		return
+	}
+	if r.Method == http.MethodConnect {
+		s.refuse(w, r, &answerMethod)
+		return
+	}
+	if r.ProtoMajor == 1 && r.ProtoMinor > 1 {
+		s.refuse(w, r, &answerVersion)
+		return
+	}
+	if r.URL.User != nil {
+		s.refuse(w, r, &answerUserinfo)
+		return
+	}
+	target := *conn.target
+	if r.Host != "" || r.ProtoAtLeast(1, 1) {
+		asked, err := targetOf(target.Scheme, r.Host)
+		if err != nil {
+			s.refuse(w, r, &answerBadTarget)
+			return
+		}
+		if asked != target || (r.URL.Scheme != "" && r.URL.Scheme != target.Scheme) {
+			s.refuse(w, r, &answerMisdirected)
+			return
+		}
+	}
+	x := &exchange{state: s.state.Load(), target: target, client: conn.client, conn: conn}
+	s.forward(w, r, x, conn.via)
+}
+
+func targetOf(scheme, hostport string) (policy.Target, error) {
+	usual := uint16(80)
+	if scheme == "https" {
+		usual = 443
+	}
+	host, port, err := policy.ParseHostPort(hostport, usual)
+	return policy.Target{Scheme: scheme, Host: host, Port: port}, err
+}
+
+// forward makes the request what the path expects, absolute, canonical and
+// without hop-by-hop headers, and sends it through goproxy. via is what the
+// CONNECT that carried it had in Via.
+func (s *Server) forward(w http.ResponseWriter, r *http.Request, x *exchange, via string) {
+	x.start = time.Now()
+	if no := s.unfit(r); no != nil {
+		s.refuse(w, r, no)
+		return
+	}
+	ctl := http.NewResponseController(w)
+	upgrade := asksForWebsocket(r)
+	stripHop(r.Header)
+	delete(r.Header, "Expect") // net/http has answered it, or will at the first read
+	if upgrade {
+		r.Header["Connection"] = []string{"Upgrade"}
+		r.Header["Upgrade"] = []string{"websocket"}
+	}
+	absolute(r.URL, x.target)
+	r.Host = r.URL.Host
+
+	x.writer = &answerWriter{ResponseWriter: w, exchange: x, ctl: ctl, proto: r.ProtoMajor*10 + r.ProtoMinor}
+	if r.Body != nil && r.Body != http.NoBody {
+		if limit := int64(x.state.policy.Bounds.Upload); r.ContentLength > limit {
+			s.refuse(w, r, &answerLargeBody)
+			return
+		}
+		// Full duplex, so that an upstream that answers early is heard at once.
+		if r.ProtoMajor == 1 {
+			ctl.EnableFullDuplex()
+		}
+		x.upload = newUpload(r.Body, ctl, x.state.policy, x.conn)
+		r.Body = x.upload
+	} else if x.conn != nil && r.ProtoMajor == 1 {
+		x.conn.answering.Store(true)
+	}
+	if x.conn != nil && r.ProtoMajor == 1 {
+		defer x.conn.answering.Store(false)
+	}
+	ctx := context.WithValue(r.Context(), exchangeKey{}, x)
+	if x.state.nextHop != nil {
+		chain := joinVia(via, r.Header["Via"])
+		if x.target.Scheme == "http" {
+			s.sign(r.Header, chain)
+		}
+		ctx = upstream.WithVia(ctx, chain)
+	}
+	ctx, stopInformation := x.writer.relayInformation(ctx)
+	defer stopInformation()
+	r = r.WithContext(ctx)
+
+	defer s.finish(x, r)
+	defer s.rescue(x, w, r)
+	if upgrade {
+		s.websocket(x, r)
+		return
+	}
+	s.pipeline.ServeHTTP(x.writer, r)
+}
+
+// unfit says why a request cannot go on, nil when it can.
+func (s *Server) unfit(r *http.Request) *answer {
+	switch {
+	case r.URL.User != nil:
+		return &answerUserinfo
+	case r.ProtoMajor == 1 && r.ProtoMinor == 0 && r.ContentLength == 0 && r.Header["Content-Length"] == nil && wantsBody(r.Method):
+		// net/http ignores Transfer-Encoding on HTTP/1.0, as it must; what
+		// follows the head would then be taken for the next request.
+		return &answerLengthRequired
+	case s.passed(r.Header["Via"]):
+		return &answerLoop
+	}
+	return methodRefusal(r.Method)
+}
+
+func wantsBody(method string) bool {
+	return method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch
+}
+
+// absolute makes u name the target in its canonical form.
+func absolute(u *url.URL, t policy.Target) {
+	u.Scheme, u.User, u.Fragment = t.Scheme, nil, ""
+	if t.UsualPort() {
+		u.Host = t.Host
+		if strings.Contains(t.Host, ":") {
+			u.Host = "[" + t.Host + "]"
+		}
+	} else {
+		u.Host = t.HostPort()
+	}
+}
+
+// refuse answers with words of ours.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, a *answer) {
+	s.metrics.Refused(a.reason)
+	a.write(w, r)
+}
+
+// rescue keeps a panic of ours to the one request that had it.
+func (s *Server) rescue(x *exchange, w http.ResponseWriter, r *http.Request) {
+	bug := recover()
+	if bug == nil {
+		return
+	}
+	if bug == http.ErrAbortHandler {
+		panic(bug)
+	}
+	// The value of a panic may quote a header; its type and place may not.
+	s.log.WithField("panic", fmt.Sprintf("%T", bug)).Errorf("abide failed while serving %s: %s", x.target.Host, frames(debug.Stack()))
+	if x.writer.began {
+		panic(http.ErrAbortHandler)
+	}
+	clear(w.Header())
+	s.refuse(w, r, &answerBug)
+}
+
+// frames leaves the function names and lines of a stack and drops the
+// arguments, in which pointers are all there is anyway.
+func frames(stack []byte) string {
+	var out []string
+	for line := range strings.SplitSeq(string(stack), "\n") {
+		if strings.HasPrefix(line, "\t") {
+			at, _, _ := strings.Cut(strings.TrimSpace(line), " +0x")
+			out = append(out, at)
+		}
+	}
+	return strings.Join(out, " < ")
+}
+
+// finish counts what the exchange was.
+func (s *Server) finish(x *exchange, r *http.Request) {
+	code := x.writer.status
+	if code == 0 {
+		code = 499 // nothing was written: the client left
+	}
+	site := x.site
+	if site == "" {
+		site = x.state.policy.Match(x.target).Site
+	}
+	var asked time.Duration
+	if !x.sent.IsZero() && !x.answered.IsZero() {
+		asked = x.answered.Sub(x.sent)
+		// Ours is what lies before the upstream was asked and between its
+		// head and ours; streaming the body is the two ends' own pace.
+		s.metrics.Overhead(x.sent.Sub(x.start) + x.writer.wroteHead.Sub(x.answered))
+	}
+	s.metrics.Site(site).Request(r.Method, code, asked)
+	if x.state.policy.Log.Access {
+		s.access.note(x, r.Method, code)
+	}
+}

@@ -1,0 +1,268 @@
+package proxy
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestStoppingFinishesWhatIsInFlight(t *testing.T) {
+	for _, a := range askers {
+		t.Run(a.name, func(t *testing.T) {
+			b := newBed(t, "intercept: all", "timeouts: {drain: 10s}")
+			arrived, proceed := make(chan struct{}), make(chan struct{})
+			b.handle(func(w http.ResponseWriter, _ *http.Request) {
+				close(arrived)
+				<-proceed
+				io.WriteString(w, "whole")
+			})
+			type result struct {
+				body string
+				err  error
+			}
+			got := make(chan result, 1)
+			go func() {
+				_, body, err := a.fetch(b, "GET", "/", nil)
+				got <- result{body, err}
+			}()
+			<-arrived
+			stopped := make(chan struct{})
+			go func() { b.stop(); close(stopped) }()
+			eventually(t, 5*time.Second, "no new clients", func() bool {
+				conn, err := net.Dial("tcp", b.addr)
+				if err == nil {
+					conn.Close()
+				}
+				return err != nil
+			})
+			close(proceed)
+			if r := <-got; r.err != nil || r.body != "whole" {
+				t.Errorf("%q, %v", r.body, r.err)
+			}
+			select {
+			case <-stopped:
+			case <-time.After(8 * time.Second):
+				t.Error("it did not stop when all was done")
+			}
+		})
+	}
+}
+
+func TestStoppingEndsWithinTheDrainTime(t *testing.T) {
+	b := newBed(t, "intercept: all", "timeouts: {drain: 1s}")
+	b.handle(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	endlessly, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer endlessly.Close()
+	var talking sync.WaitGroup
+	talking.Go(func() {
+		c, err := endlessly.Accept()
+		if err == nil {
+			drip(t.Context(), c, 20*time.Millisecond)
+			c.Close()
+		}
+	})
+	for _, w := range rawWays {
+		fmt.Fprintf(b.open(w), "GET %s HTTP/1.1\r\nHost: api.test\r\n\r\n", w.line("/"))
+	}
+	plainTunnel := newBed(t, "timeouts: {drain: 1s}")
+	tunnel := plainTunnel.connect(endlessly.Addr().String())
+	go io.Copy(io.Discard, tunnel)
+	eventually(t, 5*time.Second, "the requests", func() bool { return b.served.Load() == 3 })
+	began := time.Now()
+	var both sync.WaitGroup
+	both.Go(b.stop)
+	both.Go(plainTunnel.stop)
+	both.Wait()
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	talking.Wait()
+}
+
+func TestReloadKeepsConnectionsAndAppliesTheRest(t *testing.T) {
+	b := newBed(t, "intercept: none")
+	conn := b.dial()
+	ask := "GET http://api.test/ HTTP/1.1\r\nHost: api.test\r\n\r\n"
+	if resp, _ := say(t, conn, ask); resp.StatusCode != 200 {
+		t.Fatal(resp.Status)
+	}
+	old := b.server.policy()
+	next := *old
+	next.Intercept.Mode = "all"
+	must(t, b.server.Reload(&next))
+	if resp, _ := say(t, conn, ask); resp.StatusCode != 200 {
+		t.Fatal(resp.Status)
+	}
+	if n := b.dialed.Load(); n != 1 {
+		t.Errorf("a reload that does not concern upstreams left %d connections", n)
+	}
+	if resp, _, err := askers[1].fetch(b, "GET", "/", nil); err != nil || resp.TLS.PeerCertificates[0].Issuer.String() == "" || resp.StatusCode != 200 {
+		t.Errorf("after the reload: %v", err)
+	}
+	changed := next
+	changed.Timeouts.Answer = time.Second
+	must(t, b.server.Reload(&changed))
+	if resp, _ := say(t, conn, ask); resp.StatusCode != 200 {
+		t.Fatal(resp.Status)
+	}
+	broken := changed
+	broken.Egress.Roots = "/nonexistent/roots.pem"
+	if b.server.Reload(&broken) == nil {
+		t.Error("a policy whose roots cannot be read was taken")
+	}
+	if b.server.policy().Timeouts.Answer != time.Second {
+		t.Error("the last good policy is gone")
+	}
+	if resp, _ := say(t, conn, ask); resp.StatusCode != 200 {
+		t.Fatal(resp.Status)
+	}
+}
+
+func TestGoroutinesReturnToTheBaselineWhenHeldClientsLeave(t *testing.T) {
+	b := newBed(t, "intercept: all")
+	b.handle(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	const idle = 32 // pooled connections to the origin, both ends of which live here
+	base := runtime.NumGoroutine()
+	for _, w := range rawWays {
+		t.Run(string(w), func(t *testing.T) {
+			const held = 300
+			before := b.served.Load()
+			conns := make([]net.Conn, held)
+			for i := range conns {
+				conns[i] = b.open(w)
+				fmt.Fprintf(conns[i], "GET %s HTTP/1.1\r\nHost: api.test\r\n\r\n", w.line("/"))
+			}
+			eventually(t, 20*time.Second, "all held", func() bool { return b.served.Load() == before+held })
+			for _, c := range conns {
+				c.Close()
+			}
+			eventually(t, 5*time.Second, "goroutines back to the baseline", func() bool { return runtime.NumGoroutine() <= base+idle })
+		})
+	}
+}
+
+func TestBytesAreCountedPerSiteWhileTheyPass(t *testing.T) {
+	const piece = 1 << 20
+	next := make(chan struct{})
+	serve := func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Length", fmt.Sprint(2*piece))
+		io.CopyN(w, endless{}, piece)
+		w.(http.Flusher).Flush()
+		<-next
+		io.CopyN(w, endless{}, piece)
+	}
+	type route struct {
+		name string
+		asker
+		intercept string
+	}
+	for _, r := range []route{
+		{"plain", askers[0], "none"}, {"intercepted h1", askers[1], "all"}, {"intercepted h2", askers[2], "all"}, {"tunnel", askers[1], "none"},
+	} {
+		t.Run(r.name, func(t *testing.T) {
+			b := newBed(t, "intercept: "+r.intercept)
+			b.handle(serve)
+			count := func() (in, out uint64) {
+				for _, s := range b.metrics.Sites() {
+					if s.Name == host {
+						return s.In, s.Out
+					}
+				}
+				return 0, 0
+			}
+			q, err := http.NewRequest("POST", r.base+"/", io.LimitReader(endless{}, piece))
+			must(t, err)
+			resp, err := b.client(r.h2).Do(q)
+			must(t, err)
+			defer resp.Body.Close()
+			_, err = io.CopyN(io.Discard, resp.Body, piece)
+			must(t, err)
+			// The transfer still runs, and is in the books already.
+			eventually(t, 5*time.Second, "live counts", func() bool {
+				in, out := count()
+				return in >= piece && out >= piece
+			})
+			next <- struct{}{}
+			_, err = io.Copy(io.Discard, resp.Body)
+			must(t, err)
+			eventually(t, 5*time.Second, "all counts", func() bool { in, _ := count(); return in >= 2*piece })
+			if in, out := count(); in > 2*piece+piece/10 || out > piece+piece/10 {
+				t.Errorf("%d in and %d out for %d and %d", in, out, 2*piece, piece)
+			}
+		})
+	}
+}
+
+// TK-01 and TK-02 for what is there before pools are: a credential that a
+// client sends must be nowhere but at its origin.
+func TestTK01ACredentialIsNowhereButAtItsOrigin(t *testing.T) {
+	const canary = "canary-7f3b9c1e"
+	b := newBed(t, "intercept: all", "log: {level: trace, access: true}", "access: {clients: [{name: news, secret: "+canary+"-proxy}]}")
+	var reached, leaked sync.Map
+	b.handle(func(w http.ResponseWriter, r *http.Request) {
+		reached.Store(r.Header.Get("Authorization"), true)
+		for name, values := range r.Header {
+			if strings.Contains(strings.Join(values, " "), canary+"-proxy") {
+				leaked.Store(name, true)
+			}
+		}
+		if r.URL.Path == "/die" {
+			panic(http.ErrAbortHandler)
+		}
+	})
+	var said strings.Builder
+	for _, w := range []way{plain} {
+		for _, path := range []string{"/?key=" + canary, "/die?key=" + canary} {
+			conn := b.open(w)
+			fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: api.test\r\nAuthorization: Bearer %s\r\nCookie: %s\r\nProxy-Authorization: Basic bmV3czpjYW5hcnktN2YzYjljMWUtcHJveHk=\r\n\r\n", w.line(path), canary, canary)
+			resp, body := hear(t, conn, "GET")
+			fmt.Fprintln(&said, resp.Header, body)
+		}
+	}
+	for _, raw := range []string{
+		"GET http://user:" + canary + "@api.test/ HTTP/1.1\r\nHost: api.test\r\nProxy-Authorization: Basic bmV3czpjYW5hcnktN2YzYjljMWUtcHJveHk=\r\n\r\n",
+		"GET http://nowhere.invalid/" + canary + " HTTP/1.1\r\nHost: x\r\nAuthorization: " + canary + "\r\nProxy-Authorization: Basic bmV3czpjYW5hcnktN2YzYjljMWUtcHJveHk=\r\n\r\n",
+		"GET http://api.test/ HTTP/1.1\r\nHost: api.test\r\nProxy-Authorization: Bearer " + canary + "\r\n\r\n",
+		"GET http://api.test/" + canary + " HTTP/1.1\r\nBroken : " + canary + "\r\n\r\n",
+		"BREW http://api.test/" + canary + " HTTP/1.1\r\nHost: api.test\r\nX: " + canary + "\r\n\r\n",
+	} {
+		conn := b.dial()
+		io.WriteString(conn, raw)
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		must(t, err)
+		body, _ := io.ReadAll(resp.Body)
+		fmt.Fprintln(&said, resp.Header, string(body))
+	}
+	// A fault of ours, with the credential in scope.
+	b.server.pipeline.OnRequest().DoFunc(explode)
+	conn := b.dial()
+	io.WriteString(conn, "GET http://api.test/ HTTP/1.1\r\nHost: api.test\r\nAuthorization: "+canary+"\r\nProxy-Authorization: Basic bmV3czpjYW5hcnktN2YzYjljMWUtcHJveHk=\r\n\r\n")
+	resp, body := hear(t, conn, "GET")
+	if resp.StatusCode != 500 {
+		t.Errorf("TK-02: a panic made %d", resp.StatusCode)
+	}
+	fmt.Fprintln(&said, resp.Header, body)
+
+	if _, ok := reached.Load("Bearer " + canary); !ok {
+		t.Error("the origin did not get its credential")
+	}
+	leaked.Range(func(name, _ any) bool { t.Errorf("the proxy's secret reached the origin in %s", name); return true })
+	b.stop() // the access log is written by now
+	for what, text := range map[string]string{"an answer": said.String(), "the log": b.log.String(), "the metrics": b.exposition()} {
+		if strings.Contains(text, canary) {
+			t.Errorf("TK-01: it is in %s:\n%s", what, text)
+		}
+	}
+	if !strings.Contains(b.log.String(), "status=200") {
+		t.Error("the access log has no line")
+	}
+}

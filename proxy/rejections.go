@@ -1,0 +1,38 @@
+package proxy
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// rejectionSilence is how long one client's distrust is not mentioned again.
+const rejectionSilence = 10 * time.Minute
+
+// rejections remembers which clients were told about, so that a crawler that
+// does not trust the CA makes one line and not a thousand. The zero value is
+// ready.
+type rejections struct {
+	mu   sync.Mutex
+	told map[netip.Addr]time.Time // client address → when
+}
+
+func (j *rejections) tell(s *Server, who netip.Addr, host string) {
+	if !j.due(who, time.Now()) {
+		return
+	}
+	s.log.Warnf("the client at %s does not trust abide's CA, so it cannot reach %s: run `abide ca env` and set what it prints in the client's environment, or `abide ca install` for the whole machine", who, host)
+}
+
+func (j *rejections) due(who netip.Addr, now time.Time) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if last, ok := j.told[who]; ok && now.Sub(last) < rejectionSilence {
+		return false
+	}
+	if j.told == nil || len(j.told) >= 1000 {
+		j.told = map[netip.Addr]time.Time{}
+	}
+	j.told[who] = now
+	return true
+}

@@ -1,0 +1,426 @@
+package proxy
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// drip writes a byte at a time until the connection breaks.
+func drip(ctx context.Context, w io.Writer, every time.Duration) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			if _, err := w.Write([]byte("x")); err != nil {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func TestCR02ASlowBodyLosesItsPlace(t *testing.T) {
+	b := newBed(t, "intercept: all", "timeouts: {stall: 300ms}")
+	aborted := make(chan error, 16)
+	b.handle(func(_ http.ResponseWriter, r *http.Request) {
+		_, err := io.Copy(io.Discard, r.Body)
+		aborted <- err
+	})
+	for _, w := range rawWays {
+		t.Run("CR-02 over "+string(w), func(t *testing.T) {
+			conn := b.open(w)
+			fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: api.test\r\nContent-Length: 1000000000\r\n\r\n", w.line("/"))
+			var dripping sync.WaitGroup
+			ctx, stop := context.WithCancel(t.Context())
+			dripping.Go(func() { drip(ctx, conn, 10*time.Millisecond) })
+			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			stop()
+			dripping.Wait()
+			must(t, err)
+			if resp.StatusCode != 408 {
+				t.Errorf("status %d", resp.StatusCode)
+			}
+			select {
+			case err := <-aborted:
+				if err == nil {
+					t.Error("the origin saw a whole body")
+				}
+			case <-time.After(10 * time.Second):
+				t.Error("the origin still waits")
+			}
+		})
+	}
+}
+
+func TestCR03AClientThatDoesNotReadIsCutAndHoldsLittle(t *testing.T) {
+	b := newBed(t, "intercept: all", "timeouts: {stall: 500ms}")
+	var wrote atomic.Int64
+	ended := make(chan struct{}, 1)
+	b.handle(func(w http.ResponseWriter, r *http.Request) {
+		piece := make([]byte, 64<<10)
+		for range 100 << 20 / len(piece) {
+			n, err := w.Write(piece)
+			wrote.Add(int64(n))
+			if err != nil {
+				break
+			}
+		}
+		ended <- struct{}{}
+	})
+	for _, w := range rawWays {
+		t.Run("CR-03 over "+string(w), func(t *testing.T) {
+			wrote.Store(0)
+			conn := b.open(w)
+			fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: api.test\r\n\r\n", w.line("/"))
+			conn.Read(make([]byte, 1))
+			select {
+			case <-ended:
+			case <-time.After(15 * time.Second):
+				t.Fatal("the origin still writes")
+			}
+			if n := wrote.Load(); n > 32<<20 {
+				t.Errorf("%d MiB were taken for a client that read nothing", n>>20)
+			}
+		})
+	}
+}
+
+func TestCR04StalledConnectionsGoAway(t *testing.T) {
+	b := newBed(t, "intercept: all", "timeouts: {header: 300ms, handshake: 300ms, idle: 300ms}")
+	const each = 300
+	base := runtime.NumGoroutine()
+	for name, stall := range map[string]func() net.Conn{
+		"before a request":    func() net.Conn { return b.dial() },
+		"in a request's head": func() net.Conn { c := b.dial(); io.WriteString(c, "GET http://api.test/ HT"); return c },
+		"after CONNECT":       func() net.Conn { return b.connect(host + ":443") },
+		"in the handshake": func() net.Conn {
+			c := b.connect(host + ":443")
+			c.Write([]byte{22, 3, 1, 2, 0, 1})
+			return c
+		},
+		"idle inside TLS": func() net.Conn { return b.secure(b.connect(host+":443"), host, "http/1.1") },
+		"idle inside h2":  func() net.Conn { return b.secure(b.connect(host+":443"), host, "h2") },
+	} {
+		t.Run("CR-04 "+name, func(t *testing.T) {
+			conns := make([]net.Conn, each)
+			for i := range conns {
+				conns[i] = stall()
+			}
+			for _, c := range conns {
+				c.SetReadDeadline(time.Now().Add(10 * time.Second))
+				if _, err := io.Copy(io.Discard, c); errors.Is(err, context.DeadlineExceeded) || isTimeout(err) {
+					t.Fatal("it was left open")
+				}
+				c.Close()
+			}
+			eventually(t, 5*time.Second, "goroutines back to the baseline", func() bool { return runtime.NumGoroutine() <= base+5 })
+		})
+	}
+}
+
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
+}
+
+func TestCR05AClientThatLeavesCancelsItsRequest(t *testing.T) {
+	b := newBed(t, "intercept: all")
+	arrived, canceled := make(chan struct{}), make(chan struct{})
+	b.handle(func(_ http.ResponseWriter, r *http.Request) {
+		arrived <- struct{}{}
+		<-r.Context().Done()
+		canceled <- struct{}{}
+	})
+	for _, a := range askers {
+		for _, abort := range []bool{false, true} {
+			t.Run(fmt.Sprintf("CR-05 over %s, reset %v", a.name, abort), func(t *testing.T) {
+				ctx, leave := context.WithCancel(t.Context())
+				r, err := http.NewRequestWithContext(ctx, "GET", a.base+"/", nil)
+				must(t, err)
+				client := b.client(a.h2)
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					if resp, err := client.Do(r); err == nil {
+						resp.Body.Close()
+					}
+				}()
+				<-arrived
+				leave()
+				<-done
+				select {
+				case <-canceled:
+				case <-time.After(3 * time.Second):
+					t.Error("the origin was left working")
+				}
+			})
+		}
+	}
+}
+
+func TestCR08AHalfClosedClientStillGetsItsAnswer(t *testing.T) {
+	b := newBed(t, "intercept: none")
+	proceed := make(chan struct{})
+	b.handle(func(w http.ResponseWriter, r *http.Request) {
+		<-proceed
+		io.WriteString(w, "late")
+	})
+	t.Run("CR-08 plain", func(t *testing.T) {
+		conn := b.dial().(*net.TCPConn)
+		io.WriteString(conn, "GET http://api.test/ HTTP/1.1\r\nHost: api.test\r\n\r\n")
+		conn.CloseWrite()
+		proceed <- struct{}{}
+		if resp, body := hear(t, conn, "GET"); resp.StatusCode != 200 || body != "late" {
+			t.Errorf("%d %q", resp.StatusCode, body)
+		}
+	})
+	t.Run("CR-08 with a body", func(t *testing.T) {
+		conn := b.dial().(*net.TCPConn)
+		io.WriteString(conn, "POST http://api.test/ HTTP/1.1\r\nHost: api.test\r\nContent-Length: 2\r\n\r\nab")
+		conn.CloseWrite()
+		proceed <- struct{}{}
+		if resp, body := hear(t, conn, "POST"); resp.StatusCode != 200 || body != "late" {
+			t.Errorf("%d %q", resp.StatusCode, body)
+		}
+	})
+	t.Run("CR-08 in a tunnel", func(t *testing.T) {
+		echo, err := net.Listen("tcp", "127.0.0.1:0")
+		must(t, err)
+		defer echo.Close()
+		go func() {
+			c, err := echo.Accept()
+			if err != nil {
+				return
+			}
+			defer c.Close()
+			all, _ := io.ReadAll(c) // until the client's half is closed
+			c.Write(append(all, " back"...))
+		}()
+		conn := b.connect(echo.Addr().String()).(*net.TCPConn)
+		io.WriteString(conn, "there and")
+		conn.CloseWrite()
+		all, err := io.ReadAll(conn)
+		must(t, err)
+		if string(all) != "there and back" {
+			t.Errorf("%q", all)
+		}
+	})
+}
+
+func TestCR10ATunnelEndsWhenItIsIdleOrOld(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer silent.Close()
+	ended := make(chan struct{}, 4)
+	go func() {
+		for {
+			c, err := silent.Accept()
+			if err != nil {
+				return
+			}
+			go func() { io.Copy(io.Discard, c); c.Close(); ended <- struct{}{} }()
+		}
+	}()
+	t.Run("CR-10 idle", func(t *testing.T) {
+		b := newBed(t, "timeouts: {tunnel_idle: 200ms}")
+		conn := b.connect(silent.Addr().String())
+		if _, err := conn.Read(make([]byte, 1)); err == nil || isTimeout(err) {
+			t.Errorf("the client's side: %v", err)
+		}
+		<-ended
+	})
+	t.Run("CR-10 old, though busy", func(t *testing.T) {
+		b := newBed(t, "timeouts: {tunnel_idle: 10s, tunnel_life: 500ms}")
+		conn := b.connect(silent.Addr().String())
+		var dripping sync.WaitGroup
+		ctx, stop := context.WithCancel(t.Context())
+		dripping.Go(func() { drip(ctx, conn, 10*time.Millisecond) })
+		if _, err := conn.Read(make([]byte, 1)); err == nil || isTimeout(err) {
+			t.Errorf("the client's side: %v", err)
+		}
+		stop()
+		dripping.Wait()
+		<-ended
+	})
+}
+
+func TestCR11ConnectionsAboveTheCapAreTold(t *testing.T) {
+	for _, c := range []struct {
+		id, bounds string
+		want       int
+	}{
+		{"per client", "bounds: {connections: 40, per_client: 20}", 429},
+		{"in all", "bounds: {connections: 20, per_client: 20}", 503},
+	} {
+		t.Run("CR-11 "+c.id, func(t *testing.T) {
+			b := newBed(t, c.bounds)
+			var held []net.Conn
+			for range 20 {
+				conn := b.dial()
+				if resp, _ := say(t, conn, "GET http://api.test/ HTTP/1.1\r\nHost: api.test\r\n\r\n"); resp.StatusCode != 200 {
+					t.Fatalf("status %d below the cap", resp.StatusCode)
+				}
+				held = append(held, conn)
+			}
+			resp, _ := say(t, b.dial(), "GET http://api.test/ HTTP/1.1\r\nHost: api.test\r\n\r\n")
+			if resp.StatusCode != c.want || resp.Header.Get("Retry-After") == "" {
+				t.Errorf("above the cap: %d", resp.StatusCode)
+			}
+			for _, conn := range held {
+				if resp, _ := say(t, conn, "GET http://api.test/ HTTP/1.1\r\nHost: api.test\r\n\r\n"); resp.StatusCode != 200 {
+					t.Errorf("an existing connection was told %d", resp.StatusCode)
+				}
+			}
+			held[0].Close()
+			eventually(t, 5*time.Second, "a place", func() bool {
+				conn := b.dial()
+				defer conn.Close()
+				resp, _ := say(t, conn, "GET http://api.test/ HTTP/1.1\r\nHost: api.test\r\n\r\n")
+				return resp.StatusCode == 200
+			})
+		})
+	}
+}
+
+func TestCR14AnEndlessBodyEnds(t *testing.T) {
+	swallow := func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) }
+	t.Run("CR-14 by its bytes", func(t *testing.T) {
+		b := newBed(t, "intercept: all", "bounds: {upload: 1MiB}")
+		b.handle(swallow)
+		for _, a := range askers {
+			resp, _, err := a.fetch(b, "POST", "/", endless{})
+			if err == nil && resp.StatusCode != 413 {
+				t.Errorf("over %s: status %d", a.name, resp.StatusCode)
+			}
+			if err != nil {
+				t.Errorf("over %s: %v", a.name, err)
+			}
+		}
+		resp, _, err := askers[0].fetch(b, "POST", "/", strings.NewReader(strings.Repeat("a", 1<<20)))
+		must(t, err)
+		if resp.StatusCode != 200 {
+			t.Errorf("at the bound: %d", resp.StatusCode)
+		}
+		resp, _, err = askers[0].fetch(b, "POST", "/", strings.NewReader(strings.Repeat("a", 1<<20+1)))
+		must(t, err)
+		if resp.StatusCode != 413 {
+			t.Errorf("one above: %d", resp.StatusCode)
+		}
+	})
+	t.Run("CR-14 by its time", func(t *testing.T) {
+		b := newBed(t, "intercept: all", "timeouts: {upload: 500ms}")
+		b.handle(swallow)
+		for _, a := range askers {
+			resp, _, err := a.fetch(b, "POST", "/", endless{})
+			must(t, err)
+			if resp.StatusCode != 408 {
+				t.Errorf("over %s: status %d", a.name, resp.StatusCode)
+			}
+		}
+	})
+}
+
+// endless is a body without end.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+func TestOneGiBStreamsBothWaysInConstantMemory(t *testing.T) {
+	const size = 1 << 30
+	b := newBed(t, "intercept: all")
+	b.handle(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == "POST" {
+			n, err := io.Copy(io.Discard, r.Body)
+			fmt.Fprint(w, n, err)
+			return
+		}
+		w.Header().Set("Content-Length", fmt.Sprint(size))
+		io.CopyN(w, endless{}, size)
+	})
+	for _, a := range askers {
+		t.Run("CR-13 over "+a.name, func(t *testing.T) {
+			peak := watchHeap(t)
+			resp, err := b.client(a.h2).Get(a.base + "/")
+			must(t, err)
+			n, err := io.Copy(io.Discard, resp.Body)
+			must(t, err)
+			resp.Body.Close()
+			if n != size {
+				t.Errorf("%d bytes came down", n)
+			}
+			_, body, err := a.fetch(b, "POST", "/", io.LimitReader(endless{}, size))
+			must(t, err)
+			if body != fmt.Sprint(size, nil) {
+				t.Errorf("up: %s", body)
+			}
+			if grown := peak(); grown > 48<<20 {
+				t.Errorf("the heap grew by %d MiB", grown>>20)
+			}
+		})
+	}
+}
+
+// watchHeap reports how much larger the live heap became while it was watched.
+func watchHeap(t *testing.T) (peak func() int64) {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	base, high := m.HeapInuse, m.HeapInuse
+	ctx, stop := context.WithCancel(t.Context())
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		tick := time.NewTicker(50 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				var m runtime.MemStats
+				runtime.ReadMemStats(&m)
+				high = max(high, m.HeapInuse)
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return func() int64 { stop(); watching.Wait(); return int64(high) - int64(base) }
+}
+
+func TestAHundredFirstConnectsMakeOneCertificate(t *testing.T) {
+	b := newBed(t, "intercept: all")
+	var all sync.WaitGroup
+	serials := make(chan string, 100)
+	for range 100 {
+		conn := b.connect("new.api.test:443")
+		all.Go(func() {
+			c := tls.Client(conn, &tls.Config{ServerName: "new.api.test", RootCAs: b.clientRoots()})
+			if err := c.Handshake(); err != nil {
+				t.Error(err)
+				return
+			}
+			serials <- c.ConnectionState().PeerCertificates[0].SerialNumber.String()
+		})
+	}
+	all.Wait()
+	close(serials)
+	seen := map[string]bool{}
+	for s := range serials {
+		seen[s] = true
+	}
+	if len(seen) != 1 {
+		t.Errorf("CR-19: %d certificates for one name", len(seen))
+	}
+}

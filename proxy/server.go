@@ -1,0 +1,222 @@
+// Package proxy is the HTTP side of abide: it accepts clients, opens their
+// CONNECTs, and sends every request it can see down one path, Transport.
+//
+//	s, err := proxy.New(proxy.Options{Policy: p, CA: authority, Metrics: m, Log: log})
+//	l, err := net.Listen("tcp", p.Listen)
+//	err = s.Serve(ctx, l) // until ctx is done and what was in flight has ended
+//
+// How a request flows:
+//
+//	listener ── outer http.Server ─┬─ absolute-form ───────────────────► forward ─► goproxy ─► Transport ─► upstream
+//	(caps)      (access, 407)      └─ CONNECT ─┬─ tunnel: relay              ▲
+//	                                           └─ intercept: TLS ─► inner http.Server (h1, h2), Host pinned
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/elazarl/goproxy"
+	"github.com/sirupsen/logrus"
+
+	"github.com/abide-proxy/abide/ca"
+	"github.com/abide-proxy/abide/metrics"
+	"github.com/abide-proxy/abide/policy"
+)
+
+// maxHead bounds a client's request head. net/http adds 4 KiB of slop to what
+// it is told, so that a head of 64 KiB passes and one byte more is a 431.
+const maxHead = 64<<10 - 4096
+
+// Options are what a Server is made of. All fields are needed.
+type Options struct {
+	Policy  *policy.Policy
+	CA      *ca.CA
+	Metrics *metrics.Metrics
+	Log     *logrus.Logger
+}
+
+// Server is one proxy. Make it with New; it is safe for concurrent use.
+type Server struct {
+	ca      *ca.CA
+	metrics *metrics.Metrics
+	log     *logrus.Logger
+
+	name     string // our pseudonym in Via, made anew by each process
+	state    atomic.Pointer[state]
+	own      ownAddresses
+	pipeline *goproxy.ProxyHttpServer
+	limiter  *connLimiter
+
+	outer, inner *http.Server
+	handoff      *handoff // connections from CONNECT on their way to inner
+	tunnels      tunnels
+	rejections   rejections
+	access       *accessLog
+
+	reloading sync.Mutex
+	retired   sync.WaitGroup // states that were replaced and still close down
+}
+
+// New prepares a server; it starts nothing.
+func New(o Options) (*Server, error) {
+	s := &Server{
+		ca: o.CA, metrics: o.Metrics, log: o.Log,
+		name:    newPseudonym(),
+		limiter: newConnLimiter(),
+		access:  newAccessLog(o.Log),
+	}
+	st, err := s.newState(o.Policy, nil)
+	if err != nil {
+		return nil, err
+	}
+	s.state.Store(st)
+	s.limiter.set(o.Policy.Bounds)
+	s.pipeline = newPipeline(s)
+	s.handoff = newHandoff()
+	t := o.Policy.Timeouts
+	quiet := log.New(serverLog{o.Log}, "", 0)
+	server := func(h http.HandlerFunc) *http.Server {
+		return &http.Server{
+			Handler:           h,
+			ReadHeaderTimeout: t.Header,
+			IdleTimeout:       t.Idle,
+			MaxHeaderBytes:    maxHead,
+			ErrorLog:          quiet,
+			ConnContext:       connContext,
+			// "OPTIONS *" is ours to answer, in serveOuter.
+			DisableGeneralOptionsHandler: true,
+		}
+	}
+	s.outer = server(s.serveOuter)
+	s.inner = server(s.serveInner)
+	s.inner.HTTP2 = &http.HTTP2Config{
+		MaxConcurrentStreams: 250,
+		WriteByteTimeout:     t.Stall,
+		SendPingTimeout:      t.Idle,
+		PingTimeout:          t.Handshake,
+		// The defaults of 1 MiB a stream make a slow upload cost a megabyte.
+		MaxReceiveBufferPerConnection: 1 << 20,
+		MaxReceiveBufferPerStream:     256 << 10,
+	}
+	return s, nil
+}
+
+// Own names a listener of this process that must never be dialed.
+func (s *Server) Own(a netip.AddrPort) { s.own.add(a) }
+
+// Serve answers clients on l until ctx is done. Then it takes no new ones,
+// lets what is in flight finish within timeouts.drain, and cuts the rest.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	if a, ok := l.Addr().(*net.TCPAddr); ok {
+		s.own.add(a.AddrPort())
+	}
+	failed := make(chan error, 2)
+	var running sync.WaitGroup
+	running.Go(func() { failed <- s.outer.Serve(s.limiter.listen(l, s)) })
+	running.Go(func() { failed <- s.inner.Serve(s.handoff) })
+
+	logging, stopLogging := context.WithCancel(context.Background())
+	running.Go(func() { s.access.run(logging) })
+
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	s.drain()
+	stopLogging()
+	running.Wait()
+	s.retired.Wait()
+	s.state.Load().close()
+	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
+		err = nil
+	}
+	return err
+}
+
+// drain ends both servers and the tunnels, gently first.
+func (s *Server) drain() {
+	limit := s.policy().Timeouts.Drain
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	s.tunnels.draining(ctx)
+	var ends sync.WaitGroup
+	// The handoff stays open until the outer server is done: a CONNECT that
+	// was accepted may still be on its way to the inner one.
+	ends.Go(func() {
+		shut(ctx, s.outer)
+		s.handoff.Close()
+		shut(ctx, s.inner)
+	})
+	ends.Go(func() { s.tunnels.wait(ctx) })
+	ends.Wait()
+}
+
+func shut(ctx context.Context, srv *http.Server) {
+	if srv.Shutdown(ctx) != nil {
+		srv.Close()
+	}
+}
+
+// Reload swaps the policy. Connections and requests in flight go on.
+func (s *Server) Reload(p *policy.Policy) error {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	old := s.state.Load()
+	st, err := s.newState(p, old)
+	if err != nil {
+		return err
+	}
+	s.state.Store(st)
+	s.limiter.set(p.Bounds)
+	if st.stack != old.stack {
+		s.retired.Go(old.close)
+	}
+	return nil
+}
+
+func (s *Server) policy() *policy.Policy { return s.state.Load().policy }
+
+// newPipeline arranges goproxy: it filters and copies, nothing else. It never
+// sees a CONNECT, has no transport of its own and reads no environment.
+func newPipeline(s *Server) *goproxy.ProxyHttpServer {
+	p := goproxy.NewProxyHttpServer()
+	p.Logger = serverLog{s.log}
+	p.ConnectDial = nil
+	p.Tr = nil
+	p.KeepHeader = true // hop-by-hop headers are removed in forward, once
+	p.KeepAcceptEncoding = true
+	p.OnRequest().DoFunc(func(r *http.Request, ctx *goproxy.ProxyCtx) (*http.Request, *http.Response) {
+		ctx.RoundTripper = s
+		return r, nil
+	})
+	return p
+}
+
+// serverLog takes what net/http and goproxy want to say. Both may put URLs,
+// with their passwords and queries, in a line, so the words stay behind unless
+// somebody debugs, and even then only the kind of event is told.
+type serverLog struct{ log *logrus.Logger }
+
+func (l serverLog) Write(p []byte) (int, error) {
+	l.log.Debug("http server: ", eventOf(string(p)))
+	return len(p), nil
+}
+
+func (l serverLog) Printf(format string, _ ...any) { l.log.Debug("goproxy: ", eventOf(format)) }
+
+var _ io.Writer = serverLog{}
+
+// clock is the zero of the coarse times that connections keep.
+var clock = time.Now()
+
+func sinceStart() time.Duration { return time.Since(clock) }

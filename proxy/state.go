@@ -1,0 +1,101 @@
+package proxy
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"reflect"
+
+	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/upstream"
+)
+
+// state is what one loading of the configuration made. A request keeps the one
+// that it started with.
+type state struct {
+	policy *policy.Policy
+	*stack
+}
+
+// stack is everything that reaches upstreams. It outlives a reload that does
+// not concern it, so that pooled connections stay.
+type stack struct {
+	guard    *upstream.Guard
+	dialer   *upstream.Dialer
+	nextHop  *upstream.NextHop // nil: direct
+	upstream *upstream.Transport
+}
+
+func (s *Server) newState(p *policy.Policy, old *state) (*state, error) {
+	if old != nil && sameStack(old.policy, p) {
+		return &state{policy: p, stack: old.stack}, nil
+	}
+	roots, err := loadRoots(p.Egress.Roots)
+	if err != nil {
+		return nil, err
+	}
+	st := &stack{}
+	st.guard = &upstream.Guard{
+		Local: listensOnLoopback(p.Listen),
+		Allow: p.Egress.Allow,
+		Own:   s.own.has,
+	}
+	t := p.Timeouts
+	st.dialer = &upstream.Dialer{Guard: st.guard, Resolve: p.Egress.Resolve, Timeout: t.Connect}
+	st.upstream = &upstream.Transport{
+		Dial:             st.dialer.Dial,
+		TLS:              &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12, ClientSessionCache: tls.NewLRUClientSessionCache(4096)},
+		HandshakeTimeout: t.Handshake,
+		AnswerTimeout:    t.Answer,
+		StallTimeout:     t.Stall,
+		IdleTimeout:      t.Idle,
+		MaxIdlePerHost:   p.Bounds.IdlePerHost,
+		MaxIdle:          p.Bounds.Idle,
+	}
+	if p.Egress.Proxy != nil {
+		st.nextHop = &upstream.NextHop{URL: p.Egress.NextHop(), Dialer: st.dialer, Via: s.name, TLS: st.upstream.TLS}
+		st.upstream.Dial = st.nextHop.Tunnel
+		st.upstream.Forward = st.nextHop.Forward
+	}
+	return &state{policy: p, stack: st}, nil
+}
+
+// sameStack tells whether two policies reach upstreams alike.
+func sameStack(a, b *policy.Policy) bool {
+	return a.Listen == b.Listen && a.Timeouts == b.Timeouts && a.Bounds == b.Bounds && reflect.DeepEqual(a.Egress, b.Egress)
+}
+
+// close ends idle connections and waits for those in use.
+func (s *stack) close() { s.upstream.Close() }
+
+// loadRoots adds the certificates of a file to the system's.
+func loadRoots(file string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil // the system's
+	}
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading egress.roots: %w", err)
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		pool = x509.NewCertPool()
+	}
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("egress.roots: %s has no PEM certificate in it", file)
+	}
+	return pool, nil
+}
+
+// listensOnLoopback tells whether only this machine can reach the listener.
+func listensOnLoopback(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return false
+	}
+	a, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && a.Unmap().IsLoopback()
+}

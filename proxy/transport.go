@@ -1,0 +1,63 @@
+package proxy
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/elazarl/goproxy"
+
+	"github.com/abide-proxy/abide/upstream"
+)
+
+// RoundTrip is the path of every request that abide can see, whichever way it
+// came: plain, in a cleartext CONNECT, or intercepted over HTTP/1 or HTTP/2.
+// It always has an answer, the site's own or one of ours.
+func (s *Server) RoundTrip(r *http.Request, _ *goproxy.ProxyCtx) (*http.Response, error) {
+	x := exchangeOf(r.Context())
+
+	// match
+	match := x.state.policy.Match(x.target)
+	x.site = match.Site
+
+	// send
+	out := r.WithContext(upstream.WithMeter(r.Context(), s.metrics.Site(match.Site)))
+	x.sent = time.Now()
+	resp, err := x.state.upstream.RoundTrip(out)
+	x.answered = time.Now()
+
+	// answer
+	if err != nil {
+		return s.failed(x, r, err), nil
+	}
+	return x.deliver(resp), nil
+}
+
+// failed turns a failure into words of ours.
+func (s *Server) failed(x *exchange, r *http.Request, err error) *http.Response {
+	if r.Context().Err() != nil {
+		panic(http.ErrAbortHandler) // the client has left; nobody reads an answer
+	}
+	a := x.upload.answer()
+	if a == nil {
+		a = upstreamAnswer(err)
+		s.log.WithError(err).WithField("host", x.target.Host).Debug("upstream failed")
+	}
+	s.metrics.Refused(a.reason)
+	return a.response(r, x.site)
+}
+
+// noHeader stands in for a header that goes around goproxy. Nobody writes to it.
+var noHeader = http.Header{}
+
+// deliver makes an upstream's response one that may be written to the client.
+func (x *exchange) deliver(resp *http.Response) *http.Response {
+	stripHop(resp.Header)
+	x.writer.head, resp.Header = resp.Header, noHeader
+	if resp.Body == nil {
+		resp.Body = http.NoBody
+	}
+	if resp.Body != http.NoBody {
+		resp.Body = &download{body: resp.Body, writer: x.writer, left: resp.ContentLength}
+	}
+	return resp
+}

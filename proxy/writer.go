@@ -1,0 +1,114 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"sync"
+	"time"
+)
+
+// answerWriter is what goproxy writes a response to. It has no ReadFrom, so
+// that a head and a small body leave in one write, and keeps net/http from
+// adding headers that the upstream did not send.
+type answerWriter struct {
+	http.ResponseWriter
+	*exchange
+	ctl       *http.ResponseController
+	proto     int // 10, 11, 20
+	status    int
+	began     bool
+	wroteHead time.Time
+	head      http.Header // the upstream's, on its way around goproxy, which would copy it value by value
+
+	watch *time.Timer // under HTTP/2: cuts a stream whose client opens no window
+
+	information sync.Mutex // held while a 1xx is written
+	over        bool       // no 1xx any more
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *answerWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *answerWriter) WriteHeader(code int) {
+	w.endInformation()
+	h := w.Header()
+	for k, v := range w.head {
+		h[k] = v
+	}
+	if _, named := h["Content-Type"]; !named {
+		h["Content-Type"] = nil // no sniffing
+	}
+	w.began, w.status = true, code
+	w.wroteHead = time.Now()
+	w.ResponseWriter.WriteHeader(code)
+}
+
+func (w *answerWriter) Write(p []byte) (int, error) {
+	if !w.began {
+		w.WriteHeader(http.StatusOK)
+	}
+	w.watched()
+	n, err := w.ResponseWriter.Write(p)
+	w.unwatched()
+	return n, err
+}
+
+// Flush is what http.ResponseController finds first.
+func (w *answerWriter) Flush() {
+	w.watched()
+	w.ctl.Flush()
+	w.unwatched()
+}
+
+// watched gives the client timeouts.stall to take what is being written. Under
+// HTTP/1 the connection sees to that; a stream of HTTP/2 can stand still while
+// its connection moves.
+func (w *answerWriter) watched() {
+	if w.proto < 20 {
+		return
+	}
+	stall := w.state.policy.Timeouts.Stall
+	if w.watch == nil {
+		w.watch = time.AfterFunc(stall, func() { w.ctl.SetWriteDeadline(time.Unix(1, 0)) })
+	} else {
+		w.watch.Reset(stall)
+	}
+}
+
+func (w *answerWriter) unwatched() {
+	if w.watch != nil {
+		w.watch.Stop()
+	}
+}
+
+// relayInformation passes 1xx answers of the upstream on, all but 100, which
+// is ours to give. It ends when the head is written or stop is called.
+func (w *answerWriter) relayInformation(ctx context.Context) (_ context.Context, stop func()) {
+	if w.proto < 11 {
+		return ctx, func() {}
+	}
+	trace := &httptrace.ClientTrace{Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
+		w.information.Lock()
+		defer w.information.Unlock()
+		if w.over || code == http.StatusContinue || code == http.StatusSwitchingProtocols {
+			return nil
+		}
+		out := w.ResponseWriter.Header()
+		for k, v := range h {
+			out[k] = v
+		}
+		stripHop(out)
+		w.ResponseWriter.WriteHeader(code)
+		clear(out)
+		return nil
+	}}
+	return httptrace.WithClientTrace(ctx, trace), w.endInformation
+}
+
+func (w *answerWriter) endInformation() {
+	w.information.Lock()
+	w.over = true
+	w.information.Unlock()
+}

@@ -1,0 +1,144 @@
+package upstream
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"strings"
+
+	"golang.org/x/net/http2"
+)
+
+// connect gives a connection for the request, kept or new. An HTTP/2 one has a
+// stream reserved.
+func (t *Transport) connect(ctx context.Context, o *outgoing, fresh bool) (*conn, *Error) {
+	key := hostKey{name: o.host, port: o.port, secure: o.secure}
+	if o.forward {
+		key = hostKey{}
+	}
+	for {
+		found, ok := t.pool.take(key, fresh, o.upgrade != "")
+		switch {
+		case !ok:
+			return nil, &Error{Kind: Canceled, Err: errTransportClosed}
+		case found.wait != nil:
+			select {
+			case <-found.wait.done:
+			case <-ctx.Done():
+				return nil, &Error{Kind: Canceled, Err: ctx.Err()}
+			}
+			if e := found.wait.err; e != nil {
+				own := *e // the caller may write to it
+				return nil, &own
+			}
+		case found.conn == nil:
+			return t.dial(ctx, o, found)
+		case found.conn.h2 != nil:
+			return found.conn, nil
+		case !found.conn.peek.alive():
+			found.conn.close()
+		default:
+			if m := found.conn.metered; m != nil {
+				m.setMeter(meterFrom(ctx))
+			}
+			return found.conn, nil
+		}
+	}
+}
+
+// dial follows an offer that has neither a connection nor one to wait for.
+func (t *Transport) dial(ctx context.Context, o *outgoing, to offer) (*conn, *Error) {
+	c, err := t.open(ctx, o, to)
+	if err != nil {
+		e := dialError(ctx, err)
+		if to.lead {
+			t.pool.land(to.home, nil, e)
+		}
+		t.pool.left(to.home)
+		return nil, e
+	}
+	switch {
+	case c.h2 != nil:
+		c.watch()
+	case to.lead:
+		t.pool.land(to.home, c, nil)
+	}
+	return c, nil
+}
+
+func (t *Transport) open(ctx context.Context, o *outgoing, to offer) (*conn, error) {
+	if o.forward {
+		nc, auth, err := t.Forward(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c := newConn(t, to.home, nc)
+		c.auth = auth
+		return c, nil
+	}
+	nc, err := t.Dial(ctx, o.host, o.port)
+	if err != nil {
+		return nil, err
+	}
+	if !o.secure {
+		return newConn(t, to.home, nc), nil
+	}
+	tc, err := t.handshake(ctx, o, nc)
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	if tc.ConnectionState().NegotiatedProtocol == http2.NextProtoTLS {
+		c, err := t.newConn2(to.home, tc, to.lead)
+		if err != nil {
+			nc.Close()
+			return nil, err
+		}
+		return c, nil
+	}
+	return newConn(t, to.home, tc), nil
+}
+
+func (t *Transport) handshake(ctx context.Context, o *outgoing, nc net.Conn) (*tls.Conn, error) {
+	config := t.both
+	if o.upgrade != "" { // which HTTP/2 cannot
+		config = t.single
+	}
+	if config.ServerName == "" {
+		config = config.Clone()
+		config.ServerName = strings.TrimSuffix(o.host, ".")
+	}
+	tc := tls.Client(nc, config)
+	limited := ctx
+	if t.HandshakeTimeout > 0 {
+		var cancel context.CancelFunc
+		limited, cancel = context.WithTimeout(ctx, t.HandshakeTimeout)
+		defer cancel()
+	}
+	if err := tc.HandshakeContext(limited); err != nil {
+		e := &Error{Kind: TLS, Err: err}
+		var timeout net.Error
+		switch {
+		case ctx.Err() != nil:
+			e.Kind, e.Err = Canceled, ctx.Err()
+		case limited.Err() != nil, errors.As(err, &timeout) && timeout.Timeout():
+			e.Kind = ConnectTimeout
+		}
+		return nil, e
+	}
+	return tc, nil
+}
+
+// dialError keeps what a dialer of this package said, and wraps what another did.
+func dialError(ctx context.Context, err error) *Error {
+	var e *Error
+	switch {
+	case errors.As(err, &e):
+		return e
+	case ctx.Err() != nil:
+		return &Error{Kind: Canceled, Err: ctx.Err()}
+	default:
+		return &Error{Kind: Unreachable, Err: err}
+	}
+}

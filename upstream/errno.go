@@ -1,0 +1,17 @@
+//go:build !windows
+
+package upstream
+
+import "syscall"
+
+// What a failed connect says, in the words of this system.
+var (
+	errRefused      error = syscall.ECONNREFUSED
+	errsReset             = []error{syscall.ECONNRESET, syscall.ECONNABORTED, syscall.EPIPE}
+	errsUnreachable       = []error{
+		syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.EHOSTDOWN, syscall.ENETDOWN,
+		syscall.EACCES, syscall.EPERM, // a firewall of this machine
+		syscall.EAFNOSUPPORT, syscall.EINVAL, // no such family, or an address that cannot be connected to
+	}
+	errsRanOut = []error{syscall.EMFILE, syscall.ENFILE, syscall.EADDRNOTAVAIL, syscall.ENOBUFS, syscall.ENOMEM, syscall.EAGAIN}
+)

@@ -1,0 +1,186 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// attemptDelay is how long one address may stay silent before the next one is
+// tried beside it (RFC 8305).
+const attemptDelay = 250 * time.Millisecond
+
+// keepAlive finds out within two minutes that the other end is gone without a
+// word, so that even a connection without an idle bound ends some day.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 60 * time.Second, Interval: 15 * time.Second, Count: 4}
+
+var tcp = net.Dialer{KeepAliveConfig: keepAlive}
+
+func (d *Dialer) open(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
+	if d.connect != nil {
+		return d.connect(ctx, a)
+	}
+	nc, err := tcp.DialTCP(ctx, "tcp", netip.AddrPort{}, a)
+	switch {
+	case err == nil:
+		return nc, nil
+	case a.Addr().Is6() && errors.Is(err, syscall.EADDRNOTAVAIL):
+		// For IPv4 this is a lack of ports; for IPv6 a machine without it.
+		return nil, &Error{Kind: Unreachable, Err: err}
+	default:
+		return nil, err // not nc: a nil *TCPConn in an interface is not nil
+	}
+}
+
+// attempt is the outcome of one connect.
+type attempt struct {
+	conn net.Conn
+	err  error
+}
+
+// race connects to the first address that answers. It returns when every
+// attempt it has started has ended.
+func (d *Dialer) race(ctx context.Context, to []netip.AddrPort) (net.Conn, error) {
+	if len(to) == 1 {
+		return d.open(ctx, to[0])
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan attempt)
+	delay := time.NewTimer(0)
+	defer delay.Stop()
+	var (
+		won     net.Conn
+		failure error
+		running int
+	)
+	for {
+		var next <-chan time.Time
+		if won == nil && len(to) > 0 && ctx.Err() == nil {
+			next = delay.C
+		} else if running == 0 {
+			break
+		}
+		select {
+		case <-next:
+			a := to[0]
+			to = to[1:]
+			running++
+			go func() {
+				conn, err := d.open(ctx, a)
+				ended <- attempt{conn, err}
+			}()
+			delay.Reset(attemptDelay)
+		case got := <-ended:
+			running--
+			switch {
+			case got.err != nil:
+				failure = clearer(failure, got.err)
+				delay.Reset(0) // no need to wait for the delay
+			case won != nil:
+				got.conn.Close()
+			default:
+				won = got.conn
+				cancel()
+			}
+		}
+	}
+	if won != nil {
+		return won, nil
+	}
+	if failure == nil {
+		failure = ctx.Err()
+	}
+	return nil, failure
+}
+
+// clearer is the error that tells more about why a name cannot be reached. A
+// machine without IPv6 cannot reach any address of it, which says nothing.
+func clearer(a, b error) error {
+	weight := func(err error) int {
+		switch dialKind(err) {
+		case Files:
+			return 4
+		case Refused:
+			return 3
+		case ConnectTimeout:
+			return 2
+		case Unreachable, Canceled:
+			return 0
+		}
+		return 1
+	}
+	if a == nil || weight(b) > weight(a) {
+		return b
+	}
+	return a
+}
+
+// connectError makes an *Error of whatever dialing said. A caller that left is
+// told from a connection that took too long.
+func connectError(ctx context.Context, err error) *Error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return &Error{Kind: Canceled, Err: ctx.Err()}
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return &Error{Kind: dialKind(err), Err: err}
+}
+
+func dialKind(err error) Kind {
+	var timeout net.Error
+	var dns *net.DNSError
+	var e *Error
+	switch {
+	case errors.As(err, &e):
+		return e.Kind
+	case ranOut(err):
+		return Files
+	case errors.Is(err, errRefused):
+		return Refused
+	case isAny(err, errsReset):
+		return Closed
+	case isAny(err, errsUnreachable):
+		return Unreachable
+	case errors.Is(err, context.Canceled):
+		return Canceled
+	case errors.As(err, &dns):
+		return Resolve
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
+		return ConnectTimeout
+	}
+	return Unknown
+}
+
+// ranOut tells whether this machine has no more files, ports or buffers. The
+// resolver keeps only the words of its errors.
+func ranOut(err error) bool {
+	if isAny(err, errsRanOut) {
+		return true
+	}
+	var dns *net.DNSError
+	if errors.As(err, &dns) {
+		for _, e := range errsRanOut {
+			if strings.Contains(dns.Err, e.Error()) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func isAny(err error, all []error) bool {
+	for _, e := range all {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}

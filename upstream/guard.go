@@ -1,0 +1,242 @@
+package upstream
+
+import (
+	"encoding/binary"
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Guard says which addresses may be dialed. The zero value, and a nil Guard,
+// allow public addresses only. Its methods are safe for concurrent use.
+//
+// Dialer asks it about every address that a name has; CheckHost is for names
+// and addresses that somebody else will resolve.
+type Guard struct {
+	// Local is for a listener that only this machine can reach: its clients
+	// could dial everything themselves, so only what the credentials of the
+	// machine hang on stays refused.
+	Local bool
+	// Allow names what may be dialed although it is not public.
+	Allow []netip.Prefix
+	// Own tells whether a listener of ours is bound to an address. One bound
+	// to 0.0.0.0 or [::] is asked for by that address: Check knows what it
+	// stands for.
+	Own func(netip.AddrPort) bool
+}
+
+var (
+	errOwn      = errors.New("the address is a listener of ours")
+	errMetadata = errors.New("the address serves cloud metadata")
+	errPrivate  = errors.New("the address is not public")
+	errNoPort   = errors.New("port 0 cannot be dialed")
+)
+
+// metadata addresses hand out the credentials of the machine that asks. Allow
+// does not open them: an Allow of 169.254.0.0/16 or fd00::/8 means machines,
+// and there is nothing there to crawl.
+var metadata = addrs(
+	"169.254.169.254",    // AWS, Google, Azure, Oracle, DigitalOcean, Hetzner, OpenStack; metadata.google.internal is this
+	"169.254.170.2",      // AWS: credentials of a container task
+	"169.254.170.23",     // AWS: credentials of a Kubernetes pod
+	"169.254.0.23",       // Tencent
+	"169.254.42.42",      // Scaleway
+	"100.100.100.200",    // Alibaba
+	"192.0.0.192",        // Oracle, classic
+	"168.63.129.16",      // Azure's host agent: looks public, answers only its own machine, and with secrets
+	"fd00:ec2::254",      // AWS
+	"fd00:ec2::23",       // AWS: credentials of a Kubernetes pod
+	"fd20:ce::254",       // Google
+	"fd00:c1::a9fe:a9fe", // Oracle
+	"fd00:42::42",        // Scaleway
+)
+
+// metadataNames lead to those addresses inside the clouds that have them.
+var metadataNames = []string{
+	"metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal", "metadata.tencentyun.com",
+}
+
+// special4 is what of IPv4 is not the public Internet.
+var special4 = prefixes(
+	"0.0.0.0/8",       // this host; dialing 0.0.0.0 reaches it
+	"10.0.0.0/8",      // private
+	"100.64.0.0/10",   // behind a carrier's NAT
+	"127.0.0.0/8",     // loopback
+	"169.254.0.0/16",  // link-local
+	"172.16.0.0/12",   // private
+	"192.0.0.0/24",    // protocol assignments
+	"192.0.2.0/24",    // documentation
+	"192.88.99.0/24",  // relays for 6to4
+	"192.168.0.0/16",  // private
+	"198.18.0.0/15",   // benchmarks
+	"198.51.100.0/24", // documentation
+	"203.0.113.0/24",  // documentation
+	"224.0.0.0/4",     // multicast
+	"240.0.0.0/4",     // reserved, and broadcast
+)
+
+// Of IPv6 only global6 is the public Internet, without special6. So loopback,
+// fc00::/7, fe80::/10, fec0::/10, multicast and what nobody has assigned yet
+// need no entry. Teredo is in 2001::/23.
+var (
+	global6  = netip.MustParsePrefix("2000::/3")
+	special6 = prefixes(
+		"2001::/23",     // protocol assignments
+		"2001:db8::/32", // documentation
+		"2002::/16",     // 6to4: leads to an IPv4 address by relays that are gone
+		"3fff::/20",     // documentation
+	)
+	// nat64 leads to public IPv4 addresses in networks that have IPv6 only:
+	// there every name without an IPv6 address resolves to it. The other
+	// prefix for it, 64:ff9b:1::/48, is for networks' own use, hence private.
+	nat64      = netip.MustParsePrefix("64:ff9b::/96")
+	nat64Local = netip.MustParsePrefix("64:ff9b:1::/48")
+	sixToFour  = netip.MustParsePrefix("2002::/16")
+	teredo     = netip.MustParsePrefix("2001::/32")
+	compatible = netip.MustParsePrefix("::/96")
+)
+
+// Check says whether an address may be dialed. Its error is an *Error of Kind
+// Self or Forbidden.
+func (g *Guard) Check(a netip.AddrPort) error { return g.check(a, false) }
+
+// check is Check; named tells that the operator named the address as the
+// place of one target or as the next hop, which allows what Allow would.
+func (g *Guard) check(a netip.AddrPort, named bool) error {
+	ip := a.Addr().WithZone("").Unmap()
+	if !ip.IsValid() || a.Port() == 0 {
+		return &Error{Kind: Forbidden, Err: errNoPort}
+	}
+	// An IPv4 address may hide in an IPv6 one that some gateway unpacks.
+	inner := embedded(ip)
+	for _, is := range [...]netip.Addr{ip, inner} {
+		if is.IsValid() && g.own(netip.AddrPortFrom(is, a.Port())) {
+			return &Error{Kind: Self, Err: errOwn}
+		}
+	}
+	for _, is := range [...]netip.Addr{ip, inner} {
+		if is.IsValid() && slices.Contains(metadata, is) {
+			return &Error{Kind: Forbidden, Err: errMetadata}
+		}
+	}
+	if named || g != nil && (g.Local || within(g.Allow, ip)) || public(ip, inner) {
+		return nil
+	}
+	return &Error{Kind: Forbidden, Err: errPrivate}
+}
+
+// CheckHost judges a host that is not resolved here but by a next hop, as far
+// as that can be done without resolving it.
+func (g *Guard) CheckHost(host string, port uint16) error {
+	if ip, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return g.Check(netip.AddrPortFrom(ip, port))
+	}
+	name := strings.ToLower(strings.TrimSuffix(host, "."))
+	if slices.Contains(metadataNames, name) {
+		return &Error{Kind: Forbidden, Err: errMetadata}
+	}
+	if isLocalhost(name) {
+		return g.Check(netip.AddrPortFrom(loopback4, port))
+	}
+	return nil
+}
+
+// own tells whether dialing a reaches a listener of ours.
+func (g *Guard) own(a netip.AddrPort) bool {
+	if g == nil || g.Own == nil {
+		return false
+	}
+	everywhere := g.Own(netip.AddrPortFrom(netip.IPv6Unspecified(), a.Port())) ||
+		g.Own(netip.AddrPortFrom(netip.IPv4Unspecified(), a.Port()))
+	switch {
+	case a.Addr().IsUnspecified(): // the kernel takes it for loopback
+		return everywhere || g.Own(a) ||
+			g.Own(netip.AddrPortFrom(loopback4, a.Port())) || g.Own(netip.AddrPortFrom(loopback6, a.Port()))
+	case everywhere:
+		return ofThisMachine(a.Addr())
+	default:
+		return g.Own(a)
+	}
+}
+
+// ofThisMachine is asked only about ports that we listen on everywhere, so the
+// interfaces are looked up each time: they change.
+func ofThisMachine(ip netip.Addr) bool {
+	if ip.IsLoopback() {
+		return true
+	}
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return true // better to refuse than to loop
+	}
+	for _, a := range all {
+		if n, ok := a.(*net.IPNet); ok {
+			if one, ok := netip.AddrFromSlice(n.IP); ok && one.Unmap() == ip {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// public tells whether ip, which carries inner when that is valid, is one of
+// the public Internet.
+func public(ip, inner netip.Addr) bool {
+	if ip.Is4() {
+		return !within(special4, ip)
+	}
+	if nat64.Contains(ip) {
+		return !within(special4, inner)
+	}
+	return global6.Contains(ip) && !within(special6, ip)
+}
+
+// embedded is the IPv4 address that packets to an IPv6 address end up at by
+// some way of translation; the zero Addr when there is none.
+func embedded(ip netip.Addr) netip.Addr {
+	if ip.Is4() {
+		return netip.Addr{}
+	}
+	b := ip.As16()
+	switch {
+	case nat64.Contains(ip), compatible.Contains(ip) && !ip.IsUnspecified() && !ip.IsLoopback():
+		return netip.AddrFrom4([4]byte(b[12:]))
+	case nat64Local.Contains(ip):
+		// A network may put the address elsewhere in it; this is the usual place.
+		return netip.AddrFrom4([4]byte(b[12:]))
+	case sixToFour.Contains(ip):
+		return netip.AddrFrom4([4]byte(b[2:6]))
+	case teredo.Contains(ip):
+		var v4 [4]byte
+		binary.BigEndian.PutUint32(v4[:], ^binary.BigEndian.Uint32(b[12:]))
+		return netip.AddrFrom4(v4)
+	}
+	return netip.Addr{}
+}
+
+func within(all []netip.Prefix, ip netip.Addr) bool {
+	for _, p := range all {
+		if p.Contains(ip) {
+			return true
+		}
+	}
+	return false
+}
+
+func addrs(all ...string) []netip.Addr {
+	out := make([]netip.Addr, len(all))
+	for i, s := range all {
+		out[i] = netip.MustParseAddr(s)
+	}
+	return out
+}
+
+func prefixes(all ...string) []netip.Prefix {
+	out := make([]netip.Prefix, len(all))
+	for i, s := range all {
+		out[i] = netip.MustParsePrefix(s)
+	}
+	return out
+}

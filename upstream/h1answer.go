@@ -1,0 +1,336 @@
+package upstream
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net/http"
+	"net/textproto"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+const (
+	defaultHeaderBytes = 256 << 10
+	maxHeaderLines     = 1000
+	maxInformational   = 20 // answers 1xx before the final one
+)
+
+// malformed says in what way an answer is not safe to believe.
+type malformed string
+
+func (m malformed) Error() string { return "malformed answer: " + string(m) }
+
+const (
+	errNotHTTP      = malformed("it does not start with HTTP/1.0 or HTTP/1.1 and a status")
+	errLineEnd      = malformed("a line of the head does not end in CR LF")
+	errTooLong      = malformed("the head is longer than allowed")
+	errTooManyLines = malformed("the head has more lines than allowed")
+	errName         = malformed("a header name is not a token")
+	errValue        = malformed("a header value has a control character")
+	errFolded       = malformed("a header line is folded or has no colon")
+	errLength       = malformed("Content-Length is not one number")
+	errLengthTwice  = malformed("Content-Length differs from Content-Length")
+	errCoding       = malformed("Transfer-Encoding is not exactly chunked")
+	errBoth         = malformed("Transfer-Encoding and Content-Length")
+	errTrailerName  = malformed("Trailer names a field that frames the message")
+	errEndless1xx   = malformed("too many 1xx answers")
+	errSwitch       = malformed("101 although nothing was asked for")
+)
+
+// head is the start of an answer, understood.
+type head struct {
+	status  string // "200 OK"
+	code    int
+	minor   int // of HTTP/1.x
+	header  http.Header
+	trailer http.Header // the keys that Trailer announces
+	length  int64       // -1 without a Content-Length
+	chunked bool
+	closes  bool // the peer will close, or does not say that it will not
+}
+
+// readHead reads one head, of an answer or (with first false) the trailers of
+// a chunked body, which end like one. The bytes hold up to the next read.
+//
+// Most heads lie in the buffer whole and are returned from there.
+func readHead(br *bufio.Reader, limit int, first bool) (text []byte, lines int, err error) {
+	scanned, line := 0, 0 // up to where there are whole lines; where the last began
+	for {
+		data, _ := br.Peek(br.Buffered())
+		if first && !startsLikeHTTP(data) {
+			return nil, 0, errNotHTTP
+		}
+		for {
+			i := bytes.IndexByte(data[scanned:], '\n')
+			if i < 0 {
+				break
+			}
+			scanned += i + 1
+			if end := scanned - 2; end < line || data[end] != '\r' {
+				return nil, 0, errLineEnd
+			} else if end == line {
+				if scanned > limit {
+					return nil, 0, errTooLong
+				}
+				br.Discard(scanned)
+				return data[:scanned], lines, nil
+			}
+			line = scanned
+			if lines++; lines > maxHeaderLines {
+				return nil, 0, errTooManyLines
+			}
+		}
+		if len(data) > limit {
+			return nil, 0, errTooLong
+		}
+		if len(data) == br.Size() {
+			return readLongHead(br, limit)
+		}
+		if _, err := br.Peek(len(data) + 1); err != nil {
+			if err == io.EOF && (len(data) > 0 || !first) {
+				err = io.ErrUnexpectedEOF
+			}
+			return nil, 0, err
+		}
+	}
+}
+
+// readLongHead is readHead for one that the buffer cannot hold.
+func readLongHead(br *bufio.Reader, limit int) (text []byte, lines int, err error) {
+	text = make([]byte, 0, 4*br.Size())
+	start := 0
+	for {
+		piece, err := br.ReadSlice('\n')
+		text = append(text, piece...)
+		if len(text) > limit {
+			return nil, 0, errTooLong
+		}
+		if err == bufio.ErrBufferFull {
+			continue
+		}
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+		line := text[start:]
+		if len(line) < 2 || line[len(line)-2] != '\r' {
+			return nil, 0, errLineEnd
+		}
+		if len(line) == 2 {
+			return text, lines, nil
+		}
+		start = len(text)
+		if lines++; lines > maxHeaderLines {
+			return nil, 0, errTooManyLines
+		}
+	}
+}
+
+func startsLikeHTTP(data []byte) bool {
+	const want = "HTTP/1."
+	n := min(len(data), len(want))
+	return string(data[:n]) == want[:n]
+}
+
+// parseHead understands what readHead read. One string holds all of it; names
+// and values are parts of that.
+func parseHead(text []byte, lines int) (h head, err error) {
+	all := string(text)
+	statusLine, rest := cutLine(all)
+	if h.minor, h.code, h.status, err = parseStatus(statusLine); err != nil {
+		return h, err
+	}
+	f := framing{length: -1}
+	if h.header, err = parseFields(rest, lines-1, &f); err != nil {
+		return h, err
+	}
+	h.length, h.chunked = f.length, f.chunked
+	switch {
+	case f.codings > 1 || f.codings == 1 && !f.chunked || f.chunked && h.minor == 0:
+		return h, errCoding
+	case f.chunked && f.length >= 0:
+		return h, errBoth
+	}
+	if f.connection {
+		conn := h.header["Connection"]
+		h.closes = httpguts.HeaderValuesContainsToken(conn, "close") ||
+			h.minor == 0 && !httpguts.HeaderValuesContainsToken(conn, "keep-alive")
+	} else {
+		h.closes = h.minor == 0
+	}
+	if h.chunked {
+		delete(h.header, "Transfer-Encoding")
+		if f.trailer {
+			if h.trailer, err = announcedTrailers(h.header["Trailer"]); err != nil {
+				return h, err
+			}
+			delete(h.header, "Trailer")
+		}
+	}
+	return h, nil
+}
+
+func parseStatus(line string) (minor, code int, status string, err error) {
+	// HTTP/1.1 200 OK
+	if len(line) < 12 || line[:7] != "HTTP/1." || line[8] != ' ' || len(line) > 12 && line[12] != ' ' {
+		return 0, 0, "", errNotHTTP
+	}
+	minor = int(line[7]) - '0'
+	if minor != 0 && minor != 1 {
+		return 0, 0, "", errNotHTTP
+	}
+	for i := 9; i < 12; i++ {
+		d := int(line[i]) - '0'
+		if d < 0 || d > 9 {
+			return 0, 0, "", errNotHTTP
+		}
+		code = code*10 + d
+	}
+	if code < 100 {
+		return 0, 0, "", errNotHTTP
+	}
+	status = line[9:]
+	if !cleanValue(status) {
+		return 0, 0, "", errValue
+	}
+	return minor, code, status, nil
+}
+
+// framing is what the fields say about where the body ends.
+type framing struct {
+	length     int64
+	codings    int
+	chunked    bool
+	connection bool
+	trailer    bool
+}
+
+// parseFields reads lines up to the empty one. f is nil for trailers.
+func parseFields(rest string, lines int, f *framing) (http.Header, error) {
+	header := make(http.Header, lines)
+	values := make([]string, 0, lines)
+	for {
+		var line string
+		line, rest = cutLine(rest)
+		if line == "" {
+			return header, nil
+		}
+		if line[0] == ' ' || line[0] == '\t' {
+			return nil, errFolded
+		}
+		colon := strings.IndexByte(line, ':')
+		if colon < 0 {
+			return nil, errFolded
+		}
+		name, value := line[:colon], trim(line[colon+1:])
+		if !httpguts.ValidHeaderFieldName(name) {
+			return nil, errName
+		}
+		if !cleanValue(value) {
+			return nil, errValue
+		}
+		name = textproto.CanonicalMIMEHeaderKey(name)
+		if f != nil {
+			if fold, err := f.note(name, value); err != nil {
+				return nil, err
+			} else if fold {
+				continue
+			}
+		}
+		if old := header[name]; old != nil {
+			header[name] = append(old, value)
+			continue
+		}
+		values = append(values, value)
+		header[name] = values[len(values)-1 : len(values) : len(values)]
+	}
+}
+
+// note takes down what a field says about the framing. fold drops the line,
+// because it repeats another.
+func (f *framing) note(name, value string) (fold bool, err error) {
+	switch name {
+	case "Content-Length":
+		n, ok := parseLength(value)
+		switch {
+		case !ok:
+			return false, errLength
+		case f.length >= 0 && f.length != n:
+			return false, errLengthTwice
+		}
+		fold = f.length >= 0
+		f.length = n
+	case "Transfer-Encoding":
+		f.codings++
+		f.chunked = strings.EqualFold(value, "chunked")
+	case "Connection":
+		f.connection = true
+	case "Trailer":
+		f.trailer = true
+	}
+	return fold, nil
+}
+
+func parseLength(s string) (int64, bool) {
+	if s == "" {
+		return 0, false
+	}
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return 0, false
+		}
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	return n, err == nil
+}
+
+func announcedTrailers(values []string) (http.Header, error) {
+	var trailer http.Header
+	for _, v := range values {
+		for name := range strings.SplitSeq(v, ",") {
+			if name = trim(name); name == "" {
+				continue
+			}
+			name = textproto.CanonicalMIMEHeaderKey(name)
+			if !allowedTrailer(name) {
+				return nil, errTrailerName
+			}
+			if trailer == nil {
+				trailer = make(http.Header)
+			}
+			trailer[name] = nil
+		}
+	}
+	return trailer, nil
+}
+
+// cutLine relies on readHead: every line ends in CR LF.
+func cutLine(s string) (line, rest string) {
+	i := strings.IndexByte(s, '\n')
+	return s[:i-1], s[i+1:]
+}
+
+func trim(s string) string {
+	for s != "" && (s[0] == ' ' || s[0] == '\t') {
+		s = s[1:]
+	}
+	for s != "" && (s[len(s)-1] == ' ' || s[len(s)-1] == '\t') {
+		s = s[:len(s)-1]
+	}
+	return s
+}
+
+// cleanValue allows what RFC 9110 does: visible and obs-text bytes, space and tab.
+func cleanValue(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,246 @@
+package upstream
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// bufferSize is what one request or answer is written and read through. Larger
+// pieces of a body pass by the buffers.
+const bufferSize = 4 << 10
+
+var (
+	readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, bufferSize) }}
+	writers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, bufferSize) }}
+)
+
+// conn is one HTTP/1 connection to an origin. At any time it belongs to one
+// request or lies idle in the pool; only abort may be called from elsewhere.
+type conn struct {
+	t    *Transport
+	home *host // where it goes when idle
+
+	nc    net.Conn // as dialed, or the *tls.Conn over it
+	raw   net.Conn // as dialed: closing it never waits
+	state *tls.ConnectionState
+	auth  string // Proxy-Authorization towards the next hop
+
+	br   *bufio.Reader // nil while idle
+	peek peeker        // tells whether an idle connection still lives
+
+	metered interface{ setMeter(Meter) } // raw, when it counts
+
+	h2 *multi // set on an HTTP/2 connection, which uses little else of this
+
+	reused bool // it has answered a request before this one
+	once   bool // must not be pooled, whatever the answer says
+
+	wrote   bool // a byte of this request may have left
+	heard   bool // a byte of this answer has come
+	readErr error
+
+	// The deadlines that are set on the connection now; zero is none. Setting
+	// one costs more than looking at the clock, so one that is at most slack
+	// too late is left as it is.
+	readBy, writeBy time.Time
+	patience        time.Duration // StallTimeout while a body is read: each read gets anew; 0 leaves the deadline alone
+
+	abortFn func()
+	closed  atomic.Bool // close was called
+	aborted atomic.Bool
+	one     [1]byte
+
+	// Neighbours in the list of idle connections, and since when it lies there.
+	// The pool's locks guard them.
+	older, newer *conn
+	since        time.Time
+}
+
+func newConn(t *Transport, h *host, nc net.Conn) *conn {
+	c := &conn{t: t, home: h, nc: nc, raw: nc}
+	if tc, ok := nc.(*tls.Conn); ok {
+		c.raw = tc.NetConn()
+		state := tc.ConnectionState()
+		c.state = &state
+	}
+	c.metered, _ = c.raw.(interface{ setMeter(Meter) })
+	c.abortFn = c.abort
+	c.peek = newPeeker(nc)
+	return c
+}
+
+// begin readies the connection for a request.
+func (c *conn) begin() {
+	if c.br == nil {
+		c.br = readers.Get().(*bufio.Reader)
+		c.br.Reset((*connReader)(c))
+	}
+	c.wrote, c.heard, c.readErr = false, false, nil
+	c.patience = 0
+}
+
+// rest readies the connection for the pool.
+func (c *conn) rest() {
+	c.reused = true
+	c.releaseReader()
+}
+
+func (c *conn) releaseReader() {
+	if c.br != nil {
+		c.br.Reset(nil)
+		readers.Put(c.br)
+		c.br = nil
+	}
+}
+
+// abort cuts the connection from any goroutine, without a TLS goodbye, which
+// could wait for the peer.
+func (c *conn) abort() {
+	c.aborted.Store(true)
+	c.raw.Close()
+}
+
+// close is for the owner of the connection, and for the pool when it is idle.
+func (c *conn) close() {
+	if c.closed.Swap(true) {
+		return
+	}
+	switch {
+	case c.h2 != nil:
+		c.h2.cc.Close()
+	case c.aborted.Load():
+		c.raw.Close()
+	default:
+		c.nc.Close()
+	}
+	c.t.pool.left(c.home)
+}
+
+// connReader is the conn as its bufio.Reader sees it.
+type connReader conn
+
+func (r *connReader) Read(p []byte) (int, error) {
+	c := (*conn)(r)
+	if c.patience > 0 {
+		c.expectRead(c.patience)
+	}
+	n, err := c.nc.Read(p)
+	if n > 0 {
+		c.heard = true
+	}
+	if err != nil {
+		c.readErr = err
+	}
+	return n, err
+}
+
+// connWriter is the conn as the bufio.Writers see it.
+type connWriter conn
+
+func (w *connWriter) Write(p []byte) (int, error) {
+	c := (*conn)(w)
+	if d := c.t.StallTimeout; d > 0 {
+		c.expectWrite(d)
+	}
+	n, err := c.nc.Write(p)
+	if n > 0 {
+		c.wrote = true
+	}
+	return n, err
+}
+
+// slack is how much later than asked for a deadline may strike.
+func slack(d time.Duration) time.Duration { return min(d/8, 2*time.Second) }
+
+// expectRead sees to it that reads fail d from now, or up to slack later.
+// Without d they never do.
+func (c *conn) expectRead(d time.Duration) {
+	if d <= 0 {
+		if !c.readBy.IsZero() {
+			c.readBy = time.Time{}
+			c.raw.SetReadDeadline(c.readBy)
+		}
+		return
+	}
+	now := time.Now()
+	if left := c.readBy.Sub(now); left < d || left > d+slack(d) {
+		c.readBy = now.Add(d + slack(d))
+		c.raw.SetReadDeadline(c.readBy)
+	}
+}
+
+func (c *conn) expectWrite(d time.Duration) {
+	now := time.Now()
+	if left := c.writeBy.Sub(now); left < d || left > d+slack(d) {
+		c.writeBy = now.Add(d + slack(d))
+		c.raw.SetWriteDeadline(c.writeBy)
+	}
+}
+
+// long ago, as a deadline, makes a read take what is at hand.
+var longAgo = time.Unix(1, 0)
+
+// silent tells whether TLS holds nothing back that came together with the
+// answer, such as the peer's goodbye: the peeker cannot see that.
+func (c *conn) silent() bool {
+	c.readBy = longAgo
+	c.raw.SetReadDeadline(longAgo)
+	n, err := c.nc.Read(c.one[:])
+	return n == 0 && errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// clearDeadlines is for a connection that leaves our hands.
+func (c *conn) clearDeadlines() {
+	c.readBy, c.writeBy, c.patience = time.Time{}, time.Time{}, 0
+	c.raw.SetDeadline(time.Time{})
+}
+
+// fail turns what reading or writing the connection said into an *Error.
+// waiting is what a timeout means at this point.
+func (c *conn) fail(ctx context.Context, waiting Kind, err error) *Error {
+	var e *Error
+	if errors.As(err, &e) {
+		e.Sent = e.Sent || c.wrote
+		return e
+	}
+	e = &Error{Kind: Closed, Sent: c.wrote, Err: err}
+	var timeout net.Error
+	var bad malformed
+	var body *RequestBodyError
+	switch {
+	case ctx.Err() != nil:
+		e.Kind, e.Err = Canceled, ctx.Err()
+	case errors.As(err, &body):
+		e.Kind = Upload
+	case errors.As(err, &bad):
+		e.Kind = Protocol
+	case errors.As(err, &timeout) && timeout.Timeout():
+		e.Kind = waiting
+	case isTLSAlert(err):
+		e.Kind = TLS
+	}
+	return e
+}
+
+func isTLSAlert(err error) bool {
+	var alert tls.AlertError
+	var record tls.RecordHeaderError
+	return errors.As(err, &alert) || errors.As(err, &record)
+}
+
+// hungUp tells whether err means that the peer closed the connection, rather
+// than that it was slow or said something wrong.
+func hungUp(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.ErrClosedPipe) ||
+		errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) ||
+		errors.Is(err, syscall.ECONNABORTED)
+}

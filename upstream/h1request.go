@@ -1,0 +1,298 @@
+package upstream
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// outgoing is a request as far as it has been decided how it is put on the wire.
+type outgoing struct {
+	req     *http.Request
+	host    string // URL.Host without brackets and port
+	port    uint16
+	secure  bool
+	forward bool   // absolute form, to the next hop
+	auth    string // Proxy-Authorization, with forward
+	length  int64  // of the body; 0 is none, -1 is chunked
+	upgrade string // the protocol that the request asks to switch to
+	close   bool   // says Connection: close
+
+	body  io.ReadCloser // nil without
+	begun bool          // body has been handed to somebody who reads and closes it
+}
+
+var (
+	errNoURL     = errors.New("request without an absolute http or https URL")
+	errMethod    = errors.New("request method is not a token, or is CONNECT")
+	errHost      = errors.New("request host has bytes that no host has")
+	errTarget    = errors.New("request target has a space or a control character")
+	errFieldName = errors.New("request header name is not a token")
+	errField     = errors.New("request header value has a control character")
+)
+
+// prepare validates everything of the request that reaches the wire, so that
+// no value can end its line and start another.
+func prepare(req *http.Request) (outgoing, error) {
+	o := outgoing{req: req, close: req.Close}
+	u := req.URL
+	if u == nil || u.Host == "" {
+		return o, errNoURL
+	}
+	switch u.Scheme {
+	case "http":
+		o.port = 80
+	case "https":
+		o.port, o.secure = 443, true
+	default:
+		return o, errNoURL
+	}
+	var ok bool
+	if o.host, ok = splitHost(u.Host, &o.port); !ok {
+		return o, errHost
+	}
+	if req.Host != "" && !cleanHost(req.Host) {
+		return o, errHost
+	}
+	if req.Method != "" && !httpguts.ValidHeaderFieldName(req.Method) || req.Method == http.MethodConnect {
+		return o, errMethod
+	}
+	if !cleanTarget(u.RawQuery) || !cleanTarget(u.Opaque) {
+		return o, errTarget
+	}
+	if err := checkFields(req.Header); err != nil {
+		return o, err
+	}
+	if err := checkFields(req.Trailer); err != nil {
+		return o, err
+	}
+	if up := req.Header["Upgrade"]; len(up) > 0 {
+		o.upgrade = up[0]
+	}
+	if c := req.Header["Connection"]; len(c) > 0 && httpguts.HeaderValuesContainsToken(c, "close") {
+		o.close = true
+	}
+	if req.Body != nil && req.Body != http.NoBody {
+		o.body = req.Body
+		o.length = max(req.ContentLength, -1)
+	}
+	return o, nil
+}
+
+func checkFields(h http.Header) error {
+	for name, values := range h {
+		if !httpguts.ValidHeaderFieldName(name) {
+			return errFieldName
+		}
+		for _, v := range values {
+			if !httpguts.ValidHeaderFieldValue(v) {
+				return errField
+			}
+		}
+	}
+	return nil
+}
+
+// splitHost takes a canonical authority apart. It leaves port alone when there is none.
+func splitHost(authority string, port *uint16) (host string, ok bool) {
+	host = authority
+	if strings.HasPrefix(host, "[") {
+		end := strings.IndexByte(host, ']')
+		if end < 0 {
+			return "", false
+		}
+		host, authority = host[1:end], host[end+1:]
+		if authority == "" {
+			return host, cleanHost(host)
+		}
+		if authority[0] != ':' {
+			return "", false
+		}
+		authority = authority[1:]
+	} else if colon := strings.IndexByte(host, ':'); colon >= 0 {
+		host, authority = host[:colon], host[colon+1:]
+	} else {
+		return host, cleanHost(host)
+	}
+	if authority != "" {
+		n, err := strconv.ParseUint(authority, 10, 16)
+		if err != nil || n == 0 {
+			return "", false
+		}
+		*port = uint16(n)
+	}
+	return host, host != "" && cleanHost(host)
+}
+
+func cleanHost(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c <= ' ', c == 0x7f, c == '/', c == '\\', c == '?', c == '#', c == '@', c == ',':
+			return false
+		}
+	}
+	return true
+}
+
+func cleanTarget(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c <= ' ' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// writeHead puts the request line and the header into w. Errors stay in w until Flush.
+func (o *outgoing) writeHead(w *bufio.Writer) {
+	req := o.req
+	method := req.Method
+	if method == "" {
+		method = http.MethodGet
+	}
+	w.WriteString(method)
+	w.WriteByte(' ')
+	o.writeTarget(w, method)
+	w.WriteString(" HTTP/1.1\r\nHost: ")
+	if req.Host != "" {
+		w.WriteString(req.Host)
+	} else {
+		w.WriteString(req.URL.Host)
+	}
+	w.WriteString("\r\n")
+	if o.auth != "" {
+		field(w, "Proxy-Authorization", o.auth)
+	}
+	zero := false // the caller said Content-Length: 0
+	for name, values := range req.Header {
+		if ours(name) {
+			zero = zero || len(name) == len("Content-Length")
+			continue
+		}
+		for _, v := range values {
+			field(w, name, v)
+		}
+	}
+	switch {
+	case o.upgrade != "":
+		w.WriteString("Connection: Upgrade\r\n")
+	case o.close:
+		w.WriteString("Connection: close\r\n")
+	}
+	switch {
+	case o.length < 0:
+		w.WriteString("Transfer-Encoding: chunked\r\n")
+		o.announceTrailers(w)
+	case o.length > 0:
+		w.WriteString("Content-Length: ")
+		var digits [20]byte
+		w.Write(strconv.AppendInt(digits[:0], o.length, 10))
+		w.WriteString("\r\n")
+	case zero || method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch:
+		w.WriteString("Content-Length: 0\r\n")
+	}
+	w.WriteString("\r\n")
+}
+
+// ours tells which fields say how this connection is used: they are never
+// copied, whatever their spelling.
+func ours(name string) bool {
+	switch len(name) {
+	case 4:
+		return strings.EqualFold(name, "Host")
+	case 7:
+		return strings.EqualFold(name, "Trailer")
+	case 10:
+		return strings.EqualFold(name, "Connection") || strings.EqualFold(name, "Keep-Alive")
+	case 14:
+		return strings.EqualFold(name, "Content-Length")
+	case 16:
+		return strings.EqualFold(name, "Proxy-Connection")
+	case 17:
+		return strings.EqualFold(name, "Transfer-Encoding")
+	}
+	return false
+}
+
+// writeTarget writes the origin form, or the absolute form for a next hop.
+func (o *outgoing) writeTarget(w *bufio.Writer, method string) {
+	u := o.req.URL
+	if o.forward {
+		w.WriteString(u.Scheme)
+		w.WriteString("://")
+		w.WriteString(u.Host)
+	}
+	path := u.Opaque
+	if path == "" {
+		path = u.EscapedPath()
+	}
+	if method == http.MethodOptions && (path == "" || path == "*") && u.RawQuery == "" && !u.ForceQuery {
+		if !o.forward {
+			w.WriteByte('*')
+		}
+		return // a next hop turns the absolute form without a path into the asterisk
+	}
+	if path == "" || path[0] != '/' {
+		w.WriteByte('/')
+	}
+	w.WriteString(path)
+	if u.ForceQuery || u.RawQuery != "" {
+		w.WriteByte('?')
+		w.WriteString(u.RawQuery)
+	}
+}
+
+func (o *outgoing) announceTrailers(w *bufio.Writer) {
+	first := true
+	for name := range o.req.Trailer {
+		if !allowedTrailer(name) {
+			continue
+		}
+		if first {
+			w.WriteString("Trailer: ")
+		} else {
+			w.WriteString(", ")
+		}
+		first = false
+		w.WriteString(name)
+	}
+	if !first {
+		w.WriteString("\r\n")
+	}
+}
+
+func field(w *bufio.Writer, name, value string) {
+	w.WriteString(name)
+	w.WriteString(": ")
+	w.WriteString(value)
+	w.WriteString("\r\n")
+}
+
+// allowedTrailer keeps what frames or routes a message out of its trailers.
+func allowedTrailer(canonical string) bool {
+	switch canonical {
+	case "Transfer-Encoding", "Content-Length", "Trailer", "Host", "Connection":
+		return false
+	}
+	return true
+}
+
+// idempotent says whether sending the request twice does what sending it once
+// does (RFC 9110, 9.2.2), so that it may be sent again when nobody can tell
+// whether it arrived.
+func idempotent(req *http.Request) bool {
+	switch req.Method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
+		return true
+	}
+	_, key := req.Header["Idempotency-Key"]
+	if !key {
+		_, key = req.Header["X-Idempotency-Key"]
+	}
+	return key
+}

@@ -1,0 +1,167 @@
+package upstream
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+const (
+	// streamBuffer bounds what lies here of a body that its reader is slow to
+	// take. The connection as a whole has no such bound, or one slow reader
+	// would stop the others.
+	streamBuffer = 1 << 20
+
+	pingAfter = 30 * time.Second // of silence
+	pingWait  = 15 * time.Second
+
+	// settleWait is how long others wait for an origin to say how many streams
+	// a new connection takes.
+	settleWait = 10 * time.Second
+)
+
+// multi is what an HTTP/2 connection has beside a conn.
+type multi struct {
+	cc   *http2.ClientConn
+	nc   *settling
+	lead bool // a flight ends when it settles
+
+	used   atomic.Bool // has been asked something
+	settle sync.Once
+	timer  *time.Timer // settles it at last
+
+	// The shard's lock guards these.
+	streams int  // in use
+	listed  bool // among the idle connections
+	dead    bool // takes no more streams
+}
+
+func (t *Transport) initHTTP2() {
+	below := &http.Transport{
+		ResponseHeaderTimeout:  t.AnswerTimeout,
+		MaxResponseHeaderBytes: int64(t.headerBytes()),
+		DisableCompression:     true,
+		HTTP2: &http.HTTP2Config{
+			MaxReceiveBufferPerStream: streamBuffer,
+			SendPingTimeout:           pingAfter,
+			PingTimeout:               pingWait,
+			WriteByteTimeout:          t.StallTimeout,
+		},
+	}
+	h2, err := http2.ConfigureTransports(below)
+	if err != nil { // below is new, so it has no HTTP/2 yet
+		panic(err)
+	}
+	h2.ConnPool = (*connPool2)(t)
+	t.h2 = h2
+}
+
+// connPool2 is the Transport as the http2 package sees its pool. Which
+// connection a request goes to has been decided before; what the package is
+// told apart from that is how it lets us know that a request is safe to repeat.
+type connPool2 Transport
+
+// GetClientConn is called again for a request that is to be sent again.
+func (p *connPool2) GetClientConn(req *http.Request, _ string) (*http2.ClientConn, error) {
+	x, ok := req.Context().Value(exchangeKey{}).(*exchange)
+	if !ok || x.given {
+		return nil, errAgain
+	}
+	x.given = true
+	return x.c.h2.cc, nil
+}
+
+// MarkDead is called when a connection ends or was told to.
+func (p *connPool2) MarkDead(cc *http2.ClientConn) {
+	t := (*Transport)(p)
+	if c, ok := t.byConn2.LoadAndDelete(cc); ok {
+		t.pool.bury(c.(*conn))
+	}
+}
+
+var errUnusable = errors.New("a new connection takes no request")
+
+// newConn2 speaks HTTP/2 on tc. The connection has one stream reserved, and
+// becomes known to others when the origin's settings have come.
+func (t *Transport) newConn2(home *host, tc *tls.Conn, lead bool) (*conn, error) {
+	c := &conn{t: t, home: home, nc: tc, raw: tc.NetConn(), h2: &multi{lead: lead, streams: 1}}
+	nc := &settling{Conn: tc, c: c}
+	c.h2.nc = nc
+	cc, err := t.h2.NewClientConn(nc)
+	if err != nil {
+		return nil, err
+	}
+	c.h2.cc = cc
+	t.byConn2.Store(cc, c)
+	if !cc.ReserveNewRequest() {
+		t.byConn2.Delete(cc)
+		cc.Close()
+		return nil, errUnusable
+	}
+	return c, nil
+}
+
+// watch lets c settle. It is called when nothing can fail any more.
+func (c *conn) watch() {
+	c.h2.timer = time.AfterFunc(settleWait, c.settled)
+	nc := c.h2.nc
+	nc.ready.Store(true)
+	if nc.ended.Load() || c.h2.cc.State().MaxConcurrentStreams != 0 {
+		c.settled()
+	}
+}
+
+// settled makes c known to others, once.
+func (c *conn) settled() {
+	c.h2.settle.Do(func() {
+		c.h2.timer.Stop()
+		if c.h2.lead {
+			c.t.pool.land(c.home, c, nil)
+		} else {
+			c.t.pool.join(c)
+		}
+	})
+}
+
+// settling is the connection as the http2 package sees it. From its asking for
+// more bytes it can be told that it has taken in those before.
+type settling struct {
+	*tls.Conn
+	c     *conn
+	ready atomic.Bool // c may settle
+	ended atomic.Bool
+	done  bool // of the reading goroutine
+}
+
+func (s *settling) Read(p []byte) (int, error) {
+	if !s.done && s.ready.Load() && s.c.h2.cc.State().MaxConcurrentStreams != 0 {
+		s.done = true
+		s.c.settled()
+	}
+	n, err := s.Conn.Read(p)
+	if err != nil {
+		s.ended.Store(true)
+		if !s.done && s.ready.Load() {
+			s.done = true
+			s.c.settled() // it ends at once; who waits for it shall not
+		}
+	}
+	return n, err
+}
+
+// Close does not wait for a peer that takes no goodbye.
+func (s *settling) Close() error {
+	timer := time.AfterFunc(goodbye, func() { s.Conn.NetConn().Close() })
+	defer timer.Stop()
+	return s.Conn.Close()
+}
+
+const goodbye = 250 * time.Millisecond
+
+var _ net.Conn = (*settling)(nil)

@@ -1,0 +1,283 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+// maxRefused is how often a request is sent again that the origin said it has
+// not looked at.
+const maxRefused = 5
+
+var (
+	errAgain  = errors.New("the origin did not take the request")
+	errStatus = malformed("the status is not one")
+)
+
+type exchangeKey struct{}
+
+// exchange is one request on an HTTP/2 connection.
+type exchange struct {
+	t      *Transport
+	c      *conn
+	ctx    context.Context // the caller's
+	cancel context.CancelFunc
+
+	given   bool // the connection has been handed out
+	early   int  // 1xx answers
+	up      *upload2
+	stalled atomic.Bool
+	left    atomic.Bool
+}
+
+// roundTrip2 asks on an HTTP/2 connection. again says that the request may be
+// sent once more: the origin has surely not acted on it, or twice does no harm
+// and an idle connection may just have ended.
+func (t *Transport) roundTrip2(ctx context.Context, c *conn, o *outgoing) (_ *http.Response, _ *Error, again bool) {
+	x := &exchange{t: t, c: c, ctx: ctx}
+	inner, cancel := context.WithCancel(ctx)
+	x.cancel = cancel
+	used := c.h2.used.Swap(true)
+	resp, err := t.h2.RoundTrip(x.request(inner, o))
+	if err == nil && (resp.StatusCode < 200 || resp.StatusCode > 999) {
+		cancel()
+		resp.Body.Close()
+		err = errStatus
+	}
+	if err != nil {
+		e := x.fail(err, AnswerTimeout)
+		again = errors.Is(err, errAgain) || used && e.Kind == Closed && lost(err) && idempotent(o.req)
+		o.begun = x.up != nil && x.up.started.Load()
+		x.end(true)
+		return nil, e, again
+	}
+	if x.up != nil {
+		x.up.answered()
+		o.begun = true
+	}
+	resp.Request = o.req
+	bodiless := o.req.Method == http.MethodHead
+	switch resp.StatusCode {
+	case http.StatusNoContent, http.StatusNotModified:
+		bodiless = true
+		resp.ContentLength = 0
+	default:
+		// Without the field, a length of 0 is that of a stream that has ended.
+		bodiless = bodiless || resp.ContentLength == 0 && resp.Header["Content-Length"] == nil
+	}
+	if bodiless {
+		resp.Body.Close()
+		resp.Body = http.NoBody
+		x.end(false)
+		return resp, nil, false
+	}
+	resp.Body = &body2{x: x, resp: resp, inner: resp.Body}
+	return resp, nil, false
+}
+
+// lost tells whether the connection went away under the request.
+func lost(err error) bool {
+	var told http2.GoAwayError
+	return hungUp(err) || errors.As(err, &told)
+}
+
+// request is the caller's as the http2 package needs it to add nothing.
+func (x *exchange) request(inner context.Context, o *outgoing) *http.Request {
+	req := o.req.WithContext(exchangeContext{inner, x})
+	req.Close = false // other requests use the connection too
+	req.Body, req.GetBody = nil, nil
+	req.ContentLength = 0
+	if o.length != 0 {
+		x.up = &upload2{x: x, body: o.body}
+		req.Body, req.ContentLength = x.up, o.length
+		if o.req.GetBody != nil {
+			// The body that is sent again is not taken from here: see rewind.
+			req.GetBody = func() (io.ReadCloser, error) { return http.NoBody, nil }
+		}
+	} else if o.body != nil && o.body != http.NoBody {
+		o.closeBody()
+	}
+	_, agent := req.Header["User-Agent"]
+	if agent && !hasOurs(req.Header) {
+		return req
+	}
+	header := make(http.Header, len(req.Header)+1)
+	for name, values := range req.Header {
+		if !ours(name) {
+			header[name] = values
+		}
+	}
+	if !agent {
+		header["User-Agent"] = noAgent
+	}
+	delete(header, "Upgrade")
+	req.Header = header
+	return req
+}
+
+var noAgent = []string{""}
+
+func hasOurs(h http.Header) bool {
+	for name := range h {
+		if ours(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// exchangeContext leads the http2 package to the exchange, and shows it no
+// trace but for the 1xx answers.
+type exchangeContext struct {
+	context.Context
+	x *exchange
+}
+
+func (c exchangeContext) Value(key any) any {
+	if key == (exchangeKey{}) {
+		return c.x
+	}
+	v := c.Context.Value(key)
+	if trace, ok := v.(*httptrace.ClientTrace); ok {
+		return &httptrace.ClientTrace{Got1xxResponse: func(code int, header textproto.MIMEHeader) error {
+			if c.x.early++; c.x.early > maxInformational {
+				return errEndless1xx
+			}
+			switch code {
+			case http.StatusContinue:
+				return nil
+			case http.StatusSwitchingProtocols:
+				return errSwitch
+			}
+			return got1xx(trace, code, http.Header(header))
+		}}
+	}
+	return v
+}
+
+// end gives the stream back.
+func (x *exchange) end(again bool) {
+	if x.left.Swap(true) {
+		return
+	}
+	x.cancel()
+	if x.up != nil {
+		x.up.end(again)
+	}
+	x.t.pool.leave(x.c)
+}
+
+// stall ends the exchange because a body did not move.
+func (x *exchange) stall() {
+	x.stalled.Store(true)
+	x.cancel()
+}
+
+// fail turns what the http2 package said into an *Error.
+func (x *exchange) fail(err error, waiting Kind) *Error {
+	e := &Error{Kind: Closed, Sent: true, Err: err}
+	var own *Error
+	var bad malformed
+	var stream http2.StreamError
+	var connection http2.ConnectionError
+	var timeout net.Error
+	switch {
+	case x.ctx.Err() != nil:
+		e.Kind, e.Err = Canceled, x.ctx.Err()
+	case x.stalled.Load():
+		e.Kind = Stalled
+	case x.up != nil && x.up.bad.Load() != nil:
+		e.Kind, e.Err = Upload, x.up.bad.Load()
+	case errors.Is(err, errAgain):
+		e.Sent = false
+	case errors.As(err, &stream):
+		// What the cause wraps is ours, if it was us who ended the stream.
+		switch {
+		case errors.As(stream.Cause, &own):
+			e.Kind = own.Kind
+		case stream.Code == http2.ErrCodeProtocol:
+			e.Kind = Protocol
+		}
+	case errors.As(err, &connection), errors.As(err, &bad):
+		e.Kind = Protocol
+	case errors.As(err, &timeout) && timeout.Timeout():
+		e.Kind = waiting
+	}
+	return e
+}
+
+// pause waits a little longer each time before a request is sent again; not at
+// all the first time.
+func pause(ctx context.Context, refused int) bool {
+	if refused < 2 {
+		return ctx.Err() == nil
+	}
+	d := 25 * time.Millisecond << refused
+	timer := time.NewTimer(d + rand.N(d/2))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// body2 is an HTTP/2 answer's body.
+type body2 struct {
+	x     *exchange
+	resp  *http.Response
+	inner io.ReadCloser
+	timer *time.Timer
+	err   error
+}
+
+func (b *body2) Read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
+	if d := b.x.t.StallTimeout; d > 0 {
+		if b.timer == nil {
+			b.timer = time.AfterFunc(d, b.x.stall)
+		} else {
+			b.timer.Reset(d)
+		}
+	}
+	n, err := b.inner.Read(p)
+	if b.timer != nil {
+		b.timer.Stop()
+	}
+	switch err {
+	case nil:
+		return n, nil
+	case io.EOF:
+		maps.DeleteFunc(b.resp.Trailer, func(name string, _ []string) bool { return !allowedTrailer(name) })
+		if b.x.up == nil {
+			b.x.end(false)
+		}
+		b.err = err
+	case io.ErrUnexpectedEOF:
+		b.err = err
+	default:
+		b.err = b.x.fail(err, Stalled)
+	}
+	return n, b.err
+}
+
+// Close ends the stream if it has not ended.
+func (b *body2) Close() error {
+	b.x.end(false)
+	b.inner.Close()
+	return nil
+}

@@ -1,0 +1,271 @@
+package upstream
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// NextHop is a proxy that stands between this one and the sites. It is safe
+// for concurrent use.
+type NextHop struct {
+	// URL is http://… or https://…; its user is sent as Basic credentials.
+	URL    *url.URL
+	Dialer *Dialer
+	// Via is what this process calls itself towards the next hop.
+	Via string
+	TLS *tls.Config // for https; nil is the system's roots
+}
+
+const (
+	// hopHead bounds what the next hop may say before the tunnel stands.
+	hopHead = 32 << 10
+	// hopWait is how long it may take to say it when the Dialer has no bound.
+	hopWait = 30 * time.Second
+)
+
+var (
+	errHopURL     = errors.New("the next hop is not an http or https URL with a host")
+	errHopHead    = errors.New("the next hop's answer is longer than allowed")
+	errHopAnswer  = errors.New("the next hop's answer is not HTTP")
+	errHopRefused = errors.New("the next hop refused")
+	errHopVia     = errors.New("the Via chain has a control character")
+)
+
+// Tunnel asks the next hop for a connection to host, and returns it as if it
+// had been dialed. What the Guard can judge without resolving is judged; a
+// target in Dialer.Resolve is allowed, but it is for the next hop to say where
+// it is.
+func (n *NextHop) Tunnel(ctx context.Context, host string, port uint16) (net.Conn, error) {
+	if host == "" || !cleanHost(host) {
+		return nil, &Error{Kind: Invalid, Err: errHost}
+	}
+	via := joinVia(ViaFrom(ctx), n.Via)
+	if strings.ContainsAny(via, "\r\n\x00") {
+		return nil, &Error{Kind: Invalid, Err: errHopVia}
+	}
+	if !n.Dialer.Named(host, port) {
+		if err := n.Dialer.Guard.CheckHost(host, port); err != nil {
+			return nil, err
+		}
+	}
+	nc, auth, err := n.Forward(ctx)
+	if err != nil {
+		return nil, err
+	}
+	authority := joinHostPort(host, port)
+	var head strings.Builder
+	fmt.Fprintf(&head, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n", authority, authority)
+	if auth != "" {
+		fmt.Fprintf(&head, "Proxy-Authorization: %s\r\n", auth)
+	}
+	if via != "" {
+		fmt.Fprintf(&head, "Via: %s\r\n", via)
+	}
+	head.WriteString("\r\n")
+	tunnel, err := n.ask(ctx, nc, head.String())
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	return tunnel, nil
+}
+
+// Forward opens a connection on which requests with absolute targets are sent,
+// with the Proxy-Authorization that they need, if any.
+func (n *NextHop) Forward(ctx context.Context) (conn net.Conn, auth string, err error) {
+	host, port, err := n.address()
+	if err != nil {
+		return nil, "", &Error{Kind: Hop, Err: err}
+	}
+	nc, err := n.Dialer.dial(ctx, host, port, true)
+	if err != nil {
+		return nil, "", hopError(ctx, err)
+	}
+	if n.URL.Scheme == "https" {
+		if nc, err = n.secure(ctx, nc, host); err != nil {
+			return nil, "", hopError(ctx, err)
+		}
+	}
+	return nc, n.auth(), nil
+}
+
+func (n *NextHop) address() (host string, port uint16, err error) {
+	host = n.URL.Hostname()
+	switch n.URL.Scheme {
+	case "http":
+		port = 80
+	case "https":
+		port = 443
+	}
+	if p := n.URL.Port(); p != "" && port != 0 {
+		number, err := strconv.ParseUint(p, 10, 16)
+		if err != nil {
+			return "", 0, errHopURL
+		}
+		port = uint16(number)
+	}
+	if host == "" || port == 0 {
+		return "", 0, errHopURL
+	}
+	return host, port, nil
+}
+
+func (n *NextHop) auth() string {
+	if n.URL.User == nil {
+		return ""
+	}
+	secret, _ := n.URL.User.Password()
+	return "Basic " + base64.StdEncoding.EncodeToString([]byte(n.URL.User.Username()+":"+secret))
+}
+
+// secure does TLS with the next hop itself.
+func (n *NextHop) secure(ctx context.Context, nc net.Conn, host string) (net.Conn, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if n.TLS != nil {
+		config = n.TLS.Clone()
+	}
+	config.ServerName = host
+	config.NextProtos = []string{"http/1.1"}
+	ctx, cancel := context.WithTimeout(ctx, n.patience())
+	defer cancel()
+	tc := tls.Client(nc, config)
+	if err := tc.HandshakeContext(ctx); err != nil {
+		nc.Close()
+		return nil, err
+	}
+	return tc, nil
+}
+
+func (n *NextHop) patience() time.Duration {
+	if n.Dialer.Timeout > 0 {
+		return n.Dialer.Timeout
+	}
+	return hopWait
+}
+
+// ask sends a CONNECT and reads the answer. It stops when ctx ends.
+func (n *NextHop) ask(ctx context.Context, nc net.Conn, head string) (net.Conn, error) {
+	nc.SetDeadline(time.Now().Add(n.patience()))
+	cut := context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) })
+	tunnel, err := speak(nc, head)
+	if !cut() && err == nil {
+		err = ctx.Err() // its deadline stands, so the connection is of no use
+	}
+	if err != nil {
+		return nil, hopError(ctx, err)
+	}
+	nc.SetDeadline(time.Time{})
+	return tunnel, nil
+}
+
+func speak(nc net.Conn, head string) (net.Conn, error) {
+	if _, err := io.WriteString(nc, head); err != nil {
+		return nil, err
+	}
+	limited := &io.LimitedReader{R: nc, N: hopHead}
+	in := bufio.NewReaderSize(limited, 1024)
+	for {
+		code, err := readStatus(in)
+		if err == nil {
+			err = skipFields(in)
+		}
+		switch {
+		case err != nil && limited.N == 0:
+			return nil, errHopHead
+		case err != nil:
+			return nil, err
+		case code >= 200 && code < 300:
+			early, _ := in.Peek(in.Buffered())
+			if len(early) == 0 {
+				return nc, nil
+			}
+			return &earlyConn{Conn: nc, early: append([]byte(nil), early...)}, nil
+		case code >= 200 || code == 101:
+			return nil, fmt.Errorf("%w: status %d", errHopRefused, code)
+		}
+		// An interim answer: the next one follows.
+	}
+}
+
+// readStatus reads a status line.
+func readStatus(in *bufio.Reader) (int, error) {
+	line, err := readLine(in)
+	if err != nil {
+		return 0, err
+	}
+	version, rest, _ := strings.Cut(line, " ")
+	code, _, _ := strings.Cut(rest, " ")
+	status, err := strconv.ParseUint(code, 10, 16)
+	if err != nil || len(code) != 3 || status < 100 || version != "HTTP/1.1" && version != "HTTP/1.0" {
+		return 0, errHopAnswer
+	}
+	return int(status), nil
+}
+
+// skipFields reads to the end of a head. Nothing in the head of an answer to
+// CONNECT is for us: what frames a body has no meaning there (RFC 9110, 9.3.6).
+func skipFields(in *bufio.Reader) error {
+	for {
+		line, err := readLine(in)
+		if err != nil {
+			return err
+		}
+		if line == "" {
+			return nil
+		}
+	}
+}
+
+func readLine(in *bufio.Reader) (string, error) {
+	line, err := in.ReadString('\n')
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	return strings.TrimRight(line, "\r\n"), err
+}
+
+// hopError says that it was the next hop that failed and not the site, except
+// where the reason lies on this side of it.
+func hopError(ctx context.Context, err error) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return &Error{Kind: Canceled, Err: ctx.Err()}
+	}
+	switch KindOf(err) {
+	case Self, Forbidden, Files, Canceled:
+		return err
+	}
+	return &Error{Kind: Hop, Err: err}
+}
+
+// earlyConn gives first what came together with the answer to a CONNECT. It
+// has no NetConn, for the connection underneath is not all there is to read.
+type earlyConn struct {
+	net.Conn
+	early []byte
+}
+
+func (c *earlyConn) Read(p []byte) (int, error) {
+	if len(c.early) > 0 {
+		n := copy(p, c.early)
+		c.early = c.early[n:]
+		return n, nil
+	}
+	return c.Conn.Read(p)
+}
+
+func (c *earlyConn) CloseWrite() error {
+	if half, ok := c.Conn.(closeWriter); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
