@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/abide-proxy/abide/policy"
 )
@@ -102,10 +103,33 @@ func TestAD03_GuessingIsMadeToWait(t *testing.T) {
 
 func TestAD03_TheRightTokenIsNeverMadeToWait(t *testing.T) {
 	b := newBed(t, withToken)
-	for i := range 50 {
-		if r := b.get("/readyz", "Authorization: Bearer "+token); r.StatusCode != http.StatusOK {
-			t.Fatalf("request %d: %d", i, r.StatusCode)
+	var all sync.WaitGroup
+	for range 40 {
+		all.Go(func() {
+			for range 10 {
+				if r := b.get("/readyz", "Authorization: Bearer "+token); r.StatusCode != http.StatusOK {
+					t.Errorf("status %d", r.StatusCode)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestAGuesserWaitsForEachFurtherGuess(t *testing.T) {
+	g := newGuesses().of("192.0.2.1")
+	now := time.Now()
+	wrong, right := func() bool { return false }, func() bool { return true }
+	for i := range freeGuesses {
+		if wait, _ := g.try(now, wrong); wait != 0 {
+			t.Fatalf("guess %d waits for %v", i, wait)
 		}
+	}
+	if wait, ok := g.try(now, right); ok || wait != guessInterval {
+		t.Errorf("the next waits for %v, %v", wait, ok)
+	}
+	if wait, ok := g.try(now.Add(guessInterval), right); !ok || wait != 0 {
+		t.Errorf("later: waits for %v, %v", wait, ok)
 	}
 }
 

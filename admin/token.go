@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -45,19 +46,14 @@ func (d *desk) hasToken(w http.ResponseWriter, r *http.Request, token policy.Sec
 	if at, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
 		from = at.Addr().Unmap().WithZone("").String()
 	}
-	now := time.Now()
-	// The guess is paid for before it is looked at, so that many at once get no
-	// further than one after the other.
-	guess := d.guesses.of(from).ReserveN(now, 1)
-	if wait := guess.DelayFrom(now); wait > 0 {
-		guess.CancelAt(now)
+	wait, right := d.guesses.of(from).try(time.Now(), func() bool { return token.Equal(presented) })
+	switch {
+	case right:
+		return true
+	case wait > 0:
 		w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
 		refuse(w, http.StatusTooManyRequests, "too many wrong tokens from this address")
 		return false
-	}
-	if token.Equal(presented) {
-		guess.CancelAt(now)
-		return true
 	}
 	d.Log.Warnf("the admin listener refused a wrong token from %s", from)
 	challenge(w)
@@ -94,25 +90,46 @@ const (
 
 // guesses counts wrong tokens by address. It remembers the last 10,000 addresses.
 type guesses struct {
-	by *lru.Cache[string, *rate.Limiter]
+	by *lru.Cache[string, *guesser]
+}
+
+// guesser is one address. Its guesses are looked at one after the other, so that
+// many at once get no further, and right ones never count.
+type guesser struct {
+	mu   sync.Mutex
+	left *rate.Limiter // wrong tokens that it may still present
+}
+
+// try looks at a guess, or tells how long to wait before it would be.
+func (g *guesser) try(now time.Time, right func() bool) (wait time.Duration, ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if left := g.left.TokensAt(now); left < 1 {
+		return time.Duration((1 - left) * float64(guessInterval)), false
+	}
+	if right() {
+		return 0, true
+	}
+	g.left.AllowN(now, 1)
+	return 0, false
 }
 
 func newGuesses() *guesses {
-	by, err := lru.New[string, *rate.Limiter](maxGuessers)
+	by, err := lru.New[string, *guesser](maxGuessers)
 	if err != nil {
 		panic(err) // only a size below one can be refused
 	}
 	return &guesses{by}
 }
 
-func (g *guesses) of(from string) *rate.Limiter {
+func (g *guesses) of(from string) *guesser {
 	// One customer of a provider has a /64 of IPv6 addresses at least.
 	if addr, err := netip.ParseAddr(from); err == nil && addr.Is6() {
 		if network, err := addr.Prefix(64); err == nil {
 			from = network.String()
 		}
 	}
-	fresh := rate.NewLimiter(rate.Every(guessInterval), freeGuesses)
+	fresh := &guesser{left: rate.NewLimiter(rate.Every(guessInterval), freeGuesses)}
 	if known, ok, _ := g.by.PeekOrAdd(from, fresh); ok {
 		g.by.Get(from) // it counts as used
 		return known

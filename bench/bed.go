@@ -54,7 +54,7 @@ func (b *bed) start(ctx context.Context) error {
 	if b.goproxyCA, err = newAuthority(b.dir, "goproxy-ca"); err != nil {
 		return err
 	}
-	leaf, err := b.originCA.issue(b.dir, "origin", siteHost, "*.new.test")
+	leaf, err := b.originCA.issue(b.dir, "origin", siteHost, "*.new.test", "127.0.0.1")
 	if err != nil {
 		return err
 	}

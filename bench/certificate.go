@@ -10,6 +10,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"math/big"
+	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -37,14 +38,20 @@ func newAuthority(dir, name string) (*authority, error) {
 	return a, err
 }
 
-// issue signs a server's certificate for the given names.
+// issue signs a server's certificate for the given names and addresses.
 func (a *authority) issue(dir, name string, names ...string) (*authority, error) {
 	leaf := &authority{}
 	template := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: names[0]},
-		DNSNames:    names,
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	for _, one := range names {
+		if ip := net.ParseIP(one); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, one)
+		}
 	}
 	err := leaf.sign(template, dir, name, a)
 	return leaf, err

@@ -47,6 +47,7 @@ var peers = []peer{
 	{"squid", versionOf("squid", "-v"), startSquid},
 	{"tinyproxy", versionOf("tinyproxy", "-v"), startTinyproxy},
 	{"nginx", versionOf("nginx", "-v"), startNginx},
+	{"mitmproxy", versionOf("mitmdump", "--version"), startMitmproxy},
 	{"splice", func(*bed) (string, error) { return "", nil }, startSplice},
 }
 

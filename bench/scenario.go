@@ -129,7 +129,7 @@ var scenarios = []scenario{
 	},
 	{
 		name: "intercept-1k", title: "Intercepted GET of 1 KiB, TLS both ways, HTTP/1.1, 64 keep-alive connections",
-		peers: []string{"direct", "abide", "goproxy", "goproxy+pool"}, intercept: true,
+		peers: []string{"direct", "abide", "goproxy", "goproxy+pool", "mitmproxy"}, intercept: true,
 		figures: []figure{cpuMicros, rate, p50, p99, fromProxy},
 		job:     func(w *way, p pace) job { return keepAlive(w.secure, p, 64, 1024) },
 	},

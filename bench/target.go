@@ -12,6 +12,7 @@ type target struct {
 	scenario string
 	of       func(*result, string) float64 // the figure of the named peer
 	peer     string                        // empty: the limit is absolute
+	peerOf   func(*result, string) float64 // the peer's figure where it is another one; nil: of
 	atMost   float64
 	unit     string
 	digits   int
@@ -36,19 +37,20 @@ func added(f figure) func(*result, string) float64 {
 
 // targets of part 1, where nothing is limited yet.
 var targets = []target{
-	{"CPU per plain request, 1 KiB", "plain-1k", median(cpuMicros), "goproxy", 0.55, "µs", 1},
-	{"CPU per plain request, 1 KiB", "plain-1k", median(cpuMicros), "squid", 0.55, "µs", 1},
-	{"CPU per plain request, 64 KiB", "plain-64k", median(cpuMicros), "goproxy", 0.7, "µs", 1},
-	{"CPU per plain request, 64 KiB", "plain-64k", median(cpuMicros), "squid", 0.3, "µs", 1},
+	{"CPU per plain request, 1 KiB", "plain-1k", median(cpuMicros), "goproxy", nil, 0.55, "µs", 1},
+	{"CPU per plain request, 1 KiB", "plain-1k", median(cpuMicros), "squid", nil, 0.55, "µs", 1},
+	{"CPU per plain request, 64 KiB", "plain-64k", median(cpuMicros), "goproxy", nil, 0.7, "µs", 1},
+	{"CPU per plain request, 64 KiB", "plain-64k", median(cpuMicros), "squid", nil, 0.3, "µs", 1},
 	// With two idle connections goproxy's interception is mostly handshakes, and
 	// half of that would be nothing to be proud of.
-	{"CPU per intercepted request, 1 KiB", "intercept-1k", median(cpuMicros), "goproxy+pool", 0.8, "µs", 1},
-	{"latency added, one connection, p50", "latency", added(p50), "goproxy", 0.8, "µs", 0},
-	{"latency added, one connection, p99 against its own p50", "latency", added(p99), "", 3, "µs", 0},
-	{"bulk through a tunnel, CPU per GB", "tunnel-bulk", median(cpuPerGB), "splice", 1.1, "s", 3},
-	{"resident memory per held plain request", "held-plain", median(heldKiB), "", 64, "KiB", 1},
-	{"resident memory per held intercepted request", "held-intercepted", median(heldKiB), "", 80, "KiB", 1},
-	{"first CONNECT to a new intercepted host, CPU", "intercept-new", median(cpuMillis), "", 2, "ms", 2},
+	{"CPU per intercepted request, 1 KiB", "intercept-1k", median(cpuMicros), "goproxy+pool", nil, 0.8, "µs", 1},
+	{"CPU per intercepted request, 1 KiB", "intercept-1k", median(cpuMicros), "mitmproxy", nil, 0.1, "µs", 1},
+	{"latency added, one connection, p50", "latency", added(p50), "goproxy", nil, 0.8, "µs", 0},
+	{"latency added, one connection, p99 against its own p50", "latency", added(p99), "abide", added(p50), 3, "µs", 0},
+	{"bulk through a tunnel, CPU per GB", "tunnel-bulk", median(cpuPerGB), "splice", nil, 1.1, "s", 3},
+	{"resident memory per held plain request", "held-plain", median(heldKiB), "", nil, 64, "KiB", 1},
+	{"resident memory per held intercepted request", "held-intercepted", median(heldKiB), "", nil, 80, "KiB", 1},
+	{"first CONNECT to a new intercepted host, CPU", "intercept-new", median(cpuMillis), "", nil, 2, "ms", 2},
 }
 
 // verdict is a target with what was found.
@@ -62,6 +64,10 @@ type verdict struct {
 
 func (t target) judge(results []result) verdict {
 	v := verdict{target: t, abide: math.NaN(), beside: math.NaN(), ratio: math.NaN(), says: "not measured"}
+	besideOf := t.of
+	if t.peerOf != nil {
+		besideOf = t.peerOf
+	}
 	noisy := false
 	for i := range results {
 		r := &results[i]
@@ -70,11 +76,7 @@ func (t target) judge(results []result) verdict {
 		}
 		v.abide = t.of(r, "abide")
 		if t.peer != "" {
-			v.beside = t.of(r, t.peer)
-		}
-		if t.scenario == "latency" && t.peer == "" {
-			v.peer = "abide p50"
-			v.beside = added(p50)(r, "abide")
+			v.beside = besideOf(r, t.peer)
 		}
 		for _, name := range []string{"abide", t.peer} {
 			if s := r.find(name); s != nil {

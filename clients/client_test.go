@@ -68,7 +68,7 @@ var clients = []client{
 	{name: "undici", command: script(node, "undici_client.mjs"), needs: "undici", plain: "-", secure: "-", connections: 4},
 	{name: "axios", command: script(node, "axios_client.mjs"), needs: "axios", connections: 9},
 	{name: "got", command: script(node, "got_client.mjs"), needs: "got", connections: 4},
-	{name: "needle", command: script(node, "needle_client.mjs"), needs: "needle", connections: 2, absolute: true},
+	{name: "needle", command: script(node, "needle_client.mjs"), needs: "needle", connections: 3, absolute: true},
 	{name: "node", command: script(node, "https_client.mjs"), needs: "https-proxy-agent", connections: 2},
 	{name: "java", command: script("java", "Client.java"), secure: "HTTP/2", connections: 2, authenticating: 3},
 	{name: "go", command: []string{os.Args[0]}, secure: "HTTP/2.0", connections: 2},

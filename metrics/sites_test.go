@@ -228,7 +228,7 @@ func TestNothingIsLostOrCountedTwiceInAnyOrderOfEvents(t *testing.T) {
 			},
 			"count": func(rt *rapid.T) {
 				if len(held) == 0 {
-					rt.Skip("nobody to count")
+					held = append(held, m.Site("a"))
 				}
 				s := rapid.SampledFrom(held).Draw(rt, "site")
 				n := rapid.IntRange(0, 1000).Draw(rt, "n")

@@ -17,6 +17,13 @@ import (
 // gets its answer; one that is gone costs this much and no more.
 const halfCloseGrace = time.Second
 
+// lingerTime and lingerBytes bound how much of an unwanted body is thrown away
+// so that its sender can read the answer.
+const (
+	lingerTime  = time.Second
+	lingerBytes = 64 << 20
+)
+
 // clientConn is a client's TCP connection. It cuts a client that does not
 // read, keeps an answer alive through a half-close, and remembers what CONNECT
 // established. It hides ReadFrom from net/http on purpose: a response's head
@@ -26,6 +33,8 @@ type clientConn struct {
 	addr    netip.Addr
 	stall   time.Duration
 	release func()
+	tunnels *tunnels    // which waits for a connection that lingers
+	unread  atomic.Bool // the client still sends something that nobody will read
 	closed  atomic.Bool
 
 	armed  atomic.Int64 // sinceStart when the write deadline was last set
@@ -42,6 +51,7 @@ type clientConn struct {
 	target *policy.Target
 	client *client
 	via    string
+	asked  atomic.Bool // a request has come since
 }
 
 // bareConn finds the clientConn under a TLS connection.
@@ -146,13 +156,35 @@ func (c *clientConn) CloseWrite() error {
 	return c.Close()
 }
 
+// Close lingers when the client is still sending: closing at once would reset
+// the connection, and with it the answer that the client has not read yet.
 func (c *clientConn) Close() error {
-	if c.closed.CompareAndSwap(false, true) && c.release != nil {
-		c.release()
+	if !c.closed.CompareAndSwap(false, true) {
+		return c.Conn.Close()
 	}
 	c.mu.Lock()
 	c.past = true
 	c.wake()
 	c.mu.Unlock()
+	if c.unread.Load() && c.tunnels != nil && c.tunnels.add(c) {
+		go c.linger()
+		return nil
+	}
+	return c.end()
+}
+
+func (c *clientConn) end() error {
+	if c.release != nil {
+		c.release()
+	}
 	return c.Conn.Close()
+}
+
+// linger throws away what the client sends, for a while.
+func (c *clientConn) linger() {
+	defer c.tunnels.remove(c)
+	defer c.end()
+	c.CloseWrite()
+	c.Conn.SetReadDeadline(time.Now().Add(lingerTime))
+	io.CopyN(io.Discard, c.Conn, lingerBytes)
 }

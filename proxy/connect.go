@@ -179,8 +179,11 @@ func (o *opening) handshakeFailed(conn *clientConn, err error) {
 		conn.SetDeadline(time.Now().Add(time.Second))
 		answerCleartext.writeRaw(conn)
 	}
-	if ca.Rejected(err) {
+	switch {
+	case ca.Rejected(err):
 		o.server.rejections.tell(o.server, conn.addr, o.host)
+	case errors.Is(err, io.EOF):
+		o.server.rejections.wonder(o.server, conn.addr, o.host)
 	}
 	conn.Close()
 }

@@ -86,6 +86,7 @@ func (s *Server) serveInner(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, &answerBug)
 		return
 	}
+	conn.asked.Store(true)
 	if r.Method == http.MethodConnect {
 		s.refuse(w, r, &answerMethod)
 		return
@@ -149,11 +150,14 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, x *exchange, vi
 			s.refuse(w, r, &answerLargeBody)
 			return
 		}
-		// Full duplex, so that an upstream that answers early is heard at once.
+		conn := x.conn
 		if r.ProtoMajor == 1 {
+			// Full duplex, so that an upstream that answers early is heard at once.
 			ctl.EnableFullDuplex()
+		} else {
+			conn = nil
 		}
-		x.upload = newUpload(r.Body, ctl, x.state.policy, x.conn)
+		x.upload = newUpload(r.Body, ctl, x.state.policy, conn)
 		r.Body = x.upload
 	} else if x.conn != nil && r.ProtoMajor == 1 {
 		x.conn.answering.Store(true)

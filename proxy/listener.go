@@ -92,7 +92,7 @@ func (l *clientListener) Accept() (net.Conn, error) {
 		l.server.metrics.ClientConnected()
 		t := l.server.policy().Timeouts
 		return &clientConn{
-			Conn: conn, addr: addr, stall: t.Stall,
+			Conn: conn, addr: addr, stall: t.Stall, tunnels: &l.server.tunnels,
 			release: func() {
 				l.limiter.give(addr)
 				l.server.metrics.ClientGone()

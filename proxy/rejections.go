@@ -24,6 +24,15 @@ func (j *rejections) tell(s *Server, who netip.Addr, host string) {
 	s.log.Warnf("the client at %s does not trust abide's CA, so it cannot reach %s: run `abide ca env` and set what it prints in the client's environment, or `abide ca install` for the whole machine", who, host)
 }
 
+// wonder is for clients that say nothing when they distrust a certificate and
+// just close: Node in the middle of the handshake, wget after it.
+func (j *rejections) wonder(s *Server, who netip.Addr, host string) {
+	if !j.due(who, time.Now()) {
+		return
+	}
+	s.log.Warnf("the client at %s opened TLS to %s and closed it without a request: if it complains about the certificate, run `abide ca env` and set what it prints in the client's environment", who, host)
+}
+
 func (j *rejections) due(who netip.Addr, now time.Time) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -244,7 +244,7 @@ func TestCR10ATunnelEndsWhenItIsIdleOrOld(t *testing.T) {
 		<-ended
 	})
 	t.Run("CR-10 old, though busy", func(t *testing.T) {
-		b := newBed(t, "timeouts: {tunnel_idle: 10s, tunnel_life: 500ms}")
+		b := newBed(t, "timeouts: {tunnel_idle: 500ms, tunnel_life: 500ms}")
 		conn := b.connect(silent.Addr().String())
 		var dripping sync.WaitGroup
 		ctx, stop := context.WithCancel(t.Context())

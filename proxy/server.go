@@ -98,6 +98,12 @@ func New(o Options) (*Server, error) {
 	}
 	s.outer = server(s.serveOuter)
 	s.inner = server(s.serveInner)
+	s.inner.ConnState = func(c net.Conn, state http.ConnState) {
+		conn := bareConn(c)
+		if state == http.StateClosed && conn != nil && conn.target != nil && conn.target.Scheme == "https" && !conn.asked.Load() && !s.tunnels.ending() {
+			s.rejections.wonder(s, conn.addr, conn.target.Host)
+		}
+	}
 	s.inner.HTTP2 = &http.HTTP2Config{
 		MaxConcurrentStreams: 250,
 		WriteByteTimeout:     t.Stall,
@@ -159,6 +165,7 @@ func (s *Server) drain() {
 	})
 	ends.Go(func() { s.tunnels.wait(ctx) })
 	ends.Wait()
+	s.tunnels.wait(ctx) // those that the servers opened or left while they ended
 }
 
 func shut(ctx context.Context, srv *http.Server) {

@@ -420,3 +420,16 @@ func TestAClientThatDistrustsTheCAIsToldAboutOnce(t *testing.T) {
 		t.Errorf("%d lines", n)
 	}
 }
+
+func TestAClientThatClosesWithoutAWordIsWonderedAbout(t *testing.T) {
+	for name, leave := range map[string]func(b *bed){
+		"in the handshake, as Node does": func(b *bed) { b.connect(host + ":443").Close() },
+		"after it, as wget does":         func(b *bed) { b.secure(b.connect(host+":443"), host, "http/1.1").Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, "intercept: all")
+			leave(b)
+			eventually(t, 5*time.Second, "the line", func() bool { return strings.Contains(b.log.String(), "closed it without a request") })
+		})
+	}
+}

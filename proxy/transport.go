@@ -34,11 +34,13 @@ func (s *Server) RoundTrip(r *http.Request, _ *goproxy.ProxyCtx) (*http.Response
 
 // failed turns a failure into words of ours.
 func (s *Server) failed(x *exchange, r *http.Request, err error) *http.Response {
-	if r.Context().Err() != nil {
-		panic(http.ErrAbortHandler) // the client has left; nobody reads an answer
-	}
+	// A body that could not be read comes first: net/http cancels the request
+	// for it, although the client may well be there to hear why.
 	a := x.upload.answer()
 	if a == nil {
+		if r.Context().Err() != nil {
+			panic(http.ErrAbortHandler) // the client has left; nobody reads an answer
+		}
 		a = upstreamAnswer(err)
 		s.log.WithError(err).WithField("host", x.target.Host).Debug("upstream failed")
 	}

@@ -12,13 +12,15 @@ import (
 // when the proxy stops. One that moves gets the whole drain time.
 const tunnelQuiet = time.Second
 
+// drainStep is how often a stop looks whether the tunnels have ended.
+const drainStep = 50 * time.Millisecond
+
 // tunnels are the connections that no http.Server watches any more. The zero
 // value is empty.
 type tunnels struct {
 	mu    sync.Mutex
 	open  map[net.Conn]*tunnel
 	limit context.Context // set when draining
-	busy  sync.WaitGroup
 }
 
 type tunnel struct {
@@ -41,7 +43,8 @@ func (t *tunnels) run(conn net.Conn, do func(ctx context.Context, active func())
 	do(ctx, func() { this.last.Store(int64(sinceStart())) })
 }
 
-// add watches a connection that is being opened; false when it is too late.
+// add watches a connection that is being opened or closed; false when it is too
+// late.
 func (t *tunnels) add(conn net.Conn) bool {
 	return t.enter(conn, &tunnel{cancel: func() { conn.Close() }})
 }
@@ -56,7 +59,6 @@ func (t *tunnels) enter(conn net.Conn, this *tunnel) bool {
 		t.open = map[net.Conn]*tunnel{}
 	}
 	t.open[conn] = this
-	t.busy.Add(1)
 	return true
 }
 
@@ -64,7 +66,6 @@ func (t *tunnels) remove(conn net.Conn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.open, conn)
-	t.busy.Done()
 }
 
 // draining says until when tunnels may go on.
@@ -74,25 +75,37 @@ func (t *tunnels) draining(limit context.Context) {
 	t.limit = limit
 }
 
+func (t *tunnels) ending() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.limit != nil
+}
+
 // wait returns when all tunnels have ended. It closes those that are silent,
 // and all of them when ctx ends.
 func (t *tunnels) wait(ctx context.Context) {
-	ended := make(chan struct{})
-	go func() { t.busy.Wait(); close(ended) }()
-	look := time.NewTicker(tunnelQuiet / 4)
+	look := time.NewTicker(drainStep)
 	defer look.Stop()
-	for {
+	over := ctx.Done()
+	for t.count() > 0 {
 		select {
-		case <-ended:
-			return
 		case <-look.C:
-			t.closeQuiet(int64(sinceStart() - tunnelQuiet))
-		case <-ctx.Done():
+			if over == nil {
+				t.closeQuiet(int64(sinceStart()) + 1)
+			} else {
+				t.closeQuiet(int64(sinceStart() - tunnelQuiet))
+			}
+		case <-over:
+			over = nil
 			t.closeQuiet(int64(sinceStart()) + 1)
-			<-ended
-			return
 		}
 	}
+}
+
+func (t *tunnels) count() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.open)
 }
 
 // closeQuiet ends the tunnels whose last byte came before a time.

@@ -96,6 +96,9 @@ func (u *upload) Close() error {
 	u.mu.Unlock()
 	if !ended {
 		u.ctl.SetReadDeadline(time.Unix(1, 0))
+		if u.conn != nil {
+			u.conn.unread.Store(true)
+		}
 	}
 	return u.body.Close()
 }

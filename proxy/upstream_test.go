@@ -174,7 +174,10 @@ func TestUP12BytesAfterAnAnswerWithoutBodyAreNotRead(t *testing.T) {
 			before := b.dialed.Load()
 			for range 2 {
 				resp, body, err := a.fetch(b, c.method, "/", nil)
-				must(t, err)
+				if err != nil {
+					t.Errorf("UP-12 %q over %s: %v", c.answer, a.name, err)
+					continue
+				}
 				if strings.Contains(body, "evil") || resp.StatusCode == 502 {
 					t.Errorf("UP-12 %s over %s: %d %q", c.method, a.name, resp.StatusCode, body)
 				}
@@ -305,11 +308,7 @@ func TestUP24AnOriginThatIsNotThereIsA502(t *testing.T) {
 			t.Errorf("UP-24 over %s: %d %s", a.name, resp.StatusCode, body)
 		}
 	}
-	conn := b.dial()
-	fmt.Fprintf(conn, "CONNECT nowhere.invalid:443 HTTP/1.1\r\nHost: nowhere.invalid:443\r\n\r\n")
-	if resp, _ := hear(t, conn, "CONNECT"); resp.StatusCode != 200 {
-		t.Errorf("an intercepted host is dialed with its first request, the CONNECT said %d", resp.StatusCode)
-	}
+	b.connect("nowhere.invalid:443") // an intercepted host is dialed with its first request
 	none := newBed(t, "intercept: none")
 	resp, _ := say(t, none.dial(), "CONNECT "+gone+" HTTP/1.1\r\nHost: x\r\n\r\n")
 	if resp.StatusCode != 502 {

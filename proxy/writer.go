@@ -40,6 +40,11 @@ func (w *answerWriter) WriteHeader(code int) {
 	if _, named := h["Content-Type"]; !named {
 		h["Content-Type"] = nil // no sniffing
 	}
+	if w.proto >= 20 && code == http.StatusNotModified {
+		// The length that a 200 would have had is allowed here, but over
+		// HTTP/2 some clients then wait for as many bytes.
+		delete(h, "Content-Length")
+	}
 	w.began, w.status = true, code
 	w.wroteHead = time.Now()
 	w.ResponseWriter.WriteHeader(code)

@@ -247,6 +247,8 @@ func TestUP24_EveryWayThatConnectingFailsHasItsKind(t *testing.T) {
 			{"no files", map[string]func(context.Context) (net.Conn, error){"8.8.8.8": says(syscall.EMFILE)}, Files},
 			{"no files anywhere", map[string]func(context.Context) (net.Conn, error){"8.8.8.8": says(syscall.ENFILE)}, Files},
 			{"no ports", map[string]func(context.Context) (net.Conn, error){"8.8.8.8": says(syscall.EADDRNOTAVAIL)}, Files},
+			{"no ports to bind to", map[string]func(context.Context) (net.Conn, error){"8.8.8.8": says(syscall.EADDRINUSE)}, Files},
+			{"something else", map[string]func(context.Context) (net.Conn, error){"8.8.8.8": says(syscall.EISDIR)}, Unknown},
 			{"reset", map[string]func(context.Context) (net.Conn, error){"8.8.8.8": says(syscall.ECONNRESET)}, Closed},
 		} {
 			n := newNetwork()

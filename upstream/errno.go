@@ -13,5 +13,5 @@ var (
 		syscall.EACCES, syscall.EPERM, // a firewall of this machine
 		syscall.EAFNOSUPPORT, syscall.EINVAL, // no such family, or an address that cannot be connected to
 	}
-	errsRanOut = []error{syscall.EMFILE, syscall.ENFILE, syscall.EADDRNOTAVAIL, syscall.ENOBUFS, syscall.ENOMEM, syscall.EAGAIN}
+	errsRanOut = []error{syscall.EMFILE, syscall.ENFILE, syscall.EADDRNOTAVAIL, syscall.EADDRINUSE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EAGAIN}
 )

@@ -25,7 +25,9 @@ func (d *Dialer) open(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
 	if d.connect != nil {
 		return d.connect(ctx, a)
 	}
-	nc, err := tcp.DialTCP(ctx, "tcp", netip.AddrPort{}, a)
+	// Not DialTCP: it binds to a port before it connects, which takes that
+	// port from all destinations and not from this one only.
+	nc, err := tcp.DialContext(ctx, "tcp", a.String())
 	switch {
 	case err == nil:
 		return nc, nil
@@ -33,7 +35,7 @@ func (d *Dialer) open(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
 		// For IPv4 this is a lack of ports; for IPv6 a machine without it.
 		return nil, &Error{Kind: Unreachable, Err: err}
 	default:
-		return nil, err // not nc: a nil *TCPConn in an interface is not nil
+		return nil, err
 	}
 }
 

@@ -132,6 +132,9 @@ func TestWhatTheSiteSaysFirstComesThroughTheNextHop(t *testing.T) {
 			t.Error("the bytes that came early could be lost")
 		}
 		echoes(t, c, "220 ready\r\n")
+		if err := c.(closeWriter).CloseWrite(); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("half a pipe was closed: %v", err)
+		}
 		if got := h.heard(); !strings.HasPrefix(got, "CONNECT [2a00::1]:25 HTTP/1.1\r\nHost: [2a00::1]:25\r\n") || strings.Contains(got, "Proxy-Auth") {
 			t.Errorf("it heard %q", got)
 		}

@@ -343,6 +343,7 @@ func TestAGoodbyeThatCameWithTheAnswerIsSeen(t *testing.T) {
 				held.on = true
 				io.WriteString(tc, ok5)
 				tc.CloseWrite() // in one packet with the answer
+				nc.SetWriteDeadline(time.Time{}) // which CloseWrite had set
 				nc.Write(held.all)
 				io.Copy(io.Discard, nc)
 			})

@@ -114,7 +114,7 @@ func TestCR08_AnEndThatHasSaidEverythingStillHears(t *testing.T) {
 			receive(t, second, "question")
 			receiveEnd(t, second)
 			for range 3 {
-				time.Sleep(30 * time.Minute)
+				<-time.After(30 * time.Minute)
 				send(t, second, "answer")
 				receive(t, first, "answer")
 			}
@@ -174,7 +174,7 @@ func TestCR10_MovingEitherWayKeepsATunnel(t *testing.T) {
 				from, to = to, from
 			}
 			for range 10 {
-				time.Sleep(59 * time.Minute)
+				<-time.After(59 * time.Minute)
 				send(t, from, "x")
 				receive(t, to, "x")
 			}
@@ -211,7 +211,7 @@ func TestCR10_NoTunnelOutlivesItsLife(t *testing.T) {
 				if _, err := io.WriteString(r.client, "x"); err != nil {
 					return
 				}
-				time.Sleep(time.Minute)
+				<-time.After(time.Minute)
 			}
 		})
 		chat.Go(func() { io.Copy(io.Discard, r.origin) })
@@ -306,7 +306,7 @@ func TestDeadlinesOfBeforeDoNotEndARelay(t *testing.T) {
 		near.SetDeadline(time.Now().Add(time.Second))
 		far.SetDeadline(time.Now().Add(time.Second))
 		r := relayOver(t.Context(), client, near, far, origin, RelayOptions{})
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		go io.WriteString(client, "x")
 		receive(t, origin, "x")
 		r.finish()

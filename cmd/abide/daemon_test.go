@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -11,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -210,6 +213,12 @@ func newOrigin(t *testing.T) *origin {
 		<-served
 	})
 	return o
+}
+
+// named is the variable with which an abide, and nobody else, finds the origin as
+// http://api.test/.
+func (o *origin) named() string {
+	return "ABIDE_EGRESS_RESOLVE=api.test:80=" + strings.TrimPrefix(o.url, "http://")
 }
 
 // wait waits until n requests for /held have arrived.

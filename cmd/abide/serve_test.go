@@ -1,3 +1,5 @@
+//go:build unix
+
 package main
 
 import (
@@ -36,16 +38,15 @@ func TestServePrintsWhereItIsAndServes(t *testing.T) {
 }
 
 func TestTheLinesToCopyWork(t *testing.T) {
-	o, d := newOrigin(t), serveIn(t, t.TempDir(), nil)
+	d := serveIn(t, t.TempDir(), []string{newOrigin(t).named()})
 	var lines []string
 	for _, line := range strings.Split(d.out.String(), "\n") {
 		if line = strings.TrimSpace(line); strings.HasPrefix(line, "export ") {
 			lines = append(lines, line)
 		}
 	}
-	script := strings.Join(lines, "\n") + "\ncurl -sS -D- -o /dev/null --noproxy '' " + o.url
-	got, err := exec.Command("sh", "-c", script).CombinedOutput()
-	if err != nil || !strings.Contains(string(got), "200 OK") || !strings.Contains(strings.ToLower(string(got)), "\nvia:") {
+	got, err := exec.Command("sh", "-c", strings.Join(lines, "\n")+"\ncurl -sS http://api.test/").CombinedOutput()
+	if err != nil || string(got) != "from the origin" {
 		t.Errorf("%v: %s", err, got)
 	}
 }
@@ -304,11 +305,9 @@ func TestRunPassesSignalsToItsCommand(t *testing.T) {
 }
 
 func TestRunSendsTheCommandThroughTheProxy(t *testing.T) {
-	o := newOrigin(t)
-	d := launch(t, t.TempDir(), nil, "run", "--", "curl", "-sS", "-D-", "--noproxy", "", o.url)
+	d := launch(t, t.TempDir(), []string{newOrigin(t).named()}, "run", "--", "curl", "-sS", "http://api.test/")
 	if got := d.status(); got != 0 {
 		t.Errorf("it ended with %d", got)
 	}
-	d.out.await(t, `(?i)\nvia: `)
-	d.out.await(t, "from the origin")
+	d.out.await(t, "^from the origin$")
 }
