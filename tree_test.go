@@ -26,8 +26,12 @@ func TestNothingWaitsByTheClockOrIsLeftForLater(t *testing.T) {
 	// Written apart, so that this file does not find itself.
 	banned := regexp.MustCompile(`time\.Slee` + `p\(|\bt\.Ski` + `p|\bTO` + `DO\b|\bFIX` + `ME\b`)
 	for _, path := range tree(t, ".go") {
-		for n, line := range strings.Split(string(read(t, path)), "\n") {
-			if found := banned.FindString(line); found != "" {
+		text := string(read(t, path))
+		// In a bubble of synctest a clock that runs on its own is no wait.
+		bubble := strings.Contains(text, `"testing/synctest"`)
+		for n, line := range strings.Split(text, "\n") {
+			found := banned.FindString(line)
+			if found != "" && !(bubble && strings.HasPrefix(found, "time.")) {
 				t.Errorf("%s:%d: %s", path, n+1, found)
 			}
 		}

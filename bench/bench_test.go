@@ -155,12 +155,12 @@ func TestNoisyRoundsAreDroppedWhileEnoughQuietOnesRemain(t *testing.T) {
 	quiet, noisy := sample{Requests: 1}, sample{Requests: 2, Others: 0.5}
 	s := series{Samples: []sample{quiet, noisy, quiet}}
 	s.settle()
-	if len(s.Samples) != 2 || s.Dropped != 1 || s.Noisy {
+	if len(s.Samples) != 2 || s.Dropped != 1 || s.Quiet != 2 || s.Noisy {
 		t.Errorf("one noisy round of three: %+v", s)
 	}
 	s = series{Samples: []sample{noisy, noisy, quiet}}
 	s.settle()
-	if len(s.Samples) != 3 || !s.Noisy {
+	if len(s.Samples) != 3 || s.Quiet != 1 || !s.Noisy {
 		t.Errorf("two noisy rounds of three: %+v", s)
 	}
 }

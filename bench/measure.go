@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 )
 
@@ -59,6 +60,7 @@ func (b *bed) measure(ctx context.Context, s scenario, taking []peer, p pace, sa
 	}
 	for _, r := range runners {
 		r.settle()
+		r.Fault = strings.ReplaceAll(r.Fault, b.dir, "…") // the report names no paths
 		if r.Fault != "" {
 			say("%s: %s: %s", s.name, r.Peer, r.Fault)
 		}

@@ -43,8 +43,9 @@ func (r *report) method() string {
 	}
 	text := fmt.Sprintf("%d interleaved rounds after a warm-up, medians and (min–max), all on loopback, nothing cached. %s "+
 		"CPU is user and system time of the proxy's own processes, divided by the requests that the origin counted. "+
-		"A round in which others used more than %.0f %% of the machine is dropped; figures marked ~ had too few quiet ones. "+
-		"Read the columns as ratios.", r.Pace.rounds, where, noisyFrom*100)
+		"A sample in which others used more than %.0f %% of the machine is taken once more, and dropped if that is no better; "+
+		"figures marked ~ had too few quiet ones. Read the columns as ratios. "+
+		"goproxy is as it comes, with the two idle connections for a host that http.Transport keeps; goproxy+pool keeps 256.", r.Pace.rounds, where, noisyFrom*100)
 	if r.Quick {
 		text += " **A quick run: it shows that the bench works, and its figures mean nothing.**"
 	}
@@ -71,7 +72,7 @@ func table(b *strings.Builder, r *result) {
 	for _, f := range r.figures {
 		b.WriteString(" " + f.title + " |")
 	}
-	b.WriteString(" abide ÷ it | quiet rounds |\n| --- |" + strings.Repeat(" ---: |", len(r.figures)+2) + "\n")
+	b.WriteString(" abide ÷ it | quiet samples |\n| --- |" + strings.Repeat(" ---: |", len(r.figures)+2) + "\n")
 	first := median(r.figures[0])
 	for _, s := range r.Series {
 		mark := ""
@@ -86,7 +87,7 @@ func table(b *strings.Builder, r *result) {
 			}
 			fmt.Fprintf(b, " %s |", withRange(s.of(f.of), f.digits))
 		}
-		fmt.Fprintf(b, " %s | %d of %d |\n", number(first(r, "abide")/first(r, s.Peer), 2, ""), len(s.Samples), len(s.Samples)+s.Dropped)
+		fmt.Fprintf(b, " %s | %d of %d |\n", number(first(r, "abide")/first(r, s.Peer), 2, ""), s.Quiet, s.taken())
 	}
 	for _, s := range r.Series {
 		if s.Fault != "" {

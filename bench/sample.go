@@ -49,8 +49,9 @@ func spreadOf(values []float64) spread {
 type series struct {
 	Peer    string
 	Samples []sample
-	Dropped int    // rounds left out because others used the machine
-	Noisy   bool   // too few quiet rounds: noisy ones were used as well
+	Dropped int    // samples left out because others used the machine
+	Quiet   int    // samples in which they did not
+	Noisy   bool   // too few of those: noisy ones were used as well
 	Fault   string // why there are no figures; empty when there are
 }
 
@@ -58,6 +59,7 @@ type series struct {
 // in doubt are better than none when they say so.
 func (s *series) settle() {
 	quiet := slices.DeleteFunc(slices.Clone(s.Samples), sample.noisy)
+	s.Quiet = len(quiet)
 	if 2*len(quiet) >= len(s.Samples) {
 		s.Dropped += len(s.Samples) - len(quiet)
 		s.Samples = quiet
@@ -65,6 +67,9 @@ func (s *series) settle() {
 	}
 	s.Noisy = true
 }
+
+// taken is how many samples were taken in all.
+func (s *series) taken() int { return len(s.Samples) + s.Dropped }
 
 // of is the spread of one figure over the samples.
 func (s *series) of(f func(sample) float64) spread {

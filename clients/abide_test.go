@@ -41,16 +41,21 @@ const (
 type setup struct {
 	intercept   string
 	credentials bool
+	more        string // lines of configuration besides
+	also        string // another host:port that is the origin over TLS, "" for none
 }
 
 // write puts a configuration for the origin in a file.
 func (s setup) write(t *testing.T, o *origin, data string) string {
 	t.Helper()
 	var text strings.Builder
-	fmt.Fprintf(&text, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndata: %q\nintercept: %s\nlog: {level: debug}\n", data, s.intercept)
+	fmt.Fprintf(&text, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndata: %q\nintercept: %s\nlog: {level: debug}\n%s\n", data, s.intercept, s.more)
 	fmt.Fprintf(&text, "egress:\n  roots: %q\n  resolve:\n", originTrust.caFile)
 	for _, host := range []string{apiHost, twitterHost} {
 		fmt.Fprintf(&text, "    %q: %s\n    %q: %s\n", host+":80", o.plain, host+":443", o.secure)
+	}
+	if s.also != "" {
+		fmt.Fprintf(&text, "    %q: %s\n  ports: any\n", s.also, o.secure)
 	}
 	if s.credentials {
 		fmt.Fprintf(&text, "access:\n  clients: [{name: %s, secret: %s}]\n", clientName, clientSecret)

@@ -2,6 +2,7 @@ package clients
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
 	"crypto/tls"
@@ -48,7 +49,8 @@ func startOrigin(t *testing.T) *origin {
 	site := &http.Server{Handler: o, ReadHeaderTimeout: time.Minute, ErrorLog: quiet}
 	secureSite := &http.Server{Handler: o, ReadHeaderTimeout: time.Minute, ErrorLog: quiet, TLSConfig: &tls.Config{
 		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-			config, err := originCA.TLSConfig(hello.ServerName)
+			// Addresses are not named in a handshake.
+			config, err := originCA.TLSConfig(cmp.Or(hello.ServerName, "127.0.0.1"))
 			if err != nil {
 				return nil, err
 			}

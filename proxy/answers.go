@@ -69,6 +69,8 @@ var (
 	answerLengthRequired = answer{reason: "length", status: 400, title: "this request needs a Content-Length",
 		detail: "HTTP/1.0 has no other way to say where a body ends",
 		proxy:  "http_request_error", close: true}
+	answerTrailers = answer{reason: "trailers", status: 400, title: "too many trailers",
+		detail: "a request may announce 64", proxy: "http_request_error", close: true}
 	answerMisdirected = answer{reason: "misdirected", status: 421, title: "Host differs from the CONNECT target",
 		detail: "one tunnel reaches one host; open another for the other host",
 		proxy:  "http_request_error", close: true}

@@ -195,11 +195,17 @@ func (s *Server) unfit(r *http.Request) *answer {
 		// net/http ignores Transfer-Encoding on HTTP/1.0, as it must; what
 		// follows the head would then be taken for the next request.
 		return &answerLengthRequired
+	case len(r.Trailer) > maxTrailers:
+		return &answerTrailers
 	case s.passed(r.Header["Via"]):
 		return &answerLoop
 	}
 	return methodRefusal(r.Method)
 }
+
+// maxTrailers bounds the fields that a request announces for its end: each
+// costs a hundred times its letters for as long as the body lasts.
+const maxTrailers = 64
 
 func wantsBody(method string) bool {
 	return method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch

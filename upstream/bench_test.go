@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -100,26 +99,22 @@ func benchmarkGets(b *testing.B, rt http.RoundTripper, url string) {
 }
 
 func BenchmarkGet(b *testing.B) {
-	server := httptest.NewUnstartedServer(nil)
-	server.StartTLS()
-	certificates := server.TLS.Certificates
-	roots := server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
-	server.Close()
+	server, client := certified(b)
 	for _, size := range []int{1 << 10, 64 << 10} {
 		for _, secure := range []bool{false, true} {
 			scheme := "http"
 			var config *tls.Config
 			if secure {
 				scheme = "https"
-				config = &tls.Config{Certificates: certificates}
+				config = server
 			}
 			url := scheme + "://" + plainOrigin(b, size, config) + "/path"
 			ours := &Transport{
-				Dial: dialPlainly, TLS: &tls.Config{RootCAs: roots, ServerName: "example.com"},
+				Dial: dialPlainly, TLS: client,
 				AnswerTimeout: time.Minute, StallTimeout: time.Minute, IdleTimeout: time.Minute, MaxIdlePerHost: 100,
 			}
 			std := &http.Transport{
-				TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "example.com"}, DisableCompression: true,
+				TLSClientConfig: client.Clone(), DisableCompression: true,
 				ResponseHeaderTimeout: time.Minute, IdleConnTimeout: time.Minute, MaxIdleConnsPerHost: 100,
 			}
 			name := fmt.Sprintf("%s/%dKiB", scheme, size>>10)

@@ -3,6 +3,7 @@ package upstream
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -146,38 +147,53 @@ type brokenReader struct{}
 func (brokenReader) Read([]byte) (int, error) { return 0, net.ErrClosed }
 
 func TestTheTransportDoesWhatHTTPTransportDoes(t *testing.T) {
+	server, client := certified(t)
 	for _, d := range differences {
-		t.Run(d.name, func(t *testing.T) {
-			t.Parallel()
-			ours := newTransport(t)
-			std := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 10, ResponseHeaderTimeout: 10 * time.Second}
-			defer std.CloseIdleConnections()
-
-			want, wantFailed := d.run(t, std)
-			got, failed := d.run(t, ours)
-			if d.stricter {
-				if !failed {
-					t.Fatalf("believed:\n%s", got)
+		for _, config := range []*tls.Config{nil, server} {
+			name := d.name
+			if config != nil {
+				name += " over TLS"
+			}
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				ours := newTransport(t)
+				ours.TLS = client
+				std := &http.Transport{
+					DisableCompression: true, MaxIdleConnsPerHost: 10, ResponseHeaderTimeout: 10 * time.Second,
+					TLSClientConfig: client.Clone(),
 				}
-				return
-			}
-			if failed != wantFailed || got != want {
-				t.Fatalf("http.Transport:\n%s\nours:\n%s", want, got)
-			}
-		})
+				defer std.CloseIdleConnections()
+
+				want, wantFailed := d.run(t, std, config)
+				got, failed := d.run(t, ours, config)
+				if d.stricter {
+					if !failed {
+						t.Fatalf("believed:\n%s", got)
+					}
+					return
+				}
+				if failed != wantFailed || got != want {
+					t.Fatalf("http.Transport:\n%s\nours:\n%s", want, got)
+				}
+			})
+		}
 	}
 }
 
 // run tells all that the caller and the origin saw.
-func (d *difference) run(t *testing.T, rt http.RoundTripper) (all string, failed bool) {
-	s := playing(t, d.lists...)
+func (d *difference) run(t *testing.T, rt http.RoundTripper, config *tls.Config) (all string, failed bool) {
+	s := playingOver(t, config, d.lists...)
+	origin := "http://" + s.addr
+	if config != nil {
+		origin = "https://" + s.addr
+	}
 	var b strings.Builder
 	for _, a := range d.asks {
 		var body io.Reader
 		if a.body != nil {
 			body = a.body()
 		}
-		req := newRequest(t, a.method, "http://"+s.addr+a.target, body)
+		req := newRequest(t, a.method, origin+a.target, body)
 		if a.edit != nil {
 			a.edit(req)
 		}

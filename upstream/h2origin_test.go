@@ -56,11 +56,8 @@ type frameConn struct {
 // framed starts an origin whose connections serve plays, after the settings.
 func framed(t *testing.T, settings []http2.Setting, serve func(*frameConn)) (*Transport, *frames) {
 	t.Helper()
-	s := httptest.NewUnstartedServer(nil)
-	s.StartTLS()
-	config := &tls.Config{Certificates: s.TLS.Certificates, NextProtos: []string{"h2"}}
-	roots := s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
-	s.Close()
+	config, client := certified(t)
+	config.NextProtos = []string{"h2"}
 	l, err := tls.Listen("tcp", "127.0.0.1:0", config)
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +92,7 @@ func framed(t *testing.T, settings []http2.Setting, serve func(*frameConn)) (*Tr
 		f.wait.Wait()
 	})
 	tr := newTransport(t)
-	tr.TLS = &tls.Config{RootCAs: roots, ServerName: "example.com"}
+	tr.TLS = client
 	return tr, f
 }
 

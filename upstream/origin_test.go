@@ -3,11 +3,13 @@ package upstream
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -40,6 +42,12 @@ type script struct {
 
 func playing(tb testing.TB, lists ...[]step) *script {
 	tb.Helper()
+	return playingOver(tb, nil, lists...)
+}
+
+// playingOver is playing with TLS, when there is a config for it.
+func playingOver(tb testing.TB, config *tls.Config, lists ...[]step) *script {
+	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
@@ -51,7 +59,7 @@ func playing(tb testing.TB, lists ...[]step) *script {
 			if err != nil {
 				return
 			}
-			s.wait.Go(func() { s.play(nc.(*net.TCPConn)) })
+			s.wait.Go(func() { s.play(nc.(*net.TCPConn), config) })
 		}
 	})
 	tb.Cleanup(func() {
@@ -66,12 +74,16 @@ func playing(tb testing.TB, lists ...[]step) *script {
 	return s
 }
 
-func (s *script) play(nc *net.TCPConn) {
+func (s *script) play(tcp *net.TCPConn, config *tls.Config) {
+	nc := net.Conn(tcp)
+	if config != nil {
+		nc = tls.Server(tcp, config)
+	}
 	defer nc.Close()
 	s.mu.Lock()
 	list := s.lists[min(s.conns, len(s.lists)-1)]
 	s.conns++
-	s.open = append(s.open, nc)
+	s.open = append(s.open, tcp)
 	s.mu.Unlock()
 	br := bufio.NewReader(nc)
 	for _, st := range list {
@@ -86,7 +98,7 @@ func (s *script) play(nc *net.TCPConn) {
 		s.mu.Unlock()
 		io.WriteString(nc, st.answer)
 		if st.reset {
-			nc.SetLinger(0)
+			tcp.SetLinger(0)
 		}
 		if st.close || st.reset {
 			nc.Close()
@@ -130,6 +142,16 @@ func describeHeader(b *strings.Builder, prefix string, h http.Header) {
 		}
 		fmt.Fprintf(b, "%s%s: %q\n", prefix, name, h[name])
 	}
+}
+
+// certified gives both ends of TLS what they need; the name is example.com.
+func certified(tb testing.TB) (server, client *tls.Config) {
+	tb.Helper()
+	s := httptest.NewUnstartedServer(nil)
+	s.StartTLS()
+	defer s.Close()
+	return &tls.Config{Certificates: s.TLS.Certificates},
+		&tls.Config{RootCAs: s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs, ServerName: "example.com"}
 }
 
 // newTransport is one as the tests need it: impatient, and closed at their end.

@@ -220,7 +220,8 @@ func (p *pool) leave(c *conn) {
 		s.mu.Unlock()
 		return
 	}
-	if c.h2.dead || s.closed || p.perHost < 0 || p.total < 0 {
+	if c.h2.dead || s.closed || p.perHost < 0 || p.total < 0 || c.home.resting() >= p.perHost {
+		c.h2.dead = true
 		c.home.forget(c)
 		s.mu.Unlock()
 		c.close()
@@ -373,6 +374,16 @@ func (s *shard) drop(c *conn) {
 		c.h2.listed, c.h2.dead = false, true
 	}
 	c.home.forget(c)
+}
+
+// resting counts the idle HTTP/2 connections, of which there is seldom more than one.
+func (h *host) resting() (n int) {
+	for _, c := range h.multi {
+		if c.h2.listed {
+			n++
+		}
+	}
+	return n
 }
 
 // forget takes c out of its host's lists. Among the idle it is seldom far from

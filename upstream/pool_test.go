@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -314,11 +313,7 @@ func TestAnHTTP2ConnectionThatItsOriginEndsIsForgotten(t *testing.T) {
 }
 
 func TestAGoodbyeThatCameWithTheAnswerIsSeen(t *testing.T) {
-	s := httptest.NewUnstartedServer(nil)
-	s.StartTLS()
-	config := &tls.Config{Certificates: s.TLS.Certificates}
-	roots := s.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
-	s.Close()
+	config, client := certified(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -342,7 +337,7 @@ func TestAGoodbyeThatCameWithTheAnswerIsSeen(t *testing.T) {
 				tc.Read(make([]byte, 4096))
 				held.on = true
 				io.WriteString(tc, ok5)
-				tc.CloseWrite() // in one packet with the answer
+				tc.CloseWrite()                  // in one packet with the answer
 				nc.SetWriteDeadline(time.Time{}) // which CloseWrite had set
 				nc.Write(held.all)
 				io.Copy(io.Discard, nc)
@@ -353,7 +348,7 @@ func TestAGoodbyeThatCameWithTheAnswerIsSeen(t *testing.T) {
 	defer l.Close()
 	tr := newTransport(t)
 	defer tr.CloseIdle()
-	tr.TLS = &tls.Config{RootCAs: roots, ServerName: "example.com"}
+	tr.TLS = client
 	for range 3 {
 		wantAnswer(t, tr, newRequest(t, "POST", "https://"+l.Addr().String(), nil), "hello")
 	}

@@ -118,7 +118,7 @@ func (t *Transport) send(ctx context.Context, o *outgoing) (*http.Response, *Err
 			return nil, e
 		}
 	}
-	fresh := false
+	fresh := false // nothing that has idled, and no other chance for what was sent
 	for refused := 0; ; {
 		c, e := t.connect(ctx, o, fresh)
 		if e != nil {
@@ -129,7 +129,11 @@ func (t *Transport) send(ctx context.Context, o *outgoing) (*http.Response, *Err
 		var again bool
 		if c.h2 != nil {
 			resp, e, again = t.roundTrip2(ctx, c, o)
-			if again {
+			switch {
+			case again && e.Sent:
+				again = !fresh
+				fresh = true
+			case again:
 				refused++
 				again = refused <= maxRefused && pause(ctx, refused)
 			}

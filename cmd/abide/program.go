@@ -127,6 +127,7 @@ func (a *program) Run(ctx context.Context, reload <-chan struct{}) error {
 	ended := false
 	select {
 	case <-ctx.Done():
+		a.stopping.Store(true) // before anybody is told
 		a.log.Infof("stopping: what is in flight has %v to finish (timeouts.drain)", a.policy.Load().Timeouts.Drain)
 	case err = <-proxied:
 		ended = true

@@ -9,7 +9,9 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -216,35 +218,37 @@ func childEnviron(environ, proxied []string) []string {
 // childSignals passes signals on to a command.
 type childSignals struct {
 	arriving chan os.Signal
-	done     chan struct{} // closed when nothing is passed on any more
+	closing  chan struct{}
+	running  sync.WaitGroup
 }
 
 // catchForChild takes the signals from now on; until forward they wait.
 func catchForChild() *childSignals {
-	s := &childSignals{arriving: make(chan os.Signal, 16)}
-	signal.Notify(s.arriving, append(passed, syscall.SIGPIPE)...)
+	s := &childSignals{arriving: make(chan os.Signal, 16), closing: make(chan struct{})}
+	signal.Notify(s.arriving, append(slices.Clone(passed), syscall.SIGPIPE)...)
 	return s
 }
 
 func (s *childSignals) forward(child *os.Process) {
-	s.done = make(chan struct{})
-	go func() {
-		defer close(s.done)
-		for sig := range s.arriving {
-			// The terminal has given it to the command already: twice would
-			// make Scrapy, for one, stop without finishing.
-			if sig == syscall.SIGPIPE || fromTerminal(sig) {
-				continue
+	s.running.Go(func() {
+		for {
+			select {
+			case <-s.closing:
+				return
+			case sig := <-s.arriving:
+				// The terminal has given it to the command already: twice would
+				// make Scrapy, for one, stop without finishing.
+				if sig != syscall.SIGPIPE && !fromTerminal(sig) {
+					_ = child.Signal(sig) // it may have ended
+				}
 			}
-			_ = child.Signal(sig) // it may have ended
 		}
-	}()
+	})
 }
 
+// close ends the passing on. The signals stay caught, so that abide ends with
+// the command's status whatever arrives meanwhile.
 func (s *childSignals) close() {
-	signal.Stop(s.arriving)
-	close(s.arriving)
-	if s.done != nil {
-		<-s.done
-	}
+	close(s.closing)
+	s.running.Wait()
 }

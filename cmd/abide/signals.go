@@ -18,6 +18,7 @@ type signals struct {
 
 	arriving chan os.Signal
 	end      context.CancelFunc
+	closing  chan struct{}
 	running  sync.WaitGroup
 }
 
@@ -30,12 +31,18 @@ func catchSignals(ctx context.Context) *signals {
 		again:    make(chan os.Signal, 1),
 		reload:   make(chan struct{}, 1),
 		arriving: make(chan os.Signal, 8),
+		closing:  make(chan struct{}),
 	}
 	// SIGPIPE is caught, not ignored: what is ignored stays so in a child.
 	signal.Notify(s.arriving, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	s.running.Go(func() {
-		for sig := range s.arriving {
-			s.take(sig)
+		for {
+			select {
+			case sig := <-s.arriving:
+				s.take(sig)
+			case <-s.closing:
+				return
+			}
 		}
 	})
 	return s
@@ -61,10 +68,10 @@ func (s *signals) take(sig os.Signal) {
 	}
 }
 
-// close gives the signals back.
+// close ends the listening. The signals stay caught: the process exits next, and
+// a SIGHUP that arrives meanwhile must not make it end in another way.
 func (s *signals) close() {
-	signal.Stop(s.arriving)
-	close(s.arriving)
+	close(s.closing)
 	s.running.Wait()
 	s.end()
 }
