@@ -31,6 +31,10 @@ type abide struct {
 // abideTime bounds the life of a process, whatever becomes of the test.
 const abideTime = 3 * time.Minute
 
+// quickRace has programs with the race detector end when they are done; by
+// default they wait a second for reports of what still runs.
+const quickRace = "GORACE=atexit_sleep_ms=0"
+
 // The client that access.clients names where credentials are asked for.
 const (
 	clientName   = "news"
@@ -77,7 +81,7 @@ func startAbide(t *testing.T, s setup, o *origin) *abide {
 	out := &banner{complete: make(chan struct{})}
 	var log bytes.Buffer
 	cmd := exec.CommandContext(ctx, abideBinary, "--config", config)
-	cmd.Env = []string{"HOME=" + data}
+	cmd.Env = []string{"HOME=" + data, quickRace}
 	cmd.Stdout, cmd.Stderr = out, &log
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 20 * time.Second

@@ -78,7 +78,6 @@ func TestAnInterceptedConnectionSpeaksHTTP2AsH2specWantsIt(t *testing.T) {
 	if err := xml.Unmarshal(text, &suites); err != nil {
 		t.Fatalf("h2spec's report: %v\n%s", err, text)
 	}
-	t.Logf("OUT %s", out)
 	cases, passed := 0, 0
 	for _, suite := range suites.Suites {
 		for _, one := range suite.Cases {

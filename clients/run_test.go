@@ -4,6 +4,7 @@ import "testing"
 
 // TestAbideRunSetsUpEveryRuntime gives clients nothing but what abide run sets.
 func TestAbideRunSetsUpEveryRuntime(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"curl with HTTP2", "requests", "httpx", "undici", "java", "go"} {
 		for _, s := range []setup{{intercept: "all"}, {intercept: "all", credentials: true}} {
 			if s.credentials && name != "java" && name != "curl with HTTP2" {

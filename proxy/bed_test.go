@@ -37,7 +37,7 @@ const host = "api.test"
 
 // bed is a proxy with an origin behind it that speaks plain and TLS, h1 and h2.
 type bed struct {
-	t       *testing.T
+	t       testing.TB
 	server  *Server
 	addr    string // of the proxy
 	ca      *ca.CA // the proxy's
@@ -78,7 +78,7 @@ var originCA = sync.OnceValue(func() *ca.CA {
 })
 
 // newBed starts everything with these lines of configuration added.
-func newBed(t *testing.T, lines ...string) *bed {
+func newBed(t testing.TB, lines ...string) *bed {
 	t.Helper()
 	b := &bed{t: t, log: &syncBuffer{}}
 	b.handle(func(w http.ResponseWriter, r *http.Request) {
@@ -97,7 +97,7 @@ func newBed(t *testing.T, lines ...string) *bed {
 
 // newRawBed has an origin that says exactly these bytes to each connection
 // after the first request head has come, and then closes if it is told to.
-func newRawBed(t *testing.T, say func(conn net.Conn, head string), lines ...string) *bed {
+func newRawBed(t testing.TB, say func(conn net.Conn, head string), lines ...string) *bed {
 	t.Helper()
 	b := &bed{t: t, log: &syncBuffer{}}
 	serve := func(l net.Listener) string {
@@ -239,7 +239,7 @@ func (b *bed) policy(y string) *policy.Policy {
 	return p
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

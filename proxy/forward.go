@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -12,30 +11,6 @@ import (
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/upstream"
 )
-
-// exchange is one request on its way: what was decided about it so far. It
-// lives in the request's context.
-type exchange struct {
-	state  *state
-	target policy.Target
-	client *client
-	conn   *clientConn
-	writer *answerWriter
-	upload *upload // nil without a body
-	start  time.Time
-
-	// Filled by the request's path.
-	site     string
-	sent     time.Time // when the upstream was first asked
-	answered time.Time // when its head had come
-}
-
-type exchangeKey struct{}
-
-func exchangeOf(ctx context.Context) *exchange {
-	x, _ := ctx.Value(exchangeKey{}).(*exchange)
-	return x
-}
 
 // serveOuter takes what a client says on the proxy's own port.
 func (s *Server) serveOuter(w http.ResponseWriter, r *http.Request) {
@@ -128,12 +103,10 @@ func targetOf(scheme, hostport string) (policy.Target, error) {
 // without hop-by-hop headers, and sends it through goproxy. via is what the
 // CONNECT that carried it had in Via.
 func (s *Server) forward(w http.ResponseWriter, r *http.Request, x *exchange, via string) {
-	x.start = time.Now()
 	if no := s.unfit(r); no != nil {
 		s.refuse(w, r, no)
 		return
 	}
-	ctl := http.NewResponseController(w)
 	upgrade := asksForWebsocket(r)
 	stripHop(r.Header)
 	delete(r.Header, "Expect") // net/http has answered it, or will at the first read
@@ -144,7 +117,8 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, x *exchange, vi
 	absolute(r.URL, x.target)
 	r.Host = r.URL.Host
 
-	x.writer = &answerWriter{ResponseWriter: w, exchange: x, ctl: ctl, proto: r.ProtoMajor*10 + r.ProtoMinor}
+	r = x.begin(w, r)
+	defer x.writer.endInformation()
 	if r.Body != nil && r.Body != http.NoBody {
 		if limit := int64(x.state.policy.Bounds.Upload); r.ContentLength > limit {
 			s.refuse(w, r, &answerLargeBody)
@@ -153,11 +127,11 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, x *exchange, vi
 		conn := x.conn
 		if r.ProtoMajor == 1 {
 			// Full duplex, so that an upstream that answers early is heard at once.
-			ctl.EnableFullDuplex()
+			x.writer.ctl.EnableFullDuplex()
 		} else {
 			conn = nil
 		}
-		x.upload = newUpload(r.Body, ctl, x.state.policy, conn)
+		x.upload = newUpload(r.Body, x.writer.ctl, x.state.policy, conn)
 		r.Body = x.upload
 	} else if x.conn != nil && r.ProtoMajor == 1 {
 		x.conn.answering.Store(true)
@@ -165,17 +139,13 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, x *exchange, vi
 	if x.conn != nil && r.ProtoMajor == 1 {
 		defer x.conn.answering.Store(false)
 	}
-	ctx := context.WithValue(r.Context(), exchangeKey{}, x)
 	if x.state.nextHop != nil {
 		chain := joinVia(via, r.Header["Via"])
 		if x.target.Scheme == "http" {
 			s.sign(r.Header, chain)
 		}
-		ctx = upstream.WithVia(ctx, chain)
+		r = r.WithContext(upstream.WithVia(r.Context(), chain))
 	}
-	ctx, stopInformation := x.writer.relayInformation(ctx)
-	defer stopInformation()
-	r = r.WithContext(ctx)
 
 	defer s.finish(x, r)
 	defer s.rescue(x, w, r)
@@ -183,7 +153,7 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, x *exchange, vi
 		s.websocket(x, r)
 		return
 	}
-	s.pipeline.ServeHTTP(x.writer, r)
+	s.pipeline.ServeHTTP(&x.writer, r)
 }
 
 // unfit says why a request cannot go on, nil when it can.
@@ -278,7 +248,11 @@ func (s *Server) finish(x *exchange, r *http.Request) {
 		// head and ours; streaming the body is the two ends' own pace.
 		s.metrics.Overhead(x.sent.Sub(x.start) + x.writer.wroteHead.Sub(x.answered))
 	}
-	s.metrics.Site(site).Request(r.Method, code, asked)
+	counted := x.meter
+	if counted == nil {
+		counted = s.metrics.Site(site)
+	}
+	counted.Request(r.Method, code, asked)
 	if x.state.policy.Log.Access {
 		s.access.note(x, r.Method, code)
 	}

@@ -68,6 +68,15 @@ func sameStack(a, b *policy.Policy) bool {
 	return a.Listen == b.Listen && a.Timeouts == b.Timeouts && a.Bounds == b.Bounds && reflect.DeepEqual(a.Egress, b.Egress)
 }
 
+// mayForward checks what a next hop is asked for in the open: abide dials the
+// hop then, so no dial of its own sees the target.
+func (s *stack) mayForward(t policy.Target) error {
+	if s.nextHop == nil || t.Scheme != "http" || s.dialer.Named(t.Host, t.Port) {
+		return nil
+	}
+	return s.guard.CheckHost(t.Host, t.Port)
+}
+
 // close ends idle connections and waits for those in use.
 func (s *stack) close() { s.upstream.Close() }
 

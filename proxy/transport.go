@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/elazarl/goproxy"
-
-	"github.com/abide-proxy/abide/upstream"
 )
 
 // RoundTrip is the path of every request that abide can see, whichever way it
@@ -17,12 +15,14 @@ func (s *Server) RoundTrip(r *http.Request, _ *goproxy.ProxyCtx) (*http.Response
 
 	// match
 	match := x.state.policy.Match(x.target)
-	x.site = match.Site
+	x.site, x.meter = match.Site, s.metrics.Site(match.Site)
 
 	// send
-	out := r.WithContext(upstream.WithMeter(r.Context(), s.metrics.Site(match.Site)))
 	x.sent = time.Now()
-	resp, err := x.state.upstream.RoundTrip(out)
+	if err := x.state.mayForward(x.target); err != nil {
+		return s.failed(x, r, err), nil
+	}
+	resp, err := x.state.upstream.RoundTrip(r)
 	x.answered = time.Now()
 
 	// answer
@@ -59,7 +59,8 @@ func (x *exchange) deliver(resp *http.Response) *http.Response {
 		resp.Body = http.NoBody
 	}
 	if resp.Body != http.NoBody {
-		resp.Body = &download{body: resp.Body, writer: x.writer, left: resp.ContentLength}
+		x.download = download{body: resp.Body, writer: &x.writer, left: resp.ContentLength}
+		resp.Body = &x.download
 	}
 	return resp
 }

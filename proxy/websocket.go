@@ -13,7 +13,7 @@ import (
 // agrees, relays both ways. goproxy's own relay would keep the client's socket
 // after the upstream has closed, so this stands beside it.
 func (s *Server) websocket(x *exchange, r *http.Request) {
-	w := x.writer
+	w := &x.writer
 	resp, _ := s.RoundTrip(r, nil)
 	defer resp.Body.Close()
 	for k, v := range resp.Header { // of an answer of ours

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
@@ -24,8 +23,8 @@ type answerWriter struct {
 
 	watch *time.Timer // under HTTP/2: cuts a stream whose client opens no window
 
-	information sync.Mutex // held while a 1xx is written
-	over        bool       // no 1xx any more
+	informing sync.Mutex // held while a 1xx is written
+	over      bool       // no 1xx any more
 }
 
 // Unwrap lets http.ResponseController reach the connection.
@@ -88,32 +87,33 @@ func (w *answerWriter) unwatched() {
 	}
 }
 
-// relayInformation passes 1xx answers of the upstream on, all but 100, which
-// is ours to give. It ends when the head is written or stop is called.
-func (w *answerWriter) relayInformation(ctx context.Context) (_ context.Context, stop func()) {
+// information is the trace that passes 1xx answers of the upstream on, all but
+// 100, which is ours to give; nil for a client that knows none.
+func (w *answerWriter) information() *httptrace.ClientTrace {
 	if w.proto < 11 {
-		return ctx, func() {}
-	}
-	trace := &httptrace.ClientTrace{Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
-		w.information.Lock()
-		defer w.information.Unlock()
-		if w.over || code == http.StatusContinue || code == http.StatusSwitchingProtocols {
-			return nil
-		}
-		out := w.ResponseWriter.Header()
-		for k, v := range h {
-			out[k] = v
-		}
-		stripHop(out)
-		w.ResponseWriter.WriteHeader(code)
-		clear(out)
 		return nil
-	}}
-	return httptrace.WithClientTrace(ctx, trace), w.endInformation
+	}
+	return &httptrace.ClientTrace{Got1xxResponse: w.inform}
+}
+
+func (w *answerWriter) inform(code int, h textproto.MIMEHeader) error {
+	w.informing.Lock()
+	defer w.informing.Unlock()
+	if w.over || code == http.StatusContinue || code == http.StatusSwitchingProtocols {
+		return nil
+	}
+	out := w.ResponseWriter.Header()
+	for k, v := range h {
+		out[k] = v
+	}
+	stripHop(out)
+	w.ResponseWriter.WriteHeader(code)
+	clear(out)
+	return nil
 }
 
 func (w *answerWriter) endInformation() {
-	w.information.Lock()
+	w.informing.Lock()
 	w.over = true
-	w.information.Unlock()
+	w.informing.Unlock()
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -124,4 +125,23 @@ func BenchmarkGet(b *testing.B) {
 			std.CloseIdleConnections()
 		}
 	}
+}
+
+func BenchmarkGetHTTP2(b *testing.B) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Write(make([]byte, 1<<10))
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	client := server.Client().Transport.(*http.Transport).TLSClientConfig
+	ours := &Transport{Dial: dialPlainly, TLS: client, AnswerTimeout: time.Minute, StallTimeout: time.Minute, IdleTimeout: time.Minute}
+	defer ours.Close()
+	std := &http.Transport{
+		TLSClientConfig: client.Clone(), ForceAttemptHTTP2: true, DisableCompression: true,
+		ResponseHeaderTimeout: time.Minute, IdleConnTimeout: time.Minute,
+	}
+	defer std.CloseIdleConnections()
+	b.Run("abide", func(b *testing.B) { benchmarkGets(b, ours, server.URL) })
+	b.Run("net-http", func(b *testing.B) { benchmarkGets(b, std, server.URL) })
 }

@@ -1,5 +1,7 @@
 package upstream
 
+//lint:file-ignore SA1019 what net/http has in its place does not tell which requests may be sent again
+
 import (
 	"context"
 	"errors"

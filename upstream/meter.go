@@ -16,17 +16,19 @@ type Meter interface {
 	Wrote(n int) // n bytes went to it
 }
 
-type meterKey struct{}
+// MeterKey is the key of a context's Meter, for a context of one's own type
+// that answers to it. Everybody else uses WithMeter.
+type MeterKey struct{}
 
 // WithMeter has the bytes of the connections that are dialed or used under ctx
 // counted by m.
 func WithMeter(ctx context.Context, m Meter) context.Context {
-	return context.WithValue(ctx, meterKey{}, m)
+	return context.WithValue(ctx, MeterKey{}, m)
 }
 
 // meterFrom is the Meter of ctx, nil when there is none.
 func meterFrom(ctx context.Context) Meter {
-	m, _ := ctx.Value(meterKey{}).(Meter)
+	m, _ := ctx.Value(MeterKey{}).(Meter)
 	return m
 }
 

@@ -45,10 +45,11 @@ type Transport struct {
 	MaxIdle        int // in all; 0 is without bound, negative keeps none
 	MaxHeaderBytes int // of an answer's head; 0 is 256 KiB
 
-	start   sync.Once
-	pool    pool
-	both    *tls.Config // offers HTTP/2 and HTTP/1.1
-	single  *tls.Config // offers HTTP/1.1
+	start  sync.Once
+	pool   pool
+	both   *tls.Config // offers HTTP/2 and HTTP/1.1
+	single *tls.Config // offers HTTP/1.1
+	//lint:ignore SA1019 see h2conn.go
 	h2      *http2.Transport
 	byConn2 sync.Map // *http2.ClientConn → *conn
 }

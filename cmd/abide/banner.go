@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/abide-proxy/abide/ca"
 	"github.com/abide-proxy/abide/policy"
 )
 
@@ -51,7 +52,12 @@ func trust(a *program, p *policy.Policy) string {
 	}
 	const why = "\nhttps is intercepted, so the crawler has to trust abide's CA:\n\n"
 	if p.Data != "none" {
-		return why + "  eval \"$(abide ca env)\"\n"
+		// The shell that copies the line knows nothing of this process's flags.
+		place := ""
+		if p.Data != policy.Defaults().Data {
+			place = " --data " + ca.ShellQuoted(p.Data)
+		}
+		return why + "  eval \"$(abide ca env" + place + ")\"\n"
 	}
 	if a.admin != nil {
 		return why + "  http://" + addressOf(a.admin) + "/ca.pem\n"

@@ -69,10 +69,8 @@ func reachable(listen string) (string, error) {
 		return "", fmt.Errorf("admin.listen: %w", err)
 	}
 	switch host {
-	case "", "0.0.0.0":
+	case "", "0.0.0.0", "::": // Go has the last take IPv4 as well
 		host = "127.0.0.1"
-	case "::":
-		host = "::1"
 	}
 	return net.JoinHostPort(host, port), nil
 }

@@ -4,6 +4,7 @@ package main
 import (
 	"context"
 	"os"
+	_ "time/tzdata" // the image has no time zones of its own
 )
 
 func main() {

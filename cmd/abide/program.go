@@ -111,7 +111,8 @@ func (a *program) close() {
 // listener fails. Each value on reload has it read its configuration again.
 func (a *program) Run(ctx context.Context, reload <-chan struct{}) error {
 	defer a.close()
-	serving, stop := context.WithCancel(ctx)
+	// What serves hears of the stop from here, once /readyz tells it.
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 
 	proxied := make(chan error, 1)
@@ -127,14 +128,15 @@ func (a *program) Run(ctx context.Context, reload <-chan struct{}) error {
 	ended := false
 	select {
 	case <-ctx.Done():
-		a.stopping.Store(true) // before anybody is told
-		a.log.Infof("stopping: what is in flight has %v to finish (timeouts.drain)", a.policy.Load().Timeouts.Drain)
 	case err = <-proxied:
 		ended = true
 	case err = <-consoled:
 		err = fmt.Errorf("serving the admin listener: %w", err)
 	}
 	a.stopping.Store(true)
+	if ctx.Err() != nil {
+		a.log.Infof("stopping: what is in flight has %v to finish (timeouts.drain)", a.policy.Load().Timeouts.Drain)
+	}
 	stop()
 	if !ended {
 		err = errors.Join(err, <-proxied)

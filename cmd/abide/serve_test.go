@@ -54,6 +54,8 @@ func TestTheLinesToCopyWork(t *testing.T) {
 func TestServeSaysHowToTrustItsCAWhereItIntercepts(t *testing.T) {
 	d := serveIn(t, t.TempDir(), nil, "--intercept", "all")
 	d.out.await(t, `eval "\$\(abide ca env\)"`)
+	d = serveIn(t, t.TempDir(), nil, "--intercept", "all", "--data", "elsewhere")
+	d.out.await(t, `eval "\$\(abide ca env --data '?/.*/elsewhere'?\)"`)
 	d = serveIn(t, t.TempDir(), nil, "--intercept", "all", "--data", "none")
 	d.out.await(t, `http://`+d.admin+`/ca.pem`)
 }

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/abide-proxy/abide/policy"
+)
+
+// embedded is a program without its process: free ports, nothing kept.
+func embedded(t *testing.T) *program {
+	t.Helper()
+	s := &source{flags: map[string]string{"listen": "127.0.0.1:0", "admin.listen": "127.0.0.1:0", "data": "none"}}
+	p, err := s.load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := open(s, p, newLog(io.Discard, p.Log))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func TestAProgramLeavesNothingBehind(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	a := embedded(t)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	reload := make(chan struct{})
+	go func() { ended <- a.Run(ctx, reload) }()
+	reload <- struct{}{} // so it follows by now
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	for _, l := range []net.Listener{a.listener, a.admin} {
+		if c, err := net.Dial("tcp", l.Addr().String()); err == nil {
+			c.Close()
+			t.Errorf("%s still takes connections", l.Addr())
+		}
+	}
+	if err := a.reload(); err != errStopping {
+		t.Errorf("a reload after the end: %v", err)
+	}
+}
+
+func TestAProgramThatStopsBeforeItStartsEnds(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := embedded(t).Run(ctx, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestEveryFlagIsASetting(t *testing.T) {
+	known := map[string]bool{}
+	for _, one := range policy.Keys() {
+		known[one.Name] = !one.Later
+	}
+	for key, flag := range flagged {
+		if !known[key] {
+			t.Errorf("--%s is for %s, which is no setting that works", flag, key)
+		}
+	}
+}
+
+func TestVariablesOfOthersAreNotOurs(t *testing.T) {
+	got := ownVariables([]string{"ABIDE_PORT=tcp://x", "ABIDE_PORT_3128_TCP=x", "ABIDE_SERVICE_HOST=x", "ABIDE_CONFIG=x", "ABIDE_LISTEN=:1", "HOME=/"})
+	if len(got) != 2 || got[0] != "ABIDE_LISTEN=:1" || got[1] != "HOME=/" {
+		t.Errorf("%q", got)
+	}
+}

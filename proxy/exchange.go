@@ -1,0 +1,89 @@
+package proxy
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptrace"
+	"time"
+
+	"github.com/abide-proxy/abide/metrics"
+	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/upstream"
+)
+
+// exchange is one request on its way: what was decided about it so far. It is
+// one piece of memory for all that a request needs, because a request that
+// needs twenty spends more time on them than on its own bytes.
+type exchange struct {
+	state  *state
+	target policy.Target
+	client *client
+	conn   *clientConn
+	writer answerWriter
+	upload *upload // nil without a body
+	start  time.Time
+
+	// Filled by the request's path.
+	site     string
+	meter    *metrics.Site
+	sent     time.Time // when the upstream was first asked
+	answered time.Time // when its head had come
+	download download
+
+	ctx pathContext
+}
+
+// pathContext is the context of a request on its path. It answers for the
+// exchange, for the meter of its site and for the trace that hears of 1xx
+// answers, which would be three contexts around each other otherwise.
+type pathContext struct {
+	context.Context
+	x *exchange
+}
+
+type exchangeKey struct{}
+
+func (c *pathContext) Value(key any) any {
+	switch key {
+	case exchangeKey{}:
+		return c.x
+	case upstream.MeterKey{}:
+		if c.x.meter == nil {
+			return nil
+		}
+		return c.x.meter
+	case traceKey:
+		if trace := c.x.writer.information(); trace != nil {
+			return trace
+		}
+	}
+	return c.Context.Value(key)
+}
+
+func exchangeOf(ctx context.Context) *exchange {
+	x, _ := ctx.Value(exchangeKey{}).(*exchange)
+	return x
+}
+
+// begin makes r a request on its path.
+func (x *exchange) begin(w http.ResponseWriter, r *http.Request) *http.Request {
+	x.start = time.Now()
+	x.writer = answerWriter{ResponseWriter: w, exchange: x, ctl: http.NewResponseController(w), proto: r.ProtoMajor*10 + r.ProtoMinor}
+	x.ctx = pathContext{Context: r.Context(), x: x}
+	return r.WithContext(&x.ctx)
+}
+
+// traceKey is the key under which httptrace looks for a trace. It tells nobody,
+// but it can be overheard.
+var traceKey = func() any {
+	var e eavesdropper
+	httptrace.ContextClientTrace(&e)
+	return e.key
+}()
+
+type eavesdropper struct {
+	context.Context
+	key any
+}
+
+func (e *eavesdropper) Value(key any) any { e.key = key; return nil }
