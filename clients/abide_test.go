@@ -53,7 +53,8 @@ type setup struct {
 func (s setup) write(t *testing.T, o *origin, data string) string {
 	t.Helper()
 	var text strings.Builder
-	fmt.Fprintf(&text, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndata: %q\nintercept: %s\nlog: {level: debug}\n%s\n", data, s.intercept, s.more)
+	fmt.Fprintf(&text, "listen: %s:0\nadmin: %[1]s:0\ndata: %[2]q\nintercept: %[3]s\nlog: {level: debug}\n%[4]s\n",
+		loopback, data, s.intercept, s.more)
 	fmt.Fprintf(&text, "egress:\n  roots: %q\n  resolve:\n", originTrust.caFile)
 	for _, host := range []string{apiHost, twitterHost} {
 		fmt.Fprintf(&text, "    %q: %s\n    %q: %s\n", host+":80", o.plain, host+":443", o.secure)

@@ -20,7 +20,7 @@ type client struct {
 	name    string
 	command []string // what runs the script, and the script
 	options []string // what the script gets after the bases
-	needs   string   // file that must be there, "" for none
+	needs   string   // package that must be there, "" for none
 	host    string   // "" is api.test
 	calls   string   // a line before the steps, "" for none
 	extra   []string // requests besides those of the steps: METHOD URL
@@ -52,12 +52,12 @@ var clients = []client{
 	{name: "curl with HTTP1.0", command: script("sh", "curl.sh"), options: []string{"--http1.0"}, plain: "HTTP/1", secure: "HTTP/1", connections: 14},
 	{name: "curl that waits for a 407", command: script("sh", "curl.sh"), options: []string{"--proxy-anyauth"}, secure: "HTTP/2", connections: 2},
 	{name: "wget", command: script("sh", "wget.sh"), connections: 12},
-	{name: "requests", command: script(python, "requests_client.py"), connections: 2},
-	{name: "aiohttp", command: script(python, "aiohttp_client.py"), connections: 8},
-	{name: "httpx", command: script(python, "httpx_client.py"), secure: "HTTP/2", connections: 2},
-	{name: "scrapy", command: script(python, "scrapy_client.py"), connections: 2},
+	{name: "requests", command: script(python, "requests_client.py"), needs: "requests", connections: 2},
+	{name: "aiohttp", command: script(python, "aiohttp_client.py"), needs: "aiohttp", connections: 8},
+	{name: "httpx", command: script(python, "httpx_client.py"), needs: "httpx", secure: "HTTP/2", connections: 2},
+	{name: "scrapy", command: script(python, "scrapy_client.py"), needs: "scrapy", connections: 2},
 	{
-		name: "tweepy", command: script(python, "tweepy_client.py"), host: twitterHost, connections: 3,
+		name: "tweepy", command: script(python, "tweepy_client.py"), needs: "tweepy", host: twitterHost, connections: 3,
 		calls: "calls 42 abide 7 20 just-setting-up",
 		extra: []string{
 			"GET https://api.twitter.com/2/users/by/username/abide",
@@ -80,11 +80,12 @@ func (c *client) present(t *testing.T) {
 	if _, err := exec.LookPath(c.command[0]); err != nil {
 		t.Fatalf("%s is not installed here; `make test` installs it: %v", c.command[0], err)
 	}
-	if c.needs == "" {
-		return
+	packages := "node_modules"
+	if c.command[0] == python {
+		packages = "/usr/lib/python3/dist-packages" // Debian's
 	}
-	if _, err := os.Stat(filepath.Join("node_modules", c.needs)); err != nil {
-		t.Fatalf("the npm package %s is not installed in clients/; `make test` does, and so does `npm ci` there: %v", c.needs, err)
+	if _, err := os.Stat(filepath.Join(packages, c.needs)); err != nil {
+		t.Fatalf("the package %s is not installed here; `make test` installs it: %v", c.needs, err)
 	}
 }
 
@@ -221,7 +222,7 @@ func (c *client) reached(t *testing.T, o *origin, s setup) {
 		if s.intercept == "all" && r.Scheme == "https" && r.Proto != "HTTP/2.0" {
 			t.Errorf("%s: abide spoke %s to an origin that has HTTP/2", line, r.Proto)
 		}
-		if s.intercept == "all" || r.Scheme == "http" || c.absolute {
+		if c.seen(r, s) {
 			// What a client sends inside a tunnel is its own: wget sends
 			// Proxy-Connection there, and requests Proxy-Authorization after
 			// a redirect.
@@ -229,6 +230,11 @@ func (c *client) reached(t *testing.T, o *origin, s setup) {
 		}
 	}
 	same(t, "the origin saw", sorted(got), sorted(want))
+}
+
+// seen tells whether abide saw the request. The others were inside a tunnel.
+func (c *client) seen(r seen, s setup) bool {
+	return s.intercept == "all" || r.Scheme == "http" || c.absolute
 }
 
 // checkHeader looks for what concerns the proxy or one connection only.
@@ -253,22 +259,40 @@ func checkHeader(t *testing.T, line string, header http.Header) {
 func (c *client) counted(t *testing.T, a *abide, o *origin, s setup) {
 	t.Helper()
 	site := `site="` + strings.TrimPrefix(c.bases()[0], "http://") + `"`
-	requests, tunnelled := 0, 0
+	requests := 0
 	for _, r := range o.requests() {
-		if s.intercept == "none" && r.Scheme == "https" && !c.absolute {
-			tunnelled++
-		} else {
+		if c.seen(r, s) {
 			requests++
 		}
 	}
-	// What is tunnelled cannot be counted, nor a redirect missed.
-	a.reaches(t, requests, "abide_requests_total", site, `method=`)
+	a.reaches(t, requests, "abide_requests_total", site)
 	if in := a.metric(t, "abide_site_bytes_total", site, `direction="in"`); in < 2*len(bigAnswer) {
 		t.Errorf("abide counted %d bytes from the site, and 2 MiB are from /big alone", in)
 	}
 }
 
-// same shows the lines that are in one list only, and requires the same order.
+// TestAClientWithoutItsSecretGetsNoFurtherThanAbide asks for everything with no
+// secret, and with a wrong one.
+func TestAClientWithoutItsSecretGetsNoFurtherThanAbide(t *testing.T) {
+	t.Parallel()
+	o := startOrigin(t)
+	a := startAbide(t, setup{intercept: "all", credentials: true}, o)
+	for _, user := range []string{"", clientName + ":wrong@"} {
+		env := ca.Env("http://"+user+a.proxy, a.trust.caFile, a.trust.bundleFile)
+		// Both statuses: that of the answer, and that of CONNECT's.
+		for base, want := range map[string]string{"http://" + apiHost: "407 000", "https://" + apiHost: "000 407"} {
+			ask := `curl -q -sS -o /dev/null -w '%{http_code} %{http_connect}' "$1" || true`
+			if got := run(t, env, "sh", "-c", ask, "sh", base+"/get"); got != want {
+				t.Errorf("curl got %q for %s through %q, not %q", got, base, user, want)
+			}
+		}
+	}
+	if got := o.requests(); len(got) > 0 {
+		t.Errorf("%d requests reached the origin", len(got))
+	}
+}
+
+// same requires the same lines in the same order.
 func same(t *testing.T, what string, got, want []string) {
 	t.Helper()
 	if slices.Equal(got, want) {

@@ -13,6 +13,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -50,7 +51,7 @@ func startOrigin(t *testing.T) *origin {
 	secureSite := &http.Server{Handler: o, ReadHeaderTimeout: time.Minute, ErrorLog: quiet, TLSConfig: &tls.Config{
 		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 			// Addresses are not named in a handshake.
-			config, err := originCA.TLSConfig(cmp.Or(hello.ServerName, "127.0.0.1"))
+			config, err := originCA.TLSConfig(cmp.Or(hello.ServerName, loopback))
 			if err != nil {
 				return nil, err
 			}
@@ -78,9 +79,19 @@ func startOrigin(t *testing.T) *origin {
 	return o
 }
 
+// loopback is where everything listens. Linux has many addresses of its own:
+// there it is one that other packages' tests, which run at the same time, cannot
+// take the last port of.
+var loopback = func() string {
+	if runtime.GOOS == "linux" {
+		return "127.0.67.1"
+	}
+	return "127.0.0.1"
+}()
+
 func listen(t *testing.T) net.Listener {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", loopback+":0")
 	if err != nil {
 		t.Fatal(err)
 	}

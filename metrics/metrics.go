@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -21,11 +22,11 @@ type Metrics struct {
 	refusals   *counters
 	handshakes *counters
 
-	clients     prometheus.Gauge
-	tunnels     prometheus.Gauge
+	clients     atomic.Int64
+	tunnels     atomic.Int64
 	intercepted prometheus.Counter
 	signed      prometheus.Counter
-	cached      prometheus.Gauge
+	cached      atomic.Pointer[func() int]
 	reloaded    prometheus.Gauge
 	build       *prometheus.GaugeVec
 }
@@ -36,6 +37,9 @@ func New(maxSites int) *Metrics {
 	gauge := func(name, help string) prometheus.Gauge {
 		return prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help})
 	}
+	live := func(name, help string, value func() float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help}, value)
+	}
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help})
 	}
@@ -45,11 +49,8 @@ func New(maxSites int) *Metrics {
 		refusals: newCounters("own_refusals_total", "Answers that abide gave itself instead of a site, by reason.", "reason"),
 		handshakes: newCounters("tls_handshakes_total", "TLS handshakes, by the side they were made with and how they ended.",
 			"side", "result"),
-		clients:     gauge("client_connections", "Connections of clients that are open."),
-		tunnels:     gauge("tunnels", "Tunnels that are open."),
 		intercepted: counter("intercepted_connections_total", "CONNECTs whose requests abide reads."),
 		signed:      counter("certificates_signed_total", "Certificates made for intercepted hosts."),
-		cached:      gauge("certificates_cached", "Certificates kept for intercepted hosts."),
 		reloaded:    gauge("config_last_reload_successful", "1 when the configuration file, as it is now, is in force."),
 		build: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: namespace, Name: "build_info", Help: "Always 1; the labels say what is running.",
@@ -59,7 +60,10 @@ func New(maxSites int) *Metrics {
 	m.reloaded.Set(1)
 	m.registry.MustRegister(
 		m.sites, &single{desc: overheadDesc, h: &m.overhead}, m.refusals.vec, m.handshakes.vec,
-		m.clients, m.tunnels, m.intercepted, m.signed, m.cached, m.reloaded, m.build,
+		live("client_connections", "Connections of clients that are open.", func() float64 { return float64(m.clients.Load()) }),
+		live("tunnels", "Tunnels that are open.", func() float64 { return float64(m.tunnels.Load()) }),
+		live("certificates_cached", "Certificates kept for intercepted hosts.", func() float64 { return float64(m.certificates()) }),
+		m.intercepted, m.signed, m.reloaded, m.build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)
 	return m
@@ -98,10 +102,10 @@ func (m *Metrics) Handshake(side string, ok bool) {
 // Overhead records how long a request was in abide itself.
 func (m *Metrics) Overhead(d time.Duration) { m.overhead.observe(d) }
 
-func (m *Metrics) ClientConnected() { m.clients.Inc() }
-func (m *Metrics) ClientGone()      { m.clients.Dec() }
-func (m *Metrics) TunnelOpened()    { m.tunnels.Inc() }
-func (m *Metrics) TunnelClosed()    { m.tunnels.Dec() }
+func (m *Metrics) ClientConnected() { m.clients.Add(1) }
+func (m *Metrics) ClientGone()      { m.clients.Add(-1) }
+func (m *Metrics) TunnelOpened()    { m.tunnels.Add(1) }
+func (m *Metrics) TunnelClosed()    { m.tunnels.Add(-1) }
 
 // Intercepted counts a CONNECT that is not tunnelled.
 func (m *Metrics) Intercepted() { m.intercepted.Inc() }
@@ -109,8 +113,20 @@ func (m *Metrics) Intercepted() { m.intercepted.Inc() }
 // Signed counts a certificate made for a host.
 func (m *Metrics) Signed() { m.signed.Inc() }
 
-// CertificateCache says how many of them are kept.
-func (m *Metrics) CertificateCache(n int) { m.cached.Set(float64(n)) }
+// CertificateCache names who knows how many of them are kept.
+func (m *Metrics) CertificateCache(count func() int) { m.cached.Store(&count) }
+
+func (m *Metrics) certificates() int {
+	if count := m.cached.Load(); count != nil {
+		return (*count)()
+	}
+	return 0
+}
+
+// Open is how many connections of clients are open, and how many tunnels.
+func (m *Metrics) Open() (clients, tunnels int) {
+	return int(m.clients.Load()), int(m.tunnels.Load())
+}
 
 // Reloaded says how reading the configuration again went.
 func (m *Metrics) Reloaded(ok bool) {

@@ -3,7 +3,7 @@ package policy
 import (
 	"errors"
 	"fmt"
-	"net/http"
+	"net/textproto"
 	"net/url"
 	"regexp"
 	"strconv"
@@ -192,7 +192,7 @@ func parsePut(s string) (Put, error) {
 		if !headerName(where) {
 			return Put{}, errors.New(`does not begin with the name of a header, such as "Authorization: Bearer {token}"`)
 		}
-		p.Where, p.Name = "header", http.CanonicalHeaderKey(where)
+		p.Where, p.Name = "header", textproto.CanonicalMIMEHeaderKey(where)
 		switch p.Name {
 		case "Host", "Connection", "Content-Length", "Transfer-Encoding", "Te", "Trailer", "Upgrade", "Proxy-Authorization":
 			return Put{}, fmt.Errorf("puts the token into %s, which is not a header for credentials", p.Name)

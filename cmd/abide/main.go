@@ -8,5 +8,8 @@ import (
 )
 
 func main() {
-	os.Exit(execute(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	lift := floorHeap()
+	code := execute(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	lift()
+	os.Exit(code)
 }

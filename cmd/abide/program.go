@@ -80,8 +80,10 @@ func (a *program) open(p *policy.Policy) (err error) {
 	if own, ok := a.admin.Addr().(*net.TCPAddr); ok {
 		a.proxy.Own(own.AddrPort())
 	}
+	a.metrics.CertificateCache(a.ca.Cached)
 	a.console = admin.Server(admin.New(admin.Options{
 		Policy: a.policy.Load, CA: a.ca, Metrics: a.metrics, Ready: a.ready, Reload: a.reload,
+		Listen: a.listener.Addr().String(), Connections: a.connections,
 		Version: versionText(), Started: time.Now(), Log: a.log,
 	}))
 	return nil
@@ -152,6 +154,12 @@ func (a *program) Run(ctx context.Context, reload <-chan struct{}) error {
 	}
 	running.Wait()
 	return err
+}
+
+// connections is what the status tells of those that are open.
+func (a *program) connections() admin.Connections {
+	clients, tunnels := a.metrics.Open()
+	return admin.Connections{Clients: clients, Tunnels: tunnels}
 }
 
 // ready is what /readyz tells.
