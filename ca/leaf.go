@@ -145,7 +145,7 @@ func (c *CA) config(certificate *tls.Certificate) *tls.Config {
 	return &tls.Config{
 		Certificates:  []tls.Certificate{*certificate},
 		MinVersion:    tls.VersionTLS12,
-		NextProtos:    []string{"h2", "http/1.1"},
+		NextProtos:    []string{"h2", "http/1.1", "http/1.0"},
 		WrapSession:   c.tickets.EncryptTicket,
 		UnwrapSession: c.tickets.DecryptTicket,
 	}

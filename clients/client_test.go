@@ -20,7 +20,7 @@ type client struct {
 	name    string
 	command []string // what runs the script, and the script
 	options []string // what the script gets after the bases
-	needs   string   // package that must be there, "" for none
+	needs   string   // program or package that the script uses
 	host    string   // "" is api.test
 	calls   string   // a line before the steps, "" for none
 	extra   []string // requests besides those of the steps: METHOD URL
@@ -28,8 +28,11 @@ type client struct {
 	// The version of HTTP that the client says it spoke: http and https. "" is
 	// HTTP/1.1, "-" that it does not say.
 	plain, secure string
-	// connections are those that the client makes to the proxy for both bases,
-	// authenticating those with credentials where they differ. Two is the least.
+	// connections are the most that the client makes to the proxy for both bases,
+	// authenticating with credentials where that is more. Who keeps them all
+	// needs two; what is more is the client's doing: HTTP/1.0 and axios close
+	// them, wget runs once for each step, aiohttp keeps none for plain http, and
+	// undici and got leave the one on which a redirect still arrives.
 	connections, authenticating int
 	// absolute clients ask for https without CONNECT.
 	absolute bool
@@ -47,11 +50,11 @@ const clientTime = time.Minute
 func script(command, file string) []string { return []string{command, file} }
 
 var clients = []client{
-	{name: "curl", command: script("sh", "curl.sh"), options: []string{"--http1.1"}, connections: 2},
-	{name: "curl with HTTP2", command: script("sh", "curl.sh"), options: []string{"--http2"}, secure: "HTTP/2", connections: 2},
-	{name: "curl with HTTP1.0", command: script("sh", "curl.sh"), options: []string{"--http1.0"}, plain: "HTTP/1", secure: "HTTP/1", connections: 14},
-	{name: "curl that waits for a 407", command: script("sh", "curl.sh"), options: []string{"--proxy-anyauth"}, secure: "HTTP/2", connections: 2},
-	{name: "wget", command: script("sh", "wget.sh"), connections: 12},
+	{name: "curl", command: script("sh", "curl.sh"), needs: "curl", options: []string{"--http1.1"}, connections: 2},
+	{name: "curl with HTTP2", command: script("sh", "curl.sh"), needs: "curl", options: []string{"--http2"}, secure: "HTTP/2", connections: 2},
+	{name: "curl with HTTP1.0", command: script("sh", "curl.sh"), needs: "curl", options: []string{"--http1.0"}, plain: "HTTP/1", secure: "HTTP/1", connections: 14},
+	{name: "curl that waits for a 407", command: script("sh", "curl.sh"), needs: "curl", options: []string{"--proxy-anyauth"}, secure: "HTTP/2", connections: 2},
+	{name: "wget", command: script("sh", "wget.sh"), needs: "wget", connections: 12},
 	{name: "requests", command: script(python, "requests_client.py"), needs: "requests", connections: 2},
 	{name: "aiohttp", command: script(python, "aiohttp_client.py"), needs: "aiohttp", connections: 8},
 	{name: "httpx", command: script(python, "httpx_client.py"), needs: "httpx", secure: "HTTP/2", connections: 2},
@@ -80,12 +83,17 @@ func (c *client) present(t *testing.T) {
 	if _, err := exec.LookPath(c.command[0]); err != nil {
 		t.Fatalf("%s is not installed here; `make test` installs it: %v", c.command[0], err)
 	}
-	packages := "node_modules"
-	if c.command[0] == python {
-		packages = "/usr/lib/python3/dist-packages" // Debian's
+	var err error
+	switch c.command[0] {
+	case "sh":
+		_, err = exec.LookPath(c.needs)
+	case python:
+		_, err = os.Stat(filepath.Join("/usr/lib/python3/dist-packages", c.needs)) // Debian's
+	case node:
+		_, err = os.Stat(filepath.Join("node_modules", c.needs))
 	}
-	if _, err := os.Stat(filepath.Join(packages, c.needs)); err != nil {
-		t.Fatalf("the package %s is not installed here; `make test` installs it: %v", c.needs, err)
+	if err != nil {
+		t.Fatalf("%s is not installed here; `make test` installs it: %v", c.needs, err)
 	}
 }
 
@@ -160,7 +168,7 @@ func (c *client) worksThrough(t *testing.T, s setup) {
 	if s.credentials && c.authenticating > 0 {
 		want = c.authenticating
 	}
-	if got := int(front.accepted.Load()); got != want {
+	if got := int(front.accepted.Load()); got > want {
 		t.Errorf("the client made %d connections, not %d: they were not kept", got, want)
 	}
 }

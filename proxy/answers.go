@@ -162,7 +162,9 @@ func (a *answer) body(site string) []byte {
 	return b.Bytes()
 }
 
-func (a *answer) headers(h http.Header) {
+// headers fills h. Connection has a meaning in HTTP/1 only; over HTTP/2 net/http
+// would end the connection, and other requests with it.
+func (a *answer) headers(h http.Header, major int) {
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Cache-Control", "no-store")
 	status := "abide"
@@ -176,7 +178,7 @@ func (a *answer) headers(h http.Header) {
 	if a.header[0] != "" {
 		h.Set(a.header[0], a.header[1])
 	}
-	if a.close {
+	if a.close && major < 2 {
 		h.Set("Connection", "close")
 	}
 }
@@ -185,7 +187,7 @@ func (a *answer) headers(h http.Header) {
 func (a *answer) response(r *http.Request, site string) *http.Response {
 	body := a.body(site)
 	h := make(http.Header, 6)
-	a.headers(h)
+	a.headers(h, r.ProtoMajor)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	resp := &http.Response{
 		StatusCode: a.status, Status: strconv.Itoa(a.status) + " " + http.StatusText(a.status),
@@ -202,7 +204,7 @@ func (a *answer) response(r *http.Request, site string) *http.Response {
 // write is the answer for a handler that has not come to the request's path.
 func (a *answer) write(w http.ResponseWriter, r *http.Request) {
 	body := a.body("")
-	a.headers(w.Header())
+	a.headers(w.Header(), r.ProtoMajor)
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(a.status)
 	if r.Method != http.MethodHead {
@@ -214,7 +216,7 @@ func (a *answer) write(w http.ResponseWriter, r *http.Request) {
 func (a *answer) writeRaw(w io.Writer) error {
 	body := a.body("")
 	h := http.Header{}
-	a.headers(h)
+	a.headers(h, 1)
 	h.Set("Connection", "close")
 	var b strings.Builder
 	fmt.Fprintf(&b, "HTTP/1.1 %d %s\r\n", a.status, http.StatusText(a.status))

@@ -116,9 +116,13 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, x *exchange, vi
 	}
 	absolute(r.URL, x.target)
 	r.Host = r.URL.Host
+	r.Close = false // about the client's connection, not about the upstream's
 
 	r = x.begin(w, r)
 	defer x.writer.endInformation()
+	if r.ContentLength == 0 {
+		r.Body = http.NoBody // HTTP/2 has a body object for an empty body too
+	}
 	if r.Body != nil && r.Body != http.NoBody {
 		if limit := int64(x.state.policy.Bounds.Upload); r.ContentLength > limit {
 			s.refuse(w, r, &answerLargeBody)

@@ -106,9 +106,11 @@ func New(o Options) (*Server, error) {
 	}
 	s.inner.HTTP2 = &http.HTTP2Config{
 		MaxConcurrentStreams: 250,
-		WriteByteTimeout:     t.Stall,
-		SendPingTimeout:      t.Idle,
-		PingTimeout:          t.Handshake,
+		// No frame may be larger than the window that it has to fit.
+		MaxReadFrameSize: 16 << 10,
+		WriteByteTimeout: t.Stall,
+		SendPingTimeout:  t.Idle,
+		PingTimeout:      t.Handshake,
 		// The defaults of 1 MiB a stream make a slow upload cost a megabyte.
 		MaxReceiveBufferPerConnection: 1 << 20,
 		MaxReceiveBufferPerStream:     256 << 10,

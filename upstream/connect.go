@@ -116,7 +116,11 @@ func (t *Transport) handshake(ctx context.Context, o *outgoing, nc net.Conn) (*t
 		limited, cancel = context.WithTimeout(ctx, t.HandshakeTimeout)
 		defer cancel()
 	}
-	if err := tc.HandshakeContext(limited); err != nil {
+	// On a goroutine of its own, because verifying a certificate needs a deep
+	// stack, which a request that then waits for its answer would keep.
+	done := make(chan error, 1)
+	go func() { done <- tc.HandshakeContext(limited) }()
+	if err := <-done; err != nil {
 		e := &Error{Kind: TLS, Err: err}
 		var timeout net.Error
 		switch {

@@ -2,7 +2,9 @@ package main
 
 import (
 	"io"
+	standard "log"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -14,7 +16,18 @@ func newLog(out io.Writer, p policy.Log) *logrus.Logger {
 	log := logrus.New()
 	log.SetOutput(out)
 	setLog(log, p)
+	// Some libraries complain in the standard log. Their words may quote a
+	// peer's, so they are for those who debug.
+	standard.SetFlags(0)
+	standard.SetOutput(debugWriter{log})
 	return log
+}
+
+type debugWriter struct{ log *logrus.Logger }
+
+func (w debugWriter) Write(p []byte) (int, error) {
+	w.log.Debug("library: ", strings.TrimSpace(string(p)))
+	return len(p), nil
 }
 
 // setLog brings a log to what the configuration says, at start and on reload.
