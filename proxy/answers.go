@@ -130,8 +130,8 @@ var upstreamAnswers = map[upstream.Kind]*answer{
 		detail: "its head, framing or length breaks the rules in a way that could be misread", proxy: "http_protocol_error"},
 	upstream.Files: {reason: "files", status: 503, title: "out of files or ports",
 		detail: "raise the open-file limit of abide (ulimit -n)", proxy: "proxy_internal_error", retry: time.Second},
-	upstream.Hop: {reason: "next_hop", status: 502, title: "the next proxy refused",
-		detail: "look at egress.proxy and what that proxy says", proxy: "connection_refused", retry: 5 * time.Second},
+	upstream.Hop: {reason: "next_hop", status: 502, title: "the next proxy refused or failed",
+		detail: "look at egress.proxy, its name and password, and what that proxy says", proxy: "connection_refused", retry: 5 * time.Second},
 	upstream.Canceled: {reason: "canceled", status: 499, title: "the client left",
 		detail: "nobody reads this"},
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/elazarl/goproxy"
+
+	"github.com/abide-proxy/abide/upstream"
 )
 
 // RoundTrip is the path of every request that abide can see, whichever way it
@@ -28,6 +30,16 @@ func (s *Server) RoundTrip(r *http.Request, _ *goproxy.ProxyCtx) (*http.Response
 	// answer
 	if err != nil {
 		return s.failed(x, r, err), nil
+	}
+	if resp.StatusCode == http.StatusProxyAuthRequired {
+		// A challenge of the next hop, or of a site that plays one. It is not
+		// for the client, who would answer it with what it has for abide.
+		resp.Body.Close()
+		kind := upstream.Protocol
+		if x.state.nextHop != nil {
+			kind = upstream.Hop
+		}
+		return s.failed(x, r, &upstream.Error{Kind: kind}), nil
 	}
 	return x.deliver(resp), nil
 }
