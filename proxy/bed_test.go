@@ -3,6 +3,7 @@ package proxy
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -37,13 +38,14 @@ const host = "api.test"
 
 // bed is a proxy with an origin behind it that speaks plain and TLS, h1 and h2.
 type bed struct {
-	t       testing.TB
-	server  *Server
-	addr    string // of the proxy
-	ca      *ca.CA // the proxy's
-	metrics *metrics.Metrics
-	log     *syncBuffer
-	stop    func()
+	t        testing.TB
+	server   *Server
+	addr     string // of the proxy
+	ca       *ca.CA // the proxy's
+	metrics  *metrics.Metrics
+	log      *syncBuffer
+	stop     func()
+	patience time.Duration // of its clients; 20 s
 
 	roots   string // file with the origins' CA
 	handler atomic.Value
@@ -352,7 +354,7 @@ func (b *bed) client(h2 bool) *http.Client {
 		DisableCompression: true,
 	}
 	b.t.Cleanup(tr.CloseIdleConnections)
-	return &http.Client{Transport: tr, Timeout: 20 * time.Second,
+	return &http.Client{Transport: tr, Timeout: cmp.Or(b.patience, 20*time.Second),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 

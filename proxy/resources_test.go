@@ -342,6 +342,7 @@ func (endless) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 func TestOneGiBStreamsBothWaysInConstantMemory(t *testing.T) {
 	const size = 1 << 30
 	b := newBed(t, "intercept: all")
+	b.patience = 5 * time.Minute
 	b.handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == "POST" {
 			n, err := io.Copy(io.Discard, r.Body)
