@@ -121,7 +121,7 @@ func timeoutSettings() []setting {
 		durationSetting("timeouts.upload", "a whole request body", at(func(t *Timeouts) *time.Duration { return &t.Upload })),
 		durationSetting("timeouts.tunnel_idle", "a tunnel without a byte", at(func(t *Timeouts) *time.Duration { return &t.TunnelIdle })),
 		durationSetting("timeouts.tunnel_life", "a tunnel in all", at(func(t *Timeouts) *time.Duration { return &t.TunnelLife })),
-		durationSetting("timeouts.drain", "what is in flight when abide stops", at(func(t *Timeouts) *time.Duration { return &t.Drain })),
+		durationSetting("timeouts.drain", "time for what is in flight when abide stops", at(func(t *Timeouts) *time.Duration { return &t.Drain })),
 	}
 }
 

@@ -66,8 +66,8 @@ func TestMalformedRequestsAreRefusedAndNothingGoesUpstream(t *testing.T) {
 		{"CP-22", "a space in the method", "G ET {target} HTTP/1.1\r\nHost: api.test\r\n\r\n", []int{400, 405, 501}},
 		{"CP-22", "a method of 64 KB", strings.Repeat("M", 64<<10) + " {target} HTTP/1.1\r\nHost: api.test\r\n\r\n", []int{400, 405, 431, 501}},
 		{"CP-22", "BREW", "BREW {target} HTTP/1.1\r\nHost: api.test\r\n\r\n", []int{405, 501}},
-		{"CP-22", "TRACE", "TRACE {target} HTTP/1.1\r\nHost: api.test\r\n\r\n", []int{405}},
-		{"CP-22", "TRACK", "TRACK {target} HTTP/1.1\r\nHost: api.test\r\n\r\n", []int{405}},
+		{"CP-22 TK-08", "TRACE", "TRACE {target} HTTP/1.1\r\nHost: api.test\r\n\r\n", []int{405}},
+		{"CP-22 TK-08", "TRACK", "TRACK {target} HTTP/1.1\r\nHost: api.test\r\n\r\n", []int{405}},
 		{"CP-22", "PRI", "PRI {target} HTTP/1.1\r\nHost: api.test\r\n\r\n", []int{400, 405, 501}},
 	}
 	b := newBed(t, "intercept: all")
