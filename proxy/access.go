@@ -9,7 +9,10 @@ import (
 )
 
 // client is who sent a request: a name of access.clients, or nobody.
-type client struct{ name string }
+type client struct {
+	name   string
+	secret policy.Secret
+}
 
 // admit decides who may use the proxy at all.
 func (s *Server) admit(p *policy.Policy, r *http.Request) (*client, *answer) {
@@ -24,6 +27,33 @@ func (s *Server) admit(p *policy.Policy, r *http.Request) (*client, *answer) {
 		return nil, &answerAuthenticate
 	}
 	return who, nil
+}
+
+// readmit decides whether who opened a CONNECT may still use what it opened: a
+// reload may have taken its address or its secret away.
+func readmit(p *policy.Policy, conn *clientConn) *answer {
+	if conn.admitted == p {
+		return nil
+	}
+	if conn.addr.IsValid() && !p.Access.From.Contains(conn.addr) {
+		return &answerStranger
+	}
+	if len(p.Access.Clients) > 0 && !stillNamed(p.Access.Clients, conn.client) {
+		return &answerRevoked
+	}
+	return nil
+}
+
+func stillNamed(clients []policy.Client, who *client) bool {
+	if who == nil {
+		return false
+	}
+	for i := range clients {
+		if clients[i].Name == who.name && clients[i].Secret.Equal(who.secret.Reveal()) {
+			return true
+		}
+	}
+	return false
 }
 
 // authenticate finds the client of a Basic Proxy-Authorization, nil for none.
@@ -47,5 +77,5 @@ func authenticate(clients []policy.Client, header string) *client {
 	if !against.Secret.Equal(secret) || !known {
 		return nil
 	}
-	return &client{name: name}
+	return &client{name: name, secret: against.Secret}
 }

@@ -38,6 +38,9 @@ var (
 	answerStranger = answer{reason: "access_from", status: 403, title: "not allowed to connect",
 		detail: "access.from does not name this client's address",
 		proxy:  "http_request_denied", close: true}
+	answerRevoked = answer{reason: "revoked", status: 403, title: "no longer allowed",
+		detail: "access.clients has changed since this connection was opened; open another",
+		proxy:  "http_request_denied", close: true}
 	answerAuthenticate = answer{reason: "proxy_authentication", status: 407, title: "proxy authentication required",
 		detail: "send Proxy-Authorization with a name and secret of access.clients, as in http://NAME:SECRET@HOST:PORT",
 		proxy:  "http_request_denied", header: [2]string{"Proxy-Authenticate", `Basic realm="abide", charset="UTF-8"`}}

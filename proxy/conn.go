@@ -48,10 +48,11 @@ type clientConn struct {
 	waiting   chan struct{} // closed to wake a Read that outlasts a half-close
 
 	// Set by CONNECT before the connection is handed to the inner server.
-	target *policy.Target
-	client *client
-	via    string
-	asked  atomic.Bool // a request has come since
+	target   *policy.Target
+	client   *client
+	via      string
+	admitted *policy.Policy // by whose rules
+	asked    atomic.Bool    // a request has come since
 }
 
 // bareConn finds the clientConn under a TLS connection.

@@ -132,7 +132,7 @@ func (o *opening) relay(conn *clientConn, origin net.Conn) {
 	defer s.metrics.TunnelClosed()
 	early := conn.prefix
 	conn.prefix = nil
-	s.tunnels.run(conn, func(ctx context.Context, active func()) {
+	s.tunnels.run(conn, func(ctx context.Context, active func(up bool)) {
 		upstream.Relay(ctx, conn, origin, upstream.RelayOptions{
 			Idle: t.TunnelIdle, Life: t.TunnelLife, FromClient: early, OnProgress: active,
 		})
@@ -192,7 +192,7 @@ func (o *opening) handshakeFailed(conn *clientConn, err error) {
 // target of its requests is.
 func (o *opening) give(conn *clientConn, as net.Conn, scheme string) {
 	conn.target = &policy.Target{Scheme: scheme, Host: o.host, Port: o.port}
-	conn.client, conn.via = o.who, o.via
+	conn.client, conn.via, conn.admitted = o.who, o.via, o.state.policy
 	if !o.server.handoff.give(as) {
 		conn.Close()
 	}

@@ -68,9 +68,19 @@ func exchangeOf(ctx context.Context) *exchange {
 // begin makes r a request on its path.
 func (x *exchange) begin(w http.ResponseWriter, r *http.Request) *http.Request {
 	x.start = time.Now()
-	x.writer = answerWriter{ResponseWriter: w, exchange: x, ctl: http.NewResponseController(w), proto: r.ProtoMajor*10 + r.ProtoMinor}
+	x.writer = answerWriter{
+		ResponseWriter: w, exchange: x, ctl: http.NewResponseController(w),
+		proto: r.ProtoMajor*10 + r.ProtoMinor, chunked: len(r.TransferEncoding) > 0,
+	}
 	x.ctx = pathContext{Context: r.Context(), x: x}
 	return r.WithContext(&x.ctx)
+}
+
+// end is for the handler's end. The upstream may still hold the request's body
+// and the trace then; nothing of them may reach the response any more.
+func (x *exchange) end() {
+	x.upload.finish()
+	x.writer.finish()
 }
 
 // traceKey is the key under which httptrace looks for a trace. It tells nobody,

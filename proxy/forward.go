@@ -75,6 +75,11 @@ func (s *Server) serveInner(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	target := *conn.target
+	st := s.state.Load()
+	if no := readmit(st.policy, conn); no != nil {
+		s.refuse(w, r, no)
+		return
+	}
 	if r.Host != "" || r.ProtoAtLeast(1, 1) {
 		asked, err := targetOf(target.Scheme, r.Host)
 		if err != nil {
@@ -86,7 +91,7 @@ func (s *Server) serveInner(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	x := &exchange{state: s.state.Load(), target: target, client: conn.client, conn: conn}
+	x := &exchange{state: st, target: target, client: conn.client, conn: conn}
 	s.forward(w, r, x, conn.via)
 }
 
@@ -115,11 +120,12 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, x *exchange, vi
 		r.Header["Upgrade"] = []string{"websocket"}
 	}
 	absolute(r.URL, x.target)
+	keepPath(r.URL)
 	r.Host = r.URL.Host
 	r.Close = false // about the client's connection, not about the upstream's
 
 	r = x.begin(w, r)
-	defer x.writer.endInformation()
+	defer x.end()
 	if r.ContentLength == 0 {
 		r.Body = http.NoBody // HTTP/2 has a body object for an empty body too
 	}
@@ -135,12 +141,13 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, x *exchange, vi
 		} else {
 			conn = nil
 		}
-		x.upload = newUpload(r.Body, x.writer.ctl, x.state.policy, conn)
+		x.upload = newUpload(r, x.writer.ctl, x.state.policy, conn)
 		r.Body = x.upload
 	} else if x.conn != nil && r.ProtoMajor == 1 {
 		x.conn.answering.Store(true)
 	}
 	if x.conn != nil && r.ProtoMajor == 1 {
+		x.conn.unread.Store(false)
 		defer x.conn.answering.Store(false)
 	}
 	if x.state.nextHop != nil {
@@ -198,11 +205,52 @@ func absolute(u *url.URL, t policy.Target) {
 	}
 }
 
+// keepPath has the path go out as it came. What must not stand in a path is
+// escaped, and nothing else: net/url would write the whole path anew for one such
+// byte, and %2F would become a slash. A fragment is not for the wire.
+func keepPath(u *url.URL) {
+	if raw, _, found := strings.Cut(u.RawPath, "#"); found {
+		u.RawPath, u.RawQuery, u.ForceQuery = raw, "", false
+		u.Path, _ = url.PathUnescape(raw)
+	}
+	u.RawQuery, _, _ = strings.Cut(u.RawQuery, "#")
+	if u.RawPath == "" || u.EscapedPath() == u.RawPath {
+		return
+	}
+	var b strings.Builder
+	for i := range len(u.RawPath) {
+		if c := u.RawPath[i]; pathBytes[c] {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	u.RawPath = b.String()
+}
+
+// pathBytes may stand in a path (RFC 3986), % of escapes included.
+var pathBytes = func() (ok [256]bool) {
+	for c := range 256 {
+		ok[c] = 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c < 128 && strings.IndexByte("-._~!$&'()*+,;=:@/%[]", byte(c)) >= 0
+	}
+	return ok
+}()
+
 // refuse answers with words of ours.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, a *answer) {
 	s.metrics.Refused(a.reason)
+	if conn := connOf(r); conn != nil && r.ProtoMajor == 1 && r.ContentLength != 0 {
+		// net/http reads the body that nobody wants before it writes. One that
+		// is there already costs nothing, and the connection can be kept; one
+		// that does not come must not hold the answer up.
+		conn.unread.Store(true)
+		http.NewResponseController(w).SetReadDeadline(time.Now().Add(refusedBody))
+	}
 	a.write(w, r)
 }
+
+// refusedBody is how long a refusal waits for the body of what it refuses.
+const refusedBody = time.Second
 
 // rescue keeps a panic of ours to the one request that had it.
 func (s *Server) rescue(x *exchange, w http.ResponseWriter, r *http.Request) {

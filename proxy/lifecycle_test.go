@@ -266,3 +266,41 @@ func TestTK01ACredentialIsNowhereButAtItsOrigin(t *testing.T) {
 		t.Error("the access log has no line")
 	}
 }
+
+func TestStoppingLetsATunnelHaveItsAnswer(t *testing.T) {
+	b := newBed(t, "intercept: none", "timeouts: {drain: 20s}")
+	arrived := make(chan struct{})
+	b.handle(func(w http.ResponseWriter, r *http.Request) {
+		close(arrived)
+		select { // longer than a tunnel may be silent
+		case <-time.After(2 * tunnelQuiet):
+		case <-r.Context().Done():
+		}
+		io.WriteString(w, "whole")
+	})
+	type result struct {
+		body string
+		err  error
+	}
+	got := make(chan result, 1)
+	client := b.client(false)
+	go func() {
+		resp, err := client.Get("https://" + host + "/")
+		if err != nil {
+			got <- result{"", err}
+			return
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		got <- result{string(body), err}
+	}()
+	<-arrived
+	began := time.Now()
+	b.stop()
+	if r := <-got; r.err != nil || r.body != "whole" {
+		t.Errorf("%q, %v", r.body, r.err)
+	}
+	if took := time.Since(began); took > 15*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}

@@ -32,14 +32,14 @@ func newConnLimiter() *connLimiter { return &connLimiter{by: map[netip.Addr]int6
 func (c *connLimiter) set(b policy.Bounds) {
 	limit := int64(b.Connections)
 	if limit == 0 {
-		limit = descriptors()/2 - 128
+		limit = max(descriptors()/2-128, 16)
 	}
 	per := int64(b.PerClient)
 	if per == 0 {
 		per = limit
 	}
-	c.max.Store(max(limit, 16))
-	c.perClient.Store(max(per, 1))
+	c.max.Store(limit)
+	c.perClient.Store(per)
 }
 
 // take counts a connection in, or answers which bound refuses it.

@@ -13,12 +13,13 @@ const rejectionSilence = 10 * time.Minute
 // does not trust the CA makes one line and not a thousand. The zero value is
 // ready.
 type rejections struct {
-	mu   sync.Mutex
-	told map[netip.Addr]time.Time // client address → when
+	mu       sync.Mutex
+	told     map[netip.Addr]time.Time // client address → when it was told about for certain
+	wondered map[netip.Addr]time.Time // and when it was wondered about
 }
 
 func (j *rejections) tell(s *Server, who netip.Addr, host string) {
-	if !j.due(who, time.Now()) {
+	if !j.due(&j.told, who, time.Now()) {
 		return
 	}
 	s.log.Warnf("the client at %s does not trust abide's CA, so it cannot reach %s: run `abide ca env` and set what it prints in the client's environment, or `abide ca install` for the whole machine", who, host)
@@ -27,21 +28,21 @@ func (j *rejections) tell(s *Server, who netip.Addr, host string) {
 // wonder is for clients that say nothing when they distrust a certificate and
 // just close: Node in the middle of the handshake, wget after it.
 func (j *rejections) wonder(s *Server, who netip.Addr, host string) {
-	if !j.due(who, time.Now()) {
+	if !j.due(&j.wondered, who, time.Now()) {
 		return
 	}
 	s.log.Warnf("the client at %s opened TLS to %s and closed it without a request: if it complains about the certificate, run `abide ca env` and set what it prints in the client's environment", who, host)
 }
 
-func (j *rejections) due(who netip.Addr, now time.Time) bool {
+func (j *rejections) due(said *map[netip.Addr]time.Time, who netip.Addr, now time.Time) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if last, ok := j.told[who]; ok && now.Sub(last) < rejectionSilence {
+	if last, ok := (*said)[who]; ok && now.Sub(last) < rejectionSilence {
 		return false
 	}
-	if j.told == nil || len(j.told) >= 1000 {
-		j.told = map[netip.Addr]time.Time{}
+	if *said == nil || len(*said) >= 1000 {
+		*said = map[netip.Addr]time.Time{}
 	}
-	j.told[who] = now
+	(*said)[who] = now
 	return true
 }

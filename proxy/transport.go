@@ -49,11 +49,17 @@ func (s *Server) failed(x *exchange, r *http.Request, err error) *http.Response 
 	// A body that could not be read comes first: net/http cancels the request
 	// for it, although the client may well be there to hear why.
 	a := x.upload.answer()
+	if r.Body != nil {
+		r.Body.Close()
+	}
 	if a == nil {
-		if r.Context().Err() != nil {
-			panic(http.ErrAbortHandler) // the client has left; nobody reads an answer
-		}
 		a = upstreamAnswer(err)
+		if a == upstreamAnswers[upstream.Canceled] {
+			if !x.upload.spared() {
+				panic(http.ErrAbortHandler) // the client has left; nobody reads an answer
+			}
+			a = upstreamAnswers[upstream.Closed]
+		}
 		s.log.WithError(err).WithField("host", x.target.Host).Debug("upstream failed")
 	}
 	s.metrics.Refused(a.reason)

@@ -9,7 +9,8 @@ import (
 )
 
 // tunnelQuiet is how long a tunnel must have been silent to be closed at once
-// when the proxy stops. One that moves gets the whole drain time.
+// when the proxy stops. One that moves gets the whole drain time, and so does one
+// whose client spoke last, for it may wait for an answer.
 const tunnelQuiet = time.Second
 
 // drainStep is how often a stop looks whether the tunnels have ended.
@@ -25,12 +26,13 @@ type tunnels struct {
 
 type tunnel struct {
 	last   atomic.Int64 // sinceStart of the last byte
+	asked  atomic.Bool  // that was the client's
 	cancel context.CancelFunc
 }
 
 // run relays inside do, which ends when its context does, and calls active for
 // each sign of life.
-func (t *tunnels) run(conn net.Conn, do func(ctx context.Context, active func())) {
+func (t *tunnels) run(conn net.Conn, do func(ctx context.Context, active func(up bool))) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	this := &tunnel{cancel: cancel}
@@ -40,7 +42,10 @@ func (t *tunnels) run(conn net.Conn, do func(ctx context.Context, active func())
 		return
 	}
 	defer t.remove(conn)
-	do(ctx, func() { this.last.Store(int64(sinceStart())) })
+	do(ctx, func(up bool) {
+		this.last.Store(int64(sinceStart()))
+		this.asked.Store(up)
+	})
 }
 
 // add watches a connection that is being opened or closed; false when it is too
@@ -90,14 +95,10 @@ func (t *tunnels) wait(ctx context.Context) {
 	for t.count() > 0 {
 		select {
 		case <-look.C:
-			if over == nil {
-				t.closeQuiet(int64(sinceStart()) + 1)
-			} else {
-				t.closeQuiet(int64(sinceStart() - tunnelQuiet))
-			}
+			t.close(over == nil)
 		case <-over:
 			over = nil
-			t.closeQuiet(int64(sinceStart()) + 1)
+			t.close(true)
 		}
 	}
 }
@@ -108,12 +109,13 @@ func (t *tunnels) count() int {
 	return len(t.open)
 }
 
-// closeQuiet ends the tunnels whose last byte came before a time.
-func (t *tunnels) closeQuiet(before int64) {
+// close ends the tunnels that are silent, or all of them.
+func (t *tunnels) close(all bool) {
+	before := int64(sinceStart() - tunnelQuiet)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, this := range t.open {
-		if this.last.Load() < before {
+		if all || this.last.Load() < before && !this.asked.Load() {
 			this.cancel()
 		}
 	}

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -20,9 +21,12 @@ var (
 )
 
 // upload is a request's body on its way: it must keep moving, end in time and
-// fit. It remembers why it failed, for the client's answer. One goroutine reads.
+// fit. It remembers why it failed, for the client's answer. One goroutine reads,
+// which may go on after the handler has returned, when the response that the
+// deadlines belong to is no more.
 type upload struct {
 	body  io.ReadCloser
+	ctx   context.Context // of the request
 	ctl   *http.ResponseController
 	conn  *clientConn // nil under HTTP/2, where an end of the bytes is exact
 	stall time.Duration
@@ -33,12 +37,15 @@ type upload struct {
 
 	mu    sync.Mutex
 	ended bool // read to its end
+	shut  bool // the upstream wants no more of it
+	spare bool // and the client was still there then
+	over  bool // the handler has returned
 	fail  error
 }
 
-func newUpload(body io.ReadCloser, ctl *http.ResponseController, p *policy.Policy, conn *clientConn) *upload {
+func newUpload(r *http.Request, ctl *http.ResponseController, p *policy.Policy, conn *clientConn) *upload {
 	return &upload{
-		body: body, ctl: ctl, conn: conn,
+		body: r.Body, ctx: r.Context(), ctl: ctl, conn: conn,
 		stall: p.Timeouts.Stall, until: time.Now().Add(p.Timeouts.Upload), left: int64(p.Bounds.Upload),
 	}
 }
@@ -54,13 +61,7 @@ func (u *upload) Read(p []byte) (int, error) {
 	case u.left < 0:
 		return 0, u.failed(errUploadLarge)
 	case err == io.EOF:
-		u.disarm()
-		u.mu.Lock()
-		u.ended = true
-		u.mu.Unlock()
-		if u.conn != nil {
-			u.conn.answering.Store(true)
-		}
+		u.end()
 		return n, io.EOF
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return n, u.failed(errUploadSlow)
@@ -73,40 +74,85 @@ func (u *upload) Read(p []byte) (int, error) {
 // arm moves the deadline; in each stall a step must come, so a client that
 // drips a byte at a time does not hold its place for ever.
 func (u *upload) arm() {
-	u.armed, u.step = true, 0
 	deadline := time.Now().Add(u.stall)
 	if u.until.Before(deadline) {
 		deadline = u.until
 	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.shut || u.over {
+		return
+	}
+	u.armed, u.step = true, 0
 	u.ctl.SetReadDeadline(deadline)
 }
 
-func (u *upload) disarm() {
-	if u.armed {
+// end is for a body that has been read whole.
+func (u *upload) end() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.ended = true
+	if u.armed && !u.shut && !u.over {
 		u.armed = false
 		u.ctl.SetReadDeadline(time.Time{})
 	}
+	if u.conn != nil {
+		u.conn.answering.Store(true)
+	}
 }
 
-// Close wakes a Read that waits for the client: net/http's own Close would wait
-// for that Read. It is called when the upstream wants no more of the body.
+// Close is called when the upstream wants no more of the body. Under HTTP/1 it
+// wakes a Read that waits for the client, because net/http's own Close would
+// wait for that Read; under HTTP/2 that is not so.
 func (u *upload) Close() error {
 	u.mu.Lock()
-	ended := u.ended
-	u.mu.Unlock()
-	if !ended {
-		u.ctl.SetReadDeadline(time.Unix(1, 0))
-		if u.conn != nil {
+	if !u.shut {
+		u.shut, u.spare = true, u.ctx.Err() == nil
+		if !u.ended && !u.over && u.conn != nil {
+			u.ctl.SetReadDeadline(time.Unix(1, 0))
 			u.conn.unread.Store(true)
 		}
 	}
+	u.mu.Unlock()
 	return u.body.Close()
+}
+
+// finish is for the handler's end: nothing may touch the response after it.
+func (u *upload) finish() {
+	if u == nil {
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.over = true
+}
+
+// spared tells whether the upstream wanted no more of the body while the client
+// was there: what net/http takes for a client that has left is then our doing.
+func (u *upload) spared() bool {
+	if u == nil {
+		return false
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.shut && u.spare
+}
+
+// whole tells whether the client has sent all of the body.
+func (u *upload) whole() bool {
+	if u == nil {
+		return true
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.ended
 }
 
 func (u *upload) failed(err error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.fail == nil {
+	// What fails after Close fails because of it.
+	if u.fail == nil && !u.shut {
 		u.fail = err
 	}
 	return err

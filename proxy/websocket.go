@@ -41,7 +41,7 @@ func (s *Server) websocket(x *exchange, r *http.Request) {
 	defer raw.Close()
 	early, _ := buffered.Reader.Peek(buffered.Reader.Buffered())
 	t := x.state.policy.Timeouts
-	s.tunnels.run(raw, func(ctx context.Context, active func()) {
+	s.tunnels.run(raw, func(ctx context.Context, active func(up bool)) {
 		upstream.Relay(ctx, raw, stream, upstream.RelayOptions{
 			Idle: t.TunnelIdle, Life: t.TunnelLife, FromClient: early, CloseBoth: true, OnProgress: active,
 		})

@@ -15,7 +15,8 @@ type answerWriter struct {
 	http.ResponseWriter
 	*exchange
 	ctl       *http.ResponseController
-	proto     int // 10, 11, 20
+	proto     int  // 10, 11, 20
+	chunked   bool // the request's body was
 	status    int
 	began     bool
 	wroteHead time.Time
@@ -23,8 +24,9 @@ type answerWriter struct {
 
 	watch *time.Timer // under HTTP/2: cuts a stream whose client opens no window
 
-	informing sync.Mutex // held while a 1xx is written
+	informing sync.Mutex // held while somebody but the handler touches the response
 	over      bool       // no 1xx any more
+	gone      bool       // the handler has returned
 }
 
 // Unwrap lets http.ResponseController reach the connection.
@@ -39,14 +41,29 @@ func (w *answerWriter) WriteHeader(code int) {
 	if _, named := h["Content-Type"]; !named {
 		h["Content-Type"] = nil // no sniffing
 	}
-	if w.proto >= 20 && code == http.StatusNotModified {
-		// The length that a 200 would have had is allowed here, but over
-		// HTTP/2 some clients then wait for as many bytes.
+	if code == http.StatusNoContent || w.proto >= 20 && code == http.StatusNotModified {
+		// A 204 may not have one. The length that a 200 would have had is
+		// allowed in a 304, but over HTTP/2 some clients then wait for it.
 		delete(h, "Content-Length")
+	}
+	if w.closes() {
+		h["Connection"] = []string{"close"}
 	}
 	w.began, w.status = true, code
 	w.wroteHead = time.Now()
 	w.ResponseWriter.WriteHeader(code)
+}
+
+// closes tells whether the client's connection must end with this answer: what
+// is left of a body that nobody wants would be taken for the next request. So
+// would a body of HTTP/1.0 that says it is chunked, which net/http does not
+// tell, and for HTTP/1.1 it does not tell whether a Content-Length stood beside
+// it (RFC 9112, 6.1 and 6.3).
+func (w *answerWriter) closes() bool {
+	if w.proto >= 20 {
+		return false
+	}
+	return w.proto < 11 || w.chunked || !w.upload.whole()
 }
 
 func (w *answerWriter) Write(p []byte) (int, error) {
@@ -75,10 +92,27 @@ func (w *answerWriter) watched() {
 	}
 	stall := w.state.policy.Timeouts.Stall
 	if w.watch == nil {
-		w.watch = time.AfterFunc(stall, func() { w.ctl.SetWriteDeadline(time.Unix(1, 0)) })
+		w.watch = time.AfterFunc(stall, w.cut)
 	} else {
 		w.watch.Reset(stall)
 	}
+}
+
+// cut ends the stream, unless the handler has returned meanwhile.
+func (w *answerWriter) cut() {
+	w.informing.Lock()
+	defer w.informing.Unlock()
+	if !w.gone {
+		w.ctl.SetWriteDeadline(time.Unix(1, 0))
+	}
+}
+
+// finish is for the handler's end: nothing may touch the response after it.
+func (w *answerWriter) finish() {
+	w.unwatched()
+	w.informing.Lock()
+	w.over, w.gone = true, true
+	w.informing.Unlock()
 }
 
 func (w *answerWriter) unwatched() {

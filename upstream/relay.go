@@ -21,9 +21,9 @@ type RelayOptions struct {
 	FromClient []byte
 	// CloseBoth ends both directions when one has ended.
 	CloseBoth bool
-	// OnProgress is called when bytes have moved, from both directions at
-	// once. It must be quick.
-	OnProgress func()
+	// OnProgress is called when bytes have moved, up being to the origin, from
+	// both directions at once. It must be quick.
+	OnProgress func(up bool)
 }
 
 // Relay copies between two connections until both directions have ended, a
@@ -167,14 +167,14 @@ func (r *relay) rest() time.Duration {
 	return r.o.Idle - time.Duration(now-r.moved.Load())
 }
 
-// progress is for every n bytes that moved.
-func (r *relay) progress(n int64) {
+// progress is for every n bytes that moved to a side.
+func (r *relay) progress(n int64, to *side) {
 	if n <= 0 {
 		return
 	}
 	r.moved.Store(int64(time.Since(r.start)))
 	if r.o.OnProgress != nil {
-		r.o.OnProgress()
+		r.o.OnProgress(to == r.origin)
 	}
 }
 
@@ -191,7 +191,7 @@ func (r *relay) cut() {
 func (r *relay) up() {
 	if first := r.o.FromClient; len(first) > 0 {
 		n, err := r.origin.Write(first)
-		r.progress(int64(n))
+		r.progress(int64(n), r.origin)
 		if err != nil {
 			r.cut()
 			return
@@ -244,9 +244,9 @@ func (r *relay) pump(to, from *side) error {
 	for {
 		n, err := from.Read(buf[:])
 		if n > 0 {
-			r.progress(int64(n))
+			r.progress(int64(n), to)
 			wrote, err := to.Write(buf[:n])
-			r.progress(int64(wrote))
+			r.progress(int64(wrote), to)
 			if err != nil {
 				return err
 			}

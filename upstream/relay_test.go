@@ -48,7 +48,7 @@ func relayed(ctx context.Context, o RelayOptions) *table {
 
 func relayOver(ctx context.Context, client, near, far, origin net.Conn, o RelayOptions) *table {
 	t := &table{client: client, origin: origin, ended: make(chan struct{}), began: time.Now()}
-	o.OnProgress = func() { t.progress.Add(1) }
+	o.OnProgress = func(bool) { t.progress.Add(1) }
 	go func() {
 		Relay(ctx, near, far, o)
 		close(t.ended)

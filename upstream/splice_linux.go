@@ -47,7 +47,7 @@ func (r *relay) splice(to, from *side) error {
 		to.slice.Store(0)
 		from.count(n, (*meteredConn).read)
 		to.count(n, (*meteredConn).wrote)
-		r.progress(n)
+		r.progress(n, to)
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			quiet = n == 0

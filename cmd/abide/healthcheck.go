@@ -41,7 +41,10 @@ the configuration names, and ends with 0 when it is well.`,
 // environment are enough, and a file with faults has it ask the default.
 func adminAddress(cmd *cobra.Command) (string, error) {
 	from := policy.Source{Data: []byte{}, Environ: os.Environ(), Flags: map[string]string{}}
-	from.Environ = slices.DeleteFunc(from.Environ, func(one string) bool { return !strings.HasPrefix(one, "ABIDE_ADMIN") })
+	from.Environ = slices.DeleteFunc(from.Environ, func(one string) bool {
+		name, _, _ := strings.Cut(one, "=")
+		return name != "ABIDE_ADMIN" && name != "ABIDE_ADMIN_LISTEN"
+	})
 	if address, ok := flagsOf(cmd.Flags())["admin.listen"]; ok {
 		from.Flags["admin.listen"] = address
 	}
