@@ -29,8 +29,8 @@ type bed struct {
 }
 
 // newBed starts origin and generator on the cores that the proxies leave them.
-func newBed(ctx context.Context) (*bed, error) {
-	b := &bed{cores: findCores()}
+func newBed(ctx context.Context, c cores) (*bed, error) {
+	b := &bed{cores: c}
 	var err error
 	if b.dir, err = os.MkdirTemp("", "abide-bench-"); err != nil {
 		return nil, fmt.Errorf("making a temporary directory: %w", err)

@@ -40,6 +40,9 @@ func findCores() cores {
 	return c
 }
 
+// loose is the same machine with nothing pinned.
+func (c cores) loose() cores { return cores{all: c.all} }
+
 // parseCores spells out a list such as "0-2,5".
 func parseCores(list string) []string {
 	var ids []string

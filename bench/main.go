@@ -89,11 +89,16 @@ func (s settings) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b, err := newBed(ctx)
+	b, err := newBed(ctx, findCores())
 	if err != nil {
 		return err
 	}
 	defer b.close()
+	loose, err := newBed(ctx, b.cores.loose())
+	if err != nil {
+		return err
+	}
+	defer loose.close()
 	rep := &report{When: time.Now(), Machine: machineFacts(b.cores), Pinned: b.cores.proxy != "", Pace: paceFor(s.quick, s.rounds), Quick: s.quick}
 	b.fresh = rep.Pace.freshHosts()
 	taking, err := s.gather(ctx, b, root, rep)
@@ -103,7 +108,11 @@ func (s settings) run(ctx context.Context) error {
 	say := func(format string, args ...any) { fmt.Fprintf(os.Stderr, "bench: "+format+"\n", args...) }
 	for _, one := range picked {
 		some := slices.DeleteFunc(slices.Clone(taking), func(p peer) bool { return !slices.Contains(one.peers, p.name) })
-		r, err := b.measure(ctx, one, some, rep.Pace, say)
+		on := b
+		if one.loose {
+			on, loose.abide, loose.fresh = loose, b.abide, b.fresh
+		}
+		r, err := on.measure(ctx, one, some, rep.Pace, say)
 		if err != nil {
 			return fmt.Errorf("%s: %w", one.name, err)
 		}

@@ -39,7 +39,7 @@ func (r *report) Markdown() string {
 func (r *report) method() string {
 	where := "Nothing is pinned."
 	if r.Pinned {
-		where = "Each proxy has one core to itself; generator and origin share the others."
+		where = "Each proxy has one core to itself; generator and origin share the others, but for latency, where nothing is pinned, because waking another core would be most of it."
 	}
 	text := fmt.Sprintf("%d interleaved rounds after a warm-up, medians and (min–max), all on loopback, nothing cached. %s "+
 		"CPU is user and system time of the proxy's own processes, divided by the requests that the origin counted. "+

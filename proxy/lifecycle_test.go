@@ -268,12 +268,12 @@ func TestTK01ACredentialIsNowhereButAtItsOrigin(t *testing.T) {
 }
 
 func TestStoppingLetsATunnelHaveItsAnswer(t *testing.T) {
-	b := newBed(t, "intercept: none", "timeouts: {drain: 20s}")
+	b := newBed(t, "intercept: none", "timeouts: {drain: 15s}")
 	arrived := make(chan struct{})
 	b.handle(func(w http.ResponseWriter, r *http.Request) {
 		close(arrived)
-		select { // longer than a tunnel may be silent
-		case <-time.After(2 * tunnelQuiet):
+		select {
+		case <-time.After(quietFor(15*time.Second) / 2):
 		case <-r.Context().Done():
 		}
 		io.WriteString(w, "whole")

@@ -156,7 +156,7 @@ func (s *Server) drain() {
 	limit := s.policy().Timeouts.Drain
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	s.tunnels.draining(ctx)
+	s.tunnels.draining(ctx, quietFor(limit))
 	var ends sync.WaitGroup
 	// The handoff stays open until the outer server is done: a CONNECT that
 	// was accepted may still be on its way to the inner one.

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// tunnelQuiet is how long a tunnel must have been silent to be closed at once
-// when the proxy stops. One that moves gets the whole drain time, and so does one
-// whose client spoke last, for it may wait for an answer.
-const tunnelQuiet = time.Second
+// quietFor is how long a tunnel must have been silent to be closed before the
+// drain time is over: nobody can see whether what is inside it has finished. One
+// whose client spoke last may wait for an answer and gets all the time.
+func quietFor(drain time.Duration) time.Duration { return min(drain/3, 10*time.Second) }
 
 // drainStep is how often a stop looks whether the tunnels have ended.
 const drainStep = 50 * time.Millisecond
@@ -22,6 +22,7 @@ type tunnels struct {
 	mu    sync.Mutex
 	open  map[net.Conn]*tunnel
 	limit context.Context // set when draining
+	quiet time.Duration   // set with it
 }
 
 type tunnel struct {
@@ -73,11 +74,11 @@ func (t *tunnels) remove(conn net.Conn) {
 	delete(t.open, conn)
 }
 
-// draining says until when tunnels may go on.
-func (t *tunnels) draining(limit context.Context) {
+// draining says until when tunnels may go on, and for how long in silence.
+func (t *tunnels) draining(limit context.Context, quiet time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.limit = limit
+	t.limit, t.quiet = limit, quiet
 }
 
 func (t *tunnels) ending() bool {
@@ -111,9 +112,9 @@ func (t *tunnels) count() int {
 
 // close ends the tunnels that are silent, or all of them.
 func (t *tunnels) close(all bool) {
-	before := int64(sinceStart() - tunnelQuiet)
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	before := int64(sinceStart() - t.quiet)
 	for _, this := range t.open {
 		if all || this.last.Load() < before && !this.asked.Load() {
 			this.cancel()

@@ -10,3 +10,5 @@ type peeker struct{}
 func newPeeker(net.Conn) peeker { return peeker{} }
 
 func (peeker) alive() bool { return true }
+
+func (peeker) more([]byte) int { return 0 }

@@ -48,3 +48,16 @@ func (p peeker) alive() bool {
 	// Control and not Read, which would mind a read deadline that has passed.
 	return p.rc.Control(p.look) == nil && *p.quiet
 }
+
+// more reads what has come already into p, and never waits. What is wrong with
+// the connection, its end included, is for the next ordinary read to find.
+func (p peeker) more(into []byte) (n int) {
+	if p.rc == nil {
+		return 0
+	}
+	_ = p.rc.Read(func(fd uintptr) bool {
+		n, _ = syscall.Read(int(fd), into) // its descriptors never block
+		return true
+	})
+	return max(n, 0)
+}

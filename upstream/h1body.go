@@ -77,7 +77,13 @@ func (b *body) readPlain(p []byte) (int, error) {
 	if int64(len(p)) > b.left {
 		p = p[:b.left]
 	}
+	buffered := b.c.br.Buffered() > 0
 	n, err := b.c.br.Read(p)
+	if buffered && int64(n) < b.left && len(p)-n >= bufferSize {
+		// What came with the head is the first bit of more. Most of that is here
+		// by now, and is worth one write to the client instead of two.
+		n += b.c.more(p[n:min(int64(len(p)), b.left)])
+	}
 	b.left -= int64(n)
 	switch {
 	case b.left == 0:

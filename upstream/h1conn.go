@@ -28,8 +28,9 @@ type conn struct {
 	t    *Transport
 	home *host // where it goes when idle
 
-	nc    net.Conn // as dialed, or the *tls.Conn over it
-	raw   net.Conn // as dialed: closing it never waits
+	nc    net.Conn     // as dialed, or the *tls.Conn over it
+	raw   net.Conn     // as dialed: closing it never waits
+	bare  *meteredConn // nc, when it is nothing but a counted TCP connection
 	state *tls.ConnectionState
 	auth  string // Proxy-Authorization towards the next hop
 
@@ -74,6 +75,11 @@ func newConn(t *Transport, h *host, nc net.Conn) *conn {
 	c.metered, _ = c.raw.(interface{ setMeter(Meter) })
 	c.abortFn = c.abort
 	c.peek = newPeeker(nc)
+	if m, ok := nc.(*meteredConn); ok {
+		if _, ok := m.Conn.(*net.TCPConn); ok {
+			c.bare = m
+		}
+	}
 	return c
 }
 
@@ -122,6 +128,16 @@ func (c *conn) close() {
 		c.nc.Close()
 	}
 	c.t.pool.left(c.home)
+}
+
+// more reads what has come already into p, without waiting for any.
+func (c *conn) more(p []byte) int {
+	if c.bare == nil {
+		return 0
+	}
+	n := c.peek.more(p)
+	c.bare.read(n)
+	return n
 }
 
 // connReader is the conn as its bufio.Reader sees it.
