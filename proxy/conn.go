@@ -40,8 +40,8 @@ type clientConn struct {
 	armed  atomic.Int64 // sinceStart when the write deadline was last set
 	prefix []byte       // read before this connection was handed on
 
-	// answering is on while a request is with its upstream: the only time
-	// in which an end of the client's bytes does not mean that it has left.
+	// answering is on while a request is served: the only time in which an end
+	// of the client's bytes does not mean that it has left.
 	answering atomic.Bool
 	mu        sync.Mutex
 	past      bool          // the read deadline lies in the past

@@ -124,6 +124,13 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, x *exchange, vi
 	r.Host = r.URL.Host
 	r.Close = false // about the client's connection, not about the upstream's
 
+	if x.conn != nil && r.ProtoMajor == 1 {
+		x.conn.unread.Store(false)
+		// Before the body is read, because net/http looks for the client's next
+		// bytes as soon as it has the last of this one.
+		x.conn.answering.Store(true)
+		defer x.conn.answering.Store(false)
+	}
 	r = x.begin(w, r)
 	defer x.end()
 	if r.ContentLength == 0 {
@@ -143,12 +150,6 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, x *exchange, vi
 		}
 		x.upload = newUpload(r, x.writer.ctl, x.state.policy, conn)
 		r.Body = x.upload
-	} else if x.conn != nil && r.ProtoMajor == 1 {
-		x.conn.answering.Store(true)
-	}
-	if x.conn != nil && r.ProtoMajor == 1 {
-		x.conn.unread.Store(false)
-		defer x.conn.answering.Store(false)
 	}
 	if x.state.nextHop != nil {
 		chain := joinVia(via, r.Header["Via"])

@@ -96,9 +96,6 @@ func (u *upload) end() {
 		u.armed = false
 		u.ctl.SetReadDeadline(time.Time{})
 	}
-	if u.conn != nil {
-		u.conn.answering.Store(true)
-	}
 }
 
 // Close is called when the upstream wants no more of the body. Under HTTP/1 it
