@@ -29,114 +29,190 @@ type answer struct {
 
 // Of clients.
 var (
-	answerTooManyConnections = answer{reason: "connections", status: 503, title: "too many connections",
+	answerTooManyConnections = answer{
+		reason: "connections", status: 503, title: "too many connections",
 		detail: "abide has as many client connections as bounds.connections allows; close some or raise it",
-		proxy:  "http_request_denied", retry: time.Second, close: true}
-	answerTooManyFromClient = answer{reason: "connections_per_client", status: 429, title: "too many connections from this address",
+		proxy:  "http_request_denied", retry: time.Second, close: true,
+	}
+	answerTooManyFromClient = answer{
+		reason: "connections_per_client", status: 429, title: "too many connections from this address",
 		detail: "this address has as many connections as bounds.per_client allows; close some or raise it",
-		proxy:  "http_request_denied", retry: time.Second, close: true}
-	answerStranger = answer{reason: "access_from", status: 403, title: "not allowed to connect",
+		proxy:  "http_request_denied", retry: time.Second, close: true,
+	}
+	answerStranger = answer{
+		reason: "access_from", status: 403, title: "not allowed to connect",
 		detail: "access.from does not name this client's address",
-		proxy:  "http_request_denied", close: true}
-	answerRevoked = answer{reason: "revoked", status: 403, title: "no longer allowed",
+		proxy:  "http_request_denied", close: true,
+	}
+	answerRevoked = answer{
+		reason: "revoked", status: 403, title: "no longer allowed",
 		detail: "access.clients has changed since this connection was opened; open another",
-		proxy:  "http_request_denied", close: true}
-	answerAuthenticate = answer{reason: "proxy_authentication", status: 407, title: "proxy authentication required",
+		proxy:  "http_request_denied", close: true,
+	}
+	answerAuthenticate = answer{
+		reason: "proxy_authentication", status: 407, title: "proxy authentication required",
 		detail: "send Proxy-Authorization with a name and secret of access.clients, as in http://NAME:SECRET@HOST:PORT",
-		proxy:  "http_request_denied", header: [2]string{"Proxy-Authenticate", `Basic realm="abide", charset="UTF-8"`}}
+		proxy:  "http_request_denied", header: [2]string{"Proxy-Authenticate", `Basic realm="abide", charset="UTF-8"`},
+	}
 )
 
 // Of requests.
 var (
-	answerNotAProxyRequest = answer{reason: "not_a_proxy_request", status: 400, title: "this is a proxy",
+	answerNotAProxyRequest = answer{
+		reason: "not_a_proxy_request", status: 400, title: "this is a proxy",
 		detail: "send it requests with a whole URL, or CONNECT; clients do so when HTTP_PROXY and HTTPS_PROXY name it",
-		proxy:  "http_request_error"}
-	answerBadTarget = answer{reason: "bad_target", status: 400, title: "the target is not a host name or address",
+		proxy:  "http_request_error",
+	}
+	answerBadTarget = answer{
+		reason: "bad_target", status: 400, title: "the target is not a host name or address",
 		detail: "the URL, authority or Host header cannot be read as a host and port",
-		proxy:  "http_request_error", close: true}
-	answerUserinfo = answer{reason: "userinfo", status: 400, title: "the URL carries a user and password",
+		proxy:  "http_request_error", close: true,
+	}
+	answerUserinfo = answer{
+		reason: "userinfo", status: 400, title: "the URL carries a user and password",
 		detail: "send them in an Authorization header",
-		proxy:  "http_request_error"}
-	answerScheme = answer{reason: "scheme", status: 501, title: "this scheme is not proxied",
+		proxy:  "http_request_error",
+	}
+	answerScheme = answer{
+		reason: "scheme", status: 501, title: "this scheme is not proxied",
 		detail: "abide proxies http and https",
-		proxy:  "http_request_error"}
-	answerVersion = answer{reason: "version", status: 505, title: "this version of HTTP is not spoken",
+		proxy:  "http_request_error",
+	}
+	answerVersion = answer{
+		reason: "version", status: 505, title: "this version of HTTP is not spoken",
 		detail: "speak HTTP/1.0, HTTP/1.1 or, when intercepted, HTTP/2",
-		proxy:  "http_request_error", close: true}
-	answerTrace = answer{reason: "method", status: 405, title: "this method is refused",
+		proxy:  "http_request_error", close: true,
+	}
+	answerTrace = answer{
+		reason: "method", status: 405, title: "this method is refused",
 		detail: "TRACE and TRACK echo a request with the credentials in it",
-		proxy:  "http_request_denied", header: [2]string{"Allow", allowedMethods}}
-	answerMethod = answer{reason: "method", status: 501, title: "this method is not known",
+		proxy:  "http_request_denied", header: [2]string{"Allow", allowedMethods},
+	}
+	answerMethod = answer{
+		reason: "method", status: 501, title: "this method is not known",
 		detail: "methods are upper case and registered",
-		proxy:  "http_request_error"}
-	answerLengthRequired = answer{reason: "length", status: 400, title: "this request needs a Content-Length",
+		proxy:  "http_request_error",
+	}
+	answerLengthRequired = answer{
+		reason: "length", status: 400, title: "this request needs a Content-Length",
 		detail: "HTTP/1.0 has no other way to say where a body ends",
-		proxy:  "http_request_error", close: true}
-	answerTrailers = answer{reason: "trailers", status: 400, title: "too many trailers",
-		detail: "a request may announce 64", proxy: "http_request_error", close: true}
-	answerMisdirected = answer{reason: "misdirected", status: 421, title: "Host differs from the CONNECT target",
+		proxy:  "http_request_error", close: true,
+	}
+	answerTrailers = answer{
+		reason: "trailers", status: 400, title: "too many trailers",
+		detail: "a request may announce 64", proxy: "http_request_error", close: true,
+	}
+	answerMisdirected = answer{
+		reason: "misdirected", status: 421, title: "Host differs from the CONNECT target",
 		detail: "one tunnel reaches one host; open another for the other host",
-		proxy:  "http_request_error", close: true}
-	answerCleartext = answer{reason: "cleartext", status: 400, title: "cleartext where TLS was expected",
+		proxy:  "http_request_error", close: true,
+	}
+	answerCleartext = answer{
+		reason: "cleartext", status: 400, title: "cleartext where TLS was expected",
 		detail: "this CONNECT target is intercepted as https; send plain http as GET http://…, or CONNECT to port 80",
-		proxy:  "http_request_error", close: true}
-	answerConnectBody = answer{reason: "connect_body", status: 400, title: "CONNECT with a body",
+		proxy:  "http_request_error", close: true,
+	}
+	answerConnectBody = answer{
+		reason: "connect_body", status: 400, title: "CONNECT with a body",
 		detail: "a CONNECT has no content",
-		proxy:  "http_request_error", close: true}
-	answerPort = answer{reason: "port", status: 403, title: "CONNECT to this port is not allowed",
+		proxy:  "http_request_error", close: true,
+	}
+	answerPort = answer{
+		reason: "port", status: 403, title: "CONNECT to this port is not allowed",
 		detail: "egress.ports does not name it",
-		proxy:  "http_request_denied"}
-	answerLoop = answer{reason: "loop", status: 508, title: "the request came back",
+		proxy:  "http_request_denied",
+	}
+	answerLoop = answer{
+		reason: "loop", status: 508, title: "the request came back",
 		detail: "it has passed this proxy before, or its target is this proxy; look at egress.proxy, egress.resolve and HTTP_PROXY",
-		proxy:  "proxy_loop_detected"}
-	answerBadBody = answer{reason: "bad_body", status: 400, title: "the request's body cannot be read",
+		proxy:  "proxy_loop_detected",
+	}
+	answerBadBody = answer{
+		reason: "bad_body", status: 400, title: "the request's body cannot be read",
 		detail: "it broke off or its framing is wrong",
-		proxy:  "http_request_error", close: true}
-	answerSlowBody = answer{reason: "slow_body", status: 408, title: "the request's body came too slowly",
+		proxy:  "http_request_error", close: true,
+	}
+	answerSlowBody = answer{
+		reason: "slow_body", status: 408, title: "the request's body came too slowly",
 		detail: "it made no progress within timeouts.stall, or took longer than timeouts.upload",
-		proxy:  "http_request_error", close: true}
-	answerLargeBody = answer{reason: "large_body", status: 413, title: "the request's body is too large",
+		proxy:  "http_request_error", close: true,
+	}
+	answerLargeBody = answer{
+		reason: "large_body", status: 413, title: "the request's body is too large",
 		detail: "bounds.upload allows less",
-		proxy:  "http_request_error", close: true}
-	answerUpgrade = answer{reason: "upgrade", status: 502, title: "the upstream's upgrade could not be relayed",
+		proxy:  "http_request_error", close: true,
+	}
+	answerUpgrade = answer{
+		reason: "upgrade", status: 502, title: "the upstream's upgrade could not be relayed",
 		detail: "the client's connection cannot be taken over",
-		proxy:  "http_upgrade_failed", close: true}
-	answerBug = answer{reason: "bug", status: 500, title: "abide failed",
+		proxy:  "http_upgrade_failed", close: true,
+	}
+	answerBug = answer{
+		reason: "bug", status: 500, title: "abide failed",
 		detail: "this is a fault of abide; its log has the place",
-		proxy:  "proxy_internal_error", close: true}
+		proxy:  "proxy_internal_error", close: true,
+	}
 )
 
 // Of upstreams, by the kind of failure.
 var upstreamAnswers = map[upstream.Kind]*answer{
-	upstream.Unknown: {reason: "upstream", status: 502, title: "the upstream failed",
-		detail: "abide could not get an answer", proxy: "proxy_internal_response"},
-	upstream.Resolve: {reason: "resolve", status: 502, title: "the host name does not resolve",
-		detail: "check the name, and the resolver of the machine that abide runs on", proxy: "dns_error", retry: 5 * time.Second},
-	upstream.Refused: {reason: "refused", status: 502, title: "the host refused the connection",
-		detail: "nobody listens on that port", proxy: "connection_refused", retry: 5 * time.Second},
-	upstream.Unreachable: {reason: "unreachable", status: 502, title: "the host cannot be reached",
-		detail: "there is no route to it", proxy: "destination_ip_unroutable", retry: 5 * time.Second},
-	upstream.ConnectTimeout: {reason: "connect_timeout", status: 504, title: "connecting took too long",
-		detail: "timeouts.connect has passed", proxy: "connection_timeout", retry: 5 * time.Second},
-	upstream.Forbidden: {reason: "destination", status: 403, title: "this destination is not allowed",
-		detail: "its address is private, special or a metadata service; egress.allow can name private ones", proxy: "destination_ip_prohibited"},
+	upstream.Unknown: {
+		reason: "upstream", status: 502, title: "the upstream failed",
+		detail: "abide could not get an answer", proxy: "proxy_internal_response",
+	},
+	upstream.Resolve: {
+		reason: "resolve", status: 502, title: "the host name does not resolve",
+		detail: "check the name, and the resolver of the machine that abide runs on", proxy: "dns_error", retry: 5 * time.Second,
+	},
+	upstream.Refused: {
+		reason: "refused", status: 502, title: "the host refused the connection",
+		detail: "nobody listens on that port", proxy: "connection_refused", retry: 5 * time.Second,
+	},
+	upstream.Unreachable: {
+		reason: "unreachable", status: 502, title: "the host cannot be reached",
+		detail: "there is no route to it", proxy: "destination_ip_unroutable", retry: 5 * time.Second,
+	},
+	upstream.ConnectTimeout: {
+		reason: "connect_timeout", status: 504, title: "connecting took too long",
+		detail: "timeouts.connect has passed", proxy: "connection_timeout", retry: 5 * time.Second,
+	},
+	upstream.Forbidden: {
+		reason: "destination", status: 403, title: "this destination is not allowed",
+		detail: "its address is private, special or a metadata service; egress.allow can name private ones", proxy: "destination_ip_prohibited",
+	},
 	upstream.Self: &answerLoop,
-	upstream.TLS: {reason: "tls", status: 502, title: "TLS with the host failed",
-		detail: "its certificate is not trusted or the handshake broke off; egress.roots can add a root", proxy: "tls_certificate_error"},
-	upstream.AnswerTimeout: {reason: "answer_timeout", status: 504, title: "the host did not answer in time",
-		detail: "timeouts.answer has passed", proxy: "http_response_timeout", retry: 5 * time.Second},
-	upstream.Stalled: {reason: "stalled", status: 504, title: "the host stopped in the middle",
-		detail: "timeouts.stall has passed without a byte", proxy: "connection_read_timeout", retry: 5 * time.Second},
-	upstream.Closed: {reason: "closed", status: 502, title: "the host closed the connection before it answered",
-		detail: "send the request again if it may be sent twice", proxy: "connection_terminated", retry: time.Second},
-	upstream.Protocol: {reason: "protocol", status: 502, title: "the host's answer is not safe HTTP",
-		detail: "its head, framing or length breaks the rules in a way that could be misread", proxy: "http_protocol_error"},
-	upstream.Files: {reason: "files", status: 503, title: "out of files or ports",
-		detail: "raise the open-file limit of abide (ulimit -n)", proxy: "proxy_internal_error", retry: time.Second},
-	upstream.Hop: {reason: "next_hop", status: 502, title: "the next proxy refused or failed",
-		detail: "look at egress.proxy, its name and password, and what that proxy says", proxy: "connection_refused", retry: 5 * time.Second},
-	upstream.Canceled: {reason: "canceled", status: 499, title: "the client left",
-		detail: "nobody reads this"},
+	upstream.TLS: {
+		reason: "tls", status: 502, title: "TLS with the host failed",
+		detail: "its certificate is not trusted or the handshake broke off; egress.roots can add a root", proxy: "tls_certificate_error",
+	},
+	upstream.AnswerTimeout: {
+		reason: "answer_timeout", status: 504, title: "the host did not answer in time",
+		detail: "timeouts.answer has passed", proxy: "http_response_timeout", retry: 5 * time.Second,
+	},
+	upstream.Stalled: {
+		reason: "stalled", status: 504, title: "the host stopped in the middle",
+		detail: "timeouts.stall has passed without a byte", proxy: "connection_read_timeout", retry: 5 * time.Second,
+	},
+	upstream.Closed: {
+		reason: "closed", status: 502, title: "the host closed the connection before it answered",
+		detail: "send the request again if it may be sent twice", proxy: "connection_terminated", retry: time.Second,
+	},
+	upstream.Protocol: {
+		reason: "protocol", status: 502, title: "the host's answer is not safe HTTP",
+		detail: "its head, framing or length breaks the rules in a way that could be misread", proxy: "http_protocol_error",
+	},
+	upstream.Files: {
+		reason: "files", status: 503, title: "out of files or ports",
+		detail: "raise the open-file limit of abide (ulimit -n)", proxy: "proxy_internal_error", retry: time.Second,
+	},
+	upstream.Hop: {
+		reason: "next_hop", status: 502, title: "the next proxy refused or failed",
+		detail: "look at egress.proxy, its name and password, and what that proxy says", proxy: "connection_refused", retry: 5 * time.Second,
+	},
+	upstream.Canceled: {
+		reason: "canceled", status: 499, title: "the client left",
+		detail: "nobody reads this",
+	},
 }
 
 func upstreamAnswer(err error) *answer {

@@ -354,8 +354,10 @@ func (b *bed) client(h2 bool) *http.Client {
 		DisableCompression: true,
 	}
 	b.t.Cleanup(tr.CloseIdleConnections)
-	return &http.Client{Transport: tr, Timeout: cmp.Or(b.patience, 20*time.Second),
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &http.Client{
+		Transport: tr, Timeout: cmp.Or(b.patience, 20*time.Second),
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 }
 
 // eventually waits for something that another goroutine does.
@@ -372,6 +374,7 @@ func eventually(t *testing.T, within time.Duration, what string, ok func() bool)
 		}
 	}
 }
+
 func parseURL(s string) *url.URL {
 	u, err := url.Parse(s)
 	if err != nil {

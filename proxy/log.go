@@ -46,8 +46,10 @@ func newAccessLog(log *logrus.Logger) *accessLog {
 
 // note queues a line. It holds no path and no query: both may carry secrets.
 func (a *accessLog) note(x *exchange, method string, code int) {
-	line := accessLine{at: x.start, site: x.site, method: method, code: code, took: time.Since(x.start),
-		scope: fmt.Sprintf("%s://%s", x.target.Scheme, x.target.HostPort())}
+	line := accessLine{
+		at: x.start, site: x.site, method: method, code: code, took: time.Since(x.start),
+		scope: fmt.Sprintf("%s://%s", x.target.Scheme, x.target.HostPort()),
+	}
 	if x.conn != nil {
 		line.client = x.conn.addr.String()
 	}
