@@ -30,7 +30,8 @@ import (
 	"github.com/abide-proxy/abide/policy"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// A test server of net/http that closes early waits half a second by itself.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait")) }
 
 // host is the name that tests reach their origin by. A name and not an
 // address, because clients skip proxies for localhost.

@@ -90,10 +90,17 @@ func (u *upload2) answered() {
 }
 
 // Close leaves a body alone that has not been touched, because it can still be
-// sent on another connection.
+// sent on another connection. A Read that comes after it, from the goroutine that
+// was about to begin, must not touch the body either: nobody would close it then.
 func (u *upload2) Close() error {
 	u.expect(0)
-	if u.started.Load() {
+	u.mu.Lock()
+	started := u.started.Load()
+	if !started {
+		u.over = true
+	}
+	u.mu.Unlock()
+	if started {
 		u.close()
 	}
 	return nil
