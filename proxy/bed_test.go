@@ -31,7 +31,9 @@ import (
 )
 
 // A test server of net/http that closes early waits half a second by itself.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait")) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+}
 
 // host is the name that tests reach their origin by. A name and not an
 // address, because clients skip proxies for localhost.
