@@ -284,6 +284,9 @@ func (a *answer) response(r *http.Request, site string) *http.Response {
 func (a *answer) write(w http.ResponseWriter, r *http.Request) {
 	body := a.body("")
 	a.headers(w.Header(), r.ProtoMajor)
+	if unclear(r) {
+		w.Header().Set("Connection", "close")
+	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(a.status)
 	if r.Method != http.MethodHead {

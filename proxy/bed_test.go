@@ -125,9 +125,6 @@ func newRawBed(t testing.TB, say func(conn net.Conn, head string), lines ...stri
 						}
 						b.served.Add(1)
 						say(conn, head)
-						if c, ok := conn.(closer); ok && c.isClosed() {
-							return
-						}
 					}
 				})
 			}
@@ -143,8 +140,6 @@ func newRawBed(t testing.TB, say func(conn net.Conn, head string), lines ...stri
 	b.start(map[string]string{host + ":80": serve(plain), host + ":443": serve(secure)}, lines...)
 	return b
 }
-
-type closer interface{ isClosed() bool }
 
 func originTLS(protocols ...string) *tls.Config {
 	return &tls.Config{

@@ -70,7 +70,7 @@ func (x *exchange) begin(w http.ResponseWriter, r *http.Request) *http.Request {
 	x.start = time.Now()
 	x.writer = answerWriter{
 		ResponseWriter: w, exchange: x, ctl: http.NewResponseController(w),
-		proto: r.ProtoMajor*10 + r.ProtoMinor, chunked: len(r.TransferEncoding) > 0,
+		proto: r.ProtoMajor*10 + r.ProtoMinor, unclear: unclear(r),
 	}
 	x.ctx = pathContext{Context: r.Context(), x: x}
 	return r.WithContext(&x.ctx)

@@ -44,7 +44,7 @@ func (s *Server) serveOuter(w http.ResponseWriter, r *http.Request) {
 		refuse(&answerScheme)
 		return
 	}
-	target, err := targetOf(r.URL.Scheme, r.URL.Host)
+	target, err := policy.ParseTarget(r.URL.Scheme, r.URL.Host)
 	if err != nil {
 		refuse(&answerBadTarget)
 		return
@@ -81,7 +81,7 @@ func (s *Server) serveInner(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Host != "" || r.ProtoAtLeast(1, 1) {
-		asked, err := targetOf(target.Scheme, r.Host)
+		asked, err := policy.ParseTarget(target.Scheme, r.Host)
 		if err != nil {
 			s.refuse(w, r, &answerBadTarget)
 			return
@@ -93,15 +93,6 @@ func (s *Server) serveInner(w http.ResponseWriter, r *http.Request) {
 	}
 	x := &exchange{state: st, target: target, client: conn.client, conn: conn}
 	s.forward(w, r, x, conn.via)
-}
-
-func targetOf(scheme, hostport string) (policy.Target, error) {
-	usual := uint16(80)
-	if scheme == "https" {
-		usual = 443
-	}
-	host, port, err := policy.ParseHostPort(hostport, usual)
-	return policy.Target{Scheme: scheme, Host: host, Port: port}, err
 }
 
 // forward makes the request what the path expects, absolute, canonical and

@@ -4,8 +4,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"net"
-	"net/netip"
 	"os"
 	"reflect"
 
@@ -39,7 +37,7 @@ func (s *Server) newState(p *policy.Policy, old *state) (*state, error) {
 	}
 	st := &stack{}
 	st.guard = &upstream.Guard{
-		Local: listensOnLoopback(p.Listen),
+		Local: policy.Loopback(p.Listen),
 		Allow: p.Egress.Allow,
 		Own:   s.own.has,
 	}
@@ -97,14 +95,4 @@ func loadRoots(file string) (*x509.CertPool, error) {
 		return nil, fmt.Errorf("egress.roots: %s has no PEM certificate in it", file)
 	}
 	return pool, nil
-}
-
-// listensOnLoopback tells whether only this machine can reach the listener.
-func listensOnLoopback(listen string) bool {
-	host, _, err := net.SplitHostPort(listen)
-	if err != nil {
-		return false
-	}
-	a, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && a.Unmap().IsLoopback()
 }

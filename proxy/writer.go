@@ -16,7 +16,7 @@ type answerWriter struct {
 	*exchange
 	ctl       *http.ResponseController
 	proto     int  // 10, 11, 20
-	chunked   bool // the request's body was
+	unclear   bool // where the request ends
 	status    int
 	began     bool
 	wroteHead time.Time
@@ -55,15 +55,17 @@ func (w *answerWriter) WriteHeader(code int) {
 }
 
 // closes tells whether the client's connection must end with this answer: what
-// is left of a body that nobody wants would be taken for the next request. So
-// would a body of HTTP/1.0 that says it is chunked, which net/http does not
-// tell, and for HTTP/1.1 it does not tell whether a Content-Length stood beside
-// it (RFC 9112, 6.1 and 6.3).
+// is left of a body that nobody wants would be taken for the next request.
 func (w *answerWriter) closes() bool {
-	if w.proto >= 20 {
-		return false
-	}
-	return w.proto < 11 || w.chunked || !w.upload.whole()
+	return w.proto < 20 && (w.unclear || !w.upload.whole())
+}
+
+// unclear tells whether another reader could see the request end elsewhere than
+// net/http does, which does not tell of a body of HTTP/1.0 that says it is chunked,
+// nor of a Content-Length beside Transfer-Encoding (RFC 9112, 6.1 and 6.3). The
+// connection must end with its answer then.
+func unclear(r *http.Request) bool {
+	return r.ProtoMajor == 1 && (r.ProtoMinor == 0 || len(r.TransferEncoding) > 0)
 }
 
 func (w *answerWriter) Write(p []byte) (int, error) {
