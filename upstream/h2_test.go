@@ -11,6 +11,7 @@ import (
 	"net/http/httptrace"
 	"net/textproto"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -174,23 +175,39 @@ func TestHTTP2AnswersThatHaveNoBody(t *testing.T) {
 }
 
 func TestAnotherConnectionIsOpenedWhereOneTakesNoMoreStreams(t *testing.T) {
-	tr, f := framed(t, []http2.Setting{{ID: http2.SettingMaxConcurrentStreams, Val: 3}}, func(c *frameConn) {
-		open := map[uint32]bool{}
+	const most, requests = 3, 9
+	var asked sync.WaitGroup
+	asked.Add(requests)
+	all := make(chan struct{}) // nothing is answered before all of them are here
+	go func() {
+		asked.Wait()
+		close(all)
+	}()
+	tr, f := framed(t, []http2.Setting{{ID: http2.SettingMaxConcurrentStreams, Val: most}}, func(c *frameConn) {
+		var open []uint32
+		var answers sync.WaitGroup
 		for s := c.next(); s != 0; s = c.next() {
-			open[s] = true
-			if len(open) > 3 {
-				c.t.Errorf("%d streams at once", len(open))
+			if open = append(open, s); len(open) > most {
+				t.Errorf("%d streams at once", len(open))
 			}
-			if len(open) == 3 {
-				for s := range open {
-					c.answer(s, "hello")
-					delete(open, s)
-				}
+			asked.Done()
+			if len(open) == 1 {
+				answers.Go(func() {
+					select {
+					case <-all:
+					case <-t.Context().Done():
+						return
+					}
+					for _, s := range open {
+						c.answer(s, "hello")
+					}
+				})
 			}
 		}
+		answers.Wait()
 	})
-	atOnce(t, 9, tr, "GET", f.url, "hello")
-	if conns, asked := f.counts(); conns < 2 || conns > 3 || asked != 9 {
+	atOnce(t, requests, tr, "GET", f.url, "hello")
+	if conns, asked := f.counts(); conns < 3 || conns > 4 || asked != requests {
 		t.Fatalf("%d connections, %d requests", conns, asked)
 	}
 }
