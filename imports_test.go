@@ -13,7 +13,9 @@ const module = "github.com/abide-proxy/abide/"
 // here is a new direction of import, which somebody has to decide on.
 var allowed = map[string][]string{
 	"cmd/abide": {"proxy", "admin", "policy", "ca", "metrics"},
-	"proxy":     {"policy", "upstream", "ca", "metrics"},
+	"proxy":     {"policy", "upstream", "ca", "metrics", "queue", "limit"},
+	"queue":     {"limit"},
+	"limit":     {},
 	"admin":     {"policy", "ca", "metrics"},
 	"upstream":  {},
 	"policy":    {},
@@ -43,6 +45,8 @@ var only = map[string][]string{
 // those that decide do no I/O of their own.
 var never = map[string][]string{
 	"policy": {"net/http", "github.com/sirupsen/logrus", "github.com/elazarl/goproxy"},
+	"queue":  {"net", "net/http", "github.com/sirupsen/logrus", "github.com/elazarl/goproxy"},
+	"limit":  {"net", "net/http", "os", "sync", "github.com/sirupsen/logrus", "github.com/elazarl/goproxy"},
 }
 
 func TestImportsRunOneWay(t *testing.T) {

@@ -1,0 +1,114 @@
+package limit
+
+import "time"
+
+// concurrency is at most a number in flight. Only Done and Give make room, so
+// When cannot say when.
+type concurrency struct {
+	clock  steady
+	told   told
+	amount int64
+	flying int64
+	cap    int64 // what the server announced as its limit, until capped
+	capped int64
+}
+
+// announced is how long a smaller limit is kept that a server announced without
+// saying until when.
+const announced = int64(15 * time.Minute)
+
+func newConcurrency(s Spec) *concurrency { return &concurrency{amount: s.Amount} }
+
+func (m *concurrency) When(now time.Time, n int64) (time.Time, bool) {
+	if n <= 0 {
+		return now, true
+	}
+	if n > m.amount {
+		return now, false
+	}
+	v := m.clock.at(now)
+	if n > m.room(v) {
+		// A limit that was announced may end before anybody is done.
+		if v < m.capped && n <= m.amount-m.flying {
+			return now.Add(time.Duration(max(m.capped, m.told.until) - v)), true
+		}
+		return Unknown, true
+	}
+	return now.Add(time.Duration(m.told.when(v, n) - v)), true
+}
+
+func (m *concurrency) room(v int64) int64 {
+	limit := m.amount
+	if v < m.capped {
+		limit = min(limit, m.cap)
+	}
+	return max(limit-m.flying, 0)
+}
+
+func (m *concurrency) Take(now time.Time, n int64) {
+	m.clock.at(now)
+	m.flying = min(m.flying+amount(n), most)
+}
+
+func (m *concurrency) Give(now, _ time.Time, n int64) { m.Done(now, n, Abandoned) }
+
+// Settle does nothing: whatever a request costs, it is in flight until it is done.
+func (m *concurrency) Settle(time.Time, time.Time, int64, int64) {}
+
+func (m *concurrency) Done(now time.Time, n int64, _ Outcome) {
+	m.clock.at(now)
+	m.flying = max(m.flying-amount(n), 0)
+}
+
+// Observe takes a smaller limit over, and leaves the remainder alone: it says how
+// many more were in flight a moment ago.
+func (m *concurrency) Observe(now time.Time, o Observation) {
+	v := m.clock.at(now)
+	m.told.hear(v, Observation{Limit: -1, Remaining: -1, RetryAt: o.RetryAt}, m.clock.ahead)
+	if o.Limit < 1 {
+		return
+	}
+	until := v + announced
+	if !o.Reset.IsZero() {
+		until = min(max(m.clock.ahead(o.Reset), v), v+credible)
+	}
+	if v < m.capped {
+		m.cap, m.capped = min(m.cap, o.Limit), max(m.capped, until)
+		return
+	}
+	m.cap, m.capped = min(o.Limit, most), until
+}
+
+func (m *concurrency) Left(now time.Time) int64 {
+	v := m.clock.at(now)
+	return m.told.remaining(v, m.room(v))
+}
+
+func (m *concurrency) State() []byte {
+	b := newEncoder(Concurrency)
+	b.int(m.clock.last)
+	m.told.append(&b)
+	b.int(m.cap)
+	b.int(m.capped)
+	return b
+}
+
+func (m *concurrency) Restore(now time.Time, state []byte) error {
+	d := newDecoder(Concurrency, state)
+	last := d.time(edge)
+	var heard told
+	heard.read(d, last)
+	limit, until := d.between(0, most), d.time(last+credible)
+	if err := d.done(); err != nil {
+		return err
+	}
+	by := m.clock.restored(now, last)
+	heard.shift(by)
+	m.told, m.cap, m.capped = heard, limit, max(until+by, 0)
+	return nil
+}
+
+func (m *concurrency) Idle(now time.Time) bool {
+	v := m.clock.at(now)
+	return m.flying == 0 && v >= m.capped && m.told.idle(v)
+}

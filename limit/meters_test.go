@@ -1,0 +1,279 @@
+package limit_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/abide-proxy/abide/limit"
+)
+
+// drain takes one at a time, as early as it may, and answers when each went.
+func drain(t testing.TB, m limit.Meter, now time.Time, n int) []time.Time {
+	t.Helper()
+	went := make([]time.Time, 0, n)
+	for range n {
+		at, ok := m.When(now, 1)
+		if !ok {
+			t.Fatal("one can never go")
+		}
+		if at.After(now) {
+			now = at
+		}
+		m.Take(now, 1)
+		went = append(went, now)
+	}
+	return went
+}
+
+func TestAHundredAtTenASecondTakeTenSeconds(t *testing.T) {
+	for _, s := range []limit.Spec{
+		{As: limit.Paced, Amount: 10, Window: time.Second},
+		{As: limit.Bucket, Amount: 10, Window: time.Second, Burst: 1},
+	} {
+		went := drain(t, build(t, s), began, 100)
+		if took := went[99].Sub(began); took < 9900*time.Millisecond || took > 9901*time.Millisecond {
+			t.Errorf("%s: %v", s.As, took)
+		}
+	}
+}
+
+func TestRollingUsesNearlyAllThatItAllows(t *testing.T) {
+	const amount, window, windows = 5000, 10 * time.Second, 20
+	m := build(t, limit.Spec{As: limit.Rolling, Amount: amount, Window: window})
+	// Spread over the first window and as early as possible after it, so that a
+	// slice that ended early would show.
+	now, went := began, []time.Time(nil)
+	for now.Before(began.Add(windows * window)) {
+		at, _ := m.When(now, 1)
+		if at.After(now) {
+			now = at
+			continue
+		}
+		m.Take(now, 1)
+		went = append(went, now)
+		if len(went) < amount {
+			now = now.Add(window / (amount + 500))
+		}
+	}
+	for i := amount; i < len(went); i++ {
+		if gap := went[i].Sub(went[i-amount]); gap < window {
+			t.Fatalf("%d in %v", amount+1, gap)
+		}
+	}
+	if len(went) < amount*windows*99/100 {
+		t.Errorf("used %d of %d", len(went), amount*windows)
+	}
+}
+
+func TestANeedLargerThanTheWholeLimitNeverGoes(t *testing.T) {
+	for _, s := range all {
+		if s.As == limit.Adaptive {
+			continue
+		}
+		if _, ok := build(t, s).When(began, s.Amount+1); ok {
+			t.Errorf("%s: %d of %d may go", s.As, s.Amount+1, s.Amount)
+		}
+	}
+}
+
+func TestWhatIsGivenBackAtOnceWasNeverTaken(t *testing.T) {
+	for _, s := range all {
+		m := build(t, s)
+		m.Take(began, 1)
+		now := began
+		if at, _ := m.When(now, 2); at.After(now) && !at.Equal(limit.Unknown) {
+			now = at
+		}
+		want := m.Left(now)
+		m.Take(now, 2)
+		m.Give(now, now, 2)
+		if got := m.Left(now); got != want && s.As != limit.Adaptive {
+			t.Errorf("%s: %d left, was %d", s.As, got, want)
+		}
+		m.Take(now.Add(time.Nanosecond), 2)
+		m.Settle(now.Add(2), now.Add(1), 2, 1)
+		if got := m.Left(now.Add(2)); s.As != limit.Paced && s.As != limit.Adaptive && s.As != limit.Concurrency && got != want-1 {
+			t.Errorf("%s: %d left after settling at 1, was %d", s.As, got, want)
+		}
+	}
+}
+
+func TestABucketGivesBackNoMoreThanItWouldHaveHeld(t *testing.T) {
+	m := build(t, limit.Spec{As: limit.Bucket, Amount: 1, Window: time.Second, Burst: 10})
+	m.Take(began, 5)
+	later := began.Add(5 * time.Second) // full again
+	m.Take(later, 10)
+	m.Give(later, began, 5)
+	if left := m.Left(later); left != 0 {
+		t.Errorf("%d more may go at once after a burst of 10", left)
+	}
+}
+
+func TestALargeEstimateIsGivenBackWhileABucketIsBusy(t *testing.T) {
+	m := build(t, limit.Spec{As: limit.Bucket, Amount: 100, Window: time.Second, Burst: 100})
+	now, sent := began, int64(0)
+	for i := range 1000 {
+		at, _ := m.When(now, 50)
+		if at.After(now) {
+			now = at
+		}
+		m.Take(now, 50)
+		done := now.Add(time.Duration(i%10) * time.Millisecond)
+		m.Settle(done, now, 50, 10)
+		now = done
+		sent += 10
+	}
+	if rate := float64(sent) / now.Sub(began).Seconds(); rate < 95 || rate > 102 {
+		t.Errorf("%v a second, of 100", rate)
+	}
+}
+
+func TestQuotaFollowsTheCalendarOfAPlace(t *testing.T) {
+	for _, row := range []struct{ name, place, period, at, want string }{
+		{"a day of 23 hours", "Europe/Berlin", limit.Day, "2026-03-29T00:30:00+01:00", "2026-03-30T00:00:00+02:00"},
+		{"a day of 25 hours", "Europe/Berlin", limit.Day, "2026-10-25T02:30:00+02:00", "2026-10-26T00:00:00+01:00"},
+		{"a month", "America/New_York", limit.Month, "2026-03-01T00:00:00-05:00", "2026-04-01T00:00:00-04:00"},
+		{"the month after a long one", "UTC", limit.Month, "2026-01-31T23:59:59Z", "2026-02-01T00:00:00Z"},
+		{"the end of a year", "Asia/Tokyo", limit.Month, "2026-12-31T23:59:59+09:00", "2027-01-01T00:00:00+09:00"},
+		{"a week from a Sunday", "UTC", limit.Week, "2026-03-29T23:00:00Z", "2026-03-30T00:00:00Z"},
+		{"a week from a Monday", "UTC", limit.Week, "2026-03-30T00:00:00Z", "2026-04-06T00:00:00Z"},
+		{"no midnight", "America/Sao_Paulo", limit.Day, "2018-11-03T23:30:00-03:00", "2018-11-04T01:00:00-02:00"},
+		{"two midnights", "America/Havana", limit.Day, "2025-11-01T12:00:00-04:00", "2025-11-02T00:00:00-04:00"},
+		{"after two midnights", "America/Havana", limit.Day, "2025-11-02T00:30:00-05:00", "2025-11-03T00:00:00-05:00"},
+		{"a day that did not happen", "Pacific/Apia", limit.Day, "2011-12-29T12:00:00-10:00", "2011-12-31T00:00:00+14:00"},
+		{"back to yesterday for an hour", "America/St_Johns", limit.Day, "2006-10-29T00:00:30-02:30", "2006-10-30T00:00:00-03:30"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			place, err := time.LoadLocation(row.place)
+			if err != nil {
+				t.Fatal(err)
+			}
+			now, err := time.Parse(time.RFC3339, row.at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := time.Parse(time.RFC3339, row.want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := build(t, limit.Spec{As: limit.Quota, Amount: 1, Period: row.period, Location: place})
+			m.Take(now, 1)
+			if at, _ := m.When(now, 1); !at.Equal(want) {
+				t.Errorf("the next period begins at %v, want %v", at.In(place), want.In(place))
+			}
+		})
+	}
+}
+
+func TestFixedOwesTheWindowsAfter(t *testing.T) {
+	s := limit.Spec{As: limit.Fixed, Amount: 10, Window: time.Minute}
+	m := build(t, s)
+	m.Take(began, 1)
+	m.Settle(began, began, 1, 35)
+	// 35 fill three windows and half of the fourth.
+	if at, _ := m.When(began, 5); !at.Equal(began.Add(3 * time.Minute)) {
+		t.Errorf("5 may go at %v", at)
+	}
+	if at, _ := m.When(began, 6); !at.Equal(began.Add(4 * time.Minute)) {
+		t.Errorf("6 may go at %v", at)
+	}
+}
+
+func TestAClockThatJumpsBackADayStallsNobodyForADay(t *testing.T) {
+	for _, s := range all {
+		if s.As == limit.Concurrency || s.As == limit.Quota {
+			continue // they wait for no length of time
+		}
+		m := build(t, s)
+		went := drain(t, m, began, 20)
+		now := went[19].Add(-24 * time.Hour)
+		at, _ := m.When(now, 1)
+		if wait := at.Sub(now); wait > 2*time.Minute {
+			t.Errorf("%s: waits %v", s.As, wait)
+		}
+	}
+}
+
+func TestConcurrencyMakesRoomAsRequestsEnd(t *testing.T) {
+	m := build(t, limit.Spec{As: limit.Concurrency, Amount: 2})
+	m.Take(began, 1)
+	m.Take(began, 1)
+	if at, ok := m.When(began, 1); !ok || !at.Equal(limit.Unknown) {
+		t.Fatalf("a third may go at %v", at)
+	}
+	m.Done(began, 1, limit.Abandoned)
+	if at, _ := m.When(began, 1); at.After(began) {
+		t.Errorf("after one ended another waits until %v", at)
+	}
+}
+
+func TestRollingGivesBackNothingThatItsNeighbourTook(t *testing.T) {
+	m := build(t, limit.Spec{As: limit.Rolling, Amount: 10, Window: 512 * time.Second})
+	first, second := began.Add(200*time.Millisecond), began.Add(700*time.Millisecond)
+	m.Take(first, 1)
+	m.Take(second, 1)
+	now := first.Add(512*time.Second + 1) // the first does not count any more
+	m.Give(now, first, 1)
+	if left := m.Left(now); left != 9 {
+		t.Errorf("%d left of 10 while one counts", left)
+	}
+}
+
+func TestFirstUseWaitsForTheWindowOfTheSecondWhenTheFirstWasNeverSent(t *testing.T) {
+	m := build(t, limit.Spec{As: limit.FirstUse, Amount: 2, Window: time.Minute})
+	second := began.Add(10 * time.Second)
+	m.Take(began, 1)
+	m.Take(second, 1)
+	now := began.Add(65 * time.Second) // the window of the first has ended
+	m.Left(now)
+	m.Give(now, began, 1)
+	if at, _ := m.When(now, 1); !at.Equal(second.Add(time.Minute)) {
+		t.Errorf("the next may go at %v, the second went at %v", at, second)
+	}
+}
+
+func TestAMovedMeterKeepsWhatItCounted(t *testing.T) {
+	for _, s := range all {
+		m := build(t, s)
+		for range 5 {
+			m.Take(began, 1)
+		}
+		to := s
+		to.Amount = max(s.Amount-2, 0)
+		moved, err := limit.Move(began, m, to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at, _ := moved.When(began, 1)
+		if !at.After(began) {
+			t.Errorf("%s: one of %d may go after 5", s.As, to.Amount)
+		}
+		if wait := at.Sub(began); wait > 24*time.Hour && !at.Equal(limit.Unknown) {
+			t.Errorf("%s: a lower limit waits %v", s.As, wait)
+		}
+		if other, err := limit.Move(began, moved, limit.Spec{As: limit.Concurrency, Amount: 1}); err != nil || s.As != limit.Concurrency && other.Left(began) != 1 {
+			t.Errorf("%s: becomes another kind: %v", s.As, err)
+		}
+	}
+}
+
+func TestTakeAndWhenAllocateNothing(t *testing.T) {
+	for _, s := range all {
+		m := build(t, s)
+		now := began
+		one := func() {
+			at, _ := m.When(now, 1)
+			if at.After(now) && !at.Equal(limit.Unknown) {
+				now = at
+			}
+			m.Take(now, 1)
+			m.Done(now, 1, limit.Success)
+		}
+		for range 100 {
+			one()
+		}
+		if n := testing.AllocsPerRun(1000, one); n > 0 {
+			t.Errorf("%s: %v allocations", s.As, n)
+		}
+	}
+}

@@ -1,0 +1,367 @@
+package limit_test
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/abide-proxy/abide/limit"
+)
+
+// began is when the clocks of these tests begin. It has no monotonic reading, so
+// they can go back.
+var began = time.Date(2026, time.March, 28, 22, 30, 0, 0, time.UTC)
+
+func build(t testing.TB, s limit.Spec) limit.Meter {
+	t.Helper()
+	m, err := limit.New(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// event is something taken, on a clock that never goes back: what counts is the
+// time that passed, not what the clock showed.
+type event struct {
+	id    int
+	at    time.Duration
+	now   time.Time
+	n     int64 // as it turned out
+	taken int64 // as it was estimated
+	open  bool  // neither settled nor given back
+	gone  bool  // given back
+}
+
+// history drives one meter through a random life and remembers what was sent.
+type history struct {
+	m       limit.Meter
+	spec    limit.Spec
+	now     time.Time
+	elapsed time.Duration
+	events  []*event
+	back    bool // the clock has gone back
+}
+
+// live is a random life. check is called after each take. It only makes requests
+// that cost what was estimated or less when exact is set, so that the promise holds
+// to the unit.
+func live(t *rapid.T, spec limit.Spec, exact bool, check func(*history, *event)) *history {
+	m, err := limit.New(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &history{m: m, spec: spec, now: began}
+	unit := spec.Window
+	if spec.As == limit.Quota {
+		unit = 5 * 24 * time.Hour
+	} else if unit == 0 {
+		unit = time.Hour
+	}
+	steps := rapid.IntRange(1, 60).Draw(t, "steps")
+	for range steps {
+		switch rapid.IntRange(0, 11).Draw(t, "do") {
+		case 0, 1, 2:
+			h.pass(time.Duration(rapid.Int64Range(0, int64(unit)/4).Draw(t, "pass")))
+		case 3:
+			h.pass(time.Duration(rapid.Int64Range(0, 3*int64(unit)).Draw(t, "leap")))
+		case 4: // the clock goes back
+			back := time.Duration(rapid.Int64Range(1, 3*int64(unit)).Draw(t, "back"))
+			if spec.As == limit.FirstUse {
+				// Its windows follow the clock that it has seen, so it sees this.
+				h.m.Left(h.now)
+				h.m.Left(h.now.Add(-back))
+			}
+			h.now, h.back = h.now.Add(-back), true
+		case 5, 6, 7, 8:
+			h.try(t, rapid.Int64Range(1, max(spec.Amount, 8)+1).Draw(t, "n"), check)
+		case 9: // never sent
+			if e := h.pick(t); e != nil && !h.tooLate(e) {
+				h.m.Give(h.now, e.now, e.taken)
+				e.open, e.gone, e.n = false, true, 0
+			}
+		case 10: // the true cost
+			if e := h.pick(t); e != nil {
+				most := e.taken
+				if !exact {
+					most *= 3
+				}
+				actual := rapid.Int64Range(0, most).Draw(t, "actual")
+				h.m.Settle(h.now, e.now, e.taken, actual)
+				e.open, e.n = false, actual
+				h.m.Done(h.now, e.taken, limit.Success)
+			}
+		case 11:
+			h.reload(t)
+		}
+	}
+	return h
+}
+
+func (h *history) pass(d time.Duration) {
+	h.now = h.now.Add(d)
+	h.elapsed += d
+}
+
+func (h *history) pick(t *rapid.T) *event {
+	var open []*event
+	for _, e := range h.events {
+		if e.open {
+			open = append(open, e)
+		}
+	}
+	if len(open) == 0 {
+		return nil
+	}
+	return open[rapid.IntRange(0, len(open)-1).Draw(t, "which")]
+}
+
+// tooLate tells whether something was sent in the belief that a request had opened a
+// window that it never did.
+func (h *history) tooLate(e *event) bool {
+	return h.spec.As == limit.FirstUse && len(h.events) > 0 &&
+		h.events[len(h.events)-1].at >= e.at+h.spec.Window
+}
+
+// try takes n when the meter says at once, or goes to where it says.
+func (h *history) try(t *rapid.T, n int64, check func(*history, *event)) {
+	at, ok := h.m.When(h.now, n)
+	if !ok {
+		return
+	}
+	if at.After(h.now) {
+		if at.Equal(limit.Unknown) || rapid.Bool().Draw(t, "leave") {
+			return
+		}
+		if d := at.Sub(h.now); d > 100*24*time.Hour*365 {
+			return
+		} else {
+			early := h.now.Add(d - 1)
+			// A bucket counts in floating point.
+			if sooner, _ := h.m.When(early, n); !sooner.After(early) && h.spec.As != limit.Bucket {
+				t.Fatalf("%v says %v, and allows %d before", h.spec, at, n)
+			}
+			h.pass(d)
+		}
+		if again, _ := h.m.When(h.now, n); again.After(h.now) {
+			t.Fatalf("%v says %v, and then %v", h.spec, at, again)
+		}
+	}
+	if left := h.m.Left(h.now); left < n && h.spec.As != limit.Adaptive {
+		t.Fatalf("%v has %d left and allows %d", h.spec, left, n)
+	}
+	h.m.Take(h.now, n)
+	e := &event{id: len(h.events), at: h.elapsed, now: h.now, n: n, taken: n, open: true}
+	h.events = append(h.events, e)
+	check(h, e)
+}
+
+// reload stores the meter and reads it back, as a new process does: what was in
+// flight is not settled any more.
+func (h *history) reload(t *rapid.T) {
+	fresh, err := limit.New(h.spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.spec.As == limit.FirstUse {
+		h.m.Left(h.now)
+	}
+	if err := fresh.Restore(h.now, h.m.State()); err != nil {
+		t.Fatalf("restoring %v: %v", h.spec, err)
+	}
+	h.m = fresh
+	for _, e := range h.events {
+		e.open = false
+	}
+}
+
+// sum is what was taken in [from, to), as it turned out by now.
+func (h *history) sum(from, to time.Duration) int64 {
+	n := int64(0)
+	for _, e := range h.events {
+		if e.at >= from && e.at < to {
+			n += e.n
+		}
+	}
+	return n
+}
+
+func span(t *rapid.T) time.Duration {
+	return rapid.SampledFrom([]time.Duration{7, time.Millisecond, time.Second, 15 * time.Minute, 24 * time.Hour}).Draw(t, "window")
+}
+
+func spec(t *rapid.T, as limit.As) limit.Spec {
+	s := limit.Spec{As: as, Amount: rapid.Int64Range(1, 20).Draw(t, "amount"), Window: span(t)}
+	switch as {
+	case limit.Bucket:
+		s.Burst = rapid.Int64Range(1, 20).Draw(t, "burst")
+	case limit.Quota:
+		s.Window = 0
+		s.Period = rapid.SampledFrom([]string{limit.Day, limit.Week, limit.Month}).Draw(t, "period")
+	case limit.Concurrency:
+		s.Window = 0
+	case limit.Adaptive:
+		s.Amount, s.Window, s.Min, s.Max = 0, time.Minute, 0.2, 20
+	}
+	return s
+}
+
+func TestRollingNeverAllowsMoreInAnyWindow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := spec(t, limit.Rolling)
+		live(t, s, true, func(h *history, e *event) {
+			if n := h.sum(e.at-s.Window+1, e.at+1); n > s.Amount {
+				t.Fatalf("%d in the window that ends at %v, of %d", n, e.at, s.Amount)
+			}
+		})
+	})
+}
+
+func TestRollingNeverWaitsWhenItCouldGo(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := spec(t, limit.Rolling)
+		h := live(t, s, true, func(*history, *event) {})
+		if h.back {
+			return // what is given back is kept then, where it could mean two moments
+		}
+		n := rapid.Int64Range(1, s.Amount).Draw(t, "n")
+		at, _ := h.m.When(h.now, n)
+		if could := h.sum(h.elapsed-s.Window+1, h.elapsed+1)+n <= s.Amount; could == at.After(h.now) {
+			t.Fatalf("could %d go: %v, says %v at %v", n, could, at, h.now)
+		}
+	})
+}
+
+// What costs more than was estimated is owed: over all of a life no more than one
+// window's more is sent than the windows in it allow, once what was found out late
+// is paid.
+func TestRollingPaysWhatItOwesBeforeAnythingElse(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := spec(t, limit.Rolling)
+		live(t, s, false, func(h *history, e *event) {
+			windows := int64(e.at/s.Window) + 1
+			if n := h.sum(0, e.at+1); n > windows*s.Amount {
+				t.Fatalf("%d in %d windows of %d", n, windows, s.Amount)
+			}
+		})
+	})
+}
+
+func TestFixedAndQuotaNeverAllowMoreInAnAlignedWindow(t *testing.T) {
+	for _, as := range []limit.As{limit.Fixed, limit.Quota} {
+		t.Run(string(as), rapid.MakeCheck(func(t *rapid.T) {
+			s := spec(t, as)
+			live(t, s, true, func(h *history, e *event) {
+				if h.back {
+					return
+				}
+				n := int64(0)
+				for _, other := range h.events {
+					if aligned(s, other.now).Equal(aligned(s, e.now)) {
+						n += other.n
+					}
+				}
+				if n > s.Amount {
+					t.Fatalf("%d in the window that begins at %v, of %d", n, aligned(s, e.now), s.Amount)
+				}
+			})
+		}))
+	}
+}
+
+// Whatever the clock does, two windows' worth takes at least the time of one window
+// to go, and three takes two: no window is shorter than its width.
+func TestFixedOpensNoWindowEarlyWhenItsClockGoesBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := spec(t, limit.Fixed)
+		live(t, s, true, func(h *history, e *event) {
+			if n := h.sum(e.at-s.Window+1, e.at+1); n > 2*s.Amount {
+				t.Fatalf("%d in %v, of %d", n, s.Window, s.Amount)
+			}
+		})
+	})
+}
+
+// aligned is when the window of a limit began, found another way than it does.
+func aligned(s limit.Spec, now time.Time) time.Time {
+	year, month, day := now.UTC().Date()
+	switch s.Period {
+	case limit.Day:
+	case limit.Week:
+		for time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Weekday() != time.Monday {
+			day--
+		}
+	case limit.Month:
+		day = 1
+	default:
+		return time.Unix(0, now.UnixNano()/int64(s.Window)*int64(s.Window))
+	}
+	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
+}
+
+// A server that counts from the first use sees what was really sent.
+func TestFirstUseNeverAllowsMoreThanSuchAServer(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := spec(t, limit.FirstUse)
+		live(t, s, true, func(h *history, _ *event) {
+			opened, used := time.Duration(-1), int64(0)
+			for _, e := range h.events {
+				if e.gone {
+					continue // the server never saw it
+				}
+				if opened < 0 || e.at >= opened+s.Window {
+					opened, used = e.at, 0
+				}
+				if used += e.n; used > s.Amount {
+					t.Fatalf("%d in the window that opened at %v, of %d", used, opened, s.Amount)
+				}
+			}
+		})
+	})
+}
+
+func TestBucketNeverAllowsMoreThanBurstAndItsRate(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := spec(t, limit.Bucket)
+		live(t, s, true, func(h *history, e *event) {
+			for _, from := range h.events {
+				length := e.at - from.at
+				allowed := float64(s.Burst) + float64(length)/float64(s.Window)*float64(s.Amount)
+				if n := h.sum(from.at, e.at+1); float64(n) > allowed+1e-4 {
+					t.Fatalf("%d in %v, allowed %v", n, length, allowed)
+				}
+			}
+		})
+	})
+}
+
+func TestPacedKeepsItsDistance(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := spec(t, limit.Paced)
+		live(t, s, true, func(h *history, e *event) {
+			for _, before := range h.events[:e.id] {
+				if gap := (e.at - before.at); int64(gap)*s.Amount < before.n*int64(s.Window) {
+					t.Fatalf("%v after %d, of %d per %v", gap, before.n, s.Amount, s.Window)
+				}
+			}
+		})
+	})
+}
+
+func TestConcurrencyNeverHasMoreInFlight(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := spec(t, limit.Concurrency)
+		live(t, s, true, func(h *history, _ *event) {
+			flying := int64(0)
+			for _, e := range h.events {
+				if e.open {
+					flying += e.taken
+				}
+			}
+			if flying > s.Amount {
+				t.Fatalf("%d in flight, of %d", flying, s.Amount)
+			}
+		})
+	})
+}

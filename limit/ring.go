@@ -1,0 +1,69 @@
+package limit
+
+import "math/bits"
+
+// take is an amount that was taken at a time.
+type take struct{ at, n int64 }
+
+// ring is a queue of takes in one array that grows as it must, by doubling.
+type ring struct {
+	slots []take // a power of two
+	head  int
+	count int
+}
+
+func (r *ring) len() int { return r.count }
+
+func (r *ring) at(i int) *take { return &r.slots[(r.head+i)&(len(r.slots)-1)] }
+
+func (r *ring) push(t take) {
+	if r.count == len(r.slots) {
+		grown := make([]take, 1<<bits.Len(uint(r.count|1)))
+		for i := range r.count {
+			grown[i] = *r.at(i)
+		}
+		r.slots, r.head = grown, 0
+	}
+	r.count++
+	*r.at(r.count - 1) = t
+}
+
+// drop forgets the first take.
+func (r *ring) drop() {
+	r.head = (r.head + 1) & (len(r.slots) - 1)
+	r.count--
+}
+
+// find is the first take at or after a time.
+func (r *ring) find(at int64) int {
+	low, high := 0, r.count
+	for low < high {
+		if mid := (low + high) / 2; r.at(mid).at < at {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	return low
+}
+
+// fold puts the takes of each slice of time together, at the time of its last.
+func (r *ring) fold(slice int64) {
+	kept := 0
+	for i := range r.count {
+		t := *r.at(i)
+		if kept > 0 && r.at(kept-1).at/slice == t.at/slice {
+			t.n += r.at(kept - 1).n
+			kept--
+		}
+		*r.at(kept) = t
+		kept++
+	}
+	r.count = kept
+}
+
+func (r *ring) shift(by int64) {
+	for i := range r.count {
+		r.at(i).at += by
+	}
+}

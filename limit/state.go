@@ -1,0 +1,92 @@
+package limit
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// stateVersion is the first byte of every state. Older ones are read for as long
+// as they can be; there is none yet.
+const stateVersion = 1
+
+// kinds is the second byte of a state, by arithmetic. They are stored: never
+// reuse one.
+var kinds = map[As]byte{
+	Rolling: 1, Fixed: 2, FirstUse: 3, Bucket: 4, Paced: 5, Quota: 6, Concurrency: 7, Adaptive: 8,
+}
+
+var errState = errors.New("the state of a limit is damaged")
+
+// encoder appends the parts of a state.
+type encoder []byte
+
+func newEncoder(as As) encoder { return append(make(encoder, 0, 64), stateVersion, kinds[as]) }
+
+func (b *encoder) int(n int64)     { *b = binary.AppendVarint(*b, n) }
+func (b *encoder) float(f float64) { *b = binary.LittleEndian.AppendUint64(*b, math.Float64bits(f)) }
+
+// decoder reads them back. Its first failure sticks, and everything read after it
+// is zero, so that a reader checks once.
+type decoder struct {
+	rest []byte
+	err  error
+}
+
+func newDecoder(as As, state []byte) *decoder {
+	d := &decoder{}
+	switch {
+	case len(state) < 2:
+		d.err = errState
+	case state[0] != stateVersion:
+		d.err = fmt.Errorf("the state of a limit has version %d, this is for %d", state[0], stateVersion)
+	case state[1] != kinds[as]:
+		d.err = fmt.Errorf("the state is that of another kind of limit, not of %q", as)
+	default:
+		d.rest = state[2:]
+	}
+	return d
+}
+
+// between is a number no smaller than least and no larger than most.
+func (d *decoder) between(least, most int64) int64 {
+	if d.err != nil {
+		return 0
+	}
+	n, size := binary.Varint(d.rest)
+	if size <= 0 || n < least || n > most {
+		d.err = errState
+		return 0
+	}
+	d.rest = d.rest[size:]
+	return n
+}
+
+// time is a number of nanoseconds since 1970, no later than most.
+func (d *decoder) time(most int64) int64 { return d.between(0, min(most, edge)) }
+
+func (d *decoder) float(least, most float64) float64 {
+	if d.err != nil {
+		return 0
+	}
+	if len(d.rest) < 8 {
+		d.err = errState
+		return 0
+	}
+	f := math.Float64frombits(binary.LittleEndian.Uint64(d.rest))
+	if !(f >= least && f <= most) { // so that NaN is refused too
+		d.err = errState
+		return 0
+	}
+	d.rest = d.rest[8:]
+	return f
+}
+
+// done refuses what nobody read.
+func (d *decoder) done() error {
+	if d.err == nil && len(d.rest) > 0 {
+		d.err = errState
+	}
+	return d.err
+}

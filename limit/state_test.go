@@ -1,0 +1,210 @@
+package limit_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/abide-proxy/abide/limit"
+)
+
+var all = []limit.Spec{
+	{As: limit.Rolling, Amount: 5, Window: time.Minute},
+	{As: limit.Fixed, Amount: 5, Window: time.Minute},
+	{As: limit.FirstUse, Amount: 5, Window: time.Minute},
+	{As: limit.Bucket, Amount: 5, Window: time.Minute, Burst: 5},
+	{As: limit.Paced, Amount: 5, Window: time.Minute},
+	{As: limit.Quota, Amount: 5, Period: limit.Day},
+	{As: limit.Concurrency, Amount: 5},
+	{As: limit.Adaptive, Min: 0.2, Max: 20},
+}
+
+func TestAStoredMeterComesBackAllowingNoMore(t *testing.T) {
+	for _, as := range []limit.As{limit.Rolling, limit.Fixed, limit.FirstUse, limit.Bucket, limit.Paced, limit.Quota, limit.Adaptive} {
+		t.Run(string(as), rapid.MakeCheck(func(t *rapid.T) {
+			s := spec(t, as)
+			h := live(t, s, false, func(*history, *event) {})
+			fresh, err := limit.New(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := fresh.Restore(h.now, h.m.State()); err != nil {
+				t.Fatal(err)
+			}
+			n := rapid.Int64Range(1, max(s.Amount, 1)).Draw(t, "n")
+			want, ok := h.m.When(h.now, n)
+			got, alsoOK := fresh.When(h.now, n)
+			early := want.Sub(got)
+			if as == limit.Bucket {
+				early -= 2 // it counts in floating point
+			}
+			if ok != alsoOK || early > 0 {
+				t.Fatalf("restored says %v (%v), the other %v (%v)", got, alsoOK, want, ok)
+			}
+			if late := got.Sub(want); !h.back && late > time.Microsecond && s.Window > time.Microsecond {
+				t.Fatalf("restored waits %v longer", late)
+			}
+		}))
+	}
+}
+
+func TestAStateFromTheFutureIsThatOfNow(t *testing.T) {
+	for _, s := range all {
+		m := build(t, s)
+		for range 5 {
+			m.Take(began, 1)
+		}
+		m.Observe(began, limit.Observation{Limit: -1, Remaining: -1, RetryAt: began.Add(time.Hour)})
+		early := began.Add(-100 * 24 * time.Hour)
+		fresh := build(t, s)
+		if err := fresh.Restore(early, m.State()); err != nil {
+			t.Fatalf("%s: %v", s.As, err)
+		}
+		at, _ := fresh.When(early, 1)
+		if !at.After(early) || at.After(early.Add(49*time.Hour)) {
+			t.Errorf("%s: the next may go at %v, restored at %v", s.As, at, early)
+		}
+	}
+}
+
+func TestAnIdleMeterCanBeForgotten(t *testing.T) {
+	for _, as := range []limit.As{limit.Rolling, limit.Fixed, limit.FirstUse, limit.Bucket, limit.Paced, limit.Quota, limit.Concurrency, limit.Adaptive} {
+		t.Run(string(as), rapid.MakeCheck(func(t *rapid.T) {
+			s := spec(t, as)
+			h := live(t, s, false, func(*history, *event) {})
+			h.pass(time.Duration(rapid.Int64Range(0, int64(max(s.Window, time.Hour))).Draw(t, "rest")))
+			if !h.m.Idle(h.now) {
+				return
+			}
+			n := rapid.Int64Range(1, max(s.Amount, 1)).Draw(t, "n")
+			fresh, err := limit.New(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, fits := fresh.When(h.now, n)
+			if at, ok := h.m.When(h.now, n); ok != fits || ok && at.After(h.now) {
+				t.Fatalf("an idle meter makes %d wait until %v", n, at)
+			}
+		}))
+	}
+}
+
+func TestEveryMeterIsIdleInTheEnd(t *testing.T) {
+	for _, s := range all {
+		m := build(t, s)
+		if !m.Idle(began) {
+			t.Errorf("%s: a new meter is not idle", s.As)
+		}
+		m.Take(began, 5)
+		if m.Idle(began) {
+			t.Errorf("%s: a meter is idle of which all is taken", s.As)
+		}
+		m.Done(began, 5, limit.Success)
+		if !m.Idle(began.Add(25 * time.Hour)) {
+			t.Errorf("%s: a meter is never idle again", s.As)
+		}
+	}
+}
+
+func TestAStateOfAnotherKindOrVersionIsRefusedWhole(t *testing.T) {
+	for _, s := range all {
+		for _, other := range all {
+			m := build(t, other)
+			m.Take(began, 5)
+			fresh := build(t, s)
+			err := fresh.Restore(began, m.State())
+			if (err == nil) != (s.As == other.As) {
+				t.Errorf("%s restores %s: %v", s.As, other.As, err)
+			}
+			if err != nil && fresh.Left(began) == 0 {
+				t.Errorf("%s: a refused state left something behind", s.As)
+			}
+		}
+		state := build(t, s).State()
+		state[0] = 99
+		if err := build(t, s).Restore(began, state); err == nil {
+			t.Errorf("%s restores a version of the future", s.As)
+		}
+	}
+}
+
+func TestAStateIsSmall(t *testing.T) {
+	m := build(t, limit.Spec{As: limit.Rolling, Amount: 100_000, Window: 15 * time.Minute})
+	for i := range 100_000 {
+		m.Take(began.Add(time.Duration(i)*8*time.Millisecond), 1)
+	}
+	if n := len(m.State()); n > 8<<10 {
+		t.Errorf("100000 takes make a state of %d bytes", n)
+	}
+}
+
+func TestADamagedStateIsRefusedOrAllowsNoMore(t *testing.T) {
+	for _, s := range all {
+		m := build(t, s)
+		m.Take(began, 3)
+		m.Observe(began, limit.Observation{Limit: 10, Remaining: 3, Reset: began.Add(time.Minute)})
+		whole := m.State()
+		for i := range whole {
+			for value := range 256 {
+				damaged := append([]byte(nil), whole...)
+				damaged[i] = byte(value)
+				survives(t, s, damaged, began.Add(time.Second))
+			}
+			if build(t, s).Restore(began, whole[:i]) == nil {
+				t.Errorf("%s: %d bytes of %d are enough", s.As, i, len(whole))
+			}
+		}
+	}
+}
+
+// survives restores a state that may be anything, and checks what a meter must be
+// able to say of itself afterwards.
+func survives(t *testing.T, s limit.Spec, state []byte, now time.Time) {
+	t.Helper()
+	m := build(t, s)
+	before := m.Left(now)
+	if err := m.Restore(now, state); err != nil {
+		if m.Left(now) != before {
+			t.Fatalf("%s: a refused state changed the meter", s.As)
+		}
+		return
+	}
+	for _, later := range []time.Duration{0, time.Second, 25 * time.Hour, 90 * 24 * time.Hour} {
+		then := now.Add(later)
+		left := m.Left(then)
+		if left < 0 || s.As != limit.Adaptive && left > s.Amount {
+			t.Fatalf("%s: %d left of %d", s.As, left, s.Amount)
+		}
+		at, ok := m.When(then, 1)
+		if !ok || (left > 0) == at.After(then) {
+			t.Fatalf("%s: %d left, and one may go at %v, asked at %v", s.As, left, at, then)
+		}
+		m.Take(then, 1)
+		m.Settle(then, then, 1, 3)
+		m.Give(then, then, 1)
+		m.Done(then, 1, limit.Refused)
+		m.Idle(then)
+	}
+	if err := build(t, s).Restore(now, m.State()); err != nil {
+		t.Fatalf("%s: its own state: %v", s.As, err)
+	}
+}
+
+func FuzzRestore(f *testing.F) {
+	for i, s := range all {
+		m := build(f, s)
+		for range 5 {
+			m.Take(began, 1)
+			m.Observe(began, limit.Observation{Limit: 10, Remaining: 3, Reset: began.Add(time.Minute)})
+		}
+		m.Settle(began, began, 1, 100)
+		f.Add(byte(i), m.State(), int64(0))
+		f.Add(byte(i), build(f, s).State(), int64(-time.Hour))
+		f.Add(byte(i), []byte{1, byte(i + 1), 0xff, 0xff, 0xff}, int64(math.MaxInt64))
+	}
+	f.Fuzz(func(t *testing.T, which byte, state []byte, offset int64) {
+		survives(t, all[int(which)%len(all)], state, began.Add(time.Duration(offset)))
+	})
+}

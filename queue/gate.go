@@ -1,0 +1,294 @@
+package queue
+
+import (
+	"context"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/abide-proxy/abide/limit"
+)
+
+// Bounds of a Gate. Zero is unbounded.
+type Bounds struct {
+	Max     int           // holds in all
+	PerSite int           // holds of one site
+	Wait    time.Duration // the longest wait
+	Aging   time.Duration // how long a priority waits for a step
+}
+
+// Limit is an amount that a request needs of a limit. Two with the same name
+// and key in one site are the same meter.
+type Limit struct {
+	Name  string // which limit it is, whatever its amount, so that a reload finds it
+	Title string // as people know it: "900 requests per 15m"; "" is Name
+	Key   string // whose: a client, a token, a route; "" is everyone's
+
+	// Spec is the limit's arithmetic; nil is something that only cools. One that
+	// differs from the meter's changes the meter, which stays as used as it was.
+	Spec *limit.Spec
+
+	N  int64
+	Of Unit
+}
+
+// Request is what somebody wants to send.
+type Request struct {
+	Site     string
+	Client   string
+	Weight   int
+	Priority int   // 0 (most urgent) to 7; DefaultPriority is the usual one
+	Cost     int64 // what fairness counts for it; 0 is 1
+
+	Wait time.Duration // shorter than the gate's; 0 is the gate's
+
+	Tag any // the caller's own, for the plan of Reload
+
+	// Limits are alternatives: it needs all of one of them. Empty is no limit. The
+	// gate keeps the slices and does not change them.
+	Limits [][]Limit
+	Pick   func(ready []int) int // see Hold.Pick
+
+	// Observe lets it go at once, whatever the limits say. Permit.Would tells what
+	// would have kept it.
+	Observe bool
+}
+
+// Scope names what a cooldown or an observation is about: one of the request's
+// limits, or the whole site if it is zero.
+type Scope struct {
+	Limit, Key string
+}
+
+const shards = 64
+
+// Gate holds requests until their site lets them go. It is safe for concurrent
+// use; sites share nothing but a count of the requests that wait. NewGate makes
+// one, Wait is what most callers want.
+type Gate struct {
+	bounds   atomic.Pointer[Bounds]
+	draining atomic.Bool
+	held     atomic.Int64
+	seed     maphash.Seed
+	shards   [shards]shard
+}
+
+// shard is a part of the sites, so that looking one up is nobody's bottleneck.
+type shard struct {
+	mu    sync.RWMutex
+	sites map[string]*site // :: name → site
+	ring  []*site          // the same, to go through a few at a time
+	hand  int
+}
+
+// NewGate makes a gate. It starts nothing: a site where somebody waits has a
+// timer, and no site has a goroutine.
+func NewGate(b Bounds) *Gate {
+	g := &Gate{seed: maphash.MakeSeed()}
+	g.bounds.Store(&b)
+	return g
+}
+
+// Wait holds a request until it may be sent. The permit must be finished. The
+// error is the context's, or a *Refusal.
+func (g *Gate) Wait(ctx context.Context, r Request) (*Permit, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if g.draining.Load() {
+		return nil, &Refusal{Reason: Draining}
+	}
+	s := g.lock(r.Site)
+	if g.draining.Load() { // since, and Drain has counted this site already
+		s.mu.Unlock()
+		return nil, &Refusal{Reason: Draining}
+	}
+	now := time.Now()
+	p := &Permit{request: r, site: s, ctx: ctx, asked: now}
+	p.hold = Hold{Client: r.Client, Weight: r.Weight, Priority: r.Priority, Cost: r.Cost, Pick: r.Pick, owner: p}
+	if err := s.plan(now, p); err != nil {
+		s.mu.Unlock()
+		return nil, err
+	}
+	if r.Observe {
+		p.would = s.sched.Force(now, &p.hold)
+		s.mu.Unlock()
+		return p, nil
+	}
+	if s.sched.Try(now, &p.hold) {
+		s.mu.Unlock()
+		return p, nil
+	}
+	b := g.bounds.Load()
+	if err := s.room(now, b, r); err != nil {
+		s.mu.Unlock()
+		return nil, err
+	}
+	wait := b.Wait
+	if r.Wait > 0 && (wait <= 0 || r.Wait < wait) {
+		wait = r.Wait
+	}
+	if wait > 0 {
+		p.hold.Deadline = now.Add(wait)
+	}
+	p.ready = make(chan struct{}, 1)
+	if err := s.sched.Add(now, &p.hold); err != nil {
+		s.step(now)
+		s.mu.Unlock()
+		return nil, err
+	}
+	s.step(now)
+	s.mu.Unlock()
+	if err := p.wait(ctx); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// lock finds a site or makes it, and locks it.
+func (g *Gate) lock(name string) *site {
+	sh := &g.shards[maphash.String(g.seed, name)%shards]
+	for {
+		sh.mu.RLock()
+		s := sh.sites[name]
+		sh.mu.RUnlock()
+		if s == nil {
+			s = sh.make(g, name)
+		}
+		s.mu.Lock()
+		if !s.gone {
+			return s
+		}
+		s.mu.Unlock() // forgotten between the two locks
+	}
+}
+
+// make adds a site and looks whether a few others can be forgotten. So memory
+// follows the sites whose limits remember something, however many were seen,
+// and nobody has to sweep.
+func (sh *shard) make(g *Gate, name string) *site {
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if s := sh.sites[name]; s != nil {
+		return s
+	}
+	now := time.Now()
+	for range min(4, len(sh.ring)) {
+		if sh.hand >= len(sh.ring) {
+			sh.hand = 0
+		}
+		old := sh.ring[sh.hand]
+		if !old.forget(now) {
+			sh.hand++
+			continue
+		}
+		delete(sh.sites, old.name)
+		last := len(sh.ring) - 1
+		sh.ring[sh.hand], sh.ring[last] = sh.ring[last], nil
+		sh.ring = sh.ring[:last]
+	}
+	s := newSite(g, name)
+	if sh.sites == nil {
+		sh.sites = map[string]*site{}
+	}
+	sh.sites[name] = s
+	sh.ring = append(sh.ring, s)
+	return s
+}
+
+// each calls use with every site, locked.
+func (g *Gate) each(use func(*site)) {
+	for i := range g.shards {
+		sh := &g.shards[i]
+		sh.mu.RLock()
+		sites := append([]*site(nil), sh.ring...)
+		sh.mu.RUnlock()
+		for _, s := range sites {
+			s.mu.Lock()
+			if !s.gone {
+				use(s)
+			}
+			s.mu.Unlock()
+		}
+	}
+}
+
+// Len is how many sites are remembered and how many requests wait.
+func (g *Gate) Len() (sites, held int) {
+	for i := range g.shards {
+		sh := &g.shards[i]
+		sh.mu.RLock()
+		sites += len(sh.ring)
+		sh.mu.RUnlock()
+	}
+	return sites, int(g.held.Load())
+}
+
+// Reload takes other bounds and other limits. plan is asked for the limits of
+// every request that waits, which keeps its place; nil leaves them. It is also
+// asked for those that come back by Permit.Again, under a lock: it only looks up
+// what it answers. Limits with a known name and another Spec keep what was spent.
+func (g *Gate) Reload(b Bounds, plan func(Request) [][]Limit) {
+	g.bounds.Store(&b)
+	g.each(func(s *site) {
+		now := time.Now()
+		s.sched.options.Aging = b.Aging
+		s.replan = plan
+		for _, h := range s.sched.all() {
+			s.again(now, h)
+		}
+		s.step(now)
+	})
+}
+
+// Held is a request that waits, for people.
+type Held struct {
+	Site, Client string
+	Priority     int
+	Since        time.Time
+	Waiting
+}
+
+// Holds are the requests that wait at a site, in order; "" is every site.
+func (g *Gate) Holds(name string) []Held {
+	var list []Held
+	g.each(func(s *site) {
+		if name != "" && s.name != name {
+			return
+		}
+		for _, w := range s.sched.Holds(time.Now()) {
+			list = append(list, Held{s.name, w.Hold.Client, w.Hold.class, w.Hold.added, w})
+		}
+	})
+	return list
+}
+
+// Drain refuses new requests and waits until those that are held or granted are
+// over. When the context ends first, what is still held is refused.
+func (g *Gate) Drain(ctx context.Context) error {
+	g.draining.Store(true)
+	var busy []chan struct{}
+	g.each(func(s *site) {
+		if held, granted := s.sched.Len(); held+granted > 0 {
+			done := make(chan struct{})
+			s.drained = append(s.drained, done)
+			busy = append(busy, done)
+		}
+	})
+	for _, done := range busy {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			g.each(func(s *site) { s.refuseAll() })
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// Close refuses all that waits and everything to come.
+func (g *Gate) Close() {
+	g.draining.Store(true)
+	g.each(func(s *site) { s.refuseAll() })
+}

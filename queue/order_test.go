@@ -1,0 +1,182 @@
+package queue
+
+import (
+	"testing"
+	"time"
+
+	"github.com/abide-proxy/abide/limit"
+)
+
+var tenAnHour = limit.Spec{As: limit.Rolling, Amount: 10, Window: time.Hour}
+
+func units(s *Slot, n int64) [][]Need { return [][]Need{{{Slot: s, N: n}}} }
+
+// threeLeft is a slot of which the client "a" has taken seven of ten.
+func threeLeft(w *world) *Slot {
+	site := w.slot("site", tenAnHour)
+	w.add("seven", Hold{Client: "a", Needs: units(site, 7)})
+	w.want("seven", w.next(), "seven")
+	return site
+}
+
+func TestACheapHoldOfAnotherLaneDoesNotPassACostlyOne(t *testing.T) {
+	w := newWorld(t, 0)
+	site := threeLeft(w)
+	w.add("big", Hold{Client: "a", Priority: 3, Needs: units(site, 5)})
+	w.next()
+	route := w.slot("route", perSecond)
+	w.add("small", Hold{Client: "a", Priority: 3, Needs: one(site, route)})
+	w.want("nothing", w.next(), "")
+	small := Hold{Client: "b", Priority: 3, Needs: one(site)}
+	if w.s.Try(w.now, &small) {
+		t.Error("a try passes who waits")
+	}
+	w.add("urgent", Hold{Client: "a", Priority: 2, Needs: one(site)})
+	w.want("before it", w.next(), "urgent")
+	w.now = noon.Add(time.Hour)
+	w.want("then", w.next(), "big small")
+}
+
+func TestAgingLetsAHoldGoAtTheInstantAtWhichItComesFirst(t *testing.T) {
+	w := newWorld(t, 30*time.Second)
+	site := threeLeft(w)
+	w.add("big", Hold{Client: "a", Priority: 3, Needs: units(site, 5)})
+	w.next()
+	w.now = w.now.Add(time.Second)
+	w.add("small", Hold{Client: "b", Priority: 4, Needs: one(site)})
+	w.want("nothing", w.next(), "")
+	w.went = nil
+	for len(w.went) == 0 && !w.again.IsZero() {
+		w.now = w.again
+		w.next()
+	}
+	// Both are at 0 then, and it is the other client's turn.
+	if waited := w.now.Sub(noon); waited != 121*time.Second || w.names[w.went[0]] != "small" {
+		t.Errorf("the first to go is %q, after %v", w.names[w.went[0]], waited)
+	}
+}
+
+func TestWhoRestedGoesBeforeWhoComesLater(t *testing.T) {
+	w := newWorld(t, 0)
+	site := w.slot("site", perSecond)
+	h := w.add("rested", Hold{Client: "a", Needs: one(site)})
+	w.next()
+	if err := w.s.Return(w.now, h, Result{}, w.now.Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	w.next()
+	w.now = w.now.Add(time.Minute)
+	if late := (Hold{Client: "b", Needs: one(site)}); w.s.Try(w.now, &late) {
+		t.Error("a try goes before a hold that is due")
+	}
+	w.want("due", w.next(), "rested")
+}
+
+func TestThePatientGoInTheEndAlthoughTheUrgentNeverCease(t *testing.T) {
+	w := newWorld(t, 30*time.Second)
+	site := w.slot("site", perSecond)
+	w.add("before", Hold{Client: "old", Needs: one(site)})
+	w.next()
+	old := w.add("old", Hold{Client: "old", Priority: Patient, Needs: one(site)})
+	for second := range 300 {
+		w.add("urgent", Hold{Client: "urgent", Priority: Urgent, Needs: one(site)})
+		w.add("urgent", Hold{Client: "urgent", Priority: Urgent, Needs: one(site)})
+		fresh := w.add("fresh", Hold{Client: "fresh", Priority: Patient, Needs: one(site)})
+		w.went = nil
+		w.next()
+		for _, h := range w.went {
+			if h == old {
+				if second < 209 {
+					t.Errorf("it went after %d s already", second)
+				}
+				return
+			}
+		}
+		w.s.Cancel(w.now, fresh) // it asks anew each second
+		w.next()
+		w.now = w.now.Add(time.Second)
+	}
+	t.Error("it starves")
+}
+
+func TestWhoWasAwayHasSavedNothing(t *testing.T) {
+	w := newWorld(t, 0)
+	site := w.slot("site", perSecond)
+	w.add("b", Hold{Client: "b", Needs: one(site)})
+	for range 50 {
+		w.add("a", Hold{Client: "a", Needs: one(site)})
+	}
+	for range 30 {
+		w.next()
+		w.now = w.now.Add(time.Second)
+	}
+	for range 10 {
+		w.add("b", Hold{Client: "b", Needs: one(site)})
+	}
+	w.went = nil
+	for range 10 {
+		w.next()
+		w.now = w.now.Add(time.Second)
+	}
+	n := 0
+	for _, h := range w.went {
+		if w.names[h] == "b" {
+			n++
+		}
+	}
+	if n != 5 {
+		t.Errorf("of ten grants %d went to the client that was away", n)
+	}
+}
+
+func TestAPriorityAgesWithItsOldestHoldWhosesoeverTurnItIs(t *testing.T) {
+	w := newWorld(t, 30*time.Second)
+	site := w.slot("site", single)
+	running := w.add("running", Hold{Client: "greedy", Cost: 9, Needs: one(site)})
+	w.next()
+	w.add("old", Hold{Client: "greedy", Priority: 3, Needs: one(site)})
+	w.now = w.now.Add(31 * time.Second)
+	w.add("modest", Hold{Client: "modest", Priority: 3, Needs: one(site)})
+	w.add("sooner", Hold{Client: "modest2", Priority: 2, Needs: one(site)})
+	w.finish(running)
+	w.want("first", w.next(), "modest")
+}
+
+func TestWhatIsInFlightCountsWhenALimitBecomesOneOfThat(t *testing.T) {
+	w := newWorld(t, 0)
+	site := w.slot("site", tenAnHour)
+	for range 5 {
+		w.add("x", Hold{Needs: one(site)})
+	}
+	w.next()
+	fresh := func() limit.Meter {
+		m, err := limit.New(limit.Spec{As: limit.Concurrency, Amount: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	w.now = w.now.Add(time.Second)
+	w.s.Change(w.now, site, fresh(), fresh, false)
+	for i, h := range w.went {
+		w.finish(h)
+		if left, want := site.Left(w.now), int64(max(i-2, 0)); left != want {
+			t.Errorf("%d of 5 finished, %d left, want %d", i+1, left, want)
+		}
+	}
+}
+
+func TestASlotIsNotForgottenWhileSomebodyWaitsWhoNeedsIt(t *testing.T) {
+	w := newWorld(t, 0)
+	site, route := w.slot("site", single), w.slot("route", perSecond)
+	w.add("running", Hold{Needs: one(site)})
+	h := w.add("waits", Hold{Needs: one(site, route)})
+	w.next()
+	if w.s.Forget(w.now, route) {
+		t.Error("it is forgotten")
+	}
+	w.s.Cancel(w.now, h)
+	if !w.s.Forget(w.now, route) {
+		t.Error("it is kept for nobody")
+	}
+}

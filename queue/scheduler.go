@@ -1,0 +1,440 @@
+// Package queue decides who goes next and when.
+//
+// A Scheduler is one site's queue as a state machine without a clock:
+//
+//	s := queue.NewScheduler(queue.Options{Aging: 30 * time.Second})
+//	site := s.Slot("900 requests per 15m", meter)
+//	hold := &queue.Hold{Client: "news", Priority: 3, Needs: [][]queue.Need{{{Slot: site, N: 1}}}}
+//	err := s.Add(now, hold)
+//	turn := s.Next(now) // what goes now, what was refused, when to ask again
+//	s.Finish(now, hold, queue.Result{Outcome: limit.Success})
+//
+// A Gate is the shell around many of them, with locks, timers and contexts:
+//
+//	permit, err := gate.Wait(ctx, queue.Request{Site: "example.com", Priority: 3, Needs: …})
+//	defer permit.Finish(queue.Result{Outcome: limit.Success})
+package queue
+
+import (
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"github.com/abide-proxy/abide/limit"
+)
+
+// Options of a Scheduler.
+type Options struct {
+	// Aging is how long the oldest hold of a priority waits until its priority
+	// gains a step; 0 is never.
+	Aging time.Duration
+
+	// Live tells whether anybody still waits for a hold. One that nobody does
+	// leaves without taking anything. nil is always.
+	Live func(*Hold) bool
+}
+
+// Scheduler is the queue of one site. It takes the time as an argument and does
+// no I/O. It is not safe for concurrent use. NewScheduler makes one.
+type Scheduler struct {
+	options Options
+
+	slots   map[*Slot]struct{}
+	lanes   map[string]*lane
+	clients map[string]*client
+	virtual float64 // the turn of the last grant
+	seq     uint64
+	slotID  uint32
+
+	waiting, resting, granted int
+
+	open      Slot    // whose bench has the lanes that nothing is known to keep
+	hot       []*Slot // whose first may go
+	wakes     heap[*Slot, byWake]
+	rests     heap[*Hold, byReturn]
+	deadlines heap[*Hold, byDeadline]
+
+	key    []byte // scratch, as are the next two
+	ready  []int
+	blocks []block
+	turn   Turn
+	spare  *bench // the last one that became empty
+	tidied int    // how many clients were left by the last tidying
+}
+
+// NewScheduler makes the queue of one site.
+func NewScheduler(o Options) *Scheduler {
+	s := &Scheduler{options: o}
+	s.open = Slot{s: s, name: "open"}
+	return s
+}
+
+// Slot makes a slot. The meter may be nil for something that only cools; fresh
+// makes another meter like it, unused, and may be nil: then waits are not
+// foreseen beyond what the meter says.
+func (s *Scheduler) Slot(name string, m limit.Meter, fresh func() limit.Meter) *Slot {
+	s.slotID++
+	slot := &Slot{name: name, meter: m, fresh: fresh, id: s.slotID, s: s}
+	if s.slots == nil {
+		s.slots = map[*Slot]struct{}{}
+	}
+	s.slots[slot] = struct{}{}
+	return slot
+}
+
+// Forget drops a slot if nothing would change by making it anew, and tells
+// whether it did.
+func (s *Scheduler) Forget(now time.Time, slot *Slot) bool {
+	if !slot.idle(now) {
+		return false
+	}
+	delete(s.slots, slot)
+	return true
+}
+
+// Len is how many holds wait, and how many requests are granted and unfinished.
+func (s *Scheduler) Len() (held, granted int) { return s.waiting + s.resting, s.granted }
+
+// Idle tells whether forgetting the whole site would change nothing.
+func (s *Scheduler) Idle(now time.Time) bool {
+	if s.waiting+s.resting+s.granted > 0 {
+		return false
+	}
+	for slot := range s.slots {
+		if !slot.idle(now) {
+			return false
+		}
+	}
+	return true
+}
+
+// Errors of a caller that lost track of a hold.
+var (
+	ErrNotGranted = errors.New("the hold is not granted")
+	ErrInUse      = errors.New("the hold was added before")
+)
+
+// Try grants a hold at once if nobody waits for anything that it needs, and
+// tells whether it did. It is Add and Next for the usual case.
+func (s *Scheduler) Try(now time.Time, h *Hold) bool {
+	if h.state != outside || len(s.hot) > 0 {
+		return false
+	}
+	if first := s.nextAt(); !first.IsZero() && !first.After(now) {
+		return false // something else is due first
+	}
+	if len(h.Needs) == 0 {
+		h.Needs = nothing
+	}
+	s.ready = s.ready[:0]
+	for i, alternative := range h.Needs {
+		if !free(now, alternative) {
+			continue
+		}
+		s.ready = append(s.ready, i)
+		if h.Pick == nil {
+			break
+		}
+	}
+	if len(s.ready) == 0 {
+		return false
+	}
+	s.stamp(now, h)
+	s.take(now, h, s.pick(h))
+	return true
+}
+
+func free(now time.Time, needs []Need) bool {
+	for _, n := range needs {
+		if n.Slot.bench != nil || n.Slot.when(now, n.N).After(now) {
+			return false
+		}
+	}
+	return true
+}
+
+// nothing is what a hold needs that needs nothing.
+var nothing = [][]Need{nil}
+
+func (s *Scheduler) stamp(now time.Time, h *Hold) {
+	s.seq++
+	h.seq, h.added, h.class = s.seq, now, min(max(h.Priority, Urgent), Patient)
+	h.bound, h.missed, h.refusal = nil, 0, nil
+}
+
+// Add puts a hold in the queue. It is refused with a *Refusal when it could
+// never go, or by all that is known not before its deadline.
+func (s *Scheduler) Add(now time.Time, h *Hold) error {
+	if h.state != outside {
+		return ErrInUse
+	}
+	if len(h.Needs) == 0 {
+		h.Needs = nothing
+	}
+	h.class = min(max(h.Priority, Urgent), Patient)
+	if r := s.foresee(now, h); r != nil {
+		return r
+	}
+	s.stamp(now, h)
+	s.join(h)
+	s.enter(h)
+	return nil
+}
+
+// join counts a hold among those that wait, wherever it will stand.
+func (s *Scheduler) join(h *Hold) {
+	c := s.clients[h.Client]
+	if c == nil {
+		s.tidyAll()
+		c = &client{name: h.Client, turn: s.virtual}
+		if s.clients == nil {
+			s.clients = map[string]*client{}
+		}
+		s.clients[h.Client] = c
+	}
+	c.holds++
+	c.cost += h.cost()
+	c.share = h.weight()
+	h.client = c
+	s.want(h, 1)
+	if !h.Deadline.IsZero() {
+		s.deadlines.push(h)
+	}
+}
+
+// want counts what a hold wants at its slots.
+func (s *Scheduler) want(h *Hold, by int64) {
+	for _, alternative := range h.Needs {
+		for _, n := range alternative {
+			n.Slot.users += int(by)
+			n.Slot.queued[h.class] += by * n.N
+		}
+	}
+}
+
+// part is the opposite of join.
+func (s *Scheduler) part(h *Hold) {
+	c := h.client
+	c.holds--
+	c.cost -= h.cost()
+	s.want(h, -1)
+	if s.deadlines.has(h) {
+		s.deadlines.remove(h)
+	}
+}
+
+// enter puts a hold in its lane, a new one if need be.
+func (s *Scheduler) enter(h *Hold) {
+	key := s.key[:0]
+	for _, alternative := range h.Needs {
+		for _, n := range alternative {
+			key = binary.AppendUvarint(key, uint64(n.Slot.id))
+		}
+		key = append(key, 0) // no slot has the number zero
+	}
+	s.key = key
+	l := s.lanes[string(key)]
+	if l == nil {
+		l = &lane{key: string(key), slots: make([][]*Slot, len(h.Needs))}
+		for i, alternative := range h.Needs {
+			for _, n := range alternative {
+				l.slots[i] = append(l.slots[i], n.Slot)
+			}
+		}
+		if s.lanes == nil {
+			s.lanes = map[string]*lane{}
+		}
+		s.lanes[l.key] = l
+		s.open.seatLane(l)
+		s.open.stir()
+	}
+	l.enter(h)
+	h.state = waiting
+	s.waiting++
+}
+
+// leave takes a hold out of wherever it waits.
+func (s *Scheduler) leave(h *Hold) {
+	if h.state == resting {
+		s.rests.remove(h)
+		s.resting--
+		return
+	}
+	l := h.lane
+	l.leave(h)
+	s.waiting--
+	if l.holds == 0 {
+		l.raise()
+		delete(s.lanes, l.key)
+	}
+}
+
+// Cancel takes a hold that waits out of the queue, and tells whether it did.
+// Nothing is spent by it.
+func (s *Scheduler) Cancel(_ time.Time, h *Hold) bool {
+	if h.state != waiting && h.state != resting {
+		return false
+	}
+	s.leave(h)
+	s.part(h)
+	s.tidy(h.client)
+	h.state = outside
+	return true
+}
+
+// tidy forgets a client for whom nothing waits and who owes no turn.
+func (s *Scheduler) tidy(c *client) {
+	if c != nil && c.holds == 0 && (c.turn <= s.virtual || len(s.clients) > 4096) {
+		delete(s.clients, c.name)
+	}
+}
+
+// tidyAll does so for all clients when there are twice as many as the last time.
+func (s *Scheduler) tidyAll() {
+	if len(s.clients) < max(64, 2*s.tidied) {
+		return
+	}
+	for _, c := range s.clients {
+		s.tidy(c)
+	}
+	s.tidied = len(s.clients)
+}
+
+// Finish ends a granted request, with what it truly cost.
+func (s *Scheduler) Finish(now time.Time, h *Hold, r Result) error {
+	if h.state != granted {
+		return ErrNotGranted
+	}
+	s.release(now, h, r)
+	if r.Unsent {
+		s.refund(h)
+	}
+	h.state = outside
+	if h.client != nil {
+		s.tidy(h.client)
+	}
+	return nil
+}
+
+func (s *Scheduler) release(now time.Time, h *Hold, r Result) {
+	for _, n := range h.Needs[h.choice] {
+		if h.forced {
+			n.N = 0
+		}
+		n.Slot.finish(now, h.taken, n, r)
+	}
+	s.granted--
+	h.forced = false
+}
+
+func (s *Scheduler) refund(h *Hold) {
+	if h.client != nil && h.charge > 0 {
+		h.client.pay(h.client.turn - h.charge)
+		h.charge = 0
+	}
+}
+
+// Return puts a granted request that has to be sent again back at its place: it
+// keeps its priority, its arrival and its client's turn. It rests until later,
+// if that is in the future. The result is that of the try that is over.
+func (s *Scheduler) Return(now time.Time, h *Hold, r Result, later time.Time) error {
+	if h.state != granted {
+		return ErrNotGranted
+	}
+	s.release(now, h, r)
+	h.state = outside
+	if !h.Deadline.IsZero() && later.After(h.Deadline) {
+		return &Refusal{Reason: TooLong, Limit: "retry", RetryAt: later}
+	}
+	h.refusal = nil
+	s.refund(h)
+	s.join(h)
+	if later.After(now) {
+		h.later, h.state = later, resting
+		s.rests.push(h)
+		s.resting++
+		return nil
+	}
+	s.enter(h)
+	return nil
+}
+
+// Cool keeps a slot from granting anything before until. A cooldown is never
+// shortened by another; Warm ends it.
+func (s *Scheduler) Cool(slot *Slot, until time.Time, why string) {
+	if until.After(slot.cool) {
+		slot.cool, slot.coolWhy = until, why
+		slot.stir()
+	}
+}
+
+// Warm ends a cooldown.
+func (s *Scheduler) Warm(slot *Slot) {
+	slot.cool, slot.coolWhy = time.Time{}, ""
+	slot.stir()
+}
+
+// Observe tells a slot's meter what the server said.
+func (s *Scheduler) Observe(now time.Time, slot *Slot, o limit.Observation) {
+	if slot.meter != nil {
+		slot.meter.Observe(now, o)
+		slot.stir()
+	}
+}
+
+// Change gives a slot another meter, after a reload: one that limit.Move made of
+// the slot's own, if moved, or a new one in which what the old one had spent
+// becomes spent. Holds keep waiting.
+func (s *Scheduler) Change(now time.Time, slot *Slot, m limit.Meter, fresh func() limit.Meter, moved bool) {
+	if moved {
+		slot.meter, slot.fresh, slot.pace = m, fresh, pace{}
+	} else {
+		slot.change(now, m, fresh)
+	}
+	slot.stir()
+}
+
+// Replan gives a hold that waits other needs, after a reload. It keeps its
+// place.
+func (s *Scheduler) Replan(h *Hold, needs [][]Need) {
+	switch h.state {
+	case waiting:
+		s.leave(h)
+		s.want(h, -1)
+		h.Needs = needs
+		s.want(h, 1)
+		s.enter(h)
+	case resting:
+		s.want(h, -1)
+		h.Needs = needs
+		s.want(h, 1)
+	default: // a granted one finishes with what it took
+	}
+}
+
+// Force grants a hold whether or not it may go, and tells what would have kept
+// it. It takes what is there to take.
+func (s *Scheduler) Force(now time.Time, h *Hold) *Keeps {
+	if s.Try(now, h) {
+		return nil
+	}
+	s.stamp(now, h)
+	k := s.keeps(now, h)
+	h.choice, h.taken, h.state, h.forced = 0, now, granted, true
+	s.granted++
+	for _, n := range h.Needs[0] {
+		n.Slot.users++
+	}
+	return &k
+}
+
+// all are the holds that wait.
+func (s *Scheduler) all() []*Hold {
+	list := make([]*Hold, 0, s.waiting+s.resting)
+	for _, l := range s.lanes {
+		for p := range l.classes {
+			list = append(list, l.classes[p].old.items...)
+		}
+	}
+	return append(list, s.rests.items...)
+}

@@ -1,0 +1,497 @@
+package queue
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/abide-proxy/abide/limit"
+)
+
+// noon is when all these tests begin.
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// world is a scheduler with a clock of its own.
+type world struct {
+	t     testing.TB
+	s     *Scheduler
+	now   time.Time
+	again time.Time
+	names map[*Hold]string
+	went  []*Hold
+}
+
+func newWorld(t testing.TB, aging time.Duration) *world {
+	return &world{t: t, s: NewScheduler(Options{Aging: aging}), now: noon, names: map[*Hold]string{}}
+}
+
+func (w *world) slot(name string, spec limit.Spec) *Slot {
+	w.t.Helper()
+	fresh := func() limit.Meter {
+		m, err := limit.New(spec)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		return m
+	}
+	return w.s.Slot(name, fresh(), fresh)
+}
+
+func (w *world) add(name string, h Hold) *Hold {
+	w.t.Helper()
+	w.names[&h] = name
+	if err := w.s.Add(w.now, &h); err != nil {
+		w.t.Fatalf("adding %s: %v", name, err)
+	}
+	return &h
+}
+
+// next are the names of those that go now.
+func (w *world) next() string {
+	turn := w.s.Next(w.now)
+	w.again = turn.Again
+	var names []string
+	for _, h := range turn.Granted {
+		names = append(names, w.names[h])
+		w.went = append(w.went, h)
+	}
+	return strings.Join(names, " ")
+}
+
+// run lets time pass until nobody waits any more, or nothing will happen, and
+// answers who went. Every request takes no time.
+func (w *world) run() string {
+	var names []string
+	for range 100_000 {
+		if went := w.next(); went != "" {
+			names = append(names, went)
+		}
+		if len(w.went) > 0 {
+			for _, h := range w.went {
+				w.finish(h)
+			}
+			w.went = w.went[:0]
+			continue
+		}
+		if w.again.IsZero() {
+			return strings.Join(names, " ")
+		}
+		if !w.again.After(w.now) {
+			w.t.Fatalf("at %v it asks to be asked again at %v", w.now, w.again)
+		}
+		w.now = w.again
+	}
+	w.t.Fatal("it never ends")
+	return ""
+}
+
+func (w *world) finish(h *Hold) {
+	w.t.Helper()
+	if err := w.s.Finish(w.now, h, Result{}); err != nil {
+		w.t.Fatalf("finishing %s: %v", w.names[h], err)
+	}
+}
+
+func (w *world) want(what, got, want string) {
+	w.t.Helper()
+	if got != want {
+		w.t.Errorf("%s: %q, want %q", what, got, want)
+	}
+}
+
+func one(slots ...*Slot) [][]Need {
+	var needs []Need
+	for _, s := range slots {
+		needs = append(needs, Need{Slot: s, N: 1})
+	}
+	return [][]Need{needs}
+}
+
+var (
+	perSecond = limit.Spec{As: limit.Paced, Amount: 1, Window: time.Second}
+	perMinute = limit.Spec{As: limit.Paced, Amount: 1, Window: time.Minute}
+	single    = limit.Spec{As: limit.Concurrency, Amount: 1}
+)
+
+func TestTheMostUrgentGoesFirstAndThenWhoCameFirst(t *testing.T) {
+	w := newWorld(t, 0)
+	site := w.slot("site", perSecond)
+	for _, h := range []struct {
+		name     string
+		priority int
+	}{{"late", 7}, {"usual", 3}, {"usual2", 3}, {"urgent", 0}, {"beyond", 99}, {"soon", 2}} {
+		w.add(h.name, Hold{Client: h.name, Priority: h.priority, Needs: one(site)})
+	}
+	w.want("order", w.run(), "urgent soon usual usual2 late beyond")
+}
+
+func TestAHoldGainsAStepOfPriorityForEachAging(t *testing.T) {
+	w := newWorld(t, 30*time.Second)
+	site := w.slot("site", single)
+	running := w.add("running", Hold{Client: "x", Needs: one(site)})
+	w.want("first", w.next(), "running")
+	w.add("patient", Hold{Client: "a", Priority: 2, Needs: one(site)})
+	w.now = w.now.Add(59 * time.Second)
+	w.add("urgent", Hold{Client: "b", Priority: 1, Needs: one(site)})
+	w.want("nothing", w.next(), "")
+	w.now = w.now.Add(2 * time.Second) // the patient one is at 0 now
+	w.finish(running)
+	w.want("aged", w.next(), "patient")
+}
+
+func TestALongQueueOfOneClientDoesNotAgeAheadOfAnother(t *testing.T) {
+	w := newWorld(t, 30*time.Second)
+	site := w.slot("site", perSecond)
+	for range 500 {
+		w.add("greedy", Hold{Client: "greedy", Priority: 3, Needs: one(site)})
+	}
+	for range 200 { // so all the rest is old
+		w.next()
+		w.now = w.now.Add(time.Second)
+	}
+	w.went = nil
+	w.add("modest", Hold{Client: "modest", Priority: 3, Needs: one(site)})
+	w.next()
+	w.now = w.now.Add(time.Second)
+	w.next()
+	for _, h := range w.went {
+		if w.names[h] == "modest" {
+			return
+		}
+	}
+	t.Error("a fresh request of another client waits behind old ones of a long queue")
+}
+
+func TestClientsShareByWeight(t *testing.T) {
+	w := newWorld(t, 0)
+	site := w.slot("site", perSecond)
+	for range 40 {
+		w.add("a", Hold{Client: "a", Weight: 3, Needs: one(site)})
+		w.add("b", Hold{Client: "b", Weight: 1, Needs: one(site)})
+	}
+	order := strings.Fields(w.run())[:40]
+	if n := strings.Count(strings.Join(order, ""), "a"); n < 29 || n > 31 {
+		t.Errorf("of 40 grants %d went to the client with weight 3 of 4", n)
+	}
+}
+
+func TestAnExhaustedRouteDoesNotHoldUpAnother(t *testing.T) {
+	w := newWorld(t, 0)
+	site, slow := w.slot("site", perSecond), w.slot("slow", perMinute)
+	w.add("slow1", Hold{Client: "a", Needs: one(site, slow)})
+	w.add("slow2", Hold{Client: "a", Needs: one(site, slow)})
+	w.add("fast1", Hold{Client: "a", Needs: one(site)})
+	w.add("fast2", Hold{Client: "a", Needs: one(site)})
+	w.want("order", w.run(), "slow1 fast1 fast2 slow2")
+	if took := w.now.Sub(noon); took != time.Minute {
+		t.Errorf("it took %v", took)
+	}
+}
+
+func TestACostlyHoldIsNotStarvedByCheapOnes(t *testing.T) {
+	w := newWorld(t, 0)
+	site := w.slot("site", limit.Spec{As: limit.Rolling, Amount: 10, Window: time.Minute})
+	w.add("seven", Hold{Client: "a", Needs: [][]Need{{{Slot: site, N: 7}}}})
+	w.add("big", Hold{Client: "a", Needs: [][]Need{{{Slot: site, N: 5}}}})
+	w.add("small", Hold{Client: "a", Needs: one(site)})
+	w.want("now", w.next(), "seven")
+	w.now = w.now.Add(time.Minute)
+	w.want("a minute later", w.next(), "big small")
+}
+
+func TestTheFirstAlternativeThatIsReadyIsTaken(t *testing.T) {
+	w := newWorld(t, 0)
+	a, b := w.slot("a", perMinute), w.slot("b", perSecond)
+	either := func() [][]Need { return [][]Need{{{Slot: a, N: 1}}, {{Slot: b, N: 1}}} }
+	var choices []int
+	for range 4 {
+		w.add("x", Hold{Client: "c", Needs: either()})
+	}
+	for range 3 {
+		w.next()
+		for _, h := range w.went {
+			choices = append(choices, h.Choice())
+		}
+		w.went = nil
+		w.now = w.now.Add(time.Second)
+	}
+	if !slices.Equal(choices, []int{0, 1, 1, 1}) {
+		t.Errorf("choices are %v", choices)
+	}
+	picked := Hold{Needs: either(), Pick: func(ready []int) int { return ready[len(ready)-1] }}
+	w.now = w.now.Add(time.Hour)
+	w.add("picked", picked)
+	w.next()
+	if got := w.went[0].Choice(); got != 1 {
+		t.Errorf("the caller's choice was 1, not %d", got)
+	}
+}
+
+func TestAReturnedHoldKeepsItsPlace(t *testing.T) {
+	w := newWorld(t, 0)
+	site := w.slot("site", perSecond)
+	first := w.add("first", Hold{Client: "a", Needs: one(site)})
+	w.add("second", Hold{Client: "a", Needs: one(site)})
+	w.add("other", Hold{Client: "b", Needs: one(site)})
+	w.want("first", w.next(), "first")
+	w.went = nil
+	w.s.Cool(site, w.now.Add(time.Minute), "Retry-After")
+	if err := w.s.Return(w.now, first, Result{Outcome: limit.Refused}, time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	w.want("order", w.run(), "first other second")
+	if took := w.now.Sub(noon); took != 62*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+func TestAReturnedHoldRestsWithoutStandingInTheWay(t *testing.T) {
+	w := newWorld(t, 0)
+	site := w.slot("site", perSecond)
+	first := w.add("first", Hold{Client: "a", Needs: one(site)})
+	w.add("second", Hold{Client: "a", Needs: one(site)})
+	w.next()
+	w.went = nil
+	if err := w.s.Return(w.now, first, Result{Outcome: limit.Failed}, w.now.Add(10*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	why, ok := w.s.Why(w.now, first)
+	if !ok || why.Limit != "retry" || !why.ETA.Equal(w.now.Add(10*time.Second)) {
+		t.Errorf("it waits for %+v", why)
+	}
+	w.want("order", w.run(), "second first")
+}
+
+func TestACancelledHoldSpendsNothing(t *testing.T) {
+	w := newWorld(t, 0)
+	site := w.slot("site", perSecond)
+	w.add("a", Hold{Client: "a", Needs: one(site)})
+	b := w.add("b", Hold{Client: "b", Needs: one(site)})
+	w.add("c", Hold{Client: "c", Needs: one(site)})
+	w.want("first", w.next(), "a")
+	if !w.s.Cancel(w.now, b) || w.s.Cancel(w.now, b) {
+		t.Error("a hold is cancelled once")
+	}
+	w.now = w.now.Add(time.Second)
+	w.want("then", w.next(), "c")
+}
+
+func TestWhoeverHasGoneIsPassedOver(t *testing.T) {
+	gone := map[*Hold]bool{}
+	w := newWorld(t, 0)
+	w.s.options.Live = func(h *Hold) bool { return !gone[h] }
+	site := w.slot("site", perSecond)
+	w.add("a", Hold{Client: "a", Needs: one(site)})
+	w.next()
+	gone[w.add("b", Hold{Client: "b", Needs: one(site)})] = true
+	w.add("c", Hold{Client: "c", Needs: one(site)})
+	w.now = w.now.Add(time.Second)
+	w.want("then", w.next(), "c")
+}
+
+func TestAHoldThatWouldWaitTooLongIsRefusedAtOnce(t *testing.T) {
+	w := newWorld(t, 0)
+	site := w.slot("900 per 15m", limit.Spec{As: limit.Rolling, Amount: 900, Window: 15 * time.Minute})
+	for range 2700 {
+		w.add("x", Hold{Client: "a", Needs: one(site), Deadline: w.now.Add(30*time.Minute + time.Second)})
+	}
+	w.next()
+	h := Hold{Client: "a", Needs: one(site), Deadline: w.now.Add(30 * time.Minute)}
+	var r *Refusal
+	if err := w.s.Add(w.now, &h); !errors.As(err, &r) || r.Reason != TooLong || r.Limit != "900 per 15m" {
+		t.Fatalf("the answer is %v", err)
+	}
+	if wait := r.RetryAt.Sub(w.now); wait < 30*time.Minute || wait > 46*time.Minute {
+		t.Errorf("it should come back in %v", wait)
+	}
+	modest := Hold{Client: "b", Needs: one(site), Deadline: w.now.Add(16 * time.Minute)}
+	if err := w.s.Add(w.now, &modest); err != nil {
+		t.Errorf("another client's first request goes in the next window, but: %v", err)
+	}
+}
+
+func TestAHoldLeavesAtItsDeadline(t *testing.T) {
+	w := newWorld(t, 0)
+	site := w.slot("site", single)
+	w.add("running", Hold{Client: "a", Needs: one(site)})
+	w.next()
+	h := w.add("waits", Hold{Client: "a", Needs: one(site), Deadline: w.now.Add(time.Minute)})
+	w.next()
+	if !w.again.Equal(h.Deadline) {
+		t.Fatalf("it asks again at %v", w.again)
+	}
+	w.now = w.again
+	if turn := w.s.Next(w.now); len(turn.Refused) != 1 || h.Refusal().Limit != "site" || h.Refusal().Reason != TooLong {
+		t.Errorf("refused: %v, %v", turn.Refused, h.Refusal())
+	}
+}
+
+func TestACooldownBeyondTheDeadlineRefusesAtOnce(t *testing.T) {
+	w := newWorld(t, 0)
+	site := w.slot("site", perSecond)
+	w.add("first", Hold{Client: "a", Needs: one(site)})
+	w.next()
+	for range 10 {
+		w.add("x", Hold{Client: "a", Needs: one(site), Deadline: w.now.Add(time.Minute)})
+	}
+	w.next()
+	w.s.Cool(site, w.now.Add(time.Hour), "Retry-After")
+	turn := w.s.Next(w.now)
+	if len(turn.Refused) != 10 {
+		t.Fatalf("%d are refused", len(turn.Refused))
+	}
+	w.want("why", turn.Refused[0].Refusal().Error(), "site (Retry-After): the wait would be too long")
+}
+
+func TestMoreThanTheWholeLimitIsNever(t *testing.T) {
+	w := newWorld(t, 0)
+	site := w.slot("site", limit.Spec{As: limit.Rolling, Amount: 10, Window: time.Minute})
+	h := Hold{Needs: [][]Need{{{Slot: site, N: 11}}}}
+	var r *Refusal
+	if err := w.s.Add(w.now, &h); !errors.As(err, &r) || r.Reason != Never {
+		t.Errorf("the answer is %v", err)
+	}
+}
+
+func TestTheTrueCostIsSettled(t *testing.T) {
+	w := newWorld(t, 0)
+	site := w.slot("site", limit.Spec{As: limit.Rolling, Amount: 10, Window: time.Minute})
+	for _, c := range []struct {
+		name   string
+		result Result
+		left   int64
+	}{
+		{"as estimated", Result{}, 6},
+		{"less", Result{Cost: 1}, 5},
+		{"more", Result{Cost: 5}, 0},
+	} {
+		h := w.add(c.name, Hold{Needs: [][]Need{{{Slot: site, N: 4, Of: Cost}}}})
+		w.next()
+		if err := w.s.Finish(w.now, h, c.result); err != nil {
+			t.Fatal(err)
+		}
+		if left := site.Left(w.now); left != c.left {
+			t.Errorf("%s: %d is left, want %d", c.name, left, c.left)
+		}
+	}
+}
+
+func TestFinishHappensOnce(t *testing.T) {
+	w := newWorld(t, 0)
+	site := w.slot("site", single)
+	h := w.add("x", Hold{Needs: one(site)})
+	w.next()
+	w.finish(h)
+	if err := w.s.Finish(w.now, h, Result{}); !errors.Is(err, ErrNotGranted) {
+		t.Errorf("the second is %v", err)
+	}
+	if err := w.s.Return(w.now, h, Result{}, noon); !errors.Is(err, ErrNotGranted) {
+		t.Errorf("the return is %v", err)
+	}
+	if site.Left(w.now) != 1 {
+		t.Errorf("%d is left", site.Left(w.now))
+	}
+}
+
+func TestWhyNamesTheLimitThePlaceAndTheTime(t *testing.T) {
+	w := newWorld(t, 0)
+	site, route := w.slot("site", perSecond), w.slot("route", perMinute)
+	w.add("a", Hold{Client: "a", Needs: one(site, route)})
+	w.next()
+	b := w.add("b", Hold{Client: "a", Needs: one(site, route)})
+	c := w.add("c", Hold{Client: "a", Needs: one(site, route)})
+	w.next()
+	for _, x := range []struct {
+		hold  *Hold
+		place int
+		eta   time.Duration
+	}{{b, 1, time.Minute}, {c, 2, 2 * time.Minute}} {
+		why, ok := w.s.Why(w.now, x.hold)
+		if !ok || why.Limit != "route" || why.Place != x.place || why.ETA.Sub(w.now) != x.eta {
+			t.Errorf("%s: %+v", w.names[x.hold], why)
+		}
+	}
+}
+
+// Two meters that others empty in turns: one is ready at whole seconds, the
+// other at half ones, and never together.
+func TestAHoldThatNeedsTwoBusySlotsGoesOneDay(t *testing.T) {
+	w := newWorld(t, 0)
+	a, b := w.slot("a", perSecond), w.slot("b", perSecond)
+	w.add("a", Hold{Client: "a", Needs: one(a)})
+	w.next()
+	w.now = w.now.Add(time.Second / 2)
+	w.add("b", Hold{Client: "b", Needs: one(b)})
+	w.next()
+	both := w.add("both", Hold{Client: "c", Priority: 0, Needs: one(a, b)})
+	for range 1000 {
+		w.went = nil
+		w.next()
+		for _, h := range w.went {
+			if h == both {
+				return
+			}
+		}
+		for _, s := range []*Slot{a, b} {
+			if s.queued[3] == 0 {
+				w.add("one", Hold{Client: s.name, Priority: 3, Needs: one(s)})
+			}
+		}
+		w.next()
+		w.now = w.again
+	}
+	t.Error("it starves")
+}
+
+func TestAChangedLimitKeepsWhatWasSpentAndWhoWaits(t *testing.T) {
+	w := newWorld(t, 0)
+	site := w.slot("site", limit.Spec{As: limit.Rolling, Amount: 10, Window: time.Minute})
+	for range 12 {
+		w.add("x", Hold{Client: "a", Needs: one(site)})
+	}
+	w.next()
+	if len(w.went) != 10 {
+		t.Fatalf("%d went", len(w.went))
+	}
+	fresh := func() limit.Meter {
+		m, err := limit.New(limit.Spec{As: limit.Fixed, Amount: 11, Window: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	w.s.Change(w.now, site, fresh(), fresh, false)
+	w.now = w.now.Add(time.Millisecond)
+	w.want("one more", w.next(), "x")
+	w.want("no more", w.next(), "")
+	for _, h := range w.went {
+		if err := w.s.Finish(w.now, h, Result{Unsent: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left := site.Left(w.now); left != 1 {
+		t.Errorf("what the old meter gave is not given back to the new one: %d is left", left)
+	}
+}
+
+func TestIdleIsWhenForgettingChangesNothing(t *testing.T) {
+	w := newWorld(t, 0)
+	site := w.slot("site", perSecond)
+	h := w.add("x", Hold{Needs: one(site)})
+	w.next()
+	idle := func(want bool) {
+		t.Helper()
+		if got := w.s.Idle(w.now); got != want {
+			t.Errorf("idle is %v", got)
+		}
+	}
+	idle(false)
+	w.finish(h)
+	idle(false)
+	w.now = w.now.Add(time.Second)
+	idle(true)
+	w.s.Cool(site, w.now.Add(time.Minute), "")
+	idle(false)
+}

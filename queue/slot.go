@@ -1,0 +1,237 @@
+package queue
+
+import (
+	"time"
+
+	"github.com/abide-proxy/abide/limit"
+)
+
+// Slot is one meter of a site (everyone's, a client's, a route's, a token's)
+// and the cooldown of what it stands for. It belongs to the scheduler that made
+// it.
+type Slot struct {
+	name  string
+	meter limit.Meter // nil: only a cooldown
+	fresh func() limit.Meter
+	id    uint32
+	s     *Scheduler
+
+	cool    time.Time // not before
+	coolWhy string
+	changed time.Time // when the meter last replaced another
+	flying  int64     // taken by what is not finished
+	owed    int64     // of that, what is older than the meter and more than it could hold
+
+	bench  *bench // nil while nobody waits for it
+	holder *lane  // the first of the bench, when it is known to wait
+	wake   time.Time
+	hotAt  int // index in Scheduler.hot plus one
+	inWake int32
+
+	users  int            // holds and permits that name it
+	queued [classes]int64 // units that waiting holds want, by priority
+
+	pace pace
+}
+
+// Name is what the slot was made with.
+func (s *Slot) Name() string { return s.name }
+
+// Left is what could be taken at once, -1 when there is no meter.
+func (s *Slot) Left(now time.Time) int64 {
+	switch {
+	case s.cool.After(now):
+		return 0
+	case s.meter == nil:
+		return -1
+	}
+	return s.meter.Left(now)
+}
+
+// Meter is the slot's own, for its State; nil if it only cools.
+func (s *Slot) Meter() limit.Meter { return s.meter }
+
+// idle tells whether nothing would change if the slot were made anew.
+func (s *Slot) idle(now time.Time) bool {
+	return s.users == 0 && !s.cool.After(now) && (s.meter == nil || s.meter.Idle(now))
+}
+
+// far is later than any wait: an answer beyond it means "when something
+// happens", as for a limit on what is in flight.
+const far = 5 * 365 * 24 * time.Hour
+
+// when is when n could be taken, were nobody else waiting.
+func (s *Slot) when(now time.Time, n int64) time.Time {
+	at := now
+	if s.meter != nil && n > 0 {
+		t, ok := s.meter.When(now, n)
+		if !ok {
+			return now.Add(2 * far)
+		}
+		if t.After(at) {
+			at = t
+		}
+	}
+	if s.cool.After(at) {
+		at = s.cool
+	}
+	return at
+}
+
+// stir asks for another look at who is first.
+func (s *Slot) stir() {
+	if s.hotAt == 0 && s.bench != nil {
+		s.s.hot = append(s.s.hot, s)
+		s.hotAt = len(s.s.hot)
+	}
+}
+
+// settle is the opposite of stir.
+func (s *Slot) settle() {
+	if s.hotAt == 0 {
+		return
+	}
+	hot := s.s.hot
+	last := hot[len(hot)-1]
+	hot[s.hotAt-1], last.hotAt = last, s.hotAt
+	hot[len(hot)-1] = nil
+	s.s.hot, s.hotAt = hot[:len(hot)-1], 0
+}
+
+// wakeAt says when the slot is worth another look; zero is not by time alone.
+func (s *Slot) wakeAt(at time.Time) {
+	wakes := &s.s.wakes
+	if at.IsZero() {
+		if wakes.has(s) {
+			wakes.remove(s)
+		}
+		s.wake = at
+		return
+	}
+	s.wake = at
+	if wakes.has(s) {
+		wakes.fix(s)
+	} else {
+		wakes.push(s)
+	}
+}
+
+type byWake struct{}
+
+func (byWake) before(a, b *Slot) bool { return a.wake.Before(b.wake) }
+func (byWake) place(s *Slot) *int32   { return &s.inWake }
+
+// seatLane puts a lane on the slot's bench, once.
+func (s *Slot) seatLane(l *lane) {
+	for _, seat := range l.seats {
+		if seat.slot == s {
+			return
+		}
+	}
+	if s.bench == nil {
+		if s.bench = s.s.spare; s.bench == nil {
+			s.bench = new(bench)
+		}
+		s.s.spare = nil
+	}
+	// A lane rises and sits down all the time: it keeps its seats.
+	n := len(l.seats)
+	if n < cap(l.seats) && l.seats[:n+1][n] != nil {
+		l.seats = l.seats[:n+1]
+		l.seats[n].slot = s
+	} else {
+		l.seats = append(l.seats, &seat{lane: l, slot: s})
+	}
+	s.bench.sit(l.seats[n])
+}
+
+// raise takes a lane from all benches where it waits.
+func (l *lane) raise() {
+	for _, seat := range l.seats {
+		s := seat.slot
+		s.bench.rise(seat)
+		if s.holder == l {
+			s.holder = nil
+			s.stir()
+		}
+		if s.bench.lanes == 0 && s != &s.s.open {
+			s.s.spare, s.bench = s.bench, nil
+			s.settle()
+			s.wakeAt(time.Time{})
+		}
+	}
+	l.seats = l.seats[:0]
+}
+
+// change replaces the meter by one of another arithmetic. What the old one had
+// spent counts as spent now in the new one, which is the most that it can have
+// been: so a reload never makes room that the site did not give.
+func (s *Slot) change(now time.Time, m limit.Meter, fresh func() limit.Meter) {
+	old, oldFresh, flying := s.meter, s.fresh, s.inFlight(now)
+	s.meter, s.fresh, s.pace = m, fresh, pace{}
+	if m == nil {
+		return
+	}
+	spent := s.flying
+	if old != nil && oldFresh != nil && !flying && !s.inFlight(now) {
+		spent = oldFresh().Left(now) - old.Left(now)
+	}
+	s.changed, s.owed = now, max(spent, 0)
+	if n := min(spent, m.Left(now)); n > 0 {
+		if at, ok := m.When(now, n); ok && !at.After(now) {
+			m.Take(now, n)
+			s.owed -= n
+		}
+	}
+}
+
+// inFlight tells whether the meter counts what is in flight, which is given back
+// when it is done and not with time.
+func (s *Slot) inFlight(now time.Time) bool {
+	p := s.measure(now)
+	return p.known && p.whole > 0 && p.each == 0
+}
+
+func (s *Slot) take(now time.Time, n int64) {
+	s.users++
+	s.flying += n
+	if s.meter != nil && n > 0 {
+		s.meter.Take(now, n)
+	}
+}
+
+// finish ends what a hold took at taken.
+func (s *Slot) finish(now, taken time.Time, need Need, r Result) {
+	s.users--
+	s.flying -= need.N
+	s.stir()
+	if s.meter == nil || need.N <= 0 {
+		return
+	}
+	n, foreign := need.N, !s.changed.IsZero() && !taken.After(s.changed)
+	actual := n
+	switch {
+	case need.Of == Cost && r.Cost > 0:
+		actual = r.Cost
+	case need.Of == Bytes && r.Bytes > 0:
+		actual = r.Bytes
+	}
+	switch {
+	case foreign:
+		// Taken from the meter before this one, which only can owe more.
+		if actual > n && !r.Unsent {
+			s.meter.Settle(now, now, n, actual)
+		}
+		swallowed := min(s.owed, n)
+		s.owed -= swallowed
+		n -= swallowed
+	case r.Unsent:
+		s.meter.Give(now, taken, n)
+		return
+	case actual != n:
+		s.meter.Settle(now, taken, n, actual)
+	}
+	if n > 0 {
+		s.meter.Done(now, n, r.Outcome)
+	}
+}

@@ -1,0 +1,164 @@
+package queue
+
+import (
+	"sort"
+	"time"
+)
+
+// Keeps is what keeps a hold.
+type Keeps struct {
+	Limit string    // the slot's name
+	Why   string    // of a cooldown: who asked for it
+	Until time.Time // when that slot lets it go; zero: when something is finished
+	First bool      // the slot has enough, but for those before it
+}
+
+// Waiting is one hold as an operator sees it.
+type Waiting struct {
+	Hold *Hold
+	Keeps
+	Level int       // its priority after aging
+	Place int       // 1 is next, among those that need the same slot
+	ETA   time.Time // as far as is known; zero is not known
+}
+
+// label names what keeps others at the slot.
+func (s *Slot) label(now time.Time) string {
+	if s.coolWhy != "" && s.cool.After(now) {
+		return s.name + " (" + s.coolWhy + ")"
+	}
+	return s.name
+}
+
+// keeps says what keeps a hold that waits or rests.
+func (s *Scheduler) keeps(now time.Time, h *Hold) Keeps {
+	if h.state == resting {
+		return Keeps{Limit: "retry", Until: h.later}
+	}
+	var found Keeps
+	for i, needs := range h.Needs {
+		var k Keeps
+		for _, n := range needs {
+			at := n.Slot.when(now, n.N)
+			switch {
+			case at.After(now) && (k.Limit == "" || k.First || at.After(k.Until)):
+				k = Keeps{Limit: n.Slot.name, Until: at}
+				if n.Slot.cool.Equal(at) {
+					k.Why = n.Slot.coolWhy
+				}
+			case k.Limit == "" && n.Slot.bench != nil:
+				k = Keeps{Limit: n.Slot.name, Until: n.Slot.wake, First: true}
+			}
+		}
+		if i == 0 || !k.Until.IsZero() && k.Until.Before(found.Until) {
+			found = k
+		}
+	}
+	if found.Until.Sub(now) > far {
+		found.Until = time.Time{}
+	}
+	return found
+}
+
+// Why says what keeps a hold, and when it may go. It looks at the whole queue:
+// it is for people, not for every request.
+func (s *Scheduler) Why(now time.Time, h *Hold) (Waiting, bool) {
+	if h.state != waiting && h.state != resting {
+		return Waiting{}, false
+	}
+	for _, w := range s.Holds(now) {
+		if w.Hold == h {
+			return w, true
+		}
+	}
+	return Waiting{}, false
+}
+
+// Holds are all that wait, in the order in which they would go if every slot
+// had enough. It takes O(n log n).
+func (s *Scheduler) Holds(now time.Time) []Waiting {
+	list := make([]Waiting, 0, s.waiting+s.resting)
+	ranks := make([]rank, 0, cap(list))
+	var oldest [classes]*Hold
+	each := func(use func(*Hold)) {
+		for _, l := range s.lanes {
+			for p := range l.classes {
+				for _, h := range l.classes[p].old.items {
+					use(h)
+				}
+			}
+		}
+		for _, h := range s.rests.items {
+			use(h)
+		}
+	}
+	own := map[*client][]*Hold{}
+	each(func(h *Hold) {
+		if oldest[h.class] == nil || h.seq < oldest[h.class].seq {
+			oldest[h.class] = h
+		}
+		own[h.client] = append(own[h.client], h)
+	})
+	for c, holds := range own {
+		sort.Slice(holds, func(i, j int) bool {
+			a, b := holds[i], holds[j]
+			return rank{a.class, 0, a.seq}.before(rank{b.class, 0, b.seq})
+		})
+		turn := c.turn
+		for _, h := range holds {
+			at := level(h.class, oldest[h.class].added, now, s.options.Aging)
+			list = append(list, Waiting{Hold: h, Keeps: s.keeps(now, h), Level: at})
+			ranks = append(ranks, rank{at, turn, h.seq})
+			turn += float64(h.cost()) / h.weight()
+		}
+	}
+	sort.Sort(byRanks{list, ranks})
+	s.place(now, list)
+	return list
+}
+
+// place fills in places and times, given the order.
+func (s *Scheduler) place(now time.Time, list []Waiting) {
+	before, units := map[*Slot]int{}, map[*Slot]int64{}
+	for i := range list {
+		w := &list[i]
+		h := w.Hold
+		for a, needs := range h.Needs {
+			var at time.Time
+			known := true
+			for _, n := range needs {
+				w.Place = max(w.Place, before[n.Slot]+1)
+				t := n.Slot.eta(now, units[n.Slot]+n.N)
+				known = known && !t.IsZero()
+				if t.After(at) {
+					at = t
+				}
+			}
+			if known && (a == 0 || w.ETA.IsZero() || at.Before(w.ETA)) {
+				w.ETA = at
+			}
+		}
+		if h.state == resting && w.ETA.Before(h.later) {
+			w.ETA = h.later
+		}
+		if len(h.Needs) == 0 {
+			continue
+		}
+		for _, n := range h.Needs[0] {
+			before[n.Slot]++
+			units[n.Slot] += n.N
+		}
+	}
+}
+
+type byRanks struct {
+	list  []Waiting
+	ranks []rank
+}
+
+func (b byRanks) Len() int           { return len(b.list) }
+func (b byRanks) Less(i, j int) bool { return b.ranks[i].before(b.ranks[j]) }
+func (b byRanks) Swap(i, j int) {
+	b.list[i], b.list[j] = b.list[j], b.list[i]
+	b.ranks[i], b.ranks[j] = b.ranks[j], b.ranks[i]
+}
