@@ -13,7 +13,7 @@ const module = "github.com/abide-proxy/abide/"
 // here is a new direction of import, which somebody has to decide on.
 var allowed = map[string][]string{
 	"cmd/abide": {"proxy", "admin", "policy", "ca", "metrics"},
-	"proxy":     {"policy", "upstream", "ca", "metrics"},
+	"proxy":     {"policy", "upstream", "ca", "metrics", "queue", "limit"},
 	"queue":     {"limit"},
 	"limit":     {},
 	"admin":     {"policy", "ca", "metrics"},

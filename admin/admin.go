@@ -51,9 +51,12 @@ type Options struct {
 	Listen string
 	// Connections is how many are open, now.
 	Connections func() Connections
-	Version     string
-	Started     time.Time
-	Log         *logrus.Logger
+	// Holds are requests that wait, at most so many: of one site, or "" for all.
+	// The slice is the caller's.
+	Holds   func(site string, most int) []Hold
+	Version string
+	Started time.Time
+	Log     *logrus.Logger
 }
 
 // Connections counts what is open: connections of clients, and the tunnels among
@@ -97,6 +100,7 @@ func New(o Options) http.Handler {
 	inside.Handle("GET /metrics", o.Metrics.Handler())
 	inside.HandleFunc("GET /ca.pem", d.caPEM)
 	inside.HandleFunc("GET /api/v1/status", d.status)
+	inside.HandleFunc("GET /api/v1/holds", d.holds)
 	inside.HandleFunc("POST /api/v1/reload", d.reload)
 
 	mux := http.NewServeMux()

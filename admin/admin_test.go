@@ -163,6 +163,8 @@ var routes = []struct{ method, path string }{
 	{"GET", "/metrics"},
 	{"GET", "/ca.pem"},
 	{"GET", "/api/v1/status"},
+	{"GET", "/api/v1/holds"},
+	{"GET", "/api/v1/holds?site=a.test&limit=1"},
 	{"POST", "/api/v1/reload"},
 	{"GET", "/nowhere"},
 	{"PUT", "/"},

@@ -19,6 +19,7 @@ var styleText []byte
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"size": size, "count": count,
+	"number": func(n int) string { return count(uint64(n)) },
 }).Parse(pageText))
 
 // sheet is what the page shows.
@@ -26,6 +27,7 @@ type sheet struct {
 	status
 	Up    string
 	Proxy string // URL for clients
+	Waits *waits // nil where nobody knows what waits
 }
 
 // page is the status for people: no script, so it works in any browser and
@@ -33,6 +35,7 @@ type sheet struct {
 func (d *desk) page(w http.ResponseWriter, r *http.Request) {
 	s := sheet{status: d.now(), Up: time.Since(d.Started).Truncate(time.Second).String()}
 	s.Proxy = proxyURL(s.Listen, r.Host, len(d.Policy().Access.Clients) > 0)
+	s.Waits = d.waits(time.Now())
 	var b bytes.Buffer
 	if err := pageTemplate.Execute(&b, s); err != nil {
 		panic(fmt.Errorf("making the page: %w", err))

@@ -20,15 +20,27 @@ const (
 	nativeSize = (lastPower - firstPower) * perOctave
 )
 
-// classic are the upper bounds of the classic buckets, in seconds.
-var classic = [...]float64{.00005, .0002, .001, .005, .02, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
+// bounds are the upper bounds of the classic buckets.
+type bounds struct {
+	seconds [15]float64
+	lengths [15]time.Duration
+}
 
-var classicBounds = func() (out [len(classic)]time.Duration) {
-	for i, s := range classic {
-		out[i] = time.Duration(s * float64(time.Second))
+func newBounds(seconds ...float64) *bounds {
+	b := &bounds{}
+	for i, s := range seconds {
+		b.seconds[i], b.lengths[i] = s, time.Duration(s*float64(time.Second))
 	}
-	return out
-}()
+	return b
+}
+
+var (
+	// answering is how long a site takes, or abide itself.
+	answering = newBounds(.00005, .0002, .001, .005, .02, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60)
+	// waiting goes by the windows of limits, which are a quarter of an hour as often
+	// as a second.
+	waiting = newBounds(.001, .01, .05, .25, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 1800, 3600)
+)
 
 // quarters are the bounds of the native buckets inside an octave, scaled so
 // that the octave is 1<<32 to 1<<33.
@@ -41,15 +53,23 @@ var quarters = func() (out [perOctave - 1]uint64) {
 
 // histogram is native and classic at once. It is not the library's because it
 // has to be emptied into another one without losing what is observed
-// meanwhile. The zero value is empty.
+// meanwhile. The zero value is empty, and for answers.
 //
 // Observing touches native first and reading reads it last, so what a reader
 // sees in the classic buckets it sees in the native ones.
 type histogram struct {
+	of      *bounds // nil is answering
 	zero    atomic.Uint64
 	native  [nativeSize]atomic.Uint64
 	sum     atomic.Uint64 // in nanoseconds
-	classic [len(classic)]atomic.Uint64
+	classic [len(bounds{}.lengths)]atomic.Uint64
+}
+
+func (h *histogram) bounds() *bounds {
+	if h.of == nil {
+		return answering
+	}
+	return h.of
 }
 
 func (h *histogram) observe(d time.Duration) {
@@ -60,7 +80,7 @@ func (h *histogram) observe(d time.Duration) {
 		h.native[i].Add(1)
 	}
 	h.sum.Add(uint64(d))
-	for i, bound := range classicBounds {
+	for i, bound := range h.bounds().lengths[:] {
 		if d <= bound {
 			h.classic[i].Add(1)
 			break
@@ -105,7 +125,7 @@ func nativeIndex(d time.Duration) int {
 	return i
 }
 
-// moveTo empties h into another.
+// moveTo empties h into another of the same bounds.
 func (h *histogram) moveTo(to *histogram) {
 	move(&h.zero, &to.zero)
 	for i := range h.native {
@@ -124,9 +144,10 @@ func (h *histogram) read() *dto.Histogram {
 		ZeroThreshold: ptr(math.Exp2(firstPower)),
 	}
 	var below uint64
+	upper := &h.bounds().seconds
 	for i := range h.classic {
 		below += h.classic[i].Load()
-		out.Bucket = append(out.Bucket, &dto.Bucket{CumulativeCount: ptr(below), UpperBound: ptr(classic[i])})
+		out.Bucket = append(out.Bucket, &dto.Bucket{CumulativeCount: ptr(below), UpperBound: ptr(upper[i])})
 	}
 	out.SampleSum = ptr(time.Duration(h.sum.Load()).Seconds())
 	zero := h.zero.Load()

@@ -77,6 +77,9 @@ func TestTheRequestPathAllocatesNothing(t *testing.T) {
 		m.Overhead(20 * time.Microsecond)
 		m.Refused("destination")
 		m.Handshake("client", true)
+		s.Waited(time.Second)
+		s.Replayed("gateway")
+		s.RefusedBy("route")
 	}
 	do()
 	if n := testing.AllocsPerRun(1000, do); n > 0 {

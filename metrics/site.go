@@ -15,6 +15,9 @@ type Site struct {
 
 	requests requestCounts
 	took     histogram
+	waited   histogram
+	replays  wordCounts // by replayReasons
+	refusals wordCounts // by refusalScopes
 
 	// successor is nil until the site makes room. Whoever counts looks at it
 	// after counting; whoever sets it moves everything after setting. So in
@@ -22,6 +25,8 @@ type Site struct {
 	successor atomic.Pointer[Site]
 	used      atomic.Uint64 // the age of sites when this one was last asked for
 }
+
+func newSite(name string) *Site { return &Site{name: name, waited: histogram{of: waiting}} }
 
 // SiteCount is a site in numbers.
 type SiteCount struct {
@@ -64,6 +69,33 @@ func (s *Site) Request(method string, code int, took time.Duration) {
 	}
 }
 
+// Waited records how long a request was held before it could go, in all.
+func (s *Site) Waited(d time.Duration) {
+	s.waited.observe(d)
+	if to := s.successor.Load(); to != nil {
+		s.waited.moveTo(&to.waited)
+	}
+}
+
+// Replayed counts a request that is sent once more: the site refused it
+// ("refused") or was "unavailable", there was no "connection", or a "gateway"
+// failed.
+func (s *Site) Replayed(reason string) {
+	s.replays.at(&replayReasons, reason).Add(1)
+	if to := s.successor.Load(); to != nil {
+		s.replays.moveTo(&to.replays)
+	}
+}
+
+// RefusedBy counts an answer of the site that says "too much", by what it is
+// about: the whole "site", or a "route" of it.
+func (s *Site) RefusedBy(scope string) {
+	s.refusals.at(&refusalScopes, scope).Add(1)
+	if to := s.successor.Load(); to != nil {
+		s.refusals.moveTo(&to.refusals)
+	}
+}
+
 // makeRoom has everything that was and will be counted here counted there.
 func (s *Site) makeRoom(to *Site) {
 	s.successor.Store(to)
@@ -71,6 +103,9 @@ func (s *Site) makeRoom(to *Site) {
 	move(&s.out, &to.out)
 	s.requests.moveTo(&to.requests)
 	s.took.moveTo(&to.took)
+	s.waited.moveTo(&to.waited)
+	s.replays.moveTo(&to.replays)
+	s.refusals.moveTo(&to.refusals)
 }
 
 func (s *Site) count() SiteCount {

@@ -61,7 +61,7 @@ type shard struct {
 }
 
 func newSites(maxSites int) *sites {
-	s := &sites{max: maxSites, other: &Site{name: other}, seed: maphash.MakeSeed()}
+	s := &sites{max: maxSites, other: newSite(other), seed: maphash.MakeSeed()}
 	for i := range s.index {
 		s.index[i].sites = map[string]*Site{}
 	}
@@ -111,7 +111,7 @@ func (s *sites) arrive(name string) *Site {
 	s.mu.Lock()
 	one := s.find(name)
 	if one == nil {
-		one = &Site{name: name}
+		one = newSite(name)
 		one.used.Store(s.age.Add(1))
 		shard := s.shard(name)
 		shard.mu.Lock()
@@ -172,6 +172,9 @@ var (
 	requestsDesc = desc("requests_total", "Requests that were answered, by the site or by abide.", "site", "method", "code")
 	bytesDesc    = desc("site_bytes_total", "Bytes on the connections to a site, headers and TLS included: in is from the site.", "site", "direction")
 	durationDesc = desc("upstream_duration_seconds", "How long a site took to answer.", "site")
+	waitDesc     = desc("queue_wait_seconds", "How long requests were held before they could go.", "site")
+	replaysDesc  = desc("replays_total", "Requests that were sent once more, by why.", "site", "reason")
+	refusalsDesc = desc("refusals_total", "Answers of a site that refused a request because of a limit, by what they are about.", "site", "scope")
 	overheadDesc = desc("overhead_seconds", "Time that a request spent in abide itself.")
 )
 
@@ -179,6 +182,9 @@ func (s *sites) Describe(to chan<- *prometheus.Desc) {
 	to <- requestsDesc
 	to <- bytesDesc
 	to <- durationDesc
+	to <- waitDesc
+	to <- replaysDesc
+	to <- refusalsDesc
 }
 
 // Collect reads "other" first. A site that makes room meanwhile is then
@@ -201,9 +207,20 @@ func (s *Site) collect() []prometheus.Metric {
 	list = append(list,
 		counter(bytesDesc, s.in.Load(), s.name, "in"),
 		counter(bytesDesc, s.out.Load(), s.name, "out"))
-	if h := s.took.read(); *h.SampleCount > 0 {
-		list = append(list, &reading{durationDesc, []*dto.LabelPair{{Name: ptr("site"), Value: &s.name}}, h})
+	for _, one := range []struct {
+		desc *prometheus.Desc
+		h    *histogram
+	}{{durationDesc, &s.took}, {waitDesc, &s.waited}} {
+		if h := one.h.read(); *h.SampleCount > 0 {
+			list = append(list, &reading{one.desc, []*dto.LabelPair{{Name: ptr("site"), Value: &s.name}}, h})
+		}
 	}
+	s.replays.each(&replayReasons, func(reason string, n uint64) {
+		list = append(list, counter(replaysDesc, n, s.name, reason))
+	})
+	s.refusals.each(&refusalScopes, func(scope string, n uint64) {
+		list = append(list, counter(refusalsDesc, n, s.name, scope))
+	})
 	if s.successor.Load() != nil {
 		return nil
 	}

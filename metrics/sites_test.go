@@ -156,14 +156,29 @@ func TestAD06_NoNameThatAClientChoosesBreaksTheExposition(t *testing.T) {
 		m.Refused(name)
 		m.Handshake(name, true)
 		m.BuildInfo(name, name)
+		m.Site(name).Waited(time.Second)
+		m.Site(name).Replayed(name)
+		m.Site(name).RefusedBy(name)
 	}
+	m.Holds(func() (all []HoldCount) {
+		for i, name := range names {
+			all = append(all, HoldCount{name, i - 3, 1}, HoldCount{name + "?", 3, 1})
+		}
+		return all
+	})
+	m.Blocked(func() (all []BlockedTime) {
+		for _, name := range names {
+			all = append(all, BlockedTime{name, name, 1}, BlockedTime{"?" + name, name, 1})
+		}
+		return all
+	})
 	families := scrape(t, m)
 	for name, family := range families {
 		if strings.HasPrefix(name, "abide_") {
 			for _, one := range family.Metric {
 				for _, l := range one.Label {
 					if !utf8.ValidString(l.GetValue()) || len(l.GetValue()) > maxLabel || !slices.Contains([]string{
-						"site", "method", "code", "direction", "reason", "side", "result", "version", "goversion",
+						"site", "method", "code", "direction", "reason", "side", "result", "version", "goversion", "scope", "priority", "limit",
 					}, l.GetName()) {
 						t.Errorf("%s has the label %s=%q", name, l.GetName(), l.GetValue())
 					}
@@ -235,6 +250,9 @@ func TestNothingIsLostOrCountedTwiceInAnyOrderOfEvents(t *testing.T) {
 				s.Read(n)
 				s.Wrote(2 * n)
 				s.Request(methods[n%len(methods)], 100+n%600, time.Duration(n+1)*time.Second)
+				s.Waited(time.Duration(n) * time.Second)
+				s.Replayed(append(replayReasons[:], "?")[n%5])
+				s.RefusedBy(append(refusalScopes[:], "?")[n%5])
 				want.In += uint64(n)
 				want.Out += 2 * uint64(n)
 				want.Requests++
@@ -244,11 +262,17 @@ func TestNothingIsLostOrCountedTwiceInAnyOrderOfEvents(t *testing.T) {
 				if got := totals(m); got != want {
 					rt.Fatalf("the sites sum up to %v, want %v", got, want)
 				}
-				var count uint64
+				var count, waits, replays, refusals uint64
 				sum, other := 0.0, m.sites.other.count()
 				for _, s := range m.sites.all() {
 					count += s.took.count()
 					sum += s.took.read().GetSampleSum()
+					waits += s.waited.count()
+					s.replays.each(&replayReasons, func(_ string, n uint64) { replays += n })
+					s.refusals.each(&refusalScopes, func(_ string, n uint64) { refusals += n })
+				}
+				if waits != want.Requests || replays != want.Requests || refusals != want.Requests {
+					rt.Fatalf("%d waits, %d replays and %d refusals, want %d of each", waits, replays, refusals, want.Requests)
 				}
 				if count != want.Requests || math.Abs(sum-seconds) > 1e-6*seconds {
 					rt.Fatalf("%d durations of %v s, want %d of %v s", count, sum, want.Requests, seconds)

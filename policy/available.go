@@ -9,22 +9,16 @@ import (
 // refuses it, so that nothing is silently ignored. A key stands for all below
 // it, and [] for any element.
 var later = []string{
-	"abide.headers",
-	"access.clients[].priority",
-	"access.clients[].weight",
 	"defaults",
 	"pools",
-	"queue",
-	"retry",
 	"shard",
 	"sites[].backends",
 	"sites[].balance",
 	"sites[].coalesce",
 	"sites[].insecure",
-	"sites[].limits",
+	"sites[].limits[].bytes",
 	"sites[].outage",
 	"sites[].pool",
-	"sites[].priority",
 	"sites[].robots",
 }
 
@@ -35,7 +29,6 @@ type laterValue struct {
 
 // laterValues are keys of which one value alone is there yet.
 var laterValues = []laterValue{
-	{"mode", func(p *Policy) bool { return p.Mode == "enforce" }},
 	{"store", func(p *Policy) bool { return p.Store.Kind == "local" }},
 }
 

@@ -117,6 +117,10 @@ func TestLimitsSayWhatTheyCount(t *testing.T) {
 		"{concurrency: 1, as: fixed}":                           "as: concurrency",
 		"{requests: 1, per: 1m, as: concurrency}":               "as: concurrency",
 		"{as: adaptive, min: 2/s}":                              "needs min and max",
+		"{as: adaptive, min: 1/1000d, max: 2/s}":                "less than 1e-06/s",
+		"{as: adaptive, min: 1/s, max: 2000000/1ms}":            "more than 1e+09/s",
+		"{requests: 1, per: 1m, path: /a%2}":                    "two hexadecimal digits",
+		"{requests: 1, per: 1m, path: \"/a\\t\"}":               "a control character",
 		"{as: adaptive, min: 3/s, max: 2/s}":                    "which is more than its max",
 		"{as: adaptive, min: 1/s, max: 2/s, requests: 1}":       "takes min and max and no amount",
 		"{requests: 1, per: 1m, min: 1/s}":                      "for as: adaptive",
@@ -171,24 +175,35 @@ func TestPoolsHaveOneSourceAndAPlaceForTheToken(t *testing.T) {
 
 func TestWhatIsNotAvailableYetIsRefusedOnce(t *testing.T) {
 	for text, want := range map[string]string{
-		"queue: {max: 1, wait: 1m}":                            "queue: is not available yet",
-		"sites: [{host: a.test, limits: [{concurrency: 1}]}]":  "sites[0].limits: is not available yet",
-		"sites: [{host: a.test, robots: off}]":                 "sites[0].robots: is not available yet",
-		"access: {clients: [{name: a, secret: b, weight: 2}]}": "access.clients[0].weight: is not available yet",
-		"abide: {headers: off}":                                "abide.headers: is not available yet",
-		"mode: observe":                                        "mode: has a value that is not available yet",
-		"store: redis://a.test:1":                              "store: has a value that is not available yet",
-		"pools: {a: {env: A}}":                                 "pools: is not available yet",
-		"defaults: {learn: on}":                                "defaults: is not available yet",
-		"shard: {index: 1, of: 2}":                             "shard: is not available yet",
+		"sites: [{host: a.test, limits: [{bytes: 1MB, per: 1m}, {concurrency: 1}]}]": "sites[0].limits[0].bytes: is not available yet",
+		"sites: [{host: a.test, limits: [{requests: 1, per: 1m, by: token}]}]":       "sites[0].limits[0].by: has a value that is not available yet",
+		"sites: [{host: a.test, robots: off}]":                                       "sites[0].robots: is not available yet",
+		"sites: [{host: a.test, coalesce: on}]":                                      "sites[0].coalesce: is not available yet",
+		"sites: [{host: a.test, backends: [https://b.test]}]":                        "sites[0].backends: is not available yet",
+		"sites: [{host: a.test, outage: open}]":                                      "sites[0].outage: is not available yet",
+		"store: redis://a.test:1":                                                    "store: has a value that is not available yet",
+		"pools: {a: {env: A}}":                                                       "pools: is not available yet",
+		"defaults: {learn: on}":                                                      "defaults: is not available yet",
+		"defaults: {limits: [{concurrency: 1}]}":                                     "defaults: is not available yet",
+		"shard: {index: 1, of: 2}":                                                   "shard: is not available yet",
 	} {
 		_, err := Load(Source{Path: "abide.yaml", Data: []byte(text)})
 		if err == nil || err.Error() != "abide.yaml:1: "+want {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	if _, err := Load(Source{Data: []byte("mode: enforce\nstore: local\n")}); err != nil {
-		t.Error(err)
+	for _, text := range []string{
+		"mode: enforce\nstore: local\n",
+		"queue: {max: 1, per_site: 1, wait: 1m, aging: 1s}\nretry: {attempts: 0, refusals: 0, base: 1s, max: 1s, body: 1B, memory: 1B}\nabide: {headers: off}\n",
+		"access: {clients: [{name: a, secret: b, weight: 2, priority: 0}]}\n",
+		"sites: [{host: a.test, priority: 1, limits: [{requests: 1, per: 1m, by: client}, {cost: 5, per: day, each: 2}, {concurrency: 1, by: route}, {as: adaptive, min: 1/s, max: 2/s}]}]\n",
+	} {
+		p, err := Load(Source{Data: []byte(text)})
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+		} else if len(p.Defaults.Limits) != 0 {
+			t.Error("sites that no rule names have limits")
+		}
 	}
 }
 
@@ -233,12 +248,21 @@ func TestWhatIsDoubtfulIsWarnedOf(t *testing.T) {
 		"egress: {proxy: \"http://u:p@h.test:1\"}":  "in the clear",
 		"log: {level: debug}":                       "several lines",
 		"sites: [{host: \"a.test:8443\"}]":          "by plain http alone",
+		"{intercept: none, sites: [{host: a.test, limits: [{requests: 1, per: 1m}]}]}":                   "sites[0]: a.test counts requests, which cannot be seen in a tunnel: with intercept: none",
+		"{intercept: [\"*.a.test\"], sites: [{host: [b.a.test, c.test], limits: [{cost: 1, per: 1m}]}]}": "sites[0]: c.test counts requests, which cannot be seen in a tunnel",
 	} {
 		if got := strings.Join(load(t, text).Warnings(), "\n"); !strings.Contains(got, want) {
 			t.Errorf("%s: %q has no %q", text, got, want)
 		}
 	}
-	if got := load(t, "", "HOME", "/home/somebody").Warnings(); len(got) != 0 {
-		t.Error(got)
+	for _, text := range []string{
+		"",
+		"sites: [{host: a.test, limits: [{requests: 1, per: 1m}]}]",
+		"{intercept: none, sites: [{host: a.test, limits: [{concurrency: 1}]}]}",
+		"{intercept: [\"*.a.test\", b.test], sites: [{host: [\"*.b.a.test\", \"b.test:443\"], limits: [{requests: 1, per: 1m}]}]}",
+	} {
+		if got := load(t, text, "HOME", "/home/somebody").Warnings(); len(got) != 0 {
+			t.Errorf("%s: %q", text, got)
+		}
 	}
 }

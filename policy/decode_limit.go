@@ -19,7 +19,7 @@ func (d *decoder) limits(n *yaml.Node, path string, pool bool) []Limit {
 		if !ok {
 			return
 		}
-		if l.By == "token" && !pool {
+		if l.By == "token" && !pool && d.preview {
 			d.failf(n, path, "counts by token where there is no pool")
 		}
 		same := Limit{As: l.As, Unit: l.Unit, Per: l.Per, By: l.By, Method: l.Method, Path: l.Path, Timezone: l.Timezone}
@@ -56,14 +56,20 @@ func (d *decoder) limit(n *yaml.Node, path string) (Limit, bool) {
 		field{"concurrency", d.amount(&l.Amount)},
 		field{"per", d.period(&l.Per)},
 		field{"as", d.word(&as, "rolling", "fixed", "first-use", "bucket", "paced", "quota", "concurrency", "adaptive")},
-		field{"by", d.word(&l.By, "token", "client", "route")},
+		field{"by", func(n *yaml.Node, path string) {
+			d.word(&l.By, "token", "client", "route")(n, path)
+			if l.By == "token" && !d.preview {
+				d.failf(n, path, "has a value that %s", notAvailable)
+			}
+		}},
 		field{"method", d.method(&l.Method)},
 		field{"path", func(n *yaml.Node, path string) {
 			if s, ok := d.scalar(n, path, plainText); ok {
-				if err := checkRoute(s); err != nil {
+				r, err := parseRoute(s)
+				if err != nil {
 					d.fail(n, path, err)
 				}
-				l.Path = s
+				l.Path, l.route = s, r
 			}
 		}},
 		field{"each", d.amount(&l.Each)},
@@ -129,14 +135,8 @@ func (l *Limit) complete(has func(key string) bool) error {
 
 func (l *Limit) completeWindow(has func(string) bool) error {
 	calendar := l.Per.Calendar != ""
-	switch {
-	case l.As != "":
-	case calendar:
-		l.As = AsQuota
-	case l.Unit == Bytes:
-		l.As = AsFixed
-	default:
-		l.As = AsRolling
+	if l.As == "" {
+		l.As = l.usual()
 	}
 	switch {
 	case calendar != (l.As == AsQuota):
@@ -171,6 +171,12 @@ func (l *Limit) completeWindow(has func(string) bool) error {
 	return nil
 }
 
+// Between these an adaptive rate is found out.
+const (
+	slowest Rate = 1e-6
+	fastest Rate = 1e9
+)
+
 func (l *Limit) completeAdaptive(has func(string) bool, unit bool) error {
 	if unit {
 		return errors.New("is adaptive, so it takes min and max and no amount")
@@ -185,23 +191,11 @@ func (l *Limit) completeAdaptive(has func(string) bool, unit bool) error {
 		return errors.New("needs min and max, such as {as: adaptive, min: 0.2/s, max: 20/s}")
 	case l.Min > l.Max:
 		return fmt.Errorf("has a min of %s, which is more than its max of %s", l.Min, l.Max)
+	case l.Min < slowest:
+		return fmt.Errorf("has a min of %s, which is less than %s, one in about twelve days", l.Min, slowest)
+	case l.Max > fastest:
+		return fmt.Errorf("has a max of %s, which is more than %s", l.Max, fastest)
 	}
 	l.Unit = Requests
-	return nil
-}
-
-// checkRoute checks the pattern of a path: * is one segment, ** any number.
-func checkRoute(s string) error {
-	switch {
-	case !strings.HasPrefix(s, "/"):
-		return fmt.Errorf("%s does not begin with a slash", quote(s))
-	case strings.ContainsAny(s, "?#"):
-		return fmt.Errorf("%s has a query or a fragment; limits look at paths alone", quote(s))
-	}
-	for part := range strings.SplitSeq(s[1:], "/") {
-		if strings.Contains(part, "*") && part != "*" && part != "**" {
-			return fmt.Errorf("%s has a * that is not a whole segment", quote(s))
-		}
-	}
 	return nil
 }

@@ -51,6 +51,11 @@ func (p *Policy) Describe(w io.Writer) {
 	line(&b, "intercept", "%s", p.interceptText())
 	p.describeSettings(&b, "timeouts")
 	p.describeSettings(&b, "bounds")
+	p.describeSettings(&b, "queue")
+	p.describeSettings(&b, "retry")
+	if !p.Abide.Headers {
+		line(&b, "answers", "without Abide- headers")
+	}
 	line(&b, "metrics", "of %d sites by name", p.Metrics.Sites)
 	if p.Shard.Of > 0 {
 		line(&b, "shard", "%d of %d", p.Shard.Index, p.Shard.Of)
@@ -65,7 +70,7 @@ func (p *Policy) Describe(w io.Writer) {
 		line(&b, "sites", "no rules, every host is a site of its own")
 	}
 	for i := range p.Sites {
-		p.Sites[i].describe(&b, fmt.Sprintf("sites[%d]", i))
+		p.Sites[i].describe(&b, fmt.Sprintf("sites[%d]", i), Limit.String)
 	}
 	for _, l := range p.Defaults.Limits {
 		line(&b, "other sites", "%s", l)
@@ -85,11 +90,26 @@ func (p *Policy) whoMayUse() string {
 	if n := len(p.Access.Clients); n > 0 {
 		names := make([]string, n)
 		for i, c := range p.Access.Clients {
-			names[i] = c.Name
+			names[i] = c.Name + c.share()
 		}
 		who += " with the secret of " + strings.Join(names, ", ")
 	}
 	return who
+}
+
+// share is what a client has that others have not.
+func (c Client) share() string {
+	var words []string
+	if c.Weight != 1 {
+		words = append(words, fmt.Sprintf("weight %d", c.Weight))
+	}
+	if c.Priority != defaultPriority {
+		words = append(words, fmt.Sprintf("priority %d", c.Priority))
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(words, ", ") + ")"
 }
 
 func (p *Policy) interceptText() string {
@@ -132,7 +152,7 @@ func (p Pool) source() string {
 	return "tokens " + strings.Join(labels, ", ")
 }
 
-func (s *Site) describe(b *strings.Builder, title string) {
+func (s *Site) describe(b *strings.Builder, title string, limit func(Limit) string) {
 	hosts := make([]string, len(s.Hosts))
 	for i, one := range s.Hosts {
 		hosts[i] = one.String()
@@ -153,7 +173,7 @@ func (s *Site) describe(b *strings.Builder, title string) {
 		line(b, "", "backends %s, %s", strings.Join(s.Backends, ", "), s.Balance)
 	}
 	for _, l := range s.Limits {
-		line(b, "", "%s", l)
+		line(b, "", "%s", limit(l))
 	}
 	if s.Priority != defaultPriority {
 		line(b, "", "priority %d", s.Priority)
@@ -174,76 +194,4 @@ func (s *Site) budgetText() string {
 		return "each registrable domain is a site"
 	}
 	return "each host is a site"
-}
-
-// Explain writes which rule holds for a target and what follows from it. It is
-// what abide explain prints when no proxy runs.
-func (p *Policy) Explain(w io.Writer, t Target) {
-	var b strings.Builder
-	m := p.Match(t)
-	target := t.HostPort()
-	if t.Scheme != "" {
-		target = t.Scheme + "://" + target
-	}
-	line(&b, "target", "%s", target)
-	line(&b, "site", "%s", m.Site)
-	if m.Rule == nil {
-		line(&b, "rule", "none, so the defaults hold")
-		for _, l := range p.Defaults.Limits {
-			line(&b, "", "%s", l)
-		}
-	} else {
-		number := 0
-		for i := range p.Sites {
-			if &p.Sites[i] == m.Rule {
-				number = i
-			}
-		}
-		title := fmt.Sprintf("sites[%d]", number)
-		if m.Rule.Line > 0 {
-			title += fmt.Sprintf(" in line %d", m.Rule.Line)
-		}
-		for _, one := range m.Rule.Hosts {
-			if one.Matches(t.Host, t.Port) {
-				title += ", by " + one.String()
-				break
-			}
-		}
-		line(&b, "rule", "%s", title)
-		m.Rule.describe(&b, "hosts")
-	}
-	p.explainWay(&b, t)
-	_, _ = io.WriteString(w, b.String())
-}
-
-// explainWay writes how a request gets there.
-func (p *Policy) explainWay(b *strings.Builder, t Target) {
-	if t.Scheme != "http" {
-		switch {
-		case !p.Egress.Ports.Allows(t.Port):
-			line(b, "CONNECT", "refused: egress.ports is %s", showPorts(p))
-		case p.Intercepts(t.Host, t.Port):
-			line(b, "CONNECT", "intercepted (intercept: %s)", showIntercept(p))
-		default:
-			line(b, "CONNECT", "tunnelled unread (intercept: %s)", showIntercept(p))
-		}
-	}
-	switch to, named := p.Egress.Resolve[t.HostPort()]; {
-	case p.Egress.Proxy != nil:
-		line(b, "way", "through %s", p.Egress.Proxy.Redacted())
-	case named:
-		line(b, "way", "to %s (egress.resolve)", to)
-	default:
-		line(b, "way", "direct, to public addresses%s", p.alsoReachable())
-	}
-}
-
-func (p *Policy) alsoReachable() string {
-	switch {
-	case Loopback(p.Listen):
-		return " and those of this machine's networks"
-	case len(p.Egress.Allow) > 0:
-		return " and " + showAllow(p)
-	}
-	return ""
 }

@@ -82,3 +82,37 @@ func TestEveryExampleInTheExampleLoads(t *testing.T) {
 		t.Errorf("examples that were not read: %+v", p)
 	}
 }
+
+func TestEveryExampleInTheGuideOfLimitsLoads(t *testing.T) {
+	data, err := os.ReadFile("../docs/limits.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lookup := environ("NEWS_SECRET", "a", "SHOP_SECRET", "b")
+	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(data), -1)
+	for _, block := range blocks {
+		p, err := Load(Source{Data: []byte(block[1]), Lookup: lookup})
+		if err != nil {
+			t.Fatalf("%v\n%s", err, block[1])
+		}
+		rule := p.Match(Target{Host: "api.example.com", Port: 443}).Rule
+		for path, want := range map[string]int{"/2/tweets/17/retweeted_by": 3, "/2/users/5": 2} {
+			n := 0
+			for i := range rule.Limits {
+				if rule.Limits[i].Covers("GET", path) {
+					n++
+				}
+			}
+			if n != want {
+				t.Errorf("%s takes from %d limits, want %d", path, n, want)
+			}
+		}
+	}
+	limits := regexp.MustCompile("`(\\{.*?\\})`").FindAllStringSubmatch(string(data), -1)
+	for _, one := range limits {
+		load(t, "sites: [{host: a.test, limits: ["+one[1]+"]}]")
+	}
+	if len(blocks) != 1 || len(limits) < 6 {
+		t.Errorf("%d files and %d limits were found", len(blocks), len(limits))
+	}
+}

@@ -99,7 +99,7 @@ func settings() []setting {
 				shape: list, read: parseIntercept, show: showIntercept,
 			},
 		},
-		timeoutSettings(), boundSettings(), laterSettings(),
+		timeoutSettings(), boundSettings(), queueSettings(), laterSettings(),
 	)
 	for i := range all {
 		all[i].Env = envName(all[i].Name)
@@ -137,20 +137,25 @@ func boundSettings() []setting {
 	}
 }
 
-// laterSettings are those whose machinery comes later.
-func laterSettings() []setting {
+func queueSettings() []setting {
 	return []setting{
 		switchSetting("abide.headers", "whether answers carry Abide- headers", func(p *Policy) *bool { return &p.Abide.Headers }),
 		countSetting("queue.max", "requests that wait in all", 1, func(p *Policy) *int { return &p.Queue.Max }),
 		countSetting("queue.per_site", "requests that wait for one site", 1, func(p *Policy) *int { return &p.Queue.PerSite }),
 		durationSetting("queue.wait", "the longest wait", func(p *Policy) *time.Duration { return &p.Queue.Wait }),
 		durationSetting("queue.aging", "the wait that gains one step of priority", func(p *Policy) *time.Duration { return &p.Queue.Aging }),
-		countSetting("retry.attempts", "how often a failed request is sent in all", 1, func(p *Policy) *int { return &p.Retry.Attempts }),
-		countSetting("retry.refusals", "how often a refused request is sent again", 0, func(p *Policy) *int { return &p.Retry.Refusals }),
+		countSetting("retry.attempts", "how often a failed request is sent again", 0, func(p *Policy) *int { return &p.Retry.Attempts }),
+		countSetting("retry.refusals", "how often a request that the site refused is sent again", 0, func(p *Policy) *int { return &p.Retry.Refusals }),
 		durationSetting("retry.base", "the first pause between attempts", func(p *Policy) *time.Duration { return &p.Retry.Base }),
 		durationSetting("retry.max", "the longest pause between attempts", func(p *Policy) *time.Duration { return &p.Retry.Max }),
 		sizeSetting("retry.body", "the largest request body that is kept to be sent again", func(p *Policy) *Size { return &p.Retry.Body }),
 		sizeSetting("retry.memory", "all request bodies that are kept", func(p *Policy) *Size { return &p.Retry.Memory }),
+	}
+}
+
+// laterSettings are those whose machinery comes later.
+func laterSettings() []setting {
+	return []setting{
 		switchSetting("defaults.learn", "whether limits are learned where no rule is", func(p *Policy) *bool { return &p.Defaults.Learn }),
 		wordSetting("mode", "observe holds nothing back and reports what would have waited", func(p *Policy) *string { return &p.Mode }, "enforce", "observe"),
 		countSetting("shard.index", "which part of all URLs is ours, from 0", 0, func(p *Policy) *int { return &p.Shard.Index }),

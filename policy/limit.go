@@ -51,6 +51,27 @@ type Limit struct {
 	Timezone string        // of a quota, an IANA name
 
 	Line int
+
+	route *route // of Path; nil in one that was not loaded
+}
+
+// Covers tells whether the limit is about requests with this method and this
+// path, which is escaped and without its query. It does not allocate.
+func (l *Limit) Covers(method, path string) bool {
+	switch {
+	case l.Method != "" && l.Method != method:
+		return false
+	case l.Path == "":
+		return true
+	}
+	r := l.route
+	if r == nil {
+		var err error
+		if r, err = parseRoute(l.Path); err != nil {
+			return false
+		}
+	}
+	return r.covers(path)
 }
 
 // NeedsRequests tells whether the limit can only be kept by seeing requests.
@@ -63,28 +84,69 @@ func (l Limit) NeedsRequests() bool {
 	return l.Unit == Requests || l.Unit == Cost
 }
 
-// String is the limit in a few words: "900 requests per 15m by token".
-func (l Limit) String() string {
+// Title is a short name of the limit for people and for labels of metrics: "900
+// requests per 15m". It tells the limits of a rule apart, and does not depend on
+// the order in which they are written.
+func (l *Limit) Title() string {
 	var b strings.Builder
+	l.amount(&b)
+	switch {
+	case l.Unit == Concurrency, l.As == AsAdaptive:
+	case l.As != l.usual():
+		fmt.Fprintf(&b, " (%s)", l.As)
+	case l.Timezone != "" && l.Timezone != "UTC":
+		fmt.Fprintf(&b, " (%s)", l.Timezone)
+	}
+	if l.By != "" {
+		fmt.Fprintf(&b, " by %s", l.By)
+	}
+	l.about(&b)
+	return b.String()
+}
+
+// usual is the arithmetic of a limit that does not name one.
+func (l *Limit) usual() As {
+	switch {
+	case l.Per.Calendar != "":
+		return AsQuota
+	case l.Unit == Bytes:
+		return AsFixed
+	}
+	return AsRolling
+}
+
+func (l *Limit) amount(b *strings.Builder) {
 	switch {
 	case l.As == AsAdaptive:
-		fmt.Fprintf(&b, "adaptive between %s and %s", l.Min, l.Max)
+		fmt.Fprintf(b, "adaptive between %s and %s", l.Min, l.Max)
 	case l.Unit == Bytes:
-		fmt.Fprintf(&b, "%s per %s", Size(l.Amount), l.Per)
+		fmt.Fprintf(b, "%s per %s", Size(l.Amount), l.Per)
 	case l.Unit == Concurrency:
-		fmt.Fprintf(&b, "%d in flight", l.Amount)
+		fmt.Fprintf(b, "%d in flight", l.Amount)
+	case l.Unit == Requests && l.Amount == 1:
+		fmt.Fprintf(b, "1 request per %s", l.Per)
 	default:
-		fmt.Fprintf(&b, "%d %s per %s", l.Amount, l.Unit, l.Per)
+		fmt.Fprintf(b, "%d %s per %s", l.Amount, l.Unit, l.Per)
 	}
+}
+
+func (l *Limit) about(b *strings.Builder) {
+	if route := strings.TrimSpace(l.Method + " " + l.Path); route != "" {
+		fmt.Fprintf(b, " for %s", route)
+	}
+}
+
+// String is the limit in a few words: "900 requests per 15m by token (rolling)".
+func (l Limit) String() string {
+	var b strings.Builder
+	l.amount(&b)
 	if l.Burst > 0 {
 		fmt.Fprintf(&b, ", %d at once", l.Burst)
 	}
 	if l.By != "" {
 		fmt.Fprintf(&b, " by %s", l.By)
 	}
-	if route := strings.TrimSpace(l.Method + " " + l.Path); route != "" {
-		fmt.Fprintf(&b, " for %s", route)
-	}
+	l.about(&b)
 	if l.Each > 1 {
 		fmt.Fprintf(&b, ", each request counts %d", l.Each)
 	}

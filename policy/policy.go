@@ -37,6 +37,10 @@ type Policy struct {
 	index index // of Sites, by host
 }
 
+// Observes tells that nothing is held back: what would have waited is counted and
+// reported.
+func (p *Policy) Observes() bool { return p.Mode == "observe" }
+
 // Admin is the operator's listener. An empty Listen turns it off.
 type Admin struct {
 	Listen string

@@ -39,13 +39,22 @@ func TestDescribeSaysWhatTheConfigurationMeans(t *testing.T) {
 	var b bytes.Buffer
 	full(t).Describe(&b)
 	for _, want := range []string{
-		"proxy           127.0.0.1:3128, for loopback, private with the secret of news\n",
+		"proxy           127.0.0.1:3128, for loopback, private with the secret of news (weight 2)\n",
 		"operator        127.0.0.1:9128, with a token\n",
 		"as Authorization: Bearer {token}\n",
 		"900 requests per 15m by token (rolling)\n",
 		"backends https://nitter-a.example, https://nitter-b.example, adaptive\n",
 		"shard           17 of 100\n",
+		"queue           max 10000, per_site 2000, wait 30m, aging 30s\n",
+		"retry           attempts 4, refusals 20, base 500ms, max 1m, body 1MiB\n",
 	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+	b.Reset()
+	load(t, "{abide: {headers: off}, access: {clients: [{name: a, secret: x, priority: 0, weight: 3}, {name: b, secret: y}]}}").Describe(&b)
+	for _, want := range []string{"answers         without Abide- headers\n", "the secret of a (weight 3, priority 0), b\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}
@@ -68,7 +77,7 @@ egress:
 		"https://a.example.com":   {"site            example.com\n", "sites[0] in line 2, by *.example.com", "tunnelled unread (intercept: auto)"},
 		"https://other.test":      {"rule            none, so the defaults hold", "direct, to public addresses"},
 		"https://other.test:8443": {"refused: egress.ports is 80, 443"},
-		"https://plain.test":      {"intercepted (intercept: auto)", "1 requests per 1s"},
+		"https://plain.test":      {"intercepted (intercept: auto)", "1 request per 1s"},
 		"http://plain.test":       {"target          http://plain.test:80\n"},
 		"https://named.test":      {"to 127.0.0.1:9443 (egress.resolve)"},
 	} {
@@ -87,6 +96,23 @@ egress:
 		if scheme == "http" && strings.Contains(b.String(), "CONNECT") {
 			t.Errorf("%s has a CONNECT:\n%s", target, b.String())
 		}
+	}
+}
+
+func TestExplainSaysWhichLimitsAreNotAboutAPath(t *testing.T) {
+	const rules = "sites: [{host: a.test, limits: [{requests: 9, per: 1m}, {requests: 3, per: 1m, method: GET, path: /a/*}, {requests: 2, per: 1m, path: /b}]}]\n"
+	target := Target{Scheme: "https", Host: "a.test", Port: 443}
+	var b bytes.Buffer
+	load(t, rules).ExplainPath(&b, target, "/a/1")
+	for _, want := range []string{"  9 requests per 1m (rolling)\n", "for GET /a/* (rolling)\n", "for /b (rolling), not for this path\n", "intercepted (intercept: auto)\n"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+	b.Reset()
+	load(t, rules+"intercept: none").Explain(&b, target)
+	if !strings.Contains(b.String(), "(intercept: none), so limits that count requests are not kept there\n") || strings.Contains(b.String(), "not for this path") {
+		t.Errorf("a tunnel around the limits:\n%s", b.String())
 	}
 }
 

@@ -48,11 +48,37 @@ func (p *Policy) Warnings() []string {
 			}
 		}
 	}
+	p.warnOfTunnels(warn)
 	const most = 50
 	if n := len(all); n > most {
 		all = append(all[:most], fmt.Sprintf("and %d more of the kind", n-most))
 	}
 	return all
+}
+
+// warnOfTunnels tells which limits are kept for plain http alone, because nobody
+// sees the requests of a tunnel.
+func (p *Policy) warnOfTunnels(warn func(format string, args ...any)) {
+	var opened cover
+	for i, one := range p.Intercept.Patterns {
+		opened.add(one, i)
+	}
+	for i := range p.Sites {
+		s := &p.Sites[i]
+		if !needRequests(s.Limits) {
+			continue
+		}
+		switch p.Intercept.Mode {
+		case "none":
+			warn("sites[%d]: %s counts requests, which cannot be seen in a tunnel: with intercept: none it holds for plain http alone", i, s.title())
+		case "listed":
+			for _, one := range s.Hosts {
+				if _, ok := opened.by(one); !ok {
+					warn("sites[%d]: %s counts requests, which cannot be seen in a tunnel: it holds for plain http alone, unless intercept has the host", i, one)
+				}
+			}
+		}
+	}
 }
 
 // metadata is where clouds hand out credentials.

@@ -10,8 +10,10 @@ import (
 
 // client is who sent a request: a name of access.clients, or nobody.
 type client struct {
-	name   string
-	secret policy.Secret
+	name     string
+	secret   policy.Secret
+	weight   int
+	priority int
 }
 
 // admit decides who may use the proxy at all.
@@ -77,5 +79,5 @@ func authenticate(clients []policy.Client, header string) *client {
 	if !against.Secret.Equal(secret) || !known {
 		return nil
 	}
-	return &client{name: name, secret: against.Secret}
+	return &client{name: name, secret: against.Secret, weight: against.Weight, priority: against.Priority}
 }

@@ -25,6 +25,17 @@ type answer struct {
 	retry  time.Duration // Retry-After, where waiting helps
 	header [2]string     // one more header
 	close  bool          // the connection cannot be used any further
+	limit  string        // what refuses, in the operator's words
+	at     time.Time     // when it would not any more
+}
+
+// until is the answer with what refuses and when that ends, as far as it is known.
+func (a answer) until(limit string, at, now time.Time) *answer {
+	a.limit, a.at = limit, at
+	if !at.IsZero() {
+		a.retry = max(at.Sub(now), 0) + time.Second - 1 // rounded up
+	}
+	return &a
 }
 
 // Of clients.
@@ -154,6 +165,25 @@ var (
 	}
 )
 
+// Of the queue.
+var (
+	answerWish = answer{reason: "wish", status: 400, title: "an Abide- header makes no sense",
+		detail: "Abide-Priority is 0 to 7, Abide-Max-Wait a duration such as 30s, Abide-Cost a number from 1, Abide-Client a name of up to 64 bytes, Abide-Retry the word none; each once",
+		proxy:  "http_request_error"}
+	answerTooLong = answer{reason: "wait", status: 429, title: "the wait would be too long",
+		detail: "the limit named here keeps the request for longer than queue.wait or Abide-Max-Wait allow",
+		proxy:  "http_request_denied"}
+	answerNever = answer{reason: "never", status: 429, title: "the request is larger than its limit",
+		detail: "its cost is more than the limit named here ever allows at once",
+		proxy:  "http_request_denied"}
+	answerQueueFull = answer{reason: "queue", status: 503, title: "the queue is full",
+		detail: "as many requests wait as queue.max or queue.per_site allow",
+		proxy:  "http_request_denied", retry: 5 * time.Second}
+	answerDraining = answer{reason: "draining", status: 503, title: "abide is stopping",
+		detail: "it takes no new requests; what it held had timeouts.drain",
+		proxy:  "http_request_denied", retry: 5 * time.Second, close: true}
+)
+
 // Of upstreams, by the kind of failure.
 var upstreamAnswers = map[upstream.Kind]*answer{
 	upstream.Unknown: {
@@ -229,6 +259,8 @@ type problem struct {
 	Status int    `json:"status"`
 	Detail string `json:"detail,omitempty"`
 	Site   string `json:"site,omitempty"`
+	Limit  string `json:"limit,omitempty"`
+	At     string `json:"retry_at,omitempty"`
 }
 
 // body is the problem document; site may be empty.
@@ -236,8 +268,12 @@ func (a *answer) body(site string) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(true)
+	p := problem{Type: "urn:abide:" + a.reason, Title: a.title, Status: a.status, Detail: a.detail, Site: site, Limit: a.limit}
+	if !a.at.IsZero() {
+		p.At = a.at.UTC().Format(time.RFC3339)
+	}
 	// A struct of strings and a number always encodes.
-	_ = e.Encode(problem{Type: "urn:abide:" + a.reason, Title: a.title, Status: a.status, Detail: a.detail, Site: site})
+	_ = e.Encode(p)
 	return b.Bytes()
 }
 

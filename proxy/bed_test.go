@@ -197,10 +197,14 @@ func (b *bed) start(resolve map[string]string, lines ...string) {
 	must(b.t, os.WriteFile(b.roots, originCA().PEM(), 0o600))
 	var y strings.Builder
 	fmt.Fprintf(&y, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndata: none\n")
-	hasEgress := false
+	hasEgress, hasRetry := false, false
 	for _, l := range lines {
 		hasEgress = hasEgress || strings.HasPrefix(l, "egress:")
+		hasRetry = hasRetry || strings.HasPrefix(l, "retry:")
 		fmt.Fprintln(&y, l)
+	}
+	if !hasRetry {
+		fmt.Fprintln(&y, "retry: {base: 1ms, max: 20ms}")
 	}
 	if !hasEgress {
 		fmt.Fprintf(&y, "egress:\n  roots: %s\n  ports: any\n  resolve:\n", b.roots)

@@ -15,7 +15,7 @@ import (
 // halfCloseGrace is how long the answer to a request in flight may still take
 // after its client has shut its sending side. A client that only half-closed
 // gets its answer; one that is gone costs this much and no more.
-const halfCloseGrace = time.Second
+const halfCloseGrace = 900 * time.Millisecond
 
 // lingerTime and lingerBytes bound how much of an unwanted body is thrown away
 // so that its sender can read the answer.
@@ -31,6 +31,8 @@ const (
 type clientConn struct {
 	net.Conn
 	addr    netip.Addr
+	naming  sync.Once
+	named   string // addr
 	stall   time.Duration
 	release func()
 	tunnels *tunnels    // which waits for a connection that lingers
@@ -148,6 +150,12 @@ func (c *clientConn) SetWriteDeadline(t time.Time) error {
 func (c *clientConn) SetDeadline(t time.Time) error {
 	c.SetReadDeadline(t)
 	return c.SetWriteDeadline(t)
+}
+
+// name is the address as text, made once.
+func (c *clientConn) name() string {
+	c.naming.Do(func() { c.named = c.addr.String() })
+	return c.named
 }
 
 func (c *clientConn) CloseWrite() error {

@@ -27,7 +27,7 @@ func TestUP28WhatIsLeftOfABodyIsNeverTheNextRequest(t *testing.T) {
 		} {
 			t.Run(fmt.Sprintf("over %s, %.7s", w, inside), func(t *testing.T) {
 				conn := b.open(w)
-				fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: api.test\r\nContent-Length: 2000\r\n\r\n%s", w.line("/early"), strings.Repeat("a", 1000))
+				fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: api.test\r\nContent-Length: 2000000\r\n\r\n%s", w.line("/early"), strings.Repeat("a", 1000))
 				in := bufio.NewReader(conn)
 				resp, err := http.ReadResponse(in, nil)
 				must(t, err)
@@ -99,8 +99,8 @@ func TestAnUploadThatCannotBeSentIsAnswered(t *testing.T) {
 	b.start(map[string]string{host + ":80": gone, host + ":443": gone}, "intercept: all")
 	for _, w := range rawWays {
 		for _, c := range []struct{ name, raw string }{
-			{"expecting 100", "POST %s HTTP/1.1\r\nHost: api.test\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n"},
-			{"a part of it", "POST %s HTTP/1.1\r\nHost: api.test\r\nContent-Length: 30\r\n\r\nab"},
+			{"expecting 100", "POST %s HTTP/1.1\r\nHost: api.test\r\nExpect: 100-continue\r\nContent-Length: 3000000\r\n\r\n"},
+			{"a part of it", "POST %s HTTP/1.1\r\nHost: api.test\r\nContent-Length: 3000000\r\n\r\nab"},
 			{"chunks", "POST %s HTTP/1.1\r\nHost: api.test\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n"},
 		} {
 			conn := b.open(w)

@@ -22,11 +22,18 @@ type exchange struct {
 	writer answerWriter
 	upload *upload // nil without a body
 	start  time.Time
+	wish   wish
 
 	// Filled by the request's path.
 	site     string
 	meter    *metrics.Site
-	sent     time.Time // when the upstream was first asked
+	method   string // as the queue's limits see it
+	path     string // escaped, without query
+	turn     turn
+	body     []byte    // kept for another attempt
+	held     int64     // of retry.memory
+	first    time.Time // when the upstream was first asked
+	sent     time.Time // when it was last asked
 	answered time.Time // when its head had come
 	download download
 
@@ -78,9 +85,13 @@ func (x *exchange) begin(w http.ResponseWriter, r *http.Request) *http.Request {
 
 // end is for the handler's end. The upstream may still hold the request's body
 // and the trace then; nothing of them may reach the response any more.
-func (x *exchange) end() {
+func (s *Server) end(x *exchange) {
 	x.upload.finish()
 	x.writer.finish()
+	x.turn.finish()
+	if x.held > 0 {
+		s.kept.Add(-x.held)
+	}
 }
 
 // traceKey is the key under which httptrace looks for a trace. It tells nobody,

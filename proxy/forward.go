@@ -103,6 +103,11 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, x *exchange, vi
 		s.refuse(w, r, no)
 		return
 	}
+	var ok bool
+	if x.wish, ok = wishOf(r.Header); !ok {
+		s.refuse(w, r, &answerWish)
+		return
+	}
 	upgrade := asksForWebsocket(r)
 	stripHop(r.Header)
 	delete(r.Header, "Expect") // net/http has answered it, or will at the first read
@@ -123,7 +128,7 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, x *exchange, vi
 		defer x.conn.answering.Store(false)
 	}
 	r = x.begin(w, r)
-	defer x.end()
+	defer s.end(x)
 	if r.ContentLength == 0 {
 		r.Body = http.NoBody // HTTP/2 has a body object for an empty body too
 	}
@@ -290,7 +295,7 @@ func (s *Server) finish(x *exchange, r *http.Request) {
 		asked = x.answered.Sub(x.sent)
 		// Ours is what lies before the upstream was asked and between its
 		// head and ours; streaming the body is the two ends' own pace.
-		s.metrics.Overhead(x.sent.Sub(x.start) + x.writer.wroteHead.Sub(x.answered))
+		s.metrics.Overhead(x.first.Sub(x.start) - x.turn.waited + x.writer.wroteHead.Sub(x.answered))
 	}
 	counted := x.meter
 	if counted == nil {

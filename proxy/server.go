@@ -30,6 +30,7 @@ import (
 	"github.com/abide-proxy/abide/ca"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/queue"
 )
 
 // maxHead bounds a client's request head. net/http adds 4 KiB of slop to what
@@ -59,6 +60,8 @@ type Server struct {
 	outer, inner *http.Server
 	handoff      *handoff // connections from CONNECT on their way to inner
 	tunnels      tunnels
+	gate         *queue.Gate
+	kept         atomic.Int64 // bytes of bodies that are kept for another attempt
 	rejections   rejections
 	access       *accessLog
 
@@ -80,6 +83,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.state.Store(st)
 	s.limiter.set(o.Policy.Bounds)
+	s.gate = queue.NewGate(boundsOf(o.Policy))
 	s.pipeline = newPipeline(s)
 	s.handoff = newHandoff()
 	t := o.Policy.Timeouts
@@ -158,6 +162,7 @@ func (s *Server) drain() {
 	defer cancel()
 	s.tunnels.draining(ctx, quietFor(limit))
 	var ends sync.WaitGroup
+	ends.Go(func() { s.drainQueue(ctx, limit) })
 	// The handoff stays open until the outer server is done: a CONNECT that
 	// was accepted may still be on its way to the inner one.
 	ends.Go(func() {
@@ -168,6 +173,13 @@ func (s *Server) drain() {
 	ends.Go(func() { s.tunnels.wait(ctx) })
 	ends.Wait()
 	s.tunnels.wait(ctx) // those that the servers opened or left while they ended
+}
+
+// drainQueue lets what is held have its turn, and answers it before it is cut.
+func (s *Server) drainQueue(ctx context.Context, limit time.Duration) {
+	soon, cancel := context.WithTimeout(ctx, limit-min(limit/4, 500*time.Millisecond))
+	defer cancel()
+	s.gate.Drain(soon)
 }
 
 func shut(ctx context.Context, srv *http.Server) {
@@ -187,6 +199,7 @@ func (s *Server) Reload(p *policy.Policy) error {
 	}
 	s.state.Store(st)
 	s.limiter.set(p.Bounds)
+	s.gate.Reload(boundsOf(p), s.replan)
 	if st.stack != old.stack {
 		s.retired.Go(old.close)
 	}

@@ -15,6 +15,7 @@ import (
 // that it started with.
 type state struct {
 	policy *policy.Policy
+	plans  map[*policy.Site]*plan // :: rule → its limits
 	*stack
 }
 
@@ -28,8 +29,12 @@ type stack struct {
 }
 
 func (s *Server) newState(p *policy.Policy, old *state) (*state, error) {
+	plans, err := plansOf(p)
+	if err != nil {
+		return nil, err
+	}
 	if old != nil && sameStack(old.policy, p) {
-		return &state{policy: p, stack: old.stack}, nil
+		return &state{policy: p, plans: plans, stack: old.stack}, nil
 	}
 	roots, err := loadRoots(p.Egress.Roots)
 	if err != nil {
@@ -58,7 +63,7 @@ func (s *Server) newState(p *policy.Policy, old *state) (*state, error) {
 		st.upstream.Dial = st.nextHop.Tunnel
 		st.upstream.Forward = st.nextHop.Forward
 	}
-	return &state{policy: p, stack: st}, nil
+	return &state{policy: p, plans: plans, stack: st}, nil
 }
 
 // sameStack tells whether two policies reach upstreams alike.

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -18,20 +19,58 @@ func (s *Server) RoundTrip(r *http.Request, _ *goproxy.ProxyCtx) (*http.Response
 	// match
 	match := x.state.policy.Match(x.target)
 	x.site, x.meter = match.Site, s.metrics.Site(match.Site)
-
-	// send
-	x.sent = time.Now()
 	if err := x.state.mayForward(x.target); err != nil {
 		return s.failed(x, r, err), nil
 	}
-	resp, err := x.state.upstream.RoundTrip(r)
-	x.answered = time.Now()
 
-	// answer
-	if err != nil {
+	// wait
+	if err := s.keep(x, r); err != nil {
 		return s.failed(x, r, err), nil
 	}
-	if resp.StatusCode == http.StatusProxyAuthRequired {
+	if no := s.wait(x, r, match.Rule); no != nil {
+		return no, nil
+	}
+	for {
+		// send
+		resp, err := s.send(x, r)
+
+		// again?
+		v := judge(x.state.policy.Retry, x.attempt(r, resp, err), x.answered, rand.Float64())
+		x.turn.learn(x.status(resp), err, v)
+		if v.refused {
+			x.meter.RefusedBy(x.turn.kind())
+		}
+		if v.again {
+			if resp != nil {
+				resp.Body.Close()
+			}
+			if no := s.retry(x, r, v); no != nil {
+				return no, nil
+			}
+			continue
+		}
+
+		// answer
+		if v.refused {
+			x.turn.permit.Cool(x.turn.scope, v.until, v.why)
+		}
+		if err != nil {
+			return s.failed(x, r, err), nil
+		}
+		return x.deliver(resp), nil
+	}
+}
+
+// send is one attempt.
+func (s *Server) send(x *exchange, r *http.Request) (*http.Response, error) {
+	x.rewind(r)
+	x.sent = time.Now()
+	if x.first.IsZero() {
+		x.first = x.sent
+	}
+	resp, err := x.state.upstream.RoundTrip(r)
+	x.answered = time.Now()
+	if err == nil && resp.StatusCode == http.StatusProxyAuthRequired {
 		// A challenge of the next hop, or of a site that plays one. It is not
 		// for the client, who would answer it with what it has for abide.
 		resp.Body.Close()
@@ -39,9 +78,28 @@ func (s *Server) RoundTrip(r *http.Request, _ *goproxy.ProxyCtx) (*http.Response
 		if x.state.nextHop != nil {
 			kind = upstream.Hop
 		}
-		return s.failed(x, r, &upstream.Error{Kind: kind}), nil
+		return nil, &upstream.Error{Kind: kind, Sent: true}
 	}
-	return x.deliver(resp), nil
+	return resp, err
+}
+
+func (x *exchange) status(resp *http.Response) int {
+	if resp == nil {
+		return 0
+	}
+	return resp.StatusCode
+}
+
+// attempt is what judge has to know.
+func (x *exchange) attempt(r *http.Request, resp *http.Response, err error) attempt {
+	a := attempt{
+		err: err, status: x.status(resp), safe: repeatable(r), possible: x.again(r),
+		failures: x.turn.failures, refusals: x.turn.refusals,
+	}
+	if resp != nil {
+		a.header = resp.Header
+	}
+	return a
 }
 
 // failed turns a failure into words of ours.

@@ -432,7 +432,10 @@ func TestUP03ARefusalWithAnEndlessBodyIsNotDrained(t *testing.T) {
 		ended <- total
 	})
 	for _, a := range askers {
-		resp, err := b.client(a.h2).Get(a.base + "/")
+		r, err := http.NewRequest("GET", a.base+"/", nil)
+		must(t, err)
+		r.Header.Set("Abide-Retry", "none")
+		resp, err := b.client(a.h2).Do(r)
 		must(t, err)
 		if resp.StatusCode != 429 {
 			t.Errorf("status %d", resp.StatusCode)

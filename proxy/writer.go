@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -46,12 +47,40 @@ func (w *answerWriter) WriteHeader(code int) {
 		// allowed in a 304, but over HTTP/2 some clients then wait for it.
 		delete(h, "Content-Length")
 	}
+	if w.state.policy.Abide.Headers && w.site != "" {
+		w.mark(h)
+	}
 	if w.closes() {
 		h["Connection"] = []string{"close"}
 	}
 	w.began, w.status = true, code
 	w.wroteHead = time.Now()
 	w.ResponseWriter.WriteHeader(code)
+}
+
+var (
+	noWait     = []string{"0"}
+	oneAttempt = []string{"1"}
+)
+
+// mark tells the client what its request went through.
+func (w *answerWriter) mark(h http.Header) {
+	h["Abide-Site"] = []string{w.site}
+	h["Abide-Wait"], h["Abide-Attempts"] = noWait, oneAttempt
+	if p := w.turn.permit; p != nil {
+		if waited := p.Waited(); waited >= time.Millisecond {
+			h["Abide-Wait"] = []string{strconv.FormatFloat(waited.Seconds(), 'f', 3, 64)}
+		}
+		if would := p.Would(); would != nil {
+			h["Abide-Would-Limit"] = []string{would.Limit}
+			if !would.Until.IsZero() {
+				h["Abide-Would-Wait"] = []string{strconv.FormatFloat(max(would.Until.Sub(w.first).Seconds(), 0), 'f', 3, 64)}
+			}
+		}
+		if n := p.Attempts(); n > 1 {
+			h["Abide-Attempts"] = []string{strconv.Itoa(n)}
+		}
+	}
 }
 
 // closes tells whether the client's connection must end with this answer: what

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -16,11 +17,11 @@ func explainCommand() *cobra.Command {
 		Use:   "explain URL",
 		Short: "Say which rule holds for a URL, and what follows from it",
 		Long: `Explain says which rule of the configuration a request for this URL would meet,
-whether it would be intercepted, and what else holds for it. It asks nobody: no
-proxy has to run. A URL without a scheme is taken as https.`,
+whether it would be intercepted, which of its limits are about that path, and
+what else holds for it. It asks nobody: no proxy has to run. A URL without a scheme is taken as https.`,
 		Args: arguments(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			target, err := targetOf(args[0])
+			target, path, err := targetOf(args[0])
 			if err != nil {
 				return usage(err)
 			}
@@ -28,29 +29,29 @@ proxy has to run. A URL without a scheme is taken as https.`,
 			if err != nil {
 				return err
 			}
-			p.Explain(cmd.OutOrStdout(), target)
+			p.ExplainPath(cmd.OutOrStdout(), target, path)
 			return nil
 		},
 	}
 }
 
-// targetOf is where a URL of the command line goes. A user name and password in
-// it stay out of what is printed.
-func targetOf(text string) (policy.Target, error) {
+// targetOf is where a URL of the command line goes, and its escaped path. A user
+// name and password in it stay out of what is printed.
+func targetOf(text string) (t policy.Target, path string, err error) {
 	if !strings.Contains(text, "://") {
 		text = "https://" + text
 	}
 	u, err := url.Parse(text)
 	if err != nil {
 		// The error repeats the URL, which may hold a password.
-		return policy.Target{}, errors.New("this is no URL; one looks like https://example.com/path")
+		return t, "", errors.New("this is no URL; one looks like https://example.com/path")
 	}
 	if u.Host == "" {
-		return policy.Target{}, errors.New("this URL names no host")
+		return t, "", errors.New("this URL names no host")
 	}
-	t, err := policy.ParseTarget(strings.ToLower(u.Scheme), u.Host)
+	t, err = policy.ParseTarget(strings.ToLower(u.Scheme), u.Host)
 	if err != nil {
-		return policy.Target{}, fmt.Errorf("reading the URL: %w", err)
+		return t, "", fmt.Errorf("reading the URL: %w", err)
 	}
-	return t, nil
+	return t, cmp.Or(u.EscapedPath(), "/"), nil
 }

@@ -81,9 +81,10 @@ func (a *program) open(p *policy.Policy) (err error) {
 		a.proxy.Own(own.AddrPort())
 	}
 	a.metrics.CertificateCache(a.ca.Cached)
+	a.metrics.Holds(a.holdCounts)
 	a.console = admin.Server(admin.New(admin.Options{
 		Policy: a.policy.Load, CA: a.ca, Metrics: a.metrics, Ready: a.ready, Reload: a.reload,
-		Listen: a.listener.Addr().String(), Connections: a.connections,
+		Listen: a.listener.Addr().String(), Connections: a.connections, Holds: a.holds,
 		Version: versionText(), Started: time.Now(), Log: a.log,
 	}))
 	return nil

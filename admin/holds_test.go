@@ -1,0 +1,156 @@
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/abide-proxy/abide/policy"
+)
+
+// withHolds has a queue of these.
+func withHolds(all ...Hold) func(*policy.Policy, *Options) {
+	return func(_ *policy.Policy, o *Options) {
+		o.Holds = func(site string, most int) []Hold {
+			var list []Hold
+			for _, one := range all {
+				if (site == "" || one.Site == site) && len(list) < most {
+					list = append(list, one)
+				}
+			}
+			return list
+		}
+	}
+}
+
+// many are n holds of a site that one limit keeps.
+func many(n int, site, limit string, until time.Time) []Hold {
+	list := make([]Hold, n)
+	for i := range list {
+		list[i] = Hold{Site: site, Client: "news", Priority: 3, Limit: limit, Until: until, Place: i + 1}
+	}
+	return list
+}
+
+func TestHoldsSayWhatKeepsThem(t *testing.T) {
+	until := time.Date(2026, time.March, 1, 12, 0, 0, 500_000_000, time.FixedZone("", 3600))
+	b := newBed(t, withHolds(
+		Hold{Site: "api.test", Client: "news", Priority: 2, Waited: 12.5, Limit: "900 requests per 15m", Why: "Retry-After", Until: until, Place: 1, Expected: until},
+		Hold{Site: "other.test", Priority: 3, Limit: "2 in flight", Place: 7},
+	))
+	r := b.get("/api/v1/holds")
+	want := `{"holds":[{"site":"api.test","client":"news","priority":2,"waited_seconds":12.5,"limit":"900 requests per 15m","why":"Retry-After","until":"2026-03-01T11:00:00.5Z","place":1,"expected":"2026-03-01T11:00:00.5Z"},` +
+		`{"site":"other.test","priority":3,"waited_seconds":0,"limit":"2 in flight","place":7}],"more":false}` + "\n"
+	if r.StatusCode != 200 || r.Header.Get("Content-Type") != "application/json" || r.body != want {
+		t.Errorf("%d %s\n%s", r.StatusCode, r.body, want)
+	}
+	if r := b.get("/api/v1/holds?site=other.test"); strings.Contains(r.body, "api.test") || !strings.Contains(r.body, "other.test") {
+		t.Error(r.body)
+	}
+	if r := b.get("/api/v1/holds?site=nowhere.test"); r.body != `{"holds":[],"more":false}`+"\n" {
+		t.Error(r.body)
+	}
+	if r := b.ask(http.MethodPost, "/api/v1/holds", ""); r.StatusCode != 405 {
+		t.Errorf("POST: %d", r.StatusCode)
+	}
+	if r := newBed(t, nil).get("/api/v1/holds"); r.StatusCode != 501 {
+		t.Errorf("without a queue: %d", r.StatusCode)
+	}
+}
+
+func TestHoldsAreListedUpToABound(t *testing.T) {
+	b := newBed(t, withHolds(many(mostHolds+1, "api.test", "2 in flight", time.Time{})...))
+	for query, want := range map[string]int{"": usualHolds, "?limit=1": 1, "?limit=10000": mostHolds, "?site=api.test&limit=7": 7} {
+		var got holdList
+		r := b.get("/api/v1/holds" + query)
+		if err := json.Unmarshal([]byte(r.body), &got); err != nil || len(got.Holds) != want || !got.More {
+			t.Errorf("%s: %d holds of %d, %v", query, len(got.Holds), want, err)
+		}
+	}
+	for _, query := range []string{"?limit=", "?limit=0", "?limit=-1", "?limit=10001", "?limit=1e3", "?limit=99999999999999999999", "?limit=%zz", "?site=a;limit=1", "?limit=%3Cscript%3E"} {
+		if r := b.get("/api/v1/holds" + query); r.StatusCode != 400 || !json.Valid([]byte(r.body)) || strings.Contains(r.body, "script") {
+			t.Errorf("%s: %d %s", query, r.StatusCode, r.body)
+		}
+	}
+}
+
+func TestThePageSaysHowManyWaitForWhat(t *testing.T) {
+	soon, late := time.Now().Add(10*time.Minute), time.Now().Add(20*time.Minute)
+	holds := many(1500, "api.test", "900 requests per 15m", late)
+	holds[700].Until = soon
+	holds = append(holds, many(3, "api.test", "2 in flight", time.Time{})...)
+	holds = append(holds, Hold{Site: "other.test", Place: 1})
+	b := newBed(t, withHolds(holds...))
+	r := b.get("/")
+	for _, want := range []string{
+		"<th scope=\"row\">api.test</th><td>1\u202f500</td><td>900 requests per 15m</td><td>in 9 min ",
+		"<th scope=\"row\">api.test</th><td>3</td><td>2 in flight</td><td>another is done</td>",
+		"<th scope=\"row\">other.test</th><td>1</td><td>its turn</td><td>another is done</td>",
+		"<p>1\u202f504 requests wait.</p>",
+		`href="/api/v1/holds"`,
+	} {
+		if !strings.Contains(r.body, want) {
+			t.Errorf("the page lacks %s:\n%s", want, r.body)
+		}
+	}
+	if r := newBed(t, withHolds()).get("/"); !strings.Contains(r.body, "No request waits.") {
+		t.Errorf("nothing waits:\n%s", r.body)
+	}
+	if r := newBed(t, nil).get("/"); strings.Contains(r.body, "Waiting") || strings.Contains(r.body, "holds") {
+		t.Errorf("without a queue:\n%s", r.body)
+	}
+}
+
+func TestThePageListsAHundredOfWhatIsWaitedFor(t *testing.T) {
+	var holds []Hold
+	for i := range 300 {
+		holds = append(holds, many(1+i%2, fmt.Sprintf("%d.test", i), "2 in flight", time.Time{})...)
+	}
+	r := newBed(t, withHolds(holds...)).get("/")
+	if n := strings.Count(r.body, "2 in flight"); n != maxSites || !strings.Contains(r.body, "450 requests wait, 250 of them for what is not listed.") {
+		t.Errorf("%d lines:\n%s", n, r.body)
+	}
+	r = newBed(t, withHolds(many(mostHolds+1, "api.test", "2 in flight", time.Time{})...)).get("/")
+	if !strings.Contains(r.body, "More than 10\u202f000 requests wait.") {
+		t.Errorf("the page:\n%s", r.body)
+	}
+}
+
+func TestAD05_WhatWaitsIsShownAndNeverRun(t *testing.T) {
+	var holds []Hold
+	for _, one := range hostile {
+		holds = append(holds, Hold{Site: one, Client: one, Limit: one, Why: one, Place: 1})
+	}
+	b := newBed(t, withHolds(holds...))
+	r := b.get("/")
+	found := tags(t, r.body)
+	for _, never := range []string{"script", "img", "svg", "iframe", "style", "src="} {
+		if found[never] > 0 {
+			t.Errorf("the page has %d of %s", found[never], never)
+		}
+	}
+	if found["tr"] != 1+len(hostile) {
+		t.Errorf("the table has %d rows", found["tr"])
+	}
+	if r := b.get("/api/v1/holds"); !json.Valid([]byte(r.body)) || strings.Contains(r.body, "<") {
+		t.Errorf("holds: %s", r.body)
+	}
+}
+
+func TestTimesToComeAreReadable(t *testing.T) {
+	now := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+	for left, want := range map[time.Duration]string{
+		-time.Second: "now", 0: "now", time.Millisecond: "in 1 s", 59 * time.Second: "in 59 s", 59*time.Second + 1: "in 60 s", time.Minute: "in 1 min 00 s",
+		15*time.Minute - time.Second: "in 14 min 59 s", 90 * time.Minute: "in 1 h 30 min", 24 * time.Hour: "2 March 2026, 12:00 UTC",
+	} {
+		if got := in(now.Add(left), now); got != want {
+			t.Errorf("%v is %q, not %q", left, got, want)
+		}
+	}
+	if got := in(time.Time{}, now); got != "another is done" {
+		t.Error(got)
+	}
+}

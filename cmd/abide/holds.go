@@ -1,0 +1,39 @@
+package main
+
+import (
+	"time"
+
+	"github.com/abide-proxy/abide/admin"
+	"github.com/abide-proxy/abide/metrics"
+)
+
+// holds are the first of the requests that wait, for the operator's listener.
+func (a *program) holds(site string, most int) []admin.Hold {
+	now := time.Now()
+	waiting := a.proxy.Holds(site)
+	list := make([]admin.Hold, 0, min(len(waiting), most))
+	for _, h := range waiting[:min(len(waiting), most)] {
+		list = append(list, admin.Hold{
+			Site: h.Site, Client: h.Client, Priority: h.Priority, Waited: now.Sub(h.Since).Seconds(),
+			Limit: h.Limit, Why: h.Why, Until: h.Until, Place: h.Place, Expected: h.ETA,
+		})
+	}
+	return list
+}
+
+// holdCounts is how many wait, by site and priority, for the metrics.
+func (a *program) holdCounts() []metrics.HoldCount {
+	type at struct {
+		site     string
+		priority int
+	}
+	counts := map[at]int{}
+	for _, h := range a.proxy.Holds("") {
+		counts[at{h.Site, h.Priority}]++
+	}
+	list := make([]metrics.HoldCount, 0, len(counts))
+	for where, n := range counts {
+		list = append(list, metrics.HoldCount{Site: where.site, Priority: where.priority, N: n})
+	}
+	return list
+}

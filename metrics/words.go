@@ -1,0 +1,43 @@
+package metrics
+
+import "sync/atomic"
+
+// words are the values of a label that are our own; what is none of them, or
+// empty, counts as "other".
+type words [4]string
+
+var (
+	replayReasons = words{"refused", "unavailable", "connection", "gateway"}
+	refusalScopes = words{"site", "route"}
+)
+
+// wordCounts are counters by words. The zero value is empty.
+type wordCounts [len(words{}) + 1]atomic.Uint64
+
+func (c *wordCounts) at(all *words, word string) *atomic.Uint64 {
+	for i, one := range all {
+		if one == word && word != "" {
+			return &c[i]
+		}
+	}
+	return &c[len(all)]
+}
+
+// each calls do for every counter that was ever used.
+func (c *wordCounts) each(all *words, do func(word string, n uint64)) {
+	for i := range c {
+		word := other
+		if i < len(all) {
+			word = all[i]
+		}
+		if n := c[i].Load(); n > 0 {
+			do(word, n)
+		}
+	}
+}
+
+func (c *wordCounts) moveTo(to *wordCounts) {
+	for i := range c {
+		move(&c[i], &to[i])
+	}
+}

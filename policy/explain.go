@@ -1,0 +1,97 @@
+package policy
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Explain writes which rule holds for a target and what follows from it.
+func (p *Policy) Explain(w io.Writer, t Target) { p.ExplainPath(w, t, "") }
+
+// ExplainPath is Explain for one escaped path: it tells which limits are not
+// about that. It is what abide explain prints when no proxy runs.
+func (p *Policy) ExplainPath(w io.Writer, t Target, path string) {
+	said := func(l Limit) string {
+		if path != "" && !l.Covers(l.Method, path) {
+			return l.String() + ", not for this path"
+		}
+		return l.String()
+	}
+	var b strings.Builder
+	m := p.Match(t)
+	target := t.HostPort()
+	if t.Scheme != "" {
+		target = t.Scheme + "://" + target
+	}
+	line(&b, "target", "%s", target)
+	line(&b, "site", "%s", m.Site)
+	if m.Rule == nil {
+		line(&b, "rule", "none, so the defaults hold")
+		for _, l := range p.Defaults.Limits {
+			line(&b, "", "%s", l)
+		}
+	} else {
+		number := 0
+		for i := range p.Sites {
+			if &p.Sites[i] == m.Rule {
+				number = i
+			}
+		}
+		title := fmt.Sprintf("sites[%d]", number)
+		if m.Rule.Line > 0 {
+			title += fmt.Sprintf(" in line %d", m.Rule.Line)
+		}
+		for _, one := range m.Rule.Hosts {
+			if one.Matches(t.Host, t.Port) {
+				title += ", by " + one.String()
+				break
+			}
+		}
+		line(&b, "rule", "%s", title)
+		m.Rule.describe(&b, "hosts", said)
+	}
+	p.explainWay(&b, t)
+	_, _ = io.WriteString(w, b.String())
+}
+
+// explainWay writes how a request gets there.
+func (p *Policy) explainWay(b *strings.Builder, t Target) {
+	if t.Scheme != "http" {
+		switch {
+		case !p.Egress.Ports.Allows(t.Port):
+			line(b, "CONNECT", "refused: egress.ports is %s", showPorts(p))
+		case p.Intercepts(t.Host, t.Port):
+			line(b, "CONNECT", "intercepted (intercept: %s)", showIntercept(p))
+		default:
+			line(b, "CONNECT", "tunnelled unread (intercept: %s)%s", showIntercept(p), p.unkept(t))
+		}
+	}
+	switch to, named := p.Egress.Resolve[t.HostPort()]; {
+	case p.Egress.Proxy != nil:
+		line(b, "way", "through %s", p.Egress.Proxy.Redacted())
+	case named:
+		line(b, "way", "to %s (egress.resolve)", to)
+	default:
+		line(b, "way", "direct, to public addresses%s", p.alsoReachable())
+	}
+}
+
+func (p *Policy) alsoReachable() string {
+	switch {
+	case Loopback(p.Listen):
+		return " and those of this machine's networks"
+	case len(p.Egress.Allow) > 0:
+		return " and " + showAllow(p)
+	}
+	return ""
+}
+
+// unkept says which of a target's limits a tunnel to it gets around.
+func (p *Policy) unkept(t Target) string {
+	m := p.Match(t)
+	if m.Rule == nil || !needRequests(m.Rule.Limits) {
+		return ""
+	}
+	return ", so limits that count requests are not kept there"
+}

@@ -1,0 +1,170 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+)
+
+// route is the pattern of a path, ready for matching. A segment is what stands
+// between two slashes, so /a/ has two, of which the second is empty.
+//
+// Segments are compared by what they mean: %74 is t, and so nobody gets around a
+// limit by writing a path in another way. An escaped slash is not a slash.
+type route struct {
+	segments []segment
+	least    int // segments of a path that matches, at least
+}
+
+type segment struct {
+	text string // unescaped; of a literal
+	kind segmentKind
+}
+
+type segmentKind uint8
+
+const (
+	literal segmentKind = iota
+	anyOne              // *
+	anyMany             // **
+)
+
+// parseRoute reads a pattern: * is one segment, ** any number of them.
+func parseRoute(s string) (*route, error) {
+	switch {
+	case !strings.HasPrefix(s, "/"):
+		return nil, fmt.Errorf("%s does not begin with a slash", quote(s))
+	case strings.ContainsAny(s, "?#"):
+		return nil, fmt.Errorf("%s has a query or a fragment; limits look at paths alone", quote(s))
+	case strings.ContainsFunc(s, unicode.IsControl):
+		return nil, errors.New("has a control character, which no path has")
+	}
+	r := &route{}
+	for part := range strings.SplitSeq(s[1:], "/") {
+		switch {
+		case part == "**":
+			if n := len(r.segments); n == 0 || r.segments[n-1].kind != anyMany { // two say no more than one
+				r.segments = append(r.segments, segment{kind: anyMany})
+			}
+			continue
+		case part == "*":
+			r.segments = append(r.segments, segment{kind: anyOne})
+		case strings.Contains(part, "*"):
+			return nil, fmt.Errorf("%s has a * that is not a whole segment", quote(s))
+		default:
+			text, err := unescape(part)
+			if err != nil {
+				return nil, fmt.Errorf("%s %w", quote(s), err)
+			}
+			r.segments = append(r.segments, segment{text: text})
+		}
+		r.least++
+	}
+	return r, nil
+}
+
+// covers tells whether a path matches. It follows the pattern and, where that
+// fails, lets the last ** take one segment more: an earlier one never has to,
+// since what lies between the two was found as far in front as it can be.
+func (r *route) covers(path string) bool {
+	if path == "" {
+		path = "/"
+	}
+	if path[0] != '/' || strings.Count(path, "/") < r.least {
+		return false
+	}
+	var (
+		at, rest       = 0, path // of the pattern and of the path; "" is its end
+		again, against = -1, ""  // where the last ** goes on
+	)
+	for {
+		switch {
+		case at < len(r.segments) && r.segments[at].kind == anyMany:
+			at++
+			if at == len(r.segments) {
+				return true
+			}
+			again, against = at, rest
+			continue
+		case at < len(r.segments) && rest != "":
+			one, more := cutSegment(rest)
+			if r.segments[at].kind == anyOne || r.segments[at].is(one) {
+				at, rest = at+1, more
+				continue
+			}
+		case rest == "":
+			return at == len(r.segments)
+		}
+		if again < 0 || against == "" {
+			return false
+		}
+		_, against = cutSegment(against)
+		at, rest = again, against
+	}
+}
+
+// cutSegment splits off the first segment. The rest begins with a slash, or is
+// empty.
+func cutSegment(path string) (one, rest string) {
+	if end := strings.IndexByte(path[1:], '/'); end >= 0 {
+		return path[1 : end+1], path[end+1:]
+	}
+	return path[1:], ""
+}
+
+// is tells whether a segment as it was sent means the literal.
+func (s *segment) is(sent string) bool {
+	if strings.IndexByte(sent, '%') < 0 {
+		return sent == s.text
+	}
+	i := 0
+	for ; sent != ""; i++ {
+		c, size := sentByte(sent)
+		if i == len(s.text) || s.text[i] != c {
+			return false
+		}
+		sent = sent[size:]
+	}
+	return i == len(s.text)
+}
+
+// sentByte is the first byte that is meant, and how many it takes to write. A %
+// that begins no escape means itself.
+func sentByte(s string) (c byte, size int) {
+	if s[0] == '%' && len(s) >= 3 {
+		high, low := hexDigit(s[1]), hexDigit(s[2])
+		if high >= 0 && low >= 0 {
+			return byte(high<<4 | low), 3
+		}
+	}
+	return s[0], 1
+}
+
+func hexDigit(c byte) int {
+	switch {
+	case c >= '0' && c <= '9':
+		return int(c - '0')
+	case c >= 'a' && c <= 'f':
+		return int(c-'a') + 10
+	case c >= 'A' && c <= 'F':
+		return int(c-'A') + 10
+	}
+	return -1
+}
+
+func unescape(s string) (string, error) {
+	if strings.IndexByte(s, '%') < 0 {
+		return s, nil
+	}
+	var b strings.Builder
+	for s != "" {
+		c, size := sentByte(s)
+		if s[0] == '%' && size == 1 {
+			return "", errors.New("has a % that two hexadecimal digits do not follow; a % itself is %25")
+		}
+		b.WriteByte(c)
+		s = s[size:]
+	}
+	return b.String(), nil
+}

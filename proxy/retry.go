@@ -1,0 +1,123 @@
+package proxy
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/upstream"
+)
+
+// attempt is how one sending of a request ended, and what came before it.
+type attempt struct {
+	status   int         // 0 when there was no answer
+	header   http.Header // of the answer
+	err      error       // when there was none
+	safe     bool        // it may be sent again whatever became of it
+	possible bool        // its body is still at hand, and its client wants it
+	failures int         // earlier ones that were retried
+	refusals int         // earlier ones
+}
+
+// verdict is what to do about an attempt. Its zero value is to answer with it.
+type verdict struct {
+	again   bool
+	refused bool          // by the site, because of a limit
+	reason  string        // of replays_total
+	until   time.Time     // refused: nothing of that scope goes before
+	pause   time.Duration // not refused: this request alone waits
+	why     string        // what said so
+}
+
+// judge decides about an attempt. It is pure but for the jitter, which is an
+// argument: a number from 0 to 1.
+func judge(p policy.Retry, a attempt, now time.Time, jitter float64) verdict {
+	switch {
+	case a.err != nil:
+		return judgeFailure(p, a, jitter)
+	case a.status == http.StatusTooManyRequests,
+		a.status == http.StatusServiceUnavailable && a.header.Get("Retry-After") != "":
+		v := verdict{refused: true, reason: "refused", why: "Retry-After"}
+		wait, said := retryAfter(a.header, now)
+		if !said {
+			// Nobody says for how long: longer each time, so that a site that
+			// means it is left alone.
+			wait = backoff(time.Second, p.Max, a.refusals, 0.5+jitter/2)
+			v.why = "429 without Retry-After"
+		}
+		v.until = now.Add(wait)
+		v.again = a.possible && a.refusals < p.Refusals
+		return v
+	case a.status == http.StatusBadGateway, a.status == http.StatusServiceUnavailable, a.status == http.StatusGatewayTimeout:
+		if !a.possible || !a.safe || a.failures >= p.Attempts {
+			return verdict{}
+		}
+		reason := "gateway"
+		if a.status == http.StatusServiceUnavailable {
+			reason = "unavailable"
+		}
+		return verdict{again: true, reason: reason, pause: backoff(p.Base, p.Max, a.failures, jitter)}
+	}
+	return verdict{}
+}
+
+// judgeFailure is for an attempt without an answer.
+func judgeFailure(p policy.Retry, a attempt, jitter float64) verdict {
+	switch upstream.KindOf(a.err) {
+	case upstream.Resolve, upstream.Refused, upstream.Unreachable, upstream.ConnectTimeout, upstream.Closed, upstream.AnswerTimeout, upstream.Files, upstream.Hop:
+	default:
+		return verdict{}
+	}
+	if !a.possible || a.failures >= p.Attempts || !(a.safe || unsent(a.err)) {
+		return verdict{}
+	}
+	return verdict{again: true, reason: "connection", pause: backoff(p.Base, p.Max, a.failures, jitter)}
+}
+
+// backoff doubles for each failure, up to the longest, and takes a part of that.
+func backoff(base, longest time.Duration, failures int, part float64) time.Duration {
+	d := longest
+	if failures < 30 && base < longest>>failures {
+		d = base << failures
+	}
+	return time.Duration(float64(d) * part)
+}
+
+// longestRetryAfter bounds what a site can ask for: a day more than a month.
+const longestRetryAfter = 32 * 24 * time.Hour
+
+// retryAfter reads the header in seconds, fractions allowed, or as a date. A date
+// is taken relative to the site's own clock, if it tells it.
+func retryAfter(h http.Header, now time.Time) (wait time.Duration, said bool) {
+	text := strings.TrimSpace(h.Get("Retry-After"))
+	if text == "" {
+		return 0, false
+	}
+	if seconds, err := strconv.ParseFloat(text, 64); err == nil {
+		if !(seconds >= 0) {
+			return 0, false
+		}
+		return min(time.Duration(min(seconds, longestRetryAfter.Seconds())*float64(time.Second)), longestRetryAfter), true
+	}
+	at, err := http.ParseTime(text)
+	if err != nil {
+		return 0, false
+	}
+	from := now
+	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+		from = date
+	}
+	// Dates have whole seconds: the next one is the first that is surely past.
+	return min(max(at.Sub(from), 0)+time.Second, longestRetryAfter), true
+}
+
+// repeatable tells whether a request may be sent twice (RFC 9110, 9.2.2).
+func repeatable(r *http.Request) bool {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPut, http.MethodDelete, "PROPFIND", "REPORT", "SEARCH", "QUERY":
+		return true
+	}
+	return len(r.Header["Idempotency-Key"]) > 0 || len(r.Header["X-Idempotency-Key"]) > 0
+}

@@ -1,0 +1,62 @@
+package proxy
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// wish is what a crawler says about its own request, in Abide-* headers. The zero
+// value is a request that says nothing.
+type wish struct {
+	priority int // -1: not said
+	wait     time.Duration
+	cost     int64
+	client   string
+	once     bool // Abide-Retry: none
+}
+
+// wishPrefix begins the headers that are for abide alone.
+const wishPrefix = "Abide-"
+
+// wishOf reads the Abide-* headers and removes them: sites never see them.
+func wishOf(h http.Header) (w wish, ok bool) {
+	w.priority = -1
+	ok = true
+	for name, values := range h {
+		if !strings.HasPrefix(name, wishPrefix) {
+			continue
+		}
+		delete(h, name)
+		if len(values) != 1 || !w.read(name, strings.TrimSpace(values[0])) {
+			ok = false
+		}
+	}
+	return w, ok
+}
+
+// read takes one header; false when it makes no sense.
+func (w *wish) read(name, value string) bool {
+	switch name {
+	case "Abide-Priority":
+		n, err := strconv.Atoi(value)
+		w.priority = n
+		return err == nil && n >= 0 && n <= 7
+	case "Abide-Max-Wait":
+		d, err := time.ParseDuration(value)
+		w.wait = d
+		return err == nil && d > 0
+	case "Abide-Cost":
+		n, err := strconv.ParseInt(value, 10, 32)
+		w.cost = n
+		return err == nil && n >= 1
+	case "Abide-Client":
+		w.client = value
+		return value != "" && len(value) <= 64
+	case "Abide-Retry":
+		w.once = value == "none"
+		return w.once
+	}
+	return false // unknown: a misspelt wish would be ignored in silence otherwise
+}
