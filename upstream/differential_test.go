@@ -23,6 +23,9 @@ type difference struct {
 	asks  []asked
 	// stricter says that http.Transport believes this answer and we do not.
 	stricter bool
+	// once says that http.Transport sends again by itself what may have arrived,
+	// and that we leave this to the caller.
+	once bool
 }
 
 type asked struct {
@@ -139,6 +142,8 @@ var differences = []difference{
 	{name: "odd method", lists: keeps(1, ok5), asks: []asked{{method: "PROPFIND", target: "/dav"}}},
 	{name: "own host", lists: keeps(1, ok5), asks: []asked{{method: "GET", target: "/", edit: func(r *http.Request) { r.Host = "other.test" }}}},
 	{name: "closed after each answer", lists: [][]step{{{answer: ok5, close: true}}}, asks: get(4)},
+	{name: "closed under the second request", lists: [][]step{{{answer: ok5}, {close: true}}, {{answer: ok5}}}, asks: get(2), once: true},
+	{name: "reset under the second request", lists: [][]step{{{answer: ok5}, {reset: true}}, {{answer: ok5}}}, asks: get(2), once: true},
 	{name: "refused early", lists: [][]step{{{early: "HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\nConnection: close\r\n\r\nbig", blind: true, close: true}}}, asks: []asked{{method: "POST", target: "/", body: streamed("some data")}}},
 }
 
@@ -169,6 +174,12 @@ func TestTheTransportDoesWhatHTTPTransportDoes(t *testing.T) {
 				if d.stricter {
 					if !failed {
 						t.Fatalf("believed:\n%s", got)
+					}
+					return
+				}
+				if d.once {
+					if wantFailed || !failed {
+						t.Fatalf("http.Transport:\n%s\nours:\n%s", want, got)
 					}
 					return
 				}

@@ -44,7 +44,12 @@ type Error struct {
 	// Sent tells whether any byte of the request may have reached the origin.
 	// A request with Sent == false may be sent again whatever its method.
 	Sent bool
-	Err  error
+	// Stale tells that the connection had been used before and ended without a
+	// word in answer to this request: most likely it was about to end anyway. With
+	// Sent a caller may ask again at once, if twice does no harm; without it the
+	// Transport has done that already, where the body allows it.
+	Stale bool
+	Err   error
 }
 
 // Error leaves the wrapped error out on purpose: see Kind.

@@ -281,18 +281,3 @@ func allowedTrailer(canonical string) bool {
 	}
 	return true
 }
-
-// idempotent says whether sending the request twice does what sending it once
-// does (RFC 9110, 9.2.2), so that it may be sent again when nobody can tell
-// whether it arrived.
-func idempotent(req *http.Request) bool {
-	switch req.Method {
-	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete:
-		return true
-	}
-	_, key := req.Header["Idempotency-Key"]
-	if !key {
-		_, key = req.Header["X-Idempotency-Key"]
-	}
-	return key
-}

@@ -19,9 +19,8 @@ type answer struct {
 var chunkedCoding = []string{"chunked"}
 
 // roundTrip asks on c and reads the answer's head, all on the caller's
-// goroutine. stale says that the failure may be that of a connection that was
-// closed while it lay idle.
-func (c *conn) roundTrip(ctx context.Context, o *outgoing) (resp *http.Response, e *Error, stale bool) {
+// goroutine.
+func (c *conn) roundTrip(ctx context.Context, o *outgoing) (resp *http.Response, e *Error) {
 	c.begin()
 	c.once = c.once || o.close
 	var stop func() bool
@@ -35,13 +34,13 @@ func (c *conn) roundTrip(ctx context.Context, o *outgoing) (resp *http.Response,
 			resp, err = c.deliver(ctx, o, &h, stop, up)
 		}
 		if err == nil {
-			return resp, nil, false
+			return resp, nil
 		}
 	}
 	if stop != nil {
 		stop()
 	}
-	stale = c.reused && !c.heard && hungUp(err) && ctx.Err() == nil
+	stale := c.reused && !c.heard && hungUp(err) && ctx.Err() == nil
 	if up != nil {
 		if bad := up.readFailure(); bad != nil {
 			err = bad
@@ -50,7 +49,9 @@ func (c *conn) roundTrip(ctx context.Context, o *outgoing) (resp *http.Response,
 		}
 	}
 	e = c.fail(ctx, AnswerTimeout, err)
-	stale = stale && e.Kind == Closed
+	if e.Stale = stale && e.Kind == Closed; e.Stale {
+		c.t.pool.distrust(c)
+	}
 	c.releaseReader()
 	c.aborted.Store(true) // no goodbye
 	if up != nil {
@@ -58,7 +59,7 @@ func (c *conn) roundTrip(ctx context.Context, o *outgoing) (resp *http.Response,
 	} else {
 		c.close()
 	}
-	return nil, e, stale
+	return nil, e
 }
 
 // ask sends the request, or its head and an upload on the way.

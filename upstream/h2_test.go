@@ -291,24 +291,6 @@ func TestUP25_AStreamThatIsResetIsNotSentAgain(t *testing.T) {
 	}
 }
 
-func TestUP25_AnIdempotentRequestSurvivesAConnectionThatEnds(t *testing.T) {
-	for method, want := range map[string]Kind{"GET": Unknown, "POST": Closed} {
-		tr, f := framed(t, nil, func(c *frameConn) {
-			c.answer(c.next(), "hello")
-			if c.n == 0 {
-				c.next() // and closes
-				return
-			}
-			c.drain()
-		})
-		wantAnswer(t, tr, newRequest(t, method, f.url, nil), "hello")
-		_, body, err := ask(t, tr, newRequest(t, method, f.url, nil))
-		if KindOf(err) != want || err == nil && body != "hello" {
-			t.Fatalf("%s: %q, %v", method, body, unwrapped(err))
-		}
-	}
-}
-
 func TestUP25_HTTP2ThatIsNotRightIsAnErrorAndNoSpin(t *testing.T) {
 	for name, c := range map[string]struct {
 		settings []http2.Setting

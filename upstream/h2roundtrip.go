@@ -44,8 +44,7 @@ type exchange struct {
 }
 
 // roundTrip2 asks on an HTTP/2 connection. again says that the request may be
-// sent once more: the origin has surely not acted on it, or twice does no harm
-// and an idle connection may just have ended.
+// sent once more, because the origin has surely not acted on it.
 func (t *Transport) roundTrip2(ctx context.Context, c *conn, o *outgoing) (_ *http.Response, _ *Error, again bool) {
 	x := &exchange{t: t, c: c, ctx: ctx}
 	inner, cancel := context.WithCancel(ctx)
@@ -59,7 +58,8 @@ func (t *Transport) roundTrip2(ctx context.Context, c *conn, o *outgoing) (_ *ht
 	}
 	if err != nil {
 		e := x.fail(err, AnswerTimeout)
-		again = errors.Is(err, errAgain) || used && e.Kind == Closed && lost(err) && idempotent(o.req)
+		e.Stale = used && e.Kind == Closed && lost(err)
+		again = errors.Is(err, errAgain)
 		o.begun = x.up != nil && x.up.started.Load()
 		x.end(true)
 		return nil, e, again

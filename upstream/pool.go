@@ -202,6 +202,24 @@ func (p *pool) put(c *conn) {
 	p.shrink()
 }
 
+// distrust closes the idle connections of c's host that have rested for as long
+// as c had when it turned out to be stale, or who asks again might meet one after
+// the other. It is called before c is closed.
+func (p *pool) distrust(c *conn) {
+	h, s := c.home, c.home.shard
+	var out []*conn
+	s.mu.Lock()
+	for len(h.idle) > 0 && !h.idle[0].since.After(c.since) {
+		out = append(out, h.idle[0])
+		s.drop(h.idle[0])
+	}
+	s.mu.Unlock()
+	p.idle.Add(-int64(len(out)))
+	for _, one := range out {
+		one.close()
+	}
+}
+
 // bound is how many idle connections to h are kept. A next hop stands for many hosts.
 func (p *pool) bound(h *host) int {
 	if h.key == (hostKey{}) {

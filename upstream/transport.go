@@ -108,7 +108,10 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// send finds a connection and asks on it, again where that cannot do harm.
+// send finds a connection and asks on it, again only where the origin surely
+// knows nothing of the request: whoever counts requests counts one, and who
+// asked for one sending gets one. What may have arrived is for the caller to
+// repeat.
 func (t *Transport) send(ctx context.Context, o *outgoing) (*http.Response, *Error) {
 	if err := ctx.Err(); err != nil {
 		closeBody(o.req)
@@ -119,7 +122,7 @@ func (t *Transport) send(ctx context.Context, o *outgoing) (*http.Response, *Err
 			return nil, e
 		}
 	}
-	fresh := false // nothing that has idled, and no other chance for what was sent
+	fresh := false // nothing that has idled
 	for refused := 0; ; {
 		c, e := t.connect(ctx, o, fresh)
 		if e != nil {
@@ -129,18 +132,13 @@ func (t *Transport) send(ctx context.Context, o *outgoing) (*http.Response, *Err
 		var resp *http.Response
 		var again bool
 		if c.h2 != nil {
-			resp, e, again = t.roundTrip2(ctx, c, o)
-			switch {
-			case again && e.Sent:
-				again = !fresh
-				fresh = true
-			case again:
+			if resp, e, again = t.roundTrip2(ctx, c, o); again {
 				refused++
 				again = refused <= maxRefused && pause(ctx, refused)
 			}
 		} else {
-			resp, e, again = c.roundTrip(ctx, o)
-			again = again && !fresh && (!e.Sent || idempotent(o.req))
+			resp, e = c.roundTrip(ctx, o)
+			again = e != nil && e.Stale && !e.Sent && !fresh
 			fresh = true
 		}
 		if e == nil {
