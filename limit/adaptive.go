@@ -137,7 +137,7 @@ func (m *adaptive) Settle(now, taken time.Time, estimate, actual int64) {
 	}
 }
 
-func (m *adaptive) Done(now time.Time, _ int64, o Outcome) {
+func (m *adaptive) Done(now, _ time.Time, _ int64, o Outcome) {
 	v := m.at(now)
 	m.used = v
 	current := m.landed()

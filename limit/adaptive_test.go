@@ -27,7 +27,7 @@ func served(m limit.Meter, now time.Time, n int, o limit.Outcome) time.Time {
 			now = at
 		}
 		m.Take(now, 1)
-		m.Done(now, 1, o)
+		m.Done(now, now, 1, o)
 	}
 	return now
 }
@@ -83,7 +83,7 @@ func TestAdaptiveFallsOnceForAllThatWereInFlight(t *testing.T) {
 		m.Take(now, 1)
 	}
 	for range 50 {
-		m.Done(now, 1, limit.Refused)
+		m.Done(now, now, 1, limit.Refused)
 	}
 	if r := m.Rate(now); !about(r, 1.5) {
 		t.Errorf("50 refusals of one rate make it %v", r)
@@ -123,7 +123,7 @@ func TestAdaptiveIsNeverFasterThanItsMaximum(t *testing.T) {
 		outcome := rapid.SampledFrom([]limit.Outcome{limit.Success, limit.Success, limit.Success, limit.Failed, limit.Refused, limit.Abandoned})
 		live(t, s, true, func(h *history, e *event) {
 			for range rapid.IntRange(0, 60).Draw(t, "others") {
-				h.m.Done(h.now, 1, outcome.Draw(t, "outcome"))
+				h.m.Done(h.now, h.now, 1, outcome.Draw(t, "outcome"))
 			}
 			if e.id == 0 {
 				return

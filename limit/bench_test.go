@@ -22,7 +22,7 @@ func BenchmarkWhenAndTake(b *testing.B) {
 					now = at
 				}
 				m.Take(now, 1)
-				m.Done(now, 1, limit.Success)
+				m.Done(now, now, 1, limit.Success)
 			}
 		})
 	}

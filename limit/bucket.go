@@ -121,7 +121,7 @@ func (m *bucket) Settle(now, taken time.Time, estimate, actual int64) {
 	}
 }
 
-func (m *bucket) Done(time.Time, int64, Outcome) {}
+func (m *bucket) Done(_, _ time.Time, _ int64, _ Outcome) {}
 
 func (m *bucket) Observe(now time.Time, o Observation) {
 	m.told.hear(m.clock.at(now), o, m.clock.ahead)

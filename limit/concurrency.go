@@ -50,12 +50,17 @@ func (m *concurrency) Take(now time.Time, n int64) {
 	m.flying = min(m.flying+amount(n), most)
 }
 
-func (m *concurrency) Give(now, _ time.Time, n int64) { m.Done(now, n, Abandoned) }
+func (m *concurrency) Give(now, taken time.Time, n int64) { m.Done(now, taken, n, Abandoned) }
 
-// Settle does nothing: whatever a request costs, it is in flight until it is done.
-func (m *concurrency) Settle(time.Time, time.Time, int64, int64) {}
+// Settle only gives back what Done will not: whatever else a request costs, it is
+// in flight until it is done.
+func (m *concurrency) Settle(_, _ time.Time, estimate, actual int64) {
+	if less := amount(estimate) - amount(actual); less > 0 {
+		m.flying = max(m.flying-less, 0)
+	}
+}
 
-func (m *concurrency) Done(now time.Time, n int64, _ Outcome) {
+func (m *concurrency) Done(now, _ time.Time, n int64, _ Outcome) {
 	m.clock.at(now)
 	m.flying = max(m.flying-amount(n), 0)
 }

@@ -145,7 +145,7 @@ func (m *firstUse) Settle(now, taken time.Time, estimate, actual int64) {
 	}
 }
 
-func (m *firstUse) Done(time.Time, int64, Outcome) {}
+func (m *firstUse) Done(_, _ time.Time, _ int64, _ Outcome) {}
 
 func (m *firstUse) Observe(now time.Time, o Observation) {
 	m.told.hear(m.at(now), o, m.clock.ahead)

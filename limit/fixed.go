@@ -11,6 +11,9 @@ import (
 // When the clock goes back, the window becomes longer: it ends at an edge, after
 // no less time than was left of it. So no window is shorter than its width,
 // however often the clock goes to and fro, and none is twice as long.
+//
+// What is in flight over an edge, and for no longer than the margin, may have
+// arrived before it or after: it counts in both windows.
 type fixed struct {
 	as       As
 	clock    wall
@@ -19,6 +22,7 @@ type fixed struct {
 	width    int64     // of a calendar's windows, the longest
 	calendar *calendar // nil: every width since 1970
 	used     int64     // more than amount: the rest is owed by the windows after
+	late     int64     // of used, what is in flight and may arrive after the end
 	opened   int64     // when this window was first seen
 	end      int64     // 0: not yet
 }
@@ -49,7 +53,11 @@ func (m *fixed) at(now time.Time) int64 {
 	}
 	if v >= m.end {
 		m.used = owing(m.used, m.amount, m.passed(v))
-		m.opened, m.end = v, m.after(v)
+		next := m.after(v)
+		if m.after(m.end) == next {
+			m.used += m.late
+		}
+		m.opened, m.end, m.late = v, next, 0
 	}
 	return v
 }
@@ -109,30 +117,53 @@ func (m *fixed) later(n int64) int64 {
 
 func (m *fixed) Take(now time.Time, n int64) {
 	v := m.at(now)
+	m.spend(v, n)
+	if m.isLate(v) {
+		m.late = min(m.late+amount(n), m.used)
+	}
+}
+
+func (m *fixed) spend(v, n int64) {
 	m.used = min(m.used+amount(n), most)
 	m.told.take(v, amount(n))
 }
+
+// isLate tells whether what is taken at a time may arrive after the window.
+func (m *fixed) isLate(at int64) bool { return at >= m.opened && at >= m.end-margin(m.width) }
 
 func (m *fixed) Give(now, taken time.Time, n int64) {
 	v := m.at(now)
 	at, known := m.clock.past(taken)
 	if n = amount(n); known && at >= m.opened {
 		m.used = max(m.used-n, 0)
+		m.landed(at, n)
 	}
 	if known {
 		m.told.give(v, at, n)
 	}
 }
 
+// landed says that of what was taken at a time, so much is not in flight any more.
+func (m *fixed) landed(at, n int64) {
+	if m.isLate(at) {
+		m.late = max(m.late-n, 0)
+	}
+}
+
 func (m *fixed) Settle(now, taken time.Time, estimate, actual int64) {
 	if more := amount(actual) - amount(estimate); more > 0 {
-		m.Take(now, more)
+		m.spend(m.at(now), more)
 	} else if more < 0 {
 		m.Give(now, taken, -more)
 	}
 }
 
-func (m *fixed) Done(time.Time, int64, Outcome) {}
+func (m *fixed) Done(now, taken time.Time, n int64, _ Outcome) {
+	m.at(now)
+	if at, known := m.clock.past(taken); known {
+		m.landed(at, amount(n))
+	}
+}
 
 func (m *fixed) Observe(now time.Time, o Observation) {
 	m.told.hear(m.at(now), o, nanos)
@@ -155,6 +186,7 @@ func (m *fixed) State() []byte {
 	b.int(m.amount)
 	b.int(m.used)
 	b.int(max(m.end-m.clock.last, 0))
+	b.int(m.late)
 	return b
 }
 
@@ -164,16 +196,17 @@ func (m *fixed) Restore(now time.Time, state []byte) error {
 	var heard told
 	heard.read(d, last)
 	before, used := d.between(1, most), d.between(0, most)
-	rest := d.between(0, 2*longest64)
+	rest, late := d.between(0, 2*longest64), d.between(0, used)
 	if err := d.done(); err != nil {
 		return err
 	}
 	m.told, m.used = heard, lowered(used, before, m.amount)
+	m.late = min(late, m.used)
 	m.clock = wall{last: last, set: true}
 	m.end = m.after(last + max(min(rest, m.width), 1) - 1)
 	m.at(now)
 	// Nothing that was taken before is given back now.
-	m.opened, m.clock.fog = m.clock.last, math.MinInt64
+	m.opened, m.late, m.clock.fog = m.clock.last, 0, math.MinInt64
 	return nil
 }
 

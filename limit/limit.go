@@ -14,6 +14,10 @@
 // Every Take is ended by one Give, when nothing was sent, or by at most one
 // Settle and then one Done.
 //
+// A server counts a request when it arrives, some time between Take and Done. What
+// Rolling, Fixed and Quota promise holds for whatever time that is, if it is no
+// later than a margin after Take: see margin.
+//
 // A clock that jumps back never allows more. Those meters that measure a length
 // of time use the monotonic reading of now when it has one, and let no time pass
 // while a clock goes back; those that follow the clock (Fixed, Quota) make the
@@ -27,7 +31,9 @@ import "time"
 type Meter interface {
 	// When answers when n could be taken, if nobody else took anything: a time not
 	// after now means at once, Unknown means when somebody is done. ok is false
-	// when n can never be taken, because it is larger than the whole limit.
+	// when n can never be taken, because it is larger than the whole limit. It is
+	// never too late: what is in flight counts as if it were done now, so when it
+	// lasts, ask again then.
 	When(now time.Time, n int64) (at time.Time, ok bool)
 
 	// Take takes n. The caller has asked When at the same now and got "at once";
@@ -41,8 +47,9 @@ type Meter interface {
 	// Settle replaces an estimate by the true cost of a request that was sent.
 	Settle(now, taken time.Time, estimate, actual int64)
 
-	// Done says that a request that was sent is over.
-	Done(now time.Time, n int64, o Outcome)
+	// Done says that a request that was sent is answered, or over. n is what was
+	// taken, or what Settle has left of it.
+	Done(now, taken time.Time, n int64, o Outcome)
 
 	// Observe hears what a server announced. It only ever tightens.
 	Observe(now time.Time, o Observation)

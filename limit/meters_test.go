@@ -201,7 +201,7 @@ func TestConcurrencyMakesRoomAsRequestsEnd(t *testing.T) {
 	if at, ok := m.When(began, 1); !ok || !at.Equal(limit.Unknown) {
 		t.Fatalf("a third may go at %v", at)
 	}
-	m.Done(began, 1, limit.Abandoned)
+	m.Done(began, began, 1, limit.Abandoned)
 	if at, _ := m.When(began, 1); at.After(began) {
 		t.Errorf("after one ended another waits until %v", at)
 	}
@@ -212,7 +212,7 @@ func TestRollingGivesBackNothingThatItsNeighbourTook(t *testing.T) {
 	first, second := began.Add(200*time.Millisecond), began.Add(700*time.Millisecond)
 	m.Take(first, 1)
 	m.Take(second, 1)
-	now := first.Add(512*time.Second + 1) // the first does not count any more
+	now := first.Add(516*time.Second + 1) // the first does not count any more: the margin is four seconds
 	m.Give(now, first, 1)
 	if left := m.Left(now); left != 9 {
 		t.Errorf("%d left of 10 while one counts", left)
@@ -267,7 +267,7 @@ func TestTakeAndWhenAllocateNothing(t *testing.T) {
 				now = at
 			}
 			m.Take(now, 1)
-			m.Done(now, 1, limit.Success)
+			m.Done(now, now, 1, limit.Success)
 		}
 		for range 100 {
 			one()
@@ -275,5 +275,77 @@ func TestTakeAndWhenAllocateNothing(t *testing.T) {
 		if n := testing.AllocsPerRun(1000, one); n > 0 {
 			t.Errorf("%s: %v allocations", s.As, n)
 		}
+	}
+}
+
+// A server that counts arrivals may count what is in flight over an edge in the
+// window after it.
+func TestWhatIsInFlightOverAnEdgeCountsInBothWindows(t *testing.T) {
+	edge := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+	minute := limit.Spec{As: limit.Fixed, Amount: 10, Window: time.Minute}
+	for name, c := range map[string]struct {
+		before time.Duration
+		done   time.Duration // after the edge
+		left   int64
+	}{
+		"over the edge":        {100 * time.Millisecond, time.Millisecond, 6},
+		"done before the edge": {100 * time.Millisecond, -time.Millisecond, 10},
+		"long before the edge": {time.Second, time.Millisecond, 10},
+	} {
+		m := build(t, minute)
+		taken := edge.Add(-c.before)
+		m.Take(taken, 4)
+		m.Done(edge.Add(c.done), taken, 4, limit.Success)
+		if left := m.Left(edge.Add(time.Second)); left != c.left {
+			t.Errorf("%s: %d are left, want %d", name, left, c.left)
+		}
+		if left := m.Left(edge.Add(time.Minute)); left != 10 {
+			t.Errorf("%s: %d are left in the window after, want 10", name, left)
+		}
+	}
+	m := build(t, minute)
+	m.Take(edge.Add(-time.Millisecond), 4)
+	if left := m.Left(edge.Add(time.Minute)); left != 10 {
+		t.Errorf("%d are left after a whole window, want 10", left)
+	}
+}
+
+func TestRollingCountsFromWhenTheAnswerCame(t *testing.T) {
+	for _, c := range []struct{ done, from time.Duration }{
+		{0, 0},
+		{3 * time.Millisecond, 3 * time.Millisecond},
+		{time.Second, time.Second / 128}, // the margin
+		{time.Hour, time.Second / 128},
+	} {
+		m := build(t, limit.Spec{As: limit.Rolling, Amount: 1, Window: time.Second})
+		m.Take(began, 1)
+		if at, _ := m.When(began, 1); at.Sub(began) != time.Second {
+			t.Errorf("while it is in flight it says %v, as if it were not done now", at.Sub(began))
+		}
+		m.Left(began.Add(min(c.done, 2*time.Second)))
+		m.Done(began.Add(c.done), began, 1, limit.Success)
+		for _, at := range []time.Duration{c.from + time.Second - 1, c.from + time.Second} {
+			if at < c.done {
+				continue
+			}
+			if free := m.Left(began.Add(at)) == 1; free != (at >= c.from+time.Second) {
+				t.Errorf("done after %v: at %v it is free: %v", c.done, at, free)
+			}
+		}
+	}
+}
+
+func TestWhatIsOwedIsPaidWindowByWindowAlsoWithSomethingInFlight(t *testing.T) {
+	m := build(t, limit.Spec{As: limit.Rolling, Amount: 10, Window: time.Second})
+	m.Take(began, 5)
+	m.Done(began, began, 5, limit.Success)
+	m.Take(began.Add(999*time.Millisecond), 5)
+	m.Settle(began.Add(999*time.Millisecond), began, 5, 25) // 20 are owed
+	now := began.Add(2500 * time.Millisecond)               // of which 15 are paid
+	if left := m.Left(now); left != 0 {
+		t.Errorf("%d are left while 5 are owed", left)
+	}
+	if at, _ := m.When(now, 5); at.Sub(began) != 3006812500*time.Nanosecond {
+		t.Errorf("it waits until %v", at.Sub(began))
 	}
 }

@@ -68,6 +68,7 @@ func (m *fixed) from(now time.Time, old *fixed) *fixed {
 	v := old.at(now)
 	m.clock, m.told = old.clock, old.told
 	m.used, m.opened = lowered(old.used, old.amount, m.amount), old.opened
+	m.late = min(old.late, m.used)
 	m.end = m.after(v)
 	if m.width == old.width && m.calendar == nil {
 		m.end = old.end // it may be late, after the clock went back

@@ -103,7 +103,7 @@ func (m *paced) Settle(now, taken time.Time, estimate, actual int64) {
 	}
 }
 
-func (m *paced) Done(time.Time, int64, Outcome) {}
+func (m *paced) Done(_, _ time.Time, _ int64, _ Outcome) {}
 
 func (m *paced) Observe(now time.Time, o Observation) {
 	m.told.hear(m.clock.at(now), o, m.clock.ahead)

@@ -28,10 +28,11 @@ type event struct {
 	id    int
 	at    time.Duration
 	now   time.Time
-	n     int64 // as it turned out
-	taken int64 // as it was estimated
-	open  bool  // neither settled nor given back
-	gone  bool  // given back
+	n     int64         // as it turned out
+	taken int64         // as it was estimated
+	open  bool          // neither settled nor given back
+	done  time.Duration // when it was not open any more
+	gone  bool          // given back
 }
 
 // history drives one meter through a random life and remembers what was sent.
@@ -61,7 +62,7 @@ func live(t *rapid.T, spec limit.Spec, exact bool, check func(*history, *event))
 	}
 	steps := rapid.IntRange(1, 60).Draw(t, "steps")
 	for range steps {
-		switch rapid.IntRange(0, 11).Draw(t, "do") {
+		switch rapid.IntRange(0, 12).Draw(t, "do") {
 		case 0, 1, 2:
 			h.pass(time.Duration(rapid.Int64Range(0, int64(unit)/4).Draw(t, "pass")))
 		case 3:
@@ -79,7 +80,7 @@ func live(t *rapid.T, spec limit.Spec, exact bool, check func(*history, *event))
 		case 9: // never sent
 			if e := h.pick(t); e != nil && !h.tooLate(e) {
 				h.m.Give(h.now, e.now, e.taken)
-				e.open, e.gone, e.n = false, true, 0
+				e.open, e.gone, e.n, e.done = false, true, 0, h.elapsed
 			}
 		case 10: // the true cost
 			if e := h.pick(t); e != nil {
@@ -89,11 +90,18 @@ func live(t *rapid.T, spec limit.Spec, exact bool, check func(*history, *event))
 				}
 				actual := rapid.Int64Range(0, most).Draw(t, "actual")
 				h.m.Settle(h.now, e.now, e.taken, actual)
-				e.open, e.n = false, actual
-				h.m.Done(h.now, e.taken, limit.Success)
+				e.open, e.n, e.done = false, actual, h.elapsed
+				h.m.Done(h.now, e.now, min(e.taken, actual), limit.Success)
 			}
 		case 11:
 			h.reload(t)
+		case 12: // to about where requests in flight matter
+			d := time.Duration(rapid.Int64Range(0, 2*int64(slack(spec))).Draw(t, "moment"))
+			if spec.As == limit.Fixed {
+				edge := aligned(spec, h.now.Add(slack(spec))).Add(spec.Window - slack(spec))
+				d += edge.Sub(h.now)
+			}
+			h.pass(d)
 		}
 	}
 	return h
@@ -144,8 +152,19 @@ func (h *history) try(t *rapid.T, n int64, check func(*history, *event)) {
 			}
 			h.pass(d)
 		}
-		if again, _ := h.m.When(h.now, n); again.After(h.now) {
-			t.Fatalf("%v says %v, and then %v", h.spec, at, again)
+		for {
+			again, _ := h.m.When(h.now, n)
+			if !again.After(h.now) {
+				break
+			}
+			if !h.flying() && !h.back {
+				t.Fatalf("%v says %v, and then %v", h.spec, at, again)
+			}
+			if again.Equal(limit.Unknown) {
+				return
+			}
+			h.pass(again.Sub(h.now)) // what is in flight was not done then
+			at = again
 		}
 	}
 	if left := h.m.Left(h.now); left < n && h.spec.As != limit.Adaptive {
@@ -172,8 +191,42 @@ func (h *history) reload(t *rapid.T) {
 	}
 	h.m = fresh
 	for _, e := range h.events {
-		e.open = false
+		if e.open {
+			e.open, e.done = false, h.elapsed
+		}
 	}
+}
+
+// flying tells whether anything is not over.
+func (h *history) flying() bool {
+	for _, e := range h.events {
+		if e.open {
+			return true
+		}
+	}
+	return false
+}
+
+// slack is how long after it was taken a request may arrive, at most.
+func slack(s limit.Spec) time.Duration {
+	w := s.Window
+	switch s.Period {
+	case limit.Day:
+		w = 25 * time.Hour
+	case limit.Week:
+		w = (7*24 + 1) * time.Hour
+	case limit.Month:
+		w = (31*24 + 1) * time.Hour
+	}
+	return min(max(w/128, 5*time.Millisecond), w/8)
+}
+
+// latest is how long after it was taken a request has arrived, at most.
+func (h *history) latest(e *event) time.Duration {
+	if e.open {
+		return slack(h.spec)
+	}
+	return min(e.done-e.at, slack(h.spec))
 }
 
 // sum is what was taken in [from, to), as it turned out by now.
@@ -218,6 +271,29 @@ func TestRollingNeverAllowsMoreInAnyWindow(t *testing.T) {
 	})
 }
 
+// arrived is what may have arrived in [from, to).
+func (h *history) arrived(from, to time.Duration) int64 {
+	n := int64(0)
+	for _, e := range h.events {
+		if e.at+h.latest(e) >= from && e.at < to {
+			n += e.n
+		}
+	}
+	return n
+}
+
+// The server counts what arrives, at any time while it is in flight.
+func TestRollingNeverAllowsMoreInAnyWindowWheneverItArrives(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := spec(t, limit.Rolling)
+		live(t, s, true, func(h *history, e *event) {
+			if n := h.arrived(e.at-s.Window+1, e.at+1); n > s.Amount {
+				t.Fatalf("%d may arrive in the window that ends at %v, of %d", n, e.at, s.Amount)
+			}
+		})
+	})
+}
+
 func TestRollingNeverWaitsWhenItCouldGo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := spec(t, limit.Rolling)
@@ -227,7 +303,7 @@ func TestRollingNeverWaitsWhenItCouldGo(t *testing.T) {
 		}
 		n := rapid.Int64Range(1, s.Amount).Draw(t, "n")
 		at, _ := h.m.When(h.now, n)
-		if could := h.sum(h.elapsed-s.Window+1, h.elapsed+1)+n <= s.Amount; could == at.After(h.now) {
+		if could := h.arrived(h.elapsed-s.Window+1, h.elapsed+1)+n <= s.Amount; could == at.After(h.now) {
 			t.Fatalf("could %d go: %v, says %v at %v", n, could, at, h.now)
 		}
 	})
@@ -258,8 +334,10 @@ func TestFixedAndQuotaNeverAllowMoreInAnAlignedWindow(t *testing.T) {
 				}
 				n := int64(0)
 				for _, other := range h.events {
-					if aligned(s, other.now).Equal(aligned(s, e.now)) {
-						n += other.n
+					start := aligned(s, e.now)
+					last := other.now.Add(h.latest(other))
+					if aligned(s, other.now).Equal(start) || other.now.Before(start) && !last.Before(start) {
+						n += other.n // it may have arrived in this window
 					}
 				}
 				if n > s.Amount {

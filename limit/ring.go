@@ -47,6 +47,44 @@ func (r *ring) find(at int64) int {
 	return low
 }
 
+// near is what was taken at a time, or what it was put together with in the same
+// slice of time, or nil.
+func (r *ring) near(at, slice int64) *take {
+	i := r.find(at)
+	if i == r.count {
+		return nil
+	}
+	if t := r.at(i); t.at == at || slice > 0 && t.at/slice == at/slice {
+		return t
+	}
+	return nil
+}
+
+// append writes the takes, as steps back from a time.
+func (r *ring) append(b *encoder, last int64) {
+	b.int(int64(r.count))
+	for i := r.count - 1; i >= 0; i-- {
+		t := r.at(i)
+		b.int(last - t.at)
+		b.int(t.n)
+		last = t.at
+	}
+}
+
+// takes reads what append has written.
+func (d *decoder) takes(last int64) []take {
+	count := d.between(0, min(exact, int64(len(d.rest)))) // a take is two bytes at least
+	takes := make([]take, count)
+	for i := count - 1; i >= 0; i-- {
+		if last -= d.between(0, longest64); last < 0 {
+			d.err = errState
+			return nil
+		}
+		takes[i] = take{last, d.between(0, most)}
+	}
+	return takes
+}
+
 // fold puts the takes of each slice of time together, at the time of its last.
 func (r *ring) fold(slice int64) {
 	kept := 0

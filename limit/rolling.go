@@ -1,6 +1,9 @@
 package limit
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 const (
 	// exact is the number of takes up to which rolling remembers each.
@@ -11,8 +14,9 @@ const (
 	slices = 512
 )
 
-// rolling is at most amount in every interval of one window: what was taken at t
-// counts in [t, t+window).
+// rolling is at most amount in every interval of one window. What was taken at t
+// arrives by the time it is done at d, so it counts in [t, d+window); while it is
+// in flight as if d were t+margin, which is also the latest that d counts for.
 //
 // What is owed, because something cost more than was left, is taken as soon as
 // there is room, before anything else: so used is more than amount only after the
@@ -22,9 +26,11 @@ type rolling struct {
 	told   told
 	amount int64
 	window int64
-	used   int64 // the sum of takes
+	used   int64 // the sum of air and takes
 	owed   int64 // more than 0 only while used is at least amount
-	takes  ring  // in order of time
+	air    ring  // in flight for no longer than the margin, in order of time
+	coarse int64 // what is in the air up to here may have been put together
+	takes  ring  // the others, in order of the time from which they count
 }
 
 func newRolling(s Spec) *rolling {
@@ -60,44 +66,63 @@ func (m *rolling) freed(n int64) int64 {
 		n -= rounds * m.amount
 		late = rounds * m.window
 	}
-	at := m.clock.last
 	for i := range m.takes.len() {
 		t := m.takes.at(i)
-		at = t.at
 		if n -= t.n; n <= 0 {
-			break
+			return t.at + m.window + late
 		}
 	}
-	return at + m.window + late
+	return m.clock.last + m.window + late // as soon as what is in the air can have ended
 }
 
-// expire forgets what no longer counts at v.
+// expire brings what is in flight for too long to the other takes, and forgets
+// what no longer counts at v, in the order in which it happens.
 func (m *rolling) expire(v int64) {
-	for m.takes.len() > 0 {
-		first := m.takes.at(0)
-		end := first.at + m.window
-		if end > v {
+	for m.air.len()+m.takes.len() > 0 {
+		land, end := int64(math.MaxInt64), int64(math.MaxInt64)
+		if m.air.len() > 0 {
+			land = m.air.at(0).at + margin(m.window)
+		}
+		if m.takes.len() > 0 {
+			end = m.takes.at(0).at + m.window
+		}
+		switch {
+		case min(land, end) > v:
 			return
+		case land <= end:
+			m.put(land, m.air.at(0).n)
+			m.air.drop()
+		case m.skip(v):
+		default:
+			m.used -= m.takes.at(0).n
+			m.takes.drop()
+			m.repay(end)
 		}
-		if m.owed >= m.amount && m.used == m.amount {
-			// Whole windows in which only what is owed was taken, at once.
-			newest := m.takes.at(m.takes.len() - 1).at
-			if rounds := min(m.owed/m.amount, (v-newest)/m.window); rounds > 0 {
-				m.owed -= rounds * m.amount
-				m.takes.shift(rounds * m.window)
-				continue
-			}
-		}
-		m.used -= first.n
-		m.takes.drop()
-		m.repay(end)
 	}
 }
 
-// put remembers that n was taken at v, which is not before anything else.
+// skip passes over whole windows in which only what is owed was taken, at once.
+func (m *rolling) skip(v int64) bool {
+	if m.owed < m.amount || m.used != m.amount || m.air.len() > 0 {
+		return false
+	}
+	newest := m.takes.at(m.takes.len() - 1).at
+	rounds := min(m.owed/m.amount, (v-newest)/m.window)
+	if rounds <= 0 {
+		return false
+	}
+	m.owed -= rounds * m.amount
+	m.takes.shift(rounds * m.window)
+	return true
+}
+
+// put remembers that n, which is in used already, counts from v, which is not
+// before anything else.
 func (m *rolling) put(v, n int64) {
-	m.used += n
-	if k := m.takes.len(); k > 0 && m.takes.at(k-1).at == v {
+	if n == 0 {
+		return
+	}
+	if k := m.takes.len(); k > 0 && m.takes.at(k-1).at >= v { // a reload may make the margin smaller
 		m.takes.at(k - 1).n += n
 		return
 	}
@@ -107,9 +132,24 @@ func (m *rolling) put(v, n int64) {
 	m.takes.push(take{v, n})
 }
 
-func (m *rolling) add(v, n int64) {
+// fly remembers that n was taken at v.
+func (m *rolling) fly(v, n int64) {
+	if k := m.air.len(); k > 0 && m.air.at(k-1).at == v {
+		m.air.at(k - 1).n += n
+		return
+	}
+	if m.air.len() == exact/2 {
+		m.air.fold(m.slice())
+		m.coarse = m.air.at(m.air.len() - 1).at
+	}
+	m.air.push(take{v, n})
+}
+
+// add takes n, as far as there is room, and leaves it to remember to put or fly.
+func (m *rolling) add(v, n int64, remember func(*rolling, int64, int64)) {
 	if room := min(n, m.amount-m.used); room > 0 {
-		m.put(v, room)
+		m.used += room
+		remember(m, v, room)
 		n -= room
 	}
 	m.owed = min(m.owed+n, most)
@@ -121,7 +161,7 @@ func (m *rolling) Take(now time.Time, n int64) {
 	}
 	v := m.clock.at(now)
 	m.expire(v)
-	m.add(v, n)
+	m.add(v, n, (*rolling).fly)
 	m.told.take(v, n)
 }
 
@@ -136,16 +176,18 @@ func (m *rolling) Give(now, taken time.Time, n int64) {
 	m.back(v, at, n)
 }
 
-// back takes n away from what was taken at a time, which may have been put
-// together with what was taken a little later. Where it no longer counts there is
-// nothing to take away: its neighbour is another's.
+// back takes n away from what was taken at a time. Where it no longer counts
+// there is nothing to take away: its neighbour is another's.
 func (m *rolling) back(v, at, n int64) {
-	i := m.takes.find(at)
-	if at+m.window <= v || i == m.takes.len() {
-		return
+	late := at + margin(m.window)
+	if at <= m.coarse && late <= v || late+m.window <= v {
+		return // nobody knows when it landed, or it counts no more
 	}
-	t := m.takes.at(i)
-	if t.at != at && t.at/m.slice() != at/m.slice() {
+	t := m.flying(at)
+	if t == nil {
+		t = m.takes.near(late, m.slice())
+	}
+	if t == nil {
 		return
 	}
 	x := min(n, t.n)
@@ -154,10 +196,21 @@ func (m *rolling) back(v, at, n int64) {
 	m.repay(v)
 }
 
+// flying is what was taken at a time and is in the air, or nil. It may have been
+// put together with what was taken a little later.
+func (m *rolling) flying(at int64) *take {
+	slice := int64(0)
+	if at <= m.coarse {
+		slice = m.slice()
+	}
+	return m.air.near(at, slice)
+}
+
 // repay takes what is owed as far as there is room.
 func (m *rolling) repay(v int64) {
 	if room := min(m.owed, m.amount-m.used); room > 0 {
 		m.owed -= room
+		m.used += room
 		m.put(v, room)
 	}
 }
@@ -169,7 +222,7 @@ func (m *rolling) Settle(now, taken time.Time, estimate, actual int64) {
 	m.expire(v)
 	switch more := amount(actual) - amount(estimate); {
 	case more > 0:
-		m.add(v, more)
+		m.add(v, more, (*rolling).put)
 		m.told.take(v, more)
 	case more < 0:
 		if at, known := m.clock.past(taken); known {
@@ -179,7 +232,20 @@ func (m *rolling) Settle(now, taken time.Time, estimate, actual int64) {
 	}
 }
 
-func (m *rolling) Done(time.Time, int64, Outcome) {}
+// Done counts a take from now on: by now its request has arrived.
+func (m *rolling) Done(now, taken time.Time, n int64, _ Outcome) {
+	v := m.clock.at(now)
+	m.expire(v)
+	at, known := m.clock.past(taken)
+	if !known {
+		return
+	}
+	if t := m.flying(at); t != nil {
+		x := min(amount(n), t.n)
+		t.n -= x
+		m.put(v, x)
+	}
+}
 
 func (m *rolling) Observe(now time.Time, o Observation) {
 	m.told.hear(m.clock.at(now), o, m.clock.ahead)
@@ -197,21 +263,16 @@ func (m *rolling) Idle(now time.Time) bool {
 	return m.used == 0 && m.owed == 0 && m.told.idle(v)
 }
 
-// The state has the times of takes as steps back from the latest.
+// The state has the times of takes as steps back from the latest, and after them
+// those in the air.
 func (m *rolling) State() []byte {
 	m.expire(m.clock.last)
 	b := newEncoder(Rolling)
 	b.int(m.clock.last)
 	m.told.append(&b)
 	b.int(m.owed)
-	b.int(int64(m.takes.len()))
-	at := m.clock.last
-	for i := m.takes.len() - 1; i >= 0; i-- {
-		t := m.takes.at(i)
-		b.int(at - t.at)
-		b.int(t.n)
-		at = t.at
-	}
+	m.takes.append(&b, m.clock.last)
+	m.air.append(&b, m.clock.last)
 	return b
 }
 
@@ -221,23 +282,20 @@ func (m *rolling) Restore(now time.Time, state []byte) error {
 	var heard told
 	heard.read(d, last)
 	owed := d.between(0, most)
-	count := d.between(0, min(exact, int64(len(d.rest)))) // a take is two bytes at least
-	takes := make([]take, count)
-	at := last
-	for i := count - 1; i >= 0; i-- {
-		if at -= d.between(0, longest64); at < 0 {
-			return errState
-		}
-		takes[i] = take{at, d.between(0, most)}
-	}
+	takes, air := d.takes(last), d.takes(last)
 	if err := d.done(); err != nil {
 		return err
 	}
 	by := m.clock.restored(now, last)
 	heard.shift(by)
-	m.told, m.owed, m.used, m.takes = heard, owed, 0, ring{}
+	m.told, m.owed, m.used, m.takes, m.air, m.coarse = heard, owed, 0, ring{}, ring{}, 0
 	for _, t := range takes {
+		m.used += t.n
 		m.put(t.at+by, t.n)
+	}
+	for _, t := range air { // they ended with the process, which is now at the latest
+		m.used += t.n
+		m.put(min(t.at+by+margin(m.window), m.clock.last), t.n)
 	}
 	m.repay(last + by)
 	return nil

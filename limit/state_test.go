@@ -33,6 +33,11 @@ func TestAStoredMeterComesBackAllowingNoMore(t *testing.T) {
 			if err := fresh.Restore(h.now, h.m.State()); err != nil {
 				t.Fatal(err)
 			}
+			for _, e := range h.events {
+				if e.open { // it ended with the process
+					h.m.Done(h.now, e.now, e.taken, limit.Abandoned)
+				}
+			}
 			n := rapid.Int64Range(1, max(s.Amount, 1)).Draw(t, "n")
 			want, ok := h.m.When(h.now, n)
 			got, alsoOK := fresh.When(h.now, n)
@@ -101,7 +106,7 @@ func TestEveryMeterIsIdleInTheEnd(t *testing.T) {
 		if m.Idle(began) {
 			t.Errorf("%s: a meter is idle of which all is taken", s.As)
 		}
-		m.Done(began, 5, limit.Success)
+		m.Done(began, began, 5, limit.Success)
 		if !m.Idle(began.Add(25 * time.Hour)) {
 			t.Errorf("%s: a meter is never idle again", s.As)
 		}
@@ -184,7 +189,7 @@ func survives(t *testing.T, s limit.Spec, state []byte, now time.Time) {
 		m.Take(then, 1)
 		m.Settle(then, then, 1, 3)
 		m.Give(then, then, 1)
-		m.Done(then, 1, limit.Refused)
+		m.Done(then, began, 1, limit.Refused)
 		m.Idle(then)
 	}
 	if err := build(t, s).Restore(now, m.State()); err != nil {

@@ -1,11 +1,14 @@
 package queue
 
+import "time"
+
 // Displace makes room in a queue that is full for a hold of a client: it takes
 // out the newest of the least urgent holds of the client that has by far the
 // most for its weight, and returns it. When nobody would still have as many
 // without it as the client with one more, there is no room and nil is returned.
 // Without this, a client that fills the queue would keep all others out of it.
-func (s *Scheduler) Displace(name string, weight int) *Hold {
+func (s *Scheduler) Displace(now time.Time, name string, weight int) *Hold {
+	s.tick(now)
 	own := 1.0
 	if c := s.clients[name]; c != nil {
 		own += float64(c.holds)

@@ -2,6 +2,8 @@ package queue
 
 import (
 	"time"
+
+	"github.com/abide-proxy/abide/limit"
 )
 
 // pace is how fast a slot lets units pass when it is never idle.
@@ -44,6 +46,10 @@ func (s *Slot) measure(now time.Time) pace {
 		}
 		at = start
 		m.Take(at, low)
+		if end, ok := m.When(at, low); !ok || end.Sub(at) > far {
+			return s.pace // nobody knows when, as for what is in flight
+		}
+		m.Done(at, at, low, limit.Success)
 	}
 	if end, ok := m.When(at, low); ok && end.Sub(at) < far {
 		s.pace.each = end.Sub(at) / time.Duration(low)
@@ -54,6 +60,9 @@ func (s *Slot) measure(now time.Time) pace {
 // eta is when n more units will have passed, if they go one after the other.
 // The zero time says that nobody can tell.
 func (s *Slot) eta(now time.Time, n int64) time.Time {
+	if s.full(now) {
+		return time.Time{}
+	}
 	at := now
 	if s.cool.After(at) {
 		at = s.cool
@@ -77,16 +86,44 @@ func (s *Slot) eta(now time.Time, n int64) time.Time {
 	return at.Add(behind)
 }
 
+// beyond refuses what is larger than a limit in every alternative.
+func beyond(now time.Time, needs [][]Need) *Refusal {
+	var refusal *Refusal
+	for _, alternative := range needs {
+		slot := tooSmall(now, alternative)
+		if slot == nil {
+			return nil
+		}
+		refusal = &Refusal{Reason: Never, Limit: slot.name}
+	}
+	return refusal
+}
+
+// tooSmall is the slot that can never give what is needed, or nil.
+func tooSmall(now time.Time, needs []Need) *Slot {
+	for _, n := range needs {
+		if n.Slot.meter == nil || n.N <= 0 {
+			continue
+		}
+		if _, fits := n.Slot.meter.When(now, n.N); !fits && n.Slot.measure(now).whole < n.N {
+			return n.Slot
+		}
+	}
+	return nil
+}
+
 // foresee refuses a hold that could never go, or that by all that is known would
 // not go before its deadline.
 func (s *Scheduler) foresee(now time.Time, h *Hold) *Refusal {
-	never, soonest := (*Slot)(nil), (*Refusal)(nil)
+	soonest := beyond(now, h.Needs)
+	if soonest != nil {
+		return soonest
+	}
 	for _, needs := range h.Needs {
-		slot, at, ok := s.foreseeOne(now, h, needs)
-		if !ok {
-			never = slot
+		if tooSmall(now, needs) != nil {
 			continue
 		}
+		slot, at := s.foreseeOne(now, h, needs)
 		if slot == nil || h.Deadline.IsZero() || !at.After(h.Deadline) {
 			return nil
 		}
@@ -94,26 +131,18 @@ func (s *Scheduler) foresee(now time.Time, h *Hold) *Refusal {
 			soonest = &Refusal{Reason: TooLong, Limit: slot.label(now), RetryAt: at}
 		}
 	}
-	if soonest == nil && never != nil {
-		return &Refusal{Reason: Never, Limit: never.name}
-	}
 	return soonest
 }
 
 // foreseeOne is when a hold that is not in the queue yet would go by one
-// alternative, and which slot keeps it until then; ok is false if it never will.
-func (s *Scheduler) foreseeOne(now time.Time, h *Hold, needs []Need) (keeps *Slot, at time.Time, ok bool) {
+// alternative, and which slot keeps it until then.
+func (s *Scheduler) foreseeOne(now time.Time, h *Hold, needs []Need) (keeps *Slot, at time.Time) {
 	at = now
+	if h.Deadline.IsZero() {
+		return nil, at
+	}
 	for _, n := range needs {
 		slot := n.Slot
-		if slot.meter != nil && n.N > 0 {
-			if _, fits := slot.meter.When(now, n.N); !fits && slot.measure(now).whole < n.N {
-				return slot, at, false
-			}
-		}
-		if h.Deadline.IsZero() {
-			continue
-		}
 		ahead := int64(0)
 		for p := range h.class + 1 {
 			ahead += slot.queued[p]
@@ -126,7 +155,7 @@ func (s *Scheduler) foreseeOne(now time.Time, h *Hold, needs []Need) (keeps *Slo
 			keeps, at = slot, t
 		}
 	}
-	return keeps, at, true
+	return keeps, at
 }
 
 // fairly is the part of what waits that goes before a new hold of a client: of

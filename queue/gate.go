@@ -43,7 +43,8 @@ type Request struct {
 
 	Wait time.Duration // shorter than the gate's; 0 is the gate's
 
-	Tag any // the caller's own, for the plan of Reload
+	Tag  any    // the caller's own, for the plan of Reload
+	Made uint64 // the Generation by which Limits were made, asked for before they were
 
 	// Limits are alternatives: it needs all of one of them. Empty is no limit. The
 	// gate keeps the slices and does not change them.
@@ -54,6 +55,9 @@ type Request struct {
 	// would have kept it.
 	Observe bool
 }
+
+// Holder is a Tag that hears, once for each wait, that its request has to wait.
+type Holder interface{ Held() }
 
 // Scope names what a cooldown or an observation is about: one of the request's
 // limits, or the whole site if it is zero.
@@ -68,6 +72,7 @@ const shards = 64
 // one, Wait is what most callers want.
 type Gate struct {
 	bounds   atomic.Pointer[Bounds]
+	latest   atomic.Pointer[generation]
 	draining atomic.Bool
 	held     atomic.Int64
 	seed     maphash.Seed
@@ -82,11 +87,18 @@ type shard struct {
 	hand  int
 }
 
+// generation is the limits between two reloads.
+type generation struct {
+	number uint64
+	plan   func(Request) [][]Limit
+}
+
 // NewGate makes a gate. It starts nothing: a site where somebody waits has a
 // timer, and no site has a goroutine.
 func NewGate(b Bounds) *Gate {
 	g := &Gate{seed: maphash.MakeSeed()}
 	g.bounds.Store(&b)
+	g.latest.Store(&generation{})
 	return g
 }
 
@@ -107,6 +119,7 @@ func (g *Gate) Wait(ctx context.Context, r Request) (*Permit, error) {
 	now := time.Now()
 	p := &Permit{request: r, site: s, ctx: ctx, asked: now}
 	p.hold = Hold{Client: r.Client, Weight: r.Weight, Priority: r.Priority, Cost: r.Cost, Pick: r.Pick, owner: p}
+	s.renew(p)
 	if err := s.plan(now, p); err != nil {
 		s.mu.Unlock()
 		return nil, err
@@ -117,6 +130,7 @@ func (g *Gate) Wait(ctx context.Context, r Request) (*Permit, error) {
 		return p, nil
 	}
 	if s.sched.Try(now, &p.hold) {
+		p.asks = p.hold.asks
 		s.mu.Unlock()
 		return p, nil
 	}
@@ -225,18 +239,29 @@ func (g *Gate) Len() (sites, held int) {
 	return sites, int(g.held.Load())
 }
 
+// Generation counts the reloads that changed limits. Whoever makes a request asks
+// for it before he looks at what he makes the limits from.
+func (g *Gate) Generation() uint64 { return g.latest.Load().number }
+
 // Reload takes other bounds and other limits. plan is asked for the limits of
-// every request that waits, which keeps its place; nil leaves them. It is also
-// asked for those that come back by Permit.Again, under a lock: it only looks up
-// what it answers. Limits with a known name and another Spec keep what was spent.
+// every request that waits, which keeps its place, and from now on for those of
+// requests that were made before: it must know the new limits already. It is
+// called under a lock, so it only looks up what it answers. nil leaves the limits.
+// Those with a known name and another Spec keep what was spent. What is now larger
+// than its limit is refused.
 func (g *Gate) Reload(b Bounds, plan func(Request) [][]Limit) {
 	g.bounds.Store(&b)
+	for plan != nil {
+		old := g.latest.Load()
+		if g.latest.CompareAndSwap(old, &generation{old.number + 1, plan}) {
+			break
+		}
+	}
 	g.each(func(s *site) {
 		now := time.Now()
 		s.sched.options.Aging = b.Aging
-		s.replan = plan
-		for _, h := range s.sched.all() {
-			s.again(now, h)
+		if plan != nil {
+			s.replan(now)
 		}
 		s.step(now)
 	})

@@ -58,12 +58,14 @@ type Hold struct {
 	state  state
 	choice int  // :: index into Needs, once granted
 	forced bool // granted without taking anything
+	asks   bool // it was granted on a ramp, and has no answer yet
 	class  int  // Priority within its bounds
 	seq    uint64
 	added  time.Time
 	taken  time.Time // when it was granted
 	later  time.Time // when it may come back to its lane
 	charge float64   // what the client paid for it, in turns
+	grant  uint64    // the number of its grant
 
 	bound  *Slot // what kept it last
 	missed int   // how often that changed

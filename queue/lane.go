@@ -8,6 +8,7 @@ type lane struct {
 	classes [classes]class
 	seats   []*seat // where it waits; the open bench when that is not known
 	holds   int
+	toll    *toll // counts them; nil until it is known what keeps them
 }
 
 // class are the holds of one priority in a lane.

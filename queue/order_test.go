@@ -16,6 +16,7 @@ func threeLeft(w *world) *Slot {
 	site := w.slot("site", tenAnHour)
 	w.add("seven", Hold{Client: "a", Needs: units(site, 7)})
 	w.want("seven", w.next(), "seven")
+	w.finish(w.went[0])
 	return site
 }
 
@@ -61,7 +62,7 @@ func TestWhoRestedGoesBeforeWhoComesLater(t *testing.T) {
 	site := w.slot("site", perSecond)
 	h := w.add("rested", Hold{Client: "a", Needs: one(site)})
 	w.next()
-	if err := w.s.Return(w.now, h, Result{}, w.now.Add(time.Minute)); err != nil {
+	if err := w.s.Return(w.now, h, Result{}, w.now.Add(time.Minute), h.Needs); err != nil {
 		t.Fatal(err)
 	}
 	w.next()

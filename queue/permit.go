@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -20,7 +21,8 @@ type Permit struct {
 	ctx     context.Context // of the wait that goes on
 	asked   time.Time
 	waited  time.Duration
-	tries   int
+	tries   int32
+	asks    bool // others may wait for its answer
 	would   *Keeps
 	ready   chan struct{}
 
@@ -38,6 +40,11 @@ func (p *Permit) tell() {
 
 // wait waits for a hold that has been added.
 func (p *Permit) wait(ctx context.Context) error {
+	if len(p.ready) == 0 {
+		if h, ok := p.request.Tag.(Holder); ok {
+			h.Held()
+		}
+	}
 	select {
 	case <-p.ready:
 	case <-ctx.Done():
@@ -51,6 +58,7 @@ func (p *Permit) wait(ctx context.Context) error {
 		return r
 	}
 	p.waited += p.hold.taken.Sub(p.asked)
+	p.asks = p.hold.asks
 	return nil
 }
 
@@ -74,10 +82,26 @@ func (p *Permit) Choice() int { return p.hold.choice }
 func (p *Permit) Waited() time.Duration { return p.waited }
 
 // Attempts is how often it was granted.
-func (p *Permit) Attempts() int { return p.tries + 1 }
+func (p *Permit) Attempts() int { return int(p.tries) + 1 }
 
 // Would is what would have kept an observed request, or nil.
 func (p *Permit) Would() *Keeps { return p.would }
+
+// Answered tells how the site has answered, as soon as that is known: a body may
+// take long, and after a cooldown others wait for the news. It costs nothing
+// otherwise.
+func (p *Permit) Answered(o limit.Outcome) {
+	if !p.asks {
+		return
+	}
+	p.asks = false
+	s := p.site
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	s.sched.Answered(now, &p.hold, o)
+	s.step(now)
+}
 
 // Finish ends the request, with what it truly cost.
 func (p *Permit) Finish(r Result) {
@@ -95,7 +119,7 @@ type Retry struct {
 	Result    Result    // of the try that is over
 	NotBefore time.Time // backoff of this request alone; zero is none
 
-	Cool  Scope     // what the site refused, if Until is set
+	Cool  Scope     // what the site refused, if Until is set; the whole site if the request does not need it any more
 	Until time.Time // before which nothing of that scope is sent
 	Why   string    // who said so: "Retry-After"
 }
@@ -106,11 +130,6 @@ func (p *Permit) Again(ctx context.Context, r Retry) error {
 	s := p.site
 	s.mu.Lock()
 	now := time.Now()
-	if !r.Until.IsZero() {
-		if slot := s.find(r.Cool); slot != nil {
-			s.sched.Cool(slot, r.Until, r.Why)
-		}
-	}
 	p.ctx, p.asked = ctx, now
 	if p.hold.Deadline.IsZero() {
 		// It was let go at once the first time: its wait begins to count now.
@@ -123,16 +142,15 @@ func (p *Permit) Again(ctx context.Context, r Retry) error {
 		}
 	}
 	p.ready = make(chan struct{}, 1)
-	if err := s.sched.Return(now, &p.hold, r.Result, r.NotBefore); err != nil {
-		s.step(now)
-		s.mu.Unlock()
-		return err
-	}
-	if s.replan != nil {
-		s.again(now, &p.hold)
+	err := s.sched.Return(now, &p.hold, r.Result, r.NotBefore, s.needs(now, p))
+	if !r.Until.IsZero() {
+		s.sched.Cool(s.about(p.hold.Needs, r.Cool), r.Until, r.Why)
 	}
 	s.step(now)
 	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
 	if err := p.wait(ctx); err != nil {
 		return err
 	}
@@ -145,10 +163,13 @@ func (p *Permit) Cool(at Scope, until time.Time, why string) {
 	s := p.site
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if slot := s.find(at); slot != nil {
-		s.sched.Cool(slot, until, why)
-		s.step(time.Now())
+	now := time.Now()
+	needs := p.hold.Needs
+	if p.request.Made != s.gate.Generation() {
+		needs = s.needs(now, p)
 	}
+	s.sched.Cool(s.about(needs, at), until, why)
+	s.step(now)
 }
 
 // Observe tells the meter of a scope what the server said of it.
@@ -156,20 +177,40 @@ func (p *Permit) Observe(at Scope, o limit.Observation) {
 	s := p.site
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if slot := s.find(at); slot != nil {
+	own, shared := s.find(at)
+	if slot := cmp.Or(own, shared); slot != nil {
 		now := time.Now()
 		s.sched.Observe(now, slot, o)
 		s.step(now)
 	}
 }
 
-// find is the slot of a scope, or nil when there is none.
-func (s *site) find(at Scope) *Slot {
+// about is the slot of a scope that is among the needs. A scope that is not, since
+// a reload has changed the limits, would cool what nobody waits for: then it is
+// the whole site.
+func (s *site) about(needs [][]Need, at Scope) *Slot {
+	own, shared := s.find(at)
+	for _, alternative := range needs {
+		for _, n := range alternative {
+			if n.Slot == own || n.Slot == shared {
+				return n.Slot
+			}
+		}
+	}
+	return s.all
+}
+
+// find is the slot of a scope, and the one that it shares if it has come late. A
+// nil one is that of nobody.
+func (s *site) find(at Scope) (own, shared *Slot) {
 	if at == (Scope{}) {
-		return s.all
+		return s.all, nil
 	}
-	if e := s.slots[at]; e != nil {
-		return e.slot
+	if e := s.slots[Scope{at.Limit, short(at.Key)}]; e != nil {
+		own = e.slot
 	}
-	return nil
+	if e := s.rest[at.Limit]; e != nil && at.Key != "" {
+		shared = e.slot
+	}
+	return own, shared
 }

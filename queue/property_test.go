@@ -19,9 +19,11 @@ type audit struct {
 	times  []time.Time
 	units  []int64
 	flying int64
+	ramp   rampAudit
 }
 
-func (a *audit) granted(t *rapid.T, now time.Time, n int64) {
+func (a *audit) granted(t *rapid.T, now time.Time, h *Hold, n int64) {
+	a.ramp.granted(t, now, h)
 	a.times, a.units = append(a.times, now), append(a.units, n)
 	a.flying += n
 	if a.spec.As == limit.Concurrency {
@@ -110,7 +112,7 @@ func (m *model) next() {
 		delete(m.waiting, h)
 		m.granted[h] = true
 		for _, n := range h.Needs[h.Choice()] {
-			m.audits[n.Slot].granted(m.t, m.now, n.N)
+			m.audits[n.Slot].granted(m.t, m.now, h, n.N)
 		}
 	}
 	for _, h := range turn.Refused {
@@ -139,6 +141,11 @@ func (m *model) check() {
 	}
 	if len(m.s.all()) != held {
 		m.t.Fatalf("%d of %d holds are in lanes", len(m.s.all()), held)
+	}
+	for _, a := range m.audits {
+		if a.slot.full(m.now) != a.ramp.full(m.now) {
+			m.t.Fatalf("%s: waits for an answer: %v, should: %v", a.slot.name, a.slot.full(m.now), a.ramp.full(m.now))
+		}
 	}
 	lacks := map[*Slot]bool{}
 	for h := range m.waiting {
@@ -200,6 +207,7 @@ func (m *model) end(h *Hold, r Result) {
 	for _, n := range h.Needs[h.Choice()] {
 		a := m.audits[n.Slot]
 		a.flying -= n.N
+		a.ramp.answered(m.now, h, r.Outcome == limit.Success && !r.Unsent)
 		if r.Unsent {
 			a.unsent(h.Granted(), n.N)
 		}
@@ -285,7 +293,7 @@ func TestAnyInterleavingKeepsEveryLimitAndLosesNobody(t *testing.T) {
 						added++
 						m.granted[h] = true
 						for _, n := range h.Needs[h.Choice()] {
-							m.audits[n.Slot].granted(t, m.now, n.N)
+							m.audits[n.Slot].granted(t, m.now, h, n.N)
 						}
 						return
 					}
@@ -327,8 +335,8 @@ func TestAnyInterleavingKeepsEveryLimitAndLosesNobody(t *testing.T) {
 			"return": func(t *rapid.T) {
 				if h := pickHold(t, m.granted); h != nil {
 					later := m.now.Add(time.Duration(rapid.IntRange(-1, 30).Draw(t, "rest")) * time.Second)
-					err := m.s.Return(m.now, h, Result{Outcome: limit.Refused}, later)
-					m.end(h, Result{})
+					err := m.s.Return(m.now, h, Result{Outcome: limit.Refused}, later, h.Needs)
+					m.end(h, Result{Outcome: limit.Refused})
 					if err != nil {
 						m.over++
 						return
@@ -338,11 +346,26 @@ func TestAnyInterleavingKeepsEveryLimitAndLosesNobody(t *testing.T) {
 			},
 			"cool": func(t *rapid.T) {
 				slot := rapid.SampledFrom(m.slots).Draw(t, "slot")
-				m.s.Cool(slot, m.now.Add(time.Duration(rapid.IntRange(0, 30).Draw(t, "for"))*time.Second), "test")
+				until := m.now.Add(time.Duration(rapid.IntRange(0, 30).Draw(t, "for")) * time.Second)
+				if until.After(slot.cool) {
+					m.audits[slot].ramp = newRampAudit(until)
+				}
+				m.s.Cool(slot, until, "test")
+			},
+			"answered": func(t *rapid.T) {
+				if h := pickHold(t, m.granted); h != nil {
+					o := limit.Outcome(rapid.IntRange(0, 3).Draw(t, "outcome"))
+					m.s.Answered(m.now, h, o)
+					if o != limit.Refused {
+						for _, n := range h.Needs[h.Choice()] {
+							m.audits[n.Slot].ramp.answered(m.now, h, o == limit.Success)
+						}
+					}
+				}
 			},
 			"replan": func(t *rapid.T) {
 				if h := pickHold(t, m.waiting); h != nil {
-					m.s.Replan(h, m.drawNeeds(t))
+					m.s.Replan(m.now, h, m.drawNeeds(t))
 				}
 			},
 			"pass": func(t *rapid.T) {

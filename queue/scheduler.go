@@ -44,9 +44,13 @@ type Scheduler struct {
 	clients map[string]*client
 	virtual float64 // the turn of the last grant
 	seq     uint64
+	grants  uint64 // how many there were
 	slotID  uint32
 
 	waiting, resting, granted int
+
+	now   time.Time // of the last event
+	tolls map[string]*toll
 
 	open      Slot    // whose bench has the lanes that nothing is known to keep
 	hot       []*Slot // whose first may go
@@ -74,7 +78,7 @@ func NewScheduler(o Options) *Scheduler {
 // foreseen beyond what the meter says.
 func (s *Scheduler) Slot(name string, m limit.Meter, fresh func() limit.Meter) *Slot {
 	s.slotID++
-	slot := &Slot{name: name, meter: m, fresh: fresh, id: s.slotID, s: s}
+	slot := &Slot{name: name, title: name, meter: m, fresh: fresh, id: s.slotID, s: s}
 	if s.slots == nil {
 		s.slots = map[*Slot]struct{}{}
 	}
@@ -171,6 +175,7 @@ func (s *Scheduler) Add(now time.Time, h *Hold) error {
 	if len(h.Needs) == 0 {
 		h.Needs = nothing
 	}
+	s.tick(now)
 	h.class = min(max(h.Priority, Urgent), Patient)
 	if r := s.foresee(now, h); r != nil {
 		return r
@@ -249,6 +254,9 @@ func (s *Scheduler) enter(h *Hold) {
 		s.open.stir()
 	}
 	l.enter(h)
+	if l.toll != nil {
+		l.toll.count(s.now, 1)
+	}
 	h.state = waiting
 	s.waiting++
 }
@@ -257,11 +265,15 @@ func (s *Scheduler) enter(h *Hold) {
 func (s *Scheduler) leave(h *Hold) {
 	if h.state == resting {
 		s.rests.remove(h)
+		s.toll(tollOfRetry).count(s.now, -1)
 		s.resting--
 		return
 	}
 	l := h.lane
 	l.leave(h)
+	if l.toll != nil {
+		l.toll.count(s.now, -1)
+	}
 	s.waiting--
 	if l.holds == 0 {
 		l.raise()
@@ -271,10 +283,11 @@ func (s *Scheduler) leave(h *Hold) {
 
 // Cancel takes a hold that waits out of the queue, and tells whether it did.
 // Nothing is spent by it.
-func (s *Scheduler) Cancel(_ time.Time, h *Hold) bool {
+func (s *Scheduler) Cancel(now time.Time, h *Hold) bool {
 	if h.state != waiting && h.state != resting {
 		return false
 	}
+	s.tick(now)
 	s.leave(h)
 	s.part(h)
 	s.tidy(h.client)
@@ -317,6 +330,7 @@ func (s *Scheduler) Finish(now time.Time, h *Hold, r Result) error {
 }
 
 func (s *Scheduler) release(now time.Time, h *Hold, r Result) {
+	s.landed(now, h, r.Outcome == limit.Success && !r.Unsent)
 	for _, n := range h.Needs[h.choice] {
 		if h.forced {
 			n.N = 0
@@ -336,13 +350,18 @@ func (s *Scheduler) refund(h *Hold) {
 
 // Return puts a granted request that has to be sent again back at its place: it
 // keeps its priority, its arrival and its client's turn. It rests until later,
-// if that is in the future. The result is that of the try that is over.
-func (s *Scheduler) Return(now time.Time, h *Hold, r Result, later time.Time) error {
+// if that is in the future. The result is that of the try that is over, and needs
+// are those of the next one.
+func (s *Scheduler) Return(now time.Time, h *Hold, r Result, later time.Time, needs [][]Need) error {
 	if h.state != granted {
 		return ErrNotGranted
 	}
+	s.tick(now)
 	s.release(now, h, r)
-	h.state = outside
+	h.state, h.Needs = outside, needs
+	if refusal := beyond(now, needs); refusal != nil {
+		return refusal
+	}
 	if !h.Deadline.IsZero() && later.After(h.Deadline) {
 		return &Refusal{Reason: TooLong, Limit: "retry", RetryAt: later}
 	}
@@ -352,6 +371,7 @@ func (s *Scheduler) Return(now time.Time, h *Hold, r Result, later time.Time) er
 	if later.After(now) {
 		h.later, h.state = later, resting
 		s.rests.push(h)
+		s.toll(tollOfRetry).count(s.now, 1)
 		s.resting++
 		return nil
 	}
@@ -359,18 +379,19 @@ func (s *Scheduler) Return(now time.Time, h *Hold, r Result, later time.Time) er
 	return nil
 }
 
-// Cool keeps a slot from granting anything before until. A cooldown is never
-// shortened by another; Warm ends it.
+// Cool keeps a slot from granting anything before until, and lets it begin with
+// one request then. A cooldown is never shortened by another; Warm ends it.
 func (s *Scheduler) Cool(slot *Slot, until time.Time, why string) {
 	if until.After(slot.cool) {
 		slot.cool, slot.coolWhy = until, why
+		slot.climb(until, why)
 		slot.stir()
 	}
 }
 
 // Warm ends a cooldown.
 func (s *Scheduler) Warm(slot *Slot) {
-	slot.cool, slot.coolWhy = time.Time{}, ""
+	slot.cool, slot.coolWhy, slot.ramp = time.Time{}, "", nil
 	slot.stir()
 }
 
@@ -394,22 +415,29 @@ func (s *Scheduler) Change(now time.Time, slot *Slot, m limit.Meter, fresh func(
 	slot.stir()
 }
 
-// Replan gives a hold that waits other needs, after a reload. It keeps its
-// place.
-func (s *Scheduler) Replan(h *Hold, needs [][]Need) {
-	switch h.state {
-	case waiting:
-		s.leave(h)
-		s.want(h, -1)
-		h.Needs = needs
-		s.want(h, 1)
-		s.enter(h)
-	case resting:
-		s.want(h, -1)
-		h.Needs = needs
-		s.want(h, 1)
-	default: // a granted one finishes with what it took
+// Replan gives a hold that waits other needs, after a reload. It keeps its place,
+// unless it could never go: then it is refused, and false is answered.
+func (s *Scheduler) Replan(now time.Time, h *Hold, needs [][]Need) bool {
+	if h.state != waiting && h.state != resting {
+		return true // a granted one finishes with what it took
 	}
+	s.tick(now)
+	if r := beyond(now, needs); r != nil {
+		s.refuse(h, r)
+		s.turn.Refused = s.turn.Refused[:len(s.turn.Refused)-1] // the caller has it
+		return false
+	}
+	lies := h.state == waiting
+	if lies {
+		s.leave(h)
+	}
+	s.want(h, -1)
+	h.Needs = needs
+	s.want(h, 1)
+	if lies {
+		s.enter(h)
+	}
+	return true
 }
 
 // Force grants a hold whether or not it may go, and tells what would have kept

@@ -197,6 +197,7 @@ func TestACostlyHoldIsNotStarvedByCheapOnes(t *testing.T) {
 	w.add("big", Hold{Client: "a", Needs: [][]Need{{{Slot: site, N: 5}}}})
 	w.add("small", Hold{Client: "a", Needs: one(site)})
 	w.want("now", w.next(), "seven")
+	w.finish(w.went[0])
 	w.now = w.now.Add(time.Minute)
 	w.want("a minute later", w.next(), "big small")
 }
@@ -238,7 +239,7 @@ func TestAReturnedHoldKeepsItsPlace(t *testing.T) {
 	w.want("first", w.next(), "first")
 	w.went = nil
 	w.s.Cool(site, w.now.Add(time.Minute), "Retry-After")
-	if err := w.s.Return(w.now, first, Result{Outcome: limit.Refused}, time.Time{}); err != nil {
+	if err := w.s.Return(w.now, first, Result{Outcome: limit.Refused}, time.Time{}, first.Needs); err != nil {
 		t.Fatal(err)
 	}
 	w.want("order", w.run(), "first other second")
@@ -254,7 +255,7 @@ func TestAReturnedHoldRestsWithoutStandingInTheWay(t *testing.T) {
 	w.add("second", Hold{Client: "a", Needs: one(site)})
 	w.next()
 	w.went = nil
-	if err := w.s.Return(w.now, first, Result{Outcome: limit.Failed}, w.now.Add(10*time.Second)); err != nil {
+	if err := w.s.Return(w.now, first, Result{Outcome: limit.Failed}, w.now.Add(10*time.Second), first.Needs); err != nil {
 		t.Fatal(err)
 	}
 	why, ok := w.s.Why(w.now, first)
@@ -387,7 +388,7 @@ func TestFinishHappensOnce(t *testing.T) {
 	if err := w.s.Finish(w.now, h, Result{}); !errors.Is(err, ErrNotGranted) {
 		t.Errorf("the second is %v", err)
 	}
-	if err := w.s.Return(w.now, h, Result{}, noon); !errors.Is(err, ErrNotGranted) {
+	if err := w.s.Return(w.now, h, Result{}, noon, h.Needs); !errors.Is(err, ErrNotGranted) {
 		t.Errorf("the return is %v", err)
 	}
 	if site.Left(w.now) != 1 {

@@ -19,10 +19,11 @@ type site struct {
 	sched   *Scheduler
 	all     *Slot // the whole site, for its cooldowns
 	slots   map[Scope]*entry
-	swept   int // how many were left by the last sweep
-	counted int // of its holds, in Gate.held
-	replan  func(Request) [][]Limit
-	drained []chan struct{} // closed when nothing is held or granted
+	rest    map[string]*entry // :: limit's name → slot of the keys that have none of their own
+	swept   int               // how many were left by the last sweep
+	sweeps  time.Time         // not before
+	counted int               // of its holds, in Gate.held
+	drained []chan struct{}   // closed when nothing is held or granted
 
 	timer *time.Timer
 	at    time.Time // when it rings; zero is never
@@ -37,6 +38,7 @@ func newSite(g *Gate, name string) *site {
 	s := &site{name: name, gate: g}
 	s.sched = NewScheduler(Options{Aging: g.bounds.Load().Aging, Live: live})
 	s.all = s.sched.Slot(name, nil, nil)
+	s.all.title = tollOfSite
 	return s
 }
 
@@ -84,8 +86,7 @@ func merge(list []Need, n Need) []Need {
 }
 
 func (s *site) slot(now time.Time, l Limit) (*Slot, error) {
-	at := Scope{l.Name, l.Key}
-	e := s.slots[at]
+	e := s.entry(l)
 	if e != nil && (e.spec == l.Spec || e.spec != nil && l.Spec != nil && *e.spec == *l.Spec) {
 		return e.slot, nil
 	}
@@ -93,34 +94,29 @@ func (s *site) slot(now time.Time, l Limit) (*Slot, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e != nil {
-		moved := e.spec != nil && l.Spec != nil && e.spec.As == l.Spec.As
-		if moved {
-			if m, err = limit.Move(now, e.slot.meter, *l.Spec); err != nil {
-				return nil, fmt.Errorf("the limit %q: %w", l.Name, err)
-			}
-		}
-		e.spec = l.Spec
-		e.slot.name = l.label()
-		s.sched.Change(now, e.slot, m, fresh, moved)
+	key := short(l.Key)
+	if e == nil {
+		e = &entry{s.sched.Slot(l.label(key), m, fresh), l.Spec}
+		e.slot.title = l.title()
+		s.keep(l, e)
 		return e.slot, nil
 	}
-	e = &entry{s.sched.Slot(l.label(), m, fresh), l.Spec}
-	if s.slots == nil {
-		s.slots = map[Scope]*entry{}
+	moved := e.spec != nil && l.Spec != nil && e.spec.As == l.Spec.As
+	if moved {
+		if m, err = limit.Move(now, e.slot.meter, *l.Spec); err != nil {
+			return nil, fmt.Errorf("the limit %q: %w", l.Name, err)
+		}
 	}
-	s.slots[at] = e
+	if e == s.rest[l.Name] {
+		key = others
+	}
+	e.spec = l.Spec
+	e.slot.rename(l.label(key), l.title())
+	s.sched.Change(now, e.slot, m, fresh, moved)
 	return e.slot, nil
 }
 
-// label is what people see of the limit and of whose it is.
-func (l Limit) label() string {
-	text := cmp.Or(l.Title, l.Name)
-	if l.Key != "" {
-		text += " of " + l.Key
-	}
-	return text
-}
+func (l Limit) title() string { return cmp.Or(l.Title, l.Name) }
 
 func meter(l Limit) (limit.Meter, func() limit.Meter, error) {
 	if l.Spec == nil {
@@ -137,21 +133,6 @@ func meter(l Limit) (limit.Meter, func() limit.Meter, error) {
 		}
 		return m
 	}, nil
-}
-
-// sweep forgets slots of clients and routes that are not seen any more, when
-// there are twice as many as the last time. Nobody may have looked up a slot that
-// he has not taken from: plan begins with it.
-func (s *site) sweep(now time.Time) {
-	if len(s.slots) < max(16, 2*s.swept) {
-		return
-	}
-	for at, e := range s.slots {
-		if s.sched.Forget(now, e.slot) {
-			delete(s.slots, at)
-		}
-	}
-	s.swept = len(s.slots)
 }
 
 // forget marks the site as gone if nothing would change by it. A site that is
@@ -182,7 +163,7 @@ func (s *site) room(now time.Time, b *Bounds, r Request) error {
 	}
 	if held, _ := s.sched.Len(); b.PerSite > 0 && held >= b.PerSite {
 		full := refusal(Full, "queue.per_site", b.PerSite)
-		greedy := s.sched.Displace(r.Client, r.Weight)
+		greedy := s.sched.Displace(now, r.Client, r.Weight)
 		if greedy == nil {
 			return full
 		}
@@ -244,18 +225,31 @@ func (s *site) tick() {
 	}
 }
 
-// again gives a hold the limits of a new plan. One that could never go by them
-// is refused.
-func (s *site) again(now time.Time, h *Hold) {
-	p := h.owner
-	if s.replan != nil {
-		p.request.Limits = s.replan(p.request)
+// renew makes a request's limits anew if there was a reload since they were made.
+func (s *site) renew(p *Permit) {
+	if g := s.gate.latest.Load(); g.plan != nil && g.number != p.request.Made {
+		p.request.Limits, p.request.Made = g.plan(p.request), g.number
 	}
-	fresh := *p // its needs lie in it, and those of h in p
+}
+
+// needs are what a permit's request needs by the newest limits. The hold keeps
+// those that it has.
+func (s *site) needs(now time.Time, p *Permit) [][]Need {
+	s.renew(p)
+	fresh := *p // its needs lie in it, and those of the hold in p
 	if err := s.plan(now, &fresh); err != nil {
-		return // what the plan says cannot be kept: it waits for what it knew
+		return p.hold.Needs // what the plan says cannot be kept: it waits for what it knew
 	}
-	s.sched.Replan(h, fresh.hold.Needs)
+	return fresh.hold.Needs
+}
+
+// replan gives all that wait the newest limits.
+func (s *site) replan(now time.Time) {
+	for _, h := range s.sched.all() {
+		if !s.sched.Replan(now, h, s.needs(now, h.owner)) {
+			h.owner.tell()
+		}
+	}
 }
 
 // refuseAll empties the queue.

@@ -11,6 +11,8 @@ import (
 // it.
 type Slot struct {
 	name  string
+	title string      // without whose it is
+	toll  *toll       // nil until it holds something back
 	meter limit.Meter // nil: only a cooldown
 	fresh func() limit.Meter
 	id    uint32
@@ -18,6 +20,7 @@ type Slot struct {
 
 	cool    time.Time // not before
 	coolWhy string
+	ramp    *ramp     // the way out of a cooldown; usually nil
 	changed time.Time // when the meter last replaced another
 	flying  int64     // taken by what is not finished
 	owed    int64     // of that, what is older than the meter and more than it could hold
@@ -40,7 +43,7 @@ func (s *Slot) Name() string { return s.name }
 // Left is what could be taken at once, -1 when there is no meter.
 func (s *Slot) Left(now time.Time) int64 {
 	switch {
-	case s.cool.After(now):
+	case s.cool.After(now), s.full(now):
 		return 0
 	case s.meter == nil:
 		return -1
@@ -53,7 +56,7 @@ func (s *Slot) Meter() limit.Meter { return s.meter }
 
 // idle tells whether nothing would change if the slot were made anew.
 func (s *Slot) idle(now time.Time) bool {
-	return s.users == 0 && !s.cool.After(now) && (s.meter == nil || s.meter.Idle(now))
+	return s.users == 0 && !s.cool.After(now) && !s.recovers(now) && (s.meter == nil || s.meter.Idle(now))
 }
 
 // far is later than any wait: an answer beyond it means "when something
@@ -62,6 +65,9 @@ const far = 5 * 365 * 24 * time.Hour
 
 // when is when n could be taken, were nobody else waiting.
 func (s *Slot) when(now time.Time, n int64) time.Time {
+	if s.ramp != nil && s.full(now) {
+		return now.Add(2 * far)
+	}
 	at := now
 	if s.meter != nil && n > 0 {
 		t, ok := s.meter.When(now, n)
@@ -231,7 +237,7 @@ func (s *Slot) finish(now, taken time.Time, need Need, r Result) {
 	case actual != n:
 		s.meter.Settle(now, taken, n, actual)
 	}
-	if n > 0 {
-		s.meter.Done(now, n, r.Outcome)
+	if n = min(n, actual); n > 0 {
+		s.meter.Done(now, taken, n, r.Outcome)
 	}
 }

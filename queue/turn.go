@@ -18,6 +18,7 @@ type Turn struct {
 // until it has gone, or a costly request would never find enough. A slot that it
 // also needs, but that is not what it waits for, is left to others.
 func (s *Scheduler) Next(now time.Time) Turn {
+	s.tick(now)
 	clear(s.turn.Granted)
 	clear(s.turn.Refused)
 	s.turn.Granted, s.turn.Refused = s.turn.Granted[:0], s.turn.Refused[:0]
@@ -35,7 +36,7 @@ func (s *Scheduler) Next(now time.Time) Turn {
 	for !s.deadlines.empty() && !s.deadlines.top().Deadline.After(now) {
 		h := s.deadlines.top()
 		k := s.keeps(now, h)
-		s.refuse(h, &Refusal{Reason: TooLong, Limit: k.Limit, RetryAt: k.Until})
+		s.refuse(h, &Refusal{Reason: TooLong, Limit: k.String(), RetryAt: k.Until})
 	}
 	s.settle(now)
 	s.turn.Again = s.nextAt()
@@ -121,6 +122,8 @@ func (s *Scheduler) consider(now time.Time, c candidate) {
 	switch {
 	case len(s.ready) > 0:
 		s.grant(now, h)
+	case s.stuck(now) && beyond(now, h.Needs) != nil: // its limit has become smaller
+		s.refuse(h, beyond(now, h.Needs))
 	case s.hopeless(now, h):
 		b := s.soonest()
 		s.refuse(h, &Refusal{Reason: TooLong, Limit: b.slot.label(now), RetryAt: b.at})
@@ -166,6 +169,16 @@ func (s *Scheduler) soonest() block {
 	return first
 }
 
+// stuck tells whether time alone will let the hold go by no alternative.
+func (s *Scheduler) stuck(now time.Time) bool {
+	for _, b := range s.blocks {
+		if b.behind || b.at.Sub(now) <= far {
+			return false
+		}
+	}
+	return true
+}
+
 // hopeless tells whether every alternative is known to come too late.
 func (s *Scheduler) hopeless(now time.Time, h *Hold) bool {
 	if h.Deadline.IsZero() {
@@ -185,6 +198,7 @@ const misses = 8
 
 // seat puts a lane on the benches of what keeps its first hold.
 func (s *Scheduler) seat(now time.Time, l *lane, h *Hold) {
+	s.charge(l, s.soonest().slot)
 	for _, b := range s.blocks {
 		b.slot.seatLane(l)
 	}
@@ -236,6 +250,11 @@ func (s *Scheduler) judge(now time.Time, b block, l *lane) {
 	if slot.holder == l && !slot.wake.IsZero() && (next.IsZero() || slot.wake.Before(next)) {
 		next = slot.wake // another alternative of the same lane ends sooner
 	}
+	if slot.full(now) {
+		if other := slot.ramp.went.Add(patience); next.IsZero() || other.Before(next) {
+			next = other
+		}
+	}
 	if ages := slot.bench.ages(now, s.options.Aging); !ages.IsZero() && (next.IsZero() || ages.Before(next)) {
 		next = ages
 	}
@@ -273,10 +292,12 @@ func (s *Scheduler) grant(now time.Time, h *Hold) {
 
 // take takes all the needs of an alternative at once.
 func (s *Scheduler) take(now time.Time, h *Hold, choice int) {
+	s.grants++
+	h.choice, h.taken, h.state, h.charge, h.grant, h.asks = choice, now, granted, 0, s.grants, false
 	for _, n := range h.Needs[choice] {
 		n.Slot.take(now, n.N) // makes nobody's wait shorter: there is nothing to look at
+		h.asks = n.Slot.depart(now) || h.asks
 	}
-	h.choice, h.taken, h.state, h.charge = choice, now, granted, 0
 	s.granted++
 }
 

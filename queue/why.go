@@ -8,7 +8,7 @@ import (
 // Keeps is what keeps a hold.
 type Keeps struct {
 	Limit string    // the slot's name
-	Why   string    // of a cooldown: who asked for it
+	Why   string    // of a cooldown: who asked for it, or that it was just over
 	Until time.Time // when that slot lets it go; zero: when something is finished
 	First bool      // the slot has enough, but for those before it
 }
@@ -22,12 +22,28 @@ type Waiting struct {
 	ETA   time.Time // as far as is known; zero is not known
 }
 
-// label names what keeps others at the slot.
-func (s *Slot) label(now time.Time) string {
-	if s.coolWhy != "" && s.cool.After(now) {
-		return s.name + " (" + s.coolWhy + ")"
+// String names the limit, and why it keeps others if that is not its amount.
+func (k Keeps) String() string {
+	if k.Why == "" {
+		return k.Limit
 	}
-	return s.name
+	return k.Limit + " (" + k.Why + ")"
+}
+
+// label names what keeps others at the slot.
+func (s *Slot) label(now time.Time) string { return Keeps{Limit: s.name, Why: s.why(now)}.String() }
+
+// why is why the slot keeps others, if that is not its amount.
+func (s *Slot) why(now time.Time) string {
+	switch {
+	case s.cool.After(now):
+		return s.coolWhy
+	case !s.full(now):
+		return ""
+	case s.ramp.after == "":
+		return "recovering"
+	}
+	return "recovering after " + s.ramp.after
 }
 
 // keeps says what keeps a hold that waits or rests.
@@ -43,8 +59,8 @@ func (s *Scheduler) keeps(now time.Time, h *Hold) Keeps {
 			switch {
 			case at.After(now) && (k.Limit == "" || k.First || at.After(k.Until)):
 				k = Keeps{Limit: n.Slot.name, Until: at}
-				if n.Slot.cool.Equal(at) {
-					k.Why = n.Slot.coolWhy
+				if n.Slot.cool.Equal(at) || n.Slot.full(now) {
+					k.Why = n.Slot.why(now)
 				}
 			case k.Limit == "" && n.Slot.bench != nil:
 				k = Keeps{Limit: n.Slot.name, Until: n.Slot.wake, First: true}
@@ -76,8 +92,11 @@ func (s *Scheduler) Why(now time.Time, h *Hold) (Waiting, bool) {
 
 // Holds are all that wait, in the order in which they would go if every slot
 // had enough. It takes O(n log n).
-func (s *Scheduler) Holds(now time.Time) []Waiting {
-	list := make([]Waiting, 0, s.waiting+s.resting)
+func (s *Scheduler) Holds(now time.Time) []Waiting { return s.line(now, nil) }
+
+// line is as Holds, with one more that is not there, unless it is nil.
+func (s *Scheduler) line(now time.Time, guest *Hold) []Waiting {
+	list := make([]Waiting, 0, s.waiting+s.resting+1)
 	ranks := make([]rank, 0, cap(list))
 	var oldest [classes]*Hold
 	each := func(use func(*Hold)) {
@@ -99,6 +118,17 @@ func (s *Scheduler) Holds(now time.Time) []Waiting {
 		}
 		own[h.client] = append(own[h.client], h)
 	})
+	if guest != nil {
+		c := s.clients[guest.Client]
+		if c == nil {
+			c = &client{turn: s.virtual}
+		}
+		guest.class, guest.seq, guest.added = min(max(guest.Priority, Urgent), Patient), s.seq+1, now
+		if oldest[guest.class] == nil {
+			oldest[guest.class] = guest
+		}
+		own[c] = append(own[c], guest)
+	}
 	for c, holds := range own {
 		sort.Slice(holds, func(i, j int) bool {
 			a, b := holds[i], holds[j]

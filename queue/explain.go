@@ -1,0 +1,128 @@
+package queue
+
+import (
+	"hash/maphash"
+	"time"
+)
+
+// Explained is what a request would meet now.
+type Explained struct {
+	Held     int // that wait at the site
+	InFlight int // that were granted and are not over
+
+	// Place is 1 for the next, among those that need the same; ETA is zero if nobody
+	// can tell, and Keeps is empty if it would go at once.
+	Place int
+	Keeps
+	ETA   time.Time
+	Never bool // it is larger than a limit
+
+	Limits []LimitNow // that it needs, in order; the site itself only while it cools
+}
+
+// LimitNow is how one limit stands.
+type LimitNow struct {
+	Limit    string // as people know it
+	Key      string
+	Left     int64     // -1: it has no amount
+	Next     time.Time // when the request could take from it, were it alone; zero: not known
+	Cooling  time.Time // zero: it does not
+	Why      string    // of the cooldown, or of what follows one
+	Held     int       // holds that need it
+	InFlight int64     // units taken by what is not over
+}
+
+// Explain tells what a request would meet now. It makes nothing and changes
+// nothing: a site that is not remembered stays so. A limit that makes no sense is
+// shown as one without an amount.
+func (g *Gate) Explain(r Request) Explained {
+	sh := &g.shards[maphash.String(g.seed, r.Site)%shards]
+	sh.mu.RLock()
+	s := sh.sites[r.Site]
+	sh.mu.RUnlock()
+	if s != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+	}
+	if s == nil || s.gone {
+		s = newSite(g, r.Site) // nobody else has it
+	}
+	return s.explain(time.Now(), r)
+}
+
+func (s *site) explain(now time.Time, r Request) Explained {
+	p := &Permit{request: r}
+	s.renew(p)
+	h := &Hold{Client: r.Client, Weight: r.Weight, Priority: r.Priority, Cost: r.Cost}
+	h.Needs = [][]Need{{{Slot: s.all}}}
+	for i, alternative := range p.request.Limits {
+		needs := []Need{{Slot: s.all}}
+		for _, l := range alternative {
+			needs = merge(needs, Need{s.peek(l), l.N, l.Of})
+		}
+		h.Needs = append(h.Needs[:i], needs)
+	}
+	var e Explained
+	e.Held, e.InFlight = s.sched.Len()
+	held := map[*Slot]int{}
+	for _, w := range s.sched.line(now, h) {
+		if w.Hold == h {
+			e.Place, e.Keeps, e.ETA = w.Place, w.Keeps, w.ETA
+			continue
+		}
+		seen := map[*Slot]bool{}
+		for _, alternative := range w.Hold.Needs {
+			for _, n := range alternative {
+				if !seen[n.Slot] {
+					seen[n.Slot] = true
+					held[n.Slot]++
+				}
+			}
+		}
+	}
+	if refusal := beyond(now, h.Needs); refusal != nil {
+		e.Never, e.Keeps, e.ETA = true, Keeps{Limit: refusal.Limit}, time.Time{}
+	}
+	if at := s.now(now, h.Needs[0][0], Limit{Name: s.name}, held); !at.Cooling.IsZero() || at.Why != "" {
+		e.Limits = append(e.Limits, at)
+	}
+	seen := map[Scope]bool{}
+	for _, alternative := range p.request.Limits {
+		for _, l := range alternative {
+			if seen[l.scope()] {
+				continue
+			}
+			seen[l.scope()] = true
+			e.Limits = append(e.Limits, s.now(now, Need{s.peek(l), l.N, l.Of}, l, held))
+		}
+	}
+	return e
+}
+
+// peek is the slot of a limit, or one that nobody else sees.
+func (s *site) peek(l Limit) *Slot {
+	if e := s.entry(l); e != nil {
+		return e.slot
+	}
+	m, fresh, _ := meter(l)
+	return &Slot{name: l.label(short(l.Key)), title: l.title(), meter: m, fresh: fresh, s: s.sched}
+}
+
+// now is how a limit stands for a request that needs so much of it.
+func (s *site) now(now time.Time, n Need, l Limit, held map[*Slot]int) LimitNow {
+	slot := n.Slot
+	at := LimitNow{
+		Limit: l.title(), Key: l.Key, Left: -1, Next: slot.when(now, n.N),
+		Why: slot.why(now), Held: held[slot], InFlight: slot.flying,
+	}
+	if slot.meter != nil {
+		at.Left = slot.Left(now)
+	}
+	if at.Next.Sub(now) > far {
+		at.Next = time.Time{}
+	}
+	if slot.cool.After(now) {
+		at.Cooling = slot.cool
+	}
+	return at
+}

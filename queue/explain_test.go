@@ -1,0 +1,81 @@
+package queue
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/abide-proxy/abide/limit"
+)
+
+func TestExplainOfASiteThatIsNotKnownMakesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(Bounds{})
+		e := g.Explain(asks("a", "x", tenPerMinute()))
+		if sites, _ := g.Len(); sites != 0 {
+			t.Errorf("%d sites are remembered", sites)
+		}
+		if e.Place != 1 || e.Keeps != (Keeps{}) || !e.ETA.Equal(time.Now()) || e.Held+e.InFlight != 0 || e.Never {
+			t.Errorf("it says %+v", e)
+		}
+		if len(e.Limits) != 1 || e.Limits[0].Left != 10 || !e.Limits[0].Next.Equal(time.Now()) {
+			t.Errorf("its limits are %+v", e.Limits)
+		}
+		large := asks("a", "x", tenPerMinute())
+		large.Limits[0][0].N = 11
+		if e := g.Explain(large); !e.Never || e.Limit != "limit" || !e.ETA.IsZero() {
+			t.Errorf("of too much it says %+v", e)
+		}
+		if e := g.Explain(asks("a", "x", &limit.Spec{})); e.Limits[0].Left != -1 {
+			t.Errorf("of a limit that makes no sense it says %+v", e)
+		}
+	})
+}
+
+func TestExplainSaysWhatARequestWouldMeet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(Bounds{})
+		start := time.Now()
+		r := asks("a", "x", &perMinute)
+		r.Limits[0] = append(r.Limits[0], Limit{Name: "in flight", Title: "5 in flight", Spec: &limit.Spec{As: limit.Concurrency, Amount: 5}, N: 1})
+		first := allow(t, g, r)
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() { allow(t, g, r).Finish(Result{}) })
+		}
+		synctest.Wait()
+		urgent := r
+		urgent.Priority = 0
+		for name, c := range map[string]struct {
+			ask   Request
+			place int
+			eta   time.Duration
+		}{"as the others": {r, 4, 4 * time.Minute}, "urgent": {urgent, 1, time.Minute}} {
+			e := g.Explain(c.ask)
+			if e.Held != 3 || e.InFlight != 1 || e.Place != c.place || e.ETA.Sub(start) != c.eta || e.Limit != "limit" {
+				t.Errorf("%s: %+v", name, e)
+			}
+			if len(e.Limits) != 2 || e.Limits[0] != (LimitNow{Limit: "limit", Next: start.Add(time.Minute), Held: 3, InFlight: 1}) ||
+				e.Limits[1] != (LimitNow{Limit: "5 in flight", Left: 4, Next: start, Held: 3, InFlight: 1}) {
+				t.Errorf("%s: the limits are %+v", name, e.Limits)
+			}
+		}
+		first.Cool(Scope{}, start.Add(time.Hour), "Retry-After")
+		e := g.Explain(r)
+		if len(e.Limits) != 3 || e.Limits[0] != (LimitNow{Limit: "a", Left: -1, Next: start.Add(time.Hour), Cooling: start.Add(time.Hour), Why: "Retry-After", Held: 3}) {
+			t.Errorf("while it cools: %+v", e.Limits)
+		}
+		if e.Keeps.String() != "a (Retry-After)" || !e.Until.Equal(start.Add(time.Hour)) {
+			t.Errorf("what keeps it is %v until %v", e.Keeps, e.Until)
+		}
+		first.Finish(Result{})
+		if _, held := g.Len(); held != 3 {
+			t.Errorf("%d are held", held)
+		}
+		all.Wait()
+		if took := time.Since(start); took != time.Hour+2*time.Minute {
+			t.Errorf("it took %v, and would have taken %v", took, time.Hour+2*time.Minute)
+		}
+	})
+}

@@ -1,0 +1,93 @@
+package queue
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"time"
+)
+
+const (
+	// longestKey is the longest key that is kept as it is. Routes and clients come
+	// from strangers.
+	longestKey = 128
+	// mostSlots is how many clients and routes of a site have their own meters.
+	mostSlots = 10_000
+	// crowded is how often a site that has so many looks for some to forget.
+	crowded = time.Second
+	// others is the key of all that come after.
+	others = "other"
+)
+
+// short is a key of bounded length, longer than any that is kept as it is, so
+// that nobody can ask for another one's meter by it.
+func short(key string) string {
+	if len(key) <= longestKey {
+		return key
+	}
+	sum := sha256.Sum256([]byte(key))
+	return key[:longestKey-32] + "~" + hex.EncodeToString(sum[:16])
+}
+
+// scope is where a limit's slot is found.
+func (l Limit) scope() Scope { return Scope{l.Name, short(l.Key)} }
+
+// label is what people see of the limit and of whose it is.
+func (l Limit) label(key string) string {
+	if key == "" {
+		return l.title()
+	}
+	return l.title() + " of " + strings.ToValidUTF8(key, "?")
+}
+
+// entry is where a limit's slot is, or nil. When a site has as many as it may,
+// all that are new share one slot of their limit, for as long as it remembers
+// anything: so each gets less than the limit allows, and never more.
+func (s *site) entry(l Limit) *entry {
+	if e := s.slots[l.scope()]; e != nil {
+		return e
+	}
+	if l.Key != "" {
+		return s.rest[l.Name]
+	}
+	return nil
+}
+
+// keep remembers a limit's new slot where entry will find it.
+func (s *site) keep(l Limit, e *entry) {
+	if l.Key != "" && len(s.slots) >= mostSlots {
+		e.slot.rename(l.label(others), l.title())
+		if s.rest == nil {
+			s.rest = map[string]*entry{}
+		}
+		s.rest[l.Name] = e
+		return
+	}
+	if s.slots == nil {
+		s.slots = map[Scope]*entry{}
+	}
+	s.slots[l.scope()] = e
+}
+
+// sweep forgets slots of clients and routes that are not seen any more, when
+// there are twice as many as the last time, or as many as there may be. Nobody
+// may have looked up a slot that he has not taken from: plan begins with it.
+func (s *site) sweep(now time.Time) {
+	for name, e := range s.rest {
+		if s.sched.Forget(now, e.slot) {
+			delete(s.rest, name)
+		}
+	}
+	if len(s.slots) < min(max(16, 2*s.swept), mostSlots) || now.Before(s.sweeps) {
+		return
+	}
+	for at, e := range s.slots {
+		if s.sched.Forget(now, e.slot) {
+			delete(s.slots, at)
+		}
+	}
+	s.swept = len(s.slots)
+	if s.swept > mostSlots/2 {
+		s.sweeps = now.Add(crowded)
+	}
+}

@@ -1,0 +1,98 @@
+package queue
+
+import "time"
+
+// toll is how long one limit has held requests back, in all: three that waited
+// for two seconds are six.
+type toll struct {
+	seconds float64
+	holds   int // how many it holds back
+	since   time.Time
+}
+
+// count adds what the limit has held back until now, and then changes how many it
+// holds back.
+func (t *toll) count(now time.Time, by int) {
+	t.seconds, t.since = t.upTo(now), now
+	t.holds += by
+}
+
+func (t *toll) upTo(now time.Time) float64 {
+	if t.holds == 0 {
+		return t.seconds
+	}
+	return t.seconds + float64(t.holds)*max(now.Sub(t.since), 0).Seconds()
+}
+
+// What is not a limit that the operator wrote has these names.
+const (
+	tollOfSite  = "cooldown"
+	tollOfRetry = "retry"
+)
+
+// toll is the one of a name. Clients and routes share that of their limit.
+func (s *Scheduler) toll(name string) *toll {
+	t := s.tolls[name]
+	if t == nil {
+		t = &toll{}
+		if s.tolls == nil {
+			s.tolls = map[string]*toll{}
+		}
+		s.tolls[name] = t
+	}
+	return t
+}
+
+// paying is the toll of what a slot holds back.
+func (s *Slot) paying() *toll {
+	if s.toll == nil {
+		s.toll = s.s.toll(s.title)
+	}
+	return s.toll
+}
+
+// rename gives a slot another name, and a title that it shares with the slots of
+// other clients and routes.
+func (s *Slot) rename(name, title string) { s.name, s.title, s.toll = name, title, nil }
+
+// charge lets a slot count for all the holds of a lane: what keeps the first one
+// keeps the others too.
+func (s *Scheduler) charge(l *lane, slot *Slot) {
+	t := slot.paying()
+	if t == l.toll {
+		return
+	}
+	if l.toll != nil {
+		l.toll.count(s.now, -l.holds)
+	}
+	t.count(s.now, l.holds)
+	l.toll = t
+}
+
+// tick is the time of what happens, which never goes back.
+func (s *Scheduler) tick(now time.Time) {
+	if now.After(s.now) {
+		s.now = now
+	}
+}
+
+// Blocked is how long a limit has held requests back since it was first seen.
+type Blocked struct {
+	Site, Limit string
+	Seconds     float64 // times requests
+}
+
+// Blocked are the limits of all sites that are remembered which have held
+// something back. A site that is forgotten begins again.
+func (g *Gate) Blocked() []Blocked {
+	var list []Blocked
+	g.each(func(s *site) {
+		now := time.Now()
+		for name, t := range s.sched.tolls {
+			if seconds := t.upTo(now); seconds > 0 {
+				list = append(list, Blocked{s.name, name, seconds})
+			}
+		}
+	})
+	return list
+}
