@@ -9,17 +9,14 @@ import (
 // refuses it, so that nothing is silently ignored. A key stands for all below
 // it, and [] for any element.
 var later = []string{
-	"defaults",
+	"defaults.learn",
+	"defaults.limits[].bytes",
 	"pools",
 	"shard",
-	"sites[].backends",
-	"sites[].balance",
-	"sites[].coalesce",
 	"sites[].insecure",
 	"sites[].limits[].bytes",
 	"sites[].outage",
 	"sites[].pool",
-	"sites[].robots",
 }
 
 type laterValue struct {

@@ -66,6 +66,13 @@ func (l *loading) checkListeners(p *Policy) {
 			l.contradict("admin.listen", "%s is reachable from elsewhere, so admin.token must be set", quote(p.Admin.Listen))
 		}
 	}
+	for i := range p.Sites {
+		for j, one := range p.Sites[i].Backends {
+			if at := one.HostPort(); at == p.Listen || at == p.Admin.Listen {
+				l.fail(Fault{Source: l.name, Line: p.Sites[i].Line, Key: fmt.Sprintf("sites[%d].backends[%d]", i, j), Text: "is this proxy itself"})
+			}
+		}
+	}
 	if hop := p.Egress.Proxy; hop != nil && (hop.Host == p.Listen || hop.Host == p.Admin.Listen) {
 		l.contradict("egress.proxy", "is this proxy itself")
 	}

@@ -165,7 +165,7 @@ func (d *decoder) unknown(key *yaml.Node, path, name string, fields []field, pri
 		d.failf(key, outer, "has a key that is none of %s", strings.Join(names, ", "))
 		return
 	}
-	if hint == "" && len(fields) <= 12 {
+	if hint == "" && len(fields) <= 13 {
 		hint = "; there are " + strings.Join(names, ", ")
 	}
 	d.failf(key, path, "is not a key%s", hint)

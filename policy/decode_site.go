@@ -1,11 +1,6 @@
 package policy
 
-import (
-	"net/url"
-	"strings"
-
-	"gopkg.in/yaml.v3"
-)
+import "gopkg.in/yaml.v3"
 
 const (
 	defaultPriority = 3
@@ -51,7 +46,10 @@ func (d *decoder) sites(n *yaml.Node, path string) {
 }
 
 func (d *decoder) site(n *yaml.Node, path string, s *Site, host func(*yaml.Node, string), names map[string]int) {
-	var limits *yaml.Node // read last, since the pool says which make sense
+	var (
+		limits *yaml.Node // read last, since the pool says which make sense
+		origin []place    // of the backends
+	)
 	set := d.mapping(n, path,
 		field{"host", func(n *yaml.Node, path string) {
 			if isEmpty(n) {
@@ -77,8 +75,9 @@ func (d *decoder) site(n *yaml.Node, path string, s *Site, host func(*yaml.Node,
 		field{"priority", d.number(&s.Priority, 0, lowestPriority)},
 		field{"robots", d.truth(&s.Robots)},
 		field{"coalesce", d.truth(&s.Coalesce)},
-		field{"backends", func(n *yaml.Node, path string) { s.Backends = d.backends(n, path) }},
+		field{"backends", func(n *yaml.Node, path string) { s.Backends, origin = d.backends(n, path) }},
 		field{"balance", d.word(&s.Balance, "adaptive", "round-robin", "least-loaded")},
+		field{"sticky", d.truth(&s.Sticky)},
 		field{"outage", d.word(&s.Outage, "share", "strict", "open")},
 	)
 	if limits != nil {
@@ -88,12 +87,15 @@ func (d *decoder) site(n *yaml.Node, path string, s *Site, host func(*yaml.Node,
 	if set["insecure"] != nil && set["pool"] == nil {
 		d.failf(set["insecure"], join(path, "insecure"), "is about the tokens of a pool, and there is none")
 	}
-	if set["balance"] != nil && set["backends"] == nil {
-		d.failf(set["balance"], join(path, "balance"), "is about backends, and there are none")
+	for _, key := range []string{"balance", "sticky"} {
+		if set[key] != nil && set["backends"] == nil {
+			d.failf(set[key], join(path, key), "is about backends, and there are none")
+		}
 	}
 	if set["backends"] != nil && s.Balance == "" {
 		s.Balance = "adaptive"
 	}
+	d.notItself(s, origin)
 	if s.Outage == "" {
 		s.Outage = "share"
 	}
@@ -103,49 +105,6 @@ func (d *decoder) site(n *yaml.Node, path string, s *Site, host func(*yaml.Node,
 			break
 		}
 	}
-}
-
-func (d *decoder) backends(n *yaml.Node, path string) []string {
-	var all []string
-	first := map[string]bool{}
-	d.list(n, path, func(_ int, n *yaml.Node, path string) {
-		s, ok := d.scalar(n, path, plainText)
-		if !ok {
-			return
-		}
-		u, err := url.Parse(s)
-		if err != nil || u.Opaque != "" || u.User != nil || u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" {
-			d.failf(n, path, "is not an origin such as https://a.example")
-			return
-		}
-		target, err := ParseTarget(strings.ToLower(u.Scheme), u.Host)
-		if err != nil {
-			d.fail(n, path, err)
-			return
-		}
-		origin := target.Scheme + "://" + bracket(target.Host)
-		if !target.UsualPort() {
-			origin = target.Scheme + "://" + target.HostPort()
-		}
-		if first[origin] {
-			d.failf(n, path, "%s is listed twice", origin)
-			return
-		}
-		first[origin] = true
-		all = append(all, origin)
-	})
-	if isEmpty(n) {
-		d.failf(n, path, "is empty")
-	}
-	return all
-}
-
-// bracket puts an IPv6 address into the brackets that it has in a URL.
-func bracket(host string) string {
-	if strings.Contains(host, ":") {
-		return "[" + host + "]"
-	}
-	return host
 }
 
 // reference is where a rule names a pool, which may come later in the file.

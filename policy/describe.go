@@ -53,6 +53,11 @@ func (p *Policy) Describe(w io.Writer) {
 	p.describeSettings(&b, "bounds")
 	p.describeSettings(&b, "queue")
 	p.describeSettings(&b, "retry")
+	if p.Breaker.Failures > 0 {
+		p.describeSettings(&b, "breaker")
+	} else {
+		line(&b, "breaker", "off")
+	}
 	if !p.Abide.Headers {
 		line(&b, "answers", "without Abide- headers")
 	}
@@ -72,9 +77,7 @@ func (p *Policy) Describe(w io.Writer) {
 	for i := range p.Sites {
 		p.Sites[i].describe(&b, fmt.Sprintf("sites[%d]", i), Limit.String)
 	}
-	for _, l := range p.Defaults.Limits {
-		line(&b, "other sites", "%s", l)
-	}
+	p.describeOthers(&b)
 	for _, one := range p.Warnings() {
 		line(&b, "warning", "%s", one)
 	}
@@ -122,6 +125,28 @@ func (p *Policy) interceptText() string {
 	return p.Intercept.Mode
 }
 
+// describeOthers writes what holds for sites that no rule names.
+func (p *Policy) describeOthers(b *strings.Builder) {
+	title := "other sites"
+	if len(p.Defaults.Limits) == 0 {
+		line(b, title, "no limits")
+		return
+	}
+	for _, l := range p.Defaults.Limits {
+		line(b, title, "%s", l)
+		title = ""
+	}
+	if needRequests(p.Defaults.Limits) {
+		switch p.Intercept.Mode {
+		case "all":
+		case "none":
+			line(b, "", "for plain http alone, as intercept is none")
+		default:
+			line(b, "", "for plain http, and the https that intercept opens")
+		}
+	}
+}
+
 // describeSettings writes a section of the table in one paragraph.
 func (p *Policy) describeSettings(b *strings.Builder, section string) {
 	var words []string
@@ -157,11 +182,7 @@ func (s *Site) describe(b *strings.Builder, title string, limit func(Limit) stri
 	for i, one := range s.Hosts {
 		hosts[i] = one.String()
 	}
-	const most = 8
-	if n := len(hosts); n > most {
-		hosts = append(hosts[:most], fmt.Sprintf("and %d more", n-most))
-	}
-	line(b, title, "%s", strings.Join(hosts, ", "))
+	line(b, title, "%s", someOf(hosts))
 	if s.Name != "" {
 		line(b, "", "called %s", s.Name)
 	}
@@ -170,7 +191,7 @@ func (s *Site) describe(b *strings.Builder, title string, limit func(Limit) stri
 		line(b, "", "pool %s", s.Pool)
 	}
 	if len(s.Backends) > 0 {
-		line(b, "", "backends %s, %s", strings.Join(s.Backends, ", "), s.Balance)
+		line(b, "", "backends %s", s.backendsText())
 	}
 	for _, l := range s.Limits {
 		line(b, "", "%s", limit(l))
@@ -179,11 +200,36 @@ func (s *Site) describe(b *strings.Builder, title string, limit func(Limit) stri
 		line(b, "", "priority %d", s.Priority)
 	}
 	if s.Robots {
-		line(b, "", "honours Crawl-delay")
+		line(b, "", "keeps to the Crawl-delay of robots.txt")
 	}
 	if s.Coalesce {
-		line(b, "", "identical requests share one answer")
+		line(b, "", "identical requests in flight share one answer")
 	}
+}
+
+// someOf is a list that may be a long one.
+func someOf(words []string) string {
+	const most = 8
+	if n := len(words); n > most {
+		words = append(words[:most:most], fmt.Sprintf("and %d more", n-most))
+	}
+	return strings.Join(words, ", ")
+}
+
+// backendsText is who answers for the rule's hosts, and who of them is asked.
+func (s *Site) backendsText() string {
+	origins := make([]string, len(s.Backends))
+	for i, one := range s.Backends {
+		origins[i] = one.Origin()
+	}
+	text := someOf(origins) + ", " + s.Balance
+	if s.Sticky {
+		text += ", a client stays with one"
+	}
+	if len(s.Limits) > 0 {
+		text += "; each has the limits for itself"
+	}
+	return text
 }
 
 func (s *Site) budgetText() string {

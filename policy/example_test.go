@@ -33,6 +33,9 @@ func TestTheExampleStatesTheDefaults(t *testing.T) {
 		}
 	}
 	got.File, got.index, got.Sites = "", index{}, nil
+	for i := range got.Defaults.Limits {
+		got.Defaults.Limits[i].Line = 0
+	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("example and defaults differ:\n%+v\n%+v", got, want)
 	}
@@ -53,19 +56,23 @@ func TestTheExampleHasEveryKeyThatIsAvailable(t *testing.T) {
 }
 
 func TestEveryExampleInTheExampleLoads(t *testing.T) {
-	// Lines that begin with # and no space replace the defaults of the same key.
+	// Lines that begin with # and no space replace the defaults of the same key,
+	// and what is indented below them belongs to them.
 	var out []string
+	begun := ""
 	replaced := map[string]bool{}
-	example := regexp.MustCompile(`^( *)#(\S.*|  .*)$`)
+	example := regexp.MustCompile(`^( *)#(\S.*|  +\S.*)$`)
 	key := regexp.MustCompile(`^( *)([a-z_]+):`)
 	for _, line := range strings.Split(string(readExample(t)), "\n") {
 		m := example.FindStringSubmatch(line)
-		if m == nil || strings.HasPrefix(m[2], "   ") {
+		if m == nil || m[2][0] == ' ' && begun != m[1]+"#" {
+			begun = ""
 			if !strings.HasPrefix(strings.TrimSpace(line), "#") {
 				out = append(out, line)
 			}
 			continue
 		}
+		begun = m[1] + "#"
 		text := m[1] + m[2]
 		if k := key.FindStringSubmatch(text); k != nil && !replaced[k[0]] {
 			replaced[k[0]] = true
@@ -78,7 +85,11 @@ func TestEveryExampleInTheExampleLoads(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	if len(p.Sites) != 3 || len(p.Access.Clients) != 2 || p.Egress.ProxyPassword.Reveal() != "d/@" || len(p.Intercept.Patterns) != 2 || p.Admin.Token.Empty() {
+	limits := 0
+	for _, s := range p.Sites {
+		limits += len(s.Limits)
+	}
+	if len(p.Sites) != 5 || limits != 8 || len(p.Defaults.Limits) != 2 || len(p.Sites[3].Backends) != 3 || !p.Sites[3].Sticky || !p.Sites[4].Robots || !p.Sites[4].Coalesce || len(p.Access.Clients) != 2 || p.Egress.ProxyPassword.Reveal() != "d/@" || len(p.Intercept.Patterns) != 2 || p.Admin.Token.Empty() {
 		t.Errorf("examples that were not read: %+v", p)
 	}
 }
@@ -89,11 +100,14 @@ func TestEveryExampleInTheGuideOfLimitsLoads(t *testing.T) {
 		t.Fatal(err)
 	}
 	lookup := environ("NEWS_SECRET", "a", "SHOP_SECRET", "b")
-	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(data), -1)
-	for _, block := range blocks {
-		p, err := Load(Source{Data: []byte(block[1]), Lookup: lookup})
+	blocks := yamlOf(data)
+	for i, block := range blocks {
+		p, err := Load(Source{Data: block, Lookup: lookup})
 		if err != nil {
-			t.Fatalf("%v\n%s", err, block[1])
+			t.Fatalf("%v\n%s", err, block)
+		}
+		if i > 0 {
+			continue
 		}
 		rule := p.Match(Target{Host: "api.example.com", Port: 443}).Rule
 		for path, want := range map[string]int{"/2/tweets/17/retweeted_by": 3, "/2/users/5": 2} {
@@ -112,7 +126,31 @@ func TestEveryExampleInTheGuideOfLimitsLoads(t *testing.T) {
 	for _, one := range limits {
 		load(t, "sites: [{host: a.test, limits: ["+one[1]+"]}]")
 	}
-	if len(blocks) != 1 || len(limits) < 6 {
+	if len(blocks) != 2 || len(limits) < 6 {
 		t.Errorf("%d files and %d limits were found", len(blocks), len(limits))
 	}
+}
+
+func TestTheExampleInTheGuideOfBackendsLoads(t *testing.T) {
+	data, err := os.ReadFile("../docs/backends.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := yamlOf(data)
+	if len(blocks) != 1 {
+		t.Fatalf("%d files were found", len(blocks))
+	}
+	p, err := Load(Source{Data: blocks[0]})
+	if err != nil || len(p.Sites[0].Backends) != 3 || len(p.Sites[0].Limits) != 2 {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+// yamlOf are the configurations in a guide.
+func yamlOf(guide []byte) [][]byte {
+	var all [][]byte
+	for _, block := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(guide, -1) {
+		all = append(all, block[1])
+	}
+	return all
 }

@@ -29,7 +29,7 @@ func (p *Policy) ExplainPath(w io.Writer, t Target, path string) {
 	if m.Rule == nil {
 		line(&b, "rule", "none, so the defaults hold")
 		for _, l := range p.Defaults.Limits {
-			line(&b, "", "%s", l)
+			line(&b, "", "%s", said(l))
 		}
 	} else {
 		number := 0
@@ -67,14 +67,38 @@ func (p *Policy) explainWay(b *strings.Builder, t Target) {
 			line(b, "CONNECT", "tunnelled unread (intercept: %s)%s", showIntercept(p), p.unkept(t))
 		}
 	}
+	if rule := p.Match(t).Rule; rule != nil && len(rule.Backends) > 0 && p.seen(t) {
+		for i, one := range rule.Backends {
+			const most = 8
+			if i == most {
+				line(b, "", "or to one of %d more", len(rule.Backends)-most)
+				break
+			}
+			title := ""
+			if i == 0 {
+				title = "way"
+			}
+			line(b, title, "to %s: %s", one.Origin(), p.way(one))
+		}
+		return
+	}
+	line(b, "way", "%s", p.way(t))
+}
+
+// seen tells whether abide sees the requests that go there.
+func (p *Policy) seen(t Target) bool {
+	return t.Scheme == "http" || p.Intercepts(t.Host, t.Port)
+}
+
+// way is how a connection to a target is made.
+func (p *Policy) way(t Target) string {
 	switch to, named := p.Egress.Resolve[t.HostPort()]; {
 	case p.Egress.Proxy != nil:
-		line(b, "way", "through %s", p.Egress.Proxy.Redacted())
+		return "through " + p.Egress.Proxy.Redacted()
 	case named:
-		line(b, "way", "to %s (egress.resolve)", to)
-	default:
-		line(b, "way", "direct, to public addresses%s", p.alsoReachable())
+		return "to " + to + " (egress.resolve)"
 	}
+	return "direct, to public addresses" + p.alsoReachable()
 }
 
 func (p *Policy) alsoReachable() string {
@@ -87,11 +111,23 @@ func (p *Policy) alsoReachable() string {
 	return ""
 }
 
-// unkept says which of a target's limits a tunnel to it gets around.
+// unkept says what a tunnel to a target gets around.
 func (p *Policy) unkept(t Target) string {
-	m := p.Match(t)
-	if m.Rule == nil || !needRequests(m.Rule.Limits) {
-		return ""
+	rule := p.Match(t).Rule
+	switch {
+	case rule == nil && needRequests(p.Defaults.Limits):
+		return ", so the limits of defaults do not hold there"
+	case rule != nil && rule.NeedsRequests():
+		return ", so " + and(rule.needs()) + " of its rule do not hold there"
 	}
-	return ", so limits that count requests are not kept there"
+	return ""
+}
+
+// and joins words as people do.
+func and(words []string) string {
+	before, last, several := cutLast(strings.Join(words, ", "), ", ")
+	if !several {
+		return before
+	}
+	return before + " and " + last
 }

@@ -58,6 +58,9 @@ func FuzzLoad(f *testing.F) {
 			}
 			return
 		}
+		if hop := p.Egress.Proxy; hop != nil && strings.Contains(hop.Redacted(), canary) {
+			return // its host and its user are told, as only the password is secret
+		}
 		var out bytes.Buffer
 		p.Describe(&out)
 		p.Explain(&out, Target{Scheme: "https", Host: "a.test", Port: 443})

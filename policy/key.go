@@ -150,6 +150,8 @@ func queueSettings() []setting {
 		durationSetting("retry.max", "the longest pause between attempts", func(p *Policy) *time.Duration { return &p.Retry.Max }),
 		sizeSetting("retry.body", "the largest request body that is kept to be sent again", func(p *Policy) *Size { return &p.Retry.Body }),
 		sizeSetting("retry.memory", "all request bodies that are kept", func(p *Policy) *Size { return &p.Retry.Memory }),
+		rangeSetting("breaker.failures", "a site that fails so often in a row is left alone, 0 for never", 0, 1_000_000, func(p *Policy) *int { return &p.Breaker.Failures }),
+		upToSetting("breaker.pause", "for how long it is", time.Hour, func(p *Policy) *time.Duration { return &p.Breaker.Pause }),
 	}
 }
 

@@ -74,14 +74,11 @@ func (l *Limit) Covers(method, path string) bool {
 	return r.covers(path)
 }
 
-// NeedsRequests tells whether the limit can only be kept by seeing requests.
-// Connections and bytes can be counted in a tunnel too, as long as they are
-// everyone's or the client's: a concurrency limit then counts tunnels.
+// NeedsRequests tells whether the limit can only be kept by seeing requests, as
+// those in flight have to be, too. Bytes can be counted in a tunnel, as long as
+// they are everyone's or the client's.
 func (l Limit) NeedsRequests() bool {
-	if l.Method != "" || l.Path != "" || l.By == "token" || l.By == "route" {
-		return true
-	}
-	return l.Unit == Requests || l.Unit == Cost
+	return l.Unit != Bytes || l.Method != "" || l.Path != "" || l.By == "token" || l.By == "route"
 }
 
 // Title is a short name of the limit for people and for labels of metrics: "900

@@ -53,7 +53,7 @@ func short(s string) string { return s[:min(len(s), 200)] }
 func TestAnEmptyFileIsTheDefaults(t *testing.T) {
 	for _, text := range []string{"", "\n", "# nothing\n", "---\n", "\ufeff", "{}"} {
 		p := load(t, text)
-		if p.Listen != "127.0.0.1:3128" || p.Data != "none" || len(p.Defaults.Limits) != 0 {
+		if p.Listen != "127.0.0.1:3128" || p.Data != "none" || len(p.Defaults.Limits) != 1 || p.Defaults.Limits[0].Amount != 32 {
 			t.Errorf("%q: %+v", text, p)
 		}
 	}

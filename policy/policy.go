@@ -28,6 +28,7 @@ type Policy struct {
 
 	Queue    Queue
 	Retry    Retry
+	Breaker  Breaker
 	Defaults Unnamed
 	Pools    []Pool
 	Sites    []Site
@@ -102,6 +103,13 @@ type Retry struct {
 	Memory   Size // of all of them
 }
 
+// Breaker leaves a site, or one backend of it, alone for Pause when Failures
+// requests in a row have failed there. Failures of 0 turns it off.
+type Breaker struct {
+	Failures int
+	Pause    time.Duration
+}
+
 // Unnamed is what holds for sites that no rule names.
 type Unnamed struct {
 	Limits []Limit
@@ -155,8 +163,8 @@ func defaults(lookup func(string) (string, bool)) *Policy {
 			Attempts: 4, Refusals: 20, Base: 500 * time.Millisecond, Max: time.Minute,
 			Body: MiB, Memory: 256 * MiB,
 		},
-		// Nothing enforces limits yet, so none are claimed.
-		Defaults: Unnamed{Learn: true},
+		Breaker:  Breaker{Failures: 10, Pause: 30 * time.Second},
+		Defaults: Unnamed{Limits: []Limit{{As: AsConcurrency, Unit: Concurrency, Amount: 32}}, Learn: true},
 		Mode:     "enforce",
 	}
 	return p

@@ -44,6 +44,8 @@ func TestDescribeSaysWhatTheConfigurationMeans(t *testing.T) {
 		"as Authorization: Bearer {token}\n",
 		"900 requests per 15m by token (rolling)\n",
 		"backends https://nitter-a.example, https://nitter-b.example, adaptive\n",
+		"breaker         failures 10, pause 30s\n",
+		"other sites     32 in flight\n                for plain http, and the https that intercept opens\n",
 		"shard           17 of 100\n",
 		"queue           max 10000, per_site 2000, wait 30m, aging 30s\n",
 		"retry           attempts 4, refusals 20, base 500ms, max 1m, body 1MiB\n",
@@ -61,8 +63,22 @@ func TestDescribeSaysWhatTheConfigurationMeans(t *testing.T) {
 	}
 	b.Reset()
 	Defaults().Describe(&b)
-	if !strings.Contains(b.String(), "no file, the defaults") || strings.Contains(b.String(), "in flight") {
-		t.Errorf("the defaults claim limits:\n%s", b.String())
+	if !strings.Contains(b.String(), "no file, the defaults") || !strings.Contains(b.String(), "other sites     32 in flight\n") {
+		t.Errorf("the defaults do not say what they are:\n%s", b.String())
+	}
+	for text, want := range map[string]string{
+		"defaults: {limits: []}": "other sites     no limits\n",
+		"{intercept: none, defaults: {limits: [{concurrency: 2}, {requests: 3, per: 1s}]}}": "other sites     2 in flight\n                3 requests per 1s (rolling)\n                for plain http alone, as intercept is none\n",
+		"intercept: all":         "other sites     32 in flight\nwarning",
+		"breaker: {failures: 0}": "breaker         off\n",
+		"sites: [{host: a.pool, backends: [https://b.test, \"http://[::1]:8080\"], balance: round-robin, sticky: on, limits: [{concurrency: 2}]}]": "backends https://b.test, http://[::1]:8080, round-robin, a client stays with one; each has the limits for itself\n",
+		"sites: [{host: a.test, robots: on, coalesce: on}]": "keeps to the Crawl-delay of robots.txt\n                identical requests in flight share one answer\n",
+	} {
+		b.Reset()
+		load(t, text).Describe(&b)
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%s: no %q in\n%s", text, want, b.String())
+		}
 	}
 }
 
@@ -70,12 +86,15 @@ func TestExplainSaysWhichRuleHoldsAndHowARequestGetsThere(t *testing.T) {
 	p := load(t, `sites:
   - {host: ["*.example.com", example.com], group: domain, name: ours}
   - {host: plain.test, limits: [{requests: 1, per: 1s}]}
+  - {host: my.pool, backends: ["https://named.test", "http://b.test"], limits: [{concurrency: 2}]}
 egress:
   resolve: {"named.test:443": 127.0.0.1:9443}
 `)
 	for target, want := range map[string][]string{
 		"https://a.example.com":   {"site            example.com\n", "sites[0] in line 2, by *.example.com", "tunnelled unread (intercept: auto)"},
-		"https://other.test":      {"rule            none, so the defaults hold", "direct, to public addresses"},
+		"https://other.test":      {"rule            none, so the defaults hold\n                32 in flight\n", "tunnelled unread (intercept: auto), so the limits of defaults do not hold there\n", "direct, to public addresses"},
+		"http://other.test":       {"rule            none, so the defaults hold\n                32 in flight\nway "},
+		"https://my.pool":         {"backends https://named.test, http://b.test, adaptive; each", "intercepted (intercept: auto)", "way             to https://named.test: to 127.0.0.1:9443 (egress.resolve)\n                to http://b.test: direct, to public"},
 		"https://other.test:8443": {"refused: egress.ports is 80, 443"},
 		"https://plain.test":      {"intercepted (intercept: auto)", "1 request per 1s"},
 		"http://plain.test":       {"target          http://plain.test:80\n"},
@@ -111,19 +130,20 @@ func TestExplainSaysWhichLimitsAreNotAboutAPath(t *testing.T) {
 	}
 	b.Reset()
 	load(t, rules+"intercept: none").Explain(&b, target)
-	if !strings.Contains(b.String(), "(intercept: none), so limits that count requests are not kept there\n") || strings.Contains(b.String(), "not for this path") {
+	if !strings.Contains(b.String(), "(intercept: none), so limits of its rule do not hold there\n") || strings.Contains(b.String(), "not for this path") {
 		t.Errorf("a tunnel around the limits:\n%s", b.String())
 	}
 }
 
 func TestInterceptIsForHostsWhoseRuleNeedsToSeeRequests(t *testing.T) {
-	const rules = "sites: [{host: seen.test, limits: [{requests: 1, per: 1s}]}, {host: bytes.test, limits: [{bytes: 1MB, per: 1m}, {concurrency: 2}]}, {host: \"*.seen.test\", robots: true}]\n"
+	const rules = "sites: [{host: seen.test, limits: [{requests: 1, per: 1s}]}, {host: bytes.test, limits: [{bytes: 1MB, per: 1m}]}, {host: flight.test, limits: [{concurrency: 2, by: client}]}, {host: \"*.seen.test\", robots: true}, {host: pool.test, backends: [https://b.test]}, {host: same.test, coalesce: on}, {host: bare.test, priority: 1}]\n" +
+		"defaults: {limits: [{requests: 1, per: 1s, by: route}, {concurrency: 1}]}\n"
 	for mode, want := range map[string]string{
-		"auto": "seen.test a.seen.test", "all": "seen.test a.seen.test bytes.test other.test", "none": "", "[other.test, \"*.seen.test\"]": "a.seen.test other.test",
+		"auto": "seen.test a.seen.test flight.test pool.test same.test", "all": "seen.test a.seen.test bytes.test flight.test pool.test same.test bare.test other.test", "none": "", "[other.test, \"*.seen.test\"]": "a.seen.test other.test",
 	} {
 		p := load(t, rules+"intercept: "+mode)
 		var got []string
-		for _, host := range []string{"seen.test", "a.seen.test", "bytes.test", "other.test"} {
+		for _, host := range []string{"seen.test", "a.seen.test", "bytes.test", "flight.test", "pool.test", "same.test", "bare.test", "other.test"} {
 			if p.Intercepts(host, 443) {
 				got = append(got, host)
 			}
@@ -132,7 +152,7 @@ func TestInterceptIsForHostsWhoseRuleNeedsToSeeRequests(t *testing.T) {
 			t.Errorf("%s intercepts %v, want %s", mode, got, want)
 		}
 	}
-	for mode, want := range map[string][]string{"auto": {"seen.test"}, "none": {}, "all": nil, "[a.test, \"*.a.test\", 127.1]": {"a.test", "127.0.0.1"}, "\"*\"": nil} {
+	for mode, want := range map[string][]string{"auto": {"seen.test", "flight.test", "pool.test", "same.test"}, "none": {}, "all": nil, "[a.test, \"*.a.test\", 127.1]": {"a.test", "127.0.0.1"}, "\"*\"": nil} {
 		got := load(t, rules+"intercept: "+mode).InterceptNames()
 		if !slices.Equal(got, want) || (got == nil) != (want == nil) {
 			t.Errorf("%s: %v, want %v", mode, got, want)

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -48,10 +49,17 @@ type input struct {
 func (in *input) value() string { return in.items[0] }
 
 func durationSetting(name, doc string, at func(*Policy) *time.Duration) setting {
+	return upToSetting(name, doc, longest, at)
+}
+
+func upToSetting(name, doc string, most time.Duration, at func(*Policy) *time.Duration) setting {
 	return setting{
 		Key: Key{Name: name, Kind: "duration", Doc: doc},
 		read: func(p *Policy, in *input) {
 			d, err := parseDuration(in.value())
+			if err == nil && d > most {
+				err = fmt.Errorf("%s is more than %s", quote(in.value()), formatDuration(most))
+			}
 			if err != nil {
 				in.fail(-1, err)
 				return
@@ -78,10 +86,14 @@ func sizeSetting(name, doc string, at func(*Policy) *Size) setting {
 }
 
 func countSetting(name, doc string, least int64, at func(*Policy) *int) setting {
+	return rangeSetting(name, doc, least, math.MaxInt32, at)
+}
+
+func rangeSetting(name, doc string, least, most int64, at func(*Policy) *int) setting {
 	return setting{
 		Key: Key{Name: name, Kind: "number", Doc: doc},
 		read: func(p *Policy, in *input) {
-			n, err := parseCount(in.value(), least, math.MaxInt32)
+			n, err := parseCount(in.value(), least, most)
 			if err != nil {
 				in.fail(-1, err)
 				return

@@ -19,8 +19,9 @@ type Site struct {
 	Robots   bool
 	Coalesce bool
 
-	Backends []string // origins, such as https://a.example
+	Backends []Target // who answers instead of the host; the limits hold for each of them
 	Balance  string   // adaptive | round-robin | least-loaded
+	Sticky   bool     // a client stays with its backend while that one is healthy
 	Outage   string   // share | strict | open; what to do while the store is away
 
 	Line int // in the file
@@ -28,8 +29,26 @@ type Site struct {
 
 // NeedsRequests tells whether the rule can only be kept by seeing requests, so
 // that intercept: auto opens https there.
-func (s *Site) NeedsRequests() bool {
-	return s.Pool != "" || s.Robots || s.Coalesce || len(s.Backends) > 0 || needRequests(s.Limits)
+func (s *Site) NeedsRequests() bool { return len(s.needs()) > 0 }
+
+// needs are the keys of the rule that can only be kept by seeing requests.
+func (s *Site) needs() []string {
+	var keys []string
+	for _, one := range []struct {
+		key string
+		set bool
+	}{
+		{"limits", needRequests(s.Limits)},
+		{"backends", len(s.Backends) > 0},
+		{"coalesce", s.Coalesce},
+		{"robots", s.Robots},
+		{"pool", s.Pool != ""},
+	} {
+		if one.set {
+			keys = append(keys, one.key)
+		}
+	}
+	return keys
 }
 
 func needRequests(limits []Limit) bool {
@@ -41,8 +60,8 @@ func needRequests(limits []Limit) bool {
 	return false
 }
 
-// title is the rule's name, or its first pattern.
-func (s *Site) title() string {
+// Title is the rule's name, or its first pattern.
+func (s *Site) Title() string {
 	if s.Name != "" || len(s.Hosts) == 0 {
 		return s.Name
 	}
@@ -67,7 +86,7 @@ func (p *Policy) Match(t Target) Match {
 	rule := &p.Sites[i]
 	switch rule.Group {
 	case "rule":
-		return Match{Site: rule.title(), Rule: rule}
+		return Match{Site: rule.Title(), Rule: rule}
 	case "domain":
 		if strings.IndexByte(t.Host, ':') < 0 && !endsInNumber(t.Host) {
 			if domain, err := publicsuffix.EffectiveTLDPlusOne(t.Host); err == nil {
@@ -87,16 +106,15 @@ func hostSite(t Target) string {
 }
 
 // Intercepts tells whether https to host and port is opened to see its requests.
+// The limits of defaults open nothing: they hold for the requests that are seen
+// anyway.
 func (p *Policy) Intercepts(host string, port uint16) bool {
 	switch p.Intercept.Mode {
 	case "all":
 		return true
 	case "auto":
 		i := p.index.find(host, port)
-		if i == none {
-			return needRequests(p.Defaults.Limits)
-		}
-		return p.Sites[i].NeedsRequests()
+		return i != none && p.Sites[i].NeedsRequests()
 	case "listed":
 		for _, one := range p.Intercept.Patterns {
 			if one.Matches(host, port) {
@@ -117,9 +135,6 @@ func (p *Policy) InterceptNames() []string {
 	case "all":
 		return nil
 	case "auto":
-		if needRequests(p.Defaults.Limits) {
-			return nil
-		}
 		for i := range p.Sites {
 			if p.Sites[i].NeedsRequests() {
 				patterns = append(patterns, p.Sites[i].Hosts...)

@@ -104,6 +104,19 @@ func (t Target) HostPort() string {
 	return net.JoinHostPort(t.Host, strconv.Itoa(int(t.Port)))
 }
 
+// Origin is the target as a URL begins, without the port when it is the usual
+// one: https://a.example, http://[::1]:8080.
+func (t Target) Origin() string {
+	host := t.HostPort()
+	if t.UsualPort() {
+		host = t.Host
+		if strings.IndexByte(host, ':') >= 0 {
+			host = "[" + host + "]"
+		}
+	}
+	return t.Scheme + "://" + host
+}
+
 // UsualPort tells whether the port is the scheme's own, so that a URL leaves it
 // out. Without a scheme both 80 and 443 are usual.
 func (t Target) UsualPort() bool {

@@ -49,6 +49,7 @@ func (p *Policy) Warnings() []string {
 		}
 	}
 	p.warnOfTunnels(warn)
+	p.warnOfBackends(warn)
 	const most = 50
 	if n := len(all); n > most {
 		all = append(all[:most], fmt.Sprintf("and %d more of the kind", n-most))
@@ -56,8 +57,8 @@ func (p *Policy) Warnings() []string {
 	return all
 }
 
-// warnOfTunnels tells which limits are kept for plain http alone, because nobody
-// sees the requests of a tunnel.
+// warnOfTunnels tells what holds for plain http alone, because nobody sees the
+// requests of a tunnel.
 func (p *Policy) warnOfTunnels(warn func(format string, args ...any)) {
 	var opened cover
 	for i, one := range p.Intercept.Patterns {
@@ -65,18 +66,29 @@ func (p *Policy) warnOfTunnels(warn func(format string, args ...any)) {
 	}
 	for i := range p.Sites {
 		s := &p.Sites[i]
-		if !needRequests(s.Limits) {
+		if !s.NeedsRequests() {
 			continue
 		}
 		switch p.Intercept.Mode {
 		case "none":
-			warn("sites[%d]: %s counts requests, which cannot be seen in a tunnel: with intercept: none it holds for plain http alone", i, s.title())
+			warn("sites[%d]: %s has %s, but requests cannot be seen in a tunnel: with intercept: none that holds for plain http alone", i, s.Title(), and(s.needs()))
 		case "listed":
 			for _, one := range s.Hosts {
 				if _, ok := opened.by(one); !ok {
-					warn("sites[%d]: %s counts requests, which cannot be seen in a tunnel: it holds for plain http alone, unless intercept has the host", i, one)
+					warn("sites[%d]: %s has %s, but requests cannot be seen in a tunnel: that holds for plain http alone, unless intercept has the host", i, one, and(s.needs()))
 				}
 			}
+		}
+	}
+}
+
+// warnOfBackends tells where one backend has several budgets.
+func (p *Policy) warnOfBackends(warn func(format string, args ...any)) {
+	for i := range p.Sites {
+		s := &p.Sites[i]
+		several := len(s.Hosts) > 1 || len(s.Hosts) == 1 && (s.Hosts[0].Below || s.Hosts[0].All)
+		if len(s.Backends) > 0 && len(s.Limits) > 0 && several && s.Group != "rule" {
+			warn("sites[%d]: each of its sites has the limits for itself at every backend; with group: rule they have them together", i)
 		}
 	}
 }

@@ -1,0 +1,95 @@
+package policy
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestBackendsAreOriginsThatDiffer(t *testing.T) {
+	p := load(t, `sites:
+  - host: [my.pool, "*.pool"]
+    backends: [https://A.Example., "http://a.example", "https://b.example:8443/", "HTTP://[2001:DB8::1]:80", "https://127.1:9443"]
+  - {host: one.test, backends: https://c.example, balance: least-loaded, sticky: on}
+  - {host: "a.test:8443", backends: [https://a.test]}
+`)
+	var got []string
+	for _, one := range p.Sites[0].Backends {
+		got = append(got, one.Origin())
+	}
+	if want := "https://a.example http://a.example https://b.example:8443 http://[2001:db8::1] https://127.0.0.1:9443"; strings.Join(got, " ") != want {
+		t.Errorf("%v, want %s", got, want)
+	}
+	one := p.Sites[1]
+	switch {
+	case p.Sites[0].Backends[0] != Target{"https", "a.example", 443}, p.Sites[0].Balance != "adaptive", p.Sites[0].Sticky,
+		one.Balance != "least-loaded", !one.Sticky, len(one.Backends) != 1, !one.NeedsRequests():
+		t.Errorf("%+v", p.Sites)
+	}
+	if m := p.Match(Target{"https", "x.y.pool", 443}); m.Rule != &p.Sites[0] || m.Site != "x.y.pool" {
+		t.Errorf("%+v", m)
+	}
+	const secret = "canary-4711"
+	for text, want := range map[string]string{
+		`""`:                                     "backends: is empty",
+		"[]":                                     "backends: is empty",
+		"b.test":                                 "is not an origin such as https://a.example",
+		"//b.test":                               "is not an origin such as",
+		"b.test:8080":                            "is not an origin such as",
+		"https:b.test":                           "is not an origin such as",
+		"https://":                               "is empty",
+		"ftp://b.test":                           `scheme "ftp" is neither http nor https`,
+		"https://b.test/x":                       "it has a path",
+		"https://b.test//":                       "it has a path",
+		"\"https://b.test?x=" + secret + "\"":    "it has a query",
+		"\"https://b.test?\"":                    "it has a query",
+		"\"https://b.test/#" + secret + "\"":     "it has a fragment",
+		"\"https://b.test#\"":                    "it has a fragment",
+		"https://" + secret + "@b.test":          "it has a user or a password",
+		"https://u:" + secret + "@b.test/x":      "it has a user or a password",
+		"\"https://u:" + secret + "@b test\"":    "is not an origin such as",
+		"https://b.test:0":                       "port that is not a number",
+		"https://b.test:99999":                   "port that is not a number",
+		"https://-.b..test":                      "empty label",
+		"\"https://*.b.test\"":                   "no host name has",
+		"[https://b.test, https://B.test.:443/]": "backends[1]: https://b.test is listed twice",
+		"[[https://b.test]]":                     "takes a single value",
+		"{a: https://b.test}":                    "takes a single value",
+		"[https://b.test, http://a.pool]":        "backends[1]: http://a.pool is one of the hosts of this rule (*.pool)",
+		"https://MY.test.":                       "https://my.test is one of the hosts of this rule (my.test)",
+		"https://my.test:8443":                   "https://my.test:8443 is one of the hosts of this rule (my.test)",
+		"http://one.test:81":                     "is one of the hosts of this rule (one.test:81)",
+		"\"http://127.0.0.1:3128\"":              "sites[0].backends[0]: is this proxy itself",
+		"[http://b.test, \"http://127.1:9128\"]": "sites[0].backends[1]: is this proxy itself",
+		"https://b.test, balance: adaptve":       `did you mean "adaptive"?`,
+		"https://b.test, sticky: 1":              "is neither true nor false",
+	} {
+		// The hosts may stand behind the backends.
+		for _, rule := range []string{"{backends: %s, host: [my.test, \"*.pool\", \"one.test:81\"]}", "{host: [my.test, \"*.pool\", \"one.test:81\"], backends: %s}"} {
+			if faults := refuse(t, "sites: ["+fmt.Sprintf(rule, text)+"]", "abide.yaml:1: sites[0].", want); strings.Contains(faults.Error(), secret) {
+				t.Errorf("a secret is told: %v", faults)
+			}
+		}
+	}
+	refuse(t, "sites: [{host: \"*\", backends: [https://b.test]}]", "is one of the hosts of this rule (*)")
+	refuse(t, "sites: [{host: a.test, balance: adaptive, sticky: off}]", "sites[0].balance: is about backends", "sites[0].sticky: is about backends")
+	faults := refuse(t, "sites:\n  - host: a.test\n    backends:\n      - https://b.test/x\n      - ftp://c.test\n      - https://d.test\n      - https://d.test:443\n      - https://a.test\n    sticky: maybe\n")
+	if len(faults) != 5 {
+		t.Errorf("%d faults of 5:\n%v", len(faults), faults)
+	}
+}
+
+func TestManyHostsWithManyBackendsAreCheckedSoon(t *testing.T) {
+	var hosts, backends []string
+	for i := range 40_000 {
+		hosts = append(hosts, fmt.Sprintf("h%d.test", i))
+		backends = append(backends, fmt.Sprintf("https://b%d.test", i))
+	}
+	p := load(t, "sites: [{host: ["+strings.Join(hosts, ", ")+"], backends: ["+strings.Join(backends, ", ")+"]}]")
+	var b strings.Builder
+	p.Describe(&b)
+	p.Explain(&b, Target{"https", "h7.test", 443})
+	if !strings.Contains(b.String(), "and 39992 more, adaptive") || !strings.Contains(b.String(), "or to one of 39992 more") || b.Len() > 10_000 {
+		t.Errorf("%d bytes:\n%.3000s", b.Len(), b.String())
+	}
+}
