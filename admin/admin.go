@@ -53,7 +53,12 @@ type Options struct {
 	Connections func() Connections
 	// Holds are requests that wait, at most so many: of one site, or "" for all.
 	// The slice is the caller's.
-	Holds   func(site string, most int) []Hold
+	Holds func(site string, most int) []Hold
+	// Breakers are those of sites and backends that are not closed. Closed ones
+	// among them are not shown.
+	Breakers func() []Breaker
+	// Explain tells what a request would meet now. Its error is for whoever asked.
+	Explain func(method, url, client string) (Explanation, error)
 	Version string
 	Started time.Time
 	Log     *logrus.Logger
@@ -101,6 +106,7 @@ func New(o Options) http.Handler {
 	inside.HandleFunc("GET /ca.pem", d.caPEM)
 	inside.HandleFunc("GET /api/v1/status", d.status)
 	inside.HandleFunc("GET /api/v1/holds", d.holds)
+	inside.HandleFunc("GET /api/v1/explain", d.explain)
 	inside.HandleFunc("POST /api/v1/reload", d.reload)
 
 	mux := http.NewServeMux()

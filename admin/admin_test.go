@@ -165,6 +165,7 @@ var routes = []struct{ method, path string }{
 	{"GET", "/api/v1/status"},
 	{"GET", "/api/v1/holds"},
 	{"GET", "/api/v1/holds?site=a.test&limit=1"},
+	{"GET", "/api/v1/explain?url=https://a.test/"},
 	{"POST", "/api/v1/reload"},
 	{"GET", "/nowhere"},
 	{"PUT", "/"},

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/abide-proxy/abide/policy"
 )
 
 // chromium runs a real browser once and gives what it printed.
@@ -31,14 +33,17 @@ func chromium(t *testing.T, arguments ...string) string {
 }
 
 func TestTheDashboardIsReadableInARealBrowser(t *testing.T) {
-	b := newBed(t, nil)
+	b := newBed(t, func(p *policy.Policy, o *Options) {
+		withHolds(many(3, "api.example.com", "2 in flight", time.Time{})...)(p, o)
+		withBreakers(Breaker{Site: "ill.example.com", State: "open"})(p, o)
+	})
 	site := b.metrics.Site("api.example.com")
 	site.Request("GET", 200, time.Millisecond)
 	site.Read(1_500_000)
 	b.metrics.Site(`<script>document.title = "run"</script>`).Request("GET", 200, time.Millisecond)
 
 	page := chromium(t, "--dump-dom", "http://"+b.address+"/")
-	for _, want := range []string{"api.example.com", "HTTP_PROXY", "&lt;script&gt;document.title"} {
+	for _, want := range []string{"api.example.com", "HTTP_PROXY", "limited by 2 in flight", "ill.example.com", "&lt;script&gt;document.title"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}

@@ -86,6 +86,8 @@ type waits struct {
 	N      int
 	More   bool // N are not all
 	Hidden int  // in no line of the list
+
+	most map[string]string // :: site → what most of its requests wait for
 }
 
 // waits sums up what waits, nil when nobody knows.
@@ -110,6 +112,12 @@ func (d *desk) waits(now time.Time) *waits {
 	slices.SortFunc(sum.List, func(a, b wait) int {
 		return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Limit, b.Limit))
 	})
+	sum.most = make(map[string]string)
+	for _, one := range sum.List {
+		if sum.most[one.Site] == "" {
+			sum.most[one.Site] = cmp.Or(one.Limit, "its turn")
+		}
+	}
 	for _, one := range sum.List[min(len(sum.List), maxSites):] {
 		sum.Hidden += one.N
 	}
@@ -139,4 +147,12 @@ func in(until, now time.Time) string {
 		return fmt.Sprintf("in %d h %02d min", left/time.Hour, left%time.Hour/time.Minute)
 	}
 	return until.UTC().Format("2 January 2006, 15:04 UTC")
+}
+
+// ahead is in, "" for what is over or not known.
+func ahead(until, now time.Time) string {
+	if !until.After(now) {
+		return ""
+	}
+	return in(until, now)
 }

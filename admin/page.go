@@ -20,6 +20,7 @@ var styleText []byte
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"size": size, "count": count,
 	"number": func(n int) string { return count(uint64(n)) },
+	"ahead":  func(at time.Time) string { return ahead(at, time.Now()) },
 }).Parse(pageText))
 
 // sheet is what the page shows.
@@ -28,6 +29,14 @@ type sheet struct {
 	Up    string
 	Proxy string // URL for clients
 	Waits *waits // nil where nobody knows what waits
+}
+
+// LimitedBy is what most of a site's requests wait for, "" if none does.
+func (s sheet) LimitedBy(site string) string {
+	if s.Waits == nil {
+		return ""
+	}
+	return s.Waits.most[site]
 }
 
 // page is the status for people: no script, so it works in any browser and

@@ -30,6 +30,8 @@ type status struct {
 	Sites     []siteStatus `json:"sites"`
 	SiteCount int          `json:"site_count"`
 	Total     siteStatus   `json:"total"`
+	// Breakers are those that are not closed, at most as many as sites.
+	Breakers []Breaker `json:"breakers,omitempty"`
 }
 
 type caStatus struct {
@@ -68,6 +70,7 @@ func (d *desk) now() status {
 		open := d.Connections()
 		s.Connections = &open
 	}
+	s.Breakers = d.broken()
 	s.count(d.Metrics.Sites())
 	return s
 }

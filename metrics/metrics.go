@@ -18,6 +18,7 @@ type Metrics struct {
 	registry *prometheus.Registry
 	sites    *sites
 	queue    *queue
+	breakers *breakers
 	overhead histogram
 
 	refusals   *counters
@@ -57,11 +58,11 @@ func New(maxSites int) *Metrics {
 			Namespace: namespace, Name: "build_info", Help: "Always 1; the labels say what is running.",
 		}, []string{"version", "goversion"}),
 	}
-	m.queue = newQueue(m.sites)
+	m.queue, m.breakers = newQueue(m.sites), &breakers{sites: m.sites}
 	// Nothing starts without a configuration that is valid.
 	m.reloaded.Set(1)
 	m.registry.MustRegister(
-		m.sites, m.queue, &single{desc: overheadDesc, h: &m.overhead}, m.refusals.vec, m.handshakes.vec,
+		m.sites, m.queue, m.breakers, &single{desc: overheadDesc, h: &m.overhead}, m.refusals.vec, m.handshakes.vec,
 		live("client_connections", "Connections of clients that are open.", func() float64 { return float64(m.clients.Load()) }),
 		live("tunnels", "Tunnels that are open.", func() float64 { return float64(m.tunnels.Load()) }),
 		live("certificates_cached", "Certificates kept for intercepted hosts.", func() float64 { return float64(m.certificates()) }),

@@ -91,18 +91,10 @@ func (q *queue) count() map[pair]int {
 	sum := map[pair]int{}
 	for _, one := range q.waiting() {
 		if one.N > 0 {
-			sum[pair{q.told(one.Site), strconv.Itoa(min(max(one.Priority, 0), lowestPriority))}] += one.N
+			sum[pair{q.sites.told(one.Site), strconv.Itoa(min(max(one.Priority, 0), lowestPriority))}] += one.N
 		}
 	}
 	return sum
-}
-
-// told is the label of a site.
-func (q *queue) told(site string) string {
-	if site = label(site); q.sites.find(site) == nil {
-		return other
-	}
-	return site
 }
 
 // fold adds what was blocked since it was asked last. So nothing that is counted
@@ -119,7 +111,7 @@ func (q *queue) fold() {
 		}
 	}
 	for site, limits := range q.total {
-		if q.told(site) == other && site != other {
+		if q.sites.told(site) == other && site != other {
 			delete(q.total, site)
 			for limit, seconds := range limits {
 				q.add(other, limit, seconds)
@@ -131,7 +123,7 @@ func (q *queue) fold() {
 		if before > seconds {
 			before = 0
 		}
-		q.add(q.told(at[0]), label(at[1]), seconds-before)
+		q.add(q.sites.told(at[0]), label(at[1]), seconds-before)
 	}
 	q.seen = said
 }

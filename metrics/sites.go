@@ -82,6 +82,14 @@ func (s *sites) find(name string) *Site {
 	return shard.sites[name]
 }
 
+// told is the label of a site, "other" if it is not told apart.
+func (s *sites) told(name string) string {
+	if name = label(name); s.find(name) == nil {
+		return other
+	}
+	return name
+}
+
 func (s *sites) site(name string) *Site {
 	if one := s.find(name); one != nil {
 		if age := s.age.Load(); age-one.used.Load() >= uint64(s.max+3)/4 {

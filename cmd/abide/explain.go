@@ -2,10 +2,12 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,27 +15,90 @@ import (
 )
 
 func explainCommand() *cobra.Command {
-	return &cobra.Command{
+	var x explaining
+	cmd := &cobra.Command{
 		Use:   "explain URL",
-		Short: "Say which rule holds for a URL, and what follows from it",
+		Short: "Say which rule holds for a URL, and what would keep a request now",
 		Long: `Explain says which rule of the configuration a request for this URL would meet,
 whether it would be intercepted, which of its limits are about that path, and
-what else holds for it. It asks nobody: no proxy has to run. A URL without a scheme is taken as https.`,
+what else holds for it. A URL without a scheme is taken as https.
+
+When a proxy runs at the configuration's admin.listen, it is asked what would
+keep such a request now, and until when, what its place in the queue would be,
+what is left of each limit, and what would change that. Nothing is sent to the
+site.`,
+		Example: `  abide explain https://api.example.com/2/tweets/17/retweeted_by
+  abide explain --json --client news api.example.com`,
 		Args: arguments(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			target, path, err := targetOf(args[0])
-			if err != nil {
-				return usage(err)
-			}
-			p, err := loadPolicy(cmd)
-			if err != nil {
-				return err
-			}
-			p.ExplainPath(cmd.OutOrStdout(), target, path)
-			return nil
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return x.run(cmd, args[0]) },
 	}
+	cmd.Flags().StringVar(&x.method, "method", "GET", "the request's `method`")
+	cmd.Flags().StringVar(&x.client, "client", "", "`name` of the client that asks")
+	cmd.Flags().BoolVar(&x.json, "json", false, "print what the running proxy answers, as JSON, and nothing else")
+	return cmd
 }
+
+// explaining is one call of the command.
+type explaining struct {
+	method, client string
+	json           bool
+}
+
+func (x *explaining) run(cmd *cobra.Command, text string) error {
+	target, path, err := targetOf(text)
+	if err != nil {
+		return usage(err)
+	}
+	p, err := loadPolicy(cmd)
+	if err != nil {
+		return err
+	}
+	if !x.json {
+		p.ExplainPath(cmd.OutOrStdout(), target, path)
+	}
+	live := x.live(cmd, p, target, path)
+	if live != nil && !x.json {
+		// The configuration has been explained, which is all that was asked for.
+		fmt.Fprintf(cmd.ErrOrStderr(), "%v, so this is the configuration alone\n", live)
+		return nil
+	}
+	return live
+}
+
+// live prints what the process says that runs.
+func (x *explaining) live(cmd *cobra.Command, p *policy.Policy, target policy.Target, path string) error {
+	if p.Admin.Listen == "" {
+		return errors.New("admin.listen is off")
+	}
+	address, err := reachable(p.Admin.Listen)
+	if err != nil {
+		return err
+	}
+	query := url.Values{"url": {urlOf(target, path)}, "method": {x.method}}
+	if x.client != "" {
+		query.Set("client", x.client)
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), liveTimeout)
+	defer cancel()
+	e, body, err := askLive(ctx, address, p.Admin.Token, query)
+	if err != nil {
+		return err
+	}
+	if x.json {
+		_, err := cmd.OutOrStdout().Write(body)
+		return err
+	}
+	if here := p.Match(target).Site; e.Site != here {
+		fmt.Fprintf(cmd.ErrOrStderr(), "the proxy at %s has another configuration: there the site is %s\n", address, oneLine(e.Site))
+	}
+	fmt.Fprintln(cmd.OutOrStdout())
+	e.Describe(cmd.OutOrStdout(), time.Now())
+	return nil
+}
+
+// urlOf is what the process that runs is asked: without the user, the query and
+// whatever else could be secret.
+func urlOf(t policy.Target, path string) string { return t.Scheme + "://" + t.HostPort() + path }
 
 // targetOf is where a URL of the command line goes, and its escaped path. A user
 // name and password in it stay out of what is printed.

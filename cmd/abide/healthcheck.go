@@ -78,6 +78,13 @@ func reachable(listen string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
+// directly is a transport of its own: the default one would ask the proxy that
+// the environment names. Who it asks is on this machine, or near.
+var directly = &http.Transport{
+	DisableKeepAlives: true,
+	DialContext:       (&net.Dialer{Timeout: time.Second}).DialContext,
+}
+
 func healthy(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
@@ -85,10 +92,7 @@ func healthy(ctx context.Context, address string) error {
 	if err != nil {
 		return fmt.Errorf("asking %s: %w", address, err)
 	}
-	// A transport of its own: the default one would ask the proxy that the
-	// environment names.
-	transport := &http.Transport{DisableKeepAlives: true}
-	answer, err := transport.RoundTrip(request)
+	answer, err := directly.RoundTrip(request)
 	if err != nil {
 		return fmt.Errorf("asking %s: %w", address, err)
 	}

@@ -37,3 +37,32 @@ func (a *program) holdCounts() []metrics.HoldCount {
 	}
 	return list
 }
+
+// blocked is how long each limit held requests back, for the metrics.
+func (a *program) blocked() []metrics.BlockedTime {
+	since := a.proxy.Blocked()
+	list := make([]metrics.BlockedTime, len(since))
+	for i, one := range since {
+		list[i] = metrics.BlockedTime{Site: one.Site, Limit: one.Limit, Seconds: one.Seconds}
+	}
+	return list
+}
+
+// breakers are those of sites and backends that failed lately, for the operator's
+// listener.
+func (a *program) breakers() []admin.Breaker {
+	var list []admin.Breaker
+	for _, one := range a.proxy.Breakers() {
+		list = append(list, admin.Breaker{Site: one.Site, Backend: one.Backend, State: one.State, Until: one.Until})
+	}
+	return list
+}
+
+// breakerStates are the same for the metrics.
+func (a *program) breakerStates() []metrics.Breaker {
+	var list []metrics.Breaker
+	for _, one := range a.breakers() {
+		list = append(list, metrics.Breaker{Site: one.Site, Backend: one.Backend, State: one.State})
+	}
+	return list
+}

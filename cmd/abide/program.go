@@ -82,9 +82,11 @@ func (a *program) open(p *policy.Policy) (err error) {
 	}
 	a.metrics.CertificateCache(a.ca.Cached)
 	a.metrics.Holds(a.holdCounts)
+	a.metrics.Blocked(a.blocked)
+	a.metrics.Breakers(a.breakerStates)
 	a.console = admin.Server(admin.New(admin.Options{
 		Policy: a.policy.Load, CA: a.ca, Metrics: a.metrics, Ready: a.ready, Reload: a.reload,
-		Listen: a.listener.Addr().String(), Connections: a.connections, Holds: a.holds,
+		Listen: a.listener.Addr().String(), Connections: a.connections, Holds: a.holds, Breakers: a.breakers, Explain: a.explain,
 		Version: versionText(), Started: time.Now(), Log: a.log,
 	}))
 	return nil

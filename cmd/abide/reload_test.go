@@ -183,7 +183,8 @@ func TestCF08_AReloadLosesNoRequestAndDoublesNone(t *testing.T) {
 	const n = 200
 	o, dir := newOrigin(t), t.TempDir()
 	file := filepath.Join(dir, "abide.yaml")
-	write(t, file, "log: {level: info}\n")
+	const unlimited = "defaults: {limits: []}\n" // all are on their way at once
+	write(t, file, unlimited)
 	d := serveIn(t, dir, nil)
 	client := d.client(nil)
 	var flying sync.WaitGroup
@@ -201,7 +202,7 @@ func TestCF08_AReloadLosesNoRequestAndDoublesNone(t *testing.T) {
 	}
 	o.wait(t, n)
 	// Who may connect, and everything that upstreams are reached with.
-	write(t, file, closed+"timeouts: {answer: 4m, connect: 3s}\nbounds: {idle: 17}\n")
+	write(t, file, unlimited+closed+"timeouts: {answer: 4m, connect: 3s}\nbounds: {idle: 17}\n")
 	d.log.await(t, reloaded)
 	o.letGo()
 	flying.Wait()

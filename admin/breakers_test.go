@@ -1,0 +1,91 @@
+package admin
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/abide-proxy/abide/policy"
+)
+
+func withBreakers(list ...Breaker) func(*policy.Policy, *Options) {
+	return func(_ *policy.Policy, o *Options) { o.Breakers = func() []Breaker { return list } }
+}
+
+func TestBreakersThatAreNotClosedAreShown(t *testing.T) {
+	soon := time.Now().Add(10 * time.Minute)
+	list := []Breaker{
+		{Site: "well.test", State: "closed"},
+		{Site: "nitter.pool", Backend: "nitter-a.example", State: "half-open", Until: soon},
+		{Site: "api.test", State: "open", Until: time.Date(2026, time.March, 1, 12, 0, 0, 0, time.FixedZone("", 3600))},
+	}
+	b := newBed(t, withBreakers(list...))
+	r := b.get("/")
+	want := `<tr><th scope="row">api.test</th><td><span class="bad">open</span></td></tr>` + "\n" +
+		`<tr><th scope="row">nitter.pool / nitter-a.example</th><td><span class="bad">half-open</span>, tries in 9 min `
+	if !strings.Contains(r.body, want) || strings.Contains(r.body, "well.test") {
+		t.Errorf("the page lacks %s:\n%s", want, r.body)
+	}
+	want = `"breakers":[{"site":"api.test","state":"open","until":"2026-03-01T11:00:00Z"},{"site":"nitter.pool","backend":"nitter-a.example","state":"half-open","until":`
+	if r := b.get("/api/v1/status"); !strings.Contains(r.body, want) {
+		t.Error(r.body)
+	}
+	if list[0].State != "closed" || list[2].Site != "api.test" {
+		t.Errorf("the list of others was changed: %v", list)
+	}
+	for _, one := range []func(*policy.Policy, *Options){nil, withBreakers(), withBreakers(list[0])} {
+		if r := newBed(t, one).get("/"); strings.Contains(r.body, "Broken") {
+			t.Errorf("nothing is broken:\n%s", r.body)
+		}
+	}
+}
+
+func TestAHundredBreakersAreShown(t *testing.T) {
+	var list []Breaker
+	for i := range 300 {
+		list = append(list, Breaker{Site: fmt.Sprintf("%d.test", i), State: "open"})
+	}
+	if n := strings.Count(newBed(t, withBreakers(list...)).get("/").body, ">open<"); n != maxSites {
+		t.Errorf("%d lines", n)
+	}
+}
+
+func TestThePageSaysWhatLimitsASite(t *testing.T) {
+	holds := append(many(2, "api.test", "2 in flight", time.Time{}), many(5, "api.test", "900 requests per 15m", time.Time{})...)
+	holds = append(holds, Hold{Site: "turn.test"})
+	b := newBed(t, withHolds(holds...))
+	for _, site := range []string{"api.test", "free.test", "turn.test"} {
+		b.metrics.Site(site).Request("GET", 200, 1)
+	}
+	r := b.get("/")
+	for site, want := range map[string]string{
+		"api.test": " <small>limited by 900 requests per 15m</small>", "free.test": "", "turn.test": " <small>limited by its turn</small>",
+	} {
+		want = `<tr><th scope="row">` + site + want + `</th><td>1</td>`
+		if !strings.Contains(r.body, want) {
+			t.Errorf("the page lacks %s:\n%s", want, r.body)
+		}
+	}
+	b = newBed(t, nil)
+	b.metrics.Site("api.test").Request("GET", 200, 1)
+	if r := b.get("/"); strings.Contains(r.body, "limited by") {
+		t.Errorf("without a queue:\n%s", r.body)
+	}
+}
+
+func TestAD05_BrokenNamesAreShownAndNeverRun(t *testing.T) {
+	var list []Breaker
+	for _, one := range hostile {
+		list = append(list, Breaker{Site: one, Backend: one, State: one})
+	}
+	found := tags(t, newBed(t, withBreakers(list...)).get("/").body)
+	for _, never := range []string{"script", "img", "svg", "iframe", "style", "src="} {
+		if found[never] > 0 {
+			t.Errorf("the page has %d of %s", found[never], never)
+		}
+	}
+	if found["tr"] != 1+len(hostile) {
+		t.Errorf("the table has %d rows", found["tr"])
+	}
+}

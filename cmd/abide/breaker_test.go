@@ -1,0 +1,57 @@
+//go:build unix
+
+package main
+
+import (
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestABrokenSiteIsShownWhereOperatorsLook(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "abide.yaml"), `
+egress: {resolve: {"ill.test:80": "`+hangUp(t)+`"}}
+retry: {attempts: 0}
+breaker: {failures: 1, pause: 1h}
+`)
+	d := serveIn(t, dir, nil)
+	if code, body := d.get("http://ill.test/"); code != 502 {
+		t.Fatalf("%d %s", code, body)
+	}
+	for path, want := range map[string]string{
+		"/metrics":       `abide_breaker_state{site="ill.test"} 2`,
+		"/api/v1/status": `"breakers":[{"site":"ill.test","state":"open","until":"`,
+		"/":              `<span class="bad">open</span>, tries in `,
+	} {
+		if _, body := d.ask(path); !strings.Contains(body, want) {
+			t.Errorf("%s lacks %s:\n%s", path, want, body)
+		}
+	}
+}
+
+// hangUp is the address of a site that ends every connection unanswered.
+func hangUp(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conn.Close()
+		}
+	}()
+	t.Cleanup(func() {
+		l.Close()
+		<-ended
+	})
+	return l.Addr().String()
+}
