@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -29,9 +30,34 @@ func abideVersion(b *bed) (string, error) {
 	return "of this tree", nil
 }
 
-// startAbide runs `abide serve` with an empty policy: names lead to the origin,
-// and https is either opened for every host or for none.
-func startAbide(ctx context.Context, b *bed, intercept bool) (*way, error) {
+// slackLimits is every kind of limit on the site that is asked, each so wide that
+// it never keeps anything back.
+const slackLimits = `sites:
+  - host: ` + siteHost + `
+    limits:
+      - {requests: 1000000000, per: 1h}
+      - {requests: 1000000000, per: 10m, as: fixed}
+      - {requests: 1000000000, per: 30m, as: first-use}
+      - {requests: 1000000, per: 1s, as: bucket, burst: 100000}
+      - {requests: 1000000000, per: 1s, as: paced}
+      - {requests: 1000000000, per: month}
+      - {concurrency: 100000}
+      - {as: adaptive, min: 1000000/s, max: 2000000/s}
+      - {requests: 1000000000, per: 1h, by: client}
+      - {requests: 1000000000, per: 1h, by: route}
+      - {requests: 1000000000, per: 1h, method: GET, path: /*}
+`
+
+// startAbideWith starts abide with these sections in its configuration too.
+func startAbideWith(sections string) func(context.Context, *bed, bool) (*way, error) {
+	return func(ctx context.Context, b *bed, intercept bool) (*way, error) {
+		return startAbide(ctx, b, intercept, sections)
+	}
+}
+
+// startAbide runs `abide serve`: names lead to the origin, nothing is limited
+// but by the sections, and https is either opened for every host or for none.
+func startAbide(ctx context.Context, b *bed, intercept bool, sections string) (*way, error) {
 	at, err := freeAddress()
 	if err != nil {
 		return nil, err
@@ -49,13 +75,15 @@ func startAbide(ctx context.Context, b *bed, intercept bool) (*way, error) {
 	if intercept {
 		mode = "all"
 	}
-	fmt.Fprintf(&config, "listen: %s\nadmin: {listen: %s}\ndata: %s\nintercept: %s\nlog: {level: error}\n", at, admin, data, mode)
+	fmt.Fprintf(&config, "listen: %s\nadmin: {listen: %s}\ndata: %s\nintercept: %s\nlog: {level: error}\ndefaults: {limits: []}\n", at, admin, data, mode)
 	fmt.Fprintf(&config, "egress:\n  roots: %s\n  resolve:\n", b.originCA.CertFile)
 	fmt.Fprintf(&config, "    \"%s:80\": %s\n    \"%s:443\": %s\n", siteHost, b.at.Plain, siteHost, b.at.Secure)
 	fmt.Fprintf(&config, "    \"%s:443\": %s\n", bulkHost, b.at.Plain)
+	fmt.Fprintf(&config, "    \"%s:80\": %s\n", busyHost, b.at.Plain)
 	for i := range b.fresh {
 		fmt.Fprintf(&config, "    \""+freshHost+":443\": %s\n", i, b.at.Secure)
 	}
+	config.WriteString(sections)
 	file := data + ".yaml"
 	if err := os.WriteFile(file, []byte(config.String()), 0o600); err != nil {
 		return nil, err
@@ -65,39 +93,45 @@ func startAbide(ctx context.Context, b *bed, intercept bool) (*way, error) {
 		return nil, err
 	}
 	roots := data + "-ca.pem"
-	err = p.listens(ctx, at)
+	err = errors.Join(p.listens(ctx, at), p.listens(ctx, admin))
 	if err == nil && intercept {
-		if err = p.listens(ctx, admin); err == nil {
-			err = fetchCA(ctx, "http://"+admin+"/ca.pem", roots)
-		}
+		err = fetchCA(ctx, admin, roots)
 	}
 	if err != nil {
 		p.stop()
 		return nil, err
 	}
-	return proxied(p, at, roots), nil
+	w := proxied(p, at, roots)
+	w.admin = admin
+	return w, nil
 }
 
 // fetchCA saves what the admin listener serves as abide's CA.
-func fetchCA(ctx context.Context, url, file string) error {
+func fetchCA(ctx context.Context, admin, file string) error {
+	text, err := fetch(ctx, "http://"+admin+"/ca.pem")
+	if err != nil {
+		return fmt.Errorf("fetching abide's CA: %w", err)
+	}
+	return os.WriteFile(file, text, 0o644)
+}
+
+// fetch asks the admin listener.
+func fetch(ctx context.Context, url string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	transport := &http.Transport{DisableKeepAlives: true} // and no proxy of the environment
 	answer, err := transport.RoundTrip(request)
 	if err != nil {
-		return fmt.Errorf("fetching abide's CA: %w", err)
+		return nil, err
 	}
 	defer func() { _ = answer.Body.Close() }()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
-	if err != nil {
-		return fmt.Errorf("fetching abide's CA: %w", err)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("status %d", answer.StatusCode)
 	}
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("fetching abide's CA: status %d", answer.StatusCode)
-	}
-	return os.WriteFile(file, text, 0o644)
+	return text, err
 }

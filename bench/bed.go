@@ -12,6 +12,7 @@ const (
 	siteHost  = "api.test"
 	bulkHost  = "bulk.test"    // a tunnel to it ends at the origin's cleartext port
 	freshHost = "n%d.new.test" // hosts seen for the first time
+	busyHost  = "busy.test"    // one whose requests wait
 )
 
 // bed is what every measurement stands on: the origin, the generator, and the

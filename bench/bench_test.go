@@ -29,7 +29,7 @@ func TestAQuickRunMeasuresAbideAndThePeersWrittenInGo(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
-	run := exec.CommandContext(ctx, bench, "-quick", "-with", "abide,goproxy,goproxy+pool,splice", "-out", file)
+	run := exec.CommandContext(ctx, bench, "-quick", "-with", "abide,abide+limits,goproxy,goproxy+pool,splice", "-out", file)
 	run.Cancel = func() error { return run.Process.Signal(syscall.SIGTERM) } // it ends its peers then
 	run.WaitDelay = 20 * time.Second
 	out, err := run.CombinedOutput()
@@ -39,7 +39,7 @@ func TestAQuickRunMeasuresAbideAndThePeersWrittenInGo(t *testing.T) {
 	report := readReport(t, file)
 	for _, s := range scenarios {
 		rows := report[s.title]
-		for _, peer := range []string{"abide", "goproxy", "goproxy+pool", "splice"} {
+		for _, peer := range []string{"abide", withLimits, "goproxy", "goproxy+pool", "splice"} {
 			if !slices.Contains(s.peers, peer) {
 				continue
 			}
@@ -65,9 +65,16 @@ func TestAQuickRunMeasuresAbideAndThePeersWrittenInGo(t *testing.T) {
 			t.Logf("not measured: %s", what)
 		}
 	}
-	if judged < 7 {
+	if queued := report[titleOf("isolation")][besideQueue]; len(queued) == 0 || leading(queued[3]) <= 0 {
+		t.Errorf("nothing waited: %q", queued)
+	}
+	if judged < 10 {
 		t.Errorf("only %d targets were judged:\n%s", judged, out)
 	}
+}
+
+func titleOf(name string) string {
+	return scenarios[slices.IndexFunc(scenarios, func(s scenario) bool { return s.name == name })].title
 }
 
 // readReport takes the tables of a report apart: heading, first cell, the rest.
@@ -188,6 +195,44 @@ func TestATargetIsPassedMissedOrNotMeasured(t *testing.T) {
 	}
 }
 
+func TestWhatAQueueAddsIsJudgedByTheNoiseWithoutIt(t *testing.T) {
+	i := slices.IndexFunc(targets, func(t target) bool { return t.scenario == "isolation" })
+	of := func(peer string, p99s ...time.Duration) *series {
+		s := &series{Peer: peer}
+		for _, d := range p99s {
+			s.Samples = append(s.Samples, sample{P99: d * time.Microsecond})
+		}
+		return s
+	}
+	for _, c := range []struct {
+		full []time.Duration
+		want string
+	}{
+		{[]time.Duration{300, 340, 420}, "pass"},
+		{[]time.Duration{300, 341, 420}, "MISS"}, // a noise of its own excuses nothing
+		{[]time.Duration{200, 250, 300}, "pass"},
+		{nil, "not measured"},
+	} {
+		r := result{scenario: scenario{name: "isolation"}, Series: []*series{of("abide", 290, 300, 330), of(besideQueue, c.full...)}}
+		if v := targets[i].judge([]result{r}); v.says != c.want {
+			t.Errorf("%v: %s, want %s", c.full, v.says, c.want)
+		}
+	}
+}
+
+func TestLimitsAreJudgedByWhatAbideCostsWithoutThem(t *testing.T) {
+	i := slices.IndexFunc(targets, func(t target) bool { return t.scenario == "limits-plain" })
+	of := func(peer string, cpu time.Duration, noisy bool) *series {
+		return &series{Peer: peer, Samples: []sample{{Requests: 1, CPU: cpu * time.Microsecond}}, Noisy: noisy}
+	}
+	for limited, want := range map[time.Duration]string{110: "pass (noisy)", 111: "MISS (noisy)", 90: "pass (noisy)"} {
+		r := result{scenario: scenario{name: "limits-plain"}, Series: []*series{of("abide", 100, false), of(withLimits, limited, true)}}
+		if v := targets[i].judge([]result{r}); v.says != want {
+			t.Errorf("%d: %s, want %s", limited, v.says, want)
+		}
+	}
+}
+
 func TestEveryTargetNamesAScenarioAndAPeerThatTakesPart(t *testing.T) {
 	for _, target := range targets {
 		i := slices.IndexFunc(scenarios, func(s scenario) bool { return s.name == target.scenario })
@@ -195,7 +240,7 @@ func TestEveryTargetNamesAScenarioAndAPeerThatTakesPart(t *testing.T) {
 			t.Errorf("%s: no scenario %q", target.what, target.scenario)
 			continue
 		}
-		if target.peer != "" && !slices.Contains(scenarios[i].peers, target.peer) {
+		if target.peer != "" && target.peerOf == nil && !slices.Contains(scenarios[i].peers, target.peer) {
 			t.Errorf("%s: %q takes no part in %s", target.what, target.peer, target.scenario)
 		}
 	}

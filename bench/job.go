@@ -26,6 +26,7 @@ type job struct {
 	First     int           // the number of the first of them, for %d
 	Hold      bool          // ask for answers that do not come; Finish collects them
 	Finish    bool          // read the answers to what an earlier job left held
+	Drop      bool          // hang up on what an earlier job left held
 }
 
 // name is the host:port that connection i names.

@@ -48,8 +48,15 @@ func loadRole(in *json.Decoder, out *json.Encoder) error {
 
 // do runs the job to its end.
 func (l *load) do() outcome {
-	if l.job.Finish {
+	switch {
+	case l.job.Finish:
 		return l.finish()
+	case l.job.Drop:
+		for _, c := range l.held {
+			c.close()
+		}
+		l.held = nil
+		return outcome{}
 	}
 	if l.job.Roots != "" {
 		text, err := os.ReadFile(l.job.Roots)

@@ -129,8 +129,10 @@ func (s settings) run(ctx context.Context) error {
 		}
 	}
 	for _, r := range rep.Results {
-		if a := r.find("abide"); a != nil && a.Fault != "" {
-			return fmt.Errorf("abide failed in %s: %s", r.name, a.Fault)
+		for _, one := range r.Series {
+			if strings.HasPrefix(one.Peer, "abide") && one.Fault != "" {
+				return fmt.Errorf("%s failed in %s: %s", one.Peer, r.name, one.Fault)
+			}
 		}
 	}
 	return nil
@@ -153,7 +155,7 @@ func (s settings) gather(ctx context.Context, b *bed, root string, rep *report) 
 		if names != nil && !slices.Contains(names, p.name) && p.name != "direct" {
 			continue
 		}
-		if p.name == "abide" {
+		if strings.HasPrefix(p.name, "abide") && b.abide == "" {
 			b.abide = s.abide
 			if b.abide == "" {
 				if err := buildAbide(ctx, b, root); err != nil {

@@ -25,6 +25,9 @@ type runner struct {
 // measure runs a scenario: all peers are started, warmed up, and then take
 // turns for as many rounds as the pace says.
 func (b *bed) measure(ctx context.Context, s scenario, taking []peer, p pace, say func(string, ...any)) (result, error) {
+	if s.apart {
+		return b.isolate(ctx, s, taking, p, say)
+	}
 	out := result{scenario: s}
 	var runners []*runner
 	defer func() {
@@ -40,7 +43,7 @@ func (b *bed) measure(ctx context.Context, s scenario, taking []peer, p pace, sa
 			r.try(func() error { return b.begin(ctx, r, s, p) })
 		}
 	}
-	rounds := p.rounds
+	rounds := s.rounds(p)
 	if s.held {
 		rounds = min(rounds, 3) // new processes each time, and memory is not noisy
 	}

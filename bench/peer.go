@@ -20,7 +20,8 @@ func (r route) job() job {
 // way is a peer that is running, and its routes; it has those that its
 // scenarios need.
 type way struct {
-	*process // nil when nothing stands between generator and origin
+	*process        // nil when nothing stands between generator and origin
+	admin    string // where abide tells about itself
 
 	plain  route // cleartext requests
 	tunnel route // a tunnel, cleartext inside
@@ -35,10 +36,14 @@ type peer struct {
 	start   func(ctx context.Context, b *bed, intercept bool) (*way, error)
 }
 
+// withLimits is abide with limits of which none binds.
+const withLimits = "abide+limits"
+
 // peers in the order in which each round takes them.
 var peers = []peer{
 	{"direct", func(*bed) (string, error) { return "", nil }, startDirect},
-	{"abide", abideVersion, startAbide},
+	{"abide", abideVersion, startAbideWith("")},
+	{withLimits, abideVersion, startAbideWith(slackLimits)},
 	{"goproxy", goproxyVersion, startGoproxy(0)},
 	// As it comes its transport keeps two idle connections for a host and opens
 	// new ones all the time under many clients: one line, which every serious

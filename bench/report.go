@@ -39,13 +39,15 @@ func (r *report) Markdown() string {
 func (r *report) method() string {
 	where := "Nothing is pinned."
 	if r.Pinned {
-		where = "Each proxy has one core to itself; generator and origin share the others, but for latency, where nothing is pinned, because waking another core would be most of it."
+		where = "Each proxy has one core to itself; generator and origin share the others, but for latency and isolation, where nothing is pinned, because waking another core would be most of it."
 	}
-	text := fmt.Sprintf("%d interleaved rounds after a warm-up, medians and (min–max), all on loopback, nothing cached. %s "+
+	text := fmt.Sprintf("%d interleaved rounds after a warm-up (more where a difference is small), medians and (min–max), all on loopback, nothing cached. %s "+
 		"CPU is user and system time of the proxy's own processes, divided by the requests that the origin counted. "+
 		"A sample in which others used more than %.0f %% of the machine is taken once more, and dropped if that is no better; "+
 		"figures marked ~ had too few quiet ones. Read the columns as ratios. "+
-		"goproxy is as it comes, with the two idle connections for a host that http.Transport keeps; goproxy+pool keeps 256.", r.Pace.rounds, where, noisyFrom*100)
+		"goproxy is as it comes, with the two idle connections for a host that http.Transport keeps; goproxy+pool keeps 256. "+
+		"abide has no limits; abide+limits has eleven on the site that is asked, of every kind, and each request takes from all of them. "+
+		"The noise of a p99 is how far apart it lies in rounds that measure the same.", r.Pace.rounds, where, noisyFrom*100)
 	if r.Quick {
 		text += " **A quick run: it shows that the bench works, and its figures mean nothing.**"
 	}

@@ -56,9 +56,14 @@ type scenario struct {
 	intercept bool // proxies that can are started so
 	held      bool // memory is measured, each time in a new process
 	loose     bool // nothing is pinned, or waking the other core is all that is measured
+	apart     bool // one abide, beside itself with a full queue
+	times     int  // so many times the rounds, for differences that are small; 0 is 1
 	figures   []figure
 	job       func(*way, pace) job
 }
+
+// rounds are those of the scenario.
+func (s scenario) rounds(p pace) int { return p.rounds * max(1, s.times) }
 
 // pace is how long everything takes.
 type pace struct {
@@ -151,6 +156,24 @@ var scenarios = []scenario{
 		peers:   []string{"direct", "splice", "abide", "goproxy", "squid", "tinyproxy"},
 		figures: []figure{cpuTunnel, p50, p99, fromProxy},
 		job:     func(w *way, p pace) job { return oneEach(w.tunnel, p.tunnels, 16) },
+	},
+	{
+		name: "limits-plain", title: "Limits of every kind of which none binds: plain GET of 1 KiB, 64 keep-alive connections",
+		peers: []string{"abide", withLimits}, intercept: true, times: 3,
+		figures: []figure{cpuMicros, rate, p50, p99, fromProxy},
+		job:     func(w *way, p pace) job { return keepAlive(w.plain, p, 64, 1024) },
+	},
+	{
+		name: "limits-intercept", title: "Limits of every kind of which none binds: intercepted GET of 1 KiB, 64 keep-alive connections",
+		peers: []string{"abide", withLimits}, intercept: true, times: 3,
+		figures: []figure{cpuMicros, rate, p50, p99, fromProxy},
+		job:     func(w *way, p pace) job { return keepAlive(w.secure, p, 64, 1024) },
+	},
+	{
+		name: "isolation", title: "One site while the queue of another is full: plain GET of 1 KiB, one connection",
+		peers: []string{"abide"}, loose: true, apart: true, times: 2,
+		figures: []figure{p99, p50, cpuMicros, heldNumber},
+		job:     func(w *way, p pace) job { return keepAlive(w.plain, p, 1, 1024) },
 	},
 	{
 		name: "held-plain", title: "Resident memory per plain request held by a slow origin",
