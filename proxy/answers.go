@@ -167,22 +167,42 @@ var (
 
 // Of the queue.
 var (
-	answerWish = answer{reason: "wish", status: 400, title: "an Abide- header makes no sense",
+	answerWish = answer{
+		reason: "wish", status: 400, title: "an Abide- header makes no sense",
 		detail: "Abide-Priority is 0 to 7, Abide-Max-Wait a duration such as 30s, Abide-Cost a number from 1, Abide-Client a name of up to 64 bytes, Abide-Retry the word none; each once",
-		proxy:  "http_request_error"}
-	answerTooLong = answer{reason: "wait", status: 429, title: "the wait would be too long",
+		proxy:  "http_request_error",
+	}
+	answerTooLong = answer{
+		reason: "wait", status: 429, title: "the wait would be too long",
 		detail: "the limit named here keeps the request for longer than queue.wait or Abide-Max-Wait allow",
-		proxy:  "http_request_denied"}
-	answerNever = answer{reason: "never", status: 429, title: "the request is larger than its limit",
+		proxy:  "http_request_denied",
+	}
+	answerNever = answer{
+		reason: "never", status: 429, title: "the request is larger than its limit",
 		detail: "its cost is more than the limit named here ever allows at once",
-		proxy:  "http_request_denied"}
-	answerQueueFull = answer{reason: "queue", status: 503, title: "the queue is full",
+		proxy:  "http_request_denied",
+	}
+	answerQueueFull = answer{
+		reason: "queue", status: 503, title: "the queue is full",
 		detail: "as many requests wait as queue.max or queue.per_site allow",
-		proxy:  "http_request_denied", retry: 5 * time.Second}
-	answerDraining = answer{reason: "draining", status: 503, title: "abide is stopping",
+		proxy:  "http_request_denied", retry: 5 * time.Second,
+	}
+	answerDraining = answer{
+		reason: "draining", status: 503, title: "abide is stopping",
 		detail: "it takes no new requests; what it held had timeouts.drain",
-		proxy:  "http_request_denied", retry: 5 * time.Second, close: true}
+		proxy:  "http_request_denied", retry: 5 * time.Second, close: true,
+	}
 )
+
+// answerBroken is for a site that is left alone for a while.
+var answerBroken = answer{
+	reason: "breaker", status: 503, title: "the site is being left alone",
+	detail: "it has failed breaker.failures times in a row; nothing new is sent to it until the time named here",
+	proxy:  "destination_unavailable",
+}
+
+// answerLeft is for nobody.
+var answerLeft = upstreamAnswers[upstream.Canceled]
 
 // Of upstreams, by the kind of failure.
 var upstreamAnswers = map[upstream.Kind]*answer{

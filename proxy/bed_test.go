@@ -197,16 +197,18 @@ func (b *bed) start(resolve map[string]string, lines ...string) {
 	must(b.t, os.WriteFile(b.roots, originCA().PEM(), 0o600))
 	var y strings.Builder
 	fmt.Fprintf(&y, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndata: none\n")
-	hasEgress, hasRetry := false, false
+	said := map[string]bool{}
 	for _, l := range lines {
-		hasEgress = hasEgress || strings.HasPrefix(l, "egress:")
-		hasRetry = hasRetry || strings.HasPrefix(l, "retry:")
+		key, _, _ := strings.Cut(l, ":")
+		said[key] = true
 		fmt.Fprintln(&y, l)
 	}
-	if !hasRetry {
-		fmt.Fprintln(&y, "retry: {base: 1ms, max: 20ms}")
+	for key, usual := range map[string]string{"retry": "{base: 1ms, max: 20ms}", "defaults": "{limits: []}", "breaker": "{failures: 0}"} {
+		if !said[key] {
+			fmt.Fprintln(&y, key+": "+usual)
+		}
 	}
-	if !hasEgress {
+	if !said["egress"] {
 		fmt.Fprintf(&y, "egress:\n  roots: %s\n  ports: any\n  resolve:\n", b.roots)
 		for from, to := range resolve {
 			fmt.Fprintf(&y, "    %q: %q\n", from, to)

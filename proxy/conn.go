@@ -53,6 +53,7 @@ type clientConn struct {
 	target   *policy.Target
 	client   *client
 	via      string
+	wish     wish
 	admitted *policy.Policy // by whose rules
 	asked    atomic.Bool    // a request has come since
 }
@@ -104,10 +105,37 @@ func (c *clientConn) outlast() error {
 	defer grace.Stop()
 	select {
 	case <-grace.C:
-		return io.EOF
 	case <-woken:
-		return os.ErrDeadlineExceeded
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.past {
+			return os.ErrDeadlineExceeded
+		}
 	}
+	return io.EOF
+}
+
+// withUpstream tells whether the request in flight is with its upstream, or waits
+// for its turn: then a client that shuts its sending side has left, for nothing
+// may be spent on one that nobody waits for.
+func (c *clientConn) withUpstream(yes bool) {
+	if c.answering.Load() == yes {
+		return
+	}
+	c.answering.Store(yes)
+	if !yes {
+		c.mu.Lock()
+		c.wake()
+		c.mu.Unlock()
+	}
+}
+
+// wished is what the CONNECT of this connection said for all requests inside.
+func (c *clientConn) wished() wish {
+	if c == nil {
+		return wish{}
+	}
+	return c.wish
 }
 
 func (c *clientConn) SetReadDeadline(t time.Time) error {

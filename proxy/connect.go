@@ -27,6 +27,7 @@ const cleartextPeek = 2 * time.Second
 func (s *Server) connect(w http.ResponseWriter, r *http.Request, st *state, who *client) {
 	refuse := func(a *answer) { s.refuse(w, r, a) }
 	host, port, err := policy.ParseAuthority(r.RequestURI)
+	wish, sensible := wishOf(r.Header, wish{})
 	switch {
 	case err != nil:
 		refuse(&answerBadTarget)
@@ -40,6 +41,9 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request, st *state, who 
 	case s.passed(r.Header["Via"]):
 		refuse(&answerLoop)
 		return
+	case !sensible:
+		refuse(&answerWish)
+		return
 	}
 	// A literal address needs no look-up, so what is forbidden is said here,
 	// where every client shows it, and not inside the tunnel.
@@ -50,7 +54,7 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request, st *state, who 
 		}
 	}
 	via := joinVia("", r.Header["Via"])
-	open := opening{server: s, state: st, host: host, port: port, who: who, via: via}
+	open := opening{server: s, state: st, host: host, port: port, who: who, via: via, wish: wish}
 	switch {
 	case st.policy.Intercepts(host, port) && port != 80:
 		open.intercept(w, r)
@@ -69,6 +73,7 @@ type opening struct {
 	port   uint16
 	who    *client
 	via    string
+	wish   wish
 }
 
 // take says 200 and takes the connection from the outer server. What the
@@ -192,7 +197,7 @@ func (o *opening) handshakeFailed(conn *clientConn, err error) {
 // target of its requests is.
 func (o *opening) give(conn *clientConn, as net.Conn, scheme string) {
 	conn.target = &policy.Target{Scheme: scheme, Host: o.host, Port: o.port}
-	conn.client, conn.via, conn.admitted = o.who, o.via, o.state.policy
+	conn.client, conn.via, conn.wish, conn.admitted = o.who, o.via, o.wish, o.state.policy
 	if !o.server.handoff.give(as) {
 		conn.Close()
 	}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptrace"
+	"sync/atomic"
 	"time"
 
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/queue"
 	"github.com/abide-proxy/abide/upstream"
 )
 
@@ -25,17 +27,22 @@ type exchange struct {
 	wish   wish
 
 	// Filled by the request's path.
-	site     string
-	meter    *metrics.Site
-	method   string // as the queue's limits see it
-	path     string // escaped, without query
-	turn     turn
-	body     []byte    // kept for another attempt
-	held     int64     // of retry.memory
-	first    time.Time // when the upstream was first asked
-	sent     time.Time // when it was last asked
-	answered time.Time // when its head had come
-	download download
+	site      string
+	rule      *policy.Site // nil: no rule names the target
+	meter     *metrics.Site
+	method    string       // as the queue's limits see it
+	path      string       // escaped in the usual way, without query
+	prior     *queue.Limit // what robots.txt asks for
+	turn      turn
+	body      []byte        // kept for another attempt
+	spool     *spool        // the same, of one whose length nobody knew
+	held      atomic.Int64  // of retry.memory
+	released  atomic.Bool   // nothing more is kept
+	uploading time.Duration // the client's part of the time before the wait
+	first     time.Time     // when the upstream was first asked
+	sent      time.Time     // when it was last asked
+	answered  time.Time     // when its head had come
+	download  download
 
 	ctx pathContext
 }
@@ -83,15 +90,26 @@ func (x *exchange) begin(w http.ResponseWriter, r *http.Request) *http.Request {
 	return r.WithContext(&x.ctx)
 }
 
+// Held is called by the queue when the request has to wait.
+func (x *exchange) Held() {
+	if x.watched() {
+		x.conn.withUpstream(false)
+	}
+	if x.spool != nil {
+		go x.spool.pump()
+	}
+}
+
+// watched tells whether the end of the client's bytes is about this request alone.
+func (x *exchange) watched() bool { return x.conn != nil && x.writer.proto/10 == 1 }
+
 // end is for the handler's end. The upstream may still hold the request's body
 // and the trace then; nothing of them may reach the response any more.
 func (s *Server) end(x *exchange) {
 	x.upload.finish()
 	x.writer.finish()
 	x.turn.finish()
-	if x.held > 0 {
-		s.kept.Add(-x.held)
-	}
+	s.release(x)
 }
 
 // traceKey is the key under which httptrace looks for a trace. It tells nobody,

@@ -104,7 +104,7 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, x *exchange, vi
 		return
 	}
 	var ok bool
-	if x.wish, ok = wishOf(r.Header); !ok {
+	if x.wish, ok = wishOf(r.Header, x.conn.wished()); !ok {
 		s.refuse(w, r, &answerWish)
 		return
 	}
@@ -192,14 +192,18 @@ func wantsBody(method string) bool {
 // absolute makes u name the target in its canonical form.
 func absolute(u *url.URL, t policy.Target) {
 	u.Scheme, u.User, u.Fragment = t.Scheme, nil, ""
-	if t.UsualPort() {
-		u.Host = t.Host
-		if strings.Contains(t.Host, ":") {
-			u.Host = "[" + t.Host + "]"
-		}
-	} else {
-		u.Host = t.HostPort()
+	u.Host = hostOf(t)
+}
+
+// hostOf is a target as Host names it: without its port where that is the usual.
+func hostOf(t policy.Target) string {
+	switch {
+	case !t.UsualPort():
+		return t.HostPort()
+	case strings.Contains(t.Host, ":"):
+		return "[" + t.Host + "]"
 	}
+	return t.Host
 }
 
 // keepPath has the path go out as it came. What must not stand in a path is
@@ -295,7 +299,7 @@ func (s *Server) finish(x *exchange, r *http.Request) {
 		asked = x.answered.Sub(x.sent)
 		// Ours is what lies before the upstream was asked and between its
 		// head and ours; streaming the body is the two ends' own pace.
-		s.metrics.Overhead(x.first.Sub(x.start) - x.turn.waited + x.writer.wroteHead.Sub(x.answered))
+		s.metrics.Overhead(x.first.Sub(x.start) - x.uploading - x.turn.before + x.writer.wroteHead.Sub(x.answered))
 	}
 	counted := x.meter
 	if counted == nil {

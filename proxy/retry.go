@@ -1,11 +1,13 @@
 package proxy
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/upstream"
 )
@@ -19,6 +21,8 @@ type attempt struct {
 	possible bool        // its body is still at hand, and its client wants it
 	failures int         // earlier ones that were retried
 	refusals int         // earlier ones
+
+	elsewhere bool // another backend has not been tried
 }
 
 // verdict is what to do about an attempt. Its zero value is to answer with it.
@@ -37,20 +41,12 @@ func judge(p policy.Retry, a attempt, now time.Time, jitter float64) verdict {
 	switch {
 	case a.err != nil:
 		return judgeFailure(p, a, jitter)
-	case a.status == http.StatusTooManyRequests,
-		a.status == http.StatusServiceUnavailable && a.header.Get("Retry-After") != "":
-		v := verdict{refused: true, reason: "refused", why: "Retry-After"}
-		wait, said := retryAfter(a.header, now)
-		if !said {
-			// Nobody says for how long: longer each time, so that a site that
-			// means it is left alone.
-			wait = backoff(time.Second, p.Max, a.refusals, 0.5+jitter/2)
-			v.why = "429 without Retry-After"
+	case a.status == http.StatusTooManyRequests, a.status == http.StatusServiceUnavailable:
+		if wait, said := retryAfter(a.header, now); said || a.status == http.StatusTooManyRequests {
+			return judgeRefusal(p, a, now, wait, said, jitter)
 		}
-		v.until = now.Add(wait)
-		v.again = a.possible && a.refusals < p.Refusals
-		return v
-	case a.status == http.StatusBadGateway, a.status == http.StatusServiceUnavailable, a.status == http.StatusGatewayTimeout:
+		fallthrough
+	case a.status == http.StatusBadGateway, a.status == http.StatusGatewayTimeout:
 		if !a.possible || !a.safe || a.failures >= p.Attempts {
 			return verdict{}
 		}
@@ -58,9 +54,38 @@ func judge(p policy.Retry, a attempt, now time.Time, jitter float64) verdict {
 		if a.status == http.StatusServiceUnavailable {
 			reason = "unavailable"
 		}
-		return verdict{again: true, reason: reason, pause: backoff(p.Base, p.Max, a.failures, jitter)}
+		return verdict{again: true, reason: reason, pause: a.pause(p, jitter)}
 	}
 	return verdict{}
+}
+
+// patienceStep is the shortest cooldown after a second refusal. It doubles.
+const patienceStep = 100 * time.Millisecond
+
+// judgeRefusal is for a site that says that it is too much.
+func judgeRefusal(p policy.Retry, a attempt, now time.Time, wait time.Duration, said bool, jitter float64) verdict {
+	v := verdict{refused: true, reason: "refused", why: "Retry-After"}
+	switch {
+	case !said:
+		// Nobody says for how long: longer each time, so that a site that means
+		// it is left alone.
+		wait = backoff(time.Second, p.Max, a.refusals, 0.5+jitter/2)
+		v.why = "429 without Retry-After"
+	case a.refusals > 0:
+		// It was asked again when it had said, and refused again.
+		wait = max(wait, backoff(patienceStep, p.Max, a.refusals-1, 1))
+	}
+	v.until = now.Add(wait)
+	v.again = a.possible && a.refusals < p.Refusals
+	return v
+}
+
+// pause is how long this request alone waits before it is sent again.
+func (a *attempt) pause(p policy.Retry, jitter float64) time.Duration {
+	if a.elsewhere {
+		return 0
+	}
+	return backoff(p.Base, p.Max, a.failures, jitter)
 }
 
 // judgeFailure is for an attempt without an answer.
@@ -70,10 +95,17 @@ func judgeFailure(p policy.Retry, a attempt, jitter float64) verdict {
 	default:
 		return verdict{}
 	}
-	if !a.possible || a.failures >= p.Attempts || !(a.safe || unsent(a.err)) {
+	if !a.possible || !(a.safe || unsent(a.err)) {
 		return verdict{}
 	}
-	return verdict{again: true, reason: "connection", pause: backoff(p.Base, p.Max, a.failures, jitter)}
+	if a.failures == 0 && stale(a.err) {
+		// An idle connection had come to its end, which says nothing.
+		return verdict{again: true, reason: "connection"}
+	}
+	if a.failures >= p.Attempts {
+		return verdict{}
+	}
+	return verdict{again: true, reason: "connection", pause: a.pause(p, jitter)}
 }
 
 // backoff doubles for each failure, up to the longest, and takes a part of that.
@@ -85,8 +117,34 @@ func backoff(base, longest time.Duration, failures int, part float64) time.Durat
 	return time.Duration(float64(d) * part)
 }
 
-// longestRetryAfter bounds what a site can ask for: a day more than a month.
-const longestRetryAfter = 32 * 24 * time.Hour
+// unsent tells whether nothing of a request that failed has reached its site.
+func unsent(err error) bool {
+	var e *upstream.Error
+	return errors.As(err, &e) && !e.Sent
+}
+
+// stale tells whether a request failed for the connection that it happened to get.
+func stale(err error) bool {
+	var e *upstream.Error
+	return errors.As(err, &e) && e.Stale
+}
+
+// outcomeOf is what an attempt teaches limits that adapt.
+func outcomeOf(status int, err error, v verdict) limit.Outcome {
+	switch {
+	case v.refused:
+		return limit.Refused
+	case err != nil && blame(err) != ill:
+		return limit.Abandoned
+	case err != nil || status >= 500 && status != http.StatusNotImplemented && status != http.StatusHTTPVersionNotSupported:
+		return limit.Failed
+	}
+	return limit.Success
+}
+
+// longestRetryAfter bounds what a site can ask for. After a day it is asked again,
+// once, whatever it said: nobody waits for a month on one header.
+const longestRetryAfter = 24 * time.Hour
 
 // retryAfter reads the header in seconds, fractions allowed, or as a date. A date
 // is taken relative to the site's own clock, if it tells it.
@@ -95,9 +153,9 @@ func retryAfter(h http.Header, now time.Time) (wait time.Duration, said bool) {
 	if text == "" {
 		return 0, false
 	}
-	if seconds, err := strconv.ParseFloat(text, 64); err == nil {
-		if !(seconds >= 0) {
-			return 0, false
+	if seconds, err := strconv.ParseFloat(text, 64); err == nil || errors.Is(err, strconv.ErrRange) {
+		if strings.Trim(text, "0123456789.") != "" || text[0] == '.' || text[len(text)-1] == '.' {
+			return 0, false // a number, but not as HTTP writes any
 		}
 		return min(time.Duration(min(seconds, longestRetryAfter.Seconds())*float64(time.Second)), longestRetryAfter), true
 	}

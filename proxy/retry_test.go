@@ -32,10 +32,17 @@ func TestRetryAfterIsReadInEveryForm(t *testing.T) {
 		{header("Retry-After", "120"), 2 * time.Minute, true},
 		{header("Retry-After", " 0 "), 0, true},
 		{header("Retry-After", "0.25"), 250 * time.Millisecond, true},
-		{header("Retry-After", "1e30"), longestRetryAfter, true},
+		{header("Retry-After", "999999999999999999999999"), longestRetryAfter, true},
+		{header("Retry-After", "1e3"), 0, false},
+		{header("Retry-After", "+5"), 0, false},
+		{header("Retry-After", "1_0"), 0, false},
+		{header("Retry-After", "0x10"), 0, false},
+		{header("Retry-After", ".5"), 0, false},
+		{header("Retry-After", "5."), 0, false},
+		{header("Retry-After", "1.2.3"), 0, false},
 		{header("Retry-After", "-1"), 0, false},
 		{header("Retry-After", "NaN"), 0, false},
-		{header("Retry-After", "Inf"), longestRetryAfter, true},
+		{header("Retry-After", "Inf"), 0, false},
 		{header("Retry-After", "soon"), 0, false},
 		{header(), 0, false},
 		{header("Retry-After", "Sat, 21 Nov 2026 12:01:00 GMT"), 61 * time.Second, true},
@@ -114,8 +121,8 @@ func TestAVerdictIsBounded(t *testing.T) {
 
 func TestWishesAreReadAndRemoved(t *testing.T) {
 	h := header("Abide-Priority", "0", "Abide-Max-Wait", "1m30s", "Abide-Cost", "5", "Abide-Client", "news", "Abide-Retry", "none", "X-Other", "stays")
-	w, ok := wishOf(h)
-	if !ok || w != (wish{0, 90 * time.Second, 5, "news", true}) || len(h) != 1 {
+	w, ok := wishOf(h, wish{cost: 2})
+	if !ok || w != (wish{1, 90 * time.Second, 5, "news", true}) || len(h) != 1 {
 		t.Errorf("%+v %v %v", w, ok, h)
 	}
 	for name, bad := range map[string][]string{
@@ -123,12 +130,15 @@ func TestWishesAreReadAndRemoved(t *testing.T) {
 		"Abide-Client": {""}, "Abide-Retry": {"yes"}, "Abide-Priorty": {"1"},
 	} {
 		for _, value := range bad {
-			if _, ok := wishOf(header(name, value)); ok {
+			if _, ok := wishOf(header(name, value), wish{}); ok {
 				t.Errorf("%s: %q was taken", name, value)
 			}
 		}
 	}
-	if _, ok := wishOf(http.Header{"Abide-Cost": {"1", "2"}}); ok {
+	if w, ok := wishOf(http.Header{}, wish{urgency: 7, cost: 2}); !ok || w != (wish{urgency: 7, cost: 2}) {
+		t.Errorf("what the CONNECT said is lost: %+v", w)
+	}
+	if _, ok := wishOf(http.Header{"Abide-Cost": {"1", "2"}}, wish{}); ok {
 		t.Error("a header that came twice was taken")
 	}
 }

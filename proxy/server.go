@@ -61,6 +61,10 @@ type Server struct {
 	handoff      *handoff // connections from CONNECT on their way to inner
 	tunnels      tunnels
 	gate         *queue.Gate
+	breakers     breakers
+	loads        loads   // of backends
+	flights      flights // requests that may be shared
+	robots       robots
 	kept         atomic.Int64 // bytes of bodies that are kept for another attempt
 	rejections   rejections
 	access       *accessLog
@@ -145,6 +149,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	case err = <-failed:
 	}
 	s.drain()
+	s.flights.end()
+	s.robots.end()
 	stopLogging()
 	running.Wait()
 	s.retired.Wait()
@@ -157,6 +163,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 
 // drain ends both servers and the tunnels, gently first.
 func (s *Server) drain() {
+	s.robots.cancel()
 	limit := s.policy().Timeouts.Drain
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -197,6 +204,7 @@ func (s *Server) Reload(p *policy.Policy) error {
 	if err != nil {
 		return err
 	}
+	st.made = s.gate.Generation() + 1
 	s.state.Store(st)
 	s.limiter.set(p.Bounds)
 	s.gate.Reload(boundsOf(p), s.replan)

@@ -15,7 +15,8 @@ import (
 // that it started with.
 type state struct {
 	policy *policy.Policy
-	plans  map[*policy.Site]*plan // :: rule → its limits
+	plans  map[*policy.Site]*plan // :: rule → its limits; nil → those of sites that no rule names
+	made   uint64                 // the generation of those limits, in the queue
 	*stack
 }
 
@@ -29,7 +30,7 @@ type stack struct {
 }
 
 func (s *Server) newState(p *policy.Policy, old *state) (*state, error) {
-	plans, err := plansOf(p)
+	plans, err := s.plansOf(p)
 	if err != nil {
 		return nil, err
 	}

@@ -18,57 +18,71 @@ func (s *Server) RoundTrip(r *http.Request, _ *goproxy.ProxyCtx) (*http.Response
 
 	// match
 	match := x.state.policy.Match(x.target)
-	x.site, x.meter = match.Site, s.metrics.Site(match.Site)
-	if err := x.state.mayForward(x.target); err != nil {
-		return s.failed(x, r, err), nil
-	}
+	x.site, x.rule, x.meter = match.Site, match.Rule, s.metrics.Site(match.Site)
 
-	// wait
-	if err := s.keep(x, r); err != nil {
-		return s.failed(x, r, err), nil
+	// wait, send, again?
+	resp, no := s.share(x, r)
+	x.meter.Waited(x.turn.waited)
+
+	// answer
+	if no != nil {
+		return s.ours(x, r, no), nil
 	}
-	if no := s.wait(x, r, match.Rule); no != nil {
-		return no, nil
+	return x.deliver(resp), nil
+}
+
+// pursue has a request sent, as often as it takes: what it gives is the site's
+// answer, whose body is still to come, or one of ours.
+func (s *Server) pursue(x *exchange, r *http.Request) (*http.Response, *answer) {
+	if err := s.keep(x, r); err != nil {
+		return nil, s.failure(x, err)
+	}
+	if no := s.wait(x, r); no != nil {
+		return nil, no
 	}
 	for {
 		// send
 		resp, err := s.send(x, r)
 
-		// again?
+		// learn
 		v := judge(x.state.policy.Retry, x.attempt(r, resp, err), x.answered, rand.Float64())
-		x.turn.learn(x.status(resp), err, v)
-		if v.refused {
-			x.meter.RefusedBy(x.turn.kind())
-		}
-		if v.again {
+		s.learn(x, statusOf(resp), err, v)
+
+		// again?
+		if v.again && x.turn.inTime(v, x.answered) {
 			if resp != nil {
 				resp.Body.Close()
 			}
-			if no := s.retry(x, r, v); no != nil {
-				return no, nil
+			if no := s.again(x, r, v); no != nil {
+				return nil, no
 			}
 			continue
 		}
-
-		// answer
-		if v.refused {
-			x.turn.permit.Cool(x.turn.scope, v.until, v.why)
-		}
 		if err != nil {
-			return s.failed(x, r, err), nil
+			return nil, s.failure(x, err)
 		}
-		return x.deliver(resp), nil
+		s.release(x)
+		return resp, nil
 	}
 }
 
 // send is one attempt.
 func (s *Server) send(x *exchange, r *http.Request) (*http.Response, error) {
 	x.rewind(r)
+	x.flying(true)
 	x.sent = time.Now()
 	if x.first.IsZero() {
 		x.first = x.sent
 	}
-	resp, err := x.state.upstream.RoundTrip(r)
+	target := x.aim(r)
+	err := x.state.mayForward(target)
+	var resp *http.Response
+	if err == nil {
+		if x.watched() {
+			x.conn.withUpstream(true)
+		}
+		resp, err = x.state.upstream.RoundTrip(r)
+	}
 	x.answered = time.Now()
 	if err == nil && resp.StatusCode == http.StatusProxyAuthRequired {
 		// A challenge of the next hop, or of a site that plays one. It is not
@@ -83,7 +97,7 @@ func (s *Server) send(x *exchange, r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-func (x *exchange) status(resp *http.Response) int {
+func statusOf(resp *http.Response) int {
 	if resp == nil {
 		return 0
 	}
@@ -93,8 +107,8 @@ func (x *exchange) status(resp *http.Response) int {
 // attempt is what judge has to know.
 func (x *exchange) attempt(r *http.Request, resp *http.Response, err error) attempt {
 	a := attempt{
-		err: err, status: x.status(resp), safe: repeatable(r), possible: x.again(r),
-		failures: x.turn.failures, refusals: x.turn.refusals,
+		err: err, status: statusOf(resp), safe: repeatable(r), possible: x.replayable(r),
+		failures: x.turn.failures, refusals: x.turn.refusals, elsewhere: x.turn.elsewhere(),
 	}
 	if resp != nil {
 		a.header = resp.Header
@@ -102,23 +116,28 @@ func (x *exchange) attempt(r *http.Request, resp *http.Response, err error) atte
 	return a
 }
 
-// failed turns a failure into words of ours.
-func (s *Server) failed(x *exchange, r *http.Request, err error) *http.Response {
+// failure turns an error into words of ours.
+func (s *Server) failure(x *exchange, err error) *answer {
 	// A body that could not be read comes first: net/http cancels the request
 	// for it, although the client may well be there to hear why.
-	a := x.upload.answer()
+	if a := x.upload.answer(); a != nil {
+		return a
+	}
+	s.log.WithError(err).WithField("host", x.target.Host).Debug("upstream failed")
+	a := upstreamAnswer(err)
+	if a == answerLeft && x.upload.spared() {
+		return upstreamAnswers[upstream.Closed]
+	}
+	return a
+}
+
+// ours is an answer of abide itself as a response.
+func (s *Server) ours(x *exchange, r *http.Request, a *answer) *http.Response {
 	if r.Body != nil {
 		r.Body.Close()
 	}
-	if a == nil {
-		a = upstreamAnswer(err)
-		if a == upstreamAnswers[upstream.Canceled] {
-			if !x.upload.spared() {
-				panic(http.ErrAbortHandler) // the client has left; nobody reads an answer
-			}
-			a = upstreamAnswers[upstream.Closed]
-		}
-		s.log.WithError(err).WithField("host", x.target.Host).Debug("upstream failed")
+	if a == answerLeft {
+		panic(http.ErrAbortHandler) // nobody reads an answer
 	}
 	s.metrics.Refused(a.reason)
 	return a.response(r, x.site)
@@ -130,6 +149,7 @@ var noHeader = http.Header{}
 // deliver makes an upstream's response one that may be written to the client.
 func (x *exchange) deliver(resp *http.Response) *http.Response {
 	stripHop(resp.Header)
+	x.homeward(resp.Header)
 	x.writer.head, resp.Header = resp.Header, noHeader
 	if resp.Body == nil {
 		resp.Body = http.NoBody

@@ -30,6 +30,7 @@ type upload struct {
 	ctl   *http.ResponseController
 	conn  *clientConn // nil under HTTP/2, where an end of the bytes is exact
 	stall time.Duration
+	life  time.Duration // for all of it, from the first read on
 	until time.Time
 	left  int64
 	step  int // bytes since the deadline was last moved
@@ -46,7 +47,7 @@ type upload struct {
 func newUpload(r *http.Request, ctl *http.ResponseController, p *policy.Policy, conn *clientConn) *upload {
 	return &upload{
 		body: r.Body, ctx: r.Context(), ctl: ctl, conn: conn,
-		stall: p.Timeouts.Stall, until: time.Now().Add(p.Timeouts.Upload), left: int64(p.Bounds.Upload),
+		stall: p.Timeouts.Stall, life: p.Timeouts.Upload, left: int64(p.Bounds.Upload),
 	}
 }
 
@@ -74,7 +75,11 @@ func (u *upload) Read(p []byte) (int, error) {
 // arm moves the deadline; in each stall a step must come, so a client that
 // drips a byte at a time does not hold its place for ever.
 func (u *upload) arm() {
-	deadline := time.Now().Add(u.stall)
+	now := time.Now()
+	if u.until.IsZero() {
+		u.until = now.Add(u.life)
+	}
+	deadline := now.Add(u.stall)
 	if u.until.Before(deadline) {
 		deadline = u.until
 	}
@@ -85,6 +90,17 @@ func (u *upload) arm() {
 	}
 	u.armed, u.step = true, 0
 	u.ctl.SetReadDeadline(deadline)
+}
+
+// pause is for a time in which nobody reads: it is not the client who is slow.
+func (u *upload) pause() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.until = time.Time{}
+	if u.armed && !u.shut && !u.over {
+		u.armed = false
+		u.ctl.SetReadDeadline(time.Time{})
+	}
 }
 
 // end is for a body that has been read whole.

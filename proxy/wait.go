@@ -8,29 +8,60 @@ import (
 	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/queue"
-	"github.com/abide-proxy/abide/upstream"
 )
 
 // turn is what an exchange has to do with the queue: the permit it goes by, and
 // how its attempts went.
 type turn struct {
+	plan     *plan
 	permit   *queue.Permit
-	scope    queue.Scope // what a refusal of the site is about
-	result   queue.Result
+	probe    func(error)  // tells the breaker how the attempt ended
+	result   queue.Result // of the last attempt
+	until    time.Time    // how long it may wait
 	failures int
 	refusals int
-	waited   time.Duration // before the first attempt
+	at       *backend // where the attempt is made, if it is counted there
+	avoid    []string // backends that failed this request
+
+	// Of the permit, for the answer, which may come when that is over.
+	waited   time.Duration
+	before   time.Duration // of that, before the first attempt
+	attempts int
+	would    *queue.Keeps
+	joined   bool // it shared the answer to another request
 }
 
-// wait holds the request until its site lets it go. The response is a refusal of
+// wait holds the request until its site lets it go. The answer is a refusal of
 // ours, nil when it may go.
-func (s *Server) wait(x *exchange, r *http.Request, rule *policy.Site) *http.Response {
+func (s *Server) wait(x *exchange, r *http.Request) *answer {
+	if no := s.brokenSite(x); no != nil {
+		return no
+	}
+	x.prior = s.prior(x, r)
+	q := s.ask(x, r)
+	began := time.Now()
+	x.turn.until = began.Add(patience(x))
+	permit, err := s.gate.Wait(r.Context(), q)
+	if err != nil {
+		x.turn.waited = time.Since(began)
+		return s.heldBack(err)
+	}
+	x.turn.permit = permit
+	x.turn.before = permit.Waited()
+	return s.granted(x, r)
+}
+
+// ask is the request as the queue sees it.
+func (s *Server) ask(x *exchange, r *http.Request) queue.Request {
+	x.method, x.path = r.Method, policy.NormalPath(r.URL.EscapedPath())
+	x.turn.plan = x.state.plans[x.rule]
 	q := queue.Request{
 		Site: x.site, Client: x.clientName(), Priority: queue.DefaultPriority,
 		Cost: x.wish.cost, Wait: x.wish.wait, Tag: x, Observe: x.state.policy.Observes(),
+		Limits: x.turn.plan.needs(x), Made: x.state.made,
 	}
-	if rule != nil {
-		q.Priority = rule.Priority
+	if x.rule != nil {
+		q.Priority = x.rule.Priority
 	}
 	if x.client != nil {
 		q.Weight = x.client.weight
@@ -38,71 +69,115 @@ func (s *Server) wait(x *exchange, r *http.Request, rule *policy.Site) *http.Res
 			q.Priority = x.client.priority
 		}
 	}
-	if x.wish.priority >= 0 {
-		q.Priority = x.wish.priority
+	if x.wish.urgency > 0 {
+		q.Priority = x.wish.urgency - 1
 	}
-	x.method, x.path = r.Method, r.URL.EscapedPath()
-	q.Limits, x.turn.scope = x.state.plans[rule].needs(x)
-	permit, err := s.gate.Wait(r.Context(), q)
-	if err != nil {
-		return s.heldBack(x, r, err)
+	if x.rule != nil && len(x.rule.Backends) > 0 {
+		q.Pick = func(ready []int) int { return s.choose(x, ready) }
 	}
-	x.turn.permit = permit
-	x.turn.waited = permit.Waited()
-	x.meter.Waited(x.turn.waited)
-	x.turn.result = queue.Result{Outcome: limit.Abandoned}
-	return nil
+	return q
 }
 
-// retry sends the request back into the queue, at its old place.
-func (s *Server) retry(x *exchange, r *http.Request, v verdict) *http.Response {
+// patience is how long a request may wait, in all its waits.
+func patience(x *exchange) time.Duration {
+	wait := x.state.policy.Queue.Wait
+	if x.wish.wait > 0 {
+		wait = min(wait, x.wish.wait)
+	}
+	return wait
+}
+
+// inTime tells whether what a verdict asks for can still come to pass. What a
+// failure has left of an answer is better than none; a refusal is looked at by the
+// queue, which knows when the site would be ready.
+func (t *turn) inTime(v verdict, now time.Time) bool {
+	return v.refused || !now.Add(v.pause).After(t.until)
+}
+
+// granted is for a request that has a permit: it may go if its breaker lets it.
+func (s *Server) granted(x *exchange, r *http.Request) *answer {
 	t := &x.turn
-	again := queue.Retry{Result: t.result}
+	for {
+		t.left()
+		t.note()
+		t.result = queue.Result{Outcome: limit.Abandoned, Unsent: true}
+		done, until := s.breakers.enter(x.party(), x.state.policy.Breaker, time.Now())
+		if until.IsZero() || x.state.policy.Observes() {
+			t.probe = done
+			x.began()
+			return nil
+		}
+		// Another request came first, by another way, and failed.
+		err := t.permit.Again(r.Context(), queue.Retry{Result: t.result, Cool: t.plan.party(x), Until: until, Why: becauseBroken})
+		if err != nil {
+			return s.overFor(x, err)
+		}
+	}
+}
+
+// again sends the request back into the queue, at its old place.
+func (s *Server) again(x *exchange, r *http.Request, v verdict) *answer {
+	t := &x.turn
+	t.left()
+	x.flying(false)
+	retry := queue.Retry{Result: t.result}
 	if v.refused {
 		t.refusals++
-		again.Cool, again.Until, again.Why = t.scope, v.until, v.why
+		retry.Cool, retry.Until, retry.Why = t.plan.scope(x), v.until, v.why
 	} else {
 		t.failures++
-		again.NotBefore = time.Now().Add(v.pause)
+		if v.pause > 0 {
+			retry.NotBefore = time.Now().Add(v.pause)
+		}
 	}
 	x.meter.Replayed(v.reason)
-	if err := t.permit.Again(r.Context(), again); err != nil {
-		t.permit = nil // it is finished
-		return s.heldBack(x, r, err)
+	if err := t.permit.Again(r.Context(), retry); err != nil {
+		return s.overFor(x, err)
 	}
-	t.result = queue.Result{Outcome: limit.Abandoned}
-	return nil
+	return s.granted(x, r)
 }
 
-// learn notes how an attempt ended, for the queue.
-func (t *turn) learn(status int, err error, v verdict) {
-	switch {
-	case v.refused:
-		t.result.Outcome = limit.Refused
-	case err != nil || status >= 500:
-		t.result.Outcome = limit.Failed
-		t.result.Unsent = err != nil && unsent(err)
-	default:
-		t.result.Outcome = limit.Success
+// learn hears how an attempt ended and tells the queue, the breaker and the
+// balance of backends.
+func (s *Server) learn(x *exchange, status int, err error, v verdict) {
+	t := &x.turn
+	t.result = queue.Result{Outcome: outcomeOf(status, err, v), Unsent: err != nil && unsent(err)}
+	if v.refused {
+		x.meter.RefusedBy(t.plan.scopeWord(x))
+		if !v.again {
+			t.permit.Cool(t.plan.scope(x), v.until, v.why)
+		}
 	}
+	if !v.again {
+		t.permit.Answered(t.result.Outcome) // who waits behind a probe need not wait for its body
+	}
+	how := healthOf(status, err, v)
+	t.heard(how, x.answered.Sub(x.sent), x.answered)
+	if until := s.breakers.left(x.party(), x.state.policy.Breaker, t.probe, how, x.answered); !until.IsZero() {
+		t.permit.Cool(t.plan.party(x), until, becauseBroken)
+	}
+	t.probe = nil
 }
 
-// unsent tells whether nothing of a request that failed has reached its site.
-func unsent(err error) bool {
-	var e *upstream.Error
-	return errors.As(err, &e) && !e.Sent
+// note keeps what the answer tells of the permit.
+func (t *turn) note() {
+	t.waited, t.attempts, t.would = t.permit.Waited(), t.permit.Attempts(), t.permit.Would()
 }
 
-// kind is the scope of a refusal, in a word.
-func (t *turn) kind() string {
-	if t.scope.Limit != "" {
-		return "route"
-	}
-	return "site"
+// overFor is for a request whose permit the queue has taken back.
+func (s *Server) overFor(x *exchange, err error) *answer {
+	x.turn.note()
+	x.turn.permit = nil
+	return s.heldBack(err)
 }
 
 // finish gives the permit up, once.
 func (t *turn) finish() {
+	t.left()
+	if t.probe != nil {
+		t.probe(errNoVerdict)
+		t.probe = nil
+	}
 	if t.permit != nil {
 		t.permit.Finish(t.result)
 		t.permit = nil
@@ -110,10 +185,10 @@ func (t *turn) finish() {
 }
 
 // heldBack turns the queue's refusal into an answer.
-func (s *Server) heldBack(x *exchange, r *http.Request, err error) *http.Response {
+func (s *Server) heldBack(err error) *answer {
 	var no *queue.Refusal
 	if !errors.As(err, &no) {
-		panic(http.ErrAbortHandler) // the client has left
+		return answerLeft
 	}
 	a := &answerQueueFull
 	switch no.Reason {
@@ -124,8 +199,7 @@ func (s *Server) heldBack(x *exchange, r *http.Request, err error) *http.Respons
 	case queue.Draining:
 		a = &answerDraining
 	}
-	s.metrics.Refused(a.reason)
-	return a.until(no.Limit, no.RetryAt, time.Now()).response(r, x.site)
+	return a.until(no.Limit, no.RetryAt, time.Now())
 }
 
 // clientName is whose turn it is: the name that authenticated, the one that the
@@ -153,13 +227,13 @@ func boundsOf(p *policy.Policy) queue.Bounds {
 	return queue.Bounds{Max: p.Queue.Max, PerSite: p.Queue.PerSite, Wait: p.Queue.Wait, Aging: p.Queue.Aging}
 }
 
-// replan gives a request that waits the limits of the configuration that is new.
+// replan gives a request the limits of the configuration that is new.
 func (s *Server) replan(q queue.Request) [][]queue.Limit {
 	x, ok := q.Tag.(*exchange)
 	if !ok {
 		return q.Limits
 	}
 	st := s.state.Load()
-	limits, _ := st.plans[st.policy.Match(x.target).Rule].needs(x)
-	return limits
+	x.turn.plan = st.plans[st.policy.Match(x.target).Rule]
+	return x.turn.plan.needs(x)
 }

@@ -10,19 +10,19 @@ import (
 // wish is what a crawler says about its own request, in Abide-* headers. The zero
 // value is a request that says nothing.
 type wish struct {
-	priority int // -1: not said
-	wait     time.Duration
-	cost     int64
-	client   string
-	once     bool // Abide-Retry: none
+	urgency int // its priority plus one; 0: not said
+	wait    time.Duration
+	cost    int64
+	client  string
+	once    bool // Abide-Retry: none
 }
 
 // wishPrefix begins the headers that are for abide alone.
 const wishPrefix = "Abide-"
 
-// wishOf reads the Abide-* headers and removes them: sites never see them.
-func wishOf(h http.Header) (w wish, ok bool) {
-	w.priority = -1
+// wishOf reads the Abide-* headers and removes them: sites never see them. What a
+// CONNECT said holds for each request inside that does not say otherwise.
+func wishOf(h http.Header, w wish) (_ wish, ok bool) {
 	ok = true
 	for name, values := range h {
 		if !strings.HasPrefix(name, wishPrefix) {
@@ -41,7 +41,7 @@ func (w *wish) read(name, value string) bool {
 	switch name {
 	case "Abide-Priority":
 		n, err := strconv.Atoi(value)
-		w.priority = n
+		w.urgency = n + 1
 		return err == nil && n >= 0 && n <= 7
 	case "Abide-Max-Wait":
 		d, err := time.ParseDuration(value)

@@ -5,6 +5,7 @@ import (
 	"net/http/httptrace"
 	"net/textproto"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -37,7 +38,9 @@ func (w *answerWriter) WriteHeader(code int) {
 	w.endInformation()
 	h := w.Header()
 	for k, v := range w.head {
-		h[k] = v
+		if !strings.HasPrefix(k, wishPrefix) { // those are ours to say
+			h[k] = v
+		}
 	}
 	if _, named := h["Content-Type"]; !named {
 		h["Content-Type"] = nil // no sniffing
@@ -67,19 +70,24 @@ var (
 func (w *answerWriter) mark(h http.Header) {
 	h["Abide-Site"] = []string{w.site}
 	h["Abide-Wait"], h["Abide-Attempts"] = noWait, oneAttempt
-	if p := w.turn.permit; p != nil {
-		if waited := p.Waited(); waited >= time.Millisecond {
-			h["Abide-Wait"] = []string{strconv.FormatFloat(waited.Seconds(), 'f', 3, 64)}
+	t := &w.turn
+	if t.waited >= time.Millisecond {
+		h["Abide-Wait"] = []string{strconv.FormatFloat(t.waited.Seconds(), 'f', 3, 64)}
+	}
+	if t.would != nil {
+		h["Abide-Would-Limit"] = []string{t.would.Limit}
+		if !t.would.Until.IsZero() {
+			h["Abide-Would-Wait"] = []string{strconv.FormatFloat(max(t.would.Until.Sub(w.first).Seconds(), 0), 'f', 3, 64)}
 		}
-		if would := p.Would(); would != nil {
-			h["Abide-Would-Limit"] = []string{would.Limit}
-			if !would.Until.IsZero() {
-				h["Abide-Would-Wait"] = []string{strconv.FormatFloat(max(would.Until.Sub(w.first).Seconds(), 0), 'f', 3, 64)}
-			}
-		}
-		if n := p.Attempts(); n > 1 {
-			h["Abide-Attempts"] = []string{strconv.Itoa(n)}
-		}
+	}
+	if t.joined {
+		h["Abide-Coalesced"] = oneAttempt
+	}
+	switch {
+	case w.first.IsZero():
+		h["Abide-Attempts"] = noWait
+	case t.attempts > 1:
+		h["Abide-Attempts"] = []string{strconv.Itoa(t.attempts)}
 	}
 }
 
@@ -169,7 +177,9 @@ func (w *answerWriter) inform(code int, h textproto.MIMEHeader) error {
 	}
 	out := w.ResponseWriter.Header()
 	for k, v := range h {
-		out[k] = v
+		if !strings.HasPrefix(k, wishPrefix) {
+			out[k] = v
+		}
 	}
 	stripHop(out)
 	w.ResponseWriter.WriteHeader(code)

@@ -1,0 +1,88 @@
+package proxy
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/queue"
+)
+
+// Explained is what a request would meet if it came now.
+type Explained struct {
+	Target      policy.Target
+	Site        string
+	Rule        string // in words; "" when none names the target
+	Intercepted bool   // its requests are seen: plain http always is
+	Observed    bool   // mode: observe
+	queue.Explained
+	Breaker  Broken      // of the site; State is "" when nothing failed lately
+	Backends []Breakable // of a site that has any
+}
+
+// Breakable is one of several backends.
+type Breakable struct {
+	Backend  string
+	InFlight int64
+	Breaker  Broken
+}
+
+// Blocked is how long a limit has held requests of a site back.
+type Blocked = queue.Blocked
+
+// Blocked tells it of all limits that are remembered.
+func (s *Server) Blocked() []Blocked { return s.gate.Blocked() }
+
+var (
+	errNoTarget = errors.New("the URL has to begin with http:// or https:// and name a host")
+	errNoMethod = errors.New("the method is not one that abide sends")
+)
+
+// Explain tells what a request of a client would meet now. It sends nothing.
+func (s *Server) Explain(method string, u *url.URL, name string) (Explained, error) {
+	target, err := policy.ParseTarget(u.Scheme, u.Host)
+	if err != nil {
+		return Explained{}, errNoTarget
+	}
+	if method == "" {
+		method = http.MethodGet
+	}
+	if methodRefusal(method) != nil || method == http.MethodConnect {
+		return Explained{}, errNoMethod
+	}
+	st := s.state.Load()
+	match := st.policy.Match(target)
+	x := &exchange{state: st, target: target, site: match.Site, rule: match.Rule, wish: wish{client: name}}
+	for _, c := range st.policy.Access.Clients {
+		if c.Name == name {
+			x.client = &client{name: c.Name, weight: c.Weight, priority: c.Priority}
+		}
+	}
+	e := Explained{Target: target, Site: match.Site, Observed: st.policy.Observes()}
+	e.Intercepted = target.Scheme == "http" || st.policy.Intercepts(target.Host, target.Port)
+	if match.Rule != nil {
+		e.Rule = match.Rule.Title()
+	}
+	q := s.ask(x, &http.Request{Method: method, URL: u})
+	e.Explained = s.gate.Explain(q)
+	e.Breaker = s.broken(party{site: match.Site})
+	if p := x.turn.plan; p != nil {
+		for i := range p.backends {
+			b := &p.backends[i]
+			e.Backends = append(e.Backends, Breakable{b.name, b.load.flying.Load(), s.broken(partyOf(match.Site, b))})
+		}
+	}
+	return e, nil
+}
+
+// broken is how a party's breaker stands.
+func (s *Server) broken(who party) Broken {
+	b := Broken{Site: who.site, Backend: who.backend}
+	if known, ok := s.breakers.known.Load(who); ok {
+		one := known.(*breaker)
+		b.State, b.Until = one.gate.State().String(), one.ends(time.Now())
+	}
+	return b
+}

@@ -1,0 +1,56 @@
+package proxy
+
+import (
+	"net/url"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestALiveExplanation(t *testing.T) {
+	bubble(t, echoing, `
+sites:
+  - host: site.test
+    limits: [{requests: 2, per: 10m}, {path: /a, requests: 1, per: 1h, by: client}]
+    name: news
+`, func(w *world) {
+		ask := func(method, u, client string) Explained {
+			t.Helper()
+			e, err := w.server.Explain(method, parseURL(u), client)
+			must(t, err)
+			return e
+		}
+		e := ask("", "http://site.test/a", "me")
+		if sites, _ := w.server.gate.Len(); sites != 0 {
+			t.Error("a question made a site")
+		}
+		if e.Site != "site.test" || e.Rule != "news" || !e.Intercepted || e.Limit != "" || e.Place != 1 || len(e.Limits) != 2 || e.Limits[1].Left != 1 || e.Limits[1].Key != "me" {
+			t.Errorf("%+v", e)
+		}
+		c := w.client()
+		w.get(c, "http://site.test/a", "Abide-Client", "me")
+		w.get(c, "http://site.test/b", "Abide-Client", "me")
+		held := make(chan got, 1)
+		go func() { held <- w.get(w.client(), "http://site.test/b", "Abide-Client", "me") }()
+		synctest.Wait()
+		e = ask("GET", "http://site.test/b", "you")
+		if e.Held != 1 || e.Place != 2 || e.Limit != "2 requests per 10m" || time.Until(e.Until) < 9*time.Minute || e.ETA.IsZero() || e.Limits[0].Held != 1 {
+			t.Errorf("%+v", e)
+		}
+		if e = ask("GET", "http://site.test/a", "me"); e.Limits[1].Left != 0 || time.Until(e.Limits[1].Next) < 50*time.Minute {
+			t.Errorf("%+v", e)
+		}
+		if e = ask("GET", "https://other.test/", ""); e.Intercepted || e.Rule != "" || e.Limits[0].Limit != "32 requests at once" && len(e.Limits) != 1 {
+			t.Errorf("%+v", e)
+		}
+		for method, u := range map[string]string{"GET": "ftp://site.test/", "CONNECT": "http://site.test/", "TRACE": "http://site.test/", "HEAD": "http:///"} {
+			if _, err := w.server.Explain(method, parseURL(u), ""); err == nil {
+				t.Errorf("%s %s was explained", method, u)
+			}
+		}
+		if _, err := w.server.Explain("GET", &url.URL{}, ""); err == nil {
+			t.Error("nothing was explained")
+		}
+		<-held
+	})
+}

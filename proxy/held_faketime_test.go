@@ -1,0 +1,278 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// unsized hides how long a body is, so that it is sent in chunks.
+type unsized struct{ io.Reader }
+
+const tenMinutes = "sites:\n  - {host: site.test, limits: [{requests: 1, per: 10m}]}\n"
+
+func TestCR05AClientThatLeavesWhileHeldIsGoneAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		body   func() io.Reader
+		method string
+		header []string
+	}{
+		{"no body", func() io.Reader { return nil }, "GET", nil},
+		{"a body", func() io.Reader { return strings.NewReader("x") }, "POST", nil},
+		{"a body in chunks", func() io.Reader { return unsized{strings.NewReader("x")} }, "POST", nil},
+		{"a body that is sent once", func() io.Reader { return strings.NewReader("x") }, "POST", []string{"Abide-Retry", "none"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, echoing, tenMinutes, func(w *world) {
+				w.get(w.client(), "http://site.test/first")
+				ctx, leave := context.WithCancel(w.t.Context())
+				done := make(chan got, 1)
+				go func() { done <- w.do(ctx, w.client(), c.method, "http://site.test/", c.body(), c.header...) }()
+				synctest.Wait()
+				if n := len(w.server.Holds("site.test")); n != 1 {
+					t.Fatalf("%d holds", n)
+				}
+				leave()
+				<-done
+				synctest.Wait() // and no time passes
+				if n := len(w.server.Holds("site.test")); n != 0 {
+					t.Errorf("%d holds after the client left", n)
+				}
+				if a := w.get(w.client(), "http://site.test/second"); a.status != 200 || a.at > 10*time.Minute+2*time.Second || w.asked.Load() != 2 {
+					t.Errorf("%d after %v and %d requests: what the client left was spent", a.status, a.at, w.asked.Load())
+				}
+			})
+		})
+	}
+}
+
+func TestABodyInChunksIsSentAgain(t *testing.T) {
+	n := 0
+	sites := func(rw http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if n++; n == 1 {
+			rw.Header().Set("Retry-After", "5")
+			rw.WriteHeader(429)
+			return
+		}
+		fmt.Fprintf(rw, "%d %v", len(body), r.TransferEncoding)
+	}
+	for _, size := range []int{1, 100_000, 1 << 20} {
+		n = 0
+		bubble(t, sites, "", func(w *world) {
+			a := w.do(w.t.Context(), w.client(), "POST", "http://site.test/", unsized{strings.NewReader(strings.Repeat("x", size))})
+			if want := fmt.Sprintf("%d [chunked]", size); a.status != 200 || a.body != want {
+				t.Errorf("%d bytes: %d %q", size, a.status, a.body)
+			}
+			if kept := w.server.kept.Load(); kept != 0 {
+				t.Errorf("%d bytes are still counted as kept", kept)
+			}
+		})
+	}
+	t.Run("but not one that is larger than retry.body", func(t *testing.T) {
+		n = 0
+		bubble(t, sites, "retry: {body: 64KiB}\n", func(w *world) {
+			a := w.do(w.t.Context(), w.client(), "POST", "http://site.test/", unsized{strings.NewReader(strings.Repeat("x", 200_000))})
+			if a.status != 429 || w.asked.Load() != 1 || w.server.kept.Load() != 0 {
+				t.Errorf("%d after %d requests, %d kept", a.status, w.asked.Load(), w.server.kept.Load())
+			}
+		})
+	})
+	t.Run("nor one for which there is no memory", func(t *testing.T) {
+		for _, sized := range []bool{true, false} {
+			n = 0
+			bubble(t, sites, "retry: {body: 64KiB, memory: 64KiB}\n", func(w *world) {
+				w.server.kept.Store(60 << 10)
+				var body io.Reader = strings.NewReader(strings.Repeat("x", 20_000))
+				if !sized {
+					body = unsized{body}
+				}
+				a := w.do(w.t.Context(), w.client(), "POST", "http://site.test/", body)
+				if a.status != 429 || w.asked.Load() != 1 || w.server.kept.Load() != 60<<10 {
+					t.Errorf("%d after %d requests, %d kept", a.status, w.asked.Load(), w.server.kept.Load())
+				}
+			})
+		}
+	})
+}
+
+func TestAConversationInChunksIsNotHeldUp(t *testing.T) {
+	sites := func(rw http.ResponseWriter, r *http.Request) {
+		http.NewResponseController(rw).EnableFullDuplex()
+		rw.WriteHeader(200)
+		http.NewResponseController(rw).Flush()
+		buf := make([]byte, 100)
+		for {
+			n, err := r.Body.Read(buf)
+			rw.Write(buf[:n])
+			http.NewResponseController(rw).Flush()
+			if err != nil {
+				return
+			}
+		}
+	}
+	bubble(t, sites, "", func(w *world) {
+		out, in := io.Pipe()
+		r, _ := http.NewRequest("POST", "http://site.test/", out)
+		answer := make(chan *http.Response, 1)
+		go func() {
+			resp, err := w.client().Do(r)
+			must(t, err)
+			answer <- resp
+		}()
+		io.WriteString(in, "one")
+		resp := <-answer
+		buf := make([]byte, 100)
+		for _, word := range []string{"one", "two", "three"} {
+			if word != "one" {
+				io.WriteString(in, word)
+			}
+			n, err := io.ReadFull(resp.Body, buf[:len(word)])
+			if err != nil || string(buf[:n]) != word {
+				t.Fatalf("%q %v", buf[:n], err)
+			}
+		}
+		in.Close()
+		io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if time.Since(w.began) > time.Second {
+			t.Errorf("it took %v", time.Since(w.began))
+		}
+	})
+}
+
+func TestAnUploadThatIsHeldIsNotCalledSlow(t *testing.T) {
+	for _, sized := range []bool{true, false} {
+		bubble(t, echoing, "timeouts: {upload: 2m, stall: 1m, idle: 5m, drain: 30s}\nretry: {body: 64KiB}\n"+tenMinutes, func(w *world) {
+			w.get(w.client(), "http://site.test/first")
+			var body io.Reader = strings.NewReader(strings.Repeat("x", 300_000))
+			if !sized {
+				body = unsized{body}
+			}
+			a := w.do(w.t.Context(), w.client(), "POST", "http://site.test/", body)
+			if a.status != 200 || len(a.body) < 300_000 || a.at < 10*time.Minute {
+				t.Errorf("sized %v: %d after %v, %d bytes", sized, a.status, a.at, len(a.body))
+			}
+		})
+	}
+}
+
+func TestAReloadWhileARequestIsInFlight(t *testing.T) {
+	var refused atomic.Int64
+	var reload func()
+	sites := func(rw http.ResponseWriter, _ *http.Request) {
+		if refused.Add(1) <= 3 {
+			if refused.Load() == 1 {
+				reload()
+			}
+			rw.Header().Set("Retry-After", "60")
+			rw.WriteHeader(429)
+		}
+	}
+	const yaml = "sites:\n  - {host: site.test, limits: [{requests: 100, per: 1m}, {path: %s, requests: 100, per: 1m}]}\n"
+	bubble(t, sites, fmt.Sprintf(yaml, "/a"), func(w *world) {
+		reload = func() { must(t, w.server.Reload(w.policy("sites: []\n"))) }
+		a := w.get(w.client(), "http://site.test/a")
+		if a.status != 200 || w.asked.Load() != 4 || a.at < 3*time.Minute || a.at > 4*time.Minute {
+			t.Errorf("%d after %v and %d requests", a.status, a.at, w.asked.Load())
+		}
+	})
+}
+
+func TestASiteThatSaysZeroSecondsIsNotHammered(t *testing.T) {
+	sites := func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Retry-After", "0")
+		rw.WriteHeader(429)
+	}
+	bubble(t, sites, "", func(w *world) {
+		a := w.get(w.client(), "http://site.test/")
+		if a.status != 429 || w.asked.Load() != 21 || a.at < 5*time.Minute {
+			t.Errorf("%d after %v and %d requests", a.status, a.at, w.asked.Load())
+		}
+	})
+}
+
+func TestAFailureThatCannotBeRetriedInTimeIsDelivered(t *testing.T) {
+	sites := func(rw http.ResponseWriter, _ *http.Request) {
+		rw.WriteHeader(502)
+		io.WriteString(rw, "the site's own words")
+	}
+	bubble(t, sites, "retry: {base: 30s}\n", func(w *world) {
+		a := w.get(w.client(), "http://site.test/", "Abide-Max-Wait", "1ms")
+		if a.status != 502 || a.body != "the site's own words" || a.at > time.Second {
+			t.Errorf("%d %q after %v", a.status, a.body, a.at)
+		}
+	})
+}
+
+func TestARefusalOfOursTellsOfTheAttemptsBefore(t *testing.T) {
+	sites := func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Retry-After", "3600")
+		rw.Header().Set("Abide-Site", "a lie")
+		rw.Header().Set("Abide-Anything", "a lie")
+		rw.WriteHeader(429)
+	}
+	bubble(t, sites, "", func(w *world) {
+		a := w.get(w.client(), "http://site.test/")
+		if a.status != 429 || a.header.Get("Abide-Attempts") != "1" || !strings.Contains(a.body, "urn:abide:wait") || !strings.Contains(a.body, "Retry-After") {
+			t.Errorf("%d %v %s", a.status, a.header, a.body)
+		}
+		a = w.get(w.client(), "http://site.test/")
+		if a.status != 429 || a.header.Get("Abide-Attempts") != "0" || w.asked.Load() != 1 {
+			t.Errorf("%d %v %s", a.status, a.header, a.body)
+		}
+		a = w.get(w.client(), "http://other.test/", "Abide-Retry", "none")
+		if a.status != 429 || a.header.Get("Abide-Site") != "other.test" || a.header.Get("Abide-Anything") != "" {
+			t.Errorf("%d %v %s", a.status, a.header, a.body)
+		}
+	})
+}
+
+func TestOneRouteHasOneMeterHoweverItIsWritten(t *testing.T) {
+	bubble(t, echoing, "sites:\n  - {host: site.test, limits: [{requests: 1, per: 10m, by: route}]}\n", func(w *world) {
+		c := w.client()
+		w.get(c, "http://site.test/t")
+		if a := w.get(c, "http://site.test/other"); a.at > time.Minute {
+			t.Errorf("another route waited until %v", a.at)
+		}
+		if a := w.get(c, "http://site.test/%74"); a.at < 10*time.Minute {
+			t.Errorf("the same route in other letters went after %v", a.at)
+		}
+	})
+}
+
+func TestAHerdIsNotLetLooseAfterACooldown(t *testing.T) {
+	var refusals atomic.Int64
+	sites := func(rw http.ResponseWriter, _ *http.Request) {
+		time.Sleep(20 * time.Millisecond)
+		if refusals.Load() < 4 {
+			refusals.Add(1)
+			rw.Header().Set("Retry-After", "30")
+			rw.WriteHeader(429)
+		}
+	}
+	bubble(t, sites, "", func(w *world) {
+		codes := make(chan int, 200)
+		c := w.client()
+		codes <- w.do(w.t.Context(), c, "GET", "http://site.test/", nil, "Abide-Max-Wait", "1s").status // the first learns it
+		for range 100 {
+			c := w.client()
+			go func() { codes <- w.get(c, "http://site.test/").status }()
+		}
+		for i := range 101 {
+			if code := <-codes; code != 200 && i > 0 {
+				t.Errorf("%d", code)
+			}
+		}
+		if n := w.asked.Load(); n > 104 {
+			t.Errorf("%d requests for 100 answers and 4 refusals", n)
+		}
+	})
+}

@@ -1,0 +1,314 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const polite = "queue: {wait: 2h}\nsites:\n  - {host: site.test, robots: on}\n"
+
+// asking answers /robots.txt by its own words and counts how often it was asked.
+type asking struct {
+	n      atomic.Int64
+	robots http.HandlerFunc
+}
+
+func (a *asking) serve(rw http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == robotsPath {
+		a.n.Add(1)
+		a.robots(rw, r)
+		return
+	}
+	echoing(rw, r)
+}
+
+func words(text string) http.HandlerFunc {
+	return func(rw http.ResponseWriter, _ *http.Request) { io.WriteString(rw, text) }
+}
+
+// crawl sends ten requests at once and gives how long they took.
+func (w *world) crawl(headers ...string) time.Duration {
+	w.t.Helper()
+	began := time.Now()
+	for _, a := range w.together(10, func(i int, c *http.Client) got {
+		return w.get(c, fmt.Sprintf("http://site.test/%d", i), headers...)
+	}) {
+		if a.status != 200 {
+			w.t.Errorf("%d %s", a.status, a.body)
+		}
+	}
+	return time.Since(began)
+}
+
+func TestRobotsCrawlDelayIsKept(t *testing.T) {
+	const text = "User-agent: *\nCrawl-delay: 2\n\nUser-agent: hasty\nUser-agent: Quick\nCrawl-delay: 0.5\nDisallow: /x\n\nUser-agent: free\nDisallow:\n"
+	for agent, want := range map[string]time.Duration{
+		"anybody/1.0":                    18 * time.Second,
+		"":                               18 * time.Second,
+		"Hasty/2.0 (+http://hasty.test)": 4500 * time.Millisecond,
+		"Mozilla/5.0 (compatible; quick/2.0; +http://x)": 4500 * time.Millisecond,
+		"free": 0,
+	} {
+		site := &asking{robots: words(text)}
+		bubble(t, site.serve, polite, func(w *world) {
+			if took := w.crawl("User-Agent", agent); took < want || took > want+100*time.Millisecond {
+				t.Errorf("%q: ten requests took %v, not %v", agent, took, want)
+			}
+			if n := site.n.Load(); n != 1 {
+				t.Errorf("robots.txt was asked for %d times", n)
+			}
+			for _, c := range w.server.metrics.Sites() {
+				if c.Name == "site.test" && c.Requests != 10 {
+					t.Errorf("%d requests were counted", c.Requests)
+				}
+			}
+		})
+	}
+}
+
+func TestRobotsWithoutADelayNobodyWaits(t *testing.T) {
+	status := func(code int) http.HandlerFunc {
+		return func(rw http.ResponseWriter, _ *http.Request) {
+			rw.WriteHeader(code)
+			io.WriteString(rw, "User-agent: *\nCrawl-delay: 2\n")
+		}
+	}
+	to := func(where string) http.HandlerFunc {
+		return func(rw http.ResponseWriter, r *http.Request) { http.Redirect(rw, r, where, http.StatusFound) }
+	}
+	for name, robots := range map[string]http.HandlerFunc{
+		"nothing":      words(""),
+		"no delay":     words("User-agent: *\nDisallow: /\n"),
+		"404":          status(404),
+		"403":          status(403),
+		"500":          status(500),
+		"304":          status(304),
+		"a loop":       to(robotsPath),
+		"another host": to("http://other.test/robots.txt"),
+		"another port": func(rw http.ResponseWriter, r *http.Request) {
+			if r.Host == "site.test" {
+				http.Redirect(rw, r, "http://site.test:8080/robots.txt", http.StatusFound)
+				return
+			}
+			io.WriteString(rw, "User-agent: *\nCrawl-delay: 2\n")
+		},
+		"another scheme": to("ftp://site.test/robots.txt"),
+		"nowhere":        to("http://%%%"),
+		"as somebody":    to("http://me:you@site.test/robots.txt"),
+		"cut off": func(rw http.ResponseWriter, _ *http.Request) {
+			rw.Header().Set("Content-Length", "99")
+			io.WriteString(rw, "User-agent: *\nCrawl-delay: 2\n")
+		},
+		"it breaks off":     func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"beyond half a MiB": words(strings.Repeat("# nothing\n", 52000) + "User-agent: *\nCrawl-delay: 2\n"),
+	} {
+		site := &asking{robots: robots}
+		bubble(t, site.serve, polite+"retry: {attempts: 0}\n", func(w *world) {
+			if took := w.crawl(); took != 0 {
+				t.Errorf("%s: ten requests took %v", name, took)
+			}
+			if n := site.n.Load(); n > 1+robotsRedirects {
+				t.Errorf("%s: %d requests for robots.txt", name, n)
+			}
+		})
+	}
+}
+
+func TestRobotsARedirectOnTheSameHostIsFollowed(t *testing.T) {
+	sites := func(rw http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == robotsPath:
+			http.Redirect(rw, r, "/a/b?c", http.StatusMovedPermanently)
+		case r.URL.RequestURI() == "/a/b?c":
+			http.Redirect(rw, r, "http://site.test:80/d%2Fe", http.StatusTemporaryRedirect)
+		case r.URL.EscapedPath() == "/d%2Fe":
+			io.WriteString(rw, "User-agent: *\nCrawl-delay: 2\n")
+		}
+	}
+	bubble(t, sites, polite, func(w *world) {
+		if took := w.crawl(); took != 18*time.Second {
+			t.Errorf("%v", took)
+		}
+	})
+}
+
+func TestRobotsARedirectToAnotherHostOfTheSameSiteIsNotFollowed(t *testing.T) {
+	sites := func(rw http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == robotsPath && r.Host == "site.test":
+			http.Redirect(rw, r, "http://other.test/robots.txt", http.StatusFound)
+		case r.URL.Path == robotsPath:
+			io.WriteString(rw, "User-agent: *\nCrawl-delay: 2\n")
+		}
+	}
+	bubble(t, sites, "sites:\n  - {name: all, host: [site.test, other.test, third.test], group: rule, robots: on}\n", func(w *world) {
+		if took := w.crawl(); took != 0 || w.asked.Load() != 11 {
+			t.Errorf("%v, %d requests", took, w.asked.Load())
+		}
+		w.get(w.client(), "http://other.test/")
+		if a := w.get(w.client(), "http://third.test/"); a.at != 0 {
+			t.Errorf("%v", a.at)
+		}
+		// Each host of a site has a delay of its own.
+		if a := w.get(w.client(), "http://site.test/"); a.at != 0 {
+			t.Errorf("%v", a.at)
+		}
+		if a := w.get(w.client(), "http://other.test/"); a.at != 2*time.Second {
+			t.Errorf("%v", a.at)
+		}
+	})
+}
+
+func TestRobotsAnAnswerIsKeptForADayAndAFailureIsNot(t *testing.T) {
+	site := &asking{}
+	site.robots = func(rw http.ResponseWriter, r *http.Request) {
+		switch site.n.Load() {
+		case 1, 3:
+			rw.WriteHeader(500)
+		case 2:
+			io.WriteString(rw, "User-agent: *\nCrawl-delay: 2\n")
+		}
+	}
+	bubble(t, site.serve, polite, func(w *world) {
+		for i, step := range []struct {
+			after time.Duration
+			took  time.Duration
+			asked int64
+		}{
+			{0, 0, 1},
+			{9 * time.Minute, 0, 1},
+			{2 * time.Minute, 0, 2}, // it is asked anew, and nobody waits for that
+			{time.Minute, 18 * time.Second, 2},
+			{23 * time.Hour, 18 * time.Second, 2},
+			{time.Hour, 18 * time.Second, 3}, // which fails: what was known holds on
+			{9 * time.Minute, 18 * time.Second, 3},
+			{2 * time.Minute, 18 * time.Second, 4}, // says nothing any more
+			{time.Minute, 0, 4},
+		} {
+			time.Sleep(step.after)
+			took := w.crawl()
+			synctest.Wait()
+			if n := site.n.Load(); (took != step.took && i != 2 && i != 7) || n != step.asked {
+				t.Errorf("step %d: ten requests took %v, and robots.txt was asked for %d times", i, took, n)
+			}
+		}
+	})
+}
+
+func TestRobotsASlowAnswerIsNotWaitedForForLong(t *testing.T) {
+	site := &asking{robots: func(rw http.ResponseWriter, r *http.Request) {
+		select {
+		case <-time.After(time.Minute):
+		case <-r.Context().Done():
+		}
+		io.WriteString(rw, "User-agent: *\nCrawl-delay: 2\n")
+	}}
+	bubble(t, site.serve, polite, func(w *world) {
+		if a := w.get(w.client(), "http://site.test/", "Abide-Max-Wait", "3s"); a.at != 3*time.Second {
+			t.Errorf("%v", a.at)
+		}
+		if a := w.get(w.client(), "http://site.test/robots.txt"); a.at != 63*time.Second {
+			t.Errorf("robots.txt itself waited: %v", a.at)
+		}
+		if took := w.crawl(); took < 18*time.Second || took > 20*time.Second {
+			t.Errorf("%v", took)
+		}
+		if n := site.n.Load(); n != 2 {
+			t.Errorf("%d", n)
+		}
+	})
+	bubble(t, site.serve, polite, func(w *world) {
+		if took := w.crawl(); took != robotsPatience {
+			t.Errorf("%v", took)
+		}
+		ctx, leave := context.WithTimeout(w.t.Context(), time.Second)
+		defer leave()
+		w.server.robots.mu.Lock()
+		w.server.robots.known.Purge()
+		w.server.robots.mu.Unlock()
+		began := time.Now()
+		w.do(ctx, w.client(), "GET", "http://site.test/leaves", nil)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if n := w.asked.Load(); n != 12 || time.Since(began) > 3*time.Second {
+			t.Errorf("%d requests were sent: 10, 2 for robots.txt and none whose client left", n)
+		}
+	})
+}
+
+func TestRobotsAStopEndsTheAsking(t *testing.T) {
+	site := &asking{robots: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }}
+	bubble(t, site.serve, polite, func(w *world) {
+		var all sync.WaitGroup
+		c := w.client()
+		all.Go(func() { w.get(c, "http://site.test/") })
+		synctest.Wait()
+		w.stop()
+		all.Wait()
+		if took := time.Since(w.began); took != 0 {
+			t.Errorf("the stop waited %v for robots.txt", took)
+		}
+	})
+}
+
+func TestRobotsLimitsHoldForTheAskingToo(t *testing.T) {
+	site := &asking{robots: words("User-agent: *\nCrawl-delay: 2\n")}
+	bubble(t, site.serve, "queue: {wait: 2h}\nsites:\n  - {host: site.test, robots: on, limits: [{requests: 5, per: 1m}]}\n", func(w *world) {
+		// One of the first five is for robots.txt, and so on.
+		if took := w.crawl(); took < 2*time.Minute || took > 2*time.Minute+2*time.Second {
+			t.Errorf("%v", took)
+		}
+	})
+}
+
+func TestRobotsAReloadTurnsItOff(t *testing.T) {
+	site := &asking{robots: words("User-agent: *\nCrawl-delay: 60\n")}
+	bubble(t, site.serve, polite, func(w *world) {
+		go func() {
+			time.Sleep(90 * time.Second)
+			if err := w.server.Reload(w.policy(strings.Replace(polite, "on}", "off, priority: 1}", 1))); err != nil {
+				t.Error(err)
+			}
+		}()
+		if took := w.crawl(); took != 90*time.Second {
+			t.Errorf("%v", took)
+		}
+	})
+}
+
+func TestRobotsObservedHoldsNothing(t *testing.T) {
+	site := &asking{robots: words("User-agent: *\nCrawl-delay: 60\n")}
+	bubble(t, site.serve, "mode: observe\n"+polite, func(w *world) {
+		w.get(w.client(), "http://site.test/")
+		synctest.Wait()
+		if took := w.crawl(); took != 0 {
+			t.Errorf("%v", took)
+		}
+		if a := w.get(w.client(), "http://site.test/"); a.header.Get("Abide-Would-Limit") != "Crawl-delay of 60 s" {
+			t.Errorf("%v", a.header)
+		}
+	})
+}
+
+func TestRobotsAndCoalesceTogether(t *testing.T) {
+	site := &asking{robots: words("User-agent: *\nCrawl-delay: 2\n")}
+	bubble(t, site.serve, "sites:\n  - {host: site.test, robots: on, coalesce: on}\n", func(w *world) {
+		w.get(w.client(), "http://site.test/")
+		for _, a := range w.together(10, func(_ int, c *http.Client) got { return w.get(c, "http://site.test/") }) {
+			if a.at != 2*time.Second || a.header.Get("Abide-Wait") != "2.000" {
+				t.Errorf("%v %v", a.at, a.header)
+			}
+		}
+		if n := w.asked.Load(); n != 3 {
+			t.Errorf("%d requests", n)
+		}
+	})
+}

@@ -1,0 +1,164 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/abide-proxy/abide/ca"
+	"github.com/abide-proxy/abide/metrics"
+	"github.com/abide-proxy/abide/policy"
+)
+
+// memory is a network of one listener, so that a whole proxy lives in a bubble
+// whose clock jumps.
+type memory struct {
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+func newMemory() *memory { return &memory{conns: make(chan net.Conn), done: make(chan struct{})} }
+
+func (m *memory) dial(ctx context.Context) (net.Conn, error) {
+	near, far := net.Pipe()
+	select {
+	case m.conns <- far:
+		return near, nil
+	case <-m.done:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (m *memory) Accept() (net.Conn, error) {
+	select {
+	case c := <-m.conns:
+		return c, nil
+	case <-m.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (m *memory) Close() error   { m.once.Do(func() { close(m.done) }); return nil }
+func (m *memory) Addr() net.Addr { return &net.UnixAddr{Name: "memory", Net: "memory"} }
+
+// world is a proxy, the sites behind it and their clients, in a bubble.
+type world struct {
+	t       *testing.T
+	server  *Server
+	front   *memory
+	sites   http.HandlerFunc
+	log     syncBuffer
+	began   time.Time
+	asked   atomic.Int64 // requests that reached a site
+	stop    func()
+	clients []*http.Transport
+	yaml    string
+}
+
+// bubble runs a test in fake time. sites answers for every host.
+func bubble(t *testing.T, sites http.HandlerFunc, yaml string, test func(w *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{t: t, front: newMemory(), sites: sites, began: time.Now(), yaml: yaml}
+		back := newMemory()
+		origin := &http.Server{ErrorLog: quietLog(), Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			w.asked.Add(1)
+			w.sites(rw, r)
+		})}
+		var running sync.WaitGroup
+		running.Go(func() { origin.Serve(back) })
+		authority, err := ca.Open("", ca.Options{})
+		must(t, err)
+		log := logrus.New()
+		log.SetOutput(&w.log)
+		w.server, err = New(Options{Policy: w.policy(yaml), CA: authority, Metrics: metrics.New(100), Log: log})
+		must(t, err)
+		w.server.state.Load().upstream.Dial = func(ctx context.Context, _ string, _ uint16) (net.Conn, error) { return back.dial(ctx) }
+		ctx, cancel := context.WithCancel(t.Context())
+		running.Go(func() { w.server.Serve(ctx, w.front) })
+		w.stop = cancel
+		test(w)
+		for _, c := range w.clients {
+			c.CloseIdleConnections()
+		}
+		cancel()
+		synctest.Wait()
+		origin.Close()
+		running.Wait()
+	})
+}
+
+func (w *world) policy(yaml string) *policy.Policy {
+	w.t.Helper()
+	usual := "timeouts: {idle: 5m, answer: 1h, drain: 30s}\n"
+	if strings.Contains(yaml, "timeouts:") {
+		usual = ""
+	}
+	p, err := policy.Load(policy.Source{
+		Path: "world.yaml", Data: []byte("data: none\n" + usual + yaml),
+		Lookup: func(string) (string, bool) { return "", false },
+	})
+	must(w.t, err)
+	return p
+}
+
+// client is one crawler, which has no idea of limits.
+func (w *world) client() *http.Client {
+	tr := &http.Transport{
+		Proxy:       func(*http.Request) (*url.URL, error) { return url.Parse("http://proxy.test:3128") },
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return w.front.dial(ctx) },
+	}
+	w.clients = append(w.clients, tr)
+	return &http.Client{Transport: tr}
+}
+
+// answer is what a crawler got, and when.
+type got struct {
+	status int
+	body   string
+	header http.Header
+	at     time.Duration // since the world began
+}
+
+func (w *world) get(c *http.Client, u string, headers ...string) got {
+	w.t.Helper()
+	return w.do(w.t.Context(), c, "GET", u, nil, headers...)
+}
+
+func (w *world) do(ctx context.Context, c *http.Client, method, u string, body io.Reader, headers ...string) got {
+	w.t.Helper()
+	r, err := http.NewRequestWithContext(ctx, method, u, body)
+	must(w.t, err)
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := c.Do(r)
+	if err != nil {
+		return got{body: err.Error(), at: time.Since(w.began)}
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		w.t.Errorf("reading an answer: %v", err)
+	}
+	return got{resp.StatusCode, string(text), resp.Header, time.Since(w.began)}
+}
+
+func echoing(rw http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	fmt.Fprintf(rw, "%s %s %s", r.Method, r.URL.Path, body)
+}
