@@ -3,8 +3,11 @@ package proxy
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -87,5 +90,46 @@ func TestFailuresAreTriedAgainWhereThatIsSafe(t *testing.T) {
 				t.Errorf("%d after %d requests", a.status, w.asked.Load())
 			}
 		})
+	})
+}
+
+func TestHalfOfAllAttemptsFail(t *testing.T) {
+	chance := rand.New(rand.NewPCG(3, 4))
+	var mu sync.Mutex
+	sites := func(rw http.ResponseWriter, _ *http.Request) {
+		time.Sleep(50 * time.Millisecond)
+		mu.Lock()
+		defer mu.Unlock()
+		if chance.IntN(2) == 0 {
+			rw.WriteHeader([]int{502, 503, 504}[chance.IntN(3)])
+		}
+	}
+	bubble(t, sites, "retry: {attempts: 5}\n", func(w *world) {
+		var all sync.WaitGroup
+		var good, bad, own atomic.Int64
+		for range 20 {
+			c := w.client()
+			all.Go(func() {
+				for range 50 {
+					switch a := w.get(c, "http://site.test/"); {
+					case a.status == 200:
+						good.Add(1)
+					case a.header.Get("Proxy-Status") != "":
+						own.Add(1)
+					case a.header.Get("Abide-Attempts") == "6":
+						bad.Add(1)
+					default:
+						t.Errorf("%d %v", a.status, a.header)
+					}
+				}
+			})
+		}
+		all.Wait()
+		// One in 64 fails six times; ten failures in a row, which open the breaker,
+		// are one in a thousand.
+		if bad.Load() > 35 || own.Load() > 100 || good.Load() < 880 {
+			t.Errorf("%d good, %d failed six times, %d refused by the breaker", good.Load(), bad.Load(), own.Load())
+		}
+		t.Logf("%d good, %d failed six times, %d refused by the breaker, %d requests, in %v", good.Load(), bad.Load(), own.Load(), w.asked.Load(), time.Since(w.began))
 	})
 }

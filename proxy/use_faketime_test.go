@@ -2,12 +2,15 @@ package proxy
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 func TestAHundredRequestsAtTenPerSecondTakeTenSeconds(t *testing.T) {
@@ -23,7 +26,7 @@ func TestAHundredRequestsAtTenPerSecondTakeTenSeconds(t *testing.T) {
 				})
 			}
 			all.Wait()
-			if took := time.Since(w.began); took < 9800*time.Millisecond || took > 10100*time.Millisecond {
+			if took := time.Since(w.began); took < 9900*time.Millisecond || took > 10100*time.Millisecond {
 				t.Errorf("%s: %v", as, took)
 			}
 		})
@@ -51,46 +54,78 @@ func TestConcurrencyIsKept(t *testing.T) {
 	})
 }
 
-// window is a site that allows N per window and refuses beyond, by its own clock.
+// window is a site that allows n per window and refuses beyond, by its own clock
+// and by when requests arrive.
 type window struct {
+	as      string
 	n       int
 	per     time.Duration
-	rolling bool
+	way     func() time.Duration // how long a request is on its way there
 	mu      sync.Mutex
 	times   []time.Time
+	bucket  *rate.Limiter
 	refused int
 }
 
 func (s *window) serve(rw http.ResponseWriter, _ *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	from := now.Add(-s.per)
-	if !s.rolling {
-		from = now.Truncate(s.per).Add(-1)
-	}
-	used := 0
-	for _, t := range s.times {
-		if t.After(from) {
-			used++
-		}
-	}
-	if used >= s.n {
-		s.refused++
+	time.Sleep(s.way())
+	ok := s.allows(time.Now())
+	time.Sleep(30 * time.Millisecond)
+	if !ok {
 		rw.Header().Set("Retry-After", "1")
 		rw.WriteHeader(429)
-		return
+	}
+}
+
+func (s *window) allows(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ok := true
+	switch s.as {
+	case "bucket":
+		ok = s.bucket.AllowN(now, 1)
+	case "rolling":
+		ok = s.since(now.Add(-s.per)) < s.n
+	case "fixed":
+		ok = s.since(now.Truncate(s.per).Add(-1)) < s.n
+	}
+	if !ok {
+		s.refused++
+		return false
 	}
 	s.times = append(s.times, now)
+	return true
+}
+
+func (s *window) since(from time.Time) (n int) {
+	for _, t := range s.times {
+		if t.After(from) {
+			n++
+		}
+	}
+	return n
 }
 
 func TestALimitIsUsedToTheFullWithoutARefusal(t *testing.T) {
-	const per = time.Minute
-	for _, as := range []string{"rolling", "fixed"} {
-		for _, clients := range []int{1, 10, 200} {
+	const n, per, windows = 300, time.Minute, 8
+	for _, as := range []string{"rolling", "fixed", "bucket"} {
+		for _, clients := range []int{1, 20, 200} {
 			t.Run(fmt.Sprintf("%s, %d clients", as, clients), func(t *testing.T) {
-				s := &window{n: 60, per: per, rolling: as == "rolling"}
-				bubble(t, s.serve, fmt.Sprintf("sites:\n  - {host: site.test, limits: [{requests: 60, per: 1m, as: %s}]}\n", as), func(w *world) {
+				chance := rand.New(rand.NewPCG(1, 2))
+				s := &window{as: as, n: n, per: per, bucket: rate.NewLimiter(rate.Every(per/n), 20)}
+				s.way = func() time.Duration {
+					if as == "bucket" {
+						return 20 * time.Millisecond
+					}
+					s.mu.Lock()
+					defer s.mu.Unlock()
+					return time.Duration(chance.Int64N(int64(80 * time.Millisecond)))
+				}
+				rule := "as: " + as
+				if as == "bucket" {
+					rule += ", burst: 20"
+				}
+				bubble(t, s.serve, fmt.Sprintf("sites:\n  - {host: site.test, limits: [{requests: %d, per: 1m, %s}]}\n", n, rule), func(w *world) {
 					// Whole windows, from the start of one.
 					time.Sleep(time.Until(time.Now().Truncate(per).Add(per)))
 					begun := time.Now()
@@ -98,7 +133,7 @@ func TestALimitIsUsedToTheFullWithoutARefusal(t *testing.T) {
 					for range clients {
 						c := w.client()
 						all.Go(func() {
-							for time.Since(begun) < 10*per-time.Second {
+							for time.Since(begun) < windows*per-time.Second {
 								if a := w.get(c, "http://site.test/"); a.status != 200 {
 									t.Errorf("%d %s", a.status, a.body)
 									return
@@ -106,17 +141,49 @@ func TestALimitIsUsedToTheFullWithoutARefusal(t *testing.T) {
 							}
 						})
 					}
-					time.Sleep(10*per - time.Millisecond)
+					time.Sleep(windows*per - time.Millisecond)
 					synctest.Wait()
 					s.mu.Lock()
 					used, refused := len(s.times), s.refused
 					s.mu.Unlock()
-					if refused != 0 || used < 594 || used > 600 {
-						t.Errorf("%d of 600 used, %d refused", used, refused)
+					t.Logf("%d of %d used, %d refused", used, windows*n, refused)
+					if refused != 0 || used < windows*n*99/100 || used > windows*n+20 {
+						t.Errorf("%d of %d used, %d refused", used, windows*n, refused)
 					}
 					all.Wait()
 				})
 			})
 		}
+	}
+}
+
+func TestAHundredRequestsTakeTenSecondsOfRealTimeToo(t *testing.T) {
+	for _, as := range []string{"paced", "bucket, burst: 1"} {
+		t.Run(as, func(t *testing.T) {
+			t.Parallel()
+			b := newBed(t, "sites: [{host: "+host+", limits: [{requests: 10, per: 1s, as: "+as+"}]}]")
+			b.handle(func(http.ResponseWriter, *http.Request) {})
+			c := b.client(false)
+			began := time.Now()
+			var all sync.WaitGroup
+			for range 100 {
+				all.Go(func() {
+					resp, err := c.Get("http://" + host + "/")
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					resp.Body.Close()
+					if resp.StatusCode != 200 {
+						t.Errorf("%d", resp.StatusCode)
+					}
+				})
+			}
+			all.Wait()
+			// 9.9 s, for the first goes at once, and 3 % beside 10.
+			if took := time.Since(began); took < 9700*time.Millisecond || took > 10300*time.Millisecond {
+				t.Errorf("%v", took)
+			}
+		})
 	}
 }

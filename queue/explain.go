@@ -57,8 +57,9 @@ func (s *site) explain(now time.Time, r Request) Explained {
 	h.Needs = [][]Need{{{Slot: s.all}}}
 	for i, alternative := range p.request.Limits {
 		needs := []Need{{Slot: s.all}}
-		for _, l := range alternative {
-			needs = merge(needs, Need{s.peek(l), l.N, l.Of})
+		for j := range alternative {
+			l := &alternative[j]
+			needs = merge(needs, Need{s.peek(l, l.scope(&p.request)), l.units(&p.request), l.Of})
 		}
 		h.Needs = append(h.Needs[:i], needs)
 	}
@@ -83,36 +84,39 @@ func (s *site) explain(now time.Time, r Request) Explained {
 	if refusal := beyond(now, h.Needs); refusal != nil {
 		e.Never, e.Keeps, e.ETA = true, Keeps{Limit: refusal.Limit}, time.Time{}
 	}
-	if at := s.now(now, h.Needs[0][0], Limit{Name: s.name}, held); !at.Cooling.IsZero() || at.Why != "" {
+	if at := s.now(now, h.Needs[0][0], s.name, "", held); !at.Cooling.IsZero() || at.Why != "" {
 		e.Limits = append(e.Limits, at)
 	}
 	seen := map[Scope]bool{}
 	for _, alternative := range p.request.Limits {
-		for _, l := range alternative {
-			if seen[l.scope()] {
+		for i := range alternative {
+			l := &alternative[i]
+			at := l.scope(&p.request)
+			if seen[at] {
 				continue
 			}
-			seen[l.scope()] = true
-			e.Limits = append(e.Limits, s.now(now, Need{s.peek(l), l.N, l.Of}, l, held))
+			seen[at] = true
+			need := Need{s.peek(l, at), l.units(&p.request), l.Of}
+			e.Limits = append(e.Limits, s.now(now, need, l.title(), l.key(&p.request), held))
 		}
 	}
 	return e
 }
 
 // peek is the slot of a limit, or one that nobody else sees.
-func (s *site) peek(l Limit) *Slot {
-	if e := s.entry(l); e != nil {
+func (s *site) peek(l *Limit, at Scope) *Slot {
+	if e := s.entry(at); e != nil {
 		return e.slot
 	}
-	m, fresh, _ := meter(l)
-	return &Slot{name: l.label(short(l.Key)), title: l.title(), meter: m, fresh: fresh, s: s.sched}
+	m, fresh, _ := l.meter()
+	return &Slot{name: l.label(at.Key), title: l.title(), meter: m, fresh: fresh, s: s.sched}
 }
 
 // now is how a limit stands for a request that needs so much of it.
-func (s *site) now(now time.Time, n Need, l Limit, held map[*Slot]int) LimitNow {
+func (s *site) now(now time.Time, n Need, title, key string, held map[*Slot]int) LimitNow {
 	slot := n.Slot
 	at := LimitNow{
-		Limit: l.title(), Key: l.Key, Left: -1, Next: slot.when(now, n.N),
+		Limit: title, Key: key, Left: -1, Next: slot.when(now, n.N),
 		Why: slot.why(now), Held: held[slot], InFlight: slot.flying,
 	}
 	if slot.meter != nil {

@@ -6,8 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/abide-proxy/abide/limit"
 )
 
 // Bounds of a Gate. Zero is unbounded.
@@ -18,21 +16,6 @@ type Bounds struct {
 	Aging   time.Duration // how long a priority waits for a step
 }
 
-// Limit is an amount that a request needs of a limit. Two with the same name
-// and key in one site are the same meter.
-type Limit struct {
-	Name  string // which limit it is, whatever its amount, so that a reload finds it
-	Title string // as people know it: "900 requests per 15m"; "" is Name
-	Key   string // whose: a client, a token, a route; "" is everyone's
-
-	// Spec is the limit's arithmetic; nil is something that only cools. One that
-	// differs from the meter's changes the meter, which stays as used as it was.
-	Spec *limit.Spec
-
-	N  int64
-	Of Unit
-}
-
 // Request is what somebody wants to send.
 type Request struct {
 	Site     string
@@ -41,14 +24,17 @@ type Request struct {
 	Priority int   // 0 (most urgent) to 7; DefaultPriority is the usual one
 	Cost     int64 // what fairness counts for it; 0 is 1
 
+	Method, Path string // its route, for limits by it
+
 	Wait time.Duration // shorter than the gate's; 0 is the gate's
 
 	Tag  any    // the caller's own, for the plan of Reload
 	Made uint64 // the Generation by which Limits were made, asked for before they were
 
 	// Limits are alternatives: it needs all of one of them. Empty is no limit. The
-	// gate keeps the slices and does not change them.
+	// gate keeps the slices and does not change them, and neither may anybody else.
 	Limits [][]Limit
+	Shared bool                  // many requests have these very slices, so their slots are worth remembering
 	Pick   func(ready []int) int // see Hold.Pick
 
 	// Observe lets it go at once, whatever the limits say. Permit.Would tells what
@@ -120,7 +106,8 @@ func (g *Gate) Wait(ctx context.Context, r Request) (*Permit, error) {
 	p := &Permit{request: r, site: s, ctx: ctx, asked: now}
 	p.hold = Hold{Client: r.Client, Weight: r.Weight, Priority: r.Priority, Cost: r.Cost, Pick: r.Pick, owner: p}
 	s.renew(p)
-	if err := s.plan(now, p); err != nil {
+	var err error
+	if p.hold.Needs, err = s.plan(now, &p.request); err != nil {
 		s.mu.Unlock()
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package queue
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"strings"
 	"time"
 )
 
@@ -29,33 +28,22 @@ func short(key string) string {
 	return key[:longestKey-32] + "~" + hex.EncodeToString(sum[:16])
 }
 
-// scope is where a limit's slot is found.
-func (l Limit) scope() Scope { return Scope{l.Name, short(l.Key)} }
-
-// label is what people see of the limit and of whose it is.
-func (l Limit) label(key string) string {
-	if key == "" {
-		return l.title()
-	}
-	return l.title() + " of " + strings.ToValidUTF8(key, "?")
-}
-
-// entry is where a limit's slot is, or nil. When a site has as many as it may,
+// entry is the slot of a scope, or nil. When a site has as many as it may,
 // all that are new share one slot of their limit, for as long as it remembers
 // anything: so each gets less than the limit allows, and never more.
-func (s *site) entry(l Limit) *entry {
-	if e := s.slots[l.scope()]; e != nil {
+func (s *site) entry(at Scope) *entry {
+	if e := s.slots[at]; e != nil {
 		return e
 	}
-	if l.Key != "" {
-		return s.rest[l.Name]
+	if at.Key != "" {
+		return s.rest[at.Limit]
 	}
 	return nil
 }
 
 // keep remembers a limit's new slot where entry will find it.
-func (s *site) keep(l Limit, e *entry) {
-	if l.Key != "" && len(s.slots) >= mostSlots {
+func (s *site) keep(l *Limit, at Scope, e *entry) {
+	if at.Key != "" && len(s.slots) >= mostSlots {
 		e.slot.rename(l.label(others), l.title())
 		if s.rest == nil {
 			s.rest = map[string]*entry{}
@@ -66,7 +54,7 @@ func (s *site) keep(l Limit, e *entry) {
 	if s.slots == nil {
 		s.slots = map[Scope]*entry{}
 	}
-	s.slots[l.scope()] = e
+	s.slots[at] = e
 }
 
 // sweep forgets slots of clients and routes that are not seen any more, when
@@ -76,6 +64,7 @@ func (s *site) sweep(now time.Time) {
 	for name, e := range s.rest {
 		if s.sched.Forget(now, e.slot) {
 			delete(s.rest, name)
+			clear(s.known)
 		}
 	}
 	if len(s.slots) < min(max(16, 2*s.swept), mostSlots) || now.Before(s.sweeps) {
@@ -84,6 +73,7 @@ func (s *site) sweep(now time.Time) {
 	for at, e := range s.slots {
 		if s.sched.Forget(now, e.slot) {
 			delete(s.slots, at)
+			clear(s.known)
 		}
 	}
 	s.swept = len(s.slots)

@@ -25,9 +25,6 @@ type Permit struct {
 	asks    bool // others may wait for its answer
 	would   *Keeps
 	ready   chan struct{}
-
-	one [1][]Need // room for what hold.Needs usually has
-	few [4]Need
 }
 
 // tell wakes who waits. It never blocks: a hold is let go once for each wait.

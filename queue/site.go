@@ -1,12 +1,9 @@
 package queue
 
 import (
-	"cmp"
 	"fmt"
 	"sync"
 	"time"
-
-	"github.com/abide-proxy/abide/limit"
 )
 
 // site is a scheduler with a lock and a timer.
@@ -20,6 +17,8 @@ type site struct {
 	all     *Slot // the whole site, for its cooldowns
 	slots   map[Scope]*entry
 	rest    map[string]*entry // :: limit's name → slot of the keys that have none of their own
+	alone   [][]Need          // what a request needs that has no limits
+	known   map[*[]Limit]*pattern
 	swept   int               // how many were left by the last sweep
 	sweeps  time.Time         // not before
 	counted int               // of its holds, in Gate.held
@@ -29,111 +28,16 @@ type site struct {
 	at    time.Time // when it rings; zero is never
 }
 
-type entry struct {
-	slot *Slot
-	spec *limit.Spec
-}
-
 func newSite(g *Gate, name string) *site {
 	s := &site{name: name, gate: g}
 	s.sched = NewScheduler(Options{Aging: g.bounds.Load().Aging, Live: live})
 	s.all = s.sched.Slot(name, nil, nil)
 	s.all.title = tollOfSite
+	s.alone = [][]Need{{{Slot: s.all}}}
 	return s
 }
 
 func live(h *Hold) bool { return h.owner.ctx.Err() == nil }
-
-// plan finds the slots of a permit's limits. The whole site is one of them.
-func (s *site) plan(now time.Time, p *Permit) error {
-	s.sweep(now)
-	limits := p.request.Limits
-	if len(limits) == 0 {
-		p.few[0] = Need{Slot: s.all}
-		p.one[0] = p.few[:1:1]
-		p.hold.Needs = p.one[:1:1]
-		return nil
-	}
-	needs := p.one[:0:1]
-	for i, alternative := range limits {
-		list := p.few[:0]
-		if i > 0 || len(alternative) >= len(p.few) {
-			list = make([]Need, 0, len(alternative)+1)
-		}
-		list = append(list, Need{Slot: s.all})
-		for _, l := range alternative {
-			slot, err := s.slot(now, l)
-			if err != nil {
-				return err
-			}
-			list = merge(list, Need{slot, l.N, l.Of})
-		}
-		needs = append(needs, list)
-	}
-	p.hold.Needs = needs
-	return nil
-}
-
-// merge adds a need, to the one of the same slot if there is one.
-func merge(list []Need, n Need) []Need {
-	for i := range list {
-		if list[i].Slot == n.Slot {
-			list[i].N += n.N
-			return list
-		}
-	}
-	return append(list, n)
-}
-
-func (s *site) slot(now time.Time, l Limit) (*Slot, error) {
-	e := s.entry(l)
-	if e != nil && (e.spec == l.Spec || e.spec != nil && l.Spec != nil && *e.spec == *l.Spec) {
-		return e.slot, nil
-	}
-	m, fresh, err := meter(l)
-	if err != nil {
-		return nil, err
-	}
-	key := short(l.Key)
-	if e == nil {
-		e = &entry{s.sched.Slot(l.label(key), m, fresh), l.Spec}
-		e.slot.title = l.title()
-		s.keep(l, e)
-		return e.slot, nil
-	}
-	moved := e.spec != nil && l.Spec != nil && e.spec.As == l.Spec.As
-	if moved {
-		if m, err = limit.Move(now, e.slot.meter, *l.Spec); err != nil {
-			return nil, fmt.Errorf("the limit %q: %w", l.Name, err)
-		}
-	}
-	if e == s.rest[l.Name] {
-		key = others
-	}
-	e.spec = l.Spec
-	e.slot.rename(l.label(key), l.title())
-	s.sched.Change(now, e.slot, m, fresh, moved)
-	return e.slot, nil
-}
-
-func (l Limit) title() string { return cmp.Or(l.Title, l.Name) }
-
-func meter(l Limit) (limit.Meter, func() limit.Meter, error) {
-	if l.Spec == nil {
-		return nil, nil, nil
-	}
-	m, err := limit.New(*l.Spec)
-	if err != nil {
-		return nil, nil, fmt.Errorf("the limit %q: %w", l.Name, err)
-	}
-	return m, func() limit.Meter {
-		m, err := limit.New(*l.Spec)
-		if err != nil {
-			return nil // it was right a moment ago
-		}
-		return m
-	}, nil
-}
 
 // forget marks the site as gone if nothing would change by it. A site that is
 // locked is in use.
@@ -228,7 +132,7 @@ func (s *site) tick() {
 // renew makes a request's limits anew if there was a reload since they were made.
 func (s *site) renew(p *Permit) {
 	if g := s.gate.latest.Load(); g.plan != nil && g.number != p.request.Made {
-		p.request.Limits, p.request.Made = g.plan(p.request), g.number
+		p.request.Limits, p.request.Made, p.request.Shared = g.plan(p.request), g.number, false
 	}
 }
 
@@ -236,15 +140,16 @@ func (s *site) renew(p *Permit) {
 // those that it has.
 func (s *site) needs(now time.Time, p *Permit) [][]Need {
 	s.renew(p)
-	fresh := *p // its needs lie in it, and those of the hold in p
-	if err := s.plan(now, &fresh); err != nil {
+	needs, err := s.plan(now, &p.request)
+	if err != nil {
 		return p.hold.Needs // what the plan says cannot be kept: it waits for what it knew
 	}
-	return fresh.hold.Needs
+	return needs
 }
 
 // replan gives all that wait the newest limits.
 func (s *site) replan(now time.Time) {
+	clear(s.known)
 	for _, h := range s.sched.all() {
 		if !s.sched.Replan(now, h, s.needs(now, h.owner)) {
 			h.owner.tell()

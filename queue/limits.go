@@ -1,0 +1,102 @@
+package queue
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/abide-proxy/abide/limit"
+)
+
+// By is which part of a request tells its own meter of a limit from others.
+type By uint8
+
+// The parts.
+const (
+	ByNone   By = iota // all requests share one
+	ByClient           // Request.Client
+	ByRoute            // Request.Method and Request.Path
+)
+
+// Limit is an amount that a request needs of a limit. Two with the same name
+// and key in one site are the same meter.
+type Limit struct {
+	Name  string // which limit it is, whatever its amount, so that a reload finds it
+	Title string // as people know it: "900 requests per 15m"; "" is Name
+	Key   string // whose: a client, a token, a backend; "" is everyone's
+	By    By     // and of that key, a meter for each client or route
+
+	// Spec is the limit's arithmetic; nil is something that only cools. One that
+	// differs from the meter's changes the meter, which stays as used as it was.
+	Spec *limit.Spec
+
+	N  int64 // of Cost, at least: it is Request.Cost, if that is more
+	Of Unit
+}
+
+// Scope is what a cooldown is about that concerns the limit, for a request.
+func (l *Limit) Scope(r *Request) Scope { return Scope{l.Name, l.key(r)} }
+
+// scope is where a limit's slot is found.
+func (l *Limit) scope(r *Request) Scope { return Scope{l.Name, short(l.key(r))} }
+
+// key is whose meter the request takes from.
+func (l *Limit) key(r *Request) string {
+	own := ""
+	switch {
+	case l.By == ByNone:
+		return l.Key
+	case l.By == ByClient:
+		own = r.Client
+	case l.Key != "":
+		return l.Key + " " + r.Method + " " + r.Path
+	default:
+		return r.Method + " " + r.Path
+	}
+	switch {
+	case l.Key == "":
+		return own
+	case own == "":
+		return l.Key
+	}
+	return l.Key + " " + own
+}
+
+// units are what a request needs.
+func (l *Limit) units(r *Request) int64 {
+	if l.Of == Cost {
+		return max(l.N, r.Cost)
+	}
+	return l.N
+}
+
+// own tells whether the need of the limit differs from request to request.
+func (l *Limit) own() bool { return l.By != ByNone || l.Of == Cost }
+
+func (l *Limit) title() string { return cmp.Or(l.Title, l.Name) }
+
+// label is what people see of the limit and of whose it is.
+func (l *Limit) label(key string) string {
+	if key == "" {
+		return l.title()
+	}
+	return l.title() + " of " + strings.ToValidUTF8(key, "?")
+}
+
+func (l *Limit) meter() (limit.Meter, func() limit.Meter, error) {
+	if l.Spec == nil {
+		return nil, nil, nil
+	}
+	spec := *l.Spec
+	m, err := limit.New(spec)
+	if err != nil {
+		return nil, nil, fmt.Errorf("the limit %q: %w", l.Name, err)
+	}
+	return m, func() limit.Meter {
+		m, err := limit.New(spec)
+		if err != nil {
+			return nil // it was right a moment ago
+		}
+		return m
+	}, nil
+}

@@ -1,0 +1,188 @@
+package queue
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/abide-proxy/abide/limit"
+)
+
+// mostPatterns is how many a site remembers. There is one for each set of limits
+// that some route of a rule has.
+const mostPatterns = 64
+
+// pattern is what the needs of requests with the same limits have in common.
+type pattern struct {
+	needs [][]Need // without a slot where each request has its own
+	own   bool     // there are such
+	mixed bool     // two limits of one name may share a slot: nothing is in common
+}
+
+// entry is a limit's slot and what it was made from.
+type entry struct {
+	slot *Slot
+	spec *limit.Spec
+}
+
+// plan finds the slots of a request's limits. The whole site is one of them. What
+// it answers may be that of other requests, too, and must not be changed.
+func (s *site) plan(now time.Time, r *Request) ([][]Need, error) {
+	s.sweep(now)
+	if len(r.Limits) == 0 {
+		return s.alone, nil
+	}
+	if !r.Shared {
+		return s.planAlone(now, r)
+	}
+	p, err := s.pattern(now, r)
+	switch {
+	case err != nil:
+		return nil, err
+	case p.mixed:
+		return s.planAlone(now, r)
+	case !p.own:
+		return p.needs, nil
+	}
+	needs := room(p.needs)
+	for i, common := range p.needs {
+		list := append(needs[i], common...)
+		for j := range list {
+			if list[j].Slot != nil {
+				continue
+			}
+			l := &r.Limits[i][j-1] // the first is the site
+			list[j].N = l.units(r)
+			if list[j].Slot, err = s.slot(now, l, r); err != nil {
+				return nil, err
+			}
+		}
+		needs[i] = list
+	}
+	return needs, nil
+}
+
+// planAlone is plan for limits that no other request has.
+func (s *site) planAlone(now time.Time, r *Request) ([][]Need, error) {
+	needs := make([][]Need, len(r.Limits))
+	for i, alternative := range r.Limits {
+		list := append(make([]Need, 0, len(alternative)+1), Need{Slot: s.all})
+		for j := range alternative {
+			l := &alternative[j]
+			slot, err := s.slot(now, l, r)
+			if err != nil {
+				return nil, err
+			}
+			list = merge(list, Need{slot, l.units(r), l.Of})
+		}
+		needs[i] = list
+	}
+	return needs, nil
+}
+
+// pattern is the one of a request's limits.
+func (s *site) pattern(now time.Time, r *Request) (*pattern, error) {
+	if p := s.known[&r.Limits[0]]; p != nil {
+		return p, nil
+	}
+	p := &pattern{needs: make([][]Need, len(r.Limits))}
+	for i, alternative := range r.Limits {
+		list := append(make([]Need, 0, len(alternative)+1), Need{Slot: s.all})
+		for j := range alternative {
+			l := &alternative[j]
+			need := Need{N: l.N, Of: l.Of}
+			if l.own() {
+				p.own = true
+			} else {
+				slot, err := s.slot(now, l, r)
+				if err != nil {
+					return nil, err
+				}
+				need.Slot = slot
+			}
+			for k := range j {
+				p.mixed = p.mixed || alternative[k].Name == l.Name
+			}
+			list = append(list, need)
+		}
+		p.needs[i] = list
+	}
+	if s.known == nil {
+		s.known = map[*[]Limit]*pattern{}
+	}
+	if len(s.known) >= mostPatterns {
+		clear(s.known)
+	}
+	s.known[&r.Limits[0]] = p
+	return p, nil
+}
+
+// room is room for needs like those, in one piece if there are no more than usual.
+func room(like [][]Need) [][]Need {
+	if len(like) == 1 && len(like[0]) <= 12 {
+		if len(like[0]) <= 4 {
+			r := &struct {
+				one [1][]Need
+				few [4]Need
+			}{}
+			r.one[0] = r.few[:0]
+			return r.one[:]
+		}
+		r := &struct {
+			one [1][]Need
+			few [12]Need
+		}{}
+		r.one[0] = r.few[:0]
+		return r.one[:]
+	}
+	needs := make([][]Need, len(like))
+	for i := range like {
+		needs[i] = make([]Need, 0, len(like[i]))
+	}
+	return needs
+}
+
+// merge adds a need, to the one of the same slot if there is one.
+func merge(list []Need, n Need) []Need {
+	for i := range list {
+		if list[i].Slot == n.Slot {
+			list[i].N += n.N
+			return list
+		}
+	}
+	return append(list, n)
+}
+
+// slot is the one of a limit for a request.
+func (s *site) slot(now time.Time, l *Limit, r *Request) (*Slot, error) {
+	at := l.scope(r)
+	e := s.entry(at)
+	if e != nil && (e.spec == l.Spec || e.spec != nil && l.Spec != nil && *e.spec == *l.Spec) {
+		e.spec = l.Spec // is found to be the same at once the next time
+		return e.slot, nil
+	}
+	m, fresh, err := l.meter()
+	if err != nil {
+		return nil, err
+	}
+	if e == nil {
+		e = &entry{s.sched.Slot(l.label(at.Key), m, fresh), l.Spec}
+		e.slot.title = l.title()
+		s.keep(l, at, e)
+		return e.slot, nil
+	}
+	moved := e.spec != nil && l.Spec != nil && e.spec.As == l.Spec.As
+	if moved {
+		if m, err = limit.Move(now, e.slot.meter, *l.Spec); err != nil {
+			return nil, fmt.Errorf("the limit %q: %w", l.Name, err)
+		}
+	}
+	key := at.Key
+	if e == s.rest[l.Name] {
+		key = others
+	}
+	e.spec = l.Spec
+	e.slot.rename(l.label(key), l.title())
+	s.sched.Change(now, e.slot, m, fresh, moved)
+	clear(s.known) // others may know it by the limits from before
+	return e.slot, nil
+}
