@@ -38,24 +38,41 @@ func (x *exchange) backend() *backend {
 	return &t.plan.backends[t.permit.Choice()]
 }
 
-func (x *exchange) party() party { return partyOf(x.site, x.backend()) }
+// party is whose breaker the request's attempt is about. Of several hosts that are
+// one site each has its own: a dead name among them says nothing about the others.
+func (x *exchange) party() party {
+	who := partyOf(x.site, x.backend())
+	if who.backend == "" && x.grouped() {
+		who.backend = x.target.Host
+	}
+	return who
+}
+
+// grouped tells whether the site is more than the host.
+func (x *exchange) grouped() bool {
+	return x.rule != nil && x.rule.Group != "" && x.rule.Group != "host"
+}
 
 // aim points the request at what it is sent to.
 func (x *exchange) aim(r *http.Request) policy.Target {
-	b := x.backend()
-	if b == nil {
-		return x.target
+	t := x.target
+	if b := x.backend(); b != nil {
+		t = b.target
+	} else if !x.turn.aimed {
+		return t
 	}
-	absolute(r.URL, b.target)
+	x.turn.aimed = true
+	absolute(r.URL, t)
 	r.Host = r.URL.Host
-	return b.target
+	return t
 }
 
-// began counts an attempt that is about to be made.
-func (x *exchange) began() {
-	if b := x.backend(); b != nil {
-		b.load.flying.Add(1)
-		b.load.turns.Add(1)
+// embark counts an attempt that is about to be made, unless that was done when its
+// backend was chosen.
+func (x *exchange) embark() {
+	if b := x.backend(); b != nil && b != x.turn.at {
+		x.turn.left()
+		b.load.begin()
 		x.turn.at = b
 	}
 }
@@ -93,8 +110,9 @@ func (t *turn) elsewhere() bool {
 }
 
 // choose says which of the backends that could take a request now does. It is
-// asked by the queue, under the lock of the site.
-func (s *Server) choose(x *exchange, ready []int) int {
+// asked by the queue, under the lock of the site, and counts what it says there and
+// then: the next request may be let go before this one runs.
+func (x *exchange) choose(ready []int) int {
 	p := x.turn.plan
 	fit := ready
 	if len(x.turn.avoid) > 0 {
@@ -104,7 +122,13 @@ func (s *Server) choose(x *exchange, ready []int) int {
 			fit = fresh
 		}
 	}
-	return p.pick(fit, x.clientName(), time.Now())
+	i := p.pick(fit, x.clientName(), time.Now())
+	if i < len(p.backends) {
+		x.turn.left()
+		x.turn.at = &p.backends[i]
+		x.turn.at.load.begin()
+	}
+	return i
 }
 
 var stickiness = maphash.MakeSeed()
@@ -125,13 +149,13 @@ func (p *plan) pick(ready []int, client string, now time.Time) int {
 		}
 		return best
 	case p.balance == "round-robin":
-		better = func(a, b *load) bool { return a.turns.Load() < b.turns.Load() }
+		better = func(a, b *load) bool { return a.last.Load() < b.last.Load() }
 	case p.balance == "least-loaded":
 		better = func(a, b *load) bool {
 			if x, y := a.flying.Load(), b.flying.Load(); x != y {
 				return x < y
 			}
-			return a.turns.Load() < b.turns.Load()
+			return a.last.Load() < b.last.Load()
 		}
 	}
 	best := ready[0]

@@ -119,6 +119,16 @@ func (s *breakers) forget(who party) {
 	}
 }
 
+// reload forgets those that go by other rules than the new one.
+func (s *breakers) reload(rule policy.Breaker) {
+	s.known.Range(func(at, one any) bool {
+		if one.(*breaker).rule != rule {
+			s.forget(at.(party))
+		}
+		return true
+	})
+}
+
 // make is the breaker of one that begins to fail; nil when there is no room.
 func (s *breakers) make(who party, rule policy.Breaker) *breaker {
 	if s.n.Load() >= mostBreakers {
@@ -225,14 +235,14 @@ func (s *Server) Breakers() []Broken {
 // brokenSite refuses at once where nothing would be sent for a while: a client that
 // knows can do something else. What is held already goes on waiting.
 func (s *Server) brokenSite(x *exchange) *answer {
-	rule := x.state.policy.Breaker
+	rule := s.policy().Breaker
 	if s.breakers.n.Load() == 0 || x.state.policy.Observes() {
 		return nil
 	}
 	now := time.Now()
 	p := x.state.plans[x.rule]
 	if p == nil || len(p.backends) == 0 {
-		if until := s.breakers.broken(party{site: x.site}, rule, now); !until.IsZero() {
+		if until := s.breakers.broken(x.party(), rule, now); !until.IsZero() {
 			return answerBroken.until(becauseBroken, until, now)
 		}
 		return nil

@@ -291,7 +291,7 @@ func (m *member) fate(x *exchange) fate {
 func (m *member) adopt(x *exchange) {
 	f := m.flight
 	x.first = f.first
-	x.turn.waited, x.turn.attempts = f.waited, f.attempts
+	x.turn.waited, x.turn.sent = f.waited, f.attempts
 	if m.leads {
 		x.sent, x.answered, x.turn.before = f.sent, f.answered, f.before
 		return

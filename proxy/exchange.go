@@ -34,14 +34,16 @@ type exchange struct {
 	path      string       // escaped in the usual way, without query
 	prior     *queue.Limit // what robots.txt asks for
 	turn      turn
-	body      []byte        // kept for another attempt
-	spool     *spool        // the same, of one whose length nobody knew
-	held      atomic.Int64  // of retry.memory
-	released  atomic.Bool   // nothing more is kept
-	uploading time.Duration // the client's part of the time before the wait
-	first     time.Time     // when the upstream was first asked
-	sent      time.Time     // when it was last asked
-	answered  time.Time     // when its head had come
+	body      []byte                  // kept for another attempt
+	spool     *spool                  // the same, of one whose length nobody knew
+	waiting   context.Context         // while it waits, where that can end by more than the client leaving
+	broke     context.CancelCauseFunc // its body has broken off
+	held      atomic.Int64            // of retry.memory
+	released  atomic.Bool             // nothing more is kept
+	uploading time.Duration           // the client's part of the time before the wait
+	first     time.Time               // when the upstream was first asked
+	sent      time.Time               // when it was last asked
+	answered  time.Time               // when its head had come
 	download  download
 
 	ctx pathContext
@@ -95,9 +97,22 @@ func (x *exchange) Held() {
 	if x.watched() {
 		x.conn.withUpstream(false)
 	}
+	x.upload.hold()
 	if x.spool != nil {
-		go x.spool.pump()
+		go func() {
+			if err := x.spool.pump(); err != nil {
+				x.broke(err)
+			}
+		}()
 	}
+}
+
+// resume is for the end of a wait.
+func (x *exchange) resume() {
+	if x.watched() {
+		x.conn.withUpstream(true)
+	}
+	x.upload.resume()
 }
 
 // watched tells whether the end of the client's bytes is about this request alone.
@@ -106,9 +121,15 @@ func (x *exchange) watched() bool { return x.conn != nil && x.writer.proto/10 ==
 // end is for the handler's end. The upstream may still hold the request's body
 // and the trace then; nothing of them may reach the response any more.
 func (s *Server) end(x *exchange) {
+	if x.spool != nil {
+		x.spool.finish()
+	}
 	x.upload.finish()
 	x.writer.finish()
 	x.turn.finish()
+	if x.broke != nil {
+		x.broke(nil)
+	}
 	s.release(x)
 }
 

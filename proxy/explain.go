@@ -67,7 +67,7 @@ func (s *Server) Explain(method string, u *url.URL, name string) (Explained, err
 	}
 	q := s.ask(x, &http.Request{Method: method, URL: u})
 	e.Explained = s.gate.Explain(q)
-	e.Breaker = s.broken(party{site: match.Site})
+	e.Breaker = s.broken(x.party())
 	if p := x.turn.plan; p != nil {
 		for i := range p.backends {
 			b := &p.backends[i]

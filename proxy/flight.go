@@ -178,7 +178,7 @@ func (f *flight) look() (known, flying bool, news <-chan struct{}) {
 func (f *flight) tale(x *exchange) {
 	t := &x.turn
 	f.first, f.sent, f.answered = x.first, x.sent, x.answered
-	f.waited, f.before, f.attempts = t.waited, t.before, t.attempts
+	f.waited, f.before, f.attempts = t.waited, t.before, t.sent
 	f.known = true
 	f.tell()
 }

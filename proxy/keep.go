@@ -1,9 +1,10 @@
 package proxy
 
 import (
-	"bytes"
+	"context"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -21,7 +22,8 @@ func (s *Server) keep(x *exchange, r *http.Request) error {
 		return nil
 	}
 	if r.ContentLength < 0 {
-		x.spool = newSpool(x.upload, func(have int) int { return s.room(x, have, -1) }, x.upload.pause)
+		x.waiting, x.broke = context.WithCancelCause(r.Context())
+		x.spool = newSpool(x.upload, r.Trailer, func(have int) int { return s.room(x, have, -1) })
 		return nil
 	}
 	began := time.Now()
@@ -31,7 +33,6 @@ func (s *Server) keep(x *exchange, r *http.Request) error {
 		if len(body) == cap(body) {
 			step := s.room(x, len(body), r.ContentLength)
 			if step == 0 {
-				x.upload.pause()
 				r.Body = &begun{head: body, ReadCloser: x.upload}
 				return nil
 			}
@@ -91,19 +92,31 @@ func (s *Server) release(x *exchange) {
 	x.released.Store(true)
 	s.kept.Add(-x.held.Swap(0))
 	x.body = nil
-}
-
-// rewind readies the request for its next attempt.
-func (x *exchange) rewind(r *http.Request) {
-	switch {
-	case x.spool != nil:
-		r.Body = x.spool.reader()
-	case x.body != nil:
-		body := x.body
-		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
-		r.Body, _ = r.GetBody()
+	if x.spool != nil {
+		x.spool.drop()
 	}
 }
+
+// rewind is the request for its next attempt. Another may still be reading the one
+// before.
+func (x *exchange) rewind(r *http.Request) *http.Request {
+	switch {
+	case x.spool != nil:
+		one := r.WithContext(r.Context())
+		url := *r.URL
+		one.URL = &url
+		one.Body, one.Trailer = x.spool.reader()
+		return one
+	case x.body != nil:
+		// Through x, so that the body can be let go with the request still there.
+		r.GetBody = func() (io.ReadCloser, error) { return &keptBody{data: x.body}, nil }
+		r.Body, _ = r.GetBody()
+	}
+	return r
+}
+
+// rewinds tells whether an attempt of which nothing was sent leaves the body whole.
+func (x *exchange) rewinds() bool { return x.upload == nil || x.body != nil || x.spool.intact() }
 
 // replayable tells whether the request could be sent once more.
 func (x *exchange) replayable(r *http.Request) bool {
@@ -111,8 +124,31 @@ func (x *exchange) replayable(r *http.Request) bool {
 	case x.wish.once || x.state.policy.Observes():
 		return false
 	case x.spool != nil:
-		_, whole := x.spool.whole()
-		return whole
+		return x.spool.intact()
 	}
 	return x.body != nil || r.Body == nil || r.Body == http.NoBody
+}
+
+// keptBody is a kept body for one attempt. It lets go of it when that is over.
+type keptBody struct {
+	mu   sync.Mutex
+	data []byte
+}
+
+func (b *keptBody) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.data) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, b.data)
+	b.data = b.data[n:]
+	return n, nil
+}
+
+func (b *keptBody) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.data = nil
+	return nil
 }

@@ -207,6 +207,7 @@ func (s *Server) Reload(p *policy.Policy) error {
 	st.made = s.gate.Generation() + 1
 	s.state.Store(st)
 	s.limiter.set(p.Bounds)
+	s.breakers.reload(p.Breaker)
 	s.gate.Reload(boundsOf(p), s.replan)
 	if st.stack != old.stack {
 		s.retired.Go(old.close)

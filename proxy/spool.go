@@ -3,53 +3,67 @@ package proxy
 import (
 	"errors"
 	"io"
+	"net/http"
 	"sync"
 )
 
 // spool is a request's body of unknown length on its way. What has passed is kept,
-// up to retry.body, so that it can be sent again once it has come whole: nobody
-// waits for that before it is sent, for it may be half of a conversation. Whoever
-// wants more than there is reads on, or waits for who does.
+// up to retry.body, so that it can be sent again: nobody waits for the end of it
+// before it is sent, for it may be half of a conversation. While it is kept it is
+// read by a goroutine of its own, so that an attempt can end without it.
 type spool struct {
-	source io.ReadCloser
-	grow   func(have int) int // room for more, 0 when there is none
-	rest   func()             // nobody reads for a while
+	source  io.ReadCloser
+	grow    func(have int) int // room for more, 0 when there is none
+	trailer http.Header        // the client's, with values once the body has ended
+	names   []string           // of the trailer: nobody else may look at that before
 
 	mu      sync.Mutex
 	more    sync.Cond
 	buf     []byte
 	free    bool  // nothing more is kept
+	dropped bool  // what was kept is only for who reads it now
 	ended   error // io.EOF when it came whole
 	reading bool
+	last    *spoolReader
 }
 
-func newSpool(source io.ReadCloser, grow func(have int) int, rest func()) *spool {
-	s := &spool{source: source, grow: grow, rest: rest}
+func newSpool(source io.ReadCloser, trailer http.Header, grow func(have int) int) *spool {
+	s := &spool{source: source, trailer: trailer, grow: grow}
+	for name := range trailer {
+		s.names = append(s.names, name)
+	}
 	s.more.L = &s.mu
 	return s
 }
 
-// whole is the body when all of it has come and was kept.
-func (s *spool) whole() ([]byte, bool) {
+// intact tells whether what has come so far was kept, and more can come.
+func (s *spool) intact() bool {
+	if s == nil {
+		return false
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.buf, s.ended == io.EOF && !s.free
+	return !s.free && (s.ended == nil || s.ended == io.EOF)
 }
 
 // pump reads ahead while the request waits for its turn, so that a client that
-// leaves is noticed.
-func (s *spool) pump() {
+// leaves is noticed. The error is that of a body that broke.
+func (s *spool) pump() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.reading {
-		return
+	for s.ended == nil {
+		if s.reading {
+			s.more.Wait()
+		} else if s.space() {
+			s.read(nil)
+		} else {
+			return nil
+		}
 	}
-	for s.ended == nil && s.space() {
-		s.read(nil)
+	if s.ended == io.EOF {
+		return nil
 	}
-	if s.ended == nil {
-		s.rest() // it is not the client who is slow now
-	}
+	return s.ended
 }
 
 // space makes room in the buffer; s.mu is held. Without it nothing more is kept.
@@ -72,8 +86,8 @@ func (s *spool) space() bool {
 // read reads once, into the buffer, or into p if nothing is kept any more; s.mu is
 // held, but not meanwhile.
 func (s *spool) read(p []byte) int {
-	into := p
-	if !s.free {
+	into, kept := p, p == nil
+	if kept {
 		into = s.buf[len(s.buf):cap(s.buf)]
 	}
 	s.reading = true
@@ -82,20 +96,73 @@ func (s *spool) read(p []byte) int {
 	s.mu.Lock()
 	s.reading = false
 	s.ended = err
-	if !s.free {
+	if kept {
 		s.buf = s.buf[:len(s.buf)+n]
 	}
 	s.more.Broadcast()
 	return n
 }
 
-// reader gives the body from its beginning, while that is there.
-func (s *spool) reader() *spoolReader { return &spoolReader{spool: s} }
+// drop lets go of what was kept, as soon as the last reader has passed it.
+func (s *spool) drop() {
+	s.mu.Lock()
+	s.free, s.dropped = true, true
+	s.shrink()
+	unwanted := s.ended == nil && (s.last == nil || s.last.closed)
+	s.mu.Unlock()
+	if unwanted {
+		s.source.Close()
+	}
+}
+
+// fill reads once, for whoever waits for it.
+func (s *spool) fill() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.read(nil)
+}
+
+// finish is for the handler's end: nobody reads the source after it.
+func (s *spool) finish() {
+	s.mu.Lock()
+	over := s.ended != nil
+	s.mu.Unlock()
+	if !over {
+		s.source.Close()
+	}
+}
+
+// shrink is for when that may be so; s.mu is held.
+func (s *spool) shrink() {
+	if r := s.last; s.dropped && !s.reading && (r == nil || r.closed || r.at >= len(s.buf)) {
+		s.buf = nil
+		if r != nil {
+			r.at = 0
+		}
+	}
+}
+
+// reader gives the body from its beginning, while that is there, and its trailer,
+// which is filled at the end.
+func (s *spool) reader() (*spoolReader, http.Header) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := &spoolReader{spool: s}
+	if len(s.names) > 0 {
+		r.ends = make(http.Header, len(s.names))
+		for _, name := range s.names {
+			r.ends[name] = nil
+		}
+	}
+	s.last = r
+	return r, r.ends
+}
 
 // spoolReader is the body for one attempt.
 type spoolReader struct {
 	*spool
 	at     int
+	ends   http.Header
 	closed bool
 }
 
@@ -111,28 +178,49 @@ func (r *spoolReader) Read(p []byte) (int, error) {
 		case r.at < len(r.buf):
 			n := copy(p, r.buf[r.at:])
 			r.at += n
+			r.shrink()
 			return n, nil
 		case r.ended != nil:
-			return 0, r.ended
+			return 0, r.end()
 		case r.reading:
 			r.more.Wait()
 		case r.space():
-			r.read(nil)
+			r.reading = true
+			go r.fill()
 		default:
-			return r.read(p), r.ended
+			r.shrink()
+			if n := r.read(p); r.ended == nil || n > 0 {
+				return n, nil
+			}
 		}
 	}
 }
 
-// Close ends the attempt, and the body with it unless that has come whole.
+// end is for who has read all; r.mu is held.
+func (r *spoolReader) end() error {
+	if r.ended == io.EOF {
+		for name := range r.ends {
+			r.ends[name] = r.trailer[name]
+		}
+	}
+	return r.ended
+}
+
+// Close ends the attempt, and the body with it if that is not kept.
 func (r *spoolReader) Close() error {
 	r.mu.Lock()
-	r.closed = true
-	ended := r.ended == io.EOF
-	r.more.Broadcast()
-	r.mu.Unlock()
-	if ended {
+	defer r.mu.Unlock()
+	if r.closed {
 		return nil
 	}
+	r.closed = true
+	r.more.Broadcast()
+	unwanted := r.ended == nil && r.free
+	r.shrink()
+	if !unwanted {
+		return nil
+	}
+	r.mu.Unlock()
+	defer r.mu.Lock()
 	return r.source.Close()
 }

@@ -1,12 +1,15 @@
 package proxy
 
 import (
+	"errors"
 	"math/rand/v2"
 	"net/http"
 	"time"
 
 	"github.com/elazarl/goproxy"
 
+	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/queue"
 	"github.com/abide-proxy/abide/upstream"
 )
 
@@ -46,10 +49,11 @@ func (s *Server) pursue(x *exchange, r *http.Request) (*http.Response, *answer) 
 
 		// learn
 		v := judge(x.state.policy.Retry, x.attempt(r, resp, err), x.answered, rand.Float64())
+		v.again = v.again && x.turn.inTime(v, x.answered)
 		s.learn(x, statusOf(resp), err, v)
 
 		// again?
-		if v.again && x.turn.inTime(v, x.answered) {
+		if v.again {
 			if resp != nil {
 				resp.Body.Close()
 			}
@@ -66,22 +70,28 @@ func (s *Server) pursue(x *exchange, r *http.Request) (*http.Response, *answer) 
 	}
 }
 
-// send is one attempt.
-func (s *Server) send(x *exchange, r *http.Request) (*http.Response, error) {
-	x.rewind(r)
+// send is one attempt. It goes by the newest way to upstreams: that of the time
+// when the request came may be closed, or lead where nothing may go any more.
+func (s *Server) send(x *exchange, r *http.Request) (resp *http.Response, err error) {
 	x.flying(true)
+	x.turn.sent++
+	x.turn.result = queue.Result{Outcome: limit.Abandoned}
 	x.sent = time.Now()
 	if x.first.IsZero() {
 		x.first = x.sent
 	}
-	target := x.aim(r)
-	err := x.state.mayForward(target)
-	var resp *http.Response
-	if err == nil {
-		if x.watched() {
-			x.conn.withUpstream(true)
+	x.resume()
+	st := s.state.Load()
+	for {
+		one := x.rewind(r)
+		if err = st.mayForward(x.aim(one)); err == nil {
+			resp, err = st.upstream.RoundTrip(one)
 		}
-		resp, err = x.state.upstream.RoundTrip(r)
+		now := s.state.Load()
+		if !errors.Is(err, upstream.ErrTransportClosed) || now.stack == st.stack || !x.rewinds() {
+			break
+		}
+		st = now // since a moment ago
 	}
 	x.answered = time.Now()
 	if err == nil && resp.StatusCode == http.StatusProxyAuthRequired {
@@ -89,7 +99,7 @@ func (s *Server) send(x *exchange, r *http.Request) (*http.Response, error) {
 		// for the client, who would answer it with what it has for abide.
 		resp.Body.Close()
 		kind := upstream.Protocol
-		if x.state.nextHop != nil {
+		if st.nextHop != nil {
 			kind = upstream.Hop
 		}
 		return nil, &upstream.Error{Kind: kind, Sent: true}
@@ -125,7 +135,7 @@ func (s *Server) failure(x *exchange, err error) *answer {
 	}
 	s.log.WithError(err).WithField("host", x.target.Host).Debug("upstream failed")
 	a := upstreamAnswer(err)
-	if a == answerLeft && x.upload.spared() {
+	if a == answerLeft && (x.upload.spared() || x.ctx.Err() == nil) {
 		return upstreamAnswers[upstream.Closed]
 	}
 	return a

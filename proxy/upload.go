@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/abide-proxy/abide/policy"
@@ -34,9 +35,11 @@ type upload struct {
 	until time.Time
 	left  int64
 	step  int // bytes since the deadline was last moved
-	armed bool
+	armed atomic.Bool
+	busy  atomic.Bool // a read goes on
 
 	mu    sync.Mutex
+	held  bool // its request waits for its turn, and so may the client
 	ended bool // read to its end
 	shut  bool // the upstream wants no more of it
 	spare bool // and the client was still there then
@@ -52,10 +55,13 @@ func newUpload(r *http.Request, ctl *http.ResponseController, p *policy.Policy, 
 }
 
 func (u *upload) Read(p []byte) (int, error) {
-	if !u.armed || u.step >= uploadStep {
+	if u.step >= uploadStep || !u.armed.Load() {
+		u.step = 0
 		u.arm()
 	}
+	u.busy.Store(true)
 	n, err := u.body.Read(p)
+	u.busy.Store(false)
 	u.step += n
 	u.left -= int64(n)
 	switch {
@@ -76,6 +82,11 @@ func (u *upload) Read(p []byte) (int, error) {
 // drips a byte at a time does not hold its place for ever.
 func (u *upload) arm() {
 	now := time.Now()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.shut || u.over || u.held || u.ended {
+		return
+	}
 	if u.until.IsZero() {
 		u.until = now.Add(u.life)
 	}
@@ -83,22 +94,38 @@ func (u *upload) arm() {
 	if u.until.Before(deadline) {
 		deadline = u.until
 	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.shut || u.over {
-		return
-	}
-	u.armed, u.step = true, 0
+	u.armed.Store(true)
 	u.ctl.SetReadDeadline(deadline)
 }
 
-// pause is for a time in which nobody reads: it is not the client who is slow.
-func (u *upload) pause() {
+// hold is for a time in which the request waits: it is not the client who is slow.
+func (u *upload) hold() {
+	if u == nil {
+		return
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.until = time.Time{}
-	if u.armed && !u.shut && !u.over {
-		u.armed = false
+	u.held, u.until = true, time.Time{}
+	u.disarm()
+}
+
+// resume is for its end. A read that goes on has to come to something from now on.
+func (u *upload) resume() {
+	if u == nil {
+		return
+	}
+	u.mu.Lock()
+	was := u.held
+	u.held = false
+	u.mu.Unlock()
+	if was && u.busy.Load() {
+		u.arm()
+	}
+}
+
+// disarm takes the deadline away; u.mu is held.
+func (u *upload) disarm() {
+	if u.armed.Swap(false) && !u.shut && !u.over {
 		u.ctl.SetReadDeadline(time.Time{})
 	}
 }
@@ -108,10 +135,7 @@ func (u *upload) end() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.ended = true
-	if u.armed && !u.shut && !u.over {
-		u.armed = false
-		u.ctl.SetReadDeadline(time.Time{})
-	}
+	u.disarm()
 }
 
 // Close is called when the upstream wants no more of the body. Under HTTP/1 it

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -21,14 +22,15 @@ type turn struct {
 	failures int
 	refusals int
 	at       *backend // where the attempt is made, if it is counted there
+	aimed    bool     // the request's URL names what it was sent to last
 	avoid    []string // backends that failed this request
 
 	// Of the permit, for the answer, which may come when that is over.
-	waited   time.Duration
-	before   time.Duration // of that, before the first attempt
-	attempts int
-	would    *queue.Keeps
-	joined   bool // it shared the answer to another request
+	waited time.Duration
+	before time.Duration // of that, before the first attempt
+	sent   int           // attempts that were made
+	would  *queue.Keeps
+	joined bool // it shared the answer to another request
 }
 
 // wait holds the request until its site lets it go. The answer is a refusal of
@@ -41,10 +43,10 @@ func (s *Server) wait(x *exchange, r *http.Request) *answer {
 	q := s.ask(x, r)
 	began := time.Now()
 	x.turn.until = began.Add(patience(x))
-	permit, err := s.gate.Wait(r.Context(), q)
+	permit, err := s.gate.Wait(x.while(r), q)
 	if err != nil {
 		x.turn.waited = time.Since(began)
-		return s.heldBack(err)
+		return s.heldBack(x, err)
 	}
 	x.turn.permit = permit
 	x.turn.before = permit.Waited()
@@ -58,8 +60,9 @@ func (s *Server) ask(x *exchange, r *http.Request) queue.Request {
 	q := queue.Request{
 		Site: x.site, Client: x.clientName(), Priority: queue.DefaultPriority,
 		Cost: x.wish.cost, Wait: x.wish.wait, Tag: x, Observe: x.state.policy.Observes(),
-		Limits: x.turn.plan.needs(x), Made: x.state.made,
+		Method: x.method, Path: x.path, Made: x.state.made,
 	}
+	q.Limits, q.Shared = x.turn.plan.needs(x)
 	if x.rule != nil {
 		q.Priority = x.rule.Priority
 	}
@@ -73,9 +76,17 @@ func (s *Server) ask(x *exchange, r *http.Request) queue.Request {
 		q.Priority = x.wish.urgency - 1
 	}
 	if x.rule != nil && len(x.rule.Backends) > 0 {
-		q.Pick = func(ready []int) int { return s.choose(x, ready) }
+		q.Pick = x.choose
 	}
 	return q
+}
+
+// while is the context of a wait.
+func (x *exchange) while(r *http.Request) context.Context {
+	if x.waiting != nil {
+		return x.waiting
+	}
+	return r.Context()
 }
 
 // patience is how long a request may wait, in all its waits.
@@ -98,17 +109,21 @@ func (t *turn) inTime(v verdict, now time.Time) bool {
 func (s *Server) granted(x *exchange, r *http.Request) *answer {
 	t := &x.turn
 	for {
-		t.left()
 		t.note()
 		t.result = queue.Result{Outcome: limit.Abandoned, Unsent: true}
-		done, until := s.breakers.enter(x.party(), x.state.policy.Breaker, time.Now())
+		done, until := s.breakers.enter(x.party(), s.policy().Breaker, time.Now())
 		if until.IsZero() || x.state.policy.Observes() {
 			t.probe = done
-			x.began()
+			x.embark()
 			return nil
 		}
 		// Another request came first, by another way, and failed.
-		err := t.permit.Again(r.Context(), queue.Retry{Result: t.result, Cool: t.plan.party(x), Until: until, Why: becauseBroken})
+		t.left()
+		again := queue.Retry{Result: t.result, NotBefore: until}
+		if !x.grouped() {
+			again = queue.Retry{Result: t.result, Cool: t.plan.party(x), Until: until, Why: becauseBroken}
+		}
+		err := t.permit.Again(x.while(r), again)
 		if err != nil {
 			return s.overFor(x, err)
 		}
@@ -131,7 +146,7 @@ func (s *Server) again(x *exchange, r *http.Request, v verdict) *answer {
 		}
 	}
 	x.meter.Replayed(v.reason)
-	if err := t.permit.Again(r.Context(), retry); err != nil {
+	if err := t.permit.Again(x.while(r), retry); err != nil {
 		return s.overFor(x, err)
 	}
 	return s.granted(x, r)
@@ -140,7 +155,7 @@ func (s *Server) again(x *exchange, r *http.Request, v verdict) *answer {
 // learn hears how an attempt ended and tells the queue, the breaker and the
 // balance of backends.
 func (s *Server) learn(x *exchange, status int, err error, v verdict) {
-	t := &x.turn
+	t, who := &x.turn, x.party()
 	t.result = queue.Result{Outcome: outcomeOf(status, err, v), Unsent: err != nil && unsent(err)}
 	if v.refused {
 		x.meter.RefusedBy(t.plan.scopeWord(x))
@@ -153,7 +168,7 @@ func (s *Server) learn(x *exchange, status int, err error, v verdict) {
 	}
 	how := healthOf(status, err, v)
 	t.heard(how, x.answered.Sub(x.sent), x.answered)
-	if until := s.breakers.left(x.party(), x.state.policy.Breaker, t.probe, how, x.answered); !until.IsZero() {
+	if until := s.breakers.left(who, s.policy().Breaker, t.probe, how, x.answered); !until.IsZero() && !x.grouped() {
 		t.permit.Cool(t.plan.party(x), until, becauseBroken)
 	}
 	t.probe = nil
@@ -161,14 +176,14 @@ func (s *Server) learn(x *exchange, status int, err error, v verdict) {
 
 // note keeps what the answer tells of the permit.
 func (t *turn) note() {
-	t.waited, t.attempts, t.would = t.permit.Waited(), t.permit.Attempts(), t.permit.Would()
+	t.waited, t.would = t.permit.Waited(), t.permit.Would()
 }
 
 // overFor is for a request whose permit the queue has taken back.
 func (s *Server) overFor(x *exchange, err error) *answer {
 	x.turn.note()
 	x.turn.permit = nil
-	return s.heldBack(err)
+	return s.heldBack(x, err)
 }
 
 // finish gives the permit up, once.
@@ -185,9 +200,12 @@ func (t *turn) finish() {
 }
 
 // heldBack turns the queue's refusal into an answer.
-func (s *Server) heldBack(err error) *answer {
+func (s *Server) heldBack(x *exchange, err error) *answer {
 	var no *queue.Refusal
 	if !errors.As(err, &no) {
+		if a := x.upload.answer(); a != nil {
+			return a // it has not left: what it sends makes no sense
+		}
 		return answerLeft
 	}
 	a := &answerQueueFull
@@ -235,5 +253,6 @@ func (s *Server) replan(q queue.Request) [][]queue.Limit {
 	}
 	st := s.state.Load()
 	x.turn.plan = st.plans[st.policy.Match(x.target).Rule]
-	return x.turn.plan.needs(x)
+	limits, _ := x.turn.plan.needs(x)
+	return limits
 }

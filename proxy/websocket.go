@@ -39,6 +39,9 @@ func (s *Server) websocket(x *exchange, r *http.Request) {
 		return
 	}
 	defer raw.Close()
+	if x.conn != nil {
+		x.conn.answering.Store(false) // an end of its bytes means what it says now
+	}
 	early, _ := buffered.Reader.Peek(buffered.Reader.Buffered())
 	t := x.state.policy.Timeouts
 	s.tunnels.run(raw, func(ctx context.Context, active func(up bool)) {

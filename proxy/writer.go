@@ -86,8 +86,8 @@ func (w *answerWriter) mark(h http.Header) {
 	switch {
 	case w.first.IsZero():
 		h["Abide-Attempts"] = noWait
-	case t.attempts > 1:
-		h["Abide-Attempts"] = []string{strconv.Itoa(t.attempts)}
+	case t.sent > 1:
+		h["Abide-Attempts"] = []string{strconv.Itoa(t.sent)}
 	}
 }
 

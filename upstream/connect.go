@@ -21,7 +21,7 @@ func (t *Transport) connect(ctx context.Context, o *outgoing, fresh bool) (*conn
 		found, ok := t.pool.take(key, fresh, o.upgrade != "")
 		switch {
 		case !ok:
-			return nil, &Error{Kind: Canceled, Err: errTransportClosed}
+			return nil, &Error{Kind: Canceled, Err: ErrTransportClosed}
 		case found.wait != nil:
 			select {
 			case <-found.wait.done:

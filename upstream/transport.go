@@ -54,7 +54,9 @@ type Transport struct {
 	byConn2 sync.Map // *http2.ClientConn → *conn
 }
 
-var errTransportClosed = errors.New("the transport has been closed")
+// ErrTransportClosed is within the error of a request that came after Close. Nothing
+// of it was sent.
+var ErrTransportClosed = errors.New("the transport has been closed")
 
 func (t *Transport) init() {
 	t.pool.init(t.MaxIdlePerHost, t.MaxIdle, t.IdleTimeout)
