@@ -150,6 +150,12 @@ func (e Explanation) finished(now time.Time) Explanation {
 	for i := range e.Backends {
 		e.Backends[i].Tries = known(e.Backends[i].Tries)
 	}
+	switch {
+	case e.Observed:
+		e.Expected = now.UTC()
+	case e.broken():
+		e.Expected = time.Time{} // it does not wait: it is refused
+	}
 	e.BlockedBy, e.WouldChange = e.blockedBy(now), e.wouldChange(now)
 	return e
 }

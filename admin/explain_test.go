@@ -35,7 +35,7 @@ func TestAnExplanationSaysWhatARequestWouldMeet(t *testing.T) {
 			{Limit: "75 requests per 15m", Next: at, Held: 3, InFlight: 2},
 			{Limit: "10 in flight", Of: "news", Left: 8, Next: past, Cooling: past, Why: "Retry-After"},
 		},
-		Breaker: "closed", Backends: []BackendNow{{Backend: "b.test", Breaker: "open", Tries: past, InFlight: 1}},
+		Breaker: "closed", Backends: []BackendNow{{Backend: "b.test", Breaker: "half-open", Tries: past, InFlight: 1}},
 	}, nil, &asked))
 	r := b.get("/api/v1/explain?url=" + url.QueryEscape("https://api.test/a?b=c&d") + "&method=POST&client=news")
 	if asked != [3]string{"POST", "https://api.test/a?b=c&d", "news"} {
@@ -46,7 +46,7 @@ func TestAnExplanationSaysWhatARequestWouldMeet(t *testing.T) {
 		`"limit":"75 requests per 15m","until":"AT","others_first":false,"never":false,` +
 		`"limits":[{"limit":"75 requests per 15m","left":0,"next":"AT","keeps":true,"held":3,"in_flight":2},` +
 		`{"limit":"10 in flight","of":"news","left":8,"keeps":false,"cooling_until":"2026-03-01T11:00:00.5Z","why":"Retry-After","held":0,"in_flight":0}],` +
-		`"breaker":"closed","backends":[{"backend":"b.test","breaker":"open","breaker_tries":"2026-03-01T11:00:00.5Z","in_flight":1}],"blocked_by":`
+		`"breaker":"closed","backends":[{"backend":"b.test","breaker":"half-open","breaker_tries":"2026-03-01T11:00:00.5Z","in_flight":1}],"blocked_by":`
 	want = strings.ReplaceAll(want, "AT", at.UTC().Format(time.RFC3339Nano))
 	if r.StatusCode != 200 || r.Header.Get("Content-Type") != "application/json" || !strings.HasPrefix(r.body, want) {
 		t.Errorf("%d %s\n%s", r.StatusCode, r.body, want)
@@ -111,5 +111,20 @@ func TestWhatIsObservedIsExplainedAsSuch(t *testing.T) {
 	r := b.get("/api/v1/explain?url=x")
 	if !strings.Contains(r.body, `"observed":true`) || !strings.Contains(r.body, "mode is observe") {
 		t.Error(r.body)
+	}
+}
+
+func TestAnExplanationExpectsNothingThatIsRefused(t *testing.T) {
+	now := time.Now()
+	for _, e := range []Explanation{
+		{Breaker: "open", Expected: now.Add(time.Minute)},
+		{Backends: []BackendNow{{Backend: "a", Breaker: "open"}}, Expected: now.Add(time.Minute)},
+	} {
+		if got := e.finished(now); !got.Expected.IsZero() || !strings.Contains(got.BlockedBy, "503") {
+			t.Errorf("%+v", got)
+		}
+	}
+	if got := (Explanation{Observed: true, Limit: "x", Until: now.Add(time.Hour), Expected: now.Add(time.Hour)}).finished(now); !got.Expected.Equal(now) {
+		t.Errorf("observed: %+v", got)
 	}
 }

@@ -21,9 +21,9 @@ func (e Explanation) keeper(now time.Time) string {
 	case e.Never:
 		return fmt.Sprintf("%q never has enough for what it costs, so it is refused", e.Limit)
 	case e.Breaker == "open":
-		return "the breaker of the site is open, because it failed several times in a row" + until(e.Tries, now)
+		return "the breaker of the site is open, because it failed several times in a row: what is new is refused with 503" + until(e.Tries, now)
 	case e.closedBackends() == 0 && len(e.Backends) > 0:
-		return fmt.Sprintf("the breakers of all %d backends are open, because they failed several times in a row%s", len(e.Backends), until(e.tries(), now))
+		return fmt.Sprintf("the breakers of all %d backends are open, because they failed several times in a row: what is new is refused with 503%s", len(e.Backends), until(e.tries(), now))
 	case e.Why != "":
 		return fmt.Sprintf("%q pauses (%s), until %s", cmp.Or(e.Limit, e.Site), e.Why, when(e.Until, now))
 	case e.Limit != "" && e.First:
@@ -38,6 +38,11 @@ func (e Explanation) keeper(now time.Time) string {
 	return ""
 }
 
+// broken tells whether nothing at all can be sent for now.
+func (e Explanation) broken() bool {
+	return e.Breaker == "open" || len(e.Backends) > 0 && e.closedBackends() == 0
+}
+
 // wouldChange says what would have it go sooner, and what nothing here changes.
 func (e Explanation) wouldChange(now time.Time) []string {
 	if e.Observed || e.keeper(now) == "" {
@@ -47,7 +52,7 @@ func (e Explanation) wouldChange(now time.Time) []string {
 	switch {
 	case e.Never:
 		return append(list, fmt.Sprintf("raise the limit %q, or have it cost less", e.Limit))
-	case e.Breaker == "open", e.closedBackends() == 0 && len(e.Backends) > 0:
+	case e.broken():
 		return append(list, "the breaker lets one request try, and closes when that is answered; nothing here changes that")
 	case e.Why != "":
 		list = append(list, fmt.Sprintf("the pause (%s) ends %s; nothing here changes that", e.Why, soon(e.Until, now)))

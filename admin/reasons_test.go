@@ -100,7 +100,7 @@ func TestAnExplanationInWords(t *testing.T) {
 		{
 			"a breaker",
 			Explanation{Place: 1, Breaker: "open", Tries: noon.Add(1500 * time.Millisecond)},
-			"the breaker of the site is open, because it failed several times in a row, until 12:00:02 UTC (in 2 s)",
+			"the breaker of the site is open, because it failed several times in a row: what is new is refused with 503, until 12:00:02 UTC (in 2 s)",
 			[]string{"the breaker lets one request try, and closes when that is answered; nothing here changes that"},
 		},
 		{"a breaker that tries", Explanation{Place: 1, Breaker: "half-open"}, "", []string{gone}},
@@ -109,7 +109,7 @@ func TestAnExplanationInWords(t *testing.T) {
 			Explanation{Place: 1, Backends: []BackendNow{
 				{Backend: "a.test", Breaker: "open", Tries: in10}, {Backend: "b.test", Breaker: "open", Tries: noon.Add(time.Second)},
 			}},
-			"the breakers of all 2 backends are open, because they failed several times in a row, until 12:00:01 UTC (in 1 s)",
+			"the breakers of all 2 backends are open, because they failed several times in a row: what is new is refused with 503, until 12:00:01 UTC (in 1 s)",
 			[]string{"the breaker lets one request try, and closes when that is answered; nothing here changes that"},
 		},
 		{

@@ -76,7 +76,7 @@ func (m *adaptive) When(now time.Time, n int64) (time.Time, bool) {
 		return now, false
 	}
 	v := m.at(now)
-	return now.Add(time.Duration(m.told.when(max(v, m.free), n) - v)), true
+	return later(now, m.told.when(max(v, m.free), n)-v), true
 }
 
 func (m *adaptive) Take(now time.Time, n int64) {
@@ -88,6 +88,11 @@ func (m *adaptive) Take(now time.Time, n int64) {
 	}
 	m.last, m.free, m.pace = v, plus(max(m.free, v), m.gap(n)), m.rate
 	m.told.take(v, n)
+}
+
+func (m *adaptive) Postpone(now, taken time.Time, n int64) {
+	m.Give(now, taken, n)
+	m.Take(now, n)
 }
 
 func (m *adaptive) Give(now, taken time.Time, n int64) {

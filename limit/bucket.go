@@ -18,7 +18,10 @@ type bucket struct {
 	refill float64 // units per second
 	slop   float64 // what counts as a unit although it is a little less
 	tokens *rate.Limiter
+	seen   int64 // when the limiter was last asked; -1: something went in or out since
+	stood  float64
 	past   heights
+	there  there
 }
 
 func newBucket(s Spec) *bucket {
@@ -29,8 +32,18 @@ func newBucket(s Spec) *bucket {
 	refill := float64(s.Amount) / s.Window.Seconds()
 	return &bucket{
 		burst: burst, refill: refill, slop: max(1e-6, float64(burst)*1e-12),
-		tokens: rate.NewLimiter(rate.Limit(refill), int(burst)),
+		tokens: rate.NewLimiter(rate.Limit(refill), int(burst)), seen: -1,
+		there: newThere(s.Window, burst, refill),
 	}
+}
+
+// level is how full the bucket is. It is asked for twice at the same moment, and
+// the second time nothing has changed.
+func (m *bucket) level(v int64) float64 {
+	if m.seen != v {
+		m.seen, m.stood = v, m.tokens.TokensAt(moment(v))
+	}
+	return m.stood
 }
 
 // moment is v as the limiter wants it. It is always on the steady clock: the
@@ -46,10 +59,11 @@ func (m *bucket) When(now time.Time, n int64) (time.Time, bool) {
 	}
 	v := m.clock.at(now)
 	at := v
-	if missing := float64(n) - m.tokens.TokensAt(moment(v)); missing > m.slop {
+	if missing := float64(n) - m.level(v); missing > m.slop {
 		at = plus(v, nanoseconds(missing/m.refill))
 	}
-	return now.Add(time.Duration(m.told.when(at, n) - v)), true
+	at = max(at, m.there.when(v, n))
+	return later(now, m.told.when(at, n)-v), true
 }
 
 // nanoseconds is a number of seconds, rounded up and within what is counted.
@@ -65,8 +79,9 @@ func (m *bucket) Take(now time.Time, n int64) {
 		return
 	}
 	v := m.clock.at(now)
-	m.past.drained(v, m.tokens.TokensAt(moment(v)))
+	m.past.drained(v, m.level(v))
 	m.pour(v, -n)
+	m.there.take(v, n)
 	m.told.take(v, n)
 }
 
@@ -74,6 +89,7 @@ func (m *bucket) Take(now time.Time, n int64) {
 // amount, and never has more than burst.
 func (m *bucket) pour(v, n int64) {
 	t := moment(v)
+	m.seen = -1
 	if n < 0 && -n <= m.burst {
 		m.tokens.ReserveN(t, int(-n))
 		return
@@ -84,6 +100,9 @@ func (m *bucket) pour(v, n int64) {
 	m.tokens.ReserveN(t, int(-n))
 	m.tokens.SetBurstAt(t, int(m.burst))
 }
+
+// Postpone leaves what was taken here: it has been there for long enough.
+func (m *bucket) Postpone(now, _ time.Time, n int64) { m.there.late(m.clock.at(now), n) }
 
 func (m *bucket) Give(now, taken time.Time, n int64) {
 	v := m.clock.at(now)
@@ -98,10 +117,11 @@ func (m *bucket) Give(now, taken time.Time, n int64) {
 // back gives n back as far as the bucket would have held it: had it not been taken,
 // the bucket would have stood that much higher since, and what then ran over is lost.
 func (m *bucket) back(v, at, n int64) {
-	highest := max(m.past.since(at), m.tokens.TokensAt(moment(v)))
+	highest := max(m.past.since(at), m.level(v))
 	room := math.Floor(float64(m.burst) - highest + m.slop)
 	if n = min(n, int64(max(room, 0))); n > 0 {
 		m.pour(v, n)
+		m.there.take(v, -n)
 		m.past.raise(at, float64(n))
 	}
 }
@@ -110,8 +130,9 @@ func (m *bucket) Settle(now, taken time.Time, estimate, actual int64) {
 	v := m.clock.at(now)
 	switch more := amount(actual) - amount(estimate); {
 	case more > 0:
-		m.past.drained(v, m.tokens.TokensAt(moment(v)))
+		m.past.drained(v, m.level(v))
 		m.pour(v, -more)
+		m.there.take(v, more)
 		m.told.take(v, more)
 	case more < 0:
 		if at, known := m.clock.past(taken); known {
@@ -129,19 +150,20 @@ func (m *bucket) Observe(now time.Time, o Observation) {
 
 func (m *bucket) Left(now time.Time) int64 {
 	v := m.clock.at(now)
-	return m.told.remaining(v, int64(max(math.Floor(m.tokens.TokensAt(moment(v))+m.slop), 0)))
+	return m.told.remaining(v, int64(max(math.Floor(m.there.left(v, m.level(v))+m.slop), 0)))
 }
 
 func (m *bucket) Idle(now time.Time) bool {
 	v := m.clock.at(now)
-	return m.tokens.TokensAt(moment(v)) >= float64(m.burst) && m.told.idle(v)
+	return m.there.idle(v) && m.level(v) >= float64(m.burst) && m.told.idle(v)
 }
 
 func (m *bucket) State() []byte {
 	b := newEncoder(Bucket)
 	b.int(m.clock.last)
 	m.told.append(&b)
-	b.float(max(m.tokens.TokensAt(moment(m.clock.last)), -most))
+	m.there.append(&b, m.clock.last)
+	b.float(max(m.level(m.clock.last), -most))
 	return b
 }
 
@@ -150,20 +172,23 @@ func (m *bucket) Restore(now time.Time, state []byte) error {
 	last := d.time(edge)
 	var heard told
 	heard.read(d, last)
+	far := m.there
+	far.read(d, last)
 	tokens := d.float(-most, most)
 	if err := d.done(); err != nil {
 		return err
 	}
 	by := m.clock.restored(now, last)
 	heard.shift(by)
-	m.told, m.past = heard, heights{}
+	far.shift(by)
+	m.told, m.past, m.there = heard, heights{}, far
 	m.hold(last+by, tokens)
 	return nil
 }
 
 // hold makes the bucket have at most a number of tokens at v.
 func (m *bucket) hold(v int64, tokens float64) {
-	m.tokens = rate.NewLimiter(rate.Limit(m.refill), int(m.burst))
+	m.tokens, m.seen = rate.NewLimiter(rate.Limit(m.refill), int(m.burst)), -1
 	missing := float64(m.burst) - tokens
 	if missing <= 0 {
 		return

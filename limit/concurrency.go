@@ -30,11 +30,11 @@ func (m *concurrency) When(now time.Time, n int64) (time.Time, bool) {
 	if n > m.room(v) {
 		// A limit that was announced may end before anybody is done.
 		if v < m.capped && n <= m.amount-m.flying {
-			return now.Add(time.Duration(max(m.capped, m.told.until) - v)), true
+			return later(now, max(m.capped, m.told.until)-v), true
 		}
 		return Unknown, true
 	}
-	return now.Add(time.Duration(m.told.when(v, n) - v)), true
+	return later(now, m.told.when(v, n)-v), true
 }
 
 func (m *concurrency) room(v int64) int64 {
@@ -49,6 +49,8 @@ func (m *concurrency) Take(now time.Time, n int64) {
 	m.clock.at(now)
 	m.flying = min(m.flying+amount(n), most)
 }
+
+func (m *concurrency) Postpone(_, _ time.Time, _ int64) {}
 
 func (m *concurrency) Give(now, taken time.Time, n int64) { m.Done(now, taken, n, Abandoned) }
 

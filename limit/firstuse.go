@@ -59,7 +59,7 @@ func (m *firstUse) When(now time.Time, n int64) (time.Time, bool) {
 	} else if m.shut {
 		at = m.end
 	}
-	return now.Add(time.Duration(m.told.when(at, n) - v)), true
+	return later(now, m.told.when(at, n)-v), true
 }
 
 func (m *firstUse) Take(now time.Time, n int64) {
@@ -84,6 +84,11 @@ func (m *firstUse) Take(now time.Time, n int64) {
 // the server's window opened, if others followed: so nothing more goes before all
 // of them have left any window. What went before Give and after the window that was
 // never opened cannot be helped, so give back soon.
+func (m *firstUse) Postpone(now, taken time.Time, n int64) {
+	m.Give(now, taken, n)
+	m.Take(now, n)
+}
+
 func (m *firstUse) Give(now, taken time.Time, n int64) {
 	v := m.at(now)
 	at, known := m.clock.past(taken)

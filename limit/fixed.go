@@ -94,7 +94,7 @@ func (m *fixed) When(now time.Time, n int64) (time.Time, bool) {
 	if over := m.used + n - m.amount; over > 0 {
 		at = m.later((over - 1) / m.amount)
 	}
-	return now.Add(time.Duration(m.told.when(at, n) - v)), true
+	return later(now, m.told.when(at, n)-v), true
 }
 
 // later is the end of the window that is n after this one.
@@ -130,6 +130,11 @@ func (m *fixed) spend(v, n int64) {
 
 // isLate tells whether what is taken at a time may arrive after the window.
 func (m *fixed) isLate(at int64) bool { return at >= m.opened && at >= m.end-margin(m.width) }
+
+func (m *fixed) Postpone(now, taken time.Time, n int64) {
+	m.Give(now, taken, n)
+	m.Take(now, n)
+}
 
 func (m *fixed) Give(now, taken time.Time, n int64) {
 	v := m.at(now)

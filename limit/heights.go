@@ -4,8 +4,8 @@ package limit
 // was just taken, and more coarsely the longer ago. Its zero value remembers
 // nothing.
 type heights struct {
-	marks [32]height
 	count int
+	marks [32]height
 }
 
 // height is the fullest that a bucket has stood after start, and up to the start of

@@ -44,6 +44,9 @@ type Meter interface {
 	// back less where the whole would allow more than the limit promises.
 	Give(now, taken time.Time, n int64)
 
+	// Postpone says that what was taken goes out only now.
+	Postpone(now, taken time.Time, n int64)
+
 	// Settle replaces an estimate by the true cost of a request that was sent.
 	Settle(now, taken time.Time, estimate, actual int64)
 
@@ -102,3 +105,11 @@ const most = 1 << 50
 
 // amount is n within what can be counted.
 func amount(n int64) int64 { return min(max(n, 0), most) }
+
+// later is now and some nanoseconds, of which there are usually none.
+func later(now time.Time, by int64) time.Time {
+	if by == 0 {
+		return now
+	}
+	return now.Add(time.Duration(by))
+}

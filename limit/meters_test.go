@@ -219,6 +219,24 @@ func TestRollingGivesBackNothingThatItsNeighbourTook(t *testing.T) {
 	}
 }
 
+// Those that have landed do not make it forget when a slow one was sent.
+func TestRollingKnowsASlowRequestAmongManyThatAreDone(t *testing.T) {
+	m := build(t, limit.Spec{As: limit.Rolling, Amount: 10_000, Window: time.Hour})
+	slow := began.Add(400 * time.Millisecond)
+	for now := began; now.Before(began.Add(600 * time.Millisecond)); now = now.Add(time.Millisecond) {
+		m.Take(now, 1)
+		if !now.Equal(slow) {
+			m.Done(now, now, 1, limit.Success)
+		}
+	}
+	now := began.Add(time.Minute)
+	before := m.Left(now)
+	m.Give(now, slow, 1)
+	if got := m.Left(now); got != before+1 {
+		t.Errorf("%d left, was %d", got, before)
+	}
+}
+
 func TestFirstUseWaitsForTheWindowOfTheSecondWhenTheFirstWasNeverSent(t *testing.T) {
 	m := build(t, limit.Spec{As: limit.FirstUse, Amount: 2, Window: time.Minute})
 	second := began.Add(10 * time.Second)

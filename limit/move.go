@@ -14,7 +14,7 @@ func Move(now time.Time, from Meter, to Spec) (Meter, error) {
 	switch fresh := m.(type) {
 	case *rolling:
 		if old, same := from.(*rolling); same {
-			old.amount, old.window = fresh.amount, fresh.window
+			old.amount, old.window, old.due = fresh.amount, fresh.window, 0
 			old.repay(old.clock.at(now))
 			return old, nil
 		}
@@ -35,7 +35,7 @@ func Move(now time.Time, from Meter, to Spec) (Meter, error) {
 	case *bucket:
 		if old, same := from.(*bucket); same {
 			v := old.clock.at(now)
-			fresh.hold(v, old.tokens.TokensAt(moment(v)))
+			fresh.hold(v, old.level(v))
 			// What stood in the old bucket says little about the new one, so nothing
 			// from before is given back.
 			fresh.past.drained(v, 0)

@@ -50,7 +50,7 @@ func (m *paced) When(now time.Time, n int64) (time.Time, bool) {
 		return now, false
 	}
 	v := m.clock.at(now)
-	return now.Add(time.Duration(m.told.when(max(v, m.free), n) - v)), true
+	return later(now, m.told.when(max(v, m.free), n)-v), true
 }
 
 func (m *paced) Take(now time.Time, n int64) {
@@ -65,6 +65,11 @@ func (m *paced) Take(now time.Time, n int64) {
 
 // Give frees the way if nothing has gone since: what went later has waited for
 // this one already.
+func (m *paced) Postpone(now, taken time.Time, n int64) {
+	m.Give(now, taken, n)
+	m.Take(now, n)
+}
+
 func (m *paced) Give(now, taken time.Time, n int64) {
 	v := m.clock.at(now)
 	at, known := m.clock.past(taken)

@@ -36,6 +36,9 @@ func (r *ring) drop() {
 
 // find is the first take at or after a time.
 func (r *ring) find(at int64) int {
+	if r.count > 0 && r.at(0).at >= at { // the usual case
+		return 0
+	}
 	low, high := 0, r.count
 	for low < high {
 		if mid := (low + high) / 2; r.at(mid).at < at {

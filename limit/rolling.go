@@ -26,6 +26,7 @@ type rolling struct {
 	told   told
 	amount int64
 	window int64
+	due    int64 // nothing lands or ends before
 	used   int64 // the sum of air and takes
 	owed   int64 // more than 0 only while used is at least amount
 	air    ring  // in flight for no longer than the margin, in order of time
@@ -50,7 +51,7 @@ func (m *rolling) When(now time.Time, n int64) (time.Time, bool) {
 	if free := m.used + m.owed + n - m.amount; free > 0 {
 		at = m.freed(free)
 	}
-	return now.Add(time.Duration(m.told.when(max(at, v), n) - v)), true
+	return later(now, m.told.when(max(at, v), n)-v), true
 }
 
 // freed is when n units that count now, or will because they are owed, have ended.
@@ -78,7 +79,7 @@ func (m *rolling) freed(n int64) int64 {
 // expire brings what is in flight for too long to the other takes, and forgets
 // what no longer counts at v, in the order in which it happens.
 func (m *rolling) expire(v int64) {
-	for m.air.len()+m.takes.len() > 0 {
+	for v >= m.due {
 		land, end := int64(math.MaxInt64), int64(math.MaxInt64)
 		if m.air.len() > 0 {
 			land = m.air.at(0).at + margin(m.window)
@@ -88,7 +89,7 @@ func (m *rolling) expire(v int64) {
 		}
 		switch {
 		case min(land, end) > v:
-			return
+			m.due = min(land, end)
 		case land <= end:
 			m.put(land, m.air.at(0).n)
 			m.air.drop()
@@ -130,6 +131,7 @@ func (m *rolling) put(v, n int64) {
 		m.takes.fold(m.slice())
 	}
 	m.takes.push(take{v, n})
+	m.due = min(m.due, v+m.window)
 }
 
 // fly remembers that n was taken at v.
@@ -143,6 +145,7 @@ func (m *rolling) fly(v, n int64) {
 		m.coarse = m.air.at(m.air.len() - 1).at
 	}
 	m.air.push(take{v, n})
+	m.due = min(m.due, v+margin(m.window))
 }
 
 // add takes n, as far as there is room, and leaves it to remember to put or fly.
@@ -163,6 +166,11 @@ func (m *rolling) Take(now time.Time, n int64) {
 	m.expire(v)
 	m.add(v, n, (*rolling).fly)
 	m.told.take(v, n)
+}
+
+func (m *rolling) Postpone(now, taken time.Time, n int64) {
+	m.Give(now, taken, n)
+	m.Take(now, n)
 }
 
 func (m *rolling) Give(now, taken time.Time, n int64) {
@@ -193,7 +201,20 @@ func (m *rolling) back(v, at, n int64) {
 	x := min(n, t.n)
 	t.n -= x
 	m.used -= x
+	m.clear()
 	m.repay(v)
+}
+
+// clear forgets what was first in the air and has all landed, so that what is
+// looked for in the air is near. What was put together is left: it could not be
+// told from its neighbour.
+func (m *rolling) clear() {
+	for m.air.len() > 0 {
+		if t := m.air.at(0); t.n > 0 || t.at <= m.coarse {
+			return
+		}
+		m.air.drop()
+	}
 }
 
 // flying is what was taken at a time and is in the air, or nil. It may have been
@@ -243,6 +264,7 @@ func (m *rolling) Done(now, taken time.Time, n int64, _ Outcome) {
 	if t := m.flying(at); t != nil {
 		x := min(amount(n), t.n)
 		t.n -= x
+		m.clear()
 		m.put(v, x)
 	}
 }
@@ -288,7 +310,7 @@ func (m *rolling) Restore(now time.Time, state []byte) error {
 	}
 	by := m.clock.restored(now, last)
 	heard.shift(by)
-	m.told, m.owed, m.used, m.takes, m.air, m.coarse = heard, owed, 0, ring{}, ring{}, 0
+	m.told, m.owed, m.used, m.takes, m.air, m.coarse, m.due = heard, owed, 0, ring{}, ring{}, 0, 0
 	for _, t := range takes {
 		m.used += t.n
 		m.put(t.at+by, t.n)

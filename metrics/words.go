@@ -8,7 +8,7 @@ type words [4]string
 
 var (
 	replayReasons = words{"refused", "unavailable", "connection", "gateway"}
-	refusalScopes = words{"site", "route"}
+	refusalScopes = words{"site", "route", "backend"}
 )
 
 // wordCounts are counters by words. The zero value is empty.

@@ -64,6 +64,9 @@ func parseCount(s string, least, most int64) (int64, error) {
 	return n, nil
 }
 
+// ParseDuration reads a duration as it is written in the file.
+func ParseDuration(s string) (time.Duration, error) { return parseDuration(s) }
+
 // parseDuration reads 500ms, 90s, 1h30m, 1.5s, 1d.
 func parseDuration(s string) (time.Duration, error) {
 	switch {

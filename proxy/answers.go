@@ -201,6 +201,20 @@ var answerBroken = answer{
 	proxy:  "destination_unavailable",
 }
 
+// answerFailed is for a site that failed, when the wait for another attempt turned
+// out to be too long. Its status is the site's.
+var answerFailed = answer{
+	reason: "retry", status: 503, title: "the site failed",
+	detail: "it was to be asked again, but the limit named here keeps that for longer than queue.wait or Abide-Max-Wait allow",
+	proxy:  "http_response_incomplete",
+}
+
+// as is the answer with another status.
+func (a answer) as(status int) *answer {
+	a.status = status
+	return &a
+}
+
 // answerLeft is for nobody.
 var answerLeft = upstreamAnswers[upstream.Canceled]
 

@@ -96,6 +96,14 @@ func (t *turn) heard(how health, took time.Duration, now time.Time) {
 	}
 }
 
+// abandoned is for an attempt whose client left before there was an answer, which
+// says something only if that took long: a backend that hangs is slow.
+func (t *turn) abandoned(took time.Duration, now time.Time) {
+	if t.at != nil && took >= forgiving*time.Second {
+		t.at.load.hear(took, well, now)
+	}
+}
+
 // elsewhere tells whether another backend has not failed this request yet.
 func (t *turn) elsewhere() bool {
 	if t.plan == nil {

@@ -63,6 +63,8 @@ func (c *pathContext) Value(key any) any {
 	switch key {
 	case exchangeKey{}:
 		return c.x
+	case upstream.SenderKey{}:
+		return c.x
 	case upstream.MeterKey{}:
 		if c.x.meter == nil {
 			return nil
@@ -104,6 +106,14 @@ func (x *exchange) Held() {
 				x.broke(err)
 			}
 		}()
+	}
+}
+
+// Sending is called when the request had to wait for a new connection: only from now
+// on can it arrive, whenever it was let go.
+func (x *exchange) Sending() {
+	if x.turn.permit != nil {
+		x.turn.permit.Sent()
 	}
 }
 

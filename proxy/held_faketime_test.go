@@ -276,3 +276,55 @@ func TestAHerdIsNotLetLooseAfterACooldown(t *testing.T) {
 		}
 	})
 }
+
+func TestAURLThatIsAlwaysRefusedStarvesNobody(t *testing.T) {
+	for _, said := range []string{"0", ""} {
+		sites := func(rw http.ResponseWriter, r *http.Request) {
+			time.Sleep(20 * time.Millisecond)
+			if r.URL.Path == "/refused" {
+				if said != "" {
+					rw.Header().Set("Retry-After", said)
+				}
+				rw.WriteHeader(429)
+			}
+		}
+		bubble(t, sites, "", func(w *world) {
+			done := make(chan struct{})
+			go func() { defer close(done); w.get(w.client(), "http://site.test/refused") }()
+			time.Sleep(time.Second)
+			c := w.client()
+			began := time.Now()
+			for range 300 {
+				if a := w.get(c, "http://site.test/"); a.status != 200 {
+					t.Errorf("%d", a.status)
+				}
+				time.Sleep(time.Second)
+			}
+			if took := time.Since(began) - 300*time.Second; took > 60*time.Second {
+				t.Errorf("Retry-After %q: others waited for %v of 5 minutes", said, took)
+			}
+			<-done
+		})
+	}
+}
+
+func TestADeadSiteIsSaidToBeDead(t *testing.T) {
+	bubble(t, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(502) }, "queue: {wait: 20s}\n", func(w *world) {
+		answers := make(chan got, 40)
+		for i := range 40 {
+			c := w.client()
+			go func() {
+				if i%2 == 0 {
+					answers <- w.get(c, "http://site.test/", "Abide-Max-Wait", "5s")
+				} else {
+					answers <- w.get(c, "http://site.test/")
+				}
+			}()
+		}
+		for range 40 {
+			if a := <-answers; a.status != 502 && !(a.status == 503 && strings.Contains(a.body, "urn:abide:breaker")) {
+				t.Errorf("%d %s", a.status, a.body)
+			}
+		}
+	})
+}

@@ -20,7 +20,7 @@ type load struct {
 
 const (
 	recent    = 0.2             // the weight of one attempt in the averages
-	forgiving = 1.0             // seconds that a backend seems slower by when all fails there
+	forgiving = 1               // seconds that a backend seems slower by when all fails there
 	memorable = 1 * time.Minute // until what was heard counts for a third
 )
 

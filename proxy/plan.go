@@ -14,7 +14,7 @@ import (
 // once for each loading of the configuration.
 type plan struct {
 	limits   []planned
-	whole    [][]queue.Limit // when every request needs the same: no key, no route
+	lists    lists
 	backends []backend
 	balance  string
 	sticky   bool
@@ -23,7 +23,7 @@ type plan struct {
 
 type planned struct {
 	rule *policy.Limit
-	need queue.Limit // its key is filled for each request
+	need queue.Limit // its key is that of the backend, where there are any
 }
 
 // plansOf makes the plan of every rule, and under nil that of sites without one.
@@ -45,7 +45,6 @@ func (s *Server) plansOf(p *policy.Policy) (map[*policy.Site]*plan, error) {
 			}
 		}
 		if len(one.limits)+len(one.backends) > 0 || one.robots {
-			one.settle()
 			plans[rule] = one
 		}
 		return nil
@@ -80,22 +79,18 @@ func planOf(limits []policy.Limit) (*plan, error) {
 		if l.Unit == policy.Cost {
 			need.Of = queue.Cost
 		}
+		switch l.By {
+		case "client":
+			need.By = queue.ByClient
+		case "route":
+			need.By = queue.ByRoute
+		}
+		if l.Method != "" || l.Path != "" {
+			p.lists.routed = append(p.lists.routed, i)
+		}
 		p.limits = append(p.limits, planned{l, need})
 	}
 	return p, nil
-}
-
-// settle prepares what every request needs, if that is always the same.
-func (p *plan) settle() {
-	if p.robots {
-		return
-	}
-	for i := range p.limits {
-		if l := p.limits[i].rule; l.By != "" || l.Method != "" || l.Path != "" || l.Unit == policy.Cost {
-			return
-		}
-	}
-	p.whole = p.alternatives(&exchange{})
 }
 
 // identity is which limit of its rule it is, whatever its amounts: with another
@@ -117,67 +112,61 @@ func specOf(l *policy.Limit) (*limit.Spec, error) {
 	return s, nil
 }
 
-// needs are the limits that a request takes from: one list for each backend.
-func (p *plan) needs(x *exchange) [][]queue.Limit {
-	switch {
-	case p == nil:
-		return nil
-	case p.whole != nil:
-		return p.whole
+// needs are the limits that a request takes from: one list for each backend. Many
+// requests may have the same lists, which is what shared says.
+func (p *plan) needs(x *exchange) (all [][]queue.Limit, shared bool) {
+	if p == nil {
+		return nil, true
 	}
-	return p.alternatives(x)
+	covers, few := p.covers(x)
+	if few {
+		all = p.lists.of(covers)
+	}
+	if all == nil {
+		all = p.alternatives(x)
+		shared = few && p.lists.keep(covers, all)
+	} else {
+		shared = true
+	}
+	if p.robots && x.prior != nil {
+		return p.withPrior(all, *x.prior), false
+	}
+	return all, shared
 }
 
+// alternatives are the limits that cover a request, at each backend if there are any.
 func (p *plan) alternatives(x *exchange) [][]queue.Limit {
+	list := make([]queue.Limit, 0, len(p.limits)+1)
+	for i := range p.limits {
+		if one := &p.limits[i]; one.rule.Covers(x.method, x.path) {
+			list = append(list, one.need)
+		}
+	}
 	if len(p.backends) == 0 {
-		return [][]queue.Limit{p.needsAt(x, nil)}
+		return [][]queue.Limit{list}
 	}
 	all := make([][]queue.Limit, len(p.backends))
 	for i := range p.backends {
 		b := &p.backends[i]
-		all[i] = append(p.needsAt(x, b), b.slot)
+		own := append(make([]queue.Limit, 0, len(list)+1), list...)
+		for j := range own {
+			own[j].Key = b.name
+		}
+		all[i] = append(own, b.slot)
 	}
 	return all
 }
 
-// needsAt are the limits of one backend, nil where there are none.
-func (p *plan) needsAt(x *exchange, b *backend) []queue.Limit {
-	list := make([]queue.Limit, 0, len(p.limits)+2)
-	for i := range p.limits {
-		one := &p.limits[i]
-		if !one.rule.Covers(x.method, x.path) {
-			continue
+// withPrior adds what robots.txt asks for to each list.
+func (p *plan) withPrior(lists [][]queue.Limit, prior queue.Limit) [][]queue.Limit {
+	all := make([][]queue.Limit, len(lists))
+	for i, list := range lists {
+		if len(p.backends) > 0 {
+			prior.Key = p.backends[i].name
 		}
-		need := one.need
-		need.Key = one.key(x, b)
-		if need.Of == queue.Cost {
-			need.N = max(need.N, x.wish.cost)
-		}
-		list = append(list, need)
+		all[i] = append(list[:len(list):len(list)], prior)
 	}
-	if p.robots && x.prior != nil {
-		need := *x.prior
-		if b != nil {
-			need.Key = b.name
-		}
-		list = append(list, need)
-	}
-	return list
-}
-
-// key is whose meter of the limit a request takes from.
-func (one *planned) key(x *exchange, b *backend) string {
-	key := ""
-	switch one.rule.By {
-	case "client":
-		key = x.clientName()
-	case "route":
-		key = x.method + " " + x.path
-	}
-	if b != nil {
-		key = strings.TrimSuffix(b.name+" "+key, " ")
-	}
-	return key
+	return all
 }
 
 // scope is what a refusal of the request is about, as narrow as can be told
@@ -186,7 +175,6 @@ func (p *plan) scope(x *exchange) queue.Scope {
 	if p == nil {
 		return queue.Scope{}
 	}
-	b := x.backend()
 	var found *planned
 	for i := range p.limits {
 		one := &p.limits[i]
@@ -195,7 +183,11 @@ func (p *plan) scope(x *exchange) queue.Scope {
 		}
 	}
 	if found != nil {
-		return queue.Scope{Limit: found.need.Name, Key: found.key(x, b)}
+		need := found.need
+		if b := x.backend(); b != nil {
+			need.Key = b.name
+		}
+		return need.Scope(&queue.Request{Client: x.clientName(), Method: x.method, Path: x.path})
 	}
 	return p.party(x)
 }

@@ -21,6 +21,7 @@ type attempt struct {
 	possible bool        // its body is still at hand, and its client wants it
 	failures int         // earlier ones that were retried
 	refusals int         // earlier ones
+	row      int         // cooldowns of what refused it, in a row, without a success
 
 	elsewhere bool // another backend has not been tried
 }
@@ -31,7 +32,7 @@ type verdict struct {
 	refused bool          // by the site, because of a limit
 	reason  string        // of replays_total
 	until   time.Time     // refused: nothing of that scope goes before
-	pause   time.Duration // not refused: this request alone waits
+	pause   time.Duration // this request alone waits
 	why     string        // what said so
 }
 
@@ -62,20 +63,24 @@ func judge(p policy.Retry, a attempt, now time.Time, jitter float64) verdict {
 // patienceStep is the shortest cooldown after a second refusal. It doubles.
 const patienceStep = 100 * time.Millisecond
 
-// judgeRefusal is for a site that says that it is too much.
+// judgeRefusal is for a site that says that it is too much. Where it is believed in
+// vain, all are kept longer the more often that was so in a row, and this request
+// longer the more often it was refused itself: it may be that nobody else is.
 func judgeRefusal(p policy.Retry, a attempt, now time.Time, wait time.Duration, said bool, jitter float64) verdict {
 	v := verdict{refused: true, reason: "refused", why: "Retry-After"}
 	switch {
 	case !said:
-		// Nobody says for how long: longer each time, so that a site that means
-		// it is left alone.
-		wait = backoff(time.Second, p.Max, a.refusals, 0.5+jitter/2)
+		// Nobody says for how long: longer each time, so that a site that means it
+		// is left alone.
+		wait = backoff(time.Second, p.Max, a.row, 0.5+jitter/2)
 		v.why = "429 without Retry-After"
-	case a.refusals > 0:
-		// It was asked again when it had said, and refused again.
-		wait = max(wait, backoff(patienceStep, p.Max, a.refusals-1, 1))
+	case a.row > 0:
+		wait = max(wait, backoff(patienceStep, p.Max, a.row-1, 1))
 	}
 	v.until = now.Add(wait)
+	if a.refusals > 0 {
+		v.pause = wait + backoff(patienceStep, p.Max, a.refusals-1, 1)
+	}
 	v.again = a.possible && a.refusals < p.Refusals
 	return v
 }
@@ -147,9 +152,18 @@ func outcomeOf(status int, err error, v verdict) limit.Outcome {
 const longestRetryAfter = 24 * time.Hour
 
 // retryAfter reads the header in seconds, fractions allowed, or as a date. A date
-// is taken relative to the site's own clock, if it tells it.
+// is taken relative to the site's own clock, if it tells it. Of several the longest
+// counts.
 func retryAfter(h http.Header, now time.Time) (wait time.Duration, said bool) {
-	text := strings.TrimSpace(h.Get("Retry-After"))
+	for _, text := range h["Retry-After"] {
+		if one, ok := retryAfterOne(strings.TrimSpace(text), h, now); ok {
+			wait, said = max(wait, one), true
+		}
+	}
+	return wait, said
+}
+
+func retryAfterOne(text string, h http.Header, now time.Time) (wait time.Duration, said bool) {
 	if text == "" {
 		return 0, false
 	}

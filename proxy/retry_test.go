@@ -105,11 +105,12 @@ func TestAVerdictIsBounded(t *testing.T) {
 			header: header("Retry-After", rapid.String().Draw(t, "Retry-After"), "Date", rapid.String().Draw(t, "Date")),
 			safe:   rapid.Bool().Draw(t, "safe"), possible: rapid.Bool().Draw(t, "possible"),
 			failures: rapid.IntRange(0, 100).Draw(t, "failures"), refusals: rapid.IntRange(0, 100).Draw(t, "refusals"),
+			row: rapid.IntRange(0, 100).Draw(t, "row"),
 		}
 		now := time.Now()
 		v := judge(usualRetry, a, now, rapid.Float64Range(0, 1).Draw(t, "jitter"))
 		switch {
-		case v.pause < 0 || v.pause > usualRetry.Max:
+		case v.pause < 0 || v.pause > usualRetry.Max && !v.refused || v.pause > usualRetry.Max+longestRetryAfter:
 			t.Errorf("a pause of %v", v.pause)
 		case v.refused && (v.until.Before(now) || v.until.After(now.Add(longestRetryAfter))):
 			t.Errorf("nothing goes before %v", v.until.Sub(now))

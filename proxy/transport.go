@@ -49,8 +49,7 @@ func (s *Server) pursue(x *exchange, r *http.Request) (*http.Response, *answer) 
 
 		// learn
 		v := judge(x.state.policy.Retry, x.attempt(r, resp, err), x.answered, rand.Float64())
-		v.again = v.again && x.turn.inTime(v, x.answered)
-		s.learn(x, statusOf(resp), err, v)
+		v = s.learn(x, statusOf(resp), err, v)
 
 		// again?
 		if v.again {
@@ -122,6 +121,9 @@ func (x *exchange) attempt(r *http.Request, resp *http.Response, err error) atte
 	}
 	if resp != nil {
 		a.header = resp.Header
+	}
+	if a.status == http.StatusTooManyRequests || a.status == http.StatusServiceUnavailable {
+		a.row = x.turn.permit.Refused(x.turn.plan.scope(x))
 	}
 	return a
 }

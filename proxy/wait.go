@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/queue"
+	"github.com/abide-proxy/abide/upstream"
 )
 
 // turn is what an exchange has to do with the queue: the permit it goes by, and
@@ -22,6 +24,8 @@ type turn struct {
 	failures int
 	refusals int
 	at       *backend // where the attempt is made, if it is counted there
+	lost     error    // of the last attempt, if another was to follow it
+	status   int      // the same, where there was an answer
 	aimed    bool     // the request's URL names what it was sent to last
 	avoid    []string // backends that failed this request
 
@@ -100,9 +104,10 @@ func patience(x *exchange) time.Duration {
 
 // inTime tells whether what a verdict asks for can still come to pass. What a
 // failure has left of an answer is better than none; a refusal is looked at by the
-// queue, which knows when the site would be ready.
-func (t *turn) inTime(v verdict, now time.Time) bool {
-	return v.refused || !now.Add(v.pause).After(t.until)
+// queue, which knows when the site would be ready. broken is until when the breaker
+// keeps all that could be tried.
+func (t *turn) inTime(v verdict, broken, now time.Time) bool {
+	return v.refused || !now.Add(v.pause).After(t.until) && !broken.After(t.until)
 }
 
 // granted is for a request that has a permit: it may go if its breaker lets it.
@@ -141,37 +146,53 @@ func (s *Server) again(x *exchange, r *http.Request, v verdict) *answer {
 		retry.Cool, retry.Until, retry.Why = t.plan.scope(x), v.until, v.why
 	} else {
 		t.failures++
-		if v.pause > 0 {
-			retry.NotBefore = time.Now().Add(v.pause)
-		}
 	}
-	x.meter.Replayed(v.reason)
+	if v.pause > 0 && !(v.refused && x.turn.elsewhere()) {
+		retry.NotBefore = time.Now().Add(v.pause)
+	}
 	if err := t.permit.Again(x.while(r), retry); err != nil {
 		return s.overFor(x, err)
 	}
-	return s.granted(x, r)
+	if no := s.granted(x, r); no != nil {
+		return no
+	}
+	x.meter.Replayed(v.reason)
+	return nil
 }
 
 // learn hears how an attempt ended and tells the queue, the breaker and the
-// balance of backends.
-func (s *Server) learn(x *exchange, status int, err error, v verdict) {
+// balance of backends. It takes an attempt back that could not be made in time.
+func (s *Server) learn(x *exchange, status int, err error, v verdict) verdict {
 	t, who := &x.turn, x.party()
 	t.result = queue.Result{Outcome: outcomeOf(status, err, v), Unsent: err != nil && unsent(err)}
+	how, took := healthOf(status, err, v), x.answered.Sub(x.sent)
+	if upstream.KindOf(err) == upstream.Canceled {
+		t.abandoned(took, x.answered)
+	}
+	t.heard(how, took, x.answered)
+	broken := s.breakers.left(who, s.policy().Breaker, t.probe, how, x.answered)
+	t.probe = nil
+	if !broken.IsZero() && !x.grouped() {
+		t.permit.Cool(t.plan.party(x), broken, becauseBroken)
+	}
+	if t.elsewhere() {
+		broken = time.Time{}
+	}
+	v.again = v.again && t.inTime(v, broken, x.answered)
 	if v.refused {
 		x.meter.RefusedBy(t.plan.scopeWord(x))
-		if !v.again {
-			t.permit.Cool(t.plan.scope(x), v.until, v.why)
-		}
 	}
-	if !v.again {
+	switch {
+	case v.again:
+		if t.lost, t.status = err, status; v.refused {
+			t.status = 0
+		}
+	case v.refused:
+		t.permit.Cool(t.plan.scope(x), v.until, v.why)
+	default:
 		t.permit.Answered(t.result.Outcome) // who waits behind a probe need not wait for its body
 	}
-	how := healthOf(status, err, v)
-	t.heard(how, x.answered.Sub(x.sent), x.answered)
-	if until := s.breakers.left(who, s.policy().Breaker, t.probe, how, x.answered); !until.IsZero() && !x.grouped() {
-		t.permit.Cool(t.plan.party(x), until, becauseBroken)
-	}
-	t.probe = nil
+	return v
 }
 
 // note keeps what the answer tells of the permit.
@@ -208,10 +229,17 @@ func (s *Server) heldBack(x *exchange, err error) *answer {
 		}
 		return answerLeft
 	}
-	a := &answerQueueFull
+	a, t := &answerQueueFull, &x.turn
 	switch no.Reason {
 	case queue.TooLong:
-		a = &answerTooLong
+		switch a = &answerTooLong; {
+		case t.lost != nil:
+			return s.failure(x, t.lost) // which was to be tried again
+		case t.status != 0:
+			a = answerFailed.as(t.status)
+		case strings.Contains(no.Limit, becauseBroken):
+			a = &answerBroken
+		}
 	case queue.Never:
 		a = &answerNever
 	case queue.Draining:

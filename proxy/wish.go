@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/abide-proxy/abide/policy"
 )
 
 // wish is what a crawler says about its own request, in Abide-* headers. The zero
@@ -44,7 +46,7 @@ func (w *wish) read(name, value string) bool {
 		w.urgency = n + 1
 		return err == nil && n >= 0 && n <= 7
 	case "Abide-Max-Wait":
-		d, err := time.ParseDuration(value)
+		d, err := policy.ParseDuration(value)
 		w.wait = d
 		return err == nil && d > 0
 	case "Abide-Cost":

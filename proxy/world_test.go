@@ -19,6 +19,7 @@ import (
 	"github.com/abide-proxy/abide/ca"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/queue"
 )
 
 // memory is a network of one listener, so that a whole proxy lives in a bubble
@@ -60,12 +61,15 @@ type world struct {
 	t       *testing.T
 	server  *Server
 	front   *memory
+	back    *memory
 	sites   http.HandlerFunc
+	dialed  func(host string) error // asked before each connection to a site, if set
 	log     syncBuffer
 	began   time.Time
 	asked   atomic.Int64 // requests that reached a site
 	stop    func()
-	clients []*http.Transport
+	mu      sync.Mutex
+	clients []*http.Transport // guarded by mu
 	yaml    string
 }
 
@@ -73,21 +77,20 @@ type world struct {
 func bubble(t *testing.T, sites http.HandlerFunc, yaml string, test func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, front: newMemory(), sites: sites, began: time.Now(), yaml: yaml}
-		back := newMemory()
+		w := &world{t: t, front: newMemory(), back: newMemory(), sites: sites, began: time.Now(), yaml: yaml}
 		origin := &http.Server{ErrorLog: quietLog(), Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 			w.asked.Add(1)
 			w.sites(rw, r)
 		})}
 		var running sync.WaitGroup
-		running.Go(func() { origin.Serve(back) })
+		running.Go(func() { origin.Serve(w.back) })
 		authority, err := ca.Open("", ca.Options{})
 		must(t, err)
 		log := logrus.New()
 		log.SetOutput(&w.log)
 		w.server, err = New(Options{Policy: w.policy(yaml), CA: authority, Metrics: metrics.New(100), Log: log})
 		must(t, err)
-		w.server.state.Load().upstream.Dial = func(ctx context.Context, _ string, _ uint16) (net.Conn, error) { return back.dial(ctx) }
+		w.server.state.Load().upstream.Dial = w.dial
 		ctx, cancel := context.WithCancel(t.Context())
 		running.Go(func() { w.server.Serve(ctx, w.front) })
 		w.stop = cancel
@@ -99,6 +102,44 @@ func bubble(t *testing.T, sites http.HandlerFunc, yaml string, test func(w *worl
 		synctest.Wait()
 		origin.Close()
 		running.Wait()
+	})
+}
+
+func (w *world) dial(ctx context.Context, host string, _ uint16) (net.Conn, error) {
+	if w.dialed != nil {
+		if err := w.dialed(host); err != nil {
+			return nil, err
+		}
+	}
+	return w.back.dial(ctx)
+}
+
+// reload changes the configuration. The sites stay in the bubble; where another way
+// to them is made, nothing may be on its way to one at this moment.
+func (w *world) reload(yaml string) {
+	w.t.Helper()
+	was := w.server.state.Load().stack
+	must(w.t, w.server.Reload(w.policy(yaml)))
+	if now := w.server.state.Load(); now.stack != was {
+		now.upstream.Dial = w.dial
+		w.server.state.Store(now) // so that who loads it sees that
+	}
+}
+
+// idle checks that no request has left anything behind at a site.
+func (w *world) idle(site string) {
+	w.t.Helper()
+	synctest.Wait()
+	_, held := w.server.gate.Len()
+	flying := w.server.gate.Explain(queue.Request{Site: site}).InFlight
+	if kept := w.server.kept.Load(); held != 0 || kept != 0 || flying != 0 {
+		w.t.Errorf("%d requests are held, %d bytes kept, %d requests in flight", held, kept, flying)
+	}
+	w.server.loads.known.Range(func(name, one any) bool {
+		if n := one.(*load).flying.Load(); n != 0 {
+			w.t.Errorf("%d requests are in flight at %v", n, name)
+		}
+		return true
 	})
 }
 
@@ -122,6 +163,8 @@ func (w *world) client() *http.Client {
 		Proxy:       func(*http.Request) (*url.URL, error) { return url.Parse("http://proxy.test:3128") },
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return w.front.dial(ctx) },
 	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.clients = append(w.clients, tr)
 	return &http.Client{Transport: tr}
 }

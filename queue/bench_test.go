@@ -60,6 +60,38 @@ func BenchmarkDecision(b *testing.B) {
 	}
 }
 
+// clients are the names of some.
+var clients = func() []string {
+	list := make([]string, 100)
+	for i := range list {
+		list[i] = fmt.Sprint(i)
+	}
+	return list
+}()
+
+// everyKind is limits of every kind of which none binds, named as long as those
+// that an operator writes.
+var everyKind = func() []Limit {
+	list := []Limit{
+		{Spec: &limit.Spec{As: limit.Rolling, Amount: 1 << 40, Window: time.Hour}},
+		{Spec: &limit.Spec{As: limit.Fixed, Amount: 1 << 40, Window: time.Minute}},
+		{Spec: &limit.Spec{As: limit.FirstUse, Amount: 1 << 40, Window: 30 * time.Minute}},
+		{Spec: &limit.Spec{As: limit.Bucket, Amount: 1 << 40, Window: time.Second, Burst: 1 << 40}},
+		{Spec: &limit.Spec{As: limit.Paced, Amount: 1 << 40, Window: time.Second}},
+		{Spec: &limit.Spec{As: limit.Quota, Amount: 1 << 40, Period: limit.Month}},
+		{Spec: &limit.Spec{As: limit.Concurrency, Amount: 1 << 40}},
+		{Spec: &limit.Spec{As: limit.Adaptive, Min: 1e8, Max: 1e9}},
+		{Spec: &limit.Spec{As: limit.Rolling, Amount: 1 << 40, Window: time.Hour}, By: ByClient},
+		{Spec: &limit.Spec{As: limit.Rolling, Amount: 1 << 40, Window: time.Hour}, By: ByRoute},
+		{Spec: &limit.Spec{As: limit.Rolling, Amount: 1 << 40, Window: time.Hour}},
+	}
+	for i := range list {
+		l := &list[i]
+		l.Name, l.N = fmt.Sprintf("%s requests per 1h0m0s  by %d for GET /some-route/*/of %d", l.Spec.As, l.By, i), 1
+	}
+	return list
+}()
+
 // BenchmarkMemory tells what a hold and a site weigh.
 func BenchmarkMemory(b *testing.B) {
 	weigh := func(b *testing.B, n int, build func() any) {
@@ -74,14 +106,35 @@ func BenchmarkMemory(b *testing.B) {
 			runtime.KeepAlive(kept)
 		}
 	}
-	const n = 100_000
-	b.Run("hold", func(b *testing.B) {
-		weigh(b, n, func() any {
-			w, _ := full(b, n, 100, false)
-			return w
+	for _, n := range []int{1_000, 10_000, 100_000} {
+		b.Run(fmt.Sprintf("hold/%d", n), func(b *testing.B) {
+			weigh(b, n, func() any {
+				w, _ := full(b, n, 100, false)
+				return w
+			})
 		})
-	})
+		for name, limits := range map[string][][]Limit{"three": {everyKind[:3]}, "eleven": {everyKind}} {
+			b.Run(fmt.Sprintf("permit of %s limits/%d", name, n), func(b *testing.B) {
+				weigh(b, n, func() any {
+					s := newSite(NewGate(Bounds{}), "site")
+					s.sched.Cool(s.all, noon.Add(time.Hour), "Retry-After")
+					for i := range n {
+						r := Request{Site: "site", Client: clients[i%len(clients)], Method: "GET", Path: "/", Limits: limits, Shared: true}
+						p := &Permit{request: r, site: s, ctx: context.Background(), ready: make(chan struct{}, 1)}
+						p.hold = Hold{Client: r.Client, owner: p}
+						p.hold.Needs, _ = s.plan(noon, &p.request)
+						if err := s.sched.Add(noon, &p.hold); err != nil {
+							b.Fatal(err)
+						}
+						s.sched.Next(noon)
+					}
+					return s
+				})
+			})
+		}
+	}
 	b.Run("site", func(b *testing.B) {
+		const n = 100_000
 		weigh(b, n, func() any {
 			all := make([]*site, n)
 			g := NewGate(Bounds{})
@@ -89,11 +142,11 @@ func BenchmarkMemory(b *testing.B) {
 				s := newSite(g, "site")
 				p := &Permit{request: asks("site", "x", &perMinute), site: s, ctx: context.Background(), ready: make(chan struct{}, 1)}
 				p.hold = Hold{Client: "x", owner: p}
-				_ = s.plan(noon, p)
+				p.hold.Needs, _ = s.plan(noon, &p.request)
 				s.sched.Try(noon, &p.hold)
 				p = &Permit{request: asks("site", "x", &perMinute), site: s, ctx: context.Background(), ready: make(chan struct{}, 1)}
 				p.hold = Hold{Client: "x", owner: p}
-				_ = s.plan(noon, p)
+				p.hold.Needs, _ = s.plan(noon, &p.request)
 				_ = s.sched.Add(noon, &p.hold)
 				s.sched.Next(noon)
 				all[i] = s
@@ -105,15 +158,10 @@ func BenchmarkMemory(b *testing.B) {
 
 // BenchmarkGate is the usual request: there is room, nobody waits.
 func BenchmarkGate(b *testing.B) {
-	every := []Limit{
-		{Name: "a", N: 1, Spec: &limit.Spec{As: limit.Concurrency, Amount: 1 << 20}},
-		{Name: "b", N: 1, Spec: &limit.Spec{As: limit.Bucket, Amount: 1 << 40, Window: time.Second, Burst: 1 << 40}},
-		{Name: "c", N: 1, Spec: &limit.Spec{As: limit.Fixed, Amount: 1 << 40, Window: time.Minute}},
-	}
-	for name, limits := range map[string][][]Limit{"no limits": nil, "three limits": {every}} {
+	for name, limits := range map[string][][]Limit{"no limits": nil, "three limits": {everyKind[1:4]}, "eleven limits": {everyKind}} {
 		b.Run(name, func(b *testing.B) {
 			g := NewGate(Bounds{Max: 10000, PerSite: 2000, Wait: 30 * time.Minute, Aging: 30 * time.Second})
-			r := Request{Site: "example.com", Client: "x", Priority: 3, Limits: limits}
+			r := Request{Site: "example.com", Client: "x", Priority: 3, Method: "GET", Path: "/some-route", Limits: limits, Shared: true}
 			b.ReportAllocs()
 			for b.Loop() {
 				p, err := g.Wait(b.Context(), r)

@@ -59,7 +59,8 @@ const shards = 64
 type Gate struct {
 	bounds   atomic.Pointer[Bounds]
 	latest   atomic.Pointer[generation]
-	draining atomic.Bool
+	draining atomic.Bool // nothing new
+	over     atomic.Bool // nothing again
 	held     atomic.Int64
 	seed     maphash.Seed
 	shards   [shards]shard
@@ -102,30 +103,37 @@ func (g *Gate) Wait(ctx context.Context, r Request) (*Permit, error) {
 		s.mu.Unlock()
 		return nil, &Refusal{Reason: Draining}
 	}
-	now := time.Now()
-	p := &Permit{request: r, site: s, ctx: ctx, asked: now}
+	p := &Permit{request: r, site: s, ctx: ctx, asked: time.Now()}
 	p.hold = Hold{Client: r.Client, Weight: r.Weight, Priority: r.Priority, Cost: r.Cost, Pick: r.Pick, owner: p}
-	s.renew(p)
-	var err error
-	if p.hold.Needs, err = s.plan(now, &p.request); err != nil {
-		s.mu.Unlock()
+	held, err := s.enter(p)
+	if err != nil {
 		return nil, err
+	}
+	if held {
+		if err := p.wait(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// enter lets a permit's request go, or puts it in the queue. It gives the lock back.
+func (s *site) enter(p *Permit) (held bool, err error) {
+	defer s.mu.Unlock()
+	now, g, r := p.asked, s.gate, &p.request
+	s.renew(p)
+	if p.hold.Needs, err = s.plan(now, r); err != nil {
+		return false, err
 	}
 	if r.Observe {
 		p.would = s.sched.Force(now, &p.hold)
-		s.mu.Unlock()
-		return p, nil
+		return false, nil
 	}
 	if s.sched.Try(now, &p.hold) {
 		p.asks = p.hold.asks
-		s.mu.Unlock()
-		return p, nil
+		return false, nil
 	}
 	b := g.bounds.Load()
-	if err := s.room(now, b, r); err != nil {
-		s.mu.Unlock()
-		return nil, err
-	}
 	wait := b.Wait
 	if r.Wait > 0 && (wait <= 0 || r.Wait < wait) {
 		wait = r.Wait
@@ -133,18 +141,17 @@ func (g *Gate) Wait(ctx context.Context, r Request) (*Permit, error) {
 	if wait > 0 {
 		p.hold.Deadline = now.Add(wait)
 	}
+	// Before others make room for it.
+	if no := s.sched.foresee(now, &p.hold); no != nil {
+		return false, no
+	}
+	if err := s.room(now, b, *r); err != nil {
+		return false, err
+	}
 	p.ready = make(chan struct{}, 1)
-	if err := s.sched.Add(now, &p.hold); err != nil {
-		s.step(now)
-		s.mu.Unlock()
-		return nil, err
-	}
+	err = s.sched.Add(now, &p.hold)
 	s.step(now)
-	s.mu.Unlock()
-	if err := p.wait(ctx); err != nil {
-		return nil, err
-	}
-	return p, nil
+	return err == nil, err
 }
 
 // lock finds a site or makes it, and locks it.
@@ -292,15 +299,17 @@ func (g *Gate) Drain(ctx context.Context) error {
 		select {
 		case <-done:
 		case <-ctx.Done():
-			g.each(func(s *site) { s.refuseAll() })
+			g.Close()
 			return ctx.Err()
 		}
 	}
 	return nil
 }
 
-// Close refuses all that waits and everything to come.
+// Close refuses all that waits and everything to come, what is to be sent again
+// included.
 func (g *Gate) Close() {
 	g.draining.Store(true)
+	g.over.Store(true)
 	g.each(func(s *site) { s.refuseAll() })
 }

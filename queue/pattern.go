@@ -11,11 +11,41 @@ import (
 // that some route of a rule has.
 const mostPatterns = 64
 
+// longestOwn is the longest client and route whose needs are remembered.
+const longestOwn = 256
+
 // pattern is what the needs of requests with the same limits have in common.
 type pattern struct {
 	needs [][]Need // without a slot where each request has its own
 	own   bool     // there are such
 	mixed bool     // two limits of one name may share a slot: nothing is in common
+
+	// The needs of a few of the latest clients and routes, so that one that comes
+	// again and again is not looked up each time. Each has one place.
+	recent [8]*recent
+}
+
+// recent is what requests of one client for one route need.
+type recent struct {
+	client, method, path string
+	cost                 int64
+	needs                [][]Need
+}
+
+// place is where the needs of such requests are remembered.
+func (p *pattern) place(r *Request) **recent {
+	n := len(r.Client) + len(r.Path)
+	if r.Client != "" {
+		n += int(r.Client[len(r.Client)-1])
+	}
+	if r.Path != "" {
+		n += int(r.Path[len(r.Path)-1])
+	}
+	return &p.recent[n%len(p.recent)]
+}
+
+func (m *recent) is(r *Request) bool {
+	return m != nil && m.cost == r.Cost && m.path == r.Path && m.client == r.Client && m.method == r.Method
 }
 
 // entry is a limit's slot and what it was made from.
@@ -43,6 +73,10 @@ func (s *site) plan(now time.Time, r *Request) ([][]Need, error) {
 	case !p.own:
 		return p.needs, nil
 	}
+	at := p.place(r)
+	if m := *at; m.is(r) {
+		return m.needs, nil
+	}
 	needs := room(p.needs)
 	for i, common := range p.needs {
 		list := append(needs[i], common...)
@@ -57,6 +91,9 @@ func (s *site) plan(now time.Time, r *Request) ([][]Need, error) {
 			}
 		}
 		needs[i] = list
+	}
+	if len(r.Client)+len(r.Method)+len(r.Path) <= longestOwn {
+		*at = &recent{r.Client, r.Method, r.Path, r.Cost, needs}
 	}
 	return needs, nil
 }

@@ -100,6 +100,18 @@ func (p *Permit) Answered(o limit.Outcome) {
 	s.step(now)
 }
 
+// Sent says that the request goes out only now: limits that count time count it from
+// here.
+func (p *Permit) Sent() {
+	s := p.site
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if s.sched.Sent(now, &p.hold) {
+		s.step(now)
+	}
+}
+
 // Finish ends the request, with what it truly cost.
 func (p *Permit) Finish(r Result) {
 	s := p.site
@@ -141,7 +153,11 @@ func (p *Permit) Again(ctx context.Context, r Retry) error {
 	p.ready = make(chan struct{}, 1)
 	err := s.sched.Return(now, &p.hold, r.Result, r.NotBefore, s.needs(now, p))
 	if !r.Until.IsZero() {
-		s.sched.Cool(s.about(p.hold.Needs, r.Cool), r.Until, r.Why)
+		s.sched.cool(s.about(p.hold.Needs, r.Cool), r.Until, r.Why, &p.hold)
+	}
+	if err == nil && s.gate.over.Load() {
+		s.sched.Cancel(now, &p.hold)
+		err = &Refusal{Reason: Draining}
 	}
 	s.step(now)
 	s.mu.Unlock()
@@ -165,8 +181,17 @@ func (p *Permit) Cool(at Scope, until time.Time, why string) {
 	if p.request.Made != s.gate.Generation() {
 		needs = s.needs(now, p)
 	}
-	s.sched.Cool(s.about(needs, at), until, why)
+	s.sched.cool(s.about(needs, at), until, why, &p.hold)
 	s.step(now)
+}
+
+// Refused is how often in a row what a scope covers has been refused before this
+// request was, each time after a cooldown and without a success between.
+func (p *Permit) Refused(at Scope) int {
+	s := p.site
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.about(p.hold.Needs, at).row(&p.hold)
 }
 
 // Observe tells the meter of a scope what the server said of it.

@@ -24,6 +24,7 @@ type ramp struct {
 	from   uint64 // what was granted up to this one was sent before it
 	room   int    // how many may be in flight
 	flying int    // how many are, of those granted since
+	row    int    // how many cooldowns came before it without a success between
 	went   time.Time
 	still  time.Time // when it is over, if nothing happens until then
 }
@@ -31,6 +32,19 @@ type ramp struct {
 // climb begins a ramp, or begins it again.
 func (s *Slot) climb(until time.Time, why string) {
 	s.ramp = &ramp{after: why, from: s.s.grants, room: 1, went: until, still: until.Add(quiet)}
+}
+
+// row is how many cooldowns in a row came before the one that a hold asks for. One
+// that was sent before the last cooldown only says again why that is there.
+func (s *Slot) row(h *Hold) int {
+	switch r := s.ramp; {
+	case r == nil:
+		return 0
+	case h != nil && h.grant <= r.from:
+		return max(r.row, 0)
+	default:
+		return r.row + 1
+	}
 }
 
 // full tells whether the slot has to wait for an answer of its site.
@@ -68,6 +82,7 @@ func (s *Slot) land(now time.Time, h *Hold, success bool) {
 	r.flying--
 	r.still = now.Add(quiet)
 	if success {
+		r.row = -1 // the next is the first again
 		if r.room++; r.room > wideOpen {
 			s.ramp = nil
 		}

@@ -313,6 +313,19 @@ func (s *Scheduler) tidyAll() {
 	s.tidied = len(s.clients)
 }
 
+// Sent says that a granted request goes out only now, and tells whether that is
+// later than it was granted: so much later can it arrive.
+func (s *Scheduler) Sent(now time.Time, h *Hold) bool {
+	if h.state != granted || h.forced || now.Sub(h.taken) < time.Millisecond {
+		return false
+	}
+	for _, n := range h.Needs[h.choice] {
+		n.Slot.postpone(now, h.taken, n)
+	}
+	h.taken = now
+	return true
+}
+
 // Finish ends a granted request, with what it truly cost.
 func (s *Scheduler) Finish(now time.Time, h *Hold, r Result) error {
 	if h.state != granted {
@@ -381,10 +394,15 @@ func (s *Scheduler) Return(now time.Time, h *Hold, r Result, later time.Time, ne
 
 // Cool keeps a slot from granting anything before until, and lets it begin with
 // one request then. A cooldown is never shortened by another; Warm ends it.
-func (s *Scheduler) Cool(slot *Slot, until time.Time, why string) {
+func (s *Scheduler) Cool(slot *Slot, until time.Time, why string) { s.cool(slot, until, why, nil) }
+
+// cool is Cool for what a hold has met, nil if nobody knows which.
+func (s *Scheduler) cool(slot *Slot, until time.Time, why string, h *Hold) {
 	if until.After(slot.cool) {
+		row := slot.row(h)
 		slot.cool, slot.coolWhy = until, why
 		slot.climb(until, why)
+		slot.ramp.row = row
 		slot.stir()
 	}
 }

@@ -19,10 +19,10 @@ type site struct {
 	rest    map[string]*entry // :: limit's name → slot of the keys that have none of their own
 	alone   [][]Need          // what a request needs that has no limits
 	known   map[*[]Limit]*pattern
-	swept   int               // how many were left by the last sweep
-	sweeps  time.Time         // not before
-	counted int               // of its holds, in Gate.held
-	drained []chan struct{}   // closed when nothing is held or granted
+	swept   int             // how many were left by the last sweep
+	sweeps  time.Time       // not before
+	counted int             // of its holds, in Gate.held
+	drained []chan struct{} // closed when nothing is held or granted
 
 	timer *time.Timer
 	at    time.Time // when it rings; zero is never

@@ -10,28 +10,30 @@ import (
 // and the cooldown of what it stands for. It belongs to the scheduler that made
 // it.
 type Slot struct {
-	name  string
-	title string      // without whose it is
-	toll  *toll       // nil until it holds something back
-	meter limit.Meter // nil: only a cooldown
-	fresh func() limit.Meter
-	id    uint32
-	s     *Scheduler
+	// What every request looks at is together at the beginning, in as few lines of
+	// the processor's cache as can be: there are many slots, and most are cold.
+	meter   limit.Meter // nil: only a cooldown
+	bench   *bench      // nil while nobody waits for it
+	ramp    *ramp       // the way out of a cooldown; usually nil
+	hotAt   int         // index in Scheduler.hot plus one
+	users   int         // holds and permits that name it
+	flying  int64       // taken by what is not finished
+	cool    time.Time   // not before
+	changed time.Time   // when the meter last replaced another
 
-	cool    time.Time // not before
+	name    string
+	title   string // without whose it is
+	toll    *toll  // nil until it holds something back
+	fresh   func() limit.Meter
+	id      uint32
+	inWake  int32
+	s       *Scheduler
 	coolWhy string
-	ramp    *ramp     // the way out of a cooldown; usually nil
-	changed time.Time // when the meter last replaced another
-	flying  int64     // taken by what is not finished
-	owed    int64     // of that, what is older than the meter and more than it could hold
+	owed    int64 // of what is flying, what is older than the meter and more than it could hold
 
-	bench  *bench // nil while nobody waits for it
-	holder *lane  // the first of the bench, when it is known to wait
+	holder *lane // the first of the bench, when it is known to wait
 	wake   time.Time
-	hotAt  int // index in Scheduler.hot plus one
-	inWake int32
 
-	users  int            // holds and permits that name it
 	queued [classes]int64 // units that waiting holds want, by priority
 
 	pace pace
@@ -204,6 +206,15 @@ func (s *Slot) take(now time.Time, n int64) {
 	if s.meter != nil && n > 0 {
 		s.meter.Take(now, n)
 	}
+}
+
+// postpone takes now what a hold took before. Nobody can have it in between.
+func (s *Slot) postpone(now, taken time.Time, need Need) {
+	if s.meter == nil || need.N <= 0 || !s.changed.IsZero() && !taken.After(s.changed) {
+		return
+	}
+	s.meter.Postpone(now, taken, need.N)
+	s.stir()
 }
 
 // finish ends what a hold took at taken.

@@ -22,6 +22,10 @@ func (s *Scheduler) Next(now time.Time) Turn {
 	clear(s.turn.Granted)
 	clear(s.turn.Refused)
 	s.turn.Granted, s.turn.Refused = s.turn.Granted[:0], s.turn.Refused[:0]
+	if s.waiting+s.resting == 0 && len(s.hot) == 0 { // the usual case
+		s.turn.Again = time.Time{}
+		return s.turn
+	}
 	for !s.rests.empty() && !s.rests.top().later.After(now) {
 		h := s.rests.top()
 		s.leave(h)

@@ -23,6 +23,7 @@ func (t *Transport) connect(ctx context.Context, o *outgoing, fresh bool) (*conn
 		case !ok:
 			return nil, &Error{Kind: Canceled, Err: ErrTransportClosed}
 		case found.wait != nil:
+			o.waited = true
 			select {
 			case <-found.wait.done:
 			case <-ctx.Done():
@@ -33,6 +34,7 @@ func (t *Transport) connect(ctx context.Context, o *outgoing, fresh bool) (*conn
 				return nil, &own
 			}
 		case found.conn == nil:
+			o.waited = true
 			return t.dial(ctx, o, found)
 		case found.conn.h2 != nil:
 			return found.conn, nil

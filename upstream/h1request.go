@@ -13,6 +13,7 @@ import (
 
 // outgoing is a request as far as it has been decided how it is put on the wire.
 type outgoing struct {
+	waited  bool // for a connection, since it was last asked
 	req     *http.Request
 	host    string // URL.Host without brackets and port
 	port    uint16

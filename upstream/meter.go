@@ -16,6 +16,13 @@ type Meter interface {
 	Wrote(n int) // n bytes went to it
 }
 
+// Sender hears when a request is about to be written that had to wait for a new
+// connection.
+type Sender interface{ Sending() }
+
+// SenderKey is the key of a context's Sender.
+type SenderKey struct{}
+
 // MeterKey is the key of a context's Meter, for a context of one's own type
 // that answers to it. Everybody else uses WithMeter.
 type MeterKey struct{}

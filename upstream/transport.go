@@ -131,6 +131,12 @@ func (t *Transport) send(ctx context.Context, o *outgoing) (*http.Response, *Err
 			o.closeBody()
 			return nil, e
 		}
+		if o.waited {
+			o.waited = false
+			if s, ok := ctx.Value(SenderKey{}).(Sender); ok {
+				s.Sending()
+			}
+		}
 		var resp *http.Response
 		var again bool
 		if c.h2 != nil {

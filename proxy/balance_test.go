@@ -1,0 +1,101 @@
+package proxy
+
+import (
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// counted counts requests by the host they came to.
+type counted struct{ a, b atomic.Int64 }
+
+func (c *counted) add(host string) {
+	if host == "a.test" {
+		c.a.Add(1)
+	} else {
+		c.b.Add(1)
+	}
+}
+
+func (c *counted) reset() { c.a.Store(0); c.b.Store(0) }
+
+func TestABackendThatIsNewIsNotFlooded(t *testing.T) {
+	const yaml = "sites:\n  - {host: site.test, balance: %s, backends: [%s]}\n"
+	for _, balance := range []string{"round-robin", "least-loaded"} {
+		var went counted
+		bubble(t, func(_ http.ResponseWriter, r *http.Request) { went.add(r.Host) }, fmt.Sprintf(yaml, balance, "http://a.test"), func(w *world) {
+			c := w.client()
+			for range 100 {
+				w.get(c, "http://site.test/")
+			}
+			w.reload(fmt.Sprintf(yaml, balance, "http://a.test, http://b.test"))
+			went.reset()
+			for range 40 {
+				w.get(c, "http://site.test/")
+			}
+			if a, b := went.a.Load(), went.b.Load(); a < 18 || b < 18 {
+				t.Errorf("%s: of 40 requests %d went to the old one, %d to the new one", balance, a, b)
+			}
+		})
+	}
+}
+
+func TestABurstOfRequestsThatAreLetGoIsBalanced(t *testing.T) {
+	const yaml = "sites:\n  - {host: site.test, balance: %s, backends: [http://a.test, http://b.test], limits: [{requests: 60, per: 1m, as: fixed}]}\n"
+	for _, balance := range []string{"round-robin", "least-loaded", "adaptive"} {
+		var went counted
+		sites := func(_ http.ResponseWriter, r *http.Request) {
+			time.Sleep(time.Second)
+			went.add(r.Host)
+		}
+		bubble(t, sites, fmt.Sprintf(yaml, balance), func(w *world) {
+			run := func(n int) {
+				done := make(chan got, n)
+				for range n {
+					go func() { done <- w.get(w.client(), "http://site.test/") }()
+				}
+				for range n {
+					if a := <-done; a.status != 200 {
+						t.Errorf("%d %s", a.status, a.body)
+					}
+				}
+			}
+			run(120)
+			went.reset()
+			run(60)
+			if a, b := went.a.Load(), went.b.Load(); min(a, b) < 25 {
+				t.Errorf("%s: of 60 requests %d and %d", balance, a, b)
+			}
+		})
+	}
+}
+
+func TestALocationIsChangedOnlyWhereItNamesABackend(t *testing.T) {
+	var location string
+	sites := func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header()["Location"] = []string{location}
+		rw.WriteHeader(302)
+	}
+	for _, c := range []struct{ is, want string }{
+		{"http://a.test", "http://site.test"},
+		{"//a.test/x", "http://site.test/x"},
+		{"http://a.test:80/x?u=http://a.test/#f", "http://site.test/x?u=http://a.test/#f"},
+		{"HTTP://B.TEST/a//b/../c;d", "http://site.test/a//b/../c;d"},
+		{"/x", "/x"},
+		{"http:a.test/x", "http:a.test/x"},
+		{"http://a.test:81/x", "http://a.test:81/x"},
+		{"https://a.test/x", "https://a.test/x"},
+		{"http://elsewhere.test/http://a.test/", "http://elsewhere.test/http://a.test/"},
+	} {
+		location = c.is
+		bubble(t, sites, "sites:\n  - {host: site.test, backends: [http://a.test, http://b.test]}\n", func(w *world) {
+			client := w.client()
+			client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+			if a := w.get(client, "http://site.test/"); a.status != 302 || len(a.header["Location"]) != 1 || a.header.Get("Location") != c.want {
+				t.Errorf("%s: %d %q, not %s", c.is, a.status, a.header["Location"], c.want)
+			}
+		})
+	}
+}

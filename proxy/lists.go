@@ -1,0 +1,67 @@
+package proxy
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/abide-proxy/abide/queue"
+)
+
+const (
+	// mostRouted is how many limits of a rule may be about some requests only, so
+	// that lists of them are kept.
+	mostRouted = 256
+	// mostLists is how many lists of a rule are kept: strangers choose the paths.
+	mostLists = 256
+)
+
+// covers tells which of the limits that are about some requests only are about
+// one.
+type covers [mostRouted / 64]uint64
+
+// lists are the limits of requests by what covers them. They are made once,
+// because a list is long and the queue knows one again that it has seen.
+type lists struct {
+	routed []int // indexes of limits that are not about every request
+	known  atomic.Pointer[map[covers][][]queue.Limit]
+	mu     sync.Mutex // held to replace known
+}
+
+// of are the lists of what covers a request, nil if they are not known.
+func (l *lists) of(c covers) [][]queue.Limit {
+	if known := l.known.Load(); known != nil {
+		return (*known)[c]
+	}
+	return nil
+}
+
+// keep remembers lists, which nobody changes any more, and tells whether it did.
+func (l *lists) keep(c covers, all [][]queue.Limit) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := map[covers][][]queue.Limit{c: all}
+	if known := l.known.Load(); known != nil {
+		if len(*known) >= mostLists {
+			return false
+		}
+		for at, lists := range *known {
+			now[at] = lists
+		}
+	}
+	l.known.Store(&now)
+	return true
+}
+
+// covers tells what covers a request. few is false when there is more to tell than
+// there is room for.
+func (p *plan) covers(x *exchange) (c covers, few bool) {
+	if len(p.lists.routed) > mostRouted {
+		return c, false
+	}
+	for at, i := range p.lists.routed {
+		if p.limits[i].rule.Covers(x.method, x.path) {
+			c[at/64] |= 1 << (at % 64)
+		}
+	}
+	return c, true
+}

@@ -1,0 +1,137 @@
+package queue
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/abide-proxy/abide/limit"
+)
+
+// What is remembered of shared limits is what would be found without it.
+func TestSharedLimitsNeedWhatTheyNeedAlone(t *testing.T) {
+	perHour := &limit.Spec{As: limit.Rolling, Amount: 100, Window: time.Hour}
+	one := func(name, key string, by By) Limit { return Limit{Name: name, Key: key, By: by, Spec: perHour, N: 1} }
+	lists := map[string][][]Limit{
+		"static":       {{one("a", "", ByNone), one("b", "x", ByNone)}},
+		"own":          {{one("a", "", ByNone), one("c", "", ByClient), one("d", "", ByRoute), one("e", "", ByNone)}},
+		"backends":     {{one("a", "one", ByClient), {Name: "backend", Key: "one"}}, {one("a", "two", ByClient), {Name: "backend", Key: "two"}}},
+		"same name":    {{one("a", "", ByNone), one("a", "x", ByClient), one("a", "", ByNone)}},
+		"cost":         {{{Name: "cost", Spec: perHour, N: 2, Of: Cost}, one("a", "", ByNone)}},
+		"nothing":      {{}},
+		"many":         {everyKind},
+		"more than 12": {append(append([]Limit(nil), everyKind...), one("a", "", ByClient), one("b", "", ByNone))},
+	}
+	s := newSite(NewGate(Bounds{}), "site")
+	for range 2 {
+		for name, limits := range lists {
+			for i := range 40 { // more than are remembered
+				r := Request{Client: "xyz"[:i%4], Method: "GET", Path: fmt.Sprintf("/%d", i%10), Cost: int64(i % 3), Limits: limits}
+				if i%5 == 0 {
+					r.Method = "POST"
+				}
+				alone, err := s.plan(noon, &r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, needs := range alone {
+					for _, n := range needs {
+						n.Slot.users++ // it is not forgotten in between
+					}
+				}
+				r.Shared = true
+				shared, err := s.plan(noon, &r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, want := fmt.Sprint(shared), fmt.Sprint(alone); got != want {
+					t.Errorf("%s, request %d needs\n%s, alone\n%s", name, i, got, want)
+				}
+			}
+		}
+	}
+	if n := len(s.known); n != len(lists) {
+		t.Errorf("%d of %d are remembered", n, len(lists))
+	}
+}
+
+func TestEachHasItsOwnKeyOfALimit(t *testing.T) {
+	r := &Request{Client: "x", Method: "GET", Path: "/1"}
+	for want, l := range map[string]Limit{
+		"":           {},
+		"x":          {By: ByClient},
+		"GET /1":     {By: ByRoute},
+		"here":       {Key: "here"},
+		"here x":     {Key: "here", By: ByClient},
+		"one GET /1": {Key: "one", By: ByRoute},
+	} {
+		if got := l.Scope(r).Key; got != want {
+			t.Errorf("%+v: %q, not %q", l, got, want)
+		}
+	}
+	if got := (&Limit{Key: "here", By: ByClient}).Scope(&Request{}).Key; got != "here" {
+		t.Errorf("without a client: %q", got)
+	}
+}
+
+// A site that has forgotten a meter does not let anybody take from it by what it
+// remembers of a list.
+func TestAForgottenMeterIsNotTakenFrom(t *testing.T) {
+	for name, by := range map[string]By{"everyone's": ByNone, "a client's": ByClient} {
+		limits := func() [][]Limit { return [][]Limit{{{Name: "all", By: by, Spec: &perSecond, N: 1}}} }
+		shared := Request{Site: "a", Client: "x", Limits: limits(), Shared: true}
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := NewGate(Bounds{})
+				allow(t, g, shared).Finish(Result{})
+				time.Sleep(time.Minute)
+				for i := range 20 { // until the site looks for meters to forget
+					allow(t, g, byRoute(fmt.Sprint(i), &perSecond)).Finish(Result{})
+				}
+				allow(t, g, shared).Finish(Result{})
+				p := allow(t, g, Request{Site: "a", Client: "x", Limits: limits()})
+				if p.Waited() != time.Second {
+					t.Errorf("the next one waited %v", p.Waited())
+				}
+				p.Finish(Result{})
+			})
+		})
+	}
+}
+
+// Limits that were changed by others are changed back.
+func TestSharedLimitsBringTheirOwnAmount(t *testing.T) {
+	of := func(amount int64) [][]Limit {
+		return [][]Limit{{{Name: "all", Spec: &limit.Spec{As: limit.Concurrency, Amount: amount}, N: 1}}}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(Bounds{})
+		shared := of(2)
+		allow(t, g, Request{Site: "a", Limits: shared, Shared: true})
+		allow(t, g, Request{Site: "a", Limits: of(5)})
+		if e := g.Explain(Request{Site: "a", Limits: shared}); e.Limits[0].Left != 3 {
+			t.Errorf("%d of 5 are left", e.Limits[0].Left)
+		}
+		if _, err := g.Wait(t.Context(), Request{Site: "a", Limits: shared, Shared: true, Wait: time.Second}); err == nil {
+			t.Error("a third of two goes")
+		}
+	})
+}
+
+func TestASiteRemembersOnlySoManyLists(t *testing.T) {
+	s := newSite(NewGate(Bounds{}), "site")
+	for range 3 * mostPatterns {
+		r := &Request{Limits: [][]Limit{{{Name: "all", Spec: &perSecond, N: 1}}}, Shared: true}
+		if _, err := s.plan(noon, r); err != nil {
+			t.Fatal(err)
+		}
+		if len(s.known) > mostPatterns {
+			t.Fatalf("%d are remembered", len(s.known))
+		}
+	}
+	s.replan(noon)
+	if len(s.known) > 0 {
+		t.Error("after a reload the old ones are remembered")
+	}
+}
