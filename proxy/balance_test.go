@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -43,7 +44,7 @@ func TestABackendThatIsNewIsNotFlooded(t *testing.T) {
 }
 
 func TestABurstOfRequestsThatAreLetGoIsBalanced(t *testing.T) {
-	const yaml = "sites:\n  - {host: site.test, balance: %s, backends: [http://a.test, http://b.test], limits: [{requests: 60, per: 1m, as: fixed}]}\n"
+	const yaml = "sites:\n  - {host: site.test, balance: %s, backends: [http://a.test, http://b.test], limits: [{requests: 40, per: 1m, as: fixed}]}\n"
 	for _, balance := range []string{"round-robin", "least-loaded", "adaptive"} {
 		var went counted
 		sites := func(_ http.ResponseWriter, r *http.Request) {
@@ -62,11 +63,12 @@ func TestABurstOfRequestsThatAreLetGoIsBalanced(t *testing.T) {
 					}
 				}
 			}
-			run(120)
+			run(80)
+			synctest.Wait()
 			went.reset()
-			run(60)
-			if a, b := went.a.Load(), went.b.Load(); min(a, b) < 25 {
-				t.Errorf("%s: of 60 requests %d and %d", balance, a, b)
+			run(40)
+			if a, b := went.a.Load(), went.b.Load(); min(a, b) < 16 {
+				t.Errorf("%s: of 40 requests %d and %d", balance, a, b)
 			}
 		})
 	}

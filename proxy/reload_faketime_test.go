@@ -156,18 +156,18 @@ func TestReloadsUnderLoadLeaveNothingBehind(t *testing.T) {
 	}
 	bubble(t, sites, yamls[0], func(w *world) {
 		var running, good atomic.Int64
-		const crowd = 300
+		const crowd = 100
 		for i := range crowd {
 			running.Add(1)
 			go func() {
 				defer running.Add(-1)
-				time.Sleep(time.Duration(i) * 47 * time.Millisecond)
+				time.Sleep(time.Duration(i) * 141 * time.Millisecond)
 				if w.visit(i, fmt.Sprintf("http://site.test/%d", i%4), time.Duration(1+i%4)*20*time.Second) == 200 {
 					good.Add(1)
 				}
 			}()
 		}
-		for i := range 60 {
+		for i := range 30 {
 			time.Sleep(time.Second / 2)
 			w.reload(yamls[i%len(yamls)])
 		}

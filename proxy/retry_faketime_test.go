@@ -97,7 +97,7 @@ func TestHalfOfAllAttemptsFail(t *testing.T) {
 	chance := rand.New(rand.NewPCG(3, 4))
 	var mu sync.Mutex
 	sites := func(rw http.ResponseWriter, _ *http.Request) {
-		time.Sleep(50 * time.Millisecond)
+		<-time.After(50 * time.Millisecond)
 		mu.Lock()
 		defer mu.Unlock()
 		if chance.IntN(2) == 0 {

@@ -51,7 +51,19 @@ func (t *Transport) connect(ctx context.Context, o *outgoing, fresh bool) (*conn
 
 // dial follows an offer that has neither a connection nor one to wait for.
 func (t *Transport) dial(ctx context.Context, o *outgoing, to offer) (*conn, *Error) {
+	opened := false
+	defer func() {
+		if opened {
+			return
+		}
+		// A panic: those who wait for the connection must not wait for ever.
+		if to.lead {
+			t.pool.land(to.home, nil, &Error{Kind: Unknown})
+		}
+		t.pool.left(to.home)
+	}()
 	c, err := t.open(ctx, o, to)
+	opened = true
 	if err != nil {
 		e := dialError(ctx, err)
 		if to.lead {
