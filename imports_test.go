@@ -12,13 +12,15 @@ const module = "github.com/abide-proxy/abide/"
 // allowed is which packages of ours each one may import. A package that is not
 // here is a new direction of import, which somebody has to decide on.
 var allowed = map[string][]string{
-	"cmd/abide": {"proxy", "admin", "policy", "ca", "metrics"},
+	"cmd/abide": {"proxy", "admin", "policy", "ca", "metrics", "learn"},
 	"proxy":     {"policy", "upstream", "ca", "metrics", "queue", "limit"},
 	"queue":     {"limit"},
+	"learn":     {"limit"},
 	"limit":     {},
 	"admin":     {"policy", "ca", "metrics"},
 	"upstream":  {},
 	"policy":    {},
+	"tokens":    {"policy"},
 	"ca":        {},
 	"metrics":   {},
 	"bench":     {},
@@ -34,6 +36,7 @@ var only = map[string][]string{
 	"github.com/prometheus/client_golang/prometheus":          {"metrics"},
 	"github.com/rogpeppe/go-internal/testscript":              {"cmd/abide"},
 	"github.com/sirupsen/logrus":                              {"cmd/abide", "proxy", "admin", "clients"},
+	"golang.org/x/oauth2":                                     {"tokens"},
 	"github.com/summerwind/h2spec":                            {},
 	"github.com/abide-proxy/abide/tools":                      {},
 	"net/http/httputil":                                       {},
@@ -46,6 +49,7 @@ var only = map[string][]string{
 var never = map[string][]string{
 	"policy": {"net/http", "github.com/sirupsen/logrus", "github.com/elazarl/goproxy"},
 	"queue":  {"net", "net/http", "github.com/sirupsen/logrus", "github.com/elazarl/goproxy"},
+	"learn":  {"net", "net/http", "os", "github.com/sirupsen/logrus", "github.com/elazarl/goproxy"},
 	"limit":  {"net", "net/http", "os", "sync", "github.com/sirupsen/logrus", "github.com/elazarl/goproxy"},
 }
 

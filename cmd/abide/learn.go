@@ -1,0 +1,334 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abide-proxy/abide/learn"
+)
+
+func learnCommand() *cobra.Command {
+	var x learning
+	cmd := &cobra.Command{
+		Use:   "learn [FILE]",
+		Short: "Say what a response teaches about limits",
+		Long: `Learn reads one HTTP response as "curl -i" prints it (status line, headers, an
+empty line, the body) and says in words what abide would learn from it. Of several
+responses, such as redirects and 100 Continue, it is the last. Without FILE, or
+with -, it reads standard input. Nothing is sent anywhere.
+
+What a response means may depend on the host and path that were asked: give them.
+Times are counted from --time, else from the response's own Date, else from now.
+
+With --jsonl the input has one object a line, and so has the output, in the same
+order:
+
+  {"id":1,"request":{"method":"GET","host":"api.example.com","path":"/","time_unix":1700000000},
+   "status":429,"headers":[["Retry-After","30"]],"body":""}
+  {"id":1,"throttled":true,"scope":"token","bucket":null,"limit":null,"remaining":null,
+   "reset_at_unix":null,"retry_at_unix":1700000030,"window_s":null}
+
+(on one line each). What the response does not say is null; times are Unix seconds
+by the local clock. For a line that cannot be read the output has {"id","error"},
+standard error has its number, and the command ends with 2 after the rest.`,
+		Example: `  curl -si https://api.github.com/zen | abide learn --host api.github.com --path /zen
+  abide learn --time 2023-11-14T22:13:20Z --host api.x.com saved.txt
+  abide learn --jsonl responses.jsonl`,
+		Args: arguments(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error { return x.run(cmd, args) },
+	}
+	cmd.Flags().StringVar(&x.request.Method, "method", "GET", "the request's `method`")
+	cmd.Flags().StringVar(&x.request.Host, "host", "", "the `host` that was asked")
+	cmd.Flags().StringVar(&x.request.Path, "path", "/", "the `path` that was asked")
+	cmd.Flags().StringVar(&x.time, "time", "", "when the response arrived: a `time` as 2006-01-02T15:04:05Z, or Unix seconds")
+	cmd.Flags().BoolVar(&x.jsonl, "jsonl", false, "read and write JSON, one object a line")
+	return cmd
+}
+
+// learning is one call of the command.
+type learning struct {
+	request learn.Request
+	time    string
+	jsonl   bool
+}
+
+func (x *learning) run(cmd *cobra.Command, args []string) error {
+	if x.jsonl {
+		for _, name := range []string{"method", "host", "path", "time"} {
+			if cmd.Flags().Changed(name) {
+				return usage(fmt.Errorf("--%s is not for --jsonl: there each line has its request", name))
+			}
+		}
+	}
+	now, err := x.now()
+	if err != nil {
+		return usage(err)
+	}
+	in, name := cmd.InOrStdin(), "standard input"
+	if len(args) == 1 && args[0] != "-" {
+		file, err := os.Open(args[0])
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		in, name = file, args[0]
+	}
+	if x.jsonl {
+		return learnLines(in, name, cmd.OutOrStdout(), cmd.ErrOrStderr())
+	}
+	response, err := readResponse(in)
+	if err != nil {
+		return usage(fmt.Errorf("reading %s: %w", name, err))
+	}
+	if now.IsZero() {
+		now = time.Now()
+		if date, err := http.ParseTime(response.headers.Get("Date")); err == nil {
+			now = date
+		}
+	}
+	lesson := learn.Read(response.status, response.headers, response.body, x.request, now)
+	return describe(cmd.OutOrStdout(), response.status, lesson, now)
+}
+
+// now is what --time says, or zero.
+func (x *learning) now() (time.Time, error) {
+	if x.time == "" {
+		return time.Time{}, nil
+	}
+	if at, err := time.Parse(time.RFC3339, x.time); err == nil {
+		return at, nil
+	}
+	if seconds, err := strconv.ParseFloat(x.time, 64); err == nil {
+		if at, ok := unixTime(seconds); ok {
+			return at, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("--time: %q is neither a time such as 2023-11-14T22:13:20Z nor Unix seconds", x.time)
+}
+
+// unixTime is a time by its Unix seconds, when it has four digits of a year.
+func unixTime(seconds float64) (time.Time, bool) {
+	if !(seconds >= 0 && seconds < 253402300800) {
+		return time.Time{}, false
+	}
+	return time.UnixMicro(int64(seconds*1e6 + 0.5)), true
+}
+
+// statusLine is how another response begins where a body could.
+var statusLine = regexp.MustCompile(`^HTTP/\d(\.\d)? [1-9]\d\d`)
+
+// rawResponse is a response as it was printed.
+type rawResponse struct {
+	status  int
+	headers http.Header
+	body    []byte // its beginning
+}
+
+// mostBody is how much of a body is kept: more than Read looks at.
+const mostBody = 16 << 10
+
+// readResponse reads the last of one or several responses.
+func readResponse(in io.Reader) (*rawResponse, error) {
+	r := &lineReader{in: bufio.NewReaderSize(in, mostBody)}
+	for {
+		response, err := r.response()
+		if err != nil {
+			return nil, err
+		}
+		if next, _ := r.in.Peek(len("HTTP/1.1 200")); statusLine.Match(next) {
+			continue // a redirect, an answer of a proxy or 100 Continue came first
+		}
+		body, err := io.ReadAll(io.LimitReader(r.in, mostBody))
+		if err != nil {
+			return nil, err
+		}
+		response.body = body
+		// Who writes into a pipe is let finish.
+		if _, err := io.Copy(io.Discard, r.in); err != nil {
+			return nil, err
+		}
+		return response, nil
+	}
+}
+
+// lineReader reads lines and knows which it is at.
+type lineReader struct {
+	in   *bufio.Reader
+	line int
+}
+
+// next is the next line without its end.
+func (r *lineReader) next() (string, error) {
+	text, err := r.in.ReadString('\n')
+	if text == "" && err != nil {
+		return "", err
+	}
+	r.line++
+	return strings.TrimRight(text, "\r\n"), nil
+}
+
+// response reads a status line and headers, up to the empty line.
+func (r *lineReader) response() (*rawResponse, error) {
+	text, err := r.next()
+	for err == nil && text == "" {
+		text, err = r.next()
+	}
+	if errors.Is(err, io.EOF) {
+		return nil, errors.New("it is empty; a response begins with a status line, such as HTTP/1.1 200 OK")
+	}
+	if err != nil {
+		return nil, err
+	}
+	proto, rest, _ := strings.Cut(text, " ")
+	code, _, _ := strings.Cut(strings.TrimLeft(rest, " "), " ")
+	status, err := strconv.Atoi(code)
+	if !strings.HasPrefix(proto, "HTTP/") || err != nil || status < 100 || status > 999 {
+		return nil, fmt.Errorf("line %d: %q is no status line, such as HTTP/1.1 200 OK", r.line, clipped(text))
+	}
+	response := &rawResponse{status: status, headers: http.Header{}}
+	last := ""
+	for {
+		text, err := r.next()
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, err
+		}
+		if err != nil || text == "" {
+			return response, nil
+		}
+		name, value, ok := strings.Cut(text, ":")
+		switch {
+		case (text[0] == ' ' || text[0] == '\t') && last != "":
+			lines := response.headers[last]
+			lines[len(lines)-1] += " " + strings.TrimSpace(text)
+			continue
+		case !ok || strings.TrimSpace(name) == "":
+			return nil, fmt.Errorf("line %d: %q is no header; an empty line ends them", r.line, clipped(text))
+		}
+		last = http.CanonicalHeaderKey(strings.TrimSpace(name))
+		response.headers[last] = append(response.headers[last], strings.TrimSpace(value))
+	}
+}
+
+// clipped is the beginning of a text for an error.
+func clipped(text string) string {
+	if len(text) > 60 {
+		return text[:60] + "…"
+	}
+	return text
+}
+
+// describe prints a lesson in words.
+func describe(out io.Writer, status int, l learn.Lesson, now time.Time) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(w, "%s:\t%s\n", name, fmt.Sprintf(format, args...))
+	}
+	line("response", "%s", verdict(status, l))
+	if l.Scope == learn.None {
+		line("teaches", "nothing about limits")
+		return w.Flush()
+	}
+	line("about", "%s", whom(l))
+	line("limit", "%s", units(l.Limit, l.Window))
+	line("remaining", "%s", number(l.Remaining, "not said"))
+	line("resets", "%s", when(l.Reset, now, "not said"))
+	switch {
+	case !l.RetryAt.IsZero():
+		line("next request", "%s", when(l.RetryAt, now, ""))
+	case l.Permanent:
+		line("next request", "not before somebody has paid or asked for more")
+	case l.Throttled:
+		line("next request", "not said: abide backs off, longer each time")
+	default:
+		line("next request", "at once")
+	}
+	if err := w.Flush(); err != nil || len(l.Limits) == 0 {
+		return err
+	}
+	fmt.Fprintln(out, "\nannounced:")
+	fmt.Fprintln(w, "  NAME\tLIMIT\tLEFT\tUSED\tWINDOW\tRESETS\tSCOPE\tUNIT")
+	for _, one := range l.Limits {
+		name, window, reset, scope := "-", "-", "-", l.Scope
+		if one.Name != "" {
+			name = strconv.Quote(one.Name)
+		}
+		if one.Window > 0 {
+			window = one.Window.String()
+		}
+		if !one.Reset.IsZero() {
+			reset = "in " + one.Reset.Sub(now).String()
+		}
+		if one.Scope != learn.None {
+			scope = one.Scope
+		}
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name,
+			number(one.Limit, "-"), number(one.Remaining, "-"), number(one.Used, "-"), window, reset, scope, cmp.Or(one.Unit, "requests"))
+	}
+	return w.Flush()
+}
+
+func verdict(status int, l learn.Lesson) string {
+	switch {
+	case !l.Throttled:
+		return fmt.Sprintf("%d, no refusal", status)
+	case l.Permanent:
+		return fmt.Sprintf("%d, a refusal that waiting does not help against", status)
+	case l.Lock:
+		return fmt.Sprintf("%d, a refusal because another request holds a lock; it says nothing about a rate", status)
+	case l.Concurrency:
+		return fmt.Sprintf("%d, a refusal because too many requests are in flight", status)
+	}
+	return fmt.Sprintf("%d, a refusal", status)
+}
+
+func whom(l learn.Lesson) string {
+	text := ""
+	switch {
+	case l.Scope == learn.Site:
+		return "the whole site, whatever the token"
+	case l.Scope == learn.Token:
+		text = "this token at this host"
+	case l.Bucket != "":
+		text = fmt.Sprintf("this token and what the server calls %q", l.Bucket)
+	default:
+		text = "this token and this method and path"
+	}
+	if l.Documented != learn.None {
+		text += fmt.Sprintf("; the service documents: by %s", l.Documented)
+	}
+	return text
+}
+
+func units(limit learn.Amount, window time.Duration) string {
+	text := number(limit, "not said")
+	if window > 0 {
+		text += ", each " + window.String()
+	}
+	return text
+}
+
+func number(n learn.Amount, unknown string) string {
+	if !n.Known {
+		return unknown
+	}
+	return strconv.FormatFloat(n.N, 'f', -1, 64)
+}
+
+func when(at, now time.Time, unknown string) string {
+	if at.IsZero() {
+		return unknown
+	}
+	return fmt.Sprintf("%s, in %s", at.UTC().Format("2006-01-02 15:04:05.999 UTC"), at.Sub(now))
+}

@@ -1,0 +1,313 @@
+package learn
+
+import "time"
+
+// builtin are the dialects that everybody has.
+var builtin = newBook(dialects)
+
+const (
+	minute = time.Minute
+	day    = 24 * time.Hour
+
+	pacific = "America/Los_Angeles"
+)
+
+// served are the statuses of answers that may refuse all the same.
+var served = []int{200, 400, 403, 429}
+
+// dialects are what the general rules cannot know, one row a service.
+var dialects = []Dialect{
+	// Code hosts and social
+	{
+		Name: "github", Hosts: []string{"github.com", "*.github.com", "*.githubusercontent.com", "*.ghe.com"},
+		Refusals: []Refusal{
+			{Status: served, And: `"errors"`, Says: []string{"type=RATE_LIMITED", "type=RATE_LIMIT"}, Spent: true},
+		},
+	},
+	{
+		Name: "x", Hosts: []string{"api.x.com", "api.twitter.com"}, Scope: Route,
+	},
+	{
+		Name: "discord", Hosts: []string{"discord.com", "*.discord.com", "discordapp.com", "*.discordapp.com"},
+		Refusals: []Refusal{
+			{Status: []int{429}, Says: []string{"error code: 1015", "Error 1015", "rror 1015"}, Scope: Site},
+			{Status: []int{429}, Says: []string{"global=true"}, Key: "retry_after", Scope: Token},
+			{Status: []int{429}, Says: []string{"retry_after=*"}, Key: "retry_after"},
+		},
+	},
+	{
+		Name: "facebook", Hosts: []string{"facebook.com", "*.facebook.com", "graph.instagram.com", "graph.threads.net", "graph.whatsapp.com"},
+		Refusals: []Refusal{
+			{Says: []string{"code=4", "code=17", "code=32", "code=613", "code=80000-80014"}, And: `"error"`, Scope: Token},
+		},
+	},
+	{
+		Name: "facebook usage",
+		Headers: []Header{
+			{Name: "x-app-usage", Is: IsUsed, Form: Usage, Of: "app"},
+			{Name: "x-page-usage", Is: IsUsed, Form: Usage, Of: "page"},
+			{Name: "x-business-use-case-usage", Is: IsUsed, Form: Usage, Of: "business use case"},
+			{Name: "x-ad-account-usage", Is: IsUsed, Form: Usage, Of: "ad account"},
+		},
+	},
+	{
+		Name: "linkedin", Hosts: []string{"api.linkedin.com"},
+		Refusals: []Refusal{{Status: []int{429}, Says: []string{""}, Until: "UTC", Scope: Route}},
+	},
+	{
+		Name: "slack", Hosts: []string{"slack.com", "*.slack.com"}, Scope: Route,
+	},
+
+	// Commerce and services
+	{
+		Name: "shopify", Hosts: []string{"*.myshopify.com"}, Statuses: []int{422},
+		Body: []Header{
+			{Name: "maximumAvailable", Is: IsLimit, Of: "cost", Unit: Points},
+			{Name: "currentlyAvailable", Is: IsRemaining, Of: "cost", Unit: Points},
+			{Name: "restoreRate", Is: IsRate, Of: "cost", Unit: Points},
+			{Name: "requestedQueryCost", Is: IsCost, Of: "cost", Unit: Points},
+		},
+		Refusals: []Refusal{{Status: served, Says: []string{"code=THROTTLED"}}},
+	},
+	{
+		Name: "okta", Hosts: []string{"*.okta.com", "*.oktapreview.com", "*.okta-emea.com"}, Scope: Route,
+	},
+	{
+		Name:     "stripe",
+		Refusals: []Refusal{{Status: []int{429}, Says: []string{"code=lock_timeout"}, Lock: true, Scope: Route}},
+	},
+	{
+		Name: "trello", Hosts: []string{"api.trello.com", "trello.com"},
+		Refusals: []Refusal{
+			{Says: []string{"API_KEY_LIMIT_EXCEEDED", "API_KEY_DB_LIMIT_EXCEEDED"}, Wait: 10 * time.Second, Scope: Site},
+			{Says: []string{"API_TOKEN_LIMIT_EXCEEDED", "API_TOKEN_DB_LIMIT_EXCEEDED"}, Wait: 10 * time.Second, Scope: Token},
+		},
+	},
+	{
+		Name: "linear", Hosts: []string{"api.linear.app"},
+		Refusals: []Refusal{{Status: served, Says: []string{"code=RATELIMITED"}, Scope: Token}},
+	},
+	{
+		Name:    "salesforce",
+		Headers: []Header{{Name: "sforce-limit-info", Is: IsUsed, Form: Ratio}},
+		Refusals: []Refusal{
+			{Status: []int{400, 403, 503}, Says: []string{"errorCode=REQUEST_LIMIT_EXCEEDED", "<errorCode>REQUEST_LIMIT_EXCEEDED"}, Scope: Token},
+		},
+	},
+	{
+		Name: "airtable", Hosts: []string{"api.airtable.com"},
+		Refusals: []Refusal{{Status: []int{429}, Says: []string{""}, Wait: 30 * time.Second, Scope: Route}},
+	},
+	{
+		Name: "dropbox", Hosts: []string{"*.dropboxapi.com", "api.dropbox.com"},
+		Refusals: []Refusal{
+			{Status: []int{429}, Says: []string{"too_many_write_operations"}, Key: "retry_after", Lock: true, Scope: Route},
+		},
+	},
+	{
+		Name: "etsy",
+		Headers: []Header{
+			{Name: "x-limit-per-second", Is: IsLimit, Of: "second", Window: time.Second},
+			{Name: "x-remaining-this-second", Is: IsRemaining, Of: "second", Window: time.Second},
+			{Name: "x-limit-per-day", Is: IsLimit, Of: "day", Window: day},
+			{Name: "x-remaining-today", Is: IsRemaining, Of: "day", Window: day},
+		},
+	},
+	{
+		Name: "yelp", Hosts: []string{"api.yelp.com"},
+		Headers: []Header{
+			{Name: "ratelimit-dailylimit", Is: IsLimit, Of: "daily", Window: day},
+			{Name: "ratelimit-remaining", Is: IsRemaining, Of: "daily", Window: day},
+			{Name: "ratelimit-resourcedailylimit", Is: IsLimit, Of: "resource", Window: day},
+			{Name: "ratelimit-resourceremaining", Is: IsRemaining, Of: "resource", Window: day},
+			{Name: "ratelimit-resettime", Is: IsReset, Of: "daily resource", Window: day},
+		},
+		Refusals: []Refusal{
+			{Says: []string{"TOO_MANY_REQUESTS_PER_SECOND"}, Wait: time.Second, Scope: Token},
+			{Says: []string{"ACCESS_LIMIT_REACHED"}, Until: "UTC", Spent: true, Scope: Token},
+		},
+	},
+	{
+		Name:    "amazon selling partners",
+		Headers: []Header{{Name: "x-amzn-ratelimit-limit", Is: IsLimit, Form: Hertz, Scope: Route}},
+	},
+	{
+		Name: "stack overflow teams",
+		Headers: []Header{
+			{Name: "x-burst-throttle-calls-left", Is: IsRemaining, Of: "burst"},
+			{Name: "x-burst-throttle-seconds-until-full", Is: IsReset, Of: "burst", In: time.Second},
+			{Name: "x-burst-throttle-seconds-until-next-refill", Is: IsNext, Of: "burst", In: time.Second},
+			{Name: "x-token-bucket-calls-left", Is: IsRemaining, Of: "bucket"},
+			{Name: "x-token-bucket-seconds-until-full", Is: IsReset, Of: "bucket", In: time.Second},
+			{Name: "x-token-bucket-seconds-until-next-refill", Is: IsNext, Of: "bucket", In: time.Second},
+		},
+	},
+	{
+		Name: "prisjakt", Hosts: []string{"*.prisjakt.nu", "*.pricespy.com", "*.pricespy.co.uk"}, ResetUnit: time.Millisecond,
+	},
+	{
+		Name: "oracle access governance",
+		Headers: []Header{
+			{Name: "requestlimit-default-limit", Is: IsLimit},
+			{Name: "requestlimit-default-remaining", Is: IsRemaining},
+			{Name: "requestlimit-default-retryafter", Is: IsRetry, In: time.Millisecond},
+		},
+	},
+	{
+		Name: "qonto", Hosts: []string{"*.qonto.com", "*.qonto.eu"}, Statuses: []int{401},
+	},
+
+	// Language models
+	{
+		Name: "openai",
+		Refusals: []Refusal{
+			{Status: []int{429, 403}, Says: []string{"type=insufficient_quota", "code=insufficient_quota"}, Permanent: true, Scope: Token},
+		},
+	},
+	{
+		Name: "google", Hosts: []string{"*.googleapis.com"},
+		Refusals: []Refusal{
+			{Status: []int{403, 429, 503}, Says: []string{"retryDelay=*"}, Key: "retryDelay", Scope: Token},
+			{Status: []int{403, 429}, Says: []string{"reason=quotaExceeded", "reason=dailyLimitExceeded"}, Until: pacific, Scope: Token},
+			{Status: []int{403, 429}, Says: []string{"reason=rateLimitExceeded", "reason=userRateLimitExceeded", "reason=RATE_LIMIT_EXCEEDED"}, Scope: Token},
+			{Status: []int{403, 429}, Says: []string{"status=RESOURCE_EXHAUSTED"}, Scope: Token},
+		},
+	},
+
+	// Scholarly and wikis
+	{
+		Name: "mediawiki",
+		Refusals: []Refusal{
+			{In: "mediawiki-api-error", Status: []int{200, 429, 503}, Says: []string{"maxlag"}, Scope: Site},
+			{In: "mediawiki-api-error", Status: []int{200, 429, 503}, Says: []string{"ratelimited"}, Scope: Token},
+		},
+	},
+	{
+		Name: "wikimedia",
+		Hosts: []string{
+			"*.wikipedia.org", "*.wikimedia.org", "www.wikidata.org", "*.wiktionary.org", "*.wikisource.org", "*.wikibooks.org",
+			"*.wikiquote.org", "*.wikinews.org", "*.wikiversity.org", "*.wikivoyage.org", "www.mediawiki.org",
+		},
+		Paths: []string{"/w/api.php"},
+		Refusals: []Refusal{
+			{Status: served, Says: []string{"code=maxlag"}, And: `"error`, Scope: Site},
+			{Status: served, Says: []string{"code=ratelimited"}, And: `"error`, Scope: Token},
+		},
+	},
+	{
+		Name: "stack exchange", Hosts: []string{"api.stackexchange.com"},
+		Body: []Header{
+			{Name: "quota_max", Is: IsLimit, Of: "quota"},
+			{Name: "quota_remaining", Is: IsRemaining, Of: "quota"},
+		},
+		Refusals: []Refusal{
+			{Says: []string{"error_name=throttle_violation"}, Prose: "available in", Scope: Site},
+			{Status: []int{200}, Says: []string{"backoff=*"}, Key: "backoff", Hint: true, Scope: Route},
+		},
+	},
+	{
+		Name:    "crossref",
+		Headers: []Header{{Name: "x-concurrency-limit", Is: IsLimit, Of: "concurrency", Unit: Concurrent}},
+	},
+
+	// Fitness and addresses
+	{
+		Name: "strava", Hosts: []string{"www.strava.com", "strava.com"},
+		Headers: []Header{
+			{Name: "x-ratelimit-limit", Is: IsLimit, Form: List, Of: "all", Windows: []time.Duration{15 * minute, day}, Aligned: true},
+			{Name: "x-ratelimit-usage", Is: IsUsed, Form: List, Of: "all", Windows: []time.Duration{15 * minute, day}, Aligned: true},
+			{Name: "x-readratelimit-limit", Is: IsLimit, Form: List, Of: "read", Windows: []time.Duration{15 * minute, day}, Aligned: true, Method: "GET"},
+			{Name: "x-readratelimit-usage", Is: IsUsed, Form: List, Of: "read", Windows: []time.Duration{15 * minute, day}, Aligned: true, Method: "GET"},
+		},
+	},
+	{
+		Name: "ip-api", Hosts: []string{"ip-api.com", "pro.ip-api.com"},
+		Headers: []Header{
+			{Name: "x-rl", Is: IsRemaining, Scope: Site},
+			{Name: "x-ttl", Is: IsReset, Scope: Site, In: time.Second},
+		},
+	},
+
+	// Exchanges
+	{
+		Name: "binance",
+		Headers: []Header{
+			{Name: "x-mbx-used-weight-*", Is: IsUsed, Form: Suffix, Of: "weight", Unit: Weight, Scope: Site},
+			{Name: "x-sapi-used-ip-weight-*", Is: IsUsed, Form: Suffix, Of: "sapi ip weight", Unit: Weight, Scope: Site},
+			{Name: "x-sapi-used-uid-weight-*", Is: IsUsed, Form: Suffix, Of: "sapi uid weight", Unit: Weight, Scope: Token},
+			{Name: "x-mbx-order-count-*", Is: IsUsed, Form: Suffix, Of: "orders", Unit: "orders", Scope: Token},
+		},
+	},
+	{
+		Name: "kraken", Hosts: []string{"api.kraken.com", "futures.kraken.com"},
+		Refusals: []Refusal{
+			{Status: served, Says: []string{"EService: Throttled", "EService:Throttled"}, Prose: "Throttled:", Scope: Token},
+			{Status: served, Says: []string{"EAPI:Rate limit exceeded", "EOrder:Rate limit exceeded", "EGeneral:Too many requests"}, Scope: Token},
+		},
+	},
+
+	// Clouds and edges
+	{
+		Name:    "azure resource manager",
+		Headers: []Header{{Name: "x-ms-ratelimit-remaining-resource", Is: IsRemaining, Form: Named}},
+		Refusals: []Refusal{
+			{Status: []int{409, 429}, Says: []string{"code=RetryableErrorDueToAnotherOperation"}, Lock: true, Scope: Route},
+		},
+	},
+	{
+		Name: "aws",
+		Refusals: []Refusal{
+			{Status: []int{400, 403, 429, 500, 503}, In: "x-amzn-errortype", Says: throttlings},
+		},
+	},
+	{
+		Name: "amazonaws", Hosts: []string{"*.amazonaws.com", "*.amazonaws.com.cn", "*.api.aws"},
+		Refusals: []Refusal{{Status: []int{400, 403, 429, 500, 503}, Says: throttlings}},
+	},
+	{
+		Name: "s3", Hosts: []string{"s3.amazonaws.com", "*.s3.amazonaws.com"}, Scope: Route,
+	},
+	{
+		Name: "stores like s3",
+		Refusals: []Refusal{
+			{Status: []int{503}, Says: []string{"<Code>SlowDown</Code>", "<Code>SlowDownRead</Code>", "<Code>SlowDownWrite</Code>"}, Scope: Site},
+		},
+	},
+	{
+		Name: "cloudflare",
+		Refusals: []Refusal{
+			{Status: []int{403}, In: "cf-mitigated", Says: []string{"challenge"}, Fine: true},
+			{Status: []int{403, 429, 503}, Says: []string{"error code: 1015", "Error 1015", "error 1015"}, Scope: Site},
+		},
+	},
+
+	// What many say alike
+	{
+		Name: "problem documents",
+		Refusals: []Refusal{
+			{Says: []string{"http-problem-types#quota-exceeded", "http-problem-types#abnormal-usage-detected"}},
+			{Says: []string{"http-problem-types#temporary-reduced-capacity"}, Scope: Site},
+		},
+	},
+	{
+		Name: "github, wherever it is installed",
+		Refusals: []Refusal{
+			{Status: []int{403, 429}, Says: []string{"secondary rate limit", "abuse detection mechanism"}, Wait: minute, Scope: Token},
+			{Status: []int{403, 429}, Says: []string{"API rate limit exceeded"}, Spent: true},
+		},
+	},
+	{
+		Name: "retry_after in a body",
+		Refusals: []Refusal{
+			{Status: []int{420, 429}, Says: []string{"retry_after=*"}, Key: "retry_after"},
+			{Status: []int{420, 429}, Says: []string{"retryAfter=*"}, Key: "retryAfter"},
+		},
+	},
+}
+
+// throttlings are the errors by which AWS throttles.
+var throttlings = []string{
+	"ThrottlingException", "ThrottledException", "Throttling", "RequestThrottled", "TooManyRequestsException",
+	"ProvisionedThroughputExceeded", "RequestLimitExceeded", "BandwidthLimitExceeded", "SlowDown",
+	"PriorRequestNotComplete", "TransactionInProgressException",
+}

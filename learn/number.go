@@ -1,0 +1,147 @@
+package learn
+
+import "time"
+
+// A decimal is a number as a header may spell it: ASCII digits and at most one
+// dot with digits on both sides. No exponent, no hexadecimal, no separators.
+type decimal struct {
+	whole    int64
+	nanos    int64
+	fraction bool // it had a dot
+	negative bool
+}
+
+type verdict uint8
+
+const (
+	absent       verdict = iota // not in the grammar: as if it had not been said
+	good                        //
+	unbelievable                // in the grammar, and beyond what can be true
+)
+
+const (
+	mostDigits = 19  // of a whole number that is believed
+	longest    = 512 // of a value that is looked at
+)
+
+func parseDecimal(text string) (decimal, verdict) {
+	var d decimal
+	if text == "" || len(text) > longest {
+		return d, absent
+	}
+	if text[0] == '+' || text[0] == '-' {
+		d.negative = text[0] == '-'
+		text = text[1:]
+	}
+	n, huge := 0, false
+	for ; n < len(text) && digit(text[n]); n++ {
+		digit := int64(text[n] - '0')
+		if d.whole > (1<<63-1-digit)/10 {
+			huge = true
+			continue
+		}
+		d.whole = d.whole*10 + digit
+	}
+	if n == 0 {
+		return d, absent
+	}
+	if n < len(text) {
+		if text[n] != '.' || n+1 == len(text) {
+			return d, absent
+		}
+		d.fraction = true
+		unit := int64(100_000_000)
+		for _, c := range []byte(text[n+1:]) {
+			if !digit(c) {
+				return d, absent
+			}
+			d.nanos += int64(c-'0') * unit
+			unit /= 10
+		}
+	}
+	if huge || n > mostDigits {
+		return d, unbelievable
+	}
+	return d, good
+}
+
+func digit(c byte) bool { return '0' <= c && c <= '9' }
+
+// float is the number, rounded once.
+func (d decimal) float() float64 {
+	f := float64(d.whole)
+	if d.nanos != 0 {
+		if d.whole < 1<<20 {
+			f = float64(d.whole*1e9+d.nanos) / 1e9
+		} else {
+			f += float64(d.nanos) / 1e9
+		}
+	}
+	if d.negative {
+		return -f
+	}
+	return f
+}
+
+// of is the number in units of a duration, and whether it is one that is
+// believed.
+func (d decimal) of(unit time.Duration) (time.Duration, bool) {
+	if d.whole > int64(horizon/unit) {
+		return 0, false
+	}
+	n := time.Duration(d.whole)*unit + time.Duration(float64(d.nanos)/1e9*float64(unit)+0.5)
+	if n > horizon {
+		return 0, false
+	}
+	if d.negative {
+		n = -n
+	}
+	return n, true
+}
+
+// mostCount is the largest count that is believed: every whole number up to it
+// is exact.
+const mostCount = 1 << 53
+
+// count reads a number of units.
+func count(text string) Amount {
+	d, is := parseDecimal(trim(text))
+	if is != good || d.whole > mostCount {
+		return Amount{}
+	}
+	return amount(d.float())
+}
+
+// trim cuts blanks and the semicolons and commas that some servers leave at the
+// end.
+func trim(text string) string {
+	for text != "" && (text[0] == ' ' || text[0] == '\t') {
+		text = text[1:]
+	}
+	for text != "" {
+		switch text[len(text)-1] {
+		case ' ', '\t', ';', ',':
+			text = text[:len(text)-1]
+		default:
+			return text
+		}
+	}
+	return text
+}
+
+// thousands says whether a value is one number in groups of three: 5,000. It is
+// neither that number, whose grammar this is not, nor a list.
+func thousands(text string) bool {
+	group, seen := 0, false
+	for _, c := range []byte(text) {
+		switch {
+		case digit(c):
+			group++
+		case c == ',' && group > 0 && (group == 3 || !seen && group < 3):
+			group, seen = 0, true
+		default:
+			return false
+		}
+	}
+	return seen && group == 3
+}

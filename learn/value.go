@@ -1,0 +1,417 @@
+package learn
+
+import (
+	"strings"
+	"time"
+)
+
+// take reads the lines of one header by what its name says.
+func (s *said) take(f *field, lines []string, resetUnit, retryUnit time.Duration) {
+	switch f.role {
+	case IsLabel:
+		for _, line := range lines {
+			s.label(f.dim, line)
+		}
+		return
+	case IsRetry:
+		for _, line := range lines {
+			s.times(line, func(text string) bool { return s.retry(f, text, retryUnit) })
+		}
+		return
+	case isPolicy:
+		s.policies(f, items(lines))
+		return
+	case isBare:
+		s.bare(f, lines)
+		return
+	}
+	for _, line := range lines {
+		if len(line) > 8*longest || thousands(trim(line)) && !repeated(trim(line)) {
+			continue
+		}
+		s.one(f, line, resetUnit)
+	}
+}
+
+// one reads one line of a header with a role.
+func (s *said) one(f *field, line string, unit time.Duration) {
+	if f.role == IsUsed && strings.IndexByte(line, ':') > 0 {
+		s.pairs(f, line, (*group).used)
+		return
+	}
+	g := s.group(f.family, f.dim)
+	if g == nil {
+		return
+	}
+	if n := count(line); n.Known { // as nearly all are
+		switch f.role {
+		case IsLimit:
+			g.limit(n.N)
+			return
+		case IsRemaining:
+			g.remaining(n.N)
+			return
+		case IsUsed:
+			g.used(n.N)
+			return
+		}
+	}
+	switch f.role {
+	case IsLimit:
+		s.limits(f, g, line)
+	case IsRemaining, IsUsed:
+		for _, it := range items([]string{line}) {
+			n := count(it.value)
+			switch {
+			case !n.Known:
+			case f.role == IsUsed:
+				g.used(n.N)
+			default:
+				g.remaining(n.N)
+				if w := windowOf(it.w, false); w > 0 && g.Window == 0 {
+					g.Window = time.Duration(w) * time.Second
+				}
+			}
+		}
+	case IsReset, isAfter:
+		if f.milli {
+			unit = time.Millisecond
+		}
+		s.times(line, func(text string) bool { return s.reset(g, text, unit) })
+	case IsNext:
+		s.times(line, func(text string) bool {
+			m, is := s.clock.read(text, 0)
+			if is == good && m.at.After(g.Next) {
+				g.Next = m.at
+			}
+			s.hints.vendor.add(m, is)
+			return is != absent
+		})
+	case IsWindow:
+		if w := length(line, f.milli); w > 0 {
+			g.Window = w
+		}
+	case IsRate, isFill, isBurst:
+		n := count(line)
+		switch {
+		case !n.Known || n.N < 0:
+		case f.role == IsRate:
+			s.plain(f).Rate = n.N
+		case f.role == isBurst:
+			s.plain(f).limit(n.N)
+		default:
+			s.plain(f).fill = n
+		}
+	case isStatus:
+		g.status = strings.ToLower(blanks(line))
+	}
+}
+
+// plain is the group without a dimension, which the words of token buckets are
+// about. There is always one more than mostGroups.
+func (s *said) plain(f *field) *group {
+	if g := s.group(f.family, ""); g != nil {
+		return g
+	}
+	return &group{}
+}
+
+// reset reads one time of a group. -1 is no time, nor is one long past.
+func (s *said) reset(g *group, text string, unit time.Duration) bool {
+	m, is := s.clock.read(text, unit)
+	if is == good && blanks(text) != "-1" && m.ahead > -horizon {
+		g.reset(m)
+	}
+	return is != absent
+}
+
+// times reads a value as one time or, since lines may have been joined, as
+// several. Dates have commas of their own.
+func (s *said) times(line string, read func(string) bool) {
+	if len(line) > 8*longest || thousands(trim(line)) && !repeated(trim(line)) || read(line) {
+		return
+	}
+	parts := strings.Split(line, ",")
+	for _, part := range parts {
+		if _, is := s.clock.read(part, 0); is == absent || len(parts) > mostItems {
+			return
+		}
+	}
+	for _, part := range parts {
+		read(part)
+	}
+}
+
+// repeated says whether a list has one value over and over.
+func repeated(line string) bool {
+	head, rest, _ := strings.Cut(line, ",")
+	for rest != "" {
+		var next string
+		if next, rest, _ = strings.Cut(rest, ","); next != head {
+			return false
+		}
+	}
+	return true
+}
+
+// limits reads 100, or 100;w=60, or 100, 100;w=10, 1000;w=60: the first is the
+// limit, the rest are policies when they have windows.
+func (s *said) limits(f *field, g *group, line string) {
+	all := items([]string{line})
+	policies := false
+	for _, it := range all {
+		policies = policies || it.w != ""
+	}
+	for n, it := range all {
+		value := count(it.value)
+		switch {
+		case !value.Known:
+		case n > 0 && policies:
+			s.policies(f, all[n:n+1])
+		default:
+			g.limit(value.N)
+			if w := windowOf(it.w, false); w > 0 && n == 0 {
+				g.Window = time.Duration(w) * time.Second
+			}
+		}
+	}
+}
+
+// policies keeps amounts per window until all headers have been read.
+func (s *said) policies(f *field, all []item) {
+	for _, it := range all {
+		text := it.q
+		if text == "" {
+			text = it.value
+		}
+		q := count(text)
+		if !q.Known || q.N < 0 || len(s.policy) >= mostGroups {
+			continue
+		}
+		window := time.Duration(windowOf(it.w, false)) * time.Second
+		s.policy = append(s.policy, policy{family: f.family, item: it, q: q.N, window: window})
+	}
+}
+
+// bare reads a header that says several things at once.
+func (s *said) bare(f *field, lines []string) {
+	for _, line := range lines {
+		if len(line) > 8*longest {
+			continue
+		}
+		text := trim(line)
+		head, _, _ := strings.Cut(text, ";")
+		head, _, _ = strings.Cut(head, ",")
+		switch {
+		case text == "":
+		case strings.HasSuffix(f.header, "-call-limit"):
+			if g := s.group(f.family, ""); g != nil {
+				g.ratio(text)
+			}
+		case text[0] != '"' && strings.IndexByte(head, '=') > 0:
+			s.dictionary(f, text)
+		case f.dim != "":
+		case text[0] == '{':
+			s.object(f, text)
+		case text[0] == '"':
+			s.items(f, items([]string{text}))
+		case strings.IndexByte(head, ':') > 0 && digit(head[0]):
+			s.pairs(f, text, (*group).limit)
+		case strings.IndexByte(head, ':') > 0:
+			s.words(f, text)
+		case digit(text[0]):
+			if g := s.group(f.family, ""); g != nil && (!thousands(text) || repeated(text)) {
+				s.limits(f, g, text)
+			}
+		default:
+			s.items(f, items([]string{text}))
+		}
+	}
+}
+
+// ratio reads used/limit.
+func (g *group) ratio(text string) bool {
+	used, limit, ok := strings.Cut(text, "/")
+	if n := strings.IndexByte(limit, '('); n >= 0 {
+		limit = limit[:n]
+	}
+	a, b := count(used), count(limit)
+	if !ok || !a.Known || !b.Known || a.N < 0 || b.N <= 0 {
+		return false
+	}
+	g.used(a.N)
+	g.limit(b.N)
+	return true
+}
+
+// items reads "name";r=50;t=30. An item with something malformed is ignored.
+func (s *said) items(f *field, all []item) {
+	for _, it := range all {
+		r, t := count(it.r), moment{}
+		if it.r == "" && it.t == "" || it.r != "" && (!r.Known || r.N < 0) {
+			continue
+		}
+		if it.t != "" {
+			d, is := parseDecimal(it.t)
+			if is == absent || d.negative {
+				continue
+			}
+			if t, is = s.clock.number(d, 0); is == absent {
+				continue
+			} else if is == unbelievable {
+				t = moment{}
+			}
+		}
+		g := s.group(f.family, "item "+it.value+" "+it.partition)
+		if g == nil {
+			return
+		}
+		g.Name, g.Unit, g.Window = it.value, Requests, 0
+		g.Bucket, g.Scope = bucket(it.value)
+		g.Partition = it.partition
+		if r.Known {
+			g.remaining(r.N)
+		}
+		if !t.at.IsZero() {
+			g.reset(t)
+		}
+	}
+}
+
+// dictionary reads limit=100, remaining=50, reset=5, and the same with
+// semicolons. What the name of the header has besides is whose it is.
+func (s *said) dictionary(f *field, text string) {
+	sep := byte(',')
+	if strings.IndexByte(text, ',') < 0 {
+		sep = ';'
+	}
+	g := s.group(f.family, f.dim)
+	if g == nil {
+		return
+	}
+	if f.dim != "" {
+		g.Bucket, g.Scope = bucket(f.dim)
+	}
+	for rest, more, ok := text, true, true; more; {
+		var head string
+		if head, rest, more, ok = split(rest, sep); !ok {
+			return
+		}
+		key, value, _ := strings.Cut(head, "=")
+		value, parameters, _ := strings.Cut(value, ";")
+		s.member(g, strings.ToLower(blanks(key)), blanks(value))
+		if it, ok := parseItem("0;" + parameters); ok && it.w != "" && g.Window == 0 {
+			g.Window = time.Duration(windowOf(it.w, false)) * time.Second
+		}
+	}
+}
+
+// member reads one of several things by the word before it.
+func (s *said) member(g *group, key, value string) {
+	n := count(value)
+	switch key {
+	case "limit", "total", "max", "lim":
+		if n.Known {
+			g.limit(n.N)
+		}
+	case "remaining", "left", "rem":
+		if n.Known {
+			g.remaining(n.N)
+		}
+	case "used", "count":
+		if n.Known {
+			g.used(n.N)
+		}
+	case "reset", "resets", "until", "reset_at", "resetat":
+		s.reset(g, value, 0)
+	case "window", "period", "interval", "w":
+		if w := length(value, false); w > 0 {
+			g.Window = w
+		}
+	case "name", "bucket", "resource":
+		g.Bucket, g.Scope = bucket(value)
+	}
+}
+
+// object reads {"limit":50,"remaining":0,"period":10,"until":"…"}.
+func (s *said) object(f *field, text string) {
+	g := s.group(f.family, "")
+	if g == nil {
+		return
+	}
+	for _, key := range []string{"name", "limit", "remaining", "used", "reset", "until", "reset_at", "period", "window"} {
+		if value, ok := members([]byte(text), key).next(); ok {
+			s.member(g, key, string(value))
+		}
+	}
+}
+
+// pairs reads amount:seconds, one for each window.
+func (s *said) pairs(f *field, text string, add func(*group, float64)) {
+	for n := 0; n < mostItems && text != ""; n++ {
+		var pair string
+		pair, text, _ = strings.Cut(text, ",")
+		many, window, ok := strings.Cut(pair, ":")
+		amount, w := count(many), windowOf(window, false)
+		if !ok || !amount.Known || amount.N < 0 || w <= 0 {
+			continue
+		}
+		span := time.Duration(w) * time.Second
+		g := s.group(f.family, "per "+span.String())
+		if g == nil {
+			return
+		}
+		if g.Window = span; strings.HasSuffix(f.family, "-method") {
+			g.Scope = Route
+		}
+		g.Name = strings.TrimPrefix(f.family, "x-") + " " + g.dim
+		add(g, amount.N)
+	}
+}
+
+// words reads user-hour-lim:3600;user-hour-rem:3598.
+func (s *said) words(f *field, text string) {
+	parts := strings.FieldsFunc(text, func(r rune) bool { return r == ';' || r == ',' })
+	for _, part := range parts[:min(len(parts), mostItems)] {
+		key, value, ok := strings.Cut(blanks(part), ":")
+		if !ok || len(key) > longestName {
+			continue
+		}
+		dim, role := "", strings.ToLower(key)
+		if at := strings.LastIndexByte(role, '-'); at > 0 {
+			dim, role = role[:at], role[at+1:]
+		}
+		if g := s.group(f.family, dim); g != nil {
+			s.member(g, role, value)
+		}
+	}
+}
+
+// length is a length of time: 60, 1s, minute.
+func length(text string, milli bool) time.Duration {
+	text = trim(text)
+	if seconds, ok := periods[strings.ToLower(text)]; ok {
+		return time.Duration(seconds) * time.Second
+	}
+	if d, is := parseDecimal(text); is == good && !d.negative {
+		unit := time.Second
+		if milli {
+			unit = time.Millisecond
+		}
+		if span, ok := d.of(unit); ok {
+			return span
+		}
+		return 0
+	}
+	if span, _, ok := parseDuration(text); ok && span <= horizon {
+		return span
+	}
+	return 0
+}
+
+// label keeps what a limit is about.
+func (s *said) label(kind, value string) {
+	if value = blanks(value); value != "" && len(value) <= longest && len(s.labels) < mostGroups {
+		s.labels = append(s.labels, label{kind, value})
+	}
+}

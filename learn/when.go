@@ -1,0 +1,291 @@
+package learn
+
+import (
+	"strings"
+	"time"
+)
+
+// horizon is how far ahead anything is believed.
+const horizon = 31 * 24 * time.Hour
+
+// A moment is a time that a response named.
+type moment struct {
+	at         time.Time // by the local clock
+	ahead      time.Duration
+	resolution time.Duration
+	relative   bool
+}
+
+// A clock reads times as a response spells them.
+type clock struct {
+	now     time.Time
+	headers map[string][]string
+	age     time.Duration // since a cache got the response
+
+	asked bool // skew is known
+	skew  time.Duration
+}
+
+// leastSkew is what a Date that is cut to seconds and a slow network explain.
+const leastSkew = 2 * time.Second
+
+// mostSkew is beyond what a clock that was never set is off by.
+const mostSkew = 100 * 365 * 24 * time.Hour
+
+// local is a server's time by the local clock. A server's Date is cut to the
+// second, so this is the later of the times that it can be.
+func (c *clock) local(server time.Time) time.Time {
+	if !c.asked {
+		c.asked = true
+		if date, _, ok := parseDate(trim(first(c.headers["Date"]))); ok {
+			c.skew = c.now.Sub(date)
+		}
+		switch {
+		case c.skew.Abs() > mostSkew:
+			c.skew = 0
+		case (c.skew - c.age).Abs() <= leastSkew:
+			c.skew = 0
+		default:
+			c.skew -= c.age
+		}
+	}
+	return server.Add(c.skew)
+}
+
+// read takes a number, a duration or a date. A number is of the unit; without
+// one, of what its size says.
+func (c *clock) read(text string, unit time.Duration) (moment, verdict) {
+	text = trim(text)
+	if inner, quoted := unquote(text); quoted {
+		text = trim(inner)
+	}
+	if text == "" || len(text) > longest {
+		return moment{}, absent
+	}
+	d, is := parseDecimal(text)
+	switch is {
+	case good:
+		return c.number(d, unit)
+	case unbelievable:
+		return moment{}, unbelievable
+	}
+	if ahead, resolution, ok := parseDuration(text); ok {
+		if ahead > horizon {
+			return moment{}, unbelievable
+		}
+		return c.in(ahead, resolution), good
+	}
+	if at, resolution, ok := parseDate(text); ok {
+		return c.at(c.local(at), resolution)
+	}
+	return moment{}, absent
+}
+
+// number reads a number by its size: a duration in seconds or milliseconds, or
+// an epoch in seconds and its thousandths.
+func (c *clock) number(d decimal, unit time.Duration) (moment, verdict) {
+	resolution := time.Second
+	if d.fraction {
+		resolution = 0
+	}
+	if unit > 0 {
+		if ahead, ok := d.of(unit); ok {
+			return c.in(ahead, min(resolution, unit)), good
+		}
+	}
+	switch n := d.whole; {
+	case n <= int64(horizon/time.Second):
+		ahead, ok := d.of(time.Second)
+		if !ok {
+			return moment{}, unbelievable
+		}
+		return c.in(ahead, resolution), good
+	case d.negative:
+		return moment{}, unbelievable
+	case n < 1e9:
+		ahead, _ := d.of(time.Millisecond)
+		return c.in(ahead, 0), good
+	case n <= 1e11:
+		return c.at(c.local(time.Unix(n, d.nanos)), resolution)
+	case n >= 1e12 && n <= 1e14:
+		return c.at(c.local(time.UnixMilli(n)), 0)
+	case n >= 1e15 && n <= 1e17:
+		return c.at(c.local(time.UnixMicro(n)), 0)
+	case n >= 1e18:
+		return c.at(c.local(time.Unix(n/1e9, n%1e9)), 0)
+	}
+	return moment{}, unbelievable
+}
+
+func (c *clock) in(ahead, resolution time.Duration) moment {
+	return moment{at: c.now.Add(ahead), ahead: ahead, resolution: resolution, relative: true}
+}
+
+func (c *clock) at(at time.Time, resolution time.Duration) (moment, verdict) {
+	ahead := at.Sub(c.now)
+	if ahead > horizon {
+		return moment{}, unbelievable
+	}
+	if ahead < -horizon { // long past, however long
+		at, ahead = c.now.Add(-horizon), -horizon
+	}
+	// What is rounded down to a minute that has begun may still be to come.
+	if ahead < 0 && resolution >= time.Minute {
+		return moment{}, absent
+	}
+	return moment{at: at, ahead: ahead, resolution: resolution}, good
+}
+
+// parseDuration reads 6m0s, 734.12ms, 1d2h and PT1M30S.
+func parseDuration(text string) (sum, resolution time.Duration, ok bool) {
+	iso := len(text) > 1 && (text[0] == 'P' || text[0] == 'p')
+	if iso {
+		text = text[1:]
+	}
+	resolution = time.Second
+	timed := false // after the T of an ISO duration
+	for text != "" {
+		if iso && !timed && (text[0] == 'T' || text[0] == 't') {
+			timed, text = true, text[1:]
+			continue
+		}
+		n := 0
+		for n < len(text) && (digit(text[n]) || text[n] == '.') {
+			n++
+		}
+		if n == 0 || n == len(text) {
+			return 0, 0, false
+		}
+		d, is := parseDecimal(text[:n])
+		if is != good {
+			return 0, 0, false
+		}
+		m := n
+		for m < len(text) && !digit(text[m]) && !(iso && text[m]|0x20 == 't' && m > n) {
+			m++
+		}
+		unit := unitOf(text[n:m], iso, timed)
+		if unit == 0 {
+			return 0, 0, false
+		}
+		part, believed := d.of(unit)
+		if !believed {
+			part = horizon + 1
+		}
+		if sum += part; sum > horizon {
+			sum = horizon + 1
+		}
+		if unit < time.Second || d.fraction {
+			resolution = 0
+		}
+		text, ok = text[m:], true
+	}
+	return sum, resolution, ok
+}
+
+// unitOf is what a unit's letters stand for, 0 if for nothing.
+func unitOf(letters string, iso, timed bool) time.Duration {
+	if iso {
+		switch {
+		case len(letters) != 1:
+			return 0
+		case letters[0]|0x20 == 'd' && !timed:
+			return 24 * time.Hour
+		case !timed:
+			return 0
+		}
+		letters = string(letters[0] | 0x20)
+	}
+	switch letters {
+	case "ns":
+		return time.Nanosecond
+	case "us", "µs", "μs":
+		return time.Microsecond
+	case "ms":
+		return time.Millisecond
+	case "s":
+		return time.Second
+	case "m":
+		return time.Minute
+	case "h":
+		return time.Hour
+	case "d":
+		return 24 * time.Hour
+	}
+	return 0
+}
+
+// dates are the layouts of dates, and how exact each is.
+var dates = []struct {
+	layout     string
+	resolution time.Duration
+}{
+	{"Mon, 02 Jan 2006 15:04:05 MST", time.Second},
+	{"Mon, 02 Jan 2006 15:04:05 -0700", time.Second},
+	{"Mon, 2 Jan 2006 15:04:05 MST", time.Second},
+	{"Monday, 02-Jan-06 15:04:05 MST", time.Second},
+	{time.ANSIC, time.Second},
+	{time.UnixDate, time.Second},
+	{"Mon Jan 02 2006 15:04:05 GMT-0700", time.Second}, // JavaScript
+	{"2006-01-02T15:04:05Z07:00", time.Second},
+	{"2006-01-02T15:04:05Z0700", time.Second},
+	{"2006-01-02T15:04:05", time.Second},
+	{"2006-01-02 15:04:05Z07:00", time.Second},
+	{"2006-01-02 15:04:05 Z0700", time.Second},
+	{"2006-01-02 15:04:05 MST", time.Second},
+	{"2006-01-02 15:04:05", time.Second},
+	{"2006-01-02T15:04Z07:00", time.Minute},
+	{"2006-01-02T15:04Z0700", time.Minute},
+	{"2006-01-02T15:04", time.Minute},
+	{"2006-01-02 15:04", time.Minute},
+}
+
+// longestDate is the longest text that may be a date.
+const longestDate = 64
+
+// parseDate reads the three dates of HTTP, ISO 8601 and JavaScript's. What names
+// no zone is in UTC.
+func parseDate(text string) (at time.Time, resolution time.Duration, ok bool) {
+	for n := range len(text) {
+		if text[n] == '(' { // JavaScript's name of the zone
+			text = trim(text[:n])
+			break
+		}
+	}
+	if len(text) < len("2006-01-02 15:04") || len(text) > longestDate {
+		return time.Time{}, 0, false
+	}
+	if at, resolution, ok = parseLayouts(text); !ok {
+		at, resolution, ok = parseLayouts(strings.ToUpper(text)) // the letters between the numbers
+	}
+	return at, resolution, ok
+}
+
+func parseLayouts(text string) (at time.Time, resolution time.Duration, ok bool) {
+	iso := digit(text[0])
+	for _, one := range dates {
+		if digit(one.layout[0]) != iso {
+			continue
+		}
+		at, err := time.ParseInLocation(one.layout, text, time.UTC)
+		if err != nil {
+			continue
+		}
+		// A zone by name that this package does not know has no offset.
+		if name, offset := at.Zone(); offset == 0 && name != "GMT" && name != "UTC" && name != "" && name != "Z" {
+			return time.Time{}, 0, false
+		}
+		if strings.IndexByte(text, '.') > 0 {
+			return at, 0, true
+		}
+		return at, one.resolution, true
+	}
+	return time.Time{}, 0, false
+}
+
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
+}

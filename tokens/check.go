@@ -1,0 +1,88 @@
+package tokens
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/abide-proxy/abide/policy"
+)
+
+const (
+	// longest is more than any server takes for one header.
+	longest      = 8192
+	longestLabel = 128
+	bom          = "\ufeff"
+)
+
+// trim removes what editors and shells leave around a secret.
+func trim(s string) string {
+	return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(s), bom))
+}
+
+// malformed says what is wrong with a secret, and nothing of it.
+func malformed(s string) error {
+	if s == "" {
+		return errors.New("is empty")
+	}
+	if len(s) > longest {
+		return fmt.Errorf("is longer than %d bytes", longest)
+	}
+	if !utf8.ValidString(s) {
+		return errors.New("is not UTF-8")
+	}
+	for _, r := range s {
+		switch {
+		case r == '\r' || r == '\n' || r == '\u0085' || r == '\u2028' || r == '\u2029':
+			return errors.New("has a line break inside")
+		case r == 0:
+			return errors.New("has a NUL byte inside")
+		case unicode.IsSpace(r):
+			return errors.New("has a space inside")
+		case unicode.IsControl(r) || r == '\ufeff' || r == '\u200b':
+			return errors.New("has an invisible character inside")
+		}
+	}
+	return nil
+}
+
+// unfit says why a secret cannot be used in the way that a pool says.
+func unfit(p *policy.Pool, s string) error {
+	if p.OAuth2.TokenURL != "" {
+		if id, secret, ok := strings.Cut(s, ":"); !ok || id == "" || secret == "" {
+			return errors.New("is not id:secret, which oauth2 exchanges for a token")
+		}
+		return nil // what goes into requests is another
+	}
+	return misplaced(p.Put, s)
+}
+
+// misplaced says why a secret cannot stand where it should.
+func misplaced(p policy.Put, s string) error {
+	switch p.Where {
+	case "basic":
+		if !strings.Contains(p.Before+s+p.After, ":") {
+			return errors.New(`is not id:secret, which basic needs; "basic: {token}:" is for a secret alone`)
+		}
+	case "header":
+		if strings.ContainsFunc(p.Before+s+p.After, func(r rune) bool { return r >= utf8.RuneSelf }) {
+			return errors.New("has a character that is not ASCII, which no header carries unchanged")
+		}
+	}
+	return nil
+}
+
+// badLabel says what is wrong with a label.
+func badLabel(s string) error {
+	switch {
+	case len(s) > longestLabel:
+		return fmt.Errorf("is longer than %d bytes", longestLabel)
+	case !utf8.ValidString(s):
+		return errors.New("is not UTF-8")
+	case strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return errors.New("has an invisible character inside")
+	}
+	return nil
+}

@@ -1,0 +1,289 @@
+package tokens
+
+import (
+	"net/http"
+	"testing"
+	"time"
+)
+
+func (w *world) deny(label string, status int, d *Denials) Denial {
+	return w.pool.Deny(w.now, w.token(label), status, w.now, d)
+}
+
+func (w *world) pass(d time.Duration) { w.now = w.now.Add(d) }
+
+func TestTK06_ATokenThatAnswers401IsQuarantinedAndTriedAgainEverMoreSeldom(t *testing.T) {
+	w := newWorld(t, "a=s1", "b=s2")
+	a := w.token("a")
+	for i, want := range []time.Duration{10, 20, 40, 80, 160, 320, 640, 1280, 1440, 1440} {
+		if at := w.pool.Begin(w.now, a, ""); !at.IsZero() {
+			t.Fatal(at)
+		}
+		var d Denials
+		if no := w.deny("a", 401, &d); !no.Again || !no.Until.Equal(w.now.Add(want*time.Minute)) {
+			t.Fatalf("%d: %+v", i, no)
+		}
+		w.is("a", "", Quarantined, want*time.Minute)
+		w.pass(want*time.Minute - 1)
+		w.is("a", "", Quarantined, 1)
+		w.pass(1)
+		w.is("a", "", Ready, 0)
+	}
+	w.success("a")
+	w.pass(time.Second)
+	w.deny("a", 401, nil)
+	w.is("a", "", Quarantined, 10*time.Minute)
+}
+
+func TestOneRequestTriesATokenThatComesFromQuarantine(t *testing.T) {
+	w := newWorld(t, "a=s1", "b=s2")
+	a := w.token("a")
+	w.deny("a", 401, nil)
+	if at := w.pool.Begin(w.now, a, ""); !at.Equal(w.now.Add(10 * time.Minute)) {
+		t.Fatal(at)
+	}
+	w.pass(10 * time.Minute)
+	first := w.now
+	if at := w.pool.Begin(w.now, a, ""); !at.IsZero() {
+		t.Fatal(at)
+	}
+	w.pass(time.Second)
+	if at := w.pool.Begin(w.now, a, ""); !at.Equal(first.Add(patience)) {
+		t.Fatal(at)
+	}
+	w.pool.Leave(a, w.now) // somebody else's request
+	if at := w.pool.Begin(w.now, a, ""); at.IsZero() {
+		t.Fatal("two at once")
+	}
+	w.pool.Leave(a, first)
+	if at := w.pool.Begin(w.now, a, ""); !at.IsZero() {
+		t.Fatal("nobody tries it")
+	}
+	w.success("a")
+	for range 3 {
+		if at := w.pool.Begin(w.now, a, ""); !at.IsZero() {
+			t.Fatal(at)
+		}
+	}
+}
+
+func TestThree403InARowQuarantineAToken(t *testing.T) {
+	w := newWorld(t, "a=s1", "b=s2")
+	for range 2 {
+		w.deny("a", 403, nil)
+		w.deny("a", 403, nil)
+		w.is("a", "", Ready, 0)
+		w.pass(time.Second)
+		w.success("a")
+		w.pass(time.Second)
+	}
+	w.deny("a", 403, nil)
+	w.deny("a", 403, nil)
+	if no := w.deny("a", 403, nil); no.Until.IsZero() {
+		t.Fatal(no)
+	}
+	w.is("a", "", Quarantined, 10*time.Minute)
+}
+
+func TestRequestsThatWereUnderWayDoNotMakeAQuarantineLonger(t *testing.T) {
+	w := newWorld(t, "a=s1", "b=s2")
+	a, sent := w.token("a"), w.now
+	w.pass(time.Second)
+	for range 5 {
+		w.pool.Deny(w.now, a, 401, sent, nil)
+	}
+	w.is("a", "", Quarantined, 10*time.Minute)
+	w.pass(11 * time.Minute)
+	w.pool.Deny(w.now, a, 401, sent, nil) // a very slow one
+	w.is("a", "", Ready, 0)
+	w.pool.Begin(w.now, a, "")
+	w.deny("a", 401, nil)
+	w.is("a", "", Quarantined, 20*time.Minute)
+}
+
+func TestAnAnswerThatIsOlderThanWhatIsKnownChangesNothing(t *testing.T) {
+	w := newWorld(t, "a=s1", "b=s2")
+	a, old := w.token("a"), w.now
+	w.pass(time.Second)
+	w.success("a")
+	w.pool.Deny(w.now, a, 401, old, nil)
+	w.is("a", "", Ready, 0)
+	w.pass(time.Second)
+	w.deny("a", 401, nil)
+	w.pool.Success(w.now, a, w.now.Add(-time.Second), nil)
+	w.is("a", "", Quarantined, 10*time.Minute)
+	w.pool.Success(w.now, a, w.now, nil)
+	w.is("a", "", Ready, 0)
+}
+
+func TestOneDeadTokenOfFiveIsReplacedByAnotherAndQuarantined(t *testing.T) {
+	w := many(t, 5)
+	for i := 1; i < 5; i++ {
+		w.success([]string{"", "t1", "t2", "t3", "t4"}[i])
+	}
+	w.pass(time.Second)
+	var d Denials
+	no := w.deny("t0", 401, &d)
+	if !no.Again {
+		t.Fatal("the client would see it")
+	}
+	w.success("t3")
+	set := w.pool.Set()
+	if i := set.PickFor([]int{0, 1, 2, 3, 4}, w.now, &d); i != 3 {
+		t.Fatal("t3 was accepted last, not", i)
+	}
+	w.pool.Success(w.now, w.token("t3"), w.now, &d)
+	w.is("t0", "", Quarantined, 10*time.Minute)
+	if d != (Denials{}) {
+		t.Fatal("they are answered")
+	}
+}
+
+// Some sites answer 401 when somebody asks for what is not public.
+func TestARequestThatAProvenTokenIsDeniedForToo(t *testing.T) {
+	w := many(t, 3)
+	w.success("t0")
+	w.success("t1")
+	for range 2 {
+		w.pass(time.Second)
+		var d Denials
+		if no := w.deny("t0", 401, &d); !no.Again || no.Until.IsZero() {
+			t.Fatal(no)
+		}
+		no := w.deny("t1", 401, &d)
+		if no.Again || !no.Until.IsZero() || len(no.Acquitted) != 2 {
+			t.Fatalf("%+v", no)
+		}
+		w.is("t0", "", Ready, 0)
+		w.is("t1", "", Ready, 0)
+	}
+}
+
+func TestAcquittalsAreNotWithoutEnd(t *testing.T) {
+	w := many(t, 12)
+	for _, one := range w.pool.Set().Tokens() {
+		w.success(one.Label())
+	}
+	seen := 0
+	for range 200 { // all of them are revoked
+		w.pass(time.Millisecond)
+		set := w.pool.Set()
+		var d Denials
+		for {
+			var ready []int
+			for i, one := range set.Tokens() {
+				if w.pool.Standing(w.now, one, "").State == Ready {
+					ready = append(ready, i)
+				}
+			}
+			if len(ready) == 0 {
+				break
+			}
+			one := set.Tokens()[set.PickFor(ready, w.now, &d)]
+			seen++
+			if !w.deny(one.Label(), 401, &d).Again {
+				break
+			}
+		}
+	}
+	if s := w.pool.Until(w.now, ""); s.State != Quarantined || seen > 2*12*(strikes+2) {
+		t.Fatalf("%v after %d requests", s, seen)
+	}
+}
+
+func TestADenialThatAnotherRequestHasConfirmedStays(t *testing.T) {
+	w := many(t, 3)
+	w.success("t0")
+	w.success("t1")
+	w.success("t2")
+	w.pass(time.Second)
+	var one, other Denials
+	w.deny("t0", 401, &one)
+	w.pool.Deny(w.now, w.token("t0"), 401, w.now.Add(-time.Millisecond), &other)
+	if no := w.deny("t1", 401, &one); len(no.Acquitted) != 2 {
+		t.Fatal(no)
+	}
+	guilty := w.pool.Success(w.now, w.token("t2"), w.now, &other)
+	if len(guilty) != 1 || guilty[0].Label() != "t0" {
+		t.Fatal(guilty)
+	}
+	w.is("t0", "", Quarantined, 10*time.Minute)
+	w.is("t1", "", Ready, 0)
+}
+
+func TestA403ThatAnotherTokenDoesNotGetIsOneInARow(t *testing.T) {
+	w := many(t, 2)
+	for i := range 3 {
+		w.is("t0", "", Ready, 0)
+		var d Denials
+		if no := w.deny("t0", 403, &d); !no.Again || no.Until.IsZero() != (i < 2) {
+			t.Fatal(i, no)
+		}
+		if guilty := w.pool.Success(w.now, w.token("t1"), w.now, &d); guilty != nil {
+			t.Fatal(guilty)
+		}
+		w.pass(time.Second)
+	}
+	w.is("t0", "", Quarantined, 10*time.Minute-time.Second)
+}
+
+func TestManyForbiddenPagesAtOnceQuarantineNobody(t *testing.T) {
+	w := many(t, 2)
+	w.success("t0")
+	w.success("t1")
+	w.pass(time.Second)
+	d := make([]Denials, 2)
+	for i := range d {
+		w.deny("t0", http.StatusForbidden, &d[i])
+	}
+	for i := range d {
+		w.deny("t1", http.StatusForbidden, &d[i])
+	}
+	for range 2 {
+		w.deny("t0", http.StatusForbidden, nil)
+	}
+	w.is("t0", "", Ready, 0) // two in a row, since the first two were acquitted
+	w.is("t1", "", Ready, 0)
+}
+
+func TestATokenAloneIsAskedThreeTimes(t *testing.T) {
+	w := newWorld(t, "a=s1")
+	w.success("a")
+	var d Denials
+	for range 2 {
+		if no := w.deny("a", 401, &d); no.Again || !no.Until.IsZero() {
+			t.Fatal(no)
+		}
+		d = Denials{}
+	}
+	if no := w.deny("a", 401, &d); no.Again || no.Until.IsZero() {
+		t.Fatal(no)
+	}
+	w = newWorld(t, "a=s1") // nobody has ever accepted it
+	if no := w.deny("a", 401, nil); no.Until.IsZero() {
+		t.Fatal(no)
+	}
+}
+
+func TestARequestIsTriedWithThreeTokensAtMost(t *testing.T) {
+	w := many(t, 12)
+	var d Denials
+	for i, label := range []string{"t0", "t1", "t2"} {
+		if no := w.deny(label, 401, &d); no.Again != (i < 2) {
+			t.Fatal(i, no)
+		}
+		w.is(label, "", Quarantined, 10*time.Minute)
+	}
+	if set := w.pool.Set(); set.PickFor([]int{0, 1, 2, 3}, w.now, &d) != 3 {
+		t.Fatal("one that was denied already")
+	}
+}
+
+func TestEnablingATokenEndsItsQuarantine(t *testing.T) {
+	w := many(t, 2)
+	w.deny("t0", 401, nil)
+	if err := w.pool.Enable("t0"); err != nil {
+		t.Fatal(err)
+	}
+	w.is("t0", "", Ready, 0)
+}

@@ -1,0 +1,317 @@
+package tokens
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/abide-proxy/abide/policy"
+)
+
+func TestARouteCoolsAloneAndTheWholeTokenWithAllItsRoutes(t *testing.T) {
+	w := newWorld(t, "a=s1", "b=s2")
+	a := w.token("a")
+	w.pool.Cool(w.now, a, "GET /x", w.now.Add(time.Minute), "Retry-After")
+	w.is("a", "GET /x", Cooling, time.Minute)
+	w.is("a", "GET /y", Ready, 0)
+	w.is("a", "", Ready, 0)
+	w.is("b", "GET /x", Ready, 0)
+	w.pool.Spend(w.now, a, "", w.now.Add(time.Hour), "quota")
+	w.is("a", "GET /y", Spent, time.Hour)
+	w.is("a", "GET /x", Spent, time.Hour)
+	w.pool.Cool(w.now, a, "", w.now.Add(time.Minute), "shorter")
+	w.is("a", "", Spent, time.Hour)
+	w.pool.Warm(a, "")
+	w.is("a", "", Ready, 0)
+	w.is("a", "GET /x", Cooling, time.Minute)
+	w.now = w.now.Add(time.Minute)
+	w.is("a", "GET /x", Ready, 0)
+}
+
+func TestAPoolIsReadyWhenItsFirstTokenIs(t *testing.T) {
+	w := newWorld(t, "a=s1", "b=s2", "c=s3")
+	w.pool.Cool(w.now, w.token("a"), "", w.now.Add(3*time.Minute), "")
+	w.pool.Spend(w.now, w.token("b"), "r", w.now.Add(2*time.Minute), "hourly")
+	if s := w.pool.Until(w.now, "r"); s.State != Ready {
+		t.Fatal(s)
+	}
+	if err := w.pool.Disable("c", ""); err != nil {
+		t.Fatal(err)
+	}
+	if s := w.pool.Until(w.now, "r"); s != (Standing{Spent, w.now.Add(2 * time.Minute), "hourly"}) {
+		t.Fatal(s)
+	}
+	if s := w.pool.Until(w.now, "other"); s.State != Ready {
+		t.Fatal(s)
+	}
+	_ = w.pool.Disable("a", "")
+	_ = w.pool.Disable("b", "")
+	if s := w.pool.Until(w.now, "r"); s.State != Disabled || !s.Until.IsZero() || len(w.pool.Set().Tokens()) != 0 {
+		t.Fatal(s)
+	}
+}
+
+func TestTheOperatorTakesATokenOutAndPutsItBack(t *testing.T) {
+	w := newWorld(t, "a=s1", "b=s2")
+	number := w.pool.Set().Number()
+	a := w.token("a")
+	if err := w.pool.Disable("a", "rotated"); err != nil {
+		t.Fatal(err)
+	}
+	if set := w.pool.Set(); len(set.Tokens()) != 1 || set.Tokens()[0].Label() != "b" || set.Number() == number {
+		t.Fatal(set.Tokens())
+	}
+	if s := w.pool.Standing(w.now, a, ""); s != (Standing{State: Disabled, Why: "rotated"}) {
+		t.Fatal(s)
+	}
+	if w.pool.Begin(w.now, a, "").IsZero() {
+		t.Fatal("a request went with a token that is disabled")
+	}
+	w.reload("a=s1", "b=s2")
+	w.is("a", "", Disabled, 0)
+	if err := w.pool.Enable("a"); err != nil {
+		t.Fatal(err)
+	}
+	w.is("a", "", Ready, 0)
+	if !errors.Is(w.pool.Disable("nobody", ""), ErrNoToken) {
+		t.Fatal("there is nobody")
+	}
+}
+
+func TestTheTokenThatWasThrottledLongestAgoGoesNextThenTheOneUsedLongestAgo(t *testing.T) {
+	w := many(t, 4)
+	var got []string
+	for range 8 {
+		got = append(got, w.pick())
+	}
+	if want := "t0 t1 t2 t3 t0 t1 t2 t3"; strings.Join(got, " ") != want {
+		t.Fatal(got)
+	}
+	w.pool.Cool(w.now, w.token("t1"), "r", w.now.Add(time.Second), "")
+	w.now = w.now.Add(time.Minute)
+	w.pool.Cool(w.now, w.token("t0"), "", w.now.Add(time.Second), "")
+	w.now = w.now.Add(time.Minute)
+	for _, want := range []string{"t2", "t3", "t2"} {
+		if got := w.pick(); got != want {
+			t.Fatal(got)
+		}
+	}
+	set := w.pool.Set()
+	if i := set.Pick([]int{0, 1}, w.now); i != 1 {
+		t.Error("t1 was throttled longer ago", i)
+	}
+	w.pool.Spend(w.now, w.token("t2"), "", w.now.Add(time.Minute), "")
+	if i := set.Pick([]int{0, 1, 2}, w.now); i != 1 {
+		t.Error("another site has spent t2", i)
+	}
+	if i := set.Pick([]int{2}, w.now); i != 2 {
+		t.Error("there is no other", i)
+	}
+	if i := set.Pick([]int{4, 0}, w.now); i != 0 {
+		t.Error("a request without a token comes last", i)
+	}
+	if i := set.Pick([]int{4}, w.now); i != 4 {
+		t.Error(i)
+	}
+}
+
+func TestWhatIsSpentWithoutARefusalIsNotThrottled(t *testing.T) {
+	w := many(t, 2)
+	w.pool.Spend(w.now, w.token("t0"), "", w.now.Add(time.Second), "")
+	w.now = w.now.Add(time.Minute)
+	if got := w.pick(); got != "t0" {
+		t.Fatal(got)
+	}
+}
+
+func TestPickAllocatesNothing(t *testing.T) {
+	w := many(t, 1000)
+	set := w.pool.Set()
+	ready := make([]int, 1000)
+	for i := range ready {
+		ready[i] = i
+	}
+	var d Denials
+	w.pool.Deny(w.now, set.Tokens()[0], 401, w.now, &d)
+	if n := testing.AllocsPerRun(10, func() { set.Pick(ready, w.now); set.PickFor(ready, w.now, &d) }); n != 0 {
+		t.Fatal(n)
+	}
+}
+
+func BenchmarkPickAmong1000(b *testing.B) {
+	w := many(b, 1000)
+	set := w.pool.Set()
+	ready := make([]int, 1000)
+	for i := range ready {
+		ready[i] = i
+	}
+	for b.Loop() {
+		set.Pick(ready, w.now)
+	}
+}
+
+func TestAReloadKeepsTheStateOfSecretsThatStay(t *testing.T) {
+	w := newWorld(t, "a=s1", "b=s2", "c=s3")
+	w.pool.Cool(w.now, w.token("a"), "", w.now.Add(time.Hour), "")
+	w.pool.Deny(w.now, w.token("b"), 401, w.now, nil)
+	old := w.pool.Set()
+	c := w.reload("new=s9", "renamed=s1", "b=s2")
+	if fmt.Sprint(c) != "{[new] [renamed b] [c]}" {
+		t.Fatal(c)
+	}
+	w.is("new", "", Ready, 0)
+	w.is("renamed", "", Cooling, time.Hour)
+	w.is("b", "", Quarantined, 10*time.Minute)
+	if w.token("renamed").Key() != "a" || w.token("renamed").Budget() != "a" {
+		t.Fatal("its meters are lost")
+	}
+	w.pool.Cool(w.now, old.Tokens()[0], "", w.now.Add(2*time.Hour), "") // a request from before
+	w.is("renamed", "", Cooling, 2*time.Hour)
+	c = w.reload("a=s8", "renamed=s1")
+	if w.token("a").Key() != "a~2" || w.token("a").Budget() != "a~2" {
+		t.Fatal("two tokens have one budget:", w.token("a").Key())
+	}
+	slices.Sort(c.Removed)
+	if fmt.Sprint(c) != "{[a] [renamed] [b new]}" {
+		t.Fatal(c)
+	}
+	if _, err := w.pool.Reload(w.now, policy.Pool{Put: bearer()}, &Loaded{}); err == nil {
+		t.Fatal("a pool without tokens")
+	}
+	w.is("renamed", "", Cooling, 2*time.Hour)
+}
+
+// An editor empties a file before it writes it.
+func TestATokenThatIsAwayForAMomentComesBackAsItWas(t *testing.T) {
+	w := newWorld(t, "a=s1", "b=s2")
+	w.pool.Cool(w.now, w.token("a"), "", w.now.Add(90*time.Hour), "")
+	w.reload("b=s2")
+	w.reload("a=s3", "b=s2")
+	w.now = w.now.Add(time.Hour)
+	w.reload("a=s3", "b=s2", "a2=s1")
+	w.is("a2", "", Cooling, 89*time.Hour)
+	if w.token("a2").Budget() == w.token("a").Budget() {
+		t.Fatal("two tokens have one budget")
+	}
+	w.reload("b=s2")
+	w.now = w.now.Add(26 * time.Hour)
+	w.reload("b=s2")
+	w.reload("a=s1", "b=s2")
+	w.is("a", "", Ready, 0)
+}
+
+func TestATokenWithoutALabelKeepsItsNumber(t *testing.T) {
+	w := newWorld(t, "=s1", "=s2", "=s3")
+	labels := func() string {
+		var all []string
+		for _, t := range w.pool.Set().Tokens() {
+			all = append(all, t.Label()+"="+t.secret.Reveal())
+		}
+		return strings.Join(all, " ")
+	}
+	if got := labels(); got != "1=s1 2=s2 3=s3" {
+		t.Fatal(got)
+	}
+	w.reload("=s0", "=s2", "=s3")
+	if got := labels(); got != "1=s0 2=s2 3=s3" {
+		t.Fatal(got)
+	}
+	w.reload("=s4", "=s0", "=s3", "2=s5")
+	if got := labels(); got != "4=s4 1=s0 3=s3 2=s5" {
+		t.Fatal(got)
+	}
+	w.reload("3=s4", "=s0", "=s3")
+	if got := labels(); got != "3=s4 1=s0 4=s3" {
+		t.Fatal(got)
+	}
+	seen := map[string]bool{}
+	for _, one := range w.pool.Set().Tokens() {
+		if seen[one.Key()] {
+			t.Fatal("two tokens have the key", one.Key())
+		}
+		seen[one.Key()] = true
+	}
+}
+
+func TestTwinsShareWhatTheirAccountMayDo(t *testing.T) {
+	w := newWorld(t, "b=s1", "a=s2", "c=s3")
+	a, b, c := w.token("a"), w.token("b"), w.token("c")
+	w.pool.Cool(w.now, a, "r", w.now.Add(time.Hour), "")
+	w.pool.Cool(w.now, b, "", w.now.Add(time.Minute), "")
+	number := w.pool.Set().Number()
+	if !w.pool.Unite(w.now, b, a) || w.pool.Unite(w.now, a, b) || w.pool.Set().Number() != number+1 {
+		t.Fatal("united once")
+	}
+	if a.Budget() != "a" || b.Budget() != "a" || c.Budget() != "c" {
+		t.Fatal(a.Budget(), b.Budget())
+	}
+	w.is("a", "", Cooling, time.Minute)
+	w.is("b", "r", Cooling, time.Hour)
+	w.is("c", "r", Ready, 0)
+	w.pool.Spend(w.now, b, "", w.now.Add(2*time.Hour), "")
+	w.is("a", "", Spent, 2*time.Hour)
+	w.pool.Deny(w.now, b, 401, w.now, nil)
+	w.is("b", "", Quarantined, 2*time.Hour)
+	w.is("a", "", Spent, 2*time.Hour) // it is another secret
+	w.pool.Unite(w.now, c, b)
+	if c.Budget() != "a" {
+		t.Fatal(c.Budget())
+	}
+	w.is("c", "", Spent, 2*time.Hour)
+	w.reload("b=s1", "c=s3")
+	w.is("c", "", Spent, 2*time.Hour)
+	if s := w.pool.Status(w.now); len(s) != 2 || fmt.Sprint(s[0].Twins) != "[c]" || s[0].Label != "b" || s[0].State != Quarantined {
+		t.Fatalf("%+v", s)
+	}
+}
+
+func TestTwinsTakeTurnsAsOneAccount(t *testing.T) {
+	w := newWorld(t, "a1=s1", "a2=s2", "b=s3")
+	w.pool.Unite(w.now, w.token("a1"), w.token("a2"))
+	count := map[string]int{}
+	for range 40 {
+		count[w.pick()]++
+	}
+	if count["b"] != 20 || count["a1"] != 10 || count["a2"] != 10 {
+		t.Fatal(count)
+	}
+}
+
+func TestRoutesThatAreTooManyCoolTheWholeToken(t *testing.T) {
+	w := newWorld(t, "a=s1")
+	a := w.token("a")
+	for i := range mostRoutes {
+		w.pool.Cool(w.now, a, fmt.Sprint("r", i), w.now.Add(time.Minute), "")
+	}
+	w.is("a", "x", Ready, 0)
+	w.pool.Cool(w.now, a, "r0", w.now.Add(time.Hour), "")
+	w.is("a", "x", Ready, 0)
+	w.pool.Cool(w.now, a, "x", w.now.Add(time.Minute), "")
+	w.is("a", "y", Cooling, time.Minute)
+	w.now = w.now.Add(2 * time.Minute)
+	w.pool.Cool(w.now, a, "x", w.now.Add(time.Minute), "")
+	w.is("a", "y", Ready, 0)
+	w.pool.Cool(w.now, a, "", w.now.Add(1<<62), "")
+	w.is("a", "y", Cooling, farthest)
+	if s := w.pool.Status(w.now)[0]; s.State != Cooling || len(s.Routes) != 0 || s.Refusals != mostRoutes+4 {
+		t.Fatalf("%+v", s)
+	}
+}
+
+func TestStatusTellsTheRoutesThatAreWorseOff(t *testing.T) {
+	w := newWorld(t, "b=s1", "a=s2")
+	w.pool.Cool(w.now, w.token("a"), "r", w.now.Add(time.Minute), "why")
+	w.pool.Begin(w.now, w.token("a"), "q")
+	w.success("a")
+	s := w.pool.Status(w.now)
+	want := Paused{"r", Standing{Cooling, w.now.Add(time.Minute), "why"}}
+	if s[0].Label != "a" || len(s[0].Routes) != 1 || s[0].Routes[0] != want || s[0].State != Ready || !s[0].Proven || s[0].Uses != 1 || !s[0].Throttled.Equal(w.now) {
+		t.Fatalf("%+v", s[0])
+	}
+	if s[1].Proven || !s[1].Throttled.IsZero() || len(s[1].Fingerprint) != 8 || s[1].Fingerprint == s[0].Fingerprint {
+		t.Fatalf("%+v", s[1])
+	}
+}

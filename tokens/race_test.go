@@ -1,0 +1,53 @@
+package tokens
+
+import (
+	"sync"
+	"testing"
+	"time"
+)
+
+// Many sites use a pool at once, while it is reloaded and looked at.
+func TestAPoolIsSafeForConcurrentUse(t *testing.T) {
+	w := many(t, 8)
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for n := range 200 {
+				now := start.Add(time.Duration(n) * time.Second)
+				set := w.pool.Set()
+				k := len(set.Tokens())
+				if k == 0 {
+					continue
+				}
+				var d Denials
+				one := set.Tokens()[set.Pick([]int{n % k, (n + i) % k}, now)]
+				w.pool.Begin(now, one, "r")
+				switch n % 8 {
+				case 0:
+					w.pool.Cool(now, one, "r", now.Add(time.Second), "")
+				case 1:
+					w.pool.Deny(now, one, 401, now, &d)
+					set.PickFor([]int{0, k - 1}, now, &d)
+					w.pool.Success(now, set.Tokens()[k-1], now, &d)
+				case 2:
+					w.pool.Unite(now, one, set.Tokens()[i%k])
+				case 3:
+					_ = w.pool.Disable(one.Label(), "")
+					_ = w.pool.Enable(one.Label())
+				case 4:
+					if _, err := w.pool.Reload(now, w.config(), loaded("t0=s0", "t1=s1", "t2=s2", "x=s9")); err != nil {
+						t.Error(err)
+					}
+				case 5:
+					w.pool.Status(now)
+					w.pool.Until(now, "r")
+				default:
+					w.pool.Success(now, one, now, nil)
+					_ = one.Budget()
+					w.pool.Leave(one, now)
+				}
+			}
+		})
+	}
+	all.Wait()
+}

@@ -1,0 +1,96 @@
+package tokens
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/abide-proxy/abide/policy"
+)
+
+// start is when tests begin.
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// world is a pool and its clock.
+type world struct {
+	t    testing.TB
+	now  time.Time
+	pool *Pool
+}
+
+// loaded has tokens such as "alice=s1", and "=s1" without a label.
+func loaded(list ...string) *Loaded {
+	l := &Loaded{}
+	for i, one := range list {
+		label, secret, _ := strings.Cut(one, "=")
+		l.Entries = append(l.Entries, Entry{Label: label, Number: i + 1, Secret: policy.NewSecret(secret)})
+	}
+	return l
+}
+
+func newWorld(t testing.TB, list ...string) *world {
+	t.Helper()
+	p, err := New(start, policy.Pool{Name: "p", Put: bearer()}, loaded(list...), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return &world{t, start, p}
+}
+
+// many are n tokens, t0 to t(n-1).
+func many(t testing.TB, n int) *world {
+	var list []string
+	for i := range n {
+		list = append(list, fmt.Sprintf("t%d=s%d", i, i))
+	}
+	return newWorld(t, list...)
+}
+
+func (w *world) token(label string) *Token {
+	w.t.Helper()
+	t := w.pool.Find(label)
+	if t == nil {
+		w.t.Fatalf("no token %s", label)
+	}
+	return t
+}
+
+func (w *world) config() policy.Pool { return policy.Pool{Name: "p", Put: bearer()} }
+
+func (w *world) reload(list ...string) Change {
+	w.t.Helper()
+	c, err := w.pool.Reload(w.now, w.config(), loaded(list...))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return c
+}
+
+// is checks how a token is, and for how long.
+func (w *world) is(label, route string, state State, left time.Duration) {
+	w.t.Helper()
+	s := w.pool.Standing(w.now, w.token(label), route)
+	got := time.Duration(0)
+	if !s.Until.IsZero() {
+		got = s.Until.Sub(w.now)
+	}
+	if s.State != state || got != left {
+		w.t.Fatalf("%s is %s for %s, not %s for %s", label, s.State, got, state, left)
+	}
+}
+
+// pick is who goes next among all.
+func (w *world) pick() string {
+	set := w.pool.Set()
+	ready := make([]int, len(set.Tokens()))
+	for i := range ready {
+		ready[i] = i
+	}
+	return set.Tokens()[set.Pick(ready, w.now)].Label()
+}
+
+func (w *world) success(label string) {
+	w.pool.Success(w.now, w.token(label), w.now, nil)
+}
