@@ -80,15 +80,19 @@ func (m *firstUse) Take(now time.Time, n int64) {
 	m.told.take(v, n)
 }
 
+// Postpone may be about the request that opens the window: then that can open as
+// late as now, and ends so much later.
+func (m *firstUse) Postpone(now, taken time.Time, n int64) {
+	v := m.at(now)
+	if at, known := m.clock.past(taken); n > 0 && m.end != 0 && (!known || at <= m.start) {
+		m.end = max(m.end, v+m.window)
+	}
+}
+
 // Give may take away the request that opened the window. Then nobody knows when
 // the server's window opened, if others followed: so nothing more goes before all
 // of them have left any window. What went before Give and after the window that was
 // never opened cannot be helped, so give back soon.
-func (m *firstUse) Postpone(now, taken time.Time, n int64) {
-	m.Give(now, taken, n)
-	m.Take(now, n)
-}
-
 func (m *firstUse) Give(now, taken time.Time, n int64) {
 	v := m.at(now)
 	at, known := m.clock.past(taken)

@@ -45,3 +45,39 @@ func TestWhatIsSentLateCountsFromThen(t *testing.T) {
 		})
 	}
 }
+
+// Many that wait for their connections together keep nobody from a limit that has
+// plenty.
+func TestWhatIsSentLateTakesNothingTwice(t *testing.T) {
+	for _, spec := range []limit.Spec{
+		{As: limit.Rolling, Amount: 200, Window: time.Hour}, {As: limit.Fixed, Amount: 200, Window: time.Hour},
+		{As: limit.FirstUse, Amount: 200, Window: time.Hour}, {As: limit.Bucket, Amount: 200, Window: time.Hour},
+		{As: limit.Paced, Amount: 1e9, Window: time.Second}, {As: limit.Quota, Amount: 200, Period: limit.Month},
+		{As: limit.Concurrency, Amount: 200}, {As: limit.Adaptive, Min: 1e6, Max: 1e9},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g := queue.NewGate(queue.Bounds{Wait: time.Minute})
+			ask := func() *queue.Permit {
+				p, err := g.Wait(context.Background(), queue.Request{Site: "s", Limits: [][]queue.Limit{{{Name: "l", Spec: &spec, N: 1}}}})
+				if err != nil {
+					t.Fatal(spec.As, err)
+				}
+				return p
+			}
+			began := time.Now()
+			var first []*queue.Permit
+			for range 100 {
+				first = append(first, ask())
+			}
+			time.Sleep(100 * time.Millisecond)
+			for _, p := range first {
+				p.Sent()
+				p.Finish(queue.Result{})
+				ask().Finish(queue.Result{})
+			}
+			if took := time.Since(began); took > 101*time.Millisecond {
+				t.Errorf("%s: %v", spec.As, took)
+			}
+		})
+	}
+}
