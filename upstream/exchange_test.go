@@ -230,7 +230,7 @@ func TestAnOriginThatStopsTakingABodyIsGivenUp(t *testing.T) {
 }
 
 func TestARequestBodyThatBreaksIsNotTheOriginsFault(t *testing.T) {
-	s := playing(t, []step{{answer: ok5}})
+	s := playing(t, []step{{}}) // an answer could come before the fault is seen
 	for name, body := range map[string]io.Reader{
 		"at once":        brokenReader{},
 		"in the middle":  io.MultiReader(strings.NewReader(strings.Repeat("x", 100_000)), brokenReader{}),
