@@ -50,10 +50,14 @@ func TestWhatIsSentLateCountsFromThen(t *testing.T) {
 // plenty.
 func TestWhatIsSentLateTakesNothingTwice(t *testing.T) {
 	for _, spec := range []limit.Spec{
-		{As: limit.Rolling, Amount: 200, Window: time.Hour}, {As: limit.Fixed, Amount: 200, Window: time.Hour},
-		{As: limit.FirstUse, Amount: 200, Window: time.Hour}, {As: limit.Bucket, Amount: 200, Window: time.Hour},
-		{As: limit.Paced, Amount: 1e9, Window: time.Second}, {As: limit.Quota, Amount: 200, Period: limit.Month},
-		{As: limit.Concurrency, Amount: 200}, {As: limit.Adaptive, Min: 1e6, Max: 1e9},
+		{As: limit.Rolling, Amount: 200, Window: time.Hour},
+		{As: limit.Fixed, Amount: 200, Window: time.Hour},
+		{As: limit.FirstUse, Amount: 200, Window: time.Hour},
+		{As: limit.Bucket, Amount: 200, Window: time.Hour},
+		{As: limit.Paced, Amount: 1e9, Window: time.Second},
+		{As: limit.Quota, Amount: 200, Period: limit.Month},
+		{As: limit.Concurrency, Amount: 200},
+		{As: limit.Adaptive, Min: 1e6, Max: 1e9},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			g := queue.NewGate(queue.Bounds{Wait: time.Minute})
