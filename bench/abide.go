@@ -43,9 +43,6 @@ const slackLimits = `sites:
       - {requests: 1000000000, per: month}
       - {concurrency: 100000}
       - {as: adaptive, min: 1000000/s, max: 2000000/s}
-      - {requests: 1000000000, per: 1h, by: client}
-      - {requests: 1000000000, per: 1h, by: route}
-      - {requests: 1000000000, per: 1h, method: GET, path: /*}
 `
 
 // startAbideWith starts abide with these sections in its configuration too.

@@ -46,7 +46,7 @@ func (r *report) method() string {
 		"A sample in which others used more than %.0f %% of the machine is taken once more, and dropped if that is no better; "+
 		"figures marked ~ had too few quiet ones. Read the columns as ratios. "+
 		"goproxy is as it comes, with the two idle connections for a host that http.Transport keeps; goproxy+pool keeps 256. "+
-		"abide has no limits; abide+limits has eleven on the site that is asked, of every kind, and each request takes from all of them. "+
+		"abide has no limits; abide+limits has one of every kind on the site that is asked, and each request takes from all of them. "+
 		"The noise of a p99 is how far apart it lies in rounds that measure the same.", r.Pace.rounds, where, noisyFrom*100)
 	if r.Quick {
 		text += " **A quick run: it shows that the bench works, and its figures mean nothing.**"
