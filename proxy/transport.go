@@ -132,6 +132,9 @@ func (x *exchange) attempt(r *http.Request, resp *http.Response, err error) atte
 func (s *Server) failure(x *exchange, err error) *answer {
 	// A body that could not be read comes first: net/http cancels the request
 	// for it, although the client may well be there to hear why.
+	if upstream.KindOf(err) == upstream.Canceled {
+		x.upload.settled()
+	}
 	if a := x.upload.answer(); a != nil {
 		return a
 	}

@@ -60,8 +60,8 @@ func (u *upload) Read(p []byte) (int, error) {
 		u.arm()
 	}
 	u.busy.Store(true)
+	defer u.busy.Store(false)
 	n, err := u.body.Read(p)
-	u.busy.Store(false)
 	u.step += n
 	u.left -= int64(n)
 	switch {
@@ -185,11 +185,26 @@ func (u *upload) whole() bool {
 	return u.ended
 }
 
+// settled waits a moment for a read that is about to say why it failed: net/http
+// cancels the request from within it.
+func (u *upload) settled() {
+	if u == nil {
+		return
+	}
+	for range 100 {
+		if !u.busy.Load() {
+			return
+		}
+		<-time.After(time.Millisecond)
+	}
+}
+
 func (u *upload) failed(err error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	// What fails after Close fails because of it.
-	if u.fail == nil && !u.shut {
+	// What fails after Close fails because of it, unless Close came of this failure:
+	// net/http cancels the request for it before it tells the reader.
+	if u.fail == nil && (!u.shut || !u.spare && errors.Is(err, errUploadSlow)) {
 		u.fail = err
 	}
 	return err
