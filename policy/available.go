@@ -9,14 +9,10 @@ import (
 // refuses it, so that nothing is silently ignored. A key stands for all below
 // it, and [] for any element.
 var later = []string{
-	"defaults.learn",
 	"defaults.limits[].bytes",
-	"pools",
 	"shard",
-	"sites[].insecure",
 	"sites[].limits[].bytes",
 	"sites[].outage",
-	"sites[].pool",
 }
 
 type laterValue struct {

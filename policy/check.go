@@ -11,6 +11,7 @@ import (
 func (l *loading) check(p *Policy) {
 	l.checkListeners(p)
 	l.checkAccess(p)
+	l.checkSites(p)
 	l.order(p, "bounds.idle_per_host", "bounds.idle", &p.Bounds.IdlePerHost, p.Bounds.Idle)
 	if p.Bounds.Connections > 0 && p.Bounds.PerClient > 0 {
 		l.order(p, "bounds.per_client", "bounds.connections", &p.Bounds.PerClient, p.Bounds.Connections)

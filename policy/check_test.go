@@ -184,14 +184,10 @@ func TestPoolsHaveOneSourceAndAPlaceForTheToken(t *testing.T) {
 func TestWhatIsNotAvailableYetIsRefusedOnce(t *testing.T) {
 	for text, want := range map[string]string{
 		"sites: [{host: a.test, limits: [{bytes: 1MB, per: 1m}, {concurrency: 1}]}]": "sites[0].limits[0].bytes: is not available yet",
-		"sites: [{host: a.test, limits: [{requests: 1, per: 1m, by: token}]}]":       "sites[0].limits[0].by: has a value that is not available yet",
 		"sites: [{host: a.test, outage: open}]":                                      "sites[0].outage: is not available yet",
 		"store: redis://a.test:1":                                                    "store: has a value that is not available yet",
-		"pools: {a: {env: A}}":                                                       "pools: is not available yet",
-		"defaults: {learn: on}":                                                      "defaults.learn: is not available yet",
-		"defaults: {learn: off}":                                                     "defaults.learn: is not available yet",
+		"pools: {a.b: {env: A, limits: [{bytes: 1MB, per: 1m, by: token}]}}":         "pools.a.b.limits[0].bytes: is not available yet",
 		"defaults: {limits: [{bytes: 1MB, per: 1m}]}":                                "defaults.limits[0].bytes: is not available yet",
-		"defaults: {limits: [{concurrency: 1, by: token}]}":                          "defaults.limits[0].by: has a value that is not available yet",
 		"shard: {index: 1, of: 2}":                                                   "shard: is not available yet",
 	} {
 		_, err := Load(Source{Path: "abide.yaml", Data: []byte(text)})
@@ -206,6 +202,7 @@ func TestWhatIsNotAvailableYetIsRefusedOnce(t *testing.T) {
 		"sites: [{host: a.test, priority: 1, limits: [{requests: 1, per: 1m, by: client}, {cost: 5, per: day, each: 2}, {concurrency: 1, by: route}, {as: adaptive, min: 1/s, max: 2/s}]}]\n",
 		"defaults: {limits: [{concurrency: 1, by: client}, {requests: 5, per: 1s}]}\nbreaker: {failures: 0, pause: 1h}\n",
 		"sites: [{host: a.test, robots: on, coalesce: on, backends: [https://b.test], balance: round-robin, sticky: on}]\n",
+		"sites: [{host: a.test, pool: a, insecure: on, limits: [{requests: 1, per: 1m, by: token}], learn: on, dialect: {scope: site}}]\npools: {a: {env: A, limits: [{concurrency: 1, by: token}]}}\ndefaults: {learn: off}\n",
 	} {
 		if _, err := Load(Source{Data: []byte(text)}); err != nil {
 			t.Errorf("%s: %v", text, err)

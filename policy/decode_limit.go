@@ -10,8 +10,17 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
+// owner is what a list of limits belongs to.
+type owner int
+
+const (
+	ofRule   owner = iota // or of defaults
+	ofPooled              // a rule with a pool
+	ofPool
+)
+
 // limits reads a list of limits. Those by token need a pool.
-func (d *decoder) limits(n *yaml.Node, path string, pool bool) []Limit {
+func (d *decoder) limits(n *yaml.Node, path string, of owner) []Limit {
 	var all []Limit
 	seen := map[Limit]int{}
 	d.sequence(n, path, func(_ int, n *yaml.Node, path string) {
@@ -19,8 +28,13 @@ func (d *decoder) limits(n *yaml.Node, path string, pool bool) []Limit {
 		if !ok {
 			return
 		}
-		if l.By == "token" && !pool && d.preview {
-			d.failf(n, path, "counts by token where there is no pool")
+		switch {
+		case l.By == "token" && of == ofRule:
+			d.failf(n, path, "counts by token where there is no pool, which a rule has with pool: NAME")
+		case of == ofPool && l.Unit == Bytes && !d.preview:
+			d.failf(n, path+".bytes", notAvailable)
+		case of == ofPool && l.By != "token":
+			d.failf(n, path, "needs by: token, as limits of a pool are each token's; others belong into a rule")
 		}
 		same := Limit{As: l.As, Unit: l.Unit, Per: l.Per, By: l.By, Method: l.Method, Path: l.Path, Timezone: l.Timezone}
 		if line, twice := seen[same]; twice {
@@ -56,12 +70,7 @@ func (d *decoder) limit(n *yaml.Node, path string) (Limit, bool) {
 		field{"concurrency", d.amount(&l.Amount)},
 		field{"per", d.period(&l.Per)},
 		field{"as", d.word(&as, "rolling", "fixed", "first-use", "bucket", "paced", "quota", "concurrency", "adaptive")},
-		field{"by", func(n *yaml.Node, path string) {
-			d.word(&l.By, "token", "client", "route")(n, path)
-			if l.By == "token" && !d.preview {
-				d.failf(n, path, "has a value that %s", notAvailable)
-			}
-		}},
+		field{"by", d.word(&l.By, "token", "client", "route")},
 		field{"method", d.method(&l.Method)},
 		field{"path", func(n *yaml.Node, path string) {
 			if s, ok := d.scalar(n, path, plainText); ok {
@@ -77,14 +86,7 @@ func (d *decoder) limit(n *yaml.Node, path string) (Limit, bool) {
 		field{"min", d.rate(&l.Min)},
 		field{"max", d.rate(&l.Max)},
 		field{"stall", d.period(&stall)},
-		field{"timezone", func(n *yaml.Node, path string) {
-			if s, ok := d.scalar(n, path, plainText); ok {
-				if _, err := time.LoadLocation(s); err != nil || s == "" || s == "Local" {
-					d.failf(n, path, "%s is not a time zone such as UTC or Europe/Berlin", quote(s))
-				}
-				l.Timezone = s
-			}
-		}},
+		field{"timezone", d.timezone(&l.Timezone)},
 	)
 	if d.count() > before || !isMapping(n) || d.stopped {
 		return l, false
@@ -95,6 +97,17 @@ func (d *decoder) limit(n *yaml.Node, path string) (Limit, bool) {
 		return l, false
 	}
 	return l, true
+}
+
+func (d *decoder) timezone(to *string) func(*yaml.Node, string) {
+	return func(n *yaml.Node, path string) {
+		if s, ok := d.scalar(n, path, plainText); ok {
+			if _, err := time.LoadLocation(s); err != nil || s == "" || s == "Local" {
+				d.failf(n, path, "%s is not a time zone such as UTC or Europe/Berlin", quote(s))
+			}
+			*to = s
+		}
+	}
 }
 
 // complete fills in what the keys imply and refuses those that do not go

@@ -63,7 +63,7 @@ func (d *decoder) pool(n *yaml.Node, path string) Pool {
 		}},
 		field{"exhausted", d.word(&p.Exhausted, "wait", "refuse")},
 		field{"anonymous", d.truth(&p.Anonymous)},
-		field{"limits", func(n *yaml.Node, path string) { p.Limits = d.limits(n, path, true) }},
+		field{"limits", func(n *yaml.Node, path string) { p.Limits = d.limits(n, path, ofPool) }},
 	)
 	if !isMapping(n) || d.stopped {
 		return p
@@ -193,9 +193,8 @@ func parsePut(s string) (Put, error) {
 			return Put{}, errors.New(`does not begin with the name of a header, such as "Authorization: Bearer {token}"`)
 		}
 		p.Where, p.Name = "header", textproto.CanonicalMIMEHeaderKey(where)
-		switch p.Name {
-		case "Host", "Connection", "Content-Length", "Transfer-Encoding", "Te", "Trailer", "Upgrade", "Proxy-Authorization":
-			return Put{}, fmt.Errorf("puts the token into %s, which is not a header for credentials", p.Name)
+		if err := noPlace(p.Name); err != nil {
+			return Put{}, err
 		}
 	}
 	p.Before, p.After, _ = strings.Cut(value, tokenMark)
@@ -205,6 +204,23 @@ func parsePut(s string) (Put, error) {
 		}
 	}
 	return p, nil
+}
+
+// noPlace refuses headers that no token may be in: those that say how a message
+// is sent, which do not reach the site, and abide's own. Some servers take _ for -.
+func noPlace(name string) error {
+	plain := strings.ToLower(strings.ReplaceAll(name, "_", "-"))
+	switch {
+	case strings.HasPrefix(plain, "abide-"):
+		return fmt.Errorf("puts the token into %s, but headers that begin with Abide- are between clients and abide, and no site gets them", name)
+	case strings.HasPrefix(plain, "proxy-"):
+		return fmt.Errorf("puts the token into %s, which is for proxies and does not reach the site; write Authorization", name)
+	}
+	switch plain {
+	case "host", "connection", "keep-alive", "content-length", "transfer-encoding", "te", "trailer", "upgrade", "expect", "via":
+		return fmt.Errorf("puts the token into %s, which is not a header for credentials", name)
+	}
+	return nil
 }
 
 func headerName(s string) bool {

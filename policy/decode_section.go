@@ -35,7 +35,7 @@ func (d *decoder) section(prefix string) []field {
 		fields = append(fields, field{"clients", d.clients})
 	case "defaults.":
 		fields = append(fields, field{"limits", func(n *yaml.Node, path string) {
-			d.policy.Defaults.Limits = d.limits(n, path, false)
+			d.policy.Defaults.Limits = d.limits(n, path, ofRule)
 		}})
 	}
 	return fields

@@ -1,6 +1,9 @@
 package policy
 
-import "gopkg.in/yaml.v3"
+import (
+	"golang.org/x/net/publicsuffix"
+	"gopkg.in/yaml.v3"
+)
 
 const (
 	defaultPriority = 3
@@ -69,8 +72,17 @@ func (d *decoder) site(n *yaml.Node, path string, s *Site, host func(*yaml.Node,
 		field{"pool", func(n *yaml.Node, path string) {
 			d.label(&s.Pool)(n, path)
 			d.pooled = append(d.pooled, reference{s.Pool, n, path})
+			d.places[path] = Fault{Source: d.source, Line: n.Line, Key: path}
 		}},
 		field{"insecure", d.truth(&s.Insecure)},
+		field{"learn", func(n *yaml.Node, path string) {
+			d.truth(&s.Learn)(n, path)
+			d.places[path] = Fault{Source: d.source, Line: n.Line, Key: path}
+		}},
+		field{"dialect", func(n *yaml.Node, path string) {
+			s.Dialect = d.dialect(n, path)
+			d.places[path] = Fault{Source: d.source, Line: n.Line, Key: path}
+		}},
 		field{"limits", func(n *yaml.Node, _ string) { limits = n }},
 		field{"priority", d.number(&s.Priority, 0, lowestPriority)},
 		field{"robots", d.truth(&s.Robots)},
@@ -81,7 +93,11 @@ func (d *decoder) site(n *yaml.Node, path string, s *Site, host func(*yaml.Node,
 		field{"outage", d.word(&s.Outage, "share", "strict", "open")},
 	)
 	if limits != nil {
-		s.Limits = d.limits(limits, join(path, "limits"), set["pool"] != nil)
+		of := ofRule
+		if set["pool"] != nil {
+			of = ofPooled
+		}
+		s.Limits = d.limits(limits, join(path, "limits"), of)
 	}
 	d.need(n, path, set, "host")
 	if set["insecure"] != nil && set["pool"] == nil {
@@ -99,12 +115,35 @@ func (d *decoder) site(n *yaml.Node, path string, s *Site, host func(*yaml.Node,
 	if s.Outage == "" {
 		s.Outage = "share"
 	}
+	if s.Dialect != nil {
+		s.Dialect.Name = s.Title()
+	}
+	if pool := set["pool"]; pool != nil {
+		d.pooledSite(pool, join(path, "pool"), s)
+	}
+}
+
+// pooledSite refuses rules by which secrets would go where nobody meant them to go.
+func (d *decoder) pooledSite(n *yaml.Node, path string, s *Site) {
+	if len(s.Backends) > 0 {
+		d.failf(n, path, "goes with no backends: tokens are for the hosts that the rule names, and backends are other ones; write a rule with the pool for the backends' hosts, and leave the pool out here")
+	}
 	for _, one := range s.Hosts {
-		if one.All && set["pool"] != nil {
-			d.failf(set["pool"], join(path, "pool"), "would send its secrets to every host; name the hosts")
-			break
+		if one.All {
+			d.failf(n, path, "would send its secrets to every host; name the hosts")
+			return
+		}
+		if one.Below && icann(one.Host) {
+			d.failf(n, path, "would send its secrets to everybody's hosts below %s; name the domain", one.Host)
+			return
 		}
 	}
+}
+
+// icann tells whether everybody may have a domain right below a name.
+func icann(name string) bool {
+	suffix, managed := publicsuffix.PublicSuffix(name)
+	return managed && suffix == name
 }
 
 // reference is where a rule names a pool, which may come later in the file.

@@ -6,9 +6,12 @@ import (
 	"strings"
 )
 
-// Describe writes what the configuration means, without any secret. It is what
-// abide check prints.
-func (p *Policy) Describe(w io.Writer) {
+// Describe writes what the configuration means, without any secret.
+func (p *Policy) Describe(w io.Writer) { p.DescribeWith(w, nil) }
+
+// DescribeWith also tells which tokens pools have: labels are those of a pool's
+// tokens, by its name. It is what abide check prints.
+func (p *Policy) DescribeWith(w io.Writer, labels map[string][]string) {
 	var b strings.Builder
 	from := p.File
 	if from == "" {
@@ -65,17 +68,22 @@ func (p *Policy) Describe(w io.Writer) {
 	if p.Shard.Of > 0 {
 		line(&b, "shard", "%d of %d", p.Shard.Index, p.Shard.Of)
 	}
-	for _, pool := range p.Pools {
-		line(&b, "pool "+pool.Name, "%s as %s", pool.source(), pool.Put)
-		for _, l := range pool.Limits {
-			line(&b, "", "%s", l)
-		}
+	for i := range p.Pools {
+		p.Pools[i].describe(&b, labels[p.Pools[i].Name])
+	}
+	if p.Defaults.Learn {
+		line(&b, "learn", "limits that sites announce, where no rule says otherwise")
+	} else {
+		line(&b, "learn", "no limits, where no rule says otherwise")
 	}
 	if len(p.Sites) == 0 {
 		line(&b, "sites", "no rules, every host is a site of its own")
 	}
 	for i := range p.Sites {
 		p.Sites[i].describe(&b, fmt.Sprintf("sites[%d]", i), Limit.String)
+		if s := &p.Sites[i]; s.Learn != p.Defaults.Learn {
+			line(&b, "", "%s", s.learnText())
+		}
 	}
 	p.describeOthers(&b)
 	for _, one := range p.Warnings() {
@@ -161,22 +169,6 @@ func (p *Policy) describeSettings(b *strings.Builder, section string) {
 	}
 }
 
-func (p Pool) source() string {
-	switch {
-	case p.File != "":
-		return "tokens of " + p.File
-	case p.Dir != "":
-		return "tokens in " + p.Dir
-	case p.Env != "":
-		return "tokens of $" + p.Env
-	}
-	labels := make([]string, len(p.Tokens))
-	for i, t := range p.Tokens {
-		labels[i] = t.Label
-	}
-	return "tokens " + strings.Join(labels, ", ")
-}
-
 func (s *Site) describe(b *strings.Builder, title string, limit func(Limit) string) {
 	hosts := make([]string, len(s.Hosts))
 	for i, one := range s.Hosts {
@@ -188,13 +180,16 @@ func (s *Site) describe(b *strings.Builder, title string, limit func(Limit) stri
 	}
 	line(b, "", "%s", s.budgetText())
 	if s.Pool != "" {
-		line(b, "", "pool %s", s.Pool)
+		line(b, "", "%s", s.poolText())
 	}
 	if len(s.Backends) > 0 {
 		line(b, "", "backends %s", s.backendsText())
 	}
 	for _, l := range s.Limits {
 		line(b, "", "%s", limit(l))
+	}
+	if s.Dialect != nil {
+		line(b, "", "%s", s.dialectText())
 	}
 	if s.Priority != defaultPriority {
 		line(b, "", "priority %d", s.Priority)

@@ -81,7 +81,7 @@ func TestEveryExampleInTheExampleLoads(t *testing.T) {
 		out = append(out, text)
 	}
 	text := strings.Join(out, "\n")
-	p, err := Load(Source{Data: []byte(text), Lookup: environ("HOME", "/home/somebody", "ABIDE_ADMIN_TOKEN", "a", "NEWS_SECRET", "b", "SHOP_SECRET", "c", "NEXT_HOP_SECRET", "d/@")})
+	p, err := Load(Source{Data: []byte(text), Lookup: environ("HOME", "/home/somebody", "ABIDE_ADMIN_TOKEN", "a", "NEWS_SECRET", "b", "SHOP_SECRET", "c", "NEXT_HOP_SECRET", "d/@", "MAPS_KEY", "e")})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
@@ -89,7 +89,11 @@ func TestEveryExampleInTheExampleLoads(t *testing.T) {
 	for _, s := range p.Sites {
 		limits += len(s.Limits)
 	}
-	if len(p.Sites) != 5 || limits != 8 || len(p.Defaults.Limits) != 2 || len(p.Sites[3].Backends) != 3 || !p.Sites[3].Sticky || !p.Sites[4].Robots || !p.Sites[4].Coalesce || len(p.Access.Clients) != 2 || p.Egress.ProxyPassword.Reveal() != "d/@" || len(p.Intercept.Patterns) != 2 || p.Admin.Token.Empty() {
+	if len(p.Pools) != 4 || p.Pool("example").Column != "bearer_token" || p.Pool("forum").OAuth2.TokenURL == "" || !p.Pool("maps").Anonymous ||
+		p.Sites[6].Learn || !p.Sites[8].Insecure || p.Sites[8].Dialect == nil || len(p.Sites[8].Dialect.Headers) != 2 {
+		t.Errorf("pools and dialects that were not read: %+v", p)
+	}
+	if len(p.Sites) != 9 || limits != 11 || len(p.Defaults.Limits) != 2 || len(p.Sites[3].Backends) != 3 || !p.Sites[3].Sticky || !p.Sites[4].Robots || !p.Sites[4].Coalesce || len(p.Access.Clients) != 2 || p.Egress.ProxyPassword.Reveal() != "d/@" || len(p.Intercept.Patterns) != 2 || p.Admin.Token.Empty() {
 		t.Errorf("examples that were not read: %+v", p)
 	}
 }
@@ -153,4 +157,29 @@ func yamlOf(guide []byte) [][]byte {
 		all = append(all, block[1])
 	}
 	return all
+}
+
+func TestEveryExampleInTheGuidesOfTokensAndLearningLoads(t *testing.T) {
+	for path, want := range map[string]int{"../docs/tokens.md": 4, "../docs/learning.md": 1} {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks := yamlOf(data)
+		if len(blocks) != want {
+			t.Errorf("%s has %d files", path, len(blocks))
+		}
+		for _, block := range blocks {
+			p, err := Load(Source{Data: block, Lookup: environ("HOME", "/home/somebody")})
+			if err != nil {
+				t.Fatalf("%v\n%s", err, block)
+			}
+			if got := p.Warnings(); len(got) > 0 {
+				t.Errorf("%s: %q", path, got)
+			}
+			if p.Sites[0].Pool == "" && p.Sites[0].Dialect == nil {
+				t.Errorf("%s has a rule with neither pool nor dialect:\n%s", path, block)
+			}
+		}
+	}
 }

@@ -51,8 +51,30 @@ func (p *Policy) ExplainPath(w io.Writer, t Target, path string) {
 		line(&b, "rule", "%s", title)
 		m.Rule.describe(&b, "hosts", said)
 	}
+	if !m.Learn {
+		line(&b, "learn", "no limits are learned there")
+	}
+	p.explainPool(&b, m.Rule, t)
 	p.explainWay(&b, t)
 	_, _ = io.WriteString(w, b.String())
+}
+
+// explainPool writes which tokens a request gets.
+func (p *Policy) explainPool(b *strings.Builder, rule *Site, t Target) {
+	if rule == nil {
+		return
+	}
+	pool := p.Pool(rule.Pool)
+	switch {
+	case pool == nil:
+	case rule.MaySign(t):
+		line(b, "pool", "%s: a token goes with each request, as %s", pool.Name, pool.Put)
+		line(b, "", "%s", pool.exhaustedText())
+	case t.Scheme == "http" && !rule.Insecure:
+		line(b, "pool", "%s, but no token goes over plain http, as the rule does not say insecure: true", pool.Name)
+	default:
+		line(b, "pool", "%s, but no token goes to port %d, which the rule does not name", pool.Name, t.Port)
+	}
 }
 
 // explainWay writes how a request gets there.

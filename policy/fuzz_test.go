@@ -22,6 +22,7 @@ func FuzzLoad(f *testing.F) {
 		"pools: {a: {tokens: [{label: b, secret: ${C}$$}], put: \"query: k={token}\"}}", "egress: {proxy: \"http://u:${P}@h.test:1\", resolve: {\"a:1\": \"::1\"}}", "store: redis://${A}@h:1",
 		"log: {level: info}\n---\nlog: {}", "<<: {a: b}", "!!map {}", "? [a]\n: b", "listen:\n\t- a", "intercept: [a.test, \"*.b.test\"]", "access: {from: [10.0.0.0/8, any]}", "timeouts: {idle: 1h30m}", "bounds: {upload: 1.5GB}",
 		"data: ~/x", "shard: {index: 1, of: 2}", "{\"a\": \"\\u0000\"}", "%YAML 1.1\n---\n{}", "a: |\n  ${B}\n", "x: ${", "- - - - -",
+		"sites: [{host: a.test, pool: a, learn: on, dialect: {headers: [{name: x-left, is: remaining, window: 1m}], refusals: [{says: [no], wait: 1s, until: UTC}], reset_unit: ms}}]\npools: {a: {env: A, limits: [{concurrency: 1, by: token}]}}",
 	} {
 		f.Add([]byte(s))
 	}

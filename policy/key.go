@@ -152,14 +152,14 @@ func queueSettings() []setting {
 		sizeSetting("retry.memory", "all request bodies that are kept", func(p *Policy) *Size { return &p.Retry.Memory }),
 		rangeSetting("breaker.failures", "a site that fails so often in a row is left alone, 0 for never", 0, 1_000_000, func(p *Policy) *int { return &p.Breaker.Failures }),
 		upToSetting("breaker.pause", "for how long it is", time.Hour, func(p *Policy) *time.Duration { return &p.Breaker.Pause }),
+		switchSetting("defaults.learn", "whether limits are learned from answers, where no rule says otherwise", func(p *Policy) *bool { return &p.Defaults.Learn }),
+		wordSetting("mode", "observe holds nothing back and reports what would have waited", func(p *Policy) *string { return &p.Mode }, "enforce", "observe"),
 	}
 }
 
 // laterSettings are those whose machinery comes later.
 func laterSettings() []setting {
 	return []setting{
-		switchSetting("defaults.learn", "whether limits are learned where no rule is", func(p *Policy) *bool { return &p.Defaults.Learn }),
-		wordSetting("mode", "observe holds nothing back and reports what would have waited", func(p *Policy) *string { return &p.Mode }, "enforce", "observe"),
 		countSetting("shard.index", "which part of all URLs is ours, from 0", 0, func(p *Policy) *int { return &p.Shard.Index }),
 		countSetting("shard.of", "how many parts there are", 1, func(p *Policy) *int { return &p.Shard.Of }),
 	}

@@ -46,6 +46,7 @@ func Load(src Source) (*Policy, error) {
 	if len(l.faults) > 0 {
 		return nil, l.sorted()
 	}
+	l.complete(p)
 	p.index = newIndex(p.Sites)
 	return p, nil
 }

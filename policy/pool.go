@@ -1,5 +1,7 @@
 package policy
 
+import "strconv"
+
 // Pool is the tokens that may be used for a site. Its secrets come from exactly
 // one of File, Env, Dir and Tokens.
 type Pool struct {
@@ -15,11 +17,21 @@ type Pool struct {
 	Put       Put
 	OAuth2    OAuth2
 	Reserve   Reserve
-	Exhausted string // wait | refuse
-	Anonymous bool   // requests may go without a token when none is usable
-	Limits    []Limit
+	Exhausted string  // wait | refuse
+	Anonymous bool    // requests may go without a token when none is usable
+	Limits    []Limit // each token's, at each site by itself; rules with the pool have them too
 
 	Line int
+}
+
+// Pool is the pool with a name, or nil.
+func (p *Policy) Pool(name string) *Pool {
+	for i := range p.Pools {
+		if p.Pools[i].Name == name {
+			return &p.Pools[i]
+		}
+	}
+	return nil
 }
 
 // Token is one credential of a pool.
@@ -59,4 +71,12 @@ type OAuth2 struct {
 type Reserve struct {
 	Units   int64
 	Percent float64
+}
+
+// String is the reserve as it is written, "0" for none.
+func (r Reserve) String() string {
+	if r.Percent > 0 {
+		return strconv.FormatFloat(r.Percent, 'f', -1, 64) + "%"
+	}
+	return strconv.FormatInt(r.Units, 10)
 }

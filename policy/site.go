@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/publicsuffix"
+
+	"github.com/abide-proxy/abide/learn"
 )
 
 // Site is one rule of sites:, which hosts it is about and what holds there.
@@ -13,8 +15,10 @@ type Site struct {
 	Group string // host | domain | rule: what shares one budget
 
 	Pool     string
-	Insecure bool // the pool's tokens may go over plain http
-	Limits   []Limit
+	Insecure bool           // the pool's tokens may go over plain http
+	Limits   []Limit        // the pool's own stand behind the rule's
+	Learn    bool           // limits are learned from what the site answers
+	Dialect  *learn.Dialect // the operator's own, nil for none
 	Priority int
 	Robots   bool
 	Coalesce bool
@@ -68,11 +72,30 @@ func (s *Site) Title() string {
 	return s.Hosts[0].String()
 }
 
+// MaySign tells whether a token of the rule's pool may go to a target that the rule
+// matches: to https on port 443, to any other port that the rule names, and to
+// plain http (port 80) where the rule says insecure.
+func (s *Site) MaySign(t Target) bool {
+	switch {
+	case s.Pool == "" || t.Scheme != "https" && (t.Scheme != "http" || !s.Insecure):
+		return false
+	case t.UsualPort():
+		return true
+	}
+	for _, one := range s.Hosts {
+		if one.Port == t.Port && one.Matches(t.Host, t.Port) {
+			return true
+		}
+	}
+	return false
+}
+
 // Match is what the rules say about a target. Site names what shares one budget;
-// Rule is nil where no rule matches.
+// Rule is nil where no rule matches. Learn tells whether limits are learned there.
 type Match struct {
-	Site string
-	Rule *Site
+	Site  string
+	Rule  *Site
+	Learn bool
 }
 
 // Match finds the first rule that matches. It costs one map access per label of
@@ -81,21 +104,21 @@ type Match struct {
 func (p *Policy) Match(t Target) Match {
 	i := p.index.find(t.Host, t.Port)
 	if i == none {
-		return Match{Site: hostSite(t)}
+		return Match{Site: hostSite(t), Learn: p.Defaults.Learn}
 	}
 	rule := &p.Sites[i]
 	switch rule.Group {
 	case "rule":
-		return Match{Site: rule.Title(), Rule: rule}
+		return Match{Site: rule.Title(), Rule: rule, Learn: rule.Learn}
 	case "domain":
 		if strings.IndexByte(t.Host, ':') < 0 && !endsInNumber(t.Host) {
 			if domain, err := publicsuffix.EffectiveTLDPlusOne(t.Host); err == nil {
-				return Match{Site: domain, Rule: rule}
+				return Match{Site: domain, Rule: rule, Learn: rule.Learn}
 			}
 		}
 		// An address, or a public suffix itself, has no domain above it.
 	}
-	return Match{Site: hostSite(t), Rule: rule}
+	return Match{Site: hostSite(t), Rule: rule, Learn: rule.Learn}
 }
 
 func hostSite(t Target) string {

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"golang.org/x/net/publicsuffix"
 )
 
 // Warnings are things that are legal but doubtful, none of them a secret.
@@ -43,11 +45,12 @@ func (p *Policy) Warnings() []string {
 	}
 	for i := range p.Sites {
 		for _, one := range p.Sites[i].Hosts {
-			if one.Port != 0 && one.Port != 80 && !p.Egress.Ports.Allows(one.Port) {
+			if one.Port != 80 && p.plain(one) {
 				warn("sites[%d]: %s can be reached by plain http alone, as egress.ports is %s", i, one, showPorts(p))
 			}
 		}
 	}
+	p.warnOfPools(warn)
 	p.warnOfTunnels(warn)
 	p.warnOfBackends(warn)
 	const most = 50
@@ -55,6 +58,31 @@ func (p *Policy) Warnings() []string {
 		all = append(all[:most], fmt.Sprintf("and %d more of the kind", n-most))
 	}
 	return all
+}
+
+// warnOfPools tells where tokens could be seen, or are for nothing.
+func (p *Policy) warnOfPools(warn func(format string, args ...any)) {
+	used := map[string]bool{}
+	for i := range p.Sites {
+		s := &p.Sites[i]
+		if s.Pool == "" {
+			continue
+		}
+		used[s.Pool] = true
+		if s.Insecure {
+			warn("sites[%d]: insecure sends the tokens of the pool %s over plain http to %s, where everybody on the way can read them", i, s.Pool, s.Title())
+		}
+		for _, one := range s.Hosts {
+			if suffix, _ := publicsuffix.PublicSuffix(one.Host); one.Below && suffix == one.Host && strings.Contains(suffix, ".") {
+				warn("sites[%d]: anybody can have a host below %s, and would get the tokens of the pool %s", i, one.Host, s.Pool)
+			}
+		}
+	}
+	for i := range p.Pools {
+		if !used[p.Pools[i].Name] {
+			warn("pools.%s: no rule uses it; name it with pool: %s", p.Pools[i].Name, p.Pools[i].Name)
+		}
+	}
 }
 
 // warnOfTunnels tells what holds for plain http alone, because nobody sees the
@@ -66,7 +94,10 @@ func (p *Policy) warnOfTunnels(warn func(format string, args ...any)) {
 	}
 	for i := range p.Sites {
 		s := &p.Sites[i]
-		if !s.NeedsRequests() {
+		if s.Dialect != nil && !s.NeedsRequests() && p.Intercept.Mode == "auto" {
+			warn("sites[%d]: %s has a dialect, which does not open https by itself: without limits in the rule, or the host in intercept, it is read of plain http alone", i, s.Title())
+		}
+		if !s.NeedsRequests() || s.plainOnly(p) {
 			continue
 		}
 		switch p.Intercept.Mode {
@@ -74,7 +105,7 @@ func (p *Policy) warnOfTunnels(warn func(format string, args ...any)) {
 			warn("sites[%d]: %s has %s, but requests cannot be seen in a tunnel: with intercept: none that holds for plain http alone", i, s.Title(), and(s.needs()))
 		case "listed":
 			for _, one := range s.Hosts {
-				if _, ok := opened.by(one); !ok {
+				if _, ok := opened.by(one); !ok && !p.plain(one) {
 					warn("sites[%d]: %s has %s, but requests cannot be seen in a tunnel: that holds for plain http alone, unless intercept has the host", i, one, and(s.needs()))
 				}
 			}

@@ -3,10 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/tokens"
 )
 
 func checkCommand() *cobra.Command {
@@ -14,8 +17,9 @@ func checkCommand() *cobra.Command {
 		Use:   "check [FILE]",
 		Short: "Check a configuration and print what it means",
 		Long: `Check reads a configuration as "abide serve" would, flags and environment
-included, and prints what it means. It ends with 1 when something is wrong, each
-fault on a line of its own with its file and line. It never prints a secret.`,
+included, and the tokens of its pools, and prints what it means. It ends with 1
+when something is wrong, each fault on a line of its own with its file and line.
+It never prints a secret.`,
 		Args: arguments(cobra.MaximumNArgs(1)),
 		RunE: check,
 	}
@@ -38,9 +42,73 @@ func check(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	for _, one := range p.Warnings() {
+	found := readPools(p)
+	if len(found.faults) > 0 {
+		fmt.Fprintln(cmd.ErrOrStderr(), found.faults)
+		return &exit{code: exitFailed}
+	}
+	for _, one := range append(p.Warnings(), found.warnings...) {
 		fmt.Fprintln(cmd.ErrOrStderr(), "warning:", one)
 	}
-	p.Describe(cmd.OutOrStdout())
+	p.DescribeWith(cmd.OutOrStdout(), found.labels)
+	for _, one := range found.warnings {
+		fmt.Fprintf(cmd.OutOrStdout(), "%-15s %s\n", "warning", one)
+	}
 	return nil
+}
+
+// pooled is what the sources of the pools have, without any secret.
+type pooled struct {
+	labels   map[string][]string // :: pool → its tokens, in the order of the source
+	warnings []string
+	faults   policy.Faults
+}
+
+// readPools reads the tokens of all pools, as a proxy would at its start.
+func readPools(p *policy.Policy) pooled {
+	found := pooled{labels: map[string][]string{}}
+	for i := range p.Pools {
+		pool := &p.Pools[i]
+		loaded, err := tokens.Load(*pool, tokens.Source{Config: p.File, Lookup: os.LookupEnv})
+		if err == nil {
+			for _, w := range loaded.Warnings {
+				found.warnings = append(found.warnings, w.String())
+			}
+			found.labels[pool.Name], err = labelsOf(*pool, loaded)
+		}
+		found.fail(p, pool, err)
+	}
+	return found
+}
+
+// fail adds what is wrong with a pool. What has no line of its own is said where
+// the pool is.
+func (f *pooled) fail(p *policy.Policy, pool *policy.Pool, err error) {
+	if err == nil {
+		return
+	}
+	var faults policy.Faults
+	if !errors.As(err, &faults) {
+		faults = policy.Faults{{Text: err.Error()}}
+	}
+	for _, one := range faults {
+		if one.Line == 0 {
+			one = policy.Fault{Source: p.File, Line: pool.Line, Key: "pools." + pool.Name, Text: one.Error()}
+		}
+		f.faults = append(f.faults, one)
+	}
+}
+
+// labelsOf is what a pool calls its tokens, those without a label included.
+func labelsOf(config policy.Pool, loaded *tokens.Loaded) ([]string, error) {
+	pool, err := tokens.New(time.Now(), config, loaded, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Close()
+	var labels []string
+	for _, t := range pool.Set().Tokens() {
+		labels = append(labels, t.Label())
+	}
+	return labels, nil
 }
