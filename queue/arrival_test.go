@@ -33,7 +33,7 @@ func TestAnOriginThatCountsArrivalsRefusesNothing(t *testing.T) {
 		for _, window := range []time.Duration{time.Second, time.Minute} {
 			t.Run(fmt.Sprint(as, " ", window), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					g, spec := NewGate(Bounds{}), &limit.Spec{As: as, Amount: n, Window: window}
+					g, spec := NewGate(Bounds{}, nil), &limit.Spec{As: as, Amount: n, Window: window}
 					var o origin
 					random := rand.New(rand.NewPCG(1, 2))
 					ways := make([]time.Duration, 200)

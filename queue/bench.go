@@ -10,6 +10,19 @@ type bench struct {
 	first [classes]heap[seatAt, byRank]
 	old   [classes]heap[seatAt, bySeatAge]
 	lanes int
+	last  int // the seat of the lane that sat down last, among that lane's
+}
+
+// borrow is a bench where nobody sits.
+func (s *Scheduler) borrow() *bench {
+	last := len(s.spare) - 1
+	if last < 0 {
+		return new(bench)
+	}
+	b := s.spare[last]
+	s.spare[last] = nil
+	s.spare = s.spare[:last]
+	return b
 }
 
 // seat is a lane's place on the bench of a slot.

@@ -116,7 +116,7 @@ func BenchmarkMemory(b *testing.B) {
 		for name, limits := range map[string][][]Limit{"three": {everyKind[:3]}, "eleven": {everyKind}} {
 			b.Run(fmt.Sprintf("permit of %s limits/%d", name, n), func(b *testing.B) {
 				weigh(b, n, func() any {
-					s := newSite(NewGate(Bounds{}), "site")
+					s := newSite(NewGate(Bounds{}, nil), "site")
 					s.sched.Cool(s.all, noon.Add(time.Hour), "Retry-After")
 					for i := range n {
 						r := Request{Site: "site", Client: clients[i%len(clients)], Method: "GET", Path: "/", Limits: limits, Shared: true}
@@ -137,7 +137,7 @@ func BenchmarkMemory(b *testing.B) {
 		const n = 100_000
 		weigh(b, n, func() any {
 			all := make([]*site, n)
-			g := NewGate(Bounds{})
+			g := NewGate(Bounds{}, nil)
 			for i := range all {
 				s := newSite(g, "site")
 				p := &Permit{request: asks("site", "x", &perMinute), site: s, ctx: context.Background(), ready: make(chan struct{}, 1)}
@@ -160,7 +160,7 @@ func BenchmarkMemory(b *testing.B) {
 func BenchmarkGate(b *testing.B) {
 	for name, limits := range map[string][][]Limit{"no limits": nil, "three limits": {everyKind[1:4]}, "eleven limits": {everyKind}} {
 		b.Run(name, func(b *testing.B) {
-			g := NewGate(Bounds{Max: 10000, PerSite: 2000, Wait: 30 * time.Minute, Aging: 30 * time.Second})
+			g := NewGate(Bounds{Max: 10000, PerSite: 2000, Wait: 30 * time.Minute, Aging: 30 * time.Second}, nil)
 			r := Request{Site: "example.com", Client: "x", Priority: 3, Method: "GET", Path: "/some-route", Limits: limits, Shared: true}
 			b.ReportAllocs()
 			for b.Loop() {

@@ -68,10 +68,13 @@ func (s *Slot) eta(now time.Time, n int64) time.Time {
 		at = s.cool
 	}
 	p := s.measure(now)
-	if s.meter == nil || n <= 0 || p.whole == 0 {
+	if s.meter == nil || n <= 0 || p.whole == 0 && s.fresh != nil {
 		return at
 	}
 	first := min(n, p.whole)
+	if s.fresh == nil {
+		first = n // only the meter knows, as far as it does
+	}
 	t, ok := s.meter.When(now, first)
 	if !ok || t.Sub(now) > far || n > first && p.each == 0 {
 		return time.Time{}
@@ -115,9 +118,16 @@ func tooSmall(now time.Time, needs []Need) *Slot {
 // foresee refuses a hold that could never go, or that by all that is known would
 // not go before its deadline.
 func (s *Scheduler) foresee(now time.Time, h *Hold) *Refusal {
+	if len(h.Needs) == 0 {
+		h.Needs = nothing
+	}
+	h.class = min(max(h.Priority, Urgent), Patient)
 	soonest := beyond(now, h.Needs)
 	if soonest != nil {
 		return soonest
+	}
+	if no := s.exhausted(now, h); no != nil {
+		return no
 	}
 	for _, needs := range h.Needs {
 		if tooSmall(now, needs) != nil {
@@ -150,6 +160,11 @@ func (s *Scheduler) foreseeOne(now time.Time, h *Hold, needs []Need) (keeps *Slo
 		t := slot.eta(now, ahead+n.N)
 		if t.After(h.Deadline) && ahead > 0 {
 			t = slot.eta(now, int64(float64(ahead)*s.fairly(h))+n.N)
+		}
+		if t.IsZero() { // not before it could alone
+			if alone := slot.when(now, n.N); alone.Sub(now) <= far {
+				t = alone
+			}
 		}
 		if t.After(at) {
 			keeps, at = slot, t

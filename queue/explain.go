@@ -59,7 +59,7 @@ func (s *site) explain(now time.Time, r Request) Explained {
 		needs := []Need{{Slot: s.all}}
 		for j := range alternative {
 			l := &alternative[j]
-			needs = merge(needs, Need{s.peek(l, l.scope(&p.request)), l.units(&p.request), l.Of})
+			needs = merge(needs, l.need(s.peek(l, l.scope(&p.request)), &p.request))
 		}
 		h.Needs = append(h.Needs[:i], needs)
 	}
@@ -96,7 +96,7 @@ func (s *site) explain(now time.Time, r Request) Explained {
 				continue
 			}
 			seen[at] = true
-			need := Need{s.peek(l, at), l.units(&p.request), l.Of}
+			need := l.need(s.peek(l, at), &p.request)
 			e.Limits = append(e.Limits, s.now(now, need, l.title(), l.key(&p.request), held))
 		}
 	}

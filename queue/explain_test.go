@@ -11,7 +11,7 @@ import (
 
 func TestExplainOfASiteThatIsNotKnownMakesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGate(Bounds{})
+		g := NewGate(Bounds{}, nil)
 		e := g.Explain(asks("a", "x", tenPerMinute()))
 		if sites, _ := g.Len(); sites != 0 {
 			t.Errorf("%d sites are remembered", sites)
@@ -35,7 +35,7 @@ func TestExplainOfASiteThatIsNotKnownMakesNothing(t *testing.T) {
 
 func TestExplainSaysWhatARequestWouldMeet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGate(Bounds{})
+		g := NewGate(Bounds{}, nil)
 		start := time.Now()
 		r := asks("a", "x", &perMinute)
 		r.Limits[0] = append(r.Limits[0], Limit{Name: "in flight", Title: "5 in flight", Spec: &limit.Spec{As: limit.Concurrency, Amount: 5}, N: 1})

@@ -9,7 +9,7 @@ import (
 
 func TestSitesThatHaveNothingToRememberAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGate(Bounds{})
+		g := NewGate(Bounds{}, nil)
 		for i := range 100_000 {
 			allow(t, g, asks(fmt.Sprint("site", i), "x", &perSecond)).Finish(Result{})
 			if i%100 == 0 {
@@ -36,11 +36,11 @@ func TestSitesThatHaveNothingToRememberAreForgotten(t *testing.T) {
 }
 
 func TestAMeterIsNotForgottenBetweenLookingItUpAndUsingIt(t *testing.T) {
-	g := NewGate(Bounds{Wait: time.Nanosecond})
+	g := NewGate(Bounds{Wait: time.Nanosecond}, nil)
 	for i := range 100 {
 		r := asks("a", "x", nil)
 		for n := range 20 { // enough of them to be swept again and again
-			r.Limits[0] = append(r.Limits[0], Limit{Name: "in flight", Key: fmt.Sprint(i, n), Spec: &single, N: 1})
+			r.Limits[0] = append(r.Limits[0], Limit{Name: "in flight", Key: fmt.Sprint(i, n), By: ByRoute, Spec: &single, N: 1})
 		}
 		p := allow(t, g, r)
 		again := r

@@ -28,8 +28,9 @@ type Request struct {
 
 	Wait time.Duration // shorter than the gate's; 0 is the gate's
 
-	Tag  any    // the caller's own, for the plan of Reload
+	Tag  any    // the caller's own, for the gate's Plan
 	Made uint64 // the Generation by which Limits were made, asked for before they were
+	Seen uint64 // what was known of the site then, for Replan
 
 	// Limits are alternatives: it needs all of one of them. Empty is no limit. The
 	// gate keeps the slices and does not change them, and neither may anybody else.
@@ -74,18 +75,13 @@ type shard struct {
 	hand  int
 }
 
-// generation is the limits between two reloads.
-type generation struct {
-	number uint64
-	plan   func(Request) [][]Limit
-}
-
 // NewGate makes a gate. It starts nothing: a site where somebody waits has a
-// timer, and no site has a goroutine.
-func NewGate(b Bounds) *Gate {
+// timer, and no site has a goroutine. plan may be nil: then limits stay as they
+// came until a Reload brings one.
+func NewGate(b Bounds, plan Plan) *Gate {
 	g := &Gate{seed: maphash.MakeSeed()}
 	g.bounds.Store(&b)
-	g.latest.Store(&generation{})
+	g.latest.Store(&generation{plan: plan})
 	return g
 }
 
@@ -149,9 +145,9 @@ func (s *site) enter(p *Permit) (held bool, err error) {
 		return false, err
 	}
 	p.ready = make(chan struct{}, 1)
-	err = s.sched.Add(now, &p.hold)
+	s.sched.add(now, &p.hold)
 	s.step(now)
-	return err == nil, err
+	return true, nil
 }
 
 // lock finds a site or makes it, and locks it.
@@ -205,6 +201,23 @@ func (sh *shard) make(g *Gate, name string) *site {
 	return s
 }
 
+// find is a site that is remembered, locked, or nil.
+func (g *Gate) find(name string) *site {
+	sh := &g.shards[maphash.String(g.seed, name)%shards]
+	sh.mu.RLock()
+	s := sh.sites[name]
+	sh.mu.RUnlock()
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	if s.gone {
+		s.mu.Unlock()
+		return nil
+	}
+	return s
+}
+
 // each calls use with every site, locked.
 func (g *Gate) each(use func(*site)) {
 	for i := range g.shards {
@@ -231,34 +244,6 @@ func (g *Gate) Len() (sites, held int) {
 		sh.mu.RUnlock()
 	}
 	return sites, int(g.held.Load())
-}
-
-// Generation counts the reloads that changed limits. Whoever makes a request asks
-// for it before he looks at what he makes the limits from.
-func (g *Gate) Generation() uint64 { return g.latest.Load().number }
-
-// Reload takes other bounds and other limits. plan is asked for the limits of
-// every request that waits, which keeps its place, and from now on for those of
-// requests that were made before: it must know the new limits already. It is
-// called under a lock, so it only looks up what it answers. nil leaves the limits.
-// Those with a known name and another Spec keep what was spent. What is now larger
-// than its limit is refused.
-func (g *Gate) Reload(b Bounds, plan func(Request) [][]Limit) {
-	g.bounds.Store(&b)
-	for plan != nil {
-		old := g.latest.Load()
-		if g.latest.CompareAndSwap(old, &generation{old.number + 1, plan}) {
-			break
-		}
-	}
-	g.each(func(s *site) {
-		now := time.Now()
-		s.sched.options.Aging = b.Aging
-		if plan != nil {
-			s.replan(now)
-		}
-		s.step(now)
-	})
 }
 
 // Held is a request that waits, for people.

@@ -56,7 +56,7 @@ func nobodyWaits(t *testing.T, g *Gate) {
 }
 
 func TestARequestWithoutLimitsGoesAtOnce(t *testing.T) {
-	g := NewGate(Bounds{})
+	g := NewGate(Bounds{}, nil)
 	p := allow(t, g, Request{Site: "a"})
 	p.Finish(Result{})
 	p.Finish(Result{})
@@ -68,7 +68,7 @@ func TestARequestWithoutLimitsGoesAtOnce(t *testing.T) {
 
 func TestRequestsAreHeldUntilTheWindowHasRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGate(Bounds{Wait: time.Hour})
+		g := NewGate(Bounds{Wait: time.Hour}, nil)
 		start := time.Now()
 		var late atomic.Int64
 		var all sync.WaitGroup
@@ -95,7 +95,7 @@ func TestRequestsAreHeldUntilTheWindowHasRoom(t *testing.T) {
 
 func TestAWaitingRequestLeavesTheQueueWhenItsClientHangsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGate(Bounds{})
+		g := NewGate(Bounds{}, nil)
 		for range 10 {
 			allow(t, g, asks("a", "x", tenPerMinute())).Finish(Result{})
 		}
@@ -131,7 +131,7 @@ func TestAWaitingRequestLeavesTheQueueWhenItsClientHangsUp(t *testing.T) {
 func TestNobodyIsGrantedWhoHasGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one := &limit.Spec{As: limit.Rolling, Amount: 1, Window: time.Minute}
-		g := NewGate(Bounds{})
+		g := NewGate(Bounds{}, nil)
 		allow(t, g, asks("a", "x", one)).Finish(Result{})
 		// It hangs up at the very instant at which it could go.
 		ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(time.Minute))
@@ -158,7 +158,7 @@ func TestNobodyIsGrantedWhoHasGone(t *testing.T) {
 // A grant and a client that goes can cross each other.
 func TestWhoHangsUpAtTheInstantOfItsGrantSpendsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGate(Bounds{})
+		g := NewGate(Bounds{}, nil)
 		for range 20 {
 			p := allow(t, g, asks("a", "x", tenPerMinute()))
 			if p.Waited() != 0 {
@@ -172,7 +172,7 @@ func TestWhoHangsUpAtTheInstantOfItsGrantSpendsNothing(t *testing.T) {
 
 func TestBoundsRefuseAtOnceAndSayWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGate(Bounds{Max: 3, PerSite: 2, Wait: time.Hour})
+		g := NewGate(Bounds{Max: 3, PerSite: 2, Wait: time.Hour}, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		var waiting sync.WaitGroup
 		wait := func(site string) {
@@ -202,7 +202,7 @@ func TestBoundsRefuseAtOnceAndSayWhy(t *testing.T) {
 
 func TestMaxWaitIsTheShorterOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGate(Bounds{Wait: 10 * time.Minute})
+		g := NewGate(Bounds{Wait: 10 * time.Minute}, nil)
 		defer allow(t, g, asks("a", "x", &single)).Finish(Result{})
 		for want, asked := range map[time.Duration]time.Duration{10 * time.Minute: time.Hour, time.Minute: time.Minute} {
 			start := time.Now()
@@ -225,7 +225,7 @@ func TestMaxWaitIsTheShorterOne(t *testing.T) {
 
 func TestAReplayKeepsItsPlaceAndItsPermit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGate(Bounds{Wait: time.Hour})
+		g := NewGate(Bounds{Wait: time.Hour}, nil)
 		start := time.Now()
 		first := allow(t, g, asks("a", "x", &perSecond))
 		var order []string
@@ -258,7 +258,7 @@ func TestAReplayKeepsItsPlaceAndItsPermit(t *testing.T) {
 
 func TestACooldownOfARouteLeavesTheSiteAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGate(Bounds{Wait: time.Hour})
+		g := NewGate(Bounds{Wait: time.Hour}, nil)
 		slow := asks("a", "x", tenPerMinute())
 		slow.Limits[0] = append(slow.Limits[0], Limit{Name: "route", Key: "GET /slow"})
 		p := allow(t, g, slow)
@@ -275,7 +275,7 @@ func TestACooldownOfARouteLeavesTheSiteAlone(t *testing.T) {
 
 func TestALimitByClientIsEachClientsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGate(Bounds{})
+		g := NewGate(Bounds{}, nil)
 		for _, client := range []string{"a", "b", "c"} {
 			r := asks("s", client, nil)
 			r.Limits[0] = []Limit{{Name: "1 per second", Key: client, Spec: &perSecond, N: 1}}
@@ -305,7 +305,7 @@ func TestCF08_AReloadPlansTheQueueAnew(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := NewGate(Bounds{})
+				g := NewGate(Bounds{}, nil)
 				for range 10 {
 					allow(t, g, asks("a", "x", tenPerMinute())).Finish(Result{})
 				}
@@ -319,7 +319,7 @@ func TestCF08_AReloadPlansTheQueueAnew(t *testing.T) {
 					})
 				}
 				time.Sleep(time.Second)
-				g.Reload(Bounds{}, c.plan)
+				g.Reload(Bounds{}, plans(c.plan))
 				all.Wait()
 				if went.Load() != 1000 || time.Since(start) > c.took || time.Since(start) < c.took-2*time.Minute {
 					t.Errorf("%d went in %v, want %v", went.Load(), time.Since(start), c.took)
@@ -332,7 +332,7 @@ func TestCF08_AReloadPlansTheQueueAnew(t *testing.T) {
 
 func TestDrainLetsGoWhatItCanAndThenRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGate(Bounds{})
+		g := NewGate(Bounds{}, nil)
 		var went, refused atomic.Int64
 		var all sync.WaitGroup
 		for range 35 {
@@ -369,7 +369,7 @@ func TestDrainLetsGoWhatItCanAndThenRefuses(t *testing.T) {
 
 func TestDrainWaitsForWhatIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGate(Bounds{})
+		g := NewGate(Bounds{}, nil)
 		p := allow(t, g, asks("a", "x", tenPerMinute()))
 		time.AfterFunc(7*time.Second, func() { p.Finish(Result{}) })
 		start := time.Now()
@@ -381,7 +381,7 @@ func TestDrainWaitsForWhatIsSent(t *testing.T) {
 
 func TestObserveHoldsNothingAndSaysWhatWouldHave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGate(Bounds{})
+		g := NewGate(Bounds{}, nil)
 		for i := range 15 {
 			r := asks("a", "x", tenPerMinute())
 			r.Observe = true
@@ -398,7 +398,7 @@ func TestObserveHoldsNothingAndSaysWhatWouldHave(t *testing.T) {
 
 func TestOneStuckSiteDoesNotSlowAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGate(Bounds{PerSite: 2000, Wait: 30 * time.Minute})
+		g := NewGate(Bounds{PerSite: 2000, Wait: 30 * time.Minute}, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		p := allow(t, g, asks("stuck", "x", tenPerMinute()))
 		p.Cool(Scope{}, time.Now().Add(15*time.Minute), "Retry-After")
@@ -423,7 +423,7 @@ func TestOneStuckSiteDoesNotSlowAnother(t *testing.T) {
 
 func TestAGreedyClientDoesNotKeepOthersOutOfAFullQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGate(Bounds{PerSite: 100})
+		g := NewGate(Bounds{PerSite: 100}, nil)
 		running := allow(t, g, asks("a", "greedy", &single))
 		var refused atomic.Int64
 		var all sync.WaitGroup

@@ -27,9 +27,10 @@ const (
 
 // Need is an amount of what a slot has.
 type Need struct {
-	Slot *Slot
-	N    int64
-	Of   Unit
+	Slot   *Slot
+	N      int64
+	Of     Unit
+	Refuse bool // see Limit.Refuse
 }
 
 // Hold is a request that waits. Its exported fields are the caller's and do not

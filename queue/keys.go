@@ -12,7 +12,9 @@ const (
 	longestKey = 128
 	// mostSlots is how many clients and routes of a site have their own meters.
 	mostSlots = 10_000
-	// crowded is how often a site that has so many looks for some to forget.
+	// crowded is how often a site that has so many looks for some to forget, and how
+	// often any site does for those that are nobody's own. The next request that could
+	// go with any of many tokens brings back all that were forgotten.
 	crowded = time.Second
 	// others is the key of all that come after.
 	others = "other"
@@ -70,8 +72,12 @@ func (s *site) sweep(now time.Time) {
 	if len(s.slots) < min(max(16, 2*s.swept), mostSlots) || now.Before(s.sweeps) {
 		return
 	}
+	lasting := !now.Before(s.lasting)
+	if lasting {
+		s.lasting = now.Add(crowded)
+	}
 	for at, e := range s.slots {
-		if s.sched.Forget(now, e.slot) {
+		if (e.own || lasting) && s.sched.Forget(now, e.slot) {
 			delete(s.slots, at)
 			clear(s.known)
 		}

@@ -17,7 +17,7 @@ func byRoute(key string, spec *limit.Spec) Request {
 func TestALongKeyIsCutAndIsStillItsOwn(t *testing.T) {
 	long := strings.Repeat("x", 100_000)
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGate(Bounds{})
+		g := NewGate(Bounds{}, nil)
 		for _, key := range []string{long + "1", long + "2", short(long + "1")[:128], long[:128], long[:129]} {
 			p := allow(t, g, byRoute(key, &perSecond))
 			if p.Waited() != 0 {
@@ -47,7 +47,7 @@ func TestALongKeyIsCutAndIsStillItsOwn(t *testing.T) {
 func TestStrangersMakeNoMoreThanSoManyMeters(t *testing.T) {
 	perHour := &limit.Spec{As: limit.Paced, Amount: 1, Window: time.Hour}
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGate(Bounds{})
+		g := NewGate(Bounds{}, nil)
 		slots := func() int {
 			s := g.lock("a")
 			defer s.mu.Unlock()

@@ -41,6 +41,7 @@ func (byTurn) place(f *flow) *int32 { return &f.inClass }
 // enter puts a hold at its place.
 func (l *lane) enter(h *Hold) {
 	c := &l.classes[h.class]
+	before := c.first()
 	f := h.client.flow(l, h.class)
 	f.holds.push(h)
 	if c.flows.has(f) {
@@ -51,12 +52,13 @@ func (l *lane) enter(h *Hold) {
 	c.old.push(h)
 	h.flow, h.lane = f, l
 	l.holds++
-	l.moved(h.class)
+	l.moved(h.class, before)
 }
 
 // leave takes a hold out, wherever it stands.
 func (l *lane) leave(h *Hold) {
 	c, f := &l.classes[h.class], h.flow
+	before := c.first()
 	f.holds.remove(h)
 	if f.holds.empty() {
 		c.flows.remove(f)
@@ -67,12 +69,29 @@ func (l *lane) leave(h *Hold) {
 	c.old.remove(h)
 	h.flow, h.lane = nil, nil
 	l.holds--
-	l.moved(h.class)
+	l.moved(h.class, before)
 }
 
-// moved tells the benches where the lane waits that one of its classes has
-// changed.
-func (l *lane) moved(p int) {
+// foremost is what the benches know of a class.
+type foremost struct {
+	next, oldest *Hold
+	turn         float64
+}
+
+func (c *class) first() foremost {
+	if c.flows.empty() {
+		return foremost{}
+	}
+	f := c.flows.top()
+	return foremost{f.holds.top(), c.old.top(), f.turn}
+}
+
+// moved tells the benches where the lane waits that one of its classes has changed,
+// if that is to be seen from there.
+func (l *lane) moved(p int, before foremost) {
+	if l.classes[p].first() == before {
+		return
+	}
 	for _, s := range l.seats {
 		s.slot.bench.sync(s, p)
 		s.slot.stir()
@@ -112,10 +131,12 @@ func (c *client) flow(l *lane, p int) *flow {
 func (c *client) pay(turn float64) {
 	c.turn = turn
 	for _, f := range c.flows {
+		in := &f.lane.classes[f.class]
+		before := in.first()
 		f.turn = turn
-		if in := &f.lane.classes[f.class].flows; in.has(f) {
-			in.fix(f)
-			f.lane.moved(f.class)
+		if in.flows.has(f) {
+			in.flows.fix(f)
+			f.lane.moved(f.class, before)
 		}
 	}
 }

@@ -30,8 +30,21 @@ type Limit struct {
 	// differs from the meter's changes the meter, which stays as used as it was.
 	Spec *limit.Spec
 
+	// Make makes the limit's meter, in place of a Spec, where what a meter is was
+	// learned. A slot keeps the first that was made for it, whatever the function
+	// later: two functions cannot be compared. It is called under the site's lock,
+	// also for a meter that is only looked at, so it does nothing else and never
+	// calls the gate. Waits are foreseen only as far as such a meter tells.
+	Make func() limit.Meter
+
 	N  int64 // of Cost, at least: it is Request.Cost, if that is more
 	Of Unit
+
+	// Refuse lets nobody wait for the limit: a request that such limits keep from every
+	// alternative is refused as Exhausted, when it comes or as soon as that is so. One
+	// that waits longer for another limit, or for an answer to what was sent before it,
+	// is held as ever.
+	Refuse bool
 }
 
 // Scope is what a cooldown is about that concerns the limit, for a request.
@@ -70,6 +83,17 @@ func (l *Limit) units(r *Request) int64 {
 	return l.N
 }
 
+// need is what a request needs of the limit's slot.
+func (l *Limit) need(s *Slot, r *Request) Need { return Need{s, l.units(r), l.Of, l.Refuse} }
+
+// arithmetic is what the limit's meter is made from.
+func (l *Limit) arithmetic() (spec *limit.Spec, made bool) {
+	if l.Make != nil {
+		return nil, true
+	}
+	return l.Spec, false
+}
+
 // own tells whether the need of the limit differs from request to request.
 func (l *Limit) own() bool { return l.By != ByNone || l.Of == Cost }
 
@@ -84,7 +108,10 @@ func (l *Limit) label(key string) string {
 }
 
 func (l *Limit) meter() (limit.Meter, func() limit.Meter, error) {
-	if l.Spec == nil {
+	switch {
+	case l.Make != nil:
+		return l.Make(), nil, nil
+	case l.Spec == nil:
 		return nil, nil, nil
 	}
 	spec := *l.Spec

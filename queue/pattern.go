@@ -52,6 +52,8 @@ func (m *recent) is(r *Request) bool {
 type entry struct {
 	slot *Slot
 	spec *limit.Spec
+	made bool // by Limit.Make
+	own  bool // a client's or route's
 }
 
 // plan finds the slots of a request's limits. The whole site is one of them. What
@@ -109,7 +111,7 @@ func (s *site) planAlone(now time.Time, r *Request) ([][]Need, error) {
 			if err != nil {
 				return nil, err
 			}
-			list = merge(list, Need{slot, l.units(r), l.Of})
+			list = merge(list, l.need(slot, r))
 		}
 		needs[i] = list
 	}
@@ -126,7 +128,7 @@ func (s *site) pattern(now time.Time, r *Request) (*pattern, error) {
 		list := append(make([]Need, 0, len(alternative)+1), Need{Slot: s.all})
 		for j := range alternative {
 			l := &alternative[j]
-			need := Need{N: l.N, Of: l.Of}
+			need := Need{N: l.N, Of: l.Of, Refuse: l.Refuse}
 			if l.own() {
 				p.own = true
 			} else {
@@ -183,6 +185,7 @@ func merge(list []Need, n Need) []Need {
 	for i := range list {
 		if list[i].Slot == n.Slot {
 			list[i].N += n.N
+			list[i].Refuse = list[i].Refuse || n.Refuse
 			return list
 		}
 	}
@@ -192,9 +195,13 @@ func merge(list []Need, n Need) []Need {
 // slot is the one of a limit for a request.
 func (s *site) slot(now time.Time, l *Limit, r *Request) (*Slot, error) {
 	at := l.scope(r)
+	spec, made := l.arithmetic()
 	e := s.entry(at)
-	if e != nil && (e.spec == l.Spec || e.spec != nil && l.Spec != nil && *e.spec == *l.Spec) {
-		e.spec = l.Spec // is found to be the same at once the next time
+	if e != nil && e.made == made && (e.spec == spec || e.spec != nil && spec != nil && *e.spec == *spec) {
+		e.spec = spec // is found to be the same at once the next time
+		if made && e.slot.title != l.title() {
+			s.rename(e, l, at.Key) // more is known of it now
+		}
 		return e.slot, nil
 	}
 	m, fresh, err := l.meter()
@@ -202,24 +209,28 @@ func (s *site) slot(now time.Time, l *Limit, r *Request) (*Slot, error) {
 		return nil, err
 	}
 	if e == nil {
-		e = &entry{s.sched.Slot(l.label(at.Key), m, fresh), l.Spec}
+		e = &entry{s.sched.Slot(l.label(at.Key), m, fresh), spec, made, l.By != ByNone}
 		e.slot.title = l.title()
 		s.keep(l, at, e)
 		return e.slot, nil
 	}
-	moved := e.spec != nil && l.Spec != nil && e.spec.As == l.Spec.As
+	moved := e.spec != nil && spec != nil && e.spec.As == spec.As
 	if moved {
-		if m, err = limit.Move(now, e.slot.meter, *l.Spec); err != nil {
+		if m, err = limit.Move(now, e.slot.meter, *spec); err != nil {
 			return nil, fmt.Errorf("the limit %q: %w", l.Name, err)
 		}
 	}
-	key := at.Key
-	if e == s.rest[l.Name] {
-		key = others
-	}
-	e.spec = l.Spec
-	e.slot.rename(l.label(key), l.title())
+	e.spec, e.made = spec, made
+	s.rename(e, l, at.Key)
 	s.sched.Change(now, e.slot, m, fresh, moved)
 	clear(s.known) // others may know it by the limits from before
 	return e.slot, nil
+}
+
+// rename gives the slot of a limit the limit's name.
+func (s *site) rename(e *entry, l *Limit, key string) {
+	if e == s.rest[l.Name] {
+		key = others
+	}
+	e.slot.rename(l.label(key), l.title())
 }

@@ -23,7 +23,7 @@ func TestSharedLimitsNeedWhatTheyNeedAlone(t *testing.T) {
 		"many":         {everyKind},
 		"more than 12": {append(append([]Limit(nil), everyKind...), one("a", "", ByClient), one("b", "", ByNone))},
 	}
-	s := newSite(NewGate(Bounds{}), "site")
+	s := newSite(NewGate(Bounds{}, nil), "site")
 	for range 2 {
 		for name, limits := range lists {
 			for i := range 40 { // more than are remembered
@@ -83,7 +83,7 @@ func TestAForgottenMeterIsNotTakenFrom(t *testing.T) {
 		shared := Request{Site: "a", Client: "x", Limits: limits(), Shared: true}
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := NewGate(Bounds{})
+				g := NewGate(Bounds{}, nil)
 				allow(t, g, shared).Finish(Result{})
 				time.Sleep(time.Minute)
 				for i := range 20 { // until the site looks for meters to forget
@@ -106,7 +106,7 @@ func TestSharedLimitsBringTheirOwnAmount(t *testing.T) {
 		return [][]Limit{{{Name: "all", Spec: &limit.Spec{As: limit.Concurrency, Amount: amount}, N: 1}}}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGate(Bounds{})
+		g := NewGate(Bounds{}, nil)
 		shared := of(2)
 		allow(t, g, Request{Site: "a", Limits: shared, Shared: true})
 		allow(t, g, Request{Site: "a", Limits: of(5)})
@@ -120,7 +120,9 @@ func TestSharedLimitsBringTheirOwnAmount(t *testing.T) {
 }
 
 func TestASiteRemembersOnlySoManyLists(t *testing.T) {
-	s := newSite(NewGate(Bounds{}), "site")
+	g := NewGate(Bounds{}, nil)
+	s := g.lock("site")
+	s.mu.Unlock()
 	for range 3 * mostPatterns {
 		r := &Request{Limits: [][]Limit{{{Name: "all", Spec: &perSecond, N: 1}}}, Shared: true}
 		if _, err := s.plan(noon, r); err != nil {
@@ -130,7 +132,7 @@ func TestASiteRemembersOnlySoManyLists(t *testing.T) {
 			t.Fatalf("%d are remembered", len(s.known))
 		}
 	}
-	s.replan(noon)
+	g.Reload(Bounds{}, plans(func(Request) [][]Limit { return nil }))
 	if len(s.known) > 0 {
 		t.Error("after a reload the old ones are remembered")
 	}

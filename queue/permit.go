@@ -27,8 +27,8 @@ type Permit struct {
 	ready   chan struct{}
 }
 
-// tell wakes who waits. It never blocks: a hold is let go once for each wait.
-func (p *Permit) tell() {
+// wake tells who waits. It never blocks: a hold is let go once for each wait.
+func (p *Permit) wake() {
 	select {
 	case p.ready <- struct{}{}:
 	default:
@@ -74,6 +74,14 @@ func (p *Permit) leave() {
 
 // Choice is which alternative of the request's limits was taken.
 func (p *Permit) Choice() int { return p.hold.choice }
+
+// Granted is when its last try was granted, and after Sent when that went out: the
+// time by which meters know what it took.
+func (p *Permit) Granted() time.Time {
+	p.site.mu.Lock()
+	defer p.site.mu.Unlock()
+	return p.hold.taken
+}
 
 // Waited is how long it was held, in all its waits.
 func (p *Permit) Waited() time.Duration { return p.waited }
@@ -153,11 +161,10 @@ func (p *Permit) Again(ctx context.Context, r Retry) error {
 	p.ready = make(chan struct{}, 1)
 	err := s.sched.Return(now, &p.hold, r.Result, r.NotBefore, s.needs(now, p))
 	if !r.Until.IsZero() {
-		s.sched.cool(s.about(p.hold.Needs, r.Cool), r.Until, r.Why, &p.hold)
+		s.sched.cool(s.about(p, p.hold.Needs, r.Cool), r.Until, r.Why, &p.hold)
 	}
-	if err == nil && s.gate.over.Load() {
-		s.sched.Cancel(now, &p.hold)
-		err = &Refusal{Reason: Draining}
+	if err == nil {
+		err = s.stops(now, &p.hold)
 	}
 	s.step(now)
 	s.mu.Unlock()
@@ -171,6 +178,19 @@ func (p *Permit) Again(ctx context.Context, r Retry) error {
 	return nil
 }
 
+// stops takes a hold that has come back out of the queue again if it may not wait
+// there.
+func (s *site) stops(now time.Time, h *Hold) error {
+	var no *Refusal
+	if s.gate.over.Load() {
+		no = &Refusal{Reason: Draining}
+	} else if no = s.sched.exhausted(now, h); no == nil {
+		return nil
+	}
+	s.sched.Cancel(now, h)
+	return no
+}
+
 // Cool keeps everything of a scope from being sent before until.
 func (p *Permit) Cool(at Scope, until time.Time, why string) {
 	s := p.site
@@ -178,10 +198,10 @@ func (p *Permit) Cool(at Scope, until time.Time, why string) {
 	defer s.mu.Unlock()
 	now := time.Now()
 	needs := p.hold.Needs
-	if p.request.Made != s.gate.Generation() {
+	if s.stale(&p.request) {
 		needs = s.needs(now, p)
 	}
-	s.sched.cool(s.about(needs, at), until, why, &p.hold)
+	s.sched.cool(s.about(p, needs, at), until, why, &p.hold)
 	s.step(now)
 }
 
@@ -191,7 +211,7 @@ func (p *Permit) Refused(at Scope) int {
 	s := p.site
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.about(p.hold.Needs, at).row(&p.hold)
+	return s.about(p, p.hold.Needs, at).row(&p.hold)
 }
 
 // Observe tells the meter of a scope what the server said of it.
@@ -207,15 +227,25 @@ func (p *Permit) Observe(at Scope, o limit.Observation) {
 	}
 }
 
-// about is the slot of a scope that is among the needs. A scope that is not, since
-// a reload has changed the limits, would cool what nobody waits for: then it is
-// the whole site.
-func (s *site) about(needs [][]Need, at Scope) *Slot {
+// about is the slot of a scope that is among the needs of a permit. A scope that is
+// not, since its limits have changed, would cool what nobody waits for: then it is
+// the whole site, unless the permit still has other keys of that limit, as when one
+// of its tokens is gone.
+func (s *site) about(p *Permit, needs [][]Need, at Scope) *Slot {
 	own, shared := s.find(at)
 	for _, alternative := range needs {
 		for _, n := range alternative {
 			if n.Slot == own || n.Slot == shared {
 				return n.Slot
+			}
+		}
+	}
+	if slot := cmp.Or(own, shared); slot != nil && at.Key != "" {
+		for _, alternative := range p.request.Limits {
+			for i := range alternative {
+				if alternative[i].Name == at.Limit {
+					return slot
+				}
 			}
 		}
 	}

@@ -67,7 +67,7 @@ type herd struct {
 // start lets n clients send to a site that answers after a second, and refuses
 // for another ten seconds what comes before good.
 func start(t *testing.T, n int, at Scope, good time.Duration) *herd {
-	h := &herd{g: NewGate(Bounds{}), sent: map[int]int{}}
+	h := &herd{g: NewGate(Bounds{}, nil), sent: map[int]int{}}
 	began := time.Now()
 	r := asks("example.com", "x", &limit.Spec{As: limit.Concurrency, Amount: 10_000})
 	p := allow(t, h.g, r)
@@ -117,7 +117,7 @@ func TestASiteThatStillRefusesGetsOneRequestAndNotAll(t *testing.T) {
 
 func TestWhoComesAfterACooldownWaitsForTheAnswerOfTheFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGate(Bounds{Wait: 20 * time.Second})
+		g := NewGate(Bounds{Wait: 20 * time.Second}, nil)
 		r := Request{Site: "example.com"}
 		p := allow(t, g, r)
 		p.Cool(Scope{}, time.Now().Add(time.Second), "Retry-After")
@@ -144,7 +144,7 @@ func TestWhoComesAfterACooldownWaitsForTheAnswerOfTheFirst(t *testing.T) {
 // The body of an answer may take long, and so may an answer that never comes.
 func TestOthersDoNotWaitForTheBodyOfAnAnswerNorForOneThatDoesNotCome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGate(Bounds{})
+		g := NewGate(Bounds{}, nil)
 		r := Request{Site: "example.com"}
 		p := allow(t, g, r)
 		p.Cool(Scope{}, time.Now().Add(time.Second), "Retry-After")

@@ -15,6 +15,9 @@ const (
 	FullAll  Reason = "the queue is full"
 	Never    Reason = "it is larger than the limit"
 	Draining Reason = "abide is shutting down"
+
+	// Exhausted is of a Limit that nobody waits for.
+	Exhausted Reason = "it is used up"
 )
 
 // Refusal is the error of a request that may not go.

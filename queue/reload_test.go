@@ -12,8 +12,13 @@ import (
 )
 
 // needs is a plan by which every request needs one unit of a limit.
-func needs(name string, spec *limit.Spec) func(Request) [][]Limit {
-	return func(Request) [][]Limit { return [][]Limit{{{Name: name, Spec: spec, N: 1}}} }
+func needs(name string, spec *limit.Spec) Plan {
+	return plans(func(Request) [][]Limit { return [][]Limit{{{Name: name, Spec: spec, N: 1}}} })
+}
+
+// plans is a plan that knows no versions.
+func plans(limits func(Request) [][]Limit) Plan {
+	return func(r Request) ([][]Limit, uint64) { return limits(r), 0 }
 }
 
 // A refusal of a limit that a reload has taken away is about the whole site: a
@@ -29,7 +34,7 @@ func TestARefusalOfALimitThatIsNoMoreCoolsTheSite(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := NewGate(Bounds{Wait: time.Hour})
+				g := NewGate(Bounds{Wait: time.Hour}, nil)
 				p := allow(t, g, asks("a", "x", tenPerMinute()))
 				g.Reload(Bounds{Wait: time.Hour}, needs("another", tenPerMinute()))
 				start := time.Now()
@@ -52,14 +57,14 @@ func TestARefusalOfALimitThatIsNoMoreCoolsTheSite(t *testing.T) {
 
 func TestARefusalOfALimitThatIsStillNeededCoolsOnlyThat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGate(Bounds{Wait: time.Hour})
+		g := NewGate(Bounds{Wait: time.Hour}, nil)
 		p := allow(t, g, asks("a", "x", tenPerMinute()))
-		g.Reload(Bounds{Wait: time.Hour}, func(r Request) [][]Limit {
+		g.Reload(Bounds{Wait: time.Hour}, plans(func(r Request) [][]Limit {
 			if r.Client == "y" {
 				return nil
 			}
 			return asks("", "", &perSecond).Limits
-		})
+		}))
 		p.Cool(Scope{Limit: "limit"}, time.Now().Add(30*time.Second), "Retry-After")
 		if q := allow(t, g, asks("a", "y", nil)); q.Waited() != 0 {
 			t.Errorf("who does not need it waited %v", q.Waited())
@@ -74,13 +79,13 @@ func TestARefusalOfALimitThatIsStillNeededCoolsOnlyThat(t *testing.T) {
 // old limits back, neither to a site that is known nor to a new one.
 func TestWhatWasMadeBeforeAReloadGoesByTheLimitsAfterIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGate(Bounds{Wait: time.Hour})
+		g := NewGate(Bounds{Wait: time.Hour}, nil)
 		allow(t, g, asks("known", "x", tenPerMinute())).Finish(Result{})
 		var asked atomic.Int64
-		g.Reload(Bounds{Wait: time.Hour}, func(Request) [][]Limit {
+		g.Reload(Bounds{Wait: time.Hour}, plans(func(Request) [][]Limit {
 			asked.Add(1)
 			return asks("", "", &limit.Spec{As: limit.Rolling, Amount: 2, Window: time.Minute}).Limits
-		})
+		}))
 		for _, site := range []string{"known", "new"} {
 			start := time.Now()
 			for range 5 {
@@ -118,7 +123,7 @@ func TestWhatIsLargerThanItsLimitAfterAReloadIsRefused(t *testing.T) {
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGate(Bounds{})
+		g := NewGate(Bounds{}, nil)
 		flying := allow(t, g, Request{Site: "a", Limits: of(10)})
 		resting := allow(t, g, Request{Site: "b", Limits: of(10)})
 		var all sync.WaitGroup
@@ -133,7 +138,7 @@ func TestWhatIsLargerThanItsLimitAfterAReloadIsRefused(t *testing.T) {
 		})
 		synctest.Wait()
 		start := time.Now()
-		g.Reload(Bounds{}, func(Request) [][]Limit { return of(5) })
+		g.Reload(Bounds{}, plans(func(Request) [][]Limit { return of(5) }))
 		all.Wait()
 		never(t, flying.Again(t.Context(), Retry{Result: Result{Outcome: limit.Failed}, NotBefore: start.Add(time.Second)}))
 		if took := time.Since(start); took != 0 {

@@ -62,8 +62,8 @@ type Scheduler struct {
 	ready  []int
 	blocks []block
 	turn   Turn
-	spare  *bench // the last one that became empty
-	tidied int    // how many clients were left by the last tidying
+	spare  []*bench // that became empty
+	tidied int      // how many clients were left by the last tidying
 }
 
 // NewScheduler makes the queue of one site.
@@ -172,18 +172,19 @@ func (s *Scheduler) Add(now time.Time, h *Hold) error {
 	if h.state != outside {
 		return ErrInUse
 	}
-	if len(h.Needs) == 0 {
-		h.Needs = nothing
-	}
-	s.tick(now)
-	h.class = min(max(h.Priority, Urgent), Patient)
 	if r := s.foresee(now, h); r != nil {
 		return r
 	}
+	s.add(now, h)
+	return nil
+}
+
+// add is Add for what has been foreseen to go.
+func (s *Scheduler) add(now time.Time, h *Hold) {
+	s.tick(now)
 	s.stamp(now, h)
 	s.join(h)
 	s.enter(h)
-	return nil
 }
 
 // join counts a hold among those that wait, wherever it will stand.
@@ -233,7 +234,11 @@ func (s *Scheduler) enter(h *Hold) {
 	key := s.key[:0]
 	for _, alternative := range h.Needs {
 		for _, n := range alternative {
-			key = binary.AppendUvarint(key, uint64(n.Slot.id))
+			id := uint64(n.Slot.id) << 1
+			if n.Refuse {
+				id++ // the first of those that do not wait says nothing of those that do
+			}
+			key = binary.AppendUvarint(key, id)
 		}
 		key = append(key, 0) // no slot has the number zero
 	}
@@ -390,47 +395,6 @@ func (s *Scheduler) Return(now time.Time, h *Hold, r Result, later time.Time, ne
 	}
 	s.enter(h)
 	return nil
-}
-
-// Cool keeps a slot from granting anything before until, and lets it begin with
-// one request then. A cooldown is never shortened by another; Warm ends it.
-func (s *Scheduler) Cool(slot *Slot, until time.Time, why string) { s.cool(slot, until, why, nil) }
-
-// cool is Cool for what a hold has met, nil if nobody knows which.
-func (s *Scheduler) cool(slot *Slot, until time.Time, why string, h *Hold) {
-	if until.After(slot.cool) {
-		row := slot.row(h)
-		slot.cool, slot.coolWhy = until, why
-		slot.climb(until, why)
-		slot.ramp.row = row
-		slot.stir()
-	}
-}
-
-// Warm ends a cooldown.
-func (s *Scheduler) Warm(slot *Slot) {
-	slot.cool, slot.coolWhy, slot.ramp = time.Time{}, "", nil
-	slot.stir()
-}
-
-// Observe tells a slot's meter what the server said.
-func (s *Scheduler) Observe(now time.Time, slot *Slot, o limit.Observation) {
-	if slot.meter != nil {
-		slot.meter.Observe(now, o)
-		slot.stir()
-	}
-}
-
-// Change gives a slot another meter, after a reload: one that limit.Move made of
-// the slot's own, if moved, or a new one in which what the old one had spent
-// becomes spent. Holds keep waiting.
-func (s *Scheduler) Change(now time.Time, slot *Slot, m limit.Meter, fresh func() limit.Meter, moved bool) {
-	if moved {
-		slot.meter, slot.fresh, slot.pace = m, fresh, pace{}
-	} else {
-		slot.change(now, m, fresh)
-	}
-	slot.stir()
 }
 
 // Replan gives a hold that waits other needs, after a reload. It keeps its place,

@@ -15,7 +15,7 @@ import (
 func TestWhatIsSentLateCountsFromThen(t *testing.T) {
 	for _, as := range []limit.As{limit.Rolling, limit.Fixed, limit.FirstUse, limit.Bucket} {
 		synctest.Test(t, func(t *testing.T) {
-			g := queue.NewGate(queue.Bounds{})
+			g := queue.NewGate(queue.Bounds{}, nil)
 			time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(1900 * time.Millisecond))) // near an edge
 			spec := &limit.Spec{As: as, Amount: 1, Window: time.Second, Burst: 2}
 			ask := func() *queue.Permit {
@@ -60,7 +60,7 @@ func TestWhatIsSentLateTakesNothingTwice(t *testing.T) {
 		{As: limit.Adaptive, Min: 1e6, Max: 1e9},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			g := queue.NewGate(queue.Bounds{Wait: time.Minute})
+			g := queue.NewGate(queue.Bounds{Wait: time.Minute}, nil)
 			ask := func() *queue.Permit {
 				p, err := g.Wait(context.Background(), queue.Request{Site: "s", Limits: [][]queue.Limit{{{Name: "l", Spec: &spec, N: 1}}}})
 				if err != nil {

@@ -19,8 +19,10 @@ type site struct {
 	rest    map[string]*entry // :: limit's name → slot of the keys that have none of their own
 	alone   [][]Need          // what a request needs that has no limits
 	known   map[*[]Limit]*pattern
+	seen    uint64          // the largest version that it was told; see Gate.Replan
 	swept   int             // how many were left by the last sweep
 	sweeps  time.Time       // not before
+	lasting time.Time       // the same for slots that are nobody's own
 	counted int             // of its holds, in Gate.held
 	drained []chan struct{} // closed when nothing is held or granted
 
@@ -72,7 +74,7 @@ func (s *site) room(now time.Time, b *Bounds, r Request) error {
 			return full
 		}
 		greedy.refusal = full
-		greedy.owner.tell()
+		greedy.owner.wake()
 		return nil // its place in the count goes over
 	}
 	if n := s.gate.held.Add(1); b.Max > 0 && n > int64(b.Max) {
@@ -87,10 +89,10 @@ func (s *site) room(now time.Time, b *Bounds, r Request) error {
 func (s *site) step(now time.Time) {
 	turn := s.sched.Next(now)
 	for _, h := range turn.Granted {
-		h.owner.tell()
+		h.owner.wake()
 	}
 	for _, h := range turn.Refused {
-		h.owner.tell()
+		h.owner.wake()
 	}
 	held, granted := s.sched.Len()
 	if held != s.counted {
@@ -129,41 +131,13 @@ func (s *site) tick() {
 	}
 }
 
-// renew makes a request's limits anew if there was a reload since they were made.
-func (s *site) renew(p *Permit) {
-	if g := s.gate.latest.Load(); g.plan != nil && g.number != p.request.Made {
-		p.request.Limits, p.request.Made, p.request.Shared = g.plan(p.request), g.number, false
-	}
-}
-
-// needs are what a permit's request needs by the newest limits. The hold keeps
-// those that it has.
-func (s *site) needs(now time.Time, p *Permit) [][]Need {
-	s.renew(p)
-	needs, err := s.plan(now, &p.request)
-	if err != nil {
-		return p.hold.Needs // what the plan says cannot be kept: it waits for what it knew
-	}
-	return needs
-}
-
-// replan gives all that wait the newest limits.
-func (s *site) replan(now time.Time) {
-	clear(s.known)
-	for _, h := range s.sched.all() {
-		if !s.sched.Replan(now, h, s.needs(now, h.owner)) {
-			h.owner.tell()
-		}
-	}
-}
-
 // refuseAll empties the queue.
 func (s *site) refuseAll() {
 	now := time.Now()
 	for _, h := range s.sched.all() {
 		s.sched.Cancel(now, h)
 		h.refusal = &Refusal{Reason: Draining}
-		h.owner.tell()
+		h.owner.wake()
 	}
 	s.step(now)
 }

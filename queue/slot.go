@@ -131,16 +131,13 @@ func (byWake) place(s *Slot) *int32   { return &s.inWake }
 
 // seatLane puts a lane on the slot's bench, once.
 func (s *Slot) seatLane(l *lane) {
-	for _, seat := range l.seats {
-		if seat.slot == s {
-			return
-		}
-	}
 	if s.bench == nil {
-		if s.bench = s.s.spare; s.bench == nil {
-			s.bench = new(bench)
-		}
-		s.s.spare = nil
+		s.bench = s.s.borrow()
+	}
+	// The lane that sat down last is known, so that one which sits on a thousand benches
+	// does not look for each of them among its seats.
+	if last := s.bench.last; last < len(l.seats) && l.seats[last].slot == s {
+		return
 	}
 	// A lane rises and sits down all the time: it keeps its seats.
 	n := len(l.seats)
@@ -151,6 +148,7 @@ func (s *Slot) seatLane(l *lane) {
 		l.seats = append(l.seats, &seat{lane: l, slot: s})
 	}
 	s.bench.sit(l.seats[n])
+	s.bench.last = n
 }
 
 // raise takes a lane from all benches where it waits.
@@ -163,7 +161,7 @@ func (l *lane) raise() {
 			s.stir()
 		}
 		if s.bench.lanes == 0 && s != &s.s.open {
-			s.s.spare, s.bench = s.bench, nil
+			s.s.spare, s.bench = append(s.s.spare, s.bench), nil
 			s.settle()
 			s.wakeAt(time.Time{})
 		}
@@ -181,7 +179,7 @@ func (s *Slot) change(now time.Time, m limit.Meter, fresh func() limit.Meter) {
 		return
 	}
 	spent := s.flying
-	if old != nil && oldFresh != nil && !flying && !s.inFlight(now) {
+	if old != nil && oldFresh != nil && fresh != nil && !flying && !s.inFlight(now) {
 		spent = oldFresh().Left(now) - old.Left(now)
 	}
 	s.changed, s.owed = now, max(spent, 0)
@@ -236,8 +234,12 @@ func (s *Slot) finish(now, taken time.Time, need Need, r Result) {
 	switch {
 	case foreign:
 		// Taken from the meter before this one, which only can owe more.
+		at := now
+		if s.fresh == nil {
+			at, taken = s.changed, s.changed // when it took it, if it remembers each
+		}
 		if actual > n && !r.Unsent {
-			s.meter.Settle(now, now, n, actual)
+			s.meter.Settle(now, at, n, actual)
 		}
 		swallowed := min(s.owed, n)
 		s.owed -= swallowed

@@ -32,7 +32,7 @@ func wantBlocked(t *testing.T, g *Gate, want map[string]float64) {
 
 func TestHowLongALimitHeldRequestsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGate(Bounds{})
+		g := NewGate(Bounds{}, nil)
 		ctx, hangUp := context.WithCancel(t.Context())
 		send := func(ctx context.Context, client string) {
 			r := asks("a", client, nil)
@@ -64,7 +64,7 @@ func TestHowLongALimitHeldRequestsBack(t *testing.T) {
 
 func TestWhatKeepsARequestIsWhatCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGate(Bounds{})
+		g := NewGate(Bounds{}, nil)
 		p := allow(t, g, asks("a", "x", &perMinute))
 		p.Cool(Scope{}, time.Now().Add(90*time.Second), "Retry-After")
 		p.Finish(Result{})
@@ -84,7 +84,7 @@ func TestWhatKeepsARequestIsWhatCounts(t *testing.T) {
 // Whatever happens, each second that somebody waits counts for something, once.
 func TestAllThatIsWaitedIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGate(Bounds{PerSite: 60, Aging: 5 * time.Second})
+		g := NewGate(Bounds{PerSite: 60, Aging: 5 * time.Second}, nil)
 		var mu sync.Mutex
 		waited := 0.0
 		var all sync.WaitGroup
@@ -119,7 +119,7 @@ func TestAllThatIsWaitedIsCounted(t *testing.T) {
 				mu.Unlock()
 			})
 			if i == 100 {
-				g.Reload(Bounds{PerSite: 60}, func(r Request) [][]Limit { return r.Limits })
+				g.Reload(Bounds{PerSite: 60}, plans(func(r Request) [][]Limit { return r.Limits }))
 			}
 		}
 		all.Wait()

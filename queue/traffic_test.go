@@ -13,7 +13,7 @@ import (
 )
 
 func TestManyClientsAtOnceKeepTheLimitAndCountEverything(t *testing.T) {
-	g := NewGate(Bounds{})
+	g := NewGate(Bounds{}, nil)
 	var flying, most, went atomic.Int64
 	var all sync.WaitGroup
 	for i := range 64 {
@@ -57,7 +57,7 @@ func TestAHundredAtTenPerSecondTakeTenSeconds(t *testing.T) {
 	for _, as := range []limit.As{limit.Paced, limit.Bucket} {
 		synctest.Test(t, func(t *testing.T) {
 			spec := &limit.Spec{As: as, Amount: 10, Window: time.Second, Burst: 1}
-			g := NewGate(Bounds{Max: 10000, PerSite: 2000, Wait: 30 * time.Minute, Aging: 30 * time.Second})
+			g := NewGate(Bounds{Max: 10000, PerSite: 2000, Wait: 30 * time.Minute, Aging: 30 * time.Second}, nil)
 			start := time.Now()
 			var all sync.WaitGroup
 			for i := range 100 {
@@ -77,7 +77,7 @@ func TestAWindowIsUsedUpAndNeverExceeded(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			const n, windows = 100, 10
 			spec := &limit.Spec{As: limit.Rolling, Amount: n, Window: time.Minute}
-			g := NewGate(Bounds{})
+			g := NewGate(Bounds{}, nil)
 			var mu sync.Mutex
 			var arrived []time.Time
 			ctx, stop := context.WithTimeout(t.Context(), windows*time.Minute-time.Millisecond)

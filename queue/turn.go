@@ -24,6 +24,9 @@ func (s *Scheduler) Next(now time.Time) Turn {
 	s.turn.Granted, s.turn.Refused = s.turn.Granted[:0], s.turn.Refused[:0]
 	if s.waiting+s.resting == 0 && len(s.hot) == 0 { // the usual case
 		s.turn.Again = time.Time{}
+		if len(s.spare) > 1 {
+			s.spare = []*bench{s.spare[0]} // long queues leave nothing behind
+		}
 		return s.turn
 	}
 	for !s.rests.empty() && !s.rests.top().later.After(now) {
@@ -96,13 +99,6 @@ func (s *Scheduler) front(now time.Time) candidate {
 	return found
 }
 
-// block is what keeps a hold from one of its alternatives.
-type block struct {
-	slot   *Slot
-	at     time.Time
-	behind bool // the slot has enough, but others come first
-}
-
 // consider grants the first hold of a lane or finds out what it waits for.
 func (s *Scheduler) consider(now time.Time, c candidate) {
 	l, h := c.lane, c.hold()
@@ -128,6 +124,8 @@ func (s *Scheduler) consider(now time.Time, c candidate) {
 		s.grant(now, h)
 	case s.stuck(now) && beyond(now, h.Needs) != nil: // its limit has become smaller
 		s.refuse(h, beyond(now, h.Needs))
+	case s.spent(now):
+		s.refuse(h, s.soonest().exhausted(now))
 	case s.hopeless(now, h):
 		b := s.soonest()
 		s.refuse(h, &Refusal{Reason: TooLong, Limit: b.slot.label(now), RetryAt: b.at})
@@ -145,13 +143,7 @@ func (s *Scheduler) consider(now time.Time, c candidate) {
 // taking needs: the slot that it has to wait for longest, or one where others
 // come first, or nothing.
 func (s *Scheduler) blocked(now time.Time, c candidate, needs []Need) block {
-	var b block
-	for _, n := range needs {
-		if at := n.Slot.when(now, n.N); at.After(now) && (b.slot == nil || at.After(b.at)) {
-			b = block{slot: n.Slot, at: at}
-		}
-	}
-	if b.slot != nil {
+	if b := lacking(now, now, needs); b.slot != nil {
 		return b
 	}
 	for _, n := range needs {
@@ -181,6 +173,17 @@ func (s *Scheduler) stuck(now time.Time) bool {
 		}
 	}
 	return true
+}
+
+// spent tells whether what keeps the hold from every alternative are limits that
+// nobody waits for.
+func (s *Scheduler) spent(now time.Time) bool {
+	for _, b := range s.blocks {
+		if !b.spent(now) {
+			return false
+		}
+	}
+	return len(s.blocks) > 0
 }
 
 // hopeless tells whether every alternative is known to come too late.

@@ -1,0 +1,123 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/abide-proxy/abide/limit"
+)
+
+// manyTokens are the limits of a request that many tokens could send: those of its
+// site, which all share, the token's own, and its cooldown.
+func manyTokens(tokens, each int, site *limit.Spec) [][]Limit {
+	all := make([][]Limit, tokens)
+	for i := range all {
+		key := fmt.Sprint("token ", i)
+		all[i] = append(all[i], Limit{Name: "site", Spec: site, N: 1})
+		for j := range each - 2 {
+			spec := &limit.Spec{As: limit.Rolling, Amount: 5, Window: 15 * time.Minute}
+			all[i] = append(all[i], Limit{Name: fmt.Sprint("limit ", j), Key: key, Spec: spec, N: 1, Refuse: false})
+		}
+		all[i] = append(all[i], Limit{Name: "token", Key: key})
+	}
+	return all
+}
+
+// byTurns chooses one after the other, as a pool does.
+func byTurns() func([]int) int {
+	next := 0
+	return func(ready []int) int {
+		next++
+		return ready[next%len(ready)]
+	}
+}
+
+// BenchmarkManyAlternatives is a request that comes, goes and is over, at a site
+// where many tokens could send it: while there is room, and while holds wait for
+// tokens that are used up.
+func BenchmarkManyAlternatives(b *testing.B) {
+	plenty := &limit.Spec{As: limit.Rolling, Amount: 1 << 40, Window: time.Hour}
+	for _, kind := range []struct{ tokens, each int }{{12, 5}, {1000, 4}} {
+		for _, shared := range []bool{true, false} {
+			limits := manyTokens(kind.tokens, kind.each, plenty)
+			b.Run(fmt.Sprintf("%d of %d/room/shared %v", kind.tokens, kind.each, shared), func(b *testing.B) {
+				w := newCrowd(b, limits, shared)
+				b.ReportAllocs()
+				for b.Loop() {
+					w.now = w.now.Add(15 * time.Minute / time.Duration(4*kind.tokens))
+					w.come()
+					w.finish()
+				}
+			})
+			for _, holds := range []int{1, 100} {
+				b.Run(fmt.Sprintf("%d of %d/%d holds/shared %v", kind.tokens, kind.each, holds, shared), func(b *testing.B) {
+					w := newCrowd(b, limits, shared)
+					for range 75 * kind.tokens {
+						w.now = w.now.Add(15 * time.Minute / time.Duration(5*kind.tokens))
+						w.come()
+					}
+					for range holds {
+						w.come()
+					}
+					b.ReportAllocs()
+					for b.Loop() {
+						w.come()
+						for went := len(w.going); len(w.going) == went; w.step() {
+							w.now = w.again
+						}
+						w.finish()
+					}
+				})
+			}
+		}
+	}
+}
+
+// crowd is a site without a lock and a clock.
+type crowd struct {
+	b          *testing.B
+	s          *site
+	now, again time.Time
+	r          Request
+	going      []*Permit
+}
+
+func newCrowd(b *testing.B, limits [][]Limit, shared bool) *crowd {
+	g := NewGate(Bounds{Wait: 30 * time.Minute}, nil)
+	r := Request{Site: "site", Client: "x", Method: "GET", Path: "/", Limits: limits, Shared: shared, Pick: byTurns()}
+	return &crowd{b: b, s: newSite(g, "site"), now: noon, r: r}
+}
+
+func (w *crowd) come() {
+	p := &Permit{request: w.r, site: w.s, ctx: context.Background(), asked: w.now}
+	p.hold = Hold{Client: w.r.Client, Pick: w.r.Pick, Deadline: w.now.Add(1000 * time.Hour), owner: p}
+	p.hold.Needs, _ = w.s.plan(w.now, &p.request)
+	if w.s.sched.Try(w.now, &p.hold) {
+		w.going = append(w.going, p)
+		return
+	}
+	if err := w.s.sched.foresee(w.now, &p.hold); err != nil {
+		w.b.Fatal(err)
+	}
+	w.s.sched.add(w.now, &p.hold)
+	w.step()
+}
+
+func (w *crowd) step() {
+	turn := w.s.sched.Next(w.now)
+	for _, h := range turn.Granted {
+		w.going = append(w.going, h.owner)
+	}
+	if len(turn.Refused) > 0 {
+		w.b.Fatal(turn.Refused[0].refusal)
+	}
+	w.again = turn.Again
+}
+
+func (w *crowd) finish() {
+	_ = w.s.sched.Finish(w.now, &w.going[0].hold, Result{})
+	w.going = w.going[1:]
+	w.step()
+}
