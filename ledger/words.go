@@ -56,6 +56,7 @@ type Class struct {
 // Told is a limit of a lesson that is known.
 type Told struct {
 	ID      string
+	Title   string
 	Said    learn.Limit
 	Refused bool
 	RetryAt time.Time

@@ -1,0 +1,292 @@
+package ledger
+
+import (
+	"math"
+	"time"
+
+	"github.com/abide-proxy/abide/learn"
+)
+
+// told is what an answer said, without what cannot be.
+type told struct {
+	limit, left float64 // -1: not said
+	reset       int64   // nominal; 0: not said
+	over        int64   // by then it is surely so
+	slop        int64   // by how much the resets of one window can differ
+	period      int64   // 0: not said
+	rate        float64
+	next        int64
+	exact       bool // the server said how long
+}
+
+// skewed is how far a time by another clock may be off after its correction.
+const skewed = 2 * second
+
+// hear reads what was said, by a request that was under way for a while.
+func (l *Ledger) hear(v, rtt int64, s *learn.Limit) (h told, said bool) {
+	h.limit, h.left = number(s.Limit.N, s.Limit.Known), number(s.Remaining.N, s.Remaining.Known)
+	used := number(s.Used.N, s.Used.Known)
+	if l.options.Unit == learn.Percent && h.limit < 0 {
+		if used >= 0 || h.left >= 0 {
+			h.limit = 100
+		}
+	}
+	if h.left < 0 && used >= 0 && h.limit > 0 {
+		h.left = max(h.limit-used, 0)
+	}
+	if h.limit > 0 && h.left > h.limit {
+		h.left = h.limit
+	}
+	if s.Rate > 0 && s.Rate < float64(most) {
+		h.rate = s.Rate
+	}
+	if p := int64(s.Window); p > 0 && p <= credible {
+		h.period = p
+	}
+	h.exact = s.Relative
+	if !s.Reset.IsZero() {
+		if r := l.clock.on(s.Reset); r > 0 && r-v <= credible {
+			step := min(max(int64(s.Resolution), 0), hour)
+			h.reset, h.over = r, r+step
+			h.slop = step + min(max(rtt, 0), minute) + 20*int64(time.Millisecond)
+			if !s.Relative {
+				h.over += skewed
+				h.slop += skewed + second
+			}
+		}
+	}
+	if !s.Next.IsZero() {
+		if at := l.clock.on(s.Next); at > v && at-v <= credible {
+			h.next = at
+		}
+	}
+	return h, h.limit >= 0 || h.left >= 0 || h.reset > 0 || h.rate > 0
+}
+
+// Hear hears what an answer said, when its headers are there.
+func (l *Ledger) Hear(now time.Time, a Answer) News {
+	v, sent := l.clock.at(now), l.clock.on(a.Sent)
+	sent = min(sent, v)
+	l.look(v)
+	n := amount(a.N)
+	own := l.flights.answer(v, sent, n)
+	l.landed(v, own)
+	h, said := l.hear(v, v-sent, &a.Said)
+	if !said && !a.Refused {
+		l.mute(v, sent, own)
+		return News{}
+	}
+	if said {
+		l.heardAt, l.missing, l.silent = v, 0, 0
+		if l.off = h.limit == 0 && !a.Refused; l.off {
+			l.start(v)
+			l.probing = false
+			return News{}
+		}
+	}
+	if a.Refused {
+		l.refuse(v, sent, own, &a, h)
+		return News{}
+	}
+	return l.served(v, sent, own, h)
+}
+
+// start is for the first that is heard.
+func (l *Ledger) start(v int64) {
+	if !l.heard {
+		l.heard, l.at, l.gainedAt, l.window.opened = true, v, v, v
+	}
+}
+
+// served is for an answer that is no refusal.
+func (l *Ledger) served(v, sent, own int64, h told) News {
+	first := !l.heard
+	if sent >= l.refusedAt {
+		l.row = 0
+	}
+	l.resize(h)
+	l.start(v)
+	b := l.bounds(sent, own, h)
+	if l.options.Unit == learn.Concurrent {
+		l.probing = l.probing && sent < l.probeFrom
+		return News{}
+	}
+	l.learn(v, sent, first, b, h)
+	if first {
+		return l.begin(v, b, h)
+	}
+	probe := l.probing && sent >= l.probeFrom
+	if probe {
+		l.probing, l.probeAt = false, 0
+	}
+	defer l.dry(v, h)
+	if l.kind >= refilling {
+		return l.flow(v, sent, own, probe, b, h)
+	}
+	if h.reset == 0 && l.window.period == 0 {
+		return l.grope(v, sent, b)
+	}
+	return l.fixed(v, sent, own, probe, b, h)
+}
+
+// dry remembers what was said of the next unit, where nothing is left.
+func (l *Ledger) dry(v int64, h told) {
+	if l.spend() >= l.cost.each {
+		l.wait = second
+		return
+	}
+	if h.next > 0 && h.left >= 0 && h.left < l.cost.each {
+		l.tryAt = max(h.next, v+second/100)
+	}
+}
+
+// resize takes over another limit, and how its window was said to be.
+func (l *Ledger) resize(h told) {
+	size := h.limit
+	if size <= 0 && h.left >= 0 && l.limit < h.left+1 && (l.limit == 0 || l.window.guess) {
+		size, l.window.guess = h.left+1, true // there was one more before this one
+	}
+	if size > 0 && size != l.limit {
+		if l.limit > 0 {
+			l.level = min(l.level+size-l.limit, size)
+		} else {
+			l.level = size - l.cost.each*float64(l.flights.unanswered())
+		}
+		l.limit = size
+		l.cost.reset()
+	}
+	if h.period > 0 {
+		l.window.period, l.window.said = h.period, true
+		if l.spread {
+			l.trail.span(h.period)
+		}
+	}
+	if h.left >= 0 {
+		l.counts = true
+	}
+	if h.rate > 0 && h.reset == 0 {
+		l.rate, l.rated, l.kind = h.rate, true, refilling
+	}
+}
+
+// bounds are the least and the most that the level can be, by one answer.
+type bounds struct {
+	low, high float64
+	uncounted int64 // units that it may not have counted
+	known     bool
+}
+
+func (l *Ledger) bounds(sent, own int64, h told) bounds {
+	b := bounds{low: math.Inf(-1), high: math.Inf(1), uncounted: l.flights.uncounted(sent, own)}
+	if h.left >= 0 {
+		b.low, b.high, b.known = h.left-l.cost.each*float64(b.uncounted), h.left, true
+	}
+	return b
+}
+
+// begin takes over the first that is heard.
+func (l *Ledger) begin(v int64, b bounds, h told) News {
+	l.probing, l.probeAt = false, 0
+	if b.known {
+		l.level = b.low
+	} else {
+		l.level = l.limit - l.cost.each*float64(l.flights.unanswered()+1)
+	}
+	if !b.known && h.reset == 0 && h.period > 0 && h.limit > 0 && l.kind < refilling {
+		l.slide(v, h.period)
+		return News{}
+	}
+	l.open(v, h)
+	l.dry(v, h)
+	return News{}
+}
+
+// clamp brings the level between the bounds.
+func (l *Ledger) clamp(v int64, b bounds) (news News, gained float64) {
+	if !b.known {
+		return News{}, 0
+	}
+	was := l.level
+	if was > b.high {
+		l.level = b.high
+		l.used(v, was-b.high, &news)
+	}
+	if was < b.low {
+		l.level = b.low
+		gained = b.low - was
+		if l.slack > 0 {
+			by := min(l.slack, gained)
+			l.slack -= by
+			gained -= by
+		}
+	}
+	return news, gained
+}
+
+// used notes what somebody else has used.
+func (l *Ledger) used(v int64, n float64, news *News) {
+	if l.options.Unit != learn.Requests || l.cost.each != 1 || n < 1 || l.window.guess {
+		return
+	}
+	if l.kind == undecided && l.window.reset > 0 {
+		return // it may be full at its reset, and not before
+	}
+	news.Foreign = whole(math.Floor(n))
+	l.foreign = min(l.foreign+news.Foreign, most)
+	l.foreignAt = max(v, 1)
+}
+
+// refuse is for an answer that says no.
+func (l *Ledger) refuse(v, sent, own int64, a *Answer, h told) {
+	l.resize(h)
+	l.start(v)
+	late := l.refusedAt > 0 && sent < l.refusedAt // it went before another was refused
+	old := sent < l.window.opened && (h.reset == 0 || l.place(h) == older)
+	var at int64
+	if !a.RetryAt.IsZero() {
+		at = l.clock.on(a.RetryAt)
+		if at-v > credible {
+			at = v + incredible
+		}
+		at = max(at, v+second)
+	}
+	if old && at <= v+second {
+		return // it was refused in a window that is over
+	}
+	if h.reset > 0 && !old && l.kind < refilling {
+		if l.place(h) != older {
+			l.window.adopt(h)
+		}
+		if at == 0 && h.over > v {
+			at = max(h.over+l.window.extra, v+second)
+		}
+	}
+	if at == 0 && l.kind == refilling && h.next > 0 {
+		at = max(h.next, v+second)
+	}
+	if !late || at == 0 && l.until <= v {
+		l.surprise(v, sent)
+		l.row = min(l.row+1, 16)
+		l.refusedAt = v
+	}
+	if at == 0 {
+		at = v + min(second<<max(l.row-1, 0), patient*second)
+	}
+	l.until = max(l.until, at)
+	l.level = min(l.level, 0)
+	if !l.probing || sent >= l.probeFrom {
+		l.probe(v)
+	}
+	l.tryAt = 0
+}
+
+// surprise is for a refusal where the ledger saw something left.
+func (l *Ledger) surprise(v, sent int64) {
+	if l.kind < refilling && l.window.fulls >= trusted && sent-l.window.opened < 5*second {
+		l.window.extra = min(2*l.window.extra+second/4, 5*second)
+	}
+	l.window.fulls = 0
+	if l.kind >= refilling && !l.rated {
+		l.rate *= 0.7
+	}
+}

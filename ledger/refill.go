@@ -1,0 +1,219 @@
+package ledger
+
+import (
+	"math"
+
+	"github.com/abide-proxy/abide/learn"
+)
+
+// sample is what one answer said, to be compared with a later one of the same
+// window.
+type sample struct {
+	at, reset int64
+	used      float64
+	slop      int64
+}
+
+const certain = 2 // how much more often a kind must have been right than another
+
+// learn learns what a request costs and of what kind the limit is.
+func (l *Ledger) learn(v, sent int64, first bool, b bounds, h told) {
+	if h.left < 0 {
+		return
+	}
+	if first && l.options.Unit != learn.Requests {
+		l.cost.each = 1
+		if l.limit > h.left && l.options.Unit != learn.Percent {
+			l.cost.each = min(max(l.limit-h.left, 1), max(l.limit/4, 1))
+		}
+	}
+	l.price(v, b, h)
+	if h.reset > 0 && l.limit > 0 {
+		l.pace(v, h)
+		l.judge(v, h)
+	}
+}
+
+// price learns the cost from differences of what was left.
+func (l *Ledger) price(v int64, b bounds, h told) {
+	if h.reset > 0 && l.kind < refilling && l.place(h) != same {
+		return
+	}
+	var fill float64
+	if l.kind >= refilling {
+		fill = l.rate
+		if l.limit > 0 && h.left >= l.limit-2*l.cost.each {
+			l.cost.forget()
+			return
+		}
+	}
+	x, ok := l.cost.sample(v, l.flights.taken-b.uncounted, h.left, b.uncounted, fill)
+	if !ok {
+		return
+	}
+	l.cost.add(x)
+	switch l.options.Unit {
+	case learn.Requests:
+		l.cost.constant(l.limit)
+	case learn.Percent:
+		l.cost.variable(0.01, l.limit)
+	default:
+		if l.cost.count >= 2 {
+			l.cost.variable(1, l.limit)
+		}
+	}
+}
+
+// pace learns the rate of a limit of which the reset is when it is full: what was
+// used comes back until then. Of what was used the last unit may be a part, and
+// the reset may be later by its resolution: the rate is at least this.
+func (l *Ledger) pace(v int64, h told) {
+	used := l.limit - h.left
+	if used < 2 || h.over <= v {
+		return
+	}
+	least := (used - 1) / (float64(h.over-v+second/1000) / float64(second))
+	most := math.Inf(1)
+	if at := h.reset - v - h.slop; at > 0 && !h.exact {
+		most = used / (float64(at) / float64(second))
+	} else if at := h.reset - v; at > 0 && h.exact {
+		most = used / (float64(at) / float64(second))
+	}
+	if l.kind == refilling && !l.rated {
+		l.rated, l.rate = true, least
+	}
+	if l.kind == refilling {
+		l.rate = min(max(l.rate, least), most)
+	}
+}
+
+// judge finds out of what kind the limit is: by its kind the reset of a later
+// answer follows from that of an earlier one.
+func (l *Ledger) judge(v int64, h told) {
+	now := sample{at: v, reset: h.reset, used: l.limit - h.left, slop: h.slop}
+	old := l.sample
+	if old.at == 0 || v >= old.reset-old.slop || now.used < 1 || old.used < 1 {
+		if now.reset > v && now.used >= 1 {
+			l.sample = now
+		}
+		return
+	}
+	slop := float64(max(old.slop, now.slop))
+	off := [...]float64{fixed: math.Abs(float64(now.reset - old.reset))}
+	var errors [sliding + 1]float64
+	errors[fixed] = off[fixed]
+	errors[sliding] = math.Abs(float64((now.reset - now.at) - (old.reset - old.at)))
+	// The larger use tells the rate more exactly.
+	few, many := old, now
+	if few.used > many.used {
+		few, many = many, few
+	}
+	each := float64(many.reset-many.at) / many.used
+	errors[refilling] = math.Abs(float64(few.at) + few.used*each - float64(few.reset))
+	best, second := fixed, math.Inf(1)
+	for k := fixed; k <= sliding; k++ {
+		if errors[k] < errors[best] {
+			best = k
+		}
+	}
+	for k := fixed; k <= sliding; k++ {
+		if k != best {
+			second = min(second, errors[k])
+		}
+	}
+	if errors[best] > slop || second < 2*slop {
+		return
+	}
+	l.sample = now
+	l.scores[best] = min(l.scores[best]+1, 8)
+	rest := int8(0)
+	for k := fixed; k <= sliding; k++ {
+		if k != best {
+			l.scores[k] = max(l.scores[k]-1, 0)
+			rest = max(rest, l.scores[k])
+		}
+	}
+	if l.scores[best] < rest+certain || l.kind == best {
+		return
+	}
+	switch best {
+	case fixed:
+		if l.kind == undecided || l.kind == refilling {
+			l.kind, l.rate, l.rated = fixed, 0, false
+			l.window.reset, l.window.over = h.reset, h.over
+		}
+	case refilling:
+		l.kind, l.rate, l.rated = refilling, 0, false
+		l.window.over, l.window.reset, l.slow = 0, 0, 0
+		l.level = min(l.level, h.left-l.cost.each*float64(l.flights.unanswered()))
+		l.pace(v, h)
+	case sliding:
+		l.slide(v, h.reset-v)
+	}
+}
+
+// slide makes it a rolling window.
+func (l *Ledger) slide(v, period int64) {
+	l.kind, l.spread, l.rated = sliding, true, false
+	l.window.period = max(period, 1)
+	l.trail.span(l.window.period)
+	l.rate = l.limit / (float64(l.window.period) / float64(second))
+	l.window.over, l.window.reset = 0, 0
+	if l.own > l.flights.unanswered() {
+		l.trail.add(v, l.own-l.flights.unanswered())
+	}
+}
+
+// flow hears of a limit that comes back all the time.
+func (l *Ledger) flow(v, sent, own int64, probe bool, b bounds, h told) News {
+	// It was written some time between, and says whole units.
+	b.high += 1 + 1.1*l.rate*float64(v-sent)/float64(second)
+	if probe && l.kind == refilling && b.known {
+		l.level = max(l.level, min(b.low, b.high))
+	}
+	news, gained := l.clamp(v, b)
+	l.level = l.cap(l.level)
+	if l.kind == sliding {
+		news = News{}
+		if l.spread && l.limit > 0 && b.known {
+			if over := b.low - l.bound(); over >= 1 {
+				l.trail.forgive(whole(over / l.cost.each))
+			}
+		}
+		return news
+	}
+	if gained > 0 && !l.rated {
+		l.guess(v, gained)
+	}
+	return news
+}
+
+// guess learns the rate from what has come back.
+func (l *Ledger) guess(v int64, gained float64) {
+	if by := float64(v-l.gainedAt) / float64(second); by >= 0.1 {
+		l.rate += 0.5 * gained / by
+		l.gainedAt = v
+	}
+}
+
+// grope hears of a limit of which only what is left is said.
+func (l *Ledger) grope(v, sent int64, b bounds) News {
+	w := &l.window
+	news, gained := l.clamp(v, b)
+	if gained < 1 {
+		return news
+	}
+	// Something came back: all of it at once, or a part.
+	since := v - l.gainedAt
+	if l.limit > 0 && b.high >= l.limit-l.cost.each*(float64(l.flights.unanswered())+1.5) {
+		if since > 0 && since <= credible {
+			w.period, w.said = since, false
+			w.over = v + since
+			w.opened = v
+		}
+	} else if since >= second/10 {
+		l.kind, l.rate = refilling, 0.5*gained/(float64(since)/float64(second))
+	}
+	l.gainedAt = v
+	return news
+}

@@ -1,0 +1,196 @@
+package ledger
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/abide-proxy/abide/learn"
+)
+
+// The state's version, and the most of it that is read.
+const (
+	stateVersion = 1
+	longestState = 4 << 20
+)
+
+// state is what is remembered across restarts: which routes there are and which
+// limits they are under. Nothing of budgets is in it.
+type state struct {
+	Version   int          `json:"version"`
+	Announced bool         `json:"announced,omitempty"`
+	Answers   int          `json:"answers,omitempty"`
+	Made      uint64       `json:"made,omitempty"`
+	Wide      string       `json:"wide,omitempty"`
+	Groups    []groupState `json:"groups,omitempty"`
+	Routes    []routeState `json:"routes,omitempty"`
+}
+
+type groupState struct {
+	ID        string   `json:"id"`
+	Number    uint64   `json:"number"`
+	Title     string   `json:"title,omitempty"`
+	Hidden    bool     `json:"hidden,omitempty"`
+	Host      string   `json:"host,omitempty"`
+	Bucket    string   `json:"bucket,omitempty"`
+	Name      string   `json:"name,omitempty"`
+	Partition string   `json:"partition,omitempty"`
+	Unit      string   `json:"unit,omitempty"`
+	Amount    *float64 `json:"amount,omitempty"`
+	Window    int64    `json:"window,omitempty"` // nanoseconds
+	Private   bool     `json:"private,omitempty"`
+	Apart     bool     `json:"apart,omitempty"`
+	Moving    bool     `json:"moving,omitempty"`
+}
+
+type routeState struct {
+	Method string   `json:"method"`
+	Host   string   `json:"host,omitempty"`
+	Path   string   `json:"path"`
+	Hidden string   `json:"hidden,omitempty"`
+	Limits []string `json:"limits,omitempty"`
+	Seen   []int64  `json:"seen,omitempty"` // of each limit, Unix seconds
+}
+
+// State is what is known of routes that have answered, for Restore.
+func (m *Routes) State() []byte {
+	s := state{Version: stateVersion, Announced: m.announced, Answers: m.answers, Made: m.made}
+	if m.wide != nil {
+		s.Wide = m.wide.id
+	}
+	for _, g := range m.groups {
+		one := groupState{
+			ID: g.id, Number: g.number, Title: g.title, Hidden: g.kind == Hidden, Host: g.host, Bucket: g.bucket,
+			Name: g.name, Partition: g.partition, Unit: string(g.unit), Window: int64(g.window),
+			Private: g.private, Apart: g.apart, Moving: g.moving >= 2,
+		}
+		if g.amount.Known {
+			one.Amount = &g.amount.N
+		}
+		s.Groups = append(s.Groups, one)
+	}
+	slices.SortFunc(s.Groups, func(a, b groupState) int { return int(a.Number) - int(b.Number) })
+	for _, r := range m.byUse() {
+		if !r.answered && r.hidden == nil {
+			continue
+		}
+		one := routeState{Method: r.method, Host: r.place.host.name, Path: r.place.text}
+		if r.hidden != nil {
+			one.Hidden = r.hidden.id
+		}
+		for n := range r.members {
+			one.Limits = append(one.Limits, r.members[n].group.id)
+			one.Seen = append(one.Seen, r.members[n].seen.Unix())
+		}
+		s.Routes = append(s.Routes, one)
+	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+var errState = errors.New("the state of routes is damaged")
+
+// Restore replaces what is known by what State wrote. When it fails, nothing has
+// changed.
+func (m *Routes) Restore(text []byte) error {
+	if len(text) > longestState {
+		return fmt.Errorf("%w: it is larger than %d bytes", errState, longestState)
+	}
+	var s state
+	if err := json.Unmarshal(text, &s); err != nil {
+		return fmt.Errorf("reading the state of routes: %w", err)
+	}
+	if s.Version != stateVersion {
+		return fmt.Errorf("the state of routes has version %d, and this program reads %d", s.Version, stateVersion)
+	}
+	n := NewRoutes()
+	n.version, n.dirty = m.version+1, true
+	n.tick, n.marks, n.twins = m.tick, m.marks, m.twins
+	n.announced, n.answers = s.Announced, min(max(s.Answers, 0), 2)
+	for i := range s.Groups {
+		if err := n.restoreGroup(&s.Groups[i]); err != nil {
+			return err
+		}
+	}
+	n.made = max(n.made, min(s.Made, 1<<53))
+	if n.wide = n.groups[s.Wide]; n.wide != nil && n.wide.kind != Hidden {
+		return fmt.Errorf("%w: the limit of the site is no hidden one", errState)
+	}
+	// Those used longest ago come first.
+	routes := s.Routes[max(len(s.Routes)-mostRoutes, 0):]
+	for i := range routes {
+		n.restoreRoute(&routes[i])
+	}
+	n.rebuildAll()
+	*m = *n
+	return nil
+}
+
+func (m *Routes) restoreGroup(s *groupState) error {
+	switch {
+	case s.ID == "" || s.ID != bounded(s.ID) || m.groups[s.ID] != nil:
+		return fmt.Errorf("%w: a limit's name is missing, too long or there twice", errState)
+	case s.Number == 0 || s.Number > 1<<53 || s.Number <= m.made:
+		return fmt.Errorf("%w: the limits are not in order", errState)
+	case s.Hidden && len(m.hidden) >= mostHidden, !s.Hidden && len(m.groups)-len(m.hidden) >= mostGroups:
+		return fmt.Errorf("%w: there are too many limits", errState)
+	}
+	g := &group{
+		number: s.Number, id: strings.Clone(s.ID), bucket: bounded(s.Bucket), window: max(time.Duration(s.Window), 0),
+		private: s.Private, apart: s.Apart, budgets: make(map[string]*memory),
+		alike: alike{
+			host: hostOf(s.Host), name: bounded(s.Name), partition: bounded(s.Partition),
+			unit: learn.Unit(bounded(s.Unit)),
+		},
+	}
+	if s.Amount != nil {
+		g.amount = learn.Amount{N: *s.Amount, Known: true}
+	}
+	if s.Moving {
+		g.moving = 2
+	}
+	m.made = s.Number
+	if s.Hidden {
+		g.kind, g.title = Hidden, bound(cmp.Or(s.Title, "hidden"), longestTitle)
+		m.groups[g.id] = g
+		m.hidden = append(m.hidden, g)
+		return nil
+	}
+	g.title = g.entitle()
+	key := named{g.bucket, g.alike}
+	if m.partition(key) != g.partition || g.bucket != "" && m.named[key] != nil {
+		return fmt.Errorf("%w: a limit is there twice", errState)
+	}
+	m.groups[g.id], m.last = g, g
+	m.shelve(g)
+	return nil
+}
+
+func (m *Routes) restoreRoute(s *routeState) {
+	r := m.add(s.Method, s.Host, strings.TrimPrefix(s.Path, "/"))
+	m.tick++
+	r.used = m.tick
+	r.answered, r.guessing, r.guessed = true, false, nil
+	if g := m.groups[s.Hidden]; g != nil && g.kind == Hidden && r.hidden == nil {
+		r.hidden = g
+	}
+	for n, id := range s.Limits {
+		g := m.groups[id]
+		if g == nil || g.kind == Hidden || g.host != r.place.host.name || m.join(r, g) != g {
+			continue
+		}
+		if n < len(s.Seen) && s.Seen[n] > 0 && s.Seen[n] < 1<<40 {
+			r.in(g).seen = time.Unix(s.Seen[n], 0)
+			if g.seen.Before(r.in(g).seen) {
+				g.seen = r.in(g).seen
+			}
+		}
+	}
+}

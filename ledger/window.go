@@ -1,0 +1,269 @@
+package ledger
+
+import (
+
+	"github.com/abide-proxy/abide/learn"
+)
+
+// window is what is known of the server's, on the ledger's clock.
+type window struct {
+	reset  int64 // the earliest nominal end that was said of this one; 0: not said
+	over   int64 // when it surely is over; 0: nobody knows
+	slop   int64
+	before int64 // the reset of the one before
+	opened int64 // when this one was seen to be open
+	period int64 // its length; 0: not known
+	said   bool  // the server said its length
+	guess  bool  // the server did not say the limit
+	fulls  int   // windows, one after the other, that were full right after the reset
+	shorts int   // that were not
+	extra  int64 // by how much the server is later than it says
+}
+
+// adopt takes over what was said of the end.
+func (w *window) adopt(h told) {
+	if h.reset == 0 {
+		return
+	}
+	if w.reset == 0 || h.reset-w.reset > w.tolerance(h) {
+		if by := h.reset - w.reset; w.reset > 0 && !w.said && by > w.slop+h.slop {
+			if w.period == 0 || by < w.period {
+				w.period = by
+			}
+		}
+		w.before, w.reset, w.over, w.slop = w.reset, h.reset, h.over, h.slop
+		return
+	}
+	w.reset, w.over, w.slop = min(w.reset, h.reset), min(w.over, h.over), max(w.slop, h.slop)
+}
+
+// tolerance is by how much two resets of one window can differ.
+func (w *window) tolerance(h told) int64 {
+	t := max(w.slop, h.slop)
+	if w.period > 0 {
+		t = min(t, w.period/2)
+	}
+	return t
+}
+
+// place is where a window is that was spoken of.
+type position uint8
+
+const (
+	same position = iota
+	older
+	newer
+)
+
+func (l *Ledger) place(h told) position {
+	w := &l.window
+	t := w.tolerance(h)
+	switch {
+	case h.reset == 0:
+		return same
+	case w.reset == 0:
+		if w.before > 0 && h.reset-w.before <= t {
+			return older
+		}
+		return newer
+	case h.reset-w.reset > t:
+		return newer
+	case w.reset-h.reset > t:
+		return older
+	}
+	return same
+}
+
+// expire is for a window that is over by our clock.
+func (l *Ledger) expire(v int64) {
+	if l.window.fulls >= trusted && l.limit > 0 && (l.counts || l.window.reset > 0) {
+		l.roll(v)
+		return
+	}
+	l.probe(v)
+}
+
+// roll begins a new window, of which the server has said nothing yet.
+func (l *Ledger) roll(v int64) {
+	w := &l.window
+	if w.reset > 0 {
+		w.before = w.reset
+	}
+	w.reset, w.opened = 0, v
+	w.over = v + max(w.period, second) + skewed
+	if w.period == 0 {
+		w.over = v + minute
+	}
+	l.level = l.limit - l.cost.each*float64(l.flights.unanswered())
+	l.own, l.foreign, l.slack = l.flights.unanswered(), 0, 0
+	l.sample = sample{}
+	l.cost.forget()
+}
+
+// open takes over the window that an answer has shown.
+func (l *Ledger) open(v int64, h told) {
+	w := &l.window
+	l.own, l.foreign, l.slack = l.flights.unanswered()+1, 0, 0
+	l.sample = sample{}
+	l.cost.forget()
+	switch {
+	case h.reset > 0:
+		if w.before = w.reset; w.reset == 0 {
+			w.before = 0
+		}
+		w.adopt(h)
+		if h.over <= v {
+			w.over = v + l.wait // over and not: it says so to the second, or always
+		}
+	case w.period > 0:
+		w.reset, w.over = 0, v+w.period+w.extra
+	default:
+		w.reset, w.over = 0, 0
+	}
+	w.opened = v
+}
+
+// fixed hears of a window that is whole again at its end.
+func (l *Ledger) fixed(v, sent, own int64, probe bool, b bounds, h told) News {
+	w := &l.window
+	at := l.place(h)
+	was := w.reset
+	switch {
+	case at == older:
+		l.behind(v, sent, own, b, h)
+		return News{}
+	case at == newer && was == 0 && !probe && w.opened <= sent:
+		// The window that was begun by our clock.
+		before := w.before
+		w.adopt(h)
+		w.before = before
+		if by := h.reset - before; before > 0 && !w.said && by > w.slop && (w.period == 0 || by < w.period) {
+			w.period = by
+		}
+		l.full(v, l.level+l.cost.each*float64(own), own, b, h)
+		news, _ := l.clamp(v, b)
+		return news
+	case at == newer && !probe && !l.probing && was > 0 && !(l.kind == fixed && v >= was-w.tolerance(h)) && !(b.known && b.low > l.level+l.slack+max(1, l.limit/10)):
+		// The end has moved before its time, and no more is left than there was.
+		if b.known {
+			l.level = min(l.level, b.low)
+		}
+		w.adopt(h)
+		return News{}
+	case at == newer:
+		return l.renew(v, sent, own, b, h)
+	case h.reset == 0 && probe:
+		return l.renew(v, sent, own, b, h)
+	case h.reset == 0 && sent < w.opened:
+		l.slack += float64(own) // it was counted in this window or in the one before
+		return News{}
+	}
+	return l.within(v, sent, own, probe, b, h)
+}
+
+// within hears of the window of which the ledger knows.
+func (l *Ledger) within(v, sent, own int64, probe bool, b bounds, h told) News {
+	w := &l.window
+	news, gained := l.clamp(v, b)
+	if h.reset > 0 {
+		w.adopt(h)
+		if probe && w.over <= v {
+			// It should be over and is not, or its end is said to the second.
+			w.over = v + l.wait
+			if gained < 1 {
+				l.wait = min(2*l.wait, patient*second)
+			}
+		}
+		if probe {
+			gained = 0
+		}
+	} else if bound := v + w.period + w.extra; w.period > 0 && (w.over == 0 || w.over > bound) {
+		w.over = bound
+	}
+	if gained > max(1, l.limit/100) && l.options.Unit == learn.Requests && !w.guess {
+		if h.reset > 0 {
+			news.Higher = true
+			return news
+		}
+		// More than there was is another window, where no end is said.
+		l.open(v, h)
+	}
+	return news
+}
+
+// renew opens the window that an answer shows to be there.
+func (l *Ledger) renew(v, sent, own int64, b bounds, h told) News {
+	level := l.limit - l.cost.each*float64(l.flights.unanswered()+own)
+	if own == 0 {
+		level -= l.cost.each
+	}
+	sure := l.full(v, level, own, b, h)
+	l.open(v, h)
+	l.own = l.flights.unanswered() + max(own, 1)
+	if sent < l.window.opened {
+		l.slow = 0 // the first window has behaved
+	}
+	if l.limit <= 0 {
+		if b.known {
+			l.level = b.low
+		}
+		return News{}
+	}
+	l.level = level
+	if l.kind == sliding {
+		return News{}
+	}
+	var news News
+	if b.known {
+		if b.high < level {
+			l.level = b.high
+			if sure {
+				l.used(v, level-b.high, &news)
+			}
+		}
+		l.level = max(l.level, b.low)
+	}
+	return news
+}
+
+// full notes whether a window was whole when it began, where so much was to be
+// left of it. It tells whether windows before were.
+func (l *Ledger) full(v int64, level float64, own int64, b bounds, h told) (sure bool) {
+	w := &l.window
+	sure = w.fulls > 0
+	if !b.known || l.limit <= 0 {
+		return sure
+	}
+	if h.left >= level-1.5*l.cost.each-l.limit/100-l.cost.each*float64(own) {
+		w.fulls, w.shorts = min(w.fulls+1, trusted), 0
+		return sure
+	}
+	// What is left goes on from what was left, so nothing came back.
+	w.fulls = 0
+	if w.shorts++; w.shorts >= 2 && w.period > 0 && h.left < l.limit/2 {
+		l.slide(v, w.period)
+		if b.known {
+			l.level = b.low
+		}
+	}
+	return sure
+}
+
+// behind hears of a window that is over by our clock.
+func (l *Ledger) behind(v, sent, own int64, b bounds, h told) {
+	w := &l.window
+	if sent < w.opened {
+		// It was counted there, and not here.
+		l.level = l.cap(l.level + l.cost.each*float64(own))
+		l.own = max(l.own-own, 0)
+		return
+	}
+	if w.reset > 0 || !b.known {
+		return
+	}
+	// The server is later than we were.
+	w.fulls = 0
+	w.extra = min(2*w.extra+second/4, 5*second)
+	w.reset, w.over, w.slop = h.reset, max(h.over, v)+w.extra, h.slop
+	l.level = min(l.level, b.high)
+}
