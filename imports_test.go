@@ -12,14 +12,15 @@ const module = "github.com/abide-proxy/abide/"
 // allowed is which packages of ours each one may import. A package that is not
 // here is a new direction of import, which somebody has to decide on.
 var allowed = map[string][]string{
-	"cmd/abide": {"proxy", "admin", "policy", "ca", "metrics", "learn"},
-	"proxy":     {"policy", "upstream", "ca", "metrics", "queue", "limit"},
+	"cmd/abide": {"proxy", "admin", "policy", "ca", "metrics", "learn", "tokens"},
+	"proxy":     {"policy", "upstream", "ca", "metrics", "queue", "limit", "learn", "ledger", "tokens"},
 	"queue":     {"limit"},
+	"ledger":    {"learn", "limit"},
 	"learn":     {"limit"},
 	"limit":     {},
 	"admin":     {"policy", "ca", "metrics"},
 	"upstream":  {},
-	"policy":    {},
+	"policy":    {"learn"},
 	"tokens":    {"policy"},
 	"ca":        {},
 	"metrics":   {},
@@ -50,6 +51,7 @@ var never = map[string][]string{
 	"policy": {"net/http", "github.com/sirupsen/logrus", "github.com/elazarl/goproxy"},
 	"queue":  {"net", "net/http", "github.com/sirupsen/logrus", "github.com/elazarl/goproxy"},
 	"learn":  {"net", "net/http", "os", "github.com/sirupsen/logrus", "github.com/elazarl/goproxy"},
+	"ledger": {"net", "net/http", "os", "sync", "github.com/sirupsen/logrus", "github.com/elazarl/goproxy"},
 	"limit":  {"net", "net/http", "os", "sync", "github.com/sirupsen/logrus", "github.com/elazarl/goproxy"},
 }
 

@@ -187,6 +187,16 @@ var (
 		detail: "as many requests wait as queue.max or queue.per_site allow",
 		proxy:  "http_request_denied", retry: 5 * time.Second,
 	}
+	answerInsecure = answer{
+		reason: "insecure", status: 403, title: "no token may go there",
+		detail: "the site's rule has a pool, whose tokens go to https on port 443 and to ports that the rule names, and over plain http only with insecure: true",
+		proxy:  "http_request_denied",
+	}
+	answerExhausted = answer{
+		reason: "exhausted", status: 503, title: "no token can go now",
+		detail: "the pool says exhausted: refuse; with wait the request would be held until the time named here",
+		proxy:  "http_request_denied", retry: 5 * time.Second,
+	}
 	answerDraining = answer{
 		reason: "draining", status: 503, title: "abide is stopping",
 		detail: "it takes no new requests; what it held had timeouts.drain",

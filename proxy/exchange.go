@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/abide-proxy/abide/ledger"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/queue"
@@ -34,6 +35,9 @@ type exchange struct {
 	path      string       // escaped in the usual way, without query
 	prior     *queue.Limit // what robots.txt asks for
 	turn      turn
+	book      *book         // what is known of its site's routes, where that is learned
+	class     *ledger.Class // of its route
+	seen      uint64        // the version of the book by which
 	body      []byte                  // kept for another attempt
 	spool     *spool                  // the same, of one whose length nobody knew
 	waiting   context.Context         // while it waits, where that can end by more than the client leaving

@@ -4,7 +4,9 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/abide-proxy/abide/ledger"
 	"github.com/abide-proxy/abide/queue"
+	"github.com/abide-proxy/abide/tokens"
 )
 
 const (
@@ -19,16 +21,23 @@ const (
 // one.
 type covers [mostRouted / 64]uint64
 
-// lists are the limits of requests by what covers them. They are made once,
+// likeness is what requests have in common that take from the same limits.
+type likeness struct {
+	covers  covers
+	learned *ledger.Limit // the first of those that were learned
+	set     *tokens.Set
+}
+
+// lists are the limits of requests by what those have in common. They are made once,
 // because a list is long and the queue knows one again that it has seen.
 type lists struct {
 	routed []int // indexes of limits that are not about every request
-	known  atomic.Pointer[map[covers][][]queue.Limit]
+	known  atomic.Pointer[map[likeness][][]queue.Limit]
 	mu     sync.Mutex // held to replace known
 }
 
-// of are the lists of what covers a request, nil if they are not known.
-func (l *lists) of(c covers) [][]queue.Limit {
+// of are the lists of what a request is like, nil if they are not known.
+func (l *lists) of(c likeness) [][]queue.Limit {
 	if known := l.known.Load(); known != nil {
 		return (*known)[c]
 	}
@@ -36,14 +45,13 @@ func (l *lists) of(c covers) [][]queue.Limit {
 }
 
 // keep remembers lists, which nobody changes any more, and tells whether it did.
-func (l *lists) keep(c covers, all [][]queue.Limit) bool {
+// When there are too many it begins again: some are of what was learned before, or
+// of tokens that are not there any more.
+func (l *lists) keep(c likeness, all [][]queue.Limit) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := map[covers][][]queue.Limit{c: all}
-	if known := l.known.Load(); known != nil {
-		if len(*known) >= mostLists {
-			return false
-		}
+	now := map[likeness][][]queue.Limit{c: all}
+	if known := l.known.Load(); known != nil && len(*known) < mostLists {
 		for at, lists := range *known {
 			now[at] = lists
 		}

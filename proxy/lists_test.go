@@ -66,7 +66,7 @@ func TestOnlySoManyListsAreKept(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := len(*p.lists.known.Load()); n != mostLists {
+	if n := len(*p.lists.known.Load()); n > mostLists {
 		t.Errorf("%d lists are kept", n)
 	}
 	p = planFor(t, strings.Join(many, ", "))

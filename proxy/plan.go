@@ -5,15 +5,22 @@ import (
 	"strings"
 	"time"
 
+	"github.com/abide-proxy/abide/learn"
 	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/queue"
+	"github.com/abide-proxy/abide/tokens"
 )
 
-// plan is one rule's limits and backends as the queue understands them. It is made
-// once for each loading of the configuration.
+// plan is one rule's limits, backends and tokens as the queue understands them. It is
+// made once for each loading of the configuration.
 type plan struct {
 	limits   []planned
+	pool     *tokens.Pool   // nil: requests go as they come
+	tokens   policy.Pool    // how its tokens are to be used
+	rule     *policy.Site   // which says where they may go
+	learns   bool           // limits are learned from answers
+	dialect  *learn.Dialect // that the operator has written, or nil
 	lists    lists
 	backends []backend
 	balance  string
@@ -22,29 +29,24 @@ type plan struct {
 }
 
 type planned struct {
-	rule *policy.Limit
-	need queue.Limit // its key is that of the backend, where there are any
+	rule  *policy.Limit
+	need  queue.Limit // its key is that of the backend, where there are any
+	token bool        // each token has its own
 }
 
 // plansOf makes the plan of every rule, and under nil that of sites without one.
-func (s *Server) plansOf(p *policy.Policy) (map[*policy.Site]*plan, error) {
+func (s *Server) plansOf(p *policy.Policy, pools pools) (map[*policy.Site]*plan, error) {
 	plans := map[*policy.Site]*plan{}
 	add := func(rule *policy.Site, limits []policy.Limit) error {
 		one, err := planOf(limits)
 		if err != nil {
 			return err
 		}
+		one.learns = p.Defaults.Learn
 		if rule != nil {
-			one.robots, one.balance, one.sticky = rule.Robots, rule.Balance, rule.Sticky
-			for _, t := range rule.Backends {
-				name := strings.TrimPrefix(t.Origin(), "https://")
-				one.backends = append(one.backends, backend{
-					name: name, target: t, load: s.loads.of(name),
-					slot: queue.Limit{Name: "backend", Key: name},
-				})
-			}
+			s.planRule(one, p, rule, pools)
 		}
-		if len(one.limits)+len(one.backends) > 0 || one.robots {
+		if len(one.limits)+len(one.backends) > 0 || one.robots || one.learns || one.pool != nil {
 			plans[rule] = one
 		}
 		return nil
@@ -58,6 +60,22 @@ func (s *Server) plansOf(p *policy.Policy) (map[*policy.Site]*plan, error) {
 		}
 	}
 	return plans, nil
+}
+
+// planRule is what a rule says beside its limits.
+func (s *Server) planRule(one *plan, p *policy.Policy, rule *policy.Site, pools pools) {
+	one.robots, one.balance, one.sticky = rule.Robots, rule.Balance, rule.Sticky
+	one.learns, one.dialect = rule.Learn, rule.Dialect
+	if config := p.Pool(rule.Pool); config != nil {
+		one.pool, one.tokens, one.rule = pools[rule.Pool], *config, rule
+	}
+	for _, t := range rule.Backends {
+		name := strings.TrimPrefix(t.Origin(), "https://")
+		one.backends = append(one.backends, backend{
+			name: name, target: t, load: s.loads.of(name),
+			slot: queue.Limit{Name: "backend", Key: name},
+		})
+	}
 }
 
 func planOf(limits []policy.Limit) (*plan, error) {
@@ -88,7 +106,7 @@ func planOf(limits []policy.Limit) (*plan, error) {
 		if l.Method != "" || l.Path != "" {
 			p.lists.routed = append(p.lists.routed, i)
 		}
-		p.limits = append(p.limits, planned{l, need})
+		p.limits = append(p.limits, planned{l, need, l.By == "token"})
 	}
 	return p, nil
 }
@@ -112,63 +130,6 @@ func specOf(l *policy.Limit) (*limit.Spec, error) {
 	return s, nil
 }
 
-// needs are the limits that a request takes from: one list for each backend. Many
-// requests may have the same lists, which is what shared says.
-func (p *plan) needs(x *exchange) (all [][]queue.Limit, shared bool) {
-	if p == nil {
-		return nil, true
-	}
-	covers, few := p.covers(x)
-	if few {
-		all = p.lists.of(covers)
-	}
-	if all == nil {
-		all = p.alternatives(x)
-		shared = few && p.lists.keep(covers, all)
-	} else {
-		shared = true
-	}
-	if p.robots && x.prior != nil {
-		return p.withPrior(all, *x.prior), false
-	}
-	return all, shared
-}
-
-// alternatives are the limits that cover a request, at each backend if there are any.
-func (p *plan) alternatives(x *exchange) [][]queue.Limit {
-	list := make([]queue.Limit, 0, len(p.limits)+1)
-	for i := range p.limits {
-		if one := &p.limits[i]; one.rule.Covers(x.method, x.path) {
-			list = append(list, one.need)
-		}
-	}
-	if len(p.backends) == 0 {
-		return [][]queue.Limit{list}
-	}
-	all := make([][]queue.Limit, len(p.backends))
-	for i := range p.backends {
-		b := &p.backends[i]
-		own := append(make([]queue.Limit, 0, len(list)+1), list...)
-		for j := range own {
-			own[j].Key = b.name
-		}
-		all[i] = append(own, b.slot)
-	}
-	return all
-}
-
-// withPrior adds what robots.txt asks for to each list.
-func (p *plan) withPrior(lists [][]queue.Limit, prior queue.Limit) [][]queue.Limit {
-	all := make([][]queue.Limit, len(lists))
-	for i, list := range lists {
-		if len(p.backends) > 0 {
-			prior.Key = p.backends[i].name
-		}
-		all[i] = append(list[:len(list):len(list)], prior)
-	}
-	return all
-}
-
 // scope is what a refusal of the request is about, as narrow as can be told
 // without words of the site: its route, or else its backend, or else all of it.
 func (p *plan) scope(x *exchange) queue.Scope {
@@ -184,8 +145,11 @@ func (p *plan) scope(x *exchange) queue.Scope {
 	}
 	if found != nil {
 		need := found.need
-		if b := x.backend(); b != nil {
+		switch b := x.backend(); {
+		case b != nil:
 			need.Key = b.name
+		case found.token:
+			need.Key = x.budget()
 		}
 		return need.Scope(&queue.Request{Client: x.clientName(), Method: x.method, Path: x.path})
 	}

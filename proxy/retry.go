@@ -15,7 +15,7 @@ import (
 // attempt is how one sending of a request ended, and what came before it.
 type attempt struct {
 	status   int         // 0 when there was no answer
-	header   http.Header // of the answer
+	refusal  hint        // what it says of a limit
 	err      error       // when there was none
 	safe     bool        // it may be sent again whatever became of it
 	possible bool        // its body is still at hand, and its client wants it
@@ -30,6 +30,8 @@ type attempt struct {
 type verdict struct {
 	again   bool
 	refused bool          // by the site, because of a limit
+	denied  bool          // by the site, because of the token: another may be accepted
+	token   time.Time     // denied: until when it is not used; zero is not at all
 	reason  string        // of replays_total
 	until   time.Time     // refused: nothing of that scope goes before
 	pause   time.Duration // this request alone waits
@@ -42,12 +44,14 @@ func judge(p policy.Retry, a attempt, now time.Time, jitter float64) verdict {
 	switch {
 	case a.err != nil:
 		return judgeFailure(p, a, jitter)
-	case a.status == http.StatusTooManyRequests, a.status == http.StatusServiceUnavailable:
-		if wait, said := retryAfter(a.header, now); said || a.status == http.StatusTooManyRequests {
-			return judgeRefusal(p, a, now, wait, said, jitter)
+	case a.refusal.is:
+		return judgeRefusal(p, a, now, jitter)
+	case a.refusal.lock:
+		if !a.possible || a.failures >= p.Attempts {
+			return verdict{}
 		}
-		fallthrough
-	case a.status == http.StatusBadGateway, a.status == http.StatusGatewayTimeout:
+		return verdict{again: true, reason: "lock", pause: max(a.refusal.wait, a.pause(p, jitter))}
+	case a.status == http.StatusBadGateway, a.status == http.StatusServiceUnavailable, a.status == http.StatusGatewayTimeout:
 		if !a.possible || !a.safe || a.failures >= p.Attempts {
 			return verdict{}
 		}
@@ -66,14 +70,13 @@ const patienceStep = 100 * time.Millisecond
 // judgeRefusal is for a site that says that it is too much. Where it is believed in
 // vain, all are kept longer the more often that was so in a row, and this request
 // longer the more often it was refused itself: it may be that nobody else is.
-func judgeRefusal(p policy.Retry, a attempt, now time.Time, wait time.Duration, said bool, jitter float64) verdict {
-	v := verdict{refused: true, reason: "refused", why: "Retry-After"}
+func judgeRefusal(p policy.Retry, a attempt, now time.Time, jitter float64) verdict {
+	v, wait := verdict{refused: true, reason: "refused", why: a.refusal.why}, a.refusal.wait
 	switch {
-	case !said:
+	case !a.refusal.said:
 		// Nobody says for how long: longer each time, so that a site that means it
 		// is left alone.
 		wait = backoff(time.Second, p.Max, a.row, 0.5+jitter/2)
-		v.why = "429 without Retry-After"
 	case a.row > 0:
 		wait = max(wait, backoff(patienceStep, p.Max, a.row-1, 1))
 	}
@@ -81,7 +84,7 @@ func judgeRefusal(p policy.Retry, a attempt, now time.Time, wait time.Duration, 
 	if a.refusals > 0 {
 		v.pause = wait + backoff(patienceStep, p.Max, a.refusals-1, 1)
 	}
-	v.again = a.possible && a.refusals < p.Refusals
+	v.again = a.possible && a.refusals < p.Refusals && !a.refusal.final
 	return v
 }
 
@@ -145,6 +148,37 @@ func outcomeOf(status int, err error, v verdict) limit.Outcome {
 		return limit.Failed
 	}
 	return limit.Success
+}
+
+// hint is what an answer says of a limit that it was refused for. The zero value
+// is no refusal.
+type hint struct {
+	is    bool
+	lock  bool          // another request is in the way: nothing is learned
+	final bool          // waiting does not help
+	said  bool          // for how long it has to wait
+	wait  time.Duration // if that is said
+	why   string        // what said so
+}
+
+// plainHint is what Retry-After alone says.
+func plainHint(status int, h http.Header, now time.Time) hint {
+	if status != http.StatusTooManyRequests && status != http.StatusServiceUnavailable {
+		return hint{}
+	}
+	wait, said := retryAfter(h, now)
+	return hint{is: said || status == http.StatusTooManyRequests, said: said, wait: wait, why: whyRefused(said, h)}
+}
+
+// whyRefused is what people read of a refusal.
+func whyRefused(said bool, h http.Header) string {
+	switch {
+	case !said:
+		return "refused without a time"
+	case len(h["Retry-After"]) > 0:
+		return "Retry-After"
+	}
+	return "the site said when"
 }
 
 // longestRetryAfter bounds what a site can ask for. After a day it is asked again,

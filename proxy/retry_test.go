@@ -73,7 +73,7 @@ func TestWhatIsSentAgain(t *testing.T) {
 		{"a 429", attempt{status: 429, possible: true}, true},
 		{"a 429 whose body is gone", attempt{status: 429, safe: true}, false},
 		{"the 21st 429", attempt{status: 429, possible: true, refusals: 20}, false},
-		{"a 503 that says when, to a POST", attempt{status: 503, header: header("Retry-After", "1"), possible: true}, true},
+		{"a 503 that says when, to a POST", attempt{status: 503, refusal: plainHint(503, header("Retry-After", "1"), now), possible: true}, true},
 		{"a 503 that does not", attempt{status: 503, safe: true, possible: true}, true},
 		{"a 503 that does not, to a POST", attempt{status: 503, possible: true}, false},
 		{"a 502 to a GET", attempt{status: 502, safe: true, possible: true}, true},
@@ -89,8 +89,8 @@ func TestWhatIsSentAgain(t *testing.T) {
 		{"a client that left", attempt{err: lost(upstream.Canceled, true), safe: true, possible: true}, false},
 		{"something else", attempt{err: errors.New("?"), safe: true, possible: true}, false},
 	} {
-		if c.a.header == nil {
-			c.a.header = http.Header{}
+		if !c.a.refusal.is {
+			c.a.refusal = plainHint(c.a.status, http.Header{}, now)
 		}
 		if v := judge(usualRetry, c.a, now, 0.5); v.again != c.again {
 			t.Errorf("%s: %+v", c.name, v)
@@ -102,12 +102,12 @@ func TestAVerdictIsBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := attempt{
 			status: rapid.SampledFrom([]int{200, 429, 502, 503, 504}).Draw(t, "status"),
-			header: header("Retry-After", rapid.String().Draw(t, "Retry-After"), "Date", rapid.String().Draw(t, "Date")),
 			safe:   rapid.Bool().Draw(t, "safe"), possible: rapid.Bool().Draw(t, "possible"),
 			failures: rapid.IntRange(0, 100).Draw(t, "failures"), refusals: rapid.IntRange(0, 100).Draw(t, "refusals"),
 			row: rapid.IntRange(0, 100).Draw(t, "row"),
 		}
 		now := time.Now()
+		a.refusal = plainHint(a.status, header("Retry-After", rapid.String().Draw(t, "Retry-After"), "Date", rapid.String().Draw(t, "Date")), now)
 		v := judge(usualRetry, a, now, rapid.Float64Range(0, 1).Draw(t, "jitter"))
 		switch {
 		case v.pause < 0 || v.pause > usualRetry.Max && !v.refused || v.pause > usualRetry.Max+longestRetryAfter:

@@ -37,12 +37,13 @@ import (
 // it is told, so that a head of 64 KiB passes and one byte more is a 431.
 const maxHead = 64<<10 - 4096
 
-// Options are what a Server is made of. All fields are needed.
+// Options are what a Server is made of. All fields but Lookup are needed.
 type Options struct {
 	Policy  *policy.Policy
 	CA      *ca.CA
 	Metrics *metrics.Metrics
 	Log     *logrus.Logger
+	Lookup  func(name string) (string, bool) // the environment, for pools; nil is an empty one
 }
 
 // Server is one proxy. Make it with New; it is safe for concurrent use.
@@ -63,6 +64,8 @@ type Server struct {
 	gate         *queue.Gate
 	breakers     breakers
 	loads        loads   // of backends
+	lookup       func(name string) (string, bool)
+	books        *books  // what is known of the routes of sites
 	flights      flights // requests that may be shared
 	robots       robots
 	kept         atomic.Int64 // bytes of bodies that are kept for another attempt
@@ -80,6 +83,8 @@ func New(o Options) (*Server, error) {
 		name:    newPseudonym(),
 		limiter: newConnLimiter(),
 		access:  newAccessLog(o.Log),
+		lookup:  o.Lookup,
+		books:   newBooks(),
 	}
 	st, err := s.newState(o.Policy, nil)
 	if err != nil {
@@ -87,7 +92,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.state.Store(st)
 	s.limiter.set(o.Policy.Bounds)
-	s.gate = queue.NewGate(boundsOf(o.Policy))
+	s.gate = queue.NewGate(boundsOf(o.Policy), s.replan)
 	s.pipeline = newPipeline(s)
 	s.handoff = newHandoff()
 	t := o.Policy.Timeouts
@@ -155,6 +160,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	running.Wait()
 	s.retired.Wait()
 	s.state.Load().close()
+	s.state.Load().pools.close(nil)
 	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
 		err = nil
 	}
@@ -212,6 +218,7 @@ func (s *Server) Reload(p *policy.Policy) error {
 	if st.stack != old.stack {
 		s.retired.Go(old.close)
 	}
+	s.retired.Go(func() { old.pools.close(st.pools) })
 	return nil
 }
 

@@ -16,6 +16,7 @@ import (
 type state struct {
 	policy *policy.Policy
 	plans  map[*policy.Site]*plan // :: rule → its limits; nil → those of sites that no rule names
+	pools  pools
 	made   uint64                 // the generation of those limits, in the queue
 	*stack
 }
@@ -30,13 +31,29 @@ type stack struct {
 }
 
 func (s *Server) newState(p *policy.Policy, old *state) (*state, error) {
-	plans, err := s.plansOf(p)
+	loaded, err := s.loadPools(p)
 	if err != nil {
 		return nil, err
 	}
+	st := &state{policy: p}
 	if old != nil && sameStack(old.policy, p) {
-		return &state{policy: p, plans: plans, stack: old.stack}, nil
+		st.stack = old.stack
+	} else if st.stack, err = s.newStack(p); err != nil {
+		return nil, err
 	}
+	var before pools
+	if old != nil {
+		before = old.pools
+	}
+	if st.pools, err = s.take(p, loaded, before); err != nil {
+		return nil, err
+	}
+	st.plans, err = s.plansOf(p, st.pools)
+	return st, err
+}
+
+// newStack makes what reaches upstreams.
+func (s *Server) newStack(p *policy.Policy) (*stack, error) {
 	roots, err := loadRoots(p.Egress.Roots)
 	if err != nil {
 		return nil, err
@@ -64,7 +81,7 @@ func (s *Server) newState(p *policy.Policy, old *state) (*state, error) {
 		st.upstream.Dial = st.nextHop.Tunnel
 		st.upstream.Forward = st.nextHop.Forward
 	}
-	return &state{policy: p, plans: plans, stack: st}, nil
+	return st, nil
 }
 
 // sameStack tells whether two policies reach upstreams alike.

@@ -48,7 +48,9 @@ func (s *Server) pursue(x *exchange, r *http.Request) (*http.Response, *answer) 
 		resp, err := s.send(x, r)
 
 		// learn
+		s.study(x, resp)
 		v := judge(x.state.policy.Retry, x.attempt(r, resp, err), x.answered, rand.Float64())
+		v = s.credit(x, r, resp, v)
 		v = s.learn(x, statusOf(resp), err, v)
 
 		// again?
@@ -84,7 +86,7 @@ func (s *Server) send(x *exchange, r *http.Request) (resp *http.Response, err er
 	for {
 		one := x.rewind(r)
 		if err = st.mayForward(x.aim(one)); err == nil {
-			resp, err = st.upstream.RoundTrip(one)
+			resp, err = st.upstream.RoundTrip(x.carry(one))
 		}
 		now := s.state.Load()
 		if !errors.Is(err, upstream.ErrTransportClosed) || now.stack == st.stack || !x.rewinds() {
@@ -120,10 +122,10 @@ func (x *exchange) attempt(r *http.Request, resp *http.Response, err error) atte
 		failures: x.turn.failures, refusals: x.turn.refusals, elsewhere: x.turn.elsewhere(),
 	}
 	if resp != nil {
-		a.header = resp.Header
+		a.refusal = x.turn.study.refusal
 	}
-	if a.status == http.StatusTooManyRequests || a.status == http.StatusServiceUnavailable {
-		a.row = x.turn.permit.Refused(x.turn.plan.scope(x))
+	if a.refusal.is {
+		a.row = x.turn.permit.Refused(x.turn.study.at)
 	}
 	return a
 }

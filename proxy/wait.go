@@ -16,6 +16,8 @@ import (
 // turn is what an exchange has to do with the queue: the permit it goes by, and
 // how its attempts went.
 type turn struct {
+	bearer
+	study    study // of the last answer
 	plan     *plan
 	permit   *queue.Permit
 	probe    func(error)  // tells the breaker how the attempt ended
@@ -45,6 +47,9 @@ func (s *Server) wait(x *exchange, r *http.Request) *answer {
 	}
 	x.prior = s.prior(x, r)
 	q := s.ask(x, r)
+	if !x.mayCarry() {
+		return &answerInsecure
+	}
 	began := time.Now()
 	x.turn.until = began.Add(patience(x))
 	permit, err := s.gate.Wait(x.while(r), q)
@@ -61,10 +66,11 @@ func (s *Server) wait(x *exchange, r *http.Request) *answer {
 func (s *Server) ask(x *exchange, r *http.Request) queue.Request {
 	x.method, x.path = r.Method, policy.NormalPath(r.URL.EscapedPath())
 	x.turn.plan = x.state.plans[x.rule]
+	s.place(x)
 	q := queue.Request{
 		Site: x.site, Client: x.clientName(), Priority: queue.DefaultPriority,
 		Cost: x.wish.cost, Wait: x.wish.wait, Tag: x, Observe: x.state.policy.Observes(),
-		Method: x.method, Path: x.path, Made: x.state.made,
+		Method: x.method, Path: x.path, Made: x.state.made, Seen: x.seen,
 	}
 	q.Limits, q.Shared = x.turn.plan.needs(x)
 	if x.rule != nil {
@@ -79,7 +85,10 @@ func (s *Server) ask(x *exchange, r *http.Request) queue.Request {
 	if x.wish.urgency > 0 {
 		q.Priority = x.wish.urgency - 1
 	}
-	if x.rule != nil && len(x.rule.Backends) > 0 {
+	switch {
+	case x.turn.set != nil:
+		q.Pick = x.chooseToken
+	case x.rule != nil && len(x.rule.Backends) > 0:
 		q.Pick = x.choose
 	}
 	return q
@@ -116,23 +125,40 @@ func (s *Server) granted(x *exchange, r *http.Request) *answer {
 	for {
 		t.note()
 		t.result = queue.Result{Outcome: limit.Abandoned, Unsent: true}
-		done, until := s.breakers.enter(x.party(), s.policy().Breaker, time.Now())
-		if until.IsZero() || x.state.policy.Observes() {
-			t.probe = done
+		again, err := s.depart(x, r)
+		switch {
+		case err != nil:
+			return s.heldBack(x, err)
+		case again == nil:
 			x.embark()
 			return nil
 		}
-		// Another request came first, by another way, and failed.
 		t.left()
-		again := queue.Retry{Result: t.result, NotBefore: until}
-		if !x.grouped() {
-			again = queue.Retry{Result: t.result, Cool: t.plan.party(x), Until: until, Why: becauseBroken}
-		}
-		err := t.permit.Again(x.while(r), again)
-		if err != nil {
+		if err := t.permit.Again(x.while(r), *again); err != nil {
 			return s.overFor(x, err)
 		}
 	}
+}
+
+// depart has the breaker and the token say whether a granted request may go. If not
+// it answers what the queue has to be told.
+func (s *Server) depart(x *exchange, r *http.Request) (*queue.Retry, error) {
+	t := &x.turn
+	done, until := s.breakers.enter(x.party(), s.policy().Breaker, time.Now())
+	if !until.IsZero() && !x.state.policy.Observes() {
+		// Another request came first, by another way, and failed.
+		if x.grouped() {
+			return &queue.Retry{Result: t.result, NotBefore: until}, nil
+		}
+		return &queue.Retry{Result: t.result, Cool: t.plan.party(x), Until: until, Why: becauseBroken}, nil
+	}
+	again, err := s.equip(x, r)
+	if again == nil && err == nil {
+		t.probe = done
+	} else if done != nil {
+		done(errNoVerdict)
+	}
+	return again, err
 }
 
 // again sends the request back into the queue, at its old place.
@@ -141,10 +167,15 @@ func (s *Server) again(x *exchange, r *http.Request, v verdict) *answer {
 	t.left()
 	x.flying(false)
 	retry := queue.Retry{Result: t.result}
-	if v.refused {
+	switch {
+	case v.refused:
 		t.refusals++
-		retry.Cool, retry.Until, retry.Why = t.plan.scope(x), v.until, v.why
-	} else {
+		retry.Cool, retry.Until, retry.Why = t.study.at, v.until, v.why
+	case v.denied: // the token is to blame, and the pool counts that
+		if !v.token.IsZero() {
+			retry.Cool, retry.Until, retry.Why = scopeOfToken(t.token), v.token, "quarantine"
+		}
+	default:
 		t.failures++
 	}
 	if v.pause > 0 && !(v.refused && x.turn.elsewhere()) {
@@ -180,7 +211,7 @@ func (s *Server) learn(x *exchange, status int, err error, v verdict) verdict {
 	}
 	v.again = v.again && t.inTime(v, broken, x.answered)
 	if v.refused {
-		x.meter.RefusedBy(t.plan.scopeWord(x))
+		x.meter.RefusedBy(t.study.word)
 	}
 	switch {
 	case v.again:
@@ -188,7 +219,7 @@ func (s *Server) learn(x *exchange, status int, err error, v verdict) verdict {
 			t.status = 0
 		}
 	case v.refused:
-		t.permit.Cool(t.plan.scope(x), v.until, v.why)
+		t.permit.Cool(t.study.at, v.until, v.why)
 	default:
 		t.permit.Answered(t.result.Outcome) // who waits behind a probe need not wait for its body
 	}
@@ -223,6 +254,9 @@ func (t *turn) finish() {
 // heldBack turns the queue's refusal into an answer.
 func (s *Server) heldBack(x *exchange, err error) *answer {
 	var no *queue.Refusal
+	if errors.Is(err, errInsecure) {
+		return &answerInsecure
+	}
 	if !errors.As(err, &no) {
 		if a := x.upload.answer(); a != nil {
 			return a // it has not left: what it sends makes no sense
@@ -242,6 +276,8 @@ func (s *Server) heldBack(x *exchange, err error) *answer {
 		}
 	case queue.Never:
 		a = &answerNever
+	case queue.Exhausted:
+		a = &answerExhausted
 	case queue.Draining:
 		a = &answerDraining
 	}
@@ -274,13 +310,14 @@ func boundsOf(p *policy.Policy) queue.Bounds {
 }
 
 // replan gives a request the limits of the configuration that is new.
-func (s *Server) replan(q queue.Request) [][]queue.Limit {
+func (s *Server) replan(q queue.Request) (limits [][]queue.Limit, seen uint64) {
 	x, ok := q.Tag.(*exchange)
 	if !ok {
-		return q.Limits
+		return q.Limits, q.Seen
 	}
 	st := s.state.Load()
 	x.turn.plan = st.plans[st.policy.Match(x.target).Rule]
-	limits, _ := x.turn.plan.needs(x)
-	return limits
+	s.place(x)
+	limits, _ = x.turn.plan.needs(x)
+	return limits, x.seen
 }

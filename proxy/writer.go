@@ -83,6 +83,9 @@ func (w *answerWriter) mark(h http.Header) {
 	if t.joined {
 		h["Abide-Coalesced"] = oneAttempt
 	}
+	if t.label != "" {
+		h["Abide-Token"] = []string{t.label}
+	}
 	switch {
 	case w.first.IsZero():
 		h["Abide-Attempts"] = noWait

@@ -27,13 +27,28 @@ const (
 // askLive asks the process whose admin listener is at address what a request
 // would meet now, until ctx is done. It answers the JSON as it came, too.
 func askLive(ctx context.Context, address string, token policy.Secret, query url.Values) (e admin.Explanation, body []byte, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/api/v1/explain?"+query.Encode(), nil)
+	body, err = askAPI(ctx, address, token, "explain?"+query.Encode(), "explains")
 	if err != nil {
-		return e, nil, fmt.Errorf("asking %s: %w", address, err)
+		return e, nil, err
+	}
+	if err := json.Unmarshal(body, &e); err != nil || e.Target == "" {
+		return e, nil, notAbide(address, "explains")
+	}
+	return e, body, nil
+}
+
+// askAPI asks the process whose admin listener is at address for a path of its
+// API, until ctx is done. An abide that has it "explains", or whatever does is.
+// The error of one that answers with a problem is a *problem.
+func askAPI(ctx context.Context, address string, token policy.Secret, path, does string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/api/v1/"+path, nil)
+	if err != nil {
+		return nil, fmt.Errorf("asking %s: %w", address, err)
 	}
 	if !token.Empty() {
 		request.Header.Set("Authorization", "Bearer "+token.Reveal())
 	}
+	var body []byte
 	answer, err := directly.RoundTrip(request)
 	if err == nil {
 		defer answer.Body.Close()
@@ -41,23 +56,38 @@ func askLive(ctx context.Context, address string, token policy.Secret, query url
 	}
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return e, nil, fmt.Errorf("the proxy at %s does not answer in time", address)
+		return nil, fmt.Errorf("the proxy at %s does not answer in time", address)
 	case err != nil:
-		return e, nil, fmt.Errorf("no proxy is running at %s", address)
+		return nil, noProxy(address)
 	}
 	kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type")) // what it cannot read is none of ours
 	switch {
 	case answer.StatusCode == http.StatusOK && kind == "application/json":
-		if err := json.Unmarshal(body, &e); err == nil && e.Target != "" {
-			return e, body, nil
-		}
+		return body, nil
 	case kind == "application/problem+json":
-		var problem struct{ Detail string }
-		if err := json.Unmarshal(body, &problem); err == nil {
-			return e, nil, fmt.Errorf("the proxy at %s answers %s: %s", address, answer.Status, oneLine(problem.Detail))
+		var said struct{ Detail string }
+		if err := json.Unmarshal(body, &said); err == nil {
+			return nil, &problem{answer.StatusCode, fmt.Sprintf("the proxy at %s answers %s: %s", address, answer.Status, oneLine(said.Detail))}
 		}
 	}
-	return e, nil, fmt.Errorf("what answers at %s is no abide that explains", address)
+	return nil, notAbide(address, does)
+}
+
+// noProxy is the address where none is running.
+type noProxy string
+
+func (at noProxy) Error() string { return "no proxy is running at " + string(at) }
+
+// problem is what an abide has answered that does not do what it was asked for.
+type problem struct {
+	status int
+	text   string
+}
+
+func (p *problem) Error() string { return p.text }
+
+func notAbide(address, does string) error {
+	return fmt.Errorf("what answers at %s is no abide that %s", address, does)
 }
 
 // oneLine keeps what another process says from steering the terminal.

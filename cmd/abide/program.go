@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"net/http"
 	"runtime"
 	"sync"
@@ -71,7 +72,7 @@ func (a *program) open(p *policy.Policy) (err error) {
 	if a.ca, err = openCA(p, a.metrics, a.log); err != nil {
 		return err
 	}
-	if a.proxy, err = proxy.New(proxy.Options{Policy: p, CA: a.ca, Metrics: a.metrics, Log: a.log}); err != nil {
+	if a.proxy, err = proxy.New(proxy.Options{Policy: p, CA: a.ca, Metrics: a.metrics, Log: a.log, Lookup: os.LookupEnv}); err != nil {
 		return err
 	}
 	if a.admin == nil {
@@ -84,9 +85,11 @@ func (a *program) open(p *policy.Policy) (err error) {
 	a.metrics.Holds(a.holdCounts)
 	a.metrics.Blocked(a.blocked)
 	a.metrics.Breakers(a.breakerStates)
+	a.metrics.Tokens(a.tokenMetrics)
 	a.console = admin.Server(admin.New(admin.Options{
 		Policy: a.policy.Load, CA: a.ca, Metrics: a.metrics, Ready: a.ready, Reload: a.reload,
 		Listen: a.listener.Addr().String(), Connections: a.connections, Holds: a.holds, Breakers: a.breakers, Explain: a.explain,
+		Tokens: a.tokens, Disable: a.proxy.DisableToken, Enable: a.proxy.EnableToken,
 		Version: versionText(), Started: time.Now(), Log: a.log,
 	}))
 	return nil

@@ -42,11 +42,15 @@ func (a *program) follow(ctx context.Context, asked <-chan struct{}) {
 			changed <- struct{}{}
 		}
 	}
+	secrets := newTokenWatches(ctx, a.log)
+	defer secrets.close()
 	for {
+		secrets.follow(a.policy.Load())
 		select {
 		case <-ctx.Done():
 			return
 		case <-asked:
+		case <-secrets.changed:
 		case <-changed:
 			if !a.source.changed() {
 				continue

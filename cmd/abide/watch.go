@@ -10,7 +10,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// watch notices that a file may hold something else. It watches directories, not
+// watch notices that a file, or one in a directory, may hold something else. It watches directories, not
 // the file: editors replace a file, and Kubernetes swaps the ..data link that a
 // mounted file's path leads through.
 type watch struct {
@@ -18,6 +18,7 @@ type watch struct {
 	events  *fsnotify.Watcher
 	watched map[string]bool // directories
 	names   map[string]bool // the paths in them that matter
+	inside  string          // a directory in which every path matters; "" if it is a file
 }
 
 // maxLinks is how many symbolic links are followed, as the kernel does.
@@ -56,7 +57,7 @@ func (w *watch) run(ctx context.Context, settle time.Duration, changed func()) {
 			if !ok {
 				return
 			}
-			if !w.names[e.Name] || e.Op == fsnotify.Chmod && first.IsZero() {
+			if !w.matters(e.Name) || e.Op == fsnotify.Chmod && first.IsZero() {
 				continue
 			}
 			if first.IsZero() {
@@ -90,7 +91,12 @@ func (w *watch) place() error {
 	for name := range names {
 		dirs[filepath.Dir(name)] = true
 	}
-	w.names = names
+	w.names, w.inside = names, ""
+	if info, err := os.Stat(w.path); err == nil && info.IsDir() {
+		if w.inside, err = filepath.EvalSymlinks(w.path); err == nil {
+			dirs[w.inside] = true
+		}
+	}
 	var failed error
 	for dir := range dirs {
 		// Again for one that is watched already: it may be another directory
@@ -108,6 +114,11 @@ func (w *watch) place() error {
 		}
 	}
 	return failed
+}
+
+// matters tells whether a change of a path may be one of what is watched.
+func (w *watch) matters(name string) bool {
+	return w.names[name] || w.inside != "" && filepath.Dir(name) == w.inside
 }
 
 // components are the file that a path leads to and every symbolic link on the

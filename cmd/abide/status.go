@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abide-proxy/abide/admin"
+	"github.com/abide-proxy/abide/policy"
+)
+
+func statusCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Say how the running proxy is, its tokens, and what waits",
+		Long: `Status asks the proxy that runs at the configuration's admin.listen, once, and
+prints how it is; each token of its pools, what that has left of which limit and
+when there is more; limits that sites announce to requests without a token; and
+what requests wait for. It ends with 1 when no proxy runs there.`,
+		Example: `  abide status
+  abide status --json | jq '.tokens.pools[].tokens[] | {label, state}'`,
+		Args: arguments(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return printStatus(cmd, asJSON) },
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print what the proxy's API answers: status and tokens")
+	return cmd
+}
+
+// answers are what the API says, as it came. Tokens are null where a proxy has none
+// to tell of.
+type answers struct {
+	Status json.RawMessage `json:"status"`
+	Tokens json.RawMessage `json:"tokens"`
+}
+
+func printStatus(cmd *cobra.Command, asJSON bool) error {
+	p, err := loadPolicy(cmd)
+	if err != nil {
+		return err
+	}
+	if p.Admin.Listen == "" {
+		return errors.New("admin.listen is off, so there is nobody to ask")
+	}
+	address, err := reachable(p.Admin.Listen)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), liveTimeout)
+	defer cancel()
+	said, err := askStatus(ctx, address, p.Admin.Token)
+	var none noProxy
+	if errors.As(err, &none) {
+		return fmt.Errorf("%w: abide serve starts one, and --admin or admin.listen says where another is", err)
+	}
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		var text bytes.Buffer
+		encoder := json.NewEncoder(&text)
+		encoder.SetEscapeHTML(false)
+		if err := encoder.Encode(said); err != nil {
+			return err
+		}
+		_, err = cmd.OutOrStdout().Write(text.Bytes())
+		return err
+	}
+	var status admin.Status
+	var tokens admin.Tokens
+	if json.Unmarshal(said.Status, &status) != nil || json.Unmarshal(said.Tokens, &tokens) != nil {
+		return notAbide(address, "tells its status")
+	}
+	var text bytes.Buffer
+	now := time.Now()
+	status.Describe(&text)
+	tokens.Describe(&text, now)
+	status.DescribeWaiting(&text, now)
+	_, err = cmd.OutOrStdout().Write(text.Bytes())
+	return err
+}
+
+// askStatus asks the process whose admin listener is at address how it is.
+func askStatus(ctx context.Context, address string, token policy.Secret) (said answers, err error) {
+	if said.Status, err = askAPI(ctx, address, token, "status", "tells its status"); err != nil {
+		return said, err
+	}
+	said.Tokens, err = askAPI(ctx, address, token, "tokens", "tells its status")
+	var none *problem
+	if errors.As(err, &none) && (none.status == http.StatusNotImplemented || none.status == http.StatusNotFound) {
+		said.Tokens, err = []byte("null"), nil // an older one, or one without
+	}
+	if err == nil && (!object(said.Status) || !json.Valid(said.Tokens)) {
+		err = notAbide(address, "tells its status")
+	}
+	return said, err
+}
+
+// object tells whether it is the status of an abide, and not any other JSON.
+func object(status []byte) bool {
+	var known struct {
+		Uptime *float64 `json:"uptime_seconds"`
+	}
+	return json.Unmarshal(status, &known) == nil && known.Uptime != nil
+}

@@ -1,0 +1,88 @@
+//go:build unix
+
+package main
+
+import (
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// post answers the status and body of a POST to the admin listener.
+func (d *daemon) post(path string) (int, string) {
+	d.t.Helper()
+	transport := &http.Transport{}
+	defer transport.CloseIdleConnections()
+	answer, err := (&http.Client{Transport: transport, Timeout: patience}).Post("http://"+d.admin+path, "", nil)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return answer.StatusCode, string(body)
+}
+
+func TestStatusOfARunningProxyShowsItsTokens(t *testing.T) {
+	o, dir := newOrigin(t), t.TempDir()
+	write(t, filepath.Join(dir, "abide.yaml"), `
+pools:
+  twitter:
+    tokens: [{label: news/1, secret: canary-1}, {label: spare, secret: canary-2}]
+    put: "Authorization: Bearer {token}"
+sites:
+  - {host: api.test, pool: twitter, insecure: true}
+`)
+	d := serveIn(t, dir, []string{o.named()})
+	var said []string
+	status := func(args ...string) string {
+		t.Helper()
+		e := launch(t, dir, nil, append([]string{"status", "--admin", d.admin}, args...)...)
+		if code := e.status(); code != 0 {
+			t.Fatalf("it ends with %d: %s", code, e.log.String())
+		}
+		said = append(said, e.out.String()+e.log.String())
+		return e.out.String()
+	}
+	for _, want := range []string{"pool twitter: 2 of 2 tokens ready", "\nnews/1  ready ", "\nspare   ready "} {
+		if out := status(); !strings.Contains(out, want) {
+			t.Errorf("at first, %q is not in\n%s", want, out)
+		}
+	}
+	if code, body := d.get("http://api.test/"); code != 200 {
+		t.Fatalf("%d %s", code, body)
+	}
+	code, body := d.post("/api/v1/tokens/twitter/news%2F1/disable")
+	if said = append(said, body); code != 200 || !strings.Contains(body, `"label":"news/1","state":"disabled"`) {
+		t.Errorf("disable: %d %s", code, body)
+	}
+	if out := status(); !strings.Contains(out, "1 of 2 tokens ready") || !strings.Contains(out, "news/1  disabled") {
+		t.Errorf("afterwards:\n%s", out)
+	}
+	if out := status("--json"); !strings.Contains(out, `"label":"news/1","state":"disabled"`) || !strings.Contains(out, `"uses":1`) {
+		t.Errorf("as JSON:\n%s", out)
+	}
+	for _, want := range []string{
+		`abide_token_state{pool="twitter",state="disabled",token="news/1"} 1`, `abide_token_state{pool="twitter",state="ready",token="spare"} 1`,
+		"# TYPE abide_token_uses_total counter",
+	} {
+		_, body := d.ask("/metrics")
+		if said = append(said, body); !strings.Contains(body, want) {
+			t.Errorf("the metrics lack %s", want)
+		}
+	}
+	if code, body := d.post("/api/v1/tokens/twitter/news%2F1/enable"); code != 200 || !strings.Contains(body, `"state":"ready"`) {
+		t.Errorf("enable: %d %s", code, body)
+	}
+	_, page := d.ask("/")
+	if said = append(said, page, d.log.String(), d.out.String()); !strings.Contains(page, "2 of 2 ready") {
+		t.Errorf("the page:\n%s", page)
+	}
+	if strings.Contains(strings.Join(said, ""), "canary") {
+		t.Errorf("TK-01: a secret is in\n%s", said)
+	}
+}

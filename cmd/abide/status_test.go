@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/abide-proxy/abide/admin"
+	"github.com/abide-proxy/abide/metrics"
+	"github.com/abide-proxy/abide/policy"
+)
+
+// printedStatus is what "abide status" prints and ends with, with this
+// configuration.
+func printedStatus(t *testing.T, config string, args ...string) (code int, out, errs string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "abide.yaml")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr bytes.Buffer
+	code = execute(t.Context(), append([]string{"status", "--config", file}, args...), strings.NewReader(""), &stdout, &stderr)
+	return code, stdout.String(), stderr.String()
+}
+
+// watched is an admin listener that has something to tell.
+func watched(t *testing.T, tokens func() admin.Tokens) (config string) {
+	t.Helper()
+	p := policy.Defaults()
+	p.Admin.Token = policy.NewSecret("sesame-open-canary")
+	address := console(t, admin.New(admin.Options{
+		Policy: func() *policy.Policy { return p }, Metrics: metrics.New(10), Version: "v1.2.3", Listen: "127.0.0.1:3128",
+		Holds:  func(string, int) []admin.Hold { return []admin.Hold{{Site: "api.test", Limit: "2 in flight"}} },
+		Tokens: tokens,
+	}).ServeHTTP)
+	return "admin: {listen: " + address + ", token: sesame-open-canary}\n"
+}
+
+func TestStatusPrintsWhatTheRunningProxyTells(t *testing.T) {
+	config := watched(t, func() admin.Tokens {
+		return admin.Tokens{Pools: []admin.Pool{{Name: "twitter", Ready: 1, Tokens: []admin.Token{{
+			Label: "<news>", State: "cooling", Until: time.Now().Add(time.Hour), Uses: 7,
+			Limits: []admin.Announced{{Site: "api.test", Route: "GET /x", Limit: 75, Remaining: 12, Reset: time.Now().Add(10 * time.Minute)}},
+		}}}}}
+	})
+	code, out, errs := printedStatus(t, config)
+	for _, want := range []string{
+		"abide v1.2.3 at 127.0.0.1:3128: ready, up ", "\npool twitter: 1 of 1 token ready\n\nTOKEN   STATE ", "\n<news>  cooling for ", "GET /x  12 of 75  in ", "\n1 request waits\n", "2 in flight",
+	} {
+		if code != 0 || errs != "" || !strings.Contains(out, want) {
+			t.Errorf("%d, %q is not in\n%s%s", code, want, out, errs)
+		}
+	}
+	if strings.Contains(out, "\x1b") {
+		t.Errorf("it has colours, and nobody sees them: %q", out)
+	}
+
+	code, out, errs = printedStatus(t, config, "--json")
+	var got struct {
+		Status admin.Status
+		Tokens admin.Tokens
+	}
+	if err := json.Unmarshal([]byte(out), &got); code != 0 || errs != "" || err != nil || strings.Count(out, "\n") != 1 {
+		t.Fatalf("--json: %d %v\n%s%s", code, err, out, errs)
+	}
+	if got.Status.Version != "v1.2.3" || got.Status.Waiting.N != 1 || got.Tokens.Pools[0].Tokens[0].Label != "<news>" || got.Tokens.Pools[0].Tokens[0].Limits[0].Remaining != 12 {
+		t.Errorf("--json: %s", out)
+	}
+	if strings.Contains(out, "canary") {
+		t.Errorf("a secret is in %s", out)
+	}
+}
+
+func TestStatusOfAProxyWithoutTokens(t *testing.T) {
+	config := watched(t, nil)
+	code, out, errs := printedStatus(t, config)
+	if code != 0 || errs != "" || strings.Contains(out, "pool") || !strings.Contains(out, "1 request waits") {
+		t.Errorf("%d\n%s%s", code, out, errs)
+	}
+	if code, out, _ := printedStatus(t, config, "--json"); code != 0 || !strings.HasSuffix(out, `,"tokens":null}`+"\n") {
+		t.Errorf("--json: %d %s", code, out)
+	}
+}
+
+func TestStatusSaysThatNoProxyRuns(t *testing.T) {
+	closed := httptest.NewServer(nil)
+	gone := strings.TrimPrefix(closed.URL, "http://")
+	closed.Close()
+	as := func(kind string, status int, body string) string {
+		return console(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", kind)
+			w.WriteHeader(status)
+			fmt.Fprint(w, body)
+		})
+	}
+	for address, want := range map[string]string{
+		gone:                              "no proxy is running at " + gone,
+		as("text/html", 200, "hello"):     "is no abide that tells its status",
+		as("application/json", 200, "{}"): "is no abide that tells its status",
+		as("application/json", 200, "[]"): "is no abide that tells its status",
+		as("application/json", 200, "{"):  "is no abide that tells its status",
+		as("application/json", 200, `{"uptime_seconds":"x"}`):                                    "is no abide that tells its status",
+		as("application/problem+json", 401, `{"detail":"admin.token\u001b is needed"}`):          "401 Unauthorized: admin.token  is needed",
+		as("application/json", 200, `{"uptime_seconds":1,"waiting":[]}`):                         "is no abide that tells its status",
+		as("application/json", 200, `{"uptime_seconds":1,"pools":"these are not pools at all"}`): "is no abide that tells its status",
+		`""`: "admin.listen is off",
+	} {
+		for _, args := range [][]string{nil, {"--json"}} {
+			code, out, errs := printedStatus(t, "admin: "+address+"\n", args...)
+			if args != nil && code == 0 && json.Valid([]byte(out)) {
+				continue // it came as it is
+			}
+			if code != exitFailed || out != "" || !strings.HasPrefix(errs, "abide: ") || !strings.Contains(errs, want) || strings.Contains(errs, "\x1b") {
+				t.Errorf("%s %s: %d %q %q, want %q", address, args, code, out, errs, want)
+			}
+		}
+	}
+}
+
+func TestStatusDoesNotWaitForAProxyThatHangs(t *testing.T) {
+	address := console(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := askStatus(ctx, address, policy.Secret{}); err == nil || err.Error() != "the proxy at "+address+" does not answer in time" {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,209 @@
+package proxy
+
+import (
+	"hash/maphash"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/abide-proxy/abide/learn"
+	"github.com/abide-proxy/abide/ledger"
+)
+
+const (
+	bookShards = 16
+	mostBooks  = 256 // sites of a shard
+)
+
+// books are what is known of the routes of sites. Those used least recently leave.
+type books struct {
+	seed   maphash.Seed
+	shards [bookShards]bookShard
+}
+
+type bookShard struct {
+	mu    sync.Mutex
+	known *simplelru.LRU[string, *book] // :: site →
+}
+
+func newBooks() *books { return &books{seed: maphash.MakeSeed()} }
+
+// of is the book of a site.
+func (b *books) of(site string) *book {
+	sh := &b.shards[maphash.String(b.seed, site)%bookShards]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if sh.known == nil {
+		sh.known, _ = simplelru.NewLRU[string, *book](mostBooks, nil) // fails for sizes below 1 only
+	}
+	one, ok := sh.known.Get(site)
+	if !ok {
+		one = &book{routes: ledger.NewRoutes()}
+		sh.known.Add(strings.Clone(site), one)
+	}
+	return one
+}
+
+// book is what is known of one site's routes, and of refusals there that nothing
+// announced has explained.
+type book struct {
+	mu       sync.Mutex
+	routes   *ledger.Routes
+	pace     meterOf            // of what succeeds
+	paces    map[string]float64 // :: ID of a hidden limit → what had succeeded when it was found
+	refusals map[string]refusal // :: route → the last one
+	episodes map[string]episode // :: route, or "" for the whole site → unexplained ones
+}
+
+// refusal is one that a route has met.
+type refusal struct {
+	budget string
+	at     time.Time
+}
+
+// episode is how often something was refused for no reason that was announced, with
+// successes between.
+type episode struct {
+	n     int
+	sent  time.Time // what was sent before belongs to the last one
+	first time.Time
+}
+
+// class is what a request's route is under, and the version of what is known.
+func (b *book) class(method, host, path string) (*ledger.Class, uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.routes.Class(method, host, path), b.routes.Version()
+}
+
+// learn hears what an answer says.
+func (b *book) learn(now time.Time, c *ledger.Class, budget string, sent time.Time, l *learn.Lesson) ledger.Learned {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !l.Throttled {
+		b.pace.count(now)
+	}
+	return b.routes.Learn(now, c, budget, sent, l)
+}
+
+// heard hears what the ledgers have made of it.
+func (b *book) heard(now time.Time, c *ledger.Class, budget, id string, sent time.Time, n ledger.News) (changed bool, twins [2]string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.routes.Heard(now, c, budget, id, sent, n)
+}
+
+// version is that of the newest classes.
+func (b *book) version() uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.routes.Version()
+}
+
+const (
+	// together is how close two tokens are refused on one route, if it is not the
+	// tokens that are limited.
+	together = 10 * time.Second
+	// episodic is how long an unexplained refusal is remembered. A second one within
+	// it makes a limit.
+	episodic = 10 * time.Minute
+	// mostRefusals bounds what is remembered of routes, whose names strangers choose.
+	mostRefusals = 256
+)
+
+// shared notes that a route was refused with a budget, and tells whether another
+// budget has been a moment ago: then the limit is not the token's.
+func (b *book) shared(now time.Time, route, budget string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	last, ok := b.refusals[route]
+	if b.refusals == nil || len(b.refusals) >= mostRefusals {
+		b.refusals = map[string]refusal{}
+	}
+	b.refusals[route] = refusal{budget, now}
+	return ok && last.budget != budget && now.Sub(last.at) <= together
+}
+
+// unexplained notes a refusal that nothing announced explains. The second one makes
+// a hidden limit: of the route, or of the whole site where nothing is announced at
+// all. It answers the limit's ID, "" if there is none yet.
+func (b *book) unexplained(now time.Time, c *ledger.Class, sent time.Time) (id string, changed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	wide := b.routes.Silent()
+	what := c.Route
+	if wide {
+		what = ""
+	}
+	e := b.episodes[what]
+	switch {
+	case e.n > 0 && !sent.After(e.sent): // one of a crowd
+		if e.n == 1 {
+			return "", false
+		}
+	case e.n == 0 || now.Sub(e.first) > episodic && e.n == 1:
+		e = episode{n: 1, sent: now, first: now}
+	default:
+		e.n, e.sent = e.n+1, now
+	}
+	if b.episodes == nil || len(b.episodes) >= mostRefusals && e.n == 1 {
+		b.episodes = map[string]episode{}
+	}
+	b.episodes[what] = e
+	if e.n < 2 {
+		return "", false
+	}
+	id, changed = b.routes.Hide(c, wide)
+	if _, known := b.paces[id]; !known {
+		if b.paces == nil {
+			b.paces = map[string]float64{}
+		}
+		b.paces[id] = b.pace.perSecond(now)
+	}
+	return id, changed
+}
+
+// hidden is what had succeeded per second when a hidden limit was found.
+func (b *book) hidden(id string) float64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.paces[id]
+}
+
+// meterOf counts successes in slots of a second, to tell how fast they come.
+type meterOf struct {
+	slots [16]int32
+	last  int64 // the second of the newest
+}
+
+func (m *meterOf) count(now time.Time) {
+	m.advance(now.Unix())
+	m.slots[m.last%int64(len(m.slots))]++
+}
+
+func (m *meterOf) advance(second int64) {
+	for n := min(second-m.last, int64(len(m.slots))); n > 0; n-- {
+		m.slots[(second-n+1)%int64(len(m.slots))] = 0
+	}
+	m.last = max(m.last, second)
+}
+
+// perSecond is the mean over the last seconds that are over, from the first with
+// any.
+func (m *meterOf) perSecond(now time.Time) float64 {
+	m.advance(now.Unix())
+	n := int64(len(m.slots))
+	var sum, over int64
+	for back := n - 1; back >= 1; back-- {
+		c := int64(m.slots[(m.last-back+n)%n])
+		if sum += c; sum > 0 {
+			over++
+		}
+	}
+	if over == 0 {
+		return float64(m.slots[m.last%n])
+	}
+	return float64(sum) / float64(over)
+}

@@ -1,0 +1,220 @@
+package proxy
+
+import (
+	"time"
+
+	"github.com/abide-proxy/abide/ledger"
+	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/queue"
+	"github.com/abide-proxy/abide/tokens"
+)
+
+const (
+	// learnedPrefix tells limits that were learned from those that were written.
+	learnedPrefix = "learned "
+	// firstPrefix is of the limit that lets the first request of a route go alone.
+	firstPrefix = "first "
+)
+
+// needs are the limits that a request takes from: one list for each backend or
+// token. Many requests may have the same lists, which is what shared says.
+func (p *plan) needs(x *exchange) (all [][]queue.Limit, shared bool) {
+	if p == nil {
+		return nil, true
+	}
+	covers, few := p.covers(x)
+	like := likeness{covers: covers, set: x.turn.set}
+	if x.class != nil && len(x.class.Limits) > 0 {
+		like.learned = &x.class.Limits[0]
+	}
+	if few {
+		all = p.lists.of(like)
+	}
+	if all == nil {
+		all = p.alternatives(x)
+		shared = few && p.lists.keep(like, all)
+	} else {
+		shared = true
+	}
+	if p.robots && x.prior != nil {
+		all, shared = p.with(all, *x.prior), false
+	}
+	if x.class != nil && x.class.Unknown {
+		all, shared = p.with(all, first(x.class)), false
+	}
+	return all, shared
+}
+
+// alternatives are the limits that cover a request, at each backend and with each
+// token if there are any.
+func (p *plan) alternatives(x *exchange) [][]queue.Limit {
+	list := make([]queue.Limit, 0, len(p.limits)+4)
+	for i := range p.limits {
+		if one := &p.limits[i]; one.rule.Covers(x.method, x.path) {
+			list = append(list, one.need)
+		}
+	}
+	if x.class != nil {
+		for i := range x.class.Limits {
+			list = append(list, p.learned(x.book, &x.class.Limits[i]))
+		}
+	}
+	switch {
+	case x.turn.set != nil:
+		return p.forTokens(x, list)
+	case len(p.backends) == 0:
+		return [][]queue.Limit{list}
+	}
+	all := make([][]queue.Limit, len(p.backends))
+	for i := range p.backends {
+		b := &p.backends[i]
+		own := append(make([]queue.Limit, 0, len(list)+1), list...)
+		for j := range own {
+			own[j].Key = b.name
+		}
+		all[i] = append(own, b.slot)
+	}
+	return all
+}
+
+// forTokens are the limits with each token that may be used, and at the end those
+// without any, where the pool allows that.
+func (p *plan) forTokens(x *exchange, list []queue.Limit) [][]queue.Limit {
+	refuse := p.tokens.Exhausted == "refuse"
+	usable := x.turn.set.Tokens()
+	all := make([][]queue.Limit, 0, len(usable)+1)
+	with := func(budget string) []queue.Limit {
+		own := append(make([]queue.Limit, 0, len(list)+1), list...)
+		for i := range own {
+			if l := &own[i]; p.eachToken(x, l.Name) {
+				l.Key, l.Refuse = budget, refuse
+			}
+		}
+		return own
+	}
+	for _, t := range usable {
+		all = append(all, append(with(t.Budget()), queue.Limit{Name: slotOfToken, Title: "token", Key: t.Key(), Refuse: refuse}))
+	}
+	switch {
+	case p.tokens.Anonymous:
+		all = append(all, with(""))
+	case len(usable) == 0:
+		// Nothing may go, until there is a token again.
+		all = append(all, append(with(""), queue.Limit{Name: slotOfToken, Title: "no token is enabled", Make: noToken, N: 1, Refuse: refuse}))
+	}
+	return all
+}
+
+// eachToken tells whether each token has its own meter of a limit.
+func (p *plan) eachToken(x *exchange, name string) bool {
+	for i := range p.limits {
+		if one := &p.limits[i]; one.need.Name == name {
+			return one.token
+		}
+	}
+	return true // learned
+}
+
+// learned is a limit that a site has taught.
+func (p *plan) learned(b *book, l *ledger.Limit) queue.Limit {
+	one := queue.Limit{Name: learnedPrefix + l.ID, Title: l.Title, N: 1}
+	switch l.Kind {
+	case ledger.Hidden:
+		id := l.ID
+		one.Make = func() limit.Meter { return ledger.NewPace(b.hidden(id)) }
+	default:
+		reserve := ledger.Reserve{Units: p.tokens.Reserve.Units, Percent: p.tokens.Reserve.Percent}
+		one.Make = func() limit.Meter { return ledger.New(ledger.Options{Reserve: reserve}) }
+	}
+	return one
+}
+
+// first lets one request of a route go alone whose limits nobody knows: of the whole
+// site, where nothing is known at all.
+func first(c *ledger.Class) queue.Limit {
+	key := c.Route
+	if len(c.Limits) == 0 {
+		key = ""
+	}
+	return queue.Limit{
+		Name: firstPrefix, Title: "the first request of a route goes alone", Key: key, N: 1,
+		Make: func() limit.Meter { return ledger.NewFirst() },
+	}
+}
+
+// with adds a limit to each list.
+func (p *plan) with(lists [][]queue.Limit, one queue.Limit) [][]queue.Limit {
+	all := make([][]queue.Limit, len(lists))
+	for i, list := range lists {
+		l := one
+		if len(p.backends) > 0 {
+			l.Key = p.backends[i].name
+		}
+		all[i] = append(list[:len(list):len(list)], l)
+	}
+	return all
+}
+
+// place finds what a request is under: what is known of its route, and the tokens
+// that it may go with.
+func (s *Server) place(x *exchange) {
+	p := x.turn.plan
+	x.class, x.turn.set = nil, nil
+	if p == nil {
+		return
+	}
+	if p.learns {
+		if x.book == nil {
+			x.book = s.books.of(x.site)
+		}
+		host := ""
+		if x.grouped() {
+			host = x.target.Host
+		}
+		x.class, x.seen = x.book.class(x.method, host, x.path)
+	}
+	if p.pool != nil && x.client != crawler { // nobody needs a token for robots.txt
+		x.turn.set = p.pool.Set()
+	}
+}
+
+// token is what the request's permit sends it with, nil if that is nothing.
+func (x *exchange) token() *tokens.Token {
+	t := &x.turn
+	if t.set == nil || t.permit == nil {
+		return nil
+	}
+	if usable, i := t.set.Tokens(), t.permit.Choice(); i < len(usable) {
+		return usable[i]
+	}
+	return nil
+}
+
+// budget is whose ledgers the request takes from: its token's, its backend's, or
+// nobody's.
+func (x *exchange) budget() string {
+	if t := x.token(); t != nil {
+		return t.Budget()
+	}
+	if b := x.backend(); b != nil {
+		return b.name
+	}
+	return ""
+}
+
+// nobody is a meter that lets nothing go.
+type nobody struct{ limit.Meter }
+
+func noToken() limit.Meter {
+	m, err := limit.New(limit.Spec{As: limit.Concurrency, Amount: 1})
+	if err != nil {
+		panic(err) // one is an amount
+	}
+	return nobody{m}
+}
+
+// When is not known: when there is a token, the needs are others.
+func (nobody) When(time.Time, int64) (time.Time, bool) { return limit.Unknown, true }
+
+// Left is nothing.
+func (nobody) Left(time.Time) int64 { return 0 }
