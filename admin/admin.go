@@ -57,6 +57,11 @@ type Options struct {
 	// Breakers are those of sites and backends that are not closed. Closed ones
 	// among them are not shown.
 	Breakers func() []Breaker
+	// Tokens are the pools and what servers announce, now; the slices may be kept by
+	// whoever gives them. Disable and Enable are for a token of a pool; their errors
+	// are for whoever asked.
+	Tokens          func() Tokens
+	Disable, Enable func(pool, label string) error
 	// Explain tells what a request would meet now. Its error is for whoever asked.
 	Explain func(method, url, client string) (Explanation, error)
 	Version string
@@ -107,6 +112,11 @@ func New(o Options) http.Handler {
 	inside.HandleFunc("GET /api/v1/status", d.status)
 	inside.HandleFunc("GET /api/v1/holds", d.holds)
 	inside.HandleFunc("GET /api/v1/explain", d.explain)
+	inside.HandleFunc("GET /api/v1/tokens", d.tokens)
+	inside.HandleFunc("GET /api/v1/tokens/{pool}", d.pool)
+	inside.HandleFunc("POST /api/v1/tokens/{pool}/{label}/disable", d.disable)
+	inside.HandleFunc("POST /api/v1/tokens/{pool}/{label}/enable", d.enable)
+	inside.HandleFunc("POST /tokens", d.press)
 	inside.HandleFunc("POST /api/v1/reload", d.reload)
 
 	mux := http.NewServeMux()

@@ -133,7 +133,7 @@ func TestStatusCountsSitesAndListsTheBusiest(t *testing.T) {
 		site.Request("GET", 200, time.Millisecond)
 	}
 	r := b.get("/api/v1/status")
-	var got status
+	var got Status
 	if err := json.Unmarshal([]byte(r.body), &got); err != nil || r.Header.Get("Content-Type") != "application/json" {
 		t.Fatalf("%v: %s", err, r.body)
 	}

@@ -2,15 +2,23 @@ package admin
 
 import (
 	"context"
+	"fmt"
 	"image"
 	_ "image/png"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
 )
 
@@ -72,5 +80,66 @@ func TestTheDashboardIsReadableInARealBrowser(t *testing.T) {
 	}
 	if len(colours) < 10 {
 		t.Errorf("%d colours: the style sheet was not used or nothing was drawn", len(colours))
+	}
+}
+
+// pressing is the admin listener with a script that presses a button of the first
+// page, once.
+func pressing(inside http.Handler, button string) http.Handler {
+	var shown atomic.Bool
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/press.js":
+			fmt.Fprintf(w, "document.querySelector(%q).click()", button)
+		case r.Method == http.MethodGet && r.URL.Path == "/":
+			page := httptest.NewRecorder()
+			inside.ServeHTTP(page, r)
+			maps.Copy(w.Header(), page.Header())
+			w.WriteHeader(page.Code)
+			text := page.Body.String()
+			if page.Code == 200 && shown.CompareAndSwap(false, true) {
+				text = strings.Replace(text, "</body>", `<script src="/press.js"></script></body>`, 1)
+			}
+			io.WriteString(w, text)
+		default:
+			inside.ServeHTTP(w, r)
+		}
+	})
+}
+
+func TestARealBrowserShowsTokensAndItsButtonsWork(t *testing.T) {
+	const button = `button[aria-label="Disable <b>news/ü 1"]`
+	for _, one := range []struct {
+		name   string
+		change func(*policy.Policy, *Options)
+		url    string
+	}{
+		{"on loopback", nil, "http://HOST:PORT/"},
+		// Browsers do not say of a name over plain http which site a request is from.
+		{"by name, with a token", withToken, "http://any:" + token + "@abide.test:PORT/"},
+	} {
+		t.Run(one.name, func(t *testing.T) {
+			k := pools(time.Now())
+			k.all.Pools[0].Tokens[0].Label = "<b>news/ü 1"
+			p := policy.Defaults()
+			o := Options{Policy: func() *policy.Policy { return p }, Metrics: metrics.New(10)}
+			k.into(p, &o)
+			if one.change != nil {
+				one.change(p, &o)
+			}
+			address := serve(t, Server(pressing(New(o), button)), nil)
+			host, port, _ := net.SplitHostPort(address)
+			at := strings.NewReplacer("HOST", host, "PORT", port).Replace(one.url)
+			page := chromium(t, "--host-resolver-rules=MAP abide.test "+host, "--dump-dom", at)
+			if want := "[disabled twitter <b>news/ü 1]"; k.done() != want {
+				t.Fatalf("it did %s:\n%s", k.done(), page)
+			}
+			page = chromium(t, "--host-resolver-rules=MAP abide.test "+host, "--dump-dom", at)
+			for _, want := range []string{`aria-label="Enable <b>news/ü 1"`, "&lt;b&gt;news/ü 1", "twitter", "quarantined", "0 of 75", "75 per 15m for GET /2/tweets/*", "59 of 60"} {
+				if !strings.Contains(page, want) && !strings.Contains(page, strings.ReplaceAll(want, "<b>", "&lt;b&gt;")) {
+					t.Errorf("the page lacks %q:\n%s", want, page)
+				}
+			}
+		})
 	}
 }

@@ -74,18 +74,19 @@ func (d *desk) holds(w http.ResponseWriter, r *http.Request) {
 
 // wait is what the page says of the holds of one site that the same limit keeps.
 type wait struct {
-	Site, Limit string
-	N           int
-	Until       time.Time // when the first of them may go; zero is when something is over
-	In          string    // the same, for people
+	Site  string    `json:"site"`
+	Limit string    `json:"limit,omitempty"`
+	N     int       `json:"requests"`
+	Until time.Time `json:"until,omitzero"` // when the first of them may go; zero is when something is over
+	In    string    `json:"-"`              // the same, for people
 }
 
 // waits are those with the most holds.
 type waits struct {
-	List   []wait
-	N      int
-	More   bool // N are not all
-	Hidden int  // in no line of the list
+	List   []wait `json:"for"`
+	N      int    `json:"requests"`
+	More   bool   `json:"more"` // N are not all
+	Hidden int    `json:"-"`    // in no line of the list
 
 	most map[string]string // :: site → what most of its requests wait for
 }
@@ -96,7 +97,7 @@ func (d *desk) waits(now time.Time) *waits {
 		return nil
 	}
 	holds := d.Holds("", mostHolds+1)
-	sum := &waits{N: min(len(holds), mostHolds), More: len(holds) > mostHolds}
+	sum := &waits{List: []wait{}, N: min(len(holds), mostHolds), More: len(holds) > mostHolds}
 	lines := map[[2]string]*wait{} // :: site, limit
 	for _, one := range holds[:sum.N] {
 		at := [2]string{one.Site, one.Limit}
@@ -106,7 +107,7 @@ func (d *desk) waits(now time.Time) *waits {
 		lines[at].add(one)
 	}
 	for _, one := range lines {
-		one.In = in(one.Until, now)
+		one.In, one.Until = in(one.Until, now), one.Until.UTC()
 		sum.List = append(sum.List, *one)
 	}
 	slices.SortFunc(sum.List, func(a, b wait) int {

@@ -20,31 +20,32 @@ var styleText []byte
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"size": size, "count": count,
 	"number": func(n int) string { return count(uint64(n)) },
+	"tone":   func(state string) string { return tones[state] },
 	"ahead":  func(at time.Time) string { return ahead(at, time.Now()) },
 }).Parse(pageText))
 
 // sheet is what the page shows.
 type sheet struct {
-	status
-	Up    string
-	Proxy string // URL for clients
-	Waits *waits // nil where nobody knows what waits
+	Status
+	Up     string
+	Proxy  string      // URL for clients
+	Tokens *tokenSheet // nil where nobody knows of any
 }
 
 // LimitedBy is what most of a site's requests wait for, "" if none does.
 func (s sheet) LimitedBy(site string) string {
-	if s.Waits == nil {
+	if s.Waiting == nil {
 		return ""
 	}
-	return s.Waits.most[site]
+	return s.Waiting.most[site]
 }
 
 // page is the status for people: no script, so it works in any browser and
 // nothing that a client named can run.
 func (d *desk) page(w http.ResponseWriter, r *http.Request) {
-	s := sheet{status: d.now(), Up: time.Since(d.Started).Truncate(time.Second).String()}
+	s := sheet{Status: d.now(), Up: time.Since(d.Started).Truncate(time.Second).String()}
 	s.Proxy = proxyURL(s.Listen, r.Host, len(d.Policy().Access.Clients) > 0)
-	s.Waits = d.waits(time.Now())
+	s.Tokens = d.tokenSheet(time.Now())
 	var b bytes.Buffer
 	if err := pageTemplate.Execute(&b, s); err != nil {
 		panic(fmt.Errorf("making the page: %w", err))

@@ -13,8 +13,8 @@ import (
 // maxSites is how many sites the page and the API list.
 const maxSites = 100
 
-// status is what /api/v1/status answers, and what the page is made from.
-type status struct {
+// Status is what /api/v1/status answers, and what the page is made from.
+type Status struct {
 	Version string    `json:"version"`
 	Go      string    `json:"go"`
 	Started time.Time `json:"started"`
@@ -32,6 +32,8 @@ type status struct {
 	Total     siteStatus   `json:"total"`
 	// Breakers are those that are not closed, at most as many as sites.
 	Breakers []Breaker `json:"breakers,omitempty"`
+	// Waiting is nil where nobody knows what waits.
+	Waiting *waits `json:"waiting,omitempty"`
 }
 
 type caStatus struct {
@@ -51,12 +53,12 @@ type siteStatus struct {
 
 func (s siteStatus) bytes() uint64 { return s.In + s.Out }
 
-func (d *desk) now() status {
+func (d *desk) now() Status {
 	p, checks := d.Policy(), d.Ready()
 	if checks == nil {
 		checks = []Check{}
 	}
-	s := status{
+	s := Status{
 		Version: d.Version, Go: runtime.Version(),
 		Started: d.Started.UTC(), Uptime: time.Since(d.Started).Seconds(),
 		Ready: ready(checks), Checks: checks,
@@ -70,12 +72,12 @@ func (d *desk) now() status {
 		open := d.Connections()
 		s.Connections = &open
 	}
-	s.Breakers = d.broken()
+	s.Breakers, s.Waiting = d.broken(), d.waits(time.Now())
 	s.count(d.Metrics.Sites())
 	return s
 }
 
-func (s *status) count(sites []metrics.SiteCount) {
+func (s *Status) count(sites []metrics.SiteCount) {
 	s.SiteCount, s.Sites = len(sites), []siteStatus{}
 	for _, one := range sites {
 		s.Sites = append(s.Sites, siteStatus{one.Name, one.Requests, one.In, one.Out})

@@ -19,6 +19,7 @@ type Metrics struct {
 	sites    *sites
 	queue    *queue
 	breakers *breakers
+	tokens   *tokenCollector
 	overhead histogram
 
 	refusals   *counters
@@ -58,11 +59,11 @@ func New(maxSites int) *Metrics {
 			Namespace: namespace, Name: "build_info", Help: "Always 1; the labels say what is running.",
 		}, []string{"version", "goversion"}),
 	}
-	m.queue, m.breakers = newQueue(m.sites), &breakers{sites: m.sites}
+	m.queue, m.breakers, m.tokens = newQueue(m.sites), &breakers{sites: m.sites}, newTokens(m.sites)
 	// Nothing starts without a configuration that is valid.
 	m.reloaded.Set(1)
 	m.registry.MustRegister(
-		m.sites, m.queue, m.breakers, &single{desc: overheadDesc, h: &m.overhead}, m.refusals.vec, m.handshakes.vec,
+		m.sites, m.queue, m.breakers, m.tokens, &single{desc: overheadDesc, h: &m.overhead}, m.refusals.vec, m.handshakes.vec,
 		live("client_connections", "Connections of clients that are open.", func() float64 { return float64(m.clients.Load()) }),
 		live("tunnels", "Tunnels that are open.", func() float64 { return float64(m.tunnels.Load()) }),
 		live("certificates_cached", "Certificates kept for intercepted hosts.", func() float64 { return float64(m.certificates()) }),

@@ -1,0 +1,199 @@
+package metrics
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// maxTokens is how many tokens of a pool are told apart, maxRoutes how many routes
+// of a token, and limits of a site. The others are "other".
+const (
+	maxTokens = 1000
+	maxRoutes = 64
+)
+
+// Token is one of a pool. State is "ready", "cooling", "spent", "quarantined" or
+// "disabled".
+type Token struct {
+	Pool, Name, State       string
+	Uses, Refusals, Denials uint64
+}
+
+// Announced is a limit that a server announces, to a token of a pool or, where
+// they are empty, to requests without one.
+type Announced struct {
+	Site, Pool, Token string
+	// Budget is the same for tokens that share this limit.
+	Budget string
+	Route  string
+	Name   string // unique among those of one site and budget
+
+	Limit, Remaining int64 // -1: nobody knows
+	Reset            time.Time
+	Foreign          float64 // the share of others, 0 to 1
+}
+
+// Known is what is known of tokens and announced limits.
+type Known struct {
+	Tokens []Token
+	Limits []Announced
+}
+
+// Tokens names who knows of them, now.
+func (m *Metrics) Tokens(now func() Known) { m.tokens.now.Store(&now) }
+
+// tokenCollector is what is told of tokens when the metrics are read.
+type tokenCollector struct {
+	sites *sites
+	most  int // of a pool that are told apart
+	now   atomic.Pointer[func() Known]
+
+	mu    sync.Mutex
+	seen  map[pair]tokenCounts // :: pool, token → what was said last
+	total map[pair]tokenCounts // :: labels of both → what was counted
+}
+
+type tokenCounts struct{ uses, refusals, denials uint64 }
+
+func newTokens(s *sites) *tokenCollector {
+	return &tokenCollector{sites: s, most: maxTokens, seen: map[pair]tokenCounts{}, total: map[pair]tokenCounts{}}
+}
+
+var (
+	remainingDesc = desc("token_remaining", "What a token has left, of the limit of a route that has the smallest part left.", "pool", "token", "route")
+	resetDesc     = desc("token_reset_timestamp_seconds", "When that limit has more.", "pool", "token", "route")
+	stateDesc     = desc("token_state", "1 for the state that a token is in; of tokens that are not told apart, how many are.", "pool", "token", "state")
+	usesDesc      = desc("token_uses_total", "Requests that were sent with a token.", "pool", "token")
+	refusedDesc   = desc("token_refusals_total", "Answers that refused a token because of a limit.", "pool", "token")
+	deniedDesc    = desc("token_denials_total", "Answers that did not accept a token.", "pool", "token")
+	foreignDesc   = desc("token_foreign_ratio", "The share of a token's limits that others use, of the limit where it is the largest.", "pool", "token")
+
+	limitRemainingDesc = desc("limit_remaining", "What is left of a limit that a site announces, of all tokens together.", "site", "limit")
+	limitUsageDesc     = desc("limit_usage_ratio", "The part of it that is used.", "site", "limit")
+)
+
+var tokenStates = [...]string{"ready", "cooling", "spent", "quarantined", "disabled"}
+
+func (c *tokenCollector) Describe(to chan<- *prometheus.Desc) {
+	for _, one := range []*prometheus.Desc{
+		remainingDesc, resetDesc, stateDesc, usesDesc, refusedDesc, deniedDesc, foreignDesc, limitRemainingDesc, limitUsageDesc,
+	} {
+		to <- one
+	}
+}
+
+// Collect asks with the lock held, as that of the queue does. Only readers take it.
+func (c *tokenCollector) Collect(to chan<- prometheus.Metric) {
+	now := c.now.Load()
+	if now == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := (*now)()
+	apart := toldApart(known.Tokens, c.most)
+	c.states(to, known.Tokens, apart)
+	c.fold(known.Tokens, apart)
+	for at, n := range c.total {
+		to <- counter(usesDesc, n.uses, at[0], at[1])
+		to <- counter(refusedDesc, n.refusals, at[0], at[1])
+		to <- counter(deniedDesc, n.denials, at[0], at[1])
+	}
+	limits := slices.SortedFunc(slices.Values(known.Limits), byName)
+	byToken(to, limits, apart)
+	c.bySite(to, limits)
+}
+
+// toldApart are the tokens that have labels of their own: the first of each pool,
+// by name.
+func toldApart(list []Token, most int) map[pair]bool {
+	names := map[string][]string{} // :: pool → its tokens
+	for _, one := range list {
+		names[one.Pool] = append(names[one.Pool], one.Name)
+	}
+	apart := map[pair]bool{}
+	for pool, all := range names {
+		slices.Sort(all)
+		for _, one := range all[:min(len(all), most)] {
+			apart[pair{pool, one}] = true
+		}
+	}
+	return apart
+}
+
+// tokenLabels are those of a token. Names that differ may have the same.
+func tokenLabels(pool, token string, apart map[pair]bool) pair {
+	if !apart[pair{pool, token}] {
+		return pair{label(pool), other}
+	}
+	return pair{label(pool), label(token)}
+}
+
+func (c *tokenCollector) states(to chan<- prometheus.Metric, list []Token, apart map[pair]bool) {
+	in := map[pair]map[string]int{}
+	for _, one := range list {
+		at := tokenLabels(one.Pool, one.Name, apart)
+		if in[at] == nil {
+			in[at] = map[string]int{}
+		}
+		in[at][one.State]++
+	}
+	for at, n := range in {
+		for _, state := range tokenStates {
+			to <- gaugeOf(stateDesc, float64(n[state]), at[0], at[1], state)
+		}
+	}
+}
+
+// fold adds what has happened since it was asked last, so that "other" does not
+// fall when tokens come and go. A token that is gone takes its series along; one
+// that makes room leaves to "other" what it has.
+func (c *tokenCollector) fold(list []Token, apart map[pair]bool) {
+	said, told := map[pair]tokenCounts{}, map[pair]bool{}
+	for _, one := range list {
+		at := pair{one.Pool, one.Name}
+		said[at] = tokenCounts{one.Uses, one.Refusals, one.Denials}
+		told[tokenLabels(one.Pool, one.Name, apart)] = true
+	}
+	there := map[pair]bool{}
+	for at := range said {
+		there[pair{label(at[0]), label(at[1])}] = true
+	}
+	for at, n := range c.total {
+		if told[at] || at[1] == other {
+			continue
+		}
+		delete(c.total, at)
+		if there[at] {
+			c.add(pair{at[0], other}, n)
+		}
+	}
+	for at, n := range said {
+		c.add(tokenLabels(at[0], at[1], apart), n.since(c.seen[at]))
+	}
+	c.seen = said
+}
+
+func (c *tokenCollector) add(at pair, n tokenCounts) {
+	sum := c.total[at]
+	c.total[at] = tokenCounts{sum.uses + n.uses, sum.refusals + n.refusals, sum.denials + n.denials}
+}
+
+// since is what was counted after before; all of it, when it has begun again.
+func (n tokenCounts) since(before tokenCounts) tokenCounts {
+	if n.uses < before.uses || n.refusals < before.refusals || n.denials < before.denials {
+		return n
+	}
+	return tokenCounts{n.uses - before.uses, n.refusals - before.refusals, n.denials - before.denials}
+}
+
+// byName orders limits, so that the same ones are told apart each time.
+func byName(a, b Announced) int {
+	return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Token, b.Token), cmp.Compare(a.Site, b.Site),
+		cmp.Compare(a.Route, b.Route), cmp.Compare(a.Name, b.Name))
+}
