@@ -63,10 +63,11 @@ type Hold struct {
 	class  int  // Priority within its bounds
 	seq    uint64
 	added  time.Time
-	taken  time.Time // when it was granted
-	later  time.Time // when it may come back to its lane
-	charge float64   // what the client paid for it, in turns
-	grant  uint64    // the number of its grant
+	taken  time.Time     // when it was granted, or went out: meters know it by that
+	late   time.Duration // how much later than its grant that is
+	later  time.Time     // when it may come back to its lane
+	charge float64       // what the client paid for it, in turns
+	grant  uint64        // the number of its grant
 
 	bound  *Slot // what kept it last
 	missed int   // how often that changed

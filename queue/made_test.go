@@ -151,6 +151,7 @@ func TestALimitThatIsLearnedReplacesOneThatWasWritten(t *testing.T) {
 		if b.flying != 5 {
 			t.Errorf("%d are in flight", b.flying)
 		}
+		time.Sleep(time.Second)
 		for _, p := range old[1:] {
 			p.Sent() // long ago
 			p.Finish(Result{})

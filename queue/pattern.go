@@ -63,7 +63,8 @@ func (s *site) plan(now time.Time, r *Request) ([][]Need, error) {
 	if len(r.Limits) == 0 {
 		return s.alone, nil
 	}
-	if !r.Shared {
+	// A plan may answer with slices that others have, too.
+	if p := s.known[&r.Limits[0]]; !r.Shared && (p == nil || len(p.needs) != len(r.Limits)) {
 		return s.planAlone(now, r)
 	}
 	p, err := s.pattern(now, r)

@@ -31,7 +31,7 @@ func TestSharedLimitsNeedWhatTheyNeedAlone(t *testing.T) {
 				if i%5 == 0 {
 					r.Method = "POST"
 				}
-				alone, err := s.plan(noon, &r)
+				alone, err := s.planAlone(noon, &r)
 				if err != nil {
 					t.Fatal(err)
 				}

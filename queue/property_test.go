@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"testing"
@@ -20,12 +21,17 @@ type audit struct {
 	units  []int64
 	flying int64
 	ramp   rampAudit
+	made   *budgetAudit // of a slot whose meter a function made
 }
 
 func (a *audit) granted(t *rapid.T, now time.Time, h *Hold, n int64) {
 	a.ramp.granted(t, now, h)
 	a.times, a.units = append(a.times, now), append(a.units, n)
 	a.flying += n
+	if a.made != nil {
+		a.made.granted(t, now, a.flying-n, n)
+		return
+	}
 	if a.spec.As == limit.Concurrency {
 		if a.flying > a.spec.Amount {
 			t.Fatalf("%s: %d in flight", a.slot.name, a.flying)
@@ -60,6 +66,10 @@ func (a *audit) granted(t *rapid.T, now time.Time, h *Hold, n int64) {
 
 // unsent forgets a grant that never reached the server.
 func (a *audit) unsent(at time.Time, n int64) {
+	if a.made != nil {
+		a.made.left = min(a.made.left+n, a.made.whole)
+		return
+	}
 	for i, when := range a.times {
 		if when.Equal(at) && a.units[i] == n {
 			a.times = append(a.times[:i:i], a.times[i+1:]...)
@@ -119,7 +129,10 @@ func (m *model) next() {
 		if !m.waiting[h] {
 			m.t.Fatalf("refused a hold that does not wait")
 		}
-		if h.Refusal() == nil || h.Deadline.IsZero() {
+		switch r := h.Refusal(); {
+		case r != nil && r.Reason == Exhausted:
+			m.exhausted(h)
+		case r == nil || h.Deadline.IsZero():
 			m.t.Fatalf("refused without a reason")
 		}
 		delete(m.waiting, h)
@@ -239,7 +252,10 @@ func (m *model) drawNeeds(t *rapid.T) [][]Need {
 		var needs []Need
 		for _, s := range m.slots {
 			if rapid.Bool().Draw(t, "needs") {
-				needs = append(needs, Need{Slot: s, N: rapid.Int64Range(1, most(m.audits[s].spec)).Draw(t, "n")})
+				needs = append(needs, Need{
+					Slot: s, N: rapid.Int64Range(1, most(m.audits[s].spec)).Draw(t, "n"),
+					Refuse: rapid.IntRange(0, 3).Draw(t, "refuse") == 0,
+				})
 			}
 		}
 		all = append(all, needs)
@@ -278,6 +294,9 @@ func TestAnyInterleavingKeepsEveryLimitAndLosesNobody(t *testing.T) {
 			specs = append(specs, drawSpec(t))
 		}
 		m := newModel(t, specs, rapid.SampledFrom([]time.Duration{0, 0, 7 * time.Second, 30 * time.Second}).Draw(t, "aging"))
+		for i := range rapid.IntRange(0, 2).Draw(t, "made") {
+			m.drawMade(t, i)
+		}
 		added := 0
 		t.Repeat(map[string]func(*rapid.T){
 			"add": func(t *rapid.T) {
@@ -302,7 +321,9 @@ func TestAnyInterleavingKeepsEveryLimitAndLosesNobody(t *testing.T) {
 					h.Deadline = m.now.Add(time.Duration(rapid.IntRange(1, 300).Draw(t, "wait")) * time.Second)
 				}
 				if err := m.s.Add(m.now, h); err != nil {
-					if h.Deadline.IsZero() {
+					if no := new(Refusal); errors.As(err, &no) && no.Reason == Exhausted {
+						m.exhausted(h)
+					} else if h.Deadline.IsZero() {
 						t.Fatalf("refused: %v", err)
 					}
 					return
@@ -352,6 +373,12 @@ func TestAnyInterleavingKeepsEveryLimitAndLosesNobody(t *testing.T) {
 				}
 				m.s.Cool(slot, until, "test")
 			},
+			"warm": func(t *rapid.T) {
+				slot := rapid.SampledFrom(m.slots).Draw(t, "slot")
+				m.audits[slot].ramp = rampAudit{}
+				m.s.Warm(slot)
+			},
+			"tell": m.drawTelling,
 			"answered": func(t *rapid.T) {
 				if h := pickHold(t, m.granted); h != nil {
 					o := limit.Outcome(rapid.IntRange(0, 3).Draw(t, "outcome"))

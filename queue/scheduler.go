@@ -325,8 +325,9 @@ func (s *Scheduler) Sent(now time.Time, h *Hold) bool {
 		return false
 	}
 	for _, n := range h.Needs[h.choice] {
-		n.Slot.postpone(now, h.taken, n)
+		n.Slot.postpone(now, h, n)
 	}
+	h.late += now.Sub(h.taken)
 	h.taken = now
 	return true
 }
@@ -353,7 +354,7 @@ func (s *Scheduler) release(now time.Time, h *Hold, r Result) {
 		if h.forced {
 			n.N = 0
 		}
-		n.Slot.finish(now, h.taken, n, r)
+		n.Slot.finish(now, h, n, r)
 	}
 	s.granted--
 	h.forced = false
@@ -430,7 +431,7 @@ func (s *Scheduler) Force(now time.Time, h *Hold) *Keeps {
 	}
 	s.stamp(now, h)
 	k := s.keeps(now, h)
-	h.choice, h.taken, h.state, h.forced = 0, now, granted, true
+	h.choice, h.taken, h.late, h.state, h.forced = 0, now, 0, granted, true
 	s.granted++
 	for _, n := range h.Needs[0] {
 		n.Slot.users++

@@ -207,23 +207,28 @@ func (s *Slot) take(now time.Time, n int64) {
 }
 
 // postpone takes now what a hold took before. Nobody can have it in between.
-func (s *Slot) postpone(now, taken time.Time, need Need) {
-	if s.meter == nil || need.N <= 0 || !s.changed.IsZero() && !taken.After(s.changed) {
+func (s *Slot) postpone(now time.Time, h *Hold, need Need) {
+	if s.meter == nil || need.N <= 0 || s.foreign(h) {
 		return
 	}
-	s.meter.Postpone(now, taken, need.N)
+	s.meter.Postpone(now, h.taken, need.N)
 	s.stir()
 }
 
-// finish ends what a hold took at taken.
-func (s *Slot) finish(now, taken time.Time, need Need, r Result) {
+// foreign tells whether a hold took from the meter before this one.
+func (s *Slot) foreign(h *Hold) bool {
+	return !s.changed.IsZero() && !h.taken.Add(-h.late).After(s.changed)
+}
+
+// finish ends what a hold took.
+func (s *Slot) finish(now time.Time, h *Hold, need Need, r Result) {
 	s.users--
 	s.flying -= need.N
 	s.stir()
 	if s.meter == nil || need.N <= 0 {
 		return
 	}
-	n, foreign := need.N, !s.changed.IsZero() && !taken.After(s.changed)
+	n, taken := need.N, h.taken
 	actual := n
 	switch {
 	case need.Of == Cost && r.Cost > 0:
@@ -232,8 +237,7 @@ func (s *Slot) finish(now, taken time.Time, need Need, r Result) {
 		actual = r.Bytes
 	}
 	switch {
-	case foreign:
-		// Taken from the meter before this one, which only can owe more.
+	case s.foreign(h): // which only can owe more
 		at := now
 		if s.fresh == nil {
 			at, taken = s.changed, s.changed // when it took it, if it remembers each

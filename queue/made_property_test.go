@@ -1,0 +1,74 @@
+package queue
+
+import (
+	"fmt"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/abide-proxy/abide/limit"
+)
+
+// budgetAudit keeps its own books of what a server has said.
+type budgetAudit struct {
+	whole, left int64
+	reset       time.Time
+	window      time.Duration
+	alone       bool
+}
+
+func (a *budgetAudit) granted(t *rapid.T, now time.Time, flying, n int64) {
+	if !now.Before(a.reset) {
+		a.reset = now.Add(a.window)
+		a.left = a.whole
+	}
+	if a.left -= n; a.left < 0 {
+		t.Fatalf("%d more than the server allows", -a.left)
+	}
+	if a.alone && flying > 0 {
+		t.Fatalf("it does not go alone: %d are in flight", flying)
+	}
+}
+
+// drawMade adds a slot whose meter a function made.
+func (m *model) drawMade(t *rapid.T, i int) {
+	whole := rapid.Int64Range(1, 12).Draw(t, "whole")
+	window := time.Duration(rapid.IntRange(1, 90).Draw(t, "window")) * time.Second
+	b := newBudget(whole, window)
+	b.alone = rapid.Bool().Draw(t, "alone")
+	slot := m.s.Slot(fmt.Sprint("made ", i), b, nil)
+	m.slots = append(m.slots, slot)
+	m.audits[slot] = &audit{
+		slot: slot, spec: limit.Spec{Amount: whole},
+		made: &budgetAudit{whole: whole, left: whole, window: window, alone: b.alone},
+	}
+}
+
+// drawTelling lets a server say something.
+func (m *model) drawTelling(t *rapid.T) {
+	a := m.audits[rapid.SampledFrom(m.slots).Draw(t, "slot")]
+	if a.made == nil {
+		return
+	}
+	a.made.left = rapid.Int64Range(0, a.made.whole).Draw(t, "left")
+	a.made.reset = m.now.Add(time.Duration(rapid.IntRange(1, 90).Draw(t, "reset")) * time.Second)
+	a.made.alone = rapid.IntRange(0, 3).Draw(t, "alone") == 0
+	m.s.Tell(m.now, a.slot, func(_ time.Time, meter limit.Meter) {
+		b := meter.(*budget)
+		b.left, b.reset, b.alone = a.made.left, a.made.reset, a.made.alone
+	})
+}
+
+// exhausted is that a hold was refused for what nobody waits for, by every way that
+// it could have gone.
+func (m *model) exhausted(h *Hold) {
+	for _, needs := range h.Needs {
+		kept := false
+		for _, n := range needs {
+			kept = kept || n.Refuse && n.Slot.when(m.now, n.N).After(m.now)
+		}
+		if !kept {
+			m.t.Fatalf("it is refused for limits that have enough, or for which it would wait")
+		}
+	}
+}
