@@ -6,8 +6,13 @@ import (
 	"github.com/abide-proxy/abide/limit"
 )
 
-// patience is how long one that goes alone is waited for.
-const patience = 15 * second
+const (
+	// patience is how long one that goes alone is waited for.
+	patience = 15 * second
+	// eager is the same for the first of a route: a site that takes long to answer
+	// would keep all the others. Each time as many may follow as were let go before.
+	eager = 5 * second
+)
 
 // First is a meter that lets one request go alone, until it is opened. Each
 // answer that does not open it lets one more go with the others.
@@ -16,7 +21,7 @@ type First struct {
 	open   bool
 	room   int64 // how many may be in flight
 	flying int64
-	last   int64 // when the latest was let go
+	began  int64 // since when some are in flight
 }
 
 var _ limit.Meter = (*First)(nil)
@@ -30,18 +35,39 @@ func (m *First) Open() { m.open = true }
 // When is limit.Meter's.
 func (m *First) When(now time.Time, n int64) (time.Time, bool) {
 	v := m.clock.at(now)
-	if m.open || n <= 0 || m.flying < m.room || v-m.last >= patience {
+	if m.open || n <= 0 || m.flying < m.allowed(v) {
 		return now, true
 	}
 	return limit.Unknown, true
 }
 
+// allowed is how many may be in flight: more the longer nobody is answered.
+func (m *First) allowed(v int64) int64 {
+	if m.flying == 0 {
+		return m.room
+	}
+	return min(m.room<<min(max(v-m.began, 0)/eager, 20), most)
+}
+
+// Patience is queue.Impatient's.
+func (m *First) Patience(now time.Time) time.Time {
+	v := m.clock.at(now)
+	if m.open || m.flying == 0 {
+		return time.Time{}
+	}
+	return m.clock.time(now, m.began+(max(v-m.began, 0)/eager+1)*eager)
+}
+
 // Take is limit.Meter's. What a request takes does not matter: they are counted.
 func (m *First) Take(now time.Time, n int64) {
 	v := m.clock.at(now)
-	if n > 0 {
-		m.flying, m.last = min(m.flying+1, most), v
+	if n <= 0 {
+		return
 	}
+	if m.flying == 0 {
+		m.began = v
+	}
+	m.flying = min(m.flying+1, most)
 }
 
 // Give is limit.Meter's.
@@ -60,14 +86,14 @@ func (m *First) Done(now, _ time.Time, n int64, o limit.Outcome) {
 	}
 	m.flying = max(m.flying-1, 0)
 	if o == limit.Success || o == limit.Refused {
-		m.room = min(m.room+1, most)
+		m.room, m.began = min(m.room+1, 1<<32), m.clock.last
 	}
 }
 
 // Postpone is limit.Meter's.
 func (m *First) Postpone(now, _ time.Time, n int64) {
-	if v := m.clock.at(now); n > 0 {
-		m.last = v
+	if v := m.clock.at(now); n > 0 && m.flying == 1 {
+		m.began = v
 	}
 }
 
@@ -80,13 +106,10 @@ func (m *First) Observe(time.Time, limit.Observation) {}
 // Left is limit.Meter's.
 func (m *First) Left(now time.Time) int64 {
 	v := m.clock.at(now)
-	switch {
-	case m.open:
+	if m.open {
 		return most
-	case m.flying >= m.room && v-m.last >= patience:
-		return 1
 	}
-	return max(m.room-m.flying, 0)
+	return max(m.allowed(v)-m.flying, 0)
 }
 
 // State is limit.Meter's. Nothing of it outlives the process.

@@ -39,7 +39,7 @@ func (p *plan) needs(x *exchange) (all [][]queue.Limit, shared bool) {
 	if p.robots && x.prior != nil {
 		all, shared = p.with(all, *x.prior), false
 	}
-	if x.class != nil && x.class.Unknown {
+	if x.class != nil && x.class.Unknown && x.client != crawler {
 		all, shared = p.with(all, first(x.class)), false
 	}
 	return all, shared

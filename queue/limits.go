@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/abide-proxy/abide/limit"
 )
@@ -45,6 +46,14 @@ type Limit struct {
 	// that waits longer for another limit, or for an answer to what was sent before it,
 	// is held as ever.
 	Refuse bool
+}
+
+// Impatient is a meter that answers limit.Unknown while it waits for the answer to a
+// request, and does not wait for it for ever.
+type Impatient interface {
+	// Patience is when another may go without that answer, if nothing happens before;
+	// zero is never. That is no promise, so that nobody is refused for it.
+	Patience(now time.Time) time.Time
 }
 
 // Scope is what a cooldown is about that concerns the limit, for a request.

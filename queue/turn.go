@@ -257,6 +257,9 @@ func (s *Scheduler) judge(now time.Time, b block, l *lane) {
 	if slot.holder == l && !slot.wake.IsZero() && (next.IsZero() || slot.wake.Before(next)) {
 		next = slot.wake // another alternative of the same lane ends sooner
 	}
+	if m, ok := slot.meter.(Impatient); ok && next.IsZero() {
+		next = m.Patience(now)
+	}
 	if slot.full(now) {
 		if other := slot.ramp.went.Add(patience); next.IsZero() || other.Before(next) {
 			next = other

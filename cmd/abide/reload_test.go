@@ -183,7 +183,7 @@ func TestCF08_AReloadLosesNoRequestAndDoublesNone(t *testing.T) {
 	const n = 200
 	o, dir := newOrigin(t), t.TempDir()
 	file := filepath.Join(dir, "abide.yaml")
-	const unlimited = "defaults: {limits: []}\n" // all are on their way at once
+	const unlimited = "defaults: {limits: [], learn: false}\n" // all are on their way at once
 	write(t, file, unlimited)
 	d := serveIn(t, dir, nil)
 	client := d.client(nil)
