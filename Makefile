@@ -58,6 +58,11 @@ bench: toolchain
 	@scripts/setup bench
 	go run ./bench
 
+# Crawls of simulated services, in fake time, by abide and by two usual ways.
+.PHONY: simulate
+simulate: toolchain
+	ABIDE_SIM_WHOLE=1 ABIDE_SIM_TABLE=$(CURDIR)/bench/SIMULATED.md go test ./proxy -run WhatServersAnnounce -count=1 -timeout 60m
+
 .PHONY: fuzz
 fuzz: toolchain
 	@set -e; for package in $$(go list ./...); do \

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"fmt"
 	"hash/maphash"
 	"strings"
 	"sync"
@@ -86,6 +87,30 @@ func (b *book) learn(now time.Time, c *ledger.Class, budget string, sent time.Ti
 		b.pace.count(now)
 	}
 	return b.routes.Learn(now, c, budget, sent, l)
+}
+
+// fresh tells whether the site has never answered.
+func (b *book) fresh() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.routes.Fresh()
+}
+
+// name is what people call a limit of the site: by what the site calls it, or by
+// its routes.
+func (b *book) name(id string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, bucket, routes := b.routes.Under(id)
+	switch {
+	case bucket != "":
+		return bucket
+	case len(routes) == 0:
+		return id
+	case len(routes) > 1:
+		return fmt.Sprintf("%s and %d more", routes[0], len(routes)-1)
+	}
+	return routes[0]
 }
 
 // heard hears what the ledgers have made of it.

@@ -63,6 +63,7 @@ func (s *Server) Limits() []LimitStatus {
 				continue // of a token that is not there any more
 			}
 		}
+		one.Route = s.books.of(one.Site).name(one.Route)
 		list = append(list, one.LimitStatus)
 	}
 	slices.SortFunc(list, func(a, b LimitStatus) int {

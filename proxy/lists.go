@@ -26,6 +26,7 @@ type likeness struct {
 	covers  covers
 	learned *ledger.Limit // the first of those that were learned
 	set     *tokens.Set
+	own     string // whose budget, where that is the client's own
 }
 
 // lists are the limits of requests by what those have in common. They are made once,

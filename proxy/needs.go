@@ -1,6 +1,9 @@
 package proxy
 
 import (
+	"hash/maphash"
+	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/abide-proxy/abide/ledger"
@@ -26,6 +29,9 @@ func (p *plan) needs(x *exchange) (all [][]queue.Limit, shared bool) {
 	like := likeness{covers: covers, set: x.turn.set}
 	if x.class != nil && len(x.class.Limits) > 0 {
 		like.learned = &x.class.Limits[0]
+		if x.turn.set == nil {
+			like.own = x.own
+		}
 	}
 	if few {
 		all = p.lists.of(like)
@@ -40,7 +46,7 @@ func (p *plan) needs(x *exchange) (all [][]queue.Limit, shared bool) {
 		all, shared = p.with(all, *x.prior), false
 	}
 	if x.class != nil && x.class.Unknown && x.client != crawler {
-		all, shared = p.with(all, first(x.class)), false
+		all, shared = p.with(all, first(x.book, x.class)), false
 	}
 	return all, shared
 }
@@ -54,6 +60,7 @@ func (p *plan) alternatives(x *exchange) [][]queue.Limit {
 			list = append(list, one.need)
 		}
 	}
+	written := len(list)
 	if x.class != nil {
 		for i := range x.class.Limits {
 			list = append(list, p.learned(x.book, &x.class.Limits[i]))
@@ -63,6 +70,9 @@ func (p *plan) alternatives(x *exchange) [][]queue.Limit {
 	case x.turn.set != nil:
 		return p.forTokens(x, list)
 	case len(p.backends) == 0:
+		for i := written; i < len(list); i++ {
+			list[i].Key = x.own
+		}
 		return [][]queue.Limit{list}
 	}
 	all := make([][]queue.Limit, len(p.backends))
@@ -124,16 +134,17 @@ func (p *plan) learned(b *book, l *ledger.Limit) queue.Limit {
 		one.Make = func() limit.Meter { return ledger.NewPace(b.hidden(id)) }
 	default:
 		reserve := ledger.Reserve{Units: p.tokens.Reserve.Units, Percent: p.tokens.Reserve.Percent}
-		one.Make = func() limit.Meter { return ledger.New(ledger.Options{Reserve: reserve}) }
+		unit := l.Unit
+		one.Make = func() limit.Meter { return ledger.New(ledger.Options{Reserve: reserve, Unit: unit}) }
 	}
 	return one
 }
 
 // first lets one request of a route go alone whose limits nobody knows: of the whole
 // site, where nothing is known at all.
-func first(c *ledger.Class) queue.Limit {
+func first(b *book, c *ledger.Class) queue.Limit {
 	key := c.Route
-	if len(c.Limits) == 0 {
+	if len(c.Limits) == 0 && b.fresh() {
 		key = ""
 	}
 	return queue.Limit{
@@ -190,8 +201,8 @@ func (x *exchange) token() *tokens.Token {
 	return nil
 }
 
-// budget is whose ledgers the request takes from: its token's, its backend's, or
-// nobody's.
+// budget is whose ledgers the request takes from: its token's, its backend's, its
+// client's own, or nobody's.
 func (x *exchange) budget() string {
 	if t := x.token(); t != nil {
 		return t.Budget()
@@ -199,7 +210,23 @@ func (x *exchange) budget() string {
 	if b := x.backend(); b != nil {
 		return b.name
 	}
+	if x.turn.set == nil {
+		return x.own
+	}
 	return ""
+}
+
+// fingerprints is this process's alone, so what is made by it cannot be looked up.
+var fingerprints = maphash.MakeSeed()
+
+// ownBudget tells the credentials of clients apart, where no pool replaces them: a
+// site counts for each.
+func ownBudget(r *http.Request) string {
+	values := r.Header["Authorization"]
+	if len(values) == 0 {
+		return ""
+	}
+	return "own " + strconv.FormatUint(maphash.String(fingerprints, values[0]), 36)
 }
 
 // nobody is a meter that lets nothing go.

@@ -97,11 +97,11 @@ func (o *simOrigin) aligned() bool {
 // year 2000, when seconds since 1970 had one digit less than what reads them expects.
 func (o *simOrigin) begin() time.Time {
 	if day := time.Date(2023, 11, 14, 22, 13, 20, 0, time.UTC); time.Now().Before(day) {
-		time.Sleep(time.Until(day))
+		elapse(time.Until(day))
 	}
 	if o.aligned() {
 		now := time.Now().Add(o.skew)
-		time.Sleep(now.Truncate(o.span).Add(o.span).Sub(now))
+		elapse(now.Truncate(o.span).Add(o.span).Sub(now))
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -117,10 +117,10 @@ func (o *simOrigin) way() time.Duration {
 }
 
 func (o *simOrigin) serve(rw http.ResponseWriter, r *http.Request) {
-	time.Sleep(o.way())
+	elapse(o.way())
 	secret := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 	status, body := o.answer(secret, r.URL.Path, rw.Header())
-	time.Sleep(o.way())
+	elapse(o.way())
 	o.mu.Lock()
 	o.there[secret]--
 	o.mu.Unlock()

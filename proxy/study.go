@@ -52,7 +52,10 @@ func (st *study) plain(x *exchange, resp *http.Response) {
 // request's budget, and for the verdict.
 func (s *Server) note(x *exchange, resp *http.Response, lesson *learn.Lesson) {
 	t, now := &x.turn, x.answered
-	budget, sent := x.budget(), t.permit.Granted()
+	budget, sent := x.budget(), x.sent
+	if len(lesson.Limits) > 0 || lesson.Throttled {
+		sent = t.permit.Granted() // as the ledgers know it
+	}
 	learned := x.book.learn(now, x.class, budget, sent, lesson)
 	changed := learned.Changed
 	var news []ledger.News
@@ -85,7 +88,7 @@ func (s *Server) teachings(x *exchange, learned *ledger.Learned, budget string, 
 	list := make([]queue.Teaching, len(learned.Told))
 	for i := range learned.Told {
 		told := &learned.Told[i]
-		one := p.learned(x.book, &ledger.Limit{ID: told.ID, Title: told.Title})
+		one := p.learned(x.book, &ledger.Limit{ID: told.ID, Title: told.Title, Unit: told.Said.Unit})
 		one.Key = budget
 		took := int64(0)
 		for j := range x.class.Limits {

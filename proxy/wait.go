@@ -66,6 +66,7 @@ func (s *Server) wait(x *exchange, r *http.Request) *answer {
 func (s *Server) ask(x *exchange, r *http.Request) queue.Request {
 	x.method, x.path = r.Method, policy.NormalPath(r.URL.EscapedPath())
 	x.turn.plan = x.state.plans[x.rule]
+	x.own = ownBudget(r)
 	s.place(x)
 	q := queue.Request{
 		Site: x.site, Client: x.clientName(), Priority: queue.DefaultPriority,

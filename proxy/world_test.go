@@ -205,3 +205,6 @@ func echoing(rw http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	fmt.Fprintf(rw, "%s %s %s", r.Method, r.URL.Path, body)
 }
+
+// elapse lets time pass in a bubble.
+func elapse(d time.Duration) { time.Sleep(d) }
