@@ -31,6 +31,7 @@ type member struct {
 	seen   time.Time
 	missed time.Time // since when its answers show others of the name only
 	higher int       // times that more was left than can be
+	last   time.Time // when the request was sent that showed it last
 	clash  int       // times that its reset was not the others'
 }
 
@@ -41,6 +42,17 @@ func (r *route) in(g *group) *member {
 		}
 	}
 	return nil
+}
+
+// more hears that more was left than can be: twice, and the route has a counter of
+// its own.
+func (in *member) more(sent time.Time) bool {
+	if in.higher > 0 && in.last.Equal(sent) {
+		return false
+	}
+	in.higher++
+	in.last = sent
+	return in.higher >= 2
 }
 
 // mostMembers is how many limits a route may have shown. The last one takes all.
@@ -228,7 +240,7 @@ func (m *Routes) limits(r *route) []Limit {
 	}
 	limits := make([]Limit, len(all))
 	for n, g := range all {
-		limits[n] = Limit{ID: g.id, Title: g.title, Kind: g.kind}
+		limits[n] = Limit{ID: g.id, Title: g.title, Kind: g.kind, Unit: g.unit}
 	}
 	if len(m.shared) >= 2*mostRoutes {
 		clear(m.shared)

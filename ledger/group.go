@@ -50,6 +50,7 @@ type group struct {
 	budgets map[string]*memory // :: budget → what was said last
 	mark    uint64             // the answer that showed it last
 	moving  int                // times that its reset moved inside a window; 2 is a reset that moves
+	rose    int                // times that one route alone showed more than before; 2 is one that may
 
 	other    *group // which explains its foreign use
 	agreeing int    // times that it did

@@ -47,6 +47,7 @@ func (l *Ledger) hear(v, rtt int64, s *learn.Limit) (h told, said bool) {
 	if !s.Reset.IsZero() {
 		if r := l.clock.on(s.Reset); r > 0 && r-v <= credible {
 			step := min(max(int64(s.Resolution), 0), hour)
+			r = max(r, v-hour)
 			h.reset, h.over = r, r+step
 			h.slop = step + min(max(rtt, 0), minute) + 20*int64(time.Millisecond)
 			if !s.Relative {
@@ -54,6 +55,9 @@ func (l *Ledger) hear(v, rtt int64, s *learn.Limit) (h told, said bool) {
 				h.slop += skewed + second
 			}
 		}
+	}
+	if h.period > 0 && h.reset > 0 && 2*(h.slop-rtt) >= h.period && l.kind < refilling {
+		h.reset, h.over = 0, 0 // its end is said too coarsely to tell one window from the next
 	}
 	if !s.Next.IsZero() {
 		if at := l.clock.on(s.Next); at > v && at-v <= credible {
@@ -84,11 +88,15 @@ func (l *Ledger) Hear(now time.Time, a Answer) News {
 			return News{}
 		}
 	}
+	var news News
 	if a.Refused {
 		l.refuse(v, sent, own, &a, h)
-		return News{}
+	} else {
+		news = l.served(v, sent, own, h)
 	}
-	return l.served(v, sent, own, h)
+	l.level = min(max(l.level, -float64(most)), float64(most))
+	l.rate = min(l.rate, float64(most))
+	return news
 }
 
 // start is for the first that is heard.
@@ -135,6 +143,9 @@ func (l *Ledger) dry(v int64, h told) {
 		l.wait = second
 		return
 	}
+	if l.kind == refilling && l.rate == 0 && h.over > v {
+		l.tryAt = h.over // it is full
+	}
 	if h.next > 0 && h.left >= 0 && h.left < l.cost.each {
 		l.tryAt = max(h.next, v+second/100)
 	}
@@ -144,13 +155,13 @@ func (l *Ledger) dry(v int64, h told) {
 func (l *Ledger) resize(h told) {
 	size := h.limit
 	if size <= 0 && h.left >= 0 && l.limit < h.left+1 && (l.limit == 0 || l.window.guess) {
-		size, l.window.guess = h.left+1, true // there was one more before this one
+		size, l.window.guess = min(h.left+1, float64(most)), true // there was one more before this one
 	}
 	if size > 0 && size != l.limit {
 		if l.limit > 0 {
 			l.level = min(l.level+size-l.limit, size)
 		} else {
-			l.level = size - l.cost.each*float64(l.flights.unanswered())
+			l.level = max(size-l.cost.each*float64(l.flights.unanswered()), -float64(most))
 		}
 		l.limit = size
 		l.cost.reset()
@@ -179,7 +190,7 @@ type bounds struct {
 func (l *Ledger) bounds(sent, own int64, h told) bounds {
 	b := bounds{low: math.Inf(-1), high: math.Inf(1), uncounted: l.flights.uncounted(sent, own)}
 	if h.left >= 0 {
-		b.low, b.high, b.known = h.left-l.cost.each*float64(b.uncounted), h.left, true
+		b.low, b.high, b.known = max(h.left-l.cost.each*float64(b.uncounted), -float64(most)), h.left, true
 	}
 	return b
 }
@@ -190,28 +201,41 @@ func (l *Ledger) begin(v int64, b bounds, h told) News {
 	if b.known {
 		l.level = b.low
 	} else {
-		l.level = l.limit - l.cost.each*float64(l.flights.unanswered()+1)
+		l.level = max(l.limit-l.cost.each*float64(l.flights.unanswered()+1), -float64(most))
 	}
 	if !b.known && h.reset == 0 && h.period > 0 && h.limit > 0 && l.kind < refilling {
 		l.slide(v, h.period)
 		return News{}
 	}
 	l.open(v, h)
+	if b.known {
+		l.cost.sample(v, l.flights.taken-b.uncounted, h.left, b.uncounted, 0)
+	}
 	l.dry(v, h)
 	return News{}
 }
 
 // clamp brings the level between the bounds.
-func (l *Ledger) clamp(v int64, b bounds) (news News, gained float64) {
+func (l *Ledger) clamp(v, sent int64, b bounds) (news News, gained float64) {
 	if !b.known {
 		return News{}, 0
+	}
+	// Within a window less is left later, so this was written before another that
+	// has been heard, unless it was sent after that.
+	w := &l.window
+	stale := l.kind < refilling && w.leastAt > 0 && b.high > w.least && sent < w.leastAt
+	if !stale {
+		w.least, w.leastAt = b.high, v
 	}
 	was := l.level
 	if was > b.high {
 		l.level = b.high
+		if l.doubtful() {
+			l.level = b.low
+		}
 		l.used(v, was-b.high, &news)
 	}
-	if was < b.low {
+	if was < b.low && !stale {
 		l.level = b.low
 		gained = b.low - was
 		if l.slack > 0 {
@@ -223,13 +247,21 @@ func (l *Ledger) clamp(v int64, b bounds) (news News, gained float64) {
 	return news, gained
 }
 
+// doubtful tells whether what looks like another's use may be a limit that is not
+// whole again at its reset. Then no more is left than is sure.
+func (l *Ledger) doubtful() bool { return l.kind == undecided && l.window.passed && l.window.reset > 0 }
+
 // used notes what somebody else has used.
 func (l *Ledger) used(v int64, n float64, news *News) {
 	if l.options.Unit != learn.Requests || l.cost.each != 1 || n < 1 || l.window.guess {
 		return
 	}
-	if l.kind == undecided && l.window.reset > 0 {
-		return // it may be full at its reset, and not before
+	switch w := &l.window; {
+	case l.kind == fixed || l.kind == refilling && l.rated:
+	case l.kind == undecided && !w.passed:
+	case l.kind == undecided && w.reset == 0 && w.fulls >= trusted && w.period > 10*second:
+	default:
+		return // it may be another kind of limit
 	}
 	news.Foreign = whole(math.Floor(n))
 	l.foreign = min(l.foreign+news.Foreign, most)
@@ -255,7 +287,7 @@ func (l *Ledger) refuse(v, sent, own int64, a *Answer, h told) {
 	}
 	if h.reset > 0 && !old && l.kind < refilling {
 		if l.place(h) != older {
-			l.window.adopt(h)
+			l.window.adopt(v, h)
 		}
 		if at == 0 && h.over > v {
 			at = max(h.over+l.window.extra, v+second)
@@ -274,6 +306,8 @@ func (l *Ledger) refuse(v, sent, own int64, a *Answer, h told) {
 	}
 	l.until = max(l.until, at)
 	l.level = min(l.level, 0)
+	l.window.least, l.window.leastAt = 0, v
+	l.from = start{}
 	if !l.probing || sent >= l.probeFrom {
 		l.probe(v)
 	}
@@ -283,10 +317,10 @@ func (l *Ledger) refuse(v, sent, own int64, a *Answer, h told) {
 // surprise is for a refusal where the ledger saw something left.
 func (l *Ledger) surprise(v, sent int64) {
 	if l.kind < refilling && l.window.fulls >= trusted && sent-l.window.opened < 5*second {
-		l.window.extra = min(2*l.window.extra+second/4, 5*second)
+		l.window.delay()
 	}
 	l.window.fulls = 0
 	if l.kind >= refilling && !l.rated {
-		l.rate *= 0.7
+		l.rate *= 0.9
 	}
 }

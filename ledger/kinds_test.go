@@ -3,7 +3,6 @@ package ledger
 import (
 	"fmt"
 	"testing"
-	"time"
 )
 
 // TestALedgerUsesEveryWindowAndIsNeverRefused: alone, whatever way the windows are
@@ -16,7 +15,9 @@ func TestALedgerUsesEveryWindowAndIsNeverRefused(t *testing.T) {
 		"epoch, rounded up":    func() *fixedOrigin { return &fixedOrigin{limit: 100, window: 60, grain: 1, ceil: true} },
 		"epoch, behind":        func() *fixedOrigin { return &fixedOrigin{limit: 100, window: 60, grain: 1, skew: -1.9} },
 		"epoch, ahead":         func() *fixedOrigin { return &fixedOrigin{limit: 100, window: 60, grain: 1, skew: 1.9} },
-		"delta":                func() *fixedOrigin { return &fixedOrigin{limit: 75, window: 600, aligned: true, relative: true, grain: 1} },
+		"delta": func() *fixedOrigin {
+			return &fixedOrigin{limit: 75, window: 600, aligned: true, relative: true, grain: 1}
+		},
 		"delta, rounded up":    func() *fixedOrigin { return &fixedOrigin{limit: 75, window: 60, relative: true, grain: 1, ceil: true} },
 		"exact delta":          func() *fixedOrigin { return &fixedOrigin{limit: 50, window: 60, relative: true} },
 		"by the minute":        func() *fixedOrigin { return &fixedOrigin{limit: 500, window: 3600, aligned: true, grain: 60} },
@@ -31,7 +32,7 @@ func TestALedgerUsesEveryWindowAndIsNeverRefused(t *testing.T) {
 				o := make()
 				s := run{
 					origin: o, meter: New(Options{}), flying: flying, fastest: min(0.05, slow/2), slowest: slow,
-					length: 12 * o.window, random: dice(t, 1),
+					length: 12 * o.window, random: dice(1),
 				}
 				r := s.do()
 				name := fmt.Sprintf("%s, %d in flight, up to %v s", name, flying, slow)
@@ -69,7 +70,7 @@ func TestALedgerRunsAtTheRateOfABucket(t *testing.T) {
 				l := New(Options{})
 				s := run{
 					origin: o, meter: l, flying: flying, fastest: min(0.05, slow/2), slowest: slow,
-					length: 20 * o.limit / o.rate, random: dice(t, 2),
+					length: 20 * o.limit / o.rate, random: dice(2),
 				}
 				r := s.do()
 				name := fmt.Sprintf("%s, %d in flight, up to %v s", name, flying, slow)
@@ -87,5 +88,3 @@ func TestALedgerRunsAtTheRateOfABucket(t *testing.T) {
 		}
 	}
 }
-
-var _ = time.Second

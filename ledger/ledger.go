@@ -24,7 +24,7 @@ type Reserve struct {
 type kind uint8
 
 const (
-	undecided    kind = iota // taken for fixed
+	undecided kind = iota // taken for fixed
 	fixed                 // at once, at the reset
 	refilling             // all the time; the reset is when it is full
 	sliding               // as what was taken leaves a window
@@ -36,6 +36,8 @@ const (
 	trusted = 3  // full refills right after a reset, and the next needs no probe
 	silence = 3  // probes whose answers say nothing, and it is open
 	patient = 60 // seconds between probes, at most
+
+	cautious = 0.999 // of a rate that is known
 
 	remembered = 10 * minute // for which a ledger is kept that nobody asks for
 )
@@ -61,13 +63,16 @@ type Ledger struct {
 	level  float64
 	at     int64 // of level
 	rate   float64
-	rated  bool // the server said the rate, or it follows from its resets
+	floor  float64 // the rate is no less, if it comes back all the time
+	rated  bool    // the server said the rate, or it follows from its resets
 	cost   cost
 	spread bool // trail has a window
 
 	window window
 	scores [sliding + 1]int8
 	sample sample
+	steady int8 // times that the reset stayed where it was, though more was used
+	from   start
 
 	until     int64 // after a refusal nothing goes before
 	row       int   // refusals, one after the other
@@ -110,7 +115,12 @@ func (l *Ledger) flows() bool { return l.rate > 0 && l.kind >= refilling }
 func (l *Ledger) look(v int64) {
 	if v > l.at {
 		if l.flows() {
-			l.level = l.cap(l.level + l.rate*float64(v-l.at)/float64(second))
+			// What is under way may be counted only now, so nothing comes back for it yet.
+			whole := float64(most)
+			if l.limit > 0 {
+				whole = l.limit - l.cost.each*float64(l.flights.unanswered())
+			}
+			l.level = max(l.level, min(l.level+cautious*l.rate*float64(v-l.at)/float64(second), whole))
 		}
 		l.at = v
 	}
@@ -120,7 +130,7 @@ func (l *Ledger) look(v int64) {
 	if !l.heard || l.probing || v < l.until {
 		return
 	}
-	if l.window.over > 0 && v >= l.window.over && l.kind < refilling {
+	if end := l.window.end(); end > 0 && v >= end && l.kind < refilling {
 		l.expire(v)
 		return
 	}
@@ -147,7 +157,7 @@ func (l *Ledger) cap(level float64) float64 {
 	if l.limit > 0 {
 		return min(level, l.limit)
 	}
-	return level
+	return min(level, float64(most))
 }
 
 // probe lets one go alone.
@@ -234,16 +244,25 @@ func (l *Ledger) When(now time.Time, n int64) (time.Time, bool) {
 	return now, true
 }
 
+// Patience is queue.Impatient's: when another may go though a probe is not answered.
+func (l *Ledger) Patience(now time.Time) time.Time {
+	v := l.clock.at(now)
+	if !l.probing || l.probeAt == 0 {
+		return time.Time{}
+	}
+	return l.clock.time(now, max(l.probeAt+patience, v))
+}
+
 // enough is when so much is there, which is not the case now.
 func (l *Ledger) enough(v int64, need float64) int64 {
 	at := int64(0)
 	switch {
 	case l.kind < refilling:
-		at = l.window.over
+		at = l.window.end()
 	default:
 		keep := l.reserve()
 		if l.flows() {
-			at = plus(v, (need+keep-l.level)/l.rate)
+			at = plus(v, (need+keep-l.level)/(cautious*l.rate))
 		}
 		if l.kind == sliding && l.spread && l.limit > 0 {
 			left := (l.limit-need-keep)/l.cost.each - float64(l.flights.unanswered())
@@ -287,7 +306,7 @@ func (l *Ledger) Give(now, taken time.Time, n int64) {
 	}
 	l.flights.give(at, n)
 	// What was heard since may have been less than there was with it.
-	if at > l.heardAt || !l.heard {
+	if at >= l.heardAt || !l.heard {
 		l.pay(-n)
 		l.level = l.cap(l.level)
 	} else {
@@ -341,6 +360,7 @@ func (l *Ledger) Done(now, taken time.Time, n int64, o limit.Outcome) {
 		l.mute(v, at, late)
 	case limit.Failed, limit.Abandoned:
 		l.slack += float64(late)
+		l.from = start{}
 		if at == l.probeAt {
 			l.probeAt = 0
 		}
@@ -363,6 +383,7 @@ func (l *Ledger) landed(v, n int64) {
 func (l *Ledger) mute(v, sent, n int64) {
 	l.missing = min(l.missing+n, most)
 	l.slack += float64(n)
+	l.from = start{}
 	if !l.probing || sent < l.probeFrom {
 		return
 	}

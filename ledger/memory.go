@@ -18,9 +18,19 @@ type memory struct {
 	resolution  time.Duration
 	left        learn.Amount
 
-	own, foreign float64 // units so far: answers, and what others used
-	hits         int     // answers that showed such use
+	own, foreign float64     // units so far: answers, and what others used
+	hits         int         // answers that showed such use
+	recent       [24]float64 // what was left, in this window
+	many         int         // of them
+	trail        *trace
+	served       int     // answers in this window that were no refusals
 	gap, lag     float64 // seconds between answers, and that one takes
+}
+
+// shown says whether one of the last answers showed that just so much was left.
+// Of one counter no two answers do.
+func (k *memory) shown(left float64) bool {
+	return slices.Contains(k.recent[:min(k.many, len(k.recent))], left)
 }
 
 // unsure is how far apart two words of one reset may be.
@@ -124,7 +134,8 @@ func (g *group) recent(budget string) *memory {
 func (m *Routes) hear(r *route, g *group, h *hearing) *group {
 	said := h.said
 	k := g.recent(h.budget)
-	if !k.reset.IsZero() && !said.Reset.IsZero() && k.runs(h.now, 0) {
+	old := h.sent.Before(k.sent)
+	if !old && k.runs(h.now, 0) && !k.reset.IsZero() && said.Reset.After(h.now.Add(unsure(said.Resolution, 0))) {
 		in := r.in(g)
 		switch agrees := k.resets(said.Reset, said.Resolution); {
 		case agrees && k.route != r:
@@ -141,12 +152,27 @@ func (m *Routes) hear(r *route, g *group, h *hearing) *group {
 			}
 		}
 	}
+	if g.rises(r, k, h) {
+		return m.hear(r, m.split(r, g, h), h)
+	}
 	g.seen = h.now
 	if said.Reset.After(g.until) {
 		g.until = said.Reset
 	}
 	m.complete(g, said)
-	g.compare(k, h)
+	if same := k.resets(said.Reset, said.Resolution); same || !old {
+		if !same {
+			k.many, k.served = 0, 0
+		}
+		if !h.lesson.Throttled {
+			k.served++
+		}
+		m.compare(g, k, h)
+		if said.Remaining.Known && said.Remaining.N >= 1 { // nothing is shown again and again
+			k.recent[k.many%len(k.recent)] = said.Remaining.N
+			k.many++
+		}
+	}
 	if !k.heard.IsZero() {
 		k.gap += (max(h.now.Sub(k.heard), 0).Seconds() - k.gap) / 8
 	}
@@ -154,13 +180,40 @@ func (m *Routes) hear(r *route, g *group, h *hearing) *group {
 	k.own++
 	k.before, k.heard = k.heard, h.now
 	switch {
-	case !h.sent.Before(k.sent):
+	case !old:
 		k.route, k.sent = r, h.sent
 		k.left, k.reset, k.resolution = believed(said.Remaining), said.Reset, said.Resolution
 	case said.Remaining.Known && k.left.Known && said.Remaining.N < k.left.N:
 		k.left.N = said.Remaining.N
 	}
-	return g
+	return m.spent(r, g, k, h)
+}
+
+// rises hears whether more is left than another route of the group showed before
+// this request was sent, and says whether that has been often enough. Where one
+// route shows such a thing by itself it proves nothing.
+func (g *group) rises(r *route, k *memory, h *hearing) bool {
+	left := h.said.Remaining
+	if !left.Known || g.moving >= 2 || k.reset.IsZero() || !k.runs(h.now, 0) || !k.resets(h.said.Reset, h.said.Resolution) {
+		return false
+	}
+	if g.bucket != "" || g.routes < 2 {
+		k.trail = nil
+		return false
+	}
+	if k.trail == nil {
+		k.trail = &trace{}
+	}
+	old, ok := k.trail.before(h)
+	k.trail.add(r, k, h)
+	if !ok || left.N <= old.left+g.refill(h, old.heard) {
+		return false
+	}
+	if old.route == r {
+		g.rose = min(g.rose+1, 2)
+		return false
+	}
+	return g.rose < 2 && r.in(g).more(h.sent)
 }
 
 // complete adds to a group what was not known of it.

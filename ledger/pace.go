@@ -135,6 +135,10 @@ func (p *Pace) succeeded(v int64) {
 	p.good++
 	p.passed++
 	p.debt = max(p.debt-1, 0)
+	if took := float64(v-p.since) / float64(second); took > 60 && float64(p.good) < p.rate*took/2 {
+		p.good, p.since = 0, v // it has not been tried
+		return
+	}
 	switch {
 	case p.bad == 0:
 		// Nothing is known to be too much.
@@ -185,6 +189,15 @@ func (p *Pace) When(now time.Time, n int64) (time.Time, bool) {
 		return now, true
 	}
 	return p.clock.time(now, p.free), true
+}
+
+// Patience is queue.Impatient's: when another may go though a probe is not answered.
+func (p *Pace) Patience(now time.Time) time.Time {
+	v := p.at(now)
+	if !p.refused || p.probeAt == 0 {
+		return time.Time{}
+	}
+	return p.clock.time(now, max(p.probeAt+patience, v))
 }
 
 // Take is limit.Meter's.

@@ -14,6 +14,12 @@ type sample struct {
 	slop      int64
 }
 
+// start is a time from which resets have moved.
+type start struct {
+	taken, reset, slop int64
+	limit              float64
+}
+
 const certain = 2 // how much more often a kind must have been right than another
 
 // learn learns what a request costs and of what kind the limit is.
@@ -29,8 +35,8 @@ func (l *Ledger) learn(v, sent int64, first bool, b bounds, h told) {
 	}
 	l.price(v, b, h)
 	if h.reset > 0 && l.limit > 0 {
-		l.pace(v, h)
-		l.judge(v, h)
+		l.pace(v, b, h)
+		l.judge(v, b, h)
 	}
 }
 
@@ -47,14 +53,16 @@ func (l *Ledger) price(v int64, b bounds, h told) {
 			return
 		}
 	}
-	x, ok := l.cost.sample(v, l.flights.taken-b.uncounted, h.left, b.uncounted, fill)
+	n := l.flights.taken - b.uncounted
+	off := float64(max(b.uncounted, l.cost.few)) / float64(max(n-l.cost.answered, 1))
+	x, ok := l.cost.sample(v, n, h.left, b.uncounted, fill)
 	if !ok {
 		return
 	}
 	l.cost.add(x)
 	switch l.options.Unit {
 	case learn.Requests:
-		l.cost.constant(l.limit)
+		l.cost.constant(x, l.limit, 1, min(off, 0.15))
 	case learn.Percent:
 		l.cost.variable(0.01, l.limit)
 	default:
@@ -67,29 +75,54 @@ func (l *Ledger) price(v int64, b bounds, h told) {
 // pace learns the rate of a limit of which the reset is when it is full: what was
 // used comes back until then. Of what was used the last unit may be a part, and
 // the reset may be later by its resolution: the rate is at least this.
-func (l *Ledger) pace(v int64, h told) {
+func (l *Ledger) pace(v int64, b bounds, h told) {
 	used := l.limit - h.left
 	if used < 2 || h.over <= v {
 		return
 	}
-	least := (used - 1) / (float64(h.over-v+second/1000) / float64(second))
-	most := math.Inf(1)
-	if at := h.reset - v - h.slop; at > 0 && !h.exact {
-		most = used / (float64(at) / float64(second))
-	} else if at := h.reset - v; at > 0 && h.exact {
-		most = used / (float64(at) / float64(second))
+	least := min(float64(most), (used-1)/(float64(h.over-v+second/1000)/float64(second)))
+	least = max(least, l.moved(v, b, h))
+	upper := math.Inf(1)
+	early := h.slop
+	if h.exact {
+		early = h.over - h.reset // as it may have been rounded up
 	}
-	if l.kind == refilling && !l.rated {
-		l.rated, l.rate = true, least
+	if at := h.reset - v - early; at > 0 {
+		upper = max(used/(float64(at)/float64(second)), least)
 	}
-	if l.kind == refilling {
-		l.rate = min(max(l.rate, least), most)
+	switch {
+	case l.kind != refilling:
+		l.floor = max(l.floor, least)
+	case !l.rated:
+		l.rated, l.rate = true, min(max(l.floor, least), upper)
+	default:
+		l.rate = min(max(l.rate, least), upper)
 	}
+}
+
+// moved is a rate that is no larger than the limit's: each request that is counted
+// moves the time when it is full by what a unit takes to come back.
+func (l *Ledger) moved(v int64, b bounds, h told) float64 {
+	f := &l.from
+	if l.kind != refilling || l.options.Unit != learn.Requests || l.cost.each != 1 {
+		f.reset = 0
+		return 0
+	}
+	n := l.flights.taken - b.uncounted - f.taken
+	by := h.reset - f.reset
+	switch {
+	case f.reset == 0 || f.limit != l.limit || n < 0 || n > 1<<16 || by < 0 && n > 0:
+		*f = start{taken: l.flights.taken, reset: h.reset, slop: h.slop, limit: l.limit}
+		return 0
+	case n < 2:
+		return 0
+	}
+	return float64(n) / (float64(by+f.slop+h.slop) / float64(second))
 }
 
 // judge finds out of what kind the limit is: by its kind the reset of a later
 // answer follows from that of an earlier one.
-func (l *Ledger) judge(v int64, h told) {
+func (l *Ledger) judge(v int64, b bounds, h told) {
 	now := sample{at: v, reset: h.reset, used: l.limit - h.left, slop: h.slop}
 	old := l.sample
 	if old.at == 0 || v >= old.reset-old.slop || now.used < 1 || old.used < 1 {
@@ -99,9 +132,8 @@ func (l *Ledger) judge(v int64, h told) {
 		return
 	}
 	slop := float64(max(old.slop, now.slop))
-	off := [...]float64{fixed: math.Abs(float64(now.reset - old.reset))}
 	var errors [sliding + 1]float64
-	errors[fixed] = off[fixed]
+	errors[fixed] = math.Abs(float64(now.reset - old.reset))
 	errors[sliding] = math.Abs(float64((now.reset - now.at) - (old.reset - old.at)))
 	// The larger use tells the rate more exactly.
 	few, many := old, now
@@ -109,7 +141,11 @@ func (l *Ledger) judge(v int64, h told) {
 		few, many = many, few
 	}
 	each := float64(many.reset-many.at) / many.used
-	errors[refilling] = math.Abs(float64(few.at) + few.used*each - float64(few.reset))
+	// What is said to be left is rounded, and so by up to a unit on either side off.
+	errors[refilling] = max(math.Abs(float64(few.at)+few.used*each-float64(few.reset))-2*each, 0)
+	if errors[fixed] <= slop && errors[refilling] >= 2*slop {
+		l.steady = min(l.steady+1, 8)
+	}
 	best, second := fixed, math.Inf(1)
 	for k := fixed; k <= sliding; k++ {
 		if errors[k] < errors[best] {
@@ -139,14 +175,16 @@ func (l *Ledger) judge(v int64, h told) {
 	switch best {
 	case fixed:
 		if l.kind == undecided || l.kind == refilling {
-			l.kind, l.rate, l.rated = fixed, 0, false
+			l.kind, l.rate, l.floor, l.rated = fixed, 0, 0, false
 			l.window.reset, l.window.over = h.reset, h.over
 		}
 	case refilling:
 		l.kind, l.rate, l.rated = refilling, 0, false
 		l.window.over, l.window.reset, l.slow = 0, 0, 0
-		l.level = min(l.level, h.left-l.cost.each*float64(l.flights.unanswered()))
-		l.pace(v, h)
+		l.level = min(l.level, b.low)
+		if l.pace(v, b, h); !l.rated && l.floor > 0 {
+			l.rated, l.rate = true, l.floor
+		}
 	case sliding:
 		l.slide(v, h.reset-v)
 	}
@@ -171,7 +209,7 @@ func (l *Ledger) flow(v, sent, own int64, probe bool, b bounds, h told) News {
 	if probe && l.kind == refilling && b.known {
 		l.level = max(l.level, min(b.low, b.high))
 	}
-	news, gained := l.clamp(v, b)
+	news, gained := l.clamp(v, sent, b)
 	l.level = l.cap(l.level)
 	if l.kind == sliding {
 		news = News{}
@@ -191,7 +229,11 @@ func (l *Ledger) flow(v, sent, own int64, probe bool, b bounds, h told) News {
 // guess learns the rate from what has come back.
 func (l *Ledger) guess(v int64, gained float64) {
 	if by := float64(v-l.gainedAt) / float64(second); by >= 0.1 {
-		l.rate += 0.5 * gained / by
+		more := 0.5 * gained / by
+		if l.refusedAt > 0 {
+			more = min(more, l.rate/50) // it was too much before
+		}
+		l.rate += more
 		l.gainedAt = v
 	}
 }
@@ -199,19 +241,23 @@ func (l *Ledger) guess(v int64, gained float64) {
 // grope hears of a limit of which only what is left is said.
 func (l *Ledger) grope(v, sent int64, b bounds) News {
 	w := &l.window
-	news, gained := l.clamp(v, b)
+	news, gained := l.clamp(v, sent, b)
 	if gained < 1 {
 		return news
 	}
 	// Something came back: all of it at once, or a part.
 	since := v - l.gainedAt
-	if l.limit > 0 && b.high >= l.limit-l.cost.each*(float64(l.flights.unanswered())+1.5) {
-		if since > 0 && since <= credible {
-			w.period, w.said = since, false
-			w.over = v + since
-			w.opened = v
+	all := l.limit > 0 && b.high >= l.limit-l.cost.each*(float64(l.flights.unanswered())+2.5)
+	switch {
+	case all && !w.crept && gained >= l.limit/2 && since > 0 && since <= credible:
+		w.period, w.said = since, false
+		w.over = v + since
+		w.opened = v
+		l.own, l.foreign = l.flights.unanswered()+1, 0
+	case !all && since >= second/10 && l.limit > 0:
+		if w.creeps++; w.creeps < 3 {
+			return news // the requests before may have cost nothing
 		}
-	} else if since >= second/10 {
 		l.kind, l.rate = refilling, 0.5*gained/(float64(since)/float64(second))
 	}
 	l.gainedAt = v

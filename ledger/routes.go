@@ -210,12 +210,14 @@ func (m *Routes) tell(now time.Time, r *route, budget string, sent time.Time, l 
 		if g.mark == mark {
 			continue // two of an answer that are taken for one: the first binds
 		}
-		g = m.hear(r, g, &h)
+		if g = m.hear(r, g, &h); g.mark == mark {
+			continue
+		}
 		g.mark = mark
 		if told == nil {
 			told = make([]Told, 0, min(len(l.Limits), mostTold))
 		}
-		t := Told{ID: g.id, Said: *said}
+		t := Told{ID: g.id, Title: g.title, Said: *said}
 		if t.Refused = refusedBy(l, said, n); t.Refused && !blamed {
 			t.RetryAt, blamed = l.RetryAt, true
 		}

@@ -189,3 +189,17 @@ func BenchmarkLearn(b *testing.B) {
 		}
 	})
 }
+
+func TestTheUsualCallsAllocateNothing(t *testing.T) {
+	m := benchRoutes()
+	var silent learn.Lesson
+	c := m.Class("GET", "", "/2/tweets/1460323737035677697/retweeted_by")
+	m.Learn(noon, c, "token", noon, &silent)
+	m.Learn(noon, c, "token", noon, &silent)
+	if n := testing.AllocsPerRun(100, func() {
+		c = m.Class("GET", "", "/2/tweets/1460323737035677698/retweeted_by")
+		m.Learn(noon, c, "token", noon, &silent)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

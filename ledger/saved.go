@@ -36,6 +36,7 @@ type saved struct {
 	Period    int64   `json:"period,omitempty"`
 	Said      bool    `json:"said,omitempty"`
 	Guess     bool    `json:"guess,omitempty"`
+	Passed    bool    `json:"passed,omitempty"`
 	Fulls     int     `json:"fulls,omitempty"`
 	Extra     int64   `json:"extra,omitempty"`
 	Until     int64   `json:"until,omitempty"`
@@ -57,13 +58,13 @@ func (l *Ledger) State() []byte {
 	w := &l.window
 	b, err := json.Marshal(saved{
 		Version: savedVersion, Now: l.clock.last, Kind: l.kind, Off: l.off, Counts: l.counts, Probing: l.probing,
-		Limit: l.limit, Level: l.level, Rate: l.rate, Rated: l.rated,
+		Limit: l.limit, Level: l.level, Passed: w.passed, Rate: l.rate, Rated: l.rated,
 		Cost: l.cost.each, Mean: l.cost.mean, Dev: l.cost.dev, Samples: l.cost.count,
 		Reset: w.reset, Over: w.over, Slop: w.slop, Before: w.before, Opened: w.opened,
 		Period: w.period, Said: w.said, Guess: w.guess, Fulls: w.fulls, Extra: w.extra,
 		Until: l.until, Row: l.row, Slow: l.slow, Heard: l.heardAt,
-		Own: l.own, Foreign: l.foreign, ForeignAt: l.foreignAt,
-		Spread: l.spread, Trail: l.trail.sum + l.flights.unanswered(),
+		Own: min(l.own, most), Foreign: l.foreign, ForeignAt: l.foreignAt,
+		Spread: l.spread, Trail: min(l.trail.sum+l.flights.unanswered(), most),
 	})
 	if err != nil {
 		return nil
@@ -95,7 +96,7 @@ func (l *Ledger) Restore(now time.Time, state []byte) error {
 	l.cost = cost{each: s.Cost, mean: s.Mean, dev: s.Dev, count: s.Samples}
 	l.window = window{
 		reset: at(s.Reset), over: at(s.Over), slop: s.Slop, before: at(s.Before), opened: at(s.Opened),
-		period: s.Period, said: s.Said, guess: s.Guess, fulls: s.Fulls, extra: s.Extra,
+		period: s.Period, said: s.Said, guess: s.Guess, passed: s.Passed, fulls: s.Fulls, extra: s.Extra,
 	}
 	l.until, l.row, l.slow, l.heardAt = at(s.Until), s.Row, s.Slow, at(s.Heard)
 	l.own, l.foreign, l.foreignAt, l.gainedAt = s.Own, s.Foreign, at(s.ForeignAt), v

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"testing"
 	"time"
 
 	"github.com/abide-proxy/abide/learn"
@@ -97,7 +96,6 @@ type run struct {
 	foreign  float64 // requests a second of somebody else's
 	random   *rand.Rand
 	trace    func(string)
-	serial   bool
 	thinking float64 // seconds between requests, at most
 }
 
@@ -187,6 +185,9 @@ func (s *run) do() result {
 				}
 				news := l.Hear(at(now), a)
 				if news.Higher {
+					if s.trace != nil {
+						s.trace("HIGHER")
+					}
 					res.higher++
 				}
 				res.foreign += news.Foreign
@@ -223,7 +224,6 @@ type fixedOrigin struct {
 	length        bool // says its window
 	retry         bool
 	skew          float64 // error of the correction
-	retryGrain    float64
 
 	start, used float64
 	begun       bool
@@ -320,7 +320,7 @@ func (o *drip) arrive(at float64) reply {
 		r.rate = o.rate
 	}
 	if !o.mute {
-		in := (o.limit - o.level) / o.rate
+		in := (o.limit - o.level) / o.rate // until it is full
 		if o.grain > 0 {
 			in, r.resolution = math.Ceil(in/o.grain)*o.grain, o.grain
 		}
@@ -357,7 +357,34 @@ func (o *rolling) arrive(at float64) reply {
 	return r
 }
 
-func dice(t testing.TB, seed uint64) *rand.Rand {
-	t.Helper()
+// counter is a sliding window that is made of two fixed ones, of which the reset
+// is the end of the later.
+type counter struct {
+	limit, window float64
+	before, now   float64
+	begin         float64
+}
+
+func (o *counter) arrive(at float64) reply {
+	if begin := math.Floor(at/o.window) * o.window; begin > o.begin {
+		o.before = 0
+		if begin-o.begin <= o.window {
+			o.before = o.now
+		}
+		o.now, o.begin = 0, begin
+	}
+	r := silentReply()
+	r.limit, r.reset, r.resolution = o.limit, math.Floor(o.begin+o.window), 1
+	sum := func() float64 { return o.before*(1-(at-o.begin)/o.window) + o.now }
+	if sum()+1 > o.limit {
+		r.refused, r.retryIn = true, o.window
+	} else {
+		o.now++
+	}
+	r.left = max(math.Floor(o.limit-sum()), 0)
+	return r
+}
+
+func dice(seed uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 7))
 }

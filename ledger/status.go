@@ -36,8 +36,8 @@ func (l *Ledger) Status(now time.Time) Status {
 	} else if level := l.spend() + l.reserve(); l.heard && !math.IsInf(level, 0) {
 		s.Remaining = max(whole(level), 0)
 	}
-	if l.kind < refilling && l.window.over > v {
-		s.Reset = l.clock.time(now, max(l.window.over, l.until))
+	if l.kind < refilling && l.window.end() > v {
+		s.Reset = l.clock.time(now, max(l.window.end(), l.until))
 	}
 	switch {
 	case !l.heard:

@@ -228,7 +228,7 @@ func isNumbered(s string) bool {
 	return true
 }
 
-// method is a method's name as it stands in a route.
+// methodOf is a method's name as it stands in a route.
 func methodOf(method string) string {
 	if method == "" || len(method) > 16 {
 		return "*"

@@ -31,34 +31,32 @@ type pair struct {
 	trails  [2]trace
 }
 
+func newPair(a, b *memory) *pair {
+	return &pair{of: [2]*memory{a, b}, own: [2]float64{a.own, b.own}, foreign: [2]float64{a.foreign, b.foreign}}
+}
+
 // A trace is what some of the answers to one budget showed, the oldest first.
 // They are far enough apart for the first to be older than what is under way.
 type trace struct {
 	reset time.Time
 	many  int
-	steps [8]struct {
-		heard time.Time
-		left  float64
-	}
-	all    int // answers
-	recent [24]float64
+	steps [8]step
 }
 
-// shown says whether one of the last answers showed just that.
-func (t *trace) shown(left float64) bool {
-	return slices.Contains(t.recent[:min(t.all, len(t.recent))], left)
+type step struct {
+	heard time.Time
+	left  float64
+	route *route
 }
 
 // add keeps an answer.
-func (t *trace) add(k *memory, h *hearing) {
+func (t *trace) add(r *route, k *memory, h *hearing) {
 	if t.many > 0 && (t.reset.Sub(h.said.Reset).Abs() > unsure(k.resolution, h.said.Resolution)) {
-		t.many, t.all = 0, 0
+		t.many = 0
 	}
 	if t.many == 0 {
 		t.reset = h.said.Reset
 	}
-	t.recent[t.all%len(t.recent)] = h.said.Remaining.N
-	t.all++
 	if t.many > 0 && h.now.Sub(t.steps[t.many-1].heard).Seconds() < k.lag/4 {
 		return
 	}
@@ -66,18 +64,22 @@ func (t *trace) add(k *memory, h *hearing) {
 		copy(t.steps[:], t.steps[1:])
 		t.many--
 	}
-	t.steps[t.many].heard, t.steps[t.many].left = h.now, h.said.Remaining.N
+	t.steps[t.many] = step{h.now, h.said.Remaining.N, r}
 	t.many++
 }
 
-// before is what was left when a request was sent, at most.
-func (t *trace) before(sent time.Time) (left float64, heard time.Time, ok bool) {
+// before is the last answer of the window that had been heard when a request was
+// sent, if there is one.
+func (t *trace) before(h *hearing) (s step, ok bool) {
+	if t.reset.Sub(h.said.Reset).Abs() > unsure(h.said.Resolution, 0) {
+		return s, false
+	}
 	for n := t.many - 1; n >= 0; n-- {
-		if t.steps[n].heard.Before(sent) {
-			return t.steps[n].left, t.steps[n].heard, true
+		if t.steps[n].heard.Before(h.sent) {
+			return t.steps[n], true
 		}
 	}
-	return 0, heard, false
+	return s, false
 }
 
 // suspect looks for a budget whose own use is what another saw of others.
@@ -119,9 +121,7 @@ func (m *Routes) pair(g *group, k *memory) {
 		if known || m.twins[ordered(k.budget, o.budget)] {
 			continue
 		}
-		g.pairs = append(g.pairs, &pair{
-			of: [2]*memory{k, o}, own: [2]float64{k.own, o.own}, foreign: [2]float64{k.foreign, o.foreign},
-		})
+		g.pairs = append(g.pairs, newPair(k, o))
 	}
 	if !slices.Contains(g.suspects, k) {
 		if len(g.suspects) >= mostSuspects {
@@ -162,13 +162,23 @@ func (k *memory) flight(o *memory) float64 {
 }
 
 // compare ends the pairs that an answer speaks against: one counter cannot show
-// more later, nor the same again.
-func (g *group) compare(k *memory, h *hearing) {
-	left := h.said.Remaining
-	if len(g.pairs) == 0 || !left.Known {
+// more later, nor the same again, as long as anything is left.
+func (m *Routes) compare(g *group, k *memory, h *hearing) {
+	if !h.said.Remaining.Known || h.said.Remaining.N < 1 {
 		return
 	}
-	g.pairs = slices.DeleteFunc(g.pairs, func(p *pair) bool {
+	g.pairs = g.contradicted(g.pairs, k, h)
+	if on := m.plain[g.alike]; on != nil && g.bucket == "" {
+		on.pairs = g.contradicted(on.pairs, k, h)
+	}
+}
+
+func (g *group) contradicted(pairs []*pair, k *memory, h *hearing) []*pair {
+	if len(pairs) == 0 {
+		return pairs
+	}
+	left := h.said.Remaining.N
+	return slices.DeleteFunc(pairs, func(p *pair) bool {
 		side := slices.Index(p.of[:], k)
 		if side < 0 {
 			return false
@@ -177,13 +187,12 @@ func (g *group) compare(k *memory, h *hearing) {
 		if !o.runs(h.now, 0) || !o.resets(h.said.Reset, h.said.Resolution) {
 			return false
 		}
-		p.trails[side].add(k, h)
-		trail := &p.trails[1-side]
-		if g.refill(h, h.now) == 0 && trail.shown(left.N) {
+		p.trails[side].add(nil, k, h)
+		if g.refill(h, h.now) == 0 && o.shown(left) {
 			return true
 		}
-		most, heard, ok := trail.before(h.sent)
-		return ok && left.N >= most+g.refill(h, heard)
+		old, ok := p.trails[1-side].before(h)
+		return ok && left >= old.left+g.refill(h, old.heard)
 	})
 }
 

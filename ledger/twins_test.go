@@ -145,3 +145,27 @@ func TestTwinsAreFoundWhileManyAreUnderWay(t *testing.T) {
 		}
 	}
 }
+
+func TestATraceGivesWhatWasHeardBefore(t *testing.T) {
+	var trail trace
+	var k memory
+	at := func(n int) time.Time { return noon.Add(time.Duration(n) * time.Second) }
+	hear := func(n int) *hearing {
+		return &hearing{now: at(n), sent: at(n - 3), said: &learn.Limit{
+			Remaining: learn.Amount{N: float64(100 - n), Known: true}, Reset: at(900),
+		}}
+	}
+	for n := range 50 {
+		h := hear(n)
+		old, ok := trail.before(h)
+		trail.add(nil, &k, h)
+		if ok != (n > 3) || ok && (!old.heard.Equal(at(n-4)) || old.left != float64(100-n+4)) {
+			t.Fatalf("of %d it is %+v, %v", n, old, ok)
+		}
+	}
+	next := hear(50)
+	next.said.Reset = at(1800)
+	if _, ok := trail.before(next); ok {
+		t.Error("the window before counts")
+	}
+}

@@ -34,6 +34,7 @@ type Limit struct {
 	ID    string // unique in its site
 	Title string // for people: "75 per 15m"
 	Kind  Kind
+	Unit  learn.Unit
 }
 
 // Kind is what sort of meter a limit has.
