@@ -26,6 +26,13 @@ type abide struct {
 	proxy string // address
 	admin string // address
 	trust trust
+
+	config, data string // paths
+	process      *os.Process
+	out          *banner
+	log          bytes.Buffer // whole once it has ended
+	end, wait    func()       // has it end, or does not; and waits for that
+	killed       bool         // it was made to end in another way
 }
 
 // abideTime bounds the life of a process, whatever becomes of the test.
@@ -45,8 +52,9 @@ const (
 type setup struct {
 	intercept   string
 	credentials bool
-	more        string // lines of configuration besides
-	also        string // another host:port that is the origin over TLS, "" for none
+	more        string   // lines of configuration besides
+	also        []string // other host:port that are the origin over TLS
+	env         []string // variables besides
 }
 
 // write puts a configuration for the origin in a file.
@@ -59,8 +67,11 @@ func (s setup) write(t *testing.T, o *origin, data string) string {
 	for _, host := range []string{apiHost, twitterHost} {
 		fmt.Fprintf(&text, "    %q: %s\n    %q: %s\n", host+":80", o.plain, host+":443", o.secure)
 	}
-	if s.also != "" {
-		fmt.Fprintf(&text, "    %q: %s\n  ports: any\n", s.also, o.secure)
+	for _, name := range s.also {
+		fmt.Fprintf(&text, "    %q: %s\n", name, o.secure)
+	}
+	if len(s.also) > 0 {
+		text.WriteString("  ports: any\n")
 	}
 	if s.credentials {
 		fmt.Fprintf(&text, "access:\n  clients: [{name: %s, secret: %s}]\n", clientName, clientSecret)
@@ -76,43 +87,46 @@ func (s setup) write(t *testing.T, o *origin, data string) string {
 func startAbide(t *testing.T, s setup, o *origin) *abide {
 	t.Helper()
 	data := t.TempDir()
-	config := s.write(t, o, data)
-	files := s.trust(t, data)
+	a := &abide{config: s.write(t, o, data), data: data, trust: s.trust(t, data), out: &banner{complete: make(chan struct{})}}
 	ctx, stop := context.WithTimeout(context.Background(), abideTime)
-	out := &banner{complete: make(chan struct{})}
-	var log bytes.Buffer
-	cmd := exec.CommandContext(ctx, abideBinary, "--config", config)
-	cmd.Env = []string{"HOME=" + data, quickRace}
-	cmd.Stdout, cmd.Stderr = out, &log
+	cmd := exec.CommandContext(ctx, abideBinary, "--config", a.config)
+	cmd.Env = append([]string{"HOME=" + data, quickRace}, s.env...)
+	cmd.Stdout, cmd.Stderr = a.out, &a.log
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 20 * time.Second
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	a.process = cmd.Process
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		_ = cmd.Wait() // an error after stop; how it ended is looked at below
 	}()
+	a.wait = func() { <-ended }
+	a.end = func() { stop(); <-ended }
 	t.Cleanup(func() {
-		stop()
-		<-ended
+		a.end()
+		if a.killed {
+			return
+		}
 		if code := cmd.ProcessState.ExitCode(); code != 0 {
-			t.Errorf("abide ended with %v\n%s", cmd.ProcessState, &log)
+			t.Errorf("abide ended with %v\n%s", cmd.ProcessState, &a.log)
 		}
 		if t.Failed() {
-			t.Logf("abide said\n%s", &log)
+			t.Logf("abide said\n%s", &a.log)
 		}
-		if text := log.String(); strings.Contains(text, "DATA RACE") || strings.Contains(text, "panic") {
+		if text := a.log.String(); strings.Contains(text, "DATA RACE") || strings.Contains(text, "panic") {
 			t.Errorf("abide went wrong:\n%s", text)
 		}
 	})
 	select {
-	case <-out.complete:
+	case <-a.out.complete:
 	case <-ended:
 		t.Fatalf("abide did not start: %v", cmd.ProcessState)
 	}
-	return &abide{proxy: out.address("proxy"), admin: out.address("dashboard"), trust: files}
+	a.proxy, a.admin = a.out.address("proxy"), a.out.address("dashboard")
+	return a
 }
 
 // banner is what abide prints at its start.

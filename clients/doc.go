@@ -16,5 +16,8 @@
 // post (a body), big (1 MiB), gzip, redirect (followed), and again (another get,
 // on a connection that is open by then).
 //
+// Other tests are about tokens: what only the whole can show, with the binary between
+// real clients and sites that count, refuse and repeat what they are sent.
+//
 // The clients come from Debian and, those for Node, from package.json.
 package clients

@@ -42,7 +42,7 @@ func TestAnInterceptedConnectionSpeaksHTTP2AsH2specWantsIt(t *testing.T) {
 		<-ready
 		return connect(a.proxy, front.address)
 	})
-	a = startAbide(t, setup{intercept: "all", also: front.address, more: "timeouts: {idle: 1s}"}, o)
+	a = startAbide(t, setup{intercept: "all", also: []string{front.address}, more: "timeouts: {idle: 1s}"}, o)
 	close(ready)
 	host, port, err := net.SplitHostPort(front.address)
 	if err != nil {

@@ -25,6 +25,8 @@ import (
 const (
 	apiHost     = "api.test"
 	twitterHost = "api.twitter.com"
+
+	oldPrefix = "old." // of names under which it has no HTTP/2
 )
 
 // seen is a request as it reached the origin.
@@ -37,15 +39,19 @@ type seen struct {
 
 // origin is a site that speaks plain HTTP, and TLS with HTTP/1.1 and HTTP/2.
 type origin struct {
-	plain, secure string // addresses
+	plain, secure string           // addresses
+	answers       http.HandlerFunc // instead of its own; nil for those
 
 	mu   sync.Mutex
 	seen []seen
 }
 
-func startOrigin(t *testing.T) *origin {
+func startOrigin(t *testing.T) *origin { return startOriginThat(t, nil) }
+
+// startOriginThat is an origin with other answers.
+func startOriginThat(t *testing.T, answers http.HandlerFunc) *origin {
 	t.Helper()
-	o := &origin{}
+	o := &origin{answers: answers}
 	quiet := log.New(io.Discard, "", 0) // h2spec makes it say much
 	site := &http.Server{Handler: o, ReadHeaderTimeout: time.Minute, ErrorLog: quiet}
 	secureSite := &http.Server{Handler: o, ReadHeaderTimeout: time.Minute, ErrorLog: quiet, TLSConfig: &tls.Config{
@@ -58,6 +64,9 @@ func startOrigin(t *testing.T) *origin {
 			config = config.Clone()
 			// As nginx has it: curl --http1.0 offers nothing else.
 			config.NextProtos = []string{"h2", "http/1.1", "http/1.0"}
+			if strings.HasPrefix(hello.ServerName, oldPrefix) {
+				config.NextProtos = []string{"http/1.1"}
+			}
 			return config, nil
 		},
 	}}
@@ -120,6 +129,11 @@ func (o *origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Body: sum(body), Proto: r.Proto, Header: r.Header.Clone(),
 	})
 	o.mu.Unlock()
+	if o.answers != nil {
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		o.answers(w, r)
+		return
+	}
 
 	text := answerTo(r.Method, r.RequestURI, string(body))
 	switch r.URL.Path {

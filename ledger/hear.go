@@ -88,6 +88,9 @@ func (l *Ledger) Hear(now time.Time, a Answer) News {
 			return News{}
 		}
 	}
+	if n == 0 && l.heard && !a.Refused && l.kind < refilling && l.place(h) == same {
+		l.pay(1) // nobody had expected that it takes anything
+	}
 	var news News
 	if a.Refused {
 		l.refuse(v, sent, own, &a, h)

@@ -223,6 +223,9 @@ func (l *Ledger) When(now time.Time, n int64) (time.Time, bool) {
 		}
 		return now, true
 	case !l.heard:
+		if f := l.flights.unanswered(); l.slow > 0 && f > 0 && f+n > l.slow {
+			return limit.Unknown, true
+		}
 		return now, true
 	case l.options.Unit == learn.Concurrent:
 		if l.limit > 0 && float64(l.flights.busy+n) > l.limit {
@@ -388,15 +391,11 @@ func (l *Ledger) mute(v, sent, n int64) {
 		return
 	}
 	l.probeAt = 0
-	if !l.heard {
-		l.probing, l.slow = false, 0
-		return
-	}
 	if l.silent++; l.silent < silence {
 		return
 	}
 	l.silent, l.probing = 0, false
-	if l.limit > 0 {
+	if l.heard && l.limit > 0 {
 		l.roll(v)
 	}
 }
@@ -426,6 +425,9 @@ func (l *Ledger) Left(now time.Time) int64 {
 		}
 		return 1
 	case !l.heard:
+		if l.slow > 0 {
+			return max(l.slow-l.flights.unanswered(), 0)
+		}
 		return most
 	case l.options.Unit == learn.Concurrent:
 		if l.limit > 0 {

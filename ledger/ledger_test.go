@@ -93,16 +93,19 @@ func TestTheFirstGoesAlone(t *testing.T) {
 	d.waits(-1, -1) // slow start
 }
 
-func TestAnAnswerWithoutAWordOpensIt(t *testing.T) {
+func TestAnswersWithoutAWordOpenItByAndBy(t *testing.T) {
 	t.Parallel()
 	for _, done := range []bool{false, true} {
 		d := deskFor(t, Options{})
-		sent := d.send()
-		d.v = 1
-		if !done {
-			d.hear(sent, learn.Limit{Name: "requests"})
-		} else {
-			d.m.Done(d.now(), sent, 1, limit.Success)
+		var sent []time.Time
+		for range 1000 { // each answer makes room for one more, after the first few
+			sent = append(sent, d.send())
+			d.v++
+			if !done {
+				d.hear(sent[0], learn.Limit{Name: "requests"})
+			}
+			d.m.Done(d.now(), sent[0], 1, limit.Success)
+			sent = sent[1:]
 		}
 		for range 1000 {
 			d.send()

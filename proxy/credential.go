@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"time"
 
@@ -102,9 +103,6 @@ func (s *Server) credit(x *exchange, r *http.Request, resp *http.Response, v ver
 	if t.token == nil {
 		return v
 	}
-	if resp != nil {
-		t.set.Put().Hide(resp.Header, t.credential)
-	}
 	again, until := s.accepted(x, statusOf(resp), v)
 	if again && x.replayable(r) {
 		return verdict{again: true, denied: true, reason: "denied", token: until}
@@ -162,4 +160,49 @@ func (x *exchange) route() string {
 		return x.class.Route
 	}
 	return x.method + " " + x.path
+}
+
+// hider takes the token of an attempt out of headers. The zero value is for none.
+type hider struct {
+	put    *tokens.Put
+	secret policy.Secret
+}
+
+func (x *exchange) hider() hider {
+	t := &x.turn
+	if t.token == nil {
+		return hider{}
+	}
+	return hider{t.set.Put(), t.credential}
+}
+
+func (h hider) in(header http.Header) { h.put.Hide(header, h.secret) }
+
+// hide takes the token out of all headers of an answer, before anything is read from
+// them: a site may repeat it in the name of a limit. Those at its end come with its
+// body.
+func (x *exchange) hide(resp *http.Response) {
+	h := x.hider()
+	if resp == nil || h.put == nil {
+		return
+	}
+	h.in(resp.Header)
+	if resp.Body != nil && resp.Body != http.NoBody && resp.StatusCode != http.StatusSwitchingProtocols {
+		resp.Body = &hidden{ReadCloser: resp.Body, resp: resp, hider: h}
+	}
+}
+
+// hidden is a body whose trailers do not show the token.
+type hidden struct {
+	io.ReadCloser
+	resp  *http.Response
+	hider hider
+}
+
+func (b *hidden) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF {
+		b.hider.in(b.resp.Trailer)
+	}
+	return n, err
 }

@@ -46,6 +46,7 @@ func (s *Server) pursue(x *exchange, r *http.Request) (*http.Response, *answer) 
 	for {
 		// send
 		resp, err := s.send(x, r)
+		x.hide(resp)
 
 		// learn
 		s.study(x, resp)

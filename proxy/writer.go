@@ -169,10 +169,12 @@ func (w *answerWriter) information() *httptrace.ClientTrace {
 	if w.proto < 11 {
 		return nil
 	}
-	return &httptrace.ClientTrace{Got1xxResponse: w.inform}
+	// One may come when another attempt is under way with another token.
+	hide := w.hider()
+	return &httptrace.ClientTrace{Got1xxResponse: func(code int, h textproto.MIMEHeader) error { return w.inform(code, h, hide) }}
 }
 
-func (w *answerWriter) inform(code int, h textproto.MIMEHeader) error {
+func (w *answerWriter) inform(code int, h textproto.MIMEHeader, hide hider) error {
 	w.informing.Lock()
 	defer w.informing.Unlock()
 	if w.over || code == http.StatusContinue || code == http.StatusSwitchingProtocols {
@@ -185,6 +187,7 @@ func (w *answerWriter) inform(code int, h textproto.MIMEHeader) error {
 		}
 	}
 	stripHop(out)
+	hide.in(out)
 	w.ResponseWriter.WriteHeader(code)
 	clear(out)
 	return nil

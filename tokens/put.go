@@ -172,12 +172,7 @@ func (p *Put) Hide(h http.Header, secret policy.Secret) bool {
 		return false
 	}
 	found := false
-	forms := [...]string{s, p.value(secret), url.QueryEscape(s), url.PathEscape(s)}
-	if p.where.Where == "basic" {
-		forms[1] = strings.TrimPrefix(forms[1], "Basic ")
-	} else {
-		forms[1] = s
-	}
+	forms := p.forms(s)
 	for _, values := range h {
 		for i, v := range values {
 			for _, form := range forms {
@@ -189,4 +184,39 @@ func (p *Put) Hide(h http.Header, secret policy.Secret) bool {
 		}
 	}
 	return found
+}
+
+// leastPart is how long a part of a secret has to be to be looked for alone.
+const leastPart = 8
+
+// forms are how a secret may stand in a header.
+func (p *Put) forms(s string) []string {
+	list := make([]string, 0, 8)
+	add := func(s string) {
+		list = append(list, s)
+		for _, escaped := range [...]string{url.QueryEscape(s), url.PathEscape(s)} {
+			if escaped != s {
+				list = append(list, escaped, lowerHex(escaped))
+			}
+		}
+	}
+	add(s)
+	if p.where.Where == "basic" {
+		add(strings.TrimPrefix(p.value(policy.NewSecret(s)), "Basic "))
+		if _, password, ok := strings.Cut(s, ":"); ok && len(password) >= leastPart {
+			add(password)
+		}
+	}
+	return list
+}
+
+// lowerHex writes %2F as %2f.
+func lowerHex(s string) string {
+	b := []byte(s)
+	for i := 0; i+2 < len(b); i++ {
+		if b[i] == '%' {
+			b[i+1], b[i+2] = b[i+1]|0x20, b[i+2]|0x20
+		}
+	}
+	return string(b)
 }
