@@ -50,6 +50,9 @@ func (e Explanation) Describe(w io.Writer, now time.Time) {
 	_, _ = io.WriteString(w, b.String())
 }
 
+// unbounded is more than anybody has: what a limit answers that is not known yet.
+const unbounded = 1 << 45
+
 // describe is what is left of a limit, and when there is more.
 func (l LimitNow) describe(now time.Time) string {
 	text := l.name() + ": "
@@ -61,6 +64,8 @@ func (l LimitNow) describe(now time.Time) string {
 		}
 	case l.Left < 0:
 		text += "no pause"
+	case l.Left >= unbounded:
+		text += "nothing is known that keeps it"
 	case l.Keeps:
 		text += fmt.Sprintf("%d left, enough %s", l.Left, soon(l.Next, now))
 	default:
