@@ -47,6 +47,8 @@ type LimitNow struct {
 	Limit string `json:"limit"`
 	Of    string `json:"of,omitempty"` // whose it is, when each has its own
 	Left  int64  `json:"left"`         // -1: it has no amount
+
+	Learned bool `json:"learned,omitempty"` // the site has taught it
 	// Next is when it would let the request go, were there no other limit; zero is
 	// when something else is over. The listener says with Keeps whether that is yet
 	// to come, and leaves out what is past.

@@ -56,6 +56,8 @@ func (e Explanation) wouldChange(now time.Time) []string {
 		return append(list, "the breaker lets one request try, and closes when that is answered; nothing here changes that")
 	case e.Why != "":
 		list = append(list, fmt.Sprintf("the pause (%s) ends %s; nothing here changes that", e.Why, soon(e.Until, now)))
+	case e.Limit != "" && e.learned():
+		list = append(list, fmt.Sprintf("%q is the site's own; more tokens would share it", e.Limit))
 	case e.Limit != "":
 		list = append(list, fmt.Sprintf("raise the limit %q", e.Limit))
 	}
@@ -79,6 +81,16 @@ func (e Explanation) wouldChange(now time.Time) []string {
 		}
 	}
 	return list
+}
+
+// learned tells whether what keeps it is a limit that the site has taught.
+func (e Explanation) learned() bool {
+	for _, one := range e.Limits {
+		if one.Learned && one.Keeps && (one.Limit == e.Limit || strings.HasPrefix(e.Limit, one.Limit+" of ")) {
+			return true
+		}
+	}
+	return false
 }
 
 // tunnelled warns that the numbers are not about what is inside of a tunnel.

@@ -33,6 +33,12 @@ func TestAnExplanationInWords(t *testing.T) {
 			[]string{`raise the limit "75 requests per 15m"`},
 		},
 		{
+			"a window of the site's",
+			Explanation{Place: 1, Limit: "75 requests of alice", Until: in10, Limits: []LimitNow{{Limit: "75 requests", Of: "alice", Learned: true, Keeps: true, Next: in10}}},
+			`"75 requests of alice" has too little left, until 12:10:00 UTC (in 10 min 00 s)`,
+			[]string{`"75 requests of alice" is the site's own; more tokens would share it`},
+		},
+		{
 			"a month",
 			Explanation{Place: 1, Limit: "10 requests per month", Until: noon.AddDate(0, 1, 0)},
 			`"10 requests per month" has too little left, until 1 April 2026, 12:00 UTC`,

@@ -24,6 +24,7 @@ type Explained struct {
 type LimitNow struct {
 	Limit    string // as people know it
 	Key      string
+	Learned  bool      // nobody wrote it: Limit.Make has made its meter
 	Left     int64     // -1: it has no amount
 	Next     time.Time // when the request could take from it, were it alone; zero: not known
 	Cooling  time.Time // zero: it does not
@@ -97,7 +98,9 @@ func (s *site) explain(now time.Time, r Request) Explained {
 			}
 			seen[at] = true
 			need := l.need(s.peek(l, at), &p.request)
-			e.Limits = append(e.Limits, s.now(now, need, l.title(), l.key(&p.request), held))
+			stands := s.now(now, need, l.title(), l.key(&p.request), held)
+			stands.Learned = l.Spec == nil && l.Make != nil
+			e.Limits = append(e.Limits, stands)
 		}
 	}
 	return e
