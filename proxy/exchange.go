@@ -35,10 +35,10 @@ type exchange struct {
 	path      string       // escaped in the usual way, without query
 	prior     *queue.Limit // what robots.txt asks for
 	turn      turn
-	book      *book         // what is known of its site's routes, where that is learned
-	class     *ledger.Class // of its route
-	seen      uint64        // the version of the book by which
-	own       string        // whose budget its client's own credential is, "" if it has none
+	book      *book                   // what is known of its site's routes, where that is learned
+	class     *ledger.Class           // of its route
+	seen      uint64                  // the version of the book by which
+	own       string                  // whose budget its client's own credential is, "" if it has none
 	body      []byte                  // kept for another attempt
 	spool     *spool                  // the same, of one whose length nobody knew
 	waiting   context.Context         // while it waits, where that can end by more than the client leaving

@@ -14,14 +14,14 @@ import (
 
 // attempt is how one sending of a request ended, and what came before it.
 type attempt struct {
-	status   int         // 0 when there was no answer
-	refusal  hint        // what it says of a limit
-	err      error       // when there was none
-	safe     bool        // it may be sent again whatever became of it
-	possible bool        // its body is still at hand, and its client wants it
-	failures int         // earlier ones that were retried
-	refusals int         // earlier ones
-	row      int         // cooldowns of what refused it, in a row, without a success
+	status   int   // 0 when there was no answer
+	refusal  hint  // what it says of a limit
+	err      error // when there was none
+	safe     bool  // it may be sent again whatever became of it
+	possible bool  // its body is still at hand, and its client wants it
+	failures int   // earlier ones that were retried
+	refusals int   // earlier ones
+	row      int   // cooldowns of what refused it, in a row, without a success
 
 	elsewhere bool // another backend has not been tried
 }

@@ -63,7 +63,7 @@ type Server struct {
 	tunnels      tunnels
 	gate         *queue.Gate
 	breakers     breakers
-	loads        loads   // of backends
+	loads        loads // of backends
 	lookup       func(name string) (string, bool)
 	books        *books  // what is known of the routes of sites
 	flights      flights // requests that may be shared

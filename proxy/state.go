@@ -17,7 +17,7 @@ type state struct {
 	policy *policy.Policy
 	plans  map[*policy.Site]*plan // :: rule → its limits; nil → those of sites that no rule names
 	pools  pools
-	made   uint64                 // the generation of those limits, in the queue
+	made   uint64 // the generation of those limits, in the queue
 	*stack
 }
 
