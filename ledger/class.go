@@ -240,7 +240,7 @@ func (m *Routes) limits(r *route) []Limit {
 	}
 	limits := make([]Limit, len(all))
 	for n, g := range all {
-		limits[n] = Limit{ID: g.id, Title: g.title, Kind: g.kind, Unit: g.unit}
+		limits[n] = Limit{ID: g.id, Title: g.title, Kind: g.kind, Unit: g.unit, Site: g.site}
 	}
 	if len(m.shared) >= 2*mostRoutes {
 		clear(m.shared)

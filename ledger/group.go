@@ -42,6 +42,7 @@ type group struct {
 	amount  learn.Amount
 	window  time.Duration
 	private bool // it is one route's
+	site    bool // it is everybody's
 	apart   bool // nothing says that routes which have not answered are in it
 
 	routes  int // that are in it
@@ -282,6 +283,7 @@ func (m *Routes) newGroup(now time.Time, id string, base alike, said *learn.Limi
 	m.made++
 	g := &group{
 		number: m.made, bucket: bucket, alike: base, amount: believed(said.Limit), window: said.Window, seen: now,
+		site: said.Scope == learn.Site,
 		budgets: make(map[string]*memory),
 	}
 	g.id = m.unique(id, bucket == "", g.number)

@@ -206,6 +206,9 @@ func (m *Routes) tell(now time.Time, r *route, budget string, sent time.Time, l 
 			continue
 		}
 		h := hearing{now: now, sent: sent, budget: budget, said: said, lesson: l, mark: mark}
+		if said.Scope == learn.Site {
+			h.budget = "" // tokens whose counts fall together are no twins by that
+		}
 		g := m.join(r, m.groupOf(r, &h))
 		if g.mark == mark {
 			continue // two of an answer that are taken for one: the first binds
@@ -217,7 +220,7 @@ func (m *Routes) tell(now time.Time, r *route, budget string, sent time.Time, l 
 		if told == nil {
 			told = make([]Told, 0, min(len(l.Limits), mostTold))
 		}
-		t := Told{ID: g.id, Title: g.title, Said: *said}
+		t := Told{ID: g.id, Title: g.title, Site: g.site, Said: *said}
 		if t.Refused = refusedBy(l, said, n); t.Refused && !blamed {
 			t.RetryAt, blamed = l.RetryAt, true
 		}

@@ -45,6 +45,7 @@ type groupState struct {
 	Private   bool     `json:"private,omitempty"`
 	Apart     bool     `json:"apart,omitempty"`
 	Moving    bool     `json:"moving,omitempty"`
+	Site      bool     `json:"site,omitempty"`
 }
 
 type routeState struct {
@@ -66,7 +67,7 @@ func (m *Routes) State() []byte {
 		one := groupState{
 			ID: g.id, Number: g.number, Title: g.title, Hidden: g.kind == Hidden, Host: g.host, Bucket: g.bucket,
 			Name: g.name, Partition: g.partition, Unit: string(g.unit), Window: int64(g.window),
-			Private: g.private, Apart: g.apart, Moving: g.moving >= 2,
+			Private: g.private, Apart: g.apart, Moving: g.moving >= 2, Site: g.site,
 		}
 		if g.amount.Known {
 			one.Amount = &g.amount.N
@@ -144,7 +145,7 @@ func (m *Routes) restoreGroup(s *groupState) error {
 	}
 	g := &group{
 		number: s.Number, id: strings.Clone(s.ID), bucket: bounded(s.Bucket), window: max(time.Duration(s.Window), 0),
-		private: s.Private, apart: s.Apart, budgets: make(map[string]*memory),
+		private: s.Private, apart: s.Apart, site: s.Site, budgets: make(map[string]*memory),
 		alike: alike{
 			host: hostOf(s.Host), name: bounded(s.Name), partition: bounded(s.Partition),
 			unit: learn.Unit(bounded(s.Unit)),

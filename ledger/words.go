@@ -35,6 +35,7 @@ type Limit struct {
 	Title string // for people: "75 per 15m"
 	Kind  Kind
 	Unit  learn.Unit
+	Site  bool // the site counts all alike, whatever their credentials
 }
 
 // Kind is what sort of meter a limit has.
@@ -58,6 +59,7 @@ type Class struct {
 type Told struct {
 	ID      string
 	Title   string
+	Site    bool // see Limit
 	Said    learn.Limit
 	Refused bool
 	RetryAt time.Time

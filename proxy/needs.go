@@ -55,22 +55,29 @@ func (p *plan) needs(x *exchange) (all [][]queue.Limit, shared bool) {
 // token if there are any.
 func (p *plan) alternatives(x *exchange) [][]queue.Limit {
 	list := make([]queue.Limit, 0, len(p.limits)+4)
+	var each []int // those that each token has for itself
 	for i := range p.limits {
 		if one := &p.limits[i]; one.rule.Covers(x.method, x.path) {
+			if one.token {
+				each = append(each, len(list))
+			}
 			list = append(list, one.need)
 		}
 	}
-	written := len(list)
 	if x.class != nil {
 		for i := range x.class.Limits {
-			list = append(list, p.learned(x.book, &x.class.Limits[i]))
+			l := &x.class.Limits[i]
+			if !l.Site {
+				each = append(each, len(list))
+			}
+			list = append(list, p.learned(x.book, l))
 		}
 	}
 	switch {
 	case x.turn.set != nil:
-		return p.forTokens(x, list)
+		return p.forTokens(x, list, each)
 	case len(p.backends) == 0:
-		for i := written; i < len(list); i++ {
+		for _, i := range each {
 			list[i].Key = x.own
 		}
 		return [][]queue.Limit{list}
@@ -89,16 +96,14 @@ func (p *plan) alternatives(x *exchange) [][]queue.Limit {
 
 // forTokens are the limits with each token that may be used, and at the end those
 // without any, where the pool allows that.
-func (p *plan) forTokens(x *exchange, list []queue.Limit) [][]queue.Limit {
+func (p *plan) forTokens(x *exchange, list []queue.Limit, each []int) [][]queue.Limit {
 	refuse := p.tokens.Exhausted == "refuse"
 	usable := x.turn.set.Tokens()
 	all := make([][]queue.Limit, 0, len(usable)+1)
 	with := func(budget string) []queue.Limit {
 		own := append(make([]queue.Limit, 0, len(list)+1), list...)
-		for i := range own {
-			if l := &own[i]; p.eachToken(x, l.Name) {
-				l.Key, l.Refuse = budget, refuse
-			}
+		for _, i := range each {
+			own[i].Key, own[i].Refuse = budget, refuse
 		}
 		return own
 	}
@@ -113,16 +118,6 @@ func (p *plan) forTokens(x *exchange, list []queue.Limit) [][]queue.Limit {
 		all = append(all, append(with(""), queue.Limit{Name: slotOfToken, Title: "no token is enabled", Make: noToken, N: 1, Refuse: refuse}))
 	}
 	return all
-}
-
-// eachToken tells whether each token has its own meter of a limit.
-func (p *plan) eachToken(x *exchange, name string) bool {
-	for i := range p.limits {
-		if one := &p.limits[i]; one.need.Name == name {
-			return one.token
-		}
-	}
-	return true // learned
 }
 
 // learned is a limit that a site has taught.

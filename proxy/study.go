@@ -61,14 +61,14 @@ func (s *Server) note(x *exchange, resp *http.Response, lesson *learn.Lesson) {
 	var news []ledger.News
 	if len(learned.Told) > 0 {
 		news = make([]ledger.News, len(learned.Told))
-		t.permit.Teach(s.teachings(x, &learned, budget, sent, news))
+		t.permit.Teach(s.teachings(x, &learned, sent, news))
 		for i := range learned.Told {
-			more, twins := x.book.heard(now, x.class, budget, learned.Told[i].ID, sent, news[i])
+			more, twins := x.book.heard(now, x.class, x.purse(&learned.Told[i]), learned.Told[i].ID, sent, news[i])
 			changed = changed || more
 			if twins != [2]string{} {
 				s.unite(x, twins)
 			}
-			if told := &learned.Told[i]; t.token != nil && !told.Refused && told.Said.Remaining.Known && told.Said.Remaining.N < 1 {
+			if told := &learned.Told[i]; t.token != nil && !told.Site && !told.Refused && told.Said.Remaining.Known && told.Said.Remaining.N < 1 {
 				t.plan.pool.Spend(now, t.token, x.place(told.Title), told.Said.Reset, "nothing is left")
 			}
 		}
@@ -83,13 +83,13 @@ func (s *Server) note(x *exchange, resp *http.Response, lesson *learn.Lesson) {
 }
 
 // teachings are what the ledgers hear of an answer.
-func (s *Server) teachings(x *exchange, learned *ledger.Learned, budget string, sent time.Time, news []ledger.News) []queue.Teaching {
+func (s *Server) teachings(x *exchange, learned *ledger.Learned, sent time.Time, news []ledger.News) []queue.Teaching {
 	p, now := x.turn.plan, x.answered
 	list := make([]queue.Teaching, len(learned.Told))
 	for i := range learned.Told {
 		told := &learned.Told[i]
 		one := p.learned(x.book, &ledger.Limit{ID: told.ID, Title: told.Title, Unit: told.Said.Unit})
-		one.Key = budget
+		one.Key = x.purse(told)
 		took := int64(0)
 		for j := range x.class.Limits {
 			if x.class.Limits[j].ID == told.ID {
@@ -103,6 +103,14 @@ func (s *Server) teachings(x *exchange, learned *ledger.Learned, budget string, 
 		}}
 	}
 	return list
+}
+
+// purse is whose ledger of a limit an answer is about.
+func (x *exchange) purse(told *ledger.Told) string {
+	if told.Site && x.backend() == nil {
+		return ""
+	}
+	return x.budget()
 }
 
 // unpaid is how long a token rests that a bill keeps from being used.
@@ -132,8 +140,11 @@ func (s *Server) blame(x *exchange, lesson *learn.Lesson, learned *ledger.Learne
 	r.final = lesson.Permanent && (t.token == nil || len(t.set.Tokens()) < 2)
 	for i := range learned.Told {
 		if told := &learned.Told[i]; told.Refused {
-			t.study.at, t.study.word = queue.Scope{Limit: learnedPrefix + told.ID, Key: budget}, "route"
-			if t.token != nil {
+			t.study.at, t.study.word = queue.Scope{Limit: learnedPrefix + told.ID, Key: x.purse(told)}, "route"
+			switch {
+			case told.Site:
+				t.study.word = "site"
+			case t.token != nil:
 				t.study.word = "token"
 			}
 			return false
