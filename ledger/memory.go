@@ -144,7 +144,7 @@ func (m *Routes) hear(r *route, g *group, h *hearing) *group {
 			if g.moving == 1 {
 				g.moving = 0
 			}
-		case k.route == r:
+		case k.route == r, k.fills(g, h):
 			g.moving = min(g.moving+1, 2)
 		case g.moving < 2 && g.bucket == "" && g.routes > 1:
 			if in.clash++; in.clash >= 2 {
@@ -209,11 +209,38 @@ func (g *group) rises(r *route, k *memory, h *hearing) bool {
 	if !ok || left.N <= old.left+g.refill(h, old.heard) {
 		return false
 	}
+	if k.fills(g, h) {
+		g.moving = min(g.moving+1, 2)
+		return false
+	}
 	if old.route == r {
 		g.rose = min(g.rose+1, 2)
 		return false
 	}
 	return g.rose < 2 && r.in(g).more(h.sent)
+}
+
+// fills says whether two answers look like one bucket whose reset is when it is full:
+// what was used comes back by then, at one rate. Two windows have their resets
+// whatever was used of them.
+func (k *memory) fills(g *group, h *hearing) bool {
+	left := h.said.Remaining
+	if !g.amount.Known || !left.Known || !k.left.Known || h.said.Reset.IsZero() || k.reset.IsZero() || k.heard.IsZero() {
+		return false
+	}
+	low, high := pacing(k.reset.Sub(k.heard), k.resolution, g.amount.N-k.left.N)
+	least, most := pacing(h.said.Reset.Sub(h.now), h.said.Resolution, g.amount.N-left.N)
+	return high > 0 && most > 0 && low <= most && least <= high
+}
+
+// pacing is how many seconds a unit takes to come back, at least and at most, if so
+// many are back in so long. Of the last one a part may be back already.
+func pacing(in, resolution time.Duration, used float64) (least, most float64) {
+	if used < 1 || in <= 0 {
+		return 0, 0
+	}
+	slack := max(resolution, 10*time.Millisecond)
+	return max((in-slack).Seconds(), 0) / used, (in + slack).Seconds() / max(used-1, 0.5)
 }
 
 // complete adds to a group what was not known of it.
