@@ -90,7 +90,7 @@ func (g *group) takes(h *hearing) verdict {
 		}
 		return maybe
 	}
-	if g.moving < 2 && !k.resets(h.said.Reset, h.said.Resolution) {
+	if g.moving < 2 && !k.resets(h.said.Reset, h.said.Resolution) && !k.fills(g, h) {
 		return no
 	}
 	left := h.said.Remaining
@@ -236,11 +236,11 @@ func (k *memory) fills(g *group, h *hearing) bool {
 // pacing is how many seconds a unit takes to come back, at least and at most, if so
 // many are back in so long. Of the last one a part may be back already.
 func pacing(in, resolution time.Duration, used float64) (least, most float64) {
-	if used < 1 || in <= 0 {
-		return 0, 0
+	if used < 3 || in <= 0 {
+		return 0, 0 // it could be anything
 	}
 	slack := max(resolution, 10*time.Millisecond)
-	return max((in-slack).Seconds(), 0) / used, (in + slack).Seconds() / max(used-1, 0.5)
+	return max((in-slack).Seconds(), 0) / used, (in + slack).Seconds() / (used - 1)
 }
 
 // complete adds to a group what was not known of it.
