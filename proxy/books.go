@@ -27,6 +27,7 @@ type books struct {
 type bookShard struct {
 	mu    sync.Mutex
 	known *simplelru.LRU[string, *book] // :: site →
+	past  uint64                        // the largest version of those that have left
 }
 
 func newBooks() *books { return &books{seed: maphash.MakeSeed()} }
@@ -37,11 +38,13 @@ func (b *books) of(site string) *book {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if sh.known == nil {
-		sh.known, _ = simplelru.NewLRU[string, *book](mostBooks, nil) // fails for sizes below 1 only
+		sh.known, _ = simplelru.NewLRU(mostBooks, func(_ string, left *book) { // fails for sizes below 1 only
+			sh.past = max(sh.past, left.version())
+		})
 	}
 	one, ok := sh.known.Get(site)
 	if !ok {
-		one = &book{routes: ledger.NewRoutes()}
+		one = &book{routes: ledger.NewRoutes(), since: sh.past}
 		sh.known.Add(strings.Clone(site), one)
 	}
 	return one
@@ -50,9 +53,11 @@ func (b *books) of(site string) *book {
 // book is what is known of one site's routes, and of refusals there that nothing
 // announced has explained.
 type book struct {
+	since    uint64 // versions begin after it: the queue knows those of a book that has left
 	mu       sync.Mutex
 	routes   *ledger.Routes
 	pace     meterOf            // of what succeeds
+	passed   uint64             // answers that were no refusals
 	paces    map[string]float64 // :: ID of a hidden limit → what had succeeded when it was found
 	refusals map[string]refusal // :: route → the last one
 	episodes map[string]episode // :: route, or "" for the whole site → unexplained ones
@@ -76,7 +81,7 @@ type episode struct {
 func (b *book) class(method, host, path string) (*ledger.Class, uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.routes.Class(method, host, path), b.routes.Version()
+	return b.routes.Class(method, host, path), b.since + b.routes.Version()
 }
 
 // learn hears what an answer says.
@@ -85,6 +90,7 @@ func (b *book) learn(now time.Time, c *ledger.Class, budget string, sent time.Ti
 	defer b.mu.Unlock()
 	if !l.Throttled {
 		b.pace.count(now)
+		b.passed++
 	}
 	return b.routes.Learn(now, c, budget, sent, l)
 }
@@ -124,7 +130,7 @@ func (b *book) heard(now time.Time, c *ledger.Class, budget, id string, sent tim
 func (b *book) version() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.routes.Version()
+	return b.since + b.routes.Version()
 }
 
 const (
@@ -188,6 +194,13 @@ func (b *book) unexplained(now time.Time, c *ledger.Class, sent time.Time) (id s
 		b.paces[id] = b.pace.perSecond(now)
 	}
 	return id, changed
+}
+
+// passes is how many answers were no refusals.
+func (b *book) passes() uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.passed
 }
 
 // hidden is what had succeeded per second when a hidden limit was found.

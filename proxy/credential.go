@@ -21,6 +21,9 @@ type bearer struct {
 	denials    tokens.Denials
 }
 
+// titleOfNoToken is what people read of a pool whose tokens are all disabled.
+const titleOfNoToken = "no token is enabled"
+
 // becauseOfToken is what keeps a token that another site has found out about.
 const becauseOfToken = "token"
 
@@ -36,8 +39,20 @@ var errInsecure = errors.New("a token may not go there")
 // choose a token: see Hold.Pick. The queue asks under the lock of the site.
 func (x *exchange) chooseToken(ready []int) int {
 	t := &x.turn
+	if t.set == nil {
+		return x.choose(ready) // since a reload
+	}
 	return t.set.PickFor(ready, time.Now(), &t.denials)
 }
+
+// ways tells whether a request may go in more than one way: with several tokens, or
+// without any. What it was refused with cools, and it goes with the first that may.
+func (t *turn) ways() bool {
+	return t.set != nil && (len(t.set.Tokens()) > 1 || t.plan.tokens.Anonymous)
+}
+
+// longestRest is longer than any quarantine, and than anybody is believed.
+const longestRest = 365 * 24 * time.Hour
 
 // equip gives a granted request the credential of its token. It answers with what
 // the queue has to be told when that cannot be had now, nil when it may go.
@@ -47,12 +62,19 @@ func (s *Server) equip(x *exchange, r *http.Request) (*queue.Retry, error) {
 	if !x.mayCarry() {
 		return nil, errInsecure // since a reload
 	}
-	if t.token == nil {
+	switch {
+	case t.token != nil:
+	case t.set != nil && !t.plan.tokens.Anonymous: // it was let go only to observe it
+		return nil, &queue.Refusal{Reason: queue.Exhausted, Limit: titleOfNoToken}
+	default:
 		return nil, nil
 	}
 	pool, now := t.plan.pool, time.Now()
-	again := queue.Retry{Result: t.result, Cool: scopeOfToken(t.token), Why: becauseOfToken}
-	if again.Until = pool.Begin(now, t.token, ""); !again.Until.IsZero() {
+	again := queue.Retry{Result: t.result, Cool: scopeOfToken(t.token), Why: becauseOfToken, Alone: true}
+	if again.Until = pool.Begin(now, t.token, ""); !again.Until.IsZero() && !x.state.policy.Observes() {
+		if again.Until.Sub(now) > longestRest {
+			again.Until = now.Add(time.Second) // it was disabled a moment ago, and the limits will be others
+		}
 		t.token = nil
 		return &again, nil
 	}

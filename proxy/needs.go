@@ -112,10 +112,10 @@ func (p *plan) forTokens(x *exchange, list []queue.Limit, each []int) [][]queue.
 	}
 	switch {
 	case p.tokens.Anonymous:
-		all = append(all, with(""))
+		all = append(all, append(with(""), queue.Limit{Name: slotOfToken, Title: "no token", Refuse: refuse}))
 	case len(usable) == 0:
 		// Nothing may go, until there is a token again.
-		all = append(all, append(with(""), queue.Limit{Name: slotOfToken, Title: "no token is enabled", Make: noToken, N: 1, Refuse: refuse}))
+		all = append(all, append(with(""), queue.Limit{Name: slotOfToken, Title: titleOfNoToken, Make: noToken, N: 1, Refuse: refuse}))
 	}
 	return all
 }

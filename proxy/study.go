@@ -1,11 +1,8 @@
 package proxy
 
 import (
-	"bytes"
-	"compress/gzip"
-	"io"
 	"net/http"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/abide-proxy/abide/learn"
@@ -22,23 +19,25 @@ type study struct {
 }
 
 // study reads what an answer says of limits, and tells all who keep them.
-func (s *Server) study(x *exchange, resp *http.Response) {
+// The answer is to be used in place of the one that was given: see headOf.
+func (s *Server) study(x *exchange, resp *http.Response) *http.Response {
 	t := &x.turn
 	t.study = study{}
 	if resp == nil {
-		return
+		return nil
 	}
 	if t.plan == nil || !t.plan.learns || x.class == nil {
 		t.study.plain(x, resp)
-		return
+		return resp
 	}
 	request := learn.Request{Method: x.method, Host: x.target.Host, Path: x.path, Dialect: t.plan.dialect}
 	var head []byte
 	if learn.WantsBody(resp.StatusCode, request) {
-		head = headOf(resp)
+		resp, head = headOf(resp)
 	}
 	lesson := learn.Read(resp.StatusCode, resp.Header, head, request, x.answered)
 	s.note(x, resp, &lesson)
+	return resp
 }
 
 // plain is for a site that nothing is learned from: Retry-After is all that counts.
@@ -157,8 +156,15 @@ func (s *Server) blame(x *exchange, lesson *learn.Lesson, learned *ledger.Learne
 		t.study.at, t.study.word = t.plan.party(x), "site"
 	case t.token != nil && t.study.word == "site":
 		t.study.at, t.study.word = scopeOfToken(t.token), "token"
+	case t.set != nil && t.study.word == "site":
+		t.study.at, t.study.word = queue.Scope{Limit: slotOfToken}, "token" // that of none
 	}
-	if lesson.Permanent {
+	// Where others pass and the same request is refused again and again, it is not that
+	// there are too many. Nor does one alone show a limit.
+	passed := x.book.passes()
+	odd := t.refusals > 0 && (passed > t.passed || !hides(x.class))
+	t.passed = passed
+	if lesson.Permanent || odd {
 		return false
 	}
 	id, changed := x.book.unexplained(now, x.class, sent)
@@ -172,6 +178,11 @@ func (s *Server) blame(x *exchange, lesson *learn.Lesson, learned *ledger.Learne
 		}}})
 	}
 	return changed
+}
+
+// hides tells whether a class is under a limit that its site does not show.
+func hides(c *ledger.Class) bool {
+	return slices.ContainsFunc(c.Limits, func(l ledger.Limit) bool { return l.Kind == ledger.Hidden })
 }
 
 // unite makes one account of two tokens whose counts move together.
@@ -195,60 +206,4 @@ func (s *Server) unite(x *exchange, twins [2]string) {
 	}
 	s.log.Warnf("the tokens %s and %s of %s are of one account: they share its limits from now on", list[a].Label(), list[b].Label(), pool.Name())
 	go s.replanAll()
-}
-
-// mostPeek is how much of a body is looked at.
-const mostPeek = 4 << 10
-
-// headOf is the beginning of a body, which stays whole. What is compressed in a way
-// that everybody knows is read.
-func headOf(resp *http.Response) []byte {
-	if resp.Body == nil || resp.Body == http.NoBody || resp.ContentLength == 0 {
-		return nil
-	}
-	switch kind := resp.Header.Get("Content-Type"); {
-	case kind == "", strings.HasPrefix(kind, "text/") && !strings.HasPrefix(kind, "text/event-stream"), strings.Contains(kind, "json"), strings.Contains(kind, "xml"):
-	default:
-		return nil
-	}
-	head := make([]byte, 0, mostPeek)
-	var err error
-	for err == nil && len(head) < mostPeek {
-		var n int
-		n, err = resp.Body.Read(head[len(head):mostPeek])
-		head = head[:len(head)+n]
-	}
-	resp.Body = &peeked{head: head, err: err, ReadCloser: resp.Body}
-	switch coding := resp.Header.Get("Content-Encoding"); coding {
-	case "", "identity":
-		return head
-	case "gzip", "x-gzip":
-		z, err := gzip.NewReader(bytes.NewReader(head))
-		if err != nil {
-			return nil
-		}
-		plain := make([]byte, mostPeek)
-		n, _ := io.ReadFull(z, plain)
-		return plain[:n]
-	}
-	return nil
-}
-
-// peeked is a body of which the beginning was read already.
-type peeked struct {
-	head []byte
-	err  error // that came with it
-	io.ReadCloser
-}
-
-func (b *peeked) Read(p []byte) (int, error) {
-	if len(b.head) > 0 {
-		n := copy(p, b.head)
-		b.head = b.head[n:]
-		return n, nil
-	}
-	if b.err == nil {
-		return b.ReadCloser.Read(p)
-	}
-	return 0, b.err
 }

@@ -25,6 +25,7 @@ type turn struct {
 	until    time.Time    // how long it may wait
 	failures int
 	refusals int
+	passed   uint64   // answers to others when it was refused last
 	at       *backend // where the attempt is made, if it is counted there
 	lost     error    // of the last attempt, if another was to follow it
 	status   int      // the same, where there was an answer
@@ -174,12 +175,15 @@ func (s *Server) again(x *exchange, r *http.Request, v verdict) *answer {
 		retry.Cool, retry.Until, retry.Why = t.study.at, v.until, v.why
 	case v.denied: // the token is to blame, and the pool counts that
 		if !v.token.IsZero() {
-			retry.Cool, retry.Until, retry.Why = scopeOfToken(t.token), v.token, "quarantine"
+			retry.Cool, retry.Until, retry.Why, retry.Alone = scopeOfToken(t.token), v.token, "quarantine", true
 		}
 	default:
 		t.failures++
 	}
-	if v.pause > 0 && !(v.refused && x.turn.elsewhere()) {
+	if v.refused && t.ways() {
+		v.pause -= v.until.Sub(x.answered)
+	}
+	if v.pause > 0 && !(v.refused && t.elsewhere()) {
 		retry.NotBefore = time.Now().Add(v.pause)
 	}
 	if err := t.permit.Again(x.while(r), retry); err != nil {

@@ -139,6 +139,7 @@ type Retry struct {
 	Cool  Scope     // what the site refused, if Until is set; the whole site if the request does not need it any more
 	Until time.Time // before which nothing of that scope is sent
 	Why   string    // who said so: "Retry-After"
+	Alone bool      // never the whole site: nothing is cooled if the request does not need it any more
 }
 
 // Again ends one try and waits for the next, at the request's old place. With an
@@ -161,7 +162,9 @@ func (p *Permit) Again(ctx context.Context, r Retry) error {
 	p.ready = make(chan struct{}, 1)
 	err := s.sched.Return(now, &p.hold, r.Result, r.NotBefore, s.needs(now, p))
 	if !r.Until.IsZero() {
-		s.sched.cool(s.about(p, p.hold.Needs, r.Cool), r.Until, r.Why, &p.hold)
+		if slot := s.about(p, p.hold.Needs, r.Cool); slot != s.all || !r.Alone {
+			s.sched.cool(slot, r.Until, r.Why, &p.hold)
+		}
 	}
 	if err == nil {
 		err = s.stops(now, &p.hold)

@@ -18,6 +18,7 @@ package queue
 import (
 	"encoding/binary"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
@@ -431,12 +432,27 @@ func (s *Scheduler) Force(now time.Time, h *Hold) *Keeps {
 	}
 	s.stamp(now, h)
 	k := s.keeps(now, h)
-	h.choice, h.taken, h.late, h.state, h.forced = 0, now, 0, granted, true
+	h.choice, h.taken, h.late, h.state, h.forced = s.least(now, h), now, 0, granted, true
 	s.granted++
-	for _, n := range h.Needs[0] {
+	for _, n := range h.Needs[h.choice] {
 		n.Slot.users++
 	}
 	return &k
+}
+
+// least is the alternative for a hold that may go by none: one where nothing cools,
+// if there is any.
+func (s *Scheduler) least(now time.Time, h *Hold) int {
+	s.ready = s.ready[:0]
+	for i, needs := range h.Needs {
+		if !slices.ContainsFunc(needs, func(n Need) bool { return n.Slot.cool.After(now) }) {
+			s.ready = append(s.ready, i)
+		}
+	}
+	if len(s.ready) == 0 {
+		return 0
+	}
+	return s.pick(h)
 }
 
 // all are the holds that wait.

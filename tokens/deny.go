@@ -97,6 +97,12 @@ func (p *Pool) Deny(now time.Time, t *Token, status int, sent time.Time, d *Deni
 	defer p.mu.Unlock()
 	s := t.state
 	s.denials++
+	if d != nil && d.has(s) {
+		// There was no other to ask, and what one request is denied twice says no more
+		// than what it is denied once.
+		s.trial = time.Time{}
+		return Denial{Until: s.quarantinedUntil(now)}
+	}
 	credible := s.witness.Load() > 0
 	was := s.rejection
 	is := was
@@ -120,7 +126,7 @@ func (p *Pool) Deny(now time.Time, t *Token, status int, sent time.Time, d *Deni
 	if d == nil {
 		return Denial{Until: s.quarantinedUntil(now)}
 	}
-	if !d.has(s) && d.n < mostDenials {
+	if d.n < mostDenials {
 		d.list[d.n] = denial{t, status, sent, was, is, credible}
 		d.n++
 		if d.n > 1 && credible {

@@ -287,3 +287,19 @@ func TestEnablingATokenEndsItsQuarantine(t *testing.T) {
 	}
 	w.is("t0", "", Ready, 0)
 }
+
+func TestWhatOneRequestIsDeniedTwiceCountsOnce(t *testing.T) {
+	w := many(t, 2)
+	w.success("t0")
+	w.pass(time.Second)
+	var d Denials
+	if no := w.deny("t0", http.StatusForbidden, &d); !no.Again {
+		t.Fatal("the other was not asked")
+	}
+	for range strikes {
+		if no := w.deny("t0", http.StatusForbidden, &d); no.Again || !no.Until.IsZero() {
+			t.Fatal(no)
+		}
+	}
+	w.is("t0", "", Ready, 0)
+}

@@ -280,23 +280,26 @@ func TestTwinsTakeTurnsAsOneAccount(t *testing.T) {
 	}
 }
 
-func TestRoutesThatAreTooManyCoolTheWholeToken(t *testing.T) {
+func TestOfRoutesThatAreTooManyThoseThatCoolShortestAreForgotten(t *testing.T) {
 	w := newWorld(t, "a=s1")
 	a := w.token("a")
 	for i := range mostRoutes {
-		w.pool.Cool(w.now, a, fmt.Sprint("r", i), w.now.Add(time.Minute), "")
+		w.pool.Cool(w.now, a, fmt.Sprint("r", i), w.now.Add(time.Minute+time.Duration(i)), "")
 	}
-	w.is("a", "x", Ready, 0)
 	w.pool.Cool(w.now, a, "r0", w.now.Add(time.Hour), "")
-	w.is("a", "x", Ready, 0)
-	w.pool.Cool(w.now, a, "x", w.now.Add(time.Minute), "")
-	w.is("a", "y", Cooling, time.Minute)
-	w.now = w.now.Add(2 * time.Minute)
-	w.pool.Cool(w.now, a, "x", w.now.Add(time.Minute), "")
+	w.pool.Cool(w.now, a, "x", w.now.Add(2*time.Minute), "")
+	w.is("a", "x", Cooling, 2*time.Minute)
+	w.is("a", "r0", Cooling, time.Hour)
+	w.is("a", "r1", Ready, 0)
+	w.is("a", "r2", Cooling, time.Minute+2)
 	w.is("a", "y", Ready, 0)
+	w.is("a", "", Ready, 0)
+	if at := w.pool.Begin(w.now, a, ""); !at.IsZero() {
+		t.Fatal("the whole token cools until", at)
+	}
 	w.pool.Cool(w.now, a, "", w.now.Add(1<<62), "")
 	w.is("a", "y", Cooling, farthest)
-	if s := w.pool.Status(w.now)[0]; s.State != Cooling || len(s.Routes) != 0 || s.Refusals != mostRoutes+4 {
+	if s := w.pool.Status(w.now)[0]; s.State != Cooling || len(s.Routes) != 0 || s.Refusals != mostRoutes+3 {
 		t.Fatalf("%+v", s)
 	}
 }

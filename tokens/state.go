@@ -73,7 +73,9 @@ func (a *account) stop(now time.Time, route string, p pause) {
 		if _, there := a.routes[route]; !there && len(a.routes) >= mostRoutes {
 			a.tidy(now)
 			if len(a.routes) >= mostRoutes {
-				route = "" // more than can be told apart
+				// The whole account would be too much: what keeps a route back is the
+				// queue of its site.
+				a.drop()
 			}
 		}
 	}
@@ -108,6 +110,17 @@ func (a *account) tidy(now time.Time) {
 			delete(a.routes, route)
 		}
 	}
+}
+
+// drop forgets the pause that ends first.
+func (a *account) drop() {
+	first := ""
+	for route, p := range a.routes {
+		if first == "" || p.until.Before(a.routes[first].until) {
+			first = route
+		}
+	}
+	delete(a.routes, first)
 }
 
 // pause is what keeps a route from being used at now.

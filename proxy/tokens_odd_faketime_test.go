@@ -1,0 +1,223 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// secretOf is the secret that a request came with.
+func secretOf(r *http.Request) string {
+	return strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+}
+
+const poolOfTwo = `
+pools:
+  p: {tokens: [{label: a, secret: a-secret}, {label: b, secret: b-secret}]EXTRA}
+sites:
+  - {host: site.test, pool: p, insecure: true}
+`
+
+func poolWith(extra string) string { return strings.Replace(poolOfTwo, "EXTRA", extra, 1) }
+
+func (w *world) stateOf(label string) string {
+	w.t.Helper()
+	for _, pool := range w.server.Pools() {
+		for i := range pool.Tokens {
+			if pool.Tokens[i].Label == label {
+				return pool.Tokens[i].State.String()
+			}
+		}
+	}
+	w.t.Fatalf("there is no token %s", label)
+	return ""
+}
+
+// One page that nobody may see says nothing of the only token that could be asked.
+func TestAForbiddenPageDoesNotCostTheOnlyTokenThatIsReady(t *testing.T) {
+	asked := map[string]int{}
+	var mu sync.Mutex
+	bubble(t, func(rw http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		asked[r.URL.Path+" "+secretOf(r)]++
+		mu.Unlock()
+		switch {
+		case secretOf(r) == "b-secret" && r.URL.Path == "/spent":
+			rw.Header().Set("Retry-After", "3600")
+			rw.WriteHeader(429)
+		case r.URL.Path == "/forbidden":
+			rw.WriteHeader(403)
+		}
+	}, "queue: {wait: 2h}\n"+poolWith(""), func(w *world) {
+		c := w.client()
+		for range 4 {
+			w.get(c, "http://site.test/spent")
+		}
+		if got := w.get(c, "http://site.test/forbidden"); got.status != 403 || got.at > time.Minute {
+			t.Errorf("%d after %v", got.status, got.at)
+		}
+		if n := asked["/forbidden a-secret"]; n > 2 {
+			t.Errorf("it was asked %d times with one token", n)
+		}
+		if is := w.stateOf("a"); is != "ready" {
+			t.Errorf("the token is %s", is)
+		}
+		w.idle("site.test")
+	})
+}
+
+// What was found out about a token is not held against a site that has no pool any more.
+func TestAPoolThatGoesWhileATokenIsDeniedLeavesTheSiteAlone(t *testing.T) {
+	bubble(t, func(rw http.ResponseWriter, r *http.Request) {
+		if secretOf(r) == "" {
+			return
+		}
+		elapse(2 * time.Second)
+		rw.WriteHeader(401)
+	}, poolWith(""), func(w *world) {
+		var all sync.WaitGroup
+		all.Go(func() {
+			if got := w.get(w.client(), "http://site.test/"); got.status != 200 || got.at > 10*time.Second {
+				t.Errorf("%d after %v", got.status, got.at)
+			}
+		})
+		elapse(time.Second)
+		w.reload("pools:\n  p: {tokens: [{label: a, secret: a-secret}, {label: b, secret: b-secret}]}\nsites:\n  - {host: site.test, limits: [{concurrency: 9}]}\n")
+		all.Wait()
+		if got := w.get(w.client(), "http://site.test/"); got.status != 200 || got.at > 10*time.Second {
+			t.Errorf("the next: %d after %v", got.status, got.at)
+		}
+		w.idle("site.test")
+	})
+}
+
+func TestAPoolBecomesBackendsWhileRequestsWait(t *testing.T) {
+	bubble(t, func(rw http.ResponseWriter, r *http.Request) {
+		elapse(2 * time.Second)
+	}, strings.Replace(poolWith(", limits: [{concurrency: 1, by: token}]"), "insecure: true", "insecure: true", 1), func(w *world) {
+		var all sync.WaitGroup
+		for range 10 {
+			all.Go(func() {
+				if got := w.get(w.client(), "http://site.test/"); got.status != 200 {
+					t.Errorf("%d %s", got.status, got.body)
+				}
+			})
+		}
+		elapse(time.Second)
+		w.reload("sites:\n  - {host: site.test, backends: [\"http://one.test\", \"http://two.test\"]}\n")
+		all.Wait()
+		w.idle("site.test")
+	})
+}
+
+func TestWhatIsObservedIsNotHeldForItsToken(t *testing.T) {
+	var bare, dead int
+	var mu sync.Mutex
+	bubble(t, func(rw http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch secretOf(r) {
+		case "":
+			bare++
+		case "a-secret":
+			dead++
+			rw.WriteHeader(401)
+		}
+	}, "mode: observe\n"+poolWith(", limits: [{requests: 2, per: 1h, by: token}]"), func(w *world) {
+		c := w.client()
+		for i := range 12 {
+			if got := w.get(c, "http://site.test/"); got.status != 200 && i > 0 || got.at > time.Second {
+				t.Errorf("%d: %d after %v", i, got.status, got.at)
+			}
+		}
+		if dead > 1 {
+			t.Errorf("%d requests went with a token that is quarantined", dead)
+		}
+		must(t, w.server.DisableToken("p", "a"))
+		must(t, w.server.DisableToken("p", "b"))
+		if got := w.get(c, "http://site.test/"); got.status != 503 {
+			t.Errorf("%d without any token", got.status)
+		}
+		if bare > 0 {
+			t.Errorf("%d requests went without a token", bare)
+		}
+		w.idle("site.test")
+	})
+}
+
+// A refusal of nobody's budget does not keep tokens back.
+func TestARefusalWithoutATokenIsNotOfThoseWithOne(t *testing.T) {
+	var mu sync.Mutex
+	var refused bool
+	bubble(t, func(rw http.ResponseWriter, r *http.Request) {
+		if secretOf(r) != "" && time.Now().Before(began2000.Add(2*time.Minute)) {
+			elapse(11 * time.Second) // not together
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case secretOf(r) == "" && r.URL.Path != "/ok":
+			refused = true
+			rw.Header().Set("Retry-After", "3600")
+			rw.WriteHeader(429)
+		case secretOf(r) != "" && time.Now().Before(began2000.Add(2*time.Minute)):
+			rw.Header().Set("Retry-After", "60")
+			rw.WriteHeader(429)
+		}
+	}, "queue: {wait: 2h}\n"+poolWith(", anonymous: true"), func(w *world) {
+		c := w.client()
+		for i := range 5 {
+			elapse(11 * time.Second)
+			if got := w.get(c, "http://site.test/"+fmt.Sprint(i)); got.status != 200 || got.at > 10*time.Minute {
+				t.Errorf("%d: %d after %v", i, got.status, got.at)
+			}
+		}
+		if !refused {
+			t.Error("nothing went without a token")
+		}
+		w.idle("site.test")
+	})
+}
+
+var began2000 = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func TestTokensThatAreAllDisabledComeBack(t *testing.T) {
+	bubble(t, func(rw http.ResponseWriter, r *http.Request) {
+		if secretOf(r) == "" {
+			t.Error("a request without a token")
+		}
+		elapse(time.Second)
+	}, "queue: {wait: 2h}\n"+poolWith(", limits: [{concurrency: 1, by: token}]"), func(w *world) {
+		var all sync.WaitGroup
+		for i := range 30 {
+			all.Go(func() {
+				if got := w.get(w.client(), fmt.Sprint("http://site.test/", i)); got.status != 200 {
+					t.Errorf("%d %s", got.status, got.body)
+				}
+			})
+		}
+		ctx, cancel := context.WithCancel(w.t.Context())
+		all.Go(func() { w.do(ctx, w.client(), "GET", "http://site.test/left", nil) })
+		elapse(1500 * time.Millisecond)
+		must(t, w.server.DisableToken("p", "a"))
+		must(t, w.server.DisableToken("p", "b"))
+		elapse(time.Hour / 2)
+		cancel()
+		synctest.Wait()
+		asked := w.asked.Load()
+		if asked > 6 {
+			t.Errorf("%d were sent", asked)
+		}
+		must(t, w.server.EnableToken("p", "b"))
+		all.Wait()
+		if at := time.Since(w.began); at > 40*time.Minute {
+			t.Errorf("it took %v", at)
+		}
+		w.idle("site.test")
+	})
+}

@@ -1,0 +1,78 @@
+package proxy
+
+import (
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestAPoolThatRefusesSaysWhen(t *testing.T) {
+	bubble(t, func(rw http.ResponseWriter, r *http.Request) {
+		if secretOf(r) == "" {
+			t.Error("a request without a token")
+		}
+		elapse(100 * time.Millisecond)
+		if r.URL.Path == "/over" {
+			elapse(11 * time.Second) // not together
+			rw.Header().Set("Retry-After", "600")
+			rw.WriteHeader(429)
+		}
+	}, poolWith(", exhausted: refuse, limits: [{requests: 50, per: 1h, by: token, as: fixed}]"), func(w *world) {
+		var all sync.WaitGroup
+		for i := range 40 { // of the first ones most wait for an answer
+			all.Go(func() {
+				if got := w.get(w.client(), fmt.Sprint("http://site.test/", i%3)); got.status != 200 {
+					t.Errorf("%d %s", got.status, got.body)
+				}
+			})
+		}
+		all.Wait()
+		must(t, w.server.DisableToken("p", "a"))
+		must(t, w.server.DisableToken("p", "b"))
+		if got := w.get(w.client(), "http://site.test/1"); got.status != 503 || time.Since(w.began) > time.Minute {
+			t.Errorf("%d %v %s", got.status, got.header, got.body)
+		}
+		must(t, w.server.EnableToken("p", "b"))
+		must(t, w.server.EnableToken("p", "a"))
+		if got := w.get(w.client(), "http://site.test/1"); got.status != 200 {
+			t.Errorf("%d %v %s", got.status, got.header, got.body)
+		}
+		if got := w.get(w.client(), "http://site.test/over"); got.status != 503 || got.header.Get("Retry-After") == "" {
+			t.Errorf("%d %v %s", got.status, got.header, got.body)
+		}
+		w.idle("site.test")
+	})
+}
+
+// Learning nothing, tokens still take turns and a refusal still is one.
+func TestTokensOfASiteThatNothingIsLearnedFrom(t *testing.T) {
+	seen := map[string]int{}
+	var mu sync.Mutex
+	bubble(t, func(rw http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen[secretOf(r)]++
+		rw.Header().Set("X-RateLimit-Remaining", "0")
+		rw.Header().Set("X-RateLimit-Reset", "3600")
+		switch n := seen[secretOf(r)]; {
+		case secretOf(r) == "a-secret" && n == 5:
+			rw.Header().Set("Retry-After", "60")
+			rw.WriteHeader(429)
+		case secretOf(r) == "b-secret" && n == 7:
+			rw.WriteHeader(401)
+		}
+	}, "queue: {wait: 2h}\ndefaults: {learn: false}\n"+poolWith(""), func(w *world) {
+		c := w.client()
+		for i := range 40 {
+			if got := w.get(c, "http://site.test/"); got.status != 200 || got.at > 2*time.Minute {
+				t.Errorf("%d: %d after %v", i, got.status, got.at)
+			}
+		}
+		if len(seen) != 2 || seen["a-secret"] < 5 {
+			t.Error(seen)
+		}
+		w.idle("site.test")
+	})
+}

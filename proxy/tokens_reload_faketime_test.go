@@ -1,0 +1,68 @@
+package proxy
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func poolOf(name string, tokens ...string) string {
+	for i, one := range tokens {
+		tokens[i] = fmt.Sprintf("{label: %s, secret: %s-secret}", one, one)
+	}
+	return fmt.Sprintf(`
+queue: {wait: 2h}
+pools:
+  %s: {tokens: [%s], limits: [{concurrency: 2, by: token}]}
+sites:
+  - {host: site.test, pool: %s, insecure: true}
+`, name, strings.Join(tokens, ", "), name)
+}
+
+// Whatever becomes of the pools, what waits goes with what the newest of them says.
+func TestWhatWaitsGoesWithTheTokensOfTheNewestPool(t *testing.T) {
+	const bare = "queue: {wait: 2h}\nsites:\n  - {host: site.test, limits: [{concurrency: 2}]}\n"
+	steps := []struct{ yaml, of string }{
+		{bare, ""},
+		{poolOf("p", "pa", "pb", "pc"), "p"},
+		{poolOf("q", "qa", "qb"), "q"},
+		{poolOf("q", "qb", "qc", "qd"), "q"},
+		{poolOf("p", "pz"), "p"},
+		{bare, ""},
+	}
+	var mu sync.Mutex
+	var reloaded []time.Time
+	bubble(t, func(rw http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		n := len(reloaded)
+		if got := secretOf(r); !strings.HasPrefix(got, steps[n].of) || (got == "") != (steps[n].of == "") {
+			t.Errorf("%q after %d reloads", got, n)
+		}
+		mu.Unlock()
+		elapse(3 * time.Second)
+		if r.URL.Path == "/7" {
+			rw.WriteHeader(401)
+		}
+	}, bare, func(w *world) {
+		var all sync.WaitGroup
+		for i := range 60 {
+			all.Go(func() {
+				if got := w.get(w.client(), fmt.Sprint("http://site.test/", i)); got.status != 200 && i != 7 {
+					t.Errorf("%d %s", got.status, got.body)
+				}
+			})
+		}
+		for _, step := range steps[1:] {
+			elapse(3500 * time.Millisecond)
+			mu.Lock() // nothing arrives between
+			w.reload(step.yaml)
+			reloaded = append(reloaded, time.Now())
+			mu.Unlock()
+		}
+		all.Wait()
+		w.idle("site.test")
+	})
+}

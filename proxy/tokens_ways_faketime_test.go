@@ -1,0 +1,145 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// What refuses a request with one token does not keep it from going with another.
+func TestARequestThatTwoTokensWereRefusedForGoesWithAThird(t *testing.T) {
+	bubble(t, func(rw http.ResponseWriter, r *http.Request) {
+		elapse(11 * time.Second)
+		if s := secretOf(r); s != "s-4" {
+			rw.Header().Set("Retry-After", "900")
+			rw.WriteHeader(429)
+		}
+	}, `
+queue: {wait: 2h}
+pools:
+  p: {tokens: [{label: a, secret: s-1}, {label: b, secret: s-2}, {label: c, secret: s-3}, {label: d, secret: s-4}]}
+sites:
+  - {host: site.test, pool: p, insecure: true}
+`, func(w *world) {
+		if got := w.get(w.client(), "http://site.test/"); got.status != 200 || got.at > time.Minute {
+			t.Errorf("%d after %v", got.status, got.at)
+		}
+		w.idle("site.test")
+	})
+}
+
+const exchanged = `
+queue: {wait: 20m}
+pools:
+  p: {tokens: [{label: a, secret: "id-a:pass-1"}, {label: b, secret: "id-b:pass-2"}], oauth2: {token_url: "https://idp.test/token"}EXTRA}
+sites:
+  - {host: site.test, pool: p, insecure: true}
+`
+
+// exchanging is a site whose tokens come from an exchange. hang, fail and reject say
+// what happens to those of whom.
+type exchanging struct {
+	hang, fail, reject string
+	exchanges, served  atomic.Int64
+}
+
+func (s *exchanging) serve(rw http.ResponseWriter, r *http.Request) {
+	if r.Host != "idp.test" {
+		s.served.Add(1)
+		if !strings.HasPrefix(secretOf(r), "from-") {
+			rw.WriteHeader(401)
+		}
+		return
+	}
+	s.exchanges.Add(1)
+	who := ""
+	if text, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Basic "); ok {
+		plain, _ := base64.StdEncoding.DecodeString(text)
+		who, _, _ = strings.Cut(strings.TrimPrefix(string(plain), "id-"), ":")
+	}
+	switch {
+	case who == "" || strings.Contains(s.reject, who):
+		rw.WriteHeader(401)
+	case strings.Contains(s.hang, who):
+		elapse(time.Hour)
+	case strings.Contains(s.fail, who):
+		rw.WriteHeader(500)
+	default:
+		rw.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(rw, `{"access_token": "from-%s", "token_type": "bearer", "expires_in": 3600}`, who)
+	}
+}
+
+// secure has the way to idp.test lead through TLS, whose certificate nobody looks at.
+func (w *world) secure() {
+	w.t.Helper()
+	certificate, err := w.server.ca.Certificate("idp.test")
+	must(w.t, err)
+	config := &tls.Config{Certificates: []tls.Certificate{*certificate}}
+	up := w.server.state.Load().upstream
+	up.TLS.InsecureSkipVerify = true
+	up.Dial = func(ctx context.Context, host string, port uint16) (net.Conn, error) {
+		if host != "idp.test" {
+			return w.dial(ctx, host, port)
+		}
+		near, far := net.Pipe()
+		select {
+		case w.back.conns <- tls.Server(far, config):
+			return near, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func TestAnExchangeThatFailsLeavesItToTheOtherToken(t *testing.T) {
+	for _, site := range []*exchanging{{hang: "a"}, {fail: "a"}, {reject: "a"}} {
+		bubble(t, site.serve, strings.Replace(exchanged, "EXTRA", "", 1), func(w *world) {
+			w.secure()
+			var all sync.WaitGroup
+			for i := range 20 {
+				all.Go(func() {
+					if got := w.get(w.client(), fmt.Sprint("http://site.test/", i)); got.status != 200 || got.at > 2*time.Minute {
+						t.Errorf("%+v: %d after %v", site, got.status, got.at)
+					}
+				})
+			}
+			all.Wait()
+			elapse(time.Hour)
+			w.idle("site.test")
+		})
+	}
+}
+
+func TestExchangesThatAllFailEndInAnAnswer(t *testing.T) {
+	for _, extra := range []string{"", ", exhausted: refuse", ", anonymous: true"} {
+		for _, site := range []*exchanging{{hang: "ab"}, {fail: "ab"}, {reject: "ab"}} {
+			bubble(t, site.serve, strings.Replace(exchanged, "EXTRA", extra, 1), func(w *world) {
+				w.secure()
+				var all sync.WaitGroup
+				for i := range 20 {
+					all.Go(func() {
+						got := w.get(w.client(), fmt.Sprint("http://site.test/", i))
+						if got.status != 503 && got.status != 429 && !(got.status == 401 && extra == ", anonymous: true") || got.at > 21*time.Minute {
+							t.Errorf("%+v: %d after %v", site, got.status, got.at)
+						}
+					})
+				}
+				all.Wait()
+				if n := site.served.Load(); n > 0 && !strings.Contains(extra, "anonymous") {
+					t.Errorf("%d went without a token", n)
+				}
+				elapse(2 * time.Hour)
+				w.idle("site.test")
+			})
+		}
+	}
+}
