@@ -32,8 +32,8 @@ type bookShard struct {
 
 func newBooks() *books { return &books{seed: maphash.MakeSeed()} }
 
-// of is the book of a site.
-func (b *books) of(site string) *book {
+// of is the book of a site. Without make, it is nil for one that has none.
+func (b *books) of(site string, make bool) *book {
 	sh := &b.shards[maphash.String(b.seed, site)%bookShards]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -43,6 +43,9 @@ func (b *books) of(site string) *book {
 		})
 	}
 	one, ok := sh.known.Get(site)
+	if !ok && !make {
+		return nil
+	}
 	if !ok {
 		one = &book{routes: ledger.NewRoutes(), since: sh.past}
 		sh.known.Add(strings.Clone(site), one)

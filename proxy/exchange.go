@@ -38,6 +38,7 @@ type exchange struct {
 	book      *book                   // what is known of its site's routes, where that is learned
 	class     *ledger.Class           // of its route
 	seen      uint64                  // the version of the book by which
+	asking    bool                    // nothing is sent: somebody asks what would become of it
 	own       string                  // whose budget its client's own credential is, "" if it has none
 	body      []byte                  // kept for another attempt
 	spool     *spool                  // the same, of one whose length nobody knew

@@ -54,7 +54,7 @@ func (s *Server) Explain(method string, u *url.URL, name string) (Explained, err
 	}
 	st := s.state.Load()
 	match := st.policy.Match(target)
-	x := &exchange{state: st, target: target, site: match.Site, rule: match.Rule, wish: wish{client: name}}
+	x := &exchange{state: st, target: target, site: match.Site, rule: match.Rule, wish: wish{client: name}, asking: true}
 	for _, c := range st.policy.Access.Clients {
 		if c.Name == name {
 			x.client = &client{name: c.Name, weight: c.Weight, priority: c.Priority}

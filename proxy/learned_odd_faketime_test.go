@@ -47,16 +47,16 @@ func TestARefusalWhoseBodyDoesNotComeIsAnsweredInTime(t *testing.T) {
 // known of it once.
 func TestASiteWhoseBookHasLeftIsLearnedAgain(t *testing.T) {
 	books := newBooks()
-	first := books.of("site.test")
+	first := books.of("site.test", true)
 	for i := range 50 {
 		c, _ := first.class("GET", "", fmt.Sprint("/", i))
 		first.learn(time.Now(), c, "", time.Now(), &learn.Lesson{Limits: []learn.Limit{{Bucket: fmt.Sprint(i), Remaining: learn.Amount{Known: true, N: 9}}}})
 	}
 	was := first.version()
 	for i := range 20 * bookShards * mostBooks {
-		books.of(fmt.Sprint("site", i, ".test"))
+		books.of(fmt.Sprint("site", i, ".test"), true)
 	}
-	again := books.of("site.test")
+	again := books.of("site.test", true)
 	if again == first {
 		t.Fatal("the book is still there")
 	}

@@ -55,8 +55,11 @@ func TestStoppingFinishesWhatIsInFlight(t *testing.T) {
 	}
 }
 
+// atOnce has nobody wait for the first answer of a site.
+const atOnce = "defaults: {limits: [], learn: false}"
+
 func TestStoppingEndsWithinTheDrainTime(t *testing.T) {
-	b := newBed(t, "intercept: all", "timeouts: {drain: 1s}")
+	b := newBed(t, "intercept: all", "timeouts: {drain: 1s}", atOnce)
 	b.handle(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	endlessly, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -127,7 +130,7 @@ func TestReloadKeepsConnectionsAndAppliesTheRest(t *testing.T) {
 }
 
 func TestGoroutinesReturnToTheBaselineWhenHeldClientsLeave(t *testing.T) {
-	b := newBed(t, "intercept: all")
+	b := newBed(t, "intercept: all", atOnce)
 	b.handle(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	const idle = 32 // pooled connections to the origin, both ends of which live here
 	base := runtime.NumGoroutine()

@@ -63,7 +63,9 @@ func (s *Server) Limits() []LimitStatus {
 				continue // of a token that is not there any more
 			}
 		}
-		one.Route = s.books.of(one.Site).name(one.Route)
+		if b := s.books.of(one.Site, false); b != nil {
+			one.Route = b.name(one.Route)
+		}
 		list = append(list, one.LimitStatus)
 	}
 	slices.SortFunc(list, func(a, b LimitStatus) int {

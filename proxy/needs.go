@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/abide-proxy/abide/ledger"
@@ -45,7 +46,7 @@ func (p *plan) needs(x *exchange) (all [][]queue.Limit, shared bool) {
 	if p.robots && x.prior != nil {
 		all, shared = p.with(all, *x.prior), false
 	}
-	if x.class != nil && x.class.Unknown && x.client != crawler {
+	if x.class != nil && x.class.Unknown && x.client != crawler && !x.asking {
 		all, shared = p.with(all, first(x.book, x.class)), false
 	}
 	return all, shared
@@ -154,7 +155,7 @@ func (p *plan) with(lists [][]queue.Limit, one queue.Limit) [][]queue.Limit {
 	for i, list := range lists {
 		l := one
 		if len(p.backends) > 0 {
-			l.Key = p.backends[i].name
+			l.Key = strings.TrimSpace(p.backends[i].name + " " + l.Key)
 		}
 		all[i] = append(list[:len(list):len(list)], l)
 	}
@@ -169,10 +170,10 @@ func (s *Server) place(x *exchange) {
 	if p == nil {
 		return
 	}
-	if p.learns {
-		if x.book == nil {
-			x.book = s.books.of(x.site)
-		}
+	if p.learns && x.book == nil {
+		x.book = s.books.of(x.site, !x.asking)
+	}
+	if p.learns && x.book != nil {
 		host := ""
 		if x.grouped() {
 			host = x.target.Host
