@@ -126,3 +126,32 @@ func TestOthersCostNoMoreThanWhatIsInFlight(t *testing.T) {
 		}
 	})
 }
+
+// Alone, a ledger is not refused by a bucket that says only what is left, but for
+// what it has to try when nothing is left and nothing has come back yet: of the rate
+// no more is believed than is sure.
+func TestAloneNoBucketIsEmptiedThatDoesNotSayItsRate(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		o := &drip{limit: float64(rapid.IntRange(20, 400).Draw(t, "limit")), mute: true}
+		o.rate = o.limit / rapid.Float64Range(10, 600).Draw(t, "full")
+		s := run{origin: o, meter: New(Options{}), length: 20 * o.limit / o.rate}
+		travel(t, &s)
+		r := s.do()
+		l := s.meter.(*Ledger)
+		if r.refused > 12 || l.kind == refilling && l.rate > o.rate*1.000001 {
+			t.Fatalf("%d of %d refused, the first at %v; rate %v of %v", r.refused, r.sent, r.refusals, l.rate, o.rate)
+		}
+		if r.higher > 0 || r.foreign > 0 {
+			t.Fatalf("higher %d, foreign %d", r.higher, r.foreign)
+		}
+		// What is under way at once must be little beside the bucket.
+		if float64(s.flying)/s.each() < 2*o.rate || o.limit < 20 || o.rate*s.each() > o.limit/10 {
+			return
+		}
+		all := o.limit + o.rate*(s.length-2*s.each())
+		if u := float64(r.served) / all; u < 0.96 {
+			t.Fatalf("%.2f%% used, rate %v of %v, kind %s", 100*u, l.rate, o.rate, kinds[l.kind])
+		}
+	})
+}

@@ -7,6 +7,8 @@ type flight struct {
 	at    int64
 	open  int64 // units that are not answered
 	heard int64 // units that are answered, by requests that are not over
+	from  int64 // what had been taken before
+	upto  int64 // and with it
 }
 
 // mark is how much had been answered by a time.
@@ -42,12 +44,13 @@ func (f *flights) take(v, n int64) {
 	f.busy += n
 	if last := len(f.list) - 1; last >= f.head && f.list[last].at >= v {
 		f.list[last].open += n
+		f.list[last].upto = f.taken
 		return
 	}
 	if len(f.list) == cap(f.list) {
 		f.pack()
 	}
-	f.list = append(f.list, flight{at: v, open: n})
+	f.list = append(f.list, flight{at: v, open: n, from: f.taken - n, upto: f.taken})
 }
 
 // pack drops what is over, if that is worth it.
@@ -211,7 +214,7 @@ func (f *flights) thin() {
 			break
 		}
 	}
-	from := max(f.before(oldest), 0)
+	from := max(f.mark(oldest), 0)
 	f.marks = copy(f.log[:], f.log[from:f.marks])
 	if f.marks < marks*3/4 {
 		return
@@ -226,8 +229,19 @@ func (f *flights) thin() {
 	f.marks = kept
 }
 
-// before is the last mark that is not after a time, or -1.
-func (f *flights) before(at int64) int {
+// before is about how much had been taken when the request came to the server that
+// was sent at a time, and with it: of those that were sent together it is one in the
+// middle.
+func (f *flights) before(sent int64) int64 {
+	got := f.find(sent)
+	if got == nil {
+		return f.answered
+	}
+	return min((got.from+got.upto+1)/2, f.taken)
+}
+
+// mark is the last mark that is not after a time, or -1.
+func (f *flights) mark(at int64) int {
 	low, high := 0, f.marks
 	for low < high {
 		if mid := (low + high) / 2; f.log[mid].at <= at {
@@ -239,11 +253,19 @@ func (f *flights) before(at int64) int {
 	return low - 1
 }
 
+// since is how many units have been answered since, at most.
+func (f *flights) since(at int64) int64 {
+	if n := f.mark(at); n >= 0 {
+		return f.answered - f.log[n].sum
+	}
+	return f.answered
+}
+
 // uncounted is how many units the server may not have counted in the answer to
 // what was sent at a time, without own, which is that request's.
 func (f *flights) uncounted(sent, own int64) int64 {
 	var sum int64
-	if n := f.before(sent); n >= 0 {
+	if n := f.mark(sent); n >= 0 {
 		sum = f.log[n].sum
 	}
 	return max(f.taken-sum-own, 0)

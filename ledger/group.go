@@ -283,7 +283,7 @@ func (m *Routes) newGroup(now time.Time, id string, base alike, said *learn.Limi
 	m.made++
 	g := &group{
 		number: m.made, bucket: bucket, alike: base, amount: believed(said.Limit), window: said.Window, seen: now,
-		site: said.Scope == learn.Site,
+		site:    said.Scope == learn.Site,
 		budgets: make(map[string]*memory),
 	}
 	g.id = m.unique(id, bucket == "", g.number)

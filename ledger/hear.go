@@ -71,6 +71,7 @@ func (l *Ledger) hear(v, rtt int64, s *learn.Limit) (h told, said bool) {
 func (l *Ledger) Hear(now time.Time, a Answer) News {
 	v, sent := l.clock.at(now), l.clock.on(a.Sent)
 	sent = min(sent, v)
+	l.trip = v - sent
 	l.look(v)
 	n := amount(a.N)
 	own := l.flights.answer(v, sent, n)
@@ -122,7 +123,7 @@ func (l *Ledger) served(v, sent, own int64, h told) News {
 		l.probing = l.probing && sent < l.probeFrom
 		return News{}
 	}
-	l.learn(v, sent, first, b, h)
+	l.learn(v, sent, first, &b, h)
 	if first {
 		return l.begin(v, b, h)
 	}
@@ -186,14 +187,18 @@ func (l *Ledger) resize(h told) {
 // bounds are the least and the most that the level can be, by one answer.
 type bounds struct {
 	low, high float64
+	said      float64
 	uncounted int64 // units that it may not have counted
+	before    int64 // units that were taken before its own, and those
 	known     bool
 }
 
 func (l *Ledger) bounds(sent, own int64, h told) bounds {
 	b := bounds{low: math.Inf(-1), high: math.Inf(1), uncounted: l.flights.uncounted(sent, own)}
+	b.before = l.flights.before(sent)
 	if h.left >= 0 {
-		b.low, b.high, b.known = max(h.left-l.cost.each*float64(b.uncounted), -float64(most)), h.left, true
+		b.said, b.high, b.known = h.left, h.left, true
+		b.low = max(h.left-l.cost.each*float64(b.uncounted), -float64(most))
 	}
 	return b
 }
@@ -212,7 +217,7 @@ func (l *Ledger) begin(v int64, b bounds, h told) News {
 	}
 	l.open(v, h)
 	if b.known {
-		l.cost.sample(v, l.flights.taken-b.uncounted, h.left, b.uncounted, 0)
+		l.cost.sample(v, l.counted(b), h.left, b.uncounted, 0)
 	}
 	l.dry(v, h)
 	return News{}
@@ -273,6 +278,7 @@ func (l *Ledger) used(v int64, n float64, news *News) {
 
 // refuse is for an answer that says no.
 func (l *Ledger) refuse(v, sent, own int64, a *Answer, h told) {
+	l.void += own
 	l.resize(h)
 	l.start(v)
 	late := l.refusedAt > 0 && sent < l.refusedAt // it went before another was refused
@@ -325,5 +331,6 @@ func (l *Ledger) surprise(v, sent int64) {
 	l.window.fulls = 0
 	if l.kind >= refilling && !l.rated {
 		l.rate *= 0.9
+		l.least, l.ramps = l.rate, ramps{}
 	}
 }

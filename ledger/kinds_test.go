@@ -24,6 +24,7 @@ func TestALedgerUsesEveryWindowAndIsNeverRefused(t *testing.T) {
 		"short":                func() *fixedOrigin { return &fixedOrigin{limit: 5, window: 5, relative: true} },
 		"short, whole seconds": func() *fixedOrigin { return &fixedOrigin{limit: 20, window: 10, relative: true, grain: 1, ceil: true} },
 		"no reset":             func() *fixedOrigin { return &fixedOrigin{limit: 100, window: 120, quiet: true, length: true} },
+		"short, no reset":      func() *fixedOrigin { return &fixedOrigin{limit: 20, window: 1, quiet: true, length: true} },
 		"one":                  func() *fixedOrigin { return &fixedOrigin{limit: 1, window: 60, relative: true, grain: 1} },
 	}
 	for name, make := range cases {

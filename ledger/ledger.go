@@ -64,6 +64,10 @@ type Ledger struct {
 	at     int64 // of level
 	rate   float64
 	floor  float64 // the rate is no less, if it comes back all the time
+	least  float64 // nor less than this, if nothing is said of it
+	ramps  ramps   // by which that is known
+	void   int64   // units that were answered and that the server may not have counted
+	fullAt int64   // the latest time that was said for when it is full
 	rated  bool    // the server said the rate, or it follows from its resets
 	cost   cost
 	spread bool // trail has a window
@@ -86,6 +90,7 @@ type Ledger struct {
 	tryAt     int64 // when to probe though nothing is left; 0: there is a better time
 	wait      int64 // until the next such probe
 
+	trip    int64 // how long the answer took that is heard
 	heardAt int64 // when something was said last
 	missing int64 // answers since then
 
@@ -140,6 +145,10 @@ func (l *Ledger) look(v int64) {
 	}
 	if l.tryAt == 0 && !l.known() {
 		l.tryAt = v + l.wait
+		if l.kind == undecided && l.least > 0 {
+			// Some has come back before, so it is likely to do so again.
+			l.tryAt = max(l.tryAt, min(plus(v, (l.cost.each-l.spend())/l.least), v+patient*second))
+		}
 	}
 	if l.tryAt > 0 && v >= l.tryAt {
 		l.tryAt = 0
@@ -354,6 +363,11 @@ func (l *Ledger) Done(now, taken time.Time, n int64, o limit.Outcome) {
 		return
 	}
 	late := l.flights.done(v, at, n)
+	if o == limit.Refused && late < n {
+		// Another limit has refused it, so that this one may not have counted it.
+		l.void += n - late
+		l.from = start{}
+	}
 	if late == 0 {
 		return
 	}
@@ -363,6 +377,7 @@ func (l *Ledger) Done(now, taken time.Time, n int64, o limit.Outcome) {
 		l.mute(v, at, late)
 	case limit.Failed, limit.Abandoned:
 		l.slack += float64(late)
+		l.void += late
 		l.from = start{}
 		if at == l.probeAt {
 			l.probeAt = 0
@@ -376,6 +391,9 @@ func (l *Ledger) landed(v, n int64) {
 		l.trail.add(v, n)
 	}
 	if l.slow > 0 {
+		if l.options.Unit != learn.Requests {
+			n *= 3 // what it costs is soon known, and then that is what counts
+		}
 		if l.slow += n; l.slow > 1<<12 || l.limit > 0 && float64(l.slow) >= l.limit {
 			l.slow = 0
 		}
@@ -386,6 +404,7 @@ func (l *Ledger) landed(v, n int64) {
 func (l *Ledger) mute(v, sent, n int64) {
 	l.missing = min(l.missing+n, most)
 	l.slack += float64(n)
+	l.void += n
 	l.from = start{}
 	if !l.probing || sent < l.probeFrom {
 		return

@@ -23,20 +23,31 @@ type start struct {
 const certain = 2 // how much more often a kind must have been right than another
 
 // learn learns what a request costs and of what kind the limit is.
-func (l *Ledger) learn(v, sent int64, first bool, b bounds, h told) {
+func (l *Ledger) learn(v, sent int64, first bool, b *bounds, h told) {
 	if h.left < 0 {
 		return
 	}
 	if first && l.options.Unit != learn.Requests {
 		l.cost.each = 1
 		if l.limit > h.left && l.options.Unit != learn.Percent {
-			l.cost.each = min(max(l.limit-h.left, 1), max(l.limit/4, 1))
+			l.cost.each = min(max(3*(l.limit-h.left), 1), max(l.limit/4, 1)) // others may take more
 		}
 	}
-	l.price(v, b, h)
+	l.price(v, *b, h)
+	if h.exact && h.reset > 0 {
+		// Each that is counted makes it full later. So of all answers the one by which
+		// that is latest was written last, and has counted all that are answered.
+		if step := h.over - h.reset; l.kind == refilling && h.reset-step >= l.fullAt {
+			b.low = max(b.low, h.left-l.cost.each*float64(l.flights.unanswered()))
+		}
+		l.fullAt = max(l.fullAt, h.over)
+	}
+	if h.reset == 0 && !l.rated {
+		l.climb(v, sent, *b)
+	}
 	if h.reset > 0 && l.limit > 0 {
-		l.pace(v, b, h)
-		l.judge(v, b, h)
+		l.pace(v, *b, h)
+		l.judge(v, *b, h)
 	}
 }
 
@@ -48,28 +59,47 @@ func (l *Ledger) price(v int64, b bounds, h told) {
 	var fill float64
 	if l.kind >= refilling {
 		fill = l.rate
-		if l.limit > 0 && h.left >= l.limit-2*l.cost.each {
-			l.cost.forget()
-			return
+		if l.limit > 0 && l.cost.left+fill*float64(v-l.cost.at)/float64(second) >= l.limit {
+			l.cost.forget() // it may have been full meanwhile
 		}
 	}
-	n := l.flights.taken - b.uncounted
+	n := l.counted(b)
 	off := float64(max(b.uncounted, l.cost.few)) / float64(max(n-l.cost.answered, 1))
-	x, ok := l.cost.sample(v, n, h.left, b.uncounted, fill)
+	sample := l.cost.sample
+	if l.options.Unit != learn.Requests {
+		sample = l.cost.roughly
+	}
+	x, n, ok := sample(v, n, h.left, b.uncounted, fill)
 	if !ok {
 		return
 	}
-	l.cost.add(x)
+	was := l.cost.each
 	switch l.options.Unit {
 	case learn.Requests:
+		l.cost.add(x, n)
 		l.cost.constant(x, l.limit, 1, min(off, 0.15))
 	case learn.Percent:
+		l.cost.add(x, n)
 		l.cost.variable(0.01, l.limit)
 	default:
-		if l.cost.count >= 2 {
-			l.cost.variable(1, l.limit)
+		l.cost.add(x, n)
+		l.cost.variable(1, l.limit)
+		if l.cost.count < 8 {
+			l.cost.each = max(l.cost.each, was) // few are no reason to be less careful
 		}
 	}
+	if more := l.cost.each - was; more > 0 {
+		l.level -= more * float64(l.flights.unanswered())
+	}
+}
+
+// counted is how many units the server has counted: surely, or, where that is enough,
+// probably.
+func (l *Ledger) counted(b bounds) int64 {
+	if l.options.Unit == learn.Requests {
+		return l.flights.taken - b.uncounted
+	}
+	return b.before - l.void
 }
 
 // pace learns the rate of a limit of which the reset is when it is full: what was
@@ -180,7 +210,11 @@ func (l *Ledger) judge(v int64, b bounds, h told) {
 		}
 	case refilling:
 		l.kind, l.rate, l.rated = refilling, 0, false
-		l.window.over, l.window.reset, l.slow = 0, 0, 0
+		l.window.over, l.window.reset = 0, 0
+		if l.options.Unit == learn.Requests {
+			l.slow = 0
+		}
+		l.cost.begin() // what came back meanwhile was not seen
 		l.level = min(l.level, b.low)
 		if l.pace(v, b, h); !l.rated && l.floor > 0 {
 			l.rated, l.rate = true, l.floor
@@ -209,7 +243,7 @@ func (l *Ledger) flow(v, sent, own int64, probe bool, b bounds, h told) News {
 	if probe && l.kind == refilling && b.known {
 		l.level = max(l.level, min(b.low, b.high))
 	}
-	news, gained := l.clamp(v, sent, b)
+	news, _ := l.clamp(v, sent, b)
 	l.level = l.cap(l.level)
 	if l.kind == sliding {
 		news = News{}
@@ -220,22 +254,62 @@ func (l *Ledger) flow(v, sent, own int64, probe bool, b bounds, h told) News {
 		}
 		return news
 	}
-	if gained > 0 && !l.rated {
-		l.guess(v, gained)
+	if !l.rated {
+		l.rate = max(l.least, 0)
 	}
 	return news
 }
 
-// guess learns the rate from what has come back.
-func (l *Ledger) guess(v int64, gained float64) {
-	if by := float64(v-l.gainedAt) / float64(second); by >= 0.1 {
-		more := 0.5 * gained / by
-		if l.refusedAt > 0 {
-			more = min(more, l.rate/50) // it was too much before
-		}
-		l.rate += more
-		l.gainedAt = v
+// ramp is an answer from which on is counted what has come back.
+type ramp struct {
+	at  int64   // it was written after this
+	top float64 // what was taken by then, at most, and what was left
+}
+
+// ramps are an older one and a newer one.
+type ramps struct{ old, new ramp }
+
+// renewed is after how long there is another ramp.
+const renewed = minute
+
+// climb learns the rate of a limit that says nothing of it. What was taken from one
+// answer to another, and is left nevertheless, has come back meanwhile. That is the
+// least that the rate can be: of what is under way nothing is known, and a bucket
+// that is full gets nothing. The longer it is, the less that matters.
+func (l *Ledger) climb(v, sent int64, b bounds) {
+	if !b.known {
+		return
 	}
+	each := l.cost.each
+	if l.options.Unit != learn.Requests {
+		each = l.cost.mean
+	}
+	counted := each * float64(l.flights.taken-b.uncounted-l.void)
+	r := &l.ramps
+	for _, from := range [...]ramp{r.old, r.new} {
+		if from.at > 0 && v-from.at >= second {
+			l.least = max(l.least, from.slope(v, b.said+counted))
+		}
+	}
+	now := ramp{at: max(sent, 1), top: b.said + 1 + each*float64(l.flights.taken-l.void)}
+	switch {
+	case r.old.at == 0:
+		r.old = now
+	case r.new.at == 0:
+		if v-r.old.at >= renewed/4 {
+			r.new = now
+		}
+	case v-r.new.at >= renewed:
+		if r.new.slope(v, b.said+counted) >= r.old.slope(v, b.said+counted) {
+			r.old = r.new
+		}
+		r.new = now
+	}
+}
+
+// slope is what has come back since, a second.
+func (r ramp) slope(v int64, top float64) float64 {
+	return (top - r.top) / (float64(v-r.at) / float64(second))
 }
 
 // grope hears of a limit of which only what is left is said.
@@ -250,6 +324,7 @@ func (l *Ledger) grope(v, sent int64, b bounds) News {
 	all := l.limit > 0 && b.high >= l.limit-l.cost.each*(float64(l.flights.unanswered())+2.5)
 	switch {
 	case all && !w.crept && gained >= l.limit/2 && since > 0 && since <= credible:
+		l.ramps, l.least = ramps{}, 0
 		w.period, w.said = since, false
 		w.over = v + since
 		w.opened = v
@@ -258,7 +333,7 @@ func (l *Ledger) grope(v, sent int64, b bounds) News {
 		if w.creeps++; w.creeps < 3 {
 			return news // the requests before may have cost nothing
 		}
-		l.kind, l.rate = refilling, 0.5*gained/(float64(since)/float64(second))
+		l.kind, l.rate = refilling, max(l.least, 0)
 	}
 	l.gainedAt = v
 	return news

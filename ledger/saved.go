@@ -93,7 +93,10 @@ func (l *Ledger) Restore(now time.Time, state []byte) error {
 	}
 	l.heard, l.kind, l.off, l.counts, l.probing = true, s.Kind, s.Off, s.Counts, s.Probing
 	l.limit, l.level, l.at, l.rate, l.rated = s.Limit, s.Level, at(s.Now), s.Rate, s.Rated
-	l.cost = cost{each: s.Cost, mean: s.Mean, dev: s.Dev, count: s.Samples}
+	l.cost = cost{each: s.Cost, mean: s.Mean, dev: s.Dev, peak: s.Mean, count: s.Samples}
+	if !l.rated {
+		l.least = l.rate
+	}
 	l.window = window{
 		reset: at(s.Reset), over: at(s.Over), slop: s.Slop, before: at(s.Before), opened: at(s.Opened),
 		period: s.Period, said: s.Said, guess: s.Guess, passed: s.Passed, fulls: s.Fulls, extra: s.Extra,

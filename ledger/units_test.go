@@ -11,8 +11,9 @@ import (
 // costly is a bucket of which each request takes another amount.
 type costly struct {
 	drip
-	cost func() float64
-	over int // refused
+	cost  func() float64
+	over  int     // refused
+	taken float64 // by the others
 }
 
 func (o *costly) arrive(at float64) reply {
@@ -29,6 +30,7 @@ func (o *costly) arrive(at float64) reply {
 		o.over++
 	} else {
 		o.level -= n
+		o.taken += n
 	}
 	r.left = math.Floor(o.level)
 	r.resetIn = (o.limit - o.level) / o.rate
@@ -56,6 +58,32 @@ func TestWhatARequestCostsIsLearned(t *testing.T) {
 		}
 		if l.cost.each < 400 || l.cost.each > 900 {
 			t.Errorf("a request is thought to cost %.0f", l.cost.each)
+		}
+	}
+}
+
+// Costs that vary by five are never far wrong, though the first requests of a new
+// ledger may all go at once and nobody knows what they take.
+func TestCostsThatVaryAreNotUnderestimated(t *testing.T) {
+	t.Parallel()
+	for _, flying := range []int{1, 10, 100} {
+		for _, slow := range []float64{0.05, 0.5, 2} {
+			for seed := range uint64(8) {
+				random := rand.New(rand.NewPCG(seed, 2))
+				o := &costly{drip: drip{limit: 40_000, rate: 40_000. / 60}}
+				taken := 0.0
+				o.cost = func() float64 { return 200 + float64(random.IntN(801)) }
+				l := New(Options{Unit: learn.Tokens})
+				s := run{origin: o, meter: l, flying: flying, fastest: 0.8 * slow, slowest: 1.2 * slow, length: 600, random: dice(seed)}
+				r := s.do()
+				taken = o.taken
+				if r.refused*100 > r.sent {
+					t.Errorf("%d in flight, %v s, %d: %d of %d refused at %v, cost %.0f", flying, slow, seed, r.refused, r.sent, r.refusals[0], l.cost.each)
+				}
+				if share := taken / (o.limit + o.rate*s.length); share < 0.97 && float64(flying)/slow*600 > 1.5*o.rate {
+					t.Errorf("%d in flight, %v s, %d: %.1f%% used, cost %.0f", flying, slow, seed, 100*share, l.cost.each)
+				}
+			}
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 type window struct {
 	reset   int64 // the earliest nominal end that was said of this one; 0: not said
 	over    int64 // when it surely is over; 0: nobody knows
+	lag     int64 // and by how much earlier it may be, where no end is said
 	slop    int64
 	before  int64   // the reset of the one before
 	opened  int64   // when this one was seen to be open
@@ -116,7 +117,7 @@ func (l *Ledger) tally(v int64) {
 		return
 	}
 	if n := l.flights.taken - l.cost.answered; n >= 8 {
-		if x, ok := l.cost.sample(v, l.flights.taken, w.least, 0, 0); ok {
+		if x, _, ok := l.cost.sample(v, l.flights.taken, w.least, 0, 0); ok {
 			l.cost.constant(x, l.limit, sureOf/3, 0)
 		}
 	}
@@ -125,6 +126,7 @@ func (l *Ledger) tally(v int64) {
 // roll begins a new window, of which the server has said nothing yet.
 func (l *Ledger) roll(v int64) {
 	w := &l.window
+	taken := l.flights.unanswered() + l.lately()
 	if w.reset > 0 {
 		w.before = w.reset
 	}
@@ -133,10 +135,19 @@ func (l *Ledger) roll(v int64) {
 	if w.period == 0 {
 		w.over = v + minute
 	}
-	l.level = max(l.limit-l.cost.each*float64(l.flights.unanswered()), -float64(most))
-	l.own, l.foreign, l.slack = l.flights.unanswered(), 0, 0
+	l.level = max(l.limit-l.cost.each*float64(taken), -float64(most))
+	l.own, l.foreign, l.slack = taken, 0, 0
 	l.sample, l.window.leastAt = sample{}, 0
 	l.cost.forget()
+}
+
+// lately is what was answered so shortly before the end of a window that it may have
+// come when the next had begun. Where the end is said, it cannot.
+func (l *Ledger) lately() int64 {
+	if w := &l.window; w.reset == 0 && w.over > 0 {
+		return l.flights.since(w.over - w.lag)
+	}
+	return 0
 }
 
 // open takes over the window that an answer has shown.
@@ -155,7 +166,7 @@ func (l *Ledger) open(v int64, h told) {
 			w.over = v + l.wait // over and not: it says so to the second, or always
 		}
 	case w.period > 0:
-		w.reset, w.over = 0, v+w.period
+		w.reset, w.over, w.lag = 0, v+w.period, l.trip
 	default:
 		w.reset, w.over = 0, 0
 	}
@@ -205,6 +216,11 @@ func (l *Ledger) fixed(v, sent, own int64, probe bool, b bounds, h told) News {
 func (l *Ledger) within(v, sent, own int64, probe bool, b bounds, h told) News {
 	w := &l.window
 	news, gained := l.clamp(v, sent, b)
+	if h.reset == 0 && w.over > 0 && b.known && b.high >= l.limit-l.cost.each*float64(max(own, 1)) {
+		// It is the first of a window, which may be the next one though answers that
+		// were under way with it said less.
+		w.over, w.lag = max(w.over, v+w.period), max(w.lag, l.trip)
+	}
 	if h.reset > 0 {
 		w.adopt(v, h)
 		if probe && w.over <= v {
@@ -218,7 +234,7 @@ func (l *Ledger) within(v, sent, own int64, probe bool, b bounds, h told) News {
 			gained = 0
 		}
 	} else if bound := v + w.period; w.period > 0 && (w.over == 0 || w.over > bound) {
-		w.over = bound
+		w.over, w.lag = bound, 2*l.trip
 	}
 	if gained < 1 || w.guess {
 		return news
@@ -257,7 +273,11 @@ func (l *Ledger) more(v, own int64, b bounds, h told) {
 
 // renew opens the window that an answer shows to be there.
 func (l *Ledger) renew(v, sent, own int64, b bounds, h told) News {
-	level := max(l.limit-l.cost.each*float64(l.flights.unanswered()+own), -float64(most))
+	taken := own
+	if h.reset == 0 {
+		taken = max(l.lately(), own)
+	}
+	level := max(l.limit-l.cost.each*float64(l.flights.unanswered()+taken), -float64(most))
 	if own == 0 {
 		level -= l.cost.each
 	}
@@ -265,7 +285,7 @@ func (l *Ledger) renew(v, sent, own int64, b bounds, h told) News {
 	l.window.passed = true
 	l.open(v, h)
 	l.own = l.flights.unanswered() + max(own, 1)
-	if sent < l.window.opened {
+	if sent < l.window.opened && l.options.Unit == learn.Requests {
 		l.slow = 0 // the first window has behaved
 	}
 	if l.limit <= 0 {
@@ -277,7 +297,7 @@ func (l *Ledger) renew(v, sent, own int64, b bounds, h told) News {
 	l.level = level
 	if b.known {
 		l.window.least, l.window.leastAt = b.high, v
-		l.cost.sample(v, l.flights.taken-b.uncounted, h.left, b.uncounted, 0)
+		l.cost.sample(v, l.counted(b), h.left, b.uncounted, 0)
 	}
 	if l.kind == sliding {
 		return News{}
