@@ -95,9 +95,12 @@ type Ledger struct {
 	missing int64 // answers since then
 
 	own, foreign int64 // units that were used in this window
-	foreignAt    int64 // when foreign use was seen last; 0: never
-	gainedAt     int64 // when more was left than there had been
-	slack        float64
+	// The same in those before, the less the longer ago.
+	ownBefore, foreignBefore int64
+
+	foreignAt int64 // when foreign use was seen last; 0: never
+	gainedAt  int64 // when more was left than there had been
+	slack     float64
 
 	trail trail
 }

@@ -328,6 +328,7 @@ func (l *Ledger) grope(v, sent int64, b bounds) News {
 		w.period, w.said = since, false
 		w.over = v + since
 		w.opened = v
+		l.past()
 		l.own, l.foreign = l.flights.unanswered()+1, 0
 	case !all && since >= second/10 && l.limit > 0:
 		if w.creeps++; w.creeps < 3 {

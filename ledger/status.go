@@ -14,7 +14,7 @@ type Status struct {
 	Window           time.Duration // 0: not known
 	State            string        // "unknown", "probing", "open" or "spent"
 	Kind             string        // "unknown", "fixed", "refilling", "sliding" or "concurrent"
-	Own, Foreign     int64         // units used in this window, by us and by others
+	Own, Foreign     int64         // units used of late, by us and by others
 }
 
 // Status tells how it stands.
@@ -23,7 +23,7 @@ func (l *Ledger) Status(now time.Time) Status {
 	l.look(v)
 	s := Status{
 		Limit: -1, Remaining: -1, Window: time.Duration(l.window.period),
-		State: "open", Kind: kinds[l.kind], Own: l.own, Foreign: l.foreign,
+		State: "open", Kind: kinds[l.kind], Own: l.own + l.ownBefore, Foreign: l.foreign + l.foreignBefore,
 	}
 	if l.limit > 0 {
 		s.Limit = whole(l.limit)

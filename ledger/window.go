@@ -136,6 +136,7 @@ func (l *Ledger) roll(v int64) {
 		w.over = v + minute
 	}
 	l.level = max(l.limit-l.cost.each*float64(taken), -float64(most))
+	l.past()
 	l.own, l.foreign, l.slack = taken, 0, 0
 	l.sample, l.window.leastAt = sample{}, 0
 	l.cost.forget()
@@ -150,9 +151,16 @@ func (l *Ledger) lately() int64 {
 	return 0
 }
 
+// past keeps half of what was used in windows before, for people.
+func (l *Ledger) past() {
+	l.ownBefore = (l.ownBefore + l.own) / 2
+	l.foreignBefore = (l.foreignBefore + l.foreign) / 2
+}
+
 // open takes over the window that an answer has shown.
 func (l *Ledger) open(v int64, h told) {
 	w := &l.window
+	l.past()
 	l.own, l.foreign, l.slack = l.flights.unanswered()+1, 0, 0
 	l.sample, l.window.leastAt = sample{}, 0
 	l.cost.forget()

@@ -110,7 +110,13 @@ func (r *simResult) holds(t *testing.T, c simCase) {
 	if r.refused > refusals {
 		t.Errorf("%d of %d refused, at %v", r.refused, r.refused+r.served, r.refusals[:min(10, r.refused)])
 	}
-	if r.share < .98 {
+	least := .98
+	if c.service.name == "Discord" && c.trip >= 2*time.Second {
+		// Its windows are no longer than a request is under way, and who goes first
+		// decides how many of them are seen.
+		least = .85
+	}
+	if r.share < least {
 		t.Errorf("%.1f %% of what was allowed were used: %d requests", 100*r.share, r.served)
 	}
 }
