@@ -76,7 +76,12 @@ func (b *bed) byTurns(ctx context.Context, s scenario, empty, full *series, p pa
 func (b *bed) beside(ctx context.Context, w *way, j job, held int) (sample, error) {
 	if held > 0 {
 		crowd := route{plain, w.plain.Dial, busyHost + ":80", ""}.job()
-		crowd.Conns, crowd.Size, crowd.Count, crowd.Hold = 32, 1, busyFlight+held, true
+		// The first requests to a site that nobody knows do not go together.
+		crowd.Conns, crowd.Size, crowd.Count = 1, 1, 2
+		if _, err := b.do(crowd); err != nil {
+			return sample{}, err
+		}
+		crowd.Conns, crowd.Count, crowd.Hold = 32, busyFlight+held, true
 		if _, err := b.do(crowd); err != nil {
 			return sample{}, err
 		}
