@@ -35,7 +35,7 @@ func (s *Server) loadPools(p *policy.Policy) (map[string]*tokens.Loaded, error) 
 			faults = append(faults, err)
 			continue
 		}
-		if one.OAuth2.TokenURL == "" && len(loaded.Entries) == 0 {
+		if len(loaded.Entries) == 0 {
 			faults = append(faults, fmt.Errorf("the pool %s has no tokens", one.Name))
 		}
 		all[one.Name] = loaded
