@@ -5,12 +5,12 @@ import "slices"
 // Fresh says whether the site has not answered yet, so that nothing at all is known.
 func (m *Routes) Fresh() bool { return m.answers == 0 }
 
-// Under is what a limit is called and the routes that are known to be under it, in
-// order: its title, and what the server calls it, if it does.
-func (m *Routes) Under(id string) (title, bucket string, routes []string) {
+// Under is what the server calls a limit, if it does, and the routes that are known
+// to be under it, in order.
+func (m *Routes) Under(id string) (bucket string, routes []string) {
 	g := m.groups[id]
 	if g == nil {
-		return "", "", nil
+		return "", nil
 	}
 	for _, r := range m.known {
 		if r.in(g) != nil || r.hidden == g {
@@ -18,5 +18,5 @@ func (m *Routes) Under(id string) (title, bucket string, routes []string) {
 		}
 	}
 	slices.Sort(routes)
-	return g.title, g.bucket, routes
+	return g.bucket, routes
 }

@@ -110,7 +110,7 @@ func (b *book) fresh() bool {
 func (b *book) name(id string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	_, bucket, routes := b.routes.Under(id)
+	bucket, routes := b.routes.Under(id)
 	switch {
 	case bucket != "":
 		return bucket

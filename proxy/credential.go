@@ -144,7 +144,7 @@ func (s *Server) accepted(x *exchange, status int, v verdict) (again bool, until
 		return false, time.Time{}
 	case !denied || v.refused:
 		if v.refused {
-			pool.Cool(now, token, x.place(x.route()), v.until, v.why)
+			pool.Cool(now, token, x.routeOfSite(x.route()), v.until, v.why)
 		}
 		s.convict(x, pool.Success(now, token, x.sent, &t.denials))
 		return false, time.Time{}
@@ -172,9 +172,9 @@ func (s *Server) convict(x *exchange, guilty []*tokens.Token) {
 	}
 }
 
-// place is a route of the request's site, for the pool, which knows of all sites. The
+// routeOfSite is a route of the request's site, for the pool, which knows of all sites. The
 // queue sees to it that nothing goes there.
-func (x *exchange) place(route string) string { return x.site + " " + route }
+func (x *exchange) routeOfSite(route string) string { return x.site + " " + route }
 
 // route is the request's, for people and for the pool.
 func (x *exchange) route() string {

@@ -68,7 +68,7 @@ func (s *Server) note(x *exchange, resp *http.Response, lesson *learn.Lesson) {
 				s.unite(x, twins)
 			}
 			if told := &learned.Told[i]; t.token != nil && !told.Site && !told.Refused && told.Said.Remaining.Known && told.Said.Remaining.N < 1 {
-				t.plan.pool.Spend(now, t.token, x.place(told.Title), told.Said.Reset, "nothing is left")
+				t.plan.pool.Spend(now, t.token, x.routeOfSite(told.Title), told.Said.Reset, "nothing is left")
 			}
 		}
 	}
