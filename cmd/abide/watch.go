@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,9 +12,9 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// watch notices that a file, or one in a directory, may hold something else. It watches directories, not
-// the file: editors replace a file, and Kubernetes swaps the ..data link that a
-// mounted file's path leads through.
+// watch notices that a file, or one in a directory, may hold something else. It
+// watches directories, not the file: editors replace a file, and Kubernetes swaps
+// the ..data link that a mounted file's path leads through.
 type watch struct {
 	path    string
 	events  *fsnotify.Watcher
@@ -83,9 +85,21 @@ func (w *watch) run(ctx context.Context, settle time.Duration, changed func()) {
 	}
 }
 
+// mostPlacings is how often a path is followed anew that leads elsewhere each time.
+const mostPlacings = 20
+
 // place watches every directory in which a change can make the path lead to
-// another file, and no other.
+// another file, and no other. A link may be swapped, and what it led to go, while
+// the path is followed: then it is followed again.
 func (w *watch) place() error {
+	err := w.placeOnce()
+	for n := 1; n < mostPlacings && errors.Is(err, fs.ErrNotExist); n++ {
+		err = w.placeOnce()
+	}
+	return err
+}
+
+func (w *watch) placeOnce() error {
 	names := components(w.path)
 	dirs := map[string]bool{}
 	for name := range names {

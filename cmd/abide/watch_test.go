@@ -6,6 +6,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -82,5 +83,39 @@ func TestComponentsEndWithALoop(t *testing.T) {
 	link(t, "a", filepath.Join(dir, "b"))
 	if got := components(filepath.Join(dir, "a")); len(got) != 2 {
 		t.Errorf("a loop of two links has %v", got)
+	}
+}
+
+// Kubernetes removes the old directory as soon as the link leads to the new one,
+// which may be just when somebody follows it.
+func TestAPathThatMovesWhileItIsFollowedIsWatched(t *testing.T) {
+	dir := t.TempDir()
+	version := func(n int) string { return filepath.Join(dir, ".."+strconv.Itoa(n)) }
+	write(t, filepath.Join(version(0), "abide.yaml"), "0")
+	link(t, version(0), filepath.Join(dir, "..data"))
+	link(t, filepath.Join("..data", "abide.yaml"), filepath.Join(dir, "abide.yaml"))
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for n := 1; ; n++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			_ = os.Mkdir(version(n), 0o700)
+			_ = os.WriteFile(filepath.Join(version(n), "abide.yaml"), nil, 0o600)
+			_ = os.Symlink(version(n), filepath.Join(dir, "..new"))
+			_ = os.Rename(filepath.Join(dir, "..new"), filepath.Join(dir, "..data"))
+			_ = os.RemoveAll(version(n - 1))
+		}
+	}()
+	defer func() { close(stop); <-stopped }()
+	for range 300 {
+		w, err := newWatch(filepath.Join(dir, "abide.yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.events.Close()
 	}
 }
