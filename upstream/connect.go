@@ -37,12 +37,25 @@ func (t *Transport) connect(ctx context.Context, o *outgoing, fresh bool) (*conn
 			o.waited = true
 			return t.dial(ctx, o, found)
 		case found.conn.h2 != nil:
+			// Others may be on it, so it goes on being counted.
+			if m, g := meterFrom(ctx), found.conn.gauge; m != nil && g != nil {
+				g.setMeter(m)
+				if g.late.Load() {
+					t.pool.retire(found.conn)
+					t.pool.leave(found.conn)
+					continue
+				}
+			}
 			return found.conn, nil
 		case !found.conn.peek.alive():
 			found.conn.close()
 		default:
-			if m := found.conn.metered; m != nil {
-				m.setMeter(meterFrom(ctx))
+			if g := found.conn.gauge; g != nil {
+				g.setMeter(meterFrom(ctx))
+				if g.late.Load() {
+					found.conn.close()
+					continue
+				}
 			}
 			return found.conn, nil
 		}
@@ -104,7 +117,7 @@ func (t *Transport) open(ctx context.Context, o *outgoing, to offer) (*conn, err
 		return nil, err
 	}
 	if tc.ConnectionState().NegotiatedProtocol == http2.NextProtoTLS {
-		c, err := t.newConn2(to.home, tc, to.lead)
+		c, err := t.newConn2(ctx, to.home, tc, to.lead)
 		if err != nil {
 			nc.Close()
 			return nil, err
@@ -127,7 +140,7 @@ func (t *Transport) handshake(ctx context.Context, o *outgoing, nc net.Conn) (*t
 	limited := ctx
 	if t.HandshakeTimeout > 0 {
 		var cancel context.CancelFunc
-		limited, cancel = context.WithTimeout(ctx, t.HandshakeTimeout)
+		limited, cancel = withPatience(ctx, gauge(nc), t.HandshakeTimeout)
 		defer cancel()
 	}
 	// On a goroutine of its own, because verifying a certificate needs a deep
@@ -137,9 +150,11 @@ func (t *Transport) handshake(ctx context.Context, o *outgoing, nc net.Conn) (*t
 	if err := <-done; err != nil {
 		e := &Error{Kind: TLS, Err: err}
 		var timeout net.Error
-		switch {
+		switch still := stillFor(err); {
 		case ctx.Err() != nil:
 			e.Kind, e.Err = Canceled, ctx.Err()
+		case still != nil:
+			e = still
 		case limited.Err() != nil, errors.As(err, &timeout) && timeout.Timeout():
 			e.Kind = ConnectTimeout
 		}

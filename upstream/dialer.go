@@ -29,6 +29,10 @@ type Dialer struct {
 	Resolver Resolver
 	// Timeout bounds resolving and connecting together; 0 is no bound.
 	Timeout time.Duration
+	// ReceiveBuffer is what the system is asked to hold, in bytes, of a connection
+	// that is dialed under a byte limit: what lies there has been sent without
+	// credit. Linux takes twice that. 0 is 16 KiB; negative leaves it to the system.
+	ReceiveBuffer int
 
 	// connect opens a TCP connection; tests have their own.
 	connect func(ctx context.Context, a netip.AddrPort) (net.Conn, error)
@@ -79,7 +83,7 @@ func (d *Dialer) dial(ctx context.Context, host string, port uint16, named bool)
 	if err != nil {
 		return nil, connectError(ctx, err)
 	}
-	return newMeteredConn(nc, meterFrom(ctx)), nil
+	return newBudgetedConn(nc, meterFrom(ctx), d.ReceiveBuffer), nil
 }
 
 // addresses are those that host may be dialed at, best first.

@@ -28,12 +28,13 @@ const (
 	Canceled            // the caller gave up
 	Upload              // reading the caller's own request body failed: see RequestBodyError
 	Invalid             // the request cannot be put on the wire as it is
+	Budget              // a byte limit kept the connection still for longer than it may: see Limiter
 )
 
 var kindNames = [...]string{
 	"unknown", "resolve", "refused", "unreachable", "connect-timeout", "forbidden", "self", "tls",
 	"answer-timeout", "stalled", "closed", "protocol", "files", "next-hop", "canceled",
-	"upload", "invalid",
+	"upload", "invalid", "budget",
 }
 
 func (k Kind) String() string { return kindNames[k] }

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -27,7 +28,14 @@ func (d *Dialer) open(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
 	}
 	// Not DialTCP: it binds to a port before it connects, which takes that
 	// port from all destinations and not from this one only.
-	nc, err := tcp.DialContext(ctx, "tcp", a.String())
+	dialer := &tcp
+	if l, ok := meterFrom(ctx).(Limiter); ok && d.ReceiveBuffer >= 0 && l.Budgeted() {
+		dialer = &net.Dialer{KeepAliveConfig: keepAlive, Control: func(_, _ string, raw syscall.RawConn) error {
+			limitReceive(raw, cmp.Or(d.ReceiveBuffer, narrowBuffer))
+			return nil
+		}}
+	}
+	nc, err := dialer.DialContext(ctx, "tcp", a.String())
 	switch {
 	case err == nil:
 		return nc, nil

@@ -288,6 +288,8 @@ func (b *body) finish(err error) error {
 	if b.up != nil {
 		if bad := b.up.readFailure(); bad != nil {
 			err = &Error{Kind: Upload, Sent: true, Err: bad}
+		} else if still := b.up.still(); still != nil {
+			err = still
 		}
 	}
 	cut := errors.Is(err, io.ErrUnexpectedEOF) && b.ctx.Err() == nil

@@ -37,7 +37,7 @@ type conn struct {
 	br   *bufio.Reader // nil while idle
 	peek peeker        // tells whether an idle connection still lives
 
-	metered interface{ setMeter(Meter) } // raw, when it counts
+	gauge *meteredConn // what is underneath, when it counts
 
 	h2 *multi // set on an HTTP/2 connection, which uses little else of this
 
@@ -72,7 +72,7 @@ func newConn(t *Transport, h *host, nc net.Conn) *conn {
 		state := tc.ConnectionState()
 		c.state = &state
 	}
-	c.metered, _ = c.raw.(interface{ setMeter(Meter) })
+	c.gauge = gauge(nc)
 	c.abortFn = c.abort
 	c.peek = newPeeker(nc)
 	if m, ok := nc.(*meteredConn); ok {
@@ -111,6 +111,14 @@ func (c *conn) releaseReader() {
 // could wait for the peer.
 func (c *conn) abort() {
 	c.aborted.Store(true)
+	c.abortGauge()
+}
+
+// abortGauge cuts the connection underneath, whatever is said on it.
+func (c *conn) abortGauge() {
+	if c.gauge != nil {
+		c.gauge.hasten()
+	}
 	c.raw.Close()
 }
 
@@ -123,16 +131,19 @@ func (c *conn) close() {
 	case c.h2 != nil:
 		c.h2.cc.Close()
 	case c.aborted.Load():
-		c.raw.Close()
+		closeAtOnce(c.raw)
 	default:
-		c.nc.Close()
+		closeAtOnce(c.nc)
 	}
 	c.t.pool.left(c.home)
 }
 
+// budgeted tells whether a byte limit holds on the connection.
+func (c *conn) budgeted() bool { return c.gauge != nil && c.gauge.limiter() != nil }
+
 // more reads what has come already into p, without waiting for any.
 func (c *conn) more(p []byte) int {
-	if c.bare == nil {
+	if c.bare == nil || c.bare.limiter() != nil {
 		return 0
 	}
 	n := c.peek.more(p)

@@ -44,6 +44,8 @@ func (c *conn) roundTrip(ctx context.Context, o *outgoing) (resp *http.Response,
 	if up != nil {
 		if bad := up.readFailure(); bad != nil {
 			err = bad
+		} else if still := up.still(); still != nil {
+			err = still
 		} else if c.readErr != nil && up.stalled() {
 			err = &Error{Kind: Stalled, Err: up.err}
 		}
@@ -175,6 +177,18 @@ func (c *conn) deliver(ctx context.Context, o *outgoing, h *head, stop func() bo
 	}
 	resp.Body = b
 	return resp, nil
+}
+
+// still is the byte limit that ended the upload, if one did.
+func (u *upload) still() error {
+	select {
+	case <-u.done:
+		if e := stillFor(u.err); e != nil {
+			return e
+		}
+	default:
+	}
+	return nil
 }
 
 // stalled tells whether the origin stopped taking the body.

@@ -89,6 +89,9 @@ func (u *upload) run() {
 	case errors.As(err, &bad):
 		u.bad = bad
 		u.c.abort() // or the origin would wait for the rest
+	case stillFor(err) != nil:
+		u.err = err
+		u.c.abort() // what the origin says would need credit too
 	default:
 		u.err = err
 		u.expectAnswer(lastWords)

@@ -3,6 +3,7 @@ package upstream
 //lint:file-ignore SA1019 what net/http has in its place does not tell which requests may be sent again
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"net"
@@ -37,6 +38,7 @@ type multi struct {
 	used   atomic.Bool // has been asked something
 	settle sync.Once
 	timer  *time.Timer // settles it at last
+	ping   *patience   // asks whether a silent origin still lives
 
 	// The shard's lock guards these.
 	streams int  // in use
@@ -46,13 +48,12 @@ type multi struct {
 
 func (t *Transport) initHTTP2() {
 	below := &http.Transport{
-		ResponseHeaderTimeout:  t.AnswerTimeout,
 		MaxResponseHeaderBytes: int64(t.headerBytes()),
 		DisableCompression:     true,
+		// No pings and no bound for the answer's head: the package does not know
+		// when a byte limit holds the connection still. See ping and exchange.await.
 		HTTP2: &http.HTTP2Config{
 			MaxReceiveBufferPerStream: streamBuffer,
-			SendPingTimeout:           pingAfter,
-			PingTimeout:               pingWait,
 			WriteByteTimeout:          t.StallTimeout,
 		},
 	}
@@ -91,10 +92,16 @@ var errUnusable = errors.New("a new connection takes no request")
 
 // newConn2 speaks HTTP/2 on tc. The connection has one stream reserved, and
 // becomes known to others when the origin's settings have come.
-func (t *Transport) newConn2(home *host, tc *tls.Conn, lead bool) (*conn, error) {
-	c := &conn{t: t, home: home, nc: tc, raw: tc.NetConn(), h2: &multi{lead: lead, streams: 1}}
+func (t *Transport) newConn2(ctx context.Context, home *host, tc *tls.Conn, lead bool) (*conn, error) {
+	c := &conn{t: t, home: home, nc: tc, raw: tc.NetConn(), gauge: gauge(tc), h2: &multi{lead: lead, streams: 1}}
+	c.h2.ping = &patience{conn: c.gauge, do: c.ping}
 	nc := &settling{Conn: tc, c: c}
 	c.h2.nc = nc
+	if c.budgeted() {
+		// What is said first may have to wait for credit.
+		stop := context.AfterFunc(ctx, c.abortGauge)
+		defer stop()
+	}
 	cc, err := t.h2.NewClientConn(nc)
 	if err != nil {
 		return nil, err
@@ -114,8 +121,15 @@ func (c *conn) watch() {
 	c.h2.timer = time.AfterFunc(settleWait, c.settled)
 	nc := c.h2.nc
 	nc.ready.Store(true)
-	if nc.ended.Load() || c.h2.cc.State().MaxConcurrentStreams != 0 {
-		c.settled()
+	look := func() {
+		if nc.ended.Load() || c.h2.cc.State().MaxConcurrentStreams != 0 {
+			c.settled()
+		}
+	}
+	if c.budgeted() {
+		go look() // State waits for what is being said, and so for credit
+	} else {
+		look()
 	}
 }
 
@@ -146,8 +160,10 @@ func (s *settling) Read(p []byte) (int, error) {
 		s.done = true
 		s.c.settled()
 	}
+	s.c.h2.ping.start(pingAfter)
 	n, err := s.Conn.Read(p)
 	if err != nil {
+		s.c.h2.ping.stop()
 		s.ended.Store(true)
 		if !s.done && s.ready.Load() {
 			s.done = true
@@ -161,7 +177,21 @@ func (s *settling) Read(p []byte) (int, error) {
 func (s *settling) Close() error {
 	timer := time.AfterFunc(goodbye, func() { s.Conn.NetConn().Close() })
 	defer timer.Stop()
-	return s.Conn.Close()
+	return closeAtOnce(s.Conn)
+}
+
+// ping closes a connection whose origin has been silent, and stays so when it
+// is asked. Whatever it answers is read, and lets the time begin anew.
+func (c *conn) ping() {
+	if !c.h2.nc.ready.Load() {
+		c.h2.ping.start(pingAfter)
+		return
+	}
+	ctx, cancel := withPatience(context.Background(), c.gauge, pingWait)
+	defer cancel()
+	if c.h2.cc.Ping(ctx) != nil {
+		c.h2.cc.Close()
+	}
 }
 
 const goodbye = 250 * time.Millisecond

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -36,11 +37,18 @@ type exchange struct {
 	ctx    context.Context // the caller's
 	cancel context.CancelFunc
 
-	given   bool // the connection has been handed out
-	early   int  // 1xx answers
-	up      *upload2
+	given bool // the connection has been handed out
+	early int  // 1xx answers
+	up    *upload2
+
+	mu      sync.Mutex
+	heard   bool      // the head has come
+	late    *patience // until the answer's head has come; nil without a bound
+	overdue atomic.Bool
+	unread  atomic.Bool // the body was closed before its end
 	stalled atomic.Bool
 	left    atomic.Bool
+	stop    func() bool // takes the context's hand off the connection
 }
 
 // roundTrip2 asks on an HTTP/2 connection. again says that the request may be
@@ -49,8 +57,15 @@ func (t *Transport) roundTrip2(ctx context.Context, c *conn, o *outgoing) (_ *ht
 	x := &exchange{t: t, c: c, ctx: ctx}
 	inner, cancel := context.WithCancel(ctx)
 	x.cancel = cancel
+	if c.budgeted() {
+		x.stop = context.AfterFunc(ctx, x.abandon)
+	}
+	if t.AnswerTimeout > 0 {
+		x.late = &patience{conn: c.gauge, do: x.miss}
+	}
 	used := c.h2.used.Swap(true)
 	resp, err := t.h2.RoundTrip(x.request(inner, o))
+	x.come()
 	if err == nil && (resp.StatusCode < 200 || resp.StatusCode > 999) {
 		cancel()
 		resp.Body.Close()
@@ -151,8 +166,16 @@ func (c exchangeContext) Value(key any) any {
 		return c.x
 	}
 	v := c.Context.Value(key)
-	if trace, ok := v.(*httptrace.ClientTrace); ok {
-		return &httptrace.ClientTrace{Got1xxResponse: func(code int, header textproto.MIMEHeader) error {
+	if key != traceKey {
+		return v
+	}
+	trace, _ := v.(*httptrace.ClientTrace)
+	if trace == nil && c.x.late == nil {
+		return v
+	}
+	own := &httptrace.ClientTrace{WroteRequest: c.x.sent}
+	if trace != nil {
+		own.Got1xxResponse = func(code int, header textproto.MIMEHeader) error {
 			if c.x.early++; c.x.early > maxInformational {
 				return errEndless1xx
 			}
@@ -163,9 +186,56 @@ func (c exchangeContext) Value(key any) any {
 				return errSwitch
 			}
 			return got1xx(trace, code, http.Header(header))
-		}}
+		}
 	}
-	return v
+	return own
+}
+
+// traceKey is the key of a context's trace, which net/http/httptrace keeps to itself.
+var traceKey = func() any {
+	var asked askedFor
+	httptrace.ContextClientTrace(&asked)
+	return asked.key
+}()
+
+// askedFor is a context that remembers what it was asked for.
+type askedFor struct {
+	context.Context
+	key any
+}
+
+func (a *askedFor) Value(key any) any {
+	a.key = key
+	return nil
+}
+
+// sent starts the wait for the head, unless it has come already.
+func (x *exchange) sent(httptrace.WroteRequestInfo) {
+	if x.late == nil {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.heard {
+		x.late.start(x.t.AnswerTimeout)
+	}
+}
+
+// come says that the head has come, or nothing will.
+func (x *exchange) come() {
+	if x.late == nil {
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.heard = true
+	x.late.stop()
+}
+
+// miss ends the exchange because the head did not come.
+func (x *exchange) miss() {
+	x.overdue.Store(true)
+	x.cancel()
 }
 
 // end gives the stream back.
@@ -174,10 +244,30 @@ func (x *exchange) end(again bool) {
 		return
 	}
 	x.cancel()
+	if x.stop != nil {
+		x.stop()
+	}
 	if x.up != nil {
 		x.up.end(again)
 	}
+	if x.broken() && x.c.budgeted() {
+		x.t.pool.retire(x.c)
+	}
 	x.t.pool.leave(x.c)
+}
+
+// abandon frees a caller that left from a connection that is held still. One
+// that others use too is left to them, and frees the caller when it moves.
+func (x *exchange) abandon() {
+	if x.t.pool.retire(x.c) {
+		x.c.close()
+	}
+}
+
+// broken tells whether the exchange was ended from here, so that the origin may
+// still send some of its answer. Under a byte limit that is not worth reading.
+func (x *exchange) broken() bool {
+	return x.unread.Load() || x.ctx.Err() != nil || x.stalled.Load() || x.overdue.Load()
 }
 
 // stall ends the exchange because a body did not move.
@@ -199,6 +289,10 @@ func (x *exchange) fail(err error, waiting Kind) *Error {
 		e.Kind, e.Err = Canceled, x.ctx.Err()
 	case x.stalled.Load():
 		e.Kind = Stalled
+	case x.overdue.Load():
+		e.Kind = AnswerTimeout
+	case stillFor(err) != nil:
+		e.Kind = Budget
 	case x.up != nil && x.up.bad.Load() != nil:
 		e.Kind, e.Err = Upload, x.up.bad.Load()
 	case errors.Is(err, errAgain):
@@ -241,8 +335,9 @@ type body2 struct {
 	x     *exchange
 	resp  *http.Response
 	inner io.ReadCloser
-	timer *time.Timer
+	timer *patience
 	err   error
+	ended atomic.Bool // err has been told
 }
 
 func (b *body2) Read(p []byte) (int, error) {
@@ -251,18 +346,19 @@ func (b *body2) Read(p []byte) (int, error) {
 	}
 	if d := b.x.t.StallTimeout; d > 0 {
 		if b.timer == nil {
-			b.timer = time.AfterFunc(d, b.x.stall)
-		} else {
-			b.timer.Reset(d)
+			b.timer = &patience{conn: b.x.c.gauge, do: b.x.stall}
 		}
+		b.timer.start(d)
 	}
 	n, err := b.inner.Read(p)
 	if b.timer != nil {
-		b.timer.Stop()
+		b.timer.stop()
 	}
-	switch err {
-	case nil:
+	if err == nil {
 		return n, nil
+	}
+	b.ended.Store(true)
+	switch err {
 	case io.EOF:
 		maps.DeleteFunc(b.resp.Trailer, func(name string, _ []string) bool { return !allowedTrailer(name) })
 		if b.x.up == nil {
@@ -279,7 +375,21 @@ func (b *body2) Read(p []byte) (int, error) {
 
 // Close ends the stream if it has not ended.
 func (b *body2) Close() error {
+	ended := b.ended.Load()
+	b.x.unread.Store(!ended)
+	if ended || !b.x.c.budgeted() {
+		b.x.end(false)
+		b.inner.Close()
+		return nil
+	}
+	// It may have something to say on a connection that is held still for another
+	// request. That is over when the connection is, at the latest.
+	closing := &b.x.t.closing
+	closing.Add(1)
 	b.x.end(false)
-	b.inner.Close()
+	go func() {
+		defer closing.Done()
+		b.inner.Close()
+	}()
 	return nil
 }

@@ -17,10 +17,10 @@ type upload2 struct {
 	bad     atomic.Pointer[RequestBodyError]
 
 	mu    sync.Mutex
-	timer *time.Timer
-	heard bool // the head has come
-	whole bool // the body has been read to its end
-	over  bool // the exchange has ended
+	timer *patience // nil when there is no bound
+	heard bool      // the head has come
+	whole bool      // the body has been read to its end
+	over  bool      // the exchange has ended
 
 	closing sync.Once
 }
@@ -55,11 +55,13 @@ func (u *upload2) expect(d time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.timer != nil {
-		u.timer.Stop()
-		u.timer = nil
+		u.timer.stop()
 	}
 	if d > 0 && !u.over {
-		u.timer = time.AfterFunc(d, u.x.stall)
+		if u.timer == nil {
+			u.timer = &patience{conn: u.x.c.gauge, do: u.x.stall}
+		}
+		u.timer.start(d)
 	}
 }
 

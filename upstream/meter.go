@@ -47,12 +47,33 @@ func meterFrom(ctx context.Context) Meter {
 // counted. Relay takes the bare connection by NetConn and counts by itself.
 type meteredConn struct {
 	net.Conn
-	meter atomic.Pointer[Meter]
+	meter atomic.Pointer[metering]
+
+	// For a Limiter:
+	brakes
+	arrival  arrival
+	buffer   int         // see Dialer.ReceiveBuffer
+	born     bool        // it may have carried something
+	narrowed atomic.Bool // the receive buffer is as small as it gets
+	late     atomic.Bool // since after it was born
+}
+
+// metering is a Meter, and whether it is to be asked.
+type metering struct {
+	Meter
+	limiter Limiter // nil: it only counts
 }
 
 func newMeteredConn(nc net.Conn, m Meter) *meteredConn {
-	c := &meteredConn{Conn: nc}
+	return newBudgetedConn(nc, m, 0)
+}
+
+// newBudgetedConn is newMeteredConn with the size of the receive buffer under a
+// byte limit.
+func newBudgetedConn(nc net.Conn, m Meter, buffer int) *meteredConn {
+	c := &meteredConn{Conn: nc, arrival: newArrival(nc), buffer: buffer}
 	c.setMeter(m)
+	c.born = true
 	return c
 }
 
@@ -64,19 +85,26 @@ func (c *meteredConn) setMeter(m Meter) {
 		if old != nil {
 			c.meter.Store(nil)
 		}
-	case old == nil || *old != m:
-		kept := m // so that m itself need not be on the heap when nothing changes
-		c.meter.Store(&kept)
+	case old == nil || old.Meter != m:
+		limiter, _ := m.(Limiter)
+		c.meter.Store(&metering{m, limiter})
+		c.limiter() // for the receive buffer
 	}
 }
 
 func (c *meteredConn) Read(p []byte) (int, error) {
+	if len(p) > 0 && c.limiter() != nil {
+		return c.readBudgeted(p)
+	}
 	n, err := c.Conn.Read(p)
 	c.read(n)
 	return n, err
 }
 
 func (c *meteredConn) Write(p []byte) (int, error) {
+	if c.limiter() != nil {
+		return c.writeBudgeted(p)
+	}
 	n, err := c.Conn.Write(p)
 	c.wrote(n)
 	return n, err
@@ -84,13 +112,13 @@ func (c *meteredConn) Write(p []byte) (int, error) {
 
 func (c *meteredConn) read(n int) {
 	if m := c.meter.Load(); m != nil && n > 0 {
-		(*m).Read(n)
+		m.Read(n)
 	}
 }
 
 func (c *meteredConn) wrote(n int) {
 	if m := c.meter.Load(); m != nil && n > 0 {
-		(*m).Wrote(n)
+		m.Wrote(n)
 	}
 }
 

@@ -136,7 +136,7 @@ func (n *NextHop) secure(ctx context.Context, nc net.Conn, host string) (net.Con
 	}
 	config.ServerName = host
 	config.NextProtos = []string{"http/1.1"}
-	ctx, cancel := context.WithTimeout(ctx, n.patience())
+	ctx, cancel := withPatience(ctx, gauge(nc), n.patience())
 	defer cancel()
 	tc := tls.Client(nc, config)
 	if err := tc.HandshakeContext(ctx); err != nil {
@@ -241,7 +241,7 @@ func hopError(ctx context.Context, err error) error {
 		return &Error{Kind: Canceled, Err: ctx.Err()}
 	}
 	switch KindOf(err) {
-	case Self, Forbidden, Files, Canceled:
+	case Self, Forbidden, Files, Canceled, Budget:
 		return err
 	}
 	return &Error{Kind: Hop, Err: err}

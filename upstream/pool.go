@@ -253,6 +253,17 @@ func (p *pool) leave(c *conn) {
 	p.shrink()
 }
 
+// retire has an HTTP/2 connection take no more streams. It is closed when those
+// that it has have ended. alone says that there is but one.
+func (p *pool) retire(c *conn) (alone bool) {
+	s := c.home.shard
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.h2.dead = true
+	c.home.forget(c)
+	return c.h2.streams <= 1
+}
+
 // bury takes an HTTP/2 connection out that will take no more streams.
 func (p *pool) bury(c *conn) {
 	s := c.home.shard

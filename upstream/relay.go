@@ -64,6 +64,7 @@ type side struct {
 	bare     *net.TCPConn // what is underneath it; nil when it is not that simple
 	meter    *meteredConn // that bare passes by; nil when there is none
 	raw      net.Conn     // innermost: closing it never waits
+	gauge    *meteredConn // as meter, but also where bare does not pass by it
 
 	// While the kernel moves a slice to this side: when that began, as time
 	// since the relay's start. 0 otherwise.
@@ -74,7 +75,7 @@ type side struct {
 }
 
 func newSide(nc net.Conn) *side {
-	s := &side{Conn: nc, raw: nc}
+	s := &side{Conn: nc, raw: nc, gauge: gauge(nc)}
 	transparent := true
 	for {
 		switch c := s.raw.(type) {
@@ -154,6 +155,9 @@ func (r *relay) run(ctx context.Context) {
 func (r *relay) rest() time.Duration {
 	now := int64(time.Since(r.start))
 	for _, to := range [...]*side{r.client, r.origin} {
+		if _, still := to.gauge.paused(); still {
+			r.moved.Store(now) // a byte limit is nobody's idleness
+		}
 		began := to.slice.Load()
 		if began == 0 || now-began < 2*int64(r.tick) {
 			continue
@@ -182,9 +186,16 @@ func (r *relay) progress(n int64, to *side) {
 // first: a TLS goodbye could wait for its peer.
 func (r *relay) cut() {
 	r.cutOnce.Do(func() {
-		r.client.raw.Close()
-		r.origin.raw.Close()
+		r.client.cut()
+		r.origin.cut()
 	})
+}
+
+func (s *side) cut() {
+	if s.gauge != nil {
+		s.gauge.hasten()
+	}
+	s.raw.Close()
 }
 
 // up is the direction from the client to the origin.

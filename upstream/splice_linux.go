@@ -31,6 +31,13 @@ func (r *relay) splice(to, from *side) error {
 	size := int64(smallSlice)
 	quiet := true
 	for {
+		if c, b := budgeted(to, from); c != nil {
+			if end, err := r.spliceCredit(to, from, raw, c, b); end || err != nil {
+				return err
+			}
+			quiet, size = true, smallSlice
+			continue
+		}
 		if quiet {
 			from.bare.SetReadDeadline(time.Time{})
 			if err := raw.Read(readable); err != nil {

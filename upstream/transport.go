@@ -51,7 +51,8 @@ type Transport struct {
 	single *tls.Config // offers HTTP/1.1
 	//lint:ignore SA1019 see h2conn.go
 	h2      *http2.Transport
-	byConn2 sync.Map // *http2.ClientConn → *conn
+	byConn2 sync.Map       // *http2.ClientConn → *conn
+	closing sync.WaitGroup // of bodies
 }
 
 // ErrTransportClosed is within the error of a request that came after Close. Nothing
@@ -92,6 +93,7 @@ func (t *Transport) CloseIdle() {
 func (t *Transport) Close() {
 	t.start.Do(t.init)
 	t.pool.close()
+	t.closing.Wait()
 }
 
 // RoundTrip implements http.RoundTripper. Its errors are *Error.

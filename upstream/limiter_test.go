@@ -1,0 +1,117 @@
+package upstream
+
+import (
+	"errors"
+	"sync"
+	"testing"
+)
+
+var errStill = errors.New("no credit within the stall")
+
+// purse is a Limiter whose credit comes in steps.
+type purse struct {
+	tally
+	mu      sync.Mutex
+	credit  int
+	free    bool // no limit now
+	broke   bool // who waits has waited too long
+	shut    bool // all wait, whatever the credit
+	waiting int
+	asked   int
+	granted int64 // less what was given back
+	change  chan struct{}
+}
+
+func newPurse(credit int) *purse { return &purse{credit: credit, change: make(chan struct{})} }
+
+// tell lets everybody look again. The lock is held.
+func (p *purse) tell() {
+	close(p.change)
+	p.change = make(chan struct{})
+}
+
+func (p *purse) Budgeted() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.free
+}
+
+func (p *purse) Credit(done <-chan struct{}, n int) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asked++
+	p.waiting++
+	defer func() { p.waiting-- }()
+	for p.credit == 0 || p.shut {
+		if p.broke {
+			return 0, errStill
+		}
+		select {
+		case <-done:
+			return 0, errors.New("done")
+		default:
+		}
+		change := p.change
+		p.mu.Unlock()
+		select {
+		case <-change:
+		case <-done:
+		}
+		p.mu.Lock()
+	}
+	n = min(n, p.credit)
+	p.credit -= n
+	p.granted += int64(n)
+	return n, nil
+}
+
+func (p *purse) Refund(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.credit += n
+	p.granted -= int64(n)
+	p.tell()
+}
+
+// grant adds n to the credit.
+func (p *purse) grant(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.credit += n
+	p.tell()
+}
+
+func (p *purse) set(how func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	how()
+	p.tell()
+}
+
+func (p *purse) look() (granted int64, asked, waiting int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.granted, p.asked, p.waiting
+}
+
+// empty tells whether somebody waits although all the credit has been used.
+func (p *purse) empty() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.credit == 0 && p.waiting > 0
+}
+
+// held waits until that is so.
+func (p *purse) held(t *testing.T) {
+	t.Helper()
+	soon(t, "waiting for credit", p.empty)
+}
+
+// balanced is for when all is over: nothing was kept and nothing passed by.
+func (p *purse) balanced(t *testing.T) {
+	t.Helper()
+	soon(t, "using what was granted, and no more", func() bool {
+		granted, _, waiting := p.look()
+		return granted == p.in.Load()+p.out.Load() && waiting == 0
+	})
+}
