@@ -66,6 +66,10 @@ func TestAloneNoBucketIsEmptied(t *testing.T) {
 			limit:    float64(rapid.IntRange(2, 1000).Draw(t, "limit")),
 			grain:    rapid.SampledFrom([]float64{0, 1}).Draw(t, "grain"),
 			absolute: rapid.Bool().Draw(t, "absolute"),
+			whole:    rapid.Bool().Draw(t, "whole"),
+		}
+		if o.absolute {
+			o.skew = rapid.Float64Range(-1.9, 1.9).Draw(t, "skew")
 		}
 		full := rapid.Float64Range(30, 600).Draw(t, "full")
 		o.rate = o.limit / full
@@ -75,10 +79,7 @@ func TestAloneNoBucketIsEmptied(t *testing.T) {
 		s := run{origin: o, meter: New(Options{}), length: 12 * full}
 		travel(t, &s)
 		r := s.do()
-		// Of a bucket that is full again within some travels, and says so to the second by
-		// another clock, it is now and then not clear that it is one.
-		vague := o.absolute && o.grain > 0 && full < 60*s.slowest
-		if r.refused > 0 && !(vague && r.refused <= r.sent/4) {
+		if r.refused > 0 {
 			t.Fatalf("%d of %d refused, the first at %v", r.refused, r.sent, r.refusals[0])
 		}
 		if r.higher > 0 || r.foreign > 0 {
@@ -118,7 +119,7 @@ func TestOthersCostNoMoreThanWhatIsInFlight(t *testing.T) {
 			t.Fatalf("%d of %d refused in %d windows", r.refused, r.sent, windows)
 		}
 		// Answers that overtake each other can look like it, but seldom.
-		if r.higher > max(2, r.sent/100) {
+		if r.higher > 2 {
 			t.Fatalf("higher %d of %d", r.higher, r.sent)
 		}
 		if float64(r.foreign) > float64(r.others)*1.05+2 {

@@ -14,11 +14,11 @@ const (
 	eager = 5 * second
 )
 
-// First is a meter that lets one request go alone, until it is opened. Each
-// answer that does not open it lets one more go with the others.
+// First is a meter that lets one request go alone. Whoever knows from its answer what
+// a route is under asks no First any more; each answer makes room for one more to go
+// with the others.
 type First struct {
 	clock  clock
-	open   bool
 	room   int64 // how many may be in flight
 	flying int64
 	began  int64 // since when some are in flight
@@ -26,16 +26,13 @@ type First struct {
 
 var _ limit.Meter = (*First)(nil)
 
-// NewFirst is a First that is not open.
+// NewFirst is a First that has let nothing go.
 func NewFirst() *First { return &First{room: 1} }
-
-// Open lets all go.
-func (m *First) Open() { m.open = true }
 
 // When is limit.Meter's.
 func (m *First) When(now time.Time, n int64) (time.Time, bool) {
 	v := m.clock.at(now)
-	if m.open || n <= 0 || m.flying < m.allowed(v) {
+	if n <= 0 || m.flying < m.allowed(v) {
 		return now, true
 	}
 	return limit.Unknown, true
@@ -52,7 +49,7 @@ func (m *First) allowed(v int64) int64 {
 // Patience is queue.Impatient's.
 func (m *First) Patience(now time.Time) time.Time {
 	v := m.clock.at(now)
-	if m.open || m.flying == 0 {
+	if m.flying == 0 {
 		return time.Time{}
 	}
 	return m.clock.time(now, m.began+(max(v-m.began, 0)/eager+1)*eager)
@@ -106,9 +103,6 @@ func (m *First) Observe(time.Time, limit.Observation) {}
 // Left is limit.Meter's.
 func (m *First) Left(now time.Time) int64 {
 	v := m.clock.at(now)
-	if m.open {
-		return most
-	}
 	return max(m.allowed(v)-m.flying, 0)
 }
 
@@ -119,4 +113,4 @@ func (m *First) State() []byte { return nil }
 func (m *First) Restore(time.Time, []byte) error { return nil }
 
 // Idle is limit.Meter's.
-func (m *First) Idle(time.Time) bool { return m.flying == 0 && (!m.open && m.room == 1) }
+func (m *First) Idle(time.Time) bool { return m.flying == 0 && m.room == 1 }

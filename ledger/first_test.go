@@ -30,10 +30,6 @@ func TestTheFirstGoesAloneUntilItIsAnswered(t *testing.T) {
 	if n := lets(m, now); n != 2 {
 		t.Errorf("%d after one answer that opens nothing", n)
 	}
-	m.Open()
-	if n := lets(m, now); n != 1000 {
-		t.Errorf("%d when it is open", n)
-	}
 }
 
 func TestTheFirstIsNotWaitedForForEver(t *testing.T) {

@@ -123,6 +123,12 @@ func (l *Ledger) served(v, sent, own int64, h told) News {
 		l.probing = l.probing && sent < l.probeFrom
 		return News{}
 	}
+	if l.away {
+		l.away = false
+		if b.known && l.level > b.high {
+			l.level = b.high // nobody else has used it: we have, when nobody wrote it down
+		}
+	}
 	l.learn(v, sent, first, &b, h)
 	if first {
 		return l.begin(v, b, h)

@@ -82,6 +82,7 @@ type Ledger struct {
 	row       int   // refusals, one after the other
 	refusedAt int64
 
+	away      bool  // it was restored, and nothing was heard since
 	probing   bool  // one goes alone
 	probeFrom int64 // since when
 	probeAt   int64 // when it went; 0: it has not

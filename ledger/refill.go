@@ -46,8 +46,8 @@ func (l *Ledger) learn(v, sent int64, first bool, b *bounds, h told) {
 		l.climb(v, sent, *b)
 	}
 	if h.reset > 0 && l.limit > 0 {
-		l.pace(v, *b, h)
-		l.judge(v, *b, h)
+		l.pace(v, sent, *b, h)
+		l.judge(v, sent, *b, h)
 	}
 }
 
@@ -104,13 +104,19 @@ func (l *Ledger) counted(b bounds) int64 {
 
 // pace learns the rate of a limit of which the reset is when it is full: what was
 // used comes back until then. Of what was used the last unit may be a part, and
-// the reset may be later by its resolution: the rate is at least this.
-func (l *Ledger) pace(v int64, b bounds, h told) {
+// the reset may be later by its resolution: the rate is at least this. It was used when
+// the answer was written, which may be as long ago as its request was sent; a time that
+// was said to be so long from then is counted from now.
+func (l *Ledger) pace(v, sent int64, b bounds, h told) {
 	used := l.limit - h.left
 	if used < 2 || h.over <= v {
 		return
 	}
-	least := min(float64(most), (used-1)/(float64(h.over-v+second/1000)/float64(second)))
+	from := v
+	if !h.exact {
+		from = sent
+	}
+	least := min(float64(most), (used-1)/(float64(h.over-from+second/1000)/float64(second)))
 	least = max(least, l.moved(v, b, h))
 	upper := math.Inf(1)
 	early := h.slop
@@ -152,7 +158,7 @@ func (l *Ledger) moved(v int64, b bounds, h told) float64 {
 
 // judge finds out of what kind the limit is: by its kind the reset of a later
 // answer follows from that of an earlier one.
-func (l *Ledger) judge(v int64, b bounds, h told) {
+func (l *Ledger) judge(v, sent int64, b bounds, h told) {
 	now := sample{at: v, reset: h.reset, used: l.limit - h.left, slop: h.slop}
 	old := l.sample
 	if old.at == 0 || v >= old.reset-old.slop || now.used < 1 || old.used < 1 {
@@ -216,7 +222,7 @@ func (l *Ledger) judge(v int64, b bounds, h told) {
 		}
 		l.cost.begin() // what came back meanwhile was not seen
 		l.level = min(l.level, b.low)
-		if l.pace(v, b, h); !l.rated && l.floor > 0 {
+		if l.pace(v, sent, b, h); !l.rated && l.floor > 0 {
 			l.rated, l.rate = true, l.floor
 		}
 	case sliding:

@@ -187,7 +187,6 @@ func (h *house) answer(now time.Time, f *inFlight) {
 	}
 	if f.alone != nil {
 		f.alone.Done(now, f.sent, 1, limit.Success)
-		f.alone.Open()
 	}
 }
 

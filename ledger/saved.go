@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math"
 	"time"
+
+	"github.com/abide-proxy/abide/learn"
 )
 
 // savedVersion is that of the states that meters write. Others are not read.
@@ -73,7 +75,9 @@ func (l *Ledger) State() []byte {
 }
 
 // Restore is limit.Meter's. An empty state is that of a ledger that has heard
-// nothing.
+// nothing. What was used since it was made is not in it, and the clock may have been
+// set meanwhile. So of what should be left one is tried alone, and that the next
+// window is whole has to be seen again.
 func (l *Ledger) Restore(now time.Time, state []byte) error {
 	if len(state) == 0 {
 		return nil
@@ -108,7 +112,13 @@ func (l *Ledger) Restore(now time.Time, state []byte) error {
 		l.trail.span(l.window.period)
 		l.trail.add(at(s.Now), s.Trail)
 	}
+	l.window.fulls = 0
 	l.probeFrom, l.probeAt = v, 0
+	l.look(v)
+	if !l.off && l.options.Unit != learn.Concurrent && l.spend() >= l.cost.each {
+		l.probing = true
+	}
+	l.away = true
 	return nil
 }
 

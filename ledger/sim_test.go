@@ -92,6 +92,7 @@ type run struct {
 	flying   int
 	fastest  float64 // latency, in seconds, both ways
 	slowest  float64
+	begin    float64
 	length   float64
 	foreign  float64 // requests a second of somebody else's
 	random   *rand.Rand
@@ -114,15 +115,15 @@ type result struct {
 func (s *run) do() result {
 	var res result
 	var todo agenda
-	now, flying := 0.0, 0
+	now, flying := s.begin, 0
 	latency := func() float64 { return (s.fastest + s.random.Float64()*(s.slowest-s.fastest)) / 2 }
 	if s.foreign > 0 {
-		heap.Push(&todo, moment{at: s.random.ExpFloat64() / s.foreign, what: 3})
+		heap.Push(&todo, moment{at: now + s.random.ExpFloat64()/s.foreign, what: 3})
 	}
 	res.firstAnswer = math.Inf(1)
 	at := func(f float64) time.Time { return seconds(f) }
-	nextThought := 0.0
-	for now < s.length {
+	nextThought := now
+	for now < s.begin+s.length {
 		wake := math.Inf(1)
 		for flying < s.flying {
 			if now < nextThought {
@@ -294,6 +295,8 @@ type drip struct {
 	limit, rate float64
 	grain       float64
 	absolute    bool
+	whole       bool // the time that is said is whole, not how long that is from now
+	skew        float64
 	mute        bool // says no reset
 	saysRate    bool
 	level, at   float64
@@ -324,9 +327,12 @@ func (o *drip) arrive(at float64) reply {
 		if o.grain > 0 {
 			in, r.resolution = math.Ceil(in/o.grain)*o.grain, o.grain
 		}
-		if o.absolute {
-			r.reset = at + in
-		} else {
+		switch {
+		case o.whole && o.absolute && o.grain > 0:
+			r.reset = math.Ceil((at+(o.limit-o.level)/o.rate)/o.grain)*o.grain + o.skew
+		case o.absolute:
+			r.reset = at + in + o.skew
+		default:
 			r.resetIn = in
 		}
 	}

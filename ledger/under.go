@@ -5,6 +5,16 @@ import "slices"
 // Fresh says whether the site has not answered yet, so that nothing at all is known.
 func (m *Routes) Fresh() bool { return m.answers == 0 }
 
+// IDs are those of all limits of the site.
+func (m *Routes) IDs() []string {
+	ids := make([]string, 0, len(m.groups))
+	for id := range m.groups {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
 // Under is what the server calls a limit, if it does, and the routes that are known
 // to be under it, in order.
 func (m *Routes) Under(id string) (bucket string, routes []string) {

@@ -46,6 +46,18 @@ func (w *window) adopt(v int64, h told) {
 	w.reset, w.over, w.slop = min(w.reset, h.reset), min(w.over, h.over), max(w.slop, h.slop)
 }
 
+// move takes over an end that has moved before its time. That says nothing of how long
+// a window is, and one that moves may be no window: what was whole after it, or was not,
+// proves nothing.
+func (w *window) move(v int64, h told) {
+	period := w.period
+	w.adopt(v, h)
+	if !w.said {
+		w.period = period
+	}
+	w.fulls, w.shorts = 0, 0
+}
+
 // end is when this one surely is over; 0: nobody knows.
 func (w *window) end() int64 {
 	if w.over == 0 {
@@ -206,7 +218,7 @@ func (l *Ledger) fixed(v, sent, own int64, probe bool, b bounds, h told) News {
 		if b.known {
 			l.level = b.low
 		}
-		w.adopt(v, h)
+		w.move(v, h)
 		w.passed = true
 		return News{}
 	case at == newer:
@@ -312,16 +324,13 @@ func (l *Ledger) renew(v, sent, own int64, b bounds, h told) News {
 	}
 	var news News
 	if b.known {
-		if b.high < level {
-			l.level = b.high
-			if l.doubtful() {
-				l.level = b.low
-			}
-			if sure {
-				l.used(v, level-b.high, &news)
-			}
+		if b.high < level && sure {
+			l.used(v, level-b.high, &news)
 		}
-		l.level = max(l.level, b.low)
+		l.level = max(min(level, b.high), b.low)
+		if l.doubtful() {
+			l.level = b.low
+		}
 	}
 	return news
 }

@@ -63,7 +63,7 @@ func TestTK01_NothingPrintsASecret(t *testing.T) {
 		}
 		things := []any{
 			a, *a, set, *set, p, l, *l, l.Entries, l.Entries[0], set.Tokens(), set.Put(), *set.Put(), secret, d, &d, no, config,
-			p.Status(start), p.Standing(start, a, ""), a.state, set.exchange, p.errands, set.exchange.grants, set.exchange.grants[a.id],
+			p.Status(start), p.State(start), p.Standing(start, a, ""), a.state, set.exchange, p.errands, set.exchange.grants, set.exchange.grants[a.id],
 			holder{a, set, p, a, l.Entries[0], map[string]*Token{"x": a}, *a},
 			&holder{own: a, Any: a},
 			[]any{a},

@@ -54,7 +54,7 @@ func (p *Pool) Success(now time.Time, t *Token, sent time.Time, d *Denials) []*T
 	defer p.mu.Unlock()
 	s := t.state
 	if !s.rejection.sent.After(sent) {
-		s.reject(rejection{})
+		p.note(s.reject(rejection{}))
 		s.trial = time.Time{}
 		s.excused = 0
 		s.witness.Store(now.UnixNano())
@@ -75,7 +75,7 @@ func (p *Pool) Success(now time.Time, t *Token, sent time.Time, d *Denials) []*T
 		}
 		r := other.rejection
 		r.sent, r.why = one.sent, denialWhy(one.status)
-		other.reject(r.confined(now))
+		p.note(other.reject(r.confined(now)))
 		other.witness.Store(0)
 		guilty = append(guilty, one.token)
 	}
@@ -121,7 +121,7 @@ func (p *Pool) Deny(now time.Time, t *Token, status int, sent time.Time, d *Deni
 		}
 		s.trial = time.Time{}
 		s.witness.Store(0)
-		s.reject(is)
+		p.note(s.reject(is))
 	}
 	if d == nil {
 		return Denial{Until: s.quarantinedUntil(now)}
@@ -130,6 +130,7 @@ func (p *Pool) Deny(now time.Time, t *Token, status int, sent time.Time, d *Deni
 		d.list[d.n] = denial{t, status, sent, was, is, credible}
 		d.n++
 		if d.n > 1 && credible {
+			p.version.Add(1)
 			free := d.acquit(now)
 			return Denial{Until: s.quarantinedUntil(now), Acquitted: free}
 		}
@@ -178,13 +179,17 @@ func (d *Denials) acquit(now time.Time) []*Token {
 
 // confined is a rejection with one more quarantine.
 func (r rejection) confined(now time.Time) rejection {
-	long := quarantined
-	if r.times < 16 {
-		long = min(quarantine<<r.times, quarantined)
-	}
 	r.times++
-	r.since, r.until = now, now.Add(long)
+	r.since, r.until = now, now.Add(confinement(r.times))
 	return r
+}
+
+// confinement is how long the quarantine is that is the nth in a row.
+func confinement(n int) time.Duration {
+	if n > 16 {
+		return quarantined
+	}
+	return min(quarantine<<max(n-1, 0), quarantined)
 }
 
 func (s *state) quarantinedUntil(now time.Time) time.Time {

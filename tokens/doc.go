@@ -15,6 +15,10 @@
 //	…
 //	pool.Success(now, token, sent, &denials)  // or Deny, Cool, Spend
 //
+// What a pool knows outlives the process by State and Restore, and a fleet shares
+// quarantines by Hear. There tokens are called by their stable names, which are made
+// of the secrets and lead to none.
+//
 // Whatever time matters to is told it as an argument, apart from the exchange of
 // client credentials, which waits for a server. No secret is in anything that this
 // package prints, and Token shows as its label.

@@ -22,9 +22,14 @@ type Pool struct {
 	turns   atomic.Uint64 // of all picks
 	errands *errands
 
-	mu     sync.Mutex
-	all    []*Token      // disabled ones, too, in the order of the source
-	states map[id]*state // :: secret → what is known; also of those that left a while ago
+	version atomic.Uint64 // of what State says
+
+	mu      sync.Mutex
+	all     []*Token          // disabled ones, too, in the order of the source
+	states  map[id]*state     // :: secret → what is known; also of those that left a while ago
+	known   map[string]*state // :: Stable → the same
+	kept    map[string]Memory // :: Stable → what is remembered of those that are not known
+	budgets map[string]string // :: Budget → Pool.Stable; nil is not made yet
 }
 
 // Set is the tokens that requests may use, between two changes. It does not change.
@@ -40,7 +45,7 @@ type Set struct {
 // New makes a pool of what was loaded. The transport is for the exchange of client
 // credentials; without oauth2 it may be nil.
 func New(now time.Time, config policy.Pool, l *Loaded, transport http.RoundTripper) (*Pool, error) {
-	p := &Pool{name: config.Name, states: map[id]*state{}, errands: newErrands(transport)}
+	p := &Pool{name: config.Name, states: map[id]*state{}, known: map[string]*state{}, kept: map[string]Memory{}, errands: newErrands(transport)}
 	if _, err := p.Reload(now, config, l); err != nil {
 		return nil, err
 	}
@@ -112,38 +117,11 @@ func (p *Pool) Spend(now time.Time, t *Token, route string, until time.Time, why
 	t.state.account.Load().stop(now, route, pause{until: until, why: why, spent: true})
 }
 
-// Warm ends what Cool and Spend have said: there is evidence that the route, or the
-// whole account, may be used.
-func (p *Pool) Warm(t *Token, route string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	t.state.account.Load().resume(route)
-}
-
 // Standing is how a token is for a route.
 func (p *Pool) Standing(now time.Time, t *Token, route string) Standing {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return t.state.standing(now, route)
-}
-
-// Until is when the first token will be ready for a route, and what keeps it until
-// then. It is Ready if there is one now, and Disabled if there never will be.
-func (p *Pool) Until(now time.Time, route string) Standing {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	first := Standing{State: Disabled, Why: "no token is enabled"}
-	for _, t := range p.all {
-		s := t.state.standing(now, route)
-		switch {
-		case s.State == Ready:
-			return s
-		case s.State == Disabled:
-		case first.State == Disabled || s.Until.Before(first.Until):
-			first = s
-		}
-	}
-	return first
 }
 
 // patience is how long one request tries a token again before another may.
@@ -211,6 +189,7 @@ func (p *Pool) able(label, disabled string) error {
 		t.state.reject(rejection{})
 		t.state.trial = time.Time{}
 	}
+	p.version.Add(1)
 	p.publish(nil)
 	return nil
 }
@@ -246,5 +225,6 @@ func (p *Pool) publish(like *Set) {
 			next.tokens, next.states = append(next.tokens, t), append(next.states, t.state)
 		}
 	}
+	p.budgets = nil
 	p.set.Store(next)
 }

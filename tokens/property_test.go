@@ -69,15 +69,6 @@ func TestNoTokenIsUsedBeforeItsTime(t *testing.T) {
 				p.Spend(now, one, r, at, "")
 				pause(one, r, at)
 			},
-			"warm": func(t *rapid.T) {
-				one, r := pick("token"), route.Draw(t, "route")
-				p.Warm(one, r)
-				if m := models[account[one.Label()]]; r == "" {
-					m.whole = time.Time{}
-				} else {
-					delete(m.routes, r)
-				}
-			},
 			"disable": func(*rapid.T) {
 				one := pick("token")
 				disabled[one.Label()] = true
@@ -123,7 +114,6 @@ func TestNoTokenIsUsedBeforeItsTime(t *testing.T) {
 			},
 			"": func(t *rapid.T) {
 				r := route.Draw(t, "asked")
-				var first time.Time
 				var ready []int
 				set := p.Set()
 				for i := range n {
@@ -147,18 +137,8 @@ func TestNoTokenIsUsedBeforeItsTime(t *testing.T) {
 					case s.State != Ready || !s.Until.IsZero():
 						t.Fatalf("%s is %v", one, s)
 					default:
-						want = now
 						ready = append(ready, slices.Index(set.Tokens(), one))
 					}
-					if first.IsZero() || want.Before(first) {
-						first = want
-					}
-				}
-				switch s := p.Until(now, r); {
-				case first.IsZero() && s.State != Disabled,
-					!first.IsZero() && first.Equal(now) != (s.State == Ready),
-					first.After(now) && !s.Until.Equal(first):
-					t.Fatalf("the pool is %v, not until %v", s, first)
 				}
 				if len(ready) == 0 {
 					return

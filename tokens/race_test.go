@@ -40,7 +40,9 @@ func TestAPoolIsSafeForConcurrentUse(t *testing.T) {
 					}
 				case 5:
 					w.pool.Status(now)
-					w.pool.Until(now, "r")
+					w.pool.Restore(now, w.pool.State(now))
+					w.pool.Stable(one.Budget())
+					w.pool.Hear(now, Memory{Token: one.Stable(), Quarantined: now.Add(time.Minute)})
 				default:
 					w.pool.Success(now, one, now, nil)
 					_ = one.Budget()

@@ -40,14 +40,13 @@ func (p *Pool) Reload(now time.Time, config policy.Pool, l *Loaded) (Change, err
 	for _, e := range l.Entries {
 		t := &Token{id: identify(e.Secret), secret: e.Secret, numbered: e.Label == ""}
 		before := old[t.id]
-		if before != nil {
-			c.Kept = append(c.Kept, names.label(t, e, before))
-			t.key = before.key
+		if names.label(t, e, before); before != nil {
+			c.Kept = append(c.Kept, t.label)
 		} else {
-			c.Added = append(c.Added, names.label(t, e, nil))
-			t.key = names.newKey(t.label)
+			c.Added = append(c.Added, t.label)
 		}
-		t.state = p.stateOf(now, t)
+		t.state = p.stateOf(now, t, names)
+		t.key, t.stable = t.state.key, t.state.stable
 		p.all = append(p.all, t)
 		delete(old, t.id)
 	}
@@ -56,42 +55,31 @@ func (p *Pool) Reload(now time.Time, config policy.Pool, l *Loaded) (Change, err
 		c.Removed = append(c.Removed, t.label)
 	}
 	p.forget(now)
+	p.gather(now)
 	next := &Set{put: put}
 	if config.OAuth2.TokenURL != "" {
 		next.exchange = p.exchangeFor(config.OAuth2)
 		next.exchange.keep(p.all)
 	}
 	p.publish(next)
+	p.version.Add(1)
 	return c, nil
 }
 
-// stateOf is what is known of a token. One that comes back has a budget by its new
-// key: another may have got the old one.
-func (p *Pool) stateOf(now time.Time, t *Token) *state {
-	s := p.states[t.id]
-	if s == nil {
-		s = &state{}
-		s.account.Store(&account{key: t.key})
-		p.states[t.id] = s
+// stateOf is what is known of a token, also if it was away.
+func (p *Pool) stateOf(now time.Time, t *Token, n names) *state {
+	if s := p.states[t.id]; s != nil {
+		s.left = time.Time{}
 		return s
 	}
-	if a := s.account.Load(); !s.left.IsZero() && !p.shared(a, s) {
-		own := &account{key: t.key}
-		own.join(now, a)
-		s.account.Store(own)
+	s := &state{key: n.newKey(t.label), stable: stable(p.name, t.secret)}
+	s.account.Store(&account{key: s.key, stable: s.stable})
+	p.states[t.id], p.known[s.stable] = s, s
+	if m, kept := p.kept[s.stable]; kept {
+		delete(p.kept, s.stable)
+		p.recall(now, s, m)
 	}
-	s.left = time.Time{}
 	return s
-}
-
-// shared tells whether a token that stays has the same account.
-func (p *Pool) shared(a *account, but *state) bool {
-	for _, s := range p.states {
-		if s != but && s.left.IsZero() && s.account.Load() == a {
-			return true
-		}
-	}
-	return false
 }
 
 // forget drops what is known of tokens that left long ago.
@@ -99,6 +87,12 @@ func (p *Pool) forget(now time.Time) {
 	for who, s := range p.states {
 		if !s.left.IsZero() && (now.Sub(s.left) > remembered || len(p.states) > 2*mostTokens) {
 			delete(p.states, who)
+			delete(p.known, s.stable)
+		}
+	}
+	for who, m := range p.kept {
+		if now.Sub(m.Left) > remembered {
+			delete(p.kept, who)
 		}
 	}
 }
@@ -119,7 +113,8 @@ type names struct {
 }
 
 // names knows the labels and keys that are taken already: labels that the operator
-// has written, and whatever tokens that stay had before.
+// has written, the numbers of tokens that stay, and the keys of all that are known, as
+// meters of those that have left may be there still.
 func (p *Pool) names(l *Loaded, old map[id]*Token) names {
 	n := names{map[string]bool{}, map[string]bool{}, map[id]bool{}}
 	for _, e := range l.Entries {
@@ -129,20 +124,19 @@ func (p *Pool) names(l *Loaded, old map[id]*Token) names {
 	}
 	for _, e := range l.Entries {
 		t := old[identify(e.Secret)]
-		if t == nil {
-			continue
-		}
-		n.keys[t.key], n.keys[t.Budget()] = true, true
-		if e.Label == "" && t.numbered && !n.labels[t.label] {
+		if t != nil && e.Label == "" && t.numbered && !n.labels[t.label] {
 			n.labels[t.label], n.stay[t.id] = true, true
 		}
+	}
+	for _, s := range p.states {
+		n.keys[s.key], n.keys[s.account.Load().key] = true, true
 	}
 	return n
 }
 
 // label names a token. One without a label has its number, and keeps that when rows
 // come or go before it.
-func (n names) label(t *Token, e Entry, before *Token) string {
+func (n names) label(t *Token, e Entry, before *Token) {
 	switch {
 	case e.Label != "":
 		t.label = e.Label
@@ -156,7 +150,6 @@ func (n names) label(t *Token, e Entry, before *Token) string {
 		}
 	}
 	n.labels[t.label] = true
-	return t.label
 }
 
 // newKey is a key for a token that is new.

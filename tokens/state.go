@@ -51,7 +51,8 @@ const mostRoutes = 256
 // account is what a server counts by: usually one token, or several twins. Its
 // atomic fields are read by Pick, the others are the pool's.
 type account struct {
-	key string
+	key    string
+	stable string // the least of the names of all that are known to belong to it
 
 	throttled atomic.Int64  // when a server refused it last, in Unix nanoseconds; 0 is never
 	used      atomic.Uint64 // the number of the last turn
@@ -92,16 +93,6 @@ func (a *account) stop(now time.Time, route string, p pause) {
 		}
 		a.routes[route] = p
 	}
-}
-
-// resume ends a pause.
-func (a *account) resume(route string) {
-	if route != "" {
-		delete(a.routes, route)
-		return
-	}
-	a.whole = pause{}
-	a.blocked.Store(0)
 }
 
 func (a *account) tidy(now time.Time) {
@@ -148,6 +139,9 @@ func (a *account) join(now time.Time, b *account) {
 // state is what is known of one secret. Its atomic fields are read by Pick, the
 // others are the pool's.
 type state struct {
+	key    string
+	stable string
+
 	account atomic.Pointer[account]
 	used    atomic.Uint64 // the number of its last turn
 	blocked atomic.Int64  // until when it is quarantined
@@ -160,6 +154,7 @@ type state struct {
 	trial     time.Time // when the request began that tries it again; zero is none
 	excused   int       // denials that were held against the request, since it was accepted
 	left      time.Time // when it left the pool
+	heard     time.Time // the end of the latest quarantine that was heard of
 
 	uses, refusals, denials uint64
 }
@@ -192,11 +187,13 @@ func (s *state) standing(now time.Time, route string) Standing {
 	return p.standing()
 }
 
-// reject sets what is known of denials.
-func (s *state) reject(r rejection) {
+// reject sets what is known of denials. It tells whether that is worth remembering.
+func (s *state) reject(r rejection) (news bool) {
+	news = r.times != s.rejection.times || !r.until.Equal(s.rejection.until)
 	s.rejection = r
 	s.blocked.Store(0)
 	if !r.until.IsZero() {
 		s.blocked.Store(r.until.UnixNano())
 	}
+	return news
 }

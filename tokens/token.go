@@ -17,6 +17,7 @@ import (
 type Token struct {
 	label    string
 	key      string
+	stable   string
 	numbered bool // nobody gave it a label
 	secret   policy.Secret
 	id       id
@@ -27,8 +28,14 @@ type Token struct {
 func (t *Token) Label() string { return t.label }
 
 // Key is the label that it had when it was first loaded, or something like it. A
-// reload that renames it leaves its key, so meters are found by it.
+// reload that renames it leaves its key, so meters are found by it, and no other
+// secret gets it. It is this process's: see Stable.
 func (t *Token) Key() string { return t.key }
+
+// Stable names the secret in every process that has it in a pool of this name. It is
+// for stores and files. Nobody is shown it: who can guess a secret could find out by
+// it that he was right.
+func (t *Token) Stable() string { return t.stable }
 
 // Budget is the key that it shares with its twins: tokens of one account have one
 // budget.
@@ -56,6 +63,18 @@ func show(f fmt.State, verb rune, name string) {
 	}
 	_, _ = io.WriteString(f, name)
 }
+
+// stable is a secret's one-way name, the same in every process.
+func stable(pool string, secret policy.Secret) string {
+	h := sha256.New()
+	_, _ = io.WriteString(h, "abide: the name of a token\x00")
+	_, _ = io.WriteString(h, pool)
+	_, _ = h.Write([]byte{0})
+	_, _ = io.WriteString(h, secret.Reveal())
+	return hex.EncodeToString(h.Sum(nil)[:stableBytes])
+}
+
+const stableBytes = 16
 
 // id is a secret's keyed hash. Tokens are the same if theirs are.
 type id [sha256.Size]byte

@@ -12,7 +12,15 @@ func (p *Pool) Unite(now time.Time, a, b *Token) bool {
 	if x == y {
 		return false
 	}
-	if y.key < x.key { // whichever way round they are named
+	p.join(now, x, y)
+	p.publish(nil)
+	return true
+}
+
+// join makes one account of two. It has the lesser name, so that it has the same one
+// wherever it is found out.
+func (p *Pool) join(now time.Time, x, y *account) {
+	if y.stable < x.stable {
 		x, y = y, x
 	}
 	x.join(now, y)
@@ -21,6 +29,5 @@ func (p *Pool) Unite(now time.Time, a, b *Token) bool {
 			s.account.Store(x)
 		}
 	}
-	p.publish(nil)
-	return true
+	p.version.Add(1)
 }

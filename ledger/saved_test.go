@@ -1,0 +1,107 @@
+package ledger
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// elsewhen is an origin by another clock.
+type elsewhen struct {
+	origin
+	by float64 // how far the clock is ahead of the origin's
+}
+
+func (o elsewhen) arrive(at float64) reply {
+	r := o.origin.arrive(at - o.by)
+	if r.reset > 0 {
+		r.reset += o.by
+	}
+	return r
+}
+
+// resumed is a ledger that another process has left, at a time by a clock that was set
+// meanwhile, and the run that goes on with it.
+func resumed(t *rapid.T, s *run, away, jump float64) *run {
+	var state []byte
+	s.do()
+	state = s.meter.State()
+	n := *s
+	n.meter = New(Options{})
+	n.begin += s.length + away + jump
+	n.origin = elsewhen{s.origin, jump}
+	if err := n.meter.Restore(seconds(n.begin), state); err != nil {
+		t.Fatal(err)
+	}
+	return &n
+}
+
+// Whether a process comes back at once or hours later, and whatever became of the clock
+// meanwhile: what is refused is no more than what was tried to see how it stands, and
+// it goes on after a window at most.
+func TestARestoredLedgerNeitherBurstsNorStalls(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		limit := float64(rapid.IntRange(5, 200).Draw(t, "limit"))
+		window := float64(rapid.SampledFrom([]int{60, 300, 900}).Draw(t, "window"))
+		var o origin
+		switch rapid.IntRange(0, 1).Draw(t, "kind") {
+		case 0:
+			o = &fixedOrigin{
+				limit: limit, window: window, grain: 1, retry: true,
+				aligned: rapid.Bool().Draw(t, "aligned"), relative: rapid.Bool().Draw(t, "relative"),
+			}
+		case 1:
+			o = &drip{limit: limit, rate: limit / window, grain: 1, absolute: rapid.Bool().Draw(t, "absolute")}
+		}
+		s := &run{origin: o, meter: New(Options{}), begin: 200_000, length: window * rapid.Float64Range(0.05, 4).Draw(t, "lives")}
+		travel(t, s)
+		s.slowest, s.fastest = s.slowest/2, s.fastest/2
+		away := rapid.SampledFrom([]float64{0, 1, 20, 7200, 100_000}).Draw(t, "away")
+		jump := rapid.SampledFrom([]float64{0, 0, 3600, -3600, -86_400, 86_400, -10, 10}).Draw(t, "jump")
+		n := resumed(t, s, away, jump)
+		n.length = 3 * window
+		r := n.do()
+		if r.refused > 2 {
+			t.Fatalf("%d of %d refused, at %v", r.refused, r.sent, r.refusals)
+		}
+		if r.foreign > 0 || r.higher > 0 {
+			t.Fatalf("foreign %d, higher %d", r.foreign, r.higher)
+		}
+		if first := math.Inf(1); len(r.times) == 0 || min(first, r.times[0])-n.begin > window+10+2*s.each() {
+			t.Fatalf("it stalls: %v, from %v", r.times, n.begin)
+		}
+		if all := min(limit, (n.length-window)*float64(s.flying)/s.each()/2); float64(r.served) < all {
+			t.Fatalf("%d served in three windows of %v", r.served, limit)
+		}
+	})
+}
+
+// What a hidden limit was found to allow is gone on with, and what was refused is
+// waited for no longer than it would have been.
+func TestAPaceIsRestored(t *testing.T) {
+	t.Parallel()
+	for _, jump := range []float64{0, 3600, -3600, -86_400} {
+		p := NewPace(10)
+		now := seconds(100)
+		p.Refused(now, now, seconds(160))
+		for away, wait := range map[float64]float64{0: 60, 20: 40, 7200: 0} {
+			n := NewPace(0)
+			at := 100 + away + jump
+			if err := n.Restore(seconds(at), p.State()); err != nil {
+				t.Fatal(err)
+			}
+			name := fmt.Sprintf("%v s later, by a clock that jumped %v s", away, jump)
+			until, _ := n.When(seconds(at), 1)
+			got := until.Sub(seconds(at)).Seconds()
+			if late := max(wait, 60); got < 0 || got > late || jump == 0 && got != wait {
+				t.Errorf("%s: it waits for %v s, not %v", name, got, wait)
+			}
+			if n.Rate() != p.Rate() {
+				t.Errorf("%s: the rate is %v, not %v", name, n.Rate(), p.Rate())
+			}
+		}
+	}
+}
