@@ -1,0 +1,77 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/abide-proxy/abide/store"
+	"github.com/abide-proxy/abide/store/redistest"
+)
+
+// BenchmarkExchange is one Batch with one Ask at a time, of a site that so many
+// instances share. The clock is the server's.
+func BenchmarkExchange(b *testing.B) {
+	server := redistest.Start(b)
+	redis, err := store.OpenRedis(b.Context(), server.URL(), store.RedisOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer redis.Close()
+	for _, one := range []struct {
+		name string
+		s    store.Store
+	}{{"memory", store.NewMemory(nil)}, {"redis", redis}} {
+		for _, instances := range []int{1, 10, 100} {
+			b.Run(fmt.Sprintf("%s/instances=%d", one.name, instances), func(b *testing.B) {
+				seq := uint64(time.Now().UnixNano())
+				for b.Loop() {
+					seq++
+					exchange(b, one.s, bench(seq, instances, 1))
+				}
+			})
+		}
+	}
+	// Many sites in one round trip, and the processor's time of the server for one.
+	for _, instances := range []int{1, 10, 100} {
+		b.Run(fmt.Sprintf("redis/50 sites/instances=%d", instances), func(b *testing.B) {
+			seq, before := uint64(time.Now().UnixNano()), processor(server)
+			for b.Loop() {
+				seq++
+				exchange(b, redis, bench(seq, instances, 50))
+			}
+			b.ReportMetric((processor(server)-before)*1e6/float64(b.N)/50, "µs/batch")
+		})
+	}
+}
+
+// processor is how many seconds of it a server has used.
+func processor(server *redistest.Server) (seconds float64) {
+	for line := range strings.Lines(server.Do("INFO", "cpu").(string)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if n, err := strconv.ParseFloat(value, 64); err == nil && (name == "used_cpu_user" || name == "used_cpu_sys") {
+			seconds += n
+		}
+	}
+	return seconds
+}
+
+func bench(seq uint64, instances, sites int) []store.Batch {
+	list := make([]store.Batch, sites)
+	for i := range list {
+		list[i] = store.Batch{
+			Site: fmt.Sprintf("site%d-%d", instances, i), Instance: fmt.Sprintf("instance-%d", seq%uint64(instances)),
+			Asks: []store.Ask{{Key: "k", Kind: store.Fixed, Amount: 1 << 40, Window: 15 * time.Minute, Seq: seq, Want: 10}},
+		}
+	}
+	return list
+}
+
+func exchange(b *testing.B, s store.Store, batches []store.Batch) {
+	if _, err := s.Exchange(context.Background(), batches); err != nil {
+		b.Fatal(err)
+	}
+}

@@ -1,0 +1,306 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Exchange answers each Batch, when what it says is on the disk.
+func (f *File) Exchange(ctx context.Context, batches []Batch) ([]Reply, error) {
+	own := make([]Batch, len(batches)) // it may still be read after ctx has ended
+	for i, b := range batches {
+		b.Asks, b.Notes = slices.Clone(b.Asks), slices.Clone(b.Notes)
+		for j, a := range b.Asks {
+			b.Asks[j].Holds, b.Asks[j].Edges, b.Asks[j].State = slices.Clone(a.Holds), slices.Clone(a.Edges), slices.Clone(a.State)
+		}
+		own[i] = b
+	}
+	var replies []Reply
+	err := f.write(ctx, func(d *disk, now time.Time) error {
+		now = time.UnixMicro(now.UnixMicro())
+		list := make([]Reply, len(own))
+		for i := range own {
+			reply, err := f.exchange(d, &own[i], now)
+			if err != nil {
+				return err
+			}
+			list[i] = reply
+		}
+		replies = list
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return replies, nil
+}
+
+func (f *File) exchange(d *disk, b *Batch, now time.Time) (Reply, error) {
+	reply := Reply{Generation: d.generation, Answers: make([]Answer, 0, len(b.Asks))}
+	t := turn{Instance: b.Instance, Now: now.UnixMicro(), Foreign: foreign(b, d.generation)}
+	f.known.add(b.Instance)
+	for i := range b.Asks {
+		ask := f.budget
+		if b.Asks[i].Kind == Count {
+			ask = f.count
+		}
+		said, err := ask(d, b.Site, &b.Asks[i], t)
+		if err != nil {
+			return reply, err
+		}
+		reply.Answers = append(reply.Answers, said)
+	}
+	var err error
+	reply.Notes, err = exchangeNotes(d, b, now)
+	return reply, err
+}
+
+// count is decide for a Count, of which only what was said last is of use.
+func (f *File) count(d *disk, site string, a *Ask, t turn) (Answer, error) {
+	said := Answer{Key: a.Key, Seq: a.Seq, Status: Stale}
+	if len(f.known.all) > 1 {
+		if old, err := f.known.late(d, site, a, t.Instance); err != nil || old {
+			return said, err
+		}
+	}
+	n, err := d.change(`INSERT INTO counts VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
+		instance = excluded.instance, seq = excluded.seq, ahead = excluded.ahead, at = excluded.at, state = excluded.state
+		WHERE instance IS NOT excluded.instance OR seq < excluded.seq`,
+		site, a.Key, t.Instance, order(a.Seq), clamp(a.Want), t.Now, a.State)
+	if err != nil || n == 0 {
+		return said, err
+	}
+	said.Status, said.Granted, said.Holders = Done, clamp(a.Want), 1
+	return said, nil
+}
+
+// order keeps the order of numbers that are larger than SQLite's.
+func order(seq uint64) int64 { return int64(seq ^ 1<<63) }
+
+// instances are those that have said something in this life of the process. There is
+// one, but for tests: a Count has room for one, so of others it is remembered here
+// how far they were, and a late message of theirs is known to be old.
+type instances struct {
+	all  map[string]bool
+	seen map[[3]string]int64 // :: site, key, instance → its Seq
+}
+
+func (s *instances) add(instance string) {
+	if s.all == nil {
+		s.all, s.seen = map[string]bool{}, map[[3]string]int64{}
+	}
+	s.all[instance] = true
+}
+
+func (s *instances) late(d *disk, site string, a *Ask, instance string) (bool, error) {
+	var other string
+	var seq int64
+	err := d.row("SELECT instance, seq FROM counts WHERE site = ? AND key = ?", []any{site, a.Key}, &other, &seq)
+	if none(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if other != instance && s.all[other] {
+		s.seen[[3]string{site, a.Key, other}] = seq
+	}
+	last, there := s.seen[[3]string{site, a.Key, instance}]
+	return there && other != instance && order(a.Seq) <= last, nil
+}
+
+// budget is decide for all other kinds.
+func (f *File) budget(d *disk, site string, a *Ask, t turn) (Answer, error) {
+	name, r := budget(a), &record{}
+	var text []byte
+	err := d.row("SELECT record FROM budgets WHERE site = ? AND name = ?", []any{site, name}, &text)
+	switch {
+	case none(err):
+	case err != nil:
+		return Answer{}, err
+	case json.Unmarshal(text, r) != nil:
+		// It is said this once, and the next time it is a new one.
+		err := d.run("DELETE FROM budgets WHERE site = ? AND name = ?", site, name)
+		return Answer{Key: a.Key, Seq: a.Seq, Status: Failed}, err
+	}
+	r.rewind(a, t.Now)
+	said := decide(r, a, t)
+	if said.Status == Stale || said.Status == Failed {
+		return said, nil
+	}
+	if text, err = json.Marshal(r); err != nil {
+		return said, err
+	}
+	return said, d.run("INSERT OR REPLACE INTO budgets VALUES (?, ?, ?, ?)", site, name, r.lasts(a), string(text))
+}
+
+// rewind is for a clock that has been set back. What counted in the window that was
+// the present one counts in the one that is now, so that a budget is neither there
+// twice nor waits for the clock.
+func (r *record) rewind(a *Ask, now int64) {
+	if r.Now <= now+int64(time.Second/time.Microsecond) {
+		return
+	}
+	then, ok := spanOf(a, r.Now)
+	if s, knows := spanOf(a, now); knows {
+		for who, e := range r.Entries {
+			moved := make([]Holding, 0, len(e.Holds))
+			for _, h := range e.Holds {
+				switch {
+				case a.Kind != Quota && ok:
+					h.Window -= then.window - s.window
+				case h.Window*1_000_000 > r.Now:
+					h.Window = s.next
+				case h.Window > s.window:
+					h.Window = s.window
+				}
+				moved = append(moved, h)
+			}
+			e.Holds, e.Said = normal(moved), min(e.Said, s.window)
+			r.Entries[who] = e
+		}
+	}
+	r.Now = now
+}
+
+func exchangeNotes(d *disk, b *Batch, now time.Time) ([]Note, error) {
+	known, before := map[string]Note{}, map[string]Note{}
+	err := d.rows("SELECT key, at, until, n, text FROM notes WHERE site = ?", []any{b.Site}, func(scan func(...any) error) error {
+		var n Note
+		var at, until int64
+		if err := scan(&n.Key, &at, &until, &n.N, &n.Text); err != nil {
+			return err
+		}
+		n.Until = time.UnixMicro(until)
+		known[n.Key] = n
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(before, known)
+	mergeNotes(known, b.Notes, now)
+	for key := range before {
+		if _, there := known[key]; !there {
+			if err := d.run("DELETE FROM notes WHERE site = ? AND key = ?", b.Site, key); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for key, n := range known {
+		if n != before[key] {
+			err := d.run("INSERT OR REPLACE INTO notes VALUES (?, ?, ?, ?, ?, ?)", b.Site, key, now.UnixMicro(), n.Until.UnixMicro(), n.N, n.Text)
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	return sortNotes(slices.Collect(maps.Values(known))), nil
+}
+
+// Pulse says that an instance is there. Who is there is known to this process only,
+// as nobody else can use the file.
+func (f *File) Pulse(ctx context.Context, who Member) (Pulse, error) {
+	if err := ctx.Err(); err != nil {
+		return Pulse{}, err
+	}
+	d := f.disk.Load()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return Pulse{}, ErrClosed
+	}
+	if d == nil {
+		return Pulse{}, cmp.Or(f.trouble.Err, errOpening)
+	}
+	now := time.UnixMicro(f.o.Now().UnixMicro())
+	who.Seen = now
+	if who.Gone {
+		delete(f.members, who.ID)
+	} else if who.ID != "" {
+		f.members[who.ID] = who
+	}
+	maps.DeleteFunc(f.members, func(_ string, one Member) bool {
+		silent := now.Sub(one.Seen)
+		return silent > Lifetime || silent < 0
+	})
+	p := Pulse{Generation: d.generation, Since: max(now.Sub(d.born), 0), Documents: f.version.Load(), Now: now}
+	p.Members = slices.SortedFunc(maps.Values(f.members), func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
+	return p, nil
+}
+
+// Kept is a Count budget as it was said last.
+type Kept struct {
+	Site, Key string
+	State     []byte
+	Ahead     int64     // may have been taken after State
+	At        time.Time // when it was said: never in the future
+}
+
+// Recall calls do with the Count budgets that are kept, those said last first, until
+// it answers false. A file that turns out to be damaged on the way is set aside, and
+// what was read until then is all there is.
+func (f *File) Recall(ctx context.Context, do func(Kept) bool) error {
+	now := f.o.Now().UnixMicro()
+	var all []Kept
+	err := f.reading(ctx, func(d *disk) error {
+		oldest, err := d.oldest(ctx, f.o.Counts)
+		if err != nil {
+			return err
+		}
+		f.chores.oldest.Store(oldest)
+		rows, err := d.readers.QueryContext(ctx, "SELECT site, key, state, ahead, at FROM counts WHERE at >= ?", oldest)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var k Kept
+			var at int64
+			if err := rows.Scan(&k.Site, &k.Key, &k.State, &k.Ahead, &at); err != nil {
+				return unreadable(err)
+			}
+			k.Ahead, k.At = clamp(k.Ahead), time.UnixMicro(min(at, now))
+			all = append(all, k)
+		}
+		return rows.Err()
+	})
+	slices.SortStableFunc(all, func(a, b Kept) int { return b.At.Compare(a.At) })
+	for _, k := range all[:min(len(all), f.o.Counts)] {
+		if !do(k) {
+			break
+		}
+	}
+	return err
+}
+
+// oldest is when that was said of which only n Counts were said later, or 0 if there
+// are no more than those. SQLite's own sorting takes much longer.
+func (d *disk) oldest(ctx context.Context, n int) (int64, error) {
+	var there int
+	if err := d.readers.QueryRowContext(ctx, "SELECT count(*) FROM counts").Scan(&there); err != nil || there <= n {
+		return 0, err
+	}
+	rows, err := d.readers.QueryContext(ctx, "SELECT at FROM counts")
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	said := make([]int64, 0, there)
+	for rows.Next() {
+		var at int64
+		if err := rows.Scan(&at); err != nil {
+			return 0, unreadable(err)
+		}
+		said = append(said, at)
+	}
+	slices.Sort(said)
+	if len(said) <= n {
+		return 0, rows.Err()
+	}
+	return said[len(said)-n], rows.Err()
+}

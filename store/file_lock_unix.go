@@ -1,0 +1,44 @@
+//go:build unix
+
+package store
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+const noFollow = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
+
+func take(f *os.File) error {
+	for {
+		switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
+		case errors.Is(err, syscall.EINTR):
+		case errors.Is(err, syscall.EWOULDBLOCK):
+			return errTaken
+		default:
+			return err
+		}
+	}
+}
+
+// drop removes the file while it is still locked, so that nobody can have it.
+func drop(f *os.File) { _ = os.Remove(f.Name()) }
+
+// owner is whose file it is, for people.
+func owner(info os.FileInfo) (int, bool) {
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		return int(s.Uid), true
+	}
+	return 0, false
+}
+
+// syncDir makes the names in a directory outlive a loss of power.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}

@@ -1,0 +1,131 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// application is what a file of ours has in its header: "abid".
+const application = 0x61626964
+
+// migrations bring a file from the version that is their index to the next one. The
+// first makes a new file. One that was released is never changed.
+var migrations = []string{`
+CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE counts (
+	site TEXT, key TEXT, instance TEXT, seq INTEGER, ahead INTEGER, at INTEGER, state BLOB,
+	PRIMARY KEY (site, key)
+) WITHOUT ROWID;
+CREATE TABLE budgets (
+	site TEXT, name TEXT, until INTEGER, record TEXT,
+	PRIMARY KEY (site, name)
+) WITHOUT ROWID;
+CREATE TABLE notes (
+	site TEXT, key TEXT, at INTEGER, until INTEGER, n INTEGER, text TEXT,
+	PRIMARY KEY (site, key)
+) WITHOUT ROWID;
+CREATE TABLE documents (
+	id INTEGER PRIMARY KEY, kind TEXT, key TEXT, at INTEGER, until INTEGER, value BLOB,
+	UNIQUE (kind, key)
+);
+CREATE TABLE traffic (
+	step INTEGER, start INTEGER, site TEXT, received INTEGER, sent INTEGER, requests INTEGER,
+	PRIMARY KEY (step, start, site)
+) WITHOUT ROWID;
+CREATE INDEX budgets_until ON budgets (until);
+CREATE INDEX notes_until ON notes (until);
+CREATE INDEX documents_until ON documents (until) WHERE until > 0;
+CREATE INDEX traffic_site ON traffic (site, step, start);
+`}
+
+// header is what a file says of itself.
+type header struct {
+	application int64
+	version     int
+	tables      int
+}
+
+func readHeader(ctx context.Context, c *sql.Conn) (h header, err error) {
+	for query, to := range map[string]any{
+		"PRAGMA application_id": &h.application, "PRAGMA user_version": &h.version,
+		"SELECT count(*) FROM sqlite_schema": &h.tables,
+	} {
+		if err := c.QueryRowContext(ctx, query).Scan(to); err != nil {
+			return h, err
+		}
+	}
+	return h, nil
+}
+
+// judge says whether a file with that header can be used by a release that knows
+// versions up to latest.
+func (h header) judge(latest int) error {
+	switch {
+	case h == header{}:
+		return nil // new, or one whose making was cut short
+	case h.application != application:
+		return damage("it belongs to another program (application id %#x)", h.application)
+	case h.version > latest:
+		return fmt.Errorf("%w: it has version %d, and this one knows up to %d", errNewer, h.version, latest)
+	case h.version < 1 || h.tables == 0:
+		return damage("it says version %d and has %d tables", h.version, h.tables)
+	}
+	return nil
+}
+
+// migrate brings the file to the latest version, all in one transaction.
+func migrate(ctx context.Context, c *sql.Conn, path string, from int, list []string) (err error) {
+	if from == len(list) {
+		return nil
+	}
+	if from > 0 {
+		if err := backup(ctx, c, path, from); err != nil {
+			return fmt.Errorf("keeping a copy before the change from version %d: %w", from, err)
+		}
+	}
+	if _, err := c.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_, _ = c.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
+		}
+	}()
+	for i, text := range list[from:] {
+		if _, err := c.ExecContext(ctx, text); err != nil {
+			return fmt.Errorf("from version %d to %d: %w", from+i, from+i+1, err)
+		}
+	}
+	end := fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT", application, len(list))
+	_, err = c.ExecContext(ctx, end)
+	return err
+}
+
+// backup keeps a copy of the file as it was in that version.
+func backup(ctx context.Context, c *sql.Conn, path string, version int) error {
+	name := fmt.Sprintf("%s.v%d", path, version)
+	half := name + ".new"
+	if err := os.RemoveAll(half); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(half, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := c.ExecContext(ctx, "VACUUM INTO ?", half); err != nil {
+		os.Remove(half)
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	f.Close()
+	if err := os.Rename(half, name); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}

@@ -1,0 +1,73 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"time"
+)
+
+// Document is a small thing that is read as a whole.
+type Document struct {
+	Value []byte    // nil: it is removed
+	Until time.Time // zero: for good
+}
+
+// Put keeps a document, when it is on the disk, or removes it.
+func (f *File) Put(ctx context.Context, kind, key string, value []byte, until time.Time) error {
+	return f.PutAll(ctx, kind, map[string]Document{key: {value, until}})
+}
+
+// PutAll keeps and removes documents of a kind: all of them, or none if it fails.
+func (f *File) PutAll(ctx context.Context, kind string, documents map[string]Document) error {
+	own := make(map[string]Document, len(documents))
+	for key, one := range documents {
+		own[key] = Document{bytes.Clone(one.Value), one.Until}
+	}
+	return f.write(ctx, func(d *disk, now time.Time) error {
+		for key, one := range own {
+			if one.Value == nil {
+				if err := d.run("DELETE FROM documents WHERE kind = ? AND key = ?", kind, key); err != nil {
+					return err
+				}
+				continue
+			}
+			until := int64(0)
+			if !one.Until.IsZero() {
+				until = one.Until.UnixMicro()
+			}
+			err := d.run(`INSERT INTO documents (kind, key, at, until, value) VALUES (?, ?, ?, ?, ?)
+				ON CONFLICT DO UPDATE SET at = excluded.at, until = excluded.until, value = excluded.value`,
+				kind, key, now.UnixMicro(), until, one.Value)
+			if err != nil {
+				return err
+			}
+		}
+		f.version.Add(1)
+		return nil
+	})
+}
+
+// All are the documents of a kind that are not over.
+func (f *File) All(ctx context.Context, kind string) (map[string][]byte, error) {
+	all, now := map[string][]byte{}, f.o.Now().UnixMicro()
+	err := f.reading(ctx, func(d *disk) error {
+		rows, err := d.readers.QueryContext(ctx, "SELECT key, value FROM documents WHERE kind = ? AND (until = 0 OR until > ?)", kind, now)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var key string
+			var value []byte
+			if err := rows.Scan(&key, &value); err != nil {
+				return unreadable(err)
+			}
+			if value == nil {
+				value = []byte{}
+			}
+			all[key] = value
+		}
+		return rows.Err()
+	})
+	return all, err
+}

@@ -1,0 +1,289 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// openFile opens a file whose commits need not outlive a loss of power, so that a thousand of them take a moment.
+func openFile(t testing.TB, path string, o FileOptions) *File {
+	t.Helper()
+	o.careless = true
+	f, err := OpenFile(t.Context(), path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// wall is a clock on the wall, that goes when it is told to.
+type wall struct{ at atomic.Int64 }
+
+func newWall(at time.Time) *wall {
+	w := &wall{}
+	w.at.Store(at.UnixMicro())
+	return w
+}
+
+func (w *wall) now() time.Time          { return time.UnixMicro(w.at.Load()).UTC() }
+func (w *wall) forward(d time.Duration) { w.at.Add(d.Microseconds()) }
+
+func newPath(t testing.TB) string { return filepath.Join(t.TempDir(), "abide.db") }
+
+// counts says that up to n may have been taken of a key.
+func counts(site, key string, seq uint64, n int64) []Batch {
+	return []Batch{{Site: site, Instance: "i", Asks: []Ask{{Key: key, Kind: Count, Seq: seq, Want: n, State: []byte(fmt.Sprint("state ", n))}}}}
+}
+
+func say(t testing.TB, f *File, batches []Batch) Answer {
+	t.Helper()
+	replies, err := f.Exchange(context.Background(), batches)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return replies[0].Answers[0]
+}
+
+func recall(t testing.TB, f *File) map[string]Kept {
+	t.Helper()
+	all := map[string]Kept{}
+	err := f.Recall(context.Background(), func(k Kept) bool {
+		if name := k.Site + " " + k.Key; all[name].At.IsZero() {
+			all[name] = k
+		}
+		return true
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestAFileKeepsWhatItAnsweredAcrossARestart(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	path := filepath.Join(t.TempDir(), "with space %41?#", "abide.db")
+	f := openFile(t, path, FileOptions{})
+	if got := say(t, f, counts("s", "k", 1, 10)); got.Status != Done || got.Granted != 10 {
+		t.Fatalf("%+v", got)
+	}
+	if got := say(t, f, counts("s", "k", 1, 99)); got.Status != Stale {
+		t.Fatalf("a repeated message changed something: %+v", got)
+	}
+	until := time.Now().Add(time.Hour)
+	docs := map[string]Document{"a": {[]byte("one"), until}, "b": {[]byte("two"), time.Time{}}, "over": {[]byte("x"), time.Now().Add(-time.Second)}}
+	if err := f.PutAll(t.Context(), "ledger", docs); err != nil {
+		t.Fatal(err)
+	}
+	quota := Ask{Key: "q", Kind: Fixed, Amount: 100, Window: 24 * 365 * time.Hour, Seq: 1, Want: 60}
+	note := Note{Key: "cooldown", Until: until, N: 3, Text: "slow"}
+	reply, err := f.Exchange(t.Context(), []Batch{{Site: "s", Instance: "i", Asks: []Ask{quota}, Notes: []Note{note}}})
+	if err != nil || reply[0].Answers[0].Granted != 60 {
+		t.Fatal(reply, err)
+	}
+	generation := reply[0].Generation
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Exchange(t.Context(), nil); !errors.Is(err, ErrClosed) {
+		t.Fatal(err)
+	}
+	left, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(left) != 1 {
+		t.Fatalf("after Close there is %v, %v", left, err)
+	}
+	if info, _ := left[0].Info(); info.Mode().Perm() != 0o600 {
+		t.Errorf("the file has %v", info.Mode())
+	}
+	if info, _ := os.Stat(filepath.Dir(path)); info.Mode().Perm() != 0o700 {
+		t.Errorf("the directory has %v", info.Mode())
+	}
+
+	f = openFile(t, path, FileOptions{})
+	if k := recall(t, f)["s k"]; string(k.State) != "state 10" || k.Ahead != 10 || time.Since(k.At) > time.Minute {
+		t.Fatalf("%+v", k)
+	}
+	all, err := f.All(t.Context(), "ledger")
+	if err != nil || len(all) != 2 || string(all["a"]) != "one" || string(all["b"]) != "two" {
+		t.Fatal(all, err)
+	}
+	quota.Seq = 1
+	reply, err = f.Exchange(t.Context(), []Batch{{Site: "s", Instance: "next", Generation: generation, Asks: []Ask{quota}}})
+	if err != nil || reply[0].Answers[0].Status != Done || reply[0].Answers[0].Remaining+reply[0].Answers[0].Granted != 40 {
+		t.Fatal(reply, err)
+	}
+	if n := reply[0].Notes; len(n) != 1 || n[0].Key != "cooldown" || n[0].Text != "slow" || n[0].Until.UnixMicro() != until.UnixMicro() {
+		t.Fatal(n)
+	}
+	if len(f.Findings()) != 0 || f.Health() != (Health{}) {
+		t.Fatal(f.Findings(), f.Health())
+	}
+	f.Close()
+}
+
+func TestAFileTakesManyCallersTogether(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	var commits atomic.Int64
+	f := openFile(t, newPath(t), FileOptions{fault: func(step string) error {
+		if step == "commit" {
+			commits.Add(1)
+		}
+		return nil
+	}})
+	const callers, each = 64, 20
+	var all sync.WaitGroup
+	for i := range callers {
+		all.Go(func() {
+			for n := range each {
+				if a := say(t, f, counts("s", fmt.Sprint(i), uint64(n+1), int64(n))); a.Status != Done {
+					t.Errorf("%+v", a)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if got := recall(t, f); len(got) != callers || got["s 7"].Ahead != each-1 {
+		t.Errorf("%d keys", len(got))
+	}
+	f.Close()
+	if commits.Load() >= callers*each/2 {
+		t.Errorf("%d commits for %d callers", commits.Load(), callers*each)
+	}
+}
+
+func TestACallerLeavesWhenItsContextEnds(t *testing.T) {
+	stuck, free := make(chan bool), make(chan bool)
+	f := openFile(t, newPath(t), FileOptions{fault: func(step string) error {
+		if step == "commit" {
+			stuck <- true
+			<-free
+		}
+		return nil
+	}})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		<-stuck
+		cancel()
+	}()
+	if _, err := f.Exchange(ctx, counts("s", "k", 1, 1)); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	free <- true
+	go func() { // the chores after it
+		for range stuck {
+			free <- true
+		}
+	}()
+	f.Close()
+	close(stuck)
+}
+
+func TestTimesFromTheFutureAreBounded(t *testing.T) {
+	path, clock := newPath(t), newWall(time.Now())
+	now := clock.now()
+	f := openFile(t, path, FileOptions{Now: clock.now})
+	say(t, f, counts("s", "k", 1, 10))
+	if err := f.Put(t.Context(), "cooldown", "s", []byte("x"), now.Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	fixed := Ask{Key: "f", Kind: Fixed, Amount: 10, Window: time.Minute, Seq: 1, Want: 10}
+	b := Batch{Site: "s", Instance: "i", Asks: []Ask{fixed}, Notes: []Note{{Key: "n", Until: now.Add(time.Minute)}}}
+	if _, err := f.Exchange(t.Context(), []Batch{b}); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+
+	clock.forward(-24 * time.Hour)
+	f = openFile(t, path, FileOptions{Now: clock.now})
+	if k := recall(t, f)["s k"]; k.At.After(clock.now()) {
+		t.Errorf("said in the future: %v", k.At)
+	}
+	b.Instance, b.Notes = "next", nil
+	reply, err := f.Exchange(t.Context(), []Batch{b})
+	if err != nil || reply[0].Answers[0].Granted != 0 || len(reply[0].Notes) != 1 {
+		t.Fatalf("the window is there twice: %+v, %v", reply, err)
+	}
+	if all, _ := f.All(t.Context(), "cooldown"); len(all) != 1 {
+		t.Error("a cooldown has gone with the clock")
+	}
+	clock.forward(61 * time.Second)
+	if all, _ := f.All(t.Context(), "cooldown"); len(all) != 0 {
+		t.Error("a cooldown waits for the clock")
+	}
+	b.Asks[0].Seq = 2
+	reply, err = f.Exchange(t.Context(), []Batch{b})
+	if err != nil || reply[0].Answers[0].Granted == 0 || len(reply[0].Notes) != 0 {
+		t.Fatalf("a window waits for the clock: %+v, %v", reply, err)
+	}
+}
+
+func TestTheCountsUsedLastAreKept(t *testing.T) {
+	path, clock := newPath(t), newWall(time.Now())
+	f := openFile(t, path, FileOptions{Now: clock.now, Counts: 100})
+	for i := range 400 {
+		clock.forward(time.Millisecond)
+		say(t, f, counts("s", fmt.Sprint(i), 1, int64(i)))
+	}
+	order := []string{}
+	if err := f.Recall(t.Context(), func(k Kept) bool { order = append(order, k.Key); return true }); err != nil {
+		t.Fatal(err)
+	}
+	if len(order) != 100 || order[0] != "399" || order[99] != "300" {
+		t.Fatalf("%d: %v", len(order), order)
+	}
+	clock.forward(2 * time.Hour)
+	say(t, f, counts("s", "399", 2, 1)) // counts them
+	f.Close()
+	f = openFile(t, path, FileOptions{Now: clock.now, Counts: 100})
+	f.chores.oldest.Store(clock.now().Add(-2*time.Hour - 99*time.Millisecond).UnixMicro())
+	say(t, f, counts("s", "399", 1, 1))
+	f.Close()
+	f = openFile(t, path, FileOptions{Counts: 1000})
+	if n := len(recall(t, f)); n != 100 {
+		t.Errorf("%d are in the file", n)
+	}
+}
+
+func TestTheSecondWhoOpensAFileHearsWhoHasIt(t *testing.T) {
+	path := newPath(t)
+	f := openFile(t, path, FileOptions{})
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(filepath.Dir(path), link); err != nil {
+		t.Fatal(err)
+	}
+	for _, same := range []string{path, filepath.Join(link, "abide.db")} {
+		_, err := OpenFile(t.Context(), same, FileOptions{})
+		held, ok := errors.AsType[*Held](err)
+		if !ok || held.PID != os.Getpid() || held.Host == "" || time.Since(held.Since) > time.Minute {
+			t.Fatalf("%v", err)
+		}
+		for _, word := range []string{path, fmt.Sprint(os.Getpid()), held.Host, "stop that one first"} {
+			if !strings.Contains(err.Error(), word) {
+				t.Errorf("%q does not say %q", err, word)
+			}
+		}
+	}
+	f.Close()
+	openFile(t, path, FileOptions{}).Close()
+}
+
+func TestAFileWithoutItsOwnerIsFree(t *testing.T) {
+	path := newPath(t)
+	if err := os.WriteFile(path+".lock", []byte(`{"pid":1,"host":"gone"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	openFile(t, path, FileOptions{})
+}

@@ -1,0 +1,288 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// ErrClosed is what a closed store answers.
+var ErrClosed = errors.New("the store is closed")
+
+// Memory is a store that lives as long as its process. It is the reference that the
+// others are compared with, and what simulations and tests use: its clock is theirs,
+// and it can lose what it knows. It is safe for concurrent use.
+type Memory struct {
+	now func() time.Time
+
+	mu         sync.Mutex
+	generation string
+	born       time.Time // when this generation began
+	kept       kept
+	listeners  map[chan string]bool
+	closed     bool
+}
+
+// kept is all that is written down.
+type kept struct {
+	sites     map[string]*place
+	members   map[string]Member
+	documents map[string]map[string]document // :: kind → key
+	version   uint64                         // of the documents
+	swept     time.Time                      // when what is over was dropped last
+}
+
+// place is what is written down of one site.
+type place struct {
+	budgets map[string]*record   // by the name under which they are written down
+	until   map[string]time.Time // when each of them may be dropped
+	notes   map[string]Note
+}
+
+type document struct {
+	value []byte
+	until time.Time
+}
+
+func (d document) over(now time.Time) bool { return !d.until.IsZero() && !d.until.After(now) }
+
+// Snapshot is what a Memory knew at some time.
+type Snapshot struct{ kept kept }
+
+// NewMemory makes an empty store. The clock may be nil: it is that of the machine then.
+func NewMemory(now func() time.Time) *Memory {
+	if now == nil {
+		now = time.Now
+	}
+	m := &Memory{now: now, listeners: map[chan string]bool{}}
+	m.begin(kept{})
+	return m
+}
+
+// begin is a new life of the store.
+func (m *Memory) begin(k kept) {
+	m.generation, m.born, m.kept = rand.Text(), m.now(), k.clone()
+}
+
+// Lose forgets everything, as a server does that was started again.
+func (m *Memory) Lose() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.begin(kept{})
+}
+
+// Snapshot is what a replica knows that lags from now on.
+func (m *Memory) Snapshot() Snapshot {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return Snapshot{m.kept.clone()}
+}
+
+// Revert is a failover to the replica that has only that snapshot.
+func (m *Memory) Revert(s Snapshot) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.begin(s.kept)
+}
+
+// Exchange answers each Batch.
+func (m *Memory) Exchange(ctx context.Context, batches []Batch) ([]Reply, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil, ErrClosed
+	}
+	m.sweep(m.now())
+	replies := make([]Reply, len(batches))
+	for i := range batches {
+		replies[i] = m.exchange(&batches[i])
+	}
+	return replies, nil
+}
+
+func (m *Memory) exchange(b *Batch) Reply {
+	now := time.UnixMicro(m.now().UnixMicro())
+	p := m.kept.sites[b.Site]
+	if p == nil {
+		p = &place{budgets: map[string]*record{}, until: map[string]time.Time{}, notes: map[string]Note{}}
+		m.kept.sites[b.Site] = p
+	}
+	reply := Reply{Generation: m.generation, Answers: make([]Answer, 0, len(b.Asks))}
+	t := turn{Instance: b.Instance, Now: now.UnixMicro(), Foreign: foreign(b, m.generation)}
+	for i := range b.Asks {
+		a := &b.Asks[i]
+		name := budget(a)
+		r := p.budgets[name]
+		if r == nil {
+			r = &record{}
+			p.budgets[name] = r
+		}
+		said := decide(r, a, t)
+		if reply.Answers = append(reply.Answers, said); said.Status == Done || said.Status == Foreign {
+			p.until[name] = time.UnixMicro(r.lasts(a))
+		} else if _, there := p.until[name]; !there {
+			delete(p.budgets, name)
+		}
+	}
+	if mergeNotes(p.notes, b.Notes, now) {
+		m.tell(b.Site)
+	}
+	reply.Notes = sortNotes(slices.Collect(maps.Values(p.notes)))
+	return reply
+}
+
+// sweep drops what is over, once in a while.
+func (m *Memory) sweep(now time.Time) {
+	if since := now.Sub(m.kept.swept); since >= 0 && since < time.Minute {
+		return
+	}
+	m.kept.swept = now
+	for site, p := range m.kept.sites {
+		for name, until := range p.until {
+			if until.Before(now) {
+				delete(p.until, name)
+				delete(p.budgets, name)
+			}
+		}
+		mergeNotes(p.notes, nil, now)
+		if len(p.budgets) == 0 && len(p.notes) == 0 {
+			delete(m.kept.sites, site)
+		}
+	}
+	for _, list := range m.kept.documents {
+		maps.DeleteFunc(list, func(_ string, d document) bool { return d.over(now) })
+	}
+}
+
+// Pulse says that an instance is there.
+func (m *Memory) Pulse(ctx context.Context, who Member) (Pulse, error) {
+	if err := ctx.Err(); err != nil {
+		return Pulse{}, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return Pulse{}, ErrClosed
+	}
+	now := time.UnixMicro(m.now().UnixMicro())
+	who.Seen = now
+	if who.Gone {
+		delete(m.kept.members, who.ID)
+	} else if who.ID != "" {
+		m.kept.members[who.ID] = who
+	}
+	maps.DeleteFunc(m.kept.members, func(_ string, one Member) bool { return now.Sub(one.Seen) > Lifetime })
+	p := Pulse{Generation: m.generation, Since: max(now.Sub(m.born), 0), Documents: m.kept.version, Now: now}
+	p.Members = slices.SortedFunc(maps.Values(m.kept.members), func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
+	return p, nil
+}
+
+// Put keeps a document, or removes it.
+func (m *Memory) Put(ctx context.Context, kind, key string, value []byte, until time.Time) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return ErrClosed
+	}
+	list := m.kept.documents[kind]
+	if list == nil {
+		list = map[string]document{}
+		m.kept.documents[kind] = list
+	}
+	if value == nil {
+		delete(list, key)
+	} else {
+		list[key] = document{slices.Clone(value), until}
+	}
+	m.kept.version++
+	m.tell("")
+	return nil
+}
+
+// All are the documents of a kind.
+func (m *Memory) All(ctx context.Context, kind string) (map[string][]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil, ErrClosed
+	}
+	now, all := m.now(), map[string][]byte{}
+	for key, d := range m.kept.documents[kind] {
+		if !d.over(now) {
+			all[key] = slices.Clone(d.value)
+		}
+	}
+	return all, nil
+}
+
+// Listen calls heard with what is news until ctx is done.
+func (m *Memory) Listen(ctx context.Context, heard func(site string)) error {
+	news := make(chan string, 64)
+	m.mu.Lock()
+	m.listeners[news] = true
+	m.mu.Unlock()
+	defer func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.listeners, news)
+	}()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case site := <-news:
+			heard(site)
+		}
+	}
+}
+
+// tell never waits: who does not listen fast enough finds it with his next Exchange.
+func (m *Memory) tell(site string) {
+	for news := range m.listeners {
+		select {
+		case news <- site:
+		default:
+		}
+	}
+}
+
+// Close is the end: everything is forgotten.
+func (m *Memory) Close() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.closed, m.kept = true, kept{}
+	return nil
+}
+
+func (k kept) clone() kept {
+	c := kept{
+		sites: map[string]*place{}, members: map[string]Member{}, documents: map[string]map[string]document{},
+		version: k.version, swept: k.swept,
+	}
+	for site, p := range k.sites {
+		q := &place{budgets: map[string]*record{}, until: maps.Clone(p.until), notes: maps.Clone(p.notes)}
+		for name, r := range p.budgets {
+			q.budgets[name] = r.clone()
+		}
+		c.sites[site] = q
+	}
+	maps.Copy(c.members, k.members)
+	for kind, list := range k.documents {
+		c.documents[kind] = maps.Clone(list)
+	}
+	return c
+}

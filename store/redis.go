@@ -1,0 +1,322 @@
+package store
+
+import (
+	"context"
+	"crypto/sha1"
+	"crypto/tls"
+	_ "embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+)
+
+//go:embed redis.lua
+var script string
+
+// digest is the name that Redis gives the script.
+var digest = func() string {
+	sum := sha1.Sum([]byte(script))
+	return hex.EncodeToString(sum[:])
+}()
+
+// quiet silences the client's own log: it has addresses in it, and what is wrong is
+// in the errors.
+var quiet = sync.OnceFunc(logging.Disable)
+
+// Redis is a store for a fleet: a Redis from 6.2 on or a Valkey, alone, with Sentinels,
+// or a Cluster. Each Batch is one run of one script on one server, all that it touches
+// is under the hash tag of its site, and several go in one round trip.
+//
+// Its generation is the replication ID of the server that ran the script, which is
+// another after a restart and after a replica has become the master. In a Cluster it
+// is made of those of all masters, so whatever happens to one of them is a new
+// generation of all: what is held is said again once more than needed, and nobody has
+// to know which site is where.
+type Redis struct {
+	client  redis.UniversalClient
+	prefix  string
+	now     func() time.Time // nil: the server's clock
+	where   string           // for people
+	secrets []string
+
+	mu    sync.Mutex
+	lives []string // of the masters of a Cluster, in order
+}
+
+// RedisOptions are all optional.
+type RedisOptions struct {
+	Prefix string           // of every key and channel; "abide:"
+	Now    func() time.Time // in place of the server's clock: for tests and simulations
+	TLS    *tls.Config      // for rediss; the URL's ca comes before its RootCAs
+}
+
+// OpenRedis connects to the Redis of a URL and sees whether it can be used. See
+// address for what is accepted.
+func OpenRedis(ctx context.Context, url string, o RedisOptions) (*Redis, error) {
+	r, err := NewRedis(url, o)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := r.Pulse(ctx, Member{}); err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// NewRedis is OpenRedis without asking anything of the server: for who starts while
+// it may be away.
+func NewRedis(url string, o RedisOptions) (*Redis, error) {
+	quiet()
+	a, err := readAddress(url)
+	if err != nil {
+		return nil, err
+	}
+	if o.Prefix == "" {
+		o.Prefix = "abide:"
+	}
+	if strings.ContainsAny(o.Prefix, "{}") {
+		return nil, errors.New("the prefix of the store's keys has a brace in it, which Redis would take for a hash tag")
+	}
+	client, err := a.client(o.TLS)
+	if err != nil {
+		return nil, err
+	}
+	r := &Redis{client: client, prefix: o.Prefix, now: o.Now, where: strings.Join(a.hosts, ",")}
+	for _, one := range []string{a.password, a.guard.password} {
+		if one != "" {
+			r.secrets = append(r.secrets, one)
+		}
+	}
+	return r, nil
+}
+
+// tag is what all keys of one site begin with. What is between the first braces
+// decides in which slot of a Cluster a key is.
+func (r *Redis) tag(site string) string {
+	if site == "" {
+		site = "%"
+	}
+	return r.prefix + "{" + strings.ReplaceAll(site, "}", "%7D") + "}:"
+}
+
+func (r *Redis) news() string { return r.prefix + "news" }
+
+// passed is the time that the script is given, and here is what the time is here.
+func (r *Redis) passed() (passed string, here time.Time) {
+	if r.now == nil {
+		return "", time.Now()
+	}
+	here = r.now()
+	return strconv.FormatInt(here.UnixMicro(), 10), here
+}
+
+// Exchange answers each Batch. An error of one is an error of all: who asked says
+// again what he holds, and that is right whatever was done.
+func (r *Redis) Exchange(ctx context.Context, batches []Batch) ([]Reply, error) {
+	if len(batches) == 0 {
+		return nil, ctx.Err()
+	}
+	passed, here := r.passed()
+	runs := make([]run, len(batches))
+	for i := range batches {
+		runs[i] = r.exchange(&batches[i], passed, here)
+	}
+	results, err := r.eval(ctx, runs)
+	if err != nil {
+		return nil, err
+	}
+	_, here = r.passed()
+	replies := make([]Reply, len(batches))
+	for i := range batches {
+		life, err := readReply(results[i], &batches[i], here, &replies[i])
+		if err != nil {
+			return nil, fmt.Errorf("redis at %s: %w", r.where, err)
+		}
+		replies[i].Generation = r.named(ctx, life)
+	}
+	return replies, nil
+}
+
+// run is one run of the script.
+type run struct {
+	keys []string
+	args []any
+}
+
+// eval runs them in one round trip, and once more those of which a server does not
+// know the script, as after a restart.
+func (r *Redis) eval(ctx context.Context, runs []run) ([]any, error) {
+	results := make([]any, len(runs))
+	left := make([]int, len(runs))
+	for i := range left {
+		left[i] = i
+	}
+	for _, whole := range []bool{false, true} {
+		commands := make([]*redis.Cmd, len(left))
+		_, failed := r.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for n, i := range left {
+				if whole {
+					commands[n] = p.Eval(ctx, script, runs[i].keys, runs[i].args...)
+				} else {
+					commands[n] = p.EvalSha(ctx, digest, runs[i].keys, runs[i].args...)
+				}
+			}
+			return nil
+		})
+		var again []int
+		for n, c := range commands {
+			result, err := c.Result()
+			if err == nil && result == nil {
+				err = failed // before any of them was sent, as when a password is wrong
+			}
+			switch {
+			case err == nil:
+				results[left[n]] = result
+			case !whole && redis.HasErrorPrefix(err, "NOSCRIPT"):
+				again = append(again, left[n])
+			default:
+				return nil, r.explain(err)
+			}
+		}
+		if left = again; len(left) == 0 {
+			break
+		}
+	}
+	return results, nil
+}
+
+// explain says what to do about an error. No secret is in it.
+func (r *Redis) explain(err error) error {
+	if errors.Is(err, redis.ErrClosed) {
+		return ErrClosed
+	}
+	text := err.Error()
+	for _, secret := range r.secrets {
+		if strings.Contains(text, secret) {
+			text = strings.ReplaceAll(text, secret, "…")
+			err = errors.New(text)
+		}
+	}
+	hint := ""
+	switch {
+	case strings.Contains(text, "NOINFO"):
+		return fmt.Errorf("redis at %s: its user may not run INFO, which tells of restarts and failovers: "+
+			"give it the permission +info (ACL SETUSER name +info)", r.where)
+	case strings.Contains(text, "WRONGPASS"):
+		hint = ": it refuses the user or the password of the store's URL"
+	case strings.Contains(text, "NOAUTH"), strings.Contains(text, "unauthenticated"):
+		hint = ": it wants a password; put it in the store's URL, as redis://:PASSWORD@host"
+	case strings.Contains(text, "NOPERM"), strings.Contains(text, "No permissions"), strings.Contains(text, "can't run this command"):
+		hint = ": its user lacks a permission: " + Permissions
+	case strings.Contains(text, "OOM "):
+		hint = ": it is full; raise its maxmemory"
+	case strings.Contains(text, "READONLY"):
+		hint = ": it is a replica; name the master, or its Sentinels with redis+sentinel://"
+	case strings.Contains(text, "MOVED"):
+		hint = ": it is part of a Cluster; begin the store's URL with redis+cluster://"
+	}
+	return fmt.Errorf("redis at %s%s: %w", r.where, hint, err)
+}
+
+// Permissions are those that the user of a Redis needs, as ACL SETUSER takes them,
+// with the prefix that keys have unless another is set.
+const Permissions = "~abide:* &abide:* +eval +evalsha +info +time +hget +hgetall +hset +hdel +pexpire +get +incr " +
+	"+publish +subscribe +unsubscribe +ping +select +hello, and in a Cluster +cluster|slots +cluster|shards +command +readonly"
+
+// named is the name of the generation that a run of the script belongs to.
+func (r *Redis) named(ctx context.Context, life string) string {
+	if _, cluster := r.client.(*redis.ClusterClient); !cluster {
+		return life
+	}
+	if r.knows(life) {
+		return r.whole()
+	}
+	r.learn(ctx)
+	r.mu.Lock()
+	if !slices.Contains(r.lives, life) { // not all answered
+		r.lives = append(r.lives, life)
+		slices.Sort(r.lives)
+	}
+	r.mu.Unlock()
+	return r.whole()
+}
+
+func (r *Redis) knows(life string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Contains(r.lives, life)
+}
+
+// whole is the generation of a Cluster.
+func (r *Redis) whole() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.lives) == 0 {
+		return ""
+	}
+	sum := sha1.Sum([]byte(strings.Join(r.lives, " ")))
+	return hex.EncodeToString(sum[:])
+}
+
+// livesOf is what the script compares its own with.
+func (r *Redis) livesOf(generation string) string {
+	if _, cluster := r.client.(*redis.ClusterClient); !cluster {
+		return generation
+	}
+	if generation == "" || generation != r.whole() {
+		return ""
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Join(r.lives, " ")
+}
+
+// learn asks the masters of a Cluster who they are. What it knew stays when one does
+// not answer.
+func (r *Redis) learn(ctx context.Context) {
+	cluster, ok := r.client.(*redis.ClusterClient)
+	if !ok {
+		return
+	}
+	var mu sync.Mutex
+	var lives []string
+	err := cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
+		text, err := master.Info(ctx, "replication").Result()
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(text) {
+			if id, found := strings.CutPrefix(strings.TrimSpace(line), "master_replid:"); found {
+				mu.Lock()
+				lives = append(lives, id)
+				mu.Unlock()
+			}
+		}
+		return nil
+	})
+	if err != nil || len(lives) == 0 {
+		return
+	}
+	slices.Sort(lives)
+	lives = slices.Compact(lives)
+	r.mu.Lock()
+	r.lives = lives
+	r.mu.Unlock()
+}
+
+// Close ends all connections.
+func (r *Redis) Close() error {
+	if err := r.client.Close(); err != nil && !errors.Is(err, redis.ErrClosed) {
+		return r.explain(err)
+	}
+	return nil
+}

@@ -1,0 +1,234 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/abide-proxy/abide/store"
+	"github.com/abide-proxy/abide/store/redistest"
+)
+
+func TestAScriptThatTheServerHasForgottenIsSentAgain(t *testing.T) {
+	server := redistest.Start(t)
+	s := connect(t, server.URL(), store.RedisOptions{})
+	r, a := say(t, s, "", "a", fixed(1, 60))
+	server.Do("SCRIPT", "FLUSH")
+	again, b := say(t, s, r.Generation, "b", fixed(1, 60))
+	if again.Generation != r.Generation || b.Window-a.Window > 1 {
+		t.Errorf("got %+v after %+v", again, r)
+	}
+	replies, err := s.Exchange(t.Context(), []store.Batch{
+		{Site: "one", Instance: "a", Asks: []store.Ask{fixed(1, 10), fixed(2, 20)}},
+		{Site: "two}{", Instance: "a", Asks: []store.Ask{fixed(1, 30)}},
+		{Instance: "a", Asks: []store.Ask{fixed(1, 40)}},
+	})
+	if err != nil || replies[0].Answers[1].Granted != 20 || replies[1].Answers[0].Granted != 30 || replies[2].Answers[0].Granted != 40 {
+		t.Errorf("got %+v, %v", replies, err)
+	}
+}
+
+func TestAKeyThatIsSomethingElseFailsItsBudgetOnly(t *testing.T) {
+	server := redistest.Start(t)
+	s := connect(t, server.URL(), store.RedisOptions{Prefix: "mine:"})
+	for i, alien := range [][]any{
+		{"SET", "mine:{site}:fixed/60000000/k", "x"},
+		{"HSET", "mine:{site}:fixed/60000000/k", "field", "x"},
+		{"HSET", "mine:{site}:fixed/60000000/k", "now", "1", "ia", "x"},
+		{"SET", "mine:{site}:notes", "x"},
+	} {
+		server.Do("FLUSHALL")
+		server.Do(alien...)
+		other := fixed(1, 10)
+		other.Key = "other"
+		note := store.Note{Key: "n", Until: time.Now().Add(time.Hour)}
+		r, err := s.Exchange(t.Context(), []store.Batch{{
+			Site: "site", Instance: "a", Asks: []store.Ask{fixed(1, 10), other}, Notes: []store.Note{note},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := store.Failed
+		if i == 3 {
+			want = store.Done
+		}
+		if a := r[0].Answers; a[0].Status != want || a[1].Status != store.Done || a[1].Granted != 10 {
+			t.Errorf("%v: got %+v", alien, a)
+		}
+	}
+}
+
+func TestARestartAndAFailoverAreOtherGenerations(t *testing.T) {
+	master := redistest.Start(t)
+	s := connect(t, master.URL(), store.RedisOptions{})
+	before, _ := say(t, s, "", "b", fixed(1, 10))
+	master.Restart()
+	after, a := say(t, s, before.Generation, "b", fixed(2, 10))
+	if after.Generation == before.Generation || a.Status != store.Foreign {
+		t.Errorf("after a restart: %+v", after)
+	}
+
+	replica := redistest.Start(t)
+	replica.ReplicaOf(master)
+	if _, err := store.OpenRedis(t.Context(), replica.URL(), store.RedisOptions{}); err == nil || !strings.Contains(err.Error(), "replica") {
+		t.Errorf("a replica: %v", err)
+	}
+	master.Kill()
+	if _, err := s.Exchange(t.Context(), []store.Batch{{Site: "site"}}); err == nil {
+		t.Error("a server that is dead answers")
+	}
+	replica.Promote()
+	s = connect(t, replica.URL(), store.RedisOptions{})
+	last, a := say(t, s, after.Generation, "b", fixed(3, 10))
+	if last.Generation == after.Generation || a.Status != store.Foreign {
+		t.Errorf("after a failover: %+v", last)
+	}
+}
+
+func TestErrorsOfRedisSayWhatToDoAndNoSecret(t *testing.T) {
+	server := redistest.Start(t, "--requirepass", "hunter2secret", "--unixsocketperm", "700")
+	for _, row := range []struct{ url, want string }{
+		{"redis://:not-hunter2@" + server.Addr, "refuses the user or the password"},
+		{"redis://someone:hunter2secret@" + server.Addr, "refuses the user or the password"},
+		{server.URL(), "put it in the store's URL"},
+		{"redis://:hunter2secret@127.0.0.1:1", "127.0.0.1:1"},
+		{"rediss://:hunter2secret@" + server.Addr, server.Addr},
+		{"redis+cluster://:hunter2secret@" + server.Addr, server.Addr},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		s, err := store.OpenRedis(ctx, row.url, store.RedisOptions{})
+		cancel()
+		if err == nil {
+			s.Close()
+			t.Errorf("%s can be used", row.want)
+			continue
+		}
+		if !strings.Contains(err.Error(), row.want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("got %v, want something with %q", err, row.want)
+		}
+	}
+	connect(t, "redis://:hunter2secret@"+server.Addr, store.RedisOptions{})
+}
+
+func TestAUserNeedsNoMoreThanThePermissionsThatAreNamed(t *testing.T) {
+	server := redistest.Start(t)
+	alone, _, _ := strings.Cut(store.Permissions, ",")
+	server.Do(permitted(alone)...)
+	url := "redis://abide:secret@" + server.Addr
+	s := connect(t, url, store.RedisOptions{})
+	everything(t, s)
+
+	for _, p := range []string{"-info", "-hset", "-evalsha", "-publish"} {
+		server.Do("ACL", "SETUSER", "abide", p)
+		_, err := s.Exchange(t.Context(), []store.Batch{{
+			Site: "site", Instance: "z", Asks: []store.Ask{fixed(1, 1)},
+			Notes: []store.Note{{Key: p, Until: time.Now().Add(time.Hour)}},
+		}})
+		if err == nil || !strings.Contains(err.Error(), "permission") || !strings.Contains(err.Error(), "+"+p[1:]) {
+			t.Errorf("%s: %v", p, err)
+		}
+		server.Do("ACL", "SETUSER", "abide", "+"+p[1:])
+	}
+}
+
+// permitted makes a user with those permissions.
+func permitted(list string) []any {
+	command := []any{"ACL", "SETUSER", "abide", "reset", "on", ">secret"}
+	for _, p := range strings.Fields(list) {
+		command = append(command, p)
+	}
+	return command
+}
+
+// everything uses all that a store does.
+func everything(t *testing.T, s *store.Redis) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	heard, ended := make(chan string, 10), make(chan error, 1)
+	go func() { ended <- s.Listen(ctx, func(site string) { heard <- site }) }()
+	defer func() {
+		cancel()
+		<-ended
+	}()
+	p, err := s.Pulse(ctx, store.Member{ID: "a", Name: "host"})
+	if err != nil || len(p.Members) != 1 {
+		t.Errorf("got %+v, %v", p, err)
+	}
+	for n := int64(1); ; n++ { // until the listener is there
+		var sites []store.Batch
+		for i := range 8 {
+			sites = append(sites, store.Batch{
+				Site: fmt.Sprintf("site%d", i), Instance: "a", Asks: []store.Ask{fixed(uint64(n), 1)},
+				Notes: []store.Note{{Key: "k", Until: time.Now().Add(time.Hour), N: n}},
+			})
+		}
+		replies, err := s.Exchange(ctx, sites)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range replies {
+			if len(r.Notes) != 1 || r.Answers[0].Status != store.Done || r.Generation != p.Generation {
+				t.Fatalf("got %+v", r)
+			}
+		}
+		select {
+		case site := <-heard:
+			if !strings.HasPrefix(site, "site") {
+				t.Errorf("heard of %q", site)
+			}
+		default:
+			continue
+		}
+		break
+	}
+	if err := s.Put(ctx, "kind", "a", []byte("x"), time.Time{}); err != nil {
+		t.Error(err)
+	}
+	if all, err := s.All(ctx, "kind"); err != nil || string(all["a"]) != "x" {
+		t.Errorf("got %q, %v", all, err)
+	}
+	for site := ""; ; {
+		select {
+		case site = <-heard:
+		case <-ctx.Done():
+			t.Fatal("nobody heard of a document")
+		}
+		if site == "" {
+			return
+		}
+	}
+}
+
+func TestWhatIsOverLeavesTheServerByItself(t *testing.T) {
+	server := redistest.Start(t)
+	s := connect(t, server.URL(), store.RedisOptions{})
+	replies, err := s.Exchange(t.Context(), []store.Batch{{
+		Site: "site", Instance: "a",
+		Asks: []store.Ask{
+			{Key: "k", Kind: store.Fixed, Amount: 1, Window: time.Second, Seq: 1, Want: 1},
+			{Key: "k", Kind: store.Rolling, Amount: 1, Window: time.Second, Slots: 4, Seq: 1, Want: 1},
+			{Key: "k", Kind: store.Quota, Amount: 1, Seq: 1, Want: 1, Edges: edges(time.Now())},
+			{Key: "k", Kind: store.Count, Seq: 1, Want: 1},
+		},
+		Notes: []store.Note{{Key: "k", Until: time.Now().Add(time.Hour)}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, a := range replies[0].Answers {
+		if a.Granted != 1 {
+			t.Errorf("ask %d: %+v", i, a)
+		}
+	}
+	keys := server.Do("KEYS", "abide:{site}:*").([]any)
+	if len(keys) != 5 {
+		t.Errorf("got %v", keys)
+	}
+	for _, key := range keys {
+		if ttl := server.Do("PTTL", key).(int64); ttl < 60_000 || ttl > 32*24*3600_000 {
+			t.Errorf("%v goes after %d ms", key, ttl)
+		}
+	}
+}

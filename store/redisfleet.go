@@ -1,0 +1,125 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// fleet are the keys that belong to no site. They have one hash tag, so that one
+// script may touch several of them.
+func (r *Redis) fleet(name string) string { return r.prefix + "{fleet}:" + name }
+
+// Pulse says that an instance is there. Since begins when anybody has seen this
+// generation first.
+func (r *Redis) Pulse(ctx context.Context, m Member) (Pulse, error) {
+	passed, _ := r.passed()
+	r.learn(ctx)
+	gone := "0"
+	if m.Gone {
+		gone = "1"
+	}
+	results, err := r.eval(ctx, []run{{
+		keys: []string{r.fleet("members"), r.fleet("life"), r.fleet("documents")},
+		args: []any{"pulse", passed, r.whole(), m.ID, m.Name, gone, Lifetime.Microseconds()},
+	}})
+	if err != nil {
+		return Pulse{}, err
+	}
+	p, life, ok := readPulse(results[0])
+	if !ok {
+		return Pulse{}, fmt.Errorf("redis at %s: %w", r.where, errStrange)
+	}
+	p.Generation = r.named(ctx, life)
+	return p, nil
+}
+
+func readPulse(result any) (p Pulse, life string, ok bool) {
+	list, _ := result.([]any)
+	if len(list) != 5 {
+		return p, "", false
+	}
+	var texts [4]string
+	for i := range texts {
+		if texts[i], ok = list[i].(string); !ok {
+			return p, "", false
+		}
+	}
+	now, err1 := strconv.ParseInt(texts[1], 10, 64)
+	since, err2 := strconv.ParseInt(texts[2], 10, 64)
+	version, err3 := strconv.ParseUint(texts[3], 10, 64)
+	members, ok := list[4].([]any)
+	if err1 != nil || err2 != nil || err3 != nil || !ok || len(members)%2 != 0 {
+		return p, "", false
+	}
+	p.Now, p.Since, p.Documents = time.UnixMicro(now), micro(since), version
+	for i := 0; i < len(members); i += 2 {
+		id, _ := members[i].(string)
+		text, _ := members[i+1].(string)
+		if seen, name, ok := stamped(text); ok {
+			p.Members = append(p.Members, Member{ID: id, Name: name, Seen: time.UnixMicro(seen)})
+		}
+	}
+	slices.SortFunc(p.Members, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
+	return p, texts[0], true
+}
+
+// Put keeps a document, or removes it.
+func (r *Redis) Put(ctx context.Context, kind, key string, value []byte, until time.Time) error {
+	passed, _ := r.passed()
+	till := "" // remove it
+	if value != nil {
+		till = "0"
+		if !until.IsZero() {
+			till = strconv.FormatInt(until.UnixMicro(), 10)
+		}
+	}
+	_, err := r.eval(ctx, []run{{
+		keys: []string{r.fleet("doc:" + kind), r.fleet("documents")},
+		args: []any{"put", passed, key, till, value, r.news()},
+	}})
+	return err
+}
+
+// All are the documents of a kind.
+func (r *Redis) All(ctx context.Context, kind string) (map[string][]byte, error) {
+	_, here := r.passed()
+	fields, err := r.client.HGetAll(ctx, r.fleet("doc:"+kind)).Result()
+	if err != nil {
+		return nil, r.explain(err)
+	}
+	all := make(map[string][]byte, len(fields))
+	for key, text := range fields {
+		if until, value, ok := stamped(text); ok && (until == 0 || until > here.UnixMicro()) {
+			all[key] = []byte(value)
+		}
+	}
+	return all, nil
+}
+
+// Listen calls heard with what is news until ctx is done. It connects again by itself.
+func (r *Redis) Listen(ctx context.Context, heard func(site string)) error {
+	news := r.client.Subscribe(ctx, r.news())
+	defer news.Close()
+	if _, err := news.Receive(ctx); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return r.explain(err)
+	}
+	messages := news.Channel()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case m, more := <-messages:
+			if !more {
+				return ErrClosed
+			}
+			heard(m.Payload)
+		}
+	}
+}

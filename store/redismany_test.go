@@ -1,0 +1,162 @@
+package store_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/abide-proxy/abide/store"
+	"github.com/abide-proxy/abide/store/redistest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestRedisByTLS(t *testing.T) {
+	cert, key := selfSigned(t)
+	server := redistest.Start(t, "--tls-port", "{port}", "--port", "0", "--tls-cert-file", cert, "--tls-key-file", key,
+		"--tls-ca-cert-file", cert, "--tls-auth-clients", "no")
+	s := connect(t, "rediss://"+server.Addr+"?ca="+cert, store.RedisOptions{})
+	everything(t, s)
+	if _, err := store.OpenRedis(t.Context(), "rediss://"+server.Addr, store.RedisOptions{}); err == nil ||
+		!strings.Contains(err.Error(), "certificate") {
+		t.Errorf("a server that nobody vouches for: %v", err)
+	}
+}
+
+func selfSigned(t *testing.T) (certFile, keyFile string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	about := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "redis"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, about, about, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(name, kind string, content []byte) string {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: content}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	return write("cert", "CERTIFICATE", cert), write("key", "PRIVATE KEY", secret)
+}
+
+func TestSentinelsSayWhoTheMasterIs(t *testing.T) {
+	master, replica := redistest.Start(t), redistest.Start(t)
+	replica.ReplicaOf(master)
+	guard := redistest.Sentinel(t, master, "main")
+	guard.Until(replica.Addr, "SENTINEL", "REPLICAS", "main")
+	s := connect(t, "redis+sentinel://"+guard.Addr+"/main", store.RedisOptions{})
+	everything(t, s)
+	before, _ := say(t, s, "", "a", fixed(1, 10))
+	master.Kill()
+	_, port, _ := net.SplitHostPort(replica.Addr)
+	guard.Until(port, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main")
+	replica.Until("role:master", "INFO", "replication")
+
+	// The client hears of it a little later.
+	late, tick := time.After(10*time.Second), time.NewTicker(20*time.Millisecond)
+	defer tick.Stop()
+	for seq := uint64(2); ; seq++ {
+		r, err := s.Exchange(t.Context(), []store.Batch{
+			{Site: "site", Instance: "a", Generation: before.Generation, Asks: []store.Ask{fixed(seq, 1)}},
+		})
+		if err == nil {
+			if r[0].Answers[0].Status != store.Foreign {
+				t.Errorf("got %+v", r[0])
+			}
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("after the failover: %v", err)
+		}
+	}
+}
+
+func TestAClusterHasOneGenerationForAllItsMasters(t *testing.T) {
+	nodes := redistest.Cluster(t, 3)
+	for _, node := range nodes {
+		node.Do(permitted(strings.ReplaceAll(store.Permissions, ", and in a Cluster", ""))...)
+	}
+	s := connect(t, "redis+cluster://abide:secret@"+redistest.Addrs(nodes), store.RedisOptions{})
+	everything(t, s)
+	p, err := s.Pulse(t.Context(), store.Member{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	batches := func(generation string, seq uint64) (list []store.Batch) {
+		for _, site := range []string{"a", "b", "c", "d", "e", "f", ""} {
+			list = append(list, store.Batch{Site: site, Instance: "a", Generation: generation, Asks: []store.Ask{fixed(seq, 10), fixed(seq+1, 10)}})
+		}
+		return list
+	}
+	check := func(generation string, seq uint64, status store.Status) string {
+		t.Helper()
+		replies, err := s.Exchange(t.Context(), batches(generation, seq))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range replies {
+			if r.Answers[0].Status != status || r.Generation != replies[0].Generation {
+				t.Errorf("site %d: %+v", i, r)
+			}
+		}
+		return replies[0].Generation
+	}
+	if got := check(p.Generation, 1, store.Done); got != p.Generation {
+		t.Errorf("the generation is %q, was %q", got, p.Generation)
+	}
+	// One of them has lost what it knew, as far as anybody can tell.
+	nodes[1].Do("DEBUG", "CHANGE-REPL-ID")
+	if p, err = s.Pulse(t.Context(), store.Member{}); err != nil {
+		t.Fatal(err)
+	}
+	got := check("before", 3, store.Foreign)
+	if got != p.Generation {
+		t.Errorf("the generation is %q, of the pulse %q", got, p.Generation)
+	}
+	check(got, 5, store.Done)
+	// And once more, when a site finds it out before a pulse does.
+	nodes[0].Do("DEBUG", "CHANGE-REPL-ID")
+	replies, err := s.Exchange(t.Context(), batches(got, 7))
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign := 0
+	for _, r := range replies {
+		if r.Answers[0].Status == store.Foreign {
+			foreign++
+			if r.Generation == got {
+				t.Error("the generation is what it was")
+			}
+		}
+	}
+	if foreign == 0 {
+		t.Error("nobody has noticed")
+	}
+}
