@@ -23,9 +23,10 @@ func lacking(now, from time.Time, needs []Need) block {
 }
 
 // spent tells whether nobody waits for what the slot lacks. What depends on an
-// answer that is still to come may be there at once.
+// answer that is still to come, of the site or of what the meter asks, may be there
+// at once.
 func (b block) spent(now time.Time) bool {
-	return b.refuse && (b.at.Sub(now) <= far || b.slot.flying == 0 && !b.slot.full(now))
+	return b.refuse && (b.at.Sub(now) <= far || b.slot.flying == 0 && !b.slot.full(now) && !b.slot.asks())
 }
 
 // exhausted is the refusal of who would have to wait for it.

@@ -76,6 +76,9 @@ func (s *Slot) eta(now time.Time, n int64) time.Time {
 		first = n // only the meter knows, as far as it does
 	}
 	t, ok := s.meter.When(now, first)
+	if ok && s.demand != nil && n > first && t.Sub(now) > far {
+		t = now // nobody knows, but what comes after the first takes its time
+	}
 	if !ok || t.Sub(now) > far || n > first && p.each == 0 {
 		return time.Time{}
 	}
@@ -138,7 +141,7 @@ func (s *Scheduler) foresee(now time.Time, h *Hold) *Refusal {
 			return nil
 		}
 		if soonest == nil || at.Before(soonest.RetryAt) {
-			soonest = &Refusal{Reason: TooLong, Limit: slot.label(now), RetryAt: at}
+			soonest = &Refusal{Reason: slot.tooLong(now), Limit: slot.label(now), RetryAt: at}
 		}
 	}
 	return soonest

@@ -11,14 +11,17 @@ import (
 func (s *Scheduler) Cool(slot *Slot, until time.Time, why string) { s.cool(slot, until, why, nil) }
 
 // cool is Cool for what a hold has met, nil if nobody knows which.
-func (s *Scheduler) cool(slot *Slot, until time.Time, why string, h *Hold) {
-	if until.After(slot.cool) {
-		row := slot.row(h)
-		slot.cool, slot.coolWhy = until, why
-		slot.climb(until, why)
-		slot.ramp.row = row
-		slot.stir()
+// It tells whether the slot cools for longer by it.
+func (s *Scheduler) cool(slot *Slot, until time.Time, why string, h *Hold) bool {
+	if !until.After(slot.cool) {
+		return false
 	}
+	row := slot.row(h)
+	slot.cool, slot.coolWhy = until, why
+	slot.climb(until, why)
+	slot.ramp.row = row
+	slot.stir()
+	return true
 }
 
 // Warm ends a cooldown.
@@ -50,7 +53,7 @@ func (s *Scheduler) Tell(now time.Time, slot *Slot, tell func(now time.Time, m l
 // becomes spent. Holds keep waiting.
 func (s *Scheduler) Change(now time.Time, slot *Slot, m limit.Meter, fresh func() limit.Meter, moved bool) {
 	if moved {
-		slot.meter, slot.fresh, slot.pace = m, fresh, pace{}
+		slot.equip(now, m, fresh, false)
 	} else {
 		slot.change(now, m, fresh)
 	}

@@ -53,7 +53,7 @@ func (g *Gate) Explain(r Request) Explained {
 
 func (s *site) explain(now time.Time, r Request) Explained {
 	p := &Permit{request: r}
-	s.renew(p)
+	s.renew(&p.request)
 	h := &Hold{Client: r.Client, Weight: r.Weight, Priority: r.Priority, Cost: r.Cost}
 	h.Needs = [][]Need{{{Slot: s.all}}}
 	for i, alternative := range p.request.Limits {
@@ -108,11 +108,16 @@ func (s *site) explain(now time.Time, r Request) Explained {
 
 // peek is the slot of a limit, or one that nobody else sees.
 func (s *site) peek(l *Limit, at Scope) *Slot {
-	if e := s.entry(at); e != nil {
+	e := s.entry(at)
+	if e != nil && !e.bare {
 		return e.slot
 	}
 	m, fresh, _ := l.meter()
-	return &Slot{name: l.label(at.Key), title: l.title(), meter: m, fresh: fresh, s: s.sched}
+	slot := &Slot{name: l.label(at.Key), title: l.title(), meter: m, fresh: fresh, s: s.sched}
+	if e != nil {
+		slot.cool, slot.coolWhy = e.slot.cool, e.slot.coolWhy
+	}
+	return slot
 }
 
 // now is how a limit stands for a request that needs so much of it.

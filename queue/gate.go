@@ -64,6 +64,7 @@ type Gate struct {
 	over     atomic.Bool // nothing again
 	held     atomic.Int64
 	seed     maphash.Seed
+	onCool   func(site string, at Scope, until time.Time, why string)
 	shards   [shards]shard
 }
 
@@ -117,7 +118,7 @@ func (g *Gate) Wait(ctx context.Context, r Request) (*Permit, error) {
 func (s *site) enter(p *Permit) (held bool, err error) {
 	defer s.mu.Unlock()
 	now, g, r := p.asked, s.gate, &p.request
-	s.renew(p)
+	s.renew(r)
 	if p.hold.Needs, err = s.plan(now, r); err != nil {
 		return false, err
 	}
@@ -139,6 +140,7 @@ func (s *site) enter(p *Permit) (held bool, err error) {
 	}
 	// Before others make room for it.
 	if no := s.sched.foresee(now, &p.hold); no != nil {
+		s.sched.hint(now, &p.hold)
 		return false, no
 	}
 	if err := s.room(now, b, *r); err != nil {

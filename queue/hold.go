@@ -56,18 +56,19 @@ type Hold struct {
 
 	owner *Permit // of a Gate
 
-	state  state
-	choice int  // :: index into Needs, once granted
-	forced bool // granted without taking anything
-	asks   bool // it was granted on a ramp, and has no answer yet
-	class  int  // Priority within its bounds
-	seq    uint64
-	added  time.Time
-	taken  time.Time     // when it was granted, or went out: meters know it by that
-	late   time.Duration // how much later than its grant that is
-	later  time.Time     // when it may come back to its lane
-	charge float64       // what the client paid for it, in turns
-	grant  uint64        // the number of its grant
+	state      state
+	choice     int  // :: index into Needs, once granted
+	forced     bool // granted without taking anything
+	unreserved bool // what it took of bytes has gone back
+	asks       bool // it was granted on a ramp, and has no answer yet
+	class      int  // Priority within its bounds
+	seq        uint64
+	added      time.Time
+	taken      time.Time     // when it was granted, or went out: meters know it by that
+	late       time.Duration // how much later than its grant that is
+	later      time.Time     // when it may come back to its lane
+	charge     float64       // what the client paid for it, in turns
+	grant      uint64        // the number of its grant
 
 	bound  *Slot // what kept it last
 	missed int   // how often that changed
@@ -116,6 +117,9 @@ type Result struct {
 
 	// Cost and Bytes are the true ones; 0 is as estimated.
 	Cost, Bytes int64
+
+	// Exact says that Bytes is true also when it is 0.
+	Exact bool
 }
 
 // byArrival orders the holds of a flow.

@@ -30,6 +30,9 @@ func short(key string) string {
 	return key[:longestKey-32] + "~" + hex.EncodeToString(sum[:16])
 }
 
+// isShort tells whether a key is one that short has made of a longer one.
+func isShort(key string) bool { return len(key) == longestKey+1 && key[longestKey-32] == '~' }
+
 // entry is the slot of a scope, or nil. When a site has as many as it may,
 // all that are new share one slot of their limit, for as long as it remembers
 // anything: so each gets less than the limit allows, and never more.
@@ -43,20 +46,21 @@ func (s *site) entry(at Scope) *entry {
 	return nil
 }
 
-// keep remembers a limit's new slot where entry will find it.
-func (s *site) keep(l *Limit, at Scope, e *entry) {
+// keep remembers a limit's new slot where entry will find it, and answers whose it is.
+func (s *site) keep(l *Limit, at Scope, e *entry) Scope {
 	if at.Key != "" && len(s.slots) >= mostSlots {
 		e.slot.rename(l.label(others), l.title())
 		if s.rest == nil {
 			s.rest = map[string]*entry{}
 		}
 		s.rest[l.Name] = e
-		return
+		return Scope{l.Name, others}
 	}
 	if s.slots == nil {
 		s.slots = map[Scope]*entry{}
 	}
 	s.slots[at] = e
+	return at
 }
 
 // sweep forgets slots of clients and routes that are not seen any more, when

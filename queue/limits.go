@@ -38,6 +38,13 @@ type Limit struct {
 	// calls the gate. Waits are foreseen only as far as such a meter tells.
 	Make func() limit.Meter
 
+	// Keep answers the meter that a slot has in place of m: one that is kept elsewhere
+	// too, or m as it was before a restart. It is asked once for each slot, and again for
+	// another Spec unless the meter is Changing; another function changes nothing. With
+	// Make the spec is the zero one. It is called under the site's lock and never calls
+	// the gate. nil, and an answer of nil, leave m.
+	Keep func(site string, at Scope, spec limit.Spec, m limit.Meter) limit.Meter
+
 	N  int64 // of Cost, at least: it is Request.Cost, if that is more
 	Of Unit
 

@@ -168,61 +168,30 @@ func TestALimitThatIsLearnedReplacesOneThatWasWritten(t *testing.T) {
 
 // What is told changes at once who may go.
 func TestWhatAMeterIsToldLetsGo(t *testing.T) {
-	for name, tell := range map[string]func(*Gate, *Permit) bool{
-		"permit": func(_ *Gate, p *Permit) bool { return p.Tell(ledgerScope, says(1, time.Hour)) },
-		"gate":   func(g *Gate, _ *Permit) bool { return g.Tell("a", ledgerScope, says(1, time.Hour)) },
-		"teach": func(_ *Gate, p *Permit) bool {
-			heard := false
-			p.Teach([]Teaching{
-				{Limit: Limit{Name: "cools"}, Tell: says(0, 0)},
-				{Limit: made("", nil).Limits[0][0], Tell: func(now time.Time, m limit.Meter) { heard = true; says(1, time.Hour)(now, m) }},
-			})
-			return heard
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				g, b := NewGate(Bounds{}, nil), newBudget(1, 15*time.Minute)
-				p := allow(t, g, made("a", b))
-				start := time.Now()
-				done := make(chan struct{})
-				go func() {
-					defer close(done)
-					allow(t, g, made("a", b)).Finish(Result{})
-				}()
-				time.Sleep(time.Second)
-				if !tell(g, p) {
-					t.Fatal("nobody hears it")
-				}
-				<-done
-				if took := time.Since(start); took != time.Second {
-					t.Errorf("it went after %v", took)
-				}
-				p.Finish(Result{})
-				nobodyWaits(t, g)
-			})
+	synctest.Test(t, func(t *testing.T) {
+		g, b := NewGate(Bounds{}, nil), newBudget(1, 15*time.Minute)
+		p := allow(t, g, made("a", b))
+		start := time.Now()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			allow(t, g, made("a", b)).Finish(Result{})
+		}()
+		time.Sleep(time.Second)
+		heard := false
+		p.Teach([]Teaching{
+			{Limit: Limit{Name: "cools"}, Tell: func(time.Time, limit.Meter) { t.Error("what has no meter hears it") }},
+			{Limit: made("", nil).Limits[0][0], Tell: func(now time.Time, m limit.Meter) { heard = true; says(1, time.Hour)(now, m) }},
 		})
-	}
-}
-
-func TestWhoHasNoMeterHearsNothing(t *testing.T) {
-	g := NewGate(Bounds{}, nil)
-	never := func(time.Time, limit.Meter) { t.Error("somebody hears it") }
-	r := made("a", newBudget(1, time.Hour))
-	r.Limits[0] = append(r.Limits[0], Limit{Name: "token", Key: "key"})
-	p := allow(t, g, r)
-	defer p.Finish(Result{})
-	for _, at := range []Scope{{}, {"token", "key"}, {"ledger", "another"}, {"another", ""}} {
-		if p.Tell(at, never) || g.Tell("a", at, never) {
-			t.Errorf("%v is told", at)
+		if <-done; !heard {
+			t.Error("nobody hears it")
 		}
-	}
-	if g.Tell("b", ledgerScope, never) {
-		t.Error("a site that nobody knows is told")
-	}
-	if sites, _ := g.Len(); sites != 1 {
-		t.Errorf("%d sites are remembered", sites)
-	}
+		if took := time.Since(start); took != time.Second {
+			t.Errorf("it went after %v", took)
+		}
+		p.Finish(Result{})
+		nobodyWaits(t, g)
+	})
 }
 
 // An answer may name a limit of which nobody knew.

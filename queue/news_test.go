@@ -72,10 +72,11 @@ func learning(t *testing.T, random *rand.Rand) {
 			}
 		})
 	}
+	teacher := allow(t, g, Request{Site: "a"})
+	defer teacher.Finish(Result{})
 	for range 100 {
 		time.Sleep(upTo(random, 2*time.Second))
 		at := Scope{"token", fmt.Sprint(random.IntN(3))}
-		ledger := Scope{"ledger", fmt.Sprint(random.IntN(5), random.IntN(3))}
 		switch random.IntN(6) {
 		case 0:
 			g.Replan("a", version.Add(1))
@@ -86,7 +87,8 @@ func learning(t *testing.T, random *rand.Rand) {
 		case 3:
 			g.Slots(func(time.Time, SlotNow) {})
 		default:
-			g.Tell("a", ledger, says(random.Int64N(4), upTo(random, time.Minute)))
+			l := limits(uint64(random.IntN(5)))[random.IntN(3)][0]
+			teacher.Teach([]Teaching{{Limit: l, Tell: says(random.Int64N(4), upTo(random, time.Minute))}})
 		}
 	}
 	all.Wait()

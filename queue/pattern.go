@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
@@ -54,6 +53,7 @@ type entry struct {
 	spec *limit.Spec
 	made bool // by Limit.Make
 	own  bool // a client's or route's
+	bare bool // only cools, and nobody has needed it yet
 }
 
 // plan finds the slots of a request's limits. The whole site is one of them. What
@@ -191,47 +191,4 @@ func merge(list []Need, n Need) []Need {
 		}
 	}
 	return append(list, n)
-}
-
-// slot is the one of a limit for a request.
-func (s *site) slot(now time.Time, l *Limit, r *Request) (*Slot, error) {
-	at := l.scope(r)
-	spec, made := l.arithmetic()
-	e := s.entry(at)
-	if e != nil && e.made == made && (e.spec == spec || e.spec != nil && spec != nil && *e.spec == *spec) {
-		e.spec = spec // is found to be the same at once the next time
-		if made && e.slot.title != l.title() {
-			s.rename(e, l, at.Key) // more is known of it now
-		}
-		return e.slot, nil
-	}
-	m, fresh, err := l.meter()
-	if err != nil {
-		return nil, err
-	}
-	if e == nil {
-		e = &entry{s.sched.Slot(l.label(at.Key), m, fresh), spec, made, l.By != ByNone}
-		e.slot.title = l.title()
-		s.keep(l, at, e)
-		return e.slot, nil
-	}
-	moved := e.spec != nil && spec != nil && e.spec.As == spec.As
-	if moved {
-		if m, err = limit.Move(now, e.slot.meter, *spec); err != nil {
-			return nil, fmt.Errorf("the limit %q: %w", l.Name, err)
-		}
-	}
-	e.spec, e.made = spec, made
-	s.rename(e, l, at.Key)
-	s.sched.Change(now, e.slot, m, fresh, moved)
-	clear(s.known) // others may know it by the limits from before
-	return e.slot, nil
-}
-
-// rename gives the slot of a limit the limit's name.
-func (s *site) rename(e *entry, l *Limit, key string) {
-	if e == s.rest[l.Name] {
-		key = others
-	}
-	e.slot.rename(l.label(key), l.title())
 }

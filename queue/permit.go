@@ -161,9 +161,12 @@ func (p *Permit) Again(ctx context.Context, r Retry) error {
 	}
 	p.ready = make(chan struct{}, 1)
 	err := s.sched.Return(now, &p.hold, r.Result, r.NotBefore, s.needs(now, p))
+	var cool Scope
+	longer := false
 	if !r.Until.IsZero() {
 		if slot := s.about(p, p.hold.Needs, r.Cool); slot != s.all || !r.Alone {
-			s.sched.cool(slot, r.Until, r.Why, &p.hold)
+			longer = s.sched.cool(slot, r.Until, r.Why, &p.hold)
+			cool = s.of(slot, r.Cool)
 		}
 	}
 	if err == nil {
@@ -171,6 +174,9 @@ func (p *Permit) Again(ctx context.Context, r Retry) error {
 	}
 	s.step(now)
 	s.mu.Unlock()
+	if longer {
+		s.gate.cooled(s.name, cool, r.Until, r.Why)
+	}
 	if err != nil {
 		return err
 	}
@@ -198,14 +204,18 @@ func (s *site) stops(now time.Time, h *Hold) error {
 func (p *Permit) Cool(at Scope, until time.Time, why string) {
 	s := p.site
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	now := time.Now()
 	needs := p.hold.Needs
 	if s.stale(&p.request) {
 		needs = s.needs(now, p)
 	}
-	s.sched.cool(s.about(p, needs, at), until, why, &p.hold)
+	slot := s.about(p, needs, at)
+	longer := s.sched.cool(slot, until, why, &p.hold)
 	s.step(now)
+	s.mu.Unlock()
+	if longer {
+		s.gate.cooled(s.name, s.of(slot, at), until, why)
+	}
 }
 
 // Refused is how often in a row what a scope covers has been refused before this
@@ -228,44 +238,4 @@ func (p *Permit) Observe(at Scope, o limit.Observation) {
 		s.sched.Observe(now, slot, o)
 		s.step(now)
 	}
-}
-
-// about is the slot of a scope that is among the needs of a permit. A scope that is
-// not, since its limits have changed, would cool what nobody waits for: then it is
-// the whole site, unless the permit still has other keys of that limit, as when one
-// of its tokens is gone.
-func (s *site) about(p *Permit, needs [][]Need, at Scope) *Slot {
-	own, shared := s.find(at)
-	for _, alternative := range needs {
-		for _, n := range alternative {
-			if n.Slot == own || n.Slot == shared {
-				return n.Slot
-			}
-		}
-	}
-	if slot := cmp.Or(own, shared); slot != nil && at.Key != "" {
-		for _, alternative := range p.request.Limits {
-			for i := range alternative {
-				if alternative[i].Name == at.Limit {
-					return slot
-				}
-			}
-		}
-	}
-	return s.all
-}
-
-// find is the slot of a scope, and the one that it shares if it has come late. A
-// nil one is that of nobody.
-func (s *site) find(at Scope) (own, shared *Slot) {
-	if at == (Scope{}) {
-		return s.all, nil
-	}
-	if e := s.slots[Scope{at.Limit, short(at.Key)}]; e != nil {
-		own = e.slot
-	}
-	if e := s.rest[at.Limit]; e != nil && at.Key != "" {
-		shared = e.slot
-	}
-	return own, shared
 }

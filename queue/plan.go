@@ -36,6 +36,7 @@ func (g *Gate) Reload(b Bounds, plan Plan) {
 		if plan != nil {
 			clear(s.known)
 			s.replan(now, s.sched.all())
+			s.retap(now)
 		}
 		s.step(now)
 	})
@@ -64,6 +65,7 @@ func (g *Gate) Replan(name string, version uint64) {
 		}
 	}
 	s.replan(now, old)
+	s.retap(now)
 	s.step(now)
 }
 
@@ -74,8 +76,8 @@ func (s *site) stale(r *Request) bool {
 }
 
 // renew makes a request's limits anew if they are stale.
-func (s *site) renew(p *Permit) {
-	if r := &p.request; s.stale(r) {
+func (s *site) renew(r *Request) {
+	if s.stale(r) {
 		g := s.gate.latest.Load()
 		r.Limits, r.Seen = g.plan(*r)
 		r.Made, r.Shared = g.number, false
@@ -85,7 +87,7 @@ func (s *site) renew(p *Permit) {
 // needs are what a permit's request needs by the newest limits. The hold keeps
 // those that it has.
 func (s *site) needs(now time.Time, p *Permit) [][]Need {
-	s.renew(p)
+	s.renew(&p.request)
 	needs, err := s.plan(now, &p.request)
 	if err != nil {
 		return p.hold.Needs // what the plan says cannot be kept: it waits for what it knew

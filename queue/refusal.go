@@ -16,6 +16,12 @@ const (
 	Never    Reason = "it is larger than the limit"
 	Draining Reason = "abide is shutting down"
 
+	// Away is of a meter that is kept elsewhere, where nobody answers.
+	Away Reason = "what it is counted in does not answer"
+
+	// Stalled is of bytes that a request which is under way has waited for.
+	Stalled Reason = "its bytes would have to wait too long"
+
 	// Exhausted is of a Limit that nobody waits for.
 	Exhausted Reason = "it is used up"
 )

@@ -127,7 +127,7 @@ func TestWhoWaitsForAnAnswerIsHeld(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		at := time.Now().Add(time.Minute)
-		p.Tell(ledgerScope, says(1, time.Minute))
+		p.Teach([]Teaching{{Limit: r.Limits[0][0], Tell: says(1, time.Minute)}})
 		went := 0
 		for range 3 {
 			if err := <-answers; err == nil {

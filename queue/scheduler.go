@@ -53,6 +53,15 @@ type Scheduler struct {
 	now   time.Time // of the last event
 	tolls map[string]*toll
 
+	blocking []*Slot   // that keep holds and may change with Gate.With, and some that did
+	listed   int       // how many were left by the last look at them
+	minded   []*Slot   // whose meters may have to hear of another demand
+	draws    []*draw   // that wait, in order of arrival
+	thirsty  []*Slot   // that keep some of them
+	sated    []*Slot   // scratch: those before
+	parched  bool      // these are worth another look
+	drawsAt  time.Time // and then at the latest; zero is not by time alone
+
 	open      Slot    // whose bench has the lanes that nothing is known to keep
 	hot       []*Slot // whose first may go
 	wakes     heap[*Slot, byWake]
@@ -80,6 +89,7 @@ func NewScheduler(o Options) *Scheduler {
 func (s *Scheduler) Slot(name string, m limit.Meter, fresh func() limit.Meter) *Slot {
 	s.slotID++
 	slot := &Slot{name: name, title: name, meter: m, fresh: fresh, id: s.slotID, s: s}
+	slot.demand, _ = m.(Demanding)
 	if s.slots == nil {
 		s.slots = map[*Slot]struct{}{}
 	}
@@ -215,6 +225,7 @@ func (s *Scheduler) want(h *Hold, by int64) {
 		for _, n := range alternative {
 			n.Slot.users += int(by)
 			n.Slot.queued[h.class] += by * n.N
+			n.Slot.mind()
 		}
 	}
 }
@@ -352,13 +363,13 @@ func (s *Scheduler) Finish(now time.Time, h *Hold, r Result) error {
 func (s *Scheduler) release(now time.Time, h *Hold, r Result) {
 	s.landed(now, h, r.Outcome == limit.Success && !r.Unsent)
 	for _, n := range h.Needs[h.choice] {
-		if h.forced {
+		if h.forced || h.unreserved && n.Of == Bytes {
 			n.N = 0
 		}
 		n.Slot.finish(now, h, n, r)
 	}
 	s.granted--
-	h.forced = false
+	h.forced, h.unreserved = false, false
 }
 
 func (s *Scheduler) refund(h *Hold) {

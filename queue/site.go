@@ -24,6 +24,7 @@ type site struct {
 	sweeps  time.Time       // not before
 	lasting time.Time       // the same for slots that are nobody's own
 	counted int             // of its holds, in Gate.held
+	taps    int             // that are not closed
 	drained []chan struct{} // closed when nothing is held or granted
 
 	timer *time.Timer
@@ -48,7 +49,7 @@ func (s *site) forget(now time.Time) bool {
 		return false
 	}
 	defer s.mu.Unlock()
-	if !s.sched.Idle(now) {
+	if s.taps > 0 || !s.sched.Idle(now) {
 		return false
 	}
 	s.gone = true
@@ -93,6 +94,9 @@ func (s *site) step(now time.Time) {
 	}
 	for _, h := range turn.Refused {
 		h.owner.wake()
+	}
+	for _, d := range turn.drawn {
+		d.wake()
 	}
 	held, granted := s.sched.Len()
 	if held != s.counted {
@@ -139,5 +143,6 @@ func (s *site) refuseAll() {
 		h.refusal = &Refusal{Reason: Draining}
 		h.owner.wake()
 	}
+	s.refuseDraws(nil, &Refusal{Reason: Draining})
 	s.step(now)
 }

@@ -18,6 +18,7 @@ type Slot struct {
 	hotAt   int         // index in Scheduler.hot plus one
 	users   int         // holds and permits that name it
 	flying  int64       // taken by what is not finished
+	thirst  int64       // bytes that draws wait for because of it
 	cool    time.Time   // not before
 	changed time.Time   // when the meter last replaced another
 
@@ -37,6 +38,12 @@ type Slot struct {
 	queued [classes]int64 // units that waiting holds want, by priority
 
 	pace pace
+
+	demand Demanding // the meter, if it wants to know what waits
+	told   int64     // what it knows of that
+	kept   bool      // Gate.With may change the meter
+	listed bool      // in Scheduler.blocking
+	minded bool      // in Scheduler.minded
 }
 
 // Name is what the slot was made with.
@@ -83,11 +90,17 @@ func (s *Slot) when(now time.Time, n int64) time.Time {
 	if s.cool.After(at) {
 		at = s.cool
 	}
+	if s.thirst > 0 && n > 0 && !at.After(now) {
+		return now.Add(2 * far) // when those have drawn that are under way
+	}
 	return at
 }
 
 // stir asks for another look at who is first.
 func (s *Slot) stir() {
+	if s.thirst > 0 {
+		s.s.parched = true
+	}
 	if s.hotAt == 0 && s.bench != nil {
 		s.s.hot = append(s.s.hot, s)
 		s.hotAt = len(s.s.hot)
@@ -133,6 +146,7 @@ func (byWake) place(s *Slot) *int32   { return &s.inWake }
 func (s *Slot) seatLane(l *lane) {
 	if s.bench == nil {
 		s.bench = s.s.borrow()
+		s.holds()
 	}
 	// The lane that sat down last is known, so that one which sits on a thousand benches
 	// does not look for each of them among its seats.
@@ -164,6 +178,7 @@ func (l *lane) raise() {
 			s.s.spare, s.bench = append(s.s.spare, s.bench), nil
 			s.settle()
 			s.wakeAt(time.Time{})
+			s.mind()
 		}
 	}
 	l.seats = l.seats[:0]
@@ -174,7 +189,7 @@ func (l *lane) raise() {
 // been: so a reload never makes room that the site did not give.
 func (s *Slot) change(now time.Time, m limit.Meter, fresh func() limit.Meter) {
 	old, oldFresh, flying := s.meter, s.fresh, s.inFlight(now)
-	s.meter, s.fresh, s.pace = m, fresh, pace{}
+	s.equip(now, m, fresh, false)
 	if m == nil {
 		return
 	}
@@ -233,7 +248,7 @@ func (s *Slot) finish(now time.Time, h *Hold, need Need, r Result) {
 	switch {
 	case need.Of == Cost && r.Cost > 0:
 		actual = r.Cost
-	case need.Of == Bytes && r.Bytes > 0:
+	case need.Of == Bytes && (r.Bytes > 0 || r.Exact):
 		actual = r.Bytes
 	}
 	switch {

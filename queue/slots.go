@@ -54,3 +54,24 @@ func (g *Gate) Slots(visit func(now time.Time, at SlotNow)) {
 		}
 	})
 }
+
+// Limits visits all slots whose meters were made from a Spec, with what is left of
+// each, in no order. The key in at is "other" for the slot that all share who came
+// late. It locks one site after the other and calls visit under the lock: that only
+// copies what it wants to know of the meter, and never calls the gate or a permit.
+func (g *Gate) Limits(visit func(now time.Time, site string, at Scope, title string, spec *limit.Spec, left int64, m limit.Meter)) {
+	g.each(func(s *site) {
+		now := time.Now()
+		see := func(at Scope, e *entry) {
+			if e.spec != nil {
+				visit(now, s.name, at, e.slot.title, e.spec, e.slot.Left(now), e.slot.meter)
+			}
+		}
+		for at, e := range s.slots {
+			see(at, e)
+		}
+		for name, e := range s.rest {
+			see(Scope{name, others}, e)
+		}
+	})
+}

@@ -46,37 +46,28 @@ func TestSlotsTellOfMadeMetersAndOfWhatCools(t *testing.T) {
 }
 
 func TestACooldownIsEndedByHand(t *testing.T) {
-	at := Scope{"token", "key"}
-	for name, warm := range map[string]func(*Gate, *Permit){
-		"permit": func(_ *Gate, p *Permit) { p.Warm(at) },
-		"gate":   func(g *Gate, _ *Permit) { g.Warm("a", at); g.Warm("unknown", at) },
-		"all":    func(g *Gate, _ *Permit) { g.WarmAll(at) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				g := NewGate(Bounds{}, nil)
-				r := Request{Site: "a", Limits: [][]Limit{{{Name: "token", Key: "key"}}}}
-				p := allow(t, g, r)
-				g.CoolAll(at, time.Now().Add(time.Hour), "quarantine")
-				start := time.Now()
-				went := make(chan *Permit, 5)
-				for range 5 { // all of them: there is no ramp either
-					go func() { went <- allow(t, g, r) }()
-				}
-				time.Sleep(time.Second)
-				warm(g, p)
-				for range 5 {
-					defer (<-went).Finish(Result{})
-				}
-				if took := time.Since(start); took != time.Second {
-					t.Errorf("they went after %v", took)
-				}
-				if sites, _ := g.Len(); sites != 1 {
-					t.Errorf("%d sites are remembered", sites)
-				}
-			})
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		at, g := Scope{"token", "key"}, NewGate(Bounds{}, nil)
+		r := Request{Site: "a", Limits: [][]Limit{{{Name: "token", Key: "key"}}}}
+		allow(t, g, r).Finish(Result{})
+		g.CoolAll(at, time.Now().Add(time.Hour), "quarantine")
+		start := time.Now()
+		went := make(chan *Permit, 5)
+		for range 5 { // all of them: there is no ramp either
+			go func() { went <- allow(t, g, r) }()
+		}
+		time.Sleep(time.Second)
+		g.WarmAll(at)
+		for range 5 {
+			defer (<-went).Finish(Result{})
+		}
+		if took := time.Since(start); took != time.Second {
+			t.Errorf("they went after %v", took)
+		}
+		if sites, _ := g.Len(); sites != 1 {
+			t.Errorf("%d sites are remembered", sites)
+		}
+	})
 }
 
 func TestATokenCoolsAtAllSitesThatKnowIt(t *testing.T) {

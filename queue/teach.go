@@ -12,7 +12,9 @@ type Teaching struct {
 	Tell  func(now time.Time, m limit.Meter)
 }
 
-// Teach is Tell for limits that are made if the site does not have them yet.
+// Teach lets the meters of limits hear what only their maker understands, and lets go
+// what may go by it. Those that the site does not have yet are made. Tell is called
+// under the site's lock: it never waits and never calls the gate or a permit.
 func (p *Permit) Teach(list []Teaching) {
 	s := p.site
 	s.mu.Lock()
@@ -20,11 +22,10 @@ func (p *Permit) Teach(list []Teaching) {
 	now := time.Now()
 	for i := range list {
 		slot, err := s.slot(now, &list[i].Limit, &p.request)
-		if err != nil || slot.meter == nil {
+		if err != nil {
 			continue
 		}
-		list[i].Tell(now, slot.meter)
-		slot.stir()
+		s.sched.Tell(now, slot, list[i].Tell)
 	}
 	s.step(now)
 }

@@ -5,7 +5,8 @@ import "time"
 // Turn is what happens now. Its slices are good until the next call of Next.
 type Turn struct {
 	Granted []*Hold
-	Refused []*Hold   // Hold.Refusal says why
+	Refused []*Hold // Hold.Refusal says why
+	drawn   []*draw
 	Again   time.Time // when to ask again if nothing else happens; zero is never
 }
 
@@ -18,16 +19,30 @@ type Turn struct {
 // until it has gone, or a costly request would never find enough. A slot that it
 // also needs, but that is not what it waits for, is left to others.
 func (s *Scheduler) Next(now time.Time) Turn {
+	s.advance(now)
+	if len(s.minded) > 0 {
+		s.demand(now)
+	}
+	return s.turn
+}
+
+// advance is Next. It leaves the answer in the scheduler.
+func (s *Scheduler) advance(now time.Time) {
 	s.tick(now)
 	clear(s.turn.Granted)
 	clear(s.turn.Refused)
 	s.turn.Granted, s.turn.Refused = s.turn.Granted[:0], s.turn.Refused[:0]
+	clear(s.turn.drawn)
+	s.turn.drawn = s.turn.drawn[:0]
+	if len(s.draws)+len(s.thirsty) > 0 {
+		s.pass(now)
+	}
 	if s.waiting+s.resting == 0 && len(s.hot) == 0 { // the usual case
-		s.turn.Again = time.Time{}
+		s.turn.Again = s.drawsAt
 		if len(s.spare) > 1 {
 			s.spare = []*bench{s.spare[0]} // long queues leave nothing behind
 		}
-		return s.turn
+		return
 	}
 	for !s.rests.empty() && !s.rests.top().later.After(now) {
 		h := s.rests.top()
@@ -42,12 +57,11 @@ func (s *Scheduler) Next(now time.Time) Turn {
 	s.settle(now)
 	for !s.deadlines.empty() && !s.deadlines.top().Deadline.After(now) {
 		h := s.deadlines.top()
-		k := s.keeps(now, h)
-		s.refuse(h, &Refusal{Reason: TooLong, Limit: k.String(), RetryAt: k.Until})
+		k, slot := s.keeper(now, h)
+		s.refuse(h, &Refusal{Reason: slot.tooLong(now), Limit: k.String(), RetryAt: k.Until})
 	}
 	s.settle(now)
 	s.turn.Again = s.nextAt()
-	return s.turn
 }
 
 // settle looks at whoever is first somewhere until all of them are known to
@@ -69,6 +83,9 @@ func (s *Scheduler) nextAt() time.Time {
 		if next.IsZero() || at.Before(next) {
 			next = at
 		}
+	}
+	if !s.drawsAt.IsZero() {
+		sooner(s.drawsAt)
 	}
 	if !s.rests.empty() {
 		sooner(s.rests.top().later)
@@ -128,7 +145,7 @@ func (s *Scheduler) consider(now time.Time, c candidate) {
 		s.refuse(h, s.soonest().exhausted(now))
 	case s.hopeless(now, h):
 		b := s.soonest()
-		s.refuse(h, &Refusal{Reason: TooLong, Limit: b.slot.label(now), RetryAt: b.at})
+		s.refuse(h, &Refusal{Reason: b.slot.tooLong(now), Limit: b.slot.label(now), RetryAt: b.at})
 	default:
 		s.seat(now, l, h)
 		return

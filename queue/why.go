@@ -48,32 +48,38 @@ func (s *Slot) why(now time.Time) string {
 
 // keeps says what keeps a hold that waits or rests.
 func (s *Scheduler) keeps(now time.Time, h *Hold) Keeps {
+	k, _ := s.keeper(now, h)
+	return k
+}
+
+// keeper is keeps, with the slot if it is one.
+func (s *Scheduler) keeper(now time.Time, h *Hold) (found Keeps, slot *Slot) {
 	if h.state == resting {
-		return Keeps{Limit: "retry", Until: h.later}
+		return Keeps{Limit: "retry", Until: h.later}, nil
 	}
-	var found Keeps
 	for i, needs := range h.Needs {
 		var k Keeps
+		var by *Slot
 		for _, n := range needs {
 			at := n.Slot.when(now, n.N)
 			switch {
 			case at.After(now) && (k.Limit == "" || k.First || at.After(k.Until)):
-				k = Keeps{Limit: n.Slot.name, Until: at}
+				k, by = Keeps{Limit: n.Slot.name, Until: at}, n.Slot
 				if n.Slot.cool.Equal(at) || n.Slot.full(now) {
 					k.Why = n.Slot.why(now)
 				}
 			case k.Limit == "" && n.Slot.bench != nil:
-				k = Keeps{Limit: n.Slot.name, Until: n.Slot.wake, First: true}
+				k, by = Keeps{Limit: n.Slot.name, Until: n.Slot.wake, First: true}, n.Slot
 			}
 		}
 		if i == 0 || !k.Until.IsZero() && k.Until.Before(found.Until) {
-			found = k
+			found, slot = k, by
 		}
 	}
 	if found.Until.Sub(now) > far {
 		found.Until = time.Time{}
 	}
-	return found
+	return found, slot
 }
 
 // Why says what keeps a hold, and when it may go. It looks at the whole queue:
