@@ -124,7 +124,7 @@ func TestCF04_TypesThatSurprise(t *testing.T) {
 		t.Helper()
 		for _, v := range []string{value, `"` + value + `"`, "'" + value + "'"} {
 			text := fmt.Sprintf(key, v)
-			_, err := Load(Source{Path: "abide.yaml", Data: []byte(text), Preview: true})
+			_, err := Load(Source{Path: "abide.yaml", Data: []byte(text)})
 			switch {
 			case want == "" && err != nil:
 				t.Errorf("%s: %v", text, err)
@@ -246,7 +246,7 @@ func TestCF09_VariablesInSecrets(t *testing.T) {
 		"pools: {a: {tokens: [" + canary + "]}}", "pools: {a: {tokens: [{" + canary + ": x, " + canary + ": y}]}}", "pools: {a: {tokens: {" + canary + ": x}}}", "pools: {a: {env: A, put: \"Authorization: Bearer " + canary + "\"}}",
 		"admin: {token: [" + canary + "]}", "admin: {token: !!str " + canary + "}", "admin: {token: *" + canary + "}", "admin: {token: \"" + canary + "\\z\"}",
 	} {
-		_, err := Load(Source{Path: "abide.yaml", Data: []byte(text), Lookup: environ(env...), Preview: true})
+		_, err := Load(Source{Path: "abide.yaml", Data: []byte(text), Lookup: environ(env...)})
 		if err == nil || strings.Contains(err.Error(), canary) {
 			t.Errorf("%s: %v", text, err)
 		}

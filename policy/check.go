@@ -20,11 +20,27 @@ func (l *loading) check(p *Policy) {
 	order(l, p, "retry.base", "retry.max", &p.Retry.Base, p.Retry.Max)
 	order(l, p, "retry.body", "retry.memory", &p.Retry.Body, p.Retry.Memory)
 	order(l, p, "timeouts.tunnel_idle", "timeouts.tunnel_life", &p.Timeouts.TunnelIdle, p.Timeouts.TunnelLife)
-	if p.Shard.Of > 0 && p.Shard.Index >= p.Shard.Of {
-		l.contradict("shard.index", "%d is not below shard.of, which is %d", p.Shard.Index, p.Shard.Of)
+	l.checkShard(p)
+	if _, set := l.places["strict_state"]; set && p.StrictState && p.Data == "none" {
+		l.contradict("strict_state", "is about what is kept in data, which is none; name a directory there, or leave strict_state out")
 	}
-	if _, set := l.places["shard.index"]; set && p.Shard.Of == 0 && l.count() == 0 {
-		l.contradict("shard.index", "needs shard.of")
+}
+
+// checkShard wants all of a shard, wherever its parts are set: a fleet may have one
+// file and each of its members a variable.
+func (l *loading) checkShard(p *Policy) {
+	_, index := l.places["shard.index"]
+	_, of := l.places["shard.of"]
+	_, by := l.places["shard.by"]
+	switch {
+	case of && !index:
+		l.contradict("shard.of", "needs shard.index, which part of them is ours; a fleet with one file sets ABIDE_SHARD_INDEX in each of its members")
+	case index && !of:
+		l.contradict("shard.index", "needs shard.of, how many parts there are")
+	case by && !of:
+		l.contradict("shard.by", "needs shard.index and shard.of")
+	case p.Shard.Of > 0 && p.Shard.Index >= p.Shard.Of:
+		l.contradict("shard.index", "%d is not below shard.of, which is %d; the first part is 0", p.Shard.Index, p.Shard.Of)
 	}
 }
 

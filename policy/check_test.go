@@ -21,7 +21,11 @@ func TestSettingsThatContradictEachOtherAreRefused(t *testing.T) {
 		{"retry: {body: 2MiB, memory: 1MiB}\n", "2MiB is more than retry.memory"},
 		{"timeouts: {tunnel_idle: 2h, tunnel_life: 1h}\n", "2h is more than timeouts.tunnel_life"},
 		{"shard: {index: 100, of: 100}\n", "100 is not below shard.of"},
-		{"shard: {index: 1}\n", "takes index and of"},
+		{"shard: {index: 1}\n", "shard.index: needs shard.of"},
+		{"shard: {of: 2}\n", "shard.of: needs shard.index"},
+		{"shard: {by: host}\n", "shard.by: needs shard.index and shard.of"},
+		{"shard: {index: 1, of: 2, by: hots}\n", `did you mean "host"?`},
+		{"data: none\nstrict_state: true\n", "is about what is kept in data, which is none"},
 		{"access: {clients: [{name: a, secret: x}, {name: a, secret: y}]}\n", `access.clients[1].name: "a" is a client already, in line 1`},
 		{"access: {clients: [{name: \"a:b\", secret: x}]}\n", "has a colon"},
 		{"access: {clients: [{name: a}]}\n", "access.clients[0]: needs secret"},
@@ -94,7 +98,7 @@ func TestLimitsSayWhatTheyCount(t *testing.T) {
 		"{requests: 900, per: day}":                                          "900 requests per day (quota, UTC)",
 		"{requests: 9, per: month, timezone: Europe/Berlin}":                 "9 requests per month (quota, Europe/Berlin)",
 		"{bytes: 1MB, per: 1m}":                                              "1MB per 1m (fixed)",
-		"{bytes: 1MB, per: 1m, stall: 30s, by: client}":                      "1MB per 1m by client (fixed)",
+		"{bytes: 1MB, per: 1m, stall: 30s, by: client}":                      "1MB per 1m by client, stall 30s (fixed)",
 		"{requests: 2, per: 1s, burst: 4, as: bucket}":                       "2 requests per 1s, 4 at once (bucket)",
 		"{cost: 100, per: 1h, each: 5, method: GET, path: /a/*/b}":           "100 cost per 1h for GET /a/*/b, each request counts 5 (rolling)",
 		"{concurrency: 4}":                                                   "4 in flight",
@@ -178,35 +182,6 @@ func TestPoolsHaveOneSourceAndAPlaceForTheToken(t *testing.T) {
 		"{env: A, oauth2: {token_url: http://a.test}}":             "is not https",
 	} {
 		refuse(t, "pools: {p: "+text+"}", "pools.p", want)
-	}
-}
-
-func TestWhatIsNotAvailableYetIsRefusedOnce(t *testing.T) {
-	for text, want := range map[string]string{
-		"sites: [{host: a.test, limits: [{bytes: 1MB, per: 1m}, {concurrency: 1}]}]": "sites[0].limits[0].bytes: is not available yet",
-		"sites: [{host: a.test, outage: open}]":                                      "sites[0].outage: is not available yet",
-		"store: redis://a.test:1":                                                    "store: has a value that is not available yet",
-		"pools: {a.b: {env: A, limits: [{bytes: 1MB, per: 1m, by: token}]}}":         "pools.a.b.limits[0].bytes: is not available yet",
-		"defaults: {limits: [{bytes: 1MB, per: 1m}]}":                                "defaults.limits[0].bytes: is not available yet",
-		"shard: {index: 1, of: 2}":                                                   "shard: is not available yet",
-	} {
-		_, err := Load(Source{Path: "abide.yaml", Data: []byte(text)})
-		if err == nil || err.Error() != "abide.yaml:1: "+want {
-			t.Errorf("%s: %v", text, err)
-		}
-	}
-	for _, text := range []string{
-		"mode: enforce\nstore: local\n",
-		"queue: {max: 1, per_site: 1, wait: 1m, aging: 1s}\nretry: {attempts: 0, refusals: 0, base: 1s, max: 1s, body: 1B, memory: 1B}\nabide: {headers: off}\n",
-		"access: {clients: [{name: a, secret: b, weight: 2, priority: 0}]}\n",
-		"sites: [{host: a.test, priority: 1, limits: [{requests: 1, per: 1m, by: client}, {cost: 5, per: day, each: 2}, {concurrency: 1, by: route}, {as: adaptive, min: 1/s, max: 2/s}]}]\n",
-		"defaults: {limits: [{concurrency: 1, by: client}, {requests: 5, per: 1s}]}\nbreaker: {failures: 0, pause: 1h}\n",
-		"sites: [{host: a.test, robots: on, coalesce: on, backends: [https://b.test], balance: round-robin, sticky: on}]\n",
-		"sites: [{host: a.test, pool: a, insecure: on, limits: [{requests: 1, per: 1m, by: token}], learn: on, dialect: {scope: site}}]\npools: {a: {env: A, limits: [{concurrency: 1, by: token}]}}\ndefaults: {learn: off}\n",
-	} {
-		if _, err := Load(Source{Data: []byte(text)}); err != nil {
-			t.Errorf("%s: %v", text, err)
-		}
 	}
 }
 

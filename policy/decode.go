@@ -96,7 +96,6 @@ func (d *decoder) mapping(n *yaml.Node, path string, fields ...field) (set map[s
 			return
 		}
 		set[name] = value
-		d.later(Fault{Source: d.source, Line: key.Line, Key: path})
 		fields[i].read(value, path)
 	})
 	return set

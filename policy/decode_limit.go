@@ -31,8 +31,6 @@ func (d *decoder) limits(n *yaml.Node, path string, of owner) []Limit {
 		switch {
 		case l.By == "token" && of == ofRule:
 			d.failf(n, path, "counts by token where there is no pool, which a rule has with pool: NAME")
-		case of == ofPool && l.Unit == Bytes && !d.preview:
-			d.failf(n, path+".bytes", notAvailable)
 		case of == ofPool && l.By != "token":
 			d.failf(n, path, "needs by: token, as limits of a pool are each token's; others belong into a rule")
 		}
@@ -51,21 +49,12 @@ func (d *decoder) limit(n *yaml.Node, path string) (Limit, bool) {
 	var (
 		l     = Limit{Line: n.Line}
 		as    string
-		stall Period
+		burst *yaml.Node // read last, since it is a size where bytes are counted
 	)
 	before := d.count()
 	set := d.mapping(n, path,
 		field{"requests", d.amount(&l.Amount)},
-		field{"bytes", func(n *yaml.Node, path string) {
-			if s, ok := d.scalar(n, path, plainText); ok {
-				size, err := parseSize(s)
-				if err != nil {
-					d.fail(n, path, err)
-					return
-				}
-				l.Amount = int64(size)
-			}
-		}},
+		field{"bytes", d.size(&l.Amount)},
 		field{"cost", d.amount(&l.Amount)},
 		field{"concurrency", d.amount(&l.Amount)},
 		field{"per", d.period(&l.Per)},
@@ -82,21 +71,80 @@ func (d *decoder) limit(n *yaml.Node, path string) (Limit, bool) {
 			}
 		}},
 		field{"each", d.amount(&l.Each)},
-		field{"burst", d.amount(&l.Burst)},
+		field{"burst", func(n *yaml.Node, _ string) { burst = n }},
 		field{"min", d.rate(&l.Min)},
 		field{"max", d.rate(&l.Max)},
-		field{"stall", d.period(&stall)},
+		field{"stall", d.stall(&l.Stall)},
 		field{"timezone", d.timezone(&l.Timezone)},
 	)
+	switch {
+	case burst == nil:
+	case set["bytes"] != nil:
+		d.size(&l.Burst)(burst, join(path, "burst"))
+	default:
+		d.amount(&l.Burst)(burst, join(path, "burst"))
+	}
 	if d.count() > before || !isMapping(n) || d.stopped {
 		return l, false
 	}
-	l.As, l.Stall = As(as), stall.Length
+	l.As = As(as)
 	if err := l.complete(func(key string) bool { return set[key] != nil }); err != nil {
 		d.fail(n, path, err)
 		return l, false
 	}
 	return l, true
+}
+
+// The least of a byte limit is what a short answer takes with its headers and the
+// TLS around it.
+const leastBytes = 4 * KiB
+
+// size is an amount of bytes for a limit.
+func (d *decoder) size(to *int64) func(*yaml.Node, string) {
+	return func(n *yaml.Node, path string) {
+		s, ok := d.scalar(n, path, plainText)
+		if !ok {
+			return
+		}
+		size, err := parseSize(s)
+		switch {
+		case err != nil:
+		case size < leastBytes:
+			err = fmt.Errorf("%s is less than %s, in which no answer with its headers and TLS would fit", quote(s), leastBytes)
+			if strings.HasSuffix(s, "B") && len(s) > 1 && digits(s[:len(s)-1]) {
+				err = fmt.Errorf("%w; did you mean %skB?", err, s[:len(s)-1])
+			}
+		case size > mostAmount:
+			err = fmt.Errorf("%s is more than %s", quote(s), Size(mostAmount))
+		}
+		if err != nil {
+			d.fail(n, path, err)
+			return
+		}
+		*to = int64(size)
+	}
+}
+
+// stall is how long a body may stand still.
+func (d *decoder) stall(to *time.Duration) func(*yaml.Node, string) {
+	return func(n *yaml.Node, path string) {
+		s, ok := d.scalar(n, path, plainText)
+		if !ok {
+			return
+		}
+		v, err := parseDuration(s)
+		if err == nil && v < time.Second {
+			err = fmt.Errorf("%s is less than 1s; servers and networks pause for longer by themselves", quote(s))
+		}
+		if err == nil && v > day {
+			err = fmt.Errorf("%s is more than 1d", quote(s))
+		}
+		if err != nil {
+			d.fail(n, path, err)
+			return
+		}
+		*to = v
+	}
 }
 
 func (d *decoder) timezone(to *string) func(*yaml.Node, string) {
@@ -122,6 +170,8 @@ func (l *Limit) complete(has func(key string) bool) error {
 	switch {
 	case len(units) > 1:
 		return fmt.Errorf("limits %s; write one limit for each", strings.Join(units, " and "))
+	case l.As == AsAdaptive && l.Unit == Bytes:
+		return errors.New("is adaptive, which finds out how many requests a site bears, and not how many bytes; write {bytes: …, per: 1m} and {as: adaptive, min: 0.2/s, max: 20/s} apart")
 	case l.As == AsAdaptive:
 		return l.completeAdaptive(has, len(units) > 0)
 	case has("min"), has("max"):
@@ -160,10 +210,13 @@ func (l *Limit) completeWindow(has func(string) bool) error {
 		return errors.New("has a burst, which only as: bucket has")
 	case l.Unit != Bytes && has("stall"):
 		return errors.New("has stall, which is for bytes")
-	case has("stall") && l.Stall == 0:
-		return errors.New("has a stall that is not a duration such as 90s")
 	case l.Unit == Bytes && has("each"):
 		return errors.New("has each, but bytes are counted as they come")
+	case l.Unit == Bytes && l.As == AsPaced:
+		return errors.New("paces bytes, which come in pieces and never one by one; as: bucket with a burst such as 64KiB evens them out")
+	}
+	if l.Unit == Bytes && l.Stall == 0 {
+		l.Stall = DefaultStall
 	}
 	room := l.Amount
 	if l.As == AsBucket {

@@ -51,10 +51,7 @@ func (d *decoder) nested(name string) func(*yaml.Node, string) {
 			}
 			return
 		}
-		set := d.mapping(n, path, d.section(name+".")...)
-		if name == "shard" && len(set) == 1 {
-			d.failf(n, path, "takes index and of, both")
-		}
+		d.mapping(n, path, d.section(name+".")...)
 	}
 }
 
@@ -156,11 +153,13 @@ func (d *decoder) number(to *int, least, most int64) func(*yaml.Node, string) {
 	}
 }
 
+// mostAmount of any unit is a petabyte, and far from overflowing.
+const mostAmount = 1e15
+
 func (d *decoder) amount(to *int64) func(*yaml.Node, string) {
-	const most = 1e15 // a petabyte, and far from overflowing
 	return func(n *yaml.Node, path string) {
 		if s, ok := d.scalar(n, path, plainText); ok {
-			v, err := parseCount(s, 1, most)
+			v, err := parseCount(s, 1, mostAmount)
 			if err != nil {
 				d.fail(n, path, err)
 				return

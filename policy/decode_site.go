@@ -112,7 +112,7 @@ func (d *decoder) site(n *yaml.Node, path string, s *Site, host func(*yaml.Node,
 		s.Balance = "adaptive"
 	}
 	d.notItself(s, origin)
-	if s.Outage == "" {
+	if s.outage = set["outage"] != nil; !s.outage {
 		s.Outage = "share"
 	}
 	if s.Dialect != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 )
 
 // Describe writes what the configuration means, without any secret.
@@ -32,7 +33,7 @@ func (p *Policy) DescribeWith(w io.Writer, labels map[string][]string) {
 	} else {
 		line(&b, "data", "%s", p.Data)
 	}
-	line(&b, "store", "%s", p.Store.Kind)
+	p.describeStore(&b)
 	access := ""
 	if p.Log.Access {
 		access = ", a line per request"
@@ -66,7 +67,10 @@ func (p *Policy) DescribeWith(w io.Writer, labels map[string][]string) {
 	}
 	line(&b, "metrics", "of %d sites by name", p.Metrics.Sites)
 	if p.Shard.Of > 0 {
-		line(&b, "shard", "%d of %d", p.Shard.Index, p.Shard.Of)
+		line(&b, "shard", "%s", p.Shard)
+		if p.Shard.By == "url" && p.Intercept.Mode != "all" {
+			line(&b, "", "what is in a tunnel is not seen, and so not refused; by: host refuses tunnels, too")
+		}
 	}
 	for i := range p.Pools {
 		p.Pools[i].describe(&b, labels[p.Pools[i].Name])
@@ -80,7 +84,8 @@ func (p *Policy) DescribeWith(w io.Writer, labels map[string][]string) {
 		line(&b, "sites", "no rules, every host is a site of its own")
 	}
 	for i := range p.Sites {
-		p.Sites[i].describe(&b, fmt.Sprintf("sites[%d]", i), Limit.String)
+		p.Sites[i].describe(&b, fmt.Sprintf("sites[%d]", i), p.kept)
+		p.describeOutage(&b, &p.Sites[i], p.Sites[i].Limits)
 		if s := &p.Sites[i]; s.Learn != p.Defaults.Learn {
 			line(&b, "", "%s", s.learnText())
 		}
@@ -141,9 +146,10 @@ func (p *Policy) describeOthers(b *strings.Builder) {
 		return
 	}
 	for _, l := range p.Defaults.Limits {
-		line(b, title, "%s", l)
+		line(b, title, "%s", p.kept(l))
 		title = ""
 	}
+	p.describeOutage(b, nil, p.Defaults.Limits)
 	if needRequests(p.Defaults.Limits) {
 		switch p.Intercept.Mode {
 		case "all":
@@ -188,6 +194,9 @@ func (s *Site) describe(b *strings.Builder, title string, limit func(Limit) stri
 	for _, l := range s.Limits {
 		line(b, "", "%s", limit(l))
 	}
+	if text := s.bytesText(); text != "" {
+		line(b, "", "%s", text)
+	}
 	if s.Dialect != nil {
 		line(b, "", "%s", s.dialectText())
 	}
@@ -225,6 +234,27 @@ func (s *Site) backendsText() string {
 		text += "; each has the limits for itself"
 	}
 	return text
+}
+
+// bytesText is what limits of bytes count, and what becomes of a body for which there
+// are none.
+func (s *Site) bytesText() string {
+	tunnels, stall := "", time.Duration(0)
+	for _, l := range s.Limits {
+		if l.Unit != Bytes {
+			continue
+		}
+		if !l.NeedsRequests() {
+			tunnels = ", in tunnels too"
+		}
+		if stall == 0 || l.Stall < stall {
+			stall = l.Stall
+		}
+	}
+	if stall == 0 {
+		return ""
+	}
+	return fmt.Sprintf("bytes count both ways, with headers and TLS%s; a body that stands still for %s is cut", tunnels, formatDuration(stall))
 }
 
 func (s *Site) budgetText() string {

@@ -45,10 +45,7 @@ func TestTheExampleHasEveryKeyThatIsAvailable(t *testing.T) {
 	text := string(readExample(t))
 	for _, key := range Keys() {
 		name := key.Name[strings.LastIndexByte(key.Name, '.')+1:]
-		has := regexp.MustCompile(`(?m)^ *#?` + name + `:`).MatchString(text)
-		if one := slices.ContainsFunc(laterValues, func(v laterValue) bool { return v.key == key.Name }); one || key.Later {
-			continue
-		}
+		has := regexp.MustCompile(`(?m)^ *#? *` + name + `:`).MatchString(text)
 		if !has {
 			t.Errorf("%s is missing from the example", key.Name)
 		}
@@ -81,7 +78,7 @@ func TestEveryExampleInTheExampleLoads(t *testing.T) {
 		out = append(out, text)
 	}
 	text := strings.Join(out, "\n")
-	p, err := Load(Source{Data: []byte(text), Lookup: environ("HOME", "/home/somebody", "ABIDE_ADMIN_TOKEN", "a", "NEWS_SECRET", "b", "SHOP_SECRET", "c", "NEXT_HOP_SECRET", "d/@", "MAPS_KEY", "e")})
+	p, err := Load(Source{Data: []byte(text), Lookup: environ("HOME", "/home/somebody", "ABIDE_ADMIN_TOKEN", "a", "NEWS_SECRET", "b", "SHOP_SECRET", "c", "NEXT_HOP_SECRET", "d/@", "MAPS_KEY", "e", "STORE_SECRET", "f/@")})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
@@ -89,11 +86,14 @@ func TestEveryExampleInTheExampleLoads(t *testing.T) {
 	for _, s := range p.Sites {
 		limits += len(s.Limits)
 	}
+	if p.Store.Password.Reveal() != "f/@" || p.Store.DB != 2 || p.Shard != (Shard{17, 100, "url"}) || p.Sites[3].Outage != "strict" || p.Sites[1].Limits[0].Unit != Bytes {
+		t.Errorf("a store, a shard or bytes that were not read: %+v", p)
+	}
 	if len(p.Pools) != 4 || p.Pool("example").Column != "bearer_token" || p.Pool("forum").OAuth2.TokenURL == "" || !p.Pool("maps").Anonymous ||
 		p.Sites[6].Learn || !p.Sites[8].Insecure || p.Sites[8].Dialect == nil || len(p.Sites[8].Dialect.Headers) != 2 {
 		t.Errorf("pools and dialects that were not read: %+v", p)
 	}
-	if len(p.Sites) != 9 || limits != 11 || len(p.Defaults.Limits) != 2 || len(p.Sites[3].Backends) != 3 || !p.Sites[3].Sticky || !p.Sites[4].Robots || !p.Sites[4].Coalesce || len(p.Access.Clients) != 2 || p.Egress.ProxyPassword.Reveal() != "d/@" || len(p.Intercept.Patterns) != 2 || p.Admin.Token.Empty() {
+	if len(p.Sites) != 9 || limits != 12 || len(p.Defaults.Limits) != 2 || len(p.Sites[3].Backends) != 3 || !p.Sites[3].Sticky || !p.Sites[4].Robots || !p.Sites[4].Coalesce || len(p.Access.Clients) != 2 || p.Egress.ProxyPassword.Reveal() != "d/@" || len(p.Intercept.Patterns) != 2 || p.Admin.Token.Empty() {
 		t.Errorf("examples that were not read: %+v", p)
 	}
 }
@@ -130,7 +130,7 @@ func TestEveryExampleInTheGuideOfLimitsLoads(t *testing.T) {
 	for _, one := range limits {
 		load(t, "sites: [{host: a.test, limits: ["+one[1]+"]}]")
 	}
-	if len(blocks) != 2 || len(limits) < 6 {
+	if len(blocks) != 3 || len(limits) < 11 {
 		t.Errorf("%d files and %d limits were found", len(blocks), len(limits))
 	}
 }
@@ -147,6 +147,32 @@ func TestTheExampleInTheGuideOfBackendsLoads(t *testing.T) {
 	p, err := Load(Source{Data: blocks[0]})
 	if err != nil || len(p.Sites[0].Backends) != 3 || len(p.Sites[0].Limits) != 2 {
 		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+func TestTheExampleInTheGuideOfFleetsLoads(t *testing.T) {
+	data, err := os.ReadFile("../docs/fleet.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := yamlOf(data)
+	if len(blocks) != 1 {
+		t.Fatalf("%d files were found", len(blocks))
+	}
+	p, err := Load(Source{Data: blocks[0], Lookup: environ("STORE_SECRET", "a", "HOME", "/home/somebody")})
+	if err != nil || !p.Store.Shared() || p.Shard.Of != 100 || p.Sites[1].Outage != "strict" || len(p.Warnings()) > 0 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	urls := regexp.MustCompile("(?m)^\\| `(redis.*?)` \\|").FindAllSubmatch(data, -1)
+	for _, one := range urls {
+		load(t, "store: \""+string(one[1])+"\"")
+	}
+	limits := regexp.MustCompile("`(\\{.*?\\})`").FindAllSubmatch(data, -1)
+	for _, one := range limits {
+		load(t, "sites: [{host: a.test, limits: ["+string(one[1])+"]}]")
+	}
+	if len(urls) != 5 || len(limits) != 2 {
+		t.Errorf("%d stores and %d limits were found", len(urls), len(limits))
 	}
 }
 

@@ -10,6 +10,9 @@ import (
 
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
+// inURL escapes what a path may have, and a user, a password or an option may not.
+var inURL = strings.NewReplacer("@", "%40", "&", "%26", "+", "%2B", "=", "%3D", ":", "%3A")
+
 // expand replaces ${NAME} in a secret. Its errors name variables, never what
 // they hold nor what stands around them. Inside of a longer URL a variable is
 // taken literally, so a password needs no percent-encoding.
@@ -44,7 +47,7 @@ func (l *loading) expand(s string, kind text) (string, error) {
 		case value == "":
 			return "", fmt.Errorf("refers to the variable %s, which is empty", name)
 		case kind == secretURL && whole != "${"+name+"}":
-			value = strings.ReplaceAll(url.PathEscape(value), "@", "%40")
+			value = inURL.Replace(url.PathEscape(value))
 		}
 		b.WriteString(value)
 		s = after

@@ -14,9 +14,9 @@ func (p *Policy) Explain(w io.Writer, t Target) { p.ExplainPath(w, t, "") }
 func (p *Policy) ExplainPath(w io.Writer, t Target, path string) {
 	said := func(l Limit) string {
 		if path != "" && !l.Covers(l.Method, path) {
-			return l.String() + ", not for this path"
+			return p.kept(l) + ", not for this path"
 		}
-		return l.String()
+		return p.kept(l)
 	}
 	var b strings.Builder
 	m := p.Match(t)
@@ -31,6 +31,7 @@ func (p *Policy) ExplainPath(w io.Writer, t Target, path string) {
 		for _, l := range p.Defaults.Limits {
 			line(&b, "", "%s", said(l))
 		}
+		p.describeOutage(&b, nil, p.Defaults.Limits)
 	} else {
 		number := 0
 		for i := range p.Sites {
@@ -50,6 +51,7 @@ func (p *Policy) ExplainPath(w io.Writer, t Target, path string) {
 		}
 		line(&b, "rule", "%s", title)
 		m.Rule.describe(&b, "hosts", said)
+		p.describeOutage(&b, m.Rule, m.Rule.Limits)
 	}
 	if !m.Learn {
 		line(&b, "learn", "no limits are learned there")
@@ -138,7 +140,7 @@ func (p *Policy) unkept(t Target) string {
 	rule := p.Match(t).Rule
 	switch {
 	case rule == nil && needRequests(p.Defaults.Limits):
-		return ", so the limits of defaults do not hold there"
+		return ", so the " + limitsIn(p.Defaults.Limits) + " of defaults do not hold there"
 	case rule != nil && rule.NeedsRequests():
 		return ", so " + and(rule.needs()) + " of its rule do not hold there"
 	}

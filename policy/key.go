@@ -15,7 +15,6 @@ type Key struct {
 	Kind    string // what it takes: address, duration, size, number, switch, words …
 	Doc     string
 	Default string // as it would be written, "" for none
-	Later   bool   // checked, but not available yet
 }
 
 // Keys are the scalar settings in the order of the guide. Lists take commas in a
@@ -26,7 +25,6 @@ func Keys() []Key {
 	keys := make([]Key, len(all))
 	for i, s := range all {
 		keys[i] = s.Key
-		keys[i].Later = notYet(s.Name) != ""
 		if s.text != secretText {
 			keys[i].Default = s.show(p)
 		}
@@ -62,11 +60,12 @@ func settings() []setting {
 				show: func(p *Policy) string { return p.Data },
 			},
 			{
-				Key:  Key{Name: "store", Kind: "local|URL", Doc: "where budgets are kept"},
+				Key:  Key{Name: "store", Kind: "local|URL", Doc: "where budgets are kept: local, or a Redis that a fleet shares"},
 				text: secretURL,
 				read: readStore,
 				show: func(p *Policy) string { return p.Store.Kind },
 			},
+			switchSetting("strict_state", "whether abide ends when the state that it kept cannot be read, instead of setting it aside", func(p *Policy) *bool { return &p.StrictState }),
 			wordSetting("log.level", "how much is logged", func(p *Policy) *string { return &p.Log.Level }, "trace", "debug", "info", "warn", "error"),
 			wordSetting("log.format", "how it is logged", func(p *Policy) *string { return &p.Log.Format }, "text", "json"),
 			switchSetting("log.access", "whether every request is logged", func(p *Policy) *bool { return &p.Log.Access }),
@@ -99,7 +98,7 @@ func settings() []setting {
 				shape: list, read: parseIntercept, show: showIntercept,
 			},
 		},
-		timeoutSettings(), boundSettings(), queueSettings(), laterSettings(),
+		timeoutSettings(), boundSettings(), queueSettings(), shardSettings(),
 	)
 	for i := range all {
 		all[i].Env = envName(all[i].Name)
@@ -157,11 +156,11 @@ func queueSettings() []setting {
 	}
 }
 
-// laterSettings are those whose machinery comes later.
-func laterSettings() []setting {
+func shardSettings() []setting {
 	return []setting{
 		countSetting("shard.index", "which part of all URLs is ours, from 0", 0, func(p *Policy) *int { return &p.Shard.Index }),
 		countSetting("shard.of", "how many parts there are", 1, func(p *Policy) *int { return &p.Shard.Of }),
+		wordSetting("shard.by", "what tells the parts apart: the whole URL, or its host alone", func(p *Policy) *string { return &p.Shard.By }, "url", "host"),
 	}
 }
 

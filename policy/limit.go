@@ -33,6 +33,10 @@ const (
 	AsAdaptive    As = "adaptive"    // a rate between Min and Max
 )
 
+// DefaultStall is how long a body may stand still for want of bytes, where a limit
+// does not say.
+const DefaultStall = 90 * time.Second
+
 // Limit is an amount of a unit per window, and for whom.
 type Limit struct {
 	As     As
@@ -47,7 +51,7 @@ type Limit struct {
 	Each     int64         // what one request takes from it; 0 is 1
 	Burst    int64         // of a bucket
 	Min, Max Rate          // of adaptive
-	Stall    time.Duration // of bytes: how long a body may stand still; 0 is the default
+	Stall    time.Duration // of bytes: how long a body may stand still before it is cut
 	Timezone string        // of a quota, an IANA name
 
 	Line int
@@ -79,6 +83,19 @@ func (l *Limit) Covers(method, path string) bool {
 // they are everyone's or the client's.
 func (l Limit) NeedsRequests() bool {
 	return l.Unit != Bytes || l.Method != "" || l.Path != "" || l.By == "token" || l.By == "route"
+}
+
+// Shared tells whether instances that have one store keep the limit together. The
+// others hold for each instance by itself: what is in flight, what is paced, a rate
+// that is found out, and a bucket that has no room to be divided.
+func (l *Limit) Shared() bool {
+	switch l.As {
+	case AsRolling, AsFixed, AsFirstUse, AsQuota:
+		return true
+	case AsBucket:
+		return l.Burst >= 2
+	}
+	return false
 }
 
 // Title is a short name of the limit for people and for labels of metrics: "900
@@ -137,7 +154,10 @@ func (l *Limit) about(b *strings.Builder) {
 func (l Limit) String() string {
 	var b strings.Builder
 	l.amount(&b)
-	if l.Burst > 0 {
+	switch {
+	case l.Burst > 0 && l.Unit == Bytes:
+		fmt.Fprintf(&b, ", %s at once", Size(l.Burst))
+	case l.Burst > 0:
 		fmt.Fprintf(&b, ", %d at once", l.Burst)
 	}
 	if l.By != "" {
@@ -146,6 +166,9 @@ func (l Limit) String() string {
 	l.about(&b)
 	if l.Each > 1 {
 		fmt.Fprintf(&b, ", each request counts %d", l.Each)
+	}
+	if l.Unit == Bytes && l.Stall > 0 && l.Stall != DefaultStall {
+		fmt.Fprintf(&b, ", stall %s", formatDuration(l.Stall))
 	}
 	if l.As != AsAdaptive && l.As != AsConcurrency {
 		fmt.Fprintf(&b, " (%s", l.As)

@@ -25,9 +25,6 @@ type Source struct {
 	// Load refuse an ABIDE_ variable that nothing reads.
 	Environ []string
 	Flags   map[string]string // dotted key → text
-	// Preview permits the keys that are parsed and checked but have no effect
-	// yet. Tests alone set it.
-	Preview bool
 }
 
 // Load reads, checks and completes a configuration. A flag beats the
@@ -41,7 +38,6 @@ func Load(src Source) (*Policy, error) {
 	l.base = "" // what follows is relative to the working directory
 	l.environment(p, src.Environ)
 	l.flags(p, src.Flags)
-	l.laterValues(p)
 	l.check(p)
 	if len(l.faults) > 0 {
 		return nil, l.sorted()
@@ -53,11 +49,10 @@ func Load(src Source) (*Policy, error) {
 
 // loading is one run of Load.
 type loading struct {
-	lookup  func(string) (string, bool)
-	home    string
-	base    string // where relative paths start
-	name    string // of the file
-	preview bool
+	lookup func(string) (string, bool)
+	home   string
+	base   string // where relative paths start
+	name   string // of the file
 
 	faults Faults
 	places map[string]Fault // key → where it was set last
@@ -67,7 +62,7 @@ type loading struct {
 
 func newLoading(src Source) *loading {
 	l := &loading{
-		lookup: src.Lookup, preview: src.Preview, name: src.Path,
+		lookup: src.Lookup, name: src.Path,
 		places: map[string]Fault{}, used: map[string]bool{}, table: settings(),
 	}
 	if l.lookup == nil {
@@ -246,9 +241,6 @@ func (l *loading) flags(p *Policy, flags map[string]string) {
 
 // outside sets a key from a variable or a flag.
 func (l *loading) outside(p *Policy, s setting, place Fault, value string) {
-	if notYet(s.Name) != "" && !l.preview {
-		l.fail(Fault{Source: place.Source, Key: place.Key, Text: notAvailable})
-	}
 	items := []string{value}
 	if s.shape != single {
 		items = nil

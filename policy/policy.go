@@ -18,6 +18,10 @@ type Policy struct {
 	Store  Store
 	Log    Log
 
+	// StrictState has abide end when what it kept cannot be read, instead of setting
+	// that aside.
+	StrictState bool
+
 	Access    Access
 	Egress    Egress
 	Intercept Intercept
@@ -117,7 +121,10 @@ type Unnamed struct {
 }
 
 // Shard is the part of all URLs that this crawler owns. Of 0 owns them all.
-type Shard struct{ Index, Of int }
+type Shard struct {
+	Index, Of int
+	By        string // url | host
+}
 
 // Size is a number of bytes.
 type Size int64
@@ -166,6 +173,7 @@ func defaults(lookup func(string) (string, bool)) *Policy {
 		Breaker:  Breaker{Failures: 10, Pause: 30 * time.Second},
 		Defaults: Unnamed{Limits: []Limit{{As: AsConcurrency, Unit: Concurrency, Amount: 32}}, Learn: true},
 		Mode:     "enforce",
+		Shard:    Shard{By: "url"},
 	}
 	return p
 }

@@ -28,7 +28,7 @@ func TestTheWholeConfigurationOfTheDesignLoads(t *testing.T) {
 	site := p.Sites[1]
 	switch {
 	case p.Admin.Token.Reveal() != "canary-1", p.Access.Clients[0].Secret.Reveal() != "canary-2", p.Access.Clients[0].Weight != 2,
-		p.Data != "/home/somebody/.local/state/abide", p.Shard != Shard{17, 100}, p.Queue.Wait != 30*time.Minute, p.Retry.Body != MiB,
+		p.Data != "/home/somebody/.local/state/abide", p.Shard != Shard{17, 100, "url"}, p.Queue.Wait != 30*time.Minute, p.Retry.Body != MiB,
 		len(p.Sites) != 3, site.Priority != 2, !site.Robots, !site.Coalesce, len(site.Limits) != 3, site.Limits[0].Amount != 1e6,
 		p.Sites[0].Limits[2].Per.Calendar != "month", p.Pools[0].Column != "bearer_token", len(p.Sites[2].Backends) != 2, p.Defaults.Limits[0].Amount != 32:
 		t.Errorf("%+v", p)
@@ -46,7 +46,7 @@ func TestDescribeSaysWhatTheConfigurationMeans(t *testing.T) {
 		"backends https://nitter-a.example, https://nitter-b.example, adaptive\n",
 		"breaker         failures 10, pause 30s\n",
 		"other sites     32 in flight\n                for plain http, and the https that intercept opens\n",
-		"shard           17 of 100\n",
+		"shard           17 of 100, parts of the URLs by their hash, from 0 on\n",
 		"queue           max 10000, per_site 2000, wait 30m, aging 30s\n",
 		"retry           attempts 4, refusals 20, base 500ms, max 1m, body 1MiB\n",
 	} {

@@ -29,6 +29,8 @@ type Site struct {
 	Outage   string   // share | strict | open; what to do while the store is away
 
 	Line int // in the file
+
+	outage bool // the rule says it
 }
 
 // NeedsRequests tells whether the rule can only be kept by seeing requests, so
@@ -42,7 +44,7 @@ func (s *Site) needs() []string {
 		key string
 		set bool
 	}{
-		{"limits", needRequests(s.Limits)},
+		{limitsIn(s.Limits), needRequests(s.Limits)},
 		{"backends", len(s.Backends) > 0},
 		{"coalesce", s.Coalesce},
 		{"robots", s.Robots},
@@ -62,6 +64,30 @@ func needRequests(limits []Limit) bool {
 		}
 	}
 	return false
+}
+
+// limitsIn is what limits are called of which some can only be kept by seeing
+// requests.
+func limitsIn(limits []Limit) string {
+	for _, l := range limits {
+		if !l.NeedsRequests() {
+			return "limits other than of bytes"
+		}
+	}
+	return "limits"
+}
+
+// OutageOf is what becomes of a limit of the rule while a shared store is away:
+// share, strict or open. A token's limits are always strict: whose account it is would
+// rather wait than be blocked. A nil rule is that of sites without one.
+func (s *Site) OutageOf(l *Limit) string {
+	switch {
+	case l.By == "token":
+		return "strict"
+	case s == nil:
+		return "share"
+	}
+	return s.Outage
 }
 
 // Title is the rule's name, or its first pattern.

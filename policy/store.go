@@ -2,19 +2,99 @@ package policy
 
 import (
 	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 )
 
-// Store is where budgets are kept that outlive a process or span a fleet.
+// Store is where budgets are kept that outlive a process or span a fleet. What a URL
+// says is taken apart here; the fields after it are empty when Kind is local.
 type Store struct {
 	Kind string // local | redis | rediss | redis+sentinel | …
-	URL  Secret // empty when Kind is local
+	URL  Secret // as it was written, but for its prefix; its ca is a whole path
+
+	Hosts    []string // "host:port" of servers, or of sentinels; or the path of a socket
+	Master   string   // which of theirs sentinels are asked for
+	User     string
+	Password Secret
+	DB       int
+	Prefix   string // of every key, "" for the usual one
+	TLS      bool
 }
 
 var storeKinds = []string{
-	"redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster",
+	"redis", "rediss", "redis+unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster",
+}
+
+// storeExamples are what each kind looks like.
+var storeExamples = map[string]string{
+	"unix":     "redis+unix:///run/redis/redis.sock",
+	"":         "redis://user:secret@redis.example:6379",
+	"sentinel": "redis+sentinel://user:secret@a.example:26379,b.example:26379/mymaster",
+	"cluster":  "redis+cluster://user:secret@a.example:6379,b.example:6379",
+}
+
+// Shared tells whether several instances may have the store together.
+func (s *Store) Shared() bool { return s.Kind != "local" }
+
+// Sentinel tells whether Hosts are those of sentinels.
+func (s *Store) Sentinel() bool { return strings.HasSuffix(s.Kind, "+sentinel") }
+
+// Cluster tells whether Hosts are some of a cluster.
+func (s *Store) Cluster() bool { return strings.HasSuffix(s.Kind, "+cluster") }
+
+// unix tells whether it is a socket of this machine.
+func (s *Store) unix() bool { return strings.HasSuffix(s.Kind, "+unix") }
+
+// Same tells whether another is the same store, so that nothing has to be opened anew.
+func (s *Store) Same(o *Store) bool {
+	return s.Kind == o.Kind && s.Prefix == o.Prefix && s.URL.Reveal() == o.URL.Reveal()
+}
+
+// HasPassword tells whether there is one.
+func (s *Store) HasPassword() bool { return !s.Password.Empty() }
+
+// local tells whether all of it is on this machine.
+func (s *Store) local() bool {
+	return s.unix() || !slices.ContainsFunc(s.Hosts, func(one string) bool {
+		host, _, err := net.SplitHostPort(one)
+		addr, bad := netip.ParseAddr(host)
+		return err != nil || host != "localhost" && (bad != nil || !addr.IsLoopback())
+	})
+}
+
+// String says which store it is, without its password.
+func (s Store) String() string {
+	if !s.Shared() {
+		return s.Kind
+	}
+	var b strings.Builder
+	switch {
+	case s.Sentinel():
+		fmt.Fprintf(&b, "Redis %s of the sentinels %s", s.Master, someOf(s.Hosts))
+	case s.Cluster():
+		fmt.Fprintf(&b, "Redis cluster of %s", someOf(s.Hosts))
+	default:
+		b.WriteString("Redis at " + s.Hosts[0])
+	}
+	if s.TLS {
+		b.WriteString(" by TLS")
+	}
+	if s.User != "" {
+		b.WriteString(" as " + clip(s.User))
+	}
+	if s.DB > 0 {
+		fmt.Fprintf(&b, ", database %d", s.DB)
+	}
+	if s.Prefix != "" {
+		fmt.Fprintf(&b, ", keys begin with %s", s.Prefix)
+	}
+	return b.String()
 }
 
 // readStore quotes nothing of what it reads, as it may hold a password.
@@ -23,15 +103,192 @@ func readStore(p *Policy, in *input) {
 		p.Store = Store{Kind: "local"}
 		return
 	}
-	u, err := url.Parse(in.value())
-	switch {
-	case err != nil, u.Scheme == "", u.Opaque != "":
-		in.fail(-1, errors.New("is neither local nor a URL such as redis://user:secret@redis.example:6379"))
-	case !slices.Contains(storeKinds, u.Scheme):
-		in.fail(-1, errors.New("has a scheme that is none of "+strings.Join(storeKinds, ", ")))
-	case u.Host == "" || strings.HasPrefix(u.Host, ":"):
-		in.fail(-1, errors.New("needs a host, such as redis://redis.example:6379"))
-	default:
-		p.Store = Store{Kind: u.Scheme, URL: NewSecret(in.value())}
+	s, err := parseStore(in.value(), func(ca string) (string, error) {
+		return (&input{items: []string{ca}, base: in.base, home: in.home}).path()
+	})
+	if err != nil {
+		in.fail(-1, err)
+		return
 	}
+	p.Store = s
+}
+
+// parseStore takes a URL apart. It may name several hosts, which url.Parse does not
+// read. Files that it names start where resolve says.
+func parseStore(text string, resolve func(string) (string, error)) (Store, error) {
+	none := Store{Kind: "local"}
+	scheme, rest, ok := strings.Cut(text, "://")
+	switch {
+	case !ok:
+		return none, errors.New("is neither local nor a URL such as " + storeExamples[""])
+	case !slices.Contains(storeKinds, scheme):
+		return none, errors.New("has a scheme that is none of " + strings.Join(storeKinds, ", "))
+	case strings.Contains(rest, "#"):
+		return none, errors.New("has a #, which ends a URL; in a password it is %23")
+	}
+	s := Store{Kind: scheme, TLS: strings.HasPrefix(scheme, "rediss")}
+	rest, query, _ := strings.Cut(rest, "?")
+	authority, path, _ := strings.Cut(rest, "/")
+	hosts, err := s.account(authority)
+	if err == nil {
+		err = s.hosts(hosts)
+	}
+	if err == nil {
+		err = s.path(path)
+	}
+	if err == nil {
+		query, err = s.options(query, resolve)
+	}
+	if err != nil {
+		return none, err
+	}
+	text, _, _ = strings.Cut(text, "?")
+	if query != "" {
+		text += "?" + query
+	}
+	s.URL = NewSecret(text)
+	return s, nil
+}
+
+func (s *Store) example() string {
+	_, form, _ := strings.Cut(s.Kind, "+")
+	return storeExamples[form]
+}
+
+// account takes user and password off, and leaves the hosts.
+func (s *Store) account(authority string) (hosts string, err error) {
+	account, hosts, ok := cutLast(authority, "@")
+	if !ok {
+		return authority, nil
+	}
+	user, password, _ := strings.Cut(account, ":")
+	user, errUser := url.PathUnescape(user)
+	password, errPassword := url.PathUnescape(password)
+	if errUser != nil || errPassword != nil {
+		return "", errors.New("has a % in its user or password that two hexadecimal digits do not follow; a % itself is %25")
+	}
+	if user != "" && password == "" {
+		return "", errors.New("has a user without a password; a password alone is written redis://:secret@…")
+	}
+	s.User, s.Password = user, NewSecret(password)
+	return hosts, nil
+}
+
+func (s *Store) hosts(authority string) error {
+	if s.unix() {
+		if authority != "" {
+			return errors.New("has a host before its socket; write " + s.example())
+		}
+		return nil
+	}
+	usual := uint16(6379)
+	if s.Sentinel() {
+		usual = 26379
+	}
+	for one := range strings.SplitSeq(authority, ",") {
+		host, port, err := splitHostPort(strings.TrimSpace(one), usual)
+		if err == nil {
+			host, err = canonical(host)
+		}
+		if err != nil {
+			return fmt.Errorf("has a host that %w; write one such as %s", err, s.example())
+		}
+		at := net.JoinHostPort(host, strconv.Itoa(int(port)))
+		if slices.Contains(s.Hosts, at) {
+			return errors.New("names a host twice")
+		}
+		s.Hosts = append(s.Hosts, at)
+	}
+	if len(s.Hosts) > 1 && !s.Sentinel() && !s.Cluster() {
+		return errors.New("names several hosts, which a cluster or sentinels have; write redis+cluster:// or redis+sentinel://")
+	}
+	return nil
+}
+
+// path is the number of a database, or the name that sentinels know.
+func (s *Store) path(path string) error {
+	path = strings.TrimSuffix(path, "/")
+	switch {
+	case s.unix() && path == "":
+		return errors.New("names no socket; write " + s.example())
+	case s.unix():
+		s.Hosts = []string{"/" + path}
+	case s.Sentinel() && path == "":
+		return errors.New("needs the name of the master, such as " + s.example())
+	case s.Sentinel():
+		name, err := url.PathUnescape(path)
+		if err != nil || strings.ContainsAny(name, "/ \r\n\x00") {
+			return errors.New("has a name of the master that is none, such as " + s.example())
+		}
+		s.Master = name
+	case path != "" && s.Cluster():
+		return errors.New("has a path; a cluster has no databases")
+	case path != "":
+		return s.database(path)
+	}
+	return nil
+}
+
+func (s *Store) database(text string) error {
+	n, err := parseCount(text, 0, 1<<20)
+	switch {
+	case err != nil:
+		return errors.New("has a database that is no number, such as ?db=2")
+	case s.Cluster() && n > 0:
+		return errors.New("has db; a cluster has the database 0 alone")
+	}
+	s.DB = int(n)
+	return nil
+}
+
+// options are what stands behind the ?. The rest is those that the store itself reads.
+func (s *Store) options(query string, resolve func(string) (string, error)) (rest string, err error) {
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return "", errors.New("has options that cannot be read; they look like ?db=2&prefix=crawl")
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		all, text := values[name], values[name][0]
+		switch {
+		case len(all) > 1:
+			return "", errors.New("has an option twice")
+		case name == "db" && s.DB > 0:
+			return "", errors.New("has a database in its path and as db")
+		case name == "db":
+			err = s.database(text)
+		case name == "prefix":
+			err = checkPrefix(text)
+			s.Prefix = text
+			values.Del("prefix")
+		case name == "ca" && !s.TLS:
+			err = errors.New("has ca, which is for TLS; write " + strings.Replace(s.Kind, "redis", "rediss", 1) + "://")
+		case name == "ca":
+			if text, err = resolve(text); err != nil {
+				err = errors.New("has a ca that is no path of a file")
+			}
+			values.Set("ca", text)
+		case (name == "sentinel_user" || name == "sentinel_password") && !s.Sentinel():
+			err = errors.New("has an option for sentinels, which redis+sentinel:// alone has")
+		case name == "sentinel_user", name == "sentinel_password":
+		default:
+			err = errors.New("has an option that is none of db, prefix, ca, sentinel_user and sentinel_password; a ? in a password is %3F")
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	return values.Encode(), nil
+}
+
+// checkPrefix refuses what would put keys into other slots of a cluster, or could not
+// be typed.
+func checkPrefix(s string) error {
+	const most = 64
+	switch {
+	case s == "" || len(s) > most:
+		return fmt.Errorf("has a prefix that is empty or longer than %d characters", most)
+	case strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune(`{}*?[]\`, r) }):
+		return errors.New("has a prefix with a character that is none of letters, digits and signs such as : . _ -")
+	}
+	return nil
 }

@@ -50,6 +50,7 @@ func (p *Policy) Warnings() []string {
 			}
 		}
 	}
+	p.warnOfStore(warn)
 	p.warnOfPools(warn)
 	p.warnOfTunnels(warn)
 	p.warnOfBackends(warn)
@@ -58,6 +59,22 @@ func (p *Policy) Warnings() []string {
 		all = append(all[:most], fmt.Sprintf("and %d more of the kind", n-most))
 	}
 	return all
+}
+
+// warnOfStore tells of what is for nothing without a store that several share, and of
+// passwords that everybody on the way can read.
+func (p *Policy) warnOfStore(warn func(format string, args ...any)) {
+	if p.Store.Shared() {
+		if !p.Store.TLS && p.Store.HasPassword() && !p.Store.local() {
+			warn("store sends its password in the clear to %s, %s:// would not", someOf(p.Store.Hosts), strings.Replace(p.Store.Kind, "redis", "rediss", 1))
+		}
+		return
+	}
+	for i := range p.Sites {
+		if s := &p.Sites[i]; s.outage {
+			warn("sites[%d]: outage says what holds while a shared store is away, but store is local; name one with store: redis://…, or leave outage out", i)
+		}
+	}
 }
 
 // warnOfPools tells where tokens could be seen, or are for nothing.

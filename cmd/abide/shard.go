@@ -1,0 +1,223 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/shard"
+)
+
+func shardCommand() *cobra.Command {
+	var x sharding
+	cmd := &cobra.Command{
+		Use:   "shard [-i INDEX] [-n OF] [FILE...]",
+		Short: "Keep the URLs that one crawler of several owns",
+		Long: `Shard reads URLs, one a line, and prints those that crawler INDEX of OF owns, as
+they are written and in their order. The first crawler is 0. Without FILE, or for
+-, it reads standard input. Each URL has exactly one owner, which follows from the
+URL and OF alone: nobody needs a list, and from OF to OF+1 crawlers only what the
+new one gets moves.
+
+What is not given is that of the configuration's shard, with which the proxy
+refuses the URLs of others. With -i, -n and --by all three no configuration is
+read. Blank lines and lines that begin with # are left out.
+
+A line that is no http or https URL is told on standard error with its number,
+and the command ends with 1 after the rest.`,
+		Example: `  abide shard -i 17 -n 100 urls.txt
+  zcat urls.gz | abide shard -n 100 --owner | sort -n`,
+		RunE: func(cmd *cobra.Command, args []string) error { return x.run(cmd, args) },
+	}
+	cmd.Flags().IntVarP(&x.index, "index", "i", 0, "which `crawler`, from 0 on")
+	cmd.Flags().IntVarP(&x.of, "of", "n", 0, "how many `crawlers` there are")
+	cmd.Flags().StringVar(&x.by, "by", "url", "what tells parts apart: the `url`, or its host alone")
+	cmd.Flags().BoolVar(&x.invert, "invert", false, "print the URLs of all others instead")
+	cmd.Flags().BoolVar(&x.owner, "owner", false, "print the owner and a tab before each URL; without -i, of all URLs")
+	return cmd
+}
+
+// sharding is one call of the command.
+type sharding struct {
+	index, of     int
+	by            string
+	invert, owner bool
+
+	all bool // whoever owns them
+	bad bool // a line was no URL
+}
+
+func (x *sharding) run(cmd *cobra.Command, args []string) error {
+	if err := x.settle(cmd); err != nil {
+		return err
+	}
+	if len(args) == 0 {
+		args = []string{"-"}
+	}
+	out := bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
+	for _, name := range args {
+		if err := x.file(cmd, name, out); err != nil {
+			return errors.Join(err, out.Flush())
+		}
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	if x.bad {
+		return &exit{code: exitFailed}
+	}
+	return nil
+}
+
+// settle finds out which part of how many, from the command line and, for what that
+// does not say, from the configuration.
+func (x *sharding) settle(cmd *cobra.Command) error {
+	given := cmd.Flags().Changed
+	x.all = x.owner && !given("index")
+	if x.all && x.invert {
+		return usage(errors.New("--invert needs -i: which crawler's URLs to leave out"))
+	}
+	if !given("index") && !x.all || !given("of") || !given("by") {
+		p, err := loadPolicy(cmd)
+		if err != nil {
+			return err
+		}
+		if !given("by") {
+			x.by = cmp.Or(p.Shard.By, "url")
+		}
+		if p.Shard.Of > 0 && !given("of") {
+			x.of = p.Shard.Of
+		}
+		if p.Shard.Of > 0 && !given("index") {
+			x.index = p.Shard.Index
+		} else if !given("index") && !x.all {
+			return usage(errors.New("which crawler? write -i INDEX, from 0 on, or shard in the configuration"))
+		}
+	}
+	return x.check(given("of"))
+}
+
+func (x *sharding) check(given bool) error {
+	switch {
+	case x.of < 1 && given:
+		return usage(fmt.Errorf("-n: %d crawlers are none", x.of))
+	case x.of < 1:
+		return usage(errors.New("of how many crawlers? write -n OF, or shard in the configuration"))
+	case !x.all && (x.index < 0 || x.index >= x.of):
+		return usage(fmt.Errorf("-i: %d is not one of %d crawlers, which are 0 to %d", x.index, x.of, x.of-1))
+	case x.by != string(shard.URL) && x.by != string(shard.Host):
+		return usage(fmt.Errorf("--by: %q is neither url nor host", clipped(x.by)))
+	}
+	return nil
+}
+
+// file goes through the lines of one file.
+func (x *sharding) file(cmd *cobra.Command, name string, out *bufio.Writer) error {
+	in := cmd.InOrStdin()
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		in = file
+	} else {
+		name = "standard input"
+	}
+	lines := newLongLines(in)
+	for {
+		line, err := lines.next()
+		if len(line) > 0 || errors.Is(err, errLongLine) {
+			if fault := x.line(line, err, out); fault != nil {
+				x.bad = true
+				// What was asked for comes before what is said of it.
+				if err := out.Flush(); err != nil {
+					return err
+				}
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s:%d: %v\n", name, lines.number, fault)
+			}
+		}
+		if lines.waiting() {
+			if err := out.Flush(); err != nil {
+				return err
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil && !errors.Is(err, errLongLine):
+			return fmt.Errorf("reading %s: %w", name, err)
+		}
+	}
+}
+
+// line prints a URL if it is asked for. An error of the output is told by its Flush.
+func (x *sharding) line(line []byte, wrong error, out *bufio.Writer) error {
+	if errors.Is(wrong, errLongLine) {
+		return errLongLine
+	}
+	text := bytes.TrimSpace(line)
+	if len(text) == 0 || text[0] == '#' {
+		return nil
+	}
+	key, err := shard.Key(string(text), shard.By(x.by))
+	if err != nil {
+		return err
+	}
+	owner := shard.Owner(key, x.of)
+	if !x.all && (owner == x.index) == x.invert {
+		return nil
+	}
+	if x.owner {
+		_, _ = out.Write(strconv.AppendInt(out.AvailableBuffer(), int64(owner), 10))
+		_ = out.WriteByte('\t')
+	}
+	_, _ = out.Write(text)
+	_ = out.WriteByte('\n')
+	return nil
+}
+
+// errLongLine is for a line that nobody meant as a URL.
+var errLongLine = fmt.Errorf("is longer than %s", policy.Size(shard.Longest))
+
+// longLines reads lines up to a bound, and goes on after one that is longer.
+type longLines struct {
+	in     *bufio.Reader
+	long   []byte // of a line that does not fit into the reader's own
+	number int
+}
+
+func newLongLines(in io.Reader) *longLines {
+	return &longLines{in: bufio.NewReaderSize(in, 64<<10)}
+}
+
+// next is the next line with its end, until it is called again.
+func (l *longLines) next() ([]byte, error) {
+	l.number++
+	line, err := l.in.ReadSlice('\n')
+	if !errors.Is(err, bufio.ErrBufferFull) {
+		return line, err
+	}
+	l.long = append(l.long[:0], line...)
+	for errors.Is(err, bufio.ErrBufferFull) {
+		line, err = l.in.ReadSlice('\n')
+		if len(l.long) <= shard.Longest+1 { // with its end
+			l.long = append(l.long, line...)
+		}
+	}
+	if len(bytes.TrimSpace(l.long)) > shard.Longest {
+		return nil, errors.Join(errLongLine, err)
+	}
+	return l.long, err
+}
+
+// waiting tells that the next line has not come yet.
+func (l *longLines) waiting() bool { return l.in.Buffered() == 0 }

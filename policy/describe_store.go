@@ -1,0 +1,103 @@
+package policy
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// describeStore writes what is kept where, and who shares it.
+func (p *Policy) describeStore(b *strings.Builder) {
+	strict := ""
+	if p.StrictState {
+		strict = ", which abide does not serve without"
+	}
+	file := ""
+	if p.Data != "none" {
+		file = filepath.Join(p.Data, "abide.db")
+	}
+	if !p.Store.Shared() {
+		if file == "" {
+			line(b, "store", "local, in memory: a restart forgets what was spent")
+			return
+		}
+		line(b, "store", "local, in %s%s", file, strict)
+		line(b, "", "what was spent and learned outlives a restart; nobody shares it")
+		return
+	}
+	line(b, "store", "%s", p.Store)
+	line(b, "", "limits that say shared hold for all that have this store together")
+	line(b, "", "cooldowns, dead tokens and what sites announce are shared, too")
+	if file != "" {
+		line(b, "", "the bandwidth of this one is in %s%s", file, strict)
+	}
+}
+
+// kept is a limit in words, and for whom it holds where several have one store.
+func (p *Policy) kept(l Limit) string {
+	if !p.Store.Shared() {
+		return l.String()
+	}
+	return l.String() + ", " + l.sharing()
+}
+
+// sharing is how a limit is kept in a store that several have.
+func (l *Limit) sharing() string {
+	switch {
+	case !l.Shared():
+		return "each abide has it for itself"
+	case l.As == AsFirstUse:
+		return "shared, kept as rolling"
+	case l.As == AsBucket:
+		// A window of the clock and the next one together never have more than the burst.
+		n := l.Burst / 2
+		amount := fmt.Sprint(n)
+		if l.Unit == Bytes {
+			amount = Size(n).String()
+		}
+		width := time.Duration(float64(n) * float64(l.Per.Length) / float64(l.Amount))
+		if width > time.Millisecond {
+			width = width.Round(time.Millisecond)
+		}
+		return fmt.Sprintf("shared, kept as %s per %s (fixed)", amount, formatDuration(width))
+	}
+	return "shared"
+}
+
+// describeOutage writes what becomes of a rule's shared limits while the store is
+// away. A nil rule is that of other sites.
+func (p *Policy) describeOutage(b *strings.Builder, s *Site, limits []Limit) {
+	if !p.Store.Shared() {
+		return
+	}
+	ways := map[string]bool{}
+	for i := range limits {
+		if limits[i].Shared() {
+			ways[s.OutageOf(&limits[i])] = true
+		}
+	}
+	whose := "what is shared"
+	if len(ways) > 1 {
+		whose = "what is shared by token"
+	}
+	if ways["strict"] {
+		line(b, "", "while the store is away, of %s only what was leased is spent (strict)", whose)
+		whose = "what else is shared"
+	}
+	if ways["share"] {
+		line(b, "", "while the store is away, each abide has its part of %s (share)", whose)
+	}
+	if ways["open"] {
+		line(b, "", "while the store is away, each abide has all of %s for itself (open)", whose)
+	}
+}
+
+// String is which part it is, and of what.
+func (s Shard) String() string {
+	what := "the URLs"
+	if s.By == "host" {
+		what = "the hosts"
+	}
+	return fmt.Sprintf("%d of %d, parts of %s by their hash, from 0 on", s.Index, s.Of, what)
+}
