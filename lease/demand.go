@@ -1,0 +1,378 @@
+package lease
+
+import (
+	"hash/fnv"
+	"time"
+
+	"github.com/abide-proxy/abide/store"
+)
+
+const (
+	// horizon is the part of a window for which is asked beforehand, and between
+	// which lengths of time that is.
+	horizonPart  = 16
+	horizonLeast = int64(200 * time.Millisecond)
+	horizonMost  = int64(5 * time.Second)
+	// few is which part of a budget is so little that everybody takes only what he
+	// needs at once, and gives back what he does not.
+	few = 16
+	// hurry is after what time unspent units go back when few are left.
+	hurry = int64(50 * time.Millisecond)
+	// silent is how many answers in a row that brought nothing may pass without
+	// anybody asking for the meter again: nobody waits then.
+	silent = 3
+)
+
+// short tells whether somebody waits who cannot go with what there is.
+func (m *shared) short(room int64) bool {
+	return m.owed > 0 || m.waiting > 0 && room < max(m.first, 1)
+}
+
+// little tells whether not much is left for others.
+func (m *shared) little(at instant) bool {
+	k := &m.known
+	return k.set && at.low < k.over && k.holders > 1 && k.remaining <= m.amount/few
+}
+
+// dry tells whether the store had nothing when it was last heard.
+func (m *shared) dry(at instant) bool {
+	return m.pause > 0 && at.low < m.known.over && m.known.slept == m.a.clock.slept
+}
+
+// gap tells whether the present window is about to end: nothing is sent in it any
+// more, and nothing in the next.
+func (m *shared) gap(at instant) bool {
+	k := &m.known
+	return k.set && at.high >= k.until && at.low < k.over && k.slept == m.a.clock.slept
+}
+
+// goal is how much there should be: what waits, and what will be taken soon.
+func (m *shared) goal(at instant, h *hold) int64 {
+	span := min(max(int64(m.window)/horizonPart, horizonLeast), horizonMost)
+	if m.kind == store.Quota {
+		span = horizonMost
+	}
+	span = min(span, m.pace.lasts(at.low))
+	if h != nil {
+		span = min(span, h.until-at.high)
+	}
+	if m.little(at) || m.a.releasing || m.pace.in(at.low, second) < 2 {
+		span = 0
+	}
+	return min(m.waiting+m.pace.in(at.low, span), m.amount)
+}
+
+// due is from when on there is something to say; eager is for somebody who goes along
+// with others, a little earlier than he would have gone by himself.
+func (m *shared) due(at instant, eager bool) int64 {
+	switch {
+	case m.flying:
+		return never
+	case m.broken && m.poll > at.low:
+		return m.poll
+	case m.again:
+		return at.low
+	}
+	m.forget(at)
+	h := m.present(at)
+	room := m.room(at)
+	low := never
+	wants := max(at.low, m.a.settled)
+	if m.vain > 0 {
+		wants = max(wants, m.home+hurry<<m.vain)
+	}
+	if m.gap(at) {
+		wants = max(wants, m.known.over)
+	} else if m.dry(at) {
+		wants = max(wants, m.poll)
+	}
+	if m.short(room) || m.soon(at, h, room, eager) {
+		low = wants
+	}
+	return min(low, m.onward(at, eager), m.homeward(at, h, room, eager))
+}
+
+// soon tells whether there will not be enough soon.
+func (m *shared) soon(at instant, h *hold, room int64, eager bool) bool {
+	return h != nil && m.took > m.home && room < mark(m.goal(at, h), eager)
+}
+
+// mark is with how much left of what there should be more is asked for.
+func mark(goal int64, eager bool) int64 {
+	if eager {
+		return (goal + 1) / 2
+	}
+	return (goal + 3) / 4
+}
+
+// onward is when to ask for some of the next window.
+func (m *shared) onward(at instant, eager bool) int64 {
+	if m.kind == store.Rolling || m.a.releasing || !m.known.set || m.took == 0 && m.waiting == 0 {
+		return never
+	}
+	s, _ := m.span(at)
+	number, length := m.next(s.window)
+	if m.forward == number {
+		return never
+	}
+	t := s.over - m.lead(length, eager)
+	if t > at.low {
+		return t
+	}
+	if m.a.settled > at.low {
+		return m.a.settled
+	}
+	if m.ahead(at) == 0 || m.vain > 0 {
+		return never
+	}
+	return at.low
+}
+
+// lead is how long before the end of a window that is: not all instances come at once.
+func (m *shared) lead(length int64, eager bool) int64 {
+	lead := min(max(length/20, patience+margin(length)), 2*second)
+	f := fnv.New32a()
+	_, _ = f.Write([]byte(m.a.o.Instance))
+	lead -= lead / 4 * int64(f.Sum32()%256) / 256
+	if eager {
+		lead += lead / 5
+	}
+	return lead
+}
+
+// ahead is how much of the next window is wanted.
+func (m *shared) ahead(at instant) int64 {
+	span := min(max(int64(m.window)/horizonPart, horizonLeast), horizonMost)
+	return min(max(m.waiting, m.pace.in(at.low, span)), m.amount)
+}
+
+// homeward is when to give back what is unspent.
+func (m *shared) homeward(at instant, h *hold, room int64, eager bool) int64 {
+	low := never
+	for i := range m.holds {
+		o := &m.holds[i]
+		switch {
+		case o.n <= o.used:
+		case m.a.releasing && m.waiting == 0:
+			return at.low
+		case m.kind == store.Rolling && o.ended(at):
+			return at.low // it counts for long
+		case m.kind == store.Rolling:
+			low = min(low, o.over)
+		case o.from > at.low:
+			low = min(low, o.from+quiet)
+		}
+	}
+	if h == nil || room == 0 || m.short(room) {
+		return low
+	}
+	if at.low >= m.known.at+quiet && room > 4*m.goal(at, h)+8 {
+		return at.low
+	}
+	return min(low, m.rests(at, h, eager))
+}
+
+// rests is when nothing has been taken for long enough.
+func (m *shared) rests(at instant, h *hold, eager bool) int64 {
+	rest := quiet
+	if m.waiting == 0 && m.little(at) { // otherwise somebody may wait for another budget as well
+		rest = hurry
+	}
+	if eager {
+		rest -= rest / 5
+	}
+	return max(m.took, m.known.at, h.from) + rest
+}
+
+// ask is what there is to say.
+func (m *shared) ask(now time.Time, at instant) store.Ask {
+	h := m.present(at)
+	room := m.room(at)
+	ask := store.Ask{Key: m.key, Kind: m.kind, Amount: m.amount, Window: m.window, Slots: m.slots}
+	if m.kind == store.Quota {
+		ask.Edges = m.edges(now)
+	}
+	keeps, gives := room, false
+	switch {
+	case h == nil:
+	case m.short(room) && m.dry(at):
+		keeps = 0 // it is of no use here, and perhaps what another one lacks
+	case m.homeward(at, h, room, true) <= at.low:
+		if m.a.releasing || m.rests(at, h, true) <= at.low {
+			gives = true
+			keeps, m.waiting, m.first, m.home = 0, 0, 0, at.low
+			if m.took < m.known.at {
+				m.vain = min(m.vain+1, 3)
+			}
+		} else {
+			keeps = min(m.goal(at, h), room)
+		}
+	}
+	for i := range m.holds {
+		o := &m.holds[i]
+		switch {
+		case o == h:
+			o.n = o.used + keeps
+		case o.ended(at), m.a.releasing:
+			o.n = o.used
+		}
+		if o.n > 0 {
+			ask.Holds = append(ask.Holds, store.Holding{Window: o.window, N: o.n})
+		}
+		o.said = o.n
+	}
+	if m.a.settled <= at.low && !m.gap(at) && !gives && !(m.dry(at) && m.poll > at.low) {
+		goal, room := m.goal(at, h), m.room(at)
+		if m.short(room) {
+			ask.Least = min(max(m.owed+m.first-room, 1), m.amount)
+			ask.Want = min(max(m.owed+goal-room, ask.Least), m.amount)
+		} else if m.soon(at, h, room, true) {
+			ask.Want = goal - room
+		}
+	}
+	if m.onward(at, true) <= at.low {
+		s, _ := m.span(at)
+		m.forward, _ = m.next(s.window)
+		ask.Ahead = m.ahead(at)
+	}
+	m.flying, m.again, m.wanted = true, false, ask.Want > 0
+	return ask
+}
+
+// hear is the answer to that.
+func (m *shared) hear(_ time.Time, at, sent instant, ans *store.Answer) {
+	m.flying, m.broken = false, false
+	switch ans.Status {
+	case store.Done:
+	case store.Foreign:
+		return // the account has every meter say again what it holds
+	case store.Failed:
+		m.broken, m.again, m.poll = true, true, at.low+retriesMost
+		return
+	default:
+		m.lost(at)
+		return
+	}
+	ends, length := int64(ans.Ends), m.length(ans.Window)
+	over, until := at.low+ends, sent.high+ends
+	h := m.open(ans.Window, hold{from: at.low, until: until - margin(length), over: over})
+	got := h.hear(ans.Granted)
+	h.from, h.until, h.over = min(h.from, at.low), max(h.until, until-margin(length)), min(h.over, over)
+	m.again = m.again || h.lent > 0
+	if m.kind != store.Rolling {
+		number, length := m.next(ans.Window)
+		if ans.Ahead > 0 || m.hold(number) != nil {
+			next := m.open(number, hold{from: over, until: until + length - margin(length), over: over + length})
+			next.hear(ans.Ahead)
+			next.from, next.over = min(next.from, over), min(next.over, over+length)
+			next.until = max(next.until, until+length-margin(length))
+		}
+	}
+	k := &m.known
+	if k.window != ans.Window {
+		m.pause, m.poll = 0, 0
+	}
+	*k = position{
+		set: true, window: ans.Window, over: over, until: until - margin(length), free: at.low + int64(ans.Free),
+		at: at.low, remaining: ans.Remaining, holders: ans.Holders,
+		slept: m.a.clock.slept,
+	}
+	if at.low-sent.low > second {
+		m.again = true // nobody knows when in that time the answer was given
+	}
+	m.rest(at, got)
+}
+
+// rest says when to ask again, if there was nothing.
+func (m *shared) rest(at instant, got bool) {
+	h, room := m.present(at), m.room(at)
+	if h != nil {
+		h.mark = max(mark(m.goal(at, h), false), (room+3)/4)
+	}
+	k := &m.known
+	if !m.wanted || got && (k.remaining > 0 || !m.short(room)) {
+		if got {
+			m.pause, m.poll = 0, 0
+		}
+		return
+	}
+	if m.silence++; m.silence > silent {
+		m.waiting, m.first = 0, 0
+	}
+	// Those who come in vain should be few, compared with those who get something.
+	least := retries
+	if crowd := float64(m.length(k.window)) * float64(max(k.holders, 1)) / 4 / float64(m.amount); crowd > float64(least) {
+		least = int64(min(crowd, float64(never/256)))
+	}
+	m.pause = min(max(m.pause*2, least), max(retriesMost, 64*least))
+	m.poll = min(at.low+m.pause, k.over)
+	if m.kind == store.Rolling {
+		m.poll = at.low + m.pause
+		if k.free > at.low {
+			m.poll = min(m.poll, max(k.free, at.low+least))
+		}
+	}
+}
+
+// hear takes over what the store has granted, and tells whether that is more.
+func (h *hold) hear(granted int64) bool {
+	more := granted > h.said
+	h.n, h.lent = granted, 0
+	if h.used > granted { // taken without the store, in the meantime
+		h.n, h.lent = h.used, h.used-granted
+	}
+	return more
+}
+
+// lost is that nobody knows what became of what was said: what is held is said again,
+// which gives back what may have been granted.
+func (m *shared) lost(instant) { m.flying, m.again, m.forward = false, true, 0 }
+
+func (m *shared) renew(instant) { m.again, m.forward = true, 0 }
+
+func (m *shared) name() string   { return m.key }
+func (m *shared) when() int64    { return m.planned }
+func (m *shared) plan(low int64) { m.planned = low }
+
+func (m *shared) done(at instant) bool {
+	m.forget(at)
+	return len(m.holds) == 0 && m.owed == 0 && m.waiting == 0 && !m.flying && !m.again
+}
+
+// later is when n could be taken that cannot be taken now, as far as that can be said.
+func (m *shared) later(at instant, n int64) int64 {
+	t := m.comes(at, n)
+	for i := range m.holds {
+		if h := &m.holds[i]; h.from > at.low && h.n-h.used-m.owed >= n {
+			t = min(t, h.from)
+		}
+	}
+	return t
+}
+
+func (m *shared) comes(at instant, n int64) int64 {
+	k := &m.known
+	switch {
+	case m.gap(at):
+		return k.over
+	case m.dry(at) && m.kind == store.Rolling:
+		if k.free > at.low {
+			return k.free
+		}
+		return k.over
+	case m.dry(at):
+		rounds := (m.owed + n - 1) / m.amount
+		if rounds > never/4/m.width {
+			return never / 4
+		}
+		return k.over + rounds*m.width
+	case m.a.settled > at.low:
+		return m.a.settled
+	case m.a.alone(at) || m.broken:
+		if end, known := m.ends(at); known && m.outage != Strict && end > at.low {
+			return end
+		}
+		return max(m.a.retryAt, at.low+patience)
+	}
+	return m.a.answers(at)
+}

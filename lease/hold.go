@@ -1,0 +1,141 @@
+package lease
+
+import (
+	"slices"
+
+	"github.com/abide-proxy/abide/store"
+)
+
+// hold is what an instance has of one window: leased, or taken without the store.
+type hold struct {
+	window int64
+	n      int64 // what may be used in all
+	lent   int64 // of it, what nobody granted
+	used   int64
+	mark   int64 // ask for more when less than that is unspent
+	said   int64 // of n, what was in the last ask
+
+	from  int64 // low: it is not used before
+	until int64 // high: nor from here on
+	over  int64 // low: the window has ended by here, whatever the clocks
+
+	opened, latest int64 // low: the first and the last time that something was taken
+}
+
+func (h *hold) take(low, n int64) {
+	if h.opened == 0 {
+		h.opened = low
+	}
+	h.latest = low
+	h.used += n
+}
+
+// took tells whether what was taken at a moment was taken from here.
+func (h *hold) took(low int64) bool { return h.opened != 0 && low >= h.opened && low <= h.latest }
+
+// present is the hold that can be used now, or nil. What is owed is paid from it.
+func (m *shared) present(at instant) *hold {
+	for i := len(m.holds) - 1; i >= 0; i-- {
+		h := &m.holds[i]
+		if h.from > at.low || at.high >= h.until {
+			continue
+		}
+		if x := min(m.owed, h.n-h.used); x > 0 {
+			m.owed -= x
+			h.used += x
+		}
+		return h
+	}
+	return nil
+}
+
+// room is what is unspent of it.
+func (m *shared) room(at instant) int64 {
+	if h := m.present(at); h != nil && m.owed == 0 {
+		return max(h.n-h.used, 0)
+	}
+	return 0
+}
+
+func (m *shared) hold(window int64) *hold {
+	i := slices.IndexFunc(m.holds, func(h hold) bool { return h.window == window })
+	if i < 0 {
+		return nil
+	}
+	return &m.holds[i]
+}
+
+// open is the hold of a window, made if it is not there.
+func (m *shared) open(window int64, h hold) *hold {
+	i, found := slices.BinarySearchFunc(m.holds, window, func(h hold, window int64) int {
+		return int(min(max(h.window-window, -1), 1))
+	})
+	if !found {
+		h.window = window
+		m.holds = slices.Insert(m.holds, i, h)
+	}
+	return &m.holds[i]
+}
+
+// forget leaves out windows that count no more.
+func (m *shared) forget(at instant) {
+	m.holds = slices.DeleteFunc(m.holds, func(h hold) bool {
+		if h.over+m.counts() > at.low {
+			return false
+		}
+		m.a.leased.granted += max(h.n-h.lent, 0)
+		m.a.leased.spent += min(h.used, max(h.n-h.lent, 0))
+		return true
+	})
+}
+
+// ended tells whether a hold is of no use any more.
+func (h *hold) ended(at instant) bool { return at.high >= h.until }
+
+// position is where the store was when it was last heard.
+type position struct {
+	set       bool
+	window    int64
+	over      int64 // low: when the window has ended, at the latest
+	until     int64 // high: when nothing of it is to be used any more
+	free      int64 // low: Rolling: when something ends that counts now
+	at        int64 // low: when that was heard
+	remaining int64
+	holders   int
+	slept     int64 // the clock's, then
+}
+
+// span is a window on an account's clock.
+type span struct {
+	window            int64
+	from, until, over int64
+}
+
+// span is the present window, whether or not the store is there to say so. ok is
+// false in the moments between two, and when no store was heard.
+func (m *shared) span(at instant) (s span, ok bool) {
+	k := &m.known
+	if !k.set {
+		return s, false
+	}
+	s = span{k.window, 0, k.until, k.over}
+	if at.low >= k.over && m.kind != store.Quota && m.width > 0 {
+		n := (at.low-k.over)/m.width + 1
+		s = span{k.window + n, k.over + (n-1)*m.width, k.until + n*m.width, k.over + n*m.width}
+	}
+	for i := 0; m.kind == store.Quota && at.low >= s.over && i < 1000; i++ {
+		s = m.follows(s)
+	}
+	return s, at.low >= s.from && at.high < s.until
+}
+
+func (m *shared) follows(s span) span {
+	number, length := m.next(s.window)
+	return span{number, s.over, s.until + length, s.over + length}
+}
+
+// ends is when the present window has ended.
+func (m *shared) ends(at instant) (low int64, known bool) {
+	s, _ := m.span(at)
+	return s.over, m.known.set
+}
