@@ -27,6 +27,7 @@
 package admin
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"time"
@@ -64,6 +65,26 @@ type Options struct {
 	Disable, Enable func(pool, label string) error
 	// Explain tells what a request would meet now. Its error is for whoever asked.
 	Explain func(method, url, client string) (Explanation, error)
+	// Limits are what is left of those that are written for sites. Overrides are
+	// those that were set at run time, by site; SetLimits sets them, as the
+	// configuration writes them, and ClearLimits takes them away again. An error that
+	// is a Missing, policy.Faults or a NotKept tells whose fault it is; ClearLimits is
+	// false where none was set.
+	Limits      func() []SiteLimit
+	Overrides   func() map[string][]policy.Limit
+	SetLimits   func(ctx context.Context, site string, body []byte) error
+	ClearLimits func(ctx context.Context, site string) (bool, error)
+	// Permit waits until somebody else may send a request, and Settle says what became
+	// of it. Errors are a *Denied, a Missing, or for whoever asked.
+	Permit func(ctx context.Context, a PermitAsk) (Grant, error)
+	Settle func(id string, e PermitEnd) error
+	// Forecast tells when what is left ends, of one site or of all, and when so many
+	// more requests would be done.
+	Forecast func(site string, requests int64) []Forecast
+	// Bandwidth is what went from and to a site, or each, in steps.
+	Bandwidth func(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]Traffic, error)
+	// Store is how what keeps budgets is, now.
+	Store   func() Store
 	Version string
 	Started time.Time
 	Log     *logrus.Logger
@@ -76,11 +97,13 @@ type Connections struct {
 	Tunnels int `json:"tunnels"`
 }
 
-// Check is one thing that readiness depends on.
+// Check is one thing that readiness depends on. One that is OK and Degraded does its
+// work, but not all of it.
 type Check struct {
-	Name   string `json:"name"`
-	OK     bool   `json:"ok"`
-	Detail string `json:"detail,omitempty"`
+	Name     string `json:"name"`
+	OK       bool   `json:"ok"`
+	Degraded bool   `json:"degraded,omitempty"`
+	Detail   string `json:"detail,omitempty"`
 }
 
 // desk answers the operator's requests.
@@ -118,6 +141,17 @@ func New(o Options) http.Handler {
 	inside.HandleFunc("POST /api/v1/tokens/{pool}/{label}/enable", d.enable)
 	inside.HandleFunc("POST /tokens", d.press)
 	inside.HandleFunc("POST /api/v1/reload", d.reload)
+	inside.HandleFunc("GET /api/v1/sites", d.sites)
+	inside.HandleFunc("GET /api/v1/sites/{site}", d.site)
+	inside.HandleFunc("GET /api/v1/sites/{site}/limits", d.limits)
+	inside.HandleFunc("PUT /api/v1/sites/{site}/limits", d.setLimits)
+	inside.HandleFunc("DELETE /api/v1/sites/{site}/limits", d.clearLimits)
+	inside.HandleFunc("POST /api/v1/permits", d.permit)
+	inside.HandleFunc("POST /api/v1/permits/settle", d.settleAll)
+	inside.HandleFunc("POST /api/v1/permits/{id}", d.settle)
+	inside.HandleFunc("DELETE /api/v1/permits/{id}", d.unsent)
+	inside.HandleFunc("GET /api/v1/forecast", d.forecast)
+	inside.HandleFunc("GET /api/v1/bandwidth", d.bandwidth)
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", d.healthz)

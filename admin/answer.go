@@ -1,12 +1,16 @@
 package admin
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
+	"slices"
+	"strings"
 )
 
 // maxBody is more than any request of the API needs.
@@ -40,22 +44,9 @@ func answer(w http.ResponseWriter, status int, kind string, v any) {
 // readJSON reads the body of a request into v, which may be empty. It answers
 // the request itself when the body is not what it has to be.
 func readJSON(w http.ResponseWriter, r *http.Request, v any) bool {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &large):
-		refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is longer than %d bytes", maxBody))
-		return false
-	case err != nil:
-		refuse(w, http.StatusBadRequest, "the body could not be read")
-		return false
-	case len(body) == 0:
-		return true
-	}
-	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		w.Header().Set("Accept", "application/json")
-		refuse(w, http.StatusUnsupportedMediaType, "the body must be application/json")
-		return false
+	body, ok := readBody(w, r)
+	if !ok || len(body) == 0 {
+		return ok
 	}
 	if err := decodeStrictly(body, v); err != nil {
 		refuse(w, http.StatusBadRequest, err.Error())
@@ -63,3 +54,67 @@ func readJSON(w http.ResponseWriter, r *http.Request, v any) bool {
 	}
 	return true
 }
+
+// isJSON tells whether a body is JSON by what it says: a type, or none, or that of a
+// form, which curl's --data says of anything, and JSON's first character. What pages of
+// other origins may send is refused before, by where it comes from.
+func isJSON(kind string, body []byte) bool {
+	if said, _, err := mime.ParseMediaType(kind); err == nil && said == "application/json" {
+		return true
+	} else if kind != "" && (err != nil || said != "application/x-www-form-urlencoded") {
+		return false
+	}
+	body = bytes.TrimLeft(body, " \t\r\n")
+	return len(body) > 0 && (body[0] == '{' || body[0] == '[')
+}
+
+// readBody reads a body that is JSON, or empty.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is longer than %d bytes", maxBody))
+		return nil, false
+	case err != nil:
+		refuse(w, http.StatusBadRequest, "the body could not be read")
+		return nil, false
+	case len(body) == 0:
+		return nil, true
+	}
+	if !isJSON(r.Header.Get("Content-Type"), body) {
+		w.Header().Set("Accept", "application/json")
+		refuse(w, http.StatusUnsupportedMediaType, "the body must be application/json")
+		return nil, false
+	}
+	return body, true
+}
+
+// Missing is an error for what is not there.
+type Missing string
+
+func (m Missing) Error() string { return string(m) }
+
+// queryOf is the query of a request with at most one value for each of these names,
+// and no other name. It answers the request itself when that is not so.
+func queryOf(w http.ResponseWriter, r *http.Request, names ...string) (url.Values, bool) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "the query cannot be read")
+		return nil, false
+	}
+	for name, values := range query {
+		switch {
+		case !slices.Contains(names, name):
+			refuse(w, http.StatusBadRequest, "the query has "+quoted(name)+", which is none of "+strings.Join(names, ", "))
+			return nil, false
+		case len(values) > 1 || len(values[0]) > maxQuery:
+			refuse(w, http.StatusBadRequest, name+" is there more than once, or too long")
+			return nil, false
+		}
+	}
+	return query, true
+}
+
+// maxQuery is more than any value of a query needs.
+const maxQuery = 300

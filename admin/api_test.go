@@ -44,7 +44,9 @@ func TestAD07_BodiesAreBoundedAndStrict(t *testing.T) {
 		{"nothing", "", nil, 200},
 		{"an empty object", "{}", []string{kind}, 200},
 		{"a charset", " {} \n", []string{kind + "; charset=utf-8"}, 200},
-		{"no type", "{}", nil, 415},
+		{"no type", "{}", nil, 200},
+		{"no type and no JSON", "a=b", nil, 415},
+		{"what curl --data says", " {}", []string{"Content-Type: application/x-www-form-urlencoded"}, 200},
 		{"a form", "a=b", []string{"Content-Type: application/x-www-form-urlencoded"}, 415},
 		{"text that is JSON", "{}", []string{"Content-Type: text/plain"}, 415},
 		{"a broken type", "{}", []string{"Content-Type: ;;"}, 415},
@@ -116,6 +118,13 @@ func TestReadinessSaysWhatIsMissing(t *testing.T) {
 	checks = append(checks, Check{Name: "store", Detail: "away\nlistener: ok"})
 	if r := b.get("/readyz"); r.StatusCode != 503 || r.body != "listener: ok\nstore: not ready (away listener: ok)\n" {
 		t.Errorf("%d %q", r.StatusCode, r.body)
+	}
+	checks = []Check{{Name: "listener", OK: true}, {Name: "state", OK: true, Degraded: true, Detail: "since 12:00:00 UTC: disk full"}}
+	if r := b.get("/readyz"); r.StatusCode != 200 || r.body != "listener: ok\nstate: degraded (since 12:00:00 UTC: disk full)\n" {
+		t.Errorf("%d %q", r.StatusCode, r.body)
+	}
+	if r := b.get("/"); !strings.Contains(r.body, `<p class="bad">state: degraded (since 12:00:00 UTC: disk full)</p>`) || strings.Contains(r.body, "not ready") {
+		t.Errorf("the page:\n%s", r.body)
 	}
 	if r := newBed(t, nil).get("/readyz"); r.StatusCode != 200 {
 		t.Errorf("with nothing to check: %d", r.StatusCode)

@@ -23,8 +23,8 @@ func (s Status) Describe(w io.Writer) {
 	}
 	say(w, "%s to %s; %s received, %s sent", number(int(s.Total.Requests), "request", "requests"), number(s.SiteCount, "site", "sites"), size(s.Total.In), size(s.Total.Out))
 	for _, one := range s.Checks {
-		if !one.OK {
-			say(w, "%s is not ready: %s", one.Name, cmp.Or(one.Detail, "it does not say why"))
+		if !one.OK || one.Degraded {
+			say(w, "%s is %s: %s", one.Name, one.word(), cmp.Or(one.Detail, "it does not say why"))
 		}
 	}
 }

@@ -129,18 +129,20 @@ func detailOf(err error) string {
 	return text
 }
 
+// known is a time in UTC, zero for one that stands for "not known".
+func known(at, now time.Time) time.Time {
+	if at.Sub(now) > far {
+		return time.Time{}
+	}
+	return at.UTC()
+}
+
 // finished has its sentences, no null lists, and its times in UTC.
 func (e Explanation) finished(now time.Time) Explanation {
-	known := func(at time.Time) time.Time {
-		if at.Sub(now) > far {
-			return time.Time{}
-		}
-		return at.UTC()
-	}
-	e.Until, e.Expected, e.Tries = known(e.Until), known(e.Expected), known(e.Tries)
+	e.Until, e.Expected, e.Tries = known(e.Until, now), known(e.Expected, now), known(e.Tries, now)
 	limits := make([]LimitNow, len(e.Limits))
 	for i, one := range e.Limits {
-		one.Next, one.Cooling = known(one.Next), known(one.Cooling)
+		one.Next, one.Cooling = known(one.Next, now), known(one.Cooling, now)
 		one.Keeps = one.Next.After(now) || one.Cooling.After(now) || one.Next.IsZero() && one.Left >= 0
 		if !one.Keeps {
 			one.Next = time.Time{}
@@ -150,7 +152,7 @@ func (e Explanation) finished(now time.Time) Explanation {
 	e.Limits = limits
 	e.Backends = slices.Clone(e.Backends)
 	for i := range e.Backends {
-		e.Backends[i].Tries = known(e.Backends[i].Tries)
+		e.Backends[i].Tries = known(e.Backends[i].Tries, now)
 	}
 	switch {
 	case e.Observed:

@@ -30,7 +30,7 @@ func forServers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Method == http.MethodConnect:
-			w.Header().Set("Allow", "GET, HEAD, POST")
+			w.Header().Set("Allow", "GET, HEAD, POST, PUT, DELETE")
 			refuse(w, http.StatusMethodNotAllowed, "this is the admin listener of abide, not its proxy")
 		case r.URL.IsAbs() || r.URL.Host != "" || !strings.HasPrefix(r.URL.Path, "/"):
 			refuse(w, http.StatusBadRequest, "this is the admin listener of abide, not its proxy")

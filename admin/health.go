@@ -22,11 +22,7 @@ func (d *desk) readyz(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
 	for _, one := range checks {
-		word := "ok"
-		if !one.OK {
-			word = "not ready"
-		}
-		line := one.Name + ": " + word
+		line := one.Name + ": " + one.word()
 		if one.Detail != "" {
 			line += " (" + one.Detail + ")"
 		}
@@ -35,6 +31,18 @@ func (d *desk) readyz(w http.ResponseWriter, _ *http.Request) {
 	if len(checks) == 0 {
 		_, _ = fmt.Fprintln(w, "ok")
 	}
+}
+
+// word is how it is. What is degraded still serves: were clients sent elsewhere when
+// what all instances share is away, there would be nowhere left to send them.
+func (c Check) word() string {
+	switch {
+	case !c.OK:
+		return "not ready"
+	case c.Degraded:
+		return "degraded"
+	}
+	return "ok"
 }
 
 func ready(checks []Check) bool {

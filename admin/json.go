@@ -17,6 +17,9 @@ func decodeStrictly(body []byte, v any) error {
 		if field, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
 			return errors.New("the body has an unknown field " + shortened(field))
 		}
+		if errors.Is(err, errHeaders) {
+			return errHeaders
+		}
 		return errors.New("the body is not the JSON object that is expected here")
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {

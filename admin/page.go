@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 	"time"
 )
 
@@ -22,6 +23,7 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"number": func(n int) string { return count(uint64(n)) },
 	"tone":   func(state string) string { return tones[state] },
 	"ahead":  func(at time.Time) string { return ahead(at, time.Now()) },
+	"ago":    func(at time.Time) string { return ago(at, time.Now()) },
 }).Parse(pageText))
 
 // sheet is what the page shows.
@@ -30,6 +32,20 @@ type sheet struct {
 	Up     string
 	Proxy  string      // URL for clients
 	Tokens *tokenSheet // nil where nobody knows of any
+	Now    time.Time
+
+	Limits    *writtenSheet // nil where none are written
+	Forecasts []forecastLine
+	Bandwidth *bandwidthSheet // nil where nothing is recorded
+}
+
+// Fleet tells whether other instances keep budgets with this one, or could.
+func (s sheet) Fleet() bool { return s.Store != nil && s.Store.Kind == "shared" }
+
+// Told is how what keeps budgets is.
+func (s sheet) Told() string {
+	text := s.Store.Sentence(s.Now)
+	return strings.ToUpper(text[:1]) + text[1:]
 }
 
 // LimitedBy is what most of a site's requests wait for, "" if none does.
@@ -43,9 +59,16 @@ func (s sheet) LimitedBy(site string) string {
 // page is the status for people: no script, so it works in any browser and
 // nothing that a client named can run.
 func (d *desk) page(w http.ResponseWriter, r *http.Request) {
-	s := sheet{Status: d.now(), Up: time.Since(d.Started).Truncate(time.Second).String()}
+	now := time.Now()
+	s := sheet{Status: d.now(), Now: now, Up: now.Sub(d.Started).Truncate(time.Second).String()}
 	s.Proxy = proxyURL(s.Listen, r.Host, len(d.Policy().Access.Clients) > 0)
-	s.Tokens = d.tokenSheet(time.Now())
+	s.Tokens = d.tokenSheet(now)
+	var forecasts []Forecast
+	if d.Forecast != nil {
+		forecasts = d.forecasts("", 0, now)
+	}
+	s.Limits, s.Forecasts = d.writtenSheet(forecasts, now), forecastLines(forecasts, now)
+	s.Bandwidth = d.bandwidthSheet(r.Context(), now)
 	var b bytes.Buffer
 	if err := pageTemplate.Execute(&b, s); err != nil {
 		panic(fmt.Errorf("making the page: %w", err))

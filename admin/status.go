@@ -34,6 +34,8 @@ type Status struct {
 	Breakers []Breaker `json:"breakers,omitempty"`
 	// Waiting is nil where nobody knows what waits.
 	Waiting *waits `json:"waiting,omitempty"`
+	// Store is nil where nothing keeps budgets.
+	Store *Store `json:"store,omitempty"`
 }
 
 type caStatus struct {
@@ -73,6 +75,7 @@ func (d *desk) now() Status {
 		s.Connections = &open
 	}
 	s.Breakers, s.Waiting = d.broken(), d.waits(time.Now())
+	s.Store = d.storeNow()
 	s.count(d.Metrics.Sites())
 	return s
 }

@@ -96,24 +96,49 @@ func byToken(to chan<- prometheus.Metric, list []Announced, apart map[pair]bool)
 	}
 }
 
-// bySite tells what is left of each limit, of all budgets together. The list is
-// sorted.
-func (c *tokenCollector) bySite(to chan<- prometheus.Metric, list []Announced) {
-	type owned struct{ site, limit, budget string }
-	scarcest := map[owned]left{}
-	for _, one := range list {
-		at := owned{one.Site, one.Name, one.Pool + "\x00" + cmp.Or(one.Budget, one.Token)}
+// bySite tells what is left of each limit, of all that have their own together. Where
+// a site announces what the operator wrote, it tells whichever is scarcer. The lists
+// may come in any order.
+func (c *tokenCollector) bySite(to chan<- prometheus.Metric, announced []Announced, written []Written) {
+	theirs, ours := map[whose]left{}, map[whose]left{}
+	for _, one := range announced {
+		at := whose{one.Site, one.Name, one.Pool + "\x00" + cmp.Or(one.Budget, one.Token)}
 		is := leftOf(one)
-		if was, there := scarcest[at]; !there || is.scarcer(was) {
-			scarcest[at] = is
+		if was, there := theirs[at]; !there || is.scarcer(was) {
+			theirs[at] = is
 		}
 	}
-	type sum struct{ remaining, used, of float64 }
-	sums, limits := map[pair]sum{}, map[string]names{} // :: label of the site
-	for _, at := range slices.SortedFunc(maps.Keys(scarcest), func(a, b owned) int {
+	for _, one := range written {
+		ours[whose{one.Site, one.Name, one.Whose}] = left{limit: max(float64(one.Amount), -1), remaining: max(float64(one.Left), -1)}
+	}
+	limits := map[string]names{} // :: label of the site
+	told := c.summed(ours, limits)
+	for at, s := range c.summed(theirs, limits) {
+		if other, there := told[at]; !there || s.remaining < other.remaining {
+			told[at] = s
+		}
+	}
+	for at, s := range told {
+		to <- gaugeOf(limitRemainingDesc, s.remaining, at[0], at[1])
+		if s.of > 0 {
+			to <- gaugeOf(limitUsageDesc, s.used/s.of, at[0], at[1])
+		}
+	}
+}
+
+// whose is a limit as one of those has it that have their own.
+type whose struct{ site, limit, budget string }
+
+// leftOfAll is what is left of a limit in all, and what of the known part is used.
+type leftOfAll struct{ remaining, used, of float64 }
+
+// summed is what is left by the labels of site and limit. Limits takes the labels.
+func (c *tokenCollector) summed(by map[whose]left, limits map[string]names) map[pair]leftOfAll {
+	sums := map[pair]leftOfAll{}
+	for _, at := range slices.SortedFunc(maps.Keys(by), func(a, b whose) int {
 		return cmp.Or(cmp.Compare(a.site, b.site), cmp.Compare(a.limit, b.limit))
 	}) {
-		site, is := c.sites.told(at.site), scarcest[at]
+		site, is := c.sites.told(at.site), by[at]
 		if is.remaining < 0 {
 			continue
 		}
@@ -129,12 +154,7 @@ func (c *tokenCollector) bySite(to chan<- prometheus.Metric, list []Announced) {
 		}
 		sums[key] = s
 	}
-	for at, s := range sums {
-		to <- gaugeOf(limitRemainingDesc, s.remaining, at[0], at[1])
-		if s.of > 0 {
-			to <- gaugeOf(limitUsageDesc, s.used/s.of, at[0], at[1])
-		}
-	}
+	return sums
 }
 
 // names are the values of a label that are told apart.

@@ -10,7 +10,7 @@ import (
 
 // maxWords bounds the children of a counter whose labels are our own words,
 // should one ever not be.
-const maxWords = 64
+const maxWords = 128
 
 // pair is the labels of a child; the second is empty where there is one only.
 type pair [2]string

@@ -135,7 +135,7 @@ func (q *queue) add(site, limit string, seconds float64) {
 		limits = map[string]float64{}
 		q.total[site] = limits
 	}
-	if _, known := limits[limit]; !known && len(limits) >= maxWords {
+	if _, known := limits[limit]; !known && len(limits) >= maxRoutes {
 		limit = other
 	}
 	limits[limit] += seconds

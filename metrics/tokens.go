@@ -38,10 +38,18 @@ type Announced struct {
 	Foreign          float64 // the share of others, 0 to 1
 }
 
-// Known is what is known of tokens and announced limits.
+// Written is a limit of the operator's.
+type Written struct {
+	Site, Name   string // Name is unique among those of one site
+	Whose        string // whose it is, when each has its own
+	Amount, Left int64  // in its unit; what is negative is not known
+}
+
+// Known is what is known of tokens, announced limits, and those of the operator.
 type Known struct {
-	Tokens []Token
-	Limits []Announced
+	Tokens  []Token
+	Limits  []Announced
+	Written []Written
 }
 
 // Tokens names who knows of them, now.
@@ -73,7 +81,7 @@ var (
 	deniedDesc    = desc("token_denials_total", "Answers that did not accept a token.", "pool", "token")
 	foreignDesc   = desc("token_foreign_ratio", "The share of a token's limits that others use, of the limit where it is the largest.", "pool", "token")
 
-	limitRemainingDesc = desc("limit_remaining", "What is left of a limit that a site announces, of all tokens together.", "site", "limit")
+	limitRemainingDesc = desc("limit_remaining", "What is left of a limit that a site announces or the operator wrote, of all that have their own together.", "site", "limit")
 	limitUsageDesc     = desc("limit_usage_ratio", "The part of it that is used.", "site", "limit")
 )
 
@@ -106,7 +114,7 @@ func (c *tokenCollector) Collect(to chan<- prometheus.Metric) {
 	}
 	limits := slices.SortedFunc(slices.Values(known.Limits), byName)
 	byToken(to, limits, apart)
-	c.bySite(to, limits)
+	c.bySite(to, limits, known.Written)
 }
 
 // toldApart are the tokens that have labels of their own: the first of each pool,

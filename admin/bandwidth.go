@@ -1,0 +1,186 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Bounds of what is told of the past: how many steps, how many lines in all, and how
+// long it may take to look them up.
+const (
+	mostSteps   = 10_000
+	mostTraffic = 100_000
+	patience    = 10 * time.Second
+)
+
+// Traffic is what went from and to a site from Start on, for one step.
+type Traffic struct {
+	Site     string    `json:"site"`
+	Start    time.Time `json:"start"`
+	In       int64     `json:"bytes_received"` // from the site
+	Out      int64     `json:"bytes_sent"`     // to the site
+	Requests int64     `json:"requests"`
+}
+
+// trafficList is what /api/v1/bandwidth answers. More tells that not all is listed.
+type trafficList struct {
+	Since   time.Time `json:"since"`
+	Until   time.Time `json:"until"`
+	Step    string    `json:"step"`
+	Traffic []Traffic `json:"traffic"`
+	More    bool      `json:"more"`
+}
+
+// steps are those that can be asked for.
+var steps = map[string]time.Duration{"1m": time.Minute, "1h": time.Hour, "1d": 24 * time.Hour}
+
+// bandwidth tells what went from and to ?site=, or each, since ?since= until ?until=,
+// by ?step=.
+func (d *desk) bandwidth(w http.ResponseWriter, r *http.Request) {
+	query, ok := queryOf(w, r, "site", "since", "until", "step")
+	if !ok {
+		return
+	}
+	if d.Bandwidth == nil {
+		refuse(w, http.StatusNotImplemented, "this process keeps no record")
+		return
+	}
+	list, step, err := readPeriod(query.Get("since"), query.Get("until"), query.Get("step"), time.Now())
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), patience)
+	defer cancel()
+	list.Traffic, err = d.Bandwidth(ctx, query.Get("site"), list.Since, list.Until, step)
+	if err != nil {
+		refuse(w, http.StatusServiceUnavailable, detailOf(err))
+		return
+	}
+	list.finish()
+	answerJSON(w, list)
+}
+
+// readPeriod is the time that is asked about, in whole steps from its beginning.
+func readPeriod(since, until, step string, now time.Time) (list trafficList, by time.Duration, err error) {
+	list.Step = cmp.Or(step, "1h")
+	by, ok := steps[list.Step]
+	if !ok {
+		return list, 0, errors.New("step must be 1m, 1h or 1d")
+	}
+	if list.Until, err = moment(cmp.Or(until, "0s"), now); err != nil {
+		return list, 0, fmt.Errorf("until %w", err)
+	}
+	if list.Since, err = moment(cmp.Or(since, "24h"), now); err != nil {
+		return list, 0, fmt.Errorf("since %w", err)
+	}
+	list.Since = list.Since.Truncate(by)
+	switch n := list.Until.Sub(list.Since) / by; {
+	case n < 0 || !list.Since.Before(list.Until):
+		return list, 0, errors.New("since must be before until")
+	case n > mostSteps:
+		return list, 0, fmt.Errorf("these are more than %d steps; take a longer one", mostSteps)
+	}
+	return list, by, nil
+}
+
+var errMoment = errors.New("must be a time back from now such as 24h or 7d, or one such as 2026-03-01T12:00:00Z")
+
+// moment is a time as RFC 3339 has it, or as long as that ago.
+func moment(text string, now time.Time) (time.Time, error) {
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		if at.Year() < 1970 || at.Year() > 9000 {
+			return at, errMoment
+		}
+		return at.UTC(), nil
+	}
+	back, err := time.ParseDuration(text)
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		back, err = time.ParseDuration(days + "h")
+		if back > 10*365*24*time.Hour/24 {
+			return now, errMoment
+		}
+		back *= 24
+	}
+	if err != nil || back < 0 || back > 10*365*24*time.Hour {
+		return now, errMoment
+	}
+	return now.Add(-back).UTC(), nil
+}
+
+// finish has its bound, an order, no null list, and times in UTC.
+func (l *trafficList) finish() {
+	list := append([]Traffic{}, l.Traffic...)
+	slices.SortStableFunc(list, func(a, b Traffic) int {
+		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(a.Site, b.Site))
+	})
+	l.More = len(list) > mostTraffic
+	l.Traffic = list[:min(len(list), mostTraffic)]
+	for i := range l.Traffic {
+		l.Traffic[i].Start = l.Traffic[i].Start.UTC()
+	}
+}
+
+// course is what the page shows of a site's last hours.
+type course struct {
+	Site         string
+	In, Out, Sum uint64
+	Bars         string // one for each hour, of what went both ways
+}
+
+// hours is how many of them the page shows.
+const hoursShown = 24
+
+// bars are eight heights, and nothing at all.
+var bars = []rune("·▁▂▃▄▅▆▇█")
+
+// courses are the sites with the most bytes in the last hours.
+func courses(list []Traffic, now time.Time) []course {
+	first := now.Truncate(time.Hour).Add(-(hoursShown - 1) * time.Hour)
+	type hourly struct {
+		course
+		by [hoursShown]uint64
+	}
+	sites := map[string]*hourly{}
+	for _, one := range list {
+		hour := int(one.Start.Sub(first) / time.Hour)
+		if one.Start.Before(first) || hour >= hoursShown {
+			continue
+		}
+		if sites[one.Site] == nil {
+			sites[one.Site] = &hourly{course: course{Site: one.Site}}
+		}
+		in, out := uint64(max(one.In, 0)), uint64(max(one.Out, 0))
+		s := sites[one.Site]
+		s.In, s.Out, s.Sum = s.In+in, s.Out+out, s.Sum+in+out
+		s.by[hour] += in + out
+	}
+	all := slices.SortedFunc(maps.Values(sites), func(a, b *hourly) int {
+		return cmp.Or(cmp.Compare(b.Sum, a.Sum), cmp.Compare(a.Site, b.Site))
+	})
+	shown := make([]course, 0, maxCourses)
+	for _, one := range all[:min(len(all), maxCourses)] {
+		var text strings.Builder
+		most := slices.Max(one.by[:])
+		for _, n := range one.by {
+			height := 0
+			if n > 0 {
+				height = 1 + int(float64(n)/float64(most)*float64(len(bars)-2))
+			}
+			text.WriteRune(bars[min(height, len(bars)-1)])
+		}
+		one.Bars = text.String()
+		shown = append(shown, one.course)
+	}
+	return shown
+}
+
+// maxCourses is how many sites the page shows the last hours of.
+const maxCourses = 20

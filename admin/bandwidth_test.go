@@ -1,0 +1,115 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/abide-proxy/abide/policy"
+)
+
+func TestThePastIsToldBySteps(t *testing.T) {
+	asked := ""
+	b := newBed(t, func(_ *policy.Policy, o *Options) {
+		o.Bandwidth = func(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]Traffic, error) {
+			if _, ok := ctx.Deadline(); !ok {
+				t.Error("it may take for ever")
+			}
+			asked = fmt.Sprint(site, " ", since.Format(time.RFC3339), " ", until.Format(time.RFC3339), " ", step)
+			switch site {
+			case "none":
+				return nil, nil
+			case "ill":
+				return nil, errors.New("the disk\nis ill")
+			}
+			return []Traffic{
+				{Site: "b.test", Start: since.In(time.FixedZone("", 3600)), In: 5, Out: 6, Requests: 7},
+				{Site: "a.test", Start: since, In: 1, Out: 2, Requests: 3},
+			}, nil
+		}
+	})
+	r := b.get("/api/v1/bandwidth?since=2026-03-01T12:34:56Z&until=2026-03-02T12:00:00%2B01:00&step=1h&site=x.test")
+	want := `{"since":"2026-03-01T12:00:00Z","until":"2026-03-02T11:00:00Z","step":"1h","traffic":[` +
+		`{"site":"a.test","start":"2026-03-01T12:00:00Z","bytes_received":1,"bytes_sent":2,"requests":3},` +
+		`{"site":"b.test","start":"2026-03-01T12:00:00Z","bytes_received":5,"bytes_sent":6,"requests":7}],"more":false}` + "\n"
+	if r.StatusCode != 200 || r.body != want || asked != "x.test 2026-03-01T12:00:00Z 2026-03-02T11:00:00Z 1h0m0s" {
+		t.Errorf("%s: %d %s", asked, r.StatusCode, r.body)
+	}
+	if r := b.get("/api/v1/bandwidth?site=none"); r.StatusCode != 200 || !strings.Contains(r.body, `"step":"1h","traffic":[],"more":false`) {
+		t.Errorf("%d %s", r.StatusCode, r.body)
+	}
+	if r := b.get("/api/v1/bandwidth?site=ill"); r.StatusCode != 503 || !strings.Contains(r.body, "the disk is ill") {
+		t.Errorf("%d %s", r.StatusCode, r.body)
+	}
+	for _, query := range []string{
+		"?step=2m", "?step=60s", "?since=x", "?since=-1h", "?since=1h&until=2h", "?until=2026", "?since=365d&step=1m", "?since=99999d&step=1d", "?since=1e9d", "?since=d",
+		"?since=0001-01-01T00:00:00Z", "?since=9999-01-01T00:00:00Z", "?since=1h&since=2h", "?from=1h", "?%zz",
+	} {
+		if r := b.get("/api/v1/bandwidth" + query); r.StatusCode != 400 || !json.Valid([]byte(r.body)) {
+			t.Errorf("%s: %d %s", query, r.StatusCode, r.body)
+		}
+	}
+	if r := newBed(t, nil).get("/api/v1/bandwidth"); r.StatusCode != 501 {
+		t.Errorf("without: %d", r.StatusCode)
+	}
+}
+
+func TestAPeriodBeginsWithAWholeStep(t *testing.T) {
+	now := midday.Add(34 * time.Minute)
+	for _, one := range []struct{ since, until, step, want string }{
+		{"", "", "", "2026-11-20 12:00 2026-11-21 12:34 1h0m0s"},
+		{"7d", "", "1d", "2026-11-14 00:00 2026-11-21 12:34 24h0m0s"},
+		{"90m", "30m", "1m", "2026-11-21 11:04 2026-11-21 12:04 1m0s"},
+		{"3650d", "1d", "1d", "2016-11-23 00:00 2026-11-20 12:34 24h0m0s"},
+		{"2026-11-21T12:00:00+02:00", "", "1h", "2026-11-21 10:00 2026-11-21 12:34 1h0m0s"},
+	} {
+		list, by, err := readPeriod(one.since, one.until, one.step, now)
+		const form = "2006-01-02 15:04"
+		if got := fmt.Sprint(list.Since.Format(form), " ", list.Until.Format(form), " ", by); err != nil || got != one.want {
+			t.Errorf("%+v: %s, %v", one, got, err)
+		}
+	}
+}
+
+func TestTrafficIsListedUpToABound(t *testing.T) {
+	list := trafficList{Traffic: make([]Traffic, mostTraffic+1)}
+	if list.finish(); len(list.Traffic) != mostTraffic || !list.More {
+		t.Errorf("%d, %v", len(list.Traffic), list.More)
+	}
+}
+
+func TestTheLastHoursAreBars(t *testing.T) {
+	hour := func(site string, ago int, in, out int64) Traffic {
+		return Traffic{Site: site, Start: midday.Add(-time.Duration(ago) * time.Hour), In: in, Out: out}
+	}
+	list := []Traffic{
+		hour("a.test", 0, 1000, 0), hour("a.test", 1, 500, 0), hour("a.test", 23, 1, 0), hour("a.test", 24, 1<<60, 0), hour("a.test", -1, 1<<60, 0),
+		hour("b.test", 2, 10, 5000), hour("b.test", 3, -5, 0), hour("silent.test", 2, 0, 0),
+	}
+	got := courses(list, midday.Add(30*time.Minute))
+	want := []course{
+		{"b.test", 10, 5000, 5010, strings.Repeat("·", 21) + "█··"},
+		{"a.test", 1501, 0, 1501, "▁" + strings.Repeat("·", 21) + "▄█"},
+		{"silent.test", 0, 0, 0, strings.Repeat("·", 24)},
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%v\nwant %v", got, want)
+	}
+	for i := range 3 * maxCourses {
+		list = append(list, hour(fmt.Sprint(i, ".test"), i%24, int64(i)<<50, 1))
+	}
+	got = courses(list, midday)
+	if len(got) != maxCourses || got[0].Site != "59.test" {
+		t.Errorf("%d: %+v", len(got), got[0])
+	}
+	for _, one := range got {
+		if utf8.RuneCountInString(one.Bars) != hoursShown {
+			t.Errorf("%+v", one)
+		}
+	}
+}

@@ -1,0 +1,219 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Bounds of what may be asked for. No honest request is larger or costs more, and who
+// waits for longer asks again.
+const (
+	mostWait     = 10 * time.Minute
+	mostBytes    = 1 << 50
+	mostCost     = 1 << 30
+	lowPriority  = 7
+	anyPriority  = -1
+	latestStatus = 599
+)
+
+// PermitAsk is a request that somebody wants to send who cannot use a proxy.
+type PermitAsk struct {
+	URL, Method, Client string
+	Bytes, Cost         int64 // expected; 0 is what is usual
+	Wait                time.Duration
+	Priority            int // 0 is the most urgent, 7 the least; -1 is what is usual
+}
+
+// Grant is the right to send it, once, until it expires.
+type Grant struct {
+	ID, Site, Token string // Token is the label of the one to send it with
+	Waited          time.Duration
+	Expires         time.Time
+}
+
+// Denied is why it may not be sent now. A zero RetryAt is that nobody knows when.
+type Denied struct {
+	Reason, Title, Detail, Limit string
+	Status                       int
+	RetryAt                      time.Time
+}
+
+func (d *Denied) Error() string { return d.Title }
+
+// PermitEnd is what became of a request that was permitted. Without a Status there was
+// no answer.
+type PermitEnd struct {
+	Bytes   int64
+	Status  int
+	Headers [][2]string
+	Unsent  bool // it was not sent after all
+}
+
+// asked is a PermitAsk as it is written.
+type asked struct {
+	URL      string          `json:"url"`
+	Method   string          `json:"method"`
+	Client   string          `json:"client"`
+	Bytes    int64           `json:"bytes"`
+	Cost     int64           `json:"cost"`
+	Wait     json.RawMessage `json:"wait"`
+	Priority *int            `json:"priority"`
+}
+
+// readAsk is an ask, or what is wrong with it.
+func readAsk(text []byte) (a PermitAsk, err error) {
+	var in asked
+	if err := decodeStrictly(text, &in); err != nil {
+		return a, err
+	}
+	a = PermitAsk{URL: in.URL, Method: in.Method, Client: in.Client, Bytes: in.Bytes, Cost: in.Cost, Priority: anyPriority}
+	if a.Method == "" {
+		a.Method = http.MethodGet
+	}
+	if in.Priority != nil {
+		if a.Priority = *in.Priority; a.Priority < 0 || a.Priority > lowPriority {
+			return a, fmt.Errorf("priority must be from 0 to %d", lowPriority)
+		}
+	}
+	switch {
+	case a.URL == "":
+		return a, errors.New("url is missing")
+	case len(a.URL) > maxURL || len(a.Method) > maxMethod || len(a.Client) > maxClient:
+		return a, errors.New("url, method or client is too long")
+	case strings.ContainsFunc(a.Method, notInMethod):
+		return a, errors.New("method is none")
+	case a.Bytes < 0 || a.Bytes > mostBytes:
+		return a, errors.New("bytes must be a number of bytes")
+	case a.Cost < 0 || a.Cost > mostCost:
+		return a, fmt.Errorf("cost must be from 0 to %d", mostCost)
+	}
+	a.Wait, err = readWait(in.Wait)
+	return a, err
+}
+
+// readWait is a time as people write it ("30s"), or seconds.
+func readWait(text json.RawMessage) (time.Duration, error) {
+	var wait time.Duration
+	var seconds float64
+	var words string
+	switch {
+	case len(text) == 0 || string(text) == "null":
+		return 0, nil
+	case json.Unmarshal(text, &seconds) == nil:
+		wait = time.Duration(min(max(seconds, -1), 2*mostWait.Seconds()) * float64(time.Second))
+	case json.Unmarshal(text, &words) == nil:
+		var err error
+		if wait, err = time.ParseDuration(words); err != nil {
+			return 0, errors.New("wait needs a number of seconds, or a time with its unit such as 30s")
+		}
+	default:
+		return 0, errors.New("wait needs a number of seconds, or a time with its unit such as 30s")
+	}
+	if wait < 0 || wait > mostWait {
+		return 0, fmt.Errorf("wait must be from 0 to %v", mostWait)
+	}
+	return wait, nil
+}
+
+// ended is a PermitEnd as it is written; ID is for lists alone.
+type ended struct {
+	ID      string      `json:"id"`
+	Bytes   int64       `json:"bytes"`
+	Status  int         `json:"status"`
+	Headers headerPairs `json:"headers"`
+	Unsent  bool        `json:"unsent"`
+}
+
+// readEnd is what became of a request, or what is wrong with that.
+func readEnd(text []byte) (id string, e PermitEnd, err error) {
+	var in ended
+	if len(text) > 0 {
+		if err := decodeStrictly(text, &in); err != nil {
+			return "", e, err
+		}
+	}
+	switch {
+	case in.Bytes < 0 || in.Bytes > mostBytes:
+		return in.ID, e, errors.New("bytes must be a number of bytes")
+	case in.Status != 0 && (in.Status < http.StatusContinue || in.Status > latestStatus):
+		return in.ID, e, errors.New("status must be one of HTTP, or 0 where there was no answer")
+	}
+	return in.ID, PermitEnd{in.Bytes, in.Status, in.Headers, in.Unsent}, nil
+}
+
+// headerPairs are headers as a list of names and values, or as an object whose values
+// are texts or lists of texts.
+type headerPairs [][2]string
+
+func (h *headerPairs) UnmarshalJSON(text []byte) error {
+	var pairs [][2]string
+	if json.Unmarshal(text, &pairs) == nil {
+		*h = pairs
+		return nil
+	}
+	var object map[string]json.RawMessage
+	if json.Unmarshal(text, &object) != nil {
+		return errHeaders
+	}
+	for name, value := range object {
+		var one string
+		var several []string
+		switch {
+		case json.Unmarshal(value, &one) == nil:
+			several = []string{one}
+		case json.Unmarshal(value, &several) != nil:
+			return errHeaders
+		}
+		for _, one := range several {
+			*h = append(*h, [2]string{name, one})
+		}
+	}
+	return nil
+}
+
+var errHeaders = errors.New("headers need to be a list of names and values, or an object")
+
+// decision is what is answered to an ask, whether it may be sent or not.
+type decision struct {
+	ID      string     `json:"id,omitempty"`
+	Granted bool       `json:"granted"`
+	Site    string     `json:"site,omitempty"`
+	Token   string     `json:"token,omitempty"`
+	Waited  *float64   `json:"waited,omitempty"` // in seconds
+	Expires *time.Time `json:"expires,omitempty"`
+
+	Title  string   `json:"title,omitempty"`
+	Status int      `json:"status"`
+	Detail string   `json:"detail,omitempty"`
+	Reason string   `json:"reason,omitempty"`
+	Limit  string   `json:"limit,omitempty"`
+	Retry  *float64 `json:"retry_after,omitempty"` // in seconds
+}
+
+func grantOf(g Grant) decision {
+	waited, expires := g.Waited.Seconds(), g.Expires.UTC()
+	return decision{ID: g.ID, Granted: true, Site: g.Site, Token: g.Token, Waited: &waited, Expires: &expires, Status: http.StatusOK}
+}
+
+func (d *Denied) decision(now time.Time) decision {
+	g := decision{Title: d.Title, Status: d.Status, Detail: d.Detail, Reason: d.Reason, Limit: d.Limit}
+	if g.Status < http.StatusBadRequest || g.Status > latestStatus {
+		g.Status = http.StatusServiceUnavailable
+	}
+	if !d.RetryAt.IsZero() {
+		// Rounded up to milliseconds: who comes back then does not come too early.
+		left := math.Ceil(max(d.RetryAt.Sub(now).Seconds(), 0)*1000) / 1000
+		g.Retry = &left
+	}
+	return g
+}
+
+// unfit is the answer to what is no ask, or names what is not there.
+func unfit(status int, detail string) decision {
+	return decision{Title: http.StatusText(status), Status: status, Detail: detail}
+}

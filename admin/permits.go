@@ -1,0 +1,224 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// mostPermits is how many are asked for, or settled, in one call.
+const mostPermits = 1000
+
+// permit grants one, or each of a list as far as it can be.
+func (d *desk) permit(w http.ResponseWriter, r *http.Request) {
+	body, ok := readBody(w, r)
+	if !ok {
+		return
+	}
+	if d.Permit == nil {
+		refuse(w, http.StatusNotImplemented, "this process gives no permits")
+		return
+	}
+	if isList(body) {
+		if list, ok := readList(w, body); ok {
+			d.permitAll(w, r, list)
+		}
+		return
+	}
+	ask, err := readAsk(body)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	patient(w, ask.Wait)
+	is := d.grant(r.Context(), ask)
+	if is.Granted {
+		answerJSON(w, is)
+		return
+	}
+	if is.Retry != nil {
+		w.Header().Set("Retry-After", strconv.FormatFloat(max(math.Ceil(*is.Retry), 1), 'f', 0, 64))
+	}
+	answer(w, is.Status, "application/problem+json", is)
+}
+
+// permitAll asks for all at once, so that each waits by itself.
+func (d *desk) permitAll(w http.ResponseWriter, r *http.Request, list []json.RawMessage) {
+	answers := make([]decision, len(list))
+	asks := make([]PermitAsk, len(list))
+	var longest time.Duration
+	for i, text := range list {
+		ask, err := readAsk(text)
+		if err != nil {
+			answers[i] = unfit(http.StatusBadRequest, err.Error())
+			continue
+		}
+		asks[i], longest = ask, max(longest, ask.Wait)
+	}
+	patient(w, longest)
+	var asking sync.WaitGroup
+	for i := range asks {
+		if answers[i].Status == 0 {
+			asking.Go(func() { answers[i] = d.grant(r.Context(), asks[i]) })
+		}
+	}
+	asking.Wait()
+	if r.Context().Err() != nil {
+		for i := range answers {
+			d.giveBack(answers[i])
+		}
+	}
+	answerJSON(w, answers)
+}
+
+// grant asks for one. Whoever is gone by then has sent nothing.
+func (d *desk) grant(ctx context.Context, ask PermitAsk) (is decision) {
+	defer func() {
+		if v := recover(); v != nil {
+			d.Log.WithField("stack", string(debug.Stack())).Error("the admin listener failed to ask for a permit")
+			is = unfit(http.StatusInternalServerError, "a fault of abide's, which its log tells about")
+		}
+	}()
+	g, err := d.Permit(ctx, ask)
+	var denied *Denied
+	switch {
+	case err == nil && ctx.Err() != nil:
+		d.giveBack(grantOf(g))
+		return unfit(http.StatusServiceUnavailable, "you have gone")
+	case err == nil:
+		return grantOf(g)
+	case errors.As(err, &denied):
+		return denied.decision(time.Now())
+	case ctx.Err() != nil:
+		return unfit(http.StatusServiceUnavailable, "you have gone")
+	}
+	return unfit(http.StatusBadRequest, detailOf(err))
+}
+
+// giveBack is for a permit of which nobody will hear.
+func (d *desk) giveBack(is decision) {
+	if is.Granted && d.Settle != nil {
+		_ = d.Settle(is.ID, PermitEnd{Unsent: true}) // one that has expired counts as sent
+	}
+}
+
+// patient has an answer written that comes later than the listener writes others.
+// Whoever gives up is heard of even so: nothing bounds reading by then.
+func patient(w http.ResponseWriter, wait time.Duration) {
+	if wait > 0 {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(wait + writeTimeout)) // without a deadline there is nothing to move
+	}
+}
+
+// settle says what became of one.
+func (d *desk) settle(w http.ResponseWriter, r *http.Request) {
+	body, ok := readBody(w, r)
+	if !ok {
+		return
+	}
+	id, end, err := readEnd(body)
+	switch {
+	case err != nil:
+		refuse(w, http.StatusBadRequest, err.Error())
+	case id != "" && id != r.PathValue("id"):
+		refuse(w, http.StatusBadRequest, "the body has another id than the path")
+	default:
+		d.settled(w, r.PathValue("id"), end)
+	}
+}
+
+// unsent says that one was not used.
+func (d *desk) unsent(w http.ResponseWriter, r *http.Request) {
+	if readJSON(w, r, &struct{}{}) {
+		d.settled(w, r.PathValue("id"), PermitEnd{Unsent: true})
+	}
+}
+
+func (d *desk) settled(w http.ResponseWriter, id string, end PermitEnd) {
+	if d.Settle == nil {
+		refuse(w, http.StatusNotImplemented, "this process gives no permits")
+		return
+	}
+	if s := d.settleOne(id, end); s.Settled {
+		answerJSON(w, s)
+	} else {
+		refuse(w, s.Status, s.Detail)
+	}
+}
+
+// settlement is how settling one went.
+type settlement struct {
+	ID      string `json:"id"`
+	Settled bool   `json:"settled"`
+	Status  int    `json:"status"`
+	Detail  string `json:"detail,omitempty"`
+}
+
+func (d *desk) settleOne(id string, end PermitEnd) settlement {
+	err := d.Settle(id, end)
+	var missing Missing
+	switch {
+	case err == nil:
+		return settlement{ID: id, Settled: true, Status: http.StatusOK}
+	case errors.As(err, &missing):
+		return settlement{ID: shortened(id), Status: http.StatusNotFound, Detail: detailOf(err)}
+	}
+	return settlement{ID: shortened(id), Status: http.StatusBadRequest, Detail: detailOf(err)}
+}
+
+// settleAll says what became of each of a list.
+func (d *desk) settleAll(w http.ResponseWriter, r *http.Request) {
+	body, ok := readBody(w, r)
+	if !ok {
+		return
+	}
+	if d.Settle == nil {
+		refuse(w, http.StatusNotImplemented, "this process gives no permits")
+		return
+	}
+	list, ok := readList(w, body)
+	if !ok {
+		return
+	}
+	answers := make([]settlement, len(list))
+	for i, text := range list {
+		id, end, err := readEnd(text)
+		if err == nil && id == "" {
+			err = errors.New("id is missing")
+		}
+		if err != nil {
+			answers[i] = settlement{ID: shortened(id), Status: http.StatusBadRequest, Detail: err.Error()}
+			continue
+		}
+		answers[i] = d.settleOne(id, end)
+	}
+	answerJSON(w, answers)
+}
+
+// isList tells whether a body is a list, rather than one thing.
+func isList(body []byte) bool {
+	body = bytes.TrimLeft(body, " \t\r\n")
+	return len(body) > 0 && body[0] == '['
+}
+
+// readList takes a list apart. It answers the request itself when it cannot.
+func readList(w http.ResponseWriter, body []byte) ([]json.RawMessage, bool) {
+	var list []json.RawMessage
+	if json.Unmarshal(body, &list) != nil || list == nil {
+		refuse(w, http.StatusBadRequest, "the body is not the JSON list that is expected here")
+		return nil, false
+	}
+	if len(list) > mostPermits {
+		refuse(w, http.StatusBadRequest, fmt.Sprintf("the list is longer than %d", mostPermits))
+		return nil, false
+	}
+	return list, true
+}

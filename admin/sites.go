@@ -1,0 +1,130 @@
+package admin
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+)
+
+// Bounds of what is told of sites: how many are listed when nobody asks for more, how
+// many ever are, and how many limits of one, since each token or client may have its
+// own.
+const (
+	usualSites = 1000
+	mostSites  = 10_000
+	mostLimits = 1000
+)
+
+// siteNow is a site as it is now.
+type siteNow struct {
+	siteStatus
+	Limits     []SiteLimit `json:"limits"`
+	LimitCount int         `json:"limit_count"` // those that are not listed, too
+	Set        bool        `json:"limits_set"`  // at run time, and not by the configuration
+	Held       int         `json:"held"`        // requests that wait
+	// Breaker is its own: "closed", "half-open" or "open". Breakers are those of it and
+	// its backends that are not closed.
+	Breaker  string    `json:"breaker"`
+	Breakers []Breaker `json:"breakers,omitempty"`
+}
+
+// siteList is what /api/v1/sites answers. More tells that not all are listed.
+type siteList struct {
+	Sites []siteNow `json:"sites"`
+	Count int       `json:"count"`
+	More  bool      `json:"more"`
+}
+
+// sites lists all that are known, those with the most bytes first.
+func (d *desk) sites(w http.ResponseWriter, r *http.Request) {
+	query, ok := queryOf(w, r, "limit")
+	if !ok {
+		return
+	}
+	most := usualSites
+	if query.Has("limit") {
+		var err error
+		if most, err = strconv.Atoi(query.Get("limit")); err != nil || most < 1 || most > mostSites {
+			refuse(w, http.StatusBadRequest, fmt.Sprintf("limit must be a number from 1 to %d", mostSites))
+			return
+		}
+	}
+	all := d.sitesNow("")
+	list := siteList{Sites: make([]siteNow, 0, min(len(all), most)), Count: len(all), More: len(all) > most}
+	order := slices.SortedFunc(maps.Values(all), func(a, b *siteNow) int {
+		return cmp.Or(cmp.Compare(b.bytes(), a.bytes()), cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Name, b.Name))
+	})
+	for _, one := range order[:min(len(order), most)] {
+		list.Sites = append(list.Sites, one.finished())
+	}
+	answerJSON(w, list)
+}
+
+// site tells of one.
+func (d *desk) site(w http.ResponseWriter, r *http.Request) {
+	name, ok := named(w, r)
+	if !ok {
+		return
+	}
+	one := d.sitesNow(name)[name]
+	if one == nil {
+		refuse(w, http.StatusNotFound, "nothing is known of a site "+quoted(name))
+		return
+	}
+	answerJSON(w, one.finished())
+}
+
+// sitesNow are the sites of which anything is known, or the one of a name.
+func (d *desk) sitesNow(name string) map[string]*siteNow {
+	all := map[string]*siteNow{}
+	at := func(site string) *siteNow {
+		if name != "" && site != name {
+			return &siteNow{} // nobody wants to know
+		}
+		if all[site] == nil {
+			all[site] = &siteNow{siteStatus: siteStatus{Name: site}}
+		}
+		return all[site]
+	}
+	for _, one := range d.Metrics.Sites() {
+		at(one.Name).siteStatus = siteStatus{one.Name, one.Requests, one.In, one.Out}
+	}
+	for _, one := range d.limitsNow(name) {
+		s := at(one.Site)
+		s.Limits = append(s.Limits, one)
+	}
+	for site := range d.overrides() {
+		at(site).Set = true
+	}
+	if d.Holds != nil {
+		for _, one := range d.Holds(name, mostHolds) {
+			at(one.Site).Held++
+		}
+	}
+	if d.Breakers != nil {
+		for _, one := range d.Breakers() {
+			if one.State == "closed" {
+				continue
+			}
+			one.Until = one.Until.UTC()
+			s := at(one.Site)
+			if one.Backend == "" {
+				s.Breaker = one.State
+			}
+			s.Breakers = append(s.Breakers, one)
+		}
+	}
+	return all
+}
+
+// finished has its bounds and no null list.
+func (s *siteNow) finished() siteNow {
+	one := *s
+	one.Breaker = cmp.Or(one.Breaker, "closed")
+	one.LimitCount = len(one.Limits)
+	one.Limits = append([]SiteLimit{}, one.Limits[:min(len(one.Limits), mostLimits)]...)
+	return one
+}

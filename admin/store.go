@@ -1,0 +1,117 @@
+package admin
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+// maxMembers is how many instances of a fleet are listed.
+const maxMembers = 1000
+
+// Store is what keeps budgets. Kind is "none", "local" or "shared".
+type Store struct {
+	Kind     string `json:"kind"`
+	Instance string `json:"instance,omitempty"` // this one
+	// Since is when it began to fail, zero if it answers, and Err how it does.
+	Since      time.Time `json:"failing_since,omitzero"`
+	Err        string    `json:"error,omitempty"`
+	Operations uint64    `json:"operations"`
+	Failures   uint64    `json:"failures"`
+	Mean       float64   `json:"mean_seconds"` // of an operation
+	Members    []Member  `json:"members,omitempty"`
+	Count      int       `json:"member_count,omitempty"` // those that are not listed, too
+}
+
+// Member is an instance that uses a store, and when the store heard of it last.
+type Member struct {
+	ID   string    `json:"id"`
+	Name string    `json:"name"`
+	Seen time.Time `json:"seen,omitzero"`
+	Self bool      `json:"self,omitempty"`
+}
+
+// storeNow is nil where nothing is kept. The instances come by name.
+func (d *desk) storeNow() *Store {
+	if d.Store == nil {
+		return nil
+	}
+	s := d.Store()
+	if s.Kind == "" || s.Kind == "none" {
+		return nil
+	}
+	s.Since, s.Mean = s.Since.UTC(), finite(s.Mean)
+	if s.Err != "" {
+		s.Err = oneLine(s.Err)
+	}
+	s.Members = slices.Clone(s.Members)
+	slices.SortFunc(s.Members, func(a, b Member) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
+	})
+	s.Count = len(s.Members)
+	s.Members = s.Members[:min(len(s.Members), maxMembers)]
+	for i := range s.Members {
+		one := &s.Members[i]
+		one.Name, one.Seen, one.Self = oneLine(one.Name), one.Seen.UTC(), one.ID == s.Instance
+	}
+	return &s
+}
+
+// Fails tells whether it did the last time.
+func (s Store) Fails() bool { return !s.Since.IsZero() }
+
+// Sentence is how it is, for people.
+func (s Store) Sentence(now time.Time) string {
+	text := "budgets are kept on this machine"
+	if s.Kind == "shared" {
+		text = "budgets are shared by " + number(max(s.Count, 1), "instance", "instances")
+	}
+	if !s.Fails() {
+		return text
+	}
+	what := "the state file cannot be written"
+	if s.Kind == "shared" {
+		what = "the store does not answer"
+	}
+	return fmt.Sprintf("%s, but %s since %s, for %s: %s", text, what,
+		s.Since.Format("15:04:05 UTC"), span(max(now.Sub(s.Since), 0)), cmp.Or(oneLine(s.Err), "it does not say why"))
+}
+
+// DescribeStore writes how what keeps budgets is, and who else uses it.
+func (s Status) DescribeStore(w io.Writer, now time.Time) {
+	if s.Store == nil {
+		return
+	}
+	say(w, "%s; %s, %d failed", s.Store.Sentence(now), number(int(min(s.Store.Operations, 1<<50)), "operation", "operations"), s.Store.Failures)
+	if len(s.Store.Members) == 0 {
+		return
+	}
+	heading(w, number(s.Store.Count, "instance", "instances"))
+	t := table{}
+	t.add("INSTANCE", "SEEN", "")
+	for _, one := range s.Store.Members {
+		self := ""
+		if one.Self {
+			self = "this one"
+		}
+		t.add(one.Name, ago(one.Seen, now), self)
+	}
+	t.write(w)
+	if more := s.Store.Count - len(s.Store.Members); more > 0 {
+		say(w, "and %s", number(more, "other", "others"))
+	}
+}
+
+// ago is how long something is past, by clocks that need not agree.
+func ago(at, now time.Time) string {
+	switch past := now.Sub(at); {
+	case at.IsZero():
+		return "-"
+	case past < time.Second:
+		return "now"
+	default:
+		return span(past.Truncate(time.Second)) + " ago"
+	}
+}

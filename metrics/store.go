@@ -1,0 +1,86 @@
+package metrics
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// StoreState is how what keeps budgets is, now.
+type StoreState struct {
+	Up      bool // it answered when it was asked last
+	Members int  // instances that use it, this one included
+	// Utilisation is the part of what was granted to this instance that it has used,
+	// 0 to 1. What is negative is not known.
+	Utilisation float64
+}
+
+// Store names who knows how what keeps budgets is. Without one there is no series of
+// it.
+func (m *Metrics) Store(now func() StoreState) { m.store.now.Store(&now) }
+
+// StoreOperation counts an operation on what keeps budgets, such as "exchange", and
+// how long it took. Operations are words of our own.
+func (m *Metrics) StoreOperation(op string, ok bool, took time.Duration) {
+	result := "failed"
+	if ok {
+		result = "ok"
+	}
+	m.store.operations.inc(pair{op, result})
+	m.store.took.observe(took)
+}
+
+// Permits names who knows how many permits of crawlers that use no proxy are open.
+func (m *Metrics) Permits(open func() int) { m.store.permits.Store(&open) }
+
+// storeCollector is what is told of the store when the metrics are read.
+type storeCollector struct {
+	operations *counters
+	took       histogram
+	now        atomic.Pointer[func() StoreState]
+	permits    atomic.Pointer[func() int]
+}
+
+func newStore() *storeCollector {
+	return &storeCollector{operations: newCounters("store_operations_total",
+		"Operations on what keeps budgets, by how they ended.", "op", "result")}
+}
+
+var (
+	storeTookDesc    = desc("store_duration_seconds", "How long operations on what keeps budgets took.")
+	storeUpDesc      = desc("store_up", "1 when what keeps budgets answered the last time; 0: limits go by their outage rule.")
+	storeMembersDesc = desc("store_members", "Instances that keep budgets together, this one included.")
+	utilisationDesc  = desc("lease_utilisation_ratio", "The part of what the store has granted to this instance that was used.")
+	permitsDesc      = desc("permits_open", "Permits of crawlers that use no proxy, granted and neither settled nor expired.")
+)
+
+func (c *storeCollector) Describe(to chan<- *prometheus.Desc) {
+	c.operations.vec.Describe(to)
+	for _, one := range []*prometheus.Desc{storeTookDesc, storeUpDesc, storeMembersDesc, utilisationDesc, permitsDesc} {
+		to <- one
+	}
+}
+
+func (c *storeCollector) Collect(to chan<- prometheus.Metric) {
+	c.operations.vec.Collect(to)
+	if open := c.permits.Load(); open != nil {
+		to <- gaugeOf(permitsDesc, float64((*open)()))
+	}
+	h := c.took.read()
+	if now := c.now.Load(); now != nil {
+		is, up := (*now)(), 0.0
+		if is.Up {
+			up = 1
+		}
+		to <- gaugeOf(storeUpDesc, up)
+		to <- gaugeOf(storeMembersDesc, float64(is.Members))
+		if is.Utilisation >= 0 && !math.IsInf(is.Utilisation, 0) { // not NaN either
+			to <- gaugeOf(utilisationDesc, min(is.Utilisation, 1))
+		}
+	} else if *h.SampleCount == 0 {
+		return
+	}
+	to <- &reading{storeTookDesc, nil, h}
+}

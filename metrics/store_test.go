@@ -1,0 +1,100 @@
+package metrics
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestTheStoreIsCountedAndAsked(t *testing.T) {
+	m := New(10)
+	for _, name := range []string{"abide_store_up", "abide_store_members", "abide_lease_utilisation_ratio", "abide_store_duration_seconds", "abide_permits_open"} {
+		if scrape(t, m)[name] != nil {
+			t.Errorf("%s is there without a store", name)
+		}
+	}
+	m.StoreOperation("exchange", true, time.Millisecond)
+	m.StoreOperation("exchange", true, 3*time.Millisecond)
+	m.StoreOperation("exchange", false, time.Second)
+	m.StoreOperation("pulse", true, 0)
+	is := StoreState{Up: true, Members: 4, Utilisation: 0.75}
+	m.Store(func() StoreState { return is })
+	m.Permits(func() int { return 7 })
+	expect(t, m, 2, "abide_store_operations_total", "op", "exchange", "result", "ok")
+	expect(t, m, 1, "abide_store_operations_total", "op", "exchange", "result", "failed")
+	expect(t, m, 1, "abide_store_operations_total", "op", "pulse", "result", "ok")
+	expect(t, m, 1, "abide_store_up")
+	expect(t, m, 4, "abide_store_members")
+	expect(t, m, 0.75, "abide_lease_utilisation_ratio")
+	expect(t, m, 7, "abide_permits_open")
+	if h := scrape(t, m)["abide_store_duration_seconds"].Metric[0].Histogram; h.GetSampleCount() != 4 || math.Abs(h.GetSampleSum()-1.004) > 1e-6 {
+		t.Errorf("%v", h)
+	}
+	is = StoreState{Utilisation: -1}
+	expect(t, m, 0, "abide_store_up")
+	for _, unknown := range []float64{-1, math.NaN(), math.Inf(1)} {
+		if is.Utilisation = unknown; scrape(t, m)["abide_lease_utilisation_ratio"] != nil {
+			t.Errorf("a utilisation of %v is told", unknown)
+		}
+	}
+	is.Utilisation = 1.5 // a lease ended while its use was counted
+	expect(t, m, 1, "abide_lease_utilisation_ratio")
+}
+
+func TestLimitsOfTheOperatorAreToldWithThoseOfSites(t *testing.T) {
+	m := New(10)
+	m.Site("api.test")
+	knowing(m, Known{
+		Limits: []Announced{
+			{Site: "api.test", Name: "75 per 15m", Limit: 75, Remaining: 60},
+			{Site: "api.test", Name: "both", Limit: 100, Remaining: 10},
+			{Site: "api.test", Name: "both too", Limit: 100, Remaining: 90},
+		},
+		Written: []Written{
+			{"api.test", "10 per 1s by token", "a", 10, 4},
+			{"api.test", "10 per 1s by token", "b", 10, 1},
+			{"api.test", "unknown", "", 10, -1},
+			{"api.test", "without an amount", "", -1, 3},
+			{"api.test", "both", "", 50, 50},
+			{"api.test", "both too", "", 50, 5},
+			{"a.test", "10 per 1s", "", 10, 10},
+			{"b.test", "10 per 1s", "", 10, 5},
+		},
+	})
+	for range 2 {
+		for limit, want := range map[string][2]float64{
+			"75 per 15m": {60, 0.2}, "10 per 1s by token": {5, 0.75}, "unknown": {0, 0}, "without an amount": {3, 0}, "both": {10, 0.9}, "both too": {5, 0.9},
+		} {
+			expect(t, m, want[0], "abide_limit_remaining", "site", "api.test", "limit", limit)
+			expect(t, m, want[1], "abide_limit_usage_ratio", "site", "api.test", "limit", limit)
+		}
+		expect(t, m, 15, "abide_limit_remaining", "site", "other", "limit", "10 per 1s")
+	}
+}
+
+func TestTheNamesOfWrittenLimitsAreBounded(t *testing.T) {
+	m := New(10)
+	m.Site("api.test")
+	var k Known
+	for i := range 1000 {
+		k.Written = append(k.Written, Written{"api.test", fmt.Sprintf("%04d%s\xff", i, strings.Repeat("x", 300)), "", 1, 1})
+		k.Limits = append(k.Limits, Announced{Site: "api.test", Name: fmt.Sprint("announced ", i), Limit: 1, Remaining: 1})
+	}
+	knowing(m, k)
+	if n := len(scrape(t, m)["abide_limit_remaining"].Metric); n > maxRoutes+1 {
+		t.Errorf("%d series", n)
+	}
+}
+
+func TestReasonsOfOursHaveRoom(t *testing.T) {
+	m := New(10)
+	for i := range maxWords - 5 {
+		m.Refused(fmt.Sprint("reason ", i))
+	}
+	for _, one := range []string{"bytes", "stall", "store", "shard", "permit"} {
+		m.Refused(one)
+		expect(t, m, 1, "abide_own_refusals_total", "reason", one)
+	}
+}
