@@ -12,20 +12,27 @@ const module = "github.com/abide-proxy/abide/"
 // allowed is which packages of ours each one may import. A package that is not
 // here is a new direction of import, which somebody has to decide on.
 var allowed = map[string][]string{
-	"cmd/abide": {"proxy", "admin", "policy", "ca", "metrics", "learn", "tokens"},
-	"proxy":     {"policy", "upstream", "ca", "metrics", "queue", "limit", "learn", "ledger", "tokens"},
-	"queue":     {"limit"},
-	"ledger":    {"learn", "limit"},
-	"learn":     {"limit"},
-	"limit":     {},
-	"admin":     {"policy", "ca", "metrics"},
-	"upstream":  {},
-	"policy":    {"learn"},
-	"tokens":    {"policy"},
-	"ca":        {},
-	"metrics":   {},
-	"bench":     {},
-	"clients":   {},
+	"cmd/abide": {"proxy", "admin", "policy", "ca", "metrics", "learn", "tokens", "shard", "store"},
+	"proxy":     {"policy", "upstream", "ca", "metrics", "queue", "limit", "learn", "ledger", "tokens", "shard", "lease", "store"},
+	"lease":     {"limit", "store"},
+	"store":     {},
+	"shard":     {"policy"},
+
+	"lease/fleet":     {"lease", "limit", "store"},
+	"store/redistest": {},
+	"bench/fleet":     {"lease", "lease/fleet", "limit", "store", "store/redistest"},
+	"queue":           {"limit"},
+	"ledger":          {"learn", "limit"},
+	"learn":           {"limit"},
+	"limit":           {},
+	"admin":           {"policy", "ca", "metrics"},
+	"upstream":        {},
+	"policy":          {"learn"},
+	"tokens":          {"policy"},
+	"ca":              {},
+	"metrics":         {},
+	"bench":           {},
+	"clients":         {},
 }
 
 // only is who may import what, tests included.
@@ -38,6 +45,8 @@ var only = map[string][]string{
 	"github.com/rogpeppe/go-internal/testscript":              {"cmd/abide"},
 	"github.com/sirupsen/logrus":                              {"cmd/abide", "proxy", "admin", "clients"},
 	"golang.org/x/oauth2":                                     {"tokens"},
+	"github.com/redis/go-redis/v9":                            {"store", "store/redistest", "bench/fleet"},
+	"modernc.org/sqlite":                                      {"store"},
 	"github.com/summerwind/h2spec":                            {},
 	"github.com/abide-proxy/abide/tools":                      {},
 	"net/http/httputil":                                       {},
@@ -52,6 +61,8 @@ var never = map[string][]string{
 	"queue":  {"net", "net/http", "github.com/sirupsen/logrus", "github.com/elazarl/goproxy"},
 	"learn":  {"net", "net/http", "os", "github.com/sirupsen/logrus", "github.com/elazarl/goproxy"},
 	"ledger": {"net", "net/http", "os", "sync", "github.com/sirupsen/logrus", "github.com/elazarl/goproxy"},
+	"lease":  {"net", "net/http", "os", "sync", "github.com/sirupsen/logrus", "github.com/elazarl/goproxy"},
+	"store":  {"net/http", "github.com/sirupsen/logrus", "github.com/elazarl/goproxy"},
 	"limit":  {"net", "net/http", "os", "sync", "github.com/sirupsen/logrus", "github.com/elazarl/goproxy"},
 }
 

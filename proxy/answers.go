@@ -182,6 +182,26 @@ var (
 		detail: "its cost is more than the limit named here ever allows at once",
 		proxy:  "http_request_denied",
 	}
+	answerLongBody = answer{
+		reason: "bytes", status: 429, title: "the answer is too long for its limit of bytes",
+		detail: "its announced length could not pass without standing still for longer than the limit's stall; ask again when there is room, raise the limit or its stall, or ask for a part",
+		proxy:  "http_request_denied",
+	}
+	answerStandsStill = answer{
+		reason: "stall", status: 504, title: "a limit of bytes kept the answer still for too long",
+		detail: "no bytes were left for longer than the limit's stall; raise the limit or its stall",
+		proxy:  "http_response_timeout",
+	}
+	answerOthers = answer{
+		reason: "shard", status: 421, title: "another crawler owns this URL",
+		detail: "shard in the configuration divides URLs between crawlers, and this one is not ours; Abide-Owner says whose it is",
+		proxy:  "http_request_denied",
+	}
+	answerPermits = answer{
+		reason: "permits", status: 503, title: "too many permits are out",
+		detail: "settle those that are over; one that nobody settles is out for a minute",
+		proxy:  "http_request_denied", retry: time.Second,
+	}
 	answerQueueFull = answer{
 		reason: "queue", status: 503, title: "the queue is full",
 		detail: "as many requests wait as queue.max or queue.per_site allow",
@@ -254,7 +274,8 @@ var upstreamAnswers = map[upstream.Kind]*answer{
 		reason: "destination", status: 403, title: "this destination is not allowed",
 		detail: "its address is private, special or a metadata service; egress.allow can name private ones", proxy: "destination_ip_prohibited",
 	},
-	upstream.Self: &answerLoop,
+	upstream.Self:   &answerLoop,
+	upstream.Budget: &answerStandsStill,
 	upstream.TLS: {
 		reason: "tls", status: 502, title: "TLS with the host failed",
 		detail: "its certificate is not trusted or the handshake broke off; egress.roots can add a root", proxy: "tls_certificate_error",

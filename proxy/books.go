@@ -3,6 +3,7 @@ package proxy
 import (
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/abide-proxy/abide/learn"
 	"github.com/abide-proxy/abide/ledger"
+	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/queue"
 )
 
 const (
@@ -21,6 +24,8 @@ const (
 // books are what is known of the routes of sites. Those used least recently leave.
 type books struct {
 	seed   maphash.Seed
+	recall func(site string, r *ledger.Routes) // what was known before a restart; nil: nothing
+	keep   func(site string, at queue.Scope, spec limit.Spec, m limit.Meter) limit.Meter
 	shards [bookShards]bookShard
 }
 
@@ -47,18 +52,41 @@ func (b *books) of(site string, make bool) *book {
 		return nil
 	}
 	if !ok {
-		one = &book{routes: ledger.NewRoutes(), since: sh.past}
+		one = &book{routes: ledger.NewRoutes(), since: sh.past, keep: b.keep}
+		if b.recall != nil {
+			b.recall(site, one.routes)
+		}
 		sh.known.Add(strings.Clone(site), one)
 	}
 	return one
 }
 
+// each visits all books.
+func (b *books) each(visit func(site string, one *book)) {
+	for i := range b.shards {
+		sh := &b.shards[i]
+		sh.mu.Lock()
+		all := map[string]*book{}
+		if sh.known != nil {
+			for _, site := range sh.known.Keys() {
+				all[site], _ = sh.known.Peek(site)
+			}
+		}
+		sh.mu.Unlock()
+		for site, one := range all {
+			visit(site, one)
+		}
+	}
+}
+
 // book is what is known of one site's routes, and of refusals there that nothing
 // announced has explained.
 type book struct {
-	since    uint64 // versions begin after it: the queue knows those of a book that has left
+	keep     func(site string, at queue.Scope, spec limit.Spec, m limit.Meter) limit.Meter // of its ledgers; nil: none is kept
+	since    uint64                                                                        // versions begin after it: the queue knows those of a book that has left
 	mu       sync.Mutex
 	routes   *ledger.Routes
+	kept     uint64             // the version that is written down
 	pace     meterOf            // of what succeeds
 	passed   uint64             // answers that were no refusals
 	paces    map[string]float64 // :: ID of a hidden limit → what had succeeded when it was found
@@ -120,6 +148,14 @@ func (b *book) name(id string) string {
 		return fmt.Sprintf("%s and %d more", routes[0], len(routes)-1)
 	}
 	return routes[0]
+}
+
+// called are the limits of the site that people call so.
+func (b *book) called(name string) []string {
+	b.mu.Lock()
+	ids := b.routes.IDs()
+	b.mu.Unlock()
+	return slices.DeleteFunc(ids, func(id string) bool { return b.name(id) != name })
 }
 
 // heard hears what the ledgers have made of it.

@@ -53,6 +53,10 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request, st *state, who 
 			return
 		}
 	}
+	if no := ownedHost(st.policy.Shard, host, port); no != nil {
+		refuse(no)
+		return
+	}
 	via := joinVia("", r.Header["Via"])
 	open := opening{server: s, state: st, host: host, port: port, who: who, via: via, wish: wish}
 	switch {
@@ -103,8 +107,9 @@ func (o *opening) take(w http.ResponseWriter) (*clientConn, error) {
 // tunnel dials first, so that a failure has a status, then relays bytes.
 func (o *opening) tunnel(w http.ResponseWriter, r *http.Request) {
 	s := o.server
-	ctx := upstream.WithMeter(r.Context(), s.metrics.Site(o.site("https")))
-	origin, err := o.dial(ctx)
+	bytes := o.purse(r, "https")
+	defer s.purses.leave(bytes)
+	origin, err := o.dial(upstream.WithMeter(r.Context(), bytes))
 	if err != nil {
 		if r.Context().Err() == nil {
 			s.refuse(w, r, upstreamAnswer(err))
@@ -119,8 +124,11 @@ func (o *opening) tunnel(w http.ResponseWriter, r *http.Request) {
 	o.relay(conn, origin)
 }
 
-func (o *opening) site(scheme string) string {
-	return o.state.policy.Match(policy.Target{Scheme: scheme, Host: o.host, Port: o.port}).Site
+// purse is what the bytes of a tunnel are taken from.
+func (o *opening) purse(r *http.Request, scheme string) *purse {
+	x := exchange{state: o.state, client: o.who, wish: o.wish, conn: connOf(r)}
+	to := policy.Target{Scheme: scheme, Host: o.host, Port: o.port}
+	return o.server.stint(o.state.policy.Match(to).Site, to, x.clientName())
 }
 
 func (o *opening) dial(ctx context.Context) (net.Conn, error) {
@@ -223,8 +231,9 @@ func (o *opening) cleartext(w http.ResponseWriter, r *http.Request) {
 	case looksLikeHTTP(first):
 		o.give(conn, conn, "http")
 	default:
-		ctx := upstream.WithMeter(context.WithoutCancel(r.Context()), s.metrics.Site(o.site("http")))
-		origin, err := o.dial(ctx)
+		bytes := o.purse(r, "http")
+		defer s.purses.leave(bytes)
+		origin, err := o.dial(upstream.WithMeter(context.WithoutCancel(r.Context()), bytes))
 		if err != nil {
 			s.metrics.Refused(upstreamAnswer(err).reason)
 			conn.Close()

@@ -4,6 +4,8 @@ import (
 	"io"
 	"net/http"
 	"sync"
+
+	"github.com/abide-proxy/abide/upstream"
 )
 
 // A body is copied through a buffer of smallCopy, a TLS record, because a body
@@ -26,6 +28,7 @@ type download struct {
 	body   io.ReadCloser
 	writer *answerWriter
 	left   int64 // announced and not yet read; negative: unknown
+	total  int64 // that was read
 }
 
 func (d *download) Read(p []byte) (int, error) { return d.body.Read(p) }
@@ -45,6 +48,7 @@ func (d *download) WriteTo(io.Writer) (total int64, err error) {
 	}
 	for {
 		n, readErr := d.body.Read(*buffer)
+		d.total += int64(n)
 		if n > 0 {
 			if d.left >= 0 {
 				d.left -= int64(n)
@@ -72,6 +76,9 @@ func (d *download) WriteTo(io.Writer) (total int64, err error) {
 		default:
 			// Ending normally would turn a part into a whole: the chunked
 			// framing would be closed as if all had come.
+			if x := d.writer.exchange; upstream.KindOf(readErr) == upstream.Budget && x.bytes != nil {
+				x.bytes.server.metrics.Refused(answerStandsStill.reason)
+			}
 			panic(http.ErrAbortHandler)
 		}
 	}

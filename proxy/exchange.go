@@ -40,6 +40,9 @@ type exchange struct {
 	seen      uint64                  // the version of the book by which
 	asking    bool                    // nothing is sent: somebody asks what would become of it
 	own       string                  // whose budget its client's own credential is, "" if it has none
+	estimate  int64                   // of the bytes of its answer, where those are limited
+	declared  int64                   // what its client says that is; 0: nothing
+	bytes     *purse                  // what its connection takes bytes from; nil: no limit of bytes
 	body      []byte                  // kept for another attempt
 	spool     *spool                  // the same, of one whose length nobody knew
 	waiting   context.Context         // while it waits, where that can end by more than the client leaving
@@ -72,6 +75,9 @@ func (c *pathContext) Value(key any) any {
 	case upstream.SenderKey{}:
 		return c.x
 	case upstream.MeterKey{}:
+		if c.x.bytes != nil {
+			return c.x.bytes
+		}
 		if c.x.meter == nil {
 			return nil
 		}
@@ -143,6 +149,12 @@ func (s *Server) end(x *exchange) {
 	x.upload.finish()
 	x.writer.finish()
 	x.turn.finish()
+	if x.bytes != nil {
+		if x.download.total > 0 {
+			s.sizes.heard(x.site, x.download.total)
+		}
+		s.empty(x)
+	}
 	if x.broke != nil {
 		x.broke(nil)
 	}

@@ -23,10 +23,11 @@ type covers [mostRouted / 64]uint64
 
 // likeness is what requests have in common that take from the same limits.
 type likeness struct {
-	covers  covers
-	learned *ledger.Limit // the first of those that were learned
-	set     *tokens.Set
-	own     string // whose budget, where that is the client's own
+	covers   covers
+	learned  *ledger.Limit // the first of those that were learned
+	set      *tokens.Set
+	own      string // whose budget, where that is the client's own
+	estimate int64  // of the bytes of an answer, where those are limited
 }
 
 // lists are the limits of requests by what those have in common. They are made once,

@@ -27,7 +27,7 @@ func (p *plan) needs(x *exchange) (all [][]queue.Limit, shared bool) {
 		return nil, true
 	}
 	covers, few := p.covers(x)
-	like := likeness{covers: covers, set: x.turn.set}
+	like := likeness{covers: covers, set: x.turn.set, estimate: x.estimate}
 	if x.class != nil && len(x.class.Limits) > 0 {
 		like.learned = &x.class.Limits[0]
 		if x.turn.set == nil {
@@ -63,6 +63,9 @@ func (p *plan) alternatives(x *exchange) [][]queue.Limit {
 				each = append(each, len(list))
 			}
 			list = append(list, one.need)
+			if one.need.Of == queue.Bytes {
+				list[len(list)-1].N = x.expects(one.need.Spec.Amount)
+			}
 		}
 	}
 	if x.class != nil {
@@ -95,6 +98,15 @@ func (p *plan) alternatives(x *exchange) [][]queue.Limit {
 	return all
 }
 
+// expects is how many bytes of a limit a request waits for: what its client says, or
+// what its site usually answers, but only a part of the whole then.
+func (x *exchange) expects(whole int64) int64 {
+	if x.declared > 0 {
+		return x.declared
+	}
+	return max(min(x.estimate, whole/estimatePart), 1)
+}
+
 // forTokens are the limits with each token that may be used, and at the end those
 // without any, where the pool allows that.
 func (p *plan) forTokens(x *exchange, list []queue.Limit, each []int) [][]queue.Limit {
@@ -123,7 +135,7 @@ func (p *plan) forTokens(x *exchange, list []queue.Limit, each []int) [][]queue.
 
 // learned is a limit that a site has taught.
 func (p *plan) learned(b *book, l *ledger.Limit) queue.Limit {
-	one := queue.Limit{Name: learnedPrefix + l.ID, Title: l.Title, N: 1}
+	one := queue.Limit{Name: learnedPrefix + l.ID, Title: l.Title, N: 1, Keep: b.keep}
 	switch l.Kind {
 	case ledger.Hidden:
 		id := l.ID
@@ -212,6 +224,9 @@ func (x *exchange) budget() string {
 	return ""
 }
 
+// ownPrefix begins the names of the budgets of clients' own credentials.
+const ownPrefix = "own "
+
 // fingerprints is this process's alone, so what is made by it cannot be looked up.
 var fingerprints = maphash.MakeSeed()
 
@@ -222,7 +237,7 @@ func ownBudget(r *http.Request) string {
 	if len(values) == 0 {
 		return ""
 	}
-	return "own " + strconv.FormatUint(maphash.String(fingerprints, values[0]), 36)
+	return ownPrefix + strconv.FormatUint(maphash.String(fingerprints, values[0]), 36)
 }
 
 // nobody is a meter that lets nothing go.

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -16,6 +17,8 @@ import (
 // made once for each loading of the configuration.
 type plan struct {
 	limits   []planned
+	bytes    int            // how many of them are of bytes
+	stall    time.Duration  // how long those may keep a body still
 	pool     *tokens.Pool   // nil: requests go as they come
 	tokens   policy.Pool    // how its tokens are to be used
 	rule     *policy.Site   // which says where they may go
@@ -29,22 +32,19 @@ type plan struct {
 }
 
 type planned struct {
-	rule  *policy.Limit
-	need  queue.Limit // its key is that of the backend, where there are any
-	token bool        // each token has its own
+	rule    *policy.Limit
+	need    queue.Limit // its key is that of the backend, where there are any
+	token   bool        // each token has its own
+	trickle queue.Limit // of bytes: what a body gets while it has to stand still
 }
 
 // plansOf makes the plan of every rule, and under nil that of sites without one.
 func (s *Server) plansOf(p *policy.Policy, pools pools) (map[*policy.Site]*plan, error) {
 	plans := map[*policy.Site]*plan{}
 	add := func(rule *policy.Site, limits []policy.Limit) error {
-		one, err := planOf(limits)
+		one, err := s.planWith(p, rule, limits, pools)
 		if err != nil {
 			return err
-		}
-		one.learns = p.Defaults.Learn
-		if rule != nil {
-			s.planRule(one, p, rule, pools)
 		}
 		if len(one.limits)+len(one.backends) > 0 || one.robots || one.learns || one.pool != nil {
 			plans[rule] = one
@@ -60,6 +60,19 @@ func (s *Server) plansOf(p *policy.Policy, pools pools) (map[*policy.Site]*plan,
 		}
 	}
 	return plans, nil
+}
+
+// planWith is the plan of a rule, or of none, with limits that need not be its own.
+func (s *Server) planWith(p *policy.Policy, rule *policy.Site, limits []policy.Limit, pools pools) (*plan, error) {
+	one, err := s.planOf(rule, limits)
+	if err != nil {
+		return nil, err
+	}
+	one.learns = p.Defaults.Learn
+	if rule != nil {
+		s.planRule(one, p, rule, pools)
+	}
+	return one, nil
 }
 
 // planRule is what a rule says beside its limits.
@@ -78,7 +91,7 @@ func (s *Server) planRule(one *plan, p *policy.Policy, rule *policy.Site, pools 
 	}
 }
 
-func planOf(limits []policy.Limit) (*plan, error) {
+func (s *Server) planOf(rule *policy.Site, limits []policy.Limit) (*plan, error) {
 	p := &plan{}
 	seen := map[string]int{}
 	for i := range limits {
@@ -94,21 +107,44 @@ func planOf(limits []policy.Limit) (*plan, error) {
 		if seen[need.Name]++; seen[need.Name] > 1 {
 			need.Name = fmt.Sprintf("%s (%d)", need.Name, seen[need.Name])
 		}
-		if l.Unit == policy.Cost {
-			need.Of = queue.Cost
-		}
 		switch l.By {
 		case "client":
 			need.By = queue.ByClient
 		case "route":
 			need.By = queue.ByRoute
 		}
+		need.Keep = s.keeperOf(rule, l, spec)
+		one := planned{rule: l, token: l.By == "token"}
+		switch l.Unit {
+		case policy.Cost:
+			need.Of = queue.Cost
+		case policy.Bytes:
+			p.bytes++
+			p.stall = shorter(p.stall, cmp.Or(l.Stall, policy.DefaultStall))
+			need.Of = queue.Bytes
+			one.trickle = trickleOf(need)
+			less := *spec
+			less.Amount -= one.trickle.Spec.Amount
+			if less.Burst > 0 {
+				less.Burst = max(less.Burst-one.trickle.Spec.Burst, 1)
+			}
+			need.Spec = &less
+		}
+		one.need = need
 		if l.Method != "" || l.Path != "" {
 			p.lists.routed = append(p.lists.routed, i)
 		}
-		p.limits = append(p.limits, planned{l, need, l.By == "token"})
+		p.limits = append(p.limits, one)
 	}
 	return p, nil
+}
+
+// shorter is the shorter of two times, of which the first may be none.
+func shorter(a, b time.Duration) time.Duration {
+	if a == 0 {
+		return b
+	}
+	return min(a, b)
 }
 
 // identity is which limit of its rule it is, whatever its amounts: with another

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -26,21 +25,7 @@ type pools map[string]*tokens.Pool
 // loadPools reads the tokens of all pools, before anything is changed: a file that
 // cannot be read leaves the old configuration as it is.
 func (s *Server) loadPools(p *policy.Policy) (map[string]*tokens.Loaded, error) {
-	all := map[string]*tokens.Loaded{}
-	var faults []error
-	for i := range p.Pools {
-		one := &p.Pools[i]
-		loaded, err := tokens.Load(*one, tokens.Source{Config: p.File, Lookup: s.lookup})
-		if err != nil {
-			faults = append(faults, err)
-			continue
-		}
-		if len(loaded.Entries) == 0 {
-			faults = append(faults, fmt.Errorf("the pool %s has no tokens", one.Name))
-		}
-		all[one.Name] = loaded
-	}
-	return all, errors.Join(faults...)
+	return tokens.LoadAll(p, s.lookup)
 }
 
 // take gives pools what was loaded. Those that the old configuration had stay.
@@ -67,6 +52,7 @@ func (s *Server) take(p *policy.Policy, loaded map[string]*tokens.Loaded, old po
 		if err != nil {
 			return nil, err
 		}
+		s.recallTokens(pool, now)
 		next[config.Name] = pool
 	}
 	return next, nil
@@ -165,9 +151,7 @@ func (s *Server) replanAll() {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
 	next := *s.state.Load()
-	next.made = s.gate.Generation() + 1
-	s.state.Store(&next)
-	s.gate.Reload(boundsOf(next.policy), s.replan)
+	s.publish(&next)
 }
 
 func scopeOfToken(t *tokens.Token) queue.Scope {

@@ -31,6 +31,7 @@ import (
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/queue"
+	"github.com/abide-proxy/abide/store"
 )
 
 // maxHead bounds a client's request head. net/http adds 4 KiB of slop to what
@@ -44,6 +45,7 @@ type Options struct {
 	Metrics *metrics.Metrics
 	Log     *logrus.Logger
 	Lookup  func(name string) (string, bool) // the environment, for pools; nil is an empty one
+	Keeping Keeping                          // the zero one keeps and shares nothing
 }
 
 // Server is one proxy. Make it with New; it is safe for concurrent use.
@@ -68,6 +70,16 @@ type Server struct {
 	books        *books  // what is known of the routes of sites
 	flights      flights // requests that may be shared
 	robots       robots
+	desk         *desk       // nil: nothing is kept, and nothing shared
+	shelf        store.Shelf // of documents; nil: there is none
+	memory       *memories   // of what was learned; nil: there is none
+	rereads      ring        // limits that were set at run time may have changed
+	replans      ring        // tokens may have
+	overrides    atomic.Pointer[map[string][]policy.Limit]
+	purses       purses
+	sizes        sizes
+	permits      permits
+	usages       usages       // of limits with long windows
 	kept         atomic.Int64 // bytes of bodies that are kept for another attempt
 	rejections   rejections
 	access       *accessLog
@@ -84,7 +96,14 @@ func New(o Options) (*Server, error) {
 		limiter: newConnLimiter(),
 		access:  newAccessLog(o.Log),
 		lookup:  o.Lookup,
-		books:   newBooks(),
+	}
+	s.rereads, s.replans = make(ring, 1), make(ring, 1)
+	s.books = newBooks()
+	if o.Keeping.Memory != nil {
+		s.books.recall, s.books.keep = s.recallRoutes, s.recallLedger
+	}
+	if err := s.keepWith(o.Keeping); err != nil {
+		return nil, err
 	}
 	st, err := s.newState(o.Policy, nil)
 	if err != nil {
@@ -93,6 +112,17 @@ func New(o Options) (*Server, error) {
 	s.state.Store(st)
 	s.limiter.set(o.Policy.Bounds)
 	s.gate = queue.NewGate(boundsOf(o.Policy), s.replan)
+	s.gate.OnCool(s.cooled)
+	if s.desk != nil {
+		s.desk.gate = s.gate
+	}
+	if s.shelf != nil {
+		soon, cancel := context.WithTimeout(context.Background(), patienceOfStore)
+		defer cancel()
+		if err := s.readOverrides(soon); err != nil {
+			s.log.Warnf("the limits that were set at run time cannot be read yet: %v", err)
+		}
+	}
 	s.pipeline = newPipeline(s)
 	s.handoff = newHandoff()
 	t := o.Policy.Timeouts
@@ -148,6 +178,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	logging, stopLogging := context.WithCancel(context.Background())
 	running.Go(func() { s.access.run(logging) })
 
+	keeping, stopKeeping := context.WithCancel(context.Background())
+	running.Go(func() { s.runKeeping(keeping) })
+
 	var err error
 	select {
 	case <-ctx.Done():
@@ -157,6 +190,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	s.flights.end()
 	s.robots.end()
 	stopLogging()
+	stopKeeping()
 	running.Wait()
 	s.retired.Wait()
 	s.state.Load().close()
@@ -170,6 +204,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 // drain ends both servers and the tunnels, gently first.
 func (s *Server) drain() {
 	s.robots.cancel()
+	s.permits.end(s)
 	limit := s.policy().Timeouts.Drain
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -210,11 +245,9 @@ func (s *Server) Reload(p *policy.Policy) error {
 	if err != nil {
 		return err
 	}
-	st.made = s.gate.Generation() + 1
-	s.state.Store(st)
+	s.publish(st)
 	s.limiter.set(p.Bounds)
 	s.breakers.reload(p.Breaker)
-	s.gate.Reload(boundsOf(p), s.replan)
 	if st.stack != old.stack {
 		s.retired.Go(old.close)
 	}

@@ -17,7 +17,8 @@ type state struct {
 	policy *policy.Policy
 	plans  map[*policy.Site]*plan // :: rule → its limits; nil → those of sites that no rule names
 	pools  pools
-	made   uint64 // the generation of those limits, in the queue
+	own    map[string]*plan // :: site → that of limits which were set while abide runs
+	made   uint64           // the generation of those limits, in the queue
 	*stack
 }
 
@@ -48,8 +49,21 @@ func (s *Server) newState(p *policy.Policy, old *state) (*state, error) {
 	if st.pools, err = s.take(p, loaded, before); err != nil {
 		return nil, err
 	}
-	st.plans, err = s.plansOf(p, st.pools)
+	if st.plans, err = s.plansOf(p, st.pools); err != nil {
+		return nil, err
+	}
+	st.own, err = s.overridden(st)
 	return st, err
+}
+
+// planOf is what holds for a site that a rule names, or none.
+func (st *state) planOf(site string, rule *policy.Site) *plan {
+	if len(st.own) > 0 {
+		if p := st.own[site]; p != nil {
+			return p
+		}
+	}
+	return st.plans[rule]
 }
 
 // newStack makes what reaches upstreams.

@@ -62,7 +62,7 @@ func (s *Server) note(x *exchange, resp *http.Response, lesson *learn.Lesson) {
 		news = make([]ledger.News, len(learned.Told))
 		t.permit.Teach(s.teachings(x, &learned, sent, news))
 		for i := range learned.Told {
-			more, twins := x.book.heard(now, x.class, x.purse(&learned.Told[i]), learned.Told[i].ID, sent, news[i])
+			more, twins := x.book.heard(now, x.class, x.whose(&learned.Told[i]), learned.Told[i].ID, sent, news[i])
 			changed = changed || more
 			if twins != [2]string{} {
 				s.unite(x, twins)
@@ -88,7 +88,7 @@ func (s *Server) teachings(x *exchange, learned *ledger.Learned, sent time.Time,
 	for i := range learned.Told {
 		told := &learned.Told[i]
 		one := p.learned(x.book, &ledger.Limit{ID: told.ID, Title: told.Title, Unit: told.Said.Unit})
-		one.Key = x.purse(told)
+		one.Key = x.whose(told)
 		took := int64(0)
 		for j := range x.class.Limits {
 			if x.class.Limits[j].ID == told.ID {
@@ -105,7 +105,7 @@ func (s *Server) teachings(x *exchange, learned *ledger.Learned, sent time.Time,
 }
 
 // purse is whose ledger of a limit an answer is about.
-func (x *exchange) purse(told *ledger.Told) string {
+func (x *exchange) whose(told *ledger.Told) string {
 	if told.Site && x.backend() == nil {
 		return ""
 	}
@@ -139,7 +139,7 @@ func (s *Server) blame(x *exchange, lesson *learn.Lesson, learned *ledger.Learne
 	r.final = lesson.Permanent && (t.token == nil || len(t.set.Tokens()) < 2)
 	for i := range learned.Told {
 		if told := &learned.Told[i]; told.Refused {
-			t.study.at, t.study.word = queue.Scope{Limit: learnedPrefix + told.ID, Key: x.purse(told)}, "route"
+			t.study.at, t.study.word = queue.Scope{Limit: learnedPrefix + told.ID, Key: x.whose(told)}, "route"
 			switch {
 			case told.Site:
 				t.study.word = "site"
@@ -205,5 +205,5 @@ func (s *Server) unite(x *exchange, twins [2]string) {
 		return
 	}
 	s.log.Warnf("the tokens %s and %s of %s are of one account: they share its limits from now on", list[a].Label(), list[b].Label(), pool.Name())
-	go s.replanAll()
+	s.replans.ring()
 }

@@ -23,6 +23,11 @@ func (s *Server) RoundTrip(r *http.Request, _ *goproxy.ProxyCtx) (*http.Response
 	match := x.state.policy.Match(x.target)
 	x.site, x.rule, x.meter = match.Site, match.Rule, s.metrics.Site(match.Site)
 
+	// whose?
+	if no := s.owned(x, r); no != nil {
+		return s.ours(x, r, no), nil
+	}
+
 	// wait, send, again?
 	resp, no := s.share(x, r)
 	x.meter.Waited(x.turn.waited)
@@ -67,6 +72,10 @@ func (s *Server) pursue(x *exchange, r *http.Request) (*http.Response, *answer) 
 		if err != nil {
 			return nil, s.failure(x, err)
 		}
+		if no := s.tooLong(x, resp); no != nil {
+			resp.Body.Close()
+			return nil, no
+		}
 		s.release(x)
 		return resp, nil
 	}
@@ -83,6 +92,10 @@ func (s *Server) send(x *exchange, r *http.Request) (resp *http.Response, err er
 		x.first = x.sent
 	}
 	x.resume()
+	s.pocket(x)
+	if x.bytes != nil {
+		x.turn.permit.Lend()
+	}
 	st := s.state.Load()
 	for {
 		one := x.rewind(r)
@@ -96,6 +109,9 @@ func (s *Server) send(x *exchange, r *http.Request) (resp *http.Response, err er
 		st = now // since a moment ago
 	}
 	x.answered = time.Now()
+	if x.bytes != nil {
+		x.turn.permit.Unreserve() // from here on its bytes are taken as they come
+	}
 	if err == nil && resp.StatusCode == http.StatusProxyAuthRequired {
 		// A challenge of the next hop, or of a site that plays one. It is not
 		// for the client, who would answer it with what it has for abide.

@@ -66,8 +66,13 @@ func (s *Server) wait(x *exchange, r *http.Request) *answer {
 // ask is the request as the queue sees it.
 func (s *Server) ask(x *exchange, r *http.Request) queue.Request {
 	x.method, x.path = r.Method, policy.NormalPath(r.URL.EscapedPath())
-	x.turn.plan = x.state.plans[x.rule]
+	x.turn.plan = x.state.planOf(x.site, x.rule)
 	x.own = ownBudget(r)
+	if x.turn.plan != nil && x.turn.plan.bytes > 0 {
+		if x.estimate = -x.declared; x.estimate >= 0 { // nobody else is like one who declares
+			x.estimate = s.sizes.usual(x.site)
+		}
+	}
 	s.place(x)
 	q := queue.Request{
 		Site: x.site, Client: x.clientName(), Priority: queue.DefaultPriority,
@@ -316,12 +321,15 @@ func boundsOf(p *policy.Policy) queue.Bounds {
 
 // replan gives a request the limits of the configuration that is new.
 func (s *Server) replan(q queue.Request) (limits [][]queue.Limit, seen uint64) {
+	st := s.state.Load()
+	if p, ok := q.Tag.(pouch); ok {
+		return [][]queue.Limit{st.bytesOf(p.who, p.trickles)}, q.Seen
+	}
 	x, ok := q.Tag.(*exchange)
 	if !ok {
 		return q.Limits, q.Seen
 	}
-	st := s.state.Load()
-	x.turn.plan = st.plans[st.policy.Match(x.target).Rule]
+	x.turn.plan = st.planOf(x.site, st.policy.Match(x.target).Rule)
 	s.place(x)
 	limits, _ = x.turn.plan.needs(x)
 	return limits, x.seen

@@ -141,7 +141,7 @@ func (s *Scheduler) serve(now time.Time, d *draw) bool {
 			return false
 		}
 	}
-	if d.granted = pour(now, slots, d.n, d.least); d.granted > 0 {
+	if d.granted = s.redeem(now, slots, d.n, d.least); d.granted > 0 {
 		d.over = true
 		d.tap.took(now, d.granted)
 		s.turn.drawn = append(s.turn.drawn, d)

@@ -60,6 +60,7 @@ type Hold struct {
 	choice     int  // :: index into Needs, once granted
 	forced     bool // granted without taking anything
 	unreserved bool // what it took of bytes has gone back
+	lent       bool // draws may have it
 	asks       bool // it was granted on a ramp, and has no answer yet
 	class      int  // Priority within its bounds
 	seq        uint64

@@ -57,6 +57,7 @@ type Scheduler struct {
 	listed   int       // how many were left by the last look at them
 	minded   []*Slot   // whose meters may have to hear of another demand
 	draws    []*draw   // that wait, in order of arrival
+	lent     []*Hold   // whose bytes they may have
 	thirsty  []*Slot   // that keep some of them
 	sated    []*Slot   // scratch: those before
 	parched  bool      // these are worth another look
@@ -361,6 +362,7 @@ func (s *Scheduler) Finish(now time.Time, h *Hold, r Result) error {
 }
 
 func (s *Scheduler) release(now time.Time, h *Hold, r Result) {
+	s.unlend(h)
 	s.landed(now, h, r.Outcome == limit.Success && !r.Unsent)
 	for _, n := range h.Needs[h.choice] {
 		if h.forced || h.unreserved && n.Of == Bytes {

@@ -84,7 +84,7 @@ func (t *Tap) begin(n, least int64, until time.Time) (int64, *draw, error) {
 	}
 	t.follow(now)
 	if !dry(t.slots) {
-		if granted := pour(now, t.slots, n, least); granted > 0 {
+		if granted := s.sched.redeem(now, t.slots, n, least); granted > 0 {
 			t.took(now, granted)
 			return granted, nil, nil
 		}

@@ -67,36 +67,24 @@ type pooled struct {
 // readPools reads the tokens of all pools, as a proxy would at its start.
 func readPools(p *policy.Policy) pooled {
 	found := pooled{labels: map[string][]string{}}
+	all, err := tokens.LoadAll(p, os.LookupEnv)
+	errors.As(err, &found.faults)
 	for i := range p.Pools {
 		pool := &p.Pools[i]
-		loaded, err := tokens.Load(*pool, tokens.Source{Config: p.File, Lookup: os.LookupEnv})
-		if err == nil {
-			for _, w := range loaded.Warnings {
-				found.warnings = append(found.warnings, w.String())
-			}
-			found.labels[pool.Name], err = labelsOf(*pool, loaded)
+		loaded := all[pool.Name]
+		if loaded == nil {
+			continue
 		}
-		found.fail(p, pool, err)
+		for _, w := range loaded.Warnings {
+			found.warnings = append(found.warnings, w.String())
+		}
+		labels, err := labelsOf(*pool, loaded)
+		if err != nil {
+			found.faults = append(found.faults, tokens.At(p, pool, err)...)
+		}
+		found.labels[pool.Name] = labels
 	}
 	return found
-}
-
-// fail adds what is wrong with a pool. What has no line of its own is said where
-// the pool is.
-func (f *pooled) fail(p *policy.Policy, pool *policy.Pool, err error) {
-	if err == nil {
-		return
-	}
-	var faults policy.Faults
-	if !errors.As(err, &faults) {
-		faults = policy.Faults{{Text: err.Error()}}
-	}
-	for _, one := range faults {
-		if one.Line == 0 {
-			one = policy.Fault{Source: p.File, Line: pool.Line, Key: "pools." + pool.Name, Text: one.Error()}
-		}
-		f.faults = append(f.faults, one)
-	}
 }
 
 // labelsOf is what a pool calls its tokens, those without a label included.

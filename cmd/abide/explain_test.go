@@ -29,7 +29,8 @@ sites:
     limits: [{concurrency: 1}, {requests: 1000, per: 15m}]
 `)
 	token := "ABIDE_ADMIN_TOKEN=sesame-open-canary"
-	d := serveIn(t, dir, []string{o.named(), token, "ABIDE_INTERCEPT=none"})
+	// Without a file the first request goes at once, so that nobody has had a turn yet.
+	d := serveIn(t, dir, []string{o.named(), token, "ABIDE_INTERCEPT=none", "ABIDE_DATA=none"})
 	explain := func(env []string, args ...string) (int, string, string) {
 		t.Helper()
 		e := launch(t, dir, env, append([]string{"explain", "--admin", d.admin}, args...)...)

@@ -24,6 +24,7 @@ var flagged = map[string]string{
 	"log.level":      "log-level",
 	"log.format":     "log-format",
 	"log.access":     "log-access",
+	"strict_state":   "strict-state",
 	"timeouts.drain": "drain",
 }
 
@@ -84,9 +85,6 @@ them.
 `)
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, key := range policy.Keys() {
-		if key.Later {
-			continue
-		}
 		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", key.Name, variable(key), key.Kind, key.Default)
 	}
 	w.Flush()

@@ -35,6 +35,7 @@ type program struct {
 	ca      *ca.CA
 	metrics *metrics.Metrics
 	proxy   *proxy.Server
+	kept    *keeping
 
 	asked    [2]string    // listen and admin.listen as they were configured
 	listener net.Listener // of the proxy
@@ -72,7 +73,11 @@ func (a *program) open(p *policy.Policy) (err error) {
 	if a.ca, err = openCA(p, a.metrics, a.log); err != nil {
 		return err
 	}
-	if a.proxy, err = proxy.New(proxy.Options{Policy: p, CA: a.ca, Metrics: a.metrics, Log: a.log, Lookup: os.LookupEnv}); err != nil {
+	var from proxy.Keeping
+	if a.kept, from, err = openKeeping(context.Background(), p, a.log); err != nil {
+		return err
+	}
+	if a.proxy, err = proxy.New(proxy.Options{Policy: p, CA: a.ca, Metrics: a.metrics, Log: a.log, Lookup: os.LookupEnv, Keeping: from}); err != nil {
 		return err
 	}
 	if a.admin == nil {
@@ -85,13 +90,13 @@ func (a *program) open(p *policy.Policy) (err error) {
 	a.metrics.Holds(a.holdCounts)
 	a.metrics.Blocked(a.blocked)
 	a.metrics.Breakers(a.breakerStates)
-	a.metrics.Tokens(a.tokenMetrics)
-	a.console = admin.Server(admin.New(admin.Options{
+	a.metrics.Tokens(a.known)
+	a.console = admin.Server(admin.New(a.fleetOptions(admin.Options{
 		Policy: a.policy.Load, CA: a.ca, Metrics: a.metrics, Ready: a.ready, Reload: a.reload,
 		Listen: a.listener.Addr().String(), Connections: a.connections, Holds: a.holds, Breakers: a.breakers, Explain: a.explain,
 		Tokens: a.tokens, Disable: a.proxy.DisableToken, Enable: a.proxy.EnableToken,
 		Version: versionText(), Started: time.Now(), Log: a.log,
-	}))
+	})))
 	return nil
 }
 
@@ -113,6 +118,7 @@ func (a *program) close() {
 			l.Close()
 		}
 	}
+	a.kept.close(a.log)
 }
 
 // Run serves until ctx is done and what was in flight has ended, or until a
@@ -131,6 +137,9 @@ func (a *program) Run(ctx context.Context, reload <-chan struct{}) error {
 		running.Go(func() { consoled <- a.console.Serve(a.admin) })
 	}
 	running.Go(func() { a.follow(serving, reload) })
+	recording, stopRecording := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopRecording()
+	running.Go(func() { a.record(recording) })
 
 	var err error
 	ended := false
@@ -158,6 +167,7 @@ func (a *program) Run(ctx context.Context, reload <-chan struct{}) error {
 			a.console.Close()
 		}
 	}
+	stopRecording() // all is counted now
 	running.Wait()
 	return err
 }
@@ -173,7 +183,7 @@ func (a *program) ready() []admin.Check {
 	if a.stopping.Load() {
 		return []admin.Check{{Name: "proxy", Detail: "stopping"}}
 	}
-	return []admin.Check{{Name: "proxy", OK: true, Detail: "listening on " + a.listener.Addr().String()}}
+	return append([]admin.Check{{Name: "proxy", OK: true, Detail: "listening on " + a.listener.Addr().String()}}, a.storeChecks()...)
 }
 
 // openCA opens the certificate authority in the data directory, or makes one in

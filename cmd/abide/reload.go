@@ -117,6 +117,8 @@ func needRestart(now, next *policy.Policy) []string {
 		{"listen", now.Listen == next.Listen},
 		{"admin.listen", now.Admin.Listen == next.Admin.Listen},
 		{"data", now.Data == next.Data},
+		{"store", now.Store.Same(&next.Store)},
+		{"strict_state", now.StrictState == next.StrictState},
 		{"timeouts.header", now.Timeouts.Header == next.Timeouts.Header},
 		{"timeouts.idle", now.Timeouts.Idle == next.Timeouts.Idle},
 		{"bounds.certificates", now.Bounds.Certificates == next.Bounds.Certificates},

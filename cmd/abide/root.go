@@ -97,7 +97,7 @@ which beats the file. "abide help config" lists every setting.`,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	addFlags(root.PersistentFlags())
 	root.AddCommand(
-		serveCommand(), runCommand(), checkCommand(), explainCommand(), statusCommand(), learnCommand(), caCommand(),
+		serveCommand(), runCommand(), checkCommand(), explainCommand(), statusCommand(), learnCommand(), shardCommand(), caCommand(),
 		healthcheckCommand(), versionCommand(), configTopic(),
 	)
 	return root

@@ -19,25 +19,28 @@ func statusCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Say how the running proxy is, its tokens, and what waits",
+		Short: "Say how the running proxy is, its fleet, its tokens and quotas, and what waits",
 		Long: `Status asks the proxy that runs at the configuration's admin.listen, once, and
-prints how it is; each token of its pools, what that has left of which limit and
-when there is more; limits that sites announce to requests without a token; and
-what requests wait for. It ends with 1 when no proxy runs there.`,
+prints how it is, and what keeps its budgets, with the other instances that do;
+each token of its pools, what that has left of which limit and when there is
+more; limits that sites announce to requests without a token; how long quotas
+last at the present rate; and what requests wait for. It ends with 1 when no
+proxy runs there.`,
 		Example: `  abide status
   abide status --json | jq '.tokens.pools[].tokens[] | {label, state}'`,
 		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return printStatus(cmd, asJSON) },
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print what the proxy's API answers: status and tokens")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print what the proxy's API answers: status, tokens and forecast")
 	return cmd
 }
 
-// answers are what the API says, as it came. Tokens are null where a proxy has none
-// to tell of.
+// answers are what the API says, as it came. Tokens and Forecast are null where a
+// proxy has none to tell of.
 type answers struct {
-	Status json.RawMessage `json:"status"`
-	Tokens json.RawMessage `json:"tokens"`
+	Status   json.RawMessage `json:"status"`
+	Tokens   json.RawMessage `json:"tokens"`
+	Forecast json.RawMessage `json:"forecast"`
 }
 
 func printStatus(cmd *cobra.Command, asJSON bool) error {
@@ -74,13 +77,16 @@ func printStatus(cmd *cobra.Command, asJSON bool) error {
 	}
 	var status admin.Status
 	var tokens admin.Tokens
-	if json.Unmarshal(said.Status, &status) != nil || json.Unmarshal(said.Tokens, &tokens) != nil {
+	var forecast []admin.Forecast
+	if json.Unmarshal(said.Status, &status) != nil || json.Unmarshal(said.Tokens, &tokens) != nil || json.Unmarshal(said.Forecast, &forecast) != nil {
 		return notAbide(address, "tells its status")
 	}
 	var text bytes.Buffer
 	now := time.Now()
 	status.Describe(&text)
+	status.DescribeStore(&text, now)
 	tokens.Describe(&text, now)
+	admin.DescribeForecasts(&text, forecast, now)
 	status.DescribeWaiting(&text, now)
 	_, err = cmd.OutOrStdout().Write(text.Bytes())
 	return err
@@ -91,15 +97,20 @@ func askStatus(ctx context.Context, address string, token policy.Secret) (said a
 	if said.Status, err = askAPI(ctx, address, token, "status", "tells its status"); err != nil {
 		return said, err
 	}
-	said.Tokens, err = askAPI(ctx, address, token, "tokens", "tells its status")
-	var none *problem
-	if errors.As(err, &none) && (none.status == http.StatusNotImplemented || none.status == http.StatusNotFound) {
-		said.Tokens, err = []byte("null"), nil // an older one, or one without
+	for path, where := range map[string]*json.RawMessage{"tokens": &said.Tokens, "forecast": &said.Forecast} {
+		*where, err = askAPI(ctx, address, token, path, "tells its status")
+		var none *problem
+		if errors.As(err, &none) && (none.status == http.StatusNotImplemented || none.status == http.StatusNotFound) {
+			*where, err = []byte("null"), nil // an older one, or one without
+		}
+		if err != nil {
+			return said, err
+		}
 	}
-	if err == nil && (!object(said.Status) || !json.Valid(said.Tokens)) {
-		err = notAbide(address, "tells its status")
+	if !object(said.Status) || !json.Valid(said.Tokens) || !json.Valid(said.Forecast) {
+		return said, notAbide(address, "tells its status")
 	}
-	return said, err
+	return said, nil
 }
 
 // object tells whether it is the status of an abide, and not any other JSON.

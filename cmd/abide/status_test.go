@@ -34,14 +34,33 @@ func printedStatus(t *testing.T, config string, args ...string) (code int, out, 
 // watched is an admin listener that has something to tell.
 func watched(t *testing.T, tokens func() admin.Tokens) (config string) {
 	t.Helper()
+	var forecast func(string, int64) []admin.Forecast
+	var keeps func() admin.Store
+	if tokens != nil {
+		forecast, keeps = somePlans, someStore
+	}
 	p := policy.Defaults()
 	p.Admin.Token = policy.NewSecret("sesame-open-canary")
 	address := console(t, admin.New(admin.Options{
 		Policy: func() *policy.Policy { return p }, Metrics: metrics.New(10), Version: "v1.2.3", Listen: "127.0.0.1:3128",
 		Holds:  func(string, int) []admin.Hold { return []admin.Hold{{Site: "api.test", Limit: "2 in flight"}} },
-		Tokens: tokens,
+		Tokens: tokens, Forecast: forecast, Store: keeps,
 	}).ServeHTTP)
 	return "admin: {listen: " + address + ", token: sesame-open-canary}\n"
+}
+
+// somePlans are a quota of which 62 % is used, and another until tomorrow.
+func somePlans(string, int64) []admin.Forecast {
+	now := time.Now()
+	return []admin.Forecast{{
+		Site: "api.test", Limit: "10000 requests per month", Amount: 10_000, Used: 6200, Left: 3800,
+		Opens: now.Add(-20 * 24 * time.Hour), Ends: now.Add(10 * 24 * time.Hour), Rate: 1, RunsOut: now.Add(63 * time.Minute),
+	}}
+}
+
+// someStore is one that two instances share.
+func someStore() admin.Store {
+	return admin.Store{Kind: "shared", Instance: "1", Operations: 7, Members: []admin.Member{{ID: "1", Name: "host-a:12"}, {ID: "2", Name: "host-b:<17>\x1b"}}}
 }
 
 func TestStatusPrintsWhatTheRunningProxyTells(t *testing.T) {
@@ -54,6 +73,7 @@ func TestStatusPrintsWhatTheRunningProxyTells(t *testing.T) {
 	code, out, errs := printedStatus(t, config)
 	for _, want := range []string{
 		"abide v1.2.3 at 127.0.0.1:3128: ready, up ", "\npool twitter: 1 of 1 token ready\n\nTOKEN   STATE ", "\n<news>  cooling for ", "GET /x  12 of 75  in ", "\n1 request waits\n", "2 in flight",
+		"\nbudgets are shared by 2 instances; 7 operations, 0 failed\n", "\nhost-a:12     -     this one\nhost-b:<17>   -\n", "\nquotas\n\nSITE ", " 62 %  at this rate until ",
 	} {
 		if code != 0 || errs != "" || !strings.Contains(out, want) {
 			t.Errorf("%d, %q is not in\n%s%s", code, want, out, errs)
@@ -65,13 +85,15 @@ func TestStatusPrintsWhatTheRunningProxyTells(t *testing.T) {
 
 	code, out, errs = printedStatus(t, config, "--json")
 	var got struct {
-		Status admin.Status
-		Tokens admin.Tokens
+		Status   admin.Status
+		Tokens   admin.Tokens
+		Forecast []admin.Forecast
 	}
 	if err := json.Unmarshal([]byte(out), &got); code != 0 || errs != "" || err != nil || strings.Count(out, "\n") != 1 {
 		t.Fatalf("--json: %d %v\n%s%s", code, err, out, errs)
 	}
-	if got.Status.Version != "v1.2.3" || got.Status.Waiting.N != 1 || got.Tokens.Pools[0].Tokens[0].Label != "<news>" || got.Tokens.Pools[0].Tokens[0].Limits[0].Remaining != 12 {
+	if got.Status.Version != "v1.2.3" || got.Status.Waiting.N != 1 || got.Tokens.Pools[0].Tokens[0].Label != "<news>" || got.Tokens.Pools[0].Tokens[0].Limits[0].Remaining != 12 ||
+		got.Forecast[0].Left != 3800 || got.Status.Store.Members[1].Name != "host-b:<17> " {
 		t.Errorf("--json: %s", out)
 	}
 	if strings.Contains(out, "canary") {
@@ -85,7 +107,7 @@ func TestStatusOfAProxyWithoutTokens(t *testing.T) {
 	if code != 0 || errs != "" || strings.Contains(out, "pool") || !strings.Contains(out, "1 request waits") {
 		t.Errorf("%d\n%s%s", code, out, errs)
 	}
-	if code, out, _ := printedStatus(t, config, "--json"); code != 0 || !strings.HasSuffix(out, `,"tokens":null}`+"\n") {
+	if code, out, _ := printedStatus(t, config, "--json"); code != 0 || !strings.HasSuffix(out, `,"tokens":null,"forecast":null}`+"\n") {
 		t.Errorf("--json: %d %s", code, out)
 	}
 }

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"pgregory.net/rapid"
+
+	"github.com/abide-proxy/abide/metrics"
+	"github.com/abide-proxy/abide/store"
+)
+
+// told is traffic in few words, by site.
+func told(list []store.Traffic) string {
+	var words []string
+	for _, one := range list {
+		words = append(words, fmt.Sprintf("%s %d/%d/%d", one.Site, one.Requests, one.In, one.Out))
+	}
+	slices.Sort(words)
+	return strings.Join(words, ", ")
+}
+
+func TestOnlyWhatIsNewIsRecorded(t *testing.T) {
+	site := func(name string, requests, in, out uint64) metrics.SiteCount {
+		return metrics.SiteCount{Name: name, Requests: requests, In: in, Out: out}
+	}
+	var x tally
+	for i, one := range []struct {
+		now  []metrics.SiteCount
+		want string
+	}{
+		{nil, ""},
+		{[]metrics.SiteCount{site("a", 1, 10, 5), site("b", 2, 20, 6)}, "a 1/10/5, b 2/20/6"},
+		{[]metrics.SiteCount{site("a", 1, 10, 5), site("b", 3, 20, 6)}, "b 1/0/0"},
+		// a makes room, after it has counted a little more.
+		{[]metrics.SiteCount{site("other", 2, 17, 5), site("b", 3, 20, 6), site("c", 0, 0, 1)}, "c 0/0/1, other 1/7/0"},
+		// It comes back.
+		{[]metrics.SiteCount{site("other", 2, 17, 5), site("b", 3, 20, 6), site("c", 0, 0, 1), site("a", 1, 3, 0)}, "a 1/3/0"},
+		// b leaves and comes back at once, with less than it had.
+		{[]metrics.SiteCount{site("other", 5, 37, 12), site("b", 1, 1, 1), site("c", 0, 0, 1), site("a", 1, 3, 0)}, "b 1/1/1, other 0/0/1"},
+		// c is making room, and has not handed over what it had.
+		{[]metrics.SiteCount{site("other", 5, 37, 12), site("b", 1, 1, 1), site("a", 1, 3, 0)}, ""},
+		{[]metrics.SiteCount{site("other", 5, 37, 13), site("b", 1, 1, 1), site("a", 1, 3, 0)}, ""},
+		{[]metrics.SiteCount{site("other", 5, 37, 14), site("b", 1, 1, 1), site("a", 1, 3, 0)}, "other 0/0/1"},
+		// All leave before other is there.
+		{nil, ""},
+	} {
+		if got := told(x.since(one.now)); got != one.want {
+			t.Errorf("%d: %s, want %s", i, got, one.want)
+		}
+	}
+	x = tally{}
+	x.since([]metrics.SiteCount{site("a", 1, 1, 1)})
+	if got := told(x.since(nil)); got != "" {
+		t.Error(got)
+	}
+	if got := told(x.since([]metrics.SiteCount{site("other", 1, 1, 2)})); got != "other 0/0/1" {
+		t.Error(got)
+	}
+}
+
+func TestWhateverSitesMakeRoomEveryByteIsRecordedOnce(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := metrics.New(rapid.IntRange(0, 4).Draw(t, "told apart"))
+		var x tally
+		var in, out, requests, seenIn, seenOut, seenRequests int64
+		steps := rapid.IntRange(1, 60).Draw(t, "steps")
+		for range steps {
+			site := m.Site(rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f", "other"}).Draw(t, "site"))
+			n := rapid.IntRange(0, 1000).Draw(t, "n")
+			site.Read(n)
+			site.Wrote(n / 2)
+			site.Request("GET", 200, 0)
+			in, out, requests = in+int64(n), out+int64(n/2), requests+1
+			if rapid.Bool().Draw(t, "look") {
+				continue
+			}
+			for _, one := range x.since(m.Sites()) {
+				if one.In < 0 || one.Out < 0 || one.Requests < 0 {
+					t.Fatalf("%+v", one)
+				}
+				seenIn, seenOut, seenRequests = seenIn+one.In, seenOut+one.Out, seenRequests+one.Requests
+			}
+			if seenIn != in || seenOut != out || seenRequests != requests {
+				t.Fatalf("%d/%d/%d of %d/%d/%d", seenRequests, seenIn, seenOut, requests, in, out)
+			}
+		}
+	})
+}
+
+func TestEachMinuteIsRecordedAndTheRestAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := logrus.New()
+		var said strings.Builder
+		log.SetOutput(&said)
+		m := metrics.New(10)
+		var written []string
+		var fails atomic.Pointer[error] // nil: it writes
+		r := &recorder{sites: m.Sites, log: log, write: func(ctx context.Context, list []store.Traffic) error {
+			if _, ok := ctx.Deadline(); !ok || ctx.Err() != nil {
+				t.Errorf("%v %v", ok, ctx.Err())
+			}
+			if err := fails.Load(); err != nil {
+				return *err
+			}
+			for _, one := range list {
+				if !one.Minute.Equal(list[0].Minute) {
+					t.Errorf("%+v", list)
+				}
+			}
+			written = append(written, list[0].Minute.UTC().Format("15:04:05 ")+told(list))
+			return nil
+		}}
+		time.Sleep(20 * time.Second) // 00:00:20
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { r.run(ctx); close(done) }()
+		m.Site("a").Read(10)
+		time.Sleep(41 * time.Second) // 00:01:01
+		time.Sleep(time.Minute)      // nothing was counted
+		m.Site("a").Read(5)
+		m.Site("b").Wrote(7)
+		full := errors.New("disk full")
+		fails.Store(&full)
+		time.Sleep(2 * time.Minute) // 00:04:01
+		fails.Store(nil)
+		m.Site("b").Wrote(1)
+		time.Sleep(time.Minute) // 00:05:01
+		m.Site("c").Request("GET", 200, 0)
+		late := context.DeadlineExceeded
+		fails.Store(&late)
+		time.Sleep(time.Minute) // 00:06:01
+		fails.Store(nil)
+		m.Site("c").Read(9)
+		stop()
+		<-done
+		want := "00:00:00 a 0/10/0; 00:04:00 a 0/5/0, b 0/0/8; 00:06:00 c 0/9/0"
+		if got := strings.Join(written, "; "); got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+		if n := strings.Count(said.String(), "disk full"); n != 1 {
+			t.Errorf("it was told %d times:\n%s", n, said.String())
+		}
+	})
+}
+
+func TestWhatCannotBeWrittenHasABound(t *testing.T) {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	r := &recorder{log: log, write: func(context.Context, []store.Traffic) error { return errors.New("disk full") }}
+	n := 0
+	r.sites = func() (list []metrics.SiteCount) {
+		for range 4000 {
+			list = append(list, metrics.SiteCount{Name: fmt.Sprint(n), In: 1})
+			n++
+		}
+		return list
+	}
+	for range 10 {
+		r.record(t.Context(), time.Now(), time.Second)
+	}
+	var sum int64
+	for _, one := range r.unwritten {
+		sum += one.In
+	}
+	if len(r.unwritten) > mostUnwritten+1 || sum != 40_000 {
+		t.Errorf("%d sites, %d of 40000 bytes", len(r.unwritten), sum)
+	}
+}

@@ -1,0 +1,18 @@
+package main
+
+import "github.com/abide-proxy/abide/admin"
+
+// fleetOptions are what the operator's listener knows of limits, permits, quotas and
+// what keeps budgets.
+func (a *program) fleetOptions(o admin.Options) admin.Options {
+	o.Limits, o.Overrides = a.writtenLimits, a.proxy.Overrides
+	o.SetLimits, o.ClearLimits = a.setLimits, a.clearLimits
+	o.Permit, o.Settle = a.permit, a.settle
+	o.Forecast, o.Bandwidth = a.forecast, a.kept.bandwidth()
+	o.Store = a.storeNow
+	a.metrics.Permits(a.proxy.OpenPermits)
+	if a.proxy.Store().Kind != "none" {
+		a.metrics.Store(a.storeState)
+	}
+	return o
+}

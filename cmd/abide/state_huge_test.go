@@ -1,0 +1,61 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestST09_AMillionBudgetsDoNotKeepItFromStarting: it starts within seconds, and keeps
+// those that were used last.
+func TestST09_AMillionBudgetsDoNotKeepItFromStarting(t *testing.T) {
+	o, dir := newOrigin(t), t.TempDir()
+	stateConfig(t, dir, o)
+	d := serveIn(t, dir, nil)
+	d.get("http://api.test/")
+	d.signal(syscall.SIGTERM)
+	d.status()
+	change(t, stateOf(dir), fmt.Sprintf(`
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000)
+INSERT INTO counts SELECT printf('site%%07d.test', i), 'quota requests per day', 'before', i, 1, %d - i, randomblob(24) FROM n;
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)
+INSERT INTO documents (kind, key, at, until, value) SELECT 'ledger', printf('site%%07d.test', i), %d, %d, randomblob(300) FROM n`,
+		time.Now().Add(-time.Hour).UnixMicro(), time.Now().UnixMicro(), time.Now().Add(time.Hour).UnixMicro()))
+	began := time.Now()
+	d = serveIn(t, dir, nil)
+	took := time.Since(began)
+	if status, _ := d.get("http://api.test/"); status != 200 {
+		t.Error(status)
+	}
+	if counted := 50 - left(t, d, "api.test"); counted < 2 {
+		t.Errorf("%d requests are counted", counted)
+	}
+	peak := memoryOf(t, d)
+	t.Logf("it starts in %v and has %d MB", took, peak>>20)
+	if took > 5*time.Second {
+		t.Errorf("it starts in %v", took)
+	}
+	if peak > 500<<20 {
+		t.Errorf("it has %d MB", peak>>20)
+	}
+}
+
+// memoryOf is the most that a process had.
+func memoryOf(t *testing.T, d *daemon) int {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.cmd.Process.Pid))
+	if err != nil {
+		return 0 // this system does not tell
+	}
+	n, err := strconv.Atoi(regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindStringSubmatch(string(text))[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n << 10
+}

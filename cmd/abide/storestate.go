@@ -1,0 +1,77 @@
+package main
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/abide-proxy/abide/admin"
+	"github.com/abide-proxy/abide/metrics"
+	"github.com/abide-proxy/abide/proxy"
+	"github.com/abide-proxy/abide/store"
+)
+
+// storeNow is how what keeps budgets is, for the operator's listener.
+func (a *program) storeNow() admin.Store {
+	is := storeOf(a.proxy.Store())
+	if is.Kind == "local" && is.Since.IsZero() {
+		if ill := a.kept.health(); ill.Err != nil {
+			is.Since, is.Err = ill.Since, ill.Err.Error()
+		}
+	}
+	return is
+}
+
+func storeOf(s proxy.StoreStatus) admin.Store {
+	is := admin.Store{
+		Kind: s.Kind, Instance: s.Instance, Since: s.Since, Err: s.Err, Operations: s.Operations, Failures: s.Failures,
+	}
+	if n := s.Operations + s.Failures; n > 0 {
+		is.Mean = s.Took.Seconds() / float64(n)
+	}
+	for _, one := range s.Members {
+		is.Members = append(is.Members, admin.Member{ID: one.ID, Name: cmp.Or(one.Name, one.ID), Seen: one.Seen})
+	}
+	return is
+}
+
+// health is what is wrong with the state file, if there is one.
+func (k *keeping) health() store.Health {
+	if k == nil || k.file == nil {
+		return store.Health{}
+	}
+	return k.file.Health()
+}
+
+// storeChecks are what /readyz tells of the state file and of the store. Both may fail
+// and the proxy serves on, so neither has clients sent elsewhere.
+func (a *program) storeChecks() (checks []admin.Check) {
+	if a.kept != nil && a.kept.file != nil {
+		ill := a.kept.health()
+		why := ""
+		if ill.Err != nil {
+			why = cmp.Or(ill.Err.Error(), "it does not say why")
+		}
+		checks = append(checks, checkOf("state", a.kept.file.Path(), ill.Since, why))
+	}
+	if is := a.proxy.Store(); is.Kind == "shared" {
+		checks = append(checks, checkOf("store", "", is.Since, is.Err))
+	}
+	return checks
+}
+
+func checkOf(name, where string, since time.Time, why string) admin.Check {
+	if since.IsZero() && why == "" {
+		return admin.Check{Name: name, OK: true, Detail: where}
+	}
+	return admin.Check{Name: name, OK: true, Degraded: true, Detail: "since " + since.UTC().Format(time.RFC3339) + ": " + why}
+}
+
+// storeState is the same for the metrics.
+func (a *program) storeState() metrics.StoreState {
+	is := a.storeNow()
+	state := metrics.StoreState{Up: is.Since.IsZero(), Members: max(len(is.Members), 1), Utilisation: -1}
+	if fleet := a.proxy.Store(); fleet.Granted > 0 {
+		state.Utilisation = float64(fleet.Spent) / float64(fleet.Granted)
+	}
+	return state
+}

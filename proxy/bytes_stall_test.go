@@ -1,0 +1,243 @@
+package proxy
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// littleBytes is a limit that has some once, and then hardly any.
+const littleBytes = "{bytes: %s, per: 1d, as: bucket, stall: 1s}"
+
+// stingy is a proxy whose site has so many bytes for a second, and whose breaker
+// breaks at the first failure.
+func stingy(t *testing.T, size string, site http.HandlerFunc, lines ...string) *bed {
+	lines = append(lines, limitsOf(fmt.Sprintf(littleBytes, size)), "breaker: {failures: 1, pause: 1h}", "intercept: all")
+	b := newBed(t, lines...)
+	b.handle(site)
+	return b
+}
+
+// unharmed checks that the site was asked once, and is not blamed.
+func (b *bed) unharmed() {
+	b.t.Helper()
+	if n := b.served.Load(); n != 1 {
+		b.t.Errorf("the site was asked %d times", n)
+	}
+	if n := b.server.breakers.n.Load(); n != 0 {
+		b.t.Errorf("%d breakers remember a failure", n)
+	}
+}
+
+// counted is what the metrics say.
+func (b *bed) counted(what string) int {
+	b.t.Helper()
+	rec := httptest.NewRecorder()
+	b.metrics.Handler().ServeHTTP(rec, httptest.NewRequest("GET", "/metrics", nil))
+	for line := range strings.Lines(rec.Body.String()) {
+		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), what+" "); ok {
+			n, err := strconv.Atoi(rest)
+			must(b.t, err)
+			return n
+		}
+	}
+	return 0
+}
+
+const stalls = `abide_own_refusals_total{reason="stall"}`
+
+func flood(rw http.ResponseWriter, _ *http.Request) {
+	for piece := make([]byte, 4<<10); ; {
+		if _, err := rw.Write(piece); err != nil {
+			return
+		}
+	}
+}
+
+func TestABodyThatStandsStillForTooLongIsCut(t *testing.T) {
+	for _, u := range []string{"http://" + host + "/", "https://" + host + "/"} {
+		b := stingy(t, "20kB", flood)
+		began := time.Now()
+		resp, err := b.client(true).Get(u)
+		must(t, err)
+		n, err := io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode != 200 || err == nil || errors.Is(err, io.EOF) || n == 0 {
+			t.Errorf("%s: %d, %d bytes, %v", u, resp.StatusCode, n, err)
+		}
+		if took := time.Since(began); took < 900*time.Millisecond || took > 10*time.Second {
+			t.Errorf("%s: it was cut after %v", u, took)
+		}
+		b.unharmed()
+		if n := b.counted(stalls); n != 1 {
+			t.Errorf("%s: counted %d times", u, n)
+		}
+		if text := b.log.String(); !strings.Contains(text, "longer than its stall") || !strings.Contains(text, "site="+host) {
+			t.Errorf("the log does not say why: %s", text)
+		}
+	}
+}
+
+func TestAHeadThatStandsStillForTooLongIsAnswered(t *testing.T) {
+	for _, u := range []string{"http://" + host + "/", "https://" + host + "/"} {
+		b := stingy(t, "20kB", func(rw http.ResponseWriter, _ *http.Request) {
+			for i := range 40 {
+				rw.Header().Set(fmt.Sprint("X-", i), strings.Repeat("x", 1000))
+			}
+		})
+		began := time.Now()
+		resp, err := b.client(true).Get(u)
+		must(t, err)
+		text, err := io.ReadAll(resp.Body)
+		must(t, err)
+		resp.Body.Close()
+		if took := time.Since(began); resp.StatusCode != 504 || took < 900*time.Millisecond || !bytes.Contains(text, []byte(`"urn:abide:stall"`)) {
+			t.Errorf("%s: %d after %v: %s", u, resp.StatusCode, took, text)
+		}
+		b.unharmed()
+		if n := b.counted(stalls); n != 1 {
+			t.Errorf("%s: counted %d times", u, n)
+		}
+	}
+}
+
+func TestAnUploadThatStandsStillForTooLongIsAnswered(t *testing.T) {
+	b := stingy(t, "20kB", func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
+	resp, err := b.client(false).Post("http://"+host+"/", "text/plain", bytes.NewReader(make([]byte, 100_000)))
+	must(t, err)
+	text, err := io.ReadAll(resp.Body)
+	must(t, err)
+	resp.Body.Close()
+	if resp.StatusCode != 504 || !bytes.Contains(text, []byte(`"urn:abide:stall"`)) {
+		t.Errorf("%d: %s", resp.StatusCode, text)
+	}
+	b.unharmed()
+}
+
+func TestAnAnswerThatIsTooLongIsRefusedBeforeItComes(t *testing.T) {
+	size := 200_000
+	b := stingy(t, "40kB", func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Content-Length", strconv.Itoa(size))
+		if r.Method != "HEAD" {
+			rw.Write(make([]byte, size))
+		}
+	})
+	c := b.client(false)
+	ask := func(method string) (*http.Response, string) {
+		t.Helper()
+		r, err := http.NewRequest(method, "http://"+host+"/", nil)
+		must(t, err)
+		resp, err := c.Do(r)
+		must(t, err)
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		must(t, err)
+		return resp, string(text)
+	}
+	if resp, _ := ask("HEAD"); resp.StatusCode != 200 || resp.ContentLength != int64(size) {
+		t.Errorf("HEAD: %v", resp)
+	}
+	left := b.left()
+	resp, text := ask("GET")
+	// 160,000 more bytes take four days.
+	after, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
+	if resp.StatusCode != 429 || after < 3*86400 || after > 5*86400 || !strings.Contains(text, `"urn:abide:bytes"`) ||
+		!strings.Contains(text, `"retry_at":"`) || !strings.Contains(text, "40kB per 1d") {
+		t.Errorf("%d, Retry-After %d: %s", resp.StatusCode, after, text)
+	}
+	if took := left - b.left(); took > 16<<10 {
+		t.Errorf("%d bytes were taken for it", took)
+	}
+	if n := b.server.breakers.n.Load(); n != 0 || b.served.Load() != 2 {
+		t.Errorf("%d breakers, asked %d times", n, b.served.Load())
+	}
+	size = 5_000
+	if resp, text := ask("GET"); resp.StatusCode != 200 || len(text) != size {
+		t.Errorf("%d, %d bytes", resp.StatusCode, len(text))
+	}
+}
+
+// left is what the only limit of bytes has left, but for what trickles.
+func (b *bed) left() int64 {
+	b.t.Helper()
+	for _, l := range b.server.WrittenLimits() {
+		if l.Unit == "bytes" {
+			return l.Left
+		}
+	}
+	b.t.Fatal("there is no limit of bytes")
+	return 0
+}
+
+func TestABodyLargerThanItsLimitIsSlowAndWhole(t *testing.T) {
+	b := newBed(t, limitsOf("{bytes: 20kB, per: 200ms}"), "intercept: all")
+	want := bytes.Repeat([]byte("0123456789"), 9_000)
+	b.handle(func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/long" {
+			rw.Header().Set("Content-Length", strconv.Itoa(len(want)))
+		}
+		rw.Write(want)
+	})
+	for _, u := range []string{"http://" + host + "/", "http://" + host + "/long", "https://" + host + "/long"} {
+		began := time.Now()
+		resp, err := b.client(true).Get(u)
+		must(t, err)
+		got, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || !bytes.Equal(got, want) || time.Since(began) < 600*time.Millisecond {
+			t.Errorf("%s: %d, %d bytes after %v, %v", u, resp.StatusCode, len(got), time.Since(began), err)
+		}
+	}
+}
+
+// tricklesEvery is for proxies that a test begins from now on.
+func tricklesEvery(t *testing.T, d time.Duration) {
+	was := trickleEvery
+	t.Cleanup(func() { trickleEvery = was })
+	trickleEvery = d
+}
+
+func TestABodyThatStandsStillGetsALittleNowAndThen(t *testing.T) {
+	tricklesEvery(t, 100*time.Millisecond)
+	b := stingy(t, "100kB", flood)
+	conn := b.open(plain)
+	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", plain.line("/"), host)
+	in, last, little := bufio.NewReader(conn), time.Now(), 0
+	piece := make([]byte, 4<<10)
+	for {
+		n, err := in.Read(piece)
+		if pause := time.Since(last); n > 0 && n <= 2*trickleMost && pause > trickleEvery/2 {
+			little++
+		}
+		last = time.Now()
+		if err != nil {
+			break
+		}
+	}
+	if little < 2 {
+		t.Errorf("%d times there was a little", little)
+	}
+	b.unharmed()
+}
+
+func TestNothingIsHeldByBytesThatAreOnlyObserved(t *testing.T) {
+	b := newBed(t, limitsOf("{bytes: 10kB, per: 1d, as: bucket, stall: 1s}"), "mode: observe", "intercept: all")
+	b.handle(func(rw http.ResponseWriter, _ *http.Request) { rw.Write(make([]byte, 100_000)) })
+	for _, u := range []string{"http://" + host + "/", "https://" + host + "/"} {
+		resp, err := b.client(true).Get(u)
+		must(t, err)
+		n, err := io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+		if n != 100_000 || err != nil {
+			t.Errorf("%s: %d, %d bytes, %v", u, resp.StatusCode, n, err)
+		}
+	}
+}

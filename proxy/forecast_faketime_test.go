@@ -1,0 +1,87 @@
+package proxy
+
+import (
+	"testing"
+	"time"
+)
+
+// near tells whether a time is another, but for some part of what lies between it and
+// now.
+func near(got, want time.Time, part float64) bool {
+	off, ahead := got.Sub(want).Abs(), time.Until(want)
+	return float64(off) <= part*float64(ahead)+float64(time.Second)
+}
+
+func (w *world) forecast(n int64) Forecast {
+	w.t.Helper()
+	for _, f := range w.server.Forecast("site.test", n) {
+		if f.Unit == "requests" {
+			return f
+		}
+	}
+	w.t.Fatal("nothing is foreseen")
+	return Forecast{}
+}
+
+func TestADaysQuotaThatIsUsedSteadilyIsForeseen(t *testing.T) {
+	bubble(t, echoing, unlearned+`
+sites:
+  - {host: site.test, limits: [{requests: 2000, per: day}, {requests: 100, per: 1m}]}
+`, func(w *world) {
+		begins(24 * time.Hour)
+		c, began := w.client(), time.Now()
+		for range 60 { // one a minute, for an hour
+			w.get(c, "http://site.test/")
+			elapse(time.Minute)
+		}
+		f := w.forecast(100)
+		if f.Used != 60 || f.Left != 1940 || f.Amount != 2000 || !f.Opens.Equal(began.Truncate(24*time.Hour)) || !f.Ends.Equal(f.Opens.Add(24*time.Hour)) {
+			t.Errorf("%+v", f)
+		}
+		if !f.RunsOut.IsZero() { // it would take 32 hours
+			t.Errorf("it runs out at %v", f.RunsOut)
+		}
+		if !near(f.Done, time.Now().Add(100*time.Minute), 0.05) {
+			t.Errorf("100 more are done in %v", time.Until(f.Done))
+		}
+		// The rest of the day and a piece of the next.
+		if f = w.forecast(2000); !near(f.Done, f.Ends.Add(60*time.Minute), 0.05) {
+			t.Errorf("2000 more are done in %v", time.Until(f.Done))
+		}
+		for range 720 { // twelve a minute, for an hour
+			w.get(c, "http://site.test/")
+			elapse(5 * time.Second)
+		}
+		f = w.forecast(500)
+		if f.Used != 780 || !near(f.RunsOut, time.Now().Add(1220*5*time.Second), 0.05) || !near(f.Done, time.Now().Add(500*5*time.Second), 0.05) {
+			t.Errorf("%+v: it runs out in %v, and 500 are done in %v", f, time.Until(f.RunsOut), time.Until(f.Done))
+		}
+		elapse(time.Until(f.Ends) + time.Minute)
+		if f = w.forecast(0); f.Used != 0 || f.Left != 2000 || !f.RunsOut.IsZero() && f.Rate > 0.01 {
+			t.Errorf("on the next day %+v", f)
+		}
+	})
+}
+
+func TestAQuotaOfBytesIsForeseen(t *testing.T) {
+	bubble(t, echoing, unlearned+"sites:\n  - {host: site.test, limits: [{bytes: 100MB, per: day}]}\n", func(w *world) {
+		begins(24 * time.Hour)
+		for range 120 { // 100 kB every half a minute
+			g, no := w.permit("http://site.test/", bears(100_000))
+			if no != nil {
+				t.Fatal(no)
+			}
+			w.settle(g, PermitEnd{Status: 200, Bytes: 100_000})
+			elapse(30 * time.Second)
+		}
+		list := w.server.Forecast("", 5)
+		if len(list) != 1 {
+			t.Fatalf("%+v", list)
+		}
+		f := list[0]
+		// A hundredth is for what stands still.
+		if f.Unit != "bytes" || f.Amount != 99_000_000 || f.Used != 12_000_000 || !near(f.RunsOut, time.Now().Add(870*30*time.Second), 0.05) || !f.Done.IsZero() {
+			t.Errorf("%+v: in %v", f, time.Until(f.RunsOut))
+		}
+	})
+}

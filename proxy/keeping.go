@@ -1,0 +1,168 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/abide-proxy/abide/lease"
+	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/queue"
+	"github.com/abide-proxy/abide/store"
+)
+
+// Keeping is what outlives this process, and what is shared with others.
+type Keeping struct {
+	// Store has the budgets; nil: they are this process's own and end with it. Shared
+	// says that other instances use it too.
+	Store  store.Store
+	Shared bool
+	// Instance names this life of the process, Name is for people.
+	Instance, Name string
+	// Shelf has the limits that were set at run time.
+	Shelf store.Shelf
+	// Memory has what this machine has learned; nil: nothing is remembered.
+	Memory Memory
+	// Budgets are those that Store had when it was opened.
+	Budgets []store.Kept
+}
+
+// keepWith takes what is kept from before. It comes before the first plan is made.
+func (s *Server) keepWith(k Keeping) error {
+	s.memory = newMemories(k.Memory)
+	if k.Store != nil {
+		s.shelf = k.Shelf
+		s.desk = newDesk(k.Store, k.Shared, k.Instance, k.Name, s.log)
+		s.desk.recall(k.Budgets)
+		s.desk.changed = func() { s.rereads.ring() }
+		s.desk.heard = s.heardNews
+		s.desk.measure = s.metrics.StoreOperation
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patienceOfShelf)
+	defer cancel()
+	if s.memory != nil {
+		if err := s.memory.read(ctx); err != nil {
+			s.log.Warnf("what was learned before the restart cannot be read, so it is learned again: %v", err)
+		}
+	}
+	if s.shelf != nil && !k.Shared { // what others keep is not waited for
+		all, err := s.keptOverrides(ctx)
+		if err != nil {
+			return fmt.Errorf("the limits that were set at run time: %w", err)
+		}
+		s.tellOverrides(all)
+		s.overrides.Store(&all)
+	}
+	return nil
+}
+
+// runKeeping keeps and shares until ctx is done, and once more then.
+func (s *Server) runKeeping(ctx context.Context) {
+	var running sync.WaitGroup
+	running.Go(func() { s.reread(ctx) })
+	running.Go(func() { s.sweepPurses(ctx) })
+	running.Go(func() { s.sample(ctx) })
+	if s.memory != nil {
+		running.Go(func() { s.remember(ctx) })
+	}
+	if s.desk != nil && s.desk.shared {
+		running.Go(func() { s.tell(ctx) })
+	}
+	if s.desk != nil {
+		running.Go(func() { s.desk.run(ctx) })
+	}
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-s.replans:
+			s.replanAll()
+		}
+	}
+	running.Wait()
+}
+
+// keeperOf makes the meters of a limit survive, or shared, if they can and need to be.
+func (s *Server) keeperOf(rule *policy.Site, l *policy.Limit, spec *limit.Spec) func(string, queue.Scope, limit.Spec, limit.Meter) limit.Meter {
+	switch {
+	case s.desk == nil, spec.As == limit.Concurrency, spec.As == limit.Adaptive:
+		return nil // ends with what is in flight, or is found again
+	case s.desk.shared && !lease.Shareable(*spec):
+		return nil
+	}
+	outage := lease.Share
+	switch rule.OutageOf(l) {
+	case "strict":
+		outage = lease.Strict
+	case "open":
+		outage = lease.Open
+	}
+	return s.desk.keeper(outage, s.stable)
+}
+
+// reread reads the limits that were set at run time again whenever others may have
+// changed them, and after a while in any case. What could not be kept is tried again.
+func (s *Server) reread(ctx context.Context) {
+	if s.shelf == nil {
+		return
+	}
+	for {
+		wait := time.Minute
+		if err := s.keepUnkept(ctx); err != nil {
+			wait = patienceOfShelf
+		}
+		if s.desk.shared {
+			s.rereadNow(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			_ = s.keepUnkept(context.WithoutCancel(ctx)) // who set them was told that they are not
+			return
+		case <-s.rereads:
+		case <-time.After(wait):
+		}
+	}
+}
+
+func (s *Server) keepUnkept(ctx context.Context) error {
+	within, cancel := context.WithTimeout(ctx, patienceOfShelf)
+	defer cancel()
+	return s.desk.unkept.write(within, s.shelf)
+}
+
+func (s *Server) rereadNow(ctx context.Context) {
+	if err := s.readOverrides(ctx); err != nil && ctx.Err() == nil {
+		s.log.Warnf("the limits that were set at run time cannot be read: %v", err)
+	}
+	if err := s.hearQuarantines(ctx); err != nil && ctx.Err() == nil {
+		s.log.Warnf("the tokens that other instances have put away cannot be read: %v", err)
+	}
+}
+
+func (s *Server) sweepPurses(ctx context.Context) {
+	ticker := time.NewTicker(restOfPurse)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			s.purses.tidy(-restOfPurse) // all that nobody has
+			return
+		case <-ticker.C:
+			s.purses.tidy(s.policy().Timeouts.Idle)
+		}
+	}
+}
+
+// ring is a bell that rings once, however often it was pulled.
+type ring chan struct{}
+
+func (r ring) ring() {
+	select {
+	case r <- struct{}{}:
+	default:
+	}
+}
+
+// Store is how the store is.
+func (s *Server) Store() StoreStatus { return s.desk.status() }

@@ -1,0 +1,194 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/abide-proxy/abide/store"
+)
+
+const (
+	// beat is how often an instance says that it is there, and how soon it hears that
+	// the store may have lost something.
+	beat = time.Second
+	// listening is how long after a failure the store is listened to again.
+	listening = time.Second
+)
+
+var (
+	errShort   = errors.New("the store has not answered everything")
+	errUnheard = errors.New("the store has not been heard yet")
+)
+
+// pulse tells the store that this instance is there, and hears who else is, until ctx
+// is done. Whatever a new life of the store has lost is said again.
+func (d *desk) pulse(ctx context.Context) {
+	ticker := time.NewTicker(beat)
+	defer ticker.Stop()
+	for {
+		d.beatOnce(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (d *desk) beatOnce(ctx context.Context) {
+	began := time.Now()
+	within, cancel := context.WithTimeout(ctx, beat)
+	defer cancel()
+	p, err := d.store.Pulse(within, store.Member{ID: d.instance, Name: d.name})
+	if ctx.Err() != nil {
+		return
+	}
+	d.measure("pulse", err == nil, time.Since(began))
+	d.heardOf(err, time.Since(began))
+	if err != nil {
+		return
+	}
+	old := d.members.Swap(&p)
+	if old == nil || old.Documents != p.Documents {
+		d.changed()
+	}
+	if old != nil && old.Generation == p.Generation {
+		return
+	}
+	d.mu.Lock()
+	d.settled = began.Add(max(store.Settling-p.Since, 0))
+	d.generation = p.Generation
+	all := make([]*account, 0, len(d.accounts))
+	for _, a := range d.accounts {
+		all = append(all, a)
+	}
+	d.mu.Unlock()
+	if old != nil {
+		d.log.Warnf("the store may have lost something: it is another one, or was started again; what is held is said again, and nothing is asked of it for %v", store.Settling)
+	}
+	if old == nil && p.Since >= store.Settling {
+		return // those who use it have long said what they hold
+	}
+	for _, a := range all {
+		d.renew(a, p.Generation)
+	}
+}
+
+func (d *desk) renew(a *account, generation string) {
+	d.gate.With(a.site, func(now time.Time) { a.Renew(now, generation) })
+}
+
+// listen hears of news as soon as somebody publishes them.
+func (d *desk) listen(ctx context.Context) {
+	l, ok := d.store.(store.Listener)
+	if !ok {
+		return
+	}
+	for {
+		_ = l.Listen(ctx, func(site string) { // what it does not tell is found by the next exchange
+			if site == "" {
+				d.changed()
+				return
+			}
+			d.mu.Lock()
+			a := d.accounts[site]
+			d.mu.Unlock()
+			if a != nil {
+				d.gate.With(site, func(now time.Time) { a.Poke(now) })
+			}
+		})
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(listening):
+		}
+	}
+}
+
+// storeHealth is how exchanges with the store go.
+type storeHealth struct {
+	mu     sync.Mutex
+	since  time.Time // of the failures that go on; zero: all is well
+	err    error
+	told   time.Time // when the log was told of them last
+	done   uint64
+	failed uint64
+	took   time.Duration
+}
+
+// heardOf notes how an exchange went, and tells the log when that changes. What a file
+// of this machine cannot do it tells itself, but for being slow.
+func (d *desk) heardOf(err error, took time.Duration) {
+	h, now := &d.health, time.Now()
+	h.mu.Lock()
+	recovered, tell := time.Duration(0), false
+	h.took += took
+	if err == nil {
+		h.done++
+		if !h.told.IsZero() {
+			recovered = now.Sub(h.since)
+		}
+		h.since, h.told, h.err = time.Time{}, time.Time{}, nil
+	} else {
+		h.failed++
+		if h.since.IsZero() {
+			h.since = now
+		}
+		h.err = err
+		if (d.shared || errors.Is(err, context.DeadlineExceeded)) && now.Sub(h.told) > time.Minute {
+			h.told, tell = now, true
+		}
+	}
+	h.mu.Unlock()
+	switch {
+	case tell && d.shared:
+		d.log.Warnf("the store does not answer, so limits go by their outage rule: %v", err)
+	case tell:
+		d.log.Warnf("the state file takes too long to be written, so what is counted now is lost if this process dies: %v", err)
+	case recovered > 0 && d.shared:
+		d.log.Infof("the store answers again, after %v", recovered.Round(time.Millisecond))
+	case recovered > 0:
+		d.log.Infof("the state file is written again, after %v", recovered.Round(time.Millisecond))
+	}
+}
+
+// StoreStatus is how the store is, for people and for /readyz.
+type StoreStatus struct {
+	Kind       string // "none", "local" or "shared"
+	Instance   string
+	Since      time.Time // of failures that go on; zero: it answers
+	Err        string
+	Operations uint64
+	Failures   uint64
+	Took       time.Duration // all operations together
+	Generation string
+	Members    []store.Member
+
+	// Granted is what the store has granted in windows that are over, and Spent what
+	// was used of it.
+	Granted, Spent int64
+}
+
+func (d *desk) status() StoreStatus {
+	if d == nil {
+		return StoreStatus{Kind: "none"}
+	}
+	one := StoreStatus{Kind: "local", Instance: d.instance}
+	if d.shared {
+		one.Kind = "shared"
+	}
+	if p := d.members.Load(); p != nil {
+		one.Generation, one.Members = p.Generation, p.Members
+	}
+	one.Granted, one.Spent = d.granted.Load(), d.spent.Load()
+	h := &d.health
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	one.Since, one.Operations, one.Failures, one.Took = h.since, h.done, h.failed, h.took
+	if h.err != nil {
+		one.Err = h.err.Error()
+	}
+	return one
+}

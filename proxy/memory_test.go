@@ -1,0 +1,278 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/abide-proxy/abide/queue"
+	"github.com/abide-proxy/abide/store"
+)
+
+// A cooldown of 30 s goes on where it was, in the next life and by another clock.
+func TestACooldownOutlivesTheProcess(t *testing.T) {
+	for how, end := range endings {
+		t.Run(how, func(t *testing.T) {
+			var refuse atomic.Bool
+			refuse.Store(true)
+			sites := func(rw http.ResponseWriter, r *http.Request) {
+				if refuse.Load() {
+					rw.Header().Set("Retry-After", "30")
+					rw.WriteHeader(429)
+				}
+			}
+			afterlife(t, newStatePath(t), 0, sites, func(l *lives) {
+				w := l.begin("")
+				began := time.Now()
+				w.flood("site.test", 1, 10*time.Second)
+				end(w)
+				refuse.Store(false)
+				w = l.begin("")
+				if a := w.get(w.client(), "http://site.test/"); a.status != 200 {
+					t.Errorf("%d %s", a.status, a.body)
+				}
+				if waited := time.Since(began); waited < 30*time.Second || waited > 33*time.Second {
+					t.Errorf("it went %v after the refusal", waited)
+				}
+				w.end()
+			})
+		})
+	}
+}
+
+// A clock that was set back makes no cooldown longer, and one that was set forward
+// ends it.
+func TestACooldownFromTheFutureLastsAsLongAsItWas(t *testing.T) {
+	for _, at := range []time.Duration{2 * time.Hour, 0} {
+		path := newStatePath(t)
+		afterlife(t, path, 3*time.Hour, fine, func(l *lives) {
+			w := l.begin("")
+			w.server.gate.Cool("site.test", queue.Scope{}, time.Now().Add(30*time.Second), "429")
+			w.end()
+		})
+		afterlife(t, path, at, fine, func(l *lives) {
+			w := l.begin("")
+			a := w.get(w.client(), "http://site.test/")
+			if a.status != 200 || a.at < 29*time.Second || a.at > 33*time.Second {
+				t.Errorf("at %v: %d after %v", at, a.status, a.at)
+			}
+			w.end()
+		})
+	}
+}
+
+func TestACooldownThatWasEndedIsForgotten(t *testing.T) {
+	afterlife(t, newStatePath(t), 0, fine, func(l *lives) {
+		w := l.begin(accountsPool)
+		pool := w.server.state.Load().pools["p"]
+		one := pool.Find("ann")
+		w.server.gate.Cool("site.test", scopeOfToken(one), time.Now().Add(time.Hour), "quarantine")
+		elapse(5 * time.Second)
+		if all, err := w.file.All(l.t.Context(), kindOfCooldown); len(all) != 1 {
+			t.Fatal(all, err)
+		}
+		must(t, w.server.EnableToken("p", "ann"))
+		elapse(5 * time.Second)
+		if all, err := w.file.All(l.t.Context(), kindOfCooldown); len(all) != 0 || err != nil {
+			t.Error(all, err)
+		}
+		w.end()
+	})
+}
+
+func TestWhatIsKnownOfTokensOutlivesTheProcess(t *testing.T) {
+	for how, end := range endings {
+		t.Run(how, func(t *testing.T) {
+			sites := func(rw http.ResponseWriter, r *http.Request) {
+				if r.Header.Get("Authorization") == "Bearer ann-secret" {
+					rw.WriteHeader(401)
+				}
+			}
+			afterlife(t, newStatePath(t), 0, sites, func(l *lives) {
+				w := l.begin(accountsPool)
+				must(t, w.server.DisableToken("p", "bob"))
+				for range 6 {
+					w.get(w.client(), "http://site.test/")
+				}
+				elapse(3 * time.Second)
+				before := statesOf(w.server)
+				if before != "ann:quarantined ann-too:ready bob:disabled" {
+					t.Errorf("before: %s", before)
+				}
+				end(w)
+				w = l.begin(accountsPool)
+				if after := statesOf(w.server); after != before {
+					t.Errorf("after: %s", after)
+				}
+				asked := w.asked.Load()
+				if a := w.get(w.client(), "http://site.test/"); a.status != 200 || w.asked.Load() != asked+1 {
+					t.Errorf("%d after %d requests", a.status, w.asked.Load()-asked)
+				}
+				w.end()
+			})
+		})
+	}
+}
+
+func statesOf(s *Server) string {
+	var all []string
+	for _, one := range s.Pools()[0].Tokens {
+		all = append(all, one.Label+":"+one.State.String())
+	}
+	return strings.Join(all, " ")
+}
+
+// announcing is a site with a window of its own that it tells of.
+type announcing struct {
+	arrivals
+	limit   int
+	used    int
+	ends    time.Time
+	refused int
+}
+
+func (s *announcing) serve(rw http.ResponseWriter, r *http.Request) {
+	s.arrivals.serve(&unheard{}, r)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if !now.Before(s.ends) {
+		s.used, s.ends = 0, now.Truncate(10*time.Minute).Add(10*time.Minute)
+	}
+	ok := s.used < s.limit
+	if ok {
+		s.used++
+	} else {
+		s.refused++
+	}
+	rw.Header().Set("X-RateLimit-Limit", strconv.Itoa(s.limit))
+	rw.Header().Set("X-RateLimit-Remaining", strconv.Itoa(s.limit-s.used))
+	rw.Header().Set("X-RateLimit-Reset", strconv.Itoa(int(s.ends.Sub(now).Seconds())+1))
+	if !ok {
+		rw.WriteHeader(429)
+	}
+}
+
+type unheard struct{}
+
+func (*unheard) Header() http.Header         { return http.Header{} }
+func (*unheard) Write(p []byte) (int, error) { return len(p), nil }
+func (*unheard) WriteHeader(int)             {}
+
+// With nothing remaining, no request goes before the reset, whoever asks: neither is
+// the ledger forgotten nor the routes that it belongs to.
+func TestWhatWasAnnouncedOutlivesTheProcess(t *testing.T) {
+	for how, end := range endings {
+		t.Run(how, func(t *testing.T) {
+			s := &announcing{limit: 20}
+			afterlife(t, newStatePath(t), time.Hour, s.serve, func(l *lives) {
+				w := l.begin("")
+				w.flood("site.test", 30, 20*time.Second)
+				if s.used != 20 {
+					t.Fatalf("%d were used", s.used)
+				}
+				refused := s.refused
+				end(w)
+				w = l.begin("")
+				if n := w.flood("site.test", 5, 2*time.Minute); n != 0 || s.refused != refused {
+					t.Errorf("%d went before the reset, %d were refused", n, s.refused-refused)
+				}
+				if a := w.get(w.client(), "http://site.test/"); a.status != 200 || time.Now().Before(time.Date(2000, 1, 1, 1, 10, 0, 0, time.UTC)) {
+					t.Errorf("%d at %v", a.status, time.Now())
+				}
+				if all, err := w.file.All(l.t.Context(), kindOfRoutes); len(all) != 1 || err != nil {
+					t.Errorf("%v, %v", all, err)
+				}
+				w.end()
+			})
+		})
+	}
+}
+
+// faulty is a memory that fails for a while, and counts what is written.
+type faulty struct {
+	*store.File
+	fails  atomic.Bool
+	writes atomic.Int64
+	keys   atomic.Int64
+}
+
+var errFaulty = errors.New("no space left on device")
+
+func (f *faulty) PutAll(ctx context.Context, kind string, all map[string]store.Document) error {
+	if f.fails.Load() {
+		return errFaulty
+	}
+	f.writes.Add(1)
+	f.keys.Add(int64(len(all)))
+	return f.File.PutAll(ctx, kind, all)
+}
+
+// What could not be written is written when it can be, and nothing is written twice.
+func TestWhatWasLearnedIsWrittenOnceWhenItCanBe(t *testing.T) {
+	s := &announcing{limit: 20}
+	afterlife(t, newStatePath(t), time.Hour, s.serve, func(l *lives) {
+		w := l.begin("")
+		to := &faulty{File: w.file}
+		to.fails.Store(true)
+		w.server.memory.to = to
+		w.flood("site.test", 3, time.Second)
+		elapse(time.Minute)
+		if is := w.server.Store(); is.Since.IsZero() || is.Err != errFaulty.Error() {
+			t.Errorf("%+v", is)
+		}
+		to.fails.Store(false)
+		elapse(5 * time.Second)
+		if is := w.server.Store(); !is.Since.IsZero() {
+			t.Errorf("%+v", is)
+		}
+		for _, kind := range []string{kindOfLedger, kindOfRoutes} {
+			if all, err := w.file.All(l.t.Context(), kind); len(all) != 1 || err != nil {
+				t.Errorf("%s: %v, %v", kind, all, err)
+			}
+		}
+		before := to.writes.Load()
+		elapse(time.Hour)
+		if n := to.writes.Load() - before; n > 2 { // the window has ended
+			t.Errorf("%d writes while nothing changed", n)
+		}
+		// It is not forgotten because nothing changes for long.
+		before = to.keys.Load()
+		w.server.memory.renewed = time.Now().Add(-worthFor * 2 / 3)
+		for key, one := range w.server.memory.saved[kindOfLedger] {
+			w.server.memory.saved[kindOfLedger][key] = savedOne{one.hash, time.Now().Add(worthFor / 3)}
+		}
+		elapse(5 * time.Second)
+		if n := to.keys.Load() - before; n != 2 {
+			t.Errorf("%d written again", n)
+		}
+		w.end()
+	})
+}
+
+// Many cooldowns at once are written in a few goes.
+func TestAStormOfCooldownsIsWrittenTogether(t *testing.T) {
+	afterlife(t, newStatePath(t), 0, fine, func(l *lives) {
+		w := l.begin("")
+		to := &faulty{File: w.file}
+		w.server.memory.to = to
+		for i := range 1000 {
+			w.server.gate.Cool(fmt.Sprintf("site%d.test", i), queue.Scope{}, time.Now().Add(time.Minute), "429")
+			w.server.memory.hot.ring()
+			elapse(100 * time.Microsecond)
+		}
+		elapse(time.Second)
+		synctest.Wait()
+		if n, keys := to.writes.Load(), to.keys.Load(); n > 30 || keys != 1000 {
+			t.Errorf("%d in %d writes", keys, n)
+		}
+		w.end()
+	})
+}

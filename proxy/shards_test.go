@@ -1,0 +1,155 @@
+package proxy
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/abide-proxy/abide/shard"
+)
+
+// split is a crawler of two, and a path and a host of each's own.
+func split(t *testing.T, by string) (b *bed, paths, hosts [2]string) {
+	t.Helper()
+	b = newBed(t, fmt.Sprintf("shard: {index: 0, of: 2, by: %s}", by), "intercept: all")
+	for i := range 2 {
+		for n := 0; paths[i] == "" || hosts[i] == ""; n++ {
+			path, name := fmt.Sprintf("/%d?q=%d", n, n), fmt.Sprintf("h%d.test", n)
+			if key, err := shard.Key("http://"+host+path, shard.URL); err == nil && paths[i] == "" && shard.Owner(key, 2) == i {
+				other, _ := shard.Key("https://"+host+path, shard.URL)
+				if shard.Owner(other, 2) == i {
+					paths[i] = path
+				}
+			}
+			if key, err := shard.Key("http://"+name+"/", shard.Host); err == nil && hosts[i] == "" && shard.Owner(key, 2) == i {
+				hosts[i] = name
+			}
+		}
+	}
+	return b, paths, hosts
+}
+
+func (b *bed) misplaced(what string, resp *http.Response, err error) {
+	b.t.Helper()
+	if err != nil {
+		b.t.Errorf("%s: %v", what, err)
+		return
+	}
+	text, _ := io.ReadAll(resp.Body)
+	resp.Body.Close()
+	if resp.StatusCode != 421 || resp.Header.Get("Abide-Owner") != "1" || !strings.Contains(string(text), `"urn:abide:shard"`) {
+		b.t.Errorf("%s: %d, owner %q: %s", what, resp.StatusCode, resp.Header.Get("Abide-Owner"), text)
+	}
+}
+
+func TestURLsOfOtherCrawlersAreRefused(t *testing.T) {
+	b, paths, _ := split(t, "url")
+	for _, base := range []string{"http://" + host, "https://" + host} {
+		for _, h2 := range []bool{false, true} {
+			c := b.client(h2)
+			before := b.served.Load()
+			resp, err := c.Get(base + paths[1])
+			b.misplaced(base, resp, err)
+			if b.served.Load() != before {
+				t.Errorf("%s: the site was asked", base)
+			}
+			resp, err = c.Get(base + paths[0])
+			must(t, err)
+			resp.Body.Close()
+			if resp.StatusCode != 200 || b.served.Load() != before+1 {
+				t.Errorf("%s: our own: %d", base, resp.StatusCode)
+			}
+			resp, err = c.Post(base+paths[1], "text/plain", strings.NewReader("some"))
+			b.misplaced(base+" POST", resp, err)
+		}
+	}
+	for i, path := range paths {
+		g, err := b.server.Permit(t.Context(), PermitAsk{URL: "http://" + host + path, Priority: -1})
+		var no *Denied
+		switch {
+		case i == 0 && err != nil, i == 1 && !errors.As(err, &no):
+			t.Errorf("a permit for %d: %v", i, err)
+		case i == 0:
+			must(t, b.server.SettlePermit(g.ID, PermitEnd{}))
+		case no.Status != 421 || no.Reason != "shard" || no.Limit != "crawler 1 of 2":
+			t.Errorf("%+v", no)
+		}
+	}
+	if n := b.counted(`abide_own_refusals_total{reason="shard"}`); n != 9 {
+		t.Errorf("counted %d times", n)
+	}
+
+	// Where they are divided by URLs, nobody knows of a tunnel whose it is.
+	resp, err := b.tunnel("h1.test:443")
+	if err == nil && resp.StatusCode == 421 {
+		t.Error("a tunnel was refused")
+	}
+	next := *b.server.policy()
+	next.Shard.Index = 1
+	must(t, b.server.Reload(&next))
+	resp, err = b.client(false).Get("http://" + host + paths[1])
+	must(t, err)
+	resp.Body.Close()
+	if resp.StatusCode != 200 {
+		t.Errorf("after a reload it is ours: %d", resp.StatusCode)
+	}
+}
+
+// tunnel asks for one.
+func (b *bed) tunnel(to string) (*http.Response, error) {
+	b.t.Helper()
+	conn := b.dial()
+	fmt.Fprintf(conn, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", to, to)
+	return http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: "CONNECT"})
+}
+
+func TestHostsOfOtherCrawlersAreRefused(t *testing.T) {
+	b, _, hosts := split(t, "host")
+	for _, port := range []string{"80", "443", "8443"} {
+		resp, err := b.tunnel(hosts[1] + ":" + port)
+		b.misplaced("CONNECT to "+port, resp, err)
+		if resp, err := b.tunnel(hosts[0] + ":" + port); err == nil && resp.StatusCode == 421 {
+			t.Errorf("our own is refused at %s", port)
+		}
+	}
+	resp, err := b.client(false).Get("http://" + hosts[1] + "/any")
+	b.misplaced("plain", resp, err)
+}
+
+// robots.txt is another crawler's, and abide asks for it all the same.
+func TestRobotsAreReadForAHostOfSeveralCrawlers(t *testing.T) {
+	key, err := shard.Key("http://"+host+robotsPath, shard.URL)
+	must(t, err)
+	index := 1 - shard.Owner(key, 2)
+	b := newBed(t, fmt.Sprintf("shard: {index: %d, of: 2}", index), "sites:\n  - {host: "+host+", robots: true}")
+	asked := make(chan string, 100)
+	b.handle(func(_ http.ResponseWriter, r *http.Request) { asked <- r.URL.Path })
+	mine, robots := "", 0
+	for n := 0; mine == ""; n++ {
+		path := fmt.Sprintf("/%d", n)
+		if key, _ := shard.Key("http://"+host+path, shard.URL); shard.Owner(key, 2) == index {
+			mine = path
+		}
+	}
+	resp, err := b.client(false).Get("http://" + host + mine)
+	must(t, err)
+	resp.Body.Close()
+	for len(asked) > 0 {
+		if <-asked == robotsPath {
+			robots++
+		}
+	}
+	if resp.StatusCode != 200 || robots != 1 {
+		t.Errorf("%d, robots.txt was read %d times", resp.StatusCode, robots)
+	}
+	resp, err = b.client(false).Get("http://" + host + robotsPath)
+	must(t, err)
+	resp.Body.Close()
+	if resp.StatusCode != 421 {
+		t.Errorf("a client's robots.txt: %d", resp.StatusCode)
+	}
+}

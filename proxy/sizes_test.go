@@ -1,0 +1,31 @@
+package proxy
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+func TestTheUsualSizeIsTheMedian(t *testing.T) {
+	var s sizes
+	if got := s.usual("a.test"); got != 16<<10 {
+		t.Errorf("before any answer: %d", got)
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		n := int64(3000) // two of three
+		if random.IntN(3) == 0 {
+			n = 50 << 20
+		}
+		s.heard("a.test", n)
+	}
+	if got := s.usual("a.test"); got != 4096 {
+		t.Errorf("the median is 3000, and 4096 above it; got %d", got)
+	}
+	for range 200 {
+		s.heard("small.test", 10)
+		s.heard("large.test", 1<<30)
+	}
+	if small, large := s.usual("small.test"), s.usual("large.test"); small != 1<<10 || large != 64<<10 {
+		t.Errorf("the bounds: %d and %d", small, large)
+	}
+}
