@@ -31,7 +31,7 @@ func (m *shared) short(room int64) bool {
 // little tells whether not much is left for others.
 func (m *shared) little(at instant) bool {
 	k := &m.known
-	return k.set && at.low < k.over && k.holders > 1 && k.remaining <= m.amount/few
+	return k.set && at.low < k.over && k.holders > 1 && k.remaining <= m.amount/few/int64(max(m.slots, 1))
 }
 
 // dry tells whether the store had nothing when it was last heard.
@@ -269,6 +269,9 @@ func (m *shared) hear(_ time.Time, at, sent instant, ans *store.Answer) {
 		}
 	}
 	k := &m.known
+	if k.set && k.window == ans.Window && m.a.settled > at.low {
+		ans.Remaining = min(ans.Remaining, k.remaining) // others have not said yet what they hold
+	}
 	if k.window != ans.Window {
 		m.pause, m.poll = 0, 0
 	}

@@ -12,6 +12,10 @@ const (
 	// portion is the part of a limit that is journaled beforehand at most: so much
 	// can be lost in a crash.
 	portion = 20
+	// journal is how long the journal is waited for that does not fail. It is longer than
+	// for a store that others have, or a disk that is busy would have a crash forget
+	// what was taken meanwhile.
+	journal = second
 	// stale is how long what was heard from a server may be known to nobody else.
 	stale = int64(time.Second)
 )
@@ -50,6 +54,7 @@ type kept struct {
 	written int64 // ahead of the record that is under way
 	since   int64 // what was taken since that was made
 	again   bool
+	scarce  bool  // there was less to take than there should be ahead
 	refused int64 // low: the journal could not make sense of it before
 }
 
@@ -114,10 +119,11 @@ func (m *kept) When(now time.Time, n int64) (time.Time, bool) {
 	if !m.flying {
 		m.a.waits(m, at)
 	}
-	if m.a.alone(at) || m.refused > at.low {
+	by := m.a.answers(at) - patience + journal
+	if m.a.away || at.low >= by || m.refused > at.low {
 		return t, true
 	}
-	return now.Add(time.Duration(m.a.answers(at) - at.low)), true
+	return now.Add(time.Duration(by - at.low)), true
 }
 
 func (m *kept) Take(now time.Time, n int64) {
@@ -136,7 +142,7 @@ func (m *kept) spend(now time.Time, n int64) {
 	if m.waiting == 0 {
 		m.first = 0
 	}
-	m.ahead = max(m.ahead-n, -most)
+	m.ahead, m.scarce = max(m.ahead-n, -most), false
 	m.since = min(m.since+n, most)
 	if m.dirty == 0 {
 		m.dirty = at.low
@@ -216,7 +222,9 @@ func (m *kept) due(at instant, eager bool) int64 {
 	switch {
 	case m.again, m.ahead < 0, m.first > m.ahead:
 		return at.low
-	case at.low < m.took+rest && m.ahead < mark(goal, eager):
+	case m.a.releasing && (m.dirty != 0 || m.ahead > 0):
+		return at.low
+	case at.low < m.took+rest && m.ahead < mark(goal, eager) && !m.scarce && !m.a.releasing:
 		return at.low
 	case m.dirty != 0 && m.took < m.dirty && m.ahead == 0: // heard, not taken
 		return m.dirty + stale
@@ -231,10 +239,11 @@ func (m *kept) ask(now time.Time, at instant) store.Ask {
 		m.whole = largest(now, m.Meter)
 	}
 	n := int64(0)
-	if m.first > m.ahead || at.low < m.took+quiet-quiet/5 {
+	m.scarce = false
+	if m.first > m.ahead || at.low < m.took+quiet-quiet/5 && !m.a.releasing {
 		n = max(m.goal(at), m.first)
 		if left := m.Meter.Left(now); n > left {
-			n = max(left, m.first)
+			n, m.scarce = max(left, m.first), true
 		}
 	}
 	ask := store.Ask{Key: m.key, Kind: store.Count, Want: n}

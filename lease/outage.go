@@ -12,7 +12,7 @@ const (
 
 // lendable is how much may be taken now without the store, beside what is leased.
 func (m *shared) lendable(at instant) int64 {
-	if m.outage == Strict || !m.broken && !m.a.alone(at) {
+	if m.outage == Strict || !m.broken && !m.a.alone(at) && m.a.settled <= at.low {
 		return 0
 	}
 	if !m.known.set {

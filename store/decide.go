@@ -170,7 +170,12 @@ func decide(r *record, a *Ask, t turn) Answer {
 	amount, least := clamp(a.Amount), max(a.Least, 1)
 	holders := int64(1)
 	for who, e := range r.Entries {
-		if who != t.Instance && (len(e.Holds) > 0 || e.Wants) {
+		if who == t.Instance || len(e.Holds) == 0 && !e.Wants {
+			continue
+		}
+		// Of a rolling window everybody holds something who has spoken in all of it; who
+		// has not for a slot does not want any.
+		if a.Kind != Rolling || e.Said >= s.window-1 {
 			holders++
 		}
 	}

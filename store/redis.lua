@@ -232,7 +232,7 @@ local function answer(key, who, foreign)
 		else
 			if kept[3] == 1 and kept[2] < early then kept[3], other = 0, true end
 			if other then redis.call('HSET', key, 'i' .. name, cmsgpack.pack(kept)) end
-			if n >= 4 or kept[3] == 1 then holders = holders + 1 end
+			if (n >= 4 or kept[3] == 1) and (kind ~= '3' or kept[2] >= window - 1) then holders = holders + 1 end
 			for i = 4, n, 2 do
 				local w = kept[i]
 				sums[w] = math.min((sums[w] or 0) + kept[i + 1], brims)
