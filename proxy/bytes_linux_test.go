@@ -42,9 +42,11 @@ func newWeighed(t *testing.T, speaks string, lines ...string) *weighed {
 		})
 		t.Cleanup(func() {
 			l.Close()
+			w.mu.Lock()
 			for _, c := range w.conns {
 				c.Close()
 			}
+			w.mu.Unlock()
 			live.Wait()
 		})
 	default:
@@ -251,7 +253,7 @@ func TestNoWindowHasMoreBytesThanItsLimit(t *testing.T) {
 func unhurried(t *testing.T, name string, look func(*testing.T) (enough bool)) {
 	t.Helper()
 	for range 3 {
-		enough := false
+		enough := true
 		if !t.Run(name, func(t *testing.T) { enough = look(t) }) || enough {
 			return
 		}
@@ -273,6 +275,8 @@ func weighAll(all []*weighed) {
 // beyond the limit, and a few parts of a hundred unused.
 func (w *weighed) check(t *testing.T, what string, conns int, over int64, used float64) (enough bool) {
 	t.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	t.Logf("%s: %d connections, at most %d bytes beyond the limit, %.1f %% used", what, len(w.conns), over, 100*used)
 	if len(w.conns) > conns {
 		t.Errorf("%s: %d connections, not %d", what, len(w.conns), conns)
@@ -281,13 +285,13 @@ func (w *weighed) check(t *testing.T, what string, conns int, over int64, used f
 		t.Errorf("%s: %d bytes beyond the limit came, and at most %d may", what, over, most)
 	}
 	least := 0.95
-	if strings.Contains(what, "small") {
-		least = 0.5 // which clients that wait for one before they ask for the next may not use up
+	switch {
+	case strings.Contains(what, "small"):
+		least = 0.5 // clients that wait for one before they ask for the next may have no more
+	case strings.Contains(what, "rolling"):
+		least = 0.75 // it drifts, so that of six windows of the clock one may have nothing
 	}
-	if simRows == 1 { // under the race detector
-		least = 0.25
-	}
-	return used >= least
+	return used >= least || simRows == 1 // under the race detector everything is slow
 }
 
 func TestNoIntervalHasMoreBytesThanItsLimit(t *testing.T) { unhurried(t, "all", inIntervals) }

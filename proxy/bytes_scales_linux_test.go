@@ -165,4 +165,3 @@ func (s *scales) intervals(of string, allowed func(time.Duration) int64) (over i
 	}
 	return over
 }
-

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"cmp"
-	"context"
 	"slices"
 	"strings"
 	"sync"
@@ -37,7 +36,7 @@ type Forecast struct {
 
 const (
 	// sampleEvery is how often it is looked how much of the limits is used.
-	sampleEvery = 10 * time.Second
+	sampleEvery = 2 * time.Second
 	// lately is what the present rate is about.
 	lately = 10 * time.Minute
 	// mostUsages is how many limits' use is followed.
@@ -78,6 +77,10 @@ func (s *Server) eachWritten(visit func(now time.Time, l WrittenLimit, spec *lim
 	for i := range all {
 		one := &all[i]
 		one.Unit, one.Per = unitOf(one.at.Limit, one.Per)
+		if one.Unit == string(policy.Bytes) { // the part that trickles is in the title, too
+			whole := wholeOf(one.Amount)
+			one.Amount, one.Left = whole, min(one.Left+whole-one.Amount, whole)
+		}
 		if one.spec.As == limit.Concurrency || one.spec.As == limit.Adaptive {
 			one.Per = ""
 		}
@@ -114,20 +117,7 @@ type usages struct {
 	known map[[3]string]*usage // :: site, limit and whose →
 }
 
-// sample follows how limits are used, until ctx is done.
-func (s *Server) sample(ctx context.Context) {
-	ticker := time.NewTicker(sampleEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			s.sampleOnce()
-		}
-	}
-}
-
+// sampleOnce looks how much of the limits is used.
 func (s *Server) sampleOnce() {
 	u := &s.usages
 	seen := map[[3]string]bool{}

@@ -61,9 +61,9 @@ func (s *Server) keepWith(k Keeping) error {
 // runKeeping keeps and shares until ctx is done, and once more then.
 func (s *Server) runKeeping(ctx context.Context) {
 	var running sync.WaitGroup
-	running.Go(func() { s.reread(ctx) })
-	running.Go(func() { s.sweepPurses(ctx) })
-	running.Go(func() { s.sample(ctx) })
+	if s.shelf != nil {
+		running.Go(func() { s.reread(ctx) })
+	}
 	if s.memory != nil {
 		running.Go(func() { s.remember(ctx) })
 	}
@@ -73,14 +73,31 @@ func (s *Server) runKeeping(ctx context.Context) {
 	if s.desk != nil {
 		running.Go(func() { s.desk.run(ctx) })
 	}
-	for ctx.Err() == nil {
+	s.housekeeping(ctx)
+	running.Wait()
+}
+
+// housekeeping does what is done now and then, until ctx is done.
+func (s *Server) housekeeping(ctx context.Context) {
+	tidying := time.NewTicker(restOfPurse)
+	defer tidying.Stop()
+	sampling := time.NewTimer(sampleEvery)
+	defer sampling.Stop()
+	for {
 		select {
 		case <-ctx.Done():
+			s.purses.tidy(-restOfPurse) // all that nobody has
+			return
+		case <-tidying.C:
+			s.purses.tidy(s.policy().Timeouts.Idle)
+		case <-sampling.C:
+			began := time.Now()
+			s.sampleOnce()
+			sampling.Reset(max(sampleEvery, rememberPart*time.Since(began)))
 		case <-s.replans:
 			s.replanAll()
 		}
 	}
-	running.Wait()
 }
 
 // keeperOf makes the meters of a limit survive, or shared, if they can and need to be.
@@ -137,20 +154,6 @@ func (s *Server) rereadNow(ctx context.Context) {
 	}
 	if err := s.hearQuarantines(ctx); err != nil && ctx.Err() == nil {
 		s.log.Warnf("the tokens that other instances have put away cannot be read: %v", err)
-	}
-}
-
-func (s *Server) sweepPurses(ctx context.Context) {
-	ticker := time.NewTicker(restOfPurse)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			s.purses.tidy(-restOfPurse) // all that nobody has
-			return
-		case <-ticker.C:
-			s.purses.tidy(s.policy().Timeouts.Idle)
-		}
 	}
 }
 

@@ -156,9 +156,15 @@ func (m *memories) save(ctx context.Context, now time.Time, all findings) (wrote
 	return wrote, nil
 }
 
+// learnedSome says that something was learned which should not wait to be written.
+func (s *Server) learnedSome() {
+	if s.memory != nil {
+		s.memory.hot.ring()
+	}
+}
+
 // remember writes down what is learned, now and then and at the end.
 func (s *Server) remember(ctx context.Context) {
-	s.restoreCooldowns()
 	next := time.Now().Add(rememberEvery)
 	timer := time.NewTimer(rememberEvery)
 	defer timer.Stop()

@@ -222,7 +222,9 @@ func TestWhatWasLearnedIsWrittenOnceWhenItCanBe(t *testing.T) {
 		w := l.begin("")
 		to := &faulty{File: w.file}
 		to.fails.Store(true)
+		synctest.Wait()
 		w.server.memory.to = to
+		w.server.memory.hot.ring() // who writes sees it
 		w.flood("site.test", 3, time.Second)
 		elapse(time.Minute)
 		if is := w.server.Store(); is.Since.IsZero() || is.Err != errFaulty.Error() {
@@ -245,10 +247,12 @@ func TestWhatWasLearnedIsWrittenOnceWhenItCanBe(t *testing.T) {
 		}
 		// It is not forgotten because nothing changes for long.
 		before = to.keys.Load()
+		synctest.Wait()
 		w.server.memory.renewed = time.Now().Add(-worthFor * 2 / 3)
 		for key, one := range w.server.memory.saved[kindOfLedger] {
 			w.server.memory.saved[kindOfLedger][key] = savedOne{one.hash, time.Now().Add(worthFor / 3)}
 		}
+		w.server.memory.hot.ring()
 		elapse(5 * time.Second)
 		if n := to.keys.Load() - before; n != 2 {
 			t.Errorf("%d written again", n)
@@ -262,7 +266,9 @@ func TestAStormOfCooldownsIsWrittenTogether(t *testing.T) {
 	afterlife(t, newStatePath(t), 0, fine, func(l *lives) {
 		w := l.begin("")
 		to := &faulty{File: w.file}
+		synctest.Wait()
 		w.server.memory.to = to
+		w.server.memory.hot.ring() // who writes sees it
 		for i := range 1000 {
 			w.server.gate.Cool(fmt.Sprintf("site%d.test", i), queue.Scope{}, time.Now().Add(time.Minute), "429")
 			w.server.memory.hot.ring()

@@ -125,6 +125,7 @@ func (s *Server) DisableToken(pool, label string) error {
 		return err
 	}
 	s.log.Warnf("the token %s of %s is disabled by the operator", label, pool)
+	s.learnedSome()
 	s.replanAll()
 	return nil
 }
@@ -142,6 +143,7 @@ func (s *Server) EnableToken(pool, label string) error {
 		s.gate.WarmAll(scopeOfToken(t))
 	}
 	s.log.Infof("the token %s of %s is enabled by the operator", label, pool)
+	s.learnedSome()
 	s.replanAll()
 	return nil
 }

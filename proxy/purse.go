@@ -46,6 +46,15 @@ func trickleOf(whole queue.Limit) queue.Limit {
 	return one
 }
 
+// wholeOf is the limit of bytes of which the larger part is so much.
+func wholeOf(part int64) int64 {
+	whole := part + part/(tricklePart-1)
+	for whole-max(whole/tricklePart, 1) < part {
+		whole++
+	}
+	return whole
+}
+
 // holder is whose bytes a purse holds: what its limits depend on.
 type holder struct {
 	site         string

@@ -113,6 +113,9 @@ func New(o Options) (*Server, error) {
 	s.limiter.set(o.Policy.Bounds)
 	s.gate = queue.NewGate(boundsOf(o.Policy), s.replan)
 	s.gate.OnCool(s.cooled)
+	if s.memory != nil {
+		s.restoreCooldowns()
+	}
 	if s.desk != nil {
 		s.desk.gate = s.gate
 	}

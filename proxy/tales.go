@@ -146,9 +146,7 @@ func (s *Server) hearQuarantines(ctx context.Context) error {
 
 // cooled is told of each cooldown that begins here.
 func (s *Server) cooled(site string, at queue.Scope, until time.Time, why string) {
-	if s.memory != nil {
-		s.memory.hot.ring()
-	}
+	s.learnedSome()
 	if s.desk == nil || !s.desk.shared || !common(at) || why == becauseBroken {
 		return
 	}
