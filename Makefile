@@ -2,6 +2,8 @@
 # make test     everything, with the race detector; installs what is missing
 # make check    format, vet, staticcheck, go.mod, other systems
 # make bench    abide beside its peers; writes bench/RESULTS.md
+# make fleet    abides that share budgets on a real Redis; writes bench/FLEET.md
+# make kills    a thousand times kill -9, with a daily quota
 # make fuzz     every fuzz target for FUZZTIME
 # make cover    coverage of the tests, in cover.out
 # make image    the container image
@@ -58,10 +60,21 @@ bench: toolchain
 	@scripts/setup bench
 	go run ./bench
 
+# Fleets of abides on a real Redis, and what becomes of them when something fails.
+.PHONY: fleet
+fleet: toolchain
+	@scripts/setup
+	go run ./bench/fleet
+
 # Crawls of simulated services, in fake time, by abide and by two usual ways.
 .PHONY: simulate
 simulate: toolchain
 	ABIDE_SIM_WHOLE=1 ABIDE_SIM_TABLE=$(CURDIR)/bench/SIMULATED.md go test ./proxy -run WhatServersAnnounce -count=1 -timeout 60m
+
+# A thousand times kill -9 under load, with a daily quota.
+.PHONY: kills
+kills: toolchain
+	ABIDE_KILLS=1000 go test ./cmd/abide -run TestST01 -count=1 -v -timeout 30m
 
 .PHONY: fuzz
 fuzz: toolchain

@@ -45,6 +45,51 @@ const slackLimits = `sites:
       - {as: adaptive, min: 1000000/s, max: 2000000/s}
 `
 
+// slackWindows are limits that a store keeps, on the site that is asked, so wide that
+// they never keep anything back.
+const slackWindows = `sites:
+  - host: ` + siteHost + `
+    limits:
+      - {requests: 1000000000, per: 1h}
+      - {requests: 1000000000, per: 10m, as: fixed}
+      - {requests: 1000000000, per: month}
+`
+
+// slackBytes is a limit of bytes on the hosts that are asked, so wide that it never
+// keeps anything back.
+const slackBytes = `sites:
+  - host: [` + siteHost + `, "` + bulkHost + `:443"]
+    limits:
+      - {bytes: 1000GB, per: 1m}
+`
+
+// keepsNothing has limits kept in memory alone.
+const keepsNothing = "data: none\n"
+
+// startAbideWithRedis starts abide, and a Redis beside it that has its budgets.
+func startAbideWithRedis(ctx context.Context, b *bed, intercept bool) (*way, error) {
+	at, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(b.dir, "redis-")
+	if err != nil {
+		return nil, err
+	}
+	host, port, _ := strings.Cut(at, ":")
+	beside, err := startDaemon(ctx, b, "redis-server", at, "--bind", host, "--port", port, "--save", "", "--appendonly", "no", "--dir", dir)
+	if err != nil {
+		return nil, err
+	}
+	w, err := startAbide(ctx, b, intercept, "store: redis://"+at+"\n"+slackWindows)
+	if err != nil {
+		beside.stop()
+		return nil, err
+	}
+	w.beside = beside
+	return w, nil
+}
+
 // startAbideWith starts abide with these sections in its configuration too.
 func startAbideWith(sections string) func(context.Context, *bed, bool) (*way, error) {
 	return func(ctx context.Context, b *bed, intercept bool) (*way, error) {
@@ -72,7 +117,10 @@ func startAbide(ctx context.Context, b *bed, intercept bool, sections string) (*
 	if intercept {
 		mode = "all"
 	}
-	fmt.Fprintf(&config, "listen: %s\nadmin: {listen: %s}\ndata: %s\nintercept: %s\nlog: {level: error}\ndefaults: {limits: []}\n", at, admin, data, mode)
+	fmt.Fprintf(&config, "listen: %s\nadmin: {listen: %s}\nintercept: %s\nlog: {level: error}\ndefaults: {limits: []}\n", at, admin, mode)
+	if !strings.HasPrefix(sections, keepsNothing) {
+		fmt.Fprintf(&config, "data: %s\n", data)
+	}
 	fmt.Fprintf(&config, "egress:\n  roots: %s\n  resolve:\n", b.originCA.CertFile)
 	fmt.Fprintf(&config, "    \"%s:80\": %s\n    \"%s:443\": %s\n", siteHost, b.at.Plain, siteHost, b.at.Secure)
 	fmt.Fprintf(&config, "    \"%s:443\": %s\n", bulkHost, b.at.Plain)

@@ -20,13 +20,22 @@ func (r route) job() job {
 // way is a peer that is running, and its routes; it has those that its
 // scenarios need.
 type way struct {
-	*process        // nil when nothing stands between generator and origin
-	admin    string // where abide tells about itself
+	*process          // nil when nothing stands between generator and origin
+	admin    string   // where abide tells about itself
+	beside   *process // what it needs
 
 	plain  route // cleartext requests
 	tunnel route // a tunnel, cleartext inside
 	secure route // TLS, opened on the way
 	fresh  route // the same for hosts never seen before
+}
+
+// stop ends the process, and what it needs after it.
+func (w *way) stop() {
+	w.process.stop()
+	if w.beside != nil {
+		w.beside.stop()
+	}
 }
 
 // peer is something to compare.
@@ -36,14 +45,25 @@ type peer struct {
 	start   func(ctx context.Context, b *bed, intercept bool) (*way, error)
 }
 
-// withLimits is abide with limits of which none binds.
-const withLimits = "abide+limits"
+// Abide with limits of which none binds: of every kind; such as a store keeps, with
+// none, with its own file and with Redis; and of bytes.
+const (
+	withLimits  = "abide+limits"
+	withWindows = "abide+windows"
+	withFile    = "abide+windows+file"
+	withRedis   = "abide+windows+redis"
+	withBytes   = "abide+bytes"
+)
 
 // peers in the order in which each round takes them.
 var peers = []peer{
 	{"direct", func(*bed) (string, error) { return "", nil }, startDirect},
 	{"abide", abideVersion, startAbideWith("")},
 	{withLimits, abideVersion, startAbideWith(slackLimits)},
+	{withWindows, abideVersion, startAbideWith(keepsNothing + slackWindows)},
+	{withFile, abideVersion, startAbideWith(slackWindows)},
+	{withRedis, versionOf("redis-server", "--version"), startAbideWithRedis},
+	{withBytes, abideVersion, startAbideWith(slackBytes)},
 	{"goproxy", goproxyVersion, startGoproxy(0)},
 	// As it comes its transport keeps two idle connections for a host and opens
 	// new ones all the time under many clients: one line, which every serious

@@ -147,7 +147,7 @@ var scenarios = []scenario{
 	},
 	{
 		name: "tunnel-bulk", title: "Bulk through one tunnel, 64 MiB answers",
-		peers:   []string{"direct", "splice", "abide", "goproxy", "squid", "tinyproxy"},
+		peers:   []string{"direct", "splice", "abide", withBytes, "goproxy", "squid", "tinyproxy"},
 		figures: []figure{cpuPerGB, gbRate},
 		job:     func(w *way, p pace) job { return keepAlive(w.tunnel, p, 1, 64<<20) },
 	},
@@ -168,6 +168,12 @@ var scenarios = []scenario{
 		peers: []string{"abide", withLimits}, intercept: true, times: 3,
 		figures: []figure{cpuMicros, rate, p50, p99, fromProxy},
 		job:     func(w *way, p pace) job { return keepAlive(w.secure, p, 64, 1024) },
+	},
+	{
+		name: "store-plain", title: "Limits that a store keeps, of which none binds: plain GET of 1 KiB, 64 keep-alive connections",
+		peers: []string{withWindows, withFile, withRedis}, times: 3,
+		figures: []figure{cpuMicros, rate, p50, p99, fromProxy},
+		job:     func(w *way, p pace) job { return keepAlive(w.plain, p, 64, 1024) },
 	},
 	{
 		name: "isolation", title: "One site while the queue of another is full: plain GET of 1 KiB, one connection",

@@ -58,6 +58,9 @@ var targets = []target{
 	{"resident memory per held intercepted request", "held-intercepted", median(heldKiB), "", nil, 80, "KiB", 1},
 	{"CPU per plain request, limits that do not bind", "limits-plain", whose(withLimits, median(cpuMicros)), "abide", median(cpuMicros), 1.1, "µs", 1},
 	{"CPU per intercepted request, limits that do not bind", "limits-intercept", whose(withLimits, median(cpuMicros)), "abide", median(cpuMicros), 1.1, "µs", 1},
+	{"CPU per plain request, budgets kept in the state file", "store-plain", whose(withFile, median(cpuMicros)), withWindows, median(cpuMicros), 1.05, "µs", 1},
+	{"CPU per plain request, budgets shared through Redis", "store-plain", whose(withRedis, median(cpuMicros)), withWindows, median(cpuMicros), 1.1, "µs", 1},
+	{"bulk through a tunnel under a limit of bytes, CPU per GB", "tunnel-bulk", whose(withBytes, median(cpuPerGB)), "splice", median(cpuPerGB), 1.2, "s", 3},
 	// What one site's queue adds to another may not be told from what the
 	// machine adds from one round to the next.
 	{"p99 that a full queue adds to another site", "isolation", addedByQueue, "noise", noiseWithout, 1, "µs", 0},
