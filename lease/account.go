@@ -156,6 +156,13 @@ func (a *Account) answers(at instant) int64 {
 	return at.low + patience
 }
 
+// soonest is how long an answer takes at least.
+const soonest = int64(time.Millisecond)
+
+// shortly is in how long an answer may come to what was asked a while ago. Nobody knows,
+// so it is worth another look after as long again.
+func shortly(asked int64, at instant) int64 { return max(at.low-asked, soonest) }
+
 // alone tells whether the store is away, or takes too long.
 func (a *Account) alone(at instant) bool { return a.away || at.low >= a.answers(at) }
 

@@ -207,6 +207,30 @@ func TestWhileTheStoreIsAway(t *testing.T) {
 	}
 }
 
+// What was held in slots that count no more is no reason to stand still.
+func TestARollingLimitGoesOnWhileTheStoreIsAway(t *testing.T) {
+	for _, outage := range []lease.Outage{lease.Share, lease.Open} {
+		d := newDesk(t)
+		m := d.account.Shared("requests", limit.Spec{As: limit.Rolling, Amount: 100, Window: 10 * time.Second}, outage)
+		m.(lease.Meter).Demand(d.now, 100)
+		d.exchange(d.account)
+		went, latest := d.takes(m, 200), 0
+		for step := range 600 {
+			d.now = d.now.Add(100 * time.Millisecond)
+			m.When(d.now, 1)
+			if _, ok := d.account.Batch(d.now); ok {
+				d.account.Hear(d.now, nil, errAway)
+			}
+			if n := d.takes(m, 200); n > 0 {
+				went, latest = went+n, step
+			}
+		}
+		if went < 400 || went > 700 || latest < 450 {
+			t.Errorf("%d: %d went in a minute, the last after %d ms", outage, went, latest*100)
+		}
+	}
+}
+
 func TestAfterALossNothingIsWantedUntilAllHaveSaidWhatTheyHold(t *testing.T) {
 	d := newDesk(t)
 	m := d.account.Shared("requests", minute, lease.Strict)

@@ -377,5 +377,6 @@ func (m *shared) comes(at instant, n int64) int64 {
 		}
 		return max(m.a.retryAt, at.low+patience)
 	}
-	return m.a.answers(at)
+	by := m.a.answers(at)
+	return min(by, at.low+shortly(by-patience, at))
 }

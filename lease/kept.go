@@ -119,11 +119,29 @@ func (m *kept) When(now time.Time, n int64) (time.Time, bool) {
 	if !m.flying {
 		m.a.waits(m, at)
 	}
-	by := m.a.answers(at) - patience + journal
+	asked := m.a.answers(at) - patience
+	by := asked + journal
 	if m.a.away || at.low >= by || m.refused > at.low {
 		return t, true
 	}
-	return now.Add(time.Duration(by - at.low)), true
+	return now.Add(time.Duration(min(shortly(asked, at), by-at.low))), true
+}
+
+// Change has the limit be another one, by which as much was taken.
+func (m *kept) Change(now time.Time, spec limit.Spec, _ limit.Meter) bool {
+	inside, err := limit.Move(now, m.Meter, spec)
+	if err != nil {
+		return false
+	}
+	m.Meter, m.whole = inside, 0
+	m.Lost(now)
+	return true
+}
+
+// Lost says that the journal may have lost what it was told.
+func (m *kept) Lost(now time.Time) {
+	m.again = true
+	m.a.stir(m, m.a.clock.at(now).low)
 }
 
 func (m *kept) Take(now time.Time, n int64) {
@@ -265,7 +283,9 @@ func (m *kept) hear(_ time.Time, at, _ instant, ans *store.Answer) {
 		return
 	}
 	m.flying = false
-	m.ahead = max(m.written-m.since, -most)
+	if m.ahead = max(m.written-m.since, -most); m.ahead > 0 {
+		m.took = at.low // whoever wanted it may ask again
+	}
 	m.mark = max(mark(m.goal(at), false), (m.ahead+3)/4)
 	m.first, m.waiting = 0, 0
 	if m.since > 0 && m.dirty == 0 {

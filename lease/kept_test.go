@@ -289,8 +289,16 @@ func TestAKeptMeterServesOnWhileItsFileIsFull(t *testing.T) {
 	j := &journal{}
 	spec := limit.Spec{As: limit.Fixed, Amount: 100, Window: time.Hour}
 	p, _ := start(now, spec, j, func() uint64 { seq++; return seq })
-	if at, _ := p.meter.When(now, 1); at.Sub(now) != time.Second {
-		t.Errorf("the file is waited for until %v", at)
+	for waited := time.Duration(0); waited < time.Second; { // it is looked for again and again
+		at, _ := p.meter.When(now, 1)
+		if !at.After(now) {
+			t.Fatalf("the file is waited for until %v", now)
+		}
+		waited += at.Sub(now)
+		now = at
+	}
+	if at, _ := p.meter.When(now, 1); at.After(now) {
+		t.Error("a file that does not answer is waited for for longer than a second")
 	}
 	p.account.Batch(now)
 	p.account.Hear(now, nil, errors.New("no space left"))
@@ -348,6 +356,40 @@ func TestWhatMakesNoSenseIsTakenAllTheSame(t *testing.T) {
 			if left := m.Left(begin); ahead > 0 && left > max(100-ahead, 0) {
 				t.Errorf("%s: %d are left of 100 after %d", spec.As, left, ahead)
 			}
+		}
+	}
+}
+
+// A limit that the operator changes is as used as it was, whatever the journal knows.
+func TestAKeptMeterThatIsChangedIsAsUsedAsItWas(t *testing.T) {
+	for _, as := range []limit.As{limit.Rolling, limit.Fixed, limit.Quota, limit.FirstUse} {
+		spec := limit.Spec{As: as, Amount: 40, Window: time.Hour}
+		if as == limit.Quota {
+			spec.Window, spec.Period = 0, limit.Day
+		}
+		seq := uint64(0)
+		p, err := start(begin, spec, &journal{}, func() uint64 { seq++; return seq })
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 30 {
+			p.meter.Take(begin, 1)
+		}
+		for _, c := range []struct{ amount, left int64 }{{35, 5}, {20, 0}, {60, 40}} {
+			spec.Amount = c.amount
+			fresh, _ := limit.New(spec)
+			changing := p.meter.(interface {
+				Change(now time.Time, spec limit.Spec, m limit.Meter) bool
+			})
+			if !changing.Change(begin, spec, fresh) {
+				t.Fatalf("%s: it is another meter", as)
+			}
+			if got := p.meter.Left(begin); got > c.left || c.amount < 40 && got != c.left {
+				t.Errorf("%s: %d of %d are left, want %d", as, got, c.amount, c.left)
+			}
+		}
+		if _, ok := p.account.Batch(begin); !ok {
+			t.Errorf("%s: the journal is not told", as)
 		}
 	}
 }

@@ -35,6 +35,9 @@ func (m *shared) allowed(at instant, s span, h *hold) int64 {
 		n, lent = 0, 0
 		for i := range m.holds {
 			h := &m.holds[i]
+			if h.over+m.counts() <= at.low {
+				continue
+			}
 			lent += h.lent
 			if h.window == s.window {
 				n += h.n

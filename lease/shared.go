@@ -64,6 +64,17 @@ func (a *Account) Shared(key string, spec limit.Spec, o Outage) limit.Meter {
 	return m
 }
 
+// Change has the limit be another one of the same windows.
+func (m *shared) Change(now time.Time, spec limit.Spec, _ limit.Meter) bool {
+	b, ok := shareable(spec)
+	if !ok || !m.same(&b) {
+		return false
+	}
+	m.amount, m.again = b.amount, true
+	m.a.stir(m, m.a.clock.at(now).low)
+	return true
+}
+
 // Demand says how much waits for the meter and cannot go.
 func (m *shared) Demand(now time.Time, units int64) {
 	at := m.a.clock.at(now)

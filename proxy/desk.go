@@ -337,7 +337,28 @@ func (d *desk) ask(ctx context.Context, batches []store.Batch) ([]store.Reply, e
 	}
 	d.measure("exchange", err == nil, time.Since(began))
 	d.heardOf(err, time.Since(began))
+	if err == nil && !d.shared {
+		d.lives(replies[0].Generation)
+	}
 	return replies, err
+}
+
+// lives hears which file this machine's budgets are in. In another one than before,
+// since that was removed or damaged, all of them are written again.
+func (d *desk) lives(generation string) {
+	d.mu.Lock()
+	old := d.generation
+	d.generation = generation
+	d.mu.Unlock()
+	if old == "" || old == generation {
+		return
+	}
+	d.log.Warn("the state file is another one than before, so everything is written again")
+	d.gate.Limits(func(now time.Time, _ string, _ queue.Scope, _ string, _ *limit.Spec, _ int64, m limit.Meter) {
+		if kept, ok := m.(interface{ Lost(now time.Time) }); ok {
+			kept.Lost(now)
+		}
+	})
 }
 
 // under does something with an account under the lock of its site, and schedules it

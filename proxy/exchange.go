@@ -41,6 +41,7 @@ type exchange struct {
 	asking    bool                    // nothing is sent: somebody asks what would become of it
 	own       string                  // whose budget its client's own credential is, "" if it has none
 	estimate  int64                   // of the bytes of its answer, where those are limited
+	lent      bool                    // somebody else sends it, and may never say what came of it
 	declared  int64                   // what its client says that is; 0: nothing
 	bytes     *purse                  // what its connection takes bytes from; nil: no limit of bytes
 	body      []byte                  // kept for another attempt

@@ -113,6 +113,7 @@ type storeHealth struct {
 	since  time.Time // of the failures that go on; zero: all is well
 	err    error
 	told   time.Time // when the log was told of them last
+	said   bool      // it was told of the failures that go on
 	done   uint64
 	failed uint64
 	took   time.Duration
@@ -127,10 +128,10 @@ func (d *desk) heardOf(err error, took time.Duration) {
 	h.took += took
 	if err == nil {
 		h.done++
-		if !h.told.IsZero() {
+		if h.said {
 			recovered = now.Sub(h.since)
 		}
-		h.since, h.told, h.err = time.Time{}, time.Time{}, nil
+		h.since, h.said, h.err = time.Time{}, false, nil
 	} else {
 		h.failed++
 		if h.since.IsZero() {
@@ -138,7 +139,7 @@ func (d *desk) heardOf(err error, took time.Duration) {
 		}
 		h.err = err
 		if (d.shared || errors.Is(err, context.DeadlineExceeded)) && now.Sub(h.told) > time.Minute {
-			h.told, tell = now, true
+			h.told, h.said, tell = now, true, true
 		}
 	}
 	h.mu.Unlock()

@@ -46,7 +46,7 @@ func (p *plan) needs(x *exchange) (all [][]queue.Limit, shared bool) {
 	if p.robots && x.prior != nil {
 		all, shared = p.with(all, *x.prior), false
 	}
-	if x.class != nil && x.class.Unknown && x.client != crawler && !x.asking {
+	if x.class != nil && x.class.Unknown && x.client != crawler && !x.asking && !x.lent {
 		all, shared = p.with(all, first(x.book, x.class)), false
 	}
 	return all, shared

@@ -23,6 +23,12 @@ const patienceOfShelf = 5 * time.Second
 // ErrNoSuchSite is for a name that no request can have as its site.
 var ErrNoSuchSite = errors.New("a site is a host, host:port, domain or rule's name, in lower case")
 
+// mostOverrides is how many sites may have limits of their own at once.
+const mostOverrides = 10_000
+
+// ErrManyOverrides is for one more than there may be.
+var ErrManyOverrides = errors.New("as many sites have limits that were set at run time as there may be; remove some first")
+
 // ErrNoTokens is for limits by token where there are none.
 var ErrNoTokens = errors.New("limits by token need a rule with a pool for the site")
 
@@ -30,8 +36,11 @@ var ErrNoTokens = errors.New("limits by token need a rule with a pool for the si
 // restarts, and with a shared store everywhere. The body is JSON, as in the
 // configuration: {"limits": [{"requests": 10, "per": "1s"}]}.
 func (s *Server) SetLimits(ctx context.Context, site string, body []byte) ([]policy.Limit, error) {
-	if site == "" || strings.ToLower(site) != site && !s.named(site) {
+	if !s.canBe(site) {
 		return nil, ErrNoSuchSite
+	}
+	if _, set := s.Overrides()[site]; !set && len(s.Overrides()) >= mostOverrides {
+		return nil, ErrManyOverrides
 	}
 	limits, err := policy.ParseLimits(body)
 	if err != nil {
@@ -71,9 +80,26 @@ func (s *Server) Overrides() map[string][]policy.Limit {
 	return nil
 }
 
-// named tells whether a rule of the configuration has the name.
-func (s *Server) named(site string) bool {
-	return slices.ContainsFunc(s.policy().Sites, func(one policy.Site) bool { return one.Title() == site })
+// canBe tells whether requests can have a name as their site: that of a rule which
+// makes one of all its hosts, or else a host as requests name it.
+func (s *Server) canBe(site string) bool {
+	p := s.policy()
+	for i := range p.Sites {
+		if p.Sites[i].Group == "rule" && p.Sites[i].Title() == site {
+			return true
+		}
+	}
+	if strings.ContainsAny(site, "*{}%") {
+		return false
+	}
+	for _, host := range []string{site, "[" + site + "]"} {
+		for _, scheme := range []string{"https", "http"} {
+			if t, err := policy.ParseTarget(scheme, host); err == nil && p.Match(t).Site == site {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func titlesOf(limits []policy.Limit) string {

@@ -149,7 +149,7 @@ func (s *Server) outing(ctx context.Context, a PermitAsk) (*exchange, *http.Requ
 		return nil, nil, ErrPermitAsk
 	}
 	st := s.state.Load()
-	x := &exchange{state: st, target: target, start: time.Now(), declared: a.Bytes}
+	x := &exchange{state: st, target: target, start: time.Now(), declared: a.Bytes, lent: true}
 	x.wish = wish{cost: a.Cost, client: a.Client, wait: max(a.Wait, leastWait), urgency: a.Priority + 1}
 	for _, c := range st.policy.Access.Clients {
 		if c.Name == a.Client {

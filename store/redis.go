@@ -194,6 +194,20 @@ func (r *Redis) eval(ctx context.Context, runs []run) ([]any, error) {
 	return results, nil
 }
 
+// Refused tells whether an error says that a Redis is there and does not want us: that
+// does not pass by itself.
+func Refused(err error) bool {
+	if err == nil {
+		return false
+	}
+	for _, word := range []string{"WRONGPASS", "NOAUTH", "unauthenticated", "NOPERM", "No permissions", "can't run this command", "may not run INFO", "DB index is out of range", "invalid DB index"} {
+		if strings.Contains(err.Error(), word) {
+			return true
+		}
+	}
+	return false
+}
+
 // explain says what to do about an error. No secret is in it.
 func (r *Redis) explain(err error) error {
 	if errors.Is(err, redis.ErrClosed) {

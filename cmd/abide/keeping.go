@@ -52,7 +52,7 @@ func openKeeping(ctx context.Context, p *policy.Policy, log *logrus.Logger) (*ke
 	soon, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	if _, err := shared.Pulse(soon, store.Member{}); err != nil {
-		if refuses(err) {
+		if store.Refused(err) {
 			k.close(log)
 			return nil, own, fmt.Errorf("store: %w", err)
 		}
@@ -84,13 +84,6 @@ func (k *keeping) openFile(ctx context.Context, p *policy.Policy, log *logrus.Lo
 		return fmt.Errorf("reading %s: %w", file.Path(), err)
 	}
 	return nil
-}
-
-// refuses tells whether a store is there and does not want us: then starting without
-// it would only hide that.
-func refuses(err error) bool {
-	var no interface{ Refused() bool }
-	return errors.As(err, &no) && no.Refused()
 }
 
 // close gives up what openKeeping took.
