@@ -77,26 +77,49 @@ func (s *Server) runKeeping(ctx context.Context) {
 	running.Wait()
 }
 
-// housekeeping does what is done now and then, until ctx is done.
+// housekeeping does what is done now and then, until ctx is done. It sleeps while
+// nothing is asked for.
 func (s *Server) housekeeping(ctx context.Context) {
-	tidying := time.NewTicker(restOfPurse)
-	defer tidying.Stop()
-	sampling := time.NewTimer(sampleEvery)
-	defer sampling.Stop()
+	timer := time.NewTimer(sampleEvery)
+	timer.Stop()
+	awake, idle, tidied := false, time.Duration(0), time.Now()
 	for {
 		select {
 		case <-ctx.Done():
 			s.purses.tidy(-restOfPurse) // all that nobody has
 			return
-		case <-tidying.C:
-			s.purses.tidy(s.policy().Timeouts.Idle)
-		case <-sampling.C:
-			began := time.Now()
-			s.sampleOnce()
-			sampling.Reset(max(sampleEvery, rememberPart*time.Since(began)))
 		case <-s.replans:
 			s.replanAll()
+			continue
+		case <-s.stirs:
+			if idle = 0; !awake {
+				awake = true
+				timer.Reset(sampleEvery)
+			}
+			continue
+		case <-timer.C:
 		}
+		began := time.Now()
+		s.sampleOnce()
+		if began.Sub(tidied) >= restOfPurse {
+			tidied = began
+			s.purses.tidy(s.policy().Timeouts.Idle)
+		}
+		next := max(sampleEvery, rememberPart*time.Since(began))
+		s.stirred.Store(false)
+		if idle += next; idle > lately {
+			awake = false
+			continue
+		}
+		timer.Reset(next)
+	}
+}
+
+// stir keeps the housekeeper awake.
+func (s *Server) stir() {
+	if !s.stirred.Load() {
+		s.stirred.Store(true)
+		s.stirs.ring()
 	}
 }
 

@@ -24,7 +24,7 @@ const (
 	mostPermits = 100_000
 	// leastWait is how long one waits that would not wait: until an answer about a
 	// lease, or the outage rule.
-	leastWait = 60 * time.Millisecond
+	leastWait = 250 * time.Millisecond
 )
 
 var (

@@ -242,6 +242,7 @@ func (p *plan) bytesBy(whose string) bool {
 
 // purse finds or makes one. It must be left.
 func (s *Server) purse(who holder, meter *metrics.Site) *purse {
+	s.stir()
 	all := &s.purses
 	if all.full() {
 		all.tidy(3*trickleEvery - restOfPurse) // what stands still has one too

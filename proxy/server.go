@@ -75,6 +75,8 @@ type Server struct {
 	memory       *memories   // of what was learned; nil: there is none
 	rereads      ring        // limits that were set at run time may have changed
 	replans      ring        // tokens may have
+	stirs        ring        // something is asked for
+	stirred      atomic.Bool // since the housekeeper looked
 	overrides    atomic.Pointer[map[string][]policy.Limit]
 	purses       purses
 	sizes        sizes
@@ -97,7 +99,7 @@ func New(o Options) (*Server, error) {
 		access:  newAccessLog(o.Log),
 		lookup:  o.Lookup,
 	}
-	s.rereads, s.replans = make(ring, 1), make(ring, 1)
+	s.rereads, s.replans, s.stirs = make(ring, 1), make(ring, 1), make(ring, 1)
 	s.books = newBooks()
 	if o.Keeping.Memory != nil {
 		s.books.recall, s.books.keep = s.recallRoutes, s.recallLedger

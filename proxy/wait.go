@@ -43,6 +43,7 @@ type turn struct {
 // wait holds the request until its site lets it go. The answer is a refusal of
 // ours, nil when it may go.
 func (s *Server) wait(x *exchange, r *http.Request) *answer {
+	s.stir()
 	if no := s.brokenSite(x); no != nil {
 		return no
 	}

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"flag"
 	"math/big"
 	"net"
 	"os"
@@ -21,7 +22,19 @@ import (
 	"github.com/abide-proxy/abide/store/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// racedChecks are the checks of a property under the race detector, which costs ten
+// times what they cost without. scripts/test runs them all without it.
+const racedChecks = "25"
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if raced {
+		if err := flag.Set("rapid.checks", racedChecks); err != nil {
+			panic(err)
+		}
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func TestRedisByTLS(t *testing.T) {
 	cert, key := selfSigned(t)
