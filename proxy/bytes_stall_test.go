@@ -165,7 +165,7 @@ func TestAnAnswerThatIsTooLongIsRefusedBeforeItComes(t *testing.T) {
 	}
 }
 
-// left is what the only limit of bytes has left, but for what trickles.
+// left is what the only limit of bytes has left.
 func (b *bed) left() int64 {
 	b.t.Helper()
 	for _, l := range b.server.WrittenLimits() {
