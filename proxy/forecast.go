@@ -174,6 +174,7 @@ func (u *usage) heard(now time.Time, used int64) {
 // Forecast says of the limits with long windows, of one site or "" for all, when they
 // end at the present rate, and when so many more requests would be done.
 func (s *Server) Forecast(site string, requests int64) []Forecast {
+	s.sampleOnce() // it may have been a while
 	var list []Forecast
 	s.eachWritten(func(now time.Time, l WrittenLimit, spec *limit.Spec) {
 		if site != "" && l.Site != site || !lasts(spec) {
