@@ -59,7 +59,7 @@ type desk struct {
 	settled    time.Time // when everybody has said again what he holds, after a new generation
 	swept      int       // how many accounts the last sweep has left
 	underWay   sync.WaitGroup
-	ringing    chan struct{} // there may be somebody due earlier
+	ringing    ring          // there may be somebody due earlier
 	room       chan struct{} // a place for each exchange that may be under way
 }
 
@@ -77,7 +77,7 @@ func newDesk(s store.Store, shared bool, instance, name string, log *logrus.Logg
 	return &desk{
 		store: s, shared: shared, instance: instance, name: name, log: log,
 		accounts: map[string]*account{}, unkept: newUnkept(),
-		ringing: make(chan struct{}, 1), room: make(chan struct{}, mostExchanges),
+		ringing: make(ring, 1), room: make(chan struct{}, mostExchanges),
 	}
 }
 
@@ -144,7 +144,7 @@ func (d *desk) account(site string) *account {
 		}
 		d.accounts[site] = a
 		if len(d.accounts) > 2*d.swept+fewAccounts {
-			d.ring()
+			d.ringing.ring()
 		}
 	}
 	return a
@@ -183,14 +183,7 @@ func (d *desk) place(a *account, at time.Time) {
 		heap.Push(&d.due, a)
 	}
 	if d.due[0] == a {
-		d.ring()
-	}
-}
-
-func (d *desk) ring() {
-	select {
-	case d.ringing <- struct{}{}:
-	default:
+		d.ringing.ring()
 	}
 }
 

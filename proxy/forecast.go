@@ -65,15 +65,18 @@ func (s *Server) eachWritten(visit func(now time.Time, l WrittenLimit, spec *lim
 		spec limit.Spec
 	}
 	var all []seen
-	s.gate.Limits(func(now time.Time, site string, at queue.Scope, title string, spec *limit.Spec, left int64, _ limit.Meter) {
+	s.gate.Limits(func(now time.Time, site string, at queue.Scope, title string, spec *limit.Spec, left int64, m limit.Meter) {
 		if spec == nil || strings.HasSuffix(at.Limit, trickleSuffix) {
 			return
+		}
+		if shared, ok := m.(interface{ Rest(now time.Time) int64 }); ok {
+			left = shared.Rest(now) // not only what is leased to this instance
 		}
 		one := seen{now: now, at: at, spec: *spec}
 		one.WrittenLimit = WrittenLimit{Site: site, Limit: title, Whose: at.Key, Amount: spec.Amount, Left: left, Per: spec.Window.String()}
 		all = append(all, one)
 	})
-	owners := s.owners()
+	var owners owners // asked for only where a limit is somebody's
 	for i := range all {
 		one := &all[i]
 		one.Unit, one.Per = unitOf(one.at.Limit, one.Per)
@@ -88,8 +91,13 @@ func (s *Server) eachWritten(visit func(now time.Time, l WrittenLimit, spec *lim
 			one.Shared = s.desk.shared && lease.Shareable(one.spec)
 			one.Kept = !s.desk.shared
 		}
-		if pool := owners.pool(s, one.Site); pool != "" && one.Whose != "" {
-			one.Whose = cmp.Or(owners.labels[pool][one.Whose], one.Whose)
+		if one.Whose != "" {
+			if owners.sites == nil {
+				owners = s.owners()
+			}
+			if pool := owners.pool(s, one.Site); pool != "" {
+				one.Whose = cmp.Or(owners.labels[pool][one.Whose], one.Whose)
+			}
 		}
 		visit(one.now, one.WrittenLimit, &one.spec)
 	}

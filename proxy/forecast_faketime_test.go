@@ -2,7 +2,12 @@ package proxy
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/abide-proxy/abide/lease"
+	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/store"
 )
 
 // near tells whether a time is another, but for some part of what lies between it and
@@ -81,6 +86,29 @@ func TestAQuotaOfBytesIsForeseen(t *testing.T) {
 		f := list[0]
 		if f.Unit != "bytes" || f.Amount != 100_000_000 || f.Used != 12_000_000 || !near(f.RunsOut, time.Now().Add(880*30*time.Second), 0.05) || !f.Done.IsZero() {
 			t.Errorf("%+v: in %v", f, time.Until(f.RunsOut))
+		}
+	})
+}
+
+// What is left of a shared limit is what is left for all, not what one has leased.
+func TestASharedLimitIsForeseenAsAWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := store.NewMemory(nil)
+		elapse(2 * store.Settling)
+		day := limit.Spec{As: limit.Quota, Amount: 1000, Period: limit.Day}
+		c := newCounter(t, s, true, "one", day, lease.Strict)
+		defer c.stop()
+		elapse(2 * store.Settling)
+		for range 40 {
+			if sent, _ := c.take("site.test", time.Minute); !sent {
+				t.Fatal("a request was not sent")
+			}
+		}
+		elapse(10 * time.Second) // what is unspent goes back
+		server := &Server{gate: c.gate, desk: c.desk}
+		list := server.WrittenLimits()
+		if len(list) != 1 || list[0].Left != 960 || !list[0].Shared {
+			t.Errorf("%+v", list)
 		}
 	})
 }
