@@ -71,14 +71,6 @@ func (a *Account) Kept(key string, m limit.Meter) limit.Meter {
 	return k
 }
 
-// Inside is the meter that a kept one has inside, or m itself.
-func Inside(m limit.Meter) limit.Meter {
-	if k, is := m.(*kept); is {
-		return k.Meter
-	}
-	return m
-}
-
 // Restore brings a new meter to where a journal says that it may have been: as in
 // state, and ahead taken after that. A state that makes no sense is an error, and
 // counts for nothing.
