@@ -20,7 +20,7 @@ var allowed = map[string][]string{
 
 	"lease/fleet":     {"lease", "limit", "store"},
 	"store/redistest": {},
-	"bench/fleet":     {"lease", "lease/fleet", "limit", "store", "store/redistest"},
+	"bench/fleet":     {"bench/process", "lease", "lease/fleet", "limit", "store", "store/redistest"},
 	"queue":           {"limit"},
 	"ledger":          {"learn", "limit"},
 	"learn":           {"limit"},
@@ -31,7 +31,8 @@ var allowed = map[string][]string{
 	"tokens":          {"policy"},
 	"ca":              {},
 	"metrics":         {},
-	"bench":           {},
+	"bench":           {"bench/process"},
+	"bench/process":   {},
 	"clients":         {},
 }
 

@@ -7,20 +7,16 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"strings"
 	"time"
+
+	"github.com/abide-proxy/abide/bench/process"
 )
 
 // buildAbide builds the real binary from this module.
 func buildAbide(ctx context.Context, b *bed, root string) error {
 	b.abide = b.file("abide")
-	build := exec.CommandContext(ctx, "go", "build", "-o", b.abide, "./cmd/abide")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("building abide: %w: %s", err, strings.TrimSpace(string(out)))
-	}
-	return nil
+	return process.Build(ctx, root, b.abide, "./cmd/abide")
 }
 
 func abideVersion(b *bed) (string, error) {
@@ -68,7 +64,7 @@ const keepsNothing = "data: none\n"
 
 // startAbideWithRedis starts abide, and a Redis beside it that has its budgets.
 func startAbideWithRedis(ctx context.Context, b *bed, intercept bool) (*way, error) {
-	at, err := freeAddress()
+	at, err := process.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +79,7 @@ func startAbideWithRedis(ctx context.Context, b *bed, intercept bool) (*way, err
 	}
 	w, err := startAbide(ctx, b, intercept, "store: redis://"+at+"\n"+slackWindows)
 	if err != nil {
-		beside.stop()
+		beside.Stop()
 		return nil, err
 	}
 	w.beside = beside
@@ -100,11 +96,11 @@ func startAbideWith(sections string) func(context.Context, *bed, bool) (*way, er
 // startAbide runs `abide serve`: names lead to the origin, nothing is limited
 // but by the sections, and https is either opened for every host or for none.
 func startAbide(ctx context.Context, b *bed, intercept bool, sections string) (*way, error) {
-	at, err := freeAddress()
+	at, err := process.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
-	admin, err := freeAddress()
+	admin, err := process.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -133,17 +129,17 @@ func startAbide(ctx context.Context, b *bed, intercept bool, sections string) (*
 	if err := os.WriteFile(file, []byte(config.String()), 0o600); err != nil {
 		return nil, err
 	}
-	p := newProcess(ctx, "abide", b.cores.proxy, b.abide, "serve", "--config", file)
-	if err := p.start(); err != nil {
+	p := process.New("abide", b.abide, "serve", "--config", file).On(b.cores.proxy)
+	if err := p.Start(ctx); err != nil {
 		return nil, err
 	}
 	roots := data + "-ca.pem"
-	err = errors.Join(p.listens(ctx, at), p.listens(ctx, admin))
+	err = errors.Join(p.Listens(ctx, at), p.Listens(ctx, admin))
 	if err == nil && intercept {
 		err = fetchCA(ctx, admin, roots)
 	}
 	if err != nil {
-		p.stop()
+		p.Stop()
 		return nil, err
 	}
 	w := proxied(p, at, roots)

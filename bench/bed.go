@@ -71,7 +71,7 @@ func (b *bed) start(ctx context.Context) error {
 func (b *bed) close() {
 	for _, c := range []*child{b.load, b.origin} {
 		if c != nil {
-			c.stop()
+			c.Stop()
 		}
 	}
 	_ = os.RemoveAll(b.dir)

@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"time"
+
+	"github.com/abide-proxy/abide/bench/process"
 )
 
 // roles are what the bench's own binary does when it starts itself. Each reads
@@ -32,7 +35,7 @@ func play(role func(*json.Decoder, *json.Encoder) error) error {
 // child is one of the bench's own processes, playing a role. It answers one
 // question at a time and is for one goroutine.
 type child struct {
-	*process
+	*process.Process
 	in  *json.Encoder
 	out *json.Decoder
 }
@@ -44,22 +47,22 @@ func startChild(ctx context.Context, role, cores string, orders, address any) (*
 	if err != nil {
 		return nil, fmt.Errorf("finding the bench's own binary: %w", err)
 	}
-	p := newProcess(ctx, role, cores, self, role)
-	in, err := p.cmd.StdinPipe()
-	if err != nil {
-		return nil, fmt.Errorf("starting %s: %w", role, err)
+	c := &child{Process: process.New(role, self, role).On(cores)}
+	c.Prepare = func(cmd *exec.Cmd) error {
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			return err
+		}
+		out, err := cmd.StdoutPipe()
+		c.in, c.out = json.NewEncoder(in), json.NewDecoder(out)
+		return err
 	}
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		return nil, fmt.Errorf("starting %s: %w", role, err)
-	}
-	if err := p.start(); err != nil {
+	if err := c.Start(ctx); err != nil {
 		return nil, err
 	}
-	c := &child{process: p, in: json.NewEncoder(in), out: json.NewDecoder(out)}
 	if orders != nil {
 		if err := c.ask(orders, address, 10*time.Second); err != nil {
-			c.stop()
+			c.Stop()
 			return nil, err
 		}
 	}
@@ -69,13 +72,13 @@ func startChild(ctx context.Context, role, cores string, orders, address any) (*
 // ask puts a question and waits for its answer. A child that does not answer
 // within patience is ended: nothing that it says later could be trusted.
 func (c *child) ask(question, answer any, patience time.Duration) error {
-	late := time.AfterFunc(patience, c.cancel)
+	late := time.AfterFunc(patience, c.End)
 	defer late.Stop()
 	if err := c.in.Encode(question); err != nil {
-		return fmt.Errorf("asking %s: %w%s", c.name, err, c.said)
+		return fmt.Errorf("asking %s: %w%s", c.Name, err, c.Said)
 	}
 	if err := c.out.Decode(answer); err != nil {
-		return fmt.Errorf("waiting for %s: %w%s", c.name, err, c.said)
+		return fmt.Errorf("waiting for %s: %w%s", c.Name, err, c.Said)
 	}
 	return nil
 }

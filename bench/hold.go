@@ -48,7 +48,7 @@ func (b *bed) hold(ctx context.Context, r *runner, s scenario, p pace) error {
 	r.Samples = append(r.Samples, sample{
 		Requests: out.Requests, Bytes: out.Bytes, Took: out.Took,
 		Held:      after.counts.Held,
-		Growth:    after.proxy.resident - before.proxy.resident,
+		Growth:    after.proxy.Resident - before.proxy.Resident,
 		FromProxy: after.counts.since(before.counts).Conns,
 	})
 	return nil

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/abide-proxy/abide/bench/process"
 )
 
 // result is a scenario with what was measured in it.
@@ -84,7 +86,7 @@ func (r *runner) try(step func() error) {
 }
 
 func (r *runner) end() {
-	if r.way != nil && r.way.process != nil {
+	if r.way != nil && r.way.Process != nil {
 		r.way.stop()
 	}
 	r.way = nil
@@ -131,8 +133,8 @@ func (b *bed) load1(ctx context.Context, r *runner, s scenario, p pace) error {
 
 // reading is what the machine's books say at one moment.
 type reading struct {
-	proxy  usage // zero for direct
-	ours   usage // the bench and all that it started
+	proxy  process.Usage // zero for direct
+	ours   process.Usage // the bench and all that it started
 	clock  clock
 	counts counts
 }
@@ -143,12 +145,12 @@ func (b *bed) read(w *way) (reading, error) {
 	if r.counts, err = b.counts(false); err != nil {
 		return r, err
 	}
-	if w.process != nil {
-		if r.proxy, err = usageOf(w.pid()); err != nil {
-			return r, fmt.Errorf("%w%s", err, w.said)
+	if w.Process != nil {
+		if r.proxy, err = process.UsageOf(w.ID()); err != nil {
+			return r, fmt.Errorf("%w%s", err, w.Said)
 		}
 	}
-	if r.ours, err = usageOf(os.Getpid()); err != nil {
+	if r.ours, err = process.UsageOf(os.Getpid()); err != nil {
 		return r, err
 	}
 	r.clock, err = readClock()
@@ -181,8 +183,8 @@ func (b *bed) underLoad(ctx context.Context, w *way, j job) (sample, error) {
 	all := after.clock.at.Sub(before.clock.at) * time.Duration(after.clock.cpus)
 	return sample{
 		Requests: out.Requests, Bytes: out.Bytes, Took: out.Took, P50: out.P50, P99: out.P99,
-		CPU:       after.proxy.cpu - before.proxy.cpu,
+		CPU:       after.proxy.CPU - before.proxy.CPU,
 		FromProxy: arrived.Conns,
-		Others:    max(0, float64(busy-(after.ours.cpu-before.ours.cpu))/float64(all)),
+		Others:    max(0, float64(busy-(after.ours.CPU-before.ours.CPU))/float64(all)),
 	}, nil
 }

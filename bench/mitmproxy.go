@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"net"
 	"os"
+
+	"github.com/abide-proxy/abide/bench/process"
 )
 
 // startMitmproxy runs mitmdump without output. It has no names of its own, so
 // the origin is named by address.
 func startMitmproxy(ctx context.Context, b *bed, _ bool) (*way, error) {
-	at, err := freeAddress()
+	at, err := process.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -30,7 +32,7 @@ func startMitmproxy(ctx context.Context, b *bed, _ bool) (*way, error) {
 		return nil, fmt.Errorf("mitmproxy: %w", err)
 	}
 	return &way{
-		process: p,
+		Process: p,
 		plain:   route{plain, at, b.at.Plain, ""},
 		secure:  route{connect, at, b.at.Secure, data + "/mitmproxy-ca-cert.pem"},
 	}, nil

@@ -4,13 +4,15 @@ import (
 	"context"
 	"fmt"
 	"os"
+
+	"github.com/abide-proxy/abide/bench/process"
 )
 
 // startNginx runs nginx in one process as a forward proxy: it accepts
 // absolute-form requests and knows the origin as an upstream group of its name.
 // It has no CONNECT.
 func startNginx(ctx context.Context, b *bed, _ bool) (*way, error) {
-	at, err := freeAddress()
+	at, err := process.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -46,5 +48,5 @@ http {
 	if err != nil {
 		return nil, err
 	}
-	return &way{process: p, plain: route{plain, at, siteHost + ":80", ""}}, nil
+	return &way{Process: p, plain: route{plain, at, siteHost + ":80", ""}}, nil
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime/debug"
+
+	"github.com/abide-proxy/abide/bench/process"
 )
 
 // route is how the generator reaches the origin for one kind of request.
@@ -20,9 +22,9 @@ func (r route) job() job {
 // way is a peer that is running, and its routes; it has those that its
 // scenarios need.
 type way struct {
-	*process          // nil when nothing stands between generator and origin
-	admin    string   // where abide tells about itself
-	beside   *process // what it needs
+	*process.Process                  // nil when nothing stands between generator and origin
+	admin            string           // where abide tells about itself
+	beside           *process.Process // what it needs
 
 	plain  route // cleartext requests
 	tunnel route // a tunnel, cleartext inside
@@ -32,9 +34,9 @@ type way struct {
 
 // stop ends the process, and what it needs after it.
 func (w *way) stop() {
-	w.process.stop()
+	w.Stop()
 	if w.beside != nil {
-		w.beside.stop()
+		w.beside.Stop()
 	}
 }
 
@@ -101,7 +103,7 @@ func startSplice(ctx context.Context, b *bed, _ bool) (*way, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &way{process: c.process, tunnel: route{direct, at.Address, bulkHost + ":443", ""}}, nil
+	return &way{Process: c.Process, tunnel: route{direct, at.Address, bulkHost + ":443", ""}}, nil
 }
 
 func goproxyVersion(*bed) (string, error) {
@@ -126,15 +128,15 @@ func startGoproxy(idle int) func(context.Context, *bed, bool) (*way, error) {
 		if err != nil {
 			return nil, err
 		}
-		return proxied(c.process, at.Address, b.goproxyCA.CertFile), nil
+		return proxied(c.Process, at.Address, b.goproxyCA.CertFile), nil
 	}
 }
 
 // proxied are the routes through a proxy that maps the bench's names to the
 // origin and signs with the CA in roots.
-func proxied(p *process, at, roots string) *way {
+func proxied(p *process.Process, at, roots string) *way {
 	return &way{
-		process: p,
+		Process: p,
 		plain:   route{plain, at, siteHost + ":80", ""},
 		tunnel:  route{connect, at, bulkHost + ":443", ""},
 		secure:  route{connect, at, siteHost + ":443", roots},
@@ -143,17 +145,13 @@ func proxied(p *process, at, roots string) *way {
 }
 
 // startDaemon starts a program of the system that listens on address.
-func startDaemon(ctx context.Context, b *bed, name, address string, args ...string) (*process, error) {
+func startDaemon(ctx context.Context, b *bed, name, address string, args ...string) (*process.Process, error) {
 	path, err := findProgram(name)
 	if err != nil {
 		return nil, err
 	}
-	p := newProcess(ctx, name, b.cores.proxy, path, args...)
-	if err := p.start(); err != nil {
-		return nil, err
-	}
-	if err := p.listens(ctx, address); err != nil {
-		p.stop()
+	p := process.New(name, append([]string{path}, args...)...).On(b.cores.proxy)
+	if err := p.StartAt(ctx, address); err != nil {
 		return nil, err
 	}
 	return p, nil

@@ -6,12 +6,14 @@ import (
 	"net"
 	"os"
 	"strings"
+
+	"github.com/abide-proxy/abide/bench/process"
 )
 
 // startSquid runs squid as Debian ships it, its access rules included, in one
 // process, with the cache and the access log off.
 func startSquid(ctx context.Context, b *bed, _ bool) (*way, error) {
-	at, err := freeAddress()
+	at, err := process.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +49,7 @@ coredump_dir none
 	// It maps names but not ports.
 	name := net.JoinHostPort(siteHost, port)
 	return &way{
-		process: p,
+		Process: p,
 		plain:   route{plain, at, name, ""},
 		tunnel:  route{connect, at, name, ""},
 	}, nil

@@ -5,13 +5,15 @@ import (
 	"fmt"
 	"net"
 	"os"
+
+	"github.com/abide-proxy/abide/bench/process"
 )
 
 // startTinyproxy runs tinyproxy as Debian ships it, with the log quiet and
 // room for the generator's connections. It has no names of its own, so the
 // origin is named by address.
 func startTinyproxy(ctx context.Context, b *bed, _ bool) (*way, error) {
-	at, err := freeAddress()
+	at, err := process.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +37,7 @@ LogFile "/dev/null"
 		return nil, err
 	}
 	return &way{
-		process: p,
+		Process: p,
 		plain:   route{plain, at, b.at.Plain, ""},
 		tunnel:  route{connect, at, b.at.Plain, ""},
 	}, nil

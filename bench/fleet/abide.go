@@ -13,11 +13,13 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/abide-proxy/abide/bench/process"
 )
 
 // member is one abide of a fleet.
 type member struct {
-	*process
+	*process.Process
 	at, admin string
 	client    *http.Transport
 
@@ -38,16 +40,16 @@ func (b *bed) memberAt(ctx context.Context, store string, rules []rule) (*member
 	if err != nil {
 		return nil, err
 	}
-	return m, b.run(ctx, m.process, m.at)
+	return m, b.run(ctx, m.Process, m.at)
 }
 
 // prepare writes its configuration.
 func (b *bed) prepare(store string, rules []rule) (*member, error) {
-	at, err := freeAddress()
+	at, err := process.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
-	admin, err := freeAddress()
+	admin, err := process.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +73,7 @@ func (b *bed) prepare(store string, rules []rule) (*member, error) {
 	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
 		return nil, err
 	}
-	m := &member{process: newProcess("abide", b.abide, "serve", "--config", file), at: at, admin: admin, out: make(chan struct{})}
+	m := &member{Process: process.New("abide", b.abide, "serve", "--config", file), at: at, admin: admin, out: make(chan struct{})}
 	m.client = &http.Transport{
 		Proxy:               http.ProxyURL(&url.URL{Scheme: "http", Host: at}),
 		MaxIdleConnsPerHost: 64,
@@ -110,7 +112,7 @@ func (m *member) away() bool {
 // well tells whether it runs and answers.
 func (m *member) well(ctx context.Context) bool {
 	_, err := m.asks(ctx, "/healthz")
-	return m.alive() && err == nil
+	return m.Alive() && err == nil
 }
 
 func (m *member) asks(ctx context.Context, path string) (string, error) {

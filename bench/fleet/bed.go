@@ -5,12 +5,12 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+
+	"github.com/abide-proxy/abide/bench/process"
 )
 
 // bed is where a measurement takes place: a directory, and processes that end with it.
@@ -22,7 +22,7 @@ type bed struct {
 	verbose   bool
 	brief     bool // leaves out what has no right and wrong
 
-	processes []*process
+	processes []*process.Process
 	origins   []*origin
 }
 
@@ -35,35 +35,23 @@ func newBed(ctx context.Context, root, abide string) (*bed, error) {
 	b := &bed{root: root, dir: dir, abide: abide}
 	if b.abide == "" {
 		b.abide = filepath.Join(dir, "abide")
-		if err := b.build(ctx, b.abide, "./cmd/abide"); err != nil {
+		if err := process.Build(ctx, root, b.abide, "./cmd/abide"); err != nil {
 			return nil, errors.Join(err, b.close())
 		}
 	}
 	return b, nil
 }
 
-func (b *bed) build(ctx context.Context, to string, args ...string) error {
-	build := exec.CommandContext(ctx, "go", append([]string{"build", "-o", to}, args...)...)
-	build.Dir = b.root
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("building %s: %w: %s", args[len(args)-1], err, strings.TrimSpace(string(out)))
-	}
-	return nil
-}
-
 // run starts a process that ends with the bed at the latest.
-func (b *bed) run(ctx context.Context, p *process, listens string) error {
+func (b *bed) run(ctx context.Context, p *process.Process, listens string) error {
 	b.processes = append(b.processes, p)
-	if err := p.start(); err != nil {
-		return err
-	}
-	return p.listens(ctx, listens)
+	return p.StartAt(ctx, listens)
 }
 
 // clear ends all that runs.
 func (b *bed) clear() {
 	for _, p := range b.processes {
-		p.kill()
+		p.Kill()
 	}
 	for _, o := range b.origins {
 		o.close()
@@ -82,14 +70,14 @@ func (b *bed) redisAt(ctx context.Context) (*redisServer, error) {
 	if err != nil {
 		return nil, errors.New("there is no redis-server in $PATH: scripts/setup installs it")
 	}
-	at, err := freeAddress()
+	at, err := process.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
 	_, port, _ := net.SplitHostPort(at)
-	p := newProcess("redis-server", path, "--port", port, "--bind", "127.0.0.1", "--dir", b.dir, "--save", "", "--appendonly", "no",
+	p := process.New("redis-server", path, "--port", port, "--bind", "127.0.0.1", "--dir", b.dir, "--save", "", "--appendonly", "no",
 		"--repl-diskless-sync-delay", "0", "--repl-diskless-load", "on-empty-db")
-	r := &redisServer{process: p, at: at}
+	r := &redisServer{Process: p, at: at}
 	if err := b.run(ctx, p, at); err != nil {
 		return nil, err
 	}

@@ -34,20 +34,17 @@ type scene struct {
 
 func nothing(context.Context, *scene) error { return nil }
 
-func stop(_ context.Context, s *scene) error { return s.redis.signal(syscall.SIGSTOP) }
+func stop(_ context.Context, s *scene) error { return s.redis.Signal(syscall.SIGSTOP) }
 
-func goOn(_ context.Context, s *scene) error { return s.redis.signal(syscall.SIGCONT) }
+func goOn(_ context.Context, s *scene) error { return s.redis.Signal(syscall.SIGCONT) }
 
 func killRedis(_ context.Context, s *scene) error {
-	s.redis.kill()
+	s.redis.Kill()
 	return nil
 }
 
 func startRedis(ctx context.Context, s *scene) error {
-	if err := s.redis.start(); err != nil {
-		return err
-	}
-	return s.redis.listens(ctx, s.redis.at)
+	return s.redis.StartAt(ctx, s.redis.at)
 }
 
 const mid, late = 2500 * time.Millisecond, 4 * time.Second
@@ -63,7 +60,7 @@ var faults = []fault{
 		name: "failed over to a replica that lags 2 s", phase: mid, smoke: true, toxic: true, early: 2 * time.Second,
 		before: func(ctx context.Context, s *scene) error { return s.replica.do(ctx, "REPLICAOF NO ONE") },
 		begin: func(ctx context.Context, s *scene) error {
-			s.redis.kill()
+			s.redis.Kill()
 			return s.toxic.lead(ctx, s.replica)
 		},
 		end: nothing,
@@ -112,15 +109,12 @@ var faults = []fault{
 	{
 		name: "an abide killed, and back after 5 s", lasts: 5 * time.Second, phase: mid,
 		begin: func(_ context.Context, s *scene) error {
-			s.members[0].kill()
+			s.members[0].Kill()
 			s.members[0].leave()
 			return nil
 		},
 		end: func(ctx context.Context, s *scene) error {
-			if err := s.members[0].start(); err != nil {
-				return err
-			}
-			err := s.members[0].listens(ctx, s.members[0].at)
+			err := s.members[0].StartAt(ctx, s.members[0].at)
 			s.members[0].back()
 			return err
 		},
@@ -128,12 +122,12 @@ var faults = []fault{
 	{
 		name: "an abide frozen (SIGSTOP), 70 s", lasts: 70 * time.Second, quick: 8 * time.Second, phase: mid,
 		begin: func(_ context.Context, s *scene) error {
-			err := s.members[0].signal(syscall.SIGSTOP)
+			err := s.members[0].Signal(syscall.SIGSTOP)
 			s.members[0].leave()
 			return err
 		},
 		end: func(_ context.Context, s *scene) error {
-			err := s.members[0].signal(syscall.SIGCONT)
+			err := s.members[0].Signal(syscall.SIGCONT)
 			s.members[0].back()
 			return err
 		},

@@ -11,11 +11,13 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/abide-proxy/abide/bench/process"
 )
 
 // redisServer is a redis-server of ours.
 type redisServer struct {
-	*process
+	*process.Process
 	at       string // host:port
 	password string // that it wants now
 }

@@ -51,14 +51,11 @@ func (b *bed) starts(ctx context.Context, say func(string, ...any)) ([]started, 
 			return list, err
 		}
 	}
-	r.kill()
+	r.Kill()
 	if err := add("one more abide while Redis is away", r.url()); err != nil {
 		return list, err
 	}
-	if err := r.start(); err != nil {
-		return list, err
-	}
-	if err := r.listens(ctx, r.at); err != nil {
+	if err := r.StartAt(ctx, r.at); err != nil {
 		return list, err
 	}
 	return list, add("one more abide after Redis came back empty", r.url())

@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/abide-proxy/abide/bench/process"
 	"github.com/abide-proxy/abide/store"
 )
 
@@ -62,7 +63,7 @@ func (b *bed) suffer(ctx context.Context, f fault, quick bool, say func(string, 
 	err = b.crowds(ctx, func(ctx context.Context) error { return t.run(ctx, s) }, crowds...)
 	if b.verbose {
 		for i, m := range s.members {
-			fmt.Fprintf(os.Stderr, "--- abide %d\n%s\n", i, m.said.end())
+			fmt.Fprintf(os.Stderr, "--- abide %d\n%s\n", i, m.Said.End())
 		}
 	}
 	if err != nil {
@@ -221,14 +222,16 @@ func (t *course) judge(events []event) suffered {
 
 func (s *scene) lines() (n int) {
 	for _, m := range s.members {
-		n += m.said.count()
+		n += m.Said.Lines()
 	}
 	return n
 }
 
 func (s *scene) worked() (d time.Duration) {
 	for _, m := range s.members {
-		d += m.worked()
+		if u, err := process.UsageOf(m.ID()); err == nil { // one that was killed has gone
+			d += u.CPU
+		}
 	}
 	return d
 }

@@ -12,12 +12,14 @@ import (
 	"net/http"
 	"path/filepath"
 	"time"
+
+	"github.com/abide-proxy/abide/bench/process"
 )
 
 // toxiproxy stands between abide and Redis, for networks that are slow and addresses
 // that lead somewhere else from one moment to the next.
 type toxiproxy struct {
-	*process
+	*process.Process
 	admin string
 	at    string
 }
@@ -26,22 +28,22 @@ type toxiproxy struct {
 func (b *bed) toxicAt(ctx context.Context, to *redisServer) (*toxiproxy, error) {
 	if b.toxiproxy == "" {
 		file := filepath.Join(b.dir, "toxiproxy")
-		if err := b.build(ctx, file, "-modfile=tools/go.mod", "github.com/Shopify/toxiproxy/v2/cmd/server"); err != nil {
+		if err := process.Build(ctx, b.root, file, "-modfile=tools/go.mod", "github.com/Shopify/toxiproxy/v2/cmd/server"); err != nil {
 			return nil, err
 		}
 		b.toxiproxy = file
 	}
-	admin, err := freeAddress()
+	admin, err := process.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
-	at, err := freeAddress()
+	at, err := process.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
 	_, port, _ := net.SplitHostPort(admin)
-	t := &toxiproxy{process: newProcess("toxiproxy", b.toxiproxy, "-host", "127.0.0.1", "-port", port), admin: admin, at: at}
-	if err := b.run(ctx, t.process, admin); err != nil {
+	t := &toxiproxy{Process: process.New("toxiproxy", b.toxiproxy, "-host", "127.0.0.1", "-port", port), admin: admin, at: at}
+	if err := b.run(ctx, t.Process, admin); err != nil {
 		return nil, err
 	}
 	return t, t.say(ctx, http.MethodPost, "/proxies", map[string]any{"name": "store", "listen": at, "upstream": to.at, "enabled": true})

@@ -1,4 +1,4 @@
-package main
+package process
 
 import (
 	"fmt"
@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// tick is the unit of CPU time in /proc: USER_HZ, 100 wherever Go runs Linux.
-const tick = 10 * time.Millisecond
+// Tick is the unit of CPU time in /proc: USER_HZ, 100 wherever Go runs Linux.
+const Tick = 10 * time.Millisecond
 
-// procStat is what /proc/PID/stat says that the bench wants.
+// procStat is what /proc/PID/stat says that is wanted.
 type procStat struct {
 	parent int
 	own    time.Duration // user and system time of its threads
@@ -40,23 +40,23 @@ func parseStat(line string) (procStat, error) {
 	}
 	return procStat{
 		parent: int(n[0]),
-		own:    time.Duration(n[1]+n[2]) * tick,
-		reaped: time.Duration(n[3]+n[4]) * tick,
+		own:    time.Duration(n[1]+n[2]) * Tick,
+		reaped: time.Duration(n[3]+n[4]) * Tick,
 	}, nil
 }
 
-// usage is what processes have used.
-type usage struct {
-	cpu      time.Duration
-	resident int64 // bytes
+// Usage is what processes have used.
+type Usage struct {
+	CPU      time.Duration
+	Resident int64 // bytes
 }
 
-// usageOf adds up a process and all below it, workers of a peer included.
-func usageOf(pid int) (usage, error) {
+// UsageOf adds up a process and all below it, workers of a peer included.
+func UsageOf(pid int) (Usage, error) {
 	all := map[int]procStat{} // :: process → its times
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
-		return usage{}, fmt.Errorf("listing processes: %w", err)
+		return Usage{}, fmt.Errorf("listing processes: %w", err)
 	}
 	for _, file := range files {
 		id, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
@@ -72,15 +72,15 @@ func usageOf(pid int) (usage, error) {
 		}
 	}
 	if _, there := all[pid]; !there {
-		return usage{}, fmt.Errorf("process %d is gone", pid)
+		return Usage{}, fmt.Errorf("process %d is gone", pid)
 	}
-	var sum usage
+	var sum Usage
 	for id := range all {
 		if !below(all, id, pid) {
 			continue
 		}
-		sum.cpu += all[id].own + all[id].reaped
-		sum.resident += residentOf(id)
+		sum.CPU += all[id].own + all[id].reaped
+		sum.Resident += residentOf(id)
 	}
 	return sum, nil
 }
@@ -114,48 +114,4 @@ func residentOf(pid int) int64 {
 		return 0
 	}
 	return pages * int64(os.Getpagesize())
-}
-
-// clock is a moment of the machine: how long all its cores have idled by then.
-type clock struct {
-	at   time.Time
-	idle time.Duration
-	cpus int
-}
-
-// readClock reads idle time rather than busy time, as the kernel keeps it
-// exactly where it only samples the other, and as what the machine's host took
-// away is in neither but ends up in busy, where it belongs.
-func readClock() (clock, error) {
-	text, err := os.ReadFile("/proc/stat")
-	if err != nil {
-		return clock{}, fmt.Errorf("reading the machine's CPU time: %w", err)
-	}
-	c := clock{at: time.Now()}
-	for line := range strings.Lines(string(text)) {
-		f := strings.Fields(line)
-		if len(f) < 6 || !strings.HasPrefix(f[0], "cpu") {
-			continue
-		}
-		if f[0] != "cpu" {
-			c.cpus++
-			continue
-		}
-		for _, field := range f[4:6] { // idle, iowait
-			v, err := strconv.ParseInt(field, 10, 64)
-			if err != nil {
-				return clock{}, fmt.Errorf("reading the machine's CPU time: %w", err)
-			}
-			c.idle += time.Duration(v) * tick
-		}
-	}
-	if c.cpus == 0 {
-		return clock{}, fmt.Errorf("reading the machine's CPU time: no cores in /proc/stat")
-	}
-	return c, nil
-}
-
-// busySince is the CPU time that the whole machine spent since before.
-func (c clock) busySince(before clock) time.Duration {
-	return max(0, c.at.Sub(before.at)*time.Duration(c.cpus)-(c.idle-before.idle))
 }
