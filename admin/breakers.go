@@ -14,6 +14,8 @@ type Breaker struct {
 	State   string `json:"state"`
 	// Until is when an open one lets a request try.
 	Until time.Time `json:"until,omitzero"`
+	// Why is how it failed last.
+	Why string `json:"why,omitempty"`
 }
 
 // broken are the breakers that are not closed: those that are open first, and no

@@ -18,16 +18,16 @@ func TestBreakersThatAreNotClosedAreShown(t *testing.T) {
 	list := []Breaker{
 		{Site: "well.test", State: "closed"},
 		{Site: "nitter.pool", Backend: "nitter-a.example", State: "half-open", Until: soon},
-		{Site: "api.test", State: "open", Until: time.Date(2026, time.March, 1, 12, 0, 0, 0, time.FixedZone("", 3600))},
+		{Site: "api.test", State: "open", Why: "it answered 502", Until: time.Date(2026, time.March, 1, 12, 0, 0, 0, time.FixedZone("", 3600))},
 	}
 	b := newBed(t, withBreakers(list...))
 	r := b.get("/")
-	want := `<tr><th scope="row">api.test</th><td><span class="bad">open</span></td></tr>` + "\n" +
-		`<tr><th scope="row">nitter.pool / nitter-a.example</th><td><span class="bad">half-open</span>, tries in 9 min `
+	want := `<tr><th scope="row">api.test</th><td>it answered 502</td><td><span class="bad">open</span></td></tr>` + "\n" +
+		`<tr><th scope="row">nitter.pool / nitter-a.example</th><td></td><td><span class="bad">half-open</span>, tries in 9 min `
 	if !strings.Contains(r.body, want) || strings.Contains(r.body, "well.test") {
 		t.Errorf("the page lacks %s:\n%s", want, r.body)
 	}
-	want = `"breakers":[{"site":"api.test","state":"open","until":"2026-03-01T11:00:00Z"},{"site":"nitter.pool","backend":"nitter-a.example","state":"half-open","until":`
+	want = `"breakers":[{"site":"api.test","state":"open","until":"2026-03-01T11:00:00Z","why":"it answered 502"},{"site":"nitter.pool","backend":"nitter-a.example","state":"half-open","until":`
 	if r := b.get("/api/v1/status"); !strings.Contains(r.body, want) {
 		t.Error(r.body)
 	}
@@ -64,6 +64,15 @@ func TestThePageSaysWhatLimitsASite(t *testing.T) {
 	} {
 		want = `<tr><th scope="row">` + site + want + `</th><td>1</td>`
 		if !strings.Contains(r.body, want) {
+			t.Errorf("the page lacks %s:\n%s", want, r.body)
+		}
+	}
+	paused := Hold{Site: "api.test", Limit: "api.test", Why: "it failed too often"}
+	token := Hold{Site: "api.test", Limit: "token alice", Why: "Retry-After"}
+	b = newBed(t, withHolds(paused, paused, token))
+	b.metrics.Site("api.test").Request("GET", 200, 1)
+	for _, want := range []string{"<small>limited by a pause: it failed too often</small>", "<td>token alice, a pause: Retry-After</td>"} {
+		if r := b.get("/"); !strings.Contains(r.body, want) {
 			t.Errorf("the page lacks %s:\n%s", want, r.body)
 		}
 	}

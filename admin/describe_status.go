@@ -35,13 +35,13 @@ func (s Status) DescribeWaiting(w io.Writer, now time.Time) {
 	if len(s.Breakers) > 0 {
 		heading(w, "broken")
 		t := table{}
-		t.add("SITE", "BREAKER", "TRIES")
+		t.add("SITE", "BREAKER", "TRIES", "FAILED LAST BECAUSE")
 		for _, one := range s.Breakers {
 			site := one.Site
 			if one.Backend != "" {
 				site += " / " + one.Backend
 			}
-			t.add(site, one.State, cmp.Or(ahead(one.Until, now), "-"))
+			t.add(site, one.State, cmp.Or(ahead(one.Until, now), "-"), cmp.Or(one.Why, "-"))
 		}
 		t.write(w)
 	}
@@ -61,7 +61,7 @@ func (s Status) DescribeWaiting(w io.Writer, now time.Time) {
 	t := table{numbers: []int{1}}
 	t.add("SITE", "REQUESTS", "FOR", "UNTIL")
 	for _, one := range s.Waiting.List {
-		t.add(one.Site, fmt.Sprint(one.N), cmp.Or(one.Limit, "its turn"), in(one.Until, now))
+		t.add(one.Site, fmt.Sprint(one.N), one.For(), in(one.Until, now))
 	}
 	t.write(w)
 }

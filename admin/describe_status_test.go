@@ -26,7 +26,7 @@ func TestTheStatusIsATableForPeople(t *testing.T) {
 	s := Status{
 		Version: "v1.2.3", Listen: "127.0.0.1:3128", Uptime: 3661.5, Checks: []Check{{Name: "proxy", Detail: "stopping\x1b"}, {Name: "store", OK: true}},
 		Connections: &Connections{Clients: 2, Tunnels: 1}, SiteCount: 7, Total: siteStatus{Requests: 1, In: 1_500_000},
-		Breakers: []Breaker{{Site: "ill.test", State: "open", Until: now.Add(time.Minute)}, {Site: "pool", Backend: "a.test", State: "half-open"}},
+		Breakers: []Breaker{{Site: "ill.test", State: "open", Until: now.Add(time.Minute), Why: "it answered 502"}, {Site: "pool", Backend: "a.test", State: "half-open"}},
 		Waiting:  &waits{N: 3, More: true, List: []wait{{Site: "api.test", Limit: "2 in flight", N: 2}, {Site: "b.test", N: 1, Until: now.Add(time.Second)}}},
 	}
 	var b strings.Builder
@@ -65,9 +65,9 @@ open.test  60 per 1m  59 of 60  -
 
 broken
 
-SITE           BREAKER    TRIES
-ill.test       open       in 1 min 00 s
-pool / a.test  half-open  -
+SITE           BREAKER    TRIES          FAILED LAST BECAUSE
+ill.test       open       in 1 min 00 s  it answered 502
+pool / a.test  half-open  -              -
 
 more than 3 requests wait
 

@@ -35,6 +35,7 @@ type Explanation struct {
 	Limits   []LimitNow   `json:"limits"`
 	Breaker  string       `json:"breaker,omitempty"`      // closed, half-open, open
 	Tries    time.Time    `json:"breaker_tries,omitzero"` // when an open one lets a request try
+	Failed   string       `json:"breaker_why,omitempty"`  // why the site failed last
 	Backends []BackendNow `json:"backends,omitempty"`
 
 	// What follows from all that, for people. The listener writes them.

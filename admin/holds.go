@@ -76,9 +76,21 @@ func (d *desk) holds(w http.ResponseWriter, r *http.Request) {
 type wait struct {
 	Site  string    `json:"site"`
 	Limit string    `json:"limit,omitempty"`
+	Why   string    `json:"why,omitempty"` // it pauses, if it does
 	N     int       `json:"requests"`
 	Until time.Time `json:"until,omitzero"` // when the first of them may go; zero is when something is over
 	In    string    `json:"-"`              // the same, for people
+}
+
+// For is what they wait for, for people. What pauses a whole site bears its name.
+func (w wait) For() string {
+	switch {
+	case w.Why == "":
+		return cmp.Or(w.Limit, "its turn")
+	case w.Limit == "" || w.Limit == w.Site:
+		return "a pause: " + w.Why
+	}
+	return w.Limit + ", a pause: " + w.Why
 }
 
 // waits are those with the most holds.
@@ -98,11 +110,11 @@ func (d *desk) waits(now time.Time) *waits {
 	}
 	holds := d.Holds("", mostHolds+1)
 	sum := &waits{List: []wait{}, N: min(len(holds), mostHolds), More: len(holds) > mostHolds}
-	lines := map[[2]string]*wait{} // :: site, limit
+	lines := map[[3]string]*wait{} // :: site, limit, why
 	for _, one := range holds[:sum.N] {
-		at := [2]string{one.Site, one.Limit}
+		at := [3]string{one.Site, one.Limit, one.Why}
 		if lines[at] == nil {
-			lines[at] = &wait{Site: one.Site, Limit: one.Limit}
+			lines[at] = &wait{Site: one.Site, Limit: one.Limit, Why: one.Why}
 		}
 		lines[at].add(one)
 	}
@@ -111,12 +123,12 @@ func (d *desk) waits(now time.Time) *waits {
 		sum.List = append(sum.List, *one)
 	}
 	slices.SortFunc(sum.List, func(a, b wait) int {
-		return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Limit, b.Limit))
+		return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Limit, b.Limit), cmp.Compare(a.Why, b.Why))
 	})
 	sum.most = make(map[string]string)
 	for _, one := range sum.List {
 		if sum.most[one.Site] == "" {
-			sum.most[one.Site] = cmp.Or(one.Limit, "its turn")
+			sum.most[one.Site] = one.For()
 		}
 	}
 	for _, one := range sum.List[min(len(sum.List), maxSites):] {

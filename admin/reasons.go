@@ -21,7 +21,7 @@ func (e Explanation) keeper(now time.Time) string {
 	case e.Never:
 		return fmt.Sprintf("%q never has enough for what it costs, so it is refused", e.Limit)
 	case e.Breaker == "open":
-		return "the breaker of the site is open, because it failed several times in a row: what is new is refused with 503" + until(e.Tries, now)
+		return "the breaker of the site is open, because it failed several times in a row" + e.last() + ": what is new is refused with 503" + until(e.Tries, now)
 	case e.closedBackends() == 0 && len(e.Backends) > 0:
 		return fmt.Sprintf("the breakers of all %d backends are open, because they failed several times in a row: what is new is refused with 503%s", len(e.Backends), until(e.tries(), now))
 	case e.Why != "":
@@ -36,6 +36,14 @@ func (e Explanation) keeper(now time.Time) string {
 		return others(e.Place-1, "is", "are") + " before it"
 	}
 	return ""
+}
+
+// last is how the site failed last.
+func (e Explanation) last() string {
+	if e.Failed == "" {
+		return ""
+	}
+	return " (the last time because " + e.Failed + ")"
 }
 
 // broken tells whether nothing at all can be sent for now.

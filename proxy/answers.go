@@ -38,6 +38,14 @@ func (a answer) until(limit string, at, now time.Time) *answer {
 	return &a
 }
 
+// after is the answer with how the site failed last.
+func (a *answer) after(cause string) *answer {
+	if cause != "" {
+		a.detail += "; the last time because " + cause
+	}
+	return a
+}
+
 // Of clients.
 var (
 	answerTooManyConnections = answer{

@@ -2,12 +2,14 @@ package proxy
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
+	"golang.org/x/time/rate"
 
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/upstream"
@@ -19,13 +21,15 @@ import (
 type breakers struct {
 	known sync.Map // :: party → *breaker
 	n     atomic.Int64
+	loud  *rate.Limiter // for the log: a crawl of dead hosts must not fill it
 }
 
 // breaker is of one site, or of one backend of it.
 type breaker struct {
 	gate  *gobreaker.TwoStepCircuitBreaker[struct{}]
 	rule  policy.Breaker
-	until atomic.Int64 // while it is open: when a probe may go, in nanoseconds
+	until atomic.Int64           // while it is open: when a probe may go, in nanoseconds
+	cause atomic.Pointer[string] // of the last failure
 }
 
 // mostBreakers bounds what a crawl of dead hosts leaves behind.
@@ -174,11 +178,28 @@ func (s *breakers) enter(who party, rule policy.Breaker, now time.Time) (done fu
 	return nil, until
 }
 
-// left hears how an attempt went. The time is until when nothing more is sent to
-// the party; zero when it may be.
-func (s *breakers) left(who party, rule policy.Breaker, done func(error), how health, now time.Time) time.Time {
+// causeOf says why an attempt failed, in words that name nothing.
+func causeOf(status int, err error) string {
+	if err != nil {
+		return upstreamAnswer(err).title
+	}
+	return fmt.Sprintf("it answered %d", status)
+}
+
+// why is the cause of the last failure.
+func (b *breaker) why() string {
+	if cause := b.cause.Load(); cause != nil {
+		return *cause
+	}
+	return ""
+}
+
+// left hears how an attempt went, and why it failed if it did. The time is until
+// when nothing more is sent to the party; zero when it may be. Opened says that it
+// worked until now.
+func (s *breakers) left(who party, rule policy.Breaker, done func(error), how health, cause string, now time.Time) (until time.Time, opened bool) {
 	if rule.Failures == 0 {
-		return time.Time{}
+		return time.Time{}, false
 	}
 	b := s.find(who, rule)
 	switch {
@@ -196,19 +217,41 @@ func (s *breakers) left(who party, rule policy.Breaker, done func(error), how he
 	default:
 		if b == nil {
 			if b = s.make(who, rule); b == nil {
-				return time.Time{}
+				return time.Time{}, false
 			}
 		}
+		b.cause.Store(&cause)
+		worked := b.gate.State() == gobreaker.StateClosed
 		if done == nil {
 			var err error
 			if done, err = b.gate.Allow(); err != nil {
-				return b.ends(now)
+				return b.ends(now), false
 			}
 		}
 		done(errIll)
-		return b.ends(now)
+		until = b.ends(now)
+		return until, worked && !until.IsZero()
 	}
-	return time.Time{}
+	return time.Time{}, false
+}
+
+// judged tells the breaker of a party how an attempt went. The time is until when
+// nothing more is sent to it.
+func (s *Server) judged(who party, probe func(error), how health, status int, err error, now time.Time) time.Time {
+	cause := ""
+	if how == ill {
+		cause = causeOf(status, err)
+	}
+	rule := s.policy().Breaker
+	until, opened := s.breakers.left(who, rule, probe, how, cause, now)
+	if opened && s.breakers.loud.Allow() {
+		name := who.site
+		if who.backend != "" {
+			name += ", backend " + who.backend
+		}
+		s.log.Warnf("%s is left alone for %v and then tried again: failures in a row: %d, the last because %s", name, rule.Pause, rule.Failures, cause)
+	}
+	return until
 }
 
 // Broken is a site, or a backend of it, that is being left alone or tried again.
@@ -217,6 +260,7 @@ type Broken struct {
 	Backend string    // "" is the site itself
 	State   string    // open | half-open | closed
 	Until   time.Time // when it lets a probe through
+	Why     string    // it failed last
 }
 
 // Breakers are those of all that failed lately.
@@ -226,7 +270,7 @@ func (s *Server) Breakers() []Broken {
 	s.breakers.known.Range(func(at, one any) bool {
 		b := one.(*breaker)
 		who := at.(party)
-		list = append(list, Broken{who.site, who.backend, b.gate.State().String(), b.ends(now)})
+		list = append(list, Broken{who.site, who.backend, b.gate.State().String(), b.ends(now), b.why()})
 		return true
 	})
 	return list
@@ -243,7 +287,7 @@ func (s *Server) brokenSite(x *exchange) *answer {
 	p := x.state.plans[x.rule]
 	if p == nil || len(p.backends) == 0 {
 		if until := s.breakers.broken(x.party(), rule, now); !until.IsZero() {
-			return answerBroken.until(becauseBroken, until, now)
+			return answerBroken.until(becauseBroken, until, now).after(s.broken(x.party()).Why)
 		}
 		return nil
 	}

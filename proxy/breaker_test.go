@@ -14,6 +14,37 @@ import (
 	"github.com/abide-proxy/abide/upstream"
 )
 
+// leave is left for a test that asks for the time alone.
+func (s *breakers) leave(who party, rule policy.Breaker, done func(error), how health, now time.Time) time.Time {
+	until, _ := s.left(who, rule, done, how, "", now)
+	return until
+}
+
+func TestABreakerSaysOnceThatItOpensAndWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rule, who := policy.Breaker{Failures: 2, Pause: time.Second}, party{site: "a"}
+		var s breakers
+		opened := func(cause string) bool {
+			done, _ := s.enter(who, rule, time.Now())
+			_, now := s.left(who, rule, done, ill, cause, time.Now())
+			return now
+		}
+		if opened("one") || !opened("two") {
+			t.Fatal("it opens with the second failure")
+		}
+		if opened("late") {
+			t.Error("it opens once")
+		}
+		time.Sleep(2 * time.Second)
+		if opened("three") {
+			t.Error("a probe that fails opens nothing that worked")
+		}
+		if why := s.find(who, rule).why(); why != "three" {
+			t.Errorf("it failed last because %q", why)
+		}
+	})
+}
+
 func TestABreakerOpensAndLetsSingleProbesThrough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rule := policy.Breaker{Failures: 3, Pause: 30 * time.Second}
@@ -24,7 +55,7 @@ func TestABreakerOpensAndLetsSingleProbesThrough(t *testing.T) {
 			if !until.IsZero() {
 				t.Fatalf("not let in until %v", until)
 			}
-			return s.left(who, rule, done, ill, time.Now())
+			return s.leave(who, rule, done, ill, time.Now())
 		}
 		for range 2 {
 			if !fail().IsZero() {
@@ -32,12 +63,12 @@ func TestABreakerOpensAndLetsSingleProbesThrough(t *testing.T) {
 			}
 		}
 		// A success between them begins anew, and leaves nothing behind.
-		s.left(who, rule, nil, well, time.Now())
+		s.leave(who, rule, nil, well, time.Now())
 		if s.n.Load() != 0 {
 			t.Fatal("a breaker that is closed is remembered")
 		}
 		fail()
-		s.left(who, rule, nil, unknown, time.Now())
+		s.leave(who, rule, nil, unknown, time.Now())
 		fail()
 		until := fail()
 		if got := time.Until(until); got < rule.Pause || got > rule.Pause+time.Second {
@@ -58,17 +89,17 @@ func TestABreakerOpensAndLetsSingleProbesThrough(t *testing.T) {
 			t.Fatal("a second probe is let in")
 		}
 		// A probe that says nothing makes room for another.
-		s.left(who, rule, done, unknown, time.Now())
+		s.leave(who, rule, done, unknown, time.Now())
 		done, again = s.enter(who, rule, time.Now())
 		if !again.IsZero() {
 			t.Fatal("no second probe")
 		}
-		if until = s.left(who, rule, done, ill, time.Now()); until.IsZero() {
+		if until = s.leave(who, rule, done, ill, time.Now()); until.IsZero() {
 			t.Fatal("a probe that fails does not open it again")
 		}
 		time.Sleep(time.Until(until))
 		done, _ = s.enter(who, rule, time.Now())
-		s.left(who, rule, done, well, time.Now())
+		s.leave(who, rule, done, well, time.Now())
 		if s.n.Load() != 0 {
 			t.Fatal("it did not close")
 		}
@@ -77,7 +108,7 @@ func TestABreakerOpensAndLetsSingleProbesThrough(t *testing.T) {
 		if s.find(who, policy.Breaker{Failures: 9, Pause: time.Second}) != nil || s.n.Load() != 0 {
 			t.Fatal("the old rule holds")
 		}
-		if !s.left(who, policy.Breaker{}, nil, ill, time.Now()).IsZero() || s.n.Load() != 0 {
+		if !s.leave(who, policy.Breaker{}, nil, ill, time.Now()).IsZero() || s.n.Load() != 0 {
 			t.Fatal("a breaker that is off counts")
 		}
 	})
@@ -87,7 +118,7 @@ func TestBreakersOfDeadHostsAreBounded(t *testing.T) {
 	rule := policy.Breaker{Failures: 10, Pause: time.Minute}
 	var s breakers
 	for i := range mostBreakers + 10 {
-		s.left(party{site: fmt.Sprint(i)}, rule, nil, ill, time.Now())
+		s.leave(party{site: fmt.Sprint(i)}, rule, nil, ill, time.Now())
 	}
 	if n := s.n.Load(); n > 10 {
 		t.Errorf("%d are remembered", n)

@@ -82,7 +82,7 @@ func (s *Server) broken(who party) Broken {
 	b := Broken{Site: who.site, Backend: who.backend}
 	if known, ok := s.breakers.known.Load(who); ok {
 		one := known.(*breaker)
-		b.State, b.Until = one.gate.State().String(), one.ends(time.Now())
+		b.State, b.Until, b.Why = one.gate.State().String(), one.ends(time.Now()), one.why()
 	}
 	return b
 }

@@ -26,6 +26,7 @@ import (
 
 	"github.com/elazarl/goproxy"
 	"github.com/sirupsen/logrus"
+	"golang.org/x/time/rate"
 
 	"github.com/abide-proxy/abide/ca"
 	"github.com/abide-proxy/abide/metrics"
@@ -101,6 +102,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.rereads, s.replans, s.stirs = make(ring, 1), make(ring, 1), make(ring, 1)
 	s.books = newBooks()
+	s.breakers.loud = rate.NewLimiter(1, 20)
 	if o.Keeping.Memory != nil {
 		s.books.recall, s.books.keep = s.recallRoutes, s.recallLedger
 	}

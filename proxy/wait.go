@@ -212,7 +212,7 @@ func (s *Server) learn(x *exchange, status int, err error, v verdict) verdict {
 		t.abandoned(took, x.answered)
 	}
 	t.heard(how, took, x.answered)
-	broken := s.breakers.left(who, s.policy().Breaker, t.probe, how, x.answered)
+	broken := s.judged(who, t.probe, how, status, err, x.answered)
 	t.probe = nil
 	if !broken.IsZero() && !x.grouped() {
 		t.permit.Cool(t.plan.party(x), broken, becauseBroken)

@@ -20,10 +20,16 @@ breaker: {failures: 1, pause: 1h}
 	if code, body := d.get("http://ill.test/"); code != 502 {
 		t.Fatalf("%d %s", code, body)
 	}
+	if said := d.log.String(); !strings.Contains(said, "ill.test is left alone for 1h0m0s and then tried again: failures in a row: 1, the last because the host closed the connection before it answered") {
+		t.Errorf("the log says %s", said)
+	}
+	if code, body := d.get("http://ill.test/"); code != 503 || !strings.Contains(body, "the last time because the host closed the connection") {
+		t.Errorf("%d %s", code, body)
+	}
 	for path, want := range map[string]string{
 		"/metrics":       `abide_breaker_state{site="ill.test"} 2`,
 		"/api/v1/status": `"breakers":[{"site":"ill.test","state":"open","until":"`,
-		"/":              `<span class="bad">open</span>, tries in `,
+		"/":              `<td>the host closed the connection before it answered</td><td><span class="bad">open</span>, tries in `,
 	} {
 		if _, body := d.ask(path); !strings.Contains(body, want) {
 			t.Errorf("%s lacks %s:\n%s", path, want, body)

@@ -24,7 +24,7 @@ func (a *program) explain(method, text, client string) (admin.Explanation, error
 		Target: target.Scheme + "://" + target.HostPort(), Site: x.Site, Rule: x.Rule, Intercepted: x.Intercepted,
 		Held: x.Held, InFlight: x.InFlight, Place: x.Place, Expected: x.ETA,
 		Limit: x.Limit, Why: x.Why, Until: x.Until, First: x.First, Never: x.Never,
-		Observed: x.Observed, Breaker: x.Breaker.State, Tries: x.Breaker.Until,
+		Observed: x.Observed, Breaker: x.Breaker.State, Tries: x.Breaker.Until, Failed: x.Breaker.Why,
 	}
 	for _, one := range x.Limits {
 		e.Limits = append(e.Limits, admin.LimitNow{

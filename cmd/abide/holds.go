@@ -53,7 +53,7 @@ func (a *program) blocked() []metrics.BlockedTime {
 func (a *program) breakers() []admin.Breaker {
 	var list []admin.Breaker
 	for _, one := range a.proxy.Breakers() {
-		list = append(list, admin.Breaker{Site: one.Site, Backend: one.Backend, State: one.State, Until: one.Until})
+		list = append(list, admin.Breaker{Site: one.Site, Backend: one.Backend, State: one.State, Until: one.Until, Why: one.Why})
 	}
 	return list
 }
