@@ -129,13 +129,13 @@ var scenarios = []scenario{
 	},
 	{
 		name: "latency", title: "Latency: plain GET of 1 KiB, one connection",
-		peers: []string{"direct", "abide", "goproxy", "goproxy+pool", "squid", "tinyproxy", "nginx"}, intercept: true, loose: true,
+		peers: []string{"direct", "abide", "goproxy", "goproxy+pool", "squid", "tinyproxy", "nginx"}, intercept: true, loose: true, times: 2,
 		figures: []figure{p50, p99, cpuMicros, fromProxy},
 		job:     func(w *way, p pace) job { return keepAlive(w.plain, p, 1, 1024) },
 	},
 	{
 		name: "intercept-1k", title: "Intercepted GET of 1 KiB, TLS both ways, HTTP/1.1, 64 keep-alive connections",
-		peers: []string{"direct", "abide", "goproxy", "goproxy+pool", "mitmproxy"}, intercept: true,
+		peers: []string{"direct", "abide", "goproxy", "goproxy+pool", "mitmproxy"}, intercept: true, times: 3,
 		figures: []figure{cpuMicros, rate, p50, p99, fromProxy},
 		job:     func(w *way, p pace) job { return keepAlive(w.secure, p, 64, 1024) },
 	},
