@@ -99,8 +99,8 @@ func TestWhatIsUnspentGoesBack(t *testing.T) {
 	n := two.Shared("requests", minute, lease.Strict)
 	n.(lease.Meter).Demand(d.now, 100)
 	d.exchange(two)
-	if left := n.Left(d.now); left != 23 {
-		t.Errorf("the other got %d, not a quarter of 90", left)
+	if left := n.Left(d.now); left != 25 {
+		t.Errorf("the other got %d of the 90 that are left, not a quarter of the window", left)
 	}
 }
 

@@ -13,10 +13,10 @@ const (
 	most = int64(1) << 50
 	// shortest is how long a slot is at least: in a shorter one there is no time to
 	// ask for anything.
-	shortest = 250 * time.Millisecond
+	shortest = 100 * time.Millisecond
 	// finest is into how many slots a window is divided at most. One slot's worth of
 	// a window is not used.
-	finest = 32
+	finest = 128
 )
 
 // budget is a limit as a store knows it.

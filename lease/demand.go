@@ -18,6 +18,10 @@ const (
 	few = 16
 	// hurry is after what time unspent units go back when few are left.
 	hurry = int64(50 * time.Millisecond)
+	// rarely is how long it takes at first to ask again for what others may give back,
+	// and rarest at last.
+	rarely = 10 * second
+	rarest = 900 * second
 	// silent is how many answers in a row that brought nothing may pass without
 	// anybody asking for the meter again: nobody waits then.
 	silent = 3
@@ -77,14 +81,15 @@ func (m *shared) due(at instant, eager bool) int64 {
 	h := m.present(at)
 	room := m.room(at)
 	low := never
-	wants := max(at.low, m.a.settled)
+	wants := max(at.low, m.a.settled, m.poll)
 	if m.vain > 0 {
 		wants = max(wants, m.home+hurry<<m.vain)
 	}
 	if m.gap(at) {
 		wants = max(wants, m.known.over)
-	} else if m.dry(at) {
-		wants = max(wants, m.poll)
+	}
+	if n, from := m.coming(at); n > 0 && 2*n >= m.waiting-room {
+		wants = max(wants, from)
 	}
 	if m.short(room) || m.soon(at, h, room, eager) {
 		low = wants
@@ -94,7 +99,18 @@ func (m *shared) due(at instant, eager bool) int64 {
 
 // soon tells whether there will not be enough soon.
 func (m *shared) soon(at instant, h *hold, room int64, eager bool) bool {
-	return h != nil && m.took > m.home && room < mark(m.goal(at, h), eager)
+	if h == nil || m.took <= m.home || at.low < m.soonest {
+		return false
+	}
+	goal := m.goal(at, h)
+	return room < mark(goal, eager) && m.plenty(at, goal-room)
+}
+
+// plenty tells whether the store may be expected to grant about so much beforehand. If
+// not, it is better to ask when something waits: that is granted whole.
+func (m *shared) plenty(at instant, n int64) bool {
+	k := &m.known
+	return at.low >= k.over || k.holders <= 1 || k.remaining/int64(2*k.holders) >= n/2
 }
 
 // mark is with how much left of what there should be more is asked for.
@@ -155,7 +171,13 @@ func (m *shared) homeward(at instant, h *hold, room int64, eager bool) int64 {
 		case o.n <= o.used:
 		case m.a.releasing && m.waiting == 0:
 			return at.low
+		case m.kind == store.Rolling && o.from > at.low && m.waiting == 0:
+			low = min(low, max(m.took, m.known.at)+quiet)
 		case m.kind == store.Rolling && o.ended(at):
+			if late := o.over + int64(m.window)/horizonPart/8; !eager && late > at.low {
+				low = min(low, late)
+				continue
+			}
 			return at.low // it counts for long
 		case m.kind == store.Rolling:
 			low = min(low, o.over)
@@ -195,7 +217,7 @@ func (m *shared) ask(now time.Time, at instant) store.Ask {
 	keeps, gives := room, false
 	switch {
 	case h == nil:
-	case m.short(room) && m.dry(at):
+	case m.short(room) && (m.dry(at) || m.little(at)):
 		keeps = 0 // it is of no use here, and perhaps what another one lacks
 	case m.homeward(at, h, room, true) <= at.low:
 		if m.a.releasing || m.rests(at, h, true) <= at.low {
@@ -215,27 +237,40 @@ func (m *shared) ask(now time.Time, at instant) store.Ask {
 			o.n = o.used + keeps
 		case o.ended(at), m.a.releasing:
 			o.n = o.used
+		case m.kind == store.Rolling && o.from > at.low && m.waiting == 0 && max(m.took, m.known.at)+quiet-quiet/5 <= at.low:
+			o.n = o.used
 		}
 		if o.n > 0 {
 			ask.Holds = append(ask.Holds, store.Holding{Window: o.window, N: o.n})
 		}
 		o.said = o.n
 	}
-	if m.a.settled <= at.low && !m.gap(at) && !gives && !(m.dry(at) && m.poll > at.low) {
+	n, _ := m.coming(at)
+	if m.a.settled <= at.low && !m.gap(at) && !gives && m.poll <= at.low && (n == 0 || 2*n < m.waiting-room) {
 		goal, room := m.goal(at, h), m.room(at)
 		if m.short(room) {
 			ask.Least = min(max(m.owed+m.first-room, 1), m.amount)
 			ask.Want = min(max(m.owed+goal-room, ask.Least), m.amount)
+			ask.Waits = min(max(m.owed+m.waiting-room, ask.Least), m.amount)
+			m.lacks = ask.Least
+			if m.kind == store.Rolling {
+				ask.Ahead = m.reserves(at, ask.Least, ask.Waits)
+			}
 		} else if m.soon(at, h, room, true) {
 			ask.Want = goal - room
+			ask.Least = min(m.unit, ask.Want)
+			m.lacks = ask.Least
 		}
 	}
 	if m.onward(at, true) <= at.low {
 		s, _ := m.span(at)
 		m.forward, _ = m.next(s.window)
 		ask.Ahead = m.ahead(at)
+		if ask.Want == 0 && m.waiting > 0 {
+			ask.Least = min(m.first, m.amount)
+		}
 	}
-	m.flying, m.again, m.wanted = true, false, ask.Want > 0
+	m.flying, m.again, m.wanted, m.lacking = true, false, ask.Want > 0, ask.Waits > 0
 	return ask
 }
 
@@ -268,6 +303,13 @@ func (m *shared) hear(_ time.Time, at, sent instant, ans *store.Answer) {
 			next.until = max(next.until, until+length-margin(length))
 		}
 	}
+	for _, l := range ans.Later {
+		d := (l.Window - ans.Window) * m.width
+		next := m.open(l.Window, hold{from: over + d - m.width, until: until + d - margin(length), over: over + d})
+		next.hear(l.N)
+		next.from, next.over = min(next.from, over+d-m.width), min(next.over, over+d)
+		next.until = max(next.until, until+d-margin(length))
+	}
 	k := &m.known
 	if k.set && k.window == ans.Window && m.a.settled > at.low {
 		ans.Remaining = min(ans.Remaining, k.remaining) // others have not said yet what they hold
@@ -275,8 +317,13 @@ func (m *shared) hear(_ time.Time, at, sent instant, ans *store.Answer) {
 	if k.window != ans.Window {
 		m.pause, m.poll = 0, 0
 	}
+	until -= margin(length)
+	if m.sure && k.window == ans.Window { // a slow answer says less than another one has
+		over, until = min(over, k.over), max(until, k.until)
+	}
+	m.sure = true
 	*k = position{
-		set: true, window: ans.Window, over: over, until: until - margin(length), free: at.low + int64(ans.Free),
+		set: true, window: ans.Window, over: over, until: until, free: at.low + int64(ans.Free),
 		at: at.low, remaining: ans.Remaining, holders: ans.Holders,
 		slept: m.a.clock.slept,
 	}
@@ -299,15 +346,28 @@ func (m *shared) rest(at instant, got bool) {
 		}
 		return
 	}
+	if n, from := m.coming(at); n > 0 {
+		m.pause, m.poll = 0, from
+		return
+	}
+	if !m.lacking {
+		m.soonest = at.low + retries // somebody who waits may ask before
+		return
+	}
 	if m.silence++; m.silence > silent {
 		m.waiting, m.first = 0, 0
 	}
 	// Those who come in vain should be few, compared with those who get something.
 	least := retries
-	if crowd := float64(m.length(k.window)) * float64(max(k.holders, 1)) / 4 / float64(m.amount); crowd > float64(least) {
+	if crowd := float64(m.length(k.window)) * float64(max(k.holders, 1)) / 4 * float64(max(m.lacks, 1)) / float64(m.amount); crowd > float64(least) {
 		least = int64(min(crowd, float64(never/256)))
 	}
-	m.pause = min(max(m.pause*2, least), max(retriesMost, 64*least))
+	if m.kind == store.Rolling {
+		m.pause = min(max(m.pause*2, least), max(retriesMost, 64*least))
+	} else { // what others give back comes soon, or not at all
+		m.pause = max(m.pause*8, least, min((k.over-at.low)/16, rarely))
+		m.pause = min(m.pause, max(least, rarest))
+	}
 	m.poll = min(at.low+m.pause, k.over)
 	if m.kind == store.Rolling {
 		m.poll = at.low + m.pause
@@ -331,7 +391,7 @@ func (h *hold) hear(granted int64) bool {
 // which gives back what may have been granted.
 func (m *shared) lost(instant) { m.flying, m.again, m.forward = false, true, 0 }
 
-func (m *shared) renew(instant) { m.again, m.forward = true, 0 }
+func (m *shared) renew(instant) { m.again, m.forward, m.sure = true, 0, false }
 
 func (m *shared) name() string   { return m.key }
 func (m *shared) when() int64    { return m.planned }
@@ -355,10 +415,14 @@ func (m *shared) later(at instant, n int64) int64 {
 
 func (m *shared) comes(at instant, n int64) int64 {
 	k := &m.known
+	reserved, from := m.coming(at)
 	switch {
 	case m.gap(at):
 		return k.over
 	case m.dry(at) && m.kind == store.Rolling:
+		if m.poll > at.low {
+			return m.poll
+		}
 		if k.free > at.low {
 			return k.free
 		}
@@ -371,6 +435,10 @@ func (m *shared) comes(at instant, n int64) int64 {
 		return k.over + rounds*m.width
 	case m.a.settled > at.low:
 		return m.a.settled
+	case reserved > 0 && !m.flying && (2*reserved >= m.waiting || m.poll > at.low):
+		return from
+	case m.kind == store.Rolling && m.poll > at.low && !m.a.away:
+		return m.poll
 	case m.a.alone(at) || m.broken:
 		if end, known := m.ends(at); known && m.outage != Strict && end > at.low {
 			return end
@@ -379,4 +447,14 @@ func (m *shared) comes(at instant, n int64) int64 {
 	}
 	by := m.a.answers(at)
 	return min(by, at.low+shortly(by-patience, at))
+}
+
+// reserves is how much of later slots is wanted, when so much waits. Of slots that are
+// small for what waits each has room for one, and what is left over of more is of no use.
+func (m *shared) reserves(at instant, least, waits int64) int64 {
+	if least > m.amount/int64(4*m.slots) {
+		return least
+	}
+	span := min(m.pace.lasts(at.low), m.width/2+100*int64(time.Millisecond))
+	return min(waits+m.pace.in(at.low, span), m.amount)
 }

@@ -57,6 +57,22 @@ func (m *shared) room(at instant) int64 {
 	return 0
 }
 
+// coming is what there is of later slots, and from when on.
+func (m *shared) coming(at instant) (n, from int64) {
+	if m.kind != store.Rolling {
+		return 0, 0
+	}
+	for i := range m.holds {
+		if h := &m.holds[i]; h.from > at.low && h.n > h.used {
+			if n == 0 {
+				from = h.from
+			}
+			n += h.n - h.used
+		}
+	}
+	return n, from
+}
+
 func (m *shared) hold(window int64) *hold {
 	i := slices.IndexFunc(m.holds, func(h hold) bool { return h.window == window })
 	if i < 0 {

@@ -34,11 +34,16 @@ type shared struct {
 	flying  bool
 	again   bool     // what is held has to be said, whatever is wanted
 	known   position // what the last answer said
+	sure    bool     // the store that is there now has said where its window ends
 	poll    int64    // nothing is left: do not ask before
 	pause   int64
+	unit    int64 // what was taken last in one go
+	lacks   int64 // the least that was of use, in the last ask that had one
 	forward int64 // the window for which a forward lease was asked
 	broken  bool  // the store cannot make sense of the budget
 	wanted  bool  // by the last ask
+	lacking bool  // somebody waited for that
+	soonest int64 // low: nothing is asked for beforehand until then
 }
 
 // Shared is the meter of a budget that the store divides between instances. It is nil
@@ -106,6 +111,10 @@ func (m *shared) lack(at instant, n int64) {
 	case m.poll > at.low:
 		m.a.stir(m, m.poll)
 	default:
+		if n, from := m.coming(at); n > 0 {
+			m.a.stir(m, from)
+			return
+		}
 		m.a.waits(m, at)
 	}
 }
@@ -142,6 +151,7 @@ func (m *shared) Take(now time.Time, n int64) {
 		return
 	}
 	at := m.a.clock.at(now)
+	m.unit = n
 	waited := min(m.waiting, n)
 	m.waiting -= waited
 	m.pace.add(at.low, n-waited)

@@ -40,3 +40,45 @@ func TestASaturatedBudgetIsUsed(t *testing.T) {
 		}
 	}
 }
+
+// Of a rolling limit nothing is used in the slot that has just ended, and of bytes nobody
+// knows how large the next request is: both are used nearly as well, and asked for as rarely.
+func TestRollingLimitsAndBytesAreUsedAndSeldomAskedFor(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		spec    limit.Spec
+		bytes   bool
+		atOnce  int
+		windows int
+		most    float64 // exchanges per request
+	}{
+		{"rolling", limit.Spec{As: limit.Rolling, Amount: 3000, Window: time.Minute}, false, 4, 5, 0.5},
+		{"fixed, and ten times as many at once", limit.Spec{As: limit.Fixed, Amount: 3000, Window: time.Minute}, false, 40, 2, 0.4},
+		{"bytes", limit.Spec{As: limit.Fixed, Amount: 1_000_000, Window: time.Minute}, true, 4, 5, 0.8},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := sessions(100, c.spec.Amount)
+			s.Options.Budgets[0].Spec = c.spec
+			s.AtOnce, s.Windows, s.Warm = c.atOnce, c.windows, 2
+			if raced { // whether too much was used is seen in one window as well
+				s.Windows, s.Warm = 1, 0
+			}
+			if c.bytes {
+				rnd := rand.New(rand.NewSource(11))
+				for range 1000 {
+					s.Units = append(s.Units, fleet.Need{"requests": 2000 + rnd.Int63n(28_000)})
+				}
+			}
+			var takes []fleet.Take
+			s.Options.Taken = func(t fleet.Take) { takes = append(takes, t) }
+			r := s.Run()
+			t.Logf("%.1f %% used, %.2f exchanges per request", 100*r.Utilisation, r.PerRequest)
+			if !raced && (r.Utilisation < 0.96 || r.PerRequest > c.most) {
+				t.Errorf("%+v", r)
+			}
+			if wrong := over(c.spec, takes); wrong != "" {
+				t.Error(wrong)
+			}
+		})
+	}
+}

@@ -246,7 +246,7 @@ func over(spec limit.Spec, takes []fleet.Take) string {
 		return ""
 	}
 	// A server may see each at any moment until the margin of a slot has passed.
-	late := time.Duration(lease.Margin(int64(window) / min(max(int64(window/(250*time.Millisecond)), 4), 32)))
+	late := time.Duration(lease.Margin(int64(window) / min(max(int64(window/(100*time.Millisecond)), 4), 128)))
 	list := make([]at, 0, len(takes))
 	for i, t := range takes {
 		list = append(list, at{t.At.Add(late * time.Duration(i%3) / 2), t.N})

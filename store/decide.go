@@ -26,6 +26,7 @@ type record struct {
 type entry struct {
 	Seq   uint64
 	Said  int64     // the window in which it was said
+	Heard int64     // when, in microseconds since 1970; 0: nobody has written that down
 	Wants bool      // something was wanted then
 	Holds []Holding // that count, positive, in order
 	State []byte    // Count
@@ -163,33 +164,33 @@ func decide(r *record, a *Ask, t turn) Answer {
 		said.Granted, said.Holders = clamp(a.Want), 1
 		return said
 	}
-	mine := entry{Seq: a.Seq, Said: s.window, Wants: a.Want > 0 || a.Ahead > 0}
+	mine := entry{Seq: a.Seq, Said: s.window, Heard: now, Wants: a.Want > 0 || a.Ahead > 0}
 	mine.Holds = since(normal(a.Holds), s.first)
 	r.write(t.Instance, mine)
 
 	amount, least := clamp(a.Amount), max(a.Least, 1)
 	holders := int64(1)
 	for who, e := range r.Entries {
-		if who == t.Instance || len(e.Holds) == 0 && !e.Wants {
-			continue
-		}
-		// Of a rolling window everybody holds something who has spoken in all of it; who
-		// has not for a slot does not want any.
-		if a.Kind != Rolling || e.Said >= s.window-1 {
+		if who != t.Instance && e.active(now) {
 			holders++
 		}
 	}
 	if t.Foreign {
 		said.Status = Foreign
 	} else {
-		left := amount - r.sum(a, s)
-		mine.Holds = add(mine.Holds, s.window, grant(left, clamp(a.Want), least, holders))
-		if a.Kind != Rolling {
+		left, waits := amount-r.sum(a, s), clamp(a.Waits)
+		got := grant(left, clamp(a.Want), least, fair(waits, amount, holders), holders)
+		mine.Holds = add(mine.Holds, s.window, got)
+		r.write(t.Instance, mine)
+		if a.Kind == Rolling {
+			rest := min(clamp(a.Ahead), max(amount/(2*holders), least)) - got
+			mine.Holds = r.reserve(mine.Holds, s.window, slots(a), amount, rest, least)
+		} else {
 			left = amount - r.sumOf(s.next)
 			has := held(mine.Holds, s.next)
 			// A newcomer should find some of the next window as well.
-			want := min(clamp(a.Ahead), amount/(2*holders)) - has
-			mine.Holds = add(mine.Holds, s.next, grant(left, want, least, holders))
+			want := min(clamp(a.Ahead), max(amount/(2*holders), least)) - has
+			mine.Holds = add(mine.Holds, s.next, grant(left, want, least, fair(waits, amount, holders), holders))
 		}
 		r.write(t.Instance, mine)
 	}
@@ -199,6 +200,9 @@ func decide(r *record, a *Ask, t turn) Answer {
 		if oldest, any := r.oldest(); any {
 			said.Free = micro((oldest+slots(a)+1)*width(a) - now)
 		}
+		if later := since(mine.Holds, s.next); len(later) > 0 {
+			said.Later = slices.Clone(later)
+		}
 	} else {
 		said.Ahead = held(mine.Holds, s.next)
 	}
@@ -207,18 +211,72 @@ func decide(r *record, a *Ask, t turn) Answer {
 	return said
 }
 
+// Of those who have something or want some only these count when it is divided: who
+// has waited for some, and who was there a moment ago. Whoever has died, or has done
+// what he had to do, would make it smaller for all who go on.
+const (
+	awaited = int64(time.Minute / time.Microsecond)
+	lately  = int64(2 * time.Second / time.Microsecond)
+)
+
+// active tells whether somebody uses the budget.
+func (e *entry) active(now int64) bool {
+	switch {
+	case e.Wants:
+		return e.Heard == 0 || now-e.Heard <= awaited
+	case len(e.Holds) == 0:
+		return false
+	}
+	return e.Heard == 0 || now-e.Heard <= lately
+}
+
+// fair is as much of what waits as may be granted whole: it is used at once, so there
+// is no reason for several small parts, but for others who want some of the window.
+func fair(waits, amount, holders int64) int64 { return min(waits, amount/(2*holders)) }
+
 // grant is how much of what is left somebody gets. One alone gets all he wants. Of
 // several each gets a part of what is left, so that little is with those who will not
-// use it when it comes to an end; and the last ones go one by one.
-func grant(left, want, least, holders int64) int64 {
+// use it when it comes to an end, or what waits if that is more; and the last ones go
+// one by one.
+func grant(left, want, least, waits, holders int64) int64 {
 	if want < least || left < least {
 		return 0
 	}
 	if holders > 1 {
 		part := (left-1)/(2*holders) + 1
-		want = min(want, max(part, least))
+		want = min(want, max(part, least, waits))
 	}
 	return min(want, left)
+}
+
+// reserve adds some of later slots, as soon as there will be room, until that is as
+// much as rest with what is held there already. Whoever comes next is after it: all
+// from a slot on counts for what is granted in it, so no interval has too much.
+func (r *record) reserve(holds []Holding, window, slots, amount, rest, least int64) []Holding {
+	for _, h := range since(holds, window+1) {
+		rest -= h.N
+	}
+	if rest <= 0 {
+		return holds
+	}
+	sums, total := map[int64]int64{}, int64(0)
+	for _, e := range r.Entries {
+		for _, h := range e.Holds {
+			sums[h.Window] = min(sums[h.Window]+h.N, brims)
+			total = min(total+h.N, brims)
+		}
+	}
+	if total == brims {
+		return holds
+	}
+	for w := window + 1; w <= window+slots+1 && rest > 0; w++ {
+		total -= sums[w-slots-1]
+		if n := min(amount-total, rest); n >= min(least, rest) {
+			holds = add(holds, w, n)
+			total, rest = total+n, rest-n
+		}
+	}
+	return holds
 }
 
 // lasts is until when a record may count, in microseconds since 1970.

@@ -160,7 +160,7 @@ func (r *record) rewind(a *Ask, now int64) {
 				}
 				moved = append(moved, h)
 			}
-			e.Holds, e.Said = normal(moved), min(e.Said, s.window)
+			e.Holds, e.Said, e.Heard = normal(moved), min(e.Said, s.window), min(e.Heard, now)
 			r.Entries[who] = e
 		}
 	}

@@ -98,7 +98,8 @@ if step == 'put' then
 	return life
 end
 
--- An entry is {seq, said, wants, window, n, window, n …}; that of a Count is
+-- An entry is {seq, said, heard, window, n, window, n …}, where heard is odd if
+-- something was wanted, and without that twice the time; that of a Count is
 -- {seq, state, ahead}. They are under the name of the instance after a letter, beside
 -- the latest time that the budget has seen.
 
@@ -126,13 +127,23 @@ local function add(e, window, n)
 	e[#e + 1] = n
 end
 
-local function grant(left, want, least, holders)
+local function grant(left, want, least, waits, holders)
 	if want < least or left < least then return 0 end
 	if holders > 1 then
 		local part = math.floor((left - 1) / (2 * holders)) + 1
-		want = math.min(want, math.max(part, least))
+		want = math.min(want, math.max(part, least, waits))
 	end
 	return math.min(want, left)
+end
+
+local awaited, lately = 60 * 1000000, 2 * 1000000
+
+-- active tells whether somebody uses the budget, at a time.
+local function active(e, at)
+	local wants = e[3] % 2 == 1
+	local heard = (e[3] - e[3] % 2) / 2
+	if not wants and #e < 4 then return false end
+	return heard == 0 or at - heard <= (wants and awaited or lately)
 end
 
 -- since is an entry without what is before a window, and whether that is another.
@@ -153,7 +164,7 @@ local month = 31 * 24 * 3600 * 1000000
 local function answer(key, who, foreign)
 	local kind, seq = take(), take()
 	local amount, width, slots = tonumber(take()), tonumber(take()), tonumber(take())
-	local want, least, ahead = tonumber(take()), tonumber(take()), tonumber(take())
+	local want, least, waits, ahead = tonumber(take()), tonumber(take()), tonumber(take()), tonumber(take())
 	local state, holds, edges = take(), take(), take()
 	local stale, failed = {1, 0, 0, 0, 0, 0, 0, 0}, {3, 0, 0, 0, 0, 0, 0, 0}
 
@@ -230,16 +241,16 @@ local function answer(key, who, foreign)
 		if n < 4 and kept[2] < early then
 			redis.call('HDEL', key, 'i' .. name)
 		else
-			if kept[3] == 1 and kept[2] < early then kept[3], other = 0, true end
+			if kept[3] % 2 == 1 and kept[2] < early then kept[3], other = kept[3] - 1, true end
 			if other then redis.call('HSET', key, 'i' .. name, cmsgpack.pack(kept)) end
-			if (n >= 4 or kept[3] == 1) and (kind ~= '3' or kept[2] >= window - 1) then holders = holders + 1 end
+			if active(kept, at) then holders = holders + 1 end
 			for i = 4, n, 2 do
 				local w = kept[i]
 				sums[w] = math.min((sums[w] or 0) + kept[i + 1], brims)
 			end
 		end
 	end
-	mine = {seq, window, (want > 0 or ahead > 0) and 1 or 0}
+	mine = {seq, window, 2 * at + ((want > 0 or ahead > 0) and 1 or 0)}
 	for w, n in string.gmatch(holds, '(-?%d+):(%d+)') do
 		w = tonumber(w)
 		if w >= first then
@@ -257,12 +268,39 @@ local function answer(key, who, foreign)
 		return total
 	end
 
+	-- reserve adds some of later slots, as soon as there will be room.
+	local function reserve(rest)
+		for i = 4, #mine, 2 do
+			if mine[i] > window then rest = rest - mine[i + 1] end
+		end
+		if rest <= 0 then return end
+		local ends = {}
+		for w, n in next, sums do ends[w] = n end
+		for i = 4, #mine, 2 do ends[mine[i]] = (ends[mine[i]] or 0) + mine[i + 1] end
+		local total = sum()
+		if total == brims then return end
+		for w = window + 1, window + slots + 1 do
+			if rest <= 0 then return end
+			total = total - (ends[w - slots - 1] or 0)
+			local n = math.min(amount - total, rest)
+			if n >= math.min(least, rest) then
+				add(mine, w, n)
+				total, rest = total + n, rest - n
+			end
+		end
+	end
+
 	if not foreign then
-		add(mine, window, grant(amount - sum(), want, least, holders))
-		if kind ~= '3' then
+		local most = math.floor(amount / (2 * holders))
+		local whole = math.min(waits, most)
+		local got = grant(amount - sum(), want, least, whole, holders)
+		add(mine, window, got)
+		if kind == '3' then
+			reserve(math.min(ahead, math.max(most, least)) - got)
+		else
 			-- A newcomer should find some of the next window as well.
-			local more = math.min(ahead, math.floor(amount / (2 * holders))) - held(mine, following)
-			add(mine, following, grant(amount - sumOf(following), more, least, holders))
+			local more = math.min(ahead, math.max(most, least)) - held(mine, following)
+			add(mine, following, grant(amount - sumOf(following), more, least, whole, holders))
 		end
 	end
 	redis.call('HSET', key, 'now', text(at), 'i' .. who, cmsgpack.pack(mine))
@@ -287,8 +325,15 @@ local function answer(key, who, foreign)
 			keep(key, math.max(till[1], last * 1000000) + till[2])
 		end
 	end
-	return {foreign and 2 or 0, window, ends - at, held(mine, window), later,
+	local said = {foreign and 2 or 0, window, ends - at, held(mine, window), later,
 		math.max(amount - sum(), 0), holders, free}
+	for i = 4, #mine, 2 do
+		if kind == '3' and mine[i] > window then
+			said[#said + 1] = mine[i]
+			said[#said + 1] = mine[i + 1]
+		end
+	end
+	return said
 end
 
 -- notes takes up what is said, drops what is over, and returns all that stand.

@@ -20,14 +20,14 @@ func (r *Redis) exchange(b *Batch, passed string, here time.Time) run {
 	if newcomer(b) {
 		fresh = "1"
 	}
-	args := make([]any, 0, 9+11*len(b.Asks)+4*len(b.Notes))
+	args := make([]any, 0, 9+12*len(b.Asks)+4*len(b.Notes))
 	args = append(args, "exchange", passed, r.livesOf(b.Generation), fresh, b.Instance, b.Site, r.news(), len(b.Asks))
 	for i := range b.Asks {
 		a := &b.Asks[i]
 		keys = append(keys, tag+budget(a))
 		args = append(args,
 			int(a.Kind), fmt.Sprintf("%020d", a.Seq), clamp(a.Amount), width(a), slots(a),
-			clamp(a.Want), min(max(a.Least, 1), brims), clamp(a.Ahead),
+			clamp(a.Want), min(max(a.Least, 1), brims), clamp(a.Waits), clamp(a.Ahead),
 			a.State, holdsText(a.Holds), edgesText(a.Edges))
 	}
 	args = append(args, len(b.Notes))
@@ -73,13 +73,16 @@ func readReply(result any, b *Batch, here time.Time, reply *Reply) (life string,
 	reply.Answers = make([]Answer, len(answers))
 	for i, one := range answers {
 		n, ok := numbers(one)
-		if !ok || len(n) != 8 {
+		if !ok || len(n) < 8 || len(n)%2 != 0 {
 			return "", errStrange
 		}
 		reply.Answers[i] = Answer{
 			Key: b.Asks[i].Key, Seq: b.Asks[i].Seq, Status: Status(n[0]),
 			Window: n[1], Ends: micro(n[2]), Granted: n[3], Ahead: n[4],
 			Remaining: n[5], Holders: int(n[6]), Free: micro(n[7]),
+		}
+		for later := n[8:]; len(later) > 0; later = later[2:] {
+			reply.Answers[i].Later = append(reply.Answers[i].Later, Holding{Window: later[0], N: later[1]})
 		}
 	}
 	for _, one := range notes {

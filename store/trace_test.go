@@ -3,6 +3,7 @@ package store_test
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -104,6 +105,7 @@ func (tr *trace) say() {
 			if rapid.IntRange(0, 9).Draw(tr.T, "greedy") == 0 {
 				a.Want, a.Ahead = 1<<50, 1<<50
 			}
+			a.Waits = few.Draw(tr.T, "waits")
 			a.Least = rapid.Int64Range(-1, 5).Draw(tr.T, "least")
 		}
 		b.Asks = append(b.Asks, a)
@@ -166,7 +168,7 @@ func (tr *trace) exchange(s store.Store, m message) store.Reply {
 
 func (tr *trace) same(got, want store.Reply, m message) {
 	tr.Helper()
-	if !slices.Equal(got.Answers, want.Answers) {
+	if !reflect.DeepEqual(got.Answers, want.Answers) {
 		tr.Fatalf("to %+v\ngot  %+v\nwant %+v", m.b.Asks, got.Answers, want.Answers)
 	}
 	if !sameNotes(got.Notes, want.Notes) {
@@ -186,6 +188,9 @@ func (tr *trace) hear(m message, r store.Reply) {
 			tr.Fatalf("%s has %d of %s and is told %d", m.from.id, m.from.has[i][a.Window], a.Key, a.Granted)
 		}
 		m.from.has[i][a.Window] = a.Granted
+		for _, h := range a.Later {
+			m.from.has[i][h.Window] = h.N
+		}
 		if a.Ahead > 0 {
 			next := a.Window + 1
 			if tr.budgets[i].Kind == store.Quota {

@@ -49,7 +49,8 @@ type Ask struct {
 
 	Want  int64 // more in the present window
 	Least int64 // less than that is of no use, so nothing is granted then; 0 is 1
-	Ahead int64 // in all, in the next window: Fixed and Quota
+	Waits int64 // of Want, what waits already, and is used as soon as it is granted
+	Ahead int64 // in all, in the next window; Rolling: in later slots, of what is not granted now
 
 	State []byte // Count: how it stood; Want is how much may be taken after that
 }
@@ -84,8 +85,9 @@ type Answer struct {
 	Granted   int64         // what the instance has now in the present window, in all
 	Ahead     int64         // and in the next
 	Remaining int64         // for anybody, in the present window
-	Holders   int           // instances that have something in it, this one included
+	Holders   int           // instances that use it now, this one included
 	Free      time.Duration // Rolling: until something ends that counts now; 0: nothing does
+	Later     []Holding     // Rolling: what the instance has in later slots
 }
 
 // Note is news that everybody who uses a site should have: a cooldown, what is left

@@ -1,0 +1,75 @@
+package store_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/abide-proxy/abide/store"
+)
+
+// Whoever has died, or is done, does not make smaller what the others are granted; what
+// it has stays spent.
+func TestOnlyThoseWhoAreThereShareWhatIsLeft(t *testing.T) {
+	each(t, func(t *testing.T, s store.Store, c *clock) {
+		hour := func(seq uint64, want int64, holds ...store.Holding) store.Ask {
+			return store.Ask{Key: "k", Kind: store.Fixed, Amount: 1000, Window: 24 * time.Hour, Seq: seq, Want: want, Holds: holds}
+		}
+		for _, who := range []string{"a", "b", "c"} {
+			say(t, s, "", who, hour(1, 100))
+		}
+		_, a := say(t, s, "", "d", hour(1, 0))
+		if left, holders := a.Remaining, a.Holders; holders != 4 {
+			t.Fatalf("%d are left, and %d are there", left, holders)
+		}
+		c.forward(time.Minute + time.Microsecond)
+		before := a.Remaining
+		_, a = say(t, s, "", "e", hour(1, 1000))
+		wantGranted(t, a, store.Done, before, 0, 1)
+	})
+}
+
+// What waits is granted whole if that is fair, and not in ever smaller parts.
+func TestWhatWaitsIsGrantedWhole(t *testing.T) {
+	each(t, func(t *testing.T, s store.Store, _ *clock) {
+		say(t, s, "", "a", fixed(1, 60))
+		ask := fixed(1, 60)
+		ask.Waits = 20
+		_, b := say(t, s, "", "b", ask)
+		wantGranted(t, b, store.Done, 20, 20, 2)
+		ask.Waits = 60 // of which a sixth of the window is its part
+		_, b = say(t, s, "", "c", ask)
+		wantGranted(t, b, store.Done, 16, 4, 3)
+	})
+}
+
+func TestOfARollingBudgetLaterSlotsAreGranted(t *testing.T) {
+	each(t, func(t *testing.T, s store.Store, c *clock) {
+		ask := store.Ask{Key: "k", Kind: store.Rolling, Amount: 100, Window: time.Minute, Slots: 6, Seq: 1, Want: 70}
+		_, a := say(t, s, "", "a", ask)
+		w := a.Window
+		c.forward(10 * time.Second)
+		r, _ := say(t, s, "", "a", store.Ask{
+			Key: "k", Kind: store.Rolling, Amount: 100, Window: time.Minute, Slots: 6, Seq: 2, Want: 1,
+			Holds: []store.Holding{{Window: w, N: 70}, {Window: w + 1, N: 30}},
+		})
+		c.forward(10 * time.Second)
+		ask.Want, ask.Ahead, ask.Least = 20, 20, 5
+		_, one := say(t, s, "", "c", ask)
+		wantGranted(t, one, store.Done, 0, 0, 2)
+		if later := []store.Holding{{Window: w + 7, N: 20}}; !slices.Equal(one.Later, later) {
+			t.Errorf("got %v, want %v", one.Later, later)
+		}
+		ask.Want, ask.Ahead = 60, 60
+		_, two := say(t, s, "", "d", ask)
+		if later := []store.Holding{{Window: w + 7, N: 16}}; !slices.Equal(two.Later, later) {
+			t.Errorf("got %v, want %v", two.Later, later)
+		}
+		// What is not said any more is given back, and what is said is not granted again.
+		ask.Seq, ask.Want, ask.Ahead, ask.Holds = 2, 20, 20, []store.Holding{{Window: w + 7, N: 3}}
+		_, one = say(t, s, r.Generation, "c", ask)
+		if n := one.Later; len(n) != 1 || n[0].N != 16 {
+			t.Errorf("got %v", n)
+		}
+	})
+}
