@@ -67,10 +67,14 @@ func (s *site) keep(l *Limit, at Scope, e *entry) Scope {
 // there are twice as many as the last time, or as many as there may be. Nobody
 // may have looked up a slot that he has not taken from: plan begins with it.
 func (s *site) sweep(now time.Time) {
-	for name, e := range s.rest {
-		if s.sched.Forget(now, e.slot) {
-			delete(s.rest, name)
-			clear(s.known)
+	// One for each limit, and a server may have named thousands.
+	if len(s.rest) > 0 && (len(s.rest) <= 16 || !now.Before(s.tidies)) {
+		s.tidies = now.Add(crowded)
+		for name, e := range s.rest {
+			if s.sched.Forget(now, e.slot) {
+				delete(s.rest, name)
+				clear(s.known)
+			}
 		}
 	}
 	if len(s.slots) < min(max(16, 2*s.swept), mostSlots) || now.Before(s.sweeps) {

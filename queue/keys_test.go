@@ -93,3 +93,46 @@ func TestStrangersMakeNoMoreThanSoManyMeters(t *testing.T) {
 		}
 	})
 }
+
+// TestManyNamesAreLookedThroughOnceASecond: each limit has a slot for those that come too
+// late, and a server can name thousands of limits. To look at all of them for each
+// request would cost more than all the rest.
+func TestManyNamesAreLookedThroughOnceASecond(t *testing.T) {
+	named := func(i int) Request {
+		return Request{Site: "a", Limits: [][]Limit{{{Name: fmt.Sprint("limit ", i), Key: "key", Spec: &perSecond, N: 1}}}}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(Bounds{}, nil)
+		rest := func() int {
+			s := g.lock("a")
+			defer s.mu.Unlock()
+			return len(s.rest)
+		}
+		perHour := &limit.Spec{As: limit.Paced, Amount: 1, Window: time.Hour}
+		for i := range mostSlots {
+			allow(t, g, byRoute(fmt.Sprint(i), perHour)).Finish(Result{})
+		}
+		const many = 100
+		for i := range many {
+			allow(t, g, named(i)).Finish(Result{})
+		}
+		time.Sleep(crowded) // all of them have forgotten
+		allow(t, g, named(0)).Finish(Result{})
+		if n := rest(); n != 1 {
+			t.Fatalf("%d are left after a second", n)
+		}
+		for i := range many {
+			allow(t, g, named(i)).Finish(Result{})
+		}
+		time.Sleep(crowded - 1)
+		allow(t, g, named(0)).Finish(Result{})
+		if n := rest(); n != many {
+			t.Errorf("%d are left before the next second", n)
+		}
+		time.Sleep(time.Nanosecond)
+		allow(t, g, named(0)).Finish(Result{})
+		if n := rest(); n != 1 {
+			t.Errorf("%d are left after it", n)
+		}
+	})
+}

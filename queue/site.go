@@ -23,6 +23,7 @@ type site struct {
 	swept   int             // how many were left by the last sweep
 	sweeps  time.Time       // not before
 	lasting time.Time       // the same for slots that are nobody's own
+	tidies  time.Time       // the same for rest
 	counted int             // of its holds, in Gate.held
 	taps    int             // that are not closed
 	drained []chan struct{} // closed when nothing is held or granted
