@@ -30,6 +30,11 @@ type Dialect struct {
 	// Statuses are refusals when they come with a Retry-After or with nothing
 	// left, besides those that are so anywhere.
 	Statuses []int
+
+	// Apart are the paths whose last segment tells budgets apart that the server
+	// calls by one name: /v1/projects/*, where a * is any one segment, is about
+	// that and all below it. The first that matches holds.
+	Apart []string
 }
 
 // A Header is one that the general rules cannot read, or read wrongly.
@@ -123,6 +128,11 @@ func (d *Dialect) check() error {
 		}
 		if err := h.check(); err != nil {
 			return fmt.Errorf("body[%d]%w", n, err)
+		}
+	}
+	for n, path := range d.Apart {
+		if err := checkApart(path); err != nil {
+			return fmt.Errorf("apart[%d]: %w", n, err)
 		}
 	}
 	for n, r := range d.Refusals {

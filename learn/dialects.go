@@ -29,6 +29,10 @@ var dialects = []Dialect{
 	},
 	{
 		Name: "discord", Hosts: []string{"discord.com", "*.discord.com", "discordapp.com", "*.discordapp.com"},
+		Apart: []string{
+			"/api/*/channels/*", "/api/*/guilds/*", "/api/*/webhooks/*",
+			"/api/channels/*", "/api/guilds/*", "/api/webhooks/*",
+		},
 		Refusals: []Refusal{
 			{Status: []int{429}, Says: []string{"error code: 1015", "Error 1015", "rror 1015"}, Scope: Site},
 			{Status: []int{429}, Says: []string{"global=true"}, Key: "retry_after", Scope: Token},

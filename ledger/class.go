@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -136,8 +137,8 @@ func (m *Routes) guess(r *route) {
 	if len(r.guessed) > 0 {
 		return
 	}
-	for _, g := range m.groups {
-		if g.host == host.name && g.routes >= host.bearing && !g.apart && g.kind == Announced {
+	for _, g := range m.common {
+		if g.host == host.name && g.routes >= host.bearing && !g.apart {
 			r.guessed = append(r.guessed, g)
 		}
 	}
@@ -188,7 +189,11 @@ func (m *Routes) rebuild(r *route) {
 	}
 	m.bump()
 	r.at = m.version
-	r.class = &Class{Route: r.name, Unknown: unknown, Limits: limits, Version: m.version}
+	r.class = r.classOf(limits, unknown, m.version)
+}
+
+func (r *route) classOf(limits []Limit, unknown bool, version uint64) *Class {
+	return &Class{Route: r.name, Template: r.template(), Unknown: unknown, Limits: limits, Version: version, part: r.place.part}
 }
 
 func (m *Routes) rebuildAll() {
@@ -240,7 +245,7 @@ func (m *Routes) limits(r *route) []Limit {
 	}
 	limits := make([]Limit, len(all))
 	for n, g := range all {
-		limits[n] = Limit{ID: g.id, Title: g.title, Kind: g.kind, Unit: g.unit, Site: g.site}
+		limits[n] = Limit{ID: g.id, Title: g.title, Part: g.part, Kind: g.kind, Unit: g.unit, Site: g.site}
 	}
 	if len(m.shared) >= 2*mostRoutes {
 		clear(m.shared)
@@ -250,14 +255,26 @@ func (m *Routes) limits(r *route) []Limit {
 }
 
 // grow is the place of a path, which it makes if it has to.
-func (m *Routes) grow(h *host, path string) *node {
-	p := h.root
+func (m *Routes) grow(h *host, path string, of part) *node {
+	p, whole := h.root, path
 	for more := true; more; {
 		var segment string
+		if p.depth+1 == of.apart {
+			if value, rest, further := strings.Cut(path, "/"); tells(value) {
+				if m.uproot(p.kids[keyOf(value)]) {
+					return m.grow(h, whole, of)
+				}
+				p, path, more = p.grown(value, of), rest, further
+				continue
+			}
+		}
 		segment, path, more = p.segment(path)
 		if segment != "" && segment[0] != '*' && p.kids[segment] == nil && p.names() >= mostKids {
 			m.gather(p)
 			segment = "*"
+		}
+		if m.uproot(p.values[segment]) {
+			return m.grow(h, whole, of)
 		}
 		p = p.kid(segment)
 	}
@@ -275,7 +292,7 @@ func (m *Routes) gather(p *node) {
 	for _, n := range order {
 		r := loose[n]
 		delete(m.known, r.name)
-		to := m.grow(p.host, paths[n])
+		to := m.grow(p.host, paths[n], r.place.part)
 		if same := to.at(r.method); same != nil {
 			m.unite(same, r)
 			continue
@@ -309,7 +326,7 @@ func (m *Routes) drop(r *route) {
 	p := r.place
 	p.routes = slices.DeleteFunc(p.routes, func(o *route) bool { return o == r })
 	p.prune()
-	if root := p.host.root; len(root.kids) == 0 && root.star == nil {
+	if p.host.root.bare() {
 		delete(m.hosts, p.host.name)
 	}
 }

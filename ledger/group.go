@@ -21,6 +21,7 @@ const (
 // alike are limits that only their amounts and resets tell apart.
 type alike struct {
 	host, name, partition string
+	part                  string // what has it for itself, empty is nothing
 	unit                  learn.Unit
 }
 
@@ -57,6 +58,8 @@ type group struct {
 	agreeing int    // times that it did
 	suspects []*memory
 	pairs    []*pair
+
+	leaving bool // it is about to be forgotten
 }
 
 // hearing is a limit of an answer on the way to its group.
@@ -93,6 +96,9 @@ func (m *Routes) groupOf(r *route, h *hearing) *group {
 	base := alike{
 		host: r.place.host.name, name: bounded(said.Name), unit: learn.Unit(bounded(string(said.Unit))),
 		partition: bounded(said.Partition),
+	}
+	if said.Scope != learn.Token && said.Scope != learn.Site { // those are of all parts
+		base.part = r.place.part.name
 	}
 	key := named{bounded(bucketOf(h.lesson, said)), base}
 	key.partition = m.partition(key)
@@ -197,6 +203,9 @@ func (m *Routes) groupNamed(r *route, key named, h *hearing) *group {
 		if key.partition != "" {
 			id += "/" + key.partition
 		}
+		if key.part != "" {
+			id += " " + key.part
+		}
 		if key.host != "" {
 			id = key.host + " " + id
 		}
@@ -220,7 +229,7 @@ func (m *Routes) partition(key named) string {
 	if own == "" {
 		return ""
 	}
-	key.partition = ""
+	key.partition, key.part = "", ""
 	all := m.parts[key]
 	switch {
 	case slices.Contains(all, own), len(all) == 0 && len(m.parts) >= mostGroups:
@@ -251,6 +260,9 @@ func (m *Routes) groupPlain(r *route, base alike, own bool, h *hearing) *group {
 
 func (m *Routes) newPlain(base alike, now time.Time, said *learn.Limit) *group {
 	id := base.name
+	if base.part != "" {
+		id += " " + base.part
+	}
 	if base.host != "" {
 		id = base.host + " " + id
 	}
@@ -259,6 +271,9 @@ func (m *Routes) newPlain(base alike, now time.Time, said *learn.Limit) *group {
 
 // shelve puts a group where it is found.
 func (m *Routes) shelve(g *group) {
+	if g.part == "" {
+		m.common = append(m.common, g)
+	}
 	if g.bucket != "" {
 		m.named[named{g.bucket, g.alike}] = g
 		return
@@ -274,10 +289,10 @@ func (m *Routes) shelve(g *group) {
 // newGroup makes a group, or takes the last one when there are too many. One
 // without a bucket has a number in its ID.
 func (m *Routes) newGroup(now time.Time, id string, base alike, said *learn.Limit, bucket string) *group {
-	if len(m.groups)-len(m.hidden) > mostGroups-1 {
+	if base.part == "" && len(m.common) >= mostGroups {
 		m.sweep(now)
-		if len(m.groups)-len(m.hidden) > mostGroups-1 {
-			return m.last
+		if len(m.common) >= mostGroups {
+			return m.common[len(m.common)-1]
 		}
 	}
 	m.made++
@@ -289,7 +304,6 @@ func (m *Routes) newGroup(now time.Time, id string, base alike, said *learn.Limi
 	g.id = m.unique(id, bucket == "", g.number)
 	g.title = g.entitle()
 	m.groups[g.id] = g
-	m.last = g
 	m.shelve(g)
 	return g
 }
@@ -310,8 +324,8 @@ func (m *Routes) newHidden(title string) *group {
 // sweep forgets the groups that no route is in any more, and nobody has seen for
 // long.
 func (m *Routes) sweep(now time.Time) {
-	for _, g := range m.groups {
-		if g.kind == Announced && g.routes == 0 && now.Sub(g.seen) >= forgetful {
+	for _, g := range slices.Clone(m.common) {
+		if g.routes == 0 && now.Sub(g.seen) >= forgetful {
 			m.remove(g)
 		}
 	}
@@ -327,14 +341,8 @@ func (m *Routes) remove(g *group) {
 			delete(m.plain, g.alike)
 		}
 	}
-	if m.last != g {
-		return
-	}
-	m.last = nil
-	for _, o := range m.groups {
-		if o.kind == Announced && (m.last == nil || o.number > m.last.number) {
-			m.last = o
-		}
+	if g.part == "" {
+		m.common = slices.DeleteFunc(m.common, func(o *group) bool { return o == g })
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 type Options struct {
 	Reserve Reserve
 	Unit    learn.Unit
+	Part    bool // there are as many as there are parts, so it is forgotten sooner
 }
 
 // Reserve is what stays unspent of a limit: the larger of the two.
@@ -40,6 +41,7 @@ const (
 	cautious = 0.999 // of a rate that is known
 
 	remembered = 10 * minute // for which a ledger is kept that nobody asks for
+	partly     = 10 * second // the same of a part's
 )
 
 // Ledger is one limit of a server's, for one budget. It counts what is taken, and
@@ -475,7 +477,7 @@ func (l *Ledger) Idle(now time.Time) bool {
 	switch {
 	case !l.heard:
 		return l.probing
-	case v-l.heardAt < remembered:
+	case v-l.heardAt < partly, !l.options.Part && v-l.heardAt < remembered:
 		return false // what was learned of it is worth more than its place
 	case l.free(v) || l.probing:
 		return true

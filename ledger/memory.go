@@ -102,6 +102,14 @@ func (g *group) takes(h *hearing) verdict {
 	return yes
 }
 
+// atMost is how many of something a group remembers: of parts there are many.
+func (g *group) atMost(n int) int {
+	if g.part != "" {
+		return n / fewer
+	}
+	return n
+}
+
 // recent is the memory of a budget, which it makes if it has to.
 func (g *group) recent(budget string) *memory {
 	k := g.budgets[budget]
@@ -111,7 +119,7 @@ func (g *group) recent(budget string) *memory {
 	if g.budgets == nil {
 		g.budgets = make(map[string]*memory)
 	}
-	if len(g.budgets) >= mostBudgets {
+	if len(g.budgets) >= g.atMost(mostBudgets) {
 		all := make([]*memory, 0, len(g.budgets))
 		for _, o := range g.budgets {
 			all = append(all, o)
@@ -119,7 +127,7 @@ func (g *group) recent(budget string) *memory {
 		slices.SortFunc(all, func(a, b *memory) int {
 			return cmp.Or(a.heard.Compare(b.heard), cmp.Compare(a.budget, b.budget))
 		})
-		for _, o := range all[:spareBudget] {
+		for _, o := range all[:g.atMost(spareBudget)] {
 			delete(g.budgets, o.budget)
 			g.absolve(o)
 		}

@@ -18,7 +18,7 @@ const (
 //
 // The usual calls:
 //
-//	class := routes.Class("GET", "", "/2/tweets/20/retweeted_by")
+//	class := routes.Class("GET", "", "/2/tweets/20/retweeted_by", learn.Apart(request))
 //	… ask for a permit by class.Limits, and send …
 //	learned := routes.Learn(now, class, budget, sent, &lesson)
 //	… tell each ledger of learned.Told, and for what it says of that …
@@ -37,9 +37,10 @@ type Routes struct {
 	parts  map[named][]string // :: a limit without its partition → those that it has
 	made   uint64             // groups so far
 	marks  uint64             // answers so far that announced something
-	last   *group             // the announced one made last, which takes all when there are too many
+	common []*group           // the announced ones of no part; the last takes all when there are too many
 	hidden []*group           // of Kind Hidden, not the site's
 	wide   *group             // the hidden one of the whole site
+	veiled map[string]*group  // :: template → the hidden one of the routes of all parts
 
 	shared map[string][]Limit // :: which groups → their limits
 	picked []*group           // scratch
@@ -59,6 +60,7 @@ func NewRoutes() *Routes {
 		named:  make(map[named]*group),
 		plain:  make(map[alike]*shelf),
 		parts:  make(map[named][]string),
+		veiled: make(map[string]*group),
 		shared: make(map[string][]Limit),
 		twins:  make(map[[2]string]bool),
 	}
@@ -72,15 +74,16 @@ func (m *Routes) Version() uint64 { return m.version }
 func (m *Routes) Silent() bool { return m.answers >= 2 && !m.announced }
 
 // Class is the class of a request, never nil. The host is empty where the site is
-// one host; the path is as it was sent, without its query.
-func (m *Routes) Class(method, host, path string) *Class {
+// one host; the path is as it was sent, without its query; apart is which segment of
+// it tells budgets apart, as learn.Apart says.
+func (m *Routes) Class(method, host, path string, apart int) *Class {
 	if path != "" && path[0] == '/' {
 		path = path[1:]
 	}
-	r := m.lookup(method, host, path)
+	r := m.lookup(method, host, path, apart)
 	if r == nil {
 		m.dirty = false
-		r = m.add(method, host, path)
+		r = m.add(method, host, path, partOf(path, apart))
 	}
 	m.tick++
 	r.used = m.tick
@@ -92,12 +95,12 @@ func (m *Routes) Class(method, host, path string) *Class {
 }
 
 // lookup is a route that is known, or nil. The path is without its first slash.
-func (m *Routes) lookup(method, host, path string) *route {
+func (m *Routes) lookup(method, host, path string, apart int) *route {
 	h := m.hosts[host]
 	if h == nil {
 		return nil
 	}
-	p := h.root.find(path)
+	p := h.root.find(path, apart)
 	if p == nil {
 		return nil
 	}
@@ -106,9 +109,9 @@ func (m *Routes) lookup(method, host, path string) *route {
 
 // add makes a route, unless what is odd about the request leads to one that is
 // known.
-func (m *Routes) add(method, host, path string) *route {
+func (m *Routes) add(method, host, path string, of part) *route {
 	method, host = methodOf(method), hostOf(host)
-	if r := m.lookup(method, host, path); r != nil {
+	if r := m.lookup(method, host, path, of.apart); r != nil {
 		return r
 	}
 	if len(m.known) >= mostRoutes {
@@ -119,7 +122,7 @@ func (m *Routes) add(method, host, path string) *route {
 		h = newHost(strings.Clone(host))
 		m.hosts[h.name] = h
 	}
-	p := m.grow(h, path)
+	p := m.grow(h, path, of)
 	if r := p.at(method); r != nil {
 		return r
 	}
@@ -131,9 +134,11 @@ func (m *Routes) add(method, host, path string) *route {
 	}
 	r := &route{method: strings.Clone(method), guessing: true}
 	m.put(r, p)
+	if p.part.apart > 0 {
+		r.hidden = m.veiled[r.template()]
+	}
 	m.guess(r)
-	r.class = &Class{Route: r.name, Unknown: !m.Silent(), Version: m.version}
-	r.class.Limits = m.limits(r)
+	r.class = r.classOf(m.limits(r), !m.Silent(), m.version)
 	r.at = m.version
 	return r
 }
@@ -154,7 +159,7 @@ func (m *Routes) of(c *Class) *route {
 	}
 	method, rest, _ := strings.Cut(c.Route, " ")
 	host, path, _ := strings.Cut(rest, "/")
-	r := m.add(method, host, path)
+	r := m.add(method, host, path, c.part)
 	m.tick++
 	r.used = m.tick
 	return r
@@ -198,6 +203,9 @@ const mostTold = 24
 // tell finds the group of each limit that an answer announced.
 func (m *Routes) tell(now time.Time, r *route, budget string, sent time.Time, l *learn.Lesson) []Told {
 	var told []Told
+	if len(l.Limits) > 0 && len(m.groups)-len(m.hidden)-len(m.common) >= mostParted {
+		m.shed(r)
+	}
 	m.marks++
 	mark, blamed := m.marks, false
 	for n := range l.Limits[:min(len(l.Limits), mostTold)] {
@@ -220,7 +228,7 @@ func (m *Routes) tell(now time.Time, r *route, budget string, sent time.Time, l 
 		if told == nil {
 			told = make([]Told, 0, min(len(l.Limits), mostTold))
 		}
-		t := Told{ID: g.id, Title: g.title, Site: g.site, Said: *said}
+		t := Told{ID: g.id, Title: g.title, Part: g.part, Site: g.site, Said: *said}
 		if t.Refused = refusedBy(l, said, n); t.Refused && !blamed {
 			t.RetryAt, blamed = l.RetryAt, true
 		}
@@ -270,8 +278,28 @@ func (m *Routes) Hide(c *Class, wide bool) (id string, changed bool) {
 	}
 	r := m.of(c)
 	if r.hidden == nil {
-		r.hidden = m.newHidden(r.name)
-		m.rebuild(r)
+		m.veil(r)
 	}
 	return r.hidden.id, m.dirty
+}
+
+// veil puts a route under a limit of its own that is not announced, and with it those
+// that are the same but for the part: it is refused in many before it is often in one.
+func (m *Routes) veil(r *route) {
+	what := r.template()
+	g := m.newHidden(what)
+	if r.place.part.apart == 0 {
+		r.hidden = g
+		m.rebuild(r)
+		return
+	}
+	if len(m.veiled) < mostRoutes {
+		m.veiled[what] = g
+	}
+	for _, o := range m.known {
+		if o.hidden == nil && o.place.part.apart > 0 && o.template() == what {
+			o.hidden = g
+			m.rebuild(o)
+		}
+	}
 }

@@ -14,8 +14,9 @@ import (
 
 // checkBounds is what holds whatever has come.
 func checkBounds(t *rapid.T, m *Routes) {
-	if len(m.known) > mostRoutes || len(m.groups) > mostGroups+mostHidden || len(m.hidden) > mostHidden || len(m.parts) > mostGroups {
-		t.Fatalf("%d routes, %d limits, %d hidden, %d parts", len(m.known), len(m.groups), len(m.hidden), len(m.parts))
+	parted := len(m.groups) - len(m.hidden) - len(m.common)
+	if len(m.known) > mostRoutes || len(m.common) > mostGroups || parted > mostParted+spareParted || len(m.hidden) > mostHidden || len(m.parts) > mostGroups || len(m.veiled) > mostRoutes {
+		t.Fatalf("%d routes, %d limits of %d parts, %d hidden, %d partitions", len(m.known), len(m.groups), parted, len(m.hidden), len(m.parts))
 	}
 	counts, bearing := map[*group]int{}, map[*host]int{}
 	for name, r := range m.known {
@@ -30,7 +31,14 @@ func checkBounds(t *rapid.T, m *Routes) {
 			bearing[r.place.host]++
 		}
 		for n := range r.members {
-			counts[r.members[n].group]++
+			g := r.members[n].group
+			counts[g]++
+			if m.groups[g.id] != g || g.part != "" && g.part != r.place.part.name {
+				t.Fatalf("%q of %q is under %q of %q", name, r.place.part.name, g.id, g.part)
+			}
+		}
+		if r.place.part.apart == 0 && c.Template != name || m.lookup(r.method, r.place.host.name, strings.TrimPrefix(r.place.text, "/"), r.place.part.apart) != r {
+			t.Fatalf("%q is not found, or is %q", name, c.Template)
 		}
 		for _, l := range c.Limits {
 			g := m.groups[l.ID]
@@ -45,6 +53,9 @@ func checkBounds(t *rapid.T, m *Routes) {
 	for id, g := range m.groups {
 		if g.id != id || g.routes != counts[g] || len(g.budgets) > mostBudgets || len(g.pairs) > mostPairs {
 			t.Fatalf("%q is %+v, in %d routes", id, g, counts[g])
+		}
+		if g.kind == Announced && slices.Contains(m.common, g) != (g.part == "") {
+			t.Fatalf("%q is of %q", id, g.part)
 		}
 		if g.kind == Announced && g.bucket == "" && !slices.Contains(m.plain[g.alike].groups, g) {
 			t.Fatalf("%q is not found", id)
@@ -70,6 +81,7 @@ func TestWhateverIsLearnedStaysInBounds(t *testing.T) {
 	paths := rapid.OneOf(
 		rapid.SampledFrom([]string{"/a", "/b", "/c/1", "/c/d/e", "", "/*"}),
 		rapid.Map(rapid.IntRange(0, 60), func(n int) string { return "/names/" + word(n) + "/x" }),
+		rapid.Map(rapid.IntRange(0, 3), func(n int) string { return fmt.Sprintf("/c/%d/e", n) }),
 	)
 	rapid.Check(t, func(t *rapid.T) {
 		m := NewRoutes()
@@ -81,7 +93,7 @@ func TestWhateverIsLearnedStaysInBounds(t *testing.T) {
 		var copies []Class
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.SampledFrom([]int{0, 1, 100, 5000, 4000000, -1000}).Draw(t, "ms")) * time.Millisecond)
-			c := m.Class(rapid.SampledFrom([]string{"GET", "POST"}).Draw(t, "method"), few.Draw(t, "host"), paths.Draw(t, "path"))
+			c := m.Class(rapid.SampledFrom([]string{"GET", "POST"}).Draw(t, "method"), few.Draw(t, "host"), paths.Draw(t, "path"), rapid.SampledFrom([]int{0, 2, 2, 3, 99, -1}).Draw(t, "apart"))
 			classes, copies = append(classes, c), append(copies, *c)
 			c = rapid.SampledFrom(classes).Draw(t, "class") // it may be old
 			version := m.Version()
@@ -146,23 +158,23 @@ func TestWhateverIsLearnedStaysInBounds(t *testing.T) {
 func benchRoutes() *Routes {
 	m := NewRoutes()
 	for n := range 1000 {
-		m.Class("GET", "", fmt.Sprintf("/2/%s/5/%s", word(n/20%20), word(n%20)))
+		m.Class("GET", "", fmt.Sprintf("/2/%s/5/%s", word(n/20%20), word(n%20)), 0)
 	}
 	return m
 }
 
 func BenchmarkClass(b *testing.B) {
 	m := benchRoutes()
-	m.Class("GET", "", "/2/tweets/1460323737035677698/retweeted_by")
+	m.Class("GET", "", "/2/tweets/1460323737035677698/retweeted_by", 0)
 	for name, path := range map[string]string{
 		"short": "/users", "usual": "/2/tweets/1460323737035677697/retweeted_by",
 		"long": "/api/v10/guilds/41771983423143937/members/80351110224678912/roles/41771983423143936",
 	} {
-		m.Class("GET", "", path)
+		m.Class("GET", "", path, 0)
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				m.Class("GET", "", path)
+				m.Class("GET", "", path, 0)
 			}
 		})
 	}
@@ -171,7 +183,7 @@ func BenchmarkClass(b *testing.B) {
 func BenchmarkLearn(b *testing.B) {
 	m := benchRoutes()
 	var silent learn.Lesson
-	c := m.Class("GET", "", "/2/tweets/1460323737035677697/retweeted_by")
+	c := m.Class("GET", "", "/2/tweets/1460323737035677697/retweeted_by", 0)
 	b.Run("silent", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -193,11 +205,11 @@ func BenchmarkLearn(b *testing.B) {
 func TestTheUsualCallsAllocateNothing(t *testing.T) {
 	m := benchRoutes()
 	var silent learn.Lesson
-	c := m.Class("GET", "", "/2/tweets/1460323737035677697/retweeted_by")
+	c := m.Class("GET", "", "/2/tweets/1460323737035677697/retweeted_by", 0)
 	m.Learn(noon, c, "token", noon, &silent)
 	m.Learn(noon, c, "token", noon, &silent)
 	if n := testing.AllocsPerRun(100, func() {
-		c = m.Class("GET", "", "/2/tweets/1460323737035677698/retweeted_by")
+		c = m.Class("GET", "", "/2/tweets/1460323737035677698/retweeted_by", 0)
 		m.Learn(noon, c, "token", noon, &silent)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)

@@ -115,7 +115,7 @@ func (h *house) run(d time.Duration) {
 }
 
 func (h *house) send(now time.Time, path string) {
-	c := h.m.Class("GET", "", path)
+	c := h.m.Class("GET", "", path, 0)
 	first := h.random.IntN(h.tokens)
 	for n := range h.tokens {
 		token := (first + n) % h.tokens
@@ -195,7 +195,7 @@ func (h *house) groups() map[string][]string {
 	all := map[string][]string{}
 	for _, path := range h.paths {
 		var ids string
-		for _, l := range h.m.Class("GET", "", path).Limits {
+		for _, l := range h.m.Class("GET", "", path, 0).Limits {
 			ids += l.ID + " "
 		}
 		all[ids] = append(all[ids], path)

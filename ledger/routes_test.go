@@ -45,7 +45,7 @@ func (v *visit) ask(budget, text string) Learned {
 		}
 		head.Add(name, value)
 	}
-	c := v.m.Class(method, "", path)
+	c := v.m.Class(method, "", path, v.apart(path))
 	sent := v.now
 	v.now = v.now.Add(100 * time.Millisecond)
 	lesson := learn.Read(status, head, nil, learn.Request{Method: method, Host: v.host, Path: path}, v.now)
@@ -56,6 +56,10 @@ func (v *visit) ask(budget, text string) Learned {
 		}
 	}
 	return got
+}
+
+func (v *visit) apart(path string) int {
+	return learn.Apart(learn.Request{Host: v.host, Path: path})
 }
 
 // ids are those of a request's class: "GET /path".
@@ -69,7 +73,7 @@ func (v *visit) ids(text string) []string {
 
 func (v *visit) class(text string) *Class {
 	method, path, _ := strings.Cut(text, " ")
-	return v.m.Class(method, "", path)
+	return v.m.Class(method, "", path, v.apart(path))
 }
 
 // titles are what people see of a request's class.
@@ -133,7 +137,7 @@ func TestEachEndpointOfXHasItsOwnLimit(t *testing.T) {
 		}
 		// Another token has the same limits by the same names.
 		v.ask("two", "GET /2/users/1/mentions 200"+triple(900, 899, 1000))
-		if v.m.Class("GET", "", "/2/users/2/mentions").Limits[0].ID == "" || len(v.ids("GET /2/users/1/mentions")) != 1 {
+		if v.m.Class("GET", "", "/2/users/2/mentions", 0).Limits[0].ID == "" || len(v.ids("GET /2/users/1/mentions")) != 1 {
 			t.Errorf("with two tokens it is %v", v.ids("GET /2/users/1/mentions"))
 		}
 	}
@@ -189,17 +193,15 @@ func TestANameThatCameLateReplacesNone(t *testing.T) {
 	}
 }
 
-func TestDiscordsBucketsUniteRoutes(t *testing.T) {
+func TestDiscordsBucketsUniteRoutesOfOneChannel(t *testing.T) {
 	v := visiting(t, "discord.com")
-	bucket := func(id string, left int) string {
-		return fmt.Sprintf(" | X-RateLimit-Limit: 5 | X-RateLimit-Remaining: %d | X-RateLimit-Reset-After: 1.250 | X-RateLimit-Bucket: %s", left, id)
-	}
 	v.ask("bot", "GET /api/v10/channels/41771983423143937/messages 200"+bucket("abcd1234", 4))
 	v.ask("bot", "GET /api/v10/channels/41771983423143937/pins 200"+bucket("ffff0000", 4))
 	v.ask("bot", "POST /api/v10/channels/41771983423143937/messages 200"+bucket("abcd1234", 3))
-	v.sameIDs("GET /api/v10/channels/1/messages", "POST /api/v10/channels/2/messages")
-	v.otherIDs("GET /api/v10/channels/1/messages", "GET /api/v10/channels/1/pins")
-	if ids := v.ids("GET /api/v10/channels/1/pins"); ids[0] != "ffff0000/" {
+	const one = " /api/v10/channels/41771983423143937/"
+	v.sameIDs("GET"+one+"messages", "POST"+one+"messages")
+	v.otherIDs("GET"+one+"messages", "GET"+one+"pins")
+	if ids := v.ids("GET" + one + "pins"); ids[0] != "ffff0000/ channels/41771983423143937" {
 		t.Errorf("it is %v", ids)
 	}
 }

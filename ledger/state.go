@@ -39,6 +39,7 @@ type groupState struct {
 	Bucket    string   `json:"bucket,omitempty"`
 	Name      string   `json:"name,omitempty"`
 	Partition string   `json:"partition,omitempty"`
+	Part      string   `json:"part,omitempty"`
 	Unit      string   `json:"unit,omitempty"`
 	Amount    *float64 `json:"amount,omitempty"`
 	Window    int64    `json:"window,omitempty"` // nanoseconds
@@ -52,6 +53,8 @@ type routeState struct {
 	Method string   `json:"method"`
 	Host   string   `json:"host,omitempty"`
 	Path   string   `json:"path"`
+	Apart  int      `json:"apart,omitempty"` // the segment of it that tells budgets apart
+	Part   string   `json:"part,omitempty"`
 	Hidden string   `json:"hidden,omitempty"`
 	Limits []string `json:"limits,omitempty"`
 	Seen   []int64  `json:"seen,omitempty"` // of each limit, Unix seconds
@@ -66,7 +69,7 @@ func (m *Routes) State() []byte {
 	for _, g := range m.groups {
 		one := groupState{
 			ID: g.id, Number: g.number, Title: g.title, Hidden: g.kind == Hidden, Host: g.host, Bucket: g.bucket,
-			Name: g.name, Partition: g.partition, Unit: string(g.unit), Window: int64(g.window),
+			Name: g.name, Partition: g.partition, Part: g.part, Unit: string(g.unit), Window: int64(g.window),
 			Private: g.private, Apart: g.apart, Moving: g.moving >= 2, Site: g.site,
 		}
 		if g.amount.Known {
@@ -79,7 +82,7 @@ func (m *Routes) State() []byte {
 		if !r.answered && r.hidden == nil {
 			continue
 		}
-		one := routeState{Method: r.method, Host: r.place.host.name, Path: r.place.text}
+		one := routeState{Method: r.method, Host: r.place.host.name, Path: r.place.text, Apart: r.place.part.apart, Part: r.place.part.name}
 		if r.hidden != nil {
 			one.Hidden = r.hidden.id
 		}
@@ -140,14 +143,15 @@ func (m *Routes) restoreGroup(s *groupState) error {
 		return fmt.Errorf("%w: a limit's name is missing, too long or there twice", errState)
 	case s.Number == 0 || s.Number > 1<<53 || s.Number <= m.made:
 		return fmt.Errorf("%w: the limits are not in order", errState)
-	case s.Hidden && len(m.hidden) >= mostHidden, !s.Hidden && len(m.groups)-len(m.hidden) >= mostGroups:
+	case s.Hidden && len(m.hidden) >= mostHidden, !s.Hidden && s.Part == "" && len(m.common) >= mostGroups,
+		!s.Hidden && s.Part != "" && len(m.groups)-len(m.hidden)-len(m.common) >= mostParted+spareParted:
 		return fmt.Errorf("%w: there are too many limits", errState)
 	}
 	g := &group{
 		number: s.Number, id: strings.Clone(s.ID), bucket: bounded(s.Bucket), window: max(time.Duration(s.Window), 0),
 		private: s.Private, apart: s.Apart, site: s.Site, budgets: make(map[string]*memory),
 		alike: alike{
-			host: hostOf(s.Host), name: bounded(s.Name), partition: bounded(s.Partition),
+			host: hostOf(s.Host), name: bounded(s.Name), partition: bounded(s.Partition), part: bounded(s.Part),
 			unit: learn.Unit(bounded(s.Unit)),
 		},
 	}
@@ -169,18 +173,26 @@ func (m *Routes) restoreGroup(s *groupState) error {
 	if m.partition(key) != g.partition || g.bucket != "" && m.named[key] != nil {
 		return fmt.Errorf("%w: a limit is there twice", errState)
 	}
-	m.groups[g.id], m.last = g, g
+	m.groups[g.id] = g
 	m.shelve(g)
 	return nil
 }
 
 func (m *Routes) restoreRoute(s *routeState) {
-	r := m.add(s.Method, s.Host, strings.TrimPrefix(s.Path, "/"))
+	path := strings.TrimPrefix(s.Path, "/")
+	of := partOf(path, s.Apart)
+	if of.apart > 0 && s.Part != "" {
+		of.name = bounded(s.Part)
+	}
+	r := m.add(s.Method, s.Host, path, of)
 	m.tick++
 	r.used = m.tick
 	r.answered, r.guessing, r.guessed = true, false, nil
 	if g := m.groups[s.Hidden]; g != nil && g.kind == Hidden && r.hidden == nil {
 		r.hidden = g
+		if r.place.part.apart > 0 {
+			m.veiled[r.template()] = g
+		}
 	}
 	for n, id := range s.Limits {
 		g := m.groups[id]

@@ -67,7 +67,7 @@ func TestASilentSiteIsRemembered(t *testing.T) {
 	v.ask("", "GET /a 200")
 	v.ask("", "GET /a 200")
 	m := NewRoutes()
-	if err := m.Restore(v.m.State()); err != nil || !m.Silent() || m.Class("GET", "", "/b").Unknown {
+	if err := m.Restore(v.m.State()); err != nil || !m.Silent() || m.Class("GET", "", "/b", 0).Unknown {
 		t.Errorf("%v: silent %v", err, m.Silent())
 	}
 }

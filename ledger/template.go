@@ -19,6 +19,8 @@ type node struct {
 
 	kids     map[string]*node // :: segment → what follows it
 	star     *node            // what follows any value
+	values   map[string]*node // :: value that tells budgets apart → what follows it
+	part     part             // of what stands here
 	wide     bool             // it has had too many names: all of them are values
 	versions bool             // a number here is one of a version
 	depth    int
@@ -41,8 +43,8 @@ func newHost(name string) *host {
 }
 
 // find is the place of a path where it is known, or nil. The path begins after
-// its first slash.
-func (p *node) find(path string) *node {
+// its first slash; apart is the depth of the segment that tells budgets apart.
+func (p *node) find(path string, apart int) *node {
 	for {
 		if p.depth == mostDepth {
 			return p.star
@@ -51,8 +53,10 @@ func (p *node) find(path string) *node {
 		for end < len(path) && path[end] != '/' {
 			end++
 		}
-		next := p.kids[path[:end]]
-		if next == nil && (p.wide && end > 0 || isValue(path[:end], p.versions)) {
+		var next *node
+		if p.depth+1 == apart && tells(path[:end]) {
+			next = p.value(path[:end])
+		} else if next = p.kids[path[:end]]; next == nil && (p.wide && end > 0 || isValue(path[:end], p.versions)) {
 			next = p.star
 		}
 		if next == nil || end == len(path) {
@@ -83,7 +87,7 @@ func (p *node) kid(segment string) *node {
 	if next := p.kids[segment]; next != nil {
 		return next
 	}
-	next := &node{up: p, text: p.text + "/" + segment, depth: p.depth + 1, host: p.host}
+	next := &node{up: p, text: p.text + "/" + segment, depth: p.depth + 1, host: p.host, part: p.part.below(segment)}
 	if values {
 		p.star = next
 		return next
@@ -133,23 +137,35 @@ func (p *node) each(f func(*route)) {
 	for _, kid := range p.kids {
 		kid.each(f)
 	}
+	for _, kid := range p.values {
+		kid.each(f)
+	}
 	if p.star != nil {
 		p.star.each(f)
 	}
 }
 
 // prune takes a node away that has nothing, and those above it alike. A wide
-// place stays as long as its host does.
+// place stays as long as its host does, if it is not one of as many as there are
+// values.
 func (p *node) prune() {
-	for p.up != nil && len(p.routes) == 0 && len(p.kids) == 0 && p.star == nil && !p.wide {
-		up := p.up
-		if up.star == p {
+	for p.up != nil && p.bare() && (!p.wide || p.part.apart > 0) {
+		up, last := p.up, p.text[len(p.up.text)+1:]
+		switch p {
+		case up.star:
 			up.star = nil
-		} else {
-			delete(up.kids, p.text[len(up.text)+1:])
+		case up.values[last]:
+			delete(up.values, last)
+		default:
+			delete(up.kids, last)
 		}
 		p = up
 	}
+}
+
+// bare says whether nothing is known to stand here or below.
+func (p *node) bare() bool {
+	return len(p.routes) == 0 && len(p.kids) == 0 && len(p.values) == 0 && p.star == nil
 }
 
 // isValue says whether a segment of a path is taken for a value: an identifier,

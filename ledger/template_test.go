@@ -39,7 +39,7 @@ func TestWhatLooksLikeAValueInAPathIsOne(t *testing.T) {
 		"/a/b/c/d/e/f/g/h/i/j/k/l/m/n/o":               "/a/b/c/d/e/f/g/h/i/j/k/l/**",
 	} {
 		m := NewRoutes()
-		if got := m.Class("GET", "", path).Route; got != "GET "+want {
+		if got := m.Class("GET", "", path, 0).Route; got != "GET "+want {
 			t.Errorf("%q is %q, want %q", path, got, want)
 		}
 	}
@@ -55,7 +55,7 @@ func TestAHostAndAMethodArePartOfARoute(t *testing.T) {
 		{"G ET", "", "/a", "* /a"},
 		{strings.Repeat("A", 17), "", "/a", "* /a"},
 	} {
-		if got := m.Class(c.method, c.host, c.path).Route; got != c.want {
+		if got := m.Class(c.method, c.host, c.path, 0).Route; got != c.want {
 			t.Errorf("%v is %q", c, got)
 		}
 	}
@@ -64,25 +64,25 @@ func TestAHostAndAMethodArePartOfARoute(t *testing.T) {
 func TestAPlaceWithManyNamesHasValues(t *testing.T) {
 	m := NewRoutes()
 	for n := range mostKids {
-		m.Class("GET", "", fmt.Sprintf("/users/%s/repos", word(n)))
-		m.Class("GET", "", "/users/"+word(n))
+		m.Class("GET", "", fmt.Sprintf("/users/%s/repos", word(n)), 0)
+		m.Class("GET", "", "/users/"+word(n), 0)
 	}
-	if got := m.Class("GET", "", "/users/"+word(3)+"/repos").Route; got != "GET /users/"+word(3)+"/repos" {
+	if got := m.Class("GET", "", "/users/"+word(3)+"/repos", 0).Route; got != "GET /users/"+word(3)+"/repos" {
 		t.Fatalf("it is %q while there are few", got)
 	}
 	before := m.Version()
-	if got := m.Class("GET", "", "/users/another/repos").Route; got != "GET /users/*/repos" {
+	if got := m.Class("GET", "", "/users/another/repos", 0).Route; got != "GET /users/*/repos" {
 		t.Fatalf("it is %q when there are many", got)
 	}
 	if m.Version() == before {
 		t.Error("the version is the same, though routes have other names")
 	}
 	for _, path := range []string{"/users/" + word(3) + "/repos", "/users/new/repos"} {
-		if got := m.Class("GET", "", path).Route; got != "GET /users/*/repos" {
+		if got := m.Class("GET", "", path, 0).Route; got != "GET /users/*/repos" {
 			t.Errorf("%q is %q", path, got)
 		}
 	}
-	if got := m.Class("GET", "", "/users/").Route; got != "GET /users/" {
+	if got := m.Class("GET", "", "/users/", 0).Route; got != "GET /users/" {
 		t.Errorf("the place itself is %q", got)
 	}
 	if len(m.known) != 3 {
@@ -93,9 +93,9 @@ func TestAPlaceWithManyNamesHasValues(t *testing.T) {
 func TestNamesAtTheRootGrowTogether(t *testing.T) {
 	m := NewRoutes()
 	for n := range mostKids + 5 {
-		m.Class("GET", "", "/"+word(n)+"/about")
+		m.Class("GET", "", "/"+word(n)+"/about", 0)
 	}
-	if got := m.Class("GET", "", "/"+word(1)+"/about").Route; got != "GET /*/about" || len(m.known) != 1 {
+	if got := m.Class("GET", "", "/"+word(1)+"/about", 0).Route; got != "GET /*/about" || len(m.known) != 1 {
 		t.Errorf("it is %q, of %d", got, len(m.known))
 	}
 }
@@ -112,15 +112,16 @@ func TestTemplatesAreShortAndStay(t *testing.T) {
 		m := NewRoutes()
 		for range 100 {
 			path := "/" + strings.Join(rapid.SliceOfN(piece, 0, 16).Draw(t, "path"), "/")
-			c := m.Class("GET", "", path)
+			apart := rapid.IntRange(0, mostDepth+1).Draw(t, "apart")
+			c := m.Class("GET", "", path, apart)
 			name := strings.TrimPrefix(c.Route, "GET ")
-			if len(name) > len(path)+2 {
+			if len(name) > len(path)+2+longestSum {
 				t.Fatalf("%q is the longer %q", path, name)
 			}
 			if !printable(c.Route) {
 				t.Fatalf("%q is %q", path, c.Route)
 			}
-			if again := m.Class("GET", "", name); again != c {
+			if again := m.Class("GET", "", name, apart); again != c {
 				t.Fatalf("%q is %q, which is %q", path, name, again.Route)
 			}
 			if again := m.of(c); again.class != c {
@@ -132,10 +133,10 @@ func TestTemplatesAreShortAndStay(t *testing.T) {
 
 func TestRoutesThatNobodyUsesLeave(t *testing.T) {
 	m := NewRoutes()
-	m.Class("GET", "", "/kept")
+	m.Class("GET", "", "/kept", 0)
 	for n := range 3 * mostRoutes {
-		m.Class("GET", fmt.Sprintf("h%d.test", n), "/a/b/c")
-		m.Class("GET", "", "/kept")
+		m.Class("GET", fmt.Sprintf("h%d.test", n), "/a/b/c", 0)
+		m.Class("GET", "", "/kept", 0)
 		if len(m.known) > mostRoutes || len(m.hosts) > mostRoutes {
 			t.Fatalf("there are %d routes of %d hosts", len(m.known), len(m.hosts))
 		}

@@ -26,11 +26,17 @@ func (g *group) entitle() string {
 		if what == "" {
 			what = unitOf(g.unit)
 		}
+		if g.part != "" {
+			what = g.part + " " + what
+		}
 		return bound(what, longestTitle)
 	}
 	title := amountOf(g.amount.N)
 	if g.unit != learn.Requests && g.unit != learn.Percent {
 		title += " " + string(g.unit)
+	}
+	if g.part != "" { // before what may be cut off
+		title += " in " + g.part
 	}
 	switch {
 	case g.window > 0:

@@ -112,7 +112,7 @@ func (m *Routes) suspect(g *group, k *memory) (twins [2]string) {
 // pair puts a budget beside each of the suspects whose windows end with its own.
 func (m *Routes) pair(g *group, k *memory) {
 	for _, o := range g.suspects {
-		if o == k || o.reset.IsZero() || !o.resets(k.reset, k.resolution) || len(g.pairs) >= mostPairs {
+		if o == k || o.reset.IsZero() || !o.resets(k.reset, k.resolution) || len(g.pairs) >= g.atMost(mostPairs) {
 			continue
 		}
 		known := slices.ContainsFunc(g.pairs, func(p *pair) bool {
@@ -124,7 +124,7 @@ func (m *Routes) pair(g *group, k *memory) {
 		g.pairs = append(g.pairs, newPair(k, o))
 	}
 	if !slices.Contains(g.suspects, k) {
-		if len(g.suspects) >= mostSuspects {
+		if len(g.suspects) >= g.atMost(mostSuspects) {
 			g.absolve(g.suspects[0])
 		}
 		g.suspects = append(g.suspects, k)

@@ -63,7 +63,7 @@ func (c *crowd) run(t *testing.T) map[[2]string]bool {
 		under = append(under[:at], under[at+1:]...)
 		now = now.Add(10 * time.Millisecond)
 		key := fmt.Sprint("token ", r.token)
-		class := m.Class("GET", "", "/a")
+		class := m.Class("GET", "", "/a", 0)
 		lesson := learn.Lesson{Scope: learn.Token, Limits: []learn.Limit{{
 			Limit: learn.Amount{N: 100000, Known: true}, Remaining: learn.Amount{N: float64(r.left), Known: true},
 			Reset: reset, Resolution: time.Second,

@@ -15,12 +15,18 @@ func (m *Routes) IDs() []string {
 	return ids
 }
 
-// Under is what the server calls a limit, if it does, and the routes that are known
-// to be under it, in order.
+// Under is what the server calls a limit, with the part whose it is, or, where it does
+// not, the routes that are known to be under it, in order.
 func (m *Routes) Under(id string) (bucket string, routes []string) {
 	g := m.groups[id]
 	if g == nil {
 		return "", nil
+	}
+	if g.bucket != "" {
+		if g.part != "" {
+			return g.bucket + " " + g.part, nil
+		}
+		return g.bucket, nil
 	}
 	for _, r := range m.known {
 		if r.in(g) != nil || r.hidden == g {
@@ -28,5 +34,5 @@ func (m *Routes) Under(id string) (bucket string, routes []string) {
 		}
 	}
 	slices.Sort(routes)
-	return g.bucket, routes
+	return "", routes
 }

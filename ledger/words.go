@@ -33,6 +33,7 @@ type News struct {
 type Limit struct {
 	ID    string // unique in its site
 	Title string // for people: "75 per 15m"
+	Part  string // what has it for itself: "channels/7"; "" is nothing
 	Kind  Kind
 	Unit  learn.Unit
 	Site  bool // the site counts all alike, whatever their credentials
@@ -49,16 +50,20 @@ const (
 // Class is what requests alike have in common. It does not change: what is learned
 // makes another.
 type Class struct {
-	Route   string // "GET /2/tweets/*/retweeted_by"; with its host where a site has several
-	Unknown bool   // no answer yet: one request goes alone (NewFirst)
-	Limits  []Limit
-	Version uint64 // of the routes by which it was made
+	Route    string // "GET /2/tweets/*/retweeted_by"; with its host where a site has several
+	Template string // the same with a * for what tells budgets apart
+	Unknown  bool   // no answer yet: one request goes alone (NewFirst)
+	Limits   []Limit
+	Version  uint64 // of the routes by which it was made
+
+	part part
 }
 
 // Told is a limit of a lesson that is known.
 type Told struct {
 	ID      string
 	Title   string
+	Part    string
 	Site    bool // see Limit
 	Said    learn.Limit
 	Refused bool

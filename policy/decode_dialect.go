@@ -33,12 +33,13 @@ func (d *decoder) dialect(n *yaml.Node, path string) *learn.Dialect {
 		field{"scope", d.scope(&out.Scope)},
 		field{"statuses", d.statuses(&out.Statuses)},
 		field{"paths", d.texts(&out.Paths)},
+		field{"apart", g.apart(&out.Apart)},
 	)
 	if d.count() > before || !isMapping(n) {
 		return nil
 	}
 	if len(set) == 0 || len(set) == 1 && set["paths"] != nil {
-		d.failf(n, path, "says nothing; write headers, body, refusals, reset_unit, retry_unit, scope or statuses")
+		d.failf(n, path, "says nothing; write headers, body, refusals, reset_unit, retry_unit, scope, statuses or apart")
 		return nil
 	}
 	for i, one := range out.Paths {
@@ -86,6 +87,20 @@ func (g *dialecting) elements(n *yaml.Node, path string, element func(n *yaml.No
 func headerSpelling(name string) string {
 	name = strings.ReplaceAll(strings.ToLower(strings.TrimSpace(name)), "_", "-")
 	return strings.Replace(name, "rate-limit", "ratelimit", 1)
+}
+
+// apart reads paths, and keeps where each is.
+func (g *dialecting) apart(to *[]string) func(*yaml.Node, string) {
+	return func(n *yaml.Node, path string) {
+		g.list(n, path, func(_ int, n *yaml.Node, path string) {
+			var text string
+			g.label(&text)(n, path)
+			*to, g.at[strings.TrimPrefix(path, g.path+".")] = append(*to, text), n
+		})
+		if isEmpty(n) {
+			g.failf(n, path, "is empty")
+		}
+	}
 }
 
 func (g *dialecting) headers(n *yaml.Node, path string, spelling func(string) string) []learn.Header {

@@ -30,6 +30,7 @@ sites:
       retry_unit: 1m
       scope: token
       statuses: [420, 430]
+      apart: [/v1/projects/*, /v2/*/projects/*]
   - {host: b.test}
 `)
 	want := &learn.Dialect{
@@ -49,6 +50,7 @@ sites:
 			},
 		},
 		ResetUnit: time.Millisecond, RetryUnit: time.Minute, Scope: learn.Token, Statuses: []int{420, 430},
+		Apart: []string{"/v1/projects/*", "/v2/*/projects/*"},
 	}
 	if got := p.Sites[0].Dialect; !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want\n%+v", got, want)
@@ -108,6 +110,9 @@ func TestWhatIsWrongWithADialectIsSaidWhereItIs(t *testing.T) {
 		"{retry_unit: sec}":               `.retry_unit: "sec" is not a unit of time`,
 		"{statuses: [42]}":                `.statuses[0]: "42" is less than 100`,
 		"{statuses: []}":                  ".statuses: is empty",
+		"{apart: []}":                     ".apart: is empty",
+		"{apart: projects}":               `.apart[0]: "projects" does not begin with a slash and end with the segment that tells budgets apart, as /v1/projects/* does`,
+		"{apart: [/a/*, /a/**/*]}":        `.apart[1]: "/a/**/*": each segment is a name, or a * for any`,
 		"{headers: []}":                   ".headers: is empty",
 		"{headers: {name: a, is: limit}}": ".headers: takes a list",
 		"{headers: [{is: limit}]}":        ".headers[0]: needs name",
@@ -144,6 +149,7 @@ func TestWhatIsWrongWithADialectIsSaidWhereItIs(t *testing.T) {
 		refuse(t, "sites:\n  - host: a.test\n    dialect: "+text+"\n", place, want)
 	}
 	// What learn alone knows is said at the line of the key, too.
+	refuse(t, "sites:\n  - host: a.test\n    dialect:\n      apart:\n        - /a/*\n        - /a/b\n", `abide.yaml:6: sites[0].dialect.apart[1]: "/a/b" does not begin`)
 	refuse(t, "sites:\n  - host: a.test\n    dialect:\n      headers:\n        - is: limit\n          name: \"x-*-left\"\n", `abide.yaml:6: sites[0].dialect.headers[0].name: "x-*-left": a * stands at the end`)
 }
 

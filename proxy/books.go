@@ -91,7 +91,7 @@ type book struct {
 	passed   uint64             // answers that were no refusals
 	paces    map[string]float64 // :: ID of a hidden limit → what had succeeded when it was found
 	refusals map[string]refusal // :: route → the last one
-	episodes map[string]episode // :: route, or "" for the whole site → unexplained ones
+	episodes map[string]episode // :: template of routes, or "" for the whole site → unexplained ones
 }
 
 // refusal is one that a route has met.
@@ -109,10 +109,10 @@ type episode struct {
 }
 
 // class is what a request's route is under, and the version of what is known.
-func (b *book) class(method, host, path string) (*ledger.Class, uint64) {
+func (b *book) class(method, host, path string, apart int) (*ledger.Class, uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.routes.Class(method, host, path), b.since + b.routes.Version()
+	return b.routes.Class(method, host, path, apart), b.since + b.routes.Version()
 }
 
 // learn hears what an answer says.
@@ -203,7 +203,7 @@ func (b *book) unexplained(now time.Time, c *ledger.Class, sent time.Time) (id s
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	wide := b.routes.Silent()
-	what := c.Route
+	what := c.Template
 	if wide {
 		what = ""
 	}

@@ -49,7 +49,7 @@ func TestASiteWhoseBookHasLeftIsLearnedAgain(t *testing.T) {
 	books := newBooks()
 	first := books.of("site.test", true)
 	for i := range 50 {
-		c, _ := first.class("GET", "", fmt.Sprint("/", i))
+		c, _ := first.class("GET", "", fmt.Sprint("/", i), 0)
 		first.learn(time.Now(), c, "", time.Now(), &learn.Lesson{Limits: []learn.Limit{{Bucket: fmt.Sprint(i), Remaining: learn.Amount{Known: true, N: 9}}}})
 	}
 	was := first.version()
@@ -60,7 +60,7 @@ func TestASiteWhoseBookHasLeftIsLearnedAgain(t *testing.T) {
 	if again == first {
 		t.Fatal("the book is still there")
 	}
-	if _, is := again.class("GET", "", "/0"); is < was || again.version() < was || was == 0 {
+	if _, is := again.class("GET", "", "/0", 0); is < was || again.version() < was || was == 0 {
 		t.Errorf("version %d after %d", is, was)
 	}
 }

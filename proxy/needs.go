@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/abide-proxy/abide/learn"
 	"github.com/abide-proxy/abide/ledger"
 	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/queue"
@@ -142,8 +143,8 @@ func (p *plan) learned(b *book, l *ledger.Limit) queue.Limit {
 		one.Make = func() limit.Meter { return ledger.NewPace(b.hidden(id)) }
 	default:
 		reserve := ledger.Reserve{Units: p.tokens.Reserve.Units, Percent: p.tokens.Reserve.Percent}
-		unit := l.Unit
-		one.Make = func() limit.Meter { return ledger.New(ledger.Options{Reserve: reserve, Unit: unit}) }
+		unit, part := l.Unit, l.Part != ""
+		one.Make = func() limit.Meter { return ledger.New(ledger.Options{Reserve: reserve, Unit: unit, Part: part}) }
 	}
 	return one
 }
@@ -183,14 +184,15 @@ func (s *Server) place(x *exchange) {
 		return
 	}
 	if p.learns && x.book == nil {
-		x.book = s.books.of(x.site, !x.asking)
+		x.book = s.books.of(x.site, !x.asking || s.memory.has(kindOfRoutes, x.site))
 	}
 	if p.learns && x.book != nil {
 		host := ""
 		if x.grouped() {
 			host = x.target.Host
 		}
-		x.class, x.seen = x.book.class(x.method, host, x.path)
+		apart := learn.Apart(learn.Request{Method: x.method, Host: x.target.Host, Path: x.path, Dialect: p.dialect})
+		x.class, x.seen = x.book.class(x.method, host, x.path, apart)
 	}
 	if p.pool != nil && x.client != crawler { // nobody needs a token for robots.txt
 		x.turn.set = p.pool.Set()

@@ -87,7 +87,7 @@ func (s *Server) teachings(x *exchange, learned *ledger.Learned, sent time.Time,
 	list := make([]queue.Teaching, len(learned.Told))
 	for i := range learned.Told {
 		told := &learned.Told[i]
-		one := p.learned(x.book, &ledger.Limit{ID: told.ID, Title: told.Title, Unit: told.Said.Unit})
+		one := p.learned(x.book, &ledger.Limit{ID: told.ID, Title: told.Title, Part: told.Part, Unit: told.Said.Unit})
 		one.Key = x.whose(told)
 		took := int64(0)
 		for j := range x.class.Limits {
