@@ -107,13 +107,21 @@ func (s *scales) weigh(until time.Time) {
 	}
 }
 
-// at is how much had passed by a time, as it was seen last before.
-func (s *scales) at(when time.Time, of string, every time.Duration) (n int64, ok bool) {
+// at is how much had passed by a time, as it was seen last before, and not long before.
+func (s *scales) at(when time.Time, of string, long time.Duration) (n int64, ok bool) {
 	i := sort.Search(len(s.samples), func(i int) bool { return s.samples[i].to.After(when) })
-	if i == 0 || when.Sub(s.samples[i-1].to) > every/4 {
+	if i == 0 || when.Sub(s.samples[i-1].to) > long {
 		return 0, false
 	}
 	return s.samples[i-1].amount(of), true
+}
+
+// still tells whether nothing passed between the last two looks before a time, which
+// were just before it. Then the last one has all that came before. On a machine that
+// has something else to do nobody knows.
+func (s *scales) still(when time.Time, of string) bool {
+	i := sort.Search(len(s.samples), func(i int) bool { return s.samples[i].to.After(when) })
+	return i > 1 && when.Sub(s.samples[i-1].to) < 5*time.Millisecond && s.samples[i-1].amount(of) == s.samples[i-2].amount(of)
 }
 
 func (s *sample) amount(of string) int64 {
@@ -125,8 +133,8 @@ func (s *sample) amount(of string) int64 {
 
 // verdict of the scales.
 type weight struct {
-	over int64   // the most that a window had beyond its amount
-	used float64 // of the amount, without the first window and the last
+	over int64   // the most that a window had beyond its amount, of those that began when all was still
+	used float64 // of the amount, without the first window and the last; -1: too few were seen
 }
 
 // windows are those of the clock, without the first and the last. Those whose edge
@@ -135,20 +143,25 @@ func (s *scales) windows(t *testing.T, of string, amount int64, every time.Durat
 	t.Helper()
 	first, last := s.samples[0].from, s.samples[len(s.samples)-1].to
 	var before, sum, n, all int64
+	exact := false
 	for edge := first.Truncate(every).Add(2 * every); !edge.After(last); edge = edge.Add(every) {
 		n++
-		now, ok := s.at(edge, of, every)
+		now, ok := s.at(edge, of, every/4)
 		if !ok {
 			continue
 		}
 		if before > 0 {
-			w.over = max(w.over, now-before-n*amount)
+			if exact {
+				w.over = max(w.over, now-before-n*amount)
+			}
 			sum, all = sum+now-before, all+n
 		}
-		before, n = now, 0
+		before, n, exact = now, 0, s.still(edge, of)
 	}
 	if all < 2 {
-		t.Fatalf("only %d windows were seen", all)
+		t.Logf("only %d windows were seen", all)
+		w.used = -1
+		return w
 	}
 	w.used = float64(sum) / float64(all*amount)
 	return w

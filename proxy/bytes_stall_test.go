@@ -207,25 +207,34 @@ func tricklesEvery(t *testing.T, d time.Duration) {
 
 func TestABodyThatStandsStillGetsALittleNowAndThen(t *testing.T) {
 	tricklesEvery(t, 100*time.Millisecond)
+	little := 0
+	for range 5 { // on a machine that is busy two of them may be read as one
+		if little = littles(t); little >= 2 {
+			return
+		}
+	}
+	t.Errorf("%d times there was a little", little)
+}
+
+// littles is how often a client got a little after a pause.
+func littles(t *testing.T) (n int) {
 	b := stingy(t, "100kB", flood)
 	conn := b.open(plain)
 	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", plain.line("/"), host)
-	in, last, little := bufio.NewReader(conn), time.Now(), 0
+	in, last := bufio.NewReader(conn), time.Now()
 	piece := make([]byte, 4<<10)
 	for {
-		n, err := in.Read(piece)
-		if pause := time.Since(last); n > 0 && n <= 2*trickleMost && pause > trickleEvery/2 {
-			little++
+		got, err := in.Read(piece)
+		if pause := time.Since(last); got > 0 && got <= 2*trickleMost && pause > trickleEvery/2 {
+			n++
 		}
 		last = time.Now()
 		if err != nil {
 			break
 		}
 	}
-	if little < 2 {
-		t.Errorf("%d times there was a little", little)
-	}
 	b.unharmed()
+	return n
 }
 
 func TestNothingIsHeldByBytesThatAreOnlyObserved(t *testing.T) {

@@ -73,6 +73,7 @@ type purse struct {
 	server       *Server
 	stall        atomic.Int64
 	on           atomic.Bool // there is a limit to keep
+	slack, grain atomic.Int64
 	tap, trickle *queue.Tap
 	refs         int          // exchanges and tunnels that have it; guarded by purses.mu
 	used         atomic.Int64 // sinceStart, of the last time
@@ -117,7 +118,7 @@ func (p *purse) Credit(done <-chan struct{}, n int) (int, error) {
 		now := time.Now()
 		p.used.Store(int64(sinceStart()))
 		until := p.since(done, now).Add(time.Duration(p.stall.Load()))
-		got, err := p.tap.Draw(done, int64(n), 1, earlier(until, now.Add(trickleEvery)))
+		got, err := p.tap.Draw(done, int64(n), p.grain.Load(), earlier(until, now.Add(trickleEvery)))
 		if err == nil {
 			p.moves(done)
 			return int(got), nil
@@ -319,6 +320,9 @@ func (p *purse) refresh(st *state) {
 	if plan != nil {
 		p.stall.Store(int64(plan.stall))
 	}
+	limits := st.bytesOf(p.who, false)
+	p.slack.Store(queue.SlackOf(limits))
+	p.grain.Store(grainOf(limits))
 }
 
 // pouch is what the gate knows one of a purse's taps by.

@@ -39,6 +39,7 @@ type Slot struct {
 
 	pace pace
 
+	beyond int64     // bytes that are lent as Slack
 	demand Demanding // the meter, if it wants to know what waits
 	told   int64     // what it knows of that
 	kept   bool      // Gate.With may change the meter

@@ -18,8 +18,9 @@ type Tap struct {
 
 	// The site's lock guards what follows.
 	slots  []*Slot
-	made   uint64 // the generation by which they were found
-	seen   uint64 // the same of the site
+	slack  []int64 // :: slot → what may be lent of it
+	made   uint64  // the generation by which they were found
+	seen   uint64  // the same of the site
 	closed bool
 	count  int
 	recent [8]drawn // what was drawn last and may come back, in order
@@ -270,6 +271,7 @@ func (t *Tap) find(now time.Time) {
 		list = limits[t.choice(len(limits))]
 	}
 	var slots []*Slot
+	var slack []int64
 	for i := range list {
 		if list[i].Of != Bytes {
 			continue
@@ -279,11 +281,11 @@ func (t *Tap) find(now time.Time) {
 			return
 		}
 		if !has(slots, slot) {
-			slots = append(slots, slot)
+			slots, slack = append(slots, slot), append(slack, slackOf(&list[i]))
 		}
 	}
 	t.leave(now)
-	t.slots = slots
+	t.slots, t.slack = slots, slack
 	for _, slot := range slots {
 		slot.users++
 	}
@@ -320,7 +322,7 @@ func (t *Tap) leave(now time.Time) {
 		slot.users--
 		slot.stir()
 	}
-	t.slots = nil
+	t.slots, t.slack = nil, nil
 }
 
 // retap lets the draws that wait follow the limits.

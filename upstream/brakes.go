@@ -137,6 +137,10 @@ func (c *meteredConn) hasten() {
 // Close ends pauses too.
 func (c *meteredConn) Close() error {
 	c.hasten()
+	c.forgo()
+	if lent := c.stretch.Swap(unstretched); lent != unstretched {
+		lent.end()
+	}
 	return c.Conn.Close()
 }
 

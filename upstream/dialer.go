@@ -31,7 +31,8 @@ type Dialer struct {
 	Timeout time.Duration
 	// ReceiveBuffer is what the system is asked to hold, in bytes, of a connection
 	// that is dialed under a byte limit: what lies there has been sent without
-	// credit. Linux takes twice that. 0 is 16 KiB; negative leaves it to the system.
+	// credit. Linux takes twice that. 0 is 16 KiB, or more as far as a Generous one
+	// allows it; negative leaves it to the system.
 	ReceiveBuffer int
 
 	// connect opens a TCP connection; tests have their own.
@@ -79,11 +80,14 @@ func (d *Dialer) dial(ctx context.Context, host string, port uint16, named bool)
 		}
 		return nil, err
 	}
-	nc, err := d.race(within, to)
+	m := meterFrom(ctx)
+	lent, receive := d.receives(m)
+	nc, err := d.race(within, to, receive)
 	if err != nil {
+		lent.end()
 		return nil, connectError(ctx, err)
 	}
-	return newBudgetedConn(nc, meterFrom(ctx), d.ReceiveBuffer), nil
+	return newBudgetedConn(nc, m, d.ReceiveBuffer, lent), nil
 }
 
 // addresses are those that host may be dialed at, best first.

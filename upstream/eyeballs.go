@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -22,16 +21,18 @@ var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 60 * time.Second, Interv
 
 var tcp = net.Dialer{KeepAliveConfig: keepAlive}
 
-func (d *Dialer) open(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
+// open connects to one address. receive is what the system is asked to hold of what
+// comes, 0 if it is to say itself.
+func (d *Dialer) open(ctx context.Context, a netip.AddrPort, receive int) (net.Conn, error) {
 	if d.connect != nil {
 		return d.connect(ctx, a)
 	}
 	// Not DialTCP: it binds to a port before it connects, which takes that
 	// port from all destinations and not from this one only.
 	dialer := &tcp
-	if l, ok := meterFrom(ctx).(Limiter); ok && d.ReceiveBuffer >= 0 && l.Budgeted() {
+	if receive > 0 {
 		dialer = &net.Dialer{KeepAliveConfig: keepAlive, Control: func(_, _ string, raw syscall.RawConn) error {
-			limitReceive(raw, cmp.Or(d.ReceiveBuffer, narrowBuffer))
+			limitReceive(raw, receive)
 			return nil
 		}}
 	}
@@ -55,9 +56,9 @@ type attempt struct {
 
 // race connects to the first address that answers. It returns when every
 // attempt it has started has ended.
-func (d *Dialer) race(ctx context.Context, to []netip.AddrPort) (net.Conn, error) {
+func (d *Dialer) race(ctx context.Context, to []netip.AddrPort, receive int) (net.Conn, error) {
 	if len(to) == 1 {
-		return d.open(ctx, to[0])
+		return d.open(ctx, to[0], receive)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -82,7 +83,7 @@ func (d *Dialer) race(ctx context.Context, to []netip.AddrPort) (net.Conn, error
 			to = to[1:]
 			running++
 			go func() {
-				conn, err := d.open(ctx, a)
+				conn, err := d.open(ctx, a, receive)
 				ended <- attempt{conn, err}
 			}()
 			delay.Reset(attemptDelay)

@@ -9,12 +9,12 @@ import (
 // Limiter is a Meter that is asked before bytes pass. Its methods are called
 // from several goroutines at once.
 //
-// Each direction of a connection asks for itself, for at most 64 KiB at a time.
-// Reading asks when bytes have come, for as many as there are, so a connection
-// that waits for its peer holds no credit. (Where the system cannot tell what
-// has come it asks before, for 4 KiB at most.) What a read or write does not use
-// is given back at once, and what passes is told to Read and Wrote as ever: what
-// was granted, less what was given back, is what has passed.
+// Each direction of a connection asks for itself, for at most 64 KiB at a time, or
+// as much as it was lent beyond the limits: see Generous. Reading asks when bytes
+// have come, for as many as there are, so a connection that waits for its peer holds
+// no credit. (Where the system cannot tell what has come it asks before, for 4 KiB
+// at most.) What is not used is given back, and what passes is told to Read and
+// Wrote as ever: what was granted, less what was given back, is what has passed.
 //
 // A read or write that began before there was a limit, or under another Meter,
 // ends as it began. It tells what passed, without having asked.
@@ -51,7 +51,7 @@ func (c *meteredConn) limiter() Limiter {
 		return nil
 	}
 	if !c.narrowed.Load() {
-		c.narrow()
+		c.fit(m)
 	}
 	return m.limiter
 }
@@ -70,23 +70,33 @@ func (c *meteredConn) narrow() {
 }
 
 // readBudgeted is Read under a byte limit.
-func (c *meteredConn) readBudgeted(p []byte) (int, error) {
-	n := min(len(p), mostHeld)
-	if have, known, err := c.arrival.wait(); err != nil {
-		return 0, err
-	} else if known {
-		n = min(len(p), have, mostAsked)
-	}
-	l := c.limiter() // it may have changed meanwhile
-	if n == 0 || l == nil {
-		// Without anything at hand this is the end, which is free.
-		n, err := c.Conn.Read(p[:min(len(p), mostHeld)])
-		c.read(n)
-		return n, err
-	}
-	n, err := c.credit(&c.in, l, n)
-	if err != nil {
-		return 0, err
+func (c *meteredConn) readBudgeted(l Limiter, p []byte) (int, error) {
+	n := c.spend(l, len(p))
+	if n == 0 {
+		n = min(len(p), mostHeld)
+		have, known, err := c.arrival.wait()
+		if err != nil {
+			return 0, err
+		}
+		if l = c.limiter(); known { // it may be another by now
+			most, wide := c.atOnce()
+			if n = min(len(p), have, most); wide {
+				n = min(have, most) // the next reads are paid for too
+			}
+		}
+		if n == 0 || l == nil {
+			// Without anything at hand this is the end, which is free.
+			n, err := c.Conn.Read(p[:min(len(p), mostHeld)])
+			c.read(n)
+			return n, err
+		}
+		if n, err = c.credit(&c.in, l, n); err != nil {
+			return 0, err
+		}
+		if n > len(p) {
+			c.prepay(l, n-len(p))
+			n = len(p)
+		}
 	}
 	got, err := c.Conn.Read(p[:n])
 	if got < n {
@@ -107,7 +117,8 @@ func (c *meteredConn) writeBudgeted(p []byte) (wrote int, err error) {
 			c.wrote(n)
 			return wrote + n, err
 		}
-		n, err := c.credit(&c.out, l, min(len(p), mostAsked))
+		most, _ := c.atOnce()
+		n, err := c.credit(&c.out, l, min(len(p), most))
 		if err != nil {
 			return wrote, err
 		}

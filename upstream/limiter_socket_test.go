@@ -166,21 +166,28 @@ func overspent(t *testing.T, p *purse, acknowledged func() int64) int64 {
 	return over
 }
 
-// floods are the ways to be flooded: each returns a reader of what comes, and
-// what ends it.
-var floods = map[string]func(*testing.T, *purse) (f *flood, read io.Reader, end func()){
-	"http":  func(t *testing.T, p *purse) (*flood, io.Reader, func()) { return flooded(t, p, "http") },
-	"https": func(t *testing.T, p *purse) (*flood, io.Reader, func()) { return flooded(t, p, "https") },
-	"h2":    func(t *testing.T, p *purse) (*flood, io.Reader, func()) { return flooded(t, p, "h2") },
-	"tunnel": func(t *testing.T, p *purse) (*flood, io.Reader, func()) {
-		return tunnelled(t, p, false)
-	},
-	"copied tunnel": func(t *testing.T, p *purse) (*flood, io.Reader, func()) {
-		return tunnelled(t, p, true)
-	},
+// floods are the ways to be flooded.
+var floods = []string{"http", "https", "h2", "tunnel", "copied tunnel"}
+
+// granting is a Meter that is given credit.
+type granting interface {
+	Meter
+	grant(n int)
 }
 
-func flooded(t *testing.T, p *purse, speaks string) (*flood, io.Reader, func()) {
+// floodedBy is flooded in one of these ways. It returns a reader of what comes, and
+// what ends it.
+func floodedBy(t *testing.T, p granting, name string) (*flood, io.Reader, func()) {
+	t.Helper()
+	switch name {
+	case "tunnel", "copied tunnel":
+		return tunnelled(t, p, name != "tunnel")
+	default:
+		return flooded(t, p, name)
+	}
+}
+
+func flooded(t *testing.T, p granting, speaks string) (*flood, io.Reader, func()) {
 	t.Helper()
 	f := flooding(t, speaks)
 	p.grant(16 << 10) // for the handshake and the head
@@ -196,7 +203,7 @@ func flooded(t *testing.T, p *purse, speaks string) (*flood, io.Reader, func()) 
 	}
 }
 
-func tunnelled(t *testing.T, p *purse, plain bool) (*flood, io.Reader, func()) {
+func tunnelled(t *testing.T, p granting, plain bool) (*flood, io.Reader, func()) {
 	t.Helper()
 	f := flooding(t, "http")
 	p.grant(1 << 10)
@@ -206,10 +213,10 @@ func tunnelled(t *testing.T, p *purse, plain bool) (*flood, io.Reader, func()) {
 }
 
 func TestBytesBeyondTheCreditStayInTheReceiveBuffer(t *testing.T) {
-	for name, start := range floods {
+	for _, name := range floods {
 		t.Run(name, func(t *testing.T) {
 			p := newPurse(0)
-			f, from, end := start(t, p)
+			f, from, end := floodedBy(t, p, name)
 			var reader sync.WaitGroup
 			reader.Go(func() { io.Copy(io.Discard, onlyReader{from}) })
 			most := int64(0)
@@ -307,17 +314,17 @@ func TestWritingWaitsForCredit(t *testing.T) {
 
 // What is read of a connection that must end must not be waited for.
 func TestWhoLeavesAPauseLeavesAtOnce(t *testing.T) {
-	for name, start := range floods {
+	for _, name := range floods {
 		t.Run(name, func(t *testing.T) {
 			p := newPurse(0)
-			_, from, end := start(t, p)
+			_, from, end := floodedBy(t, p, name)
 			var reader sync.WaitGroup
 			reader.Go(func() { io.Copy(io.Discard, onlyReader{from}) })
 			p.held(t)
 			began := time.Now()
 			end()
 			reader.Wait()
-			if took := time.Since(began); took > 5*time.Second {
+			if took := time.Since(began); took > 15*time.Second {
 				t.Errorf("it took %v", took)
 			}
 			p.balanced(t)

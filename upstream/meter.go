@@ -56,22 +56,31 @@ type meteredConn struct {
 	born     bool        // it may have carried something
 	narrowed atomic.Bool // the receive buffer is as small as it gets
 	late     atomic.Bool // since after it was born
+	width    int64       // the receive buffer's size until then
+	stretch  atomic.Pointer[stretch]
+	paid     prepaid // guarded by mu
+	isPaid   atomic.Bool
 }
 
 // metering is a Meter, and whether it is to be asked.
 type metering struct {
 	Meter
-	limiter Limiter // nil: it only counts
+	limiter  Limiter  // nil: it only counts
+	generous Generous // nil: its connections are narrow
 }
 
 func newMeteredConn(nc net.Conn, m Meter) *meteredConn {
-	return newBudgetedConn(nc, m, 0)
+	return newBudgetedConn(nc, m, 0, nil)
 }
 
 // newBudgetedConn is newMeteredConn with the size of the receive buffer under a
-// byte limit.
-func newBudgetedConn(nc net.Conn, m Meter, buffer int) *meteredConn {
-	c := &meteredConn{Conn: nc, arrival: newArrival(nc), buffer: buffer}
+// byte limit, and what was lent for one that is larger.
+func newBudgetedConn(nc net.Conn, m Meter, buffer int, lent *stretch) *meteredConn {
+	c := &meteredConn{Conn: nc, arrival: newArrival(nc), buffer: buffer, width: receiveSizes()[0]}
+	if lent != nil {
+		c.width = lent.n
+		c.stretch.Store(lent)
+	}
 	c.setMeter(m)
 	c.born = true
 	return c
@@ -87,15 +96,18 @@ func (c *meteredConn) setMeter(m Meter) {
 		}
 	case old == nil || old.Meter != m:
 		limiter, _ := m.(Limiter)
-		c.meter.Store(&metering{m, limiter})
+		generous, _ := m.(Generous)
+		c.meter.Store(&metering{m, limiter, generous})
+		c.repay()
 		c.limiter() // for the receive buffer
 	}
 }
 
 func (c *meteredConn) Read(p []byte) (int, error) {
-	if len(p) > 0 && c.limiter() != nil {
-		return c.readBudgeted(p)
+	if l := c.limiter(); l != nil && len(p) > 0 {
+		return c.readBudgeted(l, p)
 	}
+	c.repay()
 	n, err := c.Conn.Read(p)
 	c.read(n)
 	return n, err

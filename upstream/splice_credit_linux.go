@@ -23,6 +23,7 @@ func budgeted(to, from *side) (*meteredConn, *brake) {
 // spliceCredit moves one slice under a byte limit: what has come already, as far
 // as there is credit for it. end tells that the sender has said everything.
 func (r *relay) spliceCredit(to, from *side, raw syscall.RawConn, c *meteredConn, b *brake) (end bool, err error) {
+	c.repay() // for what was read before
 	from.bare.SetReadDeadline(time.Time{})
 	have, _, err := arrival{raw}.wait()
 	if err != nil {
@@ -34,7 +35,8 @@ func (r *relay) spliceCredit(to, from *side, raw syscall.RawConn, c *meteredConn
 	}
 	granted := 0
 	if have > 0 {
-		if granted, err = c.credit(b, l, min(have, mostAsked)); err != nil {
+		most, _ := c.atOnce()
+		if granted, err = c.credit(b, l, min(have, most)); err != nil {
 			return false, err
 		}
 		r.moved.Store(int64(time.Since(r.start)))
