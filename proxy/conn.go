@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/abide-proxy/abide/policy"
@@ -39,12 +40,14 @@ type clientConn struct {
 	unread  atomic.Bool // the client still sends something that nobody will read
 	closed  atomic.Bool
 
-	armed  atomic.Int64 // sinceStart when the write deadline was last set
-	prefix []byte       // read before this connection was handed on
+	armed  atomic.Int64    // sinceStart when the write deadline was last set
+	prefix []byte          // read before this connection was handed on
+	raw    syscall.RawConn // once await has been asked
 
 	// answering is on while a request is served: the only time in which an end
 	// of the client's bytes does not mean that it has left.
 	answering atomic.Bool
+	bodiless  atomic.Bool // the same, and nothing of the request is left to be read
 	mu        sync.Mutex
 	past      bool          // the read deadline lies in the past
 	waiting   chan struct{} // closed to wake a Read that outlasts a half-close
@@ -169,15 +172,25 @@ func (c *clientConn) Write(p []byte) (int, error) {
 }
 
 // SetWriteDeadline is for those who know better than stall, such as net/http
-// when it closes; the next Write may move it again.
+// when it closes; the next Write may move it again. net/http also takes the
+// deadline away after each answer: one that Write has set stays then, for it
+// concerns nobody while nothing is written, and to set it again costs more.
 func (c *clientConn) SetWriteDeadline(t time.Time) error {
+	if t.IsZero() && c.armed.Load() != 0 {
+		return nil
+	}
+	return c.limitWrites(t)
+}
+
+func (c *clientConn) limitWrites(t time.Time) error {
 	c.armed.Store(0)
 	return c.Conn.SetWriteDeadline(t)
 }
 
+// SetDeadline is for a connection that changes hands: it takes Write's away too.
 func (c *clientConn) SetDeadline(t time.Time) error {
 	c.SetReadDeadline(t)
-	return c.SetWriteDeadline(t)
+	return c.limitWrites(t)
 }
 
 // name is the address as text, made once.

@@ -180,7 +180,11 @@ func (o *opening) intercept(w http.ResponseWriter, r *http.Request) {
 		o.handshakeFailed(conn, err)
 		return
 	}
-	o.give(conn, secure, "https")
+	if secure.ConnectionState().NegotiatedProtocol == "h2" {
+		o.give(conn, secure, "https") // by its type net/http knows that it may be HTTP/2
+		return
+	}
+	o.give(conn, &opened{Conn: secure, under: conn}, "https")
 }
 
 // handshakeFailed tells a client that spoke cleartext what is wrong, and the

@@ -126,6 +126,10 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, x *exchange, vi
 		// bytes as soon as it has the last of this one.
 		x.conn.answering.Store(true)
 		defer x.conn.answering.Store(false)
+		if r.ContentLength == 0 && !upgrade {
+			x.conn.bodiless.Store(true)
+			defer x.conn.bodiless.Store(false)
+		}
 	}
 	r = x.begin(w, r)
 	defer s.end(x)

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -51,10 +52,22 @@ func stripHop(h http.Header) {
 			}
 		}
 	}
-	for _, name := range hopByHop {
-		delete(h, name)
+	if len(h) > fewFields {
+		for _, name := range hopByHop {
+			delete(h, name)
+		}
+		return
+	}
+	for name := range h {
+		if slices.Contains(hopByHop[:], name) {
+			delete(h, name)
+		}
 	}
 }
+
+// fewFields is up to how many it costs less to look at each than to look all the
+// hop-by-hop ones up.
+const fewFields = 8
 
 // asksForWebsocket recognises the one upgrade that is let through.
 func asksForWebsocket(r *http.Request) bool {

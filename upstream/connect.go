@@ -136,7 +136,7 @@ func (t *Transport) handshake(ctx context.Context, o *outgoing, nc net.Conn) (*t
 		config = config.Clone()
 		config.ServerName = strings.TrimSuffix(o.host, ".")
 	}
-	tc := tls.Client(nc, config)
+	tc := tls.Client(&valve{Conn: nc}, config)
 	limited := ctx
 	if t.HandshakeTimeout > 0 {
 		var cancel context.CancelFunc
