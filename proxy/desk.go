@@ -53,6 +53,7 @@ type desk struct {
 
 	mu         sync.Mutex
 	recalled   map[[2]string]store.Kept // :: site and key → what was kept, until it is used
+	before     map[slotName]int64       // what had been used of limits when they were recalled, until it is asked for
 	accounts   map[string]*account      // :: site →
 	due        dueAccounts
 	generation string
@@ -97,6 +98,7 @@ func (d *desk) keeper(outage lease.Outage, stable func(site, key string) string)
 			if err := lease.Restore(time.Now(), m, was.State, was.Ahead); err != nil {
 				d.log.Warnf("what %s had used of %q before the restart is not understood: %v", site, at.Limit, err)
 			}
+			d.noteUsed(site, at, &spec, m)
 		}
 		return a.Kept(key, m)
 	}

@@ -66,6 +66,7 @@ func (s *Server) Explain(method string, u *url.URL, name string) (Explained, err
 		e.Rule = match.Rule.Title()
 	}
 	q := s.ask(x, &http.Request{Method: method, URL: u})
+	s.bring(q) // what no request has asked for since the start
 	e.Explained = s.gate.Explain(q)
 	e.Breaker = s.broken(x.party())
 	if p := x.turn.plan; p != nil {

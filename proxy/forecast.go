@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/abide-proxy/abide/lease"
@@ -34,37 +33,41 @@ type Forecast struct {
 	Done               time.Time // when N more would be done; zero without N, or never
 }
 
-const (
-	// sampleEvery is how often it is looked how much of the limits is used.
-	sampleEvery = 2 * time.Second
-	// lately is what the present rate is about.
-	lately = 10 * time.Minute
-	// mostUsages is how many limits' use is followed.
-	mostUsages = 10_000
-	// foreseen are the windows whose use is foreseen.
-	foreseen = 10 * time.Minute
-)
-
 // WrittenLimits are all that are remembered, in order.
 func (s *Server) WrittenLimits() []WrittenLimit {
 	var list []WrittenLimit
-	s.eachWritten(func(_ time.Time, l WrittenLimit, _ *limit.Spec) { list = append(list, l) })
+	s.eachWritten(func(l *written) { list = append(list, l.WrittenLimit) })
 	slices.SortFunc(list, func(a, b WrittenLimit) int {
 		return cmp.Or(strings.Compare(a.Site, b.Site), strings.Compare(a.Limit, b.Limit), strings.Compare(a.Whose, b.Whose))
 	})
 	return list
 }
 
-// eachWritten visits the limits that somebody has written, but for the small part of
-// those of bytes that trickles.
-func (s *Server) eachWritten(visit func(now time.Time, l WrittenLimit, spec *limit.Spec)) {
-	type seen struct {
-		now time.Time
-		at  queue.Scope
-		WrittenLimit
-		spec limit.Spec
+// written is such a limit with what it comes from.
+type written struct {
+	WrittenLimit
+	now  time.Time
+	at   queue.Scope
+	spec *limit.Spec
+}
+
+// used is how much of the limit is.
+func (l *written) used() int64 {
+	whole := l.Amount
+	if l.spec.As == limit.Bucket && l.spec.Burst > 0 {
+		whole = l.spec.Burst // there is never more at once
+		if l.Unit == string(policy.Bytes) {
+			whole += l.Amount - l.spec.Amount
+		}
 	}
-	var all []seen
+	return max(whole-l.Left, 0)
+}
+
+// eachWritten visits the limits that somebody has written, but for the small part of
+// those of bytes that trickles. Those that are in no configuration any more, and are
+// remembered yet, are not among them.
+func (s *Server) eachWritten(visit func(l *written)) {
+	var all []written
 	s.gate.Limits(func(now time.Time, site string, at queue.Scope, title string, spec *limit.Spec, left int64, m limit.Meter) {
 		if spec == nil || strings.HasSuffix(at.Limit, trickleSuffix) {
 			return
@@ -72,23 +75,31 @@ func (s *Server) eachWritten(visit func(now time.Time, l WrittenLimit, spec *lim
 		if shared, ok := m.(interface{ Rest(now time.Time) int64 }); ok {
 			left = shared.Rest(now) // not only what is leased to this instance
 		}
-		one := seen{now: now, at: at, spec: *spec}
-		one.WrittenLimit = WrittenLimit{Site: site, Limit: title, Whose: at.Key, Amount: spec.Amount, Left: left, Per: spec.Window.String()}
+		is := *spec
+		one := written{now: now, at: at, spec: &is}
+		one.WrittenLimit = WrittenLimit{Site: site, Limit: title, Whose: at.Key, Amount: spec.Amount, Left: left}
 		all = append(all, one)
 	})
+	if len(all) == 0 {
+		return
+	}
+	rules := s.state.Load().writtenRules()
 	var owners owners // asked for only where a limit is somebody's
 	for i := range all {
 		one := &all[i]
-		one.Unit, one.Per = unitOf(one.at.Limit, one.Per)
-		if one.Unit == string(policy.Bytes) { // the part that trickles is in the title, too
+		rule := rules[one.at.Limit]
+		if rule == nil {
+			continue
+		}
+		one.Unit, one.Per = string(rule.Unit), rule.Per.String()
+		if rule.Unit == policy.Bytes { // the part that trickles is in the title, too
 			whole := wholeOf(one.Amount)
 			one.Amount, one.Left = whole, min(one.Left+whole-one.Amount, whole)
 		}
 		if one.spec.As == limit.Concurrency || one.spec.As == limit.Adaptive {
 			one.Per = ""
-		}
-		if s.desk != nil && one.spec.As != limit.Concurrency && one.spec.As != limit.Adaptive {
-			one.Shared = s.desk.shared && lease.Shareable(one.spec)
+		} else if s.desk != nil {
+			one.Shared = s.desk.shared && lease.Shareable(*one.spec)
 			one.Kept = !s.desk.shared
 		}
 		if one.Whose != "" {
@@ -99,84 +110,29 @@ func (s *Server) eachWritten(visit func(now time.Time, l WrittenLimit, spec *lim
 				one.Whose = cmp.Or(owners.labels[pool][one.Whose], one.Whose)
 			}
 		}
-		visit(one.now, one.WrittenLimit, &one.spec)
+		visit(one)
 	}
 }
 
-// unitOf is what a limit counts and per what, by its identity.
-func unitOf(identity, per string) (unit, window string) {
-	words := strings.Fields(identity)
-	if len(words) < 4 {
-		return string(policy.Requests), per
-	}
-	return words[1], words[3]
-}
-
-// usage is how fast one limit is used.
-type usage struct {
-	used int64
-	at   time.Time
-	rate float64 // per second
-}
-
-// usages are those of the limits with long windows.
-type usages struct {
-	mu    sync.Mutex
-	known map[[3]string]*usage // :: site, limit and whose →
-}
-
-// sampleOnce looks how much of the limits is used.
-func (s *Server) sampleOnce() {
-	u := &s.usages
-	seen := map[[3]string]bool{}
-	s.eachWritten(func(now time.Time, l WrittenLimit, spec *limit.Spec) {
-		if !lasts(spec) || len(seen) >= mostUsages {
+// writtenRules are what the operator has written of all limits, by their identity, which
+// says all of them but the amount.
+func (st *state) writtenRules() map[string]*policy.Limit {
+	rules := map[string]*policy.Limit{}
+	add := func(p *plan) {
+		if p == nil {
 			return
 		}
-		at := [3]string{l.Site, l.Limit, l.Whose}
-		seen[at] = true
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		if u.known == nil {
-			u.known = map[[3]string]*usage{}
-		}
-		if one := u.known[at]; one != nil {
-			one.heard(now, l.Amount-l.Left)
-		} else {
-			u.known[at] = &usage{used: l.Amount - l.Left, at: now}
-		}
-	})
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for at := range u.known {
-		if !seen[at] {
-			delete(u.known, at)
+		for i := range p.limits {
+			rules[p.limits[i].need.Name] = p.limits[i].rule
 		}
 	}
-}
-
-// lasts tells whether a limit's window is long enough to be foreseen.
-func lasts(spec *limit.Spec) bool {
-	return spec.As == limit.Quota || spec.Window >= foreseen && spec.As != limit.Concurrency && spec.As != limit.Adaptive
-}
-
-// heard is how much is used now. Less than before is a window that has begun.
-func (u *usage) heard(now time.Time, used int64) {
-	took := now.Sub(u.at)
-	if took <= 0 {
-		return
+	for _, p := range st.plans {
+		add(p)
 	}
-	more := used - u.used
-	if more < 0 {
-		more = used
+	for _, p := range st.own {
+		add(p)
 	}
-	// What is older than lately counts less and less.
-	weight := float64(took) / float64(lately+took)
-	if u.rate == 0 {
-		weight = 1
-	}
-	u.rate += weight * (float64(more)/took.Seconds() - u.rate)
-	u.used, u.at = used, now
+	return rules
 }
 
 // Forecast says of the limits with long windows, of one site or "" for all, when they
@@ -184,17 +140,13 @@ func (u *usage) heard(now time.Time, used int64) {
 func (s *Server) Forecast(site string, requests int64) []Forecast {
 	s.sampleOnce() // it may have been a while
 	var list []Forecast
-	s.eachWritten(func(now time.Time, l WrittenLimit, spec *limit.Spec) {
-		if site != "" && l.Site != site || !lasts(spec) {
+	s.eachWritten(func(l *written) {
+		if site != "" && l.Site != site || !lasts(l.spec) {
 			return
 		}
-		f := Forecast{Site: l.Site, Limit: l.Limit, Whose: l.Whose, Amount: l.Amount, Left: l.Left, Used: l.Amount - l.Left, Unit: l.Unit}
-		s.usages.mu.Lock()
-		if one := s.usages.known[[3]string{l.Site, l.Limit, l.Whose}]; one != nil {
-			f.Rate = one.rate
-		}
-		s.usages.mu.Unlock()
-		f.foresee(now, *spec, requests)
+		f := Forecast{Site: l.Site, Limit: l.Limit, Whose: l.Whose, Amount: l.Amount, Left: l.Left, Used: l.used(), Unit: l.Unit}
+		f.Rate = s.usages.rateOf(l)
+		f.foresee(l.now, *l.spec, requests)
 		list = append(list, f)
 	})
 	slices.SortFunc(list, func(a, b Forecast) int {
@@ -211,8 +163,8 @@ func (f *Forecast) foresee(now time.Time, spec limit.Spec, requests int64) {
 		f.Opens, f.Ends = edges[0], edges[1]
 		width = edges[1].Sub(edges[0])
 	}
-	if f.Rate > 0 {
-		out := now.Add(seconds(float64(f.Left) / f.Rate))
+	if spare := f.Rate - f.comesBack(spec); spare > 0 {
+		out := now.Add(seconds(float64(f.Left) / spare))
 		if f.Ends.IsZero() || out.Before(f.Ends) {
 			f.RunsOut = out
 		}
@@ -242,6 +194,20 @@ func (f *Forecast) foresee(now time.Time, spec limit.Spec, requests int64) {
 	// A window takes as long as it is, or longer at the present rate.
 	each := max(width, took(f.Amount))
 	f.Done = next.Add(time.Duration(whole) * each).Add(took(last))
+}
+
+// comesBack is how much per second is there again by itself, of limits whose windows
+// have no edges.
+func (f *Forecast) comesBack(spec limit.Spec) float64 {
+	window := max(spec.Window.Seconds(), 1)
+	most := float64(f.Amount) / window
+	switch {
+	case spec.As == limit.Bucket, spec.As == limit.Rolling && f.Rate <= most:
+		return most
+	case spec.As == limit.Rolling: // it comes back as it was taken
+		return min(float64(f.Used)/window, most)
+	}
+	return 0
 }
 
 func seconds(n float64) time.Duration {

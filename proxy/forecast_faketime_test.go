@@ -1,12 +1,14 @@
 package proxy
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/abide-proxy/abide/lease"
 	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/store"
 )
 
@@ -46,7 +48,7 @@ sites:
 		if !f.RunsOut.IsZero() { // it would take 32 hours
 			t.Errorf("it runs out at %v", f.RunsOut)
 		}
-		if !near(f.Done, time.Now().Add(100*time.Minute), 0.05) {
+		if !near(f.Done, time.Now().Add(100*time.Minute), 0.1) {
 			t.Errorf("100 more are done in %v", time.Until(f.Done))
 		}
 		// The rest of the day and a piece of the next.
@@ -106,8 +108,50 @@ func TestASharedLimitIsForeseenAsAWhole(t *testing.T) {
 		}
 		elapse(10 * time.Second) // what is unspent goes back
 		server := &Server{gate: c.gate, desk: c.desk}
+		server.state.Store(&state{plans: map[*policy.Site]*plan{nil: {limits: []planned{{rule: &policy.Limit{}, need: c.need}}}}})
 		list := server.WrittenLimits()
 		if len(list) != 1 || list[0].Left != 960 || !list[0].Shared {
+			t.Errorf("%+v", list)
+		}
+	})
+}
+
+// What went before it was looked for the first time counts, too.
+func TestABurstBeforeTheFirstLookIsForeseen(t *testing.T) {
+	bubble(t, echoing, unlearned+"sites:\n  - {host: site.test, limits: [{requests: 1000, per: day}]}\n", func(w *world) {
+		begins(24 * time.Hour)
+		for range 120 {
+			w.get(w.client(), "http://site.test/")
+		}
+		if f := w.forecast(0); f.Used != 120 || f.Rate < 1.8 || f.Rate > 2.2 || !near(f.RunsOut, time.Now().Add(440*time.Second), 0.1) {
+			t.Errorf("%+v: in %v", f, time.Until(f.RunsOut))
+		}
+		elapse(10 * time.Minute)
+		if f := w.forecast(0); f.Rate < 0.1 || f.Rate > 0.13 {
+			t.Errorf("%+v", f)
+		}
+	})
+}
+
+// A limit that is in the configuration no more is not told of, and one with another
+// amount goes on.
+func TestWhatIsConfiguredNoMoreIsNotForeseen(t *testing.T) {
+	const yaml = unlearned + "sites:\n  - {host: site.test, limits: [{requests: %s}]}\n"
+	bubble(t, echoing, fmt.Sprintf(yaml, "1000, per: day"), func(w *world) {
+		begins(24 * time.Hour)
+		for range 60 {
+			w.get(w.client(), "http://site.test/")
+			elapse(10 * time.Second)
+		}
+		before := w.forecast(0)
+		w.reload(fmt.Sprintf(yaml, "2000, per: day"))
+		w.get(w.client(), "http://site.test/")
+		if f := w.forecast(0); f.Amount != 2000 || f.Used != 61 || f.Rate < 0.9*before.Rate || f.Rate > 1.2*before.Rate {
+			t.Errorf("%+v after %+v", f, before)
+		}
+		w.reload(fmt.Sprintf(yaml, "9000, per: month"))
+		w.get(w.client(), "http://site.test/")
+		if list := w.server.Forecast("", 0); len(list) != 1 || list[0].Amount != 9000 {
 			t.Errorf("%+v", list)
 		}
 	})

@@ -58,20 +58,123 @@ func TestForecasts(t *testing.T) {
 	}
 }
 
+// after hears of a limit every so often, for so long.
+func (u *usage) after(d, every time.Duration, spec limit.Spec, used func(at time.Time) int64) {
+	for end := u.at.Add(d); u.at.Before(end); {
+		at := u.at.Add(every)
+		u.heard(at, used(at), spec)
+	}
+}
+
+// roughly tells whether a number is another, but for 3 percent.
+func roughly(got, want float64) bool { return got >= 0.97*want && got <= 1.03*want }
+
 func TestThePresentRate(t *testing.T) {
-	now := time.Unix(0, 0)
-	u := &usage{at: now}
-	for n := range 360 { // an hour at one per second
-		u.heard(now.Add(time.Duration(n+1)*10*time.Second), int64(n+1)*10)
+	began := time.Date(2026, time.March, 10, 6, 0, 0, 0, time.UTC)
+	day := limit.Spec{As: limit.Quota, Amount: 100_000, Period: limit.Day}
+	u := &usage{at: began}
+	steady := func(at time.Time) int64 { return int64(at.Sub(began) / time.Second) }
+	for _, d := range []time.Duration{time.Minute, 9 * time.Minute, time.Hour} {
+		u.after(d, 10*time.Second, day, steady)
+		if !roughly(u.rate(), 1) {
+			t.Errorf("one per second is %v after %v", u.rate(), d)
+		}
 	}
-	if u.rate < 0.99 || u.rate > 1.01 {
-		t.Errorf("one per second is %v", u.rate)
+	used := u.used
+	u.after(time.Hour, 10*time.Second, day, func(time.Time) int64 { return used })
+	if u.rate() > 0.01 {
+		t.Errorf("an hour of nothing is %v per second", u.rate())
 	}
-	used, at := u.used, u.at
-	for n := range 360 { // and an hour of nothing, in which a window begins
-		u.heard(at.Add(time.Duration(n+1)*10*time.Second), used*int64(1-n/180))
+	// What comes back unsent is no window that begins.
+	u.heard(u.at.Add(time.Second), used-1, day)
+	if u.rate() > 0.01 {
+		t.Errorf("one that came back is %v per second", u.rate())
 	}
-	if u.rate > 0.02 {
-		t.Errorf("an hour of nothing is %v per second", u.rate)
+	// Where one does, all that is used is new.
+	next := began.Truncate(24 * time.Hour).Add(24 * time.Hour)
+	u.after(next.Sub(u.at)-10*time.Second, 10*time.Second, day, func(time.Time) int64 { return used })
+	u.after(time.Hour, 10*time.Second, day, func(at time.Time) int64 { return max(2*int64(at.Sub(next)/time.Second), 0) })
+	if !roughly(u.rate(), 2) {
+		t.Errorf("two per second from midnight on are %v", u.rate())
+	}
+}
+
+// A burst counts, and is not taken for a rate.
+func TestABurstIsNoRate(t *testing.T) {
+	day := limit.Spec{As: limit.Quota, Amount: 1000, Period: limit.Day}
+	began := time.Date(2026, time.March, 10, 6, 0, 0, 0, time.UTC)
+	u := &usage{at: began}
+	burst := func(time.Time) int64 { return 120 }
+	for _, one := range []struct {
+		at   time.Duration
+		want float64
+	}{{2 * time.Second, 120.0 / 60}, {time.Minute, 120.0 / 63}, {10 * time.Minute, 120.0 / 1030}} {
+		u.after(began.Add(one.at).Sub(u.at), sampleEvery, day, burst)
+		if got := u.rate(); got < 0.9*one.want || got > 1.1*one.want {
+			t.Errorf("120 at once are %v per second after %v, not %v", got, one.at, one.want)
+		}
+	}
+}
+
+// What windows without edges give back by themselves is not what was taken.
+func TestTheRateOfWindowsWithoutEdges(t *testing.T) {
+	began := time.Date(2026, time.March, 10, 6, 0, 0, 0, time.UTC)
+	for _, spec := range []limit.Spec{
+		{As: limit.Rolling, Amount: 7200, Window: time.Hour},
+		{As: limit.Bucket, Amount: 7200, Window: time.Hour, Burst: 500},
+		{As: limit.FirstUse, Amount: 7200, Window: time.Hour},
+	} {
+		m, err := limit.New(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, l := &usage{at: began}, written{WrittenLimit: WrittenLimit{Amount: spec.Amount}, spec: &spec}
+		take := func(each int64) func(time.Time) int64 {
+			return func(at time.Time) int64 {
+				m.Take(at, each)
+				l.Left = m.Left(at)
+				return l.used()
+			}
+		}
+		for _, d := range []time.Duration{10 * time.Minute, 50 * time.Minute, time.Hour, time.Hour} {
+			u.after(d, 10*time.Second, spec, take(10))
+			if got := u.rate(); spec.As != limit.Bucket && !roughly(got, 1) {
+				t.Errorf("%s: one per second is %v", spec.As, got)
+			} else if got < 0.97 || got > 2.1 { // a bucket that is full again has hidden it
+				t.Errorf("%s: one per second is %v", spec.As, got)
+			}
+		}
+		u.after(2*time.Hour, 10*time.Second, spec, take(0))
+		if got := u.rate(); got > 0.01 {
+			t.Errorf("%s: nothing is %v per second", spec.As, got)
+		}
+	}
+}
+
+// What comes back as fast as it is taken does not run out.
+func TestWhatComesBackLasts(t *testing.T) {
+	now := time.Date(2026, time.March, 10, 6, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		name    string
+		spec    limit.Spec
+		f       Forecast
+		runsOut time.Time
+	}{
+		{name: "rolling, slowly", spec: limit.Spec{As: limit.Rolling, Amount: 3600, Window: time.Hour}, f: Forecast{Used: 3000, Left: 600, Rate: 0.9}},
+		{
+			name: "rolling, too fast", spec: limit.Spec{As: limit.Rolling, Amount: 3600, Window: time.Hour},
+			f: Forecast{Used: 1800, Left: 1800, Rate: 1.5}, runsOut: now.Add(1800 * time.Second),
+		},
+		{name: "a bucket, slowly", spec: limit.Spec{As: limit.Bucket, Amount: 3600, Window: time.Hour, Burst: 10}, f: Forecast{Used: 5, Left: 5, Rate: 0.9}},
+		{
+			name: "a bucket, too fast", spec: limit.Spec{As: limit.Bucket, Amount: 3600, Window: time.Hour, Burst: 100},
+			f: Forecast{Used: 50, Left: 50, Rate: 2}, runsOut: now.Add(50 * time.Second),
+		},
+	} {
+		c.f.Amount = 3600
+		c.f.foresee(now, c.spec, 0)
+		if !c.f.RunsOut.Equal(c.runsOut) {
+			t.Errorf("%s: it runs out at %v, not %v", c.name, c.f.RunsOut, c.runsOut)
+		}
 	}
 }

@@ -207,7 +207,7 @@ func TestWhatWasSpentIsRemembered(t *testing.T) {
 
 // A clock that was set back between two lives neither gives anything twice nor keeps
 // it for longer than a window; one that was set forward is time that has gone by.
-func TestWhatWasSpentIsRememberedByAnotherClock(t *testing.T) {
+func TestST07_WhatWasSpentIsRememberedByAnotherClock(t *testing.T) {
 	const base = 50*time.Hour + 11*time.Second
 	for _, one := range windows {
 		for _, jump := range []time.Duration{-time.Hour, -26 * time.Hour, 40 * 24 * time.Hour} {

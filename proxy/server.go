@@ -130,6 +130,7 @@ func New(o Options) (*Server, error) {
 			s.log.Warnf("the limits that were set at run time cannot be read yet: %v", err)
 		}
 	}
+	s.bringAll(o.Keeping.Budgets)
 	s.pipeline = newPipeline(s)
 	s.handoff = newHandoff()
 	t := o.Policy.Timeouts

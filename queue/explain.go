@@ -3,6 +3,8 @@ package queue
 import (
 	"hash/maphash"
 	"time"
+
+	"github.com/abide-proxy/abide/limit"
 )
 
 // Explained is what a request would meet now.
@@ -64,6 +66,14 @@ func (s *site) explain(now time.Time, r Request) Explained {
 		}
 		h.Needs = append(h.Needs[:i], needs)
 	}
+	for _, needs := range h.Needs {
+		for _, n := range needs {
+			if m, ok := n.Slot.meter.(enclosing); ok {
+				n.Slot.meter = m.Within()
+				defer func() { n.Slot.meter = m }()
+			}
+		}
+	}
 	var e Explained
 	e.Held, e.InFlight = s.sched.Len()
 	held := map[*Slot]int{}
@@ -104,6 +114,13 @@ func (s *site) explain(now time.Time, r Request) Explained {
 		}
 	}
 	return e
+}
+
+// enclosing is a meter that has a moment's reasons of its own beside those of the one
+// within. Who only asks is told of that, and starts nothing.
+type enclosing interface {
+	limit.Meter
+	Within() limit.Meter
 }
 
 // peek is the slot of a limit, or one that nobody else sees.

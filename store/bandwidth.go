@@ -15,8 +15,15 @@ type Traffic struct {
 }
 
 // Retention is how long traffic is kept by the minute, then by the hour, then by the
-// day. All are from now on back.
-type Retention struct{ Minutes, Hours, Days time.Duration }
+// day. All are from now on back. Of one hour or day there are Sites sites, or a few
+// more, and what went from and to others is told as that of Others.
+type Retention struct {
+	Minutes, Hours, Days time.Duration
+	Sites                int // 0: 10,000
+}
+
+// Others is what all sites are called that are not told apart.
+const Others = "other"
 
 func (r Retention) orDefault() Retention {
 	const day = 24 * time.Hour
@@ -24,6 +31,7 @@ func (r Retention) orDefault() Retention {
 		Minutes: cmp.Or(max(r.Minutes, 0), 2*day),
 		Hours:   cmp.Or(max(r.Hours, 0), 60*day),
 		Days:    cmp.Or(max(r.Days, 0), 5*365*day),
+		Sites:   cmp.Or(max(r.Sites, 0), 10_000),
 	}
 }
 

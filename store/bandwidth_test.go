@@ -1,6 +1,7 @@
 package store
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -118,6 +119,38 @@ func TestRollingUpKeepsTheSums(t *testing.T) {
 	})
 }
 
+// However many sites there were, an hour and a day have a bounded number of them, and no
+// byte is lost.
+func TestRollingUpBoundsTheNumberOfSites(t *testing.T) {
+	clock, path := newWall(noon), newPath(t)
+	o := FileOptions{Now: clock.now, Roll: Retention{Sites: 100}}
+	f := openFile(t, path, o)
+	hour := noon.Truncate(time.Hour)
+	var list []Traffic
+	for i := range 5000 {
+		list = append(list, Traffic{Site: fmt.Sprint("site ", i), Minute: hour.Add(time.Duration(i/100) * time.Minute), In: 1, Requests: 1})
+	}
+	list = append(list, Traffic{Site: "site 0", Minute: hour.Add(59 * time.Minute), In: 1, Requests: 1})
+	if err := f.Record(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	for _, later := range []time.Duration{3 * 24 * time.Hour, 90 * 24 * time.Hour} {
+		clock.at.Store(noon.Add(later).UnixMicro())
+		if err := f.Put(t.Context(), "x", "y", []byte("z"), time.Time{}); err != nil { // brings the chores
+			t.Fatal(err)
+		}
+		f.done.Wait()
+		got, in := map[string]int64{}, int64(0)
+		for _, one := range bandwidth(t, f, "", time.Unix(0, 0), clock.now(), time.Minute) {
+			got[one.Site] += one.In
+			in += one.In
+		}
+		if len(got) > 100+atOnce+1 || in != 5001 || got[Others] < 3900 || got["site 0"] != 2 {
+			t.Errorf("%v later there are %d sites with %d, %d of them of others and %d of the first", later, len(got), in, got[Others], got["site 0"])
+		}
+	}
+}
+
 func TestOldTrafficIsKeptByTheHourThenByTheDayThenDropped(t *testing.T) {
 	clock, path := newWall(noon), newPath(t)
 	o := FileOptions{Now: clock.now}
@@ -163,7 +196,7 @@ func TestNothingIsRolledUpTooEarlyOrInParts(t *testing.T) {
 		length := func(name string) time.Duration {
 			return time.Duration(rapid.Int64Range(0, 1e7).Draw(r, name)) * time.Second
 		}
-		keep := Retention{length("minutes"), length("hours"), length("days")}.orDefault()
+		keep := Retention{Minutes: length("minutes"), Hours: length("hours"), Days: length("days")}.orDefault()
 		list := keep.rolls(now)
 		ages := []time.Duration{keep.Minutes, keep.Hours, keep.Days}
 		for i, one := range list {

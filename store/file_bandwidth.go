@@ -96,8 +96,7 @@ func rollUp(d *disk, now time.Time, keep Retention) (bool, error) {
 		}
 		const those = " FROM traffic WHERE step = ? AND start < ? AND (start, site) <= (?, ?)"
 		if r.into > 0 {
-			err := d.run("INSERT INTO traffic SELECT ?, start - start % ?, site, received, sent, requests"+those+addUp,
-				r.into, r.into, r.from, r.before, start, site)
+			err := d.run(intoLarger, r.into, r.from, r.before, start, site, keep.Sites, Others)
 			if err != nil {
 				return false, err
 			}
@@ -108,3 +107,15 @@ func rollUp(d *disk, now time.Time, keep Retention) (bool, error) {
 	}
 	return false, nil
 }
+
+// intoLarger adds rows to those of a larger step. Where there are as many sites as there
+// may be, the ones that are not among them are others.
+var intoLarger = `WITH
+	part AS (SELECT start - start % ?1 AS bucket, site, received, sent, requests
+		FROM traffic WHERE step = ?2 AND start < ?3 AND (start, site) <= (?4, ?5)),
+	crowded AS (SELECT start FROM traffic WHERE step = ?1 AND start IN (SELECT bucket FROM part)
+		GROUP BY start HAVING count(*) >= ?6)
+	INSERT INTO traffic SELECT ?1, bucket, CASE
+		WHEN bucket IN crowded AND NOT EXISTS (SELECT 1 FROM traffic WHERE step = ?1 AND start = bucket AND traffic.site = part.site) THEN ?7
+		ELSE site END, received, sent, requests
+	FROM part WHERE true` + addUp

@@ -166,11 +166,18 @@ func (f *File) ready(ctx context.Context, now time.Time) (*disk, error) {
 			return d, nil
 		}
 		f.chores.looked = now
+		if err := f.lock.renew(now); err != nil {
+			f.forget(true)
+			return nil, err
+		}
 		if there, err := os.Lstat(f.path); err == nil && os.SameFile(there, d.info) {
 			return d, nil
 		}
 		f.find("state file %s: somebody has removed or replaced it while it was in use", f.path)
 		f.forget(true)
+	}
+	if err := f.lock.renew(now); err != nil {
+		return nil, err
 	}
 	if err := f.connect(ctx); err != nil {
 		return nil, err

@@ -88,7 +88,7 @@ func killOne(t *testing.T, path string, answered map[string]int64) {
 			lines <- in.Text()
 		}
 	}()
-	hard := time.AfterFunc(20*time.Second, func() { _ = c.Process.Kill() })
+	hard := time.AfterFunc(time.Minute, func() { _ = c.Process.Kill() })
 	defer hard.Stop()
 	var soon *time.Timer
 	defer func() {

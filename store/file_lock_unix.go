@@ -22,6 +22,23 @@ func take(f *os.File) error {
 	}
 }
 
+// takeDir takes a directory's own lock. Where there is no such thing, as on some file
+// systems over a network, it answers nil.
+func takeDir(dir string) (*os.File, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, nil // what is wrong with it is said by who needs it
+	}
+	if err := take(f); err != nil {
+		f.Close()
+		if errors.Is(err, errTaken) {
+			return nil, err
+		}
+		return nil, nil
+	}
+	return f, nil
+}
+
 // drop removes the file while it is still locked, so that nobody can have it.
 func drop(f *os.File) { _ = os.Remove(f.Name()) }
 

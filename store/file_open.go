@@ -117,7 +117,7 @@ func (f *File) openDisk(ctx context.Context) (_ *disk, err error) {
 	if err := d.know(ctx, f.o.Now()); err != nil {
 		return nil, err
 	}
-	return d, nil
+	return d, f.signIn(ctx, d)
 }
 
 // touch makes the file if there is none, and looks whether it can be one of ours
@@ -168,10 +168,6 @@ func (f *File) touch() (os.FileInfo, error) {
 
 // dial connects the one that writes, and those that only read.
 func (d *disk) dial(ctx context.Context, path string, o FileOptions) (err error) {
-	name := filepath.ToSlash(path)
-	if !strings.HasPrefix(name, "/") {
-		name = "/" + name // C:/…
-	}
 	// Commits are on the disk when they are answered: synchronous(FULL), and on a Mac
 	// fullfsync, without which its disks may keep them in their memory.
 	q := url.Values{"_pragma": {"busy_timeout(1000)", "synchronous(FULL)", "fullfsync(1)", "checkpoint_fullfsync(1)", "temp_store(MEMORY)", "cell_size_check(1)", "trusted_schema(0)"}}
@@ -181,7 +177,7 @@ func (d *disk) dial(ctx context.Context, path string, o FileOptions) (err error)
 	if o.careless {
 		q.Add("_pragma", "synchronous(OFF)")
 	}
-	source := (&url.URL{Scheme: "file", OmitHost: true, Path: name, RawQuery: "mode=rw&" + q.Encode()}).String()
+	source := sourceOf(path, "mode=rw&"+q.Encode())
 	if d.db, err = sql.Open("sqlite", source); err != nil {
 		return err
 	}
@@ -194,6 +190,15 @@ func (d *disk) dial(ctx context.Context, path string, o FileOptions) (err error)
 	}
 	d.readers.SetMaxOpenConns(2)
 	return nil
+}
+
+// sourceOf is a file as SQLite wants it named.
+func sourceOf(path, query string) string {
+	name := filepath.ToSlash(path)
+	if !strings.HasPrefix(name, "/") {
+		name = "/" + name // C:/…
+	}
+	return (&url.URL{Scheme: "file", OmitHost: true, Path: name, RawQuery: query}).String()
 }
 
 // check looks the file through. That it takes too long says nothing about it.

@@ -3,26 +3,29 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"regexp"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 )
 
 // TestST09_ManyBudgetsDoNotKeepItFromStarting: it starts within seconds, and keeps
-// those that were used last.
+// those that were used last. With the race detector it is its CPU time that is bounded,
+// for the machine may be slow and have something else to do.
 func TestST09_ManyBudgetsDoNotKeepItFromStarting(t *testing.T) {
-	// With the race detector a million take two minutes to be written.
-	rows, patience := 250_000, 30*time.Second
+	// A million take two minutes to be written with the race detector.
+	rows, whole := 210_000, false // more than are kept
 	if text := os.Getenv("ABIDE_STORE_ROWS"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		rows, patience = n, 5*time.Second
+		rows, whole = n, true
 	}
 	o, dir := newOrigin(t), t.TempDir()
 	stateConfig(t, dir, o)
@@ -45,14 +48,33 @@ INSERT INTO documents (kind, key, at, until, value) SELECT 'ledger', printf('sit
 	if counted := 50 - left(t, d, "api.test"); counted < 2 {
 		t.Errorf("%d requests are counted", counted)
 	}
-	peak := memoryOf(t, d)
-	t.Logf("it starts in %v and has %d MB", took, peak>>20)
-	if took > patience {
-		t.Errorf("it starts in %v", took)
+	peak, work := memoryOf(t, d), workOf(t, d)
+	t.Logf("it starts in %v, works for %v and has %d MB", took, work, peak>>20)
+	if whole && took > 5*time.Second || work > 30*time.Second {
+		t.Errorf("it starts in %v and works for %v", took, work)
 	}
 	if peak > 500<<20 {
 		t.Errorf("it has %d MB", peak>>20)
 	}
+}
+
+// workOf is the CPU time that a process had.
+func workOf(t *testing.T, d *daemon) (all time.Duration) {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", d.cmd.Process.Pid))
+	if err != nil {
+		return 0 // this system does not tell
+	}
+	// After its name, which is in brackets, its own and the system's are the twelfth and the next.
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	for _, field := range fields[11:13] {
+		n, err := strconv.Atoi(field)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all += time.Duration(n) * 10 * time.Millisecond
+	}
+	return all
 }
 
 // memoryOf is the most that a process had.

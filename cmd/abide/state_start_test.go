@@ -149,6 +149,58 @@ func TestST08_AFileOfANewerReleaseIsLeftAlone(t *testing.T) {
 	}
 }
 
+// A file that says of itself that it is older than the first release is none of ours.
+// There was no other version before this one: how older files are brought up to date
+// is looked at in the package store.
+func TestST08_AFileWithoutAVersionIsSetAside(t *testing.T) {
+	o, dir := newOrigin(t), t.TempDir()
+	stateConfig(t, dir, o)
+	d := serveIn(t, dir, nil)
+	d.get("http://api.test/")
+	d.signal(syscall.SIGTERM)
+	d.status()
+	change(t, stateOf(dir), "PRAGMA user_version = 0")
+	before, err := os.ReadFile(stateOf(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	says(t, refusesToStart(t, dir, append(serveArgs, "--strict-state")...), stateFile, "it says version 0", "move it away")
+	d = serveIn(t, dir, nil)
+	if status, _ := d.get("http://api.test/"); status != 200 {
+		t.Error(status)
+	}
+	bad, _ := filepath.Glob(stateOf(dir) + ".bad-*")
+	if len(bad) != 1 {
+		t.Fatal(bad)
+	}
+	if kept, err := os.ReadFile(bad[0]); err != nil || string(kept) != string(before) {
+		t.Errorf("what was set aside is not what was there: %v", err)
+	}
+	says(t, d.log.String(), "it says version 0", filepath.Base(bad[0]))
+}
+
+// Fields that a release does not know are no reason to refuse a file of its version, and
+// stay.
+func TestST08_UnknownFieldsAreLeftAlone(t *testing.T) {
+	o, dir := newOrigin(t), t.TempDir()
+	stateConfig(t, dir, o)
+	d := serveIn(t, dir, nil)
+	d.get("http://api.test/")
+	d.signal(syscall.SIGTERM)
+	d.status()
+	change(t, stateOf(dir), "INSERT INTO meta VALUES ('colour', 'red'); CREATE TABLE more (a); INSERT INTO documents (kind, key, at, until, value) VALUES ('unheard of', 'k', 0, 0, 'v')")
+	d = serveIn(t, dir, nil, "--strict-state")
+	if status, _ := d.get("http://api.test/"); status != 200 {
+		t.Error(status)
+	}
+	if counted := 50 - left(t, d, "api.test"); counted != 2 {
+		t.Errorf("%d requests are counted", counted)
+	}
+	d.signal(syscall.SIGTERM)
+	d.status()
+	change(t, stateOf(dir), "DROP TABLE more; UPDATE documents SET value = 'w' WHERE kind = 'unheard of'")
+}
+
 func change(t *testing.T, path, statement string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
