@@ -214,50 +214,6 @@ func TestWhoeverGoesGivesItsPlaceAndItsPermitsUp(t *testing.T) {
 	}
 }
 
-func TestAPermitMayBeWaitedForLongerThanTheListenerWrites(t *testing.T) {
-	for _, wait := range []string{"", `,"wait":"1m"`} {
-		open := make(chan struct{})
-		p := policy.Defaults()
-		asked := make(chan context.Context, 1)
-		server := Server(New(Options{
-			Policy: func() *policy.Policy { return p }, Metrics: metrics.New(10),
-			Permit: func(ctx context.Context, _ PermitAsk) (Grant, error) {
-				asked <- ctx
-				select {
-				case <-open:
-					return Grant{ID: "x"}, nil
-				case <-ctx.Done():
-					return Grant{}, ctx.Err()
-				}
-			},
-		}))
-		server.ReadTimeout, server.WriteTimeout = 100*time.Millisecond, 100*time.Millisecond
-		address := serve(t, server, nil)
-		answers := make(chan error, 1)
-		go func() {
-			answer, err := http.Post("http://"+address+"/api/v1/permits", "application/json", strings.NewReader(`{"url":"https://a.test/"`+wait+`}`))
-			if err == nil {
-				answer.Body.Close()
-				if answer.StatusCode != 200 {
-					err = errors.New(answer.Status)
-				}
-			}
-			answers <- err
-		}()
-		ctx := <-asked
-		select {
-		case <-ctx.Done():
-			t.Errorf("%q: it was cut off", wait)
-		case <-time.After(300 * time.Millisecond):
-		}
-		close(open)
-		if err := <-answers; (err == nil) != (wait != "") {
-			t.Errorf("%q: %v", wait, err)
-		}
-		http.DefaultClient.CloseIdleConnections()
-	}
-}
-
 func TestPermitsAreSettledOnce(t *testing.T) {
 	p := &permitting{}
 	b := newBed(t, p.into)

@@ -17,6 +17,19 @@ import (
 // and its announcements let three tokens have them.
 func TestTweepyFetchesRetweetersWithThreeTokensAndNoRefusal(t *testing.T) {
 	t.Parallel()
+	late := ""
+	for range 3 { // the machine may have something else to do
+		if late = fetchRetweeters(t); late == "" || t.Failed() {
+			return
+		}
+		t.Log(late)
+	}
+	t.Error(late)
+}
+
+// fetchRetweeters says what came later than it had to.
+func fetchRetweeters(t *testing.T) (late string) {
+	t.Helper()
 	const (
 		tweets, pages, limit = 16, 50, 75
 		window               = 3 * time.Second
@@ -58,7 +71,7 @@ sites:
 	}
 	out := run(t, ca.Env("http://"+a.proxy, a.trust.caFile, a.trust.bundleFile), python, args...)
 	if t.Failed() {
-		return
+		return ""
 	}
 	lines := strings.Split(strings.TrimSpace(out), "\n")
 	same(t, "Tweepy said", lines[:len(lines)-1], append(want, strings.Join(labels, " ")))
@@ -82,12 +95,12 @@ sites:
 		}
 	}
 	waits := (tweets*pages - 1) / (len(labels) * limit)
-	x.timely(t, took, waits, margin)
+	return x.timely(t, took, waits, margin)
 }
 
 // timely looks whether nothing waited longer than it had to. A window begins within a
 // second and ends at a whole one, so that each may be shorter by that.
-func (x *xAPI) timely(t *testing.T, took time.Duration, waits int, margin time.Duration) {
+func (x *xAPI) timely(t *testing.T, took time.Duration, waits int, margin time.Duration) string {
 	t.Helper()
 	const (
 		idle  = time.Second // without a request, which Tweepy has always: abide waits
@@ -103,12 +116,16 @@ func (x *xAPI) timely(t *testing.T, took time.Duration, waits int, margin time.D
 		idled += gap
 		t.Logf("nothing was sent for %v, until %v after the first of the tokens had more", gap, x.arrivals[i].at.Sub(x.arrivals[i].first))
 		if late := x.arrivals[i].at.Sub(x.arrivals[i].first); late > margin+pause {
-			t.Errorf("%v later than it had to be", late-margin)
+			return fmt.Sprintf("%v later than it had to be", late-margin)
 		}
 	}
 	work := took - idled
 	t.Logf("%v for %d pages, of which %v must be; nothing was sent for %v", took, len(x.arrivals), least, idled)
-	if took < least-time.Duration(waits)*time.Second || took > max(least, work)+x.window+margin {
+	if took < least-time.Duration(waits)*time.Second {
 		t.Errorf("%v for %d pages, which need %v", took, len(x.arrivals), least)
 	}
+	if took > max(least, work)+x.window+margin {
+		return fmt.Sprintf("%v for %d pages, which need %v", took, len(x.arrivals), least)
+	}
+	return ""
 }

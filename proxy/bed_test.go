@@ -48,7 +48,7 @@ type bed struct {
 	metrics  *metrics.Metrics
 	log      *syncBuffer
 	stop     func()
-	patience time.Duration // of its clients; 20 s
+	patience time.Duration // of its clients; a minute
 
 	roots   string // file with the origins' CA
 	handler atomic.Value
@@ -266,7 +266,7 @@ func (b *bed) dial() net.Conn {
 	conn, err := net.Dial("tcp", b.addr)
 	must(b.t, err)
 	b.t.Cleanup(func() { conn.Close() })
-	conn.SetDeadline(time.Now().Add(20 * time.Second))
+	conn.SetDeadline(time.Now().Add(time.Minute))
 	return conn
 }
 
@@ -359,7 +359,7 @@ func (b *bed) client(h2 bool) *http.Client {
 	}
 	b.t.Cleanup(tr.CloseIdleConnections)
 	return &http.Client{
-		Transport: tr, Timeout: cmp.Or(b.patience, 20*time.Second),
+		Transport: tr, Timeout: cmp.Or(b.patience, time.Minute),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }

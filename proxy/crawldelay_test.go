@@ -63,10 +63,17 @@ func TestCrawlDelaysOfAHostileFileCostLittle(t *testing.T) {
 	}
 	half := manyAgents.String()[:robotsSize/2]
 	for _, text := range []string{half + "\n" + manyRules.String(), half + strings.Repeat("\nCrawl-delay: 1", robotsSize/32), manyGroups.String()} {
-		began := time.Now()
-		c := parseCrawlDelays([]byte(text))
-		if took := time.Since(began); took > 5*time.Second {
-			t.Errorf("%.30q took %v", text, took)
+		var c *crawlDelays
+		least := time.Hour // the best of three, as others use the machine too
+		for range 3 {
+			began := time.Now()
+			c = parseCrawlDelays([]byte(text))
+			if least = min(least, time.Since(began)); least < time.Second {
+				break
+			}
+		}
+		if least > 5*time.Second {
+			t.Errorf("%.30q took %v", text, least)
 		}
 		if c == nil {
 			continue

@@ -75,7 +75,7 @@ func TestARefusalDoesNotWaitForABody(t *testing.T) {
 	} {
 		began := time.Now()
 		resp, _ := say(t, b.dial(), request)
-		if resp.StatusCode != 407 || !resp.Close || time.Since(began) > 5*time.Second {
+		if resp.StatusCode != 407 || !resp.Close || time.Since(began) > 15*time.Second {
 			t.Errorf("%q: %d, closing %v, after %v", request, resp.StatusCode, resp.Close, time.Since(began))
 		}
 	}

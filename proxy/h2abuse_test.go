@@ -178,7 +178,7 @@ func TestCR18FloodsEndTheConnectionAndHoldNoMemory(t *testing.T) {
 }
 
 func TestCR18AWindowOfZeroIsCut(t *testing.T) {
-	b := newBed(t, "intercept: all", "timeouts: {stall: 500ms, idle: 500ms}")
+	b := newBed(t, "intercept: all", "timeouts: {stall: 500ms}")
 	gone := make(chan struct{})
 	b.handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/big" {

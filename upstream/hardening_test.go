@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 )
 
 // refuses has an origin answer so, and wants no part of that to be believed.
@@ -230,40 +229,4 @@ func TestUP24_AFailureToDialIsToldByItsKind(t *testing.T) {
 			t.Errorf("%s: the body was not closed", name)
 		}
 	}
-}
-
-func TestUP04_AnAnswerThatDripsIsHandedOnAndOneThatStopsIsCut(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	go func() {
-		c, err := l.Accept()
-		if err != nil {
-			return
-		}
-		defer c.Close()
-		c.Read(make([]byte, 4096))
-		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n")
-		tick := time.NewTicker(60 * time.Millisecond)
-		defer tick.Stop()
-		for range 8 { // longer in all than a stall may take
-			<-tick.C
-			io.WriteString(c, "x")
-		}
-		c.Read(make([]byte, 1))
-	}()
-	tr := newTransport(t)
-	tr.StallTimeout = 250 * time.Millisecond
-	resp, err := tr.RoundTrip(newRequest(t, "GET", "http://"+l.Addr().String()+"/", nil))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
-	if string(data) != "xxxxxxxx" {
-		t.Fatalf("got %q", data)
-	}
-	wantKind(t, err, Stalled)
 }

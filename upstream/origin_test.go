@@ -219,7 +219,7 @@ func asUnwrapper(err error) error {
 // eventually waits until told is true, for as long as the test may.
 func eventually(tb testing.TB, told func() bool) {
 	tb.Helper()
-	deadline := time.After(10 * time.Second)
+	deadline := time.After(30 * time.Second)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !told() {

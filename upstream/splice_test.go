@@ -83,11 +83,11 @@ func TestCR08_HalfCloseWorksOnSockets(t *testing.T) {
 }
 
 func TestCR10_IdleAndLifeEndATunnelOfSockets(t *testing.T) {
-	for name, o := range map[string]RelayOptions{"idle": {Idle: 200 * time.Millisecond}, "life": {Life: 200 * time.Millisecond}} {
+	for name, o := range map[string]RelayOptions{"idle": {Idle: time.Second}, "life": {Life: time.Second}} {
 		r := relayedTCP(t, nil, o)
 		send(t, r.client, "x")
 		receive(t, r.origin, "x")
-		if took := r.over(t); took < 190*time.Millisecond {
+		if took := r.over(t); took < 900*time.Millisecond {
 			t.Errorf("%s: over after %v", name, took)
 		}
 	}
@@ -108,12 +108,12 @@ func TestCR10_AReceiverThatIsSlowKeepsATunnelOfSockets(t *testing.T) {
 	far, origin := sockets(t)
 	far.SetWriteBuffer(4 << 10)
 	origin.SetReadBuffer(4 << 10)
-	r := relayOver(t.Context(), client, near, far, origin, RelayOptions{Idle: time.Second})
+	r := relayOver(t.Context(), client, near, far, origin, RelayOptions{Idle: 2 * time.Second})
 	var sender sync.WaitGroup
 	sender.Go(func() { io.Copy(client, io.LimitReader(zeros{}, 1<<30)) })
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()
-	for range 150 { // three seconds
+	for range 250 { // five seconds
 		<-look.C
 		if _, err := io.ReadFull(origin, make([]byte, 1024)); err != nil {
 			t.Fatalf("cut after %v: %v", time.Since(r.began), err)
@@ -209,14 +209,14 @@ func TestARelayUnderTLSKeepsHalfCloseAndEndsInTime(t *testing.T) {
 	m.expect(t, 6, 8)
 
 	// A client that reads nothing any more must not hold the goodbye up.
-	r, _ = start(RelayOptions{Idle: 300 * time.Millisecond})
+	r, _ = start(RelayOptions{Idle: time.Second})
 	send(t, r.client, "question")
 	receive(t, r.origin, "question")
 	var flood sync.WaitGroup
 	flood.Go(func() { io.Copy(r.origin, io.LimitReader(zeros{}, 1<<30)) })
 	<-r.ended
 	flood.Wait()
-	if took := time.Since(r.began); took > 4*time.Second {
+	if took := time.Since(r.began); took > 15*time.Second {
 		t.Errorf("over after %v", took)
 	}
 }
