@@ -98,7 +98,7 @@ func TestAFileCutShortAnywhereOpensOrIsSetAside(t *testing.T) {
 		cuts = append(cuts, at, at+1)
 	}
 	step := 1
-	if raced { // all of them are looked at without
+	if Raced { // all of them are looked at without
 		step = 16
 	}
 	for at := len(data) - page; at <= len(data); at += step {
@@ -188,7 +188,7 @@ func TestAFileWithWrongBytesOpensOrIsSetAside(t *testing.T) {
 	switch {
 	case testing.Short():
 		rounds = 40
-	case raced:
+	case Raced:
 		rounds = 100
 	}
 	set := 0

@@ -1,5 +1,6 @@
 //go:build race
 
-package store_test
+package store
 
-const raced = true
+// Raced tells whether the race detector watches.
+const Raced = true

@@ -28,7 +28,7 @@ const racedChecks = "25"
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if raced {
+	if store.Raced {
 		if err := flag.Set("rapid.checks", racedChecks); err != nil {
 			panic(err)
 		}

@@ -1,5 +1,6 @@
 //go:build !race
 
-package store_test
+package store
 
-const raced = false
+// Raced tells whether the race detector watches.
+const Raced = false
