@@ -11,9 +11,10 @@ import (
 const (
 	// most is the largest amount, as in package limit.
 	most = int64(1) << 50
-	// shortest is how long a slot is at least: in a shorter one there is no time to
-	// ask for anything.
-	shortest = 100 * time.Millisecond
+	// shortest is how long a slot is at least. What is granted for one can be used when
+	// it has surely begun and has surely not ended, and that is not known better than
+	// it takes to ask: on a slow network a shorter one may pass unused.
+	shortest = 250 * time.Millisecond
 	// finest is into how many slots a window is divided at most. One slot's worth of
 	// a window is not used.
 	finest = 128

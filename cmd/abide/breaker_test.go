@@ -20,9 +20,7 @@ breaker: {failures: 1, pause: 1h}
 	if code, body := d.get("http://ill.test/"); code != 502 {
 		t.Fatalf("%d %s", code, body)
 	}
-	if said := d.log.String(); !strings.Contains(said, "ill.test is left alone for 1h0m0s and then tried again: failures in a row: 1, the last because the host closed the connection before it answered") {
-		t.Errorf("the log says %s", said)
-	}
+	d.log.await(t, `ill\.test is left alone for 1h0m0s and then tried again: failures in a row: 1, the last because the host closed the connection before it answered`)
 	if code, body := d.get("http://ill.test/"); code != 503 || !strings.Contains(body, "the last time because the host closed the connection") {
 		t.Errorf("%d %s", code, body)
 	}
