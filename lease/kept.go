@@ -250,7 +250,7 @@ func (m *kept) ask(now time.Time, at instant) store.Ask {
 	}
 	n := int64(0)
 	m.scarce = false
-	if m.first > m.ahead || at.low < m.took+quiet-quiet/5 && !m.a.releasing {
+	if !m.a.releasing && (m.first > m.ahead || at.low < m.took+quiet-quiet/5) {
 		n = max(m.goal(at), m.first)
 		if left := m.Meter.Left(now); n > left {
 			n, m.scarce = max(left, m.first), true

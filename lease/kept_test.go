@@ -393,3 +393,41 @@ func TestAKeptMeterThatIsChangedIsAsUsedAsItWas(t *testing.T) {
 		}
 	}
 }
+
+// Who looks whether more could go has the journal asked for it. That must not be left in
+// it by a process that ends, or each restart would cost some of a quota.
+func TestAProcessThatEndsLeavesNothingInItsJournal(t *testing.T) {
+	now, j, seq := time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC), &journal{}, uint64(0)
+	next := func() uint64 { seq++; return seq }
+	p, err := start(now, limit.Spec{As: limit.Fixed, Amount: 50, Window: time.Hour}, j, next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	say := func() (said bool) {
+		b, ok := p.account.Batch(now)
+		if ok {
+			p.account.Hear(now, j.write(b), nil)
+		}
+		return ok
+	}
+	p.meter.When(now, 1)
+	say()
+	now = now.Add(time.Millisecond)
+	p.meter.Take(now, 1)
+	for range 3 { // more than there is ahead
+		p.meter.When(now, 1)
+		p.meter.When(now, 2)
+		p.meter.When(now, 3)
+	}
+	p.account.Release(now)
+	say() // which is the last word
+	if j.ahead != 0 {
+		t.Errorf("%d are in the journal beyond what was taken", j.ahead)
+	}
+	if p, err = start(now, limit.Spec{As: limit.Fixed, Amount: 50, Window: time.Hour}, j, next); err != nil {
+		t.Fatal(err)
+	}
+	if left := p.meter.Left(now); left != 49 {
+		t.Errorf("%d are left after the restart", left)
+	}
+}
