@@ -25,29 +25,19 @@ func Apart(request Request) int {
 
 // begins is how many segments a pattern has that a path begins with, or 0.
 func begins(path, pattern string) (n int) {
-	for pattern != "" {
-		if path == "" || path[0] != '/' {
+	path, more := strings.CutPrefix(path, "/")
+	for pattern, another := pattern[1:], true; another; n++ {
+		var want, is string
+		want, pattern, another = strings.Cut(pattern, "/")
+		if !more {
 			return 0
 		}
-		var want, is string
-		want, pattern = cut(pattern[1:])
-		is, path = cut(path[1:])
+		is, path, more = strings.Cut(path, "/")
 		if is == "" || want != "*" && want != is {
 			return 0
 		}
-		n++
 	}
 	return n
-}
-
-// cut is a path's first segment, and the rest with its slash.
-func cut(path string) (segment, rest string) {
-	for n := 0; n < len(path); n++ {
-		if path[n] == '/' {
-			return path[:n], path[n:]
-		}
-	}
-	return path, ""
 }
 
 // checkApart says what is wrong with a path of Dialect.Apart.

@@ -287,19 +287,26 @@ func (s *Server) brokenSite(x *exchange) *answer {
 	p := x.state.plans[x.rule]
 	if p == nil || len(p.backends) == 0 {
 		if until := s.breakers.broken(x.party(), rule, now); !until.IsZero() {
-			return answerBroken.until(becauseBroken, until, now).after(s.broken(x.party()).Why)
+			return s.leftAlone(x.party(), until, now)
 		}
 		return nil
 	}
 	var first time.Time
+	var who party
 	for i := range p.backends {
-		until := s.breakers.broken(partyOf(x.site, &p.backends[i]), rule, now)
+		one := partyOf(x.site, &p.backends[i])
+		until := s.breakers.broken(one, rule, now)
 		if until.IsZero() {
 			return nil
 		}
 		if first.IsZero() || until.Before(first) {
-			first = until
+			first, who = until, one
 		}
 	}
-	return answerBroken.until(becauseBroken, first, now)
+	return s.leftAlone(who, first, now)
+}
+
+// leftAlone is the answer for who is left alone until then, and why.
+func (s *Server) leftAlone(who party, until, now time.Time) *answer {
+	return answerBroken.until(becauseBroken, until, now).after(s.broken(who).Why)
 }
