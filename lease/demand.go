@@ -88,7 +88,7 @@ func (m *shared) due(at instant, eager bool) int64 {
 	if m.gap(at) {
 		wants = max(wants, m.known.over)
 	}
-	if n, from := m.coming(at); n > 0 && 2*n >= m.waiting-room {
+	if from, enough := m.served(at, room); enough {
 		wants = max(wants, from)
 	}
 	if m.short(room) || m.soon(at, h, room, eager) {
@@ -171,7 +171,7 @@ func (m *shared) homeward(at instant, h *hold, room int64, eager bool) int64 {
 		case o.n <= o.used:
 		case m.a.releasing && m.waiting == 0:
 			return at.low
-		case m.kind == store.Rolling && o.from > at.low && m.waiting == 0:
+		case m.unwanted(at, o):
 			low = min(low, max(m.took, m.known.at)+quiet)
 		case m.kind == store.Rolling && o.ended(at):
 			if late := o.over + int64(m.window)/horizonPart/8; !eager && late > at.low {
@@ -192,6 +192,11 @@ func (m *shared) homeward(at instant, h *hold, room int64, eager bool) int64 {
 		return at.low
 	}
 	return min(low, m.rests(at, h, eager))
+}
+
+// unwanted tells whether something is of a later slot, and nobody waits any more.
+func (m *shared) unwanted(at instant, h *hold) bool {
+	return m.kind == store.Rolling && h.from > at.low && m.waiting == 0
 }
 
 // rests is when nothing has been taken for long enough.
@@ -237,7 +242,7 @@ func (m *shared) ask(now time.Time, at instant) store.Ask {
 			o.n = o.used + keeps
 		case o.ended(at), m.a.releasing:
 			o.n = o.used
-		case m.kind == store.Rolling && o.from > at.low && m.waiting == 0 && max(m.took, m.known.at)+quiet-quiet/5 <= at.low:
+		case m.unwanted(at, o) && max(m.took, m.known.at)+quiet-quiet/5 <= at.low:
 			o.n = o.used
 		}
 		if o.n > 0 {
@@ -245,8 +250,8 @@ func (m *shared) ask(now time.Time, at instant) store.Ask {
 		}
 		o.said = o.n
 	}
-	n, _ := m.coming(at)
-	if m.a.settled <= at.low && !m.gap(at) && !gives && m.poll <= at.low && (n == 0 || 2*n < m.waiting-room) {
+	_, enough := m.served(at, room)
+	if m.a.settled <= at.low && !m.gap(at) && !gives && m.poll <= at.low && !enough {
 		goal, room := m.goal(at, h), m.room(at)
 		if m.short(room) {
 			ask.Least = min(max(m.owed+m.first-room, 1), m.amount)
@@ -290,25 +295,17 @@ func (m *shared) hear(_ time.Time, at, sent instant, ans *store.Answer) {
 	}
 	ends, length := int64(ans.Ends), m.length(ans.Window)
 	over, until := at.low+ends, sent.high+ends
-	h := m.open(ans.Window, hold{from: at.low, until: until - margin(length), over: over})
-	got := h.hear(ans.Granted)
-	h.from, h.until, h.over = min(h.from, at.low), max(h.until, until-margin(length)), min(h.over, over)
+	h, got := m.granted(ans.Window, ans.Granted, at.low, until-margin(length), over)
 	m.again = m.again || h.lent > 0
 	if m.kind != store.Rolling {
 		number, length := m.next(ans.Window)
 		if ans.Ahead > 0 || m.hold(number) != nil {
-			next := m.open(number, hold{from: over, until: until + length - margin(length), over: over + length})
-			next.hear(ans.Ahead)
-			next.from, next.over = min(next.from, over), min(next.over, over+length)
-			next.until = max(next.until, until+length-margin(length))
+			m.granted(number, ans.Ahead, over, until+length-margin(length), over+length)
 		}
 	}
 	for _, l := range ans.Later {
 		d := (l.Window - ans.Window) * m.width
-		next := m.open(l.Window, hold{from: over + d - m.width, until: until + d - margin(length), over: over + d})
-		next.hear(l.N)
-		next.from, next.over = min(next.from, over+d-m.width), min(next.over, over+d)
-		next.until = max(next.until, until+d-margin(length))
+		m.granted(l.Window, l.N, over+d-m.width, until+d-margin(length), over+d)
 	}
 	k := &m.known
 	if k.set && k.window == ans.Window && m.a.settled > at.low {
@@ -331,6 +328,15 @@ func (m *shared) hear(_ time.Time, at, sent instant, ans *store.Answer) {
 		m.again = true // nobody knows when in that time the answer was given
 	}
 	m.rest(at, got)
+}
+
+// granted takes over what the store has granted of a window, and when that is: the
+// tightest that any answer has said. It tells whether that is more than before.
+func (m *shared) granted(window, n, from, until, over int64) (h *hold, more bool) {
+	h = m.open(window, hold{from: from, until: until, over: over})
+	more = h.hear(n)
+	h.from, h.until, h.over = min(h.from, from), max(h.until, until), min(h.over, over)
+	return h, more
 }
 
 // rest says when to ask again, if there was nothing.

@@ -73,6 +73,12 @@ func (m *shared) coming(at instant) (n, from int64) {
 	return n, from
 }
 
+// served tells whether much of what waits has a place in a later slot, and from when on.
+func (m *shared) served(at instant, room int64) (from int64, enough bool) {
+	n, from := m.coming(at)
+	return from, n > 0 && 2*n >= m.waiting-room
+}
+
 func (m *shared) hold(window int64) *hold {
 	i := slices.IndexFunc(m.holds, func(h hold) bool { return h.window == window })
 	if i < 0 {
