@@ -28,6 +28,18 @@ sites: [{host: api.test, learn: false, limits: [{requests: 50, per: day, timezon
 `, strings.TrimPrefix(o.url, "http://"), midday()))
 }
 
+// usedDir is where an abide has served one request and was stopped.
+func usedDir(t *testing.T) string {
+	t.Helper()
+	o, dir := newOrigin(t), t.TempDir()
+	stateConfig(t, dir, o)
+	d := serveIn(t, dir, nil)
+	d.get("http://api.test/")
+	d.signal(syscall.SIGTERM)
+	d.status()
+	return dir
+}
+
 // refusesToStart launches abide and answers what it said: it has to end with a status
 // that is not 0.
 func refusesToStart(t *testing.T, dir string, args ...string) string {
@@ -130,12 +142,7 @@ func openTo(t *testing.T, path string) {
 
 // TestST08_AFileOfANewerReleaseIsLeftAlone: it is refused, and not touched.
 func TestST08_AFileOfANewerReleaseIsLeftAlone(t *testing.T) {
-	o, dir := newOrigin(t), t.TempDir()
-	stateConfig(t, dir, o)
-	d := serveIn(t, dir, nil)
-	d.get("http://api.test/")
-	d.signal(syscall.SIGTERM)
-	d.status()
+	dir := usedDir(t)
 	change(t, stateOf(dir), "PRAGMA user_version = 99")
 	before, err := os.ReadFile(stateOf(dir))
 	if err != nil {
@@ -153,19 +160,14 @@ func TestST08_AFileOfANewerReleaseIsLeftAlone(t *testing.T) {
 // There was no other version before this one: how older files are brought up to date
 // is looked at in the package store.
 func TestST08_AFileWithoutAVersionIsSetAside(t *testing.T) {
-	o, dir := newOrigin(t), t.TempDir()
-	stateConfig(t, dir, o)
-	d := serveIn(t, dir, nil)
-	d.get("http://api.test/")
-	d.signal(syscall.SIGTERM)
-	d.status()
+	dir := usedDir(t)
 	change(t, stateOf(dir), "PRAGMA user_version = 0")
 	before, err := os.ReadFile(stateOf(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
 	says(t, refusesToStart(t, dir, append(serveArgs, "--strict-state")...), stateFile, "it says version 0", "move it away")
-	d = serveIn(t, dir, nil)
+	d := serveIn(t, dir, nil)
 	if status, _ := d.get("http://api.test/"); status != 200 {
 		t.Error(status)
 	}
@@ -182,14 +184,9 @@ func TestST08_AFileWithoutAVersionIsSetAside(t *testing.T) {
 // Fields that a release does not know are no reason to refuse a file of its version, and
 // stay.
 func TestST08_UnknownFieldsAreLeftAlone(t *testing.T) {
-	o, dir := newOrigin(t), t.TempDir()
-	stateConfig(t, dir, o)
-	d := serveIn(t, dir, nil)
-	d.get("http://api.test/")
-	d.signal(syscall.SIGTERM)
-	d.status()
+	dir := usedDir(t)
 	change(t, stateOf(dir), "INSERT INTO meta VALUES ('colour', 'red'); CREATE TABLE more (a); INSERT INTO documents (kind, key, at, until, value) VALUES ('unheard of', 'k', 0, 0, 'v')")
-	d = serveIn(t, dir, nil, "--strict-state")
+	d := serveIn(t, dir, nil, "--strict-state")
 	if status, _ := d.get("http://api.test/"); status != 200 {
 		t.Error(status)
 	}
