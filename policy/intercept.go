@@ -11,6 +11,7 @@ import (
 type Intercept struct {
 	Mode     string // auto | all | none | listed
 	Patterns []Pattern
+	Default  bool // nobody has written it
 }
 
 func parseIntercept(p *Policy, in *input) {

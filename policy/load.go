@@ -25,6 +25,10 @@ type Source struct {
 	// Load refuse an ABIDE_ variable that nothing reads.
 	Environ []string
 	Flags   map[string]string // dotted key → text
+	// Defaults are the defaults of a command that differ from those of the
+	// configuration: dotted key → text. The file, the environment and flags beat
+	// them.
+	Defaults map[string]string
 }
 
 // Load reads, checks and completes a configuration. A flag beats the
@@ -34,6 +38,8 @@ func Load(src Source) (*Policy, error) {
 	l := newLoading(src)
 	p := defaults(l.lookup)
 	p.File = src.Path
+	l.flags(p, src.Defaults)
+	p.Intercept.Default = true
 	l.file(p, src)
 	l.base = "" // what follows is relative to the working directory
 	l.environment(p, src.Environ)

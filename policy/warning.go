@@ -23,7 +23,7 @@ func (p *Policy) Warnings() []string {
 	if p.Data == "none" && p.Intercept.Mode != "none" && p.mayIntercept() {
 		warn("data: none makes a new CA at each start, which clients have to trust anew")
 	}
-	if p.Intercept.Mode == "all" {
+	if p.Intercept.Mode == "all" && !p.Intercept.Default {
 		warn("intercept: all opens every https connection, also those of clients that do not trust the CA")
 	}
 	for _, one := range p.Egress.Allow {

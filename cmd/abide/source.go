@@ -30,6 +30,10 @@ type source struct {
 	environ []string
 	flags   map[string]string // key → text
 
+	// defaults are those of the command, where they differ from those of the
+	// configuration: key → text.
+	defaults map[string]string
+
 	mu   sync.Mutex
 	read bool              // whether the file was loaded before
 	sum  [sha256.Size]byte // of the file as it was last loaded
@@ -57,7 +61,7 @@ func sourceOf(cmd *cobra.Command) (*source, error) {
 // load reads it all. A policy.Faults, or a file that cannot be read, ends with
 // the status for a wrong configuration.
 func (s *source) load() (*policy.Policy, error) {
-	from := policy.Source{Path: s.path, Data: []byte{}, Environ: s.environ, Flags: s.flags}
+	from := policy.Source{Path: s.path, Data: []byte{}, Environ: s.environ, Flags: s.flags, Defaults: s.defaults}
 	if s.path != "" {
 		data, err := s.file()
 		if err != nil {
