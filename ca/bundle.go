@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -50,13 +51,17 @@ func (c *CA) JavaStore() ([]byte, error) {
 // our own key are left out: openssl stops at the first that has the right name,
 // and would find a host outside the old one's constraints.
 func (c *CA) trusted() ([]*x509.Certificate, error) {
-	own := c.root.Load().cert
+	root := c.root.Load()
+	own := root.cert
 	text, err := systemRoots()
 	if err != nil {
 		return nil, err
 	}
-	all := []*x509.Certificate{own}
-	seen := map[string]bool{string(own.Raw): true}
+	all := slices.Clone(root.chain)
+	seen := map[string]bool{}
+	for _, one := range all {
+		seen[string(one.Raw)] = true
+	}
 	for {
 		var block *pem.Block
 		if block, text = pem.Decode(text); block == nil {
@@ -72,7 +77,7 @@ func (c *CA) trusted() ([]*x509.Certificate, error) {
 		seen[string(cert.Raw)] = true
 		all = append(all, cert)
 	}
-	if len(all) == 1 {
+	if len(all) == len(root.chain) {
 		return nil, errNoRoots
 	}
 	return all, nil

@@ -27,6 +27,11 @@ type Options struct {
 	// for itself and what is below it, addresses are written as such. nil means
 	// any name, an empty slice none.
 	Names []string
+	// Cert and Key are files of the operator's to use instead of making a CA: a
+	// certificate in PEM, its issuers after it unless it is a root, and its key.
+	// They are read once and never written or renewed. Both or neither are set.
+	Cert, Key string
+
 	Cache int              // leaf certificates kept; 0 is 10,000
 	Now   func() time.Time // the clock; nil is time.Now
 	// OnSign is called once for each leaf certificate that is signed.
@@ -100,7 +105,13 @@ func Open(dir string, o Options) (*CA, error) {
 	if c.leafKeyID, err = keyID(&c.leafKey.PublicKey); err != nil {
 		return nil, err
 	}
-	if err := c.open(wanted); err != nil {
+	if c.given() {
+		c.dir = "" // nothing is kept of a CA that is not abide's
+		err = c.openGiven(wanted)
+	} else {
+		err = c.open(wanted)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -138,12 +149,16 @@ func (c *CA) open(wanted constraints) error {
 }
 
 // SetNames tells the CA that another list of names is intercepted from now on,
-// as Options.Names has it. When the root does not cover them it is renewed, and
-// Options.Notice says so. On an error everything stays as it was.
+// as Options.Names has it. When the root does not cover them it is renewed, or
+// stays if the operator gave it, and Options.Notice says so. On an error everything stays as it was.
 func (c *CA) SetNames(names []string) error {
 	wanted, err := parseNames(names)
 	if err != nil {
 		return err
+	}
+	if c.given() {
+		c.tellUncovered(wanted)
+		return nil
 	}
 	return c.renew(wanted)
 }
@@ -203,7 +218,8 @@ func (c *CA) kept(mine *root) (*root, error) {
 	return found, err
 }
 
-// PEM is the root certificate, which clients must trust.
+// PEM is the root certificate, which clients must trust. One that the operator
+// gave has its issuers after it.
 func (c *CA) PEM() []byte { return append([]byte(nil), c.root.Load().pem...) }
 
 // Fingerprint is the SHA-256 of the root certificate as openssl prints it:
@@ -213,10 +229,14 @@ func (c *CA) Fingerprint() string { return c.root.Load().fingerprint() }
 // About is what there is to know about the root.
 func (c *CA) About() About {
 	r := c.root.Load()
+	names := r.names.list()
+	if c.given() {
+		names = r.constraintsText()
+	}
 	return About{
 		CommonName: r.cert.Subject.CommonName, Subject: r.cert.Subject.String(), Fingerprint: r.fingerprint(),
 		NotBefore: r.cert.NotBefore, NotAfter: r.cert.NotAfter,
-		Any: r.names.any, Names: r.names.list(), File: c.File(),
+		Any: r.names.any, Names: names, File: c.File(), Given: c.given(),
 	}
 }
 
@@ -228,10 +248,14 @@ type About struct {
 	Any                 bool     // it may vouch for every name
 	Names               []string // those it may vouch for otherwise
 	File                string   // of its certificate, "" when it is kept in memory
+	Given               bool     // by the operator, who renews it
 }
 
 // File is where the root certificate is, "" when it is kept in memory.
 func (c *CA) File() string {
+	if c.given() {
+		return c.options.Cert
+	}
 	if c.dir == "" {
 		return ""
 	}

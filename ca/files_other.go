@@ -2,7 +2,10 @@
 
 package ca
 
-import "os"
+import (
+	"io/fs"
+	"os"
+)
 
 // claim gives a complete file its name unless there is one.
 func claim(from, to string) error { return os.Link(from, to) }
@@ -12,3 +15,6 @@ func claim(from, to string) error { return os.Link(from, to) }
 func secret(*os.File) error { return nil }
 
 func private(string) error { return nil }
+
+// readableByAll cannot be told from a mode here.
+func readableByAll(fs.FileMode) bool { return false }

@@ -24,6 +24,9 @@ func secret(key *os.File) error {
 	return nil
 }
 
+// readableByAll tells whether every user of the machine can read a file.
+func readableByAll(mode fs.FileMode) bool { return mode.Perm()&0o004 != 0 }
+
 // private refuses a directory in which others could put another key.
 func private(dir string) error {
 	info, err := os.Stat(dir)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"time"
 )
 
@@ -93,6 +94,9 @@ func (c *CA) sign(name string, addr netip.Addr) (*leaf, error) {
 		return nil, err
 	}
 	root, now := c.root.Load(), c.options.Now()
+	if c.given() && !root.permits(name, addr) {
+		return nil, fmt.Errorf("ca.cert may not vouch for %s: its name constraints are for %s", shortened(name), strings.Join(root.constraintsText(), ", "))
+	}
 	ends := now.Add(leafLife)
 	if ends.After(root.cert.NotAfter) {
 		ends = root.cert.NotAfter
@@ -118,14 +122,14 @@ func (c *CA) sign(name string, addr netip.Addr) (*leaf, error) {
 	default:
 		template.DNSNames = []string{name}
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, root.cert, &c.leafKey.PublicKey, c.key)
+	der, err := x509.CreateCertificate(rand.Reader, template, root.cert, &c.leafKey.PublicKey, root.key)
 	if err != nil {
 		return nil, fmt.Errorf("signing a certificate for %s: %w", name, err)
 	}
 	c.options.OnSign()
 	// The parsed form is left out: a server with one certificate never looks at
 	// it, and it is larger than the certificate itself.
-	certificate := &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: c.leafKey}
+	certificate := &tls.Certificate{Certificate: append([][]byte{der}, root.issuers()...), PrivateKey: c.leafKey}
 	return &leaf{certificate: certificate, config: c.config(certificate), renew: renewal(now, ends)}, nil
 }
 

@@ -2,6 +2,7 @@ package ca
 
 import (
 	"bytes"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/rand"
 	"crypto/sha256"
@@ -29,7 +30,9 @@ const (
 // root is a certificate that signs leaves. It never changes.
 type root struct {
 	cert  *x509.Certificate
-	pem   []byte
+	key   crypto.Signer
+	chain []*x509.Certificate // cert, and its issuers where the operator gave them
+	pem   []byte              // of the chain
 	names constraints
 }
 
@@ -84,6 +87,8 @@ func readRoot(der []byte, key *ecdsa.PrivateKey) (*root, error) {
 	}
 	return &root{
 		cert:  cert,
+		key:   key,
+		chain: []*x509.Certificate{cert},
 		pem:   pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
 		names: permitted(cert),
 	}, nil

@@ -21,6 +21,7 @@ func (l *loading) check(p *Policy) {
 	order(l, p, "retry.body", "retry.memory", &p.Retry.Body, p.Retry.Memory)
 	order(l, p, "timeouts.tunnel_idle", "timeouts.tunnel_life", &p.Timeouts.TunnelIdle, p.Timeouts.TunnelLife)
 	l.checkShard(p)
+	l.checkCA(p)
 	if _, set := l.places["strict_state"]; set && p.StrictState && p.Data == "none" {
 		l.contradict("strict_state", "is about what is kept in data, which is none; name a directory there, or leave strict_state out")
 	}

@@ -28,10 +28,10 @@ func (p *Policy) DescribeWith(w io.Writer, labels map[string][]string) {
 	default:
 		line(&b, "operator", "%s, with a token", p.Admin.Listen)
 	}
-	if p.Data == "none" {
-		line(&b, "data", "nothing is kept, the CA is a new one at each start")
-	} else {
-		line(&b, "data", "%s", p.Data)
+	data, authority := p.describeData()
+	line(&b, "data", "%s", data)
+	if authority != "" {
+		line(&b, "CA", "%s", authority)
 	}
 	p.describeStore(&b)
 	access := ""

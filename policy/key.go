@@ -89,16 +89,13 @@ func settings() []setting {
 				Key:   Key{Name: "egress.resolve", Kind: "map", Doc: "addresses for hosts, as with curl --resolve: api.test:443=127.0.0.1:9443"},
 				shape: pairs, read: parseResolve, show: showResolve,
 			},
-			{
-				Key:  Key{Name: "egress.roots", Kind: "file", Doc: "certificates in PEM that are trusted besides the system's"},
-				read: readRoots, show: func(p *Policy) string { return p.Egress.Roots },
-			},
+			fileSetting("egress.roots", "certificates in PEM that are trusted besides the system's", func(p *Policy) *string { return &p.Egress.Roots }),
 			{
 				Key:   Key{Name: "intercept", Kind: "auto|all|none|hosts", Doc: "whose https is opened to see its requests"},
 				shape: list, read: parseIntercept, show: showIntercept,
 			},
 		},
-		timeoutSettings(), boundSettings(), queueSettings(), shardSettings(),
+		caSettings(), timeoutSettings(), boundSettings(), queueSettings(), shardSettings(),
 	)
 	for i := range all {
 		all[i].Env = envName(all[i].Name)
@@ -179,17 +176,4 @@ func readData(p *Policy, in *input) {
 		return
 	}
 	p.Data = path
-}
-
-func readRoots(p *Policy, in *input) {
-	p.Egress.Roots = ""
-	if in.value() == "" {
-		return
-	}
-	path, err := in.path()
-	if err != nil {
-		in.fail(-1, err)
-		return
-	}
-	p.Egress.Roots = path
 }

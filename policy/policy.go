@@ -15,6 +15,7 @@ type Policy struct {
 	Listen string // "ip:port", or ":port" for every address
 	Admin  Admin
 	Data   string // absolute directory, or "none" to keep nothing
+	CA     CA
 	Store  Store
 	Log    Log
 

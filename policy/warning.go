@@ -20,7 +20,7 @@ func (p *Policy) Warnings() []string {
 	if !local && len(p.Access.Clients) == 0 {
 		warn("access.clients is empty: whoever reaches %s from %s may use the proxy", p.Listen, p.Access.From)
 	}
-	if p.Data == "none" && p.Intercept.Mode != "none" && p.mayIntercept() {
+	if p.Data == "none" && !p.CA.Given() && p.Intercept.Mode != "none" && p.mayIntercept() {
 		warn("data: none makes a new CA at each start, which clients have to trust anew")
 	}
 	if p.Intercept.Mode == "all" && !p.Intercept.Default {

@@ -60,7 +60,7 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request, st *state, who 
 	via := joinVia("", r.Header["Via"])
 	open := opening{server: s, state: st, host: host, port: port, who: who, via: via, wish: wish}
 	switch {
-	case st.policy.Intercepts(host, port) && port != 80:
+	case st.policy.Intercepts(host, port) && port != 80 && s.vouches(host):
 		open.intercept(w, r)
 	case port == 80:
 		open.cleartext(w, r)

@@ -61,7 +61,7 @@ func (s *Server) Explain(method string, u *url.URL, name string) (Explained, err
 		}
 	}
 	e := Explained{Target: target, Site: match.Site, Observed: st.policy.Observes()}
-	e.Intercepted = target.Scheme == "http" || st.policy.Intercepts(target.Host, target.Port)
+	e.Intercepted = target.Scheme == "http" || st.policy.Intercepts(target.Host, target.Port) && s.ca.Vouches(target.Host)
 	if match.Rule != nil {
 		e.Rule = match.Rule.Title()
 	}

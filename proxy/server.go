@@ -85,6 +85,7 @@ type Server struct {
 	usages       usages       // of limits with long windows
 	kept         atomic.Int64 // bytes of bodies that are kept for another attempt
 	rejections   rejections
+	lines        lineLimit // of the log: failures of TLS, and hosts that the CA may not vouch for
 	access       *accessLog
 
 	reloading sync.Mutex

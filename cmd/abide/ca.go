@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"text/tabwriter"
@@ -24,7 +23,8 @@ func caCommand() *cobra.Command {
 		Short: "Show, export or install the certificate that intercepting needs",
 		Long: `Where abide intercepts https, clients must trust its CA certificate. abide makes
 one on its first run, in the data directory, for the hosts that the
-configuration intercepts and no others.
+configuration intercepts and no others. A fleet can have one CA of its own
+instead: ca.cert and ca.key in the configuration.
 
 abide run sets everything for the command it runs. For clients that are started
 otherwise: eval "$(abide ca env)" in their shell, or abide ca install for the
@@ -65,6 +65,8 @@ func goodFor(about ca.About) string {
 	switch {
 	case about.Any:
 		return "any host"
+	case about.Given:
+		return strings.Join(about.Names, ", ")
 	case len(about.Names) == 0:
 		return "no host, because the configuration intercepts none"
 	}
@@ -153,11 +155,18 @@ The files that the lines name are written anew, beside the CA certificate.`,
 			if !ok {
 				return usage(fmt.Errorf("--shell %q: it is sh, fish or powershell", shell))
 			}
+			dir, _, err := caPlace(cmd)
+			if err != nil {
+				return err
+			}
+			if dir == "" {
+				return errors.New("nothing is kept (data: none), so there is no directory for the files that the lines name: name one with --data, ABIDE_DATA or data, or use abide ca export")
+			}
 			authority, err := keptCA(cmd)
 			if err != nil {
 				return err
 			}
-			caFile, bundleFile, err := authority.WriteBundle(filepath.Dir(authority.File()))
+			caFile, bundleFile, err := authority.WriteBundle(dir)
 			if err != nil {
 				return err
 			}
@@ -214,16 +223,17 @@ func installSteps(cmd *cobra.Command, uninstall bool) ([]ca.Step, error) {
 		info, err := os.Stat(dir)
 		return err == nil && info.IsDir()
 	}
-	dir, _, err := caPlace(cmd)
+	dir, p, err := caPlace(cmd)
 	if err != nil {
 		return nil, err
 	}
-	if uninstall && !ca.Exists(dir) {
+	exists := p.CA.Given() || ca.Exists(dir)
+	if uninstall && !exists {
 		return ca.Uninstallation(runtime.GOOS, has, "", "")
 	}
 	// Under sudo the home directory may be root's. A CA that was made there now
 	// would be trusted, and never used.
-	if user := os.Getenv("SUDO_USER"); user != "" && !ca.Exists(dir) {
+	if user := os.Getenv("SUDO_USER"); user != "" && !exists {
 		return nil, fmt.Errorf("there is no CA in %s: name the data directory of the user %s with --data, or run `abide ca install` as that user to see what to do", dir, user)
 	}
 	authority, err := keptCA(cmd)
@@ -290,11 +300,16 @@ func copyFile(from, to string) error {
 	return target.Close()
 }
 
-// caPlace is where the CA is kept, and the configuration that it is for.
+// caPlace is where the CA is kept, or what is made of the one that the operator
+// gave, and the configuration that it is for. The directory is "" where the
+// operator gave the CA and nothing is kept.
 func caPlace(cmd *cobra.Command) (string, *policy.Policy, error) {
 	p, err := loadPolicy(cmd)
 	if err != nil {
 		return "", nil, err
+	}
+	if p.CA.Given() {
+		return ca.GivenDir(p.Data), p, nil
 	}
 	dir := ca.Dir(p.Data)
 	if dir == "" {
@@ -310,7 +325,7 @@ func keptCA(cmd *cobra.Command) (*ca.CA, error) {
 		return nil, err
 	}
 	return ca.Open(dir, ca.Options{
-		Names:  p.InterceptNames(),
+		Names: p.InterceptNames(), Cert: p.CA.Cert, Key: p.CA.Key,
 		Notice: func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), "abide:", text) },
 	})
 }

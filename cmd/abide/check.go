@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/abide-proxy/abide/ca"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/tokens"
 )
@@ -47,6 +48,12 @@ func check(cmd *cobra.Command, args []string) error {
 		fmt.Fprintln(cmd.ErrOrStderr(), found.faults)
 		return &exit{code: exitFailed}
 	}
+	doubts, err := checkCA(p)
+	if err != nil {
+		fmt.Fprintln(cmd.ErrOrStderr(), err)
+		return &exit{code: exitFailed}
+	}
+	found.warnings = append(found.warnings, doubts...)
 	for _, one := range append(p.Warnings(), found.warnings...) {
 		fmt.Fprintln(cmd.ErrOrStderr(), "warning:", one)
 	}
@@ -55,6 +62,19 @@ func check(cmd *cobra.Command, args []string) error {
 		fmt.Fprintf(cmd.OutOrStdout(), "%-15s %s\n", "warning", one)
 	}
 	return nil
+}
+
+// checkCA reads the CA that the operator gives, as a proxy would at its start, and
+// tells what is doubtful about it.
+func checkCA(p *policy.Policy) (doubts []string, err error) {
+	if !p.CA.Given() {
+		return nil, nil
+	}
+	_, err = ca.Open("", ca.Options{
+		Names: p.InterceptNames(), Cert: p.CA.Cert, Key: p.CA.Key,
+		Notice: func(text string) { doubts = append(doubts, text) },
+	})
+	return doubts, err
 }
 
 // pooled is what the sources of the pools have, without any secret.

@@ -190,10 +190,13 @@ func (a *program) ready() []admin.Check {
 // memory when nothing is to be kept.
 func openCA(p *policy.Policy, m *metrics.Metrics, log *logrus.Logger) (*ca.CA, error) {
 	authority, err := ca.Open(ca.Dir(p.Data), ca.Options{
-		Names: p.InterceptNames(), Cache: p.Bounds.Certificates,
+		Names: p.InterceptNames(), Cache: p.Bounds.Certificates, Cert: p.CA.Cert, Key: p.CA.Key,
 		OnSign: m.Signed,
 		Notice: func(text string) { log.Warn(text) },
 	})
+	if err != nil && p.CA.Given() {
+		return nil, err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("opening the data directory %s: %w; choose another with --data, ABIDE_DATA or data, or keep nothing with --data none", p.Data, err)
 	}

@@ -117,6 +117,8 @@ func needRestart(now, next *policy.Policy) []string {
 		{"listen", now.Listen == next.Listen},
 		{"admin.listen", now.Admin.Listen == next.Admin.Listen},
 		{"data", now.Data == next.Data},
+		{"ca.cert", now.CA.Cert == next.CA.Cert},
+		{"ca.key", now.CA.Key == next.CA.Key},
 		{"store", now.Store.Same(&next.Store)},
 		{"strict_state", now.StrictState == next.StrictState},
 		{"timeouts.header", now.Timeouts.Header == next.Timeouts.Header},

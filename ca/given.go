@@ -1,0 +1,322 @@
+package ca
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	// givenMargin is how long before its end a certificate of the operator's is
+	// complained about at the start.
+	givenMargin = 30 * 24 * time.Hour
+	// minRSABits is the size of RSA key below which clients refuse signatures.
+	minRSABits = 2048
+	// maxListed bounds how many names a message lists.
+	maxListed = 5
+)
+
+// GivenDir is where files for clients are made of a CA that the operator gives,
+// within the data directory of a policy: not in Dir, whose ca.pem belongs to the
+// key there. It is "" where nothing is kept.
+func GivenDir(data string) string {
+	if Dir(data) == "" {
+		return ""
+	}
+	return filepath.Join(data, "ca-given")
+}
+
+// openGiven reads the certificate and the key that the operator names in
+// Options.Cert and Options.Key. They are read here, and never written.
+func (c *CA) openGiven(wanted constraints) error {
+	chain, err := readChain(c.options.Cert)
+	if err != nil {
+		return fmt.Errorf("ca.cert: %w", err)
+	}
+	key, shared, err := readGivenKey(c.options.Key)
+	if err != nil {
+		return fmt.Errorf("ca.key: %w", err)
+	}
+	now := c.options.Now()
+	if err := checkGiven(chain, key, now); err != nil {
+		return fmt.Errorf("ca.cert: %s %w", c.options.Cert, err)
+	}
+	var text []byte
+	for _, one := range chain {
+		text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: one.Raw})...)
+	}
+	own := &root{cert: chain[0], key: key, chain: chain, pem: text}
+	own.names.any = len(own.constraintsText()) == 0
+	c.root.Store(own)
+	if shared {
+		c.options.Notice(fmt.Sprintf("ca.key: %s can be read by every user of this machine, who could then impersonate every host: chmod 600 it (in Kubernetes, defaultMode: 0400 of the volume)", c.options.Key))
+	}
+	if ends := chain[0].NotAfter; now.After(ends.Add(-givenMargin)) {
+		c.options.Notice(fmt.Sprintf("ca.cert: %s ends at %s; abide does not renew it: put another one there and restart", c.options.Cert, ends.UTC().Format("2006-01-02 15:04 UTC")))
+	}
+	c.tellUncovered(wanted)
+	return nil
+}
+
+// given tells whether the operator has given the certificate.
+func (c *CA) given() bool { return c.options.Cert != "" }
+
+// readChain reads a certificate and those of its issuers that follow it.
+func readChain(path string) ([]*x509.Certificate, error) {
+	text, err := readGiven(path)
+	if err != nil {
+		return nil, err
+	}
+	var chain []*x509.Certificate
+	for {
+		var block *pem.Block
+		if block, text = pem.Decode(text); block == nil {
+			break
+		}
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		one, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("%s has a certificate that cannot be read: %w", path, err)
+		}
+		chain = append(chain, one)
+	}
+	if len(chain) == 0 {
+		return nil, fmt.Errorf("%s has no certificate in PEM (BEGIN CERTIFICATE)", path)
+	}
+	return chain, nil
+}
+
+// readGivenKey reads an ECDSA or RSA key. shared tells whether every user of this
+// machine can read it too.
+func readGivenKey(path string) (key crypto.Signer, shared bool, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, false, err
+	}
+	text, err := readGiven(path)
+	if err != nil {
+		return nil, false, err
+	}
+	key, err = parseGivenKey(text)
+	if err != nil {
+		return nil, false, fmt.Errorf("%s %w", path, err)
+	}
+	return key, readableByAll(info.Mode()), nil
+}
+
+func readGiven(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(text) > maxFile:
+		return nil, fmt.Errorf("%s is larger than %d bytes", path, maxFile)
+	}
+	return text, nil
+}
+
+// parseGivenKey reads the first private key of a PEM text. Its errors follow the
+// name of the file and quote nothing.
+func parseGivenKey(text []byte) (crypto.Signer, error) {
+	for {
+		var block *pem.Block
+		if block, text = pem.Decode(text); block == nil {
+			return nil, errors.New("has no private key in PEM (BEGIN PRIVATE KEY)")
+		}
+		var parsed any
+		var err error
+		switch {
+		case block.Type == "ENCRYPTED PRIVATE KEY", block.Headers["DEK-Info"] != "":
+			return nil, errors.New("is encrypted, and abide cannot ask for its password: decrypt it with openssl pkey -in FILE -out FILE")
+		case block.Type == "PRIVATE KEY":
+			parsed, err = x509.ParsePKCS8PrivateKey(block.Bytes)
+		case block.Type == "EC PRIVATE KEY":
+			parsed, err = x509.ParseECPrivateKey(block.Bytes)
+		case block.Type == "RSA PRIVATE KEY":
+			parsed, err = x509.ParsePKCS1PrivateKey(block.Bytes)
+		default:
+			continue
+		}
+		if err != nil {
+			return nil, errors.New("has a private key that cannot be read")
+		}
+		switch key := parsed.(type) {
+		case *ecdsa.PrivateKey:
+			return key, nil
+		case *rsa.PrivateKey:
+			if key.N.BitLen() < minRSABits {
+				return nil, fmt.Errorf("has an RSA key of %d bits, which clients refuse: it takes at least %d", key.N.BitLen(), minRSABits)
+			}
+			return key, nil
+		}
+		return nil, errors.New("has a key that is neither ECDSA nor RSA, which not every client accepts")
+	}
+}
+
+// checkGiven tells why the first certificate of chain cannot sign those of sites
+// with key. Its errors follow the name of the file.
+func checkGiven(chain []*x509.Certificate, key crypto.Signer, now time.Time) error {
+	own := chain[0]
+	public, ok := own.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
+	switch {
+	case !ok || !public.Equal(key.Public()):
+		return errors.New("belongs to another key than ca.key")
+	case !own.BasicConstraintsValid || !own.IsCA:
+		return errors.New("is not the certificate of a CA (its basic constraints do not say CA:TRUE)")
+	case own.KeyUsage != 0 && own.KeyUsage&x509.KeyUsageCertSign == 0:
+		return errors.New("may not sign certificates (its key usage lacks keyCertSign)")
+	case len(own.ExtKeyUsage)+len(own.UnknownExtKeyUsage) > 0 &&
+		!slices.Contains(own.ExtKeyUsage, x509.ExtKeyUsageServerAuth) && !slices.Contains(own.ExtKeyUsage, x509.ExtKeyUsageAny):
+		return errors.New("may not sign certificates of servers (its extended key usage lacks serverAuth)")
+	}
+	for i, one := range chain {
+		switch {
+		case now.After(one.NotAfter):
+			return fmt.Errorf("has expired: %s was good until %s", one.Subject, one.NotAfter.UTC().Format("2006-01-02 15:04 UTC"))
+		case now.Before(one.NotBefore):
+			return fmt.Errorf("is not valid yet: %s is good from %s on; check the clock of this machine", one.Subject, one.NotBefore.UTC().Format("2006-01-02 15:04 UTC"))
+		}
+		if i == 0 {
+			continue
+		}
+		if err := chain[i-1].CheckSignatureFrom(one); err != nil {
+			return fmt.Errorf("has a certificate of %s that did not issue the one before it: put each issuer after what it issued, and nothing else", one.Subject)
+		}
+	}
+	return nil
+}
+
+// Vouches tells whether the CA may sign for a host. One that abide made may: it
+// grows with the hosts that are intercepted. One that the operator gave has the
+// name constraints that it has.
+func (c *CA) Vouches(host string) bool {
+	if !c.given() {
+		return true
+	}
+	name, addr, err := parseHost(host)
+	return err == nil && c.root.Load().permits(name, addr)
+}
+
+// permits tells whether the name constraints of every certificate of the chain
+// leave a name, or an address if that is valid (RFC 5280, section 4.2.1.10).
+func (r *root) permits(name string, addr netip.Addr) bool {
+	for _, one := range r.chain {
+		if !certificatePermits(one, name, addr) {
+			return false
+		}
+	}
+	return true
+}
+
+func certificatePermits(cert *x509.Certificate, name string, addr netip.Addr) bool {
+	if addr.IsValid() {
+		ip := addr.AsSlice()
+		for _, one := range cert.ExcludedIPRanges {
+			if one.Contains(ip) {
+				return false
+			}
+		}
+		for _, one := range cert.PermittedIPRanges {
+			if one.Contains(ip) {
+				return true
+			}
+		}
+		return len(cert.PermittedIPRanges) == 0
+	}
+	within := func(constraint string) bool { return withinDomain(name, constraint) }
+	if slices.ContainsFunc(cert.ExcludedDNSDomains, within) {
+		return false
+	}
+	return len(cert.PermittedDNSDomains) == 0 || slices.ContainsFunc(cert.PermittedDNSDomains, within)
+}
+
+// withinDomain tells whether a name is the domain of a constraint or below it.
+// With a dot at its start a constraint is for what is below it alone, and without
+// a text it is for every name.
+func withinDomain(name, constraint string) bool {
+	constraint = strings.ToLower(constraint)
+	if constraint == "" || name == constraint {
+		return true
+	}
+	if !strings.HasPrefix(constraint, ".") {
+		constraint = "." + constraint
+	}
+	return strings.HasSuffix(name, constraint)
+}
+
+// uncovered are the names and networks of wanted that the constraints leave out.
+func (r *root) uncovered(wanted constraints) []string {
+	var out []string
+	for _, one := range wanted.list() {
+		name, addr, err := parseHost(one)
+		if err == nil && !r.permits(name, addr) {
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// tellUncovered has the operator know which hosts of the configuration cannot be
+// opened.
+func (c *CA) tellUncovered(wanted constraints) {
+	out := c.root.Load().uncovered(wanted)
+	if len(out) == 0 {
+		return
+	}
+	more := ""
+	if n := len(out) - maxListed; n > 0 {
+		out, more = out[:maxListed], fmt.Sprintf(" and %d more", n)
+	}
+	c.options.Notice(fmt.Sprintf("ca.cert may not vouch for %s%s (its name constraints are for %s), so their https passes unread, and their limits and tokens hold for plain http alone: give a certificate that permits them, or leave ca.cert out",
+		strings.Join(out, ", "), more, strings.Join(c.root.Load().constraintsText(), ", ")))
+}
+
+// constraintsText is what the constraints of a certificate that the operator gave
+// permit and exclude, in words.
+func (r *root) constraintsText() []string {
+	var text []string
+	for _, one := range r.chain {
+		text = append(text, one.PermittedDNSDomains...)
+		for _, network := range one.PermittedIPRanges {
+			text = append(text, network.String())
+		}
+		for _, excluded := range one.ExcludedDNSDomains {
+			text = append(text, "not "+excluded)
+		}
+		for _, network := range one.ExcludedIPRanges {
+			text = append(text, "not "+network.String())
+		}
+	}
+	return text
+}
+
+// issuers are the certificates that a server sends after a leaf: those of the
+// chain that clients do not have as a root.
+func (r *root) issuers() [][]byte {
+	var out [][]byte
+	for _, one := range r.chain {
+		if !bytes.Equal(one.RawSubject, one.RawIssuer) {
+			out = append(out, one.Raw)
+		}
+	}
+	return out
+}
