@@ -41,6 +41,7 @@ type program struct {
 	listener net.Listener // of the proxy
 	admin    net.Listener // nil when admin.listen is off
 	console  *http.Server // on admin
+	systemd  *systemd     // nil unless a service manager started abide
 
 	stopping  atomic.Bool
 	reloading sync.Mutex
@@ -151,6 +152,7 @@ func (a *program) Run(ctx context.Context, reload <-chan struct{}) error {
 		err = fmt.Errorf("serving the admin listener: %w", err)
 	}
 	a.stopping.Store(true)
+	a.systemd.stopping("stopping", a.policy.Load().Timeouts.Drain)
 	if ctx.Err() != nil {
 		a.log.Infof("stopping: what is in flight has %v to finish (timeouts.drain)", a.policy.Load().Timeouts.Drain)
 	}

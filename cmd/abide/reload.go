@@ -70,14 +70,18 @@ func (a *program) reload() error {
 	if a.stopping.Load() {
 		return errStopping
 	}
+	a.systemd.reloading()
 	next, err := a.source.load()
 	if err == nil {
 		err = a.apply(next)
 	}
 	a.metrics.Reloaded(err == nil)
 	if err != nil {
-		return fmt.Errorf("the configuration was not reloaded and the last good one stays: %w", err)
+		err = fmt.Errorf("the configuration was not reloaded and the last good one stays: %w", err)
+		a.systemd.ready(err.Error())
+		return err
 	}
+	a.systemd.ready("serving on " + a.listener.Addr().String())
 	a.log.Info("the configuration was reloaded")
 	return nil
 }

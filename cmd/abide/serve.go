@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 )
@@ -75,5 +76,7 @@ func start(cmd *cobra.Command) (*program, error) {
 	}
 	// A banner that nobody reads is no reason not to serve.
 	_, _ = io.WriteString(cmd.OutOrStdout(), a.banner())
+	a.systemd = systemdOf(os.Getenv)
+	a.systemd.ready("serving on " + a.listener.Addr().String())
 	return a, nil
 }
