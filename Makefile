@@ -1,5 +1,7 @@
-# make          bin/abide, static
+# make run      builds bin/abide and runs the proxy, on 127.0.0.1:3128
 # make test     everything, with the race detector; installs what is missing
+# make          bin/abide, static
+# make release  archives, Debian packages, lists of modules and checksums, in dist
 # make check    format, vet, staticcheck, go.mod, other systems
 # make bench    abide beside its peers; writes bench/RESULTS.md
 # make fleet    abides that share budgets on a real Redis; writes bench/FLEET.md
@@ -9,6 +11,8 @@
 # make image    the container image
 
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+# The time of the commit is the time of the files of a release.
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 FUZZTIME ?= 20s
 LDFLAGS  := -s -w -X main.version=$(VERSION)
 TOOL     := go tool -modfile=tools/go.mod
@@ -22,6 +26,19 @@ export GOTOOLCHAIN := $(shell GOTOOLCHAIN=$(FIXED_GO) go version >/dev/null 2>&1
 .PHONY: build
 build: toolchain
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/abide ./cmd/abide
+
+.PHONY: run
+run: build
+	bin/abide serve
+
+# The same commit gives the same bytes, which takes the same Go.
+.PHONY: release
+release:
+ifeq ($(GOTOOLCHAIN),local)
+	@echo "a release is built with $(FIXED_GO), which cannot be fetched here" >&2; exit 1
+endif
+	rm -rf dist
+	go run ./release -version '$(VERSION)' -time '$(SOURCE_DATE_EPOCH)'
 
 .PHONY: toolchain
 toolchain:
@@ -96,4 +113,4 @@ image:
 
 .PHONY: clean
 clean:
-	rm -rf bin cover.out
+	rm -rf bin dist cover.out

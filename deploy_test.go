@@ -21,7 +21,7 @@ import (
 
 func TestTheBinaryOfTheImageIsStatic(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "abide")
-	build := exec.Command("go", "build", "-ldflags", "-s -w -X main.version=v1.2.3", "-o", path, "./cmd/abide")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X main.version=v1.2.3", "-o", path, "./cmd/abide")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+runtime.GOARCH)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

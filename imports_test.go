@@ -34,6 +34,7 @@ var allowed = map[string][]string{
 	"bench":           {"bench/process"},
 	"bench/process":   {},
 	"clients":         {},
+	"release":         {},
 }
 
 // only is who may import what, tests included.

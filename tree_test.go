@@ -64,7 +64,7 @@ func tree(t *testing.T, ending string) []string {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && (entry.Name() == "node_modules" || entry.Name() == "bin" || strings.HasPrefix(entry.Name(), ".") && path != "."):
+		case entry.IsDir() && (entry.Name() == "node_modules" || entry.Name() == "bin" || entry.Name() == "dist" || strings.HasPrefix(entry.Name(), ".") && path != "."):
 			return filepath.SkipDir
 		case strings.HasSuffix(path, ending):
 			found = append(found, path)

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bytes"
+	"debug/buildinfo"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// target is a system and architecture, as Go names them.
+type target struct{ system, arch string }
+
+// program is the binary of a target.
+type program struct {
+	target
+	binary   []byte
+	info     *buildinfo.BuildInfo
+	licences []licence // of everything that is linked into it
+}
+
+// licence is what a module, or Go itself, is licensed under.
+type licence struct {
+	module string // path and version
+	texts  []string
+}
+
+// build compiles abide for a target. The environment of whoever builds has no
+// influence: only where Go keeps its files is taken from it.
+func (r *release) build(t target, path string) (*program, error) {
+	_, err := r.command(t, "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version="+r.version, "-o", path, "./cmd/abide")
+	if err != nil {
+		return nil, err
+	}
+	p := &program{target: t}
+	if p.binary, err = os.ReadFile(path); err != nil {
+		return nil, err
+	}
+	if p.info, err = buildinfo.Read(bytes.NewReader(p.binary)); err != nil {
+		return nil, err
+	}
+	p.licences, err = r.licences(p)
+	return p, err
+}
+
+// command runs go for a target and returns what it prints.
+func (r *release) command(t target, args ...string) ([]byte, error) {
+	run := exec.Command("go", args...)
+	run.Dir = r.source
+	for _, variable := range os.Environ() {
+		name, _, _ := strings.Cut(variable, "=")
+		if !strings.HasPrefix(name, "GO") && !strings.HasPrefix(name, "CGO") ||
+			slices.Contains([]string{"GOTOOLCHAIN", "GOPROXY", "GONOPROXY", "GOPRIVATE", "GOSUMDB", "GONOSUMDB", "GOMODCACHE", "GOCACHE", "GOPATH", "GOROOT", "GOENV"}, name) {
+			run.Env = append(run.Env, variable)
+		}
+	}
+	run.Env = append(run.Env, "GOFLAGS=-mod=readonly", "GOWORK=off", "CGO_ENABLED=0", "GOOS="+t.system, "GOARCH="+t.arch, "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFIPS140=off")
+	var errors bytes.Buffer
+	run.Stderr = &errors
+	out, err := run.Output()
+	if err != nil {
+		return nil, fmt.Errorf("go %s: %w\n%s", strings.Join(args, " "), err, &errors)
+	}
+	return out, nil
+}
+
+// licenceName matches the files of a module that have to go with its binary form.
+var licenceName = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)`)
+
+// licences reads those of Go and of every module in the program.
+func (r *release) licences(p *program) ([]licence, error) {
+	root, err := r.command(p.target, "env", "GOROOT")
+	if err != nil {
+		return nil, err
+	}
+	all := []licence{{module: "The Go programming language " + p.info.GoVersion}}
+	directories := []string{strings.TrimSpace(string(root))}
+	for _, module := range p.info.Deps {
+		out, err := r.command(p.target, "list", "-m", "-json", module.Path)
+		if err != nil {
+			return nil, err
+		}
+		var found struct{ Dir string }
+		if err := json.Unmarshal(out, &found); err != nil || found.Dir == "" {
+			return nil, fmt.Errorf("%s is in the program and not in the module cache (%v)", module.Path, err)
+		}
+		all = append(all, licence{module: module.Path + " " + module.Version})
+		directories = append(directories, found.Dir)
+	}
+	for i, dir := range directories {
+		if all[i].texts, err = licenceTexts(dir); err != nil {
+			return nil, err
+		}
+		if len(all[i].texts) == 0 {
+			return nil, fmt.Errorf("%s has no licence in %s", all[i].module, dir)
+		}
+	}
+	return all, nil
+}
+
+func licenceTexts(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir) // sorted by name
+	if err != nil {
+		return nil, err
+	}
+	var texts []string
+	for _, entry := range entries {
+		if entry.IsDir() || !licenceName.MatchString(entry.Name()) {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(dir, entry.Name()))
+		if err != nil {
+			return nil, err
+		}
+		texts = append(texts, strings.TrimSpace(strings.ReplaceAll(string(text), "\r\n", "\n")))
+	}
+	return texts, nil
+}
+
+// documents are the files beside the binary in an archive, and in a package's
+// /usr/share/doc/abide.
+func (r *release) documents(p *program) ([]file, error) {
+	var files []file
+	for _, name := range []string{"CHANGELOG.md", "LICENSE", "README.md", "config.example.yaml", "docs"} {
+		err := filepath.WalkDir(filepath.Join(r.source, name), func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			content, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			inside, err := filepath.Rel(r.source, path)
+			files = append(files, file{name: filepath.ToSlash(inside), mode: 0o644, content: content})
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return append(files, file{name: "THIRD_PARTY_LICENSES", mode: 0o644, content: thirdParty(p.licences)}), nil
+}
+
+// thirdParty is the licences in one text.
+func thirdParty(all []licence) []byte {
+	var text bytes.Buffer
+	text.WriteString("abide contains the following, each under the licence below it.\n")
+	line := strings.Repeat("=", 80)
+	for _, one := range all {
+		fmt.Fprintf(&text, "\n%[1]s\n%s\n%[1]s\n\n%[3]s\n", line, one.module, strings.Join(one.texts, "\n\n"))
+	}
+	return text.Bytes()
+}
