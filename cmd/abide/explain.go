@@ -23,10 +23,11 @@ func explainCommand() *cobra.Command {
 whether it would be intercepted, which of its limits are about that path, and
 what else holds for it. A URL without a scheme is taken as https.
 
-When a proxy runs at the configuration's admin.listen, it is asked what would
-keep such a request now, and until when, what its place in the queue would be,
-what is left of each limit, and what would change that. Nothing is sent to the
-site.`,
+When a proxy runs at the configuration's admin.listen, or with the same data
+directory, such as that of "abide run", it is asked what would keep such a request
+now, and until when, what its place in the queue would be, what is left of each
+limit, and what would change that. Several are asked one after the other; --admin
+chooses one. Nothing is sent to the site.`,
 		Example: `  abide explain https://api.example.com/2/tweets/17/retweeted_by
   abide explain --json --client news api.example.com`,
 		Args: arguments(cobra.ExactArgs(1)),
@@ -65,15 +66,34 @@ func (x *explaining) run(cmd *cobra.Command, text string) error {
 	return live
 }
 
-// live prints what the process says that runs.
+// live prints what the processes say that run.
 func (x *explaining) live(cmd *cobra.Command, p *policy.Policy, target policy.Target, path string) error {
-	if p.Admin.Listen == "" {
-		return errors.New("admin.listen is off")
-	}
-	address, err := reachable(p.Admin.Listen)
+	list, err := running(cmd, p)
 	if err != nil {
 		return err
 	}
+	if !x.json && len(list) > 1 {
+		fmt.Fprintln(cmd.OutOrStdout())
+		describeRunning(cmd.OutOrStdout(), list)
+	}
+	var failed error
+	answered := false
+	for _, one := range list {
+		if !x.json && one.needsTitle(list) {
+			fmt.Fprintf(cmd.OutOrStdout(), "\n%s\n", one.title())
+		}
+		err := x.ask(cmd, p, one.Admin, target, path)
+		failed, answered = errors.Join(failed, err), answered || err == nil
+	}
+	if answered && failed != nil && !x.json {
+		fmt.Fprintln(cmd.ErrOrStderr(), failed)
+		return nil
+	}
+	return failed
+}
+
+// ask prints what the process says whose admin listener is at address.
+func (x *explaining) ask(cmd *cobra.Command, p *policy.Policy, address string, target policy.Target, path string) error {
 	query := url.Values{"url": {urlOf(target, path)}, "method": {x.method}}
 	if x.client != "" {
 		query.Set("client", x.client)

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -35,9 +36,10 @@ clients in any language use it and trust its CA, and runs the command. It ends
 with the command, and with the command's status (128+n for signal n).
 
 The configuration is the one that "abide serve" would have, except that listen
-is the free port and there is no admin listener. Where it does not say otherwise,
-all https is opened (intercept: all), so that its limits are seen, and the log is
-at level warn.
+and admin.listen are free ports of 127.0.0.1; "abide status" and "abide explain"
+find them while the command runs (not with data: none). Where the configuration
+does not say otherwise, all https is opened (intercept: all), so that its limits
+are seen, and the log is at level warn.
 
 A NO_PROXY of one's own is kept as it is; without one, localhost, 127.0.0.1 and
 ::1 are reached without the proxy. HTTP_PROXY and the like are replaced.`,
@@ -70,7 +72,7 @@ func run(cmd *cobra.Command, client string, args []string) error {
 		return err
 	}
 	own := *p
-	own.Listen, own.Admin.Listen = "127.0.0.1:0", ""
+	own.Listen, own.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
 	own.Timeouts.Drain = min(own.Timeouts.Drain, runDrain)
 	user, err := credential(&own, client)
 	if err != nil {
@@ -106,6 +108,7 @@ func run(cmd *cobra.Command, client string, args []string) error {
 	ctx, stop := context.WithCancel(cmd.Context())
 	served := make(chan error, 1)
 	go func() { served <- a.Run(ctx, nil) }()
+	defer a.register("run " + filepath.Base(args[0]))()
 
 	child := exec.CommandContext(ctx, path, args[1:]...)
 	child.Args[0] = args[0]

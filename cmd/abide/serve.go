@@ -34,7 +34,9 @@ func serve(cmd *cobra.Command, _ []string) error {
 		a, err := start(cmd)
 		close(started)
 		if err == nil {
+			unregister := a.register("serve")
 			err = a.Run(caught.stop, caught.reload)
+			unregister()
 		}
 		done <- err
 	}()

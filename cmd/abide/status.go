@@ -20,12 +20,16 @@ func statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Say how the running proxy is, its fleet, its tokens and quotas, and what waits",
-		Long: `Status asks the proxy that runs at the configuration's admin.listen, once, and
-prints how it is, and what keeps its budgets, with the other instances that do;
-each token of its pools, what that has left of which limit and when there is
-more; limits that sites announce to requests without a token; how long quotas
-last at the present rate; and what requests wait for. It ends with 1 when no
-proxy runs there.`,
+		Long: `Status asks the running proxy, once, and prints how it is, and what keeps its
+budgets, with the other instances that do; each token of its pools, what that has
+left of which limit and when there is more; limits that sites announce to requests
+without a token; how long quotas last at the present rate; and what requests wait
+for. It ends with 1 when no proxy runs.
+
+It asks the proxy at --admin, if that is given. Otherwise it asks the one at the
+configuration's admin.listen and all that run with the same data directory, those
+of "abide run" included, and lists them if there are several. With --json it then
+prints a line for each.`,
 		Example: `  abide status
   abide status --json | jq '.tokens.pools[].tokens[] | {label, state}'`,
 		Args: arguments(cobra.NoArgs),
@@ -48,16 +52,42 @@ func printStatus(cmd *cobra.Command, asJSON bool) error {
 	if err != nil {
 		return err
 	}
-	if p.Admin.Listen == "" {
-		return errors.New("admin.listen is off, so there is nobody to ask")
-	}
-	address, err := reachable(p.Admin.Listen)
+	list, err := running(cmd, p)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), liveTimeout)
+	var text bytes.Buffer
+	if !asJSON {
+		describeRunning(&text, list)
+	}
+	var failed error
+	for _, one := range list {
+		if !asJSON && one.needsTitle(list) {
+			separate(&text)
+			fmt.Fprintf(&text, "%s\n", one.title())
+		}
+		if err := oneStatus(cmd.Context(), &text, one.Admin, p.Admin.Token, asJSON); err != nil {
+			failed = errors.Join(failed, err)
+		}
+	}
+	if _, err := cmd.OutOrStdout().Write(text.Bytes()); err != nil {
+		return err
+	}
+	return failed
+}
+
+// separate begins a new paragraph.
+func separate(text *bytes.Buffer) {
+	if text.Len() > 0 {
+		text.WriteString("\n")
+	}
+}
+
+// oneStatus prints the status of the abide whose admin listener is at address.
+func oneStatus(ctx context.Context, text *bytes.Buffer, address string, token policy.Secret, asJSON bool) error {
+	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
 	defer cancel()
-	said, err := askStatus(ctx, address, p.Admin.Token)
+	said, err := askStatus(ctx, address, token)
 	var none noProxy
 	if errors.As(err, &none) {
 		return fmt.Errorf("%w: abide serve starts one, and --admin or admin.listen says where another is", err)
@@ -66,14 +96,9 @@ func printStatus(cmd *cobra.Command, asJSON bool) error {
 		return err
 	}
 	if asJSON {
-		var text bytes.Buffer
-		encoder := json.NewEncoder(&text)
+		encoder := json.NewEncoder(text)
 		encoder.SetEscapeHTML(false)
-		if err := encoder.Encode(said); err != nil {
-			return err
-		}
-		_, err = cmd.OutOrStdout().Write(text.Bytes())
-		return err
+		return encoder.Encode(said)
 	}
 	var status admin.Status
 	var tokens admin.Tokens
@@ -81,15 +106,13 @@ func printStatus(cmd *cobra.Command, asJSON bool) error {
 	if json.Unmarshal(said.Status, &status) != nil || json.Unmarshal(said.Tokens, &tokens) != nil || json.Unmarshal(said.Forecast, &forecast) != nil {
 		return notAbide(address, "tells its status")
 	}
-	var text bytes.Buffer
 	now := time.Now()
-	status.Describe(&text)
-	status.DescribeStore(&text, now)
-	tokens.Describe(&text, now)
-	admin.DescribeForecasts(&text, forecast, now)
-	status.DescribeWaiting(&text, now)
-	_, err = cmd.OutOrStdout().Write(text.Bytes())
-	return err
+	status.Describe(text)
+	status.DescribeStore(text, now)
+	tokens.Describe(text, now)
+	admin.DescribeForecasts(text, forecast, now)
+	status.DescribeWaiting(text, now)
+	return nil
 }
 
 // askStatus asks the process whose admin listener is at address how it is.

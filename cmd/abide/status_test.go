@@ -22,6 +22,8 @@ import (
 // configuration.
 func printedStatus(t *testing.T, config string, args ...string) (code int, out, errs string) {
 	t.Helper()
+	t.Setenv("HOME", t.TempDir()) // so that no abide of this machine's user is registered
+	t.Setenv("XDG_STATE_HOME", "")
 	file := filepath.Join(t.TempDir(), "abide.yaml")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abide-proxy/abide/policy"
+)
+
+// running are the abides that a command such as "abide status" asks: what answers at
+// --admin if that is given, else what answers at admin.listen and all that are
+// registered in the data directory. Where nothing runs it is admin.listen alone, so
+// that asking it fails with its address. Each has an address to ask in Admin.
+func running(cmd *cobra.Command, p *policy.Policy) ([]registration, error) {
+	address := ""
+	if p.Admin.Listen != "" {
+		var err error
+		if address, err = reachable(p.Admin.Listen); err != nil {
+			return nil, err
+		}
+	}
+	if f := cmd.Flags().Lookup(flagged["admin.listen"]); f != nil && f.Changed && address != "" {
+		return []registration{{Admin: address}}, nil
+	}
+	var list []registration
+	for _, one := range registrations(p.Data) {
+		if at, err := reachable(one.Admin); err == nil {
+			one.Admin = at
+			list = append(list, one)
+		}
+	}
+	if address != "" {
+		if remote := answering(cmd.Context(), address); remote != "" && !has(list, remote) {
+			list = append([]registration{{Admin: address}}, list...)
+		}
+	}
+	switch {
+	case len(list) > 0:
+		return list, nil
+	case address != "":
+		return []registration{{Admin: address}}, nil
+	}
+	return nil, errors.New("admin.listen is off, and no abide is registered in " + registrationsOf(p) + ", so there is nobody to ask")
+}
+
+// registrationsOf is where registrations are, for an error.
+func registrationsOf(p *policy.Policy) string {
+	if p.Data == "none" {
+		return "a data directory (data: none)"
+	}
+	return filepath.Join(p.Data, registrationDir)
+}
+
+func has(list []registration, address string) bool {
+	for _, one := range list {
+		if one.Admin == address {
+			return true
+		}
+	}
+	return false
+}
+
+// answering is the address, without a name, of what accepts connections there; "" if
+// nothing does.
+func answering(ctx context.Context, address string) string {
+	dialer := net.Dialer{Timeout: time.Second}
+	conn, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return ""
+	}
+	defer conn.Close()
+	return conn.RemoteAddr().String()
+}
+
+// describeRunning lists the abides that are asked, if there are several.
+func describeRunning(w io.Writer, list []registration) {
+	if len(list) < 2 {
+		return
+	}
+	fmt.Fprintf(w, "%d abides are running; --admin ADDRESS asks one of them\n\n", len(list))
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "COMMAND\tPID\tPROXY\tADMIN\tSINCE")
+	for _, one := range list {
+		if one.PID == 0 {
+			fmt.Fprintf(t, "not registered in this data directory\t-\t-\t%s\t-\n", one.Admin)
+			continue
+		}
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\n", oneLine(one.Command), one.PID, oneLine(one.Proxy), one.Admin, one.Started.Format(time.RFC3339))
+	}
+	t.Flush()
+}
+
+// needsTitle tells whether what is printed of an abide has to say which it is: of
+// several, and of a run, whose admin listener no configuration names.
+func (r registration) needsTitle(list []registration) bool {
+	return len(list) > 1 || r.PID != 0 && r.Command != "serve"
+}
+
+// title names one of several abides, or one that no configuration names.
+func (r registration) title() string {
+	if r.PID == 0 {
+		return "the abide at " + r.Admin
+	}
+	return fmt.Sprintf("abide %s, process %d, admin %s", oneLine(r.Command), r.PID, r.Admin)
+}
