@@ -9,10 +9,17 @@
 //
 // # Who may ask
 //
-// Where admin.token is set, every route but /healthz needs it: as Authorization:
-// Bearer TOKEN, or as the password of Basic (any user name), so that browsers
-// and scrapers can. It is never read from a URL. A listener beyond loopback that
-// has no token answers /healthz alone. An address that presents wrong tokens is
+// Anybody may ask for /healthz, /readyz, /ca.pem, /bundle.pem and /bundle.jks.
+// Probes have no token, and a client that is being set up to trust the CA has
+// none yet. They hold no secret: the certificates are those that abide shows in
+// every TLS handshake with a client, never the key, and /readyz gives names and
+// words alone to whoever may not ask for more. What a CA certificate does tell is
+// the hosts that it is constrained to.
+//
+// Where admin.token is set, every other route needs it: as Authorization: Bearer
+// TOKEN, or as the password of Basic (any user name), so that browsers and
+// scrapers can. It is never read from a URL. A listener beyond loopback that has
+// no token answers nothing else. An address that presents wrong tokens is
 // made to wait after a few, right ones included: otherwise each wait would still
 // tell whether the guess was good.
 //
@@ -129,9 +136,7 @@ func New(o Options) http.Handler {
 	inside := http.NewServeMux()
 	inside.HandleFunc("GET /{$}", d.page)
 	inside.HandleFunc("GET /style.css", d.style)
-	inside.HandleFunc("GET /readyz", d.readyz)
 	inside.Handle("GET /metrics", o.Metrics.Handler())
-	inside.HandleFunc("GET /ca.pem", d.caPEM)
 	inside.HandleFunc("GET /api/v1/status", d.status)
 	inside.HandleFunc("GET /api/v1/holds", d.holds)
 	inside.HandleFunc("GET /api/v1/explain", d.explain)
@@ -155,6 +160,11 @@ func New(o Options) http.Handler {
 
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", d.healthz)
+	mux.HandleFunc("GET /readyz", d.readyz)
+	trusted := &certificates{ca: o.CA, made: map[string]madeBundle{}, clock: time.Now}
+	mux.HandleFunc("GET /ca.pem", trusted.root)
+	mux.HandleFunc("GET /bundle.pem", trusted.bundle("pem", "application/x-pem-file", (*ca.CA).Bundle))
+	mux.HandleFunc("GET /bundle.jks", trusted.bundle("jks", "application/octet-stream", (*ca.CA).JavaStore))
 	mux.Handle("/", d.authorised(sameOrigin(inside)))
 	return d.recovering(hardened(forServers(mux)))
 }

@@ -155,13 +155,14 @@ func (b *bed) raw(text string) response {
 	return response{answer, string(body)}
 }
 
+// open are the routes that anybody may ask for.
+var open = []string{"/healthz", "/readyz", "/ca.pem", "/bundle.pem", "/bundle.jks"}
+
 // routes are all that need the token, with what they take.
 var routes = []struct{ method, path string }{
 	{"GET", "/"},
 	{"GET", "/style.css"},
-	{"GET", "/readyz"},
 	{"GET", "/metrics"},
-	{"GET", "/ca.pem"},
 	{"GET", "/api/v1/status"},
 	{"GET", "/api/v1/holds"},
 	{"GET", "/api/v1/holds?site=a.test&limit=1"},
@@ -186,7 +187,11 @@ var routes = []struct{ method, path string }{
 	{"GET", "/nowhere"},
 	{"PUT", "/"},
 	{"OPTIONS", "/"},
+	{"GET", "/ca-key.pem"},
 	{"GET", "/healthz/"},
+	{"GET", "/readyz/"},
+	{"GET", "/ca.pem/"},
+	{"POST", "/ca.pem"},
 	{"GET", "/healthz/../metrics"},
 	{"GET", "/%68ealthz/x"},
 }

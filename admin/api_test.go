@@ -131,6 +131,45 @@ func TestReadinessSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
+func TestReadinessTellsProbesNoDetails(t *testing.T) {
+	checks := func() []Check {
+		return []Check{{Name: "proxy", OK: true, Detail: "listening on 10.1.2.3:3128"}, {Name: "store", Detail: "redis.internal:6379 refuses"}}
+	}
+	b := newBed(t, func(p *policy.Policy, o *Options) {
+		p.Admin.Listen = "0.0.0.0:9128"
+		p.Admin.Token = policy.NewSecret(token)
+		o.Ready = checks
+	})
+	const bare, whole = "proxy: ok\nstore: not ready\n", "proxy: ok (listening on 10.1.2.3:3128)\nstore: not ready (redis.internal:6379 refuses)\n"
+	if r := b.get("/readyz", "Host: abide.svc:9128"); r.StatusCode != 503 || r.body != bare {
+		t.Errorf("without the token: %d %q", r.StatusCode, r.body)
+	}
+	if r := b.get("/readyz", "Authorization: Bearer "+token); r.StatusCode != 503 || r.body != whole {
+		t.Errorf("with the token: %d %q", r.StatusCode, r.body)
+	}
+	// A probe is no way to guess tokens without being made to wait.
+	limited := 0
+	for range freeGuesses + 5 {
+		switch r := b.get("/readyz", "Authorization: Bearer guess"); r.StatusCode {
+		case 429:
+			limited++
+		case 401:
+		default:
+			t.Errorf("a guess: %d %q", r.StatusCode, r.body)
+		}
+	}
+	if limited == 0 {
+		t.Error("no guess was made to wait")
+	}
+	local := newBed(t, func(_ *policy.Policy, o *Options) { o.Ready = checks })
+	if r := local.get("/readyz"); r.body != whole {
+		t.Errorf("on loopback without a token: %q", r.body)
+	}
+	if r := local.get("/readyz", "Host: evil.example"); r.StatusCode != 503 || r.body != bare {
+		t.Errorf("for a page that a stranger pointed here: %q", r.body)
+	}
+}
+
 func TestStatusCountsSitesAndListsTheBusiest(t *testing.T) {
 	b := newBed(t, func(_ *policy.Policy, o *Options) {
 		o.Connections = func() Connections { return Connections{Clients: 7, Tunnels: 3} }
@@ -167,7 +206,7 @@ func TestTheCertificateIsServedAndItsKeyIsNot(t *testing.T) {
 		t.Errorf("the key's name: %d", r.StatusCode)
 	}
 	none := newBed(t, func(_ *policy.Policy, o *Options) { o.CA = nil })
-	for path, want := range map[string]int{"/ca.pem": 404, "/": 200, "/api/v1/status": 200} {
+	for path, want := range map[string]int{"/ca.pem": 404, "/bundle.pem": 404, "/bundle.jks": 404, "/": 200, "/api/v1/status": 200} {
 		if r := none.get(path); r.StatusCode != want {
 			t.Errorf("without a CA, %s: %d", path, r.StatusCode)
 		}

@@ -17,7 +17,7 @@ func basic(user, password string) string {
 	return "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
 }
 
-func TestAD03_EveryRouteButHealthNeedsTheToken(t *testing.T) {
+func TestAD03_EveryRouteThatIsNotOpenNeedsTheToken(t *testing.T) {
 	b := newBed(t, withToken)
 	for _, one := range routes {
 		for _, headers := range [][]string{nil, {"Authorization: Bearer"}, {"Authorization: Bearer "}, {"Authorization: "}} {
@@ -27,8 +27,12 @@ func TestAD03_EveryRouteButHealthNeedsTheToken(t *testing.T) {
 			}
 		}
 	}
-	if r := b.get("/healthz"); r.StatusCode != http.StatusOK || r.body != "ok\n" {
-		t.Errorf("/healthz: %d %q", r.StatusCode, r.body)
+	for _, path := range open {
+		for _, host := range []string{b.address, "abide:9128", "10.1.2.3:9128"} {
+			if r := b.get(path, "Host: "+host); r.StatusCode != http.StatusOK || strings.Contains(r.body, "PRIVATE") {
+				t.Errorf("%s at %s: %d %q", path, host, r.StatusCode, r.body)
+			}
+		}
 	}
 	for _, right := range []string{"Authorization: Bearer " + token, "Authorization: bearer " + token, basic("", token), basic("anybody", token)} {
 		if r := b.get("/api/v1/status", right); r.StatusCode != http.StatusOK {
@@ -151,8 +155,10 @@ func TestAD04_AListenerBeyondLoopbackAnswersNothingWithoutAToken(t *testing.T) {
 				t.Errorf("%s, %s %s: %d %s", listen, one.method, one.path, r.StatusCode, r.body)
 			}
 		}
-		if r := b.get("/healthz", "Host: abide:9128"); r.StatusCode != http.StatusOK {
-			t.Errorf("%s, /healthz: %d", listen, r.StatusCode)
+		for _, path := range open {
+			if r := b.get(path, "Host: abide:9128"); r.StatusCode != http.StatusOK {
+				t.Errorf("%s, %s: %d", listen, path, r.StatusCode)
+			}
 		}
 	}
 	for _, listen := range []string{"127.0.0.1:9128", "[::1]:9128", "localhost:9128", "127.1.2.3:1", "[::ffff:127.0.0.1]:1"} {

@@ -14,8 +14,13 @@ func (d *desk) healthz(w http.ResponseWriter, _ *http.Request) {
 	_, _ = fmt.Fprintln(w, "ok")
 }
 
-// readyz tells whether clients should be sent here, and what is missing.
-func (d *desk) readyz(w http.ResponseWriter, _ *http.Request) {
+// readyz tells whether clients should be sent here, and what is missing. Details
+// have addresses, paths and errors: they are for whoever may ask for everything.
+func (d *desk) readyz(w http.ResponseWriter, r *http.Request) {
+	detailed, ok := d.mayKnow(w, r)
+	if !ok {
+		return
+	}
 	checks := d.Ready()
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	if !ready(checks) {
@@ -23,7 +28,7 @@ func (d *desk) readyz(w http.ResponseWriter, _ *http.Request) {
 	}
 	for _, one := range checks {
 		line := one.Name + ": " + one.word()
-		if one.Detail != "" {
+		if one.Detail != "" && detailed {
 			line += " (" + one.Detail + ")"
 		}
 		_, _ = fmt.Fprintln(w, strings.Map(printable, line))

@@ -96,17 +96,6 @@ func (s *Status) count(sites []metrics.SiteCount) {
 
 func (d *desk) status(w http.ResponseWriter, _ *http.Request) { answerJSON(w, d.now()) }
 
-// caPEM is the certificate that clients must trust. The key has no route.
-func (d *desk) caPEM(w http.ResponseWriter, _ *http.Request) {
-	if d.CA == nil {
-		refuse(w, http.StatusNotFound, "there is no CA, because nothing is intercepted")
-		return
-	}
-	w.Header().Set("Content-Type", "application/x-x509-ca-cert")
-	w.Header().Set("Content-Disposition", `attachment; filename="abide-ca.pem"`)
-	_, _ = w.Write(d.CA.PEM())
-}
-
 // reload reads the configuration again, as a SIGHUP does.
 func (d *desk) reload(w http.ResponseWriter, r *http.Request) {
 	if !readJSON(w, r, &struct{}{}) {
