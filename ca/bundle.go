@@ -3,7 +3,6 @@ package ca
 import (
 	"bytes"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,140 +12,180 @@ import (
 	"strings"
 )
 
-// The names of what WriteBundle writes.
+// The names of what WriteBundle writes, besides the files for wget and PHP.
 const (
-	rootName   = "ca.pem"
+	extraName  = "extra.pem"
 	bundleName = "bundle.pem"
 	storeName  = "bundle.jks"
 )
 
 var errNoRoots = errors.New("this system has no root certificates: install them (on Debian: ca-certificates), or name a PEM file with them in SSL_CERT_FILE")
 
-// Bundle is our root followed by the system's, in PEM, for clients whose setting
-// replaces what they trust instead of adding to it.
+// Bundle is what clients trust, in PEM, for those whose setting replaces what
+// they trust instead of adding to it: our root, the system's and the user's own.
 func (c *CA) Bundle() ([]byte, error) {
-	trusted, err := c.trusted()
-	if err != nil {
-		return nil, err
-	}
-	var b bytes.Buffer
-	for _, one := range trusted {
-		if err := pem.Encode(&b, &pem.Block{Type: "CERTIFICATE", Bytes: one.Raw}); err != nil {
-			return nil, fmt.Errorf("encoding the bundle: %w", err)
-		}
-	}
-	return b.Bytes(), nil
+	trusted, err := c.trusted("")
+	return encodeCertificates(trusted.all), err
 }
 
 // JavaStore is what Bundle is, as a Java key store.
 func (c *CA) JavaStore() ([]byte, error) {
-	trusted, err := c.trusted()
+	trusted, err := c.trusted("")
 	if err != nil {
 		return nil, err
 	}
-	return javaStore(trusted, c.options.Now()), nil
+	return javaStore(trusted.all, c.options.Now()), nil
 }
 
-// trusted is our root and then the system's, each once. Older certificates of
-// our own key are left out: openssl stops at the first that has the right name,
-// and would find a host outside the old one's constraints.
-func (c *CA) trusted() ([]*x509.Certificate, error) {
-	root := c.root.Load()
-	own := root.cert
-	text, err := systemRoots()
-	if err != nil {
-		return nil, err
+// trusted is what clients trust, our root first and each certificate once.
+type trusted struct {
+	all   []*x509.Certificate // in place of what a client trusts otherwise
+	extra []*x509.Certificate // besides what the system trusts
+	// What names files that cannot be used.
+	warnings []string
+}
+
+// trusted is our root, the system's roots and the user's own. dir is where the
+// result is to be written, "" for nowhere.
+//
+// As for OpenSSL and Go, SSL_CERT_FILE takes the place of the system's file, and
+// SSL_CERT_DIR that of its directory, which on most systems has the same: both
+// together leave out what the system trusts.
+func (c *CA) trusted(dir string) (trusted, error) {
+	var system []byte
+	var failed error
+	if os.Getenv("SSL_CERT_FILE") == "" || os.Getenv("SSL_CERT_DIR") == "" {
+		system, failed = systemRoots()
 	}
+	users, warnings := readUserRoots(c.Roots(), []string{c.dir, dir})
+	// The system's roots that cannot be parsed are none of the user's business.
+	systems, _ := parseCertificates(system)
+	t := trusted{all: c.withOwn(append(systems, users...)), warnings: warnings}
+	known := map[string]bool{}
+	for _, one := range systems {
+		known[string(one.Raw)] = true
+	}
+	t.extra = c.withOwn(slices.DeleteFunc(users, func(one *x509.Certificate) bool { return known[string(one.Raw)] }))
+	if len(t.all) == len(c.withOwn(nil)) {
+		return trusted{}, errors.Join(errNoRoots, failed)
+	}
+	return t, nil
+}
+
+// withOwn is our root, and its issuers where the operator gave it, followed by
+// others, each once. Older certificates of our
+// own key are left out: openssl stops at the first that has the right name, and
+// would find a host outside the old one's constraints.
+func (c *CA) withOwn(others []*x509.Certificate) []*x509.Certificate {
+	root := c.root.Load()
 	all := slices.Clone(root.chain)
-	seen := map[string]bool{}
+	seen := map[string]bool{} // raw certificate → it is in all
 	for _, one := range all {
 		seen[string(one.Raw)] = true
 	}
-	for {
-		var block *pem.Block
-		if block, text = pem.Decode(text); block == nil {
-			break
-		}
-		cert, err := x509.ParseCertificate(block.Bytes)
-		if block.Type != "CERTIFICATE" || err != nil {
-			continue // what this process cannot read it cannot vouch for
-		}
-		if seen[string(cert.Raw)] || bytes.Equal(cert.RawSubjectPublicKeyInfo, own.RawSubjectPublicKeyInfo) {
+	for _, one := range others {
+		if seen[string(one.Raw)] || bytes.Equal(one.RawSubjectPublicKeyInfo, root.cert.RawSubjectPublicKeyInfo) {
 			continue
 		}
-		seen[string(cert.Raw)] = true
-		all = append(all, cert)
+		seen[string(one.Raw)] = true
+		all = append(all, one)
 	}
-	if len(all) == len(root.chain) {
-		return nil, errNoRoots
-	}
-	return all, nil
+	return all
 }
 
-// WriteBundle writes into dir what Env needs: ca.pem (our root), bundle.pem
-// (Bundle) and bundle.jks (JavaStore). Each file is replaced as a whole, so
-// clients that start meanwhile read the old or the new one.
-func (c *CA) WriteBundle(dir string) (caFile, bundleFile string, err error) {
-	trusted, err := c.Bundle()
+// WriteBundle writes into dir the files that Env names: extra.pem (our root and
+// the user's own), bundle.pem (Bundle), bundle.jks (JavaStore), and settings for
+// wget and PHP. Each file is replaced as a whole, so clients that start meanwhile
+// read the old or the new one. Files of the user's that cannot be used are told
+// to Options.Notice. When the root is renewed, this process writes the files
+// again.
+func (c *CA) WriteBundle(dir string) (extraFile, bundleFile string, err error) {
+	root := c.root.Load()
+	trusted, err := c.trusted(dir)
 	if err != nil {
 		return "", "", err
 	}
-	store, err := c.JavaStore()
-	if err != nil {
-		return "", "", err
+	for _, one := range trusted.warnings {
+		c.options.Notice(one)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(dir, phpDir), 0o700); err != nil {
 		return "", "", fmt.Errorf("making the directory of the CA bundle: %w", err)
 	}
-	for name, data := range map[string][]byte{rootName: c.PEM(), bundleName: trusted, storeName: store} {
-		path := filepath.Join(dir, name)
-		if name == rootName && path == c.File() {
-			continue // it is there, and another process may have renewed it
-		}
-		if err := replace(path, data, 0o644); err != nil {
+	bundleFile = filepath.Join(dir, bundleName)
+	rc := userWgetrc([]string{c.dir, dir})
+	if rc.err != nil && rc.path == os.Getenv("WGETRC") {
+		c.options.Notice(fmt.Sprintf("WGETRC names %s: wget runs without its settings: %v", rc.path, reason(rc.err)))
+	}
+	for _, one := range []struct {
+		path string
+		data []byte
+		mode fs.FileMode
+	}{
+		{filepath.Join(dir, extraName), encodeCertificates(trusted.extra), 0o644},
+		{bundleFile, encodeCertificates(trusted.all), 0o644},
+		{storeFile(bundleFile), javaStore(trusted.all, c.options.Now()), 0o644},
+		{filepath.Join(dir, phpDir, "abide.ini"), phpIni(bundleFile), 0o644},
+		// The user's settings may have passwords.
+		{wgetrcFile(bundleFile, false), rc.with(bundleFile), 0o600},
+		{wgetrcFile(bundleFile, true), rc.withoutProxies().with(bundleFile), 0o600},
+	} {
+		if err := replace(one.path, one.data, one.mode); err != nil {
 			return "", "", fmt.Errorf("writing the CA bundle: %w", err)
 		}
 	}
-	return filepath.Join(dir, rootName), filepath.Join(dir, bundleName), nil
+	c.written.Store(dir, true)
+	if c.root.Load() != root {
+		c.rewriteBundles() // the root was renewed meanwhile
+	}
+	return filepath.Join(dir, extraName), bundleFile, nil
+}
+
+// rewriteBundles puts our root of now into the files that this process has
+// written, and into those beside the CA certificate, if there are any. All else
+// in them stays: another process may have written them, for whose user other
+// files are named.
+func (c *CA) rewriteBundles() {
+	dirs := []string{c.dir}
+	c.written.Range(func(dir, _ any) bool {
+		dirs = append(dirs, dir.(string))
+		return true
+	})
+	for root := (*root)(nil); root != c.root.Load(); {
+		root = c.root.Load()
+		for _, dir := range dirs {
+			if err := c.rewriteBundle(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				c.options.Notice(fmt.Sprintf("clients that read %s do not trust the new CA certificate: %v", filepath.Join(dir, bundleName), err))
+			}
+		}
+	}
+}
+
+func (c *CA) rewriteBundle(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	for _, name := range []string{extraName, bundleName} {
+		path := filepath.Join(dir, name)
+		text, err := readRegular(path, maxFile)
+		if err != nil {
+			return err
+		}
+		others, _ := parseCertificates(text)
+		all := c.withOwn(others)
+		if err := replace(path, encodeCertificates(all), 0o644); err != nil {
+			return err
+		}
+		if name == extraName {
+			continue
+		}
+		if err := replace(storeFile(path), javaStore(all, c.options.Now()), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // storeFile is where WriteBundle puts the Java key store beside a bundle.
 func storeFile(bundleFile string) string {
 	return strings.TrimSuffix(bundleFile, filepath.Ext(bundleFile)) + filepath.Ext(storeName)
-}
-
-// namedRoots are the roots that the environment names, as crypto/x509 and
-// openssl read it: it beats the system's.
-func namedRoots() ([]byte, error) {
-	var text []byte
-	if file := os.Getenv("SSL_CERT_FILE"); file != "" {
-		found, err := os.ReadFile(file)
-		// A file that has gone may be a bundle of ours that is about to be
-		// written again.
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("reading SSL_CERT_FILE: %w", err)
-		}
-		text = found
-	}
-	for _, dir := range filepath.SplitList(os.Getenv("SSL_CERT_DIR")) {
-		text = append(text, readDir(dir)...)
-	}
-	return text, nil
-}
-
-// readDir is every file of a directory, as far as they can be read, in one.
-func readDir(dir string) []byte {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil
-	}
-	var text []byte
-	for _, one := range entries {
-		found, err := os.ReadFile(filepath.Join(dir, one.Name()))
-		if err != nil {
-			continue
-		}
-		text = append(append(text, '\n'), found...)
-	}
-	return text
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,8 +18,18 @@ import (
 // underRoots has this process take other roots for the system's.
 func underRoots(t *testing.T, text []byte) {
 	t.Helper()
-	t.Setenv("SSL_CERT_DIR", "")
+	withoutUserRoots(t)
+	t.Setenv("SSL_CERT_DIR", t.TempDir()) // both leave out the system's
 	t.Setenv("SSL_CERT_FILE", write(t, filepath.Join(t.TempDir(), "roots.pem"), text, 0o644))
+}
+
+// withoutUserRoots has nothing of this process's environment name certificates.
+func withoutUserRoots(t *testing.T) {
+	t.Helper()
+	t.Setenv("HOME", t.TempDir())
+	for _, name := range slices.Concat(adding, replacing, []string{"SSL_CERT_DIR", "GIT_SSL_CAPATH", "WGETRC"}) {
+		t.Setenv(name, "")
+	}
 }
 
 func certificates(t *testing.T, text []byte) []*x509.Certificate {
@@ -64,8 +75,7 @@ func TestABundleLeavesOutOurOlderRoots(t *testing.T) {
 }
 
 func TestABundleOfThisMachineHasItsRoots(t *testing.T) {
-	t.Setenv("SSL_CERT_FILE", "")
-	t.Setenv("SSL_CERT_DIR", "")
+	withoutUserRoots(t)
 	text, err := open(t, "", Options{}).Bundle()
 	if err != nil || len(certificates(t, text)) < 20 {
 		t.Errorf("%v, %d certificates", err, len(certificates(t, text)))
@@ -76,6 +86,7 @@ func TestRootsMayComeFromADirectory(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "a.pem"), testRoots(), 0o644)
 	write(t, filepath.Join(dir, "README"), []byte("no certificate"), 0o644)
+	withoutUserRoots(t)
 	t.Setenv("SSL_CERT_FILE", filepath.Join(dir, "missing"))
 	t.Setenv("SSL_CERT_DIR", dir)
 	if text, err := open(t, "", Options{}).Bundle(); err != nil || len(certificates(t, text)) != 2 {
@@ -99,16 +110,20 @@ func TestABundleIsWrittenBesideTheCA(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "ca")
 	c := open(t, dir, Options{})
 	for range 2 {
-		caFile, bundleFile, err := c.WriteBundle(dir)
-		if err != nil || caFile != c.File() || bundleFile != filepath.Join(dir, "bundle.pem") {
-			t.Fatalf("%s %s %v", caFile, bundleFile, err)
+		extraFile, bundleFile, err := c.WriteBundle(dir)
+		if err != nil || extraFile != filepath.Join(dir, "extra.pem") || bundleFile != filepath.Join(dir, "bundle.pem") {
+			t.Fatalf("%s %s %v", extraFile, bundleFile, err)
 		}
 		if _, err := os.Stat(storeFile(bundleFile)); err != nil {
 			t.Error(err)
 		}
 	}
-	left, err := os.ReadDir(dir)
-	if err != nil || len(left) != 4 {
+	var left []string
+	entries, err := os.ReadDir(dir)
+	for _, one := range entries {
+		left = append(left, one.Name())
+	}
+	if want := []string{"bundle.jks", "bundle.pem", "ca-key.pem", "ca.pem", "extra.pem", "php", "wgetrc", "wgetrc-proxy"}; err != nil || !slices.Equal(left, want) {
 		t.Errorf("the directory holds %v, %v", left, err)
 	}
 }

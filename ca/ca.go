@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -32,6 +33,9 @@ type Options struct {
 	// They are read once and never written or renewed. Both or neither are set.
 	Cert, Key string
 
+	// Roots is a PEM file of certificates that clients trust too, "" for none.
+	// SetRoots changes it.
+	Roots string
 	Cache int              // leaf certificates kept; 0 is 10,000
 	Now   func() time.Time // the clock; nil is time.Now
 	// OnSign is called once for each leaf certificate that is signed.
@@ -48,6 +52,8 @@ type CA struct {
 	options Options
 	key     *ecdsa.PrivateKey
 	root    atomic.Pointer[root]
+	roots   atomic.Pointer[string] // Options.Roots, or what SetRoots was told
+	written sync.Map               // directory of WriteBundle in this process → true
 
 	// leafKey serves every leaf of this process. It never leaves memory, and
 	// whoever could read it there could read the root's key too, so a key for
@@ -96,6 +102,7 @@ func Open(dir string, o Options) (*CA, error) {
 		signing: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 		tickets: &tls.Config{MinVersion: tls.VersionTLS12},
 	}
+	c.SetRoots(o.Roots)
 	if c.leaves, err = lru.New[string, *leaf](o.Cache); err != nil {
 		return nil, fmt.Errorf("making the certificate cache: %w", err)
 	}
@@ -163,6 +170,13 @@ func (c *CA) SetNames(names []string) error {
 	return c.renew(wanted)
 }
 
+// SetRoots names another file than Options.Roots. Bundles that are made from now
+// on have its certificates.
+func (c *CA) SetRoots(file string) { c.roots.Store(&file) }
+
+// Roots is the PEM file of Options.Roots or SetRoots.
+func (c *CA) Roots() string { return *c.roots.Load() }
+
 // renew replaces the root certificate when it does not cover what is wanted or
 // is near its end. The key stays, and with it every leaf and every client that
 // trusts the old certificate.
@@ -187,6 +201,7 @@ func (c *CA) renew(wanted constraints) error {
 			continue // another call was faster, look at what it made
 		}
 		if c.dir == "" {
+			c.rewriteBundles()
 			return nil
 		}
 		if next != kept {
@@ -195,6 +210,7 @@ func (c *CA) renew(wanted constraints) error {
 				return err
 			}
 		}
+		c.rewriteBundles()
 		why := "may not vouch for every host that is now intercepted"
 		if mine.names.covers(wanted) {
 			why = "nears its end"

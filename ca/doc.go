@@ -19,6 +19,11 @@
 // locked, and a crash between the two leaves a key for which the next process
 // makes a certificate.
 //
+// Beside them, or in another directory, WriteBundle writes what clients read: our
+// root with the user's own (extra.pem), with the system's too (bundle.pem and
+// bundle.jks), and settings for wget and PHP. They are written again when the
+// root is renewed.
+//
 // # Names
 //
 // When only listed hosts are intercepted, the root carries critical name

@@ -37,10 +37,11 @@ var replacing = []string{
 // password where clients must have them; the files are those of WriteBundle.
 // What is empty is left out: no proxyURL gives the lines for trust alone.
 //
-// Java's options are added to those that JAVA_TOOL_OPTIONS has in this process.
-// A Java program prints them when it starts, so they never hold a password: it
-// has to authenticate by itself.
-func Env(proxyURL, caFile, bundleFile string) []string {
+// Java's options are added to those that JAVA_TOOL_OPTIONS has in this process,
+// and PHP's directory to those of PHP_INI_SCAN_DIR. A Java program prints its
+// options when it starts, so they never hold a password: it has to authenticate
+// by itself.
+func Env(proxyURL, extraFile, bundleFile string) []string {
 	var env []string
 	set := func(key, value string) { env = append(env, key+"="+value) }
 	if proxyURL != "" {
@@ -53,15 +54,17 @@ func Env(proxyURL, caFile, bundleFile string) []string {
 		set("no_proxy", noProxy)
 		set("NODE_USE_ENV_PROXY", "1")
 	}
-	if caFile != "" {
+	if extraFile != "" {
 		for _, key := range adding {
-			set(key, caFile)
+			set(key, extraFile)
 		}
 	}
 	if bundleFile != "" {
 		for _, key := range replacing {
 			set(key, bundleFile)
 		}
+		set("WGETRC", wgetrcFile(bundleFile, proxyURL != ""))
+		set("PHP_INI_SCAN_DIR", phpScanDirs(bundleFile))
 	}
 	if java := javaOptions(proxyURL, bundleFile); len(java) > 0 {
 		set("JAVA_TOOL_OPTIONS", withJava(os.Getenv("JAVA_TOOL_OPTIONS"), java))

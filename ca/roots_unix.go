@@ -17,13 +17,11 @@ var rootFiles = []string{
 }
 
 func systemRoots() ([]byte, error) {
-	if text, err := namedRoots(); err != nil || len(text) > 0 {
-		return text, err
-	}
 	for _, one := range rootFiles {
 		if text, err := os.ReadFile(one); err == nil {
 			return text, nil
 		}
 	}
-	return readDir("/etc/ssl/certs"), nil
+	certs, _, err := readCertificates("/etc/ssl/certs", maxUserRoots)
+	return encodeCertificates(certs), err
 }

@@ -11,9 +11,6 @@ import (
 )
 
 func systemRoots() ([]byte, error) {
-	if text, err := namedRoots(); err != nil || len(text) > 0 {
-		return text, err
-	}
 	name, err := windows.UTF16PtrFromString("ROOT")
 	if err != nil {
 		return nil, err

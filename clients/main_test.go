@@ -73,8 +73,8 @@ func build(dir string) error {
 }
 
 // openOriginCA makes what vouches for the origins, with the files that clients
-// of a tunnel need. They hold that root instead of the system's, and of another
-// CA what WriteBundle writes always; the one of no abide.
+// of a tunnel need. They hold that root besides the system's, and what WriteBundle
+// always writes: another CA's, which is that of no abide.
 func openOriginCA(dir string) error {
 	var err error
 	if originCA, err = ca.Open("", ca.Options{}); err != nil {
@@ -84,17 +84,7 @@ func openOriginCA(dir string) error {
 	if err := os.WriteFile(originTrust.caFile, originCA.PEM(), 0o600); err != nil {
 		return err
 	}
-	const roots = "SSL_CERT_FILE" // what a CA takes for the system's
-	before, set := os.LookupEnv(roots)
-	if err := os.Setenv(roots, originTrust.caFile); err != nil {
-		return err
-	}
-	defer func() {
-		if os.Unsetenv(roots); set {
-			os.Setenv(roots, before)
-		}
-	}()
-	unused, err := ca.Open("", ca.Options{})
+	unused, err := ca.Open("", ca.Options{Roots: originTrust.caFile})
 	if err != nil {
 		return err
 	}

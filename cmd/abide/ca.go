@@ -93,7 +93,8 @@ func caExportCommand() *cobra.Command {
 
   pem     the certificate alone, as most settings that add a root want it
   der     the same in binary form
-  bundle  PEM with this system's roots too, for settings that replace all roots
+  bundle  PEM with this system's roots and your own too, for settings that replace
+          all roots
   jks     the bundle as a Java key store, with the password changeit`,
 		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -142,13 +143,19 @@ func caEnvCommand() *cobra.Command {
 		Use:   "env",
 		Short: "Print shell lines that make clients trust the CA",
 		Long: `Print shell lines that make clients in any language trust the CA certificate
-besides this system's roots:
+besides this system's roots and those that you have named yourself:
 
   eval "$(abide ca env)"                              sh, bash, zsh
   abide ca env --shell fish | source                  fish
   abide ca env --shell powershell | Invoke-Expression PowerShell
 
-The files that the lines name are written anew, beside the CA certificate.`,
+The files that the lines name are written anew, beside the CA certificate, and
+again when the certificate is renewed. They have the certificates of the files
+that variables such as REQUESTS_CA_BUNDLE, NODE_EXTRA_CA_CERTS and SSL_CERT_FILE
+name now, and of egress.roots. All shells share the files: name what each of them
+needs in egress.roots.
+
+wget reads a copy of your .wgetrc: run this again after you have changed that.`,
 		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			line, ok := shells[shell]
@@ -166,11 +173,11 @@ The files that the lines name are written anew, beside the CA certificate.`,
 			if err != nil {
 				return err
 			}
-			caFile, bundleFile, err := authority.WriteBundle(dir)
+			extraFile, bundleFile, err := authority.WriteBundle(dir)
 			if err != nil {
 				return err
 			}
-			for _, one := range ca.Env("", caFile, bundleFile) {
+			for _, one := range ca.Env("", extraFile, bundleFile) {
 				key, value, _ := strings.Cut(one, "=")
 				fmt.Fprintln(cmd.OutOrStdout(), line(key, value))
 			}
@@ -325,7 +332,7 @@ func keptCA(cmd *cobra.Command) (*ca.CA, error) {
 		return nil, err
 	}
 	return ca.Open(dir, ca.Options{
-		Names: p.InterceptNames(), Cert: p.CA.Cert, Key: p.CA.Key,
+		Names: p.InterceptNames(), Cert: p.CA.Cert, Key: p.CA.Key, Roots: p.Egress.Roots,
 		Notice: func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), "abide:", text) },
 	})
 }

@@ -192,7 +192,7 @@ func (a *program) ready() []admin.Check {
 // memory when nothing is to be kept.
 func openCA(p *policy.Policy, m *metrics.Metrics, log *logrus.Logger) (*ca.CA, error) {
 	authority, err := ca.Open(ca.Dir(p.Data), ca.Options{
-		Names: p.InterceptNames(), Cache: p.Bounds.Certificates, Cert: p.CA.Cert, Key: p.CA.Key,
+		Names: p.InterceptNames(), Cache: p.Bounds.Certificates, Cert: p.CA.Cert, Key: p.CA.Key, Roots: p.Egress.Roots,
 		OnSign: m.Signed,
 		Notice: func(text string) { log.Warn(text) },
 	})

@@ -102,6 +102,7 @@ func (a *program) apply(next *policy.Policy) error {
 	if err := a.proxy.Reload(next); err != nil {
 		return err
 	}
+	a.ca.SetRoots(next.Egress.Roots)
 	setLog(a.log, next.Log)
 	a.policy.Store(next)
 	for _, one := range next.Warnings() {

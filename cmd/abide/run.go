@@ -94,7 +94,7 @@ func run(cmd *cobra.Command, client string, args []string) error {
 		return fmt.Errorf("making a directory for the CA's files: %w", err)
 	}
 	defer os.RemoveAll(files)
-	caFile, bundleFile, err := a.ca.WriteBundle(files)
+	extraFile, bundleFile, err := a.ca.WriteBundle(files)
 	if err != nil && interceptsAny(&own) {
 		a.close()
 		return err
@@ -103,7 +103,7 @@ func run(cmd *cobra.Command, client string, args []string) error {
 		log.Warnf("the variables that name certificates are not set: %v", err)
 	}
 	address := url.URL{Scheme: "http", User: user, Host: a.listener.Addr().String()}
-	env := childEnviron(os.Environ(), ca.Env(address.String(), caFile, bundleFile))
+	env := childEnviron(os.Environ(), ca.Env(address.String(), extraFile, bundleFile))
 
 	ctx, stop := context.WithCancel(cmd.Context())
 	served := make(chan error, 1)

@@ -1,0 +1,203 @@
+package ca
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// maxUserRoots bounds the bytes that are read of all files of user roots.
+const maxUserRoots = 64 << 20
+
+// UserRoots are the certificates that the user of this process trusts besides
+// the system's: those in the files and directories that the variables of Env and
+// SSL_CERT_DIR, GIT_SSL_CAPATH and the user's wgetrc name, and those in the file
+// egressRoots, which may be "". Each certificate is there once. A warning names
+// what names a file that cannot be used.
+func UserRoots(egressRoots string) (certs []*x509.Certificate, warnings []string) {
+	return readUserRoots(egressRoots, nil)
+}
+
+// rootFile is a file or a directory of certificates and what names it.
+type rootFile struct {
+	path  string
+	names []string // variables and settings
+}
+
+// userRootFiles are the files and directories of UserRoots, each once, in the
+// order in which they are named.
+func userRootFiles(egressRoots string, own []string) []rootFile {
+	var files []rootFile
+	add := func(name, path string) {
+		if path == "" {
+			return
+		}
+		same := func(f rootFile) bool { return f.path == path }
+		if at := slices.IndexFunc(files, same); at >= 0 {
+			files[at].names = append(files[at].names, name)
+			return
+		}
+		files = append(files, rootFile{path: path, names: []string{name}})
+	}
+	for _, name := range slices.Concat(adding, replacing, []string{"GIT_SSL_CAPATH"}) {
+		add(name, os.Getenv(name))
+	}
+	for _, path := range filepath.SplitList(os.Getenv("SSL_CERT_DIR")) {
+		add("SSL_CERT_DIR", path)
+	}
+	rc := userWgetrc(own)
+	add("ca_certificate in "+rc.path, rc.certificates())
+	add("egress.roots", egressRoots)
+	return files
+}
+
+// readUserRoots is UserRoots where the bundles in the directories own are abide's:
+// what they hold of the user's is in the file of additions, and they may be gone.
+func readUserRoots(egressRoots string, own []string) (certs []*x509.Certificate, warnings []string) {
+	seen := map[string]bool{} // raw certificate → it is in certs
+	left := maxUserRoots
+	for _, file := range userRootFiles(egressRoots, own) {
+		path := file.path
+		isOwn := isBundle(path, own)
+		if isOwn {
+			path = filepath.Join(filepath.Dir(path), extraName)
+		}
+		found, size, err := readCertificates(path, left)
+		left -= size
+		for _, one := range found {
+			if !seen[string(one.Raw)] {
+				seen[string(one.Raw)] = true
+				certs = append(certs, one)
+			}
+		}
+		if err != nil && !isOwn {
+			warnings = append(warnings, fmt.Sprintf("%s %s: clients of abide do not trust all certificates there: %v", file.named(), file.path, err))
+		}
+	}
+	return certs, warnings
+}
+
+// isBundle tells whether WriteBundle writes a file of certificates when it writes
+// into one of the directories.
+func isBundle(path string, dirs []string) bool {
+	name := filepath.Base(path)
+	return (name == bundleName || name == extraName) && slices.Contains(dirs, filepath.Dir(path))
+}
+
+// named is "A names", "A and B name" or "A, B and 3 more variables name".
+func (f rootFile) named() string {
+	switch n := len(f.names); n {
+	case 1:
+		return f.names[0] + " names"
+	case 2:
+		return f.names[0] + " and " + f.names[1] + " name"
+	default:
+		return fmt.Sprintf("%s, %s and %d more name", f.names[0], f.names[1], n-2)
+	}
+}
+
+// readCertificates reads the certificates of a PEM file, or of the files of a
+// directory, of at most limit bytes. What could be read is returned with an
+// error, too. A directory may have files of other kinds.
+func readCertificates(path string, limit int) (certs []*x509.Certificate, size int, err error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, 0, reason(err)
+	}
+	if !info.IsDir() {
+		text, err := readRegular(path, limit)
+		if err != nil {
+			return nil, len(text), reason(err)
+		}
+		certs, err := parseCertificates(text)
+		if err == nil && len(certs) == 0 {
+			err = errors.New("the file has no certificate in PEM (BEGIN CERTIFICATE)")
+		}
+		return certs, len(text), err
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, 0, reason(err)
+	}
+	for _, one := range entries {
+		text, err := readRegular(filepath.Join(path, one.Name()), limit-size)
+		if err != nil {
+			continue
+		}
+		size += len(text)
+		found, _ := parseCertificates(text)
+		certs = append(certs, found...)
+	}
+	return certs, size, nil
+}
+
+// reason is an error without the path, which the message has already.
+func reason(err error) error {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		return at.Err
+	}
+	return err
+}
+
+// readRegular reads a regular file of at most limit and maxFile bytes. Reading
+// another kind of file could block.
+func readRegular(path string, limit int) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("it is not a regular file")
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	limit = min(limit, maxFile)
+	text, err := io.ReadAll(io.LimitReader(file, int64(limit)+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > limit {
+		return nil, fmt.Errorf("it is larger than %d bytes", limit)
+	}
+	return text, nil
+}
+
+// parseCertificates are the certificates of a PEM text. The error says why some
+// of them are left out.
+func parseCertificates(text []byte) (certs []*x509.Certificate, err error) {
+	for {
+		var block *pem.Block
+		if block, text = pem.Decode(text); block == nil {
+			return certs, err
+		}
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		cert, bad := x509.ParseCertificate(block.Bytes)
+		if bad != nil {
+			err = fmt.Errorf("a certificate in the file cannot be read: %w", bad)
+			continue
+		}
+		certs = append(certs, cert)
+	}
+}
+
+// encodeCertificates is the PEM text of certificates.
+func encodeCertificates(certs []*x509.Certificate) []byte {
+	var b bytes.Buffer
+	for _, one := range certs {
+		_ = pem.Encode(&b, &pem.Block{Type: "CERTIFICATE", Bytes: one.Raw}) // a Buffer takes everything
+	}
+	return b.Bytes()
+}

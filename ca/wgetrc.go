@@ -1,0 +1,107 @@
+package ca
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// wget has no variable for certificates, but WGETRC names the file that it reads
+// instead of ~/.wgetrc. abide writes two: one that keeps all of the user's
+// settings, and one without those for proxies, which would beat http_proxy and
+// https_proxy.
+const (
+	wgetrcName        = "wgetrc"
+	proxiedWgetrcName = "wgetrc-proxy"
+)
+
+// copiedMark begins the lines that abide adds. The path of the file that the
+// lines before it are from follows.
+const copiedMark = "# Added by abide to a copy of "
+
+var (
+	// wget ignores case, "-" and "_" in the names of settings.
+	certificateSetting = regexp.MustCompile(`(?im)^[ \t]*ca[-_]?certificate[ \t]*=[ \t]*(.*?)[ \t\r]*$`)
+	proxySetting       = regexp.MustCompile(`(?im)^[ \t]*(?:https?[-_]?proxy|use[-_]?proxy)[ \t]*=.*\n?`)
+)
+
+// wgetrc is a file of wget's settings.
+type wgetrc struct {
+	path string
+	text []byte
+	err  error // why the file could not be read
+}
+
+// userWgetrc is the file that wget reads without abide. One that abide has
+// written stands for the file that it was copied from. One of abide's in the
+// directories own may be gone.
+func userWgetrc(own []string) wgetrc {
+	path := ""
+	if home, err := os.UserHomeDir(); err == nil && home != "" {
+		path = filepath.Join(home, ".wgetrc")
+	}
+	named := os.Getenv("WGETRC")
+	if named == "" {
+		return readWgetrc(path)
+	}
+	rc := readWgetrc(named)
+	if rc.err != nil && slices.Contains(own, filepath.Dir(named)) {
+		return readWgetrc(path)
+	}
+	if copied, lines, found := bytes.Cut(rc.text, []byte(copiedMark)); found {
+		from, _, _ := strings.Cut(string(lines), "\n")
+		if rc = readWgetrc(from); rc.err != nil {
+			rc.text = copied
+		}
+	}
+	return rc
+}
+
+func readWgetrc(path string) wgetrc {
+	if path == "" {
+		return wgetrc{}
+	}
+	text, err := readRegular(path, maxFile)
+	return wgetrc{path: path, text: text, err: err}
+}
+
+// certificates is the file that the setting ca_certificate names, "" for none.
+func (rc wgetrc) certificates() string {
+	found := certificateSetting.FindAllSubmatch(rc.text, -1)
+	if len(found) == 0 {
+		return ""
+	}
+	return string(found[len(found)-1][1])
+}
+
+// with is the text with a bundle as the certificates to trust. The last of two
+// settings counts.
+func (rc wgetrc) with(bundleFile string) []byte {
+	var b bytes.Buffer
+	b.Write(rc.text)
+	if len(rc.text) > 0 && !bytes.HasSuffix(rc.text, []byte("\n")) {
+		b.WriteByte('\n')
+	}
+	b.WriteString(copiedMark + rc.path + "\n")
+	b.WriteString("ca_certificate = " + bundleFile + "\n")
+	return b.Bytes()
+}
+
+// withoutProxies is the file without settings that beat the variables for
+// proxies.
+func (rc wgetrc) withoutProxies() wgetrc {
+	rc.text = proxySetting.ReplaceAll(rc.text, nil)
+	return rc
+}
+
+// wgetrcFile is where WriteBundle puts the settings for wget beside a bundle.
+func wgetrcFile(bundleFile string, proxied bool) string {
+	name := wgetrcName
+	if proxied {
+		name = proxiedWgetrcName
+	}
+	return filepath.Join(filepath.Dir(bundleFile), name)
+}
