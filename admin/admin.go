@@ -53,7 +53,10 @@ type Options struct {
 	CA      *ca.CA
 	Metrics *metrics.Metrics
 	Ready   func() []Check // what readiness depends on, now
-	Reload  func() error
+	// Reload reads the configuration again and answers what has changed. Refused is the
+	// reload that was refused last, nil after one that succeeded.
+	Reload  func() (changes []string, err error)
+	Refused func() *RefusedReload
 	// Listen is where the proxy listens, as clients must be told; "" is what the
 	// policy says, which does not know a port that the system chose.
 	Listen string

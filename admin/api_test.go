@@ -2,7 +2,7 @@ package admin
 
 import (
 	"encoding/json"
-	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -34,7 +34,7 @@ func (e *endless) Read(p []byte) (int, error) {
 }
 
 func TestAD07_BodiesAreBoundedAndStrict(t *testing.T) {
-	b := newBed(t, func(_ *policy.Policy, o *Options) { o.Reload = func() error { return nil } })
+	b := newBed(t, func(_ *policy.Policy, o *Options) { o.Reload = func() ([]string, error) { return nil, nil } })
 	const kind = "Content-Type: application/json"
 	for _, one := range []struct {
 		what, body string
@@ -93,12 +93,15 @@ func TestAD07_AHundredMegabytesAreCutOff(t *testing.T) {
 
 func TestReloadTellsHowItWent(t *testing.T) {
 	var fails error
-	b := newBed(t, func(_ *policy.Policy, o *Options) { o.Reload = func() error { return fails } })
-	if r := b.ask(http.MethodPost, "/api/v1/reload", ""); r.StatusCode != 200 || !strings.Contains(r.body, `"reloaded":true`) {
+	b := newBed(t, func(_ *policy.Policy, o *Options) {
+		o.Reload = func() ([]string, error) { return []string{"rules 3 → 0"}, fails }
+	})
+	if r := b.ask(http.MethodPost, "/api/v1/reload", ""); r.StatusCode != 200 || !strings.Contains(r.body, `{"reloaded":true,"changes":["rules 3 → 0"]}`) {
 		t.Errorf("%d %s", r.StatusCode, r.body)
 	}
-	fails = errors.New("abide.yaml:3: unknown key lisen, did you mean listen?")
-	if r := b.ask(http.MethodPost, "/api/v1/reload", ""); r.StatusCode != 422 || !strings.Contains(r.body, "abide.yaml:3") {
+	fails = fmt.Errorf("not reloaded: %w", policy.Faults{{Source: "abide.yaml", Line: 3, Key: "lisen", Text: "is unknown,\ndid you mean listen?"}})
+	if r := b.ask(http.MethodPost, "/api/v1/reload", ""); r.StatusCode != 422 || !strings.Contains(r.body, "abide.yaml:3") ||
+		!strings.Contains(r.body, `"faults":[{"file":"abide.yaml","line":3,"key":"lisen","text":"is unknown, did you mean listen?"}]`) {
 		t.Errorf("%d %s", r.StatusCode, r.body)
 	}
 	if r := b.get("/api/v1/reload"); r.StatusCode != 405 {

@@ -29,6 +29,50 @@ func (s Status) Describe(w io.Writer) {
 	}
 }
 
+// mostDescribed is how many sites the status for people lists; abide sites lists them
+// all.
+const mostDescribed = 10
+
+// DescribeSites writes the sites with the most bytes, for people.
+func (s Status) DescribeSites(w io.Writer) {
+	if len(s.Sites) == 0 {
+		return
+	}
+	heading(w, "sites")
+	t := table{numbers: []int{1, 2, 3}}
+	t.add("SITE", "REQUESTS", "RECEIVED", "SENT")
+	for _, one := range s.Sites[:min(len(s.Sites), mostDescribed)] {
+		t.add(one.Name, fmt.Sprint(one.Requests), size(one.In), size(one.Out))
+	}
+	t.write(w)
+	if more := s.SiteCount - min(len(s.Sites), mostDescribed); more > 0 {
+		say(w, "and %s; abide sites lists them", number(more, "other", "others"))
+	}
+}
+
+// Describe writes a line for each site, for people.
+func (l SiteList) Describe(w io.Writer, now time.Time) {
+	if len(l.Sites) == 0 {
+		say(w, "no request has come yet")
+		return
+	}
+	t := table{numbers: []int{1, 2, 3, 4, 5}}
+	t.add("SITE", "REQUESTS", "LAST MINUTE", "RECEIVED", "SENT", "WAIT", "MOST WAIT FOR", "BREAKER")
+	for _, one := range l.Sites {
+		state := cmp.Or(one.Breaker, "closed")
+		for _, b := range one.Breakers {
+			if b.Backend == "" && b.Until.After(now) {
+				state += ", tries " + in(b.Until, now)
+			}
+		}
+		t.add(one.Name, fmt.Sprint(one.Requests), fmt.Sprint(one.LastMinute), size(one.In), size(one.Out), fmt.Sprint(one.Held), cmp.Or(one.LimitedBy, "-"), state)
+	}
+	t.write(w)
+	if l.More {
+		say(w, "and %s", number(l.Count-len(l.Sites), "other", "others"))
+	}
+}
+
 // DescribeWaiting writes which sites and backends are left alone, and why requests
 // wait.
 func (s Status) DescribeWaiting(w io.Writer, now time.Time) {

@@ -234,7 +234,7 @@ func TestAD11_NoAnswerInvitesOtherOrigins(t *testing.T) {
 func TestPagesOfOtherOriginsChangeNothing(t *testing.T) {
 	var reloads atomic.Int64
 	b := newBed(t, func(_ *policy.Policy, o *Options) {
-		o.Reload = func() error { reloads.Add(1); return nil }
+		o.Reload = func() ([]string, error) { reloads.Add(1); return nil, nil }
 	})
 	for _, headers := range [][]string{
 		{"Origin: null"},

@@ -108,7 +108,11 @@ func (d *desk) waits(now time.Time) *waits {
 	if d.Holds == nil {
 		return nil
 	}
-	holds := d.Holds("", mostHolds+1)
+	return sumOf(d.Holds("", mostHolds+1), now)
+}
+
+// sumOf sums up at most mostHolds holds.
+func sumOf(holds []Hold, now time.Time) *waits {
 	sum := &waits{List: []wait{}, N: min(len(holds), mostHolds), More: len(holds) > mostHolds}
 	lines := map[[3]string]*wait{} // :: site, limit, why
 	for _, one := range holds[:sum.N] {

@@ -151,11 +151,10 @@ func refuseLimits(w http.ResponseWriter, err error) {
 	var notKept NotKept
 	switch {
 	case errors.As(err, &faults):
-		p := faultProblem{problem: problem{Title: http.StatusText(http.StatusBadRequest), Status: http.StatusBadRequest}}
-		for _, one := range faults[:min(len(faults), maxFaults)] {
-			p.Faults = append(p.Faults, placed{one.Line, oneLine(one.Key), oneLine(one.Text)})
+		p := faultProblem{problem{Title: http.StatusText(http.StatusBadRequest), Status: http.StatusBadRequest, Detail: detailOf(faults[0])}, faultsOf(faults)}
+		for i := range p.Faults {
+			p.Faults[i].File = "" // the body's
 		}
-		p.Detail = detailOf(faults[0])
 		answer(w, p.Status, "application/problem+json", p)
 	case errors.As(err, &missing):
 		refuse(w, http.StatusNotFound, detailOf(err))
@@ -173,13 +172,7 @@ const maxFaults = 20
 // faultProblem is a problem with what is wrong where.
 type faultProblem struct {
 	problem
-	Faults []placed `json:"faults"`
-}
-
-type placed struct {
-	Line int    `json:"line,omitempty"`
-	Key  string `json:"key,omitempty"`
-	Text string `json:"text"`
+	Faults []Fault `json:"faults,omitempty"`
 }
 
 // oneLine is a text that somebody else wrote: one line of bounded length.

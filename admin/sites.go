@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 )
 
 // Bounds of what is told of sites: how many are listed when nobody asks for more, how
@@ -21,18 +22,21 @@ const (
 // siteNow is a site as it is now.
 type siteNow struct {
 	siteStatus
+	LastMinute uint64      `json:"requests_last_minute"`
 	Limits     []SiteLimit `json:"limits"`
 	LimitCount int         `json:"limit_count"` // those that are not listed, too
 	Set        bool        `json:"limits_set"`  // at run time, and not by the configuration
 	Held       int         `json:"held"`        // requests that wait
+	// LimitedBy is what most of those that wait are kept by, "" where none waits.
+	LimitedBy string `json:"limited_by,omitempty"`
 	// Breaker is its own: "closed", "half-open" or "open". Breakers are those of it and
 	// its backends that are not closed.
 	Breaker  string    `json:"breaker"`
 	Breakers []Breaker `json:"breakers,omitempty"`
 }
 
-// siteList is what /api/v1/sites answers. More tells that not all are listed.
-type siteList struct {
+// SiteList is what /api/v1/sites answers. More tells that not all are listed.
+type SiteList struct {
 	Sites []siteNow `json:"sites"`
 	Count int       `json:"count"`
 	More  bool      `json:"more"`
@@ -53,7 +57,7 @@ func (d *desk) sites(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	all := d.sitesNow("")
-	list := siteList{Sites: make([]siteNow, 0, min(len(all), most)), Count: len(all), More: len(all) > most}
+	list := SiteList{Sites: make([]siteNow, 0, min(len(all), most)), Count: len(all), More: len(all) > most}
 	order := slices.SortedFunc(maps.Values(all), func(a, b *siteNow) int {
 		return cmp.Or(cmp.Compare(b.bytes(), a.bytes()), cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Name, b.Name))
 	})
@@ -90,7 +94,8 @@ func (d *desk) sitesNow(name string) map[string]*siteNow {
 		return all[site]
 	}
 	for _, one := range d.Metrics.Sites() {
-		at(one.Name).siteStatus = siteStatus{one.Name, one.Requests, one.In, one.Out}
+		s := at(one.Name)
+		s.siteStatus, s.LastMinute = siteStatus{one.Name, one.Requests, one.In, one.Out}, d.Metrics.LastMinute(one.Name)
 	}
 	for _, one := range d.limitsNow(name) {
 		s := at(one.Site)
@@ -100,8 +105,12 @@ func (d *desk) sitesNow(name string) map[string]*siteNow {
 		at(site).Set = true
 	}
 	if d.Holds != nil {
-		for _, one := range d.Holds(name, mostHolds) {
+		holds := d.Holds(name, mostHolds)
+		for _, one := range holds {
 			at(one.Site).Held++
+		}
+		for site, why := range sumOf(holds, time.Now()).most {
+			at(site).LimitedBy = why
 		}
 	}
 	if d.Breakers != nil {

@@ -32,13 +32,13 @@ func TestSitesHaveWhatIsKnownOfThem(t *testing.T) {
 	b.metrics.Site("api.test").Request("GET", 200, 1)
 	b.metrics.Site("quiet/test").Wrote(1)
 	r := b.get("/api/v1/sites")
-	want := `{"sites":[{"site":"api.test","requests":1,"bytes_received":1000,"bytes_sent":0,"limits":[` +
+	want := `{"sites":[{"site":"api.test","requests":1,"bytes_received":1000,"bytes_sent":0,"requests_last_minute":1,"limits":[` +
 		`{"limit":"7 per 1m","of":"a","amount":7,"left":-1,"unit":"requests","per":"1m","shared":true,"kept":false},` +
 		`{"limit":"7 per 1m","of":"b","amount":7,"left":2,"unit":"requests","per":"1m","shared":false,"kept":true}],"limit_count":2,` +
-		`"limits_set":false,"held":3,"breaker":"half-open","breakers":[{"site":"api.test","state":"half-open","until":"2026-03-01T11:00:00Z"}]},` +
-		`{"site":"quiet/test","requests":0,"bytes_received":0,"bytes_sent":1,"limits":[],"limit_count":0,"limits_set":false,"held":0,"breaker":"closed"},` +
-		`{"site":"pool","requests":0,"bytes_received":0,"bytes_sent":0,"limits":[],"limit_count":0,"limits_set":false,"held":0,"breaker":"closed","breakers":[{"site":"pool","backend":"a.test","state":"open"}]},` +
-		`{"site":"set.test:8443","requests":0,"bytes_received":0,"bytes_sent":0,"limits":[],"limit_count":0,"limits_set":true,"held":0,"breaker":"closed"}],"count":4,"more":false}` + "\n"
+		`"limits_set":false,"held":3,"limited_by":"2 in flight","breaker":"half-open","breakers":[{"site":"api.test","state":"half-open","until":"2026-03-01T11:00:00Z"}]},` +
+		`{"site":"quiet/test","requests":0,"bytes_received":0,"bytes_sent":1,"requests_last_minute":0,"limits":[],"limit_count":0,"limits_set":false,"held":0,"breaker":"closed"},` +
+		`{"site":"pool","requests":0,"bytes_received":0,"bytes_sent":0,"requests_last_minute":0,"limits":[],"limit_count":0,"limits_set":false,"held":0,"breaker":"closed","breakers":[{"site":"pool","backend":"a.test","state":"open"}]},` +
+		`{"site":"set.test:8443","requests":0,"bytes_received":0,"bytes_sent":0,"requests_last_minute":0,"limits":[],"limit_count":0,"limits_set":true,"held":0,"breaker":"closed"}],"count":4,"more":false}` + "\n"
 	if r.StatusCode != 200 || r.body != want {
 		t.Errorf("%d %s\nwant %s", r.StatusCode, r.body, want)
 	}
@@ -67,7 +67,7 @@ func TestSitesAreListedUpToABound(t *testing.T) {
 		}
 	})
 	for query, want := range map[string]int{"": usualSites, "?limit=3": 3, "?limit=10000": mostSites} {
-		var got siteList
+		var got SiteList
 		if err := json.Unmarshal([]byte(b.get("/api/v1/sites"+query).body), &got); err != nil || len(got.Sites) != want || !got.More || got.Count != mostSites+2 {
 			t.Errorf("%s: %d of %d, %v", query, len(got.Sites), got.Count, err)
 		}

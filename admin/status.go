@@ -36,6 +36,8 @@ type Status struct {
 	Waiting *waits `json:"waiting,omitempty"`
 	// Store is nil where nothing keeps budgets.
 	Store *Store `json:"store,omitempty"`
+	// Reload is the last reload, where it was refused; nil where it was not.
+	Reload *RefusedReload `json:"refused_reload,omitempty"`
 }
 
 type caStatus struct {
@@ -76,6 +78,9 @@ func (d *desk) now() Status {
 	}
 	s.Breakers, s.Waiting = d.broken(), d.waits(time.Now())
 	s.Store = d.storeNow()
+	if d.Refused != nil {
+		s.Reload = d.Refused()
+	}
 	s.count(d.Metrics.Sites())
 	return s
 }
@@ -95,19 +100,3 @@ func (s *Status) count(sites []metrics.SiteCount) {
 }
 
 func (d *desk) status(w http.ResponseWriter, _ *http.Request) { answerJSON(w, d.now()) }
-
-// reload reads the configuration again, as a SIGHUP does.
-func (d *desk) reload(w http.ResponseWriter, r *http.Request) {
-	if !readJSON(w, r, &struct{}{}) {
-		return
-	}
-	if d.Reload == nil {
-		refuse(w, http.StatusNotImplemented, "this process has no configuration to read again")
-		return
-	}
-	if err := d.Reload(); err != nil {
-		refuse(w, http.StatusUnprocessableEntity, err.Error())
-		return
-	}
-	answerJSON(w, map[string]bool{"reloaded": true})
-}

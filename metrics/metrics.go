@@ -92,6 +92,19 @@ func (m *Metrics) Site(name string) *Site { return m.sites.site(name) }
 // Sites lists the sites that are told apart, by name, and "other".
 func (m *Metrics) Sites() []SiteCount { return m.sites.counts() }
 
+// LastMinute is how many requests of a site were answered in the last minute, 0 for a
+// site that is not told apart.
+func (m *Metrics) LastMinute(site string) uint64 {
+	one := m.sites.find(label(site))
+	if site == other {
+		one = m.sites.other
+	}
+	if one == nil {
+		return 0
+	}
+	return one.recent.lastMinute(time.Now())
+}
+
 // Refused counts an answer of ours. Reasons are words of our own.
 func (m *Metrics) Refused(reason string) { m.refusals.inc(pair{reason, ""}) }
 

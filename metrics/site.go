@@ -14,6 +14,7 @@ type Site struct {
 	out  atomic.Uint64 // bytes to it
 
 	requests requestCounts
+	recent   recent // requests
 	took     histogram
 	waited   histogram
 	replays  wordCounts // by replayReasons
@@ -60,6 +61,7 @@ func (s *Site) Wrote(n int) {
 // the site took to answer; 0 is a request that it was not asked.
 func (s *Site) Request(method string, code int, took time.Duration) {
 	s.requests.at(method, code).Add(1)
+	s.recent.add(time.Now())
 	if took > 0 {
 		s.took.observe(took)
 	}

@@ -196,7 +196,8 @@ func caInstallCommand() *cobra.Command {
 		Short: "Have the whole machine trust the CA",
 		Long: `Add the CA certificate to this machine's trust store. It takes root, or an
 administrator. Programs that have a trust store of their own, such as Firefox,
-Java, Node.js and Python's requests, do not look there: abide ca env is for them.`,
+Java, Node.js and Python's requests, do not look there: abide ca env is for
+them.`,
 		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			steps, err := installSteps(cmd, uninstall)

@@ -10,6 +10,9 @@ func (a *program) fleetOptions(o admin.Options) admin.Options {
 	o.Permit, o.Settle = a.permit, a.settle
 	o.Forecast, o.Bandwidth = a.forecast, a.kept.bandwidth()
 	o.Store = a.storeNow
+	if a.source != nil {
+		o.Reload, o.Refused = a.reload, a.refused.status
+	}
 	a.metrics.Permits(a.proxy.OpenPermits)
 	if a.proxy.Store().Kind != "none" {
 		a.metrics.Store(a.storeState)

@@ -18,23 +18,25 @@ func explainCommand() *cobra.Command {
 	var x explaining
 	cmd := &cobra.Command{
 		Use:   "explain URL",
-		Short: "Say which rule holds for a URL, and what would keep a request now",
+		Short: "Print which rule holds for a URL, and what keeps a request now",
 		Long: `Explain says which rule of the configuration a request for this URL would meet,
 whether it would be intercepted, which of its limits are about that path, and
 what else holds for it. A URL without a scheme is taken as https.
 
 When a proxy runs at the configuration's admin.listen, or with the same data
-directory, such as that of "abide run", it is asked what would keep such a request
-now, and until when, what its place in the queue would be, what is left of each
-limit, and what would change that. Several are asked one after the other; --admin
-chooses one. Nothing is sent to the site.`,
+directory, such as that of "abide run", it is asked what would keep such a
+request now, and until when, what its place in the queue would be, what is left
+of each limit, and what would change that. Several are asked one after the
+other; --admin chooses one. Nothing is sent to the site. It is explained for one
+client: that of --client, else the client that has the most requests waiting at
+the site, else 127.0.0.1.`,
 		Example: `  abide explain https://api.example.com/2/tweets/17/retweeted_by
   abide explain --json --client news api.example.com`,
 		Args: arguments(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error { return x.run(cmd, args[0]) },
 	}
 	cmd.Flags().StringVar(&x.method, "method", "GET", "the request's `method`")
-	cmd.Flags().StringVar(&x.client, "client", "", "`name` of the client that asks")
+	cmd.Flags().StringVar(&x.client, "client", "", "`name` or address of the client that asks (default the one with most requests waiting)")
 	cmd.Flags().BoolVar(&x.json, "json", false, "print what the running proxy answers, as JSON, and nothing else")
 	return cmd
 }
@@ -50,15 +52,19 @@ func (x *explaining) run(cmd *cobra.Command, text string) error {
 	if err != nil {
 		return usage(err)
 	}
-	p, err := loadPolicy(cmd)
-	if err != nil {
-		return err
-	}
-	if !x.json {
+	// A file with faults does not keep the running abide from explaining.
+	p, wrong := loadPolicy(cmd)
+	if wrong == nil && !x.json {
 		p.ExplainPath(cmd.OutOrStdout(), target, path)
 	}
 	live := x.live(cmd, p, target, path)
-	if live != nil && !x.json {
+	switch {
+	case wrong != nil && live != nil:
+		return wrong
+	case wrong != nil:
+		fmt.Fprintf(cmd.ErrOrStderr(), "the configuration has faults, so this is what the running proxy says alone:\n%v\n", wrong)
+		return nil
+	case live != nil && !x.json:
 		// The configuration has been explained, which is all that was asked for.
 		fmt.Fprintf(cmd.ErrOrStderr(), "%v, so this is the configuration alone\n", live)
 		return nil
@@ -66,9 +72,10 @@ func (x *explaining) run(cmd *cobra.Command, text string) error {
 	return live
 }
 
-// live prints what the processes say that run.
+// live prints what the processes say that run. p is nil where the configuration has
+// faults.
 func (x *explaining) live(cmd *cobra.Command, p *policy.Policy, target policy.Target, path string) error {
-	list, err := running(cmd, p)
+	list, api, err := findRunning(cmd)
 	if err != nil {
 		return err
 	}
@@ -82,7 +89,7 @@ func (x *explaining) live(cmd *cobra.Command, p *policy.Policy, target policy.Ta
 		if !x.json && one.needsTitle(list) {
 			fmt.Fprintf(cmd.OutOrStdout(), "\n%s\n", one.title())
 		}
-		err := x.ask(cmd, p, one.Admin, target, path)
+		err := x.ask(cmd, p, api, one.Admin, target, path)
 		failed, answered = errors.Join(failed, err), answered || err == nil
 	}
 	if answered && failed != nil && !x.json {
@@ -93,14 +100,14 @@ func (x *explaining) live(cmd *cobra.Command, p *policy.Policy, target policy.Ta
 }
 
 // ask prints what the process says whose admin listener is at address.
-func (x *explaining) ask(cmd *cobra.Command, p *policy.Policy, address string, target policy.Target, path string) error {
+func (x *explaining) ask(cmd *cobra.Command, p *policy.Policy, api adminAPI, address string, target policy.Target, path string) error {
 	query := url.Values{"url": {urlOf(target, path)}, "method": {x.method}}
 	if x.client != "" {
 		query.Set("client", x.client)
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), liveTimeout)
 	defer cancel()
-	e, body, err := askLive(ctx, address, p.Admin.Token, query)
+	e, body, err := askLive(ctx, address, api.token, query)
 	if err != nil {
 		return err
 	}
@@ -108,10 +115,12 @@ func (x *explaining) ask(cmd *cobra.Command, p *policy.Policy, address string, t
 		_, err := cmd.OutOrStdout().Write(body)
 		return err
 	}
-	if here := p.Match(target).Site; e.Site != here {
+	if p != nil && e.Site != p.Match(target).Site {
 		fmt.Fprintf(cmd.ErrOrStderr(), "the proxy at %s has another configuration: there the site is %s\n", address, oneLine(e.Site))
 	}
-	fmt.Fprintln(cmd.OutOrStdout())
+	if p != nil {
+		fmt.Fprintln(cmd.OutOrStdout())
+	}
 	e.Describe(cmd.OutOrStdout(), time.Now())
 	return nil
 }

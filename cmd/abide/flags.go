@@ -1,11 +1,8 @@
 package main
 
 import (
-	"fmt"
 	"strings"
-	"text/tabwriter"
 
-	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/abide-proxy/abide/policy"
@@ -73,20 +70,4 @@ func flagsOf(flags *pflag.FlagSet) map[string]string {
 		}
 	}
 	return given
-}
-
-// configTopic is "abide help config".
-func configTopic() *cobra.Command {
-	var b strings.Builder
-	b.WriteString(`Every setting that is one value, with the environment variable that sets it too.
-Lists (access.clients, sites) stand in the file alone; config.example.yaml shows
-them.
-
-`)
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, key := range policy.Keys() {
-		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\n", key.Name, variable(key), key.Kind, key.Default)
-	}
-	w.Flush()
-	return &cobra.Command{Use: "config", Short: "Every setting, with its environment variable", Long: b.String()}
 }

@@ -6,14 +6,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"github.com/abide-proxy/abide/policy"
 )
 
 // healthTimeout is shorter than what Docker and Kubernetes give a check.
@@ -24,44 +19,24 @@ func healthcheckCommand() *cobra.Command {
 		Use:   "healthcheck",
 		Short: "Ask a running abide whether it is well (for containers)",
 		Long: `Healthcheck asks /healthz of the admin listener that --admin, $ABIDE_ADMIN or
-the configuration names, and ends with 0 when it is well.`,
+the configuration names, and ends with 0 when it is well. A configuration that
+was broken after that abide started does not matter.`,
 		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			address, err := adminAddress(cmd)
+			p, _, err := adminSettings(cmd)
+			if err != nil {
+				return err
+			}
+			if p.Admin.Listen == "" {
+				return errors.New("admin.listen is off, so there is nobody to ask")
+			}
+			address, err := reachable(p.Admin.Listen)
 			if err != nil {
 				return err
 			}
 			return healthy(cmd.Context(), address)
 		},
 	}
-}
-
-// adminAddress is where the running process is asked. A configuration that was
-// broken after that process started must not make it look ill, so a flag or the
-// environment are enough, and a file with faults has it ask the default.
-func adminAddress(cmd *cobra.Command) (string, error) {
-	from := policy.Source{Data: []byte{}, Environ: os.Environ(), Flags: map[string]string{}}
-	from.Environ = slices.DeleteFunc(from.Environ, func(one string) bool {
-		name, _, _ := strings.Cut(one, "=")
-		return name != "ABIDE_ADMIN" && name != "ABIDE_ADMIN_LISTEN"
-	})
-	if address, ok := flagsOf(cmd.Flags())["admin.listen"]; ok {
-		from.Flags["admin.listen"] = address
-	}
-	p := policy.Defaults()
-	var err error
-	if len(from.Flags)+len(from.Environ) > 0 {
-		p, err = policy.Load(from)
-	} else if found, wrong := loadPolicy(cmd); wrong == nil {
-		p = found
-	}
-	switch {
-	case err != nil:
-		return "", err
-	case p.Admin.Listen == "":
-		return "", errors.New("admin.listen is off, so there is nobody to ask")
-	}
-	return reachable(p.Admin.Listen)
 }
 
 // reachable is an address of this machine for a listener that may be on all of

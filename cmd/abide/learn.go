@@ -25,25 +25,29 @@ func learnCommand() *cobra.Command {
 		Use:   "learn [FILE]",
 		Short: "Say what a response teaches about limits",
 		Long: `Learn reads one HTTP response as "curl -i" prints it (status line, headers, an
-empty line, the body) and says in words what abide would learn from it. Of several
-responses, such as redirects and 100 Continue, it is the last. Without FILE, or
-with -, it reads standard input. Nothing is sent anywhere.
+empty line, the body) and says in words what abide would learn from it. Of
+several responses, such as redirects and 100 Continue, it is the last. Without
+FILE, or with -, it reads standard input. Nothing is sent anywhere.
 
-What a response means may depend on the host and path that were asked: give them.
-Times are counted from --time, else from the response's own Date, else from now.
+What a response means may depend on the host and path that were asked: give
+them. Times are counted from --time, else from the response's own Date, else
+from now.
 
 With --jsonl the input has one object a line, and so has the output, in the same
 order:
 
-  {"id":1,"request":{"method":"GET","host":"api.example.com","path":"/","time_unix":1700000000},
-   "status":429,"headers":[["Retry-After","30"]],"body":""}
-  {"id":1,"throttled":true,"scope":"token","bucket":null,"limit":null,"remaining":null,
-   "reset_at_unix":null,"retry_at_unix":1700000030,"window_s":null}
+  {"id":1,"request":{"method":"GET","host":"api.example.com","path":"/",
+   "time_unix":1700000000},"status":429,"headers":[["Retry-After","30"]],
+   "body":""}
+  {"id":1,"throttled":true,"scope":"token","bucket":null,"limit":null,
+   "remaining":null,"reset_at_unix":null,"retry_at_unix":1700000030,
+   "window_s":null}
 
-(on one line each). What the response does not say is null; times are Unix seconds
-by the local clock. For a line that cannot be read the output has {"id","error"},
-standard error has its number, and the command ends with 2 after the rest.`,
-		Example: `  curl -si https://api.github.com/zen | abide learn --host api.github.com --path /zen
+(on one line each). What the response does not say is null; times are Unix
+seconds by the local clock. For a line that cannot be read the output has
+{"id","error"}, standard error has its number, and the command ends with 2 after
+the rest.`,
+		Example: `  curl -si https://api.github.com/zen | abide learn --host api.github.com
   abide learn --time 2023-11-14T22:13:20Z --host api.x.com saved.txt
   abide learn --jsonl responses.jsonl`,
 		Args: arguments(cobra.MaximumNArgs(1)),

@@ -22,12 +22,14 @@ import (
 const (
 	liveTimeout = 5 * time.Second
 	maxLive     = 4 << 20
+	// reloadPatience is for a reload, which may wait for a lookup of secrets.
+	reloadPatience = 30 * time.Second
 )
 
 // askLive asks the process whose admin listener is at address what a request
 // would meet now, until ctx is done. It answers the JSON as it came, too.
 func askLive(ctx context.Context, address string, token policy.Secret, query url.Values) (e admin.Explanation, body []byte, err error) {
-	body, err = askAPI(ctx, address, token, "explain?"+query.Encode(), "explains")
+	body, err = callAPI(ctx, http.MethodGet, address, token, "explain?"+query.Encode(), "explains")
 	if err != nil {
 		return e, nil, err
 	}
@@ -37,11 +39,11 @@ func askLive(ctx context.Context, address string, token policy.Secret, query url
 	return e, body, nil
 }
 
-// askAPI asks the process whose admin listener is at address for a path of its
+// callAPI asks the process whose admin listener is at address for a path of its
 // API, until ctx is done. An abide that has it "explains", or whatever does is.
 // The error of one that answers with a problem is a *problem.
-func askAPI(ctx context.Context, address string, token policy.Secret, path, does string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/api/v1/"+path, nil)
+func callAPI(ctx context.Context, method, address string, token policy.Secret, path, does string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, method, "http://"+address+"/api/v1/"+path, nil)
 	if err != nil {
 		return nil, fmt.Errorf("asking %s: %w", address, err)
 	}
@@ -65,9 +67,12 @@ func askAPI(ctx context.Context, address string, token policy.Secret, path, does
 	case answer.StatusCode == http.StatusOK && kind == "application/json":
 		return body, nil
 	case kind == "application/problem+json":
-		var said struct{ Detail string }
+		var said struct {
+			Detail string
+			Faults []admin.Fault
+		}
 		if err := json.Unmarshal(body, &said); err == nil {
-			return nil, &problem{answer.StatusCode, fmt.Sprintf("the proxy at %s answers %s: %s", address, answer.Status, oneLine(said.Detail))}
+			return nil, &problem{answer.StatusCode, fmt.Sprintf("the proxy at %s answers %s: %s", address, answer.Status, oneLine(said.Detail)), said.Faults}
 		}
 	}
 	return nil, notAbide(address, does)
@@ -78,10 +83,12 @@ type noProxy string
 
 func (at noProxy) Error() string { return "no proxy is running at " + string(at) }
 
-// problem is what an abide has answered that does not do what it was asked for.
+// problem is what an abide has answered that does not do what it was asked for. Faults
+// are those of a configuration, where that is why.
 type problem struct {
 	status int
 	text   string
+	faults []admin.Fault
 }
 
 func (p *problem) Error() string { return p.text }

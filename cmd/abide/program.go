@@ -45,6 +45,7 @@ type program struct {
 
 	stopping  atomic.Bool
 	reloading sync.Mutex
+	refused   refusedReload
 }
 
 // open takes the addresses and the data directory that the policy names, and
@@ -93,7 +94,7 @@ func (a *program) open(p *policy.Policy) (err error) {
 	a.metrics.Breakers(a.breakerStates)
 	a.metrics.Tokens(a.known)
 	a.console = admin.Server(admin.New(a.fleetOptions(admin.Options{
-		Policy: a.policy.Load, CA: a.ca, Metrics: a.metrics, Ready: a.ready, Reload: a.reload,
+		Policy: a.policy.Load, CA: a.ca, Metrics: a.metrics, Ready: a.ready,
 		Listen: a.listener.Addr().String(), Connections: a.connections, Holds: a.holds, Breakers: a.breakers, Explain: a.explain,
 		Tokens: a.tokens, Disable: a.proxy.DisableToken, Enable: a.proxy.EnableToken,
 		Version: versionText(), Started: time.Now(), Log: a.log,
@@ -185,7 +186,7 @@ func (a *program) ready() []admin.Check {
 	if a.stopping.Load() {
 		return []admin.Check{{Name: "proxy", Detail: "stopping"}}
 	}
-	return append([]admin.Check{{Name: "proxy", OK: true, Detail: "listening on " + a.listener.Addr().String()}}, a.storeChecks()...)
+	return append([]admin.Check{{Name: "proxy", OK: true, Detail: "listening on " + a.listener.Addr().String()}}, append(a.storeChecks(), a.refused.checks()...)...)
 }
 
 // openCA opens the certificate authority in the data directory, or makes one in

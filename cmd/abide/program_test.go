@@ -44,7 +44,7 @@ func TestAProgramLeavesNothingBehind(t *testing.T) {
 			t.Errorf("%s still takes connections", l.Addr())
 		}
 	}
-	if err := a.reload(); err != errStopping {
+	if _, err := a.reload(); err != errStopping {
 		t.Errorf("a reload after the end: %v", err)
 	}
 }

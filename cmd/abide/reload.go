@@ -56,34 +56,49 @@ func (a *program) follow(ctx context.Context, asked <-chan struct{}) {
 				continue
 			}
 		}
-		if err := a.reload(); err != nil && !errors.Is(err, errStopping) {
+		if _, err := a.reload(); err != nil && !errors.Is(err, errStopping) {
 			a.log.Error(err)
 		}
 	}
 }
 
-// reload reads the configuration and swaps it in. Whatever is wrong leaves the
-// old one as it is.
-func (a *program) reload() error {
+// reload reads the configuration and swaps it in, and answers what that changes.
+// Whatever is wrong leaves the old one as it is, and is told until a reload succeeds.
+func (a *program) reload() (changes []string, err error) {
 	a.reloading.Lock()
 	defer a.reloading.Unlock()
 	if a.stopping.Load() {
-		return errStopping
+		return nil, errStopping
 	}
 	a.systemd.reloading()
+	before, tokens := a.policy.Load(), a.tokenCounts()
 	next, err := a.source.load()
+	if err == nil {
+		err = a.source.emptied(before)
+	}
 	if err == nil {
 		err = a.apply(next)
 	}
 	a.metrics.Reloaded(err == nil)
+	a.refused.note(time.Now(), err)
 	if err != nil {
 		err = fmt.Errorf("the configuration was not reloaded and the last good one stays: %w", err)
 		a.systemd.ready(err.Error())
-		return err
+		return nil, err
 	}
 	a.systemd.ready("serving on " + a.listener.Addr().String())
-	a.log.Info("the configuration was reloaded")
-	return nil
+	changes = policy.Changes(before, a.policy.Load(), tokens, a.tokenCounts())
+	a.log.Info("the configuration was reloaded: " + policy.ChangesText(changes))
+	return changes, nil
+}
+
+// tokenCounts is how many tokens each pool has, by its name.
+func (a *program) tokenCounts() map[string]int {
+	counts := map[string]int{}
+	for _, pool := range a.proxy.Pools() {
+		counts[pool.Name] = len(pool.Tokens)
+	}
+	return counts
 }
 
 // apply is all or nothing: a policy that cannot hold without a restart is

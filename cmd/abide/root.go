@@ -79,6 +79,7 @@ it serves, as "abide serve" does.
 The configuration is the file of --config, else of $ABIDE_CONFIG, else
 ./abide.yaml when there is one, else the defaults. A flag beats the environment,
 which beats the file. "abide help config" lists every setting.`,
+		Version: versionText(),
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil
@@ -95,11 +96,25 @@ which beats the file. "abide help config" lists every setting.`,
 		SuggestionsMinimumDistance: 2,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	root.SetUsageTemplate(usageText)
+	root.SetVersionTemplate(versionLine())
 	addFlags(root.PersistentFlags())
-	root.AddCommand(
-		serveCommand(), runCommand(), checkCommand(), explainCommand(), statusCommand(), learnCommand(), shardCommand(), caCommand(),
-		healthcheckCommand(), versionCommand(), configTopic(),
-	)
+	addServeFlags(root.Flags())
+	for _, group := range []struct {
+		id, title string
+		commands  []*cobra.Command
+	}{
+		{"run", "Run:", []*cobra.Command{serveCommand(), runCommand()}},
+		{"configure", "Configure:", []*cobra.Command{initCommand(), checkCommand(), explainCommand(), caCommand()}},
+		{"ask", "Ask a running abide:", []*cobra.Command{statusCommand(), sitesCommand(), reloadCommand(), healthcheckCommand()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: group.id, Title: group.title})
+		for _, one := range group.commands {
+			one.GroupID = group.id
+		}
+		root.AddCommand(group.commands...)
+	}
+	root.AddCommand(learnCommand(), shardCommand(), versionCommand(), configTopic(), flagsTopic(root.PersistentFlags()))
 	return root
 }
 

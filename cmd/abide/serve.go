@@ -6,20 +6,33 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 func serveCommand() *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the proxy (what abide does without a command)",
 		Long: `Serve runs the proxy until SIGINT or SIGTERM. What is in flight then has
 timeouts.drain to finish; a second signal stops at once.
 
 SIGHUP and a change of the configuration file have it read again. A file with
-faults leaves the old configuration as it is, and the log says so.`,
+faults leaves the old configuration as it is, and the log says so, as do "abide
+status" and the dashboard. So does a file that was emptied, unless --allow-empty
+is given.`,
 		Args: arguments(cobra.NoArgs),
 		RunE: serve,
 	}
+	addServeFlags(cmd.Flags())
+	return cmd
+}
+
+// allowEmpty is the name of a flag.
+const allowEmpty = "allow-empty"
+
+// addServeFlags adds the flags of serve, which abide without a command has too.
+func addServeFlags(flags *pflag.FlagSet) {
+	flags.Bool(allowEmpty, false, "take a configuration file that was emptied while abide runs, and drop its rules, pools and clients")
 }
 
 func serve(cmd *cobra.Command, _ []string) error {
@@ -61,6 +74,9 @@ func serve(cmd *cobra.Command, _ []string) error {
 func start(cmd *cobra.Command) (*program, error) {
 	s, err := sourceOf(cmd)
 	if err != nil {
+		return nil, err
+	}
+	if s.allowEmpty, err = cmd.Flags().GetBool(allowEmpty); err != nil {
 		return nil, err
 	}
 	p, err := s.load()

@@ -22,10 +22,10 @@ func shardCommand() *cobra.Command {
 		Use:   "shard [-i INDEX] [-n OF] [FILE...]",
 		Short: "Keep the URLs that one crawler of several owns",
 		Long: `Shard reads URLs, one a line, and prints those that crawler INDEX of OF owns, as
-they are written and in their order. The first crawler is 0. Without FILE, or for
--, it reads standard input. Each URL has exactly one owner, which follows from the
-URL and OF alone: nobody needs a list, and from OF to OF+1 crawlers only what the
-new one gets moves.
+they are written and in their order. The first crawler is 0. Without FILE, or
+for -, it reads standard input. Each URL has exactly one owner, which follows
+from the URL and OF alone: nobody needs a list, and from OF to OF+1 crawlers
+only what the new one gets moves.
 
 What is not given is that of the configuration's shard, with which the proxy
 refuses the URLs of others. With -i, -n and --by all three no configuration is

@@ -34,9 +34,14 @@ type source struct {
 	// configuration: key → text.
 	defaults map[string]string
 
-	mu   sync.Mutex
-	read bool              // whether the file was loaded before
-	sum  [sha256.Size]byte // of the file as it was last loaded
+	// allowEmpty has a file without any keys taken although the configuration before it
+	// had rules, pools or clients.
+	allowEmpty bool
+
+	mu    sync.Mutex
+	read  bool              // whether the file was loaded before
+	sum   [sha256.Size]byte // of the file as it was last loaded
+	empty bool              // whether it had no keys then
 }
 
 // sourceOf finds the configuration of a command. Naming a file that is not there
@@ -87,8 +92,32 @@ func (s *source) file() ([]byte, error) {
 	sum := sha256.Sum256(data)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.read, s.sum = true, sum
+	s.read, s.sum, s.empty = true, sum, policy.HasNoKeys(data)
 	return data, nil
+}
+
+// emptied is an error where the file was loaded last without any keys and the
+// configuration that runs has something to lose by it.
+func (s *source) emptied(running *policy.Policy) error {
+	s.mu.Lock()
+	empty := s.empty
+	s.mu.Unlock()
+	rules, pools, clients := len(running.Sites), len(running.Pools), len(running.Access.Clients)
+	if !empty || s.allowEmpty || rules+pools+clients == 0 {
+		return nil
+	}
+	return policy.Faults{{Source: s.path, Line: 1, Text: fmt.Sprintf(
+		"has no settings any more, while the running configuration has %s, %s and %s; "+
+			"write them again, or start abide with --allow-empty if the file is meant to be empty",
+		amount(rules, "rule"), amount(pools, "pool"), amount(clients, "client"))}}
+}
+
+// amount is a number and its noun.
+func amount(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
 }
 
 // lasting tells whether there is a file that can be read more than once. Opening

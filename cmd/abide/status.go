@@ -12,25 +12,29 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/abide-proxy/abide/admin"
-	"github.com/abide-proxy/abide/policy"
 )
 
 func statusCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Say how the running proxy is, its fleet, its tokens and quotas, and what waits",
-		Long: `Status asks the running proxy, once, and prints how it is, and what keeps its
-budgets, with the other instances that do; each token of its pools, what that has
-left of which limit and when there is more; limits that sites announce to requests
-without a token; how long quotas last at the present rate; and what requests wait
-for. It ends with 1 when no proxy runs.
+		Short: "Print how the running proxy is: sites, tokens, quotas, what waits",
+		Long: `Status asks the running proxy, once, and prints how it is; its busiest sites;
+what keeps its budgets, with the other instances that do; each token of its
+pools, what that has left of which limit and when there is more; limits that
+sites announce to requests without a token; how long quotas last at the present
+rate; and what requests wait for. It ends with 1 when no proxy runs.
 
 It asks the proxy at --admin, if that is given. Otherwise it asks the one at the
-configuration's admin.listen and all that run with the same data directory, those
-of "abide run" included, and lists them if there are several. With --json it then
-prints a line for each.`,
+configuration's admin.listen and all that run with the same data directory,
+those of "abide run" included, and lists them if there are several. With --json
+it then prints a line for each.
+
+Faults in the configuration file do not matter, as long as its admin and data
+can be read, or --admin, or $ABIDE_ADMIN, says where the proxy is. The token of
+the admin listener is that of $ABIDE_ADMIN_TOKEN, else of the file.`,
 		Example: `  abide status
+  abide status --admin 127.0.0.1:9128
   abide status --json | jq '.tokens.pools[].tokens[] | {label, state}'`,
 		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return printStatus(cmd, asJSON) },
@@ -48,11 +52,7 @@ type answers struct {
 }
 
 func printStatus(cmd *cobra.Command, asJSON bool) error {
-	p, err := loadPolicy(cmd)
-	if err != nil {
-		return err
-	}
-	list, err := running(cmd, p)
+	list, api, err := findRunning(cmd)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func printStatus(cmd *cobra.Command, asJSON bool) error {
 			separate(&text)
 			fmt.Fprintf(&text, "%s\n", one.title())
 		}
-		if err := oneStatus(cmd.Context(), &text, one.Admin, p.Admin.Token, asJSON); err != nil {
+		if err := oneStatus(cmd.Context(), &text, one.Admin, api, asJSON); err != nil {
 			failed = errors.Join(failed, err)
 		}
 	}
@@ -84,14 +84,10 @@ func separate(text *bytes.Buffer) {
 }
 
 // oneStatus prints the status of the abide whose admin listener is at address.
-func oneStatus(ctx context.Context, text *bytes.Buffer, address string, token policy.Secret, asJSON bool) error {
+func oneStatus(ctx context.Context, text *bytes.Buffer, address string, api adminAPI, asJSON bool) error {
 	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
 	defer cancel()
-	said, err := askStatus(ctx, address, token)
-	var none noProxy
-	if errors.As(err, &none) {
-		return fmt.Errorf("%w: abide serve starts one, and --admin or admin.listen says where another is", err)
-	}
+	said, err := askStatus(ctx, address, api)
 	if err != nil {
 		return err
 	}
@@ -108,6 +104,7 @@ func oneStatus(ctx context.Context, text *bytes.Buffer, address string, token po
 	}
 	now := time.Now()
 	status.Describe(text)
+	status.DescribeSites(text)
 	status.DescribeStore(text, now)
 	tokens.Describe(text, now)
 	admin.DescribeForecasts(text, forecast, now)
@@ -116,12 +113,12 @@ func oneStatus(ctx context.Context, text *bytes.Buffer, address string, token po
 }
 
 // askStatus asks the process whose admin listener is at address how it is.
-func askStatus(ctx context.Context, address string, token policy.Secret) (said answers, err error) {
-	if said.Status, err = askAPI(ctx, address, token, "status", "tells its status"); err != nil {
+func askStatus(ctx context.Context, address string, api adminAPI) (said answers, err error) {
+	if said.Status, err = api.get(ctx, address, "status", "tells its status"); err != nil {
 		return said, err
 	}
 	for path, where := range map[string]*json.RawMessage{"tokens": &said.Tokens, "forecast": &said.Forecast} {
-		*where, err = askAPI(ctx, address, token, path, "tells its status")
+		*where, err = api.get(ctx, address, path, "tells its status")
 		var none *problem
 		if errors.As(err, &none) && (none.status == http.StatusNotImplemented || none.status == http.StatusNotFound) {
 			*where, err = []byte("null"), nil // an older one, or one without

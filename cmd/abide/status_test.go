@@ -153,7 +153,7 @@ func TestStatusDoesNotWaitForAProxyThatHangs(t *testing.T) {
 	address := console(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := askStatus(ctx, address, policy.Secret{}); err == nil || err.Error() != "the proxy at "+address+" does not answer in time" {
+	if _, err := askStatus(ctx, address, adminAPI{}); err == nil || err.Error() != "the proxy at "+address+" does not answer in time" {
 		t.Error(err)
 	}
 }

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abide-proxy/abide/policy"
+)
+
+func reloadCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "reload",
+		Short: "Have the running proxy read its configuration again",
+		Long: `Reload asks the running proxy to read its configuration file again, and prints
+what has changed. Where the file has faults, it prints each with its file and
+line and ends with 2; the proxy goes on with the last good configuration. It
+ends with 1 when no proxy runs. It finds the proxy as abide status does; those
+of "abide run" do not read their configuration again.
+
+The proxy also reads the file when it changes, and on SIGHUP.`,
+		Example: `  abide reload
+  abide reload --admin 127.0.0.1:9128`,
+		Args: arguments(cobra.NoArgs),
+		RunE: askReload,
+	}
+}
+
+func askReload(cmd *cobra.Command, _ []string) error {
+	list, api, err := findRunning(cmd)
+	if err != nil {
+		return err
+	}
+	asked := false
+	for _, one := range list {
+		if one.PID != 0 && one.Command != "serve" {
+			continue
+		}
+		asked = true
+		failed := reloadOne(cmd, one.Admin, api)
+		if err == nil {
+			err = failed // bare, since faults are printed without a prefix
+		} else {
+			err = errors.Join(err, failed)
+		}
+	}
+	if !asked {
+		return errors.New("only proxies of abide run are running, which do not read their configuration again")
+	}
+	return err
+}
+
+// reloadOne has the abide reload whose admin listener is at address.
+func reloadOne(cmd *cobra.Command, address string, api adminAPI) error {
+	ctx, cancel := context.WithTimeout(cmd.Context(), reloadPatience)
+	defer cancel()
+	const does = "reloads its configuration"
+	body, err := api.post(ctx, address, "reload", does)
+	var refused *problem
+	if errors.As(err, &refused) && refused.status == http.StatusUnprocessableEntity {
+		fmt.Fprintf(cmd.ErrOrStderr(), "the proxy at %s did not reload and keeps its last good configuration:\n", address)
+		return notReloaded(refused)
+	}
+	if err != nil {
+		return err
+	}
+	var said struct {
+		Reloaded bool
+		Changes  []string
+	}
+	if json.Unmarshal(body, &said) != nil || !said.Reloaded {
+		return notAbide(address, does)
+	}
+	out := cmd.OutOrStdout()
+	if len(said.Changes) == 0 {
+		_, err = fmt.Fprintln(out, "reloaded: nothing has changed")
+		return err
+	}
+	for _, one := range said.Changes {
+		if _, err := fmt.Fprintln(out, "reloaded:", oneLine(one)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// notReloaded is the error of a refused reload: the faults, each on a line of its own.
+func notReloaded(refused *problem) error {
+	if len(refused.faults) == 0 {
+		return usage(refused)
+	}
+	var faults policy.Faults
+	for _, one := range refused.faults {
+		faults = append(faults, policy.Fault{Source: oneLine(one.File), Line: one.Line, Key: oneLine(one.Key), Text: oneLine(one.Text)})
+	}
+	return faults
+}

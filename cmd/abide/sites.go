@@ -1,0 +1,78 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abide-proxy/abide/admin"
+)
+
+func sitesCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "sites",
+		Short: "List the sites of the running proxy: requests, bytes, what waits",
+		Long: `Sites asks the running proxy, once, and prints a line for each site, those with
+the most bytes first: its requests and those of the last minute, the bytes
+received from it and sent to it, how many requests wait, for which limit most of
+them do, and its breaker. It ends with 1 when no proxy runs.
+
+It finds the proxy, or several, as abide status does.`,
+		Example: `  abide sites
+  abide sites --json | jq '.sites[] | select(.held > 0) | .site'`,
+		Args: arguments(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return printSites(cmd, asJSON) },
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print what the proxy's API answers")
+	return cmd
+}
+
+func printSites(cmd *cobra.Command, asJSON bool) error {
+	list, api, err := findRunning(cmd)
+	if err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	if !asJSON {
+		describeRunning(&text, list)
+	}
+	var failed error
+	for _, one := range list {
+		if !asJSON && one.needsTitle(list) {
+			separate(&text)
+			fmt.Fprintf(&text, "%s\n", one.title())
+		}
+		failed = errors.Join(failed, sitesOf(cmd.Context(), &text, one.Admin, api, asJSON))
+	}
+	if _, err := cmd.OutOrStdout().Write(text.Bytes()); err != nil {
+		return err
+	}
+	return failed
+}
+
+// sitesOf prints the sites of the abide whose admin listener is at address.
+func sitesOf(ctx context.Context, text *bytes.Buffer, address string, api adminAPI, asJSON bool) error {
+	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
+	defer cancel()
+	const does = "lists its sites"
+	body, err := api.get(ctx, address, "sites", does)
+	if err != nil {
+		return err
+	}
+	var list admin.SiteList
+	if json.Unmarshal(body, &list) != nil || list.Sites == nil {
+		return notAbide(address, does)
+	}
+	if asJSON {
+		text.Write(body)
+	} else {
+		list.Describe(text, time.Now())
+	}
+	return nil
+}
