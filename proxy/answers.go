@@ -14,8 +14,9 @@ import (
 )
 
 // answer is something that abide says itself instead of an upstream. Every one
-// of them stands in this file. The words are fixed: nothing of a request, an
-// address or an error's text gets into them.
+// of them stands in this file or in answers_tls.go. The words are fixed: nothing of
+// a request, an address or an error's text gets into them, but for the names and
+// dates of a certificate that a site shows to everybody.
 type answer struct {
 	reason string // of own_refusals_total, and the problem's type
 	status int
@@ -276,7 +277,7 @@ var upstreamAnswers = map[upstream.Kind]*answer{
 	},
 	upstream.ConnectTimeout: {
 		reason: "connect_timeout", status: 504, title: "connecting took too long",
-		detail: "timeouts.connect has passed", proxy: "connection_timeout", retry: 5 * time.Second,
+		detail: "timeouts.connect, or timeouts.handshake for TLS, has passed", proxy: "connection_timeout", retry: 5 * time.Second,
 	},
 	upstream.Forbidden: {
 		reason: "destination", status: 403, title: "this destination is not allowed",
@@ -284,10 +285,6 @@ var upstreamAnswers = map[upstream.Kind]*answer{
 	},
 	upstream.Self:   &answerLoop,
 	upstream.Budget: &answerStandsStill,
-	upstream.TLS: {
-		reason: "tls", status: 502, title: "TLS with the host failed",
-		detail: "its certificate is not trusted or the handshake broke off; egress.roots can add a root", proxy: "tls_certificate_error",
-	},
 	upstream.AnswerTimeout: {
 		reason: "answer_timeout", status: 504, title: "the host did not answer in time",
 		detail: "timeouts.answer has passed", proxy: "http_response_timeout", retry: 5 * time.Second,
@@ -319,7 +316,16 @@ var upstreamAnswers = map[upstream.Kind]*answer{
 }
 
 func upstreamAnswer(err error) *answer {
-	if a := upstreamAnswers[upstream.KindOf(err)]; a != nil {
+	kind, failure := upstream.KindOf(err), upstream.TLSFailureOf(err)
+	switch {
+	case kind == upstream.TLS && failure == nil:
+		return tlsAnswer(&upstream.TLSFailure{})
+	case kind == upstream.TLS:
+		return tlsAnswer(failure)
+	case failure != nil:
+		return hopTLS(failure)
+	}
+	if a := upstreamAnswers[kind]; a != nil {
 		return a
 	}
 	return upstreamAnswers[upstream.Unknown]

@@ -159,6 +159,7 @@ func (s *Server) failure(x *exchange, err error) *answer {
 	}
 	s.log.WithError(err).WithField("host", x.target.Host).Debug("upstream failed")
 	a := upstreamAnswer(err)
+	s.tellTLS(x, err, a)
 	if a == answerLeft && (x.upload.spared() || x.ctx.Err() == nil) {
 		return upstreamAnswers[upstream.Closed]
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"strings"
+	"time"
 
 	"golang.org/x/net/http2"
 )
@@ -148,15 +149,15 @@ func (t *Transport) handshake(ctx context.Context, o *outgoing, nc net.Conn) (*t
 	done := make(chan error, 1)
 	go func() { done <- tc.HandshakeContext(limited) }()
 	if err := <-done; err != nil {
-		e := &Error{Kind: TLS, Err: err}
+		e := &Error{Kind: TLS, TLS: tlsFailureOf(err, time.Now()), Err: err}
 		var timeout net.Error
 		switch still := stillFor(err); {
 		case ctx.Err() != nil:
-			e.Kind, e.Err = Canceled, ctx.Err()
+			e = &Error{Kind: Canceled, Err: ctx.Err()}
 		case still != nil:
 			e = still
 		case limited.Err() != nil, errors.As(err, &timeout) && timeout.Timeout():
-			e.Kind = ConnectTimeout
+			e = &Error{Kind: ConnectTimeout, Err: err}
 		}
 		return nil, e
 	}

@@ -50,7 +50,10 @@ type Error struct {
 	// Sent a caller may ask again at once, if twice does no harm; without it the
 	// Transport has done that already, where the body allows it.
 	Stale bool
-	Err   error
+	// TLS is what is known of a handshake that failed, of Kind TLS with the origin
+	// and of Kind Hop with the next hop. It is nil for other failures.
+	TLS *TLSFailure
+	Err error
 }
 
 // Error leaves the wrapped error out on purpose: see Kind.

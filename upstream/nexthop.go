@@ -141,7 +141,11 @@ func (n *NextHop) secure(ctx context.Context, nc net.Conn, host string) (net.Con
 	tc := tls.Client(nc, config)
 	if err := tc.HandshakeContext(ctx); err != nil {
 		nc.Close()
-		return nil, err
+		var timeout net.Error
+		if ctx.Err() != nil || stillFor(err) != nil || errors.As(err, &timeout) && timeout.Timeout() {
+			return nil, err
+		}
+		return nil, &Error{Kind: TLS, TLS: tlsFailureOf(err, time.Now()), Err: err}
 	}
 	return tc, nil
 }
@@ -244,7 +248,7 @@ func hopError(ctx context.Context, err error) error {
 	case Self, Forbidden, Files, Canceled, Budget:
 		return err
 	}
-	return &Error{Kind: Hop, Err: err}
+	return &Error{Kind: Hop, TLS: TLSFailureOf(err), Err: err}
 }
 
 // earlyConn gives first what came together with the answer to a CONNECT. It
