@@ -40,8 +40,11 @@ func (p *Policy) Warnings() []string {
 	if p.Egress.Proxy != nil && p.Egress.Proxy.Scheme == "http" && !p.Egress.ProxyPassword.Empty() && !localHost(p.Egress.Proxy.Hostname()) {
 		warn("egress.proxy sends its password in the clear, https:// would not")
 	}
-	if p.Log.Level == "trace" || p.Log.Level == "debug" {
-		warn("log.level: %s writes several lines per request", p.Log.Level)
+	switch p.Log.Level {
+	case "debug":
+		warn("log.level: debug writes several lines per request")
+	case "trace":
+		warn("log.level: trace writes what debug does, several lines per request")
 	}
 	for i := range p.Sites {
 		for _, one := range p.Sites[i].Hosts {

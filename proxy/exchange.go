@@ -31,6 +31,7 @@ type exchange struct {
 	site      string
 	rule      *policy.Site // nil: no rule names the target
 	meter     *metrics.Site
+	number    uint64       // in the lines of log.level debug; 0: it has none yet
 	method    string       // as the queue's limits see it
 	path      string       // escaped in the usual way, without query
 	prior     *queue.Limit // what robots.txt asks for
@@ -108,7 +109,8 @@ func (x *exchange) begin(w http.ResponseWriter, r *http.Request) *http.Request {
 }
 
 // Held is called by the queue when the request has to wait.
-func (x *exchange) Held() {
+func (x *exchange) Held(p *queue.Permit) {
+	x.state.activity.waits(x, p)
 	if x.watched() {
 		x.conn.withUpstream(false)
 	}

@@ -26,6 +26,7 @@ func (s *Server) serveOuter(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Method == http.MethodConnect {
+		s.activity.connects.Add(1)
 		s.connect(w, r, st, who)
 		return
 	}

@@ -87,6 +87,7 @@ type Server struct {
 	rejections   rejections
 	lines        lineLimit // of the log: failures of TLS, and hosts that the CA may not vouch for
 	access       *accessLog
+	activity     *activity
 
 	reloading sync.Mutex
 	retired   sync.WaitGroup // states that were replaced and still close down
@@ -98,8 +99,8 @@ func New(o Options) (*Server, error) {
 		ca: o.CA, metrics: o.Metrics, log: o.Log,
 		name:    newPseudonym(),
 		limiter: newConnLimiter(),
-		access:  newAccessLog(o.Log),
-		lookup:  o.Lookup,
+		access:  newAccessLog(o.Log), activity: newActivity(o.Log),
+		lookup: o.Lookup,
 	}
 	s.rereads, s.replans, s.stirs = make(ring, 1), make(ring, 1), make(ring, 1)
 	s.books = newBooks()
@@ -186,6 +187,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 
 	logging, stopLogging := context.WithCancel(context.Background())
 	running.Go(func() { s.access.run(logging) })
+	running.Go(func() { s.activity.run(logging, s.gate) })
 
 	keeping, stopKeeping := context.WithCancel(context.Background())
 	running.Go(func() { s.runKeeping(keeping) })

@@ -19,6 +19,8 @@ type state struct {
 	pools  pools
 	own    map[string]*plan // :: site → that of limits which were set while abide runs
 	made   uint64           // the generation of those limits, in the queue
+
+	activity *activity // the server's
 	*stack
 }
 
@@ -36,7 +38,7 @@ func (s *Server) newState(p *policy.Policy, old *state) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	st := &state{policy: p}
+	st := &state{policy: p, activity: s.activity}
 	if old != nil && sameStack(old.policy, p) {
 		st.stack = old.stack
 	} else if st.stack, err = s.newStack(p); err != nil {

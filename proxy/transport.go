@@ -87,6 +87,9 @@ func (s *Server) send(x *exchange, r *http.Request) (resp *http.Response, err er
 	x.flying(true)
 	x.turn.sent++
 	x.turn.result = queue.Result{Outcome: limit.Abandoned}
+	if s.activity.debugs() {
+		s.activity.decided(x, "sent, attempt %d%s", x.turn.sent, withToken(x.turn.label))
+	}
 	x.sent = time.Now()
 	if x.first.IsZero() {
 		x.first = x.sent
@@ -175,6 +178,9 @@ func (s *Server) ours(x *exchange, r *http.Request, a *answer) *http.Response {
 		panic(http.ErrAbortHandler) // nobody reads an answer
 	}
 	s.metrics.Refused(a.reason)
+	if s.activity.debugs() {
+		s.activity.decided(x, "answered by abide: %d %s", a.status, a.reason)
+	}
 	return a.response(r, x.site)
 }
 

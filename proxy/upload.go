@@ -34,7 +34,8 @@ type upload struct {
 	life  time.Duration // for all of it, from the first read on
 	until time.Time
 	left  int64
-	step  int // bytes since the deadline was last moved
+	read  atomic.Int64 // bytes that were read of it
+	step  int          // bytes since the deadline was last moved
 	armed atomic.Bool
 	busy  atomic.Bool // a read goes on
 
@@ -54,6 +55,14 @@ func newUpload(r *http.Request, ctl *http.ResponseController, p *policy.Policy, 
 	}
 }
 
+// size is how many bytes of the body were read. It may be called on nil.
+func (u *upload) size() int64 {
+	if u == nil {
+		return 0
+	}
+	return u.read.Load()
+}
+
 func (u *upload) Read(p []byte) (int, error) {
 	if u.step >= uploadStep || !u.armed.Load() {
 		u.step = 0
@@ -63,6 +72,7 @@ func (u *upload) Read(p []byte) (int, error) {
 	defer u.busy.Store(false)
 	n, err := u.body.Read(p)
 	u.step += n
+	u.read.Add(int64(n))
 	u.left -= int64(n)
 	switch {
 	case u.left < 0:

@@ -33,11 +33,13 @@ type turn struct {
 	avoid    []string // backends that failed this request
 
 	// Of the permit, for the answer, which may come when that is over.
-	waited time.Duration
-	before time.Duration // of that, before the first attempt
-	sent   int           // attempts that were made
-	would  *queue.Keeps
-	joined bool // it shared the answer to another request
+	waited  time.Duration
+	heldBy  heldBy
+	refused int           // answers that refused it because of a limit, the last one included
+	before  time.Duration // of that, before the first attempt
+	sent    int           // attempts that were made
+	would   *queue.Keeps
+	joined  bool // it shared the answer to another request
 }
 
 // wait holds the request until its site lets it go. The answer is a refusal of
@@ -57,6 +59,8 @@ func (s *Server) wait(x *exchange, r *http.Request) *answer {
 	permit, err := s.gate.Wait(x.while(r), q)
 	if err != nil {
 		x.turn.waited = time.Since(began)
+		x.turn.heldBy.add(limitOf(err), x.turn.waited)
+		s.activity.released(x, x.turn.heldBy.limit, x.turn.waited)
 		return s.heldBack(x, err)
 	}
 	x.turn.permit = permit
@@ -131,7 +135,7 @@ func (t *turn) inTime(v verdict, broken, now time.Time) bool {
 func (s *Server) granted(x *exchange, r *http.Request) *answer {
 	t := &x.turn
 	for {
-		t.note()
+		s.letGo(x)
 		t.result = queue.Result{Outcome: limit.Abandoned, Unsent: true}
 		again, err := s.depart(x, r)
 		switch {
@@ -222,7 +226,14 @@ func (s *Server) learn(x *exchange, status int, err error, v verdict) verdict {
 	}
 	v.again = v.again && t.inTime(v, broken, x.answered)
 	if v.refused {
+		t.refused++
 		x.meter.RefusedBy(t.study.word)
+		s.activity.refused(siteRefusal{site: x.site, status: status, scope: t.study.word, token: t.label, until: v.until, why: v.why, again: v.again})
+	} else if err == nil {
+		s.activity.accepted(x.site, x.sent)
+	}
+	if s.activity.debugs() {
+		s.activity.outcome(x, status, err, v)
 	}
 	switch {
 	case v.again:
@@ -235,6 +246,42 @@ func (s *Server) learn(x *exchange, status int, err error, v verdict) verdict {
 		t.permit.Answered(t.result.Outcome) // who waits behind a probe need not wait for its body
 	}
 	return v
+}
+
+// letGo notes that the request is held no more, and for what it was.
+func (s *Server) letGo(x *exchange) {
+	t := &x.turn
+	before := t.waited
+	t.note()
+	waited := t.waited - before
+	if waited > 0 {
+		t.heldBy.add(t.permit.KeptBy(), waited)
+		s.activity.released(x, t.permit.KeptBy(), waited)
+	}
+	if s.activity.debugs() && waited > 0 {
+		s.activity.decided(x, "let go after %v", waited.Round(time.Millisecond))
+	}
+}
+
+// heldBy is the limit that held a request for longest.
+type heldBy struct {
+	limit   string
+	longest time.Duration
+}
+
+func (h *heldBy) add(limit string, waited time.Duration) {
+	if waited > h.longest {
+		h.limit, h.longest = limit, waited
+	}
+}
+
+// limitOf is the limit that refused a request, "" if its client has left.
+func limitOf(err error) string {
+	var no *queue.Refusal
+	if errors.As(err, &no) {
+		return no.Limit
+	}
+	return ""
 }
 
 // note keeps what the answer tells of the permit.

@@ -43,8 +43,9 @@ type Request struct {
 	Observe bool
 }
 
-// Holder is a Tag that hears, once for each wait, that its request has to wait.
-type Holder interface{ Held() }
+// Holder is a Tag that hears, once for each wait, that its request has to wait. Of
+// the permit it may only ask for Keeps.
+type Holder interface{ Held(*Permit) }
 
 // Scope names what a cooldown or an observation is about: one of the request's
 // limits, or the whole site if it is zero.

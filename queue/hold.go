@@ -71,8 +71,9 @@ type Hold struct {
 	charge     float64       // what the client paid for it, in turns
 	grant      uint64        // the number of its grant
 
-	bound  *Slot // what kept it last
-	missed int   // how often that changed
+	bound  *Slot  // what kept it last
+	missed int    // how often that changed
+	kept   string // title of the limit that it waited for last, "" if it never had to
 
 	client *client
 	flow   *flow

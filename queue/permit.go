@@ -39,7 +39,7 @@ func (p *Permit) wake() {
 func (p *Permit) wait(ctx context.Context) error {
 	if len(p.ready) == 0 {
 		if h, ok := p.request.Tag.(Holder); ok {
-			h.Held()
+			h.Held(p)
 		}
 	}
 	select {
@@ -85,6 +85,20 @@ func (p *Permit) Granted() time.Time {
 
 // Waited is how long it was held, in all its waits.
 func (p *Permit) Waited() time.Duration { return p.waited }
+
+// KeptBy is the title of the limit that it was held for last, as in Blocked; "" if it
+// was never held.
+func (p *Permit) KeptBy() string { return p.hold.kept }
+
+// Keeps is what keeps it while it waits.
+func (p *Permit) Keeps() Keeps {
+	p.site.mu.Lock()
+	defer p.site.mu.Unlock()
+	if p.hold.state != waiting && p.hold.state != resting {
+		return Keeps{}
+	}
+	return p.site.sched.titled(time.Now(), &p.hold)
+}
 
 // Attempts is how often it was granted.
 func (p *Permit) Attempts() int { return int(p.tries) + 1 }

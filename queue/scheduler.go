@@ -284,6 +284,7 @@ func (s *Scheduler) leave(h *Hold) {
 	if h.state == resting {
 		s.rests.remove(h)
 		s.toll(tollOfRetry).count(s.now, -1)
+		h.kept = tollOfRetry
 		s.resting--
 		return
 	}
@@ -291,6 +292,7 @@ func (s *Scheduler) leave(h *Hold) {
 	l.leave(h)
 	if l.toll != nil {
 		l.toll.count(s.now, -1)
+		h.kept = l.toll.name
 	}
 	s.waiting--
 	if l.holds == 0 {

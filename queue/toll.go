@@ -5,6 +5,7 @@ import "time"
 // toll is how long one limit has held requests back, in all: three that waited
 // for two seconds are six.
 type toll struct {
+	name    string
 	seconds float64
 	holds   int // how many it holds back
 	since   time.Time
@@ -34,7 +35,7 @@ const (
 func (s *Scheduler) toll(name string) *toll {
 	t := s.tolls[name]
 	if t == nil {
-		t = &toll{}
+		t = &toll{name: name}
 		if s.tolls == nil {
 			s.tolls = map[string]*toll{}
 		}
