@@ -17,6 +17,16 @@ func (e Explanation) Describe(w io.Writer, now time.Time) {
 		text := strings.Map(printable, fmt.Sprintf(format, args...))
 		fmt.Fprintf(&b, "%-15s %s\n", name, text)
 	}
+	if e.Client != "" {
+		hint := ""
+		switch {
+		case e.ClientGuessed && e.Held > 0:
+			hint = ", who has the most requests waiting; --client names another"
+		case e.ClientGuessed:
+			hint = "; --client names another"
+		}
+		line("client", "%s%s", e.Client, hint)
+	}
 	line("now", "%s, %d in flight", number(e.Held, "request waits", "requests wait"), e.InFlight)
 	if e.BlockedBy == "" {
 		line("blocked by", "nothing")

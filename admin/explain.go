@@ -16,6 +16,11 @@ type Explanation struct {
 	Rule        string `json:"rule,omitempty"`
 	Intercepted bool   `json:"intercepted"` // of https: its requests are seen and counted
 	Observed    bool   `json:"observed"`    // mode: observe, so nothing is held back
+	// Client is for whom it is explained. ClientGuessed says that the question named
+	// none, so that it is the client with the most requests waiting at the site, or a
+	// crawler on this machine where none waits.
+	Client        string `json:"client,omitempty"`
+	ClientGuessed bool   `json:"client_guessed,omitempty"`
 
 	Held     int `json:"held"`      // requests that wait at the site
 	InFlight int `json:"in_flight"` // requests of the site that are on their way

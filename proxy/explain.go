@@ -15,6 +15,8 @@ type Explained struct {
 	Target      policy.Target
 	Site        string
 	Rule        string // in words; "" when none names the target
+	Client      string // for whom it is explained
+	Guessed     bool   // nobody said for whom
 	Intercepted bool   // its requests are seen: plain http always is
 	Observed    bool   // mode: observe
 	queue.Explained
@@ -40,7 +42,32 @@ var (
 	errNoMethod = errors.New("the method is not one that abide sends")
 )
 
-// Explain tells what a request of a client would meet now. It sends nothing.
+// localClient is the client that a crawler on this machine is, where clients have no
+// names.
+const localClient = "127.0.0.1"
+
+// usualClient is the client that a question about a site is most likely about: the one
+// with the most requests waiting there, else the first of access.clients, else this
+// machine.
+func (s *Server) usualClient(site string, clients []policy.Client) string {
+	held := map[string]int{}
+	most := ""
+	for _, h := range s.gate.Holds(site) {
+		if held[h.Client]++; held[h.Client] > held[most] {
+			most = h.Client
+		}
+	}
+	switch {
+	case most != "":
+		return most
+	case len(clients) > 0:
+		return clients[0].Name
+	}
+	return localClient
+}
+
+// Explain tells what a request of a client would meet now; "" is the usual client. It
+// sends nothing.
 func (s *Server) Explain(method string, u *url.URL, name string) (Explained, error) {
 	target, err := policy.ParseTarget(u.Scheme, u.Host)
 	if err != nil {
@@ -54,13 +81,17 @@ func (s *Server) Explain(method string, u *url.URL, name string) (Explained, err
 	}
 	st := s.state.Load()
 	match := st.policy.Match(target)
+	guessed := name == ""
+	if guessed {
+		name = s.usualClient(match.Site, st.policy.Access.Clients)
+	}
 	x := &exchange{state: st, target: target, site: match.Site, rule: match.Rule, wish: wish{client: name}, asking: true}
 	for _, c := range st.policy.Access.Clients {
 		if c.Name == name {
 			x.client = &client{name: c.Name, weight: c.Weight, priority: c.Priority}
 		}
 	}
-	e := Explained{Target: target, Site: match.Site, Observed: st.policy.Observes()}
+	e := Explained{Target: target, Site: match.Site, Client: name, Guessed: guessed, Observed: st.policy.Observes()}
 	e.Intercepted = target.Scheme == "http" || st.policy.Intercepts(target.Host, target.Port) && s.ca.Vouches(target.Host)
 	if match.Rule != nil {
 		e.Rule = match.Rule.Title()

@@ -51,6 +51,17 @@ sites:
 		if _, err := w.server.Explain("GET", &url.URL{}, ""); err == nil {
 			t.Error("nothing was explained")
 		}
+		// Who does not say for whom is told of whoever waits.
+		e = ask("GET", "http://site.test/a", "")
+		if e.Client != "me" || !e.Guessed || e.Place != 2 || e.Limits[1].Key != "me" || e.Limits[1].Left != 0 {
+			t.Errorf("for nobody in particular: %+v", e)
+		}
+		if e = ask("GET", "http://site.test/b", "you"); e.Client != "you" || e.Guessed {
+			t.Errorf("for you: %+v", e)
+		}
+		if e = ask("GET", "http://quiet.test/", ""); e.Client != "127.0.0.1" || !e.Guessed {
+			t.Errorf("where nobody waits: %+v", e)
+		}
 		<-held
 	})
 }

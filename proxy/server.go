@@ -234,10 +234,15 @@ func (s *Server) drain() {
 	s.tunnels.wait(ctx) // those that the servers opened or left while they ended
 }
 
-// drainQueue lets what is held have its turn, and answers it before it is cut.
+// drainQueue lets what is held have its turn, and answers it before it is cut. What
+// cannot have its turn in time is answered at once.
 func (s *Server) drainQueue(ctx context.Context, limit time.Duration) {
-	soon, cancel := context.WithTimeout(ctx, limit-min(limit/4, 500*time.Millisecond))
+	limit -= min(limit/4, 500*time.Millisecond)
+	soon, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	if refused, waiting := s.gate.StartDrain(time.Now().Add(limit)); refused+waiting > 0 {
+		s.log.Infof("stopping: %d requests that wait are answered with 503, since their turn is after timeouts.drain; %d wait on", refused, waiting)
+	}
 	s.gate.Drain(soon)
 }
 

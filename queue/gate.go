@@ -61,8 +61,9 @@ const shards = 64
 type Gate struct {
 	bounds   atomic.Pointer[Bounds]
 	latest   atomic.Pointer[generation]
-	draining atomic.Bool // nothing new
-	over     atomic.Bool // nothing again
+	draining atomic.Bool               // nothing new
+	drainEnd atomic.Pointer[time.Time] // see StartDrain; nil before that
+	over     atomic.Bool               // nothing again
 	held     atomic.Int64
 	seed     maphash.Seed
 	onCool   func(site string, at Scope, until time.Time, why string)
@@ -269,35 +270,4 @@ func (g *Gate) Holds(name string) []Held {
 		}
 	})
 	return list
-}
-
-// Drain refuses new requests and waits until those that are held or granted are
-// over. When the context ends first, what is still held is refused.
-func (g *Gate) Drain(ctx context.Context) error {
-	g.draining.Store(true)
-	var busy []chan struct{}
-	g.each(func(s *site) {
-		if held, granted := s.sched.Len(); held+granted > 0 {
-			done := make(chan struct{})
-			s.drained = append(s.drained, done)
-			busy = append(busy, done)
-		}
-	})
-	for _, done := range busy {
-		select {
-		case <-done:
-		case <-ctx.Done():
-			g.Close()
-			return ctx.Err()
-		}
-	}
-	return nil
-}
-
-// Close refuses all that waits and everything to come, what is to be sent again
-// included.
-func (g *Gate) Close() {
-	g.draining.Store(true)
-	g.over.Store(true)
-	g.each(func(s *site) { s.refuseAll() })
 }

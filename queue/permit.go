@@ -205,7 +205,7 @@ func (p *Permit) Again(ctx context.Context, r Retry) error {
 // there.
 func (s *site) stops(now time.Time, h *Hold) error {
 	var no *Refusal
-	if s.gate.over.Load() {
+	if s.gate.over.Load() || s.tooLate(now, h) {
 		no = &Refusal{Reason: Draining}
 	} else if no = s.sched.exhausted(now, h); no == nil {
 		return nil

@@ -20,6 +20,9 @@ type Waiting struct {
 	Level int       // its priority after aging
 	Place int       // 1 is next, among those that need the same slot
 	ETA   time.Time // as far as is known; zero is not known
+
+	// Soonest is no later than it goes, if nobody before it leaves.
+	Soonest time.Time
 }
 
 // String names the limit, and why it keeps others if that is not its amount.
@@ -149,40 +152,26 @@ func (s *Scheduler) line(now time.Time, guest *Hold) []Waiting {
 		}
 	}
 	sort.Sort(byRanks{list, ranks})
-	s.place(now, list)
+	place(list)
+	predict(now, list)
 	return list
 }
 
-// place fills in places and times, given the order.
-func (s *Scheduler) place(now time.Time, list []Waiting) {
-	before, units := map[*Slot]int{}, map[*Slot]int64{}
+// place fills in places, given the order.
+func place(list []Waiting) {
+	before := map[*Slot]int{}
 	for i := range list {
 		w := &list[i]
-		h := w.Hold
-		for a, needs := range h.Needs {
-			var at time.Time
-			known := true
+		for _, needs := range w.Hold.Needs {
 			for _, n := range needs {
 				w.Place = max(w.Place, before[n.Slot]+1)
-				t := n.Slot.eta(now, units[n.Slot]+n.N)
-				known = known && !t.IsZero()
-				if t.After(at) {
-					at = t
-				}
-			}
-			if known && (a == 0 || w.ETA.IsZero() || at.Before(w.ETA)) {
-				w.ETA = at
 			}
 		}
-		if h.state == resting && w.ETA.Before(h.later) {
-			w.ETA = h.later
-		}
-		if len(h.Needs) == 0 {
+		if len(w.Hold.Needs) == 0 {
 			continue
 		}
-		for _, n := range h.Needs[0] {
+		for _, n := range w.Hold.Needs[0] {
 			before[n.Slot]++
-			units[n.Slot] += n.N
 		}
 	}
 }

@@ -22,6 +22,7 @@ func (a *program) explain(method, text, client string) (admin.Explanation, error
 	}
 	e := admin.Explanation{
 		Target: target.Scheme + "://" + target.HostPort(), Site: x.Site, Rule: x.Rule, Intercepted: x.Intercepted,
+		Client: x.Client, ClientGuessed: x.Guessed,
 		Held: x.Held, InFlight: x.InFlight, Place: x.Place, Expected: x.ETA,
 		Limit: x.Limit, Why: x.Why, Until: x.Until, First: x.First, Never: x.Never,
 		Observed: x.Observed, Breaker: x.Breaker.State, Tries: x.Breaker.Until, Failed: x.Breaker.Why,
