@@ -1,5 +1,6 @@
-// got_client.mjs HTTP-BASE HTTPS-BASE: got with an agent for each scheme, as its
-// documentation has it for proxies: it reads no variable.
+// got_client.mjs HTTP-BASE HTTPS-BASE [alone]: got with an agent for each scheme, as
+// its documentation has it for proxies: it reads no variable. With "alone" the agents
+// are Node's own, which do with NODE_USE_ENV_PROXY=1 from Node 22.21 and 24.5 on.
 //
 // Roots are Node's: NODE_EXTRA_CA_CERTS.
 import { createHash } from "node:crypto";
@@ -11,7 +12,8 @@ const agent = {
   http: new HttpProxyAgent(process.env.HTTP_PROXY, { keepAlive: true }),
   https: new HttpsProxyAgent(process.env.HTTPS_PROXY, { keepAlive: true }),
 };
-const client = got.extend({ agent, responseType: "buffer", retry: { limit: 0 } });
+const options = { responseType: "buffer", retry: { limit: 0 } };
+const client = got.extend(process.argv[4] === "alone" ? options : { agent, ...options });
 
 for (const base of process.argv.slice(2, 4)) {
   const report = async (step, path, options = {}) => {

@@ -1,7 +1,8 @@
-// https_client.mjs HTTP-BASE HTTPS-BASE: Node's own http and https, through agents.
+// https_client.mjs HTTP-BASE HTTPS-BASE [alone]: Node's own http and https, through
+// agents, or with "alone" through those that Node has by itself.
 //
-// Node reads no proxy variable for them before version 24. Roots come from
-// NODE_EXTRA_CA_CERTS.
+// With NODE_USE_ENV_PROXY=1 these read HTTP_PROXY and HTTPS_PROXY from Node 22.21
+// and 24.5 on; before that they use no proxy. Roots come from NODE_EXTRA_CA_CERTS.
 import http from "node:http";
 import https from "node:https";
 import { createHash } from "node:crypto";
@@ -9,9 +10,10 @@ import { gunzipSync } from "node:zlib";
 import { HttpProxyAgent } from "http-proxy-agent";
 import { HttpsProxyAgent } from "https-proxy-agent";
 
+const own = process.argv[4] === "alone";
 const schemes = {
-  "http:": { get: http.request, agent: new HttpProxyAgent(process.env.HTTP_PROXY, { keepAlive: true }) },
-  "https:": { get: https.request, agent: new HttpsProxyAgent(process.env.HTTPS_PROXY, { keepAlive: true }) },
+  "http:": { get: http.request, agent: own ? http.globalAgent : new HttpProxyAgent(process.env.HTTP_PROXY, { keepAlive: true }) },
+  "https:": { get: https.request, agent: own ? https.globalAgent : new HttpsProxyAgent(process.env.HTTPS_PROXY, { keepAlive: true }) },
 };
 
 function ask(url, { body, ...options } = {}) {

@@ -2,31 +2,25 @@ package clients
 
 import "testing"
 
-// TestAbideRunSetsUpEveryRuntime gives clients nothing but what abide run sets.
-func TestAbideRunSetsUpEveryRuntime(t *testing.T) {
+// TestAbideRunGivesItsCommandTheCredentials gives clients nothing but what abide
+// run sets where access.clients asks for a name and a secret.
+func TestAbideRunGivesItsCommandTheCredentials(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"curl with HTTP2", "requests", "httpx", "undici", "java", "go"} {
-		for _, s := range []setup{{intercept: "all"}, {intercept: "all", credentials: true}} {
-			if s.credentials && name != "java" && name != "curl with HTTP2" {
-				continue // the rest differ in nothing that is asked here
-			}
-			c := clientNamed(t, name)
-			title := name
-			if s.credentials {
-				title += " with credentials"
-			}
-			t.Run(title, func(t *testing.T) {
+	s := setup{intercept: "all", credentials: true}
+	for _, r := range tableRows(t) {
+		for _, c := range r.runs[:min(1, len(r.runs))] {
+			t.Run(r.name+"/"+c.name, func(t *testing.T) {
 				t.Parallel()
 				c.present(t)
 				o := startOrigin(t)
-				config := s.write(t, o, "none")
-				args := append([]string{"run", "--config", config, "--", c.command[0]}, c.arguments()...)
-				out := run(t, nil, abideBinary, args...)
-				if t.Failed() {
-					return
-				}
-				c.said(t, out)
-				c.reached(t, o, s)
+				c.worksUnderRun(t, o, nil, "--config", s.write(t, o, "none"))
+			})
+		}
+		for _, one := range r.tools {
+			t.Run(r.name+"/"+one.name, func(t *testing.T) {
+				t.Parallel()
+				o := one.startOrigin(t)
+				one.worksUnderRun(t, o, nil, "--config", s.write(t, o, "none"))
 			})
 		}
 	}

@@ -1,12 +1,18 @@
-// undici_client.mjs HTTP-BASE HTTPS-BASE: undici's fetch.
+// undici_client.mjs HTTP-BASE HTTPS-BASE [ProxyAgent | alone]: undici's fetch, through
+// an EnvHttpProxyAgent, a ProxyAgent, or with "alone" what undici has by itself: Node's
+// own dispatcher where that reads the environment, else none.
 //
 // EnvHttpProxyAgent reads HTTP_PROXY and HTTPS_PROXY with their credentials, as
 // Node's own fetch does from Node 24 on. It sends CONNECT for http too. Roots are
 // Node's: NODE_EXTRA_CA_CERTS.
 import { createHash } from "node:crypto";
-import { EnvHttpProxyAgent, fetch } from "undici";
+import { EnvHttpProxyAgent, ProxyAgent, fetch, getGlobalDispatcher } from "undici";
 
-const dispatcher = new EnvHttpProxyAgent();
+const dispatchers = {
+  ProxyAgent: () => new ProxyAgent(process.env.HTTPS_PROXY),
+  alone: getGlobalDispatcher,
+};
+const dispatcher = (dispatchers[process.argv[4]] ?? (() => new EnvHttpProxyAgent()))();
 
 for (const base of process.argv.slice(2, 4)) {
   const report = async (step, path, options = {}) => {
