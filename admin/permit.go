@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/abide-proxy/abide/policy"
 )
 
 // Bounds of what may be asked for. No honest request is larger or costs more, and who
@@ -108,8 +110,8 @@ func readWait(text json.RawMessage) (time.Duration, error) {
 		wait = time.Duration(min(max(seconds, -1), 2*mostWait.Seconds()) * float64(time.Second))
 	case json.Unmarshal(text, &words) == nil:
 		var err error
-		if wait, err = time.ParseDuration(words); err != nil {
-			return 0, errors.New("wait needs a number of seconds, or a time with its unit such as 30s")
+		if wait, err = policy.ParseWait(words); err != nil {
+			return 0, fmt.Errorf("wait needs a number of seconds, or a time with its unit such as 30s: %w", err)
 		}
 	default:
 		return 0, errors.New("wait needs a number of seconds, or a time with its unit such as 30s")

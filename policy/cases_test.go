@@ -149,7 +149,7 @@ func TestCF04_TypesThatSurprise(t *testing.T) {
 				both(key, v, "")
 			}
 		}
-		for _, v := range []string{"1e3", "1_000", "1,000", "0x10", "0o17", "0123", "5.0", "+5", "-1", "yes", "null", "NaN", ".nan", ".inf", "-.inf", "true", "", " ", "٣", "1h"} {
+		for _, v := range []string{"1e3", "1_00", "1__000", "_100", "1,000", "0x10", "0o17", "0123", "5.0", "+5", "-1", "yes", "null", "NaN", ".nan", ".inf", "-.inf", "true", "", " ", "٣", "1h"} {
 			if key == amount || v != "1,000" {
 				both(key, v, " ")
 			}
@@ -157,20 +157,20 @@ func TestCF04_TypesThatSurprise(t *testing.T) {
 		both(key, "0", "is less than 1")
 		both(key, "99999999999999999999", "is more than")
 	}
-	for _, v := range []string{"500ms", "90s", "15m", "1h30m", "1.5s", "1d", "2w"} {
+	for _, v := range []string{"500ms", "90s", "15m", "1h30m", "1.5s", "1d", "2w", "15 m", "15min", "15 Minutes", "1 hour 30 mins"} {
 		both(duration, v, "")
 	}
 	for _, v := range []string{"90", "0", "1.5"} {
 		both(duration, v, "needs a unit")
 	}
-	for _, v := range []string{"0s", "-1s", "+1s", "1e3s", "1_0s", "15 m", "15M", "30m1h", "1h1h", "1.5h30m", "1.s", ".5s", "s", "yes", "null", "NaN", ".inf", "99999w", "1y", "05s", "99999999999999999999s", "1:30"} {
+	for _, v := range []string{"0s", "-1s", "+1s", "1e3s", "1_0s", "15M", "15 M", "15 mintues", "1 month", "m", "30m1h", "1h1h", "1.5h30m", "1.s", ".5s", "s", "yes", "null", "NaN", ".inf", "99999w", "1y", "05s", "99999999999999999999s", "1:30"} {
 		both(duration, v, " ")
 	}
-	for _, v := range []string{"500B", "1kB", "1KB", "1MB", "1MiB", "1.5GB"} {
+	for _, v := range []string{"500B", "1kB", "1KB", "1MB", "1MiB", "1.5GB", "1 MB", "1mb", "1Mb", "500 kb", "64kib", "900 bytes", "1_000_000 B"} {
 		both(size, v, "")
 	}
 	both(size, "1000", "needs a unit")
-	for _, v := range []string{"0B", "-1B", "1 MB", "1mb", "1M", "1Mb", "MB", "1e3B", "0x10B", "99999999999TiB", "null"} {
+	for _, v := range []string{"0B", "-1B", "1M", "1Mi", "1 Mbit", "MB", "1 MB 5 kB", "1e3B", "0x10B", "99999999999TiB", "null"} {
 		both(size, v, " ")
 	}
 	for _, v := range []string{"true", "false", "on", "off"} {
@@ -179,7 +179,7 @@ func TestCF04_TypesThatSurprise(t *testing.T) {
 	for _, v := range []string{"yes", "no", "1", "0", "True", "ON", "y", "null"} {
 		both(onOff, v, " ")
 	}
-	for _, v := range []string{"2/s", "0.2/s", "100/m", "5000/h", "3/10s"} {
+	for _, v := range []string{"2/s", "0.2/s", "100/m", "5000/h", "3/10s", "2 / s", "2 per minute", "1_000/hour", "3/10 seconds"} {
 		both(rate, v, "")
 	}
 	for _, v := range []string{"2", "0/s", "-1/s", "1e3/s", "2/", "/s", "2/x", "NaN/s", "2/0s", "2/s/s"} {

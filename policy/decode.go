@@ -146,6 +146,10 @@ func (d *decoder) each(n *yaml.Node, path string, private bool, f func(key, valu
 }
 
 func (d *decoder) unknown(key *yaml.Node, path, name string, fields []field, private bool) {
+	if digits(name) && !private {
+		d.failf(key, path, "is not a key; a comma inside of braces ends a value, so write 10000 or 10_000 and not 10,000")
+		return
+	}
 	var names []string
 	for _, f := range fields {
 		names = append(names, f.name)
@@ -207,6 +211,9 @@ func (d *decoder) scalar(n *yaml.Node, path string, kind text) (string, bool) {
 	defer leave()
 	switch {
 	case !ok:
+		return "", false
+	case bracesAlone(real):
+		d.failf(n, path, `takes a single value; quote one that has braces, such as "{token}"`)
 		return "", false
 	case real.Kind != yaml.ScalarNode:
 		d.failf(n, path, "takes a single value, not %s", kindOf(real))
@@ -308,6 +315,11 @@ func clip(s string) string {
 		return strings.ToValidUTF8(printable[:most], "") + "…"
 	}
 	return printable
+}
+
+// bracesAlone tells whether a mapping is {word}, which was meant as a text.
+func bracesAlone(n *yaml.Node) bool {
+	return n.Kind == yaml.MappingNode && n.Style&yaml.FlowStyle != 0 && len(n.Content) == 2 && n.Content[1].Tag == "!!null"
 }
 
 func kindOf(n *yaml.Node) string {

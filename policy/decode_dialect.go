@@ -201,7 +201,7 @@ func (d *decoder) timeUnit(to *time.Duration) func(*yaml.Node, string) {
 		if !ok {
 			return
 		}
-		if i := unitAt(durations, s); i >= 0 {
+		if i := durationAt(s); i >= 0 {
 			*to = time.Duration(durations[i].size)
 			return
 		}

@@ -50,13 +50,14 @@ func (d *decoder) limit(n *yaml.Node, path string) (Limit, bool) {
 		l     = Limit{Line: n.Line}
 		as    string
 		burst *yaml.Node // read last, since it is a size where bytes are counted
+		per   Period     // that stands behind the amount, as in 5/s
 	)
 	before := d.count()
 	set := d.mapping(n, path,
-		field{"requests", d.amount(&l.Amount)},
-		field{"bytes", d.size(&l.Amount)},
-		field{"cost", d.amount(&l.Amount)},
-		field{"concurrency", d.amount(&l.Amount)},
+		field{"requests", d.amountPer(&l.Amount, &per, parseAmount)},
+		field{"bytes", d.amountPer(&l.Amount, &per, parseBytes)},
+		field{"cost", d.amountPer(&l.Amount, &per, parseAmount)},
+		field{"concurrency", d.concurrency(&l.Amount)},
 		field{"per", d.period(&l.Per)},
 		field{"as", d.word(&as, "rolling", "fixed", "first-use", "bucket", "paced", "quota", "concurrency", "adaptive")},
 		field{"by", d.word(&l.By, "token", "client", "route")},
@@ -80,7 +81,7 @@ func (d *decoder) limit(n *yaml.Node, path string) (Limit, bool) {
 	switch {
 	case burst == nil:
 	case set["bytes"] != nil:
-		d.size(&l.Burst)(burst, join(path, "burst"))
+		d.amountOf(&l.Burst, parseBytes)(burst, join(path, "burst"))
 	default:
 		d.amount(&l.Burst)(burst, join(path, "burst"))
 	}
@@ -88,7 +89,15 @@ func (d *decoder) limit(n *yaml.Node, path string) (Limit, bool) {
 		return l, false
 	}
 	l.As = As(as)
-	if err := l.complete(func(key string) bool { return set[key] != nil }); err != nil {
+	behind := per != Period{}
+	switch {
+	case behind && set["per"] != nil:
+		d.failf(set["per"], join(path, "per"), "stands behind the amount already; write one of them")
+		return l, false
+	case behind:
+		l.Per = per
+	}
+	if err := l.complete(func(key string) bool { return set[key] != nil || behind && key == "per" }); err != nil {
 		d.fail(n, path, err)
 		return l, false
 	}
@@ -99,30 +108,56 @@ func (d *decoder) limit(n *yaml.Node, path string) (Limit, bool) {
 // TLS around it.
 const leastBytes = 4 * KiB
 
-// size is an amount of bytes for a limit.
-func (d *decoder) size(to *int64) func(*yaml.Node, string) {
+// parseBytes reads an amount of bytes for a limit.
+func parseBytes(s string) (int64, error) {
+	size, err := parseSize(s)
+	switch {
+	case err != nil:
+		return 0, err
+	case size < leastBytes:
+		err = fmt.Errorf("%s is less than %s, in which no answer with its headers and TLS would fit", quote(s), leastBytes)
+		if number, unit, _ := cutPart(s); strings.EqualFold(unit, "B") && digits(number) {
+			err = fmt.Errorf("%w; did you mean %skB?", err, number)
+		}
+		return 0, err
+	case size > mostAmount:
+		return 0, fmt.Errorf("%s is more than %s", quote(s), Size(mostAmount))
+	}
+	return int64(size), nil
+}
+
+// parseAmount reads an amount of requests or of what they cost.
+func parseAmount(s string) (int64, error) { return parseCount(s, 1, mostAmount) }
+
+// amountPer reads an amount that may have its window behind it: 900, 5/s, 5 per minute.
+func (d *decoder) amountPer(to *int64, per *Period, parse func(string) (int64, error)) func(*yaml.Node, string) {
 	return func(n *yaml.Node, path string) {
 		s, ok := d.scalar(n, path, plainText)
 		if !ok {
 			return
 		}
-		size, err := parseSize(s)
-		switch {
-		case err != nil:
-		case size < leastBytes:
-			err = fmt.Errorf("%s is less than %s, in which no answer with its headers and TLS would fit", quote(s), leastBytes)
-			if strings.HasSuffix(s, "B") && len(s) > 1 && digits(s[:len(s)-1]) {
-				err = fmt.Errorf("%w; did you mean %skB?", err, s[:len(s)-1])
-			}
-		case size > mostAmount:
-			err = fmt.Errorf("%s is more than %s", quote(s), Size(mostAmount))
+		amount, window, found := cutWindow(s)
+		var err error
+		if found {
+			*per, err = parsePeriod(window)
+		}
+		if err == nil {
+			*to, err = parse(amount)
 		}
 		if err != nil {
 			d.fail(n, path, err)
-			return
 		}
-		*to = int64(size)
 	}
+}
+
+// concurrency reads how many requests may be in flight, for which there is no window.
+func (d *decoder) concurrency(to *int64) func(*yaml.Node, string) {
+	return d.amountOf(to, func(s string) (int64, error) {
+		if amount, _, found := cutWindow(s); found && digits(amount) {
+			return 0, fmt.Errorf("%s has a time, but concurrency is how many are in flight at once; write requests: %s, or concurrency: %s", quote(s), s, amount)
+		}
+		return parseAmount(s)
+	})
 }
 
 // stall is how long a body may stand still.

@@ -156,10 +156,13 @@ func (d *decoder) number(to *int, least, most int64) func(*yaml.Node, string) {
 // mostAmount of any unit is a petabyte, and far from overflowing.
 const mostAmount = 1e15
 
-func (d *decoder) amount(to *int64) func(*yaml.Node, string) {
+func (d *decoder) amount(to *int64) func(*yaml.Node, string) { return d.amountOf(to, parseAmount) }
+
+// amountOf reads what parse makes of a value.
+func (d *decoder) amountOf(to *int64, parse func(string) (int64, error)) func(*yaml.Node, string) {
 	return func(n *yaml.Node, path string) {
 		if s, ok := d.scalar(n, path, plainText); ok {
-			v, err := parseCount(s, 1, mostAmount)
+			v, err := parse(s)
 			if err != nil {
 				d.fail(n, path, err)
 				return
@@ -217,20 +220,12 @@ func (d *decoder) label(to *string) func(*yaml.Node, string) {
 func (d *decoder) period(to *Period) func(*yaml.Node, string) {
 	return func(n *yaml.Node, path string) {
 		if s, ok := d.scalar(n, path, plainText); ok {
-			switch s {
-			case "day", "week", "month":
-				*to = Period{Calendar: s}
-				return
-			}
-			v, err := parseDuration(s)
+			v, err := parsePeriod(s)
 			if err != nil {
-				if near := nearest(s, []string{"day", "week", "month"}); near != "" {
-					err = fmt.Errorf("%w; did you mean %q?", err, near)
-				}
 				d.fail(n, path, err)
 				return
 			}
-			*to = Period{Length: v}
+			*to = v
 		}
 	}
 }

@@ -107,7 +107,7 @@ func TestWhatIsWrongWithADialectIsSaidWhereItIs(t *testing.T) {
 		"{scop: site}":                    `.scop: is not a key; did you mean "scope"?`,
 		"{name: a}":                       ".name: is not a key",
 		"{reset_unit: 5}":                 `.reset_unit: "5" is not a unit of time; write ms, s, m, h or d`,
-		"{retry_unit: sec}":               `.retry_unit: "sec" is not a unit of time`,
+		"{retry_unit: sek}":               `.retry_unit: "sek" is not a unit of time`,
 		"{statuses: [42]}":                `.statuses[0]: "42" is less than 100`,
 		"{statuses: []}":                  ".statuses: is empty",
 		"{apart: []}":                     ".apart: is empty",

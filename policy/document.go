@@ -131,13 +131,7 @@ func syntaxFault(err error, text []byte) *Fault {
 	if strings.Contains(problem, "max depth") {
 		return &Fault{Line: max(line, 1), Text: "is nested too deeply"}
 	}
-	switch problem {
-	case "found unexpected end of stream":
-		problem += " (is a quote not closed?)"
-	case "mapping values are not allowed in this context":
-		problem += ` (quote a value that has ": " in it)`
-	}
-	return &Fault{Line: max(line, 1), Text: "is not valid YAML: " + problem}
+	return &Fault{Line: max(line, 1), Text: remedied(problem, lineAt(text, max(line, 1)))}
 }
 
 // tabAt is the first line whose indentation has a tab, 0 when none has.

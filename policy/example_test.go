@@ -130,7 +130,7 @@ func TestEveryExampleInTheGuideOfLimitsLoads(t *testing.T) {
 	for _, one := range limits {
 		load(t, "sites: [{host: a.test, limits: ["+one[1]+"]}]")
 	}
-	if len(blocks) != 3 || len(limits) < 11 {
+	if len(blocks) != 4 || len(limits) < 11 {
 		t.Errorf("%d files and %d limits were found", len(blocks), len(limits))
 	}
 }

@@ -3,7 +3,7 @@ package policy
 import "strings"
 
 // didYouMean is `; did you mean "limits"?` for the word that is nearest to a
-// misspelt one, or nothing when none is near.
+// misspelt one, or nothing when no word is near.
 func didYouMean(wrong string, words []string) string {
 	if near := nearest(wrong, words); near != "" {
 		return `; did you mean "` + near + `"?`
@@ -11,28 +11,77 @@ func didYouMean(wrong string, words []string) string {
 	return ""
 }
 
+// nearest is the word of which another is a likely misspelling, "" if there is none.
+// A suggestion that is wrong costs more than no suggestion, so few mistakes are
+// allowed, and the beginning of the word has to be right.
 func nearest(wrong string, words []string) string {
 	const longestWord = 64 // the distance is quadratic, and what is longer is no typo
 	if wrong == "" || len(wrong) > longestWord {
 		return ""
 	}
-	plainWrong := bare(wrong)
-	best, least := "", len(wrong)/3+1
+	written := bare(wrong)
+	best, least := "", 2*longestWord
 	for _, w := range words {
-		far := distance(plainWrong, bare(w))
-		if far == 0 {
+		meant := bare(w)
+		if written == meant {
 			return w
 		}
-		if len(w) > 2 && (far < least || far == least && best == "") {
-			best, least = w, far
+		if a, b := stem(written), stem(meant); len(b) > 2 && near(a, b) {
+			if far := distance(a, b) + distance(written, meant); far < least {
+				best, least = w, far
+			}
 		}
 	}
 	return best
 }
 
+// near tells whether a word is likely a misspelling of another. Both are bare stems.
+func near(wrong, meant string) bool {
+	short := min(len(wrong), len(meant))
+	mistakes := 1
+	switch {
+	case short < 2:
+		return false
+	case short >= 12:
+		mistakes = 3
+	case short >= 7:
+		mistakes = 2
+	}
+	if distance(wrong, meant) > mistakes {
+		return false
+	}
+	if wrong[0] != meant[0] {
+		// The first letter was left out or swapped with the second: cost is not a
+		// misspelling of host, nor is ghost.
+		left := len(wrong) > 3 && len(wrong) < len(meant)
+		return wrong[0] == meant[1] && (left || wrong[1] == meant[0])
+	}
+	// In a short word, another letter makes another word: may is not max.
+	return short > 4 || len(wrong) != len(meant) || sameLetters(wrong, meant)
+}
+
+// sameLetters tells whether two words have the same letters in another order.
+func sameLetters(a, b string) bool {
+	for i := range len(a) {
+		if strings.Count(a, a[i:i+1]) != strings.Count(b, a[i:i+1]) {
+			return false
+		}
+	}
+	return len(a) == len(b)
+}
+
 // bare forgets how words are joined: perSite, per-site and per_site are one.
 func bare(s string) string {
+	s = strings.TrimPrefix(s, "ABIDE_") // which all variables have, so it says nothing
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "", ".", "", " ", "").Replace(s))
+}
+
+// stem is a word without the s of its plural.
+func stem(s string) string {
+	if len(s) > 4 {
+		return strings.TrimSuffix(s, "s")
+	}
+	return s
 }
 
 // distance counts the letters to add, drop, change or swap with their

@@ -5,56 +5,44 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
-	"time"
 )
 
-const (
-	day  = 24 * time.Hour
-	week = 7 * day
-	// longest is more than any setting needs, and far from overflowing.
-	longest = 1000 * day
-)
-
-type scale struct {
-	name string
-	size int64
+// unit is a unit of time or of size. The first name is the one that abide writes.
+type unit struct {
+	size  int64 // in nanoseconds or bytes
+	names []string
 }
 
-// The units, larger ones first.
-var (
-	durations = []scale{
-		{"w", int64(week)},
-		{"d", int64(day)},
-		{"h", int64(time.Hour)},
-		{"m", int64(time.Minute)},
-		{"s", int64(time.Second)},
-		{"ms", int64(time.Millisecond)},
-	}
-	sizes = []scale{
-		{"TiB", 1 << 40},
-		{"TB", 1e12},
-		{"GiB", 1 << 30},
-		{"GB", 1e9},
-		{"MiB", 1 << 20},
-		{"MB", 1e6},
-		{"KiB", 1 << 10},
-		{"kB", 1e3},
-		{"KB", 1e3},
-		{"B", 1},
-	}
-)
+// sizes are the units of sizes, larger ones first. Letters of either case mean the
+// same: a small b is a byte here, and never a bit.
+var sizes = []unit{
+	{1 << 40, []string{"TiB"}},
+	{1e12, []string{"TB"}},
+	{1 << 30, []string{"GiB"}},
+	{1e9, []string{"GB"}},
+	{1 << 20, []string{"MiB"}},
+	{1e6, []string{"MB"}},
+	{1 << 10, []string{"KiB"}},
+	{1e3, []string{"kB"}},
+	{1, []string{"B", "byte", "bytes"}},
+}
 
 // parseCount reads a whole number in digits.
 func parseCount(s string, least, most int64) (int64, error) {
-	if !digits(s) || len(s) > 1 && s[0] == '0' {
+	number, ok := ungroup(s)
+	if !ok || !digits(number) || len(number) > 1 && number[0] == '0' {
 		if s == "" {
 			return 0, errors.New("has no value; write a whole number")
 		}
+		if plain := strings.NewReplacer(",", "", "_", "", " ", "", "'", "").Replace(s); plain != s && digits(plain) && plain[0] != '0' {
+			return 0, fmt.Errorf("%s is not a whole number; write %s or %s", quote(s), plain, group(plain))
+		}
 		return 0, fmt.Errorf("%s is not a whole number; write digits alone, such as 1000", quote(s))
 	}
-	n, err := strconv.ParseInt(s, 10, 64)
+	n, err := strconv.ParseInt(number, 10, 64)
 	switch {
 	case err != nil || n > most:
 		return 0, fmt.Errorf("%s is more than %d", quote(s), most)
@@ -64,59 +52,22 @@ func parseCount(s string, least, most int64) (int64, error) {
 	return n, nil
 }
 
-// ParseDuration reads a duration as it is written in the file.
-func ParseDuration(s string) (time.Duration, error) { return parseDuration(s) }
-
-// parseDuration reads 500ms, 90s, 1h30m, 1.5s, 1d.
-func parseDuration(s string) (time.Duration, error) {
-	switch {
-	case s == "":
-		return 0, errors.New("has no value; write a duration such as 15m")
-	case strings.Trim(s, "0123456789.") == "":
-		return 0, fmt.Errorf("%s needs a unit, such as %ss or %sm", quote(s), s, s)
-	}
-	var total int64
-	last := -1 // unit of the part before
-	for rest := s; rest != ""; {
-		number, unit, more := cutPart(rest)
-		i := unitAt(durations, unit)
-		switch {
-		case number == "":
-			return 0, fmt.Errorf("%s is not a duration; write one such as 500ms, 90s, 15m or 1h30m", quote(s))
-		case i < 0:
-			return 0, fmt.Errorf("%s has the unit %s, which is none of ms, s, m, h, d, w", quote(s), quote(unit))
-		case i <= last:
-			return 0, fmt.Errorf("%s has its units out of order; write the larger first, such as 1h30m", quote(s))
-		case more != "" && strings.Contains(number, "."):
-			return 0, fmt.Errorf("%s has a fraction that is not in its last part", quote(s))
-		}
-		n, err := scaled(number, durations[i].size)
-		if err != nil {
-			return 0, fmt.Errorf("%s %w", quote(s), err)
-		}
-		if total += n; total > int64(longest) {
-			return 0, fmt.Errorf("%s is more than %s", quote(s), formatDuration(longest))
-		}
-		rest, last = more, i
-	}
-	if total == 0 {
-		return 0, fmt.Errorf("%s is no time at all", quote(s))
-	}
-	return time.Duration(total), nil
-}
-
-// parseSize reads 500B, 1kB, 1MB = 10^6 bytes, 1MiB = 2^20 bytes.
+// parseSize reads 500B, 1kB, 1MB = 10^6 bytes, 1MiB = 2^20 bytes, and the same as
+// 1mb or 1 MB.
 func parseSize(s string) (Size, error) {
-	switch {
+	switch s = strings.TrimSpace(s); {
 	case s == "":
 		return 0, errors.New("has no value; write a size such as 1MiB")
-	case strings.Trim(s, "0123456789.") == "":
+	case strings.Trim(s, "0123456789._") == "":
 		return 0, fmt.Errorf("%s needs a unit, such as %sB or %sMiB", quote(s), s, s)
 	}
-	number, unit, more := cutPart(s)
-	i := unitAt(sizes, unit)
-	if number == "" || more != "" || i < 0 {
-		return 0, fmt.Errorf("%s is not a size; write one such as 500B, 64KiB, 1MB or 1.5GB", quote(s))
+	number, name, more := cutPart(s)
+	i := unitAt(sizes, name)
+	switch {
+	case number != "" && more == "" && i < 0 && unitAt(sizes, name+"B") >= 0:
+		return 0, fmt.Errorf("%s is not a size; did you mean %q?", quote(s), number+name+"B")
+	case number == "" || more != "" || i < 0:
+		return 0, fmt.Errorf("%s is not a size; write a number and a unit, such as 500B, 64KiB, 1MB or 1.5GB", quote(s))
 	}
 	n, err := scaled(number, sizes[i].size)
 	if err != nil {
@@ -128,18 +79,28 @@ func parseSize(s string) (Size, error) {
 	return Size(n), nil
 }
 
-// parseRate reads an amount per time: 2/s, 0.2/s, 100/m, 3/10s.
-func parseRate(s string) (Rate, error) {
-	amount, per, found := strings.Cut(s, "/")
+// cutWindow parts an amount from the window that is written with it: 5/s, 5/15m,
+// 5 per minute.
+func cutWindow(s string) (amount, window string, found bool) {
+	amount, window, found = strings.Cut(s, "/")
 	if !found {
-		return 0, fmt.Errorf("%s is not a rate; write one such as 2/s, 100/m or 3/10s", quote(s))
+		amount, window, found = strings.Cut(s, " per ")
 	}
-	if per != "" && (per[0] < '0' || per[0] > '9') {
-		per = "1" + per
+	return strings.TrimSpace(amount), strings.TrimSpace(window), found
+}
+
+// parseRate reads an amount per time: 2/s, 0.2/s, 100/m, 3/10s, 2 per minute.
+func parseRate(s string) (Rate, error) {
+	amount, per, found := cutWindow(s)
+	if !found {
+		if _, err := scaled(s, 1); err == nil {
+			return 0, fmt.Errorf("%s is not a rate; did you mean %q?", quote(s), s+"/s")
+		}
+		return 0, fmt.Errorf("%s is not a rate; write an amount and a time, such as 2/s, 100/m or 3/10s", quote(s))
 	}
-	length, err := parseDuration(per)
+	length, err := parseWindow(per)
 	if err != nil {
-		return 0, fmt.Errorf("%s is not a rate; write one such as 2/s, 100/m or 3/10s", quote(s))
+		return 0, fmt.Errorf("%s is not a rate, such as 2/s, 100/m or 3/10s: %w", quote(s), err)
 	}
 	n, err := scaled(amount, 1e9)
 	if err != nil {
@@ -172,26 +133,49 @@ func parseWord(s string, words ...string) (string, error) {
 	return "", fmt.Errorf("%s is none of %s%s", quote(s), strings.Join(words, ", "), didYouMean(s, words))
 }
 
-// cutPart splits off one number and its unit.
-func cutPart(s string) (number, unit, rest string) {
+// cutPart splits off one number and its unit, with or without a space between them.
+func cutPart(s string) (number, name, rest string) {
 	i := 0
-	for i < len(s) && (s[i] >= '0' && s[i] <= '9' || s[i] == '.') {
+	for i < len(s) && (s[i] >= '0' && s[i] <= '9' || s[i] == '.' || s[i] == '_') {
 		i++
 	}
-	j := i
-	for j < len(s) && (s[j] < '0' || s[j] > '9') && s[j] != '.' {
+	after := strings.TrimLeft(s[i:], " ")
+	j := 0
+	for j < len(after) && (after[j] < '0' || after[j] > '9') && after[j] != '.' && after[j] != ' ' {
 		j++
 	}
-	return s[:i], s[i:j], s[j:]
+	return s[:i], after[:j], strings.TrimLeft(after[j:], " ")
 }
 
-func unitAt(units []scale, name string) int {
-	for i, u := range units {
-		if u.name == name {
-			return i
+// unitAt is the index of the unit that has a name, in letters of either case.
+func unitAt(units []unit, name string) int {
+	return slices.IndexFunc(units, func(u unit) bool {
+		return slices.ContainsFunc(u.names, func(one string) bool { return strings.EqualFold(one, name) })
+	})
+}
+
+// ungroup removes the underscores that part the thousands of a number: 1_000_000.
+// A comma or a point between them is refused, since either is a decimal point
+// somewhere.
+func ungroup(s string) (string, bool) {
+	if !strings.Contains(s, "_") {
+		return s, true
+	}
+	groups := strings.Split(s, "_")
+	for i, one := range groups {
+		if !digits(one) || len(one) > 3 || i > 0 && len(one) != 3 {
+			return s, false
 		}
 	}
-	return -1
+	return strings.Join(groups, ""), true
+}
+
+// group is a number of digits with underscores between its thousands.
+func group(s string) string {
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "_" + s[i:]
+	}
+	return s
 }
 
 var (
@@ -203,7 +187,8 @@ var (
 // one of the result is cut off.
 func scaled(number string, unit int64) (int64, error) {
 	whole, fraction, point := strings.Cut(number, ".")
-	if !digits(whole) || len(whole) > 1 && whole[0] == '0' || point && !digits(fraction) || len(fraction) > 9 {
+	whole, ok := ungroup(whole)
+	if !ok || !digits(whole) || len(whole) > 1 && whole[0] == '0' || point && !digits(fraction) || len(fraction) > 9 {
 		return 0, errNumber
 	}
 	n, err := strconv.ParseUint(whole, 10, 63)
@@ -230,33 +215,6 @@ func scaled(number string, unit int64) (int64, error) {
 	return int64(lo), nil
 }
 
-// formatDuration is the duration as it would be written.
-func formatDuration(d time.Duration) string {
-	if d <= 0 {
-		return "0s"
-	}
-	var b strings.Builder
-	rest := int64(d)
-	for _, u := range durations[1:] { // weeks read worse than days
-		if u.name == "ms" {
-			break
-		}
-		if u.name == "s" && rest%int64(time.Second) != 0 && (b.Len() > 0 || rest > int64(time.Second)) {
-			// 1.5s, since a part in ms would be the last one anyway
-			b.WriteString(strconv.FormatFloat(float64(rest)/float64(time.Second), 'f', -1, 64) + "s")
-			return b.String()
-		}
-		if n := rest / u.size; n > 0 {
-			fmt.Fprintf(&b, "%d%s", n, u.name)
-			rest -= n * u.size
-		}
-	}
-	if rest > 0 {
-		b.WriteString(strconv.FormatFloat(float64(rest)/float64(time.Millisecond), 'f', -1, 64) + "ms")
-	}
-	return b.String()
-}
-
 // String is the size as it would be written.
 func (s Size) String() string {
 	if s == 0 {
@@ -265,7 +223,7 @@ func (s Size) String() string {
 	best := strconv.FormatInt(int64(s), 10) + "B"
 	for _, u := range sizes {
 		if int64(s)%u.size == 0 {
-			if text := strconv.FormatInt(int64(s)/u.size, 10) + u.name; len(text) < len(best) {
+			if text := strconv.FormatInt(int64(s)/u.size, 10) + u.names[0]; len(text) < len(best) {
 				best = text
 			}
 		}

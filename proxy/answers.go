@@ -178,7 +178,7 @@ var (
 var (
 	answerWish = answer{
 		reason: "wish", status: 400, title: "an Abide- header makes no sense",
-		detail: "Abide-Priority is 0 to 7, Abide-Max-Wait a duration such as 30s, Abide-Cost a number from 1, Abide-Client a name of up to 64 bytes, Abide-Retry the word none; each once",
+		detail: "Abide-Priority is 0 to 7, Abide-Max-Wait a duration such as 30s (0s: now or not at all), Abide-Cost a number from 1, Abide-Client a name of up to 64 bytes, Abide-Retry the word none; each once",
 		proxy:  "http_request_error",
 	}
 	answerTooLong = answer{

@@ -44,7 +44,7 @@ func (s *Server) share(x *exchange, r *http.Request) (*http.Response, *answer) {
 		case alone:
 			return s.byItself(x, r, began, until)
 		}
-		x.wish.wait = remaining(until)
+		x.wish.limit(remaining(until))
 	}
 	return s.byItself(x, r, began, until)
 }
@@ -52,7 +52,7 @@ func (s *Server) share(x *exchange, r *http.Request) (*http.Response, *answer) {
 // byItself is for a request that nothing came of sharing for. It has what is left
 // of its patience.
 func (s *Server) byItself(x *exchange, r *http.Request, began, until time.Time) (*http.Response, *answer) {
-	x.wish.wait = remaining(until)
+	x.wish.limit(remaining(until))
 	x.uploading += time.Since(began) // no work of ours, and no wait of its own
 	return s.pursue(x, r)
 }
@@ -62,9 +62,10 @@ func (s *Server) byItself(x *exchange, r *http.Request, began, until time.Time) 
 func remaining(until time.Time) time.Duration { return max(time.Until(until), 1) }
 
 // shareable tells whether a request may share its answer. A part of something does
-// not: whether it fits together with another is for its client to see.
+// not: whether it fits together with another is for its client to see. A request that
+// goes now or not at all waits for no other.
 func shareable(x *exchange, r *http.Request) bool {
-	if x.rule == nil || !x.rule.Coalesce || x.state.policy.Observes() || x.upload != nil || r.Body != nil && r.Body != http.NoBody {
+	if x.rule == nil || !x.rule.Coalesce || x.wish.now() || x.state.policy.Observes() || x.upload != nil || r.Body != nil && r.Body != http.NoBody {
 		return false
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {

@@ -22,8 +22,8 @@ const (
 	permitLife = time.Minute
 	// mostPermits are out at once.
 	mostPermits = 100_000
-	// leastWait is how long one waits that would not wait: until an answer about a
-	// lease, or the outage rule.
+	// leastWait is the longest wait of a request that goes now or not at all: for the
+	// answer of a store, until the outage rule holds.
 	leastWait = 250 * time.Millisecond
 )
 
@@ -150,7 +150,10 @@ func (s *Server) outing(ctx context.Context, a PermitAsk) (*exchange, *http.Requ
 	}
 	st := s.state.Load()
 	x := &exchange{state: st, target: target, start: time.Now(), declared: a.Bytes, lent: true}
-	x.wish = wish{cost: a.Cost, client: a.Client, wait: max(a.Wait, leastWait), urgency: a.Priority + 1}
+	x.wish = wish{cost: a.Cost, client: a.Client, urgency: a.Priority + 1}
+	if x.wish.limit(a.Wait); a.Wait > 0 {
+		x.wish.limit(max(a.Wait, leastWait))
+	}
 	for _, c := range st.policy.Access.Clients {
 		if c.Name == a.Client {
 			x.client = &client{name: c.Name, weight: c.Weight, priority: c.Priority}

@@ -123,11 +123,11 @@ func TestAVerdictIsBounded(t *testing.T) {
 func TestWishesAreReadAndRemoved(t *testing.T) {
 	h := header("Abide-Priority", "0", "Abide-Max-Wait", "1m30s", "Abide-Cost", "5", "Abide-Client", "news", "Abide-Retry", "none", "X-Other", "stays")
 	w, ok := wishOf(h, wish{cost: 2})
-	if !ok || w != (wish{1, 90 * time.Second, 5, "news", true}) || len(h) != 1 {
+	if !ok || w != (wish{1, 90 * time.Second, 5, "news", true, true}) || len(h) != 1 {
 		t.Errorf("%+v %v %v", w, ok, h)
 	}
 	for name, bad := range map[string][]string{
-		"Abide-Priority": {"8", "-1", "high", ""}, "Abide-Max-Wait": {"30", "-1s", "0s"}, "Abide-Cost": {"0", "-5", "1.5", "99999999999"},
+		"Abide-Priority": {"8", "-1", "high", ""}, "Abide-Max-Wait": {"30", "-1s", "-0s", ""}, "Abide-Cost": {"0", "-5", "1.5", "99999999999"},
 		"Abide-Client": {""}, "Abide-Retry": {"yes"}, "Abide-Priorty": {"1"},
 	} {
 		for _, value := range bad {

@@ -55,7 +55,10 @@ func (s *Server) wait(x *exchange, r *http.Request) *answer {
 		return &answerInsecure
 	}
 	began := time.Now()
-	x.turn.until = began.Add(patience(x))
+	x.turn.until = began
+	if !x.wish.now() { // such a request is not sent a second time
+		x.turn.until = began.Add(patience(x))
+	}
 	permit, err := s.gate.Wait(x.while(r), q)
 	if err != nil {
 		x.turn.waited = time.Since(began)
@@ -81,8 +84,14 @@ func (s *Server) ask(x *exchange, r *http.Request) queue.Request {
 	s.place(x)
 	q := queue.Request{
 		Site: x.site, Client: x.clientName(), Priority: queue.DefaultPriority,
-		Cost: x.wish.cost, Wait: x.wish.wait, Tag: x, Observe: x.state.policy.Observes(),
+		Cost: x.wish.cost, Tag: x, Observe: x.state.policy.Observes(),
 		Method: x.method, Path: x.path, Made: x.state.made, Seen: x.seen,
+	}
+	if x.wish.limited {
+		q.Wait, q.Now = x.wish.wait, x.wish.now()
+		if q.Now {
+			q.Wait = leastWait
+		}
 	}
 	q.Limits, q.Shared = x.turn.plan.needs(x)
 	if x.rule != nil {
@@ -117,7 +126,10 @@ func (x *exchange) while(r *http.Request) context.Context {
 // patience is how long a request may wait, in all its waits.
 func patience(x *exchange) time.Duration {
 	wait := x.state.policy.Queue.Wait
-	if x.wish.wait > 0 {
+	if x.wish.now() {
+		return leastWait
+	}
+	if x.wish.limited {
 		wait = min(wait, x.wish.wait)
 	}
 	return wait
@@ -339,7 +351,11 @@ func (s *Server) heldBack(x *exchange, err error) *answer {
 	case queue.Draining:
 		a = &answerDraining
 	}
-	return a.until(no.Limit, no.RetryAt, time.Now())
+	own := a.until(no.Limit, no.RetryAt, time.Now())
+	if a == &answerTooLong && no.RetryAt.IsZero() && x.wish.now() {
+		own.retry = time.Second // nobody knows when, but waiting helps
+	}
+	return own
 }
 
 // clientName is whose turn it is: the name that authenticated, the one that the

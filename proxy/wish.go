@@ -12,11 +12,12 @@ import (
 // wish is what a crawler says about its own request, in Abide-* headers. The zero
 // value is a request that says nothing.
 type wish struct {
-	urgency int // its priority plus one; 0: not said
-	wait    time.Duration
+	urgency int           // its priority plus one; 0: not said
+	wait    time.Duration // the longest, if limited; 0: now or not at all
 	cost    int64
 	client  string
 	once    bool // Abide-Retry: none
+	limited bool // Abide-Max-Wait was said
 }
 
 // wishPrefix begins the headers that are for abide alone.
@@ -38,6 +39,12 @@ func wishOf(h http.Header, w wish) (_ wish, ok bool) {
 	return w, ok
 }
 
+// limit sets the longest wait.
+func (w *wish) limit(d time.Duration) { w.wait, w.limited = d, true }
+
+// now tells whether the request goes now or not at all.
+func (w *wish) now() bool { return w.limited && w.wait == 0 }
+
 // read takes one header; false when it makes no sense.
 func (w *wish) read(name, value string) bool {
 	switch name {
@@ -46,9 +53,9 @@ func (w *wish) read(name, value string) bool {
 		w.urgency = n + 1
 		return err == nil && n >= 0 && n <= 7
 	case "Abide-Max-Wait":
-		d, err := policy.ParseDuration(value)
-		w.wait = d
-		return err == nil && d > 0
+		d, err := policy.ParseWait(value)
+		w.limit(d)
+		return err == nil
 	case "Abide-Cost":
 		n, err := strconv.ParseInt(value, 10, 32)
 		w.cost = n

@@ -28,6 +28,10 @@ type Request struct {
 
 	Wait time.Duration // shorter than the gate's; 0 is the gate's
 
+	// Now refuses it unless it may go at once. Wait is then how long a store may take
+	// to say what is left of a limit.
+	Now bool
+
 	Tag  any    // the caller's own, for the gate's Plan
 	Made uint64 // the Generation by which Limits were made, asked for before they were
 	Seen uint64 // what was known of the site then, for Replan
@@ -145,12 +149,25 @@ func (s *site) enter(p *Permit) (held bool, err error) {
 		s.sched.hint(now, &p.hold)
 		return false, no
 	}
+	if r.Now {
+		if no := s.sched.refuseNow(now, &p.hold); no != nil {
+			s.sched.hint(now, &p.hold)
+			return false, no
+		}
+	}
 	if err := s.room(now, b, *r); err != nil {
 		return false, err
 	}
 	p.ready = make(chan struct{}, 1)
 	s.sched.add(now, &p.hold)
 	s.step(now)
+	if r.Now {
+		if no := s.sched.refuseWaiting(now, &p.hold); no != nil {
+			s.sched.Cancel(now, &p.hold)
+			s.step(now)
+			return false, no
+		}
+	}
 	return true, nil
 }
 
