@@ -16,13 +16,22 @@ import (
 // maxUserRoots bounds the bytes that are read of all files of user roots.
 const maxUserRoots = 64 << 20
 
-// UserRoots are the certificates that the user of this process trusts besides
-// the system's: those in the files and directories that the variables of Env and
-// SSL_CERT_DIR, GIT_SSL_CAPATH and the user's wgetrc name, and those in the file
-// egressRoots, which may be "". Each certificate is there once. A warning names
-// what names a file that cannot be used.
-func UserRoots(egressRoots string) (certs []*x509.Certificate, warnings []string) {
-	return readUserRoots(egressRoots, nil)
+// UserRoots are in PEM the certificates that the user of this process trusts besides
+// the system's, and besides those of the CA in dir: what is in the files and
+// directories that the variables of Env and SSL_CERT_DIR, GIT_SSL_CAPATH and the
+// user's wgetrc name. Files that cannot be used are left out. dir may be "".
+func UserRoots(dir string) []byte {
+	certs, _ := readUserRoots("", []string{dir})
+	var own []*x509.Certificate
+	if dir != "" {
+		own, _, _ = readCertificates(files{dir}.rootPath(), maxFile)
+	}
+	return encodeCertificates(slices.DeleteFunc(certs, func(cert *x509.Certificate) bool {
+		sameKey := func(o *x509.Certificate) bool {
+			return bytes.Equal(o.RawSubjectPublicKeyInfo, cert.RawSubjectPublicKeyInfo)
+		}
+		return slices.ContainsFunc(own, sameKey)
+	}))
 }
 
 // rootFile is a file or a directory of certificates and what names it.
@@ -31,7 +40,7 @@ type rootFile struct {
 	names []string // variables and settings
 }
 
-// userRootFiles are the files and directories of UserRoots, each once, in the
+// userRootFiles are the files and directories of readUserRoots, each once, in the
 // order in which they are named.
 func userRootFiles(egressRoots string, own []string) []rootFile {
 	var files []rootFile
@@ -58,8 +67,10 @@ func userRootFiles(egressRoots string, own []string) []rootFile {
 	return files
 }
 
-// readUserRoots is UserRoots where the bundles in the directories own are abide's:
-// what they hold of the user's is in the file of additions, and they may be gone.
+// readUserRoots are the certificates, each once, of all files that the user names, and
+// of egressRoots, which may be "". A warning tells of a file that cannot be used. The
+// bundles in the directories own are abide's: what they hold of the user's is in the
+// file of additions, and they may be gone.
 func readUserRoots(egressRoots string, own []string) (certs []*x509.Certificate, warnings []string) {
 	seen := map[string]bool{} // raw certificate → it is in certs
 	left := maxUserRoots

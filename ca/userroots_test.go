@@ -218,3 +218,23 @@ func TestNothingIsWrittenForARenewedRootWhereNothingWas(t *testing.T) {
 		t.Errorf("%v %v %q", err, there, notices)
 	}
 }
+
+func TestTheUsersRootsAreNotOurs(t *testing.T) {
+	underRoots(t, testRoots())
+	own := userCA(t)
+	t.Setenv("REQUESTS_CA_BUNDLE", write(t, filepath.Join(t.TempDir(), "own.pem"), own, 0o644))
+	dir := t.TempDir()
+	for key, value := range writeBundle(t, dir, Options{Names: []string{"api.test"}}).env {
+		t.Setenv(key, value)
+	}
+	// This CA has another root of the same key since.
+	open(t, dir, Options{})
+	all := certificates(t, UserRoots(dir))
+	if len(all) != 2 || !slices.ContainsFunc(all, certificates(t, own)[0].Equal) || !slices.ContainsFunc(all, certificates(t, testRoots())[0].Equal) {
+		t.Errorf("%d certificates", len(all))
+	}
+	withoutUserRoots(t)
+	if text := UserRoots(dir); len(text) != 0 {
+		t.Errorf("nothing is named:\n%s", text)
+	}
+}

@@ -1,6 +1,9 @@
 package clients
 
-import "testing"
+import (
+	"os"
+	"testing"
+)
 
 // TestAbideRunGivesItsCommandTheCredentials gives clients nothing but what abide
 // run sets where access.clients asks for a name and a secret.
@@ -35,4 +38,25 @@ func clientNamed(t *testing.T, name string) *client {
 	}
 	t.Fatalf("there is no client %q", name)
 	return nil
+}
+
+// TestAbideRunTrustsWhatItsCommandWould names the origin's CA to the client alone, as
+// somebody does whose company has a CA of its own.
+func TestAbideRunTrustsWhatItsCommandWould(t *testing.T) {
+	t.Parallel()
+	for _, variable := range []string{"CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", ""} {
+		t.Run(variable, func(t *testing.T) {
+			t.Parallel()
+			o := startOrigin(t)
+			env := o.environ()[1:] // without egress.roots
+			want := "502"
+			if variable != "" {
+				env, want = append(env, variable+"="+originTrust.caFile), "200"
+			}
+			got := run(t, env, abideBinary, "run", "--", "curl", "-q", "-sS", "-o", os.DevNull, "-w", "%{http_code}", "https://"+apiHost+"/get")
+			if got != want {
+				t.Errorf("the status is %s, not %s", got, want)
+			}
+		})
+	}
 }

@@ -42,7 +42,9 @@ does not say otherwise, all https is opened (intercept: all), so that its limits
 are seen, and the log is at level warn.
 
 A NO_PROXY of one's own is kept as it is; without one, localhost, 127.0.0.1 and
-::1 are reached without the proxy. HTTP_PROXY and the like are replaced.`,
+::1 are reached without the proxy. HTTP_PROXY and the like are replaced. What
+REQUESTS_CA_BUNDLE, SSL_CERT_FILE and the like name is trusted by the command as
+before, and by the proxy.`,
 		Example: `  abide run -- scrapy crawl news
   abide run -- curl https://example.com/`,
 		Args: arguments(cobra.MinimumNArgs(1)),
@@ -84,16 +86,18 @@ func run(cmd *cobra.Command, client string, args []string) error {
 	}
 	warnOfProxyVariables(log, &own)
 
+	files, err := os.MkdirTemp("", "abide-run-")
+	if err != nil {
+		return fmt.Errorf("making a directory for the CA's files: %w", err)
+	}
+	defer os.RemoveAll(files)
+	if err := trustAsCommand(&own, files); err != nil {
+		return err
+	}
 	a, err := open(nil, &own, log)
 	if err != nil {
 		return err
 	}
-	files, err := os.MkdirTemp("", "abide-run-")
-	if err != nil {
-		a.close()
-		return fmt.Errorf("making a directory for the CA's files: %w", err)
-	}
-	defer os.RemoveAll(files)
 	extraFile, bundleFile, err := a.ca.WriteBundle(files)
 	if err != nil && interceptsAny(&own) {
 		a.close()

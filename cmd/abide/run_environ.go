@@ -3,8 +3,12 @@ package main
 import (
 	"fmt"
 	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 
+	"github.com/abide-proxy/abide/ca"
 	"github.com/abide-proxy/abide/policy"
 )
 
@@ -19,6 +23,28 @@ func credential(p *policy.Policy, client string) (*url.Userinfo, error) {
 		return nil, usage(fmt.Errorf("--client: access.clients has no %q", client))
 	}
 	return nil, nil
+}
+
+// trustAsCommand has the proxy accept what the command would without it: besides
+// egress.roots, the certificates that variables such as REQUESTS_CA_BUNDLE name. It
+// puts them into one file in dir, and names that in p.
+func trustAsCommand(p *policy.Policy, dir string) error {
+	roots := ca.UserRoots(ca.Dir(p.Data))
+	if len(roots) == 0 {
+		return nil
+	}
+	if p.Egress.Roots != "" {
+		configured, err := os.ReadFile(p.Egress.Roots)
+		if err != nil {
+			return fmt.Errorf("reading egress.roots: %w", err)
+		}
+		roots = slices.Concat(configured, []byte("\n"), roots)
+	}
+	p.Egress.Roots = filepath.Join(dir, "trusted.pem")
+	if err := os.WriteFile(p.Egress.Roots, roots, 0o600); err != nil {
+		return fmt.Errorf("writing the certificates that the command trusts: %w", err)
+	}
+	return nil
 }
 
 // childEnviron is environ with what makes clients use the proxy. What somebody
