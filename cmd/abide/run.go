@@ -118,11 +118,7 @@ func run(cmd *cobra.Command, client string, args []string) error {
 	child.Args[0] = args[0]
 	child.Env = env
 	child.Stdin, child.Stdout, child.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
-	ended := child.Start()
-	if ended == nil {
-		caught.forward(child.Process)
-		ended = child.Wait()
-	}
+	ended := runChild(child, caught)
 	stop()
 	if err := <-served; err != nil {
 		log.Error(err)

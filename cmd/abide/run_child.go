@@ -7,9 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"slices"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // What a shell shows for a command that it cannot start.
@@ -58,6 +60,20 @@ func statusOfChild(name string, child *exec.Cmd, err error) error {
 	return nil
 }
 
+// runChild starts a command and waits for its end.
+func runChild(child *exec.Cmd, caught *childSignals) error {
+	// The command ends with the thread that starts it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	group := groupFor(child)
+	defer group.close()
+	if err := child.Start(); err != nil {
+		return err
+	}
+	caught.forward(child.Process, group)
+	return child.Wait()
+}
+
 // childSignals passes signals on to a command.
 type childSignals struct {
 	arriving chan os.Signal
@@ -67,26 +83,50 @@ type childSignals struct {
 
 // catchForChild takes the signals from now on; until forward they wait.
 func catchForChild() *childSignals {
-	s := &childSignals{arriving: make(chan os.Signal, 16), closing: make(chan struct{})}
+	s := &childSignals{arriving: make(chan os.Signal, 64), closing: make(chan struct{})}
 	signal.Notify(s.arriving, append(slices.Clone(passed), syscall.SIGPIPE)...)
 	return s
 }
 
-func (s *childSignals) forward(child *os.Process) {
+// forward passes on to the command what has arrived and what will.
+func (s *childSignals) forward(child *os.Process, group childGroup) {
+	if more := group.jobSignals(); len(more) > 0 {
+		signal.Notify(s.arriving, more...)
+	}
 	s.running.Go(func() {
+		var seen repeats
 		for {
 			select {
 			case <-s.closing:
 				return
 			case sig := <-s.arriving:
-				// The terminal has given it to the command already: twice would
-				// make Scrapy, for one, stop without finishing.
-				if sig != syscall.SIGPIPE && !fromTerminal(sig) {
-					_ = child.Signal(sig) // it may have ended
+				if !seen.again(sig, time.Now()) {
+					group.take(child, sig)
 				}
 			}
 		}
 	})
+}
+
+// sameSignal is how long after a signal the same signal is taken for the same: timeout(1)
+// sends its signal to abide, and then to abide's group. A command such as Scrapy stops
+// without finishing when it gets a second one.
+const sameSignal = 100 * time.Millisecond
+
+// repeats remembers when each signal came last.
+type repeats map[os.Signal]time.Time
+
+// again tells whether a signal that ends a command came just before, too.
+func (r *repeats) again(sig os.Signal, now time.Time) bool {
+	if sig != syscall.SIGTERM && sig != syscall.SIGINT && sig != syscall.SIGHUP && sig != syscall.SIGQUIT {
+		return false
+	}
+	if *r == nil {
+		*r = repeats{}
+	}
+	last, known := (*r)[sig]
+	(*r)[sig] = now
+	return known && now.Sub(last) < sameSignal
 }
 
 // close ends the passing on. The signals stay caught, so that abide ends with

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"syscall"
 )
 
@@ -9,4 +10,10 @@ import (
 // console gives them to the command itself.
 var passed = []os.Signal{os.Interrupt, syscall.SIGTERM}
 
-func fromTerminal(os.Signal) bool { return true }
+// childGroup is the process group of a command, of which Windows has none.
+type childGroup struct{}
+
+func groupFor(*exec.Cmd) childGroup            { return childGroup{} }
+func (childGroup) jobSignals() []os.Signal     { return nil }
+func (childGroup) take(*os.Process, os.Signal) {}
+func (childGroup) close()                      {}

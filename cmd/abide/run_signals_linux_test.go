@@ -1,0 +1,204 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// counter is a command that finishes gracefully after a first signal, as Scrapy does, and
+// counts how many it gets. SIGUSR1 has it say so and end.
+const counter = `
+t=0; i=0
+trap 't=$((t+1)); echo got TERM' TERM
+trap 'i=$((i+1)); echo got INT' INT
+trap 'echo counted $t TERM and $i INT; exit 7' USR1
+echo ready in $(cut -d' ' -f5 /proc/$$/stat)
+while :; do read line; done
+`
+
+// counterIn is abide with that command, as the leader of a session of its own.
+func counterIn(t *testing.T, attributes *syscall.SysProcAttr, streams func(*exec.Cmd, *transcript)) *daemon {
+	t.Helper()
+	dir := t.TempDir()
+	d := &daemon{t: t, ended: make(chan struct{})}
+	d.out, d.log = newTranscript(d.ended), newTranscript(d.ended)
+	d.cmd = exec.Command("abide", "run", "--data", "none", "--", "sh", "-c", counter)
+	d.cmd.Dir, d.cmd.Env = dir, []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "GOCOVERDIR=" + os.Getenv("GOCOVERDIR")}
+	d.cmd.SysProcAttr = attributes
+	streams(d.cmd, d.out)
+	if err := d.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = d.cmd.Process.Kill()
+		<-d.ended
+		if t.Failed() {
+			t.Logf("it wrote:\n%s\nlog:\n%s", d.out, d.log)
+		}
+	})
+	return d
+}
+
+// piped has input that stays open and empty.
+func piped(t *testing.T) func(*exec.Cmd, *transcript) {
+	read, hold, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { read.Close(); hold.Close() })
+	return func(cmd *exec.Cmd, out *transcript) { cmd.Stdin, cmd.Stdout, cmd.Stderr = read, out, os.Stderr }
+}
+
+func TestASignalToTheWholeGroupReachesTheCommandOnce(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		d := counterIn(t, &syscall.SysProcAttr{Setsid: true}, piped(t))
+		go func() { _ = d.cmd.Wait(); close(d.ended) }()
+		d.out.await(t, "ready in")
+		if err := syscall.Kill(-d.cmd.Process.Pid, sig); err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimPrefix(unix.SignalName(sig), "SIG")
+		d.out.await(t, "got "+name)
+		d.signal(syscall.SIGUSR1) // after whatever is still to be passed on
+		counted := d.out.await(t, "counted .*")[0]
+		want := map[string]string{"TERM": "counted 1 TERM and 0 INT", "INT": "counted 0 TERM and 1 INT"}[name]
+		if got := d.status(); got != 7 || counted != want {
+			t.Errorf("%s: it %s and ended with %d", name, counted, got)
+		}
+	}
+}
+
+func TestARepeatedSignalIsPassedOnOnceUnlessItComesLater(t *testing.T) {
+	now := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+	var seen repeats
+	for i, c := range []struct {
+		sig   os.Signal
+		after time.Duration
+		again bool
+	}{
+		{syscall.SIGTERM, 0, false},
+		{syscall.SIGTERM, time.Millisecond, true},
+		{syscall.SIGINT, time.Millisecond, false},
+		{syscall.SIGTERM, time.Second, false},
+		{syscall.SIGUSR1, time.Second, false},
+		{syscall.SIGUSR1, time.Second, false},
+	} {
+		if got := seen.again(c.sig, now.Add(c.after)); got != c.again {
+			t.Errorf("%d: %v after %v: %v", i, c.sig, c.after, got)
+		}
+	}
+}
+
+func TestTheCommandEndsWithAnAbideThatIsKilled(t *testing.T) {
+	d := launch(t, t.TempDir(), nil, "run", "--data", "none", "--", "sh", "-c", "echo ready; while :; do read line || exec tail -f /dev/null; done")
+	d.out.await(t, "ready")
+	d.signal(syscall.SIGKILL)
+	d.status() // which waits for the end of the output, so for the command
+}
+
+// terminals are the two ends of a new pseudo terminal.
+func terminals(t *testing.T) (master, tty *os.File) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { master.Close() })
+	if err := unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	number, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tty, err = os.OpenFile(filepath.Join("/dev/pts", fmt.Sprint(number)), os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return master, tty
+}
+
+// atTerminal is abide in the foreground of a terminal. What its test types goes to master.
+func atTerminal(t *testing.T) (d *daemon, master *os.File) {
+	t.Helper()
+	master, tty := terminals(t)
+	d = counterIn(t, &syscall.SysProcAttr{Setsid: true, Setctty: true}, func(cmd *exec.Cmd, out *transcript) {
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
+	})
+	tty.Close()
+	go func() {
+		text := make([]byte, 4096)
+		for {
+			n, err := master.Read(text)
+			if err != nil { // nobody has the other end any more
+				return
+			}
+			_, _ = d.out.Write(text[:n])
+		}
+	}()
+	return d, master
+}
+
+func typed(t *testing.T, master *os.File, text string) {
+	t.Helper()
+	if _, err := master.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAtATerminalEverySignalReachesTheCommandOnce(t *testing.T) {
+	d, master := atTerminal(t)
+	go func() { _ = d.cmd.Wait(); close(d.ended) }()
+	if group := strings.TrimSpace(d.out.await(t, `ready in +(\d+)`)[1]); group == fmt.Sprint(d.cmd.Process.Pid) {
+		t.Errorf("the command is in abide's group %s", group)
+	}
+	typed(t, master, "\x03") // Ctrl-C
+	d.out.await(t, "got INT")
+	if err := syscall.Kill(-d.cmd.Process.Pid, syscall.SIGTERM); err != nil { // as "kill %1" does
+		t.Fatal(err)
+	}
+	d.out.await(t, "got TERM")
+	d.signal(syscall.SIGUSR1)
+	if counted := d.out.await(t, "counted .*? INT")[0]; counted != "counted 1 TERM and 1 INT" {
+		t.Errorf("it %s", counted)
+	}
+	if got := d.status(); got != 7 {
+		t.Errorf("it ended with %d", got)
+	}
+}
+
+// changes waits until abide has stopped, or has been continued.
+func (d *daemon) changes(what string, is func(syscall.WaitStatus) bool) {
+	d.t.Helper()
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(d.cmd.Process.Pid, &status, syscall.WUNTRACED|syscall.WCONTINUED, nil); err != nil || !is(status) {
+		d.t.Fatalf("it has not been %s: %v, %#x", what, err, status)
+	}
+}
+
+func TestCtrlZStopsAbideWithItsCommandAndBothGoOn(t *testing.T) {
+	d, master := atTerminal(t)
+	d.out.await(t, "ready in")
+	for range 2 {
+		typed(t, master, "\x1a") // Ctrl-Z
+		d.changes("stopped", syscall.WaitStatus.Stopped)
+		d.signal(syscall.SIGCONT) // as "fg" does
+		d.changes("continued", syscall.WaitStatus.Continued)
+	}
+	go func() { _ = d.cmd.Wait(); close(d.ended) }()
+	typed(t, master, "\x03")
+	d.out.await(t, "got INT")
+	d.signal(syscall.SIGUSR1)
+	d.out.await(t, "counted 0 TERM and 1 INT")
+	if got := d.status(); got != 7 {
+		t.Errorf("it ended with %d", got)
+	}
+}
