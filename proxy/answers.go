@@ -331,7 +331,10 @@ func upstreamAnswer(err error) *answer {
 	return upstreamAnswers[upstream.Unknown]
 }
 
-// problem is RFC 9457.
+// helpPage has an anchor for every reason: what it means and what to do.
+const helpPage = "https://github.com/abide-proxy/abide/blob/main/docs/troubleshooting.md#"
+
+// problem is RFC 9457. Type is the name of the problem, Help a page about it.
 type problem struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
@@ -340,6 +343,7 @@ type problem struct {
 	Site   string `json:"site,omitempty"`
 	Limit  string `json:"limit,omitempty"`
 	At     string `json:"retry_at,omitempty"`
+	Help   string `json:"help"`
 }
 
 // body is the problem document; site may be empty.
@@ -347,7 +351,7 @@ func (a *answer) body(site string) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(true)
-	p := problem{Type: "urn:abide:" + a.reason, Title: a.title, Status: a.status, Detail: a.detail, Site: site, Limit: a.limit}
+	p := problem{Type: "urn:abide:" + a.reason, Title: a.title, Status: a.status, Detail: a.detail, Site: site, Limit: a.limit, Help: helpPage + a.reason}
 	if !a.at.IsZero() {
 		p.At = a.at.UTC().Format(time.RFC3339)
 	}
