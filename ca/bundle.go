@@ -52,19 +52,18 @@ type trusted struct {
 // SSL_CERT_DIR that of its directory, which on most systems has the same: both
 // together leave out what the system trusts.
 func (c *CA) trusted(dir string) (trusted, error) {
-	var system []byte
-	var failed error
-	if os.Getenv("SSL_CERT_FILE") == "" || os.Getenv("SSL_CERT_DIR") == "" {
-		system, failed = systemRoots()
-	}
+	system, failed := systemRoots()
 	users, warnings := readUserRoots(c.Roots(), []string{c.dir, dir})
 	// The system's roots that cannot be parsed are none of the user's business.
 	systems, _ := parseCertificates(system)
-	t := trusted{all: c.withOwn(append(systems, users...)), warnings: warnings}
-	known := map[string]bool{}
+	known := map[string]bool{} // raw certificate → the system has it
 	for _, one := range systems {
 		known[string(one.Raw)] = true
 	}
+	if os.Getenv("SSL_CERT_FILE") != "" && os.Getenv("SSL_CERT_DIR") != "" {
+		systems = nil
+	}
+	t := trusted{all: c.withOwn(append(systems, users...)), warnings: warnings}
 	t.extra = c.withOwn(slices.DeleteFunc(users, func(one *x509.Certificate) bool { return known[string(one.Raw)] }))
 	if len(t.all) == len(c.withOwn(nil)) {
 		return trusted{}, errors.Join(errNoRoots, failed)

@@ -89,7 +89,11 @@ func readUserRoots(egressRoots string, own []string) (certs []*x509.Certificate,
 			}
 		}
 		if err != nil && !isOwn {
-			warnings = append(warnings, fmt.Sprintf("%s %s: clients of abide do not trust all certificates there: %v", file.named(), file.path, err))
+			which := "the"
+			if len(found) > 0 {
+				which = "all"
+			}
+			warnings = append(warnings, fmt.Sprintf("%s %s, but clients will not trust %s certificates there: %v", file.named(), file.path, which, err))
 		}
 	}
 	return certs, warnings

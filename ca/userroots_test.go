@@ -94,9 +94,16 @@ func TestTheSystemsRootsAreNotAdditions(t *testing.T) {
 	if all, extra := b.has(t, own); !all || !extra || len(b.all) < 20 || len(b.extra) != 2 {
 		t.Errorf("%v %v, %d in all, %d additions", all, extra, len(b.all), len(b.extra))
 	}
+	// Both variables may name what the system has anyway.
+	t.Setenv("REQUESTS_CA_BUNDLE", "")
+	t.Setenv("SSL_CERT_DIR", t.TempDir())
+	t.Setenv("SSL_CERT_FILE", write(t, filepath.Join(t.TempDir(), "system.pem"), system, 0o644))
+	if again := writeBundle(t, t.TempDir(), Options{}); len(again.all) != len(b.all)-1 || len(again.extra) != 1 {
+		t.Errorf("%d in all, %d additions", len(again.all), len(again.extra))
+	}
+	t.Setenv("SSL_CERT_DIR", "")
 	// OpenSSL and Go read SSL_CERT_FILE beside the system's directory.
 	t.Setenv("SSL_CERT_FILE", write(t, filepath.Join(t.TempDir(), "own.pem"), own, 0o644))
-	t.Setenv("REQUESTS_CA_BUNDLE", "")
 	if again := writeBundle(t, t.TempDir(), Options{}); len(again.all) != len(b.all) || len(again.extra) != 2 {
 		t.Errorf("%d in all, %d additions", len(again.all), len(again.extra))
 	}
@@ -116,9 +123,9 @@ func TestAFileOfRootsThatCannotBeUsedIsTold(t *testing.T) {
 		t.Fatalf("%d certificates, %q", len(b.all), b.notices)
 	}
 	for i, want := range []string{
-		"NODE_EXTRA_CA_CERTS names " + text + ": clients of abide do not trust all certificates there: the file has no certificate in PEM",
+		"NODE_EXTRA_CA_CERTS names " + text + ", but clients will not trust the certificates there: the file has no certificate in PEM",
 		"REQUESTS_CA_BUNDLE, CURL_CA_BUNDLE and 1 more name " + gone,
-		"PIP_CERT names /dev/zero: clients of abide do not trust all certificates there: it is not a regular file",
+		"PIP_CERT names /dev/zero, but clients will not trust the certificates there: it is not a regular file",
 		"egress.roots names " + filepath.Join(dir, "roots"),
 	} {
 		if !strings.HasPrefix(b.notices[i], want) {
