@@ -22,8 +22,10 @@ type Status struct {
 	Ready   bool      `json:"ready"`
 	Checks  []Check   `json:"checks"`
 	Listen  string    `json:"listen"`
-	Admin   string    `json:"admin"`
-	CA      *caStatus `json:"ca"`
+	// ListenOpen is where all https is opened, "" where there is no such listener.
+	ListenOpen string    `json:"listen_open,omitempty"`
+	Admin      string    `json:"admin"`
+	CA         *caStatus `json:"ca"`
 	// Connections is nil where nobody counts them.
 	Connections *Connections `json:"connections,omitempty"`
 	// Sites are those with the most bytes; SiteCount is how many there are.
@@ -66,7 +68,7 @@ func (d *desk) now() Status {
 		Version: d.Version, Go: runtime.Version(),
 		Started: d.Started.UTC(), Uptime: time.Since(d.Started).Seconds(),
 		Ready: ready(checks), Checks: checks,
-		Listen: cmp.Or(d.Listen, p.Listen), Admin: p.Admin.Listen,
+		Listen: cmp.Or(d.Listen, p.Listen), ListenOpen: p.Open.Listen, Admin: p.Admin.Listen,
 	}
 	if d.CA != nil {
 		about := d.CA.About()

@@ -19,6 +19,7 @@ type Site struct {
 	waited   histogram
 	replays  wordCounts // by replayReasons
 	refusals wordCounts // by refusalScopes
+	unread   wordCounts // by unreadReasons
 
 	// successor is nil until the site makes room. Whoever counts looks at it
 	// after counting; whoever sets it moves everything after setting. So in
@@ -33,6 +34,23 @@ func newSite(name string) *Site { return &Site{name: name, waited: histogram{of:
 type SiteCount struct {
 	Name              string
 	Requests, In, Out uint64
+	Unread            UnreadCount
+}
+
+// UnreadCount are the https connections that passed unread, by why.
+type UnreadCount [len(words{}) + 1]uint64
+
+// Each calls do for every reason that there was.
+func (c UnreadCount) Each(do func(reason string, connections uint64)) {
+	for i, n := range c {
+		reason := other
+		if i < len(unreadReasons) {
+			reason = unreadReasons[i]
+		}
+		if n > 0 {
+			do(reason, n)
+		}
+	}
 }
 
 // Read counts bytes that came from the site.
@@ -98,6 +116,15 @@ func (s *Site) RefusedBy(scope string) {
 	}
 }
 
+// Unread counts an https connection whose requests nobody read, by why: it is one of
+// unreadReasons.
+func (s *Site) Unread(why string) {
+	s.unread.at(&unreadReasons, why).Add(1)
+	if to := s.successor.Load(); to != nil {
+		s.unread.moveTo(&to.unread)
+	}
+}
+
 // makeRoom has everything that was and will be counted here counted there.
 func (s *Site) makeRoom(to *Site) {
 	s.successor.Store(to)
@@ -108,8 +135,13 @@ func (s *Site) makeRoom(to *Site) {
 	s.waited.moveTo(&to.waited)
 	s.replays.moveTo(&to.replays)
 	s.refusals.moveTo(&to.refusals)
+	s.unread.moveTo(&to.unread)
 }
 
 func (s *Site) count() SiteCount {
-	return SiteCount{Name: s.name, Requests: s.requests.sum(), In: s.in.Load(), Out: s.out.Load()}
+	c := SiteCount{Name: s.name, Requests: s.requests.sum(), In: s.in.Load(), Out: s.out.Load()}
+	for i := range s.unread {
+		c.Unread[i] = s.unread[i].Load()
+	}
+	return c
 }

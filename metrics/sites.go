@@ -183,6 +183,7 @@ var (
 	waitDesc     = desc("queue_wait_seconds", "How long requests were held before they could go.", "site")
 	replaysDesc  = desc("replays_total", "Requests that were sent once more, by why.", "site", "reason")
 	refusalsDesc = desc("refusals_total", "Answers of a site that refused a request because of a limit, by what they are about.", "site", "scope")
+	unreadDesc   = desc("https_unread_total", "Connections of https (CONNECT) that passed unread, by why: requests inside cannot be counted, and limits are not seen.", "site", "reason")
 	overheadDesc = desc("overhead_seconds", "Time that a request spent in abide itself.")
 )
 
@@ -193,6 +194,7 @@ func (s *sites) Describe(to chan<- *prometheus.Desc) {
 	to <- waitDesc
 	to <- replaysDesc
 	to <- refusalsDesc
+	to <- unreadDesc
 }
 
 // Collect reads "other" first. A site that makes room meanwhile is then
@@ -228,6 +230,9 @@ func (s *Site) collect() []prometheus.Metric {
 	})
 	s.refusals.each(&refusalScopes, func(scope string, n uint64) {
 		list = append(list, counter(refusalsDesc, n, s.name, scope))
+	})
+	s.unread.each(&unreadReasons, func(reason string, n uint64) {
+		list = append(list, counter(unreadDesc, n, s.name, reason))
 	})
 	if s.successor.Load() != nil {
 		return nil

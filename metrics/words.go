@@ -4,11 +4,12 @@ import "sync/atomic"
 
 // words are the values of a label that are our own; what is none of them, or
 // empty, counts as "other".
-type words [4]string
+type words [6]string
 
 var (
 	replayReasons = words{"refused", "unavailable", "connection", "gateway"}
 	refusalScopes = words{"site", "route", "backend"}
+	unreadReasons = words{"auto", "unlisted", "none", "excluded", "refused", "constrained"}
 )
 
 // wordCounts are counters by words. The zero value is empty.

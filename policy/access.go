@@ -19,8 +19,9 @@ type Access struct {
 type Client struct {
 	Name     string
 	Secret   Secret
-	Weight   int // its share beside other clients
-	Priority int // 0 most urgent … 7
+	Weight   int  // its share beside other clients
+	Priority int  // 0 most urgent … 7
+	OpensAll bool // intercept: all, so all https of this client is opened
 	Line     int
 }
 

@@ -9,6 +9,7 @@ import (
 // check looks at what single keys cannot know: settings that contradict each
 // other, and those that would leave the door open.
 func (l *loading) check(p *Policy) {
+	l.placeOpenListener(p)
 	l.checkListeners(p)
 	l.checkAccess(p)
 	l.checkSites(p)
@@ -84,20 +85,30 @@ func (l *loading) checkListeners(p *Policy) {
 			l.contradict("admin.listen", "%s is reachable from elsewhere, so admin.token must be set", quote(p.Admin.Listen))
 		}
 	}
+	if !p.Open.Default && p.Open.Listen != "" {
+		for _, other := range []struct{ key, address string }{{"listen", p.Listen}, {"admin.listen", p.Admin.Listen}} {
+			if other.address != "" && collide(p.Open.Listen, other.address) {
+				l.contradict("listen_open", "%s is the address of %s already", quote(p.Open.Listen), other.key)
+			}
+		}
+	}
+	own := func(address string) bool {
+		return address == p.Listen || address == p.Admin.Listen || address == p.Open.Listen && address != ""
+	}
 	for i := range p.Sites {
 		for j, one := range p.Sites[i].Backends {
-			if at := one.HostPort(); at == p.Listen || at == p.Admin.Listen {
+			if own(one.HostPort()) {
 				l.fail(Fault{Source: l.name, Line: p.Sites[i].Line, Key: fmt.Sprintf("sites[%d].backends[%d]", i, j), Text: "is this proxy itself"})
 			}
 		}
 	}
-	if hop := p.Egress.Proxy; hop != nil && (hop.Host == p.Listen || hop.Host == p.Admin.Listen) {
+	if hop := p.Egress.Proxy; hop != nil && own(hop.Host) {
 		l.contradict("egress.proxy", "is this proxy itself")
 	}
 }
 
 func (l *loading) checkAccess(p *Policy) {
-	if Loopback(p.Listen) {
+	if p.Local() {
 		return
 	}
 	if _, set := l.places["access.from"]; !set {

@@ -82,6 +82,12 @@ func (d *decoder) clients(n *yaml.Node, path string) {
 			field{"secret", d.secret(&c.Secret)},
 			field{"weight", d.number(&c.Weight, 1, 1000)},
 			field{"priority", d.number(&c.Priority, 0, lowestPriority)},
+			field{"intercept", func(n *yaml.Node, path string) {
+				if word, ok := d.scalar(n, path, plainText); ok && word != "all" {
+					d.failf(n, path, "%s is not all, the only value that it has for a client; leave it out for what intercept says", quote(word))
+				}
+				c.OpensAll = true
+			}},
 		)
 		d.need(n, path, set, "name", "secret")
 		d.policy.Access.Clients = append(d.policy.Access.Clients, c)

@@ -127,7 +127,7 @@ func (p *Policy) way(t Target) string {
 
 func (p *Policy) alsoReachable() string {
 	switch {
-	case Loopback(p.Listen):
+	case p.Local():
 		return " and those of this machine's networks"
 	case len(p.Egress.Allow) > 0:
 		return " and " + showAllow(p)

@@ -59,3 +59,69 @@ func showIntercept(p *Policy) string {
 	}
 	return strings.Join(words, ", ")
 }
+
+// Interception says what becomes of a CONNECT's https: it is opened, so that its
+// requests are read, or it passes unread.
+type Interception struct {
+	Open bool
+	// Needed is set where a rule needs to read the requests or intercept lists the
+	// host: a client that refuses the certificate is not let through unread.
+	Needed bool
+	Why    Unread // of https that is not opened
+}
+
+// Unread is why https passes unread.
+type Unread string
+
+// The reasons why https passes unread.
+const (
+	UnreadAuto     Unread = "auto"     // intercept: auto, and no rule needs to read the requests
+	UnreadUnlisted Unread = "unlisted" // intercept lists other hosts
+	UnreadNone     Unread = "none"     // intercept: none
+	UnreadExcluded Unread = "excluded" // the host's rule says learn: false and has nothing that needs requests
+	UnreadRefused  Unread = "refused"  // the client does not accept the certificate of abide's CA
+	// UnreadConstrained: the name constraints of ca.cert do not permit the host.
+	UnreadConstrained Unread = "constrained"
+)
+
+// Interception decides on https to a host. trusting says that the client trusts the
+// CA: by the port, the user name or the client that it uses.
+func (p *Policy) Interception(host string, port uint16, trusting bool) Interception {
+	var rule *Site
+	if i := p.index.find(host, port); i != none {
+		rule = &p.Sites[i]
+	}
+	needed := rule != nil && rule.NeedsRequests()
+	if configured := p.Intercepts(host, port); configured || trusting {
+		return Interception{Open: true, Needed: needed || configured && p.Intercept.Mode == "listed"}
+	}
+	switch {
+	case p.Intercept.Mode == "none":
+		return Interception{Why: UnreadNone}
+	case rule != nil && !rule.Learn && !needed:
+		return Interception{Why: UnreadExcluded}
+	case p.Intercept.Mode == "listed":
+		return Interception{Why: UnreadUnlisted}
+	}
+	return Interception{Why: UnreadAuto}
+}
+
+// UnreadRemedy says what to do so that https which passes unread is read, "" where it
+// is meant to pass unread.
+func (p *Policy) UnreadRemedy(why Unread) string {
+	ask := `start the crawler with "abide run", or set its environment with eval "$(abide env)"`
+	if p.Open.Off {
+		ask = `start the crawler with "abide run"`
+	}
+	switch why {
+	case UnreadAuto:
+		return ask + ", or write intercept: all"
+	case UnreadUnlisted:
+		return ask + ", or add the host to intercept"
+	case UnreadConstrained:
+		return "have ca.cert issued for the host, too"
+	case UnreadRefused:
+		return "have the client trust abide's CA, then send SIGHUP or POST /api/v1/reload"
+	}
+	return ""
+}

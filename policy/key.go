@@ -42,6 +42,7 @@ func settings() []setting {
 	all := slices.Concat(
 		[]setting{
 			addressSetting("listen", "where the proxy listens", false, func(p *Policy) *string { return &p.Listen }),
+			openListenerSetting(),
 			addressSetting("admin.listen", "where the operator's listener is, off for none", true, func(p *Policy) *string { return &p.Admin.Listen }),
 			{
 				Key:  Key{Name: "admin.token", Kind: "secret", Doc: "what the operator's listener asks for"},

@@ -13,6 +13,7 @@ type Policy struct {
 	File string // where it was read from, empty when there was no file
 
 	Listen string // "ip:port", or ":port" for every address
+	Open   OpenListener
 	Admin  Admin
 	Data   string // absolute directory, or "none" to keep nothing
 	CA     CA
@@ -144,6 +145,7 @@ func Defaults() *Policy { return defaults(os.LookupEnv) }
 func defaults(lookup func(string) (string, bool)) *Policy {
 	p := &Policy{
 		Listen:    "127.0.0.1:3128",
+		Open:      OpenListener{Listen: "127.0.0.1:3129", Default: true},
 		Admin:     Admin{Listen: "127.0.0.1:9128"},
 		Data:      dataDir(lookup),
 		Store:     Store{Kind: "local"},

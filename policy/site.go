@@ -179,10 +179,11 @@ func (p *Policy) Intercepts(host string, port uint16) bool {
 // addresses are written as such. nil means that any name may be intercepted, an
 // empty slice that none is.
 func (p *Policy) InterceptNames() []string {
+	if p.opensAny() {
+		return nil
+	}
 	var patterns []Pattern
 	switch p.Intercept.Mode {
-	case "all":
-		return nil
 	case "auto":
 		for i := range p.Sites {
 			if p.Sites[i].NeedsRequests() {

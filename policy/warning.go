@@ -13,7 +13,7 @@ import (
 func (p *Policy) Warnings() []string {
 	var all []string
 	warn := func(format string, args ...any) { all = append(all, fmt.Sprintf(format, args...)) }
-	local := Loopback(p.Listen)
+	local := p.Local()
 	if local && p.Access.From.Any {
 		warn("access.from: any changes nothing, %s is reachable from this machine alone", p.Listen)
 	}
@@ -153,8 +153,12 @@ var metadata = []netip.Prefix{
 	netip.MustParsePrefix("fd20:ce::254/128"),
 }
 
+// mayIntercept tells whether what is written has https opened. An open listener that
+// nobody asked for is not counted.
 func (p *Policy) mayIntercept() bool {
-	names := p.InterceptNames()
+	written := *p
+	written.Open.Off = p.Open.Off || p.Open.Default
+	names := written.InterceptNames()
 	return names == nil || len(names) > 0
 }
 

@@ -14,6 +14,7 @@ type client struct {
 	secret   policy.Secret
 	weight   int
 	priority int
+	opensAll bool // intercept: all
 }
 
 // admit decides who may use the proxy at all.
@@ -61,15 +62,10 @@ func stillNamed(clients []policy.Client, who *client) bool {
 // authenticate finds the client of a Basic Proxy-Authorization, nil for none.
 // It compares one secret whether or not the name is known, in constant time.
 func authenticate(clients []policy.Client, header string) *client {
-	scheme, encoded, _ := strings.Cut(header, " ")
-	if !strings.EqualFold(scheme, "Basic") {
+	name, secret, ok := basicCredentials(header)
+	if !ok {
 		return nil
 	}
-	plain, err := base64.StdEncoding.DecodeString(strings.TrimSpace(encoded))
-	if err != nil {
-		return nil
-	}
-	name, secret, _ := strings.Cut(string(plain), ":")
 	against, known := &clients[0], false
 	for i := range clients {
 		if clients[i].Name == name {
@@ -79,5 +75,19 @@ func authenticate(clients []policy.Client, header string) *client {
 	if !against.Secret.Equal(secret) || !known {
 		return nil
 	}
-	return &client{name: name, secret: against.Secret, weight: against.Weight, priority: against.Priority}
+	return &client{name: name, secret: against.Secret, weight: against.Weight, priority: against.Priority, opensAll: against.OpensAll}
+}
+
+// basicCredentials reads a Basic Proxy-Authorization.
+func basicCredentials(header string) (name, secret string, ok bool) {
+	scheme, encoded, _ := strings.Cut(header, " ")
+	if !strings.EqualFold(scheme, "Basic") {
+		return "", "", false
+	}
+	plain, err := base64.StdEncoding.DecodeString(strings.TrimSpace(encoded))
+	if err != nil {
+		return "", "", false
+	}
+	name, secret, _ = strings.Cut(string(plain), ":")
+	return name, secret, true
 }

@@ -32,6 +32,7 @@ const (
 type clientConn struct {
 	net.Conn
 	addr    netip.Addr
+	opens   bool // it came to the open listener
 	naming  sync.Once
 	named   string // addr
 	stall   time.Duration

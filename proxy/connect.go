@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/abide-proxy/abide/ca"
@@ -59,13 +60,22 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request, st *state, who 
 	}
 	via := joinVia("", r.Header["Via"])
 	open := opening{server: s, state: st, host: host, port: port, who: who, via: via, wish: wish}
-	switch {
-	case st.policy.Intercepts(host, port) && port != 80 && s.vouches(host):
-		open.intercept(w, r)
-	case port == 80:
+	if port == 80 {
 		open.cleartext(w, r)
-	default:
-		open.tunnel(w, r)
+		return
+	}
+	conn := connOf(r)
+	https := st.policy.Interception(host, port, trustsCA(st.policy, r, conn, who))
+	if https.Open && !https.Needed && conn != nil && s.rejections.passes(keyOf(conn.addr, who, host)) {
+		https = policy.Interception{Why: policy.UnreadRefused}
+	}
+	if https.Open && !s.vouches(host) {
+		https = policy.Interception{Why: policy.UnreadConstrained}
+	}
+	if https.Open {
+		open.intercept(w, r)
+	} else {
+		open.tunnel(w, r, https.Why)
 	}
 }
 
@@ -105,7 +115,7 @@ func (o *opening) take(w http.ResponseWriter) (*clientConn, error) {
 }
 
 // tunnel dials first, so that a failure has a status, then relays bytes.
-func (o *opening) tunnel(w http.ResponseWriter, r *http.Request) {
+func (o *opening) tunnel(w http.ResponseWriter, r *http.Request, why policy.Unread) {
 	s := o.server
 	bytes := o.purse(r, "https")
 	defer s.purses.leave(bytes)
@@ -121,6 +131,7 @@ func (o *opening) tunnel(w http.ResponseWriter, r *http.Request) {
 		origin.Close()
 		return
 	}
+	s.passesUnread(o.state.policy, policy.Target{Scheme: "https", Host: o.host, Port: o.port}, why)
 	o.relay(conn, origin)
 }
 
@@ -196,11 +207,9 @@ func (o *opening) handshakeFailed(conn *clientConn, err error) {
 		conn.SetDeadline(time.Now().Add(time.Second))
 		answerCleartext.writeRaw(conn)
 	}
-	switch {
-	case ca.Rejected(err):
-		o.server.rejections.tell(o.server, conn.addr, o.host)
-	case errors.Is(err, io.EOF):
-		o.server.rejections.wonder(o.server, conn.addr, o.host)
+	certain := ca.Rejected(err)
+	if certain || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+		o.server.rejected(conn.addr, o.who, policy.Target{Scheme: "https", Host: o.host, Port: o.port}, certain)
 	}
 	conn.Close()
 }

@@ -88,11 +88,11 @@ func (s *Server) Explain(method string, u *url.URL, name string) (Explained, err
 	x := &exchange{state: st, target: target, site: match.Site, rule: match.Rule, wish: wish{client: name}, asking: true}
 	for _, c := range st.policy.Access.Clients {
 		if c.Name == name {
-			x.client = &client{name: c.Name, weight: c.Weight, priority: c.Priority}
+			x.client = &client{name: c.Name, weight: c.Weight, priority: c.Priority, opensAll: c.OpensAll}
 		}
 	}
 	e := Explained{Target: target, Site: match.Site, Client: name, Guessed: guessed, Observed: st.policy.Observes()}
-	e.Intercepted = target.Scheme == "http" || st.policy.Intercepts(target.Host, target.Port) && s.ca.Vouches(target.Host)
+	e.Intercepted = target.Scheme == "http" || st.policy.Interception(target.Host, target.Port, x.client != nil && x.client.opensAll).Open && s.ca.Vouches(target.Host)
 	if match.Rule != nil {
 		e.Rule = match.Rule.Title()
 	}

@@ -62,7 +62,6 @@ func (s *Server) serveInner(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, &answerBug)
 		return
 	}
-	conn.asked.Store(true)
 	if r.Method == http.MethodConnect {
 		s.refuse(w, r, &answerMethod)
 		return

@@ -66,8 +66,9 @@ func (c *connLimiter) give(a netip.Addr) {
 	}
 }
 
-func (c *connLimiter) listen(l net.Listener, s *Server) net.Listener {
-	return &clientListener{Listener: l, limiter: c, server: s}
+// listen hands out the connections of l. opens says that l is the open listener.
+func (c *connLimiter) listen(l net.Listener, s *Server, opens bool) net.Listener {
+	return &clientListener{Listener: l, limiter: c, server: s, opens: opens}
 }
 
 // clientListener hands out *clientConn.
@@ -75,6 +76,7 @@ type clientListener struct {
 	net.Listener
 	limiter *connLimiter
 	server  *Server
+	opens   bool // this is the open listener
 }
 
 func (l *clientListener) Accept() (net.Conn, error) {
@@ -92,7 +94,7 @@ func (l *clientListener) Accept() (net.Conn, error) {
 		l.server.metrics.ClientConnected()
 		t := l.server.policy().Timeouts
 		return &clientConn{
-			Conn: conn, addr: addr, stall: t.Stall, tunnels: &l.server.tunnels,
+			Conn: conn, addr: addr, opens: l.opens, stall: t.Stall, tunnels: &l.server.tunnels,
 			release: func() {
 				l.limiter.give(addr)
 				l.server.metrics.ClientGone()

@@ -28,6 +28,8 @@ const (
 	kindOfRoutes   = "routes"
 	kindOfCooldown = "cooldown"
 	kindOfToken    = "token"
+	// kindOfRefusedHost is a host whose https a client does not let abide open.
+	kindOfRefusedHost = "refused-host"
 )
 
 const (
@@ -74,7 +76,7 @@ func newMemories(to Memory) *memories {
 
 // read reads all that is remembered.
 func (m *memories) read(ctx context.Context) error {
-	for _, kind := range []string{kindOfLedger, kindOfRoutes, kindOfCooldown, kindOfToken} {
+	for _, kind := range []string{kindOfLedger, kindOfRoutes, kindOfCooldown, kindOfToken, kindOfRefusedHost} {
 		all, err := m.to.All(ctx, kind)
 		if err != nil {
 			return err
@@ -123,7 +125,7 @@ func (f findings) add(kind, key string, value []byte, until time.Time) {
 }
 
 // save writes down what has changed, and answers whether that was anything. Cooldowns
-// that are not there any more are removed.
+// and refused hosts that are not there any more are removed.
 func (m *memories) save(ctx context.Context, now time.Time, all findings) (wrote bool, err error) {
 	for kind, documents := range all {
 		fresh := make(map[string]savedOne, len(documents))
@@ -138,7 +140,7 @@ func (m *memories) save(ctx context.Context, now time.Time, all findings) (wrote
 		for key, old := range m.saved[kind] {
 			switch _, there := fresh[key]; {
 			case there || !old.until.After(now):
-			case kind == kindOfCooldown:
+			case kind == kindOfCooldown || kind == kindOfRefusedHost:
 				documents[key] = store.Document{}
 			case kind == kindOfToken:
 				fresh[key] = old // of a pool that may come back
@@ -194,7 +196,8 @@ func (s *Server) remember(ctx context.Context) {
 
 // rememberNow writes down what should not wait, or the whole.
 func (s *Server) rememberNow(ctx context.Context, now time.Time, whole bool) {
-	all := findings{kindOfCooldown: {}, kindOfToken: {}}
+	all := findings{kindOfCooldown: {}, kindOfToken: {}, kindOfRefusedHost: {}}
+	s.findRejections(now, all)
 	s.findCooldowns(now, all)
 	s.findTokens(now, all)
 	if whole {

@@ -1,42 +1,129 @@
 package proxy
 
 import (
+	"encoding/json"
+	"net"
+	"net/http"
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/abide-proxy/abide/policy"
 )
 
 // rejectionSilence is how long one client's distrust is not mentioned again.
 const rejectionSilence = 10 * time.Minute
 
-// rejections remembers which clients were told about, so that a crawler that
-// does not trust the CA makes one line and not a thousand. The zero value is
-// ready.
+// rejections remembers which clients did not accept a certificate of abide's CA: for
+// which hosts, so that their https passes unread, and of which of them the log has
+// told, so that a crawler that does not trust the CA makes one line and not a thousand.
 type rejections struct {
 	mu       sync.Mutex
+	hosts    *refusedHosts
 	told     map[netip.Addr]time.Time // client address → when it was told about for certain
 	wondered map[netip.Addr]time.Time // and when it was wondered about
 }
 
-func (j *rejections) tell(s *Server, who netip.Addr, host string) {
-	if !j.due(&j.told, who, time.Now()) {
-		return
+// keyOf is what a refusal of a connection is remembered by.
+func keyOf(addr netip.Addr, who *client, host string) refusedKey {
+	if who != nil {
+		return refusedKey{who.name, host}
 	}
-	s.log.Warnf("the client at %s does not trust abide's CA, so it cannot reach %s: run `abide ca env` and set what it prints in the client's environment, or `abide ca install` for the whole machine", who, host)
+	return refusedKey{addr.String(), host}
 }
 
-// wonder is for clients that say nothing when they distrust a certificate and
-// just close: Node in the middle of the handshake, wget after it.
-func (j *rejections) wonder(s *Server, who netip.Addr, host string) {
-	if !j.due(&j.wondered, who, time.Now()) {
-		return
+// rejected notes that a client gave up a connection that abide had opened: for certain
+// because of the certificate, or without a word, as Node does in the middle of the
+// handshake and wget after it.
+func (s *Server) rejected(addr netip.Addr, who *client, to policy.Target, certain bool) {
+	j, now := &s.rejections, time.Now()
+	// Where a rule needs the requests, a client that is let through unread would get
+	// around it.
+	needed := s.policy().Interception(to.Host, to.Port, true).Needed
+	j.mu.Lock()
+	passes := !needed && j.hosts.rejected(now, keyOf(addr, who, to.Host), certain)
+	said := false
+	switch {
+	case passes:
+		said = s.lines.due("refused "+addr.String()+" "+to.Host, now, unreadSilence)
+	case certain && needed:
+		said = due(&j.told, addr, now)
+	case !certain:
+		said = due(&j.wondered, addr, now)
 	}
-	s.log.Warnf("the client at %s opened TLS to %s and closed it without a request: if it complains about the certificate, run `abide ca env` and set what it prints in the client's environment", who, host)
+	j.mu.Unlock()
+	switch {
+	case passes:
+		s.learnedSome()
+		if said {
+			s.log.Warnf("the client at %s does not accept the certificate of abide's CA for %s: its https to this host passes unread from now on, so limits there are not seen (remembered until %v after the last connection, or until SIGHUP); `abide env` prints what makes a client trust the CA", addr, to.Host, refusedFor)
+		}
+	case said && certain:
+		s.log.Warnf("the client at %s does not trust abide's CA, so it cannot reach %s: run `abide ca env` and set what it prints in the client's environment, or `abide ca install` for the whole machine", addr, to.Host)
+	case said:
+		s.log.Warnf("the client at %s opened TLS to %s and closed it without a request: if it complains about the certificate, run `abide ca env` and set what it prints in the client's environment", addr, to.Host)
+	}
 }
 
-func (j *rejections) due(said *map[netip.Addr]time.Time, who netip.Addr, now time.Time) bool {
+// openedConnState is the ConnState of connections that abide has opened. The first byte
+// of a request shows that the client has accepted the certificate, a connection that
+// ends without any may show that it has not.
+func (s *Server) openedConnState(c net.Conn, state http.ConnState) {
+	conn := bareConn(c)
+	if conn == nil || conn.target == nil || conn.target.Scheme != "https" {
+		return
+	}
+	switch state {
+	case http.StateActive:
+		if !conn.asked.Swap(true) {
+			s.rejections.mu.Lock()
+			defer s.rejections.mu.Unlock()
+			s.rejections.hosts.accepted(keyOf(conn.addr, conn.client, conn.target.Host))
+		}
+	case http.StateClosed:
+		if !conn.asked.Load() && !s.tunnels.ending() {
+			s.rejected(conn.addr, conn.client, *conn.target, false)
+		}
+	}
+}
+
+// passes tells whether a client's https to a host passes unread because of a refusal.
+func (j *rejections) passes(key refusedKey) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	return j.hosts.passes(time.Now(), key)
+}
+
+// ForgetRejections has https opened again that clients had refused to have opened.
+func (s *Server) ForgetRejections() {
+	s.rejections.mu.Lock()
+	defer s.rejections.mu.Unlock()
+	s.rejections.hosts.forget()
+}
+
+// findRejections are the refused hosts, to be kept over a restart.
+func (s *Server) findRejections(now time.Time, to findings) {
+	s.rejections.mu.Lock()
+	all := s.rejections.hosts.all(now)
+	s.rejections.mu.Unlock()
+	for _, one := range all {
+		if value, err := json.Marshal(one); err == nil {
+			to.add(kindOfRefusedHost, one.Client+between+one.Host, value, one.Until)
+		}
+	}
+}
+
+func (s *Server) restoreRejections() {
+	now := time.Now()
+	for _, value := range s.memory.recallAll(kindOfRefusedHost) {
+		var one refusedHost
+		if json.Unmarshal(value, &one) == nil {
+			s.rejections.hosts.restore(now, one)
+		}
+	}
+}
+
+func due(said *map[netip.Addr]time.Time, who netip.Addr, now time.Time) bool {
 	if last, ok := (*said)[who]; ok && now.Sub(last) < rejectionSilence {
 		return false
 	}

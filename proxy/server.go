@@ -104,6 +104,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.rereads, s.replans, s.stirs = make(ring, 1), make(ring, 1), make(ring, 1)
 	s.books = newBooks()
+	s.rejections.hosts = newRefusedHosts()
 	s.breakers.loud = rate.NewLimiter(1, 20)
 	if o.Keeping.Memory != nil {
 		s.books.recall, s.books.keep = s.recallRoutes, s.recallLedger
@@ -121,6 +122,7 @@ func New(o Options) (*Server, error) {
 	s.gate.OnCool(s.cooled)
 	if s.memory != nil {
 		s.restoreCooldowns()
+		s.restoreRejections()
 	}
 	if s.desk != nil {
 		s.desk.gate = s.gate
@@ -151,12 +153,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.outer = server(s.serveOuter)
 	s.inner = server(s.serveInner)
-	s.inner.ConnState = func(c net.Conn, state http.ConnState) {
-		conn := bareConn(c)
-		if state == http.StateClosed && conn != nil && conn.target != nil && conn.target.Scheme == "https" && !conn.asked.Load() && !s.tunnels.ending() {
-			s.rejections.wonder(s, conn.addr, conn.target.Host)
-		}
-	}
+	s.inner.ConnState = s.openedConnState
 	s.inner.HTTP2 = &http.HTTP2Config{
 		MaxConcurrentStreams: 250,
 		// No frame may be larger than the window that it has to fit.
@@ -174,15 +171,18 @@ func New(o Options) (*Server, error) {
 // Own names a listener of this process that must never be dialed.
 func (s *Server) Own(a netip.AddrPort) { s.own.add(a) }
 
-// Serve answers clients on l until ctx is done. Then it takes no new ones,
-// lets what is in flight finish within timeouts.drain, and cuts the rest.
-func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	if a, ok := l.Addr().(*net.TCPAddr); ok {
-		s.own.add(a.AddrPort())
-	}
-	failed := make(chan error, 2)
+// Serve answers clients on l, and on open listeners, where all https is opened, until
+// ctx is done. Then it takes no new ones, lets what is in flight finish within
+// timeouts.drain, and cuts the rest.
+func (s *Server) Serve(ctx context.Context, l net.Listener, open ...net.Listener) error {
+	failed := make(chan error, 2+len(open))
 	var running sync.WaitGroup
-	running.Go(func() { failed <- s.outer.Serve(s.limiter.listen(l, s)) })
+	for i, one := range append([]net.Listener{l}, open...) {
+		if a, ok := one.Addr().(*net.TCPAddr); ok {
+			s.own.add(a.AddrPort())
+		}
+		running.Go(func() { failed <- s.outer.Serve(s.limiter.listen(one, s, i > 0)) })
+	}
 	running.Go(func() { failed <- s.inner.Serve(s.handoff) })
 
 	logging, stopLogging := context.WithCancel(context.Background())

@@ -76,7 +76,7 @@ func (s *Server) newStack(p *policy.Policy) (*stack, error) {
 	}
 	st := &stack{}
 	st.guard = &upstream.Guard{
-		Local: policy.Loopback(p.Listen),
+		Local: p.Local(),
 		Allow: p.Egress.Allow,
 		Own:   s.own.has,
 	}
@@ -102,7 +102,7 @@ func (s *Server) newStack(p *policy.Policy) (*stack, error) {
 
 // sameStack tells whether two policies reach upstreams alike.
 func sameStack(a, b *policy.Policy) bool {
-	return a.Listen == b.Listen && a.Timeouts == b.Timeouts && a.Bounds == b.Bounds && reflect.DeepEqual(a.Egress, b.Egress)
+	return a.Listen == b.Listen && a.Open == b.Open && a.Timeouts == b.Timeouts && a.Bounds == b.Bounds && reflect.DeepEqual(a.Egress, b.Egress)
 }
 
 // mayForward checks what a next hop is asked for in the open: abide dials the

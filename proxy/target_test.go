@@ -406,7 +406,7 @@ func TestAnswersOfOursTellNothingOfTheInside(t *testing.T) {
 }
 
 func TestAClientThatDistrustsTheCAIsToldAboutOnce(t *testing.T) {
-	b := newBed(t, "intercept: all")
+	b := newBed(t, "sites: [{host: api.test, limits: [{requests: 1000, per: 1s}]}]")
 	for range 3 {
 		conn := b.connect(host + ":443")
 		c := tls.Client(conn, &tls.Config{ServerName: host, RootCAs: originRootsOnly()})

@@ -5,19 +5,25 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"path/filepath"
 	"strings"
 
 	"github.com/abide-proxy/abide/ca"
 	"github.com/abide-proxy/abide/policy"
 )
 
-// banner is what serve prints: where everything is, and the lines to copy.
+// banner is what serve prints: where everything is, and the line to copy.
 func (a *program) banner() string {
 	p := a.policy.Load()
 	var b strings.Builder
 	fmt.Fprintf(&b, "abide %s\n\n", versionText())
-	at := addressOf(a.listener)
-	fmt.Fprintf(&b, "  proxy      http://%s%s\n", at, elsewhere(a.listener))
+	fmt.Fprintf(&b, "  proxy      http://%s%s\n", addressOf(a.listener), elsewhere(a.listener))
+	switch {
+	case a.open != nil:
+		fmt.Fprintf(&b, "  open       http://%s%s\n", addressOf(a.open), elsewhere(a.open))
+	case a.asked.open.Listen != "":
+		fmt.Fprintf(&b, "  open       none, %s is in use (listen_open)\n", a.asked.open.Listen)
+	}
 	if a.admin != nil {
 		fmt.Fprintf(&b, "  dashboard  http://%s/%s\n", addressOf(a.admin), elsewhere(a.admin))
 	}
@@ -32,37 +38,99 @@ func (a *program) banner() string {
 	} else {
 		fmt.Fprintf(&b, "  data       %s\n", p.Data)
 	}
-
 	b.WriteString("\nIn the shell of the crawler:\n\n")
-	proxy := "http://" + userOf(p) + at
-	fmt.Fprintf(&b, "  export HTTP_PROXY=%s HTTPS_PROXY=%[1]s\n", proxy)
-	b.WriteString("  export http_proxy=$HTTP_PROXY https_proxy=$HTTPS_PROXY\n")
-	if len(p.Access.Clients) > 0 {
-		b.WriteString("\n  with the name and secret of one of access.clients\n")
+	if p.Data != "none" {
+		fmt.Fprintf(&b, "  eval \"$(abide env%s)\"\n", a.envFlags(p))
+	} else {
+		at := "http://" + userOf(p) + a.crawlerAddress()
+		fmt.Fprintf(&b, "  export HTTP_PROXY=%s HTTPS_PROXY=%[1]s\n", at)
+		b.WriteString("  export http_proxy=$HTTP_PROXY https_proxy=$HTTPS_PROXY\n")
+		if len(p.Access.Clients) > 0 {
+			b.WriteString("\n  with the name and secret of one of access.clients\n")
+		}
+		b.WriteString(a.trustText(p))
 	}
-	b.WriteString(trust(a, p))
+	b.WriteString(a.httpsText(p))
 	b.WriteString("\n")
 	return b.String()
 }
 
-// trust is how a client comes to accept intercepted https.
-func trust(a *program, p *policy.Policy) string {
-	if !interceptsAny(p) {
-		return "\nNo https is intercepted (intercept: " + p.Intercept.Mode + "), so there is no CA to trust.\n"
+// crawlerAddress is the listener on which crawlers have the most https opened.
+func (a *program) crawlerAddress() string {
+	if a.open != nil {
+		return addressOf(a.open)
 	}
-	const why = "\nhttps is intercepted, so the crawler has to trust abide's CA:\n\n"
-	if p.Data != "none" {
-		// The shell that copies the line knows nothing of this process's flags.
-		place := ""
-		if p.Data != policy.Defaults().Data {
-			place = " --data " + ca.ShellQuoted(p.Data)
+	return addressOf(a.listener)
+}
+
+// httpsText says whose https is opened.
+func (a *program) httpsText(p *policy.Policy) string {
+	at := "http://" + addressOf(a.listener)
+	switch {
+	case p.Intercept.Mode == "all":
+		return "\nAll https is opened, so that its limits are seen.\n"
+	case !interceptsAny(p):
+		return "\nNo https is opened (intercept: none): it passes unread, so its limits are not seen.\n"
+	}
+	var b strings.Builder
+	if a.open != nil {
+		fmt.Fprintf(&b, "\nThat uses http://%s, where all https is opened, so that its limits are seen.\n", addressOf(a.open))
+	} else {
+		b.WriteString("\n")
+	}
+	fmt.Fprintf(&b, "On %s https passes unread except to hosts whose rules need its requests,\n", at)
+	if a.open != nil {
+		b.WriteString("so limits of other hosts are not seen there. To change that, have the crawler use\nthe line above, or write intercept: all.\n")
+	} else {
+		b.WriteString("so limits of other hosts are not seen there. To change that, write listen_open with\na free address, or intercept: all.\n")
+	}
+	return b.String()
+}
+
+// trustText is how a client comes to trust a CA that is not kept.
+func (a *program) trustText(p *policy.Policy) string {
+	switch {
+	case !interceptsAny(p):
+		return ""
+	case a.admin != nil:
+		return "\nThe crawler has to trust abide's CA certificate:\n\n  http://" + addressOf(a.admin) + "/ca.pem\n"
+	}
+	return "\nThe crawler has to trust abide's CA certificate: abide run -- COMMAND sets it up;\nor keep the CA in a data directory (data:).\n"
+}
+
+// envFlags are the flags with which abide env finds this process from another shell,
+// which knows nothing of this one's flags. Each begins with a space.
+func (a *program) envFlags(p *policy.Policy) string {
+	// What abide env would take from the file, or without one, by itself.
+	found := policy.Defaults()
+	var flags []string
+	add := func(name, value string) { flags = append(flags, " --"+name+" "+ca.ShellQuoted(value)) }
+	if p.File != "" {
+		if path, err := filepath.Abs(p.File); err == nil {
+			add("config", path)
 		}
-		return why + "  eval \"$(abide ca env" + place + ")\"\n"
+		if a.source != nil && a.source.lasting() {
+			if plain, err := (&source{path: p.File, environ: a.source.environ}).load(); err == nil {
+				found = plain
+			}
+		}
 	}
-	if a.admin != nil {
-		return why + "  http://" + addressOf(a.admin) + "/ca.pem\n"
+	if found.Data != p.Data {
+		add("data", p.Data)
 	}
-	return why + "  abide run -- COMMAND sets it up; or keep it in a data directory (data:)\n"
+	switch {
+	case a.admin != nil && found.Admin.Listen != p.Admin.Listen:
+		add("admin", addressOf(a.admin))
+	case a.admin == nil && found.Listen != p.Listen:
+		add("listen", addressOf(a.listener))
+		if a.open != nil {
+			add("listen-open", addressOf(a.open))
+		}
+	}
+	if len(p.Access.Clients) > 1 {
+		add("client", p.Access.Clients[0].Name)
+	}
+	return strings.Join(flags, "")
 }
 
 // interceptsAny tells whether there is any https that the CA is for.

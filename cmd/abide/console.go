@@ -11,7 +11,7 @@ func (a *program) fleetOptions(o admin.Options) admin.Options {
 	o.Forecast, o.Bandwidth = a.forecast, a.kept.bandwidth()
 	o.Store = a.storeNow
 	if a.source != nil {
-		o.Reload, o.Refused = a.reload, a.refused.status
+		o.Reload, o.Refused = a.reloadAsked, a.refused.status
 	}
 	a.metrics.Permits(a.proxy.OpenPermits)
 	if a.proxy.Store().Kind != "none" {

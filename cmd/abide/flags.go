@@ -12,6 +12,7 @@ import (
 // one is set in the file or in the environment.
 var flagged = map[string]string{
 	"listen":         "listen",
+	"listen_open":    "listen-open",
 	"admin.listen":   "admin",
 	"data":           "data",
 	"intercept":      "intercept",

@@ -7,6 +7,8 @@ import (
 	"net"
 	"strings"
 	"syscall"
+
+	"github.com/abide-proxy/abide/policy"
 )
 
 // listen opens a listener for a setting and, where that fails, says what to do.
@@ -15,10 +17,12 @@ func listen(key, address string) (net.Listener, error) {
 	if err == nil {
 		return l, nil
 	}
-	name := "ABIDE_LISTEN"
-	flag := "--listen"
-	if key == "admin.listen" {
+	name, flag := "ABIDE_LISTEN", "--listen"
+	switch key {
+	case "admin.listen":
 		name, flag = "ABIDE_ADMIN", "--admin"
+	case "listen_open":
+		name, flag = "ABIDE_LISTEN_OPEN", "--listen-open"
 	}
 	other := fmt.Sprintf("%s, %s or %s", flag, name, key)
 	_, port, _ := net.SplitHostPort(address)
@@ -34,4 +38,43 @@ func listen(key, address string) (net.Listener, error) {
 		return nil, fmt.Errorf("%s: this machine does not have the address of %s; choose another with %s", key, address, other)
 	}
 	return nil, fmt.Errorf("%s: %w; choose another address with %s", key, err, other)
+}
+
+// addresses are those that a configuration has listeners on.
+type addresses struct {
+	listen, admin string
+	open          policy.OpenListener
+}
+
+func addressesOf(p *policy.Policy) addresses { return addresses{p.Listen, p.Admin.Listen, p.Open} }
+
+// sameOpen tells whether another configuration needs no other open listener. A default
+// follows the address of listen, and intercept: none needs no restart.
+func (a addresses) sameOpen(next policy.OpenListener) bool {
+	return a.open == next || a.open.Default && next.Default
+}
+
+// listenOpen takes the address on which all https is opened. Where listen_open is not
+// written, abide serves without it when its port is taken.
+func (a *program) listenOpen(p *policy.Policy) (err error) {
+	if p.Open.Listen == "" {
+		return nil
+	}
+	address := p.Open.Listen
+	if a.open, err = listen("listen_open", address); err != nil {
+		a.open = nil
+		if !p.Open.Default {
+			return err
+		}
+		a.log.Warnf("there is no listener that opens all https: %v, or listen_open: off", err)
+	}
+	return nil
+}
+
+// opens are the listeners on which all https is opened.
+func (a *program) opens() []net.Listener {
+	if a.open == nil {
+		return nil
+	}
+	return []net.Listener{a.open}
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,8 +38,9 @@ type program struct {
 	proxy   *proxy.Server
 	kept    *keeping
 
-	asked    [2]string    // listen and admin.listen as they were configured
+	asked    addresses    // as they were configured
 	listener net.Listener // of the proxy
+	open     net.Listener // where all https is opened, nil when there is none
 	admin    net.Listener // nil when admin.listen is off
 	console  *http.Server // on admin
 	systemd  *systemd     // nil unless a service manager started abide
@@ -51,15 +53,15 @@ type program struct {
 // open takes the addresses and the data directory that the policy names, and
 // starts nothing yet. Whoever does not Run the program closes it.
 func open(s *source, p *policy.Policy, log *logrus.Logger) (*program, error) {
-	a := &program{source: s, log: log, metrics: metrics.New(p.Metrics.Sites), asked: [2]string{p.Listen, p.Admin.Listen}}
-	if err := a.open(p); err != nil {
+	a := &program{source: s, log: log, metrics: metrics.New(p.Metrics.Sites), asked: addressesOf(p)}
+	if err := a.start(p); err != nil {
 		a.close()
 		return nil, err
 	}
 	return a, nil
 }
 
-func (a *program) open(p *policy.Policy) (err error) {
+func (a *program) start(p *policy.Policy) (err error) {
 	a.metrics.BuildInfo(versionText(), runtime.Version())
 	a.metrics.Reloaded(true)
 	if a.listener, err = listen("listen", p.Listen); err != nil {
@@ -69,6 +71,9 @@ func (a *program) open(p *policy.Policy) (err error) {
 		if a.admin, err = listen("admin.listen", p.Admin.Listen); err != nil {
 			return err
 		}
+	}
+	if err := a.listenOpen(p); err != nil {
+		return err
 	}
 	p = a.placed(p)
 	a.policy.Store(p)
@@ -107,6 +112,12 @@ func (a *program) open(p *policy.Policy) (err error) {
 func (a *program) placed(p *policy.Policy) *policy.Policy {
 	own := *p
 	own.Listen = a.listener.Addr().String()
+	switch {
+	case a.open == nil:
+		own.Open.Listen = "" // its port is taken, or listen_open was off when abide started
+	case own.Open.Listen != "":
+		own.Open.Listen = a.open.Addr().String()
+	}
 	if a.admin != nil {
 		own.Admin.Listen = a.admin.Addr().String()
 	}
@@ -115,7 +126,7 @@ func (a *program) placed(p *policy.Policy) *policy.Policy {
 
 // close gives up what open took.
 func (a *program) close() {
-	for _, l := range []net.Listener{a.listener, a.admin} {
+	for _, l := range []net.Listener{a.listener, a.open, a.admin} {
 		if l != nil {
 			l.Close()
 		}
@@ -134,7 +145,7 @@ func (a *program) Run(ctx context.Context, reload <-chan struct{}) error {
 	proxied := make(chan error, 1)
 	consoled := make(chan error, 1)
 	var running sync.WaitGroup
-	running.Go(func() { proxied <- a.proxy.Serve(serving, a.listener) })
+	running.Go(func() { proxied <- a.proxy.Serve(serving, a.listener, a.opens()...) })
 	if a.admin != nil {
 		running.Go(func() { consoled <- a.console.Serve(a.admin) })
 	}
@@ -195,7 +206,7 @@ func openCA(p *policy.Policy, m *metrics.Metrics, log *logrus.Logger) (*ca.CA, e
 	authority, err := ca.Open(ca.Dir(p.Data), ca.Options{
 		Names: p.InterceptNames(), Cache: p.Bounds.Certificates, Cert: p.CA.Cert, Key: p.CA.Key, Roots: p.Egress.Roots,
 		OnSign: m.Signed,
-		Notice: func(text string) { log.Warn(text) },
+		Notice: func(text string) { log.Warn(text + caNotice(p, text)) },
 	})
 	if err != nil && p.CA.Given() {
 		return nil, err
@@ -204,4 +215,13 @@ func openCA(p *policy.Policy, m *metrics.Metrics, log *logrus.Logger) (*ca.CA, e
 		return nil, fmt.Errorf("opening the data directory %s: %w; choose another with --data, ABIDE_DATA or data, or keep nothing with --data none", p.Data, err)
 	}
 	return authority, nil
+}
+
+// caNotice adds to the CA's notice of a new certificate that some clients may keep the
+// old one.
+func caNotice(p *policy.Policy, text string) string {
+	if p.Open.Off || p.Intercept.Mode == "all" || !strings.Contains(text, "may not vouch for every host") {
+		return ""
+	}
+	return "; clients that do not have all https opened (abide env) may keep the old one. listen_open: off limits the CA to the hosts whose https the configuration opens"
 }

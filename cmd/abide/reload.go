@@ -50,6 +50,7 @@ func (a *program) follow(ctx context.Context, asked <-chan struct{}) {
 		case <-ctx.Done():
 			return
 		case <-asked:
+			a.proxy.ForgetRejections()
 		case <-secrets.changed:
 		case <-changed:
 			if !a.source.changed() {
@@ -60,6 +61,13 @@ func (a *program) follow(ctx context.Context, asked <-chan struct{}) {
 			a.log.Error(err)
 		}
 	}
+}
+
+// reloadAsked is a reload that somebody asked for. Clients that did not accept the CA
+// may do so now, so all https is tried again.
+func (a *program) reloadAsked() (changes []string, err error) {
+	a.proxy.ForgetRejections()
+	return a.reload()
 }
 
 // reload reads the configuration and swaps it in, and answers what that changes.
@@ -106,8 +114,12 @@ func (a *program) tokenCounts() map[string]int {
 // wrote.
 func (a *program) apply(next *policy.Policy) error {
 	now := *a.policy.Load()
-	now.Listen, now.Admin.Listen = a.asked[0], a.asked[1]
-	if keys := needRestart(&now, next); len(keys) > 0 {
+	now.Listen, now.Admin.Listen = a.asked.listen, a.asked.admin
+	keys := needRestart(&now, next)
+	if !a.asked.sameOpen(next.Open) {
+		keys = append(keys, "listen_open")
+	}
+	if len(keys) > 0 {
 		return fmt.Errorf("it changes %s, which takes a restart", strings.Join(keys, ", "))
 	}
 	next = a.placed(next)

@@ -104,7 +104,7 @@ which beats the file. "abide help config" lists every setting.`,
 		id, title string
 		commands  []*cobra.Command
 	}{
-		{"run", "Run:", []*cobra.Command{serveCommand(), runCommand()}},
+		{"run", "Run:", []*cobra.Command{serveCommand(), runCommand(), envCommand()}},
 		{"configure", "Configure:", []*cobra.Command{initCommand(), checkCommand(), explainCommand(), caCommand()}},
 		{"ask", "Ask a running abide:", []*cobra.Command{statusCommand(), sitesCommand(), reloadCommand(), healthcheckCommand()}},
 	} {

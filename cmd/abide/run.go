@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/abide-proxy/abide/ca"
+	"github.com/abide-proxy/abide/policy"
 )
 
 // runDrain is what is left to finish once the command has ended: only what it
@@ -74,7 +75,7 @@ func run(cmd *cobra.Command, client string, args []string) error {
 		return err
 	}
 	own := *p
-	own.Listen, own.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
+	own.Listen, own.Open, own.Admin.Listen = "127.0.0.1:0", policy.OpenListener{Off: true}, "127.0.0.1:0"
 	own.Timeouts.Drain = min(own.Timeouts.Drain, runDrain)
 	user, err := credential(&own, client)
 	if err != nil {

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abide-proxy/abide/admin"
+	"github.com/abide-proxy/abide/ca"
+	"github.com/abide-proxy/abide/policy"
+)
+
+func envCommand() *cobra.Command {
+	var shell, client string
+	command := &cobra.Command{
+		Use:   "env",
+		Short: "Print shell lines that make clients use the proxy and trust its CA",
+		Long: `Print shell lines after which clients in any language use the proxy and trust its
+CA certificate:
+
+  eval "$(abide env)"                              sh, bash, zsh
+  abide env --shell fish | source                  fish
+  abide env --shell powershell | Invoke-Expression PowerShell
+
+The proxy that the lines name is the one that runs at the configuration's
+admin.listen, else the one that the configuration describes, at its address
+listen_open: all https is opened there, so that its limits are seen. The files
+that the lines name are written anew, beside the CA certificate. Where
+access.clients asks for a name and a secret, both are in the lines.
+
+NO_PROXY is set so that this machine itself is reached without the proxy.`,
+		Example: `  eval "$(abide env)"
+  eval "$(abide env --client news)"`,
+		Args: arguments(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return printEnv(cmd, shell, client) },
+	}
+	command.Flags().StringVar(&shell, "shell", "sh", "sh, fish or powershell")
+	command.Flags().StringVar(&client, "client", "", "`name` of access.clients that the clients are (needed where there are several)")
+	_ = command.RegisterFlagCompletionFunc("shell", cobra.FixedCompletions([]string{"sh", "fish", "powershell"}, cobra.ShellCompDirectiveNoFileComp))
+	return command
+}
+
+func printEnv(cmd *cobra.Command, shell, client string) error {
+	line, ok := shells[shell]
+	if !ok {
+		return usage(fmt.Errorf("--shell %q: it is sh, fish or powershell", shell))
+	}
+	dir, p, err := caPlace(cmd)
+	if err != nil {
+		return err
+	}
+	if dir == "" {
+		return errors.New("nothing is kept (data: none), so there is no directory for the files that the lines name: name one with --data, ABIDE_DATA or data, or use abide run")
+	}
+	if client == "" && len(p.Access.Clients) > 1 {
+		var names []string
+		for _, one := range p.Access.Clients {
+			names = append(names, one.Name)
+		}
+		return usage(fmt.Errorf("access.clients has several names; say which one with --client: %s", strings.Join(names, ", ")))
+	}
+	user, err := credential(p, client)
+	if err != nil {
+		return err
+	}
+	authority, err := keptCA(cmd)
+	if err != nil {
+		return err
+	}
+	note := func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), "abide: "+format+"\n", args...) }
+	if p, err = asRunning(cmd, p, authority, note); err != nil {
+		return err
+	}
+	address, user := crawlerProxy(p, user, note)
+	if address, err = reachable(address); err != nil {
+		return err
+	}
+	caFile, bundleFile, err := authority.WriteBundle(dir)
+	if err != nil {
+		return err
+	}
+	proxy := url.URL{Scheme: "http", User: user, Host: address}
+	for _, one := range ca.Env(proxy.String(), caFile, bundleFile) {
+		key, value, _ := strings.Cut(one, "=")
+		fmt.Fprintln(cmd.OutOrStdout(), line(key, value))
+	}
+	return nil
+}
+
+// asRunning is p with the addresses of the abide that serves with this configuration,
+// which may have other ports. Where none does it is p.
+func asRunning(cmd *cobra.Command, p *policy.Policy, authority *ca.CA, note func(string, ...any)) (*policy.Policy, error) {
+	address, err := servingAdmin(cmd, p)
+	if err != nil || address == "" {
+		return p, err
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), liveTimeout)
+	defer cancel()
+	body, err := callAPI(ctx, http.MethodGet, address, p.Admin.Token, "status", "tells its status")
+	var none noProxy
+	var status admin.Status
+	if err == nil && (json.Unmarshal(body, &status) != nil || status.Listen == "") {
+		err = notAbide(address, "tells its status")
+	}
+	switch {
+	case errors.As(err, &none):
+		return p, nil
+	case err != nil:
+		note("%v; the lines are for the addresses of the configuration", err)
+		return p, nil
+	}
+	if status.CA != nil && status.CA.SHA256 != authority.Fingerprint() {
+		note("the abide at %s has another CA than %s: name its data directory with --data", address, authority.File())
+	}
+	own := *p
+	own.Listen, own.Open.Listen = status.Listen, status.ListenOpen
+	return &own, nil
+}
+
+// servingAdmin is the admin listener of an abide that serves: the one at admin.listen if
+// something is there, else one that is registered in the data directory. An abide run
+// serves its command alone. It is "" where there is none.
+func servingAdmin(cmd *cobra.Command, p *policy.Policy) (string, error) {
+	if strings.HasSuffix(p.Admin.Listen, ":0") {
+		unknown := *p
+		unknown.Admin.Listen = ""
+		p = &unknown
+	}
+	if p.Admin.Listen == "" && len(registrations(p.Data)) == 0 {
+		return "", nil
+	}
+	list, err := running(cmd, p)
+	if err != nil {
+		return "", err
+	}
+	found := ""
+	for _, one := range list {
+		if at, err := reachable(p.Admin.Listen); err == nil && one.Admin == at {
+			return at, nil
+		}
+		if one.Command == "serve" {
+			found = one.Admin
+		}
+	}
+	return found, nil
+}
+
+// crawlerProxy is the address, and the user, with which a crawler has all https opened.
+// Where there is no such address, note says so.
+func crawlerProxy(p *policy.Policy, user *url.Userinfo, note func(string, ...any)) (string, *url.Userinfo) {
+	switch {
+	case p.Open.Listen != "":
+		return p.Open.Listen, user
+	case opensAllOf(p, user):
+	case !p.Open.Off && user == nil:
+		// Clients that send no password before they are asked for it, such as Java, are
+		// not recognised.
+		return p.Listen, url.UserPassword("open", "open")
+	default:
+		note("https passes unread at %s except to hosts whose rules need its requests; set listen_open to an address, or intercept: all", p.Listen)
+	}
+	return p.Listen, user
+}
+
+// opensAllOf tells whether all https of a user is opened at every address.
+func opensAllOf(p *policy.Policy, user *url.Userinfo) bool {
+	for _, one := range p.Access.Clients {
+		if user != nil && one.Name == user.Username() && one.OpensAll {
+			return true
+		}
+	}
+	return p.Intercept.Mode == "all"
+}
