@@ -77,6 +77,7 @@ func (d *decoder) site(n *yaml.Node, path string, s *Site, host func(*yaml.Node,
 		field{"insecure", d.truth(&s.Insecure)},
 		field{"learn", func(n *yaml.Node, path string) {
 			d.truth(&s.Learn)(n, path)
+			s.learn = s.Learn
 			d.places[path] = Fault{Source: d.source, Line: n.Line, Key: path}
 		}},
 		field{"dialect", func(n *yaml.Node, path string) {

@@ -11,7 +11,6 @@ import (
 type Intercept struct {
 	Mode     string // auto | all | none | listed
 	Patterns []Pattern
-	Default  bool // nobody has written it
 }
 
 func parseIntercept(p *Policy, in *input) {

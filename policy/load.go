@@ -39,7 +39,6 @@ func Load(src Source) (*Policy, error) {
 	p := defaults(l.lookup)
 	p.File = src.Path
 	l.flags(p, src.Defaults)
-	p.Intercept.Default = true
 	l.file(p, src)
 	l.base = "" // what follows is relative to the working directory
 	l.environment(p, src.Environ)

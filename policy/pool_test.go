@@ -152,7 +152,7 @@ sites:
 		"                a dialect of its own\n",
 		"warning         sites[1]: insecure sends the tokens of the pool b over plain http to b.test, where everybody on the way can read them\n",
 		"warning         pools.c: no rule uses it; name it with pool: c\n",
-		"warning         sites[2]: c.test has a dialect, which does not open https by itself",
+		"warning         sites[2] (c.test) has no effect on https that passes unread",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())

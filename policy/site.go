@@ -31,6 +31,7 @@ type Site struct {
 	Line int // in the file
 
 	outage bool // the rule says it
+	learn  bool // the rule says learn: true
 }
 
 // NeedsRequests tells whether the rule can only be kept by seeing requests, so

@@ -182,7 +182,7 @@ func TestWhatAStoreHasPeopleWarnedOf(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"store: redis://r.test\nsites: [{host: a.test, outage: open}]", "store: rediss://u:pw@r.test", "store: redis://u:pw@localhost", "store: redis+cluster://:pw@127.0.0.1:1,[::1]:2",
+		"store: redis://r.test\nsites: [{host: a.test, outage: open, limits: [{requests: 1, per: 1s}]}]", "store: rediss://u:pw@r.test", "store: redis://u:pw@localhost", "store: redis+cluster://:pw@127.0.0.1:1,[::1]:2",
 	} {
 		if got := load(t, text, "HOME", "/home/somebody").Warnings(); len(got) != 0 {
 			t.Errorf("%s: %q", text, got)

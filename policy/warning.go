@@ -23,9 +23,6 @@ func (p *Policy) Warnings() []string {
 	if p.Data == "none" && !p.CA.Given() && p.Intercept.Mode != "none" && p.mayIntercept() {
 		warn("data: none makes a new CA at each start, which clients have to trust anew")
 	}
-	if p.Intercept.Mode == "all" && !p.Intercept.Default {
-		warn("intercept: all opens every https connection, also those of clients that do not trust the CA")
-	}
 	for _, one := range p.Egress.Allow {
 		switch {
 		case one.Bits() == 0:
@@ -56,6 +53,7 @@ func (p *Policy) Warnings() []string {
 	p.warnOfStore(warn)
 	p.warnOfPools(warn)
 	p.warnOfTunnels(warn)
+	p.warnOfUnread(warn)
 	p.warnOfBackends(warn)
 	const most = 50
 	if n := len(all); n > most {
@@ -114,9 +112,6 @@ func (p *Policy) warnOfTunnels(warn func(format string, args ...any)) {
 	}
 	for i := range p.Sites {
 		s := &p.Sites[i]
-		if s.Dialect != nil && !s.NeedsRequests() && p.Intercept.Mode == "auto" {
-			warn("sites[%d]: %s has a dialect, which does not open https by itself: without limits in the rule, or the host in intercept, it is read of plain http alone", i, s.Title())
-		}
 		if !s.NeedsRequests() || s.plainOnly(p) {
 			continue
 		}
