@@ -26,36 +26,47 @@ func TestServePrintsWhereItIsAndServes(t *testing.T) {
 	if code, _ := d.ask("/readyz"); code != 200 {
 		t.Errorf("/readyz answers %d", code)
 	}
+	open := d.out.await(t, `open +http://(\S+)`)[1]
 	for _, line := range []string{
-		"export HTTP_PROXY=http://" + d.proxy + " HTTPS_PROXY=http://" + d.proxy,
-		"export http_proxy=$HTTP_PROXY https_proxy=$HTTPS_PROXY",
-		"No https is intercepted",
+		`eval "$(abide env --admin ` + d.admin + `)"`,
+		"That uses http://" + open + ", where all https is opened",
+		"On http://" + d.proxy + " https passes unread",
+		"or write intercept: all.",
 	} {
 		if !strings.Contains(d.out.String(), line) {
-			t.Errorf("%q is not among the lines to copy", line)
+			t.Errorf("%q is not in the banner", line)
 		}
 	}
 }
 
-func TestTheLinesToCopyWork(t *testing.T) {
-	d := serveIn(t, t.TempDir(), []string{newOrigin(t).named()})
-	var lines []string
-	for _, line := range strings.Split(d.out.String(), "\n") {
-		if line = strings.TrimSpace(line); strings.HasPrefix(line, "export ") {
-			lines = append(lines, line)
+// shell runs lines in a crawler's shell, which knows nothing but the user's home.
+func shell(dir, lines string) (string, error) {
+	cmd := exec.Command("sh", "-c", lines)
+	cmd.Env = []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "GOCOVERDIR=" + os.Getenv("GOCOVERDIR")}
+	cmd.Dir = dir
+	got, err := cmd.CombinedOutput()
+	return string(got), err
+}
+
+func TestTheLineToCopyWorks(t *testing.T) {
+	for _, args := range [][]string{nil, {"--data", "else where"}, {"--data", "none"}, {"--intercept", "none"}, {"--intercept", "all"}, {"--listen-open", "off"}} {
+		dir := t.TempDir()
+		d := serveIn(t, dir, []string{newOrigin(t).named()}, args...)
+		var lines []string
+		for _, line := range strings.Split(d.out.await(t, `(?s)In the shell of the crawler:\n\n(.*?\n)\n`)[1], "\n") {
+			lines = append(lines, strings.TrimSpace(line))
 		}
-	}
-	got, err := exec.Command("sh", "-c", strings.Join(lines, "\n")+"\ncurl -sS http://api.test/").CombinedOutput()
-	if err != nil || string(got) != "from the origin" {
-		t.Errorf("%v: %s", err, got)
+		if got, err := shell(dir, strings.Join(lines, "\n")+"\ncurl -sS http://api.test/"); err != nil || !strings.HasSuffix(got, "from the origin") {
+			t.Errorf("%v: %v: %s\n%s", args, err, got, strings.Join(lines, "\n"))
+		}
 	}
 }
 
-func TestServeSaysHowToTrustItsCAWhereItIntercepts(t *testing.T) {
+func TestTheBannerSaysWhoseHTTPSIsOpened(t *testing.T) {
 	d := serveIn(t, t.TempDir(), nil, "--intercept", "all")
-	d.out.await(t, `eval "\$\(abide ca env\)"`)
-	d = serveIn(t, t.TempDir(), nil, "--intercept", "all", "--data", "elsewhere")
-	d.out.await(t, `eval "\$\(abide ca env --data '?/.*/elsewhere'?\)"`)
+	d.out.await(t, `All https is opened`)
+	d = serveIn(t, t.TempDir(), nil, "--intercept", "none")
+	d.out.await(t, `No https is opened \(intercept: none\)`)
 	d = serveIn(t, t.TempDir(), nil, "--intercept", "all", "--data", "none")
 	d.out.await(t, `http://`+d.admin+`/ca.pem`)
 }
