@@ -31,6 +31,7 @@ type sheet struct {
 	Status
 	Up     string
 	Proxy  string      // URL for clients
+	Open   string      // URL where all https is opened, "" for none
 	Tokens *tokenSheet // nil where nobody knows of any
 	Now    time.Time
 
@@ -62,6 +63,9 @@ func (d *desk) page(w http.ResponseWriter, r *http.Request) {
 	now := time.Now()
 	s := sheet{Status: d.now(), Now: now, Up: now.Sub(d.Started).Truncate(time.Second).String()}
 	s.Proxy = proxyURL(s.Listen, r.Host, len(d.Policy().Access.Clients) > 0)
+	if s.ListenOpen != "" {
+		s.Open = proxyURL(s.ListenOpen, r.Host, len(d.Policy().Access.Clients) > 0)
+	}
 	s.Tokens = d.tokenSheet(now)
 	var forecasts []Forecast
 	if d.Forecast != nil {

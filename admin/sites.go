@@ -33,6 +33,8 @@ type siteNow struct {
 	// its backends that are not closed.
 	Breaker  string    `json:"breaker"`
 	Breakers []Breaker `json:"breakers,omitempty"`
+	// Unread is nil where no https to the site has passed unread.
+	Unread *SiteUnread `json:"https_unread,omitempty"`
 }
 
 // SiteList is what /api/v1/sites answers. More tells that not all are listed.
@@ -96,6 +98,7 @@ func (d *desk) sitesNow(name string) map[string]*siteNow {
 	for _, one := range d.Metrics.Sites() {
 		s := at(one.Name)
 		s.siteStatus, s.LastMinute = siteStatus{one.Name, one.Requests, one.In, one.Out}, d.Metrics.LastMinute(one.Name)
+		s.Unread = unreadOf(d.Policy(), one)
 	}
 	for _, one := range d.limitsNow(name) {
 		s := at(one.Site)

@@ -32,6 +32,8 @@ type Status struct {
 	Sites     []siteStatus `json:"sites"`
 	SiteCount int          `json:"site_count"`
 	Total     siteStatus   `json:"total"`
+	// Unread is nil where no https has passed unread.
+	Unread *Unread `json:"https_unread,omitempty"`
 	// Breakers are those that are not closed, at most as many as sites.
 	Breakers []Breaker `json:"breakers,omitempty"`
 	// Waiting is nil where nobody knows what waits.
@@ -83,7 +85,9 @@ func (d *desk) now() Status {
 	if d.Refused != nil {
 		s.Reload = d.Refused()
 	}
-	s.count(d.Metrics.Sites())
+	counts := d.Metrics.Sites()
+	s.count(counts)
+	s.Unread = unreadNow(p, counts)
 	return s
 }
 

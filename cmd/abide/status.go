@@ -105,6 +105,7 @@ func oneStatus(ctx context.Context, text *bytes.Buffer, address string, api admi
 	now := time.Now()
 	status.Describe(text)
 	status.DescribeSites(text)
+	status.DescribeUnread(text)
 	status.DescribeStore(text, now)
 	tokens.Describe(text, now)
 	admin.DescribeForecasts(text, forecast, now)
