@@ -15,20 +15,12 @@ type table struct {
 	doubts []flaw
 }
 
-// parseCSV reads a table with a header row. Commas part the fields, or semicolons
-// or tabs if the header has the column that way. What it says is wrong has nothing
-// of the file: where there is no header row, the first row has secrets.
+// parseCSV reads a table with a header row, which also says what separates the fields.
+// What it says is wrong has nothing of the file but the names of columns: where there
+// is no header row, the first row has secrets.
 func parseCSV(data []byte, column, label string) table {
 	text := strings.TrimPrefix(string(data), bom)
-	comma := ','
-	for _, one := range []rune{',', ';', '\t'} {
-		header, _ := reader(text, one).Read()
-		if slices.Contains(trimmed(header), column) {
-			comma = one
-			break
-		}
-	}
-	r := reader(text, comma)
+	r := reader(text, separatorOf(text, column))
 	header, err := r.Read()
 	if err != nil {
 		return table{flaws: []flaw{broken(err)}}
@@ -87,6 +79,8 @@ func (t *table) find(header []string, name string, line int) int {
 		fault := flawf(line, "the header row has no column %q", name)
 		if i := slices.IndexFunc(header, func(s string) bool { return strings.EqualFold(s, name) }); i >= 0 {
 			fault.text += ", but " + header[i]
+		} else if namesColumns(header) {
+			fault.text += "; there are " + strings.Join(header, ", ")
 		}
 		t.flaws = append(t.flaws, fault)
 	case slices.Contains(header[at+1:], name):

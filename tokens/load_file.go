@@ -28,6 +28,10 @@ func (l *loading) file(path string) {
 // text is what a file has.
 func (l *loading) text(data []byte) {
 	if l.pool.Column == "" {
+		if fault, ok := notAList(data); !ok {
+			l.fail(fault.line, "%s", fault.text)
+			return
+		}
 		for _, r := range parseLines(data) {
 			l.take(r)
 		}
