@@ -22,7 +22,7 @@ func TestBackendsAreOriginsThatDiffer(t *testing.T) {
 	}
 	one := p.Sites[1]
 	switch {
-	case p.Sites[0].Backends[0] != Target{"https", "a.example", 443}, p.Sites[0].Balance != "adaptive", p.Sites[0].Sticky,
+	case p.Sites[0].Backends[0].Target != Target{"https", "a.example", 443}, p.Sites[0].Balance != "adaptive", p.Sites[0].Sticky,
 		one.Balance != "least-loaded", !one.Sticky, len(one.Backends) != 1, !one.NeedsRequests():
 		t.Errorf("%+v", p.Sites)
 	}
@@ -54,7 +54,7 @@ func TestBackendsAreOriginsThatDiffer(t *testing.T) {
 		"\"https://*.b.test\"":                   "no host name has",
 		"[https://b.test, https://B.test.:443/]": "backends[1]: https://b.test is listed twice",
 		"[[https://b.test]]":                     "takes a single value",
-		"{a: https://b.test}":                    "takes a single value",
+		"{a: https://b.test}":                    "a: is not a key",
 		"[https://b.test, http://a.pool]":        "backends[1]: http://a.pool is one of the hosts of this rule (*.pool)",
 		"https://MY.test.":                       "https://my.test is one of the hosts of this rule (my.test)",
 		"https://my.test:8443":                   "https://my.test:8443 is one of the hosts of this rule (my.test)",
@@ -91,5 +91,37 @@ func TestManyHostsWithManyBackendsAreCheckedSoon(t *testing.T) {
 	p.Explain(&b, Target{"https", "h7.test", 443})
 	if !strings.Contains(b.String(), "and 39992 more, adaptive") || !strings.Contains(b.String(), "or to one of 39992 more") || b.Len() > 10_000 {
 		t.Errorf("%d bytes:\n%.3000s", b.Len(), b.String())
+	}
+}
+
+func TestABackendMayHaveAWeightANameAndLimits(t *testing.T) {
+	p := load(t, `sites:
+  - host: my.pool
+    backends:
+      - {url: https://a.example, name: snscrape, weight: 2, limits: [{requests: 10/s}]}
+      - https://b.example
+      - {url: "https://c.example:8443", limits: []}
+    limits: [{concurrency: 4}]
+`)
+	b := p.Sites[0].Backends
+	switch {
+	case len(b) != 3, b[0].Name != "snscrape", b[0].Weight != 2, !b[0].Own, len(b[0].Limits) != 1, b[0].Limits[0].Amount != 10,
+		b[1].Name != "b.example", b[1].Weight != 1, b[1].Own, b[2].Name != "c.example:8443", !b[2].Own, len(b[2].Limits) != 0:
+		t.Errorf("%+v", b)
+	}
+	for text, want := range map[string]string{
+		"[{name: a}]":                                                          "backends[0]: needs url",
+		"[{url: https://b.test, weight: 0}]":                                   `backends[0].weight: "0" is less than 1`,
+		"[{url: https://b.test, weight: 1001}]":                                "is more than 1000",
+		"[{url: https://b.test, wieght: 2}]":                                   `did you mean "weight"?`,
+		"[{url: https://b.test, name: a b}]":                                   "is not a name for a backend",
+		"[{url: https://b.test, limits: {}}]":                                  "backends[0].limits: takes a list",
+		"[{url: https://b.test/x}]":                                            "backends[0].url: is not an origin: it has a path",
+		"[{url: https://b.test, limits: [{requests: 1, per: 1m, by: token}]}]": "where there is no pool",
+		"[{url: https://b.test, name: c.test}, https://c.test]":                `"c.test" is the name of a backend already`,
+		"[{url: https://b.test}, https://b.test]":                              "is listed twice",
+		"[{url: https://my.test}]":                                             "is one of the hosts of this rule",
+	} {
+		refuse(t, "sites: [{host: my.test, backends: "+text+"}]", want)
 	}
 }

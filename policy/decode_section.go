@@ -80,7 +80,7 @@ func (d *decoder) clients(n *yaml.Node, path string) {
 				}
 			}},
 			field{"secret", d.secret(&c.Secret)},
-			field{"weight", d.number(&c.Weight, 1, 1000)},
+			field{"weight", d.number(&c.Weight, 1, mostWeight)},
 			field{"priority", d.number(&c.Priority, 0, lowestPriority)},
 			field{"intercept", func(n *yaml.Node, path string) {
 				if word, ok := d.scalar(n, path, plainText); ok && word != "all" {

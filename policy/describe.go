@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 )
@@ -191,6 +192,11 @@ func (s *Site) describe(b *strings.Builder, title string, limit func(Limit) stri
 	if len(s.Backends) > 0 {
 		line(b, "", "backends %s", s.backendsText())
 	}
+	for i := range s.Backends {
+		for _, l := range s.Backends[i].Limits {
+			line(b, "", "at %s: %s", s.Backends[i].Name, limit(l))
+		}
+	}
 	for _, l := range s.Limits {
 		line(b, "", "%s", limit(l))
 	}
@@ -223,17 +229,27 @@ func someOf(words []string) string {
 // backendsText is who answers for the rule's hosts, and who of them is asked.
 func (s *Site) backendsText() string {
 	origins := make([]string, len(s.Backends))
-	for i, one := range s.Backends {
-		origins[i] = one.Origin()
+	shared := false
+	for i := range s.Backends {
+		origins[i] = s.Backends[i].String()
+		shared = shared || !s.Backends[i].Own
 	}
 	text := someOf(origins) + ", " + s.Balance
 	if s.Sticky {
 		text += ", a client stays with one"
 	}
-	if len(s.Limits) > 0 {
+	switch {
+	case len(s.Limits) > 0 && shared && s.ownLimits():
+		text += "; each without limits of its own has those of the rule for itself"
+	case len(s.Limits) > 0 && shared:
 		text += "; each has the limits for itself"
 	}
 	return text
+}
+
+// ownLimits tells whether a backend has limits instead of the rule's.
+func (s *Site) ownLimits() bool {
+	return slices.ContainsFunc(s.Backends, func(b Backend) bool { return b.Own })
 }
 
 // bytesText is what limits of bytes count, and what becomes of a body for which there

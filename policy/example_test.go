@@ -141,11 +141,15 @@ func TestTheExampleInTheGuideOfBackendsLoads(t *testing.T) {
 		t.Fatal(err)
 	}
 	blocks := yamlOf(data)
-	if len(blocks) != 1 {
+	if len(blocks) != 2 {
 		t.Fatalf("%d files were found", len(blocks))
 	}
 	p, err := Load(Source{Data: blocks[0]})
 	if err != nil || len(p.Sites[0].Backends) != 3 || len(p.Sites[0].Limits) != 2 {
+		t.Errorf("%+v, %v", p, err)
+	}
+	p, err = Load(Source{Data: blocks[1]})
+	if err != nil || len(p.Sites[0].Backends) != 3 || len(p.Sites[0].Backends[1].Limits) != 2 {
 		t.Errorf("%+v, %v", p, err)
 	}
 }

@@ -102,7 +102,7 @@ func (p *Policy) explainWay(b *strings.Builder, t Target) {
 			if i == 0 {
 				title = "way"
 			}
-			line(b, title, "to %s: %s", one.Origin(), p.way(one))
+			line(b, title, "to %s: %s", one.String(), p.way(one.Target))
 		}
 		return
 	}

@@ -23,10 +23,10 @@ type Site struct {
 	Robots   bool
 	Coalesce bool
 
-	Backends []Target // who answers instead of the host; the limits hold for each of them
-	Balance  string   // adaptive | round-robin | least-loaded
-	Sticky   bool     // a client stays with its backend while that one is healthy
-	Outage   string   // share | strict | open; what to do while the store is away
+	Backends []Backend // who answers instead of the host
+	Balance  string    // adaptive | round-robin | least-loaded
+	Sticky   bool      // a client stays with its backend while that one is healthy
+	Outage   string    // share | strict | open; what to do while the store is away
 
 	Line int // in the file
 

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"hash/maphash"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -13,10 +14,31 @@ import (
 
 // backend is one of several equal places that a site stands for.
 type backend struct {
-	name   string // its origin, of which https goes without saying
+	name   string // as the operator calls it, or its origin
+	weight int
+	only   string // its name if it has limits of its own; see planned.only
 	target policy.Target
 	slot   queue.Limit // cools alone
 	load   *load
+}
+
+// limits is what planned.only says of the limits that hold for a backend, which may be
+// nil.
+func (b *backend) limits() string {
+	if b == nil {
+		return ""
+	}
+	return b.only
+}
+
+// backend is the one with a name, nil if there is none.
+func (p *plan) backend(name string) *backend {
+	for i := range p.backends {
+		if p.backends[i].name == name {
+			return &p.backends[i]
+		}
+	}
+	return nil
 }
 
 // party is what a breaker is about: a site, or one of its backends.
@@ -141,38 +163,59 @@ func (x *exchange) choose(ready []int) int {
 
 var stickiness = maphash.MakeSeed()
 
-// pick is the balance.
+// pick is the balance. It counts the choice where the next one depends on it.
 func (p *plan) pick(ready []int, client string, now time.Time) int {
-	if len(p.backends) == 0 || slices.Max(ready) >= len(p.backends) {
-		return ready[0]
-	}
-	better := func(a, b *load) bool { return a.cost(now) < b.cost(now) }
 	switch {
+	case len(p.backends) == 0 || slices.Max(ready) >= len(p.backends):
+		return ready[0]
 	case p.sticky:
-		best, most := ready[0], uint64(0)
-		for _, i := range ready {
-			if h := maphash.Comparable(stickiness, [2]string{client, p.backends[i].name}); h >= most {
-				best, most = i, h
-			}
-		}
-		return best
+		return p.stick(ready, client)
 	case p.balance == "round-robin":
-		better = func(a, b *load) bool { return a.last.Load() < b.last.Load() }
+		return p.rotation.next(ready)
 	case p.balance == "least-loaded":
-		better = func(a, b *load) bool {
-			if x, y := a.flying.Load(), b.flying.Load(); x != y {
-				return x < y
-			}
-			return a.last.Load() < b.last.Load()
-		}
+		return p.rotation.next(p.leastLoaded(ready))
 	}
-	best := ready[0]
-	for _, i := range ready[1:] {
-		if better(p.backends[i].load, p.backends[best].load) {
-			best = i
+	best, least := ready[0], math.Inf(1)
+	for _, i := range ready {
+		b := &p.backends[i]
+		if cost := b.load.cost(now) / float64(b.weight); cost < least {
+			best, least = i, cost
 		}
 	}
 	return best
+}
+
+// stick is the backend of a client, each with the share of clients that its weight
+// says (rendezvous hashing).
+func (p *plan) stick(ready []int, client string) int {
+	best, most := ready[0], 0.0
+	for _, i := range ready {
+		b := &p.backends[i]
+		part := (float64(maphash.Comparable(stickiness, [2]string{client, b.name})>>11) + 0.5) / (1 << 53)
+		if score := -float64(b.weight) / math.Log(part); score > most {
+			best, most = i, score
+		}
+	}
+	return best
+}
+
+// leastLoaded are the backends that have the fewest requests under way, for their
+// weight.
+func (p *plan) leastLoaded(ready []int) []int {
+	var least []int
+	var flying, weight int64
+	for _, i := range ready {
+		b := &p.backends[i]
+		n, w := b.load.flying.Load(), int64(b.weight)
+		if least != nil && n*weight > flying*w {
+			continue
+		}
+		if least == nil || n*weight < flying*w {
+			least, flying, weight = least[:0], n, w
+		}
+		least = append(least, i)
+	}
+	return least
 }
 
 // homeward makes a redirect of a backend to itself or to an equal one a redirect

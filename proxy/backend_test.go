@@ -17,10 +17,13 @@ import (
 // equals is a plan of n backends.
 func equals(n int, balance string) *plan {
 	p := &plan{balance: balance}
+	weights := make([]int, n)
 	for i := range n {
 		name := fmt.Sprintf("b%d.test", i)
-		p.backends = append(p.backends, backend{name: name, target: policy.Target{Scheme: "https", Host: name, Port: 443}, load: &load{}})
+		p.backends = append(p.backends, backend{name: name, target: policy.Target{Scheme: "https", Host: name, Port: 443}, load: &load{}, weight: 1})
+		weights[i] = 1
 	}
+	p.rotation = newRotation(weights)
 	return p
 }
 
@@ -31,7 +34,6 @@ func TestTheBalanceOfBackends(t *testing.T) {
 	times := map[int]int{}
 	for range 9 {
 		i := p.pick(all, "", now)
-		p.backends[i].load.last.Store(choices.Add(1))
 		times[i]++
 	}
 	for i, n := range times {

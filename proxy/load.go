@@ -10,7 +10,6 @@ import (
 // load is what is known of a backend's work. It outlives reloads.
 type load struct {
 	flying atomic.Int64
-	last   atomic.Int64 // when it was chosen last, as a number of choices
 
 	mu      sync.Mutex // held for a few instructions; guards what follows
 	latency float64    // seconds to the head of an answer, averaged
@@ -24,15 +23,8 @@ const (
 	memorable = 1 * time.Minute // until what was heard counts for a third
 )
 
-// choices numbers them all, so that whose turn it is outlives reloads and rules: a
-// backend that is new has not missed anything.
-var choices atomic.Int64
-
 // begin counts a request that is about to be sent there.
-func (l *load) begin() {
-	l.flying.Add(1)
-	l.last.Store(choices.Add(1))
-}
+func (l *load) begin() { l.flying.Add(1) }
 
 // hear adds an attempt to what is known.
 func (l *load) hear(took time.Duration, how health, now time.Time) {

@@ -57,13 +57,14 @@ func (p *plan) needs(x *exchange) (all [][]queue.Limit, shared bool) {
 // token if there are any.
 func (p *plan) alternatives(x *exchange) [][]queue.Limit {
 	list := make([]queue.Limit, 0, len(p.limits)+4)
-	var each []int // those that each token has for itself
+	var each []int    // those that each token has for itself
+	var only []string // of each, what planned.only says; what was learned holds for all
 	for i := range p.limits {
 		if one := &p.limits[i]; one.rule.Covers(x.method, x.path) {
 			if one.token {
 				each = append(each, len(list))
 			}
-			list = append(list, one.need)
+			list, only = append(list, one.need), append(only, one.only)
 			if one.need.Of == queue.Bytes {
 				list[len(list)-1].N = x.expects(one.need.Spec.Amount)
 			}
@@ -90,9 +91,12 @@ func (p *plan) alternatives(x *exchange) [][]queue.Limit {
 	all := make([][]queue.Limit, len(p.backends))
 	for i := range p.backends {
 		b := &p.backends[i]
-		own := append(make([]queue.Limit, 0, len(list)+1), list...)
-		for j := range own {
-			own[j].Key = b.name
+		own := make([]queue.Limit, 0, len(list)+1)
+		for j := range list {
+			if j >= len(only) || only[j] == b.only {
+				list[j].Key = b.name
+				own = append(own, list[j])
+			}
 		}
 		all[i] = append(own, b.slot)
 	}

@@ -3,7 +3,6 @@ package proxy
 import (
 	"cmp"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/abide-proxy/abide/learn"
@@ -27,6 +26,7 @@ type plan struct {
 	lists    lists
 	backends []backend
 	balance  string
+	rotation *rotation
 	sticky   bool
 	robots   bool
 }
@@ -35,6 +35,7 @@ type planned struct {
 	rule    *policy.Limit
 	need    queue.Limit // its key is that of the backend, where there are any
 	token   bool        // each token has its own
+	only    string      // the backend that it holds for; "": those without limits of their own
 	trickle queue.Limit // of bytes: what a body gets while it has to stand still
 }
 
@@ -82,17 +83,43 @@ func (s *Server) planRule(one *plan, p *policy.Policy, rule *policy.Site, pools 
 	if config := p.Pool(rule.Pool); config != nil {
 		one.pool, one.tokens, one.rule = pools[rule.Pool], *config, rule
 	}
-	for _, t := range rule.Backends {
-		name := strings.TrimPrefix(t.Origin(), "https://")
-		one.backends = append(one.backends, backend{
-			name: name, target: t, load: s.loads.of(name),
-			slot: queue.Limit{Name: "backend", Key: name},
-		})
+	weights := make([]int, len(rule.Backends))
+	for i := range rule.Backends {
+		b := &rule.Backends[i]
+		own := backend{
+			name: b.Name, weight: max(b.Weight, 1), target: b.Target, load: s.loads.of(b.Origin()),
+			slot: queue.Limit{Name: "backend", Key: b.Name},
+		}
+		if b.Own {
+			own.only = b.Name
+		}
+		weights[i] = own.weight
+		one.backends = append(one.backends, own)
 	}
+	one.rotation = newRotation(weights)
 }
 
 func (s *Server) planOf(rule *policy.Site, limits []policy.Limit) (*plan, error) {
 	p := &plan{}
+	if err := s.addLimits(p, rule, limits, ""); err != nil {
+		return nil, err
+	}
+	if rule == nil {
+		return p, nil
+	}
+	for i := range rule.Backends {
+		if b := &rule.Backends[i]; b.Own {
+			if err := s.addLimits(p, rule, b.Limits, b.Name); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return p, nil
+}
+
+// addLimits adds limits to a plan, which are those of one backend alone if only is its
+// name.
+func (s *Server) addLimits(p *plan, rule *policy.Site, limits []policy.Limit, only string) error {
 	seen := map[string]int{}
 	for i := range limits {
 		l := &limits[i]
@@ -101,11 +128,14 @@ func (s *Server) planOf(rule *policy.Site, limits []policy.Limit) (*plan, error)
 			_, err = limit.New(*spec)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("line %d: %s: %w", l.Line, l.Title(), err)
+			return fmt.Errorf("line %d: %s: %w", l.Line, l.Title(), err)
 		}
 		need := queue.Limit{Name: identity(l), Title: l.Title(), Spec: spec, N: max(l.Each, 1)}
 		if seen[need.Name]++; seen[need.Name] > 1 {
 			need.Name = fmt.Sprintf("%s (%d)", need.Name, seen[need.Name])
+		}
+		if only != "" {
+			need.Name += " at " + only
 		}
 		switch l.By {
 		case "client":
@@ -114,7 +144,7 @@ func (s *Server) planOf(rule *policy.Site, limits []policy.Limit) (*plan, error)
 			need.By = queue.ByRoute
 		}
 		need.Keep = s.keeperOf(rule, l, spec)
-		one := planned{rule: l, token: l.By == "token"}
+		one := planned{rule: l, token: l.By == "token", only: only}
 		switch l.Unit {
 		case policy.Cost:
 			need.Of = queue.Cost
@@ -132,11 +162,11 @@ func (s *Server) planOf(rule *policy.Site, limits []policy.Limit) (*plan, error)
 		}
 		one.need = need
 		if l.Method != "" || l.Path != "" {
-			p.lists.routed = append(p.lists.routed, i)
+			p.lists.routed = append(p.lists.routed, len(p.limits))
 		}
 		p.limits = append(p.limits, one)
 	}
-	return p, nil
+	return nil
 }
 
 // shorter is the shorter of two times, of which the first may be none.
@@ -175,6 +205,9 @@ func (p *plan) scope(x *exchange) queue.Scope {
 	var found *planned
 	for i := range p.limits {
 		one := &p.limits[i]
+		if one.only != x.backend().limits() {
+			continue
+		}
 		if one.rule.Path != "" && one.rule.Covers(x.method, x.path) && (found == nil || len(one.rule.Path) >= len(found.rule.Path)) {
 			found = one
 		}

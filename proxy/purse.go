@@ -345,8 +345,12 @@ func (st *state) bytesOf(who holder, trickles bool) []queue.Limit {
 		return nil
 	}
 	var list []queue.Limit
+	only := p.backend(strings.TrimSpace(who.budget)).limits()
 	for i := range p.limits {
 		l := &p.limits[i]
+		if l.only != only {
+			continue
+		}
 		if l.rule.Unit != policy.Bytes || !l.rule.Covers(who.method, who.path) || who.tunnel && l.rule.NeedsRequests() {
 			continue
 		}
