@@ -296,6 +296,8 @@ func HeldUntil(now time.Time, k queue.Keeps) string {
 		return text + ": the site refused requests (" + k.Why + ")"
 	case k.Limit == "cooldown":
 		return text + ": the site refused requests"
+	case k.Limit == slotOfToken && k.Why != "":
+		return text + ": no token may be used before (" + k.Why + ")"
 	case k.Limit == "retry":
 		return text + ", before it is sent again"
 	case k.Why != "":

@@ -3,8 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -14,7 +18,7 @@ import (
 // TestMain makes this test binary the program too: a command "abide" in a script
 // or in exec.Command is what main runs.
 func TestMain(m *testing.M) {
-	testscript.Main(leakless{m}, map[string]func(){"abide": main})
+	testscript.Main(leakless{m}, map[string]func(){"abide": main, "fetch": fetchAll})
 }
 
 // leakless fails a run that leaves goroutines behind.
@@ -40,6 +44,7 @@ func TestCommands(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
 			env.Setenv("ROOT", root(t))
+			env.Setenv("ABIDE_EGRESS_RESOLVE", "api.test:80="+scriptOrigin(env.Defer))
 			return os.Mkdir(filepath.Join(env.WorkDir, "home"), 0o700)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status},
@@ -63,6 +68,34 @@ func status(ts *testscript.TestScript, neg bool, args []string) {
 	if got != args[0] {
 		ts.Fatalf("%s ended with %s, want %s", args[1], got, args[0])
 	}
+}
+
+// fetchAll is the command "fetch URL…": a program that uses the proxy of the environment
+// for one request after the other, and ends with 1 if there is no answer.
+func fetchAll() {
+	for _, at := range os.Args[1:] {
+		answer, err := http.Get(at)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		answer.Body.Close()
+		fmt.Println(answer.StatusCode)
+	}
+}
+
+// scriptOrigin is the site http://api.test/ of a script: it answers each path that ends
+// with refused-once with 429 at first, and everything else with 200.
+func scriptOrigin(end func(func())) (address string) {
+	var refused sync.Map
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, again := refused.LoadOrStore(r.URL.Path, true); !again && strings.HasSuffix(r.URL.Path, "refused-once") {
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusTooManyRequests)
+		}
+	}))
+	end(s.Close)
+	return s.Listener.Addr().String()
 }
 
 // root is the directory of the repository.

@@ -39,7 +39,9 @@ func setLog(log *logrus.Logger, p policy.Log) {
 		log.SetFormatter(&logrus.JSONFormatter{TimestampFormat: time.RFC3339Nano})
 		return
 	}
-	log.SetFormatter(&logrus.TextFormatter{FullTimestamp: true, DisableColors: os.Getenv("NO_COLOR") != ""})
+	_, onTerminal := log.Out.(*liveLine) // which logrus cannot see
+	plain := os.Getenv("NO_COLOR") != ""
+	log.SetFormatter(&logrus.TextFormatter{FullTimestamp: true, DisableColors: plain, ForceColors: onTerminal && !plain})
 }
 
 // warnOfProxyVariables tells somebody who expects the usual variables to name

@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,6 +31,7 @@ var runDefaults = map[string]string{
 
 func runCommand() *cobra.Command {
 	var client string
+	var quiet bool
 	cmd := &cobra.Command{
 		Use:   "run [flags] -- COMMAND [ARGUMENT...]",
 		Short: "Run a command with the proxy started and set up for it",
@@ -42,6 +45,13 @@ find them while the command runs (not with data: none). Where the configuration
 does not say otherwise, all https is opened (intercept: all), so that its limits
 are seen, and the log is at level warn.
 
+While requests are held for 5 seconds or longer, a line on the terminal says
+until when, and for which limit. Without a terminal the log says so, at most
+once a minute. At the end a summary on standard error says how many requests
+there were to how many sites, which refusals the command did not see, for how
+long requests were held and for which limits, and which tokens were used. When
+no request came through abide, it says that instead. --quiet silences all this.
+
 A NO_PROXY of one's own is kept as it is; without one, localhost, 127.0.0.1 and
 ::1 are reached without the proxy. HTTP_PROXY and the like are replaced. What
 REQUESTS_CA_BUNDLE, SSL_CERT_FILE and the like name is trusted by the command as
@@ -51,13 +61,14 @@ before, and by the proxy.`,
 		Args: arguments(cobra.MinimumNArgs(1)),
 	}
 	cmd.Flags().StringVar(&client, "client", "", "`name` of access.clients that the command is (default the first)")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print no line about held requests, no summary, and no warning that no request came")
 	// What follows the command is the command's, with or without "--".
 	cmd.Flags().SetInterspersed(false)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error { return run(cmd, client, args) }
+	cmd.RunE = func(cmd *cobra.Command, args []string) error { return run(cmd, client, quiet, args) }
 	return cmd
 }
 
-func run(cmd *cobra.Command, client string, args []string) error {
+func run(cmd *cobra.Command, client string, quiet bool, args []string) error {
 	caught := catchForChild()
 	defer caught.close()
 
@@ -81,7 +92,12 @@ func run(cmd *cobra.Command, client string, args []string) error {
 	if err != nil {
 		return err
 	}
-	log := newLog(cmd.ErrOrStderr(), own.Log)
+	var errs io.Writer = cmd.ErrOrStderr()
+	console := liveLineOf(errs)
+	if console != nil {
+		errs = console
+	}
+	log := newLog(errs, own.Log)
 	for _, one := range own.Warnings() {
 		log.Warn(one)
 	}
@@ -119,10 +135,21 @@ func run(cmd *cobra.Command, client string, args []string) error {
 	child.Args[0] = args[0]
 	child.Env = env
 	child.Stdin, child.Stdout, child.Stderr = cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr()
+	began := time.Now()
+	var reporting sync.WaitGroup
+	if !quiet {
+		reporting.Go(func() { a.reportHolds(ctx, console) })
+	}
 	ended := runChild(child, caught)
+	took := time.Since(began)
 	stop()
+	reporting.Wait()
 	if err := <-served; err != nil {
 		log.Error(err)
+	}
+	if !quiet && child.ProcessState != nil {
+		happened := a.summary(took)
+		happened.write(errs)
 	}
 	return statusOfChild(args[0], child, ended)
 }

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/abide-proxy/abide/proxy"
+)
+
+func second(n int) time.Time { return noon.Add(time.Duration(n) * time.Second) }
+
+// waitingSince is what waits of one site since a second.
+func waitingSince(n int) []waitingSite {
+	return []waitingSite{{site: "api.test", held: 7, since: second(n), until: "until 12:00:40, limit: 3 requests per 5s"}}
+}
+
+const holdText = "abide holds 7 requests to api.test until 12:00:40, limit: 3 requests per 5s"
+
+func TestATerminalHasALineAboutAHoldOfFiveSeconds(t *testing.T) {
+	report := holdReport{terminal: true}
+	for now := range 120 {
+		want := holdText
+		if now < 5 {
+			want = ""
+		}
+		if got := report.look(second(now), waitingSince(0)); got != want {
+			t.Fatalf("after %d s: %q", now, got)
+		}
+	}
+	if got := report.look(second(120), nil); got != "" {
+		t.Errorf("afterwards: %q", got)
+	}
+	both := append(waitingSince(3), waitingSite{site: "first.test", held: 1, since: second(0), until: "until 12:01:00"})
+	if got := report.look(second(10), both); got != "abide holds 1 request to first.test until 12:01:00; and to 1 other site" {
+		t.Errorf("of two sites: %q", got)
+	}
+}
+
+func TestWithoutATerminalThereIsALineForAHoldAndAtMostOneAMinute(t *testing.T) {
+	var report holdReport
+	var said []int
+	for now := range 300 {
+		var waiting []waitingSite
+		switch {
+		case now < 150:
+			waiting = waitingSince(0)
+		case now%30 > 10: // holds of ten seconds, every half minute
+			waiting = waitingSince(now - now%30 + 5)
+		}
+		if report.look(second(now), waiting) != "" {
+			said = append(said, now)
+		}
+	}
+	if !slices.Equal(said, []int{5, 161, 221, 281}) {
+		t.Errorf("lines at %v", said)
+	}
+}
+
+func written(s summary) string {
+	var text bytes.Buffer
+	s.write(&text)
+	return text.String()
+}
+
+func TestASummaryOfAQuietRunIsOneLine(t *testing.T) {
+	got := written(summary{took: 1234 * time.Millisecond, requests: 1, sites: 1})
+	if got != "abide  1 request to 1 site in 1.2s\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestASummaryNamesTheLimitsThatHeldMostFirst(t *testing.T) {
+	s := summary{
+		took: 83 * time.Second, requests: 12, sites: 2, refusals: 3, unseen: 2,
+		held: []proxy.HeldTime{
+			{Site: "api.test", Limit: "900 requests per 15m", Requests: 7, Total: 84 * time.Second, Longest: 40 * time.Second},
+			{Site: "other.test", Limit: "cooldown", Requests: 1, Total: 2 * time.Second, Longest: 2 * time.Second},
+			{Site: "other.test", Limit: "retry", Requests: 1, Total: time.Second, Longest: time.Second},
+			{Site: "other.test", Limit: "2 in flight", Requests: 1, Total: time.Millisecond, Longest: time.Millisecond},
+		},
+		tokens: []tokenUse{{"p", "alice", 6}, {"p", "bob", 1}},
+	}
+	want := `abide    12 requests to 2 sites in 1m23s
+refused  3 requests by sites, of which the command saw 1; the others were sent again
+held     1m24s in all, 7 requests, the longest 40s: api.test, limit: 900 requests per 15m
+         2s in all, 1 request, the longest 2s: other.test refused requests
+         1s in all, 1 request, the longest 1s: other.test, before requests were sent again
+         and for 1 other limit
+tokens   alice of p (6 requests), bob of p (1 request)
+faster   more tokens, or more than "900 requests per 15m", if api.test allows it
+`
+	if got := written(s); got != want {
+		t.Errorf("it is\n%swant\n%s", got, want)
+	}
+}
+
+func TestARunWithoutRequestsIsToldWhyThatMayBe(t *testing.T) {
+	for _, one := range []struct {
+		s    summary
+		want string
+	}{
+		{summary{}, "no request came through abide."},
+		{summary{connects: 2}, "2 connections came through abide, but no request that it could read"},
+	} {
+		if got := written(one.s); !strings.Contains(got, one.want) || strings.Count(got, "\n") != 1 {
+			t.Errorf("%+v: %q", one.s, got)
+		}
+	}
+}
+
+func TestAStatusLineIsCutToTheWidthOfItsTerminal(t *testing.T) {
+	for n, want := range map[int]string{-1: "", 0: "", 1: "…", 3: "ab…", 4: "abcd", 9: "abcd"} {
+		if got := cutTo("abcd", n); got != want {
+			t.Errorf("%d: %q", n, got)
+		}
+	}
+}

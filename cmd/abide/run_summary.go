@@ -1,0 +1,151 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/abide-proxy/abide/proxy"
+)
+
+// shownLimits is how many of the limits that held requests a summary names.
+const shownLimits = 3
+
+// summary is what a command of "abide run" went through. It is pure.
+type summary struct {
+	took     time.Duration
+	requests uint64 // that clients made, whoever answered them
+	sites    int
+	connects uint64 // CONNECTs that clients asked for
+	refusals int    // answers that refused a request because of a limit
+	unseen   int    // of these, those whose request was sent again
+	held     []proxy.HeldTime
+	tokens   []tokenUse
+}
+
+// tokenUse is how often a token was used.
+type tokenUse struct {
+	pool, label string
+	uses        uint64
+}
+
+// summary is what has happened since the start.
+func (a *program) summary(took time.Duration) summary {
+	happened := a.proxy.Activity()
+	s := summary{took: took, connects: happened.Connects, refusals: happened.Refusals, unseen: happened.Replayed, held: happened.Held}
+	for _, site := range a.metrics.Sites() {
+		s.requests += site.Requests
+		if site.Requests > 0 {
+			s.sites++
+		}
+	}
+	for _, pool := range a.proxy.Pools() {
+		for i := range pool.Tokens {
+			if t := &pool.Tokens[i]; t.Uses > 0 {
+				s.tokens = append(s.tokens, tokenUse{pool.Name, t.Label, t.Uses})
+			}
+		}
+	}
+	slices.SortFunc(s.tokens, func(a, b tokenUse) int {
+		return cmp.Or(cmp.Compare(b.uses, a.uses), cmp.Compare(a.pool, b.pool), cmp.Compare(a.label, b.label))
+	})
+	return s
+}
+
+// write prints the summary, or why there is nothing to sum up.
+func (s *summary) write(w io.Writer) {
+	switch {
+	case s.requests > 0:
+		s.table(w)
+	case s.connects > 0:
+		fmt.Fprintf(w, "abide: %s came through abide, but no request that it could read, so no limit was kept: see docs/troubleshooting.md\n", countOf(int(s.connects), "connection"))
+	default:
+		fmt.Fprintln(w, "abide: no request came through abide. Some programs need more than HTTP_PROXY to use a proxy (Node before 24, PHP streams, aiohttp): see docs/clients.md. Hosts in NO_PROXY are reached without abide.")
+	}
+}
+
+func (s *summary) table(w io.Writer) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "abide\t%s to %s in %s\n", countOf(int(s.requests), "request"), countOf(s.sites, "site"), shortly(s.took))
+	if s.refusals > 0 {
+		fmt.Fprintf(t, "refused\t%s by sites, of which the command saw %d; the others were sent again\n", countOf(s.refusals, "request"), s.refusals-s.unseen)
+	}
+	for i, h := range s.held {
+		name := "held"
+		if i > 0 {
+			name = ""
+		}
+		if i == shownLimits {
+			fmt.Fprintf(t, "%s\tand for %s\n", name, countOf(len(s.held)-i, "other limit"))
+			break
+		}
+		fmt.Fprintf(t, "%s\t%s in all, %s, the longest %s: %s\n", name, shortly(h.Total), countOf(h.Requests, "request"), shortly(h.Longest), heldFor(h))
+	}
+	if len(s.tokens) > 0 {
+		fmt.Fprintf(t, "tokens\t%s\n", strings.Join(s.tokenNames(), ", "))
+	}
+	if text := s.faster(); text != "" {
+		fmt.Fprintf(t, "faster\t%s\n", text)
+	}
+	t.Flush()
+}
+
+// heldFor says what requests were held for.
+func heldFor(h proxy.HeldTime) string {
+	switch h.Limit {
+	case "":
+		return h.Site + " (the command did not wait for it)"
+	case "cooldown":
+		return h.Site + " refused requests"
+	case "token":
+		return h.Site + " refused a token"
+	case "retry":
+		return h.Site + ", before requests were sent again"
+	}
+	return h.Site + ", limit: " + h.Limit
+}
+
+// shownTokens is how many tokens a summary names.
+const shownTokens = 8
+
+func (s *summary) tokenNames() []string {
+	var list []string
+	for i, one := range s.tokens {
+		if i == shownTokens {
+			return append(list, fmt.Sprintf("and %d more", len(s.tokens)-i))
+		}
+		list = append(list, fmt.Sprintf("%s of %s (%s)", one.label, one.pool, countOf(int(one.uses), "request")))
+	}
+	return list
+}
+
+// faster says what would have made the command faster, if requests were held for
+// long enough to matter.
+func (s *summary) faster() string {
+	if len(s.held) == 0 || s.held[0].Longest < time.Second {
+		return ""
+	}
+	most := s.held[0]
+	switch most.Limit {
+	case "", "retry", "token":
+		return ""
+	case "cooldown":
+		return "the limit of " + most.Site + " under sites: in abide.yaml, so that it has no reason to refuse"
+	}
+	if len(s.tokens) > 0 {
+		return fmt.Sprintf("more tokens, or more than %q, if %s allows it", most.Limit, most.Site)
+	}
+	return fmt.Sprintf("more than %q, if %s allows it", most.Limit, most.Site)
+}
+
+// shortly is a duration for people.
+func shortly(d time.Duration) string {
+	if d < 10*time.Second {
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}
