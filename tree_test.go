@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -56,6 +57,38 @@ func TestTheReadmeNamesWhatIsThere(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestLinksToSectionsLeadToOne(t *testing.T) {
+	pages := map[string][]string{}
+	for _, page := range tree(t, ".md") {
+		pages[page] = sections(string(read(t, page)))
+	}
+	for page := range pages {
+		for _, link := range regexp.MustCompile(`\]\(([^):#]*)#([^)]+)\)`).FindAllStringSubmatch(string(read(t, page)), -1) {
+			to := page
+			if link[1] != "" {
+				to = filepath.Join(filepath.Dir(page), link[1])
+			}
+			if all, is := pages[to]; is && !slices.Contains(all, link[2]) {
+				t.Errorf("%s links to %s#%s, and there is no such section", page, link[1], link[2])
+			}
+		}
+	}
+}
+
+// sections are the anchors of a page: those of its headings as GitHub makes them,
+// and those that it writes down.
+func sections(page string) []string {
+	var all []string
+	for _, heading := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(page, -1) {
+		plain := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(heading[1]), "")
+		all = append(all, strings.ReplaceAll(plain, " ", "-"))
+	}
+	for _, anchor := range regexp.MustCompile(`<a id="([^"]+)"></a>`).FindAllStringSubmatch(page, -1) {
+		all = append(all, anchor[1])
+	}
+	return all
 }
 
 // tree are the files of this repository with an ending, whoever wrote them; what
