@@ -7,15 +7,21 @@ COPY . .
 ARG VERSION=devel
 RUN CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=${VERSION}" -o /out/abide ./cmd/abide
 # 65532 is the user that distroless images call nonroot.
+# /data has the key of the CA. /trust is for what may be shared with crawlers; a new
+# volume that is mounted there belongs to the same user.
 RUN mkdir -m 0700 /out/data && \
+    mkdir -m 0755 /out/trust && \
     echo 'abide:x:65532:65532:abide:/data:/abide' > /out/passwd
 
 FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /out/passwd /etc/passwd
 COPY --from=build --chown=65532:65532 /out/data /data
+COPY --from=build --chown=65532:65532 /out/trust /trust
 COPY --from=build /out/abide /abide
 
+# 3128 is the proxy. 3129 is the proxy for crawlers that trust abide's CA: all their
+# https is opened, so that its limits are kept.
 # The admin listener stays inside the container, where the health check asks it.
 # To reach it from outside set ABIDE_ADMIN=0.0.0.0:9128 and ABIDE_ADMIN_TOKEN.
 ENV HOME=/data \
@@ -24,7 +30,7 @@ ENV HOME=/data \
     ABIDE_DATA=/data
 USER 65532:65532
 VOLUME /data
-EXPOSE 3128 9128
+EXPOSE 3128 3129 9128
 HEALTHCHECK --interval=10s --timeout=3s --start-period=5s CMD ["/abide", "healthcheck"]
 ENTRYPOINT ["/abide"]
 CMD ["serve"]

@@ -133,6 +133,9 @@ func TestTheSidecarStartsWithItsImageAndConfigMap(t *testing.T) {
 			for _, variable := range set {
 				name, _ := at(variable, "name").(string)
 				value, _ := at(variable, "value").(string)
+				if at(variable, "valueFrom", "secretKeyRef") != nil {
+					value = "of-the-secret"
+				}
 				// The pod's beats the image's.
 				env = append([]string{name + "=" + value}, env...)
 			}
@@ -142,7 +145,7 @@ func TestTheSidecarStartsWithItsImageAndConfigMap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Listen != "127.0.0.1:3128" || p.Admin.Listen != "127.0.0.1:9128" || p.Data != "/data" {
+	if p.Listen != "127.0.0.1:3128" || p.Admin.Listen != "0.0.0.0:9128" || p.Admin.Token.Empty() || p.Data != "/data" {
 		t.Errorf("it listens on %s, admin on %s, data in %s", p.Listen, p.Admin.Listen, p.Data)
 	}
 }

@@ -34,6 +34,7 @@ var allowed = map[string][]string{
 	"bench":           {"bench/process"},
 	"bench/process":   {},
 	"clients":         {},
+	"deploy":          {}, // runs what the examples say
 	"release":         {},
 }
 
@@ -42,7 +43,7 @@ var only = map[string][]string{
 	"github.com/elazarl/goproxy":                              {"proxy", "bench"},
 	"github.com/spf13/cobra":                                  {"cmd/abide"},
 	"github.com/fsnotify/fsnotify":                            {"cmd/abide"},
-	"gopkg.in/yaml.v3":                                        {"policy", "."},
+	"gopkg.in/yaml.v3":                                        {"policy", ".", "deploy"},
 	"github.com/prometheus/client_golang/prometheus":          {"metrics"},
 	"github.com/rogpeppe/go-internal/testscript":              {"cmd/abide"},
 	"github.com/sirupsen/logrus":                              {"cmd/abide", "proxy", "admin", "clients"},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/elazarl/goproxy"
+	"github.com/sirupsen/logrus"
 
 	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/queue"
@@ -160,7 +161,7 @@ func (s *Server) failure(x *exchange, err error) *answer {
 	if a := x.upload.answer(); a != nil {
 		return a
 	}
-	s.log.WithError(err).WithField("host", x.target.Host).Debug("upstream failed")
+	s.log.WithError(err).WithFields(logrus.Fields{"host": x.target.Host, "cause": errors.Unwrap(err)}).Debug("upstream failed")
 	a := upstreamAnswer(err)
 	s.tellTLS(x, err, a)
 	if a == answerLeft && (x.upload.spared() || x.ctx.Err() == nil) {
