@@ -18,6 +18,7 @@ import (
 
 func envCommand() *cobra.Command {
 	var shell, client string
+	var trust bool
 	command := &cobra.Command{
 		Use:   "env",
 		Short: "Print shell lines that make clients use the proxy and trust its CA",
@@ -36,17 +37,19 @@ access.clients asks for a name and a secret, both are in the lines.
 
 NO_PROXY is set so that this machine itself is reached without the proxy.`,
 		Example: `  eval "$(abide env)"
-  eval "$(abide env --client news)"`,
+  eval "$(abide env --client news)"
+  eval "$(abide env --trust)"       # beside an abide that is a service of this machine`,
 		Args: arguments(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error { return printEnv(cmd, shell, client) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return printEnv(cmd, shell, client, trust) },
 	}
 	command.Flags().StringVar(&shell, "shell", "sh", "sh, fish or powershell")
 	command.Flags().StringVar(&client, "client", "", "`name` of access.clients that the clients are (needed where there are several)")
+	command.Flags().BoolVar(&trust, "trust", false, "trust the CA of the running abide although another user, or a service, has it")
 	_ = command.RegisterFlagCompletionFunc("shell", cobra.FixedCompletions([]string{"sh", "fish", "powershell"}, cobra.ShellCompDirectiveNoFileComp))
 	return command
 }
 
-func printEnv(cmd *cobra.Command, shell, client string) error {
+func printEnv(cmd *cobra.Command, shell, client string, trust bool) error {
 	line, ok := shells[shell]
 	if !ok {
 		return usage(fmt.Errorf("--shell %q: it is sh, fish or powershell", shell))
@@ -74,8 +77,18 @@ func printEnv(cmd *cobra.Command, shell, client string) error {
 		return err
 	}
 	note := func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), "abide: "+format+"\n", args...) }
-	if p, err = asRunning(cmd, p, authority, note); err != nil {
+	p, foreign, err := asRunning(cmd, p, authority, note)
+	if err != nil {
 		return err
+	}
+	switch {
+	case foreign == nil:
+	case trust:
+		if authority, dir, err = foreignCA(cmd, foreign, p.Egress.Roots, func(text string) { note("%s", text) }); err != nil {
+			return err
+		}
+	default:
+		note("the abide at %s has another CA than %s: name its data directory with --data, or, if it is a service or another user's that you trust, say --trust", foreign.address, authority.File())
 	}
 	address, user := crawlerProxy(p, user, note)
 	if address, err = reachable(address); err != nil {
@@ -93,12 +106,19 @@ func printEnv(cmd *cobra.Command, shell, client string) error {
 	return nil
 }
 
+// foreignAbide is an abide that runs and whose CA is not the one of the data directory.
+type foreignAbide struct {
+	address     string // of its admin listener
+	fingerprint string // of its CA certificate
+}
+
 // asRunning is p with the addresses of the abide that serves with this configuration,
-// which may have other ports. Where none does it is p.
-func asRunning(cmd *cobra.Command, p *policy.Policy, authority *ca.CA, note func(string, ...any)) (*policy.Policy, error) {
+// which may have other ports. Where none does it is p. The second result is nil unless
+// that abide has another CA.
+func asRunning(cmd *cobra.Command, p *policy.Policy, authority *ca.CA, note func(string, ...any)) (*policy.Policy, *foreignAbide, error) {
 	address, err := servingAdmin(cmd, p)
 	if err != nil || address == "" {
-		return p, err
+		return p, nil, err
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), liveTimeout)
 	defer cancel()
@@ -110,17 +130,17 @@ func asRunning(cmd *cobra.Command, p *policy.Policy, authority *ca.CA, note func
 	}
 	switch {
 	case errors.As(err, &none):
-		return p, nil
+		return p, nil, nil
 	case err != nil:
 		note("%v; the lines are for the addresses of the configuration", err)
-		return p, nil
-	}
-	if status.CA != nil && status.CA.SHA256 != authority.Fingerprint() {
-		note("the abide at %s has another CA than %s: name its data directory with --data", address, authority.File())
+		return p, nil, nil
 	}
 	own := *p
 	own.Listen, own.Open.Listen = status.Listen, status.ListenOpen
-	return &own, nil
+	if status.CA != nil && status.CA.SHA256 != authority.Fingerprint() {
+		return &own, &foreignAbide{address, status.CA.SHA256}, nil
+	}
+	return &own, nil, nil
 }
 
 // servingAdmin is the admin listener of an abide that serves: the one at admin.listen if
