@@ -93,6 +93,9 @@ type Options struct {
 	Forecast func(site string, requests int64) []Forecast
 	// Bandwidth is what went from and to a site, or each, in steps.
 	Bandwidth func(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]Traffic, error)
+	// Learned are sites of which something was learned and is kept, as many as there
+	// may be of a list.
+	Learned func() []string
 	// Store is how what keeps budgets is, now.
 	Store   func() Store
 	Version string

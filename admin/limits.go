@@ -121,17 +121,11 @@ func (d *desk) holdFor(site string) (limits []policy.Limit, set bool) {
 		return limits, true
 	}
 	p := d.Policy()
-	for i := range p.Sites {
-		if p.Sites[i].Group == "rule" && p.Sites[i].Title() == site {
-			return p.Sites[i].Limits, false
-		}
-	}
-	target, err := policy.ParseTarget("https", site)
-	if err != nil {
-		return nil, false
-	}
-	if rule := p.Match(target).Rule; rule != nil {
+	if rule := p.RuleOf(site); rule != nil {
 		return rule.Limits, false
+	}
+	if _, err := policy.ParseTarget("https", site); err != nil {
+		return nil, false
 	}
 	return p.Defaults.Limits, false
 }

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -33,6 +34,8 @@ type siteNow struct {
 	// its backends that are not closed.
 	Breaker  string    `json:"breaker"`
 	Breakers []Breaker `json:"breakers,omitempty"`
+	// Recorded is what went from and to the site lately, before a restart too.
+	Recorded *Recorded `json:"last_30_days,omitempty"`
 	// Unread is nil where no https to the site has passed unread.
 	Unread *SiteUnread `json:"https_unread,omitempty"`
 }
@@ -58,7 +61,7 @@ func (d *desk) sites(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	all := d.sitesNow("")
+	all := d.sitesNow(r.Context(), "")
 	list := SiteList{Sites: make([]siteNow, 0, min(len(all), most)), Count: len(all), More: len(all) > most}
 	order := slices.SortedFunc(maps.Values(all), func(a, b *siteNow) int {
 		return cmp.Or(cmp.Compare(b.bytes(), a.bytes()), cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Name, b.Name))
@@ -75,7 +78,7 @@ func (d *desk) site(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	one := d.sitesNow(name)[name]
+	one := d.sitesNow(r.Context(), name)[name]
 	if one == nil {
 		refuse(w, http.StatusNotFound, "nothing is known of a site "+quoted(name))
 		return
@@ -84,7 +87,7 @@ func (d *desk) site(w http.ResponseWriter, r *http.Request) {
 }
 
 // sitesNow are the sites of which anything is known, or the one of a name.
-func (d *desk) sitesNow(name string) map[string]*siteNow {
+func (d *desk) sitesNow(ctx context.Context, name string) map[string]*siteNow {
 	all := map[string]*siteNow{}
 	at := func(site string) *siteNow {
 		if name != "" && site != name {
@@ -129,6 +132,7 @@ func (d *desk) sitesNow(name string) map[string]*siteNow {
 			s.Breakers = append(s.Breakers, one)
 		}
 	}
+	d.addKnown(ctx, name, all)
 	return all
 }
 

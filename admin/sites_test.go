@@ -37,8 +37,9 @@ func TestSitesHaveWhatIsKnownOfThem(t *testing.T) {
 		`{"limit":"7 per 1m","of":"b","amount":7,"left":2,"unit":"requests","per":"1m","shared":false,"kept":true}],"limit_count":2,` +
 		`"limits_set":false,"held":3,"limited_by":"2 in flight","breaker":"half-open","breakers":[{"site":"api.test","state":"half-open","until":"2026-03-01T11:00:00Z"}]},` +
 		`{"site":"quiet/test","requests":0,"bytes_received":0,"bytes_sent":1,"requests_last_minute":0,"limits":[],"limit_count":0,"limits_set":false,"held":0,"breaker":"closed"},` +
+		`{"site":"Two of them","requests":0,"bytes_received":0,"bytes_sent":0,"requests_last_minute":0,"limits":[{"limit":"7 requests per 1m","amount":7,"left":7,"unit":"requests","per":"1m","shared":false,"kept":true}],"limit_count":1,"limits_set":false,"held":0,"breaker":"closed"},` +
 		`{"site":"pool","requests":0,"bytes_received":0,"bytes_sent":0,"requests_last_minute":0,"limits":[],"limit_count":0,"limits_set":false,"held":0,"breaker":"closed","breakers":[{"site":"pool","backend":"a.test","state":"open"}]},` +
-		`{"site":"set.test:8443","requests":0,"bytes_received":0,"bytes_sent":0,"requests_last_minute":0,"limits":[],"limit_count":0,"limits_set":true,"held":0,"breaker":"closed"}],"count":4,"more":false}` + "\n"
+		`{"site":"set.test:8443","requests":0,"bytes_received":0,"bytes_sent":0,"requests_last_minute":0,"limits":[],"limit_count":0,"limits_set":true,"held":0,"breaker":"closed"}],"count":5,"more":false}` + "\n"
 	if r.StatusCode != 200 || r.body != want {
 		t.Errorf("%d %s\nwant %s", r.StatusCode, r.body, want)
 	}

@@ -26,7 +26,7 @@ func (s *Server) bringAll(all []store.Kept) {
 		one := &all[i]
 		p, looked := plans[one.Site]
 		if !looked {
-			p = st.planOf(one.Site, s.ruleIn(st.policy, one.Site))
+			p = st.planOf(one.Site, st.policy.RuleOf(one.Site))
 			plans[one.Site] = p
 		}
 		name, whose, _ := strings.Cut(one.Key, between)

@@ -110,17 +110,4 @@ func (o *owners) pool(s *Server, site string) string {
 }
 
 // ruleOf is the rule that a site's name comes from, nil if there is none.
-func (s *Server) ruleOf(site string) *policy.Site { return s.ruleIn(s.policy(), site) }
-
-func (s *Server) ruleIn(p *policy.Policy, site string) *policy.Site {
-	for i := range p.Sites {
-		if p.Sites[i].Group == "rule" && p.Sites[i].Title() == site {
-			return &p.Sites[i]
-		}
-	}
-	t, err := policy.ParseTarget("https", site)
-	if err != nil {
-		return nil
-	}
-	return p.Match(t).Rule
-}
+func (s *Server) ruleOf(site string) *policy.Site { return s.policy().RuleOf(site) }

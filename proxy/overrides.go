@@ -135,7 +135,7 @@ func (s *Server) override(site string, limits []policy.Limit, text []byte) error
 	defer s.reloading.Unlock()
 	if limits != nil {
 		st := s.state.Load()
-		if _, err := s.planWith(st.policy, s.ruleIn(st.policy, site), limits, st.pools); err != nil {
+		if _, err := s.planWith(st.policy, st.policy.RuleOf(site), limits, st.pools); err != nil {
 			return fmt.Errorf("the limits of %s: %w", site, err)
 		}
 	}
@@ -170,7 +170,7 @@ func (s *Server) overrideAll(all map[string][]policy.Limit) (err error) {
 func (s *Server) overridden(st *state) (map[string]*plan, error) {
 	own := map[string]*plan{}
 	for site, limits := range s.Overrides() {
-		p, err := s.planWith(st.policy, s.ruleIn(st.policy, site), limits, st.pools)
+		p, err := s.planWith(st.policy, st.policy.RuleOf(site), limits, st.pools)
 		if err != nil {
 			s.log.Warnf("the limits that were set for %s at run time do not fit the configuration, whose own hold: %v", site, err)
 			continue

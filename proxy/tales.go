@@ -241,7 +241,7 @@ func (s *Server) poolOf(site string) *tokens.Pool {
 	if len(st.pools) == 0 {
 		return nil
 	}
-	rule := s.ruleIn(st.policy, site)
+	rule := st.policy.RuleOf(site)
 	if rule == nil {
 		return nil
 	}
