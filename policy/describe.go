@@ -21,6 +21,9 @@ func (p *Policy) DescribeWith(w io.Writer, labels map[string][]string) {
 	}
 	line(&b, "configuration", "%s", from)
 	line(&b, "proxy", "%s, for %s", p.Listen, p.whoMayUse())
+	if p.Open.Listen != "" {
+		line(&b, "", "%s, where all https is opened", p.Open.Listen)
+	}
 	switch {
 	case p.Admin.Listen == "":
 		line(&b, "operator", "no listener")
@@ -122,6 +125,9 @@ func (c Client) share() string {
 	}
 	if c.Priority != defaultPriority {
 		words = append(words, fmt.Sprintf("priority %d", c.Priority))
+	}
+	if c.OpensAll {
+		words = append(words, "all https opened")
 	}
 	if len(words) == 0 {
 		return ""

@@ -89,6 +89,9 @@ func (p *Policy) explainWay(b *strings.Builder, t Target) {
 			line(b, "CONNECT", "intercepted (intercept: %s)", showIntercept(p))
 		default:
 			line(b, "CONNECT", "tunnelled unread (intercept: %s)%s", showIntercept(p), p.unkept(t))
+			if p.Open.Listen != "" {
+				line(b, "", "opened for clients that use %s (abide env)", p.Open.Listen)
+			}
 		}
 	}
 	if rule := p.Match(t).Rule; rule != nil && len(rule.Backends) > 0 && p.seen(t) {

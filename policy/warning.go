@@ -18,7 +18,11 @@ func (p *Policy) Warnings() []string {
 		warn("access.from: any changes nothing, %s is reachable from this machine alone", p.Listen)
 	}
 	if !local && len(p.Access.Clients) == 0 {
-		warn("access.clients is empty: whoever reaches %s from %s may use the proxy", p.Listen, p.Access.From)
+		at := p.Listen
+		if Loopback(at) {
+			at = p.Open.Listen
+		}
+		warn("access.clients is empty: whoever reaches %s from %s may use the proxy", at, p.Access.From)
 	}
 	if p.Data == "none" && !p.CA.Given() && p.Intercept.Mode != "none" && p.mayIntercept() {
 		warn("data: none makes a new CA at each start, which clients have to trust anew")

@@ -213,3 +213,22 @@ func asked(t *testing.T, d *daemon, path string, to any) {
 		t.Errorf("%s: %d, %v", path, code, err)
 	}
 }
+
+func TestAbideNeverDialsItsOpenListener(t *testing.T) {
+	d := serveIn(t, t.TempDir(), []string{"ABIDE_EGRESS_PORTS=any"})
+	open := d.out.await(t, `open +http://(\S+)`)[1]
+	if code, text := d.get("http://" + open + "/"); code < 400 || !strings.Contains(text, "urn:abide:") {
+		t.Errorf("it answers %d %s", code, text)
+	}
+}
+
+func TestAnotherOpenListenerTakesARestart(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "abide.yaml"), "queue: {max: 5000}")
+	d := serveIn(t, dir, nil)
+	write(t, filepath.Join(dir, "abide.yaml"), "listen_open: 127.0.0.1:0")
+	d.log.await(t, `it changes listen_open, which takes a restart`)
+	// What is not written follows intercept, without a restart.
+	write(t, filepath.Join(dir, "abide.yaml"), "intercept: none")
+	d.log.await(t, `the configuration was reloaded`)
+}
