@@ -60,6 +60,9 @@ type Options struct {
 	// Listen is where the proxy listens, as clients must be told; "" is what the
 	// policy says, which does not know a port that the system chose.
 	Listen string
+	// EnvCommand is the command that prints what sets up a shell of this machine: the
+	// proxy and files of certificates. "" where no such files are kept.
+	EnvCommand string
 	// Connections is how many are open, now.
 	Connections func() Connections
 	// Holds are requests that wait, at most so many: of one site, or "" for all.

@@ -32,6 +32,7 @@ type sheet struct {
 	Up     string
 	Proxy  string      // URL for clients
 	Open   string      // URL where all https is opened, "" for none
+	Setup  string      // command whose output sets up a shell, "" for none
 	Tokens *tokenSheet // nil where nobody knows of any
 	Now    time.Time
 
@@ -63,6 +64,7 @@ func (d *desk) page(w http.ResponseWriter, r *http.Request) {
 	now := time.Now()
 	s := sheet{Status: d.now(), Now: now, Up: now.Sub(d.Started).Truncate(time.Second).String()}
 	s.Proxy = proxyURL(s.Listen, r.Host, len(d.Policy().Access.Clients) > 0)
+	s.Setup = d.EnvCommand
 	if s.ListenOpen != "" {
 		s.Open = proxyURL(s.ListenOpen, r.Host, len(d.Policy().Access.Clients) > 0)
 	}

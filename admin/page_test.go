@@ -113,6 +113,18 @@ func TestThePageShowsTheAddressThatTheSystemChose(t *testing.T) {
 	}
 }
 
+func TestThePageTellsHowToTrustTheCertificate(t *testing.T) {
+	for command, want := range map[string]string{
+		"abide env --data '/it''s here'": `<code>eval "$(abide env --data &#39;/it&#39;&#39;s here&#39;)"</code>`,
+		"":                               `<a href="/bundle.pem">`,
+	} {
+		b := newBed(t, func(_ *policy.Policy, o *Options) { o.EnvCommand = command })
+		if r := b.get("/"); !strings.Contains(r.body, want) || strings.Contains(r.body, "abide env") != (command != "") {
+			t.Errorf("with the command %q:\n%s", command, r.body)
+		}
+	}
+}
+
 func TestThePageTellsWhichHostsTheCertificateIsGoodFor(t *testing.T) {
 	for _, one := range []struct {
 		names []string

@@ -39,8 +39,8 @@ func (a *program) banner() string {
 		fmt.Fprintf(&b, "  data       %s\n", p.Data)
 	}
 	b.WriteString("\nIn the shell of the crawler:\n\n")
-	if p.Data != "none" {
-		fmt.Fprintf(&b, "  eval \"$(abide env%s)\"\n", a.envFlags(p))
+	if command := a.envCommand(p); command != "" {
+		fmt.Fprintf(&b, "  eval \"$(%s)\"\n", command)
 	} else {
 		at := "http://" + userOf(p) + a.crawlerAddress()
 		fmt.Fprintf(&b, "  export HTTP_PROXY=%s HTTPS_PROXY=%[1]s\n", at)
@@ -96,6 +96,15 @@ func (a *program) trustText(p *policy.Policy) string {
 		return "\nThe crawler has to trust abide's CA certificate:\n\n  http://" + addressOf(a.admin) + "/ca.pem\n"
 	}
 	return "\nThe crawler has to trust abide's CA certificate: abide run -- COMMAND sets it up;\nor keep the CA in a data directory (data:).\n"
+}
+
+// envCommand prints in another shell what sets that up for this process, "" where no
+// files are kept that it could name.
+func (a *program) envCommand(p *policy.Policy) string {
+	if p.Data == "none" {
+		return ""
+	}
+	return "abide env" + a.envFlags(p)
 }
 
 // envFlags are the flags with which abide env finds this process from another shell,

@@ -100,7 +100,7 @@ func (a *program) start(p *policy.Policy) (err error) {
 	a.metrics.Tokens(a.known)
 	a.console = admin.Server(admin.New(a.fleetOptions(admin.Options{
 		Policy: a.policy.Load, CA: a.ca, Metrics: a.metrics, Ready: a.ready,
-		Listen: a.listener.Addr().String(), Connections: a.connections, Holds: a.holds, Breakers: a.breakers, Explain: a.explain,
+		Listen: a.listener.Addr().String(), EnvCommand: a.envCommand(p), Connections: a.connections, Holds: a.holds, Breakers: a.breakers, Explain: a.explain,
 		Tokens: a.tokens, Disable: a.proxy.DisableToken, Enable: a.proxy.EnableToken,
 		Version: versionText(), Started: time.Now(), Log: a.log,
 	})))

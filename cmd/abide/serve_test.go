@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"fmt"
+	"html"
 	"net"
 	"net/http"
 	"os"
@@ -55,6 +56,9 @@ func TestTheLineToCopyWorks(t *testing.T) {
 		var lines []string
 		for _, line := range strings.Split(d.out.await(t, `(?s)In the shell of the crawler:\n\n(.*?\n)\n`)[1], "\n") {
 			lines = append(lines, strings.TrimSpace(line))
+		}
+		if _, page := d.ask("/"); strings.HasPrefix(lines[0], "eval ") && strings.Contains(page, "must trust") && !strings.Contains(html.UnescapeString(page), "<code>"+lines[0]+"</code>") {
+			t.Errorf("%v: the page has another line than %s:\n%s", args, lines[0], page)
 		}
 		if got, err := shell(dir, strings.Join(lines, "\n")+"\ncurl -sS http://api.test/"); err != nil || !strings.HasSuffix(got, "from the origin") {
 			t.Errorf("%v: %v: %s\n%s", args, err, got, strings.Join(lines, "\n"))
