@@ -65,6 +65,7 @@ func (a *activity) rouse() {
 
 // waits is told of a request that has to wait.
 func (a *activity) waits(x *exchange, p *queue.Permit) {
+	x.turn.held = p
 	a.rouse()
 	if a.debugs() {
 		a.decided(x, "held %s", HeldUntil(time.Now(), p.Keeps()))

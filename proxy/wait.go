@@ -34,6 +34,7 @@ type turn struct {
 
 	// Of the permit, for the answer, which may come when that is over.
 	waited  time.Duration
+	held    *queue.Permit // the permit of its last wait; nil: it never had to wait
 	heldBy  heldBy
 	refused int           // answers that refused it because of a limit, the last one included
 	before  time.Duration // of that, before the first attempt
@@ -61,9 +62,7 @@ func (s *Server) wait(x *exchange, r *http.Request) *answer {
 	}
 	permit, err := s.gate.Wait(x.while(r), q)
 	if err != nil {
-		x.turn.waited = time.Since(began)
-		x.turn.heldBy.add(limitOf(err), x.turn.waited)
-		s.activity.released(x, x.turn.heldBy.limit, x.turn.waited)
+		s.heldInVain(x, err, time.Since(began))
 		return s.heldBack(x, err)
 	}
 	x.turn.permit = permit
@@ -158,8 +157,9 @@ func (s *Server) granted(x *exchange, r *http.Request) *answer {
 			return nil
 		}
 		t.left()
+		began := time.Now()
 		if err := t.permit.Again(x.while(r), *again); err != nil {
-			return s.overFor(x, err)
+			return s.overFor(x, err, time.Since(began))
 		}
 	}
 }
@@ -208,8 +208,9 @@ func (s *Server) again(x *exchange, r *http.Request, v verdict) *answer {
 	if v.pause > 0 && !(v.refused && t.elsewhere()) {
 		retry.NotBefore = time.Now().Add(v.pause)
 	}
+	began := time.Now()
 	if err := t.permit.Again(x.while(r), retry); err != nil {
-		return s.overFor(x, err)
+		return s.overFor(x, err, time.Since(began))
 	}
 	if no := s.granted(x, r); no != nil {
 		return no
@@ -287,13 +288,24 @@ func (h *heldBy) add(limit string, waited time.Duration) {
 	}
 }
 
-// limitOf is the limit that refused a request, "" if its client has left.
-func limitOf(err error) string {
+// heldInVain notes that the request is held no more and does not go: its client has
+// left, or the queue refuses it.
+func (s *Server) heldInVain(x *exchange, err error, waited time.Duration) {
+	t := &x.turn
+	t.waited += waited
+	limit, why := "", "its client has left"
 	var no *queue.Refusal
 	if errors.As(err, &no) {
-		return no.Limit
+		limit, why = no.Limit, no.Error()
 	}
-	return ""
+	if t.held != nil { // it did wait
+		limit = t.held.KeptBy()
+		s.activity.released(x, limit, waited)
+	}
+	t.heldBy.add(limit, waited)
+	if s.activity.debugs() {
+		s.activity.decided(x, "not let go, after %v: %s", waited.Round(time.Millisecond), why)
+	}
 }
 
 // note keeps what the answer tells of the permit.
@@ -301,9 +313,10 @@ func (t *turn) note() {
 	t.waited, t.would = t.permit.Waited(), t.permit.Would()
 }
 
-// overFor is for a request whose permit the queue has taken back.
-func (s *Server) overFor(x *exchange, err error) *answer {
+// overFor is for a request whose permit the queue has taken back, after a last wait.
+func (s *Server) overFor(x *exchange, err error, waited time.Duration) *answer {
 	x.turn.note()
+	s.heldInVain(x, err, waited)
 	x.turn.permit = nil
 	return s.heldBack(x, err)
 }

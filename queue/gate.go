@@ -48,7 +48,8 @@ type Request struct {
 }
 
 // Holder is a Tag that hears, once for each wait, that its request has to wait. Of
-// the permit it may only ask for Keeps.
+// the permit it may only ask for Keeps, and for KeptBy when the wait is over, also if
+// that ended with an error.
 type Holder interface{ Held(*Permit) }
 
 // Scope names what a cooldown or an observation is about: one of the request's

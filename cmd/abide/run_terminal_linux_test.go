@@ -48,8 +48,6 @@ func heldRun(dir string, o *origin, args ...string) *exec.Cmd {
 	return cmd
 }
 
-const heldConfig = "sites: [{host: api.test, limits: [{concurrency: 1}]}]\n"
-
 func TestATerminalShowsAHoldWhileItLastsAndASummaryAtTheEnd(t *testing.T) {
 	o, dir := newOrigin(t), t.TempDir()
 	write(t, filepath.Join(dir, "abide.yaml"), heldConfig)

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -41,9 +42,12 @@ func refusingOrigin(t *testing.T, n int64) *origin {
 	return &origin{url: "http://" + l.Addr().String()}
 }
 
+// heldConfig lets one request at a time go to the origin.
+const heldConfig = "sites: [{host: api.test, limits: [{concurrency: 1}]}]\n"
+
 func TestTheLogSaysWhenASiteHoldsRequestsAndWhenThatIsOver(t *testing.T) {
 	o, dir := newOrigin(t), t.TempDir()
-	write(t, filepath.Join(dir, "abide.yaml"), "sites: [{host: api.test, limits: [{concurrency: 1}]}]\n")
+	write(t, filepath.Join(dir, "abide.yaml"), heldConfig)
 	d := serveIn(t, dir, []string{o.named()})
 	done := make(chan struct{})
 	for range 2 {
@@ -101,6 +105,39 @@ sites: [{host: api.test, pool: p, insecure: true}]
 	if strings.Contains(d.log.String(), "canary") {
 		t.Error("a path, a query or a secret is in the log")
 	}
+}
+
+func TestTheAccessLogSaysWhichLimitAClientDidNotWaitFor(t *testing.T) {
+	o, dir := newOrigin(t), t.TempDir()
+	write(t, filepath.Join(dir, "abide.yaml"), heldConfig)
+	d := serveIn(t, dir, []string{o.named()}, "--log-access", "--log-level", "debug")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if answer, err := d.client(nil).Get("http://api.test/held"); err == nil {
+			answer.Body.Close()
+		}
+	}()
+	o.wait(t, 1)
+	ctx, leave := context.WithCancel(t.Context())
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://api.test/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := make(chan error, 1)
+	go func() {
+		_, err := d.client(nil).Do(request)
+		left <- err
+	}()
+	d.log.await(t, "request 2, .*: held until another request is finished")
+	leave()
+	if <-left == nil {
+		t.Error("it has an answer")
+	}
+	d.log.await(t, `request 2, .*: not let go, after .*: its client has left`)
+	d.log.await(t, `msg=request attempts=0 .*limit="1 in flight" .* status=499 `)
+	o.letGo()
+	<-done
 }
 
 func TestTheAccessLogSaysWhatARequestWentThrough(t *testing.T) {
