@@ -103,7 +103,8 @@ func TestARunWithoutRequestsIsToldWhyThatMayBe(t *testing.T) {
 		want string
 	}{
 		{summary{}, "no request came through abide."},
-		{summary{connects: 2}, "2 connections came through abide, but no request that it could read"},
+		{summary{connects: 2}, "2 connections came through abide, but no request in them"},
+		{summary{connects: 2, unread: 1}, "1 https connection passed unread and there was no other request"},
 	} {
 		if got := written(one.s); !strings.Contains(got, one.want) || strings.Count(got, "\n") != 1 {
 			t.Errorf("%+v: %q", one.s, got)

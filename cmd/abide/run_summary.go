@@ -21,6 +21,7 @@ type summary struct {
 	requests uint64 // that clients made, whoever answered them
 	sites    int
 	connects uint64 // CONNECTs that clients asked for
+	unread   uint64 // https connections whose requests nobody read
 	refusals int    // answers that refused a request because of a limit
 	unseen   int    // of these, those whose request was sent again
 	held     []proxy.HeldTime
@@ -42,6 +43,7 @@ func (a *program) summary(took time.Duration) summary {
 		if site.Requests > 0 {
 			s.sites++
 		}
+		site.Unread.Each(func(_ string, connections uint64) { s.unread += connections })
 	}
 	for _, pool := range a.proxy.Pools() {
 		for i := range pool.Tokens {
@@ -61,16 +63,21 @@ func (s *summary) write(w io.Writer) {
 	switch {
 	case s.requests > 0:
 		s.table(w)
+	case s.unread > 0:
+		fmt.Fprintf(w, "abide: %s passed unread and there was no other request, so no limit was kept: see docs/clients.md\n", countOf(int(s.unread), "https connection"))
 	case s.connects > 0:
-		fmt.Fprintf(w, "abide: %s came through abide, but no request that it could read, so no limit was kept: see docs/troubleshooting.md\n", countOf(int(s.connects), "connection"))
+		fmt.Fprintf(w, "abide: %s came through abide, but no request in them: see docs/troubleshooting.md\n", countOf(int(s.connects), "connection"))
 	default:
-		fmt.Fprintln(w, "abide: no request came through abide. Some programs need more than HTTP_PROXY to use a proxy (Node before 24, PHP streams, aiohttp): see docs/clients.md. Hosts in NO_PROXY are reached without abide.")
+		fmt.Fprintln(w, "abide: no request came through abide. Some programs need more than HTTP_PROXY (Node before 22.21, PHP streams, aiohttp), and hosts in NO_PROXY are reached without abide: see docs/troubleshooting.md#nothing-goes-through-the-proxy")
 	}
 }
 
 func (s *summary) table(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "abide\t%s to %s in %s\n", countOf(int(s.requests), "request"), countOf(s.sites, "site"), shortly(s.took))
+	if s.unread > 0 {
+		fmt.Fprintf(t, "unread\t%s passed unread, without their limits\n", countOf(int(s.unread), "https connection"))
+	}
 	if s.refusals > 0 {
 		fmt.Fprintf(t, "refused\t%s by sites, of which the command saw %d; the others were sent again\n", countOf(s.refusals, "request"), s.refusals-s.unseen)
 	}
