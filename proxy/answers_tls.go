@@ -53,8 +53,12 @@ var tlsAnswers = map[upstream.TLSFault]answer{
 		title: "the site does not speak TLS on this port", detail: "use http://, or another port",
 		proxy: "tls_protocol_error",
 	},
+	upstream.TLSClient: {
+		title: "the site wants a certificate of the client", detail: "abide has none to show; the client can show its own where its https passes unread (intercept)",
+		proxy: "tls_alert_received",
+	},
 	upstream.TLSAlert: {
-		title: "the site refused TLS with an alert", detail: "it may not know this host, or want a certificate of the client",
+		title: "the site refused TLS with an alert", detail: "it may not know this host",
 		proxy: "tls_alert_received",
 	},
 	upstream.TLSCut: {

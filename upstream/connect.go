@@ -133,8 +133,9 @@ func (t *Transport) handshake(ctx context.Context, o *outgoing, nc net.Conn) (*t
 	if o.upgrade != "" { // which HTTP/2 cannot
 		config = t.single
 	}
+	config = config.Clone()
+	asked := noteCertificateRequest(config)
 	if config.ServerName == "" {
-		config = config.Clone()
 		config.ServerName = strings.TrimSuffix(o.host, ".")
 	}
 	tc := tls.Client(&valve{Conn: nc}, config)
@@ -149,7 +150,7 @@ func (t *Transport) handshake(ctx context.Context, o *outgoing, nc net.Conn) (*t
 	done := make(chan error, 1)
 	go func() { done <- tc.HandshakeContext(limited) }()
 	if err := <-done; err != nil {
-		e := &Error{Kind: TLS, TLS: tlsFailureOf(err, time.Now()), Err: err}
+		e := &Error{Kind: TLS, TLS: tlsFailureOf(err, *asked, time.Now()), Err: err}
 		var timeout net.Error
 		switch still := stillFor(err); {
 		case ctx.Err() != nil:

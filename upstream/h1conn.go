@@ -278,16 +278,12 @@ func (c *conn) fail(ctx context.Context, waiting Kind, err error) *Error {
 		e.Kind = Protocol
 	case errors.As(err, &timeout) && timeout.Timeout():
 		e.Kind = waiting
-	case isTLSAlert(err):
-		e.Kind = TLS
+	default:
+		if e.TLS = wantsCertificate(err); e.TLS != nil {
+			e.Kind = TLS
+		}
 	}
 	return e
-}
-
-func isTLSAlert(err error) bool {
-	var alert tls.AlertError
-	var record tls.RecordHeaderError
-	return errors.As(err, &alert) || errors.As(err, &record)
 }
 
 // hungUp tells whether err means that the peer closed the connection, rather

@@ -136,6 +136,7 @@ func (n *NextHop) secure(ctx context.Context, nc net.Conn, host string) (net.Con
 	}
 	config.ServerName = host
 	config.NextProtos = []string{"http/1.1"}
+	asked := noteCertificateRequest(config)
 	ctx, cancel := withPatience(ctx, gauge(nc), n.patience())
 	defer cancel()
 	tc := tls.Client(nc, config)
@@ -145,7 +146,7 @@ func (n *NextHop) secure(ctx context.Context, nc net.Conn, host string) (net.Con
 		if ctx.Err() != nil || stillFor(err) != nil || errors.As(err, &timeout) && timeout.Timeout() {
 			return nil, err
 		}
-		return nil, &Error{Kind: TLS, TLS: tlsFailureOf(err, time.Now()), Err: err}
+		return nil, &Error{Kind: TLS, TLS: tlsFailureOf(err, *asked, time.Now()), Err: err}
 	}
 	return tc, nil
 }

@@ -28,13 +28,14 @@ const (
 	TLSNoRoots                     // this machine has no certificates to trust
 	TLSVersion                     // no version of TLS or cipher in common
 	TLSNotTLS                      // the origin answers something else than TLS
-	TLSAlert                       // the origin ended the handshake with an alert
+	TLSClient                      // the origin wants a certificate of the client
+	TLSAlert                       // the origin ended the handshake with another alert
 	TLSCut                         // the connection ended in the middle of the handshake
 )
 
 var tlsFaultNames = [...]string{
 	"tls", "tls_expired", "tls_not_yet_valid", "tls_name", "tls_issuer", "tls_self_signed", "tls_unfit", "tls_no_roots",
-	"tls_version", "tls_not_tls", "tls_alert", "tls_cut",
+	"tls_version", "tls_not_tls", "tls_client_certificate", "tls_alert", "tls_cut",
 }
 
 func (f TLSFault) String() string { return tlsFaultNames[f] }
@@ -55,7 +56,8 @@ const (
 )
 
 // tlsFailureOf reads the error of a handshake on the side of a client.
-func tlsFailureOf(err error, now time.Time) *TLSFailure {
+// asked tells whether the server has asked for a certificate of the client.
+func tlsFailureOf(err error, asked bool, now time.Time) *TLSFailure {
 	var (
 		name    x509.HostnameError
 		invalid x509.CertificateInvalidError
@@ -63,8 +65,8 @@ func tlsFailureOf(err error, now time.Time) *TLSFailure {
 		noRoots x509.SystemRootsError
 		checked *tls.CertificateVerificationError
 		record  tls.RecordHeaderError
-		remote  *net.OpError
 	)
+	alert := alertOf(err)
 	switch {
 	case errors.As(err, &noRoots):
 		return &TLSFailure{Fault: TLSNoRoots}
@@ -81,8 +83,10 @@ func tlsFailureOf(err error, now time.Time) *TLSFailure {
 		return &TLSFailure{Fault: TLSUnfit}
 	case errors.As(err, &record):
 		return &TLSFailure{Fault: TLSNotTLS}
-	case errors.As(err, &remote) && remote.Op == "remote error" && remote.Err != nil:
-		return &TLSFailure{Fault: faultOfAlert(remote.Err.Error())}
+	case alert != "" && asked:
+		return &TLSFailure{Fault: TLSClient}
+	case alert != "":
+		return &TLSFailure{Fault: faultOfAlert(alert)}
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), slices.ContainsFunc(errsReset, func(reset error) bool { return errors.Is(err, reset) }):
 		return &TLSFailure{Fault: TLSCut}
 	}
@@ -107,20 +111,55 @@ var ownFindings = []struct {
 	{"unsupported type of public key", TLSUnfit},
 }
 
+// alertOf is the text of the alert by which the peer ended TLS, "" if it did not.
+func alertOf(err error) string {
+	var remote *net.OpError
+	if errors.As(err, &remote) && remote.Op == "remote error" && remote.Err != nil {
+		return remote.Err.Error()
+	}
+	return ""
+}
+
+// alertFaults are what the alerts of an origin mean (RFC 8446, section 6.2).
+var alertFaults = map[tls.AlertError]TLSFault{
+	40:  TLSVersion, // handshake_failure: of nothing in common, in most servers
+	70:  TLSVersion, // protocol_version
+	71:  TLSVersion, // insufficient_security
+	42:  TLSClient,  // bad_certificate
+	46:  TLSClient,  // certificate_unknown
+	48:  TLSClient,  // unknown_ca
+	116: TLSClient,  // certificate_required
+}
+
 // faultOfAlert is what an alert of the origin means. crypto/tls keeps the type of
 // these errors to itself; their text is that of the exported one.
 func faultOfAlert(text string) TLSFault {
-	const (
-		handshakeFailure     tls.AlertError = 40 // of nothing in common, in most servers
-		protocolVersion      tls.AlertError = 70
-		insufficientSecurity tls.AlertError = 71
-	)
-	for _, one := range []tls.AlertError{handshakeFailure, protocolVersion, insufficientSecurity} {
-		if text == one.Error() {
-			return TLSVersion
+	for alert, fault := range alertFaults {
+		if text == alert.Error() {
+			return fault
 		}
 	}
 	return TLSAlert
+}
+
+// noteCertificateRequest has a configuration that is used for one handshake tell
+// whether the server has asked for a certificate. It gets none, as without this.
+func noteCertificateRequest(config *tls.Config) *bool {
+	asked := false
+	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		asked = true
+		return &tls.Certificate{}, nil
+	}
+	return &asked
+}
+
+// wantsCertificate is the failure of a request because the origin wanted a
+// certificate, nil if it did not. In TLS 1.3 it says so after the handshake.
+func wantsCertificate(err error) *TLSFailure {
+	if alert := alertOf(err); alert != "" && faultOfAlert(alert) == TLSClient {
+		return &TLSFailure{Fault: TLSClient}
+	}
+	return nil
 }
 
 func wrongName(cert *x509.Certificate) *TLSFailure {

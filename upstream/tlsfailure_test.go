@@ -131,13 +131,14 @@ func tlsFailures(t *testing.T, trusted *failingCA) map[string]struct {
 		"addresses": {shows(trusted, func(c *x509.Certificate) {
 			c.DNSNames, c.IPAddresses = nil, []net.IP{net.ParseIP("10.1.2.3"), net.ParseIP("127.0.0.1"), net.ParseIP("192.0.2.7")}
 		}), TLSFailure{Fault: TLSName, Names: []string{"192.0.2.7"}}},
-		"no name":        {shows(trusted, func(c *x509.Certificate) { c.DNSNames = nil }), TLSFailure{Fault: TLSName}},
-		"unknown issuer": {shows(stranger, good), TLSFailure{Fault: TLSIssuer, Issuer: "Test CA"}},
-		"self-signed":    {shows(&failingCA{t: t}, good), TLSFailure{Fault: TLSSelfSigned, Issuer: "api.test"}},
-		"for clients":    {shows(trusted, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }), TLSFailure{Fault: TLSUnfit}},
-		"TLS 1.1":        {shaking(&tls.Config{Certificates: []tls.Certificate{*trusted.issue(good)}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}), TLSFailure{Fault: TLSVersion}},
-		"old ciphers":    {shaking(&tls.Config{Certificates: []tls.Certificate{*trusted.issue(good)}, MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_RSA_WITH_RC4_128_SHA}}), TLSFailure{Fault: TLSVersion}},
-		"an alert":       {shaking(&tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return nil, errors.New("no") }}), TLSFailure{Fault: TLSAlert}},
+		"no name":                     {shows(trusted, func(c *x509.Certificate) { c.DNSNames = nil }), TLSFailure{Fault: TLSName}},
+		"unknown issuer":              {shows(stranger, good), TLSFailure{Fault: TLSIssuer, Issuer: "Test CA"}},
+		"self-signed":                 {shows(&failingCA{t: t}, good), TLSFailure{Fault: TLSSelfSigned, Issuer: "api.test"}},
+		"for clients":                 {shows(trusted, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }), TLSFailure{Fault: TLSUnfit}},
+		"TLS 1.1":                     {shaking(&tls.Config{Certificates: []tls.Certificate{*trusted.issue(good)}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}), TLSFailure{Fault: TLSVersion}},
+		"old ciphers":                 {shaking(&tls.Config{Certificates: []tls.Certificate{*trusted.issue(good)}, MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_RSA_WITH_RC4_128_SHA}}), TLSFailure{Fault: TLSVersion}},
+		"an alert":                    {shaking(&tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return nil, errors.New("no") }}), TLSFailure{Fault: TLSAlert}},
+		"a certificate of the client": {shaking(&tls.Config{Certificates: []tls.Certificate{*trusted.issue(good)}, MaxVersion: tls.VersionTLS12, ClientAuth: tls.RequireAnyClientCert}), TLSFailure{Fault: TLSClient}},
 		"plain HTTP": {func(conn net.Conn) {
 			hello(conn)
 			io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
@@ -214,6 +215,34 @@ func TestATLSFailureSaysWhichItIs(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+func TestACertificateOfTheClientIsAskedForAfterTheHandshakeToo(t *testing.T) {
+	trusted := newFailingCA(t)
+	roots := x509.NewCertPool()
+	roots.AddCert(trusted.cert)
+	config := &tls.Config{
+		Certificates: []tls.Certificate{*trusted.issue(func(*x509.Certificate) {})}, MinVersion: tls.VersionTLS13,
+		ClientAuth: tls.RequireAnyClientCert, NextProtos: []string{"http/1.1"},
+	}
+	at := serveEach(t, func(conn net.Conn) {
+		shaking(config)(conn)
+		io.Copy(io.Discard, conn) // to close with the request unread would take the alert back
+	})
+	dialer := &Dialer{Guard: &Guard{Local: true}, Resolve: map[string]string{"api.test:443": at.String()}}
+	transport := &Transport{Dial: dialer.Dial, TLS: &tls.Config{RootCAs: roots}}
+	defer transport.Close()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://api.test/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := transport.RoundTrip(req)
+	if err == nil {
+		resp.Body.Close()
+	}
+	if got := TLSFailureOf(err); KindOf(err) != TLS || got == nil || got.Fault != TLSClient {
+		t.Errorf("%v, %+v", err, got)
 	}
 }
 
