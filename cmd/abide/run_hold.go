@@ -25,6 +25,7 @@ type waitingSite struct {
 	held  int
 	since time.Time // when the first of them began to wait
 	until string    // until when, and for which limit
+	goes  time.Time // when the first may go; zero: nobody knows
 }
 
 // holdReport decides what run says while requests of its command are held. It is
@@ -59,6 +60,8 @@ func (h *holdReport) look(now time.Time, waiting []waitingSite) string {
 		text += fmt.Sprintf("; and to %s", countOf(more-1, "other site"))
 	}
 	switch {
+	case h.terminal && more == 1 && first.held == 1 && !first.goes.IsZero() && first.goes.Sub(now) <= holdLookEvery:
+		return "" // erased before the command goes on and writes behind it
 	case h.terminal:
 		return text
 	case !h.unsaid || now.Before(h.next):
@@ -107,7 +110,7 @@ func (a *program) reportHolds(ctx context.Context, t *liveLine) {
 func (a *program) waitingSites(now time.Time) []waitingSite {
 	var list []waitingSite
 	for _, one := range a.proxy.Waiting() {
-		list = append(list, waitingSite{one.Site, one.Held, one.Since, proxy.HeldUntil(now, one.Keeps)})
+		list = append(list, waitingSite{one.Site, one.Held, one.Since, proxy.HeldUntil(now, one.Keeps), one.Until})
 	}
 	return list
 }

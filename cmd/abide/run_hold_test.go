@@ -39,6 +39,20 @@ func TestATerminalHasALineAboutAHoldOfFiveSeconds(t *testing.T) {
 	}
 }
 
+func TestTheLineIsErasedBeforeTheOnlyRequestGoes(t *testing.T) {
+	report := holdReport{terminal: true}
+	one := []waitingSite{{site: "api.test", held: 1, since: second(0), goes: second(10)}}
+	for now, shown := range map[int]bool{6: true, 8: true, 9: false, 10: false} {
+		if got := report.look(second(now), one); (got != "") != shown {
+			t.Errorf("after %d s: %q", now, got)
+		}
+	}
+	one[0].held = 2
+	if report.look(second(10), one) == "" {
+		t.Error("of two requests")
+	}
+}
+
 func TestWithoutATerminalThereIsALineForAHoldAndAtMostOneAMinute(t *testing.T) {
 	var report holdReport
 	var said []int
