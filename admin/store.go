@@ -65,8 +65,11 @@ func (s Store) Fails() bool { return !s.Since.IsZero() }
 // Sentence is how it is, for people.
 func (s Store) Sentence(now time.Time) string {
 	text := "budgets are kept on this machine"
-	if s.Kind == "shared" {
+	switch {
+	case s.Kind == "shared":
 		text = "budgets are shared by " + number(max(s.Count, 1), "instance", "instances")
+	case s.Count > 1:
+		text += fmt.Sprintf(", and %d processes use them together", s.Count)
 	}
 	if !s.Fails() {
 		return text
@@ -85,10 +88,15 @@ func (s Status) DescribeStore(w io.Writer, now time.Time) {
 		return
 	}
 	say(w, "%s; %s, %d failed", s.Store.Sentence(now), number(int(min(s.Store.Operations, 1<<50)), "operation", "operations"), s.Store.Failures)
-	if len(s.Store.Members) == 0 {
+	local := s.Store.Kind == "local"
+	switch {
+	case len(s.Store.Members) == 0, local && s.Store.Count == 1:
 		return
+	case local:
+		heading(w, number(s.Store.Count, "process", "processes"))
+	default:
+		heading(w, number(s.Store.Count, "instance", "instances"))
 	}
-	heading(w, number(s.Store.Count, "instance", "instances"))
 	t := table{}
 	t.add("INSTANCE", "SEEN", "")
 	for _, one := range s.Store.Members {

@@ -75,6 +75,24 @@ host-b/17   now        this one
 	if got := describe(&Store{Kind: "local", Since: midday, Operations: 1, Failures: 1}); got != want {
 		t.Errorf("it is\n%s", got)
 	}
+	alone := Store{Kind: "local", Instance: "2", Operations: 1309, Members: someFleet().Members[:1]}
+	d.Store = func() Store { return alone }
+	want = "budgets are kept on this machine; 1309 operations, 0 failed\n"
+	if got := describe(d.storeNow()); got != want {
+		t.Errorf("it is\n%s", got)
+	}
+	alone.Members = someFleet().Members
+	want = `budgets are kept on this machine, and 2 processes use them together; 1309 operations, 0 failed
+
+2 processes
+
+INSTANCE    SEEN
+host-a/12   1m30s ago
+host-b/17   now        this one
+`
+	if got := describe(d.storeNow()); got != want {
+		t.Errorf("it is\n%s", got)
+	}
 	if got := describe(nil); got != "" {
 		t.Error(got)
 	}

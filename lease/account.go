@@ -23,6 +23,7 @@ type Options struct {
 	Seq      func() uint64 // grows for the whole process
 	Bell     func()        // called when Due has become earlier; it never blocks; may be nil
 	Members  func() int    // how many instances there are; nil: this one
+	Several  func() bool   // other processes of this machine use the store; nil: none does
 }
 
 // Meter is what the meters of an account can do beside counting.
@@ -46,9 +47,10 @@ type Account struct {
 	rung   int64            // for when the bell was rung last; never: not since Due was looked at
 	rang   int64            // when somebody began to wait for a Batch to be made; 0: nobody does
 
-	away    bool  // the last Batch had no answer
-	pause   int64 // between tries
-	retryAt int64
+	away      bool // the last Batch had no answer
+	awaySince int64
+	pause     int64 // between tries
+	retryAt   int64
 
 	generation string
 	before     []string // generations that were
@@ -227,6 +229,9 @@ func (a *Account) Batch(now time.Time) (b store.Batch, ok bool) {
 		}
 		ask := p.ask(now, at)
 		ask.Seq = a.o.Seq()
+		if k, is := p.(*kept); is && k.joint != nil {
+			ask.Joint.Uses = k.joint.say(now, ask.Seq)
+		}
 		f.seqs[ask.Key] = ask.Seq
 		b.Asks = append(b.Asks, ask)
 		p.plan(never)
@@ -248,6 +253,9 @@ func (a *Account) Hear(now time.Time, r *store.Reply, err error) {
 	if err != nil || r == nil {
 		a.flight = nil
 		a.pause = min(max(a.pause*2, retries), retriesMost)
+		if !a.away {
+			a.awaySince = at.low
+		}
 		a.away, a.retryAt = true, at.low+a.pause
 		a.talk.again(f.notes)
 		for _, p := range a.order {

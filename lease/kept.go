@@ -56,6 +56,8 @@ type kept struct {
 	again   bool
 	scarce  bool  // there was less to take than there should be ahead
 	refused int64 // low: the journal could not make sense of it before
+
+	joint *joint // nil: no other process uses the budget
 }
 
 // Kept is a meter that counts as m does and survives the process. One that was made
@@ -79,6 +81,9 @@ func Restore(now time.Time, m limit.Meter, state []byte, ahead int64) error {
 	if len(state) > 0 {
 		err = m.Restore(now, state)
 	}
+	if err != nil && firstUse(m) {
+		err = restoreJoint(now, m, state)
+	}
 	if ahead = min(ahead, most); ahead <= 0 {
 		return err
 	}
@@ -97,11 +102,32 @@ func firstUse(m limit.Meter) bool {
 	return err == nil && len(m.State()) > 1 && bytes.Equal(m.State()[:2], of.State()[:2])
 }
 
+// restoreJoint brings a new first-use meter to where several processes have left it.
+func restoreJoint(now time.Time, m limit.Meter, state []byte) error {
+	amount := largest(now, m)
+	all, err := limit.New(limit.Spec{As: limit.Rolling, Amount: amount, Window: 365 * 24 * time.Hour})
+	if err != nil {
+		return err
+	}
+	if err := all.Restore(now, state); err != nil {
+		return err
+	}
+	m.Take(now, amount-all.Left(now))
+	return nil
+}
+
 // Demand says how much waits for the meter and cannot go. What waits for the meter
 // inside needs no journal.
-func (m *kept) Demand(time.Time, int64) {}
+func (m *kept) Demand(_ time.Time, units int64) {
+	if m.joint != nil {
+		m.joint.demand = units
+	}
+}
 
 func (m *kept) When(now time.Time, n int64) (time.Time, bool) {
+	if m.joint != nil && m.joint.on {
+		return m.whenJoint(now, n)
+	}
 	t, ok := m.Meter.When(now, n)
 	if !ok || n <= m.ahead || n <= 0 || t.After(now) {
 		return t, ok
@@ -110,6 +136,9 @@ func (m *kept) When(now time.Time, n int64) (time.Time, bool) {
 	m.first, m.waiting = n, max(m.waiting, n)
 	if !m.flying {
 		m.a.waits(m, at)
+	}
+	if m.waitsForStore(at) {
+		return now.Add(time.Duration(m.answerIn(at))), true
 	}
 	asked := m.a.answers(at) - patience
 	by := asked + journal
@@ -121,7 +150,13 @@ func (m *kept) When(now time.Time, n int64) (time.Time, bool) {
 
 // Change has the limit be another one, by which as much was taken.
 func (m *kept) Change(now time.Time, spec limit.Spec, _ limit.Meter) bool {
-	inside, err := limit.Move(now, m.Meter, spec)
+	to := spec
+	if m.joint != nil {
+		if m.joint.spec = spec; m.joint.on {
+			to = shape(spec)
+		}
+	}
+	inside, err := limit.Move(now, m.Meter, to)
 	if err != nil {
 		return false
 	}
@@ -154,11 +189,16 @@ func (m *kept) spend(now time.Time, n int64) {
 	}
 	m.ahead, m.scarce = max(m.ahead-n, -most), false
 	m.since = min(m.since+n, most)
+	if m.joint != nil {
+		m.joint.use(n)
+	}
 	if m.dirty == 0 {
 		m.dirty = at.low
 	}
 	switch {
 	case m.flying:
+	case m.joint != nil && m.joint.on:
+		m.a.stir(m, m.due(at, false))
 	case m.ahead < 0, m.ahead < m.mark && m.due(at, false) <= at.low:
 		m.mark = 0
 		m.a.stir(m, at.low)
@@ -170,12 +210,20 @@ func (m *kept) spend(now time.Time, n int64) {
 // Postpone takes anew: the journal may know only when it was taken at first.
 func (m *kept) Postpone(now, taken time.Time, n int64) {
 	m.Meter.Postpone(now, taken, n)
+	m.back(taken, n)
 	m.spend(now, n)
 }
 
 func (m *kept) Give(now, taken time.Time, n int64) {
 	m.Meter.Give(now, taken, n)
+	m.back(taken, n)
 	m.soil(now)
+}
+
+func (m *kept) back(taken time.Time, n int64) {
+	if n = min(max(n, 0), most); m.joint != nil && n > 0 {
+		m.joint.back(taken, n)
+	}
 }
 
 func (m *kept) Settle(now, taken time.Time, estimate, actual int64) {
@@ -183,6 +231,7 @@ func (m *kept) Settle(now, taken time.Time, estimate, actual int64) {
 	if actual > estimate {
 		m.spend(now, min(max(actual, 0), most)-min(max(estimate, 0), most))
 	} else {
+		m.back(taken, min(max(estimate, 0), most)-min(max(actual, 0), most))
 		m.soil(now)
 	}
 }
@@ -224,6 +273,9 @@ func (m *kept) due(at instant, eager bool) int64 {
 	if m.refused > at.low {
 		return m.refused
 	}
+	if m.joint != nil && m.joint.on {
+		return m.dueJoint(at, eager)
+	}
 	goal := m.goal(at)
 	rest := quiet
 	if eager {
@@ -260,13 +312,17 @@ func (m *kept) ask(now time.Time, at instant) store.Ask {
 	if n > 0 || !m.Meter.Idle(now) {
 		ask.State = m.Meter.State()
 	}
+	if m.joint != nil {
+		m.askJoint(now, at, &ask)
+		n = ask.Want
+	}
 	m.flying, m.again, m.dirty = true, false, 0
 	m.written, m.since = n, 0
 	m.ahead = min(m.ahead, n)
 	return ask
 }
 
-func (m *kept) hear(_ time.Time, at, _ instant, ans *store.Answer) {
+func (m *kept) hear(now time.Time, at, _ instant, ans *store.Answer) {
 	if ans.Status != store.Done {
 		m.lost(at)
 		if ans.Status == store.Failed {
@@ -275,7 +331,11 @@ func (m *kept) hear(_ time.Time, at, _ instant, ans *store.Answer) {
 		return
 	}
 	m.flying = false
-	if m.ahead = max(m.written-m.since, -most); m.ahead > 0 {
+	m.ahead = max(m.written-m.since, -most)
+	if m.joint != nil {
+		m.hearJoint(now, at, ans)
+	}
+	if m.ahead > 0 {
 		m.took = at.low // whoever wanted it may ask again
 	}
 	m.mark = max(mark(m.goal(at), false), (m.ahead+3)/4)
@@ -288,6 +348,9 @@ func (m *kept) hear(_ time.Time, at, _ instant, ans *store.Answer) {
 // lost leaves ahead as it is: less than any record has left.
 func (m *kept) lost(at instant) {
 	m.flying, m.again = false, true
+	if m.joint != nil {
+		m.joint.owned = false
+	}
 	if m.dirty == 0 {
 		m.dirty = at.low
 	}

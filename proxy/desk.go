@@ -45,6 +45,7 @@ type desk struct {
 	granted  atomic.Int64                // in windows that are over
 	spent    atomic.Int64                // of that
 	members  atomic.Pointer[store.Pulse] // nil: the store has not said yet
+	several  atomic.Bool                 // other processes use the file of this machine, too
 	heard    func(site string, news []store.Note)
 	changed  func() // a document was put or removed
 	measure  func(op string, ok bool, took time.Duration)
@@ -94,13 +95,14 @@ func (d *desk) keeper(outage lease.Outage, stable func(site, key string) string)
 		if d.shared {
 			return a.Shared(key, spec, outage)
 		}
-		if was, ok := d.recalls(site, key); ok {
+		was, ok := d.recalls(site, key)
+		if ok {
 			if err := lease.Restore(time.Now(), m, was.State, was.Ahead); err != nil {
 				d.log.Warnf("what %s had used of %q before the restart is not understood: %v", site, at.Limit, err)
 			}
 			d.noteUsed(site, at, &spec, m)
 		}
-		return a.Kept(key, m)
+		return a.Joint(key, spec, m, was.From)
 	}
 }
 
@@ -139,7 +141,7 @@ func (d *desk) account(site string) *account {
 		a = &account{site: site, place: -1}
 		a.Account = lease.NewAccount(site, lease.Options{
 			Instance: d.instance, Seq: func() uint64 { return d.seq.Add(1) },
-			Bell: func() { d.schedule(a, a.Due()) }, Members: d.size,
+			Bell: func() { d.schedule(a, a.Due()) }, Members: d.size, Several: d.several.Load,
 		})
 		if now := time.Now(); now.Before(d.settled) {
 			a.Renew(now, d.generation)
@@ -204,6 +206,9 @@ func (d *desk) run(ctx context.Context) {
 	if d.shared {
 		d.beatOnce(ctx)
 		others.Go(func() { d.pulse(ctx) })
+		others.Go(func() { d.listen(ctx) })
+	} else if d.local() {
+		d.count(ctx)
 		others.Go(func() { d.listen(ctx) })
 	}
 	timer := time.NewTimer(0)

@@ -67,7 +67,7 @@ func (s *Server) runKeeping(ctx context.Context) {
 	if s.memory != nil {
 		running.Go(func() { s.remember(ctx) })
 	}
-	if s.desk != nil && s.desk.shared {
+	if s.desk != nil && (s.desk.shared || s.desk.local()) {
 		running.Go(func() { s.tell(ctx) })
 	}
 	if s.desk != nil {
@@ -152,7 +152,7 @@ func (s *Server) reread(ctx context.Context) {
 		if err := s.keepUnkept(ctx); err != nil {
 			wait = patienceOfShelf
 		}
-		if s.desk.shared {
+		if s.desk.together() {
 			s.rereadNow(ctx)
 		}
 		select {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -89,6 +90,7 @@ func (d *desk) listen(ctx context.Context) {
 	for {
 		_ = l.Listen(ctx, func(site string) { // what it does not tell is found by the next exchange
 			if site == "" {
+				d.count(ctx)
 				d.changed()
 				return
 			}
@@ -181,7 +183,12 @@ func (d *desk) status() StoreStatus {
 		one.Kind = "shared"
 	}
 	if p := d.members.Load(); p != nil {
-		one.Generation, one.Members = p.Generation, p.Members
+		one.Generation, one.Members = p.Generation, slices.Clone(p.Members)
+		for i := range one.Members {
+			if !d.shared { // they are there as long as they live
+				one.Members[i].Seen = time.Now()
+			}
+		}
 	}
 	one.Granted, one.Spent = d.granted.Load(), d.spent.Load()
 	h := &d.health

@@ -44,6 +44,12 @@ func (s *Server) tell(ctx context.Context) {
 		case <-timer.C:
 		}
 		began := time.Now()
+		if !s.desk.together() { // nobody is there to hear it
+			told = map[tale]ledger.Tale{}
+			clear(versions)
+			timer.Reset(time.Second)
+			continue
+		}
 		told = s.tellTales(told)
 		s.tellQuarantines(ctx, versions)
 		timer.Reset(max(tellEvery, rememberPart*time.Since(began)))
@@ -74,8 +80,8 @@ func (s *Server) tellTales(before map[tale]ledger.Tale) map[tale]ledger.Tale {
 			continue
 		}
 		is := tale{one.site, b.name(one.id), s.stable(one.site, one.key)}
-		if !strings.HasPrefix(is.budget, stablePrefix) {
-			continue // a limit by address is another for each instance
+		if s.desk.shared && !strings.HasPrefix(is.budget, stablePrefix) {
+			continue // a limit by address is another for each machine
 		}
 		now[is] = one.Tale
 		if old, known := before[is]; known && old.Used >= one.Used && old.Reset.Equal(one.Reset) {
@@ -120,7 +126,7 @@ func (s *Server) tellQuarantines(ctx context.Context, versions map[string]uint64
 
 // hearQuarantines takes over what other instances have met.
 func (s *Server) hearQuarantines(ctx context.Context) error {
-	if s.desk == nil || !s.desk.shared {
+	if s.desk == nil || !s.desk.together() {
 		return nil
 	}
 	within, cancel := context.WithTimeout(ctx, patienceOfShelf)
@@ -147,7 +153,7 @@ func (s *Server) hearQuarantines(ctx context.Context) error {
 // cooled is told of each cooldown that begins here.
 func (s *Server) cooled(site string, at queue.Scope, until time.Time, why string) {
 	s.learnedSome()
-	if s.desk == nil || !s.desk.shared || !common(at) || why == becauseBroken {
+	if s.desk == nil || !s.desk.together() || !common(at) || why == becauseBroken {
 		return
 	}
 	s.desk.note(site, store.Note{

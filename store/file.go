@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -11,9 +12,9 @@ import (
 	"time"
 )
 
-// File is a store in one file on this machine, for one process at a time. What
-// Exchange, Put or Record have answered without an error outlives kill -9 and a loss
-// of power. It is safe for concurrent use.
+// File is a store in one file on this machine, which several processes may use at the
+// same time. What Exchange, Put or Record have answered without an error outlives
+// kill -9 and a loss of power. It is safe for concurrent use.
 //
 // When the disk fails, whoever writes gets the error at once, Health says why, and the
 // file is tried again with the next write, at most once a second. What came after the
@@ -22,7 +23,8 @@ import (
 type File struct {
 	path string
 	o    FileOptions
-	lock *fileLock
+	lock *fileLock            // only the committer changes it
+	info os.FileInfo          // of the file that was opened last; the committer's
 	disk atomic.Pointer[disk] // nil while there is none; only the committer changes it
 
 	mu       sync.Mutex
@@ -34,6 +36,7 @@ type File struct {
 	members  map[string]Member
 	done     sync.WaitGroup // the committer
 
+	crowd   crowd
 	version atomic.Uint64 // of the documents
 	known   instances     // of this life of the process; the committer's
 	chores  chores        // the committer's
@@ -46,6 +49,10 @@ type FileOptions struct {
 	Log    func(format string, args ...any) // nil: nobody is told; see Findings
 	Counts int                              // how many Count budgets are kept, those used last; 0: 200,000
 	Roll   Retention                        // of the traffic; zero values: 48 hours, 60 days, 5 years
+
+	// Instance is the Batch.Instance of this process, of letters and digits, and Name is
+	// what people call the process; "": a name is made up.
+	Instance, Name string
 
 	migrations []string                // instead of the real ones
 	pragmas    func() []string         // said to each new connection
@@ -90,10 +97,16 @@ func OpenFile(ctx context.Context, path string, o FileOptions) (*File, error) {
 	if err != nil {
 		return nil, advise(path, err)
 	}
-	lock, err := lockFile(path, o.Now())
+	if !plainID(o.Instance) {
+		o.Instance = rand.Text()
+	}
+	host, _ := os.Hostname()
+	who := signature{ID: o.Instance, Name: o.Name, PID: os.Getpid(), Host: host, Since: o.Now()}
+	lock, leave, err := lockFile(ctx, path, who)
 	if err != nil {
 		return nil, advise(path, err)
 	}
+	defer leave()
 	f := &File{path: path, o: o, lock: lock, members: map[string]Member{}}
 	if err := f.connect(ctx); err != nil {
 		lock.release()
@@ -131,9 +144,12 @@ func (f *File) Close() error {
 	f.done.Wait()
 	var err error
 	if d := f.disk.Swap(nil); d != nil {
-		// That somebody still reads is no loss: the log stays, and is read when it is opened.
-		if err = d.checkpoint(); errors.Is(err, errReading) {
-			err = nil
+		// That somebody still reads is no loss: the log stays, and is read when it is
+		// opened. Other processes that use the file need it.
+		if len(f.others()) == 0 {
+			if err = d.checkpoint(); errors.Is(err, errReading) {
+				err = nil
+			}
 		}
 		err = errors.Join(err, d.close())
 	}
@@ -167,6 +183,12 @@ func (f *File) find(format string, args ...any) {
 	}
 	f.findings = append(f.findings, Finding{f.o.Now(), fmt.Sprintf(format, args...)})
 }
+
+// others are the other processes that use the file.
+func (f *File) others() []signature { return f.crowd.look(f.path, f.o.Instance, time.Now()) }
+
+// Several tells whether other processes use the file, too.
+func (f *File) Several() bool { return len(f.others()) > 0 }
 
 // Path is where the file is.
 func (f *File) Path() string { return f.path }

@@ -45,7 +45,10 @@ func (f *File) exchange(d *disk, b *Batch, now time.Time) (Reply, error) {
 	f.known.add(b.Instance)
 	for i := range b.Asks {
 		ask := f.budget
-		if b.Asks[i].Kind == Count {
+		switch {
+		case b.Asks[i].Kind == Count && b.Asks[i].Joint != nil:
+			ask = f.joint
+		case b.Asks[i].Kind == Count:
 			ask = f.count
 		}
 		said, err := ask(d, b.Site, &b.Asks[i], t)
@@ -202,13 +205,17 @@ func exchangeNotes(d *disk, b *Batch, now time.Time) ([]Note, error) {
 	return sortNotes(slices.Collect(maps.Values(known))), nil
 }
 
-// Pulse says that an instance is there. Who is there is known to this process only,
-// as nobody else can use the file.
+// Pulse says that an instance is there. Instances of other processes are there as long
+// as their process lives and uses the file.
 func (f *File) Pulse(ctx context.Context, who Member) (Pulse, error) {
 	if err := ctx.Err(); err != nil {
 		return Pulse{}, err
 	}
-	d := f.disk.Load()
+	d, others := f.disk.Load(), f.others()
+	said := f.version.Load()
+	if d != nil && len(others) > 0 {
+		said += d.documents(ctx)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
@@ -228,8 +235,12 @@ func (f *File) Pulse(ctx context.Context, who Member) (Pulse, error) {
 		silent := now.Sub(one.Seen)
 		return silent > Lifetime || silent < 0
 	})
-	p := Pulse{Generation: d.generation, Since: max(now.Sub(d.born), 0), Documents: f.version.Load(), Now: now}
-	p.Members = slices.SortedFunc(maps.Values(f.members), func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
+	p := Pulse{Generation: d.generation, Since: max(now.Sub(d.born), 0), Documents: said, Now: now}
+	all := maps.Clone(f.members)
+	for _, one := range others {
+		all[one.ID] = Member{ID: one.ID, Name: cmp.Or(one.Name, one.ID), Seen: now}
+	}
+	p.Members = slices.SortedFunc(maps.Values(all), func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
 	return p, nil
 }
 
@@ -239,21 +250,23 @@ type Kept struct {
 	State     []byte
 	Ahead     int64     // may have been taken after State
 	At        time.Time // when it was said: never in the future
+	From      Origin    // of State, for the first Ask with Joint
 }
 
-// Recall calls do with the Count budgets that are kept, those said last first, until
-// it answers false. A file that turns out to be damaged on the way is set aside, and
+// Recall calls do with the Count budgets that are kept and that no other process uses
+// now, those said last first, until it answers false. A file that turns out to be damaged on the way is set aside, and
 // what was read until then is all there is.
 func (f *File) Recall(ctx context.Context, do func(Kept) bool) error {
 	now := f.o.Now().UnixMicro()
 	var all []Kept
+	lives := map[string]bool{} // :: instance
 	err := f.reading(ctx, func(d *disk) error {
 		oldest, err := d.oldest(ctx, f.o.Counts)
 		if err != nil {
 			return err
 		}
 		f.chores.oldest.Store(oldest)
-		rows, err := d.readers.QueryContext(ctx, "SELECT site, key, state, ahead, at FROM counts WHERE at >= ?", oldest)
+		rows, err := d.readers.QueryContext(ctx, "SELECT site, key, state, ahead, at, instance, seq FROM counts WHERE at >= ?", oldest)
 		if err != nil {
 			return err
 		}
@@ -261,8 +274,12 @@ func (f *File) Recall(ctx context.Context, do func(Kept) bool) error {
 		for rows.Next() {
 			var k Kept
 			var at int64
-			if err := rows.Scan(&k.Site, &k.Key, &k.State, &k.Ahead, &at); err != nil {
+			if err := rows.Scan(&k.Site, &k.Key, &k.State, &k.Ahead, &at, &k.From.instance, &k.From.seq); err != nil {
 				return unreadable(err)
+			}
+			k.From.known = true
+			if !f.free(&k, lives) {
+				continue // the process that uses it knows how it stands
 			}
 			k.Ahead, k.At = clamp(k.Ahead), time.UnixMicro(min(at, now))
 			all = append(all, k)

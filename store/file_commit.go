@@ -166,7 +166,7 @@ func (f *File) ready(ctx context.Context, now time.Time) (*disk, error) {
 			return d, nil
 		}
 		f.chores.looked = now
-		if err := f.lock.renew(now); err != nil {
+		if err := f.lock.renew(ctx); err != nil {
 			f.forget(true)
 			return nil, err
 		}
@@ -176,16 +176,21 @@ func (f *File) ready(ctx context.Context, now time.Time) (*disk, error) {
 		f.find("state file %s: somebody has removed or replaced it while it was in use", f.path)
 		f.forget(true)
 	}
-	if err := f.lock.renew(now); err != nil {
+	if err := f.lock.renew(ctx); err != nil {
 		return nil, err
 	}
+	leave, err := section(ctx, f.path)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	if err := f.connect(ctx); err != nil {
 		return nil, err
 	}
 	d = f.disk.Load()
 	// What the log has may be in the memory of the machine only, when it could not be
 	// written through: so it is written once more, into the file itself.
-	err := f.fail("checkpoint")
+	err = f.fail("checkpoint")
 	if err == nil {
 		err = d.checkpoint()
 	}
@@ -209,13 +214,19 @@ func (f *File) forget(lost bool) {
 	}
 }
 
-// replace sets a file aside that turned out to be damaged.
+// replace sets a file aside that turned out to be damaged, unless another process has
+// done so already.
 func (f *File) replace(why error) error {
 	f.forget(true)
-	if err := f.setAside(why); err != nil {
+	leave, err := section(context.Background(), f.path)
+	if err != nil {
 		return err
 	}
-	return nil
+	defer leave()
+	if there, err := os.Lstat(f.path); f.info == nil || err == nil && !os.SameFile(there, f.info) {
+		return nil
+	}
+	return f.setAside(why)
 }
 
 // reading calls do with the connections that read. What is damaged is told to the

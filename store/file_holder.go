@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// signIn writes into the file who has it, for others who find the lock taken and its own
-// file removed.
+// signIn writes into the file which process has opened it last, for a release that does
+// not share it.
 func (f *File) signIn(ctx context.Context, d *disk) error {
 	if f.lock == nil {
 		return nil
 	}
-	_, err := d.conn.ExecContext(ctx, "INSERT OR REPLACE INTO meta VALUES ('holder', ?)", string(signature(f.lock.since)))
+	_, err := d.conn.ExecContext(ctx, "INSERT OR REPLACE INTO meta VALUES ('holder', ?)", string(f.lock.who.text()))
 	if err != nil && (damaged(err) || doubtful(err)) {
 		return err
 	}
@@ -21,7 +21,7 @@ func (f *File) signIn(ctx context.Context, d *disk) error {
 }
 
 // holderKept is who has written last that he has the file.
-func holderKept(path string) (h holder) {
+func holderKept(path string) (h signature) {
 	db, err := sql.Open("sqlite", sourceOf(path, "mode=ro&_pragma=busy_timeout(200)"))
 	if err != nil {
 		return h

@@ -10,9 +10,11 @@ import (
 
 const noFollow = syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 
-func take(f *os.File) error {
+func take(f *os.File) error { return flock(f, syscall.LOCK_EX) }
+
+func flock(f *os.File, how int) error {
 	for {
-		switch err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
+		switch err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB); {
 		case errors.Is(err, syscall.EINTR):
 		case errors.Is(err, syscall.EWOULDBLOCK):
 			return errTaken
@@ -22,14 +24,14 @@ func take(f *os.File) error {
 	}
 }
 
-// takeDir takes a directory's own lock. Where there is no such thing, as on some file
-// systems over a network, it answers nil.
-func takeDir(dir string) (*os.File, error) {
+// shareDir takes a directory's own lock, which many processes may have. Where there is
+// no such thing, as on some file systems over a network, it answers nil.
+func shareDir(dir string) (*os.File, error) {
 	f, err := os.Open(dir)
 	if err != nil {
 		return nil, nil // what is wrong with it is said by who needs it
 	}
-	if err := take(f); err != nil {
+	if err := flock(f, syscall.LOCK_SH); err != nil {
 		f.Close()
 		if errors.Is(err, errTaken) {
 			return nil, err

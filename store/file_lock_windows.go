@@ -19,9 +19,8 @@ func take(f *os.File) error {
 	return err
 }
 
-// takeDir does nothing: a file that is open cannot be removed here, and that of the
-// lock is.
-func takeDir(string) (*os.File, error) { return nil, nil }
+// shareDir does nothing: directories have no locks here.
+func shareDir(string) (*os.File, error) { return nil, nil }
 
 // drop leaves the file, which is open here and cannot be removed.
 func drop(f *os.File) { _ = f.Truncate(0) }

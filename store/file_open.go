@@ -36,7 +36,8 @@ const (
 	patience = time.Second
 )
 
-// connect opens the file. One that cannot be used is set aside and a new one made.
+// connect opens the file. One that cannot be used is set aside and a new one made. It is
+// called within a section.
 func (f *File) connect(ctx context.Context) error {
 	d, err := f.openDisk(ctx)
 	if err != nil && damaged(err) && !f.o.Strict {
@@ -48,6 +49,7 @@ func (f *File) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	f.info = d.info
 	f.disk.Store(d)
 	return nil
 }
@@ -96,7 +98,8 @@ func (f *File) openDisk(ctx context.Context) (_ *disk, err error) {
 	if err := h.judge(len(f.o.migrations)); err != nil {
 		return nil, err
 	}
-	if unclean || d.info.Size() <= checked {
+	// What other processes use has a log, which says nothing of how it was closed.
+	if d.info.Size() <= checked || unclean && len(f.others()) == 0 {
 		if err := d.check(ctx); err != nil {
 			return nil, missing(err)
 		}

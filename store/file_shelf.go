@@ -43,8 +43,17 @@ func (f *File) PutAll(ctx context.Context, kind string, documents map[string]Doc
 			}
 		}
 		f.version.Add(1)
-		return nil
+		return d.run("INSERT INTO meta VALUES ('documents', 1) ON CONFLICT DO UPDATE SET value = value + 1")
 	})
+}
+
+// documents is how often processes have changed the documents, as far as that can be read.
+func (d *disk) documents(ctx context.Context) uint64 {
+	var n int64
+	if d.readers.QueryRowContext(ctx, "SELECT value FROM meta WHERE name = 'documents'").Scan(&n) != nil {
+		return 0
+	}
+	return uint64(n)
 }
 
 // All are the documents of a kind that are not over.

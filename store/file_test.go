@@ -257,9 +257,31 @@ func TestTheCountsUsedLastAreKept(t *testing.T) {
 	}
 }
 
-func TestTheSecondWhoOpensAFileHearsWhoHasIt(t *testing.T) {
+// heldByAnOlderRelease holds the locks as a release does that does not share the file,
+// until release is called.
+func heldByAnOlderRelease(t *testing.T, path string) (release func()) {
+	t.Helper()
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := take(dir); err != nil {
+		t.Fatal(err)
+	}
+	host, _ := os.Hostname()
+	text := signature{PID: os.Getpid(), Host: host, Since: time.Now()}.text()
+	if err := os.WriteFile(path+".lock", text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		dir.Close()
+		os.Remove(path + ".lock")
+	}
+}
+
+func TestWhoOpensAFileOfAnOlderReleaseHearsWhoHasIt(t *testing.T) {
 	path := newPath(t)
-	f := openFile(t, path, FileOptions{})
+	release := heldByAnOlderRelease(t, path)
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(filepath.Dir(path), link); err != nil {
 		t.Fatal(err)
@@ -270,13 +292,13 @@ func TestTheSecondWhoOpensAFileHearsWhoHasIt(t *testing.T) {
 		if !ok || held.PID != os.Getpid() || held.Host == "" || time.Since(held.Since) > time.Minute {
 			t.Fatalf("%v", err)
 		}
-		for _, word := range []string{path, fmt.Sprint(os.Getpid()), held.Host, "stop that one first"} {
+		for _, word := range []string{path, fmt.Sprint(os.Getpid()), held.Host, "stop that process first"} {
 			if !strings.Contains(err.Error(), word) {
 				t.Errorf("%q does not say %q", err, word)
 			}
 		}
 	}
-	f.Close()
+	release()
 	openFile(t, path, FileOptions{}).Close()
 }
 

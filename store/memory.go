@@ -33,6 +33,7 @@ type kept struct {
 	sites     map[string]*place
 	members   map[string]Member
 	documents map[string]map[string]document // :: kind → key
+	ended     map[string]bool                // :: instance, of those whose process has ended
 	version   uint64                         // of the documents
 	swept     time.Time                      // when what is over was dropped last
 }
@@ -42,6 +43,20 @@ type place struct {
 	budgets map[string]*record   // by the name under which they are written down
 	until   map[string]time.Time // when each of them may be dropped
 	notes   map[string]Note
+	rows    map[string]*row // :: key of a Count with Joint
+}
+
+func (p *place) joint(a *Ask, t turn, lives func(string) bool) (said Answer) {
+	r := p.rows[a.Key]
+	if r.owns(a, t.Instance) {
+		r, said = own(a, t)
+	} else {
+		r, said = r.share(a, t, lives)
+	}
+	if said.Status == Done {
+		p.rows[a.Key] = r
+	}
+	return said
 }
 
 type document struct {
@@ -74,6 +89,13 @@ func (m *Memory) Lose() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.begin(kept{})
+}
+
+// End says that the process of an instance has ended, whatever it may have taken.
+func (m *Memory) End(instance string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.kept.ended[instance] = true
 }
 
 // Snapshot is what a replica knows that lags from now on.
@@ -112,13 +134,17 @@ func (m *Memory) exchange(b *Batch) Reply {
 	now := time.UnixMicro(m.now().UnixMicro())
 	p := m.kept.sites[b.Site]
 	if p == nil {
-		p = &place{budgets: map[string]*record{}, until: map[string]time.Time{}, notes: map[string]Note{}}
+		p = &place{budgets: map[string]*record{}, until: map[string]time.Time{}, notes: map[string]Note{}, rows: map[string]*row{}}
 		m.kept.sites[b.Site] = p
 	}
 	reply := Reply{Generation: m.generation, Answers: make([]Answer, 0, len(b.Asks))}
 	t := turn{Instance: b.Instance, Now: now.UnixMicro(), Foreign: foreign(b, m.generation)}
 	for i := range b.Asks {
 		a := &b.Asks[i]
+		if a.Kind == Count && a.Joint != nil {
+			reply.Answers = append(reply.Answers, p.joint(a, t, func(who string) bool { return !m.kept.ended[who] }))
+			continue
+		}
 		name := budget(a)
 		r := p.budgets[name]
 		if r == nil {
@@ -153,7 +179,7 @@ func (m *Memory) sweep(now time.Time) {
 			}
 		}
 		mergeNotes(p.notes, nil, now)
-		if len(p.budgets) == 0 && len(p.notes) == 0 {
+		if len(p.budgets) == 0 && len(p.notes) == 0 && len(p.rows) == 0 {
 			delete(m.kept.sites, site)
 		}
 	}
@@ -271,16 +297,17 @@ func (m *Memory) Close() error {
 func (k kept) clone() kept {
 	c := kept{
 		sites: map[string]*place{}, members: map[string]Member{}, documents: map[string]map[string]document{},
-		version: k.version, swept: k.swept,
+		ended: map[string]bool{}, version: k.version, swept: k.swept,
 	}
 	for site, p := range k.sites {
-		q := &place{budgets: map[string]*record{}, until: maps.Clone(p.until), notes: maps.Clone(p.notes)}
+		q := &place{budgets: map[string]*record{}, until: maps.Clone(p.until), notes: maps.Clone(p.notes), rows: maps.Clone(p.rows)}
 		for name, r := range p.budgets {
 			q.budgets[name] = r.clone()
 		}
 		c.sites[site] = q
 	}
 	maps.Copy(c.members, k.members)
+	maps.Copy(c.ended, k.ended)
 	for kind, list := range k.documents {
 		c.documents[kind] = maps.Clone(list)
 	}

@@ -53,6 +53,7 @@ type Ask struct {
 	Ahead int64 // in all, in the next window; Rolling: in later slots, of what is not granted now
 
 	State []byte // Count: how it stood; Want is how much may be taken after that
+	Joint *Joint // Count: for one that several processes may use; see there
 }
 
 // Holding is an amount in one window. A Fixed window has the number of Windows since
@@ -88,6 +89,10 @@ type Answer struct {
 	Holders   int           // instances that use it now, this one included
 	Free      time.Duration // Rolling: until something ends that counts now; 0: nothing does
 	Later     []Holding     // Rolling: what the instance has in later slots
+
+	State  []byte // Count with Joint: how the meter stands now, if that is not as in the Ask
+	Others int64  // and how much other instances may take after that
+	Owned  bool   // no other instance uses the budget
 }
 
 // Note is news that everybody who uses a site should have: a cooldown, what is left

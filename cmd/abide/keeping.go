@@ -63,7 +63,9 @@ func openKeeping(ctx context.Context, p *policy.Policy, log *logrus.Logger) (*ke
 }
 
 func (k *keeping) openFile(ctx context.Context, p *policy.Policy, log *logrus.Logger, to *proxy.Keeping) error {
-	file, err := store.OpenFile(ctx, filepath.Join(p.Data, stateFile), store.FileOptions{Strict: p.StrictState, Log: log.Warnf})
+	file, err := store.OpenFile(ctx, filepath.Join(p.Data, stateFile), store.FileOptions{
+		Strict: p.StrictState, Log: log.Warnf, Instance: to.Instance, Name: to.Name,
+	})
 	if err != nil {
 		var held *store.Held
 		if errors.As(err, &held) {

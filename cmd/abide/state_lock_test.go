@@ -12,30 +12,21 @@ import (
 	"testing"
 )
 
-// Whatever somebody removes of what a process has, a second one is told who has it and
-// since when, and ends.
-func TestRemovingFilesDoesNotLetASecondProcessIn(t *testing.T) {
-	for name, one := range map[string]struct {
-		remove []string
-		nobody bool // nothing is left that says who it is
-	}{
-		"the lock's file":           {remove: []string{stateFile + ".lock"}},
-		"the lock's file, emptied":  {remove: nil},
-		"the file with its journal": {remove: []string{stateFile, stateFile + "-wal", stateFile + "-shm"}},
-		"everything":                {remove: []string{"*"}, nobody: true},
+// Whatever is removed of what a process has, it finds a second process that uses the same
+// file, and both serve.
+func TestProcessesWhoseFilesAreRemovedFindEachOtherAgain(t *testing.T) {
+	for name, remove := range map[string][]string{
+		"the file of the process":   {stateFile + ".process-*"},
+		"the file with its journal": {stateFile, stateFile + "-wal", stateFile + "-shm"},
+		"everything":                {"*"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o, dir := newOrigin(t), t.TempDir()
-			stateConfig(t, dir, o)
+			manyConfig(t, dir, o)
 			d := serveIn(t, dir, nil)
 			d.get("http://api.test/")
-			if one.remove == nil {
-				if err := os.Truncate(stateOf(dir)+".lock", 0); err != nil {
-					t.Fatal(err)
-				}
-			}
-			for _, pattern := range one.remove {
+			for _, pattern := range remove {
 				list, err := filepath.Glob(filepath.Join(dir, "data", pattern))
 				if err != nil || len(list) == 0 {
 					t.Fatal(list, err)
@@ -46,36 +37,42 @@ func TestRemovingFilesDoesNotLetASecondProcessIn(t *testing.T) {
 					}
 				}
 			}
-			said := refusesToStart(t, dir, serveArgs...)
-			says(t, said, stateFile+" is in use by ", "stop that one first", "--data none")
-			if !one.nobody {
-				says(t, said, fmt.Sprintf("in use by process %d on ", d.cmd.Process.Pid), ", since 20")
+			second := serveIn(t, dir, nil)
+			for _, one := range []*daemon{d, second} {
+				keepsTrying(t, "it knows of the other", func() bool {
+					if status, text := one.get("http://api.test/"); status != 200 {
+						t.Fatalf("%d %s", status, text)
+					}
+					_, text := one.ask("/api/v1/status")
+					_, ready := one.ask("/readyz")
+					return strings.Contains(text, `"member_count":2`) && strings.Contains(ready, "state: ok")
+				})
 			}
-			// The first one has it, and writes into it again.
-			if status, _ := d.get("http://api.test/"); status != 200 {
-				t.Error(status)
-			}
-			d.signal(syscall.SIGTERM)
-			if status := d.status(); status != 0 {
-				t.Errorf("it ended with %d", status)
-			}
-			d = serveIn(t, dir, nil)
-			if status, _ := d.get("http://api.test/"); status != 200 {
-				t.Error(status)
+			for _, one := range []*daemon{d, second} {
+				one.signal(syscall.SIGTERM)
+				if status := one.status(); status != 0 {
+					t.Errorf("it ended with %d", status)
+				}
 			}
 		})
 	}
+}
+
+// manyConfig is stateConfig with a limit that a test does not use up.
+func manyConfig(t *testing.T, dir string, o *origin) {
+	t.Helper()
+	write(t, filepath.Join(dir, "abide.yaml"), fmt.Sprintf(`
+data: data
+egress: {resolve: {"api.test:80": %q}}
+sites: [{host: api.test, learn: false, limits: [{requests: 100000, per: day}]}]
+`, strings.TrimPrefix(o.url, "http://")))
 }
 
 // A directory that is moved away takes the lock with it. Who had it does not write into
 // what somebody else has begun in its place.
 func TestWhoHadAnotherDirectoryLeavesTheNewOneAlone(t *testing.T) {
 	o, dir := newOrigin(t), t.TempDir()
-	write(t, filepath.Join(dir, "abide.yaml"), fmt.Sprintf(`
-data: data
-egress: {resolve: {"api.test:80": %q}}
-sites: [{host: api.test, learn: false, limits: [{requests: 100000, per: day}]}]
-`, strings.TrimPrefix(o.url, "http://")))
+	manyConfig(t, dir, o)
 	first := serveIn(t, dir, nil)
 	first.get("http://api.test/")
 	data := filepath.Join(dir, "data")
@@ -102,5 +99,9 @@ sites: [{host: api.test, learn: false, limits: [{requests: 100000, per: day}]}]
 		_, text := first.ask("/readyz")
 		return strings.Contains(text, "state: ok")
 	})
-	says(t, refusesToStart(t, dir, serveArgs...), fmt.Sprintf("in use by process %d on ", first.cmd.Process.Pid))
+	third := serveIn(t, dir, nil)
+	keepsTrying(t, "a third shares it", func() bool {
+		_, text := third.ask("/api/v1/status")
+		return strings.Contains(text, `"member_count":2`)
+	})
 }

@@ -1,0 +1,249 @@
+package store
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// severalLimit is how much of a budget there is in all, and severalPart how much of it a
+// process asks for at most in one go.
+const (
+	severalLimit = 3000
+	severalPart  = 7
+)
+
+// tally is the Merge of a budget whose state is how much was used.
+func tally(_ time.Time, state []byte, uses []Use, lapsed, others int64) ([]byte, int64) {
+	n, _ := strconv.ParseInt(string(state), 10, 64)
+	for _, u := range uses {
+		n += u.N
+	}
+	n += lapsed
+	return strconv.AppendInt(nil, n, 10), max(severalLimit-n-others, 0)
+}
+
+// spender uses a budget as a lease does.
+type spender struct {
+	file     *File
+	instance string
+	seq      uint64
+	owned    bool
+	known    int64 // used by all, while it is owned
+	ahead    int64 // may be used, and was not
+}
+
+// next says that all of ahead was used, and answers how much more may be.
+func (s *spender) next(ctx context.Context) (int64, error) {
+	s.seq++
+	used := s.ahead
+	s.known += used
+	a := Ask{Key: "k", Kind: Count, Seq: s.seq, Want: severalPart, Joint: &Joint{Owned: s.owned, Least: 1, Waits: true, Merge: tally}}
+	if used > 0 {
+		a.Joint.Uses = []Use{{Seq: s.seq, N: used}}
+	}
+	if a.State = strconv.AppendInt(nil, s.known, 10); s.owned {
+		a.Want = min(a.Want, severalLimit-s.known)
+	}
+	r, err := s.file.Exchange(ctx, []Batch{{Site: "s", Instance: s.instance, Asks: []Ask{a}}})
+	if err != nil {
+		return 0, err
+	}
+	said := r[0].Answers[0]
+	if said.Status != Done {
+		return 0, fmt.Errorf("%+v", said)
+	}
+	if said.State != nil {
+		s.known, _ = strconv.ParseInt(string(said.State), 10, 64)
+	}
+	s.owned, s.ahead = said.Owned, said.Granted
+	return s.ahead, nil
+}
+
+// spendAll uses what there is, and says so, until nothing is left for a while.
+func spendAll(path string) {
+	ctx, id := context.Background(), fmt.Sprint("p", os.Getpid())
+	f, err := OpenFile(ctx, path, FileOptions{Strict: true, Instance: id})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(3)
+	}
+	s, empty := &spender{file: f, instance: id}, 0
+	for empty < 100 {
+		n, err := s.next(ctx)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(4)
+		}
+		for range n {
+			fmt.Println("one")
+		}
+		if empty++; n > 0 {
+			empty = 0
+		}
+	}
+	if err := f.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(5)
+	}
+	fmt.Println("all")
+}
+
+// Processes that share a file spend a budget once, all of it but for what the killed ones
+// had been granted.
+func TestProcessesThatAreKilledSpendABudgetOnce(t *testing.T) {
+	if path := os.Getenv(childOf); path != "" {
+		spendAll(path)
+		return
+	}
+	path := newPath(t)
+	f := openFile(t, path, FileOptions{}) // another process that has it all the time
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	spent, kills, whole := 0, 0, false
+	for range 3 {
+		all.Go(func() {
+			for {
+				c := child(t, t.Name(), path)
+				out, err := c.StdoutPipe()
+				if err != nil || c.Start() != nil {
+					t.Error(err)
+					return
+				}
+				killed := make(chan struct{})
+				time.AfterFunc(time.Duration(20+rand.IntN(300))*time.Millisecond, func() { _ = c.Process.Kill(); close(killed) })
+				n, done := 0, false
+				for in := bufio.NewScanner(out); in.Scan(); {
+					n += strings.Count(in.Text(), "one")
+					done = done || in.Text() == "all"
+				}
+				err = c.Wait()
+				<-killed
+				if ended, is := errors.AsType[*exec.ExitError](err); is && ended.ExitCode() > 0 {
+					t.Errorf("it ended with %v", err)
+					return
+				}
+				mu.Lock()
+				spent += n
+				whole = whole || done
+				if !done {
+					kills++
+				}
+				done = whole
+				mu.Unlock()
+				if done {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	t.Logf("%d of %d, %d kills", spent, severalLimit, kills)
+	if spent > severalLimit {
+		t.Errorf("%d went of %d", spent, severalLimit)
+	}
+	// A killed one may have used what it had, and not said so.
+	if least := severalLimit - kills*2*severalPart; spent < least {
+		t.Errorf("%d went, less than %d", spent, least)
+	}
+	if others := f.others(); len(others) > 0 {
+		t.Errorf("%+v are there", others)
+	}
+	f.Close()
+	if left, _ := filepath.Glob(path + ".*"); len(left) > 0 {
+		t.Errorf("there is %v", left)
+	}
+}
+
+// Files that are open at the same time, opened and closed at any moment, spend a budget
+// once and to the end.
+func TestFilesOfOnePathSpendABudgetOnce(t *testing.T) {
+	path := newPath(t)
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	spent := map[int]int64{}
+	for i := range 4 {
+		all.Go(func() {
+			for life := 0; ; life++ {
+				id := fmt.Sprintf("p%d-%d", i, life)
+				f, err := OpenFile(t.Context(), path, FileOptions{careless: true, Instance: id})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				s, empty := &spender{file: f, instance: id}, 0
+				for asks := 0; asks < 50 || s.ahead > 0; asks++ { // what it has is used before it ends
+					n, err := s.next(t.Context())
+					if err != nil {
+						t.Error(err)
+						break
+					}
+					mu.Lock()
+					spent[i] += n
+					mu.Unlock()
+					if empty++; n > 0 {
+						empty = 0
+					}
+					if asks >= 50 && n > 0 {
+						continue
+					}
+				}
+				if err := f.Close(); err != nil {
+					t.Error(err)
+				}
+				if empty >= 30 || t.Failed() {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	total := int64(0)
+	for _, n := range spent {
+		total += n
+	}
+	t.Logf("%v", spent)
+	if total != severalLimit {
+		t.Errorf("%d went of %d", total, severalLimit)
+	}
+}
+
+// What is left is divided among those that wait for it, and who asks again gets a part
+// of the rest.
+func TestWhatIsLeftIsDividedAmongThoseThatWait(t *testing.T) {
+	lives := func(string) bool { return true }
+	var r *row
+	granted, left, seq := map[string]int64{}, int64(0), uint64(0)
+	ask := func(who string) {
+		seq++
+		j := &Joint{Least: 1, Waits: true, Keep: granted[who], Merge: func(_ time.Time, _ []byte, _ []Use, _, others int64) ([]byte, int64) {
+			return []byte("x"), max(left-others, 0)
+		}}
+		var said Answer
+		r, said = r.share(&Ask{Key: "k", Kind: Count, Seq: seq, Want: 100, Joint: j}, turn{Instance: who, Now: 1e15 + int64(seq)}, lives)
+		granted[who] = said.Granted
+	}
+	for _, who := range []string{"a", "b", "c"} {
+		ask(who) // nothing is left
+	}
+	left = 20
+	for _, who := range []string{"a", "b", "c"} {
+		ask(who)
+		if granted[who] < 3 || granted[who] > 10 {
+			t.Errorf("%s got %d", who, granted[who])
+		}
+	}
+	if total := granted["a"] + granted["b"] + granted["c"]; total > 20 {
+		t.Errorf("%v", granted)
+	}
+}
