@@ -22,10 +22,7 @@ func tarball(files []file, at time.Time) ([]byte, error) {
 	files = slices.Clone(files)
 	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.name, b.name) })
 	var out bytes.Buffer
-	zipped, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
-	if err != nil {
-		return nil, err
-	}
+	zipped := gzip.NewWriter(&out)
 	archive := tar.NewWriter(zipped)
 	written := map[string]bool{} // directories that are in the archive
 	for _, one := range files {
