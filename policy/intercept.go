@@ -120,7 +120,7 @@ func (p *Policy) UnreadRemedy(why Unread) string {
 	case UnreadConstrained:
 		return "have ca.cert issued for the host, too"
 	case UnreadRefused:
-		return "have the client trust abide's CA, then send SIGHUP or POST /api/v1/reload"
+		return "have the client trust abide's CA, then run abide reload"
 	}
 	return ""
 }

@@ -56,7 +56,7 @@ func (s *Server) rejected(addr netip.Addr, who *client, to policy.Target, certai
 	case passes:
 		s.learnedSome()
 		if said {
-			s.log.Warnf("the client at %s does not accept the certificate of abide's CA for %s: its https to this host passes unread from now on, so limits there are not seen (remembered until %v after the last connection, or until SIGHUP); `abide env` prints what makes a client trust the CA", addr, to.Host, refusedFor)
+			s.log.Warnf("the client at %s does not accept the certificate of abide's CA for %s: its https to this host passes unread from now on, so limits there are not seen (remembered until %v after the last connection, or until `abide reload`); `abide env` prints what makes a client trust the CA", addr, to.Host, refusedFor)
 		}
 	case said && certain:
 		s.log.Warnf("the client at %s does not trust abide's CA, so it cannot reach %s: run `abide ca env` and set what it prints in the client's environment, or `abide ca install` for the whole machine", addr, to.Host)
