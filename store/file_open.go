@@ -171,9 +171,10 @@ func (f *File) touch() (os.FileInfo, error) {
 
 // dial connects the one that writes, and those that only read.
 func (d *disk) dial(ctx context.Context, path string, o FileOptions) (err error) {
+	// Other processes write, too: a transaction of theirs is waited for.
 	// Commits are on the disk when they are answered: synchronous(FULL), and on a Mac
 	// fullfsync, without which its disks may keep them in their memory.
-	q := url.Values{"_pragma": {"busy_timeout(1000)", "synchronous(FULL)", "fullfsync(1)", "checkpoint_fullfsync(1)", "temp_store(MEMORY)", "cell_size_check(1)", "trusted_schema(0)"}}
+	q := url.Values{"_pragma": {"busy_timeout(5000)", "synchronous(FULL)", "fullfsync(1)", "checkpoint_fullfsync(1)", "temp_store(MEMORY)", "cell_size_check(1)", "trusted_schema(0)"}}
 	if o.pragmas != nil {
 		q["_pragma"] = append(q["_pragma"], o.pragmas()...)
 	}

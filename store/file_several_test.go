@@ -160,7 +160,7 @@ func TestProcessesThatAreKilledSpendABudgetOnce(t *testing.T) {
 		t.Errorf("%+v are there", others)
 	}
 	f.Close()
-	if left, _ := filepath.Glob(path + ".*"); len(left) > 0 {
+	if left, _ := filepath.Glob(path + processMark + "*"); len(left) > 0 {
 		t.Errorf("there is %v", left)
 	}
 }
