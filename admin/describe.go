@@ -74,6 +74,11 @@ func (l LimitNow) describe(now time.Time) string {
 		}
 	case l.Left < 0:
 		text += "no pause"
+	case l.Rate > 0:
+		text += rateText(l.Rate) + " now"
+		if l.Keeps {
+			text += ", the next " + soon(l.Next, now)
+		}
 	case l.Left >= unbounded:
 		text += "nothing is known that keeps it"
 	case l.Keeps:

@@ -50,6 +50,24 @@ func (s Status) DescribeSites(w io.Writer) {
 	}
 }
 
+// DescribeAdaptive writes the rates that adaptive limits have come to, for people.
+func (s Status) DescribeAdaptive(w io.Writer) {
+	if len(s.Adaptive) == 0 {
+		return
+	}
+	heading(w, "adaptive limits")
+	t := table{numbers: []int{2}}
+	t.add("SITE", "LIMIT", "NOW")
+	for _, one := range s.Adaptive {
+		name := one.Limit
+		if one.Of != "" {
+			name += " of " + one.Of
+		}
+		t.add(one.Site, name, rateText(one.Rate))
+	}
+	t.write(w)
+}
+
 // Describe writes a line for each site, for people.
 func (l SiteList) Describe(w io.Writer, now time.Time) {
 	if len(l.Sites) == 0 {

@@ -54,7 +54,8 @@ type LimitNow struct {
 	Of    string `json:"of,omitempty"` // whose it is, when each has its own
 	Left  int64  `json:"left"`         // -1: it has no amount
 
-	Learned bool `json:"learned,omitempty"` // the site has taught it
+	Rate    float64 `json:"rate,omitempty"`    // what an adaptive limit allows now, per second
+	Learned bool    `json:"learned,omitempty"` // the site has taught it
 	// Next is when it would let the request go, were there no other limit; zero is
 	// when something else is over. The listener says with Keeps whether that is yet
 	// to come, and leaves out what is past.
@@ -149,6 +150,7 @@ func (e Explanation) finished(now time.Time) Explanation {
 	limits := make([]LimitNow, len(e.Limits))
 	for i, one := range e.Limits {
 		one.Next, one.Cooling = known(one.Next, now), known(one.Cooling, now)
+		one.Rate = finite(one.Rate)
 		one.Keeps = one.Next.After(now) || one.Cooling.After(now) || one.Next.IsZero() && one.Left >= 0
 		if !one.Keeps {
 			one.Next = time.Time{}

@@ -24,10 +24,15 @@ type SiteLimit struct {
 	Of     string `json:"of,omitempty"` // whose it is, when each has its own
 	Amount int64  `json:"amount"`
 	Left   int64  `json:"left"` // -1: nobody knows
-	Unit   string `json:"unit"`
-	Per    string `json:"per,omitempty"`
-	Shared bool   `json:"shared"` // with the other instances
-	Kept   bool   `json:"kept"`   // over a restart
+	// Most is what can be left at most, where that is not the amount: the burst of a
+	// bucket. The listener leaves out what is equal.
+	Most int64 `json:"most,omitempty"`
+	// Rate is what an adaptive limit allows now, per second; 0 for others.
+	Rate   float64 `json:"rate,omitempty"`
+	Unit   string  `json:"unit"`
+	Per    string  `json:"per,omitempty"`
+	Shared bool    `json:"shared"` // with the other instances
+	Kept   bool    `json:"kept"`   // over a restart
 }
 
 // NotKept is an error of limits that hold in this process, but were not kept.
@@ -181,7 +186,10 @@ func (d *desk) limitsNow(site string) []SiteLimit {
 	var list []SiteLimit
 	for _, one := range d.Limits() {
 		if site == "" || one.Site == site {
-			one.Left = max(one.Left, -1)
+			one.Left, one.Rate = max(one.Left, -1), finite(one.Rate)
+			if one.Most == one.Amount {
+				one.Most = 0
+			}
 			list = append(list, one)
 		}
 	}

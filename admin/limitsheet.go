@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -25,13 +26,14 @@ type writtenLine struct {
 
 // share is what is left of it, from 0 to 1; more is for what nobody knows.
 func (l SiteLimit) share() float64 {
+	whole := cmp.Or(l.Most, l.Amount)
 	switch {
-	case l.Left < 0:
+	case l.Left < 0 || l.Rate > 0:
 		return 2
-	case l.Amount <= 0:
+	case whole <= 0:
 		return 1
 	}
-	return float64(l.Left) / float64(l.Amount)
+	return float64(l.Left) / float64(whole)
 }
 
 // left is what is left of what, in the words of its unit.
@@ -40,16 +42,40 @@ func (l SiteLimit) left() string {
 	if l.Unit == "bytes" {
 		words = func(n int64) string { return size(uint64(max(n, 0))) }
 	}
+	whole := cmp.Or(l.Most, l.Amount)
 	switch {
-	case l.Left < 0 && l.Amount <= 0, l.Left >= unbounded:
+	case l.Rate > 0:
+		return rateText(l.Rate) + " now"
+	case l.Left < 0 && whole <= 0, l.Left >= unbounded:
 		return "not known"
 	case l.Left < 0:
-		return "? of " + words(l.Amount)
-	case l.Amount <= 0:
+		return "? of " + words(whole)
+	case whole <= 0:
 		return words(l.Left)
 	}
-	return words(l.Left) + " of " + words(l.Amount)
+	return words(l.Left) + " of " + words(whole)
 }
+
+// adaptiveNow is an adaptive limit with the rate that it allows now.
+type adaptiveNow struct {
+	Site  string  `json:"site"`
+	Limit string  `json:"limit"`
+	Of    string  `json:"of,omitempty"` // whose it is, when each has its own
+	Rate  float64 `json:"rate"`         // per second
+}
+
+// adaptiveOf are the adaptive limits among others, at most maxSites.
+func adaptiveOf(limits []SiteLimit) (list []adaptiveNow) {
+	for _, one := range limits {
+		if one.Rate > 0 && len(list) < maxSites {
+			list = append(list, adaptiveNow{one.Site, one.Limit, one.Of, one.Rate})
+		}
+	}
+	return list
+}
+
+// rateText is a rate as it is written, to three digits: "3.42/s".
+func rateText(perSecond float64) string { return strconv.FormatFloat(perSecond, 'g', 3, 64) + "/s" }
 
 // writtenSheet has the limits that have the smallest part left, by site. It is nil
 // where there are none.

@@ -36,6 +36,8 @@ type Status struct {
 	Unread *Unread `json:"https_unread,omitempty"`
 	// Breakers are those that are not closed, at most as many as sites.
 	Breakers []Breaker `json:"breakers,omitempty"`
+	// Adaptive are the adaptive limits with their present rates, at most as many as sites.
+	Adaptive []adaptiveNow `json:"adaptive,omitempty"`
 	// Waiting is nil where nobody knows what waits.
 	Waiting *waits `json:"waiting,omitempty"`
 	// Store is nil where nothing keeps budgets.
@@ -81,6 +83,7 @@ func (d *desk) now() Status {
 		s.Connections = &open
 	}
 	s.Breakers, s.Waiting = d.broken(), d.waits(time.Now())
+	s.Adaptive = adaptiveOf(d.limitsNow(""))
 	s.Store = d.storeNow()
 	if d.Refused != nil {
 		s.Reload = d.Refused()

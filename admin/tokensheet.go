@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
+
+	"github.com/abide-proxy/abide/policy"
 )
 
 // maxLines is how many limits of one token the page has room for.
@@ -88,15 +89,7 @@ func (p Pool) sites() int {
 }
 
 // Name is what people call it: "75 per 15m for GET /2/tweets/*".
-func (a Announced) Name() string {
-	switch {
-	case a.Title == "" || a.Title == a.Route:
-		return cmp.Or(a.Route, "all requests")
-	case a.Route == "" || strings.Contains(a.Title, a.Route):
-		return a.Title
-	}
-	return a.Title + " for " + a.Route
-}
+func (a Announced) Name() string { return policy.LearnedTitle(a.Title, a.Route) }
 
 // left is what is left of what.
 func (a Announced) left() string {

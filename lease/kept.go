@@ -148,6 +148,14 @@ func (m *kept) When(now time.Time, n int64) (time.Time, bool) {
 	return now.Add(time.Duration(min(shortly(asked, at), by-at.low))), true
 }
 
+// Rate is that of an adaptive meter, now, per second; 0 of others.
+func (m *kept) Rate(now time.Time) float64 {
+	if inside, ok := m.Meter.(interface{ Rate(now time.Time) float64 }); ok {
+		return inside.Rate(now)
+	}
+	return 0
+}
+
 // Change has the limit be another one, by which as much was taken.
 func (m *kept) Change(now time.Time, spec limit.Spec, _ limit.Meter) bool {
 	to := spec

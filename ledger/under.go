@@ -15,6 +15,14 @@ func (m *Routes) IDs() []string {
 	return ids
 }
 
+// Title is what a limit is, for people: "75 per 15m"; "" for one that is not there.
+func (m *Routes) Title(id string) string {
+	if g := m.groups[id]; g != nil {
+		return g.title
+	}
+	return ""
+}
+
 // Under is what the server calls a limit, with the part whose it is, or, where it does
 // not, the routes that are known to be under it, in order.
 func (m *Routes) Under(id string) (bucket string, routes []string) {

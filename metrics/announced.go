@@ -109,6 +109,9 @@ func (c *tokenCollector) bySite(to chan<- prometheus.Metric, announced []Announc
 		}
 	}
 	for _, one := range written {
+		if one.Rate > 0 {
+			continue // it has no amount of which anything could be left
+		}
 		ours[whose{one.Site, one.Name, one.Whose}] = left{limit: max(float64(one.Amount), -1), remaining: max(float64(one.Left), -1)}
 	}
 	limits := map[string]names{} // :: label of the site
@@ -118,11 +121,33 @@ func (c *tokenCollector) bySite(to chan<- prometheus.Metric, announced []Announc
 			told[at] = s
 		}
 	}
+	c.rates(to, written, limits)
 	for at, s := range told {
 		to <- gaugeOf(limitRemainingDesc, s.remaining, at[0], at[1])
 		if s.of > 0 {
 			to <- gaugeOf(limitUsageDesc, s.used/s.of, at[0], at[1])
 		}
+	}
+}
+
+// rates tells what adaptive limits allow.
+func (c *tokenCollector) rates(to chan<- prometheus.Metric, written []Written, limits map[string]names) {
+	lowest := map[pair]float64{}
+	for _, one := range written {
+		if !(one.Rate > 0) { // NaN is not
+			continue
+		}
+		site := c.sites.told(one.Site)
+		if limits[site] == nil {
+			limits[site] = names{}
+		}
+		at := pair{site, limits[site].label(one.Name)}
+		if was, there := lowest[at]; !there || one.Rate < was {
+			lowest[at] = one.Rate
+		}
+	}
+	for at, rate := range lowest {
+		to <- gaugeOf(limitRateDesc, rate, at[0], at[1])
 	}
 }
 

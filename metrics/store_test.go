@@ -53,14 +53,16 @@ func TestLimitsOfTheOperatorAreToldWithThoseOfSites(t *testing.T) {
 			{Site: "api.test", Name: "both too", Limit: 100, Remaining: 90},
 		},
 		Written: []Written{
-			{"api.test", "10 per 1s by token", "a", 10, 4},
-			{"api.test", "10 per 1s by token", "b", 10, 1},
-			{"api.test", "unknown", "", 10, -1},
-			{"api.test", "without an amount", "", -1, 3},
-			{"api.test", "both", "", 50, 50},
-			{"api.test", "both too", "", 50, 5},
-			{"a.test", "10 per 1s", "", 10, 10},
-			{"b.test", "10 per 1s", "", 10, 5},
+			{"api.test", "10 per 1s by token", "a", 10, 4, 0},
+			{"api.test", "10 per 1s by token", "b", 10, 1, 0},
+			{"api.test", "unknown", "", 10, -1, 0},
+			{"api.test", "without an amount", "", -1, 3, 0},
+			{"api.test", "both", "", 50, 50, 0},
+			{"api.test", "both too", "", 50, 5, 0},
+			{"a.test", "10 per 1s", "", 10, 10, 0},
+			{"b.test", "10 per 1s", "", 10, 5, 0},
+			{"api.test", "adaptive between 1/s and 9/s by client", "x", 0, 1 << 50, 4.5},
+			{"api.test", "adaptive between 1/s and 9/s by client", "y", 0, 1 << 50, 2.5},
 		},
 	})
 	for range 2 {
@@ -71,6 +73,8 @@ func TestLimitsOfTheOperatorAreToldWithThoseOfSites(t *testing.T) {
 			expect(t, m, want[1], "abide_limit_usage_ratio", "site", "api.test", "limit", limit)
 		}
 		expect(t, m, 15, "abide_limit_remaining", "site", "other", "limit", "10 per 1s")
+		expect(t, m, 2.5, "abide_limit_rate", "site", "api.test", "limit", "adaptive between 1/s and 9/s by client")
+		expect(t, m, 0, "abide_limit_remaining", "limit", "adaptive between 1/s and 9/s by client")
 	}
 }
 
@@ -79,7 +83,7 @@ func TestTheNamesOfWrittenLimitsAreBounded(t *testing.T) {
 	m.Site("api.test")
 	var k Known
 	for i := range 1000 {
-		k.Written = append(k.Written, Written{"api.test", fmt.Sprintf("%04d%s\xff", i, strings.Repeat("x", 300)), "", 1, 1})
+		k.Written = append(k.Written, Written{"api.test", fmt.Sprintf("%04d%s\xff", i, strings.Repeat("x", 300)), "", 1, 1, 0})
 		k.Limits = append(k.Limits, Announced{Site: "api.test", Name: fmt.Sprint("announced ", i), Limit: 1, Remaining: 1})
 	}
 	knowing(m, k)

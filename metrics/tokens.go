@@ -40,9 +40,10 @@ type Announced struct {
 
 // Written is a limit of the operator's.
 type Written struct {
-	Site, Name   string // Name is unique among those of one site
-	Whose        string // whose it is, when each has its own
-	Amount, Left int64  // in its unit; what is negative is not known
+	Site, Name   string  // Name is unique among those of one site
+	Whose        string  // whose it is, when each has its own
+	Amount, Left int64   // in its unit, the most that can be left and what is; what is negative is not known
+	Rate         float64 // of an adaptive limit, per second; 0 of others
 }
 
 // Known is what is known of tokens, announced limits, and those of the operator.
@@ -83,13 +84,14 @@ var (
 
 	limitRemainingDesc = desc("limit_remaining", "What is left of a limit that a site announces or the operator wrote, of all that have their own together.", "site", "limit")
 	limitUsageDesc     = desc("limit_usage_ratio", "The part of it that is used.", "site", "limit")
+	limitRateDesc      = desc("limit_rate", "What an adaptive limit allows now, in requests per second; of several that have their own the smallest.", "site", "limit")
 )
 
 var tokenStates = [...]string{"ready", "cooling", "spent", "quarantined", "disabled"}
 
 func (c *tokenCollector) Describe(to chan<- *prometheus.Desc) {
 	for _, one := range []*prometheus.Desc{
-		remainingDesc, resetDesc, stateDesc, usesDesc, refusedDesc, deniedDesc, foreignDesc, limitRemainingDesc, limitUsageDesc,
+		remainingDesc, resetDesc, stateDesc, usesDesc, refusedDesc, deniedDesc, foreignDesc, limitRemainingDesc, limitUsageDesc, limitRateDesc,
 	} {
 		to <- one
 	}

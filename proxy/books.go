@@ -92,6 +92,7 @@ type book struct {
 	paces    map[string]float64 // :: ID of a hidden limit → what had succeeded when it was found
 	refusals map[string]refusal // :: route → the last one
 	episodes map[string]episode // :: template of routes, or "" for the whole site → unexplained ones
+	titles   learnedTitles
 }
 
 // refusal is one that a route has met.
@@ -138,7 +139,19 @@ func (b *book) fresh() bool {
 func (b *book) name(id string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	bucket, routes := b.routes.Under(id)
+	return routeOf(b.routes, id)
+}
+
+// title names a limit of the site, in the one way in which everything that shows limits
+// does. Other is for a limit that the book does not have.
+func (b *book) title(id, other string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.titles.of(b.routes, id, other)
+}
+
+func routeOf(all *ledger.Routes, id string) string {
+	bucket, routes := all.Under(id)
 	switch {
 	case bucket != "":
 		return bucket

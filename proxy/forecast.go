@@ -17,7 +17,9 @@ import (
 type WrittenLimit struct {
 	Site, Limit, Whose string // Whose is "" where it is everyone's together
 	Amount, Left       int64
-	Unit               string // requests, bytes, cost or in flight
+	Most               int64   // that can be left: the amount, or the burst of a bucket
+	Rate               float64 // of an adaptive limit, now, per second; 0 of others
+	Unit               string  // requests, bytes, cost or in flight
 	Per                string
 	Shared, Kept       bool
 }
@@ -52,15 +54,18 @@ type written struct {
 }
 
 // used is how much of the limit is.
-func (l *written) used() int64 {
-	whole := l.Amount
-	if l.spec.As == limit.Bucket && l.spec.Burst > 0 {
-		whole = l.spec.Burst // there is never more at once
-		if l.Unit == string(policy.Bytes) {
-			whole += l.Amount - l.spec.Amount
-		}
+func (l *written) used() int64 { return max(l.Most-l.Left, 0) }
+
+// most is how much can be left of the limit at most. A bucket never has more than its
+// burst, so that an idle one is not taken for one that is used.
+func (l *written) most() int64 {
+	if l.spec.As != limit.Bucket || l.spec.Burst <= 0 {
+		return l.Amount
 	}
-	return max(whole-l.Left, 0)
+	if l.Unit == string(policy.Bytes) { // with the part that trickles
+		return l.spec.Burst + l.Amount - l.spec.Amount
+	}
+	return l.spec.Burst
 }
 
 // eachWritten visits the limits that somebody has written, but for the small part of
@@ -77,7 +82,11 @@ func (s *Server) eachWritten(visit func(l *written)) {
 		}
 		is := *spec
 		one := written{now: now, at: at, spec: &is}
-		one.WrittenLimit = WrittenLimit{Site: site, Limit: title, Whose: at.Key, Amount: spec.Amount, Left: left}
+		rate := 0.0
+		if adaptive, ok := m.(interface{ Rate(now time.Time) float64 }); ok && spec.As == limit.Adaptive {
+			rate = adaptive.Rate(now)
+		}
+		one.WrittenLimit = WrittenLimit{Site: site, Limit: title, Whose: at.Key, Amount: spec.Amount, Left: left, Rate: rate}
 		all = append(all, one)
 	})
 	if len(all) == 0 {
@@ -96,6 +105,7 @@ func (s *Server) eachWritten(visit func(l *written)) {
 			whole := wholeOf(one.Amount)
 			one.Amount, one.Left = whole, min(one.Left+whole-one.Amount, whole)
 		}
+		one.Most = one.most()
 		if one.spec.As == limit.Concurrency || one.spec.As == limit.Adaptive {
 			one.Per = ""
 		} else if s.desk != nil {

@@ -64,7 +64,7 @@ func (s *Server) Limits() []LimitStatus {
 			}
 		}
 		if b := s.books.of(one.Site, false); b != nil {
-			one.Route = b.name(one.Route)
+			one.Title, one.Route = b.title(one.Route, one.Title), b.name(one.Route)
 		}
 		list = append(list, one.LimitStatus)
 	}

@@ -140,7 +140,7 @@ func (p *plan) forTokens(x *exchange, list []queue.Limit, each []int) [][]queue.
 
 // learned is a limit that a site has taught.
 func (p *plan) learned(b *book, l *ledger.Limit) queue.Limit {
-	one := queue.Limit{Name: learnedPrefix + l.ID, Title: l.Title, N: 1, Keep: b.keep}
+	one := queue.Limit{Name: learnedPrefix + l.ID, Title: b.title(l.ID, l.Title), N: 1, Keep: b.keep}
 	switch l.Kind {
 	case ledger.Hidden:
 		id := l.ID

@@ -132,6 +132,7 @@ func (s *Server) addLimits(p *plan, rule *policy.Site, limits []policy.Limit, on
 		}
 		need := queue.Limit{Name: identity(l), Title: l.Title(), Spec: spec, N: max(l.Each, 1)}
 		if seen[need.Name]++; seen[need.Name] > 1 {
+			need.Title = fmt.Sprintf("%s (%d)", need.Title, seen[need.Name])
 			need.Name = fmt.Sprintf("%s (%d)", need.Name, seen[need.Name])
 		}
 		if only != "" {

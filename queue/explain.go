@@ -28,6 +28,7 @@ type LimitNow struct {
 	Key      string
 	Learned  bool      // nobody wrote it: Limit.Make has made its meter
 	Left     int64     // -1: it has no amount
+	Rate     float64   // of an adaptive limit, now, per second; 0 of others
 	Next     time.Time // when the request could take from it, were it alone; zero: not known
 	Cooling  time.Time // zero: it does not
 	Why      string    // of the cooldown, or of what follows one
@@ -146,6 +147,9 @@ func (s *site) now(now time.Time, n Need, title, key string, held map[*Slot]int)
 	}
 	if slot.meter != nil {
 		at.Left = slot.Left(now)
+		if adaptive, ok := slot.meter.(interface{ Rate(now time.Time) float64 }); ok {
+			at.Rate = adaptive.Rate(now)
+		}
 	}
 	if at.Next.Sub(now) > far {
 		at.Next = time.Time{}

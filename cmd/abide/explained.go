@@ -29,7 +29,7 @@ func (a *program) explain(method, text, client string) (admin.Explanation, error
 	}
 	for _, one := range x.Limits {
 		e.Limits = append(e.Limits, admin.LimitNow{
-			Limit: one.Limit, Of: one.Key, Learned: one.Learned, Left: one.Left, Next: one.Next, Cooling: one.Cooling, Why: one.Why,
+			Limit: one.Limit, Of: one.Key, Learned: one.Learned, Left: one.Left, Rate: one.Rate, Next: one.Next, Cooling: one.Cooling, Why: one.Why,
 			Held: one.Held, InFlight: one.InFlight,
 		})
 	}

@@ -103,7 +103,9 @@ func (g childGroup) take(child *os.Process, sig os.Signal) {
 		}
 	case n == syscall.SIGTSTP:
 		g.send(child, n)
-		g.stop()
+		if g.tty == nil { // otherwise SIGCHLD tells when the command has stopped
+			g.stop()
+		}
 	case n == syscall.SIGCONT:
 		if g.tty != nil && g.foreground() == unix.Getpgrp() {
 			g.setForeground(child.Pid)

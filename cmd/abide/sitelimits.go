@@ -45,8 +45,8 @@ func siteLimitsOf(all []proxy.WrittenLimit) []admin.SiteLimit {
 	list := make([]admin.SiteLimit, len(all))
 	for i, one := range all {
 		list[i] = admin.SiteLimit{
-			Site: one.Site, Limit: one.Limit, Of: one.Whose, Amount: one.Amount, Left: one.Left,
-			Unit: one.Unit, Per: one.Per, Shared: one.Shared, Kept: one.Kept,
+			Site: one.Site, Limit: one.Limit, Of: one.Whose, Amount: one.Amount, Left: one.Left, Rate: one.Rate,
+			Most: one.Most, Unit: one.Unit, Per: one.Per, Shared: one.Shared, Kept: one.Kept,
 		}
 	}
 	return list
@@ -62,7 +62,7 @@ func (a *program) known() metrics.Known {
 func writtenOf(all []proxy.WrittenLimit) []metrics.Written {
 	list := make([]metrics.Written, len(all))
 	for i, one := range all {
-		list[i] = metrics.Written{Site: one.Site, Name: one.Limit, Whose: one.Whose, Amount: one.Amount, Left: one.Left}
+		list[i] = metrics.Written{Site: one.Site, Name: one.Limit, Whose: one.Whose, Amount: one.Most, Left: one.Left, Rate: one.Rate}
 	}
 	return list
 }

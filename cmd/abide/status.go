@@ -106,6 +106,7 @@ func oneStatus(ctx context.Context, text *bytes.Buffer, address string, api admi
 	status.Describe(text)
 	status.DescribeSites(text)
 	status.DescribeUnread(text)
+	status.DescribeAdaptive(text)
 	status.DescribeStore(text, now)
 	tokens.Describe(text, now)
 	admin.DescribeForecasts(text, forecast, now)

@@ -1,0 +1,42 @@
+package admin
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/abide-proxy/abide/policy"
+)
+
+func TestTheRateOfAnAdaptiveLimitIsShownEverywhere(t *testing.T) {
+	b := newBed(t, func(_ *policy.Policy, o *Options) {
+		o.Limits = func() []SiteLimit {
+			return []SiteLimit{
+				{Site: "a.test", Limit: "adaptive between 1/s and 9/s", Left: 1 << 50, Rate: 3.4166, Unit: "requests"},
+				{Site: "a.test", Limit: "60 requests per 1m (bucket)", Amount: 60, Most: 4, Left: 4, Unit: "requests"},
+				{Site: "a.test", Limit: "9 requests per 1m", Amount: 9, Most: 9, Left: 4, Unit: "requests"},
+			}
+		}
+	})
+	var status Status
+	if r := b.get("/api/v1/status"); json.Unmarshal([]byte(r.body), &status) != nil || len(status.Adaptive) != 1 {
+		t.Fatalf("the status: %s", r.body)
+	}
+	var text strings.Builder
+	status.DescribeAdaptive(&text)
+	if want := "\nadaptive limits\n\nSITE    LIMIT                            NOW\na.test  adaptive between 1/s and 9/s  3.42/s\n"; text.String() != want {
+		t.Errorf("for people: %q", text.String())
+	}
+	if r := b.get("/api/v1/sites/a.test"); !strings.Contains(r.body, `"rate":3.4166,"unit"`) || strings.Count(r.body, `"most":`) != 1 {
+		t.Errorf("the site: %s", r.body)
+	}
+	if r := b.get("/"); !strings.Contains(r.body, "<td>3.42/s now</td>") || !strings.Contains(r.body, "<td>4 of 4</td>") || !strings.Contains(r.body, "<td>4 of 9</td>") {
+		t.Errorf("the page: %s", r.body)
+	}
+	text.Reset()
+	Explanation{Limits: []LimitNow{{Limit: "adaptive between 1/s and 9/s", Rate: 0.5, Left: 1 << 50}}}.Describe(&text, time.Now())
+	if !strings.Contains(text.String(), "left            adaptive between 1/s and 9/s: 0.5/s now\n") {
+		t.Errorf("the explanation:\n%s", text.String())
+	}
+}
