@@ -66,7 +66,6 @@ func runChild(child *exec.Cmd, caught *childSignals) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	group := groupFor(child)
-	defer group.close()
 	if err := child.Start(); err != nil {
 		return err
 	}

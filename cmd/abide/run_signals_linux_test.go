@@ -154,50 +154,18 @@ func typed(t *testing.T, master *os.File, text string) {
 	}
 }
 
-func TestAtATerminalEverySignalReachesTheCommandOnce(t *testing.T) {
+func TestCtrlCAndASignalToAbideReachTheCommandOnceAtATerminal(t *testing.T) {
 	d, master := atTerminal(t)
 	go func() { _ = d.cmd.Wait(); close(d.ended) }()
-	if group := strings.TrimSpace(d.out.await(t, `ready in +(\d+)`)[1]); group == fmt.Sprint(d.cmd.Process.Pid) {
-		t.Errorf("the command is in abide's group %s", group)
-	}
+	d.out.await(t, "ready in")
 	typed(t, master, "\x03") // Ctrl-C
 	d.out.await(t, "got INT")
-	if err := syscall.Kill(-d.cmd.Process.Pid, syscall.SIGTERM); err != nil { // as "kill %1" does
-		t.Fatal(err)
-	}
+	d.signal(syscall.SIGTERM) // which nobody but abide gets
 	d.out.await(t, "got TERM")
 	d.signal(syscall.SIGUSR1)
 	if counted := d.out.await(t, "counted .*? INT")[0]; counted != "counted 1 TERM and 1 INT" {
 		t.Errorf("it %s", counted)
 	}
-	if got := d.status(); got != 7 {
-		t.Errorf("it ended with %d", got)
-	}
-}
-
-// changes waits until abide has stopped, or has been continued.
-func (d *daemon) changes(what string, is func(syscall.WaitStatus) bool) {
-	d.t.Helper()
-	var status syscall.WaitStatus
-	if _, err := syscall.Wait4(d.cmd.Process.Pid, &status, syscall.WUNTRACED|syscall.WCONTINUED, nil); err != nil || !is(status) {
-		d.t.Fatalf("it has not been %s: %v, %#x", what, err, status)
-	}
-}
-
-func TestCtrlZStopsAbideWithItsCommandAndBothGoOn(t *testing.T) {
-	d, master := atTerminal(t)
-	d.out.await(t, "ready in")
-	for range 2 {
-		typed(t, master, "\x1a") // Ctrl-Z
-		d.changes("stopped", syscall.WaitStatus.Stopped)
-		d.signal(syscall.SIGCONT) // as "fg" does
-		d.changes("continued", syscall.WaitStatus.Continued)
-	}
-	go func() { _ = d.cmd.Wait(); close(d.ended) }()
-	typed(t, master, "\x03")
-	d.out.await(t, "got INT")
-	d.signal(syscall.SIGUSR1)
-	d.out.await(t, "counted 0 TERM and 1 INT")
 	if got := d.status(); got != 7 {
 		t.Errorf("it ended with %d", got)
 	}

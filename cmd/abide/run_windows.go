@@ -16,4 +16,3 @@ type childGroup struct{}
 func groupFor(*exec.Cmd) childGroup            { return childGroup{} }
 func (childGroup) jobSignals() []os.Signal     { return nil }
 func (childGroup) take(*os.Process, os.Signal) {}
-func (childGroup) close()                      {}
