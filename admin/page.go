@@ -42,7 +42,15 @@ type sheet struct {
 }
 
 // Fleet tells whether other instances keep budgets with this one, or could.
-func (s sheet) Fleet() bool { return s.Store != nil && s.Store.Kind == "shared" }
+func (s sheet) Fleet() bool { return s.Store != nil && (s.Store.Kind == "shared" || s.Store.Count > 1) }
+
+// Others is the heading of the instances that use the store.
+func (s sheet) Others() string {
+	if s.Store.Kind == "shared" {
+		return "Fleet"
+	}
+	return "Processes"
+}
 
 // Told is how what keeps budgets is.
 func (s sheet) Told() string {

@@ -30,6 +30,17 @@ func TestTheStatusTellsOfTheStore(t *testing.T) {
 	if is.Members[0].ID != "2" {
 		t.Error("the list of somebody else was changed")
 	}
+	if r := b.get("/"); !strings.Contains(r.body, "<h2>Fleet</h2>") {
+		t.Error(r.body)
+	}
+	is.Kind = "local"
+	if r := b.get("/"); !strings.Contains(r.body, "<h2>Processes</h2>") || !strings.Contains(r.body, "2 processes use them together") {
+		t.Error(r.body)
+	}
+	is.Members = is.Members[:1]
+	if r := b.get("/"); strings.Contains(r.body, "<h2>Processes</h2>") {
+		t.Error(r.body)
+	}
 	is = Store{Kind: "none"}
 	if r := b.get("/api/v1/status"); strings.Contains(r.body, `"store"`) {
 		t.Error(r.body)
