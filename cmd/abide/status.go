@@ -104,10 +104,10 @@ func oneStatus(ctx context.Context, text *bytes.Buffer, address string, api admi
 	}
 	now := time.Now()
 	status.Describe(text)
+	status.DescribeStore(text, now)
 	status.DescribeSites(text)
 	status.DescribeUnread(text)
 	status.DescribeAdaptive(text)
-	status.DescribeStore(text, now)
 	tokens.Describe(text, now)
 	admin.DescribeForecasts(text, forecast, now)
 	status.DescribeWaiting(text, now)
