@@ -54,7 +54,7 @@ type written struct {
 }
 
 // used is how much of the limit is.
-func (l *written) used() int64 { return max(l.Most-l.Left, 0) }
+func (l *written) used() int64 { return max(l.most()-l.Left, 0) }
 
 // most is how much can be left of the limit at most. A bucket never has more than its
 // burst, so that an idle one is not taken for one that is used.
