@@ -41,7 +41,7 @@ func (a *accessLog) note(x *exchange, method string, code int) {
 	line := accessLine{
 		end: now, site: x.site, method: method, code: code, took: now.Sub(x.start),
 		scope: fmt.Sprintf("%s://%s", x.target.Scheme, x.target.HostPort()),
-		wait:  t.waited, limit: t.heldBy.limit, attempts: t.sent, refusals: t.refused, token: t.label,
+		wait:  t.waited, limit: t.holds.longest(), attempts: t.sent, refusals: t.refused, token: t.label,
 		received: x.download.total, sent: x.upload.size(),
 	}
 	if x.conn != nil {

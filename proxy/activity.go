@@ -42,9 +42,9 @@ type Activity struct {
 // HeldTime is how long requests were held for one limit of a site.
 type HeldTime struct {
 	Site, Limit string
-	Requests    int           // waits
+	Requests    int           // each counts once, however often it waited
 	Total       time.Duration // of all of them
-	Longest     time.Duration
+	Longest     time.Duration // of one request, in all its waits for the limit
 }
 
 type heldKey struct{ site, limit string }
@@ -72,7 +72,8 @@ func (a *activity) waits(x *exchange, p *queue.Permit) {
 	}
 }
 
-// released is told of a wait that is over, and which limit it was for.
+// released is told of a wait that is over, and which limit it was for. The wait is one of
+// x.turn.holds already.
 func (a *activity) released(x *exchange, limit string, waited time.Duration) {
 	if waited <= 0 {
 		return
@@ -80,7 +81,7 @@ func (a *activity) released(x *exchange, limit string, waited time.Duration) {
 	now := time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.sites.released(now, x.site, waited)
+	a.sites.released(now, x.site, waited, &x.turn.holds.line)
 	key := heldKey{x.site, limit}
 	h := a.held[key]
 	if h == nil && len(a.held) >= mostHeldTimes {
@@ -91,9 +92,14 @@ func (a *activity) released(x *exchange, limit string, waited time.Duration) {
 		h = &HeldTime{Site: key.site, Limit: key.limit}
 		a.held[key] = h
 	}
-	h.Requests++
 	h.Total += waited
-	h.Longest = max(h.Longest, waited)
+	if own := x.turn.holds.of(limit); own != nil {
+		if !own.counted {
+			own.counted = true
+			h.Requests++
+		}
+		h.Longest = max(h.Longest, own.total)
+	}
 }
 
 // refused is told of an answer that refuses a request.

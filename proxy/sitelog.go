@@ -38,8 +38,9 @@ const (
 // pure: it takes events and the time, and returns the lines to write. The zero value
 // is ready. It is not safe for concurrent use.
 type siteLog struct {
-	sites map[string]*siteState // :: site → what it does
-	lines []string              // to be written
+	sites  map[string]*siteState // :: site → what it does
+	lines  []string              // to be written
+	number uint64                // of the last line that counts held requests, written or to come
 }
 
 // siteState is what a site does, as far as the lines about it need to know.
@@ -50,7 +51,8 @@ type siteState struct {
 	seen     time.Time     // when a long hold was last seen
 	episodes int           // times that it held requests, since the last line that said so
 	held     int           // requests that were held for longHold since then
-	longest  time.Duration // of these
+	longest  time.Duration // that one of these was held, in all its waits since then
+	number   uint64        // of the line that will say so
 
 	refusing  bool
 	refusedAt time.Time // when that began
@@ -88,7 +90,8 @@ func (l *siteLog) state(now time.Time, site string) *siteState {
 	if l.sites == nil {
 		l.sites = map[string]*siteState{}
 	}
-	s = &siteState{}
+	l.number++
+	s = &siteState{number: l.number}
 	l.sites[site] = s
 	return s
 }
@@ -134,14 +137,19 @@ func (l *siteLog) waiting(now time.Time, all []queue.SiteHolds) {
 	}
 }
 
-// released is told of a request that waits no more, whether it goes or not.
-func (l *siteLog) released(now time.Time, site string, waited time.Duration) {
+// released is told of a request that waits no more, whether it goes or not. so is how
+// long the request was held before: one that waits again is no other request.
+func (l *siteLog) released(now time.Time, site string, waited time.Duration, so *lineHold) {
 	if waited < longHold {
 		return
 	}
 	if s := l.state(now, site); s != nil {
-		s.held++
-		s.longest = max(s.longest, waited)
+		if so.line != s.number {
+			*so = lineHold{line: s.number}
+			s.held++
+		}
+		so.total += waited
+		s.longest = max(s.longest, so.total)
 	}
 }
 
@@ -251,7 +259,8 @@ func (l *siteLog) say(now time.Time, s *siteState, kind lineKind, text string) {
 			text += fmt.Sprintf("; %s since the last such line", times(n))
 		}
 	case holdEnds:
-		s.episodes, s.held, s.longest = 0, 0, 0
+		l.number++
+		s.episodes, s.held, s.longest, s.number = 0, 0, 0, l.number
 	case refusalEnds:
 		s.refusals, s.shown = 0, 0
 	}

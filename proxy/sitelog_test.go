@@ -45,7 +45,7 @@ func TestASiteThatHoldsForLongHasALineAtItsBeginAndItsEnd(t *testing.T) {
 		look(&l, now, heldAt(0, 40, 7))
 	}
 	for range 7 {
-		l.released(at(40), "api.test", 40*time.Second)
+		l.released(at(40), "api.test", 40*time.Second, &lineHold{})
 	}
 	look(&l, 40.5, nil)
 	wantLines(t, &l)
@@ -57,7 +57,7 @@ func TestASiteThatIsPacedForMillisecondsHasNoLine(t *testing.T) {
 	var l siteLog
 	for now := 0.0; now < 100; now++ {
 		look(&l, now, heldAt(now-0.9, now+0.1, 3))
-		l.released(at(now), "api.test", 900*time.Millisecond)
+		l.released(at(now), "api.test", 900*time.Millisecond, &lineHold{})
 	}
 	wantLines(t, &l)
 	if !l.idle() {
@@ -76,7 +76,7 @@ func TestThereIsAtMostOneLineAMinuteOfAKind(t *testing.T) {
 			look(&l, float64(now), nil)
 		}
 		if now%8 == 4 {
-			l.released(at(float64(now)), "api.test", 4*time.Second)
+			l.released(at(float64(now)), "api.test", 4*time.Second, &lineHold{})
 		}
 		for _, line := range l.take() {
 			lines = append(lines, fmt.Sprintf("%3d %s", now, line))
@@ -162,10 +162,32 @@ func TestWhatIsLeftOutIsSaidAtTheEnd(t *testing.T) {
 	var l siteLog
 	for _, from := range []float64{0, 10} {
 		look(&l, from+2, heldAt(from, from+3, 1))
-		l.released(at(from+3), "api.test", 3*time.Second)
+		l.released(at(from+3), "api.test", 3*time.Second, &lineHold{})
 		look(&l, from+6, nil)
 	}
 	l.take()
 	l.finish(at(17))
 	wantLines(t, &l, "api.test: no request is held any more, after 3s; held for over a second: 1 request, the longest for 3s")
+}
+
+func TestARequestThatWaitsAgainIsNoOtherRequest(t *testing.T) {
+	var l siteLog
+	var one lineHold
+	for now := 0.0; now < 12; now++ {
+		look(&l, now, heldAt(0, 12, 1))
+		if now > 0 && int(now)%4 == 0 {
+			l.released(at(now), "api.test", 4*time.Second, &one)
+		}
+	}
+	l.released(at(12), "api.test", 4*time.Second, &one)
+	l.take()
+	look(&l, 15, nil)
+	wantLines(t, &l, "api.test: no request is held any more, after 12s; held for over a second: 1 request, the longest for 12s")
+	for now := 80.0; now < 85; now++ {
+		look(&l, now, heldAt(80, 85, 1))
+	}
+	l.released(at(85), "api.test", 5*time.Second, &one)
+	l.take()
+	look(&l, 88, nil)
+	wantLines(t, &l, "api.test: no request is held any more, after 5s; held for over a second: 1 request, the longest for 5s")
 }

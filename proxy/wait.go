@@ -35,7 +35,7 @@ type turn struct {
 	// Of the permit, for the answer, which may come when that is over.
 	waited  time.Duration
 	held    *queue.Permit // the permit of its last wait; nil: it never had to wait
-	heldBy  heldBy
+	holds   requestHolds  // its waits
 	refused int           // answers that refused it because of a limit, the last one included
 	before  time.Duration // of that, before the first attempt
 	sent    int           // attempts that were made
@@ -268,23 +268,11 @@ func (s *Server) letGo(x *exchange) {
 	t.note()
 	waited := t.waited - before
 	if waited > 0 {
-		t.heldBy.add(t.permit.KeptBy(), waited)
+		t.holds.add(t.permit.KeptBy(), waited)
 		s.activity.released(x, t.permit.KeptBy(), waited)
 	}
 	if s.activity.debugs() && waited > 0 {
 		s.activity.decided(x, "let go after %v", waited.Round(time.Millisecond))
-	}
-}
-
-// heldBy is the limit that held a request for longest.
-type heldBy struct {
-	limit   string
-	longest time.Duration
-}
-
-func (h *heldBy) add(limit string, waited time.Duration) {
-	if waited > h.longest {
-		h.limit, h.longest = limit, waited
 	}
 }
 
@@ -300,9 +288,11 @@ func (s *Server) heldInVain(x *exchange, err error, waited time.Duration) {
 	}
 	if t.held != nil { // it did wait
 		limit = t.held.KeptBy()
+	}
+	t.holds.add(limit, waited)
+	if t.held != nil {
 		s.activity.released(x, limit, waited)
 	}
-	t.heldBy.add(limit, waited)
 	if s.activity.debugs() {
 		s.activity.decided(x, "not let go, after %v: %s", waited.Round(time.Millisecond), why)
 	}

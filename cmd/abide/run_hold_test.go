@@ -98,12 +98,12 @@ func TestASummaryNamesTheLimitsThatHeldMostFirst(t *testing.T) {
 		tokens: []tokenUse{{"p", "alice", 6}, {"p", "bob", 1}},
 	}
 	want := `abide    12 requests to 2 sites in 1m23s
-refused  3 requests by sites, of which the command saw 1; the others were sent again
+refused  3 attempts by sites, of which the command saw 1; the others were sent again
 held     1m24s in all, 7 requests, the longest 40s: api.test, limit: 900 requests per 15m
          2s in all, 1 request, the longest 2s: other.test refused requests
          1s in all, 1 request, the longest 1s: other.test, before requests were sent again
          and for 1 other limit
-tokens   alice of p (6 requests), bob of p (1 request)
+tokens   alice of p (6 attempts), bob of p (1 attempt)
 faster   more tokens, or more than "900 requests per 15m", if api.test allows it
 `
 	if got := written(s); got != want {

@@ -31,7 +31,7 @@ type summary struct {
 // tokenUse is how often a token was used.
 type tokenUse struct {
 	pool, label string
-	uses        uint64
+	uses        uint64 // attempts: a request that is sent again uses a token again
 }
 
 // summary is what has happened since the start.
@@ -79,7 +79,7 @@ func (s *summary) table(w io.Writer) {
 		fmt.Fprintf(t, "unread\t%s passed unread, without their limits\n", countOf(int(s.unread), "https connection"))
 	}
 	if s.refusals > 0 {
-		fmt.Fprintf(t, "refused\t%s by sites, of which the command saw %d; the others were sent again\n", countOf(s.refusals, "request"), s.refusals-s.unseen)
+		fmt.Fprintf(t, "refused\t%s by sites, of which the command saw %d; the others were sent again\n", countOf(s.refusals, "attempt"), s.refusals-s.unseen)
 	}
 	for i, h := range s.held {
 		name := "held"
@@ -125,7 +125,7 @@ func (s *summary) tokenNames() []string {
 		if i == shownTokens {
 			return append(list, fmt.Sprintf("and %d more", len(s.tokens)-i))
 		}
-		list = append(list, fmt.Sprintf("%s of %s (%s)", one.label, one.pool, countOf(int(one.uses), "request")))
+		list = append(list, fmt.Sprintf("%s of %s (%s)", one.label, one.pool, countOf(int(one.uses), "attempt")))
 	}
 	return list
 }
