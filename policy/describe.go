@@ -26,11 +26,11 @@ func (p *Policy) DescribeWith(w io.Writer, labels map[string][]string) {
 	}
 	switch {
 	case p.Admin.Listen == "":
-		line(&b, "operator", "no listener")
+		line(&b, "admin", "no listener")
 	case p.Admin.Token.Empty():
-		line(&b, "operator", "%s, without a token", p.Admin.Listen)
+		line(&b, "admin", "%s, without a token", p.Admin.Listen)
 	default:
-		line(&b, "operator", "%s, with a token", p.Admin.Listen)
+		line(&b, "admin", "%s, with a token", p.Admin.Listen)
 	}
 	data, authority := p.describeData()
 	line(&b, "data", "%s", data)

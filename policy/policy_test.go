@@ -40,7 +40,7 @@ func TestDescribeSaysWhatTheConfigurationMeans(t *testing.T) {
 	full(t).Describe(&b)
 	for _, want := range []string{
 		"proxy           127.0.0.1:3128, for loopback, private with the secret of news (weight 2)\n",
-		"operator        127.0.0.1:9128, with a token\n",
+		"admin           127.0.0.1:9128, with a token\n",
 		"as Authorization: Bearer {token}\n",
 		"900 requests per 15m by token (rolling)\n",
 		"backends https://nitter-a.example, https://nitter-b.example, adaptive\n",

@@ -241,7 +241,7 @@ func (s *Server) drainQueue(ctx context.Context, limit time.Duration) {
 	soon, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if refused, waiting := s.gate.StartDrain(time.Now().Add(limit)); refused+waiting > 0 {
-		s.log.Infof("stopping: %d requests that wait are answered with 503, since their turn is after timeouts.drain; %d wait on", refused, waiting)
+		s.log.Infof("stopping: answered 503 to waiting requests whose turn is after timeouts.drain: %d; still waiting: %d", refused, waiting)
 	}
 	s.gate.Drain(soon)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,8 +15,9 @@ import (
 
 // adminAPI asks running abides by their admin listeners.
 type adminAPI struct {
-	token  policy.Secret
-	unread error // why the configuration file was not read for the token and the address; nil when it was
+	token   policy.Secret
+	unread  error // why the configuration file was not read for the token and the address; nil when it was
+	guessed bool  // whether, with unread, nothing else says the address
 }
 
 // findRunning finds the abides that run, and how they are asked. It reads no more of the
@@ -28,7 +30,26 @@ func findRunning(cmd *cobra.Command) ([]registration, adminAPI, error) {
 		return nil, adminAPI{}, err
 	}
 	list, err := running(cmd, p)
-	return list, adminAPI{token: p.Admin.Token, unread: unread}, err
+	return list, adminAPI{token: p.Admin.Token, unread: unread, guessed: unread != nil && !saysAddress(cmd)}, err
+}
+
+// saysAddress tells whether the command line or the environment says where abide is.
+func saysAddress(cmd *cobra.Command) bool {
+	f := cmd.Flags().Lookup(flagged["admin.listen"])
+	return f != nil && f.Changed || os.Getenv("ABIDE_ADMIN") != "" || os.Getenv("ABIDE_ADMIN_LISTEN") != ""
+}
+
+// tellGuess says on standard error which abides are asked because the configuration file
+// does not say which. JSON on standard output stays as it is.
+func (a adminAPI) tellGuess(cmd *cobra.Command, list []registration) {
+	if !a.guessed || len(list) == 0 {
+		return
+	}
+	var at []string
+	for _, one := range list {
+		at = append(at, one.Admin)
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "the configuration file cannot be read (%v), so the abide at %s is asked\n", a.unread, strings.Join(at, ", "))
 }
 
 // adminSettings is a policy of which admin and data alone are read, and why the
@@ -48,7 +69,7 @@ func adminSettings(cmd *cobra.Command) (p *policy.Policy, unread, err error) {
 	if s.path != "" {
 		from.Path = s.path
 		if from.Data, err = s.file(); err != nil {
-			from.Data, unread = []byte{}, fmt.Errorf("reading the configuration: %w", err)
+			from.Data, unread = []byte{}, err
 		}
 	}
 	p, faults := policy.LoadAdmin(from)

@@ -79,6 +79,7 @@ func (x *explaining) live(cmd *cobra.Command, p *policy.Policy, target policy.Ta
 	if err != nil {
 		return err
 	}
+	api.tellGuess(cmd, list)
 	if !x.json && len(list) > 1 {
 		fmt.Fprintln(cmd.OutOrStdout())
 		describeRunning(cmd.OutOrStdout(), list)

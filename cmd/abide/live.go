@@ -72,7 +72,7 @@ func callAPI(ctx context.Context, method, address string, token policy.Secret, p
 			Faults []admin.Fault
 		}
 		if err := json.Unmarshal(body, &said); err == nil {
-			return nil, &problem{answer.StatusCode, fmt.Sprintf("the proxy at %s answers %s: %s", address, answer.Status, oneLine(said.Detail)), said.Faults}
+			return nil, &problem{answer.StatusCode, fmt.Sprintf("the proxy at %s answers %s: %s", address, answer.Status, oneLine(said.Detail)), oneLine(said.Detail), said.Faults}
 		}
 	}
 	return nil, notAbide(address, does)
@@ -87,7 +87,8 @@ func (at noProxy) Error() string { return "no proxy is running at " + string(at)
 // are those of a configuration, where that is why.
 type problem struct {
 	status int
-	text   string
+	text   string // with the address and the status
+	detail string // why, without them
 	faults []admin.Fault
 }
 

@@ -14,6 +14,9 @@ import (
 // read: editors and Kubernetes change it in several steps.
 const settle = 100 * time.Millisecond
 
+// keptLast begins the error of a reload that was refused.
+const keptLast = "the configuration was not reloaded and the last good one stays: "
+
 var errStopping = errors.New("abide is stopping")
 
 // follow reads the configuration again whenever somebody asks for it or the file
@@ -57,9 +60,7 @@ func (a *program) follow(ctx context.Context, asked <-chan struct{}) {
 				continue
 			}
 		}
-		if _, err := a.reload(); err != nil && !errors.Is(err, errStopping) {
-			a.log.Error(err)
-		}
+		_, _ = a.reload() // the log has the error
 	}
 }
 
@@ -71,7 +72,8 @@ func (a *program) reloadAsked() (changes []string, err error) {
 }
 
 // reload reads the configuration and swaps it in, and answers what that changes.
-// Whatever is wrong leaves the old one as it is, and is told until a reload succeeds.
+// Whatever is wrong leaves the old one as it is, is logged once for each attempt, whoever
+// asked for it, and is told until a reload succeeds.
 func (a *program) reload() (changes []string, err error) {
 	a.reloading.Lock()
 	defer a.reloading.Unlock()
@@ -90,8 +92,9 @@ func (a *program) reload() (changes []string, err error) {
 	a.metrics.Reloaded(err == nil)
 	a.refused.note(time.Now(), err)
 	if err != nil {
-		err = fmt.Errorf("the configuration was not reloaded and the last good one stays: %w", err)
+		err = fmt.Errorf(keptLast+"%w", err)
 		a.systemd.ready(err.Error())
+		a.log.Error(err)
 		return nil, err
 	}
 	a.systemd.ready("serving on " + a.listener.Addr().String())

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +21,8 @@ func reloadCommand() *cobra.Command {
 what has changed. Where the file has faults, it prints each with its file and
 line and ends with 2; the proxy goes on with the last good configuration. It
 ends with 1 when no proxy runs. It finds the proxy as abide status does; those
-of "abide run" do not read their configuration again.
+of "abide run" do not read their configuration again. A file of --config or
+$ABIDE_CONFIG that cannot be read says no address, so --admin has to.
 
 The proxy also reads the file when it changes, and on SIGHUP.`,
 		Example: `  abide reload
@@ -35,13 +37,17 @@ func askReload(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
+	if api.guessed && namesFile(cmd) {
+		return usage(fmt.Errorf("nothing was reloaded: %w, so the address of its abide is not known; mend the file, or say the address with --admin", api.unread))
+	}
+	api.tellGuess(cmd, list)
 	asked := false
 	for _, one := range list {
 		if one.PID != 0 && one.Command != "serve" {
 			continue
 		}
 		asked = true
-		failed := reloadOne(cmd, one.Admin, api)
+		failed := reloadOne(cmd, one, api)
 		if err == nil {
 			err = failed // bare, since faults are printed without a prefix
 		} else {
@@ -54,16 +60,21 @@ func askReload(cmd *cobra.Command, _ []string) error {
 	return err
 }
 
-// reloadOne has the abide reload whose admin listener is at address.
-func reloadOne(cmd *cobra.Command, address string, api adminAPI) error {
+// reloadOne has one abide reload, and says which.
+func reloadOne(cmd *cobra.Command, one registration, api adminAPI) error {
+	address := one.Admin
 	ctx, cancel := context.WithTimeout(cmd.Context(), reloadPatience)
 	defer cancel()
 	const does = "reloads its configuration"
 	body, err := api.post(ctx, address, "reload", does)
 	var refused *problem
 	if errors.As(err, &refused) && refused.status == http.StatusUnprocessableEntity {
-		fmt.Fprintf(cmd.ErrOrStderr(), "the proxy at %s did not reload and keeps its last good configuration:\n", address)
-		return notReloaded(refused)
+		text := fmt.Sprintf("the proxy at %s did not reload and keeps its last good configuration:", address)
+		if len(refused.faults) == 0 {
+			return usage(errors.New(text + " " + strings.TrimPrefix(refused.detail, keptLast)))
+		}
+		fmt.Fprintln(cmd.ErrOrStderr(), text)
+		return faultsOf(refused)
 	}
 	if err != nil {
 		return err
@@ -76,23 +87,23 @@ func reloadOne(cmd *cobra.Command, address string, api adminAPI) error {
 		return notAbide(address, does)
 	}
 	out := cmd.OutOrStdout()
+	if _, err := fmt.Fprintln(out, one.title()+":"); err != nil {
+		return err
+	}
 	if len(said.Changes) == 0 {
 		_, err = fmt.Fprintln(out, "reloaded: nothing has changed")
 		return err
 	}
-	for _, one := range said.Changes {
-		if _, err := fmt.Fprintln(out, "reloaded:", oneLine(one)); err != nil {
+	for _, change := range said.Changes {
+		if _, err := fmt.Fprintln(out, "reloaded:", oneLine(change)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// notReloaded is the error of a refused reload: the faults, each on a line of its own.
-func notReloaded(refused *problem) error {
-	if len(refused.faults) == 0 {
-		return usage(refused)
-	}
+// faultsOf are the faults for which a reload was refused.
+func faultsOf(refused *problem) policy.Faults {
 	var faults policy.Faults
 	for _, one := range refused.faults {
 		faults = append(faults, policy.Fault{Source: oneLine(one.File), Line: one.Line, Key: oneLine(one.Key), Text: oneLine(one.Text)})

@@ -29,7 +29,7 @@ func TestARefusedReloadIsToldUntilOneSucceeds(t *testing.T) {
 	const good = "sites: [{host: api.test, limits: [{requests: 5, per: 1m}]}]\n"
 	write(t, file, good)
 	d := serveIn(t, dir, nil)
-	if code, out, errs := d.command("reload"); code != 0 || out != "reloaded: nothing has changed\n" || errs != "" {
+	if code, out, errs := d.command("reload"); code != 0 || out != "the abide at "+d.admin+":\nreloaded: nothing has changed\n" || errs != "" {
 		t.Errorf("a reload of the same file: %d %s%s", code, out, errs)
 	}
 
@@ -63,8 +63,12 @@ func TestARefusedReloadIsToldUntilOneSucceeds(t *testing.T) {
 
 	// The time is that of the first refusal.
 	d.log.forget()
+	before := strings.Count(d.log.String(), keptLast)
 	if code, _ := d.post("/api/v1/reload"); code != http.StatusUnprocessableEntity {
 		t.Errorf("another reload: %d", code)
+	}
+	if told := strings.Count(d.log.String(), keptLast) - before; told != 1 {
+		t.Errorf("a refused reload that was asked for is logged %d times", told)
 	}
 	_, body = d.ask("/api/v1/status")
 	if err := json.Unmarshal([]byte(body), &status); err != nil || !status.Reload.Since.Equal(since) {
@@ -80,6 +84,45 @@ func TestARefusedReloadIsToldUntilOneSucceeds(t *testing.T) {
 		if code, body := d.ask(path); code != 200 || strings.Contains(body, "refused") {
 			t.Errorf("%s after a good file: %d %s", path, code, body)
 		}
+	}
+}
+
+func TestAReloadThatTakesARestartIsRefusedInOneSentence(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "abide.yaml")
+	write(t, file, "metrics: {sites: 8}\n")
+	d := serveIn(t, dir, nil)
+	write(t, file, "metrics: {sites: 7}\n")
+	code, out, errs := d.command("reload")
+	want := "abide: the proxy at " + d.admin + " did not reload and keeps its last good configuration: it changes metrics.sites, which takes a restart\n"
+	if code != 2 || out != "" || errs != want {
+		t.Errorf("%d %s%s", code, out, errs)
+	}
+}
+
+func TestAFileThatCannotBeReadDoesNotReloadAnotherAbide(t *testing.T) {
+	dir := t.TempDir()
+	d := serveIn(t, dir, nil)
+	write(t, filepath.Join(dir, "broken.yaml"), "admin: [\n")
+	for _, file := range []string{"missing.yaml", "broken.yaml"} {
+		reload := launch(t, dir, nil, "reload", "--config", file)
+		if code := reload.status(); code != 2 || reload.out.String() != "" || !strings.Contains(reload.log.String(), "nothing was reloaded: ") || !strings.Contains(reload.log.String(), file) {
+			t.Errorf("reload --config %s: %d %s%s", file, code, reload.out, reload.log)
+		}
+		for _, command := range []string{"status", "sites"} {
+			one := launch(t, dir, nil, command, "--config", file)
+			if code := one.status(); code != 0 || !strings.Contains(one.log.String(), "cannot be read (") ||
+				!strings.Contains(one.log.String(), "so the abide at "+d.admin+" is asked\n") {
+				t.Errorf("%s --config %s: %d %s%s", command, file, code, one.out, one.log)
+			}
+		}
+		if code, _, errs := d.command("status", "--config", file); code != 0 || errs != "" {
+			t.Errorf("with --admin: %d %s", code, errs)
+		}
+	}
+	reload := launch(t, dir, nil, "reload")
+	if code := reload.status(); code != 0 || !strings.Contains(reload.out.String(), fmt.Sprintf("abide serve, process %d, admin %s:\nreloaded: ", d.cmd.Process.Pid, d.admin)) {
+		t.Errorf("reload: %d %s%s", code, reload.out, reload.log)
 	}
 }
 
@@ -105,7 +148,7 @@ func TestReloadPrintsWhatHasChanged(t *testing.T) {
 	t.Setenv("ABIDE_ADMIN_TOKEN", "sesame-open")
 	var out, errs bytes.Buffer
 	code := execute(t.Context(), []string{"reload", "--admin", address}, strings.NewReader(""), &out, &errs)
-	if code != 0 || out.String() != "reloaded: rules 3 → 0\nreloaded: pool x: 4 → 5 tokens \n" || errs.Len() > 0 {
+	if code != 0 || out.String() != "the abide at "+address+":\nreloaded: rules 3 → 0\nreloaded: pool x: 4 → 5 tokens \n" || errs.Len() > 0 {
 		t.Errorf("%d %s%s", code, &out, &errs)
 	}
 	if asked != "POST /api/v1/reload Bearer sesame-open" {

@@ -38,6 +38,7 @@ func printSites(cmd *cobra.Command, asJSON bool) error {
 	if err != nil {
 		return err
 	}
+	api.tellGuess(cmd, list)
 	var text bytes.Buffer
 	if !asJSON {
 		describeRunning(&text, list)

@@ -63,6 +63,12 @@ func sourceOf(cmd *cobra.Command) (*source, error) {
 	return s, nil
 }
 
+// namesFile tells whether the command line or the environment names a configuration file.
+func namesFile(cmd *cobra.Command) bool {
+	f := cmd.Flags().Lookup("config")
+	return f != nil && f.Changed || os.Getenv("ABIDE_CONFIG") != ""
+}
+
 // load reads it all. A policy.Faults, or a file that cannot be read, ends with
 // the status for a wrong configuration.
 func (s *source) load() (*policy.Policy, error) {

@@ -56,6 +56,7 @@ func printStatus(cmd *cobra.Command, asJSON bool) error {
 	if err != nil {
 		return err
 	}
+	api.tellGuess(cmd, list)
 	var text bytes.Buffer
 	if !asJSON {
 		describeRunning(&text, list)
