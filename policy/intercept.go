@@ -108,19 +108,34 @@ func (p *Policy) Interception(host string, port uint16, trusting bool) Intercept
 // UnreadRemedy says what to do so that https which passes unread is read, "" where it
 // is meant to pass unread.
 func (p *Policy) UnreadRemedy(why Unread) string {
-	ask := `start the crawler with "abide run", or set its environment with eval "$(abide env)"`
-	if p.Open.Off {
-		ask = `start the crawler with "abide run"`
+	ask := `start the crawler with "abide run", or set its environment with eval "$(abide env)", or `
+	switch {
+	case p.Open.Run:
+		ask = ""
+	case p.Open.Off:
+		ask = `start the crawler with "abide run", or `
 	}
 	switch why {
 	case UnreadAuto:
-		return ask + ", or write intercept: all"
+		return ask + "write intercept: all"
 	case UnreadUnlisted:
-		return ask + ", or add the host to intercept"
+		return ask + "add the host to intercept"
 	case UnreadConstrained:
 		return "have ca.cert issued for the host, too"
 	case UnreadRefused:
+		if p.Open.Run {
+			return p.TrustRemedy()
+		}
 		return "have the client trust abide's CA, then run abide reload"
 	}
 	return ""
+}
+
+// TrustRemedy says what to do about a client that does not accept the certificate of
+// abide's CA.
+func (p *Policy) TrustRemedy() string {
+	if p.Open.Run {
+		return "the program does not trust the CA that abide run sets: it pins the site's certificate, has a certificate store of its own, or sets the variable that names the CA itself; see docs/clients.md#https"
+	}
+	return "`abide env` prints what makes a client trust the CA, `abide ca install` has the whole machine trust it"
 }

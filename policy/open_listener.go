@@ -15,6 +15,8 @@ type OpenListener struct {
 	// Off says that no client can ask for its https to be opened, neither by a port
 	// nor by a user name.
 	Off bool
+	// Run says that the proxy is of abide run, whose command is set up already.
+	Run bool
 }
 
 func openListenerSetting() setting {

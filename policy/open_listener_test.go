@@ -109,5 +109,13 @@ func TestWhatBecomesOfHTTPS(t *testing.T) {
 		if remedy := Defaults().UnreadRemedy(why); (remedy == "") != slices.Contains(quiet, why) {
 			t.Errorf("%s: %q", why, remedy)
 		}
+		run := *Defaults()
+		run.Open = OpenListener{Off: true, Run: true}
+		remedy := run.UnreadRemedy(why)
+		for _, cannot := range []string{"abide reload", "abide env", `"abide run"`} {
+			if (remedy == "") != slices.Contains(quiet, why) || strings.Contains(remedy, cannot) {
+				t.Errorf("%s under abide run: %q", why, remedy)
+			}
+		}
 	}
 }

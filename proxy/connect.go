@@ -66,7 +66,7 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request, st *state, who 
 	}
 	conn := connOf(r)
 	https := st.policy.Interception(host, port, trustsCA(st.policy, r, conn, who))
-	if https.Open && !https.Needed && conn != nil && s.rejections.passes(keyOf(conn.addr, who, host)) {
+	if https.Open && !https.Needed && conn != nil && s.passesRefused(keyOf(conn.addr, who, host)) {
 		https = policy.Interception{Why: policy.UnreadRefused}
 	}
 	if https.Open && !s.vouches(host) {

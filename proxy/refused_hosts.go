@@ -7,12 +7,8 @@ import (
 )
 
 const (
-	// refusedFor is how long a refusal counts after the client's last connection to the
-	// host: long enough for a job that runs once a day.
-	refusedFor = 36 * time.Hour
-	// refusedAtMost is when a host is tried again although the client goes on using it,
-	// because somebody may have made the client trust the CA meanwhile.
-	refusedAtMost = 30 * 24 * time.Hour
+	// refusalsKept is how long refusals are counted after the last one.
+	refusalsKept = 30 * 24 * time.Hour
 	// refusalsInRow is how many connections in a row a client must give up without a
 	// word before that counts as a refusal.
 	refusalsInRow = 3
@@ -20,17 +16,34 @@ const (
 	maxRefusedHosts = 4096
 )
 
+// unreadPeriods is how long a host passes unread after the first refusal, the second
+// and so on; the last holds for all that follow. The first is short, because a program
+// that lacks the CA shares its address with crawlers that trust it. The last covers a
+// job that runs once a day.
+var unreadPeriods = [...]time.Duration{2 * time.Minute, 10 * time.Minute, time.Hour, 36 * time.Hour}
+
 // refusedKey is a host for one client: its name where clients authenticate, else its
 // address. A client that lacks the CA must not close a host for other clients.
 type refusedKey struct{ client, host string }
 
 // refusedHost is a host whose https a client does not let abide open.
 type refusedHost struct {
-	Client string    `json:"client"`
-	Host   string    `json:"host"`
-	Since  time.Time `json:"since"`
-	Until  time.Time `json:"until"`
+	Client string `json:"client"`
+	Host   string `json:"host"`
+	// Refusals is how many there were without an accepted connection in between.
+	Refusals int       `json:"refusals"`
+	Since    time.Time `json:"since"` // the last refusal
+	Until    time.Time `json:"until"` // the host passes unread before, and is tried again then
+
+	restored bool // the refusal is from before a restart
 }
+
+// counts tells whether the refusal still matters.
+func (r refusedHost) counts(now time.Time) bool {
+	return now.Before(r.Until) || r.Refusals > 0 && now.Before(r.keptUntil())
+}
+
+func (r refusedHost) keptUntil() time.Time { return r.Since.Add(refusalsKept) }
 
 // refusedHosts decides for which hosts a client's https is tunnelled because the
 // client refuses abide's certificate. It has no lock and no clock.
@@ -52,20 +65,22 @@ func newRefusedHosts() *refusedHosts {
 	return h
 }
 
-// rejected counts a connection that a client did not accept, and answers whether the
-// host passes unread from now on. certain says that the client said why. One such
-// connection is enough, unless a request from the same address has come through
-// before: then another program there may lack the CA, and several in a row are
-// needed. Connections that were closed without a word count only where no request
-// has ever come, for clients also close connections that they did not need.
-func (h *refusedHosts) rejected(now time.Time, key refusedKey, certain bool) bool {
-	if old, ok := h.refused.Peek(key); ok && now.Before(old.Until) {
-		return false // a connection that was opened before
+// rejected counts a connection that a client did not accept, and answers for how long
+// the host passes unread from now on, 0 if this connection changes nothing. certain
+// says that the client said why. One such connection is enough, unless a request from
+// the same address has come through before: then another program there may lack the
+// CA, and several in a row are needed. Connections that were closed without a word
+// count only where no request has ever come, for clients also close connections that
+// they did not need.
+func (h *refusedHosts) rejected(now time.Time, key refusedKey, certain bool) time.Duration {
+	old, _ := h.refused.Peek(key)
+	if now.Before(old.Until) {
+		return 0 // a connection that was opened before
 	}
 	t, _ := h.trials.Get(key)
 	switch {
 	case t.accepted && !certain:
-		return false
+		return 0
 	case t.accepted || !certain:
 		t.failed++
 	default:
@@ -73,44 +88,39 @@ func (h *refusedHosts) rejected(now time.Time, key refusedKey, certain bool) boo
 	}
 	if t.failed < refusalsInRow {
 		h.trials.Add(key, t)
-		return false
+		return 0
 	}
 	h.trials.Remove(key)
-	h.refused.Add(key, refusedHost{Client: key.client, Host: key.host, Since: now, Until: now.Add(refusedFor)})
-	return true
+	refusals := 1
+	if old.counts(now) {
+		refusals += old.Refusals
+	}
+	period := unreadPeriods[min(refusals, len(unreadPeriods))-1]
+	h.refused.Add(key, refusedHost{Client: key.client, Host: key.host, Refusals: refusals, Since: now, Until: now.Add(period)})
+	return period
 }
 
-// accepted notes a request on a connection that abide has opened.
-func (h *refusedHosts) accepted(key refusedKey) { h.trials.Add(key, trial{accepted: true}) }
-
-// passes tells whether https of a new connection passes unread because the client has
-// refused it. It lengthens the time for which the refusal counts.
-func (h *refusedHosts) passes(now time.Time, key refusedKey) bool {
-	one, ok := h.refused.Get(key)
-	if !ok {
-		return false
-	}
-	if !now.Before(one.Until) {
-		h.refused.Remove(key)
-		return false
-	}
-	until := now.Add(refusedFor)
-	if last := one.Since.Add(refusedAtMost); until.After(last) {
-		until = last
-	}
-	// In steps of an hour, so that not every connection has it written down again.
-	if until.Sub(one.Until) >= time.Hour {
-		one.Until = until
+// accepted notes a request on a connection that abide has opened: refusals are counted
+// from the beginning again. A period that has begun goes on.
+func (h *refusedHosts) accepted(key refusedKey) {
+	h.trials.Add(key, trial{accepted: true})
+	if one, ok := h.refused.Peek(key); ok && one.Refusals > 0 {
+		one.Refusals = 0
 		h.refused.Add(key, one)
 	}
-	return true
 }
 
-// all are the refusals that count now, the one that was not used for longest first.
+// passes is the refusal because of which https of a new connection passes unread.
+func (h *refusedHosts) passes(now time.Time, key refusedKey) (refusedHost, bool) {
+	one, ok := h.refused.Get(key)
+	return one, ok && now.Before(one.Until)
+}
+
+// all are the refusals that matter now, the one that was not used for longest first.
 func (h *refusedHosts) all(now time.Time) []refusedHost {
 	var list []refusedHost
 	for _, one := range h.refused.Values() {
-		if now.Before(one.Until) {
+		if one.counts(now) {
 			list = append(list, one)
 		}
 	}
@@ -120,10 +130,13 @@ func (h *refusedHosts) all(now time.Time) []refusedHost {
 // restore takes up a refusal from before a restart. A clock that was set back
 // meanwhile does not make it last longer.
 func (h *refusedHosts) restore(now time.Time, one refusedHost) {
-	if latest := now.Add(refusedFor); one.Until.After(latest) {
+	if one.Since.After(now) {
+		one.Since = now
+	}
+	if latest := now.Add(unreadPeriods[len(unreadPeriods)-1]); one.Until.After(latest) {
 		one.Until = latest
 	}
-	if now.Before(one.Until) {
+	if one.restored = true; one.counts(now) {
 		h.refused.Add(refusedKey{one.Client, one.Host}, one)
 	}
 }

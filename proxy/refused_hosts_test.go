@@ -14,18 +14,18 @@ var (
 
 func TestACertainRefusalCountsAtOnceForThatClientAndHostAlone(t *testing.T) {
 	h := newRefusedHosts()
-	if h.passes(day0, aHost) {
+	if passesAt(h, day0, aHost) {
 		t.Error("a host passes unread that nobody refused")
 	}
-	if !h.rejected(day0, aHost, true) || !h.passes(day0, aHost) {
+	if h.rejected(day0, aHost, true) == 0 || !passesAt(h, day0, aHost) {
 		t.Error("a certain refusal does not count at once")
 	}
 	for _, key := range others {
-		if h.passes(day0, key) {
+		if passesAt(h, day0, key) {
 			t.Errorf("%v is closed by another one's refusal", key)
 		}
 	}
-	if h.rejected(day0, aHost, true) {
+	if h.rejected(day0, aHost, true) != 0 {
 		t.Error("the refusal of a connection that was opened before is news")
 	}
 }
@@ -33,7 +33,7 @@ func TestACertainRefusalCountsAtOnceForThatClientAndHostAlone(t *testing.T) {
 func TestSilentClosesCountAfterThreeInARow(t *testing.T) {
 	h := newRefusedHosts()
 	for i := range refusalsInRow {
-		if got, want := h.rejected(day0, aHost, false), i == refusalsInRow-1; got != want {
+		if got, want := h.rejected(day0, aHost, false) > 0, i == refusalsInRow-1; got != want {
 			t.Errorf("close %d: %v", i+1, got)
 		}
 	}
@@ -44,7 +44,7 @@ func TestConnectionsThatAClientDidNotNeedAreNoRefusals(t *testing.T) {
 	h.rejected(day0, aHost, false)
 	h.accepted(aHost)
 	for range 10 * refusalsInRow {
-		if h.rejected(day0, aHost, false) {
+		if h.rejected(day0, aHost, false) > 0 {
 			t.Fatal("a client whose requests come through is taken for one that refuses")
 		}
 	}
@@ -54,55 +54,92 @@ func TestAProgramWithoutTheCADoesNotCloseAHostForOneThatWorksBesideIt(t *testing
 	h := newRefusedHosts()
 	for range 100 {
 		h.accepted(aHost)
-		if h.rejected(day0, aHost, true) || h.rejected(day0, aHost, true) {
+		if h.rejected(day0, aHost, true)+h.rejected(day0, aHost, true) > 0 {
 			t.Fatal("the host is closed although requests come through between the refusals")
 		}
 	}
-	if !h.rejected(day0, aHost, true) {
+	if h.rejected(day0, aHost, true) == 0 {
 		t.Error("three refusals in a row do not count")
 	}
 }
 
-func TestAJobOfEveryDayIsRefusedOnceInThirtyDays(t *testing.T) {
-	h, refused := newRefusedHosts(), 0
-	for day := range 60 {
-		now := day0.Add(time.Duration(day)*24*time.Hour + time.Duration(day%7)*time.Minute)
-		if !h.passes(now, aHost) {
-			h.rejected(now, aHost, true)
-			refused++
+func TestEachRefusalInARowHasTheHostPassUnreadForLonger(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		h, now := newRefusedHosts(), day0
+		for i, want := range []time.Duration{2 * time.Minute, 10 * time.Minute, time.Hour, 36 * time.Hour, 36 * time.Hour} {
+			if got := h.rejected(now, aHost, true); got != want {
+				t.Fatalf("refusal %d: %v, want %v", i+1, got, want)
+			}
+			if restart {
+				h = restarted(h, now)
+			}
+			if !passesAt(h, now.Add(want-time.Second), aHost) {
+				t.Errorf("refusal %d: it is tried again too early", i+1)
+			}
+			if now = now.Add(want); passesAt(h, now, aHost) {
+				t.Errorf("refusal %d: it is not tried again", i+1)
+			}
+			now = now.Add(24 * time.Hour) // the next connection may come much later
+			if restart {
+				h = restarted(h, now)
+			}
 		}
-		// Each run is a process of its own.
-		next := newRefusedHosts()
-		for _, one := range h.all(now) {
-			next.restore(now, one)
-		}
-		h = next
-	}
-	if refused != 2 {
-		t.Errorf("it was refused %d times in 60 days", refused)
 	}
 }
 
-func TestARefusalIsForgottenWhenTheClientStaysAway(t *testing.T) {
+func TestAnAcceptedConnectionHasRefusalsCountedFromTheBeginning(t *testing.T) {
+	h, now := newRefusedHosts(), day0
+	for range 5 {
+		now = now.Add(h.rejected(now, aHost, true))
+	}
+	h.accepted(aHost)
+	h = restarted(h, now)
+	if got := h.rejected(now, aHost, true); got != unreadPeriods[0] {
+		t.Errorf("after an accepted connection: %v", got)
+	}
+	// A connection that was opened before the refusal does not end the period.
+	if h.accepted(aHost); !passesAt(h, now, aHost) {
+		t.Error("the period ended early")
+	}
+}
+
+func TestRefusalsAreForgottenAfterThirtyDays(t *testing.T) {
 	h := newRefusedHosts()
 	h.rejected(day0, aHost, true)
-	if !h.passes(day0.Add(refusedFor-time.Second), aHost) {
+	if len(h.all(day0.Add(refusalsKept-time.Second))) != 1 {
 		t.Error("forgotten too early")
 	}
-	if h.passes(day0.Add(3*refusedFor), aHost) || len(h.all(day0.Add(3*refusedFor))) > 0 {
+	late := day0.Add(refusalsKept)
+	if len(h.all(late)) > 0 {
 		t.Error("never forgotten")
 	}
-	h.rejected(day0, aHost, true)
-	h.forget()
-	if h.passes(day0, aHost) {
+	if got := h.rejected(late, aHost, true); got != unreadPeriods[0] {
+		t.Errorf("the next refusal counts for %v", got)
+	}
+	if h.forget(); passesAt(h, late, aHost) {
 		t.Error("not forgotten when it was asked for")
 	}
+}
+
+// passesAt tells whether https passes unread at a time.
+func passesAt(h *refusedHosts, now time.Time, key refusedKey) bool {
+	_, ok := h.passes(now, key)
+	return ok
+}
+
+// restarted is what is remembered after a restart.
+func restarted(h *refusedHosts, now time.Time) *refusedHosts {
+	next := newRefusedHosts()
+	for _, one := range h.all(now) {
+		next.restore(now, one)
+	}
+	return next
 }
 
 func TestRefusalsFromTheFutureEndInTime(t *testing.T) {
 	h := newRefusedHosts()
 	h.restore(day0, refusedHost{Client: aHost.client, Host: aHost.host, Since: day0.AddDate(5, 0, 0), Until: day0.AddDate(5, 0, 2)})
-	if !h.passes(day0, aHost) || h.passes(day0.Add(3*refusedFor), aHost) {
+	if longest := unreadPeriods[len(unreadPeriods)-1]; !passesAt(h, day0, aHost) || passesAt(h, day0.Add(longest), aHost) {
 		t.Error("a clock that was set back makes a refusal last for years")
 	}
 }
@@ -116,7 +153,7 @@ func TestRefusedHostsAreBounded(t *testing.T) {
 	if n := len(h.all(day0)); n > maxRefusedHosts || h.trials.Len() > maxRefusedHosts {
 		t.Errorf("%d are kept", n)
 	}
-	if last := fmt.Sprint(3*maxRefusedHosts - 2); !h.passes(day0, refusedKey{"127.0.0.1", last}) {
+	if last := fmt.Sprint(3*maxRefusedHosts - 2); !passesAt(h, day0, refusedKey{"127.0.0.1", last}) {
 		t.Error("the newest one had to leave")
 	}
 }

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -36,33 +37,49 @@ func keyOf(addr netip.Addr, who *client, host string) refusedKey {
 // because of the certificate, or without a word, as Node does in the middle of the
 // handshake and wget after it.
 func (s *Server) rejected(addr netip.Addr, who *client, to policy.Target, certain bool) {
-	j, now := &s.rejections, time.Now()
+	j, now, p := &s.rejections, time.Now(), s.policy()
 	// Where a rule needs the requests, a client that is let through unread would get
 	// around it.
-	needed := s.policy().Interception(to.Host, to.Port, true).Needed
-	j.mu.Lock()
-	passes := !needed && j.hosts.rejected(now, keyOf(addr, who, to.Host), certain)
+	needed := p.Interception(to.Host, to.Port, true).Needed
+	var period time.Duration // for which the host passes unread
 	said := false
+	j.mu.Lock()
+	if !needed {
+		period = j.hosts.rejected(now, keyOf(addr, who, to.Host), certain)
+	}
 	switch {
-	case passes:
-		said = s.lines.due("refused "+addr.String()+" "+to.Host, now, unreadSilence)
+	case period > 0:
+		said = s.lines.due("refused "+addr.String()+" "+to.Host+" "+period.String(), now, rejectionSilence)
 	case certain && needed:
 		said = due(&j.told, addr, now)
 	case !certain:
 		said = due(&j.wondered, addr, now)
 	}
 	j.mu.Unlock()
-	switch {
-	case passes:
+	if period > 0 {
 		s.learnedSome()
-		if said {
-			s.log.Warnf("the client at %s does not accept the certificate of abide's CA for %s: its https to this host passes unread from now on, so limits there are not seen (remembered until %v after the last connection, or until `abide reload`); `abide env` prints what makes a client trust the CA", addr, to.Host, refusedFor)
-		}
-	case said && certain:
-		s.log.Warnf("the client at %s does not trust abide's CA, so it cannot reach %s: run `abide ca env` and set what it prints in the client's environment, or `abide ca install` for the whole machine", addr, to.Host)
-	case said:
-		s.log.Warnf("the client at %s opened TLS to %s and closed it without a request: if it complains about the certificate, run `abide ca env` and set what it prints in the client's environment", addr, to.Host)
 	}
+	switch {
+	case !said:
+	case period > 0:
+		s.log.Warnf("the client at %s does not accept the certificate of abide's CA for %s: its https to this host passes unread for %s, then abide tries again, so limits there are not seen meanwhile; %s", addr, to.Host, inWords(period), p.TrustRemedy())
+	case certain:
+		s.log.Warnf("the client at %s does not trust abide's CA, so it cannot reach %s: %s", addr, to.Host, p.TrustRemedy())
+	default:
+		s.log.Warnf("the client at %s opened TLS to %s and closed it without a request: if it complains about the certificate, %s", addr, to.Host, p.TrustRemedy())
+	}
+}
+
+// inWords is a duration of whole minutes or hours.
+func inWords(d time.Duration) string {
+	n, unit := int(d/time.Minute), "minute"
+	if d%time.Hour == 0 {
+		n, unit = int(d/time.Hour), "hour"
+	}
+	if n != 1 {
+		unit += "s"
+	}
+	return fmt.Sprintf("%d %s", n, unit)
 }
 
 // openedConnState is the ConnState of connections that abide has opened. The first byte
@@ -87,11 +104,22 @@ func (s *Server) openedConnState(c net.Conn, state http.ConnState) {
 	}
 }
 
-// passes tells whether a client's https to a host passes unread because of a refusal.
-func (j *rejections) passes(key refusedKey) bool {
+// refusedNow is the refusal because of which a client's https to a host passes unread.
+func (j *rejections) refusedNow(key refusedKey) (refusedHost, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.hosts.passes(time.Now(), key)
+}
+
+// passesRefused tells whether a client's https to a host passes unread because of a
+// refusal. The log says it where the refusal is from before a restart.
+func (s *Server) passesRefused(key refusedKey) bool {
+	one, passes := s.rejections.refusedNow(key)
+	if passes && one.restored && s.lines.due("restored "+key.client+" "+key.host, time.Now(), refusalsKept) {
+		s.log.Warnf("https of the client %s to %s passes unread until %s, so limits there are not seen: the client did not accept the certificate of abide's CA before the restart; then abide tries again",
+			key.client, key.host, one.Until.Local().Format(time.DateTime))
+	}
+	return passes
 }
 
 // ForgetRejections has https opened again that clients had refused to have opened.
@@ -108,7 +136,7 @@ func (s *Server) findRejections(now time.Time, to findings) {
 	s.rejections.mu.Unlock()
 	for _, one := range all {
 		if value, err := json.Marshal(one); err == nil {
-			to.add(kindOfRefusedHost, one.Client+between+one.Host, value, one.Until)
+			to.add(kindOfRefusedHost, one.Client+between+one.Host, value, one.keptUntil())
 		}
 	}
 }

@@ -24,7 +24,9 @@ func TestAHostWhoseClientRefusesTheCertificatePassesUnreadFromThenOn(t *testing.
 	if pinned(b.connect(host+":443")) == nil {
 		t.Fatal("it was trusted")
 	}
-	eventually(t, 20*time.Second, "the line", func() bool { return strings.Contains(b.log.String(), "passes unread from now on") })
+	eventually(t, 20*time.Second, "the line", func() bool {
+		return strings.Contains(b.log.String(), "passes unread for 2 minutes, then abide tries again")
+	})
 	for range 3 {
 		if err := pinned(b.connect(host + ":443")); err != nil {
 			t.Errorf("the client is still refused its host: %v", err)

@@ -86,7 +86,7 @@ func run(cmd *cobra.Command, client string, quiet bool, args []string) error {
 		return err
 	}
 	own := *p
-	own.Listen, own.Open, own.Admin.Listen = "127.0.0.1:0", policy.OpenListener{Off: true}, "127.0.0.1:0"
+	own.Listen, own.Open, own.Admin.Listen = "127.0.0.1:0", policy.OpenListener{Off: true, Run: true}, "127.0.0.1:0"
 	own.Timeouts.Drain = min(own.Timeouts.Drain, runDrain)
 	user, err := credential(&own, client)
 	if err != nil {
