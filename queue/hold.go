@@ -71,9 +71,13 @@ type Hold struct {
 	charge     float64       // what the client paid for it, in turns
 	grant      uint64        // the number of its grant
 
-	bound  *Slot  // what kept it last
-	missed int    // how often that changed
-	kept   string // title of the limit that it waited for last, "" if it never had to
+	bound  *Slot // what kept it last
+	missed int   // how often that changed
+
+	// Of its last wait, or of the one that goes on:
+	kept    string        // title of the limit that kept it for longest, "" if it never waited
+	keptFor time.Duration // by that limit
+	entered time.Time     // when it began to wait where it waits, or waited last
 
 	client *client
 	flow   *flow

@@ -8,7 +8,8 @@ type lane struct {
 	classes [classes]class
 	seats   []*seat // where it waits; the open bench when that is not known
 	holds   int
-	toll    *toll // counts them; nil until it is known what keeps them
+	toll    *toll      // counts them; nil until it is known what keeps them
+	kept    []keptFrom // by what, in order; the last is toll
 }
 
 // class are the holds of one priority in a lane.

@@ -86,8 +86,8 @@ func (p *Permit) Granted() time.Time {
 // Waited is how long it was held, in all its waits.
 func (p *Permit) Waited() time.Duration { return p.waited }
 
-// KeptBy is the title of the limit that it was held for last, as in Blocked; "" if it
-// was never held.
+// KeptBy is the title of the limit that held it for longest in its last wait, as in
+// Blocked; "" if it was never held.
 func (p *Permit) KeptBy() string { return p.hold.kept }
 
 // Keeps is what keeps it while it waits.

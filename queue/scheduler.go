@@ -271,6 +271,7 @@ func (s *Scheduler) enter(h *Hold) {
 		s.open.seatLane(l)
 		s.open.stir()
 	}
+	h.entered = s.now
 	l.enter(h)
 	if l.toll != nil {
 		l.toll.count(s.now, 1)
@@ -284,7 +285,7 @@ func (s *Scheduler) leave(h *Hold) {
 	if h.state == resting {
 		s.rests.remove(h)
 		s.toll(tollOfRetry).count(s.now, -1)
-		h.kept = tollOfRetry
+		h.keptBy(tollOfRetry, s.now.Sub(h.entered))
 		s.resting--
 		return
 	}
@@ -292,7 +293,7 @@ func (s *Scheduler) leave(h *Hold) {
 	l.leave(h)
 	if l.toll != nil {
 		l.toll.count(s.now, -1)
-		h.kept = l.toll.name
+		h.keptBy(l.longest(h.entered, s.now))
 	}
 	s.waiting--
 	if l.holds == 0 {
@@ -393,7 +394,7 @@ func (s *Scheduler) Return(now time.Time, h *Hold, r Result, later time.Time, ne
 	}
 	s.tick(now)
 	s.release(now, h, r)
-	h.state, h.Needs = outside, needs
+	h.state, h.Needs, h.keptFor = outside, needs, 0
 	if refusal := beyond(now, needs); refusal != nil {
 		return refusal
 	}
@@ -404,7 +405,7 @@ func (s *Scheduler) Return(now time.Time, h *Hold, r Result, later time.Time, ne
 	s.refund(h)
 	s.join(h)
 	if later.After(now) {
-		h.later, h.state = later, resting
+		h.later, h.entered, h.state = later, s.now, resting
 		s.rests.push(h)
 		s.toll(tollOfRetry).count(s.now, 1)
 		s.resting++

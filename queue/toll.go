@@ -68,6 +68,48 @@ func (s *Scheduler) charge(l *lane, slot *Slot) {
 	}
 	t.count(s.now, l.holds)
 	l.toll = t
+	if len(l.kept) == mostKeptFrom {
+		l.kept = l.kept[:copy(l.kept, l.kept[mostKeptFrom/2:])]
+	}
+	l.kept = append(l.kept, keptFrom{t, s.now})
+}
+
+// keptFrom is what keeps a lane from a time on.
+type keptFrom struct {
+	toll *toll
+	from time.Time
+}
+
+// mostKeptFrom bounds what a lane remembers: what kept it long before does not matter.
+const mostKeptFrom = 32
+
+// longest is the limit that kept the lane for longest between two times, and for how
+// long. Of equal ones it is the last.
+func (l *lane) longest(from, to time.Time) (limit string, longest time.Duration) {
+	total := make(map[*toll]time.Duration, 4)
+	for i := len(l.kept) - 1; i >= 0 && to.After(from); i-- {
+		one := l.kept[i]
+		begun := one.from
+		if begun.Before(from) {
+			begun = from
+		}
+		total[one.toll] += to.Sub(begun)
+		if limit == "" || total[one.toll] > longest {
+			limit, longest = one.toll.name, total[one.toll]
+		}
+		to = begun
+	}
+	if limit == "" {
+		limit = l.toll.name
+	}
+	return limit, longest
+}
+
+// keptBy notes what has kept the hold, unless something else did for longer.
+func (h *Hold) keptBy(limit string, kept time.Duration) {
+	if kept >= h.keptFor {
+		h.kept, h.keptFor = limit, kept
+	}
 }
 
 // tick is the time of what happens, which never goes back.
