@@ -53,9 +53,9 @@ type desk struct {
 	unkept   *unkept // limits that were set and are not written down yet
 
 	mu         sync.Mutex
-	recalled   map[[2]string]store.Kept // :: site and key → what was kept, until it is used
-	before     map[slotName]int64       // what had been used of limits when they were recalled, until it is asked for
-	accounts   map[string]*account      // :: site →
+	recalled   map[[2]string]*store.Kept // :: site and key → what was kept, until it is used
+	before     map[slotName]int64        // what had been used of limits when they were recalled, until it is asked for
+	accounts   map[string]*account       // :: site →
 	due        dueAccounts
 	generation string
 	settled    time.Time // when everybody has said again what he holds, after a new generation
@@ -112,15 +112,18 @@ func (d *desk) recalls(site, key string) (store.Kept, bool) {
 	defer d.mu.Unlock()
 	at := [2]string{site, key}
 	was, ok := d.recalled[at]
+	if !ok {
+		return store.Kept{}, false
+	}
 	delete(d.recalled, at)
-	return was, ok
+	return *was, true
 }
 
 // recall takes what was kept before this process began.
 func (d *desk) recall(all []store.Kept) {
-	d.recalled = make(map[[2]string]store.Kept, len(all))
-	for _, one := range all {
-		d.recalled[[2]string{one.Site, one.Key}] = one
+	d.recalled = make(map[[2]string]*store.Kept, len(all))
+	for i := range all {
+		d.recalled[[2]string{all[i].Site, all[i].Key}] = &all[i]
 	}
 }
 

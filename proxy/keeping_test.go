@@ -55,7 +55,8 @@ func (l *lives) begin(yaml string) *life {
 	must(l.t, err)
 	l.n++
 	kept := Keeping{Store: file, Shelf: file, Memory: file, Instance: fmt.Sprint("life ", l.n)}
-	must(l.t, file.Recall(l.t.Context(), func(one store.Kept) bool { kept.Budgets = append(kept.Budgets, one); return true }))
+	kept.Budgets, err = file.Recall(l.t.Context())
+	must(l.t, err)
 	w := &world{t: l.t, front: newMemory(), back: newMemory(), sites: l.sites, began: time.Now(), yaml: yaml}
 	origin := &http.Server{ErrorLog: quietLog(), Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w.asked.Add(1)

@@ -50,7 +50,7 @@ func use(t *testing.T, path string) (aside int) {
 		t.Fatalf("opening: %v", err)
 	}
 	defer f.Close()
-	_ = f.Recall(t.Context(), func(Kept) bool { return true })
+	_, _ = f.Recall(t.Context())
 	_, _ = f.All(t.Context(), "ledger")
 	_, _ = f.Bandwidth(t.Context(), "", time.Unix(0, 0), time.Now(), time.Hour)
 	for seq := range uint64(3) {

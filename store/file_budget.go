@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -253,19 +254,20 @@ type Kept struct {
 	From      Origin    // of State, for the first Ask with Joint
 }
 
-// Recall calls do with the Count budgets that are kept and that no other process uses
-// now, those said last first, until it answers false. A file that turns out to be damaged on the way is set aside, and
-// what was read until then is all there is.
-func (f *File) Recall(ctx context.Context, do func(Kept) bool) error {
+// Recall reads the Count budgets that are kept and that no other process uses now, those
+// said last first. A file that turns out to be damaged on the way is set aside, and what
+// was read until then is all there is.
+func (f *File) Recall(ctx context.Context) (all []Kept, err error) {
 	now := f.o.Now().UnixMicro()
-	var all []Kept
-	lives := map[string]bool{} // :: instance
-	err := f.reading(ctx, func(d *disk) error {
-		oldest, err := d.oldest(ctx, f.o.Counts)
+	lives := map[string]bool{}    // :: instance
+	named := map[string]*string{} // :: instance → its name, once for all Counts
+	err = f.reading(ctx, func(d *disk) error {
+		oldest, there, err := d.oldest(ctx, f.o.Counts)
 		if err != nil {
 			return err
 		}
 		f.chores.oldest.Store(oldest)
+		all = make([]Kept, 0, there)
 		rows, err := d.readers.QueryContext(ctx, "SELECT site, key, state, ahead, at, instance, seq FROM counts WHERE at >= ?", oldest)
 		if err != nil {
 			return err
@@ -274,10 +276,14 @@ func (f *File) Recall(ctx context.Context, do func(Kept) bool) error {
 		for rows.Next() {
 			var k Kept
 			var at int64
-			if err := rows.Scan(&k.Site, &k.Key, &k.State, &k.Ahead, &at, &k.From.instance, &k.From.seq); err != nil {
+			var instance sql.RawBytes
+			if err := rows.Scan(&k.Site, &k.Key, &k.State, &k.Ahead, &at, &instance, &k.From.seq); err != nil {
 				return unreadable(err)
 			}
-			k.From.known = true
+			if k.From.instance = named[string(instance)]; k.From.instance == nil {
+				name := string(instance)
+				k.From.instance, named[name] = &name, &name
+			}
 			if !f.free(&k, lives) {
 				continue // the process that uses it knows how it stands
 			}
@@ -287,37 +293,33 @@ func (f *File) Recall(ctx context.Context, do func(Kept) bool) error {
 		return rows.Err()
 	})
 	slices.SortStableFunc(all, func(a, b Kept) int { return b.At.Compare(a.At) })
-	for _, k := range all[:min(len(all), f.o.Counts)] {
-		if !do(k) {
-			break
-		}
-	}
-	return err
+	return all[:min(len(all), f.o.Counts)], err
 }
 
 // oldest is when that was said of which only n Counts were said later, or 0 if there
-// are no more than those. SQLite's own sorting takes much longer.
-func (d *disk) oldest(ctx context.Context, n int) (int64, error) {
+// are no more than those, and about how many were said since. SQLite's own sorting takes
+// much longer.
+func (d *disk) oldest(ctx context.Context, n int) (at int64, since int, err error) {
 	var there int
 	if err := d.readers.QueryRowContext(ctx, "SELECT count(*) FROM counts").Scan(&there); err != nil || there <= n {
-		return 0, err
+		return 0, there, err
 	}
 	rows, err := d.readers.QueryContext(ctx, "SELECT at FROM counts")
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer rows.Close()
 	said := make([]int64, 0, there)
 	for rows.Next() {
 		var at int64
 		if err := rows.Scan(&at); err != nil {
-			return 0, unreadable(err)
+			return 0, 0, unreadable(err)
 		}
 		said = append(said, at)
 	}
 	slices.Sort(said)
 	if len(said) <= n {
-		return 0, rows.Err()
+		return 0, len(said), rows.Err()
 	}
-	return said[len(said)-n], rows.Err()
+	return said[len(said)-n], n, rows.Err()
 }

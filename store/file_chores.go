@@ -61,10 +61,10 @@ func (f *File) chore(d *disk, now time.Time) error {
 // there are, so nobody waits for it.
 func (f *File) countCounts(d *disk) {
 	ctx := context.Background()
-	if at, err := d.oldest(ctx, f.o.Counts*5/4); err != nil || at == 0 {
+	if at, _, err := d.oldest(ctx, f.o.Counts*5/4); err != nil || at == 0 {
 		return
 	}
-	if at, err := d.oldest(ctx, f.o.Counts); err == nil {
+	if at, _, err := d.oldest(ctx, f.o.Counts); err == nil {
 		f.chores.oldest.Store(at)
 	}
 }

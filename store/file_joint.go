@@ -10,8 +10,8 @@ func (f *File) joint(d *disk, site string, a *Ask, t turn) (Answer, error) {
 		from := a.Joint.From
 		n, err := d.change(`INSERT INTO counts VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO UPDATE SET
 			instance = excluded.instance, seq = excluded.seq, ahead = excluded.ahead, at = excluded.at, state = excluded.state
-			WHERE instance = ?3 AND seq < ?4 OR ?8 AND instance = ?9 AND seq = ?10`, // as row.owns
-			site, a.Key, next.instance, next.seq, next.ahead, next.at, next.state, from.known, from.instance, from.seq)
+			WHERE instance = ?3 AND seq < ?4 OR instance = ?8 AND seq = ?9`, // as row.owns: NULL equals nothing
+			site, a.Key, next.instance, next.seq, next.ahead, next.at, next.state, from.instance, from.seq)
 		if err != nil || n > 0 {
 			return said, err
 		}
@@ -46,8 +46,8 @@ func (f *File) free(k *Kept, lives map[string]bool) bool {
 		}
 		return is
 	}
-	if k.From.instance != severals {
-		return !known(k.From.instance)
+	if instance := *k.From.instance; instance != severals {
+		return !known(instance)
 	}
 	var c common
 	if json.Unmarshal(k.State, &c) != nil {

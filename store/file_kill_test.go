@@ -122,8 +122,12 @@ func countForEver(path string) {
 		os.Exit(3)
 	}
 	at := map[string]int64{}
-	if err := f.Recall(ctx, func(k Kept) bool { at[k.Key] = k.Ahead; return true }); err != nil {
+	kept, err := f.Recall(ctx)
+	if err != nil {
 		os.Exit(4)
+	}
+	for _, k := range kept {
+		at[k.Key] = k.Ahead
 	}
 	fmt.Println("begin")
 	var mu sync.Mutex

@@ -58,14 +58,14 @@ func say(t testing.TB, f *File, batches []Batch) Answer {
 func recall(t testing.TB, f *File) map[string]Kept {
 	t.Helper()
 	all := map[string]Kept{}
-	err := f.Recall(context.Background(), func(k Kept) bool {
+	kept, err := f.Recall(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range kept {
 		if name := k.Site + " " + k.Key; all[name].At.IsZero() {
 			all[name] = k
 		}
-		return true
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	return all
 }
@@ -238,8 +238,12 @@ func TestTheCountsUsedLastAreKept(t *testing.T) {
 		say(t, f, counts("s", fmt.Sprint(i), 1, int64(i)))
 	}
 	order := []string{}
-	if err := f.Recall(t.Context(), func(k Kept) bool { order = append(order, k.Key); return true }); err != nil {
+	kept, err := f.Recall(t.Context())
+	if err != nil {
 		t.Fatal(err)
+	}
+	for _, k := range kept {
+		order = append(order, k.Key)
 	}
 	if len(order) != 100 || order[0] != "399" || order[99] != "300" {
 		t.Fatalf("%d: %v", len(order), order)

@@ -48,9 +48,13 @@ type Use struct {
 
 // Origin is which state of a Count was read. The zero value is none.
 type Origin struct {
-	known    bool
-	instance string
+	instance *string // nil: none. Shared by the Origins of one Recall, of which there may be 200,000
 	seq      int64
+}
+
+// is tells whether an instance wrote the state, with that number.
+func (o Origin) is(instance string, seq int64) bool {
+	return o.instance != nil && *o.instance == instance && o.seq == seq
 }
 
 // rivalry is for how long an instance counts that wants some of a budget or has used it.
@@ -86,9 +90,8 @@ const severals = ""
 // owns tells whether the instance that asks may write its State without looking at what
 // is kept.
 func (r *row) owns(a *Ask, instance string) bool {
-	from := a.Joint.From
 	return a.Joint.Owned && (r == nil || r.instance == instance && r.seq < order(a.Seq) ||
-		from.known && r.instance == from.instance && r.seq == from.seq)
+		a.Joint.From.is(r.instance, r.seq))
 }
 
 // own is the row that such an instance writes.

@@ -76,10 +76,7 @@ func (k *keeping) openFile(ctx context.Context, p *policy.Policy, log *logrus.Lo
 	k.file = file
 	to.Store, to.Shelf, to.Memory = file, file, file
 	if !p.Store.Shared() {
-		err = file.Recall(ctx, func(one store.Kept) bool {
-			to.Budgets = append(to.Budgets, one)
-			return true
-		})
+		to.Budgets, err = file.Recall(ctx)
 	}
 	if err != nil {
 		k.close(log)

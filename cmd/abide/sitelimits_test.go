@@ -47,8 +47,8 @@ func TestErrorsOfPermitsAreTheListenersOwn(t *testing.T) {
 }
 
 func TestWrittenLimitsAndForecastsAreToldAsTheyAre(t *testing.T) {
-	written := []proxy.WrittenLimit{{Site: "s", Limit: "l", Whose: "w", Amount: 5, Left: 3, Unit: "bytes", Per: "1m", Shared: true, Kept: true}}
-	if got, want := siteLimitsOf(written)[0], (admin.SiteLimit{Site: "s", Limit: "l", Of: "w", Amount: 5, Left: 3, Unit: "bytes", Per: "1m", Shared: true, Kept: true}); got != want {
+	written := []proxy.WrittenLimit{{Site: "s", Limit: "l", Whose: "w", Amount: 5, Left: 3, Most: 5, Unit: "bytes", Per: "1m", Shared: true, Kept: true}}
+	if got, want := siteLimitsOf(written)[0], (admin.SiteLimit{Site: "s", Limit: "l", Of: "w", Amount: 5, Left: 3, Most: 5, Unit: "bytes", Per: "1m", Shared: true, Kept: true}); got != want {
 		t.Errorf("%+v", got)
 	}
 	if got, want := writtenOf(written)[0], (metrics.Written{Site: "s", Name: "l", Whose: "w", Amount: 5, Left: 3}); got != want {
