@@ -69,7 +69,7 @@ func (a *program) httpsText(p *policy.Policy) string {
 	switch {
 	case p.Intercept.Mode == "all":
 		return "\nAll https is opened, so that its limits are seen.\n"
-	case !interceptsAny(p):
+	case p.Intercept.Mode == "none" && !interceptsAny(p):
 		return "\nNo https is opened (intercept: none): it passes unread, so its limits are not seen.\n"
 	}
 	var b strings.Builder

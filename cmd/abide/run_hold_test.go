@@ -118,7 +118,7 @@ func TestARunWithoutRequestsIsToldWhyThatMayBe(t *testing.T) {
 	}{
 		{summary{}, "no request came through abide."},
 		{summary{connects: 2}, "2 connections came through abide, but no request in them"},
-		{summary{connects: 2, unread: 1}, "1 https connection passed unread and there was no other request"},
+		{summary{connects: 2, unread: 1, unreadOf: []string{"a.test (intercept: none)"}}, "1 https connection passed unread and there was no other request, so no limit was kept: a.test (intercept: none); see docs/clients.md#https"},
 	} {
 		if got := written(one.s); !strings.Contains(got, one.want) || strings.Count(got, "\n") != 1 {
 			t.Errorf("%+v: %q", one.s, got)

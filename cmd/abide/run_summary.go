@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/abide-proxy/abide/admin"
 	"github.com/abide-proxy/abide/proxy"
 )
 
@@ -20,10 +21,11 @@ type summary struct {
 	took     time.Duration
 	requests uint64 // that clients made, whoever answered them
 	sites    int
-	connects uint64 // CONNECTs that clients asked for
-	unread   uint64 // https connections whose requests nobody read
-	refusals int    // answers that refused a request because of a limit
-	unseen   int    // of these, those whose request was sent again
+	connects uint64   // CONNECTs that clients asked for
+	unread   uint64   // https connections whose requests nobody read
+	unreadOf []string // the sites of these connections, with the reason
+	refusals int      // answers that refused a request because of a limit
+	unseen   int      // of these, those whose request was sent again
 	held     []proxy.HeldTime
 	tokens   []tokenUse
 }
@@ -43,7 +45,10 @@ func (a *program) summary(took time.Duration) summary {
 		if site.Requests > 0 {
 			s.sites++
 		}
-		site.Unread.Each(func(_ string, connections uint64) { s.unread += connections })
+		site.Unread.Each(func(reason string, connections uint64) {
+			s.unread += connections
+			s.unreadOf = append(s.unreadOf, fmt.Sprintf("%s (%s)", site.Name, admin.UnreadReason{Reason: reason}.Why()))
+		})
 	}
 	for _, pool := range a.proxy.Pools() {
 		for i := range pool.Tokens {
@@ -64,12 +69,24 @@ func (s *summary) write(w io.Writer) {
 	case s.requests > 0:
 		s.table(w)
 	case s.unread > 0:
-		fmt.Fprintf(w, "abide: %s passed unread and there was no other request, so no limit was kept: see docs/clients.md\n", countOf(int(s.unread), "https connection"))
+		fmt.Fprintf(w, "abide: %s passed unread and there was no other request, so no limit was kept: %s; see docs/clients.md#https\n", countOf(int(s.unread), "https connection"), s.unreadSites())
 	case s.connects > 0:
 		fmt.Fprintf(w, "abide: %s came through abide, but no request in them: see docs/troubleshooting.md\n", countOf(int(s.connects), "connection"))
 	default:
 		fmt.Fprintln(w, "abide: no request came through abide. Some programs need more than HTTP_PROXY (Node before 22.21, PHP streams, aiohttp), and hosts in NO_PROXY are reached without abide: see docs/troubleshooting.md#nothing-goes-through-the-proxy")
 	}
+}
+
+// shownUnread is how many sites a summary names whose https passed unread.
+const shownUnread = 3
+
+func (s *summary) unreadSites() string {
+	list := s.unreadOf[:min(len(s.unreadOf), shownUnread)]
+	text := strings.Join(list, ", ")
+	if more := len(s.unreadOf) - len(list); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 func (s *summary) table(w io.Writer) {

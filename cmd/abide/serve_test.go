@@ -71,6 +71,8 @@ func TestTheBannerSaysWhoseHTTPSIsOpened(t *testing.T) {
 	d.out.await(t, `All https is opened`)
 	d = serveIn(t, t.TempDir(), nil, "--intercept", "none")
 	d.out.await(t, `No https is opened \(intercept: none\)`)
+	d = serveIn(t, t.TempDir(), []string{"ABIDE_LISTEN_OPEN=off"})
+	d.out.await(t, `https passes unread except to hosts whose rules need its requests`)
 	d = serveIn(t, t.TempDir(), nil, "--intercept", "all", "--data", "none")
 	d.out.await(t, `http://`+d.admin+`/ca.pem`)
 }
