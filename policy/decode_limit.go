@@ -23,7 +23,11 @@ const (
 func (d *decoder) limits(n *yaml.Node, path string, of owner) []Limit {
 	var all []Limit
 	seen := map[Limit]int{}
-	d.sequence(n, path, func(_ int, n *yaml.Node, path string) {
+	read := d.sequence
+	if isScalar(n) {
+		read = d.list // a rate alone is a list of one
+	}
+	read(n, path, func(_ int, n *yaml.Node, path string) {
 		l, ok := d.limit(n, path)
 		if !ok {
 			return
@@ -45,7 +49,30 @@ func (d *decoder) limits(n *yaml.Node, path string, of owner) []Limit {
 	return all
 }
 
+// requestsOf is the limit that a rate alone means: 5/s is {requests: 5/s}. Every other
+// node is returned as it is.
+func requestsOf(n *yaml.Node) *yaml.Node {
+	real := n
+	if n.Kind == yaml.AliasNode {
+		real = n.Alias
+	}
+	if real.Kind != yaml.ScalarNode {
+		return n
+	}
+	if amount, _, found := cutWindow(real.Value); !found {
+		return n
+	} else if _, err := parseAmount(amount); err != nil {
+		return n
+	}
+	key := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: "requests", Line: n.Line, Column: n.Column}
+	return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: n.Line, Column: n.Column, Content: []*yaml.Node{key, n}}
+}
+
 func (d *decoder) limit(n *yaml.Node, path string) (Limit, bool) {
+	if n = requestsOf(n); isScalar(n) {
+		d.failf(n, path, "takes a limit, such as {requests: 5, per: 1s}, or 5/s for requests alone")
+		return Limit{}, false
+	}
 	var (
 		l     = Limit{Line: n.Line}
 		as    string

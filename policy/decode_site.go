@@ -1,6 +1,10 @@
 package policy
 
 import (
+	"fmt"
+	"strconv"
+	"strings"
+
 	"golang.org/x/net/publicsuffix"
 	"gopkg.in/yaml.v3"
 )
@@ -19,7 +23,15 @@ func (d *decoder) sites(n *yaml.Node, path string) {
 		listed  []Pattern
 		names   = map[string]int{}
 	)
+	if isScalar(n) {
+		d.ruleAlone(n, path, "takes a list of rules, not a single value")
+		return
+	}
 	d.sequence(n, path, func(i int, n *yaml.Node, path string) {
+		if isScalar(n) {
+			d.ruleAlone(n, path, "is a single value where a rule belongs")
+			return
+		}
 		s := Site{Group: "host", Priority: defaultPriority, Line: n.Line}
 		host := func(n *yaml.Node, path string) {
 			text, ok := d.scalar(n, path, plainText)
@@ -46,6 +58,28 @@ func (d *decoder) sites(n *yaml.Node, path string) {
 		d.site(n, path, &s, host, names)
 		d.policy.Sites = append(d.policy.Sites, s)
 	})
+}
+
+// ruleAlone refuses a value where a rule belongs, and says what to write. Of the value it
+// repeats a name of a host and nothing else.
+func (d *decoder) ruleAlone(n *yaml.Node, path, text string) {
+	value, ok := d.scalar(n, path, plainText)
+	if !ok {
+		return
+	}
+	write := "{host: example.com}"
+	if pattern, err := ParsePattern(value); err == nil {
+		write = fmt.Sprintf("{host: %s}", hostText(pattern.String()))
+	}
+	d.failf(n, path, "%s; write %s", text, write)
+}
+
+// hostText is a pattern as YAML has it inside of braces.
+func hostText(pattern string) string {
+	if strings.ContainsAny(pattern, "*:[]") {
+		return strconv.Quote(pattern)
+	}
+	return pattern
 }
 
 func (d *decoder) site(n *yaml.Node, path string, s *Site, host func(*yaml.Node, string), names map[string]int) {

@@ -20,6 +20,8 @@ func TestLimitsReadAsPeopleWriteThem(t *testing.T) {
 		"{requests: 5, per: 1 hour 30 minutes}":           "5 requests per 1h30m (rolling)",
 		"{requests: 5, per: 1 day}":                       "5 requests per 1d (rolling)",
 		"{requests: 5, per: Day}":                         "5 requests per day (quota, UTC)",
+		"5/s":                                             "5 requests per 1s (rolling)",
+		"900 per 15m":                                     "900 requests per 15m (rolling)",
 		"{requests: 5/s}":                                 "5 requests per 1s (rolling)",
 		"{requests: 5 / s}":                               "5 requests per 1s (rolling)",
 		"{requests: 5/15m, as: fixed}":                    "5 requests per 15m (fixed)",
@@ -49,6 +51,9 @@ func TestLimitsReadAsPeopleWriteThem(t *testing.T) {
 	limits, err := ParseLimits([]byte(`{"limits": [{"requests": "5/15m"}, {"bytes": "1mb per hour"}]}`))
 	if err != nil || len(limits) != 2 || limits[0].String() != "5 requests per 15m (rolling)" || limits[1].String() != "1MB per 1h (fixed)" {
 		t.Errorf("%v, %v", limits, err)
+	}
+	if p := load(t, "defaults: {limits: 5 per minute}"); len(p.Defaults.Limits) != 1 || p.Defaults.Limits[0].String() != "5 requests per 1m (rolling)" {
+		t.Errorf("%v", p.Defaults.Limits)
 	}
 	for text, want := range map[string]string{
 		"{requests: 5/s, per: 1m}":         "limits[0].per: stands behind the amount already; write one of them",

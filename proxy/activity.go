@@ -23,6 +23,7 @@ type activity struct {
 	awake    atomic.Bool  // run looks at what waits
 	refusing atomic.Int64 // sites that refuse requests
 	connects atomic.Uint64
+	ports    refusedPorts
 	numbers  atomic.Uint64 // of requests, for the lines of log.level debug
 
 	mu     sync.Mutex // guards what follows; nobody logs under it
@@ -33,10 +34,11 @@ type activity struct {
 
 // Activity is what happened since the start, for a summary.
 type Activity struct {
-	Connects uint64     // CONNECTs that clients asked for
-	Refusals int        // answers that refused a request because of a limit
-	Replayed int        // of these, those whose request was sent again
-	Held     []HeldTime // for what requests were held, the longest in all first
+	Connects     uint64     // CONNECTs that clients asked for
+	RefusedPorts uint64     // of these, those to ports that egress.ports does not name
+	Refusals     int        // answers that refused a request because of a limit
+	Replayed     int        // of these, those whose request was sent again
+	Held         []HeldTime // for what requests were held, the longest in all first
 }
 
 // HeldTime is how long requests were held for one limit of a site.
@@ -187,7 +189,7 @@ func (s *Server) Activity() Activity {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.counts
-	now.Connects = a.connects.Load()
+	now.Connects, now.RefusedPorts = a.connects.Load(), a.ports.count.Load()
 	for _, h := range a.held {
 		now.Held = append(now.Held, *h)
 	}

@@ -37,6 +37,7 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request, st *state, who 
 		refuse(&answerConnectBody)
 		return
 	case !st.policy.Egress.Ports.Allows(port):
+		s.activity.portRefused(policy.Target{Scheme: "https", Host: host, Port: port})
 		refuse(&answerPort)
 		return
 	case s.passed(r.Header["Via"]):

@@ -22,6 +22,7 @@ type summary struct {
 	requests uint64 // that clients made, whoever answered them
 	sites    int
 	connects uint64   // CONNECTs that clients asked for
+	ports    uint64   // of these, those to ports that egress.ports does not name
 	unread   uint64   // https connections whose requests nobody read
 	unreadOf []string // the sites of these connections, with the reason
 	refusals int      // answers that refused a request because of a limit
@@ -39,7 +40,7 @@ type tokenUse struct {
 // summary is what has happened since the start.
 func (a *program) summary(took time.Duration) summary {
 	happened := a.proxy.Activity()
-	s := summary{took: took, connects: happened.Connects, refusals: happened.Refusals, unseen: happened.Replayed, held: happened.Held}
+	s := summary{took: took, connects: happened.Connects, ports: happened.RefusedPorts, refusals: happened.Refusals, unseen: happened.Replayed, held: happened.Held}
 	for _, site := range a.metrics.Sites() {
 		s.requests += site.Requests
 		if site.Requests > 0 {
@@ -70,6 +71,8 @@ func (s *summary) write(w io.Writer) {
 		s.table(w)
 	case s.unread > 0:
 		fmt.Fprintf(w, "abide: %s passed unread and there was no other request, so no limit was kept: %s; see docs/clients.md#https\n", countOf(int(s.unread), "https connection"), s.unreadSites())
+	case s.ports > 0:
+		fmt.Fprintf(w, "abide: %s came through abide, but no request in them; refused because egress.ports does not name the port: %d\n", countOf(int(s.connects), "connection"), s.ports)
 	case s.connects > 0:
 		fmt.Fprintf(w, "abide: %s came through abide, but no request in them: see docs/troubleshooting.md\n", countOf(int(s.connects), "connection"))
 	default:
