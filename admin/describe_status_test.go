@@ -9,7 +9,7 @@ import (
 func TestTheStatusIsATableForPeople(t *testing.T) {
 	now := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 	limit := func(left int64) Announced {
-		return Announced{Site: "api.test", Route: "GET /2/tweets/*", Title: "75 per 15m", Limit: 75, Remaining: left, Reset: now.Add(555 * time.Second), Foreign: 0.25}
+		return Announced{Site: "api.test", Route: "GET /2/tweets/*", Title: "75 per 15m for GET /2/tweets/*", Limit: 75, Remaining: left, Reset: now.Add(555 * time.Second), Foreign: 0.25}
 	}
 	all := Tokens{
 		Pools: []Pool{{Name: "twitter", Ready: 1, Tokens: []Token{

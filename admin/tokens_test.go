@@ -66,7 +66,7 @@ func (k *keeper) into(_ *policy.Policy, o *Options) {
 func pools(now time.Time) *keeper {
 	tweets := func(left int64, reset time.Time) []Announced {
 		return []Announced{
-			{Site: "api.test", Route: "GET /2/tweets/*", Title: "75 per 15m", Limit: 75, Remaining: left, Reset: reset, Window: 900, State: "open", Foreign: 0.25},
+			{Site: "api.test", Route: "GET /2/tweets/*", Title: "75 per 15m for GET /2/tweets/*", Limit: 75, Remaining: left, Reset: reset, Window: 900, State: "open", Foreign: 0.25},
 			{Site: "api.test", Route: "GET /1", Limit: -1, Remaining: -1, State: "learning"},
 		}
 	}
@@ -94,7 +94,7 @@ func TestTokensAreListedWithWhatTheyHaveLeft(t *testing.T) {
 	for _, want := range []string{
 		`{"pools":[{"pool":"empty","ready":0,"count":0,"tokens":[]},{"pool":"twitter","ready":1,"count":4,"tokens":[{"label":"cool","state":"cooling","until":"2026-03-01T11:03:12Z","why":"Retry-After","fingerprint":"11223344"`,
 		`{"label":"news/ü 1","state":"ready","fingerprint":"aabbccdd","twins":["twin"],"uses":1234,"refusals":1,"denials":0,"last_accepted":"2026-03-01T11:00:00Z","limits":[{"site":"api.test","route":"GET /1","limit":-1,"remaining":-1,"state":"learning","foreign":0},` +
-			`{"site":"api.test","route":"GET /2/tweets/*","title":"75 per 15m","limit":75,"remaining":12,"reset":"2026-03-01T11:09:15Z","window_seconds":900,"state":"open","foreign":0.25}]}`,
+			`{"site":"api.test","route":"GET /2/tweets/*","title":"75 per 15m for GET /2/tweets/*","limit":75,"remaining":12,"reset":"2026-03-01T11:09:15Z","window_seconds":900,"state":"open","foreign":0.25}]}`,
 		`"routes":[{"route":"GET /x","state":"spent","until":"2026-03-01T12:00:00Z"}],"limits":[]}`,
 		`"limits":[{"site":"open.test","title":"60 per 1m","limit":60,"remaining":59,"reset":"2026-03-01T11:01:00Z","foreign":0}]}` + "\n",
 	} {

@@ -89,7 +89,7 @@ func (p Pool) sites() int {
 }
 
 // Name is what people call it: "75 per 15m for GET /2/tweets/*".
-func (a Announced) Name() string { return policy.LearnedTitle(a.Title, a.Route) }
+func (a Announced) Name() string { return cmp.Or(a.Title, policy.LearnedTitle("", a.Route)) }
 
 // left is what is left of what.
 func (a Announced) left() string {

@@ -119,3 +119,44 @@ sites:
 		}
 	})
 }
+
+// The site announces one limit for all of its routes, and says how long its window is.
+func TestTheOnlyLimitOfASiteIsNamedAfterItsAmountEverywhere(t *testing.T) {
+	const amount, window = 5, 60 * time.Second
+	var mu sync.Mutex
+	used := 0
+	bubble(t, func(rw http.ResponseWriter, _ *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		used++
+		h := rw.Header()
+		into := time.Duration(time.Now().UnixNano()) % window
+		h.Set("X-RateLimit-Limit", fmt.Sprint(amount))
+		h.Set("X-RateLimit-Remaining", fmt.Sprint(max(amount-used, 0)))
+		h.Set("X-RateLimit-Reset", fmt.Sprint(time.Now().Add(window-into).Unix()))
+	}, "sites: [{host: site.test}]\n", func(w *world) {
+		elapse(time.Second)
+		done := make(chan got, 9)
+		for i := range 9 {
+			go func() { done <- w.get(w.client(), fmt.Sprintf("http://site.test/%d", i)) }()
+			synctest.Wait()
+			elapse(100 * time.Millisecond)
+		}
+		names := map[string]string{} // :: name → where it was seen first
+		for _, one := range w.server.Limits() {
+			names[one.Title] = "the table of limits"
+		}
+		for _, h := range w.server.Holds("site.test") {
+			names[h.Limit] = "what waits"
+		}
+		e, err := w.server.Explain("GET", parseURL("http://site.test/77"), "")
+		must(t, err)
+		names[e.Limit] = "the explanation"
+		if len(names) != 1 || names["5 requests"] == "" {
+			t.Errorf("the only limit of the site is called %v", names)
+		}
+		for range 9 {
+			<-done
+		}
+	})
+}
