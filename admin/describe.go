@@ -27,6 +27,12 @@ func (e Explanation) Describe(w io.Writer, now time.Time) {
 		}
 		line("client", "%s%s", e.Client, hint)
 	}
+	if strings.HasPrefix(e.Target, "https:") {
+		line("CONNECT", "%s", e.https())
+		if e.OpenedAt != "" {
+			line("", "opened for clients that use %s (abide env)", e.OpenedAt)
+		}
+	}
 	line("now", "%s, %d in flight", number(e.Held, "request waits", "requests wait"), e.InFlight)
 	if e.BlockedBy == "" {
 		line("blocked by", "nothing")
@@ -58,6 +64,19 @@ func (e Explanation) Describe(w io.Writer, now time.Time) {
 		name = ""
 	}
 	_, _ = io.WriteString(w, b.String())
+}
+
+// https is what becomes of the https of the request.
+func (e Explanation) https() string {
+	switch {
+	case e.Intercepted:
+		return "intercepted: its requests are seen"
+	case !e.UnreadUntil.IsZero():
+		return "passes unread until " + e.UnreadUntil.UTC().Format("2006-01-02 15:04:05 UTC") + " because the client refused abide's certificate"
+	case e.Unread != "":
+		return "passes unread: " + UnreadReason{Reason: e.Unread}.Why()
+	}
+	return "passes unread"
 }
 
 // unbounded is more than anybody has: what a limit answers that is not known yet.

@@ -15,7 +15,13 @@ type Explanation struct {
 	Site        string `json:"site"`
 	Rule        string `json:"rule,omitempty"`
 	Intercepted bool   `json:"intercepted"` // of https: its requests are seen and counted
-	Observed    bool   `json:"observed"`    // mode: observe, so nothing is held back
+	// Unread is why https passes unread (auto, unlisted, none, excluded, refused,
+	// constrained), UnreadUntil is until when, for a client that refused the certificate
+	// of abide's CA. OpenedAt is the address where it is opened all the same.
+	Unread      string    `json:"unread,omitempty"`
+	UnreadUntil time.Time `json:"unread_until,omitzero"`
+	OpenedAt    string    `json:"opened_at,omitempty"`
+	Observed    bool      `json:"observed"` // mode: observe, so nothing is held back
 	// Client is for whom it is explained. ClientGuessed says that the question named
 	// none, so that it is the client with the most requests waiting at the site, or a
 	// crawler on this machine where none waits.
@@ -146,6 +152,9 @@ func known(at, now time.Time) time.Time {
 
 // finished has its sentences, no null lists, and its times in UTC.
 func (e Explanation) finished(now time.Time) Explanation {
+	if !e.UnreadUntil.IsZero() {
+		e.UnreadUntil = e.UnreadUntil.UTC()
+	}
 	e.Until, e.Expected, e.Tries = known(e.Until, now), known(e.Expected, now), known(e.Tries, now)
 	limits := make([]LimitNow, len(e.Limits))
 	for i, one := range e.Limits {

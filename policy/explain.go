@@ -7,11 +7,12 @@ import (
 )
 
 // Explain writes which rule holds for a target and what follows from it.
-func (p *Policy) Explain(w io.Writer, t Target) { p.ExplainPath(w, t, "") }
+func (p *Policy) Explain(w io.Writer, t Target) { p.ExplainPath(w, t, "", false) }
 
 // ExplainPath is Explain for one escaped path: it tells which limits are not
-// about that. It is what abide explain prints when no proxy runs.
-func (p *Policy) ExplainPath(w io.Writer, t Target, path string) {
+// about that. live says that a running proxy tells what becomes of https, so that this
+// does not.
+func (p *Policy) ExplainPath(w io.Writer, t Target, path string, live bool) {
 	said := func(l Limit) string {
 		if path != "" && !l.Covers(l.Method, path) {
 			return p.kept(l) + ", not for this path"
@@ -57,6 +58,9 @@ func (p *Policy) ExplainPath(w io.Writer, t Target, path string) {
 		line(&b, "learn", "no limits are learned there")
 	}
 	p.explainPool(&b, m.Rule, t)
+	if t.Scheme != "http" && (!live || !p.Egress.Ports.Allows(t.Port)) {
+		p.explainConnect(&b, t)
+	}
 	p.explainWay(&b, t)
 	_, _ = io.WriteString(w, b.String())
 }
@@ -79,21 +83,23 @@ func (p *Policy) explainPool(b *strings.Builder, rule *Site, t Target) {
 	}
 }
 
-// explainWay writes how a request gets there.
-func (p *Policy) explainWay(b *strings.Builder, t Target) {
-	if t.Scheme != "http" {
-		switch {
-		case !p.Egress.Ports.Allows(t.Port):
-			line(b, "CONNECT", "refused: egress.ports is %s", showPorts(p))
-		case p.Intercepts(t.Host, t.Port):
-			line(b, "CONNECT", "intercepted (intercept: %s)", showIntercept(p))
-		default:
-			line(b, "CONNECT", "tunnelled unread (intercept: %s)%s", showIntercept(p), p.unkept(t))
-			if p.Open.Listen != "" {
-				line(b, "", "opened for clients that use %s (abide env)", p.Open.Listen)
-			}
+// explainConnect writes what becomes of https.
+func (p *Policy) explainConnect(b *strings.Builder, t Target) {
+	switch {
+	case !p.Egress.Ports.Allows(t.Port):
+		line(b, "CONNECT", "refused: egress.ports is %s", showPorts(p))
+	case p.Intercepts(t.Host, t.Port):
+		line(b, "CONNECT", "intercepted (intercept: %s)", showIntercept(p))
+	default:
+		line(b, "CONNECT", "tunnelled unread (intercept: %s)%s", showIntercept(p), p.unkept(t))
+		if p.Open.Listen != "" {
+			line(b, "", "opened for clients that use %s (abide env)", p.Open.Listen)
 		}
 	}
+}
+
+// explainWay writes how a request gets there.
+func (p *Policy) explainWay(b *strings.Builder, t Target) {
 	if rule := p.Match(t).Rule; rule != nil && len(rule.Backends) > 0 && p.seen(t) {
 		for i, one := range rule.Backends {
 			const most = 8

@@ -122,7 +122,7 @@ func TestExplainSaysWhichLimitsAreNotAboutAPath(t *testing.T) {
 	const rules = "sites: [{host: a.test, limits: [{requests: 9, per: 1m}, {requests: 3, per: 1m, method: GET, path: /a/*}, {requests: 2, per: 1m, path: /b}]}]\n"
 	target := Target{Scheme: "https", Host: "a.test", Port: 443}
 	var b bytes.Buffer
-	load(t, rules).ExplainPath(&b, target, "/a/1")
+	load(t, rules).ExplainPath(&b, target, "/a/1", false)
 	for _, want := range []string{"  9 requests per 1m (rolling)\n", "for GET /a/* (rolling)\n", "for /b (rolling), not for this path\n", "intercepted (intercept: auto)\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())

@@ -19,6 +19,10 @@ type Explained struct {
 	Guessed     bool   // nobody said for whom
 	Intercepted bool   // its requests are seen: plain http always is
 	Observed    bool   // mode: observe
+	// Unread is why https passes unread, "" where it does not; Refused is until when,
+	// for a client that refused the certificate of abide's CA.
+	Unread  policy.Unread
+	Refused time.Time
 	queue.Explained
 	Breaker  Broken      // of the site; State is "" when nothing failed lately
 	Backends []Breakable // of a site that has any
@@ -92,7 +96,10 @@ func (s *Server) Explain(method string, u *url.URL, name string) (Explained, err
 		}
 	}
 	e := Explained{Target: target, Site: match.Site, Client: name, Guessed: guessed, Observed: st.policy.Observes()}
-	e.Intercepted = target.Scheme == "http" || st.policy.Interception(target.Host, target.Port, x.client != nil && x.client.opensAll).Open && s.ca.Vouches(target.Host)
+	if target.Scheme == "https" {
+		e.Unread, e.Refused = s.unreadNow(st.policy, target, x)
+	}
+	e.Intercepted = e.Unread == ""
 	if match.Rule != nil {
 		e.Rule = match.Rule.Title()
 	}
@@ -107,6 +114,20 @@ func (s *Server) Explain(method string, u *url.URL, name string) (Explained, err
 		}
 	}
 	return e, nil
+}
+
+// unreadNow is why the https of an exchange's client passes unread, "" where it does
+// not, and until when a refusal of the client counts.
+func (s *Server) unreadNow(p *policy.Policy, to policy.Target, x *exchange) (policy.Unread, time.Time) {
+	https := p.Interception(to.Host, to.Port, x.client != nil && x.client.opensAll)
+	needed := p.Interception(to.Host, to.Port, true).Needed
+	if one, refused := s.rejections.refusedNow(refusedKey{x.clientName(), to.Host}); refused && !needed && (https.Open || !p.Open.Off) {
+		return policy.UnreadRefused, one.Until
+	}
+	if https.Open && !s.ca.Vouches(to.Host) {
+		return policy.UnreadConstrained, time.Time{}
+	}
+	return https.Why, time.Time{}
 }
 
 // broken is how a party's breaker stands.

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"strings"
 	"time"
@@ -54,10 +56,14 @@ func (x *explaining) run(cmd *cobra.Command, text string) error {
 	}
 	// A file with faults does not keep the running abide from explaining.
 	p, wrong := loadPolicy(cmd)
+	// The answer of the running abide says what becomes of https, so it is asked first
+	// and printed last.
+	var answers bytes.Buffer
+	answered, live := x.live(cmd, &answers, p, target, path)
 	if wrong == nil && !x.json {
-		p.ExplainPath(cmd.OutOrStdout(), target, path)
+		p.ExplainPath(cmd.OutOrStdout(), target, path, answered)
 	}
-	live := x.live(cmd, p, target, path)
+	_, _ = answers.WriteTo(cmd.OutOrStdout())
 	switch {
 	case wrong != nil && live != nil:
 		return wrong
@@ -72,36 +78,35 @@ func (x *explaining) run(cmd *cobra.Command, text string) error {
 	return live
 }
 
-// live prints what the processes say that run. p is nil where the configuration has
-// faults.
-func (x *explaining) live(cmd *cobra.Command, p *policy.Policy, target policy.Target, path string) error {
+// live writes what the processes say that run, and tells whether any has answered. p is
+// nil where the configuration has faults.
+func (x *explaining) live(cmd *cobra.Command, w io.Writer, p *policy.Policy, target policy.Target, path string) (answered bool, err error) {
 	list, api, err := findRunning(cmd)
 	if err != nil {
-		return err
+		return false, err
 	}
 	api.tellGuess(cmd, list)
 	if !x.json && len(list) > 1 {
-		fmt.Fprintln(cmd.OutOrStdout())
-		describeRunning(cmd.OutOrStdout(), list)
+		fmt.Fprintln(w)
+		describeRunning(w, list)
 	}
 	var failed error
-	answered := false
 	for _, one := range list {
 		if !x.json && one.needsTitle(list) {
-			fmt.Fprintf(cmd.OutOrStdout(), "\n%s\n", one.title())
+			fmt.Fprintf(w, "\n%s\n", one.title())
 		}
-		err := x.ask(cmd, p, api, one.Admin, target, path)
+		err := x.ask(cmd, w, p, api, one.Admin, target, path)
 		failed, answered = errors.Join(failed, err), answered || err == nil
 	}
 	if answered && failed != nil && !x.json {
 		fmt.Fprintln(cmd.ErrOrStderr(), failed)
-		return nil
+		return true, nil
 	}
-	return failed
+	return answered, failed
 }
 
-// ask prints what the process says whose admin listener is at address.
-func (x *explaining) ask(cmd *cobra.Command, p *policy.Policy, api adminAPI, address string, target policy.Target, path string) error {
+// ask writes what the process says whose admin listener is at address.
+func (x *explaining) ask(cmd *cobra.Command, w io.Writer, p *policy.Policy, api adminAPI, address string, target policy.Target, path string) error {
 	query := url.Values{"url": {urlOf(target, path)}, "method": {x.method}}
 	if x.client != "" {
 		query.Set("client", x.client)
@@ -113,16 +118,16 @@ func (x *explaining) ask(cmd *cobra.Command, p *policy.Policy, api adminAPI, add
 		return err
 	}
 	if x.json {
-		_, err := cmd.OutOrStdout().Write(body)
+		_, err := w.Write(body)
 		return err
 	}
 	if p != nil && e.Site != p.Match(target).Site {
 		fmt.Fprintf(cmd.ErrOrStderr(), "the proxy at %s has another configuration: there the site is %s\n", address, oneLine(e.Site))
 	}
 	if p != nil {
-		fmt.Fprintln(cmd.OutOrStdout())
+		fmt.Fprintln(w)
 	}
-	e.Describe(cmd.OutOrStdout(), time.Now())
+	e.Describe(w, time.Now())
 	return nil
 }
 

@@ -27,6 +27,10 @@ func (a *program) explain(method, text, client string) (admin.Explanation, error
 		Limit: x.Limit, Why: x.Why, Until: x.Until, First: x.First, Never: x.Never,
 		Observed: x.Observed, Breaker: x.Breaker.State, Tries: x.Breaker.Until, Failed: x.Breaker.Why,
 	}
+	e.Unread, e.UnreadUntil = string(x.Unread), x.Refused
+	if a.open != nil && !x.Intercepted && x.Refused.IsZero() {
+		e.OpenedAt = addressOf(a.open)
+	}
 	for _, one := range x.Limits {
 		e.Limits = append(e.Limits, admin.LimitNow{
 			Limit: one.Limit, Of: one.Key, Learned: one.Learned, Left: one.Left, Rate: one.Rate, Next: one.Next, Cooling: one.Cooling, Why: one.Why,

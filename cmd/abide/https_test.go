@@ -118,6 +118,9 @@ func TestAPinnedClientWorksFromItsSecondConnectionOnAndOverARestart(t *testing.T
 		t.Fatalf("a client that trusts another CA accepts abide's: %s", got)
 	}
 	d.log.await(t, `does not accept the certificate of abide's CA for api.example.com: its https to this host passes unread for 2 minutes, then abide tries again`)
+	if got, err := shell(dir, "abide explain --admin "+d.admin+" https://api.example.com/"); err != nil || !strings.Contains(got, "because the client refused abide's certificate") || strings.Contains(got, "tunnelled") {
+		t.Errorf("abide explain: %v: %s", err, got)
+	}
 	for range 2 {
 		if got, err := ask(); err != nil || got != "200\n" {
 			t.Errorf("after the refusal: %v: %s", err, got)

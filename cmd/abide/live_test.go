@@ -53,7 +53,7 @@ func TestExplainAsksTheProxyThatRuns(t *testing.T) {
 	if code != 0 || errs != "" {
 		t.Fatalf("%d %s", code, errs)
 	}
-	for _, want := range []string{"site            api.test\n", "\n\nnow             3 requests wait, 2 in flight\n", "blocked by      all is in use [2J\n", "place           4\n", "would change    raise it\n"} {
+	for _, want := range []string{"site            api.test\n", "\n\nCONNECT         intercepted: its requests are seen\nnow             3 requests wait, 2 in flight\n", "blocked by      all is in use [2J\n", "place           4\n", "would change    raise it\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}
