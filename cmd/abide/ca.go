@@ -22,10 +22,10 @@ func caCommand() *cobra.Command {
 		Use:   "ca",
 		Short: "Show, export or install the certificate that intercepting needs",
 		Long: `Where abide intercepts https, clients must trust its CA certificate. abide makes
-one on its first run, in the data directory: good for any host while clients can
-have all https opened (listen_open, intercept: all, abide run), else for the hosts
-that the configuration intercepts alone. A fleet can have one CA of its own instead:
-ca.cert and ca.key in the configuration.
+one on its first run, in the data directory. It is good for any host while
+clients can have all https opened (listen_open, intercept: all, abide run), else
+only for the hosts that the configuration intercepts. A fleet can have one CA of
+its own instead: ca.cert and ca.key in the configuration.
 
 abide run sets everything for the command it runs. For clients that are started
 otherwise: eval "$(abide ca env)" in their shell, or abide ca install for the
