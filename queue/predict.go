@@ -123,8 +123,9 @@ func (s *Slot) predicted(now time.Time) *predicted {
 	return p
 }
 
-// when is the soonest that n can pass from at on, and whether it is certain.
-func (p *predicted) when(at time.Time, n int64) (time.Time, bool) {
+// when is the soonest that n can pass from at on, and whether it is certain. It is
+// virtual now.
+func (p *predicted) when(virtual, at time.Time, n int64) (time.Time, bool) {
 	if p.from.After(at) {
 		at = p.from
 	}
@@ -138,7 +139,7 @@ func (p *predicted) when(at time.Time, n int64) (time.Time, bool) {
 		}
 		return at, p.known && !t.IsZero()
 	}
-	t, fits := p.copy.When(at, n)
+	t, fits := p.asks(virtual, at).When(at, n)
 	if !fits || t.Sub(at) > far {
 		return at, false
 	}
@@ -146,6 +147,17 @@ func (p *predicted) when(at time.Time, n int64) (time.Time, bool) {
 		at = t
 	}
 	return at, p.known
+}
+
+// asks is the meter that may be asked about a time. A meter that is asked about a later
+// time than virtual forgets what was taken before, and is another copy.
+func (p *predicted) asks(virtual, at time.Time) limit.Meter {
+	if at.After(virtual) {
+		if m := p.slot.fresh(); m != nil && m.Restore(virtual, p.copy.State()) == nil {
+			return m
+		}
+	}
+	return p.copy
 }
 
 func (p *predicted) take(at time.Time, n int64) {
@@ -218,13 +230,13 @@ func (p *prediction) look(g *predictedGroup) {
 // whenAll is the soonest that all needs can pass together, from a time on. What is in
 // flight now is expected to be over when another limit lets the hold go.
 func (p *prediction) whenAll(at time.Time, needs []Need) (time.Time, bool) {
-	known, busy := true, false
+	known, busy, virtual := true, false, at
 	for again := true; again && p.asked < mostAsked; {
 		again = false
 		for _, n := range needs {
 			p.asked++
 			busy = busy || p.meters[n.Slot].busy
-			t, sure := p.meters[n.Slot].when(at, n.N)
+			t, sure := p.meters[n.Slot].when(virtual, at, n.N)
 			known = known && sure
 			if t.After(at) {
 				at, again = t, true
