@@ -95,9 +95,6 @@ func (p *Policy) DescribeWith(w io.Writer, labels map[string][]string) {
 		}
 	}
 	p.describeOthers(&b)
-	for _, one := range p.Warnings() {
-		line(&b, "warning", "%s", one)
-	}
 	_, _ = io.WriteString(w, b.String())
 }
 

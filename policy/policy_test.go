@@ -69,7 +69,7 @@ func TestDescribeSaysWhatTheConfigurationMeans(t *testing.T) {
 	for text, want := range map[string]string{
 		"defaults: {limits: []}": "other sites     no limits\n",
 		"{intercept: none, defaults: {limits: [{concurrency: 2}, {requests: 3, per: 1s}]}}": "other sites     2 in flight\n                3 requests per 1s (rolling)\n                for plain http alone, as intercept is none\n",
-		"intercept: all":         "other sites     32 in flight\nwarning",
+		"intercept: all":         "other sites     32 in flight\n",
 		"breaker: {failures: 0}": "breaker         off\n",
 		"sites: [{host: a.pool, backends: [https://b.test, \"http://[::1]:8080\"], balance: round-robin, sticky: on, limits: [{concurrency: 2}]}]": "backends https://b.test, http://[::1]:8080, round-robin, a client stays with one; each has the limits for itself\n",
 		"sites: [{host: a.test, robots: on, coalesce: on}]": "keeps to the Crawl-delay of robots.txt\n                identical requests in flight share one answer\n",
@@ -78,6 +78,9 @@ func TestDescribeSaysWhatTheConfigurationMeans(t *testing.T) {
 		load(t, text).Describe(&b)
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%s: no %q in\n%s", text, want, b.String())
+		}
+		if text == "intercept: all" && !strings.HasSuffix(b.String(), want) {
+			t.Errorf("%s: more after %q in\n%s", text, want, b.String())
 		}
 	}
 }

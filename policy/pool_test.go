@@ -150,12 +150,18 @@ sites:
 		"                pool a\n                4 in flight by token\n                a dialect of its own: 1 header, 1 member, 2 refusals\n                learns the limits that the site announces\n",
 		"                pool b, over plain http too\n",
 		"                a dialect of its own\n",
-		"warning         sites[1]: insecure sends the tokens of the pool b over plain http to b.test, where everybody on the way can read them\n",
-		"warning         pools.c: no rule uses it; name it with pool: c\n",
-		"warning         sites[2] (c.test) has no effect on https that passes unread",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+	for _, want := range []string{
+		"sites[1]: insecure sends the tokens of the pool b over plain http to b.test, where everybody on the way can read them",
+		"pools.c: no rule uses it; name it with pool: c",
+		"sites[2] (c.test) has no effect on https that passes unread",
+	} {
+		if all := strings.Join(p.Warnings(), "\n"); !strings.Contains(all, want) {
+			t.Errorf("no %q in\n%s", want, all)
 		}
 	}
 	if strings.Contains(b.String(), "canary") {

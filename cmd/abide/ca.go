@@ -94,8 +94,8 @@ func caExportCommand() *cobra.Command {
 
   pem     the certificate alone, as most settings that add a root want it
   der     the same in binary form
-  bundle  PEM with this system's roots and your own too, for settings that replace
-          all roots
+  bundle  PEM with this system's roots and your own too, for settings that
+          replace all roots
   jks     the bundle as a Java key store, with the password changeit`,
 		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -153,8 +153,8 @@ besides this system's roots and those that you have named yourself:
 The files that the lines name are written anew, beside the CA certificate, and
 again when the certificate is renewed. They have the certificates of the files
 that variables such as REQUESTS_CA_BUNDLE, NODE_EXTRA_CA_CERTS and SSL_CERT_FILE
-name now, and of egress.roots. All shells share the files: name what each of them
-needs in egress.roots.
+name now, and of egress.roots. All shells share the files: name what each of
+them needs in egress.roots.
 
 wget reads a copy of your .wgetrc: run this again after you have changed that.`,
 		Args: arguments(cobra.NoArgs),

@@ -58,9 +58,6 @@ func check(cmd *cobra.Command, args []string) error {
 		fmt.Fprintln(cmd.ErrOrStderr(), "warning:", one)
 	}
 	p.DescribeWith(cmd.OutOrStdout(), found.labels)
-	for _, one := range found.warnings {
-		fmt.Fprintf(cmd.OutOrStdout(), "%-15s %s\n", "warning", one)
-	}
 	return nil
 }
 

@@ -22,8 +22,8 @@ func envCommand() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "env",
 		Short: "Print shell lines that make clients use the proxy and trust its CA",
-		Long: `Print shell lines after which clients in any language use the proxy and trust its
-CA certificate:
+		Long: `Print shell lines after which clients in any language use the proxy and trust
+its CA certificate:
 
   eval "$(abide env)"                              sh, bash, zsh
   abide env --shell fish | source                  fish
@@ -38,7 +38,7 @@ access.clients asks for a name and a secret, both are in the lines.
 NO_PROXY is set so that this machine itself is reached without the proxy.`,
 		Example: `  eval "$(abide env)"
   eval "$(abide env --client news)"
-  eval "$(abide env --trust)"       # beside an abide that is a service of this machine`,
+  eval "$(abide env --trust)"   # beside an abide that is a service`,
 		Args: arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error { return printEnv(cmd, shell, client, trust) },
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -44,6 +45,23 @@ func addFlags(flags *pflag.FlagSet) {
 			flags.Lookup(name).NoOptDefVal = "true"
 		}
 	}
+}
+
+// switchApart is an error where a word is the value of a switch, such as --log-access,
+// that was written apart from it; nil elsewhere.
+func switchApart(flags *pflag.FlagSet, word string) error {
+	switch word {
+	case "on", "off", "true", "false":
+	default:
+		return nil
+	}
+	var err error
+	flags.Visit(func(f *pflag.Flag) {
+		if f.Value.Type() == "switch" && f.Value.String() == f.NoOptDefVal && err == nil {
+			err = usage(fmt.Errorf("%q stands apart from --%s; write --%s=%s", word, f.Name, f.Name, word))
+		}
+	})
+	return err
 }
 
 // variable is the name to tell people. policy reads two for admin.listen.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -68,6 +69,9 @@ func healthy(ctx context.Context, address string) error {
 		return fmt.Errorf("asking %s: %w", address, err)
 	}
 	answer, err := directly.RoundTrip(request)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return noProxy(address)
+	}
 	if err != nil {
 		return fmt.Errorf("asking %s: %w", address, err)
 	}

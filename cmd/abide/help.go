@@ -69,7 +69,12 @@ lists the settings that have no flag.
 `)
 	global.VisitAll(func(f *pflag.Flag) {
 		value, text := pflag.UnquoteUsage(f)
-		fmt.Fprintf(&b, "\n  --%s %s\n", f.Name, value)
+		if f.Value.Type() == "switch" {
+			value = "[=on|off]"
+		} else {
+			value = " " + value
+		}
+		fmt.Fprintf(&b, "\n  --%s%s\n", f.Name, value)
 		for _, line := range wrapped(text, 72) {
 			fmt.Fprintf(&b, "        %s\n", line)
 		}

@@ -84,11 +84,10 @@ which beats the file. "abide help config" lists every setting.`,
 			if len(args) == 0 {
 				return nil
 			}
-			text := fmt.Sprintf("there is no command %q", args[0])
-			if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
-				text += "; did you mean " + strings.Join(like, " or ") + "?"
+			if err := switchApart(cmd.Flags(), args[0]); err != nil {
+				return err
 			}
-			return usage(errors.New(text + ` ("abide help" lists them)`))
+			return noCommand(cmd, args[0])
 		},
 		RunE:                       serve,
 		SilenceErrors:              true,
@@ -115,13 +114,47 @@ which beats the file. "abide help config" lists every setting.`,
 		root.AddCommand(group.commands...)
 	}
 	root.AddCommand(learnCommand(), shardCommand(), versionCommand(), configTopic(), flagsTopic(root.PersistentFlags()))
+	root.InitDefaultHelpCmd()
+	helpOfCommands(root)
 	return root
+}
+
+// helpOfCommands makes "abide help NAME" an error where NAME is no command.
+func helpOfCommands(root *cobra.Command) {
+	for _, help := range root.Commands() {
+		if help.Name() != "help" {
+			continue
+		}
+		help.Args = func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			if found, _, err := root.Find(args); err != nil || found == root {
+				return noCommand(root, args[0])
+			}
+			return nil
+		}
+	}
+}
+
+// noCommand is the error for a name that is no command.
+func noCommand(root *cobra.Command, name string) error {
+	text := fmt.Sprintf("there is no command %q", name)
+	if like := root.SuggestionsFor(name); len(like) > 0 {
+		text += "; did you mean " + strings.Join(like, " or ") + "?"
+	}
+	return usage(errors.New(text + ` ("abide help" lists them)`))
 }
 
 // arguments makes a failing check of a command's arguments a usage error.
 func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if err := check(cmd, args); err != nil {
+			if len(args) > 0 {
+				if apart := switchApart(cmd.Flags(), args[0]); apart != nil {
+					return apart
+				}
+			}
 			return usage(fmt.Errorf("%w; usage: %s", err, cmd.UseLine()))
 		}
 		return nil

@@ -73,6 +73,9 @@ func run(cmd *cobra.Command, client string, quiet bool, args []string) error {
 	defer caught.close()
 
 	path, err := find(args[0])
+	if apart := switchApart(cmd.Flags(), args[0]); apart != nil && (err != nil || cmd.ArgsLenAtDash() > 0) {
+		return apart
+	}
 	if err != nil {
 		return err
 	}
