@@ -59,7 +59,7 @@ func (b *bed) suffer(ctx context.Context, f fault, quick bool, say func(string, 
 	for _, m := range s.members {
 		crowds = append(crowds, &crowd{host: "probe.test", members: []*member{m}, sessions: 1, length: 1 << 20, parallel: 1, think: 15 * time.Millisecond})
 	}
-	t := &course{budget: of, what: f}
+	t := &course{budget: of, what: f, sites: sites}
 	err = b.crowds(ctx, func(ctx context.Context) error { return t.run(ctx, s) }, crowds...)
 	if b.verbose {
 		for i, m := range s.members {
@@ -147,6 +147,7 @@ func (b *bed) stage(ctx context.Context, f fault, of budget) (*scene, []*origin,
 type course struct {
 	budget
 	what         fault
+	sites        []*origin
 	from, to     time.Time // whole windows
 	begun, ended time.Time
 	lines        float64
@@ -155,6 +156,9 @@ type course struct {
 }
 
 func (t *course) run(ctx context.Context, s *scene) error {
+	if err := t.flows(ctx); err != nil {
+		return err
+	}
 	t.from = t.edge(t.edge(time.Now()).Add(time.Millisecond))
 	at := t.from.Add(t.window + t.what.phase)
 	if err := until(ctx, t.from); err != nil {
@@ -197,6 +201,20 @@ func (t *course) run(ctx context.Context, s *scene) error {
 	t.well = true
 	for _, m := range s.members {
 		t.well = t.well && m.well(ctx)
+	}
+	return nil
+}
+
+// flows waits until every site has been asked: on a busy machine the instances take
+// longer to agree on what is left.
+func (t *course) flows(ctx context.Context) error {
+	for _, o := range t.sites {
+		for len(o.seen(false)) == 0 {
+			pause(ctx, 50*time.Millisecond)
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
