@@ -42,13 +42,13 @@ func accounts(t *testing.T) proxy.PoolStatus {
 
 func TestTokensHaveTheLimitsOfTheirAccounts(t *testing.T) {
 	limit := func(pool, token string, left int64) proxy.LimitStatus {
-		return proxy.LimitStatus{Site: "api.test", Pool: pool, Token: token, Route: "GET /x", Title: "75 per 15m", State: "open", Limit: 75, Remaining: left, Reset: noon.Add(time.Minute), Window: 15 * time.Minute, Foreign: 0.5}
+		return proxy.LimitStatus{Site: "api.test", Pool: pool, Token: token, Route: "GET /x", Title: "75 per 15m for GET /x", State: "open", Limit: 75, Remaining: left, Reset: noon.Add(time.Minute), Window: 15 * time.Minute, Foreign: 0.5}
 	}
 	all := tokensOf([]proxy.PoolStatus{{Name: "empty"}, accounts(t)}, []proxy.LimitStatus{
 		limit("twitter", "a, b", 1), limit("twitter", "c, d", 2), limit("", "", 3), limit("twitter", "", 4), limit("other", "a, b", 5),
 	})
 	want := func(left int64) admin.Announced {
-		return admin.Announced{Site: "api.test", Route: "GET /x", Title: "75 per 15m", State: "open", Limit: 75, Remaining: left, Reset: noon.Add(time.Minute), Window: 900, Foreign: 0.5}
+		return admin.Announced{Site: "api.test", Route: "GET /x", Title: "75 per 15m for GET /x", State: "open", Limit: 75, Remaining: left, Reset: noon.Add(time.Minute), Window: 900, Foreign: 0.5}
 	}
 	if len(all.Pools) != 2 || len(all.Pools[0].Tokens) != 0 || len(all.Pools[1].Tokens) != 3 {
 		t.Fatalf("%+v", all)
