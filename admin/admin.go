@@ -100,7 +100,7 @@ type Options struct {
 	// may be of a list.
 	Learned func() []string
 	// Store is how what keeps budgets is, now.
-	Store   func() Store
+	Store   func(ctx context.Context) Store
 	Version string
 	Started time.Time
 	Log     *logrus.Logger

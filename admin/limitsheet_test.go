@@ -44,7 +44,7 @@ func withEverything(p *policy.Policy, o *Options) {
 		}
 		return append(list, Traffic{Site: "b.example.com:8443", Start: since.Add(5 * step), In: 5e6}, Traffic{Site: hostile[1], Start: since, In: 1}), nil
 	}
-	o.Store = func() Store {
+	o.Store = func(context.Context) Store {
 		s := someFleet()
 		for i := range s.Members {
 			s.Members[i].Seen = now.Add(time.Hour - time.Duration(i)*150*time.Minute)
@@ -93,7 +93,7 @@ func TestThePageIsThereWhenThePastCannotBeRead(t *testing.T) {
 			}
 			return nil, errors.New("<b>disk")
 		}
-		o.Store = func() Store { return Store{Kind: "shared", Since: time.Now(), Err: "<i>"} }
+		o.Store = func(context.Context) Store { return Store{Kind: "shared", Since: time.Now(), Err: "<i>"} }
 	})
 	r := b.get("/")
 	for _, want := range []string{`<p class="bad">What is recorded cannot be read: &lt;b&gt;disk</p>`, `<p class="bad">Budgets are shared by 1 instance, but the store does not answer since `} {

@@ -70,7 +70,7 @@ func (s sheet) LimitedBy(site string) string {
 // nothing that a client named can run.
 func (d *desk) page(w http.ResponseWriter, r *http.Request) {
 	now := time.Now()
-	s := sheet{Status: d.now(), Now: now, Up: now.Sub(d.Started).Truncate(time.Second).String()}
+	s := sheet{Status: d.now(r.Context()), Now: now, Up: now.Sub(d.Started).Truncate(time.Second).String()}
 	s.Proxy = proxyURL(s.Listen, r.Host, len(d.Policy().Access.Clients) > 0)
 	s.Setup = d.EnvCommand
 	if s.ListenOpen != "" {

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"runtime"
 	"slices"
@@ -63,7 +64,7 @@ type siteStatus struct {
 
 func (s siteStatus) bytes() uint64 { return s.In + s.Out }
 
-func (d *desk) now() Status {
+func (d *desk) now(ctx context.Context) Status {
 	p, checks := d.Policy(), d.Ready()
 	if checks == nil {
 		checks = []Check{}
@@ -84,7 +85,7 @@ func (d *desk) now() Status {
 	}
 	s.Breakers, s.Waiting = d.broken(), d.waits(time.Now())
 	s.Adaptive = adaptiveOf(d.limitsNow(""))
-	s.Store = d.storeNow()
+	s.Store = d.storeNow(ctx)
 	if d.Refused != nil {
 		s.Reload = d.Refused()
 	}
@@ -108,4 +109,4 @@ func (s *Status) count(sites []metrics.SiteCount) {
 	s.Sites = s.Sites[:min(len(s.Sites), maxSites)]
 }
 
-func (d *desk) status(w http.ResponseWriter, _ *http.Request) { answerJSON(w, d.now()) }
+func (d *desk) status(w http.ResponseWriter, r *http.Request) { answerJSON(w, d.now(r.Context())) }

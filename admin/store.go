@@ -2,6 +2,7 @@ package admin
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -34,11 +35,11 @@ type Member struct {
 }
 
 // storeNow is nil where nothing is kept. The instances come by name.
-func (d *desk) storeNow() *Store {
+func (d *desk) storeNow(ctx context.Context) *Store {
 	if d.Store == nil {
 		return nil
 	}
-	s := d.Store()
+	s := d.Store(ctx)
 	if s.Kind == "" || s.Kind == "none" {
 		return nil
 	}
@@ -50,7 +51,7 @@ func (d *desk) storeNow() *Store {
 	slices.SortFunc(s.Members, func(a, b Member) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
 	})
-	s.Count = len(s.Members)
+	s.Count = max(s.Count, len(s.Members))
 	s.Members = s.Members[:min(len(s.Members), maxMembers)]
 	for i := range s.Members {
 		one := &s.Members[i]

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -19,7 +20,7 @@ func someFleet() Store {
 
 func TestTheStatusTellsOfTheStore(t *testing.T) {
 	is := someFleet()
-	b := newBed(t, func(_ *policy.Policy, o *Options) { o.Store = func() Store { return is } })
+	b := newBed(t, func(_ *policy.Policy, o *Options) { o.Store = func(context.Context) Store { return is } })
 	var s Status
 	if err := json.Unmarshal([]byte(b.get("/api/v1/status").body), &s); err != nil || s.Store == nil {
 		t.Fatal(err)
@@ -60,7 +61,7 @@ func TestTheStatusTellsOfTheStore(t *testing.T) {
 
 func TestTheStoreIsDescribedForPeople(t *testing.T) {
 	fleet := someFleet()
-	d := &desk{Options: Options{Store: func() Store { return fleet }}}
+	d := &desk{Options: Options{Store: func(context.Context) Store { return fleet }}}
 	describe := func(s *Store) string {
 		var b strings.Builder
 		Status{Store: s}.DescribeStore(&b, midday.Add(time.Millisecond))
@@ -74,12 +75,12 @@ INSTANCE    SEEN
 host-a/12   1m30s ago
 host-b/17   now        this one
 `
-	if got := describe(d.storeNow()); got != want {
+	if got := describe(d.storeNow(t.Context())); got != want {
 		t.Errorf("it is\n%s", got)
 	}
 	fleet.Members, fleet.Since, fleet.Err = nil, midday.Add(-time.Minute), "redis: \x1bconnection refused"
 	want = "budgets are shared by 1 instance, but the store does not answer since 11:59:00 UTC, for 1m1s: redis:  connection refused; 1309 operations, 2 failed\n"
-	if got := describe(d.storeNow()); got != want {
+	if got := describe(d.storeNow(t.Context())); got != want {
 		t.Errorf("it is\n%s", got)
 	}
 	want = "budgets are kept on this machine, but the state file cannot be written since 12:00:00 UTC, for 1s: it does not say why; 1 operation, 1 failed\n"
@@ -87,9 +88,9 @@ host-b/17   now        this one
 		t.Errorf("it is\n%s", got)
 	}
 	alone := Store{Kind: "local", Instance: "2", Operations: 1309, Members: someFleet().Members[:1]}
-	d.Store = func() Store { return alone }
+	d.Store = func(context.Context) Store { return alone }
 	want = "budgets are kept on this machine; 1309 operations, 0 failed\n"
-	if got := describe(d.storeNow()); got != want {
+	if got := describe(d.storeNow(t.Context())); got != want {
 		t.Errorf("it is\n%s", got)
 	}
 	alone.Members = someFleet().Members
@@ -101,7 +102,7 @@ INSTANCE    SEEN
 host-a/12   1m30s ago
 host-b/17   now        this one
 `
-	if got := describe(d.storeNow()); got != want {
+	if got := describe(d.storeNow(t.Context())); got != want {
 		t.Errorf("it is\n%s", got)
 	}
 	if got := describe(nil); got != "" {

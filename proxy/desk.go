@@ -45,6 +45,7 @@ type desk struct {
 	granted  atomic.Int64                // in windows that are over
 	spent    atomic.Int64                // of that
 	members  atomic.Pointer[store.Pulse] // nil: the store has not said yet
+	listed   atomic.Pointer[memberList]  // nil: nobody has asked for it
 	several  atomic.Bool                 // other processes use the file of this machine, too
 	heard    func(site string, news []store.Note)
 	changed  func() // a document was put or removed
@@ -160,7 +161,7 @@ func (d *desk) account(site string) *account {
 // size is how many instances there are.
 func (d *desk) size() int {
 	if p := d.members.Load(); p != nil {
-		return max(len(p.Members), 1)
+		return max(p.Members, 1)
 	}
 	return 1
 }

@@ -248,7 +248,7 @@ func TestWhoStopsGivesBack(t *testing.T) {
 			t.Errorf("%d of 100 were used", used)
 		}
 		two.stop()
-		if p, err := s.Pulse(t.Context(), store.Member{}); err != nil || len(p.Members) != 0 {
+		if p, err := s.Pulse(t.Context(), store.Member{}); err != nil || p.Members != 0 {
 			t.Errorf("%v, %v", p.Members, err)
 		}
 	})
@@ -360,7 +360,7 @@ func TestAStoreThatIsAwayIsToldOnce(t *testing.T) {
 		}
 		s.fails.Store(false)
 		elapse(30 * time.Second)
-		if is := c.desk.status(); !is.Since.IsZero() || is.Failures == 0 || len(is.Members) != 1 {
+		if is := c.desk.status(); !is.Since.IsZero() || is.Failures == 0 || is.Members != 1 {
 			t.Errorf("%+v", is)
 		}
 		c.stop()

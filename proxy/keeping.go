@@ -192,3 +192,6 @@ func (r ring) ring() {
 
 // Store is how the store is.
 func (s *Server) Store() StoreStatus { return s.desk.status() }
+
+// Instances are those that use the store, this one included, as many as it lists.
+func (s *Server) Instances(ctx context.Context) []store.Member { return s.desk.instances(ctx) }

@@ -3,7 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
-	"slices"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -11,11 +11,12 @@ import (
 )
 
 const (
-	// beat is how often an instance says that it is there, and how soon it hears that
-	// the store may have lost something.
-	beat = time.Second
+	// patienceOfPulse is how long one pulse may take.
+	patienceOfPulse = time.Second
 	// listening is how long after a failure the store is listened to again.
 	listening = time.Second
+	// listedFor is how long a list of the members is used again.
+	listedFor = 5 * time.Second
 )
 
 var (
@@ -26,23 +27,25 @@ var (
 // pulse tells the store that this instance is there, and hears who else is, until ctx
 // is done. Whatever a new life of the store has lost is said again.
 func (d *desk) pulse(ctx context.Context) {
-	ticker := time.NewTicker(beat)
-	defer ticker.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
-		d.beatOnce(ctx)
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-timer.C:
 		}
+		d.beatOnce(ctx)
+		// Instances that were started together do not stay together.
+		timer.Reset(time.Duration((0.9 + 0.2*rand.Float64()) * float64(store.Beat(d.size()))))
 	}
 }
 
 func (d *desk) beatOnce(ctx context.Context) {
 	began := time.Now()
-	within, cancel := context.WithTimeout(ctx, beat)
+	within, cancel := context.WithTimeout(ctx, patienceOfPulse)
 	defer cancel()
-	p, err := d.store.Pulse(within, store.Member{ID: d.instance, Name: d.name})
+	p, err := d.store.Pulse(within, store.Member{ID: d.instance, Name: d.name, Lifetime: store.Lifetime(d.size())})
 	if ctx.Err() != nil {
 		return
 	}
@@ -167,7 +170,7 @@ type StoreStatus struct {
 	Failures   uint64
 	Took       time.Duration // all operations together
 	Generation string
-	Members    []store.Member
+	Members    int // instances that use it
 
 	// Granted is what the store has granted in windows that are over, and Spent what
 	// was used of it.
@@ -183,12 +186,7 @@ func (d *desk) status() StoreStatus {
 		one.Kind = "shared"
 	}
 	if p := d.members.Load(); p != nil {
-		one.Generation, one.Members = p.Generation, slices.Clone(p.Members)
-		for i := range one.Members {
-			if !d.shared { // they are there as long as they live
-				one.Members[i].Seen = time.Now()
-			}
-		}
+		one.Generation, one.Members = p.Generation, p.Members
 	}
 	one.Granted, one.Spent = d.granted.Load(), d.spent.Load()
 	h := &d.health
@@ -199,4 +197,33 @@ func (d *desk) status() StoreStatus {
 		one.Err = h.err.Error()
 	}
 	return one
+}
+
+// memberList is the members of a store as they were listed last.
+type memberList struct {
+	all []store.Member
+	at  time.Time
+}
+
+// instances are those that use the store, as many as it lists. While it does not answer,
+// they are those that it named last.
+func (d *desk) instances(ctx context.Context) []store.Member {
+	if d == nil {
+		return nil
+	}
+	old := d.listed.Load()
+	if old != nil && time.Since(old.at) < listedFor {
+		return old.all
+	}
+	within, cancel := context.WithTimeout(ctx, patienceOfPulse)
+	defer cancel()
+	list := &memberList{at: time.Now()}
+	all, err := d.store.Members(within)
+	if err == nil {
+		list.all = all
+	} else if old != nil {
+		list.all = old.all
+	}
+	d.listed.Store(list)
+	return list.all
 }

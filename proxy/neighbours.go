@@ -18,15 +18,15 @@ func (d *desk) count(ctx context.Context) {
 	if !d.local() {
 		return
 	}
-	within, cancel := context.WithTimeout(ctx, beat)
+	within, cancel := context.WithTimeout(ctx, patienceOfPulse)
 	defer cancel()
 	p, err := d.store.Pulse(within, store.Member{ID: d.instance, Name: d.name})
 	if err != nil {
 		return // the next exchange says what is wrong
 	}
 	d.members.Store(&p)
-	if several := len(p.Members) > 1; d.several.Swap(several) != several && several {
-		d.log.Infof("%d processes use the state file, and keep one budget together", len(p.Members))
+	if several := p.Members > 1; d.several.Swap(several) != several && several {
+		d.log.Infof("%d processes use the state file, and keep one budget together", p.Members)
 	}
 }
 

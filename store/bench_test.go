@@ -75,3 +75,38 @@ func exchange(b *testing.B, s store.Store, batches []store.Batch) {
 		b.Fatal(err)
 	}
 }
+
+// BenchmarkPulse is one pulse at a time, of a fleet of a size. core is the part of one
+// core of the server that the pulses of the whole fleet take.
+func BenchmarkPulse(b *testing.B) {
+	for _, members := range []int{1, 10, 100, 1000, 10_000} {
+		b.Run(fmt.Sprintf("members=%d", members), func(b *testing.B) {
+			server := redistest.Start(b)
+			redis, err := store.OpenRedis(b.Context(), server.URL(), store.RedisOptions{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer redis.Close()
+			pulse := func(n int) {
+				m := store.Member{
+					ID: fmt.Sprintf("%016x", n%members), Name: fmt.Sprintf("crawler-%d.example:%d", n%members, n%members),
+					Lifetime: time.Hour,
+				}
+				if _, err := redis.Pulse(b.Context(), m); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for n := range members {
+				pulse(n)
+			}
+			n, before := 0, processor(server)
+			for b.Loop() {
+				pulse(n)
+				n++
+			}
+			each := (processor(server) - before) / float64(n)
+			b.ReportMetric(each*1e6, "server-µs/pulse")
+			b.ReportMetric(100*each*float64(members)/store.Beat(members).Seconds(), "%core")
+		})
+	}
+}

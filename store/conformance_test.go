@@ -349,7 +349,7 @@ func sameNotes(a, b []store.Note) bool {
 	})
 }
 
-func TestAPulseSaysWhoIsThere(t *testing.T) {
+func TestAPulseSaysHowManyAreThere(t *testing.T) {
 	each(t, func(t *testing.T, s store.Store, c *clock) {
 		pulse := func(m store.Member) store.Pulse {
 			t.Helper()
@@ -359,27 +359,38 @@ func TestAPulseSaysWhoIsThere(t *testing.T) {
 			}
 			return p
 		}
-		names := func(p store.Pulse) (list []string) {
-			for _, m := range p.Members {
+		names := func() (list []string) {
+			t.Helper()
+			all, err := s.Members(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range all {
 				list = append(list, m.ID+"="+m.Name+"@"+m.Seen.Sub(c.now()).String())
 			}
 			return list
 		}
 		pulse(store.Member{ID: "a", Name: "host: 1"})
+		pulse(store.Member{ID: "c", Lifetime: store.Lifetime(10_000)})
 		c.forward(time.Second)
 		p := pulse(store.Member{ID: "b", Name: "host 2"})
-		if got := names(p); !reflect.DeepEqual(got, []string{"a=host: 1@-1s", "b=host 2@0s"}) {
-			t.Errorf("got %v", got)
+		if got := names(); p.Members != 3 || !reflect.DeepEqual(got, []string{"a=host: 1@-1s", "b=host 2@0s", "c=@-1s"}) {
+			t.Errorf("got %v, %d", got, p.Members)
 		}
 		if p.Since != time.Second || !p.Now.Equal(c.now()) || p.Generation == "" {
 			t.Errorf("got %+v", p)
 		}
-		c.forward(store.Lifetime - time.Second + time.Microsecond)
-		if got := names(pulse(store.Member{})); len(got) != 1 {
-			t.Errorf("got %v", got)
+		c.forward(store.Lifetime(1) - time.Second + time.Microsecond)
+		if p = pulse(store.Member{}); p.Members != 2 {
+			t.Errorf("got %+v", p)
 		}
-		if p = pulse(store.Member{ID: "b", Gone: true}); len(p.Members) != 0 {
-			t.Errorf("got %v", p.Members)
+		p = pulse(store.Member{ID: "b", Gone: true})
+		if got := names(); p.Members != 1 || len(got) != 1 {
+			t.Errorf("got %v, %d", got, p.Members)
+		}
+		c.forward(store.Lifetime(10_000))
+		if p = pulse(store.Member{}); p.Members != 0 {
+			t.Errorf("got %+v", p)
 		}
 		if r, _ := say(t, s, "", "b", fixed(1, 0)); r.Generation != p.Generation {
 			t.Errorf("a reply is of %q, a pulse of %q", r.Generation, p.Generation)

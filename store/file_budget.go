@@ -234,15 +234,33 @@ func (f *File) Pulse(ctx context.Context, who Member) (Pulse, error) {
 	}
 	maps.DeleteFunc(f.members, func(_ string, one Member) bool {
 		silent := now.Sub(one.Seen)
-		return silent > Lifetime || silent < 0
+		return silent > one.lifetime() || silent < 0
 	})
-	p := Pulse{Generation: d.generation, Since: max(now.Sub(d.born), 0), Documents: said, Now: now}
-	all := maps.Clone(f.members)
+	return Pulse{
+		Generation: d.generation, Since: max(now.Sub(d.born), 0), Members: len(f.everybody(others)),
+		Documents: said, Now: now,
+	}, nil
+}
+
+// Members are the instances that are there. Those of other processes have been seen
+// now: they are there as long as they live.
+func (f *File) Members(ctx context.Context) ([]Member, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	others := f.others()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return listed(maps.Values(f.everybody(others))), nil
+}
+
+// everybody is the instances of this process and those of others. The lock is held.
+func (f *File) everybody(others []signature) map[string]Member {
+	all, now := maps.Clone(f.members), time.UnixMicro(f.o.Now().UnixMicro())
 	for _, one := range others {
 		all[one.ID] = Member{ID: one.ID, Name: cmp.Or(one.Name, one.ID), Seen: now}
 	}
-	p.Members = slices.SortedFunc(maps.Values(all), func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
-	return p, nil
+	return all
 }
 
 // Kept is a Count budget as it was said last.

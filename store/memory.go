@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -205,10 +204,21 @@ func (m *Memory) Pulse(ctx context.Context, who Member) (Pulse, error) {
 	} else if who.ID != "" {
 		m.kept.members[who.ID] = who
 	}
-	maps.DeleteFunc(m.kept.members, func(_ string, one Member) bool { return now.Sub(one.Seen) > Lifetime })
-	p := Pulse{Generation: m.generation, Since: max(now.Sub(m.born), 0), Documents: m.kept.version, Now: now}
-	p.Members = slices.SortedFunc(maps.Values(m.kept.members), func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
-	return p, nil
+	maps.DeleteFunc(m.kept.members, func(_ string, one Member) bool { return now.Sub(one.Seen) > one.lifetime() })
+	return Pulse{
+		Generation: m.generation, Since: max(now.Sub(m.born), 0), Members: len(m.kept.members),
+		Documents: m.kept.version, Now: now,
+	}, nil
+}
+
+// Members are the instances that are there.
+func (m *Memory) Members(ctx context.Context) ([]Member, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return listed(maps.Values(m.kept.members)), nil
 }
 
 // Put keeps a document, or removes it.

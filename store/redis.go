@@ -244,6 +244,7 @@ func (r *Redis) explain(err error) error {
 // Permissions are those that the user of a Redis needs, as ACL SETUSER takes them,
 // with the prefix that keys have unless another is set.
 const Permissions = "~abide:* &abide:* +eval +evalsha +info +time +hget +hgetall +hset +hdel +pexpire +get +incr " +
+	"+zadd +zrem +zcount +zrangebyscore " +
 	"+publish +subscribe +unsubscribe +ping +select +hello, and in a Cluster +cluster|slots +cluster|shards +command +readonly"
 
 // named is the name of the generation that a run of the script belongs to.

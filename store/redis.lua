@@ -1,5 +1,5 @@
 -- What a store does, as decide.go says it, in one step on the server.
--- ARGV[1] says which step: exchange, pulse or put. Times are whole microseconds since
+-- ARGV[1] says which step: exchange, pulse, members or put. Times are whole microseconds since
 -- 1970; every number is below 2^53, so that floating point holds it exactly. Sequence
 -- numbers are texts of 20 digits, which compare like the numbers.
 
@@ -55,28 +55,35 @@ end
 if step == 'pulse' then
 	local whole, id, name, gone, lifetime = take(), take(), take(), take(), tonumber(take())
 	if whole == '' then whole = life end
-	local members, born = KEYS[1], KEYS[2]
+	local members, names, born = KEYS[1], KEYS[2], KEYS[3]
 	if redis.call('HGET', born, 'generation') ~= whole then
 		redis.call('HSET', born, 'generation', whole, 'since', text(now))
 	end
 	if gone == '1' then
-		redis.call('HDEL', members, id)
+		redis.call('ZREM', members, id)
+		redis.call('HDEL', names, id)
 	elseif id ~= '' then
-		redis.call('HSET', members, id, text(now) .. ':' .. name)
-		redis.call('PEXPIRE', members, 60000)
+		redis.call('ZADD', members, text(now + lifetime), id)
+		redis.call('HSET', names, id, text(now) .. ':' .. name)
+		keep(members, now + lifetime)
+		keep(names, now + lifetime)
 	end
-	local there, list = redis.call('HGETALL', members), {}
-	for i = 1, #there, 2 do
-		local seen = tonumber(string.match(there[i + 1], '^(%d+):') or 0)
-		if now - seen > lifetime then
-			redis.call('HDEL', members, there[i])
-		else
-			list[#list + 1] = there[i]
-			list[#list + 1] = there[i + 1]
-		end
+	local over = redis.call('ZRANGEBYSCORE', members, '-inf', '(' .. text(now), 'LIMIT', '0', '100')
+	if #over > 0 then
+		redis.call('ZREM', members, unpack(over))
+		redis.call('HDEL', names, unpack(over))
 	end
 	local since = math.max(now - tonumber(redis.call('HGET', born, 'since')), 0)
-	return {life, text(now), text(since), redis.call('GET', KEYS[3]) or '0', list}
+	local count = redis.call('ZCOUNT', members, text(now), '+inf')
+	return {life, text(now), text(since), redis.call('GET', KEYS[4]) or '0', count}
+end
+
+if step == 'members' then
+	local list = {}
+	for i, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], text(now), '+inf', 'LIMIT', '0', take())) do
+		list[2 * i - 1], list[2 * i] = id, redis.call('HGET', KEYS[2], id) or ''
+	end
+	return list
 end
 
 if step == 'put' then

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -23,8 +22,8 @@ func (r *Redis) Pulse(ctx context.Context, m Member) (Pulse, error) {
 		gone = "1"
 	}
 	results, err := r.eval(ctx, []run{{
-		keys: []string{r.fleet("members"), r.fleet("life"), r.fleet("documents")},
-		args: []any{"pulse", passed, r.whole(), m.ID, m.Name, gone, Lifetime.Microseconds()},
+		keys: []string{r.fleet("instances"), r.fleet("names"), r.fleet("life"), r.fleet("documents")},
+		args: []any{"pulse", passed, r.whole(), m.ID, m.Name, gone, m.lifetime().Microseconds()},
 	}})
 	if err != nil {
 		return Pulse{}, err
@@ -51,20 +50,34 @@ func readPulse(result any) (p Pulse, life string, ok bool) {
 	now, err1 := strconv.ParseInt(texts[1], 10, 64)
 	since, err2 := strconv.ParseInt(texts[2], 10, 64)
 	version, err3 := strconv.ParseUint(texts[3], 10, 64)
-	members, ok := list[4].([]any)
-	if err1 != nil || err2 != nil || err3 != nil || !ok || len(members)%2 != 0 {
+	count, ok := list[4].(int64)
+	if err1 != nil || err2 != nil || err3 != nil || !ok {
 		return p, "", false
 	}
-	p.Now, p.Since, p.Documents = time.UnixMicro(now), micro(since), version
-	for i := 0; i < len(members); i += 2 {
-		id, _ := members[i].(string)
-		text, _ := members[i+1].(string)
+	p.Now, p.Since, p.Documents, p.Members = time.UnixMicro(now), micro(since), version, int(count)
+	return p, texts[0], true
+}
+
+// Members are the instances that are there.
+func (r *Redis) Members(ctx context.Context) ([]Member, error) {
+	passed, _ := r.passed()
+	results, err := r.eval(ctx, []run{{
+		keys: []string{r.fleet("instances"), r.fleet("names")},
+		args: []any{"members", passed, MostMembers},
+	}})
+	if err != nil {
+		return nil, err
+	}
+	texts, _ := results[0].([]any)
+	var list []Member
+	for i := 0; i+1 < len(texts); i += 2 {
+		id, _ := texts[i].(string)
+		text, _ := texts[i+1].(string)
 		if seen, name, ok := stamped(text); ok {
-			p.Members = append(p.Members, Member{ID: id, Name: name, Seen: time.UnixMicro(seen)})
+			list = append(list, Member{ID: id, Name: name, Seen: time.UnixMicro(seen)})
 		}
 	}
-	slices.SortFunc(p.Members, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
-	return p, texts[0], true
+	return listed(slices.Values(list)), nil
 }
 
 // Put keeps a document, or removes it.

@@ -133,15 +133,27 @@ type Store interface {
 	// nothing is known of what was done.
 	Exchange(ctx context.Context, batches []Batch) ([]Reply, error)
 
-	// Pulse says that an instance is there, and answers who is. It needs to be
-	// repeated within Lifetime.
+	// Pulse says that an instance is there, and answers how many are. It needs to be
+	// repeated every Beat.
 	Pulse(ctx context.Context, m Member) (Pulse, error)
+
+	// Members are instances that are there, by ID, at most MostMembers of them.
+	Members(ctx context.Context) ([]Member, error)
 
 	Close() error
 }
 
-// Lifetime is how long a Member counts after its last Pulse.
-const Lifetime = 5 * time.Second
+// Beat is how often an instance of a fleet of a size says that it is there: the pulses
+// of a large fleet are no more for the store than those of one of a thousand.
+func Beat(members int) time.Duration {
+	return max(time.Duration(members)*time.Millisecond, time.Second)
+}
+
+// Lifetime is how long a member of a fleet of a size counts after its last pulse.
+func Lifetime(members int) time.Duration { return 5 * Beat(members) }
+
+// MostMembers is how many members are listed at most.
+const MostMembers = 1000
 
 // Settling is how long after a new Generation nothing may be wanted: by then
 // everybody who is there has said again what he holds.
@@ -153,13 +165,17 @@ type Member struct {
 	Name string    // for people: host and process
 	Seen time.Time // by the store's clock; filled in by the store
 	Gone bool      // it says goodbye
+
+	// Lifetime is how long it counts after this pulse: Lifetime of the fleet's size as
+	// it knows that. 0: that of a small fleet.
+	Lifetime time.Duration
 }
 
 // Pulse is what a store says of itself.
 type Pulse struct {
 	Generation string
 	Since      time.Duration // how long the store has been this Generation, as far as it knows
-	Members    []Member      // that have been seen within Lifetime, by ID
+	Members    int           // how many count
 	Documents  uint64        // changes with every document that is put or removed
 	Now        time.Time     // by the store's clock
 }

@@ -40,7 +40,7 @@ func (r *report) shares(b *strings.Builder) {
 		return
 	}
 	b.WriteString("\n## Processes\n\nReal abides on a real Redis. Five crawlers fetch about 50 pages each at one abide, four at a time, and then go on at another; together they want 1.6 times what the limit allows. " +
-		"*Most* is the most in any window, of the clock for `fixed`, and in any interval for `rolling`. Store operations are runs of the script; those that only say that an abide is there, one a second, are left out. " +
+		"*Most* is the most in any window, of the clock for `fixed`, and in any interval for `rolling`. Store operations are runs of the script; those that only say that an abide is there are left out. " +
 		"*Added* is what a request takes more than without a proxy when less is wanted than the limit allows. A limit of bytes may have as much too much as the kernel has taken from the wire before abide could stop reading.\n\n" +
 		"| processes | limit | requests | most | limit | over | used | store operations per request | script | added, p50 | p99 |\n| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n")
 	for _, s := range r.Shares {
@@ -68,7 +68,7 @@ func (r *report) virtual(b *strings.Builder) {
 	}
 	b.WriteString("\n## In virtual time\n\nThe real accounts, the real store and its script on a real redis-server, whose script is told the time; between them a network of 0.3 to 0.8 ms each way. " +
 		"Sessions are about 50 requests at one instance, four at a time, 200 ms each. DESIGN.md has 0.33 to 0.5 operations per request and at least 97 % used at 100 instances.\n\n" +
-		"| instances | sessions at once | limit | requests | over | used | worst window | store operations per request | script |\n| ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n")
+		"| instances | sessions at once | limit | requests | over | used | worst window | store operations per request | server per request |\n| ---: | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n")
 	for _, c := range r.Virtual {
 		name := ""
 		if c.name != "" {

@@ -37,7 +37,7 @@ func printedStatus(t *testing.T, config string, args ...string) (code int, out, 
 func watched(t *testing.T, tokens func() admin.Tokens) (config string) {
 	t.Helper()
 	var forecast func(string, int64) []admin.Forecast
-	var keeps func() admin.Store
+	var keeps func(context.Context) admin.Store
 	if tokens != nil {
 		forecast, keeps = somePlans, someStore
 	}
@@ -61,7 +61,7 @@ func somePlans(string, int64) []admin.Forecast {
 }
 
 // someStore is one that two instances share.
-func someStore() admin.Store {
+func someStore(context.Context) admin.Store {
 	return admin.Store{Kind: "shared", Instance: "1", Operations: 7, Members: []admin.Member{{ID: "1", Name: "host-a:12"}, {ID: "2", Name: "host-b:<17>\x1b"}}}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"time"
 
 	"github.com/abide-proxy/abide/admin"
@@ -11,8 +12,16 @@ import (
 )
 
 // storeNow is how what keeps budgets is, for the operator's listener.
-func (a *program) storeNow() admin.Store {
-	is := storeOf(a.proxy.Store())
+func (a *program) storeNow(ctx context.Context) admin.Store {
+	is := a.withFile(storeOf(a.proxy.Store()))
+	for _, one := range a.proxy.Instances(ctx) {
+		is.Members = append(is.Members, admin.Member{ID: one.ID, Name: cmp.Or(one.Name, one.ID), Seen: one.Seen})
+	}
+	return is
+}
+
+// withFile adds what is wrong with the state file.
+func (a *program) withFile(is admin.Store) admin.Store {
 	if is.Kind == "local" && is.Since.IsZero() {
 		if ill := a.kept.health(); ill.Err != nil {
 			is.Since, is.Err = ill.Since, ill.Err.Error()
@@ -23,13 +32,10 @@ func (a *program) storeNow() admin.Store {
 
 func storeOf(s proxy.StoreStatus) admin.Store {
 	is := admin.Store{
-		Kind: s.Kind, Instance: s.Instance, Since: s.Since, Err: s.Err, Operations: s.Operations, Failures: s.Failures,
+		Kind: s.Kind, Instance: s.Instance, Since: s.Since, Err: s.Err, Operations: s.Operations, Failures: s.Failures, Count: s.Members,
 	}
 	if n := s.Operations + s.Failures; n > 0 {
 		is.Mean = s.Took.Seconds() / float64(n)
-	}
-	for _, one := range s.Members {
-		is.Members = append(is.Members, admin.Member{ID: one.ID, Name: cmp.Or(one.Name, one.ID), Seen: one.Seen})
 	}
 	return is
 }
@@ -68,9 +74,10 @@ func checkOf(name, where string, since time.Time, why string) admin.Check {
 
 // storeState is the same for the metrics.
 func (a *program) storeState() metrics.StoreState {
-	is := a.storeNow()
-	state := metrics.StoreState{Up: is.Since.IsZero(), Members: max(len(is.Members), 1), Utilisation: -1}
-	if fleet := a.proxy.Store(); fleet.Granted > 0 {
+	fleet := a.proxy.Store()
+	is := a.withFile(storeOf(fleet))
+	state := metrics.StoreState{Up: is.Since.IsZero(), Members: max(is.Count, 1), Utilisation: -1}
+	if fleet.Granted > 0 {
 		state.Utilisation = float64(fleet.Spent) / float64(fleet.Granted)
 	}
 	return state

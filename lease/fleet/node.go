@@ -88,16 +88,16 @@ func (nd *node) thaw() {
 	nd.step()
 }
 
-// pulse says every second that the instance is there.
+// pulse says again and again that the instance is there.
 func (nd *node) pulse(life int) {
 	nd.when(life, func() {
-		again := time.Second
+		again := store.Beat(nd.members)
 		if nd.f.lost() {
 			again = 100 * time.Millisecond
 		} else {
 			nd.f.At(nd.f.delay(), func() {
 				nd.f.Count.Pulses++
-				p, err := nd.f.Store.Pulse(context.Background(), store.Member{ID: nd.id})
+				p, err := nd.f.Store.Pulse(context.Background(), store.Member{ID: nd.id, Lifetime: store.Lifetime(nd.members)})
 				nd.f.At(nd.f.delay(), func() {
 					if err == nil {
 						nd.when(life, func() { nd.beat(p) })
@@ -113,7 +113,7 @@ func (nd *node) beat(p store.Pulse) {
 	if nd.generation == "" && p.Since < store.Settling || nd.generation != "" && nd.generation != p.Generation {
 		nd.account.Renew(nd.now(), p.Generation)
 	}
-	nd.generation, nd.ready, nd.members = p.Generation, true, len(p.Members)
+	nd.generation, nd.ready, nd.members = p.Generation, true, p.Members
 	nd.step()
 }
 
