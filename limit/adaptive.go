@@ -228,7 +228,7 @@ func (m *adaptive) Restore(now time.Time, state []byte) error {
 	last := d.time(edge)
 	var heard told
 	heard.read(d, last)
-	speed, refused := d.float(0, math.MaxFloat64), d.float(0, math.MaxFloat64)
+	speed, refused := d.float(slowest, fastest), d.float(0, fastest)
 	streak := d.between(0, streakToRise-1)
 	rest, used := d.between(0, math.MaxInt64), d.time(last)
 	var bad [badToFall]int64

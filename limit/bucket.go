@@ -178,6 +178,7 @@ func (m *bucket) Restore(now time.Time, state []byte) error {
 	if err := d.done(); err != nil {
 		return err
 	}
+	far.bound(last, float64(m.burst)-tokens)
 	by := m.clock.restored(now, last)
 	heard.shift(by)
 	far.shift(by)

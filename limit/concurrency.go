@@ -106,12 +106,17 @@ func (m *concurrency) Restore(now time.Time, state []byte) error {
 	var heard told
 	heard.read(d, last)
 	limit, until := d.between(0, most), d.time(last+credible)
+	if (until == 0) != (limit == 0) {
+		d.fail()
+	}
 	if err := d.done(); err != nil {
 		return err
 	}
 	by := m.clock.restored(now, last)
 	heard.shift(by)
-	m.told, m.cap, m.capped = heard, limit, max(until+by, 0)
+	if m.told, m.cap, m.capped = heard, limit, until; until > 0 {
+		m.capped = max(until+by, 1)
+	}
 	return nil
 }
 

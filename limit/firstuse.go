@@ -202,9 +202,10 @@ func (m *firstUse) Restore(now time.Time, state []byte) error {
 	if err := d.done(); err != nil {
 		return err
 	}
-	if rest == 0 && used > 0 {
+	if rest == 0 && used+opener+shut > 0 {
 		return errState
 	}
+	rest = min(rest, m.window)
 	by := m.clock.restored(now, last)
 	heard.shift(by)
 	m.told, m.used = heard, lowered(used, before, m.amount)

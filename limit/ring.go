@@ -74,18 +74,27 @@ func (r *ring) append(b *encoder, last int64) {
 	}
 }
 
-// takes reads what append has written.
-func (d *decoder) takes(last int64) []take {
-	count := d.between(0, min(exact, int64(len(d.rest)))) // a take is two bytes at least
+// takes reads what append has written: at most so many, no two of one time.
+func (d *decoder) takes(last, atMost int64) []take {
+	count := d.between(0, min(atMost, int64(len(d.rest)))) // a take is two bytes at least
 	takes := make([]take, count)
 	for i := count - 1; i >= 0; i-- {
-		if last -= d.between(0, longest64); last < 0 {
-			d.err = errState
+		step := d.between(0, longest64)
+		if last -= step; last < 0 || step == 0 && i < count-1 {
+			d.fail()
 			return nil
 		}
 		takes[i] = take{last, d.between(0, most)}
 	}
 	return takes
+}
+
+// total is the amount of all.
+func total(takes []take) (n int64) {
+	for _, t := range takes {
+		n += t.n
+	}
+	return n
 }
 
 // fold puts the takes of each slice of time together, at the time of its last.

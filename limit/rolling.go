@@ -304,7 +304,10 @@ func (m *rolling) Restore(now time.Time, state []byte) error {
 	var heard told
 	heard.read(d, last)
 	owed := d.between(0, most)
-	takes, air := d.takes(last), d.takes(last)
+	takes, air := d.takes(last, exact), d.takes(last, exact/2)
+	if total(takes)+total(air) > most {
+		d.fail()
+	}
 	if err := d.done(); err != nil {
 		return err
 	}

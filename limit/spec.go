@@ -45,6 +45,12 @@ const longest = 10 * 366 * 24 * time.Hour
 
 const longest64 = int64(longest)
 
+// slowest and fastest are the bounds of a rate, per second.
+const (
+	slowest = 1e-6
+	fastest = 1e9
+)
+
 // New is a meter of which nothing has been taken.
 func New(s Spec) (Meter, error) {
 	if err := s.check(); err != nil {
@@ -78,7 +84,7 @@ func (s Spec) check() error {
 		switch {
 		case !(s.Min > 0) || !(s.Max >= s.Min) || math.IsInf(s.Max, 0):
 			return fmt.Errorf("an adaptive limit needs 0 < min <= max, not %v and %v", s.Min, s.Max)
-		case s.Min < 1e-6 || s.Max > 1e9:
+		case s.Min < slowest || s.Max > fastest:
 			return errors.New("an adaptive limit is between 0.000001 and 1000000000 per second")
 		case s.Window < 0 || s.Window > longest:
 			return fmt.Errorf("an adaptive limit cannot have a window of %v", s.Window)

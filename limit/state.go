@@ -83,6 +83,13 @@ func (d *decoder) float(least, most float64) float64 {
 	return f
 }
 
+// fail says that the parts do not fit together.
+func (d *decoder) fail() {
+	if d.err == nil {
+		d.err = errState
+	}
+}
+
 // done refuses what nobody read.
 func (d *decoder) done() error {
 	if d.err == nil && len(d.rest) > 0 {

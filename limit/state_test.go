@@ -155,10 +155,34 @@ func TestADamagedStateIsRefusedOrAllowsNoMore(t *testing.T) {
 			for value := range 256 {
 				damaged := append([]byte(nil), whole...)
 				damaged[i] = byte(value)
-				survives(t, s, damaged, began.Add(time.Second))
+				for _, later := range []time.Duration{time.Second, -time.Hour} {
+					survives(t, s, damaged, began.Add(later))
+				}
 			}
 			if build(t, s).Restore(began, whole[:i]) == nil {
 				t.Errorf("%s: %d bytes of %d are enough", s.As, i, len(whole))
+			}
+		}
+	}
+}
+
+// A server's own bucket is modelled beside the meter's. Times of that model which no run
+// can have produced would keep a caller waiting for as long as they say.
+func TestADamagedBucketWaitsNoLongerThanItsOwnBucketWould(t *testing.T) {
+	s := limit.Spec{As: limit.Bucket, Amount: 5, Window: time.Minute, Burst: 5}
+	m := build(t, s)
+	m.Take(began, 3)
+	whole := m.State()
+	for i := range whole {
+		for bit := range 8 {
+			damaged := append([]byte(nil), whole...)
+			damaged[i] ^= 1 << bit
+			fresh := build(t, s)
+			if fresh.Restore(began, damaged) != nil || fresh.Left(began) == 0 {
+				continue // refused, or an amount that is owed, which may be any
+			}
+			if at, _ := fresh.When(began, 5); at.After(began.Add(2*s.Window)) {
+				t.Errorf("bit %d of byte %d: all may go at %v", bit, i, at)
 			}
 		}
 	}

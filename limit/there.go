@@ -95,12 +95,27 @@ func (t *there) append(b *encoder, last int64) {
 
 func (t *there) read(d *decoder, last int64) {
 	for _, at := range [...]*int64{&t.full, &t.ahead, &t.near, &t.began} {
-		*at = plus(last, d.between(-edge, edge))
+		*at = plus(last, d.between(-last, edge))
 	}
+	if t.began > last || t.ahead < t.began || t.near > t.full {
+		d.fail()
+	}
+}
+
+// bound has the bucket be full no later than it can be when so many units are missing
+// here, and everything has arrived as late as it can.
+func (t *there) bound(last int64, missing float64) {
+	long := edge
+	if ns := max(missing, float64(t.burst)) * t.each; ns < float64(edge) {
+		long = int64(ns)
+	}
+	t.full = min(t.full, plus(plus(last, t.margin), long))
+	t.near = min(t.near, t.full)
+	t.ahead = min(t.ahead, plus(t.began, t.margin))
 }
 
 func (t *there) shift(by int64) {
 	for _, at := range [...]*int64{&t.full, &t.ahead, &t.near, &t.began} {
-		*at = plus(*at, by)
+		*at = max(plus(*at, by), 0)
 	}
 }

@@ -96,6 +96,9 @@ func (a *told) shift(by int64) {
 			*t = max(*t+by, 0)
 		}
 	}
+	if a.reset == 0 {
+		a.left, a.heard = 0, 0
+	}
 }
 
 func (a *told) append(b *encoder) {
@@ -110,4 +113,7 @@ func (a *told) read(d *decoder, last int64) {
 	a.reset = d.time(last + credible)
 	a.left = d.between(-most, most)
 	a.heard = d.time(last)
+	if a.reset == 0 && (a.left != 0 || a.heard != 0) || a.heard > a.reset {
+		d.fail()
+	}
 }
