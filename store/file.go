@@ -33,6 +33,7 @@ type File struct {
 	closed   bool
 	trouble  Health
 	findings []Finding
+	damage   Damage
 	members  map[string]Member
 	done     sync.WaitGroup // the committer
 
@@ -71,6 +72,15 @@ type Health struct {
 	Since time.Time // since when nothing can be written
 	Tried time.Time // the last time that it was tried
 	Err   error     // why it failed then
+}
+
+// Damage is what was set aside since the process began, because it was damaged: the file,
+// or single rows of it. The zero value is nothing.
+type Damage struct {
+	At   time.Time // when something was found last
+	File string    // the path under which the last file is that was set aside; "": none was
+	Why  string    // it was
+	Rows int       // that were set aside within the file
 }
 
 // again is how long after a failure the file is tried anew.
@@ -165,6 +175,13 @@ func (f *File) Health() Health {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.trouble
+}
+
+// Damage says what was set aside.
+func (f *File) Damage() Damage {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.damage
 }
 
 // Findings are what its owner should know about the file: the last hundred.

@@ -368,19 +368,19 @@ func TestST08_OlderFilesAreMigratedAndNewerRefused(t *testing.T) {
 	f.Close()
 	for _, strict := range []bool{true, false} {
 		if _, err := OpenFile(t.Context(), path, FileOptions{Strict: strict}); err == nil || !errors.Is(err, errNewer) ||
-			!strings.Contains(err.Error(), "version 2") || !strings.Contains(err.Error(), "start the release that wrote it") {
+			!strings.Contains(err.Error(), "version 3") || !strings.Contains(err.Error(), "start the release that wrote it") {
 			t.Fatal(err)
 		}
 	}
-	old := openFile(t, path+".v1", FileOptions{Strict: true})
+	old := openFile(t, path+".v2", FileOptions{Strict: true})
 	if k := recall(t, old)["site.example key 7"]; k.Ahead != 7 {
 		t.Fatalf("the copy: %+v", k)
 	}
-	if info, err := os.Stat(path + ".v1"); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(path + ".v2"); err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatal(info, err)
 	}
 	old.Close()
-	if _, err := OpenFile(t.Context(), path, FileOptions{Strict: true, migrations: broken}); err == nil || !strings.Contains(err.Error(), "from version 2 to 3") {
+	if _, err := OpenFile(t.Context(), path, FileOptions{Strict: true, migrations: broken}); err == nil || !strings.Contains(err.Error(), "from version 3 to 4") {
 		t.Fatal(err)
 	}
 	f = openFile(t, path, FileOptions{Strict: true, migrations: second}) // all of it was undone

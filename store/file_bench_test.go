@@ -52,7 +52,7 @@ func TestALargeFileOpensSoon(t *testing.T) {
 	}
 	path := newPath(t)
 	f := openFile(t, path, FileOptions{Counts: rows})
-	if _, err := f.disk.Load().conn.ExecContext(t.Context(), `INSERT INTO counts
+	if _, err := f.disk.Load().conn.ExecContext(t.Context(), `INSERT INTO counts (site, key, instance, seq, ahead, at, state)
 		WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
 		SELECT 'site-' || (i % 1000) || '.example', 'limit/requests/' || i, 'instance-abcdefghijklmnop', i, 100, i * 7919 % 1000003 + ?, randomblob(60) FROM n`,
 		rows, time.Now().Add(-time.Hour).UnixMicro()); err != nil {

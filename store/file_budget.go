@@ -59,7 +59,7 @@ func (f *File) exchange(d *disk, b *Batch, now time.Time) (Reply, error) {
 		reply.Answers = append(reply.Answers, said)
 	}
 	var err error
-	reply.Notes, err = exchangeNotes(d, b, now)
+	reply.Notes, err = f.exchangeNotes(d, b, now)
 	return reply, err
 }
 
@@ -71,10 +71,12 @@ func (f *File) count(d *disk, site string, a *Ask, t turn) (Answer, error) {
 			return said, err
 		}
 	}
-	n, err := d.change(`INSERT INTO counts VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET
-		instance = excluded.instance, seq = excluded.seq, ahead = excluded.ahead, at = excluded.at, state = excluded.state
+	n, err := d.change(`INSERT INTO counts (site, key, instance, seq, ahead, at, state, sum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET instance = excluded.instance, seq = excluded.seq, ahead = excluded.ahead, at = excluded.at,
+		state = excluded.state, sum = excluded.sum
 		WHERE instance IS NOT excluded.instance OR seq < excluded.seq`,
-		site, a.Key, t.Instance, order(a.Seq), clamp(a.Want), t.Now, a.State)
+		site, a.Key, t.Instance, order(a.Seq), clamp(a.Want), t.Now, a.State,
+		countSum(site, a.Key, t.Instance, order(a.Seq), clamp(a.Want), t.Now, a.State))
 	if err != nil || n == 0 {
 		return said, err
 	}
@@ -121,11 +123,16 @@ func (s *instances) late(d *disk, site string, a *Ask, instance string) (bool, e
 func (f *File) budget(d *disk, site string, a *Ask, t turn) (Answer, error) {
 	name, r := budget(a), &record{}
 	var text []byte
-	err := d.row("SELECT record FROM budgets WHERE site = ? AND name = ?", []any{site, name}, &text)
+	var until int64
+	var sum *int64
+	err := d.row("SELECT until, record, sum FROM budgets WHERE site = ? AND name = ?", []any{site, name}, &until, &text, &sum)
 	switch {
 	case none(err):
 	case err != nil:
 		return Answer{}, err
+	case sum != nil && *sum != budgetSum(site, name, until, text):
+		err := f.setRowAside(d, bad{"budgets", "site, name", []any{site, name}, *sum, []any{site, name, until, text}}, t.Now)
+		return Answer{Key: a.Key, Seq: a.Seq, Status: Failed}, err
 	case json.Unmarshal(text, r) != nil:
 		// It is said this once, and the next time it is a new one.
 		err := d.run("DELETE FROM budgets WHERE site = ? AND name = ?", site, name)
@@ -139,7 +146,8 @@ func (f *File) budget(d *disk, site string, a *Ask, t turn) (Answer, error) {
 	if text, err = json.Marshal(r); err != nil {
 		return said, err
 	}
-	return said, d.run("INSERT OR REPLACE INTO budgets VALUES (?, ?, ?, ?)", site, name, r.lasts(a), string(text))
+	return said, d.run("INSERT OR REPLACE INTO budgets (site, name, until, record, sum) VALUES (?, ?, ?, ?, ?)",
+		site, name, r.lasts(a), string(text), budgetSum(site, name, r.lasts(a), text))
 }
 
 // rewind is for a clock that has been set back. What counted in the window that was
@@ -171,13 +179,19 @@ func (r *record) rewind(a *Ask, now int64) {
 	r.Now = now
 }
 
-func exchangeNotes(d *disk, b *Batch, now time.Time) ([]Note, error) {
+func (f *File) exchangeNotes(d *disk, b *Batch, now time.Time) ([]Note, error) {
 	known, before := map[string]Note{}, map[string]Note{}
-	err := d.rows("SELECT key, at, until, n, text FROM notes WHERE site = ?", []any{b.Site}, func(scan func(...any) error) error {
+	var damaged []bad
+	err := d.rows("SELECT key, at, until, n, text, sum FROM notes WHERE site = ?", []any{b.Site}, func(scan func(...any) error) error {
 		var n Note
 		var at, until int64
-		if err := scan(&n.Key, &at, &until, &n.N, &n.Text); err != nil {
+		var sum *int64
+		if err := scan(&n.Key, &at, &until, &n.N, &n.Text, &sum); err != nil {
 			return err
+		}
+		if sum != nil && *sum != noteSum(b.Site, n.Key, at, until, n.N, n.Text) {
+			damaged = append(damaged, bad{"notes", "site, key", []any{b.Site, n.Key}, *sum, []any{b.Site, n.Key, at, until, n.N, n.Text}})
+			return nil
 		}
 		n.Until = time.UnixMicro(until)
 		known[n.Key] = n
@@ -185,6 +199,11 @@ func exchangeNotes(d *disk, b *Batch, now time.Time) ([]Note, error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	for _, one := range damaged {
+		if err := f.setRowAside(d, one, now.UnixMicro()); err != nil {
+			return nil, err
+		}
 	}
 	maps.Copy(before, known)
 	mergeNotes(known, b.Notes, now)
@@ -197,7 +216,9 @@ func exchangeNotes(d *disk, b *Batch, now time.Time) ([]Note, error) {
 	}
 	for key, n := range known {
 		if n != before[key] {
-			err := d.run("INSERT OR REPLACE INTO notes VALUES (?, ?, ?, ?, ?, ?)", b.Site, key, now.UnixMicro(), n.Until.UnixMicro(), n.N, n.Text)
+			at, until := now.UnixMicro(), n.Until.UnixMicro()
+			err := d.run("INSERT OR REPLACE INTO notes (site, key, at, until, n, text, sum) VALUES (?, ?, ?, ?, ?, ?, ?)",
+				b.Site, key, at, until, n.N, n.Text, noteSum(b.Site, key, at, until, n.N, n.Text))
 			if err != nil {
 				return nil, err
 			}
@@ -279,6 +300,7 @@ func (f *File) Recall(ctx context.Context) (all []Kept, err error) {
 	now := f.o.Now().UnixMicro()
 	lives := map[string]bool{}    // :: instance
 	named := map[string]*string{} // :: instance → its name, once for all Counts
+	var aside []bad
 	err = f.reading(ctx, func(d *disk) error {
 		oldest, there, err := d.oldest(ctx, f.o.Counts)
 		if err != nil {
@@ -286,7 +308,7 @@ func (f *File) Recall(ctx context.Context) (all []Kept, err error) {
 		}
 		f.chores.oldest.Store(oldest)
 		all = make([]Kept, 0, there)
-		rows, err := d.readers.QueryContext(ctx, "SELECT site, key, state, ahead, at, instance, seq FROM counts WHERE at >= ?", oldest)
+		rows, err := d.readers.QueryContext(ctx, "SELECT site, key, state, ahead, at, instance, seq, sum FROM counts WHERE at >= ?", oldest)
 		if err != nil {
 			return err
 		}
@@ -295,8 +317,13 @@ func (f *File) Recall(ctx context.Context) (all []Kept, err error) {
 			var k Kept
 			var at int64
 			var instance sql.RawBytes
-			if err := rows.Scan(&k.Site, &k.Key, &k.State, &k.Ahead, &at, &instance, &k.From.seq); err != nil {
+			var sum *int64
+			if err := rows.Scan(&k.Site, &k.Key, &k.State, &k.Ahead, &at, &instance, &k.From.seq, &sum); err != nil {
 				return unreadable(err)
+			}
+			if r := (&row{string(instance), k.From.seq, k.Ahead, at, k.State}); sum != nil && *sum != r.sum(k.Site, k.Key) {
+				aside = append(aside, r.bad(k.Site, k.Key, *sum))
+				continue
 			}
 			if k.From.instance = named[string(instance)]; k.From.instance == nil {
 				name := string(instance)
@@ -310,6 +337,9 @@ func (f *File) Recall(ctx context.Context) (all []Kept, err error) {
 		}
 		return rows.Err()
 	})
+	if err == nil {
+		err = f.setRowsAside(ctx, aside)
+	}
 	slices.SortStableFunc(all, func(a, b Kept) int { return b.At.Compare(a.At) })
 	return all[:min(len(all), f.o.Counts)], err
 }

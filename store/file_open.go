@@ -68,6 +68,9 @@ func (f *File) setAside(why error) error {
 			return fmt.Errorf("it cannot be used (%v) nor be moved away: %w", why, err)
 		}
 	}
+	f.mu.Lock()
+	f.damage.At, f.damage.File, f.damage.Why = f.o.Now(), name, why.Error()
+	f.mu.Unlock()
 	f.find("state file %s: %v; it was moved to %s, and a new one is made: what it kept is forgotten", f.path, why, filepath.Base(name))
 	return f.syncDir()
 }
@@ -155,16 +158,19 @@ func (f *File) touch() (os.FileInfo, error) {
 	}
 	defer there.Close()
 	const magic = "SQLite format 3\x00"
-	start := make([]byte, len(magic))
+	start := make([]byte, len(magic)+4)
 	n, err := io.ReadFull(there, start)
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	if n > 0 && string(start[:n]) != magic {
+	switch {
+	case n == 0:
+	case !strings.HasPrefix(string(start[:n]), magic):
 		return nil, damage("it is not a SQLite file")
-	}
-	if n > 0 && info.Size() < 512 {
+	case info.Size() < 512:
 		return nil, damage("it was cut short")
+	case start[18] > 2 || start[19] > 2: // SQLite would only read it
+		return nil, damage("it is in a format of SQLite that is not known")
 	}
 	return info, nil
 }

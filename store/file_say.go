@@ -8,10 +8,11 @@ import (
 // complete shows that the tables are there, with their columns.
 func (d *disk) complete(ctx context.Context) error {
 	for _, query := range []string{
-		"SELECT site, key, instance, seq, ahead, at, state FROM counts",
-		"SELECT site, name, until, record FROM budgets",
-		"SELECT site, key, at, until, n, text FROM notes",
-		"SELECT id, kind, key, at, until, value FROM documents",
+		"SELECT site, key, instance, seq, ahead, at, state, sum FROM counts",
+		"SELECT site, name, until, record, sum FROM budgets",
+		"SELECT site, key, at, until, n, text, sum FROM notes",
+		"SELECT id, kind, key, at, until, value, sum FROM documents",
+		"SELECT id, at, origin, value FROM aside",
 		"SELECT step, start, site, received, sent, requests FROM traffic",
 		"SELECT name, value FROM meta",
 	} {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	lib "modernc.org/sqlite/lib"
 )
 
 // application is what a file of ours has in its header: "abid".
@@ -39,6 +41,12 @@ CREATE INDEX budgets_until ON budgets (until);
 CREATE INDEX notes_until ON notes (until);
 CREATE INDEX documents_until ON documents (until) WHERE until > 0;
 CREATE INDEX traffic_site ON traffic (site, step, start);
+`, `
+ALTER TABLE counts ADD COLUMN sum INTEGER;
+ALTER TABLE budgets ADD COLUMN sum INTEGER;
+ALTER TABLE notes ADD COLUMN sum INTEGER;
+ALTER TABLE documents ADD COLUMN sum INTEGER;
+CREATE TABLE aside (id INTEGER PRIMARY KEY, at INTEGER, origin TEXT, value BLOB);
 `}
 
 // header is what a file says of itself.
@@ -46,6 +54,7 @@ type header struct {
 	application int64
 	version     int
 	tables      int
+	noted       int // the version as the table meta has it since version 2; 0: it has none
 }
 
 func readHeader(ctx context.Context, c *sql.Conn) (h header, err error) {
@@ -55,6 +64,12 @@ func readHeader(ctx context.Context, c *sql.Conn) (h header, err error) {
 	} {
 		if err := c.QueryRowContext(ctx, query).Scan(to); err != nil {
 			return h, err
+		}
+	}
+	if h.version > 1 && h.application == application {
+		err := c.QueryRowContext(ctx, "SELECT value FROM meta WHERE name = 'version'").Scan(&h.noted)
+		if err != nil && !none(err) && sqliteCode(err)&0xff != lib.SQLITE_ERROR { // there is no such table
+			return h, unreadable(err)
 		}
 	}
 	return h, nil
@@ -68,6 +83,8 @@ func (h header) judge(latest int) error {
 		return nil // new, or one whose making was cut short
 	case h.application != application:
 		return damage("it belongs to another program (application id %#x)", h.application)
+	case h.version > 1 && h.version != h.noted:
+		return damage("it says version %d, and version %d in another place", h.version, h.noted)
 	case h.version > latest:
 		return fmt.Errorf("%w: it has version %d, and this one knows up to %d", errNewer, h.version, latest)
 	case h.version < 1 || h.tables == 0:
@@ -99,7 +116,9 @@ func migrate(ctx context.Context, c *sql.Conn, path string, from int, list []str
 			return fmt.Errorf("from version %d to %d: %w", from+i, from+i+1, err)
 		}
 	}
-	end := fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT", application, len(list))
+	// Later releases keep writing the version twice: one that stands in the header alone
+	// is a damaged byte, not a newer release.
+	end := fmt.Sprintf("INSERT OR REPLACE INTO meta VALUES ('version', %[2]d); PRAGMA application_id = %[1]d; PRAGMA user_version = %[2]d; COMMIT", application, len(list))
 	_, err = c.ExecContext(ctx, end)
 	return err
 }

@@ -35,9 +35,9 @@ func (f *File) PutAll(ctx context.Context, kind string, documents map[string]Doc
 			if !one.Until.IsZero() {
 				until = one.Until.UnixMicro()
 			}
-			err := d.run(`INSERT INTO documents (kind, key, at, until, value) VALUES (?, ?, ?, ?, ?)
-				ON CONFLICT DO UPDATE SET at = excluded.at, until = excluded.until, value = excluded.value`,
-				kind, key, now.UnixMicro(), until, one.Value)
+			err := d.run(`INSERT INTO documents (kind, key, at, until, value, sum) VALUES (?, ?, ?, ?, ?, ?)
+				ON CONFLICT DO UPDATE SET at = excluded.at, until = excluded.until, value = excluded.value, sum = excluded.sum`,
+				kind, key, now.UnixMicro(), until, one.Value, documentSum(kind, key, one.Value, now.UnixMicro(), until))
 			if err != nil {
 				return err
 			}
@@ -59,8 +59,9 @@ func (d *disk) documents(ctx context.Context) uint64 {
 // All are the documents of a kind that are not over.
 func (f *File) All(ctx context.Context, kind string) (map[string][]byte, error) {
 	all, now := map[string][]byte{}, f.o.Now().UnixMicro()
+	var aside []bad
 	err := f.reading(ctx, func(d *disk) error {
-		rows, err := d.readers.QueryContext(ctx, "SELECT key, value FROM documents WHERE kind = ? AND (until = 0 OR until > ?)", kind, now)
+		rows, err := d.readers.QueryContext(ctx, "SELECT key, value, at, until, sum FROM documents WHERE kind = ? AND (until = 0 OR until > ?)", kind, now)
 		if err != nil {
 			return err
 		}
@@ -68,8 +69,14 @@ func (f *File) All(ctx context.Context, kind string) (map[string][]byte, error) 
 		for rows.Next() {
 			var key string
 			var value []byte
-			if err := rows.Scan(&key, &value); err != nil {
+			var at, until int64
+			var sum *int64
+			if err := rows.Scan(&key, &value, &at, &until, &sum); err != nil {
 				return unreadable(err)
+			}
+			if sum != nil && *sum != documentSum(kind, key, value, at, until) {
+				aside = append(aside, bad{"documents", "kind, key", []any{kind, key}, *sum, []any{kind, key, at, until, value}})
+				continue
 			}
 			if value == nil {
 				value = []byte{}
@@ -78,5 +85,8 @@ func (f *File) All(ctx context.Context, kind string) (map[string][]byte, error) 
 		}
 		return rows.Err()
 	})
+	if err == nil {
+		err = f.setRowsAside(ctx, aside)
+	}
 	return all, err
 }

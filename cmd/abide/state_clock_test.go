@@ -137,7 +137,7 @@ func usedAt(t *testing.T, path string, at time.Time, specs map[string]limit.Spec
 			t.Fatal(err)
 		}
 		m.Take(at.Round(0), clockAmount)
-		done, err := db.Exec("UPDATE counts SET state = ?, ahead = 0, at = ? WHERE site = ?", m.State(), at.UnixMicro(), host)
+		done, err := db.Exec("UPDATE counts SET state = ?, ahead = 0, at = ?, sum = NULL WHERE site = ?", m.State(), at.UnixMicro(), host)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -35,7 +35,7 @@ func TestST09_ManyBudgetsDoNotKeepItFromStarting(t *testing.T) {
 	d.status()
 	change(t, stateOf(dir), fmt.Sprintf(`
 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
-INSERT INTO counts SELECT printf('site%%07d.test', i), 'quota requests per day', 'before', i, 1, %d - i, randomblob(24) FROM n;
+INSERT INTO counts (site, key, instance, seq, ahead, at, state) SELECT printf('site%%07d.test', i), 'quota requests per day', 'before', i, 1, %d - i, randomblob(24) FROM n;
 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)
 INSERT INTO documents (kind, key, at, until, value) SELECT 'ledger', printf('site%%07d.test', i), %d, %d, randomblob(300) FROM n`,
 		rows, time.Now().Add(-time.Hour).UnixMicro(), time.Now().UnixMicro(), time.Now().Add(time.Hour).UnixMicro()))

@@ -143,7 +143,7 @@ func openTo(t *testing.T, path string) {
 // TestST08_AFileOfANewerReleaseIsLeftAlone: it is refused, and not touched.
 func TestST08_AFileOfANewerReleaseIsLeftAlone(t *testing.T) {
 	dir := usedDir(t)
-	change(t, stateOf(dir), "PRAGMA user_version = 99")
+	change(t, stateOf(dir), "PRAGMA user_version = 99; UPDATE meta SET value = 99 WHERE name = 'version'")
 	before, err := os.ReadFile(stateOf(dir))
 	if err != nil {
 		t.Fatal(err)
