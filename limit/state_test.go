@@ -181,7 +181,7 @@ func TestADamagedBucketWaitsNoLongerThanItsOwnBucketWould(t *testing.T) {
 			if fresh.Restore(began, damaged) != nil || fresh.Left(began) == 0 {
 				continue // refused, or an amount that is owed, which may be any
 			}
-			if at, _ := fresh.When(began, 5); at.After(began.Add(2*s.Window)) {
+			if at, _ := fresh.When(began, 5); at.After(began.Add(2 * s.Window)) {
 				t.Errorf("bit %d of byte %d: all may go at %v", bit, i, at)
 			}
 		}
