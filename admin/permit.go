@@ -29,6 +29,9 @@ type PermitAsk struct {
 	Bytes, Cost         int64 // expected; 0 is what is usual
 	Wait                time.Duration
 	Priority            int // 0 is the most urgent, 7 the least; -1 is what is usual
+
+	// Queued is called once: when its place in the queue is certain, or none is needed.
+	Queued func()
 }
 
 // Grant is the right to send it, once, until it expires.

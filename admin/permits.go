@@ -50,7 +50,7 @@ func (d *desk) permit(w http.ResponseWriter, r *http.Request) {
 	answer(w, is.Status, "application/problem+json", is)
 }
 
-// permitAll asks for all at once, so that each waits by itself.
+// permitAll asks for all in their order, and each waits by itself.
 func (d *desk) permitAll(w http.ResponseWriter, r *http.Request, list []json.RawMessage) {
 	answers := make([]decision, len(list))
 	asks := make([]PermitAsk, len(list))
@@ -66,8 +66,18 @@ func (d *desk) permitAll(w http.ResponseWriter, r *http.Request, list []json.Raw
 	patient(w, longest)
 	var asking sync.WaitGroup
 	for i := range asks {
-		if answers[i].Status == 0 {
-			asking.Go(func() { answers[i] = d.grant(r.Context(), asks[i]) })
+		if answers[i].Status != 0 {
+			continue
+		}
+		queued := make(chan struct{})
+		asks[i].Queued = sync.OnceFunc(func() { close(queued) })
+		asking.Go(func() {
+			defer asks[i].Queued()
+			answers[i] = d.grant(r.Context(), asks[i])
+		})
+		select {
+		case <-queued: // so that they go in their order
+		case <-r.Context().Done():
 		}
 	}
 	asking.Wait()

@@ -33,6 +33,10 @@ func (p *permitting) into(_ *policy.Policy, o *Options) {
 }
 
 func (p *permitting) permit(ctx context.Context, a PermitAsk) (Grant, error) {
+	if a.Queued != nil {
+		a.Queued()
+		a.Queued = nil
+	}
 	p.mu.Lock()
 	p.asked = append(p.asked, a)
 	n := len(p.asked)
@@ -90,9 +94,9 @@ func TestAPermitIsGrantedOrRefused(t *testing.T) {
 	ask(`{"url":"https://a.test/","wait":2.5}`)
 	ask(`{"url":"https://a.test/","wait":null,"priority":7}`)
 	want := []PermitAsk{
-		{"https://a.test/x?secret=1", "HEAD", "news", 1000, 5, 90 * time.Second, 0},
-		{"https://a.test/", "GET", "", 0, 0, 2500 * time.Millisecond, -1},
-		{"https://a.test/", "GET", "", 0, 0, 0, 7},
+		{"https://a.test/x?secret=1", "HEAD", "news", 1000, 5, 90 * time.Second, 0, nil},
+		{"https://a.test/", "GET", "", 0, 0, 2500 * time.Millisecond, -1, nil},
+		{"https://a.test/", "GET", "", 0, 0, 0, 7, nil},
 	}
 	if fmt.Sprint(p.asked) != fmt.Sprint(want) {
 		t.Errorf("%+v", p.asked)

@@ -26,6 +26,7 @@ type exchange struct {
 	upload *upload // nil without a body
 	start  time.Time
 	wish   wish
+	queued func() // see PermitAsk; nil: nobody wants to know
 
 	// Filled by the request's path.
 	site      string
@@ -108,9 +109,17 @@ func (x *exchange) begin(w http.ResponseWriter, r *http.Request) *http.Request {
 	return r.WithContext(&x.ctx)
 }
 
+// placed says that the request has its place in the queue, or needs none.
+func (x *exchange) placed() {
+	if x.queued != nil {
+		x.queued()
+	}
+}
+
 // Held is called by the queue when the request has to wait.
 func (x *exchange) Held(p *queue.Permit) {
 	x.state.activity.waits(x, p)
+	x.placed()
 	if x.watched() {
 		x.conn.withUpstream(false)
 	}

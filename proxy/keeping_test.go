@@ -26,6 +26,7 @@ type lives struct {
 	path  string
 	sites http.HandlerFunc
 	n     int
+	slow  time.Duration // for which the store takes to answer
 }
 
 // life is one of them.
@@ -54,7 +55,9 @@ func (l *lives) begin(yaml string) *life {
 	file, err := store.OpenFile(l.t.Context(), l.path, store.FileOptions{})
 	must(l.t, err)
 	l.n++
-	kept := Keeping{Store: file, Shelf: file, Memory: file, Instance: fmt.Sprint("life ", l.n)}
+	budgets := &trouble{Store: file}
+	budgets.slow.Store(int64(l.slow))
+	kept := Keeping{Store: budgets, Shelf: file, Memory: file, Instance: fmt.Sprint("life ", l.n)}
 	kept.Budgets, err = file.Recall(l.t.Context())
 	must(l.t, err)
 	w := &world{t: l.t, front: newMemory(), back: newMemory(), sites: l.sites, began: time.Now(), yaml: yaml}

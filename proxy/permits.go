@@ -40,6 +40,9 @@ type PermitAsk struct {
 	Bytes, Cost         int64
 	Wait                time.Duration
 	Priority            int // 0 to 7; -1 is the usual one
+
+	// Queued is called once: when its place in the queue is certain, or none is needed.
+	Queued func()
 }
 
 // Grant is the right to send it, once.
@@ -86,10 +89,17 @@ type outing struct {
 // Permit waits until a request may be sent. The permit must be settled; one that is
 // not counts as sent once it has expired.
 func (s *Server) Permit(ctx context.Context, a PermitAsk) (Grant, error) {
+	queued := sync.OnceFunc(func() {
+		if a.Queued != nil {
+			a.Queued()
+		}
+	})
+	defer queued()
 	x, r, err := s.outing(ctx, a)
 	if err != nil {
 		return Grant{}, err
 	}
+	x.queued = queued
 	own, cancel := context.WithCancel(context.Background()) // it outlives the call
 	began := time.Now()
 	no := s.owned(x, r)

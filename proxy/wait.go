@@ -61,6 +61,7 @@ func (s *Server) wait(x *exchange, r *http.Request) *answer {
 		x.turn.until = began.Add(patience(x))
 	}
 	permit, err := s.gate.Wait(x.while(r), q)
+	x.placed()
 	if err != nil {
 		s.heldInVain(x, err, time.Since(began))
 		return s.heldBack(x, err)

@@ -8,6 +8,7 @@ type block struct {
 	at     time.Time
 	behind bool // the slot has enough, but others come first
 	refuse bool // nobody waits for it
+	asking bool // it is not known yet whether it has enough
 }
 
 // lacking is the slot that has too little for longest, and after from.
@@ -16,7 +17,7 @@ func lacking(now, from time.Time, needs []Need) block {
 	for _, n := range needs {
 		at := n.Slot.when(now, n.N)
 		if at.After(from) && (b.slot == nil || at.After(b.at) || b.refuse && !n.Refuse && at.Equal(b.at)) {
-			b = block{slot: n.Slot, at: at, refuse: n.Refuse}
+			b = block{slot: n.Slot, at: at, refuse: n.Refuse, asking: n.Slot.asking(now, at, n.N)}
 		}
 	}
 	return b
@@ -26,7 +27,7 @@ func lacking(now, from time.Time, needs []Need) block {
 // answer that is still to come, of the site or of what the meter asks, may be there
 // at once.
 func (b block) spent(now time.Time) bool {
-	return b.refuse && (b.at.Sub(now) <= far || b.slot.flying == 0 && !b.slot.full(now) && !b.slot.asks())
+	return b.refuse && !b.asking && (b.at.Sub(now) <= far || b.slot.flying == 0 && !b.slot.full(now))
 }
 
 // exhausted is the refusal of who would have to wait for it.

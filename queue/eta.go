@@ -76,7 +76,7 @@ func (s *Slot) eta(now time.Time, n int64) time.Time {
 		first = n // only the meter knows, as far as it does
 	}
 	t, ok := s.meter.When(now, first)
-	if ok && s.demand != nil && n > first && t.Sub(now) > far {
+	if ok && s.demand != nil && n > first && t.Sub(now) > far || ok && s.asking(now, t, first) {
 		t = now // nobody knows, but what comes after the first takes its time
 	}
 	if !ok || t.Sub(now) > far || n > first && p.each == 0 {
@@ -154,6 +154,11 @@ func (s *Scheduler) foreseeOne(now time.Time, h *Hold, needs []Need) (keeps *Slo
 	if h.Deadline.IsZero() {
 		return nil, at
 	}
+	if h.Deadline.Before(now.Add(leastAnswer)) {
+		if _, _, asks := missing(now, needs); asks {
+			return nil, at // it is known in time
+		}
+	}
 	for _, n := range needs {
 		slot := n.Slot
 		ahead := int64(0)
@@ -165,7 +170,7 @@ func (s *Scheduler) foreseeOne(now time.Time, h *Hold, needs []Need) (keeps *Slo
 			t = slot.eta(now, int64(float64(ahead)*s.fairly(h))+n.N)
 		}
 		if t.IsZero() { // not before it could alone
-			if alone := slot.when(now, n.N); alone.Sub(now) <= far {
+			if alone := slot.when(now, n.N); alone.Sub(now) <= far && !slot.asking(now, alone, n.N) {
 				t = alone
 			}
 		}

@@ -151,7 +151,7 @@ func (s *site) now(now time.Time, n Need, title, key string, held map[*Slot]int)
 			at.Rate = adaptive.Rate(now)
 		}
 	}
-	if at.Next.Sub(now) > far {
+	if at.Next.Sub(now) > far || slot.asking(now, at.Next, n.N) {
 		at.Next = time.Time{}
 	}
 	if slot.cool.After(now) {

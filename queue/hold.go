@@ -71,6 +71,8 @@ type Hold struct {
 	charge     float64       // what the client paid for it, in turns
 	grant      uint64        // the number of its grant
 
+	answerBy time.Time // it waits until then for a store, though its deadline is over; zero: it does not
+
 	bound  *Slot // what kept it last
 	missed int   // how often that changed
 
@@ -145,9 +147,3 @@ type byReturn struct{}
 
 func (byReturn) before(a, b *Hold) bool { return a.later.Before(b.later) }
 func (byReturn) place(h *Hold) *int32   { return &h.inLater }
-
-// byDeadline orders the holds that do not wait forever.
-type byDeadline struct{}
-
-func (byDeadline) before(a, b *Hold) bool { return a.Deadline.Before(b.Deadline) }
-func (byDeadline) place(h *Hold) *int32   { return &h.inDeadlines }

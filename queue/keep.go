@@ -28,6 +28,18 @@ type Remote interface {
 	Away(now time.Time) bool
 }
 
+// Asking is a meter that asks elsewhere what it has.
+type Asking interface {
+	// Asks tells whether n units cannot be taken now only because the answer is still
+	// to come: they are not known to be used up.
+	Asks(now time.Time, n int64) bool
+}
+
+// leastAnswer is how long an answer that a meter has asked for is waited for at least,
+// however short the wait that a hold allows: before it comes, nobody knows whether the
+// limit is used up.
+const leastAnswer = time.Second
+
 // kept is the meter that a limit's slot has in place of the one that was made for it,
 // and whether Gate.With may change it.
 func (l *Limit) kept(site string, at Scope, m limit.Meter) (limit.Meter, bool) {
@@ -78,8 +90,17 @@ func (s *Slot) equip(now time.Time, m limit.Meter, fresh func() limit.Meter, kep
 	}
 }
 
-// asks tells whether what the slot lacks may come at any moment.
-func (s *Slot) asks() bool { return s.demand != nil || s.thirst > 0 }
+// asking tells whether n units, which the slot's meter does not give before at, are
+// lacking only because nobody knows yet whether they are there.
+func (s *Slot) asking(now, at time.Time, n int64) bool {
+	if !at.After(now) || s.cool.After(now) {
+		return false
+	}
+	if m, ok := s.meter.(Asking); ok && s.thirst == 0 && !s.full(now) {
+		return m.Asks(now, n)
+	}
+	return (s.demand != nil || s.thirst > 0) && at.Sub(now) > far
+}
 
 // keep says whether Gate.With may change the slot's meter.
 func (s *Slot) keep(kept bool) {
@@ -124,7 +145,7 @@ func (s *Slot) holds() {
 // revive asks for another look at all that is kept by slots which hold something
 // back and which Gate.With may have changed.
 func (s *Scheduler) revive() {
-	s.parched = true
+	s.parched, s.answered = true, true
 	s.list()
 	for _, slot := range s.blocking {
 		slot.stir()

@@ -115,6 +115,8 @@ func (s *Slot) predicted(now time.Time) *predicted {
 	// What a copy does not know, such as what is in flight, the meter does.
 	switch at, fits := s.meter.When(now, 1); {
 	case !fits:
+	case s.asking(now, at, 1):
+		p.known = false
 	case at.Sub(now) > far:
 		p.busy = true
 	case at.After(p.from):

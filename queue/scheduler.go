@@ -68,6 +68,8 @@ type Scheduler struct {
 	wakes     heap[*Slot, byWake]
 	rests     heap[*Hold, byReturn]
 	deadlines heap[*Hold, byDeadline]
+	late      int  // how many of these have answerBy
+	answered  bool // something that they wait for may be known now
 
 	key    []byte // scratch, as are the next two
 	ready  []int
@@ -239,6 +241,10 @@ func (s *Scheduler) part(h *Hold) {
 	s.want(h, -1)
 	if s.deadlines.has(h) {
 		s.deadlines.remove(h)
+	}
+	if !h.answerBy.IsZero() {
+		h.answerBy = time.Time{}
+		s.late--
 	}
 }
 

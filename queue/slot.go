@@ -50,13 +50,17 @@ type Slot struct {
 // Name is what the slot was made with.
 func (s *Slot) Name() string { return s.name }
 
-// Left is what could be taken at once, -1 when there is no meter.
+// Left is what could be taken at once, or soon if the meter's store grants it; -1 when
+// there is no meter.
 func (s *Slot) Left(now time.Time) int64 {
 	switch {
 	case s.cool.After(now), s.full(now):
 		return 0
 	case s.meter == nil:
 		return -1
+	}
+	if shared, ok := s.meter.(interface{ Rest(now time.Time) int64 }); ok {
+		return shared.Rest(now)
 	}
 	return s.meter.Left(now)
 }

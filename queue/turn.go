@@ -55,11 +55,7 @@ func (s *Scheduler) advance(now time.Time) {
 		slot.stir()
 	}
 	s.settle(now)
-	for !s.deadlines.empty() && !s.deadlines.top().Deadline.After(now) {
-		h := s.deadlines.top()
-		k, slot := s.keeper(now, h)
-		s.refuse(h, &Refusal{Reason: slot.tooLong(now), Limit: k.String(), RetryAt: k.Until})
-	}
+	s.expire(now)
 	s.settle(now)
 	s.turn.Again = s.nextAt()
 }
@@ -94,7 +90,7 @@ func (s *Scheduler) nextAt() time.Time {
 		sooner(s.wakes.top().wake)
 	}
 	if !s.deadlines.empty() {
-		sooner(s.deadlines.top().Deadline)
+		sooner(s.deadlines.top().ends())
 	}
 	return next
 }
@@ -209,7 +205,7 @@ func (s *Scheduler) hopeless(now time.Time, h *Hold) bool {
 		return false
 	}
 	for _, b := range s.blocks {
-		if b.behind || !b.at.After(h.Deadline) || b.at.Sub(now) > far {
+		if b.behind || b.asking || !b.at.After(h.Deadline) || b.at.Sub(now) > far {
 			return false
 		}
 	}

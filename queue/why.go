@@ -9,7 +9,7 @@ import (
 type Keeps struct {
 	Limit string    // the slot's name
 	Why   string    // of a cooldown: who asked for it, or that it was just over
-	Until time.Time // when that slot lets it go; zero: when something is finished
+	Until time.Time // when that slot lets it go; zero: when something is finished, or nobody knows
 	First bool      // the slot has enough, but for those before it
 }
 
@@ -60,14 +60,16 @@ func (s *Scheduler) keeper(now time.Time, h *Hold) (found Keeps, slot *Slot) {
 	if h.state == resting {
 		return Keeps{Limit: "retry", Until: h.later}, nil
 	}
+	asking := false
 	for i, needs := range h.Needs {
 		var k Keeps
 		var by *Slot
+		asks := false
 		for _, n := range needs {
 			at := n.Slot.when(now, n.N)
 			switch {
 			case at.After(now) && (k.Limit == "" || k.First || at.After(k.Until)):
-				k, by = Keeps{Limit: n.Slot.name, Until: at}, n.Slot
+				k, by, asks = Keeps{Limit: n.Slot.name, Until: at}, n.Slot, n.Slot.asking(now, at, n.N)
 				if n.Slot.cool.Equal(at) || n.Slot.full(now) {
 					k.Why = n.Slot.why(now)
 				}
@@ -76,10 +78,10 @@ func (s *Scheduler) keeper(now time.Time, h *Hold) (found Keeps, slot *Slot) {
 			}
 		}
 		if i == 0 || !k.Until.IsZero() && k.Until.Before(found.Until) {
-			found, slot = k, by
+			found, slot, asking = k, by, asks
 		}
 	}
-	if found.Until.Sub(now) > far {
+	if asking || found.Until.Sub(now) > far {
 		found.Until = time.Time{}
 	}
 	return found, slot
