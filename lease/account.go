@@ -8,8 +8,12 @@ import (
 )
 
 const (
-	// patience is how long something waits for a store before it goes on without.
-	patience = int64(50 * time.Millisecond)
+	// leastWait is how long an answer is waited for at least, and usualTimes how many
+	// times as long as answers take as a rule. After that the store is away.
+	leastWait  = int64(time.Second)
+	usualTimes = 8
+	// longestUsual is the longest that answers take as a rule.
+	longestUsual = 2 * int64(time.Second)
 	// quiet is how long nothing is taken before what is unspent goes back.
 	quiet = int64(time.Second)
 	// retries is how long it takes at first, and at last, to try again a store that is away.
@@ -49,6 +53,9 @@ type Account struct {
 
 	away      bool // the last Batch had no answer
 	awaySince int64
+	usual     int64 // how long an answer takes, on average; 0: none has come
+	returned  int64 // low: until when those who lend want nothing after the store was away
+	together  int64 // how many instances there were when the store was there
 	pause     int64 // between tries
 	retryAt   int64
 
@@ -60,6 +67,8 @@ type Account struct {
 	talk talk
 
 	leased leased
+	loans  []Loan // not asked for yet: one of each limit
+	lasted int64  // how long the store has been away, or was the last time
 
 	careless bool // for tests: what was lost is not said again
 }
@@ -147,15 +156,29 @@ func (a *Account) waits(p party, at instant) {
 	}
 }
 
-// answers is until when an answer is waited for.
-func (a *Account) answers(at instant) int64 {
+// asked is since when an answer is waited for.
+func (a *Account) asked(at instant) int64 {
 	switch {
 	case a.flight != nil:
-		return a.flight.sent.low + patience
+		return a.flight.sent.low
 	case a.rang != 0:
-		return a.rang + patience
+		return a.rang
 	}
-	return at.low + patience
+	return at.low
+}
+
+// answers is until when an answer is waited for.
+func (a *Account) answers(at instant) int64 {
+	return a.asked(at) + max(leastWait, usualTimes*a.usual)
+}
+
+// measure notes how long an answer took.
+func (a *Account) measure(took int64) {
+	took = min(took, longestUsual)
+	if a.usual == 0 {
+		a.usual = took
+	}
+	a.usual += (took - a.usual) / 8
 }
 
 // soonest is how long an answer takes at least.
@@ -165,10 +188,14 @@ const soonest = int64(time.Millisecond)
 // so it is worth another look after as long again.
 func shortly(asked int64, at instant) int64 { return max(at.low-asked, soonest) }
 
-// alone tells whether the store is away, or takes too long.
+// alone tells whether the store is away: it has answered with an error, or not for long.
 func (a *Account) alone(at instant) bool { return a.away || at.low >= a.answers(at) }
 
-func (a *Account) members() int64 {
+// members is among how many instances a budget is divided while the store is away. After
+// that it takes a while until the store has heard of all of them again.
+func (a *Account) members() int64 { return max(a.present(), a.together) }
+
+func (a *Account) present() int64 {
 	if a.o.Members == nil {
 		return 1
 	}
@@ -250,11 +277,12 @@ func (a *Account) Hear(now time.Time, r *store.Reply, err error) {
 		return
 	}
 	at := a.clock.at(now)
+	a.tellLoans(at)
 	if err != nil || r == nil {
 		a.flight = nil
 		a.pause = min(max(a.pause*2, retries), retriesMost)
 		if !a.away {
-			a.awaySince = at.low
+			a.awaySince = f.sent.low
 		}
 		a.away, a.retryAt = true, at.low+a.pause
 		a.talk.again(f.notes)
@@ -278,7 +306,14 @@ func (a *Account) Hear(now time.Time, r *store.Reply, err error) {
 	if len(answers) == 0 && len(f.seqs) > 0 {
 		return // it answers something else
 	}
+	if a.alone(at) {
+		a.returned = at.low + int64(store.Settling)
+	}
 	a.away, a.pause, a.flight = false, 0, nil
+	a.measure(at.low - f.sent.low)
+	if a.returned <= at.low {
+		a.together = a.present()
+	}
 	a.talk.hear(now, r.Notes)
 	late := f.generation != a.generation && r.Generation != a.generation // Renew came in between
 	for _, p := range a.order {

@@ -183,7 +183,11 @@ func TestWhileTheStoreIsAway(t *testing.T) {
 			if wait := at.Sub(d.now); wait > 50*time.Millisecond {
 				t.Errorf("it waits for %v", wait)
 			}
-			d.now = d.now.Add(50 * time.Millisecond)
+			d.now = d.now.Add(time.Second - 1)
+			if n := d.takes(m, 200); n != 0 {
+				t.Fatalf("%d went although the store may only be slow", n)
+			}
+			d.now = d.now.Add(1)
 			if n := d.takes(m, 200); n != c.here {
 				t.Errorf("%d went of this window, not %d", n, c.here)
 			}
@@ -191,6 +195,9 @@ func TestWhileTheStoreIsAway(t *testing.T) {
 			d.now = d.now.Add(time.Minute)
 			if n := d.takes(m, 200); n != c.beyond {
 				t.Errorf("%d went of the next window, not %d", n, c.beyond)
+			}
+			if loans := d.account.Loans(); c.here > 0 && (len(loans) != 1 || loans[0].N != int64(c.here) || loans[0].Amount != 100 || loans[0].Away != time.Second) {
+				t.Errorf("told of as lent: %+v", loans)
 			}
 			// What was taken without the store is said to it.
 			if !d.exchange(d.account) {

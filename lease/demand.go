@@ -81,7 +81,7 @@ func (m *shared) due(at instant, eager bool) int64 {
 	h := m.present(at)
 	room := m.room(at)
 	low := never
-	wants := max(at.low, m.a.settled, m.poll)
+	wants := max(at.low, m.settled(at), m.poll)
 	if m.vain > 0 {
 		wants = max(wants, m.home+hurry<<m.vain)
 	}
@@ -135,8 +135,8 @@ func (m *shared) onward(at instant, eager bool) int64 {
 	if t > at.low {
 		return t
 	}
-	if m.a.settled > at.low {
-		return m.a.settled
+	if settled := m.settled(at); settled > at.low {
+		return settled
 	}
 	if m.ahead(at) == 0 || m.vain > 0 {
 		return never
@@ -146,7 +146,7 @@ func (m *shared) onward(at instant, eager bool) int64 {
 
 // lead is how long before the end of a window that is: not all instances come at once.
 func (m *shared) lead(length int64, eager bool) int64 {
-	lead := min(max(length/20, patience+margin(length)), 2*second)
+	lead := min(max(length/20, retries+2*m.a.usual+margin(length)), 2*second)
 	f := fnv.New32a()
 	_, _ = f.Write([]byte(m.a.o.Instance))
 	lead -= lead / 4 * int64(f.Sum32()%256) / 256
@@ -251,7 +251,7 @@ func (m *shared) ask(now time.Time, at instant) store.Ask {
 		o.said = o.n
 	}
 	_, enough := m.served(at, room)
-	if m.a.settled <= at.low && !m.gap(at) && !gives && m.poll <= at.low && !enough {
+	if m.mayWant(at) && !m.gap(at) && !gives && m.poll <= at.low && !enough {
 		goal, room := m.goal(at, h), m.room(at)
 		if m.short(room) {
 			ask.Least = min(max(m.owed+m.first-room, 1), m.amount)
@@ -267,7 +267,7 @@ func (m *shared) ask(now time.Time, at instant) store.Ask {
 			m.lacks = ask.Least
 		}
 	}
-	if m.onward(at, true) <= at.low {
+	if m.mayWant(at) && m.onward(at, true) <= at.low {
 		s, _ := m.span(at)
 		m.forward, _ = m.next(s.window)
 		ask.Ahead = m.ahead(at)
@@ -276,6 +276,7 @@ func (m *shared) ask(now time.Time, at instant) store.Ask {
 		}
 	}
 	m.flying, m.again, m.wanted, m.lacking = true, false, ask.Want > 0, ask.Waits > 0
+	m.unsaid = 0
 	return ask
 }
 
@@ -295,8 +296,12 @@ func (m *shared) hear(_ time.Time, at, sent instant, ans *store.Answer) {
 	}
 	ends, length := int64(ans.Ends), m.length(ans.Window)
 	over, until := at.low+ends, sent.high+ends
-	h, got := m.granted(ans.Window, ans.Granted, at.low, until-margin(length), over)
-	m.again = m.again || h.lent > 0
+	if m.doubts(at) {
+		m.lost(at)
+		m.place(at, ans, over, until-margin(length))
+		return
+	}
+	_, got := m.granted(ans.Window, ans.Granted, at.low, until-margin(length), over)
 	if m.kind != store.Rolling {
 		number, length := m.next(ans.Window)
 		if ans.Ahead > 0 || m.hold(number) != nil {
@@ -307,14 +312,22 @@ func (m *shared) hear(_ time.Time, at, sent instant, ans *store.Answer) {
 		d := (l.Window - ans.Window) * m.width
 		m.granted(l.Window, l.N, over+d-m.width, until+d-margin(length), over+d)
 	}
+	m.place(at, ans, over, until-margin(length))
+	if at.low-sent.low > second {
+		m.again = true // nobody knows when in that time the answer was given
+	}
+	m.rest(at, got)
+}
+
+// place notes what an answer says of the budget, apart from what it grants.
+func (m *shared) place(at instant, ans *store.Answer, over, until int64) {
 	k := &m.known
-	if k.set && k.window == ans.Window && m.a.settled > at.low {
+	if k.set && k.window == ans.Window && m.settled(at) > at.low {
 		ans.Remaining = min(ans.Remaining, k.remaining) // others have not said yet what they hold
 	}
 	if k.window != ans.Window {
 		m.pause, m.poll = 0, 0
 	}
-	until -= margin(length)
 	if m.sure && k.window == ans.Window { // a slow answer says less than another one has
 		over, until = min(over, k.over), max(until, k.until)
 	}
@@ -324,10 +337,6 @@ func (m *shared) hear(_ time.Time, at, sent instant, ans *store.Answer) {
 		at: at.low, remaining: ans.Remaining, holders: ans.Holders,
 		slept: m.a.clock.slept,
 	}
-	if at.low-sent.low > second {
-		m.again = true // nobody knows when in that time the answer was given
-	}
-	m.rest(at, got)
 }
 
 // granted takes over what the store has granted of a window, and when that is: the
@@ -386,10 +395,7 @@ func (m *shared) rest(at instant, got bool) {
 // hear takes over what the store has granted, and tells whether that is more.
 func (h *hold) hear(granted int64) bool {
 	more := granted > h.said
-	h.n, h.lent = granted, 0
-	if h.used > granted { // taken without the store, in the meantime
-		h.n, h.lent = h.used, h.used-granted
-	}
+	h.n = max(granted, h.used)
 	return more
 }
 
@@ -439,8 +445,8 @@ func (m *shared) comes(at instant, n int64) int64 {
 			return never / 4
 		}
 		return k.over + rounds*m.width
-	case m.a.settled > at.low:
-		return m.a.settled
+	case m.settled(at) > at.low:
+		return m.settled(at)
 	case reserved > 0 && !m.flying && (2*reserved >= m.waiting || m.poll > at.low):
 		return from
 	case m.kind == store.Rolling && m.poll > at.low && !m.a.away:
@@ -449,10 +455,9 @@ func (m *shared) comes(at instant, n int64) int64 {
 		if end, known := m.ends(at); known && m.outage != Strict && end > at.low {
 			return end
 		}
-		return max(m.a.retryAt, at.low+patience)
+		return max(m.a.retryAt, at.low+retries)
 	}
-	by := m.a.answers(at)
-	return min(by, at.low+shortly(by-patience, at))
+	return min(m.a.answers(at), at.low+shortly(m.a.asked(at), at))
 }
 
 // reserves is how much of later slots is wanted, when so much waits. Of slots that are

@@ -10,7 +10,7 @@ import (
 type hold struct {
 	window int64
 	n      int64 // what may be used in all
-	lent   int64 // of it, what nobody granted
+	lent   int64 // taken up without the store, whether or not it was told since
 	used   int64
 	mark   int64 // ask for more when less than that is unspent
 	said   int64 // of n, what was in the last ask

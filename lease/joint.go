@@ -211,7 +211,7 @@ func (m *kept) answerIn(at instant) int64 {
 	if m.a.away {
 		return max(m.a.retryAt-at.low, leastPause)
 	}
-	return min(shortly(m.a.answers(at)-patience, at), mostPause)
+	return min(shortly(m.a.asked(at), at), mostPause)
 }
 
 // dueJoint is due while several processes use the budget.

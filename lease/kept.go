@@ -140,7 +140,7 @@ func (m *kept) When(now time.Time, n int64) (time.Time, bool) {
 	if m.waitsForStore(at) {
 		return now.Add(time.Duration(m.answerIn(at))), true
 	}
-	asked := m.a.answers(at) - patience
+	asked := m.a.asked(at)
 	by := asked + journal
 	if m.a.away || at.low >= by || m.refused > at.low {
 		return t, true

@@ -1,5 +1,10 @@
 package lease
 
+import (
+	"slices"
+	"time"
+)
+
 // Outage is what a shared meter does while the store does not answer.
 type Outage uint8
 
@@ -10,9 +15,59 @@ const (
 	Open                 // the whole amount, by this instance alone
 )
 
+// String is the word for it in the configuration.
+func (o Outage) String() string {
+	switch o {
+	case Strict:
+		return "strict"
+	case Open:
+		return "open"
+	}
+	return "share"
+}
+
+// Loan is how much of a limit was taken without the store.
+type Loan struct {
+	Key       string
+	Outage    Outage
+	N, Amount int64
+	Away      time.Duration // for how long the store had been away
+}
+
+// Loans are what was taken without the store since they were asked for last.
+func (a *Account) Loans() []Loan {
+	loans := a.loans
+	a.loans = nil
+	return loans
+}
+
+// tellLoans makes Loans of what was lent until now, when an answer or an error has come.
+func (a *Account) tellLoans(at instant) {
+	if a.away {
+		a.lasted = at.low - a.awaySince
+	} else if a.alone(at) {
+		a.lasted = at.low - a.asked(at)
+	}
+	for _, p := range a.order {
+		m, is := p.(*shared)
+		if !is || m.untold == 0 {
+			continue
+		}
+		loan := Loan{m.key, m.outage, m.untold, m.amount, time.Duration(a.lasted)}
+		m.untold = 0
+		i := slices.IndexFunc(a.loans, func(l Loan) bool { return l.Key == m.key })
+		if i < 0 {
+			a.loans = append(a.loans, loan)
+			continue
+		}
+		loan.N += a.loans[i].N
+		a.loans[i] = loan
+	}
+}
+
 // lendable is how much may be taken now without the store, beside what is leased.
 func (m *shared) lendable(at instant) int64 {
-	if m.outage == Strict || !m.broken && !m.a.alone(at) && m.a.settled <= at.low {
+	if !m.lends(at) {
 		return 0
 	}
 	if !m.known.set {
@@ -23,6 +78,40 @@ func (m *shared) lendable(at instant) int64 {
 		return 0
 	}
 	return max(m.allowed(at, s, m.hold(s.window))-m.owed, 0)
+}
+
+// lends tells whether something may be taken now without the store. When it is there
+// again, that ends a while before others want something of it: what was lent is said by
+// then.
+func (m *shared) lends(at instant) bool {
+	switch {
+	case m.outage == Strict:
+		return false
+	case m.broken, m.a.alone(at), at.low < m.a.returned-second:
+		return true
+	}
+	return m.outage == Open && m.a.settled > at.low
+}
+
+// settled is until when nothing is wanted. When the store was away, others have lent
+// something as well, and say so first.
+func (m *shared) settled(at instant) int64 {
+	if m.outage == Strict {
+		return m.a.settled
+	}
+	return max(m.a.settled, m.a.returned)
+}
+
+// mayWant tells whether an ask may want anything. While the store is away nobody knows
+// when an ask will reach it, and what others have lent by then.
+func (m *shared) mayWant(at instant) bool {
+	return m.settled(at) <= at.low && (m.outage == Strict || !m.a.away)
+}
+
+// doubts tells whether what an answer grants may have been lent by somebody, this
+// instance or another one, after it was asked for.
+func (m *shared) doubts(at instant) bool {
+	return m.unsaid > 0 || m.outage != Strict && m.a.returned > at.low && (m.wanted || m.forward != 0)
 }
 
 // allowed is what the outage rule allows more in a window of which h is held.
@@ -51,6 +140,9 @@ func (m *shared) allowed(at instant, s span, h *hold) int64 {
 	case m.outage == Open:
 		return max(m.amount-n, 0)
 	case at.low < m.known.over+m.counts():
+		if h != nil {
+			lent += max(h.n-h.used, 0)
+		}
 		return max(m.known.remaining/m.a.members()-lent, 0)
 	}
 	return max(part-n, 0)
@@ -64,6 +156,7 @@ func (m *shared) lend(at instant, n int64) {
 	}
 	h := m.open(s.window, hold{from: at.low, until: s.until, over: s.over})
 	h.n, h.lent = h.n+n, h.lent+n
+	m.unsaid, m.untold = m.unsaid+n, m.untold+n
 	m.again = true
 	m.a.stir(m, at.low)
 }

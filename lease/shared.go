@@ -41,6 +41,8 @@ type shared struct {
 	lacks   int64 // the least that was of use, in the last ask that had one
 	forward int64 // the window for which a forward lease was asked
 	broken  bool  // the store cannot make sense of the budget
+	unsaid  int64 // lent since the last ask
+	untold  int64 // lent since the last Loan was made
 	wanted  bool  // by the last ask
 	lacking bool  // somebody waited for that
 	soonest int64 // low: nothing is asked for beforehand until then
@@ -106,8 +108,8 @@ func (m *shared) lack(at instant, n int64) {
 	m.await(at, max(m.waiting, n))
 	switch {
 	case m.flying:
-	case m.a.settled > at.low:
-		m.a.stir(m, m.a.settled)
+	case m.settled(at) > at.low:
+		m.a.stir(m, m.settled(at))
 	case m.poll > at.low:
 		m.a.stir(m, m.poll)
 	default:

@@ -54,6 +54,7 @@ func (t *talk) take() []store.Note {
 
 // again is for notes that may not have arrived.
 func (t *talk) again(lost []store.Note) {
+	t.poked = true // or nobody would notice that the store is there again
 	for _, n := range lost {
 		if !slices.ContainsFunc(t.said, func(newer store.Note) bool { return newer.Key == n.Key }) {
 			t.said = append(t.said, n)

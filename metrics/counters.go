@@ -35,12 +35,14 @@ func newCounters(name, help string, labels ...string) *counters {
 	return c
 }
 
-func (c *counters) inc(p pair) {
+func (c *counters) inc(p pair) { c.more(p, 1) }
+
+func (c *counters) more(p pair, n float64) {
 	child, ok := (*c.known.Load())[p]
 	if !ok {
 		child = c.add(p)
 	}
-	child.Inc()
+	child.Add(n)
 }
 
 func (c *counters) add(p pair) prometheus.Counter {

@@ -32,20 +32,31 @@ func (m *Metrics) StoreOperation(op string, ok bool, took time.Duration) {
 	m.store.took.observe(took)
 }
 
+// StoreLent counts units that were taken while the store was away, by the rule for that:
+// "share" or "open".
+func (m *Metrics) StoreLent(outage string, units int64) {
+	m.store.lent.more(pair{outage, ""}, float64(units))
+}
+
 // Permits names who knows how many permits of crawlers that use no proxy are open.
 func (m *Metrics) Permits(open func() int) { m.store.permits.Store(&open) }
 
 // storeCollector is what is told of the store when the metrics are read.
 type storeCollector struct {
 	operations *counters
+	lent       *counters
 	took       histogram
 	now        atomic.Pointer[func() StoreState]
 	permits    atomic.Pointer[func() int]
 }
 
 func newStore() *storeCollector {
-	return &storeCollector{operations: newCounters("store_operations_total",
-		"Operations on what keeps budgets, by how they ended.", "op", "result")}
+	return &storeCollector{
+		operations: newCounters("store_operations_total",
+			"Operations on what keeps budgets, by how they ended.", "op", "result"),
+		lent: newCounters("store_lent_total",
+			"Units of limits that were taken while the store was away, by the outage rule.", "outage"),
+	}
 }
 
 var (
@@ -58,6 +69,7 @@ var (
 
 func (c *storeCollector) Describe(to chan<- *prometheus.Desc) {
 	c.operations.vec.Describe(to)
+	c.lent.vec.Describe(to)
 	for _, one := range []*prometheus.Desc{storeTookDesc, storeUpDesc, storeMembersDesc, utilisationDesc, permitsDesc} {
 		to <- one
 	}
@@ -65,6 +77,7 @@ func (c *storeCollector) Describe(to chan<- *prometheus.Desc) {
 
 func (c *storeCollector) Collect(to chan<- prometheus.Metric) {
 	c.operations.vec.Collect(to)
+	c.lent.vec.Collect(to)
 	if open := c.permits.Load(); open != nil {
 		to <- gaugeOf(permitsDesc, float64((*open)()))
 	}

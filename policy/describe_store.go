@@ -2,7 +2,9 @@ package policy
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -71,15 +73,25 @@ func (p *Policy) describeOutage(b *strings.Builder, s *Site, limits []Limit) {
 	if !p.Store.Shared() {
 		return
 	}
-	ways := map[string]bool{}
+	ways, strict := map[string]bool{}, map[string]bool{}
 	for i := range limits {
-		if limits[i].Shared() {
-			ways[s.OutageOf(&limits[i])] = true
+		l := &limits[i]
+		if !l.Shared() {
+			continue
+		}
+		way := s.OutageOf(l)
+		ways[way] = true
+		switch {
+		case way != "strict":
+		case l.By == "token":
+			strict["by token"] = true
+		case l.As == AsQuota:
+			strict["per day, week or month"] = true
 		}
 	}
 	whose := "what is shared"
 	if len(ways) > 1 {
-		whose = "what is shared by token"
+		whose += " " + strings.Join(slices.Sorted(maps.Keys(strict)), " or ")
 	}
 	if ways["strict"] {
 		line(b, "", "while the store is away, of %s only what was leased is spent (strict)", whose)

@@ -100,7 +100,7 @@ sites:
       - {requests: 5, per: 1s, as: paced}
       - {concurrency: 8}
   - {host: b.test, outage: open, limits: [{bytes: 1MB, per: 1m}]}
-  - {host: c.test, pool: p, limits: [{requests: 9, per: 15m, by: token}, {requests: 50, per: day}]}
+  - {host: c.test, pool: p, limits: [{requests: 9, per: 15m, by: token}, {requests: 50, per: day}, {requests: 5, per: 1m}]}
   - {host: d.test, outage: strict, limits: [{concurrency: 8}]}
 `
 	var b bytes.Buffer
@@ -118,7 +118,7 @@ sites:
 		"while the store is away, each abide has its part of what is shared (share)\nsites[1]",
 		"1MB per 1m (fixed), shared\n",
 		"while the store is away, each abide has all of what is shared for itself (open)\nsites[2]",
-		"while the store is away, of what is shared by token only what was leased is spent (strict)\n                while the store is away, each abide has its part of what else is shared (share)\n",
+		"while the store is away, of what is shared by token or per day, week or month only what was leased is spent (strict)\n                while the store is away, each abide has its part of what else is shared (share)\n",
 		"8 in flight, each abide has it for itself\nother sites     32 in flight, each abide has it for itself\n",
 	} {
 		if !strings.Contains(b.String(), want) {
@@ -162,7 +162,22 @@ sites:
 			t.Errorf("%s: %s, want %s", s.Title(), got, want)
 		}
 	}
+	p = load(t, `sites:
+  - {host: a.test, limits: [{requests: 1, per: day}, {requests: 1, per: 1d}]}
+  - {host: b.test, outage: share, limits: [{requests: 1, per: week}, {requests: 1, per: 1m}]}
+defaults: {limits: [{requests: 1, per: month}]}
+`)
+	for i, want := range []string{"strict share", "share share"} {
+		s := &p.Sites[i]
+		if got := s.OutageOf(&s.Limits[0]) + " " + s.OutageOf(&s.Limits[1]); got != want {
+			t.Errorf("%s: %s, want %s", s.Title(), got, want)
+		}
+	}
 	var none *Site
+	if got := none.OutageOf(&p.Defaults.Limits[0]); got != "strict" {
+		t.Errorf("a month of sites without a rule: %s", got)
+	}
+	p = load(t, "sites: [{host: a.test, limits: [{requests: 1, per: 1m}]}]")
 	if got := none.OutageOf(&p.Sites[0].Limits[0]); got != "share" {
 		t.Error(got)
 	}

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// patienceOfStore is how long one exchange may take. A request does not wait for
-	// that long: its meter goes by the outage rule after 50 ms.
+	// patienceOfStore is how long one exchange may take. A request may not have to wait
+	// for that long: its meter goes by the outage rule when the store is slower than usual.
 	patienceOfStore = 2 * time.Second
 	// mostBatches go to the store in one go, and mostExchanges at once.
 	mostBatches   = 256
@@ -51,6 +51,7 @@ type desk struct {
 	changed  func() // a document was put or removed
 	measure  func(op string, ok bool, took time.Duration)
 	health   storeHealth
+	lending  lending
 	unkept   *unkept // limits that were set and are not written down yet
 
 	mu         sync.Mutex
@@ -246,11 +247,13 @@ func (d *desk) run(ctx context.Context) {
 		case <-timer.C:
 		case <-sweeping.C:
 			d.sweep()
+			d.tellLent()
 		}
 	}
 	d.underWay.Wait()
 	others.Wait()
 	d.part()
+	d.tellLent()
 }
 
 // take are the accounts that are due, and otherwise when the next one is.
@@ -300,18 +303,22 @@ func (d *desk) exchange(ctx context.Context, list []*account, last bool) (unhear
 	}
 	for i, a := range speaking {
 		var news []store.Note
+		var loans []lease.Loan
 		d.under(a, func(now time.Time) bool {
 			if err != nil {
 				a.Hear(now, nil, err)
+				loans = a.Loans()
 				return false
 			}
 			a.Hear(now, &replies[i], nil)
+			loans = a.Loans()
 			news = a.News()
 			granted, spent := a.Leased()
 			d.granted.Add(granted)
 			d.spent.Add(spent)
 			return false
 		})
+		d.lent(a.site, loans)
 		if len(news) > 0 && d.heard != nil {
 			d.heard(a.site, news)
 		}

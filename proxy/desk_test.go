@@ -104,8 +104,8 @@ func (c *counter) take(site string, patience time.Duration) (sent bool, waited t
 
 var perMinute = limit.Spec{As: limit.Fixed, Amount: 100, Window: time.Minute}
 
-// Whatever the store does, a request waits for it for 50 ms at most: then the outage
-// rule says whether it goes.
+// Whatever the store does, a request waits for it for a second at most: then the outage
+// rule says whether it goes. The next ones know that the store is away.
 func TestNobodyWaitsForAStoreForLong(t *testing.T) {
 	for _, how := range []string{"slow", "fails", "stuck"} {
 		for outage, want := range map[lease.Outage]int{lease.Share: 100, lease.Open: 100, lease.Strict: 0} {
@@ -126,7 +126,7 @@ func TestNobodyWaitsForAStoreForLong(t *testing.T) {
 					for range want + 10 {
 						if ok, waited := c.take("site.test", 2*time.Second); ok {
 							sent++
-							if waited > 60*time.Millisecond {
+							if waited > 60*time.Millisecond && (how == "fails" || waited > 1100*time.Millisecond || sent > 1) {
 								t.Errorf("it waited for %v", waited)
 							}
 						}

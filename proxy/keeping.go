@@ -39,6 +39,7 @@ func (s *Server) keepWith(k Keeping) error {
 		s.desk.changed = func() { s.rereads.ring() }
 		s.desk.heard = s.heardNews
 		s.desk.measure = s.metrics.StoreOperation
+		s.desk.lending.measure = s.metrics.StoreLent
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patienceOfShelf)
 	defer cancel()

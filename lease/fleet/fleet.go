@@ -74,7 +74,9 @@ type Fleet struct {
 	order  int
 	nodes  []*node
 	lives  int
-	bad    string // when not empty, what is wrong with the network: "cut" loses everything
+	bad    string   // when not empty, what is wrong with the network: "cut" loses everything
+	frozen bool     // the store does nothing
+	later  []func() // what arrived there meanwhile
 }
 
 // Count is what happened.
@@ -173,6 +175,28 @@ func (f *Fleet) Cut(cut bool) {
 	if cut {
 		f.bad = "cut"
 	}
+}
+
+// FreezeStore stops the store: what arrives there is done after ThawStore.
+func (f *Fleet) FreezeStore() { f.frozen = true }
+
+// ThawStore has the store go on.
+func (f *Fleet) ThawStore() {
+	f.frozen = false
+	later := f.later
+	f.later = nil
+	for _, do := range later {
+		do()
+	}
+}
+
+// serve does something at the store.
+func (f *Fleet) serve(do func()) {
+	if f.frozen {
+		f.later = append(f.later, do)
+		return
+	}
+	do()
 }
 
 // Safe tells whether messages pass for a while without loss.

@@ -96,12 +96,14 @@ func (nd *node) pulse(life int) {
 			again = 100 * time.Millisecond
 		} else {
 			nd.f.At(nd.f.delay(), func() {
-				nd.f.Count.Pulses++
-				p, err := nd.f.Store.Pulse(context.Background(), store.Member{ID: nd.id, Lifetime: store.Lifetime(nd.members)})
-				nd.f.At(nd.f.delay(), func() {
-					if err == nil {
-						nd.when(life, func() { nd.beat(p) })
-					}
+				nd.f.serve(func() {
+					nd.f.Count.Pulses++
+					p, err := nd.f.Store.Pulse(context.Background(), store.Member{ID: nd.id, Lifetime: store.Lifetime(nd.members)})
+					nd.f.At(nd.f.delay(), func() {
+						if err == nil {
+							nd.when(life, func() { nd.beat(p) })
+						}
+					})
 				})
 			})
 		}
@@ -202,24 +204,33 @@ func (nd *node) exchange(b store.Batch) {
 	nd.trip++
 	trip := nd.trip
 	f.pass(func() {
-		f.Count.Exchanges++
-		r, err := f.Store.Exchange(context.Background(), []store.Batch{b})
-		if err != nil {
-			f.Count.Failed++
-			return
-		}
-		f.pass(func() {
-			nd.when(life, func() {
-				if nd.trip >= trip {
-					nd.hear(&r[0], nil)
-				}
-			})
-		})
+		f.serve(func() { nd.answer(b, life, trip) })
 	})
 	f.At(f.o.Network.Timeout, func() {
 		nd.when(life, func() {
 			if nd.trip == trip {
 				nd.hear(nil, errNoAnswer)
+			}
+		})
+	})
+}
+
+// answer is what the store does with a batch. What it answers without an error may be
+// heard later, and more than once.
+func (nd *node) answer(b store.Batch, life, trip int) {
+	f := nd.f
+	f.Count.Exchanges++
+	replies, err := f.Store.Exchange(context.Background(), []store.Batch{b})
+	if err != nil {
+		f.Count.Failed++
+	}
+	f.pass(func() {
+		nd.when(life, func() {
+			switch {
+			case err != nil && nd.trip == trip:
+				nd.hear(nil, err)
+			case err == nil && nd.trip >= trip:
+				nd.hear(&replies[0], nil)
 			}
 		})
 	})
