@@ -18,6 +18,7 @@ type Metrics struct {
 	registry *prometheus.Registry
 	sites    *sites
 	queue    *queue
+	observed observed
 	breakers *breakers
 	tokens   *tokenCollector
 	store    *storeCollector
@@ -60,11 +61,12 @@ func New(maxSites int) *Metrics {
 			Namespace: namespace, Name: "build_info", Help: "Always 1; the labels say what is running.",
 		}, []string{"version", "goversion"}),
 	}
+	m.observed = observed{newQueue(m.sites)}
 	m.queue, m.breakers, m.tokens, m.store = newQueue(m.sites), &breakers{sites: m.sites}, newTokens(m.sites), newStore()
 	// Nothing starts without a configuration that is valid.
 	m.reloaded.Set(1)
 	m.registry.MustRegister(
-		m.sites, m.queue, m.breakers, m.tokens, m.store, &single{desc: overheadDesc, h: &m.overhead}, m.refusals.vec, m.handshakes.vec,
+		m.sites, m.queue, m.observed, m.breakers, m.tokens, m.store, &single{desc: overheadDesc, h: &m.overhead}, m.refusals.vec, m.handshakes.vec,
 		live("client_connections", "Connections of clients that are open.", func() float64 { return float64(m.clients.Load()) }),
 		live("tunnels", "Tunnels that are open.", func() float64 { return float64(m.tunnels.Load()) }),
 		live("certificates_cached", "Certificates kept for intercepted hosts.", func() float64 { return float64(m.certificates()) }),

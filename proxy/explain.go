@@ -41,6 +41,9 @@ type Blocked = queue.Blocked
 // Blocked tells it of all limits that are remembered.
 func (s *Server) Blocked() []Blocked { return s.gate.Blocked() }
 
+// Observed tells how long each limit would have held back what was only observed.
+func (s *Server) Observed() []Blocked { return s.gate.Observed() }
+
 var (
 	errNoTarget = errors.New("the URL has to begin with http:// or https:// and name a host")
 	errNoMethod = errors.New("the method is not one that abide sends")

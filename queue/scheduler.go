@@ -18,7 +18,6 @@ package queue
 import (
 	"encoding/binary"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
@@ -444,37 +443,6 @@ func (s *Scheduler) Replan(now time.Time, h *Hold, needs [][]Need) bool {
 		s.enter(h)
 	}
 	return true
-}
-
-// Force grants a hold whether or not it may go, and tells what would have kept
-// it. It takes what is there to take.
-func (s *Scheduler) Force(now time.Time, h *Hold) *Keeps {
-	if s.Try(now, h) {
-		return nil
-	}
-	s.stamp(now, h)
-	k := s.keeps(now, h)
-	h.choice, h.taken, h.late, h.state, h.forced = s.least(now, h), now, 0, granted, true
-	s.granted++
-	for _, n := range h.Needs[h.choice] {
-		n.Slot.users++
-	}
-	return &k
-}
-
-// least is the alternative for a hold that may go by none: one where nothing cools,
-// if there is any.
-func (s *Scheduler) least(now time.Time, h *Hold) int {
-	s.ready = s.ready[:0]
-	for i, needs := range h.Needs {
-		if !slices.ContainsFunc(needs, func(n Need) bool { return n.Slot.cool.After(now) }) {
-			s.ready = append(s.ready, i)
-		}
-	}
-	if len(s.ready) == 0 {
-		return 0
-	}
-	return s.pick(h)
 }
 
 // all are the holds that wait.

@@ -9,6 +9,8 @@ type toll struct {
 	seconds float64
 	holds   int // how many it holds back
 	since   time.Time
+
+	observed float64 // seconds for which it would have held back what was only observed
 }
 
 // count adds what the limit has held back until now, and then changes how many it

@@ -5,6 +5,7 @@ import (
 
 	"github.com/abide-proxy/abide/admin"
 	"github.com/abide-proxy/abide/metrics"
+	"github.com/abide-proxy/abide/proxy"
 )
 
 // holds are the first of the requests that wait, for the operator's listener.
@@ -38,9 +39,8 @@ func (a *program) holdCounts() []metrics.HoldCount {
 	return list
 }
 
-// blocked is how long each limit held requests back, for the metrics.
-func (a *program) blocked() []metrics.BlockedTime {
-	since := a.proxy.Blocked()
+// blockedTimes is how long each limit held requests back, for the metrics.
+func blockedTimes(since []proxy.Blocked) []metrics.BlockedTime {
 	list := make([]metrics.BlockedTime, len(since))
 	for i, one := range since {
 		list[i] = metrics.BlockedTime{Site: one.Site, Limit: one.Limit, Seconds: one.Seconds}

@@ -95,7 +95,8 @@ func (a *program) start(p *policy.Policy) (err error) {
 	}
 	a.metrics.CertificateCache(a.ca.Cached)
 	a.metrics.Holds(a.holdCounts)
-	a.metrics.Blocked(a.blocked)
+	a.metrics.Blocked(func() []metrics.BlockedTime { return blockedTimes(a.proxy.Blocked()) })
+	a.metrics.Observed(func() []metrics.BlockedTime { return blockedTimes(a.proxy.Observed()) })
 	a.metrics.Breakers(a.breakerStates)
 	a.metrics.Tokens(a.known)
 	a.console = admin.Server(admin.New(a.fleetOptions(admin.Options{
