@@ -5,6 +5,7 @@
 # make check    format, vet, staticcheck, go.mod, other systems
 # make bench    abide beside its peers; writes bench/RESULTS.md
 # make fleet    abides that share budgets on a real Redis; writes bench/FLEET.md
+# make hosts    memory of a million hosts; writes bench/HOSTS.md
 # make kills    a thousand times kill -9, with a daily quota
 # make fuzz     every fuzz target for FUZZTIME
 # make cover    coverage of the tests, in cover.out
@@ -82,6 +83,11 @@ bench: toolchain
 fleet: toolchain
 	@scripts/setup
 	go run ./bench/fleet
+
+# Memory of hosts that were seen once, with the built binary and its defaults.
+.PHONY: hosts
+hosts: toolchain
+	go run ./bench/hosts
 
 # Crawls of simulated services, in fake time, by abide and by two usual ways.
 .PHONY: simulate

@@ -33,6 +33,7 @@ var allowed = map[string][]string{
 	"metrics":         {},
 	"bench":           {"bench/process"},
 	"bench/process":   {},
+	"bench/hosts":     {"bench/process"},
 	"clients":         {},
 	"deploy":          {}, // runs what the examples say
 	"release":         {},

@@ -112,5 +112,9 @@ func (m *First) State() []byte { return nil }
 // Restore is limit.Meter's.
 func (m *First) Restore(time.Time, []byte) error { return nil }
 
-// Idle is limit.Meter's.
-func (m *First) Idle(time.Time) bool { return m.flying == 0 && m.room == 1 }
+// Idle is limit.Meter's. The room that answers have made is kept a moment only: a route
+// that has answered is asked for by its own limits.
+func (m *First) Idle(now time.Time) bool {
+	v := m.clock.at(now)
+	return m.flying == 0 && (m.room == 1 || v-m.began >= eager)
+}

@@ -58,9 +58,10 @@ func newActivity(log *logrus.Logger) *activity {
 	return &activity{log: log, wake: make(ring, 1), held: map[heldKey]*HeldTime{}}
 }
 
-// rouse has run look at what waits, or refuses.
+// rouse has run look at what waits, or refuses. It does so at every log level: only run
+// takes the lines that sites have collected and forgets what is over.
 func (a *activity) rouse() {
-	if !a.awake.Load() && a.log.IsLevelEnabled(logrus.InfoLevel) {
+	if !a.awake.Load() {
 		a.wake.ring()
 	}
 }

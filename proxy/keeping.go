@@ -78,12 +78,21 @@ func (s *Server) runKeeping(ctx context.Context) {
 	running.Wait()
 }
 
+const (
+	// tidyParts is how many parts of the sites are looked at each time, for those that
+	// have nothing to remember any more.
+	tidyParts = 8
+	// restAfter is how long after the last request housekeeping goes on: what is learned
+	// of a limit is remembered for as long as a rate is measured.
+	restAfter = lately + 2*time.Minute
+)
+
 // housekeeping does what is done now and then, until ctx is done. It sleeps while
 // nothing is asked for.
 func (s *Server) housekeeping(ctx context.Context) {
 	timer := time.NewTimer(sampleEvery)
 	timer.Stop()
-	awake, idle, tidied := false, time.Duration(0), time.Now()
+	awake, idle, tidied, part := false, time.Duration(0), time.Now(), 0
 	for {
 		select {
 		case <-ctx.Done():
@@ -106,9 +115,13 @@ func (s *Server) housekeeping(ctx context.Context) {
 			tidied = began
 			s.purses.tidy(s.policy().Timeouts.Idle)
 		}
+		for range tidyParts {
+			s.gate.Tidy(began, part%queue.Parts)
+			part++
+		}
 		next := max(sampleEvery, rememberPart*time.Since(began))
 		s.stirred.Store(false)
-		if idle += next; idle > lately {
+		if idle += next; idle > restAfter {
 			awake = false
 			continue
 		}

@@ -190,30 +190,15 @@ func (g *Gate) lock(name string) *site {
 	}
 }
 
-// make adds a site and looks whether a few others can be forgotten. So memory
-// follows the sites whose limits remember something, however many were seen,
-// and nobody has to sweep.
+// make adds a site and looks whether a few others can be forgotten. So memory follows
+// the sites whose limits remember something, however many were seen.
 func (sh *shard) make(g *Gate, name string) *site {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if s := sh.sites[name]; s != nil {
 		return s
 	}
-	now := time.Now()
-	for range min(4, len(sh.ring)) {
-		if sh.hand >= len(sh.ring) {
-			sh.hand = 0
-		}
-		old := sh.ring[sh.hand]
-		if !old.forget(now) {
-			sh.hand++
-			continue
-		}
-		delete(sh.sites, old.name)
-		last := len(sh.ring) - 1
-		sh.ring[sh.hand], sh.ring[last] = sh.ring[last], nil
-		sh.ring = sh.ring[:last]
-	}
+	sh.forget(time.Now(), 4)
 	s := newSite(g, name)
 	if sh.sites == nil {
 		sh.sites = map[string]*site{}

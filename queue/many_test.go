@@ -39,7 +39,7 @@ func byTurns() func([]int) int {
 // tokens that are used up.
 func BenchmarkManyAlternatives(b *testing.B) {
 	plenty := &limit.Spec{As: limit.Rolling, Amount: 1 << 40, Window: time.Hour}
-	for _, kind := range []struct{ tokens, each int }{{12, 5}, {1000, 4}} {
+	for _, kind := range []struct{ tokens, each int }{{12, 5}, {1000, 4}, {10_000, 3}} {
 		for _, shared := range []bool{true, false} {
 			limits := manyTokens(kind.tokens, kind.each, plenty)
 			b.Run(fmt.Sprintf("%d of %d/room/shared %v", kind.tokens, kind.each, shared), func(b *testing.B) {

@@ -43,14 +43,14 @@ func newSite(g *Gate, name string) *site {
 
 func live(h *Hold) bool { return h.owner.ctx.Err() == nil }
 
-// forget marks the site as gone if nothing would change by it. A site that is
-// locked is in use.
-func (s *site) forget(now time.Time) bool {
+// forget marks the site as gone if nothing would change by it, or little where there are
+// very many. A site that is locked is in use.
+func (s *site) forget(now time.Time, many bool) bool {
 	if !s.mu.TryLock() {
 		return false
 	}
 	defer s.mu.Unlock()
-	if s.taps > 0 || !s.sched.Idle(now) {
+	if s.taps > 0 || !s.sched.Idle(now) && !(many && s.sched.Spare(now)) {
 		return false
 	}
 	s.gone = true

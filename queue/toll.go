@@ -86,18 +86,31 @@ type keptFrom struct {
 const mostKeptFrom = 32
 
 // longest is the limit that kept the lane for longest between two times, and for how
-// long. Of equal ones it is the last.
+// long. Of equal ones it is the last. It allocates nothing: each hold that leaves asks.
 func (l *lane) longest(from, to time.Time) (limit string, longest time.Duration) {
-	total := make(map[*toll]time.Duration, 4)
+	if to.After(from) && len(l.kept) > 0 {
+		if last := l.kept[len(l.kept)-1]; !last.from.After(from) {
+			return last.toll.name, to.Sub(from) // the usual case
+		}
+	}
+	var total [mostKeptFrom]struct {
+		toll *toll
+		kept time.Duration
+	}
 	for i := len(l.kept) - 1; i >= 0 && to.After(from); i-- {
 		one := l.kept[i]
 		begun := one.from
 		if begun.Before(from) {
 			begun = from
 		}
-		total[one.toll] += to.Sub(begun)
-		if limit == "" || total[one.toll] > longest {
-			limit, longest = one.toll.name, total[one.toll]
+		at := 0
+		for total[at].toll != nil && total[at].toll != one.toll {
+			at++
+		}
+		total[at].toll = one.toll
+		total[at].kept += to.Sub(begun)
+		if limit == "" || total[at].kept > longest {
+			limit, longest = one.toll.name, total[at].kept
 		}
 		to = begun
 	}

@@ -9,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/abide-proxy/abide/limit"
 )
 
@@ -131,4 +133,52 @@ func TestAllThatIsWaitedIsCounted(t *testing.T) {
 			t.Errorf("%v seconds are counted, %v were waited", counted, waited)
 		}
 	})
+}
+
+func TestWhatKeptALaneForLongest(t *testing.T) {
+	tolls := []*toll{{name: "a"}, {name: "b"}, {name: "c"}}
+	// The plain way: each stretch of time counts for the limit that kept the lane then.
+	plain := func(l *lane, from, to time.Time) (string, time.Duration) {
+		total := map[*toll]time.Duration{}
+		limit, longest := "", time.Duration(0)
+		for i := len(l.kept) - 1; i >= 0 && to.After(from); i-- {
+			begun := l.kept[i].from
+			if begun.Before(from) {
+				begun = from
+			}
+			total[l.kept[i].toll] += to.Sub(begun)
+			if limit == "" || total[l.kept[i].toll] > longest {
+				limit, longest = l.kept[i].toll.name, total[l.kept[i].toll]
+			}
+			to = begun
+		}
+		if limit == "" {
+			limit = l.toll.name
+		}
+		return limit, longest
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		l, at := &lane{}, noon
+		for range rapid.IntRange(1, mostKeptFrom).Draw(t, "kept") {
+			l.toll = rapid.SampledFrom(tolls).Draw(t, "toll")
+			l.kept = append(l.kept, keptFrom{l.toll, at})
+			at = at.Add(time.Duration(rapid.IntRange(0, 3).Draw(t, "seconds")) * time.Second)
+		}
+		from := noon.Add(time.Duration(rapid.IntRange(-2, 30).Draw(t, "from")) * time.Second)
+		to := from.Add(time.Duration(rapid.IntRange(-1, 60).Draw(t, "for")) * time.Second)
+		limit, longest := l.longest(from, to)
+		if limitPlain, longestPlain := plain(l, from, to); limit != limitPlain || longest != longestPlain {
+			t.Fatalf("%s for %v, want %s for %v", limit, longest, limitPlain, longestPlain)
+		}
+	})
+	l := &lane{}
+	for n := range mostKeptFrom {
+		l.toll = tolls[n%len(tolls)]
+		l.kept = append(l.kept, keptFrom{l.toll, noon.Add(time.Duration(n) * time.Second)})
+	}
+	for _, from := range []time.Time{noon, noon.Add(time.Minute)} {
+		if n := testing.AllocsPerRun(100, func() { l.longest(from, from.Add(time.Hour)) }); n != 0 {
+			t.Errorf("a hold that leaves allocates %v times", n)
+		}
+	}
 }
