@@ -24,6 +24,7 @@ type bed struct {
 
 	processes []*process.Process
 	origins   []*origin
+	closers   []func()
 }
 
 // newBed builds abide, unless there is one already.
@@ -56,7 +57,10 @@ func (b *bed) clear() {
 	for _, o := range b.origins {
 		o.close()
 	}
-	b.processes, b.origins = nil, nil
+	for _, end := range b.closers {
+		end()
+	}
+	b.processes, b.origins, b.closers = nil, nil, nil
 }
 
 func (b *bed) close() error {

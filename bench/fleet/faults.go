@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"syscall"
 	"time"
 )
@@ -17,6 +18,9 @@ type fault struct {
 	window time.Duration // 0: 5 s
 	smoke  bool          // belongs to a quick run
 	toxic  bool          // abides reach Redis through toxiproxy
+	clock  bool          // or through what gives it another clock
+	every  time.Duration // while it lasts, each is done so often
+	each   func(ctx context.Context, s *scene, n int) error
 	early  time.Duration // before that something is done
 	before func(context.Context, *scene) error
 	begin  func(context.Context, *scene) error
@@ -29,6 +33,7 @@ type scene struct {
 	redis   *redisServer
 	replica *redisServer
 	toxic   *toxiproxy
+	clock   *shifted
 	members []*member
 }
 
@@ -65,10 +70,44 @@ var faults = []fault{
 		},
 		end: nothing,
 	},
+	slow(45 * time.Millisecond),
+	slow(60 * time.Millisecond),
+	slow(100 * time.Millisecond),
+	slow(200 * time.Millisecond),
+	step("10 s ahead from then on", 10*time.Second, 0),
+	step("10 s behind from then on", -10*time.Second, 0),
+	step("10 s ahead for 2 s", 10*time.Second, 2*time.Second),
+	step("10 s behind for 2 s", -10*time.Second, 2*time.Second),
 	{
-		name: "Redis slow (200 ms), 10 s", lasts: 10 * time.Second, phase: mid, toxic: true,
-		begin: func(ctx context.Context, s *scene) error { return s.toxic.slow(ctx, 200*time.Millisecond) },
-		end:   func(ctx context.Context, s *scene) error { return s.toxic.fast(ctx) },
+		name: "failed over to a replica that lags 2 s and whose clock is 3 s behind", phase: mid, clock: true, early: 2 * time.Second,
+		before: func(ctx context.Context, s *scene) error { return s.replica.do(ctx, "REPLICAOF NO ONE") },
+		begin: func(_ context.Context, s *scene) error {
+			s.redis.Kill()
+			s.clock.offset.Store(int64(-3 * time.Second))
+			s.clock.lead(s.replica.at)
+			return nil
+		},
+		end: nothing,
+	},
+	{
+		name: "the keys of the budgets deleted", phase: 8 * time.Second, window: 30 * time.Second, smoke: true,
+		begin: func(ctx context.Context, s *scene) error { return s.redis.lose(ctx, "*fixed*") },
+		end:   nothing,
+	},
+	{
+		name: "FLUSHALL", phase: 8 * time.Second, window: 30 * time.Second,
+		begin: func(ctx context.Context, s *scene) error { return s.redis.do(ctx, "FLUSHALL") },
+		end:   nothing,
+	},
+	{
+		name: "Redis evicts what it likes, 2 s", lasts: 2 * time.Second, phase: 8 * time.Second, window: 30 * time.Second,
+		begin: func(ctx context.Context, s *scene) error {
+			if err := s.redis.fill(ctx, 4<<20); err != nil {
+				return err
+			}
+			return s.redis.do(ctx, "CONFIG SET maxmemory-policy allkeys-random", "CONFIG SET maxmemory 1mb")
+		},
+		end: func(ctx context.Context, s *scene) error { return s.redis.do(ctx, "CONFIG SET maxmemory 0") },
 	},
 	{
 		name: "SCRIPT FLUSH", phase: mid,
@@ -132,4 +171,48 @@ var faults = []fault{
 			return err
 		},
 	},
+	{
+		name: "every 2 s an abide is killed or ended, and another one started, 20 s", lasts: 20 * time.Second, quick: 6 * time.Second, phase: mid,
+		begin: nothing, end: nothing, every: 2 * time.Second,
+		each: func(ctx context.Context, s *scene, n int) error {
+			m := s.members[n%len(s.members)]
+			m.leave()
+			if n%2 == 0 {
+				m.Kill()
+			} else {
+				m.Stop()
+			}
+			err := m.StartAt(ctx, m.at)
+			m.back()
+			return err
+		},
+	},
+}
+
+// slow is a network on which an answer takes longer.
+func slow(by time.Duration) fault {
+	return fault{
+		name: fmt.Sprintf("answers of Redis %v later, 10 s", by), lasts: 10 * time.Second, phase: mid, toxic: true,
+		begin: func(ctx context.Context, s *scene) error { return s.toxic.slow(ctx, by) },
+		end:   func(ctx context.Context, s *scene) error { return s.toxic.fast(ctx) },
+	}
+}
+
+// step is a clock of Redis that is set. 0 is for good.
+func step(name string, by, lasts time.Duration) fault {
+	end := nothing
+	if lasts > 0 {
+		end = func(_ context.Context, s *scene) error {
+			s.clock.offset.Store(0)
+			return nil
+		}
+	}
+	return fault{
+		name: "the clock of Redis " + name, lasts: lasts, phase: time.Second, clock: true,
+		begin: func(_ context.Context, s *scene) error {
+			s.clock.offset.Store(int64(by))
+			return nil
+		},
+		end: end,
+	}
 }

@@ -5,9 +5,12 @@ package main
 import (
 	"context"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // All at once: each waits most of the time.
@@ -92,5 +95,39 @@ func TestAWindowHasTooMuchUnlessSomeOfItAreLate(t *testing.T) {
 		if got := of.beyond(c.events, 100*time.Millisecond); got != c.beyond {
 			t.Errorf("%v: beyond %d", c.events, got)
 		}
+	}
+}
+
+func TestARelayGivesTheScriptAnotherClock(t *testing.T) {
+	b := &bed{dir: t.TempDir()}
+	defer b.clear()
+	server, err := b.redisAt(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := b.shiftedTo(t.Context(), server.at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := redis.NewClient(&redis.Options{Addr: s.at, MaxRetries: -1, DisableIdentity: true})
+	defer c.Close()
+	told := func(passed string) string {
+		t.Helper()
+		text, err := c.Eval(t.Context(), "return ARGV[2]", []string{"key"}, "step", passed).Text()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	s.offset.Store(int64(-time.Hour))
+	at, err := strconv.ParseInt(told(""), 10, 64)
+	if off := time.Since(time.UnixMicro(at)); err != nil || off < time.Hour || off > time.Hour+time.Minute {
+		t.Errorf("%v, %v", off, err)
+	}
+	if got := told("7"); got != "7" {
+		t.Errorf("a time that was told is %q", got)
+	}
+	if got, err := c.Echo(t.Context(), "").Result(); got != "" || err != nil {
+		t.Errorf("%q, %v", got, err)
 	}
 }

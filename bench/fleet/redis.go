@@ -53,6 +53,20 @@ func (r *redisServer) fill(ctx context.Context, n int) error {
 	return c.Set(ctx, "filler", strings.Repeat("x", n), 0).Err()
 }
 
+// lose deletes the keys of a pattern, as an eviction does.
+func (r *redisServer) lose(ctx context.Context, pattern string) error {
+	c := r.client()
+	defer c.Close()
+	keys, err := c.Keys(ctx, pattern).Result()
+	if err == nil && len(keys) == 0 {
+		err = fmt.Errorf("redis: there is no key %s", pattern)
+	}
+	if err != nil {
+		return err
+	}
+	return c.Del(ctx, keys...).Err()
+}
+
 // follow makes it a replica that has all that its master has.
 func (r *redisServer) follow(ctx context.Context, master *redisServer) error {
 	host, port, _ := net.SplitHostPort(master.at)

@@ -94,24 +94,28 @@ func (r *report) faults(b *strings.Builder) {
 	if len(r.Faults) == 0 {
 		return
 	}
-	b.WriteString("\n## Faults\n\nFour abides; two sites with `{requests: 200, per: 5s, as: fixed}` (where it says so, 1200 per 30 s), one with each `outage`, whose crawlers want one and a half times that. " +
+	b.WriteString("\n## Faults\n\nFour abides; three sites with `{requests: 200, per: 5s, as: fixed}` (where it says so, 1200 per 30 s), one with each `outage`, whose crawlers want one and a half times that. " +
 		"*Over* is how many requests the worst window had too much. *During* and *after* are which part was used of all that the windows allow that the fault touched, and of the three after them. " +
 		"*Next* is from the end of the fault until the next request, *as usual* until a window begins, or the one that is going on is, of which 95 % are used. " +
 		"*Held* is the longest that a request took at a third site, with a limit that nobody reaches and `outage: share`: what waits there waits for the store, or for this machine. " +
-		"*Hung* are requests without an answer two windows after all was well. A clock that is moved is in the table above: Go reads no clock that a library could fake.\n\n" +
-		"| fault | outage | over | before | during | after | next | as usual | held | failed | hung | log lines each | cores, before and then |\n| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n")
+		"*Hung* are requests without an answer two windows after all was well. *Said* is what an abide logged from the fault on. The clock of Redis is moved by a relay that tells each run of the script another time; clocks of abides are in the table above.\n\n" +
+		"| fault | outage | over | before | during | after | next | as usual | held | failed | hung | log lines each | cores, before and then | said |\n| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n")
 	for _, s := range r.Faults {
 		held := "–"
 		if s.Outage == "share" {
 			held = millis(s.Held)
 		}
+		said := "" // once for the sites of a fault
+		if s.Outage == "share" {
+			said = strings.ReplaceAll(s.Said, "|", "/")
+		}
 		dead := ""
 		if !s.Well {
 			dead = ", **not all abides answer**"
 		}
-		fmt.Fprintf(b, "| %s%s | %s | %s | %s | %s | %s | %s | %s | %s | %d | %d | %.1f | %.2f, %.2f |\n",
+		fmt.Fprintf(b, "| %s%s | %s | %s | %s | %s | %s | %s | %s | %s | %d | %d | %.1f | %.2f, %.2f | %s |\n",
 			s.Fault, dead, s.Outage, above(s.Over, s.beyond, false), percent(s.Before), percent(s.During), percent(s.After),
-			waited(s.Next), waited(s.Full), held, s.Failed, s.Hung, s.Lines, s.Usual, s.Cores)
+			waited(s.Next), waited(s.Full), held, s.Failed, s.Hung, s.Lines, s.Usual, s.Cores, said)
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/abide-proxy/abide/bench/process"
@@ -29,6 +31,7 @@ type suffered struct {
 	Cores  float64       // that all abides used, while it lasted and in the window after
 	Usual  float64       // before
 	Well   bool          // all abides run and answer
+	Said   string        // what the first abide logged of it, without times
 
 	beyond int64 // Over, but for requests that only came late
 }
@@ -52,7 +55,7 @@ func (b *bed) suffer(ctx context.Context, f fault, quick bool, say func(string, 
 		return nil, err
 	}
 	crowds := []*crowd{}
-	for _, host := range []string{"share.test", "strict.test"} {
+	for _, host := range []string{"share.test", "strict.test", "open.test"} {
 		// One and a half times of what there is.
 		crowds = append(crowds, &crowd{host: host, members: s.members, sessions: 3, length: 50, parallel: 4, think: 200 * time.Millisecond})
 	}
@@ -70,7 +73,7 @@ func (b *bed) suffer(ctx context.Context, f fault, quick bool, say func(string, 
 		return nil, err
 	}
 	var list []suffered
-	for i, outage := range []string{"share", "strict"} {
+	for i, outage := range []string{"share", "strict", "open"} {
 		one := t.judge(sites[i].seen(false))
 		one.Outage = outage
 		_, one.Failed = crowds[i].between(t.from, t.to)
@@ -80,7 +83,7 @@ func (b *bed) suffer(ctx context.Context, f fault, quick bool, say func(string, 
 			}
 		}
 		if outage == "share" {
-			for _, c := range crowds[2:] {
+			for _, c := range crowds[3:] {
 				took, failed := c.between(t.begun.Add(-time.Second), t.ended.Add(of.window))
 				for _, d := range append(took, c.left...) {
 					one.Held = max(one.Held, d)
@@ -115,14 +118,24 @@ func (b *bed) stage(ctx context.Context, f fault, of budget) (*scene, []*origin,
 		}
 		url = "redis://" + s.toxic.at
 	}
+	if f.clock {
+		if s.replica, err = b.redisAt(ctx); err != nil {
+			return nil, nil, err
+		}
+		if s.clock, err = b.shiftedTo(ctx, s.redis.at); err != nil {
+			return nil, nil, err
+		}
+		url = "redis://" + s.clock.at
+	}
 	var sites []*origin
 	var rules []rule
 	for _, one := range []rule{
 		{limit: of.yaml},
 		{limit: of.yaml, outage: "strict"},
+		{limit: of.yaml, outage: "open"},
 		{limit: "{requests: 10000000, per: 5s, as: fixed}"},
 	} {
-		if one.origin, err = b.originAt([]string{"share.test", "strict.test", "probe.test"}[len(sites)], 100); err != nil {
+		if one.origin, err = b.originAt([]string{"share.test", "strict.test", "open.test", "probe.test"}[len(sites)], 100); err != nil {
 			return nil, nil, err
 		}
 		sites, rules = append(sites, one.origin), append(rules, one)
@@ -134,7 +147,7 @@ func (b *bed) stage(ctx context.Context, f fault, of budget) (*scene, []*origin,
 		}
 		s.members = append(s.members, m)
 	}
-	if f.toxic {
+	if s.replica != nil {
 		if err := s.replica.follow(ctx, s.redis); err != nil {
 			return nil, nil, err
 		}
@@ -153,6 +166,7 @@ type course struct {
 	lines        float64
 	usual, cores float64
 	well         bool
+	said         string
 }
 
 func (t *course) run(ctx context.Context, s *scene) error {
@@ -179,7 +193,11 @@ func (t *course) run(ctx context.Context, s *scene) error {
 	t.begun = time.Now()
 	t.usual = (s.worked() - worked).Seconds() / t.begun.Sub(t.from).Seconds()
 	lines, worked := s.lines(), s.worked()
+	before := s.members[len(s.members)-1].Said.Lines()
 	if err := t.what.begin(ctx, s); err != nil {
+		return err
+	}
+	if err := t.again(ctx, s, at); err != nil {
 		return err
 	}
 	if err := until(ctx, at.Add(t.what.lasts)); err != nil {
@@ -198,9 +216,24 @@ func (t *course) run(ctx context.Context, s *scene) error {
 		return err
 	}
 	t.lines = float64(s.lines()-lines) / float64(len(s.members))
+	t.said = told(s.members[len(s.members)-1].Said, before)
 	t.well = true
 	for _, m := range s.members {
 		t.well = t.well && m.well(ctx)
+	}
+	return nil
+}
+
+// again does what is done more than once while the fault lasts.
+func (t *course) again(ctx context.Context, s *scene, at time.Time) error {
+	for n := 0; t.what.each != nil && at.Before(t.begun.Add(t.what.lasts)); n++ {
+		if err := until(ctx, at); err != nil {
+			return err
+		}
+		if err := t.what.each(ctx, s, n); err != nil {
+			return err
+		}
+		at = at.Add(t.what.every)
 	}
 	return nil
 }
@@ -227,7 +260,7 @@ func (t *course) judge(events []event) suffered {
 		During: t.used(events, t.begun.Truncate(t.window), t.edge(t.ended)),
 		After:  t.used(events, t.edge(t.ended), t.to),
 		beyond: t.beyond(events, lateness),
-		Lines:  t.lines, Cores: t.cores, Usual: t.usual, Well: t.well,
+		Lines:  t.lines, Cores: t.cores, Usual: t.usual, Well: t.well, Said: t.said,
 	}
 	for w := t.ended.Truncate(t.window); w.Before(t.to); w = w.Add(t.window) {
 		if t.used(events, w, w.Add(t.window)) >= usual {
@@ -262,4 +295,22 @@ func (c *crowd) long(t *course, d time.Duration) {
 				c.host, s.began.Format("05.000"), s.began.Sub(t.begun), t.ended.Sub(s.began), s.took)
 		}
 	}
+}
+
+// told is the messages of a log from a line on, each once.
+func told(said *process.Said, from int) string {
+	lines := strings.Split(said.End(), "\n")
+	lines = lines[max(0, len(lines)-(said.Lines()-from)):]
+	var list []string
+	for _, line := range lines {
+		_, text, found := strings.Cut(line, "msg=")
+		if !found {
+			continue
+		}
+		text = strings.Trim(text, "\"")
+		if !slices.Contains(list, text) {
+			list = append(list, text)
+		}
+	}
+	return strings.Join(list, "; ")
 }
