@@ -13,7 +13,7 @@ const module = "github.com/abide-proxy/abide/"
 // here is a new direction of import, which somebody has to decide on.
 var allowed = map[string][]string{
 	"cmd/abide": {"proxy", "admin", "policy", "ca", "metrics", "learn", "tokens", "shard", "store"},
-	"proxy":     {"policy", "upstream", "ca", "metrics", "queue", "limit", "learn", "ledger", "tokens", "shard", "lease", "store"},
+	"proxy":     {"policy", "upstream", "ca", "metrics", "queue", "limit", "learn", "ledger", "tokens", "shard", "lease", "store", "redact"},
 	"lease":     {"limit", "store"},
 	"store":     {},
 	"shard":     {"policy"},
@@ -28,7 +28,8 @@ var allowed = map[string][]string{
 	"admin":           {"policy", "ca", "metrics"},
 	"upstream":        {},
 	"policy":          {"learn"},
-	"tokens":          {"policy"},
+	"tokens":          {"policy", "redact"},
+	"redact":          {},
 	"ca":              {},
 	"metrics":         {},
 	"bench":           {"bench/process"},
@@ -67,6 +68,7 @@ var never = map[string][]string{
 	"ledger": {"net", "net/http", "os", "sync", "github.com/sirupsen/logrus", "github.com/elazarl/goproxy"},
 	"lease":  {"net", "net/http", "os", "sync", "github.com/sirupsen/logrus", "github.com/elazarl/goproxy"},
 	"store":  {"net/http", "github.com/sirupsen/logrus", "github.com/elazarl/goproxy"},
+	"redact": {"net", "net/http", "os", "github.com/sirupsen/logrus", "github.com/elazarl/goproxy"},
 	"limit":  {"net", "net/http", "os", "sync", "github.com/sirupsen/logrus", "github.com/elazarl/goproxy"},
 }
 

@@ -2,12 +2,12 @@ package proxy
 
 import (
 	"errors"
-	"io"
 	"net/http"
 	"time"
 
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/queue"
+	"github.com/abide-proxy/abide/redact"
 	"github.com/abide-proxy/abide/tokens"
 )
 
@@ -17,7 +17,8 @@ type bearer struct {
 	token      *tokens.Token // of the attempt; nil is none
 	label      string        // of the last attempt, for the answer
 	credential policy.Secret
-	began      time.Time // of the attempt, as the pool knows it
+	shown      *redact.Finder // of the credential, in what the site answers; nil without one
+	began      time.Time      // of the attempt, as the pool knows it
 	denials    tokens.Denials
 }
 
@@ -58,7 +59,7 @@ const longestRest = 365 * 24 * time.Hour
 // the queue has to be told when that cannot be had now, nil when it may go.
 func (s *Server) equip(x *exchange, r *http.Request) (*queue.Retry, error) {
 	t := &x.turn
-	t.token, t.label = x.token(), ""
+	t.token, t.label, t.shown = x.token(), "", nil
 	if !x.mayCarry() {
 		return nil, errInsecure // since a reload
 	}
@@ -81,6 +82,7 @@ func (s *Server) equip(x *exchange, r *http.Request) (*queue.Retry, error) {
 	secret, err := t.set.Credential(x.while(r), t.token)
 	if err == nil {
 		t.credential, t.label, t.began = secret, t.token.Label(), now
+		t.shown = t.set.Put().Finder(secret)
 		return nil, nil
 	}
 	pool.Leave(t.token, now)
@@ -182,49 +184,4 @@ func (x *exchange) route() string {
 		return x.class.Route
 	}
 	return x.method + " " + x.path
-}
-
-// hider takes the token of an attempt out of headers. The zero value is for none.
-type hider struct {
-	put    *tokens.Put
-	secret policy.Secret
-}
-
-func (x *exchange) hider() hider {
-	t := &x.turn
-	if t.token == nil {
-		return hider{}
-	}
-	return hider{t.set.Put(), t.credential}
-}
-
-func (h hider) in(header http.Header) { h.put.Hide(header, h.secret) }
-
-// hide takes the token out of all headers of an answer, before anything is read from
-// them: a site may repeat it in the name of a limit. Those at its end come with its
-// body.
-func (x *exchange) hide(resp *http.Response) {
-	h := x.hider()
-	if resp == nil || h.put == nil {
-		return
-	}
-	h.in(resp.Header)
-	if resp.Body != nil && resp.Body != http.NoBody && resp.StatusCode != http.StatusSwitchingProtocols {
-		resp.Body = &hidden{ReadCloser: resp.Body, resp: resp, hider: h}
-	}
-}
-
-// hidden is a body whose trailers do not show the token.
-type hidden struct {
-	io.ReadCloser
-	resp  *http.Response
-	hider hider
-}
-
-func (b *hidden) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err == io.EOF {
-		b.hider.in(b.resp.Trailer)
-	}
-	return n, err
 }

@@ -205,7 +205,8 @@ func (s *Server) SettlePermit(id string, e PermitEnd) error {
 		return nil
 	case e.Status > 0:
 		resp := &http.Response{StatusCode: e.Status, Header: headerOf(e.Headers), Body: http.NoBody, Request: o.r}
-		resp = s.study(x, resp)
+		x.hide(resp)
+		resp = s.study(x, o.r, resp)
 		v := judge(x.state.policy.Retry, x.attempt(o.r, resp, nil), x.answered, 0.5)
 		v = s.credit(x, o.r, resp, v)
 		v.again = false // whoever has sent it sends it again, or not

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/abide-proxy/abide/queue"
 )
 
 // unlearned has no request wait for the first answer of a site.
@@ -426,4 +428,30 @@ func BenchmarkPermit(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// TestB7_WhatAPermitIsSettledWithNamesNoToken: a crawler that sends its requests itself
+// passes on what the site has answered.
+func TestB7_WhatAPermitIsSettledWithNamesNoToken(t *testing.T) {
+	const secret = "s3cr3t-one-two"
+	bubble(t, echoing, `
+pools:
+  crawl: {tokens: [{label: first, secret: `+secret+`}]}
+sites:
+  - {host: site.test, pool: crawl}
+`, func(w *world) {
+		g, no := w.permit("https://site.test/?api_key=of-the-client")
+		if no != nil {
+			t.Fatal(no)
+		}
+		w.settle(g, PermitEnd{Status: 404, Headers: [][2]string{
+			{"RateLimit", `"` + secret + `";r=9;t=60, "for of-the-client";r=8;t=60`},
+		}})
+		var names []string
+		w.server.gate.Slots(func(_ time.Time, at queue.SlotNow) { names = append(names, at.Title) })
+		all := strings.Join(names, "\n")
+		if !strings.Contains(all, "{token}") || !strings.Contains(all, "for {") || strings.Contains(all, secret) || strings.Contains(all, "of-the-client") {
+			t.Error(all)
+		}
+	})
 }

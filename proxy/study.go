@@ -20,7 +20,7 @@ type study struct {
 
 // study reads what an answer says of limits, and tells all who keep them.
 // The answer is to be used in place of the one that was given: see headOf.
-func (s *Server) study(x *exchange, resp *http.Response) *http.Response {
+func (s *Server) study(x *exchange, r *http.Request, resp *http.Response) *http.Response {
 	t := &x.turn
 	t.study = study{}
 	if resp == nil {
@@ -36,6 +36,7 @@ func (s *Server) study(x *exchange, resp *http.Response) *http.Response {
 		resp, head = headOf(resp)
 	}
 	lesson := learn.Read(resp.StatusCode, resp.Header, head, request, x.answered)
+	x.unnamed(r, &lesson)
 	s.note(x, resp, &lesson)
 	return resp
 }

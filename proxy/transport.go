@@ -55,7 +55,7 @@ func (s *Server) pursue(x *exchange, r *http.Request) (*http.Response, *answer) 
 		x.hide(resp)
 
 		// learn
-		resp = s.study(x, resp)
+		resp = s.study(x, r, resp)
 		v := judge(x.state.policy.Retry, x.attempt(r, resp, err), x.answered, rand.Float64())
 		v = s.credit(x, r, resp, v)
 		v = s.learn(x, statusOf(resp), err, v)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/abide-proxy/abide/redact"
 )
 
 // answerWriter is what goproxy writes a response to. It has no ReadFrom, so
@@ -170,11 +172,11 @@ func (w *answerWriter) information() *httptrace.ClientTrace {
 		return nil
 	}
 	// One may come when another attempt is under way with another token.
-	hide := w.hider()
-	return &httptrace.ClientTrace{Got1xxResponse: func(code int, h textproto.MIMEHeader) error { return w.inform(code, h, hide) }}
+	shown := w.turn.shown
+	return &httptrace.ClientTrace{Got1xxResponse: func(code int, h textproto.MIMEHeader) error { return w.inform(code, h, shown) }}
 }
 
-func (w *answerWriter) inform(code int, h textproto.MIMEHeader, hide hider) error {
+func (w *answerWriter) inform(code int, h textproto.MIMEHeader, shown *redact.Finder) error {
 	w.informing.Lock()
 	defer w.informing.Unlock()
 	if w.over || code == http.StatusContinue || code == http.StatusSwitchingProtocols {
@@ -187,7 +189,7 @@ func (w *answerWriter) inform(code int, h textproto.MIMEHeader, hide hider) erro
 		}
 	}
 	stripHop(out)
-	hide.in(out)
+	shown.Headers(out, inPlaceOfToken)
 	w.ResponseWriter.WriteHeader(code)
 	clear(out)
 	return nil

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/redact"
 )
 
 // Put places a secret in requests. It does not change and holds no secret; the nil
@@ -164,59 +165,22 @@ func plain(name string) string {
 	return name
 }
 
-// Hide removes a secret from the headers of an answer that shows it again, such as
-// a redirect to the same URL. It tells whether there was any.
-func (p *Put) Hide(h http.Header, secret policy.Secret) bool {
-	s := secret.Reveal()
-	if p == nil || s == "" {
-		return false
-	}
-	found := false
-	forms := p.forms(s)
-	for _, values := range h {
-		for i, v := range values {
-			for _, form := range forms {
-				if strings.Contains(v, form) {
-					v, found = strings.ReplaceAll(v, form, "{token}"), true
-				}
-			}
-			values[i] = v
-		}
-	}
-	return found
-}
-
-// leastPart is how long a part of a secret has to be to be looked for alone.
+// leastPart is how long the password of a pair has to be to be looked for alone.
 const leastPart = 8
 
-// forms are how a secret may stand in a header.
-func (p *Put) forms(s string) []string {
-	list := make([]string, 0, 8)
-	add := func(s string) {
-		list = append(list, s)
-		for _, escaped := range [...]string{url.QueryEscape(s), url.PathEscape(s)} {
-			if escaped != s {
-				list = append(list, escaped, lowerHex(escaped))
-			}
-		}
+// Finder finds a secret in what a site answers, such as a redirect to the same URL. It is
+// nil where nothing is placed.
+func (p *Put) Finder(secret policy.Secret) *redact.Finder {
+	s := secret.Reveal()
+	if p == nil || s == "" {
+		return nil
 	}
-	add(s)
-	if p.where.Where == "basic" {
-		add(strings.TrimPrefix(p.value(policy.NewSecret(s)), "Basic "))
-		if _, password, ok := strings.Cut(s, ":"); ok && len(password) >= leastPart {
-			add(password)
-		}
+	if p.where.Where != "basic" {
+		return redact.New(s)
 	}
-	return list
-}
-
-// lowerHex writes %2F as %2f.
-func lowerHex(s string) string {
-	b := []byte(s)
-	for i := 0; i+2 < len(b); i++ {
-		if b[i] == '%' {
-			b[i+1], b[i+2] = b[i+1]|0x20, b[i+2]|0x20
-		}
+	all := []string{s, strings.TrimPrefix(p.value(secret), "Basic ")}
+	if _, password, ok := strings.Cut(s, ":"); ok && len(password) >= leastPart {
+		all = append(all, password)
 	}
-	return string(b)
+	return redact.New(all...)
 }

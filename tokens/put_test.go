@@ -122,10 +122,10 @@ func TestAnAnswerDoesNotShowTheTokenAgain(t *testing.T) {
 	for _, p := range []policy.Put{bearer(), {Where: "query", Name: "k"}, {Where: "basic", Before: "x:"}} {
 		put := putting(t, p)
 		h := http.Header{"Location": {"https://api.test/?k=a%2Fb%2Bc&q=1"}, "X-Echo": {"fine", put.value(secret), "a%2Fb+c"}, "Link": {"</?k=a/b+c>"}}
-		if !put.Hide(h, secret) || h.Get("Location") != "https://api.test/?k={token}&q=1" || h["X-Echo"][0] != "fine" || h.Get("Link") != "</?k={token}>" {
+		if !put.Finder(secret).Headers(h, "{token}") || h.Get("Location") != "https://api.test/?k={token}&q=1" || h["X-Echo"][0] != "fine" || h.Get("Link") != "</?k={token}>" {
 			t.Error(h)
 		}
-		if put.Hide(h, secret) {
+		if put.Finder(secret).Headers(h, "{token}") {
 			t.Errorf("still there: %v", h)
 		}
 	}
