@@ -9,9 +9,16 @@ import (
 )
 
 const (
-	// portion is the part of a limit that is journaled beforehand at most: so much
-	// can be lost in a crash.
+	// portion is the part of a limit that is journaled beforehand at most, and share the
+	// part of what is left of it: so much can be lost in a crash.
 	portion = 20
+	share   = 200
+	// writes is for how many writes of the journal is asked beforehand, and soonLeast
+	// for how long at least: more often nothing is written because of one limit.
+	writes    = 6
+	soonLeast = int64(40 * time.Millisecond)
+	// unused is after what time what was not taken goes back.
+	unused = int64(250 * time.Millisecond)
 	// journal is how long the journal is waited for that does not fail. It is longer than
 	// for a store that others have, or a disk that is busy would have a crash forget
 	// what was taken meanwhile.
@@ -50,14 +57,21 @@ type kept struct {
 	dirty   int64 // low: since when the journal does not know all; 0: it does
 
 	planned int64
-	flying  bool
-	written int64 // ahead of the record that is under way
-	since   int64 // what was taken since that was made
+	writing
 	again   bool
 	scarce  bool  // there was less to take than there should be ahead
 	refused int64 // low: the journal could not make sense of it before
 
 	joint *joint // nil: no other process uses the budget
+}
+
+// writing is the record that is under way, or was last.
+type writing struct {
+	flying  bool
+	written int64 // its ahead
+	since   int64 // what was taken since it was made
+	share   int64 // how much may be ahead of what was left then
+	takes   int64 // how long a write takes, about
 }
 
 // Kept is a meter that counts as m does and survives the process. One that was made
@@ -265,13 +279,29 @@ func (m *kept) Idle(now time.Time) bool {
 	return !m.flying && m.ahead == 0 && m.dirty == 0 && m.Meter.Idle(now)
 }
 
-// goal is how much there should be ahead.
+// goal is how much there should be ahead: what waits, and what is taken while the journal
+// writes a few times.
 func (m *kept) goal(at instant) int64 {
 	soon := m.pace.in(at.low, second)
-	if soon < 2 {
+	switch {
+	case soon < 2:
 		soon = 0 // the next one may be long in coming
+	case m.lasts():
+		part := max(m.pace.in(at.low, min(max(writes*m.takes, soonLeast), second)), 1)
+		if m.ahead <= 0 || m.first > m.ahead { // it was not enough
+			part = max(part, 2*m.written)
+		} else {
+			part = max(part, m.written*3/4)
+		}
+		soon = min(soon, part, max(m.share, 1))
 	}
 	return min(m.waiting+soon, max(m.whole/portion, 1))
+}
+
+// lasts tells whether what is lost is lost for long. Of a short window it soon comes back,
+// and the file is written less often.
+func (m *kept) lasts() bool {
+	return m.joint == nil || m.joint.spec.As == limit.Quota || m.joint.spec.Window >= time.Minute
 }
 
 func (m *kept) due(at instant, eager bool) int64 {
@@ -285,16 +315,13 @@ func (m *kept) due(at instant, eager bool) int64 {
 		return m.dueJoint(at, eager)
 	}
 	goal := m.goal(at)
-	rest := quiet
-	if eager {
-		rest -= rest / 5
-	}
+	rest := m.rest(eager)
 	switch {
 	case m.again, m.ahead < 0, m.first > m.ahead:
 		return at.low
 	case m.a.releasing && (m.dirty != 0 || m.ahead > 0):
 		return at.low
-	case at.low < m.took+rest && m.ahead < mark(goal, eager) && !m.scarce && !m.a.releasing:
+	case at.low < m.took+min(rest, unused) && m.ahead < mark(goal, eager) && !m.scarce && !m.a.releasing:
 		return at.low
 	case m.dirty != 0 && m.took < m.dirty && m.ahead == 0: // heard, not taken
 		return m.dirty + stale
@@ -304,15 +331,27 @@ func (m *kept) due(at instant, eager bool) int64 {
 	return never
 }
 
+// rest is how long nothing is taken before that is written down.
+func (m *kept) rest(eager bool) int64 {
+	rest := quiet
+	if m.ahead > 0 {
+		rest = unused
+	}
+	if eager {
+		rest -= rest / 5
+	}
+	return rest
+}
+
 func (m *kept) ask(now time.Time, at instant) store.Ask {
 	if m.whole == 0 {
 		m.whole = largest(now, m.Meter)
 	}
-	n := int64(0)
-	m.scarce = false
-	if !m.a.releasing && (m.first > m.ahead || at.low < m.took+quiet-quiet/5) {
+	n, left := int64(0), m.Meter.Left(now)
+	m.scarce, m.share = false, max(left/share, 1)
+	if !m.a.releasing && (m.first > m.ahead || at.low < m.took+unused-unused/5) {
 		n = max(m.goal(at), m.first)
-		if left := m.Meter.Left(now); n > left {
+		if n > left {
 			n, m.scarce = max(left, m.first), true
 		}
 	}
@@ -330,7 +369,7 @@ func (m *kept) ask(now time.Time, at instant) store.Ask {
 	return ask
 }
 
-func (m *kept) hear(now time.Time, at, _ instant, ans *store.Answer) {
+func (m *kept) hear(now time.Time, at, sent instant, ans *store.Answer) {
 	if ans.Status != store.Done {
 		m.lost(at)
 		if ans.Status == store.Failed {
@@ -339,6 +378,7 @@ func (m *kept) hear(now time.Time, at, _ instant, ans *store.Answer) {
 		return
 	}
 	m.flying = false
+	m.takes += (at.low - sent.low - m.takes) / 4
 	m.ahead = max(m.written-m.since, -most)
 	if m.joint != nil {
 		m.hearJoint(now, at, ans)
