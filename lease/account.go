@@ -28,6 +28,9 @@ type Options struct {
 	Bell     func()        // called when Due has become earlier; it never blocks; may be nil
 	Members  func() int    // how many instances there are; nil: this one
 	Several  func() bool   // other processes of this machine use the store; nil: none does
+	// Returned is when the store was found to be there again after it was away, whoever
+	// noticed; zero or nil: it was not away.
+	Returned func() time.Time
 }
 
 // Meter is what the meters of an account can do beside counting.
@@ -54,7 +57,7 @@ type Account struct {
 	away      bool // the last Batch had no answer
 	awaySince int64
 	usual     int64 // how long an answer takes, on average; 0: none has come
-	returned  int64 // low: until when those who lend want nothing after the store was away
+	returned  int64 // low: when the store was there again; 0: it was not away
 	together  int64 // how many instances there were when the store was there
 	pause     int64 // between tries
 	retryAt   int64
@@ -191,6 +194,20 @@ func shortly(asked int64, at instant) int64 { return max(at.low-asked, soonest) 
 // alone tells whether the store is away: it has answered with an error, or not for long.
 func (a *Account) alone(at instant) bool { return a.away || at.low >= a.answers(at) }
 
+// settling is until when those who lend say what they took while the store was away.
+func (a *Account) settling(at instant) int64 {
+	low := a.returned
+	if a.o.Returned != nil {
+		if t := a.o.Returned(); !t.IsZero() {
+			low = max(low, min(a.clock.low(t), at.low))
+		}
+	}
+	if low == 0 {
+		return 0
+	}
+	return low + int64(store.Settling)
+}
+
 // members is among how many instances a budget is divided while the store is away. After
 // that it takes a while until the store has heard of all of them again.
 func (a *Account) members() int64 { return max(a.present(), a.together) }
@@ -307,11 +324,11 @@ func (a *Account) Hear(now time.Time, r *store.Reply, err error) {
 		return // it answers something else
 	}
 	if a.alone(at) {
-		a.returned = at.low + int64(store.Settling)
+		a.returned = at.low
 	}
 	a.away, a.pause, a.flight = false, 0, nil
 	a.measure(at.low - f.sent.low)
-	if a.returned <= at.low {
+	if a.settling(at) <= at.low {
 		a.together = a.present()
 	}
 	a.talk.hear(now, r.Notes)

@@ -58,5 +58,8 @@ func (c *clock) past(t time.Time) (low int64, known bool) {
 	return v, v > c.fog && v <= c.last
 }
 
+// low is a moment of the caller's clock.
+func (c *clock) low(t time.Time) int64 { return start + int64(t.Sub(c.base)) }
+
 // time is a moment as the caller's clock shows it.
 func (c *clock) time(low int64) time.Time { return c.base.Add(time.Duration(low - start)) }

@@ -3,6 +3,8 @@ package lease
 import (
 	"slices"
 	"time"
+
+	"github.com/abide-proxy/abide/store"
 )
 
 // Outage is what a shared meter does while the store does not answer.
@@ -87,7 +89,7 @@ func (m *shared) lends(at instant) bool {
 	switch {
 	case m.outage == Strict:
 		return false
-	case m.broken, m.a.alone(at), at.low < m.a.returned-second:
+	case m.broken, m.a.alone(at), m.a.returned > 0 && at.low < m.a.returned+int64(store.Settling)-second:
 		return true
 	}
 	return m.outage == Open && m.a.settled > at.low
@@ -99,7 +101,7 @@ func (m *shared) settled(at instant) int64 {
 	if m.outage == Strict {
 		return m.a.settled
 	}
-	return max(m.a.settled, m.a.returned)
+	return max(m.a.settled, m.a.settling(at))
 }
 
 // mayWant tells whether an ask may want anything. While the store is away nobody knows
@@ -111,7 +113,7 @@ func (m *shared) mayWant(at instant) bool {
 // doubts tells whether what an answer grants may have been lent by somebody, this
 // instance or another one, after it was asked for.
 func (m *shared) doubts(at instant) bool {
-	return m.unsaid > 0 || m.outage != Strict && m.a.returned > at.low && (m.wanted || m.forward != 0)
+	return m.unsaid > 0 || m.outage != Strict && m.a.settling(at) > at.low && (m.wanted || m.forward != 0)
 }
 
 // allowed is what the outage rule allows more in a window of which h is held.

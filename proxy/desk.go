@@ -147,6 +147,7 @@ func (d *desk) account(site string) *account {
 		a.Account = lease.NewAccount(site, lease.Options{
 			Instance: d.instance, Seq: func() uint64 { return d.seq.Add(1) },
 			Bell: func() { d.schedule(a, a.Due()) }, Members: d.size, Several: d.several.Load,
+			Returned: d.health.lastReturned,
 		})
 		if now := time.Now(); now.Before(d.settled) {
 			a.Renew(now, d.generation)
@@ -318,7 +319,7 @@ func (d *desk) exchange(ctx context.Context, list []*account, last bool) (unhear
 			d.spent.Add(spent)
 			return false
 		})
-		d.lent(a.site, loans)
+		d.lent(a.site, loans, err)
 		if len(news) > 0 && d.heard != nil {
 			d.heard(a.site, news)
 		}

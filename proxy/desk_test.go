@@ -66,6 +66,7 @@ type counter struct {
 	desk *desk
 	gate *queue.Gate
 	need queue.Limit
+	lent int64
 	stop func()
 }
 
@@ -142,6 +143,58 @@ func TestNobodyWaitsForAStoreForLong(t *testing.T) {
 			})
 		}
 	}
+}
+
+// Who had nothing to do while the store was away wants nothing either until the others
+// have said what they took meanwhile, and the log says how much that was.
+func TestWhatWasLentIsTakenOffWhatOthersGet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := store.NewMemory(nil)
+		a, b := &trouble{Store: memory}, &trouble{Store: memory}
+		one, two := newCounter(t, a, true, "one", perMinute, lease.Share), newCounter(t, b, true, "two", perMinute, lease.Share)
+		one.desk.lending.measure = func(outage string, units int64) {
+			if outage != "share" {
+				t.Error(outage)
+			}
+			one.lent += units
+		}
+		elapse(store.Settling + 2*time.Second)
+		if ok, _ := one.take("site.test", time.Second); !ok {
+			t.Fatal("it does not go")
+		}
+		a.fails.Store(true)
+		b.fails.Store(true)
+		elapse(time.Minute)
+		sent := 0
+		for range 100 {
+			if ok, _ := one.take("site.test", 100*time.Millisecond); ok {
+				sent++
+			}
+		}
+		if sent != 50 {
+			t.Errorf("%d went of the half of 100", sent)
+		}
+		a.slow.Store(int64(700 * time.Millisecond)) // and is the last to come back
+		a.fails.Store(false)
+		b.fails.Store(false)
+		for two.desk.status().Err != "" {
+			elapse(10 * time.Millisecond)
+		}
+		for range 51 {
+			if ok, _ := two.take("site.test", 5*time.Second); ok {
+				sent++
+			}
+		}
+		if sent != 100 {
+			t.Errorf("%d of 100 went", sent)
+		}
+		one.stop()
+		two.stop()
+		text := one.desk.log.Out.(*syncBuffer).String()
+		if one.lent != 50 || strings.Count(text, "lent ") != 1 || !strings.Contains(text, "lent 50 of 100 (requests at site.test) while the store was away for 1m") {
+			t.Errorf("%d were told of: %s", one.lent, text)
+		}
+	})
 }
 
 // The state file of this machine may be stuck: what it cannot journal goes anyway, once

@@ -24,15 +24,14 @@ type lending struct {
 	others int // loans of other limits and sites
 }
 
-// lent counts what was taken of the limits of a site while the store was away. The
-// log is told at once, or of several together when it was told a while ago.
-func (d *desk) lent(site string, loans []lease.Loan) {
-	if len(loans) == 0 {
-		return
-	}
+// lent counts what was taken of the limits of a site while the store was away. The log
+// is told when the store is there again, and otherwise each minute.
+func (d *desk) lent(site string, loans []lease.Loan, err error) {
+	away := d.health.failing()
 	l := &d.lending
 	l.mu.Lock()
 	for _, one := range loans {
+		one.Away = max(one.Away, away)
 		if l.measure != nil {
 			l.measure(one.Outage.String(), one.N)
 		}
@@ -46,7 +45,7 @@ func (d *desk) lent(site string, loans []lease.Loan) {
 			l.others++
 		}
 	}
-	tell := time.Since(l.told) >= lendingLog
+	tell := err == nil && l.site != "" && time.Since(l.told) >= lendingLog
 	l.mu.Unlock()
 	if tell {
 		d.tellLent()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/abide-proxy/abide/store"
@@ -15,6 +16,9 @@ const (
 	patienceOfPulse = time.Second
 	// listening is how long after a failure the store is listened to again.
 	listening = time.Second
+	// longAway is for how long the store has to fail until others are expected to have
+	// lent something: more than one pulse.
+	longAway = 2 * time.Second
 	// listedFor is how long a list of the members is used again.
 	listedFor = 5 * time.Second
 )
@@ -122,6 +126,8 @@ type storeHealth struct {
 	done   uint64
 	failed uint64
 	took   time.Duration
+
+	returned atomic.Pointer[time.Time] // when it answered again after it had been away for long
 }
 
 // heardOf notes how an exchange went, and tells the log when that changes. What a file
@@ -133,6 +139,9 @@ func (d *desk) heardOf(err error, took time.Duration) {
 	h.took += took
 	if err == nil {
 		h.done++
+		if !h.since.IsZero() && now.Sub(h.since) >= longAway {
+			h.returned.Store(&now)
+		}
 		if h.said {
 			recovered = now.Sub(h.since)
 		}
@@ -158,6 +167,24 @@ func (d *desk) heardOf(err error, took time.Duration) {
 	case recovered > 0:
 		d.log.Infof("the state file is written again, after %v", recovered.Round(time.Millisecond))
 	}
+}
+
+// lastReturned is when the store answered again after it had been away; zero: it never was.
+func (h *storeHealth) lastReturned() time.Time {
+	if at := h.returned.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
+}
+
+// failing is for how long the store has failed until now.
+func (h *storeHealth) failing() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.since.IsZero() {
+		return 0
+	}
+	return time.Since(h.since)
 }
 
 // StoreStatus is how the store is, for people and for /readyz.
