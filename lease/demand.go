@@ -285,8 +285,9 @@ func (m *shared) hear(_ time.Time, at, sent instant, ans *store.Answer) {
 	m.flying, m.broken = false, false
 	switch ans.Status {
 	case store.Done:
-	case store.Foreign:
-		return // the account has every meter say again what it holds
+	case store.Foreign: // the account has every meter say again what it holds, if all is foreign
+		m.poll = max(m.poll, at.low+int64(ans.Settles))
+		return
 	case store.Failed:
 		m.broken, m.again, m.poll = true, true, at.low+retriesMost
 		return

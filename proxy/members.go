@@ -95,8 +95,13 @@ func (d *desk) listen(ctx context.Context) {
 		return
 	}
 	for {
-		_ = l.Listen(ctx, func(site string) { // what it does not tell is found by the next exchange
-			if site == "" {
+		_ = l.Listen(ctx, func(news store.News) { // what it does not tell is found by the next exchange
+			site := news.Site
+			switch {
+			case site == "" && news.Lost:
+				d.beatOnce(ctx)
+				return
+			case site == "":
 				d.count(ctx)
 				d.changed()
 				return

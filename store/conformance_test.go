@@ -41,14 +41,25 @@ func openRedis(t testing.TB, now func() time.Time) store.Store {
 	return losing{connect(t, server.URL(), store.RedisOptions{Now: now}), server}
 }
 
+// connect opens a Redis that has been there for some time.
 func connect(t testing.TB, url string, o store.RedisOptions) *store.Redis {
 	t.Helper()
-	r, err := store.OpenRedis(t.Context(), url, o)
-	if err != nil {
-		t.Fatal(err)
+	open := func(o store.RedisOptions) *store.Redis {
+		t.Helper()
+		r, err := store.OpenRedis(t.Context(), url, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { r.Close() })
+		return r
 	}
-	t.Cleanup(func() { r.Close() })
-	return r
+	before, now := o, o.Now
+	if now == nil {
+		now = time.Now
+	}
+	before.Now = func() time.Time { return now().Add(-store.Settling) }
+	open(before)
+	return open(o)
 }
 
 // clock is a clock that goes when it is told to.
@@ -74,7 +85,21 @@ func (c *clock) forward(d time.Duration) {
 // each runs a test for every store.
 func each(t *testing.T, test func(t *testing.T, s store.Store, c *clock)) {
 	t.Helper()
-	for _, name := range slices.Sorted(maps.Keys(constructors)) {
+	of(t, slices.Sorted(maps.Keys(constructors)), test)
+}
+
+// fleets are those of the stores that divide a budget among instances.
+var fleets = []string{"memory", "redis"}
+
+// shared runs a test for each of those.
+func shared(t *testing.T, test func(t *testing.T, s store.Store, c *clock)) {
+	t.Helper()
+	of(t, fleets, test)
+}
+
+func of(t *testing.T, names []string, test func(t *testing.T, s store.Store, c *clock)) {
+	t.Helper()
+	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			c := newClock()
 			s := constructors[name](t, c.now)
@@ -110,7 +135,7 @@ func fixed(seq uint64, want int64, holds ...store.Holding) store.Ask {
 }
 
 func TestOneAloneGetsAllAndSeveralGetAPartOfWhatIsLeft(t *testing.T) {
-	each(t, func(t *testing.T, s store.Store, c *clock) {
+	shared(t, func(t *testing.T, s store.Store, c *clock) {
 		_, a := say(t, s, "", "a", fixed(1, 60))
 		wantGranted(t, a, store.Done, 60, 40, 1)
 		if a.Ends != time.Minute || a.Window != c.now().Unix()/60 {
@@ -124,7 +149,7 @@ func TestOneAloneGetsAllAndSeveralGetAPartOfWhatIsLeft(t *testing.T) {
 }
 
 func TestWhatIsLeftIsGivenToTheLast(t *testing.T) {
-	each(t, func(t *testing.T, s store.Store, _ *clock) {
+	shared(t, func(t *testing.T, s store.Store, _ *clock) {
 		say(t, s, "", "a", fixed(1, 50))
 		held, rounds := int64(0), uint64(0)
 		for held < 50 && rounds < 100 {
@@ -144,7 +169,7 @@ func TestWhatIsLeftIsGivenToTheLast(t *testing.T) {
 }
 
 func TestLessThanTheLeastIsNotGranted(t *testing.T) {
-	each(t, func(t *testing.T, s store.Store, _ *clock) {
+	shared(t, func(t *testing.T, s store.Store, _ *clock) {
 		say(t, s, "", "a", fixed(1, 96))
 		ask := fixed(1, 5)
 		ask.Least = 5
@@ -157,7 +182,7 @@ func TestLessThanTheLeastIsNotGranted(t *testing.T) {
 }
 
 func TestAnOldAskChangesNothing(t *testing.T) {
-	each(t, func(t *testing.T, s store.Store, _ *clock) {
+	shared(t, func(t *testing.T, s store.Store, _ *clock) {
 		say(t, s, "", "a", fixed(1<<63, 60))
 		for _, seq := range []uint64{1, 1<<63 - 1, 1 << 63} {
 			_, old := say(t, s, "", "a", fixed(seq, 10))
@@ -171,7 +196,7 @@ func TestAnOldAskChangesNothing(t *testing.T) {
 }
 
 func TestWhatIsHeldIsWrittenDownEvenWhenItIsTooMuch(t *testing.T) {
-	each(t, func(t *testing.T, s store.Store, c *clock) {
+	shared(t, func(t *testing.T, s store.Store, c *clock) {
 		w := c.now().Unix() / 60
 		r, _ := say(t, s, "", "b", fixed(1, 0))
 		_, a := say(t, s, r.Generation, "a", fixed(1, 60, store.Holding{Window: w, N: 130}, store.Holding{Window: w - 1, N: 5}))
@@ -182,7 +207,7 @@ func TestWhatIsHeldIsWrittenDownEvenWhenItIsTooMuch(t *testing.T) {
 }
 
 func TestNothingIsGrantedToWhoMeansAnotherStore(t *testing.T) {
-	each(t, func(t *testing.T, s store.Store, c *clock) {
+	shared(t, func(t *testing.T, s store.Store, c *clock) {
 		holds := store.Holding{Window: c.now().Unix() / 60, N: 30}
 		r, a := say(t, s, "another", "a", fixed(1, 60, holds))
 		wantGranted(t, a, store.Foreign, 30, 70, 1)
@@ -202,7 +227,7 @@ func TestNothingIsGrantedToWhoMeansAnotherStore(t *testing.T) {
 }
 
 func TestHalfOfTheNextWindowAtMostIsGrantedAhead(t *testing.T) {
-	each(t, func(t *testing.T, s store.Store, c *clock) {
+	shared(t, func(t *testing.T, s store.Store, c *clock) {
 		ask := fixed(1, 10)
 		ask.Ahead = 80
 		r, a := say(t, s, "", "a", ask)
@@ -220,7 +245,7 @@ func TestHalfOfTheNextWindowAtMostIsGrantedAhead(t *testing.T) {
 }
 
 func TestWhatIsGrantedAheadToManyIsNotMoreThanThereIs(t *testing.T) {
-	each(t, func(t *testing.T, s store.Store, c *clock) {
+	shared(t, func(t *testing.T, s store.Store, c *clock) {
 		total := int64(0)
 		for i := range 40 {
 			ask := fixed(1, 0)
@@ -237,7 +262,7 @@ func TestWhatIsGrantedAheadToManyIsNotMoreThanThereIs(t *testing.T) {
 }
 
 func TestARollingBudgetFreesASlotWhenAWindowHasPassedAfterIt(t *testing.T) {
-	each(t, func(t *testing.T, s store.Store, c *clock) {
+	shared(t, func(t *testing.T, s store.Store, c *clock) {
 		ask := store.Ask{Key: "k", Kind: store.Rolling, Amount: 100, Window: time.Minute, Slots: 6, Seq: 1, Want: 100}
 		r, a := say(t, s, "", "a", ask)
 		wantGranted(t, a, store.Done, 100, 0, 1)
@@ -257,7 +282,7 @@ func TestARollingBudgetFreesASlotWhenAWindowHasPassedAfterIt(t *testing.T) {
 }
 
 func TestAQuotaGoesByTheEdgesOfWhoAsks(t *testing.T) {
-	each(t, func(t *testing.T, s store.Store, c *clock) {
+	shared(t, func(t *testing.T, s store.Store, c *clock) {
 		edge := c.now().Add(-time.Hour)
 		ask := store.Ask{Key: "k", Kind: store.Quota, Amount: 100, Seq: 1, Want: 70, Ahead: 20}
 		ask.Edges = []time.Time{edge.AddDate(0, -1, 0), edge, edge.AddDate(0, 1, 0), edge.AddDate(0, 2, 0)}
@@ -287,7 +312,7 @@ func TestACountIsKeptWhateverItsStore(t *testing.T) {
 }
 
 func TestAmountsAreExactUpToTwoToTheFiftieth(t *testing.T) {
-	each(t, func(t *testing.T, s store.Store, _ *clock) {
+	shared(t, func(t *testing.T, s store.Store, _ *clock) {
 		ask := fixed(1, 1<<50-1)
 		ask.Amount = 1 << 50
 		_, a := say(t, s, "", "a", ask)
@@ -298,7 +323,7 @@ func TestAmountsAreExactUpToTwoToTheFiftieth(t *testing.T) {
 }
 
 func TestTheClockOfABudgetDoesNotGoBack(t *testing.T) {
-	each(t, func(t *testing.T, s store.Store, c *clock) {
+	shared(t, func(t *testing.T, s store.Store, c *clock) {
 		_, a := say(t, s, "", "a", fixed(1, 60))
 		c.forward(-900 * time.Millisecond) // as another server's clock may be
 		_, b := say(t, s, "", "b", fixed(1, 60))
@@ -370,14 +395,14 @@ func TestAPulseSaysHowManyAreThere(t *testing.T) {
 			}
 			return list
 		}
-		pulse(store.Member{ID: "a", Name: "host: 1"})
+		began := pulse(store.Member{ID: "a", Name: "host: 1"}).Since
 		pulse(store.Member{ID: "c", Lifetime: store.Lifetime(10_000)})
 		c.forward(time.Second)
 		p := pulse(store.Member{ID: "b", Name: "host 2"})
 		if got := names(); p.Members != 3 || !reflect.DeepEqual(got, []string{"a=host: 1@-1s", "b=host 2@0s", "c=@-1s"}) {
 			t.Errorf("got %v, %d", got, p.Members)
 		}
-		if p.Since != time.Second || !p.Now.Equal(c.now()) || p.Generation == "" {
+		if p.Since-began != time.Second || !p.Now.Equal(c.now()) || p.Generation == "" {
 			t.Errorf("got %+v", p)
 		}
 		c.forward(store.Lifetime(1) - time.Second + time.Microsecond)
@@ -392,7 +417,7 @@ func TestAPulseSaysHowManyAreThere(t *testing.T) {
 		if p = pulse(store.Member{}); p.Members != 0 {
 			t.Errorf("got %+v", p)
 		}
-		if r, _ := say(t, s, "", "b", fixed(1, 0)); r.Generation != p.Generation {
+		if r, _ := say(t, s, "", "b", fixed(1, 0)); r.Generation != p.Generation || !r.Now.Equal(p.Now) {
 			t.Errorf("a reply is of %q, a pulse of %q", r.Generation, p.Generation)
 		}
 		if l, can := s.(loser); can {

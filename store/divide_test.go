@@ -11,7 +11,7 @@ import (
 // Whoever has died, or is done, does not make smaller what the others are granted; what
 // it has stays spent.
 func TestOnlyThoseWhoAreThereShareWhatIsLeft(t *testing.T) {
-	each(t, func(t *testing.T, s store.Store, c *clock) {
+	shared(t, func(t *testing.T, s store.Store, c *clock) {
 		hour := func(seq uint64, want int64, holds ...store.Holding) store.Ask {
 			return store.Ask{Key: "k", Kind: store.Fixed, Amount: 1000, Window: 24 * time.Hour, Seq: seq, Want: want, Holds: holds}
 		}
@@ -31,7 +31,7 @@ func TestOnlyThoseWhoAreThereShareWhatIsLeft(t *testing.T) {
 
 // What waits is granted whole if that is fair, and not in ever smaller parts.
 func TestWhatWaitsIsGrantedWhole(t *testing.T) {
-	each(t, func(t *testing.T, s store.Store, _ *clock) {
+	shared(t, func(t *testing.T, s store.Store, _ *clock) {
 		say(t, s, "", "a", fixed(1, 60))
 		ask := fixed(1, 60)
 		ask.Waits = 20
@@ -44,7 +44,7 @@ func TestWhatWaitsIsGrantedWhole(t *testing.T) {
 }
 
 func TestOfARollingBudgetLaterSlotsAreGranted(t *testing.T) {
-	each(t, func(t *testing.T, s store.Store, c *clock) {
+	shared(t, func(t *testing.T, s store.Store, c *clock) {
 		ask := store.Ask{Key: "k", Kind: store.Rolling, Amount: 100, Window: time.Minute, Slots: 6, Seq: 1, Want: 70}
 		_, a := say(t, s, "", "a", ask)
 		w := a.Window

@@ -56,7 +56,6 @@ func use(t *testing.T, path string) (aside int) {
 	for seq := range uint64(3) {
 		batch := counts("site.example", "key 3", seq+1, 7)
 		batch[0].Instance = "next"
-		batch[0].Asks = append(batch[0].Asks, Ask{Key: "f", Kind: Fixed, Amount: 5, Window: time.Minute, Seq: seq + 1, Want: 1})
 		if _, err := f.Exchange(t.Context(), batch); err != nil {
 			t.Fatalf("writing: %v", err)
 		}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"encoding/json"
 	"maps"
 	"slices"
 	"time"
@@ -16,7 +15,7 @@ func (f *File) Exchange(ctx context.Context, batches []Batch) ([]Reply, error) {
 	for i, b := range batches {
 		b.Asks, b.Notes = slices.Clone(b.Asks), slices.Clone(b.Notes)
 		for j, a := range b.Asks {
-			b.Asks[j].Holds, b.Asks[j].Edges, b.Asks[j].State = slices.Clone(a.Holds), slices.Clone(a.Edges), slices.Clone(a.State)
+			b.Asks[j].State = slices.Clone(a.State)
 		}
 		own[i] = b
 	}
@@ -41,18 +40,20 @@ func (f *File) Exchange(ctx context.Context, batches []Batch) ([]Reply, error) {
 }
 
 func (f *File) exchange(d *disk, b *Batch, now time.Time) (Reply, error) {
-	reply := Reply{Generation: d.generation, Answers: make([]Answer, 0, len(b.Asks))}
-	t := turn{Instance: b.Instance, Now: now.UnixMicro(), Foreign: foreign(b, d.generation)}
+	reply := Reply{Generation: d.generation, Now: now, Answers: make([]Answer, 0, len(b.Asks))}
+	t := turn{Instance: b.Instance, Now: now.UnixMicro()}
 	f.known.add(b.Instance)
 	for i := range b.Asks {
-		ask := f.budget
-		switch {
-		case b.Asks[i].Kind == Count && b.Asks[i].Joint != nil:
-			ask = f.joint
-		case b.Asks[i].Kind == Count:
-			ask = f.count
+		a := &b.Asks[i]
+		if a.Kind != Count { // processes of one machine know their meters themselves
+			reply.Answers = append(reply.Answers, Answer{Key: a.Key, Seq: a.Seq, Status: Failed})
+			continue
 		}
-		said, err := ask(d, b.Site, &b.Asks[i], t)
+		ask := f.count
+		if a.Joint != nil {
+			ask = f.joint
+		}
+		said, err := ask(d, b.Site, a, t)
 		if err != nil {
 			return reply, err
 		}
@@ -117,66 +118,6 @@ func (s *instances) late(d *disk, site string, a *Ask, instance string) (bool, e
 	}
 	last, there := s.seen[[3]string{site, a.Key, instance}]
 	return there && other != instance && order(a.Seq) <= last, nil
-}
-
-// budget is decide for all other kinds.
-func (f *File) budget(d *disk, site string, a *Ask, t turn) (Answer, error) {
-	name, r := budget(a), &record{}
-	var text []byte
-	var until int64
-	var sum *int64
-	err := d.row("SELECT until, record, sum FROM budgets WHERE site = ? AND name = ?", []any{site, name}, &until, &text, &sum)
-	switch {
-	case none(err):
-	case err != nil:
-		return Answer{}, err
-	case sum != nil && *sum != budgetSum(site, name, until, text):
-		err := f.setRowAside(d, bad{"budgets", "site, name", []any{site, name}, *sum, []any{site, name, until, text}}, t.Now)
-		return Answer{Key: a.Key, Seq: a.Seq, Status: Failed}, err
-	case json.Unmarshal(text, r) != nil:
-		// It is said this once, and the next time it is a new one.
-		err := d.run("DELETE FROM budgets WHERE site = ? AND name = ?", site, name)
-		return Answer{Key: a.Key, Seq: a.Seq, Status: Failed}, err
-	}
-	r.rewind(a, t.Now)
-	said := decide(r, a, t)
-	if said.Status == Stale || said.Status == Failed {
-		return said, nil
-	}
-	if text, err = json.Marshal(r); err != nil {
-		return said, err
-	}
-	return said, d.run("INSERT OR REPLACE INTO budgets (site, name, until, record, sum) VALUES (?, ?, ?, ?, ?)",
-		site, name, r.lasts(a), string(text), budgetSum(site, name, r.lasts(a), text))
-}
-
-// rewind is for a clock that has been set back. What counted in the window that was
-// the present one counts in the one that is now, so that a budget is neither there
-// twice nor waits for the clock.
-func (r *record) rewind(a *Ask, now int64) {
-	if r.Now <= now+int64(time.Second/time.Microsecond) {
-		return
-	}
-	then, ok := spanOf(a, r.Now)
-	if s, knows := spanOf(a, now); knows {
-		for who, e := range r.Entries {
-			moved := make([]Holding, 0, len(e.Holds))
-			for _, h := range e.Holds {
-				switch {
-				case a.Kind != Quota && ok:
-					h.Window -= then.window - s.window
-				case h.Window*1_000_000 > r.Now:
-					h.Window = s.next
-				case h.Window > s.window:
-					h.Window = s.window
-				}
-				moved = append(moved, h)
-			}
-			e.Holds, e.Said, e.Heard = normal(moved), min(e.Said, s.window), min(e.Heard, now)
-			r.Entries[who] = e
-		}
-	}
-	r.Now = now
 }
 
 func (f *File) exchangeNotes(d *disk, b *Batch, now time.Time) ([]Note, error) {

@@ -16,7 +16,7 @@ const (
 // with "" of a process that has come or ended, and of a document that was changed. While
 // no other process uses the file that is a look at its directory, and nothing is read or
 // written.
-func (f *File) Listen(ctx context.Context, heard func(site string)) error {
+func (f *File) Listen(ctx context.Context, heard func(News)) error {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	members, documents, read := "nobody looked", uint64(0), time.Time{}
@@ -37,7 +37,7 @@ func (f *File) Listen(ctx context.Context, heard func(site string)) error {
 		}
 		if ids != members {
 			members = ids
-			heard("")
+			heard(News{})
 		}
 		d := f.disk.Load()
 		if d == nil || len(others) == 0 || now.Sub(read) < newsEvery {
@@ -46,12 +46,12 @@ func (f *File) Listen(ctx context.Context, heard func(site string)) error {
 		read = now
 		if n := d.documents(ctx); n != documents {
 			documents = n
-			heard("")
+			heard(News{})
 		}
 		fresh := f.noted(ctx, f.o.Now())
 		for site, at := range fresh {
 			if told[site] != at {
-				heard(site)
+				heard(News{Site: site})
 			}
 		}
 		told = fresh

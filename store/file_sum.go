@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A row of counts, documents, notes and budgets has a checksum of all its fields, since
+// A row of counts, documents and notes has a checksum of all its fields, since
 // SQLite has none: a bit that the disk has changed would be an amount or a time like any
 // other. A row without one is of version 1 and is believed; it gets one when it is
 // written the next time. A row whose checksum is wrong is moved into the table aside.
@@ -55,11 +55,6 @@ func documentSum(kind, key string, value []byte, at, until int64) int64 {
 // noteSum is the checksum of a note.
 func noteSum(site, key string, at, until, n int64, text string) int64 {
 	return sumOf("note", site, key, lasting(at, until), n, text)
-}
-
-// budgetSum is the checksum of a budget.
-func budgetSum(site, name string, until int64, record []byte) int64 {
-	return sumOf("budget", site, name, until, record)
 }
 
 // lasting is how long a row counts, -1 for good.

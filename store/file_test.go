@@ -85,10 +85,9 @@ func TestAFileKeepsWhatItAnsweredAcrossARestart(t *testing.T) {
 	if err := f.PutAll(t.Context(), "ledger", docs); err != nil {
 		t.Fatal(err)
 	}
-	quota := Ask{Key: "q", Kind: Fixed, Amount: 100, Window: 24 * 365 * time.Hour, Seq: 1, Want: 60}
 	note := Note{Key: "cooldown", Until: until, N: 3, Text: "slow"}
-	reply, err := f.Exchange(t.Context(), []Batch{{Site: "s", Instance: "i", Asks: []Ask{quota}, Notes: []Note{note}}})
-	if err != nil || reply[0].Answers[0].Granted != 60 {
+	reply, err := f.Exchange(t.Context(), []Batch{{Site: "s", Instance: "i", Notes: []Note{note}}})
+	if err != nil {
 		t.Fatal(reply, err)
 	}
 	generation := reply[0].Generation
@@ -120,9 +119,8 @@ func TestAFileKeepsWhatItAnsweredAcrossARestart(t *testing.T) {
 	if err != nil || len(all) != 2 || string(all["a"]) != "one" || string(all["b"]) != "two" {
 		t.Fatal(all, err)
 	}
-	quota.Seq = 1
-	reply, err = f.Exchange(t.Context(), []Batch{{Site: "s", Instance: "next", Generation: generation, Asks: []Ask{quota}}})
-	if err != nil || reply[0].Answers[0].Status != Done || reply[0].Answers[0].Remaining+reply[0].Answers[0].Granted != 40 {
+	reply, err = f.Exchange(t.Context(), []Batch{{Site: "s", Instance: "next", Generation: generation}})
+	if err != nil {
 		t.Fatal(reply, err)
 	}
 	if n := reply[0].Notes; len(n) != 1 || n[0].Key != "cooldown" || n[0].Text != "slow" || n[0].Until.UnixMicro() != until.UnixMicro() {
@@ -199,8 +197,7 @@ func TestST07_TimesFromTheFutureAreBounded(t *testing.T) {
 	if err := f.Put(t.Context(), "cooldown", "s", []byte("x"), now.Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	fixed := Ask{Key: "f", Kind: Fixed, Amount: 10, Window: time.Minute, Seq: 1, Want: 10}
-	b := Batch{Site: "s", Instance: "i", Asks: []Ask{fixed}, Notes: []Note{{Key: "n", Until: now.Add(time.Minute)}}}
+	b := Batch{Site: "s", Instance: "i", Notes: []Note{{Key: "n", Until: now.Add(time.Minute)}}}
 	if _, err := f.Exchange(t.Context(), []Batch{b}); err != nil {
 		t.Fatal(err)
 	}
@@ -213,8 +210,8 @@ func TestST07_TimesFromTheFutureAreBounded(t *testing.T) {
 	}
 	b.Instance, b.Notes = "next", nil
 	reply, err := f.Exchange(t.Context(), []Batch{b})
-	if err != nil || reply[0].Answers[0].Granted != 0 || len(reply[0].Notes) != 1 {
-		t.Fatalf("the window is there twice: %+v, %v", reply, err)
+	if err != nil || len(reply[0].Notes) != 1 {
+		t.Fatalf("the note has gone with the clock: %+v, %v", reply, err)
 	}
 	if all, _ := f.All(t.Context(), "cooldown"); len(all) != 1 {
 		t.Error("a cooldown has gone with the clock")
@@ -223,10 +220,9 @@ func TestST07_TimesFromTheFutureAreBounded(t *testing.T) {
 	if all, _ := f.All(t.Context(), "cooldown"); len(all) != 0 {
 		t.Error("a cooldown waits for the clock")
 	}
-	b.Asks[0].Seq = 2
 	reply, err = f.Exchange(t.Context(), []Batch{b})
-	if err != nil || reply[0].Answers[0].Granted == 0 || len(reply[0].Notes) != 0 {
-		t.Fatalf("a window waits for the clock: %+v, %v", reply, err)
+	if err != nil || len(reply[0].Notes) != 0 {
+		t.Fatalf("a note waits for the clock: %+v, %v", reply, err)
 	}
 }
 

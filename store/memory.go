@@ -23,7 +23,8 @@ type Memory struct {
 	generation string
 	born       time.Time // when this generation began
 	kept       kept
-	listeners  map[chan string]bool
+	lost       time.Time // when it began with a loss; zero: it did not
+	listeners  map[chan News]bool
 	closed     bool
 }
 
@@ -40,7 +41,7 @@ type kept struct {
 // place is what is written down of one site.
 type place struct {
 	budgets map[string]*record   // by the name under which they are written down
-	until   map[string]time.Time // when each of them may be dropped
+	until   map[string]time.Time // when each of them may be dropped, and is not missed
 	notes   map[string]Note
 	rows    map[string]*row // :: key of a Count with Joint
 }
@@ -73,7 +74,7 @@ func NewMemory(now func() time.Time) *Memory {
 	if now == nil {
 		now = time.Now
 	}
-	m := &Memory{now: now, listeners: map[chan string]bool{}}
+	m := &Memory{now: now, listeners: map[chan News]bool{}}
 	m.begin(kept{})
 	return m
 }
@@ -88,6 +89,16 @@ func (m *Memory) Lose() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.begin(kept{})
+	m.lost = m.born
+}
+
+// Evict forgets the budgets of a site and nothing else, as a server does that is full.
+func (m *Memory) Evict(site string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p := m.kept.sites[site]; p != nil {
+		p.budgets = map[string]*record{}
+	}
 }
 
 // End says that the process of an instance has ended, whatever it may have taken.
@@ -109,6 +120,7 @@ func (m *Memory) Revert(s Snapshot) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.begin(s.kept)
+	m.lost = m.born
 }
 
 // Exchange answers each Batch.
@@ -136,8 +148,12 @@ func (m *Memory) exchange(b *Batch) Reply {
 		p = &place{budgets: map[string]*record{}, until: map[string]time.Time{}, notes: map[string]Note{}, rows: map[string]*row{}}
 		m.kept.sites[b.Site] = p
 	}
-	reply := Reply{Generation: m.generation, Answers: make([]Answer, 0, len(b.Asks))}
-	t := turn{Instance: b.Instance, Now: now.UnixMicro(), Foreign: foreign(b, m.generation)}
+	reply := Reply{Generation: m.generation, Now: now, Answers: make([]Answer, 0, len(b.Asks))}
+	t := turn{Instance: b.Instance, Now: now.UnixMicro(), Foreign: foreign(b, m.generation), Life: m.generation}
+	if !m.lost.IsZero() {
+		t.Since = m.lost.UnixMicro()
+	}
+	lost := false
 	for i := range b.Asks {
 		a := &b.Asks[i]
 		if a.Kind == Count && a.Joint != nil {
@@ -148,17 +164,19 @@ func (m *Memory) exchange(b *Batch) Reply {
 		r := p.budgets[name]
 		if r == nil {
 			r = &record{}
-			p.budgets[name] = r
 		}
-		said := decide(r, a, t)
-		if reply.Answers = append(reply.Answers, said); said.Status == Done || said.Status == Foreign {
-			p.until[name] = time.UnixMicro(r.lasts(a))
-		} else if _, there := p.until[name]; !there {
-			delete(p.budgets, name)
+		t.Birth, t.Known = rand.Text(), !p.until[name].Before(now)
+		said, gone := decide(r, a, t)
+		if lost = lost || gone; said.Status == Done || said.Status == Foreign {
+			p.budgets[name], p.until[name] = r, time.UnixMicro(r.Until)
 		}
+		reply.Answers = append(reply.Answers, said)
+	}
+	if lost {
+		m.tell(News{Site: b.Site, Lost: true})
 	}
 	if mergeNotes(p.notes, b.Notes, now) {
-		m.tell(b.Site)
+		m.tell(News{Site: b.Site})
 	}
 	reply.Notes = sortNotes(slices.Collect(maps.Values(p.notes)))
 	return reply
@@ -242,7 +260,7 @@ func (m *Memory) Put(ctx context.Context, kind, key string, value []byte, until 
 		list[key] = document{slices.Clone(value), until}
 	}
 	m.kept.version++
-	m.tell("")
+	m.tell(News{})
 	return nil
 }
 
@@ -266,8 +284,8 @@ func (m *Memory) All(ctx context.Context, kind string) (map[string][]byte, error
 }
 
 // Listen calls heard with what is news until ctx is done.
-func (m *Memory) Listen(ctx context.Context, heard func(site string)) error {
-	news := make(chan string, 64)
+func (m *Memory) Listen(ctx context.Context, heard func(News)) error {
+	news := make(chan News, 64)
 	m.mu.Lock()
 	m.listeners[news] = true
 	m.mu.Unlock()
@@ -280,17 +298,17 @@ func (m *Memory) Listen(ctx context.Context, heard func(site string)) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case site := <-news:
-			heard(site)
+		case one := <-news:
+			heard(one)
 		}
 	}
 }
 
 // tell never waits: who does not listen fast enough finds it with his next Exchange.
-func (m *Memory) tell(site string) {
+func (m *Memory) tell(what News) {
 	for news := range m.listeners {
 		select {
-		case news <- site:
+		case news <- what:
 		default:
 		}
 	}

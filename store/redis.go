@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,20 +34,16 @@ var quiet = sync.OnceFunc(logging.Disable)
 // or a Cluster. Each Batch is one run of one script on one server, all that it touches
 // is under the hash tag of its site, and several go in one round trip.
 //
-// Its generation is the replication ID of the server that ran the script, which is
-// another after a restart and after a replica has become the master. In a Cluster it
-// is made of those of all masters, so whatever happens to one of them is a new
-// generation of all: what is held is said again once more than needed, and nobody has
-// to know which site is where.
+// Its generation is made of the replication ID of the server that ran the script, which
+// is another after a restart and after a replica has become the master, and of a mark,
+// which goes when everything is removed. In a Cluster each master has its own, so that
+// what happens to one of them is said of its own sites only, and there is no mark.
 type Redis struct {
 	client  redis.UniversalClient
 	prefix  string
 	now     func() time.Time // nil: the server's clock
 	where   string           // for people
 	secrets []string
-
-	mu    sync.Mutex
-	lives []string // of the masters of a Cluster, in order
 }
 
 // RedisOptions are all optional.
@@ -137,11 +132,9 @@ func (r *Redis) Exchange(ctx context.Context, batches []Batch) ([]Reply, error) 
 	_, here = r.passed()
 	replies := make([]Reply, len(batches))
 	for i := range batches {
-		life, err := readReply(results[i], &batches[i], here, &replies[i])
-		if err != nil {
+		if err := readReply(results[i], &batches[i], here, &replies[i]); err != nil {
 			return nil, fmt.Errorf("redis at %s: %w", r.where, err)
 		}
-		replies[i].Generation = r.named(ctx, life)
 	}
 	return replies, nil
 }
@@ -200,7 +193,7 @@ func Refused(err error) bool {
 	if err == nil {
 		return false
 	}
-	for _, word := range []string{"WRONGPASS", "NOAUTH", "unauthenticated", "NOPERM", "No permissions", "can't run this command", "may not run INFO", "DB index is out of range", "invalid DB index"} {
+	for _, word := range []string{"WRONGPASS", "NOAUTH", "unauthenticated", "NOPERM", "No permissions", "can't run this command", "DB index is out of range", "invalid DB index"} {
 		if strings.Contains(err.Error(), word) {
 			return true
 		}
@@ -222,9 +215,6 @@ func (r *Redis) explain(err error) error {
 	}
 	hint := ""
 	switch {
-	case strings.Contains(text, "NOINFO"):
-		return fmt.Errorf("redis at %s: its user may not run INFO, which tells of restarts and failovers: "+
-			"give it the permission +info (ACL SETUSER name +info)", r.where)
 	case strings.Contains(text, "WRONGPASS"):
 		hint = ": it refuses the user or the password of the store's URL"
 	case strings.Contains(text, "NOAUTH"), strings.Contains(text, "unauthenticated"):
@@ -247,85 +237,11 @@ const Permissions = "~abide:* &abide:* +eval +evalsha +info +time +hget +hgetall
 	"+zadd +zrem +zcount +zrangebyscore " +
 	"+publish +subscribe +unsubscribe +ping +select +hello, and in a Cluster +cluster|slots +cluster|shards +command +readonly"
 
-// named is the name of the generation that a run of the script belongs to.
-func (r *Redis) named(ctx context.Context, life string) string {
-	if _, cluster := r.client.(*redis.ClusterClient); !cluster {
-		return life
-	}
-	if r.knows(life) {
-		return r.whole()
-	}
-	r.learn(ctx)
-	r.mu.Lock()
-	if !slices.Contains(r.lives, life) { // not all answered
-		r.lives = append(r.lives, life)
-		slices.Sort(r.lives)
-	}
-	r.mu.Unlock()
-	return r.whole()
-}
-
-func (r *Redis) knows(life string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Contains(r.lives, life)
-}
-
-// whole is the generation of a Cluster.
-func (r *Redis) whole() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.lives) == 0 {
-		return ""
-	}
-	sum := sha1.Sum([]byte(strings.Join(r.lives, " ")))
-	return hex.EncodeToString(sum[:])
-}
-
-// livesOf is what the script compares its own with.
-func (r *Redis) livesOf(generation string) string {
-	if _, cluster := r.client.(*redis.ClusterClient); !cluster {
-		return generation
-	}
-	if generation == "" || generation != r.whole() {
-		return ""
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return strings.Join(r.lives, " ")
-}
-
-// learn asks the masters of a Cluster who they are. What it knew stays when one does
-// not answer.
-func (r *Redis) learn(ctx context.Context) {
-	cluster, ok := r.client.(*redis.ClusterClient)
-	if !ok {
-		return
-	}
-	var mu sync.Mutex
-	var lives []string
-	err := cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
-		text, err := master.Info(ctx, "replication").Result()
-		if err != nil {
-			return err
-		}
-		for line := range strings.Lines(text) {
-			if id, found := strings.CutPrefix(strings.TrimSpace(line), "master_replid:"); found {
-				mu.Lock()
-				lives = append(lives, id)
-				mu.Unlock()
-			}
-		}
-		return nil
-	})
-	if err != nil || len(lives) == 0 {
-		return
-	}
-	slices.Sort(lives)
-	lives = slices.Compact(lives)
-	r.mu.Lock()
-	r.lives = lives
-	r.mu.Unlock()
+// cluster tells whether the keys of a site are on another server than those of the fleet
+// may be.
+func (r *Redis) cluster() bool {
+	_, is := r.client.(*redis.ClusterClient)
+	return is
 }
 
 // Close ends all connections.

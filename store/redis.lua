@@ -1,7 +1,6 @@
 -- What a store does, as decide.go says it, in one step on the server.
--- ARGV[1] says which step: exchange, pulse, members or put. Times are whole microseconds since
--- 1970; every number is below 2^53, so that floating point holds it exactly. Sequence
--- numbers are texts of 20 digits, which compare like the numbers.
+-- ARGV[1] says which step: exchange, pulse, members or put. Times are whole microseconds
+-- since 1970; every number is below 2^53, so that floating point holds it exactly.
 
 local most, brims = 2 ^ 50, 2 ^ 52
 local step, argument = ARGV[1], 1
@@ -11,30 +10,50 @@ local function take()
 end
 local function text(n) return string.format('%.0f', n) end
 
--- generation is this life of the data: it is another after a restart, and after a
--- replica has become the master. A server that does not say it names its process.
-local function generation()
-	for _, part in ipairs({'replication', 'server'}) do
-		local info = redis.pcall('INFO', part)
-		if type(info) == 'table' then return nil end
-		local id = string.match(info, 'master_replid:(%w+)') or string.match(info, 'run_id:(%w+)')
-		if id then return id end
-	end
-	return nil
-end
-
 -- clock is the server's, unless a time is passed.
 local function clock(passed)
 	if passed ~= '' then return tonumber(passed) end
 	local t = redis.call('TIME')
 	return tonumber(t[1]) * 1000000 + tonumber(t[2])
 end
-
-local life = generation()
-if not life then
-	return redis.error_reply('NOINFO the user may not run INFO')
-end
 local now = clock(take())
+
+-- mark is a name that nothing else has.
+local function mark(of)
+	local t = redis.call('TIME')
+	return string.sub(redis.sha1hex(t[1] .. ' ' .. t[2] .. ' ' .. of), 1, 12)
+end
+
+-- server names this life of the server: it is another after a restart, and after a
+-- replica has become the master. It is '' if the server does not say.
+local function server()
+	for _, part in ipairs({'replication', 'server'}) do
+		local info = redis.pcall('INFO', part)
+		if type(info) == 'table' then return '' end
+		local id = string.match(info, 'master_replid:(%w+)') or string.match(info, 'run_id:(%w+)')
+		if id then return id end
+	end
+	return ''
+end
+
+-- lives names this life of the data, and says since when that is known. It is that of
+-- the server and of a mark, which goes when everything is removed. Without the key of
+-- the mark, which in a Cluster is on one of the masters, it is that of the server.
+local function lives(key, channel)
+	local id = server()
+	if not key then return string.sub(id, 1, 12), 0 end
+	local was, life, since = string.match(redis.call('HGET', key, 'life') or '', '^(%w*) (%w+) (%d+)$')
+	since = tonumber(since)
+	if was ~= id then
+		life, since = mark(id), now
+		redis.call('HSET', key, 'life', id .. ' ' .. life .. ' ' .. text(now))
+		redis.call('PUBLISH', channel, '!')
+	elseif since > now then -- the clock was set back
+		since = now
+		redis.call('HSET', key, 'life', id .. ' ' .. life .. ' ' .. text(now))
+	end
+	return life, since
+end
 
 -- keep lets a key live until a time, and a minute longer: the clock of a test may be
 -- another than that by which keys expire.
@@ -53,12 +72,9 @@ local function read(key)
 end
 
 if step == 'pulse' then
-	local whole, id, name, gone, lifetime = take(), take(), take(), take(), tonumber(take())
-	if whole == '' then whole = life end
-	local members, names, born = KEYS[1], KEYS[2], KEYS[3]
-	if redis.call('HGET', born, 'generation') ~= whole then
-		redis.call('HSET', born, 'generation', whole, 'since', text(now))
-	end
+	local id, name, gone, lifetime, channel = take(), take(), take(), tonumber(take()), take()
+	local members, names = KEYS[1], KEYS[2]
+	local life, since = lives(KEYS[3], channel)
 	if gone == '1' then
 		redis.call('ZREM', members, id)
 		redis.call('HDEL', names, id)
@@ -73,9 +89,8 @@ if step == 'pulse' then
 		redis.call('ZREM', members, unpack(over))
 		redis.call('HDEL', names, unpack(over))
 	end
-	local since = math.max(now - tonumber(redis.call('HGET', born, 'since')), 0)
 	local count = redis.call('ZCOUNT', members, text(now), '+inf')
-	return {life, text(now), text(since), redis.call('GET', KEYS[4]) or '0', count}
+	return {life, text(now), text(now - since), redis.call('GET', KEYS[4]) or '0', count}
 end
 
 if step == 'members' then
@@ -102,36 +117,66 @@ if step == 'put' then
 		end
 	end
 	redis.call('PUBLISH', channel, '')
-	return life
+	return 'OK'
 end
 
--- An entry is {seq, said, heard, window, n, window, n …}, where heard is odd if
--- something was wanted, and without that twice the time; that of a Count is
--- {seq, state, ahead}. They are under the name of the instance after a letter, beside
--- the latest time that the budget has seen.
+-- What is written down of a budget is one hash. Its field s is what all have together:
+-- {birth, life, now, until, settles, kept, added, {window, n …}, {until, users …}}, and
+-- i with the name of an instance is the entry of that: {seq, said, active, window, n …}.
+-- Of a Count an entry is {seq, state, ahead}, and there is no s.
 
-local function held(e, window)
-	for i = 4, #e, 2 do
-		if e[i] == window then return e[i + 1] end
+-- held, add and count are for pairs in their order, from an index on.
+local function held(list, from, window)
+	for i = from, #list, 2 do
+		if list[i] == window then return list[i + 1] end
 	end
 	return 0
 end
 
-local function add(e, window, n)
+local function add(list, from, window, n, bound)
 	if n <= 0 then return end
-	for i = 4, #e, 2 do
-		if e[i] == window then
-			e[i + 1] = math.min(e[i + 1] + n, most)
+	for i = from, #list, 2 do
+		if list[i] == window then
+			list[i + 1] = math.min(list[i + 1] + n, bound)
 			return
 		end
-		if e[i] > window then
-			table.insert(e, i, n)
-			table.insert(e, i, window)
+		if list[i] > window then
+			table.insert(list, i, math.min(n, bound))
+			table.insert(list, i, window)
 			return
 		end
 	end
-	e[#e + 1] = window
-	e[#e + 1] = n
+	list[#list + 1] = window
+	list[#list + 1] = math.min(n, bound)
+end
+
+-- count adds, or takes away. What is too much to be counted stays so.
+local function count(list, window, n)
+	if n > 0 then return add(list, 1, window, n, brims) end
+	for i = 1, #list, 2 do
+		if list[i] == window then
+			if list[i + 1] >= brims then return end
+			list[i + 1] = list[i + 1] + n
+			if list[i + 1] <= 0 then
+				table.remove(list, i)
+				table.remove(list, i)
+			end
+			return
+		end
+	end
+end
+
+-- since is a list of pairs without those before the first.
+local function since(list, first)
+	if not list[1] or list[1] >= first then return list end
+	local kept = {}
+	for i = 1, #list, 2 do
+		if list[i] >= first then
+			kept[#kept + 1] = list[i]
+			kept[#kept + 1] = list[i + 1]
+		end
+	end
+	return kept
 end
 
 local function grant(left, want, least, waits, holders)
@@ -143,72 +188,96 @@ local function grant(left, want, least, waits, holders)
 	return math.min(want, left)
 end
 
-local awaited, lately = 60 * 1000000, 2 * 1000000
-
--- active tells whether somebody uses the budget, at a time.
-local function active(e, at)
-	local wants = e[3] % 2 == 1
-	local heard = (e[3] - e[3] % 2) / 2
-	if not wants and #e < 4 then return false end
-	return heard == 0 or at - heard <= (wants and awaited or lately)
+-- newer compares sequence numbers, which are texts of digits.
+local function newer(seq, than)
+	if #seq ~= #than then return #seq > #than end
+	return seq > than
 end
 
--- since is an entry without what is before a window, and whether that is another.
-local function since(e, first)
-	if not e[4] or e[4] >= first then return e, false end
-	local kept = {e[1], e[2], e[3]}
-	for i = 4, #e, 2 do
-		if e[i] >= first then
-			kept[#kept + 1] = e[i]
-			kept[#kept + 1] = e[i + 1]
+-- over tells whether nothing of an entry is of use any more.
+local function over(e, first, early)
+	return e[2] < early and (#e < 5 or e[#e - 1] < first)
+end
+
+-- fetch is a field of a hash: false if it is not there, or what is wrong with the key.
+local function fetch(key, field)
+	local packed = redis.pcall('HGET', key, field)
+	if type(packed) == 'table' then
+		if string.find(packed.err, 'WRONGTYPE', 1, true) then return nil, 'alien' end
+		return nil, packed
+	end
+	if not packed then return false end
+	local ok, value = pcall(cmsgpack.unpack, packed)
+	if not ok or type(value) ~= 'table' or type(value[1]) ~= 'string' then return nil, 'alien' end
+	return value
+end
+
+-- The ends of a site's budgets, each under its name, are in a hash beside them, so that
+-- one that is not there before its end is known to be lost. Under '' are the latest of
+-- them, and how many names there were after the last sweep and came since.
+local function known(ends, name)
+	local till = redis.pcall('HGET', ends, name)
+	return type(till) == 'string' and (tonumber(till) or 0) * 1000000 >= now
+end
+
+local function register(ends, name, till)
+	local was = redis.pcall('HGET', ends, name)
+	if type(was) == 'table' then return end -- something else has that key
+	local latest, kept, added = string.match(redis.call('HGET', ends, '') or '', '^(%d+) (%d+) (%d+)$')
+	latest, kept, added = tonumber(latest or 0), tonumber(kept or 0), tonumber(added or 0)
+	if not was then added = added + 1 end
+	if added > kept + 32 then
+		local all = redis.call('HGETALL', ends)
+		kept, added = 0, 0
+		for i = 1, #all, 2 do
+			if all[i] ~= '' and (tonumber(all[i + 1]) or 0) * 1000000 < now then
+				redis.call('HDEL', ends, all[i])
+			else
+				kept = kept + 1
+			end
 		end
 	end
-	return kept, true
+	local last = math.max(latest, till)
+	redis.call('HSET', ends, name, text(till), '', text(last) .. ' ' .. kept .. ' ' .. added)
+	if till > latest then keep(ends, till * 1000000) end
 end
 
 local month = 31 * 24 * 3600 * 1000000
+local settling, spare = 3 * 1000000, 60 * 1000000
+local awaited, lately = 60 * 1000000, 2 * 1000000
 
-local function answer(key, who, foreign)
+-- answer is what decide.go says. It also returns whether something was lost, and an
+-- error of the server.
+local function answer(key, name, ends, who, foreign, life, began)
 	local kind, seq = take(), take()
 	local amount, width, slots = tonumber(take()), tonumber(take()), tonumber(take())
 	local want, least, waits, ahead = tonumber(take()), tonumber(take()), tonumber(take()), tonumber(take())
 	local state, holds, edges = take(), take(), take()
-	local stale, failed = {1, 0, 0, 0, 0, 0, 0, 0}, {3, 0, 0, 0, 0, 0, 0, 0}
+	local past, birth, heard = tonumber(take()), take(), tonumber(take())
+	local stale, failed = {'', 1, 0, 0, 0, 0, 0, 0, 0, 0, 0}, {'', 3, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
-	local fields, wrong = read(key)
+	local r, wrong, old
+	old, wrong = fetch(key, 'i' .. who)
 	if wrong == 'alien' then return failed end
-	if wrong then return nil, wrong end
-	local entries, at = {}, now
-	if #fields > 0 then
-		local last
-		for i = 1, #fields, 2 do
-			local name, value = fields[i], fields[i + 1]
-			if name == 'now' then
-				last = tonumber(value)
-			elseif string.byte(name) == 105 then -- i
-				local ok, e = pcall(cmsgpack.unpack, value)
-				if not ok or type(e) ~= 'table' or type(e[1]) ~= 'string' then return failed end
-				entries[string.sub(name, 2)] = e
-			else
-				return failed
-			end
-		end
-		if not last then return failed end
-		at = math.max(at, last)
-	end
-	local mine = entries[who]
+	if wrong then return nil, false, wrong end
 	if kind == '1' then
-		if mine and seq <= mine[1] then return stale end
-		redis.call('HSET', key, 'now', text(at), 'i' .. who, cmsgpack.pack({seq, state, want}))
-		keep(key, at + month)
-		return {0, 0, 0, want, 0, 0, 1, 0}
+		if old and not newer(seq, old[1]) then return stale end
+		redis.call('HSET', key, 'i' .. who, cmsgpack.pack({seq, state, want}))
+		keep(key, now + month)
+		return {'', 0, 0, 0, want, 0, 0, 1, 0, 0, 0}
 	end
+	r, wrong = fetch(key, 's')
+	if wrong == 'alien' or not r and #redis.call('HGETALL', key) > 0 then return failed end
+	if wrong then return nil, false, wrong end
+	r = r or {'', life, 0, 0, 0, 0, 0, {}, {}}
+	if type(r[9]) ~= 'table' then return failed end
+	local at = math.max(now, r[3], heard)
 
 	-- Where the present is.
-	local window, following, ends, first, early, till
+	local window, following, closes, first, early, till
 	if width > 0 then
 		window = (at - at % width) / width
-		following, ends = window + 1, (window + 1) * width
+		following, closes = window + 1, (window + 1) * width
 		first, early = window, window - 1
 		if kind == '3' then first, early = window - slots, window - slots end
 	elseif kind == '4' then
@@ -218,129 +287,175 @@ local function answer(key, who, foreign)
 			till = e
 			if e <= at then
 				before, begin = begin, e
-			elseif begin and not ends then
-				ends = e
+			elseif begin and not closes then
+				closes = e
 			end
 		end
-		if not ends then return failed end
+		if not closes then return failed end
 		window = math.floor(begin / 1000000)
-		following, first = math.floor(ends / 1000000), window
+		following, first = math.floor(closes / 1000000), window
 		early = math.floor((before or begin) / 1000000)
-		begin = window * 1000000
-		till = {till, 2 * (ends - begin)}
 	else
 		return failed
 	end
-
-	if mine then
-		local kept = since(mine, first)
-		if (#kept >= 4 or kept[2] >= early) and seq <= mine[1] then return stale end
+	-- counts is when what is held in a window counts no more.
+	local function counts(w)
+		if kind == '2' then return (w + 1) * width end
+		if kind == '3' then return (w + slots + 1) * width end
+		return math.huge
 	end
+	if old and not over(old, first, early) and not newer(seq, old[1]) then return stale end
 
-	-- What no longer counts goes. An entry without anything stays a little, so that a
-	-- message that comes late is still known to be old.
-	entries[who] = nil
-	local holders, last, oldest = 1, window, nil
-	local sums = {} -- what the others have, in each window
-	for name, e in next, entries do
-		local kept, other = since(e, first)
-		local n = #kept
-		if n < 4 and kept[2] < early then
-			redis.call('HDEL', key, 'i' .. name)
-		else
-			if kept[3] % 2 == 1 and kept[2] < early then kept[3], other = kept[3] - 1, true end
-			if other then redis.call('HSET', key, 'i' .. name, cmsgpack.pack(kept)) end
-			if active(kept, at) then holders = holders + 1 end
-			for i = 4, n, 2 do
-				local w = kept[i]
-				sums[w] = math.min((sums[w] or 0) + kept[i + 1], brims)
-			end
-		end
-	end
-	mine = {seq, window, 2 * at + ((want > 0 or ahead > 0) and 1 or 0)}
+	local mine = {seq, window, 0}
+	local from = math.max(first, past + 1)
 	for w, n in string.gmatch(holds, '(-?%d+):(%d+)') do
 		w = tonumber(w)
-		if w >= first then
+		if w >= from then
 			mine[#mine + 1] = w
 			mine[#mine + 1] = tonumber(n)
 		end
 	end
 
-	local function sumOf(w) return math.min((sums[w] or 0) + held(mine, w), brims) end
-	local function sum()
-		if kind ~= '3' then return sumOf(window) end
-		local total = 0
-		for _, n in next, sums do total = math.min(total + n, brims) end
-		for i = 5, #mine, 2 do total = math.min(total + mine[i], brims) end
-		return total
+	-- A record that is new has a birth mark, and another one if something may be lost.
+	local fresh, lost = r[1] == '' or r[4] < now, false
+	local moved, missed = not fresh and r[2] ~= life, fresh and known(ends, name)
+	if fresh then
+		lost = missed or birth ~= '' and (#mine >= 5 or now < heard + spare)
+	elseif moved then
+		lost = true
+	elseif birth == r[1] then
+		lost = heard > r[3]
+	elseif birth ~= '' then
+		lost = #mine >= 5 and r[5] == 0
+	end
+	local young = fresh and began + settling > now and not missed
+	if began > 0 and (moved or young) then
+		r[1], r[5], lost = mark(key .. who), began + settling, false
+	elseif lost then
+		r[1], r[5] = mark(key .. who), now + settling
+	elseif fresh then
+		r[1], r[5] = mark(key .. who), 0
+	end
+	local wait = r[5] - now
+	if wait > settling then -- the clock was set back
+		r[5], wait = now + settling, settling
+	end
+	if not old then r[7] = r[7] + 1 end
+	r[2], r[3] = life, at
+
+	-- What it has said before is exchanged for what it says now.
+	local totals, active = since(r[8], first), since(r[9], at)
+	if old then
+		if old[3] > 0 then count(active, old[3], -1) end
+		for i = 4, #old, 2 do
+			if old[i] >= from then count(totals, old[i], -old[i + 1]) end
+		end
+	end
+	for i = 4, #mine, 2 do count(totals, mine[i], mine[i + 1]) end
+	local holders = 1
+	for i = 2, #active, 2 do holders = holders + active[i] end
+	local till2 = 0
+	if want > 0 or ahead > 0 then
+		till2 = math.min(at + awaited, counts(kind == '2' and window + 1 or window))
+	elseif #mine >= 5 then
+		till2 = math.min(at + lately, counts(mine[#mine - 1]))
+	end
+	if till2 > 0 then
+		local unit = till2 - at > 4000000 and 1000000 or 100000
+		mine[3] = math.ceil(till2 / unit) * unit
+		count(active, mine[3], 1)
 	end
 
+	local function sum()
+		if kind ~= '3' then return held(totals, 1, window) end
+		local total = 0
+		for i = 2, #totals, 2 do total = math.min(total + totals[i], brims) end
+		return total
+	end
+	local function give(w, n)
+		if n <= 0 then return end
+		add(mine, 4, w, n, most)
+		count(totals, w, n)
+	end
 	-- reserve adds some of later slots, as soon as there will be room.
 	local function reserve(rest)
 		for i = 4, #mine, 2 do
 			if mine[i] > window then rest = rest - mine[i + 1] end
 		end
-		if rest <= 0 then return end
-		local ends = {}
-		for w, n in next, sums do ends[w] = n end
-		for i = 4, #mine, 2 do ends[mine[i]] = (ends[mine[i]] or 0) + mine[i + 1] end
-		local total = sum()
-		if total == brims then return end
-		for w = window + 1, window + slots + 1 do
+		local total, was = sum(), {}
+		if rest <= 0 or total == brims then return end
+		for i = 1, #totals, 2 do was[totals[i]] = totals[i + 1] end
+		for w = following, following + slots do
 			if rest <= 0 then return end
-			total = total - (ends[w - slots - 1] or 0)
+			total = total - (was[w - slots - 1] or 0)
 			local n = math.min(amount - total, rest)
 			if n >= math.min(least, rest) then
-				add(mine, w, n)
+				give(w, n)
 				total, rest = total + n, rest - n
 			end
 		end
 	end
-
+	foreign = foreign or wait > 0
 	if not foreign then
-		local most = math.floor(amount / (2 * holders))
-		local whole = math.min(waits, most)
+		local part = math.floor(amount / (2 * holders))
+		local whole = math.min(waits, part)
 		local got = grant(amount - sum(), want, least, whole, holders)
-		add(mine, window, got)
+		give(window, got)
+		-- A newcomer should find some of the next window as well.
+		ahead = math.min(ahead, math.max(part, least))
 		if kind == '3' then
-			reserve(math.min(ahead, math.max(most, least)) - got)
+			reserve(ahead - got)
 		else
-			-- A newcomer should find some of the next window as well.
-			local more = math.min(ahead, math.max(most, least)) - held(mine, following)
-			add(mine, following, grant(amount - sumOf(following), more, least, whole, holders))
+			give(following, grant(amount - held(totals, 1, following), ahead - held(mine, 4, following), least, whole, holders))
 		end
 	end
-	redis.call('HSET', key, 'now', text(at), 'i' .. who, cmsgpack.pack(mine))
 
-	if #mine >= 5 then
-		last = math.max(last, mine[#mine - 1])
-		oldest = mine[4]
-	end
-	for w in next, sums do
-		last = math.max(last, w)
-		oldest = math.min(oldest or w, w)
-	end
-	local free, later = 0, 0
-	if kind == '3' then
-		if oldest then free = (oldest + slots + 1) * width - at end
-		keep(key, (last + slots + 1) * width)
-	else
-		later = held(mine, following)
-		if kind == '2' then
-			keep(key, (last + 2) * width)
-		else
-			keep(key, math.max(till[1], last * 1000000) + till[2])
+	if r[7] > r[6] + 32 then -- entries of those who are long gone
+		local all = redis.call('HGETALL', key)
+		r[6], r[7] = 1, 0
+		for i = 1, #all, 2 do
+			if all[i] ~= 's' and all[i] ~= 'i' .. who then
+				local ok, e = pcall(cmsgpack.unpack, all[i + 1])
+				if ok and type(e) == 'table' and type(e[2]) == 'number' and not over(e, first, early) then
+					r[6] = r[6] + 1
+				else
+					redis.call('HDEL', key, all[i])
+				end
+			end
 		end
 	end
-	local said = {foreign and 2 or 0, window, ends - at, held(mine, window), later,
-		math.max(amount - sum(), 0), holders, free}
+	local last = math.max(window, totals[#totals - 1] or 0)
+	if kind == '2' then
+		till = (last + 2) * width
+	elseif kind == '3' then
+		till = (last + slots + 1) * width
+	else
+		till = math.max(till, last * 1000000) + 2 * (closes - window * 1000000)
+	end
+	local prolong = till > r[4]
+	if prolong then r[4] = math.ceil((till + spare) / 1000000) * 1000000 end
+	r[8], r[9] = totals, active
+	redis.call('HSET', key, 's', cmsgpack.pack(r), 'i' .. who, cmsgpack.pack(mine))
+	if prolong then
+		keep(key, r[4])
+		register(ends, name, r[4] / 1000000)
+	end
+
+	local free, later = 0, 0
+	if kind ~= '3' then
+		later = held(mine, 4, following)
+	elseif totals[1] then
+		free = counts(totals[1]) - at
+	end
+	local said = {r[1], foreign and 2 or 0, window, closes - at, held(mine, 4, window), later,
+		math.max(amount - sum(), 0), holders, free, at, foreign and math.max(wait, 0) or 0}
 	for i = 4, #mine, 2 do
 		if kind == '3' and mine[i] > window then
 			said[#said + 1] = mine[i]
 			said[#said + 1] = mine[i + 1]
 		end
 	end
-	return said
+	return said, lost
 end
 
 -- notes takes up what is said, drops what is over, and returns all that stand.
@@ -388,17 +503,20 @@ local function notes(key, count)
 	return list, news
 end
 
--- For which lives of the data the batch is, as the client has translated it.
-local lives, fresh, who, site, channel = take(), take(), take(), take(), take()
-local foreign = fresh ~= '1' and not string.find(lives, life, 1, true)
-local answers = {}
+-- For which life of the data the batch is, and where what is.
+local meant, fresh, who, site, channel, tag = take(), take(), take(), take(), take(), tonumber(take())
 local asks = tonumber(take())
+local life, began = lives(KEYS[3 + asks], channel)
+local foreign = fresh ~= '1' and meant ~= life
+local answers, lost = {}, false
 for i = 1, asks do
-	local one, wrong = answer(KEYS[1 + i], who, foreign)
+	local key = KEYS[2 + i]
+	local one, gone, wrong = answer(key, string.sub(key, tag + 1), KEYS[2], who, foreign, life, began)
 	if wrong then return wrong end
-	answers[i] = one
+	answers[i], lost = one, lost or gone
 end
 local list, news = notes(KEYS[1], tonumber(take()))
 if not list then return news end
 if news then redis.call('PUBLISH', channel, site) end
-return {life, answers, list}
+if lost then redis.call('PUBLISH', channel, '!' .. site) end
+return {life, now, answers, list}

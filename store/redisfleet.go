@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -13,17 +14,16 @@ import (
 func (r *Redis) fleet(name string) string { return r.prefix + "{fleet}:" + name }
 
 // Pulse says that an instance is there. Since begins when anybody has seen this
-// generation first.
+// generation first. In a Cluster it has no Generation: each site has its own.
 func (r *Redis) Pulse(ctx context.Context, m Member) (Pulse, error) {
 	passed, _ := r.passed()
-	r.learn(ctx)
 	gone := "0"
 	if m.Gone {
 		gone = "1"
 	}
 	results, err := r.eval(ctx, []run{{
 		keys: []string{r.fleet("instances"), r.fleet("names"), r.fleet("life"), r.fleet("documents")},
-		args: []any{"pulse", passed, r.whole(), m.ID, m.Name, gone, m.lifetime().Microseconds()},
+		args: []any{"pulse", passed, m.ID, m.Name, gone, m.lifetime().Microseconds(), r.news()},
 	}})
 	if err != nil {
 		return Pulse{}, err
@@ -32,7 +32,9 @@ func (r *Redis) Pulse(ctx context.Context, m Member) (Pulse, error) {
 	if !ok {
 		return Pulse{}, fmt.Errorf("redis at %s: %w", r.where, errStrange)
 	}
-	p.Generation = r.named(ctx, life)
+	if !r.cluster() { // there each master has its own
+		p.Generation = life
+	}
 	return p, nil
 }
 
@@ -113,8 +115,11 @@ func (r *Redis) All(ctx context.Context, kind string) (map[string][]byte, error)
 	return all, nil
 }
 
+// lostMark begins what is published of a site, or all, whose budgets were lost.
+const lostMark = "!"
+
 // Listen calls heard with what is news until ctx is done. It connects again by itself.
-func (r *Redis) Listen(ctx context.Context, heard func(site string)) error {
+func (r *Redis) Listen(ctx context.Context, heard func(News)) error {
 	news := r.client.Subscribe(ctx, r.news())
 	defer news.Close()
 	if _, err := news.Receive(ctx); err != nil {
@@ -132,7 +137,8 @@ func (r *Redis) Listen(ctx context.Context, heard func(site string)) error {
 			if !more {
 				return ErrClosed
 			}
-			heard(m.Payload)
+			site, lost := strings.CutPrefix(m.Payload, lostMark)
+			heard(News{Site: site, Lost: lost})
 		}
 	}
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -14,21 +13,24 @@ var errStrange = errors.New("the answer makes no sense")
 // exchange is a Batch as the script takes it.
 func (r *Redis) exchange(b *Batch, passed string, here time.Time) run {
 	tag := r.tag(b.Site)
-	keys := make([]string, 1, 1+len(b.Asks))
-	keys[0] = tag + "notes"
+	keys := make([]string, 2, 3+len(b.Asks))
+	keys[0], keys[1] = tag+"notes", tag+"ends"
 	fresh := "0"
 	if newcomer(b) {
 		fresh = "1"
 	}
-	args := make([]any, 0, 9+12*len(b.Asks)+4*len(b.Notes))
-	args = append(args, "exchange", passed, r.livesOf(b.Generation), fresh, b.Instance, b.Site, r.news(), len(b.Asks))
+	args := make([]any, 0, 10+15*len(b.Asks)+4*len(b.Notes))
+	args = append(args, "exchange", passed, b.Generation, fresh, b.Instance, b.Site, r.news(), len(tag), len(b.Asks))
 	for i := range b.Asks {
 		a := &b.Asks[i]
 		keys = append(keys, tag+budget(a))
 		args = append(args,
-			int(a.Kind), fmt.Sprintf("%020d", a.Seq), clamp(a.Amount), width(a), slots(a),
+			int(a.Kind), strconv.FormatUint(a.Seq, 10), clamp(a.Amount), width(a), slots(a),
 			clamp(a.Want), min(max(a.Least, 1), brims), clamp(a.Waits), clamp(a.Ahead),
-			a.State, holdsText(a.Holds), edgesText(a.Edges))
+			a.State, holdsText(a.Holds), edgesText(a.Edges), past(a), a.Birth, seen(a))
+	}
+	if !r.cluster() {
+		keys = append(keys, r.fleet("life"))
 	}
 	args = append(args, len(b.Notes))
 	for _, n := range b.Notes {
@@ -58,54 +60,71 @@ func edgesText(edges []time.Time) string {
 	return string(text)
 }
 
-// readReply reads what the script answered of a Batch, and in which life of the data.
-func readReply(result any, b *Batch, here time.Time, reply *Reply) (life string, err error) {
+// readReply reads what the script answered of a Batch.
+func readReply(result any, b *Batch, here time.Time, reply *Reply) error {
 	list, _ := result.([]any)
-	if len(list) != 3 {
-		return "", errStrange
+	if len(list) != 4 {
+		return errStrange
 	}
-	life, _ = list[0].(string)
-	answers, _ := list[1].([]any)
-	notes, _ := list[2].([]any)
-	if life == "" || len(answers) != len(b.Asks) {
-		return "", errStrange
+	var ok bool
+	reply.Generation, ok = list[0].(string)
+	now, dated := list[1].(int64)
+	answers, _ := list[2].([]any)
+	notes, _ := list[3].([]any)
+	if !ok || !dated || len(answers) != len(b.Asks) {
+		return errStrange
 	}
+	reply.Now = time.UnixMicro(now)
 	reply.Answers = make([]Answer, len(answers))
 	for i, one := range answers {
-		n, ok := numbers(one)
-		if !ok || len(n) < 8 || len(n)%2 != 0 {
-			return "", errStrange
-		}
-		reply.Answers[i] = Answer{
-			Key: b.Asks[i].Key, Seq: b.Asks[i].Seq, Status: Status(n[0]),
-			Window: n[1], Ends: micro(n[2]), Granted: n[3], Ahead: n[4],
-			Remaining: n[5], Holders: int(n[6]), Free: micro(n[7]),
-		}
-		for later := n[8:]; len(later) > 0; later = later[2:] {
-			reply.Answers[i].Later = append(reply.Answers[i].Later, Holding{Window: later[0], N: later[1]})
+		if reply.Answers[i], ok = readAnswer(one, &b.Asks[i]); !ok {
+			return errStrange
 		}
 	}
 	for _, one := range notes {
 		n, _ := one.([]any)
 		if len(n) != 4 {
-			return "", errStrange
+			return errStrange
 		}
 		key, ok1 := n[0].(string)
 		left, ok2 := n[1].(int64)
 		amount, ok3 := n[2].(int64)
 		text, ok4 := n[3].(string)
 		if !ok1 || !ok2 || !ok3 || !ok4 {
-			return "", errStrange
+			return errStrange
 		}
 		reply.Notes = append(reply.Notes, Note{Key: key, Until: time.UnixMicro(here.UnixMicro() + left), N: amount, Text: text})
 	}
 	sortNotes(reply.Notes)
-	return life, nil
+	return nil
 }
 
-func numbers(v any) ([]int64, bool) {
-	list, ok := v.([]any)
-	n := make([]int64, len(list))
+func readAnswer(one any, a *Ask) (said Answer, ok bool) {
+	list, _ := one.([]any)
+	if len(list) < 11 || len(list)%2 == 0 {
+		return said, false
+	}
+	birth, named := list[0].(string)
+	n, whole := numbers(list[1:])
+	if !named || !whole {
+		return said, false
+	}
+	said = Answer{
+		Key: a.Key, Seq: a.Seq, Status: Status(n[0]), Birth: birth, Settles: micro(n[9]),
+		Window: n[1], Ends: micro(n[2]), Granted: n[3], Ahead: n[4],
+		Remaining: n[5], Holders: int(n[6]), Free: micro(n[7]),
+	}
+	if birth != "" {
+		said.Now = time.UnixMicro(n[8])
+	}
+	for later := n[10:]; len(later) > 0; later = later[2:] {
+		said.Later = append(said.Later, Holding{Window: later[0], N: later[1]})
+	}
+	return said, true
+}
+
+func numbers(list []any) (n []int64, ok bool) {
+	n, ok = make([]int64, len(list)), true
 	for i, one := range list {
 		value, whole := one.(int64)
 		n[i], ok = value, ok && whole

@@ -47,6 +47,17 @@ type Ask struct {
 	// the place of what the store has written down.
 	Holds []Holding
 
+	// Past is up to which window the instance has forgotten what it held, as by its own
+	// clock they were over. What the store has written down there stays spent. What is
+	// not among Holds of later windows is given back. A meter that begins says the
+	// largest number: it does not know what one before it held.
+	Past int64
+
+	// Birth and Seen are the Birth and the latest Now of the budget's Answers, as far as
+	// the instance has heard any: they tell a store what it has lost.
+	Birth string
+	Seen  time.Time
+
 	Want  int64 // more in the present window
 	Least int64 // less than that is of no use, so nothing is granted then; 0 is 1
 	Waits int64 // of Want, what waits already, and is used as soon as it is granted
@@ -70,16 +81,26 @@ type Status uint8
 const (
 	Done    Status = iota
 	Stale          // its Seq is not newer: nothing was changed
-	Foreign        // the store is not the one that the Batch is for: Holds were taken over, and nothing granted
+	Foreign        // the store, or what was written down of the budget, is not what the instance knows: Holds were taken over, and nothing granted
 	Failed         // what is kept of the budget makes no sense to the store, as when the key is something else's
 )
 
 // Answer is what the store says of one budget. Only Key, Seq and Status count unless
-// that is Done.
+// that is Done or Foreign.
 type Answer struct {
 	Key    string
 	Seq    uint64
 	Status Status
+
+	// Birth names what is written down of the budget. It is another after that was, or
+	// may have been, lost.
+	Birth string
+	// Now is the time of the budget: that of the store's clock, or the latest that the
+	// budget has seen if the clock is behind that. It never goes back.
+	Now time.Time
+	// Settles is how long nobody is granted anything after a loss, so that everybody can
+	// say what he holds.
+	Settles time.Duration
 
 	Window    int64         // the number of the present one
 	Ends      time.Duration // until its end, by the store's clock
@@ -119,7 +140,8 @@ type Reply struct {
 	// Generation names this life of the store. It is another after the store may have
 	// lost something: after a restart, and after another server has taken over.
 	Generation string
-	Answers    []Answer // one for each Ask, in their order
+	Now        time.Time // by the store's clock, whatever its budgets have seen
+	Answers    []Answer  // one for each Ask, in their order
 	Notes      []Note   // all that stand, Until by the clock of who asked
 }
 
@@ -189,10 +211,18 @@ type Shelf interface {
 	All(ctx context.Context, kind string) (map[string][]byte, error)
 }
 
+// News is what a store tells everybody at once.
+type News struct {
+	// Site has new notes. It is "" for a document that was put or removed.
+	Site string
+	// Lost says that the store has lost budgets, of Site or, if that is "", of all: who
+	// holds something of them says so again within Settling.
+	Lost bool
+}
+
 // Listener is a store that tells of news before anybody asks.
 type Listener interface {
-	// Listen calls heard with the site of a Batch whose notes were news, and with ""
-	// for a document, until ctx is done. It is an accelerator: what it does not tell
-	// is found by the next Exchange or Pulse.
-	Listen(ctx context.Context, heard func(site string)) error
+	// Listen calls heard with what is news until ctx is done. It is an accelerator: what
+	// it does not tell is found by the next Exchange or Pulse.
+	Listen(ctx context.Context, heard func(News)) error
 }
