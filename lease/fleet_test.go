@@ -93,29 +93,22 @@ func TestSomebodyWhoWaitsGetsSomething(t *testing.T) {
 	})
 }
 
-// The safeguards are needed: without each of them, some of a hundred runs find a window
+// The numbers of messages are needed: without them, some of a hundred runs find a window
 // in which too much was taken.
-func TestWithoutItsSafeguardsAFleetTakesTooMuch(t *testing.T) {
+func TestWithoutNumbersAFleetTakesTooMuch(t *testing.T) {
 	const runs = 100
-	for name, b := range map[string]breakage{
-		"messages without numbers":        {unnumbered: true},
-		"a loss after which nobody waits": {careless: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			found := 0
-			for i := range runs {
-				if raced && found > 0 {
-					break // which takes long enough
-				}
-				s := scenarios(b.careless).Example(i)
-				if s.run(b).excess(s) != "" {
-					found++
-				}
-			}
-			t.Logf("%d of %d runs", found, runs)
-			if found == 0 {
-				t.Error("nothing was found")
-			}
-		})
+	found := 0
+	for i := range runs {
+		if raced && found > 0 {
+			break // which takes long enough
+		}
+		s := scenarios(false).Example(i)
+		if s.run(breakage{unnumbered: true}).excess(s) != "" {
+			found++
+		}
+	}
+	t.Logf("%d of %d runs", found, runs)
+	if found == 0 {
+		t.Error("nothing was found")
 	}
 }

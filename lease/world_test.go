@@ -121,7 +121,7 @@ type outcome struct {
 }
 
 // breakage is what is wrong on purpose.
-type breakage struct{ careless, unnumbered bool }
+type breakage struct{ unnumbered bool }
 
 func (s scenario) run(b breakage) outcome {
 	out := outcome{takes: map[string][]fleet.Take{}}
@@ -145,11 +145,6 @@ func (s scenario) run(b breakage) outcome {
 			out.takes[t.Key] = append(out.takes[t.Key], t)
 			if wrong := book.take(t, s); wrong != "" && out.wrong == "" {
 				out.wrong = wrong
-			}
-		},
-		Account: func(a *lease.Account) {
-			if b.careless {
-				lease.Careless(a)
 			}
 		},
 	})

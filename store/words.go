@@ -142,7 +142,7 @@ type Reply struct {
 	Generation string
 	Now        time.Time // by the store's clock, whatever its budgets have seen
 	Answers    []Answer  // one for each Ask, in their order
-	Notes      []Note   // all that stand, Until by the clock of who asked
+	Notes      []Note    // all that stand, Until by the clock of who asked
 }
 
 // Store keeps budgets. Exchange is the whole of it: one operation that leases, gives
