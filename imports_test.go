@@ -13,7 +13,7 @@ const module = "github.com/abide-proxy/abide/"
 // here is a new direction of import, which somebody has to decide on.
 var allowed = map[string][]string{
 	"cmd/abide": {"proxy", "admin", "policy", "ca", "metrics", "learn", "tokens", "shard", "store"},
-	"proxy":     {"policy", "upstream", "ca", "metrics", "queue", "limit", "learn", "ledger", "tokens", "shard", "lease", "store", "redact"},
+	"proxy":     {"policy", "upstream", "ca", "metrics", "queue", "limit", "learn", "ledger", "tokens", "shard", "lease", "store", "redact", "throttle"},
 	"lease":     {"limit", "store"},
 	"store":     {},
 	"shard":     {"policy"},
@@ -25,7 +25,8 @@ var allowed = map[string][]string{
 	"ledger":          {"learn", "limit"},
 	"learn":           {"limit"},
 	"limit":           {},
-	"admin":           {"policy", "ca", "metrics"},
+	"admin":           {"policy", "ca", "metrics", "throttle"},
+	"throttle":        {},
 	"upstream":        {},
 	"policy":          {"learn"},
 	"tokens":          {"policy", "redact"},

@@ -20,8 +20,8 @@
 // TOKEN, or as the password of Basic (any user name), so that browsers and
 // scrapers can. It is never read from a URL. A listener beyond loopback that has
 // no token answers nothing else. An address that presents wrong tokens is
-// made to wait after a few, right ones included: otherwise each wait would still
-// tell whether the guess was good.
+// made to wait for each refusal after a few. The right token is accepted at once: others
+// may share the address.
 //
 // Without a token, the Host header must be an IP address, localhost or the name
 // in admin.listen. A page on the web can point a name of its own at 127.0.0.1
@@ -44,6 +44,7 @@ import (
 	"github.com/abide-proxy/abide/ca"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/throttle"
 )
 
 // Options are what there is to show. Policy and Metrics are needed; the rest may
@@ -125,7 +126,7 @@ type Check struct {
 // desk answers the operator's requests.
 type desk struct {
 	Options
-	guesses *guesses
+	wrong *throttle.Guard // tokens
 }
 
 // New answers the requests of the admin listener. It starts no goroutines.
@@ -140,7 +141,8 @@ func New(o Options) http.Handler {
 	if o.Ready == nil {
 		o.Ready = func() []Check { return nil }
 	}
-	d := &desk{Options: o, guesses: newGuesses()}
+	d := &desk{Options: o}
+	d.wrong = throttle.New(d.refusedTokens)
 
 	inside := http.NewServeMux()
 	inside.HandleFunc("GET /{$}", d.page)

@@ -3,13 +3,17 @@ package admin
 import (
 	"encoding/base64"
 	"net/http"
-	"strconv"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/sirupsen/logrus"
+
+	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
 )
 
@@ -72,37 +76,87 @@ func TestAD03_WhatIsNotExactlyTheTokenIsRefused(t *testing.T) {
 	}
 }
 
-func TestAD03_GuessingIsMadeToWait(t *testing.T) {
-	b := newBed(t, withToken)
-	var refused, limited atomic.Int64
+// answers counts what the handler answers to a header, and after how long the last one was.
+func answers(t *testing.T, handler http.Handler, path, header string, many int) (counts map[int]int, took time.Duration) {
+	t.Helper()
+	began := time.Now()
+	counts = map[int]int{}
+	var mu sync.Mutex
 	var all sync.WaitGroup
-	for range 8 {
+	for range many {
 		all.Go(func() {
-			for range 25 {
-				switch r := b.get("/", "Authorization: Bearer guess"); r.StatusCode {
-				case http.StatusUnauthorized:
-					refused.Add(1)
-				case http.StatusTooManyRequests:
-					limited.Add(1)
-					if wait, err := strconv.Atoi(r.Header.Get("Retry-After")); err != nil || wait < 1 || wait > 6 {
-						t.Errorf("Retry-After: %q", r.Header.Get("Retry-After"))
-					}
-				default:
-					t.Errorf("status %d", r.StatusCode)
-				}
-			}
+			r := httptest.NewRequest(http.MethodGet, path, nil)
+			r.Header.Set("Authorization", header)
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, r)
+			mu.Lock()
+			counts[w.Code]++
+			mu.Unlock()
 		})
 	}
 	all.Wait()
-	if n := refused.Load(); n < freeGuesses || n > freeGuesses+4 {
-		t.Errorf("%d guesses were looked at, %d made to wait", n, limited.Load())
+	return counts, time.Since(began)
+}
+
+// guarded is a handler with a token, and what it logs.
+func guarded(t *testing.T) (http.Handler, *metrics.Metrics, *strings.Builder) {
+	t.Helper()
+	p := policy.Defaults()
+	p.Admin.Listen, p.Admin.Token = "0.0.0.0:9128", policy.NewSecret(token)
+	var lines strings.Builder
+	log := logrus.New()
+	log.SetOutput(&lines)
+	m := metrics.New(10)
+	return New(Options{Policy: func() *policy.Policy { return p }, Metrics: m, Log: log}), m, &lines
+}
+
+func TestAD03_GuessingIsMadeToWait(t *testing.T) {
+	for _, path := range []string{"/", "/readyz"} { // a probe is no way to guess either
+		synctest.Test(t, func(t *testing.T) {
+			handler, m, lines := guarded(t)
+			// One connection after the other, then many at once.
+			began := time.Now()
+			for range 22 {
+				answers(t, handler, path, "Bearer guess-1234567", 1)
+			}
+			if took := time.Since(began); took != time.Minute {
+				t.Errorf("%s: 22 guesses took %v", path, took)
+			}
+			counts, took := answers(t, handler, path, "Bearer guess-1234567", 200)
+			if counts[http.StatusUnauthorized] != 200 || took < 5*time.Second || took > 10*time.Second {
+				t.Errorf("%s: %v after %v", path, counts, took)
+			}
+			time.Sleep(time.Hour)
+			if got := strings.Count(lines.String(), "wrong token from 192.0.2.1"); got < 2 || got > 4 || strings.Contains(lines.String(), "guess-") {
+				t.Errorf("%s: %d lines:\n%s", path, got, lines)
+			}
+			if got := scraped(m); !strings.Contains(got, `abide_wrong_secrets_total{listener="admin"} 222`) {
+				t.Errorf("%s: %s", path, got)
+			}
+		})
 	}
-	if r := b.get("/", "Authorization: Bearer "+token); r.StatusCode != http.StatusTooManyRequests {
-		t.Errorf("the right token tells itself apart: %d", r.StatusCode)
-	}
-	if r := b.get("/healthz"); r.StatusCode != http.StatusOK {
-		t.Errorf("/healthz: %d", r.StatusCode)
-	}
+}
+
+func scraped(m *metrics.Metrics) string {
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	return w.Body.String()
+}
+
+// TestB8_TheRightTokenIsAcceptedAtOnceWhileOthersGuess: from the same address, too.
+func TestB8_TheRightTokenIsAcceptedAtOnceWhileOthersGuess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		handler, _, _ := guarded(t)
+		var guessing sync.WaitGroup
+		guessing.Go(func() { answers(t, handler, "/", "Bearer guess", 500) })
+		synctest.Wait()
+		for _, right := range []string{"Bearer " + token, strings.TrimPrefix(basic("any", token), "Authorization: ")} {
+			if counts, took := answers(t, handler, "/", right, 50); counts[http.StatusOK] != 50 || took != 0 {
+				t.Errorf("%v after %v", counts, took)
+			}
+		}
+		guessing.Wait()
+	})
 }
 
 func TestAD03_TheRightTokenIsNeverMadeToWait(t *testing.T) {
@@ -118,33 +172,6 @@ func TestAD03_TheRightTokenIsNeverMadeToWait(t *testing.T) {
 		})
 	}
 	all.Wait()
-}
-
-func TestAGuesserWaitsForEachFurtherGuess(t *testing.T) {
-	g := newGuesses().of("192.0.2.1")
-	now := time.Now()
-	wrong, right := func() bool { return false }, func() bool { return true }
-	for i := range freeGuesses {
-		if wait, _ := g.try(now, wrong); wait != 0 {
-			t.Fatalf("guess %d waits for %v", i, wait)
-		}
-	}
-	if wait, ok := g.try(now, right); ok || wait != guessInterval {
-		t.Errorf("the next waits for %v, %v", wait, ok)
-	}
-	if wait, ok := g.try(now.Add(guessInterval), right); !ok || wait != 0 {
-		t.Errorf("later: waits for %v, %v", wait, ok)
-	}
-}
-
-func TestGuessesAreCountedByNetworkInIPv6(t *testing.T) {
-	g := newGuesses()
-	if g.of("2001:db8::1") != g.of("2001:db8::ffff:1") || g.of("2001:db8::1") == g.of("2001:db8:0:1::1") {
-		t.Error("addresses of one network count apart, or those of two together")
-	}
-	if g.of("192.0.2.1") == g.of("192.0.2.2") {
-		t.Error("two addresses count together")
-	}
 }
 
 func TestAD04_AListenerBeyondLoopbackAnswersNothingWithoutAToken(t *testing.T) {

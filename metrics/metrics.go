@@ -25,6 +25,7 @@ type Metrics struct {
 	overhead histogram
 
 	refusals   *counters
+	wrong      *counters // secrets
 	handshakes *counters
 
 	clients     atomic.Int64
@@ -51,6 +52,7 @@ func New(maxSites int) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		sites:    newSites(maxSites),
+		wrong:    newCounters("wrong_secrets_total", "Secrets of access.clients and tokens of the admin listener that were presented and are wrong.", "listener"),
 		refusals: newCounters("own_refusals_total", "Answers that abide gave itself instead of a site, by reason.", "reason"),
 		handshakes: newCounters("tls_handshakes_total", "TLS handshakes, by the side they were made with and how they ended.",
 			"side", "result"),
@@ -66,7 +68,7 @@ func New(maxSites int) *Metrics {
 	// Nothing starts without a configuration that is valid.
 	m.reloaded.Set(1)
 	m.registry.MustRegister(
-		m.sites, m.queue, m.observed, m.breakers, m.tokens, m.store, &single{desc: overheadDesc, h: &m.overhead}, m.refusals.vec, m.handshakes.vec,
+		m.sites, m.queue, m.observed, m.breakers, m.tokens, m.store, &single{desc: overheadDesc, h: &m.overhead}, m.refusals.vec, m.wrong.vec, m.handshakes.vec,
 		live("client_connections", "Connections of clients that are open.", func() float64 { return float64(m.clients.Load()) }),
 		live("tunnels", "Tunnels that are open.", func() float64 { return float64(m.tunnels.Load()) }),
 		live("certificates_cached", "Certificates kept for intercepted hosts.", func() float64 { return float64(m.certificates()) }),
@@ -109,6 +111,10 @@ func (m *Metrics) LastMinute(site string) uint64 {
 
 // Refused counts an answer of ours. Reasons are words of our own.
 func (m *Metrics) Refused(reason string) { m.refusals.inc(pair{reason, ""}) }
+
+// WrongSecret counts a secret that was presented to the "proxy" or to the "admin" listener
+// and is wrong.
+func (m *Metrics) WrongSecret(listener string) { m.wrong.inc(pair{listener, ""}) }
 
 // Handshake counts a TLS handshake with the "client" or with the "upstream".
 func (m *Metrics) Handshake(side string, ok bool) {

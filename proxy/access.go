@@ -3,6 +3,7 @@ package proxy
 import (
 	"encoding/base64"
 	"net/http"
+	"net/netip"
 	"strings"
 
 	"github.com/abide-proxy/abide/policy"
@@ -25,11 +26,29 @@ func (s *Server) admit(p *policy.Policy, r *http.Request) (*client, *answer) {
 	if len(p.Access.Clients) == 0 {
 		return nil, nil
 	}
-	who := authenticate(p.Access.Clients, r.Header.Get("Proxy-Authorization"))
+	header := r.Header.Get("Proxy-Authorization")
+	who := authenticate(p.Access.Clients, header)
 	if who == nil {
+		if header != "" {
+			s.metrics.WrongSecret("proxy")
+			s.wrong.Wrong(r.Context(), addressOf(r))
+		}
 		return nil, &answerAuthenticate
 	}
 	return who, nil
+}
+
+// addressOf is where a request comes from.
+func addressOf(r *http.Request) netip.Addr {
+	if c := connOf(r); c != nil {
+		return c.addr
+	}
+	return netip.Addr{}
+}
+
+// refusedSecrets is for the log.
+func (s *Server) refusedSecrets(from netip.Addr, wrong int) {
+	s.log.Warnf("the proxy refused a name or secret from %s that is not one of access.clients: %d in the last minute", from, wrong)
 }
 
 // readmit decides whether who opened a CONNECT may still use what it opened: a

@@ -33,6 +33,7 @@ import (
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/queue"
 	"github.com/abide-proxy/abide/store"
+	"github.com/abide-proxy/abide/throttle"
 )
 
 // maxHead bounds a client's request head. net/http adds 4 KiB of slop to what
@@ -87,6 +88,7 @@ type Server struct {
 	rejections   rejections
 	lines        lineLimit // of the log: failures of TLS, and hosts that the CA may not vouch for
 	access       *accessLog
+	wrong        *throttle.Guard // secrets of clients
 	activity     *activity
 
 	reloading sync.Mutex
@@ -104,6 +106,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.rereads, s.replans, s.stirs = make(ring, 1), make(ring, 1), make(ring, 1)
 	s.books = newBooks()
+	s.wrong = throttle.New(s.refusedSecrets)
 	s.rejections.hosts = newRefusedHosts()
 	s.breakers.loud = rate.NewLimiter(1, 20)
 	if o.Keeping.Memory != nil {

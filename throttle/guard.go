@@ -1,0 +1,55 @@
+package throttle
+
+import (
+	"context"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// Guard holds the answers to wrong secrets back. Make it with New; it is safe for
+// concurrent use.
+type Guard struct {
+	say func(from netip.Addr, wrong int)
+
+	mu   sync.Mutex
+	seen *addresses
+}
+
+// New is a Guard that has seen nobody. It calls say at most once a minute for each address,
+// with how many wrong secrets came from there since the last call.
+func New(say func(from netip.Addr, wrong int)) *Guard {
+	return &Guard{say: say, seen: newAddresses()}
+}
+
+// Wrong notes that a wrong secret came from an address, and returns when that may be
+// answered: after 10 seconds at the latest, and when ctx is done.
+func (g *Guard) Wrong(ctx context.Context, from netip.Addr) {
+	g.mu.Lock()
+	delay, say := g.seen.wrong(time.Now(), from)
+	g.mu.Unlock()
+	g.tell(from, say)
+	if delay <= 0 {
+		return
+	}
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// tell has the log tell of an address, now and of what follows within a minute at its end.
+func (g *Guard) tell(from netip.Addr, wrong int) {
+	if wrong == 0 {
+		return
+	}
+	g.say(from, wrong)
+	time.AfterFunc(sayEvery, func() {
+		g.mu.Lock()
+		rest := g.seen.rest(time.Now(), from)
+		g.mu.Unlock()
+		g.tell(from, rest)
+	})
+}

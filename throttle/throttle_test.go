@@ -1,0 +1,134 @@
+package throttle
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+var from = netip.MustParseAddr("192.0.2.1")
+
+func TestB8_TheFirstWrongSecretsAreAnsweredAtOnceAndLaterOnesLater(t *testing.T) {
+	a, now := newAddresses(), time.Unix(1_800_000_000, 0)
+	for i := range free {
+		if delay, _ := a.wrong(now, from); delay != 0 {
+			t.Fatalf("number %d waits for %v", i+1, delay)
+		}
+	}
+	for i, want := range []time.Duration{interval, 2 * interval, longestDelay, longestDelay} {
+		if delay, _ := a.wrong(now, from); delay != want {
+			t.Errorf("number %d waits for %v, not %v", free+i+1, delay, want)
+		}
+	}
+	if delay, _ := a.wrong(now, netip.MustParseAddr("192.0.2.2")); delay != 0 {
+		t.Errorf("another address waits for %v", delay)
+	}
+	// After an hour all is forgotten.
+	for i := range free {
+		if delay, _ := a.wrong(now.Add(time.Hour), from); delay != 0 {
+			t.Errorf("number %d of the next hour waits for %v", i+1, delay)
+		}
+	}
+}
+
+// TestB8_OneConnectionGuessesNoFasterThanTheInterval is a property: one that waits for each
+// answer before it presents the next secret gets what is free and then one an interval.
+func TestB8_OneConnectionGuessesNoFasterThanTheInterval(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, begin := newAddresses(), time.Unix(1_800_000_000, 0)
+		now, n := begin, 0
+		for range rapid.IntRange(1, 60).Draw(t, "guesses") {
+			now = now.Add(time.Duration(rapid.Int64Range(0, int64(2*interval)).Draw(t, "pause")))
+			delay, _ := a.wrong(now, from)
+			if delay < 0 || delay > longestDelay {
+				t.Fatal(delay)
+			}
+			now = now.Add(delay)
+			n++
+			if most := free + int(now.Sub(begin)/interval); n > most {
+				t.Fatalf("%d answers after %v", n, now.Sub(begin))
+			}
+		}
+	})
+}
+
+func TestB8_ANetworkOfIPv6IsOneAddress(t *testing.T) {
+	for a, same := range map[[2]string]bool{
+		{"2001:db8::1", "2001:db8::ffff:1"}:             true,
+		{"2001:db8::1", "2001:db8:0:1::1"}:              false,
+		{"::ffff:192.0.2.1", "192.0.2.1"}:               true,
+		{"192.0.2.1", "192.0.2.2"}:                      false,
+		{"fe80::1%eth0", "fe80::2%eth1"}:                true,
+		{"::ffff:192.0.2.1", "::ffff:192.0.2.1%ignore"}: true,
+	} {
+		if got := network(netip.MustParseAddr(a[0])) == network(netip.MustParseAddr(a[1])); got != same {
+			t.Errorf("%v are one: %v", a, got)
+		}
+	}
+	newAddresses().wrong(time.Now(), netip.Addr{}) // of a pipe, which has none
+}
+
+func TestB8_NoMoreAddressesAreRememberedThanTheBound(t *testing.T) {
+	a := newAddresses()
+	for i := range 3 * mostAddresses {
+		a.wrong(time.Unix(int64(i), 0), netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}))
+	}
+	if n := a.known.Len(); n != mostAddresses {
+		t.Errorf("%d are remembered", n)
+	}
+}
+
+func TestB8_TheLogTellsOfAnAddressOnceAMinuteAndOfAllInTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var lines []string
+		began := time.Now()
+		g := New(func(_ netip.Addr, wrong int) {
+			mu.Lock()
+			lines = append(lines, fmt.Sprint(time.Since(began), " ", wrong))
+			mu.Unlock()
+		})
+		gone, cancel := context.WithCancel(t.Context())
+		cancel() // who does not wait is counted too
+		for range 500 {
+			g.Wrong(gone, from)
+		}
+		time.Sleep(90 * time.Second)
+		g.Wrong(gone, from)
+		time.Sleep(10 * time.Minute)
+		g.Wrong(gone, from)
+		synctest.Wait()
+		if got, want := fmt.Sprint(lines), "[0s 1 1m0s 499 2m0s 1 11m30s 1]"; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	})
+}
+
+func TestB8_ManyAtOnceEndAfterTheLongestDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := New(func(netip.Addr, int) {})
+		began, answers := time.Now(), 0
+		var all sync.WaitGroup
+		var mu sync.Mutex
+		for range 1000 {
+			all.Go(func() {
+				g.Wrong(t.Context(), from)
+				mu.Lock()
+				defer mu.Unlock()
+				if time.Since(began) < interval {
+					answers++
+				}
+			})
+		}
+		all.Wait()
+		if took := time.Since(began); answers != free || took != longestDelay {
+			t.Errorf("%d answers at once, the last after %v", answers, took)
+		}
+	})
+}
