@@ -53,12 +53,6 @@ func TestHostsThatAreAskedOnceAreForgotten(t *testing.T) {
 	}{
 		{"silent", func(http.ResponseWriter, *http.Request) {}, "", time.Minute},
 		{"failing", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusNotFound) }, "", time.Minute},
-		{"announcing", func(rw http.ResponseWriter, _ *http.Request) {
-			rw.Header().Set("RateLimit-Limit", "60")
-			rw.Header().Set("RateLimit-Remaining", "59")
-			rw.Header().Set("RateLimit-Reset", "60")
-		}, "", 12 * time.Minute},
-		{"limited", func(http.ResponseWriter, *http.Request) {}, "defaults: {limits: [{requests: 60, per: 1m}, {bytes: 1MB, per: 1m}, {concurrency: 2}]}\n", 8 * time.Minute},
 	} {
 		t.Run(kind.name, func(t *testing.T) {
 			bubble(t, kind.site, kind.config, func(w *world) {

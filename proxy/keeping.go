@@ -78,14 +78,9 @@ func (s *Server) runKeeping(ctx context.Context) {
 	running.Wait()
 }
 
-const (
-	// tidyParts is how many parts of the sites are looked at each time, for those that
-	// have nothing to remember any more.
-	tidyParts = 8
-	// restAfter is how long after the last request housekeeping goes on: what is learned
-	// of a limit is remembered for as long as a rate is measured.
-	restAfter = lately + 2*time.Minute
-)
+// tidyParts is how many parts of the sites are looked at each time, for those that have
+// nothing to remember any more.
+const tidyParts = 8
 
 // housekeeping does what is done now and then, until ctx is done. It sleeps while
 // nothing is asked for.
@@ -121,7 +116,7 @@ func (s *Server) housekeeping(ctx context.Context) {
 		}
 		next := max(sampleEvery, rememberPart*time.Since(began))
 		s.stirred.Store(false)
-		if idle += next; idle > restAfter {
+		if idle += next; idle > lately {
 			awake = false
 			continue
 		}

@@ -109,6 +109,9 @@ func (s *Server) ask(x *exchange, r *http.Request) queue.Request {
 	switch {
 	case x.turn.set != nil:
 		q.Pick = x.chooseToken
+		if x.turn.denials.None() {
+			q.Order = x.turn.set.Order()
+		}
 	case x.rule != nil && len(x.rule.Backends) > 0:
 		q.Pick = x.choose
 	}

@@ -54,7 +54,7 @@ func (s *site) place(at Scope) *Slot {
 	if e := s.entry(at); e != nil {
 		return e.slot
 	}
-	if len(s.slots) >= mostSlots {
+	if len(s.slots) >= s.mostSlots() {
 		return nil
 	}
 	l := Limit{Name: at.Limit}

@@ -67,7 +67,7 @@ func (s *site) change(now time.Time, e *entry, l *Limit, at Scope, m limit.Meter
 		e.slot.keep(kept)
 	}
 	s.rename(e, l, at.Key)
-	clear(s.known) // others may know it by the limits from before
+	s.forgetPatterns() // others may know it by the limits from before
 	return nil
 }
 

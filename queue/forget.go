@@ -1,18 +1,23 @@
 package queue
 
-import "time"
+import (
+	"time"
+
+	"github.com/abide-proxy/abide/limit"
+)
 
 const (
-	// manySites is how many sites are remembered before those leave as well of which only
-	// that is known which the next answer says again.
+	// manySites is how many sites are remembered before those leave as well of which
+	// something is known: that none of a limit is used, or what the next answer says again.
 	manySites = 20_000
 	// tidyAtOnce is how many sites are looked at with the lock of their shard held.
 	tidyAtOnce = 64
 )
 
-// Tidy forgets the sites that have nothing to remember any more, in one of a number of
-// parts of them: all of them are looked at when it was called with each number from 0 to
-// Parts-1. New sites do the same for a few others; Tidy is for when none come.
+// Tidy forgets the sites of which nothing is known, and where there are very many also
+// others that are idle. It does so in one of a number of parts of them: all are looked at
+// when it was called with each number from 0 to Parts-1. New sites do the same for a few
+// others; Tidy is for when none come.
 func (g *Gate) Tidy(now time.Time, part int) {
 	sh := &g.shards[part%shards]
 	sh.mu.Lock()
@@ -21,7 +26,7 @@ func (g *Gate) Tidy(now time.Time, part int) {
 	sh.mu.Unlock()
 	for ; rest > 0; rest -= tidyAtOnce {
 		sh.mu.Lock()
-		sh.forget(now, min(rest, tidyAtOnce))
+		sh.forget(now, min(rest, tidyAtOnce), true)
 		sh.mu.Unlock()
 	}
 	sh.mu.Lock()
@@ -34,16 +39,17 @@ func (g *Gate) Tidy(now time.Time, part int) {
 // Parts is how many parts Tidy has.
 const Parts = shards
 
-// forget looks whether some of the sites can be forgotten, those whose turn it is. The
-// shard is locked.
-func (sh *shard) forget(now time.Time, some int) {
+// forget looks whether some of the sites can be forgotten, those whose turn it is. With
+// known, sites of which something is known stay unless there are very many. The shard is
+// locked.
+func (sh *shard) forget(now time.Time, some int, known bool) {
 	many := len(sh.ring) > manySites/shards
 	for range min(some, len(sh.ring)) {
 		if sh.hand >= len(sh.ring) {
 			sh.hand = 0
 		}
 		old := sh.ring[sh.hand]
-		if !old.forget(now, many) {
+		if known && !many && old.knows() || !old.forget(now, many) {
 			sh.hand++
 			continue
 		}
@@ -55,6 +61,21 @@ func (sh *shard) forget(now time.Time, some int) {
 	if len(sh.ring) < cap(sh.ring)/4 && cap(sh.ring) > 64 {
 		sh.shrink()
 	}
+}
+
+// knows tells whether the site has a limit that is shown to the operator, or has learned
+// one. A site that is locked is in use.
+func (s *site) knows() bool {
+	if !s.mu.TryLock() {
+		return true
+	}
+	defer s.mu.Unlock()
+	for _, e := range s.slots {
+		if _, learned := e.slot.meter.(Spareable); learned || e.spec != nil && e.spec.As != limit.Concurrency {
+			return true
+		}
+	}
+	return len(s.rest) > 0
 }
 
 // shrink gives back the memory of a shard that has had many more sites.

@@ -41,6 +41,7 @@ type Request struct {
 	Limits [][]Limit
 	Shared bool                  // many requests have these very slices, so their slots are worth remembering
 	Pick   func(ready []int) int // see Hold.Pick
+	Order  Preference            // the order by which Pick chooses; nil: it has none
 
 	// Observe lets it go at once, whatever the limits say. Permit.Would tells what
 	// would have kept it.
@@ -129,6 +130,7 @@ func (s *site) enter(p *Permit) (held bool, err error) {
 	if p.hold.Needs, err = s.plan(now, r); err != nil {
 		return false, err
 	}
+	p.hold.choices, p.hold.order = s.choices, r.Order
 	if r.Observe {
 		p.would = s.sched.Force(now, &p.hold)
 		return false, nil
@@ -198,7 +200,7 @@ func (sh *shard) make(g *Gate, name string) *site {
 	if s := sh.sites[name]; s != nil {
 		return s
 	}
-	sh.forget(time.Now(), 4)
+	sh.forget(time.Now(), 4, false)
 	s := newSite(g, name)
 	if sh.sites == nil {
 		sh.sites = map[string]*site{}

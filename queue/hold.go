@@ -54,7 +54,9 @@ type Hold struct {
 	// there are more than one. nil takes the first.
 	Pick func(ready []int) int
 
-	owner *Permit // of a Gate
+	owner   *Permit    // of a Gate
+	order   Preference // the same as Pick, if it is not nil
+	choices *choices   // of its Needs; nil: no other hold has them
 
 	state      state
 	choice     int  // :: index into Needs, once granted

@@ -146,6 +146,7 @@ func (s *Slot) holds() {
 // back and which Gate.With may have changed.
 func (s *Scheduler) revive() {
 	s.parched, s.answered = true, true
+	s.revived++
 	s.list()
 	for _, slot := range s.blocking {
 		slot.stir()

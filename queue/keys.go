@@ -10,8 +10,11 @@ const (
 	// longestKey is the longest key that is kept as it is. Routes and clients come
 	// from strangers.
 	longestKey = 128
-	// mostSlots is how many clients and routes of a site have their own meters.
+	// mostSlots is how many clients and routes of a site have their own meters, where
+	// requests do not have as many alternatives.
 	mostSlots = 10_000
+	// slotsEach is how many slots there may be for each alternative of a request.
+	slotsEach = 4
 	// crowded is how often a site that has so many looks for some to forget, and how
 	// often any site does for those that are nobody's own. The next request that could
 	// go with any of many tokens brings back all that were forgotten.
@@ -33,6 +36,9 @@ func short(key string) string {
 // isShort tells whether a key is one that short has made of a longer one.
 func isShort(key string) bool { return len(key) == longestKey+1 && key[longestKey-32] == '~' }
 
+// mostSlots is how many slots the site may have: its tokens are the operator's.
+func (s *site) mostSlots() int { return max(mostSlots, slotsEach*s.alternatives) }
+
 // entry is the slot of a scope, or nil. When a site has as many as it may,
 // all that are new share one slot of their limit, for as long as it remembers
 // anything: so each gets less than the limit allows, and never more.
@@ -48,7 +54,7 @@ func (s *site) entry(at Scope) *entry {
 
 // keep remembers a limit's new slot where entry will find it, and answers whose it is.
 func (s *site) keep(l *Limit, at Scope, e *entry) Scope {
-	if at.Key != "" && len(s.slots) >= mostSlots {
+	if at.Key != "" && len(s.slots) >= s.mostSlots() {
 		e.slot.rename(l.label(others), l.title())
 		if s.rest == nil {
 			s.rest = map[string]*entry{}
@@ -73,21 +79,21 @@ func (s *site) sweep(now time.Time) {
 		for name, e := range s.rest {
 			if s.sched.Forget(now, e.slot) {
 				delete(s.rest, name)
-				clear(s.known)
+				s.forgetPatterns()
 			}
 		}
 	}
-	if len(s.slots) < min(max(16, 2*s.swept), mostSlots) || now.Before(s.sweeps) {
+	if len(s.slots) < min(max(16, 2*s.swept), s.mostSlots()) || now.Before(s.sweeps) {
 		return
 	}
 	lasting := !now.Before(s.lasting)
 	if lasting {
-		s.lasting = now.Add(crowded)
+		s.lasting = now.Add(time.Duration(1+s.alternatives/100) * crowded)
 	}
 	for at, e := range s.slots {
 		if (e.own || lasting) && s.sched.Forget(now, e.slot) {
 			delete(s.slots, at)
-			clear(s.known)
+			s.forgetPatterns()
 		}
 	}
 	s.swept = len(s.slots)

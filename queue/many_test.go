@@ -34,12 +34,51 @@ func byTurns() func([]int) int {
 	}
 }
 
+// BenchmarkTokens is a request that comes, goes and is over, at a site where many tokens
+// could send it: while all have room, and while nine of ten are used up.
+func BenchmarkTokens(b *testing.B) {
+	for _, tokens := range []int{10, 1000, 10_000} {
+		for _, used := range []int{0, tokens * 9 / 10} {
+			b.Run(fmt.Sprintf("%d/%d used up", tokens, used), func(b *testing.B) {
+				own := &limit.Spec{As: limit.FirstUse, Amount: 1, Window: 1000 * time.Hour}
+				limits := make([][]Limit, tokens)
+				for i := range limits {
+					spec := own
+					if i >= used {
+						spec = &limit.Spec{As: limit.Rolling, Amount: 1 << 40, Window: time.Hour}
+					}
+					key := fmt.Sprint(i)
+					limits[i] = []Limit{{Name: "own", Key: key, Spec: spec, N: 1}, {Name: "token", Key: key}}
+				}
+				w := newCrowd(b, limits, true)
+				a := &accounts{all: make([]account, tokens), now: &w.now}
+				w.r.Pick, w.r.Order = a.pick, a
+				turn := uint64(0)
+				come := func() {
+					w.now = w.now.Add(time.Millisecond)
+					w.come()
+					turn++
+					a.all[w.going[len(w.going)-1].hold.choice].used = turn
+					w.finish()
+				}
+				for range used + 1 {
+					come()
+				}
+				b.ReportAllocs()
+				for b.Loop() {
+					come()
+				}
+			})
+		}
+	}
+}
+
 // BenchmarkManyAlternatives is a request that comes, goes and is over, at a site
 // where many tokens could send it: while there is room, and while holds wait for
 // tokens that are used up.
 func BenchmarkManyAlternatives(b *testing.B) {
 	plenty := &limit.Spec{As: limit.Rolling, Amount: 1 << 40, Window: time.Hour}
-	for _, kind := range []struct{ tokens, each int }{{12, 5}, {1000, 4}, {10_000, 3}} {
+	for _, kind := range []struct{ tokens, each int }{{12, 5}, {1000, 4}} {
 		for _, shared := range []bool{true, false} {
 			limits := manyTokens(kind.tokens, kind.each, plenty)
 			b.Run(fmt.Sprintf("%d of %d/room/shared %v", kind.tokens, kind.each, shared), func(b *testing.B) {
@@ -94,6 +133,7 @@ func (w *crowd) come() {
 	p := &Permit{request: w.r, site: w.s, ctx: context.Background(), asked: w.now}
 	p.hold = Hold{Client: w.r.Client, Pick: w.r.Pick, Deadline: w.now.Add(1000 * time.Hour), owner: p}
 	p.hold.Needs, _ = w.s.plan(w.now, &p.request)
+	p.hold.choices, p.hold.order = w.s.choices, w.r.Order
 	if w.s.sched.Try(w.now, &p.hold) {
 		w.going = append(w.going, p)
 		return

@@ -21,7 +21,8 @@ type pattern struct {
 
 	// The needs of a few of the latest clients and routes, so that one that comes
 	// again and again is not looked up each time. Each has one place.
-	recent [8]*recent
+	recent  [8]*recent
+	choices *choices // nil: they are few
 }
 
 // recent is what requests of one client for one route need.
@@ -29,6 +30,28 @@ type recent struct {
 	client, method, path string
 	cost                 int64
 	needs                [][]Need
+	choices              *choices // nil: they are few
+}
+
+// choicesOf are those of needs that several requests have, nil if they are few.
+func choicesOf(needs [][]Need) *choices {
+	if len(needs) < manyChoices {
+		return nil
+	}
+	return &choices{needs: needs}
+}
+
+// forgetPatterns has all needs looked up anew.
+func (s *site) forgetPatterns() {
+	for _, p := range s.known {
+		p.choices.end()
+		for _, one := range p.recent {
+			if one != nil {
+				one.choices.end()
+			}
+		}
+	}
+	clear(s.known)
 }
 
 // place is where the needs of such requests are remembered.
@@ -59,6 +82,7 @@ type entry struct {
 // plan finds the slots of a request's limits. The whole site is one of them. What
 // it answers may be that of other requests, too, and must not be changed.
 func (s *site) plan(now time.Time, r *Request) ([][]Need, error) {
+	s.choices, s.alternatives = nil, max(s.alternatives, len(r.Limits))
 	s.sweep(now)
 	if len(r.Limits) == 0 {
 		return s.alone, nil
@@ -74,10 +98,12 @@ func (s *site) plan(now time.Time, r *Request) ([][]Need, error) {
 	case p.mixed:
 		return s.planAlone(now, r)
 	case !p.own:
+		s.choices = p.choices
 		return p.needs, nil
 	}
 	at := p.place(r)
 	if m := *at; m.is(r) {
+		s.choices = m.choices
 		return m.needs, nil
 	}
 	needs := room(p.needs)
@@ -96,7 +122,11 @@ func (s *site) plan(now time.Time, r *Request) ([][]Need, error) {
 		needs[i] = list
 	}
 	if len(r.Client)+len(r.Method)+len(r.Path) <= longestOwn {
-		*at = &recent{r.Client, r.Method, r.Path, r.Cost, needs}
+		if *at != nil {
+			(*at).choices.end()
+		}
+		*at = &recent{r.Client, r.Method, r.Path, r.Cost, needs, choicesOf(needs)}
+		s.choices = (*at).choices
 	}
 	return needs, nil
 }
@@ -146,11 +176,14 @@ func (s *site) pattern(now time.Time, r *Request) (*pattern, error) {
 		}
 		p.needs[i] = list
 	}
+	if !p.own && !p.mixed {
+		p.choices = choicesOf(p.needs)
+	}
 	if s.known == nil {
 		s.known = map[*[]Limit]*pattern{}
 	}
 	if len(s.known) >= mostPatterns {
-		clear(s.known)
+		s.forgetPatterns()
 	}
 	s.known[&r.Limits[0]] = p
 	return p, nil

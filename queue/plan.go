@@ -34,7 +34,7 @@ func (g *Gate) Reload(b Bounds, plan Plan) {
 		now := time.Now()
 		s.sched.options.Aging = b.Aging
 		if plan != nil {
-			clear(s.known)
+			s.forgetPatterns()
 			s.replan(now, s.sched.all())
 			s.retap(now)
 		}
@@ -80,7 +80,7 @@ func (s *site) renew(r *Request) {
 	if s.stale(r) {
 		g := s.gate.latest.Load()
 		r.Limits, r.Seen = g.plan(*r)
-		r.Made, r.Shared = g.number, false
+		r.Made, r.Shared, r.Order = g.number, false, nil
 	}
 }
 

@@ -60,6 +60,7 @@ type Scheduler struct {
 	thirsty  []*Slot   // that keep some of them
 	sated    []*Slot   // scratch: those before
 	parched  bool      // these are worth another look
+	revived  uint64    // times that Gate.With may have changed slots
 	drawsAt  time.Time // and then at the latest; zero is not by time alone
 
 	open      Slot    // whose bench has the lanes that nothing is known to keep
@@ -142,6 +143,9 @@ func (s *Scheduler) Try(now time.Time, h *Hold) bool {
 	}
 	if len(h.Needs) == 0 {
 		h.Needs = nothing
+	}
+	if went, sure := s.tryChoices(now, h); sure {
+		return went
 	}
 	s.ready = s.ready[:0]
 	for i, alternative := range h.Needs {

@@ -11,22 +11,24 @@ type site struct {
 	name string
 	gate *Gate
 
-	mu      sync.Mutex // guards all below; nobody waits, sends or dials under it
-	gone    bool       // forgotten: look it up again
-	sched   *Scheduler
-	all     *Slot // the whole site, for its cooldowns
-	slots   map[Scope]*entry
-	rest    map[string]*entry // :: limit's name → slot of the keys that have none of their own
-	alone   [][]Need          // what a request needs that has no limits
-	known   map[*[]Limit]*pattern
-	seen    uint64          // the largest version that it was told; see Gate.Replan
-	swept   int             // how many were left by the last sweep
-	sweeps  time.Time       // not before
-	lasting time.Time       // the same for slots that are nobody's own
-	tidies  time.Time       // the same for rest
-	counted int             // of its holds, in Gate.held
-	taps    int             // that are not closed
-	drained []chan struct{} // closed when nothing is held or granted
+	mu           sync.Mutex // guards all below; nobody waits, sends or dials under it
+	gone         bool       // forgotten: look it up again
+	sched        *Scheduler
+	all          *Slot // the whole site, for its cooldowns
+	slots        map[Scope]*entry
+	rest         map[string]*entry // :: limit's name → slot of the keys that have none of their own
+	alone        [][]Need          // what a request needs that has no limits
+	known        map[*[]Limit]*pattern
+	choices      *choices        // of the needs that plan has answered last; nil: no other request has them
+	alternatives int             // the most that a request had
+	seen         uint64          // the largest version that it was told; see Gate.Replan
+	swept        int             // how many were left by the last sweep
+	sweeps       time.Time       // not before
+	lasting      time.Time       // the same for slots that are nobody's own
+	tidies       time.Time       // the same for rest
+	counted      int             // of its holds, in Gate.held
+	taps         int             // that are not closed
+	drained      []chan struct{} // closed when nothing is held or granted
 
 	timer *time.Timer
 	at    time.Time // when it rings; zero is never

@@ -44,7 +44,9 @@ type Slot struct {
 	told   int64     // what it knows of that
 	kept   bool      // Gate.With may change the meter
 	listed bool      // in Scheduler.blocking
-	minded bool      // in Scheduler.minded
+
+	choices []*choice // alternatives that need it
+	minded  bool      // in Scheduler.minded
 }
 
 // Name is what the slot was made with.
@@ -103,6 +105,9 @@ func (s *Slot) when(now time.Time, n int64) time.Time {
 
 // stir asks for another look at who is first.
 func (s *Slot) stir() {
+	if len(s.choices) > 0 {
+		s.touch()
+	}
 	if s.thirst > 0 {
 		s.s.parched = true
 	}

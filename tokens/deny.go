@@ -28,6 +28,9 @@ type denial struct {
 	credible bool      // the token was accepted the last time, so the blame may be the request's
 }
 
+// None tells whether no token was denied.
+func (d *Denials) None() bool { return d.n == 0 }
+
 func (d *Denials) has(s *state) bool {
 	for i := range d.n {
 		if d.list[i].token.state == s {

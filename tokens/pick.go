@@ -43,6 +43,41 @@ func (s *Set) PickFor(ready []int, now time.Time, d *Denials) int {
 	return best
 }
 
+// Order is the order by which Pick chooses, for a queue that keeps it: see
+// queue.Preference. It is the same for all requests with the set, and allocates nothing.
+type Order struct{ set *Set }
+
+// Order is that of the set.
+func (s *Set) Order() Order { return Order{s} }
+
+// Rank is when a token's account was throttled last, and when account and token were
+// used. None of them ever falls. A request without a token has none.
+func (o Order) Rank(i int) ([3]uint64, bool) {
+	if i < 0 || i >= len(o.set.states) {
+		return [3]uint64{}, false
+	}
+	st := o.set.states[i]
+	a := st.account.Load()
+	return [3]uint64{uint64(max(a.throttled.Load(), 0)), a.used.Load(), st.used.Load()}, true
+}
+
+// Rests is until when a token is blocked by what another site has found out.
+func (o Order) Rests(i int) time.Time {
+	st := o.set.states[i]
+	until := max(st.blocked.Load(), st.account.Load().blocked.Load())
+	if until <= 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, until)
+}
+
+// Chosen notes that a token is used now.
+func (o Order) Chosen(i int) {
+	if i < len(o.set.tokens) {
+		o.set.pool.turn(o.set.tokens[i])
+	}
+}
+
 // later tells whether a choice comes before the state's, whatever its rank.
 func (s *state) later(than *choice) bool {
 	a := s.account.Load()
