@@ -49,7 +49,10 @@ type exchange struct {
 	body      []byte                  // kept for another attempt
 	spool     *spool                  // the same, of one whose length nobody knew
 	waiting   context.Context         // while it waits, where that can end by more than the client leaving
-	broke     context.CancelCauseFunc // its body has broken off
+	broke     context.CancelCauseFunc // its body has broken off, or its client has left
+	look      *time.Timer             // looks after its client while it waits; nil: net/http does
+	looking   atomic.Bool             // it waits
+	continues bool                    // its client waits for 100 before it sends the body
 	held      atomic.Int64            // of retry.memory
 	released  atomic.Bool             // nothing more is kept
 	uploading time.Duration           // the client's part of the time before the wait
@@ -124,7 +127,8 @@ func (x *exchange) Held(p *queue.Permit) {
 		x.conn.withUpstream(false)
 	}
 	x.upload.hold()
-	if x.spool != nil {
+	x.startLooking()
+	if x.spool != nil && !x.continues {
 		go func() {
 			if err := x.spool.pump(); err != nil {
 				x.broke(err)
@@ -143,10 +147,12 @@ func (x *exchange) Sending() {
 
 // resume is for the end of a wait.
 func (x *exchange) resume() {
+	x.stopLooking()
 	if x.watched() {
 		x.conn.withUpstream(true)
 	}
 	x.upload.resume()
+	x.spool.pass(int(x.state.policy.Retry.Body))
 }
 
 // watched tells whether the end of the client's bytes is about this request alone.
@@ -155,6 +161,7 @@ func (x *exchange) watched() bool { return x.conn != nil && x.writer.proto/10 ==
 // end is for the handler's end. The upstream may still hold the request's body
 // and the trace then; nothing of them may reach the response any more.
 func (s *Server) end(x *exchange) {
+	x.stopLooking()
 	if x.spool != nil {
 		x.spool.finish()
 	}

@@ -110,6 +110,7 @@ func (s *Server) forward(w http.ResponseWriter, r *http.Request, x *exchange, vi
 	}
 	upgrade := asksForWebsocket(r)
 	stripHop(r.Header)
+	x.continues = len(r.Header["Expect"]) > 0
 	delete(r.Header, "Expect") // net/http has answered it, or will at the first read
 	if upgrade {
 		r.Header["Connection"] = []string{"Upgrade"}

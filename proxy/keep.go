@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"sync"
@@ -16,14 +15,22 @@ const keepStep = 16 << 10
 // and so that a client that leaves while it waits is noticed, which net/http does
 // only when nothing is left to be read. One of unknown length is kept as it passes.
 // Of what is larger than retry.body, or than what retry.memory has left, the rest
-// streams, and it is sent once.
+// streams, and it is sent once. Some of that is read ahead while it waits.
 func (s *Server) keep(x *exchange, r *http.Request) error {
-	if x.upload == nil || x.state.policy.Observes() || r.ContentLength > int64(x.state.policy.Retry.Body) {
+	if x.upload == nil || x.state.policy.Observes() {
 		return nil
 	}
-	if r.ContentLength < 0 {
-		x.waiting, x.broke = context.WithCancelCause(r.Context())
-		x.spool = newSpool(x.upload, r.Trailer, func(have int) int { return s.room(x, have, -1) })
+	large := r.ContentLength > int64(x.state.policy.Retry.Body)
+	switch {
+	case large && !x.watched():
+		return nil
+	case large && x.continues:
+		x.lookAfter(r.Context())
+		return nil
+	case large || r.ContentLength < 0:
+		x.lookAfter(r.Context())
+		x.spool = newSpool(x.upload, r.Trailer, func(have int) int { return s.room(x, have, r.ContentLength) })
+		x.spool.length = r.ContentLength
 		return nil
 	}
 	began := time.Now()
@@ -33,6 +40,7 @@ func (s *Server) keep(x *exchange, r *http.Request) error {
 		if len(body) == cap(body) {
 			step := s.room(x, len(body), r.ContentLength)
 			if step == 0 {
+				x.lookAfter(r.Context())
 				r.Body = &begun{head: body, ReadCloser: x.upload}
 				return nil
 			}
@@ -50,17 +58,28 @@ func (s *Server) keep(x *exchange, r *http.Request) error {
 	}
 }
 
+// mostAhead is how much is read while a request waits of a body that is too large to be
+// kept: the end of a client that has left comes after what it has sent. Half of
+// retry.memory is not for that.
+const mostAhead = 8 << 20
+
 // room is by how much the buffer of a body may grow, 0 if not at all. There is one
 // byte more than announced or allowed, for the end itself: net/http looks at the
 // client only after that. One goroutine asks at a time.
 func (s *Server) room(x *exchange, have int, announced int64) int {
 	bound := x.state.policy.Retry
-	most := int(bound.Body) + 1
-	if announced >= 0 {
-		most = int(announced) + 1
+	most, memory := int64(bound.Body)+1, int64(bound.Memory)
+	switch ahead := x.looking.Load(); {
+	case ahead && (int64(have) >= most || announced >= most):
+		most, memory = max(most, mostAhead+1), memory/2
+	case announced >= most:
+		most = 0 // streams
 	}
-	step := min(max(keepStep, have), most-have)
-	if step <= 0 || s.kept.Add(int64(step)) > int64(bound.Memory) {
+	if announced >= 0 {
+		most = min(most, announced+1)
+	}
+	step := min(max(keepStep, have), int(most)-have)
+	if step <= 0 || s.kept.Add(int64(step)) > memory {
 		s.kept.Add(-int64(max(step, 0)))
 		return 0
 	}

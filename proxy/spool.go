@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// spool is a request's body of unknown length on its way. What has passed is kept,
+// spool is a request's body on its way that is long, or nobody knows how long. What has passed is kept,
 // up to retry.body, so that it can be sent again: nobody waits for the end of it
 // before it is sent, for it may be half of a conversation. While it is kept it is
 // read by a goroutine of its own, so that an attempt can end without it.
@@ -16,6 +16,7 @@ type spool struct {
 	grow    func(have int) int // room for more, 0 when there is none
 	trailer http.Header        // the client's, with values once the body has ended
 	names   []string           // of the trailer: nobody else may look at that before
+	length  int64              // announced; -1 or 0: it was not
 
 	mu      sync.Mutex
 	more    sync.Cond
@@ -101,6 +102,19 @@ func (s *spool) read(p []byte) int {
 	}
 	s.more.Broadcast()
 	return n
+}
+
+// pass is for a body that is about to be sent: one that is longer than may be kept then
+// is sent once.
+func (s *spool) pass(most int) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.length > int64(most) || len(s.buf) > most {
+		s.free, s.dropped = true, true
+	}
 }
 
 // drop lets go of what was kept, as soon as the last reader has passed it.

@@ -152,6 +152,9 @@ func (s *Server) granted(x *exchange, r *http.Request) *answer {
 	for {
 		s.letGo(x)
 		t.result = queue.Result{Outcome: limit.Abandoned, Unsent: true}
+		if x.leftWhileHeld() {
+			return s.heldBack(x, errLeft)
+		}
 		again, err := s.depart(x, r)
 		switch {
 		case err != nil:

@@ -1,0 +1,202 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// heldBed is a proxy whose site takes one request at a time and three in all, and has
+// one in flight until release is called.
+func heldBed(t *testing.T) (b *bed, release func()) {
+	b = newBed(t, "intercept: all", "sites: [{host: api.test, limits: [{requests: 3, per: 1d, as: rolling}, {concurrency: 1}]}]", "retry: {body: 64KiB}")
+	let := make(chan struct{})
+	b.handle(func(_ http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		if r.URL.Path == "/in-flight" {
+			<-let
+		}
+	})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		resp, err := b.client(false).Get("http://" + host + "/in-flight")
+		if err == nil {
+			resp.Body.Close()
+		}
+	}()
+	eventually(t, time.Minute, "the first request is with the site", func() bool { return b.served.Load() == 1 })
+	release = sync.OnceFunc(func() { close(let); <-ended })
+	t.Cleanup(release)
+	return b, release
+}
+
+// writeAll writes as much as the other side takes, until the connection is closed.
+func writeAll(conn net.Conn, text string) { go io.WriteString(conn, text) }
+
+// TestAHeldUploadIsNotSentOnceItsClientHasLeft holds that for bodies of which more is
+// on its way than is kept, in every way that a client can send one.
+func TestAHeldUploadIsNotSentOnceItsClientHasLeft(t *testing.T) {
+	const mega = 1 << 20
+	chunked := "Transfer-Encoding: chunked\r\n\r\n" + fmt.Sprintf("%x\r\n%s", mega, strings.Repeat("c", mega))
+	for name, rest := range map[string]string{
+		"nothing of a large body":         fmt.Sprintf("Content-Length: %d\r\n\r\n", 100*mega),
+		"a part of it":                    fmt.Sprintf("Content-Length: %d\r\n\r\n%s", 100*mega, strings.Repeat("a", mega)),
+		"a small part of it":              fmt.Sprintf("Content-Length: %d\r\n\r\n%s", 100*mega, strings.Repeat("a", 100)),
+		"all of it":                       fmt.Sprintf("Content-Length: %d\r\n\r\n%s", 2*mega, strings.Repeat("a", 2*mega)),
+		"all of it, and another request":  fmt.Sprintf("Content-Length: %d\r\n\r\n%sGET /another HTTP/1.1\r\nHost: api.test\r\n\r\n", 2*mega, strings.Repeat("a", 2*mega)),
+		"chunks":                          chunked,
+		"all the chunks":                  chunked + "\r\n0\r\n\r\n",
+		"expecting 100":                   fmt.Sprintf("Expect: 100-continue\r\nContent-Length: %d\r\n\r\n", 100*mega),
+		"expecting 100, and all the same": fmt.Sprintf("Expect: 100-continue\r\nContent-Length: %d\r\n\r\n%s", 100*mega, strings.Repeat("a", 1000)),
+		"a small body, another request":   "Content-Length: 2\r\n\r\nabGET /another HTTP/1.1\r\nHost: api.test\r\n\r\n",
+	} {
+		for _, w := range rawWays {
+			t.Run(name+" over "+string(w), func(t *testing.T) {
+				t.Parallel()
+				b, release := heldBed(t)
+				conn := b.open(w)
+				writeAll(conn, "POST "+w.line("/upload")+" HTTP/1.1\r\nHost: api.test\r\n"+rest)
+				b.isHeld(t)
+				hangUp(conn)
+				eventually(t, time.Minute, "the hold has left", func() bool { return len(b.server.Holds("")) == 0 })
+				b.nothingWasSpent(t, release)
+			})
+		}
+	}
+}
+
+// TestAPipelinedRequestIsNotSentOnceItsClientHasLeft holds that when the client has
+// left before the turn of its first request, of which net/http takes no more notice
+// since the second has come.
+func TestAPipelinedRequestIsNotSentOnceItsClientHasLeft(t *testing.T) {
+	for _, w := range rawWays {
+		t.Run(string(w), func(t *testing.T) {
+			b, release := heldBed(t)
+			conn := b.open(w)
+			get := "GET " + w.line("/upload") + " HTTP/1.1\r\nHost: api.test\r\n\r\n"
+			_, err := io.WriteString(conn, get)
+			must(t, err)
+			b.isHeld(t)
+			_, err = io.WriteString(conn, get)
+			must(t, err)
+			hangUp(conn)
+			b.nothingWasSpent(t, release)
+		})
+	}
+}
+
+func TestAHeldUploadOverHTTP2IsNotSentOnceItsClientHasLeft(t *testing.T) {
+	b, release := heldBed(t)
+	out, in := io.Pipe()
+	r, _ := http.NewRequest("POST", "https://"+host+"/upload", out)
+	r.ContentLength = 100 << 20
+	go in.Write(make([]byte, 1<<20))
+	ctx, leave := context.WithCancel(t.Context())
+	defer in.Close()
+	tr := b.client(true)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		resp, err := tr.Do(r.WithContext(ctx))
+		if err == nil {
+			resp.Body.Close()
+		}
+	}()
+	b.isHeld(t)
+	leave()
+	<-ended
+	eventually(t, time.Minute, "the hold has left", func() bool { return len(b.server.Holds("")) == 0 })
+	b.nothingWasSpent(t, release)
+}
+
+// TestAHeldUploadArrivesWhole holds that what was read of a body while it was held is
+// sent, once, and the rest after it.
+func TestAHeldUploadArrivesWhole(t *testing.T) {
+	for _, size := range []int{64<<10 - 1, 64 << 10, 64<<10 + 1, 300_000, 12 << 20} {
+		for _, sized := range []bool{true, false} {
+			b, release := heldBed(t)
+			sum := make(chan int, 1)
+			arrives := b.handler.Load().(http.HandlerFunc)
+			b.handle(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != "/upload" {
+					arrives(w, r)
+					return
+				}
+				body, err := io.ReadAll(r.Body)
+				for i, c := range body {
+					if err != nil || c != byte(i%251) {
+						sum <- -1
+						return
+					}
+				}
+				sum <- len(body)
+			})
+			body := make([]byte, size)
+			for i := range body {
+				body[i] = byte(i % 251)
+			}
+			var from io.Reader = strings.NewReader(string(body))
+			if !sized {
+				from = unsized{from}
+			}
+			ended := make(chan int, 1)
+			go func() {
+				resp, err := b.client(false).Post("http://"+host+"/upload", "text/plain", from)
+				if err != nil {
+					ended <- 0
+					return
+				}
+				resp.Body.Close()
+				ended <- resp.StatusCode
+			}()
+			b.isHeld(t)
+			release()
+			if n, code := <-sum, <-ended; n != size || code != 200 {
+				t.Errorf("%d bytes, sized %v: %d came, %d", size, sized, n, code)
+			}
+			eventually(t, time.Minute, "nothing is kept", func() bool { return b.server.kept.Load() == 0 })
+		}
+	}
+}
+
+func (b *bed) isHeld(t *testing.T) {
+	t.Helper()
+	eventually(t, time.Minute, "the request is held", func() bool { return len(b.server.Holds("")) == 1 })
+}
+
+// hangUp ends a connection as a process does that ends.
+func hangUp(conn net.Conn) {
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
+	conn.Close()
+}
+
+// nothingWasSpent lets the request in flight end and holds that two more have place,
+// and that the site has seen no other.
+func (b *bed) nothingWasSpent(t *testing.T, release func()) {
+	t.Helper()
+	release()
+	for range 2 {
+		r, _ := http.NewRequest("GET", "http://"+host+"/after", nil)
+		r.Header.Set("Abide-Max-Wait", "5m")
+		resp, err := b.client(false).Do(r)
+		must(t, err)
+		resp.Body.Close()
+		if resp.StatusCode != 200 {
+			t.Errorf("a request after that was told %d", resp.StatusCode)
+		}
+	}
+	if n := b.served.Load(); n != 3 {
+		t.Errorf("the site was asked %d times, not 3", n)
+	}
+	b.stop()
+}
