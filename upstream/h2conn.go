@@ -95,7 +95,7 @@ var errUnusable = errors.New("a new connection takes no request")
 func (t *Transport) newConn2(ctx context.Context, home *host, tc *tls.Conn, lead bool) (*conn, error) {
 	c := &conn{t: t, home: home, nc: tc, raw: tc.NetConn(), gauge: gauge(tc), h2: &multi{lead: lead, streams: 1}}
 	c.h2.ping = &patience{conn: c.gauge, do: c.ping}
-	nc := &settling{Conn: tc, c: c}
+	nc := &settling{Conn: tc, c: c, frames: newFrameWatch(time.Now)}
 	c.h2.nc = nc
 	if c.budgeted() {
 		// What is said first may have to wait for credit.
@@ -149,10 +149,11 @@ func (c *conn) settled() {
 // more bytes it can be told that it has taken in those before.
 type settling struct {
 	*tls.Conn
-	c     *conn
-	ready atomic.Bool // c may settle
-	ended atomic.Bool
-	done  bool // of the reading goroutine
+	c      *conn
+	frames *frameWatch
+	ready  atomic.Bool // c may settle
+	ended  atomic.Bool
+	done   bool // of the reading goroutine
 }
 
 func (s *settling) Read(p []byte) (int, error) {
@@ -162,6 +163,9 @@ func (s *settling) Read(p []byte) (int, error) {
 	}
 	s.c.h2.ping.start(pingAfter)
 	n, err := s.Conn.Read(p)
+	if no := s.frames.read(p[:n]); no != nil {
+		n, err = 0, no
+	}
 	if err != nil {
 		s.c.h2.ping.stop()
 		s.ended.Store(true)
@@ -171,6 +175,11 @@ func (s *settling) Read(p []byte) (int, error) {
 		}
 	}
 	return n, err
+}
+
+func (s *settling) Write(p []byte) (int, error) {
+	s.frames.wrote(p)
+	return s.Conn.Write(p)
 }
 
 // Close does not wait for a peer that takes no goodbye.

@@ -250,7 +250,7 @@ func (x *exchange) end(again bool) {
 	if x.up != nil {
 		x.up.end(again)
 	}
-	if x.broken() && x.c.budgeted() {
+	if x.broken() && (x.c.budgeted() || x.c.h2.nc.frames.mid()) {
 		x.t.pool.retire(x.c)
 	}
 	x.t.pool.leave(x.c)
@@ -265,7 +265,8 @@ func (x *exchange) abandon() {
 }
 
 // broken tells whether the exchange was ended from here, so that the origin may
-// still send some of its answer. Under a byte limit that is not worth reading.
+// still send some of its answer. Under a byte limit that is not worth reading. Nor is
+// the connection of any use when its origin has begun a header block and not ended it.
 func (x *exchange) broken() bool {
 	return x.unread.Load() || x.ctx.Err() != nil || x.stalled.Load() || x.overdue.Load()
 }
