@@ -55,7 +55,7 @@ type heldKey struct{ site, limit string }
 const mostHeldTimes = 1000
 
 func newActivity(log *logrus.Logger) *activity {
-	return &activity{log: log, wake: make(ring, 1), held: map[heldKey]*HeldTime{}}
+	return &activity{log: log, wake: make(ring, 1), ports: refusedPorts{lines: lineLimit{every: portSilence}}, held: map[heldKey]*HeldTime{}}
 }
 
 // rouse has run look at what waits, or refuses. It does so at every log level: only run

@@ -109,7 +109,7 @@ const tlsSilence = time.Minute
 // tellTLS logs that TLS with a site, or with the next hop on the way to it, failed.
 func (s *Server) tellTLS(x *exchange, err error, a *answer) {
 	f := upstream.TLSFailureOf(err)
-	if f == nil || !s.lines.due(x.site+" "+a.reason+" "+f.Fault.String(), time.Now(), tlsSilence) {
+	if f == nil || !s.lines.tls.due(x.site+" "+a.reason+" "+f.Fault.String(), time.Now()) {
 		return
 	}
 	host := x.target.HostPort()

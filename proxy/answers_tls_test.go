@@ -1,10 +1,8 @@
 package proxy
 
 import (
-	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/abide-proxy/abide/upstream"
 )
@@ -31,25 +29,5 @@ func TestAFailureWithTheNextProxySaysWhichAndNamesNothingOfIt(t *testing.T) {
 	}
 	if plain := upstreamAnswer(&upstream.Error{Kind: upstream.Hop}); plain.title != upstreamAnswers[upstream.Hop].title {
 		t.Errorf("without TLS: %+v", plain)
-	}
-}
-
-func TestALineIsWrittenOnceAndTheMemoryOfItIsBounded(t *testing.T) {
-	var l lineLimit
-	now := time.Now()
-	if !l.due("a", now, time.Minute) || l.due("a", now.Add(59*time.Second), time.Minute) || !l.due("b", now, time.Minute) {
-		t.Error("it is due at the wrong times")
-	}
-	if !l.due("a", now.Add(time.Minute), time.Minute) {
-		t.Error("it is not due after a minute")
-	}
-	for i := range 5 * maxLines {
-		l.due(fmt.Sprint(i), now, time.Minute)
-	}
-	if len(l.last) > maxLines || l.due("one more", now, time.Minute) {
-		t.Errorf("%d are remembered", len(l.last))
-	}
-	if !l.due("one more", now.Add(2*time.Minute), time.Minute) || len(l.last) > 2 {
-		t.Errorf("afterwards %d are remembered", len(l.last))
 	}
 }

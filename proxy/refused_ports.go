@@ -11,7 +11,7 @@ import (
 const portSilence = time.Minute
 
 // refusedPorts counts CONNECTs to ports that egress.ports does not name, and limits the
-// lines of the log about them. The zero value is ready, and it is safe for concurrent use.
+// lines of the log about them. It is safe for concurrent use.
 type refusedPorts struct {
 	count atomic.Uint64
 	lines lineLimit
@@ -20,7 +20,7 @@ type refusedPorts struct {
 // portRefused is told of a CONNECT to a port that egress.ports does not name.
 func (a *activity) portRefused(to policy.Target) {
 	a.ports.count.Add(1)
-	if a.ports.lines.due(to.HostPort(), time.Now(), portSilence) {
+	if a.ports.lines.due(to.HostPort(), time.Now()) {
 		a.log.Warnf("CONNECT to %s is refused, since egress.ports does not name port %d; add it there to allow it", to.HostPort(), to.Port)
 	}
 }

@@ -16,13 +16,10 @@ import (
 const rejectionSilence = 10 * time.Minute
 
 // rejections remembers which clients did not accept a certificate of abide's CA: for
-// which hosts, so that their https passes unread, and of which of them the log has
-// told, so that a crawler that does not trust the CA makes one line and not a thousand.
+// which hosts, so that their https passes unread.
 type rejections struct {
-	mu       sync.Mutex
-	hosts    *refusedHosts
-	told     map[netip.Addr]time.Time // client address → when it was told about for certain
-	wondered map[netip.Addr]time.Time // and when it was wondered about
+	mu    sync.Mutex
+	hosts *refusedHosts
 }
 
 // keyOf is what a refusal of a connection is remembered by.
@@ -42,20 +39,21 @@ func (s *Server) rejected(addr netip.Addr, who *client, to policy.Target, certai
 	// around it.
 	needed := p.Interception(to.Host, to.Port, true).Needed
 	var period time.Duration // for which the host passes unread
-	said := false
-	j.mu.Lock()
 	if !needed {
+		j.mu.Lock()
 		period = j.hosts.rejected(now, keyOf(addr, who, to.Host), certain)
+		j.mu.Unlock()
 	}
+	// A crawler that does not trust the CA makes one line and not a thousand.
+	said := false
 	switch {
 	case period > 0:
-		said = s.lines.due("refused "+addr.String()+" "+to.Host+" "+period.String(), now, rejectionSilence)
+		said = s.lines.refused.due(addr.String()+" "+to.Host+" "+period.String(), now)
 	case certain && needed:
-		said = due(&j.told, addr, now)
+		said = s.lines.trust.due(addr.String(), now)
 	case !certain:
-		said = due(&j.wondered, addr, now)
+		said = s.lines.doubt.due(addr.String(), now)
 	}
-	j.mu.Unlock()
 	if period > 0 {
 		s.learnedSome()
 	}
@@ -115,7 +113,7 @@ func (j *rejections) refusedNow(key refusedKey) (refusedHost, bool) {
 // refusal. The log says it where the refusal is from before a restart.
 func (s *Server) passesRefused(key refusedKey) bool {
 	one, passes := s.rejections.refusedNow(key)
-	if passes && one.restored && s.lines.due("restored "+key.client+" "+key.host, time.Now(), refusalsKept) {
+	if passes && one.restored && s.lines.restored.due(key.client+" "+key.host, time.Now()) {
 		s.log.Warnf("https of the client %s to %s passes unread until %s, so limits there are not seen: the client did not accept the certificate of abide's CA before the restart; then abide tries again",
 			key.client, key.host, one.Until.Local().Format(time.DateTime))
 	}
@@ -149,15 +147,4 @@ func (s *Server) restoreRejections() {
 			s.rejections.hosts.restore(now, one)
 		}
 	}
-}
-
-func due(said *map[netip.Addr]time.Time, who netip.Addr, now time.Time) bool {
-	if last, ok := (*said)[who]; ok && now.Sub(last) < rejectionSilence {
-		return false
-	}
-	if *said == nil || len(*said) >= 1000 {
-		*said = map[netip.Addr]time.Time{}
-	}
-	(*said)[who] = now
-	return true
 }

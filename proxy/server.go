@@ -86,7 +86,7 @@ type Server struct {
 	usages       usages       // of limits with long windows
 	kept         atomic.Int64 // bytes of bodies that are kept for another attempt
 	rejections   rejections
-	lines        lineLimit // of the log: failures of TLS, and hosts that the CA may not vouch for
+	lines        *lines
 	access       *accessLog
 	wrong        *throttle.Guard // secrets of clients
 	activity     *activity
@@ -106,6 +106,7 @@ func New(o Options) (*Server, error) {
 	}
 	s.rereads, s.replans, s.stirs = make(ring, 1), make(ring, 1), make(ring, 1)
 	s.books = newBooks()
+	s.lines = newLines()
 	s.wrong = throttle.New(s.refusedSecrets)
 	s.rejections.hosts = newRefusedHosts()
 	s.breakers.loud = rate.NewLimiter(1, 20)

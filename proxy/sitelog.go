@@ -322,9 +322,9 @@ func (s *siteState) ends(site string) string {
 	if s.episodes > 1 {
 		text += fmt.Sprintf(", after %s since the last such line", times(s.episodes))
 	} else {
-		text += ", after " + inSeconds(took)
+		text += ", after " + InSeconds(took)
 	}
-	return text + fmt.Sprintf("; held for over a second: %s, the longest for %s", requests(s.held), inSeconds(s.longest))
+	return text + fmt.Sprintf("; held for over a second: %s, the longest for %s", requests(s.held), InSeconds(s.longest))
 }
 
 // describe is the line of a site that begins to refuse requests.
@@ -351,7 +351,7 @@ func (r *siteRefusal) describe(now time.Time) string {
 func (s *siteState) accepts(now time.Time, site string) string {
 	text := fmt.Sprintf("%s: the site accepts requests again", site)
 	if s.skipped[refusalEnds] == 0 {
-		text += ", after " + inSeconds(now.Sub(s.refusedAt))
+		text += ", after " + InSeconds(now.Sub(s.refusedAt))
 	} else {
 		text += fmt.Sprintf(", %s since the last such line", times(s.skipped[refusalEnds]+1))
 	}
@@ -382,11 +382,11 @@ func clockTime(now, at time.Time) string {
 		layout = "2006-01-02 15:04:05"
 	}
 	up := at.Add(time.Second - 1).Truncate(time.Second) // it is not sent before at
-	return up.In(now.Location()).Format(layout) + " (in " + inSeconds(max(at.Sub(now), 0)) + ")"
+	return up.In(now.Location()).Format(layout) + " (in " + InSeconds(max(at.Sub(now), 0)) + ")"
 }
 
-// inSeconds is a duration for people: 2.1s, 40s, 3m20s.
-func inSeconds(d time.Duration) string {
+// InSeconds is a duration for people: 2.1s, 40s, 3m20s.
+func InSeconds(d time.Duration) string {
 	if d < 10*time.Second {
 		return d.Round(100 * time.Millisecond).String()
 	}

@@ -17,7 +17,7 @@ func (s *Server) passesUnread(p *policy.Policy, to policy.Target, why policy.Unr
 	case policy.UnreadRefused, policy.UnreadConstrained: // the log says it elsewhere
 		return
 	}
-	if remedy != "" && s.lines.due("unread "+to.HostPort(), time.Now(), unreadSilence) {
+	if remedy != "" && s.lines.unread.due(to.HostPort(), time.Now()) {
 		s.log.Warnf("https to %s passes unread (intercept: %s), so limits there are not seen: %s", to.Host, p.Intercept.Mode, remedy)
 	}
 }

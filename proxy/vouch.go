@@ -13,7 +13,7 @@ func (s *Server) vouches(host string) bool {
 	if s.ca.Vouches(host) {
 		return true
 	}
-	if s.lines.due("vouch "+host, time.Now(), vouchSilence) {
+	if s.lines.vouch.due(host, time.Now()) {
 		s.log.Warnf("the name constraints of ca.cert do not permit %s, so its https passes unread: its limits and tokens hold for plain http alone", host)
 	}
 	return false

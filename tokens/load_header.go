@@ -52,7 +52,7 @@ func notAList(data []byte) (fault flaw, ok bool) {
 	}
 	header, _ := reader(rows[0].secret, separatorOf(rows[0].secret, "")).Read()
 	header = trimmed(header)
-	if len(rows) > 1 && namesColumns(header) {
+	if namesColumns(header) {
 		return flawf(rows[0].line, "is a header row: name the column that has the secrets, such as column: %s; there are %s", likely(header), strings.Join(header, ", ")), false
 	}
 	for _, separator := range []string{",", ";"} {

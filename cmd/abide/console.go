@@ -2,11 +2,11 @@ package main
 
 import "github.com/abide-proxy/abide/admin"
 
-// fleetOptions are what the operator's listener knows of limits, permits, quotas and
-// what keeps budgets.
 // mostLearned is how many sites of which something was learned are listed.
 const mostLearned = 10_000
 
+// fleetOptions are what the operator's listener knows of limits, permits, quotas and
+// what keeps budgets.
 func (a *program) fleetOptions(o admin.Options) admin.Options {
 	o.Limits, o.Overrides = a.writtenLimits, a.proxy.Overrides
 	o.Learned = func() []string { return a.proxy.LearnedSites(mostLearned) }

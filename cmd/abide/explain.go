@@ -63,6 +63,9 @@ func (x *explaining) run(cmd *cobra.Command, text string) error {
 	if wrong == nil && !x.json {
 		p.ExplainPath(cmd.OutOrStdout(), target, path, answered)
 	}
+	if p != nil && !x.json && answers.Len() > 0 && answers.Bytes()[0] != '\n' {
+		fmt.Fprintln(cmd.OutOrStdout()) // after the configuration
+	}
 	_, _ = answers.WriteTo(cmd.OutOrStdout())
 	switch {
 	case wrong != nil && live != nil:
@@ -80,24 +83,10 @@ func (x *explaining) run(cmd *cobra.Command, text string) error {
 
 // live writes what the processes say that run, and tells whether any has answered. p is
 // nil where the configuration has faults.
-func (x *explaining) live(cmd *cobra.Command, w io.Writer, p *policy.Policy, target policy.Target, path string) (answered bool, err error) {
-	list, api, err := findRunning(cmd)
-	if err != nil {
-		return false, err
-	}
-	api.tellGuess(cmd, list)
-	if !x.json && len(list) > 1 {
-		fmt.Fprintln(w)
-		describeRunning(w, list)
-	}
-	var failed error
-	for _, one := range list {
-		if !x.json && one.needsTitle(list) {
-			fmt.Fprintf(w, "\n%s\n", one.title())
-		}
-		err := x.ask(cmd, w, p, api, one.Admin, target, path)
-		failed, answered = errors.Join(failed, err), answered || err == nil
-	}
+func (x *explaining) live(cmd *cobra.Command, w *bytes.Buffer, p *policy.Policy, target policy.Target, path string) (answered bool, err error) {
+	answered, failed := askRunning(cmd, w, x.json, func(ctx context.Context, address string, api adminAPI) error {
+		return x.ask(ctx, cmd, w, p, api, address, target, path)
+	})
 	if answered && failed != nil && !x.json {
 		fmt.Fprintln(cmd.ErrOrStderr(), failed)
 		return true, nil
@@ -106,13 +95,11 @@ func (x *explaining) live(cmd *cobra.Command, w io.Writer, p *policy.Policy, tar
 }
 
 // ask writes what the process says whose admin listener is at address.
-func (x *explaining) ask(cmd *cobra.Command, w io.Writer, p *policy.Policy, api adminAPI, address string, target policy.Target, path string) error {
+func (x *explaining) ask(ctx context.Context, cmd *cobra.Command, w io.Writer, p *policy.Policy, api adminAPI, address string, target policy.Target, path string) error {
 	query := url.Values{"url": {urlOf(target, path)}, "method": {x.method}}
 	if x.client != "" {
 		query.Set("client", x.client)
 	}
-	ctx, cancel := context.WithTimeout(cmd.Context(), liveTimeout)
-	defer cancel()
 	e, body, err := askLive(ctx, address, api.token, query)
 	if err != nil {
 		return err

@@ -53,7 +53,8 @@ func (a *program) follow(ctx context.Context, asked <-chan struct{}) {
 		case <-ctx.Done():
 			return
 		case <-asked:
-			a.proxy.ForgetRejections()
+			_, _ = a.reloadAsked() // the log has the error
+			continue
 		case <-secrets.changed:
 		case <-changed:
 			if !a.source.changed() {

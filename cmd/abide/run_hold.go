@@ -55,9 +55,9 @@ func (h *holdReport) look(now time.Time, waiting []waitingSite) string {
 	if h.holding = first != nil; !h.holding {
 		return ""
 	}
-	text := fmt.Sprintf("abide holds %s to %s %s", countOf(first.held, "request"), first.site, first.until)
+	text := fmt.Sprintf("abide holds %s to %s %s", amount(first.held, "request"), first.site, first.until)
 	if more > 1 {
-		text += fmt.Sprintf("; and to %s", countOf(more-1, "other site"))
+		text += fmt.Sprintf("; and to %s", amount(more-1, "other site"))
 	}
 	switch {
 	case h.terminal && more == 1 && first.held == 1 && !first.goes.IsZero() && first.goes.Sub(now) <= holdLookEvery:
@@ -69,13 +69,6 @@ func (h *holdReport) look(now time.Time, waiting []waitingSite) string {
 	}
 	h.unsaid, h.next = false, now.Add(holdLineEvery)
 	return text
-}
-
-func countOf(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // reportHolds tells of requests that are held until ctx is done: in the terminal's

@@ -70,11 +70,11 @@ func (s *summary) write(w io.Writer) {
 	case s.requests > 0:
 		s.table(w)
 	case s.unread > 0:
-		fmt.Fprintf(w, "abide: %s passed unread and there was no other request, so no limit was kept: %s; see docs/clients.md#https\n", countOf(int(s.unread), "https connection"), s.unreadSites())
+		fmt.Fprintf(w, "abide: %s passed unread and there was no other request, so no limit was kept: %s; see docs/clients.md#https\n", amount(int(s.unread), "https connection"), s.unreadSites())
 	case s.ports > 0:
-		fmt.Fprintf(w, "abide: %s came through abide, but no request in them; refused because egress.ports does not name the port: %d\n", countOf(int(s.connects), "connection"), s.ports)
+		fmt.Fprintf(w, "abide: %s came through abide, but no request in them; refused because egress.ports does not name the port: %d\n", amount(int(s.connects), "connection"), s.ports)
 	case s.connects > 0:
-		fmt.Fprintf(w, "abide: %s came through abide, but no request in them: see docs/troubleshooting.md\n", countOf(int(s.connects), "connection"))
+		fmt.Fprintf(w, "abide: %s came through abide, but no request in them: see docs/troubleshooting.md\n", amount(int(s.connects), "connection"))
 	default:
 		fmt.Fprintln(w, "abide: no request came through abide. Some programs need more than HTTP_PROXY (Node before 22.21, PHP streams, aiohttp), and hosts in NO_PROXY are reached without abide: see docs/troubleshooting.md#nothing-goes-through-the-proxy")
 	}
@@ -94,12 +94,12 @@ func (s *summary) unreadSites() string {
 
 func (s *summary) table(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "abide\t%s to %s in %s\n", countOf(int(s.requests), "request"), countOf(s.sites, "site"), shortly(s.took))
+	fmt.Fprintf(t, "abide\t%s to %s in %s\n", amount(int(s.requests), "request"), amount(s.sites, "site"), proxy.InSeconds(s.took))
 	if s.unread > 0 {
-		fmt.Fprintf(t, "unread\t%s passed unread, without their limits\n", countOf(int(s.unread), "https connection"))
+		fmt.Fprintf(t, "unread\t%s passed unread, without their limits\n", amount(int(s.unread), "https connection"))
 	}
 	if s.refusals > 0 {
-		fmt.Fprintf(t, "refused\t%s by sites, of which the command saw %d; the others were sent again\n", countOf(s.refusals, "attempt"), s.refusals-s.unseen)
+		fmt.Fprintf(t, "refused\t%s by sites, of which the command saw %d; the others were sent again\n", amount(s.refusals, "attempt"), s.refusals-s.unseen)
 	}
 	for i, h := range s.held {
 		name := "held"
@@ -107,10 +107,10 @@ func (s *summary) table(w io.Writer) {
 			name = ""
 		}
 		if i == shownLimits {
-			fmt.Fprintf(t, "%s\tand for %s\n", name, countOf(len(s.held)-i, "other limit"))
+			fmt.Fprintf(t, "%s\tand for %s\n", name, amount(len(s.held)-i, "other limit"))
 			break
 		}
-		fmt.Fprintf(t, "%s\t%s in all, %s, the longest %s: %s\n", name, shortly(h.Total), countOf(h.Requests, "request"), shortly(h.Longest), heldFor(h))
+		fmt.Fprintf(t, "%s\t%s in all, %s, the longest %s: %s\n", name, proxy.InSeconds(h.Total), amount(h.Requests, "request"), proxy.InSeconds(h.Longest), heldFor(h))
 	}
 	if len(s.tokens) > 0 {
 		fmt.Fprintf(t, "tokens\t%s\n", strings.Join(s.tokenNames(), ", "))
@@ -145,7 +145,7 @@ func (s *summary) tokenNames() []string {
 		if i == shownTokens {
 			return append(list, fmt.Sprintf("and %d more", len(s.tokens)-i))
 		}
-		list = append(list, fmt.Sprintf("%s of %s (%s)", one.label, one.pool, countOf(int(one.uses), "attempt")))
+		list = append(list, fmt.Sprintf("%s of %s (%s)", one.label, one.pool, amount(int(one.uses), "attempt")))
 	}
 	return list
 }
@@ -167,12 +167,4 @@ func (s *summary) faster() string {
 		return fmt.Sprintf("more tokens, or more than %q, if %s allows it", most.Limit, most.Site)
 	}
 	return fmt.Sprintf("more than %q, if %s allows it", most.Limit, most.Site)
-}
-
-// shortly is a duration for people.
-func shortly(d time.Duration) string {
-	if d < 10*time.Second {
-		return d.Round(100 * time.Millisecond).String()
-	}
-	return d.Round(time.Second).String()
 }

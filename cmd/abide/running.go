@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -96,6 +97,33 @@ func describeRunning(w io.Writer, list []registration) {
 		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\n", oneLine(one.Command), one.PID, oneLine(one.Proxy), one.Admin, one.Started.Format(time.RFC3339))
 	}
 	t.Flush()
+}
+
+// askRunning asks each abide that a command asks, within liveTimeout each. What is written
+// to text has titles where it needs them, unless it is JSON. It tells whether any has
+// answered, and joins the errors of those that have not.
+func askRunning(cmd *cobra.Command, text *bytes.Buffer, asJSON bool, ask func(ctx context.Context, address string, api adminAPI) error) (answered bool, failed error) {
+	list, api, err := findRunning(cmd)
+	if err != nil {
+		return false, err
+	}
+	api.tellGuess(cmd, list)
+	if !asJSON {
+		describeRunning(text, list)
+	}
+	for _, one := range list {
+		if !asJSON && one.needsTitle(list) {
+			if text.Len() > 0 {
+				text.WriteString("\n")
+			}
+			fmt.Fprintf(text, "%s\n", one.title())
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), liveTimeout)
+		err := ask(ctx, one.Admin, api)
+		cancel()
+		failed, answered = errors.Join(failed, err), answered || err == nil
+	}
+	return answered, failed
 }
 
 // needsTitle tells whether what is printed of an abide has to say which it is: of

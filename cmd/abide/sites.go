@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,24 +32,11 @@ It finds the proxy, or several, as abide status does.`,
 }
 
 func printSites(cmd *cobra.Command, asJSON bool) error {
-	list, api, err := findRunning(cmd)
-	if err != nil {
-		return err
-	}
-	api.tellGuess(cmd, list)
 	var text bytes.Buffer
-	if !asJSON {
-		describeRunning(&text, list)
-	}
-	var failed error
-	for _, one := range list {
-		if !asJSON && one.needsTitle(list) {
-			separate(&text)
-			fmt.Fprintf(&text, "%s\n", one.title())
-		}
-		failed = errors.Join(failed, sitesOf(cmd.Context(), &text, one.Admin, api, asJSON))
-	}
-	if _, err := cmd.OutOrStdout().Write(text.Bytes()); err != nil {
+	_, failed := askRunning(cmd, &text, asJSON, func(ctx context.Context, address string, api adminAPI) error {
+		return sitesOf(ctx, &text, address, api, asJSON)
+	})
+	if _, err := text.WriteTo(cmd.OutOrStdout()); err != nil {
 		return err
 	}
 	return failed
@@ -59,8 +44,6 @@ func printSites(cmd *cobra.Command, asJSON bool) error {
 
 // sitesOf prints the sites of the abide whose admin listener is at address.
 func sitesOf(ctx context.Context, text *bytes.Buffer, address string, api adminAPI, asJSON bool) error {
-	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
-	defer cancel()
 	const does = "lists its sites"
 	body, err := api.get(ctx, address, "sites", does)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"time"
 
@@ -52,42 +51,18 @@ type answers struct {
 }
 
 func printStatus(cmd *cobra.Command, asJSON bool) error {
-	list, api, err := findRunning(cmd)
-	if err != nil {
-		return err
-	}
-	api.tellGuess(cmd, list)
 	var text bytes.Buffer
-	if !asJSON {
-		describeRunning(&text, list)
-	}
-	var failed error
-	for _, one := range list {
-		if !asJSON && one.needsTitle(list) {
-			separate(&text)
-			fmt.Fprintf(&text, "%s\n", one.title())
-		}
-		if err := oneStatus(cmd.Context(), &text, one.Admin, api, asJSON); err != nil {
-			failed = errors.Join(failed, err)
-		}
-	}
-	if _, err := cmd.OutOrStdout().Write(text.Bytes()); err != nil {
+	_, failed := askRunning(cmd, &text, asJSON, func(ctx context.Context, address string, api adminAPI) error {
+		return oneStatus(ctx, &text, address, api, asJSON)
+	})
+	if _, err := text.WriteTo(cmd.OutOrStdout()); err != nil {
 		return err
 	}
 	return failed
 }
 
-// separate begins a new paragraph.
-func separate(text *bytes.Buffer) {
-	if text.Len() > 0 {
-		text.WriteString("\n")
-	}
-}
-
 // oneStatus prints the status of the abide whose admin listener is at address.
 func oneStatus(ctx context.Context, text *bytes.Buffer, address string, api adminAPI, asJSON bool) error {
-	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
-	defer cancel()
 	said, err := askStatus(ctx, address, api)
 	if err != nil {
 		return err
