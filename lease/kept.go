@@ -187,6 +187,9 @@ func (m *kept) Change(now time.Time, spec limit.Spec, _ limit.Meter) bool {
 	return true
 }
 
+// Past is what was taken.
+func (m *kept) Past(now time.Time) []limit.Spent { return limit.PastOf(now, m.Meter) }
+
 // Lost says that the journal may have lost what it was told.
 func (m *kept) Lost(now time.Time) {
 	m.again = true

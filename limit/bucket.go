@@ -102,7 +102,14 @@ func (m *bucket) pour(v, n int64) {
 }
 
 // Postpone leaves what was taken here: it has been there for long enough.
-func (m *bucket) Postpone(now, _ time.Time, n int64) { m.there.late(m.clock.at(now), n) }
+func (m *bucket) Postpone(now, taken time.Time, n int64) {
+	v := m.clock.at(now)
+	m.there.late(v, n)
+	if at, known := m.clock.past(taken); known {
+		m.told.past.back(at, n)
+		m.told.past.add(v, n)
+	}
+}
 
 func (m *bucket) Give(now, taken time.Time, n int64) {
 	v := m.clock.at(now)

@@ -84,7 +84,12 @@ func (m *firstUse) Take(now time.Time, n int64) {
 // late as now, and ends so much later.
 func (m *firstUse) Postpone(now, taken time.Time, n int64) {
 	v := m.at(now)
-	if at, known := m.clock.past(taken); n > 0 && m.end != 0 && (!known || at <= m.start) {
+	at, known := m.clock.past(taken)
+	if known {
+		m.told.past.back(at, n)
+		m.told.past.add(v, n)
+	}
+	if n > 0 && m.end != 0 && (!known || at <= m.start) {
 		m.end = max(m.end, v+m.window)
 	}
 }

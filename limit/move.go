@@ -2,30 +2,34 @@ package limit
 
 import "time"
 
-// Move is a meter for another spec that remembers what the old one has counted:
-// what a reload needs. Unlike State and Restore it keeps requests in flight, and
-// what was taken before can be given back and settled after. An arithmetic that
-// has changed starts anew. The old meter must not be used any more.
+// Move is a meter for another spec that remembers what the old one has counted: what a
+// reload needs. Of the same arithmetic with no longer a window it is the old one, in
+// which requests are in flight, and what was taken before can be given back and settled
+// after. Of another it is Carry, with the old one's past. The old meter must not be used
+// any more.
 func Move(now time.Time, from Meter, to Spec) (Meter, error) {
 	m, err := New(to)
 	if err != nil {
 		return nil, err
 	}
+	list := PastOf(now, from)
 	switch fresh := m.(type) {
 	case *rolling:
-		if old, same := from.(*rolling); same {
+		if old, same := from.(*rolling); same && fresh.window <= old.window {
 			old.amount, old.window, old.due = fresh.amount, fresh.window, 0
 			old.repay(old.clock.at(now))
 			return old, nil
 		}
 	case *fixed:
 		if old, same := from.(*fixed); same && old.as == fresh.as {
-			return fresh.from(now, old), nil
+			fresh.from(now, old)
+			v := fresh.at(now)
+			fresh.used = max(fresh.used, min(sum(list, v-fresh.begins(v)+1), fresh.amount))
+			return fresh, nil
 		}
 	case *firstUse:
-		if old, same := from.(*firstUse); same {
-			old.at(now)
-			old.used = lowered(old.used, old.amount, fresh.amount)
+		if old, same := from.(*firstUse); same && (old.at(now) < old.end || fresh.window <= old.window) {
+			old.used = max(lowered(old.used, old.amount, fresh.amount), min(sum(list, fresh.window), fresh.amount))
 			old.amount, old.window = fresh.amount, fresh.window
 			if old.end != 0 && !old.shut {
 				old.end = old.start + old.window
@@ -35,17 +39,18 @@ func Move(now time.Time, from Meter, to Spec) (Meter, error) {
 	case *bucket:
 		if old, same := from.(*bucket); same {
 			v := old.clock.at(now)
-			fresh.hold(v, old.level(v))
-			// What stood in the old bucket says little about the new one, so nothing
-			// from before is given back.
-			fresh.past.drained(v, 0)
-			fresh.past.raise(v, float64(fresh.burst))
+			level := old.level(v)
 			fresh.clock, fresh.told = old.clock, old.told
+			fresh.count(v, list)
+			fresh.hold(v, min(level, fresh.level(v)))
 			return fresh, nil
 		}
 	case *paced:
 		if old, same := from.(*paced); same {
 			old.amount, old.window = fresh.amount, fresh.window
+			if len(list) > 0 {
+				old.count()
+			}
 			return old, nil
 		}
 	case *concurrency:
@@ -60,11 +65,11 @@ func Move(now time.Time, from Meter, to Spec) (Meter, error) {
 			return old, nil
 		}
 	}
-	return m, nil
+	return Carry(now, list, to)
 }
 
 // from is m with what another spec of the same arithmetic has counted.
-func (m *fixed) from(now time.Time, old *fixed) *fixed {
+func (m *fixed) from(now time.Time, old *fixed) {
 	v := old.at(now)
 	m.clock, m.told = old.clock, old.told
 	m.used, m.opened = lowered(old.used, old.amount, m.amount), old.opened
@@ -73,5 +78,4 @@ func (m *fixed) from(now time.Time, old *fixed) *fixed {
 	if m.width == old.width && m.calendar == nil {
 		m.end = old.end // it may be late, after the clock went back
 	}
-	return m
 }

@@ -79,7 +79,7 @@ func (d *decoder) takes(last, atMost int64) []take {
 	count := d.between(0, min(atMost, int64(len(d.rest)))) // a take is two bytes at least
 	takes := make([]take, count)
 	for i := count - 1; i >= 0; i-- {
-		step := d.between(0, longest64)
+		step := d.between(0, edge)
 		if last -= step; last < 0 || step == 0 && i < count-1 {
 			d.fail()
 			return nil

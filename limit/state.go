@@ -7,9 +7,8 @@ import (
 	"math"
 )
 
-// stateVersion is the first byte of every state. Older ones are read for as long
-// as they can be; there is none yet.
-const stateVersion = 1
+// stateVersion is the first byte of every state. Version 1, which has no past, is read.
+const stateVersion = 2
 
 // kinds is the second byte of a state, by arithmetic. They are stored: never
 // reuse one.
@@ -30,8 +29,9 @@ func (b *encoder) float(f float64) { *b = binary.LittleEndian.AppendUint64(*b, m
 // decoder reads them back. Its first failure sticks, and everything read after it
 // is zero, so that a reader checks once.
 type decoder struct {
-	rest []byte
-	err  error
+	rest    []byte
+	version byte
+	err     error
 }
 
 func newDecoder(as As, state []byte) *decoder {
@@ -39,12 +39,12 @@ func newDecoder(as As, state []byte) *decoder {
 	switch {
 	case len(state) < 2:
 		d.err = errState
-	case state[0] != stateVersion:
+	case state[0] < 1 || state[0] > stateVersion:
 		d.err = fmt.Errorf("the state of a limit has version %d, this is for %d", state[0], stateVersion)
 	case state[1] != kinds[as]:
 		d.err = fmt.Errorf("the state is that of another kind of limit, not of %q", as)
 	default:
-		d.rest = state[2:]
+		d.version, d.rest = state[0], state[2:]
 	}
 	return d
 }

@@ -9,13 +9,14 @@ const (
 	incredible = int64(24 * time.Hour)
 )
 
-// told is what a server has announced, on the clock of its meter. Its zero value
-// is that of a server that has said nothing.
+// told is what a server has announced, and what was taken, on the clock of its meter.
+// Its zero value is that of a server that has said nothing and was asked for nothing.
 type told struct {
 	until int64 // nothing may go before
 	reset int64 // until then at most left may be taken
 	left  int64
 	heard int64 // when left was announced
+	past  past
 }
 
 // when is the first time at which n may go by what was announced.
@@ -27,6 +28,7 @@ func (a *told) when(v, n int64) int64 {
 }
 
 func (a *told) take(v, n int64) {
+	a.past.add(v, n)
 	if v < a.reset {
 		a.left = max(a.left-n, -most)
 	}
@@ -35,6 +37,7 @@ func (a *told) take(v, n int64) {
 // give puts back what was taken after the announcement; before, it was not
 // taken from it.
 func (a *told) give(v, taken, n int64) {
+	a.past.back(taken, n)
 	if v < a.reset && taken > a.heard {
 		a.left = min(a.left+n, most)
 	}
@@ -99,6 +102,7 @@ func (a *told) shift(by int64) {
 	if a.reset == 0 {
 		a.left, a.heard = 0, 0
 	}
+	a.past.move(by)
 }
 
 func (a *told) append(b *encoder) {
@@ -106,6 +110,7 @@ func (a *told) append(b *encoder) {
 	b.int(a.reset)
 	b.int(a.left)
 	b.int(a.heard)
+	a.past.append(b)
 }
 
 func (a *told) read(d *decoder, last int64) {
@@ -113,6 +118,9 @@ func (a *told) read(d *decoder, last int64) {
 	a.reset = d.time(last + credible)
 	a.left = d.between(-most, most)
 	a.heard = d.time(last)
+	if d.version > 1 {
+		a.past.read(d, last)
+	}
 	if a.reset == 0 && (a.left != 0 || a.heard != 0) || a.heard > a.reset {
 		d.fail()
 	}

@@ -1,8 +1,10 @@
 package proxy
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,6 +58,7 @@ type desk struct {
 
 	mu         sync.Mutex
 	recalled   map[[2]string]*store.Kept // :: site and key → what was kept, until it is used
+	earlier    []store.Kept              // all that was kept when it began, by site
 	before     map[slotName]int64        // what had been used of limits when they were recalled, until it is asked for
 	accounts   map[string]*account       // :: site →
 	due        dueAccounts
@@ -88,7 +91,7 @@ func newDesk(s store.Store, shared bool, instance, name string, log *logrus.Logg
 // keeper is for a limit whose meter outlives this process, or is shared with others.
 // stable names whose meter it is as other processes do. What it answers is called
 // under the lock of the site.
-func (d *desk) keeper(outage lease.Outage, stable func(site, key string) string) func(string, queue.Scope, limit.Spec, limit.Meter) limit.Meter {
+func (d *desk) keeper(outage lease.Outage, stable func(site, key string) string, holds func(site, limit string) bool) func(string, queue.Scope, limit.Spec, limit.Meter) limit.Meter {
 	return func(site string, at queue.Scope, spec limit.Spec, m limit.Meter) limit.Meter {
 		if passing(at.Key) {
 			return nil
@@ -98,13 +101,25 @@ func (d *desk) keeper(outage lease.Outage, stable func(site, key string) string)
 			return a.Shared(key, spec, outage)
 		}
 		was, ok := d.recalls(site, key)
-		if ok {
+		carried := !m.Idle(time.Now()) // from a limit that it replaces
+		if !carried {
+			if list := d.spentBefore(site, key, was.At, holds); len(list) > 0 {
+				if own, err := limit.Carry(time.Now(), list, spec); err == nil {
+					m, carried = own, true
+				}
+			}
+		}
+		if ok && !carried {
 			if err := lease.Restore(time.Now(), m, was.State, was.Ahead); err != nil {
 				d.log.Warnf("what %s had used of %q before the restart is not understood: %v", site, at.Limit, err)
 			}
 			d.noteUsed(site, at, &spec, m)
 		}
-		return a.Joint(key, spec, m, was.From)
+		kept := a.Joint(key, spec, m, was.From)
+		if carried {
+			kept.(interface{ Lost(now time.Time) }).Lost(time.Now())
+		}
+		return kept
 	}
 }
 
@@ -127,6 +142,7 @@ func (d *desk) recall(all []store.Kept) {
 	for i := range all {
 		d.recalled[[2]string{all[i].Site, all[i].Key}] = &all[i]
 	}
+	d.earlier = slices.SortedStableFunc(slices.Values(all), func(a, b store.Kept) int { return cmp.Compare(a.Site, b.Site) })
 }
 
 // budgetKey is the name of a limit's budget: which limit it is, and whose.

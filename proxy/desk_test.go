@@ -80,7 +80,7 @@ func newCounter(t *testing.T, s store.Store, shared bool, instance string, spec 
 	c.gate = queue.NewGate(queue.Bounds{}, func(r queue.Request) ([][]queue.Limit, uint64) { return r.Limits, 0 })
 	c.desk.gate = c.gate
 	same := func(_, key string) string { return key }
-	c.need = queue.Limit{Name: "requests", Spec: &spec, N: 1, Keep: c.desk.keeper(outage, same)}
+	c.need = queue.Limit{Name: "requests", Spec: &spec, N: 1, Keep: c.desk.keeper(outage, same, func(string, string) bool { return true })}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); c.desk.run(ctx) }()

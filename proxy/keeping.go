@@ -147,7 +147,7 @@ func (s *Server) keeperOf(rule *policy.Site, l *policy.Limit, spec *limit.Spec) 
 	case "open":
 		outage = lease.Open
 	}
-	return s.desk.keeper(outage, s.stable)
+	return s.desk.keeper(outage, s.stable, s.holds)
 }
 
 // reread reads the limits that were set at run time again whenever others may have

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/queue"
 	"github.com/abide-proxy/abide/store"
 )
 
@@ -184,8 +185,15 @@ func (s *Server) overridden(st *state) (map[string]*plan, error) {
 // limits. s.reloading is held.
 func (s *Server) publish(next *state) {
 	next.made = s.gate.Generation() + 1
+	began, old := time.Now(), s.state.Load()
+	if old != nil {
+		s.gate.Succeed(time.Time{}, func(site string) (_, _ []queue.Limit) { return succession(old, next, site) })
+	}
 	s.state.Store(next)
 	s.gate.Reload(boundsOf(next.policy), s.replan)
+	if old != nil {
+		s.gate.Succeed(began, func(site string) (_, _ []queue.Limit) { return succession(old, next, site) })
+	}
 	s.purses.reload(next)
 }
 

@@ -138,6 +138,7 @@ func (s *Server) addLimits(p *plan, rule *policy.Site, limits []policy.Limit, on
 		if only != "" {
 			need.Name += " at " + only
 		}
+		need.Subject = subjectOf(l, only)
 		switch l.By {
 		case "client":
 			need.By = queue.ByClient
@@ -182,6 +183,15 @@ func shorter(a, b time.Duration) time.Duration {
 // amount after a reload it is the same limit, and what was spent stays spent.
 func identity(l *policy.Limit) string {
 	return fmt.Sprintf("%s %s per %s %s by %s for %s %s", l.As, l.Unit, l.Per, l.Timezone, l.By, l.Method, l.Path)
+}
+
+// subjectOf is what a limit counts, whatever its amounts and its window: one that comes
+// in its place begins with what was spent of it. What is in flight begins anew.
+func subjectOf(l *policy.Limit, only string) queue.Subject {
+	if l.Unit == policy.Concurrency {
+		return queue.Subject{}
+	}
+	return queue.Subject{Unit: string(l.Unit), By: l.By, At: only, Method: l.Method, Path: l.Path}
 }
 
 // specOf is the arithmetic of what the operator wrote.

@@ -38,6 +38,7 @@ var errStandsStill = errors.New("a limit of bytes kept it still for too long")
 func trickleOf(whole queue.Limit) queue.Limit {
 	one, spec := whole, *whole.Spec
 	one.Name, one.Title = whole.Name+trickleSuffix, "trickle of "+whole.Title
+	one.Subject.Unit += trickleSuffix
 	spec.Amount = max(spec.Amount/tricklePart, 1)
 	if spec.Burst > 0 {
 		spec.Burst = max(spec.Burst/tricklePart, 1)

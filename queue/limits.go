@@ -31,6 +31,10 @@ type Limit struct {
 	// differs from the meter's changes the meter, which stays as used as it was.
 	Spec *limit.Spec
 
+	// Subject is what the limit counts: a limit of another name with one like it, that
+	// comes in its place, begins with what was spent of it. The zero value is of its own.
+	Subject Subject
+
 	// Make makes the limit's meter, in place of a Spec, where what a meter is was
 	// learned. A slot keeps the first that was made for it, whatever the function
 	// later: two functions cannot be compared. It is called under the site's lock,

@@ -1,0 +1,208 @@
+package limit_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/abide-proxy/abide/limit"
+)
+
+var windowed = []limit.As{limit.Rolling, limit.Fixed, limit.FirstUse, limit.Bucket, limit.Paced, limit.Quota}
+
+// changed is a limit of a kind that has a window.
+func changed(t *rapid.T, name string) limit.Spec {
+	s := limit.Spec{
+		As:     rapid.SampledFrom(windowed).Draw(t, name),
+		Amount: rapid.Int64Range(1, 40).Draw(t, name+" amount"),
+		Window: rapid.SampledFrom([]time.Duration{time.Second, 7 * time.Second, time.Minute, time.Hour, 36 * time.Hour}).Draw(t, name+" window"),
+	}
+	if s.As == limit.Quota {
+		s.Window, s.Period = 0, rapid.SampledFrom([]string{limit.Day, limit.Week, limit.Month}).Draw(t, name+" period")
+		s.Location = rapid.SampledFrom([]*time.Location{time.UTC, time.FixedZone("east", 11*3600), time.FixedZone("west", -9*3600)}).Draw(t, name+" place")
+	}
+	return s
+}
+
+// life uses a meter for a while.
+func life(t *rapid.T, m limit.Meter, now time.Time, sent []event, steps int) (time.Time, []event) {
+	scale := rapid.SampledFrom([]time.Duration{10 * time.Millisecond, time.Second, time.Minute, time.Hour}).Draw(t, "scale")
+	for range steps {
+		now = now.Add(time.Duration(rapid.Int64Range(0, int64(scale)).Draw(t, "later")))
+		n := rapid.Int64Range(1, 3).Draw(t, "n")
+		if at, ok := m.When(now, n); !ok || at.After(now) {
+			continue
+		}
+		m.Take(now, n)
+		if rapid.IntRange(0, 9).Draw(t, "given back") == 0 {
+			m.Give(now, now, n)
+			continue
+		}
+		m.Done(now, now, n, limit.Success)
+		sent = append(sent, event{now: now, n: n})
+	}
+	return now, sent
+}
+
+// over is by how much the new limit is exceeded in windows that contain the change, by
+// what went after it: what had gone before was right by the old limit.
+func over(s limit.Spec, sent []event, change time.Time) string {
+	sum := func(from, to time.Time) (before, after int64) {
+		for _, e := range sent {
+			switch {
+			case e.now.Before(from) || !e.now.Before(to):
+			case e.now.After(change):
+				after += e.n
+			default:
+				before += e.n
+			}
+		}
+		return before, after
+	}
+	for _, e := range sent {
+		from, to := e.now, time.Time{}
+		switch s.As {
+		case limit.Rolling, limit.FirstUse:
+			to = from.Add(s.Window)
+		case limit.Fixed:
+			from = time.Unix(0, e.now.UnixNano()/int64(s.Window)*int64(s.Window))
+			to = from.Add(s.Window)
+		case limit.Quota:
+			from, to = period(s, e.now)
+		case limit.Bucket:
+			to = from.Add(s.Window)
+		case limit.Paced:
+			to = from.Add(s.Window)
+		}
+		if from.After(change) || to.Before(change) {
+			continue
+		}
+		before, after := sum(from, to)
+		most := max(s.Amount-before, 0)
+		if s.As == limit.Bucket || s.As == limit.Paced {
+			// At once, and what a window brings; or what comes in after the change.
+			brings := int64(float64(s.Amount) * float64(to.Sub(change)) / float64(s.Window))
+			most = max(2*s.Amount-before, brings+1)
+		}
+		if after > most {
+			return fmt.Sprintf("%d went before and %d after the change of %d between %v and %v", before, after, s.Amount, from, to)
+		}
+	}
+	return ""
+}
+
+// period is the calendar's period of a time.
+func period(s limit.Spec, at time.Time) (from, to time.Time) {
+	at = at.In(s.Location)
+	year, month, day := at.Date()
+	switch s.Period {
+	case limit.Day:
+		return time.Date(year, month, day, 0, 0, 0, 0, s.Location), time.Date(year, month, day+1, 0, 0, 0, 0, s.Location)
+	case limit.Week:
+		day -= int(at.Weekday()+6) % 7
+		return time.Date(year, month, day, 0, 0, 0, 0, s.Location), time.Date(year, month, day+7, 0, 0, 0, 0, s.Location)
+	}
+	return time.Date(year, month, 1, 0, 0, 0, 0, s.Location), time.Date(year, month+1, 1, 0, 0, 0, 0, s.Location)
+}
+
+// Whatever a limit is changed into (but first-use into first-use, whose window is known
+// and goes on), what was spent within the new window's length stays
+// spent: by a meter that is moved, and by one that is made of a stored one's past.
+func TestWhatWasSpentStaysSpentWhateverALimitIsChangedInto(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		from, to := changed(t, "from"), changed(t, "to")
+		m, err := limit.New(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now, sent := life(t, m, began.Add(time.Duration(rapid.Int64Range(0, int64(40*24*time.Hour)).Draw(t, "begins"))), nil, rapid.IntRange(0, 80).Draw(t, "before"))
+		now = now.Add(time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "rest")))
+		if rapid.Bool().Draw(t, "stored") {
+			stored, err := limit.New(from)
+			if err == nil {
+				err = stored.Restore(now, m.State())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m, err = limit.Carry(now, limit.PastOf(now, stored), to); err != nil {
+				t.Fatal(err)
+			}
+		} else if m, err = limit.Move(now, m, to); err != nil {
+			t.Fatal(err)
+		}
+		change := now
+		_, sent = life(t, m, now.Add(time.Nanosecond), sent, 80)
+		if wrong := over(to, sent, change); wrong != "" && (from.As != limit.FirstUse || to.As != limit.FirstUse) {
+			t.Fatalf("%+v to %+v at %v: %s", from, to, change, wrong)
+		}
+		if err := func() error { n, _ := limit.New(to); return n.Restore(now, m.State()) }(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// Ten of ten are used, and the limit is changed: nothing more goes until they are out of
+// the new window.
+func TestAUsedLimitThatIsChangedIsUsed(t *testing.T) {
+	at := time.Date(2026, time.March, 28, 12, 0, 30, 0, time.UTC)
+	for _, from := range windowed {
+		for _, to := range windowed {
+			make := func(as limit.As, window time.Duration) limit.Spec {
+				s := limit.Spec{As: as, Amount: 10, Window: window}
+				if as == limit.Quota {
+					s.Window, s.Period = 0, limit.Day
+				}
+				return s
+			}
+			m, now := build(t, make(from, time.Second)), at
+			for used := 0; used < 10; {
+				when, _ := m.When(now, 1)
+				if now = later(now, when); !when.After(now) {
+					m.Take(now, 1)
+					m.Done(now, now, 1, limit.Success)
+					used++
+				}
+			}
+			now = now.Add(5 * time.Second) // the old window is over
+			moved, err := limit.Move(now, m, make(to, time.Hour))
+			if err != nil {
+				t.Fatal(err)
+			}
+			left := moved.Left(now)
+			if to == limit.Paced && left > 0 || to != limit.Paced && left != 0 {
+				t.Errorf("from %s to %s: %d are left", from, to, left)
+			}
+		}
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// Of an idle limit nothing is used, whatever it is changed into.
+func TestAnUnusedLimitThatIsChangedIsUnused(t *testing.T) {
+	for _, from := range windowed {
+		for _, to := range windowed {
+			s := func(as limit.As) limit.Spec {
+				if as == limit.Quota {
+					return limit.Spec{As: as, Amount: 10, Period: limit.Month}
+				}
+				return limit.Spec{As: as, Amount: 10, Window: time.Minute}
+			}
+			moved, err := limit.Move(began, build(t, s(from)), s(to))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if left := moved.Left(began); left != 10 || !moved.Idle(began) {
+				t.Errorf("from %s to %s: %d are left", from, to, left)
+			}
+		}
+	}
+}
