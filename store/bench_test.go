@@ -16,11 +16,7 @@ import (
 // instances share. The clock is the server's.
 func BenchmarkExchange(b *testing.B) {
 	server := redistest.Start(b)
-	redis, err := store.OpenRedis(b.Context(), server.URL(), store.RedisOptions{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer redis.Close()
+	redis := connect(b, server.URL(), store.RedisOptions{})
 	for _, one := range []struct {
 		name string
 		s    store.Store
@@ -44,6 +40,35 @@ func BenchmarkExchange(b *testing.B) {
 				exchange(b, redis, bench(seq, instances, 50))
 			}
 			b.ReportMetric((processor(server)-before)*1e6/float64(b.N)/50, "µs/batch")
+		})
+	}
+}
+
+// BenchmarkScript is what the server needs for one Batch with one Ask, when so many
+// instances have something of the budget.
+func BenchmarkScript(b *testing.B) {
+	server := redistest.Start(b)
+	redis := connect(b, server.URL(), store.RedisOptions{})
+	for _, instances := range []int{1, 10, 100, 1_000, 10_000} {
+		b.Run(fmt.Sprintf("instances=%d", instances), func(b *testing.B) {
+			seq := uint64(time.Now().UnixNano())
+			for range instances {
+				seq++
+				exchange(b, redis, bench(seq, instances, 1))
+			}
+			server.Do("CONFIG", "RESETSTAT")
+			for b.Loop() {
+				seq++
+				exchange(b, redis, bench(seq, instances, 1))
+			}
+			_, text, _ := strings.Cut(server.Do("INFO", "commandstats").(string), "cmdstat_evalsha:")
+			_, text, _ = strings.Cut(text, "usec_per_call=")
+			text, _, _ = strings.Cut(text, ",")
+			each, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(each, "server-µs/batch")
 		})
 	}
 }
