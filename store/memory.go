@@ -190,13 +190,13 @@ func (m *Memory) sweep(now time.Time) {
 	m.kept.swept = now
 	for site, p := range m.kept.sites {
 		for name, until := range p.until {
-			if until.Before(now) {
+			if until.Before(now.Add(-time.Hour)) { // so far its clock may go back
 				delete(p.until, name)
 				delete(p.budgets, name)
 			}
 		}
 		mergeNotes(p.notes, nil, now)
-		if len(p.budgets) == 0 && len(p.notes) == 0 && len(p.rows) == 0 {
+		if len(p.until) == 0 && len(p.notes) == 0 && len(p.rows) == 0 {
 			delete(m.kept.sites, site)
 		}
 	}

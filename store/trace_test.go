@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"testing"
@@ -23,8 +24,9 @@ type trace struct {
 	site      string
 	budgets   []store.Ask // what does not change of an Ask
 	instances []*instance
-	way       []message // under way to the stores
-	lost      int       // how often the stores have lost what they knew
+	way       []message         // under way to the stores
+	births    map[string]string // :: those of the reference → those of one
+	lost      int               // how often the stores have lost what they knew
 	snapshot  store.Snapshot
 }
 
@@ -36,7 +38,11 @@ type instance struct {
 	life    int // how often the store had lost what it knew when it heard from it last; -1: never
 	settled int // the life of the store in which it may want something
 	has     []map[int64]int64
-	waits   []uint64 // for the answer to this Ask
+	waits   []uint64          // for the answer to this Ask
+	past    []int64           // up to where it has forgotten, by its own clock
+	spent   []map[int64]int64 // what that was
+	birth   []string
+	seen    []time.Time
 }
 
 type message struct {
@@ -46,7 +52,7 @@ type message struct {
 }
 
 func newTrace(t *rapid.T, c *clock, one store.Store, reference *store.Memory, site string) *trace {
-	tr := &trace{T: t, clock: c, one: one, reference: reference, site: site}
+	tr := &trace{T: t, clock: c, one: one, reference: reference, site: site, births: map[string]string{"": ""}}
 	amount := rapid.SampledFrom([]int64{0, 1, 2, 3, 10, 100, 12345, 1 << 50})
 	window := rapid.SampledFrom([]time.Duration{time.Second, time.Second / 3, time.Minute, 7*time.Millisecond + 1})
 	tr.budgets = []store.Ask{
@@ -66,15 +72,21 @@ func newTrace(t *rapid.T, c *clock, one store.Store, reference *store.Memory, si
 func newInstance(tr *trace, id string) *instance {
 	in := &instance{id: id, life: -1, settled: tr.lost, waits: make([]uint64, len(tr.budgets))}
 	for range tr.budgets {
-		in.has = append(in.has, map[int64]int64{})
+		in.has, in.spent = append(in.has, map[int64]int64{}), append(in.spent, map[int64]int64{})
+		in.past = append(in.past, 1<<63-1)
 	}
+	in.birth, in.seen = make([]string, len(tr.budgets)), make([]time.Time, len(tr.budgets))
 	return in
 }
 
 // edges are those of every minute.
 func edges(now time.Time) []time.Time {
 	begin := now.Truncate(time.Minute)
-	return []time.Time{begin.Add(-time.Minute), begin, begin.Add(time.Minute), begin.Add(2 * time.Minute)}
+	list := []time.Time{begin.Add(-time.Minute)}
+	for range 30 { // the time of a budget may be ahead
+		list = append(list, list[len(list)-1].Add(time.Minute))
+	}
+	return list
 }
 
 // say is what an instance sends.
@@ -88,6 +100,7 @@ func (tr *trace) say() {
 		}
 		in.seq++
 		in.waits[i], a.Seq = in.seq, in.seq
+		a.Past, a.Birth, a.Seen = in.past[i], in.birth[i], in.seen[i]
 		if a.Kind == store.Quota {
 			a.Edges = edges(tr.clock.now())
 		}
@@ -147,6 +160,12 @@ func (tr *trace) arrive() {
 func (tr *trace) exchange(s store.Store, m message) store.Reply {
 	tr.Helper()
 	b := m.b
+	if s == tr.one {
+		b.Asks = slices.Clone(b.Asks)
+		for i := range b.Asks {
+			b.Asks[i].Birth = tr.births[b.Asks[i].Birth]
+		}
+	}
 	switch m.life {
 	case -1:
 	case tr.lost:
@@ -162,11 +181,6 @@ func (tr *trace) exchange(s store.Store, m message) store.Reply {
 	if err != nil {
 		tr.Fatal(err)
 	}
-	for i := range r[0].Answers { // every store has names of its own
-		if a := &r[0].Answers[i]; a.Birth != "" {
-			a.Birth = "named"
-		}
-	}
 	return r[0]
 }
 
@@ -174,6 +188,14 @@ func (tr *trace) same(got, want store.Reply, m message) {
 	tr.Helper()
 	if !got.Now.Equal(want.Now) {
 		tr.Fatalf("at %v and at %v", got.Now, want.Now)
+	}
+	for i, a := range want.Answers { // every store has names of its own
+		if _, known := tr.births[a.Birth]; !known {
+			tr.births[a.Birth] = got.Answers[i].Birth
+		}
+		if tr.births[a.Birth] == got.Answers[i].Birth {
+			got.Answers[i].Birth = a.Birth
+		}
 	}
 	if !reflect.DeepEqual(got.Answers, want.Answers) {
 		tr.Fatalf("to %+v\ngot  %+v\nwant %+v", m.b.Asks, got.Answers, want.Answers)
@@ -187,26 +209,106 @@ func (tr *trace) hear(m message, r store.Reply) {
 	m.from.life = tr.lost
 	for _, a := range r.Answers {
 		i := slices.IndexFunc(tr.budgets, func(b store.Ask) bool { return b.Key == a.Key })
-		if a.Status != store.Done || m.from.waits[i] != a.Seq {
+		if a.Status != store.Done && a.Status != store.Foreign || m.from.waits[i] != a.Seq {
+			continue
+		}
+		if in := m.from; a.Now.After(in.seen[i]) || a.Birth != in.birth[i] {
+			in.birth[i], in.seen[i] = a.Birth, a.Now
+		}
+		if m.from.past[i] == 1<<63-1 {
+			m.from.past[i] = a.Window - 1 // all that it may hold is later
+		}
+		if a.Status != store.Done {
 			continue
 		}
 		m.from.waits[i] = 0
 		if a.Granted < m.from.has[i][a.Window] {
 			tr.Fatalf("%s has %d of %s and is told %d", m.from.id, m.from.has[i][a.Window], a.Key, a.Granted)
 		}
-		m.from.has[i][a.Window] = a.Granted
+		m.from.gets(i, a.Window, a.Granted)
 		for _, h := range a.Later {
-			m.from.has[i][h.Window] = h.N
+			m.from.gets(i, h.Window, h.N)
 		}
 		if a.Ahead > 0 {
 			next := a.Window + 1
 			if tr.budgets[i].Kind == store.Quota {
 				next = a.Window + 60
 			}
-			m.from.has[i][next] = a.Ahead
+			m.from.gets(i, next, a.Ahead)
 		}
 	}
 	tr.bound()
+}
+
+// gets is that an instance hears what it has in a window.
+func (in *instance) gets(i int, window, n int64) {
+	if window <= in.past[i] { // what it has forgotten is not in that
+		in.spent[i][window] += n
+		return
+	}
+	in.has[i][window] = n
+}
+
+// forget is that the clock of an instance is ahead, and what it has is over by that.
+func (tr *trace) forget() {
+	in := rapid.SampledFrom(tr.instances).Draw(tr.T, "who forgets")
+	i := rapid.IntRange(0, len(tr.budgets)-1).Draw(tr.T, "of what")
+	if len(in.has[i]) == 0 {
+		return
+	}
+	past := rapid.SampledFrom(slices.Sorted(maps.Keys(in.has[i]))).Draw(tr.T, "up to")
+	for w, n := range in.has[i] {
+		if w <= past {
+			in.spent[i][w] += n
+			delete(in.has[i], w)
+		}
+	}
+	in.past[i], in.waits[i] = max(in.past[i], past), 0
+}
+
+// step is that the clock of the stores is set, and perhaps back again soon.
+func (tr *trace) step() {
+	tr.clock.forward(time.Duration(rapid.Int64Range(-15e9, 40e9).Draw(tr.T, "step")))
+}
+
+// evict is that the stores lose the budgets, and nothing else. All are told.
+func (tr *trace) evict() {
+	if tr.one != nil {
+		e, can := tr.one.(evicter)
+		if !can {
+			return
+		}
+		e.Evict(tr.site)
+	}
+	tr.reference.Evict(tr.site)
+	tr.arrive()
+	tr.everybody()
+}
+
+// everybody says what he has. What he has forgotten and the store has lost is known to
+// nobody.
+func (tr *trace) everybody() (replies []store.Reply) {
+	for _, in := range tr.instances {
+		b := store.Batch{Site: tr.site, Instance: in.id}
+		for i, a := range tr.budgets {
+			in.seq++
+			clear(in.spent[i])
+			in.waits[i], a.Seq, a.Want = 0, in.seq, 50
+			a.Past, a.Birth, a.Seen = in.past[i], in.birth[i], in.seen[i]
+			a.Edges = edges(tr.clock.now())
+			for w, n := range in.has[i] {
+				a.Holds = append(a.Holds, store.Holding{Window: w, N: n})
+			}
+			b.Asks = append(b.Asks, a)
+		}
+		m := message{in, in.life, b}
+		got := tr.exchange(tr.reference, m)
+		if tr.one != nil {
+			tr.same(tr.exchange(tr.one, m), got, m)
+		}
+		replies = append(replies, got)
+	}
+	return replies
 }
 
 // bound is what it is all about.
@@ -216,6 +318,9 @@ func (tr *trace) bound() {
 		sums := map[int64]int64{}
 		for _, in := range tr.instances {
 			for w, n := range in.has[i] {
+				sums[w] += n
+			}
+			for w, n := range in.spent[i] {
 				sums[w] += n
 			}
 		}
@@ -263,26 +368,16 @@ func (tr *trace) lose() {
 	tr.lost++
 	tr.way = nil
 	for _, in := range tr.instances {
-		b := store.Batch{Site: tr.site, Instance: in.id}
-		for i, a := range tr.budgets {
-			in.seq++
-			in.waits[i], a.Seq, a.Want = 0, in.seq, 50
-			a.Edges = edges(tr.clock.now())
-			for w, n := range in.has[i] {
-				a.Holds = append(a.Holds, store.Holding{Window: w, N: n})
-			}
-			b.Asks = append(b.Asks, a)
-		}
-		m := message{in, -2, b}
-		got := tr.exchange(tr.reference, m)
-		if tr.one != nil {
-			tr.same(tr.exchange(tr.one, m), got, m)
-		}
-		for _, a := range got.Answers {
+		in.life = -2
+	}
+	for _, r := range tr.everybody() {
+		for _, a := range r.Answers {
 			if a.Status != store.Foreign {
 				tr.Fatalf("after a loss %s has status %d", a.Key, a.Status)
 			}
 		}
+	}
+	for _, in := range tr.instances {
 		in.life, in.settled = tr.lost, tr.lost
 	}
 }
@@ -295,7 +390,14 @@ func (tr *trace) run() {
 		"arrive2": func(t *rapid.T) { tr.T = t; tr.arrive() },
 		"forward": func(t *rapid.T) { tr.T = t; tr.forward() },
 		"drop":    func(t *rapid.T) { tr.T = t; tr.drop() },
-		"keep":    func(*rapid.T) { tr.snapshot = tr.reference.Snapshot() },
+		"forget":  func(t *rapid.T) { tr.T = t; tr.forget() },
+		"step":    func(t *rapid.T) { tr.T = t; tr.step() },
+		"evict": func(t *rapid.T) {
+			if tr.T = t; rapid.IntRange(0, 3).Draw(t, "really") == 0 {
+				tr.evict()
+			}
+		},
+		"keep": func(*rapid.T) { tr.snapshot = tr.reference.Snapshot() },
 		"lose": func(t *rapid.T) {
 			if tr.T = t; rapid.IntRange(0, 4).Draw(t, "really") == 0 {
 				tr.lose()
