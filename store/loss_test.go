@@ -294,3 +294,25 @@ func TestInstancesThatAreGoneLeaveABudget(t *testing.T) {
 		t.Errorf("%d fields are kept", n)
 	}
 }
+
+func TestAServerThatRemovesWhatCountsIsWarnedOf(t *testing.T) {
+	server := redistest.Start(t)
+	s := connect(t, server.URL(), store.RedisOptions{})
+	if list := s.Warnings(t.Context()); len(list) != 0 {
+		t.Errorf("got %q", list)
+	}
+	server.Do("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+	if list := s.Warnings(t.Context()); len(list) != 1 || !strings.Contains(list[0], "allkeys-lru") || !strings.Contains(list[0], "noeviction") {
+		t.Errorf("got %q", list)
+	}
+	alone, _, _ := strings.Cut(store.Permissions, ",")
+	server.Do(permitted(strings.Replace(alone, "+info ", "", 1))...)
+	s = connect(t, "redis://abide:secret@"+server.Addr, store.RedisOptions{})
+	if list := s.Warnings(t.Context()); len(list) != 1 || !strings.Contains(list[0], "+info") {
+		t.Errorf("got %q", list)
+	}
+	server.Do("ACL", "SETUSER", "abide", "+config|get")
+	if list := s.Warnings(t.Context()); len(list) != 2 {
+		t.Errorf("got %q", list)
+	}
+}
