@@ -15,8 +15,9 @@ type Site struct {
 
 	requests requestCounts
 	recent   recent // requests
-	took     histogram
-	waited   histogram
+	times    atomic.Pointer[times]
+	places   *places
+	quiet    quiet
 	replays  wordCounts // by replayReasons
 	refusals wordCounts // by refusalScopes
 	unread   wordCounts // by unreadReasons
@@ -28,7 +29,7 @@ type Site struct {
 	used      atomic.Uint64 // the age of sites when this one was last asked for
 }
 
-func newSite(name string) *Site { return &Site{name: name, waited: histogram{of: waiting}} }
+func newSite(name string, p *places) *Site { return &Site{name: name, places: p} }
 
 // SiteCount is a site in numbers.
 type SiteCount struct {
@@ -80,21 +81,21 @@ func (s *Site) Wrote(n int) {
 func (s *Site) Request(method string, code int, took time.Duration) {
 	s.requests.at(method, code).Add(1)
 	s.recent.add(time.Now())
-	if took > 0 {
-		s.took.observe(took)
-	}
 	if to := s.successor.Load(); to != nil {
 		s.requests.moveTo(&to.requests)
-		s.took.moveTo(&to.took)
+	}
+	if took > 0 {
+		t := s.timed()
+		t.took.observe(took)
+		s.places.settle(t)
 	}
 }
 
 // Waited records how long a request was held before it could go, in all.
 func (s *Site) Waited(d time.Duration) {
-	s.waited.observe(d)
-	if to := s.successor.Load(); to != nil {
-		s.waited.moveTo(&to.waited)
-	}
+	t := s.timed()
+	t.waited.observe(d)
+	s.places.settle(t)
 }
 
 // Replayed counts a request that is sent once more: the site refused it
@@ -131,8 +132,7 @@ func (s *Site) makeRoom(to *Site) {
 	move(&s.in, &to.in)
 	move(&s.out, &to.out)
 	s.requests.moveTo(&to.requests)
-	s.took.moveTo(&to.took)
-	s.waited.moveTo(&to.waited)
+	s.giveUpTimes()
 	s.replays.moveTo(&to.replays)
 	s.refusals.moveTo(&to.refusals)
 	s.unread.moveTo(&to.unread)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 	"unicode/utf8"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
@@ -44,11 +45,12 @@ func label(s string) string {
 // that all share, and is exact to max/4 arrivals of new sites only: more often
 // than that a site's use is not written down.
 type sites struct {
-	max   int
-	other *Site
-	seed  maphash.Seed
-	index [64]shard
-	age   atomic.Uint64 // sites that have arrived
+	max    int
+	other  *Site
+	places *places
+	seed   maphash.Seed
+	index  [64]shard
+	age    atomic.Uint64 // sites that have arrived
 
 	mu    sync.Mutex
 	order *simplelru.LRU[string, *Site] // nil when none is told apart
@@ -61,7 +63,9 @@ type shard struct {
 }
 
 func newSites(maxSites int) *sites {
-	s := &sites{max: maxSites, other: newSite(other), seed: maphash.MakeSeed()}
+	s := &sites{max: maxSites, seed: maphash.MakeSeed(), places: newPlaces(mostTimes)}
+	s.other = newSite(other, s.places)
+	s.other.times.Store(s.places.rest)
 	for i := range s.index {
 		s.index[i].sites = map[string]*Site{}
 	}
@@ -119,7 +123,7 @@ func (s *sites) arrive(name string) *Site {
 	s.mu.Lock()
 	one := s.find(name)
 	if one == nil {
-		one = newSite(name)
+		one = newSite(name, s.places)
 		one.used.Store(s.age.Add(1))
 		shard := s.shard(name)
 		shard.mu.Lock()
@@ -199,40 +203,60 @@ func (s *sites) Describe(to chan<- *prometheus.Desc) {
 
 // Collect reads "other" first. A site that makes room meanwhile is then
 // missing once; counted twice, it would look as if the sum had fallen after.
+// Series of sites at which nothing happens for long are left out, and are as they
+// were when something does.
 func (s *sites) Collect(to chan<- prometheus.Metric) {
-	for _, one := range s.all() {
-		for _, m := range one.collect() {
+	now := time.Now()
+	all := s.all()
+	shown := all[:0]
+	for _, one := range all {
+		idle := one.idleFor(now)
+		if idle >= timesRest {
+			one.giveUpTimes()
+		}
+		if idle < seriesRest || one == s.other {
+			shown = append(shown, one)
+		}
+	}
+	var list []prometheus.Metric
+	for _, one := range shown {
+		list = one.collect(list[:0])
+		for _, m := range list {
 			to <- m
 		}
 	}
 }
 
 // collect is nothing for a site that is being emptied: it would have counters
-// that run backwards.
-func (s *Site) collect() []prometheus.Metric {
-	var list []prometheus.Metric
+// that run backwards. A counter without a series is zero.
+func (s *Site) collect(list []prometheus.Metric) []prometheus.Metric {
+	site := &dto.LabelPair{Name: ptr("site"), Value: &s.name}
+	add := func(d *prometheus.Desc, n uint64, labels ...*dto.LabelPair) {
+		if n > 0 {
+			list = append(list, &count{d, labels, float64(n)})
+		}
+	}
 	s.requests.each(func(method, hundred, rest int, n *atomic.Uint64) {
-		list = append(list, counter(requestsDesc, n.Load(), s.name, methods[method], codeLabel(hundred, rest)))
+		add(requestsDesc, n.Load(), codePair(hundred, rest), methodPairs[method], site)
 	})
-	list = append(list,
-		counter(bytesDesc, s.in.Load(), s.name, "in"),
-		counter(bytesDesc, s.out.Load(), s.name, "out"))
-	for _, one := range []struct {
-		desc *prometheus.Desc
-		h    *histogram
-	}{{durationDesc, &s.took}, {waitDesc, &s.waited}} {
-		if h := one.h.read(); *h.SampleCount > 0 {
-			list = append(list, &reading{one.desc, []*dto.LabelPair{{Name: ptr("site"), Value: &s.name}}, h})
+	add(bytesDesc, s.in.Load(), directionIn, site)
+	add(bytesDesc, s.out.Load(), directionOut, site)
+	if t := s.times.Load(); t != nil {
+		if h := t.took.read(); *h.SampleCount > 0 {
+			list = append(list, &reading{durationDesc, []*dto.LabelPair{site}, h})
+		}
+		if h := t.waited.read(); *h.SampleCount > 0 {
+			list = append(list, &reading{waitDesc, []*dto.LabelPair{site}, h})
 		}
 	}
 	s.replays.each(&replayReasons, func(reason string, n uint64) {
-		list = append(list, counter(replaysDesc, n, s.name, reason))
+		add(replaysDesc, n, pairOf("reason", reason), site)
 	})
 	s.refusals.each(&refusalScopes, func(scope string, n uint64) {
-		list = append(list, counter(refusalsDesc, n, s.name, scope))
+		add(refusalsDesc, n, pairOf("scope", scope), site)
 	})
 	s.unread.each(&unreadReasons, func(reason string, n uint64) {
-		list = append(list, counter(unreadDesc, n, s.name, reason))
+		add(unreadDesc, n, pairOf("reason", reason), site)
 	})
 	if s.successor.Load() != nil {
 		return nil

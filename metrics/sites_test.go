@@ -236,6 +236,8 @@ func totals(m *Metrics) (sum SiteCount) {
 func TestNothingIsLostOrCountedTwiceInAnyOrderOfEvents(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := New(rapid.IntRange(0, 5).Draw(rt, "max"))
+		most := rapid.Int64Range(0, 5).Draw(rt, "most times")
+		m.sites.places.free.Store(most)
 		var held []*Site
 		var want SiteCount
 		var seconds float64
@@ -243,6 +245,11 @@ func TestNothingIsLostOrCountedTwiceInAnyOrderOfEvents(t *testing.T) {
 		rt.Repeat(map[string]func(*rapid.T){
 			"ask": func(rt *rapid.T) {
 				held = append(held, m.Site(rapid.StringMatching(`[a-j]`).Draw(rt, "name")))
+			},
+			"rest": func(rt *rapid.T) {
+				if len(held) > 0 {
+					rapid.SampledFrom(held).Draw(rt, "site").giveUpTimes()
+				}
 			},
 			"count": func(rt *rapid.T) {
 				if len(held) == 0 {
@@ -271,9 +278,11 @@ func TestNothingIsLostOrCountedTwiceInAnyOrderOfEvents(t *testing.T) {
 				var count, waits, replays, refusals uint64
 				sum, other := 0.0, m.sites.other.count()
 				for _, s := range m.sites.all() {
-					count += s.took.count()
-					sum += s.took.read().GetSampleSum()
-					waits += s.waited.count()
+					if t := s.times.Load(); t != nil {
+						count += t.took.count()
+						sum += t.took.read().GetSampleSum()
+						waits += t.waited.count()
+					}
 					s.replays.each(&replayReasons, func(_ string, n uint64) { replays += n })
 					s.refusals.each(&refusalScopes, func(_ string, n uint64) { refusals += n })
 				}
@@ -287,6 +296,15 @@ func TestNothingIsLostOrCountedTwiceInAnyOrderOfEvents(t *testing.T) {
 					rt.Fatalf("other fell from %v to %v", lastOther, other)
 				}
 				lastOther = other
+				own := most - m.sites.places.free.Load()
+				for _, s := range m.sites.all()[1:] {
+					if s.times.Load() != nil {
+						own--
+					}
+				}
+				if own != 0 || m.sites.places.free.Load() < 0 {
+					rt.Fatalf("%d places of %d are lost", own, most)
+				}
 				if told := len(m.sites.all()) - 1; told > max(m.sites.max, 0) {
 					rt.Fatalf("%d sites are told apart", told)
 				}
