@@ -90,9 +90,13 @@ func splitHostPort(s string, defaultPort uint16) (string, uint16, error) {
 	return host, port, nil
 }
 
-// parsePort reads 1 to 65535, digits only: strconv alone would take +80 too.
+// parsePort reads 1 to 65535, digits only: strconv alone would take +80 too. Zeros in
+// front mean nothing (RFC 3986, 3.2.3).
 func parsePort(s string) (uint16, bool) {
-	if !digits(s) || len(s) > 5 {
+	if !digits(s) {
+		return 0, false
+	}
+	if s = strings.TrimLeft(s, "0"); len(s) > 5 {
 		return 0, false
 	}
 	n, err := strconv.ParseUint(s, 10, 16)

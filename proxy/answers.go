@@ -113,6 +113,11 @@ var (
 		detail: "methods are upper case and registered",
 		proxy:  "http_request_error",
 	}
+	answerExpectation = answer{
+		reason: "expectation", status: 417, title: "this expectation cannot be met",
+		detail: "Expect may say 100-continue",
+		proxy:  "http_request_error",
+	}
 	answerLengthRequired = answer{
 		reason: "length", status: 400, title: "this request needs a Content-Length",
 		detail: "HTTP/1.0 has no other way to say where a body ends",
@@ -144,7 +149,7 @@ var (
 	}
 	answerLoop = answer{
 		reason: "loop", status: 508, title: "the request came back",
-		detail: "it has passed this proxy before, or its target is this proxy; look at egress.proxy, egress.resolve and HTTP_PROXY",
+		detail: "it has passed this proxy before, or its target is this proxy or its store; look at egress.proxy, egress.resolve and HTTP_PROXY",
 		proxy:  "proxy_loop_detected",
 	}
 	answerBadBody = answer{

@@ -63,6 +63,9 @@ func (s *Server) serveInner(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Method == http.MethodConnect {
+		// What follows may be meant for the tunnel that there is not, and must not be
+		// taken for a request.
+		closeAfter(w, r)
 		s.refuse(w, r, &answerMethod)
 		return
 	}
@@ -178,12 +181,31 @@ func (s *Server) unfit(r *http.Request) *answer {
 		// net/http ignores Transfer-Encoding on HTTP/1.0, as it must; what
 		// follows the head would then be taken for the next request.
 		return &answerLengthRequired
+	case r.ProtoMajor == 2 && !expectsOnly100(r.Header["Expect"]): // under HTTP/1 net/http sees to it
+		return &answerExpectation
 	case len(r.Trailer) > maxTrailers:
 		return &answerTrailers
 	case s.passed(r.Header["Via"]):
 		return &answerLoop
 	}
 	return methodRefusal(r.Method)
+}
+
+// expectsOnly100 tells whether a client expects nothing, or only what net/http does.
+func expectsOnly100(lines []string) bool {
+	for _, line := range lines {
+		if !strings.EqualFold(strings.TrimSpace(line), "100-continue") {
+			return false
+		}
+	}
+	return true
+}
+
+// closeAfter has the client's connection end with the answer.
+func closeAfter(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor == 1 {
+		w.Header()["Connection"] = []string{"close"}
+	}
 }
 
 // maxTrailers bounds the fields that a request announces for its end: each

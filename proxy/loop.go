@@ -1,12 +1,18 @@
 package proxy
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
+	"time"
+
+	"github.com/abide-proxy/abide/policy"
 )
 
 // newPseudonym is what this process calls itself in Via. Sites never see it:
@@ -46,10 +52,11 @@ func (s *Server) sign(h http.Header, chain string) {
 	h["Via"] = []string{joinVia(chain, []string{"1.1 " + s.name})}
 }
 
-// ownAddresses are the listeners of this process. The zero value has none.
+// ownAddresses are the listeners of this process, and its store. The zero value has none.
 type ownAddresses struct {
-	mu  sync.RWMutex
-	all []netip.AddrPort
+	mu    sync.RWMutex
+	all   []netip.AddrPort
+	store []netip.AddrPort
 }
 
 func (o *ownAddresses) add(a netip.AddrPort) {
@@ -63,10 +70,63 @@ func (o *ownAddresses) add(a netip.AddrPort) {
 func (o *ownAddresses) has(a netip.AddrPort) bool {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	for _, one := range o.all {
-		if one.Port() == a.Port() && (one.Addr() == a.Addr().Unmap() || one.Addr().IsUnspecified()) {
-			return true
+	return slices.ContainsFunc(o.all, func(one netip.AddrPort) bool { return reaches(a, one) }) ||
+		slices.ContainsFunc(o.store, func(one netip.AddrPort) bool { return reaches(a, one) })
+}
+
+func reaches(a, one netip.AddrPort) bool {
+	return one.Port() == a.Port() && (one.Addr() == a.Addr().Unmap() || one.Addr().IsUnspecified())
+}
+
+// setStore names the servers of the store in place of those before.
+func (o *ownAddresses) setStore(servers []netip.AddrPort) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.store = servers
+}
+
+// storeLookup is how long is waited for the addresses of the store's servers.
+const storeLookup = 5 * time.Second
+
+// ownStore has nobody reach the store through this proxy: what speaks to it could change
+// every limit. A server on this machine counts with all addresses of the machine.
+func (s *Server) ownStore(st policy.Store) {
+	var servers []netip.AddrPort
+	var names []string
+	for _, one := range st.Hosts {
+		host, port, err := policy.ParseHostPort(one, 0)
+		if err != nil {
+			continue // a socket's path
+		}
+		if ip, err := netip.ParseAddr(host); err == nil {
+			servers = append(servers, storeAddress(ip, port))
+		} else if host == "localhost" {
+			servers = append(servers, netip.AddrPortFrom(netip.IPv4Unspecified(), port))
+		} else {
+			names = append(names, one)
 		}
 	}
-	return false
+	s.own.setStore(servers)
+	if len(names) == 0 {
+		return
+	}
+	s.retired.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), storeLookup)
+		defer cancel()
+		for _, one := range names {
+			host, port, _ := policy.ParseHostPort(one, 0)
+			found, _ := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+			for _, ip := range found {
+				servers = append(servers, storeAddress(ip, port))
+			}
+		}
+		s.own.setStore(servers)
+	})
+}
+
+func storeAddress(ip netip.Addr, port uint16) netip.AddrPort {
+	if ip = ip.WithZone("").Unmap(); ip.IsLoopback() {
+		ip = netip.IPv4Unspecified()
+	}
+	return netip.AddrPortFrom(ip, port)
 }

@@ -121,6 +121,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s.state.Store(st)
+	s.ownStore(o.Policy.Store)
 	s.limiter.set(o.Policy.Bounds)
 	s.gate = queue.NewGate(boundsOf(o.Policy), s.replan)
 	s.gate.OnCool(s.cooled)
@@ -266,6 +267,7 @@ func (s *Server) Reload(p *policy.Policy) error {
 		return err
 	}
 	s.publish(st)
+	s.ownStore(p.Store)
 	s.limiter.set(p.Bounds)
 	s.breakers.reload(p.Breaker)
 	if st.stack != old.stack {

@@ -1,0 +1,54 @@
+package proxy
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"testing"
+)
+
+// TestTheStoreIsNotReachedThroughTheProxy holds that for a store on this machine,
+// whatever its address is called, by CONNECT and by plain http.
+func TestTheStoreIsNotReachedThroughTheProxy(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	var reached atomic.Int64
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			reached.Add(1)
+			c.Close()
+		}
+	}()
+	port := l.Addr().(*net.TCPAddr).Port
+	for _, host := range []string{"127.0.0.1", "localhost", "[::1]"} {
+		b := newBed(t, "egress: {ports: any}", fmt.Sprintf("store: redis://%s:%d", host, port))
+		for _, name := range []string{"127.0.0.1", "localhost", "LOCALHOST.", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "0.0.0.0", "0", "[::]", "[::127.0.0.1]"} {
+			authority := fmt.Sprintf("%s:%d", name, port)
+			for _, request := range []string{
+				"CONNECT " + authority + " HTTP/1.1\r\nHost: " + authority + "\r\n\r\n",
+				"CONNECT " + name + fmt.Sprintf(":0%d", port) + " HTTP/1.1\r\nHost: x\r\n\r\n",
+				"GET http://" + authority + "/ HTTP/1.1\r\nHost: " + authority + "\r\n\r\n",
+			} {
+				conn := b.dial()
+				fmt.Fprint(conn, request)
+				resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+				must(t, err)
+				if resp.StatusCode < 400 {
+					t.Errorf("store at %s, %.40q: %d", host, request, resp.StatusCode)
+				}
+				conn.Close()
+			}
+		}
+		b.stop()
+	}
+	if n := reached.Load(); n > 0 {
+		t.Errorf("the store was reached %d times", n)
+	}
+}
