@@ -184,6 +184,9 @@ func (s *Server) rereadNow(ctx context.Context) {
 	if err := s.readOverrides(ctx); err != nil && ctx.Err() == nil {
 		s.log.Warnf("the limits that were set at run time cannot be read: %v", err)
 	}
+	if err := s.hearSwitches(ctx); err != nil && ctx.Err() == nil {
+		s.log.Warnf("the tokens that the operator has disabled in other instances cannot be read: %v", err)
+	}
 	if err := s.hearQuarantines(ctx); err != nil && ctx.Err() == nil {
 		s.log.Warnf("the tokens that other instances have put away cannot be read: %v", err)
 	}

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -125,8 +126,8 @@ func (s *Server) DisableToken(pool, label string) error {
 		return err
 	}
 	s.log.Warnf("the token %s of %s is disabled by the operator", label, pool)
-	s.learnedSome()
-	s.replanAll()
+	s.tellSwitches(context.Background(), p) // what fails is told again by tell
+	s.switched(nil, false)
 	return nil
 }
 
@@ -139,13 +140,20 @@ func (s *Server) EnableToken(pool, label string) error {
 	if err := p.Enable(label); err != nil {
 		return err
 	}
-	if t := p.Find(label); t != nil {
+	s.log.Infof("the token %s of %s is enabled by the operator", label, pool)
+	s.tellSwitches(context.Background(), p) // what fails is told again by tell
+	s.switched(p.Find(label), true)
+	return nil
+}
+
+// switched is for a token that the operator has disabled or enabled; nil is one that has
+// left.
+func (s *Server) switched(t *tokens.Token, enabled bool) {
+	if enabled && t != nil {
 		s.gate.WarmAll(scopeOfToken(t))
 	}
-	s.log.Infof("the token %s of %s is enabled by the operator", label, pool)
 	s.learnedSome()
 	s.replanAll()
-	return nil
 }
 
 // replanAll gives everything that waits the limits of the tokens that there are now.

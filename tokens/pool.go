@@ -184,13 +184,12 @@ func (p *Pool) able(label, disabled string) error {
 	if t == nil {
 		return ErrNoToken
 	}
-	t.state.disabled = disabled
-	if disabled == "" {
-		t.state.reject(rejection{})
-		t.state.trial = time.Time{}
+	s, given := t.state, time.Now()
+	if !given.After(s.switched) {
+		given = s.switched.Add(1) // the clock of who gave the last one is ahead
 	}
-	p.version.Add(1)
-	p.publish(nil)
+	s.switched, s.switchedHere = given, true
+	p.use(s, disabled)
 	return nil
 }
 

@@ -147,14 +147,16 @@ type state struct {
 	blocked atomic.Int64  // until when it is quarantined
 	witness atomic.Int64  // when it was accepted last, unless it was denied since
 
-	disabled  string // why; "" is not at all
-	rejection rejection
-	proven    bool      // it was accepted at some time
-	accepted  time.Time // when what was accepted last had been sent
-	trial     time.Time // when the request began that tries it again; zero is none
-	excused   int       // denials that were held against the request, since it was accepted
-	left      time.Time // when it left the pool
-	heard     time.Time // the end of the latest quarantine that was heard of
+	disabled     string    // why; "" is not at all
+	switched     time.Time // when the operator said so, or the opposite
+	switchedHere bool      // to this process
+	rejection    rejection
+	proven       bool      // it was accepted at some time
+	accepted     time.Time // when what was accepted last had been sent
+	trial        time.Time // when the request began that tries it again; zero is none
+	excused      int       // denials that were held against the request, since it was accepted
+	left         time.Time // when it left the pool
+	heard        time.Time // the end of the latest quarantine that was heard of
 
 	uses, refusals, denials uint64
 }
