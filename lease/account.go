@@ -67,7 +67,8 @@ type Account struct {
 	settled    int64    // nothing is wanted before
 	releasing  bool
 
-	talk talk
+	talk  talk
+	store storeClock
 
 	leased leased
 	loans  []Loan // not asked for yet: one of each limit
@@ -326,6 +327,9 @@ func (a *Account) Hear(now time.Time, r *store.Reply, err error) {
 	}
 	a.away, a.pause, a.flight = false, 0, nil
 	a.measure(at.low - f.sent.low)
+	if !r.Now.IsZero() {
+		a.store.hear(f.sent, at, r.Now)
+	}
 	if a.settling(at) <= at.low {
 		a.together = a.present()
 	}
@@ -336,6 +340,9 @@ func (a *Account) Hear(now time.Time, r *store.Reply, err error) {
 			continue
 		}
 		if ans := answers[p.name()]; ans != nil && !late {
+			if behind := ans.Now.Sub(r.Now); !ans.Now.IsZero() && behind > behindLeast {
+				a.store.off.Behind = behind
+			}
 			p.hear(now, at, f.sent, ans)
 		} else {
 			p.lost(at)

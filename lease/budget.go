@@ -90,6 +90,14 @@ func (b *budget) counts() int64 {
 	return 0
 }
 
+// counted is the first window that counts in another one.
+func (b *budget) counted(window int64) int64 {
+	if b.kind == store.Rolling {
+		return window - int64(b.slots)
+	}
+	return window
+}
+
 // next is the window after one, and how long it is.
 func (b *budget) next(window int64) (number, length int64) {
 	if b.kind != store.Quota {

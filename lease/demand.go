@@ -216,6 +216,7 @@ func (m *shared) ask(now time.Time, at instant) store.Ask {
 	h := m.present(at)
 	room := m.room(at)
 	ask := store.Ask{Key: m.key, Kind: m.kind, Amount: m.amount, Window: m.window, Slots: m.slots}
+	m.say(&ask)
 	if m.kind == store.Quota {
 		ask.Edges = m.edges(now)
 	}
@@ -245,7 +246,7 @@ func (m *shared) ask(now time.Time, at instant) store.Ask {
 		case m.unwanted(at, o) && max(m.took, m.known.at)+quiet-quiet/5 <= at.low:
 			o.n = o.used
 		}
-		if o.n > 0 {
+		if o.n > 0 && o.window > m.past {
 			ask.Holds = append(ask.Holds, store.Holding{Window: o.window, N: o.n})
 		}
 		o.said = o.n
@@ -276,7 +277,9 @@ func (m *shared) ask(now time.Time, at instant) store.Ask {
 		}
 	}
 	m.flying, m.again, m.wanted, m.lacking = true, false, ask.Want > 0, ask.Waits > 0
-	m.unsaid = 0
+	if !m.hides() {
+		m.unsaid = 0
+	}
 	return ask
 }
 
@@ -285,8 +288,10 @@ func (m *shared) hear(_ time.Time, at, sent instant, ans *store.Answer) {
 	m.flying, m.broken = false, false
 	switch ans.Status {
 	case store.Done:
+		m.record.hear(at, ans, m.counted(ans.Window))
 	case store.Foreign: // the account has every meter say again what it holds, if all is foreign
-		m.poll = max(m.poll, at.low+int64(ans.Settles))
+		m.again = m.again || m.hides()
+		m.record.hear(at, ans, m.counted(ans.Window))
 		return
 	case store.Failed:
 		m.broken, m.again, m.poll = true, true, at.low+retriesMost
@@ -302,16 +307,25 @@ func (m *shared) hear(_ time.Time, at, sent instant, ans *store.Answer) {
 		m.place(at, ans, over, until-margin(length))
 		return
 	}
-	_, got := m.granted(ans.Window, ans.Granted, at.low, until-margin(length), over)
+	m.curb(ans.Window, until-margin(length))
+	from := max(at.low, m.bars(&m.a.store, at, ans.Window))
+	h, got := m.granted(ans.Window, ans.Granted, from, until-margin(length), over)
+	if m.bar = 0; h.from > at.low {
+		m.bar = h.from
+	}
+	shift := int64(0)
+	if from > at.low { // what follows is later as well
+		shift = from + length - over
+	}
 	if m.kind != store.Rolling {
 		number, length := m.next(ans.Window)
 		if ans.Ahead > 0 || m.hold(number) != nil {
-			m.granted(number, ans.Ahead, over, until+length-margin(length), over+length)
+			m.granted(number, ans.Ahead, over+shift, until+length-margin(length), over+length)
 		}
 	}
 	for _, l := range ans.Later {
 		d := (l.Window - ans.Window) * m.width
-		m.granted(l.Window, l.N, over+d-m.width, until+d-margin(length), over+d)
+		m.granted(l.Window, l.N, over+d-m.width+shift, until+d-margin(length), over+d)
 	}
 	m.place(at, ans, over, until-margin(length))
 	if at.low-sent.low > second {
@@ -329,7 +343,7 @@ func (m *shared) place(at instant, ans *store.Answer, over, until int64) {
 	if k.window != ans.Window {
 		m.pause, m.poll = 0, 0
 	}
-	if m.sure && k.window == ans.Window { // a slow answer says less than another one has
+	if m.sure && k.window == ans.Window && k.over > at.low { // a slow answer says less than another one has
 		over, until = min(over, k.over), max(until, k.until)
 	}
 	m.sure = true
@@ -345,7 +359,10 @@ func (m *shared) place(at instant, ans *store.Answer, over, until int64) {
 func (m *shared) granted(window, n, from, until, over int64) (h *hold, more bool) {
 	h = m.open(window, hold{from: from, until: until, over: over})
 	more = h.hear(n)
-	h.from, h.until, h.over = min(h.from, from), max(h.until, until), min(h.over, over)
+	h.from, h.until = min(h.from, from), max(h.until, until)
+	if h.over = min(h.over, over); h.over <= from { // the store's time has stood still
+		h.over = over
+	}
 	return h, more
 }
 

@@ -1,7 +1,9 @@
 package lease
 
 import (
+	"math"
 	"slices"
+	"time"
 
 	"github.com/abide-proxy/abide/store"
 )
@@ -99,16 +101,76 @@ func (m *shared) open(window int64, h hold) *hold {
 	return &m.holds[i]
 }
 
-// forget leaves out windows that count no more.
+// forget leaves out windows that count no more: those before what the store has named.
+// When nothing was heard of it for a while, those that have long ended by this machine's
+// clock, which gives nothing of them back.
 func (m *shared) forget(at instant) {
-	m.holds = slices.DeleteFunc(m.holds, func(h hold) bool {
-		if h.over+m.counts() > at.low {
-			return false
+	n := 0
+	for ; n < len(m.holds); n++ {
+		h := &m.holds[n]
+		if h.window >= m.counting {
+			if h.over+m.counts()+forgetAfter > at.low {
+				break
+			}
+			m.past = max(m.past, h.window)
 		}
 		m.a.leased.granted += max(h.n-h.lent, 0)
 		m.a.leased.spent += min(h.used, max(h.n-h.lent, 0))
-		return true
-	})
+	}
+	m.holds = slices.Delete(m.holds, 0, n)
+}
+
+// forgetAfter is how long after its end a window is forgotten that the store may have
+// written down as present.
+const forgetAfter = 10 * second
+
+// everything is the last window of all.
+const everything = int64(math.MaxInt64)
+
+// record is what an instance knows of what the store has written down of a budget.
+type record struct {
+	birth    string
+	seen     time.Time // the latest time that the store has named
+	counting int64     // the first window that counted then
+	past     int64     // windows up to this one were forgotten; everything: it begins
+	told     int64     // past, in the last ask
+	settles  int64     // low: nothing is granted before, after a loss
+	sets     int       // how often the store's clock had been set when it was heard
+	bar      int64     // low: what was granted last is not used before, after the store's clock was set
+}
+
+// curb has no window be used for longer than an answer says, which is the first one since
+// the store's clock was set: when the present one ends.
+func (m *shared) curb(window, until int64) {
+	if m.sets == m.a.store.sets {
+		return
+	}
+	m.sets = m.a.store.sets
+	end := m.begins(window) + m.length(window)
+	for i := range m.holds {
+		h := &m.holds[i]
+		h.until = min(h.until, until+m.begins(h.window)+m.length(h.window)-end)
+	}
+}
+
+// say puts into an ask what is known.
+func (r *record) say(ask *store.Ask) {
+	ask.Birth, ask.Seen, ask.Past, r.told = r.birth, r.seen, r.past, r.past
+}
+
+// hear takes over what an answer says that is Done or Foreign. What the store has written
+// down of this instance is known then, but for what was forgotten meanwhile.
+func (r *record) hear(at instant, ans *store.Answer, first int64) {
+	r.birth, r.counting, r.settles = ans.Birth, max(r.counting, first), 0
+	if ans.Now.After(r.seen) {
+		r.seen = ans.Now
+	}
+	if ans.Status == store.Foreign {
+		r.settles = at.low + int64(ans.Settles)
+	}
+	if r.past == r.told {
+		r.past = 0
+	}
 }
 
 // ended tells whether a hold is of no use any more.

@@ -98,17 +98,22 @@ func (m *shared) lends(at instant) bool {
 // settled is until when nothing is wanted. When the store was away, others have lent
 // something as well, and say so first.
 func (m *shared) settled(at instant) int64 {
-	if m.outage == Strict {
-		return m.a.settled
+	low := max(m.a.settled, m.settles, m.bar)
+	if m.outage != Strict {
+		low = max(low, m.a.settling(at))
 	}
-	return max(m.a.settled, m.a.settling(at))
+	return low
 }
 
 // mayWant tells whether an ask may want anything. While the store is away nobody knows
 // when an ask will reach it, and what others have lent by then.
 func (m *shared) mayWant(at instant) bool {
-	return m.settled(at) <= at.low && (m.outage == Strict || !m.a.away)
+	return m.settled(at) <= at.low && !m.hides() && (m.outage == Strict || !m.a.away)
 }
+
+// hides tells whether something was lent before the store was heard at all. What a meter
+// before this one had is to be known first.
+func (m *shared) hides() bool { return m.past == everything && len(m.holds) > 0 }
 
 // doubts tells whether what an answer grants may have been lent by somebody, this
 // instance or another one, after it was asked for.

@@ -17,15 +17,16 @@ import (
 // crowd is four instances that want twice as much of a limit as there is.
 type crowd struct {
 	*fleet.Fleet
-	t       *testing.T
-	spec    limit.Spec
-	memory  *refusing
-	sums    map[int64]int64 // :: window
-	begin   time.Time
-	waited  []time.Duration
-	delay   time.Duration // of an answer
-	steps   int
-	members int
+	t        *testing.T
+	spec     limit.Spec
+	memory   *refusing
+	sums     map[int64]int64 // :: window
+	begin    time.Time
+	takes    []fleet.Take
+	accounts []*lease.Account
+	delay    time.Duration // of an answer
+	members  int
+	offset   time.Duration // of the store's clock
 }
 
 // refusing is a store that may answer with an error.
@@ -63,10 +64,11 @@ func newCrowd(t *testing.T, spec limit.Spec, outage lease.Outage, delay time.Dur
 		Budgets: []fleet.Budget{{Key: "requests", Spec: spec, Outage: outage}},
 		Taken: func(one fleet.Take) {
 			c.sums[c.window(one.At)] += one.N
-			c.waited = append(c.waited, one.Waited)
+			c.takes = append(c.takes, one)
 		},
+		Account: func(a *lease.Account) { c.accounts = append(c.accounts, a) },
 	})
-	c.memory = &refusing{Store: store.NewMemory(c.Now)}
+	c.memory = &refusing{Store: store.NewMemory(func() time.Time { return c.Now().Add(c.offset) })}
 	c.Store = c.memory
 	c.Start(c.members)
 	rnd := rand.New(rand.NewSource(5))
@@ -85,6 +87,18 @@ func newCrowd(t *testing.T, spec limit.Spec, outage lease.Outage, delay time.Dur
 }
 
 func (c *crowd) window(at time.Time) int64 { return int64(at.Sub(c.begin) / c.spec.Window) }
+
+// within is the most that was taken in any interval of a length.
+func (c *crowd) within(length time.Duration) (most int64) {
+	sum, first := int64(0), 0
+	for _, one := range c.takes {
+		for sum += one.N; one.At.Sub(c.takes[first].At) >= length; first++ {
+			sum -= c.takes[first].N
+		}
+		most = max(most, sum)
+	}
+	return most
+}
 
 // check tells what was used of the windows from one to another, and whether one had
 // more than so much.

@@ -41,6 +41,7 @@ type shared struct {
 	lacks   int64 // the least that was of use, in the last ask that had one
 	forward int64 // the window for which a forward lease was asked
 	broken  bool  // the store cannot make sense of the budget
+	record
 	unsaid  int64 // lent since the last ask
 	untold  int64 // lent since the last Loan was made
 	wanted  bool  // by the last ask
@@ -56,7 +57,7 @@ func (a *Account) Shared(key string, spec limit.Spec, o Outage) limit.Meter {
 	if !ok {
 		return nil
 	}
-	m := &shared{budget: b, a: a, key: key, outage: o, planned: never}
+	m := &shared{budget: b, a: a, key: key, outage: o, planned: never, record: record{past: everything}}
 	if old, is := a.meters[key].(*shared); is {
 		amount := m.amount
 		if old.same(&b) {
