@@ -396,6 +396,15 @@ func (a *Account) renew(at instant, generation string) {
 	}
 }
 
+// Repeat says that the store has lost budgets of the site: what is held is said again.
+func (a *Account) Repeat(now time.Time) {
+	at := a.clock.at(now)
+	for _, p := range a.order {
+		p.renew(at)
+	}
+	a.look(at)
+}
+
 // Release says that the instance stops: the next Batch gives back all that is unspent.
 func (a *Account) Release(now time.Time) {
 	a.releasing = true

@@ -176,3 +176,38 @@ func TestTheStoreIsAwayAndComesBack(t *testing.T) {
 		}
 	}
 }
+
+// A budget that the store has lost is not spent twice, and a newcomer does not get what
+// others have.
+func TestTheStoreLosesABudget(t *testing.T) {
+	for what, lose := range map[string]func(*crowd){
+		"a key":      func(c *crowd) { c.memory.Store.(*store.Memory).Evict("api.example") },
+		"everything": func(c *crowd) { c.memory.Store.(*store.Memory).Lose() },
+	} {
+		for _, as := range []limit.As{limit.Fixed, limit.Rolling} {
+			for name, outage := range outages {
+				for _, after := range []time.Duration{41 * time.Second, 47 * time.Second, 59500 * time.Millisecond} {
+					t.Run(fmt.Sprint(what, " ", as, " ", name, " ", after), func(t *testing.T) {
+						c := newCrowd(t, limit.Spec{As: as, Amount: 50, Window: 20 * time.Second}, outage, time.Millisecond)
+						c.Run(after)
+						lose(c)
+						c.Start(1)
+						for range 30 {
+							c.Request(4, fleet.Need{"requests": 1})
+						}
+						c.Run(140*time.Second - after)
+						if outage == lease.Open {
+							return // it goes on while the store settles
+						}
+						if most := c.within(20 * time.Second); as == limit.Rolling && most > 50 {
+							t.Errorf("%d within a window", most)
+						}
+						if used := c.check(1, 7, 50); used < 0.94 {
+							t.Errorf("%.1f %% used: %v", 100*used, c.sums)
+						}
+					})
+				}
+			}
+		}
+	}
+}

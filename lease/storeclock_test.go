@@ -20,8 +20,13 @@ func TestTheStoresClockIsSet(t *testing.T) {
 				by   time.Duration
 				long time.Duration // 0: for good
 			}{
-				{-15 * time.Second, 0}, {-15 * time.Second, 2 * time.Second}, {40 * time.Second, 2 * time.Second},
-				{-10 * time.Second, 0}, {10 * time.Second, 0}, {40 * time.Second, 0}, {-time.Minute, 10 * time.Second},
+				{-15 * time.Second, 0},
+				{-15 * time.Second, 2 * time.Second},
+				{40 * time.Second, 2 * time.Second},
+				{-10 * time.Second, 0},
+				{10 * time.Second, 0},
+				{40 * time.Second, 0},
+				{-time.Minute, 10 * time.Second},
 			} {
 				for _, after := range []time.Duration{41, 47, 52, 59} {
 					t.Run(fmt.Sprint(as, " ", name, " ", set.by, " for ", set.long, " after ", int64(after)), func(t *testing.T) {
@@ -68,4 +73,3 @@ func TestTheStoresClockIsSet(t *testing.T) {
 		}
 	}
 }
-

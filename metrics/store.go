@@ -15,6 +15,8 @@ type StoreState struct {
 	// Utilisation is the part of what was granted to this instance that it has used,
 	// 0 to 1. What is negative is not known.
 	Utilisation float64
+	// Clock is by how much its clock is ahead of this machine's; nil: nobody knows.
+	Clock *time.Duration
 }
 
 // Store names who knows how what keeps budgets is. Without one there is no series of
@@ -64,13 +66,14 @@ var (
 	storeUpDesc      = desc("store_up", "1 when what keeps budgets answered the last time; 0: limits go by their outage rule.")
 	storeMembersDesc = desc("store_members", "Instances that keep budgets together, this one included.")
 	utilisationDesc  = desc("lease_utilisation_ratio", "The part of what the store has granted to this instance that was used.")
+	storeClockDesc   = desc("store_clock_seconds", "By how much the clock of what keeps budgets is ahead of this machine's.")
 	permitsDesc      = desc("permits_open", "Permits of crawlers that use no proxy, granted and neither settled nor expired.")
 )
 
 func (c *storeCollector) Describe(to chan<- *prometheus.Desc) {
 	c.operations.vec.Describe(to)
 	c.lent.vec.Describe(to)
-	for _, one := range []*prometheus.Desc{storeTookDesc, storeUpDesc, storeMembersDesc, utilisationDesc, permitsDesc} {
+	for _, one := range []*prometheus.Desc{storeTookDesc, storeUpDesc, storeMembersDesc, utilisationDesc, storeClockDesc, permitsDesc} {
 		to <- one
 	}
 }
@@ -89,6 +92,9 @@ func (c *storeCollector) Collect(to chan<- prometheus.Metric) {
 		}
 		to <- gaugeOf(storeUpDesc, up)
 		to <- gaugeOf(storeMembersDesc, float64(is.Members))
+		if is.Clock != nil {
+			to <- gaugeOf(storeClockDesc, is.Clock.Seconds())
+		}
 		if is.Utilisation >= 0 && !math.IsInf(is.Utilisation, 0) { // not NaN either
 			to <- gaugeOf(utilisationDesc, min(is.Utilisation, 1))
 		}

@@ -19,7 +19,8 @@ func TestTheStoreIsCountedAndAsked(t *testing.T) {
 	m.StoreOperation("exchange", true, 3*time.Millisecond)
 	m.StoreOperation("exchange", false, time.Second)
 	m.StoreOperation("pulse", true, 0)
-	is := StoreState{Up: true, Members: 4, Utilisation: 0.75}
+	behind := -15 * time.Second
+	is := StoreState{Clock: &behind, Up: true, Members: 4, Utilisation: 0.75}
 	m.Store(func() StoreState { return is })
 	m.Permits(func() int { return 7 })
 	expect(t, m, 2, "abide_store_operations_total", "op", "exchange", "result", "ok")
@@ -29,6 +30,7 @@ func TestTheStoreIsCountedAndAsked(t *testing.T) {
 	m.StoreLent("share", 7)
 	expect(t, m, 37, "abide_store_lent_total", "outage", "share")
 	expect(t, m, 1, "abide_store_up")
+	expect(t, m, -15, "abide_store_clock_seconds")
 	expect(t, m, 4, "abide_store_members")
 	expect(t, m, 0.75, "abide_lease_utilisation_ratio")
 	expect(t, m, 7, "abide_permits_open")

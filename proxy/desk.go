@@ -54,6 +54,8 @@ type desk struct {
 	measure  func(op string, ok bool, took time.Duration)
 	health   storeHealth
 	lending  lending
+	clock    atomic.Pointer[time.Duration] // by how much the store's is ahead of this machine's
+	notices  notices
 	unkept   *unkept // limits that were set and are not written down yet
 
 	mu         sync.Mutex
@@ -321,6 +323,7 @@ func (d *desk) exchange(ctx context.Context, list []*account, last bool) (unhear
 	for i, a := range speaking {
 		var news []store.Note
 		var loans []lease.Loan
+		var off lease.Off
 		d.under(a, func(now time.Time) bool {
 			if err != nil {
 				a.Hear(now, nil, err)
@@ -330,12 +333,14 @@ func (d *desk) exchange(ctx context.Context, list []*account, last bool) (unhear
 			a.Hear(now, &replies[i], nil)
 			loans = a.Loans()
 			news = a.News()
+			off = a.Off()
 			granted, spent := a.Leased()
 			d.granted.Add(granted)
 			d.spent.Add(spent)
 			return false
 		})
 		d.lent(a.site, loans, err)
+		d.tellOff(off)
 		if len(news) > 0 && d.heard != nil {
 			d.heard(a.site, news)
 		}
@@ -363,8 +368,13 @@ func (d *desk) ask(ctx context.Context, batches []store.Batch) ([]store.Reply, e
 	if err == nil && len(replies) != len(batches) {
 		err = errShort
 	}
-	d.measure("exchange", err == nil, time.Since(began))
-	d.heardOf(err, time.Since(began))
+	took := time.Since(began)
+	d.measure("exchange", err == nil, took)
+	d.heardOf(err, took)
+	if err == nil && !replies[0].Now.IsZero() {
+		ahead := replies[0].Now.Sub(began.Round(0).Add(took / 2))
+		d.clock.Store(&ahead)
+	}
 	if err == nil && !d.shared {
 		d.lives(replies[0].Generation)
 	}

@@ -191,8 +191,69 @@ func TestWhatWasLentIsTakenOffWhatOthersGet(t *testing.T) {
 		one.stop()
 		two.stop()
 		text := one.desk.log.Out.(*syncBuffer).String()
-		if one.lent != 50 || strings.Count(text, "lent ") != 1 || !strings.Contains(text, "lent 50 of 100 (requests at site.test) while the store was away for 1m") {
+		if one.lent != 50 || strings.Count(text, "lent ") != 1 || !strings.Contains(text, "lent 50 of 100 (requests at site.test) while the store was away for ") {
 			t.Errorf("%d were told of: %s", one.lent, text)
+		}
+	})
+}
+
+// A budget whose key is removed is said again at once by all who hold some of it, whether
+// or not they have anything to ask.
+func TestABudgetThatIsLostIsSaidAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := store.NewMemory(nil)
+		one, two := newCounter(t, memory, true, "one", perMinute, lease.Share), newCounter(t, memory, true, "two", perMinute, lease.Share)
+		elapse(store.Settling + 2*time.Second)
+		sent := 0
+		for range 60 {
+			if ok, _ := one.take("site.test", time.Second); ok {
+				sent++
+			}
+		}
+		elapse(2 * time.Second)
+		memory.Evict("site.test")
+		three := newCounter(t, memory, true, "three", perMinute, lease.Share)
+		for range 41 {
+			if ok, _ := three.take("site.test", 5*time.Second); !ok {
+				break
+			}
+			sent++
+			if ok, _ := two.take("site.test", time.Millisecond); ok {
+				sent++
+			}
+		}
+		if sent != 100 {
+			t.Errorf("%d of 100 went", sent)
+		}
+		for _, c := range []*counter{one, two, three} {
+			c.stop()
+		}
+		if text := one.desk.log.Out.(*syncBuffer).String(); strings.Count(text, "the store has lost budgets of site.test") != 1 {
+			t.Errorf("the log is told: %s", text)
+		}
+	})
+}
+
+// The clock of a store is in the status, and the log is told when it is set.
+func TestTheStoresClockIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var offset atomic.Int64
+		memory := store.NewMemory(func() time.Time { return time.Now().Add(time.Duration(offset.Load())) })
+		c := newCounter(t, memory, true, "one", perMinute, lease.Strict)
+		elapse(store.Settling + 2*time.Second)
+		c.take("site.test", time.Second)
+		offset.Store(int64(-15 * time.Second))
+		for range 50 {
+			c.take("site.test", time.Second)
+			elapse(100 * time.Millisecond)
+		}
+		if is := c.desk.status().Clock; is == nil || *is != -15*time.Second {
+			t.Errorf("%v", is)
+		}
+		c.stop()
+		text := c.desk.log.Out.(*syncBuffer).String()
+		if strings.Count(text, "the store's clock was set by -1") != 1 || strings.Count(text, "behind what its limits have seen") != 1 {
+			t.Error(text)
 		}
 	})
 }

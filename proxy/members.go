@@ -109,8 +109,18 @@ func (d *desk) listen(ctx context.Context) {
 			d.mu.Lock()
 			a := d.accounts[site]
 			d.mu.Unlock()
-			if a != nil {
-				d.gate.With(site, func(now time.Time) { a.Poke(now) })
+			if a == nil {
+				return
+			}
+			d.gate.With(site, func(now time.Time) {
+				if news.Lost {
+					a.Repeat(now)
+				} else {
+					a.Poke(now)
+				}
+			})
+			if news.Lost {
+				d.notices.warn(d.log, "lost", "the store has lost budgets of %s: what is held is said again, and nothing is granted for %v", site, store.Settling)
 			}
 		})
 		select {
@@ -204,6 +214,10 @@ type StoreStatus struct {
 	Generation string
 	Members    int // instances that use it
 
+	// Clock is by how much the store's clock was ahead of this machine's when it answered
+	// last; nil: it has not said.
+	Clock *time.Duration
+
 	// Granted is what the store has granted in windows that are over, and Spent what
 	// was used of it.
 	Granted, Spent int64
@@ -220,6 +234,7 @@ func (d *desk) status() StoreStatus {
 	if p := d.members.Load(); p != nil {
 		one.Generation, one.Members = p.Generation, p.Members
 	}
+	one.Clock = d.clock.Load()
 	one.Granted, one.Spent = d.granted.Load(), d.spent.Load()
 	h := &d.health
 	h.mu.Lock()

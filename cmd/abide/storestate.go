@@ -76,7 +76,7 @@ func checkOf(name, where string, since time.Time, why string) admin.Check {
 func (a *program) storeState() metrics.StoreState {
 	fleet := a.proxy.Store()
 	is := a.withFile(storeOf(fleet))
-	state := metrics.StoreState{Up: is.Since.IsZero(), Members: max(is.Count, 1), Utilisation: -1}
+	state := metrics.StoreState{Up: is.Since.IsZero(), Members: max(is.Count, 1), Utilisation: -1, Clock: fleet.Clock}
 	if fleet.Granted > 0 {
 		state.Utilisation = float64(fleet.Spent) / float64(fleet.Granted)
 	}

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/abide-proxy/abide/lease"
@@ -223,6 +224,8 @@ func (nd *node) answer(b store.Batch, life, trip int) {
 	replies, err := f.Store.Exchange(context.Background(), []store.Batch{b})
 	if err != nil {
 		f.Count.Failed++
+	} else {
+		f.tellLost(replies[0].Answers)
 	}
 	f.pass(func() {
 		nd.when(life, func() {
@@ -234,6 +237,24 @@ func (nd *node) answer(b store.Batch, life, trip int) {
 			}
 		})
 	})
+}
+
+// tellLost tells all instances that the store has lost a budget, as it publishes that.
+func (f *Fleet) tellLost(answers []store.Answer) {
+	if !slices.ContainsFunc(answers, func(a store.Answer) bool {
+		return a.Status == store.Foreign && a.Settles > store.Settling-time.Millisecond
+	}) {
+		return
+	}
+	for _, nd := range f.nodes {
+		life := nd.life
+		f.pass(func() {
+			nd.when(life, func() {
+				nd.account.Repeat(nd.now())
+				nd.step()
+			})
+		})
+	}
 }
 
 func (nd *node) hear(r *store.Reply, err error) {
