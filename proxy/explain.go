@@ -59,9 +59,9 @@ const localClient = "127.0.0.1"
 func (s *Server) usualClient(site string, clients []policy.Client) string {
 	held := map[string]int{}
 	most := ""
-	for _, h := range s.gate.Holds(site) {
-		if held[h.Client]++; held[h.Client] > held[most] {
-			most = h.Client
+	for at, n := range s.gate.HeldCounts(site) {
+		if held[at.Client] += n; held[at.Client] > held[most] {
+			most = at.Client
 		}
 	}
 	switch {

@@ -385,6 +385,9 @@ func (x *exchange) clientName() string {
 // Holds are the requests that wait at a site, in order; "" is every site.
 func (s *Server) Holds(site string) []Held { return s.gate.Holds(site) }
 
+// HeldCounts counts the requests that wait at each site.
+func (s *Server) HeldCounts() map[queue.HeldCount]int { return s.gate.HeldCounts("") }
+
 // Held is a request that waits, and for what.
 type Held = queue.Held
 

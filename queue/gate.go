@@ -263,16 +263,65 @@ type Held struct {
 	Waiting
 }
 
-// Holds are the requests that wait at a site, in order; "" is every site.
+// Holds are the requests that wait at a site, in order; "" is every site. When each goes
+// is found out without the lock of its site, which is only taken to look at its limits.
 func (g *Gate) Holds(name string) []Held {
 	var list []Held
+	one := func(s *site) {
+		s.mu.Lock()
+		now := time.Now()
+		var line []Waiting
+		if held, _ := s.sched.Len(); held > 0 && !s.gone {
+			line = s.sched.lineUp(now, nil)
+		}
+		from := len(list)
+		for _, w := range line {
+			list = append(list, Held{Site: s.name, Client: w.Hold.Client, Priority: w.Hold.class, Since: w.Hold.added})
+		}
+		s.mu.Unlock()
+		place(line)
+		predict(now, line, func(look func(time.Time)) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			look(time.Now())
+		})
+		for i, w := range line {
+			list[from+i].Waiting = w
+		}
+	}
+	for i := range g.shards {
+		sh := &g.shards[i]
+		sh.mu.RLock()
+		sites := append([]*site(nil), sh.ring...)
+		sh.mu.RUnlock()
+		for _, s := range sites {
+			if name == "" || s.name == name {
+				one(s)
+			}
+		}
+	}
+	return list
+}
+
+// HeldCount is how many requests of one client and priority wait at a site.
+type HeldCount struct {
+	Site, Client string
+	Priority     int
+}
+
+// HeldCounts counts the requests that wait at a site; "" is every site. It asks no limit.
+func (g *Gate) HeldCounts(name string) map[HeldCount]int {
+	counts := map[HeldCount]int{}
+	if g.held.Load() == 0 {
+		return counts
+	}
 	g.each(func(s *site) {
 		if name != "" && s.name != name {
 			return
 		}
-		for _, w := range s.sched.Holds(time.Now()) {
-			list = append(list, Held{s.name, w.Hold.Client, w.Hold.class, w.Hold.added, w})
+		for _, h := range s.sched.all() {
+			counts[HeldCount{s.name, h.Client, h.class}]++
 		}
 	})
-	return list
+	return counts
 }

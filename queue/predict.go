@@ -20,7 +20,12 @@ type prediction struct {
 	meters map[*Slot]*predicted
 	groups heap[*predictedGroup, byPrediction]
 	asked  int
+	live   looks
 }
+
+// looks has a slot looked at as it is, at the time that it is told: under the lock of its
+// site. The rest of a prediction needs no lock.
+type looks func(look func(now time.Time))
 
 // predictedGroup is holds that need the same slots, so that they go in their order.
 type predictedGroup struct {
@@ -41,20 +46,22 @@ func (byPrediction) place(g *predictedGroup) *int32 { return &g.index }
 
 // predicted is one slot in virtual time.
 type predicted struct {
-	slot   *Slot
-	number int         // from 1 on
-	now    time.Time   // of the slot's own meter, which is never asked about later times
-	from   time.Time   // nothing passes before
-	known  bool        // from is not only the soonest
-	busy   bool        // all of it is in flight, and nobody can tell for how long
-	copy   limit.Meter // nil where the slot's meter has no copy, or there is none
-	units  int64       // that have passed, where there is no copy
+	slot    *Slot
+	number  int         // from 1 on
+	live    looks       // by which the slot's own meter is asked
+	from    time.Time   // nothing passes before
+	known   bool        // from is not only the soonest
+	busy    bool        // all of it is in flight, and nobody can tell for how long
+	copy    limit.Meter // nil where the slot's meter has no copy, or there is none
+	fresh   func() limit.Meter
+	metered bool  // the slot has a meter
+	units   int64 // that have passed, where there is no copy
 }
 
 // predict fills in the times of a line of holds, which is in the order in which they
 // would go if every slot had enough.
-func predict(now time.Time, list []Waiting) {
-	p := &prediction{now: now, meters: map[*Slot]*predicted{}}
+func predict(now time.Time, list []Waiting, live looks) {
+	p := &prediction{now: now, meters: map[*Slot]*predicted{}, live: live}
 	groups := map[string]*predictedGroup{}
 	var order []*predictedGroup
 	var key []byte
@@ -62,10 +69,10 @@ func predict(now time.Time, list []Waiting) {
 		w := &list[i]
 		w.ETA, w.Soonest = time.Time{}, now
 		key = key[:0]
-		if w.Hold.state == resting { // which waits for its own time first
+		if !w.later.IsZero() { // which waits for its own time first
 			key = binary.AppendUvarint(append(key, 'r'), uint64(i))
 		}
-		for _, needs := range w.Hold.Needs {
+		for _, needs := range w.needs {
 			for _, n := range needs {
 				key = binary.AppendUvarint(key, uint64(p.meter(n.Slot)))
 			}
@@ -90,37 +97,43 @@ func (p *prediction) meter(s *Slot) int {
 	if known := p.meters[s]; known != nil {
 		return known.number
 	}
-	m := s.predicted(p.now)
+	m := s.predicted(p.now, p.live)
 	m.number = len(p.meters) + 1
 	p.meters[s] = m
 	return m.number
 }
 
 // predicted is the slot as it is now.
-func (s *Slot) predicted(now time.Time) *predicted {
-	p := &predicted{slot: s, now: now, from: now, known: true}
-	if s.full(now) { // it recovers, and nobody can tell when it has
-		p.known = false
-	}
-	if s.cool.After(now) {
-		p.from = s.cool
-	}
-	if s.meter == nil || s.fresh == nil {
-		return p
-	}
-	if p.copy = s.fresh(); p.copy != nil && p.copy.Restore(now, s.meter.State()) != nil {
-		p.copy = nil
-		return p
-	}
-	// What a copy does not know, such as what is in flight, the meter does.
-	switch at, fits := s.meter.When(now, 1); {
-	case !fits:
-	case s.asking(now, at, 1):
-		p.known = false
-	case at.Sub(now) > far:
-		p.busy = true
-	case at.After(p.from):
-		p.from = at
+func (s *Slot) predicted(now time.Time, live looks) *predicted {
+	p := &predicted{slot: s, from: now, known: true, live: live}
+	var state []byte
+	live(func(now time.Time) {
+		if s.full(now) { // it recovers, and nobody can tell when it has
+			p.known = false
+		}
+		if s.cool.After(p.from) {
+			p.from = s.cool
+		}
+		p.metered = s.meter != nil
+		if s.meter == nil || s.fresh == nil {
+			return
+		}
+		p.fresh, state = s.fresh, s.meter.State()
+		// What a copy does not know, such as what is in flight, the meter does.
+		switch at, fits := s.meter.When(now, 1); {
+		case !fits:
+		case s.asking(now, at, 1):
+			p.known = false
+		case at.Sub(now) > far:
+			p.busy = true
+		case at.After(now) && at.After(p.from):
+			p.from = at
+		}
+	})
+	if p.fresh != nil {
+		if p.copy = p.fresh(); p.copy != nil && p.copy.Restore(now, state) != nil {
+			p.copy = nil
+		}
 	}
 	return p
 }
@@ -132,10 +145,11 @@ func (p *predicted) when(virtual, at time.Time, n int64) (time.Time, bool) {
 		at = p.from
 	}
 	switch {
-	case p.slot.meter == nil || n <= 0:
+	case !p.metered || n <= 0:
 		return at, p.known
 	case p.copy == nil:
-		t := p.slot.eta(p.now, p.units+n)
+		var t time.Time
+		p.live(func(now time.Time) { t = p.slot.eta(now, p.units+n) })
 		if t.After(at) {
 			at = t
 		}
@@ -155,7 +169,7 @@ func (p *predicted) when(virtual, at time.Time, n int64) (time.Time, bool) {
 // time than virtual forgets what was taken before, and is another copy.
 func (p *predicted) asks(virtual, at time.Time) limit.Meter {
 	if at.After(virtual) {
-		if m := p.slot.fresh(); m != nil && m.Restore(virtual, p.copy.State()) == nil {
+		if m := p.fresh(); m != nil && m.Restore(virtual, p.copy.State()) == nil {
 			return m
 		}
 	}
@@ -197,21 +211,21 @@ func (p *prediction) run() {
 
 // take has the first hold of a group go.
 func (p *prediction) take(g *predictedGroup) {
-	h := g.holds[0].Hold
-	if len(h.Needs) == 0 {
+	w := g.holds[0]
+	if len(w.needs) == 0 {
 		return
 	}
-	for _, n := range h.Needs[g.by] {
+	for _, n := range w.needs[g.by] {
 		p.meters[n.Slot].take(g.at, n.N)
 	}
 }
 
 // look finds when the first hold of a group can go, and by which alternative.
 func (p *prediction) look(g *predictedGroup) {
-	h := g.holds[0].Hold
+	w := g.holds[0]
 	from := g.at
-	if h.state == resting && h.later.After(from) {
-		from = h.later
+	if w.later.After(from) {
+		from = w.later
 	}
 	if p.asked >= mostAsked {
 		g.at, g.known = from, false
@@ -219,7 +233,7 @@ func (p *prediction) look(g *predictedGroup) {
 	}
 	g.by, g.known = 0, true
 	soonest := from
-	for i, needs := range h.Needs {
+	for i, needs := range w.needs {
 		at, known := p.whenAll(from, needs)
 		// A time that is certain is worth more than one that may be any later.
 		if i == 0 || known && !g.known || known == g.known && at.Before(soonest) {

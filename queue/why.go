@@ -23,6 +23,9 @@ type Waiting struct {
 
 	// Soonest is no later than it goes, if nobody before it leaves.
 	Soonest time.Time
+
+	needs [][]Need  // of the hold, when it was looked at
+	later time.Time // for a hold that rests: until when
 }
 
 // String names the limit, and why it keeps others if that is not its amount.
@@ -107,6 +110,15 @@ func (s *Scheduler) Holds(now time.Time) []Waiting { return s.line(now, nil) }
 
 // line is as Holds, with one more that is not there, unless it is nil.
 func (s *Scheduler) line(now time.Time, guest *Hold) []Waiting {
+	list := s.lineUp(now, guest)
+	place(list)
+	predict(now, list, func(look func(time.Time)) { look(now) })
+	return list
+}
+
+// lineUp is the line without places and times. What it answers may be used without the
+// lock of the site, but for the holds.
+func (s *Scheduler) lineUp(now time.Time, guest *Hold) []Waiting {
 	list := make([]Waiting, 0, s.waiting+s.resting+1)
 	ranks := make([]rank, 0, cap(list))
 	var oldest [classes]*Hold
@@ -140,6 +152,7 @@ func (s *Scheduler) line(now time.Time, guest *Hold) []Waiting {
 		}
 		own[c] = append(own[c], guest)
 	}
+	known := map[*[]Need]Keeps{} // :: needs that several holds have → what keeps those that do not rest
 	for c, holds := range own {
 		sort.Slice(holds, func(i, j int) bool {
 			a, b := holds[i], holds[j]
@@ -148,14 +161,26 @@ func (s *Scheduler) line(now time.Time, guest *Hold) []Waiting {
 		turn := c.turn
 		for _, h := range holds {
 			at := level(h.class, oldest[h.class].added, now, s.options.Aging)
-			list = append(list, Waiting{Hold: h, Keeps: s.keeps(now, h), Level: at})
+			one := Waiting{Hold: h, Level: at, needs: h.Needs}
+			switch {
+			case h.state == resting:
+				one.Keeps, one.later = s.keeps(now, h), h.later
+			case len(h.Needs) == 0:
+				one.Keeps = s.keeps(now, h)
+			default:
+				k, seen := known[&h.Needs[0]]
+				if !seen {
+					k = s.keeps(now, h)
+					known[&h.Needs[0]] = k
+				}
+				one.Keeps = k
+			}
+			list = append(list, one)
 			ranks = append(ranks, rank{at, turn, h.seq})
 			turn += float64(h.cost()) / h.weight()
 		}
 	}
 	sort.Sort(byRanks{list, ranks})
-	place(list)
-	predict(now, list)
 	return list
 }
 
@@ -164,15 +189,15 @@ func place(list []Waiting) {
 	before := map[*Slot]int{}
 	for i := range list {
 		w := &list[i]
-		for _, needs := range w.Hold.Needs {
+		for _, needs := range w.needs {
 			for _, n := range needs {
 				w.Place = max(w.Place, before[n.Slot]+1)
 			}
 		}
-		if len(w.Hold.Needs) == 0 {
+		if len(w.needs) == 0 {
 			continue
 		}
-		for _, n := range w.Hold.Needs[0] {
+		for _, n := range w.needs[0] {
 			before[n.Slot]++
 		}
 	}

@@ -29,8 +29,8 @@ func (a *program) holdCounts() []metrics.HoldCount {
 		priority int
 	}
 	counts := map[at]int{}
-	for _, h := range a.proxy.Holds("") {
-		counts[at{h.Site, h.Priority}]++
+	for h, n := range a.proxy.HeldCounts() {
+		counts[at{h.Site, h.Priority}] += n
 	}
 	list := make([]metrics.HoldCount, 0, len(counts))
 	for where, n := range counts {

@@ -1,0 +1,132 @@
+package queue
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/abide-proxy/abide/limit"
+)
+
+// guarded is a meter that is only asked under a lock.
+type guarded struct {
+	limit.Meter
+	t    *testing.T
+	held *bool
+}
+
+func (m guarded) look() {
+	if !*m.held {
+		m.t.Error("a meter is asked without the lock of its site")
+	}
+}
+
+func (m guarded) When(now time.Time, n int64) (time.Time, bool) {
+	m.look()
+	return m.Meter.When(now, n)
+}
+
+func (m guarded) State() []byte {
+	m.look()
+	return m.Meter.State()
+}
+
+// waitingLine is a site where many wait for a rolling limit that is used up, half of them for
+// one more limit of which there is no copy.
+func waitingLine(t testing.TB, holds int, wrap func(limit.Meter) limit.Meter) *Scheduler {
+	fresh := func() limit.Meter {
+		m, err := limit.New(limit.Spec{As: limit.Rolling, Amount: 1024, Window: time.Hour})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	s := NewScheduler(Options{})
+	site, other := s.Slot("site", wrap(fresh()), fresh), s.Slot("other", wrap(fresh()), nil)
+	few, more := [][]Need{{{Slot: site, N: 1}}}, [][]Need{{{Slot: site, N: 1}, {Slot: other, N: 1}}}
+	for n := range holds + 1024 {
+		h := &Hold{Needs: few}
+		if n%2 == 0 {
+			h.Needs = more
+		}
+		now := noon.Add(time.Duration(n) * time.Millisecond)
+		if !s.Try(now, h) {
+			s.add(now, h)
+		}
+	}
+	s.Next(noon.Add(time.Minute))
+	return s
+}
+
+func TestAPredictionAsksMetersUnderTheLockAndNeedsItForNothingElse(t *testing.T) {
+	held := true
+	s := waitingLine(t, 200, func(m limit.Meter) limit.Meter { return guarded{m, t, &held} })
+	now := noon.Add(time.Minute)
+	want := s.Holds(now)
+	list := s.lineUp(now, nil)
+	held = false
+	looks := 0
+	place(list)
+	predict(now, list, func(look func(time.Time)) {
+		looks++
+		held = true
+		look(now)
+		held = false
+	})
+	if looks == 0 || len(list) != 200 {
+		t.Errorf("%d looks at limits for %d holds", looks, len(list))
+	}
+	for i := range list {
+		if a, b := list[i], want[i]; a.Hold != b.Hold || a.Place != b.Place || !a.ETA.Equal(b.ETA) || a.Keeps != b.Keeps {
+			t.Fatalf("place %d: %+v, and with the lock %+v", i, a, b)
+		}
+	}
+}
+
+func TestHoldsAreListedWhileTheyComeAndGo(t *testing.T) {
+	g := NewGate(Bounds{}, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	spec := &limit.Spec{As: limit.Rolling, Amount: 50, Window: time.Hour}
+	for range 20 {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				soon, end := context.WithTimeout(ctx, time.Millisecond)
+				if p, err := g.Wait(soon, asks("a", "x", spec)); err == nil {
+					p.Finish(Result{Unsent: true})
+				}
+				end()
+			}
+		})
+	}
+	for range 200 {
+		g.Holds("a")
+		g.HeldCounts("")
+	}
+	cancel()
+	all.Wait()
+	if n := len(g.HeldCounts("")); n != 0 {
+		t.Errorf("%d counts of nothing", n)
+	}
+}
+
+// BenchmarkHolds is a look at 2,000 holds of a rolling limit: what of it needs the lock
+// of their site, and all of it.
+func BenchmarkHolds(b *testing.B) {
+	s := waitingLine(b, 2000, func(m limit.Meter) limit.Meter { return m })
+	now := noon.Add(time.Minute)
+	var locked time.Duration
+	for b.Loop() {
+		began := time.Now()
+		list := s.lineUp(now, nil)
+		locked += time.Since(began)
+		place(list)
+		predict(now, list, func(look func(time.Time)) {
+			began := time.Now()
+			look(now)
+			locked += time.Since(began)
+		})
+	}
+	b.ReportMetric(float64(locked.Nanoseconds())/float64(b.N), "ns-locked/op")
+}
