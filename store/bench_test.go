@@ -73,6 +73,45 @@ func BenchmarkScript(b *testing.B) {
 	}
 }
 
+// BenchmarkNewSites is what sites cost the server that so many instances ask for, each
+// of them once.
+func BenchmarkNewSites(b *testing.B) {
+	server := redistest.Start(b)
+	redis := connect(b, server.URL(), store.RedisOptions{})
+	number := func(section, field string) float64 {
+		_, text, _ := strings.Cut(server.Do("INFO", section).(string), field+":")
+		text, _, _ = strings.Cut(text, "\r")
+		n, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			b.Fatal(err)
+		}
+		return n
+	}
+	for _, instances := range []int{1, 2, 100} {
+		b.Run(fmt.Sprintf("instances=%d", instances), func(b *testing.B) {
+			server.Do("FLUSHALL")
+			connect(b, server.URL(), store.RedisOptions{})
+			bytes, in, out, used := number("memory", "used_memory"), number("stats", "total_net_input_bytes"), number("stats", "total_net_output_bytes"), processor(server)
+			site, list := 0, make([]store.Batch, 100)
+			for b.Loop() {
+				for i := range list {
+					list[i] = store.Batch{
+						Site: fmt.Sprintf("www.site-%06d.example", site/instances), Instance: fmt.Sprint("instance ", site%instances),
+						Asks: []store.Ask{{Key: "requests", Kind: store.Fixed, Amount: 900, Window: 15 * time.Minute, Seq: uint64(1000 + site), Want: 10, Past: 1<<63 - 1}},
+					}
+					site++
+				}
+				exchange(b, redis, list)
+			}
+			batches, sites := float64(site), float64((site+instances-1)/instances)
+			b.ReportMetric((number("memory", "used_memory")-bytes)/sites, "B/site")
+			b.ReportMetric((number("stats", "total_net_input_bytes")-in)/batches, "B-in/batch")
+			b.ReportMetric((number("stats", "total_net_output_bytes")-out)/batches, "B-out/batch")
+			b.ReportMetric((processor(server)-used)*1e6/batches, "server-µs/batch")
+		})
+	}
+}
+
 // processor is how many seconds of it a server has used.
 func processor(server *redistest.Server) (seconds float64) {
 	for line := range strings.Lines(server.Do("INFO", "cpu").(string)) {

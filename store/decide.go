@@ -105,8 +105,7 @@ func decide(r *record, a *Ask, t turn) (said Answer, lost bool) {
 	r.Entries[t.Instance] = mine
 	r.sweep(s)
 	if till := r.lasts(a, s); till > r.Until {
-		const second = int64(time.Second / time.Microsecond)
-		r.Until = (till + spare + second - 1) / second * second
+		r.Until = wholeSecond(till + spare)
 	}
 
 	said.Birth, said.Now = r.Birth, time.UnixMicro(now)

@@ -76,7 +76,7 @@ const (
 )
 
 // using is until when an instance is one of those who use the budget, by what it says.
-// It is rounded up, so that there are few such times.
+// It is a whole second, so that there are few such times.
 func using(a *Ask, s span, now int64, holds []Holding) int64 {
 	until := int64(0)
 	switch {
@@ -91,11 +91,13 @@ func using(a *Ask, s span, now int64, holds []Holding) int64 {
 	default:
 		return 0
 	}
-	step := int64(100_000)
-	if until-now > 4_000_000 {
-		step = 1_000_000
-	}
-	return (until + step - 1) / step * step
+	return wholeSecond(until)
+}
+
+// wholeSecond is rounded up, as all times that are written down and need not be exact.
+func wholeSecond(at int64) int64 {
+	const second = int64(time.Second / time.Microsecond)
+	return (at + second - 1) / second * second
 }
 
 // use says that one more, or with -1 one less, uses the budget until a time.

@@ -18,10 +18,10 @@ local function clock(passed)
 end
 local now = clock(take())
 
--- mark is a name that nothing else has.
-local function mark(of)
+-- mark is a name that nothing else has which it could be taken for.
+local function mark(of, length)
 	local t = redis.call('TIME')
-	return string.sub(redis.sha1hex(t[1] .. ' ' .. t[2] .. ' ' .. of), 1, 12)
+	return string.sub(redis.sha1hex(t[1] .. ' ' .. t[2] .. ' ' .. of), 1, length)
 end
 
 -- server names this life of the server: it is another after a restart, and after a
@@ -41,11 +41,11 @@ end
 -- the mark, which in a Cluster is on one of the masters, it is that of the server.
 local function lives(key, channel)
 	local id = server()
-	if not key then return string.sub(id, 1, 12), 0 end
+	if not key then return string.sub(id, 1, 10), 0 end
 	local was, life, since = string.match(redis.call('HGET', key, 'life') or '', '^(%w*) (%w+) (%d+)$')
 	since = tonumber(since)
 	if was ~= id then
-		life, since = mark(id), now
+		life, since = mark(id, 10), now
 		redis.call('HSET', key, 'life', id .. ' ' .. life .. ' ' .. text(now))
 		redis.call('PUBLISH', channel, '!')
 	elseif since > now then -- the clock was set back
@@ -122,7 +122,9 @@ end
 
 -- What is written down of a budget is one hash. Its field s is what all have together:
 -- {birth, life, now, until, settles, kept, added, {window, n …}, {until, users …}}, and
--- i with the name of an instance is the entry of that: {seq, said, active, window, n …}.
+-- i with the short name of an instance is the entry of that: {seq, said, active, window, n …}.
+-- Of these times until and active are seconds. That way both fields are at most 64 bytes
+-- as a rule, above which a hash takes twice the memory.
 -- Of a Count an entry is {seq, state, ahead}, and there is no s.
 
 -- held, add and count are for pairs in their order, from an index on.
@@ -317,7 +319,7 @@ local function answer(key, name, ends, who, foreign, life, began)
 	end
 
 	-- A record that is new has a birth mark, and another one if something may be lost.
-	local fresh, lost = r[1] == '' or r[4] < now, false
+	local fresh, lost = r[1] == '' or r[4] * 1000000 < now, false
 	local moved, missed = not fresh and r[2] ~= life, fresh and known(ends, name)
 	if fresh then
 		lost = missed or birth ~= '' and (#mine >= 5 or now < heard + spare)
@@ -330,11 +332,11 @@ local function answer(key, name, ends, who, foreign, life, began)
 	end
 	local young = fresh and began + settling > now and not missed
 	if began > 0 and (moved or young) then
-		r[1], r[5], lost = mark(key .. who), began + settling, false
+		r[1], r[5], lost = mark(key .. who, 8), began + settling, false
 	elseif lost then
-		r[1], r[5] = mark(key .. who), now + settling
+		r[1], r[5] = mark(key .. who, 8), now + settling
 	elseif fresh then
-		r[1], r[5] = mark(key .. who), 0
+		r[1], r[5] = mark(key .. who, 8), 0
 	end
 	local wait = r[5] - now
 	if wait > settling then -- the clock was set back
@@ -344,7 +346,7 @@ local function answer(key, name, ends, who, foreign, life, began)
 	r[2], r[3] = life, at
 
 	-- What it has said before is exchanged for what it says now.
-	local totals, active = since(r[8], first), since(r[9], at)
+	local totals, active = since(r[8], first), since(r[9], math.ceil(at / 1000000))
 	if old then
 		if old[3] > 0 then count(active, old[3], -1) end
 		for i = 4, #old, 2 do
@@ -354,15 +356,14 @@ local function answer(key, name, ends, who, foreign, life, began)
 	for i = 4, #mine, 2 do count(totals, mine[i], mine[i + 1]) end
 	local holders = 1
 	for i = 2, #active, 2 do holders = holders + active[i] end
-	local till2 = 0
+	local uses = 0
 	if want > 0 or ahead > 0 then
-		till2 = math.min(at + awaited, counts(kind == '2' and window + 1 or window))
+		uses = math.min(at + awaited, counts(kind == '2' and window + 1 or window))
 	elseif #mine >= 5 then
-		till2 = math.min(at + lately, counts(mine[#mine - 1]))
+		uses = math.min(at + lately, counts(mine[#mine - 1]))
 	end
-	if till2 > 0 then
-		local unit = till2 - at > 4000000 and 1000000 or 100000
-		mine[3] = math.ceil(till2 / unit) * unit
+	if uses > 0 then
+		mine[3] = math.ceil(uses / 1000000)
 		count(active, mine[3], 1)
 	end
 
@@ -432,13 +433,13 @@ local function answer(key, name, ends, who, foreign, life, began)
 	else
 		till = math.max(till, last * 1000000) + 2 * (closes - window * 1000000)
 	end
-	local prolong = till > r[4]
-	if prolong then r[4] = math.ceil((till + spare) / 1000000) * 1000000 end
+	local prolong = till > r[4] * 1000000
+	if prolong then r[4] = math.ceil((till + spare) / 1000000) end
 	r[8], r[9] = totals, active
 	redis.call('HSET', key, 's', cmsgpack.pack(r), 'i' .. who, cmsgpack.pack(mine))
 	if prolong then
-		keep(key, r[4])
-		register(ends, name, r[4] / 1000000)
+		keep(key, r[4] * 1000000)
+		register(ends, name, r[4])
 	end
 
 	local free, later = 0, 0

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"crypto/sha256"
 	"errors"
 	"strconv"
 	"strings"
@@ -20,7 +21,7 @@ func (r *Redis) exchange(b *Batch, passed string, here time.Time) run {
 		fresh = "1"
 	}
 	args := make([]any, 0, 10+15*len(b.Asks)+4*len(b.Notes))
-	args = append(args, "exchange", passed, b.Generation, fresh, b.Instance, b.Site, r.news(), len(tag), len(b.Asks))
+	args = append(args, "exchange", passed, b.Generation, fresh, short(b.Instance), b.Site, r.news(), len(tag), len(b.Asks))
 	for i := range b.Asks {
 		a := &b.Asks[i]
 		keys = append(keys, tag+budget(a))
@@ -38,6 +39,12 @@ func (r *Redis) exchange(b *Batch, passed string, here time.Time) run {
 		args = append(args, n.Key, n.Until.UnixMicro()-here.UnixMicro(), n.N, n.Text)
 	}
 	return run{keys, args}
+}
+
+// short names an instance within a budget, of which each that uses it has an entry.
+func short(instance string) string {
+	sum := sha256.Sum256([]byte(instance))
+	return string(sum[:8])
 }
 
 func holdsText(holds []Holding) string {
