@@ -221,6 +221,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, open ...net.Listener
 func (s *Server) drain() {
 	s.robots.cancel()
 	s.permits.end(s)
+	s.wrong.End()
 	limit := s.policy().Timeouts.Drain
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()

@@ -50,9 +50,10 @@ func (f *Finder) replace(text, with string, index func(s, part string) int) (str
 	f.once.Do(f.compile)
 	whole := view{text: text}
 	spans := f.find(nil, whole, index)
+	viewed := 0
 	for rest := f.views(whole); len(rest) > 0; rest = rest[1:] {
 		spans = f.find(spans, rest[0], index)
-		if rest[0].depth < mostDepth {
+		if viewed += len(rest[0].text); rest[0].depth < mostDepth && viewed < mostViewed {
 			rest = append(rest, f.views(rest[0])...)
 		}
 	}

@@ -10,6 +10,10 @@ import (
 // mostDepth is how many times a secret may be escaped and is found still.
 const mostDepth = 3
 
+// mostViewed bounds the bytes of a text's views, beyond which no more are made: a site can
+// have very many with escapes in escapes.
+const mostViewed = 128 << 10
+
 // view is a text with its escapes resolved, as often as depth says.
 type view struct {
 	text  string

@@ -10,7 +10,9 @@ import (
 // Guard holds the answers to wrong secrets back. Make it with New; it is safe for
 // concurrent use.
 type Guard struct {
-	say func(from netip.Addr, wrong int)
+	say   func(from netip.Addr, wrong int)
+	ended chan struct{} // closed: nothing is held back any more
+	end   sync.Once
 
 	mu   sync.Mutex
 	seen *addresses
@@ -19,11 +21,14 @@ type Guard struct {
 // New is a Guard that has seen nobody. It calls say at most once a minute for each address,
 // with how many wrong secrets came from there since the last call.
 func New(say func(from netip.Addr, wrong int)) *Guard {
-	return &Guard{say: say, seen: newAddresses()}
+	return &Guard{say: say, ended: make(chan struct{}), seen: newAddresses()}
 }
 
+// End has what is held back answered now, since the listener stops.
+func (g *Guard) End() { g.end.Do(func() { close(g.ended) }) }
+
 // Wrong notes that a wrong secret came from an address, and returns when that may be
-// answered: after 10 seconds at the latest, and when ctx is done.
+// answered: after 10 seconds at the latest, when ctx is done, and at the End.
 func (g *Guard) Wrong(ctx context.Context, from netip.Addr) {
 	g.mu.Lock()
 	delay, say := g.seen.wrong(time.Now(), from)
@@ -37,6 +42,7 @@ func (g *Guard) Wrong(ctx context.Context, from netip.Addr) {
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
+	case <-g.ended:
 	}
 }
 

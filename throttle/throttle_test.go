@@ -132,3 +132,22 @@ func TestB8_ManyAtOnceEndAfterTheLongestDelay(t *testing.T) {
 		}
 	})
 }
+
+func TestB8_NothingIsHeldBackAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := New(func(netip.Addr, int) {})
+		began := time.Now()
+		var all sync.WaitGroup
+		for range 100 {
+			all.Go(func() { g.Wrong(t.Context(), from) })
+		}
+		synctest.Wait()
+		g.End()
+		g.End()
+		all.Wait()
+		g.Wrong(t.Context(), from)
+		if took := time.Since(began); took != 0 {
+			t.Errorf("the last is answered after %v", took)
+		}
+	})
+}
