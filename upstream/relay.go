@@ -66,9 +66,10 @@ type side struct {
 	raw      net.Conn     // innermost: closing it never waits
 	gauge    *meteredConn // as meter, but also where bare does not pass by it
 
-	// While the kernel moves a slice to this side: when that began, as time
-	// since the relay's start. 0 otherwise.
+	// While a slice moves to this side: when that began, as time since the
+	// relay's start. 0 otherwise.
 	slice atomic.Int64
+	taken func() uint64 // bytes that the peer has acknowledged
 	// What rest saw when it last looked at a slice.
 	looked int64
 	acked  uint64
@@ -76,6 +77,7 @@ type side struct {
 
 func newSide(nc net.Conn) *side {
 	s := &side{Conn: nc, raw: nc, gauge: gauge(nc)}
+	s.taken = s.acknowledged
 	transparent := true
 	for {
 		switch c := s.raw.(type) {
@@ -151,7 +153,9 @@ func (r *relay) run(ctx context.Context) {
 // rest is how long until the relay has been idle for too long. A slice towards
 // a slow receiver may take longer than that, and nothing of it is counted until
 // it ends; then what the receiver has acknowledged says whether it moves. So
-// rest is asked more often than Idle.
+// rest is asked more often than Idle. A receiver acknowledges nothing while its own
+// buffers are full, however slowly it reads them: one that takes longer than Idle for
+// half of those cannot be told from one that is dead.
 func (r *relay) rest() time.Duration {
 	now := int64(time.Since(r.start))
 	for _, to := range [...]*side{r.client, r.origin} {
@@ -162,7 +166,7 @@ func (r *relay) rest() time.Duration {
 		if began == 0 || now-began < 2*int64(r.tick) {
 			continue
 		}
-		acked := to.acknowledged()
+		acked := to.taken()
 		if to.looked != began || to.acked != acked {
 			r.moved.Store(now)
 		}
@@ -252,11 +256,17 @@ var relayBuffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 func (r *relay) pump(to, from *side) error {
 	buf := relayBuffers.Get().(*[32 << 10]byte)
 	defer relayBuffers.Put(buf)
+	_, told := to.raw.(*net.TCPConn) // what it has acknowledged
+	told = told && canSplice
 	for {
 		n, err := from.Read(buf[:])
 		if n > 0 {
 			r.progress(int64(n), to)
+			if told {
+				to.slice.Store(max(int64(time.Since(r.start)), 1))
+			}
 			wrote, err := to.Write(buf[:n])
+			to.slice.Store(0)
 			r.progress(int64(wrote), to)
 			if err != nil {
 				return err

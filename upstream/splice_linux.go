@@ -3,6 +3,7 @@ package upstream
 import (
 	"errors"
 	"io"
+	"net"
 	"os"
 	"syscall"
 	"time"
@@ -96,7 +97,14 @@ func readable(fd uintptr) bool {
 
 // acknowledged is how many bytes the peer has taken.
 func (s *side) acknowledged() (total uint64) {
-	raw, err := s.bare.SyscallConn()
+	tc := s.bare
+	if tc == nil {
+		var ok bool
+		if tc, ok = s.raw.(*net.TCPConn); !ok {
+			return 0
+		}
+	}
+	raw, err := tc.SyscallConn()
 	if err != nil {
 		return 0
 	}
