@@ -66,12 +66,11 @@ func (s *Server) connect(w http.ResponseWriter, r *http.Request, st *state, who 
 		return
 	}
 	conn := connOf(r)
-	https := st.policy.Interception(host, port, trustsCA(st.policy, r, conn, who))
-	if https.Open && !https.Needed && conn != nil && s.passesRefused(keyOf(conn.addr, who, host)) {
-		https = policy.Interception{Why: policy.UnreadRefused}
-	}
-	if https.Open && !s.vouches(host) {
-		https = policy.Interception{Why: policy.UnreadConstrained}
+	https := s.interception(st.policy, host, port, trustsCA(st.policy, r, conn, who), func() bool {
+		return conn != nil && s.passesRefused(keyOf(conn.addr, who, host))
+	})
+	if https.Why == policy.UnreadConstrained {
+		s.tellConstrained(host)
 	}
 	if https.Open {
 		open.intercept(w, r)

@@ -120,17 +120,17 @@ func (s *Server) Explain(method string, u *url.URL, name string) (Explained, err
 }
 
 // unreadNow is why the https of an exchange's client passes unread, "" where it does
-// not, and until when a refusal of the client counts.
+// not, and until when a refusal of the client counts. A client that has refused the CA's
+// certificate had said that it trusts the CA, and will again.
 func (s *Server) unreadNow(p *policy.Policy, to policy.Target, x *exchange) (policy.Unread, time.Time) {
-	https := p.Interception(to.Host, to.Port, x.client != nil && x.client.opensAll)
-	needed := p.Interception(to.Host, to.Port, true).Needed
-	if one, refused := s.rejections.refusedNow(refusedKey{x.clientName(), to.Host}); refused && !needed && (https.Open || !p.Open.Off) {
-		return policy.UnreadRefused, one.Until
+	one, refused := s.rejections.refusedNow(refusedKey{x.clientName(), to.Host})
+	trusting := x.client != nil && x.client.opensAll ||
+		refused && !p.Open.Off && !p.Interception(to.Host, to.Port, true).Needed
+	https := s.interception(p, to.Host, to.Port, trusting, func() bool { return refused })
+	if https.Why != policy.UnreadRefused {
+		one.Until = time.Time{}
 	}
-	if https.Open && !s.ca.Vouches(to.Host) {
-		return policy.UnreadConstrained, time.Time{}
-	}
-	return https.Why, time.Time{}
+	return https.Why, one.Until
 }
 
 // broken is how a party's breaker stands.
