@@ -42,6 +42,9 @@ const (
 	// worthFor is how long something is remembered that does not say itself for how
 	// long it counts. It is written again when half of that is over.
 	worthFor = 30 * 24 * time.Hour
+	// mostRecalled is how many limits, and how many sites' routes, are recalled after a
+	// restart. What is known of others is learned again.
+	mostRecalled = 50_000
 )
 
 // memories are what is remembered across restarts beside budgets.
@@ -80,6 +83,14 @@ func (m *memories) read(ctx context.Context) error {
 		all, err := m.to.All(ctx, kind)
 		if err != nil {
 			return err
+		}
+		if kind == kindOfLedger || kind == kindOfRoutes {
+			for key := range all {
+				if len(all) <= mostRecalled {
+					break
+				}
+				delete(all, key)
+			}
 		}
 		m.recalled[kind] = all
 	}

@@ -286,3 +286,28 @@ func TestAStormOfCooldownsIsWrittenTogether(t *testing.T) {
 		w.end()
 	})
 }
+
+// crowd is a memory of very many hosts.
+type crowd struct{ Memory }
+
+func (crowd) All(_ context.Context, kind string) (map[string][]byte, error) {
+	all := map[string][]byte{}
+	for n := range mostRecalled + 10 {
+		all[fmt.Sprint(kind, n)] = nil
+	}
+	return all, nil
+}
+
+func TestWhatIsRecalledOfVeryManyHostsIsBounded(t *testing.T) {
+	m := newMemories(crowd{})
+	must(t, m.read(t.Context()))
+	for kind, all := range m.recalled {
+		want := mostRecalled
+		if kind != kindOfLedger && kind != kindOfRoutes {
+			want += 10 // cooldowns and tokens are never left out
+		}
+		if len(all) != want {
+			t.Errorf("of the kind %s %d are recalled", kind, len(all))
+		}
+	}
+}
