@@ -17,13 +17,39 @@ type Store struct {
 	Kind     string `json:"kind"`
 	Instance string `json:"instance,omitempty"` // this one
 	// Since is when it began to fail, zero if it answers, and Err how it does.
-	Since      time.Time `json:"failing_since,omitzero"`
-	Err        string    `json:"error,omitempty"`
-	Operations uint64    `json:"operations"`
-	Failures   uint64    `json:"failures"`
-	Mean       float64   `json:"mean_seconds"` // of an operation
-	Members    []Member  `json:"members,omitempty"`
-	Count      int       `json:"member_count,omitempty"` // those that are not listed, too
+	Since time.Time `json:"failing_since,omitzero"`
+	Err   string    `json:"error,omitempty"`
+	// Damage is what was set aside of the state file since the process began, because it
+	// was damaged; nil: nothing was.
+	Damage     *Damage  `json:"damage,omitempty"`
+	Operations uint64   `json:"operations"`
+	Failures   uint64   `json:"failures"`
+	Mean       float64  `json:"mean_seconds"` // of an operation
+	Members    []Member `json:"members,omitempty"`
+	Count      int      `json:"member_count,omitempty"` // those that are not listed, too
+}
+
+// Damage is a state file that was damaged, or rows of one.
+type Damage struct {
+	At   time.Time `json:"at"`             // when something was found last
+	File string    `json:"file,omitempty"` // where the file is now that was set aside
+	Why  string    `json:"why,omitempty"`  // it was
+	Rows int       `json:"rows,omitempty"` // that were set aside within the file
+}
+
+// Sentence says what was set aside and what that means.
+func (d Damage) Sentence() string {
+	text := ""
+	if d.File != "" {
+		text = fmt.Sprintf("the state file was damaged and set aside as %s (%s)", oneLine(d.File), oneLine(d.Why))
+	}
+	if d.Rows > 0 {
+		if text != "" {
+			text += ", and "
+		}
+		text += number(d.Rows, "damaged row", "damaged rows") + " of the state file set aside"
+	}
+	return fmt.Sprintf("%s, last at %s: what that kept is forgotten", text, d.At.UTC().Format(time.RFC3339))
 }
 
 // Member is an instance that uses a store, and when the store heard of it last.
@@ -89,6 +115,9 @@ func (s Status) DescribeStore(w io.Writer, now time.Time) {
 		return
 	}
 	say(w, "%s; %s, %d failed", s.Store.Sentence(now), number(int(min(s.Store.Operations, 1<<50)), "operation", "operations"), s.Store.Failures)
+	if s.Store.Damage != nil {
+		say(w, "%s", s.Store.Damage.Sentence())
+	}
 	local := s.Store.Kind == "local"
 	switch {
 	case len(s.Store.Members) == 0, local && s.Store.Count == 1:

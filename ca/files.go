@@ -66,8 +66,16 @@ func (f files) loadKey() (*ecdsa.PrivateKey, error) {
 	return f.readKey() // ours, or that of whoever was faster
 }
 
+// open opens a regular file. To open another kind of file could wait for ever.
+func (f files) open(path string) (*os.File, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	return os.Open(path)
+}
+
 func (f files) readKey() (*ecdsa.PrivateKey, error) {
-	file, err := os.Open(f.keyPath())
+	file, err := f.open(f.keyPath())
 	if err != nil {
 		return nil, fmt.Errorf("reading the CA's key: %w", err)
 	}
@@ -122,7 +130,7 @@ func (f files) loadRoot(key *ecdsa.PrivateKey, names constraints, now time.Time)
 }
 
 func (f files) readRoot(key *ecdsa.PrivateKey) (*root, error) {
-	file, err := os.Open(f.rootPath())
+	file, err := f.open(f.rootPath())
 	if err != nil {
 		return nil, fmt.Errorf("reading the CA certificate: %w", err)
 	}

@@ -119,6 +119,9 @@ func readGivenKey(path string) (key crypto.Signer, shared bool, err error) {
 }
 
 func readGiven(path string) ([]byte, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path) // to open it could wait for ever
+	}
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err

@@ -17,6 +17,8 @@ type StoreState struct {
 	Utilisation float64
 	// Clock is by how much its clock is ahead of this machine's; nil: nobody knows.
 	Clock *time.Duration
+	// Damaged are how often something damaged was set aside: the state file, and rows of it.
+	Damaged map[string]int
 }
 
 // Store names who knows how what keeps budgets is. Without one there is no series of
@@ -67,13 +69,14 @@ var (
 	storeMembersDesc = desc("store_members", "Instances that keep budgets together, this one included.")
 	utilisationDesc  = desc("lease_utilisation_ratio", "The part of what the store has granted to this instance that was used.")
 	storeClockDesc   = desc("store_clock_seconds", "By how much the clock of what keeps budgets is ahead of this machine's.")
+	damagedDesc      = desc("state_damaged", "What was set aside of the state file since the process began, because it was damaged.", "what")
 	permitsDesc      = desc("permits_open", "Permits of crawlers that use no proxy, granted and neither settled nor expired.")
 )
 
 func (c *storeCollector) Describe(to chan<- *prometheus.Desc) {
 	c.operations.vec.Describe(to)
 	c.lent.vec.Describe(to)
-	for _, one := range []*prometheus.Desc{storeTookDesc, storeUpDesc, storeMembersDesc, utilisationDesc, storeClockDesc, permitsDesc} {
+	for _, one := range []*prometheus.Desc{storeTookDesc, storeUpDesc, storeMembersDesc, utilisationDesc, storeClockDesc, permitsDesc, damagedDesc} {
 		to <- one
 	}
 }
@@ -94,6 +97,9 @@ func (c *storeCollector) Collect(to chan<- prometheus.Metric) {
 		to <- gaugeOf(storeMembersDesc, float64(is.Members))
 		if is.Clock != nil {
 			to <- gaugeOf(storeClockDesc, is.Clock.Seconds())
+		}
+		for what, n := range is.Damaged {
+			to <- gaugeOf(damagedDesc, float64(n), what)
 		}
 		if is.Utilisation >= 0 && !math.IsInf(is.Utilisation, 0) { // not NaN either
 			to <- gaugeOf(utilisationDesc, min(is.Utilisation, 1))

@@ -1,11 +1,8 @@
 package policy
 
 import (
-	"bytes"
 	"errors"
-	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -162,23 +159,12 @@ func (l *loading) file(p *Policy, src Source) {
 }
 
 func readFile(path string) ([]byte, error) {
-	bare := func(err error) error {
-		var at *fs.PathError
-		if errors.As(err, &at) {
-			return at.Err
-		}
-		return err
+	data, err := ReadFile(path, maxFile+1)
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		err = at.Err
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, bare(err)
-	}
-	defer f.Close()
-	var b bytes.Buffer
-	if _, err := b.ReadFrom(io.LimitReader(f, maxFile+1)); err != nil {
-		return nil, bare(err)
-	}
-	return b.Bytes(), nil
+	return data, err
 }
 
 // set gives a setting its value, and remembers where from.

@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"os"
 	"reflect"
 
 	"github.com/abide-proxy/abide/policy"
@@ -117,14 +116,17 @@ func (s *stack) mayForward(t policy.Target) error {
 // close ends idle connections and waits for those in use.
 func (s *stack) close() { s.upstream.Close() }
 
+// mostRoots is how many bytes of egress.roots are read.
+const mostRoots = 16 << 20
+
 // loadRoots adds the certificates of a file to the system's.
 func loadRoots(file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil // the system's
 	}
-	pem, err := os.ReadFile(file)
+	pem, err := policy.ReadFile(file, mostRoots)
 	if err != nil {
-		return nil, fmt.Errorf("reading egress.roots: %w", err)
+		return nil, fmt.Errorf("reading egress.roots %s: %w", file, err)
 	}
 	pool, err := x509.SystemCertPool()
 	if err != nil {

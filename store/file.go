@@ -77,10 +77,11 @@ type Health struct {
 // Damage is what was set aside since the process began, because it was damaged: the file,
 // or single rows of it. The zero value is nothing.
 type Damage struct {
-	At   time.Time // when something was found last
-	File string    // the path under which the last file is that was set aside; "": none was
-	Why  string    // it was
-	Rows int       // that were set aside within the file
+	At    time.Time // when something was found last
+	File  string    // the path under which the last file is that was set aside; "": none was
+	Why   string    // it was
+	Files int       // that were set aside
+	Rows  int       // that were set aside within a file
 }
 
 // again is how long after a failure the file is tried anew.

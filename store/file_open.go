@@ -70,6 +70,7 @@ func (f *File) setAside(why error) error {
 	}
 	f.mu.Lock()
 	f.damage.At, f.damage.File, f.damage.Why = f.o.Now(), name, why.Error()
+	f.damage.Files++
 	f.mu.Unlock()
 	f.find("state file %s: %v; it was moved to %s, and a new one is made: what it kept is forgotten", f.path, why, filepath.Base(name))
 	return f.syncDir()

@@ -123,6 +123,9 @@ func registrations(data string) []registration {
 var errNotRunning = errors.New("the process has ended")
 
 func readRegistration(path string) (r registration, err error) {
+	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+		return r, cmp.Or(err, fs.ErrInvalid) // to open a pipe could wait for ever
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return r, err

@@ -34,7 +34,7 @@ func trustAsCommand(p *policy.Policy, dir string) error {
 		return nil
 	}
 	if p.Egress.Roots != "" {
-		configured, err := os.ReadFile(p.Egress.Roots)
+		configured, err := policy.ReadFile(p.Egress.Roots, maxFile)
 		if err != nil {
 			return fmt.Errorf("reading egress.roots: %w", err)
 		}

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"strings"
@@ -153,20 +151,23 @@ func (s *source) changed() bool {
 }
 
 func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	var b bytes.Buffer
-	n, err := io.Copy(&b, io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return nil, err
-	}
-	if n > maxFile {
+	data, err := policy.ReadFile(path, maxFile+1)
+	switch {
+	case err != nil:
+		return nil, named(path, err)
+	case len(data) > maxFile:
 		return nil, fmt.Errorf("%s has more than %d MiB", path, maxFile>>20)
 	}
-	return b.Bytes(), nil
+	return data, nil
+}
+
+// named is an error that says which file it is about.
+func named(path string, err error) error {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		return err
+	}
+	return fmt.Errorf("reading %s: %w", path, err)
 }
 
 // ownVariables leaves out what only looks as if it were ours: Kubernetes tells

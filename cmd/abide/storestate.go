@@ -20,8 +20,9 @@ func (a *program) storeNow(ctx context.Context) admin.Store {
 	return is
 }
 
-// withFile adds what is wrong with the state file.
+// withFile adds what is wrong with the state file, and what was.
 func (a *program) withFile(is admin.Store) admin.Store {
+	is.Damage = a.kept.damage()
 	if is.Kind == "local" && is.Since.IsZero() {
 		if ill := a.kept.health(); ill.Err != nil {
 			is.Since, is.Err = ill.Since, ill.Err.Error()
@@ -48,6 +49,18 @@ func (k *keeping) health() store.Health {
 	return k.file.Health()
 }
 
+// damage is what was set aside of the state file, nil if nothing was.
+func (k *keeping) damage() *admin.Damage {
+	if k == nil || k.file == nil {
+		return nil
+	}
+	d := k.file.Damage()
+	if d.At.IsZero() {
+		return nil
+	}
+	return &admin.Damage{At: d.At, File: d.File, Why: d.Why, Rows: d.Rows}
+}
+
 // storeChecks are what /readyz tells of the state file and of the store. Both may fail
 // and the proxy serves on, so neither has clients sent elsewhere.
 func (a *program) storeChecks() (checks []admin.Check) {
@@ -58,6 +71,9 @@ func (a *program) storeChecks() (checks []admin.Check) {
 			why = cmp.Or(ill.Err.Error(), "it does not say why")
 		}
 		checks = append(checks, checkOf("state", a.kept.file.Path(), ill.Since, why))
+		if d := a.kept.damage(); d != nil {
+			checks = append(checks, admin.Check{Name: "state damage", OK: true, Degraded: true, Detail: d.Sentence()})
+		}
 	}
 	if is := a.proxy.Store(); is.Kind == "shared" {
 		checks = append(checks, checkOf("store", "", is.Since, is.Err))
@@ -77,6 +93,10 @@ func (a *program) storeState() metrics.StoreState {
 	fleet := a.proxy.Store()
 	is := a.withFile(storeOf(fleet))
 	state := metrics.StoreState{Up: is.Since.IsZero(), Members: max(is.Count, 1), Utilisation: -1, Clock: fleet.Clock}
+	if a.kept != nil && a.kept.file != nil {
+		d := a.kept.file.Damage()
+		state.Damaged = map[string]int{"file": d.Files, "row": d.Rows}
+	}
 	if fleet.Granted > 0 {
 		state.Utilisation = float64(fleet.Spent) / float64(fleet.Granted)
 	}
