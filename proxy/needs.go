@@ -66,7 +66,7 @@ func (p *plan) alternatives(x *exchange) [][]queue.Limit {
 			}
 			list, only = append(list, one.need), append(only, one.only)
 			if one.need.Of == queue.Bytes {
-				list[len(list)-1].N = x.expects(one.need.Spec.Amount)
+				list[len(list)-1].N = x.expects(list[len(list)-1:])
 			}
 		}
 	}
@@ -104,12 +104,13 @@ func (p *plan) alternatives(x *exchange) [][]queue.Limit {
 }
 
 // expects is how many bytes of a limit a request waits for: what its client says, or
-// what its site usually answers, but only a part of the whole then.
-func (x *exchange) expects(whole int64) int64 {
+// what its site usually answers, or what its connection has to pay for ahead, but only
+// a part of the whole then.
+func (x *exchange) expects(of []queue.Limit) int64 {
 	if x.declared > 0 {
 		return x.declared
 	}
-	return max(min(x.estimate, whole/estimatePart), 1)
+	return max(min(max(x.estimate, queue.BufferOf(of)), of[0].Spec.Amount/estimatePart), 1)
 }
 
 // forTokens are the limits with each token that may be used, and at the end those

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"slices"
@@ -75,6 +76,8 @@ type purse struct {
 	stall        atomic.Int64
 	on           atomic.Bool // there is a limit to keep
 	slack, grain atomic.Int64
+	buffer       atomic.Int64 // of a connection
+	window       atomic.Int64 // the length of the shortest
 	tap, trickle *queue.Tap
 	refs         int          // exchanges and tunnels that have it; guarded by purses.mu
 	used         atomic.Int64 // sinceStart, of the last time
@@ -114,12 +117,16 @@ func (p *purse) Refund(n int) {
 
 // Credit is upstream.Limiter's. What has to wait gets a little now and then, until it
 // has stood still for too long.
-func (p *purse) Credit(done <-chan struct{}, n int) (int, error) {
+func (p *purse) Credit(done <-chan struct{}, n int) (int, error) { return p.draw(done, n, 1, true, 0) }
+
+// draw is Credit for at least so many bytes, or as many as the limits ever give. With
+// some patience it answers 0 after that.
+func (p *purse) draw(done <-chan struct{}, n, least int, trickles bool, patience time.Duration) (int, error) {
 	for p.Budgeted() { // a reload may have ended it
 		now := time.Now()
 		p.used.Store(int64(sinceStart()))
 		until := p.since(done, now).Add(time.Duration(p.stall.Load()))
-		got, err := p.tap.Draw(done, int64(n), p.grain.Load(), earlier(until, now.Add(trickleEvery)))
+		got, err := p.tap.Draw(done, int64(n), max(p.grain.Load(), int64(least)), earlier(until, now.Add(cmp.Or(patience, trickleEvery))))
 		if err == nil {
 			p.moves(done)
 			return int(got), nil
@@ -136,6 +143,10 @@ func (p *purse) Credit(done <-chan struct{}, n int) (int, error) {
 		case !now.Before(until):
 			err = errStandsStill
 			p.gaveUp()
+		case patience > 0 && !over(err):
+			return 0, nil
+		case !trickles && !over(err):
+			continue
 		case over(err):
 		default:
 			if got, err = p.trickle.Draw(done, int64(min(n, trickleMost)), 1, now); err == nil {
@@ -324,6 +335,8 @@ func (p *purse) refresh(st *state) {
 	limits := st.bytesOf(p.who, false)
 	p.slack.Store(queue.SlackOf(limits))
 	p.grain.Store(grainOf(limits))
+	p.buffer.Store(queue.BufferOf(limits))
+	p.window.Store(windowOf(limits))
 }
 
 // pouch is what the gate knows one of a purse's taps by.

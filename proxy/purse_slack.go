@@ -20,6 +20,41 @@ func (p *purse) Stretch(sizes ...int64) (n int64, back func()) {
 	return slack.Bytes(), slack.End
 }
 
+// Buffer is upstream.Windowed's.
+func (p *purse) Buffer() int { return int(p.buffer.Load()) }
+
+// Window is upstream.Windowed's: that of the shortest limit, for what was paid for in
+// one of those may come in the next.
+func (p *purse) Window() int64 {
+	if length := p.window.Load(); length > 0 {
+		return time.Now().UnixNano() / length
+	}
+	return 0
+}
+
+// Open is upstream.Windowed's. What the queue keeps for a request that was sent is for
+// that.
+func (p *purse) Open(done <-chan struct{}, n, least int) (int, error) {
+	p.tap.TakeLent()
+	return p.draw(done, n, least, false, 0)
+}
+
+// Refill is upstream.Windowed's.
+func (p *purse) Refill(done <-chan struct{}, n, least int, patience time.Duration) (int, error) {
+	return p.draw(done, n, least, true, patience)
+}
+
+// windowOf is the shortest window of some limits; 0 is longer than anything takes.
+func windowOf(limits []queue.Limit) int64 {
+	least := int64(0)
+	for i := range limits {
+		if s := limits[i].Spec; s != nil && s.Window > 0 && (least == 0 || int64(s.Window) < least) {
+			least = int64(s.Window)
+		}
+	}
+	return least
+}
+
 // instances is how many keep the same limits.
 func (s *Server) instances() int {
 	if s.desk == nil || !s.desk.shared {

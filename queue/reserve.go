@@ -114,6 +114,26 @@ func (p *Permit) Lend() {
 	}
 }
 
+// TakeLent gives back what is kept for a request that is on its way, if anything is kept
+// of what the tap draws from: its connection draws for it.
+func (t *Tap) TakeLent() {
+	s := t.site
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.closed {
+		return
+	}
+	i := slices.IndexFunc(s.sched.lent, func(h *Hold) bool { return slices.ContainsFunc(t.slots, h.takes) })
+	if i < 0 {
+		return
+	}
+	now := time.Now()
+	s.sched.Unreserve(now, s.sched.lent[i])
+	if len(s.sched.draws) > 0 {
+		s.step(now)
+	}
+}
+
 // Touch lets do hear of the meter of a scope, under the lock of its site, and lets go
 // what may go by it. do only touches the meter: it never waits and never calls the
 // gate. False says that there is no such meter.

@@ -46,6 +46,42 @@ func slackOf(l *Limit) int64 {
 	}
 }
 
+const (
+	// bufferPart is the part of a limit of bytes that one connection may receive before
+	// anybody reads it, where what comes in bufferTime is not more.
+	bufferPart = 64
+	bufferTime = 50 * time.Millisecond
+	// bufferMost is the largest part.
+	bufferMost = 16
+	// leastBuffer and mostBuffer bound it: with less than the first the system's own
+	// work is larger than what passes.
+	leastBuffer, mostBuffer = 4608, 32 << 10
+)
+
+// BufferOf is how much the system may take of a connection under some limits before
+// anybody reads it. That is paid for before anything is asked for on it, so a small one
+// lets more of them go at once, and a large one is faster over long distances.
+func BufferOf(limits []Limit) int64 {
+	n := int64(mostBuffer)
+	for i := range limits {
+		l := &limits[i]
+		if l.Of != Bytes || l.Spec == nil {
+			continue
+		}
+		spec := l.Spec
+		amount := spec.Amount
+		if spec.As == limit.Bucket && spec.Burst > 0 {
+			amount = min(amount, spec.Burst)
+		}
+		even := int64(0)
+		if spec.Window > 0 {
+			even = int64(float64(spec.Amount) / float64(spec.Window) * float64(bufferTime))
+		}
+		n = min(n, max(amount/bufferPart, min(even, amount/bufferMost)))
+	}
+	return max(n, leastBuffer)
+}
+
 // Slack lends a connection the largest of some sizes, in order, that leaves some for
 // others, or the last if there is room for it; nil is none. Where several keep the
 // limits together, this is one of so many.

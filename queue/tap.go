@@ -24,6 +24,7 @@ type Tap struct {
 	closed bool
 	count  int
 	recent [8]drawn // what was drawn last and may come back, in order
+	last   time.Time
 }
 
 // drawn is what was drawn at one time.
@@ -158,7 +159,7 @@ func (t *Tap) took(now time.Time, n int64) {
 	if t.count == len(t.recent) {
 		t.pass(now, 1)
 	}
-	t.recent[t.count] = drawn{now, n}
+	t.recent[t.count], t.last = drawn{now, n}, now
 	t.count++
 	newer := int64(0)
 	for i := t.count - 1; i > 0; i-- {
@@ -186,13 +187,13 @@ func (s *Slot) knows(at time.Time) bool {
 	return s.meter != nil && (s.changed.IsZero() || at.After(s.changed))
 }
 
-// Refund gives back what was drawn last and has not passed: up to 64 KiB for certain,
-// as far as the limits take it back.
+// Refund gives back what was drawn last and has not passed, as far as the limits take it
+// back: of more than 64 KiB, those that know no single takes.
 func (t *Tap) Refund(n int64) {
 	s := t.site
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t.closed || n <= 0 || t.count == 0 {
+	if t.closed || n <= 0 {
 		return
 	}
 	now := time.Now()
@@ -208,6 +209,12 @@ func (t *Tap) Refund(n int64) {
 		n -= part
 		if last.n -= part; last.n == 0 {
 			t.count--
+		}
+	}
+	for _, slot := range t.slots {
+		if n > 0 && slot.knows(t.last) {
+			slot.meter.Give(now, t.last, n)
+			slot.stir()
 		}
 	}
 	s.step(now)

@@ -46,3 +46,27 @@ func waiting(fd uintptr) int {
 	}
 	return n
 }
+
+// tellsRoom tells whether it is known here what a connection has received.
+const tellsRoom = true
+
+// have is how many bytes could be read without waiting.
+func (a arrival) have() (n int) {
+	if a.raw != nil {
+		_ = a.raw.Control(func(fd uintptr) { n = waiting(fd) }) // one that is closed has none
+	}
+	return n
+}
+
+// promised is how many bytes the peer may still send, as it was told last: once nothing
+// moves it knows that. 0 is also said by systems that do not tell.
+func (a arrival) promised() (n int) {
+	if a.raw != nil {
+		_ = a.raw.Control(func(fd uintptr) {
+			if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
+				n = int(info.Rcv_wnd)
+			}
+		})
+	}
+	return n
+}

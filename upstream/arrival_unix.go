@@ -40,3 +40,10 @@ func (a arrival) wait() (have int, known bool, err error) {
 	})
 	return have, true, err
 }
+
+// tellsRoom tells whether it is known here what a connection has received.
+const tellsRoom = false
+
+func (arrival) have() int { return 0 }
+
+func (arrival) promised() int { return 0 }

@@ -138,6 +138,7 @@ func (c *meteredConn) hasten() {
 func (c *meteredConn) Close() error {
 	c.hasten()
 	c.forgo()
+	c.endReceiving()
 	if lent := c.stretch.Swap(unstretched); lent != unstretched {
 		lent.end()
 	}

@@ -41,6 +41,7 @@ func (t *Transport) connect(ctx context.Context, o *outgoing, fresh bool) (*conn
 			// Others may be on it, so it goes on being counted.
 			if m, g := meterFrom(ctx), found.conn.gauge; m != nil && g != nil {
 				g.setMeter(m)
+				g.asksNext()
 				if g.late.Load() {
 					t.pool.retire(found.conn)
 					t.pool.leave(found.conn)
@@ -53,6 +54,7 @@ func (t *Transport) connect(ctx context.Context, o *outgoing, fresh bool) (*conn
 		default:
 			if g := found.conn.gauge; g != nil {
 				g.setMeter(meterFrom(ctx))
+				g.asksNext()
 				if g.late.Load() {
 					found.conn.close()
 					continue

@@ -78,6 +78,9 @@ func newConn(t *Transport, h *host, nc net.Conn) *conn {
 	}
 	c.gauge = gauge(nc)
 	c.abortFn = c.abort
+	if c.gauge != nil {
+		c.gauge.keep()
+	}
 	c.peek = newPeeker(nc)
 	if m, ok := nc.(*meteredConn); ok {
 		if _, ok := m.Conn.(*net.TCPConn); ok {
@@ -100,6 +103,9 @@ func (c *conn) begin() {
 // rest readies the connection for the pool.
 func (c *conn) rest() {
 	c.reused = true
+	if c.gauge != nil {
+		c.gauge.hasAll()
+	}
 	c.releaseReader()
 }
 

@@ -31,6 +31,9 @@ func (c *conn) switchOver(stop func() bool, up *upload) (*switched, error) {
 	}
 	c.releaseReader()
 	c.clearDeadlines()
+	if c.gauge != nil {
+		c.gauge.switches()
+	}
 	return s, nil
 }
 

@@ -96,6 +96,9 @@ func (t *Transport) newConn2(ctx context.Context, home *host, tc *tls.Conn, lead
 	c := &conn{t: t, home: home, nc: tc, raw: tc.NetConn(), gauge: gauge(tc), h2: &multi{lead: lead, streams: 1}}
 	c.h2.ping = &patience{conn: c.gauge, do: c.ping}
 	nc := &settling{Conn: tc, c: c, frames: newFrameWatch(time.Now)}
+	if c.gauge != nil {
+		c.gauge.keep()
+	}
 	c.h2.nc = nc
 	if c.budgeted() {
 		// What is said first may have to wait for credit.

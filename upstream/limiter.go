@@ -59,13 +59,21 @@ func (c *meteredConn) limiter() Limiter {
 // narrow has the system tell the peer sooner that nobody reads. On a connection
 // that was used before, what the peer was promised still comes, and then it may
 // be slow. So it takes no more requests: see late.
-func (c *meteredConn) narrow() {
+func (c *meteredConn) narrow(w Windowed) {
 	if c.narrowed.Swap(true) || c.buffer < 0 {
 		return
 	}
 	c.late.Store(c.born)
-	if tc, ok := c.Conn.(*net.TCPConn); ok {
+	tc, ok := c.Conn.(*net.TCPConn)
+	switch {
+	case !ok:
+	case w == nil || c.born || !tellsRoom:
 		tc.SetReadBuffer(cmp.Or(c.buffer, narrowBuffer))
+	default: // it has promised nothing else to its peer
+		size := cmp.Or(c.buffer, w.Buffer()/2)
+		tc.SetReadBuffer(size)
+		tc.SetWriteBuffer(size)
+		c.receive(2 * size)
 	}
 }
 
@@ -90,7 +98,7 @@ func (c *meteredConn) readBudgeted(l Limiter, p []byte) (int, error) {
 			c.read(n)
 			return n, err
 		}
-		if n, err = c.credit(&c.in, l, n); err != nil {
+		if n, err = c.creditIn(l, n); err != nil {
 			return 0, err
 		}
 		if n > len(p) {
@@ -99,6 +107,7 @@ func (c *meteredConn) readBudgeted(l Limiter, p []byte) (int, error) {
 		}
 	}
 	got, err := c.Conn.Read(p[:n])
+	c.took(n, max(got, 0))
 	if got < n {
 		l.Refund(n - max(got, 0))
 	}
@@ -118,7 +127,7 @@ func (c *meteredConn) writeBudgeted(p []byte) (wrote int, err error) {
 			return wrote + n, err
 		}
 		most, _ := c.atOnce()
-		n, err := c.credit(&c.out, l, min(len(p), most))
+		n, err := c.creditOut(l, min(len(p), most))
 		if err != nil {
 			return wrote, err
 		}

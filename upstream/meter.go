@@ -60,6 +60,10 @@ type meteredConn struct {
 	stretch  atomic.Pointer[stretch]
 	paid     prepaid // guarded by mu
 	isPaid   atomic.Bool
+
+	// For a Windowed one:
+	receives  atomic.Bool // its room is paid for
+	receiving receiving   // guarded by mu
 }
 
 // metering is a Meter, and whether it is to be asked.
@@ -67,6 +71,7 @@ type metering struct {
 	Meter
 	limiter  Limiter  // nil: it only counts
 	generous Generous // nil: its connections are narrow
+	windowed Windowed // nil: what they receive is not paid for ahead
 }
 
 func newMeteredConn(nc net.Conn, m Meter) *meteredConn {
@@ -97,7 +102,8 @@ func (c *meteredConn) setMeter(m Meter) {
 	case old == nil || old.Meter != m:
 		limiter, _ := m.(Limiter)
 		generous, _ := m.(Generous)
-		c.meter.Store(&metering{m, limiter, generous})
+		windowed, _ := m.(Windowed)
+		c.meter.Store(&metering{m, limiter, generous, windowed})
 		c.repay()
 		c.limiter() // for the receive buffer
 	}

@@ -230,6 +230,9 @@ func (p *pool) bound(h *host) int {
 
 // leave ends a request on an HTTP/2 connection.
 func (p *pool) leave(c *conn) {
+	if c.gauge != nil {
+		c.gauge.hasAll()
+	}
 	s := c.home.shard
 	now := time.Now()
 	s.mu.Lock()

@@ -36,7 +36,11 @@ func (r *relay) spliceCredit(to, from *side, raw syscall.RawConn, c *meteredConn
 	granted := 0
 	if have > 0 {
 		most, _ := c.atOnce()
-		if granted, err = c.credit(b, l, min(have, most)); err != nil {
+		credit := c.creditOut
+		if b == &c.in {
+			credit = c.creditIn
+		}
+		if granted, err = credit(l, min(have, most)); err != nil {
 			return false, err
 		}
 		r.moved.Store(int64(time.Since(r.start)))
@@ -49,6 +53,9 @@ func (r *relay) spliceCredit(to, from *side, raw syscall.RawConn, c *meteredConn
 	to.slice.Store(max(int64(began.Sub(r.start)), 1))
 	n, err := to.bare.ReadFrom(slice)
 	to.slice.Store(0)
+	if b == &c.in {
+		c.took(granted, int(n))
+	}
 	if int(n) < granted {
 		l.Refund(granted - int(n))
 	}

@@ -57,9 +57,13 @@ func (d *Dialer) receives(m Meter) (lent *stretch, size int) {
 		lent = &stretch{of: l, slack: g.Slack()}
 		lent.n, lent.back = g.Stretch(sizes...)
 	}
+	narrow := narrowBuffer
+	if w, ok := l.(Windowed); ok {
+		narrow = w.Buffer() / 2
+	}
 	switch {
 	case lent == nil, lent.n == 0:
-		return nil, narrowBuffer
+		return nil, narrow
 	case lent.n == sizes[0]:
 		return lent, 0
 	}
@@ -87,7 +91,7 @@ func (c *meteredConn) fit(m *metering) {
 		next.n, next.back = m.generous.Stretch(c.width)
 	}
 	if next.n == 0 {
-		c.narrow()
+		c.narrow(m.windowed)
 	}
 	if !c.stretch.CompareAndSwap(stretching, next) {
 		next.end()

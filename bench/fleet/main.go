@@ -44,7 +44,7 @@ type settings struct {
 func run() error {
 	var s settings
 	flag.BoolVar(&s.quick, "quick", false, "small sizes, to see that everything works; writes a file only with -out")
-	flag.StringVar(&s.only, "only", "", "comma-separated: processes, virtual, starts, faults, or words of a row, as \"16 rolling\" or SIGSTOP; writes a file only with -out")
+	flag.StringVar(&s.only, "only", "", "comma-separated: processes, bodies, virtual, starts, faults, or words of a row, as \"16 rolling\" or SIGSTOP; writes a file only with -out")
 	flag.StringVar(&s.abide, "abide", "", "a built binary; by default ./cmd/abide is built")
 	flag.StringVar(&s.out, "out", "", "where the report goes (bench/FLEET.md for a whole run)")
 	flag.BoolVar(&s.verbose, "v", false, "print what abides say")
@@ -93,6 +93,11 @@ func (s settings) run(ctx context.Context) (err error) {
 	rep := report{When: time.Now(), Quick: s.quick}
 	if rep.Shares, err = b.shares(ctx, s.quick, s.wants, say); err != nil {
 		return err
+	}
+	if !s.quick {
+		if rep.Bodies, err = b.allBodies(ctx, s.quick, s.wants, say); err != nil {
+			return err
+		}
 	}
 	if s.wants("virtual") {
 		if rep.Virtual, err = b.virtual(ctx, s.quick, say); err != nil {

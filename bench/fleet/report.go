@@ -15,6 +15,7 @@ type report struct {
 	When    time.Time
 	Quick   bool
 	Shares  []sharing
+	Bodies  []bodied
 	Virtual []crawled
 	Starts  []started
 	Faults  []suffered
@@ -29,6 +30,7 @@ func (r *report) markdown() string {
 	b.WriteString("\n\nAll is on one machine, so an aligned window is the same for Redis and for the origin, which counts each request when its bytes arrive in the kernel. " +
 		"Where a window had too much, the number in parentheses is what is left of that when requests that came within 250 ms after a window began may belong to the one before, if that has room for them: on a machine that is busy with other things some are late.\n")
 	r.shares(&b)
+	r.bodies(&b)
 	r.virtual(&b)
 	r.starts(&b)
 	r.faults(&b)
@@ -41,7 +43,7 @@ func (r *report) shares(b *strings.Builder) {
 	}
 	b.WriteString("\n## Processes\n\nReal abides on a real Redis. Five crawlers fetch about 50 pages each at one abide, four at a time, and then go on at another; together they want 1.6 times what the limit allows. " +
 		"*Most* is the most in any window, of the clock for `fixed`, and in any interval for `rolling`. Store operations are runs of the script; those that only say that an abide is there are left out. " +
-		"*Added* is what a request takes more than without a proxy when less is wanted than the limit allows. A limit of bytes may have as much too much as the kernel has taken from the wire before abide could stop reading.\n\n" +
+		"*Added* is what a request takes more than without a proxy when less is wanted than the limit allows.\n\n" +
 		"| processes | limit | requests | most | limit | over | used | store operations per request | script | added, p50 | p99 |\n| ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n")
 	for _, s := range r.Shares {
 		who, per, script := fmt.Sprint(s.processes), fmt.Sprintf("%.2f", s.perOne), micros(s.script)
@@ -59,6 +61,18 @@ func (r *report) shares(b *strings.Builder) {
 		if s.failed > 0 {
 			fmt.Fprintf(b, "\n%d processes, `%s`: %d requests failed.\n", s.processes, s.budget.yaml, s.failed)
 		}
+	}
+}
+
+func (r *report) bodies(b *strings.Builder) {
+	if len(r.Bodies) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n## Many bodies at once\n\n%d requests are under way at any time, at as many abides on one Redis, and what passes is counted in the kernel: what the other side has acknowledged of what the origin sent, and what came to the origin. "+
+		"*Most* is the most in any window of the clock, from the first on.\n\n"+
+		"| instances | limit | requests are | ended | most | over | used |\n| ---: | --- | --- | ---: | ---: | ---: | ---: |\n", atOnce)
+	for _, m := range r.Bodies {
+		fmt.Fprintf(b, "| %d | `%s` | %s | %d | %d | %s | %s |\n", m.instances, m.budget.yaml, m.way, m.served, m.most, percent(max(m.over(), 0)), percent(m.used))
 	}
 }
 

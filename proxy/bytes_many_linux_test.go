@@ -1,0 +1,54 @@
+package proxy
+
+import (
+	"net/http"
+	"testing"
+	"time"
+)
+
+// The receive buffers of many connections are more than a window has. What they take
+// counts, from the first window on. A slow machine only makes it less.
+func TestManyBodiesAtOnceKeepALimitOfBytes(t *testing.T) {
+	const many = 40
+	ask := func(method, u string, length int64, h2 bool) func(w *weighed) {
+		return func(w *weighed) {
+			for _, c := range w.clients(many, h2) {
+				w.asks(c, method, u, length)
+			}
+		}
+	}
+	for _, k := range []struct {
+		name, speaks, intercept string
+		begin                   func(w *weighed)
+	}{
+		{"plain", "http", "none", ask(http.MethodGet, "http://"+host+"/", 0, false)},
+		{"plain, small answers", "http", "none", ask(http.MethodGet, "http://"+host+"/small", 0, false)},
+		{"uploads", "http", "none", ask(http.MethodPost, "http://"+host+"/take", 1<<30, false)},
+		{"https", "https", "all", ask(http.MethodGet, "https://"+host+"/", 0, false)},
+		{"h2", "h2", "all", ask(http.MethodGet, "https://"+host+"/", 0, true)},
+		{"tunnels", "", "none", func(w *weighed) {
+			for range many {
+				w.tunnels("127.0.0.1", "flooda")
+			}
+		}},
+	} {
+		t.Run(k.name, func(t *testing.T) {
+			w := newWeighed(t, k.speaks, "intercept: "+k.intercept, limitsOf("{bytes: 200kB, per: 500ms}"))
+			from := time.Now()
+			k.begin(w)
+			w.weigh(time.Now().Add(6 * someTime))
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			last := w.samples[len(w.samples)-1]
+			windows := 1 + int64(last.to.Truncate(someTime).Sub(from.Truncate(someTime))/someTime)
+			most := windows * someBytes * 103 / 100
+			t.Logf("%d connections, %d bytes of %d in %d windows", len(w.conns), last.all, windows*someBytes, windows)
+			if last.all > most {
+				t.Errorf("%d bytes came in %d windows, and at most %d may", last.all, windows, most)
+			}
+			if last.all < someBytes {
+				t.Errorf("only %d bytes came in %d windows", last.all, windows)
+			}
+		})
+	}
+}
