@@ -52,7 +52,7 @@ const (
 	bufferPart = 64
 	bufferTime = 50 * time.Millisecond
 	// bufferMost is the largest part.
-	bufferMost = 16
+	bufferMost = 32
 	// leastBuffer and mostBuffer bound it: with less than the first the system's own
 	// work is larger than what passes.
 	leastBuffer, mostBuffer = 4608, 32 << 10
