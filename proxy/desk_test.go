@@ -72,6 +72,12 @@ type counter struct {
 
 func newCounter(t *testing.T, s store.Store, shared bool, instance string, spec limit.Spec, outage lease.Outage) *counter {
 	t.Helper()
+	c := startCounter(t, s, shared, instance, spec, outage)
+	synctest.Wait()
+	return c
+}
+
+func startCounter(t *testing.T, s store.Store, shared bool, instance string, spec limit.Spec, outage lease.Outage) *counter {
 	log := logrus.New()
 	log.SetOutput(&syncBuffer{})
 	c := &counter{t: t, desk: newDesk(s, shared, instance, instance, log)}
@@ -85,7 +91,6 @@ func newCounter(t *testing.T, s store.Store, shared bool, instance string, spec 
 	done := make(chan struct{})
 	go func() { defer close(done); c.desk.run(ctx) }()
 	c.stop = sync.OnceFunc(func() { cancel(); <-done })
-	synctest.Wait()
 	return c
 }
 
