@@ -17,9 +17,23 @@ type Traffic struct {
 // Retention is how long traffic is kept by the minute, then by the hour, then by the
 // day. All are from now on back. Of one hour or day there are Sites sites, or a few
 // more, and what went from and to others is told as that of Others.
+//
+// A file that is larger than Bytes keeps traffic for less long: half as long, or a quarter
+// and so on, until it is small enough. Nothing else is dropped because of that.
 type Retention struct {
 	Minutes, Hours, Days time.Duration
-	Sites                int // 0: 10,000
+	Sites                int   // 0: 10,000
+	Bytes                int64 // 0: 256 MiB
+}
+
+// tightest is how often the times of a Retention are halved at most.
+const tightest = 10
+
+// halved is the Retention with times that were halved so often.
+func (r Retention) halved(times int) Retention {
+	r.Minutes = max(r.Minutes>>times, time.Hour)
+	r.Hours, r.Days = r.Hours>>times, r.Days>>times
+	return r
 }
 
 // Others is what all sites are called that are not told apart.
@@ -32,6 +46,7 @@ func (r Retention) orDefault() Retention {
 		Hours:   cmp.Or(max(r.Hours, 0), 60*day),
 		Days:    cmp.Or(max(r.Days, 0), 5*365*day),
 		Sites:   cmp.Or(max(r.Sites, 0), 10_000),
+		Bytes:   cmp.Or(max(r.Bytes, 0), 256<<20),
 	}
 }
 

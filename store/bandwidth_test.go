@@ -216,3 +216,53 @@ func TestNothingIsRolledUpTooEarlyOrInParts(t *testing.T) {
 		}
 	})
 }
+
+// A file that is larger than it may be keeps traffic for less long, and loses nothing else.
+// The sums stay, as far as they are not too old for any of it.
+func TestTheFileStaysWithinItsBytes(t *testing.T) {
+	clock, path, said := newWall(noon), newPath(t), 0
+	f := openFile(t, path, FileOptions{Now: clock.now, Roll: Retention{Bytes: 2 << 20}, Log: func(string, ...any) { said++ }})
+	say(t, f, counts("s", "k", 1, 7))
+	in := int64(0)
+	for minute := range 24 * 60 {
+		var list []Traffic
+		for i := range 40 {
+			list = append(list, Traffic{Site: fmt.Sprint("a site with some name ", i), Minute: noon.Add(time.Duration(minute-24*60) * time.Minute), In: 1, Requests: 1})
+			in++
+		}
+		if err := f.Record(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+	}
+	use := func() (used int64) {
+		var pages, unused int64
+		d := f.disk.Load()
+		for query, to := range map[string]*int64{"PRAGMA page_count": &pages, "PRAGMA freelist_count": &unused} {
+			if err := d.readers.QueryRowContext(t.Context(), query).Scan(to); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return (pages - unused) * 4096
+	}
+	before := use()
+	for range 100 {
+		clock.forward(61 * time.Second)
+		if err := f.Put(t.Context(), "x", "y", []byte("z"), time.Time{}); err != nil { // brings the chores
+			t.Fatal(err)
+		}
+		f.done.Wait()
+	}
+	if now := use(); now > 2<<20 {
+		t.Errorf("%d bytes are in use, after %d", now, before)
+	}
+	got := int64(0)
+	for _, one := range bandwidth(t, f, "", time.Unix(0, 0), clock.now(), time.Minute) {
+		got += one.In
+	}
+	if got != in {
+		t.Errorf("of %d bytes %d are left", in, got)
+	}
+	if k := recall(t, f)["s k"]; k.Ahead != 7 || said == 0 || said > tightest {
+		t.Errorf("%+v, said %d times: %v", k, said, f.Findings())
+	}
+}

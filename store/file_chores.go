@@ -18,6 +18,9 @@ type chores struct {
 	lost    bool      // something may be lost since this generation began
 	next    time.Time // when there is something to do again
 	counted time.Time // when Counts were counted last
+	halved  int       // how often the times are halved for which traffic is kept
+	changed time.Time // when that was changed
+	rolled  bool      // all is rolled up that was to be
 
 	oldest atomic.Int64 // Counts that were said before are too many, in microseconds since 1970
 	site   string       // up to where they were looked through
@@ -31,10 +34,14 @@ func (c *chores) due(now time.Time) bool {
 // chore drops a part of what is over, and rolls up what is old.
 func (f *File) chore(d *disk, now time.Time) error {
 	f.chores.next = now.Add(time.Minute)
-	more, err := rollUp(d, now, f.o.Roll)
+	if err := f.fit(d, now); err != nil {
+		return err
+	}
+	more, err := rollUp(d, now, f.o.Roll.halved(f.chores.halved))
 	if err != nil {
 		return err
 	}
+	f.chores.rolled = !more
 	for _, over := range []string{
 		"DELETE FROM documents WHERE id IN (SELECT id FROM documents WHERE until BETWEEN 1 AND ? LIMIT ?)",
 		"DELETE FROM notes WHERE (site, key) IN (SELECT site, key FROM notes WHERE until <= ? LIMIT ?)",
@@ -55,6 +62,32 @@ func (f *File) chore(d *disk, now time.Time) error {
 		f.done.Go(func() { f.countCounts(d) })
 	}
 	return err
+}
+
+// fit has traffic be kept for less long while the file is larger than it should be, and for
+// longer again when it is much smaller.
+func (f *File) fit(d *disk, now time.Time) error {
+	var pages, unused, size int64
+	for query, to := range map[string]*int64{"PRAGMA page_count": &pages, "PRAGMA freelist_count": &unused, "PRAGMA page_size": &size} {
+		if err := d.row(query, nil, to); err != nil {
+			return err
+		}
+	}
+	c, used := &f.chores, (pages-unused)*size
+	since := now.Sub(c.changed)
+	switch {
+	case used > f.o.Roll.Bytes && c.halved < tightest && (c.rolled || c.halved == 0):
+		c.halved++
+	case used < f.o.Roll.Bytes/2 && c.halved > 0 && (since < 0 || since > 24*time.Hour):
+		c.halved--
+	default:
+		return nil
+	}
+	c.changed, c.rolled = now, false
+	keep := f.o.Roll.halved(c.halved)
+	f.find("state file %s: it has %d MB in use, of %d MB that it may have, so bandwidth is kept by the minute for %v, by the hour for %v and by the day for %v",
+		f.path, used>>20, f.o.Roll.Bytes>>20, keep.Minutes, keep.Hours, keep.Days)
+	return nil
 }
 
 // countCounts finds out whether there are too many Counts, which takes a moment when
