@@ -198,7 +198,11 @@ func (s *Server) hearSwitches(ctx context.Context) error {
 		if pool == nil || json.Unmarshal(text, &o) != nil {
 			continue
 		}
-		if t := pool.Obey(time.Now(), o); t != nil {
+		t, later := pool.Obey(time.Now(), o)
+		if later != nil { // two wrote at once, and the wrong one was the last
+			s.putToken(ctx, kindOfSwitch, pool, later.Token, later, time.Now().Add(switchKept))
+		}
+		if t != nil {
 			done := "disabled"
 			if o.Disabled == "" {
 				done = "enabled"

@@ -32,26 +32,29 @@ func (p *Pool) Switches() []Switch {
 }
 
 // Obey takes over what another process was told, if it is the latest. It answers
-// the token if that changes anything.
-func (p *Pool) Obey(now time.Time, o Switch) *Token {
+// the token if that changes anything, and what is later if that is not the latest.
+func (p *Pool) Obey(now time.Time, o Switch) (changed *Token, later *Switch) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.known[o.Token]
-	if s == nil || !o.Given.After(s.switched) || o.Given.After(now.Add(farthestSwitch)) {
-		return nil
+	switch {
+	case s == nil, o.Given.Equal(s.switched), o.Given.After(now.Add(farthestSwitch)):
+		return nil, nil
+	case o.Given.Before(s.switched):
+		return nil, &Switch{Token: s.stable, Disabled: s.disabled, Given: s.switched}
 	}
 	s.switched, s.switchedHere = o.Given, false
 	why := printable(o.Disabled)
 	if (why == "") == (s.disabled == "") {
-		return nil
+		return nil, nil
 	}
 	p.use(s, why)
 	for _, t := range p.all {
 		if t.state == s {
-			return t
+			return t, nil
 		}
 	}
-	return nil
+	return nil, nil
 }
 
 // use takes a token out of use, or back into it.

@@ -11,7 +11,8 @@ func TestTheLatestSwitchHoldsInAllProcesses(t *testing.T) {
 	label := a.all[0].label
 	tell := func(from, to *Pool) (changed bool) {
 		for _, one := range from.Switches() {
-			changed = to.Obey(time.Now(), one) != nil || changed
+			token, _ := to.Obey(time.Now(), one)
+			changed = changed || token != nil
 		}
 		return changed
 	}
@@ -49,8 +50,12 @@ func TestTheLatestSwitchHoldsInAllProcesses(t *testing.T) {
 		{Token: ahead.Token, Disabled: "x", Given: ahead.Given},
 		{Token: ahead.Token, Disabled: "x", Given: time.Now().Add(1000 * time.Hour)},
 	} {
-		if a.Obey(time.Now(), one) != nil {
+		token, later := a.Obey(time.Now(), one)
+		if token != nil {
 			t.Errorf("%+v is obeyed", one)
+		}
+		if old := one.Token == ahead.Token && one.Given.Equal(ahead.Given); old != (later != nil) || old && (later.Disabled != "" || !later.Given.After(one.Given)) {
+			t.Errorf("later than %+v is %+v", one, later)
 		}
 	}
 }
