@@ -28,6 +28,7 @@ type budget struct {
 	slots  int
 	width  int64      // of a window or slot: of a calendar's, the longest
 	period limit.Spec // Quota
+	once   bool       // of one window that ends before anything of it comes back
 }
 
 // Shareable tells whether a fleet can share a limit. Others are each instance's own.

@@ -259,7 +259,7 @@ func (m *shared) ask(now time.Time, at instant) store.Ask {
 			ask.Want = min(max(m.owed+goal-room, ask.Least), m.amount)
 			ask.Waits = min(max(m.owed+m.waiting-room, ask.Least), m.amount)
 			m.lacks = ask.Least
-			if m.kind == store.Rolling {
+			if m.kind == store.Rolling && !m.once {
 				ask.Ahead = m.reserves(at, ask.Least, ask.Waits)
 			}
 		} else if m.soon(at, h, room, true) {
@@ -402,7 +402,11 @@ func (m *shared) rest(at instant, got bool) {
 		m.pause = min(m.pause, max(least, rarest))
 	}
 	m.poll = min(at.low+m.pause, k.over)
-	if m.kind == store.Rolling {
+	switch {
+	case m.once:
+		m.pause = min(m.pause, max(least, second))
+		m.poll = at.low + m.pause
+	case m.kind == store.Rolling:
 		m.poll = at.low + m.pause
 		if k.free > at.low {
 			m.poll = min(m.poll, max(k.free, at.low+least))

@@ -118,6 +118,10 @@ func (m *shared) lack(at instant, n int64) {
 			m.a.stir(m, from)
 			return
 		}
+		if low := m.due(at, false); low > at.low {
+			m.a.stir(m, low) // there is nothing to say before
+			return
+		}
 		m.a.waits(m, at)
 	}
 }

@@ -267,7 +267,7 @@ func (l *Ledger) doubtful() bool { return l.kind == undecided && l.window.passed
 
 // used notes what somebody else has used.
 func (l *Ledger) used(v int64, n float64, news *News) {
-	if l.options.Unit != learn.Requests || l.cost.each != 1 || n < 1 || l.window.guess {
+	if l.sharing.number != 0 || l.options.Unit != learn.Requests || l.cost.each != 1 || n < 1 || l.window.guess {
 		return
 	}
 	switch w := &l.window; {

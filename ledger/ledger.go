@@ -105,7 +105,8 @@ type Ledger struct {
 	gainedAt  int64 // when more was left than there had been
 	slack     float64
 
-	trail trail
+	trail   trail
+	sharing sharing
 }
 
 var _ limit.Meter = (*Ledger)(nil)
@@ -217,8 +218,8 @@ func (l *Ledger) stale(v int64) bool {
 
 func (l *Ledger) free(v int64) bool { return l.off || l.heard && l.stale(v) }
 
-// When is limit.Meter's.
-func (l *Ledger) When(now time.Time, n int64) (time.Time, bool) {
+// when is When, as far as the ledger knows by itself.
+func (l *Ledger) when(now time.Time, n int64) (time.Time, bool) {
 	v := l.clock.at(now)
 	l.look(v)
 	switch {
@@ -303,6 +304,9 @@ func (l *Ledger) Take(now time.Time, n int64) {
 	if n = amount(n); n == 0 {
 		return
 	}
+	if l.share(now, v) {
+		l.sharing.budget.Take(now, n)
+	}
 	l.flights.take(v, n)
 	l.pay(n)
 	if l.probing {
@@ -323,6 +327,9 @@ func (l *Ledger) Give(now, taken time.Time, n int64) {
 		return
 	}
 	l.flights.give(at, n)
+	if s := &l.sharing; s.number != 0 && at >= s.since {
+		s.budget.Give(now, taken, n)
+	}
 	// What was heard since may have been less than there was with it.
 	if at >= l.heardAt || !l.heard {
 		l.pay(-n)

@@ -53,7 +53,7 @@ func (l *Ledger) learn(v, sent int64, first bool, b *bounds, h told) {
 
 // price learns the cost from differences of what was left.
 func (l *Ledger) price(v int64, b bounds, h told) {
-	if h.reset > 0 && l.kind < refilling && l.place(h) != same {
+	if l.sharing.number != 0 || h.reset > 0 && l.kind < refilling && l.place(h) != same {
 		return
 	}
 	var fill float64

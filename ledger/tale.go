@@ -12,6 +12,7 @@ type Tale struct {
 	Used   int64         // the most that was said to be used
 	Reset  time.Time     // when it ends, by the local clock
 	Window time.Duration // its length; 0: not known
+	Number int64         // of the window, for all who spend of it; 0: not known
 }
 
 // Tale is what the ledger has heard of the present window. It is false where no
@@ -23,8 +24,13 @@ func (l *Ledger) Tale(now time.Time) (Tale, bool) {
 	if !l.tells() || w.reset <= v || w.leastAt == 0 || w.guess || l.limit <= 0 {
 		return Tale{}, false
 	}
+	number := int64(0)
+	if l.sharing.number != 0 {
+		number = l.windowNumber(v)
+	}
 	return Tale{
-		Limit: whole(l.limit), Used: max(whole(l.limit-w.least), 0), Reset: l.clock.time(now, w.reset),
+		Number: number,
+		Limit:  whole(l.limit), Used: max(whole(l.limit-w.least), 0), Reset: l.clock.time(now, w.reset),
 		Window: time.Duration(w.period),
 	}, true
 }
@@ -54,6 +60,7 @@ func (l *Ledger) Told(now time.Time, t Tale) {
 	if size <= 0 {
 		return
 	}
+	l.agree(t.Number, reset)
 	left := max(size-float64(amount(t.Used)), 0)
 	if !l.heard || !l.counts || l.limit <= 0 {
 		if left < 1 { // our first would be refused

@@ -1,6 +1,10 @@
 package ledger
 
-import "slices"
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
 
 // Fresh says whether the site has not answered yet, so that nothing at all is known.
 func (m *Routes) Fresh() bool { return m.answers == 0 }
@@ -43,4 +47,26 @@ func (m *Routes) Under(id string) (bucket string, routes []string) {
 	}
 	slices.Sort(routes)
 	return "", routes
+}
+
+// Identity names a limit as all who see the same answers do, whatever else each of them
+// knows of the site's routes: by what answers call it and how much it is. Limits that
+// only their routes tell apart bear those.
+func (m *Routes) Identity(id string) string {
+	g := m.groups[id]
+	if g == nil {
+		return ""
+	}
+	parts := []string{g.bucket, g.host, g.name, g.partition, g.part, string(g.unit)}
+	if g.amount.Known {
+		parts = append(parts, strconv.FormatFloat(g.amount.N, 'g', -1, 64))
+	}
+	alone := !g.private
+	for _, o := range m.groups {
+		alone = alone && (o == g || o.kind != g.kind || o.bucket != g.bucket || o.alike != g.alike || !agree(o.amount, g.amount))
+	}
+	if _, routes := m.Under(id); !alone && len(routes) > 0 {
+		parts = append(parts, routes[0])
+	}
+	return strings.Join(parts, "/")
 }

@@ -125,7 +125,7 @@ func (l *Ledger) expire(v int64) {
 // tally learns from a whole window what its requests have cost.
 func (l *Ledger) tally(v int64) {
 	w := &l.window
-	if l.options.Unit != learn.Requests || w.leastAt == 0 || w.least <= 0 || l.flights.unanswered() > 0 {
+	if l.sharing.number != 0 || l.options.Unit != learn.Requests || w.leastAt == 0 || w.least <= 0 || l.flights.unanswered() > 0 {
 		return
 	}
 	if n := l.flights.taken - l.cost.answered; n >= 8 {
@@ -346,6 +346,9 @@ func (l *Ledger) full(v int64, level float64, own int64, b bounds, h told) (sure
 	if h.left >= level-1.5*l.cost.each-l.limit/100-l.cost.each*float64(own) {
 		w.fulls, w.shorts = min(w.fulls+1, trusted), 0
 		return sure
+	}
+	if l.sharing.number != 0 {
+		return sure // others have begun before
 	}
 	// What is left goes on from what was left, so nothing came back.
 	w.fulls = 0

@@ -163,12 +163,18 @@ func routeOf(all *ledger.Routes, id string) string {
 	return routes[0]
 }
 
-// called are the limits of the site that people call so.
-func (b *book) called(name string) []string {
+// identity is the limit's name among instances.
+func (b *book) identity(id string) string {
 	b.mu.Lock()
-	ids := b.routes.IDs()
-	b.mu.Unlock()
-	return slices.DeleteFunc(ids, func(id string) bool { return b.name(id) != name })
+	defer b.mu.Unlock()
+	return b.routes.Identity(id)
+}
+
+// identified are the limits of the site that have a name among instances.
+func (b *book) identified(name string) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.DeleteFunc(b.routes.IDs(), func(id string) bool { return b.routes.Identity(id) != name })
 }
 
 // heard hears what the ledgers have made of it.

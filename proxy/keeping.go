@@ -140,15 +140,11 @@ func (s *Server) keeperOf(rule *policy.Site, l *policy.Limit, spec *limit.Spec) 
 	case s.desk.shared && !lease.Shareable(*spec):
 		return nil
 	}
-	outage := lease.Share
-	switch rule.OutageOf(l) {
-	case "strict":
-		outage = lease.Strict
-	case "open":
-		outage = lease.Open
-	}
-	return s.desk.keeper(outage, s.stable, s.holds)
+	return s.desk.keeper(outages[rule.OutageOf(l)], s.stable, s.holds)
 }
+
+// outages are the rules for when a store is away, by their words in the configuration.
+var outages = map[string]lease.Outage{"share": lease.Share, "strict": lease.Strict, "open": lease.Open}
 
 // reread reads the limits that were set at run time again whenever others may have
 // changed them, and after a while in any case. What could not be kept is tried again.

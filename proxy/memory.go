@@ -332,6 +332,9 @@ func (s *Server) recallLedger(site string, at queue.Scope, _ limit.Spec, m limit
 	if state := s.memory.recall(kindOfLedger, s.slotKey(site, at)); state != nil {
 		_ = m.Restore(time.Now(), state) // one that makes no sense is as good as none
 	}
+	if l, ok := m.(*ledger.Ledger); ok {
+		s.shareLedger(site, at, l)
+	}
 	return m
 }
 

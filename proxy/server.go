@@ -111,7 +111,10 @@ func New(o Options) (*Server, error) {
 	s.rejections.hosts = newRefusedHosts()
 	s.breakers.loud = rate.NewLimiter(1, 20)
 	if o.Keeping.Memory != nil {
-		s.books.recall, s.books.keep = s.recallRoutes, s.recallLedger
+		s.books.recall = s.recallRoutes
+	}
+	if o.Keeping.Memory != nil || o.Keeping.Shared {
+		s.books.keep = s.recallLedger
 	}
 	if err := s.keepWith(o.Keeping); err != nil {
 		return nil, err

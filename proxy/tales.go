@@ -29,7 +29,7 @@ const (
 	between   = "\x1f"
 )
 
-// tale names a window of a server's, as all instances do: by what people call it.
+// tale names a window of a server's, as all instances do.
 type tale struct{ site, name, budget string }
 
 // tell tells the other instances what servers have said, until ctx is done.
@@ -80,12 +80,12 @@ func (s *Server) tellTales(before map[tale]ledger.Tale) map[tale]ledger.Tale {
 		if b == nil {
 			continue
 		}
-		is := tale{one.site, b.name(one.id), s.stable(one.site, one.key)}
+		is := tale{one.site, b.identity(one.id), s.stable(one.site, one.key)}
 		if s.desk.shared && !strings.HasPrefix(is.budget, stablePrefix) {
 			continue // a limit by address is another for each machine
 		}
 		now[is] = one.Tale
-		if old, known := before[is]; known && old.Used >= one.Used && old.Reset.Equal(one.Reset) {
+		if old, known := before[is]; known && old.Used >= one.Used && old.Reset.Equal(one.Reset) && old.Number == one.Number {
 			continue
 		}
 		text, err := json.Marshal(one.Tale)
@@ -257,7 +257,7 @@ func (s *Server) heardTale(site, name, budget string, n store.Note) {
 	}
 	one.Reset, one.Used = n.Until, max(one.Used, n.N)
 	keys := s.local(site, "", budget)
-	for _, id := range b.called(name) {
+	for _, id := range b.identified(name) {
 		for _, key := range keys {
 			s.gate.Touch(site, queue.Scope{Limit: learnedPrefix + id, Key: key}, func(now time.Time, m limit.Meter) {
 				if l, ok := m.(*ledger.Ledger); ok {
