@@ -234,6 +234,7 @@ func FuzzRestore(f *testing.F) {
 		f.Add(byte(i), []byte{1, byte(i + 1), 0xff, 0xff, 0xff}, int64(math.MaxInt64))
 	}
 	f.Fuzz(func(t *testing.T, which byte, state []byte, offset int64) {
-		survives(t, all[int(which)%len(all)], state, began.Add(time.Duration(offset)))
+		// No time after 2242 is counted.
+		survives(t, all[int(which)%len(all)], state, began.Add(time.Duration(offset)%(50*365*24*time.Hour)))
 	})
 }
