@@ -13,7 +13,7 @@ import (
 
 const (
 	// patienceOfPulse is how long one pulse may take.
-	patienceOfPulse = time.Second
+	patienceOfPulse = 3 * time.Second
 	// listening is how long after a failure the store is listened to again.
 	listening = time.Second
 	// longAway is for how long the store has to fail until others are expected to have

@@ -57,6 +57,7 @@ type frameWatch struct {
 	at      time.Time           // when time last added to that
 	late    int64               // bytes that may still come for streams that are not open
 	within  bool                // of a header block, more is to come
+	block   uint32              // the stream of that block, if its answer was to come
 }
 
 func newFrameWatch(now func() time.Time) *frameWatch {
@@ -103,6 +104,9 @@ func (f *frameWatch) said(kind, flags byte, stream uint32, length int) {
 			delete(f.open, stream)
 			f.late += lateBytes
 		}
+		if stream == f.block {
+			f.block = 0
+		}
 		f.add(1)
 	case framePing:
 		if flags&flagAck == 0 {
@@ -118,8 +122,14 @@ func (f *frameWatch) heard(kind, flags byte, stream uint32, length int) error {
 	case frameData:
 		// What is short and padded may be nothing but padding.
 		idle = length == 0 || flags&flagPadded != 0 && length <= 256
-	case frameHeaders, frameContinuation:
-		f.within = flags&flagEndHeaders == 0
+	case frameHeaders:
+		f.within, f.block = flags&flagEndHeaders == 0, 0
+		if open {
+			f.block = stream
+		}
+	case frameContinuation:
+		// The HEADERS before it may have ended the stream.
+		f.within, open = flags&flagEndHeaders == 0, stream == f.block
 	case frameReset:
 		delete(f.open, stream)
 	}

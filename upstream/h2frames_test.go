@@ -70,6 +70,15 @@ func TestFramesOfAnHonestOriginAreSpared(t *testing.T) {
 			must2(t, w.read(write(func(f *http2.Framer) { f.WritePing(false, [8]byte{}) })))
 		}
 	})
+	t.Run("long headers of an answer without a body", func(t *testing.T) {
+		w := opened(1)
+		must2(t, w.read(write(func(f *http2.Framer) {
+			f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: make([]byte, 16<<10), EndStream: true})
+			for n := range 40 {
+				f.WriteContinuation(1, n == 39, make([]byte, 16<<10))
+			}
+		})))
+	})
 	t.Run("a byte at a time", func(t *testing.T) {
 		w := opened(1)
 		for range 100_000 {
