@@ -101,6 +101,7 @@ func (s *site) step(now time.Time) {
 	for _, d := range turn.drawn {
 		d.wake()
 	}
+	s.sched.told()
 	held, granted := s.sched.Len()
 	if held != s.counted {
 		s.gate.held.Add(int64(held - s.counted))

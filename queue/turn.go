@@ -29,11 +29,7 @@ func (s *Scheduler) Next(now time.Time) Turn {
 // advance is Next. It leaves the answer in the scheduler.
 func (s *Scheduler) advance(now time.Time) {
 	s.tick(now)
-	clear(s.turn.Granted)
-	clear(s.turn.Refused)
-	s.turn.Granted, s.turn.Refused = s.turn.Granted[:0], s.turn.Refused[:0]
-	clear(s.turn.drawn)
-	s.turn.drawn = s.turn.drawn[:0]
+	s.told()
 	if len(s.draws)+len(s.thirsty) > 0 {
 		s.pass(now)
 	}
@@ -58,6 +54,15 @@ func (s *Scheduler) advance(now time.Time) {
 	s.expire(now)
 	s.settle(now)
 	s.turn.Again = s.nextAt()
+}
+
+// told lets go of what the last turn was about. A site where nothing happens for long
+// would keep the requests of its last one.
+func (s *Scheduler) told() {
+	clear(s.turn.Granted)
+	clear(s.turn.Refused)
+	clear(s.turn.drawn)
+	s.turn.Granted, s.turn.Refused, s.turn.drawn = s.turn.Granted[:0], s.turn.Refused[:0], s.turn.drawn[:0]
 }
 
 // settle looks at whoever is first somewhere until all of them are known to
