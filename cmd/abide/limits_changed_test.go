@@ -16,16 +16,18 @@ import (
 func TestALimitThatIsChangedStaysUsed(t *testing.T) {
 	const ten = "requests: 10, per: 1h"
 	for name, one := range map[string]struct{ from, to string }{
-		"per":             {ten, "requests: 10, per: 2h"},
-		"per, longer":     {"requests: 10, per: 1s", "requests: 10, per: 10m"},
-		"as":              {ten, "requests: 10, per: 1h, as: fixed"},
-		"as, to a bucket": {ten, "requests: 10, per: 1h, as: bucket"},
-		"a quota":         {ten, "requests: 10, per: month"},
-		"timezone":        {"requests: 10, per: day, timezone: Etc/GMT-1", "requests: 10, per: day, timezone: Etc/GMT-2"},
-		"path":            {ten, "requests: 10, per: 1h, path: /a/*"},
-		"path, wider":     {"requests: 10, per: 1h, path: /a/*", ten},
-		"method":          {ten, "requests: 10, per: 1h, method: GET"},
-		"by":              {"requests: 10, per: 1h, by: client", "requests: 10, per: 1h"},
+		"per":              {ten, "requests: 10, per: 2h"},
+		"per, longer":      {"requests: 10, per: 1s", "requests: 10, per: 10m"},
+		"as":               {ten, "requests: 10, per: 1h, as: fixed"},
+		"as, to a bucket":  {ten, "requests: 10, per: 1h, as: bucket"},
+		"as, of a bucket":  {"requests: 10, per: 1h, as: bucket, burst: 10", ten},
+		"per, of a bucket": {"requests: 10, per: 10h, as: bucket, burst: 10", "requests: 10, per: 20h, as: bucket, burst: 10"},
+		"a quota":          {ten, "requests: 10, per: month"},
+		"timezone":         {"requests: 10, per: day, timezone: Etc/GMT-1", "requests: 10, per: day, timezone: Etc/GMT-2"},
+		"path":             {ten, "requests: 10, per: 1h, path: /a/*"},
+		"path, wider":      {"requests: 10, per: 1h, path: /a/*", ten},
+		"method":           {ten, "requests: 10, per: 1h, method: GET"},
+		"by":               {"requests: 10, per: 1h, by: client", "requests: 10, per: 1h"},
 	} {
 		for _, way := range []string{"PUT", "reload", "restart", "PUT and back"} {
 			t.Run(name+" "+way, func(t *testing.T) {
