@@ -32,6 +32,7 @@ type rule struct {
 	*origin
 	limit  string
 	outage string // empty: the usual one
+	tokens int    // so many go with the requests, and nothing is written of their limits
 }
 
 // memberAt starts an abide. An empty store is one in memory.
@@ -53,8 +54,14 @@ func (b *bed) prepare(store string, rules []rule) (*member, error) {
 	if err != nil {
 		return nil, err
 	}
+	intercept := "none"
+	for _, r := range rules {
+		if r.tokens > 0 {
+			intercept = "auto"
+		}
+	}
 	var text strings.Builder
-	fmt.Fprintf(&text, "listen: %s\nadmin: {listen: %s}\ndata: none\nintercept: none\ndefaults: {limits: []}\ntimeouts: {drain: 1s}\n", at, admin)
+	fmt.Fprintf(&text, "listen: %s\nadmin: {listen: %s}\ndata: none\nintercept: %s\ndefaults: {limits: []}\ntimeouts: {drain: 1s}\n", at, admin, intercept)
 	if store != "" {
 		fmt.Fprintf(&text, "store: %q\n", store)
 	}
@@ -62,9 +69,22 @@ func (b *bed) prepare(store string, rules []rule) (*member, error) {
 	for _, r := range rules {
 		fmt.Fprintf(&text, "    \"%s:80\": %s\n", r.host, r.at)
 	}
+	for _, r := range rules {
+		for n := range r.tokens {
+			if n == 0 {
+				fmt.Fprintf(&text, "pools:\n  bench:\n    tokens:\n")
+			}
+			fmt.Fprintf(&text, "      - {label: token-%d, secret: secret-of-token-%d}\n", n, n)
+		}
+	}
 	text.WriteString("sites:\n")
 	for _, r := range rules {
-		fmt.Fprintf(&text, "  - host: %s\n    limits: [%s]\n", r.host, r.limit)
+		fmt.Fprintf(&text, "  - host: %s\n", r.host)
+		if r.tokens > 0 {
+			text.WriteString("    pool: bench\n    insecure: true\n")
+			continue
+		}
+		fmt.Fprintf(&text, "    limits: [%s]\n", r.limit)
 		if r.outage != "" {
 			fmt.Fprintf(&text, "    outage: %s\n", r.outage)
 		}

@@ -99,6 +99,11 @@ func (s settings) run(ctx context.Context) (err error) {
 			return err
 		}
 	}
+	if !s.quick {
+		if rep.Announced, err = b.announces(ctx, s.wants, say); err != nil {
+			return err
+		}
+	}
 	if s.wants("virtual") {
 		if rep.Virtual, err = b.virtual(ctx, s.quick, say); err != nil {
 			return err

@@ -12,13 +12,14 @@ import (
 
 // report is all that was found.
 type report struct {
-	When    time.Time
-	Quick   bool
-	Shares  []sharing
-	Bodies  []bodied
-	Virtual []crawled
-	Starts  []started
-	Faults  []suffered
+	When      time.Time
+	Quick     bool
+	Shares    []sharing
+	Bodies    []bodied
+	Announced []announced
+	Virtual   []crawled
+	Starts    []started
+	Faults    []suffered
 }
 
 func (r *report) markdown() string {
@@ -31,6 +32,7 @@ func (r *report) markdown() string {
 		"Where a window had too much, the number in parentheses is what is left of that when requests that came within 250 ms after a window began may belong to the one before, if that has room for them: on a machine that is busy with other things some are late.\n")
 	r.shares(&b)
 	r.bodies(&b)
+	r.announced(&b)
 	r.virtual(&b)
 	r.starts(&b)
 	r.faults(&b)
@@ -91,6 +93,24 @@ func (r *report) virtual(b *strings.Builder) {
 		worst := percent(c.Worst)
 		fmt.Fprintf(b, "| %d | %d | `%s`%s | %d | %d | %s | %s | %.2f | %s |\n",
 			c.instances, c.sessions, c.yaml, name, c.Requests, c.over, percent(c.Utilisation), worst, c.PerRequest, micros(c.script))
+	}
+}
+
+func (r *report) announced(b *strings.Builder) {
+	if len(r.Announced) == 0 {
+		return
+	}
+	fmt.Fprintf(b, "\n## Limits that a site announces\n\nReal abides on a real Redis, with %d tokens. The site gives each of them %d requests in %v and says so with each answer; nothing is written down. "+
+		"Crawlers want one and a half times that, for %d windows. *Later* are refusals after the first window, *most* is what one token sent in any window, refusals included. "+
+		"Without a store each abide knows only what the site answers it.\n\n"+
+		"| abides | answered | refused | later | most | used |\n| ---: | ---: | ---: | ---: | ---: | ---: |\n",
+		announcedTokens, announcedAmount, announcedWindow, announcedWindows)
+	for _, m := range r.Announced {
+		who := fmt.Sprint(m.instances)
+		if !m.store {
+			who += ", no store"
+		}
+		fmt.Fprintf(b, "| %s | %d | %d | %d | %d | %s |\n", who, m.answered, m.refused, m.later, m.most, percent(m.used))
 	}
 }
 
