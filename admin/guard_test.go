@@ -127,6 +127,7 @@ func TestAD03_GuessingIsMadeToWait(t *testing.T) {
 				t.Errorf("%s: %v after %v", path, counts, took)
 			}
 			time.Sleep(time.Hour)
+			synctest.Wait()
 			if got := strings.Count(lines.String(), "wrong token from 192.0.2.1"); got < 2 || got > 4 || strings.Contains(lines.String(), "guess-") {
 				t.Errorf("%s: %d lines:\n%s", path, got, lines)
 			}
