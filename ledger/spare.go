@@ -7,8 +7,9 @@ import (
 )
 
 // Spare tells whether forgetting the ledger costs only what the next answer says again:
-// a new ledger lets one request go alone, and of this one as much is left. It is for
-// when there are very many.
+// a new ledger lets one request go alone, and of this one as much is left. What only the
+// ledger itself has counted stays: no answer would say it. It is for when there are very
+// many.
 func (l *Ledger) Spare(now time.Time) bool {
 	v := l.clock.at(now)
 	l.look(v)
@@ -22,7 +23,12 @@ func (l *Ledger) Spare(now time.Time) bool {
 	case l.free(v) || l.probing || l.options.Unit == learn.Concurrent:
 		return true
 	}
-	return l.spend() >= l.cost.each
+	if l.spend() < l.cost.each {
+		return false
+	}
+	said := l.counts && l.missing == 0
+	return said || l.limit <= 0 || l.level >= l.limit && (!l.spread || l.trail.sum == 0) ||
+		v-l.heardAt > max(2*l.window.period, hour)
 }
 
 // Spare is as Ledger's: the rate of what nobody has used for a while.

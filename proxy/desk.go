@@ -118,7 +118,7 @@ func (d *desk) keeper(outage lease.Outage, stable func(site, key string) string,
 			d.noteUsed(site, at, &spec, m)
 		}
 		kept := a.Joint(key, spec, m, was.From)
-		if carried {
+		if carried || ok && !m.Idle(time.Now()) { // the journal has it by another limit, or by another clock
 			kept.(interface{ Lost(now time.Time) }).Lost(time.Now())
 		}
 		return kept
