@@ -84,6 +84,13 @@ func (a *Account) Note(now time.Time, n store.Note) {
 	}
 }
 
+// Told says what the store has told, with an answer or before one, and returns what of
+// it is news. In an answer it is worth hearing before Hear lets anything go.
+func (a *Account) Told(now time.Time, notes []store.Note) (news []store.Note) {
+	a.talk.hear(now, notes)
+	return a.News()
+}
+
 // Poke says that there may be news: the next Batch asks for them, whether or not there
 // is something to say.
 func (a *Account) Poke(now time.Time) {

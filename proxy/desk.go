@@ -50,6 +50,7 @@ type desk struct {
 	listed   atomic.Pointer[memberList]  // nil: nobody has asked for it
 	several  atomic.Bool                 // other processes use the file of this machine, too
 	heard    func(site string, news []store.Note)
+	strange  *strangeSites
 	changed  func() // a document was put or removed
 	measure  func(op string, ok bool, took time.Duration)
 	health   storeHealth
@@ -85,7 +86,7 @@ type account struct {
 func newDesk(s store.Store, shared bool, instance, name string, log *logrus.Logger) *desk {
 	return &desk{
 		store: s, shared: shared, instance: instance, name: name, log: log,
-		accounts: map[string]*account{}, unkept: newUnkept(),
+		accounts: map[string]*account{}, unkept: newUnkept(), strange: newStrangeSites(),
 		ringing: make(ring, 1), room: make(chan struct{}, mostExchanges),
 	}
 }
@@ -321,7 +322,9 @@ func (d *desk) exchange(ctx context.Context, list []*account, last bool) (unhear
 		unheard = append(unheard, speaking...)
 	}
 	for i, a := range speaking {
-		var news []store.Note
+		if err == nil && len(replies[i].Notes) > 0 { // before anything is granted
+			d.told(a, replies[i].Notes)
+		}
 		var loans []lease.Loan
 		var off lease.Off
 		d.under(a, func(now time.Time) bool {
@@ -332,7 +335,6 @@ func (d *desk) exchange(ctx context.Context, list []*account, last bool) (unhear
 			}
 			a.Hear(now, &replies[i], nil)
 			loans = a.Loans()
-			news = a.News()
 			off = a.Off()
 			granted, spent := a.Leased()
 			d.granted.Add(granted)
@@ -341,9 +343,6 @@ func (d *desk) exchange(ctx context.Context, list []*account, last bool) (unhear
 		})
 		d.lent(a.site, loans, err)
 		d.tellOff(off)
-		if len(news) > 0 && d.heard != nil {
-			d.heard(a.site, news)
-		}
 	}
 	return unheard
 }

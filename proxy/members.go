@@ -95,39 +95,48 @@ func (d *desk) listen(ctx context.Context) {
 		return
 	}
 	for {
-		_ = l.Listen(ctx, func(news store.News) { // what it does not tell is found by the next exchange
-			site := news.Site
-			switch {
-			case site == "" && news.Lost:
-				d.beatOnce(ctx)
-				return
-			case site == "":
-				d.count(ctx)
-				d.changed()
-				return
-			}
-			d.mu.Lock()
-			a := d.accounts[site]
-			d.mu.Unlock()
-			if a == nil {
-				return
-			}
-			d.gate.With(site, func(now time.Time) {
-				if news.Lost {
-					a.Repeat(now)
-				} else {
-					a.Poke(now)
-				}
-			})
-			if news.Lost {
-				d.notices.warn(d.log, "lost", "the store has lost budgets of %s: what is held is said again, and nothing is granted for %v", site, store.Settling)
-			}
-		})
+		_ = l.Listen(ctx, func(news store.News) { d.hear(ctx, news) })
+		d.strange.listens.Store(nil)
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(listening):
 		}
+	}
+}
+
+// hear takes in one piece of news. What is not told is found by the next exchange.
+func (d *desk) hear(ctx context.Context, news store.News) {
+	site := news.Site
+	switch {
+	case news.Began:
+		now := time.Now()
+		d.strange.listens.Store(&now)
+		return
+	case site == "" && news.Lost:
+		d.beatOnce(ctx)
+		return
+	case site == "":
+		d.count(ctx)
+		d.changed()
+		return
+	}
+	d.mu.Lock()
+	a := d.accounts[site]
+	d.mu.Unlock()
+	switch {
+	case a == nil && len(news.Notes) > 0:
+		d.toldOfStrange(site, news.Notes)
+	case a == nil:
+	case news.Lost:
+		d.gate.With(site, a.Repeat)
+		d.notices.warn(d.log, "lost", "the store has lost budgets of %s: what is held is said again, and nothing is granted for %v", site, store.Settling)
+	case len(news.Notes) > 0:
+		if !d.told(a, news.Notes) {
+			d.toldOfStrange(site, news.Notes)
+		}
+	default:
+		d.gate.With(site, a.Poke)
 	}
 }
 

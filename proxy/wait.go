@@ -56,6 +56,9 @@ func (s *Server) wait(x *exchange, r *http.Request) *answer {
 		return &answerInsecure
 	}
 	began := time.Now()
+	if s.desk != nil {
+		s.desk.meet(x.while(r), &q)
+	}
 	x.turn.until = began
 	if !x.wish.now() { // such a request is not sent a second time
 		x.turn.until = began.Add(patience(x))

@@ -227,6 +227,14 @@ func (g *Gate) find(name string) *site {
 	return s
 }
 
+// Knows tells whether a site is remembered.
+func (g *Gate) Knows(name string) bool {
+	sh := &g.shards[maphash.String(g.seed, name)%shards]
+	sh.mu.RLock()
+	defer sh.mu.RUnlock()
+	return sh.sites[name] != nil
+}
+
 // each calls use with every site, locked.
 func (g *Gate) each(use func(*site)) {
 	for i := range g.shards {

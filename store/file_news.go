@@ -21,8 +21,8 @@ func (f *File) Listen(ctx context.Context, heard func(News)) error {
 	defer ticker.Stop()
 	members, documents, read := "nobody looked", uint64(0), time.Time{}
 	told := map[string]int64{} // :: site → when its latest note was written that was told, in microseconds since 1970
-	for site, at := range f.noted(ctx, f.o.Now()) {
-		told[site] = at
+	for site, one := range f.noted(ctx, f.o.Now(), nil) {
+		told[site] = one.at
 	}
 	for {
 		select {
@@ -48,39 +48,55 @@ func (f *File) Listen(ctx context.Context, heard func(News)) error {
 			documents = n
 			heard(News{})
 		}
-		fresh := f.noted(ctx, f.o.Now())
-		for site, at := range fresh {
-			if told[site] != at {
-				heard(News{Site: site})
+		latest := map[string]int64{}
+		for site, one := range f.noted(ctx, f.o.Now(), told) {
+			if latest[site] = one.at; len(one.notes) > 0 {
+				heard(News{Site: site, Notes: one.notes})
 			}
 		}
-		told = fresh
+		told = latest
 	}
 }
 
 // notedWithin is how long ago a note may have been written that is read only now.
 const notedWithin = 10 * time.Second
 
-// noted are the sites of which something was noted lately, and when, in microseconds
-// since 1970.
-func (f *File) noted(ctx context.Context, now time.Time) map[string]int64 {
+// notedSite is what was noted of a site lately.
+type notedSite struct {
+	at    int64  // when the latest of it was written, in microseconds since 1970
+	notes []Note // that were not told
+}
+
+// noted are the sites of which something was noted lately, without the notes that were
+// told: those up to a time of each site.
+func (f *File) noted(ctx context.Context, now time.Time, told map[string]int64) map[string]notedSite {
 	d := f.disk.Load()
 	if d == nil {
 		return nil
 	}
-	rows, err := d.readers.QueryContext(ctx, "SELECT site, max(at) FROM notes WHERE at > ? GROUP BY site", now.Add(-notedWithin).UnixMicro())
+	rows, err := d.readers.QueryContext(ctx, "SELECT site, key, at, until, n, text, sum FROM notes WHERE at > ?", now.Add(-notedWithin).UnixMicro())
 	if err != nil {
 		return nil
 	}
 	defer rows.Close()
-	sites := map[string]int64{}
+	sites := map[string]notedSite{}
 	for rows.Next() {
 		var site string
-		var at int64
-		if rows.Scan(&site, &at) != nil {
+		var at, until int64
+		var sum *int64
+		var n Note
+		if rows.Scan(&site, &n.Key, &at, &until, &n.N, &n.Text, &sum) != nil {
 			return nil
 		}
-		sites[site] = at
+		if sum != nil && *sum != noteSum(site, n.Key, at, until, n.N, n.Text) {
+			continue
+		}
+		one := sites[site]
+		if n.Until = time.UnixMicro(until); at > told[site] {
+			one.notes = append(one.notes, n)
+		}
+		one.at = max(one.at, at)
+		sites[site] = one
 	}
 	return sites
 }

@@ -175,8 +175,8 @@ func (m *Memory) exchange(b *Batch) Reply {
 	if lost {
 		m.tell(News{Site: b.Site, Lost: true})
 	}
-	if mergeNotes(p.notes, b.Notes, now) {
-		m.tell(News{Site: b.Site})
+	if notes := mergeNotes(p.notes, b.Notes, now); len(notes) > 0 {
+		m.tell(News{Site: b.Site, Notes: notes})
 	}
 	reply.Notes = sortNotes(slices.Collect(maps.Values(p.notes)))
 	return reply
@@ -286,6 +286,7 @@ func (m *Memory) All(ctx context.Context, kind string) (map[string][]byte, error
 // Listen calls heard with what is news until ctx is done.
 func (m *Memory) Listen(ctx context.Context, heard func(News)) error {
 	news := make(chan News, 64)
+	news <- News{Began: true}
 	m.mu.Lock()
 	m.listeners[news] = true
 	m.mu.Unlock()

@@ -32,10 +32,8 @@ func newer(n, known Note) bool {
 	return n.N > known.N
 }
 
-// mergeNotes takes up what is said and drops what is over. It returns whether
-// anything was news.
-func mergeNotes(known map[string]Note, said []Note, now time.Time) bool {
-	news := false
+// mergeNotes takes up what is said and drops what is over. It returns what was news.
+func mergeNotes(known map[string]Note, said []Note, now time.Time) (news []Note) {
 	for key, n := range known {
 		if !n.Until.After(now) {
 			delete(known, key)
@@ -44,7 +42,8 @@ func mergeNotes(known map[string]Note, said []Note, now time.Time) bool {
 	for _, n := range said {
 		n = n.whole()
 		if old, there := known[n.Key]; n.Until.After(now) && (!there || newer(n, old)) {
-			known[n.Key], news = n, true
+			known[n.Key] = n
+			news = append(news, n)
 		}
 	}
 	return news

@@ -459,15 +459,16 @@ local function answer(key, name, ends, who, foreign, life, began)
 	return said, lost
 end
 
--- notes takes up what is said, drops what is over, and returns all that stand.
+-- notes takes up what is said, drops what is over, and returns all that stand, and what
+-- of that is new.
 local function notes(key, count)
 	local fields, wrong = read(key)
 	if wrong == 'alien' then
 		argument = argument + 4 * count
-		return {}, false
+		return {}, {}
 	end
 	if wrong then return nil, wrong end
-	local known, changed = {}, {}
+	local known, changed, fresh = {}, {}, {}
 	for i = 1, #fields, 2 do
 		local ok, n = pcall(cmsgpack.unpack, fields[i + 1])
 		if ok and type(n) == 'table' and n[1] > now then
@@ -476,7 +477,6 @@ local function notes(key, count)
 			redis.call('HDEL', key, fields[i])
 		end
 	end
-	local news = false
 	for _ = 1, count do
 		local name, left, n, said = take(), tonumber(take()), tonumber(take()), take()
 		local till = now + left
@@ -491,7 +491,8 @@ local function notes(key, count)
 		end
 		if better then
 			known[name] = {till, n, said}
-			changed[name], news = true, true
+			changed[name] = true
+			fresh[#fresh + 1] = {name, text(left), text(n), said}
 		end
 	end
 	local list, last = {}, now
@@ -500,8 +501,20 @@ local function notes(key, count)
 		last = math.max(last, n[1])
 		list[#list + 1] = {name, n[1] - now, n[2], n[3]}
 	end
-	if news then keep(key, last) end
-	return list, news
+	if #fresh > 0 then keep(key, last) end
+	return list, fresh
+end
+
+-- told is what is published of a site: its name and its new notes, each field after its
+-- length, or the name alone if that is too long.
+local function told(site, fresh)
+	local parts = {'@', #site .. ':' .. site}
+	for _, n in ipairs(fresh) do
+		for _, field in ipairs(n) do parts[#parts + 1] = #field .. ':' .. field end
+	end
+	local all = table.concat(parts)
+	if #all > 4096 then return site end
+	return all
 end
 
 -- For which life of the data the batch is, and where what is.
@@ -516,8 +529,8 @@ for i = 1, asks do
 	if wrong then return wrong end
 	answers[i], lost = one, lost or gone
 end
-local list, news = notes(KEYS[1], tonumber(take()))
-if not list then return news end
-if news then redis.call('PUBLISH', channel, site) end
+local list, changed = notes(KEYS[1], tonumber(take()))
+if not list then return changed end
+if #changed > 0 then redis.call('PUBLISH', channel, told(site, changed)) end
 if lost then redis.call('PUBLISH', channel, '!' .. site) end
 return {life, now, answers, list}

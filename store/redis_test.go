@@ -148,7 +148,13 @@ func everything(t *testing.T, s *store.Redis) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	heard, ended := make(chan string, 10), make(chan error, 1)
-	go func() { ended <- s.Listen(ctx, func(n store.News) { heard <- n.Site }) }()
+	go func() {
+		ended <- s.Listen(ctx, func(n store.News) {
+			if !n.Began {
+				heard <- n.Site
+			}
+		})
+	}()
 	defer func() {
 		cancel()
 		<-ended

@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // fleet are the keys that belong to no site. They have one hash tag, so that one
@@ -115,8 +116,12 @@ func (r *Redis) All(ctx context.Context, kind string) (map[string][]byte, error)
 	return all, nil
 }
 
-// lostMark begins what is published of a site, or all, whose budgets were lost.
-const lostMark = "!"
+const (
+	// lostMark begins what is published of a site, or all, whose budgets were lost.
+	lostMark = "!"
+	// notesMark begins what is published of a site with its new notes.
+	notesMark = "@"
+)
 
 // Listen calls heard with what is news until ctx is done. It connects again by itself.
 func (r *Redis) Listen(ctx context.Context, heard func(News)) error {
@@ -128,17 +133,25 @@ func (r *Redis) Listen(ctx context.Context, heard func(News)) error {
 		}
 		return r.explain(err)
 	}
-	messages := news.Channel()
+	heard(News{Began: true})
+	messages := news.ChannelWithSubscriptions()
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case m, more := <-messages:
+		case one, more := <-messages:
 			if !more {
 				return ErrClosed
 			}
-			site, lost := strings.CutPrefix(m.Payload, lostMark)
-			heard(News{Site: site, Lost: lost})
+			switch m := one.(type) {
+			case *redis.Subscription: // the connection was lost meanwhile
+				heard(News{Began: true})
+			case *redis.Message:
+				_, here := r.passed()
+				if n, ok := readNews(m.Payload, here); ok {
+					heard(n)
+				}
+			}
 		}
 	}
 }

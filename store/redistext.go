@@ -106,6 +106,44 @@ func readReply(result any, b *Batch, here time.Time, reply *Reply) error {
 	return nil
 }
 
+// readNews reads what the script has published.
+func readNews(text string, here time.Time) (news News, ok bool) {
+	if site, lost := strings.CutPrefix(text, lostMark); lost {
+		return News{Site: site, Lost: true}, true
+	}
+	rest, full := strings.CutPrefix(text, notesMark)
+	if !full {
+		return News{Site: text}, true
+	}
+	fields, ok := readFields(rest)
+	if !ok || len(fields)%4 != 1 {
+		return news, false
+	}
+	news.Site = fields[0]
+	for f := fields[1:]; len(f) > 0; f = f[4:] {
+		left, err1 := strconv.ParseInt(f[1], 10, 64)
+		n, err2 := strconv.ParseInt(f[2], 10, 64)
+		if err1 != nil || err2 != nil || left < 0 || left > brims {
+			return news, false
+		}
+		news.Notes = append(news.Notes, Note{Key: f[0], Until: time.UnixMicro(here.UnixMicro() + left), N: n, Text: f[3]})
+	}
+	return news, true
+}
+
+// readFields reads fields, each of which stands after its length and a colon.
+func readFields(text string) (fields []string, ok bool) {
+	for text != "" {
+		length, rest, found := strings.Cut(text, ":")
+		n, err := strconv.Atoi(length)
+		if !found || err != nil || n < 0 || n > len(rest) {
+			return nil, false
+		}
+		fields, text = append(fields, rest[:n]), rest[n:]
+	}
+	return fields, true
+}
+
 func readAnswer(one any, a *Ask) (said Answer, ok bool) {
 	list, _ := one.([]any)
 	if len(list) < 11 || len(list)%2 == 0 {

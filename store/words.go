@@ -215,6 +215,10 @@ type Shelf interface {
 type News struct {
 	// Site has new notes. It is "" for a document that was put or removed.
 	Site string
+	// Notes are the new ones. Without any they are too long to be told: an Exchange has them.
+	Notes []Note
+	// Began says that from now on news are told. Those of before may have been missed.
+	Began bool
 	// Lost says that the store has lost budgets, of Site or, if that is "", of all: who
 	// holds something of them says so again within Settling.
 	Lost bool
