@@ -105,9 +105,16 @@ func (s Store) Sentence(now time.Time) string {
 	if s.Kind == "shared" {
 		what = "the store does not answer"
 	}
-	return fmt.Sprintf("%s, but %s since %s, for %s: %s", text, what,
-		s.Since.Format("15:04:05 UTC"), span(max(now.Sub(s.Since), 0)), cmp.Or(oneLine(s.Err), "it does not say why"))
+	end := LostMeanwhile
+	if s.Kind == "shared" {
+		end = ""
+	}
+	return fmt.Sprintf("%s, but %s since %s, for %s: %s%s", text, what,
+		s.Since.Format("15:04:05 UTC"), span(max(now.Sub(s.Since), 0)), cmp.Or(oneLine(s.Err), "it does not say why"), end)
 }
+
+// LostMeanwhile follows what is wrong with a state file that cannot be written.
+const LostMeanwhile = "; what is counted meanwhile is lost if this process ends"
 
 // DescribeStore writes how what keeps budgets is, and who else uses it.
 func (s Status) DescribeStore(w io.Writer, now time.Time) {

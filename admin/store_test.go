@@ -83,7 +83,7 @@ host-b/17   now        this one
 	if got := describe(d.storeNow(t.Context())); got != want {
 		t.Errorf("it is\n%s", got)
 	}
-	want = "budgets are kept on this machine, but the state file cannot be written since 12:00:00 UTC, for 1s: it does not say why; 1 operation, 1 failed\n"
+	want = "budgets are kept on this machine, but the state file cannot be written since 12:00:00 UTC, for 1s: it does not say why; what is counted meanwhile is lost if this process ends; 1 operation, 1 failed\n"
 	if got := describe(&Store{Kind: "local", Since: midday, Operations: 1, Failures: 1}); got != want {
 		t.Errorf("it is\n%s", got)
 	}

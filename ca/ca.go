@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -152,7 +153,23 @@ func (c *CA) open(wanted constraints) error {
 	}
 	c.key = key
 	c.root.Store(first)
-	return c.renew(wanted)
+	err = c.renew(wanted)
+	if Unwritable(err) && now.Before(first.cert.NotAfter) {
+		c.options.Notice(fmt.Sprintf("the CA certificate cannot be renewed, so hosts that it may not vouch for are not opened: %v", err))
+		return nil
+	}
+	return err
+}
+
+// Unwritable tells whether an error of Open or SetNames is that nothing can be written: the
+// disk is full, read-only or broken, or this user may not.
+func Unwritable(err error) bool {
+	for _, one := range []error{fs.ErrPermission, syscall.EROFS, syscall.ENOSPC, syscall.EDQUOT, syscall.EIO} {
+		if errors.Is(err, one) {
+			return true
+		}
+	}
+	return false
 }
 
 // SetNames tells the CA that another list of names is intercepted from now on,

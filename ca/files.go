@@ -31,6 +31,16 @@ func Exists(dir string) bool {
 	return err == nil
 }
 
+// Begun tells whether dir has a part of a CA, or may have.
+func Begun(dir string) bool {
+	for _, path := range []string{files{dir}.rootPath(), files{dir}.keyPath()} {
+		if _, err := os.Stat(path); err == nil || !errors.Is(err, fs.ErrNotExist) {
+			return true
+		}
+	}
+	return false
+}
+
 // loadKey reads the key, after having made it where there is none.
 func (f files) loadKey() (*ecdsa.PrivateKey, error) {
 	if err := os.MkdirAll(f.dir, 0o700); err != nil {

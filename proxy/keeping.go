@@ -30,7 +30,7 @@ type Keeping struct {
 }
 
 // keepWith takes what is kept from before. It comes before the first plan is made.
-func (s *Server) keepWith(k Keeping) error {
+func (s *Server) keepWith(k Keeping, strict bool) error {
 	s.memory = newMemories(k.Memory)
 	if k.Store != nil {
 		s.shelf = k.Shelf
@@ -50,8 +50,12 @@ func (s *Server) keepWith(k Keeping) error {
 	}
 	if s.shelf != nil && !k.Shared { // what others keep is not waited for
 		all, err := s.keptOverrides(ctx)
-		if err != nil {
+		if err != nil && strict {
 			return fmt.Errorf("the limits that were set at run time: %w", err)
+		}
+		if err != nil {
+			s.log.Warnf("the limits that were set at run time cannot be read, so those of the configuration hold until they can be: %v", err)
+			return nil
 		}
 		s.tellOverrides(all)
 		s.overrides.Store(&all)
@@ -152,12 +156,17 @@ func (s *Server) reread(ctx context.Context) {
 	if s.shelf == nil {
 		return
 	}
+	unread := !s.desk.shared && s.overrides.Load() == nil // the file could not be read at the start
 	for {
 		wait := time.Minute
 		if err := s.keepUnkept(ctx); err != nil {
 			wait = patienceOfShelf
 		}
-		if s.desk.together() {
+		read := unread && s.readOverrides(ctx) == nil
+		if unread = unread && !read; unread {
+			wait = patienceOfShelf
+		}
+		if read || s.desk.together() {
 			s.rereadNow(ctx)
 		}
 		select {

@@ -116,7 +116,7 @@ func New(o Options) (*Server, error) {
 	if o.Keeping.Memory != nil || o.Keeping.Shared {
 		s.books.keep = s.recallLedger
 	}
-	if err := s.keepWith(o.Keeping); err != nil {
+	if err := s.keepWith(o.Keeping, o.Policy.StrictState); err != nil {
 		return nil, err
 	}
 	st, err := s.newState(o.Policy, nil)

@@ -24,6 +24,7 @@ type File struct {
 	path string
 	o    FileOptions
 	lock *fileLock            // only the committer changes it
+	ever atomic.Bool          // it was open to be written
 	info os.FileInfo          // of the file that was opened last; the committer's
 	disk atomic.Pointer[disk] // nil while there is none; only the committer changes it
 
@@ -89,7 +90,8 @@ const again = time.Second
 
 // OpenFile opens the file at path, or makes it, and its directory. A file that cannot
 // be used is moved aside and a new one made, which Findings and Log say, unless it is
-// to be strict. The error says what to do about it.
+// to be strict. Where nothing can be written, what is kept is read as far as it can be,
+// and Health says why, unless it is to be strict. The error says what to do about it.
 func OpenFile(ctx context.Context, path string, o FileOptions) (*File, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -105,25 +107,36 @@ func OpenFile(ctx context.Context, path string, o FileOptions) (*File, error) {
 	}
 	o.Roll = o.Roll.orDefault()
 	path, err := settle(path)
-	if err != nil {
-		return nil, advise(path, err)
-	}
 	if !plainID(o.Instance) {
 		o.Instance = rand.Text()
 	}
 	host, _ := os.Hostname()
 	who := signature{ID: o.Instance, Name: o.Name, PID: os.Getpid(), Host: host, Since: o.Now()}
-	lock, leave, err := lockFile(ctx, path, who)
-	if err != nil {
-		return nil, advise(path, err)
+	f := &File{path: path, o: o, lock: &fileLock{path: path, who: who}, members: map[string]Member{}}
+	if err == nil {
+		err = f.begin(ctx)
 	}
-	defer leave()
-	f := &File{path: path, o: o, lock: lock, members: map[string]Member{}}
-	if err := f.connect(ctx); err != nil {
-		lock.release()
+	if unwritable(err) && !o.Strict {
+		err = f.beginUnwritten(ctx, err)
+	}
+	if err != nil {
+		f.lock.release()
 		return nil, advise(path, err)
 	}
 	return f, nil
+}
+
+func (f *File) begin(ctx context.Context) error {
+	if err := f.fail("lock"); err != nil {
+		return err
+	}
+	lock, leave, err := lockFile(ctx, f.path, f.lock.who)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	f.lock = lock
+	return f.connect(ctx)
 }
 
 // settle makes the directory, and answers the path in it without symbolic links, so
@@ -157,7 +170,7 @@ func (f *File) Close() error {
 	if d := f.disk.Swap(nil); d != nil {
 		// That somebody still reads is no loss: the log stays, and is read when it is
 		// opened. Other processes that use the file need it.
-		if len(f.others()) == 0 {
+		if !d.readOnly && len(f.others()) == 0 {
 			if err = d.checkpoint(); errors.Is(err, errReading) {
 				err = nil
 			}

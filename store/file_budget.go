@@ -184,7 +184,7 @@ func (f *File) Pulse(ctx context.Context, who Member) (Pulse, error) {
 	if f.closed {
 		return Pulse{}, ErrClosed
 	}
-	if d == nil {
+	if d == nil || d.readOnly {
 		return Pulse{}, cmp.Or(f.trouble.Err, errOpening)
 	}
 	now := time.UnixMicro(f.o.Now().UnixMicro())

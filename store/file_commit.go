@@ -161,7 +161,7 @@ func (f *File) try(group []*work, now time.Time) (err error) {
 // taken it away.
 func (f *File) ready(ctx context.Context, now time.Time) (*disk, error) {
 	d := f.disk.Load()
-	if d != nil {
+	if d != nil && !d.readOnly {
 		if since := now.Sub(f.chores.looked); since >= 0 && since < again {
 			return d, nil
 		}
@@ -175,6 +175,14 @@ func (f *File) ready(ctx context.Context, now time.Time) (*disk, error) {
 		}
 		f.find("state file %s: somebody has removed or replaced it while it was in use", f.path)
 		f.forget(true)
+	}
+	if f.lock.own == nil { // the directory may not be there either
+		if _, err := settle(f.path); err != nil {
+			return nil, err
+		}
+		if err := f.fail("lock"); err != nil {
+			return nil, err
+		}
 	}
 	if err := f.lock.renew(ctx); err != nil {
 		return nil, err

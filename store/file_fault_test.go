@@ -189,12 +189,27 @@ func TestAFileThatMayNotBeWritten(t *testing.T) {
 		return
 	}
 	path := filepath.Join(dir, "state", "abide.db")
-	openFile(t, path, FileOptions{}).Close()
+	kept := openFile(t, path, FileOptions{})
+	say(t, kept, counts("s", "kept", 1, 5))
+	kept.Close()
 	refused := func(why, path, word string) {
 		t.Helper()
-		_, err := OpenFile(t.Context(), path, FileOptions{})
+		_, err := OpenFile(t.Context(), path, FileOptions{Strict: true})
 		if err == nil || !strings.Contains(err.Error(), word) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", why, err)
+		}
+		f, open := OpenFile(t.Context(), path, FileOptions{})
+		if open == nil {
+			if h := f.Health(); h.Err == nil || h.Err.Error() != err.Error() {
+				t.Errorf("%s: %v", why, h)
+			}
+			if k, _ := f.Recall(t.Context()); len(k) == 1 != strings.HasPrefix(why, "readable") {
+				t.Errorf("%s: of what was kept is known %v; %v", why, k, f.Findings())
+			}
+			f.Close()
+		}
+		if ends := strings.Contains(word, "not a directory"); ends != (open != nil) {
+			t.Errorf("%s: without strict state it says %v", why, open)
 		}
 		if bad, _ := filepath.Glob(path + ".bad-*"); len(bad) != 0 {
 			t.Errorf("%s: it was set aside", why)
@@ -207,12 +222,12 @@ func TestAFileThatMayNotBeWritten(t *testing.T) {
 		}
 	}
 	mode(path, 0o400)
-	refused("the file", path, fmt.Sprintf("let user %d read and write", os.Geteuid()))
+	refused("readable: the file", path, fmt.Sprintf("let user %d read and write", os.Geteuid()))
 	mode(path, 0)
 	refused("the file, not even read", path, "permission denied")
 	mode(path, 0o600)
 	mode(filepath.Dir(path), 0o500)
-	refused("the directory", path, "another data directory")
+	refused("readable: the directory", path, "another data directory")
 	refused("a directory in it", filepath.Join(filepath.Dir(path), "more", "abide.db"), "another data directory")
 	mode(filepath.Dir(path), 0o700)
 	refused("below a file", filepath.Join(path, "abide.db"), "not a directory")

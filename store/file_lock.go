@@ -54,7 +54,7 @@ type fileLock struct {
 	path string
 	who  signature
 	dir  *os.File // nil: this file system has no locks on directories
-	own  *os.File
+	own  *os.File // nil: nothing is locked yet, as nothing can be written
 }
 
 // signature is what the file of a process says about it.
@@ -173,7 +173,7 @@ func same(f *os.File, name string) bool {
 func (l *fileLock) stands() bool { return l.dir == nil || same(l.dir, filepath.Dir(l.path)) }
 
 // listed tells whether the file of this process is still there for others to find.
-func (l *fileLock) listed() bool { return same(l.own, l.own.Name()) }
+func (l *fileLock) listed() bool { return l.own != nil && same(l.own, l.own.Name()) }
 
 // renew takes the locks anew if what they were on has been moved away or removed. A
 // process whose directory was moved away leaves alone what other processes have begun in

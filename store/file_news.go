@@ -15,7 +15,7 @@ const (
 // Listen tells heard of the notes that other processes have written, by their site, and
 // with "" of a process that has come or ended, and of a document that was changed. While
 // no other process uses the file that is a look at its directory, and nothing is read or
-// written.
+// written. A file that could not be written at the start is tried again once a second.
 func (f *File) Listen(ctx context.Context, heard func(News)) error {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -29,6 +29,9 @@ func (f *File) Listen(ctx context.Context, heard func(News)) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-ticker.C:
+		}
+		if !f.ever.Load() {
+			f.tryAgain(ctx)
 		}
 		others, now := f.others(), time.Now()
 		ids := ""

@@ -26,6 +26,7 @@ type disk struct {
 	info        os.FileInfo // of the file that was opened
 	generation  string
 	born        time.Time // when this generation began
+	readOnly    bool      // it has readers alone
 }
 
 // checked is up to which size a file is always looked through when it is opened. A
@@ -50,7 +51,10 @@ func (f *File) connect(ctx context.Context) error {
 		return err
 	}
 	f.info = d.info
-	f.disk.Store(d)
+	f.ever.Store(true)
+	if old := f.disk.Swap(d); old != nil {
+		_ = old.close() // it was only read
+	}
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -49,6 +50,9 @@ func processLives(path, id string) bool {
 	}
 	name := processFile(path, id)
 	f, err := os.OpenFile(name, os.O_RDWR|noFollow, 0)
+	if errors.Is(err, syscall.EROFS) { // a lock can be taken there all the same
+		f, err = os.OpenFile(name, os.O_RDONLY|noFollow, 0)
+	}
 	if err != nil {
 		return !errors.Is(err, os.ErrNotExist) // of another user: nobody knows
 	}

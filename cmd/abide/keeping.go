@@ -82,7 +82,7 @@ func (k *keeping) openFile(ctx context.Context, p *policy.Policy, log *logrus.Lo
 	if !p.Store.Shared() {
 		to.Budgets, err = file.Recall(ctx)
 	}
-	if err != nil {
+	if err != nil && (p.StrictState || file.Health().Err == nil) { // otherwise the log has said so
 		k.close(log)
 		return fmt.Errorf("reading %s: %w", file.Path(), err)
 	}

@@ -202,13 +202,18 @@ func (a *program) ready() []admin.Check {
 }
 
 // openCA opens the certificate authority in the data directory, or makes one in
-// memory when nothing is to be kept.
+// memory when nothing is to be kept, or nothing can be.
 func openCA(p *policy.Policy, m *metrics.Metrics, log *logrus.Logger) (*ca.CA, error) {
-	authority, err := ca.Open(ca.Dir(p.Data), ca.Options{
+	options := ca.Options{
 		Names: p.InterceptNames(), Cache: p.Bounds.Certificates, Cert: p.CA.Cert, Key: p.CA.Key, Roots: p.Egress.Roots,
 		OnSign: m.Signed,
 		Notice: func(text string) { log.Warn(text + caNotice(p, text)) },
-	})
+	}
+	authority, err := ca.Open(ca.Dir(p.Data), options)
+	if ca.Unwritable(err) && !p.CA.Given() && !p.StrictState && !ca.Begun(ca.Dir(p.Data)) {
+		log.Warnf("there is no CA in %s and none can be written there, so one is made in memory, which clients have to trust anew after a restart: %v", ca.Dir(p.Data), err)
+		return ca.Open("", options)
+	}
 	if err != nil && p.CA.Given() {
 		return nil, err
 	}

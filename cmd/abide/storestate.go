@@ -68,7 +68,7 @@ func (a *program) storeChecks() (checks []admin.Check) {
 		ill := a.kept.health()
 		why := ""
 		if ill.Err != nil {
-			why = cmp.Or(ill.Err.Error(), "it does not say why")
+			why = cmp.Or(ill.Err.Error(), "it does not say why") + admin.LostMeanwhile
 		}
 		checks = append(checks, checkOf("state", a.kept.file.Path(), ill.Since, why))
 		if d := a.kept.damage(); d != nil {

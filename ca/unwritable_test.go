@@ -1,0 +1,41 @@
+package ca
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+func TestUnwritableIsWhatMayBeOverAtAnyTime(t *testing.T) {
+	for _, one := range []error{syscall.EROFS, syscall.ENOSPC, syscall.EACCES, syscall.EPERM, syscall.EDQUOT, syscall.EIO} {
+		if !Unwritable(fmt.Errorf("writing: %w", &fs.PathError{Op: "open", Path: "x", Err: one})) {
+			t.Error(one)
+		}
+	}
+	for _, one := range []error{nil, errors.New("damaged"), fs.ErrNotExist, syscall.ENOTDIR} {
+		if Unwritable(one) {
+			t.Error(one)
+		}
+	}
+}
+
+// A directory with the key alone has begun a CA, which no other one takes the place of.
+func TestBegun(t *testing.T) {
+	dir := t.TempDir()
+	if Begun(dir) || Begun(filepath.Join(dir, "more")) {
+		t.Error("there is nothing")
+	}
+	if _, err := Open(dir, Options{}); err != nil || !Begun(dir) {
+		t.Error(err)
+	}
+	for _, name := range []string{"ca.pem", "ca-key.pem"} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil || !Begun(dir) {
+			t.Error(name, err)
+		}
+	}
+}
