@@ -53,6 +53,10 @@ func TestHostsThatAreAskedOnceAreForgotten(t *testing.T) {
 	}{
 		{"silent", func(http.ResponseWriter, *http.Request) {}, "", time.Minute},
 		{"failing", func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusNotFound) }, "", time.Minute},
+		{"refusing for 30 s", func(rw http.ResponseWriter, _ *http.Request) {
+			rw.Header().Set("Retry-After", "30")
+			rw.WriteHeader(http.StatusTooManyRequests)
+		}, "queue: {wait: 1s}\n", 3 * time.Minute},
 	} {
 		t.Run(kind.name, func(t *testing.T) {
 			bubble(t, kind.site, kind.config, func(w *world) {
@@ -69,6 +73,16 @@ func TestHostsThatAreAskedOnceAreForgotten(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+func TestHostsLeaveAsSoonWhenTheyAreLookedAtMoreSeldom(t *testing.T) {
+	for since, want := range map[time.Duration]int{
+		0: tidyParts, sampleEvery: tidyParts, 3 * sampleEvery: 3 * tidyParts, time.Minute: queue.Parts, time.Hour: queue.Parts,
+	} {
+		if got := partsAfter(since); got != want {
+			t.Errorf("%d parts after %v, not %d", got, since, want)
+		}
 	}
 }
 

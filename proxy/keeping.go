@@ -82,16 +82,22 @@ func (s *Server) runKeeping(ctx context.Context) {
 	running.Wait()
 }
 
-// tidyParts is how many parts of the sites are looked at each time, for those that have
-// nothing to remember any more.
+// tidyParts is how many parts of the sites are looked at in each sampleEvery, for those
+// that have nothing to remember any more.
 const tidyParts = 8
+
+// partsAfter is how many parts are looked at when the last time was so long ago: the more
+// sites there are, the more seldom it is done, and they leave as soon.
+func partsAfter(since time.Duration) int {
+	return min(tidyParts*max(int(since/sampleEvery), 1), queue.Parts)
+}
 
 // housekeeping does what is done now and then, until ctx is done. It sleeps while
 // nothing is asked for.
 func (s *Server) housekeeping(ctx context.Context) {
 	timer := time.NewTimer(sampleEvery)
 	timer.Stop()
-	awake, idle, tidied, part := false, time.Duration(0), time.Now(), 0
+	awake, idle, tidied, looked, part := false, time.Duration(0), time.Now(), time.Now(), 0
 	for {
 		select {
 		case <-ctx.Done():
@@ -114,10 +120,11 @@ func (s *Server) housekeeping(ctx context.Context) {
 			tidied = began
 			s.purses.tidy(s.policy().Timeouts.Idle)
 		}
-		for range tidyParts {
+		for range partsAfter(began.Sub(looked)) {
 			s.gate.Tidy(began, part%queue.Parts)
 			part++
 		}
+		looked = began
 		next := max(sampleEvery, rememberPart*time.Since(began))
 		s.stirred.Store(false)
 		if idle += next; idle > lately {
