@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -193,14 +194,14 @@ func TestNewsCostNoExchange(t *testing.T) {
 			s := &tallied{Memory: memory}
 			c := newCounter(t, s, true, fmt.Sprint(i), perMinute, 0)
 			defer c.stop()
-			c.desk.heard = func(site string, news []store.Note) { s.heard += len(news) }
+			c.desk.heard = func(site string, news []store.Note) { s.heard.Add(int64(len(news))) }
 			elapse(store.Settling + time.Second)
 			c.take("site.test", time.Second)
 			asked = append(asked, s)
 		}
 		elapse(30 * time.Second)
 		for _, s := range asked {
-			s.exchanges = 0
+			s.exchanges.Store(0)
 		}
 		_, err := memory.Exchange(t.Context(), []store.Batch{{Site: "site.test", Instance: "other", Notes: []store.Note{
 			{Key: noteOfCooldown + between + between, Until: time.Now().Add(30 * time.Second), Text: "429"},
@@ -208,8 +209,8 @@ func TestNewsCostNoExchange(t *testing.T) {
 		must(t, err)
 		elapse(time.Second)
 		for i, s := range asked {
-			if s.exchanges != 0 || s.heard != 1 {
-				t.Errorf("%d hears %d notes, and asks %d times", i, s.heard, s.exchanges)
+			if asks, heard := s.exchanges.Load(), s.heard.Load(); asks != 0 || heard != 1 {
+				t.Errorf("%d hears %d notes, and asks %d times", i, heard, asks)
 			}
 		}
 	})
@@ -218,11 +219,10 @@ func TestNewsCostNoExchange(t *testing.T) {
 // tallied is a store that counts what it is asked.
 type tallied struct {
 	*store.Memory
-	exchanges int
-	heard     int
+	exchanges, heard atomic.Int64
 }
 
 func (s *tallied) Exchange(ctx context.Context, batches []store.Batch) ([]store.Reply, error) {
-	s.exchanges++
+	s.exchanges.Add(1)
 	return s.Memory.Exchange(ctx, batches)
 }
