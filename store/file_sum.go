@@ -8,6 +8,7 @@ import (
 	"hash/crc32"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -24,9 +25,14 @@ const mostSaid = 10
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// scratches are buffers for sumOf: at a start it is called for each of very many rows.
+var scratches = sync.Pool{New: func() any { return new([]byte) }}
+
 // sumOf is the checksum of a row: texts, bytes and numbers in order.
 func sumOf(fields ...any) int64 {
-	b := make([]byte, 0, 256)
+	scratch := scratches.Get().(*[]byte)
+	defer scratches.Put(scratch)
+	b := (*scratch)[:0]
 	for _, one := range fields {
 		switch v := one.(type) {
 		case string:
@@ -39,6 +45,7 @@ func sumOf(fields ...any) int64 {
 			panic(fmt.Sprintf("the checksum of a %T", one))
 		}
 	}
+	*scratch = b
 	return int64(crc32.Checksum(b, castagnoli))
 }
 
