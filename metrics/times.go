@@ -49,11 +49,11 @@ func (p *places) settle(t *times) {
 // timed are the histograms that count what happens at the site now: its own if there is
 // a place.
 func (s *Site) timed() *times {
-	if t := s.times.Load(); t != nil {
-		return t
-	}
 	p := s.places
 	for s.successor.Load() == nil {
+		if t := s.times.Load(); t != nil {
+			return t // perhaps of another request that came at the same time
+		}
 		n := p.free.Load()
 		if n <= 0 {
 			break

@@ -1,0 +1,32 @@
+package metrics
+
+import (
+	"sync"
+	"testing"
+)
+
+// Requests that are the first of their site at the same time have one place between them.
+func TestTheFirstRequestsOfASiteShareAPlace(t *testing.T) {
+	for range 2000 {
+		s := &Site{places: newPlaces(8)}
+		var all sync.WaitGroup
+		start := make(chan struct{})
+		var got [4]*times
+		for i := range got {
+			all.Go(func() {
+				<-start
+				got[i] = s.timed()
+			})
+		}
+		close(start)
+		all.Wait()
+		for _, one := range got {
+			if one != got[0] {
+				t.Fatal("they have several")
+			}
+		}
+		if free := s.places.free.Load(); free != 7 {
+			t.Fatalf("%d places are free", free)
+		}
+	}
+}
