@@ -66,6 +66,7 @@ func (d *desk) tellLent() {
 		return
 	}
 	name, _, _ := strings.Cut(loan.Key, between)
+	name, _, _ = strings.Cut(name, " by ") // whose it is, and for what
 	more := ""
 	if others > 0 {
 		more = ", and some of other limits or sites"
