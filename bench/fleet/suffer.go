@@ -297,7 +297,7 @@ func (c *crowd) long(t *course, d time.Duration) {
 	}
 }
 
-// told is the messages of a log from a line on, each once.
+// told is what a log says of the store from a line on, each message once.
 func told(said *process.Said, from int) string {
 	lines := strings.Split(said.End(), "\n")
 	lines = lines[max(0, len(lines)-(said.Lines()-from)):]
@@ -308,6 +308,9 @@ func told(said *process.Said, from int) string {
 			continue
 		}
 		text = strings.Trim(text, "\"")
+		if !strings.Contains(text, "the store") {
+			continue
+		}
 		if !slices.Contains(list, text) {
 			list = append(list, text)
 		}
