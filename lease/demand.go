@@ -261,6 +261,9 @@ func (m *shared) ask(now time.Time, at instant) store.Ask {
 			m.lacks = ask.Least
 			if m.kind == store.Rolling && !m.once {
 				ask.Ahead = m.reserves(at, ask.Least, ask.Waits)
+				if m.brief() {
+					ask.Ahead += ask.Want // of which the store takes off what it grants at once
+				}
 			}
 		} else if m.soon(at, h, room, true) {
 			ask.Want = goal - room
@@ -481,6 +484,10 @@ func (m *shared) comes(at instant, n int64) int64 {
 	}
 	return min(m.a.answers(at), at.low+shortly(m.a.asked(at), at))
 }
+
+// brief tells whether the slot in which a store grants something may be over when the
+// answer comes. Some of the next one can be used then.
+func (m *shared) brief() bool { return 2*m.a.usual+margin(m.width) > m.width/2 }
 
 // reserves is how much of later slots is wanted, when so much waits. Of slots that are
 // small for what waits each has room for one, and what is left over of more is of no use.
