@@ -74,9 +74,10 @@ type Fleet struct {
 	order  int
 	nodes  []*node
 	lives  int
-	bad    string   // when not empty, what is wrong with the network: "cut" loses everything
-	frozen bool     // the store does nothing
-	later  []func() // what arrived there meanwhile
+	bad    string            // when not empty, what is wrong with the network: "cut" loses everything
+	frozen bool              // the store does nothing
+	later  []func()          // what arrived there meanwhile
+	told   map[string]string // :: budget → birth mark after the loss that was told last
 }
 
 // Count is what happened.
@@ -101,7 +102,7 @@ func New(o Options) *Fleet {
 	}
 	return &Fleet{
 		Rand: rand.New(rand.NewSource(o.Seed)), o: o, now: o.Begin,
-		Count: Count{Units: map[string]int64{}},
+		Count: Count{Units: map[string]int64{}}, told: map[string]string{},
 	}
 }
 

@@ -3,7 +3,6 @@ package fleet
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/abide-proxy/abide/lease"
@@ -239,11 +238,16 @@ func (nd *node) answer(b store.Batch, life, trip int) {
 	})
 }
 
-// tellLost tells all instances that the store has lost a budget, as it publishes that.
+// tellLost tells all instances that the store has lost a budget, as the store publishes
+// that: once for each loss, after which the budget has another birth mark.
 func (f *Fleet) tellLost(answers []store.Answer) {
-	if !slices.ContainsFunc(answers, func(a store.Answer) bool {
-		return a.Status == store.Foreign && a.Settles > store.Settling-time.Millisecond
-	}) {
+	lost := false
+	for _, a := range answers {
+		if a.Status == store.Foreign && a.Settles > store.Settling-time.Millisecond && f.told[a.Key] != a.Birth {
+			f.told[a.Key], lost = a.Birth, true
+		}
+	}
+	if !lost {
 		return
 	}
 	for _, nd := range f.nodes {
