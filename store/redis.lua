@@ -18,6 +18,19 @@ local function clock(passed)
 end
 local now = clock(take())
 
+-- drop removes a key, which needs no permission that prolonging it does not need.
+local function drop(key) redis.call('PEXPIRE', key, '-1') end
+
+-- call runs a command on a key. What is of another type there is not of abide, but the
+-- key is: it is removed, and the second result is true.
+local function call(command, key, ...)
+	local result = redis.pcall(command, key, ...)
+	if type(result) ~= 'table' or not result.err then return result, false end
+	local alien = string.find(result.err, 'WRONGTYPE', 1, true) ~= nil
+	if alien then drop(key) end
+	return redis.call(command, key, ...), alien
+end
+
 -- mark is a name that nothing else has which it could be taken for.
 local function mark(of, length)
 	local t = redis.call('TIME')
@@ -42,7 +55,7 @@ end
 local function lives(key, channel)
 	local id = server()
 	if not key then return string.sub(id, 1, 10), 0 end
-	local was, life, since = string.match(redis.call('HGET', key, 'life') or '', '^(%w*) (%w+) (%d+)$')
+	local was, life, since = string.match(call('HGET', key, 'life') or '', '^(%w*) (%w+) (%d+)$')
 	since = tonumber(since)
 	if was ~= id then
 		life, since = mark(id, 10), now
@@ -61,14 +74,14 @@ local function keep(key, till)
 	redis.call('PEXPIRE', key, text(math.max(math.ceil((till - now) / 1000), 0) + 60000))
 end
 
--- read is a hash as pairs, or what is wrong: 'alien' when the key is something else.
-local function read(key)
-	local fields = redis.pcall('HGETALL', key)
-	if fields.err then
-		if string.find(fields.err, 'WRONGTYPE', 1, true) then return nil, 'alien' end
-		return nil, fields
+-- version is that of the documents.
+local function version(key)
+	local v = call('GET', key)
+	if v and (#v > 15 or not string.match(v, '^%d+$')) then
+		drop(key)
+		v = false
 	end
-	return fields
+	return v or '0'
 end
 
 if step == 'pulse' then
@@ -76,27 +89,27 @@ if step == 'pulse' then
 	local members, names = KEYS[1], KEYS[2]
 	local life, since = lives(KEYS[3], channel)
 	if gone == '1' then
-		redis.call('ZREM', members, id)
-		redis.call('HDEL', names, id)
+		call('ZREM', members, id)
+		call('HDEL', names, id)
 	elseif id ~= '' then
-		redis.call('ZADD', members, text(now + lifetime), id)
-		redis.call('HSET', names, id, text(now) .. ':' .. name)
+		call('ZADD', members, text(now + lifetime), id)
+		call('HSET', names, id, text(now) .. ':' .. name)
 		keep(members, now + lifetime)
 		keep(names, now + lifetime)
 	end
-	local over = redis.call('ZRANGEBYSCORE', members, '-inf', '(' .. text(now), 'LIMIT', '0', '100')
+	local over = call('ZRANGEBYSCORE', members, '-inf', '(' .. text(now), 'LIMIT', '0', '100')
 	if #over > 0 then
 		redis.call('ZREM', members, unpack(over))
-		redis.call('HDEL', names, unpack(over))
+		call('HDEL', names, unpack(over))
 	end
 	local count = redis.call('ZCOUNT', members, text(now), '+inf')
-	return {life, text(now), text(now - since), redis.call('GET', KEYS[4]) or '0', count}
+	return {life, text(now), text(now - since), version(KEYS[4]), count}
 end
 
 if step == 'members' then
 	local list = {}
-	for i, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], text(now), '+inf', 'LIMIT', '0', take())) do
-		list[2 * i - 1], list[2 * i] = id, redis.call('HGET', KEYS[2], id) or ''
+	for i, id in ipairs((call('ZRANGEBYSCORE', KEYS[1], text(now), '+inf', 'LIMIT', '0', take()))) do
+		list[2 * i - 1], list[2 * i] = id, call('HGET', KEYS[2], id) or ''
 	end
 	return list
 end
@@ -104,12 +117,12 @@ end
 if step == 'put' then
 	local name, till, value, channel = take(), take(), take(), take()
 	if till == '' then
-		redis.call('HDEL', KEYS[1], name)
+		call('HDEL', KEYS[1], name)
 	else
-		redis.call('HSET', KEYS[1], name, till .. ':' .. value)
+		call('HSET', KEYS[1], name, till .. ':' .. value)
 	end
-	local version = redis.call('INCR', KEYS[2])
-	if version % 64 == 0 then -- what is over goes, once in a while
+	version(KEYS[2])
+	if redis.call('INCR', KEYS[2]) % 64 == 0 then -- what is over goes, once in a while
 		local all = redis.call('HGETALL', KEYS[1])
 		for i = 1, #all, 2 do
 			local over = tonumber(string.match(all[i + 1], '^(%d+):') or 0)
@@ -201,30 +214,50 @@ local function over(e, first, early)
 	return e[2] < early and (#e < 5 or e[#e - 1] < first)
 end
 
--- fetch is a field of a hash: false if it is not there, or what is wrong with the key.
-local function fetch(key, field)
-	local packed = redis.pcall('HGET', key, field)
-	if type(packed) == 'table' then
-		if string.find(packed.err, 'WRONGTYPE', 1, true) then return nil, 'alien' end
-		return nil, packed
+-- number, ordered, record, entry and kept tell whether a value is what this script writes.
+local function number(n) return type(n) == 'number' and n > -2 ^ 53 and n < 2 ^ 53 end
+
+local function ordered(list, from)
+	local last = -2 ^ 53
+	for i = from, #list, 2 do
+		local at, n = list[i], list[i + 1]
+		if not number(at) or not number(n) or at <= last or n <= 0 then return false end
+		last = at
 	end
-	if not packed then return false end
+	return true
+end
+
+local function record(r)
+	for i = 3, 7 do
+		if not number(r[i]) then return false end
+	end
+	return type(r[2]) == 'string' and type(r[8]) == 'table' and type(r[9]) == 'table' and ordered(r[8], 1) and ordered(r[9], 1)
+end
+
+local function kept(e) return string.match(e[1], '^%d+$') end
+
+local function entry(e) return kept(e) and number(e[2]) and number(e[3]) and ordered(e, 4) end
+
+-- fetch is a field of a budget: false if it is not there. A key that has something that
+-- this script does not write is removed, and the second result is true.
+local function fetch(key, field, sound)
+	local packed, alien = call('HGET', key, field)
+	if not packed then return false, alien end
 	local ok, value = pcall(cmsgpack.unpack, packed)
-	if not ok or type(value) ~= 'table' or type(value[1]) ~= 'string' then return nil, 'alien' end
-	return value
+	if ok and type(value) == 'table' and type(value[1]) == 'string' and sound(value) then return value, false end
+	drop(key)
+	return false, true
 end
 
 -- The ends of a site's budgets, each under its name, are in a hash beside them, so that
 -- one that is not there before its end is known to be lost. Under '' are the latest of
 -- them, and how many names there were after the last sweep and came since.
 local function known(ends, name)
-	local till = redis.pcall('HGET', ends, name)
-	return type(till) == 'string' and (tonumber(till) or 0) * 1000000 >= now
+	return (tonumber(call('HGET', ends, name) or 0) or 0) * 1000000 >= now
 end
 
 local function register(ends, name, till)
-	local was = redis.pcall('HGET', ends, name)
-	if type(was) == 'table' then return end -- something else has that key
+	local was = call('HGET', ends, name)
 	local latest, kept, added = string.match(redis.call('HGET', ends, '') or '', '^(%d+) (%d+) (%d+)$')
 	latest, kept, added = tonumber(latest or 0), tonumber(kept or 0), tonumber(added or 0)
 	if not was then added = added + 1 end
@@ -248,8 +281,7 @@ local month = 31 * 24 * 3600 * 1000000
 local settling, spare = 3 * 1000000, 60 * 1000000
 local awaited, lately = 60 * 1000000, 2 * 1000000
 
--- answer is what decide.go says. It also returns whether something was lost, and an
--- error of the server.
+-- answer is what decide.go says. It also returns whether something was lost.
 local function answer(key, name, ends, who, foreign, life, began)
 	local kind, seq = take(), take()
 	local amount, width, slots = tonumber(take()), tonumber(take()), tonumber(take())
@@ -258,21 +290,21 @@ local function answer(key, name, ends, who, foreign, life, began)
 	local past, birth, heard = tonumber(take()), take(), tonumber(take())
 	local stale, failed = {'', 1, 0, 0, 0, 0, 0, 0, 0, 0, 0}, {'', 3, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
-	local r, wrong, old
-	old, wrong = fetch(key, 'i' .. who)
-	if wrong == 'alien' then return failed end
-	if wrong then return nil, false, wrong end
+	local old, ruined = fetch(key, 'i' .. who, kind == '1' and kept or entry)
 	if kind == '1' then
 		if old and not newer(seq, old[1]) then return stale end
 		redis.call('HSET', key, 'i' .. who, cmsgpack.pack({seq, state, want}))
 		keep(key, now + month)
 		return {'', 0, 0, 0, want, 0, 0, 1, 0, 0, 0}
 	end
-	r, wrong = fetch(key, 's')
-	if wrong == 'alien' or not r and #redis.call('HGETALL', key) > 0 then return failed end
-	if wrong then return nil, false, wrong end
-	r = r or {'', life, 0, 0, 0, 0, 0, {}, {}}
-	if type(r[9]) ~= 'table' then return failed end
+	-- What somebody has overwritten is lost, and all that belongs to it.
+	local r, gone = fetch(key, 's', record)
+	if not r and #redis.call('HGETALL', key) > 0 then
+		drop(key)
+		gone = true
+	end
+	ruined = ruined or gone
+	if not r then r, old = {'', life, 0, 0, 0, 0, 0, {}, {}}, false end
 	local at = math.max(now, r[3], heard)
 
 	-- Where the present is.
@@ -320,7 +352,7 @@ local function answer(key, name, ends, who, foreign, life, began)
 
 	-- A record that is new has a birth mark, and another one if something may be lost.
 	local fresh, lost = r[1] == '' or r[4] * 1000000 < now, false
-	local moved, missed = not fresh and r[2] ~= life, fresh and known(ends, name)
+	local moved, missed = not fresh and r[2] ~= life, fresh and (ruined or known(ends, name))
 	if fresh then
 		lost = missed or birth ~= '' and (#mine >= 5 or now < heard + spare)
 	elseif moved then
@@ -462,16 +494,11 @@ end
 -- notes takes up what is said, drops what is over, and returns all that stand, and what
 -- of that is new.
 local function notes(key, count)
-	local fields, wrong = read(key)
-	if wrong == 'alien' then
-		argument = argument + 4 * count
-		return {}, {}
-	end
-	if wrong then return nil, wrong end
+	local fields = call('HGETALL', key)
 	local known, changed, fresh = {}, {}, {}
 	for i = 1, #fields, 2 do
 		local ok, n = pcall(cmsgpack.unpack, fields[i + 1])
-		if ok and type(n) == 'table' and n[1] > now then
+		if ok and type(n) == 'table' and number(n[1]) and number(n[2]) and type(n[3]) == 'string' and n[1] > now then
 			known[fields[i]] = n
 		else
 			redis.call('HDEL', key, fields[i])
@@ -525,12 +552,10 @@ local foreign = fresh ~= '1' and meant ~= life
 local answers, lost = {}, false
 for i = 1, asks do
 	local key = KEYS[2 + i]
-	local one, gone, wrong = answer(key, string.sub(key, tag + 1), KEYS[2], who, foreign, life, began)
-	if wrong then return wrong end
+	local one, gone = answer(key, string.sub(key, tag + 1), KEYS[2], who, foreign, life, began)
 	answers[i], lost = one, lost or gone
 end
 local list, changed = notes(KEYS[1], tonumber(take()))
-if not list then return changed end
 if #changed > 0 then redis.call('PUBLISH', channel, told(site, changed)) end
 if lost then redis.call('PUBLISH', channel, '!' .. site) end
 return {life, now, answers, list}

@@ -30,37 +30,6 @@ func TestAScriptThatTheServerHasForgottenIsSentAgain(t *testing.T) {
 	}
 }
 
-func TestAKeyThatIsSomethingElseFailsItsBudgetOnly(t *testing.T) {
-	server := redistest.Start(t)
-	s := connect(t, server.URL(), store.RedisOptions{Prefix: "mine:"})
-	for i, alien := range [][]any{
-		{"SET", "mine:{site}:f/60000000/k", "x"},
-		{"HSET", "mine:{site}:f/60000000/k", "field", "x"},
-		{"HSET", "mine:{site}:f/60000000/k", "s", "x"},
-		{"SET", "mine:{site}:notes", "x"},
-	} {
-		server.Do("FLUSHALL")
-		connect(t, server.URL(), store.RedisOptions{Prefix: "mine:"})
-		server.Do(alien...)
-		other := fixed(1, 10)
-		other.Key = "other"
-		note := store.Note{Key: "n", Until: time.Now().Add(time.Hour)}
-		r, err := s.Exchange(t.Context(), []store.Batch{{
-			Site: "site", Instance: "a", Asks: []store.Ask{fixed(1, 10), other}, Notes: []store.Note{note},
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		want := store.Failed
-		if i == 3 {
-			want = store.Done
-		}
-		if a := r[0].Answers; a[0].Status != want || a[1].Status != store.Done || a[1].Granted != 10 {
-			t.Errorf("%v: got %+v", alien, a)
-		}
-	}
-}
-
 func TestARestartAndAFailoverAreOtherGenerations(t *testing.T) {
 	master := redistest.Start(t)
 	s := connect(t, master.URL(), store.RedisOptions{})

@@ -104,7 +104,7 @@ func (r *Redis) Put(ctx context.Context, kind, key string, value []byte, until t
 func (r *Redis) All(ctx context.Context, kind string) (map[string][]byte, error) {
 	_, here := r.passed()
 	fields, err := r.client.HGetAll(ctx, r.fleet("doc:"+kind)).Result()
-	if err != nil {
+	if err != nil && !redis.HasErrorPrefix(err, "WRONGTYPE") { // the next Put removes what somebody else wrote there
 		return nil, r.explain(err)
 	}
 	all := make(map[string][]byte, len(fields))
