@@ -38,6 +38,12 @@ func (m *First) When(now time.Time, n int64) (time.Time, bool) {
 	return limit.Unknown, true
 }
 
+// Unknown is queue.Unknowing's: whatever it keeps, nobody knows a limit.
+func (m *First) Unknown(now time.Time, n int64) bool {
+	at, ok := m.When(now, n)
+	return ok && at.After(now)
+}
+
 // allowed is how many may be in flight: more the longer nobody is answered.
 func (m *First) allowed(v int64) int64 {
 	if m.flying == 0 {

@@ -221,6 +221,11 @@ var (
 		detail: "as many requests wait as queue.max or queue.per_site allow",
 		proxy:  "http_request_denied", retry: 5 * time.Second,
 	}
+	answerAway = answer{
+		reason: "store", status: 503, title: "the store does not answer",
+		detail: "the limit named here is kept in the store, and its outage rule lets nothing go without it; look at abide status",
+		proxy:  "http_request_denied", retry: 5 * time.Second,
+	}
 	answerInsecure = answer{
 		reason: "insecure", status: 403, title: "no token may go there",
 		detail: "the site's rule has a pool, whose tokens go to https on port 443 and to ports that the rule names, and over plain http only with insecure: true",

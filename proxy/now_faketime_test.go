@@ -79,6 +79,59 @@ func TestARequestThatGoesNowDoesNotWaitForOneInFlight(t *testing.T) {
 	})
 }
 
+// That the first request of a route goes alone is care of abide's, and no limit: who does
+// not want to wait is not refused for it, and a longer wait never gets less than a shorter.
+func TestWhoDoesNotWaitIsNotRefusedForTheFirstRequestOfARoute(t *testing.T) {
+	bubble(t, echoing, "sites:\n  - {host: site.test, limits: [{requests: 10, per: 10m}]}\n", func(w *world) {
+		w.sites = func(http.ResponseWriter, *http.Request) { time.Sleep(200 * time.Millisecond) }
+		for _, wait := range []string{"0s", "1ms", "150ms"} {
+			began, c := time.Since(w.began), w.client()
+			answers := make(chan got, 12)
+			for range cap(answers) {
+				go func() { answers <- w.get(c, "http://site.test/"+wait, maxWait, wait) }()
+			}
+			ok := 0
+			for range cap(answers) {
+				switch a := <-answers; a.status {
+				case 200:
+					ok++
+				case 429:
+					if a.header.Get("Retry-After") != "600" {
+						t.Errorf("%s: %v after %v: %s", wait, a.header, a.at-began, a.body)
+					}
+				default:
+					t.Errorf("%s: %d %s", wait, a.status, a.body)
+				}
+			}
+			if ok != 10 {
+				t.Errorf("%s: %d of 10 went", wait, ok)
+			}
+			time.Sleep(10 * time.Minute)
+		}
+		w.idle("site.test")
+	})
+}
+
+// Nobody knows when what is in flight is over, but a client has to be told something.
+func TestEachRefusalOfAWaitSaysWhenToComeBack(t *testing.T) {
+	bubble(t, echoing, unlearned+"sites:\n  - {host: site.test, limits: [{concurrency: 1}]}\n", func(w *world) {
+		w.sites = func(http.ResponseWriter, *http.Request) { time.Sleep(time.Hour / 2) }
+		slow := make(chan got, 1)
+		go func() { slow <- w.get(w.client(), "http://site.test/slow") }()
+		synctest.Wait()
+		for _, wait := range []string{"0s", "1ms", "3s"} {
+			if a := w.get(w.client(), "http://site.test/", maxWait, wait); a.status != 429 || a.header.Get("Retry-After") != "1" {
+				t.Errorf("%s: %d %v %s", wait, a.status, a.header, a.body)
+			}
+		}
+		if _, no := w.permit("http://site.test/"); no == nil || no.Status != 429 || no.RetryAt.Sub(time.Now()) != time.Second {
+			t.Errorf("a permit: %+v", no)
+		}
+		<-slow
+		w.idle("site.test")
+	})
+}
+
 // What the site says first is the answer, or what abide makes of it at once.
 func TestARequestThatGoesNowIsSentOnce(t *testing.T) {
 	sites := func(rw http.ResponseWriter, r *http.Request) {

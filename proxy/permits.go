@@ -70,6 +70,15 @@ type Denied struct {
 
 func (d *Denied) Error() string { return d.Title }
 
+// denied is the answer for who asked for a permit.
+func (a *answer) denied(now time.Time) *Denied {
+	d := &Denied{Reason: a.reason, Title: a.title, Detail: a.detail, Limit: a.limit, Status: a.status, RetryAt: a.at}
+	if d.RetryAt.IsZero() && a.retry > 0 {
+		d.RetryAt = now.Add(a.retry)
+	}
+	return d
+}
+
 // permits are those that are out.
 type permits struct {
 	mu    sync.Mutex
@@ -113,7 +122,7 @@ func (s *Server) Permit(ctx context.Context, a PermitAsk) (Grant, error) {
 			return Grant{}, ctx.Err()
 		}
 		s.metrics.Refused(no.reason)
-		return Grant{}, &Denied{Reason: no.reason, Title: no.title, Detail: no.detail, Limit: no.limit, Status: no.status, RetryAt: no.at}
+		return Grant{}, no.denied(time.Now())
 	}
 	x.sent, x.first = time.Now(), time.Now()
 	x.turn.result = queue.Result{Outcome: limit.Abandoned}
@@ -142,7 +151,7 @@ func (s *Server) Permit(ctx context.Context, a PermitAsk) (Grant, error) {
 	if full {
 		no = &answerPermits
 	}
-	return Grant{}, &Denied{Reason: no.reason, Title: no.title, Detail: no.detail, Status: no.status, RetryAt: time.Now().Add(time.Second)}
+	return Grant{}, no.denied(time.Now())
 }
 
 // outing is the request that somebody wants to send.

@@ -359,13 +359,15 @@ func (s *Server) heldBack(x *exchange, err error) *answer {
 		}
 	case queue.Never:
 		a = &answerNever
+	case queue.Away:
+		a = &answerAway
 	case queue.Exhausted:
 		a = &answerExhausted
 	case queue.Draining:
 		a = &answerDraining
 	}
 	own := a.until(no.Limit, no.RetryAt, time.Now())
-	if a == &answerTooLong && no.RetryAt.IsZero() && x.wish.now() {
+	if own.retry == 0 && no.Reason != queue.Never {
 		own.retry = time.Second // nobody knows when, but waiting helps
 	}
 	return own

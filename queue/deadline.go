@@ -42,8 +42,13 @@ func (s *Scheduler) expire(now time.Time) {
 	}
 }
 
-// refuseLate refuses a hold whose deadline is over.
+// refuseLate refuses a hold whose deadline is over, unless nothing keeps it but limits
+// of which nothing is known.
 func (s *Scheduler) refuseLate(now time.Time, h *Hold) {
+	if h.state == waiting && s.allowed(now, h) {
+		s.grant(now, h)
+		return
+	}
 	k, slot := s.keeper(now, h)
 	s.refuse(h, &Refusal{Reason: slot.tooLong(now), Limit: k.String(), RetryAt: k.Until})
 }

@@ -139,6 +139,10 @@ func (s *site) enter(p *Permit) (held bool, err error) {
 		p.asks = p.hold.asks
 		return false, nil
 	}
+	if r.Now && s.sched.tryAllowed(now, &p.hold) {
+		p.asks = p.hold.asks
+		return false, nil
+	}
 	b := g.bounds.Load()
 	wait := b.Wait
 	if r.Wait > 0 && (wait <= 0 || r.Wait < wait) {

@@ -67,6 +67,13 @@ type Impatient interface {
 	Patience(now time.Time) time.Time
 }
 
+// Unknowing is a meter of a limit that may not exist.
+type Unknowing interface {
+	// Unknown tells whether n units are kept back only because nothing is known of the
+	// limit yet. Who would sooner be refused than wait does not wait for that.
+	Unknown(now time.Time, n int64) bool
+}
+
 // Scope is what a cooldown is about that concerns the limit, for a request.
 func (l *Limit) Scope(r *Request) Scope { return Scope{l.Name, l.key(r)} }
 

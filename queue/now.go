@@ -22,12 +22,57 @@ func (s *Scheduler) refuseNow(now time.Time, h *Hold) *Refusal {
 	return soonest
 }
 
+// unknown tells whether the slot keeps n units only because nothing is known of its
+// limit.
+func (s *Slot) unknown(now time.Time, n int64) bool {
+	m, ok := s.meter.(Unknowing)
+	return ok && s.thirst == 0 && !s.cool.After(now) && !s.full(now) && m.Unknown(now, n)
+}
+
+// allowed finds the alternatives of a hold that nothing keeps but limits of which
+// nothing is known, and tells whether there are any.
+func (s *Scheduler) allowed(now time.Time, h *Hold) bool {
+	s.ready = s.ready[:0]
+	for i, needs := range h.Needs {
+		if s.allows(now, h, needs) {
+			s.ready = append(s.ready, i)
+		}
+	}
+	return len(s.ready) > 0
+}
+
+func (s *Scheduler) allows(now time.Time, h *Hold, needs []Need) bool {
+	for _, n := range needs {
+		if n.Slot.unknown(now, n.N) {
+			continue
+		}
+		if n.Slot.when(now, n.N).After(now) {
+			return false
+		}
+		if on := n.Slot.bench; on != nil && (h.lane == nil || on.best(now, s.options.Aging, h.lane).lane != h.lane) {
+			return false // others come first
+		}
+	}
+	return true
+}
+
+// tryAllowed grants a hold that is not in the queue yet and does not wait, if nothing
+// keeps it but limits of which nothing is known.
+func (s *Scheduler) tryAllowed(now time.Time, h *Hold) bool {
+	if !s.allowed(now, h) {
+		return false
+	}
+	s.stamp(now, h)
+	s.take(now, h, s.pick(h))
+	return true
+}
+
 // missing is the slot that has too little for longest, among those of which that is
 // known. asks tells whether there are others, which ask whether they have enough.
 func missing(now time.Time, needs []Need) (found *Slot, until time.Time, asks bool) {
 	for _, n := range needs {
 		switch at := n.Slot.when(now, n.N); {
-		case !at.After(now):
+		case !at.After(now), n.Slot.unknown(now, n.N):
 		case n.Slot.asking(now, at, n.N):
 			asks = true
 		case found == nil || at.After(until):
