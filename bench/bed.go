@@ -95,15 +95,3 @@ func (b *bed) do(j job) (outcome, error) {
 	}
 	return out, nil
 }
-
-// pause waits, unless the bench is told to end.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
-}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/abide-proxy/abide/bench/process"
 )
 
 // holdStep is how many requests are sent before the bench waits for them to
@@ -28,7 +30,7 @@ func (b *bed) hold(ctx context.Context, r *runner, s scenario, p pace) error {
 	if _, err := b.do(first); err != nil {
 		return err
 	}
-	if err := pause(ctx, 300*time.Millisecond); err != nil {
+	if err := process.Pause(ctx, 300*time.Millisecond); err != nil {
 		return err
 	}
 	before, err := b.read(way)
@@ -68,7 +70,7 @@ func (b *bed) fill(ctx context.Context, w *way, j job) (reading, error) {
 			return reading{}, err
 		}
 	}
-	if err := pause(ctx, time.Second); err != nil {
+	if err := process.Pause(ctx, time.Second); err != nil {
 		return reading{}, err
 	}
 	return b.read(w)
@@ -83,7 +85,7 @@ func (b *bed) allHeld(ctx context.Context, want int) error {
 		if err != nil || c.Held == int64(want) {
 			return err
 		}
-		if err := pause(ctx, 20*time.Millisecond); err != nil {
+		if err := process.Pause(ctx, 20*time.Millisecond); err != nil {
 			return fmt.Errorf("%d requests are in flight instead of %d: %w", c.Held, want, err)
 		}
 	}

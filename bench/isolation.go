@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/abide-proxy/abide/bench/process"
 )
 
 const (
@@ -116,9 +118,9 @@ func (b *bed) waiting(ctx context.Context, w *way, held, flying int) error {
 			return err
 		}
 		if n == held && c.Held == int64(flying) {
-			return pause(ctx, 500*time.Millisecond)
+			return process.Pause(ctx, 500*time.Millisecond)
 		}
-		if err := pause(limited, 20*time.Millisecond); err != nil {
+		if err := process.Pause(limited, 20*time.Millisecond); err != nil {
 			return fmt.Errorf("%d requests wait and %d are in flight instead of %d and %d: %w", n, c.Held, held, flying, err)
 		}
 	}

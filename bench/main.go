@@ -15,13 +15,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/abide-proxy/abide/bench/process"
 )
 
 func main() {
@@ -68,15 +67,11 @@ func runBench() error {
 			s.rounds = 1
 		}
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	patience := time.Hour
 	if s.quick {
 		patience = 3 * time.Minute
 	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	return s.run(ctx)
+	return process.Run(patience, s.run)
 }
 
 // run is the program.
@@ -85,7 +80,7 @@ func (s settings) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	root, err := moduleRoot(ctx)
+	root, err := process.ModuleRoot(ctx)
 	if err != nil {
 		return err
 	}
@@ -174,17 +169,4 @@ func (s settings) gather(ctx context.Context, b *bed, root string, rep *report) 
 		taking = append(taking, p)
 	}
 	return taking, nil
-}
-
-// moduleRoot is where ./cmd/abide is built from.
-func moduleRoot(ctx context.Context) (string, error) {
-	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
-	if err != nil {
-		return "", fmt.Errorf("finding the module: %w", err)
-	}
-	file := strings.TrimSpace(string(out))
-	if filepath.Base(file) != "go.mod" {
-		return "", fmt.Errorf("run it inside the module: go run ./bench")
-	}
-	return filepath.Dir(file), nil
 }

@@ -168,7 +168,7 @@ func (b *bed) underLoad(ctx context.Context, w *way, j job) (sample, error) {
 		return sample{}, err
 	}
 	// Connections that close leave the proxy work for a moment longer.
-	if err := pause(ctx, 30*time.Millisecond); err != nil {
+	if err := process.Pause(ctx, 30*time.Millisecond); err != nil {
 		return sample{}, err
 	}
 	after, err := b.read(w)

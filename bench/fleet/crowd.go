@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/abide-proxy/abide/bench/process"
 )
 
 // crowd is crawlers with lists of pages: each has one at one abide, some pages at a
@@ -125,17 +127,7 @@ func (c *crowd) between(from, to time.Time) (took []time.Duration, failed int) {
 }
 
 // pause waits, unless ctx is done before.
-func pause(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
-}
+func pause(ctx context.Context, d time.Duration) { _ = process.Pause(ctx, d) }
 
 // until waits for a moment.
 func until(ctx context.Context, t time.Time) error {

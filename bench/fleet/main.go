@@ -17,12 +17,11 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/abide-proxy/abide/bench/process"
 )
 
 func main() {
@@ -52,11 +51,7 @@ func run() error {
 	if flag.NArg() > 0 {
 		return fmt.Errorf("%q is not understood; see -help", flag.Arg(0))
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Hour)
-	defer cancel()
-	return s.run(ctx)
+	return process.Run(2*time.Hour, s.run)
 }
 
 // wants tells whether a part is chosen.
@@ -73,7 +68,7 @@ func (s settings) wants(part string) bool {
 }
 
 func (s settings) run(ctx context.Context) (err error) {
-	root, err := moduleRoot(ctx)
+	root, err := process.ModuleRoot(ctx)
 	if err != nil {
 		return err
 	}
@@ -135,17 +130,4 @@ func (s settings) run(ctx context.Context) (err error) {
 		}
 	}
 	return nil
-}
-
-// moduleRoot is where ./cmd/abide is built from.
-func moduleRoot(ctx context.Context) (string, error) {
-	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
-	if err != nil {
-		return "", fmt.Errorf("finding the module: %w", err)
-	}
-	file := strings.TrimSpace(string(out))
-	if filepath.Base(file) != "go.mod" {
-		return "", fmt.Errorf("run it inside the module: go run ./bench/fleet")
-	}
-	return filepath.Dir(file), nil
 }

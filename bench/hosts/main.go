@@ -15,11 +15,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/abide-proxy/abide/bench/process"
@@ -55,15 +52,11 @@ func run() error {
 	if flag.NArg() > 0 || s.hosts < 1 || s.hosts > mostHosts || s.conns < 1 {
 		return fmt.Errorf("not understood; see -help")
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Hour)
-	defer cancel()
-	return s.run(ctx)
+	return process.Run(2*time.Hour, s.run)
 }
 
 func (s settings) run(ctx context.Context) error {
-	root, err := moduleRoot(ctx)
+	root, err := process.ModuleRoot(ctx)
 	if err != nil {
 		return err
 	}
@@ -98,17 +91,4 @@ func (s settings) run(ctx context.Context) error {
 		return nil
 	}
 	return os.WriteFile(s.out, []byte(text), 0o644)
-}
-
-// moduleRoot is where ./cmd/abide is built from.
-func moduleRoot(ctx context.Context) (string, error) {
-	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
-	if err != nil {
-		return "", fmt.Errorf("finding the module: %w", err)
-	}
-	file := strings.TrimSpace(string(out))
-	if filepath.Base(file) != "go.mod" {
-		return "", fmt.Errorf("run it inside the module: go run ./bench/hosts")
-	}
-	return filepath.Dir(file), nil
 }

@@ -82,7 +82,7 @@ func (s settings) measure(ctx context.Context, dir string, k kind) (r result, er
 		}
 	}
 	for step := range idleSteps {
-		if err := pause(ctx, s.idle/idleSteps); err != nil {
+		if err := process.Pause(ctx, s.idle/idleSteps); err != nil {
 			return r, err
 		}
 		if err := look(s.hosts, s.idle*time.Duration(step+1)/idleSteps); err != nil {
@@ -92,18 +92,6 @@ func (s settings) measure(ctx context.Context, dir string, k kind) (r result, er
 	used, err := process.UsageOf(a.ID())
 	r.CPU = used.CPU
 	return r, err
-}
-
-// pause waits, unless the run is told to end.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }
 
 // abide is the program that is measured.
