@@ -104,7 +104,7 @@ fuzz: toolchain
 	@set -e; for package in $$(go list ./...); do \
 	  for target in $$(go test -run '^$$' -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
 	    echo "$$package $$target"; \
-	    go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) $$package; \
+	    go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s $$package; \
 	  done; \
 	done
 

@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// spool is a request's body on its way that is long, or nobody knows how long. What has passed is kept,
-// up to retry.body, so that it can be sent again: nobody waits for the end of it
-// before it is sent, for it may be half of a conversation. While it is kept it is
-// read by a goroutine of its own, so that an attempt can end without it.
+// spool is a request's body on its way whose length is large or not known. What has passed
+// is kept, up to retry.body, so that the body can be sent again: nobody waits for the end of
+// the body before it is sent, for it may be half of a conversation. While the body is kept, a
+// goroutine of its own reads it, so that an attempt can end without it.
 type spool struct {
 	source  io.ReadCloser
 	grow    func(have int) int // room for more, 0 when there is none

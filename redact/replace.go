@@ -106,15 +106,25 @@ func isDigit(c byte) bool {
 // indexFold is strings.Index for names: neither case counts nor which of - and _ it is.
 func indexFold(s, part string) int {
 	for n := 0; n+len(part) <= len(s); n++ {
-		i := 0
-		for i < len(part) && fold(s[n+i]) == fold(part[i]) {
-			i++
-		}
-		if i == len(part) {
+		if SameName(s[n:n+len(part)], part) {
 			return n
 		}
 	}
 	return -1
+}
+
+// SameName tells whether two names of headers differ in case and in - and _ alone, which
+// CGI and what descends from it take for the same.
+func SameName(a, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range len(a) {
+		if fold(a[i]) != fold(b[i]) {
+			return false
+		}
+	}
+	return true
 }
 
 func fold(c byte) byte {

@@ -94,34 +94,10 @@ func (p *Put) value(secret policy.Secret) string {
 // drop deletes a header under all the names that some server takes for it.
 func drop(h http.Header, name string) {
 	for other := range h {
-		if twin(other, name) {
+		if redact.SameName(other, name) {
 			delete(h, other)
 		}
 	}
-}
-
-// twin tells whether two header names differ in case and in - and _ alone, which
-// CGI and what descends from it take for the same.
-func twin(a, b string) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range len(a) {
-		if fold(a[i]) != fold(b[i]) {
-			return false
-		}
-	}
-	return true
-}
-
-func fold(c byte) byte {
-	switch {
-	case c == '_':
-		return '-'
-	case 'A' <= c && c <= 'Z':
-		return c + 'a' - 'A'
-	}
-	return c
 }
 
 // query is a query with pair as the only one of its name: where the first was, or
