@@ -58,8 +58,7 @@ func (f files) loadKey() (*ecdsa.PrivateKey, error) {
 		if key, err := f.readKey(); !errors.Is(err, fs.ErrNotExist) {
 			return key, err
 		}
-		return nil, fmt.Errorf("%s has no key beside it: restore %s, or remove %s to have a new CA made, which clients must trust anew",
-			f.rootPath(), f.keyPath(), f.rootPath())
+		return nil, f.keyless()
 	}
 	key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -74,6 +73,12 @@ func (f files) loadKey() (*ecdsa.PrivateKey, error) {
 		return nil, fmt.Errorf("writing the CA's key: %w", err)
 	}
 	return f.readKey() // ours, or that of whoever was faster
+}
+
+// keyless is for a certificate whose key is not there.
+func (f files) keyless() error {
+	return fmt.Errorf("%s has no key beside it: restore %s, or remove %s to have a new CA made, which clients must trust anew",
+		f.rootPath(), f.keyPath(), f.rootPath())
 }
 
 // open opens a regular file. To open another kind of file could wait for ever.

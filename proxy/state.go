@@ -119,6 +119,12 @@ func (s *stack) close() { s.upstream.Close() }
 // mostRoots is how many bytes of egress.roots are read.
 const mostRoots = 16 << 20
 
+// CheckRoots answers why the file of egress.roots cannot be used.
+func CheckRoots(file string) error {
+	_, err := loadRoots(file)
+	return err
+}
+
 // loadRoots adds the certificates of a file to the system's.
 func loadRoots(file string) (*x509.CertPool, error) {
 	if file == "" {

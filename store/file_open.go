@@ -134,19 +134,39 @@ func (f *File) openDisk(ctx context.Context) (_ *disk, err error) {
 // touch makes the file if there is none, and looks whether it can be one of ours
 // before anything else opens it.
 func (f *File) touch() (os.FileInfo, error) {
-	path := f.path
+	info, err := look(f.path, os.O_RDWR)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return info, err
+	}
+	made, err := os.OpenFile(f.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer made.Close()
+	if err := f.syncDir(); err != nil {
+		return nil, err
+	}
+	return made.Stat()
+}
+
+// InspectFile answers why OpenFile would not open a file, as far as its kind and its
+// beginning tell, and changes nothing. No file is well.
+func InspectFile(path string, strict bool) error {
+	_, err := look(path, os.O_RDONLY)
+	switch {
+	case err == nil, errors.Is(err, fs.ErrNotExist):
+	case strict && damaged(err):
+		return fmt.Errorf("state file %s: %w; restore a copy, or move it away to begin anew (without strict state that is done by itself)", path, err)
+	case strict, !damaged(err) && !errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("state file %s: %w", path, err)
+	}
+	return nil
+}
+
+// look tells whether what a path names can be a file of ours.
+func look(path string, flag int) (os.FileInfo, error) {
 	info, err := os.Lstat(path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		made, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-		if err != nil {
-			return nil, err
-		}
-		defer made.Close()
-		if err := f.syncDir(); err != nil {
-			return nil, err
-		}
-		return made.Stat()
 	case err != nil:
 		return nil, err
 	case info.Mode()&os.ModeSymlink != 0:
@@ -157,7 +177,7 @@ func (f *File) touch() (os.FileInfo, error) {
 	case !info.Mode().IsRegular():
 		return nil, damage("it is not a file (%v)", info.Mode())
 	}
-	there, err := os.OpenFile(path, os.O_RDWR, 0)
+	there, err := os.OpenFile(path, flag, 0)
 	if err != nil {
 		return nil, err
 	}

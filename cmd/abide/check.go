@@ -18,9 +18,11 @@ func checkCommand() *cobra.Command {
 		Use:   "check [FILE]",
 		Short: "Check a configuration and print what it means",
 		Long: `Check reads a configuration as "abide serve" would, flags and environment
-included, and the tokens of its pools, and prints what it means. It ends with 1
-when something is wrong, each fault on a line of its own with its file and line.
-It never prints a secret.`,
+included, and the tokens, certificates, CA and state that it names, and prints
+what it means. It ends with 1 when something is wrong, each fault on a line of
+its own, with its file and line where it has one. It changes nothing, takes no
+port and asks no store: whether a port is free, and the store lets abide in, is
+known at the start. It never prints a secret.`,
 		Args: arguments(cobra.MaximumNArgs(1)),
 		RunE: check,
 	}
@@ -49,11 +51,11 @@ func check(cmd *cobra.Command, args []string) error {
 		return &exit{code: exitFailed}
 	}
 	doubts, err := checkCA(p)
-	if err != nil {
+	if err = errors.Join(unusable(p), err); err != nil {
 		fmt.Fprintln(cmd.ErrOrStderr(), err)
 		return &exit{code: exitFailed}
 	}
-	found.warnings = append(found.warnings, doubts...)
+	found.warnings = append(append(found.warnings, doubts...), foreignAddresses(p)...)
 	for _, one := range append(p.Warnings(), found.warnings...) {
 		fmt.Fprintln(cmd.ErrOrStderr(), "warning:", one)
 	}

@@ -54,9 +54,6 @@ func TestWhatIsNoFileIsSaid(t *testing.T) {
 					write(t, file, "data: data\n"+config)
 				}
 				for _, args := range [][]string{{"check", file}, {"serve", "--config", file, "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}} {
-					if name == "roots" && args[0] == "check" {
-						continue // which are read by the proxy alone
-					}
 					d := launch(t, dir, nil, args...)
 					if status := d.status(); status == 0 {
 						t.Errorf("%v ended with 0", args)

@@ -64,6 +64,9 @@ func open(s *source, p *policy.Policy, log *logrus.Logger) (*program, error) {
 func (a *program) start(p *policy.Policy) (err error) {
 	a.metrics.BuildInfo(versionText(), runtime.Version())
 	a.metrics.Reloaded(true)
+	if err := unusable(p); err != nil {
+		return err
+	}
 	if a.listener, err = listen("listen", p.Listen); err != nil {
 		return err
 	}
@@ -218,9 +221,13 @@ func openCA(p *policy.Policy, m *metrics.Metrics, log *logrus.Logger) (*ca.CA, e
 		return nil, err
 	}
 	if err != nil {
-		return nil, fmt.Errorf("opening the data directory %s: %w; choose another with --data, ABIDE_DATA or data, or keep nothing with --data none", p.Data, err)
+		return nil, notOpened(p, err)
 	}
 	return authority, nil
+}
+
+func notOpened(p *policy.Policy, err error) error {
+	return fmt.Errorf("opening the data directory %s: %w; choose another with --data, ABIDE_DATA or data, or keep nothing with --data none", p.Data, err)
 }
 
 // caNotice adds to the CA's notice of a new certificate that some clients may keep the
