@@ -154,8 +154,11 @@ func (m *shared) curb(window, until int64) {
 }
 
 // say puts into an ask what is known.
-func (r *record) say(ask *store.Ask) {
-	ask.Birth, ask.Seen, ask.Past, r.told = r.birth, r.seen, r.past, r.past
+func (m *shared) say(ask *store.Ask) {
+	ask.Birth, ask.Seen, ask.Past, m.told = m.birth, m.seen, m.past, m.past
+	if m.kind != store.Rolling {
+		ask.Counted = store.Holding{Window: m.known.window, N: m.known.counted}
+	}
 }
 
 // hear takes over what an answer says that is Done or Foreign. What the store has written
@@ -185,6 +188,7 @@ type position struct {
 	free      int64 // low: Rolling: when something ends that counts now
 	at        int64 // low: when that was heard
 	remaining int64
+	counted   int64 // less than the amount by that, as it was then
 	holders   int
 	slept     int64 // the clock's, then
 }

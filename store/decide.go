@@ -79,6 +79,7 @@ func decide(r *record, a *Ask, t turn) (said Answer, lost bool) {
 
 	// What it has said before is exchanged for what it says now.
 	r.forget(s, now)
+	r.remember(a, s, since(known.Holds, max(s.first, past(a)+1)), mine.Holds)
 	r.use(known.Active, -1)
 	for _, h := range since(known.Holds, max(s.first, past(a)+1)) {
 		r.count(h.Window, -h.N)
@@ -170,6 +171,9 @@ func (r *record) begin(a *Ask, t turn, holds []Holding) (lost bool) {
 		r.Birth, r.Settles = t.Birth, t.Now+settling
 	case fresh:
 		r.Birth, r.Settles = t.Birth, 0
+	}
+	if r.Birth == t.Birth {
+		r.Before = before{}
 	}
 	return lost
 }

@@ -125,6 +125,49 @@ func TestNobodyIsGrantedAnythingAtOnceAfterEverythingIsLost(t *testing.T) {
 	})
 }
 
+// What instances have spent that have ended since is known to those who have heard of it.
+func TestWhatEndedInstancesHaveSpentIsRememberedAfterALoss(t *testing.T) {
+	shared(t, func(t *testing.T, s store.Store, c *clock) {
+		r, ended := say(t, s, "", "ended", fifty(1, 20))
+		_, b := say(t, s, r.Generation, "b", fifty(1, 5))
+		_, a := say(t, s, r.Generation, "a", fifty(1, 10))
+		wantGranted(t, ended, store.Done, 20, 30, 1)
+		spent := 50 - a.Remaining
+		s.(evicter).Evict("site")
+		// Who has heard less comes first.
+		ask := fifty(2, 50, store.Holding{Window: b.Window, N: b.Granted})
+		ask.Birth, ask.Seen, ask.Counted = b.Birth, b.Now, store.Holding{Window: b.Window, N: 50 - b.Remaining}
+		if _, again := say(t, s, r.Generation, "b", ask); again.Status != store.Foreign || again.Remaining != b.Remaining {
+			t.Fatalf("got %+v", again)
+		}
+		ask = fifty(3, 10, store.Holding{Window: a.Window, N: a.Granted})
+		ask.Birth, ask.Seen, ask.Counted = a.Birth, a.Now, store.Holding{Window: a.Window, N: spent}
+		for range 2 { // and its answer is lost
+			_, again := say(t, s, r.Generation, "a", ask)
+			if again.Status != store.Foreign || again.Remaining != 50-spent {
+				t.Errorf("got %+v, of which %d are spent", again, spent)
+			}
+			ask.Seq++
+			a.Birth, a.Now = again.Birth, again.Now
+		}
+		c.forward(store.Settling)
+		ask = fifty(9, 2, store.Holding{Window: a.Window, N: a.Granted})
+		ask.Birth, ask.Seen = a.Birth, a.Now
+		_, again := say(t, s, r.Generation, "a", ask)
+		wantGranted(t, again, store.Done, a.Granted+2, 50-spent-2, 2)
+		// What is given back is there again, but not what the ended one had.
+		ask = fifty(10, 0)
+		ask.Birth, ask.Seen = again.Birth, again.Now
+		if _, again = say(t, s, r.Generation, "a", ask); again.Remaining != 50-spent+a.Granted {
+			t.Errorf("after all was given back: %+v", again)
+		}
+		c.forward(20 * time.Second)
+		if _, next := say(t, s, "", "d", fifty(1, 0)); next.Status != store.Done || next.Remaining != 50 {
+			t.Errorf("in the next window: %+v", next)
+		}
+	})
+}
+
 func TestABudgetThatHasEndedIsNotMissed(t *testing.T) {
 	shared(t, func(t *testing.T, s store.Store, c *clock) {
 		_, a := say(t, s, "", "a", fifty(1, 40))

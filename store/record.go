@@ -21,6 +21,40 @@ type record struct {
 	Entries map[string]entry // :: instance → what it said last
 	Kept    int              // Entries that there were after the last sweep
 	Added   int              // and that came since
+	Before  before
+}
+
+// before is what counted in a window before a loss, as far as anybody has heard, and what
+// of it was said again or written down. The rest was of instances that have ended.
+type before struct {
+	Counted Holding
+	Known   int64
+}
+
+// gone is what counts in a window of instances that have ended before a loss.
+func (b *before) gone(window int64) int64 {
+	if b.Counted.Window != window {
+		return 0
+	}
+	return max(b.Counted.N-b.Known, 0)
+}
+
+// remember hears what an instance knows of the time before a loss: what counted, and what
+// it holds itself, in place of what is written down of it. Totals are still without that.
+func (r *record) remember(a *Ask, s span, known, holds []Holding) {
+	if a.Birth == "" || a.Birth == r.Birth || a.Kind != Fixed && a.Kind != Quota {
+		return
+	}
+	b := &r.Before
+	if a.Counted.Window == s.window && a.Counted.N > 0 {
+		if b.Counted.Window != s.window {
+			*b = before{Holding{Window: s.window}, held(r.Totals, s.window)}
+		}
+		b.Counted.N = max(b.Counted.N, clamp(a.Counted.N))
+	}
+	if b.Counted.Window == s.window {
+		b.Known = min(max(b.Known+held(holds, s.window)-held(known, s.window), 0), brims)
+	}
 }
 
 // entry is what is written down of one instance in one budget.
@@ -58,7 +92,7 @@ func (r *record) count(window, n int64) {
 // sum is what counts in the present: in its window, or in all slots.
 func (r *record) sum(a *Ask, s span) int64 {
 	if a.Kind != Rolling {
-		return held(r.Totals, s.window)
+		return min(held(r.Totals, s.window)+r.Before.gone(s.window), brims)
 	}
 	total := int64(0)
 	for _, h := range r.Totals {

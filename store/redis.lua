@@ -134,7 +134,8 @@ if step == 'put' then
 end
 
 -- What is written down of a budget is one hash. Its field s is what all have together:
--- {birth, life, now, until, settles, kept, added, {window, n …}, {until, users …}}, and
+-- {birth, life, now, until, settles, kept, added, {window, n …}, {until, users …}}, after a
+-- loss with {window, counted, known} of the time before behind them, and
 -- i with the short name of an instance is the entry of that: {seq, said, active, window, n …}.
 -- Of these times until and active are seconds. That way both fields are at most 64 bytes
 -- as a rule, above which a hash takes twice the memory.
@@ -231,6 +232,8 @@ local function record(r)
 	for i = 3, 7 do
 		if not number(r[i]) then return false end
 	end
+	local was = r[10]
+	if was and not (type(was) == 'table' and number(was[1]) and number(was[2]) and number(was[3])) then return false end
 	return type(r[2]) == 'string' and type(r[8]) == 'table' and type(r[9]) == 'table' and ordered(r[8], 1) and ordered(r[9], 1)
 end
 
@@ -288,6 +291,7 @@ local function answer(key, name, ends, who, foreign, life, began)
 	local want, least, waits, ahead = tonumber(take()), tonumber(take()), tonumber(take()), tonumber(take())
 	local state, holds, edges = take(), take(), take()
 	local past, birth, heard = tonumber(take()), take(), tonumber(take())
+	local countedIn, counted = tonumber(take()), tonumber(take())
 	local stale, failed = {'', 1, 0, 0, 0, 0, 0, 0, 0, 0, 0}, {'', 3, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 	local old, ruined = fetch(key, 'i' .. who, kind == '1' and kept or entry)
@@ -362,7 +366,7 @@ local function answer(key, name, ends, who, foreign, life, began)
 	elseif birth ~= '' then
 		lost = #mine >= 5 and r[5] == 0
 	end
-	local young = fresh and began + settling > now and not missed
+	local young, named = fresh and began + settling > now and not missed, r[1]
 	if began > 0 and (moved or young) then
 		r[1], r[5], lost = mark(key .. who, 8), began + settling, false
 	elseif lost then
@@ -370,6 +374,7 @@ local function answer(key, name, ends, who, foreign, life, began)
 	elseif fresh then
 		r[1], r[5] = mark(key .. who, 8), 0
 	end
+	if r[1] ~= named then r[10] = nil end
 	local wait = r[5] - now
 	if wait > settling then -- the clock was set back
 		r[5], wait = now + settling, settling
@@ -379,6 +384,18 @@ local function answer(key, name, ends, who, foreign, life, began)
 
 	-- What it has said before is exchanged for what it says now.
 	local totals, active = since(r[8], first), since(r[9], math.ceil(at / 1000000))
+	if birth ~= '' and birth ~= r[1] and kind ~= '3' then -- what it knows of the time before a loss
+		local was = r[10]
+		if countedIn == window and counted > 0 then
+			if not was or was[1] ~= window then was = {window, 0, held(totals, 1, window)} end
+			was[2] = math.max(was[2], counted)
+		end
+		if was and was[1] == window then
+			local said = old and window >= from and held(old, 4, window) or 0
+			was[3] = math.min(math.max(was[3] + held(mine, 4, window) - said, 0), brims)
+		end
+		r[10] = was
+	end
 	if old then
 		if old[3] > 0 then count(active, old[3], -1) end
 		for i = 4, #old, 2 do
@@ -400,7 +417,11 @@ local function answer(key, name, ends, who, foreign, life, began)
 	end
 
 	local function sum()
-		if kind ~= '3' then return held(totals, 1, window) end
+		if kind ~= '3' then
+			local was, gone = r[10], 0
+			if was and was[1] == window then gone = math.max(was[2] - was[3], 0) end
+			return math.min(held(totals, 1, window) + gone, brims)
+		end
 		local total = 0
 		for i = 2, #totals, 2 do total = math.min(total + totals[i], brims) end
 		return total

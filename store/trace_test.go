@@ -43,6 +43,7 @@ type instance struct {
 	spent   []map[int64]int64 // what that was
 	birth   []string
 	seen    []time.Time
+	counted []store.Holding
 }
 
 type message struct {
@@ -75,7 +76,7 @@ func newInstance(tr *trace, id string) *instance {
 		in.has, in.spent = append(in.has, map[int64]int64{}), append(in.spent, map[int64]int64{})
 		in.past = append(in.past, 1<<63-1)
 	}
-	in.birth, in.seen = make([]string, len(tr.budgets)), make([]time.Time, len(tr.budgets))
+	in.birth, in.seen, in.counted = make([]string, len(tr.budgets)), make([]time.Time, len(tr.budgets)), make([]store.Holding, len(tr.budgets))
 	return in
 }
 
@@ -100,7 +101,7 @@ func (tr *trace) say() {
 		}
 		in.seq++
 		in.waits[i], a.Seq = in.seq, in.seq
-		a.Past, a.Birth, a.Seen = in.past[i], in.birth[i], in.seen[i]
+		a.Past, a.Birth, a.Seen, a.Counted = in.past[i], in.birth[i], in.seen[i], in.counted[i]
 		if a.Kind == store.Quota {
 			a.Edges = edges(tr.clock.now())
 		}
@@ -222,6 +223,7 @@ func (tr *trace) hear(m message, r store.Reply) {
 			continue
 		}
 		m.from.waits[i] = 0
+		m.from.counted[i] = store.Holding{Window: a.Window, N: tr.budgets[i].Amount - a.Remaining}
 		if a.Granted < m.from.has[i][a.Window] {
 			tr.Fatalf("%s has %d of %s and is told %d", m.from.id, m.from.has[i][a.Window], a.Key, a.Granted)
 		}
@@ -294,7 +296,7 @@ func (tr *trace) everybody() (replies []store.Reply) {
 			in.seq++
 			clear(in.spent[i])
 			in.waits[i], a.Seq, a.Want = 0, in.seq, 50
-			a.Past, a.Birth, a.Seen = in.past[i], in.birth[i], in.seen[i]
+			a.Past, a.Birth, a.Seen, a.Counted = in.past[i], in.birth[i], in.seen[i], in.counted[i]
 			a.Edges = edges(tr.clock.now())
 			for w, n := range in.has[i] {
 				a.Holds = append(a.Holds, store.Holding{Window: w, N: n})

@@ -57,6 +57,10 @@ type Ask struct {
 	// the instance has heard any: they tell a store what it has lost.
 	Birth string
 	Seen  time.Time
+	// Counted is how much counted in a window by the latest of these Answers: Amount less
+	// Remaining. After a loss it tells a store of Fixed and Quota what instances had spent
+	// that have ended since.
+	Counted Holding
 
 	Want  int64 // more in the present window
 	Least int64 // less than that is of no use, so nothing is granted then; 0 is 1
