@@ -36,3 +36,17 @@ func (p *Pace) Spare(now time.Time) bool {
 	v := p.at(now)
 	return p.flying == 0 && v >= p.until && v-p.used >= remembered
 }
+
+// SpareAt is when the ledger is spare at the latest, if nothing happens before: when its
+// window is over, or what was said of it does not count any more.
+func (l *Ledger) SpareAt(now time.Time) time.Time {
+	v := l.clock.at(now)
+	at := max(l.until, l.window.end(), l.heardAt+max(2*l.window.period, hour))
+	return l.clock.time(now, min(at, v+credible))
+}
+
+// SpareAt is as Ledger's.
+func (p *Pace) SpareAt(now time.Time) time.Time {
+	v := p.at(now)
+	return p.clock.time(now, min(max(p.until, p.used+remembered), v+credible))
+}

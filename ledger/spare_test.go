@@ -36,9 +36,50 @@ func TestALedgerIsNotSpareWhileOnlyItKnowsWhatIsUsed(t *testing.T) {
 			if got := l.Spare(now.Add(11 * time.Second)); got != one.spare {
 				t.Errorf("spare: %v, with %d left", got, l.Left(now.Add(11*time.Second)))
 			}
+			if got := l.SpareAt(now.Add(11 * time.Second)).Add(time.Nanosecond); !l.Spare(got) || got.Before(now.Add(time.Hour)) {
+				t.Errorf("its state counts until %v, and is spare then: %v", got.Sub(now), l.Spare(got))
+			}
 			if got := l.Spare(now.Add(2 * time.Hour)); got != one.later {
 				t.Errorf("spare two hours later: %v", got)
 			}
 		})
+	}
+}
+
+func TestTheStateOfALimitThatHasRefusedCountsUntilItsWindowIsOver(t *testing.T) {
+	for _, window := range []time.Duration{time.Minute, 24 * time.Hour} {
+		now := time.Date(2026, 1, 1, 0, 0, 1, 0, time.UTC)
+		l, reset := New(Options{}), now.Add(window/2)
+		l.Take(now, 1)
+		l.Hear(now, Answer{Sent: now, N: 1, Refused: true, RetryAt: reset, Said: learn.Limit{
+			Limit: learn.Amount{N: 60, Known: true}, Remaining: learn.Amount{Known: true}, Window: window, Reset: reset,
+		}})
+		l.Done(now, now, 1, limit.Refused)
+		if l.Spare(now.Add(11 * time.Second)) {
+			t.Error("it is spare")
+		}
+		if got := l.SpareAt(now); got.Before(reset) {
+			t.Errorf("its state counts until %v before the window is over", reset.Sub(got))
+		}
+		again := New(Options{})
+		if err := again.Restore(now.Add(11*time.Second), l.State()); err != nil {
+			t.Fatal(err)
+		}
+		if at, _ := again.When(now.Add(11*time.Second), 1); at.Before(reset) {
+			t.Errorf("one goes %v too early", reset.Sub(at))
+		}
+	}
+}
+
+func TestTheStateOfAPaceCountsWhileItIsNotSpare(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 1, 0, time.UTC)
+	for _, retry := range []time.Duration{time.Second, time.Hour} {
+		p := NewPace(10)
+		p.Take(now, 1)
+		p.Refused(now, now, now.Add(retry))
+		p.Done(now, now, 1, limit.Refused)
+		if at := p.SpareAt(now); p.Spare(now.Add(retry/2)) || !p.Spare(at.Add(time.Nanosecond)) || at.Before(now.Add(retry)) {
+			t.Errorf("its state counts for %v", at.Sub(now))
+		}
 	}
 }

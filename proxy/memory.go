@@ -42,10 +42,16 @@ const (
 	// worthFor is how long something is remembered that does not say itself for how
 	// long it counts. It is written again when half of that is over.
 	worthFor = 30 * 24 * time.Hour
-	// mostRecalled is how many limits, and how many sites' routes, are recalled after a
-	// restart. What is known of others is learned again.
+	// mostRecalled is how many limits, how many sites' routes and how many cooldowns are
+	// kept, and recalled after a restart. What is known of others is learned again.
 	mostRecalled = 50_000
 )
+
+// MostKept is how many documents of a kind a Memory should keep, those that count for
+// longest: what is learned of sites would have no bound otherwise.
+func MostKept() map[string]int {
+	return map[string]int{kindOfLedger: mostRecalled, kindOfRoutes: mostRecalled, kindOfCooldown: mostRecalled}
+}
 
 // memories are what is remembered across restarts beside budgets.
 type memories struct {
@@ -231,24 +237,33 @@ func (s *Server) rememberNow(ctx context.Context, now time.Time, whole bool) {
 
 func (s *Server) findLedgers(now time.Time, to findings) {
 	s.gate.Slots(func(_ time.Time, at queue.SlotNow) {
-		if at.Meter != nil && strings.HasPrefix(at.At.Limit, learnedPrefix) && !passing(at.At.Key) {
-			to.add(kindOfLedger, s.slotKey(at.Site, at.At), at.Meter.State(), now.Add(worthFor))
+		if !strings.HasPrefix(at.At.Limit, learnedPrefix) || passing(at.At.Key) || len(to[kindOfLedger]) >= mostRecalled {
+			return
 		}
+		state := at.State
+		if at.Meter != nil {
+			state = at.Meter.State()
+		}
+		to.add(kindOfLedger, s.slotKey(at.Site, at.At), state, now.Add(worthFor))
 	})
 }
 
 func (s *Server) findCooldowns(now time.Time, to findings) {
-	cooling := map[string]cooldown{}
+	all := longest{most: mostRecalled}
 	s.gate.Cooldowns(func(site string, at queue.Scope, until time.Time, why string) {
-		if passing(at.Key) {
-			return
+		if !passing(at.Key) {
+			all.add(cooldown{site, at.Limit, at.Key, until, why, now})
 		}
-		key, c := s.slotKey(site, at), cooldown{site, at.Limit, s.stable(site, at.Key), until, why, now}
-		if old, known := s.memory.cooling[key]; known && old.Until.Equal(until) {
+	})
+	cooling := make(map[string]cooldown, len(all.list))
+	for _, c := range all.list {
+		key := s.slotKey(c.Site, queue.Scope{Limit: c.Limit, Key: c.Key})
+		c.Key = s.stable(c.Site, c.Key)
+		if old, known := s.memory.cooling[key]; known && old.Until.Equal(c.Until) {
 			c.At = old.At
 		}
 		cooling[key] = c
-	})
+	}
 	s.memory.cooling = cooling
 	for key, c := range cooling {
 		if value, err := json.Marshal(c); err == nil {

@@ -311,3 +311,26 @@ func TestWhatIsRecalledOfVeryManyHostsIsBounded(t *testing.T) {
 		}
 	}
 }
+
+func TestTheCooldownsThatLastLongestAreKept(t *testing.T) {
+	afterlife(t, newStatePath(t), time.Hour, fine, func(l *lives) {
+		w := l.begin("")
+		defer w.end()
+		const hosts = mostRecalled + 1000
+		began := time.Now()
+		until := func(n int) time.Time { return began.Add(time.Hour + time.Duration(n*7919%hosts)*time.Second) }
+		for n := range hosts {
+			w.server.gate.Cool(fmt.Sprint("host", n), queue.Scope{}, until(n), "Retry-After")
+		}
+		all := findings{kindOfCooldown: {}}
+		w.server.findCooldowns(time.Now(), all)
+		if got := len(all[kindOfCooldown]); got != mostRecalled || len(w.server.memory.cooling) != mostRecalled {
+			t.Fatalf("%d of %d are kept", got, hosts)
+		}
+		for _, one := range all[kindOfCooldown] {
+			if one.Until.Before(began.Add(time.Hour + (hosts-mostRecalled)*time.Second)) {
+				t.Fatalf("one is kept that ends at %v, though %d end later", one.Until, mostRecalled)
+			}
+		}
+	})
+}

@@ -32,6 +32,7 @@ func (g *Gate) Cool(name string, at Scope, until time.Time, why string) bool {
 		return false
 	}
 	now := time.Now()
+	slot.recovered(now)
 	row, cooling := slot.row(nil), slot.cool.After(now)
 	if cooling {
 		row = max(slot.ramp.row, 0) // it is the same one
@@ -68,7 +69,7 @@ func (s *site) place(at Scope) *Slot {
 // site after the other and calls visit under the lock: that only copies what it wants
 // to know, and never calls the gate or a permit.
 func (g *Gate) Cooldowns(visit func(site string, at Scope, until time.Time, why string)) {
-	g.each(func(s *site) {
+	g.everywhere(func(s *site) {
 		now := time.Now()
 		see := func(slot *Slot, at Scope) {
 			if slot.cool.After(now) {
@@ -79,12 +80,13 @@ func (g *Gate) Cooldowns(visit func(site string, at Scope, until time.Time, why 
 		for at, e := range s.slots {
 			see(e.slot, at)
 		}
-	})
+	}, func(s *storedSite) { s.cooldowns(time.Now(), g.began, visit) })
 }
 
 // WarmAll ends the cooldowns of a scope at all sites, as of a token that may be used
 // again. It leaves a slot alone that a key shares with others: they may have to wait.
 func (g *Gate) WarmAll(at Scope) {
+	g.unstore(at)
 	g.each(func(s *site) {
 		if own, _ := s.find(at); own != nil {
 			s.sched.Warm(own)
@@ -96,10 +98,13 @@ func (g *Gate) WarmAll(at Scope) {
 // CoolAll keeps everything of a scope from being sent before until, at all sites that
 // know it, as of a token that one of them does not accept.
 func (g *Gate) CoolAll(at Scope, until time.Time, why string) {
+	g.unstore(at)
 	g.each(func(s *site) {
 		if own, _ := s.find(at); own != nil {
+			now := time.Now()
+			own.recovered(now)
 			s.sched.Cool(own, until, why)
-			s.step(time.Now())
+			s.step(now)
 		}
 	})
 }

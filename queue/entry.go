@@ -35,6 +35,7 @@ func (s *site) slot(now time.Time, l *Limit, r *Request) (*Slot, error) {
 		s.rename(e, l, at.Key)
 		m, kept := l.kept(s.name, at, m)
 		e.slot.equip(now, m, fresh, kept)
+		e.slot.resume(now, made)
 	default:
 		if err := s.change(now, e, l, at, m, fresh); err != nil {
 			return nil, err

@@ -41,17 +41,21 @@ type LimitNow struct {
 // shown as one without an amount.
 func (g *Gate) Explain(r Request) Explained {
 	sh := &g.shards[maphash.String(g.seed, r.Site)%shards]
-	sh.mu.RLock()
-	s := sh.sites[r.Site]
-	sh.mu.RUnlock()
-	if s != nil {
+	for {
+		s, from := sh.find(r.Site)
+		if s == nil {
+			s = newSite(g, r.Site) // nobody else has it
+			if from != nil {
+				s.restore(time.Now(), from)
+			}
+		}
 		s.mu.Lock()
-		defer s.mu.Unlock()
+		if !s.gone {
+			defer s.mu.Unlock()
+			return s.explain(time.Now(), r)
+		}
+		s.mu.Unlock() // forgotten between the two locks
 	}
-	if s == nil || s.gone {
-		s = newSite(g, r.Site) // nobody else has it
-	}
-	return s.explain(time.Now(), r)
 }
 
 func (s *site) explain(now time.Time, r Request) Explained {
@@ -133,7 +137,9 @@ func (s *site) peek(l *Limit, at Scope) *Slot {
 	m, fresh, _ := l.meter()
 	slot := &Slot{name: l.label(at.Key), title: l.title(), meter: m, fresh: fresh, s: s.sched}
 	if e != nil {
-		slot.cool, slot.coolWhy = e.slot.cool, e.slot.coolWhy
+		slot.cool, slot.coolWhy, slot.ramp = e.slot.cool, e.slot.coolWhy, e.slot.ramp
+		slot.pending = e.slot.pending
+		slot.resume(time.Now(), l.Make != nil)
 	}
 	return slot
 }

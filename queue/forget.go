@@ -8,14 +8,14 @@ import (
 
 const (
 	// manySites is how many sites are remembered before those leave as well of which
-	// something is known: that none of a limit is used, or what the next answer says again.
+	// something is known: that none of a limit is used, or what the next answer says again. Others are stored.
 	manySites = 20_000
 	// tidyAtOnce is how many sites are looked at with the lock of their shard held.
 	tidyAtOnce = 64
 )
 
 // Tidy forgets the sites of which nothing is known, and where there are very many also
-// others that are idle. It does so in one of a number of parts of them: all are looked at
+// others that are idle, and stores the rest. It does so in one of a number of parts of them: all are looked at
 // when it was called with each number from 0 to Parts-1. New sites do the same for a few
 // others; Tidy is for when none come.
 func (g *Gate) Tidy(now time.Time, part int) {
@@ -26,11 +26,12 @@ func (g *Gate) Tidy(now time.Time, part int) {
 	sh.mu.Unlock()
 	for ; rest > 0; rest -= tidyAtOnce {
 		sh.mu.Lock()
-		sh.forget(now, min(rest, tidyAtOnce), true)
+		sh.forget(now, min(rest, tidyAtOnce), true, g.many)
 		sh.mu.Unlock()
 	}
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
+	sh.stored.tidy(now.Sub(g.began))
 	if len(sh.ring) == 0 { // a map never gives its memory back
 		sh.sites, sh.ring = nil, nil
 	}
@@ -40,18 +41,26 @@ func (g *Gate) Tidy(now time.Time, part int) {
 const Parts = shards
 
 // forget looks whether some of the sites can be forgotten, those whose turn it is. With
-// known, sites of which something is known stay unless there are very many. The shard is
-// locked.
-func (sh *shard) forget(now time.Time, some int, known bool) {
-	many := len(sh.ring) > manySites/shards
+// known, sites of which something is known stay unless there are very many. What those
+// keep back then is stored. The shard is locked.
+func (sh *shard) forget(now time.Time, some int, known bool, most int) {
+	many := len(sh.ring) > most/shards
 	for range min(some, len(sh.ring)) {
 		if sh.hand >= len(sh.ring) {
 			sh.hand = 0
 		}
 		old := sh.ring[sh.hand]
-		if known && !many && old.knows() || !old.forget(now, many) {
+		if known && !many && old.knows() {
 			sh.hand++
 			continue
+		}
+		left, rest := old.forget(now, many)
+		if !left {
+			sh.hand++
+			continue
+		}
+		if rest != nil {
+			sh.stored.add(rest)
 		}
 		delete(sh.sites, old.name)
 		last := len(sh.ring) - 1
@@ -110,7 +119,7 @@ type Spareable interface {
 
 // spare tells whether the slot is idle, or forgetting it costs little.
 func (s *Slot) spare(now time.Time) bool {
-	if s.users > 0 || s.cool.After(now) || s.recovers(now) {
+	if s.users > 0 || s.cool.After(now) || s.recovers(now) || s.pendingUntil.After(now) {
 		return false
 	}
 	m, ok := s.meter.(Spareable)

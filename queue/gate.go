@@ -72,6 +72,8 @@ type Gate struct {
 	over     atomic.Bool               // nothing again
 	held     atomic.Int64
 	seed     maphash.Seed
+	began    time.Time
+	many     int // see manySites
 	onCool   func(site string, at Scope, until time.Time, why string)
 	shards   [shards]shard
 }
@@ -82,13 +84,15 @@ type shard struct {
 	sites map[string]*site // :: name → site
 	ring  []*site          // the same, to go through a few at a time
 	hand  int
+
+	stored stored // sites that are not among them
 }
 
 // NewGate makes a gate. It starts nothing: a site where somebody waits has a
 // timer, and no site has a goroutine. plan may be nil: then limits stay as they
 // came until a Reload brings one.
 func NewGate(b Bounds, plan Plan) *Gate {
-	g := &Gate{seed: maphash.MakeSeed()}
+	g := &Gate{seed: maphash.MakeSeed(), began: time.Now(), many: manySites}
 	g.bounds.Store(&b)
 	g.latest.Store(&generation{plan: plan})
 	return g
@@ -182,9 +186,7 @@ func (s *site) enter(p *Permit) (held bool, err error) {
 func (g *Gate) lock(name string) *site {
 	sh := &g.shards[maphash.String(g.seed, name)%shards]
 	for {
-		sh.mu.RLock()
-		s := sh.sites[name]
-		sh.mu.RUnlock()
+		s, _ := sh.find(name)
 		if s == nil {
 			s = sh.make(g, name)
 		}
@@ -204,8 +206,12 @@ func (sh *shard) make(g *Gate, name string) *site {
 	if s := sh.sites[name]; s != nil {
 		return s
 	}
-	sh.forget(time.Now(), 4, false)
+	now := time.Now()
+	sh.forget(now, 4, false, g.many)
 	s := newSite(g, name)
+	if from := sh.stored.take(name); from != nil {
+		s.restore(now, from)
+	}
 	if sh.sites == nil {
 		sh.sites = map[string]*site{}
 	}
@@ -217,9 +223,7 @@ func (sh *shard) make(g *Gate, name string) *site {
 // find is a site that is remembered, locked, or nil.
 func (g *Gate) find(name string) *site {
 	sh := &g.shards[maphash.String(g.seed, name)%shards]
-	sh.mu.RLock()
-	s := sh.sites[name]
-	sh.mu.RUnlock()
+	s, _ := sh.find(name)
 	if s == nil {
 		return nil
 	}
@@ -234,26 +238,50 @@ func (g *Gate) find(name string) *site {
 // Knows tells whether a site is remembered.
 func (g *Gate) Knows(name string) bool {
 	sh := &g.shards[maphash.String(g.seed, name)%shards]
-	sh.mu.RLock()
-	defer sh.mu.RUnlock()
-	return sh.sites[name] != nil
+	s, stored := sh.find(name)
+	return s != nil || stored != nil
 }
 
 // each calls use with every site, locked.
-func (g *Gate) each(use func(*site)) {
+func (g *Gate) each(use func(*site)) { g.everywhere(use, func(*storedSite) {}) }
+
+// everywhere calls use with every site, locked, and short with every stored site.
+func (g *Gate) everywhere(use func(*site), short func(*storedSite)) {
 	for i := range g.shards {
 		sh := &g.shards[i]
 		sh.mu.RLock()
 		sites := append([]*site(nil), sh.ring...)
+		stored := sh.stored.list()
 		sh.mu.RUnlock()
 		for _, s := range sites {
 			s.mu.Lock()
-			if !s.gone {
-				use(s)
+			for s.gone { // since the list was made
+				s.mu.Unlock()
+				now, rest := sh.find(s.name)
+				if rest != nil {
+					short(rest)
+				}
+				if s = now; s == nil {
+					break
+				}
+				s.mu.Lock()
 			}
-			s.mu.Unlock()
+			if s != nil {
+				use(s)
+				s.mu.Unlock()
+			}
+		}
+		for _, one := range stored {
+			short(one)
 		}
 	}
+}
+
+// find is a site, or what is stored of it; both are nil if it is not remembered.
+func (sh *shard) find(name string) (s *site, stored *storedSite) {
+	sh.mu.RLock()
+	defer sh.mu.RUnlock()
+	return sh.sites[name], sh.stored.known[name]
 }
 
 // Len is how many sites are remembered and how many requests wait.
@@ -261,7 +289,7 @@ func (g *Gate) Len() (sites, held int) {
 	for i := range g.shards {
 		sh := &g.shards[i]
 		sh.mu.RLock()
-		sites += len(sh.ring)
+		sites += len(sh.ring) + len(sh.stored.known)
 		sh.mu.RUnlock()
 	}
 	return sites, int(g.held.Load())

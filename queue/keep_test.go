@@ -228,11 +228,11 @@ func TestASiteIsRememberedWhileWhatIsKeptForItMatters(t *testing.T) {
 		allow(t, g, all.asks(tenPerMinute())).Finish(Result{})
 		s := g.lock("a")
 		s.mu.Unlock()
-		if s.forget(time.Now(), false) {
+		if s.leaves(time.Now()) {
 			t.Error("it is forgotten while its meter remembers something")
 		}
 		time.Sleep(time.Hour)
-		if !s.forget(time.Now(), false) || g.With("a", func(time.Time) { t.Error("it is touched") }) {
+		if !s.leaves(time.Now()) || g.With("a", func(time.Time) { t.Error("it is touched") }) {
 			t.Error("it is not forgotten")
 		}
 	})

@@ -59,13 +59,19 @@ func (s *Slot) recovers(now time.Time) bool {
 	return r != nil && (r.flying > 0 || now.Before(r.still))
 }
 
+// recovered forgets a ramp that means nothing any more.
+func (s *Slot) recovered(now time.Time) {
+	if !s.recovers(now) {
+		s.ramp = nil
+	}
+}
+
 // depart counts a hold that was granted, and tells whether there is a ramp.
 func (s *Slot) depart(now time.Time) bool {
 	if s.ramp == nil {
 		return false
 	}
-	if !s.recovers(now) {
-		s.ramp = nil
+	if s.recovered(now); s.ramp == nil {
 		return false
 	}
 	s.ramp.flying++

@@ -46,20 +46,29 @@ func newSite(g *Gate, name string) *site {
 func live(h *Hold) bool { return h.owner.ctx.Err() == nil }
 
 // forget marks the site as gone if nothing would change by it, or little where there are
-// very many. A site that is locked is in use.
-func (s *site) forget(now time.Time, many bool) bool {
+// very many. What would change then is in the rest, which is nil without that. A site that
+// is locked is in use.
+func (s *site) forget(now time.Time, many bool) (left bool, rest *storedSite) {
 	if !s.mu.TryLock() {
-		return false
+		return false, nil
 	}
 	defer s.mu.Unlock()
-	if s.taps > 0 || !s.sched.Idle(now) && !(many && s.sched.Spare(now)) {
-		return false
+	if s.taps > 0 {
+		return false, nil
+	}
+	if !s.sched.Idle(now) && !(many && s.sched.Spare(now)) {
+		if !many {
+			return false, nil
+		}
+		if rest = s.store(now); rest == nil {
+			return false, nil
+		}
 	}
 	s.gone = true
 	if s.timer != nil {
 		s.timer.Stop()
 	}
-	return true
+	return true, rest
 }
 
 // room makes room for one more hold, or says which bound has none.

@@ -46,7 +46,10 @@ type Slot struct {
 	listed bool      // in Scheduler.blocking
 
 	choices []*choice // alternatives that need it
-	minded  bool      // in Scheduler.minded
+
+	pending      []byte    // state of the meter that it will have; see site.restore
+	pendingUntil time.Time // when that is worth nothing any more
+	minded       bool      // in Scheduler.minded
 }
 
 // Name is what the slot was made with.
@@ -72,7 +75,7 @@ func (s *Slot) Meter() limit.Meter { return s.meter }
 
 // idle tells whether nothing would change if the slot were made anew.
 func (s *Slot) idle(now time.Time) bool {
-	return s.users == 0 && !s.cool.After(now) && !s.recovers(now) && (s.meter == nil || s.meter.Idle(now))
+	return s.users == 0 && !s.cool.After(now) && !s.recovers(now) && !s.pendingUntil.After(now) && (s.meter == nil || s.meter.Idle(now))
 }
 
 // far is later than any wait: an answer beyond it means "when something

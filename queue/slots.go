@@ -16,6 +16,9 @@ type SlotNow struct {
 	// visit is over.
 	Meter limit.Meter
 
+	// State is that of a meter which is not made yet; nil otherwise.
+	State []byte
+
 	Cooling  time.Time // zero: it does not
 	Why      string    // of the cooldown, or of what follows one
 	Held     int64     // units that waiting holds want of it
@@ -27,7 +30,7 @@ type SlotNow struct {
 // under the lock, because meters are not safe without it: visit only copies what it
 // wants to know, and never calls the gate or a permit.
 func (g *Gate) Slots(visit func(now time.Time, at SlotNow)) {
-	g.each(func(s *site) {
+	g.everywhere(func(s *site) {
 		now := time.Now()
 		see := func(slot *Slot, at Scope, made bool) {
 			n := SlotNow{Site: s.name, At: at, Title: slot.title, Why: slot.why(now), InFlight: slot.flying}
@@ -37,7 +40,10 @@ func (g *Gate) Slots(visit func(now time.Time, at SlotNow)) {
 			if made {
 				n.Meter = slot.meter
 			}
-			if n.Meter == nil && n.Cooling.IsZero() && n.Why == "" {
+			if slot.pendingUntil.After(now) {
+				n.State = slot.pending
+			}
+			if n.Meter == nil && n.State == nil && n.Cooling.IsZero() && n.Why == "" {
 				return
 			}
 			for _, units := range slot.queued {
@@ -52,7 +58,7 @@ func (g *Gate) Slots(visit func(now time.Time, at SlotNow)) {
 		for name, e := range s.rest {
 			see(e.slot, Scope{name, others}, e.made)
 		}
-	})
+	}, func(s *storedSite) { s.states(time.Now(), g.began, visit) })
 }
 
 // Limits visits all slots whose meters were made from a Spec, with what is left of

@@ -102,12 +102,12 @@ func TestATapDrawsTheSameFromEachLimit(t *testing.T) {
 		s := x.site
 		s.mu.Unlock() // locked above
 		time.Sleep(time.Hour)
-		if s.forget(time.Now(), false) || s.sched.Forget(time.Now(), x.slots[0]) {
+		if s.leaves(time.Now()) || s.sched.Forget(time.Now(), x.slots[0]) {
 			t.Error("it is forgotten while it has a tap")
 		}
 		x.Close()
 		y.Close()
-		if !s.forget(time.Now(), false) {
+		if !s.leaves(time.Now()) {
 			t.Error("it is not forgotten when the taps are closed")
 		}
 	})

@@ -50,6 +50,7 @@ type FileOptions struct {
 	Strict bool                             // refuse a file that cannot be used, instead of setting it aside
 	Log    func(format string, args ...any) // nil: nobody is told; see Findings
 	Counts int                              // how many Count budgets are kept, those used last; 0: 200,000
+	Most   map[string]int                   // how many documents of a kind are kept, those that count for longest; a kind that is not there has no bound
 	Roll   Retention                        // of the traffic; zero values: 48 hours, 60 days, 5 years
 
 	// Instance is the Batch.Instance of this process, of letters and digits, and Name is

@@ -22,6 +22,8 @@ type chores struct {
 	changed time.Time // when that was changed
 	rolled  bool      // all is rolled up that was to be
 
+	excess map[string]int // :: kind → documents that are still to be dropped; nil: they were not counted
+
 	oldest atomic.Int64 // Counts that were said before are too many, in microseconds since 1970
 	site   string       // up to where they were looked through
 	key    string
@@ -54,6 +56,11 @@ func (f *File) chore(d *disk, now time.Time) error {
 		more = more || n == atOnce
 	}
 	some, err := f.prune(d)
+	if err == nil {
+		var crowded bool
+		crowded, err = f.thin(d)
+		some = some || crowded
+	}
 	if more || some {
 		f.chores.next = now
 	}
@@ -88,6 +95,39 @@ func (f *File) fit(d *disk, now time.Time) error {
 	f.find("state file %s: it has %d MB in use, of %d MB that it may have, so bandwidth is kept by the minute for %v, by the hour for %v and by the day for %v",
 		f.path, used>>20, f.o.Roll.Bytes>>20, keep.Minutes, keep.Hours, keep.Days)
 	return nil
+}
+
+// thin drops a part of the documents of which there are too many, those first that count
+// for less long. What counts does so for as long from when it was written, or until a
+// time of its own.
+func (f *File) thin(d *disk) (more bool, err error) {
+	c := &f.chores
+	if c.excess == nil {
+		c.excess = map[string]int{}
+		for kind, most := range f.o.Most {
+			n := 0
+			if err := d.row("SELECT count(*) FROM documents WHERE kind = ?", []any{kind}, &n); err != nil {
+				return false, err
+			}
+			if n > most {
+				c.excess[kind] = n - most
+			}
+		}
+	}
+	for kind, n := range c.excess {
+		gone, err := d.change("DELETE FROM documents WHERE id IN (SELECT id FROM documents WHERE until > 0 AND kind = ? ORDER BY until LIMIT ?)", kind, min(n, atOnce))
+		if err != nil {
+			return false, err
+		}
+		if c.excess[kind] -= int(gone); c.excess[kind] <= 0 || gone == 0 {
+			delete(c.excess, kind)
+		}
+	}
+	if len(c.excess) > 0 {
+		return true, nil
+	}
+	c.excess = nil
+	return false, nil
 }
 
 // countCounts finds out whether there are too many Counts, which takes a moment when

@@ -257,6 +257,43 @@ func TestTheCountsUsedLastAreKept(t *testing.T) {
 	}
 }
 
+func TestDocumentsOfAKindAreBounded(t *testing.T) {
+	path, clock := newPath(t), newWall(time.Now())
+	const most, all = 100, 3*atOnce + 50
+	f := openFile(t, path, FileOptions{Now: clock.now, Most: map[string]int{"learned": most}})
+	documents := map[string]Document{}
+	for i := range all {
+		documents[fmt.Sprint(i)] = Document{Value: []byte("x"), Until: clock.now().Add(time.Hour + time.Duration(i)*time.Second)}
+	}
+	for _, kind := range []string{"learned", "other"} {
+		if err := f.PutAll(t.Context(), kind, documents); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Put(t.Context(), "learned", "for ever", []byte("x"), time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	clock.forward(2 * time.Minute)
+	for range 10 { // each drops a part
+		say(t, f, counts("s", "k", 1, 1))
+	}
+	learned, err := f.All(t.Context(), "learned")
+	if err != nil || len(learned) != most {
+		t.Fatalf("%d are kept: %v", len(learned), err)
+	}
+	for i := all - most + 1; i < all; i++ {
+		if learned[fmt.Sprint(i)] == nil {
+			t.Fatalf("%d has left, though it counts for longer than others", i)
+		}
+	}
+	if learned["for ever"] == nil {
+		t.Error("what counts for ever has left")
+	}
+	if other, err := f.All(t.Context(), "other"); err != nil || len(other) != all {
+		t.Errorf("of another kind %d are kept: %v", len(other), err)
+	}
+}
+
 // heldByAnOlderRelease holds the locks as a release does that does not share the file,
 // until release is called.
 func heldByAnOlderRelease(t *testing.T, path string) (release func()) {

@@ -68,7 +68,7 @@ func openKeeping(ctx context.Context, p *policy.Policy, log *logrus.Logger) (*ke
 
 func (k *keeping) openFile(ctx context.Context, p *policy.Policy, log *logrus.Logger, to *proxy.Keeping) error {
 	file, err := store.OpenFile(ctx, filepath.Join(p.Data, stateFile), store.FileOptions{
-		Strict: p.StrictState, Log: log.Warnf, Instance: to.Instance, Name: to.Name,
+		Strict: p.StrictState, Log: log.Warnf, Instance: to.Instance, Name: to.Name, Most: proxy.MostKept(),
 	})
 	if err != nil {
 		var held *store.Held
