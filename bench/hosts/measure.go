@@ -44,6 +44,7 @@ const (
 
 func (s settings) measure(ctx context.Context, dir string, k kind) (r result, err error) {
 	r.kind = k
+	s.hosts = max(s.hosts/max(k.part, 1), 1)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return r, err
 	}
@@ -52,7 +53,7 @@ func (s settings) measure(ctx context.Context, dir string, k kind) (r result, er
 		return r, err
 	}
 	defer end()
-	a, err := s.start(ctx, dir, port)
+	a, err := s.start(ctx, dir, port, k)
 	if err != nil {
 		return r, err
 	}
@@ -102,7 +103,7 @@ type abide struct {
 
 // start runs the binary with its defaults: only where it listens is written, and for
 // tunnels that the origin's port may be reached.
-func (s settings) start(ctx context.Context, dir string, port int) (*abide, error) {
+func (s settings) start(ctx context.Context, dir string, port int, k kind) (*abide, error) {
 	a := &abide{data: filepath.Join(dir, "data")}
 	var err error
 	if a.at, err = process.FreeAddress(); err != nil {
@@ -111,7 +112,11 @@ func (s settings) start(ctx context.Context, dir string, port int) (*abide, erro
 	if a.admin, err = process.FreeAddress(); err != nil {
 		return nil, err
 	}
-	config := fmt.Sprintf("listen: %s\nadmin: {listen: %s}\ndata: %s\negress: {ports: [443, %d]}\n", a.at, a.admin, a.data, port)
+	kept := a.data
+	if k.forgets {
+		kept = "none"
+	}
+	config := fmt.Sprintf("listen: %s\nadmin: {listen: %s}\ndata: %s\negress: {ports: [443, %d]}\n", a.at, a.admin, kept, port)
 	file := filepath.Join(dir, "abide.yaml")
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		return nil, err

@@ -14,23 +14,29 @@ import (
 type kind struct {
 	name, title string
 	connect     bool // clients ask for a tunnel
+	part        int  // of the hosts of a run, one in so many is asked; 0: all
+	forgets     bool // abide has no data directory
 	answer      func(w http.ResponseWriter)
 }
 
 var kinds = []kind{
 	{name: "plain", title: "plain requests; the hosts announce nothing", answer: func(http.ResponseWriter) {}},
-	{name: "connect", title: "tunnels; the hosts announce nothing", connect: true, answer: func(http.ResponseWriter) {}},
-	{name: "announced", title: "plain requests; each host announces a limit of 60 per minute", answer: func(w http.ResponseWriter) {
+	{name: "connect", title: "tunnels; the hosts announce nothing", connect: true, part: 5, answer: func(http.ResponseWriter) {}},
+	{name: "announced", title: "plain requests; each host announces a limit of 60 per minute", part: 5, answer: func(w http.ResponseWriter) {
 		h := w.Header()
 		h.Set("RateLimit-Policy", "60;w=60")
 		h.Set("RateLimit-Limit", "60")
 		h.Set("RateLimit-Remaining", "59")
 		h.Set("RateLimit-Reset", "60")
 	}},
-	{name: "refusing", title: "plain requests; each host refuses the first for 30 s", answer: func(w http.ResponseWriter) {
-		w.Header().Set("Retry-After", "30")
-		w.WriteHeader(http.StatusTooManyRequests)
-	}},
+	{name: "refusing", title: "plain requests; each host refuses the first for 6 hours", answer: refuse},
+	{name: "refusing-without-data", title: "the same without a data directory", part: 5, forgets: true, answer: refuse},
+}
+
+// refuse is an answer that holds for longer than a run takes.
+func refuse(w http.ResponseWriter) {
+	w.Header().Set("Retry-After", "21600")
+	w.WriteHeader(http.StatusTooManyRequests)
 }
 
 // mostHosts is how many addresses there are.
