@@ -150,7 +150,7 @@ func merge(spec limit.Spec, least int64) func(time.Time, []byte, []store.Use, in
 			case spec.As == limit.Bucket, spec.As == limit.Paced:
 				// What has come back since then is not known, so it counts as used.
 			default:
-				m.Give(now, u.At, -u.N)
+				limit.GiveRestored(now, u.At, m, -u.N)
 			}
 		}
 		m.Take(now, lapsed)

@@ -148,6 +148,15 @@ func (m *fixed) Give(now, taken time.Time, n int64) {
 	}
 }
 
+// GiveRestored is Give to a meter that was restored since n were taken. The state has them,
+// as with a budget of which several processes restore the same state again and again.
+func GiveRestored(now, taken time.Time, m Meter, n int64) {
+	if f, is := m.(*fixed); is {
+		f.opened = min(f.opened, f.begins(f.at(now)))
+	}
+	m.Give(now, taken, n)
+}
+
 // landed says that of what was taken at a time, so much is not in flight any more.
 func (m *fixed) landed(at, n int64) {
 	if m.isLate(at) {

@@ -21,12 +21,13 @@ import (
 // last success counts as lost then: the file is opened anew before anything is
 // believed to be saved.
 type File struct {
-	path string
-	o    FileOptions
-	lock *fileLock            // only the committer changes it
-	ever atomic.Bool          // it was open to be written
-	info os.FileInfo          // of the file that was opened last; the committer's
-	disk atomic.Pointer[disk] // nil while there is none; only the committer changes it
+	path  string
+	o     FileOptions
+	lock  *fileLock            // only the committer changes it
+	ever  atomic.Bool          // it was open to be written
+	info  os.FileInfo          // of the file that was opened last; the committer's
+	probe *os.File             // of the same, see keepOpen; the committer's
+	disk  atomic.Pointer[disk] // nil while there is none; only the committer changes it
 
 	mu       sync.Mutex
 	pending  []*work
@@ -121,6 +122,7 @@ func OpenFile(ctx context.Context, path string, o FileOptions) (*File, error) {
 		err = f.beginUnwritten(ctx, err)
 	}
 	if err != nil {
+		f.keepOpen(nil)
 		f.lock.release()
 		return nil, advise(path, err)
 	}
@@ -178,6 +180,7 @@ func (f *File) Close() error {
 		}
 		err = errors.Join(err, d.close())
 	}
+	f.keepOpen(nil)
 	f.lock.release()
 	if err != nil {
 		return advise(f.path, err)

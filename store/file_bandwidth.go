@@ -52,7 +52,7 @@ func (f *File) Bandwidth(ctx context.Context, site string, since, until time.Tim
 		FROM traffic WHERE ` + which + `step IN (60, 3600, 86400) AND start >= ? AND start < ?
 		GROUP BY bucket, site ORDER BY bucket, site LIMIT ?`
 	var list []Traffic
-	err := f.reading(ctx, func(d *disk) error {
+	err := f.reading(ctx, func(ctx context.Context, d *disk) error {
 		rows, err := d.readers.QueryContext(ctx, query, args...)
 		if err != nil {
 			return err

@@ -242,7 +242,7 @@ func (f *File) Recall(ctx context.Context) (all []Kept, err error) {
 	lives := map[string]bool{}    // :: instance
 	named := map[string]*string{} // :: instance → its name, once for all Counts
 	var aside []bad
-	err = f.reading(ctx, func(d *disk) error {
+	err = f.reading(ctx, func(ctx context.Context, d *disk) error {
 		oldest, there, err := d.oldest(ctx, f.o.Counts)
 		if err != nil {
 			return err

@@ -133,7 +133,11 @@ func (f *File) thin(d *disk) (more bool, err error) {
 // countCounts finds out whether there are too many Counts, which takes a moment when
 // there are, so nobody waits for it.
 func (f *File) countCounts(d *disk) {
-	ctx := context.Background()
+	ctx, release, ok := d.hold(context.Background())
+	if !ok {
+		return
+	}
+	defer release()
 	if at, _, err := d.oldest(ctx, f.o.Counts*5/4); err != nil || at == 0 {
 		return
 	}

@@ -239,23 +239,31 @@ func (f *File) replace(why error) error {
 
 // reading calls do with the connections that read. What is damaged is told to the
 // committer, who sets it aside: what was read until then is all there is.
-func (f *File) reading(ctx context.Context, do func(d *disk) error) error {
+func (f *File) reading(ctx context.Context, do func(ctx context.Context, d *disk) error) error {
 	f.mu.Lock()
 	closed, trouble := f.closed, f.trouble
 	f.mu.Unlock()
 	if closed {
 		return ErrClosed
 	}
+	if trouble.Err == nil {
+		trouble.Err = errOpening
+	}
 	d := f.disk.Load()
 	if d == nil {
-		if trouble.Err == nil {
-			trouble.Err = errOpening
-		}
 		return trouble.Err
 	}
-	err := do(d)
-	if err == nil || ctx.Err() != nil {
+	held, release, ok := d.hold(ctx)
+	if !ok {
+		return trouble.Err
+	}
+	err := do(held, d)
+	release()
+	switch {
+	case err == nil || ctx.Err() != nil:
 		return errors.Join(err, ctx.Err())
+	case d.open.Err() != nil:
+		return trouble.Err
 	}
 	if damaged(err) {
 		return f.write(ctx, func(now *disk, _ time.Time) error {

@@ -77,6 +77,11 @@ func (f *File) noted(ctx context.Context, now time.Time, told map[string]int64) 
 	if d == nil {
 		return nil
 	}
+	ctx, release, ok := d.hold(ctx)
+	if !ok {
+		return nil
+	}
+	defer release()
 	rows, err := d.readers.QueryContext(ctx, "SELECT site, key, at, until, n, text, sum FROM notes WHERE at > ?", now.Add(-notedWithin).UnixMicro())
 	if err != nil {
 		return nil

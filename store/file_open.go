@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	_ "modernc.org/sqlite" // the driver
@@ -27,6 +28,31 @@ type disk struct {
 	generation  string
 	born        time.Time // when this generation began
 	readOnly    bool      // it has readers alone
+
+	reads sync.RWMutex    // held by who reads, and for good by who closes it
+	open  context.Context // until it is closed
+	end   context.CancelFunc
+}
+
+func newDisk() *disk {
+	d := &disk{says: map[string]*sql.Stmt{}}
+	d.open, d.end = context.WithCancel(context.Background())
+	return d
+}
+
+// hold keeps the file open for who reads it, until release. The context ends when the file
+// is to be closed. It is false when that is so already.
+func (d *disk) hold(ctx context.Context) (_ context.Context, release func(), ok bool) {
+	if !d.reads.TryRLock() {
+		return ctx, nil, false
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(d.open, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+		d.reads.RUnlock()
+	}, true
 }
 
 // checked is up to which size a file is always looked through when it is opened. A
@@ -67,6 +93,7 @@ func (f *File) setAside(why error) error {
 		}
 		name = fmt.Sprintf("%s-%d", strings.TrimSuffix(name, fmt.Sprintf("-%d", i-1)), i)
 	}
+	f.keepOpen(nil) // some systems move no file that is open
 	for _, tail := range []string{"-wal", "-shm", "-journal", ""} {
 		if err := os.Rename(f.path+tail, name+tail); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("it cannot be used (%v) nor be moved away: %w", why, err)
@@ -85,7 +112,7 @@ func (f *File) openDisk(ctx context.Context) (_ *disk, err error) {
 	if err := f.fail("open"); err != nil {
 		return nil, err
 	}
-	d := &disk{says: map[string]*sql.Stmt{}}
+	d := newDisk()
 	if d.info, err = f.touch(); err != nil {
 		return nil, err
 	}
@@ -134,25 +161,42 @@ func (f *File) openDisk(ctx context.Context) (_ *disk, err error) {
 // touch makes the file if there is none, and looks whether it can be one of ours
 // before anything else opens it.
 func (f *File) touch() (os.FileInfo, error) {
-	info, err := look(f.path, os.O_RDWR)
-	if !errors.Is(err, fs.ErrNotExist) {
-		return info, err
-	}
-	made, err := os.OpenFile(f.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
+	info, err := kindOf(f.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		made, err := os.OpenFile(f.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		f.keepOpen(made)
+		if err := f.syncDir(); err != nil {
+			return nil, err
+		}
+		return made.Stat()
+	case err != nil:
 		return nil, err
 	}
-	defer made.Close()
-	if err := f.syncDir(); err != nil {
-		return nil, err
+	if f.probe == nil || !same(f.probe, f.path) {
+		there, err := os.OpenFile(f.path, os.O_RDWR, 0)
+		if err != nil {
+			return nil, err
+		}
+		f.keepOpen(there)
 	}
-	return made.Stat()
+	return info, readMagic(f.probe, info.Size())
 }
 
 // InspectFile answers why OpenFile would not open a file, as far as its kind and its
 // beginning tell, and changes nothing. No file is well.
 func InspectFile(path string, strict bool) error {
-	_, err := look(path, os.O_RDONLY)
+	info, err := kindOf(path)
+	if err == nil {
+		var there *os.File
+		if there, err = os.Open(path); err == nil {
+			defer there.Close()
+			err = readMagic(there, info.Size())
+		}
+	}
 	switch {
 	case err == nil, errors.Is(err, fs.ErrNotExist):
 	case strict && damaged(err):
@@ -163,8 +207,8 @@ func InspectFile(path string, strict bool) error {
 	return nil
 }
 
-// look tells whether what a path names can be a file of ours.
-func look(path string, flag int) (os.FileInfo, error) {
+// kindOf tells whether what a path names can be a file of ours.
+func kindOf(path string) (os.FileInfo, error) {
 	info, err := os.Lstat(path)
 	switch {
 	case err != nil:
@@ -177,27 +221,36 @@ func look(path string, flag int) (os.FileInfo, error) {
 	case !info.Mode().IsRegular():
 		return nil, damage("it is not a file (%v)", info.Mode())
 	}
-	there, err := os.OpenFile(path, flag, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer there.Close()
+	return info, nil
+}
+
+// readMagic tells whether the beginning of a file is that of one of ours.
+func readMagic(there *os.File, size int64) error {
 	const magic = "SQLite format 3\x00"
 	start := make([]byte, len(magic)+4)
-	n, err := io.ReadFull(there, start)
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
-		return nil, err
+	n, err := there.ReadAt(start, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
 	}
 	switch {
 	case n == 0:
 	case !strings.HasPrefix(string(start[:n]), magic):
-		return nil, damage("it is not a SQLite file")
-	case info.Size() < 512:
-		return nil, damage("it was cut short")
+		return damage("it is not a SQLite file")
+	case size < 512:
+		return damage("it was cut short")
 	case start[18] > 2 || start[19] > 2: // SQLite would only read it
-		return nil, damage("it is in a format of SQLite that is not known")
+		return damage("it is in a format of SQLite that is not known")
 	}
-	return info, nil
+	return nil
+}
+
+// keepOpen has a file stay open until another one is in its place: closing it would drop
+// the locks of this process that SQLite has on the same file. nil closes it.
+func (f *File) keepOpen(one *os.File) {
+	if f.probe != nil {
+		f.probe.Close()
+	}
+	f.probe = one
 }
 
 // dial connects the one that writes, and those that only read.
@@ -313,7 +366,11 @@ func (d *disk) checkpoint() error {
 	return nil
 }
 
+// close waits for who reads. Were one of them to go on, with a file that is made anew at
+// the same path, it could use the memory that belongs to that one.
 func (d *disk) close() error {
+	d.end()
+	d.reads.Lock()
 	var errs []error
 	for _, s := range d.says {
 		errs = append(errs, s.Close())

@@ -49,6 +49,11 @@ func (f *File) PutAll(ctx context.Context, kind string, documents map[string]Doc
 
 // documents is how often processes have changed the documents, as far as that can be read.
 func (d *disk) documents(ctx context.Context) uint64 {
+	ctx, release, ok := d.hold(ctx)
+	if !ok {
+		return 0
+	}
+	defer release()
 	var n int64
 	if d.readers.QueryRowContext(ctx, "SELECT value FROM meta WHERE name = 'documents'").Scan(&n) != nil {
 		return 0
@@ -60,7 +65,7 @@ func (d *disk) documents(ctx context.Context) uint64 {
 func (f *File) All(ctx context.Context, kind string) (map[string][]byte, error) {
 	all, now := map[string][]byte{}, f.o.Now().UnixMicro()
 	var aside []bad
-	err := f.reading(ctx, func(d *disk) error {
+	err := f.reading(ctx, func(ctx context.Context, d *disk) error {
 		rows, err := d.readers.QueryContext(ctx, "SELECT key, value, at, until, sum FROM documents WHERE kind = ? AND (until = 0 OR until > ?)", kind, now)
 		if err != nil {
 			return err

@@ -94,7 +94,8 @@ func (f *File) dialKept(ctx context.Context, how string) (_ *disk, err error) {
 		return nil, err
 	}
 	readers.SetMaxOpenConns(2)
-	d := &disk{readers: readers, readOnly: true}
+	d := newDisk()
+	d.readers, d.readOnly = readers, true
 	defer func() {
 		if err != nil {
 			_ = d.close()
