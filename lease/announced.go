@@ -26,26 +26,51 @@ func (a *Account) Announced(name string, o Outage) *Announced {
 }
 
 // Window says which window is there now. What was leased of another one counts no more.
+// It returns how much of that was used by those who do not ask the store, at most.
 //
 // Instances differ about the end of a window by some seconds, and their clocks by more.
 // So the store does not know it: each window has a budget of its own, from which nothing
 // comes back for longer than it lasts.
-func (b *Announced) Window(now time.Time, number, amount int64, period time.Duration) {
+func (b *Announced) Window(now time.Time, number, amount int64, period time.Duration) (outside int64) {
 	if b.shared != nil && b.number == number {
-		if b.amount != amount {
-			b.amount, b.again = amount, true
-			b.a.stir(b.shared, b.a.clock.at(now).low)
+		if b.outside.whole != amount {
+			b.outside.whole, b.again = amount, true
+			at := b.a.clock.at(now)
+			b.lower(at)
+			b.a.stir(b.shared, at.low)
 		}
-		return
+		return 0
 	}
 	b.a.clock.at(now)
 	if b.shared != nil {
+		outside = b.outside.now()
 		b.a.leave(b.shared)
+		if c := b.outside.answers; c != nil {
+			b.a.leave(c)
+		}
 	}
 	one := budget{kind: store.Rolling, amount: min(max(amount, 1), most), window: 2 * coarse(period), slots: 2, once: true}
 	one.width = int64(store.Width(&store.Ask{Kind: one.kind, Window: one.window, Slots: one.slots}))
 	b.number = number
 	b.shared = &shared{budget: one, a: b.a, key: b.name + "\x1f" + strconv.FormatInt(number, 10), outage: b.outage, planned: never}
+	b.outside.whole = one.amount
+	return outside
+}
+
+// Said says how much of the window the server has said to be used, by anybody, and to how
+// many requests of this instance there were answers. With outside, somebody is thought to
+// use some of it who does not ask the store. It returns how much is surely used by those.
+func (b *Announced) Said(now time.Time, used, answered int64, outside bool) (sure int64) {
+	o, at := &b.outside, b.a.clock.at(now)
+	o.said = max(o.said, used)
+	if outside && o.answers == nil {
+		o.answers = &answers{of: b.shared, planned: never}
+	}
+	if o.answers != nil {
+		o.answers.count(at, answered)
+	}
+	b.lower(at)
+	return o.used
 }
 
 // leave forgets a party, whatever it has: nobody will use it any more.

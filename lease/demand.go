@@ -217,6 +217,7 @@ func (m *shared) ask(now time.Time, at instant) store.Ask {
 	room := m.room(at)
 	ask := store.Ask{Key: m.key, Kind: m.kind, Amount: m.amount, Window: m.window, Slots: m.slots}
 	m.say(&ask)
+	m.outside.ask(m.amount)
 	if m.kind == store.Quota {
 		ask.Edges = m.edges(now)
 	}
@@ -329,6 +330,10 @@ func (m *shared) hear(_ time.Time, at, sent instant, ans *store.Answer) {
 	for _, l := range ans.Later {
 		d := (l.Window - ans.Window) * m.width
 		m.granted(l.Window, l.N, over+d-m.width+shift, until+d-margin(length), over+d)
+	}
+	if m.once && m.settled(at) <= at.low {
+		m.outside.hear(ans.Remaining)
+		m.lower(at)
 	}
 	m.place(at, ans, over, until-margin(length))
 	if at.low-sent.low > second {
@@ -483,18 +488,4 @@ func (m *shared) comes(at instant, n int64) int64 {
 		return max(m.a.retryAt, at.low+retries)
 	}
 	return min(m.a.answers(at), at.low+shortly(m.a.asked(at), at))
-}
-
-// brief tells whether the slot in which a store grants something may be over when the
-// answer comes. Some of the next one can be used then.
-func (m *shared) brief() bool { return 2*m.a.usual+margin(m.width) > m.width/2 }
-
-// reserves is how much of later slots is wanted, when so much waits. Of slots that are
-// small for what waits each has room for one, and what is left over of more is of no use.
-func (m *shared) reserves(at instant, least, waits int64) int64 {
-	if least > m.amount/int64(4*m.slots) {
-		return least
-	}
-	span := min(m.pace.lasts(at.low), m.width/2+100*int64(time.Millisecond))
-	return min(waits+m.pace.in(at.low, span), m.amount)
 }

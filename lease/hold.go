@@ -81,6 +81,20 @@ func (m *shared) served(at instant, room int64) (from int64, enough bool) {
 	return from, n > 0 && 2*n >= m.waiting-room
 }
 
+// brief tells whether the slot in which a store grants something may be over when the
+// answer comes. Some of the next one can be used then.
+func (m *shared) brief() bool { return 2*m.a.usual+margin(m.width) > m.width/2 }
+
+// reserves is how much of later slots is wanted, when so much waits. Of slots that are
+// small for what waits each has room for one, and what is left over of more is of no use.
+func (m *shared) reserves(at instant, least, waits int64) int64 {
+	if least > m.amount/int64(4*m.slots) {
+		return least
+	}
+	span := min(m.pace.lasts(at.low), m.width/2+100*int64(time.Millisecond))
+	return min(waits+m.pace.in(at.low, span), m.amount)
+}
+
 func (m *shared) hold(window int64) *hold {
 	i := slices.IndexFunc(m.holds, func(h hold) bool { return h.window == window })
 	if i < 0 {
@@ -154,8 +168,12 @@ func (m *shared) curb(window, until int64) {
 }
 
 // say puts into an ask what is known.
+func (r *record) say(ask *store.Ask) {
+	ask.Birth, ask.Seen, ask.Past, r.told = r.birth, r.seen, r.past, r.past
+}
+
 func (m *shared) say(ask *store.Ask) {
-	ask.Birth, ask.Seen, ask.Past, m.told = m.birth, m.seen, m.past, m.past
+	m.record.say(ask)
 	if m.kind != store.Rolling {
 		ask.Counted = store.Holding{Window: m.known.window, N: m.known.counted}
 	}

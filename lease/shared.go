@@ -41,6 +41,7 @@ type shared struct {
 	lacks   int64 // the least that was of use, in the last ask that had one
 	forward int64 // the window for which a forward lease was asked
 	broken  bool  // the store cannot make sense of the budget
+	outside outside
 	record
 	unsaid  int64 // lent since the last ask
 	untold  int64 // lent since the last Loan was made

@@ -198,7 +198,7 @@ func (l *Ledger) bound() float64 {
 
 func (l *Ledger) reserve() float64 {
 	keep := max(float64(l.options.Reserve.Units), l.limit*min(l.options.Reserve.Percent, 100)/100)
-	if l.foreignAt > 0 && l.at-l.foreignAt < max(3*l.window.period, minute) {
+	if l.guarded() {
 		if least := 2.0; l.limit >= 20 {
 			keep = max(keep, least, l.limit/100)
 		} else {
@@ -209,6 +209,11 @@ func (l *Ledger) reserve() float64 {
 		keep = max(min(keep, l.limit-l.cost.each), 0)
 	}
 	return keep
+}
+
+// guarded tells whether somebody else has used something a while ago.
+func (l *Ledger) guarded() bool {
+	return l.foreignAt > 0 && l.at-l.foreignAt < max(3*l.window.period, minute)
 }
 
 // stale tells whether the server has ceased to speak of the limit.

@@ -10,8 +10,14 @@ import (
 // those of limit.Meter, queue.Demanding and queue.Asking.
 type Budget interface {
 	// Window says which window what follows is about: its number, which is the same for
-	// all instances, how much there is in it, and how long it is.
-	Window(now time.Time, number, amount int64, period time.Duration)
+	// all instances, how much there is in it, and how long it is. It returns how much of
+	// the one before others than the fleet have used, at most.
+	Window(now time.Time, number, amount int64, period time.Duration) (outside int64)
+
+	// Said says how much of the window the server has said to be used, by anybody, and to
+	// how many requests of this instance there were answers. With outside, others than
+	// the fleet are thought to use some of it. It returns how much they surely have.
+	Said(now time.Time, used, answered int64, outside bool) (sure int64)
 
 	When(now time.Time, n int64) (time.Time, bool)
 	Take(now time.Time, n int64)
@@ -28,6 +34,8 @@ type sharing struct {
 	number    int64 // of the window of which the budget is now; 0: it is not used
 	amount    int64 // of that
 	since     int64 // when it began to be used for it
+	outside   int64 // units of it that were used by others than the fleet
+	windows   int   // so many were shared until now
 }
 
 // Share has what is taken come out of a fleet's budget as well, while the server says
@@ -49,26 +57,43 @@ func (l *Ledger) share(now time.Time, v int64) bool {
 		s.number = 0
 		return false
 	}
-	amount := max(whole(l.limit-l.reserve()), 1)
+	if number == s.number {
+		l.shareSaid(now, v)
+	}
+	amount := max(whole((l.limit-l.reserve())/l.cost.each), 1)
 	if number == s.number && amount == s.amount {
 		return true
 	}
 	taken := int64(0)
 	if number != s.number {
-		switch taken = l.flights.unanswered(); {
-		case s.number == 0:
-			taken = l.own
-		case w.reset > 0 && v < w.end():
-			taken++ // whose answer has shown the window
+		if taken = l.own; s.number != 0 && w.reset > 0 && v >= w.end() {
+			taken = l.flights.unanswered() // nothing was heard of the new one yet
 		}
-		s.since = v
+		s.since, s.outside = v, 0
+		s.windows++
+	}
+	if s.budget.Window(now, number, amount, time.Duration(w.period)) > 0 && s.windows > 2 {
+		l.foreignAt = max(v, 1)
 	}
 	s.number, s.amount = number, amount
-	s.budget.Window(now, number, amount, time.Duration(w.period))
 	if taken > 0 {
 		s.budget.Take(now, taken)
 	}
 	return true
+}
+
+// shareSaid has what the server says be the most that there is for the fleet.
+func (l *Ledger) shareSaid(now time.Time, v int64) {
+	s, w := &l.sharing, &l.window
+	if w.leastAt == 0 || v >= w.end() {
+		return // of the window before
+	}
+	answered := max(l.own-l.flights.unanswered(), 0)
+	n := s.budget.Said(now, whole((l.limit-w.least)/l.cost.each), answered, l.guarded())
+	if n > s.outside && s.windows > 1 { // in the first one the fleet's budget may not have all
+		l.foreign, l.foreignAt = min(l.foreign+n-s.outside, most), max(v, 1)
+		s.outside = n
+	}
 }
 
 // windowNumber is the number of the present window: how many of its length have passed

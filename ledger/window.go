@@ -115,7 +115,8 @@ func (l *Ledger) place(h told) position {
 // expire is for a window that is over by our clock.
 func (l *Ledger) expire(v int64) {
 	l.tally(v)
-	if l.window.fulls >= trusted && l.limit > 0 && (l.counts || l.window.reset > 0) {
+	alone := l.sharing.number == 0 || !l.guarded() // else others may have used some of it already
+	if alone && l.window.fulls >= trusted && l.limit > 0 && (l.counts || l.window.reset > 0) {
 		l.roll(v)
 		return
 	}

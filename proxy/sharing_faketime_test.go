@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"math/rand"
 	"net/http"
 	"strconv"
 	"sync"
@@ -22,8 +23,9 @@ import (
 type announcer struct {
 	amount   int
 	window   time.Duration
-	first    bool // windows begin with a request
-	relative bool // resets are said as seconds from now
+	first    bool          // windows begin with a request
+	relative bool          // resets are said as seconds from now
+	think    time.Duration // of a crawler, after each request, on average
 
 	mu      sync.Mutex
 	counts  map[string]int       // :: secret → of the present window
@@ -32,29 +34,42 @@ type announcer struct {
 	refused []time.Time
 }
 
-func (a *announcer) serve(rw http.ResponseWriter, r *http.Request) {
-	elapse(20 * time.Millisecond)
+func newAnnouncer(a *announcer) *announcer {
+	a.amount, a.window = 60, 20*time.Second
+	a.counts, a.ends, a.total = map[string]int{}, map[string]time.Time{}, map[string]map[time.Time]int{}
+	return a
+}
+
+// use counts a request of a token, by whomever, if that fits into its window.
+func (a *announcer) use(secret string) (now, end time.Time, left int, fits bool) {
 	a.mu.Lock()
-	now, secret := time.Now(), secretOf(r)
+	defer a.mu.Unlock()
+	now = time.Now()
 	if !now.Before(a.ends[secret]) {
 		a.counts[secret], a.ends[secret] = 0, now.Truncate(a.window).Add(a.window)
 		if a.first {
 			a.ends[secret] = now.Add(a.window)
 		}
 	}
-	end := a.ends[secret]
-	fits := a.counts[secret] < a.amount
-	if fits {
+	end = a.ends[secret]
+	if fits = a.counts[secret] < a.amount; fits {
 		a.counts[secret]++
 		if a.total[secret] == nil {
 			a.total[secret] = map[time.Time]int{}
 		}
 		a.total[secret][end]++
-	} else {
-		a.refused = append(a.refused, now)
 	}
-	left := a.amount - a.counts[secret]
-	a.mu.Unlock()
+	return now, end, a.amount - a.counts[secret], fits
+}
+
+func (a *announcer) serve(rw http.ResponseWriter, r *http.Request) {
+	elapse(20 * time.Millisecond)
+	now, end, left, fits := a.use(secretOf(r))
+	if !fits {
+		a.mu.Lock()
+		a.refused = append(a.refused, now)
+		a.mu.Unlock()
+	}
 	h := rw.Header()
 	h.Set("X-RateLimit-Limit", strconv.Itoa(a.amount))
 	h.Set("X-RateLimit-Remaining", strconv.Itoa(left))
@@ -109,66 +124,103 @@ func crew(t *testing.T, n int, shared store.Store, sites http.HandlerFunc, yaml 
 	running.Wait()
 }
 
+const tokensOfThree = "pools: {p: {tokens: [{label: a, secret: a-secret}, {label: b, secret: b-secret}, {label: c, secret: c-secret}]}}\n" +
+	"sites:\n  - {host: site.test, insecure: true, pool: p}\n"
+
+// crawl has 48 crawlers ask an announcer at n instances for eight windows, and somebody
+// else use so many of token a in each of them. It answers how many were refused after the
+// first window, and which part of the later windows was used.
+func (a *announcer) crawl(t *testing.T, n, foreign int, yaml string) (late int, used float64) {
+	elapse(time.Until(time.Date(2023, 11, 14, 22, 13, 20, 0, time.UTC)))
+	shared := &trouble{Store: store.NewMemory(nil)}
+	shared.slow.Store(int64(2 * time.Millisecond))
+	crew(t, n, shared, a.serve, yaml, func(all []*world) {
+		begins(a.window)
+		begin, ctx := time.Now(), t.Context()
+		end := begin.Add(8 * a.window)
+		var crawlers sync.WaitGroup
+		for i, w := range all {
+			for k := range 48 / n {
+				crawlers.Go(func() {
+					c, rnd := w.client(), rand.New(rand.NewSource(int64(100*i+k)))
+					for time.Now().Before(end.Add(-time.Second)) {
+						within, cancel := context.WithDeadline(ctx, end)
+						w.do(within, c, "GET", "http://site.test/x", nil)
+						cancel()
+						elapse(time.Duration(rnd.Int63n(int64(2*a.think) + 1)))
+					}
+				})
+			}
+		}
+		if foreign > 0 {
+			crawlers.Go(func() {
+				for time.Now().Before(end) {
+					a.use("a-secret")
+					elapse(a.window / time.Duration(foreign))
+				}
+			})
+		}
+		crawlers.Wait()
+		for _, at := range a.refused {
+			if at.Sub(begin) > a.window+a.window/10 {
+				late++
+			}
+		}
+		served, windows := 0, 0
+		for _, counts := range a.total {
+			for ends, n := range counts {
+				if from := ends.Add(-a.window); from.Sub(begin) >= 2*a.window-time.Second && !ends.After(end) {
+					served, windows = served+n, windows+1
+				}
+			}
+		}
+		used = float64(served) / float64(windows*a.amount)
+		t.Logf("%d refused, %d of them after the first window; %.1f %% of %d windows used", len(a.refused), late, 100*used, windows)
+	})
+	return late, used
+}
+
 // A fleet divides what a site announces for each token, as one process would use it:
 // nothing is refused after the first window, and what there is is used.
 func TestAFleetDividesWhatASiteAnnounces(t *testing.T) {
-	const yaml = "pools: {p: {tokens: [{label: a, secret: a-secret}, {label: b, secret: b-secret}, {label: c, secret: c-secret}]}}\n" +
-		"sites:\n  - {host: site.test, insecure: true, pool: p}\n"
-	for _, site := range []*announcer{{}, {relative: true}, {first: true}, {first: true, relative: true}} {
+	for kind := range 4 {
+		first, relative := kind >= 2, kind%2 == 1
 		for _, n := range []int{1, 4, 12} {
-			t.Run(fmt.Sprintf("%d instances, first %v, relative %v", n, site.first, site.relative), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%d instances, first %v, relative %v", n, first, relative), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					elapse(time.Until(time.Date(2023, 11, 14, 22, 13, 20, 0, time.UTC)))
-					a := &announcer{
-						amount: 60, window: 20 * time.Second, first: site.first, relative: site.relative,
-						counts: map[string]int{}, ends: map[string]time.Time{}, total: map[string]map[time.Time]int{},
+					late, used := newAnnouncer(&announcer{first: first, relative: relative}).crawl(t, n, 0, tokensOfThree)
+					bound := 0
+					if n > 1 && (first || relative) {
+						bound = 5 // instances differ about the end of a window by up to a second
 					}
-					shared := &trouble{Store: store.NewMemory(nil)}
-					shared.slow.Store(int64(2 * time.Millisecond))
-					crew(t, n, shared, a.serve, yaml, func(all []*world) {
-						begins(a.window)
-						begin, ctx := time.Now(), t.Context()
-						end := begin.Add(8 * a.window)
-						var crawlers sync.WaitGroup
-						for _, w := range all {
-							for range 48 / n {
-								crawlers.Go(func() {
-									c := w.client()
-									for time.Now().Before(end.Add(-time.Second)) {
-										within, cancel := context.WithDeadline(ctx, end)
-										w.do(within, c, "GET", "http://site.test/x", nil)
-										cancel()
-									}
-								})
-							}
-						}
-						crawlers.Wait()
-						late := 0
-						for _, at := range a.refused {
-							if at.Sub(begin) > a.window+a.window/10 {
-								late++
-							}
-						}
-						served, windows := 0, 0
-						for _, counts := range a.total {
-							for ends, n := range counts {
-								if from := ends.Add(-a.window); from.Sub(begin) >= 2*a.window-time.Second && !ends.After(end) {
-									served, windows = served+n, windows+1
-								}
-							}
-						}
-						used := float64(served) / float64(windows*a.amount)
-						t.Logf("%d refused, %d of them after the first window; %.1f %% of %d windows used", len(a.refused), late, 100*used, windows)
-						bound := 0
-						if n > 1 && (site.first || site.relative) {
-							bound = 5 // instances differ about the end of a window by up to a second
+					if late > bound || used < 0.9 {
+						t.Errorf("%d are refused after the first window, %.1f %% are used", late, 100*used)
+					}
+				})
+			})
+		}
+	}
+}
+
+// What somebody outside of the fleet uses of a token is not there for the fleet: what
+// the server says is left is the most that all instances together may still use.
+func TestAFleetLeavesWhatOthersUseOfAToken(t *testing.T) {
+	for _, n := range []int{1, 4, 12} {
+		for _, foreign := range []int{10, 30} {
+			for _, think := range []time.Duration{0, 3500 * time.Millisecond} {
+				t.Run(fmt.Sprintf("%d instances, %d of 60 are used by others, pauses of %v", n, foreign, think), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						late, used := newAnnouncer(&announcer{think: think}).crawl(t, n, foreign, tokensOfThree)
+						bound := 5
+						if think == 0 {
+							bound = 30 // all of a window goes at once, before it is known what others have used
 						}
 						if late > bound || used < 0.9 {
 							t.Errorf("%d are refused after the first window, %.1f %% are used", late, 100*used)
 						}
 					})
 				})
-			})
+			}
 		}
 	}
 }
