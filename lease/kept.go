@@ -261,11 +261,6 @@ func (m *kept) Settle(now, taken time.Time, estimate, actual int64) {
 	}
 }
 
-func (m *kept) Observe(now time.Time, o limit.Observation) {
-	m.Meter.Observe(now, o)
-	m.soil(now)
-}
-
 // soil notes that the meter knows more than the journal, which nobody waits for.
 func (m *kept) soil(now time.Time) {
 	at := m.a.clock.at(now)

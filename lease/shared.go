@@ -262,18 +262,6 @@ func (m *shared) Settle(now, taken time.Time, estimate, actual int64) {
 // Done has nothing to do: each lease ends early enough for what is on its way.
 func (m *shared) Done(time.Time, time.Time, int64, limit.Outcome) {}
 
-// Observe hears what a server announced. That is kept by a meter that has no limit of
-// its own.
-func (m *shared) Observe(now time.Time, o limit.Observation) {
-	if m.heard == nil {
-		m.heard, _ = limit.New(limit.Spec{As: limit.FirstUse, Amount: most, Window: 1})
-	}
-	m.heard.Observe(now, o)
-	if m.heard.Idle(now) {
-		m.heard = nil
-	}
-}
-
 // Left is what could be taken without asking anybody.
 func (m *shared) Left(now time.Time) int64 {
 	at := m.a.clock.at(now)

@@ -103,9 +103,6 @@ func (m *First) Postpone(now, _ time.Time, n int64) {
 // Settle is limit.Meter's, and does nothing.
 func (m *First) Settle(_, _ time.Time, _, _ int64) {}
 
-// Observe is limit.Meter's, and does nothing.
-func (m *First) Observe(time.Time, limit.Observation) {}
-
 // Left is limit.Meter's.
 func (m *First) Left(now time.Time) int64 {
 	v := m.clock.at(now)

@@ -437,16 +437,6 @@ func (l *Ledger) mute(v, sent, n int64) {
 	}
 }
 
-// Observe is limit.Meter's. A ledger hears answers.
-func (l *Ledger) Observe(now time.Time, o limit.Observation) {
-	v := l.clock.at(now)
-	if !o.RetryAt.IsZero() {
-		if at := l.clock.on(o.RetryAt); at-v <= credible {
-			l.until = max(l.until, at)
-		}
-	}
-}
-
 // Left is limit.Meter's.
 func (l *Ledger) Left(now time.Time) int64 {
 	v := l.clock.at(now)

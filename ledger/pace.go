@@ -267,16 +267,6 @@ func (p *Pace) Done(now, taken time.Time, n int64, o limit.Outcome) {
 	p.succeeded(v)
 }
 
-// Observe is limit.Meter's.
-func (p *Pace) Observe(now time.Time, o limit.Observation) {
-	v := p.at(now)
-	if !o.RetryAt.IsZero() {
-		if at := p.clock.on(o.RetryAt); at-v <= credible {
-			p.until = max(p.until, at)
-		}
-	}
-}
-
 // Left is limit.Meter's: what a second brings when the way is free.
 func (p *Pace) Left(now time.Time) int64 {
 	v := p.at(now)

@@ -22,7 +22,7 @@ const (
 // from the other.
 type adaptive struct {
 	clock    steady
-	told     told
+	spent    past
 	min, max float64 // per second
 	window   int64
 	rate     float64
@@ -76,7 +76,7 @@ func (m *adaptive) When(now time.Time, n int64) (time.Time, bool) {
 		return now, false
 	}
 	v := m.at(now)
-	return later(now, m.told.when(max(v, m.free), n)-v), true
+	return later(now, max(v, m.free)-v), true
 }
 
 func (m *adaptive) Take(now time.Time, n int64) {
@@ -87,7 +87,7 @@ func (m *adaptive) Take(now time.Time, n int64) {
 		return
 	}
 	m.last, m.free, m.pace = v, plus(max(m.free, v), m.gap(n)), m.rate
-	m.told.take(v, n)
+	m.spent.add(v, n)
 }
 
 func (m *adaptive) Postpone(now, taken time.Time, n int64) {
@@ -96,13 +96,13 @@ func (m *adaptive) Postpone(now, taken time.Time, n int64) {
 }
 
 func (m *adaptive) Give(now, taken time.Time, n int64) {
-	v := m.at(now)
+	m.at(now)
 	m.landed()
 	at, known := m.clock.past(taken)
 	if n = amount(n); !known || n == 0 {
 		return
 	}
-	m.told.give(v, at, n)
+	m.spent.back(at, n)
 	m.back(at, n)
 }
 
@@ -133,10 +133,10 @@ func (m *adaptive) Settle(now, taken time.Time, estimate, actual int64) {
 			from = m.free
 		}
 		m.free = plus(from, m.gap(more))
-		m.told.take(v, more)
+		m.spent.add(v, more)
 	case more < 0:
 		if at, known := m.clock.past(taken); known {
-			m.told.give(v, at, -more)
+			m.spent.back(at, -more)
 			m.back(at, -more)
 		}
 	}
@@ -188,30 +188,26 @@ func (m *adaptive) wrong(v int64) {
 	m.free, m.pace = max(m.free, plus(m.last, m.gap(1))), 0
 }
 
-func (m *adaptive) Observe(now time.Time, o Observation) {
-	m.told.hear(m.at(now), o, m.clock.ahead)
-}
-
 // Left is what a second brings when the way is free.
 func (m *adaptive) Left(now time.Time) int64 {
 	v := m.at(now)
 	if v < m.free {
 		return 0
 	}
-	return m.told.remaining(v, max(int64(m.rate), 1))
+	return max(int64(m.rate), 1)
 }
 
 // Idle is true of a rate that would begin no lower.
 func (m *adaptive) Idle(now time.Time) bool {
 	v := m.at(now)
 	return m.flying == 0 && v >= m.free && m.rate >= m.middle() && m.refused == 0 &&
-		v-m.bad[badToFall-1] >= m.window && m.told.idle(v)
+		v-m.bad[badToFall-1] >= m.window
 }
 
 func (m *adaptive) State() []byte {
 	b := newEncoder(Adaptive)
 	b.int(m.clock.last)
-	m.told.append(&b)
+	m.spent.append(&b)
 	b.float(m.rate)
 	b.float(m.refused)
 	b.int(int64(m.streak))
@@ -226,8 +222,7 @@ func (m *adaptive) State() []byte {
 func (m *adaptive) Restore(now time.Time, state []byte) error {
 	d := newDecoder(Adaptive, state)
 	last := d.time(edge)
-	var heard told
-	heard.read(d, last)
+	spent := d.spent(last)
 	speed, refused := d.float(slowest, fastest), d.float(0, fastest)
 	streak := d.between(0, streakToRise-1)
 	rest, used := d.between(0, math.MaxInt64), d.time(last)
@@ -239,8 +234,8 @@ func (m *adaptive) Restore(now time.Time, state []byte) error {
 		return err
 	}
 	by := m.clock.restored(now, last)
-	heard.shift(by)
-	m.told, m.streak, m.used = heard, int(streak), max(used+by, 0)
+	spent.move(by)
+	m.spent, m.streak, m.used = spent, int(streak), max(used+by, 0)
 	m.rate, m.refused = min(max(speed, m.min), m.max), refused
 	m.last, m.free = last+by, plus(last+by, rest)
 	for i, t := range bad {

@@ -13,7 +13,7 @@ import (
 // It counts in floating point, so a request may go some millionths of a unit early.
 type bucket struct {
 	clock  steady
-	told   told
+	spent  past
 	burst  int64
 	refill float64 // units per second
 	slop   float64 // what counts as a unit although it is a little less
@@ -63,7 +63,7 @@ func (m *bucket) When(now time.Time, n int64) (time.Time, bool) {
 		at = plus(v, nanoseconds(missing/m.refill))
 	}
 	at = max(at, m.there.when(v, n))
-	return later(now, m.told.when(at, n)-v), true
+	return later(now, at-v), true
 }
 
 // nanoseconds is a number of seconds, rounded up and within what is counted.
@@ -82,7 +82,7 @@ func (m *bucket) Take(now time.Time, n int64) {
 	m.past.drained(v, m.level(v))
 	m.pour(v, -n)
 	m.there.take(v, n)
-	m.told.take(v, n)
+	m.spent.add(v, n)
 }
 
 // pour adds n, which is more often less than nothing. The bucket may owe any
@@ -106,8 +106,8 @@ func (m *bucket) Postpone(now, taken time.Time, n int64) {
 	v := m.clock.at(now)
 	m.there.late(v, n)
 	if at, known := m.clock.past(taken); known {
-		m.told.past.back(at, n)
-		m.told.past.add(v, n)
+		m.spent.back(at, n)
+		m.spent.add(v, n)
 	}
 }
 
@@ -117,7 +117,7 @@ func (m *bucket) Give(now, taken time.Time, n int64) {
 	if n = amount(n); !known || n == 0 {
 		return
 	}
-	m.told.give(v, at, n)
+	m.spent.back(at, n)
 	m.back(v, at, n)
 }
 
@@ -140,10 +140,10 @@ func (m *bucket) Settle(now, taken time.Time, estimate, actual int64) {
 		m.past.drained(v, m.level(v))
 		m.pour(v, -more)
 		m.there.take(v, more)
-		m.told.take(v, more)
+		m.spent.add(v, more)
 	case more < 0:
 		if at, known := m.clock.past(taken); known {
-			m.told.give(v, at, -more)
+			m.spent.back(at, -more)
 			m.back(v, at, -more)
 		}
 	}
@@ -151,24 +151,20 @@ func (m *bucket) Settle(now, taken time.Time, estimate, actual int64) {
 
 func (m *bucket) Done(_, _ time.Time, _ int64, _ Outcome) {}
 
-func (m *bucket) Observe(now time.Time, o Observation) {
-	m.told.hear(m.clock.at(now), o, m.clock.ahead)
-}
-
 func (m *bucket) Left(now time.Time) int64 {
 	v := m.clock.at(now)
-	return m.told.remaining(v, int64(max(math.Floor(m.there.left(v, m.level(v))+m.slop), 0)))
+	return int64(max(math.Floor(m.there.left(v, m.level(v))+m.slop), 0))
 }
 
 func (m *bucket) Idle(now time.Time) bool {
 	v := m.clock.at(now)
-	return m.there.idle(v) && m.level(v) >= float64(m.burst) && m.told.idle(v)
+	return m.there.idle(v) && m.level(v) >= float64(m.burst)
 }
 
 func (m *bucket) State() []byte {
 	b := newEncoder(Bucket)
 	b.int(m.clock.last)
-	m.told.append(&b)
+	m.spent.append(&b)
 	m.there.append(&b, m.clock.last)
 	b.float(max(m.level(m.clock.last), -most))
 	return b
@@ -177,8 +173,7 @@ func (m *bucket) State() []byte {
 func (m *bucket) Restore(now time.Time, state []byte) error {
 	d := newDecoder(Bucket, state)
 	last := d.time(edge)
-	var heard told
-	heard.read(d, last)
+	spent := d.spent(last)
 	far := m.there
 	far.read(d, last)
 	tokens := d.float(-most, most)
@@ -187,9 +182,9 @@ func (m *bucket) Restore(now time.Time, state []byte) error {
 	}
 	far.bound(last, float64(m.burst)-tokens)
 	by := m.clock.restored(now, last)
-	heard.shift(by)
+	spent.move(by)
 	far.shift(by)
-	m.told, m.past, m.there = heard, heights{}, far
+	m.spent, m.past, m.there = spent, heights{}, far
 	m.hold(last+by, tokens)
 	return nil
 }

@@ -1,54 +1,29 @@
 package limit
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // concurrency is at most a number in flight. Only Done and Give make room, so
 // When cannot say when.
-type concurrency struct {
-	clock  steady
-	told   told
-	amount int64
-	flying int64
-	cap    int64 // what the server announced as its limit, until capped
-	capped int64
-}
-
-// announced is how long a smaller limit is kept that a server announced without
-// saying until when.
-const announced = int64(15 * time.Minute)
+type concurrency struct{ amount, flying int64 }
 
 func newConcurrency(s Spec) *concurrency { return &concurrency{amount: s.Amount} }
 
 func (m *concurrency) When(now time.Time, n int64) (time.Time, bool) {
-	if n <= 0 {
+	switch {
+	case n <= 0:
 		return now, true
-	}
-	if n > m.amount {
+	case n > m.amount:
 		return now, false
-	}
-	v := m.clock.at(now)
-	if n > m.room(v) {
-		// A limit that was announced may end before anybody is done.
-		if v < m.capped && n <= m.amount-m.flying {
-			return later(now, max(m.capped, m.told.until)-v), true
-		}
+	case n > m.Left(now):
 		return Unknown, true
 	}
-	return later(now, m.told.when(v, n)-v), true
+	return now, true
 }
 
-func (m *concurrency) room(v int64) int64 {
-	limit := m.amount
-	if v < m.capped {
-		limit = min(limit, m.cap)
-	}
-	return max(limit-m.flying, 0)
-}
-
-func (m *concurrency) Take(now time.Time, n int64) {
-	m.clock.at(now)
-	m.flying = min(m.flying+amount(n), most)
-}
+func (m *concurrency) Take(_ time.Time, n int64) { m.flying = min(m.flying+amount(n), most) }
 
 func (m *concurrency) Postpone(_, _ time.Time, _ int64) {}
 
@@ -62,65 +37,25 @@ func (m *concurrency) Settle(_, _ time.Time, estimate, actual int64) {
 	}
 }
 
-func (m *concurrency) Done(now, _ time.Time, n int64, _ Outcome) {
-	m.clock.at(now)
+func (m *concurrency) Done(_, _ time.Time, n int64, _ Outcome) {
 	m.flying = max(m.flying-amount(n), 0)
 }
 
-// Observe takes a smaller limit over, and leaves the remainder alone: it says how
-// many more were in flight a moment ago.
-func (m *concurrency) Observe(now time.Time, o Observation) {
-	v := m.clock.at(now)
-	m.told.hear(v, Observation{Limit: -1, Remaining: -1, RetryAt: o.RetryAt}, m.clock.ahead)
-	if o.Limit < 1 {
-		return
-	}
-	until := v + announced
-	if !o.Reset.IsZero() {
-		until = min(max(m.clock.ahead(o.Reset), v), v+credible)
-	}
-	if v < m.capped {
-		m.cap, m.capped = min(m.cap, o.Limit), max(m.capped, until)
-		return
-	}
-	m.cap, m.capped = min(o.Limit, most), until
-}
+func (m *concurrency) Left(time.Time) int64 { return max(m.amount-m.flying, 0) }
 
-func (m *concurrency) Left(now time.Time) int64 {
-	v := m.clock.at(now)
-	return m.told.remaining(v, m.room(v))
-}
+// State has nothing in it: requests in flight end with the process.
+func (m *concurrency) State() []byte { return newEncoder(Concurrency) }
 
-func (m *concurrency) State() []byte {
-	b := newEncoder(Concurrency)
-	b.int(m.clock.last)
-	m.told.append(&b)
-	b.int(m.cap)
-	b.int(m.capped)
-	return b
-}
-
-func (m *concurrency) Restore(now time.Time, state []byte) error {
+// Restore reads seven numbers of versions before 3, which say nothing.
+func (m *concurrency) Restore(_ time.Time, state []byte) error {
 	d := newDecoder(Concurrency, state)
-	last := d.time(edge)
-	var heard told
-	heard.read(d, last)
-	limit, until := d.between(0, most), d.time(last+credible)
-	if (until == 0) != (limit == 0) {
-		d.fail()
+	if d.version < 3 && d.err == nil {
+		last := d.time(edge)
+		d.spent(last)
+		d.between(math.MinInt64, math.MaxInt64)
+		d.between(math.MinInt64, math.MaxInt64)
 	}
-	if err := d.done(); err != nil {
-		return err
-	}
-	by := m.clock.restored(now, last)
-	heard.shift(by)
-	if m.told, m.cap, m.capped = heard, limit, until; until > 0 {
-		m.capped = max(until+by, 1)
-	}
-	return nil
+	return d.done()
 }
 
-func (m *concurrency) Idle(now time.Time) bool {
-	v := m.clock.at(now)
-	return m.flying == 0 && v >= m.capped && m.told.idle(v)
-}
+func (m *concurrency) Idle(time.Time) bool { return m.flying == 0 }

@@ -9,7 +9,7 @@ import "time"
 // what is owed counts in it.
 type firstUse struct {
 	clock  steady
-	told   told
+	spent  past
 	amount int64
 	window int64
 	used   int64 // more than amount: the rest is owed by the windows after
@@ -59,7 +59,7 @@ func (m *firstUse) When(now time.Time, n int64) (time.Time, bool) {
 	} else if m.shut {
 		at = m.end
 	}
-	return later(now, m.told.when(at, n)-v), true
+	return later(now, at-v), true
 }
 
 func (m *firstUse) Take(now time.Time, n int64) {
@@ -77,7 +77,7 @@ func (m *firstUse) Take(now time.Time, n int64) {
 		m.opener = min(m.opener+n, most)
 	}
 	m.latest, m.used = v, min(m.used+n, most)
-	m.told.take(v, n)
+	m.spent.add(v, n)
 }
 
 // Postpone may be about the request that opens the window: then that can open as
@@ -86,8 +86,8 @@ func (m *firstUse) Postpone(now, taken time.Time, n int64) {
 	v := m.at(now)
 	at, known := m.clock.past(taken)
 	if known {
-		m.told.past.back(at, n)
-		m.told.past.add(v, n)
+		m.spent.back(at, n)
+		m.spent.add(v, n)
 	}
 	if n > 0 && m.end != 0 && (!known || at <= m.start) {
 		m.end = max(m.end, v+m.window)
@@ -108,7 +108,7 @@ func (m *firstUse) Give(now, taken time.Time, n int64) {
 		m.close(v, -1) // it may have opened any window
 		return
 	}
-	m.told.give(v, at, n)
+	m.spent.back(at, n)
 	if m.end == 0 || at < m.start {
 		// It may have opened the window before, or one before that.
 		if at <= m.before {
@@ -146,13 +146,13 @@ func (m *firstUse) Settle(now, taken time.Time, estimate, actual int64) {
 			m.start, m.end, m.opener = v, v+m.window, 0
 		}
 		m.used = min(m.used+more, most)
-		m.told.take(v, more)
+		m.spent.add(v, more)
 	case more < 0:
 		at, known := m.clock.past(taken)
 		if !known {
 			return
 		}
-		m.told.give(v, at, -more)
+		m.spent.back(at, -more)
 		if m.end != 0 && at >= m.start {
 			m.used = max(m.used+more, 0)
 		}
@@ -161,27 +161,23 @@ func (m *firstUse) Settle(now, taken time.Time, estimate, actual int64) {
 
 func (m *firstUse) Done(_, _ time.Time, _ int64, _ Outcome) {}
 
-func (m *firstUse) Observe(now time.Time, o Observation) {
-	m.told.hear(m.at(now), o, m.clock.ahead)
-}
-
 func (m *firstUse) Left(now time.Time) int64 {
-	v := m.at(now)
+	m.at(now)
 	if m.shut {
 		return 0
 	}
-	return m.told.remaining(v, max(m.amount-m.used, 0))
+	return max(m.amount-m.used, 0)
 }
 
 func (m *firstUse) Idle(now time.Time) bool {
-	v := m.at(now)
-	return m.end == 0 && m.told.idle(v)
+	m.at(now)
+	return m.end == 0
 }
 
 func (m *firstUse) State() []byte {
 	b := newEncoder(FirstUse)
 	b.int(m.clock.last)
-	m.told.append(&b)
+	m.spent.append(&b)
 	b.int(m.amount)
 	b.int(m.used)
 	b.int(m.opener)
@@ -200,8 +196,7 @@ func (m *firstUse) State() []byte {
 func (m *firstUse) Restore(now time.Time, state []byte) error {
 	d := newDecoder(FirstUse, state)
 	last := d.time(edge)
-	var heard told
-	heard.read(d, last)
+	spent := d.spent(last)
 	before, used, opener := d.between(1, most), d.between(0, most), d.between(0, most)
 	rest, shut := d.between(0, longest64), d.between(0, 1)
 	if err := d.done(); err != nil {
@@ -212,8 +207,8 @@ func (m *firstUse) Restore(now time.Time, state []byte) error {
 	}
 	rest = min(rest, m.window)
 	by := m.clock.restored(now, last)
-	heard.shift(by)
-	m.told, m.used = heard, lowered(used, before, m.amount)
+	spent.move(by)
+	m.spent, m.used = spent, lowered(used, before, m.amount)
 	m.opener, m.shut, m.end = opener, shut == 1, 0
 	if rest > 0 {
 		m.end = last + by + rest

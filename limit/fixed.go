@@ -17,7 +17,7 @@ import (
 type fixed struct {
 	as       As
 	clock    wall
-	told     told
+	spent    past
 	amount   int64
 	width    int64     // of a calendar's windows, the longest
 	calendar *calendar // nil: every width since 1970
@@ -47,7 +47,7 @@ func (m *fixed) at(now time.Time) int64 {
 		return v
 	}
 	if back > 0 {
-		m.told.shift(-back)
+		m.spent.move(-back)
 		rest := min(m.end-v-back, m.width)
 		m.end = m.after(v + rest - 1)
 	}
@@ -94,7 +94,7 @@ func (m *fixed) When(now time.Time, n int64) (time.Time, bool) {
 	if over := m.used + n - m.amount; over > 0 {
 		at = m.later((over - 1) / m.amount)
 	}
-	return later(now, m.told.when(at, n)-v), true
+	return later(now, at-v), true
 }
 
 // later is the end of the window that is n after this one.
@@ -125,7 +125,7 @@ func (m *fixed) Take(now time.Time, n int64) {
 
 func (m *fixed) spend(v, n int64) {
 	m.used = min(m.used+amount(n), most)
-	m.told.take(v, amount(n))
+	m.spent.add(v, amount(n))
 }
 
 // isLate tells whether what is taken at a time may arrive after the window.
@@ -137,14 +137,14 @@ func (m *fixed) Postpone(now, taken time.Time, n int64) {
 }
 
 func (m *fixed) Give(now, taken time.Time, n int64) {
-	v := m.at(now)
+	m.at(now)
 	at, known := m.clock.past(taken)
 	if n = amount(n); known && at >= m.opened {
 		m.used = max(m.used-n, 0)
 		m.landed(at, n)
 	}
 	if known {
-		m.told.give(v, at, n)
+		m.spent.back(at, n)
 	}
 }
 
@@ -179,24 +179,20 @@ func (m *fixed) Done(now, taken time.Time, n int64, _ Outcome) {
 	}
 }
 
-func (m *fixed) Observe(now time.Time, o Observation) {
-	m.told.hear(m.at(now), o, nanos)
-}
-
 func (m *fixed) Left(now time.Time) int64 {
-	v := m.at(now)
-	return m.told.remaining(v, max(m.amount-m.used, 0))
+	m.at(now)
+	return max(m.amount-m.used, 0)
 }
 
 func (m *fixed) Idle(now time.Time) bool {
-	v := m.at(now)
-	return m.used == 0 && m.told.idle(v)
+	m.at(now)
+	return m.used == 0
 }
 
 func (m *fixed) State() []byte {
 	b := newEncoder(m.as)
 	b.int(m.clock.last)
-	m.told.append(&b)
+	m.spent.append(&b)
 	b.int(m.amount)
 	b.int(m.used)
 	b.int(max(m.end-m.clock.last, 0))
@@ -207,14 +203,13 @@ func (m *fixed) State() []byte {
 func (m *fixed) Restore(now time.Time, state []byte) error {
 	d := newDecoder(m.as, state)
 	last := d.time(edge)
-	var heard told
-	heard.read(d, last)
+	spent := d.spent(last)
 	before, used := d.between(1, most), d.between(0, most)
 	rest, late := d.between(0, 2*longest64), d.between(0, used)
 	if err := d.done(); err != nil {
 		return err
 	}
-	m.told, m.used = heard, lowered(used, before, m.amount)
+	m.spent, m.used = spent, lowered(used, before, m.amount)
 	m.late = min(late, m.used)
 	m.clock = wall{last: last, set: true}
 	m.end = m.after(last + max(min(rest, m.width), 1) - 1)

@@ -54,9 +54,6 @@ type Meter interface {
 	// taken, or what Settle has left of it.
 	Done(now, taken time.Time, n int64, o Outcome)
 
-	// Observe hears what a server announced. It only ever tightens.
-	Observe(now time.Time, o Observation)
-
 	// Left is an amount that could be taken at once. It is the largest, but for
 	// Adaptive, of which any could.
 	Left(now time.Time) int64
@@ -83,18 +80,6 @@ const (
 	Failed            // on the way, or by the server's fault
 	Abandoned         // by the client
 )
-
-// Observation is what a server said about its own limit. Its zero value says that
-// nothing remains, so start from Silent.
-type Observation struct {
-	Limit     int64     // -1: not said
-	Remaining int64     // until Reset; -1: not said
-	Reset     time.Time // zero: not said
-	RetryAt   time.Time // nothing may go before; zero: not said
-}
-
-// Silent is the observation that says nothing.
-var Silent = Observation{Limit: -1, Remaining: -1}
 
 // Unknown is When's answer where only somebody's Done can tell: a time so far
 // away that a timer for it never fires.

@@ -40,7 +40,7 @@ func Move(now time.Time, from Meter, to Spec) (Meter, error) {
 		if old, same := from.(*bucket); same {
 			v := old.clock.at(now)
 			level := old.level(v)
-			fresh.clock, fresh.told = old.clock, old.told
+			fresh.clock, fresh.spent = old.clock, old.spent
 			fresh.count(v, list)
 			fresh.hold(v, min(level, fresh.level(v)))
 			return fresh, nil
@@ -71,7 +71,7 @@ func Move(now time.Time, from Meter, to Spec) (Meter, error) {
 // from is m with what another spec of the same arithmetic has counted.
 func (m *fixed) from(now time.Time, old *fixed) {
 	v := old.at(now)
-	m.clock, m.told = old.clock, old.told
+	m.clock, m.spent = old.clock, old.spent
 	m.used, m.opened = lowered(old.used, old.amount, m.amount), old.opened
 	m.late = min(old.late, m.used)
 	m.end = m.after(v)

@@ -9,7 +9,7 @@ import (
 // paced is one every window/amount: after n, nothing goes for n times as long.
 type paced struct {
 	clock  steady
-	told   told
+	spent  past
 	amount int64
 	window int64
 	last   int64 // when something was taken last
@@ -50,7 +50,7 @@ func (m *paced) When(now time.Time, n int64) (time.Time, bool) {
 		return now, false
 	}
 	v := m.clock.at(now)
-	return later(now, m.told.when(max(v, m.free), n)-v), true
+	return later(now, max(v, m.free)-v), true
 }
 
 func (m *paced) Take(now time.Time, n int64) {
@@ -60,7 +60,7 @@ func (m *paced) Take(now time.Time, n int64) {
 	v := m.clock.at(now)
 	up, _ := m.gap(n)
 	m.last, m.free = v, plus(max(m.free, v), up)
-	m.told.take(v, n)
+	m.spent.add(v, n)
 }
 
 // Give frees the way if nothing has gone since: what went later has waited for
@@ -71,12 +71,12 @@ func (m *paced) Postpone(now, taken time.Time, n int64) {
 }
 
 func (m *paced) Give(now, taken time.Time, n int64) {
-	v := m.clock.at(now)
+	m.clock.at(now)
 	at, known := m.clock.past(taken)
 	if n = amount(n); !known || n == 0 {
 		return
 	}
-	m.told.give(v, at, n)
+	m.spent.back(at, n)
 	m.back(at, n)
 }
 
@@ -99,20 +99,16 @@ func (m *paced) Settle(now, taken time.Time, estimate, actual int64) {
 		}
 		up, _ := m.gap(more)
 		m.free = plus(from, up)
-		m.told.take(v, more)
+		m.spent.add(v, more)
 	case more < 0:
 		if at, known := m.clock.past(taken); known {
-			m.told.give(v, at, -more)
+			m.spent.back(at, -more)
 			m.back(at, -more)
 		}
 	}
 }
 
 func (m *paced) Done(_, _ time.Time, _ int64, _ Outcome) {}
-
-func (m *paced) Observe(now time.Time, o Observation) {
-	m.told.hear(m.clock.at(now), o, m.clock.ahead)
-}
 
 // Left is the whole amount when the way is free: it may go at once, and what
 // follows waits for all of it.
@@ -121,18 +117,18 @@ func (m *paced) Left(now time.Time) int64 {
 	if v < m.free {
 		return 0
 	}
-	return m.told.remaining(v, m.amount)
+	return m.amount
 }
 
 func (m *paced) Idle(now time.Time) bool {
 	v := m.clock.at(now)
-	return v >= m.free && m.told.idle(v)
+	return v >= m.free
 }
 
 func (m *paced) State() []byte {
 	b := newEncoder(Paced)
 	b.int(m.clock.last)
-	m.told.append(&b)
+	m.spent.append(&b)
 	b.int(max(m.free-m.clock.last, 0))
 	return b
 }
@@ -140,14 +136,13 @@ func (m *paced) State() []byte {
 func (m *paced) Restore(now time.Time, state []byte) error {
 	d := newDecoder(Paced, state)
 	last := d.time(edge)
-	var heard told
-	heard.read(d, last)
+	spent := d.spent(last)
 	rest := d.between(0, math.MaxInt64)
 	if err := d.done(); err != nil {
 		return err
 	}
 	by := m.clock.restored(now, last)
-	heard.shift(by)
-	m.told, m.last, m.free = heard, last+by, plus(last+by, rest)
+	spent.move(by)
+	m.spent, m.last, m.free = spent, last+by, plus(last+by, rest)
 	return nil
 }

@@ -80,10 +80,20 @@ func (p *past) append(b *encoder) {
 	p.ring.append(b, newest)
 }
 
-func (p *past) read(d *decoder, last int64) {
-	for _, t := range d.takes(d.time(last), mostPast) {
-		p.push(t)
+// spent reads what append has written. Versions before 3 have four numbers before that,
+// which say nothing, and version 1 has nothing else.
+func (d *decoder) spent(last int64) (p past) {
+	if d.version < 3 {
+		for range 4 {
+			d.between(math.MinInt64, math.MaxInt64)
+		}
 	}
+	if d.version > 1 {
+		for _, t := range d.takes(d.time(last), mostPast) {
+			p.push(t)
+		}
+	}
+	return p
 }
 
 // Spent is an amount that was taken so long ago, or earlier.
@@ -114,22 +124,22 @@ func PastOf(now time.Time, m Meter) []Spent {
 	case *rolling:
 		v = m.clock.at(now)
 		m.expire(v)
-		p, within, counts = &m.told.past, m.window, m.used+m.owed
+		p, within, counts = &m.spent, m.window, m.used+m.owed
 	case *fixed:
 		v = m.at(now)
-		p, within, counts = &m.told.past, v-m.begins(v)+1, m.used
+		p, within, counts = &m.spent, v-m.begins(v)+1, m.used
 	case *firstUse:
 		v = m.at(now)
-		p, within, counts = &m.told.past, v-m.start+1, m.used
+		p, within, counts = &m.spent, v-m.start+1, m.used
 	case *bucket:
 		v = m.clock.at(now)
-		p, within, counts = &m.told.past, edge, int64(math.Ceil(float64(m.burst)-m.level(v)))
+		p, within, counts = &m.spent, edge, int64(math.Ceil(float64(m.burst)-m.level(v)))
 	case *paced:
 		v = m.clock.at(now)
-		p = &m.told.past
+		p = &m.spent
 	case *adaptive:
 		v = m.at(now)
-		p = &m.told.past
+		p = &m.spent
 	default:
 		return nil
 	}
@@ -156,11 +166,11 @@ func Carry(now time.Time, list []Spent, to Spec) (Meter, error) {
 	switch m := m.(type) {
 	case *rolling:
 		v := m.clock.at(now)
-		m.told.past.take(v, list)
+		m.spent.take(v, list)
 		m.count(v, list)
 	case *fixed:
 		v := m.at(now)
-		m.told.past.take(v, list)
+		m.spent.take(v, list)
 		m.used = min(sum(list, v-m.begins(v)+1), m.amount)
 		m.opened = v // nothing from before is given back
 		if v >= m.end-margin(m.width) {
@@ -168,19 +178,19 @@ func Carry(now time.Time, list []Spent, to Spec) (Meter, error) {
 		}
 	case *firstUse:
 		v := m.at(now)
-		m.told.past.take(v, list)
+		m.spent.take(v, list)
 		m.count(v, list)
 	case *bucket:
 		v := m.clock.at(now)
-		m.told.past.take(v, list)
+		m.spent.take(v, list)
 		m.count(v, list)
 	case *paced:
 		v := m.clock.at(now)
-		m.told.past.take(v, list)
+		m.spent.take(v, list)
 		m.count()
 	case *adaptive:
 		v := m.at(now)
-		if m.told.past.take(v, list); len(list) > 0 {
+		if m.spent.take(v, list); len(list) > 0 {
 			m.last = v - int64(list[len(list)-1].Ago)
 			m.free, m.used = m.last+m.gap(1), v
 		}
@@ -261,8 +271,8 @@ func (m *bucket) count(v int64, list []Spent) {
 // count waits for as long as the takes would have, but no longer than the window.
 func (m *paced) count() {
 	m.last, m.free = 0, 0
-	for i := range m.told.past.count {
-		t := m.told.past.at(i)
+	for i := range m.spent.count {
+		t := m.spent.at(i)
 		up, _ := m.gap(t.n)
 		m.last, m.free = t.at, min(plus(max(m.free, t.at), up), t.at+m.window)
 	}

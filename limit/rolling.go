@@ -23,7 +23,7 @@ const (
 // limit was lowered.
 type rolling struct {
 	clock  steady
-	told   told
+	spent  past
 	amount int64
 	window int64
 	due    int64 // nothing lands or ends before
@@ -51,7 +51,7 @@ func (m *rolling) When(now time.Time, n int64) (time.Time, bool) {
 	if free := m.used + m.owed + n - m.amount; free > 0 {
 		at = m.freed(free)
 	}
-	return later(now, m.told.when(max(at, v), n)-v), true
+	return later(now, max(at, v)-v), true
 }
 
 // freed is when n units that count now, or will because they are owed, have ended.
@@ -165,7 +165,7 @@ func (m *rolling) Take(now time.Time, n int64) {
 	v := m.clock.at(now)
 	m.expire(v)
 	m.add(v, n, (*rolling).fly)
-	m.told.take(v, n)
+	m.spent.add(v, n)
 }
 
 func (m *rolling) Postpone(now, taken time.Time, n int64) {
@@ -180,7 +180,7 @@ func (m *rolling) Give(now, taken time.Time, n int64) {
 	if n = amount(n); !known || n == 0 {
 		return
 	}
-	m.told.give(v, at, n)
+	m.spent.back(at, n)
 	m.back(v, at, n)
 }
 
@@ -244,10 +244,10 @@ func (m *rolling) Settle(now, taken time.Time, estimate, actual int64) {
 	switch more := amount(actual) - amount(estimate); {
 	case more > 0:
 		m.add(v, more, (*rolling).put)
-		m.told.take(v, more)
+		m.spent.add(v, more)
 	case more < 0:
 		if at, known := m.clock.past(taken); known {
-			m.told.give(v, at, -more)
+			m.spent.back(at, -more)
 			m.back(v, at, -more)
 		}
 	}
@@ -269,20 +269,16 @@ func (m *rolling) Done(now, taken time.Time, n int64, _ Outcome) {
 	}
 }
 
-func (m *rolling) Observe(now time.Time, o Observation) {
-	m.told.hear(m.clock.at(now), o, m.clock.ahead)
-}
-
 func (m *rolling) Left(now time.Time) int64 {
 	v := m.clock.at(now)
 	m.expire(v)
-	return m.told.remaining(v, max(m.amount-m.used-m.owed, 0))
+	return max(m.amount-m.used-m.owed, 0)
 }
 
 func (m *rolling) Idle(now time.Time) bool {
 	v := m.clock.at(now)
 	m.expire(v)
-	return m.used == 0 && m.owed == 0 && m.told.idle(v)
+	return m.used == 0 && m.owed == 0
 }
 
 // The state has the times of takes as steps back from the latest, and after them
@@ -291,7 +287,7 @@ func (m *rolling) State() []byte {
 	m.expire(m.clock.last)
 	b := newEncoder(Rolling)
 	b.int(m.clock.last)
-	m.told.append(&b)
+	m.spent.append(&b)
 	b.int(m.owed)
 	m.takes.append(&b, m.clock.last)
 	m.air.append(&b, m.clock.last)
@@ -301,8 +297,7 @@ func (m *rolling) State() []byte {
 func (m *rolling) Restore(now time.Time, state []byte) error {
 	d := newDecoder(Rolling, state)
 	last := d.time(edge)
-	var heard told
-	heard.read(d, last)
+	spent := d.spent(last)
 	owed := d.between(0, most)
 	takes, air := d.takes(last, exact), d.takes(last, exact/2)
 	if total(takes)+total(air) > most {
@@ -312,8 +307,8 @@ func (m *rolling) Restore(now time.Time, state []byte) error {
 		return err
 	}
 	by := m.clock.restored(now, last)
-	heard.shift(by)
-	m.told, m.owed, m.used, m.takes, m.air, m.coarse, m.due = heard, owed, 0, ring{}, ring{}, 0, 0
+	spent.move(by)
+	m.spent, m.owed, m.used, m.takes, m.air, m.coarse, m.due = spent, owed, 0, ring{}, ring{}, 0, 0
 	for _, t := range takes {
 		m.used += t.n
 		m.put(t.at+by, t.n)

@@ -7,8 +7,8 @@ import (
 	"math"
 )
 
-// stateVersion is the first byte of every state. Version 1, which has no past, is read.
-const stateVersion = 2
+// stateVersion is the first byte of every state. Older versions are read: see spent.
+const stateVersion = 3
 
 // kinds is the second byte of a state, by arithmetic. They are stored: never
 // reuse one.

@@ -1,7 +1,9 @@
 package limit_test
 
 import (
+	"encoding/hex"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -61,7 +63,9 @@ func TestAStateFromTheFutureIsThatOfNow(t *testing.T) {
 		for range 5 {
 			m.Take(began, 1)
 		}
-		m.Observe(began, limit.Observation{Limit: -1, Remaining: -1, RetryAt: began.Add(time.Hour)})
+		if s.As == limit.Concurrency { // of which a state has nothing
+			continue
+		}
 		early := began.Add(-100 * 24 * time.Hour)
 		fresh := build(t, s)
 		if err := fresh.Restore(early, m.State()); err != nil {
@@ -145,11 +149,47 @@ func TestAStateIsSmall(t *testing.T) {
 	}
 }
 
+// States of version 2, after three takes in three seconds, in the order of all.
+var older = []string{
+	"020180909ddfcff990a1310000000080909ddfcff990a13106000280a8d6b9070280a8d6b907020004a0edd1fa030280a8d6b90702020002",
+	"020280909ddfcff990a1310000000080909ddfcff990a13106000280a8d6b9070280a8d6b907020a0680908e91b00300",
+	"020380909ddfcff990a1310000000080909ddfcff990a13106000280a8d6b9070280a8d6b907020a060280908e91b00300",
+	"020480909ddfcff990a1310000000080909ddfcff990a13106000280a8d6b9070280a8d6b90702e08afbe780029f95a8b40b8090dfc04affcfacf30e5555555555550140",
+	"020580909ddfcff990a1310000000080909ddfcff990a13106000280a8d6b9070280a8d6b9070280d0f6a8fd01",
+	"020680909ddfcff990a1310000000080909ddfcff990a13106000280a8d6b9070280a8d6b907020a0680f0fa9d9aba0200",
+	"020780909ddfcff990a1310000000000000000",
+	"020880909ddfcff990a1310000000080909ddfcff990a13106000280a8d6b9070280a8d6b9070200000000000000400000000000000000008094ebdc0380909ddfcff990a131000000",
+}
+
+func TestAStateOfAnOlderVersionIsRead(t *testing.T) {
+	now := began.Add(2 * time.Second)
+	for i, s := range all {
+		state, err := hex.DecodeString(older[i])
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, got := build(t, s), build(t, s)
+		if s.As != limit.Concurrency { // whose requests ended with the process
+			for i := range 3 {
+				want.Take(began.Add(time.Duration(i)*time.Second), 1)
+			}
+		}
+		if err := got.Restore(now, state); err != nil {
+			t.Fatalf("%s: %v", s.As, err)
+		}
+		if a, b := want.Left(now), got.Left(now); a != b {
+			t.Errorf("%s: %d are left, not %d", s.As, b, a)
+		}
+		if a, b := limit.PastOf(now, want), limit.PastOf(now, got); !slices.Equal(a, b) {
+			t.Errorf("%s: %v was spent, not %v", s.As, b, a)
+		}
+	}
+}
+
 func TestADamagedStateIsRefusedOrAllowsNoMore(t *testing.T) {
 	for _, s := range all {
 		m := build(t, s)
 		m.Take(began, 3)
-		m.Observe(began, limit.Observation{Limit: 10, Remaining: 3, Reset: began.Add(time.Minute)})
 		whole := m.State()
 		for i := range whole {
 			for value := range 256 {
@@ -226,7 +266,6 @@ func FuzzRestore(f *testing.F) {
 		m := build(f, s)
 		for range 5 {
 			m.Take(began, 1)
-			m.Observe(began, limit.Observation{Limit: 10, Remaining: 3, Reset: began.Add(time.Minute)})
 		}
 		m.Settle(began, began, 1, 100)
 		f.Add(byte(i), m.State(), int64(0))

@@ -30,14 +30,6 @@ func (s *Scheduler) Warm(slot *Slot) {
 	slot.stir()
 }
 
-// Observe tells a slot's meter what the server said.
-func (s *Scheduler) Observe(now time.Time, slot *Slot, o limit.Observation) {
-	if slot.meter != nil {
-		slot.meter.Observe(now, o)
-		slot.stir()
-	}
-}
-
 // Tell lets a slot's meter hear something, and tells whether there is one.
 func (s *Scheduler) Tell(now time.Time, slot *Slot, tell func(now time.Time, m limit.Meter)) bool {
 	if slot.meter == nil {

@@ -67,8 +67,8 @@ func TestWhatIsKeptElsewhereIsForeseenAsFarAsItTells(t *testing.T) {
 		if at, pause, ok := tap.Foresee(1000); !ok || pause != 0 || !at.Equal(time.Now()) {
 			t.Errorf("%v, %v, %v", time.Until(at), pause, ok)
 		}
-		all.last().Meter.Observe(time.Now(), limit.Observation{Limit: -1, Remaining: -1, RetryAt: time.Now().Add(time.Minute)})
-		if at, pause, ok := tap.Foresee(1000); !ok || pause != time.Minute || time.Until(at) != time.Minute {
+		all.last().Meter.Take(time.Now(), 1000)
+		if at, pause, ok := tap.Foresee(1000); !ok || pause < time.Hour || time.Until(at) != pause {
 			t.Errorf("%v, %v, %v", time.Until(at), pause, ok)
 		}
 	})

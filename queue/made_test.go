@@ -82,7 +82,6 @@ func (b *budget) Done(_, taken time.Time, n int64, _ limit.Outcome) { b.ends(tak
 func (b *budget) Left(now time.Time) int64                          { return max(b.there(now), 0) }
 func (b *budget) Idle(now time.Time) bool                           { return b.flying == 0 && !now.Before(b.reset) }
 func (b *budget) Settle(time.Time, time.Time, int64, int64)         {}
-func (b *budget) Observe(time.Time, limit.Observation)              {}
 func (b *budget) State() []byte                                     { return nil }
 func (b *budget) Restore(time.Time, []byte) error                   { return nil }
 

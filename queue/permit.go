@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"cmp"
 	"context"
 	"time"
 
@@ -239,17 +238,4 @@ func (p *Permit) Refused(at Scope) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.about(p, p.hold.Needs, at).row(&p.hold)
-}
-
-// Observe tells the meter of a scope what the server said of it.
-func (p *Permit) Observe(at Scope, o limit.Observation) {
-	s := p.site
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	own, shared := s.find(at)
-	if slot := cmp.Or(own, shared); slot != nil {
-		now := time.Now()
-		s.sched.Observe(now, slot, o)
-		s.step(now)
-	}
 }
