@@ -47,17 +47,13 @@ func (m *shared) dry(at instant) bool {
 // more, and nothing in the next.
 func (m *shared) gap(at instant) bool {
 	k := &m.known
-	return k.set && at.high >= k.until && at.low < k.over && k.slept == m.a.clock.slept
+	return k.set && at.high >= k.until && at.low < k.over && k.slept == m.a.clock.slept && !m.roomy(at)
 }
 
 // goal is how much there should be: what waits, and what will be taken soon.
 func (m *shared) goal(at instant, h *hold) int64 {
-	span := min(max(int64(m.window)/horizonPart, horizonLeast), horizonMost)
-	if m.kind == store.Quota {
-		span = horizonMost
-	}
-	span = min(span, m.pace.lasts(at.low))
-	if h != nil {
+	span := min(m.horizon(), m.pace.lasts(at.low))
+	if h != nil && !m.roomy(at) {
 		span = min(span, h.until-at.high)
 	}
 	if m.little(at) || m.a.releasing || m.pace.in(at.low, second) < 2 {
@@ -78,9 +74,7 @@ func (m *shared) due(at instant, eager bool) int64 {
 		return at.low
 	}
 	m.forget(at)
-	h := m.present(at)
-	room := m.room(at)
-	low := never
+	h, room, low := m.present(at), m.room(at), never
 	wants := max(at.low, m.settled(at), m.poll)
 	if m.vain > 0 {
 		wants = max(wants, m.home+hurry<<m.vain)
@@ -102,7 +96,7 @@ func (m *shared) soon(at instant, h *hold, room int64, eager bool) bool {
 	if h == nil || m.took <= m.home || at.low < m.soonest {
 		return false
 	}
-	goal := m.goal(at, h)
+	goal, room := m.goal(at, h), m.remains(at, room, eager)
 	return room < mark(goal, eager) && m.plenty(at, goal-room)
 }
 
@@ -123,7 +117,10 @@ func mark(goal int64, eager bool) int64 {
 
 // onward is when to ask for some of the next window.
 func (m *shared) onward(at instant, eager bool) int64 {
-	if m.kind == store.Rolling || m.a.releasing || !m.known.set || m.took == 0 && m.waiting == 0 {
+	switch {
+	case m.kind == store.Rolling:
+		return m.renewal(at, eager)
+	case m.a.releasing || !m.known.set || m.took == 0 && m.waiting == 0:
 		return never
 	}
 	s, _ := m.span(at)
@@ -135,13 +132,10 @@ func (m *shared) onward(at instant, eager bool) int64 {
 	if t > at.low {
 		return t
 	}
-	if settled := m.settled(at); settled > at.low {
-		return settled
-	}
 	if m.ahead(at) == 0 || m.vain > 0 {
 		return never
 	}
-	return at.low
+	return max(m.settled(at), at.low)
 }
 
 // lead is how long before the end of a window that is: not all instances come at once.
@@ -158,8 +152,7 @@ func (m *shared) lead(length int64, eager bool) int64 {
 
 // ahead is how much of the next window is wanted.
 func (m *shared) ahead(at instant) int64 {
-	span := min(max(int64(m.window)/horizonPart, horizonLeast), horizonMost)
-	return min(max(m.waiting, m.pace.in(at.low, span)), m.amount)
+	return min(max(m.waiting, m.pace.in(at.low, m.horizon())), m.amount)
 }
 
 // homeward is when to give back what is unspent.
@@ -196,7 +189,7 @@ func (m *shared) homeward(at instant, h *hold, room int64, eager bool) int64 {
 
 // unwanted tells whether something is of a later slot, and nobody waits any more.
 func (m *shared) unwanted(at instant, h *hold) bool {
-	return m.kind == store.Rolling && h.from > at.low && m.waiting == 0
+	return m.kind == store.Rolling && h.reserved(at) > 0 && m.waiting == 0
 }
 
 // rests is when nothing has been taken for long enough.
@@ -208,13 +201,15 @@ func (m *shared) rests(at instant, h *hold, eager bool) int64 {
 	if eager {
 		rest -= rest / 5
 	}
+	if h.from > at.low { // and some of it may be used before
+		return max(m.took, m.known.at) + rest
+	}
 	return max(m.took, m.known.at, h.from) + rest
 }
 
 // ask is what there is to say.
 func (m *shared) ask(now time.Time, at instant) store.Ask {
-	h := m.present(at)
-	room := m.room(at)
+	h, room := m.present(at), m.room(at)
 	ask := store.Ask{Key: m.key, Kind: m.kind, Amount: m.amount, Window: m.window, Slots: m.slots}
 	m.say(&ask)
 	m.outside.ask(m.amount)
@@ -237,20 +232,25 @@ func (m *shared) ask(now time.Time, at instant) store.Ask {
 			keeps = min(m.goal(at, h), room)
 		}
 	}
-	for i := range m.holds {
+	idle := max(m.took, m.known.at)+quiet-quiet/5 <= at.low
+	for i := len(m.holds) - 1; i >= 0; i-- { // what ends last is kept first
 		o := &m.holds[i]
 		switch {
-		case o == h:
-			o.n = o.used + keeps
+		case o.usable(at):
+			free := min(o.free(at), keeps)
+			o.keep(at, free, !m.unwanted(at, o) || !idle)
+			keeps -= free
 		case o.ended(at), m.a.releasing:
 			o.n = o.used
-		case m.unwanted(at, o) && max(m.took, m.known.at)+quiet-quiet/5 <= at.low:
+		case m.unwanted(at, o) && idle:
 			o.n = o.used
 		}
+		o.said = o.n
+	}
+	for _, o := range m.holds {
 		if o.n > 0 && o.window > m.past {
 			ask.Holds = append(ask.Holds, store.Holding{Window: o.window, N: o.n})
 		}
-		o.said = o.n
 	}
 	_, enough := m.served(at, room)
 	if m.mayWant(at) && !m.gap(at) && !gives && m.poll <= at.low && !enough {
@@ -267,12 +267,13 @@ func (m *shared) ask(now time.Time, at instant) store.Ask {
 				}
 			}
 		} else if m.soon(at, h, room, true) {
-			ask.Want = goal - room
+			ask.Want = goal - m.remains(at, room, true)
 			ask.Least = min(m.unit, ask.Want)
 			m.lacks = ask.Least
 		}
+		ask.Lasts = m.lasts()
 	}
-	if m.mayWant(at) && m.onward(at, true) <= at.low {
+	if m.kind != store.Rolling && m.mayWant(at) && m.onward(at, true) <= at.low {
 		s, _ := m.span(at)
 		m.forward, _ = m.next(s.window)
 		ask.Ahead = m.ahead(at)
@@ -329,7 +330,11 @@ func (m *shared) hear(_ time.Time, at, sent instant, ans *store.Answer) {
 	}
 	for _, l := range ans.Later {
 		d := (l.Window - ans.Window) * m.width
-		m.granted(l.Window, l.N, over+d-m.width+shift, until+d-margin(length), over+d)
+		h, more := m.granted(l.Window, l.N, over+d-m.width+shift, until+d-margin(length), over+d)
+		if ans.Remaining > 0 && from == at.low { // there is room for all that anybody has been granted
+			h.early = h.n
+		}
+		got = got || more && h.usable(at) && !m.short(m.room(at))
 	}
 	if m.once && m.settled(at) <= at.low {
 		m.outside.hear(ans.Remaining)
@@ -448,7 +453,7 @@ func (m *shared) done(at instant) bool {
 func (m *shared) later(at instant, n int64) int64 {
 	t := m.comes(at, n)
 	for i := range m.holds {
-		if h := &m.holds[i]; h.from > at.low && h.n-h.used-m.owed >= n {
+		if h := &m.holds[i]; h.reserved(at)-m.owed >= n {
 			t = min(t, h.from)
 		}
 	}

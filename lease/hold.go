@@ -18,6 +18,7 @@ type hold struct {
 	said   int64 // of n, what was in the last ask
 
 	from  int64 // low: it is not used before
+	early int64 // Rolling: but so much of n, used or not
 	until int64 // high: nor from here on
 	over  int64 // low: the window has ended by here, whatever the clocks
 
@@ -35,28 +36,70 @@ func (h *hold) take(low, n int64) {
 // took tells whether what was taken at a moment was taken from here.
 func (h *hold) took(low int64) bool { return h.opened != 0 && low >= h.opened && low <= h.latest }
 
-// present is the hold that can be used now, or nil. What is owed is paid from it.
-func (m *shared) present(at instant) *hold {
-	for i := len(m.holds) - 1; i >= 0; i-- {
+// usable tells whether a hold, or some of it, may be used now.
+func (h *hold) usable(at instant) bool {
+	return (h.from <= at.low || h.early > 0) && at.high < h.until
+}
+
+// free is what of a usable hold may be used now and was not, and reserved what may not.
+func (h *hold) free(at instant) int64 {
+	if h.from > at.low {
+		return max(min(h.early, h.n)-h.used, 0)
+	}
+	return max(h.n-h.used, 0)
+}
+
+func (h *hold) reserved(at instant) int64 {
+	if h.from > at.low {
+		return max(h.n-max(h.used, h.early), 0)
+	}
+	return 0
+}
+
+// keep gives back what is neither used nor among n that are free, nor reserved if that is
+// wanted.
+func (h *hold) keep(at instant, n int64, reserved bool) {
+	free, rest := min(h.free(at), n), h.reserved(at)
+	if !reserved {
+		rest = 0
+	}
+	h.early = min(h.early, h.used+free)
+	h.n = h.used + free + rest
+}
+
+// present is the hold that can be used now, of several the last, or nil. What is owed is
+// paid first.
+func (m *shared) present(at instant) (last *hold) {
+	for i := range m.holds {
 		h := &m.holds[i]
-		if h.from > at.low || at.high >= h.until {
+		if !h.usable(at) {
 			continue
 		}
-		if x := min(m.owed, h.n-h.used); x > 0 {
+		if x := min(m.owed, h.free(at)); x > 0 {
 			m.owed -= x
 			h.used += x
 		}
-		return h
+		last = h
 	}
-	return nil
+	return last
 }
 
-// room is what is unspent of it.
+// room is what is unspent of the holds that can be used now.
 func (m *shared) room(at instant) int64 {
-	if h := m.present(at); h != nil && m.owed == 0 {
-		return max(h.n-h.used, 0)
+	if m.present(at) == nil || m.owed > 0 {
+		return 0
 	}
-	return 0
+	return m.lasting(at, 0)
+}
+
+// lasting is what is unspent of the holds that can be used now and after a length of time.
+func (m *shared) lasting(at instant, span int64) (n int64) {
+	for i := range m.holds {
+		if h := &m.holds[i]; h.usable(at) && at.high+span < h.until {
+			n += h.free(at)
+		}
+	}
+	return n
 }
 
 // coming is what there is of later slots, and from when on.
@@ -65,11 +108,11 @@ func (m *shared) coming(at instant) (n, from int64) {
 		return 0, 0
 	}
 	for i := range m.holds {
-		if h := &m.holds[i]; h.from > at.low && h.n > h.used {
+		if h := &m.holds[i]; h.reserved(at) > 0 {
 			if n == 0 {
 				from = h.from
 			}
-			n += h.n - h.used
+			n += h.reserved(at)
 		}
 	}
 	return n, from
@@ -79,20 +122,6 @@ func (m *shared) coming(at instant) (n, from int64) {
 func (m *shared) served(at instant, room int64) (from int64, enough bool) {
 	n, from := m.coming(at)
 	return from, n > 0 && 2*n >= m.waiting-room
-}
-
-// brief tells whether the slot in which a store grants something may be over when the
-// answer comes. Some of the next one can be used then.
-func (m *shared) brief() bool { return 2*m.a.usual+margin(m.width) > m.width/2 }
-
-// reserves is how much of later slots is wanted, when so much waits. Of slots that are
-// small for what waits each has room for one, and what is left over of more is of no use.
-func (m *shared) reserves(at instant, least, waits int64) int64 {
-	if least > m.amount/int64(4*m.slots) {
-		return least
-	}
-	span := min(m.pace.lasts(at.low), m.width/2+100*int64(time.Millisecond))
-	return min(waits+m.pace.in(at.low, span), m.amount)
 }
 
 func (m *shared) hold(window int64) *hold {

@@ -135,7 +135,7 @@ func (m *shared) allowed(at instant, s span, h *hold) int64 {
 				continue
 			}
 			lent += h.lent
-			if h.window == s.window {
+			if h.window >= s.window {
 				n += h.n
 			} else {
 				n += h.used

@@ -179,12 +179,17 @@ func (m *shared) spend(at instant, n int64) {
 	if more := n - m.room(at); more > 0 {
 		m.lend(at, min(more, m.lendable(at)))
 	}
-	if h := m.present(at); h != nil {
-		if x := min(n, h.n-h.used); x > 0 {
-			h.take(at.low, x)
-			n -= x
+	last := m.present(at)
+	for i := range m.holds { // what ends first goes first
+		if h := &m.holds[i]; h.usable(at) {
+			if x := min(n, h.free(at)); x > 0 {
+				h.take(at.low, x)
+				n -= x
+			}
 		}
-		m.look(at, h)
+	}
+	if last != nil {
+		m.look(at, last)
 	}
 	if n > 0 {
 		if m.owed == 0 {
@@ -200,7 +205,7 @@ func (m *shared) spend(at instant, n int64) {
 func (m *shared) look(at instant, h *hold) {
 	switch {
 	case m.flying:
-	case h.n-h.used < h.mark:
+	case m.room(at) < h.mark:
 		h.mark /= 2
 		if low := m.due(at, false); low <= at.low {
 			m.a.stir(m, low)
@@ -219,7 +224,8 @@ func (m *shared) Give(now, taken time.Time, n int64) {
 	}
 }
 
-// back gives n back where it was taken from, if that is known.
+// back gives n back where it was taken from, if that is known. Of two holds it may be
+// from, the first one: what the other one counts is counted for longer.
 func (m *shared) back(now, taken time.Time, n int64) {
 	at := m.a.clock.at(now)
 	n = min(max(n, 0), most)
@@ -232,7 +238,6 @@ func (m *shared) back(now, taken time.Time, n int64) {
 			x := min(n, h.used)
 			h.used -= x
 			n -= x
-			break
 		}
 	}
 	if m.owed > 0 && low >= m.since {

@@ -183,9 +183,17 @@ func (r *record) grants(a *Ask, s span, holds []Holding, holders int64) []Holdin
 	amount, least := clamp(a.Amount), max(a.Least, 1)
 	part := amount / (2 * holders)
 	whole := min(clamp(a.Waits), part)
-	got := grant(amount-r.sum(a, s), clamp(a.Want), least, whole, holders)
-	holds = add(holds, s.window, got)
-	r.count(s.window, got)
+	left := amount - r.sum(a, s)
+	got := grant(left, clamp(a.Want), least, whole, holders)
+	slot := s.window
+	if a.Kind == Rolling && got > 0 && left-got > amount/2 {
+		slot += lasts(a)
+	}
+	holds = add(holds, slot, got)
+	r.count(slot, got)
+	if slot > s.window {
+		return holds
+	}
 	// A newcomer should find some of the next window as well.
 	ahead := min(clamp(a.Ahead), max(part, least))
 	if a.Kind == Rolling {

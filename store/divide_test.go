@@ -73,3 +73,26 @@ func TestOfARollingBudgetLaterSlotsAreGranted(t *testing.T) {
 		}
 	})
 }
+
+// What is to last counts as of a later slot, as long as half of the amount is left.
+func TestOfARollingBudgetThatIsFarALongerLeaseIsGranted(t *testing.T) {
+	shared(t, func(t *testing.T, s store.Store, c *clock) {
+		ask := store.Ask{Key: "k", Kind: store.Rolling, Amount: 100, Window: time.Minute, Slots: 6, Seq: 1, Want: 20, Ahead: 50, Lasts: 2}
+		r, a := say(t, s, "", "a", ask)
+		w := a.Window
+		wantGranted(t, a, store.Done, 0, 80, 1)
+		if later := []store.Holding{{Window: w + 2, N: 20}}; !slices.Equal(a.Later, later) {
+			t.Errorf("got %v, want %v", a.Later, later)
+		}
+		ask.Seq, ask.Want, ask.Ahead, ask.Holds = 2, 30, 0, a.Later
+		_, a = say(t, s, r.Generation, "a", ask)
+		wantGranted(t, a, store.Done, 30, 50, 1)
+		if later := []store.Holding{{Window: w + 2, N: 20}}; !slices.Equal(a.Later, later) {
+			t.Errorf("got %v, want %v", a.Later, later)
+		}
+		// It counts until a window after that slot.
+		c.forward(70 * time.Second)
+		_, a = say(t, s, r.Generation, "b", store.Ask{Key: "k", Kind: store.Rolling, Amount: 100, Window: time.Minute, Slots: 6, Seq: 1, Want: 100})
+		wantGranted(t, a, store.Done, 80, 0, 1)
+	})
+}

@@ -289,6 +289,7 @@ local function answer(key, name, ends, who, foreign, life, began)
 	local kind, seq = take(), take()
 	local amount, width, slots = tonumber(take()), tonumber(take()), tonumber(take())
 	local want, least, waits, ahead = tonumber(take()), tonumber(take()), tonumber(take()), tonumber(take())
+	local lasts = tonumber(take())
 	local state, holds, edges = take(), take(), take()
 	local past, birth, heard = tonumber(take()), take(), tonumber(take())
 	local countedIn, counted = tonumber(take()), tonumber(take())
@@ -453,11 +454,15 @@ local function answer(key, name, ends, who, foreign, life, began)
 	if not foreign then
 		local part = math.floor(amount / (2 * holders))
 		local whole = math.min(waits, part)
-		local got = grant(amount - sum(), want, least, whole, holders)
-		give(window, got)
+		local left = amount - sum()
+		local got = grant(left, want, least, whole, holders)
+		local slot = window
+		if kind == '3' and got > 0 and left - got > math.floor(amount / 2) then slot = window + lasts end
+		give(slot, got)
 		-- A newcomer should find some of the next window as well.
 		ahead = math.min(ahead, math.max(part, least))
-		if kind == '3' then
+		if slot > window then -- it is of use until then
+		elseif kind == '3' then
 			reserve(ahead - got)
 		else
 			give(following, grant(amount - held(totals, 1, following), ahead - held(mine, 4, following), least, whole, holders))

@@ -119,6 +119,7 @@ func (tr *trace) say() {
 				a.Want, a.Ahead = 1<<50, 1<<50
 			}
 			a.Waits = few.Draw(tr.T, "waits")
+			a.Lasts = rapid.IntRange(-1, 10).Draw(tr.T, "lasts")
 			a.Least = rapid.Int64Range(-1, 5).Draw(tr.T, "least")
 		}
 		b.Asks = append(b.Asks, a)

@@ -48,6 +48,9 @@ func width(a *Ask) int64 {
 
 func slots(a *Ask) int64 { return int64(max(a.Slots, 1)) }
 
+// lasts is Lasts, of which no more is of use than there are slots.
+func lasts(a *Ask) int64 { return min(int64(max(a.Lasts, 0)), slots(a)) }
+
 // span is where the present is among the windows of an Ask.
 type span struct {
 	window int64 // the number of the present one

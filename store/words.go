@@ -67,6 +67,11 @@ type Ask struct {
 	Waits int64 // of Want, what waits already, and is used as soon as it is granted
 	Ahead int64 // in all, in the next window; Rolling: in later slots, of what is not granted now
 
+	// Lasts is, of a Rolling budget, for how many slots after the present one what is granted
+	// of Want is to be of use. It counts as of the last of these, if half of Amount is left
+	// then, and Ahead is not granted. Otherwise it is of the present slot.
+	Lasts int
+
 	State []byte // Count: how it stood; Want is how much may be taken after that
 	Joint *Joint // Count: for one that several processes may use; see there
 }
@@ -113,7 +118,7 @@ type Answer struct {
 	Remaining int64         // for anybody, in the present window
 	Holders   int           // instances that use it now, this one included
 	Free      time.Duration // Rolling: until something ends that counts now; 0: nothing does
-	Later     []Holding     // Rolling: what the instance has in later slots
+	Later     []Holding     // Rolling: what the instance has in later slots. With Remaining, all of it may be used now
 
 	State  []byte // Count with Joint: how the meter stands now, if that is not as in the Ask
 	Others int64  // and how much other instances may take after that
