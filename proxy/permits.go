@@ -98,12 +98,11 @@ type outing struct {
 // Permit waits until a request may be sent. The permit must be settled; one that is
 // not counts as sent once it has expired.
 func (s *Server) Permit(ctx context.Context, a PermitAsk) (Grant, error) {
-	queued := sync.OnceFunc(func() {
-		if a.Queued != nil {
-			a.Queued()
-		}
-	})
-	defer queued()
+	var queued func()
+	if a.Queued != nil {
+		queued = sync.OnceFunc(a.Queued)
+		defer queued()
+	}
 	x, r, err := s.outing(ctx, a)
 	if err != nil {
 		return Grant{}, err

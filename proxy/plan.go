@@ -187,11 +187,11 @@ func identity(l *policy.Limit) string {
 
 // subjectOf is what a limit counts, whatever its amounts and its window: one that comes
 // in its place begins with what was spent of it. What is in flight begins anew.
-func subjectOf(l *policy.Limit, only string) queue.Subject {
+func subjectOf(l *policy.Limit, only string) *queue.Subject {
 	if l.Unit == policy.Concurrency {
-		return queue.Subject{}
+		return nil
 	}
-	return queue.Subject{Unit: string(l.Unit), By: l.By, At: only, Method: l.Method, Path: l.Path}
+	return &queue.Subject{Unit: string(l.Unit), By: l.By, At: only, Method: l.Method, Path: l.Path}
 }
 
 // specOf is the arithmetic of what the operator wrote.

@@ -39,7 +39,11 @@ var errStandsStill = errors.New("a limit of bytes kept it still for too long")
 func trickleOf(whole queue.Limit) queue.Limit {
 	one, spec := whole, *whole.Spec
 	one.Name, one.Title = whole.Name+trickleSuffix, "trickle of "+whole.Title
-	one.Subject.Unit += trickleSuffix
+	if one.Subject != nil {
+		of := *one.Subject
+		of.Unit += trickleSuffix
+		one.Subject = &of
+	}
 	spec.Amount = max(spec.Amount/tricklePart, 1)
 	if spec.Burst > 0 {
 		spec.Burst = max(spec.Burst/tricklePart, 1)

@@ -23,7 +23,7 @@ func succession(old, next *state, site string) (had, fresh []queue.Limit) {
 		names[one.Name] = true
 	}
 	for _, one := range now.all() {
-		if !names[one.Name] && one.Subject.Unit != "" {
+		if !names[one.Name] && one.Subject != nil {
 			fresh = append(fresh, one)
 		}
 	}

@@ -88,7 +88,7 @@ func (w *twin) come(queues bool) int {
 		p.hold.choices, p.hold.order = s.choices, r.Order
 		switch {
 		case s.sched.Try(w.now, &p.hold):
-			chosen[n] = p.hold.choice
+			chosen[n] = p.Choice()
 			w.going[n] = append(w.going[n], p)
 		default:
 			chosen[n] = -1

@@ -7,8 +7,8 @@ import (
 
 // ends is when a hold stops waiting, and is refused.
 func (h *Hold) ends() time.Time {
-	if h.answerBy.After(h.Deadline) {
-		return h.answerBy
+	if by := h.added.Add(h.answerIn); h.answerIn > 0 && by.After(h.Deadline) {
+		return by
 	}
 	return h.Deadline
 }
@@ -24,7 +24,7 @@ func (byDeadline) place(h *Hold) *int32   { return &h.inDeadlines }
 func (s *Scheduler) expire(now time.Time) {
 	if s.answered && s.late > 0 {
 		for _, h := range slices.Clone(s.deadlines.items) {
-			if !h.answerBy.IsZero() && !h.Deadline.After(now) && !s.asked(now, h) {
+			if h.answerIn > 0 && !h.Deadline.After(now) && !s.asked(now, h) {
 				s.refuseLate(now, h)
 			}
 		}
@@ -32,8 +32,8 @@ func (s *Scheduler) expire(now time.Time) {
 	s.answered = false
 	for !s.deadlines.empty() && !s.deadlines.top().ends().After(now) {
 		h := s.deadlines.top()
-		if by := h.entered.Add(leastAnswer); h.answerBy.IsZero() && by.After(now) && s.asked(now, h) {
-			h.answerBy = by
+		if by := h.entered.Add(leastAnswer); h.answerIn == 0 && by.After(now) && s.asked(now, h) {
+			h.answerIn = by.Sub(h.added)
 			s.late++
 			s.deadlines.fix(h)
 			continue

@@ -28,10 +28,6 @@ type Request struct {
 
 	Wait time.Duration // shorter than the gate's; 0 is the gate's
 
-	// Now refuses it unless it may go at once. Wait is then how long a store may take
-	// to say what is left of a limit.
-	Now bool
-
 	Tag  any    // the caller's own, for the gate's Plan
 	Made uint64 // the Generation by which Limits were made, asked for before they were
 	Seen uint64 // what was known of the site then, for Replan
@@ -39,9 +35,14 @@ type Request struct {
 	// Limits are alternatives: it needs all of one of them. Empty is no limit. The
 	// gate keeps the slices and does not change them, and neither may anybody else.
 	Limits [][]Limit
-	Shared bool                  // many requests have these very slices, so their slots are worth remembering
 	Pick   func(ready []int) int // see Hold.Pick
 	Order  Preference            // the order by which Pick chooses; nil: it has none
+
+	Shared bool // many requests have these very Limits, so their slots are worth remembering
+
+	// Now refuses it unless it may go at once. Wait is then how long a store may take
+	// to say what is left of a limit.
+	Now bool
 
 	// Observe lets it go at once, whatever the limits say. Permit.Would tells what
 	// would have kept it.
@@ -281,7 +282,10 @@ func (g *Gate) everywhere(use func(*site), short func(*storedSite)) {
 func (sh *shard) find(name string) (s *site, stored *storedSite) {
 	sh.mu.RLock()
 	defer sh.mu.RUnlock()
-	return sh.sites[name], sh.stored.known[name]
+	if s = sh.sites[name]; s == nil {
+		stored = sh.stored.known[name]
+	}
+	return s, stored
 }
 
 // Len is how many sites are remembered and how many requests wait.

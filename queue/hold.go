@@ -58,8 +58,9 @@ type Hold struct {
 	order   Preference // the same as Pick, if it is not nil
 	choices *choices   // of its Needs; nil: no other hold has them
 
+	choice     int32 // :: index into Needs, once granted
+	missed     int32 // how often what kept it last changed
 	state      state
-	choice     int  // :: index into Needs, once granted
 	forced     bool // granted without taking anything
 	unreserved bool // what it took of bytes has gone back
 	lent       bool // draws may have it
@@ -73,10 +74,9 @@ type Hold struct {
 	charge     float64       // what the client paid for it, in turns
 	grant      uint64        // the number of its grant
 
-	answerBy time.Time // it waits until then for a store, though its deadline is over; zero: it does not
+	answerIn time.Duration // it waits so long after added for a store, though its deadline is over; 0: it does not
 
-	bound  *Slot // what kept it last
-	missed int   // how often that changed
+	bound *Slot // what kept it last
 
 	// Of its last wait, or of the one that goes on:
 	kept    string        // title of the limit that kept it for longest, "" if it never waited
@@ -102,7 +102,7 @@ const (
 )
 
 // Choice is the alternative of Needs that a granted hold took.
-func (h *Hold) Choice() int { return h.choice }
+func (h *Hold) Choice() int { return int(h.choice) }
 
 // Added is when it began to wait.
 func (h *Hold) Added() time.Time { return h.added }

@@ -25,15 +25,14 @@ type Limit struct {
 	Name  string // which limit it is, whatever its amount, so that a reload finds it
 	Title string // as people know it: "900 requests per 15m"; "" is Name
 	Key   string // whose: a client, a token, a backend; "" is everyone's
-	By    By     // and of that key, a meter for each client or route
 
 	// Spec is the limit's arithmetic; nil is something that only cools. One that
 	// differs from the meter's changes the meter, which stays as used as it was.
 	Spec *limit.Spec
 
 	// Subject is what the limit counts: a limit of another name with one like it, that
-	// comes in its place, begins with what was spent of it. The zero value is of its own.
-	Subject Subject
+	// comes in its place, begins with what was spent of it. nil is of its own.
+	Subject *Subject
 
 	// Make makes the limit's meter, in place of a Spec, where what a meter is was
 	// learned. A slot keeps the first that was made for it, whatever the function
@@ -51,6 +50,7 @@ type Limit struct {
 
 	N  int64 // of Cost, at least: it is Request.Cost, if that is more
 	Of Unit
+	By By // of Key, a meter for each client or route
 
 	// Refuse lets nobody wait for the limit: a request that such limits keep from every
 	// alternative is refused as Exhausted, when it comes or as soon as that is so. One

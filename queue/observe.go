@@ -28,7 +28,7 @@ func (s *Scheduler) Force(now time.Time, h *Hold) *Keeps {
 	if slot != nil && k.Until.After(now) {
 		slot.paying().observed += k.Until.Sub(now).Seconds()
 	}
-	h.choice, h.taken, h.late, h.state, h.forced = s.least(now, h), now, 0, granted, true
+	h.choice, h.taken, h.late, h.state, h.forced = int32(s.least(now, h)), now, 0, granted, true
 	s.granted++
 	for _, n := range h.Needs[h.choice] {
 		n.Slot.users++

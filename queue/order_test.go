@@ -3,6 +3,7 @@ package queue
 import (
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/abide-proxy/abide/limit"
 )
@@ -179,5 +180,13 @@ func TestASlotIsNotForgottenWhileSomebodyWaitsWhoNeedsIt(t *testing.T) {
 	w.s.Cancel(w.now, h)
 	if !w.s.Forget(w.now, route) {
 		t.Error("it is kept for nobody")
+	}
+}
+
+// A permit is made for each request, and memory comes in classes of size, 8 bytes of
+// which the runtime takes: one more word costs 64.
+func TestAPermitIsSmall(t *testing.T) {
+	if size := unsafe.Sizeof(Permit{}); size > 632 && unsafe.Sizeof(uintptr(0)) == 8 {
+		t.Errorf("it has %d bytes", size)
 	}
 }

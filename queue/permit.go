@@ -72,7 +72,7 @@ func (p *Permit) leave() {
 }
 
 // Choice is which alternative of the request's limits was taken.
-func (p *Permit) Choice() int { return p.hold.choice }
+func (p *Permit) Choice() int { return int(p.hold.choice) }
 
 // Granted is when its last try was granted, and after Sent when that went out: the
 // time by which meters know what it took.

@@ -68,7 +68,7 @@ type Scheduler struct {
 	wakes     heap[*Slot, byWake]
 	rests     heap[*Hold, byReturn]
 	deadlines heap[*Hold, byDeadline]
-	late      int  // how many of these have answerBy
+	late      int  // how many of these have answerIn
 	answered  bool // something that they wait for may be known now
 
 	key    []byte // scratch, as are the next two
@@ -245,8 +245,8 @@ func (s *Scheduler) part(h *Hold) {
 	if s.deadlines.has(h) {
 		s.deadlines.remove(h)
 	}
-	if !h.answerBy.IsZero() {
-		h.answerBy = time.Time{}
+	if h.answerIn > 0 {
+		h.answerIn = 0
 		s.late--
 	}
 }

@@ -152,8 +152,8 @@ func (s *site) succeed(now, since time.Time, old []Limit, l *Limit) {
 func (s *site) spent(now time.Time, old []Limit, l *Limit) map[string][]limit.Spent {
 	subjects := make(map[string]Subject, len(old)) // :: limit's name
 	for i := range old {
-		if l.Subject.to(old[i].Subject) != apart {
-			subjects[old[i].Name] = old[i].Subject
+		if is := old[i].Subject; l.Subject != nil && is != nil && l.Subject.to(*is) != apart {
+			subjects[old[i].Name] = *is
 		}
 	}
 	if len(subjects) == 0 {
@@ -165,7 +165,7 @@ func (s *site) spent(now time.Time, old []Limit, l *Limit) map[string][]limit.Sp
 			was = append(was, Former{of, at.Key, func(now time.Time) []limit.Spent { return limit.PastOf(now, e.slot.meter) }})
 		}
 	}
-	return Inherit(now, l.Subject, l.Key, was)
+	return Inherit(now, *l.Subject, l.Key, was)
 }
 
 // Former is a meter of a limit that another one may replace.

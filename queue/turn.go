@@ -321,7 +321,7 @@ func (s *Scheduler) grant(now time.Time, h *Hold) {
 // take takes all the needs of an alternative at once.
 func (s *Scheduler) take(now time.Time, h *Hold, choice int) {
 	s.grants++
-	h.choice, h.taken, h.late, h.state, h.charge, h.grant, h.asks = choice, now, 0, granted, 0, s.grants, false
+	h.choice, h.taken, h.late, h.state, h.charge, h.grant, h.asks = int32(choice), now, 0, granted, 0, s.grants, false
 	for _, n := range h.Needs[choice] {
 		n.Slot.take(now, n.N) // makes nobody's wait shorter: there is nothing to look at
 		h.asks = n.Slot.depart(now) || h.asks
