@@ -55,6 +55,8 @@ type Pace struct {
 	free    int64 // when the next may go
 	last    int64 // when something was taken last
 	used    int64
+
+	sharing paceSharing
 }
 
 var _ limit.Meter = (*Pace)(nil)
@@ -104,6 +106,7 @@ func (p *Pace) Refused(now, sent, retryAt time.Time) {
 		p.lower(v)
 	}
 	p.refused, p.cutAt, p.probeAt = true, v+1, 0
+	p.sharing.waits = false
 	p.until = max(until, v+p.pause)
 }
 
@@ -132,9 +135,10 @@ func (p *Pace) lower(v int64) {
 
 // succeeded goes up when a rate has held.
 func (p *Pace) succeeded(v int64) {
-	p.good++
-	p.passed++
-	p.debt = max(p.debt-1, 0)
+	n := p.weight()
+	p.good += int(n)
+	p.passed += float64(n)
+	p.debt = max(p.debt-float64(n), 0)
 	if took := float64(v-p.since) / float64(second); took > 60 && float64(p.good) < p.rate*took/2 {
 		p.good, p.since = 0, v // it has not been tried
 		return
@@ -170,8 +174,8 @@ func (p *Pace) rise(v int64, rate float64) {
 	p.good, p.since = 0, v
 }
 
-// When is limit.Meter's.
-func (p *Pace) When(now time.Time, n int64) (time.Time, bool) {
+// when is When, as far as the pace knows by itself.
+func (p *Pace) when(now time.Time, n int64) (time.Time, bool) {
 	if n <= 0 {
 		return now, true
 	}
@@ -206,6 +210,9 @@ func (p *Pace) Take(now time.Time, n int64) {
 	if n = amount(n); n == 0 {
 		return
 	}
+	if p.share(now) {
+		p.sharing.budget.Take(now, n)
+	}
 	p.flying++
 	p.used, p.last = v, v
 	p.free = min(max(p.free, v-latest), edge) + p.gap(n)
@@ -219,6 +226,9 @@ func (p *Pace) Give(now, taken time.Time, n int64) {
 	p.at(now)
 	if n = amount(n); n == 0 {
 		return
+	}
+	if p.sharing.budget != nil {
+		p.sharing.budget.Give(now, taken, n)
 	}
 	p.flying = max(p.flying-1, 0)
 	at := p.clock.on(taken)
@@ -257,11 +267,12 @@ func (p *Pace) Done(now, taken time.Time, n int64, o limit.Outcome) {
 		return
 	}
 	if at < p.cutAt {
-		p.passed++
+		p.passed += float64(p.weight())
 		return
 	}
 	if p.refused {
 		p.refused, p.pause = false, second
+		p.sharing.waits = false
 		p.since = v
 	}
 	p.succeeded(v)

@@ -270,11 +270,8 @@ func refusedBy(l *learn.Lesson, said *learn.Limit, n int) bool {
 func (m *Routes) Hide(c *Class, wide bool) (id string, changed bool) {
 	m.dirty = false
 	if wide {
-		if m.wide == nil {
-			m.wide = m.newHidden("every route")
-			m.rebuildAll()
-		}
-		return m.wide.id, m.dirty
+		changed = m.Found(hiddenIdentity)
+		return m.wide.id, changed
 	}
 	r := m.of(c)
 	if r.hidden == nil {

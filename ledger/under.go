@@ -49,13 +49,44 @@ func (m *Routes) Under(id string) (bucket string, routes []string) {
 	return "", routes
 }
 
+// hiddenIdentity begins the identities of limits that are not announced.
+const hiddenIdentity = "hidden"
+
+// Found puts what another instance has found under a limit that is not announced, by its
+// identity: every class of the site, or the routes that it names as far as they are known.
+func (m *Routes) Found(identity string) (changed bool) {
+	m.dirty = false
+	if identity == hiddenIdentity {
+		if m.wide == nil {
+			m.wide = m.newHidden("every route")
+			m.rebuildAll()
+		}
+		return m.dirty
+	}
+	title, hidden := strings.CutPrefix(identity, hiddenIdentity+"/")
+	if !hidden {
+		return false
+	}
+	for _, r := range m.known {
+		if r.hidden == nil && bound(r.template(), longestTitle) == title {
+			m.veil(r)
+		}
+	}
+	return m.dirty
+}
+
 // Identity names a limit as all who see the same answers do, whatever else each of them
 // knows of the site's routes: by what answers call it and how much it is. Limits that
 // only their routes tell apart bear those.
 func (m *Routes) Identity(id string) string {
 	g := m.groups[id]
-	if g == nil {
+	switch {
+	case g == nil:
 		return ""
+	case g.kind == Hidden && g == m.wide:
+		return hiddenIdentity
+	case g.kind == Hidden:
+		return hiddenIdentity + "/" + g.title
 	}
 	parts := []string{g.bucket, g.host, g.name, g.partition, g.part, string(g.unit)}
 	if g.amount.Known {

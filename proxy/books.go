@@ -86,12 +86,13 @@ type book struct {
 	since    uint64                                                                        // versions begin after it: the queue knows those of a book that has left
 	mu       sync.Mutex
 	routes   *ledger.Routes
-	kept     uint64             // the version that is written down
-	pace     meterOf            // of what succeeds
-	passed   uint64             // answers that were no refusals
-	paces    map[string]float64 // :: ID of a hidden limit → what had succeeded when it was found
-	refusals map[string]refusal // :: route → the last one
-	episodes map[string]episode // :: template of routes, or "" for the whole site → unexplained ones
+	kept     uint64                    // the version that is written down
+	pace     meterOf                   // of what succeeds
+	passed   uint64                    // answers that were no refusals
+	paces    map[string]float64        // :: ID of a hidden limit → what had succeeded when it was found
+	found    map[string]ledger.Finding // :: name and budget of a hidden limit → what was told of it last
+	refusals map[string]refusal        // :: route → the last one
+	episodes map[string]episode        // :: template of routes, or "" for the whole site → unexplained ones
 	titles   learnedTitles
 }
 

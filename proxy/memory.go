@@ -344,12 +344,11 @@ func (s *Server) restoreCooldowns() {
 // recallLedger brings a new ledger to where it was before a restart. It is called
 // under the lock of the site.
 func (s *Server) recallLedger(site string, at queue.Scope, _ limit.Spec, m limit.Meter) limit.Meter {
+	recalled := false
 	if state := s.memory.recall(kindOfLedger, s.slotKey(site, at)); state != nil {
-		_ = m.Restore(time.Now(), state) // one that makes no sense is as good as none
+		recalled = m.Restore(time.Now(), state) == nil // one that makes no sense is as good as none
 	}
-	if l, ok := m.(*ledger.Ledger); ok {
-		s.shareLedger(site, at, l)
-	}
+	s.shareLearned(site, at, m, recalled)
 	return m
 }
 

@@ -23,8 +23,10 @@ import (
 type announcer struct {
 	amount   int
 	window   time.Duration
+	windows  int
 	first    bool          // windows begin with a request
 	relative bool          // resets are said as seconds from now
+	silent   bool          // nothing is said, but that a request is refused
 	think    time.Duration // of a crawler, after each request, on average
 
 	mu      sync.Mutex
@@ -35,7 +37,7 @@ type announcer struct {
 }
 
 func newAnnouncer(a *announcer) *announcer {
-	a.amount, a.window = 60, 20*time.Second
+	a.amount, a.window, a.windows = 60, 20*time.Second, max(a.windows, 8)
 	a.counts, a.ends, a.total = map[string]int{}, map[string]time.Time{}, map[string]map[time.Time]int{}
 	return a
 }
@@ -69,6 +71,13 @@ func (a *announcer) serve(rw http.ResponseWriter, r *http.Request) {
 		a.mu.Lock()
 		a.refused = append(a.refused, now)
 		a.mu.Unlock()
+	}
+	if a.silent {
+		if !fits {
+			rw.WriteHeader(429)
+		}
+		elapse(20 * time.Millisecond)
+		return
 	}
 	h := rw.Header()
 	h.Set("X-RateLimit-Limit", strconv.Itoa(a.amount))
@@ -137,7 +146,7 @@ func (a *announcer) crawl(t *testing.T, n, foreign int, yaml string) (late int, 
 	crew(t, n, shared, a.serve, yaml, func(all []*world) {
 		begins(a.window)
 		begin, ctx := time.Now(), t.Context()
-		end := begin.Add(8 * a.window)
+		end := begin.Add(time.Duration(a.windows) * a.window)
 		var crawlers sync.WaitGroup
 		for i, w := range all {
 			for k := range 48 / n {
@@ -223,4 +232,49 @@ func TestAFleetLeavesWhatOthersUseOfAToken(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A limit that a site hides is one for the fleet as soon as one instance has found it.
+func TestAFleetSharesAHiddenLimit(t *testing.T) {
+	for n, most := range map[int]int{1: 50, 4: 80, 12: 120} {
+		t.Run(fmt.Sprintf("%d instances", n), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newAnnouncer(&announcer{silent: true, windows: 30, think: 3500 * time.Millisecond})
+				if late, used := a.crawl(t, n, 0, tokensOfThree); late > most || used < 0.6 {
+					t.Errorf("%d are refused after the first window, %.1f %% are used", late, 100*used)
+				}
+			})
+		})
+	}
+}
+
+// An instance that comes to a site after another one has found what that hides keeps to it
+// from its first request on.
+func TestWhatASiteHidesIsKnownToWhomComesLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAnnouncer(&announcer{silent: true})
+		crew(t, 2, &trouble{Store: store.NewMemory(nil)}, a.serve, tokensOfThree, func(all []*world) {
+			crawl := func(w *world, crawlers int, long time.Duration) {
+				within, cancel := context.WithTimeout(t.Context(), long)
+				defer cancel()
+				var wait sync.WaitGroup
+				for range crawlers {
+					wait.Go(func() {
+						for c := w.client(); within.Err() == nil; {
+							w.do(within, c, "GET", "http://site.test/x", nil)
+						}
+					})
+				}
+				wait.Wait()
+			}
+			begins(a.window)
+			crawl(all[0], 20, 10*a.window)
+			begins(a.window)
+			was := len(a.refused)
+			crawl(all[1], 100, a.window-time.Second)
+			if n := len(a.refused) - was; n > 5 {
+				t.Errorf("%d of the first requests are refused", n)
+			}
+		})
+	})
 }

@@ -52,6 +52,7 @@ func (s *Server) tell(ctx context.Context) {
 			continue
 		}
 		told = s.tellTales(told)
+		s.tellFindings()
 		s.tellTokens(ctx, versions)
 		timer.Reset(max(tellEvery, rememberPart*time.Since(began)))
 	}
@@ -81,8 +82,8 @@ func (s *Server) tellTales(before map[tale]ledger.Tale) map[tale]ledger.Tale {
 			continue
 		}
 		is := tale{one.site, b.identity(one.id), s.stable(one.site, one.key)}
-		if s.desk.shared && !strings.HasPrefix(is.budget, stablePrefix) {
-			continue // a limit by address is another for each machine
+		if _, shared := s.ofFleet(one.site, one.key); s.desk.shared && !shared {
+			continue
 		}
 		now[is] = one.Tale
 		if old, known := before[is]; known && old.Used >= one.Used && old.Reset.Equal(one.Reset) && old.Number == one.Number {
@@ -130,6 +131,8 @@ func (s *Server) heardNews(site string, news []store.Note) {
 			}
 		case noteOfTale:
 			s.heardTale(site, parts[1], parts[2], n)
+		case noteOfFinding:
+			s.heardFinding(site, parts[1], parts[2], n)
 		}
 	}
 }
