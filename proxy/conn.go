@@ -45,6 +45,10 @@ type clientConn struct {
 	prefix []byte          // read before this connection was handed on
 	raw    syscall.RawConn // once await has been asked
 
+	// serving is on from when a request comes to a handler until it is over.
+	serving atomic.Bool
+	refused func(reason string) // hears of answers to requests that come to no handler
+
 	// answering is on while a request is served: the only time in which an end
 	// of the client's bytes does not mean that it has left.
 	answering atomic.Bool
@@ -168,6 +172,9 @@ func (c *clientConn) Write(p []byte) (int, error) {
 	if last := c.armed.Load(); last == 0 || now-last > int64(c.stall)/4 {
 		c.armed.Store(now)
 		c.Conn.SetWriteDeadline(time.Now().Add(c.stall))
+	}
+	if !c.serving.Load() {
+		return c.say(c.Conn, p)
 	}
 	return c.Conn.Write(p)
 }

@@ -219,6 +219,7 @@ func (o *opening) handshakeFailed(conn *clientConn, err error) {
 func (o *opening) give(conn *clientConn, as net.Conn, scheme string) {
 	conn.target = &policy.Target{Scheme: scheme, Host: o.host, Port: o.port}
 	conn.client, conn.via, conn.wish, conn.admitted = o.who, o.via, o.wish, o.state.policy
+	conn.serving.Store(false)
 	if !o.server.handoff.give(as) {
 		conn.Close()
 	}

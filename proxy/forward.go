@@ -14,6 +14,9 @@ import (
 
 // serveOuter takes what a client says on the proxy's own port.
 func (s *Server) serveOuter(w http.ResponseWriter, r *http.Request) {
+	if conn := connOf(r); conn != nil {
+		conn.serving.Store(true)
+	}
 	st := s.state.Load()
 	refuse := func(a *answer) { s.refuse(w, r, a) }
 	if r.ProtoMajor != 1 || r.ProtoMinor > 1 {
@@ -23,6 +26,11 @@ func (s *Server) serveOuter(w http.ResponseWriter, r *http.Request) {
 	who, no := s.admit(st.policy, r)
 	if no != nil {
 		refuse(no)
+		return
+	}
+	if r.Method == http.MethodConnect && !expectsOnly100(r.Header["Expect"]) {
+		closeAfter(w, r) // what follows may be meant for the tunnel
+		refuse(&answerExpectation)
 		return
 	}
 	if r.Method == http.MethodConnect {
@@ -62,6 +70,7 @@ func (s *Server) serveInner(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, &answerBug)
 		return
 	}
+	conn.serving.Store(true)
 	if r.Method == http.MethodConnect {
 		// What follows may be meant for the tunnel that there is not, and must not be
 		// taken for a request.
@@ -181,7 +190,7 @@ func (s *Server) unfit(r *http.Request) *answer {
 		// net/http ignores Transfer-Encoding on HTTP/1.0, as it must; what
 		// follows the head would then be taken for the next request.
 		return &answerLengthRequired
-	case r.ProtoMajor == 2 && !expectsOnly100(r.Header["Expect"]): // under HTTP/1 net/http sees to it
+	case !expectsOnly100(r.Header["Expect"]):
 		return &answerExpectation
 	case len(r.Trailer) > maxTrailers:
 		return &answerTrailers
@@ -194,8 +203,10 @@ func (s *Server) unfit(r *http.Request) *answer {
 // expectsOnly100 tells whether a client expects nothing, or only what net/http does.
 func expectsOnly100(lines []string) bool {
 	for _, line := range lines {
-		if !strings.EqualFold(strings.TrimSpace(line), "100-continue") {
-			return false
+		for one := range strings.SplitSeq(line, ",") {
+			if one = strings.TrimSpace(one); one != "" && !strings.EqualFold(one, "100-continue") {
+				return false
+			}
 		}
 	}
 	return true

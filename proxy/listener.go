@@ -94,7 +94,7 @@ func (l *clientListener) Accept() (net.Conn, error) {
 		l.server.metrics.ClientConnected()
 		t := l.server.policy().Timeouts
 		return &clientConn{
-			Conn: conn, addr: addr, opens: l.opens, stall: t.Stall, tunnels: &l.server.tunnels,
+			Conn: conn, addr: addr, opens: l.opens, stall: t.Stall, tunnels: &l.server.tunnels, refused: l.server.metrics.Refused,
 			release: func() {
 				l.limiter.give(addr)
 				l.server.metrics.ClientGone()

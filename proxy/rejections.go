@@ -84,6 +84,7 @@ func inWords(d time.Duration) string {
 // of a request shows that the client has accepted the certificate, a connection that
 // ends without any may show that it has not.
 func (s *Server) openedConnState(c net.Conn, state http.ConnState) {
+	served(c, state)
 	conn := bareConn(c)
 	if conn == nil || conn.target == nil || conn.target.Scheme != "https" {
 		return

@@ -160,6 +160,7 @@ func New(o Options) (*Server, error) {
 		}
 	}
 	s.outer = server(s.serveOuter)
+	s.outer.ConnState = served
 	s.inner = server(s.serveInner)
 	s.inner.ConnState = s.openedConnState
 	s.inner.HTTP2 = &http.HTTP2Config{
