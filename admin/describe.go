@@ -98,6 +98,8 @@ func (l LimitNow) describe(now time.Time) string {
 		if l.Keeps {
 			text += ", the next " + soon(l.Next, now)
 		}
+	case l.Asks:
+		text += "the store is asked what is left"
 	case l.Left >= unbounded:
 		text += "nothing is known that keeps it"
 	case l.Keeps:

@@ -41,6 +41,7 @@ type Explanation struct {
 	Why   string    `json:"why,omitempty"`
 	Until time.Time `json:"until,omitzero"`
 	First bool      `json:"others_first"` // there is enough, but others are before it
+	Asks  bool      `json:"asks_store"`   // the store is asked what is left of the limit
 	Never bool      `json:"never"`        // it costs more than the limit ever has
 
 	Limits   []LimitNow   `json:"limits"`
@@ -67,6 +68,7 @@ type LimitNow struct {
 	// to come, and leaves out what is past.
 	Next     time.Time `json:"next,omitzero"`
 	Keeps    bool      `json:"keeps"`
+	Asks     bool      `json:"asks_store,omitempty"` // the store is asked what is left
 	Cooling  time.Time `json:"cooling_until,omitzero"`
 	Why      string    `json:"why,omitempty"` // who asked for the pause
 	Held     int       `json:"held"`

@@ -28,6 +28,7 @@ type Hold struct {
 	Limit string    `json:"limit,omitempty"`
 	Why   string    `json:"why,omitempty"`
 	Until time.Time `json:"until,omitzero"`
+	Asks  bool      `json:"asks_store,omitempty"` // the store is asked what is left of the limit
 	// Place is 1 for the next, among those that wait for the same limit. Expected
 	// is when it goes, zero if nobody knows.
 	Place    int       `json:"place"`
@@ -77,6 +78,7 @@ type wait struct {
 	Site  string    `json:"site"`
 	Limit string    `json:"limit,omitempty"`
 	Why   string    `json:"why,omitempty"` // it pauses, if it does
+	Asks  bool      `json:"asks_store,omitempty"`
 	N     int       `json:"requests"`
 	Until time.Time `json:"until,omitzero"` // when the first of them may go; zero is when something is over
 	In    string    `json:"-"`              // the same, for people
@@ -85,6 +87,8 @@ type wait struct {
 // For is what they wait for, for people. What pauses a whole site bears its name.
 func (w wait) For() string {
 	switch {
+	case w.Asks:
+		return "the store, which is asked what is left of " + w.Limit
 	case w.Why == "":
 		return cmp.Or(w.Limit, "its turn")
 	case w.Limit == "" || w.Limit == w.Site:
@@ -114,11 +118,15 @@ func (d *desk) waits(now time.Time) *waits {
 // sumOf sums up at most mostHolds holds.
 func sumOf(holds []Hold, now time.Time) *waits {
 	sum := &waits{List: []wait{}, N: min(len(holds), mostHolds), More: len(holds) > mostHolds}
-	lines := map[[3]string]*wait{} // :: site, limit, why
+	type line struct {
+		site, limit, why string
+		asks             bool
+	}
+	lines := map[line]*wait{}
 	for _, one := range holds[:sum.N] {
-		at := [3]string{one.Site, one.Limit, one.Why}
+		at := line{one.Site, one.Limit, one.Why, one.Asks}
 		if lines[at] == nil {
-			lines[at] = &wait{Site: one.Site, Limit: one.Limit, Why: one.Why}
+			lines[at] = &wait{Site: one.Site, Limit: one.Limit, Why: one.Why, Asks: one.Asks}
 		}
 		lines[at].add(one)
 	}

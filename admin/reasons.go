@@ -28,6 +28,8 @@ func (e Explanation) keeper(now time.Time) string {
 		return fmt.Sprintf("%q pauses (%s), until %s", cmp.Or(e.Limit, e.Site), e.Why, when(e.Until, now))
 	case e.Limit != "" && e.First:
 		return fmt.Sprintf("%s for %q before it", others(e.Place-1, "waits", "wait"), e.Limit)
+	case e.Limit != "" && e.Asks:
+		return fmt.Sprintf("the store is asked what is left of %q", e.Limit)
 	case e.Limit != "" && e.Until.IsZero():
 		return fmt.Sprintf("all of %q is in use until another is done", e.Limit)
 	case e.Limit != "":
@@ -64,6 +66,8 @@ func (e Explanation) wouldChange(now time.Time) []string {
 		return append(list, "the breaker lets one request try, and closes when that is answered; nothing here changes that")
 	case e.Why != "":
 		list = append(list, fmt.Sprintf("the pause (%s) ends %s; nothing here changes that", e.Why, soon(e.Until, now)))
+	case e.Asks:
+		list = append(list, "the answer of the store; nothing here changes that")
 	case e.Limit != "" && e.learned():
 		list = append(list, fmt.Sprintf("%q is the site's own; more tokens would share it", e.Limit))
 	case e.Limit != "":

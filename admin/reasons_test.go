@@ -51,6 +51,12 @@ func TestAnExplanationInWords(t *testing.T) {
 			[]string{`raise the limit "2 in flight"`},
 		},
 		{
+			"an answer of the store",
+			Explanation{Place: 1, Limit: "75 requests per 15m", Asks: true, Limits: []LimitNow{{Limit: "75 requests per 15m", Left: 75, Asks: true}}},
+			`the store is asked what is left of "75 requests per 15m"`,
+			[]string{"the answer of the store; nothing here changes that"},
+		},
+		{
 			"others before it",
 			Explanation{Place: 13, Limit: "75 requests per 15m", Until: in10, First: true},
 			`12 others wait for "75 requests per 15m" before it`,

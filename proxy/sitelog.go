@@ -295,6 +295,8 @@ func HeldUntil(now time.Time, k queue.Keeps) string {
 	switch {
 	case k.First:
 		text = "until those before it have gone"
+	case k.Asks:
+		text = "until the store has answered"
 	case k.Until.IsZero():
 		text = "until another request is finished"
 	}

@@ -118,11 +118,16 @@ func TestAnAnswerThatIsToComeKeepsNobodyFromBeingDrained(t *testing.T) {
 		}
 		synctest.Wait()
 		for _, h := range g.Holds("a") {
-			if !h.Until.IsZero() || !h.ETA.IsZero() {
+			if !h.Until.IsZero() || !h.ETA.IsZero() || !h.Asks {
 				t.Errorf("it is held until %v, and goes at %v", h.Until, h.ETA)
 			}
 		}
-		if e := g.Explain(r); !e.ETA.IsZero() || !e.Limits[0].Next.IsZero() {
+		g.Waiting(func(h SiteHolds) {
+			if !h.Asks {
+				t.Errorf("%+v", h)
+			}
+		})
+		if e := g.Explain(r); !e.ETA.IsZero() || !e.Limits[0].Next.IsZero() || !e.Limits[0].Asks || !e.Asks {
 			t.Errorf("%+v", e)
 		}
 		if refused, waiting := g.StartDrain(time.Now().Add(100 * time.Microsecond)); refused != 0 || waiting != 3 {

@@ -30,6 +30,7 @@ type LimitNow struct {
 	Left     int64     // -1: it has no amount
 	Rate     float64   // of an adaptive limit, now, per second; 0 of others
 	Next     time.Time // when the request could take from it, were it alone; zero: not known
+	Asks     bool      // its store is asked what is left
 	Cooling  time.Time // zero: it does not
 	Why      string    // of the cooldown, or of what follows one
 	Held     int       // holds that need it
@@ -157,8 +158,8 @@ func (s *site) now(now time.Time, n Need, title, key string, held map[*Slot]int)
 			at.Rate = adaptive.Rate(now)
 		}
 	}
-	if at.Next.Sub(now) > far || slot.asking(now, at.Next, n.N) {
-		at.Next = time.Time{}
+	if asking := slot.asking(now, at.Next, n.N); asking || at.Next.Sub(now) > far {
+		at.Next, at.Asks = time.Time{}, asking && slot.asks(now, n.N)
 	}
 	if slot.cool.After(now) {
 		at.Cooling = slot.cool

@@ -102,6 +102,12 @@ func (s *Slot) asking(now, at time.Time, n int64) bool {
 	return (s.demand != nil || s.thirst > 0) && at.Sub(now) > far
 }
 
+// asks tells whether what the slot is said to lack is asked of a store.
+func (s *Slot) asks(now time.Time, n int64) bool {
+	m, ok := s.meter.(Asking)
+	return ok && m.Asks(now, n)
+}
+
 // keep says whether Gate.With may change the slot's meter.
 func (s *Slot) keep(kept bool) {
 	s.kept = kept

@@ -11,6 +11,7 @@ type Keeps struct {
 	Why   string    // of a cooldown: who asked for it, or that it was just over
 	Until time.Time // when that slot lets it go; zero: when something is finished, or nobody knows
 	First bool      // the slot has enough, but for those before it
+	Asks  bool      // the slot's meter waits for the answer of a store: nobody knows yet what it has
 }
 
 // Waiting is one hold as an operator sees it.
@@ -73,6 +74,7 @@ func (s *Scheduler) keeper(now time.Time, h *Hold) (found Keeps, slot *Slot) {
 			switch {
 			case at.After(now) && (k.Limit == "" || k.First || at.After(k.Until)):
 				k, by, asks = Keeps{Limit: n.Slot.name, Until: at}, n.Slot, n.Slot.asking(now, at, n.N)
+				k.Asks = asks && n.Slot.asks(now, n.N)
 				if n.Slot.cool.Equal(at) || n.Slot.full(now) {
 					k.Why = n.Slot.why(now)
 				}

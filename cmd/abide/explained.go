@@ -24,7 +24,7 @@ func (a *program) explain(method, text, client string) (admin.Explanation, error
 		Target: target.Scheme + "://" + target.HostPort(), Site: x.Site, Rule: x.Rule, Intercepted: x.Intercepted,
 		Client: x.Client, ClientGuessed: x.Guessed,
 		Held: x.Held, InFlight: x.InFlight, Place: x.Place, Expected: x.ETA,
-		Limit: x.Limit, Why: x.Why, Until: x.Until, First: x.First, Never: x.Never,
+		Limit: x.Limit, Why: x.Why, Until: x.Until, First: x.First, Asks: x.Asks, Never: x.Never,
 		Observed: x.Observed, Breaker: x.Breaker.State, Tries: x.Breaker.Until, Failed: x.Breaker.Why,
 	}
 	e.Unread, e.UnreadUntil = string(x.Unread), x.Refused
@@ -33,7 +33,7 @@ func (a *program) explain(method, text, client string) (admin.Explanation, error
 	}
 	for _, one := range x.Limits {
 		e.Limits = append(e.Limits, admin.LimitNow{
-			Limit: one.Limit, Of: one.Key, Learned: one.Learned, Left: one.Left, Rate: one.Rate, Next: one.Next, Cooling: one.Cooling, Why: one.Why,
+			Limit: one.Limit, Of: one.Key, Learned: one.Learned, Left: one.Left, Rate: one.Rate, Next: one.Next, Asks: one.Asks, Cooling: one.Cooling, Why: one.Why,
 			Held: one.Held, InFlight: one.InFlight,
 		})
 	}

@@ -16,7 +16,7 @@ func (a *program) holds(site string, most int) []admin.Hold {
 	for _, h := range waiting[:min(len(waiting), most)] {
 		list = append(list, admin.Hold{
 			Site: h.Site, Client: h.Client, Priority: h.Priority, Waited: now.Sub(h.Since).Seconds(),
-			Limit: h.Limit, Why: h.Why, Until: h.Until, Place: h.Place, Expected: h.ETA,
+			Limit: h.Limit, Why: h.Why, Until: h.Until, Asks: h.Asks, Place: h.Place, Expected: h.ETA,
 		})
 	}
 	return list
