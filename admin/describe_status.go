@@ -23,7 +23,8 @@ func (s Status) Describe(w io.Writer) {
 	}
 	say(w, "%s to %s; %s received, %s sent", number(int(s.Total.Requests), "request", "requests"), number(s.SiteCount, "site", "sites"), size(s.Total.In), size(s.Total.Out))
 	for _, one := range s.Checks {
-		if !one.OK || one.Degraded {
+		told := s.Store != nil && s.Store.Err != "" && strings.Contains(one.Detail, s.Store.Err) // DescribeStore says it
+		if !one.OK || one.Degraded && !told {
 			say(w, "%s is %s: %s", one.Name, one.word(), cmp.Or(one.Detail, "it does not say why"))
 		}
 	}

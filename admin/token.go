@@ -63,7 +63,7 @@ func (d *desk) hasToken(w http.ResponseWriter, r *http.Request, token policy.Sec
 
 // refusedTokens is for the log.
 func (d *desk) refusedTokens(from netip.Addr, wrong int) {
-	d.Log.Warnf("the admin listener refused a wrong token from %s: %d in the last minute", from, wrong)
+	d.Log.Warnf("the admin listener refused a wrong token from %s: %d since the last such line", from, wrong)
 }
 
 func challenge(w http.ResponseWriter) {

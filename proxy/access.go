@@ -48,7 +48,7 @@ func addressOf(r *http.Request) netip.Addr {
 
 // refusedSecrets is for the log.
 func (s *Server) refusedSecrets(from netip.Addr, wrong int) {
-	s.log.Warnf("the proxy refused a name or secret from %s that is not one of access.clients: %d in the last minute", from, wrong)
+	s.log.Warnf("the proxy refused a name or secret from %s that is not one of access.clients: %d since the last such line", from, wrong)
 }
 
 // readmit decides whether who opened a CONNECT may still use what it opened: a

@@ -57,6 +57,17 @@ type ownAddresses struct {
 	mu    sync.RWMutex
 	all   []netip.AddrPort
 	store []netip.AddrPort
+	names []string // of the store's servers, with ports
+}
+
+// named tells whether a target is a server of the store by its name. Addresses are for has.
+func (o *ownAddresses) named(host string, port uint16) bool {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	return slices.ContainsFunc(o.names, func(one string) bool {
+		own, at, err := policy.ParseHostPort(one, 0)
+		return err == nil && at == port && own == host
+	})
 }
 
 func (o *ownAddresses) add(a netip.AddrPort) {
@@ -79,10 +90,10 @@ func reaches(a, one netip.AddrPort) bool {
 }
 
 // setStore names the servers of the store in place of those before.
-func (o *ownAddresses) setStore(servers []netip.AddrPort) {
+func (o *ownAddresses) setStore(servers []netip.AddrPort, names []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.store = servers
+	o.store, o.names = servers, names
 }
 
 // storeLookup is how long is waited for the addresses of the store's servers.
@@ -106,7 +117,7 @@ func (s *Server) ownStore(st policy.Store) {
 			names = append(names, one)
 		}
 	}
-	s.own.setStore(servers)
+	s.own.setStore(servers, names)
 	if len(names) == 0 {
 		return
 	}
@@ -120,7 +131,7 @@ func (s *Server) ownStore(st policy.Store) {
 				servers = append(servers, storeAddress(ip, port))
 			}
 		}
-		s.own.setStore(servers)
+		s.own.setStore(servers, names)
 	})
 }
 

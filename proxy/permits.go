@@ -112,6 +112,9 @@ func (s *Server) Permit(ctx context.Context, a PermitAsk) (Grant, error) {
 	began := time.Now()
 	no := s.owned(x, r)
 	if no == nil {
+		no = s.reachable(x)
+	}
+	if no == nil {
 		no = s.wait(x, r)
 	}
 	if no != nil {
@@ -151,6 +154,22 @@ func (s *Server) Permit(ctx context.Context, a PermitAsk) (Grant, error) {
 		no = &answerPermits
 	}
 	return Grant{}, no.denied(time.Now())
+}
+
+// reachable refuses what a request through abide would not reach either, as far as that is
+// known without asking for the addresses of a name.
+func (s *Server) reachable(x *exchange) *answer {
+	to := x.target
+	switch {
+	case s.own.named(to.Host, to.Port):
+		return &answerLoop
+	case x.state.dialer.Named(to.Host, to.Port), x.rule != nil && len(x.rule.Backends) > 0:
+		return nil
+	}
+	if err := x.state.guard.CheckHost(to.Host, to.Port); err != nil {
+		return upstreamAnswer(err)
+	}
+	return nil
 }
 
 // outing is the request that somebody wants to send.

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -44,6 +45,10 @@ func TestTheStoreIsNotReachedThroughTheProxy(t *testing.T) {
 					t.Errorf("store at %s, %.40q: %d", host, request, resp.StatusCode)
 				}
 				conn.Close()
+			}
+			var no *Denied
+			if _, err := b.server.Permit(t.Context(), PermitAsk{URL: "http://" + authority + "/", Priority: -1}); err == nil || errors.As(err, &no) && no.Status != 508 && no.Status != 403 {
+				t.Errorf("store at %s, a permit for %s: %v, %+v", host, authority, err, no)
 			}
 		}
 		b.stop()

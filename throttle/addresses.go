@@ -22,8 +22,10 @@ const (
 	interval = 5 * time.Second
 	// longestDelay is the longest that the answer to a wrong secret is held back.
 	longestDelay = 10 * time.Second
-	// sayEvery is how often the log may tell of an address.
-	sayEvery = time.Minute
+	// The log tells of an address at once, again after firstPause, after ten times as
+	// long, and then every sayEvery.
+	firstPause = time.Second
+	sayEvery   = time.Minute
 	// mostAddresses are remembered. Those that were wrong longest ago leave.
 	mostAddresses = 10_000
 )
@@ -38,7 +40,8 @@ type addresses struct {
 type address struct {
 	due    time.Time // when the answer to the last one may go, as if none had been free
 	said   time.Time // when the log told of it last
-	unsaid int       // wrong secrets since then
+	pause  time.Duration // the log tells of it again after that
+	unsaid int           // wrong secrets since then
 }
 
 func newAddresses() *addresses {
@@ -80,12 +83,24 @@ func (a *addresses) rest(now time.Time, from netip.Addr) int {
 }
 
 func (a *address) say(now time.Time) int {
-	if a.unsaid == 0 || !a.said.IsZero() && now.Sub(a.said) < sayEvery {
+	since := now.Sub(a.said)
+	if a.unsaid == 0 || !a.said.IsZero() && since < a.pause {
 		return 0
+	}
+	if a.pause = min(10*a.pause, sayEvery); a.said.IsZero() || since > 2*sayEvery {
+		a.pause = firstPause
 	}
 	n := a.unsaid
 	a.said, a.unsaid = now, 0
 	return n
+}
+
+// again is after which time the log may tell of an address again.
+func (a *addresses) again(from netip.Addr) time.Duration {
+	if one, known := a.known.Peek(network(from)); known {
+		return one.pause
+	}
+	return sayEvery
 }
 
 // network is what an address is counted with.

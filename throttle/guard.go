@@ -18,8 +18,9 @@ type Guard struct {
 	seen *addresses
 }
 
-// New is a Guard that has seen nobody. It calls say at most once a minute for each address,
-// with how many wrong secrets came from there since the last call.
+// New is a Guard that has seen nobody. It calls say for each address at once, after a
+// second, after ten more, and then at most once a minute, with how many wrong secrets came
+// from there since the last call.
 func New(say func(from netip.Addr, wrong int)) *Guard {
 	return &Guard{say: say, ended: make(chan struct{}), seen: newAddresses()}
 }
@@ -46,13 +47,16 @@ func (g *Guard) Wrong(ctx context.Context, from netip.Addr) {
 	}
 }
 
-// tell has the log tell of an address, now and of what follows within a minute at its end.
+// tell has the log tell of an address, now and later of what follows.
 func (g *Guard) tell(from netip.Addr, wrong int) {
 	if wrong == 0 {
 		return
 	}
 	g.say(from, wrong)
-	time.AfterFunc(sayEvery, func() {
+	g.mu.Lock()
+	pause := g.seen.again(from)
+	g.mu.Unlock()
+	time.AfterFunc(pause, func() {
 		g.mu.Lock()
 		rest := g.seen.rest(time.Now(), from)
 		g.mu.Unlock()

@@ -71,8 +71,8 @@ egress: {resolve: {"api.test:80": "`+site.Listener.Addr().String()+`"}}
 	}
 	stop()
 	guessers.Wait()
-	d.log.await(t, `the proxy refused a name or secret from 127\.0\.0\.1 .*: 1 in the last minute`)
-	d.log.await(t, `the admin listener refused a wrong token from 127\.0\.0\.1: 1 in the last minute`)
+	d.log.await(t, `the proxy refused a name or secret from 127\.0\.0\.1 .*: 1 since the last such line`)
+	d.log.await(t, `the admin listener refused a wrong token from 127\.0\.0\.1: 1 since the last such line`)
 	if text := d.log.String(); strings.Count(text, "refused a") != 2 || strings.Contains(text, "wrong-") {
 		t.Errorf("the log:\n%s", text)
 	}
