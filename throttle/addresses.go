@@ -38,8 +38,8 @@ type addresses struct {
 
 // address is what is remembered of one.
 type address struct {
-	due    time.Time // when the answer to the last one may go, as if none had been free
-	said   time.Time // when the log told of it last
+	due    time.Time     // when the answer to the last one may go, as if none had been free
+	said   time.Time     // when the log told of it last
 	pause  time.Duration // the log tells of it again after that
 	unsaid int           // wrong secrets since then
 }
