@@ -30,7 +30,7 @@ func TestObserveSaysTheSameWithAStateFile(t *testing.T) {
 						}
 						waits = append(waits, wait)
 						if i > 20 {
-							time.Sleep(333 * time.Millisecond)
+							elapse(333 * time.Millisecond)
 						}
 					}
 					return waits
@@ -39,15 +39,15 @@ func TestObserveSaysTheSameWithAStateFile(t *testing.T) {
 				bubble(t, func(http.ResponseWriter, *http.Request) {}, yaml, func(w *world) {
 					begins(100 * time.Second)
 					plain = ask(w)
-					time.Sleep(5 * time.Second)
+					elapse(5 * time.Second)
 					plain = append(plain, ask(w)...)
 				})
 				afterlife(t, newStatePath(t), time.Millisecond, func(http.ResponseWriter, *http.Request) {}, func(l *lives) {
-					l.slow = 5 * time.Millisecond
+					l.slow = 40 * time.Millisecond
 					w := l.begin(yaml)
 					begins(100 * time.Second)
 					kept = ask(w.world)
-					time.Sleep(5 * time.Second)
+					elapse(5 * time.Second)
 					if again {
 						w.end()
 						w = l.begin(yaml)
