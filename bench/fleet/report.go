@@ -101,12 +101,15 @@ func (r *report) announced(b *strings.Builder) {
 		return
 	}
 	fmt.Fprintf(b, "\n## Limits that a site announces\n\nReal abides on a real Redis, with %d tokens. The site gives each of them %d requests in %v and says so with each answer; nothing is written down. "+
-		"Crawlers want one and a half times that, for %d windows. *Later* are refusals after the first window, *most* is what one token sent in any window, refusals included. "+
+		"Crawlers want one and a half times that, for %d windows. Where it says *hidden* the site says nothing of it and only refuses, for %d windows. *Later* are refusals after the first window, *most* is what one token sent in any window, refusals included. "+
 		"Without a store each abide knows only what the site answers it.\n\n"+
 		"| abides | answered | refused | later | most | used |\n| ---: | ---: | ---: | ---: | ---: | ---: |\n",
-		announcedTokens, announcedAmount, announcedWindow, announcedWindows)
+		announcedTokens, announcedAmount, announcedWindow, announcedWindows, hiddenWindows)
 	for _, m := range r.Announced {
 		who := fmt.Sprint(m.instances)
+		if m.hidden {
+			who += ", hidden"
+		}
 		if !m.store {
 			who += ", no store"
 		}
