@@ -56,6 +56,9 @@ func (p *Policy) DescribeWith(w io.Writer, labels map[string][]string) {
 	if p.Egress.Roots != "" {
 		line(&b, "extra roots", "%s", p.Egress.Roots)
 	}
+	if p.Egress.Shared {
+		line(&b, "address", "%s", "one for all of the fleet")
+	}
 	line(&b, "intercept", "%s", p.interceptText())
 	p.describeSettings(&b, "timeouts")
 	p.describeSettings(&b, "bounds")

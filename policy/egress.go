@@ -18,6 +18,7 @@ type Egress struct {
 	ProxyPassword Secret
 	Resolve       map[string]string // "host:port" → "ip:port"; both canonical
 	Roots         string            // PEM file added to the system's roots
+	Shared        bool              // all instances of a fleet go out by one address
 }
 
 // NextHop is Proxy with its password, nil for none. It is for the one place that

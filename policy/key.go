@@ -91,6 +91,7 @@ func settings() []setting {
 				shape: pairs, read: parseResolve, show: showResolve,
 			},
 			fileSetting("egress.roots", "certificates in PEM that are trusted besides the system's", func(p *Policy) *string { return &p.Egress.Roots }),
+			switchSetting("egress.shared", "whether all abides of a fleet go out by one address, so that they share what a site counts by address", func(p *Policy) *bool { return &p.Egress.Shared }),
 			{
 				Key:   Key{Name: "intercept", Kind: "auto|all|none|hosts", Doc: "whose https is opened to see its requests"},
 				shape: list, read: parseIntercept, show: showIntercept,

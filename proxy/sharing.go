@@ -22,13 +22,18 @@ const findingKept = 24 * time.Hour
 // ofFleet names whose a learned limit is, the same in all instances. It is false for those
 // that each instance has for itself.
 //
-// Without a token a site counts by address, of which each machine has its own.
+// Without a token a site counts by address, of which each machine has its own unless
+// egress.shared says otherwise.
 func (s *Server) ofFleet(site, key string) (budget string, is bool) {
 	if s.desk == nil || !s.desk.shared || passing(key) {
 		return "", false
 	}
 	budget = s.stable(site, key)
-	return budget, strings.HasPrefix(budget, stablePrefix)
+	if strings.HasPrefix(budget, stablePrefix) {
+		return budget, true
+	}
+	byAddress := key == "" || s.poolOf(site) == nil
+	return budget, byAddress && s.policy().Egress.Shared
 }
 
 // shareLearned has the instances of a fleet divide a limit that was learned. recalled says

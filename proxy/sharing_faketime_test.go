@@ -211,6 +211,21 @@ func TestAFleetDividesWhatASiteAnnounces(t *testing.T) {
 	}
 }
 
+// A fleet that goes out by one address divides what a site announces without a token.
+func TestAFleetWithOneAddressDividesWhatASiteAnnounces(t *testing.T) {
+	for _, n := range []int{1, 4, 12} {
+		t.Run(fmt.Sprintf("%d instances", n), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				yaml := "egress: {shared: true}\nsites:\n  - {host: site.test, limits: [{concurrency: 100}]}\n"
+				late, used := newAnnouncer(&announcer{}).crawl(t, n, 0, yaml)
+				if late > 0 || used < 0.9 {
+					t.Errorf("%d are refused after the first window, %.1f %% are used", late, 100*used)
+				}
+			})
+		})
+	}
+}
+
 // What somebody outside of the fleet uses of a token is not there for the fleet: what
 // the server says is left is the most that all instances together may still use.
 func TestAFleetLeavesWhatOthersUseOfAToken(t *testing.T) {
