@@ -19,6 +19,12 @@ type Store struct {
 	// Since is when it began to fail, zero if it answers, and Err how it does.
 	Since time.Time `json:"failing_since,omitzero"`
 	Err   string    `json:"error,omitempty"`
+	// Answered says that Err is what the store itself has answered.
+	Answered bool `json:"answered,omitempty"`
+	// Outages is how often it began to fail.
+	Outages uint64 `json:"outages,omitempty"`
+	// Loss is what the store has lost of budgets; nil: nothing, as far as is known.
+	Loss *Loss `json:"loss,omitempty"`
 	// Damage is what was set aside of the state file since the process began, because it
 	// was damaged; nil: nothing was.
 	Damage     *Damage  `json:"damage,omitempty"`
@@ -35,6 +41,32 @@ type Damage struct {
 	File string    `json:"file,omitempty"` // where the file is now that was set aside
 	Why  string    `json:"why,omitempty"`  // it was
 	Rows int       `json:"rows,omitempty"` // that were set aside within the file
+}
+
+// Loss is what a store has lost of budgets since the process began.
+type Loss struct {
+	All   uint64    `json:"all"`            // times that it may have lost all of them
+	Sites uint64    `json:"sites"`          // times that it has lost those of one site
+	At    time.Time `json:"at"`             // the last one
+	Site  string    `json:"site,omitempty"` // of which that was; "": of all
+	// Until is when what was lost is granted again: everybody says first what he holds.
+	Until time.Time `json:"until"`
+}
+
+// Settles tells whether nothing is granted yet of what was lost.
+func (l Loss) Settles(now time.Time) bool { return l.Until.After(now) }
+
+// Sentence says what was lost and what that means.
+func (l Loss) Sentence(now time.Time) string {
+	of := "what was written down"
+	if l.Site != "" {
+		of = "budgets of " + oneLine(l.Site)
+	}
+	if l.Settles(now) {
+		return fmt.Sprintf("the store has lost %s at %s: what is held is said again, and nothing of that is granted until %s",
+			of, l.At.UTC().Format(time.RFC3339), l.Until.UTC().Format("15:04:05.0 UTC"))
+	}
+	return fmt.Sprintf("the store has lost budgets %s, %s at %s", number(int(min(l.All+l.Sites, 1<<50)), "time", "times"), of, l.At.UTC().Format(time.RFC3339))
 }
 
 // Sentence says what was set aside and what that means.
@@ -104,6 +136,9 @@ func (s Store) Sentence(now time.Time) string {
 	what := "the state file cannot be written"
 	if s.Kind == "shared" {
 		what = "the store does not answer"
+		if s.Answered {
+			what = "the store does not do what it is asked"
+		}
 	}
 	end := LostMeanwhile
 	if s.Kind == "shared" {
@@ -124,6 +159,12 @@ func (s Status) DescribeStore(w io.Writer, now time.Time) {
 	say(w, "%s; %s, %d failed", s.Store.Sentence(now), number(int(min(s.Store.Operations, 1<<50)), "operation", "operations"), s.Store.Failures)
 	if s.Store.Damage != nil {
 		say(w, "%s", s.Store.Damage.Sentence())
+	}
+	if s.Store.Outages > 0 {
+		say(w, "it began to fail %s since the start", number(int(min(s.Store.Outages, 1<<50)), "time", "times"))
+	}
+	if s.Store.Loss != nil {
+		say(w, "%s", s.Store.Loss.Sentence(now))
 	}
 	local := s.Store.Kind == "local"
 	switch {

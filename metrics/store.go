@@ -23,7 +23,13 @@ type StoreState struct {
 
 // Store names who knows how what keeps budgets is. Without one there is no series of
 // it.
-func (m *Metrics) Store(now func() StoreState) { m.store.now.Store(&now) }
+func (m *Metrics) Store(now func() StoreState) {
+	m.store.now.Store(&now)
+	// What nobody has seen at 0 has not increased when it is 1.
+	m.store.outages.more(pair{}, 0)
+	m.store.losses.more(pair{"all", ""}, 0)
+	m.store.losses.more(pair{"site", ""}, 0)
+}
 
 // StoreOperation counts an operation on what keeps budgets, such as "exchange", and
 // how long it took. Operations are words of our own.
@@ -42,6 +48,12 @@ func (m *Metrics) StoreLent(outage string, units int64) {
 	m.store.lent.more(pair{outage, ""}, float64(units))
 }
 
+// StoreLost counts a loss of the store's: of "all" budgets, or of those of one "site".
+func (m *Metrics) StoreLost(what string) { m.store.losses.inc(pair{what, ""}) }
+
+// StoreAway counts an outage of the store's that begins.
+func (m *Metrics) StoreAway() { m.store.outages.inc(pair{}) }
+
 // Permits names who knows how many permits of crawlers that use no proxy are open.
 func (m *Metrics) Permits(open func() int) { m.store.permits.Store(&open) }
 
@@ -49,6 +61,8 @@ func (m *Metrics) Permits(open func() int) { m.store.permits.Store(&open) }
 type storeCollector struct {
 	operations *counters
 	lent       *counters
+	losses     *counters
+	outages    *counters
 	took       histogram
 	now        atomic.Pointer[func() StoreState]
 	permits    atomic.Pointer[func() int]
@@ -60,6 +74,10 @@ func newStore() *storeCollector {
 			"Operations on what keeps budgets, by how they ended.", "op", "result"),
 		lent: newCounters("store_lent_total",
 			"Units of limits that were taken while the store was away, by the outage rule.", "outage"),
+		losses: newCounters("store_losses_total",
+			"Times that the store has lost budgets, as far as this instance was told: all, or those of one site.", "what"),
+		outages: newCounters("store_outages_total",
+			"Times that the store began to fail. It fails while it does not answer, or answers with an error."),
 	}
 }
 
@@ -76,6 +94,8 @@ var (
 func (c *storeCollector) Describe(to chan<- *prometheus.Desc) {
 	c.operations.vec.Describe(to)
 	c.lent.vec.Describe(to)
+	c.losses.vec.Describe(to)
+	c.outages.vec.Describe(to)
 	for _, one := range []*prometheus.Desc{storeTookDesc, storeUpDesc, storeMembersDesc, utilisationDesc, storeClockDesc, permitsDesc, damagedDesc} {
 		to <- one
 	}
@@ -84,6 +104,8 @@ func (c *storeCollector) Describe(to chan<- *prometheus.Desc) {
 func (c *storeCollector) Collect(to chan<- prometheus.Metric) {
 	c.operations.vec.Collect(to)
 	c.lent.vec.Collect(to)
+	c.losses.vec.Collect(to)
+	c.outages.vec.Collect(to)
 	if open := c.permits.Load(); open != nil {
 		to <- gaugeOf(permitsDesc, float64((*open)()))
 	}

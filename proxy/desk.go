@@ -55,6 +55,7 @@ type desk struct {
 	measure  func(op string, ok bool, took time.Duration)
 	health   storeHealth
 	lending  lending
+	losses   losses
 	clock    atomic.Pointer[time.Duration] // by how much the store's is ahead of this machine's
 	notices  notices
 	unkept   *unkept // limits that were set and are not written down yet
@@ -87,7 +88,7 @@ func newDesk(s store.Store, shared bool, instance, name string, log *logrus.Logg
 	return &desk{
 		store: s, shared: shared, instance: instance, name: name, log: log,
 		accounts: map[string]*account{}, unkept: newUnkept(), strange: newStrangeSites(),
-		ringing: make(ring, 1), room: make(chan struct{}, mostExchanges),
+		ringing: make(ring, 1), room: make(chan struct{}, mostExchanges), health: storeHealth{downtimes: newDowntimes()},
 	}
 }
 
@@ -267,13 +268,20 @@ func (d *desk) run(ctx context.Context) {
 		case <-timer.C:
 		case <-sweeping.C:
 			d.sweep()
-			d.tellLent()
+			d.tellRest()
 		}
 	}
 	d.underWay.Wait()
 	others.Wait()
 	d.part()
+	d.tellRest()
+}
+
+// tellRest tells the log what it was not told so far, to keep its lines few.
+func (d *desk) tellRest() {
 	d.tellLent()
+	d.tellOutages()
+	d.tellLosses()
 }
 
 // take are the accounts that are due, and otherwise when the next one is.
@@ -324,6 +332,9 @@ func (d *desk) exchange(ctx context.Context, list []*account, last bool) (unhear
 	for i, a := range speaking {
 		if err == nil && len(replies[i].Notes) > 0 { // before anything is granted
 			d.told(a, replies[i].Notes)
+		}
+		if err == nil {
+			d.losses.settles(time.Now(), a.site, replies[i].Answers)
 		}
 		var loans []lease.Loan
 		var off lease.Off

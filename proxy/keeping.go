@@ -40,6 +40,8 @@ func (s *Server) keepWith(k Keeping, strict bool) error {
 		s.desk.heard = s.heardNews
 		s.desk.measure = s.metrics.StoreOperation
 		s.desk.lending.measure = s.metrics.StoreLent
+		s.desk.losses.measure = s.metrics.StoreLost
+		s.desk.health.measure = s.metrics.StoreAway
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patienceOfShelf)
 	defer cancel()

@@ -74,7 +74,8 @@ func (d *desk) beatOnce(ctx context.Context) {
 	}
 	d.mu.Unlock()
 	if old != nil {
-		d.log.Warnf("the store may have lost something: it is another one, or was started again; what is held is said again, and nothing is asked of it for %v", store.Settling)
+		d.lostAll(began)
+		d.log.Warnf("the store has lost what was written down, or may have: it was flushed, was started again, or is another one; what is held is said again, and nothing is asked of it for %v", store.Settling)
 	}
 	if old == nil && p.Since >= store.Settling {
 		return // those who use it have long said what they hold
@@ -121,6 +122,9 @@ func (d *desk) hear(ctx context.Context, news store.News) {
 		d.changed()
 		return
 	}
+	if news.Lost {
+		d.lostSite(time.Now(), site)
+	}
 	d.mu.Lock()
 	a := d.accounts[site]
 	d.mu.Unlock()
@@ -130,7 +134,6 @@ func (d *desk) hear(ctx context.Context, news store.News) {
 	case a == nil:
 	case news.Lost:
 		d.gate.With(site, a.Repeat)
-		d.notices.warn(d.log, "lost", "the store has lost budgets of %s: what is held is said again, and nothing is granted for %v", site, store.Settling)
 	case len(news.Notes) > 0:
 		if !d.told(a, news.Notes) {
 			d.toldOfStrange(site, news.Notes)
@@ -142,55 +145,15 @@ func (d *desk) hear(ctx context.Context, news store.News) {
 
 // storeHealth is how exchanges with the store go.
 type storeHealth struct {
-	mu     sync.Mutex
-	since  time.Time // of the failures that go on; zero: all is well
-	err    error
-	told   time.Time // when the log was told of them last
-	said   bool      // it was told of the failures that go on
+	measure func() // an outage has begun; nil: nobody counts
+
+	mu sync.Mutex
+	downtimes
 	done   uint64
 	failed uint64
 	took   time.Duration
 
 	returned atomic.Pointer[time.Time] // when it answered again after it had been away for long
-}
-
-// heardOf notes how an exchange went, and tells the log when that changes. What a file
-// of this machine cannot do it tells itself, but for being slow.
-func (d *desk) heardOf(err error, took time.Duration) {
-	h, now := &d.health, time.Now()
-	h.mu.Lock()
-	recovered, tell := time.Duration(0), false
-	h.took += took
-	if err == nil {
-		h.done++
-		if !h.since.IsZero() && now.Sub(h.since) >= longAway {
-			h.returned.Store(&now)
-		}
-		if h.said {
-			recovered = now.Sub(h.since)
-		}
-		h.since, h.said, h.err = time.Time{}, false, nil
-	} else {
-		h.failed++
-		if h.since.IsZero() {
-			h.since = now
-		}
-		h.err = err
-		if (d.shared || errors.Is(err, context.DeadlineExceeded)) && now.Sub(h.told) > time.Minute {
-			h.told, h.said, tell = now, true, true
-		}
-	}
-	h.mu.Unlock()
-	switch {
-	case tell && d.shared:
-		d.log.Warnf("the store does not answer, so limits go by their outage rule: %v", err)
-	case tell:
-		d.log.Warnf("the state file takes too long to be written, so what is counted now is lost if this process dies: %v", err)
-	case recovered > 0 && d.shared:
-		d.log.Infof("the store answers again, after %v", recovered.Round(time.Millisecond))
-	case recovered > 0:
-		d.log.Infof("the state file is written again, after %v", recovered.Round(time.Millisecond))
-	}
 }
 
 // lastReturned is when the store answered again after it had been away; zero: it never was.
@@ -217,6 +180,9 @@ type StoreStatus struct {
 	Instance   string
 	Since      time.Time // of failures that go on; zero: it answers
 	Err        string
+	Answered   bool   // Err is what the store itself says
+	Outages    uint64 // times that it began to fail
+	Losses     Losses
 	Operations uint64
 	Failures   uint64
 	Took       time.Duration // all operations together
@@ -245,12 +211,14 @@ func (d *desk) status() StoreStatus {
 	}
 	one.Clock = d.clock.Load()
 	one.Granted, one.Spent = d.granted.Load(), d.spent.Load()
+	one.Losses = d.losses.now()
 	h := &d.health
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	one.Since, one.Operations, one.Failures, one.Took = h.since, h.done, h.failed, h.took
+	one.Outages = h.count
 	if h.err != nil {
-		one.Err = h.err.Error()
+		one.Err, one.Answered = h.err.Error(), store.Answered(h.err)
 	}
 	return one
 }

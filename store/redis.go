@@ -201,6 +201,44 @@ func Refused(err error) bool {
 	return false
 }
 
+// Answered tells whether an error is what a store has answered: it is there, and does not
+// do what it was asked.
+func Answered(err error) bool {
+	if one, is := errors.AsType[redis.Error](err); is {
+		return !errors.Is(one, redis.Nil)
+	}
+	_, is := errors.AsType[hidden](err)
+	return is || errors.Is(err, errStrange)
+}
+
+// hidden is what a server has answered, without the secrets that were in it.
+type hidden struct{ error }
+
+// remedies are what to do about what a Redis answers, by a part of that. Some begin an
+// answer only.
+var remedies = []struct{ said, do string }{
+	{"WRONGPASS", "it refuses the user or the password of the store's URL"},
+	{"NOAUTH", "it wants a password; put it in the store's URL, as redis://:PASSWORD@host"},
+	{"unauthenticated", "it wants a password; put it in the store's URL, as redis://:PASSWORD@host"},
+	{"NOPERM", "its user lacks a permission: " + Permissions},
+	{"No permissions", "its user lacks a permission: " + Permissions},
+	{"can't run this command", "its user lacks a permission: " + Permissions},
+	{"OOM ", "it is full; raise its maxmemory"},
+	{"READONLY", "it is a replica; name the master, or its Sentinels with redis+sentinel://"},
+	{"LOADING", "it was started and reads its data; wait until it has, or see its log"},
+	{"MASTERDOWN", "it is a replica without its master; start that, or let its Sentinels promote another one"},
+	{"CLUSTERDOWN", "a part of the Cluster has no master; see CLUSTER INFO and CLUSTER NODES"},
+	{"MOVED", "it is part of a Cluster; begin the store's URL with redis+cluster://"},
+	{"ASK ", "it is part of a Cluster; begin the store's URL with redis+cluster://"},
+	{"TRYAGAIN", "the Cluster moves these keys from one master to another; wait until it has"},
+	{"MISCONF", "it cannot save to its disk, so it takes nothing; see its log, and make room"},
+	{"NOREPLICAS", "it has too few replicas; start them, or lower its min-replicas-to-write"},
+	{"BUSY ", "a script runs on it for too long; see its log, and end that with SCRIPT KILL"},
+	{"max number of clients", "it has too many connections; raise its maxclients"},
+	{"DB index is out of range", "it has no such database; change that of the store's URL"},
+	{"invalid DB index", "it has no such database; change that of the store's URL"},
+}
+
 // explain says what to do about an error. No secret is in it.
 func (r *Redis) explain(err error) error {
 	if errors.Is(err, redis.ErrClosed) {
@@ -210,23 +248,19 @@ func (r *Redis) explain(err error) error {
 	for _, secret := range r.secrets {
 		if strings.Contains(text, secret) {
 			text = strings.ReplaceAll(text, secret, "…")
-			err = errors.New(text)
+			if answered := Answered(err); answered {
+				err = hidden{errors.New(text)}
+			} else {
+				err = errors.New(text)
+			}
 		}
 	}
 	hint := ""
-	switch {
-	case strings.Contains(text, "WRONGPASS"):
-		hint = ": it refuses the user or the password of the store's URL"
-	case strings.Contains(text, "NOAUTH"), strings.Contains(text, "unauthenticated"):
-		hint = ": it wants a password; put it in the store's URL, as redis://:PASSWORD@host"
-	case strings.Contains(text, "NOPERM"), strings.Contains(text, "No permissions"), strings.Contains(text, "can't run this command"):
-		hint = ": its user lacks a permission: " + Permissions
-	case strings.Contains(text, "OOM "):
-		hint = ": it is full; raise its maxmemory"
-	case strings.Contains(text, "READONLY"):
-		hint = ": it is a replica; name the master, or its Sentinels with redis+sentinel://"
-	case strings.Contains(text, "MOVED"):
-		hint = ": it is part of a Cluster; begin the store's URL with redis+cluster://"
+	for _, one := range remedies {
+		if strings.Contains(text, one.said) {
+			hint = ": " + one.do
+			break
+		}
 	}
 	return fmt.Errorf("redis at %s%s: %w", r.where, hint, err)
 }

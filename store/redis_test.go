@@ -82,6 +82,47 @@ func TestErrorsOfRedisSayWhatToDoAndNoSecret(t *testing.T) {
 	connect(t, "redis://:hunter2secret@"+server.Addr, store.RedisOptions{})
 }
 
+// A server that answers with an error is there, and what it says comes with what to do.
+func TestWhatAServerAnswersIsToldFromNoAnswer(t *testing.T) {
+	server := redistest.Start(t)
+	server.Do("ACL", "SETUSER", "abide", "on", ">hunter2secret", "~*", "&*", "+@all")
+	s := connect(t, "redis://abide:hunter2secret@"+server.Addr, store.RedisOptions{})
+	set := func(name, value string) { server.Do("CONFIG", "SET", name, value) }
+	for _, row := range []struct {
+		do, undo func()
+		want     string
+	}{
+		{func() { set("maxmemory", "1") }, func() { set("maxmemory", "0") }, "raise its maxmemory: OOM"},
+		{func() { server.Do("REPLICAOF", "127.0.0.1", "1") }, server.Promote, "it is a replica"},
+		{func() { set("min-replicas-to-write", "3") }, func() { set("min-replicas-to-write", "0") }, "min-replicas-to-write: NOREPLICAS"},
+		{func() { server.Do("ACL", "SETUSER", "abide", "-evalsha", "-eval") }, func() { server.Do("ACL", "SETUSER", "abide", "+@all") }, "lacks a permission"},
+	} {
+		row.do()
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		_, err := s.Pulse(ctx, store.Member{ID: "a", Name: "host"})
+		cancel()
+		if err == nil || !store.Answered(err) || !strings.Contains(err.Error(), row.want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("got %v, want something with %q", err, row.want)
+		}
+		row.undo()
+	}
+	other, err := store.NewRedis("redis://abide:hunter3secret@"+server.Addr, store.RedisOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if _, err = other.Pulse(t.Context(), store.Member{}); !store.Answered(err) || !store.Refused(err) {
+		t.Errorf("a wrong password: %v", err)
+	}
+	server.Kill()
+	if _, err := s.Pulse(t.Context(), store.Member{}); err == nil || store.Answered(err) {
+		t.Errorf("a server that is dead answers %v", err)
+	}
+	if store.Answered(nil) || store.Answered(context.DeadlineExceeded) || store.Answered(store.ErrClosed) {
+		t.Error("what nobody has answered")
+	}
+}
+
 func TestAUserNeedsNoMoreThanThePermissionsThatAreNamed(t *testing.T) {
 	server := redistest.Start(t)
 	alone, _, _ := strings.Cut(store.Permissions, ",")

@@ -34,6 +34,10 @@ func (a *program) withFile(is admin.Store) admin.Store {
 func storeOf(s proxy.StoreStatus) admin.Store {
 	is := admin.Store{
 		Kind: s.Kind, Instance: s.Instance, Since: s.Since, Err: s.Err, Operations: s.Operations, Failures: s.Failures, Count: s.Members,
+		Answered: s.Answered, Outages: s.Outages,
+	}
+	if l := s.Losses; l.All+l.Sites > 0 || l.Until.After(time.Now()) {
+		is.Loss = &admin.Loss{All: l.All, Sites: l.Sites, At: l.Last.UTC(), Site: l.Site, Until: l.Until.UTC()}
 	}
 	if n := s.Operations + s.Failures; n > 0 {
 		is.Mean = s.Took.Seconds() / float64(n)
@@ -77,6 +81,9 @@ func (a *program) storeChecks() (checks []admin.Check) {
 	}
 	if is := a.proxy.Store(); is.Kind == "shared" {
 		checks = append(checks, checkOf("store", "", is.Since, is.Err))
+		if loss, now := storeOf(is).Loss, time.Now(); loss != nil && loss.Settles(now) {
+			checks = append(checks, admin.Check{Name: "store loss", OK: true, Degraded: true, Detail: loss.Sentence(now)})
+		}
 	}
 	return checks
 }
