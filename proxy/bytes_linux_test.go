@@ -223,10 +223,6 @@ var kinds = []struct {
 	}},
 }
 
-func limitsOf(text string) string {
-	return "sites:\n  - {host: " + host + ", limits: [" + text + "]}"
-}
-
 // weighing is how long each kind is looked at.
 const weighing = 8 * someTime
 

@@ -17,6 +17,11 @@ import (
 // littleBytes is a limit that has some once, and then hardly any.
 const littleBytes = "{bytes: %s, per: 1d, as: bucket, stall: 1s}"
 
+// limitsOf is a rule with limits for the site.
+func limitsOf(text string) string {
+	return "sites:\n  - {host: " + host + ", limits: [" + text + "]}"
+}
+
 // stingy is a proxy whose site has so many bytes for a second, and whose breaker
 // breaks at the first failure.
 func stingy(t *testing.T, size string, site http.HandlerFunc, lines ...string) *bed {

@@ -16,6 +16,9 @@ import (
 // errDamaged is a file that cannot be used, whatever is done to its directory.
 var errDamaged = errors.New("it cannot be used")
 
+// errEmpty is a file that has nothing: it was emptied, or has lost its log.
+var errEmpty = damage("it is empty")
+
 // errNewer is a file of a later release. It is never set aside: nothing is wrong with it.
 var errNewer = errors.New("it was written by a newer release")
 

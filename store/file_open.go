@@ -130,7 +130,8 @@ func (f *File) openDisk(ctx context.Context) (_ *disk, err error) {
 	if err != nil {
 		return nil, missing(err)
 	}
-	if err := h.judge(len(f.o.migrations)); err != nil {
+	unfinished := making(f.path)
+	if err := h.judge(len(f.o.migrations), unfinished); err != nil {
 		return nil, err
 	}
 	// What other processes use has a log, which says nothing of how it was closed.
@@ -155,6 +156,9 @@ func (f *File) openDisk(ctx context.Context) (_ *disk, err error) {
 	if err := d.know(ctx, f.o.Now()); err != nil {
 		return nil, err
 	}
+	if unfinished {
+		_ = os.Remove(f.path + makingMark)
+	}
 	return d, f.signIn(ctx, d)
 }
 
@@ -164,6 +168,9 @@ func (f *File) touch() (os.FileInfo, error) {
 	info, err := kindOf(f.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		if err := os.WriteFile(f.path+makingMark, nil, 0o600); err != nil {
+			return nil, err
+		}
 		made, err := os.OpenFile(f.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
 			return nil, err
@@ -183,7 +190,16 @@ func (f *File) touch() (os.FileInfo, error) {
 		}
 		f.keepOpen(there)
 	}
-	return info, readMagic(f.probe, info.Size())
+	return info, readMagic(f.probe, info.Size(), making(f.path))
+}
+
+// makingMark ends the name of a file that is there as long as a state file is made: one
+// that is empty then was not finished. Any other that is empty has lost what it had.
+const makingMark = ".making"
+
+func making(path string) bool {
+	_, err := os.Lstat(path + makingMark)
+	return err == nil
 }
 
 // InspectFile answers why OpenFile would not open a file, as far as its kind and its
@@ -194,7 +210,7 @@ func InspectFile(path string, strict bool) error {
 		var there *os.File
 		if there, err = os.Open(path); err == nil {
 			defer there.Close()
-			err = readMagic(there, info.Size())
+			err = readMagic(there, info.Size(), making(path))
 		}
 	}
 	switch {
@@ -225,7 +241,7 @@ func kindOf(path string) (os.FileInfo, error) {
 }
 
 // readMagic tells whether the beginning of a file is that of one of ours.
-func readMagic(there *os.File, size int64) error {
+func readMagic(there *os.File, size int64, making bool) error {
 	const magic = "SQLite format 3\x00"
 	start := make([]byte, len(magic)+4)
 	n, err := there.ReadAt(start, 0)
@@ -233,7 +249,9 @@ func readMagic(there *os.File, size int64) error {
 		return err
 	}
 	switch {
+	case n == 0 && making:
 	case n == 0:
+		return errEmpty
 	case !strings.HasPrefix(string(start[:n]), magic):
 		return damage("it is not a SQLite file")
 	case size < 512:

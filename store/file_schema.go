@@ -76,11 +76,13 @@ func readHeader(ctx context.Context, c *sql.Conn) (h header, err error) {
 }
 
 // judge says whether a file with that header can be used by a release that knows
-// versions up to latest.
-func (h header) judge(latest int) error {
+// versions up to latest. Only one that is being made may be empty.
+func (h header) judge(latest int, making bool) error {
 	switch {
+	case h == header{} && making:
+		return nil
 	case h == header{}:
-		return nil // new, or one whose making was cut short
+		return errEmpty
 	case h.application != application:
 		return damage("it belongs to another program (application id %#x)", h.application)
 	case h.version > 1 && h.version != h.noted:

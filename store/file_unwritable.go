@@ -110,7 +110,7 @@ func (f *File) dialKept(ctx context.Context, how string) (_ *disk, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := h.judge(len(f.o.migrations)); err != nil {
+	if err := h.judge(len(f.o.migrations), making(f.path)); err != nil {
 		return nil, err
 	}
 	if h.version != len(f.o.migrations) {

@@ -43,6 +43,21 @@ sites:%s
 `, resolve, c.address, c.address, sites, midday())
 }
 
+// keepsTrying does something again and again until it is so.
+func keepsTrying(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	over := time.After(patience)
+	for !is() {
+		select {
+		case <-tick.C:
+		case <-over:
+			t.Fatalf("%s: it does not come to that", what)
+		}
+	}
+}
+
 // runOf is an "abide run" of curl that asks n times for a site.
 func runOf(t *testing.T, dir, host string, n int) *daemon {
 	t.Helper()

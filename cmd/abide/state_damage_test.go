@@ -20,6 +20,7 @@ func TestWhatWasSetAsideIsSaid(t *testing.T) {
 	}{
 		"a version": {func(path string) { changeByte(t, path, 60) }, []string{"set aside as ", stateFile + ".bad-"}},
 		"a format":  {func(path string) { changeByte(t, path, 18) }, []string{"set aside as ", stateFile + ".bad-"}},
+		"all of it": {func(path string) { empty(t, path) }, []string{"set aside as ", "it is empty"}},
 		"a row":     {func(path string) { change(t, path, "UPDATE counts SET ahead = ahead + 1") }, []string{"1 damaged row of the state file set aside"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -53,6 +54,13 @@ func TestWhatWasSetAsideIsSaid(t *testing.T) {
 				t.Errorf("after a restart: %s", ready)
 			}
 		})
+	}
+}
+
+func empty(t *testing.T, path string) {
+	t.Helper()
+	if err := os.Truncate(path, 0); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -1,5 +1,3 @@
-//go:build unix
-
 package main
 
 import (
@@ -36,21 +34,6 @@ func spoiled(t *testing.T, data string, small bool) (mend func()) {
 		t.Fatal(err)
 	}
 	return func() { _ = errors.Join(os.Remove(file), os.Rename(file+".away", file)) }
-}
-
-// keepsTrying does something again and again until it is so.
-func keepsTrying(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	over := time.After(patience)
-	for !is() {
-		select {
-		case <-tick.C:
-		case <-over:
-			t.Fatalf("%s: it does not come to that", what)
-		}
-	}
 }
 
 // TestST03_AFullDiskIsSaidAndServedOn: requests go on, /readyz, the log and the metrics
