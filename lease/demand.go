@@ -337,7 +337,7 @@ func (m *shared) hear(_ time.Time, at, sent instant, ans *store.Answer) {
 		got = got || more && h.usable(at) && !m.short(m.room(at))
 	}
 	if m.once && m.settled(at) <= at.low {
-		m.outside.hear(ans.Remaining)
+		m.outside.hear(at, ans.Remaining)
 		m.lower(at)
 	}
 	m.place(at, ans, over, until-margin(length))
