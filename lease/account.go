@@ -28,6 +28,7 @@ type Options struct {
 	Bell     func()        // called when Due has become earlier; it never blocks; may be nil
 	Members  func() int    // how many instances there are; nil: this one
 	Several  func() bool   // other processes of this machine use the store; nil: none does
+	Owns     func() bool   // no other instance is expected to use the site; nil: others may
 	// Returned is when the store was found to be there again after it was away, whoever
 	// noticed; zero or nil: it was not away.
 	Returned func() time.Time
@@ -61,6 +62,8 @@ type Account struct {
 	together  int64 // how many instances there were when the store was there
 	pause     int64 // between tries
 	retryAt   int64
+
+	owns bool // by Options.Owns, when a Batch was made last
 
 	generation string
 	before     []string // generations that were
@@ -248,6 +251,7 @@ func (a *Account) Batch(now time.Time) (b store.Batch, ok bool) {
 	if a.flight != nil || a.away && at.low < a.retryAt {
 		return b, false
 	}
+	a.owns = a.o.Owns != nil && a.o.Owns()
 	speaks := a.talk.waiting()
 	for _, p := range a.order {
 		if p.when() > at.low {

@@ -59,7 +59,7 @@ func (m *shared) goal(at instant, h *hold) int64 {
 	if m.little(at) || m.a.releasing || m.pace.in(at.low, second) < 2 {
 		span = 0
 	}
-	return min(m.waiting+m.pace.in(at.low, span), m.amount)
+	return m.large(at, min(m.waiting+m.pace.in(at.low, span), m.amount))
 }
 
 // due is from when on there is something to say; eager is for somebody who goes along
@@ -166,6 +166,7 @@ func (m *shared) homeward(at instant, h *hold, room int64, eager bool) int64 {
 			return at.low
 		case m.unwanted(at, o):
 			low = min(low, max(m.took, m.known.at)+quiet)
+		case m.kind == store.Rolling && o.ended(at) && m.restful(at) > 0: // with the next ask
 		case m.kind == store.Rolling && o.ended(at):
 			if late := o.over + int64(m.window)/horizonPart/8; !eager && late > at.low {
 				low = min(low, late)
@@ -181,7 +182,7 @@ func (m *shared) homeward(at instant, h *hold, room int64, eager bool) int64 {
 	if h == nil || room == 0 || m.short(room) {
 		return low
 	}
-	if at.low >= m.known.at+quiet && room > 4*m.goal(at, h)+8 {
+	if at.low >= m.known.at+quiet && room > 4*m.goal(at, h)+8 && m.restful(at) == 0 {
 		return at.low
 	}
 	return min(low, m.rests(at, h, eager))
@@ -198,6 +199,7 @@ func (m *shared) rests(at instant, h *hold, eager bool) int64 {
 	if m.waiting == 0 && m.little(at) { // otherwise somebody may wait for another budget as well
 		rest = hurry
 	}
+	rest = max(rest, m.restful(at))
 	if eager {
 		rest -= rest / 5
 	}
@@ -271,7 +273,7 @@ func (m *shared) ask(now time.Time, at instant) store.Ask {
 			ask.Least = min(m.unit, ask.Want)
 			m.lacks = ask.Least
 		}
-		ask.Lasts = m.lasts()
+		ask.Lasts = m.lasts(at)
 	}
 	if m.kind != store.Rolling && m.mayWant(at) && m.onward(at, true) <= at.low {
 		s, _ := m.span(at)

@@ -15,15 +15,22 @@ import (
 func (m *shared) roomy(at instant) bool {
 	k := &m.known
 	return m.kind == store.Rolling && !m.once && k.set && k.slept == m.a.clock.slept &&
-		at.low < k.over+m.counts() && k.remaining > m.amount/2
+		at.low < k.over+m.counts() && (k.remaining > m.amount/2 || k.holders <= 1 && k.remaining > m.amount/4)
 }
 
 // lasts is for how many slots after the present one is asked.
-func (m *shared) lasts() int {
+func (m *shared) lasts(at instant) int {
 	if m.kind != store.Rolling || m.once {
 		return 0
 	}
-	return int(min((m.horizon()+m.notice(true)-1)/m.width+1, int64(m.slots)))
+	span := m.horizon() + m.notice(true)
+	if m.share(at) > 0 {
+		span = max(span, int64(m.window)/4)
+		if k := &m.known; m.a.owns && (!k.set || at.low >= k.over+m.counts() || k.remaining > m.amount/4*3) {
+			span = max(span, int64(m.window)/2)
+		}
+	}
+	return int(min((span-1)/m.width+1, int64(m.slots)))
 }
 
 // notice is how long before the end of what there is more is asked for.
@@ -61,6 +68,9 @@ func (m *shared) reserves(at instant, least, waits int64) int64 {
 		return least
 	}
 	span := min(m.pace.lasts(at.low), m.width/2+100*int64(time.Millisecond))
+	if m.a.owns {
+		span = min(m.pace.lasts(at.low), int64(m.window)/4)
+	}
 	return min(waits+m.pace.in(at.low, span), m.amount)
 }
 

@@ -39,6 +39,7 @@ type scenario struct {
 	network   fleet.Network
 	slowest   time.Duration
 	skew      bool
+	owns      int // how many take themselves for the only one
 	jumps     bool
 	lasts     time.Duration
 	mishaps   []mishap
@@ -85,6 +86,7 @@ func scenarios(loses bool) *rapid.Generator[scenario] {
 			bytes:     specs(1000).Draw(t, "bytes"),
 			rate:      rapid.Float64Range(slowest, 10).Draw(t, "rate"),
 			skew:      rapid.Bool().Draw(t, "skew"),
+			owns:      rapid.SampledFrom([]int{0, 0, 1, 20}).Draw(t, "owns"),
 			jumps:     rapid.Bool().Draw(t, "jumps"),
 			lasts:     75 * time.Second,
 		}
@@ -137,6 +139,7 @@ func (s scenario) run(b breakage) outcome {
 	var book *ledger
 	f := fleet.New(fleet.Options{
 		Seed: s.seed, Begin: begin, Network: s.network,
+		Owns:    func(i int) bool { return i < s.owns },
 		Budgets: []fleet.Budget{{Key: "requests", Spec: s.requests, Outage: lease.Strict}, {Key: "bytes", Spec: s.bytes, Outage: lease.Strict}},
 		Clock: func(i int, now time.Time) time.Time {
 			return reading(now.Add(skews[i]), now.Sub(begin)+time.Duration(i)*time.Hour)

@@ -51,7 +51,8 @@ type desk struct {
 	several  atomic.Bool                 // other processes use the file of this machine, too
 	heard    func(site string, news []store.Note)
 	strange  *strangeSites
-	changed  func() // a document was put or removed
+	owns     func(site string) bool // no other instance is expected there; nil: others may be
+	changed  func()                 // a document was put or removed
 	measure  func(op string, ok bool, took time.Duration)
 	health   storeHealth
 	lending  lending
@@ -168,6 +169,7 @@ func (d *desk) account(site string) *account {
 			Instance: d.instance, Seq: func() uint64 { return d.seq.Add(1) },
 			Bell: func() { d.schedule(a, a.Due()) }, Members: d.size, Several: d.several.Load,
 			Returned: d.health.lastReturned,
+			Owns:     func() bool { return d.shared && d.owns != nil && d.owns(site) },
 		})
 		if now := time.Now(); now.Before(d.settled) {
 			a.Renew(now, d.generation)

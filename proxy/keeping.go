@@ -37,6 +37,10 @@ func (s *Server) keepWith(k Keeping, strict bool) error {
 		s.desk = newDesk(k.Store, k.Shared, k.Instance, k.Name, s.log)
 		s.desk.recall(k.Budgets)
 		s.desk.changed = func() { s.rereads.ring() }
+		s.desk.owns = func(site string) bool {
+			state := s.state.Load()
+			return state != nil && ownedSite(state.policy, site)
+		}
 		s.desk.heard = s.heardNews
 		s.desk.measure = s.metrics.StoreOperation
 		s.desk.lending.measure = s.metrics.StoreLent

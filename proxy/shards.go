@@ -31,6 +31,23 @@ func ownedHost(of policy.Shard, host string, port uint16) *answer {
 	return misplaced(of, shard.KeyOf("https", host, port, "/", "", shard.Host))
 }
 
+// ownedSite tells whether all of a site is this crawler's: its host is, and it is no more
+// than that host.
+func ownedSite(p *policy.Policy, site string) bool {
+	if p.Shard.Of < 2 || shard.By(p.Shard.By) != shard.Host {
+		return false
+	}
+	t, err := policy.ParseTarget("https", site)
+	if err != nil {
+		return false
+	}
+	m := p.Match(t)
+	if m.Site != site || m.Rule != nil && m.Rule.Group != "host" {
+		return false
+	}
+	return shard.Owner(shard.KeyOf(t.Scheme, t.Host, t.Port, "/", "", shard.Host), p.Shard.Of) == p.Shard.Index
+}
+
 func misplaced(of policy.Shard, key string) *answer {
 	owner := shard.Owner(key, of.Of)
 	if owner == of.Index {

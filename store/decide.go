@@ -186,7 +186,7 @@ func (r *record) grants(a *Ask, s span, holds []Holding, holders int64) []Holdin
 	left := amount - r.sum(a, s)
 	got := grant(left, clamp(a.Want), least, whole, holders)
 	slot := s.window
-	if a.Kind == Rolling && got > 0 && left-got > amount/2 {
+	if a.Kind == Rolling && got > 0 && left-got > plenty(amount, holders) {
 		slot += lasts(a)
 	}
 	holds = add(holds, slot, got)
@@ -217,6 +217,15 @@ func grant(left, want, least, waits, holders int64) int64 {
 		want = min(want, max(part, least, waits))
 	}
 	return min(want, left)
+}
+
+// plenty is how much is left of a Rolling budget that is far from being used up. One alone
+// takes nothing away from others.
+func plenty(amount, holders int64) int64 {
+	if holders <= 1 {
+		return amount / 4
+	}
+	return amount / 2
 }
 
 // seen is the latest time that an instance has heard of a budget, or 0.

@@ -74,7 +74,8 @@ func TestOfARollingBudgetLaterSlotsAreGranted(t *testing.T) {
 	})
 }
 
-// What is to last counts as of a later slot, as long as half of the amount is left.
+// What is to last counts as of a later slot, as long as half of the amount is left, or a
+// fourth to one alone.
 func TestOfARollingBudgetThatIsFarALongerLeaseIsGranted(t *testing.T) {
 	shared(t, func(t *testing.T, s store.Store, c *clock) {
 		ask := store.Ask{Key: "k", Kind: store.Rolling, Amount: 100, Window: time.Minute, Slots: 6, Seq: 1, Want: 20, Ahead: 50, Lasts: 2}
@@ -84,9 +85,9 @@ func TestOfARollingBudgetThatIsFarALongerLeaseIsGranted(t *testing.T) {
 		if later := []store.Holding{{Window: w + 2, N: 20}}; !slices.Equal(a.Later, later) {
 			t.Errorf("got %v, want %v", a.Later, later)
 		}
-		ask.Seq, ask.Want, ask.Ahead, ask.Holds = 2, 30, 0, a.Later
+		ask.Seq, ask.Want, ask.Ahead, ask.Holds = 2, 60, 0, a.Later
 		_, a = say(t, s, r.Generation, "a", ask)
-		wantGranted(t, a, store.Done, 30, 50, 1)
+		wantGranted(t, a, store.Done, 60, 20, 1)
 		if later := []store.Holding{{Window: w + 2, N: 20}}; !slices.Equal(a.Later, later) {
 			t.Errorf("got %v, want %v", a.Later, later)
 		}

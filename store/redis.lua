@@ -457,7 +457,7 @@ local function answer(key, name, ends, who, foreign, life, began)
 		local left = amount - sum()
 		local got = grant(left, want, least, whole, holders)
 		local slot = window
-		if kind == '3' and got > 0 and left - got > math.floor(amount / 2) then slot = window + lasts end
+		if kind == '3' and got > 0 and left - got > math.floor(amount / (holders > 1 and 2 or 4)) then slot = window + lasts end
 		give(slot, got)
 		-- A newcomer should find some of the next window as well.
 		ahead = math.min(ahead, math.max(part, least))

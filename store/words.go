@@ -69,7 +69,7 @@ type Ask struct {
 
 	// Lasts is, of a Rolling budget, for how many slots after the present one what is granted
 	// of Want is to be of use. It counts as of the last of these, if half of Amount is left
-	// then, and Ahead is not granted. Otherwise it is of the present slot.
+	// then, or a fourth to one alone, and Ahead is not granted. Otherwise it is of the present slot.
 	Lasts int
 
 	State []byte // Count: how it stood; Want is how much may be taken after that

@@ -60,6 +60,7 @@ type Options struct {
 	Clock   func(instance int, now time.Time) time.Time // what an instance's clock shows; nil: the time
 	Taken   func(Take)                                  // nil: nobody wants to know
 	Account func(*lease.Account)                        // sees each account that is made; may be nil
+	Owns    func(instance int) bool                     // it takes itself for the only one; nil: none does
 }
 
 // Fleet is instances, their network, and a clock. It is not safe for concurrent use.

@@ -49,6 +49,7 @@ func (nd *node) live() {
 		Instance: nd.id,
 		Seq:      func() uint64 { nd.seq++; return nd.seq },
 		Members:  func() int { return nd.members },
+		Owns:     func() bool { return f.o.Owns != nil && f.o.Owns(nd.index) },
 	})
 	if f.o.Account != nil {
 		f.o.Account(nd.account)
