@@ -11,20 +11,28 @@ import (
 func (g *Gate) StartDrain(end time.Time) (refused, waiting int) {
 	g.drainEnd.Store(&end)
 	g.draining.Store(true)
-	g.each(func(s *site) {
-		now := time.Now()
-		refused += s.refuseAfter(now, end)
+	for _, s := range g.sites() {
+		refused += s.refuseAfter(end)
+		s.mu.Lock()
 		held, _ := s.sched.Len()
+		s.mu.Unlock()
 		waiting += held
-	})
+	}
 	return refused, waiting
 }
 
-// refuseAfter refuses what cannot go before the end.
-func (s *site) refuseAfter(now, end time.Time) (refused int) {
-	for _, w := range s.sched.Holds(now) {
-		if w.Soonest.After(end) {
-			s.sched.Cancel(now, w.Hold)
+// refuseAfter refuses what cannot go before the end. Who that is is found out without the
+// lock of the site; who has gone meanwhile is not refused.
+func (s *site) refuseAfter(end time.Time) (refused int) {
+	late := s.after(end)
+	if len(late) == 0 {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	for _, w := range late {
+		if w.Hold.grant == w.grant && s.sched.Cancel(now, w.Hold) {
 			w.Hold.refusal = &Refusal{Reason: Draining}
 			w.Hold.owner.wake()
 			refused++
@@ -34,15 +42,35 @@ func (s *site) refuseAfter(now, end time.Time) (refused int) {
 	return refused
 }
 
-// tooLate tells whether a hold that has come back cannot go before the gate's drain
-// ends.
-func (s *site) tooLate(now time.Time, h *Hold) bool {
+// after are the requests that wait and cannot go before the end.
+func (s *site) after(end time.Time) (late []Waiting) {
+	for _, w := range s.predicted() {
+		if w.Soonest.After(end) {
+			late = append(late, w)
+		}
+	}
+	return late
+}
+
+// refuseLate refuses a request that has come back and cannot go before the gate's drain
+// ends, and tells whether it did.
+func (s *site) refuseLate(p *Permit) bool {
 	end := s.gate.drainEnd.Load()
 	if end == nil {
 		return false
 	}
-	w, waits := s.sched.Why(now, h)
-	return waits && w.Soonest.After(*end)
+	for _, w := range s.after(*end) {
+		if w.Hold != &p.hold {
+			continue
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		now := time.Now()
+		canceled := p.hold.grant == w.grant && s.sched.Cancel(now, &p.hold)
+		s.step(now)
+		return canceled
+	}
+	return false
 }
 
 // Drain refuses new requests and waits until those that are held or granted are

@@ -52,14 +52,16 @@ func (g *Gate) Explain(r Request) Explained {
 		}
 		s.mu.Lock()
 		if !s.gone {
-			defer s.mu.Unlock()
-			return s.explain(time.Now(), r)
+			return s.explain(r)
 		}
 		s.mu.Unlock() // forgotten between the two locks
 	}
 }
 
-func (s *site) explain(now time.Time, r Request) Explained {
+// explain looks at the site, whose lock it gives back, and finds out without the lock when
+// the request would go: many may wait there.
+func (s *site) explain(r Request) Explained {
+	now := time.Now()
 	p := &Permit{request: r}
 	s.renew(&p.request)
 	h := &Hold{Client: r.Client, Weight: r.Weight, Priority: r.Priority, Cost: r.Cost}
@@ -72,37 +74,68 @@ func (s *site) explain(now time.Time, r Request) Explained {
 		}
 		h.Needs = append(h.Needs[:i], needs)
 	}
-	for _, needs := range h.Needs {
-		for _, n := range needs {
-			if m, ok := n.Slot.meter.(enclosing); ok {
-				n.Slot.meter = m.Within()
-				defer func() { n.Slot.meter = m }()
-			}
-		}
-	}
 	var e Explained
 	e.Held, e.InFlight = s.sched.Len()
+	var line []Waiting
+	var refusal *Refusal
+	var slots []*Slot // of e.Limits
+	unenclosed(h.Needs, func() {
+		line = s.sched.lineUp(now, h)
+		refusal = beyond(now, h.Needs)
+		slots = s.limitsNow(now, p, h, &e)
+	})
+	s.mu.Unlock()
+	place(line)
+	predict(now, line, func(look func(time.Time)) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		unenclosed(h.Needs, func() { look(time.Now()) })
+	})
 	held := map[*Slot]int{}
-	for _, w := range s.sched.line(now, h) {
+	for _, w := range line {
 		if w.Hold == h {
 			e.Place, e.Keeps, e.ETA = w.Place, w.Keeps, w.ETA
 			continue
 		}
-		seen := map[*Slot]bool{}
-		for _, alternative := range w.Hold.Needs {
-			for _, n := range alternative {
-				if !seen[n.Slot] {
-					seen[n.Slot] = true
-					held[n.Slot]++
-				}
-			}
+		for slot := range slotsOf(w.needs) {
+			held[slot]++
 		}
 	}
-	if refusal := beyond(now, h.Needs); refusal != nil {
+	for i, slot := range slots {
+		e.Limits[i].Held = held[slot]
+	}
+	if refusal != nil {
 		e.Never, e.Keeps, e.ETA = true, Keeps{Limit: refusal.Limit}, time.Time{}
 	}
-	if at := s.now(now, h.Needs[0][0], s.name, "", held); !at.Cooling.IsZero() || at.Why != "" {
-		e.Limits = append(e.Limits, at)
+	return e
+}
+
+// slotsOf are the slots of needs, each once.
+func slotsOf(needs [][]Need) map[*Slot]bool {
+	all := map[*Slot]bool{}
+	for _, alternative := range needs {
+		for _, n := range alternative {
+			all[n.Slot] = true
+		}
+	}
+	return all
+}
+
+// unenclosed has do see the meters within those that enclose others, under the site's lock.
+func unenclosed(needs [][]Need, do func()) {
+	for slot := range slotsOf(needs) {
+		if m, ok := slot.meter.(enclosing); ok {
+			slot.meter = m.Within()
+			defer func() { slot.meter = m }()
+		}
+	}
+	do()
+}
+
+// limitsNow adds how each limit of a request stands, and answers their slots.
+func (s *site) limitsNow(now time.Time, p *Permit, h *Hold, e *Explained) (slots []*Slot) {
+	if at := s.now(now, h.Needs[0][0], s.name, ""); !at.Cooling.IsZero() || at.Why != "" {
+		e.Limits, slots = append(e.Limits, at), append(slots, s.all)
 	}
 	seen := map[Scope]bool{}
 	for _, alternative := range p.request.Limits {
@@ -114,12 +147,12 @@ func (s *site) explain(now time.Time, r Request) Explained {
 			}
 			seen[at] = true
 			need := l.need(s.peek(l, at), &p.request)
-			stands := s.now(now, need, l.title(), l.key(&p.request), held)
+			stands := s.now(now, need, l.title(), l.key(&p.request))
 			stands.Learned = l.Spec == nil && l.Make != nil
-			e.Limits = append(e.Limits, stands)
+			e.Limits, slots = append(e.Limits, stands), append(slots, need.Slot)
 		}
 	}
-	return e
+	return slots
 }
 
 // enclosing is a meter that has a moment's reasons of its own beside those of the one
@@ -146,11 +179,11 @@ func (s *site) peek(l *Limit, at Scope) *Slot {
 }
 
 // now is how a limit stands for a request that needs so much of it.
-func (s *site) now(now time.Time, n Need, title, key string, held map[*Slot]int) LimitNow {
+func (s *site) now(now time.Time, n Need, title, key string) LimitNow {
 	slot := n.Slot
 	at := LimitNow{
 		Limit: title, Key: key, Left: -1, Next: slot.when(now, n.N),
-		Why: slot.why(now), Held: held[slot], InFlight: slot.flying,
+		Why: slot.why(now), InFlight: slot.flying,
 	}
 	if slot.meter != nil {
 		at.Left = slot.Left(now)

@@ -278,6 +278,17 @@ func (g *Gate) everywhere(use func(*site), short func(*storedSite)) {
 	}
 }
 
+// sites are all but those that are only stored, where nothing waits.
+func (g *Gate) sites() (all []*site) {
+	for i := range g.shards {
+		sh := &g.shards[i]
+		sh.mu.RLock()
+		all = append(all, sh.ring...)
+		sh.mu.RUnlock()
+	}
+	return all
+}
+
 // find is a site, or what is stored of it; both are nil if it is not remembered.
 func (sh *shard) find(name string) (s *site, stored *storedSite) {
 	sh.mu.RLock()
@@ -311,40 +322,34 @@ type Held struct {
 // is found out without the lock of its site, which is only taken to look at its limits.
 func (g *Gate) Holds(name string) []Held {
 	var list []Held
-	one := func(s *site) {
-		s.mu.Lock()
-		now := time.Now()
-		var line []Waiting
-		if held, _ := s.sched.Len(); held > 0 && !s.gone {
-			line = s.sched.lineUp(now, nil)
+	for _, s := range g.sites() {
+		if name != "" && s.name != name {
+			continue
 		}
-		from := len(list)
-		for _, w := range line {
-			list = append(list, Held{Site: s.name, Client: w.Hold.Client, Priority: w.Hold.class, Since: w.Hold.added})
-		}
-		s.mu.Unlock()
-		place(line)
-		predict(now, line, func(look func(time.Time)) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			look(time.Now())
-		})
-		for i, w := range line {
-			list[from+i].Waiting = w
-		}
-	}
-	for i := range g.shards {
-		sh := &g.shards[i]
-		sh.mu.RLock()
-		sites := append([]*site(nil), sh.ring...)
-		sh.mu.RUnlock()
-		for _, s := range sites {
-			if name == "" || s.name == name {
-				one(s)
-			}
+		for _, w := range s.predicted() {
+			list = append(list, Held{Site: s.name, Client: w.Hold.Client, Priority: w.class, Since: w.since, Waiting: w})
 		}
 	}
 	return list
+}
+
+// predicted are the requests that wait, in order, with when each goes. That is found out
+// without the lock of the site, which is only taken to look at its limits.
+func (s *site) predicted() []Waiting {
+	s.mu.Lock()
+	now := time.Now()
+	var line []Waiting
+	if held, _ := s.sched.Len(); held > 0 && !s.gone {
+		line = s.sched.lineUp(now, nil)
+	}
+	s.mu.Unlock()
+	place(line)
+	predict(now, line, func(look func(time.Time)) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		look(time.Now())
+	})
+	return line
 }
 
 // HeldCount is how many requests of one client and priority wait at a site.

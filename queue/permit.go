@@ -193,6 +193,9 @@ func (p *Permit) Again(ctx context.Context, r Retry) error {
 	if err != nil {
 		return err
 	}
+	if s.refuseLate(p) {
+		return &Refusal{Reason: Draining}
+	}
 	if err := p.wait(ctx); err != nil {
 		return err
 	}
@@ -204,7 +207,7 @@ func (p *Permit) Again(ctx context.Context, r Retry) error {
 // there.
 func (s *site) stops(now time.Time, h *Hold) error {
 	var no *Refusal
-	if s.gate.over.Load() || s.tooLate(now, h) {
+	if s.gate.over.Load() {
 		no = &Refusal{Reason: Draining}
 	} else if no = s.sched.exhausted(now, h); no == nil {
 		return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
@@ -129,4 +130,60 @@ func BenchmarkHolds(b *testing.B) {
 		})
 	}
 	b.ReportMetric(float64(locked.Nanoseconds())/float64(b.N), "ns-locked/op")
+}
+
+// unlocked is a copy of a meter that notes whether it is asked without the lock of a site.
+type unlocked struct {
+	limit.Meter
+	site *site
+	free *int
+}
+
+func (m unlocked) When(now time.Time, n int64) (time.Time, bool) {
+	if m.site.mu.TryLock() {
+		m.site.mu.Unlock()
+		*m.free++
+	}
+	return m.Meter.When(now, n)
+}
+
+// Who asks why something waits, and abide itself when it stops, keep no request from its
+// site meanwhile.
+func TestAnExplanationAndADrainPredictWithoutTheLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := NewGate(Bounds{Wait: 10 * time.Hour}, nil)
+		r := asks("a", "x", tenPerMinute())
+		var done sync.WaitGroup
+		refused := 0
+		for range 40 {
+			done.Go(func() {
+				if p, err := g.Wait(t.Context(), r); err == nil {
+					p.Finish(Result{Outcome: limit.Success})
+				} else {
+					refused++
+				}
+			})
+			synctest.Wait()
+		}
+		s := g.lock("a")
+		free := 0
+		for slot := range s.sched.slots {
+			if fresh := slot.fresh; fresh != nil {
+				slot.fresh = func() limit.Meter { return unlocked{fresh(), s, &free} }
+			}
+		}
+		s.mu.Unlock()
+		e := g.Explain(r)
+		if free == 0 || e.Place != 31 || e.Held != 30 || e.Limits[0].Held != 30 || e.ETA.Sub(time.Now()) != 4*time.Minute {
+			t.Errorf("%d looks without the lock, %+v", free, e)
+		}
+		free = 0
+		gone, wait := g.StartDrain(time.Now().Add(90 * time.Second))
+		synctest.Wait()
+		if free == 0 || gone != 20 || wait != 10 || refused != 20 {
+			t.Errorf("%d looks without the lock; %d are refused, %d wait, %d know", free, gone, wait, refused)
+		}
+		done.Wait()
+		nobodyWaits(t, g)
+	})
 }

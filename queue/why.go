@@ -25,7 +25,11 @@ type Waiting struct {
 	// Soonest is no later than it goes, if nobody before it leaves.
 	Soonest time.Time
 
-	needs [][]Need  // of the hold, when it was looked at
+	// Of the hold, when it was looked at:
+	needs [][]Need
+	class int
+	since time.Time // added
+	grant uint64    // the number of its last grant
 	later time.Time // for a hold that rests: until when
 }
 
@@ -163,7 +167,7 @@ func (s *Scheduler) lineUp(now time.Time, guest *Hold) []Waiting {
 		turn := c.turn
 		for _, h := range holds {
 			at := level(h.class, oldest[h.class].added, now, s.options.Aging)
-			one := Waiting{Hold: h, Level: at, needs: h.Needs}
+			one := Waiting{Hold: h, Level: at, needs: h.Needs, class: h.class, since: h.added, grant: h.grant}
 			switch {
 			case h.state == resting:
 				one.Keeps, one.later = s.keeps(now, h), h.later
