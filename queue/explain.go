@@ -76,15 +76,16 @@ func (s *site) explain(r Request) Explained {
 	}
 	var e Explained
 	e.Held, e.InFlight = s.sched.Len()
-	var line []Waiting
+	var all *snapshot
 	var refusal *Refusal
 	var slots []*Slot // of e.Limits
 	unenclosed(h.Needs, func() {
-		line = s.sched.lineUp(now, h)
+		all = s.sched.snapshot(now, h)
 		refusal = beyond(now, h.Needs)
 		slots = s.limitsNow(now, p, h, &e)
 	})
 	s.mu.Unlock()
+	line := all.line()
 	place(line)
 	predict(now, line, func(look func(time.Time)) {
 		s.mu.Lock()

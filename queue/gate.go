@@ -338,11 +338,13 @@ func (g *Gate) Holds(name string) []Held {
 func (s *site) predicted() []Waiting {
 	s.mu.Lock()
 	now := time.Now()
-	var line []Waiting
-	if held, _ := s.sched.Len(); held > 0 && !s.gone {
-		line = s.sched.lineUp(now, nil)
+	if held, _ := s.sched.Len(); held == 0 || s.gone {
+		s.mu.Unlock()
+		return nil
 	}
+	all := s.sched.snapshot(now, nil)
 	s.mu.Unlock()
+	line := all.line()
 	place(line)
 	predict(now, line, func(look func(time.Time)) {
 		s.mu.Lock()

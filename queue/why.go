@@ -122,68 +122,98 @@ func (s *Scheduler) line(now time.Time, guest *Hold) []Waiting {
 	return list
 }
 
-// lineUp is the line without places and times. What it answers may be used without the
-// lock of the site, but for the holds.
+// lineUp is the line without places and times.
 func (s *Scheduler) lineUp(now time.Time, guest *Hold) []Waiting {
-	list := make([]Waiting, 0, s.waiting+s.resting+1)
-	ranks := make([]rank, 0, cap(list))
-	var oldest [classes]*Hold
-	each := func(use func(*Hold)) {
-		for _, l := range s.lanes {
-			for p := range l.classes {
-				for _, h := range l.classes[p].old.items {
-					use(h)
-				}
+	return s.snapshot(now, guest).line()
+}
+
+// snapshot is what waits at a site at one moment, in no order. It is taken under the lock
+// of the site, and may be used without it, but for the holds.
+type snapshot struct {
+	now    time.Time
+	aging  time.Duration
+	holds  []snapped
+	turns  map[*client]float64
+	oldest [classes]*snapped
+}
+
+// snapped is a hold in a snapshot.
+type snapped struct {
+	Waiting
+	client *client
+	seq    uint64
+	pays   float64 // in turns
+}
+
+// snapshot takes one, with one more hold that is not there, unless it is nil.
+func (s *Scheduler) snapshot(now time.Time, guest *Hold) *snapshot {
+	all := &snapshot{
+		now: now, aging: s.options.Aging, turns: map[*client]float64{},
+		holds: make([]snapped, 0, s.waiting+s.resting+1),
+	}
+	known := map[*[]Need]Keeps{} // :: needs that several holds have → what keeps those that do not rest
+	add := func(h *Hold, c *client) {
+		one := snapped{
+			Waiting: Waiting{Hold: h, needs: h.Needs, class: h.class, since: h.added, grant: h.grant},
+			client:  c, seq: h.seq, pays: float64(h.cost()) / h.weight(),
+		}
+		switch {
+		case h.state == resting:
+			one.Keeps, one.later = s.keeps(now, h), h.later
+		case len(h.Needs) == 0:
+			one.Keeps = s.keeps(now, h)
+		default:
+			k, seen := known[&h.Needs[0]]
+			if !seen {
+				k = s.keeps(now, h)
+				known[&h.Needs[0]] = k
+			}
+			one.Keeps = k
+		}
+		all.holds = append(all.holds, one)
+		all.turns[c] = c.turn
+	}
+	for _, l := range s.lanes {
+		for p := range l.classes {
+			for _, h := range l.classes[p].old.items {
+				add(h, h.client)
 			}
 		}
-		for _, h := range s.rests.items {
-			use(h)
-		}
 	}
-	own := map[*client][]*Hold{}
-	each(func(h *Hold) {
-		if oldest[h.class] == nil || h.seq < oldest[h.class].seq {
-			oldest[h.class] = h
-		}
-		own[h.client] = append(own[h.client], h)
-	})
+	for _, h := range s.rests.items {
+		add(h, h.client)
+	}
 	if guest != nil {
 		c := s.clients[guest.Client]
 		if c == nil {
 			c = &client{turn: s.virtual}
 		}
 		guest.class, guest.seq, guest.added = min(max(guest.Priority, Urgent), Patient), s.seq+1, now
-		if oldest[guest.class] == nil {
-			oldest[guest.class] = guest
-		}
-		own[c] = append(own[c], guest)
+		add(guest, c)
 	}
-	known := map[*[]Need]Keeps{} // :: needs that several holds have → what keeps those that do not rest
+	return all
+}
+
+// line puts what waits in the order in which it would go.
+func (a *snapshot) line() []Waiting {
+	own := make(map[*client][]*snapped, len(a.turns))
+	for i := range a.holds {
+		h := &a.holds[i]
+		if old := a.oldest[h.class]; old == nil || h.seq < old.seq {
+			a.oldest[h.class] = h
+		}
+		own[h.client] = append(own[h.client], h)
+	}
+	list, ranks := make([]Waiting, 0, len(a.holds)), make([]rank, 0, len(a.holds))
 	for c, holds := range own {
 		sort.Slice(holds, func(i, j int) bool {
-			a, b := holds[i], holds[j]
-			return rank{a.class, 0, a.seq}.before(rank{b.class, 0, b.seq})
+			return rank{holds[i].class, 0, holds[i].seq}.before(rank{holds[j].class, 0, holds[j].seq})
 		})
-		turn := c.turn
+		turn := a.turns[c]
 		for _, h := range holds {
-			at := level(h.class, oldest[h.class].added, now, s.options.Aging)
-			one := Waiting{Hold: h, Level: at, needs: h.Needs, class: h.class, since: h.added, grant: h.grant}
-			switch {
-			case h.state == resting:
-				one.Keeps, one.later = s.keeps(now, h), h.later
-			case len(h.Needs) == 0:
-				one.Keeps = s.keeps(now, h)
-			default:
-				k, seen := known[&h.Needs[0]]
-				if !seen {
-					k = s.keeps(now, h)
-					known[&h.Needs[0]] = k
-				}
-				one.Keeps = k
-			}
-			list = append(list, one)
-			ranks = append(ranks, rank{at, turn, h.seq})
-			turn += float64(h.cost()) / h.weight()
+			h.Level = level(h.class, a.oldest[h.class].since, a.now, a.aging)
+			list, ranks = append(list, h.Waiting), append(ranks, rank{h.Level, turn, h.seq})
+			turn += h.pays
 		}
 	}
 	sort.Sort(byRanks{list, ranks})
