@@ -25,6 +25,8 @@ type Store struct {
 	Outages uint64 `json:"outages,omitempty"`
 	// Loss is what the store has lost of budgets; nil: nothing, as far as is known.
 	Loss *Loss `json:"loss,omitempty"`
+	// Warnings are what is to be changed about the store, each a sentence.
+	Warnings []string `json:"warnings,omitempty"`
 	// Damage is what was set aside of the state file since the process began, because it
 	// was damaged; nil: nothing was.
 	Damage     *Damage  `json:"damage,omitempty"`
@@ -159,6 +161,9 @@ func (s Status) DescribeStore(w io.Writer, now time.Time) {
 	say(w, "%s; %s, %d failed", s.Store.Sentence(now), number(int(min(s.Store.Operations, 1<<50)), "operation", "operations"), s.Store.Failures)
 	if s.Store.Damage != nil {
 		say(w, "%s", s.Store.Damage.Sentence())
+	}
+	for _, one := range s.Store.Warnings {
+		say(w, "warning: %s", oneLine(one))
 	}
 	if s.Store.Outages > 0 {
 		say(w, "it began to fail %s since the start", number(int(min(s.Store.Outages, 1<<50)), "time", "times"))

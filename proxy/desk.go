@@ -57,6 +57,7 @@ type desk struct {
 	health   storeHealth
 	lending  lending
 	losses   losses
+	settings settings
 	clock    atomic.Pointer[time.Duration] // by how much the store's is ahead of this machine's
 	notices  notices
 	unkept   *unkept // limits that were set and are not written down yet

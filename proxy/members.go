@@ -40,6 +40,7 @@ func (d *desk) pulse(ctx context.Context) {
 		case <-timer.C:
 		}
 		d.beatOnce(ctx)
+		d.inspect(ctx)
 		// Instances that were started together do not stay together.
 		timer.Reset(time.Duration((0.9 + 0.2*rand.Float64()) * float64(store.Beat(d.size()))))
 	}
@@ -183,6 +184,7 @@ type StoreStatus struct {
 	Answered   bool   // Err is what the store itself says
 	Outages    uint64 // times that it began to fail
 	Losses     Losses
+	Warnings   []string // what is to be changed about it
 	Operations uint64
 	Failures   uint64
 	Took       time.Duration // all operations together
@@ -212,6 +214,7 @@ func (d *desk) status() StoreStatus {
 	one.Clock = d.clock.Load()
 	one.Granted, one.Spent = d.granted.Load(), d.spent.Load()
 	one.Losses = d.losses.now()
+	one.Warnings = d.settings.now()
 	h := &d.health
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -57,10 +57,6 @@ func openKeeping(ctx context.Context, p *policy.Policy, log *logrus.Logger) (*ke
 			return nil, own, fmt.Errorf("store: %w", err)
 		}
 		log.Warnf("the store cannot be reached yet, so limits go by their outage rule until it can: %v", err)
-	} else {
-		for _, warning := range shared.Warnings(soon) {
-			log.Warnf("the store can be used, but: %s", warning)
-		}
 	}
 	own.Store, own.Shared, own.Shelf, own.Budgets = shared, true, shared, nil
 	return k, own, nil

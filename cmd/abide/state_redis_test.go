@@ -312,6 +312,24 @@ sites: [{host: strict.test, learn: false, outage: strict, limits: [{requests: 60
 	says(t, d.log.String(), "the store has lost budgets of strict.test (flushed, evicted, removed or overwritten): what is held is said again", "it was flushed, was started again, or is another one")
 }
 
+// TestAStoreThatEvictsIsWarnedOf in the log, /readyz, the status and the API.
+func TestAStoreThatEvictsIsWarnedOf(t *testing.T) {
+	server := redistest.Start(t, "--maxmemory-policy", "allkeys-lru")
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "abide.yaml"), "data: data\nstore: redis://"+server.Addr+"\n")
+	d := serveIn(t, dir, nil)
+	keepsTrying(t, "/readyz says so", func() bool {
+		status, text := d.ask("/readyz")
+		return status == 200 && strings.Contains(text, "store settings: degraded (redis at "+server.Addr+": its maxmemory-policy is allkeys-lru")
+	})
+	said := launch(t, dir, nil, "status", "--admin", d.admin)
+	said.status()
+	says(t, said.out.String(), "warning: redis at "+server.Addr+": its maxmemory-policy is allkeys-lru")
+	d.signal(syscall.SIGTERM)
+	d.status()
+	says(t, d.log.String(), "the store can be used, but: redis at "+server.Addr, "set it to noeviction")
+}
+
 // await is as long as that.
 func await(d time.Duration) { <-time.After(d) }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"strings"
 	"time"
 
 	"github.com/abide-proxy/abide/admin"
@@ -34,7 +35,7 @@ func (a *program) withFile(is admin.Store) admin.Store {
 func storeOf(s proxy.StoreStatus) admin.Store {
 	is := admin.Store{
 		Kind: s.Kind, Instance: s.Instance, Since: s.Since, Err: s.Err, Operations: s.Operations, Failures: s.Failures, Count: s.Members,
-		Answered: s.Answered, Outages: s.Outages,
+		Answered: s.Answered, Outages: s.Outages, Warnings: s.Warnings,
 	}
 	if l := s.Losses; l.All+l.Sites > 0 || l.Until.After(time.Now()) {
 		is.Loss = &admin.Loss{All: l.All, Sites: l.Sites, At: l.Last.UTC(), Site: l.Site, Until: l.Until.UTC()}
@@ -81,6 +82,9 @@ func (a *program) storeChecks() (checks []admin.Check) {
 	}
 	if is := a.proxy.Store(); is.Kind == "shared" {
 		checks = append(checks, checkOf("store", "", is.Since, is.Err))
+		if len(is.Warnings) > 0 {
+			checks = append(checks, admin.Check{Name: "store settings", OK: true, Degraded: true, Detail: strings.Join(is.Warnings, "; ")})
+		}
 		if loss, now := storeOf(is).Loss, time.Now(); loss != nil && loss.Settles(now) {
 			checks = append(checks, admin.Check{Name: "store loss", OK: true, Degraded: true, Detail: loss.Sentence(now)})
 		}

@@ -1,0 +1,126 @@
+package ledger
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/abide-proxy/abide/limit"
+)
+
+// fuzzBegan is when fuzzed states are read. No time after 2242 is counted.
+var fuzzBegan = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func fuzzTime(offset int64) time.Time {
+	return fuzzBegan.Add(time.Duration(offset) % (50 * 365 * 24 * time.Hour))
+}
+
+// passes lets requests go as soon as a meter says so, and checks that it says so again and
+// again, and never later than by what a server may announce.
+func passes(t *testing.T, m limit.Meter, now time.Time, farthest int64) {
+	t.Helper()
+	for range 20 {
+		at, ok := m.When(now, 1)
+		if !ok {
+			t.Fatalf("one can never go")
+		}
+		if wait := at.Sub(now); int64(wait) > farthest {
+			t.Fatalf("one may go in %v", wait)
+		}
+		if at.After(now) {
+			now = at
+		}
+		m.Take(now, 1)
+		m.Done(now, now, 1, limit.Success)
+	}
+	if len(m.State()) > 4096 {
+		t.Fatalf("its state has %d bytes", len(m.State()))
+	}
+}
+
+// Whatever is kept of a ledger, nobody waits for longer than the farthest that a server may
+// announce, and what it says of itself can be read again.
+func FuzzLedgerRestore(f *testing.F) {
+	f.Add([]byte(`{"v":1}`), int64(0))
+	l := New(Options{})
+	f.Add(l.State(), int64(0))
+	l.Told(fuzzBegan, Tale{Limit: 10, Used: 3, Reset: fuzzBegan.Add(time.Minute), Window: time.Minute})
+	f.Add(l.State(), int64(time.Hour))
+	f.Fuzz(func(t *testing.T, state []byte, offset int64) {
+		now, l := fuzzTime(offset), New(Options{})
+		if l.Restore(now, state) != nil {
+			return
+		}
+		if left := l.Left(now); left < 0 || left > most {
+			t.Fatalf("%d are left", left)
+		}
+		if err := New(Options{}).Restore(now, l.State()); err != nil {
+			t.Fatalf("its own state: %v", err)
+		}
+		passes(t, l, now, 2*credible)
+	})
+}
+
+// Whatever another instance tells of a window, nobody waits for longer than that.
+func FuzzTale(f *testing.F) {
+	for _, one := range []Tale{{}, {Limit: 10, Used: 3, Reset: fuzzBegan.Add(time.Minute), Window: time.Minute, Number: 7}} {
+		text, _ := json.Marshal(one)
+		f.Add(text, []byte(nil), int64(0))
+	}
+	f.Fuzz(func(t *testing.T, text, state []byte, offset int64) {
+		var one Tale
+		now, l := fuzzTime(offset), New(Options{})
+		if json.Unmarshal(text, &one) != nil {
+			return
+		}
+		_ = l.Restore(now, state)
+		l.Told(now, one)
+		if tale, ok := l.Tale(now); ok && (tale.Used < 0 || tale.Limit < 0 || !tale.Reset.After(now)) {
+			t.Fatalf("it tells %+v", tale)
+		}
+		passes(t, l, now, 2*credible)
+	})
+}
+
+// Whatever is kept of a pace, it goes on.
+func FuzzPaceRestore(f *testing.F) {
+	f.Add(NewPace(3).State(), int64(0))
+	f.Add([]byte(`{"v":1,"rate":1e-9}`), int64(1))
+	f.Fuzz(func(t *testing.T, state []byte, offset int64) {
+		now, p := fuzzTime(offset), NewPace(0)
+		if p.Restore(now, state) != nil {
+			return
+		}
+		if err := NewPace(0).Restore(now, p.State()); err != nil {
+			t.Fatalf("its own state: %v", err)
+		}
+		passes(t, p, now, 2*credible)
+	})
+}
+
+// Whatever is kept of routes, they are a bounded number, and what they say of themselves
+// can be read again.
+func FuzzRoutesRestore(f *testing.F) {
+	m := NewRoutes()
+	f.Add(m.State())
+	m.Hide(m.Class("GET", "a.test", "/b/c", 0), true)
+	f.Add(m.State())
+	f.Fuzz(func(t *testing.T, text []byte) {
+		m := NewRoutes()
+		before := m.State()
+		if m.Restore(text) != nil {
+			if string(m.State()) != string(before) {
+				t.Fatal("a refused state changed the routes")
+			}
+			return
+		}
+		if len(m.known) > mostRoutes {
+			t.Fatalf("there are %d routes", len(m.known))
+		}
+		m.Class("GET", "a.test", "/b/c", 0)
+		own := m.State()
+		if err := NewRoutes().Restore(own); err != nil {
+			t.Fatalf("its own state: %v: %s", err, own)
+		}
+	})
+}
