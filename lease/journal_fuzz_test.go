@@ -12,9 +12,12 @@ import (
 // may be taken, and all of it is there again after two windows and what is owed.
 func FuzzJournal(f *testing.F) {
 	kinds := []limit.Spec{
-		{As: limit.Fixed, Amount: 10, Window: time.Minute}, {As: limit.Quota, Amount: 10, Period: limit.Day},
-		{As: limit.Rolling, Amount: 10, Window: time.Minute}, {As: limit.FirstUse, Amount: 10, Window: time.Minute},
-		{As: limit.Bucket, Amount: 10, Window: time.Minute, Burst: 5}, {As: limit.Paced, Amount: 10, Window: time.Minute},
+		{As: limit.Fixed, Amount: 10, Window: time.Minute},
+		{As: limit.Quota, Amount: 10, Period: limit.Day},
+		{As: limit.Rolling, Amount: 10, Window: time.Minute},
+		{As: limit.FirstUse, Amount: 10, Window: time.Minute},
+		{As: limit.Bucket, Amount: 10, Window: time.Minute, Burst: 5},
+		{As: limit.Paced, Amount: 10, Window: time.Minute},
 	}
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for i, spec := range kinds {
