@@ -331,7 +331,7 @@ func (l *Ledger) refuse(v, sent, own int64, a *Answer, h told) {
 
 // surprise is for a refusal where the ledger saw something left.
 func (l *Ledger) surprise(v, sent int64) {
-	if l.sharing.number != 0 && l.sharing.windows > 1 {
+	if l.sharing.number != 0 && l.sharedFor(v, 1) {
 		l.foreignAt = max(v, 1) // the fleet's budget had some left
 	}
 	if l.kind < refilling && l.window.fulls >= trusted && sent-l.window.opened < 5*second {

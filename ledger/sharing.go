@@ -35,7 +35,7 @@ type sharing struct {
 	amount    int64 // of that
 	since     int64 // when it began to be used for it
 	outside   int64 // units of it that were used by others than the fleet
-	windows   int   // so many were shared until now
+	began     int64 // when the first one was; 0: none was
 }
 
 // Share has what is taken come out of a fleet's budget as well, while the server says
@@ -70,9 +70,11 @@ func (l *Ledger) share(now time.Time, v int64) bool {
 			taken = l.flights.unanswered() // nothing was heard of the new one yet
 		}
 		s.since, s.outside = v, 0
-		s.windows++
+		if s.began == 0 {
+			s.began = max(v, 1)
+		}
 	}
-	if s.budget.Window(now, number, amount, time.Duration(w.period)) > 0 && s.windows > 2 {
+	if s.budget.Window(now, number, amount, time.Duration(w.period)) > 0 && l.sharedFor(v, 2) {
 		l.foreignAt = max(v, 1)
 	}
 	s.number, s.amount = number, amount
@@ -90,10 +92,16 @@ func (l *Ledger) shareSaid(now time.Time, v int64) {
 	}
 	answered := max(l.own-l.flights.unanswered(), 0)
 	n := s.budget.Said(now, whole((l.limit-w.least)/l.cost.each), answered, l.guarded())
-	if n > s.outside && s.windows > 1 { // in the first one the fleet's budget may not have all
+	if n > s.outside && l.sharedFor(v, 1) {
 		l.foreign, l.foreignAt = min(l.foreign+n-s.outside, most), max(v, 1)
 		s.outside = n
 	}
+}
+
+// sharedFor tells whether the limit has been shared for the length of so many windows. In
+// the first one the fleet's budget does not have all that was used.
+func (l *Ledger) sharedFor(v, windows int64) bool {
+	return l.sharing.began > 0 && v-l.sharing.began > windows*l.window.period
 }
 
 // windowNumber is the number of the present window: how many of its length have passed
