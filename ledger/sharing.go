@@ -66,7 +66,7 @@ func (l *Ledger) share(now time.Time, v int64) bool {
 	}
 	taken := int64(0)
 	if number != s.number {
-		if taken = l.own; s.number != 0 && w.reset > 0 && v >= w.end() {
+		if taken = l.own; s.number != 0 && w.reset > 0 && !l.numbersIt(v) {
 			taken = l.flights.unanswered() // nothing was heard of the new one yet
 		}
 		s.since, s.outside = v, 0
@@ -87,7 +87,7 @@ func (l *Ledger) share(now time.Time, v int64) bool {
 // shareSaid has what the server says be the most that there is for the fleet.
 func (l *Ledger) shareSaid(now time.Time, v int64) {
 	s, w := &l.sharing, &l.window
-	if w.leastAt == 0 || v >= w.end() {
+	if w.leastAt == 0 || !l.numbersIt(v) {
 		return // of the window before
 	}
 	answered := max(l.own-l.flights.unanswered(), 0)
@@ -120,6 +120,14 @@ func (l *Ledger) windowNumber(v int64) int64 {
 		return s.last + max((w.opened-s.end)/w.period+1, 1)
 	}
 	return s.last + max((v-s.end)/w.period+1, 1)
+}
+
+// numbersIt tells whether the newest number is that of the window whose end was said to
+// this instance. Others may have told the number of the next one already.
+func (l *Ledger) numbersIt(v int64) bool {
+	s, w := &l.sharing, &l.window
+	by := s.end - w.reset
+	return w.reset > 0 && v < w.end() && by <= w.period/2 && -by <= w.period/2
 }
 
 // numbered hears of the end of a window.
