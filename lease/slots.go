@@ -67,7 +67,7 @@ func (m *shared) reserves(at instant, least, waits int64) int64 {
 	if least > m.amount/int64(4*m.slots) {
 		return least
 	}
-	span := min(m.pace.lasts(at.low), m.width/2+100*int64(time.Millisecond))
+	span := min(m.pace.lasts(at.low), m.width+100*int64(time.Millisecond))
 	if m.a.owns {
 		span = min(m.pace.lasts(at.low), int64(m.window)/4)
 	}
