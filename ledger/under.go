@@ -9,6 +9,9 @@ import (
 // Fresh says whether the site has not answered yet, so that nothing at all is known.
 func (m *Routes) Fresh() bool { return m.answers == 0 }
 
+// Limited says whether the site is known to have a limit.
+func (m *Routes) Limited() bool { return len(m.groups) > 0 }
+
 // IDs are those of all limits of the site.
 func (m *Routes) IDs() []string {
 	ids := make([]string, 0, len(m.groups))

@@ -21,7 +21,8 @@ const (
 	mostBooks  = 256 // sites of a shard
 )
 
-// books are what is known of the routes of sites. Those used least recently leave.
+// books are what is known of the routes of sites. Those used least recently leave, and
+// are brought back by the next request to their site.
 type books struct {
 	seed   maphash.Seed
 	recall func(site string, r *ledger.Routes) // what was known before a restart; nil: nothing
@@ -33,6 +34,7 @@ type bookShard struct {
 	mu    sync.Mutex
 	known *simplelru.LRU[string, *book] // :: site →
 	past  uint64                        // the largest version of those that have left
+	left  leftBooks
 }
 
 func newBooks() *books { return &books{seed: maphash.MakeSeed()} }
@@ -43,8 +45,9 @@ func (b *books) of(site string, make bool) *book {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if sh.known == nil {
-		sh.known, _ = simplelru.NewLRU(mostBooks, func(_ string, left *book) { // fails for sizes below 1 only
+		sh.known, _ = simplelru.NewLRU(mostBooks, func(site string, left *book) { // fails for sizes below 1 only
 			sh.past = max(sh.past, left.version())
+			sh.left.keep(site, left)
 		})
 	}
 	one, ok := sh.known.Get(site)
@@ -53,7 +56,7 @@ func (b *books) of(site string, make bool) *book {
 	}
 	if !ok {
 		one = &book{routes: ledger.NewRoutes(), since: sh.past, keep: b.keep}
-		if b.recall != nil {
+		if !sh.left.bring(site, one.routes) && b.recall != nil {
 			b.recall(site, one.routes)
 		}
 		sh.known.Add(strings.Clone(site), one)
