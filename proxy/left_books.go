@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// mostLeftBytes is how much memory the states of left books of a shard may take, 64 MiB
-	// in all: those of about 100,000 sites with one limit.
-	mostLeftBytes = 64 << 20 / bookShards
+	// mostLeftBytes is how much memory the states of left books of a shard may take, 32 MiB
+	// in all: those of about 60,000 sites with one limit.
+	mostLeftBytes = 32 << 20 / bookShards
 	// longestLeftState is the longest state that is kept of a book that has left.
 	longestLeftState = 16 << 10
 	// leftEach is about what a state takes beside its text.
-	leftEach = 150
+	leftEach = 220
 )
 
 // leftBooks are the states of books that have left, of sites with limits: a request to
