@@ -59,8 +59,8 @@ func (b *Announced) Window(now time.Time, number, amount int64, period time.Dura
 
 // Said says how much of the window the server has said to be used, by anybody, and to how
 // many requests of this instance there were answers. With outside, somebody is thought to
-// use some of it who does not ask the store. It returns how much is surely used by those.
-func (b *Announced) Said(now time.Time, used, answered int64, outside bool) (sure int64) {
+// use some of it who does not ask the store.
+func (b *Announced) Said(now time.Time, used, answered int64, outside bool) {
 	o, at := &b.outside, b.a.clock.at(now)
 	o.said = max(o.said, used)
 	if outside && o.answers == nil {
@@ -70,7 +70,6 @@ func (b *Announced) Said(now time.Time, used, answered int64, outside bool) (sur
 		o.answers.count(at, answered)
 	}
 	b.lower(at)
-	return o.used
 }
 
 // leave forgets a party, whatever it has: nobody will use it any more.

@@ -214,7 +214,6 @@ func (m *shared) ask(now time.Time, at instant) store.Ask {
 	h, room := m.present(at), m.room(at)
 	ask := store.Ask{Key: m.key, Kind: m.kind, Amount: m.amount, Window: m.window, Slots: m.slots}
 	m.say(&ask)
-	m.outside.ask(m.amount)
 	if m.kind == store.Quota {
 		ask.Edges = m.edges(now)
 	}
@@ -337,10 +336,6 @@ func (m *shared) hear(_ time.Time, at, sent instant, ans *store.Answer) {
 			h.early = h.n
 		}
 		got = got || more && h.usable(at) && !m.short(m.room(at))
-	}
-	if m.once && m.settled(at) <= at.low {
-		m.outside.hear(at, ans.Remaining)
-		m.lower(at)
 	}
 	m.place(at, ans, over, until-margin(length))
 	if at.low-sent.low > second {

@@ -8,49 +8,18 @@ import (
 
 // outside is what is used of a server's limit by those who do not ask the store.
 type outside struct {
-	whole  int64 // the amount, with what is used outside
-	said   int64 // units that the server has said to be used, by anybody
-	asked  int64 // said, when the last ask was made
-	amount int64 // in that ask
-	used   int64 // outside, at least
-	since  int64 // low: since when answers show more than that; 0: they do not
-	least  int64 // how much, in all of these
-
+	whole   int64    // the amount, with what is used outside
+	said    int64    // units that the server has said to be used, by anybody
 	answers *answers // nil: nobody is thought to use anything outside
-}
-
-func (o *outside) ask(amount int64) { o.asked, o.amount = o.said, amount }
-
-// certain is for how long answers have to show that something is used outside: what an
-// instance owes, the store hears a little later.
-const certain = 300 * int64(time.Millisecond)
-
-// hear takes over what an answer shows. All together have used no more than they were
-// granted, so what the server says beyond that was used outside. Where nothing remains,
-// it is not known how much was granted.
-func (o *outside) hear(at instant, remaining int64) {
-	n := o.asked - (o.amount - remaining)
-	switch {
-	case remaining <= 0:
-		return
-	case n <= o.used:
-		o.since = 0
-		return
-	case o.since == 0:
-		o.since, o.least = at.low, n
-	}
-	if o.least = min(o.least, n); at.low-o.since >= certain {
-		o.used, o.since = o.least, 0
-	}
 }
 
 // now is how much is used outside at most: what the server says, without what all who ask
 // the store have had answers to.
 func (o *outside) now() int64 {
 	if o.answers == nil {
-		return o.used
+		return 0
 	}
-	return max(o.used, o.said-o.answers.all())
+	return max(o.said-o.answers.all(), 0)
 }
 
 // lower has the amount be what the server leaves to those who ask the store.

@@ -16,8 +16,8 @@ type Budget interface {
 
 	// Said says how much of the window the server has said to be used, by anybody, and to
 	// how many requests of this instance there were answers. With outside, others than
-	// the fleet are thought to use some of it. It returns how much they surely have.
-	Said(now time.Time, used, answered int64, outside bool) (sure int64)
+	// the fleet are thought to use some of it.
+	Said(now time.Time, used, answered int64, outside bool)
 
 	When(now time.Time, n int64) (time.Time, bool)
 	Take(now time.Time, n int64)
@@ -34,7 +34,6 @@ type sharing struct {
 	number    int64 // of the window of which the budget is now; 0: it is not used
 	amount    int64 // of that
 	since     int64 // when it began to be used for it
-	outside   int64 // units of it that were used by others than the fleet
 	began     int64 // when the first one was; 0: none was
 }
 
@@ -69,7 +68,7 @@ func (l *Ledger) share(now time.Time, v int64) bool {
 		if taken = l.own; s.number != 0 && w.reset > 0 && !l.numbersIt(v) {
 			taken = l.flights.unanswered() // nothing was heard of the new one yet
 		}
-		s.since, s.outside = v, 0
+		s.since = v
 		if s.began == 0 {
 			s.began = max(v, 1)
 		}
@@ -91,11 +90,7 @@ func (l *Ledger) shareSaid(now time.Time, v int64) {
 		return // of the window before
 	}
 	answered := max(l.own-l.flights.unanswered(), 0)
-	n := s.budget.Said(now, whole((l.limit-w.least)/l.cost.each), answered, l.guarded())
-	if n > s.outside && l.sharedFor(v, 1) {
-		l.foreign, l.foreignAt = min(l.foreign+n-s.outside, most), max(v, 1)
-		s.outside = n
-	}
+	s.budget.Said(now, whole((l.limit-w.least)/l.cost.each), answered, l.guarded())
 }
 
 // sharedFor tells whether the limit has been shared for the length of so many windows. In
