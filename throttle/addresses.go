@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"golang.org/x/time/rate"
 )
 
 const (
@@ -26,6 +27,10 @@ const (
 	// long, and then every sayEvery.
 	firstPause = time.Second
 	sayEvery   = time.Minute
+	// mostLines is how many lines about different addresses the log may have in a row, and
+	// lineEvery how soon another one.
+	mostLines = 60
+	lineEvery = time.Second
 	// mostAddresses are remembered. Those that were wrong longest ago leave.
 	mostAddresses = 10_000
 )
@@ -34,6 +39,7 @@ const (
 // use. An address of IPv6 stands for its /64, which is the least that one customer has.
 type addresses struct {
 	known *simplelru.LRU[netip.Addr, *address]
+	lines *rate.Limiter // of the log
 }
 
 // address is what is remembered of one.
@@ -42,23 +48,39 @@ type address struct {
 	said   time.Time     // when the log told of it last
 	pause  time.Duration // the log tells of it again after that
 	unsaid int           // wrong secrets since then
+	look   *time.Timer   // looks whether the log can be told; nil: there is nothing to tell
+}
+
+// stop ends the look that is planned.
+func (a *address) stop() {
+	if a.look != nil {
+		a.look.Stop()
+	}
 }
 
 func newAddresses() *addresses {
-	known, err := simplelru.NewLRU[netip.Addr, *address](mostAddresses, nil)
+	known, err := simplelru.NewLRU(mostAddresses, func(_ netip.Addr, one *address) { one.stop() })
 	if err != nil {
 		panic(err) // only a size below one can be refused
 	}
-	return &addresses{known}
+	return &addresses{known, rate.NewLimiter(rate.Every(lineEvery), mostLines)}
 }
 
-// wrong notes a wrong secret. It answers for how long the refusal is held back, and of how
-// many wrong secrets the log tells now; 0: it says nothing.
-func (a *addresses) wrong(now time.Time, from netip.Addr) (delay time.Duration, say int) {
+// of is what is remembered of an address; nil: nothing is.
+func (a *addresses) of(from netip.Addr) *address {
+	one, _ := a.known.Peek(network(from))
+	return one
+}
+
+// forget lets go of all addresses.
+func (a *addresses) forget() { a.known.Purge() }
+
+// wrong notes a wrong secret. It answers for how long the refusal is held back.
+func (a *addresses) wrong(now time.Time, from netip.Addr) (delay time.Duration) {
 	from = network(from)
 	one, known := a.known.Get(from)
 	if !known {
-		one = &address{}
+		one = &address{pause: firstPause}
 		a.known.Add(from, one)
 	}
 	// The answers of an address go at intervals, however many connections it has.
@@ -70,37 +92,21 @@ func (a *addresses) wrong(now time.Time, from netip.Addr) (delay time.Duration, 
 		one.due = most
 	}
 	one.unsaid++
-	return max(one.due.Sub(now), 0), one.say(now)
+	return max(one.due.Sub(now), 0)
 }
 
-// rest is of how many wrong secrets of an address the log has not told, when it may.
-func (a *addresses) rest(now time.Time, from netip.Addr) int {
-	one, known := a.known.Peek(network(from))
-	if !known {
+// say is of how many wrong secrets of an address the log tells now; 0: it says nothing.
+func (a *addresses) say(now time.Time, one *address) int {
+	since := now.Sub(one.said)
+	if one.unsaid == 0 || !one.said.IsZero() && since < one.pause || !a.lines.AllowN(now, 1) {
 		return 0
 	}
-	return one.say(now)
-}
-
-func (a *address) say(now time.Time) int {
-	since := now.Sub(a.said)
-	if a.unsaid == 0 || !a.said.IsZero() && since < a.pause {
-		return 0
+	if one.pause = min(10*one.pause, sayEvery); one.said.IsZero() || since > 2*sayEvery {
+		one.pause = firstPause
 	}
-	if a.pause = min(10*a.pause, sayEvery); a.said.IsZero() || since > 2*sayEvery {
-		a.pause = firstPause
-	}
-	n := a.unsaid
-	a.said, a.unsaid = now, 0
+	n := one.unsaid
+	one.said, one.unsaid = now, 0
 	return n
-}
-
-// again is after which time the log may tell of an address again.
-func (a *addresses) again(from netip.Addr) time.Duration {
-	if one, known := a.known.Peek(network(from)); known {
-		return one.pause
-	}
-	return sayEvery
 }
 
 // network is what an address is counted with.

@@ -25,16 +25,24 @@ func New(say func(from netip.Addr, wrong int)) *Guard {
 	return &Guard{say: say, ended: make(chan struct{}), seen: newAddresses()}
 }
 
-// End has what is held back answered now, since the listener stops.
-func (g *Guard) End() { g.end.Do(func() { close(g.ended) }) }
+// End has what is held back answered now, since the listener stops. The log is told nothing
+// more.
+func (g *Guard) End() {
+	g.end.Do(func() {
+		close(g.ended)
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.seen.forget()
+	})
+}
 
 // Wrong notes that a wrong secret came from an address, and returns when that may be
 // answered: after 10 seconds at the latest, when ctx is done, and at the End.
 func (g *Guard) Wrong(ctx context.Context, from netip.Addr) {
 	g.mu.Lock()
-	delay, say := g.seen.wrong(time.Now(), from)
+	delay := g.seen.wrong(time.Now(), from)
 	g.mu.Unlock()
-	g.tell(from, say)
+	g.tell(from, false)
 	if delay <= 0 {
 		return
 	}
@@ -47,19 +55,32 @@ func (g *Guard) Wrong(ctx context.Context, from netip.Addr) {
 	}
 }
 
-// tell has the log tell of an address, now and later of what follows.
-func (g *Guard) tell(from netip.Addr, wrong int) {
-	if wrong == 0 {
-		return
-	}
-	g.say(from, wrong)
+// tell has the log tell of an address if it may, and looks at the address again later if it
+// may not yet, or more may follow. due is that an earlier look has planned this one.
+func (g *Guard) tell(from netip.Addr, due bool) {
 	g.mu.Lock()
-	pause := g.seen.again(from)
+	one := g.seen.of(from)
+	wrong := 0
+	if one != nil {
+		if due {
+			one.look = nil
+		}
+		wrong = g.seen.say(time.Now(), one)
+		if one.look == nil && (wrong > 0 || one.unsaid > 0) && !g.over() {
+			one.look = time.AfterFunc(one.pause, func() { g.tell(from, true) })
+		}
+	}
 	g.mu.Unlock()
-	time.AfterFunc(pause, func() {
-		g.mu.Lock()
-		rest := g.seen.rest(time.Now(), from)
-		g.mu.Unlock()
-		g.tell(from, rest)
-	})
+	if wrong > 0 && !g.over() {
+		g.say(from, wrong)
+	}
+}
+
+func (g *Guard) over() bool {
+	select {
+	case <-g.ended:
+		return true
+	default:
+		return false
+	}
 }

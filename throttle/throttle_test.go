@@ -17,21 +17,21 @@ var from = netip.MustParseAddr("192.0.2.1")
 func TestB8_TheFirstWrongSecretsAreAnsweredAtOnceAndLaterOnesLater(t *testing.T) {
 	a, now := newAddresses(), time.Unix(1_800_000_000, 0)
 	for i := range free {
-		if delay, _ := a.wrong(now, from); delay != 0 {
+		if delay := a.wrong(now, from); delay != 0 {
 			t.Fatalf("number %d waits for %v", i+1, delay)
 		}
 	}
 	for i, want := range []time.Duration{interval, 2 * interval, longestDelay, longestDelay} {
-		if delay, _ := a.wrong(now, from); delay != want {
+		if delay := a.wrong(now, from); delay != want {
 			t.Errorf("number %d waits for %v, not %v", free+i+1, delay, want)
 		}
 	}
-	if delay, _ := a.wrong(now, netip.MustParseAddr("192.0.2.2")); delay != 0 {
+	if delay := a.wrong(now, netip.MustParseAddr("192.0.2.2")); delay != 0 {
 		t.Errorf("another address waits for %v", delay)
 	}
 	// After an hour all is forgotten.
 	for i := range free {
-		if delay, _ := a.wrong(now.Add(time.Hour), from); delay != 0 {
+		if delay := a.wrong(now.Add(time.Hour), from); delay != 0 {
 			t.Errorf("number %d of the next hour waits for %v", i+1, delay)
 		}
 	}
@@ -45,7 +45,7 @@ func TestB8_OneConnectionGuessesNoFasterThanTheInterval(t *testing.T) {
 		now, n := begin, 0
 		for range rapid.IntRange(1, 60).Draw(t, "guesses") {
 			now = now.Add(time.Duration(rapid.Int64Range(0, int64(2*interval)).Draw(t, "pause")))
-			delay, _ := a.wrong(now, from)
+			delay := a.wrong(now, from)
 			if delay < 0 || delay > longestDelay {
 				t.Fatal(delay)
 			}
@@ -152,6 +152,42 @@ func TestB8_NothingIsHeldBackAtTheEnd(t *testing.T) {
 		g.Wrong(t.Context(), from)
 		if took := time.Since(began); took != 0 {
 			t.Errorf("the last is answered after %v", took)
+		}
+	})
+}
+
+// Very many addresses do not fill the log, and leave no timer behind.
+func TestB8_TheLogHasFewLinesOfVeryManyAddresses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		lines, wrong := 0, 0
+		g := New(func(_ netip.Addr, n int) {
+			mu.Lock()
+			defer mu.Unlock()
+			lines++
+			wrong += n
+		})
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		const addresses = 500
+		for i := range addresses {
+			g.Wrong(gone, netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}))
+		}
+		if lines > mostLines {
+			t.Errorf("%d lines at once", lines)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if wrong != addresses {
+			t.Errorf("the log was told of %d of %d", wrong, addresses)
+		}
+		g.Wrong(gone, from)
+		g.Wrong(gone, from)
+		g.End() // or the bubble would wait for the timer
+		before := lines
+		time.Sleep(time.Hour)
+		if lines != before {
+			t.Error("the log is told something after the end")
 		}
 	})
 }
