@@ -43,7 +43,7 @@ func TestAnExplanationSaysWhatARequestWouldMeet(t *testing.T) {
 	}
 	want := `{"target":"https://api.test:443","site":"api.test","rule":"sites[0]","intercepted":true,"observed":false,` +
 		`"held":3,"in_flight":2,"place":4,"expected":"AT",` +
-		`"limit":"75 requests per 15m","until":"AT","others_first":false,"never":false,` +
+		`"limit":"75 requests per 15m","until":"AT","others_first":false,"asks_store":false,"never":false,` +
 		`"limits":[{"limit":"75 requests per 15m","left":0,"next":"AT","keeps":true,"held":3,"in_flight":2},` +
 		`{"limit":"10 in flight","of":"news","left":8,"keeps":false,"cooling_until":"2026-03-01T11:00:00.5Z","why":"Retry-After","held":0,"in_flight":0}],` +
 		`"breaker":"closed","backends":[{"backend":"b.test","breaker":"half-open","breaker_tries":"2026-03-01T11:00:00.5Z","in_flight":1}],"blocked_by":`
@@ -60,7 +60,7 @@ func TestAnExplanationSaysWhatARequestWouldMeet(t *testing.T) {
 func TestAnExplanationOfNothingHasNoNulls(t *testing.T) {
 	b := newBed(t, explaining(Explanation{}, nil, nil))
 	r := b.get("/api/v1/explain?url=x")
-	want := `{"target":"","site":"","intercepted":false,"observed":false,"held":0,"in_flight":0,"place":0,"others_first":false,"never":false,` +
+	want := `{"target":"","site":"","intercepted":false,"observed":false,"held":0,"in_flight":0,"place":0,"others_first":false,"asks_store":false,"never":false,` +
 		`"limits":[],"blocked_by":"","would_change":["nothing keeps it: it goes at once"]}` + "\n"
 	if r.body != want {
 		t.Errorf("%s\n%s", r.body, want)
