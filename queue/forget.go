@@ -8,16 +8,17 @@ import (
 
 const (
 	// manySites is how many sites are remembered before those leave as well of which
-	// something is known: that none of a limit is used, or what the next answer says again. Others are stored.
+	// something is known: that none of a limit is used, or what the next answer says
+	// again. Other idle sites are stored then.
 	manySites = 20_000
 	// tidyAtOnce is how many sites are looked at with the lock of their shard held.
 	tidyAtOnce = 64
 )
 
 // Tidy forgets the sites of which nothing is known, and where there are very many also
-// others that are idle, and stores the rest. It does so in one of a number of parts of them: all are looked at
-// when it was called with each number from 0 to Parts-1. New sites do the same for a few
-// others; Tidy is for when none come.
+// others that are idle, and stores the rest. It does so in one of a number of parts of
+// them: all are looked at when Tidy was called with each number from 0 to Parts-1. New
+// sites do the same for a few others; Tidy is for when none come.
 func (g *Gate) Tidy(now time.Time, part int) {
 	sh := &g.shards[part%shards]
 	sh.mu.Lock()
@@ -99,12 +100,18 @@ func (sh *shard) shrink() {
 }
 
 // Spare tells whether forgetting the whole site would cost little.
-func (s *Scheduler) Spare(now time.Time) bool {
+func (s *Scheduler) Spare(now time.Time) bool { return s.rested(now, (*Slot).spare) }
+
+// Idle tells whether forgetting the whole site would change nothing.
+func (s *Scheduler) Idle(now time.Time) bool { return s.rested(now, (*Slot).idle) }
+
+// rested tells whether nothing waits or is in flight, and all slots are so.
+func (s *Scheduler) rested(now time.Time, so func(*Slot, time.Time) bool) bool {
 	if s.waiting+s.resting+s.granted > 0 {
 		return false
 	}
 	for slot := range s.slots {
-		if !slot.spare(now) {
+		if !so(slot, now) {
 			return false
 		}
 	}

@@ -113,19 +113,6 @@ func (s *Scheduler) Forget(now time.Time, slot *Slot) bool {
 // Len is how many holds wait, and how many requests are granted and unfinished.
 func (s *Scheduler) Len() (held, granted int) { return s.waiting + s.resting, s.granted }
 
-// Idle tells whether forgetting the whole site would change nothing.
-func (s *Scheduler) Idle(now time.Time) bool {
-	if s.waiting+s.resting+s.granted > 0 {
-		return false
-	}
-	for slot := range s.slots {
-		if !slot.idle(now) {
-			return false
-		}
-	}
-	return true
-}
-
 // Errors of a caller that lost track of a hold.
 var (
 	ErrNotGranted = errors.New("the hold is not granted")
