@@ -118,9 +118,7 @@ func (c *meteredConn) creditOut(l Limiter, n int) (granted int, err error) {
 		return 0, err
 	}
 	c.heard(w, func(r *receiving) {
-		part := min(max(got-1, 0), r.toWrite())
-		r.paid += part
-		granted, r.state = got-part, hasAsked
+		granted = r.asks(got, n)
 		c.await(r)
 	})
 	return granted, nil

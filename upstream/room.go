@@ -48,6 +48,16 @@ func (r *room) toWrite() int {
 	return max(r.free()-r.paid, 0)
 }
 
+// asks divides what was granted between a write of n bytes, which asks for something, and
+// what may come then. The write gets a byte at least and no more than n: less may be needed
+// for the rest than when the credit was asked for.
+func (r *room) asks(granted, n int) (write int) {
+	part := max(min(max(granted-1, 0), r.toWrite()), granted-n)
+	r.paid += part
+	r.state = hasAsked
+	return granted - part
+}
+
 // toRead is what has to be paid before n bytes are read, since then as many more may
 // come as there is room for.
 func (r *room) toRead(n int) int { return max(r.free()+n-r.paid, 0) }

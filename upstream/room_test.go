@@ -123,3 +123,21 @@ func TestARoomIsPaidForOnceARequest(t *testing.T) {
 		t.Errorf("%d", n)
 	}
 }
+
+// What is granted for a write and for what may come after it is never more than the write
+// has, whatever has come since it was asked for, and none of it is lost.
+func TestAWriteGetsNoMoreThanItHas(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sizes := rapid.IntRange(0, 10_000)
+		r := room{
+			size: sizes.Draw(t, "size"), unread: sizes.Draw(t, "unread"), paid: sizes.Draw(t, "paid") - 5000,
+			state: rapid.SampledFrom([]exchanging{toAsk, hasAsked, asksNothing}).Draw(t, "state"),
+		}
+		before := r.paid
+		granted, n := rapid.IntRange(1, 20_000).Draw(t, "granted"), rapid.IntRange(1, 5000).Draw(t, "n")
+		write := r.asks(granted, n)
+		if write < 1 || write > n || write+r.paid-before != granted {
+			t.Fatalf("%d of %d granted for %d, and %d for what comes", write, granted, n, r.paid-before)
+		}
+	})
+}
