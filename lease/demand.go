@@ -359,7 +359,7 @@ func (m *shared) place(at instant, ans *store.Answer, over, until int64) {
 	m.sure = true
 	*k = position{
 		set: true, window: ans.Window, over: over, until: until, free: at.low + int64(ans.Free),
-		at: at.low, remaining: ans.Remaining, counted: max(m.amount-ans.Remaining, 0), holders: ans.Holders,
+		at: at.low, remaining: ans.Remaining, counted: max(m.amount-ans.Remaining, 0), held: ans.Granted, holders: ans.Holders,
 		slept: m.a.clock.slept,
 	}
 }

@@ -204,7 +204,7 @@ func (r *record) say(ask *store.Ask) {
 func (m *shared) say(ask *store.Ask) {
 	m.record.say(ask)
 	if m.kind != store.Rolling {
-		ask.Counted = store.Holding{Window: m.known.window, N: m.known.counted}
+		ask.Counted, ask.Held = store.Holding{Window: m.known.window, N: m.known.counted}, m.known.held
 	}
 }
 
@@ -236,6 +236,7 @@ type position struct {
 	at        int64 // low: when that was heard
 	remaining int64
 	counted   int64 // less than the amount by that, as it was then
+	held      int64 // of that, by this instance
 	holders   int
 	slept     int64 // the clock's, then
 }

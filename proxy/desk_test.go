@@ -279,12 +279,14 @@ func TestANewGenerationHearsWhatIsHeld(t *testing.T) {
 		}
 		s.Lose()
 		elapse(store.Settling + 2*time.Second)
-		for range 100 {
-			if ok, _ := two.take("site.test", 100*time.Millisecond); ok {
+		for began := time.Now(); time.Since(began) < 40*time.Second; { // one keeps some for 30 seconds
+			if ok, _ := two.take("site.test", time.Second); ok {
 				used++
 			}
 		}
-		if used != 100 {
+		// What one gives back after two has heard last what is used counts until the window
+		// is over: two cannot know that it was not spent.
+		if used < 95 || used > 100 {
 			t.Errorf("%d of 100 were used", used)
 		}
 		one.stop()

@@ -63,8 +63,11 @@ func (l *losses) settles(now time.Time, site string, answers []store.Answer) {
 			continue
 		}
 		l.mu.Lock()
+		if !l.Until.After(now) { // a loss of which nobody was told
+			l.Last, l.Site = now, site
+		}
 		if until := now.Add(wait); until.After(l.Until) {
-			l.Last, l.Site, l.Until = now, site, until
+			l.Until = until
 		}
 		l.mu.Unlock()
 	}

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,16 +15,17 @@ import (
 // warned is a store of which something is to be changed.
 type warned struct {
 	trouble
-	warnings []string
+	warnings atomic.Pointer[[]string]
 }
 
-func (s *warned) Warnings(context.Context) []string { return s.warnings }
+func (s *warned) Warnings(context.Context) []string { return *s.warnings.Load() }
 
 // What is to be changed about a store is said when it is found, and again when the store
 // comes back; the status has it as long as it is so.
 func TestTheSettingsOfAStoreAreLookedAtWhenItComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &warned{trouble: trouble{Store: store.NewMemory(nil)}, warnings: []string{"it evicts"}}
+		s := &warned{trouble: trouble{Store: store.NewMemory(nil)}}
+		s.warnings.Store(&[]string{"it evicts"})
 		c := newCounter(t, s, true, "one", perMinute, lease.Share)
 		text := c.desk.log.Out.(*syncBuffer)
 		said := func(n int) {
@@ -43,7 +45,7 @@ func TestTheSettingsOfAStoreAreLookedAtWhenItComesBack(t *testing.T) {
 		s.fails.Store(false)
 		elapse(10 * time.Second)
 		said(2)
-		s.warnings = nil
+		s.warnings.Store(new([]string))
 		elapse(inspectEvery + 10*time.Second)
 		if list := c.desk.status().Warnings; len(list) != 0 {
 			t.Errorf("%q", list)

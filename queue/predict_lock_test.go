@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -154,13 +155,13 @@ func TestAnExplanationAndADrainPredictWithoutTheLock(t *testing.T) {
 		g := NewGate(Bounds{Wait: 10 * time.Hour}, nil)
 		r := asks("a", "x", tenPerMinute())
 		var done sync.WaitGroup
-		refused := 0
+		var refused atomic.Int32
 		for range 40 {
 			done.Go(func() {
 				if p, err := g.Wait(t.Context(), r); err == nil {
 					p.Finish(Result{Outcome: limit.Success})
 				} else {
-					refused++
+					refused.Add(1)
 				}
 			})
 			synctest.Wait()
@@ -180,8 +181,8 @@ func TestAnExplanationAndADrainPredictWithoutTheLock(t *testing.T) {
 		free = 0
 		gone, wait := g.StartDrain(time.Now().Add(90 * time.Second))
 		synctest.Wait()
-		if free == 0 || gone != 20 || wait != 10 || refused != 20 {
-			t.Errorf("%d looks without the lock; %d are refused, %d wait, %d know", free, gone, wait, refused)
+		if free == 0 || gone != 20 || wait != 10 || refused.Load() != 20 {
+			t.Errorf("%d looks without the lock; %d are refused, %d wait, %d know", free, gone, wait, refused.Load())
 		}
 		done.Wait()
 		nobodyWaits(t, g)

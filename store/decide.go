@@ -79,6 +79,9 @@ func decide(r *record, a *Ask, t turn) (said Answer, lost bool) {
 
 	// What it has said before is exchanged for what it says now.
 	r.forget(s, now)
+	if s.window > past(a) {
+		mine.Holds = r.keeps(a, s, mine.Holds)
+	}
 	r.remember(a, s, since(known.Holds, max(s.first, past(a)+1)), mine.Holds)
 	r.use(known.Active, -1)
 	for _, h := range since(known.Holds, max(s.first, past(a)+1)) {

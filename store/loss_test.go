@@ -142,7 +142,8 @@ func TestWhatEndedInstancesHaveSpentIsRememberedAfterALoss(t *testing.T) {
 		}
 		ask = fifty(3, 10, store.Holding{Window: a.Window, N: a.Granted})
 		ask.Birth, ask.Seen, ask.Counted = a.Birth, a.Now, store.Holding{Window: a.Window, N: spent}
-		for range 2 { // and its answer is lost
+		ask.Holds[0].N, ask.Held = a.Granted-1, a.Granted // it gives one back, which counts until it is said again
+		for range 2 {                                     // and its answer is lost
 			_, again := say(t, s, r.Generation, "a", ask)
 			if again.Status != store.Foreign || again.Remaining != 50-spent {
 				t.Errorf("got %+v, of which %d are spent", again, spent)

@@ -39,10 +39,25 @@ func (b *before) gone(window int64) int64 {
 	return max(b.Counted.N-b.Known, 0)
 }
 
+// knewMore tells whether an Ask is of an instance that knew the budget before a loss, and
+// not since.
+func (r *record) knewMore(a *Ask) bool {
+	return a.Birth != "" && a.Birth != r.Birth && (a.Kind == Fixed || a.Kind == Quota)
+}
+
+// keeps is what an instance holds after a loss, with what it gives back of the present
+// window: that was counted before the loss, and is given back by its next Ask.
+func (r *record) keeps(a *Ask, s span, holds []Holding) []Holding {
+	if r.knewMore(a) && a.Counted.Window == s.window {
+		return add(holds, s.window, clamp(a.Held)-held(holds, s.window))
+	}
+	return holds
+}
+
 // remember hears what an instance knows of the time before a loss: what counted, and what
 // it holds itself, in place of what is written down of it. Totals are still without that.
 func (r *record) remember(a *Ask, s span, known, holds []Holding) {
-	if a.Birth == "" || a.Birth == r.Birth || a.Kind != Fixed && a.Kind != Quota {
+	if !r.knewMore(a) {
 		return
 	}
 	b := &r.Before

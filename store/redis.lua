@@ -292,7 +292,7 @@ local function answer(key, name, ends, who, foreign, life, began)
 	local lasts = tonumber(take())
 	local state, holds, edges = take(), take(), take()
 	local past, birth, heard = tonumber(take()), take(), tonumber(take())
-	local countedIn, counted = tonumber(take()), tonumber(take())
+	local countedIn, counted, had = tonumber(take()), tonumber(take()), tonumber(take())
 	local stale, failed = {'', 1, 0, 0, 0, 0, 0, 0, 0, 0, 0}, {'', 3, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 
 	local old, ruined = fetch(key, 'i' .. who, kind == '1' and kept or entry)
@@ -387,6 +387,9 @@ local function answer(key, name, ends, who, foreign, life, began)
 	local totals, active = since(r[8], first), since(r[9], math.ceil(at / 1000000))
 	if birth ~= '' and birth ~= r[1] and kind ~= '3' then -- what it knows of the time before a loss
 		local was = r[10]
+		if countedIn == window and window >= from then -- it gives nothing back now
+			add(mine, 4, window, had - held(mine, 4, window), most)
+		end
 		if countedIn == window and counted > 0 then
 			if not was or was[1] ~= window then was = {window, 0, held(totals, 1, window)} end
 			was[2] = math.max(was[2], counted)

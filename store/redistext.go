@@ -20,7 +20,7 @@ func (r *Redis) exchange(b *Batch, passed string, here time.Time) run {
 	if newcomer(b) {
 		fresh = "1"
 	}
-	args := make([]any, 0, 10+18*len(b.Asks)+4*len(b.Notes))
+	args := make([]any, 0, 10+19*len(b.Asks)+4*len(b.Notes))
 	args = append(args, "exchange", passed, b.Generation, fresh, short(b.Instance), b.Site, r.news(), len(tag), len(b.Asks))
 	for i := range b.Asks {
 		a := &b.Asks[i]
@@ -29,7 +29,7 @@ func (r *Redis) exchange(b *Batch, passed string, here time.Time) run {
 			int(a.Kind), strconv.FormatUint(a.Seq, 10), clamp(a.Amount), width(a), slots(a),
 			clamp(a.Want), min(max(a.Least, 1), brims), clamp(a.Waits), clamp(a.Ahead), lasts(a),
 			a.State, holdsText(a.Holds), edgesText(a.Edges), past(a), a.Birth, seen(a),
-			a.Counted.Window, clamp(a.Counted.N))
+			a.Counted.Window, clamp(a.Counted.N), clamp(a.Held))
 	}
 	if !r.cluster() {
 		keys = append(keys, r.fleet("life"))

@@ -44,6 +44,7 @@ type instance struct {
 	birth   []string
 	seen    []time.Time
 	counted []store.Holding
+	held    []int64
 }
 
 type message struct {
@@ -77,6 +78,7 @@ func newInstance(tr *trace, id string) *instance {
 		in.past = append(in.past, 1<<63-1)
 	}
 	in.birth, in.seen, in.counted = make([]string, len(tr.budgets)), make([]time.Time, len(tr.budgets)), make([]store.Holding, len(tr.budgets))
+	in.held = make([]int64, len(tr.budgets))
 	return in
 }
 
@@ -101,7 +103,7 @@ func (tr *trace) say() {
 		}
 		in.seq++
 		in.waits[i], a.Seq = in.seq, in.seq
-		a.Past, a.Birth, a.Seen, a.Counted = in.past[i], in.birth[i], in.seen[i], in.counted[i]
+		a.Past, a.Birth, a.Seen, a.Counted, a.Held = in.past[i], in.birth[i], in.seen[i], in.counted[i], in.held[i]
 		if a.Kind == store.Quota {
 			a.Edges = edges(tr.clock.now())
 		}
@@ -224,7 +226,7 @@ func (tr *trace) hear(m message, r store.Reply) {
 			continue
 		}
 		m.from.waits[i] = 0
-		m.from.counted[i] = store.Holding{Window: a.Window, N: tr.budgets[i].Amount - a.Remaining}
+		m.from.counted[i], m.from.held[i] = store.Holding{Window: a.Window, N: tr.budgets[i].Amount - a.Remaining}, a.Granted
 		if a.Granted < m.from.has[i][a.Window] {
 			tr.Fatalf("%s has %d of %s and is told %d", m.from.id, m.from.has[i][a.Window], a.Key, a.Granted)
 		}
@@ -297,7 +299,7 @@ func (tr *trace) everybody() (replies []store.Reply) {
 			in.seq++
 			clear(in.spent[i])
 			in.waits[i], a.Seq, a.Want = 0, in.seq, 50
-			a.Past, a.Birth, a.Seen, a.Counted = in.past[i], in.birth[i], in.seen[i], in.counted[i]
+			a.Past, a.Birth, a.Seen, a.Counted, a.Held = in.past[i], in.birth[i], in.seen[i], in.counted[i], in.held[i]
 			a.Edges = edges(tr.clock.now())
 			for w, n := range in.has[i] {
 				a.Holds = append(a.Holds, store.Holding{Window: w, N: n})

@@ -59,8 +59,10 @@ type Ask struct {
 	Seen  time.Time
 	// Counted is how much counted in a window by the latest of these Answers: Amount less
 	// Remaining. After a loss it tells a store of Fixed and Quota what instances had spent
-	// that have ended since.
+	// that have ended since. Held is what of that the instance held then: it may give some
+	// of it back with this Ask.
 	Counted Holding
+	Held    int64
 
 	Want  int64 // more in the present window
 	Least int64 // less than that is of no use, so nothing is granted then; 0 is 1

@@ -290,10 +290,17 @@ sites: [{host: strict.test, learn: false, outage: strict, limits: [{requests: 60
 		_, text := d.ask("/metrics")
 		return strings.Contains(text, `abide_store_losses_total{what="site"} 1`)
 	})
-	server.Do("FLUSHALL")
+	flushes := 0
 	keepsTrying(t, "/readyz says so", func() bool {
 		status, text := d.ask("/readyz")
-		return status == 200 && strings.Contains(text, "store loss: degraded (the store has lost what was written down at ") && strings.Contains(text, "nothing of that is granted until ")
+		if status == 200 && strings.Contains(text, "store loss: degraded (the store has lost what was written down at ") && strings.Contains(text, "nothing of that is granted until ") {
+			return true
+		}
+		if _, text := d.ask("/metrics"); strings.Contains(text, fmt.Sprintf(`abide_store_losses_total{what="all"} %d`, flushes)) {
+			server.Do("FLUSHALL") // the first one, or the last has settled before anybody looked
+			flushes++
+		}
+		return false
 	})
 	get()
 	keepsTrying(t, "it has settled", func() bool {
@@ -301,12 +308,12 @@ sites: [{host: strict.test, learn: false, outage: strict, limits: [{requests: 60
 		return strings.Contains(text, "store: ok") && !strings.Contains(text, "loss")
 	})
 	_, metrics := d.ask("/metrics")
-	says(t, metrics, `abide_store_losses_total{what="all"} 1`, "abide_store_outages_total 0")
+	says(t, metrics, fmt.Sprintf(`abide_store_losses_total{what="all"} %d`, flushes), "abide_store_outages_total 0")
 	_, status := d.ask("/api/v1/status")
-	says(t, status, `"loss":{"all":1,"sites":1,`)
+	says(t, status, fmt.Sprintf(`"loss":{"all":%d,"sites":1,`, flushes))
 	said := launch(t, dir, nil, "status", "--admin", d.admin)
 	said.status()
-	says(t, said.out.String(), "the store has lost budgets 2 times")
+	says(t, said.out.String(), fmt.Sprintf("the store has lost budgets %d times", flushes+1))
 	d.signal(syscall.SIGTERM)
 	d.status()
 	says(t, d.log.String(), "the store has lost budgets of strict.test (flushed, evicted, removed or overwritten): what is held is said again", "it was flushed, was started again, or is another one")
