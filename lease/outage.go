@@ -95,6 +95,13 @@ func (m *shared) lends(at instant) bool {
 	return m.outage == Open && m.a.settled > at.low
 }
 
+// Away tells whether the store is away and the outage rule gives nothing without it. It is
+// queue.Remote's.
+func (m *shared) Away(now time.Time) bool {
+	at := m.a.clock.at(now)
+	return m.a.alone(at) && m.room(at)+m.lendable(at) <= 0
+}
+
 // settled is until when nothing is wanted. When the store was away, others have lent
 // something as well, and say so first.
 func (m *shared) settled(at instant) int64 {

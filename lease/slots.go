@@ -77,7 +77,7 @@ func (m *shared) reserves(at instant, least, waits int64) int64 {
 // horizon is for how long is asked for beforehand.
 func (m *shared) horizon() int64 {
 	if m.kind == store.Quota {
-		return horizonMost
+		return second // a process that is killed takes it along for the whole period
 	}
 	return min(max(int64(m.window)/horizonPart, horizonLeast), horizonMost)
 }

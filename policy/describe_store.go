@@ -85,8 +85,8 @@ func (p *Policy) describeOutage(b *strings.Builder, s *Site, limits []Limit) {
 		case way != "strict":
 		case l.By == "token":
 			strict["by token"] = true
-		case l.As == AsQuota:
-			strict["per day, week or month"] = true
+		case l.long():
+			strict["for a day or longer"] = true
 		}
 	}
 	whose := "what is shared"

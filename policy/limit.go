@@ -194,6 +194,9 @@ func (p Period) String() string {
 	return formatDuration(p.Length)
 }
 
+// long tells whether a limit is for a day or longer.
+func (l *Limit) long() bool { return l.As == AsQuota || l.Per.Length >= 24*time.Hour }
+
 // Rate is an amount per second.
 type Rate float64
 

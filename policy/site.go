@@ -80,12 +80,12 @@ func limitsIn(limits []Limit) string {
 
 // OutageOf is what becomes of a limit of the rule while a shared store is away:
 // share, strict or open. A token's limits are always strict: whose account it is would
-// rather wait than be blocked. Those of a day, a week or a month are, unless the rule
-// says otherwise: what is too much of them cannot be made good soon. A nil rule is that
-// of sites without one.
+// rather wait than be blocked. Those of a day or longer are, unless the rule says
+// otherwise: what is too much of them cannot be made good soon. A nil rule is that of
+// sites without one.
 func (s *Site) OutageOf(l *Limit) string {
 	switch {
-	case l.By == "token", l.As == AsQuota && (s == nil || !s.outage):
+	case l.By == "token", l.long() && (s == nil || !s.outage):
 		return "strict"
 	case s == nil:
 		return "share"

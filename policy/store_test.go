@@ -118,7 +118,7 @@ sites:
 		"while the store is away, each abide has its part of what is shared (share)\nsites[1]",
 		"1MB per 1m (fixed), shared\n",
 		"while the store is away, each abide has all of what is shared for itself (open)\nsites[2]",
-		"while the store is away, of what is shared by token or per day, week or month only what was leased is spent (strict)\n                while the store is away, each abide has its part of what else is shared (share)\n",
+		"while the store is away, of what is shared by token or for a day or longer only what was leased is spent (strict)\n                while the store is away, each abide has its part of what else is shared (share)\n",
 		"8 in flight, each abide has it for itself\nother sites     32 in flight, each abide has it for itself\n",
 	} {
 		if !strings.Contains(b.String(), want) {
@@ -167,7 +167,7 @@ sites:
   - {host: b.test, outage: share, limits: [{requests: 1, per: week}, {requests: 1, per: 1m}]}
 defaults: {limits: [{requests: 1, per: month}]}
 `)
-	for i, want := range []string{"strict share", "share share"} {
+	for i, want := range []string{"strict strict", "share share"} {
 		s := &p.Sites[i]
 		if got := s.OutageOf(&s.Limits[0]) + " " + s.OutageOf(&s.Limits[1]); got != want {
 			t.Errorf("%s: %s, want %s", s.Title(), got, want)

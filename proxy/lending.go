@@ -67,6 +67,7 @@ func (d *desk) tellLent() {
 	}
 	name, _, _ := strings.Cut(loan.Key, between)
 	name, _, _ = strings.Cut(name, " by ") // whose it is, and for what
+	name = strings.TrimSpace(name)
 	more := ""
 	if others > 0 {
 		more = ", and some of other limits or sites"

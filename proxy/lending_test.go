@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/lease"
+	"github.com/abide-proxy/abide/queue"
 	"github.com/abide-proxy/abide/store"
 )
 
@@ -121,5 +123,50 @@ func TestTheStoresClockIsTold(t *testing.T) {
 		if strings.Count(text, "the store's clock was set by -1") != 1 || strings.Count(text, "behind what its limits have seen") != 1 {
 			t.Error(text)
 		}
+	})
+}
+
+// Who is refused while the store is away is told that, and not that the limit is used up.
+func TestWhoIsRefusedWhileTheStoreIsAwayIsToldSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &trouble{Store: store.NewMemory(nil)}
+		c := newCounter(t, s, true, "one", perMinute, lease.Strict)
+		elapse(store.Settling + time.Second)
+		if ok, _ := c.take("site.test", time.Second); !ok {
+			t.Fatal("nothing goes")
+		}
+		s.fails.Store(true)
+		elapse(70 * time.Second) // and what was leased is over
+		ask := func(r queue.Request) queue.Reason {
+			t.Helper()
+			r.Site, r.Limits = "site.test", [][]queue.Limit{{c.need}}
+			_, err := c.gate.Wait(t.Context(), r)
+			var no *queue.Refusal
+			if !errors.As(err, &no) {
+				t.Fatalf("got %v", err)
+			}
+			return no.Reason
+		}
+		ask(queue.Request{Wait: 3 * time.Second}) // it is found to be away
+		refuses := c.need
+		refuses.Refuse = true
+		for name, is := range map[string]queue.Reason{
+			"who goes now or not": ask(queue.Request{Now: true, Wait: time.Second}),
+			"who waits":           ask(queue.Request{Wait: 2 * time.Second}),
+		} {
+			if is != queue.Away {
+				t.Errorf("%s is told %q", name, is)
+			}
+		}
+		e := c.gate.Explain(queue.Request{Site: "site.test", Limits: [][]queue.Limit{{c.need}}})
+		if !e.Asks || !e.Until.IsZero() || len(e.Limits) != 1 || !e.Limits[0].Asks {
+			t.Errorf("explained as %+v", e)
+		}
+		_, err := c.gate.Wait(t.Context(), queue.Request{Site: "site.test", Limits: [][]queue.Limit{{refuses}}})
+		var no *queue.Refusal
+		if !errors.As(err, &no) || no.Reason != queue.Away {
+			t.Errorf("who does not wait for the limit is told %v", err)
+		}
+		c.stop()
 	})
 }

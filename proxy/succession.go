@@ -15,11 +15,14 @@ import (
 func succession(old, next *state, site string) (had, fresh []queue.Limit) {
 	before := old.planOf(site, old.policy.RuleOf(site))
 	now := next.planOf(site, next.policy.RuleOf(site))
-	if before == nil || now == nil || before == now {
+	if now == nil || before == now {
 		return nil, nil
 	}
+	if before != nil {
+		had = before.all()
+	}
 	names := map[string]bool{}
-	for _, one := range before.all() {
+	for _, one := range had {
 		names[one.Name] = true
 	}
 	for _, one := range now.all() {
@@ -27,7 +30,7 @@ func succession(old, next *state, site string) (had, fresh []queue.Limit) {
 			fresh = append(fresh, one)
 		}
 	}
-	return before.all(), fresh
+	return had, fresh
 }
 
 // all are the limits of a plan that have a meter.

@@ -251,7 +251,10 @@ func (s *Server) learn(x *exchange, status int, err error, v verdict) verdict {
 	if v.refused {
 		t.refused++
 		x.meter.RefusedBy(t.study.word)
-		s.activity.refused(siteRefusal{site: x.site, status: status, scope: t.study.word, token: t.label, until: v.until, why: v.why, again: v.again})
+		s.activity.refused(siteRefusal{
+			site: x.site, status: status, scope: t.study.word, token: t.label, until: v.until, why: v.why,
+			again: v.again && v.until.Sub(x.answered) <= x.state.policy.Queue.Wait,
+		})
 	} else if err == nil {
 		s.activity.accepted(x.site, x.sent)
 	}

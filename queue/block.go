@@ -33,6 +33,10 @@ func (b block) spent(now time.Time) bool {
 // exhausted is the refusal of who would have to wait for it.
 func (b block) exhausted(now time.Time) *Refusal {
 	no := &Refusal{Reason: Exhausted, Limit: b.slot.title}
+	if b.slot.away(now) {
+		no.Reason = Away
+		return no
+	}
 	if b.at.Sub(now) <= far {
 		no.RetryAt = b.at
 	}

@@ -41,7 +41,7 @@ func (s *site) slot(now time.Time, l *Limit, r *Request) (*Slot, error) {
 			return nil, err
 		}
 	}
-	e.spec, e.made = spec, made
+	e.spec, e.of, e.made = spec, l.Subject, made
 	return e.slot, nil
 }
 

@@ -192,8 +192,9 @@ func (s *site) now(now time.Time, n Need, title, key string) LimitNow {
 			at.Rate = adaptive.Rate(now)
 		}
 	}
-	if asking := slot.asking(now, at.Next, n.N); asking || at.Next.Sub(now) > far {
-		at.Next, at.Asks = time.Time{}, asking && slot.asks(now, n.N)
+	away := at.Next.After(now) && slot.away(now) && !slot.cool.After(now)
+	if asking := slot.asking(now, at.Next, n.N); away || asking || at.Next.Sub(now) > far {
+		at.Next, at.Asks = time.Time{}, away || asking && slot.asks(now, n.N)
 	}
 	if slot.cool.After(now) {
 		at.Cooling = slot.cool

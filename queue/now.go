@@ -12,7 +12,7 @@ func (s *Scheduler) refuseNow(now time.Time, h *Hold) *Refusal {
 			return nil
 		}
 		no := &Refusal{Reason: slot.tooLong(now), Limit: slot.label(now)}
-		if at.Sub(now) <= far {
+		if no.Reason != Away && at.Sub(now) <= far {
 			no.RetryAt = at
 		}
 		if soonest == nil || !no.RetryAt.IsZero() && (soonest.RetryAt.IsZero() || no.RetryAt.Before(soonest.RetryAt)) {

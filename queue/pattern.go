@@ -74,9 +74,10 @@ func (m *recent) is(r *Request) bool {
 type entry struct {
 	slot *Slot
 	spec *limit.Spec
-	made bool // by Limit.Make
-	own  bool // a client's or route's
-	bare bool // only cools, and nobody has needed it yet
+	of   *Subject // of the limit that it was made for last; nil: of none
+	made bool     // by Limit.Make
+	own  bool     // a client's or route's
+	bare bool     // only cools, and nobody has needed it yet
 }
 
 // plan finds the slots of a request's limits. The whole site is one of them. What

@@ -132,7 +132,7 @@ func (s *site) succeed(now, since time.Time, old []Limit, l *Limit) {
 		}
 		kept := false
 		if e == nil {
-			e = &entry{slot: s.sched.Slot(l.label(key), nil, nil), own: l.By != ByNone, spec: l.Spec}
+			e = &entry{slot: s.sched.Slot(l.label(key), nil, nil), own: l.By != ByNone, spec: l.Spec, of: l.Subject}
 			e.slot.title = l.title()
 			at = s.keep(l, at, e)
 			m, kept = l.kept(s.name, at, m)
@@ -142,27 +142,30 @@ func (s *site) succeed(now, since time.Time, old []Limit, l *Limit) {
 			s.sched.Change(now, e.slot, m, fresh, true)
 			e.slot.keep(kept)
 			e.slot.changed, e.slot.owed = now, 0
-			e.spec, e.bare, e.own = l.Spec, false, l.By != ByNone
+			e.spec, e.of, e.bare, e.own = l.Spec, l.Subject, false, l.By != ByNone
 		}
 		clear(s.known)
 	}
 }
 
-// spent is what was spent of the limits that a new one replaces, by key.
+// spent is what was spent of the limits that a new one replaces, by key: of those that hold
+// until now, and of those that were taken away before and still remember something.
 func (s *site) spent(now time.Time, old []Limit, l *Limit) map[string][]limit.Spent {
-	subjects := make(map[string]Subject, len(old)) // :: limit's name
-	for i := range old {
-		if is := old[i].Subject; l.Subject != nil && is != nil && l.Subject.to(*is) != apart {
-			subjects[old[i].Name] = *is
-		}
-	}
-	if len(subjects) == 0 {
+	if l.Subject == nil {
 		return nil
+	}
+	subjects := make(map[string]*Subject, len(old)) // :: limit's name
+	for i := range old {
+		subjects[old[i].Name] = old[i].Subject
 	}
 	var was []Former
 	for at, e := range s.slots {
-		if of, is := subjects[at.Limit]; is && e.slot.meter != nil {
-			was = append(was, Former{of, at.Key, func(now time.Time) []limit.Spent { return limit.PastOf(now, e.slot.meter) }})
+		of := subjects[at.Limit]
+		if of == nil && at.Limit != l.Name {
+			of = e.of
+		}
+		if of != nil && l.Subject.to(*of) != apart && e.slot.meter != nil {
+			was = append(was, Former{*of, at.Key, func(now time.Time) []limit.Spent { return limit.PastOf(now, e.slot.meter) }})
 		}
 	}
 	return Inherit(now, *l.Subject, l.Key, was)

@@ -79,6 +79,9 @@ func (s *Scheduler) keeper(now time.Time, h *Hold) (found Keeps, slot *Slot) {
 			case at.After(now) && (k.Limit == "" || k.First || at.After(k.Until)):
 				k, by, asks = Keeps{Limit: n.Slot.name, Until: at}, n.Slot, n.Slot.asking(now, at, n.N)
 				k.Asks = asks && n.Slot.asks(now, n.N)
+				if n.Slot.away(now) && !n.Slot.cool.After(now) {
+					asks, k.Asks = true, true
+				}
 				if n.Slot.cool.Equal(at) || n.Slot.full(now) {
 					k.Why = n.Slot.why(now)
 				}
