@@ -85,6 +85,7 @@ sites: [{host: api.test, learn: false, limits: [{requests: 100000, per: day}]}]
 	mend()
 	keepsTrying(t, "well again", ready("state: ok"))
 	keepsTrying(t, "the metric", func() bool { ask(); _, text := d.ask("/metrics"); return strings.Contains(text, "abide_store_up 1") })
+	keepsTrying(t, "the log says so", func() bool { return strings.Contains(d.log.String(), "it can be written again") })
 	log := d.log.String()
 	if n := strings.Count(log, "nothing is saved until that is over"); n != 1 {
 		t.Errorf("the log says %d times that it cannot be written: %s", n, log)
