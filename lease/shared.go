@@ -16,7 +16,6 @@ type shared struct {
 	a      *Account
 	key    string
 	outage Outage
-	heard  limit.Meter // what the server announced; nil: nothing yet
 
 	holds []hold // in order of their windows
 	owed  int64
@@ -142,16 +141,10 @@ func (m *shared) When(now time.Time, n int64) (time.Time, bool) {
 			wait = max(m.later(at, n)-at.low, 1)
 		}
 	}
-	t := now
 	if wait > 0 {
-		t = now.Add(time.Duration(wait))
+		return now.Add(time.Duration(wait)), true
 	}
-	if m.heard != nil {
-		if told, ok := m.heard.When(now, n); ok && told.After(t) {
-			t = told
-		}
-	}
-	return t, true
+	return now, true
 }
 
 func (m *shared) Take(now time.Time, n int64) {
@@ -166,9 +159,6 @@ func (m *shared) Take(now time.Time, n int64) {
 	m.spend(at, n)
 	if m.waiting == 0 {
 		m.first = 0
-	}
-	if m.heard != nil {
-		m.heard.Take(now, n)
 	}
 }
 
@@ -219,9 +209,6 @@ func (m *shared) look(at instant, h *hold) {
 
 func (m *shared) Give(now, taken time.Time, n int64) {
 	m.back(now, taken, n)
-	if m.heard != nil {
-		m.heard.Give(now, taken, n)
-	}
 }
 
 // back gives n back where it was taken from, if that is known. Of two holds it may be
@@ -259,9 +246,6 @@ func (m *shared) Settle(now, taken time.Time, estimate, actual int64) {
 	case more < 0:
 		m.back(now, taken, -more)
 	}
-	if m.heard != nil {
-		m.heard.Settle(now, taken, estimate, actual)
-	}
 }
 
 // Done has nothing to do: each lease ends early enough for what is on its way.
@@ -270,11 +254,7 @@ func (m *shared) Done(time.Time, time.Time, int64, limit.Outcome) {}
 // Left is what could be taken without asking anybody.
 func (m *shared) Left(now time.Time) int64 {
 	at := m.a.clock.at(now)
-	n := m.room(at) + m.lendable(at)
-	if m.heard != nil {
-		n = min(n, m.heard.Left(now))
-	}
-	return n
+	return m.room(at) + m.lendable(at)
 }
 
 // Rest is what this instance could have at most, as far as it knows: what is leased,
@@ -295,5 +275,5 @@ func (m *shared) State() []byte { return nil }
 func (m *shared) Restore(time.Time, []byte) error { return nil }
 
 func (m *shared) Idle(now time.Time) bool {
-	return m.done(m.a.clock.at(now)) && (m.heard == nil || m.heard.Idle(now))
+	return m.done(m.a.clock.at(now))
 }

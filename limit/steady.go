@@ -59,9 +59,6 @@ func (c *steady) past(t time.Time) (v int64, known bool) {
 	return raw + c.skew, raw > c.fog && raw <= c.last-c.skew
 }
 
-// ahead is a time that somebody announced.
-func (c *steady) ahead(t time.Time) int64 { return min(c.raw(t), edge-c.skew) + c.skew }
-
 func (c *steady) raw(t time.Time) int64 {
 	d := int64(t.Sub(c.base))
 	if d > edge-c.zero {
