@@ -6,7 +6,8 @@
 # make bench    abide beside its peers; writes bench/RESULTS.md
 # make fleet    abides that share budgets on a real Redis; writes bench/FLEET.md
 # make hosts    memory of a million hosts; writes bench/HOSTS.md
-# make kills    a thousand times kill -9, with a daily quota
+# make kills    a thousand times kill -9, with a daily quota and of a backfill
+# make jobs     units and records a second of SQLite and PostgreSQL, beside raw inserts
 # make fuzz     every fuzz target for FUZZTIME
 # make cover    coverage of the tests, in cover.out
 # make image    the container image
@@ -97,7 +98,13 @@ simulate: toolchain
 # A thousand times kill -9 under load, with a daily quota.
 .PHONY: kills
 kills: toolchain
-	ABIDE_KILLS=1000 go test ./cmd/abide -run TestST01 -count=1 -v -timeout 30m
+	ABIDE_KILLS=1000 go test ./cmd/abide -run "TestST01|TestABackfill" -count=1 -v -timeout 30m
+
+# Outputs of jobs, beside raw inserts in the same run.
+.PHONY: jobs
+jobs: toolchain
+	@scripts/setup
+	go test ./jobs/output -run '^$$' -bench . -benchtime 3s
 
 .PHONY: fuzz
 fuzz: toolchain

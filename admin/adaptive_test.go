@@ -7,24 +7,25 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/status"
 )
 
 func TestTheRateOfAnAdaptiveLimitIsShownEverywhere(t *testing.T) {
-	b := newBed(t, func(_ *policy.Policy, o *Options) {
-		o.Limits = func() []SiteLimit {
-			return []SiteLimit{
+	b := newBed(t, func(_ *policy.Policy, o *given) {
+		o.Limits = func() []status.Limit {
+			return []status.Limit{
 				{Site: "a.test", Limit: "adaptive between 1/s and 9/s", Left: 1 << 50, Rate: 3.4166, Unit: "requests"},
 				{Site: "a.test", Limit: "60 requests per 1m (bucket)", Amount: 60, Most: 4, Left: 4, Unit: "requests"},
 				{Site: "a.test", Limit: "9 requests per 1m", Amount: 9, Most: 9, Left: 4, Unit: "requests"},
 			}
 		}
 	})
-	var status Status
-	if r := b.get("/api/v1/status"); json.Unmarshal([]byte(r.body), &status) != nil || len(status.Adaptive) != 1 {
+	var process status.Process
+	if r := b.get("/api/v1/status"); json.Unmarshal([]byte(r.body), &process) != nil || len(process.Adaptive) != 1 {
 		t.Fatalf("the status: %s", r.body)
 	}
 	var text strings.Builder
-	status.DescribeAdaptive(&text)
+	process.DescribeAdaptive(&text)
 	if want := "\nadaptive limits\n\nSITE    LIMIT                            NOW\na.test  adaptive between 1/s and 9/s  3.42/s\n"; text.String() != want {
 		t.Errorf("for people: %q", text.String())
 	}
@@ -35,7 +36,7 @@ func TestTheRateOfAnAdaptiveLimitIsShownEverywhere(t *testing.T) {
 		t.Errorf("the page: %s", r.body)
 	}
 	text.Reset()
-	Explanation{Limits: []LimitNow{{Limit: "adaptive between 1/s and 9/s", Rate: 0.5, Left: 1 << 50}}}.Describe(&text, time.Now())
+	status.Explanation{Limits: []status.ExplainedLimit{{Limit: "adaptive between 1/s and 9/s", Rate: 0.5, Left: 1 << 50}}}.Describe(&text, time.Now())
 	if !strings.Contains(text.String(), "left            adaptive between 1/s and 9/s: 0.5/s now\n") {
 		t.Errorf("the explanation:\n%s", text.String())
 	}

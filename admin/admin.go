@@ -4,7 +4,7 @@
 //
 // The usual call:
 //
-//	server := admin.Server(admin.New(admin.Options{Policy: current, Metrics: m, …}))
+//	server := admin.Server(admin.New(admin.Options{Policy: current, Metrics: m, Proxy: proxy, Process: process}))
 //	err := server.Serve(listener)
 //
 // # Who may ask
@@ -44,89 +44,113 @@ import (
 	"github.com/abide-proxy/abide/ca"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
-	"github.com/abide-proxy/abide/throttle"
+	"github.com/abide-proxy/abide/status"
 )
 
-// Options are what there is to show. Policy and Metrics are needed; the rest may
-// be left out.
+// Options are what there is to show and who is asked. All but CA, Listen, EnvCommand,
+// Version, Started and Log are needed.
 type Options struct {
-	Policy  func() *policy.Policy // the one in force
+	Policy  func() *policy.Policy // the policy in force
 	CA      *ca.CA
 	Metrics *metrics.Metrics
-	Ready   func() []Check // what readiness depends on, now
-	// Reload reads the configuration again and answers what has changed. Refused is the
-	// reload that was refused last, nil after one that succeeded.
-	Reload  func() (changes []string, err error)
-	Refused func() *RefusedReload
+	Proxy   Proxy
+	Process Process
 	// Listen is where the proxy listens, as clients must be told; "" is what the
 	// policy says, which does not know a port that the system chose.
 	Listen string
 	// EnvCommand is the command that prints what sets up a shell of this machine: the
 	// proxy and files of certificates. "" where no such files are kept.
 	EnvCommand string
-	// Connections is how many are open, now.
-	Connections func() Connections
-	// Holds are requests that wait, at most so many: of one site, or "" for all.
-	// The slice is the caller's.
-	Holds func(site string, most int) []Hold
-	// Breakers are those of sites and backends that are not closed. Closed ones
-	// among them are not shown.
-	Breakers func() []Breaker
-	// Tokens are the pools and what servers announce, now; the slices may be kept by
-	// whoever gives them. Disable and Enable are for a token of a pool; their errors
-	// are for whoever asked.
-	Tokens          func() Tokens
-	Disable, Enable func(pool, label string) error
-	// Explain tells what a request would meet now. Its error is for whoever asked.
-	Explain func(method, url, client string) (Explanation, error)
-	// Limits are what is left of those that are written for sites. Overrides are
-	// those that were set at run time, by site; SetLimits sets them, as the
-	// configuration writes them, and ClearLimits takes them away again. An error that
-	// is a Missing, policy.Faults or a NotKept tells whose fault it is; ClearLimits is
-	// false where none was set.
-	Limits      func() []SiteLimit
-	Overrides   func() map[string][]policy.Limit
-	SetLimits   func(ctx context.Context, site string, body []byte) error
-	ClearLimits func(ctx context.Context, site string) (bool, error)
-	// Permit waits until somebody else may send a request, and Settle says what became
-	// of it. Errors are a *Denied, a Missing, or for whoever asked.
-	Permit func(ctx context.Context, a PermitAsk) (Grant, error)
-	Settle func(id string, e PermitEnd) error
-	// Forecast tells when what is left ends, of one site or of all, and when so many
-	// more requests would be done.
-	Forecast func(site string, requests int64) []Forecast
-	// Bandwidth is what went from and to a site, or each, in steps.
-	Bandwidth func(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]Traffic, error)
-	// Learned are sites of which something was learned and is kept, as many as there
-	// may be of a list.
-	Learned func() []string
+	Version    string
+	Started    time.Time
+	Log        *logrus.Logger
+}
+
+// Proxy is what the API asks of the proxy. If you add an endpoint, add here what it asks, a
+// row to endpoints, and its type to package status.
+type Proxy interface {
+	siteSource
+	limitKeeper
+	permitGiver
+	forecaster
+	tokenPools
+}
+
+// Process is what the API asks of the process around the proxy.
+type Process interface {
+	explainer
+	reloader
+	recorder
+	jobKeeper
+	// Ready is what readiness depends on, now.
+	Ready() []status.Check
+	// Refused is the reload that was refused last, nil after a reload that succeeded.
+	Refused() *status.RefusedReload
 	// Store is how what keeps budgets is, now.
-	Store   func(ctx context.Context) Store
-	Version string
-	Started time.Time
-	Log     *logrus.Logger
+	Store(ctx context.Context) status.Store
 }
 
-// Connections counts what is open: connections of clients, and the tunnels among
-// them.
-type Connections struct {
-	Clients int `json:"clients"`
-	Tunnels int `json:"tunnels"`
+// endpoint is a route of the listener: "METHOD /path", and who answers it.
+type endpoint struct {
+	route   string
+	handler http.HandlerFunc
 }
 
-// Check is one thing that readiness depends on. One that is OK and Degraded does its
-// work, but not all of it.
-type Check struct {
-	Name     string `json:"name"`
-	OK       bool   `json:"ok"`
-	Degraded bool   `json:"degraded,omitempty"`
-	Detail   string `json:"detail,omitempty"`
+// about is a handler of an endpoint that asks somebody.
+func about[T any](asked T, answer func(T, http.ResponseWriter, *http.Request)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) { answer(asked, w, r) }
 }
 
-// desk answers the operator's requests.
-type desk struct {
-	Options
-	wrong *throttle.Guard // tokens
+// endpoints are the routes for whoever may ask for everything.
+func endpoints(o *Options) []endpoint {
+	limits := &limits{o.Policy, o.Proxy}
+	sites := &sites{o.Metrics, limits, o.Proxy, o.Process}
+	overview := &overview{
+		about:  status.Process{Version: o.Version, Started: o.Started, Listen: o.Listen},
+		policy: o.Policy, ca: o.CA, metrics: o.Metrics, limits: limits, proxy: o.Proxy, process: o.Process,
+	}
+	page := &page{overview, o.Proxy, o.Proxy, o.Process, o.Process, o.EnvCommand}
+	tokens, permits, jobs := tokens{o.Proxy}, &permits{o.Proxy, o.Log}, jobs{o.Process}
+	return []endpoint{
+		{"GET /{$}", page.show},
+		{"GET /style.css", style},
+		{"GET /metrics", o.Metrics.Handler().ServeHTTP},
+		{"GET /api/v1/status", overview.answer},
+		{"GET /api/v1/holds", about(holder(o.Proxy), listHolds)},
+		{"GET /api/v1/explain", about(explainer(o.Process), explain)},
+		{"GET /api/v1/tokens", tokens.list},
+		{"GET /api/v1/tokens/{pool}", tokens.pool},
+		{"POST /api/v1/tokens/{pool}/{label}/disable", tokens.disable},
+		{"POST /api/v1/tokens/{pool}/{label}/enable", tokens.enable},
+		{"POST /tokens", tokens.button},
+		{"POST /api/v1/reload", about(reloader(o.Process), reload)},
+		{"GET /api/v1/sites", sites.list},
+		{"GET /api/v1/sites/{site}", sites.one},
+		{"GET /api/v1/sites/{site}/limits", limits.show},
+		{"PUT /api/v1/sites/{site}/limits", limits.set},
+		{"DELETE /api/v1/sites/{site}/limits", limits.clear},
+		{"POST /api/v1/permits", permits.ask},
+		{"POST /api/v1/permits/settle", permits.settleAll},
+		{"POST /api/v1/permits/{id}", permits.settle},
+		{"DELETE /api/v1/permits/{id}", permits.unsent},
+		{"GET /api/v1/forecast", about(forecaster(o.Proxy), forecast)},
+		{"GET /api/v1/jobs", jobs.list},
+		{"POST /api/v1/jobs/{name}/pause", jobs.pause},
+		{"POST /api/v1/jobs/{name}/resume", jobs.resume},
+		{"GET /api/v1/bandwidth", about(recorder(o.Process), bandwidth)},
+	}
+}
+
+// openEndpoints are the routes that anybody may ask for.
+func openEndpoints(o *Options, g *guard) []endpoint {
+	trusted := &certificates{ca: o.CA, made: map[string]madeBundle{}, clock: time.Now}
+	return []endpoint{
+		{"GET /healthz", healthz},
+		{"GET /readyz", (&readiness{g, o.Process}).answer},
+		{"GET /ca.pem", trusted.root},
+		{"GET /bundle.pem", trusted.bundle("pem", "application/x-pem-file", (*ca.CA).Bundle)},
+		{"GET /bundle.jks", trusted.bundle("jks", "application/octet-stream", (*ca.CA).JavaStore)},
+	}
 }
 
 // New answers the requests of the admin listener. It starts no goroutines.
@@ -138,44 +162,14 @@ func New(o Options) http.Handler {
 	if o.Started.IsZero() {
 		o.Started = time.Now()
 	}
-	if o.Ready == nil {
-		o.Ready = func() []Check { return nil }
+	inside, mux := http.NewServeMux(), http.NewServeMux()
+	for _, one := range endpoints(&o) {
+		inside.Handle(one.route, one.handler)
 	}
-	d := &desk{Options: o}
-	d.wrong = throttle.New(d.refusedTokens)
-
-	inside := http.NewServeMux()
-	inside.HandleFunc("GET /{$}", d.page)
-	inside.HandleFunc("GET /style.css", d.style)
-	inside.Handle("GET /metrics", o.Metrics.Handler())
-	inside.HandleFunc("GET /api/v1/status", d.status)
-	inside.HandleFunc("GET /api/v1/holds", d.holds)
-	inside.HandleFunc("GET /api/v1/explain", d.explain)
-	inside.HandleFunc("GET /api/v1/tokens", d.tokens)
-	inside.HandleFunc("GET /api/v1/tokens/{pool}", d.pool)
-	inside.HandleFunc("POST /api/v1/tokens/{pool}/{label}/disable", d.disable)
-	inside.HandleFunc("POST /api/v1/tokens/{pool}/{label}/enable", d.enable)
-	inside.HandleFunc("POST /tokens", d.press)
-	inside.HandleFunc("POST /api/v1/reload", d.reload)
-	inside.HandleFunc("GET /api/v1/sites", d.sites)
-	inside.HandleFunc("GET /api/v1/sites/{site}", d.site)
-	inside.HandleFunc("GET /api/v1/sites/{site}/limits", d.limits)
-	inside.HandleFunc("PUT /api/v1/sites/{site}/limits", d.setLimits)
-	inside.HandleFunc("DELETE /api/v1/sites/{site}/limits", d.clearLimits)
-	inside.HandleFunc("POST /api/v1/permits", d.permit)
-	inside.HandleFunc("POST /api/v1/permits/settle", d.settleAll)
-	inside.HandleFunc("POST /api/v1/permits/{id}", d.settle)
-	inside.HandleFunc("DELETE /api/v1/permits/{id}", d.unsent)
-	inside.HandleFunc("GET /api/v1/forecast", d.forecast)
-	inside.HandleFunc("GET /api/v1/bandwidth", d.bandwidth)
-
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", d.healthz)
-	mux.HandleFunc("GET /readyz", d.readyz)
-	trusted := &certificates{ca: o.CA, made: map[string]madeBundle{}, clock: time.Now}
-	mux.HandleFunc("GET /ca.pem", trusted.root)
-	mux.HandleFunc("GET /bundle.pem", trusted.bundle("pem", "application/x-pem-file", (*ca.CA).Bundle))
-	mux.HandleFunc("GET /bundle.jks", trusted.bundle("jks", "application/octet-stream", (*ca.CA).JavaStore))
-	mux.Handle("/", d.authorised(sameOrigin(inside)))
-	return d.recovering(hardened(forServers(mux)))
+	g := newGuard(o.Policy, o.Metrics, o.Log)
+	for _, one := range openEndpoints(&o, g) {
+		mux.Handle(one.route, one.handler)
+	}
+	mux.Handle("/", g.authorised(sameOrigin(inside)))
+	return recovering(o.Log, hardened(forServers(mux)))
 }

@@ -33,7 +33,7 @@ type bed struct {
 }
 
 // newBed starts one, with its options as change leaves them.
-func newBed(t *testing.T, change func(*policy.Policy, *Options)) *bed {
+func newBed(t *testing.T, change func(*policy.Policy, *given)) *bed {
 	t.Helper()
 	authority, err := ca.Open("", ca.Options{})
 	if err != nil {
@@ -41,21 +41,21 @@ func newBed(t *testing.T, change func(*policy.Policy, *Options)) *bed {
 	}
 	p := policy.Defaults()
 	b := &bed{t: t, policy: p, metrics: metrics.New(1000)}
-	o := Options{
+	o := given{Options: Options{
 		Policy: func() *policy.Policy { return p }, CA: authority, Metrics: b.metrics,
 		Version: "v1.2.3", Started: time.Now().Add(-time.Hour),
-	}
+	}}
 	if change != nil {
 		change(p, &o)
 	}
-	b.address = serve(t, Server(New(o)), nil)
+	b.address = serve(t, Server(New(o.options())), nil)
 	transport := &http.Transport{DisableCompression: true}
 	t.Cleanup(transport.CloseIdleConnections)
 	b.client = &http.Client{Transport: transport, Timeout: 30 * time.Second}
 	return b
 }
 
-func withToken(p *policy.Policy, _ *Options) { p.Admin.Token = policy.NewSecret(token) }
+func withToken(p *policy.Policy, _ *given) { p.Admin.Token = policy.NewSecret(token) }
 
 // listen finds a port on loopback. A test elsewhere that holds ten thousand
 // connections can take every port of one address, but not those of the next.

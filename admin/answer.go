@@ -11,33 +11,28 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/abide-proxy/abide/status"
 )
 
 // maxBody is more than any request of the API needs.
 const maxBody = 1 << 20
 
-// problem is an error as RFC 9457 has it.
-type problem struct {
-	Title  string `json:"title"`
-	Status int    `json:"status"`
-	Detail string `json:"detail,omitempty"`
-}
-
-func refuse(w http.ResponseWriter, status int, detail string) {
-	answer(w, status, "application/problem+json", problem{http.StatusText(status), status, detail})
+func refuse(w http.ResponseWriter, code int, detail string) {
+	answer(w, code, "application/problem+json", status.Problem{Title: http.StatusText(code), Status: code, Detail: detail})
 }
 
 func answerJSON(w http.ResponseWriter, v any) {
 	answer(w, http.StatusOK, "application/json", v)
 }
 
-func answer(w http.ResponseWriter, status int, kind string, v any) {
+func answer(w http.ResponseWriter, code int, kind string, v any) {
 	text, err := json.Marshal(v)
 	if err != nil {
 		panic(fmt.Errorf("encoding an answer: %w", err))
 	}
 	w.Header().Set("Content-Type", kind)
-	w.WriteHeader(status)
+	w.WriteHeader(code)
 	_, _ = w.Write(append(text, '\n')) // a client that has left needs no answer
 }
 
@@ -89,11 +84,6 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	}
 	return body, true
 }
-
-// Missing is an error for what is not there.
-type Missing string
-
-func (m Missing) Error() string { return string(m) }
 
 // queryOf is the query of a request with at most one value for each of these names,
 // and no other name. It answers the request itself when that is not so.

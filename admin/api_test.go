@@ -12,6 +12,7 @@ import (
 
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/status"
 )
 
 // endless is a body of n bytes that are never all in memory. The transport may
@@ -34,7 +35,7 @@ func (e *endless) Read(p []byte) (int, error) {
 }
 
 func TestAD07_BodiesAreBoundedAndStrict(t *testing.T) {
-	b := newBed(t, func(_ *policy.Policy, o *Options) { o.Reload = func() ([]string, error) { return nil, nil } })
+	b := newBed(t, func(_ *policy.Policy, o *given) { o.Reload = func() ([]string, error) { return nil, nil } })
 	const kind = "Content-Type: application/json"
 	for _, one := range []struct {
 		what, body string
@@ -93,7 +94,7 @@ func TestAD07_AHundredMegabytesAreCutOff(t *testing.T) {
 
 func TestReloadTellsHowItWent(t *testing.T) {
 	var fails error
-	b := newBed(t, func(_ *policy.Policy, o *Options) {
+	b := newBed(t, func(_ *policy.Policy, o *given) {
 		o.Reload = func() ([]string, error) { return []string{"rules 3 → 0"}, fails }
 	})
 	if r := b.ask(http.MethodPost, "/api/v1/reload", ""); r.StatusCode != 200 || !strings.Contains(r.body, `{"reloaded":true,"changes":["rules 3 → 0"]}`) {
@@ -113,16 +114,16 @@ func TestReloadTellsHowItWent(t *testing.T) {
 }
 
 func TestReadinessSaysWhatIsMissing(t *testing.T) {
-	checks := []Check{{Name: "listener", OK: true}}
-	b := newBed(t, func(_ *policy.Policy, o *Options) { o.Ready = func() []Check { return checks } })
+	checks := []status.Check{{Name: "listener", OK: true}}
+	b := newBed(t, func(_ *policy.Policy, o *given) { o.Ready = func() []status.Check { return checks } })
 	if r := b.get("/readyz"); r.StatusCode != 200 || r.body != "listener: ok\n" {
 		t.Errorf("%d %q", r.StatusCode, r.body)
 	}
-	checks = append(checks, Check{Name: "store", Detail: "away\nlistener: ok"})
+	checks = append(checks, status.Check{Name: "store", Detail: "away\nlistener: ok"})
 	if r := b.get("/readyz"); r.StatusCode != 503 || r.body != "listener: ok\nstore: not ready (away listener: ok)\n" {
 		t.Errorf("%d %q", r.StatusCode, r.body)
 	}
-	checks = []Check{{Name: "listener", OK: true}, {Name: "state", OK: true, Degraded: true, Detail: "since 12:00:00 UTC: disk full"}}
+	checks = []status.Check{{Name: "listener", OK: true}, {Name: "state", OK: true, Degraded: true, Detail: "since 12:00:00 UTC: disk full"}}
 	if r := b.get("/readyz"); r.StatusCode != 200 || r.body != "listener: ok\nstate: degraded (since 12:00:00 UTC: disk full)\n" {
 		t.Errorf("%d %q", r.StatusCode, r.body)
 	}
@@ -135,10 +136,10 @@ func TestReadinessSaysWhatIsMissing(t *testing.T) {
 }
 
 func TestReadinessTellsProbesNoDetails(t *testing.T) {
-	checks := func() []Check {
-		return []Check{{Name: "proxy", OK: true, Detail: "listening on 10.1.2.3:3128"}, {Name: "store", Detail: "redis.internal:6379 refuses"}}
+	checks := func() []status.Check {
+		return []status.Check{{Name: "proxy", OK: true, Detail: "listening on 10.1.2.3:3128"}, {Name: "store", Detail: "redis.internal:6379 refuses"}}
 	}
-	b := newBed(t, func(p *policy.Policy, o *Options) {
+	b := newBed(t, func(p *policy.Policy, o *given) {
 		p.Admin.Listen = "0.0.0.0:9128"
 		p.Admin.Token = policy.NewSecret(token)
 		o.Ready = checks
@@ -150,7 +151,7 @@ func TestReadinessTellsProbesNoDetails(t *testing.T) {
 	if r := b.get("/readyz", "Authorization: Bearer "+token); r.StatusCode != 503 || r.body != whole {
 		t.Errorf("with the token: %d %q", r.StatusCode, r.body)
 	}
-	local := newBed(t, func(_ *policy.Policy, o *Options) { o.Ready = checks })
+	local := newBed(t, func(_ *policy.Policy, o *given) { o.Ready = checks })
 	if r := local.get("/readyz"); r.body != whole {
 		t.Errorf("on loopback without a token: %q", r.body)
 	}
@@ -160,9 +161,10 @@ func TestReadinessTellsProbesNoDetails(t *testing.T) {
 }
 
 func TestStatusCountsSitesAndListsTheBusiest(t *testing.T) {
-	b := newBed(t, func(_ *policy.Policy, o *Options) {
-		o.Connections = func() Connections { return Connections{Clients: 7, Tunnels: 3} }
-	})
+	b := newBed(t, nil)
+	for range 3 {
+		b.metrics.TunnelOpened()
+	}
 	for i := range 150 {
 		site := b.metrics.Site("site-" + strings.Repeat("x", i) + ".test")
 		site.Read(1000 * i)
@@ -170,11 +172,11 @@ func TestStatusCountsSitesAndListsTheBusiest(t *testing.T) {
 		site.Request("GET", 200, time.Millisecond)
 	}
 	r := b.get("/api/v1/status")
-	var got Status
+	var got status.Process
 	if err := json.Unmarshal([]byte(r.body), &got); err != nil || r.Header.Get("Content-Type") != "application/json" {
 		t.Fatalf("%v: %s", err, r.body)
 	}
-	if len(got.Sites) != maxSites || got.SiteCount < 150 || got.Total.Requests != 150 || got.Total.Out != 150*149/2 {
+	if len(got.Sites) != status.MaxListed || got.SiteCount < 150 || got.Total.Requests != 150 || got.Total.Out != 150*149/2 {
 		t.Errorf("%d sites listed of %d, total %+v", len(got.Sites), got.SiteCount, got.Total)
 	}
 	if first := got.Sites[0]; first.In != 149_000 || first.Out != 149 || first.Requests != 1 {
@@ -194,7 +196,7 @@ func TestTheCertificateIsServedAndItsKeyIsNot(t *testing.T) {
 	if r := b.get("/ca-key.pem"); r.StatusCode != 404 {
 		t.Errorf("the key's name: %d", r.StatusCode)
 	}
-	none := newBed(t, func(_ *policy.Policy, o *Options) { o.CA = nil })
+	none := newBed(t, func(_ *policy.Policy, o *given) { o.CA = nil })
 	for path, want := range map[string]int{"/ca.pem": 404, "/bundle.pem": 404, "/bundle.jks": 404, "/": 200, "/api/v1/status": 200} {
 		if r := none.get(path); r.StatusCode != want {
 			t.Errorf("without a CA, %s: %d", path, r.StatusCode)
@@ -215,10 +217,10 @@ func TestMetricsAreServed(t *testing.T) {
 func TestAFaultOfOursStaysWithItsRequest(t *testing.T) {
 	p := policy.Defaults()
 	broken := true
-	b := newBed(t, func(_ *policy.Policy, o *Options) {
+	b := newBed(t, func(_ *policy.Policy, o *given) {
 		o.Metrics = metrics.New(10)
 		o.Policy = func() *policy.Policy { return p }
-		o.Ready = func() []Check {
+		o.Ready = func() []status.Check {
 			if broken {
 				panic("secret " + token)
 			}

@@ -10,46 +10,31 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/abide-proxy/abide/status"
 )
 
-// Bounds of what is told of the past: how many steps, how many lines in all, and how
-// long it may take to look them up.
+// Bounds of what is told of the past: how many steps may be asked for, and how long looking
+// them up may take.
 const (
-	mostSteps   = 10_000
-	mostTraffic = 100_000
-	patience    = 10 * time.Second
+	mostSteps = 10_000
+	patience  = 10 * time.Second
 )
-
-// Traffic is what went from and to a site from Start on, for one step.
-type Traffic struct {
-	Site     string    `json:"site"`
-	Start    time.Time `json:"start"`
-	In       int64     `json:"bytes_received"` // from the site
-	Out      int64     `json:"bytes_sent"`     // to the site
-	Requests int64     `json:"requests"`
-}
-
-// trafficList is what /api/v1/bandwidth answers. More tells that not all is listed.
-type trafficList struct {
-	Since   time.Time `json:"since"`
-	Until   time.Time `json:"until"`
-	Step    string    `json:"step"`
-	Traffic []Traffic `json:"traffic"`
-	More    bool      `json:"more"`
-}
 
 // steps are those that can be asked for.
 var steps = map[string]time.Duration{"1m": time.Minute, "1h": time.Hour, "1d": 24 * time.Hour}
 
+// recorder knows what went from and to a site, or each, in steps; a step of 0 is one step of
+// all. The error is errors.ErrUnsupported where nothing is recorded.
+type recorder interface {
+	Bandwidth(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]status.Traffic, error)
+}
+
 // bandwidth tells what went from and to ?site=, or each, since ?since= until ?until=,
 // by ?step=.
-func (d *desk) bandwidth(w http.ResponseWriter, r *http.Request) {
+func bandwidth(from recorder, w http.ResponseWriter, r *http.Request) {
 	query, ok := queryOf(w, r, "site", "since", "until", "step")
 	if !ok {
-		return
-	}
-	if d.Bandwidth == nil {
-		refuse(w, http.StatusNotImplemented, "this process keeps no record")
 		return
 	}
 	list, step, err := readPeriod(query.Get("since"), query.Get("until"), query.Get("step"), time.Now())
@@ -59,17 +44,21 @@ func (d *desk) bandwidth(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
-	list.Traffic, err = d.Bandwidth(ctx, query.Get("site"), list.Since, list.Until, step)
-	if err != nil {
-		refuse(w, http.StatusServiceUnavailable, detailOf(err))
+	list.Traffic, err = from.Bandwidth(ctx, query.Get("site"), list.Since, list.Until, step)
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		refuse(w, http.StatusNotImplemented, "this process keeps no record")
+		return
+	case err != nil:
+		refuse(w, http.StatusServiceUnavailable, status.ErrorLine(err))
 		return
 	}
-	list.finish()
+	list.Normalize()
 	answerJSON(w, list)
 }
 
 // readPeriod is the time that is asked about, in whole steps from its beginning.
-func readPeriod(since, until, step string, now time.Time) (list trafficList, by time.Duration, err error) {
+func readPeriod(since, until, step string, now time.Time) (list status.TrafficList, by time.Duration, err error) {
 	list.Step = cmp.Or(step, "1h")
 	by, ok := steps[list.Step]
 	if !ok {
@@ -115,19 +104,6 @@ func moment(text string, now time.Time) (time.Time, error) {
 	return now.Add(-back).UTC(), nil
 }
 
-// finish has its bound, an order, no null list, and times in UTC.
-func (l *trafficList) finish() {
-	list := append([]Traffic{}, l.Traffic...)
-	slices.SortStableFunc(list, func(a, b Traffic) int {
-		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(a.Site, b.Site))
-	})
-	l.More = len(list) > mostTraffic
-	l.Traffic = list[:min(len(list), mostTraffic)]
-	for i := range l.Traffic {
-		l.Traffic[i].Start = l.Traffic[i].Start.UTC()
-	}
-}
-
 // course is what the page shows of a site's last hours.
 type course struct {
 	Site         string
@@ -142,7 +118,7 @@ const hoursShown = 24
 var bars = []rune("·▁▂▃▄▅▆▇█")
 
 // courses are the sites with the most bytes in the last hours.
-func courses(list []Traffic, now time.Time) []course {
+func courses(list []status.Traffic, now time.Time) []course {
 	first := now.Truncate(time.Hour).Add(-(hoursShown - 1) * time.Hour)
 	type hourly struct {
 		course

@@ -11,12 +11,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/status"
 )
 
 func TestThePastIsToldBySteps(t *testing.T) {
 	asked := ""
-	b := newBed(t, func(_ *policy.Policy, o *Options) {
-		o.Bandwidth = func(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]Traffic, error) {
+	b := newBed(t, func(_ *policy.Policy, o *given) {
+		o.Bandwidth = func(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]status.Traffic, error) {
 			if _, ok := ctx.Deadline(); !ok {
 				t.Error("it may take for ever")
 			}
@@ -27,7 +28,7 @@ func TestThePastIsToldBySteps(t *testing.T) {
 			case "ill":
 				return nil, errors.New("the disk\nis ill")
 			}
-			return []Traffic{
+			return []status.Traffic{
 				{Site: "b.test", Start: since.In(time.FixedZone("", 3600)), In: 5, Out: 6, Requests: 7},
 				{Site: "a.test", Start: since, In: 1, Out: 2, Requests: 3},
 			}, nil
@@ -77,17 +78,17 @@ func TestAPeriodBeginsWithAWholeStep(t *testing.T) {
 }
 
 func TestTrafficIsListedUpToABound(t *testing.T) {
-	list := trafficList{Traffic: make([]Traffic, mostTraffic+1)}
-	if list.finish(); len(list.Traffic) != mostTraffic || !list.More {
+	list := status.TrafficList{Traffic: make([]status.Traffic, status.MaxTraffic+1)}
+	if list.Normalize(); len(list.Traffic) != status.MaxTraffic || !list.More {
 		t.Errorf("%d, %v", len(list.Traffic), list.More)
 	}
 }
 
 func TestTheLastHoursAreBars(t *testing.T) {
-	hour := func(site string, ago int, in, out int64) Traffic {
-		return Traffic{Site: site, Start: midday.Add(-time.Duration(ago) * time.Hour), In: in, Out: out}
+	hour := func(site string, ago int, in, out int64) status.Traffic {
+		return status.Traffic{Site: site, Start: midday.Add(-time.Duration(ago) * time.Hour), In: in, Out: out}
 	}
-	list := []Traffic{
+	list := []status.Traffic{
 		hour("a.test", 0, 1000, 0), hour("a.test", 1, 500, 0), hour("a.test", 23, 1, 0), hour("a.test", 24, 1<<60, 0), hour("a.test", -1, 1<<60, 0),
 		hour("b.test", 2, 10, 5000), hour("b.test", 3, -5, 0), hour("silent.test", 2, 0, 0),
 	}

@@ -7,15 +7,16 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/status"
 )
 
-func withBreakers(list ...Breaker) func(*policy.Policy, *Options) {
-	return func(_ *policy.Policy, o *Options) { o.Breakers = func() []Breaker { return list } }
+func withBreakers(list ...status.Breaker) func(*policy.Policy, *given) {
+	return func(_ *policy.Policy, o *given) { o.Breakers = func() []status.Breaker { return list } }
 }
 
 func TestBreakersThatAreNotClosedAreShown(t *testing.T) {
 	soon := time.Now().Add(10 * time.Minute)
-	list := []Breaker{
+	list := []status.Breaker{
 		{Site: "well.test", State: "closed"},
 		{Site: "nitter.pool", Backend: "nitter-a.example", State: "half-open", Until: soon},
 		{Site: "api.test", State: "open", Why: "it answered 502", Until: time.Date(2026, time.March, 1, 12, 0, 0, 0, time.FixedZone("", 3600))},
@@ -34,7 +35,7 @@ func TestBreakersThatAreNotClosedAreShown(t *testing.T) {
 	if list[0].State != "closed" || list[2].Site != "api.test" {
 		t.Errorf("the list of others was changed: %v", list)
 	}
-	for _, one := range []func(*policy.Policy, *Options){nil, withBreakers(), withBreakers(list[0])} {
+	for _, one := range []func(*policy.Policy, *given){nil, withBreakers(), withBreakers(list[0])} {
 		if r := newBed(t, one).get("/"); strings.Contains(r.body, "Broken") {
 			t.Errorf("nothing is broken:\n%s", r.body)
 		}
@@ -42,18 +43,18 @@ func TestBreakersThatAreNotClosedAreShown(t *testing.T) {
 }
 
 func TestAHundredBreakersAreShown(t *testing.T) {
-	var list []Breaker
+	var list []status.Breaker
 	for i := range 300 {
-		list = append(list, Breaker{Site: fmt.Sprintf("%d.test", i), State: "open"})
+		list = append(list, status.Breaker{Site: fmt.Sprintf("%d.test", i), State: "open"})
 	}
-	if n := strings.Count(newBed(t, withBreakers(list...)).get("/").body, ">open<"); n != maxSites {
+	if n := strings.Count(newBed(t, withBreakers(list...)).get("/").body, ">open<"); n != status.MaxListed {
 		t.Errorf("%d lines", n)
 	}
 }
 
 func TestThePageSaysWhatLimitsASite(t *testing.T) {
 	holds := append(many(2, "api.test", "2 in flight", time.Time{}), many(5, "api.test", "900 requests per 15m", time.Time{})...)
-	holds = append(holds, Hold{Site: "turn.test"})
+	holds = append(holds, status.Hold{Site: "turn.test"})
 	b := newBed(t, withHolds(holds...))
 	for _, site := range []string{"api.test", "free.test", "turn.test"} {
 		b.metrics.Site(site).Request("GET", 200, 1)
@@ -67,8 +68,8 @@ func TestThePageSaysWhatLimitsASite(t *testing.T) {
 			t.Errorf("the page lacks %s:\n%s", want, r.body)
 		}
 	}
-	paused := Hold{Site: "api.test", Limit: "api.test", Why: "it failed too often"}
-	token := Hold{Site: "api.test", Limit: "token alice", Why: "Retry-After"}
+	paused := status.Hold{Site: "api.test", Limit: "api.test", Why: "it failed too often"}
+	token := status.Hold{Site: "api.test", Limit: "token alice", Why: "Retry-After"}
 	b = newBed(t, withHolds(paused, paused, token))
 	b.metrics.Site("api.test").Request("GET", 200, 1)
 	for _, want := range []string{"<small>limited by a pause: it failed too often</small>", "<td>token alice, a pause: Retry-After</td>"} {
@@ -84,9 +85,9 @@ func TestThePageSaysWhatLimitsASite(t *testing.T) {
 }
 
 func TestAD05_BrokenNamesAreShownAndNeverRun(t *testing.T) {
-	var list []Breaker
+	var list []status.Breaker
 	for _, one := range hostile {
-		list = append(list, Breaker{Site: one, Backend: one, State: one})
+		list = append(list, status.Breaker{Site: one, Backend: one, State: one})
 	}
 	found := tags(t, newBed(t, withBreakers(list...)).get("/").body)
 	for _, never := range []string{"script", "img", "svg", "iframe", "style", "src="} {

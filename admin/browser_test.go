@@ -20,6 +20,7 @@ import (
 
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/status"
 )
 
 // chromium runs a real browser once and gives what it printed.
@@ -41,9 +42,9 @@ func chromium(t *testing.T, arguments ...string) string {
 }
 
 func TestTheDashboardIsReadableInARealBrowser(t *testing.T) {
-	b := newBed(t, func(p *policy.Policy, o *Options) {
+	b := newBed(t, func(p *policy.Policy, o *given) {
 		withHolds(many(3, "api.example.com", "2 in flight", time.Time{})...)(p, o)
-		withBreakers(Breaker{Site: "ill.example.com", State: "open"})(p, o)
+		withBreakers(status.Breaker{Site: "ill.example.com", State: "open"})(p, o)
 	})
 	site := b.metrics.Site("api.example.com")
 	site.Request("GET", 200, time.Millisecond)
@@ -111,7 +112,7 @@ func TestARealBrowserShowsTokensAndItsButtonsWork(t *testing.T) {
 	const button = `button[aria-label="Disable <b>news/ü 1"]`
 	for _, one := range []struct {
 		name   string
-		change func(*policy.Policy, *Options)
+		change func(*policy.Policy, *given)
 		url    string
 	}{
 		{"on loopback", nil, "http://HOST:PORT/"},
@@ -122,12 +123,12 @@ func TestARealBrowserShowsTokensAndItsButtonsWork(t *testing.T) {
 			k := pools(time.Now())
 			k.all.Pools[0].Tokens[0].Label = "<b>news/ü 1"
 			p := policy.Defaults()
-			o := Options{Policy: func() *policy.Policy { return p }, Metrics: metrics.New(10)}
+			o := given{Options: Options{Policy: func() *policy.Policy { return p }, Metrics: metrics.New(10)}}
 			k.into(p, &o)
 			if one.change != nil {
 				one.change(p, &o)
 			}
-			address := serve(t, Server(pressing(New(o), button)), nil)
+			address := serve(t, Server(pressing(New(o.options()), button)), nil)
 			host, port, _ := net.SplitHostPort(address)
 			at := strings.NewReplacer("HOST", host, "PORT", port).Replace(one.url)
 			page := chromium(t, "--host-resolver-rules=MAP abide.test "+host, "--dump-dom", at)

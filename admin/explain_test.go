@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/status"
 )
 
 // explaining has this answer, or error, for whatever is asked.
-func explaining(e Explanation, err error, asked *[3]string) func(*policy.Policy, *Options) {
-	return func(_ *policy.Policy, o *Options) {
-		o.Explain = func(method, url, client string) (Explanation, error) {
+func explaining(e status.Explanation, err error, asked *[3]string) func(*policy.Policy, *given) {
+	return func(_ *policy.Policy, o *given) {
+		o.Explain = func(method, url, client string) (status.Explanation, error) {
 			if asked != nil {
 				*asked = [3]string{method, url, client}
 			}
@@ -28,14 +29,14 @@ func TestAnExplanationSaysWhatARequestWouldMeet(t *testing.T) {
 	past := time.Date(2026, time.March, 1, 12, 0, 0, 500_000_000, time.FixedZone("", 3600))
 	at := time.Date(time.Now().Year()+1, time.March, 1, 12, 0, 0, 500_000_000, time.FixedZone("", 3600))
 	var asked [3]string
-	b := newBed(t, explaining(Explanation{
+	b := newBed(t, explaining(status.Explanation{
 		Target: "https://api.test:443", Site: "api.test", Rule: "sites[0]", Intercepted: true,
 		Held: 3, InFlight: 2, Place: 4, Expected: at, Limit: "75 requests per 15m", Until: at,
-		Limits: []LimitNow{
+		Limits: []status.ExplainedLimit{
 			{Limit: "75 requests per 15m", Next: at, Held: 3, InFlight: 2},
 			{Limit: "10 in flight", Of: "news", Left: 8, Next: past, Cooling: past, Why: "Retry-After"},
 		},
-		Breaker: "closed", Backends: []BackendNow{{Backend: "b.test", Breaker: "half-open", Tries: past, InFlight: 1}},
+		Breaker: "closed", Backends: []status.ExplainedBackend{{Backend: "b.test", Breaker: "half-open", Tries: past, InFlight: 1}},
 	}, nil, &asked))
 	r := b.get("/api/v1/explain?url=" + url.QueryEscape("https://api.test/a?b=c&d") + "&method=POST&client=news")
 	if asked != [3]string{"POST", "https://api.test/a?b=c&d", "news"} {
@@ -58,7 +59,7 @@ func TestAnExplanationSaysWhatARequestWouldMeet(t *testing.T) {
 }
 
 func TestAnExplanationOfNothingHasNoNulls(t *testing.T) {
-	b := newBed(t, explaining(Explanation{}, nil, nil))
+	b := newBed(t, explaining(status.Explanation{}, nil, nil))
 	r := b.get("/api/v1/explain?url=x")
 	want := `{"target":"","site":"","intercepted":false,"observed":false,"held":0,"in_flight":0,"place":0,"others_first":false,"asks_store":false,"never":false,` +
 		`"limits":[],"blocked_by":"","would_change":["nothing keeps it: it goes at once"]}` + "\n"
@@ -69,8 +70,8 @@ func TestAnExplanationOfNothingHasNoNulls(t *testing.T) {
 
 func TestATimeThatNobodyKnowsIsLeftOut(t *testing.T) {
 	far := time.Now().AddDate(10, 0, 0)
-	b := newBed(t, explaining(Explanation{
-		Limit: "2 in flight", Until: far, Expected: far, Limits: []LimitNow{{Limit: "2 in flight", Next: far}},
+	b := newBed(t, explaining(status.Explanation{
+		Limit: "2 in flight", Until: far, Expected: far, Limits: []status.ExplainedLimit{{Limit: "2 in flight", Next: far}},
 	}, nil, nil))
 	r := b.get("/api/v1/explain?url=x")
 	if strings.Contains(r.body, "203") || !strings.Contains(r.body, `all of \"2 in flight\" is in use until another is done`) {
@@ -79,7 +80,7 @@ func TestATimeThatNobodyKnowsIsLeftOut(t *testing.T) {
 }
 
 func TestWhatCannotBeExplainedIsRefused(t *testing.T) {
-	b := newBed(t, explaining(Explanation{}, nil, nil))
+	b := newBed(t, explaining(status.Explanation{}, nil, nil))
 	for _, query := range []string{
 		"", "?", "?url=", "?uri=https://a.test/", "?url=%zz", "?url=a;method=GET", "?url=a&url=b",
 		"?url=" + strings.Repeat("a", maxURL+1),
@@ -91,40 +92,22 @@ func TestWhatCannotBeExplainedIsRefused(t *testing.T) {
 			t.Errorf("%.60s: %d %.200s", query, r.StatusCode, r.body)
 		}
 	}
-	bad := newBed(t, explaining(Explanation{}, errors.New("neither http nor\r\nhttps\x00\xff "+strings.Repeat("é", 1000)), nil))
-	var got problem
+	bad := newBed(t, explaining(status.Explanation{}, errors.New("neither http nor\r\nhttps\x00\xff "+strings.Repeat("é", 1000)), nil))
+	var got status.Problem
 	r := bad.get("/api/v1/explain?url=ftp://a.test/")
-	if err := json.Unmarshal([]byte(r.body), &got); err != nil || r.StatusCode != 400 || len(got.Detail) > maxDetail+10 ||
+	if err := json.Unmarshal([]byte(r.body), &got); err != nil || r.StatusCode != 400 || len(got.Detail) > status.MaxDetail+10 ||
 		!strings.HasPrefix(got.Detail, "neither http nor  https ") {
 		t.Errorf("%d %s %v", r.StatusCode, r.body, err)
 	}
 	if r := b.ask(http.MethodPost, "/api/v1/explain?url=x", ""); r.StatusCode != 405 {
 		t.Errorf("POST: %d", r.StatusCode)
 	}
-	if r := newBed(t, nil).get("/api/v1/explain?url=x"); r.StatusCode != 501 {
-		t.Errorf("without a queue: %d", r.StatusCode)
-	}
 }
 
 func TestWhatIsObservedIsExplainedAsSuch(t *testing.T) {
-	b := newBed(t, explaining(Explanation{Limit: "2 in flight", Observed: true}, nil, nil))
+	b := newBed(t, explaining(status.Explanation{Limit: "2 in flight", Observed: true}, nil, nil))
 	r := b.get("/api/v1/explain?url=x")
 	if !strings.Contains(r.body, `"observed":true`) || !strings.Contains(r.body, "mode is observe") {
 		t.Error(r.body)
-	}
-}
-
-func TestAnExplanationExpectsNothingThatIsRefused(t *testing.T) {
-	now := time.Now()
-	for _, e := range []Explanation{
-		{Breaker: "open", Expected: now.Add(time.Minute)},
-		{Backends: []BackendNow{{Backend: "a", Breaker: "open"}}, Expected: now.Add(time.Minute)},
-	} {
-		if got := e.finished(now); !got.Expected.IsZero() || !strings.Contains(got.BlockedBy, "503") {
-			t.Errorf("%+v", got)
-		}
-	}
-	if got := (Explanation{Observed: true, Limit: "x", Until: now.Add(time.Hour), Expected: now.Add(time.Hour)}).finished(now); !got.Expected.Equal(now) {
-		t.Errorf("observed: %+v", got)
 	}
 }

@@ -1,53 +1,27 @@
 package admin
 
 import (
-	"cmp"
 	"fmt"
-	"io"
-	"math"
 	"net/http"
-	"slices"
 	"strconv"
 	"time"
+
+	"github.com/abide-proxy/abide/status"
 )
 
-// Bounds of what is told ahead: how many limits, and of how many more requests.
-const (
-	mostForecasts = 10_000
-	mostRequests  = 1 << 50
-)
+// mostRequests is of how many more requests may be asked.
+const mostRequests = 1 << 50
 
-// longWindow is how long a window is at least that people are told of without asking:
-// one that is over soon is no plan.
-const longWindow = time.Hour
-
-// Forecast is what becomes of a limit's window at the present rate.
-type Forecast struct {
-	Site   string `json:"site"`
-	Limit  string `json:"limit"`
-	Of     string `json:"of,omitempty"` // whose it is, when each has its own
-	Amount int64  `json:"amount"`
-	Used   int64  `json:"used"`
-	Left   int64  `json:"left"`
-	Unit   string `json:"unit"`
-
-	Opens time.Time `json:"opens,omitzero"` // the window
-	Ends  time.Time `json:"ends,omitzero"`
-	Rate  float64   `json:"rate_per_second"` // lately
-	// RunsOut is when nothing is left, zero if not in this window. Done is when so many
-	// more requests as were asked for would be done, zero if never or not asked for.
-	RunsOut time.Time `json:"runs_out,omitzero"`
-	Done    time.Time `json:"done,omitzero"`
+// forecaster tells when what is left ends, of one site or of all, and when so many more
+// requests would be done.
+type forecaster interface {
+	Forecast(site string, requests int64) []status.Forecast
 }
 
 // forecast tells of ?site=, or of all, and when ?requests= more would be done.
-func (d *desk) forecast(w http.ResponseWriter, r *http.Request) {
+func forecast(from forecaster, w http.ResponseWriter, r *http.Request) {
 	query, ok := queryOf(w, r, "site", "requests")
 	if !ok {
-		return
-	}
-	if d.Forecast == nil {
-		refuse(w, http.StatusNotImplemented, "this process cannot tell")
 		return
 	}
 	var requests int64
@@ -58,104 +32,5 @@ func (d *desk) forecast(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	answerJSON(w, d.forecasts(query.Get("site"), requests, time.Now()))
-}
-
-// forecasts have their bound, an order, and times in UTC.
-func (d *desk) forecasts(site string, requests int64, now time.Time) []Forecast {
-	list := append([]Forecast{}, d.Forecast(site, requests)...)
-	slices.SortStableFunc(list, func(a, b Forecast) int {
-		return cmp.Or(cmp.Compare(a.Site, b.Site), cmp.Compare(a.Limit, b.Limit), cmp.Compare(a.Of, b.Of))
-	})
-	list = list[:min(len(list), mostForecasts)]
-	for i := range list {
-		one := &list[i]
-		one.Rate = finite(one.Rate)
-		one.Opens, one.Ends = one.Opens.UTC(), one.Ends.UTC()
-		one.RunsOut, one.Done = known(one.RunsOut, now), known(one.Done, now)
-	}
-	return list
-}
-
-// long tells whether people are told of it without asking.
-func (f Forecast) long() bool {
-	return !f.Ends.IsZero() && f.Ends.Sub(f.Opens) >= longWindow
-}
-
-// Name is what people call it.
-func (f Forecast) Name() string {
-	if f.Of != "" {
-		return f.Limit + " of " + f.Of
-	}
-	return f.Limit
-}
-
-// Part is what is used of it, from 0 to 1.
-func (f Forecast) Part() float64 {
-	if f.Amount <= 0 {
-		return 0
-	}
-	return min(max(float64(f.Used)/float64(f.Amount), 0), 1)
-}
-
-// Percent is the same for people. All is said of nothing less, nor nothing of more.
-func (f Forecast) Percent() string {
-	percent := math.Round(100 * f.Part())
-	if percent == 100 && f.Left > 0 {
-		percent = 99
-	}
-	if percent == 0 && f.Used > 0 {
-		return "< 1 %"
-	}
-	return fmt.Sprintf("%.0f %%", percent)
-}
-
-// Lasts says until when it does, at the present rate.
-func (f Forecast) Lasts(now time.Time) string {
-	until, more := "", "" // where the window has an edge
-	if !f.Ends.IsZero() {
-		until, more = " until "+day(f.Ends, now), " (more from "+day(f.Ends, now)+")"
-	}
-	switch {
-	case f.Left <= 0:
-		return "used up" + until
-	case f.Rate <= 0:
-		return "nothing is taken from it at present"
-	case f.RunsOut.IsZero() || more != "" && !f.RunsOut.Before(f.Ends):
-		return "at this rate it is enough" + until
-	}
-	return "at this rate until " + day(f.RunsOut, now) + more
-}
-
-// day is a time as people plan with it: of today, what the clock shows.
-func day(at, now time.Time) string {
-	at, now = at.UTC(), now.UTC()
-	if at.YearDay() == now.YearDay() && at.Year() == now.Year() {
-		return at.Format("15:04 UTC")
-	}
-	if at.Hour() == 0 && at.Minute() == 0 {
-		return at.Format(time.DateOnly)
-	}
-	return at.Format("2006-01-02 15:04 UTC")
-}
-
-// DescribeForecasts writes how long quotas last, for people.
-func DescribeForecasts(w io.Writer, list []Forecast, now time.Time) {
-	t := table{numbers: []int{2}}
-	t.add("SITE", "LIMIT", "USED", "LASTS")
-	for _, one := range list {
-		if one.long() {
-			t.add(one.Site, one.Name(), one.Percent(), one.Lasts(now))
-		}
-	}
-	if len(t.rows) == 1 {
-		return
-	}
-	heading(w, "quotas")
-	more := len(t.rows) - 1 - maxSites
-	t.rows = t.rows[:min(len(t.rows), 1+maxSites)]
-	t.write(w)
-	if more > 0 {
-		say(w, "and %s", number(more, "other", "others"))
-	}
+	answerJSON(w, status.NormalizeForecasts(from.Forecast(query.Get("site"), requests), time.Now()))
 }

@@ -107,7 +107,7 @@ func guarded(t *testing.T) (http.Handler, *metrics.Metrics, *strings.Builder) {
 	log := logrus.New()
 	log.SetOutput(&lines)
 	m := metrics.New(10)
-	return New(Options{Policy: func() *policy.Policy { return p }, Metrics: m, Log: log}), m, &lines
+	return New((&given{Options: Options{Policy: func() *policy.Policy { return p }, Metrics: m, Log: log}}).options()), m, &lines
 }
 
 func TestAD03_GuessingIsMadeToWait(t *testing.T) {
@@ -177,7 +177,7 @@ func TestAD03_TheRightTokenIsNeverMadeToWait(t *testing.T) {
 
 func TestAD04_AListenerBeyondLoopbackAnswersNothingWithoutAToken(t *testing.T) {
 	for _, listen := range []string{"0.0.0.0:9128", ":9128", "[::]:9128", "192.0.2.1:9128", "proxy.example:9128"} {
-		b := newBed(t, func(p *policy.Policy, _ *Options) { p.Admin.Listen = listen })
+		b := newBed(t, func(p *policy.Policy, _ *given) { p.Admin.Listen = listen })
 		for _, one := range routes {
 			if r := b.ask(one.method, one.path, ""); r.StatusCode != http.StatusForbidden || !strings.Contains(r.body, "admin.token") {
 				t.Errorf("%s, %s %s: %d %s", listen, one.method, one.path, r.StatusCode, r.body)
@@ -197,7 +197,7 @@ func TestAD04_AListenerBeyondLoopbackAnswersNothingWithoutAToken(t *testing.T) {
 }
 
 func TestANameThatAStrangerPointedHereIsRefused(t *testing.T) {
-	b := newBed(t, func(p *policy.Policy, _ *Options) { p.Admin.Listen = "localhost:9128" })
+	b := newBed(t, func(p *policy.Policy, _ *given) { p.Admin.Listen = "localhost:9128" })
 	for host, want := range map[string]int{
 		"127.0.0.1:9128": 200, "127.0.0.1": 200, "[::1]:9128": 200, "localhost": 200, "LOCALHOST.:9128": 200,
 		"abide.localhost": 200, "192.0.2.1:9128": 200,
@@ -261,7 +261,7 @@ func TestAD11_NoAnswerInvitesOtherOrigins(t *testing.T) {
 
 func TestPagesOfOtherOriginsChangeNothing(t *testing.T) {
 	var reloads atomic.Int64
-	b := newBed(t, func(_ *policy.Policy, o *Options) {
+	b := newBed(t, func(_ *policy.Policy, o *given) {
 		o.Reload = func() ([]string, error) { reloads.Add(1); return nil, nil }
 	})
 	for _, headers := range [][]string{

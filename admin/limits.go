@@ -2,6 +2,7 @@ package admin
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,52 +12,38 @@ import (
 	"unicode/utf8"
 
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/status"
 )
 
 // maxSite is longer than any name of a site.
 const maxSite = 512
 
-// SiteLimit is a limit that is written for a site, or one of those that each has its
-// own of, with what is left.
-type SiteLimit struct {
-	Site   string `json:"-"`
-	Limit  string `json:"limit"`
-	Of     string `json:"of,omitempty"` // whose it is, when each has its own
-	Amount int64  `json:"amount"`
-	Left   int64  `json:"left"` // -1: nobody knows
-	// Most is what can be left at most, where that is not the amount: the burst of a
-	// bucket. The listener leaves out what is equal.
-	Most int64 `json:"most,omitempty"`
-	// Rate is what an adaptive limit allows now, per second; 0 for others.
-	Rate   float64 `json:"rate,omitempty"`
-	Unit   string  `json:"unit"`
-	Per    string  `json:"per,omitempty"`
-	Shared bool    `json:"shared"` // with the other instances
-	Kept   bool    `json:"kept"`   // over a restart
+// limitKeeper knows the limits of sites: what is left of those that are written, and those
+// that were set at run time, by site. SetLimits sets them, as the configuration writes them,
+// and ClearLimits takes them away again; false is that none was set. An error that is a
+// status.Missing, policy.Faults or a status.NotKept tells whose fault it is.
+type limitKeeper interface {
+	WrittenLimits() []status.Limit
+	Overrides() map[string][]policy.Limit
+	SetLimits(ctx context.Context, site string, body []byte) error
+	ClearLimits(ctx context.Context, site string) (bool, error)
 }
 
-// NotKept is an error of limits that hold in this process, but were not kept.
-type NotKept struct{ Err error }
-
-func (n NotKept) Error() string { return n.Err.Error() }
-func (n NotKept) Unwrap() error { return n.Err }
-
-// siteLimits is what holds for a site, as it may be written again.
-type siteLimits struct {
-	Site   string          `json:"site"`
-	Set    bool            `json:"set"` // at run time, and not by the configuration
-	Limits json.RawMessage `json:"limits"`
+// limits answers what is asked about the limits of sites.
+type limits struct {
+	policy func() *policy.Policy
+	proxy  limitKeeper
 }
 
-// limits tells what holds for a site.
-func (d *desk) limits(w http.ResponseWriter, r *http.Request) {
+// show tells what holds for a site.
+func (l *limits) show(w http.ResponseWriter, r *http.Request) {
 	if site, ok := named(w, r); ok {
-		d.answerLimits(w, site)
+		l.answer(w, site)
 	}
 }
 
-// setLimits has a site keep other limits, until they are cleared.
-func (d *desk) setLimits(w http.ResponseWriter, r *http.Request) {
+// set has a site keep other limits, until they are cleared.
+func (l *limits) set(w http.ResponseWriter, r *http.Request) {
 	site, ok := named(w, r)
 	if !ok {
 		return
@@ -65,34 +52,26 @@ func (d *desk) setLimits(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	if d.SetLimits == nil {
-		refuse(w, http.StatusNotImplemented, "this process cannot set limits")
-		return
-	}
-	if err := d.SetLimits(r.Context(), site, body); err != nil {
+	if err := l.proxy.SetLimits(r.Context(), site, body); err != nil {
 		refuseLimits(w, err)
 		return
 	}
-	d.answerLimits(w, site)
+	l.answer(w, site)
 }
 
-// clearLimits gives a site those of the configuration again.
-func (d *desk) clearLimits(w http.ResponseWriter, r *http.Request) {
+// clear gives a site those of the configuration again.
+func (l *limits) clear(w http.ResponseWriter, r *http.Request) {
 	site, ok := named(w, r)
 	if !ok || !readJSON(w, r, &struct{}{}) {
 		return
 	}
-	if d.ClearLimits == nil {
-		refuse(w, http.StatusNotImplemented, "this process cannot set limits")
-		return
-	}
-	switch set, err := d.ClearLimits(r.Context(), site); {
+	switch set, err := l.proxy.ClearLimits(r.Context(), site); {
 	case err != nil:
 		refuseLimits(w, err)
 	case !set:
 		refuse(w, http.StatusNotFound, "no limits were set for "+quoted(site)+" at run time")
 	default:
-		d.answerLimits(w, site)
+		l.answer(w, site)
 	}
 }
 
@@ -100,16 +79,17 @@ func (d *desk) clearLimits(w http.ResponseWriter, r *http.Request) {
 // be one.
 func named(w http.ResponseWriter, r *http.Request) (string, bool) {
 	site := r.PathValue("site")
-	if site == "" || len(site) > maxSite || !utf8.ValidString(site) || strings.ContainsFunc(site, func(c rune) bool { return printable(c) != c }) {
+	if site == "" || len(site) > maxSite || !utf8.ValidString(site) || strings.ContainsFunc(site, func(c rune) bool { return status.Printable(c) != c }) {
 		refuse(w, http.StatusNotFound, "there can be no site of that name")
 		return "", false
 	}
 	return site, true
 }
 
-func (d *desk) answerLimits(w http.ResponseWriter, site string) {
-	limits, set := d.holdFor(site)
-	says := siteLimits{Site: site, Set: set}
+// answer says which limits hold for a site.
+func (l *limits) answer(w http.ResponseWriter, site string) {
+	limits, set := l.of(site)
+	says := status.SiteLimits{Site: site, Set: set}
 	text, err := policy.FormatLimits(limits)
 	if err == nil {
 		err = json.Unmarshal(text, &says)
@@ -120,12 +100,12 @@ func (d *desk) answerLimits(w http.ResponseWriter, site string) {
 	answerJSON(w, says)
 }
 
-// holdFor are the limits of a site, and whether they were set at run time.
-func (d *desk) holdFor(site string) (limits []policy.Limit, set bool) {
-	if limits, set = d.overrides()[site]; set {
+// of are the limits of a site, and whether they were set at run time.
+func (l *limits) of(site string) (limits []policy.Limit, set bool) {
+	if limits, set = l.proxy.Overrides()[site]; set {
 		return limits, true
 	}
-	p := d.Policy()
+	p := l.policy()
 	if rule := p.RuleOf(site); rule != nil {
 		return rule.Limits, false
 	}
@@ -135,65 +115,45 @@ func (d *desk) holdFor(site string) (limits []policy.Limit, set bool) {
 	return p.Defaults.Limits, false
 }
 
-// overrides are the limits that were set at run time, by site.
-func (d *desk) overrides() map[string][]policy.Limit {
-	if d.Overrides == nil {
-		return nil
-	}
-	return d.Overrides()
-}
-
 // refuseLimits says what is wrong with limits, and where.
 func refuseLimits(w http.ResponseWriter, err error) {
 	var faults policy.Faults
-	var missing Missing
-	var notKept NotKept
+	var missing status.Missing
+	var notKept status.NotKept
 	switch {
 	case errors.As(err, &faults):
-		p := faultProblem{problem{Title: http.StatusText(http.StatusBadRequest), Status: http.StatusBadRequest, Detail: detailOf(faults[0])}, faultsOf(faults)}
+		p := status.Problem{Title: http.StatusText(http.StatusBadRequest), Status: http.StatusBadRequest, Detail: status.ErrorLine(faults[0]), Faults: faultsOf(faults)}
 		for i := range p.Faults {
 			p.Faults[i].File = "" // the body's
 		}
 		answer(w, p.Status, "application/problem+json", p)
 	case errors.As(err, &missing):
-		refuse(w, http.StatusNotFound, detailOf(err))
+		refuse(w, http.StatusNotFound, status.ErrorLine(err))
 	case errors.As(err, &notKept):
 		w.Header().Set("Retry-After", "5")
-		refuse(w, http.StatusServiceUnavailable, detailOf(err))
+		refuse(w, http.StatusServiceUnavailable, status.ErrorLine(err))
 	default:
-		refuse(w, http.StatusUnprocessableEntity, detailOf(err))
+		refuse(w, http.StatusUnprocessableEntity, status.ErrorLine(err))
 	}
 }
 
 // maxFaults is how many faults of one body an answer lists.
 const maxFaults = 20
 
-// faultProblem is a problem with what is wrong where.
-type faultProblem struct {
-	problem
-	Faults []Fault `json:"faults,omitempty"`
-}
-
-// oneLine is a text that somebody else wrote: one line of bounded length.
-func oneLine(text string) string { return detailOf(errors.New(text)) }
-
-// limitsNow are those that are written, of one site or of all, by name. The slice is
+// now are the limits that are written, of one site or of all, by name. The slice is
 // the caller's.
-func (d *desk) limitsNow(site string) []SiteLimit {
-	if d.Limits == nil {
-		return nil
-	}
-	var list []SiteLimit
-	for _, one := range d.Limits() {
+func (l *limits) now(site string) []status.Limit {
+	var list []status.Limit
+	for _, one := range l.proxy.WrittenLimits() {
 		if site == "" || one.Site == site {
-			one.Left, one.Rate = max(one.Left, -1), finite(one.Rate)
+			one.Left, one.Rate = max(one.Left, -1), status.Finite(one.Rate)
 			if one.Most == one.Amount {
 				one.Most = 0
 			}
 			list = append(list, one)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b SiteLimit) int {
+	slices.SortStableFunc(list, func(a, b status.Limit) int {
 		return cmp.Or(cmp.Compare(a.Site, b.Site), cmp.Compare(a.Limit, b.Limit), cmp.Compare(a.Of, b.Of))
 	})
 	return list

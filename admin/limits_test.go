@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/status"
 )
 
 const asJSON = "Content-Type: application/json"
@@ -23,7 +24,7 @@ type overriding struct {
 	err error // of what is to be kept
 }
 
-func (o *overriding) into(p *policy.Policy, to *Options) {
+func (o *overriding) into(p *policy.Policy, to *given) {
 	o.all = map[string][]policy.Limit{}
 	p.Defaults.Limits = limitsOf(`{"limits":[{"concurrency":2}]}`)
 	p.Sites = []policy.Site{{Name: "Two of them", Group: "rule", Limits: limitsOf(`{"limits":[{"requests":7,"per":"1m"}]}`)}}
@@ -40,7 +41,7 @@ func (o *overriding) into(p *policy.Policy, to *Options) {
 		limits, err := policy.ParseLimits(body)
 		switch {
 		case site == "Nowhere":
-			return Missing("a site is a host")
+			return status.Missing("a site is a host")
 		case err != nil:
 			return err
 		case len(limits) > 0 && limits[0].By == "token":
@@ -148,7 +149,7 @@ func TestFaultsOfLimitsHaveTheirPlace(t *testing.T) {
 }
 
 func TestLimitsThatAreNotKeptAreAskedForAgain(t *testing.T) {
-	o := &overriding{err: NotKept{errors.New("it holds in this process, and is not kept: disk full")}}
+	o := &overriding{err: status.NotKept{Err: errors.New("it holds in this process, and is not kept: disk full")}}
 	b := newBed(t, o.into)
 	for _, method := range []string{http.MethodPut, http.MethodDelete} {
 		body := ""
@@ -162,15 +163,10 @@ func TestLimitsThatAreNotKeptAreAskedForAgain(t *testing.T) {
 	}
 }
 
-func TestLimitsOfAProcessThatCannotSetThem(t *testing.T) {
+func TestLimitsOfASiteThatNobodyWroteAreTheDefaults(t *testing.T) {
 	b := newBed(t, nil)
 	if r := b.get("/api/v1/sites/a.test/limits"); r.StatusCode != 200 || r.body != `{"site":"a.test","set":false,"limits":[{"concurrency":32}]}`+"\n" {
 		t.Errorf("%d %s", r.StatusCode, r.body)
-	}
-	for _, method := range []string{http.MethodPut, http.MethodDelete} {
-		if r := b.ask(method, "/api/v1/sites/a.test/limits", "{}", asJSON); r.StatusCode != 501 {
-			t.Errorf("%s: %d %s", method, r.StatusCode, r.body)
-		}
 	}
 }
 

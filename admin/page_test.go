@@ -9,6 +9,7 @@ import (
 
 	"github.com/abide-proxy/abide/ca"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/status"
 )
 
 var hostile = []string{
@@ -38,11 +39,11 @@ func tags(t *testing.T, text string) map[string]int {
 }
 
 func TestAD05_WhatOthersNamedIsShownAndNeverRun(t *testing.T) {
-	b := newBed(t, func(p *policy.Policy, o *Options) {
+	b := newBed(t, func(p *policy.Policy, o *given) {
 		o.Version = hostile[0]
 		p.Listen = hostile[2] + ":3128"
-		o.Ready = func() []Check {
-			return []Check{{Name: hostile[1], Detail: hostile[2]}}
+		o.Ready = func() []status.Check {
+			return []status.Check{{Name: hostile[1], Detail: hostile[2]}}
 		}
 	})
 	for _, one := range hostile {
@@ -90,7 +91,7 @@ func TestAD05_BrowsersAreToldToRunNothing(t *testing.T) {
 }
 
 func TestThePageTellsHowToPointAClientHere(t *testing.T) {
-	b := newBed(t, func(p *policy.Policy, _ *Options) { p.Listen = "127.0.0.1:3128" })
+	b := newBed(t, func(p *policy.Policy, _ *given) { p.Listen = "127.0.0.1:3128" })
 	b.metrics.Site("api.test").Read(1_500_000)
 	r := b.get("/")
 	if kind := r.Header.Get("Content-Type"); r.StatusCode != 200 || kind != "text/html; charset=utf-8" {
@@ -107,7 +108,7 @@ func TestThePageTellsHowToPointAClientHere(t *testing.T) {
 }
 
 func TestThePageShowsTheAddressThatTheSystemChose(t *testing.T) {
-	b := newBed(t, func(p *policy.Policy, o *Options) { p.Listen, o.Listen = "127.0.0.1:0", "127.0.0.1:43210" })
+	b := newBed(t, func(p *policy.Policy, o *given) { p.Listen, o.Listen = "127.0.0.1:0", "127.0.0.1:43210" })
 	if r := b.get("/"); !strings.Contains(r.body, "https_proxy=http://127.0.0.1:43210") {
 		t.Errorf("the page:\n%s", r.body)
 	}
@@ -118,7 +119,7 @@ func TestThePageTellsHowToTrustTheCertificate(t *testing.T) {
 		"abide env --data '/it''s here'": `<code>eval "$(abide env --data &#39;/it&#39;&#39;s here&#39;)"</code>`,
 		"":                               `<a href="/bundle.pem">`,
 	} {
-		b := newBed(t, func(_ *policy.Policy, o *Options) { o.EnvCommand = command })
+		b := newBed(t, func(_ *policy.Policy, o *given) { o.EnvCommand = command })
 		if r := b.get("/"); !strings.Contains(r.body, want) || strings.Contains(r.body, "abide env") != (command != "") {
 			t.Errorf("with the command %q:\n%s", command, r.body)
 		}
@@ -134,7 +135,7 @@ func TestThePageTellsWhichHostsTheCertificateIsGoodFor(t *testing.T) {
 		{[]string{"b.test", "a.test"}, "a.test, b.test</dd>"},
 		{[]string{}, "No https is intercepted"},
 	} {
-		b := newBed(t, func(_ *policy.Policy, o *Options) {
+		b := newBed(t, func(_ *policy.Policy, o *given) {
 			authority, err := ca.Open("", ca.Options{Names: one.names})
 			if err != nil {
 				t.Fatal(err)
@@ -164,19 +165,6 @@ func TestAProxyOnEveryAddressIsReachedByTheNameThatWasUsed(t *testing.T) {
 	} {
 		if got := proxyURL(one.listen, one.host, one.authenticate); got != one.want {
 			t.Errorf("%+v: %s", one, got)
-		}
-	}
-}
-
-func TestNumbersAreReadable(t *testing.T) {
-	for n, want := range map[uint64]string{0: "0 B", 999: "999 B", 1000: "1.0 kB", 9949: "9.9 kB", 9960: "10 kB", 999_499: "999 kB", 999_500: "1.0 MB", 1 << 63: "9.2 EB"} {
-		if got := size(n); got != want {
-			t.Errorf("%d is %s, not %s", n, got, want)
-		}
-	}
-	for n, want := range map[uint64]string{0: "0", 999: "999", 1000: "1\u202f000", 1234567: "1\u202f234\u202f567"} {
-		if got := count(n); got != want {
-			t.Errorf("%d is %q, not %q", n, got, want)
 		}
 	}
 }

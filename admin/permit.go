@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/status"
 )
 
 // Bounds of what may be asked for. No honest request is larger or costs more, and who
@@ -23,42 +24,6 @@ const (
 	latestStatus = 599
 )
 
-// PermitAsk is a request that somebody wants to send who cannot use a proxy.
-type PermitAsk struct {
-	URL, Method, Client string
-	Bytes, Cost         int64 // expected; 0 is what is usual
-	Wait                time.Duration
-	Priority            int // 0 is the most urgent, 7 the least; -1 is what is usual
-
-	// Queued is called once: when its place in the queue is certain, or none is needed.
-	Queued func()
-}
-
-// Grant is the right to send it, once, until it expires.
-type Grant struct {
-	ID, Site, Token string // Token is the label of the one to send it with
-	Waited          time.Duration
-	Expires         time.Time
-}
-
-// Denied is why it may not be sent now. A zero RetryAt is that nobody knows when.
-type Denied struct {
-	Reason, Title, Detail, Limit string
-	Status                       int
-	RetryAt                      time.Time
-}
-
-func (d *Denied) Error() string { return d.Title }
-
-// PermitEnd is what became of a request that was permitted. Without a Status there was
-// no answer.
-type PermitEnd struct {
-	Bytes   int64
-	Status  int
-	Headers [][2]string
-	Unsent  bool // it was not sent after all
-}
-
 // asked is a PermitAsk as it is written.
 type asked struct {
 	URL      string          `json:"url"`
@@ -71,12 +36,12 @@ type asked struct {
 }
 
 // readAsk is an ask, or what is wrong with it.
-func readAsk(text []byte) (a PermitAsk, err error) {
+func readAsk(text []byte) (a status.PermitAsk, err error) {
 	var in asked
 	if err := decodeStrictly(text, &in); err != nil {
 		return a, err
 	}
-	a = PermitAsk{URL: in.URL, Method: in.Method, Client: in.Client, Bytes: in.Bytes, Cost: in.Cost, Priority: anyPriority}
+	a = status.PermitAsk{URL: in.URL, Method: in.Method, Client: in.Client, Bytes: in.Bytes, Cost: in.Cost, Priority: anyPriority}
 	if a.Method == "" {
 		a.Method = http.MethodGet
 	}
@@ -135,7 +100,7 @@ type ended struct {
 }
 
 // readEnd is what became of a request, or what is wrong with that.
-func readEnd(text []byte) (id string, e PermitEnd, err error) {
+func readEnd(text []byte) (id string, e status.PermitEnd, err error) {
 	var in ended
 	if len(text) > 0 {
 		if err := decodeStrictly(text, &in); err != nil {
@@ -148,7 +113,7 @@ func readEnd(text []byte) (id string, e PermitEnd, err error) {
 	case in.Status != 0 && (in.Status < http.StatusContinue || in.Status > latestStatus):
 		return in.ID, e, errors.New("status must be one of HTTP, or 0 where there was no answer")
 	}
-	return in.ID, PermitEnd{in.Bytes, in.Status, in.Headers, in.Unsent}, nil
+	return in.ID, status.PermitEnd{Bytes: in.Bytes, Status: in.Status, Headers: in.Headers, Unsent: in.Unsent}, nil
 }
 
 // headerPairs are headers as a list of names and values, or as an object whose values
@@ -200,12 +165,13 @@ type decision struct {
 	Retry  *float64 `json:"retry_after,omitempty"` // in seconds
 }
 
-func grantOf(g Grant) decision {
+func grantOf(g status.Grant) decision {
 	waited, expires := g.Waited.Seconds(), g.Expires.UTC()
 	return decision{ID: g.ID, Granted: true, Site: g.Site, Token: g.Token, Waited: &waited, Expires: &expires, Status: http.StatusOK}
 }
 
-func (d *Denied) decision(now time.Time) decision {
+// denied is the answer where a request may not be sent now.
+func denied(d *status.Denied, now time.Time) decision {
 	g := decision{Title: d.Title, Status: d.Status, Detail: d.Detail, Reason: d.Reason, Limit: d.Limit}
 	if g.Status < http.StatusBadRequest || g.Status > latestStatus {
 		g.Status = http.StatusServiceUnavailable
@@ -219,6 +185,6 @@ func (d *Denied) decision(now time.Time) decision {
 }
 
 // unfit is the answer to what is no ask, or names what is not there.
-func unfit(status int, detail string) decision {
-	return decision{Title: http.StatusText(status), Status: status, Detail: detail}
+func unfit(code int, detail string) decision {
+	return decision{Title: http.StatusText(code), Status: code, Detail: detail}
 }

@@ -12,24 +12,38 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/abide-proxy/abide/status"
 )
+
+// permitGiver lets crawlers send requests that use no proxy. Permit waits until a request may
+// be sent, and SettlePermit says what became of it. Errors are a *status.Denied, a
+// status.Missing, or for whoever asked.
+type permitGiver interface {
+	Permit(ctx context.Context, a status.PermitAsk) (status.Grant, error)
+	SettlePermit(id string, e status.PermitEnd) error
+}
+
+// permits answers what is asked about permits.
+type permits struct {
+	from permitGiver
+	log  *logrus.Logger
+}
 
 // mostPermits is how many are asked for, or settled, in one call.
 const mostPermits = 1000
 
-// permit grants one, or each of a list as far as it can be.
-func (d *desk) permit(w http.ResponseWriter, r *http.Request) {
+// ask grants one, or each of a list as far as it can be.
+func (p *permits) ask(w http.ResponseWriter, r *http.Request) {
 	body, ok := readBody(w, r)
 	if !ok {
 		return
 	}
-	if d.Permit == nil {
-		refuse(w, http.StatusNotImplemented, "this process gives no permits")
-		return
-	}
 	if isList(body) {
 		if list, ok := readList(w, body); ok {
-			d.permitAll(w, r, list)
+			p.askAll(w, r, list)
 		}
 		return
 	}
@@ -39,7 +53,7 @@ func (d *desk) permit(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	patient(w, ask.Wait)
-	is := d.grant(r.Context(), ask)
+	is := p.grant(r.Context(), ask)
 	if is.Granted {
 		answerJSON(w, is)
 		return
@@ -50,10 +64,10 @@ func (d *desk) permit(w http.ResponseWriter, r *http.Request) {
 	answer(w, is.Status, "application/problem+json", is)
 }
 
-// permitAll asks for all in their order, and each waits by itself.
-func (d *desk) permitAll(w http.ResponseWriter, r *http.Request, list []json.RawMessage) {
+// askAll asks for all in their order, and each waits by itself.
+func (p *permits) askAll(w http.ResponseWriter, r *http.Request, list []json.RawMessage) {
 	answers := make([]decision, len(list))
-	asks := make([]PermitAsk, len(list))
+	asks := make([]status.PermitAsk, len(list))
 	var longest time.Duration
 	for i, text := range list {
 		ask, err := readAsk(text)
@@ -73,7 +87,7 @@ func (d *desk) permitAll(w http.ResponseWriter, r *http.Request, list []json.Raw
 		asks[i].Queued = sync.OnceFunc(func() { close(queued) })
 		asking.Go(func() {
 			defer asks[i].Queued()
-			answers[i] = d.grant(r.Context(), asks[i])
+			answers[i] = p.grant(r.Context(), asks[i])
 		})
 		select {
 		case <-queued: // so that they go in their order
@@ -83,40 +97,40 @@ func (d *desk) permitAll(w http.ResponseWriter, r *http.Request, list []json.Raw
 	asking.Wait()
 	if r.Context().Err() != nil {
 		for i := range answers {
-			d.giveBack(answers[i])
+			p.giveBack(answers[i])
 		}
 	}
 	answerJSON(w, answers)
 }
 
 // grant asks for one. Whoever is gone by then has sent nothing.
-func (d *desk) grant(ctx context.Context, ask PermitAsk) (is decision) {
+func (p *permits) grant(ctx context.Context, ask status.PermitAsk) (is decision) {
 	defer func() {
 		if v := recover(); v != nil {
-			d.Log.WithField("stack", string(debug.Stack())).Error("the admin listener failed to ask for a permit")
+			p.log.WithField("stack", string(debug.Stack())).Error("the admin listener failed to ask for a permit")
 			is = unfit(http.StatusInternalServerError, "a fault of abide's, which its log tells about")
 		}
 	}()
-	g, err := d.Permit(ctx, ask)
-	var denied *Denied
+	g, err := p.from.Permit(ctx, ask)
+	var no *status.Denied
 	switch {
 	case err == nil && ctx.Err() != nil:
-		d.giveBack(grantOf(g))
+		p.giveBack(grantOf(g))
 		return unfit(http.StatusServiceUnavailable, "you have gone")
 	case err == nil:
 		return grantOf(g)
-	case errors.As(err, &denied):
-		return denied.decision(time.Now())
+	case errors.As(err, &no):
+		return denied(no, time.Now())
 	case ctx.Err() != nil:
 		return unfit(http.StatusServiceUnavailable, "you have gone")
 	}
-	return unfit(http.StatusBadRequest, detailOf(err))
+	return unfit(http.StatusBadRequest, status.ErrorLine(err))
 }
 
 // giveBack is for a permit of which nobody will hear.
-func (d *desk) giveBack(is decision) {
-	if is.Granted && d.Settle != nil {
-		_ = d.Settle(is.ID, PermitEnd{Unsent: true}) // one that has expired counts as sent
+func (p *permits) giveBack(is decision) {
+	if is.Granted {
+		_ = p.from.SettlePermit(is.ID, status.PermitEnd{Unsent: true}) // one that has expired counts as sent
 	}
 }
 
@@ -129,7 +143,7 @@ func patient(w http.ResponseWriter, wait time.Duration) {
 }
 
 // settle says what became of one.
-func (d *desk) settle(w http.ResponseWriter, r *http.Request) {
+func (p *permits) settle(w http.ResponseWriter, r *http.Request) {
 	body, ok := readBody(w, r)
 	if !ok {
 		return
@@ -141,23 +155,19 @@ func (d *desk) settle(w http.ResponseWriter, r *http.Request) {
 	case id != "" && id != r.PathValue("id"):
 		refuse(w, http.StatusBadRequest, "the body has another id than the path")
 	default:
-		d.settled(w, r.PathValue("id"), end)
+		p.settled(w, r.PathValue("id"), end)
 	}
 }
 
 // unsent says that one was not used.
-func (d *desk) unsent(w http.ResponseWriter, r *http.Request) {
+func (p *permits) unsent(w http.ResponseWriter, r *http.Request) {
 	if readJSON(w, r, &struct{}{}) {
-		d.settled(w, r.PathValue("id"), PermitEnd{Unsent: true})
+		p.settled(w, r.PathValue("id"), status.PermitEnd{Unsent: true})
 	}
 }
 
-func (d *desk) settled(w http.ResponseWriter, id string, end PermitEnd) {
-	if d.Settle == nil {
-		refuse(w, http.StatusNotImplemented, "this process gives no permits")
-		return
-	}
-	if s := d.settleOne(id, end); s.Settled {
+func (p *permits) settled(w http.ResponseWriter, id string, end status.PermitEnd) {
+	if s := p.settleOne(id, end); s.Settled {
 		answerJSON(w, s)
 	} else {
 		refuse(w, s.Status, s.Detail)
@@ -172,26 +182,22 @@ type settlement struct {
 	Detail  string `json:"detail,omitempty"`
 }
 
-func (d *desk) settleOne(id string, end PermitEnd) settlement {
-	err := d.Settle(id, end)
-	var missing Missing
+func (p *permits) settleOne(id string, end status.PermitEnd) settlement {
+	err := p.from.SettlePermit(id, end)
+	var missing status.Missing
 	switch {
 	case err == nil:
 		return settlement{ID: id, Settled: true, Status: http.StatusOK}
 	case errors.As(err, &missing):
-		return settlement{ID: shortened(id), Status: http.StatusNotFound, Detail: detailOf(err)}
+		return settlement{ID: shortened(id), Status: http.StatusNotFound, Detail: status.ErrorLine(err)}
 	}
-	return settlement{ID: shortened(id), Status: http.StatusBadRequest, Detail: detailOf(err)}
+	return settlement{ID: shortened(id), Status: http.StatusBadRequest, Detail: status.ErrorLine(err)}
 }
 
 // settleAll says what became of each of a list.
-func (d *desk) settleAll(w http.ResponseWriter, r *http.Request) {
+func (p *permits) settleAll(w http.ResponseWriter, r *http.Request) {
 	body, ok := readBody(w, r)
 	if !ok {
-		return
-	}
-	if d.Settle == nil {
-		refuse(w, http.StatusNotImplemented, "this process gives no permits")
 		return
 	}
 	list, ok := readList(w, body)
@@ -208,7 +214,7 @@ func (d *desk) settleAll(w http.ResponseWriter, r *http.Request) {
 			answers[i] = settlement{ID: shortened(id), Status: http.StatusBadRequest, Detail: err.Error()}
 			continue
 		}
-		answers[i] = d.settleOne(id, end)
+		answers[i] = p.settleOne(id, end)
 	}
 	answerJSON(w, answers)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/status"
 )
 
 // inMemory is a listener that needs no time.
@@ -45,18 +46,18 @@ func TestAPermitMayBeWaitedForLongerThanTheListenerWrites(t *testing.T) {
 			open := make(chan struct{})
 			p := policy.Defaults()
 			asked := make(chan context.Context, 1)
-			server := Server(New(Options{
-				Policy: func() *policy.Policy { return p }, Metrics: metrics.New(10),
-				Permit: func(ctx context.Context, _ PermitAsk) (Grant, error) {
+			server := Server(New((&given{
+				Options: Options{Policy: func() *policy.Policy { return p }, Metrics: metrics.New(10)},
+				Permit: func(ctx context.Context, _ status.PermitAsk) (status.Grant, error) {
 					asked <- ctx
 					select {
 					case <-open:
-						return Grant{ID: "x"}, nil
+						return status.Grant{ID: "x"}, nil
 					case <-ctx.Done():
-						return Grant{}, ctx.Err()
+						return status.Grant{}, ctx.Err()
 					}
 				},
-			}))
+			}).options()))
 			server.ReadTimeout, server.WriteTimeout = 10*time.Second, 10*time.Second
 			l := make(inMemory)
 			go server.Serve(l)

@@ -14,25 +14,26 @@ import (
 
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/status"
 )
 
 // permitting is a process that gives permits: a.test has them, the path of b.test says
 // what is wrong.
 type permitting struct {
 	mu      sync.Mutex
-	asked   []PermitAsk
+	asked   []status.PermitAsk
 	open    map[string]bool
 	ends    []string
 	waiting chan struct{} // one for each that waits
 	gone    chan struct{} // one for each that gave up
 }
 
-func (p *permitting) into(_ *policy.Policy, o *Options) {
+func (p *permitting) into(_ *policy.Policy, o *given) {
 	p.open, p.waiting, p.gone = map[string]bool{}, make(chan struct{}, mostPermits), make(chan struct{}, mostPermits)
 	o.Permit, o.Settle = p.permit, p.settle
 }
 
-func (p *permitting) permit(ctx context.Context, a PermitAsk) (Grant, error) {
+func (p *permitting) permit(ctx context.Context, a status.PermitAsk) (status.Grant, error) {
 	if a.Queued != nil {
 		a.Queued()
 		a.Queued = nil
@@ -43,37 +44,37 @@ func (p *permitting) permit(ctx context.Context, a PermitAsk) (Grant, error) {
 	p.mu.Unlock()
 	switch _, path, _ := strings.Cut(a.URL, ".test/"); path {
 	case "full":
-		return Grant{}, &Denied{Reason: "wait", Title: "no room", Detail: "wait", Limit: "10 per 1m", Status: 429, RetryAt: time.Now().Add(12*time.Second + 300*time.Millisecond)}
+		return status.Grant{}, &status.Denied{Reason: "wait", Title: "no room", Detail: "wait", Limit: "10 per 1m", Status: 429, RetryAt: time.Now().Add(12*time.Second + 300*time.Millisecond)}
 	case "odd":
-		return Grant{}, &Denied{Title: "odd", Status: 200}
+		return status.Grant{}, &status.Denied{Title: "odd", Status: 200}
 	case "bad":
-		return Grant{}, errors.New("the URL\nis none")
+		return status.Grant{}, errors.New("the URL\nis none")
 	case "panic":
 		panic("secret " + token)
 	case "wait":
 		p.waiting <- struct{}{}
 		<-ctx.Done()
 		p.gone <- struct{}{}
-		return Grant{}, ctx.Err()
+		return status.Grant{}, ctx.Err()
 	case "late": // it is granted just when nobody is there any more
 		p.waiting <- struct{}{}
 		<-ctx.Done()
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	g := Grant{ID: fmt.Sprintf("id%d", n), Site: "a.test", Token: "news-1", Waited: 1500 * time.Millisecond, Expires: time.Unix(1_800_000_000, 0)}
+	g := status.Grant{ID: fmt.Sprintf("id%d", n), Site: "a.test", Token: "news-1", Waited: 1500 * time.Millisecond, Expires: time.Unix(1_800_000_000, 0)}
 	p.open[g.ID] = true
 	return g, nil
 }
 
-func (p *permitting) settle(id string, e PermitEnd) error {
+func (p *permitting) settle(id string, e status.PermitEnd) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if id == "broken" {
 		return errors.New("it is broken")
 	}
 	if !p.open[id] {
-		return Missing("there is no such permit")
+		return status.Missing("there is no such permit")
 	}
 	delete(p.open, id)
 	p.ends = append(p.ends, fmt.Sprint(id, e))
@@ -93,10 +94,10 @@ func TestAPermitIsGrantedOrRefused(t *testing.T) {
 	}
 	ask(`{"url":"https://a.test/","wait":2.5}`)
 	ask(`{"url":"https://a.test/","wait":null,"priority":7}`)
-	want := []PermitAsk{
-		{"https://a.test/x?secret=1", "HEAD", "news", 1000, 5, 90 * time.Second, 0, nil},
-		{"https://a.test/", "GET", "", 0, 0, 2500 * time.Millisecond, -1, nil},
-		{"https://a.test/", "GET", "", 0, 0, 0, 7, nil},
+	want := []status.PermitAsk{
+		{URL: "https://a.test/x?secret=1", Method: "HEAD", Client: "news", Bytes: 1000, Cost: 5, Wait: 90 * time.Second},
+		{URL: "https://a.test/", Method: "GET", Wait: 2500 * time.Millisecond, Priority: -1},
+		{URL: "https://a.test/", Method: "GET", Priority: 7},
 	}
 	if fmt.Sprint(p.asked) != fmt.Sprint(want) {
 		t.Errorf("%+v", p.asked)
@@ -115,11 +116,6 @@ func TestAPermitIsGrantedOrRefused(t *testing.T) {
 	}
 	if r = ask(`{"url":"https://b.test/panic"}`); r.StatusCode != 500 || strings.Contains(r.body, token) {
 		t.Errorf("%d %s", r.StatusCode, r.body)
-	}
-	for _, path := range []string{"", "/x", "/settle"} {
-		if r := newBed(t, nil).ask(http.MethodPost, "/api/v1/permits"+path, `{}`, asJSON); r.StatusCode != 501 {
-			t.Errorf("%s without permits: %d %s", path, r.StatusCode, r.body)
-		}
 	}
 }
 
@@ -292,10 +288,12 @@ func FuzzPermitsReadAnything(f *testing.F) {
 func BenchmarkAPermitOverLoopback(b *testing.B) {
 	p := policy.Defaults()
 	p.Admin.Token = policy.NewSecret(token)
-	server := Server(New(Options{
-		Policy: func() *policy.Policy { return p }, Permit: func(context.Context, PermitAsk) (Grant, error) { return Grant{ID: "x", Site: "a.test"}, nil },
-		Metrics: metrics.New(10),
-	}))
+	server := Server(New((&given{
+		Permit: func(context.Context, status.PermitAsk) (status.Grant, error) {
+			return status.Grant{ID: "x", Site: "a.test"}, nil
+		},
+		Options: Options{Policy: func() *policy.Policy { return p }, Metrics: metrics.New(10)},
+	}).options()))
 	listener := listen(b)
 	go server.Serve(listener)
 	defer server.Close()

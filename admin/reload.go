@@ -6,63 +6,50 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/status"
 )
 
-// RefusedReload is a configuration that was not taken, because of its faults or
-// because it needs a restart. The last good one holds.
-type RefusedReload struct {
-	Since  time.Time `json:"since"` // the first refusal after the last reload that succeeded
-	Error  string    `json:"error"` // of the last refusal, in one line
-	Faults []Fault   `json:"faults,omitempty"`
-}
-
 // NewRefusedReload tells of an error of a reload.
-func NewRefusedReload(since time.Time, err error) *RefusedReload {
-	return &RefusedReload{Since: since.UTC(), Error: detailOf(err), Faults: faultsOf(err)}
-}
-
-// Fault is one thing that is wrong with a configuration, or with limits that are set at
-// run time.
-type Fault struct {
-	File string `json:"file,omitempty"`
-	Line int    `json:"line,omitempty"`
-	Key  string `json:"key,omitempty"`
-	Text string `json:"text"`
+func NewRefusedReload(since time.Time, err error) *status.RefusedReload {
+	return &status.RefusedReload{Since: since.UTC(), Error: status.ErrorLine(err), Faults: faultsOf(err)}
 }
 
 // faultsOf are the faults of an error that has any, at most maxFaults.
-func faultsOf(err error) []Fault {
+func faultsOf(err error) []status.Fault {
 	var faults policy.Faults
 	if !errors.As(err, &faults) {
 		return nil
 	}
-	var list []Fault
+	var list []status.Fault
 	for _, one := range faults[:min(len(faults), maxFaults)] {
-		list = append(list, Fault{oneLine(one.Source), one.Line, oneLine(one.Key), oneLine(one.Text)})
+		list = append(list, status.Fault{File: status.OneLine(one.Source), Line: one.Line, Key: status.OneLine(one.Key), Text: status.OneLine(one.Text)})
 	}
 	return list
 }
 
+// reloader reads the configuration again and answers what has changed. The error is
+// errors.ErrUnsupported where there is no configuration to read.
+type reloader interface {
+	Reload() (changes []string, err error)
+}
+
 // reload reads the configuration again, as a SIGHUP does.
-func (d *desk) reload(w http.ResponseWriter, r *http.Request) {
+func reload(by reloader, w http.ResponseWriter, r *http.Request) {
 	if !readJSON(w, r, &struct{}{}) {
 		return
 	}
-	if d.Reload == nil {
+	changes, err := by.Reload()
+	if errors.Is(err, errors.ErrUnsupported) {
 		refuse(w, http.StatusNotImplemented, "this process has no configuration to read again")
 		return
 	}
-	changes, err := d.Reload()
 	if err != nil {
-		const status = http.StatusUnprocessableEntity
-		answer(w, status, "application/problem+json", faultProblem{problem{http.StatusText(status), status, detailOf(err)}, faultsOf(err)})
+		const code = http.StatusUnprocessableEntity
+		answer(w, code, "application/problem+json", status.Problem{Title: http.StatusText(code), Status: code, Detail: status.ErrorLine(err), Faults: faultsOf(err)})
 		return
 	}
 	if changes == nil {
 		changes = []string{}
 	}
-	answerJSON(w, struct {
-		Reloaded bool     `json:"reloaded"`
-		Changes  []string `json:"changes"`
-	}{true, changes})
+	answerJSON(w, status.Reloaded{Reloaded: true, Changes: changes})
 }

@@ -28,7 +28,7 @@ func (l tight) Accept() (net.Conn, error) {
 func TestAD09_StuckClientsAreDropped(t *testing.T) {
 	const each = 250
 	p := policy.Defaults()
-	server := Server(New(Options{Policy: func() *policy.Policy { return p }, Metrics: metrics.New(10)}))
+	server := Server(New((&given{Options: Options{Policy: func() *policy.Policy { return p }, Metrics: metrics.New(10)}}).options()))
 	if server.ReadHeaderTimeout == 0 || server.ReadTimeout == 0 || server.WriteTimeout == 0 || server.IdleTimeout == 0 || server.MaxHeaderBytes == 0 {
 		t.Errorf("something is not bounded: %+v", server)
 	}

@@ -9,46 +9,36 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/abide-proxy/abide/metrics"
+	"github.com/abide-proxy/abide/status"
 )
 
-// Bounds of what is told of sites: how many are listed when nobody asks for more, how
-// many ever are, and how many limits of one, since each token or client may have its
-// own.
+// Bounds of a list of sites: how many are listed when nobody asks for more, and how many at
+// most.
 const (
 	usualSites = 1000
 	mostSites  = 10_000
-	mostLimits = 1000
 )
 
-// siteNow is a site as it is now.
-type siteNow struct {
-	siteStatus
-	LastMinute uint64      `json:"requests_last_minute"`
-	Limits     []SiteLimit `json:"limits"`
-	LimitCount int         `json:"limit_count"` // those that are not listed, too
-	Set        bool        `json:"limits_set"`  // at run time, and not by the configuration
-	Held       int         `json:"held"`        // requests that wait
-	// LimitedBy is what most of those that wait are kept by, "" where none waits.
-	LimitedBy string `json:"limited_by,omitempty"`
-	// Breaker is its own: "closed", "half-open" or "open". Breakers are those of it and
-	// its backends that are not closed.
-	Breaker  string    `json:"breaker"`
-	Breakers []Breaker `json:"breakers,omitempty"`
-	// Recorded is what went from and to the site lately, before a restart too.
-	Recorded *Recorded `json:"last_30_days,omitempty"`
-	// Unread is nil where no https to the site has passed unread.
-	Unread *SiteUnread `json:"https_unread,omitempty"`
+// siteSource knows which requests wait, which breakers are not closed, and sites of which
+// something was learned and is kept.
+type siteSource interface {
+	holder
+	Breakers() []status.Breaker
+	LearnedSites(most int) []string
 }
 
-// SiteList is what /api/v1/sites answers. More tells that not all are listed.
-type SiteList struct {
-	Sites []siteNow `json:"sites"`
-	Count int       `json:"count"`
-	More  bool      `json:"more"`
+// sites answers what is asked about sites.
+type sites struct {
+	metrics *metrics.Metrics
+	limits  *limits
+	proxy   siteSource
+	past    recorder
 }
 
-// sites lists all that are known, those with the most bytes first.
-func (d *desk) sites(w http.ResponseWriter, r *http.Request) {
+// list tells of all sites that are known, those with the most bytes first.
+func (s *sites) list(w http.ResponseWriter, r *http.Request) {
 	query, ok := queryOf(w, r, "limit")
 	if !ok {
 		return
@@ -61,86 +51,73 @@ func (d *desk) sites(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	all := d.sitesNow(r.Context(), "")
-	list := SiteList{Sites: make([]siteNow, 0, min(len(all), most)), Count: len(all), More: len(all) > most}
-	order := slices.SortedFunc(maps.Values(all), func(a, b *siteNow) int {
-		return cmp.Or(cmp.Compare(b.bytes(), a.bytes()), cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Name, b.Name))
+	all := s.now(r.Context(), "")
+	list := status.SiteList{Sites: make([]status.Site, 0, min(len(all), most)), Count: len(all), More: len(all) > most}
+	order := slices.SortedFunc(maps.Values(all), func(a, b *status.Site) int {
+		return cmp.Or(cmp.Compare(b.Bytes(), a.Bytes()), cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Name, b.Name))
 	})
 	for _, one := range order[:min(len(order), most)] {
-		list.Sites = append(list.Sites, one.finished())
+		list.Sites = append(list.Sites, one.Normalize())
 	}
 	answerJSON(w, list)
 }
 
-// site tells of one.
-func (d *desk) site(w http.ResponseWriter, r *http.Request) {
+// one tells of a site.
+func (s *sites) one(w http.ResponseWriter, r *http.Request) {
 	name, ok := named(w, r)
 	if !ok {
 		return
 	}
-	one := d.sitesNow(r.Context(), name)[name]
+	one := s.now(r.Context(), name)[name]
 	if one == nil {
 		refuse(w, http.StatusNotFound, "nothing is known of a site "+quoted(name))
 		return
 	}
-	answerJSON(w, one.finished())
+	answerJSON(w, one.Normalize())
 }
 
-// sitesNow are the sites of which anything is known, or the one of a name.
-func (d *desk) sitesNow(ctx context.Context, name string) map[string]*siteNow {
-	all := map[string]*siteNow{}
-	at := func(site string) *siteNow {
+// now are the sites of which anything is known, or the one of a name.
+func (s *sites) now(ctx context.Context, name string) map[string]*status.Site {
+	all := map[string]*status.Site{}
+	at := func(site string) *status.Site {
 		if name != "" && site != name {
-			return &siteNow{} // nobody wants to know
+			return &status.Site{} // nobody wants to know
 		}
 		if all[site] == nil {
-			all[site] = &siteNow{siteStatus: siteStatus{Name: site}}
+			all[site] = &status.Site{Counts: status.Counts{Name: site}}
 		}
 		return all[site]
 	}
-	for _, one := range d.Metrics.Sites() {
-		s := at(one.Name)
-		s.siteStatus, s.LastMinute = siteStatus{one.Name, one.Requests, one.In, one.Out}, d.Metrics.LastMinute(one.Name)
-		s.Unread = unreadOf(d.Policy(), one)
+	for _, one := range s.metrics.Sites() {
+		known := at(one.Name)
+		known.Counts, known.LastMinute = countsOf(one), s.metrics.LastMinute(one.Name)
+		known.Unread = unreadOf(s.limits.policy(), one)
 	}
-	for _, one := range d.limitsNow(name) {
-		s := at(one.Site)
-		s.Limits = append(s.Limits, one)
+	for _, one := range s.limits.now(name) {
+		known := at(one.Site)
+		known.Limits = append(known.Limits, one)
 	}
-	for site := range d.overrides() {
+	for site := range s.limits.proxy.Overrides() {
 		at(site).Set = true
 	}
-	if d.Holds != nil {
-		holds := d.Holds(name, mostHolds)
-		for _, one := range holds {
-			at(one.Site).Held++
-		}
-		for site, why := range sumOf(holds, time.Now()).most {
-			at(site).LimitedBy = why
-		}
+	holds := s.proxy.Holds(name, status.MaxHolds)
+	for _, one := range holds {
+		at(one.Site).Held++
 	}
-	if d.Breakers != nil {
-		for _, one := range d.Breakers() {
-			if one.State == "closed" {
-				continue
-			}
-			one.Until = one.Until.UTC()
-			s := at(one.Site)
-			if one.Backend == "" {
-				s.Breaker = one.State
-			}
-			s.Breakers = append(s.Breakers, one)
-		}
+	for site, why := range status.SumWaits(holds, time.Now()).Most {
+		at(site).LimitedBy = why
 	}
-	d.addKnown(ctx, name, all)
+	for _, one := range s.proxy.Breakers() {
+		if one.State == "closed" {
+			continue
+		}
+		one.Until = one.Until.UTC()
+		known := at(one.Site)
+		if one.Backend == "" {
+			known.Breaker = one.State
+		}
+		known.Breakers = append(known.Breakers, one)
+	}
+	s.addKnown(ctx, name, all)
 	return all
-}
-
-// finished has its bounds and no null list.
-func (s *siteNow) finished() siteNow {
-	one := *s
-	one.Breaker = cmp.Or(one.Breaker, "closed")
-	one.LimitCount = len(one.Limits)
-	one.Limits = append([]SiteLimit{}, one.Limits[:min(len(one.Limits), mostLimits)]...)
-	return one
 }

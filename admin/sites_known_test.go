@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/status"
 )
 
 func TestSitesThatNobodyHasAskedSinceTheStartAreKnown(t *testing.T) {
@@ -21,16 +22,16 @@ sites:
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := newBed(t, func(p *policy.Policy, o *Options) {
+	b := newBed(t, func(p *policy.Policy, o *given) {
 		configured.Listen, configured.Admin = p.Listen, p.Admin
 		*p = *configured
 		o.Learned = func() []string { return []string{"learned.test"} }
-		o.Bandwidth = func(_ context.Context, site string, since, until time.Time, step time.Duration) ([]Traffic, error) {
+		o.Bandwidth = func(_ context.Context, site string, since, until time.Time, step time.Duration) ([]status.Traffic, error) {
 			if step != 0 || until.Sub(since) != recordedFor {
 				t.Errorf("%v to %v by %v", since, until, step)
 			}
-			if all := (Traffic{Site: "old.wild.test", In: 10, Out: 2, Requests: 1}); site == "" || site == all.Site {
-				return []Traffic{all}, nil
+			if all := (status.Traffic{Site: "old.wild.test", In: 10, Out: 2, Requests: 1}); site == "" || site == all.Site {
+				return []status.Traffic{all}, nil
 			}
 			return nil, nil
 		}
@@ -54,7 +55,7 @@ sites:
 			t.Errorf("%s: %d %s", path, r.StatusCode, r.body)
 		}
 	}
-	var list SiteList
+	var list status.SiteList
 	if err := json.Unmarshal([]byte(b.get("/api/v1/sites").body), &list); err != nil || list.Count != 4 {
 		t.Errorf("%+v, %v", list, err)
 	}

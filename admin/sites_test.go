@@ -8,21 +8,22 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/status"
 )
 
 func TestSitesHaveWhatIsKnownOfThem(t *testing.T) {
 	o := &overriding{}
 	until := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.FixedZone("", 3600))
-	b := newBed(t, func(p *policy.Policy, to *Options) {
+	b := newBed(t, func(p *policy.Policy, to *given) {
 		withHolds(many(3, "api.test", "2 in flight", time.Time{})...)(p, to)
 		withBreakers(
-			Breaker{Site: "api.test", State: "half-open", Until: until}, Breaker{Site: "pool", Backend: "a.test", State: "open"},
-			Breaker{Site: "well.test", State: "closed"},
+			status.Breaker{Site: "api.test", State: "half-open", Until: until}, status.Breaker{Site: "pool", Backend: "a.test", State: "open"},
+			status.Breaker{Site: "well.test", State: "closed"},
 		)(p, to)
 		o.into(p, to)
 		o.all["set.test:8443"] = nil
-		to.Limits = func() []SiteLimit {
-			return []SiteLimit{
+		to.Limits = func() []status.Limit {
+			return []status.Limit{
 				{Site: "api.test", Limit: "7 per 1m", Of: "b", Amount: 7, Left: 2, Unit: "requests", Per: "1m", Kept: true},
 				{Site: "api.test", Limit: "7 per 1m", Of: "a", Amount: 7, Left: -5, Unit: "requests", Per: "1m", Shared: true},
 			}
@@ -58,23 +59,23 @@ func TestSitesHaveWhatIsKnownOfThem(t *testing.T) {
 }
 
 func TestSitesAreListedUpToABound(t *testing.T) {
-	b := newBed(t, func(_ *policy.Policy, o *Options) {
-		o.Limits = func() []SiteLimit {
-			var list []SiteLimit
+	b := newBed(t, func(_ *policy.Policy, o *given) {
+		o.Limits = func() []status.Limit {
+			var list []status.Limit
 			for i := range mostSites + 1 {
-				list = append(list, SiteLimit{Site: fmt.Sprint(i), Limit: "x"}, SiteLimit{Site: "many", Limit: "x", Of: fmt.Sprint(i)})
+				list = append(list, status.Limit{Site: fmt.Sprint(i), Limit: "x"}, status.Limit{Site: "many", Limit: "x", Of: fmt.Sprint(i)})
 			}
 			return list
 		}
 	})
 	for query, want := range map[string]int{"": usualSites, "?limit=3": 3, "?limit=10000": mostSites} {
-		var got SiteList
+		var got status.SiteList
 		if err := json.Unmarshal([]byte(b.get("/api/v1/sites"+query).body), &got); err != nil || len(got.Sites) != want || !got.More || got.Count != mostSites+2 {
 			t.Errorf("%s: %d of %d, %v", query, len(got.Sites), got.Count, err)
 		}
 	}
-	var one siteNow
-	if err := json.Unmarshal([]byte(b.get("/api/v1/sites/many").body), &one); err != nil || len(one.Limits) != mostLimits || one.LimitCount != mostSites+1 {
+	var one status.Site
+	if err := json.Unmarshal([]byte(b.get("/api/v1/sites/many").body), &one); err != nil || len(one.Limits) != status.MaxLimits || one.LimitCount != mostSites+1 {
 		t.Errorf("%d limits of %d, %v", len(one.Limits), one.LimitCount, err)
 	}
 	for _, query := range []string{"?limit=0", "?limit=x", "?limit=10001", "?limit=1&limit=2", "?most=1", "?%zz"} {

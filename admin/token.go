@@ -5,17 +5,35 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/sirupsen/logrus"
+
+	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/throttle"
 )
+
+// guard asks for admin.token, and slows down whoever has a wrong one.
+type guard struct {
+	policy  func() *policy.Policy
+	metrics *metrics.Metrics
+	log     *logrus.Logger
+	wrong   *throttle.Guard // wrong tokens
+}
+
+func newGuard(p func() *policy.Policy, m *metrics.Metrics, log *logrus.Logger) *guard {
+	g := &guard{policy: p, metrics: m, log: log}
+	g.wrong = throttle.New(g.refusedTokens)
+	return g
+}
 
 // authorised lets in whoever has the token, or where none is set whoever is on
 // this machine and was not sent by a web page.
-func (d *desk) authorised(next http.Handler) http.Handler {
+func (g *guard) authorised(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		admin := d.Policy().Admin
+		admin := g.policy().Admin
 		switch {
 		case !admin.Token.Empty():
-			if !d.hasToken(w, r, admin.Token) {
+			if !g.hasToken(w, r, admin.Token) {
 				return
 			}
 		case beyondLoopback(admin.Listen):
@@ -32,20 +50,20 @@ func (d *desk) authorised(next http.Handler) http.Handler {
 // mayKnow tells whether somebody to whom a route is open anyway may ask for
 // everything. A token that is not right is refused here too, or it could be
 // guessed without being slowed down: ok is false, and the request answered.
-func (d *desk) mayKnow(w http.ResponseWriter, r *http.Request) (all, ok bool) {
-	admin := d.Policy().Admin
+func (g *guard) mayKnow(w http.ResponseWriter, r *http.Request) (all, ok bool) {
+	admin := g.policy().Admin
 	switch {
 	case admin.Token.Empty():
 		return !beyondLoopback(admin.Listen) && !rebound(r.Host, admin.Listen), true
 	case len(r.Header["Authorization"]) == 0:
 		return false, true
 	}
-	ok = d.hasToken(w, r, admin.Token)
+	ok = g.hasToken(w, r, admin.Token)
 	return ok, ok
 }
 
 // hasToken answers the request itself when it does not.
-func (d *desk) hasToken(w http.ResponseWriter, r *http.Request, token policy.Secret) bool {
+func (g *guard) hasToken(w http.ResponseWriter, r *http.Request, token policy.Secret) bool {
 	presented, ok := presentedToken(r)
 	if !ok {
 		challenge(w)
@@ -54,16 +72,16 @@ func (d *desk) hasToken(w http.ResponseWriter, r *http.Request, token policy.Sec
 	if token.Equal(presented) {
 		return true
 	}
-	d.Metrics.WrongSecret("admin")
+	g.metrics.WrongSecret("admin")
 	at, _ := netip.ParseAddrPort(r.RemoteAddr) // none is an address too
-	d.wrong.Wrong(r.Context(), at.Addr().Unmap().WithZone(""))
+	g.wrong.Wrong(r.Context(), at.Addr().Unmap().WithZone(""))
 	challenge(w)
 	return false
 }
 
 // refusedTokens is for the log.
-func (d *desk) refusedTokens(from netip.Addr, wrong int) {
-	d.Log.Warnf("the admin listener refused a wrong token from %s: %d since the last such line", from, wrong)
+func (g *guard) refusedTokens(from netip.Addr, wrong int) {
+	g.log.Warnf("the admin listener refused a wrong token from %s: %d since the last such line", from, wrong)
 }
 
 func challenge(w http.ResponseWriter) {

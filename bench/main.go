@@ -113,7 +113,7 @@ func (s settings) run(ctx context.Context) error {
 		}
 		rep.Results = append(rep.Results, r)
 	}
-	text := rep.Markdown()
+	text := rep.markdown()
 	fmt.Print(text)
 	if s.out == "" && !s.quick && s.only == "" && s.with == "" {
 		s.out = filepath.Join(root, "bench", "RESULTS.md")

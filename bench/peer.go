@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
 	"runtime/debug"
 
@@ -158,6 +157,4 @@ func startDaemon(ctx context.Context, b *bed, name, address string, args ...stri
 }
 
 // file is a path in the bed's directory.
-func (b *bed) file(format string, args ...any) string {
-	return filepath.Join(b.dir, fmt.Sprintf(format, args...))
-}
+func (b *bed) file(name string) string { return filepath.Join(b.dir, name) }

@@ -20,8 +20,8 @@ type report struct {
 	Results  []result
 }
 
-// Markdown is the whole report.
-func (r *report) Markdown() string {
+// markdown is the whole report.
+func (r *report) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# abide beside its peers\n\n")
 	fmt.Fprintf(&b, "One run of `make bench` on %s: %s. Peers: %s.", r.When.UTC().Format("2 January 2006"), r.Machine, strings.Join(r.Versions, ", "))

@@ -28,7 +28,7 @@ func (c *CA) Bundle() ([]byte, error) {
 	return encodeCertificates(trusted.all), err
 }
 
-// JavaStore is what Bundle is, as a Java key store.
+// JavaStore is the Bundle as a Java key store.
 func (c *CA) JavaStore() ([]byte, error) {
 	trusted, err := c.trusted("")
 	if err != nil {
@@ -37,24 +37,23 @@ func (c *CA) JavaStore() ([]byte, error) {
 	return javaStore(trusted.all, c.options.Now()), nil
 }
 
-// trusted is what clients trust, our root first and each certificate once.
+// trusted are the certificates that clients trust, our root first and each once.
 type trusted struct {
-	all   []*x509.Certificate // in place of what a client trusts otherwise
-	extra []*x509.Certificate // besides what the system trusts
+	all   []*x509.Certificate // replaces what a client trusts by default
+	extra []*x509.Certificate // in addition to the system's
 	// What names files that cannot be used.
 	warnings []string
 }
 
-// trusted is our root, the system's roots and the user's own. dir is where the
-// result is to be written, "" for nowhere.
+// trusted is our root, the system's roots and the user's own. dir is where the result is
+// written, "" for nowhere.
 //
-// As for OpenSSL and Go, SSL_CERT_FILE takes the place of the system's file, and
-// SSL_CERT_DIR that of its directory, which on most systems has the same: both
-// together leave out what the system trusts.
+// SSL_CERT_FILE replaces the system's file, and SSL_CERT_DIR its directory, as in OpenSSL
+// and Go: both together exclude what the system trusts.
 func (c *CA) trusted(dir string) (trusted, error) {
 	system, failed := systemRoots()
-	users, warnings := readUserRoots(c.Roots(), []string{c.dir, dir})
-	// The system's roots that cannot be parsed are none of the user's business.
+	users, warnings := readUserRoots(c.rootsFile(), []string{c.dir, dir})
+	// Unreadable system roots are not reported: the user cannot repair them.
 	systems, _ := parseCertificates(system)
 	known := map[string]bool{} // raw certificate → the system has it
 	for _, one := range systems {
@@ -63,19 +62,18 @@ func (c *CA) trusted(dir string) (trusted, error) {
 	if os.Getenv("SSL_CERT_FILE") != "" && os.Getenv("SSL_CERT_DIR") != "" {
 		systems = nil
 	}
-	t := trusted{all: c.withOwn(append(systems, users...)), warnings: warnings}
-	t.extra = c.withOwn(slices.DeleteFunc(users, func(one *x509.Certificate) bool { return known[string(one.Raw)] }))
-	if len(t.all) == len(c.withOwn(nil)) {
+	t := trusted{all: c.chainWith(append(systems, users...)), warnings: warnings}
+	t.extra = c.chainWith(slices.DeleteFunc(users, func(one *x509.Certificate) bool { return known[string(one.Raw)] }))
+	if len(t.all) == len(c.chainWith(nil)) {
 		return trusted{}, errors.Join(errNoRoots, failed)
 	}
 	return t, nil
 }
 
-// withOwn is our root, and its issuers where the operator gave it, followed by
-// others, each once. Older certificates of our
-// own key are left out: openssl stops at the first that has the right name, and
-// would find a host outside the old one's constraints.
-func (c *CA) withOwn(others []*x509.Certificate) []*x509.Certificate {
+// chainWith is our root, with its issuers if the operator configured it, followed by
+// others, each once. Older certificates of our own key are left out: openssl stops at the
+// first with the right name, and would reject hosts outside of its constraints.
+func (c *CA) chainWith(others []*x509.Certificate) []*x509.Certificate {
 	root := c.root.Load()
 	all := slices.Clone(root.chain)
 	seen := map[string]bool{} // raw certificate → it is in all
@@ -92,12 +90,10 @@ func (c *CA) withOwn(others []*x509.Certificate) []*x509.Certificate {
 	return all
 }
 
-// WriteBundle writes into dir the files that Env names: extra.pem (our root and
-// the user's own), bundle.pem (Bundle), bundle.jks (JavaStore), and settings for
-// wget and PHP. Each file is replaced as a whole, so clients that start meanwhile
-// read the old or the new one. Files of the user's that cannot be used are told
-// to Options.Notice. When the root is renewed, this process writes the files
-// again.
+// WriteBundle writes into dir the files that Env names: extra.pem (our root and the user's
+// own), bundle.pem (Bundle), bundle.jks (JavaStore), and settings for wget and PHP. Each
+// file is replaced atomically. Unusable files of the user are reported to Options.Notice.
+// When the root is renewed, this process writes the files again.
 func (c *CA) WriteBundle(dir string) (extraFile, bundleFile string, err error) {
 	root := c.root.Load()
 	trusted, err := c.trusted(dir)
@@ -113,7 +109,7 @@ func (c *CA) WriteBundle(dir string) (extraFile, bundleFile string, err error) {
 	bundleFile = filepath.Join(dir, bundleName)
 	rc := userWgetrc([]string{c.dir, dir})
 	if rc.err != nil && rc.path == os.Getenv("WGETRC") {
-		c.options.Notice(fmt.Sprintf("WGETRC names %s: wget runs without its settings: %v", rc.path, reason(rc.err)))
+		c.options.Notice(fmt.Sprintf("WGETRC names %s: wget runs without its settings: %v", rc.path, withoutPath(rc.err)))
 	}
 	for _, one := range []struct {
 		path string
@@ -128,7 +124,7 @@ func (c *CA) WriteBundle(dir string) (extraFile, bundleFile string, err error) {
 		{wgetrcFile(bundleFile, false), rc.with(bundleFile), 0o600},
 		{wgetrcFile(bundleFile, true), rc.withoutProxies().with(bundleFile), 0o600},
 	} {
-		if err := replace(one.path, one.data, one.mode); err != nil {
+		if err := writeFile(one.path, one.data, one.mode); err != nil {
 			return "", "", fmt.Errorf("writing the CA bundle: %w", err)
 		}
 	}
@@ -139,10 +135,9 @@ func (c *CA) WriteBundle(dir string) (extraFile, bundleFile string, err error) {
 	return filepath.Join(dir, extraName), bundleFile, nil
 }
 
-// rewriteBundles puts our root of now into the files that this process has
-// written, and into those beside the CA certificate, if there are any. All else
-// in them stays: another process may have written them, for whose user other
-// files are named.
+// rewriteBundles puts the current root into the files that this process has written, and
+// into those beside the CA certificate. The other certificates in them stay: another
+// process may have written them for another user.
 func (c *CA) rewriteBundles() {
 	dirs := []string{c.dir}
 	c.written.Range(func(dir, _ any) bool {
@@ -170,14 +165,14 @@ func (c *CA) rewriteBundle(dir string) error {
 			return err
 		}
 		others, _ := parseCertificates(text)
-		all := c.withOwn(others)
-		if err := replace(path, encodeCertificates(all), 0o644); err != nil {
+		all := c.chainWith(others)
+		if err := writeFile(path, encodeCertificates(all), 0o644); err != nil {
 			return err
 		}
 		if name == extraName {
 			continue
 		}
-		if err := replace(storeFile(path), javaStore(all, c.options.Now()), 0o644); err != nil {
+		if err := writeFile(storeFile(path), javaStore(all, c.options.Now()), 0o644); err != nil {
 			return err
 		}
 	}

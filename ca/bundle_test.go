@@ -27,7 +27,7 @@ func underRoots(t *testing.T, text []byte) {
 func withoutUserRoots(t *testing.T) {
 	t.Helper()
 	t.Setenv("HOME", t.TempDir())
-	for _, name := range slices.Concat(adding, replacing, []string{"SSL_CERT_DIR", "GIT_SSL_CAPATH", "WGETRC"}) {
+	for _, name := range slices.Concat(addingVariables, replacingVariables, []string{"SSL_CERT_DIR", "GIT_SSL_CAPATH", "WGETRC"}) {
 		t.Setenv(name, "")
 	}
 }

@@ -22,54 +22,52 @@ import (
 // defaultCache is how many leaf certificates are kept when Options.Cache is 0.
 const defaultCache = 10_000
 
-// Options says how a CA works. The zero value makes one that may vouch for any
-// name.
+// Options configure a CA. The zero value makes a CA for any name.
 type Options struct {
-	// Names are the only names that the root may vouch for: example.com stands
-	// for itself and what is below it, addresses are written as such. nil means
-	// any name, an empty slice none.
+	// Names are the only names that the root may certify: example.com includes all names
+	// below it; addresses are allowed. nil means any name, an empty slice none.
 	Names []string
-	// Cert and Key are files of the operator's to use instead of making a CA: a
-	// certificate in PEM, its issuers after it unless it is a root, and its key.
-	// They are read once and never written or renewed. Both or neither are set.
+	// Cert and Key are the operator's own CA files, instead of a generated CA: a
+	// certificate in PEM, followed by its issuers unless it is a root, and its key. They
+	// are read once and never written or renewed. Set both or neither.
 	Cert, Key string
 
-	// Roots is a PEM file of certificates that clients trust too, "" for none.
-	// SetRoots changes it.
+	// Roots is a PEM file of further certificates that clients trust, or "". SetRoots
+	// changes it.
 	Roots string
-	Cache int              // leaf certificates kept; 0 is 10,000
-	Now   func() time.Time // the clock; nil is time.Now
+	Cache int              // number of cached leaf certificates; 0: 10,000
+	Now   func() time.Time // nil: time.Now
 	// OnSign is called once for each leaf certificate that is signed.
 	OnSign func()
-	// Notice is told, in one sentence, what the operator has to do: that clients
-	// must trust a new root, and where it is. nil is not told.
+	// Notice gets one sentence when the operator has to act: that clients must trust a new
+	// root, and where it is. nil: ignored.
 	Notice func(string)
 }
 
-// CA is the root with its leaf certificates. It is safe for concurrent use and
-// starts no goroutines. Most callers want TLSConfig.
+// CA is the root with its leaf certificates. It is safe for concurrent use and starts no
+// goroutines. Most callers need TLSConfig.
 type CA struct {
-	dir     string // "" keeps everything in memory
+	dir     string // "": everything is in memory
 	options Options
 	key     *ecdsa.PrivateKey
 	root    atomic.Pointer[root]
-	roots   atomic.Pointer[string] // Options.Roots, or what SetRoots was told
-	written sync.Map               // directory of WriteBundle in this process → true
+	roots   atomic.Pointer[string] // Options.Roots, or the last SetRoots
+	written sync.Map               // :: directory of a WriteBundle in this process → true
 
-	// leafKey serves every leaf of this process. It never leaves memory, and
-	// whoever could read it there could read the root's key too, so a key for
-	// each name would protect nothing and cost its making.
+	// leafKey is the key of every leaf of this process. It never leaves memory. An attacker
+	// who could read it there could read the root's key, too, so a key per name would
+	// protect nothing.
 	leafKey   *ecdsa.PrivateKey
 	leafKeyID []byte
 
-	leaves  *lru.Cache[string, *leaf] // host as asked for → its leaf
-	flight  singleflight.Group        // one signing for all who ask for a name at once
-	signing chan struct{}             // a slot for each signing at a time
-	tickets *tls.Config               // encrypts the session tickets of every name
+	leaves   *lru.Cache[string, *leaf] // :: host as requested → its leaf
+	signings singleflight.Group        // concurrent requests for a name share one signing
+	signing  chan struct{}             // semaphore of concurrent signings
+	tickets  *tls.Config               // key of the session tickets of every name
 }
 
-// Dir is where the CA lives within the data directory of a policy; "" for "none",
-// which Open takes for a CA that is kept in memory.
+// Dir is the CA's directory within a policy's data directory; "" for data "none", for which
+// Open makes a CA in memory.
 func Dir(data string) string {
 	if data == "" || data == "none" {
 		return ""
@@ -77,8 +75,8 @@ func Dir(data string) string {
 	return filepath.Join(data, "ca")
 }
 
-// Open reads the CA in dir, or makes one there on the first run. With dir "" it
-// is kept in memory and ends with the process.
+// Open reads the CA in dir, or makes one on the first run. With dir "" the CA is in memory
+// and ends with the process.
 func Open(dir string, o Options) (*CA, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -98,8 +96,8 @@ func Open(dir string, o Options) (*CA, error) {
 	}
 	c := &CA{
 		dir: dir, options: o,
-		// Signing is pure computation: more at once than there are processors
-		// finish no sooner, and would take them from the requests that go on.
+		// Signing only computes: more at once than there are processors would end no
+		// sooner, and would take time from running requests.
 		signing: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 		tickets: &tls.Config{MinVersion: tls.VersionTLS12},
 	}
@@ -113,11 +111,11 @@ func Open(dir string, o Options) (*CA, error) {
 	if c.leafKeyID, err = keyID(&c.leafKey.PublicKey); err != nil {
 		return nil, err
 	}
-	if c.given() {
-		c.dir = "" // nothing is kept of a CA that is not abide's
+	if c.isGiven() {
+		c.dir = "" // the operator's CA is not saved
 		err = c.openGiven(wanted)
 	} else {
-		err = c.open(wanted)
+		err = c.load(wanted)
 	}
 	if err != nil {
 		return nil, err
@@ -125,9 +123,8 @@ func Open(dir string, o Options) (*CA, error) {
 	return c, nil
 }
 
-// open finds or makes the key and the root, and renews the root when it no
-// longer does.
-func (c *CA) open(wanted constraints) error {
+// load reads or makes the key and the root, and renews the root if it is insufficient.
+func (c *CA) load(wanted constraints) error {
 	now := c.options.Now()
 	if c.dir == "" {
 		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -161,8 +158,8 @@ func (c *CA) open(wanted constraints) error {
 	return err
 }
 
-// Unwritable tells whether an error of Open or SetNames is that nothing can be written: the
-// disk is full, read-only or broken, or this user may not.
+// Unwritable tells whether an error of Open or SetNames means that nothing can be written:
+// the disk is full, read-only or broken, or permissions are missing.
 func Unwritable(err error) bool {
 	for _, one := range []error{fs.ErrPermission, syscall.EROFS, syscall.ENOSPC, syscall.EDQUOT, syscall.EIO} {
 		if errors.Is(err, one) {
@@ -172,50 +169,48 @@ func Unwritable(err error) bool {
 	return false
 }
 
-// SetNames tells the CA that another list of names is intercepted from now on,
-// as Options.Names has it. When the root does not cover them it is renewed, or
-// stays if the operator gave it, and Options.Notice says so. On an error everything stays as it was.
+// SetNames sets another list of intercepted names, as Options.Names. If the root does not
+// cover them it is renewed, or stays if the operator configured it, and Options.Notice is
+// called. After an error nothing has changed.
 func (c *CA) SetNames(names []string) error {
 	wanted, err := parseNames(names)
 	if err != nil {
 		return err
 	}
-	if c.given() {
-		c.tellUncovered(wanted)
+	if c.isGiven() {
+		c.noticeUncovered(wanted)
 		return nil
 	}
 	return c.renew(wanted)
 }
 
-// SetRoots names another file than Options.Roots. Bundles that are made from now
-// on have its certificates.
+// SetRoots replaces Options.Roots for bundles made from now on.
 func (c *CA) SetRoots(file string) { c.roots.Store(&file) }
 
-// Roots is the PEM file of Options.Roots or SetRoots.
-func (c *CA) Roots() string { return *c.roots.Load() }
+// rootsFile is the PEM file of Options.Roots or SetRoots.
+func (c *CA) rootsFile() string { return *c.roots.Load() }
 
-// renew replaces the root certificate when it does not cover what is wanted or
-// is near its end. The key stays, and with it every leaf and every client that
-// trusts the old certificate.
+// renew replaces the root certificate if it does not cover the wanted names or ends soon.
+// The key stays, so leaves and clients that trust the old certificate keep working.
 func (c *CA) renew(wanted constraints) error {
 	for {
 		mine, now := c.root.Load(), c.options.Now()
-		if mine.serves(wanted, now) {
+		if mine.isSufficient(wanted, now) {
 			return nil
 		}
 		names := mine.names.union(wanted)
-		kept, err := c.kept(mine)
+		kept, err := c.rootOnDisk(mine)
 		if err != nil {
 			return err
 		}
 		next := kept
-		if !kept.serves(names, now) {
+		if !kept.isSufficient(names, now) {
 			if next, err = newRoot(c.key, names.union(kept.names), now); err != nil {
 				return err
 			}
 		}
 		if !c.root.CompareAndSwap(mine, next) {
-			continue // another call was faster, look at what it made
+			continue // a concurrent call has renewed it: check the result
 		}
 		if c.dir == "" {
 			c.rewriteBundles()
@@ -238,9 +233,9 @@ func (c *CA) renew(wanted constraints) error {
 	}
 }
 
-// kept is the root on disk, which another process may have renewed since mine
-// was read. What that one is good for must stay so.
-func (c *CA) kept(mine *root) (*root, error) {
+// rootOnDisk is the root on disk, which another process may have renewed since mine was
+// read. Its names must stay covered.
+func (c *CA) rootOnDisk(mine *root) (*root, error) {
 	if c.dir == "" {
 		return mine, nil
 	}
@@ -251,25 +246,25 @@ func (c *CA) kept(mine *root) (*root, error) {
 	return found, err
 }
 
-// PEM is the root certificate, which clients must trust. One that the operator
-// gave has its issuers after it.
+// PEM is the root certificate, which clients must trust. The operator's certificate is
+// followed by its issuers.
 func (c *CA) PEM() []byte { return append([]byte(nil), c.root.Load().pem...) }
 
 // Fingerprint is the SHA-256 of the root certificate as openssl prints it:
 // AB:CD:…
 func (c *CA) Fingerprint() string { return c.root.Load().fingerprint() }
 
-// About is what there is to know about the root.
+// About describes the root.
 func (c *CA) About() About {
 	r := c.root.Load()
 	names := r.names.list()
-	if c.given() {
+	if c.isGiven() {
 		names = r.constraintsText()
 	}
 	return About{
 		CommonName: r.cert.Subject.CommonName, Subject: r.cert.Subject.String(), Fingerprint: r.fingerprint(),
 		NotBefore: r.cert.NotBefore, NotAfter: r.cert.NotAfter,
-		Any: r.names.any, Names: names, File: c.File(), Given: c.given(),
+		Any: r.names.any, Names: names, File: c.File(), Given: c.isGiven(),
 	}
 }
 
@@ -278,15 +273,15 @@ type About struct {
 	CommonName, Subject string
 	Fingerprint         string
 	NotBefore, NotAfter time.Time
-	Any                 bool     // it may vouch for every name
-	Names               []string // those it may vouch for otherwise
-	File                string   // of its certificate, "" when it is kept in memory
-	Given               bool     // by the operator, who renews it
+	Any                 bool     // it may certify every name
+	Names               []string // otherwise, the names that it may certify
+	File                string   // of its certificate, "" if in memory
+	Given               bool     // configured by the operator, who renews it
 }
 
-// File is where the root certificate is, "" when it is kept in memory.
+// File is the file of the root certificate, "" if it is in memory.
 func (c *CA) File() string {
-	if c.given() {
+	if c.isGiven() {
 		return c.options.Cert
 	}
 	if c.dir == "" {
@@ -295,5 +290,5 @@ func (c *CA) File() string {
 	return files{c.dir}.rootPath()
 }
 
-// Cached is how many leaf certificates are kept at the moment.
+// Cached is the number of cached leaf certificates.
 func (c *CA) Cached() int { return c.leaves.Len() }

@@ -1,6 +1,6 @@
-// Package ca is the certificate authority that interception needs: a root that
-// is made on first run, and a leaf certificate for each intercepted name, signed
-// once and kept.
+// Package ca is the certificate authority for interception: a root that
+// is generated on first run, and a leaf certificate for each intercepted name, signed
+// once and cached.
 //
 // The usual call:
 //
@@ -27,14 +27,14 @@
 // # Names
 //
 // When only listed hosts are intercepted, the root carries critical name
-// constraints: nobody who steals its key can impersonate another host to the
+// constraints: a thief of its key cannot impersonate other hosts to the
 // clients that trust it. When the list grows beyond what the root covers, a new
 // root certificate is made for the same key and subject, which covers what the
 // old one did and the new names; the old one is kept beside it as
 // ca-FINGERPRINT.pem and Options.Notice says that clients must trust the new
 // one. Because the key is the same, clients that know only the old certificate
 // go on as before with the names it covers. When the list shrinks the root
-// stays, so that nobody has to trust another one for that; whoever wants the
-// narrower root removes ca.pem. The same renewal happens when the root nears its
+// stays, so that clients need not trust another; to get the
+// narrower root, remove ca.pem. The same renewal happens when the root nears its
 // end. A list that is empty (but not nil) gets a root that covers nothing.
 package ca

@@ -6,15 +6,14 @@ import (
 	"strings"
 )
 
-// noProxy is what clients reach without abide: this machine itself.
+// noProxy are the hosts that clients reach directly: this machine itself.
 const noProxy = "localhost,127.0.0.1,::1"
 
-// adding are the variables that name a file of certificates to trust besides
-// those that the client has.
-var adding = []string{"NODE_EXTRA_CA_CERTS", "DENO_CERT"}
+// addingVariables name a file of certificates to trust in addition to the client's own.
+var addingVariables = []string{"NODE_EXTRA_CA_CERTS", "DENO_CERT"}
 
-// replacing are the variables that name a file of all certificates to trust.
-var replacing = []string{
+// replacingVariables name a file that replaces the certificates that a client trusts.
+var replacingVariables = []string{
 	"SSL_CERT_FILE",                    // OpenSSL and what is built on it, Go, Ruby, PHP, rustls, httpx, aiohttp
 	"REQUESTS_CA_BUNDLE",               // Python requests, Tweepy
 	"CURL_CA_BUNDLE",                   // curl
@@ -32,21 +31,19 @@ var replacing = []string{
 	"BUNDLE_SSL_CA_CERT",      // Bundler
 }
 
-// Env is what to set, as KEY=VALUE, so that clients in any language use the proxy
-// and trust the CA. proxyURL is like http://127.0.0.1:3128, with a name and a
-// password where clients must have them; the files are those of WriteBundle.
-// What is empty is left out: no proxyURL gives the lines for trust alone.
+// Env returns KEY=VALUE lines that make clients in any language use the proxy and trust the
+// CA. proxyURL is like http://127.0.0.1:3128, with user and password if clients need them;
+// the files are those of WriteBundle. Empty arguments are left out: without proxyURL the
+// lines only set trust.
 //
-// Java's options are added to those that JAVA_TOOL_OPTIONS has in this process,
-// and PHP's directory to those of PHP_INI_SCAN_DIR. A Java program prints its
-// options when it starts, so they never hold a password: it has to authenticate
-// by itself.
+// Java's options are added to JAVA_TOOL_OPTIONS of this process, and PHP's directory to
+// PHP_INI_SCAN_DIR. Java programs print their options at the start, so they never contain a
+// password.
 func Env(proxyURL, extraFile, bundleFile string) []string {
 	var env []string
 	set := func(key, value string) { env = append(env, key+"="+value) }
 	if proxyURL != "" {
-		// Lower case is all that curl and wget read for http, upper case all
-		// that some others do.
+		// curl and wget read only lower case for http, other clients only upper case.
 		for _, key := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy"} {
 			set(key, proxyURL)
 		}
@@ -55,12 +52,12 @@ func Env(proxyURL, extraFile, bundleFile string) []string {
 		set("NODE_USE_ENV_PROXY", "1")
 	}
 	if extraFile != "" {
-		for _, key := range adding {
+		for _, key := range addingVariables {
 			set(key, extraFile)
 		}
 	}
 	if bundleFile != "" {
-		for _, key := range replacing {
+		for _, key := range replacingVariables {
 			set(key, bundleFile)
 		}
 		set("WGETRC", wgetrcFile(bundleFile, proxyURL != ""))
@@ -98,8 +95,8 @@ func javaOptions(proxyURL, bundleFile string) []string {
 	return options
 }
 
-// withJava adds options to those that are there, unless they are there already:
-// the last of two counts, and repeated sourcing must not grow the line.
+// withJava adds options to existing ones unless they are present: repeated sourcing must
+// not grow the line.
 func withJava(there string, options []string) string {
 	added := strings.Join(options, " ")
 	switch {

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// maxFile bounds what is read of a file that was put in the way.
+// maxFile bounds the bytes that are read of a file.
 const maxFile = 4 << 20
 
 // files is the directory of a CA.
@@ -25,13 +25,16 @@ type files struct{ dir string }
 func (f files) keyPath() string  { return filepath.Join(f.dir, "ca-key.pem") }
 func (f files) rootPath() string { return filepath.Join(f.dir, "ca.pem") }
 
-// Exists tells whether there is a CA in dir already.
+// RootFile is the file of the CA's certificate in dir.
+func RootFile(dir string) string { return files{dir}.rootPath() }
+
+// Exists tells whether dir has a CA.
 func Exists(dir string) bool {
 	_, err := os.Stat(files{dir}.rootPath())
 	return err == nil
 }
 
-// Begun tells whether dir has a part of a CA, or may have.
+// Begun tells whether dir has, or may have, a part of a CA.
 func Begun(dir string) bool {
 	for _, path := range []string{files{dir}.rootPath(), files{dir}.keyPath()} {
 		if _, err := os.Stat(path); err == nil || !errors.Is(err, fs.ErrNotExist) {
@@ -41,12 +44,12 @@ func Begun(dir string) bool {
 	return false
 }
 
-// loadKey reads the key, after having made it where there is none.
+// loadKey reads the key, and makes it if it does not exist.
 func (f files) loadKey() (*ecdsa.PrivateKey, error) {
 	if err := os.MkdirAll(f.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the directory of the CA: %w", err)
 	}
-	if err := private(f.dir); err != nil {
+	if err := checkDirMode(f.dir); err != nil {
 		return nil, err
 	}
 	key, err := f.readKey()
@@ -58,7 +61,7 @@ func (f files) loadKey() (*ecdsa.PrivateKey, error) {
 		if key, err := f.readKey(); !errors.Is(err, fs.ErrNotExist) {
 			return key, err
 		}
-		return nil, f.keyless()
+		return nil, f.errNoKey()
 	}
 	key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -69,20 +72,20 @@ func (f files) loadKey() (*ecdsa.PrivateKey, error) {
 		return nil, fmt.Errorf("encoding the CA's key: %w", err)
 	}
 	text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
-	if err := create(f.keyPath(), text, 0o600); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := writeNew(f.keyPath(), text, 0o600); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("writing the CA's key: %w", err)
 	}
-	return f.readKey() // ours, or that of whoever was faster
+	return f.readKey() // ours, or that of a faster process
 }
 
-// keyless is for a certificate whose key is not there.
-func (f files) keyless() error {
+// errNoKey is the error of a certificate without its key.
+func (f files) errNoKey() error {
 	return fmt.Errorf("%s has no key beside it: restore %s, or remove %s to have a new CA made, which clients must trust anew",
 		f.rootPath(), f.keyPath(), f.rootPath())
 }
 
-// open opens a regular file. To open another kind of file could wait for ever.
-func (f files) open(path string) (*os.File, error) {
+// openRegular opens a regular file. Opening another kind of file could block.
+func (f files) openRegular(path string) (*os.File, error) {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
@@ -90,17 +93,17 @@ func (f files) open(path string) (*os.File, error) {
 }
 
 func (f files) readKey() (*ecdsa.PrivateKey, error) {
-	file, err := f.open(f.keyPath())
+	file, err := f.openRegular(f.keyPath())
 	if err != nil {
 		return nil, fmt.Errorf("reading the CA's key: %w", err)
 	}
 	defer file.Close()
-	if err := secret(file); err != nil {
+	if err := checkKeyMode(file); err != nil {
 		return nil, err
 	}
 	key, err := parseKey(file)
 	if err != nil {
-		return nil, f.damaged(f.keyPath(), err)
+		return nil, f.damagedError(f.keyPath(), err)
 	}
 	return key, nil
 }
@@ -128,7 +131,7 @@ func parseKey(r io.Reader) (*ecdsa.PrivateKey, error) {
 	return key, nil
 }
 
-// loadRoot reads the certificate, after having made it where there is none.
+// loadRoot reads the certificate, and makes it if it does not exist.
 func (f files) loadRoot(key *ecdsa.PrivateKey, names constraints, now time.Time) (*root, error) {
 	found, err := f.readRoot(key)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -138,47 +141,48 @@ func (f files) loadRoot(key *ecdsa.PrivateKey, names constraints, now time.Time)
 	if err != nil {
 		return nil, err
 	}
-	if err := create(f.rootPath(), made.pem, 0o644); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := writeNew(f.rootPath(), made.pem, 0o644); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("writing the CA certificate: %w", err)
 	}
 	return f.readRoot(key)
 }
 
 func (f files) readRoot(key *ecdsa.PrivateKey) (*root, error) {
-	file, err := f.open(f.rootPath())
+	file, err := f.openRegular(f.rootPath())
 	if err != nil {
 		return nil, fmt.Errorf("reading the CA certificate: %w", err)
 	}
 	defer file.Close()
 	block, err := readPEM(file, "CERTIFICATE")
 	if err != nil {
-		return nil, f.damaged(f.rootPath(), err)
+		return nil, f.damagedError(f.rootPath(), err)
 	}
 	found, err := readRoot(block.Bytes, key)
 	if err != nil {
-		return nil, f.damaged(f.rootPath(), err)
+		return nil, f.damagedError(f.rootPath(), err)
 	}
 	return found, nil
 }
 
-// asidePath is where a root is kept that made way for another one.
+// asidePath is the file of a replaced root.
 func (f files) asidePath(old *root) string {
 	name := strings.ToLower(strings.ReplaceAll(old.fingerprint(), ":", ""))[:16]
 	return filepath.Join(f.dir, "ca-"+name+".pem")
 }
 
-// replaceRoot puts next in the place of old, which is kept aside.
+// replaceRoot replaces old, which is saved under asidePath, by next.
 func (f files) replaceRoot(old, next *root) error {
-	if err := create(f.asidePath(old), old.pem, 0o644); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := writeNew(f.asidePath(old), old.pem, 0o644); err != nil && !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("keeping the old CA certificate: %w", err)
 	}
-	if err := replace(f.rootPath(), next.pem, 0o644); err != nil {
+	if err := writeFile(f.rootPath(), next.pem, 0o644); err != nil {
 		return fmt.Errorf("writing the new CA certificate: %w", err)
 	}
 	return nil
 }
 
-func (f files) damaged(path string, err error) error {
+// damagedError is the error of a key or certificate that cannot be used. It says how to mend that.
+func (f files) damagedError(path string, err error) error {
 	return fmt.Errorf("reading %s: %w: restore it, or remove %s and %s to have a new CA made, which clients must trust anew",
 		path, err, f.keyPath(), f.rootPath())
 }
@@ -207,18 +211,18 @@ func readPEM(r io.Reader, types ...string) (*pem.Block, error) {
 	}
 }
 
-// create writes a file that does not exist, completely or not at all. When
-// several processes do, one wins and the others get fs.ErrExist.
-func create(path string, data []byte, mode fs.FileMode) error {
-	return place(path, data, mode, claim)
+// writeNew writes a file that does not exist, atomically. If several processes do, one
+// succeeds and the others get fs.ErrExist.
+func writeNew(path string, data []byte, mode fs.FileMode) error {
+	return writeAtomically(path, data, mode, linkNew)
 }
 
-// replace writes a file whether it exists or not, completely or not at all.
-func replace(path string, data []byte, mode fs.FileMode) error {
-	return place(path, data, mode, os.Rename)
+// writeFile writes or replaces a file atomically.
+func writeFile(path string, data []byte, mode fs.FileMode) error {
+	return writeAtomically(path, data, mode, os.Rename)
 }
 
-func place(path string, data []byte, mode fs.FileMode, put func(from, to string) error) error {
+func writeAtomically(path string, data []byte, mode fs.FileMode, put func(from, to string) error) error {
 	temporary, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {
 		return err

@@ -8,12 +8,12 @@ import (
 	"os"
 )
 
-// claim gives a complete file its name unless there is one.
-func claim(from, to string) error { return os.Link(from, to) }
+// linkNew gives a complete file its name unless there is one.
+func linkNew(from, to string) error { return os.Link(from, to) }
 
-// secret refuses a key that others can read: whoever has it can impersonate
+// checkKeyMode refuses a key that others can read: whoever has it can impersonate
 // every host to the clients that trust this CA.
-func secret(key *os.File) error {
+func checkKeyMode(key *os.File) error {
 	info, err := key.Stat()
 	if err != nil {
 		return fmt.Errorf("reading the CA's key: %w", err)
@@ -27,8 +27,8 @@ func secret(key *os.File) error {
 // readableByAll tells whether every user of the machine can read a file.
 func readableByAll(mode fs.FileMode) bool { return mode.Perm()&0o004 != 0 }
 
-// private refuses a directory in which others could put another key.
-func private(dir string) error {
+// checkDirMode refuses a directory in which others could put another key.
+func checkDirMode(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {
 		return fmt.Errorf("reading the directory of the CA: %w", err)

@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// Foreign is the CA of an abide that another user runs, of which only the
-// certificate is known, in PEM. It can write bundles, and must not be asked for
-// certificates of hosts.
+// Foreign is the CA of another user's abide, of which only the certificate in PEM is known.
+// It can write bundles, and must not be asked for leaf certificates.
 func Foreign(text []byte, o Options) (*CA, error) {
 	if o.Now == nil {
 		o.Now = time.Now

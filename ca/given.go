@@ -19,8 +19,7 @@ import (
 )
 
 const (
-	// givenMargin is how long before its end a certificate of the operator's is
-	// complained about at the start.
+	// givenMargin is how long before the end of the operator's certificate a start warns.
 	givenMargin = 30 * 24 * time.Hour
 	// minRSABits is the size of RSA key below which clients refuse signatures.
 	minRSABits = 2048
@@ -28,9 +27,9 @@ const (
 	maxListed = 5
 )
 
-// GivenDir is where files for clients are made of a CA that the operator gives,
-// within the data directory of a policy: not in Dir, whose ca.pem belongs to the
-// key there. It is "" where nothing is kept.
+// GivenDir is the directory, within a policy's data directory, of client files for the
+// operator's own CA. It is not Dir, whose ca.pem belongs to the key there. It is "" if
+// nothing is saved.
 func GivenDir(data string) string {
 	if Dir(data) == "" {
 		return ""
@@ -66,12 +65,12 @@ func (c *CA) openGiven(wanted constraints) error {
 	if ends := chain[0].NotAfter; now.After(ends.Add(-givenMargin)) {
 		c.options.Notice(fmt.Sprintf("ca.cert: %s ends at %s; abide does not renew it: put another one there and restart", c.options.Cert, ends.UTC().Format("2006-01-02 15:04 UTC")))
 	}
-	c.tellUncovered(wanted)
+	c.noticeUncovered(wanted)
 	return nil
 }
 
-// given tells whether the operator has given the certificate.
-func (c *CA) given() bool { return c.options.Cert != "" }
+// isGiven tells whether the operator configured the certificate.
+func (c *CA) isGiven() bool { return c.options.Cert != "" }
 
 // readChain reads a certificate and those of its issuers that follow it.
 func readChain(path string) ([]*x509.Certificate, error) {
@@ -175,8 +174,8 @@ func parseGivenKey(text []byte) (crypto.Signer, error) {
 	}
 }
 
-// checkGiven tells why the first certificate of chain cannot sign those of sites
-// with key. Its errors follow the name of the file.
+// checkGiven tells why the first certificate of chain cannot sign leaf certificates with
+// key. Its errors follow the name of the file.
 func checkGiven(chain []*x509.Certificate, key crypto.Signer, now time.Time) error {
 	own := chain[0]
 	public, ok := own.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
@@ -208,19 +207,18 @@ func checkGiven(chain []*x509.Certificate, key crypto.Signer, now time.Time) err
 	return nil
 }
 
-// Vouches tells whether the CA may sign for a host. One that abide made may: it
-// grows with the hosts that are intercepted. One that the operator gave has the
-// name constraints that it has.
+// Vouches tells whether the CA may certify a host. A CA made by abide may: it is renewed
+// for intercepted hosts. The operator's CA may have name constraints.
 func (c *CA) Vouches(host string) bool {
-	if !c.given() {
+	if !c.isGiven() {
 		return true
 	}
 	name, addr, err := parseHost(host)
 	return err == nil && c.root.Load().permits(name, addr)
 }
 
-// permits tells whether the name constraints of every certificate of the chain
-// leave a name, or an address if that is valid (RFC 5280, section 4.2.1.10).
+// permits tells whether the name constraints of every certificate of the chain allow a
+// name, or an address if that is valid (RFC 5280, section 4.2.1.10).
 func (r *root) permits(name string, addr netip.Addr) bool {
 	for _, one := range r.chain {
 		if !certificatePermits(one, name, addr) {
@@ -266,7 +264,7 @@ func withinDomain(name, constraint string) bool {
 	return strings.HasSuffix(name, constraint)
 }
 
-// uncovered are the names and networks of wanted that the constraints leave out.
+// uncovered are the wanted names and networks that the constraints exclude.
 func (r *root) uncovered(wanted constraints) []string {
 	var out []string
 	for _, one := range wanted.list() {
@@ -278,9 +276,8 @@ func (r *root) uncovered(wanted constraints) []string {
 	return out
 }
 
-// tellUncovered has the operator know which hosts of the configuration cannot be
-// opened.
-func (c *CA) tellUncovered(wanted constraints) {
+// noticeUncovered reports the configured hosts that cannot be intercepted.
+func (c *CA) noticeUncovered(wanted constraints) {
 	out := c.root.Load().uncovered(wanted)
 	if len(out) == 0 {
 		return
@@ -312,8 +309,8 @@ func (r *root) constraintsText() []string {
 	return text
 }
 
-// issuers are the certificates that a server sends after a leaf: those of the
-// chain that clients do not have as a root.
+// issuers are the certificates that a server sends after a leaf: those of the chain except
+// the root.
 func (r *root) issuers() [][]byte {
 	var out [][]byte
 	for _, one := range r.chain {

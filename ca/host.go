@@ -12,8 +12,8 @@ const maxHost = 253
 
 var errHost = errors.New("not a host that a certificate can be made for")
 
-// parseHost is the spelling of a host in a certificate. The address is valid
-// when it is one.
+// parseHost normalises a host for a certificate. The address is valid if the host is an
+// address.
 func parseHost(s string) (string, netip.Addr, error) {
 	bare := s
 	if strings.HasPrefix(s, "[") && strings.HasSuffix(s, "]") {
@@ -33,8 +33,8 @@ func parseHost(s string) (string, netip.Addr, error) {
 	return name, netip.Addr{}, nil
 }
 
-// validName knows only what would make a certificate that verifiers refuse to
-// read: policy has checked the name before.
+// validName rejects names that verifiers could not parse; policy has checked the name
+// before.
 func validName(name string) bool {
 	if name == "" || len(name) > maxHost {
 		return false
@@ -53,7 +53,7 @@ func validName(name string) bool {
 	return true
 }
 
-// shortened bounds what a stranger's input can put into an error.
+// shortened cuts untrusted input for an error.
 func shortened(s string) string {
 	if len(s) > 80 {
 		return s[:80] + "…"

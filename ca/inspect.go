@@ -8,26 +8,26 @@ import (
 	"path/filepath"
 )
 
-// Inspect reads the CA in dir, makes and changes nothing, and answers why Open would not
-// use it. No CA, or no directory yet, is well.
+// Inspect tells why Open would refuse the CA in dir, and changes nothing. A missing CA or
+// directory is fine.
 func Inspect(dir string) error {
 	if dir == "" {
 		return nil
 	}
-	if err := makeable(dir); err != nil {
+	if err := creatable(dir); err != nil {
 		return fmt.Errorf("making the directory of the CA: %w", err)
 	}
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err := private(dir); err != nil {
+	if err := checkDirMode(dir); err != nil {
 		return err
 	}
 	f := files{dir}
 	key, err := f.readKey()
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Stat(f.rootPath()); err == nil {
-			return f.keyless()
+			return f.errNoKey()
 		}
 		return nil
 	}
@@ -40,9 +40,8 @@ func Inspect(dir string) error {
 	return nil
 }
 
-// makeable answers why a directory is none and cannot be made, as far as what is there
-// stands in the way.
-func makeable(dir string) error {
+// creatable tells why a directory is missing and cannot be created.
+func creatable(dir string) error {
 	info, err := os.Stat(dir)
 	switch {
 	case err == nil && info.IsDir():
@@ -56,7 +55,7 @@ func makeable(dir string) error {
 		return &fs.PathError{Op: "mkdir", Path: dir, Err: errors.New("it is a link to what is not there")}
 	}
 	if above := filepath.Dir(dir); above != dir {
-		return makeable(above)
+		return creatable(above)
 	}
 	return nil
 }

@@ -28,8 +28,8 @@ func (s Step) String() string {
 	return strings.Join(words, " ")
 }
 
-// anchors are the directories of Linux distributions for roots that the
-// machine's owner adds, with the program that makes them count.
+// anchors are the directories of Linux distributions for added roots, with the command that
+// activates them.
 var anchors = []struct {
 	dir         string
 	added, gone []string
@@ -66,8 +66,8 @@ var (
 	errNoCA    = errors.New("there is no CA, so it is not known which one to remove")
 )
 
-// Installation is how to have the whole machine trust the root in file. A root
-// installed before makes way for it. has tells whether a directory exists.
+// Installation returns the steps that make the machine trust the root in file. A root
+// installed before is replaced. has tells whether a directory exists.
 func Installation(goos string, has func(dir string) bool, file string) ([]Step, error) {
 	switch goos {
 	case "darwin":
@@ -83,8 +83,8 @@ func Installation(goos string, has func(dir string) bool, file string) ([]Step, 
 	return nil, errNoStore
 }
 
-// Uninstallation takes back what Installation did. commonName is the root's;
-// systems whose store is made of files can do without it and the file.
+// Uninstallation reverts Installation. commonName is the root's; file-based systems need
+// neither it nor file.
 func Uninstallation(goos string, has func(dir string) bool, file, commonName string) ([]Step, error) {
 	named := goos == "darwin" || goos == "windows"
 	if named && commonName == "" {

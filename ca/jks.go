@@ -10,13 +10,12 @@ import (
 	"unicode/utf16"
 )
 
-// storePassword is what Java's own trust store has. It keeps nothing secret: a
-// store of certificates is public, and the digest made with it finds damage only.
+// storePassword is the password of Java's own trust store. It protects no secret:
+// certificates are public, and the digest made with it only detects damage.
 const storePassword = "changeit"
 
-// javaStore is a key store of trusted certificates in Java's JKS format. Java
-// has no setting that reads PEM, and reads JKS in every version without further
-// options.
+// javaStore is a key store of trusted certificates in Java's JKS format, which every
+// version of Java reads. Java cannot be configured to read PEM.
 func javaStore(trusted []*x509.Certificate, now time.Time) []byte {
 	var b bytes.Buffer
 	put := func(v any) { _ = binary.Write(&b, binary.BigEndian, v) } // a Buffer takes everything

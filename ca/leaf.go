@@ -13,8 +13,7 @@ import (
 )
 
 const (
-	// leafLife with backdated stays far below the 397 days that strict clients
-	// grant.
+	// leafLife plus backdating is far below the 397 days that strict clients accept.
 	leafLife = 90 * 24 * time.Hour
 	// leafMargin is how long before its end a leaf is signed anew.
 	leafMargin = 30 * 24 * time.Hour
@@ -22,16 +21,16 @@ const (
 	maxCommonName = 64
 )
 
-// leaf is the certificate of one name, with the configuration that shows it.
+// leaf is the certificate of one name, with its TLS configuration.
 type leaf struct {
 	certificate *tls.Certificate
 	config      *tls.Config
 	renew       time.Time
 }
 
-// TLSConfig is how to answer TLS in the name of host, whatever server name the
-// client says. The certificate is signed on the first ask for a name and kept.
-// The configuration is shared: callers must not change it.
+// TLSConfig is the server configuration for host, whatever server name the client sends.
+// The certificate is signed at the first request for a name and cached. The configuration
+// is shared: callers must not change it.
 func (c *CA) TLSConfig(host string) (*tls.Config, error) {
 	l, err := c.leaf(host)
 	if err != nil {
@@ -57,7 +56,7 @@ func (c *CA) leaf(host string) (*leaf, error) {
 	if err != nil {
 		return nil, err
 	}
-	made, err, _ := c.flight.Do(name, func() (any, error) {
+	made, err, _ := c.signings.Do(name, func() (any, error) {
 		// Whoever came after the last flight had landed finds its leaf.
 		if l, ok := c.fresh(name); ok {
 			return l, nil
@@ -83,8 +82,8 @@ func (c *CA) fresh(name string) (*leaf, bool) {
 	return l, true
 }
 
-// sign makes the leaf of a name. Waiting for a slot needs no context: it lasts
-// as long as the signings before it, each a fraction of a millisecond.
+// sign makes the leaf of a name. Waiting for a slot needs no context: it lasts as long as
+// the signings before it, each a fraction of a millisecond.
 func (c *CA) sign(name string, addr netip.Addr) (*leaf, error) {
 	c.signing <- struct{}{}
 	defer func() { <-c.signing }()
@@ -94,7 +93,7 @@ func (c *CA) sign(name string, addr netip.Addr) (*leaf, error) {
 		return nil, err
 	}
 	root, now := c.root.Load(), c.options.Now()
-	if c.given() && !root.permits(name, addr) {
+	if c.isGiven() && !root.permits(name, addr) {
 		return nil, fmt.Errorf("ca.cert may not vouch for %s: its name constraints are for %s", shortened(name), strings.Join(root.constraintsText(), ", "))
 	}
 	ends := now.Add(leafLife)
@@ -104,7 +103,7 @@ func (c *CA) sign(name string, addr netip.Addr) (*leaf, error) {
 	template := &x509.Certificate{
 		SerialNumber:          serial,
 		Subject:               pkix.Name{Organization: []string{"abide"}},
-		NotBefore:             now.Add(-backdated),
+		NotBefore:             now.Add(-backdating),
 		NotAfter:              ends,
 		BasicConstraintsValid: true,
 		KeyUsage:              x509.KeyUsageDigitalSignature,
@@ -133,8 +132,8 @@ func (c *CA) sign(name string, addr netip.Addr) (*leaf, error) {
 	return &leaf{certificate: certificate, config: c.config(certificate), renew: renewal(now, ends)}, nil
 }
 
-// renewal is when a leaf that ends then is signed anew. Beside a root that is
-// about to end, leaves are short, and are not signed for every connection.
+// renewal is when a leaf with that end is signed again. If the root ends soon, leaves are
+// short but still not signed for every connection.
 func renewal(now, ends time.Time) time.Time {
 	if left := ends.Sub(now); left < 2*leafMargin {
 		return now.Add(left / 2)
@@ -142,9 +141,8 @@ func renewal(now, ends time.Time) time.Time {
 	return ends.Add(-leafMargin)
 }
 
-// config shows one certificate to whoever asks. Its session tickets are those of
-// the whole process, so that a name whose configuration was dropped or renewed
-// still resumes.
+// config serves one certificate. Session tickets have one key for the process, so that
+// sessions survive the renewal of a configuration.
 func (c *CA) config(certificate *tls.Certificate) *tls.Config {
 	return &tls.Config{
 		Certificates:  []tls.Certificate{*certificate},

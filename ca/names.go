@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// nothing is a name that nobody can have (RFC 6761): a list of permitted names
-// must have one in it to permit no other.
-const nothing = "invalid"
+// unusedName is a name that cannot exist (RFC 6761): a list of permitted names needs an
+// entry to exclude all others.
+const unusedName = "invalid"
 
-// constraints are the names that a root may vouch for: every one, or those at
-// and below dns and in ip. The zero value permits none.
+// constraints are the names that a root may certify: all, or those at and below dns and in
+// ip. The zero value permits none.
 type constraints struct {
 	any bool
 	dns map[string]bool
@@ -47,7 +47,7 @@ func permitted(cert *x509.Certificate) constraints {
 	}
 	c := constraints{dns: map[string]bool{}, ip: map[netip.Prefix]bool{}}
 	for _, one := range cert.PermittedDNSDomains {
-		if one != nothing {
+		if one != unusedName {
 			c.dns[one] = true
 		}
 	}
@@ -61,9 +61,8 @@ func permitted(cert *x509.Certificate) constraints {
 	return c
 }
 
-// constrain writes the constraints into a certificate to be made. What RFC 5280
-// leaves unsaid it permits, so a kind of name of which none is listed must be
-// shut out by name.
+// constrain writes the constraints into a certificate template. RFC 5280 permits kinds of
+// names without a constraint, so kinds that are not listed are excluded explicitly.
 func (c constraints) constrain(cert *x509.Certificate) {
 	if c.any {
 		return
@@ -71,7 +70,7 @@ func (c constraints) constrain(cert *x509.Certificate) {
 	cert.PermittedDNSDomainsCritical = true
 	cert.PermittedDNSDomains = c.sorted()
 	if len(cert.PermittedDNSDomains) == 0 {
-		cert.PermittedDNSDomains = []string{nothing}
+		cert.PermittedDNSDomains = []string{unusedName}
 	}
 	for one := range c.ip {
 		cert.PermittedIPRanges = append(cert.PermittedIPRanges, &net.IPNet{
@@ -86,7 +85,7 @@ func (c constraints) constrain(cert *x509.Certificate) {
 	}
 }
 
-// covers tells whether whoever trusts c needs nothing more for o.
+// covers tells whether c permits all of o.
 func (c constraints) covers(o constraints) bool {
 	if c.any || o.any {
 		return c.any
@@ -126,7 +125,7 @@ func (c constraints) hasPrefix(p netip.Prefix) bool {
 	return false
 }
 
-// union permits what either does.
+// union permits what either permits.
 func (c constraints) union(o constraints) constraints {
 	if c.any || o.any {
 		return constraints{any: true}
@@ -143,7 +142,7 @@ func (c constraints) union(o constraints) constraints {
 	return u
 }
 
-// sorted are the names without those that another one covers already.
+// sorted are the names except those covered by another.
 func (c constraints) sorted() []string {
 	names := []string{}
 	for one := range c.dns {
@@ -157,7 +156,7 @@ func (c constraints) sorted() []string {
 	return names
 }
 
-// list is for people: names, then addresses.
+// list is for messages: names, then addresses.
 func (c constraints) list() []string {
 	names := c.sorted()
 	var prefixes []string

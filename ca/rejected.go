@@ -6,10 +6,10 @@ import (
 	"net"
 )
 
-// distrust are the alerts (RFC 8446, section 6.2) by which clients say that
-// they do not accept a certificate: OpenSSL and GnuTLS say unknown_ca, Go
-// bad_certificate, Java certificate_unknown.
-var distrust = []tls.AlertError{
+// rejectionAlerts are the alerts (RFC 8446, section 6.2) of clients that do not accept a
+// certificate: OpenSSL and GnuTLS send unknown_ca, Go bad_certificate, Java
+// certificate_unknown.
+var rejectionAlerts = []tls.AlertError{
 	42, // bad_certificate
 	43, // unsupported_certificate
 	44, // certificate_revoked
@@ -18,11 +18,10 @@ var distrust = []tls.AlertError{
 	48, // unknown_ca
 }
 
-// damagedRecord is what a plain-text alert looks like to a server that expects an
-// encrypted one: OpenSSL's client sends it so in TLS 1.3, because it has not
-// changed its keys yet when it looks at the certificate. Nothing but a broken
-// client or an attack on it damages a record otherwise, as TCP has checksums.
-const damagedRecord tls.AlertError = 20 // bad_record_mac
+// damagedRecord is how a server that expects encryption sees a plain-text alert: OpenSSL's
+// client sends such an alert in TLS 1.3 before it changes its keys. Other causes are a
+// broken client or an attack.
+const damagedRecord tls.AlertError = 20
 
 // Rejected tells whether a TLS server's handshake failed because the client does
 // not accept the certificate, which mostly means that it does not know the CA.
@@ -38,7 +37,7 @@ func Rejected(err error) bool {
 	case "local error":
 		return text == damagedRecord.Error()
 	case "remote error":
-		for _, alert := range distrust {
+		for _, alert := range rejectionAlerts {
 			if text == alert.Error() {
 				return true
 			}

@@ -18,20 +18,20 @@ import (
 )
 
 const (
-	// rootLife is long because trusting a root is work for people.
+	// rootLife is long because installing a root is manual work.
 	rootLife = 10 * 365 * 24 * time.Hour
-	// rootMargin is how long before its end a root is renewed: a leaf that is
-	// signed the day before still lives out its time.
+	// rootMargin is how long before its end a root is renewed: the lifetime of a leaf
+	// signed the day before.
 	rootMargin = leafLife
-	// backdated lets clients in whose clocks are behind.
-	backdated = 24 * time.Hour
+	// backdating allows clients whose clocks are behind.
+	backdating = 24 * time.Hour
 )
 
-// root is a certificate that signs leaves. It never changes.
+// root is a certificate that signs leaves. It is immutable.
 type root struct {
 	cert  *x509.Certificate
 	key   crypto.Signer
-	chain []*x509.Certificate // cert, and its issuers where the operator gave them
+	chain []*x509.Certificate // cert, and its issuers if the operator configured them
 	pem   []byte              // of the chain
 	names constraints
 }
@@ -47,10 +47,10 @@ func newRoot(key *ecdsa.PrivateKey, names constraints, now time.Time) (*root, er
 	}
 	template := &x509.Certificate{
 		SerialNumber: serial,
-		// The key's digest tells the roots of several machines apart, and says
-		// nothing about the machine.
+		// The key's digest distinguishes the roots of several machines, without identifying
+		// the machine.
 		Subject:               pkix.Name{Organization: []string{"abide"}, CommonName: "abide CA " + hex.EncodeToString(id[:4])},
-		NotBefore:             now.Add(-backdated),
+		NotBefore:             now.Add(-backdating),
 		NotAfter:              now.Add(rootLife),
 		IsCA:                  true,
 		BasicConstraintsValid: true,
@@ -94,8 +94,8 @@ func readRoot(der []byte, key *ecdsa.PrivateKey) (*root, error) {
 	}, nil
 }
 
-// serves tells that clients need to know no other one.
-func (r *root) serves(names constraints, now time.Time) bool {
+// isSufficient tells that the root covers names and does not end soon.
+func (r *root) isSufficient(names constraints, now time.Time) bool {
 	return r.names.covers(names) && !now.After(r.cert.NotAfter.Add(-rootMargin))
 }
 
@@ -121,7 +121,7 @@ func keyID(key *ecdsa.PublicKey) ([]byte, error) {
 	return sum[:20], nil
 }
 
-// newSerial is 128 random bits, and never zero.
+// newSerial is 128 random bits, never zero.
 func newSerial() (*big.Int, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 128))
 	if err != nil {

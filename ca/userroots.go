@@ -16,10 +16,10 @@ import (
 // maxUserRoots bounds the bytes that are read of all files of user roots.
 const maxUserRoots = 64 << 20
 
-// UserRoots are in PEM the certificates that the user of this process trusts besides
-// the system's, and besides those of the CA in dir: what is in the files and
-// directories that the variables of Env and SSL_CERT_DIR, GIT_SSL_CAPATH and the
-// user's wgetrc name. Files that cannot be used are left out. dir may be "".
+// UserRoots are, in PEM, the certificates that the user of this process trusts in addition
+// to the system's and to those of the CA in dir: the files and directories named by the
+// variables of Env, SSL_CERT_DIR, GIT_SSL_CAPATH and the user's wgetrc. Unusable files are
+// left out. dir may be "".
 func UserRoots(dir string) []byte {
 	certs, _ := readUserRoots("", []string{dir})
 	var own []*x509.Certificate
@@ -55,7 +55,7 @@ func userRootFiles(egressRoots string, own []string) []rootFile {
 		}
 		files = append(files, rootFile{path: path, names: []string{name}})
 	}
-	for _, name := range slices.Concat(adding, replacing, []string{"GIT_SSL_CAPATH"}) {
+	for _, name := range slices.Concat(addingVariables, replacingVariables, []string{"GIT_SSL_CAPATH"}) {
 		add(name, os.Getenv(name))
 	}
 	for _, path := range filepath.SplitList(os.Getenv("SSL_CERT_DIR")) {
@@ -67,10 +67,10 @@ func userRootFiles(egressRoots string, own []string) []rootFile {
 	return files
 }
 
-// readUserRoots are the certificates, each once, of all files that the user names, and
-// of egressRoots, which may be "". A warning tells of a file that cannot be used. The
-// bundles in the directories own are abide's: what they hold of the user's is in the
-// file of additions, and they may be gone.
+// readUserRoots reads, each once, the certificates of all files that the user names, and of
+// egressRoots, which may be "". A warning names an unusable file. Bundles in the
+// directories own are written by abide: their user certificates are in the file of
+// additions, and the bundles may be missing.
 func readUserRoots(egressRoots string, own []string) (certs []*x509.Certificate, warnings []string) {
 	seen := map[string]bool{} // raw certificate → it is in certs
 	left := maxUserRoots
@@ -99,8 +99,7 @@ func readUserRoots(egressRoots string, own []string) (certs []*x509.Certificate,
 	return certs, warnings
 }
 
-// isBundle tells whether WriteBundle writes a file of certificates when it writes
-// into one of the directories.
+// isBundle tells whether path is a file that WriteBundle writes in one of the directories.
 func isBundle(path string, dirs []string) bool {
 	name := filepath.Base(path)
 	return (name == bundleName || name == extraName) && slices.Contains(dirs, filepath.Dir(path))
@@ -124,12 +123,12 @@ func (f rootFile) named() string {
 func readCertificates(path string, limit int) (certs []*x509.Certificate, size int, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, 0, reason(err)
+		return nil, 0, withoutPath(err)
 	}
 	if !info.IsDir() {
 		text, err := readRegular(path, limit)
 		if err != nil {
-			return nil, len(text), reason(err)
+			return nil, len(text), withoutPath(err)
 		}
 		certs, err := parseCertificates(text)
 		if err == nil && len(certs) == 0 {
@@ -139,7 +138,7 @@ func readCertificates(path string, limit int) (certs []*x509.Certificate, size i
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		return nil, 0, reason(err)
+		return nil, 0, withoutPath(err)
 	}
 	for _, one := range entries {
 		text, err := readRegular(filepath.Join(path, one.Name()), limit-size)
@@ -153,8 +152,8 @@ func readCertificates(path string, limit int) (certs []*x509.Certificate, size i
 	return certs, size, nil
 }
 
-// reason is an error without the path, which the message has already.
-func reason(err error) error {
+// withoutPath is an error without the path, which the message has already.
+func withoutPath(err error) error {
 	var at *fs.PathError
 	if errors.As(err, &at) {
 		return at.Err

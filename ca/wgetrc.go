@@ -9,18 +9,16 @@ import (
 	"strings"
 )
 
-// wget has no variable for certificates, but WGETRC names the file that it reads
-// instead of ~/.wgetrc. abide writes two: one that keeps all of the user's
-// settings, and one without those for proxies, which would beat http_proxy and
-// https_proxy.
+// wget has no variable for certificates, but WGETRC names the file that it reads instead of
+// ~/.wgetrc. abide writes two: one with all of the user's settings, and one without proxy
+// settings, which would override http_proxy and https_proxy.
 const (
 	wgetrcName        = "wgetrc"
 	proxiedWgetrcName = "wgetrc-proxy"
 )
 
-// copiedMark begins the lines that abide adds. The path of the file that the
-// lines before it are from follows.
-const copiedMark = "# Added by abide to a copy of "
+// addedMarker begins the lines that abide adds, followed by the path of the copied file.
+const addedMarker = "# Added by abide to a copy of "
 
 var (
 	// wget ignores case, "-" and "_" in the names of settings.
@@ -35,9 +33,8 @@ type wgetrc struct {
 	err  error // why the file could not be read
 }
 
-// userWgetrc is the file that wget reads without abide. One that abide has
-// written stands for the file that it was copied from. One of abide's in the
-// directories own may be gone.
+// userWgetrc is the file that wget reads without abide. A file written by abide stands for
+// the file it was copied from. abide's files in the directories own may be missing.
 func userWgetrc(own []string) wgetrc {
 	path := ""
 	if home, err := os.UserHomeDir(); err == nil && home != "" {
@@ -51,7 +48,7 @@ func userWgetrc(own []string) wgetrc {
 	if rc.err != nil && slices.Contains(own, filepath.Dir(named)) {
 		return readWgetrc(path)
 	}
-	if copied, lines, found := bytes.Cut(rc.text, []byte(copiedMark)); found {
+	if copied, lines, found := bytes.Cut(rc.text, []byte(addedMarker)); found {
 		from, _, _ := strings.Cut(string(lines), "\n")
 		if rc = readWgetrc(from); rc.err != nil {
 			rc.text = copied
@@ -77,7 +74,7 @@ func (rc wgetrc) certificates() string {
 	return string(found[len(found)-1][1])
 }
 
-// with is the text with a bundle as the certificates to trust. The last of two
+// with is the text with a bundle as the certificates to trust. The last of two equal
 // settings counts.
 func (rc wgetrc) with(bundleFile string) []byte {
 	var b bytes.Buffer
@@ -85,7 +82,7 @@ func (rc wgetrc) with(bundleFile string) []byte {
 	if len(rc.text) > 0 && !bytes.HasSuffix(rc.text, []byte("\n")) {
 		b.WriteByte('\n')
 	}
-	b.WriteString(copiedMark + rc.path + "\n")
+	b.WriteString(addedMarker + rc.path + "\n")
 	b.WriteString("ca_certificate = " + bundleFile + "\n")
 	return b.Bytes()
 }

@@ -7,11 +7,10 @@ import (
 	"time"
 )
 
-// mostBody is how much of a body is looked at.
-const mostBody = 4096
+// maxBodyBytes is how much of a body is read.
+const maxBodyBytes = 4096
 
-// A finding is what a body, or a header that says in words what went wrong,
-// turned out to mean.
+// finding is the Refusal that a body or a header's text matched, with its wait.
 type finding struct {
 	*Refusal
 	wait hint
@@ -19,8 +18,8 @@ type finding struct {
 
 func indexOf(text []byte, word string) int { return bytes.Index(text, []byte(word)) }
 
-// finds is the first refusal of the dialects that this response is.
-func (s *said) finds(status int, body []byte, dialects []*Dialect) *finding {
+// findRefusal returns the first refusal of the dialects that this response matches.
+func (s *reading) findRefusal(status int, body []byte, dialects []*Dialect) *finding {
 	for _, d := range dialects {
 		for n := range d.Refusals {
 			if r := &d.Refusals[n]; r.matches(status, body, s.clock.headers) {
@@ -42,7 +41,7 @@ func (r *Refusal) matches(status int, body []byte, headers map[string][]string) 
 	text := body
 	if r.In != "" {
 		lines := headers[canonical(r.In)]
-		if len(lines) == 0 || len(lines[0]) > longest {
+		if len(lines) == 0 || len(lines[0]) > maxValueLength {
 			return false
 		}
 		text = []byte(lines[0])
@@ -51,15 +50,15 @@ func (r *Refusal) matches(status int, body []byte, headers map[string][]string) 
 		return false
 	}
 	for _, word := range r.Says {
-		if says(text, word) {
+		if bodySays(text, word) {
 			return true
 		}
 	}
 	return false
 }
 
-// says looks for a phrase, or for a member of JSON.
-func says(text []byte, word string) bool {
+// bodySays looks for a phrase, or for key=value as a member of JSON.
+func bodySays(text []byte, word string) bool {
 	key, want, member := strings.Cut(word, "=")
 	if !member {
 		return indexOf(text, word) >= 0
@@ -69,14 +68,14 @@ func says(text []byte, word string) bool {
 		if !ok {
 			return false
 		}
-		if want == "*" || string(value) == want || between(string(value), want) {
+		if want == "*" || string(value) == want || inNumberRange(string(value), want) {
 			return true
 		}
 	}
 }
 
-// between says whether a number is in a range: 80000-80014.
-func between(text, span string) bool {
+// inNumberRange tells whether a number is in a range such as 80000-80014.
+func inNumberRange(text, span string) bool {
 	low, high, ok := strings.Cut(span, "-")
 	if !ok {
 		return false
@@ -85,8 +84,8 @@ func between(text, span string) bool {
 	return n.Known && from.Known && to.Known && from.N <= n.N && n.N <= to.N
 }
 
-// wait is how long a refusal asks for.
-func (s *said) wait(r *Refusal, body []byte) hint {
+// wait is how long a refusal asks to wait.
+func (s *reading) wait(r *Refusal, body []byte) hint {
 	var h hint
 	if r.Key != "" {
 		if value, ok := members(body, r.Key).next(); ok {
@@ -101,36 +100,36 @@ func (s *said) wait(r *Refusal, body []byte) hint {
 		}
 		h.add(s.clock.read(string(rest[:end]), 0))
 	}
-	if h.is == absent && r.Wait > 0 {
+	if h.is == notANumber && r.Wait > 0 {
 		h.add(s.clock.in(r.Wait, time.Second), good)
 	}
-	if h.is == absent && r.Until != "" {
-		h.add(s.clock.at(midnight(s.clock.now, r.Until), time.Second))
+	if h.is == notANumber && r.Until != "" {
+		h.add(s.clock.at(nextMidnight(s.clock.now, r.Until), time.Second))
 	}
 	return h
 }
 
-// zones are the time zones that were asked for.
-var zones sync.Map // :: name → *time.Location
+// zoneCache caches loaded time zones.
+var zoneCache sync.Map
 
-// midnight is when the day after now begins in a time zone. Where the zone is
-// not known it is UTC.
-func midnight(now time.Time, zone string) time.Time {
-	found, ok := zones.Load(zone)
+// nextMidnight is the first midnight after now in a time zone. An unknown zone counts as
+// UTC.
+func nextMidnight(now time.Time, zone string) time.Time {
+	found, ok := zoneCache.Load(zone)
 	if !ok {
 		location, err := time.LoadLocation(zone)
 		if err != nil {
 			location = time.UTC
 		}
-		found, _ = zones.LoadOrStore(zone, location)
+		found, _ = zoneCache.LoadOrStore(zone, location)
 	}
-	there := now.In(found.(*time.Location))
-	year, month, day := there.Date()
-	return time.Date(year, month, day+1, 0, 0, 0, 0, there.Location())
+	local := now.In(found.(*time.Location))
+	year, month, day := local.Date()
+	return time.Date(year, month, day+1, 0, 0, 0, 0, local.Location())
 }
 
-// members reads what a body announces, as headers do elsewhere.
-func (s *said) members(d *Dialect, body []byte) {
+// members reads the limits that JSON members of a body announce.
+func (s *reading) members(d *Dialect, body []byte) {
 	for n := range d.Body {
 		h := &d.Body[n]
 		if value, ok := members(body, h.Name).next(); ok {

@@ -8,100 +8,125 @@ import (
 	"time"
 )
 
-// A Dialect is what one service says in a way of its own. Every field that is
-// empty says nothing. The ones that this package has are in dialects.go; an
-// operator may give a site another, which is read before those.
+// Dialect describes how one service announces and refuses. An empty field says nothing. The
+// built-in dialects are in dialects.go; an operator may configure another for a site, which
+// takes precedence. If you add a field, also add it to package policy's decoder and to
+// docs/learning.md.
 type Dialect struct {
 	Name  string
-	Hosts []string // exact, or *.example.com; none: wherever its headers are met
-	Paths []string // what a path begins with; none: all
+	Hosts []string // exact, or *.example.com; none: any host that sends its headers
+	Paths []string // prefixes of paths; none: all
 
 	Headers  []Header
-	Body     []Header // the same for members of JSON; Name is the key
+	Body     []Header // headers whose Name is a member of a JSON body
 	Refusals []Refusal
 
-	// ResetUnit and RetryUnit are what a bare number of a reset or a retry
-	// counts. Without, its size says.
+	// ResetUnit and RetryUnit are the units of a bare number in a reset or retry header. If
+	// they are 0, the size of the number decides.
 	ResetUnit, RetryUnit time.Duration
 
-	// Scope is what the service documents where its response does not show it.
+	// Scope is the documented scope of the limits, for responses that do not tell it.
 	Scope Scope
 
-	// Statuses are refusals when they come with a Retry-After or with nothing
-	// left, besides those that are so anywhere.
+	// Statuses are additional statuses that count as refusals if they come with a
+	// Retry-After or with no units left.
 	Statuses []int
 
-	// Apart are the paths whose last segment tells budgets apart that the server
-	// calls by one name: /v1/projects/*, where a * is any one segment, is about
-	// that and all below it. The first that matches holds.
+	// Apart are paths whose last segment distinguishes budgets that the server gives the
+	// same name: /v1/projects/* matches that path and everything below it; * is any one
+	// segment. The first match decides. Its name is that of the configuration key.
 	Apart []string
 }
 
-// A Header is one that the general rules cannot read, or read wrongly.
+// Header describes a header that the general rules cannot read, or read wrongly.
 type Header struct {
-	Name string // in lower case; a * at its end stands for anything
+	Name string // in lower case; a final * matches any rest
 	Is   Role
 	Form Form
 
-	Of      string        // the limit it belongs to; headers with one Of make one limit
+	Of      string        // name of the limit; headers with the same Of make one limit
 	Unit    Unit          // what the limit counts
-	Scope   Scope         // whose it is
-	Method  string        // the only method that it counts
-	In      time.Duration // what a bare number of a time counts
+	Scope   Scope         // what shares the limit
+	Method  string        // the only method that counts; "": all
+	In      time.Duration // unit of a bare number of a time
 	Window  time.Duration
-	Windows []time.Duration // of the members of a list
-	Aligned bool            // the windows begin on the clock, in UTC
+	Windows []time.Duration // windows of the members of a list
+	Aligned bool            // windows begin on the clock, in UTC
 }
 
-// Form is how a value is written.
+// Form is how a value is written. If you add a form, add its row to forms, its case to readByRule in
+// rule.go, an example to forms_test.go, and its name to docs/learning.md.
 type Form string
 
+// The forms of values.
 const (
 	Plain  Form = ""          // a number, or a time
 	List   Form = "list"      // one number for each of Windows: 200,2000
-	Ratio  Form = "ratio"     // used of allowed, by name: api-usage=18/5000; …
-	Named  Form = "named"     // what is left, by name: reads;197,writes;12
+	Ratio  Form = "ratio"     // used/allowed, by name: api-usage=18/5000; …
+	Named  Form = "named"     // remaining units, by name: reads;197,writes;12
 	Suffix Form = "suffix"    // the * of the name is the window: 1m
-	Usage  Form = "usage"     // JSON with percents: {"call_count":28,…}
-	Hertz  Form = "persecond" // a rate
+	Usage  Form = "usage"     // JSON with percentages: {"call_count":28,…}
+	Hertz  Form = "persecond" // a rate per second
 )
 
-// A Refusal says which responses are refusals, or are none, by what their bodies
-// say. The first that matches holds.
+// forms has every form but Plain, which is written by leaving it out.
+var forms = []Form{List, Ratio, Named, Suffix, Usage, Hertz}
+
+// roles has every role that a dialect can give to a header. If you add a role, add it here and to
+// docs/learning.md.
+var roles = []Role{IsLimit, IsRemaining, IsUsed, IsReset, IsNext, IsWindow, IsRate, IsCost, IsRetry, IsLabel}
+
+// Forms lists the names of the forms.
+func Forms() []string { return wordsOf(forms) }
+
+// Roles lists the names of the roles.
+func Roles() []string { return wordsOf(roles) }
+
+// wordsOf is a list of names as plain text.
+func wordsOf[T ~string](all []T) []string {
+	list := make([]string, len(all))
+	for n, one := range all {
+		list[n] = string(one)
+	}
+	return list
+}
+
+// Refusal tells by the body or a header which responses are refusals, or are not. The first
+// match decides.
 type Refusal struct {
 	Status []int // none: any from 400 on
 
-	// Says is what the body has, one of them: a phrase as it stands, or
-	// key=value for a member of JSON, where value may be a range of numbers
-	// (4, 80000-80014) or * for any. In asks for them in a header instead.
+	// Says are texts of which the body must contain one: a phrase, or key=value for a
+	// member of JSON, where value may be a range of numbers (4, 80000-80014) or * for any.
+	// In names a header to look in instead.
 	Says []string
 	In   string
-	And  string // a phrase that must be there too
+	And  string // a phrase that must be contained too
 
 	Scope Scope
 
-	// When it may go on, where no header says so: after Wait, at the next
-	// midnight of the time zone Until, after the number of seconds that the JSON
-	// member Key has, or that stands in the text after Prose.
+	// Wait, Until, Key and Prose tell when to retry if no header does: after Wait, at the
+	// next midnight in time zone Until, or after the number of seconds in JSON member Key
+	// or in the text after Prose.
 	Wait  time.Duration
 	Until string
 	Key   string
 	Prose string
 
-	Spent     bool // what is announced is used up, whatever is left of it
-	Lock      bool // another request held a lock: this says nothing about a rate
+	Spent     bool // the announced limits are used up, whatever they say
+	Lock      bool // another request held a lock: no rate was exceeded
 	Permanent bool // waiting does not help
-	Fine      bool // no refusal
-	Hint      bool // no refusal, but the wait holds
+	Fine      bool // not a refusal
+	Hint      bool // not a refusal, but the wait applies
 }
 
-// Check says what is wrong with a dialect that somebody wrote.
+// Check tells what is wrong with an operator's dialect.
 func (d *Dialect) Check() error {
 	if err := d.check(); err != nil {
 		return err
 	}
 	for n, r := range d.Refusals {
-		// A row of ours may take every refusal of a service for one.
+		// A built-in dialect may match every error of a service.
 		if slices.Contains(r.Says, "") {
 			return fmt.Errorf("refusals[%d].says: an empty phrase is in every body", n)
 		}
@@ -131,7 +156,7 @@ func (d *Dialect) check() error {
 		}
 	}
 	for n, path := range d.Apart {
-		if err := checkApart(path); err != nil {
+		if err := checkBudgetPath(path); err != nil {
 			return fmt.Errorf("apart[%d]: %w", n, err)
 		}
 	}
@@ -149,23 +174,18 @@ func (d *Dialect) check() error {
 }
 
 func (h *Header) check() error {
-	switch h.Is {
-	case IsLimit, IsRemaining, IsUsed, IsReset, IsNext, IsWindow, IsRate, IsCost, IsRetry, IsLabel:
-	default:
+	switch {
+	case !slices.Contains(roles, h.Is):
 		return fmt.Errorf(".is: there is no role %q", h.Is)
-	}
-	switch h.Form {
-	case Plain, List, Ratio, Named, Suffix, Usage, Hertz:
-	default:
+	case h.Form != Plain && !slices.Contains(forms, h.Form):
 		return fmt.Errorf(".form: there is no form %q", h.Form)
-	}
-	if h.Form == List && len(h.Windows) == 0 {
+	case h.Form == List && len(h.Windows) == 0:
 		return errors.New(": a list needs windows")
 	}
 	return nil
 }
 
-// header is what the dialect says of one.
+// header is the dialect's rule for a header, or nil.
 func (d *Dialect) header(name string) *Header {
 	for n := range d.Headers {
 		h := &d.Headers[n]
@@ -179,14 +199,14 @@ func (d *Dialect) header(name string) *Header {
 	return nil
 }
 
-// knows says whether the dialect is about a header.
-func (d *Dialect) knows(name string) bool {
-	f, _ := known.field(name)
+// readsHeader tells whether the dialect has a rule for a header.
+func (d *Dialect) readsHeader(name string) bool {
+	f, _ := headerNames.field(name)
 	return d.header(f.header) != nil
 }
 
-// at says whether the dialect is spoken there.
-func (d *Dialect) at(path string) bool {
+// appliesTo tells whether the dialect applies to a path.
+func (d *Dialect) appliesTo(path string) bool {
 	for _, start := range d.Paths {
 		if strings.HasPrefix(path, start) {
 			return true
@@ -271,17 +291,17 @@ const most = 6
 // of are the dialects of a host, the closest first, then those that are spoken
 // anywhere.
 func (b *book) of(r *Request, found []*Dialect) []*Dialect {
-	if r.Dialect != nil && r.Dialect.at(r.Path) {
+	if r.Dialect != nil && r.Dialect.appliesTo(r.Path) {
 		found = append(found, r.Dialect)
 	}
-	var short [longestName]byte
+	var short [maxNameLength]byte
 	host := lower(r.Host, short[:0])
 	for n := 0; n < len(host); n++ {
 		if n > 0 && host[n] != '.' {
 			continue
 		}
 		for _, d := range b.hosts[string(host[n:])] {
-			if d.at(r.Path) && len(found) < most {
+			if d.appliesTo(r.Path) && len(found) < most {
 				found = append(found, d)
 			}
 		}

@@ -2,7 +2,7 @@ package learn
 
 import "time"
 
-// builtin are the dialects that everybody has.
+// builtin is the index of the built-in dialects.
 var builtin = newBook(dialects)
 
 const (
@@ -12,10 +12,11 @@ const (
 	pacific = "America/Los_Angeles"
 )
 
-// served are the statuses of answers that may refuse all the same.
+// served are success statuses that some services use for refusals.
 var served = []int{200, 400, 403, 429}
 
-// dialects are what the general rules cannot know, one row a service.
+// dialects are the built-in dialects: one entry for each service that the general rules
+// cannot read.
 var dialects = []Dialect{
 	// Code hosts and social
 	{

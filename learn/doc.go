@@ -1,22 +1,22 @@
-// Package learn says what one HTTP response teaches about limits: whether it was
-// a refusal, of whom, until when, and which limits it announced with how much
-// left of each.
+// Package learn reads one HTTP response for rate limits: whether it is a refusal, for
+// which scope and until when, and which limits it announces with how many units left
+// of each.
 //
 //	lesson := learn.Read(response.StatusCode, response.Header, head, learn.Request{
 //		Method: "GET", Host: "api.github.com", Path: "/user",
 //	}, time.Now())
 //	if lesson.Throttled && !lesson.RetryAt.IsZero() {
-//		// nothing of lesson.Scope goes before lesson.RetryAt
+//		// send nothing in lesson.Scope before lesson.RetryAt
 //	}
 //
-// It is pure: it keeps nothing between two responses but which header names mean
-// what, and believes no server. Malformed values are as if they had not been
-// sent, times lie within 31 days, and no input makes it panic.
+// It is pure: between two responses it keeps only a cache of the meaning of header
+// names. Servers are not trusted: malformed values are ignored,
+// times are limited to 31 days, and no input causes a panic.
 //
-// A response is read in this order. Header names are normalised and taken apart
+// A response is read in this order. Header names are normalised and parsed
 // into a family, a dimension and a role (name.go). Values are numbers (number.go),
 // times (when.go) or lists of items (item.go). The headers of one family and
-// dimension make one limit (group.go), families that agree make one together.
-// What the general rules cannot know is in rows, one a service (dialects.go), and
-// in the words of bodies (body.go). Then it is summed up (read.go, sum.go).
+// dimension make one limit (group.go); families that agree are merged.
+// Dialects, one for each service, add what the general rules cannot know (dialects.go),
+// also from bodies (body.go). Then the lesson is made of all (read.go, sum.go).
 package learn

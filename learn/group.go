@@ -7,38 +7,39 @@ import (
 	"time"
 )
 
-// A group collects what several headers say of one limit.
+// group collects the values of several headers about one limit.
 type group struct {
 	Limit
 
-	family, dim string
-	status      string // allowed, rejected
+	family, dim string // see field; "row" for limits of a dialect
+	status      string // "allowed", "rejected" or ""
 
-	limits []float64 // as said, in the order of the lines
-	least  int       // which of the remainings was the least
-	many   int       // how many remainings were said
+	limits          []float64 // in the order of the lines
+	lowestRemaining int       // index of the lowest remaining value
+	remainingCount  int       // number of remaining values
 
 	aligned bool // the windows begin on the clock
 
-	absolute moment // the reset, when no header says how long
-	after    time.Duration
+	absolute moment        // a reset given as a date, if no header gives a duration
+	after    time.Duration // the reset as a duration from now
 	fill     Amount
-	cost     Amount // of the request
-	marker   bool   // of too many in flight: a limit of 0 on a refusal
+	cost     Amount // units that this request used
+	marker   bool   // the limit counts requests in flight: a limit of 0 on a refusal
 }
 
-// said are the groups of one response, and what it says of none in particular.
-type said struct {
+// reading is the state of reading one response: its groups, and values that belong to no
+// group.
+type reading struct {
 	clock  *clock
 	method string
-	served bool // the response is no error
+	served bool // the status is below 400
 	groups []*group
-	policy []policy // of which the limit is not known yet
+	policy []policy // policies without a group so far
 	hints  hints
 	labels []label
 }
 
-// A policy is an amount per window, by name or by the amount.
+// policy is an amount per window, matched to a group by name or by amount.
 type policy struct {
 	family string
 	item   item
@@ -47,20 +48,20 @@ type policy struct {
 	used   bool
 }
 
-// A label is a header that says in words what a limit is about.
+// label is a header that describes a limit in words.
 type label struct{ kind, value string }
 
-// mostGroups is how many limits of one response are looked at.
-const mostGroups = 24
+// maxGroups bounds the limits that are read from one response.
+const maxGroups = 24
 
-// group is the one of a family and a dimension, or nil when there are too many.
-func (s *said) group(family, dim string) *group {
+// group returns the group of a family and a dimension, or nil if there are too many groups.
+func (s *reading) group(family, dim string) *group {
 	for _, g := range s.groups {
 		if g.family == family && g.dim == dim {
 			return g
 		}
 	}
-	if len(s.groups) >= mostGroups {
+	if len(s.groups) >= maxGroups {
 		return nil
 	}
 	g := &group{family: family, dim: dim}
@@ -79,19 +80,19 @@ func (g *group) limit(n float64) { g.limits = append(g.limits, n) }
 
 func (g *group) remaining(n float64) {
 	if !g.Remaining.Known || n < g.Remaining.N {
-		g.Remaining, g.least = amount(n), g.many
+		g.Remaining, g.lowestRemaining = amount(n), g.remainingCount
 	}
-	g.many++
+	g.remainingCount++
 }
 
-// used keeps the most that was said.
+// used keeps the highest value.
 func (g *group) used(n float64) {
 	if n >= 0 && (!g.Used.Known || n > g.Used.N) {
 		g.Used = amount(n)
 	}
 }
 
-// reset keeps the latest, and what says how long before what says when.
+// reset keeps the latest value, and prefers durations to dates.
 func (g *group) reset(m moment) {
 	switch {
 	case !m.relative:
@@ -104,9 +105,8 @@ func (g *group) reset(m moment) {
 	}
 }
 
-// settle makes one limit of what was collected, and says whether there is
-// anything in it.
-func (g *group) settle(s *said, status int) bool {
+// finish makes a Limit of the collected values. It returns false if there is nothing in it.
+func (g *group) finish(s *reading, status int) bool {
 	if g.Reset.IsZero() && !g.absolute.at.IsZero() {
 		g.Reset, g.Resolution = g.absolute.at, g.absolute.resolution
 	}
@@ -115,11 +115,11 @@ func (g *group) settle(s *said, status int) bool {
 	}
 	if len(g.limits) > 0 {
 		n := 0
-		if len(g.limits) == g.many {
-			n = g.least
+		if len(g.limits) == g.remainingCount {
+			n = g.lowestRemaining
 		}
 		g.Limit.Limit = amount(g.limits[n])
-		if len(g.limits) != g.many {
+		if len(g.limits) != g.remainingCount {
 			g.Limit.Limit.N = slices.Min(g.limits)
 		}
 	}
@@ -128,9 +128,9 @@ func (g *group) settle(s *said, status int) bool {
 		*limit = Amount{}
 	}
 	if limit.Known && limit.N == 0 {
-		// A limiter that is off, or on a refusal the mark of one that counts
-		// what is in flight.
-		if !refuses(status) {
+		// A limit of 0: a disabled limiter, or on a refusal a limiter that counts requests
+		// in flight.
+		if !alwaysRefusal(status) {
 			return false
 		}
 		*limit = Amount{}
@@ -141,7 +141,7 @@ func (g *group) settle(s *said, status int) bool {
 		g.Remaining.N = 0
 	}
 	switch {
-	case g.Remaining.Known && g.Used.Known && !limit.Known && s.served && g.Unit.counts():
+	case g.Remaining.Known && g.Used.Known && !limit.Known && s.served && g.Unit.countsRequests():
 		*limit = amount(g.Remaining.N + g.Used.N)
 	case limit.Known && g.Used.Known && !g.Remaining.Known:
 		g.Remaining = amount(max(limit.N-g.Used.N, 0))
@@ -150,7 +150,7 @@ func (g *group) settle(s *said, status int) bool {
 		g.Rate = g.fill.N / g.Window.Seconds()
 	}
 	if g.cost.Known && g.Remaining.Known && g.cost.N > g.Remaining.N && g.Rate > 0 {
-		if wait := (g.cost.N - g.Remaining.N) / g.Rate; wait <= horizon.Seconds() {
+		if wait := (g.cost.N - g.Remaining.N) / g.Rate; wait <= maxAhead.Seconds() {
 			g.Next = s.clock.now.Add(time.Duration(wait * float64(time.Second)))
 		}
 	}
@@ -158,27 +158,27 @@ func (g *group) settle(s *said, status int) bool {
 		g.Scope, g.Other = Route, s.method != "POST"
 	}
 	if g.aligned && g.Window > 0 && g.Reset.IsZero() {
-		// The server's windows begin on its own clock.
+		// The server's windows follow the server's clock.
 		skew := s.clock.local(time.Time{}).Sub(time.Time{})
 		g.Reset, g.Resolution = s.clock.now.Add(-skew).Truncate(g.Window).Add(g.Window+skew), time.Second
 	}
 	return limit.Known || g.Remaining.Known || !g.Reset.IsZero() || g.Rate > 0 || g.status == "rejected" || g.family == "row" && g.Used.Known
 }
 
-// refuses says whether a status is a refusal whatever else the response says.
-func refuses(status int) bool { return status == 429 || status == 420 }
+// alwaysRefusal tells whether a status is a refusal whatever the rest of the response says.
+func alwaysRefusal(status int) bool { return status == 429 || status == 420 }
 
-// attach gives the limits of the drafts their windows. What is left over is a
-// policy without a state.
-func (s *said) attach() {
+// assignWindows gives the limits of the RateLimit drafts their windows. A policy that
+// matches no limit becomes a limit without a state.
+func (s *reading) assignWindows() {
 	for n := range s.policy {
 		p := &s.policy[n]
 		if !p.item.quoted && p.item.q == "" { // 100;w=60
 			continue
 		}
 		for _, g := range s.groups {
-			if g.family == p.family && (g.Name == p.item.value || p.item.also != "" && g.Name == p.item.also) {
-				g.join(p)
+			if g.family == p.family && (g.Name == p.item.value || p.item.second != "" && g.Name == p.item.second) {
+				g.applyPolicy(p)
 				break
 			}
 		}
@@ -191,7 +191,7 @@ func (s *said) attach() {
 		clash := false
 		for n := range s.policy {
 			p := &s.policy[n]
-			if p.item.q != "" || p.q != g.limits[0] || !related(p.family, g.family) {
+			if p.item.q != "" || p.q != g.limits[0] || !relatedFamilies(p.family, g.family) {
 				continue
 			}
 			clash = clash || only != nil && only.window != p.window
@@ -201,7 +201,7 @@ func (s *said) attach() {
 			g.Window = only.window
 		}
 		for n := range s.policy {
-			// Which of two is the limit's is not said, so both stand alone.
+			// Several policies match: neither is used for this limit.
 			p := &s.policy[n]
 			p.used = p.used && !(clash && p.item.q == "" && p.q == g.limits[0])
 		}
@@ -212,24 +212,24 @@ func (s *said) attach() {
 			continue
 		}
 		name := p.item.value
-		if p.item.also != "" && p.item.q != "" {
-			name = p.item.also
+		if p.item.second != "" && p.item.q != "" {
+			name = p.item.second
 		}
 		g := s.group(p.family, "policy "+name)
 		if g == nil || len(g.limits) > 0 {
 			continue
 		}
 		g.Name = name
-		g.join(&p)
+		g.applyPolicy(&p)
 		if p.item.q == "" {
 			g.Bucket, g.Name = "", p.window.String()
 		} else {
-			g.Bucket, g.Scope = bucket(name)
+			g.Bucket, g.Scope = bucketOf(name)
 		}
 	}
 }
 
-func (g *group) join(p *policy) {
+func (g *group) applyPolicy(p *policy) {
 	p.used = true
 	if len(g.limits) == 0 {
 		g.limit(p.q)
@@ -243,10 +243,10 @@ func (g *group) join(p *policy) {
 	}
 }
 
-// bucket is a server's name for a limit, and whom it makes the limit's scope.
-// "default" names nothing.
-func bucket(name string) (string, Scope) {
-	if name == "" || strings.EqualFold(name, "default") || len(name) > longest {
+// bucketOf reads a server's name of a limit, and the scope that the name implies. "default"
+// is no name.
+func bucketOf(name string) (string, Scope) {
+	if name == "" || strings.EqualFold(name, "default") || len(name) > maxValueLength {
 		return "", None
 	}
 	return name, Route
@@ -259,20 +259,20 @@ func unitName(text string) Unit {
 	return Unit(text)
 }
 
-// related says whether two families may speak of the same limit: x- and none,
-// or one twice.
-func related(a, b string) bool {
+// relatedFamilies tells whether two families may describe the same limit: x- and no prefix,
+// or the same family.
+func relatedFamilies(a, b string) bool {
 	plain := func(f string) bool { return f == "" || f == "x" }
 	return a == b || plain(a) && plain(b)
 }
 
-// merge unites the families that speak of one limit: a gateway's and an
-// application's are kept apart unless they agree.
-func (s *said) merge() {
+// merge unites the families that describe one limit. Limits of a gateway and of an
+// application stay separate unless their values agree.
+func (s *reading) merge() {
 	for i := 0; i < len(s.groups); i++ {
 		for j := i + 1; j < len(s.groups); j++ {
-			if a, b := s.groups[i], s.groups[j]; a.agrees(b) {
-				a.absorb(b)
+			if a, b := s.groups[i], s.groups[j]; a.sameLimit(b) {
+				a.mergeFrom(b)
 				s.groups = slices.Delete(s.groups, j, j+1)
 				j--
 			}
@@ -280,7 +280,7 @@ func (s *said) merge() {
 	}
 }
 
-func (g *group) agrees(o *group) bool {
+func (g *group) sameLimit(o *group) bool {
 	a, b := &g.Limit, &o.Limit
 	same := func(a, b Amount) bool { return !a.Known || !b.Known || a.N == b.N }
 	switch {
@@ -290,9 +290,9 @@ func (g *group) agrees(o *group) bool {
 		return false
 	case a.Window > 0 && b.Window > 0 && a.Window != b.Window:
 		return false
-	case !a.Reset.IsZero() && !b.Reset.IsZero() && a.Reset.Sub(b.Reset).Abs() > leastSkew:
+	case !a.Reset.IsZero() && !b.Reset.IsZero() && a.Reset.Sub(b.Reset).Abs() > minSkew:
 		return false
-	case g.dim == o.dim && related(g.family, o.family): // one may say what the other leaves out
+	case g.dim == o.dim && relatedFamilies(g.family, o.family): // each may have values that the other lacks
 		return true
 	case !a.Limit.Known || !b.Limit.Known:
 		return false
@@ -302,7 +302,7 @@ func (g *group) agrees(o *group) bool {
 	return (g.dim == "" || o.dim == "") && a.Remaining.Known && b.Remaining.Known
 }
 
-func (g *group) absorb(o *group) {
+func (g *group) mergeFrom(o *group) {
 	a, b := &g.Limit, &o.Limit
 	if !a.Limit.Known {
 		a.Limit = b.Limit

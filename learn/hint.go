@@ -2,24 +2,23 @@ package learn
 
 import "time"
 
-// Hints are what a response says of when to ask again, by how far each is to be
-// trusted.
+// hints are the retry times of a response, from the most to the least trusted.
 type hints struct {
 	precise hint // retry-after-ms
 	in      hint // x-retry-in
 	after   hint // retry-after
-	vendor  hint // the same in names of the server's own
+	vendor  hint // the same in vendor-specific headers
 	body    hint
 }
 
-// A hint is the latest of what one kind of header said.
+// hint is the latest retry time of one kind of header.
 type hint struct {
 	moment
 	is     verdict
-	number decimal // as it was written, when it was a number
+	number decimal // the number as written, if it was a number
 }
 
-// add keeps the latest. What nobody can believe is later than all else.
+// add keeps the latest time. An unbelievable time counts as later than any other.
 func (h *hint) add(m moment, is verdict) bool {
 	if is <= h.is && (is != h.is || is != good || !m.at.After(h.at)) {
 		return false
@@ -28,9 +27,9 @@ func (h *hint) add(m moment, is verdict) bool {
 	return true
 }
 
-// retry reads one header of the family of Retry-After, and says whether it is a
+// retry reads one header of the Retry-After family. It returns false if the value is no
 // time.
-func (s *said) retry(f *field, value string, unit time.Duration) bool {
+func (s *reading) retry(f *field, value string, unit time.Duration) bool {
 	h := &s.hints.vendor
 	switch f.header {
 	case "retry-after-ms":
@@ -48,35 +47,34 @@ func (s *said) retry(f *field, value string, unit time.Duration) bool {
 	}
 	m, is := s.clock.read(value, unit)
 	if is == good && m.relative && s.clock.age > 0 {
-		m.at = m.at.Add(-s.clock.age) // it counts from when the response was made
+		m.at = m.at.Add(-s.clock.age) // Retry-After counts from when the response was generated
 		m.ahead -= s.clock.age
 	}
 	if h.add(m, is) {
 		h.number, _ = parseDecimal(trim(value))
 	}
-	return is != absent
+	return is != notANumber
 }
 
-// heldBlind is how long a refusal holds that asks for longer than can be
-// believed.
-const heldBlind = 24 * time.Hour
+// unbelievableHold is how long a refusal holds whose wait is too long to be believed.
+const unbelievableHold = 24 * time.Hour
 
-// leastHold is how long a refusal holds when it says now, or before.
-const leastHold = time.Second
+// minHold is how long a refusal holds whose retry time is not in the future.
+const minHold = time.Second
 
-// best is the hint that holds, and whether there is one.
+// best returns the most trusted retry time. ok is false if there is none.
 func (h *hints) best() (hint, bool) {
 	for _, one := range []*hint{&h.precise, &h.in, &h.after, &h.vendor, &h.body} {
-		if one.is != absent {
+		if one.is != notANumber {
 			return *one, true
 		}
 	}
 	return hint{}, false
 }
 
-// asks says whether Retry-After or one of its kind names a time to come: on a
-// status that means many things, this is what makes it a refusal.
-func (h *hints) asks() bool {
+// namesFutureTime tells whether Retry-After or a similar header names a future time. On an
+// ambiguous status, that makes the response a refusal.
+func (h *hints) namesFutureTime() bool {
 	for _, one := range []*hint{&h.precise, &h.in, &h.after, &h.vendor} {
 		if one.is == unbelievable || one.is == good && one.ahead > 0 {
 			return true
@@ -85,7 +83,7 @@ func (h *hints) asks() bool {
 	return false
 }
 
-// given says whether there is any of them.
-func (h *hints) given() bool {
-	return h.precise.is|h.in.is|h.after.is|h.vendor.is != absent
+// any tells whether there is any retry time.
+func (h *hints) any() bool {
+	return h.precise.is|h.in.is|h.after.is|h.vendor.is != notANumber
 }

@@ -2,20 +2,19 @@ package learn
 
 import "strings"
 
-// An item is one member of a list as the drafts of RateLimit write it: a number,
-// a word or a quoted string, with parameters. It is read more leniently than
-// structured fields are, because servers write them so.
+// item is one member of a list in the syntax of the RateLimit drafts: a number, a word or a
+// quoted string, with parameters. It is parsed more leniently than structured fields,
+// because servers deviate.
 type item struct {
 	value  string
 	quoted bool
-	also   string // a second string where a parameter should stand
-	params int    // how many were there
+	second string // a second string where a parameter should be
 
 	q, w, r, t, unit, partition string
 }
 
-// split cuts text at the first sep that is in no quoted string. It is not ok
-// when a string does not end.
+// split cuts text at the first sep outside of quoted strings. ok is false if a string does
+// not end.
 func split(text string, sep byte) (head, rest string, more, ok bool) {
 	quoted := false
 	for n := 0; n < len(text); n++ {
@@ -31,7 +30,7 @@ func split(text string, sep byte) (head, rest string, more, ok bool) {
 	return text, "", false, !quoted
 }
 
-// unquote is the content of a quoted string.
+// unquote returns the content of a quoted string.
 func unquote(text string) (string, bool) {
 	if len(text) < 2 || text[0] != '"' || text[len(text)-1] != '"' {
 		return "", false
@@ -50,17 +49,17 @@ func unquote(text string) (string, bool) {
 	return string(out), true
 }
 
-// blanks cuts blanks alone.
-func blanks(text string) string { return strings.Trim(text, " \t") }
+// trimBlanks cuts spaces and tabs.
+func trimBlanks(text string) string { return strings.Trim(text, " \t") }
 
-// parseItem reads one member of a list.
+// parseItem parses one member of a list.
 func parseItem(text string) (item, bool) {
 	var it item
 	head, rest, more, ok := split(text, ';')
 	if !ok {
 		return it, false
 	}
-	it.value = blanks(head)
+	it.value = trimBlanks(head)
 	if it.value == "" {
 		return it, false
 	}
@@ -73,20 +72,19 @@ func parseItem(text string) (item, bool) {
 		if head, rest, more, ok = split(rest, ';'); !ok {
 			return it, false
 		}
-		head = blanks(head)
+		head = trimBlanks(head)
 		if head == "" {
 			continue
 		}
 		if head[0] == '"' {
-			it.also, _ = unquote(head)
+			it.second, _ = unquote(head)
 			continue
 		}
 		key, value, _ := strings.Cut(head, "=")
-		key, value = strings.ToLower(blanks(key)), blanks(value)
+		key, value = strings.ToLower(trimBlanks(key)), trimBlanks(value)
 		if inner, is := unquote(value); is {
 			value = inner
 		}
-		it.params++
 		switch key {
 		case "q":
 			it.q = value
@@ -101,31 +99,31 @@ func parseItem(text string) (item, bool) {
 		case "pk":
 			it.partition = value
 		case "name":
-			it.also = value
+			it.second = value
 		}
 	}
 	return it, true
 }
 
-// mostItems is how many members of a list are looked at.
-const mostItems = 32
+// maxItems bounds the members of a list that are read.
+const maxItems = 32
 
-// items are the members of a list, over all its lines. A line that is malformed
-// is ignored as a whole.
+// items parses the members of a list, over all its lines. A malformed line is ignored as a
+// whole.
 func items(lines []string) []item {
 	var all []item
 	for _, line := range lines {
-		if len(line) > 8*longest {
+		if len(line) > 8*maxValueLength {
 			continue
 		}
 		start := len(all)
 		rest, more, ok := line, true, true
-		for more && len(all) < mostItems {
+		for more && len(all) < maxItems {
 			var head string
 			if head, rest, more, ok = split(rest, ','); !ok {
 				break
 			}
-			if blanks(head) == "" {
+			if trimBlanks(head) == "" {
 				continue
 			}
 			var it item
@@ -141,16 +139,13 @@ func items(lines []string) []item {
 	return all
 }
 
-// window is a length of time in seconds, as policies and intervals write it.
-func windowOf(text string, milli bool) int64 {
+// windowOf parses a window length in seconds.
+func windowOf(text string) int64 {
 	d, is := parseDecimal(trim(text))
 	if is != good || d.negative {
 		return 0
 	}
-	if milli {
-		d.whole /= 1000
-	}
-	if d.whole > int64(horizon.Seconds()) {
+	if d.whole > int64(maxAhead.Seconds()) {
 		return 0
 	}
 	return d.whole

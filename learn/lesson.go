@@ -2,14 +2,14 @@ package learn
 
 import "time"
 
-// Scope is whom something that a response says is about.
+// Scope tells which requests a limit or a refusal applies to.
 type Scope uint8
 
 const (
-	None  Scope = iota // nothing was learned
-	Token              // the host and the credential, or the host and nobody's
-	Route              // of that, one bucket; without a name, the method and path
-	Site               // the whole host, whatever the credential
+	None  Scope = iota // unknown
+	Token              // requests to the host with the same credential, or without one
+	Route              // of these, the requests of one bucket, or of one method and path if the bucket has no name
+	Site               // all requests to the host
 )
 
 var scopes = [...]string{None: "none", Token: "token", Route: "route", Site: "site"}
@@ -21,7 +21,7 @@ func (s Scope) String() string {
 	return "none"
 }
 
-// ParseScope reads what String wrote.
+// ParseScope parses a name written by String.
 func ParseScope(text string) (Scope, bool) {
 	for s, name := range scopes {
 		if name == text {
@@ -39,19 +39,18 @@ const (
 	Tokens     Unit = "tokens" // of a language model
 	Points     Unit = "points" // of cost
 	Bytes      Unit = "content-bytes"
-	Weight     Unit = "weight" // of requests that count differently
+	Weight     Unit = "weight" // of requests with different costs
 	Concurrent Unit = "concurrent-requests"
-	Percent    Unit = "percent" // used, of an amount that is not said
+	Percent    Unit = "percent" // used part of an unknown amount
 )
 
-// spends says whether a request always takes some of the unit, and whether what
-// is left comes back only with time.
-func (u Unit) spends() bool { return u != Concurrent && u != Percent }
+// consumed tells whether every request uses units that come back only with time.
+func (u Unit) consumed() bool { return u != Concurrent && u != Percent }
 
-// counts says whether the summary of a lesson is about this unit.
-func (u Unit) counts() bool { return u == Requests || u == Weight }
+// countsRequests tells whether a lesson's summary may be about this unit.
+func (u Unit) countsRequests() bool { return u == Requests || u == Weight }
 
-// Amount is a number that may be unknown, which its zero value is.
+// Amount is a number that may be unknown. The zero value is unknown.
 type Amount struct {
 	N     float64
 	Known bool
@@ -59,73 +58,72 @@ type Amount struct {
 
 func amount(n float64) Amount { return Amount{N: n, Known: true} }
 
-// Request is what has been asked.
+// Request is the request that was answered.
 type Request struct {
 	Method, Host, Path string
 
-	// Dialect is the operator's own, read before those that this package has.
+	// Dialect is the operator's dialect of the site, or nil. It takes precedence over the
+	// built-in dialects.
 	Dialect *Dialect
 }
 
-// Lesson is what one response says of limits. Its zero value says nothing. Times
-// are nominal, by the local clock and without a margin, and never before the
-// response or more than 31 days after it.
+// Lesson is what one response tells about limits. The zero value tells nothing. Times are
+// nominal: by the local clock, without a safety margin, never before the response and at
+// most 31 days after it.
 type Lesson struct {
-	Throttled bool // this response was a refusal
+	Throttled bool // the response is a refusal
 
-	// Permanent is a refusal that waiting does not help against: a bill to pay.
-	// Lock is one for a lock that another request held, which says nothing about
-	// any rate. Concurrency is one for too many in flight.
+	// Permanent: waiting does not help, as with an unpaid bill. Lock: another request held
+	// a lock, and no rate was exceeded. Concurrency: too many requests were in flight.
 	Permanent, Lock, Concurrency bool
 
-	// Scope and Bucket are whom the rest is about. Documented is what the service
-	// documents where its response does not show it, and None otherwise.
+	// Scope and Bucket tell which requests the rest applies to. Documented is the scope
+	// that the service documents if its response does not tell it; otherwise None.
 	Scope      Scope
 	Bucket     string
 	Documented Scope
 
-	// The limit that binds first: of those that are used up the one that resets
-	// last, else the one with the least remaining. A zero time or window is
-	// unknown.
+	// Limit, Remaining, Reset and Window describe the binding limit: of the used-up limits
+	// the one that resets last, otherwise the one with the least remaining. A zero time or
+	// window is unknown.
 	Limit, Remaining Amount
 	Reset            time.Time
 	Window           time.Duration
 
-	// RetryAt is when the next request may go at the earliest. It is zero where
-	// nothing has to wait, and on a refusal where nobody said until when.
+	// RetryAt is the earliest time of the next request. It is zero if no request has to
+	// wait, and on a refusal that names no time.
 	RetryAt time.Time
 
-	// Limits are all that the response announced, the binding one first.
+	// Limits are all limits that the response announced, the binding one first.
 	Limits []Limit
 }
 
 // Limit is one limit that a response announced.
 type Limit struct {
-	// Name tells the limits of one server apart: the dimension of its headers
-	// ("requests", "daily"), or the name that the server gave.
+	// Name distinguishes the limits of one server: the dimension of the headers
+	// ("requests", "daily"), or the server's own name.
 	Name string
 
-	Bucket    string // the server's name for what shares it
-	Partition string // the server's key for whom it is, opaque
-	Scope     Scope  // None is what the lesson says
+	Bucket    string // the server's name of the shared budget
+	Partition string // the server's opaque key of the client or account
+	Scope     Scope  // None: Lesson.Scope applies
 	Unit      Unit
 
 	Limit, Remaining, Used Amount
 
-	// Reset is when the limit is whole again, known to within Resolution later.
-	// Relative means that the server said how long, so that its clock does not
-	// matter.
+	// Reset is when all units are available again; the true time is up to Resolution later.
+	// Relative tells that the server sent a duration, so its clock does not matter.
 	Reset      time.Time
 	Resolution time.Duration
 	Relative   bool
 
-	Next   time.Time // when one more unit is there
+	Next   time.Time // when one more unit is available
 	Window time.Duration
-	Rate   float64 // units a second that come back, when said
-	Other  bool    // not a limit for requests like this one
+	Rate   float64 // units per second that come back; 0: unknown
+	Other  bool    // the limit does not apply to requests like this one
 }
 
-// spent says whether not even one unit is left.
-func (l *Limit) spent() bool {
-	return l.Unit.spends() && !l.Other && l.Remaining.Known && l.Remaining.N < 1
+// usedUp tells whether less than one unit is left.
+func (l *Limit) usedUp() bool {
+	return l.Unit.consumed() && !l.Other && l.Remaining.Known && l.Remaining.N < 1
 }

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// Role is what the value of a header is.
+// Role is the meaning of a header's value.
 type Role string
 
 const (
@@ -14,36 +14,36 @@ const (
 	IsRemaining Role = "remaining"
 	IsUsed      Role = "used"
 	IsReset     Role = "reset"
-	IsNext      Role = "next"   // when one more unit is there
+	IsNext      Role = "next"   // when one more unit is available
 	IsWindow    Role = "window" // in seconds, or in the unit of the header
-	IsRate      Role = "rate"   // units that come back in a second
-	IsCost      Role = "cost"   // units that this request asked for
-	IsRetry     Role = "retry"  // when to ask again
+	IsRate      Role = "rate"   // units that come back per second
+	IsCost      Role = "cost"   // units that this request used
+	IsRetry     Role = "retry"  // when to retry
 	IsLabel     Role = "label"  // what the limit is about, in words
 
 	isAfter  Role = "reset-after" // a reset that is never a date
-	isBare   Role = ""            // a header that says several things
+	isBare   Role = ""            // a header that combines several values
 	isPolicy Role = "policy"
 	isStatus Role = "status"
-	isFill   Role = "fill" // units that come back in a window
+	isFill   Role = "fill" // units that come back per window
 	isBurst  Role = "burst"
 )
 
-// A field is a header of which the name says what it is.
+// field is the meaning of a header, by its name.
 type field struct {
-	header string // the whole name, normalised
-	family string // what stands before "ratelimit": x, fitbit, x-app
-	dim    string // what stands after it and is no role: requests, daily
+	header string // the normalised name
+	family string // prefix before "ratelimit": x, fitbit, x-app
+	dim    string // rest of the name without a role: requests, daily
 	role   Role
 	milli  bool // the name says milliseconds
 	unit   bool // the name says seconds or milliseconds
 }
 
-// longestName is the longest name of a header that is looked at.
-const longestName = 96
+// maxNameLength bounds the names of headers that are read.
+const maxNameLength = 96
 
-// normal is a header's name in one spelling: lower case, "-" for "_", ratelimit
-// in one word, and without what CGI puts before it.
+// normal normalises the name of a header: lower case, "-" for "_", "ratelimit" as one word,
+// without the prefix of CGI.
 func normal(name string) string {
 	name = strings.ToLower(name)
 	if strings.IndexByte(name, '_') >= 0 {
@@ -56,13 +56,13 @@ func normal(name string) string {
 	return name
 }
 
-// stems are the words around which the names of such headers are built. All but
-// the first need a role after them.
+// stems are the words that names of limit headers contain. All but the first need a role
+// after them.
 var stems = []string{"ratelimit", "requestlimit", "limit"}
 
-// parseName says what a header is by its name alone.
+// parseName tells the meaning of a header by its name alone.
 func parseName(name string) (field, bool) {
-	if name == "" || len(name) > longestName {
+	if name == "" || len(name) > maxNameLength {
 		return field{}, false
 	}
 	f := field{header: normal(name)}
@@ -85,7 +85,7 @@ func parseName(name string) (field, bool) {
 		case rest == "" || rest[0] != '-':
 			continue
 		}
-		f.rest(rest[1:])
+		f.parseRole(rest[1:])
 		if n > 0 {
 			switch f.role {
 			case IsLimit, IsRemaining, IsReset, isAfter, IsNext:
@@ -106,11 +106,11 @@ func parseName(name string) (field, bool) {
 	return f, false
 }
 
-// A glossary remembers what names were found to say: the same few come with
-// every response of a site.
-type glossary struct {
+// nameCache caches the meaning of header names, because each response of a site has the
+// same few. It is safe for concurrent use.
+type nameCache struct {
 	entries sync.Map // :: name → *entry
-	many    atomic.Int32
+	size    atomic.Int32
 }
 
 type entry struct {
@@ -118,27 +118,27 @@ type entry struct {
 	ok    bool
 }
 
-var known glossary
+var headerNames nameCache
 
-// mostKnown is where a glossary is full: what comes later is read every time.
-const mostKnown = 1024
+// maxCachedNames bounds the cache. Names beyond it are parsed each time.
+const maxCachedNames = 1024
 
-func (g *glossary) field(name string) (*field, bool) {
+func (g *nameCache) field(name string) (*field, bool) {
 	if found, ok := g.entries.Load(name); ok {
 		e := found.(*entry)
 		return &e.field, e.ok
 	}
 	e := &entry{}
 	e.field, e.ok = parseName(name)
-	if len(name) <= longestName && g.many.Load() < mostKnown {
+	if len(name) <= maxNameLength && g.size.Load() < maxCachedNames {
 		if _, loaded := g.entries.LoadOrStore(strings.Clone(name), e); !loaded {
-			g.many.Add(1)
+			g.size.Add(1)
 		}
 	}
 	return &e.field, e.ok
 }
 
-// retry recognises the family of Retry-After, with whatever stands around it.
+// retry recognises the Retry-After family, with any prefix and suffix.
 func (f *field) retry() bool {
 	name := f.header
 	at, end := -1, 0
@@ -166,8 +166,8 @@ func (f *field) timeUnit(name string) {
 	}
 }
 
-// words are the roles by the words that stand for them, longer ones first.
-var words = []struct {
+// roleWords map words in names to roles, longer words first.
+var roleWords = []struct {
 	word string
 	role Role
 }{
@@ -201,24 +201,24 @@ var words = []struct {
 	{"max", IsLimit},
 }
 
-// whole are words that are a role only when nothing else stands beside them.
-var whole = map[string]Role{
+// standaloneRoles are words that are a role only if the name has no other word.
+var standaloneRoles = map[string]Role{
 	"name": IsLabel, "bucket": IsLabel, "resource": IsLabel, "action": IsLabel,
 	"scope": IsLabel, "reason": IsLabel, "type": IsLabel, "source": IsLabel, "global": IsLabel,
 	"replenish-rate": IsRate, "fillrate": isFill, "fill-rate": isFill, "burst-capacity": isBurst,
 }
 
-// periods are words for a length of time. A dimension with one of them has that
-// window; alone after ratelimit it is the limit of such a window.
+// periods map words to lengths in seconds. A dimension that contains such a word has that
+// window; alone after "ratelimit" the word is the limit of that window.
 var periods = map[string]int64{
 	"second": 1, "secondly": 1, "sec": 1, "minute": 60, "minutely": 60, "min": 60,
 	"hour": 3600, "hourly": 3600, "day": 86400, "daily": 86400, "week": 604800, "weekly": 604800,
 }
 
-// rest finds the role in what stands after the stem, at either end or glued to
-// it; what is left of it is the dimension.
-func (f *field) rest(rest string) {
-	if role, ok := whole[rest]; ok {
+// parseRole finds the role at the start or end of the text after the stem; the remaining
+// text is the dimension.
+func (f *field) parseRole(rest string) {
+	if role, ok := standaloneRoles[rest]; ok {
 		f.role, f.dim = role, rest
 		return
 	}
@@ -233,13 +233,13 @@ func (f *field) rest(rest string) {
 		}
 		f.timeUnit(word)
 	}
-	for _, one := range words {
+	for _, one := range roleWords {
 		if rest == one.word {
 			cut("", one.word, one.role)
 			return
 		}
 	}
-	for _, one := range words {
+	for _, one := range roleWords {
 		if left, ok := strings.CutSuffix(rest, "-"+one.word); ok {
 			cut(left, one.word, one.role)
 			return
@@ -249,7 +249,7 @@ func (f *field) rest(rest string) {
 			return
 		}
 	}
-	for _, one := range words {
+	for _, one := range roleWords {
 		if left, ok := strings.CutSuffix(rest, one.word); ok {
 			cut(left, one.word, one.role)
 			return
@@ -258,8 +258,8 @@ func (f *field) rest(rest string) {
 	f.role, f.dim = isBare, rest
 }
 
-// periodOf is the window that a name speaks of, in seconds: daily, api-minute,
-// 24hour, 10s. 0 when it speaks of none.
+// periodOf is the window that a name mentions, in seconds: daily, api-minute, 24hour, 10s.
+// 0: none.
 func periodOf(dim string) int64 {
 	for dim != "" {
 		var word string
@@ -286,14 +286,14 @@ func periodOf(dim string) int64 {
 		case "d":
 			unit = 86400
 		}
-		if seconds := many.whole * unit; seconds > 0 && seconds <= int64(horizon.Seconds()) {
+		if seconds := many.whole * unit; seconds > 0 && seconds <= int64(maxAhead.Seconds()) {
 			return seconds
 		}
 	}
 	return 0
 }
 
-// unitFor is what a dimension counts.
+// unitFor is the unit that a dimension counts.
 func unitFor(dim string) Unit {
 	switch {
 	case dim == "tokens", strings.HasSuffix(dim, "-tokens"), strings.HasPrefix(dim, "tokens-"):

@@ -2,32 +2,33 @@ package learn
 
 import "time"
 
-// A decimal is a number as a header may spell it: ASCII digits and at most one
-// dot with digits on both sides. No exponent, no hexadecimal, no separators.
+// decimal is a number in a header: ASCII digits and at most one dot with digits on both
+// sides. No exponent, hexadecimal or separators.
 type decimal struct {
 	whole    int64
 	nanos    int64
-	fraction bool // it had a dot
+	fraction bool // it has a dot
 	negative bool
 }
 
+// verdict is the result of parsing a value.
 type verdict uint8
 
 const (
-	absent       verdict = iota // not in the grammar: as if it had not been said
+	notANumber   verdict = iota // invalid syntax: the value is ignored
 	good                        //
-	unbelievable                // in the grammar, and beyond what can be true
+	unbelievable                // valid syntax, but an impossible value
 )
 
 const (
-	mostDigits = 19  // of a whole number that is believed
-	longest    = 512 // of a value that is looked at
+	maxDigits      = 19  // of a whole number
+	maxValueLength = 512 // in bytes
 )
 
 func parseDecimal(text string) (decimal, verdict) {
 	var d decimal
-	if text == "" || len(text) > longest {
-		return d, absent
+	if text == "" || len(text) > maxValueLength {
+		return d, notANumber
 	}
 	if text[0] == '+' || text[0] == '-' {
 		d.negative = text[0] == '-'
@@ -43,23 +44,23 @@ func parseDecimal(text string) (decimal, verdict) {
 		d.whole = d.whole*10 + digit
 	}
 	if n == 0 {
-		return d, absent
+		return d, notANumber
 	}
 	if n < len(text) {
 		if text[n] != '.' || n+1 == len(text) {
-			return d, absent
+			return d, notANumber
 		}
 		d.fraction = true
 		unit := int64(100_000_000)
 		for _, c := range []byte(text[n+1:]) {
 			if !digit(c) {
-				return d, absent
+				return d, notANumber
 			}
 			d.nanos += int64(c-'0') * unit
 			unit /= 10
 		}
 	}
-	if huge || n > mostDigits {
+	if huge || n > maxDigits {
 		return d, unbelievable
 	}
 	return d, good
@@ -83,14 +84,13 @@ func (d decimal) float() float64 {
 	return f
 }
 
-// of is the number in units of a duration, and whether it is one that is
-// believed.
+// of is the number in units of a duration. ok is false if the result is unbelievable.
 func (d decimal) of(unit time.Duration) (time.Duration, bool) {
-	if d.whole > int64(horizon/unit) {
+	if d.whole > int64(maxAhead/unit) {
 		return 0, false
 	}
 	n := time.Duration(d.whole)*unit + time.Duration(float64(d.nanos)/1e9*float64(unit)+0.5)
-	if n > horizon {
+	if n > maxAhead {
 		return 0, false
 	}
 	if d.negative {
@@ -99,21 +99,19 @@ func (d decimal) of(unit time.Duration) (time.Duration, bool) {
 	return n, true
 }
 
-// mostCount is the largest count that is believed: every whole number up to it
-// is exact.
-const mostCount = 1 << 53
+// maxCount is the largest count that is believed: float64 is exact up to it.
+const maxCount = 1 << 53
 
-// count reads a number of units.
+// count parses a number of units.
 func count(text string) Amount {
 	d, is := parseDecimal(trim(text))
-	if is != good || d.whole > mostCount {
+	if is != good || d.whole > maxCount {
 		return Amount{}
 	}
 	return amount(d.float())
 }
 
-// trim cuts blanks and the semicolons and commas that some servers leave at the
-// end.
+// trim cuts spaces, and the semicolons and commas that some servers append.
 func trim(text string) string {
 	for text != "" && (text[0] == ' ' || text[0] == '\t') {
 		text = text[1:]
@@ -129,9 +127,9 @@ func trim(text string) string {
 	return text
 }
 
-// thousands says whether a value is one number in groups of three: 5,000. It is
-// neither that number, whose grammar this is not, nor a list.
-func thousands(text string) bool {
+// hasThousandsSeparators tells whether a value is one number in groups of three: 5,000.
+// Such a value is neither parsed as a number nor as a list.
+func hasThousandsSeparators(text string) bool {
 	group, seen := 0, false
 	for _, c := range []byte(text) {
 		switch {

@@ -88,7 +88,7 @@ func TestBodiesAreAskedForOnlyWhereTheyAreRead(t *testing.T) {
 
 func TestAResponseWithoutRateHeadersAllocatesNothing(t *testing.T) {
 	r := Request{Method: "GET", Host: "www.example.com", Path: "/"}
-	body := make([]byte, mostBody)
+	body := make([]byte, maxBodyBytes)
 	if n := testing.AllocsPerRun(100, func() {
 		sink = Read(200, plain, nil, r, base)
 		sink = Read(200, plain, body, r, base)
@@ -98,11 +98,11 @@ func TestAResponseWithoutRateHeadersAllocatesNothing(t *testing.T) {
 }
 
 func TestAGlossaryStopsGrowing(t *testing.T) {
-	var g glossary
-	for n := range 3 * mostKnown {
+	var g nameCache
+	for n := range 3 * maxCachedNames {
 		g.field("X-Ratelimit-" + strings.Repeat("a", n%80) + time.Duration(n).String())
 	}
-	if n := g.many.Load(); n > mostKnown+1 {
+	if n := g.size.Load(); n > maxCachedNames+1 {
 		t.Errorf("%d names are kept", n)
 	}
 }
@@ -115,7 +115,7 @@ func TestMidnightInCaliforniaKeepsItsSummer(t *testing.T) {
 		"2023-11-05T07:00:00Z": "2023-11-06T08:00:00Z", // a day of 25 hours
 	} {
 		at, _ := time.Parse(time.RFC3339, now)
-		if got := midnight(at, pacific).UTC().Format(time.RFC3339); got != want {
+		if got := nextMidnight(at, pacific).UTC().Format(time.RFC3339); got != want {
 			t.Errorf("%s: %s, want %s", now, got, want)
 		}
 	}

@@ -79,7 +79,7 @@ func responses(t *rapid.T) response {
 // sane says what is wrong with a lesson, whatever the response was.
 func sane(l Lesson, status int, now time.Time) error {
 	inside := func(name string, at time.Time) error {
-		if !at.IsZero() && (at.Before(now) || at.After(now.Add(horizon+time.Minute))) {
+		if !at.IsZero() && (at.Before(now) || at.After(now.Add(maxAhead+time.Minute))) {
 			return fmt.Errorf("%s: %v is not within 31 days after %v", name, at, now)
 		}
 		return nil
@@ -96,7 +96,7 @@ func sane(l Lesson, status int, now time.Time) error {
 	for _, one := range l.Limits {
 		all = append(all, inside("reset of a limit", one.Reset), number("a limit", one.Limit), number("a remaining", one.Remaining),
 			number("a used", one.Used), number("a rate", Amount{N: one.Rate}))
-		if one.Window < 0 || one.Window > horizon {
+		if one.Window < 0 || one.Window > maxAhead {
 			all = append(all, fmt.Errorf("a window of %v", one.Window))
 		}
 	}
@@ -112,7 +112,7 @@ func sane(l Lesson, status int, now time.Time) error {
 	if l.Scope == None && (l.Limit.Known || l.Remaining.Known || !l.RetryAt.IsZero() || len(l.Limits) > 0) {
 		all = append(all, fmt.Errorf("a lesson about nobody: %+v", l))
 	}
-	if l.Window < 0 || l.Window > horizon {
+	if l.Window < 0 || l.Window > maxAhead {
 		all = append(all, fmt.Errorf("a window of %v", l.Window))
 	}
 	for _, err := range all {
@@ -194,10 +194,10 @@ func TestAServersClockDoesNotMatterWhenItSaysWhatItIs(t *testing.T) {
 			{"X-RateLimit-Reset", fmt.Sprint(server.Add(ahead).Unix())},
 		}}
 		want := base.Add(ahead)
-		if skew.Abs() <= leastSkew { // not worth a correction
+		if skew.Abs() <= minSkew { // not worth a correction
 			want = want.Add(skew)
 		}
-		if ahead+skew <= 0 && skew.Abs() <= leastSkew || want.Sub(base) > horizon {
+		if ahead+skew <= 0 && skew.Abs() <= minSkew || want.Sub(base) > maxAhead {
 			return
 		}
 		if l := r.read(); !l.Reset.Equal(want) {

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// lesson sums it up.
-func (s *said) lesson(status int, found *finding, dialects []*Dialect) Lesson {
+// lesson makes the lesson of all groups and hints.
+func (s *reading) lesson(status int, found *finding, dialects []*Dialect) Lesson {
 	var l Lesson
 	binding := s.binding()
-	l.Throttled = s.throttled(status, found, dialects)
+	l.Throttled = s.isRefusal(status, found, dialects)
 	l.Limits = make([]Limit, 0, len(s.groups))
 	for _, g := range s.groups {
 		l.Limits = append(l.Limits, g.Limit)
@@ -23,7 +23,7 @@ func (s *said) lesson(status int, found *finding, dialects []*Dialect) Lesson {
 	}
 	if binding != nil {
 		l.Scope, l.Bucket = max(binding.Scope, Token), binding.Bucket
-		if binding.Unit.counts() {
+		if binding.Unit.countsRequests() {
 			l.Limit, l.Remaining = binding.Limit.Limit, binding.Remaining
 			l.Reset, l.Window = binding.Reset, binding.Window
 		}
@@ -43,34 +43,34 @@ func (s *said) lesson(status int, found *finding, dialects []*Dialect) Lesson {
 	return l
 }
 
-// throttled says whether the response is a refusal.
-func (s *said) throttled(status int, found *finding, dialects []*Dialect) bool {
-	if refuses(status) || status == 529 {
+// isRefusal tells whether the response is a refusal.
+func (s *reading) isRefusal(status int, found *finding, dialects []*Dialect) bool {
+	if alwaysRefusal(status) || status == 529 {
 		return true
 	}
 	if found != nil {
 		return !found.Fine && !found.Hint
 	}
-	spent := slices.ContainsFunc(s.groups, func(g *group) bool { return g.spent() })
+	spent := slices.ContainsFunc(s.groups, func(g *group) bool { return g.usedUp() })
 	switch status {
 	case 418, 503:
-		return s.hints.given()
+		return s.hints.any()
 	case 403:
-		return spent || s.hints.asks()
+		return spent || s.hints.namesFutureTime()
 	case 400:
-		return s.hints.asks()
+		return s.hints.namesFutureTime()
 	}
 	for _, d := range dialects {
 		if slices.Contains(d.Statuses, status) {
-			return spent || s.hints.asks()
+			return spent || s.hints.namesFutureTime()
 		}
 	}
 	return false
 }
 
-// binding is the limit that ends first: of those with nothing left the one that
-// resets last, else the one with the least left.
-func (s *said) binding() *group {
+// binding is the limit that binds first: of those with nothing left the one that resets
+// last, otherwise the one with the least left.
+func (s *reading) binding() *group {
 	var best *group
 	for _, g := range s.groups {
 		if !g.Other && (best == nil || s.before(g, best)) {
@@ -80,8 +80,8 @@ func (s *said) binding() *group {
 	return best
 }
 
-func (s *said) before(a, b *group) bool {
-	if x, y := a.Unit.counts(), b.Unit.counts(); x != y {
+func (s *reading) before(a, b *group) bool {
+	if x, y := a.Unit.countsRequests(), b.Unit.countsRequests(); x != y {
 		return x
 	}
 	if x, y := a.exhausted(), b.exhausted(); x || y {
@@ -99,33 +99,33 @@ func (s *said) before(a, b *group) bool {
 	return s.end(a).After(s.end(b))
 }
 
-func (g *group) exhausted() bool { return g.spent() || g.status == "rejected" && !g.Other }
+func (g *group) exhausted() bool { return g.usedUp() || g.status == "rejected" && !g.Other }
 
-// end is when a limit is whole again; where that is not said, the latest that it
-// can be.
-func (s *said) end(g *group) time.Time {
+// end is when a limit is available again; if the response does not tell it, the latest
+// possible time.
+func (s *reading) end(g *group) time.Time {
 	if g.Reset.IsZero() {
 		return s.clock.now.Add(g.Window)
 	}
 	return g.Reset
 }
 
-// scope says whom it is about: what the body means, what the status does, what
-// the server's words do, and else what the binding limit is.
-func (s *said) scope(l *Lesson, status int, found *finding, dialects []*Dialect) {
+// scope sets the lesson's scope: by the body, the status, the labels, or else the binding
+// limit.
+func (s *reading) scope(l *Lesson, status int, found *finding, dialects []*Dialect) {
 	for _, d := range dialects {
 		l.Documented = max(l.Documented, d.Scope)
 	}
 	if l.Throttled {
 		l.Scope = max(l.Scope, Token)
 	}
-	// An action names a bucket where no header does so more plainly.
+	// An action names the bucket only if no other header does.
 	slices.SortStableFunc(s.labels, func(a, b label) int {
 		return cmp.Compare(strings.Index(a.kind, "action"), strings.Index(b.kind, "action"))
 	})
 	for _, one := range s.labels {
 		l.Concurrency = l.Concurrency || l.Throttled && strings.HasSuffix(one.value, "-concurrency")
-		scope, name := one.means()
+		scope, name := one.scopeAndBucket()
 		switch {
 		case name != "" && l.Bucket == "" && l.Scope != Site && (scope == Route):
 			if len(s.groups) > 0 || l.Throttled {
@@ -153,12 +153,11 @@ func (s *said) scope(l *Lesson, status int, found *finding, dialects []*Dialect)
 	}
 }
 
-// means is what a label says of whom a limit is about, and the bucket that it
-// names.
-func (l *label) means() (Scope, string) {
+// scopeAndBucket is the scope that a label implies, and the bucket that it names.
+func (l *label) scopeAndBucket() (Scope, string) {
 	switch l.kind {
 	case "name", "bucket", "resource", "action":
-		name, scope := bucket(l.value)
+		name, scope := bucketOf(l.value)
 		return scope, name
 	case "source":
 		if _, err := netip.ParseAddr(l.value); err == nil {
@@ -172,7 +171,7 @@ func (l *label) means() (Scope, string) {
 		return None, ""
 	}
 	value := strings.ToLower(l.value)
-	for _, one := range reasons {
+	for _, one := range scopeWords {
 		if strings.Contains(value, one.word) {
 			return one.scope, ""
 		}
@@ -183,8 +182,8 @@ func (l *label) means() (Scope, string) {
 	return None, ""
 }
 
-// reasons are the words by which servers say whose limit it is.
-var reasons = []struct {
+// scopeWords are words in labels that imply a scope.
+var scopeWords = []struct {
 	word  string
 	scope Scope
 }{
@@ -202,13 +201,12 @@ var reasons = []struct {
 	{"shared", Route},
 }
 
-// shortWindow is the longest window that is waited for as a whole, when nothing
-// says how much of it is over.
+// shortWindow is the longest window that is waited for as a whole if its reset is unknown.
 const shortWindow = 5 * time.Minute
 
-// retryAt says when the next request may go: after a refusal, and when the last
-// unit is spent.
-func (s *said) retryAt(l *Lesson, status int, found *finding, binding *group) {
+// retryAt sets when the next request may be sent: after a refusal, and when the last unit
+// is used.
+func (s *reading) retryAt(l *Lesson, status int, found *finding, binding *group) {
 	spent := slices.ContainsFunc(s.groups, func(g *group) bool { return g.exhausted() })
 	now := s.clock.now
 	if found != nil {
@@ -226,30 +224,30 @@ func (s *said) retryAt(l *Lesson, status int, found *finding, binding *group) {
 	case !spent:
 		return
 	case status >= 300 || status == 202 || given && (hint.is != good || hint.ahead <= 0):
-		given = false // about this resource, or about nothing
+		given = false // the hint is about this resource only
 	}
 	if given && hint.is == good && hint.ahead <= 0 && spent && announced.After(now) {
 		given = false
 	}
 	switch {
 	case given && hint.is == unbelievable:
-		l.RetryAt = now.Add(heldBlind)
+		l.RetryAt = now.Add(unbelievableHold)
 	case given && !hint.at.After(now):
-		l.RetryAt = now.Add(leastHold)
+		l.RetryAt = now.Add(minHold)
 	case given:
 		l.RetryAt = hint.at
 	case announced.IsZero():
 	case !announced.After(now):
-		l.RetryAt = now.Add(leastHold)
+		l.RetryAt = now.Add(minHold)
 	default:
 		l.RetryAt = announced
 	}
 }
 
-// announced is when the limits say that it goes on: the latest of those that are
-// spent. On a refusal that none of them explains, those count of which it is not
-// known what is left.
-func (s *said) announced(refused, all bool, binding *group) time.Time {
+// announced is when the announced limits allow the next request: the latest reset of the
+// used-up limits. If none of them explains a refusal, limits with unknown remaining units
+// count, too.
+func (s *reading) announced(refused, all bool, binding *group) time.Time {
 	var at time.Time
 	later := func(t time.Time) {
 		if !t.IsZero() && t.After(at) {
@@ -262,7 +260,7 @@ func (s *said) announced(refused, all bool, binding *group) time.Time {
 			later(g.Next)
 		case !g.Reset.IsZero():
 			later(g.Reset)
-		case g.Rate > 0 && 1/g.Rate <= horizon.Seconds():
+		case g.Rate > 0 && 1/g.Rate <= maxAhead.Seconds():
 			later(s.clock.now.Add(time.Duration(float64(time.Second) / g.Rate)))
 		case g.Window > 0 && g.Window <= shortWindow && (g.exhausted() || len(s.groups) == 1):
 			later(s.clock.now.Add(g.Window))
@@ -278,7 +276,7 @@ func (s *said) announced(refused, all bool, binding *group) time.Time {
 	}
 	if at.IsZero() && refused {
 		for _, g := range s.groups {
-			if !g.Remaining.Known && g.Unit.spends() && !g.Other && g.status != "allowed" && (none || !g.Reset.IsZero()) {
+			if !g.Remaining.Known && g.Unit.consumed() && !g.Other && g.status != "allowed" && (none || !g.Reset.IsZero()) {
 				why(g)
 			}
 		}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A response, written short: "GET api.x.com/2/tweets 429 | X-Rate: 1 | … || body".
+// readShort reads a response that is written short: "GET api.x.com/2/tweets 429 | X-Rate: 1 | … || body".
 func readShort(t testing.TB, text string) Lesson {
 	t.Helper()
 	text, body, _ := strings.Cut(text, " || ")

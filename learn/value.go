@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// take reads the lines of one header by what its name says.
-func (s *said) take(f *field, lines []string, resetUnit, retryUnit time.Duration) {
+// readHeader reads the lines of one header by the meaning of its name.
+func (s *reading) readHeader(f *field, lines []string, resetUnit, retryUnit time.Duration) {
 	switch f.role {
 	case IsLabel:
 		for _, line := range lines {
@@ -15,35 +15,35 @@ func (s *said) take(f *field, lines []string, resetUnit, retryUnit time.Duration
 		return
 	case IsRetry:
 		for _, line := range lines {
-			s.times(line, func(text string) bool { return s.retry(f, text, retryUnit) })
+			s.readTimes(line, func(text string) bool { return s.retry(f, text, retryUnit) })
 		}
 		return
 	case isPolicy:
 		s.policies(f, items(lines))
 		return
 	case isBare:
-		s.bare(f, lines)
+		s.readCombined(f, lines)
 		return
 	}
 	for _, line := range lines {
-		if len(line) > 8*longest || thousands(trim(line)) && !repeated(trim(line)) {
+		if len(line) > 8*maxValueLength || hasThousandsSeparators(trim(line)) && !isRepeatedValue(trim(line)) {
 			continue
 		}
-		s.one(f, line, resetUnit)
+		s.readLine(f, line, resetUnit)
 	}
 }
 
-// one reads one line of a header with a role.
-func (s *said) one(f *field, line string, unit time.Duration) {
+// readLine reads one line of a header that has a role.
+func (s *reading) readLine(f *field, line string, unit time.Duration) {
 	if f.role == IsUsed && strings.IndexByte(line, ':') > 0 {
-		s.pairs(f, line, (*group).used)
+		s.readWindowPairs(f, line, (*group).used)
 		return
 	}
 	g := s.group(f.family, f.dim)
 	if g == nil {
 		return
 	}
-	if n := count(line); n.Known { // as nearly all are
+	if n := count(line); n.Known { // the usual case
 		switch f.role {
 		case IsLimit:
 			g.limit(n.N)
@@ -68,7 +68,7 @@ func (s *said) one(f *field, line string, unit time.Duration) {
 				g.used(n.N)
 			default:
 				g.remaining(n.N)
-				if w := windowOf(it.w, false); w > 0 && g.Window == 0 {
+				if w := windowOf(it.w); w > 0 && g.Window == 0 {
 					g.Window = time.Duration(w) * time.Second
 				}
 			}
@@ -77,18 +77,18 @@ func (s *said) one(f *field, line string, unit time.Duration) {
 		if f.milli {
 			unit = time.Millisecond
 		}
-		s.times(line, func(text string) bool { return s.reset(g, text, unit) })
+		s.readTimes(line, func(text string) bool { return s.reset(g, text, unit) })
 	case IsNext:
-		s.times(line, func(text string) bool {
+		s.readTimes(line, func(text string) bool {
 			m, is := s.clock.read(text, 0)
 			if is == good && m.at.After(g.Next) {
 				g.Next = m.at
 			}
 			s.hints.vendor.add(m, is)
-			return is != absent
+			return is != notANumber
 		})
 	case IsWindow:
-		if w := length(line, f.milli); w > 0 {
+		if w := durationOf(line, f.milli); w > 0 {
 			g.Window = w
 		}
 	case IsRate, isFill, isBurst:
@@ -96,44 +96,44 @@ func (s *said) one(f *field, line string, unit time.Duration) {
 		switch {
 		case !n.Known || n.N < 0:
 		case f.role == IsRate:
-			s.plain(f).Rate = n.N
+			s.defaultGroup(f).Rate = n.N
 		case f.role == isBurst:
-			s.plain(f).limit(n.N)
+			s.defaultGroup(f).limit(n.N)
 		default:
-			s.plain(f).fill = n
+			s.defaultGroup(f).fill = n
 		}
 	case isStatus:
-		g.status = strings.ToLower(blanks(line))
+		g.status = strings.ToLower(trimBlanks(line))
 	}
 }
 
-// plain is the group without a dimension, which the words of token buckets are
-// about. There is always one more than mostGroups.
-func (s *said) plain(f *field) *group {
+// defaultGroup is the group without a dimension, which headers of token buckets belong to.
+// It exists even beyond maxGroups.
+func (s *reading) defaultGroup(f *field) *group {
 	if g := s.group(f.family, ""); g != nil {
 		return g
 	}
 	return &group{}
 }
 
-// reset reads one time of a group. -1 is no time, nor is one long past.
-func (s *said) reset(g *group, text string, unit time.Duration) bool {
+// reset reads the reset of a group. -1 and times long past are ignored.
+func (s *reading) reset(g *group, text string, unit time.Duration) bool {
 	m, is := s.clock.read(text, unit)
-	if is == good && blanks(text) != "-1" && m.ahead > -horizon {
+	if is == good && trimBlanks(text) != "-1" && m.ahead > -maxAhead {
 		g.reset(m)
 	}
-	return is != absent
+	return is != notANumber
 }
 
-// times reads a value as one time or, since lines may have been joined, as
-// several. Dates have commas of their own.
-func (s *said) times(line string, read func(string) bool) {
-	if len(line) > 8*longest || thousands(trim(line)) && !repeated(trim(line)) || read(line) {
+// readTimes reads a value as one time, or as several times if lines were joined. Dates
+// contain commas, too.
+func (s *reading) readTimes(line string, read func(string) bool) {
+	if len(line) > 8*maxValueLength || hasThousandsSeparators(trim(line)) && !isRepeatedValue(trim(line)) || read(line) {
 		return
 	}
 	parts := strings.Split(line, ",")
 	for _, part := range parts {
-		if _, is := s.clock.read(part, 0); is == absent || len(parts) > mostItems {
+		if _, is := s.clock.read(part, 0); is == notANumber || len(parts) > maxItems {
 			return
 		}
 	}
@@ -142,8 +142,8 @@ func (s *said) times(line string, read func(string) bool) {
 	}
 }
 
-// repeated says whether a list has one value over and over.
-func repeated(line string) bool {
+// isRepeatedValue tells whether a list repeats one value.
+func isRepeatedValue(line string) bool {
 	head, rest, _ := strings.Cut(line, ",")
 	for rest != "" {
 		var next string
@@ -154,9 +154,9 @@ func repeated(line string) bool {
 	return true
 }
 
-// limits reads 100, or 100;w=60, or 100, 100;w=10, 1000;w=60: the first is the
-// limit, the rest are policies when they have windows.
-func (s *said) limits(f *field, g *group, line string) {
+// limits reads 100, or 100;w=60, or 100, 100;w=10, 1000;w=60: the first number is the
+// limit, the others with windows are policies.
+func (s *reading) limits(f *field, g *group, line string) {
 	all := items([]string{line})
 	policies := false
 	for _, it := range all {
@@ -170,7 +170,7 @@ func (s *said) limits(f *field, g *group, line string) {
 			s.policies(f, all[n:n+1])
 		default:
 			g.limit(value.N)
-			if w := windowOf(it.w, false); w > 0 && n == 0 {
+			if w := windowOf(it.w); w > 0 && n == 0 {
 				g.Window = time.Duration(w) * time.Second
 			}
 		}
@@ -178,25 +178,25 @@ func (s *said) limits(f *field, g *group, line string) {
 }
 
 // policies keeps amounts per window until all headers have been read.
-func (s *said) policies(f *field, all []item) {
+func (s *reading) policies(f *field, all []item) {
 	for _, it := range all {
 		text := it.q
 		if text == "" {
 			text = it.value
 		}
 		q := count(text)
-		if !q.Known || q.N < 0 || len(s.policy) >= mostGroups {
+		if !q.Known || q.N < 0 || len(s.policy) >= maxGroups {
 			continue
 		}
-		window := time.Duration(windowOf(it.w, false)) * time.Second
+		window := time.Duration(windowOf(it.w)) * time.Second
 		s.policy = append(s.policy, policy{family: f.family, item: it, q: q.N, window: window})
 	}
 }
 
-// bare reads a header that says several things at once.
-func (s *said) bare(f *field, lines []string) {
+// readCombined reads a header that combines several values.
+func (s *reading) readCombined(f *field, lines []string) {
 	for _, line := range lines {
-		if len(line) > 8*longest {
+		if len(line) > 8*maxValueLength {
 			continue
 		}
 		text := trim(line)
@@ -212,15 +212,15 @@ func (s *said) bare(f *field, lines []string) {
 			s.dictionary(f, text)
 		case f.dim != "":
 		case text[0] == '{':
-			s.object(f, text)
+			s.readJSON(f, text)
 		case text[0] == '"':
 			s.items(f, items([]string{text}))
 		case strings.IndexByte(head, ':') > 0 && digit(head[0]):
-			s.pairs(f, text, (*group).limit)
+			s.readWindowPairs(f, text, (*group).limit)
 		case strings.IndexByte(head, ':') > 0:
-			s.words(f, text)
+			s.readNamedParts(f, text)
 		case digit(text[0]):
-			if g := s.group(f.family, ""); g != nil && (!thousands(text) || repeated(text)) {
+			if g := s.group(f.family, ""); g != nil && (!hasThousandsSeparators(text) || isRepeatedValue(text)) {
 				s.limits(f, g, text)
 			}
 		default:
@@ -230,22 +230,21 @@ func (s *said) bare(f *field, lines []string) {
 }
 
 // ratio reads used/limit.
-func (g *group) ratio(text string) bool {
+func (g *group) ratio(text string) {
 	used, limit, ok := strings.Cut(text, "/")
 	if n := strings.IndexByte(limit, '('); n >= 0 {
 		limit = limit[:n]
 	}
 	a, b := count(used), count(limit)
 	if !ok || !a.Known || !b.Known || a.N < 0 || b.N <= 0 {
-		return false
+		return
 	}
 	g.used(a.N)
 	g.limit(b.N)
-	return true
 }
 
-// items reads "name";r=50;t=30. An item with something malformed is ignored.
-func (s *said) items(f *field, all []item) {
+// items reads "name";r=50;t=30. A malformed item is ignored.
+func (s *reading) items(f *field, all []item) {
 	for _, it := range all {
 		r, t := count(it.r), moment{}
 		if it.r == "" && it.t == "" || it.r != "" && (!r.Known || r.N < 0) {
@@ -253,10 +252,10 @@ func (s *said) items(f *field, all []item) {
 		}
 		if it.t != "" {
 			d, is := parseDecimal(it.t)
-			if is == absent || d.negative {
+			if is == notANumber || d.negative {
 				continue
 			}
-			if t, is = s.clock.number(d, 0); is == absent {
+			if t, is = s.clock.number(d, 0); is == notANumber {
 				continue
 			} else if is == unbelievable {
 				t = moment{}
@@ -267,7 +266,7 @@ func (s *said) items(f *field, all []item) {
 			return
 		}
 		g.Name, g.Unit, g.Window = it.value, Requests, 0
-		g.Bucket, g.Scope = bucket(it.value)
+		g.Bucket, g.Scope = bucketOf(it.value)
 		g.Partition = it.partition
 		if r.Known {
 			g.remaining(r.N)
@@ -278,9 +277,9 @@ func (s *said) items(f *field, all []item) {
 	}
 }
 
-// dictionary reads limit=100, remaining=50, reset=5, and the same with
-// semicolons. What the name of the header has besides is whose it is.
-func (s *said) dictionary(f *field, text string) {
+// dictionary reads limit=100, remaining=50, reset=5, also with semicolons. The dimension in
+// the header's name tells which limit it is.
+func (s *reading) dictionary(f *field, text string) {
 	sep := byte(',')
 	if strings.IndexByte(text, ',') < 0 {
 		sep = ';'
@@ -290,7 +289,7 @@ func (s *said) dictionary(f *field, text string) {
 		return
 	}
 	if f.dim != "" {
-		g.Bucket, g.Scope = bucket(f.dim)
+		g.Bucket, g.Scope = bucketOf(f.dim)
 	}
 	for rest, more, ok := text, true, true; more; {
 		var head string
@@ -299,15 +298,15 @@ func (s *said) dictionary(f *field, text string) {
 		}
 		key, value, _ := strings.Cut(head, "=")
 		value, parameters, _ := strings.Cut(value, ";")
-		s.member(g, strings.ToLower(blanks(key)), blanks(value))
+		s.setByWord(g, strings.ToLower(trimBlanks(key)), trimBlanks(value))
 		if it, ok := parseItem("0;" + parameters); ok && it.w != "" && g.Window == 0 {
-			g.Window = time.Duration(windowOf(it.w, false)) * time.Second
+			g.Window = time.Duration(windowOf(it.w)) * time.Second
 		}
 	}
 }
 
-// member reads one of several things by the word before it.
-func (s *said) member(g *group, key, value string) {
+// setByWord sets the value that the word before it names.
+func (s *reading) setByWord(g *group, key, value string) {
 	n := count(value)
 	switch key {
 	case "limit", "total", "max", "lim":
@@ -325,34 +324,34 @@ func (s *said) member(g *group, key, value string) {
 	case "reset", "resets", "until", "reset_at", "resetat":
 		s.reset(g, value, 0)
 	case "window", "period", "interval", "w":
-		if w := length(value, false); w > 0 {
+		if w := durationOf(value, false); w > 0 {
 			g.Window = w
 		}
 	case "name", "bucket", "resource":
-		g.Bucket, g.Scope = bucket(value)
+		g.Bucket, g.Scope = bucketOf(value)
 	}
 }
 
-// object reads {"limit":50,"remaining":0,"period":10,"until":"…"}.
-func (s *said) object(f *field, text string) {
+// readJSON reads {"limit":50,"remaining":0,"period":10,"until":"…"}.
+func (s *reading) readJSON(f *field, text string) {
 	g := s.group(f.family, "")
 	if g == nil {
 		return
 	}
 	for _, key := range []string{"name", "limit", "remaining", "used", "reset", "until", "reset_at", "period", "window"} {
 		if value, ok := members([]byte(text), key).next(); ok {
-			s.member(g, key, string(value))
+			s.setByWord(g, key, string(value))
 		}
 	}
 }
 
-// pairs reads amount:seconds, one for each window.
-func (s *said) pairs(f *field, text string, add func(*group, float64)) {
-	for n := 0; n < mostItems && text != ""; n++ {
+// readWindowPairs reads amount:seconds, one pair for each window.
+func (s *reading) readWindowPairs(f *field, text string, add func(*group, float64)) {
+	for n := 0; n < maxItems && text != ""; n++ {
 		var pair string
 		pair, text, _ = strings.Cut(text, ",")
 		many, window, ok := strings.Cut(pair, ":")
-		amount, w := count(many), windowOf(window, false)
+		amount, w := count(many), windowOf(window)
 		if !ok || !amount.Known || amount.N < 0 || w <= 0 {
 			continue
 		}
@@ -369,12 +368,12 @@ func (s *said) pairs(f *field, text string, add func(*group, float64)) {
 	}
 }
 
-// words reads user-hour-lim:3600;user-hour-rem:3598.
-func (s *said) words(f *field, text string) {
+// readNamedParts reads user-hour-lim:3600;user-hour-rem:3598.
+func (s *reading) readNamedParts(f *field, text string) {
 	parts := strings.FieldsFunc(text, func(r rune) bool { return r == ';' || r == ',' })
-	for _, part := range parts[:min(len(parts), mostItems)] {
-		key, value, ok := strings.Cut(blanks(part), ":")
-		if !ok || len(key) > longestName {
+	for _, part := range parts[:min(len(parts), maxItems)] {
+		key, value, ok := strings.Cut(trimBlanks(part), ":")
+		if !ok || len(key) > maxNameLength {
 			continue
 		}
 		dim, role := "", strings.ToLower(key)
@@ -382,13 +381,13 @@ func (s *said) words(f *field, text string) {
 			dim, role = role[:at], role[at+1:]
 		}
 		if g := s.group(f.family, dim); g != nil {
-			s.member(g, role, value)
+			s.setByWord(g, role, value)
 		}
 	}
 }
 
-// length is a length of time: 60, 1s, minute.
-func length(text string, milli bool) time.Duration {
+// durationOf parses a length of time: 60, 1s, minute.
+func durationOf(text string, milli bool) time.Duration {
 	text = trim(text)
 	if seconds, ok := periods[strings.ToLower(text)]; ok {
 		return time.Duration(seconds) * time.Second
@@ -403,15 +402,15 @@ func length(text string, milli bool) time.Duration {
 		}
 		return 0
 	}
-	if span, _, ok := parseDuration(text); ok && span <= horizon {
+	if span, _, ok := parseDuration(text); ok && span <= maxAhead {
 		return span
 	}
 	return 0
 }
 
-// label keeps what a limit is about.
-func (s *said) label(kind, value string) {
-	if value = blanks(value); value != "" && len(value) <= longest && len(s.labels) < mostGroups {
+// label keeps a description of a limit.
+func (s *reading) label(kind, value string) {
+	if value = trimBlanks(value); value != "" && len(value) <= maxValueLength && len(s.labels) < maxGroups {
 		s.labels = append(s.labels, label{kind, value})
 	}
 }

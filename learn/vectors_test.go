@@ -12,7 +12,16 @@ import (
 )
 
 // A vector is one response and what it teaches, as testdata/vectors.json has
-// them.
+// them. null is a number that is not known; range has the values that are right, too: the least and
+// the most, or a list of scopes.
+//
+// Some members are for readers only, and no test looks at them:
+//   - layer: what reads the response: "generic" is the rules for all servers, "body" the refusals that
+//     are found in bodies, "dialect" a row of dialects.go
+//   - dialect: the service, standard or program that answers so; "hostile" is invented to do harm
+//   - source: where the response was found; missing if it is invented
+//   - note, in expect: why this is expected
+//   - units_hint, in expect: the server's own word for its unit
 type vector struct {
 	ID      string
 	Request struct {

@@ -5,45 +5,45 @@ import (
 	"time"
 )
 
-// horizon is how far ahead anything is believed.
-const horizon = 31 * 24 * time.Hour
+// maxAhead is how far in the future a time may be.
+const maxAhead = 31 * 24 * time.Hour
 
-// A moment is a time that a response named.
+// moment is a time named by a response.
 type moment struct {
-	at         time.Time // by the local clock
-	ahead      time.Duration
+	at         time.Time     // by the local clock
+	ahead      time.Duration // distance from now
 	resolution time.Duration
 	relative   bool
 }
 
-// A clock reads times as a response spells them.
+// clock parses the times in one response.
 type clock struct {
 	now     time.Time
 	headers map[string][]string
-	age     time.Duration // since a cache got the response
+	age     time.Duration // how long a cache has held the response
 
-	asked bool // skew is known
-	skew  time.Duration
+	skewKnown bool          // skew is known
+	skew      time.Duration // local clock minus server's clock
 }
 
-// leastSkew is what a Date that is cut to seconds and a slow network explain.
-const leastSkew = 2 * time.Second
+// minSkew is a difference that rounding of Date and network delay explain.
+const minSkew = 2 * time.Second
 
-// mostSkew is beyond what a clock that was never set is off by.
-const mostSkew = 100 * 365 * 24 * time.Hour
+// maxSkew bounds the skew, for clocks that were never set.
+const maxSkew = 100 * 365 * 24 * time.Hour
 
-// local is a server's time by the local clock. A server's Date is cut to the
-// second, so this is the later of the times that it can be.
+// local converts a server's time to the local clock. A server's Date is cut to seconds, so
+// this is the latest possible time.
 func (c *clock) local(server time.Time) time.Time {
-	if !c.asked {
-		c.asked = true
+	if !c.skewKnown {
+		c.skewKnown = true
 		if date, _, ok := parseDate(trim(first(c.headers["Date"]))); ok {
 			c.skew = c.now.Sub(date)
 		}
 		switch {
-		case c.skew.Abs() > mostSkew:
+		case c.skew.Abs() > maxSkew:
 			c.skew = 0
-		case (c.skew - c.age).Abs() <= leastSkew:
+		case (c.skew - c.age).Abs() <= minSkew:
 			c.skew = 0
 		default:
 			c.skew -= c.age
@@ -52,15 +52,15 @@ func (c *clock) local(server time.Time) time.Time {
 	return server.Add(c.skew)
 }
 
-// read takes a number, a duration or a date. A number is of the unit; without
-// one, of what its size says.
+// read parses a number, a duration or a date. unit is the unit of a number; with unit 0 its
+// size decides.
 func (c *clock) read(text string, unit time.Duration) (moment, verdict) {
 	text = trim(text)
 	if inner, quoted := unquote(text); quoted {
 		text = trim(inner)
 	}
-	if text == "" || len(text) > longest {
-		return moment{}, absent
+	if text == "" || len(text) > maxValueLength {
+		return moment{}, notANumber
 	}
 	d, is := parseDecimal(text)
 	switch is {
@@ -70,7 +70,7 @@ func (c *clock) read(text string, unit time.Duration) (moment, verdict) {
 		return moment{}, unbelievable
 	}
 	if ahead, resolution, ok := parseDuration(text); ok {
-		if ahead > horizon {
+		if ahead > maxAhead {
 			return moment{}, unbelievable
 		}
 		return c.in(ahead, resolution), good
@@ -78,11 +78,11 @@ func (c *clock) read(text string, unit time.Duration) (moment, verdict) {
 	if at, resolution, ok := parseDate(text); ok {
 		return c.at(c.local(at), resolution)
 	}
-	return moment{}, absent
+	return moment{}, notANumber
 }
 
-// number reads a number by its size: a duration in seconds or milliseconds, or
-// an epoch in seconds and its thousandths.
+// number interprets a number by its size: a duration in seconds or milliseconds, or a Unix
+// time in seconds or milliseconds.
 func (c *clock) number(d decimal, unit time.Duration) (moment, verdict) {
 	resolution := time.Second
 	if d.fraction {
@@ -94,7 +94,7 @@ func (c *clock) number(d decimal, unit time.Duration) (moment, verdict) {
 		}
 	}
 	switch n := d.whole; {
-	case n <= int64(horizon/time.Second):
+	case n <= int64(maxAhead/time.Second):
 		ahead, ok := d.of(time.Second)
 		if !ok {
 			return moment{}, unbelievable
@@ -123,27 +123,27 @@ func (c *clock) in(ahead, resolution time.Duration) moment {
 
 func (c *clock) at(at time.Time, resolution time.Duration) (moment, verdict) {
 	ahead := at.Sub(c.now)
-	if ahead > horizon {
+	if ahead > maxAhead {
 		return moment{}, unbelievable
 	}
-	if ahead < -horizon { // long past, however long
-		at, ahead = c.now.Add(-horizon), -horizon
+	if ahead < -maxAhead { // long past
+		at, ahead = c.now.Add(-maxAhead), -maxAhead
 	}
-	// What is rounded down to a minute that has begun may still be to come.
+	// A time that is rounded down to the minute may still be in the future.
 	if ahead < 0 && resolution >= time.Minute {
-		return moment{}, absent
+		return moment{}, notANumber
 	}
 	return moment{at: at, ahead: ahead, resolution: resolution}, good
 }
 
-// parseDuration reads 6m0s, 734.12ms, 1d2h and PT1M30S.
+// parseDuration parses 6m0s, 734.12ms, 1d2h and PT1M30S.
 func parseDuration(text string) (sum, resolution time.Duration, ok bool) {
 	iso := len(text) > 1 && (text[0] == 'P' || text[0] == 'p')
 	if iso {
 		text = text[1:]
 	}
 	resolution = time.Second
-	timed := false // after the T of an ISO duration
+	timed := false // behind the T of an ISO duration
 	for text != "" {
 		if iso && !timed && (text[0] == 'T' || text[0] == 't') {
 			timed, text = true, text[1:]
@@ -170,10 +170,10 @@ func parseDuration(text string) (sum, resolution time.Duration, ok bool) {
 		}
 		part, believed := d.of(unit)
 		if !believed {
-			part = horizon + 1
+			part = maxAhead + 1
 		}
-		if sum += part; sum > horizon {
-			sum = horizon + 1
+		if sum += part; sum > maxAhead {
+			sum = maxAhead + 1
 		}
 		if unit < time.Second || d.fraction {
 			resolution = 0
@@ -183,7 +183,7 @@ func parseDuration(text string) (sum, resolution time.Duration, ok bool) {
 	return sum, resolution, ok
 }
 
-// unitOf is what a unit's letters stand for, 0 if for nothing.
+// unitOf is the length of a unit, 0 if the letters are no unit.
 func unitOf(letters string, iso, timed bool) time.Duration {
 	if iso {
 		switch {
@@ -215,7 +215,7 @@ func unitOf(letters string, iso, timed bool) time.Duration {
 	return 0
 }
 
-// dates are the layouts of dates, and how exact each is.
+// dates are the layouts of dates, with their resolution.
 var dates = []struct {
 	layout     string
 	resolution time.Duration
@@ -240,11 +240,11 @@ var dates = []struct {
 	{"2006-01-02 15:04", time.Minute},
 }
 
-// longestDate is the longest text that may be a date.
-const longestDate = 64
+// maxDateLength bounds texts that are parsed as dates.
+const maxDateLength = 64
 
-// parseDate reads the three dates of HTTP, ISO 8601 and JavaScript's. What names
-// no zone is in UTC.
+// parseDate parses the three date formats of HTTP, ISO 8601 and JavaScript's. Without a
+// zone, the date is in UTC.
 func parseDate(text string) (at time.Time, resolution time.Duration, ok bool) {
 	for n := range len(text) {
 		if text[n] == '(' { // JavaScript's name of the zone
@@ -252,7 +252,7 @@ func parseDate(text string) (at time.Time, resolution time.Duration, ok bool) {
 			break
 		}
 	}
-	if len(text) < len("2006-01-02 15:04") || len(text) > longestDate {
+	if len(text) < len("2006-01-02 15:04") || len(text) > maxDateLength {
 		return time.Time{}, 0, false
 	}
 	if at, resolution, ok = parseLayouts(text); !ok {
@@ -271,7 +271,7 @@ func parseLayouts(text string) (at time.Time, resolution time.Duration, ok bool)
 		if err != nil {
 			continue
 		}
-		// A zone by name that this package does not know has no offset.
+		// time.Parse gives an unknown zone name the offset 0.
 		if name, offset := at.Zone(); offset == 0 && name != "GMT" && name != "UTC" && name != "" && name != "Z" {
 			return time.Time{}, 0, false
 		}

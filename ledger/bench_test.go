@@ -27,7 +27,7 @@ func BenchmarkLedger(b *testing.B) {
 				if n >= flying {
 					left--
 					said.Remaining = some(left)
-					l.Hear(now, Answer{Sent: sent[i], N: 1, Said: said})
+					l.Update(now, Answer{Sent: sent[i], Units: 1, Limit: said})
 					l.Done(now, sent[i], 1, limit.Success)
 				}
 				l.When(now, 1)

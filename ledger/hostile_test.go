@@ -5,9 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/abide-proxy/abide/learn"
 	"github.com/abide-proxy/abide/limit"
-	"pgregory.net/rapid"
 )
 
 func hostileNumber(t *rapid.T, name string) learn.Amount {
@@ -61,9 +62,9 @@ func TestNothingThatIsSaidIsTooMuch(t *testing.T) {
 					taken = append(taken, now)
 				}
 			case 3, 4, 5:
-				l.Hear(now, Answer{
-					Sent: some(), N: n(), Refused: rapid.Bool().Draw(t, "refused"), RetryAt: hostileTime(t, now, "retry"),
-					Said: learn.Limit{
+				l.Update(now, Answer{
+					Sent: some(), Units: n(), Refused: rapid.Bool().Draw(t, "refused"), RetryAt: hostileTime(t, now, "retry"),
+					Limit: learn.Limit{
 						Limit: hostileNumber(t, "limit"), Remaining: hostileNumber(t, "remaining"), Used: hostileNumber(t, "used"),
 						Reset: hostileTime(t, now, "reset"), Next: hostileTime(t, now, "next"),
 						Resolution: time.Duration(rapid.SampledFrom([]int64{0, 1e9, math.MaxInt64, -1}).Draw(t, "resolution")),
@@ -86,8 +87,8 @@ func TestNothingThatIsSaidIsTooMuch(t *testing.T) {
 					t.Fatalf("its own state: %v: %s", err, state)
 				}
 			}
-			if math.IsNaN(l.level) || math.Abs(l.level) > float64(most) || !(l.cost.each > 0) || math.IsNaN(l.rate) {
-				t.Fatalf("level %v cost %v rate %v", l.level, l.cost.each, l.rate)
+			if math.IsNaN(l.level) || math.Abs(l.level) > float64(maxAmount) || !(l.cost.each > 0) || math.IsNaN(l.refill.rate) {
+				t.Fatalf("level %v cost %v rate %v", l.level, l.cost.each, l.refill.rate)
 			}
 			if f := &l.flights; f.unanswered() < 0 || f.busy < 0 || f.answered < 0 {
 				t.Fatalf("taken %d answered %d busy %d", f.taken, f.answered, f.busy)
@@ -110,7 +111,7 @@ func TestADamagedStateDoesNoHarm(t *testing.T) {
 	t.Parallel()
 	d := deskFor(&testing.T{}, Options{})
 	d.hear(d.send(), d.says(10, 9, 60))
-	p := NewPace(3)
+	p := NewHiddenRate(3)
 	p.Refused(epoch, epoch, time.Time{})
 	for _, good := range [][]byte{d.m.State(), p.State()} {
 		rapid.Check(t, func(t *rapid.T) {
@@ -126,7 +127,7 @@ func TestADamagedStateDoesNoHarm(t *testing.T) {
 					b = append(b[:at], append([]byte("9"), b[at:]...)...)
 				}
 			}
-			for _, m := range []limit.Meter{New(Options{}), NewPace(1)} {
+			for _, m := range []limit.Meter{New(Options{}), NewHiddenRate(1)} {
 				_ = m.Restore(epoch, b)
 				at, ok := m.When(epoch, 1)
 				if !ok || at.Before(epoch) {

@@ -1,145 +1,116 @@
 package ledger
 
 import (
-	"math"
 	"time"
 
 	"github.com/abide-proxy/abide/learn"
 	"github.com/abide-proxy/abide/limit"
 )
 
-// Options are what the operator wants of a ledger.
+// Options configure a ledger.
 type Options struct {
-	Reserve Reserve
-	Unit    learn.Unit
-	Part    bool // there are as many as there are parts, so it is forgotten sooner
+	Reserve    Reserve
+	Unit       learn.Unit
+	ShortLived bool // the limit belongs to one of many entities, so it is forgotten sooner
 }
 
-// Reserve is what stays unspent of a limit: the larger of the two.
+// Reserve is the part of a limit that is not used: the larger of both values.
 type Reserve struct {
 	Units   int64
 	Percent float64
 }
 
-// kind is how a limit becomes whole again.
-type kind uint8
+// refillKind is how the units of a limit come back. If you add a kind, also change kinds
+// and inferKind.
+type refillKind uint8
 
 const (
-	undecided kind = iota // taken for fixed
-	fixed                 // at once, at the reset
-	refilling             // all the time; the reset is when it is full
-	sliding               // as what was taken leaves a window
+	undecided refillKind = iota // handled as fixed
+	fixed                       // all at the reset
+	refilling                   // continuously; the reset is when all are back
+	sliding                     // each when it leaves a rolling window
 )
-
-var kinds = [...]string{undecided: "unknown", fixed: "fixed", refilling: "refilling", sliding: "sliding"}
 
 const (
-	trusted = 3  // full refills right after a reset, and the next needs no probe
-	silence = 3  // probes whose answers say nothing, and it is open
-	patient = 60 // seconds between probes, at most
+	trustedWindows  = 3  // windows in a row that began whole, after which the next needs no probe
+	maxSilentProbes = 3  // probes in a row without an announcement, after which requests go
+	maxProbePause   = 60 // seconds between probes, at most
 
-	cautious = 0.999 // of a rate that is known
+	rateSafety = 0.999 // part of a known rate that is counted on
 
-	remembered = 10 * minute // for which a ledger is kept that nobody asks for
-	partly     = 10 * second // the same of a part's
+	unusedKept       = 10 * minute // for which an unused ledger is kept
+	entityUnusedKept = 10 * second // the same for the limit of an entity
 )
 
-// Ledger is one limit of a server's, for one budget. It counts what is taken, and
-// hears what answers say is left.
-//
-// Level is what may still be taken after everything that has been. What an answer
-// says was true when the server wrote it: of what was taken by now it may count
-// all or only what had been answered when its request was sent. So it is a lower
-// and an upper bound of the level, which stays where it is in between. What is in
-// flight never lowers it, then; what somebody else has taken does.
+// Ledger is the meter of one announced limit for one budget: it calculates the units that
+// may be taken from the units taken and the announcements of responses. It is not safe for
+// concurrent use.
 type Ledger struct {
 	options Options
-	clock   clock
-	flights flights
-	kind    kind
-	heard   bool // something was said of it
-	off     bool // the server says that it does not limit
-	counts  bool // what is left is said
+	clock   limit.Clock
+	allowance
+	announced announced
+	probe     probe
+	refusals  refusals
+	sharing   sharing
+}
 
-	limit  float64 // 0: not known
-	level  float64
-	at     int64 // of level
-	rate   float64
-	floor  float64 // the rate is no less, if it comes back all the time
-	least  float64 // nor less than this, if nothing is said of it
-	ramps  ramps   // by which that is known
-	void   int64   // units that were answered and that the server may not have counted
-	fullAt int64   // the latest time that was said for when it is full
-	rated  bool    // the server said the rate, or it follows from its resets
-	cost   cost
-	spread bool // trail has a window
+// announced records when and how the server has announced the limit.
+type announced struct {
+	ever      bool  // the server has announced the limit at some time
+	at        int64 // last announcement
+	missing   int64 // responses without an announcement since then
+	unlimited bool  // the server says that there is no limit
+	restored  bool  // the state was restored, and no announcement has arrived since
+}
 
-	window window
-	scores [sliding + 1]int8
-	sample sample
-	steady int8 // times that the reset stayed where it was, though more was used
-	from   start
+// probe is a single request that goes alone to learn how many units are left.
+type probe struct {
+	active bool
+	from   int64 // when it was started
+	sent   int64 // 0: not sent yet
+	inRow  int   // probes in a row without an announcement
+	tryAt  int64 // when to probe although nothing is left; 0: the reset is known
+}
 
-	until     int64 // after a refusal nothing goes before
-	row       int   // refusals, one after the other
-	refusedAt int64
-
-	away      bool  // it was restored, and nothing was heard since
-	probing   bool  // one goes alone
-	probeFrom int64 // since when
-	probeAt   int64 // when it went; 0: it has not
-	silent    int   // probes that were answered without a word
-	slow      int64 // how many may be in flight; 0: as many as there are
-	tryAt     int64 // when to probe though nothing is left; 0: there is a better time
-	wait      int64 // until the next such probe
-
-	trip    int64 // how long the answer took that is heard
-	heardAt int64 // when something was said last
-	missing int64 // answers since then
-
-	own, foreign int64 // units that were used in this window
-	// The same in those before, the less the longer ago.
-	ownBefore, foreignBefore int64
-
-	foreignAt int64 // when foreign use was seen last; 0: never
-	gainedAt  int64 // when more was left than there had been
-	slack     float64
-
-	trail   trail
-	sharing sharing
+// refusals are responses that refused because of this limit.
+type refusals struct {
+	until int64 // no request goes before
+	inRow int
+	at    int64 // the last one
 }
 
 var _ limit.Meter = (*Ledger)(nil)
 
-// New is a ledger that has heard nothing: one request goes alone.
+// New returns a ledger without announcements: its first request goes alone.
 func New(o Options) *Ledger {
 	if !(o.Reserve.Percent > 0) {
 		o.Reserve.Percent = 0
 	}
 	o.Reserve.Units = amount(o.Reserve.Units)
-	return &Ledger{options: o, cost: cost{each: 1}, probing: true, slow: 1, wait: second}
+	l := &Ledger{options: o, probe: probe{active: true}}
+	l.unit, l.reserved, l.backoff = o.Unit, o.Reserve, second
+	l.cost.each, l.flights.maxInFlight = 1, 1
+	return l
 }
 
-// flows tells whether the level rises all the time.
-func (l *Ledger) flows() bool { return l.rate > 0 && l.kind >= refilling }
-
-// look brings the level up to a time.
-func (l *Ledger) look(v int64) {
-	if v > l.at {
-		if l.flows() {
-			// What is under way may be counted only now, so nothing comes back for it yet.
-			whole := float64(most)
+// advance updates the state to a time: refill, end of the window, time of a probe.
+func (l *Ledger) advance(v int64) {
+	if v > l.levelAt {
+		if l.refillsContinuously() {
+			// Requests in flight may not be counted yet, so nothing comes back for them.
+			whole := float64(maxAmount)
 			if l.limit > 0 {
 				whole = l.limit - l.cost.each*float64(l.flights.unanswered())
 			}
-			l.level = max(l.level, min(l.level+cautious*l.rate*float64(v-l.at)/float64(second), whole))
+			l.level = max(l.level, min(l.level+rateSafety*l.refill.rate*float64(v-l.levelAt)/float64(second), whole))
 		}
-		l.at = v
+		l.levelAt = v
 	}
-	if l.spread {
-		l.trail.fade(v)
+	if l.recent.on {
+		l.recent.expire(v)
 	}
-	if !l.heard || l.probing || v < l.until {
+	if !l.announced.ever || l.probe.active || v < l.refusals.until {
 		return
 	}
 	if end := l.window.end(); end > 0 && v >= end && l.kind < refilling {
@@ -147,104 +118,51 @@ func (l *Ledger) look(v int64) {
 		return
 	}
 	if !l.counts || l.spend() >= l.cost.each {
-		l.tryAt = 0
+		l.probe.tryAt = 0
 		return
 	}
-	if l.tryAt == 0 && !l.known() {
-		l.tryAt = v + l.wait
-		if l.kind == undecided && l.least > 0 {
-			// Some has come back before, so it is likely to do so again.
-			l.tryAt = max(l.tryAt, min(plus(v, (l.cost.each-l.spend())/l.least), v+patient*second))
-		}
+	if l.probe.tryAt == 0 && !l.announcesReturn() {
+		l.probe.tryAt = v + l.backoff
 	}
-	if l.tryAt > 0 && v >= l.tryAt {
-		l.tryAt = 0
-		l.wait = min(2*l.wait, patient*second)
-		l.probe(v)
+	if l.probe.tryAt > 0 && v >= l.probe.tryAt {
+		l.probe.tryAt = 0
+		l.backoff = min(2*l.backoff, maxProbePause*second)
+		l.startProbe(v)
 	}
 }
 
-// known tells whether it follows from what was said when there is more.
-func (l *Ledger) known() bool {
-	return l.flows() || l.kind < refilling && l.window.over > 0 || l.kind == sliding && l.spread
-}
+// startProbe lets one request go alone.
+func (l *Ledger) startProbe(v int64) { l.probe.active, l.probe.from, l.probe.sent = true, v, 0 }
 
-func (l *Ledger) cap(level float64) float64 {
-	if l.limit > 0 {
-		return min(level, l.limit)
-	}
-	return min(level, float64(most))
-}
-
-// probe lets one go alone.
-func (l *Ledger) probe(v int64) { l.probing, l.probeFrom, l.probeAt = true, v, 0 }
-
-// spend is what may be spent now.
-func (l *Ledger) spend() float64 {
-	level := math.Inf(1)
-	if l.counts || l.limit > 0 && (l.kind < refilling && l.window.over > 0 || l.flows()) {
-		level = l.level
-	}
-	if l.kind == sliding && l.spread && l.limit > 0 {
-		level = min(level, l.bound())
-	}
-	return level - l.reserve()
-}
-
-// bound is what a rolling window leaves, if we are alone.
-func (l *Ledger) bound() float64 {
-	return l.limit - l.cost.each*float64(l.flights.unanswered()+l.trail.sum)
-}
-
-func (l *Ledger) reserve() float64 {
-	keep := max(float64(l.options.Reserve.Units), l.limit*min(l.options.Reserve.Percent, 100)/100)
-	if l.guarded() {
-		if least := 2.0; l.limit >= 20 {
-			keep = max(keep, least, l.limit/100)
-		} else {
-			keep = max(keep, 1)
-		}
-	}
-	if l.limit > 0 {
-		keep = max(min(keep, l.limit-l.cost.each), 0)
-	}
-	return keep
-}
-
-// guarded tells whether somebody else has used something a while ago.
-func (l *Ledger) guarded() bool {
-	return l.foreignAt > 0 && l.at-l.foreignAt < max(3*l.window.period, minute)
-}
-
-// stale tells whether the server has ceased to speak of the limit.
+// stale reports whether responses have not announced the limit for long.
 func (l *Ledger) stale(v int64) bool {
-	return l.missing > 0 && v-l.heardAt > max(2*l.window.period, hour)
+	return l.announced.missing > 0 && v-l.announced.at > max(2*l.window.period, hour)
 }
 
-func (l *Ledger) free(v int64) bool { return l.off || l.heard && l.stale(v) }
+func (l *Ledger) free(v int64) bool { return l.announced.unlimited || l.announced.ever && l.stale(v) }
 
-// when is When, as far as the ledger knows by itself.
+// when is When without the fleet's budget.
 func (l *Ledger) when(now time.Time, n int64) (time.Time, bool) {
-	v := l.clock.at(now)
-	l.look(v)
+	v := l.clock.At(now)
+	l.advance(v)
 	switch {
 	case n <= 0:
 		return now, true
-	case n > most:
+	case n > maxAmount:
 		return now, false
 	case l.options.Unit == learn.Requests && l.limit > 0 && !l.free(v) && float64(n) > max(l.limit, 1):
 		return now, false
-	case v < l.until:
-		return l.clock.time(now, l.until), true
+	case v < l.refusals.until:
+		return l.clock.Time(now, l.refusals.until), true
 	case l.free(v):
 		return now, true
-	case l.probing:
-		if l.probeAt > 0 && v-l.probeAt < patience {
+	case l.probe.active:
+		if l.probe.sent > 0 && v-l.probe.sent < probeTimeout {
 			return limit.Unknown, true
 		}
 		return now, true
-	case !l.heard:
-		if f := l.flights.unanswered(); l.slow > 0 && f > 0 && f+n > l.slow {
+	case !l.announced.ever:
+		if f := l.flights.unanswered(); l.flights.maxInFlight > 0 && f > 0 && f+n > l.flights.maxInFlight {
 			return limit.Unknown, true
 		}
 		return now, true
@@ -254,30 +172,30 @@ func (l *Ledger) when(now time.Time, n int64) (time.Time, bool) {
 		}
 		return now, true
 	}
-	// More than the whole goes when it is whole.
+	// A request for more than the limit goes when all units are there.
 	need := l.cost.each * float64(n)
 	if l.limit > 0 {
 		need = min(need, l.limit-l.reserve())
 	}
 	if spend := l.spend(); spend < need {
-		return l.clock.time(now, l.enough(v, need)), true
+		return l.clock.Time(now, l.enough(v, need)), true
 	}
-	if f := l.flights.unanswered(); l.slow > 0 && f > 0 && f+n > l.slow {
+	if f := l.flights.unanswered(); l.flights.maxInFlight > 0 && f > 0 && f+n > l.flights.maxInFlight {
 		return limit.Unknown, true
 	}
 	return now, true
 }
 
-// Patience is queue.Impatient's: when another may go though a probe is not answered.
+// Patience returns when another request may go though the probe has no response yet.
 func (l *Ledger) Patience(now time.Time) time.Time {
-	v := l.clock.at(now)
-	if !l.probing || l.probeAt == 0 {
+	v := l.clock.At(now)
+	if !l.probe.active || l.probe.sent == 0 {
 		return time.Time{}
 	}
-	return l.clock.time(now, max(l.probeAt+patience, v))
+	return l.clock.Time(now, max(l.probe.sent+probeTimeout, v))
 }
 
-// enough is when so much is there, which is not the case now.
+// enough returns when the needed units are available.
 func (l *Ledger) enough(v int64, need float64) int64 {
 	at := int64(0)
 	switch {
@@ -285,27 +203,27 @@ func (l *Ledger) enough(v int64, need float64) int64 {
 		at = l.window.end()
 	default:
 		keep := l.reserve()
-		if l.flows() {
-			at = plus(v, (need+keep-l.level)/(cautious*l.rate))
+		if l.refillsContinuously() {
+			at = plus(v, (need+keep-l.level)/(rateSafety*l.refill.rate))
 		}
-		if l.kind == sliding && l.spread && l.limit > 0 {
+		if l.kind == sliding && l.recent.on && l.limit > 0 {
 			left := (l.limit-need-keep)/l.cost.each - float64(l.flights.unanswered())
-			at = max(at, l.trail.free(v, max(whole(left), 0)))
+			at = max(at, l.recent.free(v, max(whole(left), 0)))
 		}
 	}
-	if l.tryAt > 0 && (at <= v || l.tryAt < at) {
-		at = l.tryAt
+	if l.probe.tryAt > 0 && (at <= v || l.probe.tryAt < at) {
+		at = l.probe.tryAt
 	}
 	if at <= v {
-		at = v + l.wait
+		at = v + l.backoff
 	}
 	return at
 }
 
 // Take is limit.Meter's.
 func (l *Ledger) Take(now time.Time, n int64) {
-	v := l.clock.at(now)
-	l.look(v)
+	v := l.clock.At(now)
+	l.advance(v)
 	if n = amount(n); n == 0 {
 		return
 	}
@@ -314,20 +232,15 @@ func (l *Ledger) Take(now time.Time, n int64) {
 	}
 	l.flights.take(v, n)
 	l.pay(n)
-	if l.probing {
-		l.probeAt = v
+	if l.probe.active {
+		l.probe.sent = v
 	}
-}
-
-func (l *Ledger) pay(n int64) {
-	l.level = min(max(l.level-l.cost.each*float64(n), -float64(most)), float64(most))
-	l.own = min(max(l.own+n, 0), most)
 }
 
 // Give is limit.Meter's.
 func (l *Ledger) Give(now, taken time.Time, n int64) {
-	v, at := l.clock.at(now), l.clock.on(taken)
-	l.look(v)
+	v, at := l.clock.At(now), l.clock.On(taken)
+	l.advance(v)
 	if n = amount(n); n == 0 {
 		return
 	}
@@ -335,36 +248,36 @@ func (l *Ledger) Give(now, taken time.Time, n int64) {
 	if s := &l.sharing; s.number != 0 && at >= s.since {
 		s.budget.Give(now, taken, n)
 	}
-	// What was heard since may have been less than there was with it.
-	if at >= l.heardAt || !l.heard {
+	// An announcement since then may have been lower by these units.
+	if at >= l.announced.at || !l.announced.ever {
 		l.pay(-n)
 		l.level = l.cap(l.level)
 	} else {
-		l.slack += float64(n)
+		l.unexplained += float64(n)
 	}
-	if at == l.probeAt {
-		l.probeAt = 0
+	if at == l.probe.sent {
+		l.probe.sent = 0
 	}
 }
 
 // Postpone is limit.Meter's.
 func (l *Ledger) Postpone(now, taken time.Time, n int64) {
-	v, at := l.clock.at(now), l.clock.on(taken)
-	l.look(v)
+	v, at := l.clock.At(now), l.clock.On(taken)
+	l.advance(v)
 	if n = amount(n); n == 0 {
 		return
 	}
 	l.flights.move(at, v, n)
-	if l.probeAt > 0 && at == l.probeAt {
-		l.probeAt = v
+	if l.probe.sent > 0 && at == l.probe.sent {
+		l.probe.sent = v
 	}
 }
 
 // Settle is limit.Meter's.
 func (l *Ledger) Settle(now, taken time.Time, estimate, actual int64) {
-	v := l.clock.at(now)
-	l.look(v)
-	by := l.flights.settle(l.clock.on(taken), amount(estimate), amount(actual))
+	v := l.clock.At(now)
+	l.advance(v)
+	by := l.flights.settle(l.clock.On(taken), amount(estimate), amount(actual))
 	if by != 0 {
 		l.pay(by)
 	}
@@ -375,116 +288,113 @@ func (l *Ledger) Settle(now, taken time.Time, estimate, actual int64) {
 
 // Done is limit.Meter's.
 func (l *Ledger) Done(now, taken time.Time, n int64, o limit.Outcome) {
-	v, at := l.clock.at(now), l.clock.on(taken)
-	l.look(v)
+	v, at := l.clock.At(now), l.clock.On(taken)
+	l.advance(v)
 	if n = amount(n); n == 0 {
 		return
 	}
 	late := l.flights.done(v, at, n)
 	if o == limit.Refused && late < n {
-		// Another limit has refused it, so that this one may not have counted it.
-		l.void += n - late
-		l.from = start{}
+		// Another limit refused the request, so this one may not have counted it.
+		l.uncounted += n - late
 	}
 	if late == 0 {
 		return
 	}
-	l.landed(v, late)
+	l.finished(v, late)
 	switch o {
 	case limit.Success, limit.Refused:
-		l.mute(v, at, late)
+		l.unannounced(v, at, late)
 	case limit.Failed, limit.Abandoned:
-		l.slack += float64(late)
-		l.void += late
-		l.from = start{}
-		if at == l.probeAt {
-			l.probeAt = 0
+		l.unexplained += float64(late)
+		l.uncounted += late
+		if at == l.probe.sent {
+			l.probe.sent = 0
 		}
 	}
 }
 
-// landed is for n that are answered, whatever the answer says.
-func (l *Ledger) landed(v, n int64) {
-	if l.spread {
-		l.trail.add(v, n)
+// finished counts n units whose requests have a response, whatever the response says.
+func (l *Ledger) finished(v, n int64) {
+	if l.recent.on {
+		l.recent.add(v, n)
 	}
-	if l.slow > 0 {
+	if l.flights.maxInFlight > 0 {
 		if l.options.Unit != learn.Requests {
-			n *= 3 // what it costs is soon known, and then that is what counts
+			n *= 3 // the cost is soon known, and restrains more exactly
 		}
-		if l.slow += n; l.slow > 1<<12 || l.limit > 0 && float64(l.slow) >= l.limit {
-			l.slow = 0
+		if l.flights.maxInFlight += n; l.flights.maxInFlight > 1<<12 || l.limit > 0 && float64(l.flights.maxInFlight) >= l.limit {
+			l.flights.maxInFlight = 0
 		}
 	}
 }
 
-// mute is for an answer without a word on the limit.
-func (l *Ledger) mute(v, sent, n int64) {
-	l.missing = min(l.missing+n, most)
-	l.slack += float64(n)
-	l.void += n
-	l.from = start{}
-	if !l.probing || sent < l.probeFrom {
+// unannounced counts n units whose response did not announce the limit.
+func (l *Ledger) unannounced(v, sent, n int64) {
+	l.announced.missing = min(l.announced.missing+n, maxAmount)
+	l.unexplained += float64(n)
+	l.uncounted += n
+	if !l.probe.active || sent < l.probe.from {
 		return
 	}
-	l.probeAt = 0
-	if l.silent++; l.silent < silence {
+	l.probe.sent = 0
+	if l.probe.inRow++; l.probe.inRow < maxSilentProbes {
 		return
 	}
-	l.silent, l.probing = 0, false
-	if l.heard && l.limit > 0 {
-		l.roll(v)
+	l.probe.inRow, l.probe.active = 0, false
+	if l.announced.ever && l.limit > 0 {
+		l.beginWindow(v)
 	}
 }
 
 // Left is limit.Meter's.
 func (l *Ledger) Left(now time.Time) int64 {
-	v := l.clock.at(now)
-	l.look(v)
+	v := l.clock.At(now)
+	l.advance(v)
 	switch {
-	case v < l.until:
+	case v < l.refusals.until:
 		return 0
 	case l.free(v):
-		return most
-	case l.probing:
-		if l.probeAt > 0 && v-l.probeAt < patience {
+		return maxAmount
+	case l.probe.active:
+		if l.probe.sent > 0 && v-l.probe.sent < probeTimeout {
 			return 0
 		}
 		return 1
-	case !l.heard:
-		if l.slow > 0 {
-			return max(l.slow-l.flights.unanswered(), 0)
+	case !l.announced.ever:
+		if l.flights.maxInFlight > 0 {
+			return max(l.flights.maxInFlight-l.flights.unanswered(), 0)
 		}
-		return most
+		return maxAmount
 	case l.options.Unit == learn.Concurrent:
 		if l.limit > 0 {
 			return max(whole(l.limit)-l.flights.busy, 0)
 		}
-		return most
+		return maxAmount
 	}
-	left := max(whole(min(l.spend(), float64(most))/l.cost.each), 0)
-	if f := l.flights.unanswered(); l.slow > 0 {
-		left = min(left, max(l.slow-f, 0))
+	left := max(whole(min(l.spend(), float64(maxAmount))/l.cost.each), 0)
+	if f := l.flights.unanswered(); l.flights.maxInFlight > 0 {
+		left = min(left, max(l.flights.maxInFlight-f, 0))
 	}
 	return left
 }
 
 // Idle is limit.Meter's.
 func (l *Ledger) Idle(now time.Time) bool {
-	v := l.clock.at(now)
-	l.look(v)
-	if l.flights.busy > 0 || v < l.until {
+	v := l.clock.At(now)
+	l.advance(v)
+	if l.flights.busy > 0 || v < l.refusals.until {
 		return false
 	}
 	switch {
-	case !l.heard:
-		return l.probing
-	case v-l.heardAt < partly, !l.options.Part && v-l.heardAt < remembered:
-		return false // what was learned of it is worth more than its place
-	case l.free(v) || l.probing:
+	case !l.announced.ever:
+		return l.probe.active
+	case v-l.announced.at < entityUnusedKept, !l.options.ShortLived && v-l.announced.at < unusedKept:
+		return false // keep what was learned
+	case l.free(v) || l.probe.active:
 		return true
 	case l.kind < refilling:
-		return l.limit > 0 && l.own == 0 && l.level >= l.limit
+		return l.limit > 0 && l.usage.own == 0 && l.level >= l.limit
 	}
-	return l.limit > 0 && l.level >= l.limit && (!l.spread || l.trail.sum == 0)
+	return l.limit > 0 && l.level >= l.limit && (!l.recent.on || l.recent.sum == 0)
 }

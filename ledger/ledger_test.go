@@ -55,18 +55,18 @@ func (d *desk) send() time.Time {
 }
 
 // hear hears an answer, of a request that is then over.
-func (d *desk) hear(sent time.Time, s learn.Limit) News {
-	news := d.m.(*Ledger).Hear(d.now(), Answer{Sent: sent, N: 1, Said: s})
+func (d *desk) hear(sent time.Time, s learn.Limit) Surprise {
+	news := d.m.(*Ledger).Update(d.now(), Answer{Sent: sent, Units: 1, Limit: s})
 	d.m.Done(d.now(), sent, 1, limit.Success)
 	return news
 }
 
 func (d *desk) refused(sent time.Time, s learn.Limit, retry float64) {
-	a := Answer{Sent: sent, N: 1, Said: s, Refused: true}
+	a := Answer{Sent: sent, Units: 1, Limit: s, Refused: true}
 	if !math.IsNaN(retry) {
 		a.RetryAt = seconds(d.v + retry)
 	}
-	d.m.(*Ledger).Hear(d.now(), a)
+	d.m.(*Ledger).Update(d.now(), a)
 	d.m.Done(d.now(), sent, 1, limit.Refused)
 }
 
@@ -137,7 +137,7 @@ func TestAnAnswerBoundsWhatIsLeft(t *testing.T) {
 	d := deskFor(t, Options{})
 	d.hear(d.send(), d.says(100, 99, 600))
 	l := d.m.(*Ledger)
-	l.slow = 0
+	l.flights.maxInFlight = 0
 	left := func(want int64) {
 		t.Helper()
 		if got := l.Left(d.now()); got != want {
@@ -153,7 +153,7 @@ func TestAnAnswerBoundsWhatIsLeft(t *testing.T) {
 	left(96)
 	d.v += 0.1
 	said := func(left float64) learn.Limit { return d.says(100, left, 600-(d.v-at)) }
-	if news := d.hear(c, said(96)); news != (News{}) {
+	if news := d.hear(c, said(96)); news != (Surprise{}) {
 		t.Fatalf("%+v", news)
 	}
 	left(96)
@@ -180,7 +180,7 @@ func TestAReserveStaysUnspent(t *testing.T) {
 	}{{Reserve{}, 9}, {Reserve{Units: 3}, 6}, {Reserve{Percent: 20}, 7}, {Reserve{Units: 1, Percent: 40}, 5}, {Reserve{Units: 100}, 0}, {Reserve{Percent: math.NaN()}, 9}} {
 		d := deskFor(t, Options{Reserve: c.reserve})
 		d.hear(d.send(), d.says(10, 9, 60))
-		d.m.(*Ledger).slow = 0
+		d.m.(*Ledger).flights.maxInFlight = 0
 		if got := d.m.Left(d.now()); got != c.want {
 			t.Errorf("%+v leaves %d, want %d", c.reserve, got, c.want)
 		}
@@ -270,7 +270,7 @@ func TestABurstOfRefusalsIsOneRefusal(t *testing.T) {
 	t.Parallel()
 	d := deskFor(t, Options{})
 	d.hear(d.send(), d.says(100, 99, 300))
-	d.m.(*Ledger).slow = 0
+	d.m.(*Ledger).flights.maxInFlight = 0
 	var sent []time.Time
 	for range 20 {
 		d.v += 0.001
@@ -296,7 +296,7 @@ func TestAnotherLimitReplacesTheOld(t *testing.T) {
 	t.Parallel()
 	d := deskFor(t, Options{})
 	d.hear(d.send(), d.says(100, 99, 300))
-	d.m.(*Ledger).slow = 0
+	d.m.(*Ledger).flights.maxInFlight = 0
 	d.hear(d.send(), d.says(1000, 998, 300))
 	if left := d.m.Left(d.now()); left != 998 {
 		t.Fatalf("%d left of 1000", left)
@@ -336,7 +336,7 @@ func TestAtMostSoManyAreInFlight(t *testing.T) {
 	d.send()
 	d.send()
 	d.waits(-1, -1)
-	d.m.(*Ledger).Hear(d.now(), Answer{Sent: a, N: 1, Said: learn.Limit{Limit: some(3)}})
+	d.m.(*Ledger).Update(d.now(), Answer{Sent: a, Units: 1, Limit: learn.Limit{Limit: some(3)}})
 	d.waits(-1, -1) // its body is under way
 	d.m.Done(d.now(), a, 1, limit.Success)
 	d.send()
@@ -348,8 +348,8 @@ func TestALimitThatWasNotExpectedIsHeard(t *testing.T) {
 	t.Parallel()
 	d := deskFor(t, Options{})
 	d.v = 1
-	d.m.(*Ledger).Hear(d.now(), Answer{Sent: seconds(0.5), Said: d.says(10, 4, 60)})
-	d.m.(*Ledger).slow = 0
+	d.m.(*Ledger).Update(d.now(), Answer{Sent: seconds(0.5), Limit: d.says(10, 4, 60)})
+	d.m.(*Ledger).flights.maxInFlight = 0
 	for range 4 {
 		d.send()
 	}

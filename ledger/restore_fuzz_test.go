@@ -44,83 +44,56 @@ func FuzzLedgerRestore(f *testing.F) {
 	f.Add([]byte(`{"v":1}`), int64(0))
 	l := New(Options{})
 	f.Add(l.State(), int64(0))
-	l.Told(fuzzBegan, Tale{Limit: 10, Used: 3, Reset: fuzzBegan.Add(time.Minute), Window: time.Minute})
+	l.AcceptReport(fuzzBegan, WindowReport{Limit: 10, Used: 3, Reset: fuzzBegan.Add(time.Minute), Window: time.Minute})
 	f.Add(l.State(), int64(time.Hour))
 	f.Fuzz(func(t *testing.T, state []byte, offset int64) {
 		now, l := fuzzTime(offset), New(Options{})
 		if l.Restore(now, state) != nil {
 			return
 		}
-		if left := l.Left(now); left < 0 || left > most {
+		if left := l.Left(now); left < 0 || left > maxAmount {
 			t.Fatalf("%d are left", left)
 		}
 		if err := New(Options{}).Restore(now, l.State()); err != nil {
 			t.Fatalf("its own state: %v", err)
 		}
-		passes(t, l, now, 2*credible)
+		passes(t, l, now, 2*maxAhead)
 	})
 }
 
 // Whatever another instance tells of a window, nobody waits for longer than that.
 func FuzzTale(f *testing.F) {
-	for _, one := range []Tale{{}, {Limit: 10, Used: 3, Reset: fuzzBegan.Add(time.Minute), Window: time.Minute, Number: 7}} {
+	for _, one := range []WindowReport{{}, {Limit: 10, Used: 3, Reset: fuzzBegan.Add(time.Minute), Window: time.Minute, Number: 7}} {
 		text, _ := json.Marshal(one)
 		f.Add(text, []byte(nil), int64(0))
 	}
 	f.Fuzz(func(t *testing.T, text, state []byte, offset int64) {
-		var one Tale
+		var one WindowReport
 		now, l := fuzzTime(offset), New(Options{})
 		if json.Unmarshal(text, &one) != nil {
 			return
 		}
 		_ = l.Restore(now, state)
-		l.Told(now, one)
-		if tale, ok := l.Tale(now); ok && (tale.Used < 0 || tale.Limit < 0 || !tale.Reset.After(now)) {
+		l.AcceptReport(now, one)
+		if tale, ok := l.Report(now); ok && (tale.Used < 0 || tale.Limit < 0 || !tale.Reset.After(now)) {
 			t.Fatalf("it tells %+v", tale)
 		}
-		passes(t, l, now, 2*credible)
+		passes(t, l, now, 2*maxAhead)
 	})
 }
 
 // Whatever is kept of a pace, it goes on.
 func FuzzPaceRestore(f *testing.F) {
-	f.Add(NewPace(3).State(), int64(0))
+	f.Add(NewHiddenRate(3).State(), int64(0))
 	f.Add([]byte(`{"v":1,"rate":1e-9}`), int64(1))
 	f.Fuzz(func(t *testing.T, state []byte, offset int64) {
-		now, p := fuzzTime(offset), NewPace(0)
+		now, p := fuzzTime(offset), NewHiddenRate(0)
 		if p.Restore(now, state) != nil {
 			return
 		}
-		if err := NewPace(0).Restore(now, p.State()); err != nil {
+		if err := NewHiddenRate(0).Restore(now, p.State()); err != nil {
 			t.Fatalf("its own state: %v", err)
 		}
-		passes(t, p, now, 2*credible)
-	})
-}
-
-// Whatever is kept of routes, they are a bounded number, and what they say of themselves
-// can be read again.
-func FuzzRoutesRestore(f *testing.F) {
-	m := NewRoutes()
-	f.Add(m.State())
-	m.Hide(m.Class("GET", "a.test", "/b/c", 0), true)
-	f.Add(m.State())
-	f.Fuzz(func(t *testing.T, text []byte) {
-		m := NewRoutes()
-		before := m.State()
-		if m.Restore(text) != nil {
-			if string(m.State()) != string(before) {
-				t.Fatal("a refused state changed the routes")
-			}
-			return
-		}
-		if len(m.known) > mostRoutes {
-			t.Fatalf("there are %d routes", len(m.known))
-		}
-		m.Class("GET", "a.test", "/b/c", 0)
-		own := m.State()
-		if err := NewRoutes().Restore(own); err != nil {
-			t.Fatalf("its own state: %v: %s", err, own)
-		}
+		passes(t, p, now, 2*maxAhead)
 	})
 }

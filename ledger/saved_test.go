@@ -84,11 +84,11 @@ func TestARestoredLedgerNeitherBurstsNorStalls(t *testing.T) {
 func TestAPaceIsRestored(t *testing.T) {
 	t.Parallel()
 	for _, jump := range []float64{0, 3600, -3600, -86_400} {
-		p := NewPace(10)
+		p := NewHiddenRate(10)
 		now := seconds(100)
 		p.Refused(now, now, seconds(160))
 		for away, wait := range map[float64]float64{0: 60, 20: 40, 7200: 0} {
-			n := NewPace(0)
+			n := NewHiddenRate(0)
 			at := 100 + away + jump
 			if err := n.Restore(seconds(at), p.State()); err != nil {
 				t.Fatal(err)

@@ -6,19 +6,9 @@ import (
 	"github.com/abide-proxy/abide/learn"
 )
 
-// Budget is what a fleet has of one window of a server's at a time. Its calls are as
-// those of limit.Meter, queue.Demanding and queue.Asking.
-type Budget interface {
-	// Window says which window what follows is about: its number, which is the same for
-	// all instances, how much there is in it, and how long it is. It returns how much of
-	// the one before others than the fleet have used, at most.
-	Window(now time.Time, number, amount int64, period time.Duration) (outside int64)
-
-	// Said says how much of the window the server has said to be used, by anybody, and to
-	// how many requests of this instance there were answers. With outside, others than
-	// the fleet are thought to use some of it.
-	Said(now time.Time, used, answered int64, outside bool)
-
+// sharedUnits is a fleet's budget. Its methods are those of limit.Meter and of the queue's
+// optional interfaces.
+type sharedUnits interface {
 	When(now time.Time, n int64) (time.Time, bool)
 	Take(now time.Time, n int64)
 	Give(now, taken time.Time, n int64)
@@ -26,34 +16,53 @@ type Budget interface {
 	Asks(now time.Time, n int64) bool
 }
 
-// sharing is how a ledger takes part in a budget of a fleet.
-type sharing struct {
-	budget Budget // nil: nobody else spends of the limit
+// Budget is a fleet's budget for the windows of a server's limit.
+type Budget interface {
+	sharedUnits
 
-	last, end int64 // number of the newest window whose end was said, and that end; 0: none
-	number    int64 // of the window of which the budget is now; 0: it is not used
-	amount    int64 // of that
-	since     int64 // when it began to be used for it
-	began     int64 // when the first one was; 0: none was
+	// Window sets the window: its number, which is the same for all instances, its amount
+	// and length. It returns an upper bound of what clients outside of the fleet used of
+	// the previous window.
+	Window(now time.Time, number, amount int64, period time.Duration) (outside int64)
+
+	// Said sets how much of the window the server reports as used, by any client, and how
+	// many requests of this instance were answered. outside means that clients outside of
+	// the fleet are assumed to use some.
+	Said(now time.Time, used, answered int64, outside bool)
 }
 
-// Share has what is taken come out of a fleet's budget as well, while the server says
-// when its windows end.
+// sharing is the state of a ledger whose limit a fleet shares.
+type sharing struct {
+	budget Budget // nil: not shared
+
+	numbering numbering
+	number    int64 // number of the budget's window; 0: the budget is not used
+	amount    int64 // of that window
+	since     int64 // start of the use of the budget for that window
+	began     int64 // start of the use of the budget; 0: never
+}
+
+// lasted tells whether the limit has been shared for longer than length. In its first
+// window the budget lacks earlier use.
+func (s *sharing) lasted(v, length int64) bool { return s.began > 0 && v-s.began > length }
+
+// Share takes units also from the fleet's budget, while the server announces the ends of
+// windows.
 func (l *Ledger) Share(b Budget) { l.sharing.budget = b }
 
-// share tells whether the fleet's budget holds now, and tells that which window is
-// there and what was already taken of it.
+// share reports whether the fleet's budget applies now, and sets its window and the units
+// taken before.
 func (l *Ledger) share(now time.Time, v int64) bool {
 	s, w := &l.sharing, &l.window
 	if s.budget == nil {
 		return false
 	}
 	number := int64(0)
-	if l.heard && l.counts && l.tells() && l.options.Unit == learn.Requests && l.limit >= 1 && !w.guess && w.period > 0 && !l.free(v) {
-		number = l.windowNumber(v)
+	if l.announced.ever && l.counts && l.reportsToOthers() && l.options.Unit == learn.Requests && l.limit >= 1 && !w.limitGuessed && w.period > 0 && !l.free(v) {
+		number = s.numbering.present(v, w)
 	}
 	if number == 0 {
-		s.number = 0
+		s.number, l.shared = 0, false
 		return false
 	}
 	if number == s.number {
@@ -65,93 +74,32 @@ func (l *Ledger) share(now time.Time, v int64) bool {
 	}
 	taken := int64(0)
 	if number != s.number {
-		if taken = l.own; s.number != 0 && w.reset > 0 && !l.numbersIt(v) {
-			taken = l.flights.unanswered() // nothing was heard of the new one yet
+		if taken = l.usage.own; s.number != 0 && w.reset > 0 && !s.numbering.isCurrent(v, w) {
+			taken = l.flights.unanswered() // nothing is announced of the new window yet
 		}
 		s.since = v
 		if s.began == 0 {
 			s.began = max(v, 1)
 		}
 	}
-	if s.budget.Window(now, number, amount, time.Duration(w.period)) > 0 && l.sharedFor(v, 2) {
-		l.foreignAt = max(v, 1)
+	if s.budget.Window(now, number, amount, time.Duration(w.period)) > 0 && s.lasted(v, 2*w.period) {
+		l.usage.foreignAt = max(v, 1)
 	}
-	s.number, s.amount = number, amount
+	s.number, s.amount, l.shared = number, amount, true
 	if taken > 0 {
 		s.budget.Take(now, taken)
 	}
 	return true
 }
 
-// shareSaid has what the server says be the most that there is for the fleet.
+// shareSaid limits the fleet's budget to the announced units.
 func (l *Ledger) shareSaid(now time.Time, v int64) {
 	s, w := &l.sharing, &l.window
-	if w.leastAt == 0 || !l.numbersIt(v) {
-		return // of the window before
+	if w.lowestLeftAt == 0 || !s.numbering.isCurrent(v, w) {
+		return // the announcement is of the window before
 	}
-	answered := max(l.own-l.flights.unanswered(), 0)
-	s.budget.Said(now, whole((l.limit-w.least)/l.cost.each), answered, l.guarded())
-}
-
-// sharedFor tells whether the limit has been shared for the length of so many windows. In
-// the first one the fleet's budget does not have all that was used.
-func (l *Ledger) sharedFor(v, windows int64) bool {
-	return l.sharing.began > 0 && v-l.sharing.began > windows*l.window.period
-}
-
-// windowNumber is the number of the present window: how many of its length have passed
-// since the last one whose end was said, with the number of that one.
-func (l *Ledger) windowNumber(v int64) int64 {
-	s, w := &l.sharing, &l.window
-	if w.reset > 0 {
-		l.numbered(w.reset)
-	}
-	switch end := w.end(); {
-	case s.last == 0:
-		return 0
-	case w.reset > 0 && v < end:
-		return s.last
-	case w.reset == 0 && v < end: // begun by our clock
-		return s.last + max((w.opened-s.end)/w.period+1, 1)
-	}
-	return s.last + max((v-s.end)/w.period+1, 1)
-}
-
-// numbersIt tells whether the newest number is that of the window whose end was said to
-// this instance. Others may have told the number of the next one already.
-func (l *Ledger) numbersIt(v int64) bool {
-	s, w := &l.sharing, &l.window
-	by := s.end - w.reset
-	return w.reset > 0 && v < w.end() && by <= w.period/2 && -by <= w.period/2
-}
-
-// numbered hears of the end of a window.
-func (l *Ledger) numbered(reset int64) {
-	s, period := &l.sharing, l.window.period
-	switch by := reset - s.end; {
-	case s.last == 0:
-		// Instances know the length of a window only roughly. This is the same for all of
-		// them, and grows no faster than the number of windows.
-		step := 3 * second / 2
-		for step < period {
-			step *= 4
-		}
-		s.last, s.end = (reset+step/2)/step, reset
-	case by > period/2:
-		s.last, s.end = s.last+(by+period/2)/period, reset
-	}
-}
-
-// agree takes over the number that another instance has for a window. Of two for one
-// window the larger one holds.
-func (l *Ledger) agree(number, reset int64) {
-	s := &l.sharing
-	if s.budget == nil || number <= 0 {
-		return
-	}
-	if number > s.last && reset > s.end-l.window.period/2 {
-		s.last, s.end = number, reset
-	}
+	answered := max(l.usage.own-l.flights.unanswered(), 0)
+	s.budget.Said(now, whole((l.limit-w.lowestLeft)/l.cost.each), answered, l.usedByOthers())
 }
 
 // When is limit.Meter's.
@@ -163,32 +111,33 @@ func (l *Ledger) When(now time.Time, n int64) (time.Time, bool) {
 	return t, ok
 }
 
-// shareWhen is when the fleet's budget gives n that the ledger itself would let go now.
+// shareWhen returns when the fleet's budget has n units, which the ledger itself would
+// allow now.
 func (l *Ledger) shareWhen(now time.Time, n int64) time.Time {
-	v := l.clock.last
+	v := l.clock.Last()
 	if !l.share(now, v) {
 		return now
 	}
-	if l.closing(v) {
-		return l.clock.time(now, l.window.end())
+	if l.mayBeOver(v) {
+		return l.clock.Time(now, l.window.end())
 	}
 	t, ok := l.sharing.budget.When(now, n)
 	if !ok || !t.After(now) {
 		return now
 	}
 	if end := l.window.end(); end > v {
-		if next := l.clock.time(now, end); next.Before(t) {
-			return next // it is another budget then
+		if next := l.clock.Time(now, end); next.Before(t) {
+			return next // the window of another budget begins
 		}
 	}
 	return t
 }
 
-// closing tells whether the window may be over, with little left of it. What goes then
-// may be counted in the next one, of which others may have all when they hear of it.
-func (l *Ledger) closing(v int64) bool {
-	w := &l.window
-	return w.reset > 0 && v < w.end() && v >= w.reset-min(w.over-w.reset, second) && l.level < l.limit/4
+// mayBeOver reports whether the window may have ended, with few units left: the server may
+// count requests in the next window, of which other instances may have all units.
+func (a *allowance) mayBeOver(v int64) bool {
+	w := &a.window
+	return w.reset > 0 && v < w.end() && v >= w.reset-min(w.over-w.reset, second) && a.level < a.limit/4
 }
 
 // Demand is queue.Demanding's.
@@ -204,5 +153,5 @@ func (l *Ledger) Asks(now time.Time, n int64) bool {
 		return false
 	}
 	t, ok := l.when(now, n)
-	return ok && !t.After(now) && l.share(now, l.clock.last) && !l.closing(l.clock.last) && l.sharing.budget.Asks(now, n)
+	return ok && !t.After(now) && l.share(now, l.clock.Last()) && !l.mayBeOver(l.clock.Last()) && l.sharing.budget.Asks(now, n)
 }

@@ -32,7 +32,7 @@ type reply struct {
 	retryIn     float64 // seconds; 0: not said
 }
 
-// silent is a reply that says nothing.
+// silentReply is a reply that says nothing.
 func silentReply() reply { return reply{limit: -1, left: -1, used: -1, resetIn: -1} }
 
 func (r reply) said(now time.Time) learn.Limit {
@@ -180,11 +180,11 @@ func (s *run) do() result {
 				s.trace(fmt.Sprintf("%.3f heard sent=%.3f %+v", now, m.sent, m.r))
 			}
 			if l, ok := s.meter.(*Ledger); ok {
-				a := Answer{Sent: at(m.sent), N: 1, Said: m.r.said(at(now)), Refused: m.r.refused}
+				a := Answer{Sent: at(m.sent), Units: 1, Limit: m.r.said(at(now)), Refused: m.r.refused}
 				if m.r.retryIn > 0 {
 					a.RetryAt = at(now).Add(time.Duration(m.r.retryIn * 1e9))
 				}
-				news := l.Hear(at(now), a)
+				news := l.Update(at(now), a)
 				if news.Higher {
 					if s.trace != nil {
 						s.trace("HIGHER")
@@ -214,7 +214,7 @@ func (s *run) do() result {
 	return res
 }
 
-// window counts in windows of a fixed length.
+// fixedOrigin counts in windows of a fixed length.
 type fixedOrigin struct {
 	limit, window float64
 	aligned       bool    // else a window begins with its first request
@@ -278,7 +278,7 @@ func (o *fixedOrigin) arrive(at float64) reply {
 	return r
 }
 
-// whole is what was used of the windows but for the first and the last.
+// share is the used part of the windows, from 0 to 1, without the first and the last.
 func (o *fixedOrigin) share() float64 {
 	if len(o.windows) < 3 {
 		return math.NaN()

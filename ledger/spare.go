@@ -6,47 +6,46 @@ import (
 	"github.com/abide-proxy/abide/learn"
 )
 
-// Spare tells whether forgetting the ledger costs only what the next answer says again:
-// a new ledger lets one request go alone, and of this one as much is left. What only the
-// ledger itself has counted stays: no answer would say it. It is for when there are very
-// many.
+// Spare reports whether the next announcement would restore all that is lost with the
+// ledger. A new ledger sends a probe, so at least one unit must be left. Counts that only
+// the ledger has are not spare.
 func (l *Ledger) Spare(now time.Time) bool {
-	v := l.clock.at(now)
-	l.look(v)
+	v := l.clock.At(now)
+	l.advance(v)
 	switch {
-	case l.flights.busy > 0 || v < l.until:
+	case l.flights.busy > 0 || v < l.refusals.until:
 		return false
-	case !l.heard:
+	case !l.announced.ever:
 		return true
-	case v-l.heardAt < partly:
+	case v-l.announced.at < entityUnusedKept:
 		return false
-	case l.free(v) || l.probing || l.options.Unit == learn.Concurrent:
+	case l.free(v) || l.probe.active || l.options.Unit == learn.Concurrent:
 		return true
 	}
 	if l.spend() < l.cost.each {
 		return false
 	}
-	said := l.counts && l.missing == 0
-	return said || l.limit <= 0 || l.level >= l.limit && (!l.spread || l.trail.sum == 0) ||
-		v-l.heardAt > max(2*l.window.period, hour)
+	said := l.counts && l.announced.missing == 0
+	return said || l.limit <= 0 || l.level >= l.limit && (!l.recent.on || l.recent.sum == 0) ||
+		v-l.announced.at > max(2*l.window.period, hour)
 }
 
-// Spare is as Ledger's: the rate of what nobody has used for a while.
-func (p *Pace) Spare(now time.Time) bool {
+// Spare reports whether the rate has not been used for a while.
+func (p *HiddenRate) Spare(now time.Time) bool {
 	v := p.at(now)
-	return p.flying == 0 && v >= p.until && v-p.used >= remembered
+	return p.inFlight == 0 && v >= p.stop.until && v-p.lastUsed >= unusedKept
 }
 
-// SpareAt is when the ledger is spare at the latest, if nothing happens before: when its
-// window is over, or what was said of it does not count any more.
+// SpareAt returns when the ledger is spare at the latest, if it is not used before: at the
+// end of its window, or when its announcements have expired.
 func (l *Ledger) SpareAt(now time.Time) time.Time {
-	v := l.clock.at(now)
-	at := max(l.until, l.window.end(), l.heardAt+max(2*l.window.period, hour))
-	return l.clock.time(now, min(at, v+credible))
+	v := l.clock.At(now)
+	at := max(l.refusals.until, l.window.end(), l.announced.at+max(2*l.window.period, hour))
+	return l.clock.Time(now, min(at, v+maxAhead))
 }
 
-// SpareAt is as Ledger's.
-func (p *Pace) SpareAt(now time.Time) time.Time {
+// SpareAt returns when the rate is spare, if it is not used before.
+func (p *HiddenRate) SpareAt(now time.Time) time.Time {
 	v := p.at(now)
-	return p.clock.time(now, min(max(p.until, p.used+remembered), v+credible))
+	return p.clock.Time(now, min(max(p.stop.until, p.lastUsed+unusedKept), v+maxAhead))
 }

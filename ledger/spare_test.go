@@ -29,7 +29,7 @@ func TestALedgerIsNotSpareWhileOnlyItKnowsWhatIsUsed(t *testing.T) {
 			for n := range 20 {
 				l.Take(now, 1)
 				if n < 19 || !one.silent {
-					l.Hear(now, Answer{Sent: now, N: 1, Said: one.said})
+					l.Update(now, Answer{Sent: now, Units: 1, Limit: one.said})
 				}
 				l.Done(now, now, 1, limit.Success)
 			}
@@ -51,7 +51,7 @@ func TestTheStateOfALimitThatHasRefusedCountsUntilItsWindowIsOver(t *testing.T) 
 		now := time.Date(2026, 1, 1, 0, 0, 1, 0, time.UTC)
 		l, reset := New(Options{}), now.Add(window/2)
 		l.Take(now, 1)
-		l.Hear(now, Answer{Sent: now, N: 1, Refused: true, RetryAt: reset, Said: learn.Limit{
+		l.Update(now, Answer{Sent: now, Units: 1, Refused: true, RetryAt: reset, Limit: learn.Limit{
 			Limit: learn.Amount{N: 60, Known: true}, Remaining: learn.Amount{Known: true}, Window: window, Reset: reset,
 		}})
 		l.Done(now, now, 1, limit.Refused)
@@ -74,7 +74,7 @@ func TestTheStateOfALimitThatHasRefusedCountsUntilItsWindowIsOver(t *testing.T) 
 func TestTheStateOfAPaceCountsWhileItIsNotSpare(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 1, 0, time.UTC)
 	for _, retry := range []time.Duration{time.Second, time.Hour} {
-		p := NewPace(10)
+		p := NewHiddenRate(10)
 		p.Take(now, 1)
 		p.Refused(now, now, now.Add(retry))
 		p.Done(now, now, 1, limit.Refused)

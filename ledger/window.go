@@ -4,79 +4,79 @@ import (
 	"github.com/abide-proxy/abide/learn"
 )
 
-// window is what is known of the server's, on the ledger's clock.
+// window is the server's present window, in times of the ledger's clock.
 type window struct {
-	reset   int64 // the earliest nominal end that was said of this one; 0: not said
-	over    int64 // when it surely is over; 0: nobody knows
-	lag     int64 // and by how much earlier it may be, where no end is said
-	slop    int64
-	before  int64   // the reset of the one before
-	opened  int64   // when this one was seen to be open
-	period  int64   // its length; 0: not known
-	said    bool    // the server said its length
-	guess   bool    // the server did not say the limit
-	least   float64 // that was said to be left of it
-	leastAt int64   // when that was heard; 0: it was not
+	reset           int64 // earliest announced end; 0: not announced
+	over            int64 // when the window has certainly ended; 0: unknown
+	earlyBy         int64 // how much earlier it may end, if no end is announced
+	slop            int64
+	before          int64   // reset of the previous window
+	opened          int64   // when the window was first seen
+	period          int64   // length; 0: unknown
+	lengthAnnounced bool    // the server announces the length
+	limitGuessed    bool    // the limit is a guess: the server does not announce it
+	lowestLeft      float64 // lowest announced units left
+	lowestLeftAt    int64   // time of that announcement; 0: none
 
-	passed bool  // there was one before this one
-	fulls  int   // windows, one after the other, that were full right after the reset
-	shorts int   // that were not
-	creeps int   // times that some of it came back
-	crept  bool  // so it does not come back at once
-	extra  int64 // by how much the server is later than it says
+	hadPrevious     bool  // there was an earlier window
+	wholeInRow      int   // windows in a row that began with all units
+	notWholeInRow   int   // windows in a row that did not
+	partialReturns  int   // times that some units came back within the window
+	returnsOneByOne bool  // units come back gradually
+	serverDelay     int64 // how much later than announced the server's window ends
 }
 
-// adopt takes over what was said of the end.
-func (w *window) adopt(v int64, h told) {
+// adopt takes the announced end of the window.
+func (w *window) adopt(v int64, h announcement) {
 	if h.reset == 0 {
 		return
 	}
-	if w.said && v+w.period < h.over {
-		h.over = v + w.period // a window that has begun is over by then
+	if w.lengthAnnounced && v+w.period < h.certainEnd {
+		h.certainEnd = v + w.period // a window that has begun is over after its length
 	}
-	if w.reset == 0 || h.reset-w.reset > w.tolerance(h) {
-		if by := h.reset - w.reset; w.reset > 0 && !w.said && by > w.slop+h.slop {
-			if by <= credible && (w.period == 0 || by < w.period) {
+	if w.reset == 0 || h.reset-w.reset > w.tolerance(&h) {
+		if by := h.reset - w.reset; w.reset > 0 && !w.lengthAnnounced && by > w.slop+h.slop {
+			if by <= maxAhead && (w.period == 0 || by < w.period) {
 				w.period = by
 			}
 		}
-		w.before, w.reset, w.over, w.slop = w.reset, h.reset, h.over, h.slop
+		w.before, w.reset, w.over, w.slop = w.reset, h.reset, h.certainEnd, h.slop
 		return
 	}
-	w.reset, w.over, w.slop = min(w.reset, h.reset), min(w.over, h.over), max(w.slop, h.slop)
+	w.reset, w.over, w.slop = min(w.reset, h.reset), min(w.over, h.certainEnd), max(w.slop, h.slop)
 }
 
-// move takes over an end that has moved before its time. That says nothing of how long
-// a window is, and one that moves may be no window: what was whole after it, or was not,
-// proves nothing.
-func (w *window) move(v int64, h told) {
+// move takes an end that has changed before its time. Such an end tells nothing about the
+// length of a window, and the limit may have no windows, so earlier conclusions are
+// dropped.
+func (w *window) move(v int64, h announcement) {
 	period := w.period
 	w.adopt(v, h)
-	if !w.said {
+	if !w.lengthAnnounced {
 		w.period = period
 	}
-	w.fulls, w.shorts = 0, 0
+	w.wholeInRow, w.notWholeInRow = 0, 0
 }
 
-// end is when this one surely is over; 0: nobody knows.
+// end returns when the window has certainly ended; 0: unknown.
 func (w *window) end() int64 {
 	if w.over == 0 {
 		return 0
 	}
-	return w.over + w.extra
+	return w.over + w.serverDelay
 }
 
-// delay is for a server that is later than it says.
+// delay raises the margin for a server whose windows end later than announced.
 func (w *window) delay() {
 	most := 5 * second
 	if w.period > 0 {
 		most = min(most, max(w.period/4, second/4))
 	}
-	w.extra = min(2*w.extra+second/4, most)
+	w.serverDelay = min(2*w.serverDelay+second/4, most)
 }
 
-// tolerance is by how much two resets of one window can differ.
-func (w *window) tolerance(h told) int64 {
+// tolerance returns how much two resets of one window can differ.
+func (w *window) tolerance(h *announcement) int64 {
 	t := max(w.slop, h.slop)
 	if w.period > 0 {
 		t = min(t, w.period/2)
@@ -84,7 +84,7 @@ func (w *window) tolerance(h told) int64 {
 	return t
 }
 
-// place is where a window is that was spoken of.
+// position compares an announced window with the present one.
 type position uint8
 
 const (
@@ -93,8 +93,7 @@ const (
 	newer
 )
 
-func (l *Ledger) place(h told) position {
-	w := &l.window
+func (w *window) place(h *announcement) position {
 	t := w.tolerance(h)
 	switch {
 	case h.reset == 0:
@@ -112,275 +111,250 @@ func (l *Ledger) place(h told) position {
 	return same
 }
 
-// expire is for a window that is over by our clock.
+// expire ends a window that has ended by the clock.
 func (l *Ledger) expire(v int64) {
-	l.tally(v)
-	alone := l.sharing.number == 0 || !l.guarded() // else others may have used some of it already
-	if alone && l.window.fulls >= trusted && l.limit > 0 && (l.counts || l.window.reset > 0) {
-		l.roll(v)
+	alone := !l.shared || !l.usedByOthers() // otherwise others may have used some already
+	if alone && l.window.wholeInRow >= trustedWindows && l.limit > 0 && (l.counts || l.window.reset > 0) {
+		l.beginWindow(v)
 		return
 	}
-	l.probe(v)
+	l.startProbe(v)
 }
 
-// tally learns from a whole window what its requests have cost.
-func (l *Ledger) tally(v int64) {
-	w := &l.window
-	if l.sharing.number != 0 || l.options.Unit != learn.Requests || w.leastAt == 0 || w.least <= 0 || l.flights.unanswered() > 0 {
-		return
-	}
-	if n := l.flights.taken - l.cost.answered; n >= 8 {
-		if x, _, ok := l.cost.sample(v, l.flights.taken, w.least, 0, 0); ok {
-			l.cost.constant(x, l.limit, sureOf/3, 0)
-		}
-	}
-}
-
-// roll begins a new window, of which the server has said nothing yet.
-func (l *Ledger) roll(v int64) {
-	w := &l.window
-	taken := l.flights.unanswered() + l.lately()
+// beginWindow begins a window that the server has not announced yet.
+func (a *allowance) beginWindow(v int64) {
+	w := &a.window
+	taken := a.flights.unanswered() + a.lateResponses()
 	if w.reset > 0 {
 		w.before = w.reset
 	}
-	w.reset, w.opened, w.passed = 0, v, true
-	w.over = v + max(w.period, second) + skewed
+	w.reset, w.opened, w.hadPrevious = 0, v, true
+	w.over = v + max(w.period, second) + maxSkewLeft
 	if w.period == 0 {
 		w.over = v + minute
 	}
-	l.level = max(l.limit-l.cost.each*float64(taken), -float64(most))
-	l.past()
-	l.own, l.foreign, l.slack = taken, 0, 0
-	l.sample, l.window.leastAt = sample{}, 0
-	l.cost.forget()
+	a.level = max(a.limit-a.cost.each*float64(taken), -float64(maxAmount))
+	a.usage.newWindow(taken)
+	a.unexplained = 0
+	a.evidence.sample, a.window.lowestLeftAt = sample{}, 0
+	a.cost.forget()
 }
 
-// lately is what was answered so shortly before the end of a window that it may have
-// come when the next had begun. Where the end is said, it cannot.
-func (l *Ledger) lately() int64 {
-	if w := &l.window; w.reset == 0 && w.over > 0 {
-		return l.flights.since(w.over - w.lag)
+// lateResponses returns the units of responses so close to the end of the window that the
+// server may have counted them in the next one. With an announced end there are none.
+func (a *allowance) lateResponses() int64 {
+	if w := &a.window; w.reset == 0 && w.over > 0 {
+		return a.flights.since(w.over - w.earlyBy)
 	}
 	return 0
 }
 
-// past keeps half of what was used in windows before, for people.
-func (l *Ledger) past() {
-	l.ownBefore = (l.ownBefore + l.own) / 2
-	l.foreignBefore = (l.foreignBefore + l.foreign) / 2
-}
-
-// open takes over the window that an answer has shown.
-func (l *Ledger) open(v int64, h told) {
-	w := &l.window
-	l.past()
-	l.own, l.foreign, l.slack = l.flights.unanswered()+1, 0, 0
-	l.sample, l.window.leastAt = sample{}, 0
-	l.cost.forget()
+// open takes the window that a response announces.
+func (a *allowance) open(r *reading) {
+	w := &a.window
+	a.usage.newWindow(a.flights.unanswered() + 1)
+	a.unexplained = 0
+	a.evidence.sample, w.lowestLeftAt = sample{}, 0
+	a.cost.forget()
 	switch {
-	case h.reset > 0:
-		if w.before = w.reset; w.reset == 0 {
-			w.before = 0
-		}
-		w.adopt(v, h)
-		if w.over <= v {
-			w.over = v + l.wait // over and not: it says so to the second, or always
+	case r.reset > 0:
+		w.before = w.reset
+		w.adopt(r.now, r.announcement)
+		if w.over <= r.now {
+			w.over = r.now + a.backoff // over by its announcement, and not over: rounded, or always so
 		}
 	case w.period > 0:
-		w.reset, w.over, w.lag = 0, v+w.period, l.trip
+		w.reset, w.over, w.earlyBy = 0, r.now+w.period, r.roundTrip
 	default:
 		w.reset, w.over = 0, 0
 	}
-	w.opened = v
+	w.opened = r.now
 }
 
-// fixed hears of a window that is whole again at its end.
-func (l *Ledger) fixed(v, sent, own int64, probe bool, b bounds, h told) News {
-	w := &l.window
-	at := l.place(h)
+// updateFixed updates a limit whose units all come back at the end of a window.
+func (a *allowance) updateFixed(r *reading) Surprise {
+	w := &a.window
+	at := a.window.place(&r.announcement)
 	was := w.reset
 	switch {
 	case at == older:
-		l.behind(v, sent, own, b, h)
-		return News{}
-	case at == newer && was == 0 && !probe && w.opened <= sent:
-		// The window that was begun by our clock.
+		a.oldWindow(r)
+		return Surprise{}
+	case at == newer && was == 0 && !r.probe && w.opened <= r.sent:
+		// This is the window that began by the clock.
 		before := w.before
-		w.adopt(v, h)
+		w.adopt(r.now, r.announcement)
 		w.before = before
-		if by := h.reset - before; before > 0 && !w.said && by > w.slop && by <= credible && (w.period == 0 || by < w.period) {
+		if by := r.reset - before; before > 0 && !w.lengthAnnounced && by > w.slop && by <= maxAhead && (w.period == 0 || by < w.period) {
 			w.period = by
 		}
-		l.full(v, l.level+l.cost.each*float64(own), own, b, h)
-		news, _ := l.clamp(v, sent, b)
+		a.noteFull(r, a.level+a.cost.each*float64(r.own))
+		news, _ := a.clamp(r)
 		return news
-	case at == newer && !probe && !l.probing && was > 0 && !(l.kind == fixed && v >= was-w.tolerance(h)):
-		// The end has moved before its time: only what is sure is left.
-		if b.known {
-			l.level = b.low
+	case at == newer && !r.probe && !r.probing && was > 0 && !(a.kind == fixed && r.now >= was-w.tolerance(&r.announcement)):
+		// The end has moved before its time: only the lower bound is certain.
+		if r.known {
+			a.level = r.low
 		}
-		w.move(v, h)
-		w.passed = true
-		return News{}
+		w.move(r.now, r.announcement)
+		w.hadPrevious = true
+		return Surprise{}
 	case at == newer:
-		return l.renew(v, sent, own, b, h)
-	case h.reset == 0 && probe:
-		return l.renew(v, sent, own, b, h)
-	case h.reset == 0 && sent < w.opened:
-		l.slack += float64(own) // it was counted in this window or in the one before
-		return News{}
+		return a.newWindow(r)
+	case r.reset == 0 && r.probe:
+		return a.newWindow(r)
+	case r.reset == 0 && r.sent < w.opened:
+		a.unexplained += float64(r.own) // counted in this window or in the one before
+		return Surprise{}
 	}
-	return l.within(v, sent, own, probe, b, h)
+	return a.sameWindow(r)
 }
 
-// within hears of the window of which the ledger knows.
-func (l *Ledger) within(v, sent, own int64, probe bool, b bounds, h told) News {
-	w := &l.window
-	news, gained := l.clamp(v, sent, b)
-	if h.reset == 0 && w.over > 0 && b.known && b.high >= l.limit-l.cost.each*float64(max(own, 1)) {
-		// It is the first of a window, which may be the next one though answers that
-		// were under way with it said less.
-		w.over, w.lag = max(w.over, v+w.period), max(w.lag, l.trip)
+// sameWindow takes over an announcement of the present window.
+func (a *allowance) sameWindow(r *reading) Surprise {
+	w := &a.window
+	news, gained := a.clamp(r)
+	if r.reset == 0 && w.over > 0 && r.known && r.high >= a.limit-a.cost.each*float64(max(r.own, 1)) {
+		// This may be the first response of the next window, though responses that were
+		// in flight with it announced less.
+		w.over, w.earlyBy = max(w.over, r.now+w.period), max(w.earlyBy, r.roundTrip)
 	}
-	if h.reset > 0 {
-		w.adopt(v, h)
-		if probe && w.over <= v {
-			// It should be over and is not, or its end is said to the second.
-			w.over = v + l.wait
+	if r.reset > 0 {
+		w.adopt(r.now, r.announcement)
+		if r.probe && w.over <= r.now {
+			// The window should be over and is not, or its end is rounded.
+			w.over = r.now + a.backoff
 			if gained < 1 {
-				l.wait = min(2*l.wait, patient*second)
+				a.backoff = min(2*a.backoff, maxProbePause*second)
 			}
 		}
-		if probe {
+		if r.probe {
 			gained = 0
 		}
-	} else if bound := v + w.period; w.period > 0 && (w.over == 0 || w.over > bound) {
-		w.over, w.lag = bound, 2*l.trip
+	} else if bound := r.now + w.period; w.period > 0 && (w.over == 0 || w.over > bound) {
+		w.over, w.earlyBy = bound, 2*r.roundTrip
 	}
-	if gained < 1 || w.guess {
+	if gained < 1 || w.limitGuessed {
 		return news
 	}
-	if h.reset > 0 {
-		// Near the end it may be the next window.
-		clear := v+2*w.slop < w.reset
-		news.Higher = clear && l.cost.each == 1 && (l.kind == fixed || l.kind == undecided && !w.passed && l.steady >= certain) && gained > max(1, l.limit/100) && l.options.Unit == learn.Requests && sent >= w.opened
+	if r.reset > 0 {
+		// Near the end this may be the next window.
+		clear := r.now+2*w.slop < w.reset
+		news.Higher = clear && a.cost.each == 1 && (a.kind == fixed || a.kind == undecided && !w.hadPrevious && a.evidence.steadyResets >= minEvidence) && gained > max(1, a.limit/100) && a.unit == learn.Requests && r.sent >= w.opened
 		return news
 	}
-	l.more(v, own, b, h)
+	a.cameBack(r)
 	return news
 }
 
-// more hears, where no end is said, that more is left than there was.
-func (l *Ledger) more(v, own int64, b bounds, h told) {
-	w := &l.window
-	if b.high >= l.limit-l.cost.each*(float64(l.flights.unanswered()+own)+2)-l.limit/10 {
-		l.open(v, h) // all of it came back
-		w.passed = true
-		w.creeps = 0
+// cameBack handles an increase of the units left in a window without an announced end.
+func (a *allowance) cameBack(r *reading) {
+	w := &a.window
+	if r.high >= a.limit-a.cost.each*(float64(a.flights.unanswered()+r.own)+2)-a.limit/10 {
+		a.open(r) // all units came back
+		w.hadPrevious = true
+		w.partialReturns = 0
 		return
 	}
-	if w.creeps++; w.creeps < 4 {
+	if w.partialReturns++; w.partialReturns < 4 {
 		return
 	}
-	w.creeps = 0
-	if w.said {
-		l.slide(v, w.period)
+	w.partialReturns = 0
+	if w.lengthAnnounced {
+		a.becomeSliding(r.now, w.period)
 		return
 	}
-	// Its length was a guess, and a wrong one.
-	w.period, w.over, w.crept = 0, 0, true
-	l.gainedAt = v
+	// The length was a wrong guess.
+	w.period, w.over, w.returnsOneByOne = 0, 0, true
+	a.increasedAt = r.now
 }
 
-// renew opens the window that an answer shows to be there.
-func (l *Ledger) renew(v, sent, own int64, b bounds, h told) News {
-	taken := own
-	if h.reset == 0 {
-		taken = max(l.lately(), own)
+// newWindow opens the window of an announcement.
+func (a *allowance) newWindow(r *reading) Surprise {
+	taken := r.own
+	if r.reset == 0 {
+		taken = max(a.lateResponses(), r.own)
 	}
-	level := max(l.limit-l.cost.each*float64(l.flights.unanswered()+taken), -float64(most))
-	if own == 0 {
-		level -= l.cost.each
+	level := max(a.limit-a.cost.each*float64(a.flights.unanswered()+taken), -float64(maxAmount))
+	if r.own == 0 {
+		level -= a.cost.each
 	}
-	sure := l.full(v, level, own, b, h)
-	l.window.passed = true
-	l.open(v, h)
-	l.own = l.flights.unanswered() + max(own, 1)
-	if sent < l.window.opened && l.options.Unit == learn.Requests {
-		l.slow = 0 // the first window has behaved
-	}
-	if l.limit <= 0 {
-		if b.known {
-			l.level = b.low
+	sure := a.noteFull(r, level)
+	a.window.hadPrevious = true
+	a.open(r)
+	a.usage.own = a.flights.unanswered() + max(r.own, 1)
+	if a.limit <= 0 {
+		if r.known {
+			a.level = r.low
 		}
-		return News{}
+		return Surprise{}
 	}
-	l.level = level
-	if b.known {
-		l.window.least, l.window.leastAt = b.high, v
-		l.cost.sample(v, l.counted(b), h.left, b.uncounted, 0)
+	a.level = level
+	if r.known {
+		a.window.lowestLeft, a.window.lowestLeftAt = r.high, r.now
+		a.cost.sample(r.now, a.counted(r), r.left, r.uncounted, 0)
 	}
-	if l.kind == sliding {
-		return News{}
+	if a.kind == sliding {
+		return Surprise{}
 	}
-	var news News
-	if b.known {
-		if b.high < level && sure {
-			l.used(v, level-b.high, &news)
+	var news Surprise
+	if r.known {
+		if r.high < level && sure {
+			a.addForeignUse(r.now, level-r.high, &news)
 		}
-		l.level = max(min(level, b.high), b.low)
-		if l.doubtful() {
-			l.level = b.low
+		a.level = max(min(level, r.high), r.low)
+		if a.kindUncertain() {
+			a.level = r.low
 		}
 	}
 	return news
 }
 
-// full notes whether a window was whole when it began, where so much was to be
-// left of it. It tells whether windows before were.
-func (l *Ledger) full(v int64, level float64, own int64, b bounds, h told) (sure bool) {
-	w := &l.window
-	sure = w.fulls > 0
-	if !b.known || l.limit <= 0 {
+// noteFull records whether a window began with all units, and returns whether earlier
+// windows did.
+func (a *allowance) noteFull(r *reading, level float64) (sure bool) {
+	w := &a.window
+	sure = w.wholeInRow > 0
+	if !r.known || a.limit <= 0 {
 		return sure
 	}
-	if h.left >= level-1.5*l.cost.each-l.limit/100-l.cost.each*float64(own) {
-		w.fulls, w.shorts = min(w.fulls+1, trusted), 0
+	if r.left >= level-1.5*a.cost.each-a.limit/100-a.cost.each*float64(r.own) {
+		w.wholeInRow, w.notWholeInRow = min(w.wholeInRow+1, trustedWindows), 0
 		return sure
 	}
-	if l.sharing.number != 0 {
-		return sure // others have begun before
+	if a.shared {
+		return sure // other instances have begun before
 	}
-	// What is left goes on from what was left, so nothing came back.
-	w.fulls = 0
-	if w.shorts++; w.shorts >= 2 && w.period > 0 && h.left < l.limit/2 {
-		if !w.said && h.reset == 0 {
-			w.period, w.over, w.crept, w.shorts = 0, 0, true, 0
+	// As much is left as before, so nothing came back.
+	w.wholeInRow = 0
+	if w.notWholeInRow++; w.notWholeInRow >= 2 && w.period > 0 && r.left < a.limit/2 {
+		if !w.lengthAnnounced && r.reset == 0 {
+			w.period, w.over, w.returnsOneByOne, w.notWholeInRow = 0, 0, true, 0
 			return sure
 		}
-		l.slide(v, w.period)
-		if b.known {
-			l.level = b.low
+		a.becomeSliding(r.now, w.period)
+		if r.known {
+			a.level = r.low
 		}
 	}
 	return sure
 }
 
-// behind hears of a window that is over by our clock.
-func (l *Ledger) behind(v, sent, own int64, b bounds, h told) {
-	w := &l.window
-	if sent < w.opened {
-		// It was counted there, and not here.
-		l.level = l.cap(l.level + l.cost.each*float64(own))
-		l.own = max(l.own-own, 0)
+// oldWindow takes an announcement of a window that has ended by the clock.
+func (a *allowance) oldWindow(r *reading) {
+	w := &a.window
+	if r.sent < w.opened {
+		// The request was counted in that window, and not in this one.
+		a.level = a.cap(a.level + a.cost.each*float64(r.own))
+		a.usage.own = max(a.usage.own-r.own, 0)
 		return
 	}
-	if w.reset > 0 || !b.known {
+	if w.reset > 0 || !r.known {
 		return
 	}
-	// The server is later than we were.
-	w.fulls = 0
+	// The server's window ends later than expected.
+	w.wholeInRow = 0
 	w.delay()
-	w.reset, w.over, w.slop = h.reset, max(h.over, v), h.slop
-	l.level = min(l.level, b.high)
+	w.reset, w.over, w.slop = r.reset, max(r.certainEnd, r.now), r.slop
+	a.level = min(a.level, r.high)
 }

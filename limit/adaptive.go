@@ -6,35 +6,34 @@ import (
 )
 
 const (
-	streakToRise = 100  // successes in a row before the rate rises
-	rise         = 1.10 // by which it does
-	approach     = 1.01 // by which it does near a rate that was refused
-	near         = 0.95 // of that rate
-	badToFall    = 3    // refusals or failures within a window before the rate falls
-	fall         = 0.75 // to this part of it
+	successesToRise = 100  // successes in a row before the rate rises
+	rise            = 1.10 // by which it does
+	approach        = 1.01 // by which it does near a rate that was refused
+	near            = 0.95 // of that rate
+	failuresToFall  = 3    // refusals or failures within a window before the rate falls
+	fall            = 0.75 // to this part of it
 
-	// outdated is how long what was learned is kept without any use.
-	outdated = int64(24 * time.Hour)
+	// maxUnused is how long a learned rate is kept without use.
+	maxUnused = int64(24 * time.Hour)
 )
 
-// adaptive is a rate between min and max that follows how requests end. It paces:
-// there are no bursts. It begins in the geometric middle, as far from the one as
-// from the other.
+// adaptive is a rate between min and max that follows the outcomes of requests. It is
+// paced, without bursts. It begins at the geometric mean of min and max.
 type adaptive struct {
-	clock    steady
-	spent    past
-	min, max float64 // per second
-	window   int64
-	rate     float64
-	refused  float64          // a rate that was too much; 0: none known
-	streak   int              // successes in a row
-	bad      [badToFall]int64 // when it went wrong, the latest last; 0: did not
-	flying   int64            // requests in flight
-	stale    int64            // of them, those sent at a rate that was left since: they teach nothing
-	last     int64            // when something was taken last
-	free     int64            // when the next may go
-	pace     float64          // the rate at the last take
-	used     int64            // when it was last used
+	clock           Clock
+	spent           history
+	min, max        float64 // per second
+	window          int64
+	rate            float64
+	refused         float64               // a rate that was refused; 0: none known
+	streak          int                   // successes in a row
+	failedAt        [failuresToFall]int64 // times of the last failures, latest last; 0: none
+	inFlight        int64                 // requests in flight
+	inFlightOldRate int64                 // of these, requests sent at an earlier rate: their outcomes are ignored
+	last            int64                 // time of the last take
+	nextAt          int64                 // when the next unit may be taken
+	lastRate        float64               // rate at the last take
+	used            int64                 // time of the last use
 }
 
 func newAdaptive(s Spec) *adaptive {
@@ -50,11 +49,11 @@ func (m *adaptive) middle() float64 {
 	return min(max(math.Sqrt(m.min*m.max), m.min), m.max)
 }
 
-// at is the time, and forgets what is too old to be true.
+// at is the time, and drops learned values that are too old.
 func (m *adaptive) at(now time.Time) int64 {
-	v := m.clock.at(now)
-	if m.flying == 0 && v-m.used >= outdated && m.used != 0 {
-		m.rate, m.refused, m.streak, m.bad = m.middle(), 0, 0, [badToFall]int64{}
+	v := m.clock.At(now)
+	if m.inFlight == 0 && v-m.used >= maxUnused && m.used != 0 {
+		m.rate, m.refused, m.streak, m.failedAt = m.middle(), 0, 0, [failuresToFall]int64{}
 		m.used = 0
 	}
 	return v
@@ -62,7 +61,7 @@ func (m *adaptive) at(now time.Time) int64 {
 
 func (m *adaptive) gap(n int64) int64 { return nanoseconds(float64(n) / m.rate) }
 
-// Rate is the rate of now, in units per second.
+// Rate is the current rate in units per second.
 func (m *adaptive) Rate(now time.Time) float64 {
 	m.at(now)
 	return m.rate
@@ -72,21 +71,21 @@ func (m *adaptive) When(now time.Time, n int64) (time.Time, bool) {
 	if n <= 0 {
 		return now, true
 	}
-	if n > most {
+	if n > maxAmount {
 		return now, false
 	}
 	v := m.at(now)
-	return later(now, max(v, m.free)-v), true
+	return later(now, max(v, m.nextAt)-v), true
 }
 
 func (m *adaptive) Take(now time.Time, n int64) {
 	v := m.at(now)
-	m.flying++
+	m.inFlight++
 	m.used = v
 	if n = amount(n); n == 0 {
 		return
 	}
-	m.last, m.free, m.pace = v, plus(max(m.free, v), m.gap(n)), m.rate
+	m.last, m.nextAt, m.lastRate = v, plus(max(m.nextAt, v), m.gap(n)), m.rate
 	m.spent.add(v, n)
 }
 
@@ -97,28 +96,27 @@ func (m *adaptive) Postpone(now, taken time.Time, n int64) {
 
 func (m *adaptive) Give(now, taken time.Time, n int64) {
 	m.at(now)
-	m.landed()
+	m.requestEnded()
 	at, known := m.clock.past(taken)
 	if n = amount(n); !known || n == 0 {
 		return
 	}
-	m.spent.back(at, n)
-	m.back(at, n)
+	m.spent.remove(at, n)
+	m.giveBack(at, n)
 }
 
-func (m *adaptive) back(at, n int64) {
-	if at >= m.last && m.pace > 0 {
-		m.free = max(m.free-nanoseconds(float64(n)/m.pace)+1, m.last)
+func (m *adaptive) giveBack(at, n int64) {
+	if at >= m.last && m.lastRate > 0 {
+		m.nextAt = max(m.nextAt-nanoseconds(float64(n)/m.lastRate)+1, m.last)
 	}
 }
 
-// landed is one fewer in flight, and tells whether what it met was still the rate
-// of now. Which of them it was is not known, so the first to land count as the
-// oldest.
-func (m *adaptive) landed() (current bool) {
-	m.flying = max(m.flying-1, 0)
-	if m.stale > 0 {
-		m.stale--
+// requestEnded counts one request fewer in flight, and tells whether it was sent at the
+// current rate. Requests are assumed to end in the order in which they were sent.
+func (m *adaptive) requestEnded() (current bool) {
+	m.inFlight = max(m.inFlight-1, 0)
+	if m.inFlightOldRate > 0 {
+		m.inFlightOldRate--
 		return false
 	}
 	return true
@@ -128,16 +126,16 @@ func (m *adaptive) Settle(now, taken time.Time, estimate, actual int64) {
 	v := m.at(now)
 	switch more := amount(actual) - amount(estimate); {
 	case more > 0:
-		from := max(m.free, v)
+		from := max(m.nextAt, v)
 		if at, known := m.clock.past(taken); known && at >= m.last {
-			from = m.free
+			from = m.nextAt
 		}
-		m.free = plus(from, m.gap(more))
+		m.nextAt = plus(from, m.gap(more))
 		m.spent.add(v, more)
 	case more < 0:
 		if at, known := m.clock.past(taken); known {
-			m.spent.back(at, -more)
-			m.back(at, -more)
+			m.spent.remove(at, -more)
+			m.giveBack(at, -more)
 		}
 	}
 }
@@ -145,27 +143,27 @@ func (m *adaptive) Settle(now, taken time.Time, estimate, actual int64) {
 func (m *adaptive) Done(now, _ time.Time, _ int64, o Outcome) {
 	v := m.at(now)
 	m.used = v
-	current := m.landed()
+	current := m.requestEnded()
 	switch o {
 	case Success:
 		if current {
-			m.good()
+			m.succeeded()
 		}
 	case Refused, Failed:
 		if current {
-			m.wrong(v)
+			m.failed(v)
 		}
 	case Abandoned:
 	}
 }
 
-func (m *adaptive) good() {
-	if m.streak++; m.streak < streakToRise {
+func (m *adaptive) succeeded() {
+	if m.streak++; m.streak < successesToRise {
 		return
 	}
 	m.streak = 0
 	if m.rate >= m.refused {
-		m.refused = 0 // it is not too much any more
+		m.refused = 0 // the rate was accepted
 	}
 	step := rise
 	if m.refused > 0 && m.rate*rise > m.refused*near {
@@ -174,34 +172,34 @@ func (m *adaptive) good() {
 	m.rate = min(m.rate*step, m.max)
 }
 
-func (m *adaptive) wrong(v int64) {
+func (m *adaptive) failed(v int64) {
 	m.streak = 0
-	copy(m.bad[:], m.bad[1:])
-	m.bad[badToFall-1] = max(v, 1)
-	if m.bad[0] == 0 || v-m.bad[0] >= m.window {
+	copy(m.failedAt[:], m.failedAt[1:])
+	m.failedAt[failuresToFall-1] = max(v, 1)
+	if m.failedAt[0] == 0 || v-m.failedAt[0] >= m.window {
 		return
 	}
-	m.bad = [badToFall]int64{}
+	m.failedAt = [failuresToFall]int64{}
 	m.refused, m.rate = m.rate, max(m.rate*fall, m.min)
-	m.stale = m.flying
-	// The next waits as long as the new rate wants, whatever is settled yet.
-	m.free, m.pace = max(m.free, plus(m.last, m.gap(1))), 0
+	m.inFlightOldRate = m.inFlight
+	// The next take waits as the new rate requires, whatever is settled later.
+	m.nextAt, m.lastRate = max(m.nextAt, plus(m.last, m.gap(1))), 0
 }
 
-// Left is what a second brings when the way is free.
+// Left is the units of one second, if the next unit may be taken now.
 func (m *adaptive) Left(now time.Time) int64 {
 	v := m.at(now)
-	if v < m.free {
+	if v < m.nextAt {
 		return 0
 	}
 	return max(int64(m.rate), 1)
 }
 
-// Idle is true of a rate that would begin no lower.
+// Idle is true if a new meter would not begin at a higher rate.
 func (m *adaptive) Idle(now time.Time) bool {
 	v := m.at(now)
-	return m.flying == 0 && v >= m.free && m.rate >= m.middle() && m.refused == 0 &&
-		v-m.bad[badToFall-1] >= m.window
+	return m.inFlight == 0 && v >= m.nextAt && m.rate >= m.middle() && m.refused == 0 &&
+		v-m.failedAt[failuresToFall-1] >= m.window
 }
 
 func (m *adaptive) State() []byte {
@@ -211,9 +209,9 @@ func (m *adaptive) State() []byte {
 	b.float(m.rate)
 	b.float(m.refused)
 	b.int(int64(m.streak))
-	b.int(max(m.free-m.clock.last, 0))
+	b.int(max(m.nextAt-m.clock.last, 0))
 	b.int(m.used)
-	for _, t := range m.bad {
+	for _, t := range m.failedAt {
 		b.int(t)
 	}
 	return b
@@ -221,12 +219,12 @@ func (m *adaptive) State() []byte {
 
 func (m *adaptive) Restore(now time.Time, state []byte) error {
 	d := newDecoder(Adaptive, state)
-	last := d.time(edge)
+	last := d.time(FarFuture)
 	spent := d.spent(last)
-	speed, refused := d.float(slowest, fastest), d.float(0, fastest)
-	streak := d.between(0, streakToRise-1)
+	speed, refused := d.float(minRate, maxRate), d.float(0, maxRate)
+	streak := d.between(0, successesToRise-1)
 	rest, used := d.between(0, math.MaxInt64), d.time(last)
-	var bad [badToFall]int64
+	var bad [failuresToFall]int64
 	for i := range bad {
 		bad[i] = d.time(last)
 	}
@@ -237,12 +235,34 @@ func (m *adaptive) Restore(now time.Time, state []byte) error {
 	spent.move(by)
 	m.spent, m.streak, m.used = spent, int(streak), max(used+by, 0)
 	m.rate, m.refused = min(max(speed, m.min), m.max), refused
-	m.last, m.free = last+by, plus(last+by, rest)
+	m.last, m.nextAt = last+by, plus(last+by, rest)
 	for i, t := range bad {
-		m.bad[i] = t
+		m.failedAt[i] = t
 		if t != 0 {
-			m.bad[i] = max(t+by, 1)
+			m.failedAt[i] = max(t+by, 1)
 		}
 	}
 	return nil
+}
+
+func (m *adaptive) past(now time.Time) ([]Spent, int64, int64) {
+	return m.spent.spent(m.at(now)), 0, 0
+}
+
+func (m *adaptive) carry(now time.Time, list []Spent) {
+	v := m.at(now)
+	if m.spent.takeAll(v, list); len(list) > 0 {
+		m.last = v - int64(list[len(list)-1].Ago)
+		m.nextAt, m.used = m.last+m.gap(1), v
+	}
+}
+
+func (m *adaptive) become(_ time.Time, to Meter, _ []Spent) Meter {
+	fresh, same := to.(*adaptive)
+	if !same {
+		return nil
+	}
+	m.min, m.max, m.window = fresh.min, fresh.max, fresh.window
+	m.rate = min(max(m.rate, m.min), m.max)
+	return m
 }

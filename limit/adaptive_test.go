@@ -125,12 +125,8 @@ func TestAdaptiveIsNeverFasterThanItsMaximum(t *testing.T) {
 			for range rapid.IntRange(0, 60).Draw(t, "others") {
 				h.m.Done(h.now, h.now, 1, outcome.Draw(t, "outcome"))
 			}
-			if e.id == 0 {
-				return
-			}
-			before := h.events[e.id-1]
-			if gap := (e.at - before.at).Seconds(); gap < float64(before.n)/s.Max-1e-8 {
-				t.Fatalf("%v after %d", gap, before.n)
+			if wrong := keepsItsMaximum(s, h, e); wrong != "" {
+				t.Fatal(wrong)
 			}
 		})
 	})

@@ -10,8 +10,6 @@ import (
 	"github.com/abide-proxy/abide/limit"
 )
 
-var windowed = []limit.As{limit.Rolling, limit.Fixed, limit.FirstUse, limit.Bucket, limit.Paced, limit.Quota}
-
 // changed is a limit of a kind that has a window.
 func changed(t *rapid.T, name string) limit.Spec {
 	s := limit.Spec{
@@ -19,7 +17,7 @@ func changed(t *rapid.T, name string) limit.Spec {
 		Amount: rapid.Int64Range(1, 40).Draw(t, name+" amount"),
 		Window: rapid.SampledFrom([]time.Duration{time.Second, 7 * time.Second, time.Minute, time.Hour, 36 * time.Hour}).Draw(t, name+" window"),
 	}
-	if s.As == limit.Quota {
+	if s.Traits().Calendar {
 		s.Window, s.Period = 0, rapid.SampledFrom([]string{limit.Day, limit.Week, limit.Month}).Draw(t, name+" period")
 		s.Location = rapid.SampledFrom([]*time.Location{time.UTC, time.FixedZone("east", 11*3600), time.FixedZone("west", -9*3600)}).Draw(t, name+" place")
 	}
@@ -62,18 +60,12 @@ func over(s limit.Spec, sent []event, change time.Time) string {
 		return before, after
 	}
 	for _, e := range sent {
-		from, to := e.now, time.Time{}
-		switch s.As {
-		case limit.Rolling, limit.FirstUse:
-			to = from.Add(s.Window)
-		case limit.Fixed:
-			from = time.Unix(0, e.now.UnixNano()/int64(s.Window)*int64(s.Window))
-			to = from.Add(s.Window)
-		case limit.Quota:
+		from, to := e.now, e.now.Add(s.Window)
+		switch traits := s.Traits(); {
+		case traits.Calendar:
 			from, to = period(s, e.now)
-		case limit.Bucket:
-			to = from.Add(s.Window)
-		case limit.Paced:
+		case traits.Returns == limit.AtEdges:
+			from = time.Unix(0, e.now.UnixNano()/int64(s.Window)*int64(s.Window))
 			to = from.Add(s.Window)
 		}
 		if from.After(change) || to.Before(change) {
@@ -81,7 +73,7 @@ func over(s limit.Spec, sent []event, change time.Time) string {
 		}
 		before, after := sum(from, to)
 		most := max(s.Amount-before, 0)
-		if s.As == limit.Bucket || s.As == limit.Paced {
+		if s.Traits().Returns == limit.Continuously {
 			// At once, and what a window brings; or what comes in after the change.
 			brings := int64(float64(s.Amount) * float64(to.Sub(change)) / float64(s.Window))
 			most = max(2*s.Amount-before, brings+1)
@@ -135,7 +127,7 @@ func TestWhatWasSpentStaysSpentWhateverALimitIsChangedInto(t *testing.T) {
 		}
 		change := now
 		_, sent = life(t, m, now.Add(time.Nanosecond), sent, 80)
-		if wrong := over(to, sent, change); wrong != "" && (from.As != limit.FirstUse || to.As != limit.FirstUse) {
+		if wrong := over(to, sent, change); wrong != "" && (from.Traits().Returns != limit.AfterFirstUse || to.As != from.As) {
 			t.Fatalf("%+v to %+v at %v: %s", from, to, change, wrong)
 		}
 		if err := func() error { n, _ := limit.New(to); return n.Restore(now, m.State()) }(); err != nil {
@@ -152,7 +144,7 @@ func TestAUsedLimitThatIsChangedIsUsed(t *testing.T) {
 		for _, to := range windowed {
 			make := func(as limit.As, window time.Duration) limit.Spec {
 				s := limit.Spec{As: as, Amount: 10, Window: window}
-				if as == limit.Quota {
+				if as.Traits().Calendar {
 					s.Window, s.Period = 0, limit.Day
 				}
 				return s
@@ -172,7 +164,7 @@ func TestAUsedLimitThatIsChangedIsUsed(t *testing.T) {
 				t.Fatal(err)
 			}
 			left := moved.Left(now)
-			if to == limit.Paced && left > 0 || to != limit.Paced && left != 0 {
+			if spaced := to.Traits().Spaced; spaced && left > 0 || !spaced && left != 0 {
 				t.Errorf("from %s to %s: %d are left", from, to, left)
 			}
 		}
@@ -191,7 +183,7 @@ func TestAnUnusedLimitThatIsChangedIsUnused(t *testing.T) {
 	for _, from := range windowed {
 		for _, to := range windowed {
 			s := func(as limit.As) limit.Spec {
-				if as == limit.Quota {
+				if as.Traits().Calendar {
 					return limit.Spec{As: as, Amount: 10, Period: limit.Month}
 				}
 				return limit.Spec{As: as, Amount: 10, Window: time.Minute}

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// concurrency is at most a number in flight. Only Done and Give make room, so
-// When cannot say when.
-type concurrency struct{ amount, flying int64 }
+// concurrency allows a number of requests in flight. Only Done and Give free units, so When
+// cannot tell a time.
+type concurrency struct{ amount, inFlight int64 }
 
 func newConcurrency(s Spec) *concurrency { return &concurrency{amount: s.Amount} }
 
@@ -23,34 +23,34 @@ func (m *concurrency) When(now time.Time, n int64) (time.Time, bool) {
 	return now, true
 }
 
-func (m *concurrency) Take(_ time.Time, n int64) { m.flying = min(m.flying+amount(n), most) }
+func (m *concurrency) Take(_ time.Time, n int64) { m.inFlight = min(m.inFlight+amount(n), maxAmount) }
 
 func (m *concurrency) Postpone(_, _ time.Time, _ int64) {}
 
 func (m *concurrency) Give(now, taken time.Time, n int64) { m.Done(now, taken, n, Abandoned) }
 
-// Settle only gives back what Done will not: whatever else a request costs, it is
-// in flight until it is done.
+// Settle gives back only units that Done will not: a request stays in flight until it is
+// done, whatever it costs.
 func (m *concurrency) Settle(_, _ time.Time, estimate, actual int64) {
 	if less := amount(estimate) - amount(actual); less > 0 {
-		m.flying = max(m.flying-less, 0)
+		m.inFlight = max(m.inFlight-less, 0)
 	}
 }
 
 func (m *concurrency) Done(_, _ time.Time, n int64, _ Outcome) {
-	m.flying = max(m.flying-amount(n), 0)
+	m.inFlight = max(m.inFlight-amount(n), 0)
 }
 
-func (m *concurrency) Left(time.Time) int64 { return max(m.amount-m.flying, 0) }
+func (m *concurrency) Left(time.Time) int64 { return max(m.amount-m.inFlight, 0) }
 
-// State has nothing in it: requests in flight end with the process.
+// State is empty: requests in flight end with the process.
 func (m *concurrency) State() []byte { return newEncoder(Concurrency) }
 
-// Restore reads seven numbers of versions before 3, which say nothing.
+// Restore ignores the seven numbers of versions before 3.
 func (m *concurrency) Restore(_ time.Time, state []byte) error {
 	d := newDecoder(Concurrency, state)
 	if d.version < 3 && d.err == nil {
-		last := d.time(edge)
+		last := d.time(FarFuture)
 		d.spent(last)
 		d.between(math.MinInt64, math.MaxInt64)
 		d.between(math.MinInt64, math.MaxInt64)
@@ -58,4 +58,17 @@ func (m *concurrency) Restore(_ time.Time, state []byte) error {
 	return d.done()
 }
 
-func (m *concurrency) Idle(time.Time) bool { return m.flying == 0 }
+func (m *concurrency) Idle(time.Time) bool { return m.inFlight == 0 }
+
+func (m *concurrency) past(time.Time) ([]Spent, int64, int64) { return nil, 0, 0 }
+
+func (m *concurrency) carry(time.Time, []Spent) {}
+
+func (m *concurrency) become(_ time.Time, to Meter, _ []Spent) Meter {
+	fresh, same := to.(*concurrency)
+	if !same {
+		return nil
+	}
+	m.amount = fresh.amount
+	return m
+}

@@ -2,23 +2,23 @@ package limit
 
 import "time"
 
-// firstUse is at most amount in a window that opens with the first request after
-// the last one ended.
+// firstUse allows amount in a window that opens with the first request after the previous
+// window's end.
 //
-// A window without an opener holds what is owed: the next take opens it anew, and
-// what is owed counts in it.
+// A window with openedWith 0 holds debts only: the next take opens it again, and the debts
+// count in it.
 type firstUse struct {
-	clock  steady
-	spent  past
-	amount int64
-	window int64
-	used   int64 // more than amount: the rest is owed by the windows after
-	opener int64 // what of it was taken at the very start
-	start  int64
-	latest int64 // when something was taken last
-	before int64 // when the window before this one opened
-	end    int64 // 0: no window is open
-	shut   bool  // nothing more in this window
+	clock         Clock
+	spent         history
+	amount        int64
+	window        int64
+	used          int64 // may exceed amount: the following windows owe the rest
+	openedWith    int64 // the part of used that was taken at the start
+	start         int64
+	lastTake      int64 // time of the last take
+	previousStart int64 // start of the previous window
+	end           int64 // 0: no window is open
+	closed        bool  // nothing may be taken in this window
 }
 
 func newFirstUse(s Spec) *firstUse {
@@ -26,13 +26,13 @@ func newFirstUse(s Spec) *firstUse {
 }
 
 func (m *firstUse) at(now time.Time) int64 {
-	v := m.clock.at(now)
+	v := m.clock.At(now)
 	if m.end == 0 || v < m.end {
 		return v
 	}
-	m.before = m.start
+	m.previousStart = m.start
 	windows := 1 + (v-m.end)/m.window
-	m.used, m.opener, m.shut = owing(m.used, m.amount, windows), 0, false
+	m.used, m.openedWith, m.closed = remainingDebt(m.used, m.amount, windows), 0, false
 	if m.used > 0 {
 		m.end += windows * m.window
 		m.start = m.end - m.window
@@ -52,11 +52,11 @@ func (m *firstUse) When(now time.Time, n int64) (time.Time, bool) {
 	v := m.at(now)
 	at := v
 	if over := m.used + n - m.amount; over > 0 {
-		at = edge
-		if late := (over - 1) / m.amount; late <= (edge-m.end)/m.window {
+		at = FarFuture
+		if late := (over - 1) / m.amount; late <= (FarFuture-m.end)/m.window {
 			at = m.end + late*m.window
 		}
-	} else if m.shut {
+	} else if m.closed {
 		at = m.end
 	}
 	return later(now, at-v), true
@@ -67,26 +67,26 @@ func (m *firstUse) Take(now time.Time, n int64) {
 		return
 	}
 	v := m.at(now)
-	if m.end == 0 || m.opener == 0 && !m.shut {
+	if m.end == 0 || m.openedWith == 0 && !m.closed {
 		m.start, m.end = v, v+m.window
 	}
-	if m.shut {
+	if m.closed {
 		m.end = max(m.end, v+m.window)
 	}
 	if v == m.start {
-		m.opener = min(m.opener+n, most)
+		m.openedWith = min(m.openedWith+n, maxAmount)
 	}
-	m.latest, m.used = v, min(m.used+n, most)
+	m.lastTake, m.used = v, min(m.used+n, maxAmount)
 	m.spent.add(v, n)
 }
 
-// Postpone may be about the request that opens the window: then that can open as
-// late as now, and ends so much later.
+// Postpone may concern the request that opens the window: the window may then open as late
+// as now.
 func (m *firstUse) Postpone(now, taken time.Time, n int64) {
 	v := m.at(now)
 	at, known := m.clock.past(taken)
 	if known {
-		m.spent.back(at, n)
+		m.spent.remove(at, n)
 		m.spent.add(v, n)
 	}
 	if n > 0 && m.end != 0 && (!known || at <= m.start) {
@@ -94,10 +94,10 @@ func (m *firstUse) Postpone(now, taken time.Time, n int64) {
 	}
 }
 
-// Give may take away the request that opened the window. Then nobody knows when
-// the server's window opened, if others followed: so nothing more goes before all
-// of them have left any window. What went before Give and after the window that was
-// never opened cannot be helped, so give back soon.
+// Give may concern the request that opened the window. If others followed, the start of the
+// server's window is unknown: so nothing goes until they have left any possible window.
+// Requests sent before Give and after that unopened window cannot be undone, so call Give
+// soon.
 func (m *firstUse) Give(now, taken time.Time, n int64) {
 	v := m.at(now)
 	at, known := m.clock.past(taken)
@@ -105,36 +105,35 @@ func (m *firstUse) Give(now, taken time.Time, n int64) {
 		return
 	}
 	if !known {
-		m.close(v, -1) // it may have opened any window
+		m.close(v, -1) // the request may have opened any window
 		return
 	}
-	m.spent.back(at, n)
+	m.spent.remove(at, n)
 	if m.end == 0 || at < m.start {
-		// It may have opened the window before, or one before that.
-		if at <= m.before {
+		// The request may have opened an earlier window.
+		if at <= m.previousStart {
 			m.close(v, at)
 		}
 		return
 	}
 	m.used = max(m.used-n, 0)
-	if at > m.start || m.opener == 0 {
+	if at > m.start || m.openedWith == 0 {
 		return
 	}
-	if m.opener = max(m.opener-n, 0); m.opener > 0 {
+	if m.openedWith = max(m.openedWith-n, 0); m.openedWith > 0 {
 		return
 	}
-	if m.latest == m.start && m.used == 0 && !m.shut {
+	if m.lastTake == m.start && m.used == 0 && !m.closed {
 		m.end = 0
 		return
 	}
 	m.close(v, at)
 }
 
-// close lets nothing go for as long as what followed a request that never was may
-// still count.
+// close allows nothing while requests after an unsent request may still count.
 func (m *firstUse) close(v, at int64) {
-	if end := m.latest + m.window; m.latest > at && end > v {
-		m.shut, m.end = true, max(m.end, end)
+	if end := m.lastTake + m.window; m.lastTake > at && end > v {
+		m.closed, m.end = true, max(m.end, end)
 	}
 }
 
@@ -143,16 +142,16 @@ func (m *firstUse) Settle(now, taken time.Time, estimate, actual int64) {
 	switch more := amount(actual) - amount(estimate); {
 	case more > 0:
 		if m.end == 0 {
-			m.start, m.end, m.opener = v, v+m.window, 0
+			m.start, m.end, m.openedWith = v, v+m.window, 0
 		}
-		m.used = min(m.used+more, most)
+		m.used = min(m.used+more, maxAmount)
 		m.spent.add(v, more)
 	case more < 0:
 		at, known := m.clock.past(taken)
 		if !known {
 			return
 		}
-		m.spent.back(at, -more)
+		m.spent.remove(at, -more)
 		if m.end != 0 && at >= m.start {
 			m.used = max(m.used+more, 0)
 		}
@@ -163,7 +162,7 @@ func (m *firstUse) Done(_, _ time.Time, _ int64, _ Outcome) {}
 
 func (m *firstUse) Left(now time.Time) int64 {
 	m.at(now)
-	if m.shut {
+	if m.closed {
 		return 0
 	}
 	return max(m.amount-m.used, 0)
@@ -180,12 +179,12 @@ func (m *firstUse) State() []byte {
 	m.spent.append(&b)
 	b.int(m.amount)
 	b.int(m.used)
-	b.int(m.opener)
+	b.int(m.openedWith)
 	rest, shut := int64(0), int64(0)
 	if m.end != 0 {
 		rest = max(m.end-m.clock.last, 1)
 	}
-	if m.shut {
+	if m.closed {
 		shut = 1
 	}
 	b.int(rest)
@@ -195,10 +194,10 @@ func (m *firstUse) State() []byte {
 
 func (m *firstUse) Restore(now time.Time, state []byte) error {
 	d := newDecoder(FirstUse, state)
-	last := d.time(edge)
+	last := d.time(FarFuture)
 	spent := d.spent(last)
-	before, used, opener := d.between(1, most), d.between(0, most), d.between(0, most)
-	rest, shut := d.between(0, longest64), d.between(0, 1)
+	before, used, opener := d.between(1, maxAmount), d.between(0, maxAmount), d.between(0, maxAmount)
+	rest, shut := d.between(0, maxWindowNanos), d.between(0, 1)
 	if err := d.done(); err != nil {
 		return err
 	}
@@ -208,12 +207,48 @@ func (m *firstUse) Restore(now time.Time, state []byte) error {
 	rest = min(rest, m.window)
 	by := m.clock.restored(now, last)
 	spent.move(by)
-	m.spent, m.used = spent, lowered(used, before, m.amount)
-	m.opener, m.shut, m.end = opener, shut == 1, 0
+	m.spent, m.used = spent, usedAfterChange(used, before, m.amount)
+	m.openedWith, m.closed, m.end = opener, shut == 1, 0
 	if rest > 0 {
 		m.end = last + by + rest
-		m.start, m.latest = m.end-m.window, last+by
+		m.start, m.lastTake = m.end-m.window, last+by
 	}
 	m.at(now)
 	return nil
+}
+
+// replay opens a window that ends when the server certainly counts none of the takes. Its
+// start is unknown: so the next take opens it again.
+func (m *firstUse) replay(v int64, list []Spent) {
+	n := sum(list, m.window)
+	if n == 0 {
+		return
+	}
+	m.lastTake = v - int64(list[len(list)-1].Ago)
+	m.used, m.openedWith, m.start, m.end = min(n, m.amount), 0, m.lastTake, m.lastTake+m.window
+}
+
+func (m *firstUse) past(now time.Time) ([]Spent, int64, int64) {
+	v := m.at(now)
+	return m.spent.spent(v), v - m.start + 1, m.used
+}
+
+func (m *firstUse) carry(now time.Time, list []Spent) {
+	v := m.at(now)
+	m.spent.takeAll(v, list)
+	m.replay(v, list)
+}
+
+// become keeps the open window if its length did not grow.
+func (m *firstUse) become(now time.Time, to Meter, list []Spent) Meter {
+	fresh, same := to.(*firstUse)
+	if !same || m.at(now) >= m.end && fresh.window > m.window {
+		return nil
+	}
+	m.used = max(usedAfterChange(m.used, m.amount, fresh.amount), min(sum(list, fresh.window), fresh.amount))
+	m.amount, m.window = fresh.amount, fresh.window
+	if m.end != 0 && !m.closed {
+		m.end = m.start + m.window
+	}
+	return m
 }

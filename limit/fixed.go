@@ -5,33 +5,33 @@ import (
 	"time"
 )
 
-// fixed is at most amount in each window aligned to the clock. Windows have one
-// width, or are those of a calendar.
+// fixed allows amount in each window aligned to the clock. Windows have one width, or are
+// calendar periods.
 //
-// When the clock goes back, the window becomes longer: it ends at an edge, after
-// no less time than was left of it. So no window is shorter than its width,
-// however often the clock goes to and fro, and none is twice as long.
+// When the clock goes back, the window is extended: it ends at a boundary, after at least
+// the time that was left of it. So no window is shorter than its width, however often the
+// clock changes, and none is twice as long.
 //
-// What is in flight over an edge, and for no longer than the margin, may have
-// arrived before it or after: it counts in both windows.
+// Requests in flight over a boundary, for at most the margin, may have arrived before or
+// after it: they count in both windows.
 type fixed struct {
-	as       As
-	clock    wall
-	spent    past
-	amount   int64
-	width    int64     // of a calendar's windows, the longest
-	calendar *calendar // nil: every width since 1970
-	used     int64     // more than amount: the rest is owed by the windows after
-	late     int64     // of used, what is in flight and may arrive after the end
-	opened   int64     // when this window was first seen
-	end      int64     // 0: not yet
+	as            As
+	clock         wallClock
+	spent         history
+	amount        int64
+	width         int64     // of a calendar's windows, the longest
+	calendar      *calendar // nil: every width since 1970
+	used          int64     // may exceed amount: the following windows owe the rest
+	mayArriveLate int64     // part of used that is in flight and may arrive after the end
+	opened        int64     // when this window was first seen
+	end           int64     // 0: no window yet
 }
 
 func newFixed(s Spec) *fixed {
 	return &fixed{as: Fixed, amount: s.Amount, width: int64(s.Window)}
 }
 
-// after is the first edge after t.
+// after is the first boundary after t.
 func (m *fixed) after(t int64) int64 {
 	if m.calendar != nil {
 		return m.calendar.after(t)
@@ -39,7 +39,7 @@ func (m *fixed) after(t int64) int64 {
 	return (t/m.width + 1) * m.width
 }
 
-// at is the time, and opens the window that it is in.
+// at is the time, and opens the window of that time.
 func (m *fixed) at(now time.Time) int64 {
 	v, back := m.clock.at(now)
 	if m.end == 0 {
@@ -52,12 +52,12 @@ func (m *fixed) at(now time.Time) int64 {
 		m.end = m.after(v + rest - 1)
 	}
 	if v >= m.end {
-		m.used = owing(m.used, m.amount, m.passed(v))
+		m.used = remainingDebt(m.used, m.amount, m.passed(v))
 		next := m.after(v)
 		if m.after(m.end) == next {
-			m.used += m.late
+			m.used += m.mayArriveLate
 		}
-		m.opened, m.end, m.late = v, next, 0
+		m.opened, m.end, m.mayArriveLate = v, next, 0
 	}
 	return v
 }
@@ -74,8 +74,8 @@ func (m *fixed) passed(v int64) int64 {
 	return n
 }
 
-// owing is what remains of used after a number of windows that allow amount each.
-func owing(used, amount, windows int64) int64 {
+// remainingDebt is what remains of used after a number of windows with amount each.
+func remainingDebt(used, amount, windows int64) int64 {
 	if windows > used/amount {
 		return 0
 	}
@@ -97,16 +97,16 @@ func (m *fixed) When(now time.Time, n int64) (time.Time, bool) {
 	return later(now, at-v), true
 }
 
-// later is the end of the window that is n after this one.
+// later is the end of the nth window after this one.
 func (m *fixed) later(n int64) int64 {
-	if n > (edge-m.end)/m.width {
-		return edge
+	if n > (FarFuture-m.end)/m.width {
+		return FarFuture
 	}
 	if m.calendar == nil {
 		return m.end + n*m.width
 	}
 	if n > 1000 {
-		return edge
+		return FarFuture
 	}
 	t := m.end
 	for range n {
@@ -119,16 +119,16 @@ func (m *fixed) Take(now time.Time, n int64) {
 	v := m.at(now)
 	m.spend(v, n)
 	if m.isLate(v) {
-		m.late = min(m.late+amount(n), m.used)
+		m.mayArriveLate = min(m.mayArriveLate+amount(n), m.used)
 	}
 }
 
 func (m *fixed) spend(v, n int64) {
-	m.used = min(m.used+amount(n), most)
+	m.used = min(m.used+amount(n), maxAmount)
 	m.spent.add(v, amount(n))
 }
 
-// isLate tells whether what is taken at a time may arrive after the window.
+// isLate tells whether a request taken at that time may arrive after the window.
 func (m *fixed) isLate(at int64) bool { return at >= m.opened && at >= m.end-margin(m.width) }
 
 func (m *fixed) Postpone(now, taken time.Time, n int64) {
@@ -141,15 +141,15 @@ func (m *fixed) Give(now, taken time.Time, n int64) {
 	at, known := m.clock.past(taken)
 	if n = amount(n); known && at >= m.opened {
 		m.used = max(m.used-n, 0)
-		m.landed(at, n)
+		m.arrived(at, n)
 	}
 	if known {
-		m.spent.back(at, n)
+		m.spent.remove(at, n)
 	}
 }
 
-// GiveRestored is Give to a meter that was restored since n were taken. The state has them,
-// as with a budget of which several processes restore the same state again and again.
+// GiveRestored is Give for a meter that was restored since n units were taken. The state
+// includes them, as with a budget whose state several processes restore again and again.
 func GiveRestored(now, taken time.Time, m Meter, n int64) {
 	if f, is := m.(*fixed); is {
 		f.opened = min(f.opened, f.begins(f.at(now)))
@@ -157,10 +157,10 @@ func GiveRestored(now, taken time.Time, m Meter, n int64) {
 	m.Give(now, taken, n)
 }
 
-// landed says that of what was taken at a time, so much is not in flight any more.
-func (m *fixed) landed(at, n int64) {
+// arrived records that n of the units taken at a time are not in flight any more.
+func (m *fixed) arrived(at, n int64) {
 	if m.isLate(at) {
-		m.late = max(m.late-n, 0)
+		m.mayArriveLate = max(m.mayArriveLate-n, 0)
 	}
 }
 
@@ -175,7 +175,7 @@ func (m *fixed) Settle(now, taken time.Time, estimate, actual int64) {
 func (m *fixed) Done(now, taken time.Time, n int64, _ Outcome) {
 	m.at(now)
 	if at, known := m.clock.past(taken); known {
-		m.landed(at, amount(n))
+		m.arrived(at, amount(n))
 	}
 }
 
@@ -196,31 +196,81 @@ func (m *fixed) State() []byte {
 	b.int(m.amount)
 	b.int(m.used)
 	b.int(max(m.end-m.clock.last, 0))
-	b.int(m.late)
+	b.int(m.mayArriveLate)
 	return b
 }
 
 func (m *fixed) Restore(now time.Time, state []byte) error {
 	d := newDecoder(m.as, state)
-	last := d.time(edge)
+	last := d.time(FarFuture)
 	spent := d.spent(last)
-	before, used := d.between(1, most), d.between(0, most)
-	rest, late := d.between(0, 2*longest64), d.between(0, used)
+	before, used := d.between(1, maxAmount), d.between(0, maxAmount)
+	rest, late := d.between(0, 2*maxWindowNanos), d.between(0, used)
 	if err := d.done(); err != nil {
 		return err
 	}
-	m.spent, m.used = spent, lowered(used, before, m.amount)
-	m.late = min(late, m.used)
-	m.clock = wall{last: last, set: true}
+	m.spent, m.used = spent, usedAfterChange(used, before, m.amount)
+	m.mayArriveLate = min(late, m.used)
+	m.clock = wallClock{last: last, set: true}
 	m.end = m.after(last + max(min(rest, m.width), 1) - 1)
 	m.at(now)
-	// Nothing that was taken before is given back now.
-	m.opened, m.late, m.clock.fog = m.clock.last, 0, math.MinInt64
+	// Units taken before the restart cannot be given back.
+	m.opened, m.mayArriveLate, m.clock.ambiguous = m.clock.last, 0, math.MinInt64
 	return nil
 }
 
-// lowered is used after the amount has changed. What was taken within the old
-// amount fills the new one at most: only what was owed is owed still.
-func lowered(used, before, amount int64) int64 {
+// usedAfterChange is used after a change of the amount. Units within the old amount fill at
+// most the new amount: only debts stay debts.
+func usedAfterChange(used, before, amount int64) int64 {
 	return min(used, before, amount) + max(used-before, 0)
+}
+
+// begins is the start of the window of a time.
+func (m *fixed) begins(v int64) int64 {
+	if m.calendar == nil {
+		return v / m.width * m.width
+	}
+	t := max(v-m.width, 0)
+	for next := m.after(t); next <= v; next = m.after(next) {
+		t = next
+	}
+	return t
+}
+
+// from takes over the counts of a meter with another spec of this kind.
+func (m *fixed) from(now time.Time, old *fixed) {
+	v := old.at(now)
+	m.clock, m.spent = old.clock, old.spent
+	m.used, m.opened = usedAfterChange(old.used, old.amount, m.amount), old.opened
+	m.mayArriveLate = min(old.mayArriveLate, m.used)
+	m.end = m.after(v)
+	if m.width == old.width && m.calendar == nil {
+		m.end = old.end // it may be extended, after the clock went back
+	}
+}
+
+func (m *fixed) past(now time.Time) ([]Spent, int64, int64) {
+	v := m.at(now)
+	return m.spent.spent(v), v - m.begins(v) + 1, m.used
+}
+
+func (m *fixed) carry(now time.Time, list []Spent) {
+	v := m.at(now)
+	m.spent.takeAll(v, list)
+	m.used = min(sum(list, v-m.begins(v)+1), m.amount)
+	m.opened = v // earlier units cannot be given back
+	if v >= m.end-margin(m.width) {
+		m.mayArriveLate = min(sum(list, margin(m.width)), m.used) // it may be in flight
+	}
+}
+
+func (m *fixed) become(now time.Time, to Meter, list []Spent) Meter {
+	fresh, same := to.(*fixed)
+	if !same || m.as != fresh.as {
+		return nil
+	}
+	fresh.from(now, m)
+	v := fresh.at(now)
+	fresh.used = max(fresh.used, min(sum(list, v-fresh.begins(v)+1), fresh.amount))
+	return fresh
 }

@@ -1,5 +1,5 @@
-// Package limit is the arithmetic of limits: windows, buckets, quotas, requests
-// in flight, and rates that are found out. It has no goroutine, no clock and no
+// Package limit is the arithmetic of rate limits: windows, buckets, quotas, requests
+// in flight, and adaptive rates. It is pure, without goroutines, clocks and
 // I/O: now is always an argument.
 //
 //	m, err := limit.New(limit.Spec{As: limit.Rolling, Amount: 900, Window: 15 * time.Minute})
@@ -11,62 +11,59 @@
 //	default: // ask again at that time
 //	}
 //
-// Every Take is ended by one Give, when nothing was sent, or by at most one
+// Every Take is followed by one Give, if nothing was sent, or by at most one
 // Settle and then one Done.
 //
-// A server counts a request when it arrives, some time between Take and Done. What
-// Rolling, Fixed and Quota promise holds for whatever time that is, if it is no
-// later than a margin after Take: see margin.
+// A server counts a request when it arrives, between Take and Done.
+// Rolling, Fixed, Quota and Bucket keep the limit for any time of arrival up to
+// a margin after Take: see margin, and for Bucket serverBucket.
 //
-// A clock that jumps back never allows more. Those meters that measure a length
-// of time use the monotonic reading of now when it has one, and let no time pass
-// while a clock goes back; those that follow the clock (Fixed, Quota) make the
-// window longer instead.
+// A clock that jumps back never allows more. Meters that measure a length
+// of time use the monotonic reading of now, if any, and let no time pass
+// while a clock goes back; meters aligned to the clock (Fixed, Quota) extend
+// the window instead.
 package limit
 
 import "time"
 
-// Meter is the running state of one limit for one key. It is not safe for
-// concurrent use: whoever owns it has a lock. Most callers want When and Take.
+// Meter is the state of one limit for one key. It is not safe for concurrent use: its owner
+// has a lock. Most callers need When and Take. If you add a kind, see As.
 type Meter interface {
-	// When answers when n could be taken, if nobody else took anything: a time not
-	// after now means at once, Unknown means when somebody is done. ok is false
-	// when n can never be taken, because it is larger than the whole limit. It is
-	// never too late: what is in flight counts as if it were done now, so when it
-	// lasts, ask again then.
+	// When returns when n could be taken if nothing else is taken: a time not after now
+	// means at once, Unknown means when a request is done. ok is false when n can never be
+	// taken, because it exceeds the whole limit. The time is never too late: requests in
+	// flight count as if they were done now, so ask again at that time.
 	When(now time.Time, n int64) (at time.Time, ok bool)
 
-	// Take takes n. The caller has asked When at the same now and got "at once";
-	// one that has not makes the meter owe.
+	// Take takes n. The caller has asked When at the same now and got "at once"; otherwise
+	// the meter is in debt.
 	Take(now time.Time, n int64)
 
-	// Give gives back what was taken for a request that was never sent. It gives
-	// back less where the whole would allow more than the limit promises.
+	// Give gives back units of a request that was never sent. It gives back less where all
+	// would allow more than the limit.
 	Give(now, taken time.Time, n int64)
 
-	// Postpone says that what was taken goes out only now.
+	// Postpone records that the request of an earlier take is sent only now.
 	Postpone(now, taken time.Time, n int64)
 
-	// Settle replaces an estimate by the true cost of a request that was sent.
+	// Settle replaces the estimate by the true cost of a sent request.
 	Settle(now, taken time.Time, estimate, actual int64)
 
-	// Done says that a request that was sent is answered, or over. n is what was
-	// taken, or what Settle has left of it.
+	// Done records that a sent request was answered or has ended. n is the taken amount, or
+	// the amount after Settle.
 	Done(now, taken time.Time, n int64, o Outcome)
 
-	// Left is an amount that could be taken at once. It is the largest, but for
-	// Adaptive, of which any could.
+	// Left is the largest amount that can be taken at once. For Adaptive any amount could
+	// be taken; Left is the amount of a second.
 	Left(now time.Time) int64
 
-	// State is the meter in a form that can be stored, and Restore is its return
-	// into a meter that is new. Requests in flight are not part of it: they ended
-	// with the process that had them. Restore leaves the meter as it was when the
-	// state makes no sense.
+	// State is the meter in a form that can be stored, and Restore sets a new meter to it.
+	// Requests in flight are not included: they ended with their process. After an error
+	// Restore has changed nothing.
 	State() []byte
 	Restore(now time.Time, state []byte) error
 
-	// Idle tells whether forgetting the meter would allow nothing that keeping it
-	// would not.
+	// Idle tells whether a new meter would allow no more than this one.
 	Idle(now time.Time) bool
 }
 
@@ -81,17 +78,17 @@ const (
 	Abandoned         // by the client
 )
 
-// Unknown is When's answer where only somebody's Done can tell: a time so far
-// away that a timer for it never fires.
+// Unknown is When's result if the time depends on a Done: so far away that a timer for it
+// never fires.
 var Unknown = time.Date(9999, time.December, 31, 0, 0, 0, 0, time.UTC)
 
-// most is the largest amount of anything, so that sums cannot overflow.
-const most = 1 << 50
+// maxAmount is the largest amount of anything, so that sums cannot overflow.
+const maxAmount = 1 << 50
 
-// amount is n within what can be counted.
-func amount(n int64) int64 { return min(max(n, 0), most) }
+// amount clamps n to 0…maxAmount.
+func amount(n int64) int64 { return min(max(n, 0), maxAmount) }
 
-// later is now and some nanoseconds, of which there are usually none.
+// later is now plus some nanoseconds, usually 0.
 func later(now time.Time, by int64) time.Time {
 	if by == 0 {
 		return now

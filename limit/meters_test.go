@@ -67,11 +67,11 @@ func TestRollingUsesNearlyAllThatItAllows(t *testing.T) {
 
 func TestANeedLargerThanTheWholeLimitNeverGoes(t *testing.T) {
 	for _, s := range all {
-		if s.As == limit.Adaptive {
+		if s.Traits().Adapts {
 			continue
 		}
-		if _, ok := build(t, s).When(began, s.Amount+1); ok {
-			t.Errorf("%s: %d of %d may go", s.As, s.Amount+1, s.Amount)
+		if _, ok := build(t, s).When(began, s.AtOnce()+1); ok {
+			t.Errorf("%s: %d of %d may go", s.As, s.AtOnce()+1, s.AtOnce())
 		}
 	}
 }
@@ -87,12 +87,12 @@ func TestWhatIsGivenBackAtOnceWasNeverTaken(t *testing.T) {
 		want := m.Left(now)
 		m.Take(now, 2)
 		m.Give(now, now, 2)
-		if got := m.Left(now); got != want && s.As != limit.Adaptive {
+		if got := m.Left(now); got != want && !s.Traits().Adapts {
 			t.Errorf("%s: %d left, was %d", s.As, got, want)
 		}
 		m.Take(now.Add(time.Nanosecond), 2)
 		m.Settle(now.Add(2), now.Add(1), 2, 1)
-		if got := m.Left(now.Add(2)); s.As != limit.Paced && s.As != limit.Adaptive && s.As != limit.Concurrency && got != want-1 {
+		if got := m.Left(now.Add(2)); s.Depletes() && got != want-1 {
 			t.Errorf("%s: %d left after settling at 1, was %d", s.As, got, want)
 		}
 	}
@@ -181,7 +181,7 @@ func TestFixedOwesTheWindowsAfter(t *testing.T) {
 
 func TestAClockThatJumpsBackADayStallsNobodyForADay(t *testing.T) {
 	for _, s := range all {
-		if s.As == limit.Concurrency || s.As == limit.Quota {
+		if s.Traits().InFlight || s.Traits().Calendar {
 			continue // they wait for no length of time
 		}
 		m := build(t, s)

@@ -2,80 +2,95 @@ package limit
 
 import "time"
 
-// Move is a meter for another spec that remembers what the old one has counted: what a
-// reload needs. Of the same arithmetic with no longer a window it is the old one, in
-// which requests are in flight, and what was taken before can be given back and settled
-// after. Of another it is Carry, with the old one's past. The old meter must not be used
-// any more.
+// meter is a Meter of this package, with what Move needs: a configuration that is reloaded may change
+// a limit to another kind, and what was taken stays taken. A meter has a history, to which Take and
+// Settle add and from which Give removes, and State stores it. bucket.go shows all of it.
+type meter interface {
+	Meter
+
+	// past lists the remembered takes, oldest first, and how many units count within a
+	// length of time, remembered or not.
+	past(now time.Time) (list []Spent, within, counts int64)
+
+	// carry makes a new meter count the takes of another, and adds them to its history.
+	carry(now time.Time, list []Spent)
+
+	// become changes the meter to the numbers of to, a new meter. It returns nil if both
+	// are too different. list is the meter's own past. Earlier takes can still be given
+	// back and settled.
+	become(now time.Time, to Meter, list []Spent) Meter
+}
+
+// meters make a meter of each kind. They are separate from kinds, which some of them use.
+var meters = map[As]func(Spec) meter{
+	Rolling:     func(s Spec) meter { return newRolling(s) },
+	Fixed:       func(s Spec) meter { return newFixed(s) },
+	FirstUse:    func(s Spec) meter { return newFirstUse(s) },
+	Bucket:      func(s Spec) meter { return newBucket(s) },
+	Paced:       func(s Spec) meter { return newPaced(s) },
+	Quota:       func(s Spec) meter { return newQuota(s) },
+	Concurrency: func(s Spec) meter { return newConcurrency(s) },
+	Adaptive:    func(s Spec) meter { return newAdaptive(s) },
+}
+
+// New makes a meter of which nothing has been taken.
+func New(s Spec) (Meter, error) { return create(s) }
+
+func create(s Spec) (meter, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	return meters[s.As](s), nil
+}
+
+// Move makes a meter for another spec that remembers what the old one counted, for a
+// reload. With the same kind and no longer window, it is the old meter, with its requests
+// in flight. Otherwise it is Carry, with the old meter's past. The old meter must not be
+// used any more.
 func Move(now time.Time, from Meter, to Spec) (Meter, error) {
-	m, err := New(to)
+	fresh, err := create(to)
 	if err != nil {
 		return nil, err
 	}
 	list := PastOf(now, from)
-	switch fresh := m.(type) {
-	case *rolling:
-		if old, same := from.(*rolling); same && fresh.window <= old.window {
-			old.amount, old.window, old.due = fresh.amount, fresh.window, 0
-			old.repay(old.clock.at(now))
-			return old, nil
-		}
-	case *fixed:
-		if old, same := from.(*fixed); same && old.as == fresh.as {
-			fresh.from(now, old)
-			v := fresh.at(now)
-			fresh.used = max(fresh.used, min(sum(list, v-fresh.begins(v)+1), fresh.amount))
-			return fresh, nil
-		}
-	case *firstUse:
-		if old, same := from.(*firstUse); same && (old.at(now) < old.end || fresh.window <= old.window) {
-			old.used = max(lowered(old.used, old.amount, fresh.amount), min(sum(list, fresh.window), fresh.amount))
-			old.amount, old.window = fresh.amount, fresh.window
-			if old.end != 0 && !old.shut {
-				old.end = old.start + old.window
-			}
-			return old, nil
-		}
-	case *bucket:
-		if old, same := from.(*bucket); same {
-			v := old.clock.at(now)
-			level := old.level(v)
-			fresh.clock, fresh.spent = old.clock, old.spent
-			fresh.count(v, list)
-			fresh.hold(v, min(level, fresh.level(v)))
-			return fresh, nil
-		}
-	case *paced:
-		if old, same := from.(*paced); same {
-			old.amount, old.window = fresh.amount, fresh.window
-			if len(list) > 0 {
-				old.count()
-			}
-			return old, nil
-		}
-	case *concurrency:
-		if old, same := from.(*concurrency); same {
-			old.amount = fresh.amount
-			return old, nil
-		}
-	case *adaptive:
-		if old, same := from.(*adaptive); same {
-			old.min, old.max, old.window = fresh.min, fresh.max, fresh.window
-			old.rate = min(max(old.rate, old.min), old.max)
-			return old, nil
+	if old, ours := from.(meter); ours {
+		if m := old.become(now, fresh, list); m != nil {
+			return m, nil
 		}
 	}
 	return Carry(now, list, to)
 }
 
-// from is m with what another spec of the same arithmetic has counted.
-func (m *fixed) from(now time.Time, old *fixed) {
-	v := old.at(now)
-	m.clock, m.spent = old.clock, old.spent
-	m.used, m.opened = lowered(old.used, old.amount, m.amount), old.opened
-	m.late = min(old.late, m.used)
-	m.end = m.after(v)
-	if m.width == old.width && m.calendar == nil {
-		m.end = old.end // it may be late, after the clock went back
+// PastOf lists what was taken of a meter, oldest first. Counted units of unknown time count
+// as taken now.
+func PastOf(now time.Time, m Meter) []Spent {
+	own, ours := m.(meter)
+	if !ours {
+		if other, knows := m.(interface{ Past(now time.Time) []Spent }); knows {
+			return other.Past(now)
+		}
+		return nil
 	}
+	list, within, counts := own.past(now)
+	for _, s := range list {
+		if int64(s.Ago) < within {
+			counts -= s.N
+		}
+	}
+	if counts > 0 {
+		list = append(list, Spent{0, counts})
+	}
+	return list
+}
+
+// Carry makes a meter for a spec that counts the takes of another meter: units taken within
+// the spec's window stay taken. Units beyond the whole limit are not owed: the old limit
+// allowed them.
+func Carry(now time.Time, list []Spent, to Spec) (Meter, error) {
+	m, err := create(to)
+	if err != nil {
+		return nil, err
+	}
+	m.carry(now, list)
+	return m, nil
 }

@@ -6,40 +6,33 @@ import (
 	"time"
 )
 
-// paced is one every window/amount: after n, nothing goes for n times as long.
+// paced spaces units evenly, one every window/amount: after n units, nothing goes for n
+// intervals.
 type paced struct {
-	clock  steady
-	spent  past
+	clock  Clock
+	spent  history
 	amount int64
 	window int64
-	last   int64 // when something was taken last
-	free   int64 // when the next may go
+	last   int64 // time of the last take
+	nextAt int64 // when the next unit may be taken
 }
 
 func newPaced(s Spec) *paced { return &paced{amount: s.Amount, window: int64(s.Window)} }
 
-// gap is how long n units take, rounded up, and the same rounded down.
+// gap is the length of n intervals, rounded up, and rounded down.
 func (m *paced) gap(n int64) (up, down int64) {
 	high, low := bits.Mul64(uint64(n), uint64(m.window))
 	if high >= uint64(m.amount) {
-		return edge, edge
+		return FarFuture, FarFuture
 	}
 	q, r := bits.Div64(high, low, uint64(m.amount))
-	if q >= uint64(edge) {
-		return edge, edge
+	if q >= uint64(FarFuture) {
+		return FarFuture, FarFuture
 	}
 	if r == 0 {
 		return int64(q), int64(q)
 	}
 	return int64(q) + 1, int64(q)
-}
-
-// plus is v and a length of time, both within what is counted.
-func plus(v, d int64) int64 {
-	if d > math.MaxInt64-v {
-		return math.MaxInt64
-	}
-	return v + d
 }
 
 func (m *paced) When(now time.Time, n int64) (time.Time, bool) {
@@ -49,93 +42,93 @@ func (m *paced) When(now time.Time, n int64) (time.Time, bool) {
 	if n > m.amount {
 		return now, false
 	}
-	v := m.clock.at(now)
-	return later(now, max(v, m.free)-v), true
+	v := m.clock.At(now)
+	return later(now, max(v, m.nextAt)-v), true
 }
 
 func (m *paced) Take(now time.Time, n int64) {
 	if n = amount(n); n == 0 {
 		return
 	}
-	v := m.clock.at(now)
+	v := m.clock.At(now)
 	up, _ := m.gap(n)
-	m.last, m.free = v, plus(max(m.free, v), up)
+	m.last, m.nextAt = v, plus(max(m.nextAt, v), up)
 	m.spent.add(v, n)
 }
 
-// Give frees the way if nothing has gone since: what went later has waited for
-// this one already.
+// Postpone is Give at the old time and Take now.
 func (m *paced) Postpone(now, taken time.Time, n int64) {
 	m.Give(now, taken, n)
 	m.Take(now, n)
 }
 
+// Give frees the interval if nothing was taken since: later takes have waited for this one.
 func (m *paced) Give(now, taken time.Time, n int64) {
-	m.clock.at(now)
+	m.clock.At(now)
 	at, known := m.clock.past(taken)
 	if n = amount(n); !known || n == 0 {
 		return
 	}
-	m.spent.back(at, n)
-	m.back(at, n)
+	m.spent.remove(at, n)
+	m.giveBack(at, n)
 }
 
-func (m *paced) back(at, n int64) {
+func (m *paced) giveBack(at, n int64) {
 	if at >= m.last {
 		_, down := m.gap(n)
-		m.free = max(m.free-down, m.last)
+		m.nextAt = max(m.nextAt-down, m.last)
 	}
 }
 
 func (m *paced) Settle(now, taken time.Time, estimate, actual int64) {
-	v := m.clock.at(now)
+	v := m.clock.At(now)
 	switch more := amount(actual) - amount(estimate); {
 	case more > 0:
 		// The last one's own time goes on from where it began. What others have gone
 		// since is owed from now on.
-		from := max(m.free, v)
+		from := max(m.nextAt, v)
 		if at, known := m.clock.past(taken); known && at >= m.last {
-			from = m.free
+			from = m.nextAt
 		}
 		up, _ := m.gap(more)
-		m.free = plus(from, up)
+		m.nextAt = plus(from, up)
 		m.spent.add(v, more)
 	case more < 0:
 		if at, known := m.clock.past(taken); known {
-			m.spent.back(at, -more)
-			m.back(at, -more)
+			m.spent.remove(at, -more)
+			m.giveBack(at, -more)
 		}
 	}
 }
 
 func (m *paced) Done(_, _ time.Time, _ int64, _ Outcome) {}
 
-// Left is the whole amount when the way is free: it may go at once, and what
-// follows waits for all of it.
+// Left is the whole amount if the next unit may be taken now: all may go at once, and the
+// following units wait for it.
 func (m *paced) Left(now time.Time) int64 {
-	v := m.clock.at(now)
-	if v < m.free {
+	v := m.clock.At(now)
+	if v < m.nextAt {
 		return 0
 	}
 	return m.amount
 }
 
 func (m *paced) Idle(now time.Time) bool {
-	v := m.clock.at(now)
-	return v >= m.free
+	v := m.clock.At(now)
+	return v >= m.nextAt
 }
 
 func (m *paced) State() []byte {
 	b := newEncoder(Paced)
 	b.int(m.clock.last)
 	m.spent.append(&b)
-	b.int(max(m.free-m.clock.last, 0))
+	b.int(max(m.nextAt-m.clock.last, 0))
 	return b
 }
 
 func (m *paced) Restore(now time.Time, state []byte) error {
 	d := newDecoder(Paced, state)
-	last := d.time(edge)
+	last := d.time(FarFuture)
 	spent := d.spent(last)
 	rest := d.between(0, math.MaxInt64)
 	if err := d.done(); err != nil {
@@ -143,6 +136,37 @@ func (m *paced) Restore(now time.Time, state []byte) error {
 	}
 	by := m.clock.restored(now, last)
 	spent.move(by)
-	m.spent, m.last, m.free = spent, last+by, plus(last+by, rest)
+	m.spent, m.last, m.nextAt = spent, last+by, plus(last+by, rest)
 	return nil
+}
+
+// replay waits as long as the takes would have required, but at most the window.
+func (m *paced) replay() {
+	m.last, m.nextAt = 0, 0
+	for i := range m.spent.count {
+		t := m.spent.at(i)
+		up, _ := m.gap(t.n)
+		m.last, m.nextAt = t.at, min(plus(max(m.nextAt, t.at), up), t.at+m.window)
+	}
+}
+
+func (m *paced) past(now time.Time) ([]Spent, int64, int64) {
+	return m.spent.spent(m.clock.At(now)), 0, 0
+}
+
+func (m *paced) carry(now time.Time, list []Spent) {
+	m.spent.takeAll(m.clock.At(now), list)
+	m.replay()
+}
+
+func (m *paced) become(_ time.Time, to Meter, list []Spent) Meter {
+	fresh, same := to.(*paced)
+	if !same {
+		return nil
+	}
+	m.amount, m.window = fresh.amount, fresh.window
+	if len(list) > 0 {
+		m.replay()
+	}
+	return m
 }

@@ -1,6 +1,7 @@
 package limit_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -55,7 +56,7 @@ func live(t *rapid.T, spec limit.Spec, exact bool, check func(*history, *event))
 	}
 	h := &history{m: m, spec: spec, now: began}
 	unit := spec.Window
-	if spec.As == limit.Quota {
+	if spec.Traits().Calendar {
 		unit = 5 * 24 * time.Hour
 	} else if unit == 0 {
 		unit = time.Hour
@@ -69,7 +70,7 @@ func live(t *rapid.T, spec limit.Spec, exact bool, check func(*history, *event))
 			h.pass(time.Duration(rapid.Int64Range(0, 3*int64(unit)).Draw(t, "leap")))
 		case 4: // the clock goes back
 			back := time.Duration(rapid.Int64Range(1, 3*int64(unit)).Draw(t, "back"))
-			if spec.As == limit.FirstUse {
+			if spec.Traits().Returns == limit.AfterFirstUse {
 				// Its windows follow the clock that it has seen, so it sees this.
 				h.m.Left(h.now)
 				h.m.Left(h.now.Add(-back))
@@ -97,7 +98,7 @@ func live(t *rapid.T, spec limit.Spec, exact bool, check func(*history, *event))
 			h.reload(t)
 		case 12: // to about where requests in flight matter
 			d := time.Duration(rapid.Int64Range(0, 2*int64(slack(spec))).Draw(t, "moment"))
-			if spec.As == limit.Fixed {
+			if traits := spec.Traits(); traits.Returns == limit.AtEdges && !traits.Calendar {
 				edge := aligned(spec, h.now.Add(slack(spec))).Add(spec.Window - slack(spec))
 				d += edge.Sub(h.now)
 			}
@@ -128,7 +129,7 @@ func (h *history) pick(t *rapid.T) *event {
 // tooLate tells whether something was sent in the belief that a request had opened a
 // window that it never did.
 func (h *history) tooLate(e *event) bool {
-	return h.spec.As == limit.FirstUse && len(h.events) > 0 &&
+	return h.spec.Traits().Returns == limit.AfterFirstUse && len(h.events) > 0 &&
 		h.events[len(h.events)-1].at >= e.at+h.spec.Window
 }
 
@@ -146,8 +147,7 @@ func (h *history) try(t *rapid.T, n int64, check func(*history, *event)) {
 			return
 		} else {
 			early := h.now.Add(d - 1)
-			// A bucket counts in floating point.
-			if sooner, _ := h.m.When(early, n); !sooner.After(early) && h.spec.As != limit.Bucket {
+			if sooner, _ := h.m.When(early, n); !sooner.After(early) && !kinds[h.spec.As].floats {
 				t.Fatalf("%v says %v, and allows %d before", h.spec, at, n)
 			}
 			h.pass(d)
@@ -167,7 +167,7 @@ func (h *history) try(t *rapid.T, n int64, check func(*history, *event)) {
 			at = again
 		}
 	}
-	if left := h.m.Left(h.now); left < n && h.spec.As != limit.Adaptive {
+	if left := h.m.Left(h.now); left < n && !h.spec.Traits().Adapts {
 		t.Fatalf("%v has %d left and allows %d", h.spec, left, n)
 	}
 	h.m.Take(h.now, n)
@@ -183,7 +183,7 @@ func (h *history) reload(t *rapid.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if h.spec.As == limit.FirstUse {
+	if h.spec.Traits().Returns == limit.AfterFirstUse {
 		h.m.Left(h.now)
 	}
 	if err := fresh.Restore(h.now, h.m.State()); err != nil {
@@ -244,31 +244,43 @@ func span(t *rapid.T) time.Duration {
 	return rapid.SampledFrom([]time.Duration{7, time.Millisecond, time.Second, 15 * time.Minute, 24 * time.Hour}).Draw(t, "window")
 }
 
+// spec is a random limit of a kind.
 func spec(t *rapid.T, as limit.As) limit.Spec {
 	s := limit.Spec{As: as, Amount: rapid.Int64Range(1, 20).Draw(t, "amount"), Window: span(t)}
-	switch as {
-	case limit.Bucket:
+	switch traits := as.Traits(); {
+	case traits.Burst:
 		s.Burst = rapid.Int64Range(1, 20).Draw(t, "burst")
-	case limit.Quota:
+	case traits.Calendar:
 		s.Window = 0
 		s.Period = rapid.SampledFrom([]string{limit.Day, limit.Week, limit.Month}).Draw(t, "period")
-	case limit.Concurrency:
+	case traits.InFlight:
 		s.Window = 0
-	case limit.Adaptive:
+	case traits.Adapts:
 		s.Amount, s.Window, s.Min, s.Max = 0, time.Minute, 0.2, 20
 	}
 	return s
 }
 
-func TestRollingNeverAllowsMoreInAnyWindow(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := spec(t, limit.Rolling)
-		live(t, s, true, func(h *history, e *event) {
-			if n := h.sum(e.at-s.Window+1, e.at+1); n > s.Amount {
-				t.Fatalf("%d in the window that ends at %v, of %d", n, e.at, s.Amount)
-			}
-		})
-	})
+func TestEveryKindKeepsItsLimit(t *testing.T) {
+	for _, s := range all {
+		as, row := s.As, kinds[s.As]
+		t.Run(string(as), rapid.MakeCheck(func(t *rapid.T) {
+			s := spec(t, as)
+			live(t, s, true, func(h *history, e *event) {
+				if wrong := row.keeps(s, h, e); wrong != "" {
+					t.Fatal(wrong)
+				}
+			})
+		}))
+	}
+}
+
+// keepsAnyWindow: no more than the amount in any window.
+func keepsAnyWindow(s limit.Spec, h *history, e *event) string {
+	if n := h.sum(e.at-s.Window+1, e.at+1); n > s.Amount {
+		return fmt.Sprintf("%d in the window that ends at %v, of %d", n, e.at, s.Amount)
+	}
+	return ""
 }
 
 // arrived is what may have arrived in [from, to).
@@ -324,28 +336,24 @@ func TestRollingPaysWhatItOwesBeforeAnythingElse(t *testing.T) {
 	})
 }
 
-func TestFixedAndQuotaNeverAllowMoreInAnAlignedWindow(t *testing.T) {
-	for _, as := range []limit.As{limit.Fixed, limit.Quota} {
-		t.Run(string(as), rapid.MakeCheck(func(t *rapid.T) {
-			s := spec(t, as)
-			live(t, s, true, func(h *history, e *event) {
-				if h.back {
-					return
-				}
-				n := int64(0)
-				for _, other := range h.events {
-					start := aligned(s, e.now)
-					last := other.now.Add(h.latest(other))
-					if aligned(s, other.now).Equal(start) || other.now.Before(start) && !last.Before(start) {
-						n += other.n // it may have arrived in this window
-					}
-				}
-				if n > s.Amount {
-					t.Fatalf("%d in the window that begins at %v, of %d", n, aligned(s, e.now), s.Amount)
-				}
-			})
-		}))
+// keepsAlignedWindows: no more than the amount may arrive in a window that is aligned to the clock or the
+// calendar, unless the clock goes back.
+func keepsAlignedWindows(s limit.Spec, h *history, e *event) string {
+	if h.back {
+		return ""
 	}
+	n := int64(0)
+	for _, other := range h.events {
+		start := aligned(s, e.now)
+		last := other.now.Add(h.latest(other))
+		if aligned(s, other.now).Equal(start) || other.now.Before(start) && !last.Before(start) {
+			n += other.n // it may have arrived in this window
+		}
+	}
+	if n > s.Amount {
+		return fmt.Sprintf("%d in the window that begins at %v, of %d", n, aligned(s, e.now), s.Amount)
+	}
+	return ""
 }
 
 // Whatever the clock does, two windows' worth takes at least the time of one window
@@ -378,68 +386,68 @@ func aligned(s limit.Spec, now time.Time) time.Time {
 	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
 }
 
-// A server that counts from the first use sees what was really sent.
-func TestFirstUseNeverAllowsMoreThanSuchAServer(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := spec(t, limit.FirstUse)
-		live(t, s, true, func(h *history, _ *event) {
-			opened, used := time.Duration(-1), int64(0)
-			for _, e := range h.events {
-				if e.gone {
-					continue // the server never saw it
-				}
-				if opened < 0 || e.at >= opened+s.Window {
-					opened, used = e.at, 0
-				}
-				if used += e.n; used > s.Amount {
-					t.Fatalf("%d in the window that opened at %v, of %d", used, opened, s.Amount)
-				}
-			}
-		})
-	})
+// keepsWindowsOfAServer: a server whose windows open with the first request after the last window counts
+// no more than the amount of what was sent.
+func keepsWindowsOfAServer(s limit.Spec, h *history, _ *event) string {
+	opened, used := time.Duration(-1), int64(0)
+	for _, e := range h.events {
+		if e.gone {
+			continue // the server never saw it
+		}
+		if opened < 0 || e.at >= opened+s.Window {
+			opened, used = e.at, 0
+		}
+		if used += e.n; used > s.Amount {
+			return fmt.Sprintf("%d in the window that opened at %v, of %d", used, opened, s.Amount)
+		}
+	}
+	return ""
 }
 
-func TestBucketNeverAllowsMoreThanBurstAndItsRate(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := spec(t, limit.Bucket)
-		live(t, s, true, func(h *history, e *event) {
-			for _, from := range h.events {
-				length := e.at - from.at
-				allowed := float64(s.Burst) + float64(length)/float64(s.Window)*float64(s.Amount)
-				if n := h.sum(from.at, e.at+1); float64(n) > allowed+1e-4 {
-					t.Fatalf("%d in %v, allowed %v", n, length, allowed)
-				}
-			}
-		})
-	})
+// keepsBurstAndRate: any length of time has at most the burst and what comes back in it.
+func keepsBurstAndRate(s limit.Spec, h *history, e *event) string {
+	for _, from := range h.events {
+		length := e.at - from.at
+		allowed := float64(s.Burst) + float64(length)/float64(s.Window)*float64(s.Amount)
+		if n := h.sum(from.at, e.at+1); float64(n) > allowed+1e-4 {
+			return fmt.Sprintf("%d in %v, allowed %v", n, length, allowed)
+		}
+	}
+	return ""
 }
 
-func TestPacedKeepsItsDistance(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := spec(t, limit.Paced)
-		live(t, s, true, func(h *history, e *event) {
-			for _, before := range h.events[:e.id] {
-				if gap := (e.at - before.at); int64(gap)*s.Amount < before.n*int64(s.Window) {
-					t.Fatalf("%v after %d, of %d per %v", gap, before.n, s.Amount, s.Window)
-				}
-			}
-		})
-	})
+// keepsItsDistance: after n units nothing goes for n intervals.
+func keepsItsDistance(s limit.Spec, h *history, e *event) string {
+	for _, before := range h.events[:e.id] {
+		if gap := e.at - before.at; int64(gap)*s.Amount < before.n*int64(s.Window) {
+			return fmt.Sprintf("%v after %d, of %d per %v", gap, before.n, s.Amount, s.Window)
+		}
+	}
+	return ""
 }
 
-func TestConcurrencyNeverHasMoreInFlight(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := spec(t, limit.Concurrency)
-		live(t, s, true, func(h *history, _ *event) {
-			flying := int64(0)
-			for _, e := range h.events {
-				if e.open {
-					flying += e.taken
-				}
-			}
-			if flying > s.Amount {
-				t.Fatalf("%d in flight, of %d", flying, s.Amount)
-			}
-		})
-	})
+// keepsInFlight: no more than the amount is in flight.
+func keepsInFlight(s limit.Spec, h *history, _ *event) string {
+	flying := int64(0)
+	for _, e := range h.events {
+		if e.open {
+			flying += e.taken
+		}
+	}
+	if flying > s.Amount {
+		return fmt.Sprintf("%d in flight, of %d", flying, s.Amount)
+	}
+	return ""
+}
+
+// keepsItsMaximum: after n units nothing goes for n/Max seconds.
+func keepsItsMaximum(s limit.Spec, h *history, e *event) string {
+	if e.id == 0 {
+		return ""
+	}
+	before := h.events[e.id-1]
+	if gap := (e.at - before.at).Seconds(); gap < float64(before.n)/s.Max-1e-8 {
+		return fmt.Sprintf("%v s after %d", gap, before.n)
+	}
+	return ""
 }

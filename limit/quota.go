@@ -2,35 +2,28 @@ package limit
 
 import "time"
 
-// calendar has the edges of the days, weeks or months of a place, whatever its
-// clocks do on them.
+// calendar has the boundaries of days, weeks or months at a location, including changes of
+// its clocks.
 type calendar struct {
-	period string
-	place  *time.Location
+	period   string
+	location *time.Location
 }
 
-// newQuota is a fixed whose windows are those of a calendar.
+// newQuota makes a fixed with the windows of a calendar.
 func newQuota(s Spec) *fixed {
 	place := s.Location
 	if place == nil {
 		place = time.UTC
 	}
-	width := 25 * time.Hour
-	switch s.Period {
-	case Week:
-		width = 7*24*time.Hour + time.Hour
-	case Month:
-		width = 31*24*time.Hour + time.Hour
-	}
 	return &fixed{
-		as: Quota, amount: s.Amount, width: int64(width),
-		calendar: &calendar{period: s.Period, place: place},
+		as: Quota, amount: s.Amount, width: int64(s.Length()),
+		calendar: &calendar{period: s.Period, location: place},
 	}
 }
 
-// after is the first edge after t.
+// after is the first boundary after t.
 func (c *calendar) after(t int64) int64 {
-	local := time.Unix(0, t).In(c.place)
+	local := time.Unix(0, t).In(c.location)
 	year, month, day := local.Date()
 	switch c.period {
 	case Week:
@@ -47,19 +40,19 @@ func (c *calendar) after(t int64) int64 {
 		default:
 			month++
 		}
-		// More than one step is needed where a day did not happen.
+		// Several steps are needed if a day was skipped at the location.
 		if start := c.start(year, month, day); start > t {
 			return start
 		}
 	}
 }
 
-// start is the first moment at which the clocks of the place show midnight of a
-// date, or later. time.Date does not promise which it answers where midnight is
-// shown twice or not at all.
+// start is the first time at which the clocks of the location show midnight of a date, or
+// later. time.Date does not specify which time it returns if midnight occurs twice or not
+// at all.
 func (c *calendar) start(year int, month time.Month, day int) int64 {
 	midnight := time.Date(year, month, day, 0, 0, 0, 0, time.UTC).Unix()
-	t := time.Unix(midnight-26*60*60, 0).In(c.place)
+	t := time.Unix(midnight-26*60*60, 0).In(c.location)
 	for {
 		_, offset := t.Zone()
 		_, end := t.ZoneBounds()

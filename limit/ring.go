@@ -5,7 +5,7 @@ import "math/bits"
 // take is an amount that was taken at a time.
 type take struct{ at, n int64 }
 
-// ring is a queue of takes in one array that grows as it must, by doubling.
+// ring is a queue of takes in an array that grows by doubling.
 type ring struct {
 	slots []take // a power of two
 	head  int
@@ -28,7 +28,7 @@ func (r *ring) push(t take) {
 	*r.at(r.count - 1) = t
 }
 
-// drop forgets the first take.
+// drop removes the first take.
 func (r *ring) drop() {
 	r.head = (r.head + 1) & (len(r.slots) - 1)
 	r.count--
@@ -50,8 +50,8 @@ func (r *ring) find(at int64) int {
 	return low
 }
 
-// near is what was taken at a time, or what it was put together with in the same
-// slice of time, or nil.
+// near is the take at a time, or the take that it was merged into within the same slice of
+// time, or nil.
 func (r *ring) near(at, slice int64) *take {
 	i := r.find(at)
 	if i == r.count {
@@ -63,7 +63,7 @@ func (r *ring) near(at, slice int64) *take {
 	return nil
 }
 
-// append writes the takes, as steps back from a time.
+// append writes the takes, as differences of time.
 func (r *ring) append(b *encoder, last int64) {
 	b.int(int64(r.count))
 	for i := r.count - 1; i >= 0; i-- {
@@ -79,12 +79,12 @@ func (d *decoder) takes(last, atMost int64) []take {
 	count := d.between(0, min(atMost, int64(len(d.rest)))) // a take is two bytes at least
 	takes := make([]take, count)
 	for i := count - 1; i >= 0; i-- {
-		step := d.between(0, edge)
+		step := d.between(0, FarFuture)
 		if last -= step; last < 0 || step == 0 && i < count-1 {
 			d.fail()
 			return nil
 		}
-		takes[i] = take{last, d.between(0, most)}
+		takes[i] = take{last, d.between(0, maxAmount)}
 	}
 	return takes
 }
@@ -97,7 +97,7 @@ func total(takes []take) (n int64) {
 	return n
 }
 
-// fold puts the takes of each slice of time together, at the time of its last.
+// fold merges the takes of each slice of time, at the time of its last.
 func (r *ring) fold(slice int64) {
 	kept := 0
 	for i := range r.count {

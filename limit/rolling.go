@@ -6,32 +6,31 @@ import (
 )
 
 const (
-	// exact is the number of takes up to which rolling remembers each.
-	exact = 1024
-	// slices is into how many parts of the window takes are put together when there
+	// maxExactTakes is the number of takes up to which rolling remembers each.
+	maxExactTakes = 1024
+	// maxSlices is into how many parts of the window takes are put together when there
 	// are more. The latest time in a slice stands for all of it, so what was put
 	// together ends late, by at most one part.
-	slices = 512
+	maxSlices = 512
 )
 
-// rolling is at most amount in every interval of one window. What was taken at t
-// arrives by the time it is done at d, so it counts in [t, d+window); while it is
-// in flight as if d were t+margin, which is also the latest that d counts for.
+// rolling allows amount in every interval of one window. A take at t whose request is done
+// at d counts in [t, d+window); while it is in flight as if d were t+margin, which is also
+// the latest d that counts.
 //
-// What is owed, because something cost more than was left, is taken as soon as
-// there is room, before anything else: so used is more than amount only after the
-// limit was lowered.
+// Debts, from costs above the units left, are taken as soon as there are units, before
+// anything else: so used exceeds amount only after the limit was lowered.
 type rolling struct {
-	clock  steady
-	spent  past
-	amount int64
-	window int64
-	due    int64 // nothing lands or ends before
-	used   int64 // the sum of air and takes
-	owed   int64 // more than 0 only while used is at least amount
-	air    ring  // in flight for no longer than the margin, in order of time
-	coarse int64 // what is in the air up to here may have been put together
-	takes  ring  // the others, in order of the time from which they count
+	clock      Clock
+	spent      history
+	amount     int64
+	window     int64
+	nextChange int64 // no take ends or leaves the window before
+	used       int64 // sum of inFlight and takes
+	owed       int64 // above 0 only while used is at least amount
+	inFlight   ring  // in flight for at most the margin, by time
+	mergedUpTo int64 // takes in flight up to here may have been merged
+	takes      ring  // the others, by the time from which they count
 }
 
 func newRolling(s Spec) *rolling {
@@ -45,7 +44,7 @@ func (m *rolling) When(now time.Time, n int64) (time.Time, bool) {
 	if n > m.amount {
 		return now, false
 	}
-	v := m.clock.at(now)
+	v := m.clock.At(now)
 	m.expire(v)
 	at := v
 	if free := m.used + m.owed + n - m.amount; free > 0 {
@@ -54,15 +53,15 @@ func (m *rolling) When(now time.Time, n int64) (time.Time, bool) {
 	return later(now, max(at, v)-v), true
 }
 
-// freed is when n units that count now, or will because they are owed, have ended.
+// freed is when n units, counted or owed, have left the window.
 func (m *rolling) freed(n int64) int64 {
 	late := int64(0)
 	if n > m.used {
-		// What is owed follows what has ended, so the pattern of the last amount of
-		// units repeats each window.
+		// Debts are taken when units leave, so the last amount of units repeats each
+		// window.
 		rounds := (n - m.used + m.amount - 1) / m.amount
-		if rounds > (edge-m.clock.last)/m.window {
-			return edge
+		if rounds > (FarFuture-m.clock.last)/m.window {
+			return FarFuture
 		}
 		n -= rounds * m.amount
 		late = rounds * m.window
@@ -73,26 +72,26 @@ func (m *rolling) freed(n int64) int64 {
 			return t.at + m.window + late
 		}
 	}
-	return m.clock.last + m.window + late // as soon as what is in the air can have ended
+	return m.clock.last + m.window + late // the earliest end of the takes in flight
 }
 
-// expire brings what is in flight for too long to the other takes, and forgets
-// what no longer counts at v, in the order in which it happens.
+// expire moves takes that are in flight for too long to takes, and removes those that no
+// longer count at v, in order of time.
 func (m *rolling) expire(v int64) {
-	for v >= m.due {
+	for v >= m.nextChange {
 		land, end := int64(math.MaxInt64), int64(math.MaxInt64)
-		if m.air.len() > 0 {
-			land = m.air.at(0).at + margin(m.window)
+		if m.inFlight.len() > 0 {
+			land = m.inFlight.at(0).at + margin(m.window)
 		}
 		if m.takes.len() > 0 {
 			end = m.takes.at(0).at + m.window
 		}
 		switch {
 		case min(land, end) > v:
-			m.due = min(land, end)
+			m.nextChange = min(land, end)
 		case land <= end:
-			m.put(land, m.air.at(0).n)
-			m.air.drop()
+			m.addArrived(land, m.inFlight.at(0).n)
+			m.inFlight.drop()
 		case m.skip(v):
 		default:
 			m.used -= m.takes.at(0).n
@@ -102,9 +101,9 @@ func (m *rolling) expire(v int64) {
 	}
 }
 
-// skip passes over whole windows in which only what is owed was taken, at once.
+// skip passes over whole windows in which only debts were taken, in one step.
 func (m *rolling) skip(v int64) bool {
-	if m.owed < m.amount || m.used != m.amount || m.air.len() > 0 {
+	if m.owed < m.amount || m.used != m.amount || m.inFlight.len() > 0 {
 		return false
 	}
 	newest := m.takes.at(m.takes.len() - 1).at
@@ -117,9 +116,8 @@ func (m *rolling) skip(v int64) bool {
 	return true
 }
 
-// put remembers that n, which is in used already, counts from v, which is not
-// before anything else.
-func (m *rolling) put(v, n int64) {
+// addArrived records n units, already in used, that count from v, the latest time so far.
+func (m *rolling) addArrived(v, n int64) {
 	if n == 0 {
 		return
 	}
@@ -127,44 +125,44 @@ func (m *rolling) put(v, n int64) {
 		m.takes.at(k - 1).n += n
 		return
 	}
-	if m.takes.len() == exact {
+	if m.takes.len() == maxExactTakes {
 		m.takes.fold(m.slice())
 	}
 	m.takes.push(take{v, n})
-	m.due = min(m.due, v+m.window)
+	m.nextChange = min(m.nextChange, v+m.window)
 }
 
-// fly remembers that n was taken at v.
-func (m *rolling) fly(v, n int64) {
-	if k := m.air.len(); k > 0 && m.air.at(k-1).at == v {
-		m.air.at(k - 1).n += n
+// addInFlight records n units taken at v.
+func (m *rolling) addInFlight(v, n int64) {
+	if k := m.inFlight.len(); k > 0 && m.inFlight.at(k-1).at == v {
+		m.inFlight.at(k - 1).n += n
 		return
 	}
-	if m.air.len() == exact/2 {
-		m.air.fold(m.slice())
-		m.coarse = m.air.at(m.air.len() - 1).at
+	if m.inFlight.len() == maxExactTakes/2 {
+		m.inFlight.fold(m.slice())
+		m.mergedUpTo = m.inFlight.at(m.inFlight.len() - 1).at
 	}
-	m.air.push(take{v, n})
-	m.due = min(m.due, v+margin(m.window))
+	m.inFlight.push(take{v, n})
+	m.nextChange = min(m.nextChange, v+margin(m.window))
 }
 
-// add takes n, as far as there is room, and leaves it to remember to put or fly.
+// add takes n units, as far as available, and passes them to remember.
 func (m *rolling) add(v, n int64, remember func(*rolling, int64, int64)) {
 	if room := min(n, m.amount-m.used); room > 0 {
 		m.used += room
 		remember(m, v, room)
 		n -= room
 	}
-	m.owed = min(m.owed+n, most)
+	m.owed = min(m.owed+n, maxAmount)
 }
 
 func (m *rolling) Take(now time.Time, n int64) {
 	if n = amount(n); n == 0 {
 		return
 	}
-	v := m.clock.at(now)
+	v := m.clock.At(now)
 	m.expire(v)
-	m.add(v, n, (*rolling).fly)
+	m.add(v, n, (*rolling).addInFlight)
 	m.spent.add(v, n)
 }
 
@@ -174,24 +172,24 @@ func (m *rolling) Postpone(now, taken time.Time, n int64) {
 }
 
 func (m *rolling) Give(now, taken time.Time, n int64) {
-	v := m.clock.at(now)
+	v := m.clock.At(now)
 	m.expire(v)
 	at, known := m.clock.past(taken)
 	if n = amount(n); !known || n == 0 {
 		return
 	}
-	m.spent.back(at, n)
-	m.back(v, at, n)
+	m.spent.remove(at, n)
+	m.giveBack(v, at, n)
 }
 
-// back takes n away from what was taken at a time. Where it no longer counts
-// there is nothing to take away: its neighbour is another's.
-func (m *rolling) back(v, at, n int64) {
+// giveBack removes n units from the take at a time. If that take no longer counts, nothing
+// is removed: a neighbouring take belongs to another request.
+func (m *rolling) giveBack(v, at, n int64) {
 	late := at + margin(m.window)
-	if at <= m.coarse && late <= v || late+m.window <= v {
+	if at <= m.mergedUpTo && late <= v || late+m.window <= v {
 		return // nobody knows when it landed, or it counts no more
 	}
-	t := m.flying(at)
+	t := m.findInFlight(at)
 	if t == nil {
 		t = m.takes.near(late, m.slice())
 	}
@@ -201,88 +199,86 @@ func (m *rolling) back(v, at, n int64) {
 	x := min(n, t.n)
 	t.n -= x
 	m.used -= x
-	m.clear()
+	m.dropArrived()
 	m.repay(v)
 }
 
-// clear forgets what was first in the air and has all landed, so that what is
-// looked for in the air is near. What was put together is left: it could not be
-// told from its neighbour.
-func (m *rolling) clear() {
-	for m.air.len() > 0 {
-		if t := m.air.at(0); t.n > 0 || t.at <= m.coarse {
+// dropArrived removes leading takes in flight that have all arrived. Merged takes stay,
+// because they cannot be distinguished from their neighbours.
+func (m *rolling) dropArrived() {
+	for m.inFlight.len() > 0 {
+		if t := m.inFlight.at(0); t.n > 0 || t.at <= m.mergedUpTo {
 			return
 		}
-		m.air.drop()
+		m.inFlight.drop()
 	}
 }
 
-// flying is what was taken at a time and is in the air, or nil. It may have been
-// put together with what was taken a little later.
-func (m *rolling) flying(at int64) *take {
+// findInFlight is the take at a time that is in flight, or nil. It may have been merged
+// into a slightly later one.
+func (m *rolling) findInFlight(at int64) *take {
 	slice := int64(0)
-	if at <= m.coarse {
+	if at <= m.mergedUpTo {
 		slice = m.slice()
 	}
-	return m.air.near(at, slice)
+	return m.inFlight.near(at, slice)
 }
 
-// repay takes what is owed as far as there is room.
+// repay takes debts as far as units are available.
 func (m *rolling) repay(v int64) {
 	if room := min(m.owed, m.amount-m.used); room > 0 {
 		m.owed -= room
 		m.used += room
-		m.put(v, room)
+		m.addArrived(v, room)
 	}
 }
 
-func (m *rolling) slice() int64 { return max(m.window/slices, 1) }
+func (m *rolling) slice() int64 { return max(m.window/maxSlices, 1) }
 
 func (m *rolling) Settle(now, taken time.Time, estimate, actual int64) {
-	v := m.clock.at(now)
+	v := m.clock.At(now)
 	m.expire(v)
 	switch more := amount(actual) - amount(estimate); {
 	case more > 0:
-		m.add(v, more, (*rolling).put)
+		m.add(v, more, (*rolling).addArrived)
 		m.spent.add(v, more)
 	case more < 0:
 		if at, known := m.clock.past(taken); known {
-			m.spent.back(at, -more)
-			m.back(v, at, -more)
+			m.spent.remove(at, -more)
+			m.giveBack(v, at, -more)
 		}
 	}
 }
 
-// Done counts a take from now on: by now its request has arrived.
+// Done counts a take from now on: its request has arrived.
 func (m *rolling) Done(now, taken time.Time, n int64, _ Outcome) {
-	v := m.clock.at(now)
+	v := m.clock.At(now)
 	m.expire(v)
 	at, known := m.clock.past(taken)
 	if !known {
 		return
 	}
-	if t := m.flying(at); t != nil {
+	if t := m.findInFlight(at); t != nil {
 		x := min(amount(n), t.n)
 		t.n -= x
-		m.clear()
-		m.put(v, x)
+		m.dropArrived()
+		m.addArrived(v, x)
 	}
 }
 
 func (m *rolling) Left(now time.Time) int64 {
-	v := m.clock.at(now)
+	v := m.clock.At(now)
 	m.expire(v)
 	return max(m.amount-m.used-m.owed, 0)
 }
 
 func (m *rolling) Idle(now time.Time) bool {
-	v := m.clock.at(now)
+	v := m.clock.At(now)
 	m.expire(v)
 	return m.used == 0 && m.owed == 0
 }
 
-// The state has the times of takes as steps back from the latest, and after them
-// those in the air.
+// State has the times of takes as differences from the latest, followed by those in flight.
 func (m *rolling) State() []byte {
 	m.expire(m.clock.last)
 	b := newEncoder(Rolling)
@@ -290,17 +286,17 @@ func (m *rolling) State() []byte {
 	m.spent.append(&b)
 	b.int(m.owed)
 	m.takes.append(&b, m.clock.last)
-	m.air.append(&b, m.clock.last)
+	m.inFlight.append(&b, m.clock.last)
 	return b
 }
 
 func (m *rolling) Restore(now time.Time, state []byte) error {
 	d := newDecoder(Rolling, state)
-	last := d.time(edge)
+	last := d.time(FarFuture)
 	spent := d.spent(last)
-	owed := d.between(0, most)
-	takes, air := d.takes(last, exact), d.takes(last, exact/2)
-	if total(takes)+total(air) > most {
+	owed := d.between(0, maxAmount)
+	takes, air := d.takes(last, maxExactTakes), d.takes(last, maxExactTakes/2)
+	if total(takes)+total(air) > maxAmount {
 		d.fail()
 	}
 	if err := d.done(); err != nil {
@@ -308,15 +304,50 @@ func (m *rolling) Restore(now time.Time, state []byte) error {
 	}
 	by := m.clock.restored(now, last)
 	spent.move(by)
-	m.spent, m.owed, m.used, m.takes, m.air, m.coarse, m.due = spent, owed, 0, ring{}, ring{}, 0, 0
+	m.spent, m.owed, m.used, m.takes, m.inFlight, m.mergedUpTo, m.nextChange = spent, owed, 0, ring{}, ring{}, 0, 0
 	for _, t := range takes {
 		m.used += t.n
-		m.put(t.at+by, t.n)
+		m.addArrived(t.at+by, t.n)
 	}
-	for _, t := range air { // they ended with the process, which is now at the latest
+	for _, t := range air { // they ended with the process, now at the latest
 		m.used += t.n
-		m.put(min(t.at+by+margin(m.window), m.clock.last), t.n)
+		m.addArrived(min(t.at+by+margin(m.window), m.clock.last), t.n)
 	}
 	m.repay(last + by)
 	return nil
+}
+
+// replay counts the takes of another limit until they leave the window.
+func (m *rolling) replay(v int64, list []Spent) {
+	m.takes, m.inFlight, m.used, m.owed, m.nextChange = ring{}, ring{}, 0, 0, 0
+	for _, s := range list {
+		// Assume the latest possible arrival.
+		if at := min(v-int64(s.Ago)+margin(m.window), v); at > v-m.window {
+			m.used += s.N
+			m.addArrived(at, s.N)
+		}
+	}
+}
+
+func (m *rolling) past(now time.Time) ([]Spent, int64, int64) {
+	v := m.clock.At(now)
+	m.expire(v)
+	return m.spent.spent(v), m.window, m.used + m.owed
+}
+
+func (m *rolling) carry(now time.Time, list []Spent) {
+	v := m.clock.At(now)
+	m.spent.takeAll(v, list)
+	m.replay(v, list)
+}
+
+// become keeps the meter if the window did not grow: takes are remembered for long enough.
+func (m *rolling) become(now time.Time, to Meter, _ []Spent) Meter {
+	fresh, same := to.(*rolling)
+	if !same || fresh.window > m.window {
+		return nil
+	}
+	m.amount, m.window, m.nextChange = fresh.amount, fresh.window, 0
+	m.repay(m.clock.At(now))
+	return m
 }

@@ -10,24 +10,18 @@ import (
 // stateVersion is the first byte of every state. Older versions are read: see spent.
 const stateVersion = 3
 
-// kinds is the second byte of a state, by arithmetic. They are stored: never
-// reuse one.
-var kinds = map[As]byte{
-	Rolling: 1, Fixed: 2, FirstUse: 3, Bucket: 4, Paced: 5, Quota: 6, Concurrency: 7, Adaptive: 8,
-}
-
 var errState = errors.New("the state of a limit is damaged")
 
 // encoder appends the parts of a state.
 type encoder []byte
 
-func newEncoder(as As) encoder { return append(make(encoder, 0, 64), stateVersion, kinds[as]) }
+func newEncoder(as As) encoder { return append(make(encoder, 0, 64), stateVersion, kinds[as].number) }
 
 func (b *encoder) int(n int64)     { *b = binary.AppendVarint(*b, n) }
 func (b *encoder) float(f float64) { *b = binary.LittleEndian.AppendUint64(*b, math.Float64bits(f)) }
 
-// decoder reads them back. Its first failure sticks, and everything read after it
-// is zero, so that a reader checks once.
+// decoder reads the parts of a state. After its first failure everything read is zero, so
+// that callers check once.
 type decoder struct {
 	rest    []byte
 	version byte
@@ -41,7 +35,7 @@ func newDecoder(as As, state []byte) *decoder {
 		d.err = errState
 	case state[0] < 1 || state[0] > stateVersion:
 		d.err = fmt.Errorf("the state of a limit has version %d, this is for %d", state[0], stateVersion)
-	case state[1] != kinds[as]:
+	case state[1] != kinds[as].number:
 		d.err = fmt.Errorf("the state is that of another kind of limit, not of %q", as)
 	default:
 		d.version, d.rest = state[0], state[2:]
@@ -49,7 +43,7 @@ func newDecoder(as As, state []byte) *decoder {
 	return d
 }
 
-// between is a number no smaller than least and no larger than most.
+// between reads a number from least to most.
 func (d *decoder) between(least, most int64) int64 {
 	if d.err != nil {
 		return 0
@@ -63,8 +57,8 @@ func (d *decoder) between(least, most int64) int64 {
 	return n
 }
 
-// time is a number of nanoseconds since 1970, no later than most.
-func (d *decoder) time(most int64) int64 { return d.between(0, min(most, edge)) }
+// time reads nanoseconds since 1970, up to most.
+func (d *decoder) time(most int64) int64 { return d.between(0, min(most, FarFuture)) }
 
 func (d *decoder) float(least, most float64) float64 {
 	if d.err != nil {
@@ -75,7 +69,7 @@ func (d *decoder) float(least, most float64) float64 {
 		return 0
 	}
 	f := math.Float64frombits(binary.LittleEndian.Uint64(d.rest))
-	if !(f >= least && f <= most) { // so that NaN is refused too
+	if !(f >= least && f <= most) { // also refuses NaN
 		d.err = errState
 		return 0
 	}
@@ -83,14 +77,14 @@ func (d *decoder) float(least, most float64) float64 {
 	return f
 }
 
-// fail says that the parts do not fit together.
+// fail records that the parts are inconsistent.
 func (d *decoder) fail() {
 	if d.err == nil {
 		d.err = errState
 	}
 }
 
-// done refuses what nobody read.
+// done returns an error if bytes are left.
 func (d *decoder) done() error {
 	if d.err == nil && len(d.rest) > 0 {
 		d.err = errState

@@ -12,19 +12,8 @@ import (
 	"github.com/abide-proxy/abide/limit"
 )
 
-var all = []limit.Spec{
-	{As: limit.Rolling, Amount: 5, Window: time.Minute},
-	{As: limit.Fixed, Amount: 5, Window: time.Minute},
-	{As: limit.FirstUse, Amount: 5, Window: time.Minute},
-	{As: limit.Bucket, Amount: 5, Window: time.Minute, Burst: 5},
-	{As: limit.Paced, Amount: 5, Window: time.Minute},
-	{As: limit.Quota, Amount: 5, Period: limit.Day},
-	{As: limit.Concurrency, Amount: 5},
-	{As: limit.Adaptive, Min: 0.2, Max: 20},
-}
-
 func TestAStoredMeterComesBackAllowingNoMore(t *testing.T) {
-	for _, as := range []limit.As{limit.Rolling, limit.Fixed, limit.FirstUse, limit.Bucket, limit.Paced, limit.Quota, limit.Adaptive} {
+	for _, as := range kindsWith(func(t limit.Traits) bool { return !t.InFlight }) {
 		t.Run(string(as), rapid.MakeCheck(func(t *rapid.T) {
 			s := spec(t, as)
 			h := live(t, s, false, func(*history, *event) {})
@@ -44,8 +33,8 @@ func TestAStoredMeterComesBackAllowingNoMore(t *testing.T) {
 			want, ok := h.m.When(h.now, n)
 			got, alsoOK := fresh.When(h.now, n)
 			early := want.Sub(got)
-			if as == limit.Bucket {
-				early -= 2 // it counts in floating point
+			if kinds[as].floats {
+				early -= 2
 			}
 			if ok != alsoOK || early > 0 {
 				t.Fatalf("restored says %v (%v), the other %v (%v)", got, alsoOK, want, ok)
@@ -63,7 +52,7 @@ func TestAStateFromTheFutureIsThatOfNow(t *testing.T) {
 		for range 5 {
 			m.Take(began, 1)
 		}
-		if s.As == limit.Concurrency { // of which a state has nothing
+		if s.Traits().InFlight { // of which a state has nothing
 			continue
 		}
 		early := began.Add(-100 * 24 * time.Hour)
@@ -79,7 +68,8 @@ func TestAStateFromTheFutureIsThatOfNow(t *testing.T) {
 }
 
 func TestAnIdleMeterCanBeForgotten(t *testing.T) {
-	for _, as := range []limit.As{limit.Rolling, limit.Fixed, limit.FirstUse, limit.Bucket, limit.Paced, limit.Quota, limit.Concurrency, limit.Adaptive} {
+	for _, s := range all {
+		as := s.As
 		t.Run(string(as), rapid.MakeCheck(func(t *rapid.T) {
 			s := spec(t, as)
 			h := live(t, s, false, func(*history, *event) {})
@@ -149,27 +139,18 @@ func TestAStateIsSmall(t *testing.T) {
 	}
 }
 
-// States of version 2, after three takes in three seconds, in the order of all.
-var older = []string{
-	"020180909ddfcff990a1310000000080909ddfcff990a13106000280a8d6b9070280a8d6b907020004a0edd1fa030280a8d6b90702020002",
-	"020280909ddfcff990a1310000000080909ddfcff990a13106000280a8d6b9070280a8d6b907020a0680908e91b00300",
-	"020380909ddfcff990a1310000000080909ddfcff990a13106000280a8d6b9070280a8d6b907020a060280908e91b00300",
-	"020480909ddfcff990a1310000000080909ddfcff990a13106000280a8d6b9070280a8d6b90702e08afbe780029f95a8b40b8090dfc04affcfacf30e5555555555550140",
-	"020580909ddfcff990a1310000000080909ddfcff990a13106000280a8d6b9070280a8d6b9070280d0f6a8fd01",
-	"020680909ddfcff990a1310000000080909ddfcff990a13106000280a8d6b9070280a8d6b907020a0680f0fa9d9aba0200",
-	"020780909ddfcff990a1310000000000000000",
-	"020880909ddfcff990a1310000000080909ddfcff990a13106000280a8d6b9070280a8d6b9070200000000000000400000000000000000008094ebdc0380909ddfcff990a131000000",
-}
-
 func TestAStateOfAnOlderVersionIsRead(t *testing.T) {
 	now := began.Add(2 * time.Second)
-	for i, s := range all {
-		state, err := hex.DecodeString(older[i])
+	for _, s := range all {
+		if kinds[s.As].older == "" {
+			continue // there was no such kind
+		}
+		state, err := hex.DecodeString(kinds[s.As].older)
 		if err != nil {
 			t.Fatal(err)
 		}
 		want, got := build(t, s), build(t, s)
-		if s.As != limit.Concurrency { // whose requests ended with the process
+		if !s.Traits().InFlight { // whose requests ended with the process
 			for i := range 3 {
 				want.Take(began.Add(time.Duration(i)*time.Second), 1)
 			}
@@ -209,7 +190,14 @@ func TestADamagedStateIsRefusedOrAllowsNoMore(t *testing.T) {
 // A server's own bucket is modelled beside the meter's. Times of that model which no run
 // can have produced would keep a caller waiting for as long as they say.
 func TestADamagedBucketWaitsNoLongerThanItsOwnBucketWould(t *testing.T) {
-	s := limit.Spec{As: limit.Bucket, Amount: 5, Window: time.Minute, Burst: 5}
+	for _, s := range all {
+		if s.Traits().Burst {
+			t.Run(string(s.As), func(t *testing.T) { testDamagedBucket(t, s) })
+		}
+	}
+}
+
+func testDamagedBucket(t *testing.T, s limit.Spec) {
 	m := build(t, s)
 	m.Take(began, 3)
 	whole := m.State()
@@ -243,7 +231,7 @@ func survives(t *testing.T, s limit.Spec, state []byte, now time.Time) {
 	for _, later := range []time.Duration{0, time.Second, 25 * time.Hour, 90 * 24 * time.Hour} {
 		then := now.Add(later)
 		left := m.Left(then)
-		if left < 0 || s.As != limit.Adaptive && left > s.Amount {
+		if left < 0 || !s.Traits().Adapts && left > s.AtOnce() {
 			t.Fatalf("%s: %d left of %d", s.As, left, s.Amount)
 		}
 		at, ok := m.When(then, 1)

@@ -7,16 +7,18 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/abide-proxy/abide/status"
 )
 
-// left is what is left of a limit, or of several.
-type left struct {
-	limit, remaining float64 // -1: nobody knows
+// remainingPart is what is left of a limit, or of several.
+type remainingPart struct {
+	limit, remaining float64 // -1: unknown
 	reset            time.Time
 }
 
-// scarcer tells whether a smaller part is left; what nobody knows is not scarce.
-func (a left) scarcer(b left) bool {
+// scarcer tells whether a smaller part is left; an unknown part is not scarce.
+func (a remainingPart) scarcer(b remainingPart) bool {
 	switch {
 	case a.remaining < 0 || b.remaining < 0:
 		return a.remaining >= 0 && b.remaining < 0
@@ -26,8 +28,8 @@ func (a left) scarcer(b left) bool {
 	return a.remaining < b.remaining
 }
 
-// and is both together, as far as anybody knows.
-func (a left) and(b left) left {
+// plus is the sum of both, as far as known.
+func (a remainingPart) plus(b remainingPart) remainingPart {
 	if a.remaining >= 0 && b.remaining >= 0 {
 		a.remaining += b.remaining
 	} else {
@@ -39,20 +41,20 @@ func (a left) and(b left) left {
 	return a
 }
 
-// leftOf is -1 for whatever nobody knows.
-func leftOf(one Announced) left {
-	return left{max(float64(one.Limit), -1), max(float64(one.Remaining), -1), one.Reset}
+// leftOf makes a remainingPart of a limit; -1 is unknown.
+func leftOf(one Announced) remainingPart {
+	return remainingPart{max(float64(one.Limit), -1), max(float64(one.Remaining), -1), one.Reset}
 }
 
-// budgetRoute is a route as one budget has it: that of a token, or of several that
-// are not told apart.
+// budgetRoute is a route for one budget: that of a token, or of the tokens labelled
+// "other".
 type budgetRoute struct{ pool, token, budget, route string }
 
-// byToken tells what each token has left. Of the limits of one route it is the
-// scarcest, and over tokens that are not told apart the sum. The list is sorted.
+// byToken exports what each token has left: of the limits of one route the scarcest, and
+// the sum for tokens labelled "other". The list is sorted.
 func byToken(to chan<- prometheus.Metric, list []Announced, apart map[pair]bool) {
 	routes, foreign := map[pair]names{}, map[pair]float64{} // :: labels of the token
-	scarcest := map[budgetRoute]left{}
+	scarcest := map[budgetRoute]remainingPart{}
 	for _, one := range list {
 		if one.Token == "" {
 			continue
@@ -75,11 +77,11 @@ func byToken(to chan<- prometheus.Metric, list []Announced, apart map[pair]bool)
 			foreign[token] = share
 		}
 	}
-	sums := map[budgetRoute]left{}
+	sums := map[budgetRoute]remainingPart{}
 	for at, is := range scarcest {
 		at.budget = ""
 		if sum, there := sums[at]; there {
-			is = is.and(sum)
+			is = is.plus(sum)
 		}
 		sums[at] = is
 	}
@@ -96,13 +98,12 @@ func byToken(to chan<- prometheus.Metric, list []Announced, apart map[pair]bool)
 	}
 }
 
-// bySite tells what is left of each limit, of all that have their own together. Where
-// a site announces what the operator wrote, it tells whichever is scarcer. The lists
-// may come in any order.
-func (c *tokenCollector) bySite(to chan<- prometheus.Metric, announced []Announced, written []Written) {
-	theirs, ours := map[whose]left{}, map[whose]left{}
+// bySite exports what is left of each limit, summed over its budgets. If a site announces a
+// limit that is also configured, it exports the scarcer. The lists may have any order.
+func (c *tokenCollector) bySite(to chan<- prometheus.Metric, announced []Announced, written []status.Limit) {
+	theirs, ours := map[limitOwner]remainingPart{}, map[limitOwner]remainingPart{}
 	for _, one := range announced {
-		at := whose{one.Site, one.Name, one.Pool + "\x00" + cmp.Or(one.Budget, one.Token)}
+		at := limitOwner{one.Site, one.Name, one.Pool + "\x00" + cmp.Or(one.Budget, one.Token)}
 		is := leftOf(one)
 		if was, there := theirs[at]; !there || is.scarcer(was) {
 			theirs[at] = is
@@ -110,9 +111,9 @@ func (c *tokenCollector) bySite(to chan<- prometheus.Metric, announced []Announc
 	}
 	for _, one := range written {
 		if one.Rate > 0 {
-			continue // it has no amount of which anything could be left
+			continue // a limit without an amount
 		}
-		ours[whose{one.Site, one.Name, one.Whose}] = left{limit: max(float64(one.Amount), -1), remaining: max(float64(one.Left), -1)}
+		ours[limitOwner{one.Site, one.Limit, one.Of}] = remainingPart{limit: max(float64(one.Most), -1), remaining: max(float64(one.Left), -1)}
 	}
 	limits := map[string]names{} // :: label of the site
 	told := c.summed(ours, limits)
@@ -130,18 +131,18 @@ func (c *tokenCollector) bySite(to chan<- prometheus.Metric, announced []Announc
 	}
 }
 
-// rates tells what adaptive limits allow.
-func (c *tokenCollector) rates(to chan<- prometheus.Metric, written []Written, limits map[string]names) {
+// rates exports the rates of adaptive limits.
+func (c *tokenCollector) rates(to chan<- prometheus.Metric, written []status.Limit, limits map[string]names) {
 	lowest := map[pair]float64{}
 	for _, one := range written {
 		if !(one.Rate > 0) { // NaN is not
 			continue
 		}
-		site := c.sites.told(one.Site)
+		site := c.sites.labelOf(one.Site)
 		if limits[site] == nil {
 			limits[site] = names{}
 		}
-		at := pair{site, limits[site].label(one.Name)}
+		at := pair{site, limits[site].label(one.Limit)}
 		if was, there := lowest[at]; !there || one.Rate < was {
 			lowest[at] = one.Rate
 		}
@@ -151,19 +152,19 @@ func (c *tokenCollector) rates(to chan<- prometheus.Metric, written []Written, l
 	}
 }
 
-// whose is a limit as one of those has it that have their own.
-type whose struct{ site, limit, budget string }
+// limitOwner is a limit of one budget.
+type limitOwner struct{ site, limit, budget string }
 
-// leftOfAll is what is left of a limit in all, and what of the known part is used.
+// leftOfAll is what is left of a limit in all its budgets, and the used part where known.
 type leftOfAll struct{ remaining, used, of float64 }
 
-// summed is what is left by the labels of site and limit. Limits takes the labels.
-func (c *tokenCollector) summed(by map[whose]left, limits map[string]names) map[pair]leftOfAll {
+// summed sums what is left by the labels of site and limit. limits collects the labels.
+func (c *tokenCollector) summed(by map[limitOwner]remainingPart, limits map[string]names) map[pair]leftOfAll {
 	sums := map[pair]leftOfAll{}
-	for _, at := range slices.SortedFunc(maps.Keys(by), func(a, b whose) int {
+	for _, at := range slices.SortedFunc(maps.Keys(by), func(a, b limitOwner) int {
 		return cmp.Or(cmp.Compare(a.site, b.site), cmp.Compare(a.limit, b.limit))
 	}) {
-		site, is := c.sites.told(at.site), by[at]
+		site, is := c.sites.labelOf(at.site), by[at]
 		if is.remaining < 0 {
 			continue
 		}
@@ -180,21 +181,4 @@ func (c *tokenCollector) summed(by map[whose]left, limits map[string]names) map[
 		sums[key] = s
 	}
 	return sums
-}
-
-// names are the values of a label that are told apart.
-type names map[string]bool
-
-// label is that of a name, "other" if there are enough.
-func (n names) label(name string) string {
-	name = label(name)
-	if !n[name] && len(n) >= maxRoutes {
-		return other
-	}
-	n[name] = true
-	return name
-}
-
-func gaugeOf(d *prometheus.Desc, value float64, labels ...string) prometheus.Metric {
-	return prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 }

@@ -4,26 +4,20 @@ import (
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/abide-proxy/abide/status"
 )
 
-// Breaker is that of a site, or of one of its backends. State is "closed",
-// "half-open" or "open".
-type Breaker struct {
-	Site    string
-	Backend string // "" is the site's own
-	State   string
-}
+// Breakers sets the function that lists breakers which are not closed. Closed breakers may
+// be listed: they have no series, so that an alert on > 0 ends by itself and sites without
+// faults cost nothing.
+func (m *Metrics) Breakers(now func() []status.Breaker) { m.breakers.now.Store(&now) }
 
-// Breakers names who knows which breakers are not closed, now. Those that are
-// may be among them: a closed breaker has no series, so that an alert on > 0 ends
-// by itself, and a million sites that answer cost nothing.
-func (m *Metrics) Breakers(now func() []Breaker) { m.breakers.now.Store(&now) }
-
-// breakers is what is told of them when the metrics are read. Sites that are not
-// told apart are "other", which shows the worst of them.
+// breakers collects the breakers at a scrape. Sites beyond the maximum share the label
+// "other", which shows the worst of them.
 type breakers struct {
 	sites *sites
-	now   atomic.Pointer[func() []Breaker]
+	now   atomic.Pointer[func() []status.Breaker]
 }
 
 var breakerDesc = desc("breaker_state",
@@ -50,10 +44,9 @@ func (b *breakers) Collect(to chan<- prometheus.Metric) {
 
 var breakerStates = map[string]float64{"half-open": 1, "open": 2}
 
-// label has as many values as the operator wrote backends, at most, for each
-// site that is told apart.
-func (b *breakers) label(one Breaker) string {
-	site := b.sites.told(one.Site)
+// label has at most as many values as configured backends for each labelled site.
+func (b *breakers) label(one status.Breaker) string {
+	site := b.sites.labelOf(one.Site)
 	if one.Backend == "" || site == other {
 		return site
 	}

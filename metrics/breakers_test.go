@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	dto "github.com/prometheus/client_model/go"
+
+	"github.com/abide-proxy/abide/status"
 )
 
 func TestABreakerThatIsNotClosedHasASeries(t *testing.T) {
@@ -15,17 +17,17 @@ func TestABreakerThatIsNotClosedHasASeries(t *testing.T) {
 	m.Site("api.test")
 	m.Site("nitter.pool")
 	m.Site("well.test")
-	list := []Breaker{
-		{"api.test", "", "open"},
-		{"well.test", "", "closed"},
-		{"nitter.pool", "nitter-a.example", "half-open"},
-		{"nitter.pool", "nitter-b.example", "closed"},
-		{"nitter.pool", "nitter-c.example:8443", "open"},
-		{"api.test", "x", "what gobreaker never says"},
-		{"a.test", "", "half-open"}, // not told apart
-		{"b.test", "backend.test", "open"},
+	list := []status.Breaker{
+		{Site: "api.test", State: "open"},
+		{Site: "well.test", State: "closed"},
+		{Site: "nitter.pool", Backend: "nitter-a.example", State: "half-open"},
+		{Site: "nitter.pool", Backend: "nitter-b.example", State: "closed"},
+		{Site: "nitter.pool", Backend: "nitter-c.example:8443", State: "open"},
+		{Site: "api.test", Backend: "x", State: "a state that does not exist"},
+		{Site: "a.test", State: "half-open"}, // not told apart
+		{Site: "b.test", Backend: "backend.test", State: "open"},
 	}
-	m.Breakers(func() []Breaker { return list })
+	m.Breakers(func() []status.Breaker { return list })
 	want := map[string]float64{
 		"api.test": 2, "nitter.pool/nitter-a.example": 1, "nitter.pool/nitter-c.example:8443": 2, "other": 2,
 	}
@@ -36,7 +38,7 @@ func TestABreakerThatIsNotClosedHasASeries(t *testing.T) {
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	list = []Breaker{{"api.test", "", "closed"}}
+	list = []status.Breaker{{Site: "api.test", State: "closed"}}
 	if left := breakersOf(t, m); len(left) > 0 {
 		t.Errorf("all are closed again, and there is %v", left)
 	}
@@ -58,16 +60,16 @@ func breakersOf(t *testing.T, m *Metrics) []*dto.Metric {
 func TestBreakersHaveLabelsThatPrometheusTakes(t *testing.T) {
 	m := New(2)
 	hostile := []string{"a\x00b\xff", "q\"u\\o\nte", strings.Repeat("\u00e9", 300), "", "other"}
-	var list []Breaker
+	var list []status.Breaker
 	for _, site := range hostile {
 		for _, backend := range hostile {
-			list = append(list, Breaker{site, backend, "open"}, Breaker{site, backend, "open"})
+			list = append(list, status.Breaker{Site: site, Backend: backend, State: "open"}, status.Breaker{Site: site, Backend: backend, State: "open"})
 		}
 	}
 	for _, site := range hostile {
 		m.Site(site)
 	}
-	m.Breakers(func() []Breaker { return list })
+	m.Breakers(func() []status.Breaker { return list })
 	series := breakersOf(t, m)
 	if len(series) == 0 || len(series) > 2*len(hostile)+1 {
 		t.Errorf("%d series", len(series))
@@ -81,13 +83,13 @@ func TestBreakersHaveLabelsThatPrometheusTakes(t *testing.T) {
 
 func TestTheBreakersOfAMillionSitesAreBounded(t *testing.T) {
 	m := New(3)
-	var list []Breaker
+	var list []status.Breaker
 	for i := range 1000 {
 		name := fmt.Sprintf("%d.test", i)
 		m.Site(name)
-		list = append(list, Breaker{Site: name, State: "open"})
+		list = append(list, status.Breaker{Site: name, State: "open"})
 	}
-	m.Breakers(func() []Breaker { return list })
+	m.Breakers(func() []status.Breaker { return list })
 	if n := len(breakersOf(t, m)); n != 4 {
 		t.Errorf("%d series", n)
 	}
@@ -96,7 +98,7 @@ func TestTheBreakersOfAMillionSitesAreBounded(t *testing.T) {
 func TestTheTextOfTheBreakersIsWhatAnAlertReads(t *testing.T) {
 	m := New(3)
 	m.Site("api.test")
-	m.Breakers(func() []Breaker { return []Breaker{{"api.test", "", "open"}} })
+	m.Breakers(func() []status.Breaker { return []status.Breaker{{Site: "api.test", State: "open"}} })
 	w := httptest.NewRecorder()
 	m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	if want := "# TYPE abide_breaker_state gauge\nabide_breaker_state{site=\"api.test\"} 2\n"; !strings.Contains(w.Body.String(), want) {

@@ -1,29 +1,38 @@
 package metrics
 
 import (
+	"sync/atomic"
+
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 )
 
-// count is a counter as it was at one time. Its labels are in order of their names, and
-// many counts share them, so that a scrape of many sites formats few.
-type count struct {
+// counterSnapshot is a counter at one time. Its labels are sorted by name and shared by
+// many counters, so that a scrape of many sites formats few.
+type counterSnapshot struct {
 	desc   *prometheus.Desc
 	labels []*dto.LabelPair
 	value  float64
 }
 
-// Desc is prometheus.Metric's.
-func (c *count) Desc() *prometheus.Desc { return c.desc }
+// Desc implements prometheus.Metric.
+func (c *counterSnapshot) Desc() *prometheus.Desc { return c.desc }
 
-// Write is prometheus.Metric's.
-func (c *count) Write(to *dto.Metric) error {
+// Write implements prometheus.Metric.
+func (c *counterSnapshot) Write(to *dto.Metric) error {
 	to.Label, to.Counter = c.labels, &dto.Counter{Value: &c.value}
 	return nil
 }
 
+// move adds what is in one counter to another and leaves nothing behind.
+func move(from, to *atomic.Uint64) {
+	if n := from.Swap(0); n > 0 {
+		to.Add(n)
+	}
+}
+
 func pairOf(name, value string) *dto.LabelPair {
-	return &dto.LabelPair{Name: ptr(name), Value: ptr(value)}
+	return &dto.LabelPair{Name: new(name), Value: new(value)}
 }
 
 var (
@@ -44,6 +53,3 @@ var (
 		return all
 	}()
 )
-
-// codePair is the label of a status.
-func codePair(hundred, rest int) *dto.LabelPair { return codePairs[hundred][rest] }

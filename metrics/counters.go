@@ -8,19 +8,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// maxWords bounds the children of a counter whose labels are our own words,
-// should one ever not be.
-const maxWords = 128
+// maxChildren bounds the children of a counter with fixed label values, in case a value is
+// not fixed.
+const maxChildren = 128
 
-// pair is the labels of a child; the second is empty where there is one only.
-type pair [2]string
-
-// counters is a counter with one or two labels whose children are found
-// without a lock.
+// counters is a counter with one or two labels whose children are found without a lock. It
+// is safe for concurrent use.
 type counters struct {
 	vec    *prometheus.CounterVec
 	labels int
-	mu     sync.Mutex // for those who add a child
+	mu     sync.Mutex // held to add a child
 	known  atomic.Pointer[map[pair]prometheus.Counter]
 }
 
@@ -52,7 +49,7 @@ func (c *counters) add(p pair) prometheus.Counter {
 	if child, ok := old[p]; ok {
 		return child
 	}
-	if len(old) >= maxWords {
+	if len(old) >= maxChildren {
 		return c.child(pair{other, other})
 	}
 	child := c.child(p)

@@ -1,11 +1,11 @@
-// Package metrics has every metric of abide, named once. It imports nothing
-// else of abide.
+// Package metrics defines every metric of abide, once. It imports nothing
+// else of abide but status.
 //
 //	m := metrics.New(1000)
-//	site := m.Site("api.test")       // an upstream.Meter too
+//	site := m.Site("api.test")       // also counts bytes for package upstream
 //	site.Request("GET", 200, took)
 //	http.Handle("/metrics", m.Handler())
 //
-// What happens for every request formats no label, takes no lock that all
-// requests share and, once a site has been seen, allocates nothing.
+// Counting a request formats no label, takes no lock that all
+// requests share and, except for the first request of a site, allocates nothing.
 package metrics

@@ -36,10 +36,10 @@ func TestAScrapeOfManySitesIsBounded(t *testing.T) {
 	const sites = 10_000
 	m := ofMany(sites)
 	all := text(m)
-	if most := 500*sites + mostTimes*5000; len(all) > most {
+	if most := 500*sites + maxHistograms*5000; len(all) > most {
 		t.Errorf("a scrape of %d sites has %d bytes, more than %d", sites, len(all), most)
 	}
-	if n := strings.Count(all, "abide_upstream_duration_seconds_count{"); n != mostTimes+1 {
+	if n := strings.Count(all, "abide_upstream_duration_seconds_count{"); n != maxHistograms+1 {
 		t.Errorf("%d sites have histograms", n)
 	}
 	if got := value(t, m, "abide_upstream_duration_seconds"); got != 2*sites {

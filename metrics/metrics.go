@@ -10,10 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-const namespace = "abide"
-
-// Metrics are all metrics of one process, in a registry of their own. Make one
-// with New. It is safe for concurrent use.
+// Metrics are all metrics of one process, in a registry of their own. Make it with New. It
+// is safe for concurrent use. If you add a metric, also add it to docs/metrics.md.
 type Metrics struct {
 	registry *prometheus.Registry
 	sites    *sites
@@ -22,10 +20,11 @@ type Metrics struct {
 	breakers *breakers
 	tokens   *tokenCollector
 	store    *storeCollector
-	overhead histogram
+	jobs     jobs
+	overhead prometheus.Histogram
 
 	refusals   *counters
-	wrong      *counters // secrets
+	wrong      *counters // wrong secrets
 	handshakes *counters
 
 	clients     atomic.Int64
@@ -37,8 +36,8 @@ type Metrics struct {
 	build       *prometheus.GaugeVec
 }
 
-// New makes metrics that tell at most maxSites sites apart. The one that was
-// not used for longest makes room, and is counted as "other" from then on.
+// New makes metrics with labels for at most maxSites sites. The site unused for longest is
+// replaced, and counts as "other" from then on.
 func New(maxSites int) *Metrics {
 	gauge := func(name, help string) prometheus.Gauge {
 		return prometheus.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Name: name, Help: help})
@@ -52,6 +51,7 @@ func New(maxSites int) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		sites:    newSites(maxSites),
+		overhead: newHistogram("overhead_seconds", "Time that a request spent in abide itself.", answerBuckets),
 		wrong:    newCounters("wrong_secrets_total", "Secrets of access.clients and tokens of the admin listener that were presented and are wrong.", "listener"),
 		refusals: newCounters("own_refusals_total", "Answers that abide gave itself instead of a site, by reason.", "reason"),
 		handshakes: newCounters("tls_handshakes_total", "TLS handshakes, by the side they were made with and how they ended.",
@@ -68,7 +68,7 @@ func New(maxSites int) *Metrics {
 	// Nothing starts without a configuration that is valid.
 	m.reloaded.Set(1)
 	m.registry.MustRegister(
-		m.sites, m.queue, m.observed, m.breakers, m.tokens, m.store, &single{desc: overheadDesc, h: &m.overhead}, m.refusals.vec, m.wrong.vec, m.handshakes.vec,
+		m.sites, m.queue, m.observed, m.breakers, m.tokens, m.store, &m.jobs, m.overhead, m.refusals.vec, m.wrong.vec, m.handshakes.vec,
 		live("client_connections", "Connections of clients that are open.", func() float64 { return float64(m.clients.Load()) }),
 		live("tunnels", "Tunnels that are open.", func() float64 { return float64(m.tunnels.Load()) }),
 		live("certificates_cached", "Certificates kept for intercepted hosts.", func() float64 { return float64(m.certificates()) }),
@@ -78,8 +78,8 @@ func New(maxSites int) *Metrics {
 	return m
 }
 
-// Handler serves the metrics as Prometheus reads them. Native histograms are
-// in the protobuf form only, which Prometheus asks for when it wants them.
+// Handler serves the metrics. Native histograms are in the protobuf form only, which
+// Prometheus requests.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		Registry:            m.registry,
@@ -89,15 +89,15 @@ func (m *Metrics) Handler() http.Handler {
 	})
 }
 
-// Site is where a site is counted. The name becomes a label. What it returns
-// may be kept and counted into for as long as it is of use.
+// Site returns the counters of a site. The name becomes a label. The result may be kept and
+// used at any time.
 func (m *Metrics) Site(name string) *Site { return m.sites.site(name) }
 
-// Sites lists the sites that are told apart, by name, and "other".
+// Sites lists the labelled sites by name, and "other".
 func (m *Metrics) Sites() []SiteCount { return m.sites.counts() }
 
-// LastMinute is how many requests of a site were answered in the last minute, 0 for a
-// site that is not told apart.
+// LastMinute is the number of requests of a site answered in the last minute, 0 for a site
+// without a label of its own.
 func (m *Metrics) LastMinute(site string) uint64 {
 	one := m.sites.find(label(site))
 	if site == other {
@@ -109,14 +109,13 @@ func (m *Metrics) LastMinute(site string) uint64 {
 	return one.recent.lastMinute(time.Now())
 }
 
-// Refused counts an answer of ours. Reasons are words of our own.
+// Refused counts an answer that abide gave itself. Reasons are fixed words.
 func (m *Metrics) Refused(reason string) { m.refusals.inc(pair{reason, ""}) }
 
-// WrongSecret counts a secret that was presented to the "proxy" or to the "admin" listener
-// and is wrong.
+// WrongSecret counts a wrong secret presented to the "proxy" or "admin" listener.
 func (m *Metrics) WrongSecret(listener string) { m.wrong.inc(pair{listener, ""}) }
 
-// Handshake counts a TLS handshake with the "client" or with the "upstream".
+// Handshake counts a TLS handshake with a "client" or "upstream".
 func (m *Metrics) Handshake(side string, ok bool) {
 	result := "failed"
 	if ok {
@@ -125,8 +124,8 @@ func (m *Metrics) Handshake(side string, ok bool) {
 	m.handshakes.inc(pair{side, result})
 }
 
-// Overhead records how long a request was in abide itself.
-func (m *Metrics) Overhead(d time.Duration) { m.overhead.observe(d) }
+// Overhead records how long abide itself took for a request.
+func (m *Metrics) Overhead(d time.Duration) { observe(m.overhead, d) }
 
 func (m *Metrics) ClientConnected() { m.clients.Add(1) }
 func (m *Metrics) ClientGone()      { m.clients.Add(-1) }
@@ -139,7 +138,7 @@ func (m *Metrics) Intercepted() { m.intercepted.Inc() }
 // Signed counts a certificate made for a host.
 func (m *Metrics) Signed() { m.signed.Inc() }
 
-// CertificateCache names who knows how many of them are kept.
+// CertificateCache sets the function that counts cached certificates.
 func (m *Metrics) CertificateCache(count func() int) { m.cached.Store(&count) }
 
 func (m *Metrics) certificates() int {
@@ -149,12 +148,12 @@ func (m *Metrics) certificates() int {
 	return 0
 }
 
-// Open is how many connections of clients are open, and how many tunnels.
+// Open is the number of open client connections, and of tunnels.
 func (m *Metrics) Open() (clients, tunnels int) {
 	return int(m.clients.Load()), int(m.tunnels.Load())
 }
 
-// Reloaded says how reading the configuration again went.
+// Reloaded records whether a reload of the configuration succeeded.
 func (m *Metrics) Reloaded(ok bool) {
 	value := 0.0
 	if ok {
@@ -163,7 +162,7 @@ func (m *Metrics) Reloaded(ok bool) {
 	m.reloaded.Set(value)
 }
 
-// BuildInfo says what is running.
+// BuildInfo sets the version that is running.
 func (m *Metrics) BuildInfo(version, goVersion string) {
 	m.build.Reset()
 	m.build.WithLabelValues(label(version), label(goVersion)).Set(1)

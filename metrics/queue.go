@@ -14,30 +14,29 @@ type HoldCount struct {
 	Priority, N int
 }
 
-// BlockedTime is how long a limit has held requests of a site back, in all:
-// three that waited for two seconds are six.
+// BlockedTime is how long a limit has held requests of a site, in all: three requests for
+// two seconds are six.
 type BlockedTime struct {
 	Site, Limit string
 	Seconds     float64
 }
 
-// Holds names who knows how many requests wait, now.
+// Holds sets the function that counts waiting requests.
 func (m *Metrics) Holds(now func() []HoldCount) { m.queue.holds(now) }
 
-// Blocked names who knows what held requests back since the process began.
-// Where a figure falls, its limit was forgotten and has begun again.
+// Blocked sets the function that lists what held requests since the process began. A value
+// that falls belongs to a limit that was forgotten and has begun again.
 func (m *Metrics) Blocked(since func() []BlockedTime) { m.queue.blocked(since) }
 
-// queue is what the queue tells when the metrics are read. Sites that are not
-// told apart are "other" here too.
+// queue collects the queue's numbers at a scrape. Sites beyond the maximum are "other".
 type queue struct {
 	sites *sites
 
 	mu      sync.Mutex
 	waiting func() []HoldCount
 	since   func() []BlockedTime
-	seen    map[pair]float64              // :: site, limit → what was said last
-	total   map[string]map[string]float64 // :: label of the site → label of the limit → what was counted
+	seen    map[pair]float64              // :: site, limit → last value
+	total   map[string]map[string]float64 // :: label of the site → label of the limit → sum
 }
 
 func newQueue(s *sites) *queue {
@@ -66,15 +65,15 @@ func (q *queue) Describe(to chan<- *prometheus.Desc) {
 	to <- blockedDesc
 }
 
-// Collect asks with the lock held, so that of two readers at once neither takes
-// the older answer for a limit that has begun again. Only readers take it.
+// Collect calls the functions with the lock held, so that of two concurrent scrapes neither
+// uses an older value for a limit that has begun again. Only scrapes take the lock.
 func (q *queue) Collect(to chan<- prometheus.Metric) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for at, n := range q.count() {
 		to <- prometheus.MustNewConstMetric(holdsDesc, prometheus.GaugeValue, float64(n), at[0], at[1])
 	}
-	q.fold()
+	q.addSince()
 	for site, limits := range q.total {
 		for limit, seconds := range limits {
 			to <- prometheus.MustNewConstMetric(blockedDesc, prometheus.CounterValue, seconds, site, limit)
@@ -91,16 +90,15 @@ func (q *queue) count() map[pair]int {
 	sum := map[pair]int{}
 	for _, one := range q.waiting() {
 		if one.N > 0 {
-			sum[pair{q.sites.told(one.Site), strconv.Itoa(min(max(one.Priority, 0), lowestPriority))}] += one.N
+			sum[pair{q.sites.labelOf(one.Site), strconv.Itoa(min(max(one.Priority, 0), lowestPriority))}] += one.N
 		}
 	}
 	return sum
 }
 
-// fold adds what was blocked since it was asked last. So nothing that is counted
-// falls, although the queue forgets sites, and a site that makes room here takes
-// along what it has.
-func (q *queue) fold() {
+// addSince adds what was blocked since the last scrape. So no series falls, although the
+// queue forgets sites, and the series of a replaced site ends.
+func (q *queue) addSince() {
 	if q.since == nil {
 		return
 	}
@@ -111,7 +109,7 @@ func (q *queue) fold() {
 		}
 	}
 	for site, limits := range q.total {
-		if q.sites.told(site) == other && site != other {
+		if q.sites.labelOf(site) == other && site != other {
 			delete(q.total, site)
 			for limit, seconds := range limits {
 				q.add(other, limit, seconds)
@@ -123,12 +121,12 @@ func (q *queue) fold() {
 		if before > seconds {
 			before = 0
 		}
-		q.add(q.sites.told(at[0]), label(at[1]), seconds-before)
+		q.add(q.sites.labelOf(at[0]), label(at[1]), seconds-before)
 	}
 	q.seen = said
 }
 
-// add counts for a site. A rule has a few limits, but the rules change.
+// add adds seconds for a site. A rule has few limits, but rules change.
 func (q *queue) add(site, limit string, seconds float64) {
 	limits := q.total[site]
 	if limits == nil {

@@ -93,7 +93,7 @@ func TestTheLimitsOfASiteAreBounded(t *testing.T) {
 		}
 		return all
 	})
-	if n := len(scrape(t, m)["abide_queue_blocked_seconds_total"].Metric); n > maxWords+1 {
+	if n := len(scrape(t, m)["abide_queue_blocked_seconds_total"].Metric); n > maxChildren+1 {
 		t.Errorf("%d series", n)
 	}
 	expect(t, m, 1000, "abide_queue_blocked_seconds_total")
@@ -121,21 +121,21 @@ func TestWhatWasBlockedNeverFalls(t *testing.T) {
 				want += n
 			},
 			"forget": func(rt *rapid.T) {
-				m.queue.fold() // what nobody reads in time is lost
+				m.queue.addSince() // what nobody reads in time is lost
 				delete(said, pair{name.Draw(rt, "site"), name.Draw(rt, "limit")})
-				m.queue.fold()
+				m.queue.addSince()
 			},
 			"forget and begin again": func(rt *rapid.T) {
 				at := pair{name.Draw(rt, "site"), name.Draw(rt, "limit")}
 				if said[at] > 1 {
 					n := float64(rapid.IntRange(1, int(said[at])-1).Draw(rt, "n"))
-					m.queue.fold()
+					m.queue.addSince()
 					said[at] = n
 					want += n
 				}
 			},
 			"": func(rt *rapid.T) {
-				m.queue.fold()
+				m.queue.addSince()
 				var sum, other float64
 				for site, limits := range m.queue.total {
 					for _, seconds := range limits {

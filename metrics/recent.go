@@ -27,7 +27,7 @@ func (r *recent) add(now time.Time) {
 	}
 }
 
-// lastMinute is how many events there were in the last 60 seconds.
+// lastMinute is the number of events in the last 60 seconds.
 func (r *recent) lastMinute(now time.Time) (sum uint64) {
 	second := uint64(uint32(now.Unix()))
 	for i := range r.seconds {

@@ -5,8 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// methods have labels of their own; all others are "other", because clients
-// choose them.
+// methods have labels of their own; all others are "other", because clients choose them.
 var methods = [...]string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT", other}
 
 func methodIndex(method string) int {
@@ -33,15 +32,14 @@ func methodIndex(method string) int {
 	return len(methods) - 1
 }
 
-// requestCounts are a site's counters by method and status. Few of them are
-// ever used, so they come in hundreds when the first of them is. The zero
-// value is empty.
+// requestCounts are a site's counters by method and status. Few are ever used, so a block
+// of a hundred is allocated at first use. The zero value is empty.
 type requestCounts struct {
 	blocks [len(methods)][6]atomic.Pointer[block]
 }
 
-// block is the codes that share their first digit. Those that are no status
-// at all are in the first one as 0.
+// block is the counters of codes with the same first digit. Invalid codes are in the first
+// block as 0.
 type block [100]atomic.Uint64
 
 func (r *requestCounts) at(method string, code int) *atomic.Uint64 {
@@ -59,7 +57,7 @@ func (r *requestCounts) at(method string, code int) *atomic.Uint64 {
 	return &b[code%100]
 }
 
-// each calls do for every counter that was ever used.
+// each calls do for every used counter.
 func (r *requestCounts) each(do func(method, hundred, rest int, n *atomic.Uint64)) {
 	for m := range r.blocks {
 		for h := range r.blocks[m] {

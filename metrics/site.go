@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// Site is where one site is counted. It is an upstream.Meter. It is safe for
-// concurrent use, and stays so after the site made room for another one:
-// whatever is counted then is counted as "other".
+// Site has the counters of one site. It counts bytes for package upstream. It is safe for
+// concurrent use, also after the site was replaced: then it counts as "other".
 type Site struct {
 	name string
 	in   atomic.Uint64 // bytes from the site
@@ -16,32 +15,30 @@ type Site struct {
 	requests requestCounts
 	recent   recent // requests
 	times    atomic.Pointer[times]
-	places   *places
-	quiet    quiet
+	slots    *histogramSlots
+	idle     idleState
 	replays  wordCounts // by replayReasons
 	refusals wordCounts // by refusalScopes
 	unread   wordCounts // by unreadReasons
 
-	// successor is nil until the site makes room. Whoever counts looks at it
-	// after counting; whoever sets it moves everything after setting. So in
-	// whatever order the two come, one of them moves what was counted.
+	// nil until the site is replaced
 	successor atomic.Pointer[Site]
-	used      atomic.Uint64 // the age of sites when this one was last asked for
+	used      atomic.Uint64 // sites.age at the last use
 }
 
-func newSite(name string, p *places) *Site { return &Site{name: name, places: p} }
+func newSite(name string, p *histogramSlots) *Site { return &Site{name: name, slots: p} }
 
-// SiteCount is a site in numbers.
+// SiteCount is a snapshot of a site's counters.
 type SiteCount struct {
 	Name              string
 	Requests, In, Out uint64
 	Unread            UnreadCount
 }
 
-// UnreadCount are the https connections that passed unread, by why.
+// UnreadCount counts the https connections that were not intercepted, by reason.
 type UnreadCount [len(words{}) + 1]uint64
 
-// Each calls do for every reason that there was.
+// Each calls do for every reason with a count.
 func (c UnreadCount) Each(do func(reason string, connections uint64)) {
 	for i, n := range c {
 		reason := other
@@ -54,7 +51,7 @@ func (c UnreadCount) Each(do func(reason string, connections uint64)) {
 	}
 }
 
-// Read counts bytes that came from the site.
+// Read counts bytes received from the site.
 func (s *Site) Read(n int) {
 	if n <= 0 {
 		return
@@ -65,7 +62,7 @@ func (s *Site) Read(n int) {
 	}
 }
 
-// Wrote counts bytes that went to it.
+// Wrote counts bytes sent to the site.
 func (s *Site) Wrote(n int) {
 	if n <= 0 {
 		return
@@ -76,8 +73,8 @@ func (s *Site) Wrote(n int) {
 	}
 }
 
-// Request counts an answered request, whoever answered it. took is how long
-// the site took to answer; 0 is a request that it was not asked.
+// Request counts an answered request, whoever answered it. took is the time of the site's
+// answer; 0 if it was not asked.
 func (s *Site) Request(method string, code int, took time.Duration) {
 	s.requests.at(method, code).Add(1)
 	s.recent.add(time.Now())
@@ -85,22 +82,17 @@ func (s *Site) Request(method string, code int, took time.Duration) {
 		s.requests.moveTo(&to.requests)
 	}
 	if took > 0 {
-		t := s.timed()
-		t.took.observe(took)
-		s.places.settle(t)
+		s.observe(took, (*times).answers)
 	}
 }
 
-// Waited records how long a request was held before it could go, in all.
+// Waited records how long a request was held in all.
 func (s *Site) Waited(d time.Duration) {
-	t := s.timed()
-	t.waited.observe(d)
-	s.places.settle(t)
+	s.observe(d, (*times).waits)
 }
 
-// Replayed counts a request that is sent once more: the site refused it
-// ("refused") or was "unavailable", there was no "connection", or a "gateway"
-// failed.
+// Replayed counts a request that is sent again, by reason: the site refused it ("refused")
+// or was "unavailable", the "connection" failed, or a "gateway" failed.
 func (s *Site) Replayed(reason string) {
 	s.replays.at(&replayReasons, reason).Add(1)
 	if to := s.successor.Load(); to != nil {
@@ -108,8 +100,7 @@ func (s *Site) Replayed(reason string) {
 	}
 }
 
-// RefusedBy counts an answer of the site that says "too much", by what it is
-// about: the whole "site", or a "route" of it.
+// RefusedBy counts a refusal because of a limit, by scope: "site", "route" or "backend".
 func (s *Site) RefusedBy(scope string) {
 	s.refusals.at(&refusalScopes, scope).Add(1)
 	if to := s.successor.Load(); to != nil {
@@ -117,7 +108,7 @@ func (s *Site) RefusedBy(scope string) {
 	}
 }
 
-// Unread counts an https connection whose requests nobody read, by why: it is one of
+// Unread counts an https connection that was not intercepted, by reason: one of
 // unreadReasons.
 func (s *Site) Unread(why string) {
 	s.unread.at(&unreadReasons, why).Add(1)
@@ -126,13 +117,13 @@ func (s *Site) Unread(why string) {
 	}
 }
 
-// makeRoom has everything that was and will be counted here counted there.
-func (s *Site) makeRoom(to *Site) {
+// moveTo moves all present and future counts to another site.
+func (s *Site) moveTo(to *Site) {
 	s.successor.Store(to)
 	move(&s.in, &to.in)
 	move(&s.out, &to.out)
 	s.requests.moveTo(&to.requests)
-	s.giveUpTimes()
+	s.releaseTimes()
 	s.replays.moveTo(&to.replays)
 	s.refusals.moveTo(&to.refusals)
 	s.unread.moveTo(&to.unread)

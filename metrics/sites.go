@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"cmp"
-	"hash/maphash"
 	"slices"
 	"strings"
 	"sync"
@@ -15,79 +14,42 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// other is the label of what is not told apart.
-const other = "other"
-
-// maxLabel is longer than any host name.
-const maxLabel = 255
-
-// label makes any bytes a label value. Prometheus refuses what is not UTF-8,
-// and with it all other metrics.
-func label(s string) string {
-	if len(s) > maxLabel {
-		s = s[:maxLabel]
-	}
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= maxLabel {
-		return s
-	}
-	end := maxLabel
-	for !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end]
-}
-
-// sites are the sites that are told apart, at most max.
+// sites are the sites with a label of their own, at most max. It is safe for concurrent
+// use.
 //
-// Every request asks for its site, so finding one takes the lock of one shard
-// of the index, and for reading only. The order of use is kept behind a lock
-// that all share, and is exact to max/4 arrivals of new sites only: more often
-// than that a site's use is not written down.
+// Every request looks its site up, so that takes no lock. The order of use has a shared
+// lock and is exact to max/4 additions of sites only: a site's use is recorded no more
+// often.
 type sites struct {
 	max    int
 	other  *Site
-	places *places
-	seed   maphash.Seed
-	index  [64]shard
-	age    atomic.Uint64 // sites that have arrived
+	places *histogramSlots
+	index  sync.Map      // :: label → *Site
+	age    atomic.Uint64 // number of sites added
 
-	mu    sync.Mutex
-	order *simplelru.LRU[string, *Site] // nil when none is told apart
-	gone  []*Site                       // evicted while mu is held
-}
-
-type shard struct {
-	mu    sync.RWMutex
-	sites map[string]*Site // :: label → where it is counted
+	mu           sync.Mutex
+	order        *simplelru.LRU[string, *Site] // nil: no site has a label
+	evictedSites []*Site                       // evicted while mu is held
 }
 
 func newSites(maxSites int) *sites {
-	s := &sites{max: maxSites, seed: maphash.MakeSeed(), places: newPlaces(mostTimes)}
+	s := &sites{max: maxSites, places: newPlaces(maxHistograms)}
 	s.other = newSite(other, s.places)
 	s.other.times.Store(s.places.rest)
-	for i := range s.index {
-		s.index[i].sites = map[string]*Site{}
-	}
 	if maxSites > 0 {
 		s.order, _ = simplelru.NewLRU(maxSites, s.evicted) // fails for sizes below 1 only
 	}
 	return s
 }
 
-func (s *sites) shard(name string) *shard {
-	return &s.index[maphash.String(s.seed, name)%uint64(len(s.index))]
-}
-
 func (s *sites) find(name string) *Site {
-	shard := s.shard(name)
-	shard.mu.RLock()
-	defer shard.mu.RUnlock()
-	return shard.sites[name]
+	one, _ := s.index.Load(name)
+	site, _ := one.(*Site)
+	return site
 }
 
-// told is the label of a site, "other" if it is not told apart.
-func (s *sites) told(name string) string {
+// labelOf is the label of a site, "other" if it has none of its own.
+func (s *sites) labelOf(name string) string {
 	if name = label(name); s.find(name) == nil {
 		return other
 	}
@@ -97,7 +59,7 @@ func (s *sites) told(name string) string {
 func (s *sites) site(name string) *Site {
 	if one := s.find(name); one != nil {
 		if age := s.age.Load(); age-one.used.Load() >= uint64(s.max+3)/4 {
-			s.use(one, age)
+			s.markUsed(one, age)
 		}
 		return one
 	}
@@ -107,58 +69,47 @@ func (s *sites) site(name string) *Site {
 	if len(name) > maxLabel || !utf8.ValidString(name) {
 		return s.site(label(name))
 	}
-	return s.arrive(strings.Clone(name)) // not a piece of a request's buffer
+	return s.add(strings.Clone(name)) // not a piece of a request's buffer
 }
 
-// use moves a site to the safe end of the order.
-func (s *sites) use(one *Site, age uint64) {
+// markUsed moves a site to the most recently used end of the order.
+func (s *sites) markUsed(one *Site, age uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	one.used.Store(age)
 	s.order.Get(one.name)
 }
 
-// arrive adds a site. The one that leaves for it is emptied after the lock.
-func (s *sites) arrive(name string) *Site {
+// add adds a site. The replaced site is emptied after the lock is released.
+func (s *sites) add(name string) *Site {
 	s.mu.Lock()
 	one := s.find(name)
 	if one == nil {
 		one = newSite(name, s.places)
 		one.used.Store(s.age.Add(1))
-		shard := s.shard(name)
-		shard.mu.Lock()
-		shard.sites[name] = one
-		shard.mu.Unlock()
+		s.index.Store(name, one)
 		s.order.Add(name, one)
 	}
-	gone := s.gone
-	s.gone = nil
+	gone := s.evictedSites
+	s.evictedSites = nil
 	s.mu.Unlock()
 	for _, old := range gone {
-		old.makeRoom(s.other)
+		old.moveTo(s.other)
 	}
 	return one
 }
 
-// evicted is called by the order, under s.mu.
+// evicted is called by order, while mu is held.
 func (s *sites) evicted(name string, one *Site) {
-	shard := s.shard(name)
-	shard.mu.Lock()
-	delete(shard.sites, name)
-	shard.mu.Unlock()
-	s.gone = append(s.gone, one)
+	s.index.Delete(name)
+	s.evictedSites = append(s.evictedSites, one)
 }
 
-// all are the sites there are now, by name; "other" first.
+// all lists the present sites by name; "other" first.
 func (s *sites) all() []*Site {
 	list := []*Site{s.other}
-	for i := range s.index {
-		shard := &s.index[i]
-		shard.mu.RLock()
-		for _, one := range shard.sites {
-			list = append(list, one)
-		}
-		shard.mu.RUnlock()
+	for _, one := range s.index.Range {
+		list = append(list, one.(*Site))
 	}
 	slices.SortFunc(list[1:], func(a, b *Site) int { return cmp.Compare(a.name, b.name) })
 	return list
@@ -176,10 +127,6 @@ func (s *sites) counts() []SiteCount {
 	return list
 }
 
-func desc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil)
-}
-
 var (
 	requestsDesc = desc("requests_total", "Requests that were answered, by the site or by abide.", "site", "method", "code")
 	bytesDesc    = desc("site_bytes_total", "Bytes on the connections to a site, headers and TLS included: in is from the site.", "site", "direction")
@@ -188,7 +135,6 @@ var (
 	replaysDesc  = desc("replays_total", "Requests that were sent once more, by why.", "site", "reason")
 	refusalsDesc = desc("refusals_total", "Answers of a site that refused a request because of a limit, by what they are about.", "site", "scope")
 	unreadDesc   = desc("https_unread_total", "Connections of https (CONNECT) that passed unread, by why: requests inside cannot be counted, and limits are not seen.", "site", "reason")
-	overheadDesc = desc("overhead_seconds", "Time that a request spent in abide itself.")
 )
 
 func (s *sites) Describe(to chan<- *prometheus.Desc) {
@@ -201,20 +147,19 @@ func (s *sites) Describe(to chan<- *prometheus.Desc) {
 	to <- unreadDesc
 }
 
-// Collect reads "other" first. A site that makes room meanwhile is then
-// missing once; counted twice, it would look as if the sum had fallen after.
-// Series of sites at which nothing happens for long are left out, and are as they
-// were when something does.
+// Collect reads "other" first. A site that is replaced meanwhile is then missing once;
+// counted twice, the sum would fall afterwards. Idle sites are left out until something
+// happens.
 func (s *sites) Collect(to chan<- prometheus.Metric) {
 	now := time.Now()
 	all := s.all()
 	shown := all[:0]
 	for _, one := range all {
 		idle := one.idleFor(now)
-		if idle >= timesRest {
-			one.giveUpTimes()
+		if idle >= slotIdleTime {
+			one.releaseTimes()
 		}
-		if idle < seriesRest || one == s.other {
+		if idle < seriesIdleTime || one == s.other {
 			shown = append(shown, one)
 		}
 	}
@@ -227,26 +172,26 @@ func (s *sites) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// collect is nothing for a site that is being emptied: it would have counters
-// that run backwards. A counter without a series is zero.
+// collect returns nothing for a site that is being emptied, whose counters would fall. A
+// counter at zero has no series.
 func (s *Site) collect(list []prometheus.Metric) []prometheus.Metric {
-	site := &dto.LabelPair{Name: ptr("site"), Value: &s.name}
+	site := &dto.LabelPair{Name: new("site"), Value: &s.name}
 	add := func(d *prometheus.Desc, n uint64, labels ...*dto.LabelPair) {
 		if n > 0 {
-			list = append(list, &count{d, labels, float64(n)})
+			list = append(list, &counterSnapshot{d, labels, float64(n)})
 		}
 	}
 	s.requests.each(func(method, hundred, rest int, n *atomic.Uint64) {
-		add(requestsDesc, n.Load(), codePair(hundred, rest), methodPairs[method], site)
+		add(requestsDesc, n.Load(), codePairs[hundred][rest], methodPairs[method], site)
 	})
 	add(bytesDesc, s.in.Load(), directionIn, site)
 	add(bytesDesc, s.out.Load(), directionOut, site)
 	if t := s.times.Load(); t != nil {
 		if h := t.took.read(); *h.SampleCount > 0 {
-			list = append(list, &reading{durationDesc, []*dto.LabelPair{site}, h})
+			list = append(list, &histogramSnapshot{durationDesc, []*dto.LabelPair{site}, h})
 		}
 		if h := t.waited.read(); *h.SampleCount > 0 {
-			list = append(list, &reading{waitDesc, []*dto.LabelPair{site}, h})
+			list = append(list, &histogramSnapshot{waitDesc, []*dto.LabelPair{site}, h})
 		}
 	}
 	s.replays.each(&replayReasons, func(reason string, n uint64) {
@@ -262,8 +207,4 @@ func (s *Site) collect(list []prometheus.Metric) []prometheus.Metric {
 		return nil
 	}
 	return list
-}
-
-func counter(d *prometheus.Desc, n uint64, labels ...string) prometheus.Metric {
-	return prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
 }

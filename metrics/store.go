@@ -8,68 +8,68 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// StoreState is how what keeps budgets is, now.
+// StoreState is the present state of the store of budgets.
 type StoreState struct {
-	Up      bool // it answered when it was asked last
-	Members int  // instances that use it, this one included
-	// Utilisation is the part of what was granted to this instance that it has used,
-	// 0 to 1. What is negative is not known.
+	Up      bool // the last operation succeeded
+	Members int  // instances that use it, including this one
+	// Utilisation is the used part of what the store granted, 0 to 1. Negative: unknown.
 	Utilisation float64
-	// Clock is by how much its clock is ahead of this machine's; nil: nobody knows.
+	// Clock is how far the store's clock is ahead of this machine's; nil: unknown.
 	Clock *time.Duration
-	// Damaged are how often something damaged was set aside: the state file, and rows of it.
+	// Damaged counts damaged parts that were moved aside: the state file, and rows of it.
 	Damaged map[string]int
 }
 
-// Store names who knows how what keeps budgets is. Without one there is no series of
-// it.
+// Store sets the function that returns the store's state. Without it the store has no
+// series.
 func (m *Metrics) Store(now func() StoreState) {
 	m.store.now.Store(&now)
-	// What nobody has seen at 0 has not increased when it is 1.
+	// A series must exist at 0 before it can be seen to increase.
 	m.store.outages.more(pair{}, 0)
 	m.store.losses.more(pair{"all", ""}, 0)
 	m.store.losses.more(pair{"site", ""}, 0)
 }
 
-// StoreOperation counts an operation on what keeps budgets, such as "exchange", and
-// how long it took. Operations are words of our own.
+// StoreOperation counts an operation of the store, such as "exchange", and its duration.
+// Operations are fixed words.
 func (m *Metrics) StoreOperation(op string, ok bool, took time.Duration) {
 	result := "failed"
 	if ok {
 		result = "ok"
 	}
 	m.store.operations.inc(pair{op, result})
-	m.store.took.observe(took)
+	observe(m.store.took, took)
 }
 
-// StoreLent counts units that were taken while the store was away, by the rule for that:
-// "share" or "open".
+// StoreLent counts units taken while the store was away, by the outage rule: "share" or
+// "open".
 func (m *Metrics) StoreLent(outage string, units int64) {
 	m.store.lent.more(pair{outage, ""}, float64(units))
 }
 
-// StoreLost counts a loss of the store's: of "all" budgets, or of those of one "site".
+// StoreLost counts a loss of data of the store: of "all" budgets, or those of one "site".
 func (m *Metrics) StoreLost(what string) { m.store.losses.inc(pair{what, ""}) }
 
-// StoreAway counts an outage of the store's that begins.
+// StoreAway counts the start of an outage of the store.
 func (m *Metrics) StoreAway() { m.store.outages.inc(pair{}) }
 
-// Permits names who knows how many permits of crawlers that use no proxy are open.
+// Permits sets the function that counts open permits of crawlers without a proxy.
 func (m *Metrics) Permits(open func() int) { m.store.permits.Store(&open) }
 
-// storeCollector is what is told of the store when the metrics are read.
+// storeCollector collects the store's metrics at a scrape.
 type storeCollector struct {
 	operations *counters
 	lent       *counters
 	losses     *counters
 	outages    *counters
-	took       histogram
+	took       prometheus.Histogram
 	now        atomic.Pointer[func() StoreState]
 	permits    atomic.Pointer[func() int]
 }
 
 func newStore() *storeCollector {
 	return &storeCollector{
+		took: newHistogram("store_duration_seconds", "How long operations on what keeps budgets took.", answerBuckets),
 		operations: newCounters("store_operations_total",
 			"Operations on what keeps budgets, by how they ended.", "op", "result"),
 		lent: newCounters("store_lent_total",
@@ -82,7 +82,6 @@ func newStore() *storeCollector {
 }
 
 var (
-	storeTookDesc    = desc("store_duration_seconds", "How long operations on what keeps budgets took.")
 	storeUpDesc      = desc("store_up", "1 when what keeps budgets answered the last time; 0: limits go by their outage rule.")
 	storeMembersDesc = desc("store_members", "Instances that keep budgets together, this one included.")
 	utilisationDesc  = desc("lease_utilisation_ratio", "The part of what the store has granted to this instance that was used.")
@@ -96,7 +95,7 @@ func (c *storeCollector) Describe(to chan<- *prometheus.Desc) {
 	c.lent.vec.Describe(to)
 	c.losses.vec.Describe(to)
 	c.outages.vec.Describe(to)
-	for _, one := range []*prometheus.Desc{storeTookDesc, storeUpDesc, storeMembersDesc, utilisationDesc, storeClockDesc, permitsDesc, damagedDesc} {
+	for _, one := range []*prometheus.Desc{c.took.Desc(), storeUpDesc, storeMembersDesc, utilisationDesc, storeClockDesc, permitsDesc, damagedDesc} {
 		to <- one
 	}
 }
@@ -109,7 +108,6 @@ func (c *storeCollector) Collect(to chan<- prometheus.Metric) {
 	if open := c.permits.Load(); open != nil {
 		to <- gaugeOf(permitsDesc, float64((*open)()))
 	}
-	h := c.took.read()
 	if now := c.now.Load(); now != nil {
 		is, up := (*now)(), 0.0
 		if is.Up {
@@ -126,8 +124,8 @@ func (c *storeCollector) Collect(to chan<- prometheus.Metric) {
 		if is.Utilisation >= 0 && !math.IsInf(is.Utilisation, 0) { // not NaN either
 			to <- gaugeOf(utilisationDesc, min(is.Utilisation, 1))
 		}
-	} else if *h.SampleCount == 0 {
+	} else if read(c.took).GetSampleCount() == 0 {
 		return
 	}
-	to <- &reading{storeTookDesc, nil, h}
+	to <- c.took
 }

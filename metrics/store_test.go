@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/abide-proxy/abide/status"
 )
 
 func TestTheStoreIsCountedAndAsked(t *testing.T) {
@@ -63,17 +65,17 @@ func TestLimitsOfTheOperatorAreToldWithThoseOfSites(t *testing.T) {
 			{Site: "api.test", Name: "both", Limit: 100, Remaining: 10},
 			{Site: "api.test", Name: "both too", Limit: 100, Remaining: 90},
 		},
-		Written: []Written{
-			{"api.test", "10 per 1s by token", "a", 10, 4, 0},
-			{"api.test", "10 per 1s by token", "b", 10, 1, 0},
-			{"api.test", "unknown", "", 10, -1, 0},
-			{"api.test", "without an amount", "", -1, 3, 0},
-			{"api.test", "both", "", 50, 50, 0},
-			{"api.test", "both too", "", 50, 5, 0},
-			{"a.test", "10 per 1s", "", 10, 10, 0},
-			{"b.test", "10 per 1s", "", 10, 5, 0},
-			{"api.test", "adaptive between 1/s and 9/s by client", "x", 0, 1 << 50, 4.5},
-			{"api.test", "adaptive between 1/s and 9/s by client", "y", 0, 1 << 50, 2.5},
+		Written: []status.Limit{
+			{Site: "api.test", Limit: "10 per 1s by token", Of: "a", Amount: 7, Most: 10, Left: 4},
+			{Site: "api.test", Limit: "10 per 1s by token", Of: "b", Most: 10, Left: 1},
+			{Site: "api.test", Limit: "unknown", Most: 10, Left: -1},
+			{Site: "api.test", Limit: "without an amount", Most: -1, Left: 3},
+			{Site: "api.test", Limit: "both", Most: 50, Left: 50},
+			{Site: "api.test", Limit: "both too", Most: 50, Left: 5},
+			{Site: "a.test", Limit: "10 per 1s", Most: 10, Left: 10},
+			{Site: "b.test", Limit: "10 per 1s", Most: 10, Left: 5},
+			{Site: "api.test", Limit: "adaptive between 1/s and 9/s by client", Of: "x", Left: 1 << 50, Rate: 4.5},
+			{Site: "api.test", Limit: "adaptive between 1/s and 9/s by client", Of: "y", Left: 1 << 50, Rate: 2.5},
 		},
 	})
 	for range 2 {
@@ -94,7 +96,7 @@ func TestTheNamesOfWrittenLimitsAreBounded(t *testing.T) {
 	m.Site("api.test")
 	var k Known
 	for i := range 1000 {
-		k.Written = append(k.Written, Written{"api.test", fmt.Sprintf("%04d%s\xff", i, strings.Repeat("x", 300)), "", 1, 1, 0})
+		k.Written = append(k.Written, status.Limit{Site: "api.test", Limit: fmt.Sprintf("%04d%s\xff", i, strings.Repeat("x", 300)), Most: 1, Left: 1})
 		k.Limits = append(k.Limits, Announced{Site: "api.test", Name: fmt.Sprint("announced ", i), Limit: 1, Remaining: 1})
 	}
 	knowing(m, k)
@@ -105,7 +107,7 @@ func TestTheNamesOfWrittenLimitsAreBounded(t *testing.T) {
 
 func TestReasonsOfOursHaveRoom(t *testing.T) {
 	m := New(10)
-	for i := range maxWords - 5 {
+	for i := range maxChildren - 5 {
 		m.Refused(fmt.Sprint("reason ", i))
 	}
 	for _, one := range []string{"bytes", "stall", "store", "shard", "permit"} {

@@ -1,58 +1,70 @@
 package metrics
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 )
 
 const (
-	// mostTimes is how many sites have histograms of their own: one site's are 36 lines,
-	// and all other series of it are a few.
-	mostTimes = 100
-	// timesRest is for how long nothing must have happened at a site until another may
-	// have its place among these, and seriesRest until a scrape leaves its series out.
-	timesRest  = 10 * time.Minute
-	seriesRest = time.Hour
+	// maxHistograms bounds the sites with histograms of their own: a site's histograms are
+	// 36 lines, and all its other series are a few.
+	maxHistograms = 100
+	// slotIdleTime is how long a site must be idle before another may take its histograms,
+	// and seriesIdleTime before a scrape leaves its series out.
+	slotIdleTime   = 10 * time.Minute
+	seriesIdleTime = time.Hour
 )
 
-// times are the histograms of a site, or of all sites that have none of their own.
+// times are the histograms of a site, or those shared by all sites without.
 type times struct {
-	took, waited histogram
-	gone         atomic.Bool // its site has given it up
+	took, waited mergeableHistogram
+
+	mu       sync.RWMutex // read-locked while a value is observed
+	released bool         // the site has given it up: nothing is observed any more
 }
 
-func newTimes() *times { return &times{waited: histogram{of: waiting}} }
+func newTimes() *times {
+	return &times{
+		took:   mergeableHistogram{Histogram: newHistogram("upstream_duration_seconds", "", answerBuckets), desc: durationDesc},
+		waited: mergeableHistogram{Histogram: newHistogram("queue_wait_seconds", "", waitBuckets), desc: waitDesc},
+	}
+}
 
-// places are those of the sites that have histograms of their own. They are safe for
-// concurrent use.
-type places struct {
-	rest *times // of all others
+// histogramSlots counts the sites with histograms of their own. It is safe for concurrent
+// use.
+type histogramSlots struct {
+	rest *times // shared by all other sites
 	free atomic.Int64
 }
 
-func newPlaces(most int) *places {
-	p := &places{rest: newTimes()}
+func newPlaces(most int) *histogramSlots {
+	p := &histogramSlots{rest: newTimes()}
 	p.free.Store(int64(most))
 	return p
 }
 
-// settle brings to the rest what was observed in histograms that were given up
-// meanwhile. Whoever observes calls it after observing, and whoever gives up moves
-// everything after saying so: one of the two moves what was observed.
-func (p *places) settle(t *times) {
-	if t != p.rest && t.gone.Load() {
-		t.took.moveTo(&p.rest.took)
-		t.waited.moveTo(&p.rest.waited)
+// observe adds a duration to the site's present histogram.
+func (s *Site) observe(d time.Duration, which func(*times) *mergeableHistogram) {
+	t := s.timesOf()
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if t.released {
+		t = s.slots.rest // never released
 	}
+	observe(which(t), d)
 }
 
-// timed are the histograms that count what happens at the site now: its own if there is
-// a place.
-func (s *Site) timed() *times {
-	p := s.places
+func (t *times) answers() *mergeableHistogram { return &t.took }
+func (t *times) waits() *mergeableHistogram   { return &t.waited }
+
+// timesOf returns the site's histograms: its own if there is a slot, otherwise the shared
+// ones.
+func (s *Site) timesOf() *times {
+	p := s.slots
 	for s.successor.Load() == nil {
 		if t := s.times.Load(); t != nil {
-			return t // perhaps of another request that came at the same time
+			return t // maybe made by a concurrent request
 		}
 		n := p.free.Load()
 		if n <= 0 {
@@ -66,8 +78,8 @@ func (s *Site) timed() *times {
 			p.free.Add(1)
 			continue
 		}
-		if s.successor.Load() != nil { // it has made room meanwhile, and saw none
-			s.giveUpTimes()
+		if s.successor.Load() != nil { // the site was replaced meanwhile, before it had histograms
+			s.releaseTimes()
 		}
 		return t
 	}
@@ -77,33 +89,36 @@ func (s *Site) timed() *times {
 	return p.rest
 }
 
-// giveUpTimes has what was and will be observed counted with that of the rest.
-func (s *Site) giveUpTimes() {
+// releaseTimes moves all present and future observations to the shared histograms.
+func (s *Site) releaseTimes() {
 	t := s.times.Load()
-	if t == nil || t == s.places.rest || !s.times.CompareAndSwap(t, nil) {
+	if t == nil || t == s.slots.rest || !s.times.CompareAndSwap(t, nil) {
 		return
 	}
-	t.gone.Store(true)
-	s.places.settle(t)
-	s.places.free.Add(1)
+	t.mu.Lock()
+	t.released = true
+	t.mu.Unlock()
+	s.slots.rest.took.add(read(&t.took))
+	s.slots.rest.waited.add(read(&t.waited))
+	s.slots.free.Add(1)
 }
 
-// quiet tells for how long nothing has happened at a site, as far as scrapes can tell.
-type quiet struct {
-	sum   atomic.Uint64 // of all that is counted, when it had changed last
-	since atomic.Int64  // when that was, in nanoseconds since 1970; 0: no scrape has seen it
+// idleState tells how long a site has been idle, as seen by scrapes.
+type idleState struct {
+	sum   atomic.Uint64 // sum of all counters at the last change
+	since atomic.Int64  // time of that change in nanoseconds since 1970; 0: no scrape yet
 }
 
-// idleFor is for how long nothing has happened at the site.
+// idleFor is how long the site has been idle.
 func (s *Site) idleFor(now time.Time) time.Duration {
 	sum := s.in.Load() + s.out.Load() + s.requests.sum()
 	for i := range s.unread {
 		sum += s.unread[i].Load()
 	}
-	if since := s.quiet.since.Load(); since != 0 && s.quiet.sum.Load() == sum {
+	if since := s.idle.since.Load(); since != 0 && s.idle.sum.Load() == sum {
 		return now.Sub(time.Unix(0, since))
 	}
-	s.quiet.sum.Store(sum)
-	s.quiet.since.Store(now.UnixNano())
+	s.idle.sum.Store(sum)
+	s.idle.since.Store(now.UnixNano())
 	return 0
 }

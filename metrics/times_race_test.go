@@ -8,14 +8,14 @@ import (
 // Requests that are the first of their site at the same time have one place between them.
 func TestTheFirstRequestsOfASiteShareAPlace(t *testing.T) {
 	for range 2000 {
-		s := &Site{places: newPlaces(8)}
+		s := &Site{slots: newPlaces(8)}
 		var all sync.WaitGroup
 		start := make(chan struct{})
 		var got [4]*times
 		for i := range got {
 			all.Go(func() {
 				<-start
-				got[i] = s.timed()
+				got[i] = s.timesOf()
 			})
 		}
 		close(start)
@@ -25,7 +25,7 @@ func TestTheFirstRequestsOfASiteShareAPlace(t *testing.T) {
 				t.Fatal("they have several")
 			}
 		}
-		if free := s.places.free.Load(); free != 7 {
+		if free := s.slots.free.Load(); free != 7 {
 			t.Fatalf("%d places are free", free)
 		}
 	}

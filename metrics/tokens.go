@@ -8,63 +8,53 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/abide-proxy/abide/status"
 )
 
-// maxTokens is how many tokens of a pool are told apart, maxRoutes how many routes
-// of a token, and limits of a site. The others are "other".
-const (
-	maxTokens = 1000
-	maxRoutes = 64
-)
+// maxTokens bounds the labelled tokens of a pool. The rest is "other".
+const maxTokens = 1000
 
-// Token is one of a pool. State is "ready", "cooling", "spent", "quarantined" or
+// Token is a token of a pool. State is "ready", "cooling", "spent", "quarantined" or
 // "disabled".
 type Token struct {
 	Pool, Name, State       string
 	Uses, Refusals, Denials uint64
 }
 
-// Announced is a limit that a server announces, to a token of a pool or, where
-// they are empty, to requests without one.
+// Announced is a limit that a server announces, for a token of a pool or, if these are
+// empty, for requests without a token.
 type Announced struct {
 	Site, Pool, Token string
 	// Budget is the same for tokens that share this limit.
 	Budget string
 	Route  string
-	Name   string // unique among those of one site and budget
+	Name   string // unique for one site and budget
 
-	Limit, Remaining int64 // -1: nobody knows
+	Limit, Remaining int64 // -1: unknown
 	Reset            time.Time
-	Foreign          float64 // the share of others, 0 to 1
+	Foreign          float64 // the share used by other clients, 0 to 1
 }
 
-// Written is a limit of the operator's.
-type Written struct {
-	Site, Name   string  // Name is unique among those of one site
-	Whose        string  // whose it is, when each has its own
-	Amount, Left int64   // in its unit, the most that can be left and what is; what is negative is not known
-	Rate         float64 // of an adaptive limit, per second; 0 of others
-}
-
-// Known is what is known of tokens, announced limits, and those of the operator.
+// Known is the state of tokens, announced limits and configured limits.
 type Known struct {
 	Tokens  []Token
 	Limits  []Announced
-	Written []Written
+	Written []status.Limit
 }
 
-// Tokens names who knows of them, now.
+// Tokens sets the function that returns this state.
 func (m *Metrics) Tokens(now func() Known) { m.tokens.now.Store(&now) }
 
-// tokenCollector is what is told of tokens when the metrics are read.
+// tokenCollector collects the tokens' metrics at a scrape.
 type tokenCollector struct {
 	sites *sites
-	most  int // of a pool that are told apart
+	most  int // labelled tokens of a pool
 	now   atomic.Pointer[func() Known]
 
 	mu    sync.Mutex
-	seen  map[pair]tokenCounts // :: pool, token → what was said last
-	total map[pair]tokenCounts // :: labels of both → what was counted
+	seen  map[pair]tokenCounts // :: pool, token → last value
+	total map[pair]tokenCounts // :: labels of both → sum
 }
 
 type tokenCounts struct{ uses, refusals, denials uint64 }
@@ -97,7 +87,8 @@ func (c *tokenCollector) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect asks with the lock held, as that of the queue does. Only readers take it.
+// Collect calls the function with the lock held, as queue.Collect does. Only scrapes take
+// the lock.
 func (c *tokenCollector) Collect(to chan<- prometheus.Metric) {
 	now := c.now.Load()
 	if now == nil {
@@ -106,9 +97,9 @@ func (c *tokenCollector) Collect(to chan<- prometheus.Metric) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known := (*now)()
-	apart := toldApart(known.Tokens, c.most)
+	apart := labelledTokens(known.Tokens, c.most)
 	c.states(to, known.Tokens, apart)
-	c.fold(known.Tokens, apart)
+	c.addSince(known.Tokens, apart)
 	for at, n := range c.total {
 		to <- counter(usesDesc, n.uses, at[0], at[1])
 		to <- counter(refusedDesc, n.refusals, at[0], at[1])
@@ -119,9 +110,8 @@ func (c *tokenCollector) Collect(to chan<- prometheus.Metric) {
 	c.bySite(to, limits, known.Written)
 }
 
-// toldApart are the tokens that have labels of their own: the first of each pool,
-// by name.
-func toldApart(list []Token, most int) map[pair]bool {
+// labelledTokens are the tokens with labels of their own: the first of each pool, by name.
+func labelledTokens(list []Token, most int) map[pair]bool {
 	names := map[string][]string{} // :: pool → its tokens
 	for _, one := range list {
 		names[one.Pool] = append(names[one.Pool], one.Name)
@@ -136,7 +126,7 @@ func toldApart(list []Token, most int) map[pair]bool {
 	return apart
 }
 
-// tokenLabels are those of a token. Names that differ may have the same.
+// tokenLabels are the labels of a token. Different tokens may share "other".
 func tokenLabels(pool, token string, apart map[pair]bool) pair {
 	if !apart[pair{pool, token}] {
 		return pair{label(pool), other}
@@ -160,10 +150,10 @@ func (c *tokenCollector) states(to chan<- prometheus.Metric, list []Token, apart
 	}
 }
 
-// fold adds what has happened since it was asked last, so that "other" does not
-// fall when tokens come and go. A token that is gone takes its series along; one
-// that makes room leaves to "other" what it has.
-func (c *tokenCollector) fold(list []Token, apart map[pair]bool) {
+// addSince adds what has happened since the last scrape, so that "other" does not fall when
+// tokens come and go. The series of a removed token ends; the counts of a replaced one move
+// to "other".
+func (c *tokenCollector) addSince(list []Token, apart map[pair]bool) {
 	said, told := map[pair]tokenCounts{}, map[pair]bool{}
 	for _, one := range list {
 		at := pair{one.Pool, one.Name}
@@ -194,7 +184,7 @@ func (c *tokenCollector) add(at pair, n tokenCounts) {
 	c.total[at] = tokenCounts{sum.uses + n.uses, sum.refusals + n.refusals, sum.denials + n.denials}
 }
 
-// since is what was counted after before; all of it, when it has begun again.
+// since is the increase after before; the whole value if the counter has begun again.
 func (n tokenCounts) since(before tokenCounts) tokenCounts {
 	if n.uses < before.uses || n.refusals < before.refusals || n.denials < before.denials {
 		return n
@@ -202,7 +192,7 @@ func (n tokenCounts) since(before tokenCounts) tokenCounts {
 	return tokenCounts{n.uses - before.uses, n.refusals - before.refusals, n.denials - before.denials}
 }
 
-// byName orders limits, so that the same ones are told apart each time.
+// byName sorts limits, so that the same ones are labelled each time.
 func byName(a, b Announced) int {
 	return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Token, b.Token), cmp.Compare(a.Site, b.Site),
 		cmp.Compare(a.Route, b.Route), cmp.Compare(a.Name, b.Name))

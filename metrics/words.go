@@ -2,8 +2,7 @@ package metrics
 
 import "sync/atomic"
 
-// words are the values of a label that are our own; what is none of them, or
-// empty, counts as "other".
+// words are the fixed values of a label; any other value counts as "other".
 type words [6]string
 
 var (
@@ -24,7 +23,7 @@ func (c *wordCounts) at(all *words, word string) *atomic.Uint64 {
 	return &c[len(all)]
 }
 
-// each calls do for every counter that was ever used.
+// each calls do for every used counter.
 func (c *wordCounts) each(all *words, do func(word string, n uint64)) {
 	for i := range c {
 		word := other

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Access is who may use the proxy. Listing any client makes
-// Proxy-Authorization a must.
+// Access is the addresses and the clients that may use the proxy. If any client is
+// listed, requests need Proxy-Authorization.
 type Access struct {
 	From    From
 	Clients []Client
@@ -22,7 +22,6 @@ type Client struct {
 	Weight   int  // its share beside other clients
 	Priority int  // 0 most urgent … 7
 	OpensAll bool // intercept: all, so all https of this client is opened
-	Line     int
 }
 
 // From is a set of client addresses. The zero value holds none.
@@ -52,7 +51,8 @@ func (f From) Contains(a netip.Addr) bool {
 	return false
 }
 
-func parseFrom(p *Policy, in *input) {
+// read reads access.from.
+func (f *From) read(in *input) {
 	from := From{}
 	words := map[string]*bool{"any": &from.Any, "loopback": &from.Loopback, "private": &from.Private}
 	for i, s := range in.items {
@@ -79,10 +79,8 @@ func parseFrom(p *Policy, in *input) {
 	case from.Any && len(in.items) > 1:
 		in.fail(-1, errors.New("any is everybody; leave the others out"))
 	}
-	p.Access.From = from
+	*f = from
 }
-
-func showFrom(p *Policy) string { return p.Access.From.String() }
 
 // String is the set as it would be written.
 func (f From) String() string {
@@ -102,14 +100,6 @@ func (f From) String() string {
 	return strings.Join(words, ", ")
 }
 
-func prefixes(list []netip.Prefix) string {
-	words := make([]string, len(list))
-	for i, p := range list {
-		words[i] = p.String()
-	}
-	return strings.Join(words, ", ")
-}
-
 // public are the networks of f that strangers on the internet may be in.
 func (f From) public() []netip.Prefix {
 	var found []netip.Prefix
@@ -123,10 +113,4 @@ func (f From) public() []netip.Prefix {
 		}
 	}
 	return found
-}
-
-var ownNetworks = []string{
-	"127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16",
-	"100.64.0.0/10", // carriers, and private overlays
-	"::1/128", "fc00::/7", "fe80::/10",
 }

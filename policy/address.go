@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"path/filepath"
+	"strconv"
 	"strings"
 )
 
@@ -45,30 +45,6 @@ func parseListen(s string) (string, error) {
 	return netip.AddrPortFrom(addr.Unmap(), port).String(), nil
 }
 
-// path makes a path absolute: ~/ is the home directory, the rest starts where
-// the file is.
-func (in *input) path() (string, error) {
-	s := in.value()
-	switch {
-	case strings.IndexByte(s, 0) >= 0:
-		return "", errors.New("has a NUL character in a path")
-	case s == "~" || strings.HasPrefix(s, "~/"):
-		if in.home == "" {
-			return "", fmt.Errorf("%s needs a home directory and $HOME names none", quote(s))
-		}
-		return filepath.Join(in.home, s[1:]), nil
-	case strings.HasPrefix(s, "~"):
-		return "", fmt.Errorf("%s names another user's home; write the whole path", quote(s))
-	case filepath.IsAbs(s):
-		return filepath.Clean(s), nil
-	}
-	abs, err := filepath.Abs(filepath.Join(in.base, s))
-	if err != nil {
-		return "", fmt.Errorf("%s is relative, and the working directory is not known", quote(s))
-	}
-	return abs, nil
-}
-
 // parsePrefix reads a network or a single address.
 func parsePrefix(s string, words ...string) (netip.Prefix, error) {
 	addr, bits := s, -1
@@ -99,4 +75,40 @@ func parsePrefix(s string, words ...string) (netip.Prefix, error) {
 		return netip.Prefix{}, fmt.Errorf("%s has bits outside of its mask; did you mean %s?", quote(s), prefix)
 	}
 	return prefix, nil
+}
+
+// isLoopback tells whether an address to listen on is reachable from this machine
+// alone.
+func isLoopback(listen string) bool {
+	addr, err := netip.ParseAddrPort(listen)
+	return err == nil && addr.Addr().IsLoopback()
+}
+
+// collide tells whether two listeners want the same port.
+func collide(a, b string) bool {
+	addrA, portA, _ := cutLast(a, ":")
+	addrB, portB, _ := cutLast(b, ":")
+	every := func(s string) bool { return s == "" || s == "0.0.0.0" || s == "[::]" }
+	return portA == portB && portA != "0" &&
+		(strings.EqualFold(addrA, addrB) || every(addrA) || every(addrB))
+}
+
+// portAfter is an address with the next port, another free port after port 0, and ""
+// after the last port.
+func portAfter(address string) string {
+	host, text, _ := cutLast(address, ":")
+	port, err := strconv.Atoi(text)
+	switch {
+	case err != nil || port >= 65535:
+		return ""
+	case port == 0:
+		return address
+	}
+	return host + ":" + strconv.Itoa(port+1)
+}
+
+var ownNetworks = []string{
+	"127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16",
+	"100.64.0.0/10", // carriers, and private overlays
+	"::1/128", "fc00::/7", "fe80::/10",
 }

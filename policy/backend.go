@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -32,3 +33,9 @@ func (b *Backend) String() string {
 	}
 	return text
 }
+
+// backendName is a word that can stand in labels and keys.
+var backendName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// mostWeight of a backend or a client is far more than differs in practice.
+const mostWeight = 1000

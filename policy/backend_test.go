@@ -23,7 +23,7 @@ func TestBackendsAreOriginsThatDiffer(t *testing.T) {
 	one := p.Sites[1]
 	switch {
 	case p.Sites[0].Backends[0].Target != Target{"https", "a.example", 443}, p.Sites[0].Balance != "adaptive", p.Sites[0].Sticky,
-		one.Balance != "least-loaded", !one.Sticky, len(one.Backends) != 1, !one.NeedsRequests():
+		one.Balance != "least-loaded", !one.Sticky, len(one.Backends) != 1, !one.needsRequests():
 		t.Errorf("%+v", p.Sites)
 	}
 	if m := p.Match(Target{"https", "x.y.pool", 443}); m.Rule != &p.Sites[0] || m.Site != "x.y.pool" {

@@ -34,7 +34,7 @@ func TestLimitsOfBytesSayWhatTheyCount(t *testing.T) {
 		"{bytes: 1MB}":                                            "needs per",
 		"{bytes: 1MB, per: 1m, as: bucket, burst: 2}":             `.burst: "2" needs a unit`,
 		"{bytes: 1MB, per: 1m, as: bucket, burst: 2kB}":           ".burst: \"2kB\" is less than 4KiB",
-		"{bytes: 1MB, per: 1m, burst: 64KiB}":                     "only as: bucket has",
+		"{bytes: 1MB, per: 1m, burst: 64KiB}":                     "has a burst, which only as: bucket",
 		"{requests: 10, per: 1m, as: bucket, burst: 64KiB}":       ".burst: \"64KiB\" is not a whole number",
 		"{bytes: 1MB, per: 1m, as: paced}":                        "as: bucket with a burst such as 64KiB",
 		"{bytes: 1MB, per: 1m, as: concurrency}":                  "as: concurrency goes with concurrency",
@@ -70,7 +70,7 @@ func TestBytesOpenNoTunnelUnlessTheyMust(t *testing.T) {
 		"{bytes: 1MB, per: 1m}, {bytes: 9MB, per: 1m, path: /a}": true,
 	} {
 		p := load(t, "sites: [{host: a.test, limits: ["+text+"]}]")
-		if got := p.Intercepts("a.test", 443); got != want {
+		if got := p.opens("a.test", 443); got != want {
 			t.Errorf("%s is intercepted: %v", text, got)
 		}
 		p = load(t, "intercept: none\nsites: [{host: a.test, limits: ["+text+"]}]")

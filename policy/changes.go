@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// mostChanges bounds what Changes lists; a sentence stands for the rest.
+// mostChanges bounds what Changes lists; one sentence summarises the rest.
 const mostChanges = 20
 
 // Changes are the differences between two configurations, in short phrases such as
@@ -17,7 +17,7 @@ const mostChanges = 20
 // not part of a Policy. Phrases never have a secret. The list is empty when both mean the
 // same.
 //
-// If you add a part to Policy that is not one of Keys, compare it here too.
+// If you add a field to Policy that is not one of Keys, also compare it here.
 func Changes(old, next *Policy, oldTokens, newTokens map[string]int) []string {
 	var list changeList
 	list.count("rules", len(old.Sites), len(next.Sites))
@@ -136,7 +136,7 @@ func (l *changeList) pools(old, next *Policy, oldTokens, newTokens map[string]in
 				one.Tokens[i].Line = 0
 			}
 		}
-		if len(x.Tokens) != len(y.Tokens) { // which has been said
+		if len(x.Tokens) != len(y.Tokens) { // reported already
 			x.Tokens, y.Tokens = nil, nil
 		}
 		if !reflect.DeepEqual(x, y) {
@@ -151,9 +151,7 @@ func (l *changeList) clients(old, next []Client) {
 		if i < 0 {
 			return nil
 		}
-		one := list[i]
-		one.Line = 0
-		return &one
+		return &list[i]
 	}
 	for _, name := range inOrder(old, next, func(c *Client) string { return c.Name }) {
 		a, b := find(old, name), find(next, name)
@@ -168,7 +166,7 @@ func (l *changeList) clients(old, next []Client) {
 	}
 }
 
-// withoutLines are limits without the line of the file where each stands.
+// withoutLines are limits without their line numbers.
 func withoutLines(limits []Limit) []Limit {
 	list := make([]Limit, len(limits))
 	for i, one := range limits {

@@ -2,8 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"net/netip"
-	"strings"
 )
 
 // check looks at what single keys cannot know: settings that contradict each
@@ -46,12 +44,6 @@ func (l *loading) checkShard(p *Policy) {
 	}
 }
 
-func (l *loading) contradict(key, format string, args ...any) {
-	place := l.kept(key)
-	place.Text = fmt.Sprintf(format, args...)
-	l.fail(place)
-}
-
 func (l *loading) order(p *Policy, less, more string, a *int, b int) { order(l, p, less, more, a, b) }
 
 // order has one setting never above another. A default yields to what was
@@ -81,7 +73,7 @@ func (l *loading) checkListeners(p *Policy) {
 		if collide(p.Listen, p.Admin.Listen) {
 			l.contradict("admin.listen", "%s is the proxy's own address (listen: %s)", quote(p.Admin.Listen), p.Listen)
 		}
-		if !Loopback(p.Admin.Listen) && p.Admin.Token.Empty() {
+		if !isLoopback(p.Admin.Listen) && p.Admin.Token.Empty() {
 			l.contradict("admin.listen", "%s is reachable from elsewhere, so admin.token must be set", quote(p.Admin.Listen))
 		}
 	}
@@ -125,18 +117,25 @@ func (l *loading) checkAccess(p *Policy) {
 	}
 }
 
-// Loopback tells whether an address to listen on is reachable from this machine
-// alone.
-func Loopback(listen string) bool {
-	addr, err := netip.ParseAddrPort(listen)
-	return err == nil && addr.Addr().IsLoopback()
+// placeOpenListener gives the open listener the port after that of listen where
+// listen_open is not written. With intercept: none no https is to be opened, so there
+// is no such listener unless listen_open asks for it.
+func (l *loading) placeOpenListener(p *Policy) {
+	if _, written := l.places["listen_open"]; written {
+		return
+	}
+	p.Open = OpenListener{Default: true, Off: p.Intercept.Mode == "none"}
+	if !p.Open.Off {
+		p.Open.Listen = portAfter(p.Listen)
+	}
 }
 
-// collide tells whether two listeners want the same port.
-func collide(a, b string) bool {
-	addrA, portA, _ := cutLast(a, ":")
-	addrB, portB, _ := cutLast(b, ":")
-	every := func(s string) bool { return s == "" || s == "0.0.0.0" || s == "[::]" }
-	return portA == portB && portA != "0" &&
-		(strings.EqualFold(addrA, addrB) || every(addrA) || every(addrB))
+// checkCA wants both files of a CA or neither.
+func (l *loading) checkCA(p *Policy) {
+	switch {
+	case p.CA.Cert != "" && p.CA.Key == "":
+		l.contradict("ca.cert", "needs ca.key, the file with the key of this certificate")
+	case p.CA.Key != "" && p.CA.Cert == "":
+		l.contradict("ca.key", "needs ca.cert, the file with the certificate of this key")
+	}
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// checkSites looks at what rules say together with the rest of the configuration.
+// checkSites checks rules together with the rest of the configuration.
 func (l *loading) checkSites(p *Policy) {
 	var opened cover
 	for i, one := range p.Intercept.Patterns {
@@ -26,8 +26,8 @@ func (l *loading) checkSites(p *Policy) {
 	}
 }
 
-// checkPooled refuses a pool whose tokens could not go anywhere: nobody opens the
-// https in which the requests are, or there is none.
+// checkPooled refuses a pool whose tokens could not go anywhere: the https in
+// which the requests are is not opened, or there is no https.
 func (l *loading) checkPooled(p *Policy, s *Site, opened *cover, key string) {
 	if i := slices.IndexFunc(s.Hosts, p.plain); i >= 0 && !s.Insecure {
 		l.contradict(key, "puts its tokens into requests, but none goes over plain http, by which alone %s can be reached; write insecure: true if everybody on the way may read them, or name another port%s", s.Hosts[i], p.openable(s.Hosts[i]))
@@ -45,7 +45,7 @@ func (l *loading) checkPooled(p *Policy, s *Site, opened *cover, key string) {
 			}
 			tls := one
 			if tls.Port == 0 {
-				tls.Port = 443 // no token goes to a port that is not named
+				tls.Port = 443 // tokens are only sent to named ports
 			}
 			if _, ok := opened.by(tls); !ok {
 				l.contradict(key, "puts its tokens into requests, which nobody sees inside of https to %s; add it to intercept, or write intercept: auto", one)
@@ -53,24 +53,6 @@ func (l *loading) checkPooled(p *Policy, s *Site, opened *cover, key string) {
 			}
 		}
 	}
-}
-
-// plainOnly tells whether nothing of the rule can be reached by https.
-func (s *Site) plainOnly(p *Policy) bool {
-	return !slices.ContainsFunc(s.Hosts, func(one Pattern) bool { return !p.plain(one) })
-}
-
-// openable is what would let https go to a port.
-func (p *Policy) openable(one Pattern) string {
-	if one.Port == 80 {
-		return ""
-	}
-	return fmt.Sprintf(", or add %d to egress.ports", one.Port)
-}
-
-// plain tells whether a host can be reached by plain http alone.
-func (p *Policy) plain(one Pattern) bool {
-	return one.Port == 80 || one.Port != 0 && !p.Egress.Ports.Allows(one.Port)
 }
 
 // complete gives rules the limits of their pools.
@@ -88,4 +70,12 @@ func (l *loading) complete(p *Policy) {
 			}
 		}
 	}
+}
+
+// openable is what would let https go to a port.
+func (p *Policy) openable(one Pattern) string {
+	if one.Port == 80 {
+		return ""
+	}
+	return fmt.Sprintf(", or add %d to egress.ports", one.Port)
 }

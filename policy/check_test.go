@@ -122,7 +122,7 @@ func TestLimitsSayWhatTheyCount(t *testing.T) {
 		"{requests: 1, per: 1m, timezone: UTC}":                 "has a timezone",
 		"{requests: 1, per: day, timezone: Local}":              "is not a time zone",
 		"{requests: 1, per: day, timezone: Mars/Olympus}":       "is not a time zone",
-		"{requests: 1, per: 1m, burst: 2}":                      "only as: bucket has",
+		"{requests: 1, per: 1m, burst: 2}":                      "has a burst, which only as: bucket",
 		"{requests: 1, per: 1m, each: 2}":                       "none could pass",
 		"{requests: 1, per: 1m, stall: 2s}":                     "is for bytes",
 		"{concurrency: 1, per: 1m}":                             "means nothing",

@@ -32,7 +32,7 @@ func (c *cover) by(p Pattern) (int, bool) {
 			first = min(first, find(entry))
 		}
 	}
-	above := p.Host // what stands behind "*." in the patterns that may cover p
+	above := p.Host // the part after "*." of patterns that may cover p
 	if !p.Below {
 		_, above, _ = strings.Cut(above, ".")
 	}

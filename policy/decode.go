@@ -28,10 +28,13 @@ type decoder struct {
 	pooled []reference
 }
 
+// reader reads the value of a key: the node, and the dotted path that faults name.
+type reader func(n *yaml.Node, path string)
+
 // field is one key of a mapping.
 type field struct {
 	name string
-	read func(n *yaml.Node, path string)
+	read reader
 }
 
 func (d *decoder) fail(n *yaml.Node, path string, err error) {
@@ -238,83 +241,11 @@ func (d *decoder) scalar(n *yaml.Node, path string, kind text) (string, bool) {
 	return text, true
 }
 
-// setting reads one scalar key of the table.
-func (d *decoder) setting(s setting) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		var (
-			items []string
-			nodes []*yaml.Node
-			paths []string
-		)
-		add := func(n *yaml.Node, path, text string) {
-			items, nodes, paths = append(items, text), append(nodes, n), append(paths, path)
-		}
-		before := d.count()
-		switch s.shape {
-		case list:
-			d.list(n, path, func(_ int, n *yaml.Node, path string) {
-				if text, ok := d.scalar(n, path, s.text); ok {
-					add(n, path, text)
-				}
-			})
-		case pairs:
-			d.each(n, path, false, func(key, value *yaml.Node, name, path string) {
-				if text, ok := d.scalar(value, path, s.text); ok {
-					add(key, path, name+"="+text)
-				}
-			})
-		default:
-			text, ok := d.scalar(n, path, s.text)
-			if !ok {
-				return
-			}
-			add(n, path, text)
-		}
-		if d.count() > before {
-			return
-		}
-		d.set(d.policy, s, Fault{Source: d.source, Line: n.Line, Key: path}, &input{
-			items: items, base: d.base, home: d.home,
-			fail: func(i int, err error) {
-				if i < 0 {
-					d.fail(n, path, err)
-				} else {
-					d.fail(nodes[i], paths[i], err)
-				}
-			},
-		})
-	}
-}
-
-// cutLast is strings.Cut at the last sep.
-func cutLast(s, sep string) (before, after string, found bool) {
-	i := strings.LastIndex(s, sep)
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+len(sep):], true
-}
-
 func join(path, name string) string {
 	if path == "" {
 		return clip(name)
 	}
 	return path + "." + clip(name)
-}
-
-// clip keeps a key that somebody mistyped short and printable.
-func clip(s string) string {
-	const most = 80
-	printable := strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return '?'
-		}
-		return r
-	}, s)
-	if len(printable) > most {
-		return strings.ToValidUTF8(printable[:most], "") + "…"
-	}
-	return printable
 }
 
 // bracesAlone tells whether a mapping is {word}, which was meant as a text.
@@ -332,4 +263,11 @@ func kindOf(n *yaml.Node) string {
 		return "an alias"
 	}
 	return "a single value"
+}
+
+// reference is where a rule names a pool, which may come later in the file.
+type reference struct {
+	name string
+	node *yaml.Node
+	path string
 }

@@ -1,32 +1,21 @@
 package policy
 
 import (
-	"errors"
-	"net/url"
-	"regexp"
-	"strings"
-
 	"gopkg.in/yaml.v3"
 )
 
-// place is where a value stands.
+// place is the position of a value in the file.
 type place struct {
 	node *yaml.Node
 	path string
 }
 
-// backendName is a word that can stand in labels and keys.
-var backendName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-
-// mostWeight of a backend or a client is far more than differs in practice.
-const mostWeight = 1000
-
-// backends reads the servers that answer instead of a rule's hosts, and where each of
+// readBackends reads the servers that answer instead of a rule's hosts, and where each of
 // them stands.
-func (d *decoder) backends(n *yaml.Node, path string) (all []Backend, at []place) {
+func readBackends(d *decoder, n *yaml.Node, path string) (all []Backend, at []place) {
 	origins, names := map[Target]bool{}, map[string]bool{}
 	d.list(n, path, func(_ int, n *yaml.Node, path string) {
-		b, ok := d.backend(n, path)
+		b, ok := readBackend(d, n, path)
 		switch {
 		case !ok:
 		case origins[b.Target]:
@@ -44,18 +33,11 @@ func (d *decoder) backends(n *yaml.Node, path string) (all []Backend, at []place
 	return all, at
 }
 
-// backend reads an origin, or keys of which url is an origin.
-func (d *decoder) backend(n *yaml.Node, path string) (b Backend, ok bool) {
+// readBackend reads an origin, or keys of which url is an origin.
+func readBackend(d *decoder, n *yaml.Node, path string) (b Backend, ok bool) {
 	before := d.count()
 	b.Weight = 1
-	origin := func(n *yaml.Node, path string) {
-		if s, ok := d.scalar(n, path, plainText); ok {
-			var err error
-			if b.Target, err = parseOrigin(s); err != nil {
-				d.fail(n, path, err)
-			}
-		}
-	}
+	origin := parsed(d, &b.Target, parseOrigin)
 	if isMapping(n) {
 		set := d.mapping(n, path,
 			field{"url", origin},
@@ -67,7 +49,7 @@ func (d *decoder) backend(n *yaml.Node, path string) (b Backend, ok bool) {
 				}
 			}},
 			field{"weight", d.number(&b.Weight, 1, mostWeight)},
-			field{"limits", func(n *yaml.Node, path string) { b.Limits, b.Own = d.limits(n, path, ofRule), true }},
+			field{"limits", func(n *yaml.Node, path string) { b.Limits, b.Own = readLimits(d, n, path, ofRule), true }},
 		)
 		d.need(n, path, set, "url")
 	} else {
@@ -79,31 +61,9 @@ func (d *decoder) backend(n *yaml.Node, path string) (b Backend, ok bool) {
 	return b, d.count() == before && b.Target != (Target{})
 }
 
-// parseOrigin reads the scheme, the host and perhaps the port of a server. It
-// quotes nothing but the host: a user and a password may stand beside it.
-func parseOrigin(s string) (Target, error) {
-	const rest = "; an origin is a scheme, a host and perhaps a port, such as https://a.example"
-	u, err := url.Parse(s)
-	switch {
-	case s == "":
-		return Target{}, errors.New("is empty")
-	case err != nil, u.Opaque != "", u.Scheme == "":
-		return Target{}, errors.New("is not an origin such as https://a.example")
-	case u.User != nil:
-		return Target{}, errors.New("is not an origin: it has a user or a password" + rest)
-	case u.Path != "" && u.Path != "/":
-		return Target{}, errors.New("is not an origin: it has a path" + rest)
-	case u.RawQuery != "" || u.ForceQuery:
-		return Target{}, errors.New("is not an origin: it has a query" + rest)
-	case strings.Contains(s, "#"):
-		return Target{}, errors.New("is not an origin: it has a fragment" + rest)
-	}
-	return ParseTarget(u.Scheme, u.Host)
-}
-
-// notItself refuses backends that the rule is about: what goes there would come
+// checkBackends refuses backends that the rule is about: what goes there would come
 // to the rule again.
-func (d *decoder) notItself(s *Site, at []place) {
+func checkBackends(d *decoder, s *Site, at []place) {
 	if len(at) == 0 {
 		return
 	}
@@ -113,7 +73,7 @@ func (d *decoder) notItself(s *Site, at []place) {
 			continue
 		}
 		for _, one := range s.Hosts {
-			if one.Matches(t.Host, t.Port) {
+			if one.matches(t.Host, t.Port) {
 				d.failf(at[i].node, at[i].path, "%s is one of the hosts of this rule (%s), so its requests would come back to the rule", t.Origin(), one)
 				break
 			}

@@ -10,17 +10,17 @@ import (
 	"github.com/abide-proxy/abide/learn"
 )
 
-// dialecting is a dialect that is being read, and where each of its parts stands:
-// what is wrong with all of them together is said by learn.
+// dialecting is a dialect that is being read, and the node of each of its parts: learn
+// checks the dialect as a whole and names the part that is wrong.
 type dialecting struct {
 	*decoder
 	path string
 	at   map[string]*yaml.Node // :: headers[0].name → its value
 }
 
-// dialect reads how a service speaks of its limits. Its keys are the fields of
+// readDialect reads how a service speaks of its limits. Its keys are the fields of
 // learn.Dialect.
-func (d *decoder) dialect(n *yaml.Node, path string) *learn.Dialect {
+func readDialect(d *decoder, n *yaml.Node, path string) *learn.Dialect {
 	g := &dialecting{d, path, map[string]*yaml.Node{}}
 	out := &learn.Dialect{}
 	before := d.count()
@@ -28,12 +28,12 @@ func (d *decoder) dialect(n *yaml.Node, path string) *learn.Dialect {
 		field{"headers", func(n *yaml.Node, path string) { out.Headers = g.headers(n, path, headerSpelling) }},
 		field{"body", func(n *yaml.Node, path string) { out.Body = g.headers(n, path, strings.TrimSpace) }},
 		field{"refusals", func(n *yaml.Node, path string) { out.Refusals = g.refusals(n, path) }},
-		field{"reset_unit", d.timeUnit(&out.ResetUnit)},
-		field{"retry_unit", d.timeUnit(&out.RetryUnit)},
-		field{"scope", d.scope(&out.Scope)},
-		field{"statuses", d.statuses(&out.Statuses)},
-		field{"paths", d.texts(&out.Paths)},
-		field{"apart", g.apart(&out.Apart)},
+		field{"reset_unit", parsed(d, &out.ResetUnit, parseTimeUnit)},
+		field{"retry_unit", parsed(d, &out.RetryUnit, parseTimeUnit)},
+		field{"scope", parsed(d, &out.Scope, parseScope)},
+		field{"statuses", listed(d, &out.Statuses, g.status)},
+		field{"paths", listed(d, &out.Paths, d.label)},
+		field{"apart", listed(d, &out.Apart, g.apart)},
 	)
 	if d.count() > before || !isMapping(n) {
 		return nil
@@ -53,7 +53,7 @@ func (d *decoder) dialect(n *yaml.Node, path string) *learn.Dialect {
 	return out
 }
 
-// explain reports what learn says, where it is.
+// explain reports a fault that learn found at the node that it names.
 func (g *dialecting) explain(n *yaml.Node, err error) {
 	where, what, ok := strings.Cut(err.Error(), ": ")
 	if !ok {
@@ -89,17 +89,11 @@ func headerSpelling(name string) string {
 	return strings.Replace(name, "rate-limit", "ratelimit", 1)
 }
 
-// apart reads paths, and keeps where each is.
-func (g *dialecting) apart(to *[]string) func(*yaml.Node, string) {
+// apart reads one of the paths of apart, and keeps where it is.
+func (g *dialecting) apart(to *string) reader {
 	return func(n *yaml.Node, path string) {
-		g.list(n, path, func(_ int, n *yaml.Node, path string) {
-			var text string
-			g.label(&text)(n, path)
-			*to, g.at[strings.TrimPrefix(path, g.path+".")] = append(*to, text), n
-		})
-		if isEmpty(n) {
-			g.failf(n, path, "is empty")
-		}
+		g.label(to)(n, path)
+		g.at[strings.TrimPrefix(path, g.path+".")] = n
 	}
 }
 
@@ -112,18 +106,18 @@ func (g *dialecting) headers(n *yaml.Node, path string, spelling func(string) st
 		)
 		set := g.mapping(n, path,
 			field{"name", g.label(&h.Name)},
-			field{"is", g.word(&is, "limit", "remaining", "used", "reset", "next", "window", "rate", "cost", "retry", "label")},
-			field{"form", g.word(&form, "list", "ratio", "named", "suffix", "usage", "persecond")},
+			field{"is", g.word(&is, learn.Roles()...)},
+			field{"form", g.word(&form, learn.Forms()...)},
 			field{"of", g.label(&h.Of)},
 			field{"unit", g.word(&unit, "requests", "tokens", "points", "content-bytes", "weight", "concurrent-requests", "percent")},
-			field{"scope", g.scope(&h.Scope)},
-			field{"method", g.method(&h.Method)},
-			field{"in", g.timeUnit(&h.In)},
-			field{"window", g.length(&h.Window)},
+			field{"scope", parsed(g.decoder, &h.Scope, parseScope)},
+			field{"method", parsed(g.decoder, &h.Method, parseMethod)},
+			field{"in", parsed(g.decoder, &h.In, parseTimeUnit)},
+			field{"window", parsed(g.decoder, &h.Window, parseDuration)},
 			field{"windows", func(n *yaml.Node, path string) {
 				g.list(n, path, func(_ int, n *yaml.Node, path string) {
 					var window time.Duration
-					g.length(&window)(n, path)
+					parsed(g.decoder, &window, parseDuration)(n, path)
 					h.Windows = append(h.Windows, window)
 				})
 			}},
@@ -145,16 +139,16 @@ func (g *dialecting) refusals(n *yaml.Node, path string) []learn.Refusal {
 	g.elements(n, path, func(n *yaml.Node, path string) map[string]*yaml.Node {
 		var r learn.Refusal
 		set := g.mapping(n, path,
-			field{"status", g.statuses(&r.Status)},
-			field{"says", g.texts(&r.Says)},
+			field{"status", listed(g.decoder, &r.Status, g.status)},
+			field{"says", listed(g.decoder, &r.Says, g.label)},
 			field{"in", func(n *yaml.Node, path string) {
 				g.label(&r.In)(n, path)
 				r.In = strings.ToLower(strings.TrimSpace(r.In))
 			}},
 			field{"and", g.label(&r.And)},
-			field{"scope", g.scope(&r.Scope)},
-			field{"wait", g.length(&r.Wait)},
-			field{"until", g.timezone(&r.Until)},
+			field{"scope", parsed(g.decoder, &r.Scope, parseScope)},
+			field{"wait", parsed(g.decoder, &r.Wait, parseDuration)},
+			field{"until", parsed(g.decoder, &r.Until, parseTimezone)},
 			field{"key", g.label(&r.Key)},
 			field{"prose", g.label(&r.Prose)},
 			field{"spent", g.truth(&r.Spent)},
@@ -170,72 +164,11 @@ func (g *dialecting) refusals(n *yaml.Node, path string) []learn.Refusal {
 	return all
 }
 
-// The readers of values that a dialect alone has.
-
-func (d *decoder) scope(to *learn.Scope) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		var name string
-		d.word(&name, learn.Token.String(), learn.Route.String(), learn.Site.String())(n, path)
-		*to, _ = learn.ParseScope(name)
-	}
+func parseScope(s string) (learn.Scope, error) {
+	name, err := parseWord(s, learn.Token.String(), learn.Route.String(), learn.Site.String())
+	scope, _ := learn.ParseScope(name)
+	return scope, err
 }
 
-// length is a length of time, which no calendar has.
-func (d *decoder) length(to *time.Duration) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		if s, ok := d.scalar(n, path, plainText); ok {
-			v, err := parseDuration(s)
-			if err != nil {
-				d.fail(n, path, err)
-				return
-			}
-			*to = v
-		}
-	}
-}
-
-// timeUnit is what a bare number counts: ms, s, m, h, d, or a length such as 10s.
-func (d *decoder) timeUnit(to *time.Duration) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		s, ok := d.scalar(n, path, plainText)
-		if !ok {
-			return
-		}
-		if i := durationAt(s); i >= 0 {
-			*to = time.Duration(durations[i].size)
-			return
-		}
-		v, err := parseDuration(s)
-		if err != nil {
-			d.failf(n, path, "%s is not a unit of time; write ms, s, m, h or d", quote(s))
-			return
-		}
-		*to = v
-	}
-}
-
-func (d *decoder) statuses(to *[]int) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		d.list(n, path, func(_ int, n *yaml.Node, path string) {
-			var status int
-			d.number(&status, 100, 599)(n, path)
-			*to = append(*to, status)
-		})
-		if isEmpty(n) {
-			d.failf(n, path, "is empty")
-		}
-	}
-}
-
-func (d *decoder) texts(to *[]string) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		d.list(n, path, func(_ int, n *yaml.Node, path string) {
-			var text string
-			d.label(&text)(n, path)
-			*to = append(*to, text)
-		})
-		if isEmpty(n) {
-			d.failf(n, path, "is empty")
-		}
-	}
-}
+// status is the reader of a status of an answer.
+func (g *dialecting) status(to *int) reader { return g.number(to, 100, 599) }

@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
-	_ "time/tzdata" // the smallest images have no time zones
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/abide-proxy/abide/limit"
 )
 
 // owner is what a list of limits belongs to.
@@ -19,8 +19,8 @@ const (
 	ofPool
 )
 
-// limits reads a list of limits. Those by token need a pool.
-func (d *decoder) limits(n *yaml.Node, path string, of owner) []Limit {
+// readLimits reads a list of limits. Those by token need a pool.
+func readLimits(d *decoder, n *yaml.Node, path string, of owner) []Limit {
 	var all []Limit
 	seen := map[Limit]int{}
 	read := d.sequence
@@ -28,7 +28,7 @@ func (d *decoder) limits(n *yaml.Node, path string, of owner) []Limit {
 		read = d.list // a rate alone is a list of one
 	}
 	read(n, path, func(_ int, n *yaml.Node, path string) {
-		l, ok := d.limit(n, path)
+		l, ok := readLimit(d, n, path)
 		if !ok {
 			return
 		}
@@ -68,7 +68,7 @@ func requestsOf(n *yaml.Node) *yaml.Node {
 	return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: n.Line, Column: n.Column, Content: []*yaml.Node{key, n}}
 }
 
-func (d *decoder) limit(n *yaml.Node, path string) (Limit, bool) {
+func readLimit(d *decoder, n *yaml.Node, path string) (Limit, bool) {
 	if n = requestsOf(n); isScalar(n) {
 		d.failf(n, path, "takes a limit, such as {requests: 5, per: 1s}, or 5/s for requests alone")
 		return Limit{}, false
@@ -77,18 +77,18 @@ func (d *decoder) limit(n *yaml.Node, path string) (Limit, bool) {
 		l     = Limit{Line: n.Line}
 		as    string
 		burst *yaml.Node // read last, since it is a size where bytes are counted
-		per   Period     // that stands behind the amount, as in 5/s
+		per   Period     // written after the amount, as in 5/s
 	)
 	before := d.count()
 	set := d.mapping(n, path,
-		field{"requests", d.amountPer(&l.Amount, &per, parseAmount)},
-		field{"bytes", d.amountPer(&l.Amount, &per, parseBytes)},
-		field{"cost", d.amountPer(&l.Amount, &per, parseAmount)},
-		field{"concurrency", d.concurrency(&l.Amount)},
-		field{"per", d.period(&l.Per)},
-		field{"as", d.word(&as, "rolling", "fixed", "first-use", "bucket", "paced", "quota", "concurrency", "adaptive")},
+		field{"requests", amountPer(d, &l.Amount, &per, parseAmount)},
+		field{"bytes", amountPer(d, &l.Amount, &per, parseBytes)},
+		field{"cost", amountPer(d, &l.Amount, &per, parseAmount)},
+		field{"concurrency", parsed(d, &l.Amount, parseConcurrency)},
+		field{"per", parsed(d, &l.Per, parsePeriod)},
+		field{"as", d.word(&as, limit.Kinds()...)},
 		field{"by", d.word(&l.By, "token", "client", "route")},
-		field{"method", d.method(&l.Method)},
+		field{"method", parsed(d, &l.Method, parseMethod)},
 		field{"path", func(n *yaml.Node, path string) {
 			if s, ok := d.scalar(n, path, plainText); ok {
 				r, err := parseRoute(s)
@@ -98,24 +98,24 @@ func (d *decoder) limit(n *yaml.Node, path string) (Limit, bool) {
 				l.Path, l.route = s, r
 			}
 		}},
-		field{"each", d.amount(&l.Each)},
+		field{"each", parsed(d, &l.Each, parseAmount)},
 		field{"burst", func(n *yaml.Node, _ string) { burst = n }},
-		field{"min", d.rate(&l.Min)},
-		field{"max", d.rate(&l.Max)},
-		field{"stall", d.stall(&l.Stall)},
-		field{"timezone", d.timezone(&l.Timezone)},
+		field{"min", parsed(d, &l.Min, parseRate)},
+		field{"max", parsed(d, &l.Max, parseRate)},
+		field{"stall", parsed(d, &l.Stall, parseStall)},
+		field{"timezone", parsed(d, &l.Timezone, parseTimezone)},
 	)
 	switch {
 	case burst == nil:
 	case set["bytes"] != nil:
-		d.amountOf(&l.Burst, parseBytes)(burst, join(path, "burst"))
+		parsed(d, &l.Burst, parseBytes)(burst, join(path, "burst"))
 	default:
-		d.amount(&l.Burst)(burst, join(path, "burst"))
+		parsed(d, &l.Burst, parseAmount)(burst, join(path, "burst"))
 	}
 	if d.count() > before || !isMapping(n) || d.stopped {
 		return l, false
 	}
-	l.As = As(as)
+	l.As = limit.As(as)
 	behind := per != Period{}
 	switch {
 	case behind && set["per"] != nil:
@@ -131,95 +131,6 @@ func (d *decoder) limit(n *yaml.Node, path string) (Limit, bool) {
 	return l, true
 }
 
-// The least of a byte limit is what a short answer takes with its headers and the
-// TLS around it.
-const leastBytes = 4 * KiB
-
-// parseBytes reads an amount of bytes for a limit.
-func parseBytes(s string) (int64, error) {
-	size, err := parseSize(s)
-	switch {
-	case err != nil:
-		return 0, err
-	case size < leastBytes:
-		err = fmt.Errorf("%s is less than %s, in which no answer with its headers and TLS would fit", quote(s), leastBytes)
-		if number, unit, _ := cutPart(s); strings.EqualFold(unit, "B") && digits(number) {
-			err = fmt.Errorf("%w; did you mean %skB?", err, number)
-		}
-		return 0, err
-	case size > mostAmount:
-		return 0, fmt.Errorf("%s is more than %s", quote(s), Size(mostAmount))
-	}
-	return int64(size), nil
-}
-
-// parseAmount reads an amount of requests or of what they cost.
-func parseAmount(s string) (int64, error) { return parseCount(s, 1, mostAmount) }
-
-// amountPer reads an amount that may have its window behind it: 900, 5/s, 5 per minute.
-func (d *decoder) amountPer(to *int64, per *Period, parse func(string) (int64, error)) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		s, ok := d.scalar(n, path, plainText)
-		if !ok {
-			return
-		}
-		amount, window, found := cutWindow(s)
-		var err error
-		if found {
-			*per, err = parsePeriod(window)
-		}
-		if err == nil {
-			*to, err = parse(amount)
-		}
-		if err != nil {
-			d.fail(n, path, err)
-		}
-	}
-}
-
-// concurrency reads how many requests may be in flight, for which there is no window.
-func (d *decoder) concurrency(to *int64) func(*yaml.Node, string) {
-	return d.amountOf(to, func(s string) (int64, error) {
-		if amount, _, found := cutWindow(s); found && digits(amount) {
-			return 0, fmt.Errorf("%s has a time, but concurrency is how many are in flight at once; write requests: %s, or concurrency: %s", quote(s), s, amount)
-		}
-		return parseAmount(s)
-	})
-}
-
-// stall is how long a body may stand still.
-func (d *decoder) stall(to *time.Duration) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		s, ok := d.scalar(n, path, plainText)
-		if !ok {
-			return
-		}
-		v, err := parseDuration(s)
-		if err == nil && v < time.Second {
-			err = fmt.Errorf("%s is less than 1s; servers and networks pause for longer by themselves", quote(s))
-		}
-		if err == nil && v > day {
-			err = fmt.Errorf("%s is more than 1d", quote(s))
-		}
-		if err != nil {
-			d.fail(n, path, err)
-			return
-		}
-		*to = v
-	}
-}
-
-func (d *decoder) timezone(to *string) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		if s, ok := d.scalar(n, path, plainText); ok {
-			if _, err := time.LoadLocation(s); err != nil || s == "" || s == "Local" {
-				d.failf(n, path, "%s is not a time zone such as UTC or Europe/Berlin", quote(s))
-			}
-			*to = s
-		}
-	}
-}
-
 // complete fills in what the keys imply and refuses those that do not go
 // together.
 func (l *Limit) complete(has func(key string) bool) error {
@@ -232,19 +143,19 @@ func (l *Limit) complete(has func(key string) bool) error {
 	switch {
 	case len(units) > 1:
 		return fmt.Errorf("limits %s; write one limit for each", strings.Join(units, " and "))
-	case l.As == AsAdaptive && l.Unit == Bytes:
+	case l.Traits().Adapts && l.Unit == Bytes:
 		return errors.New("is adaptive, which finds out how many requests a site bears, and not how many bytes; write {bytes: …, per: 1m} and {as: adaptive, min: 0.2/s, max: 20/s} apart")
-	case l.As == AsAdaptive:
+	case l.Traits().Adapts:
 		return l.completeAdaptive(has, len(units) > 0)
 	case has("min"), has("max"):
 		return errors.New("has min or max, which are for as: adaptive")
 	case len(units) == 0:
 		return errors.New("limits nothing; write requests, bytes, cost or concurrency")
-	case (l.Unit == Concurrency) != (l.As == AsConcurrency) && l.As != "":
+	case (l.Unit == Concurrency) != l.Traits().InFlight && l.As != "":
 		return errors.New("as: concurrency goes with concurrency, and with nothing else")
 	}
 	if l.Unit == Concurrency {
-		l.As = AsConcurrency
+		l.As = limit.Concurrency
 		for _, key := range []string{"per", "burst", "each", "timezone", "stall"} {
 			if has(key) {
 				return fmt.Errorf("has %s, which means nothing for what is in flight", key)
@@ -264,24 +175,25 @@ func (l *Limit) completeWindow(has func(string) bool) error {
 		l.As = l.usual()
 	}
 	switch {
-	case calendar != (l.As == AsQuota):
+	case calendar != l.Traits().Calendar:
 		return errors.New("as: quota goes with per: day, week or month, and only that")
-	case l.As != AsQuota && has("timezone"):
+	case !l.Traits().Calendar && has("timezone"):
 		return errors.New("has a timezone, which only a day, week or month has")
-	case l.As != AsBucket && has("burst"):
-		return errors.New("has a burst, which only as: bucket has")
+	case !l.Traits().Burst && has("burst"):
+		kinds := limit.KindsWith(func(t limit.Traits) bool { return t.Burst })
+		return fmt.Errorf("has a burst, which only as: %s has", strings.Join(kinds, " or "))
 	case l.Unit != Bytes && has("stall"):
 		return errors.New("has stall, which is for bytes")
 	case l.Unit == Bytes && has("each"):
 		return errors.New("has each, but bytes are counted as they come")
-	case l.Unit == Bytes && l.As == AsPaced:
+	case l.Unit == Bytes && l.Traits().Spaced:
 		return errors.New("paces bytes, which come in pieces and never one by one; as: bucket with a burst such as 64KiB evens them out")
 	}
 	if l.Unit == Bytes && l.Stall == 0 {
 		l.Stall = DefaultStall
 	}
 	room := l.Amount
-	if l.As == AsBucket {
+	if l.Traits().Burst {
 		if !has("burst") {
 			l.Burst = 1
 			if l.Unit == Bytes {
@@ -293,7 +205,7 @@ func (l *Limit) completeWindow(has func(string) bool) error {
 	if l.Each > room {
 		return fmt.Errorf("takes %d for each request but never has more than %d, so none could pass", l.Each, room)
 	}
-	if l.As == AsQuota && l.Timezone == "" {
+	if l.Traits().Calendar && l.Timezone == "" {
 		l.Timezone = "UTC"
 	}
 	return nil
@@ -326,4 +238,25 @@ func (l *Limit) completeAdaptive(has func(string) bool, unit bool) error {
 	}
 	l.Unit = Requests
 	return nil
+}
+
+// amountPer reads an amount that may have its window behind it: 900, 5/s, 5 per minute.
+func amountPer(d *decoder, to *int64, per *Period, parse func(string) (int64, error)) reader {
+	return func(n *yaml.Node, path string) {
+		s, ok := d.scalar(n, path, plainText)
+		if !ok {
+			return
+		}
+		amount, window, found := cutWindow(s)
+		var err error
+		if found {
+			*per, err = parsePeriod(window)
+		}
+		if err == nil {
+			*to, err = parse(amount)
+		}
+		if err != nil {
+			d.fail(n, path, err)
+		}
+	}
 }

@@ -11,7 +11,7 @@ import (
 
 // section is the keys right below a prefix, such as "log.": those of the table,
 // and those with a structure of their own.
-func (d *decoder) section(prefix string) []field {
+func section(d *decoder, prefix string) []field {
 	var fields []field
 	seen := map[string]bool{}
 	for _, s := range d.table {
@@ -22,50 +22,46 @@ func (d *decoder) section(prefix string) []field {
 		name, _, nested := strings.Cut(rest, ".")
 		switch {
 		case !nested:
-			fields = append(fields, field{name, d.setting(s)})
+			fields = append(fields, field{name, readSetting(d, s)})
 		case !seen[name]:
 			seen[name] = true
-			fields = append(fields, field{name, d.nested(prefix + name)})
+			fields = append(fields, field{name, nestedSection(d, prefix+name)})
 		}
 	}
 	switch prefix {
 	case "":
-		fields = append(fields, field{"pools", d.pools}, field{"sites", d.sites})
+		fields = append(fields,
+			field{"pools", func(n *yaml.Node, path string) { readPools(d, n, path) }},
+			field{"sites", func(n *yaml.Node, path string) { readSites(d, n, path) }},
+		)
 	case "access.":
-		fields = append(fields, field{"clients", d.clients})
+		fields = append(fields, field{"clients", func(n *yaml.Node, path string) { readClients(d, n, path) }})
 	case "defaults.":
 		fields = append(fields, field{"limits", func(n *yaml.Node, path string) {
-			d.policy.Defaults.Limits = d.limits(n, path, ofRule)
+			d.policy.Defaults.Limits = readLimits(d, n, path, ofRule)
 		}})
 	}
 	return fields
 }
 
-func (d *decoder) nested(name string) func(*yaml.Node, string) {
+func nestedSection(d *decoder, name string) reader {
 	return func(n *yaml.Node, path string) {
 		if name == "admin" && isScalar(n) { // just an address
 			for _, s := range d.table {
 				if s.Name == "admin.listen" {
-					d.setting(s)(n, path)
+					readSetting(d, s)(n, path)
 				}
 			}
 			return
 		}
-		d.mapping(n, path, d.section(name+".")...)
+		d.mapping(n, path, section(d, name+".")...)
 	}
 }
 
-func isScalar(n *yaml.Node) bool {
-	if n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
-	return n.Kind == yaml.ScalarNode
-}
-
-func (d *decoder) clients(n *yaml.Node, path string) {
+func readClients(d *decoder, n *yaml.Node, path string) {
 	first := map[string]int{}
 	d.sequence(n, path, func(_ int, n *yaml.Node, path string) {
-		c := Client{Weight: 1, Priority: defaultPriority, Line: n.Line}
+		c := Client{Weight: 1, Priority: defaultPriority}
 		set := d.mapping(n, path,
 			field{"name", func(n *yaml.Node, path string) {
 				if name, ok := d.scalar(n, path, plainText); ok {
@@ -110,163 +106,56 @@ func checkClientName(s string) error {
 	return nil
 }
 
-// need reports keys that are missing from a mapping that could be read.
-func (d *decoder) need(n *yaml.Node, path string, set map[string]*yaml.Node, names ...string) {
-	if !isMapping(n) {
-		return
-	}
-	for _, name := range names {
-		if set[name] == nil {
-			d.failf(n, path, "needs %s", name)
-		}
-	}
+// readDocument reads the whole document.
+func readDocument(d *decoder, root *yaml.Node) {
+	d.mapping(root, "", section(d, "")...)
+	checkReferences(d)
 }
 
-func isMapping(n *yaml.Node) bool {
-	if n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
-	return n.Kind == yaml.MappingNode
-}
-
-// The readers of values that are not in the table.
-
-func (d *decoder) secret(to *Secret) func(*yaml.Node, string) {
+// readSetting reads one scalar key of the table.
+func readSetting(d *decoder, s setting) reader {
 	return func(n *yaml.Node, path string) {
-		s, ok := d.scalar(n, path, secretText)
-		switch {
-		case !ok:
-		case s == "":
-			d.failf(n, path, "is empty")
-		case strings.ContainsAny(s, "\r\n\x00"):
-			d.failf(n, path, "has a line break, which no header can carry")
+		var (
+			items []string
+			nodes []*yaml.Node
+			paths []string
+		)
+		add := func(n *yaml.Node, path, text string) {
+			items, nodes, paths = append(items, text), append(nodes, n), append(paths, path)
+		}
+		before := d.count()
+		switch s.shape {
+		case list:
+			d.list(n, path, func(_ int, n *yaml.Node, path string) {
+				if text, ok := d.scalar(n, path, s.text); ok {
+					add(n, path, text)
+				}
+			})
+		case pairs:
+			d.each(n, path, false, func(key, value *yaml.Node, name, path string) {
+				if text, ok := d.scalar(value, path, s.text); ok {
+					add(key, path, name+"="+text)
+				}
+			})
 		default:
-			*to = NewSecret(s)
-		}
-	}
-}
-
-func (d *decoder) number(to *int, least, most int64) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		if s, ok := d.scalar(n, path, plainText); ok {
-			v, err := parseCount(s, least, most)
-			if err != nil {
-				d.fail(n, path, err)
+			text, ok := d.scalar(n, path, s.text)
+			if !ok {
 				return
 			}
-			*to = int(v)
+			add(n, path, text)
 		}
-	}
-}
-
-// mostAmount of any unit is a petabyte, and far from overflowing.
-const mostAmount = 1e15
-
-func (d *decoder) amount(to *int64) func(*yaml.Node, string) { return d.amountOf(to, parseAmount) }
-
-// amountOf reads what parse makes of a value.
-func (d *decoder) amountOf(to *int64, parse func(string) (int64, error)) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		if s, ok := d.scalar(n, path, plainText); ok {
-			v, err := parse(s)
-			if err != nil {
-				d.fail(n, path, err)
-				return
-			}
-			*to = v
-		}
-	}
-}
-
-func (d *decoder) truth(to *bool) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		if s, ok := d.scalar(n, path, plainText); ok {
-			v, err := parseSwitch(s)
-			if err != nil {
-				d.fail(n, path, err)
-				return
-			}
-			*to = v
-		}
-	}
-}
-
-func (d *decoder) word(to *string, words ...string) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		if s, ok := d.scalar(n, path, plainText); ok {
-			v, err := parseWord(s, words...)
-			if err != nil {
-				d.fail(n, path, err)
-				return
-			}
-			*to = v
-		}
-	}
-}
-
-// label is text for people: short, printable and not empty.
-func (d *decoder) label(to *string) func(*yaml.Node, string) {
-	const most = 200
-	return func(n *yaml.Node, path string) {
-		s, ok := d.scalar(n, path, plainText)
-		switch {
-		case !ok:
-		case strings.TrimSpace(s) == "":
-			d.failf(n, path, "is empty")
-		case len(s) > most:
-			d.failf(n, path, "is longer than %d characters", most)
-		case strings.ContainsFunc(s, unicode.IsControl):
-			d.failf(n, path, "has a control character")
-		default:
-			*to = s
-		}
-	}
-}
-
-func (d *decoder) period(to *Period) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		if s, ok := d.scalar(n, path, plainText); ok {
-			v, err := parsePeriod(s)
-			if err != nil {
-				d.fail(n, path, err)
-				return
-			}
-			*to = v
-		}
-	}
-}
-
-func (d *decoder) rate(to *Rate) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		if s, ok := d.scalar(n, path, plainText); ok {
-			v, err := parseRate(s)
-			if err != nil {
-				d.fail(n, path, err)
-				return
-			}
-			*to = v
-		}
-	}
-}
-
-// method is a request method as it is sent, which is upper case in practice.
-func (d *decoder) method(to *string) func(*yaml.Node, string) {
-	return func(n *yaml.Node, path string) {
-		s, ok := d.scalar(n, path, plainText)
-		if !ok {
+		if d.count() > before {
 			return
 		}
-		for i := range len(s) {
-			if s[i] < 'A' || s[i] > 'Z' {
-				d.failf(n, path, "%s is not a method such as GET%s", quote(s),
-					didYouMean(s, []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}))
-				return
-			}
-		}
-		if s == "" {
-			d.failf(n, path, "is empty")
-			return
-		}
-		*to = s
+		d.set(d.policy, s, Fault{Source: d.source, Line: n.Line, Key: path}, &input{
+			items: items, base: d.base, home: d.home,
+			fail: func(i int, err error) {
+				if i < 0 {
+					d.fail(n, path, err)
+				} else {
+					d.fail(nodes[i], paths[i], err)
+				}
+			},
+		})
 	}
 }

@@ -9,14 +9,9 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-const (
-	defaultPriority = 3
-	lowestPriority  = 7
-)
-
-// sites reads the rules, of which the first that matches counts, and so finds
+// readSites reads the rules, of which the first that matches counts, and so finds
 // those that never would.
-func (d *decoder) sites(n *yaml.Node, path string) {
+func readSites(d *decoder, n *yaml.Node, path string) {
 	var (
 		covered cover
 		owner   []int // pattern number → rule
@@ -24,12 +19,12 @@ func (d *decoder) sites(n *yaml.Node, path string) {
 		names   = map[string]int{}
 	)
 	if isScalar(n) {
-		d.ruleAlone(n, path, "takes a list of rules, not a single value")
+		refuseRuleAlone(d, n, path, "takes a list of rules, not a single value")
 		return
 	}
 	d.sequence(n, path, func(i int, n *yaml.Node, path string) {
 		if isScalar(n) {
-			d.ruleAlone(n, path, "is a single value where a rule belongs")
+			refuseRuleAlone(d, n, path, "is a single value where a rule belongs")
 			return
 		}
 		s := Site{Group: "host", Priority: defaultPriority, Line: n.Line}
@@ -38,7 +33,7 @@ func (d *decoder) sites(n *yaml.Node, path string) {
 			if !ok {
 				return
 			}
-			pattern, err := ParsePattern(text)
+			pattern, err := parsePattern(text)
 			if err != nil {
 				d.fail(n, path, err)
 				return
@@ -55,20 +50,20 @@ func (d *decoder) sites(n *yaml.Node, path string) {
 			listed, owner = append(listed, pattern), append(owner, i)
 			s.Hosts = append(s.Hosts, pattern)
 		}
-		d.site(n, path, &s, host, names)
+		readSite(d, n, path, &s, host, names)
 		d.policy.Sites = append(d.policy.Sites, s)
 	})
 }
 
-// ruleAlone refuses a value where a rule belongs, and says what to write. Of the value it
+// refuseRuleAlone refuses a value where a rule belongs, and says what to write. Of the value it
 // repeats a name of a host and nothing else.
-func (d *decoder) ruleAlone(n *yaml.Node, path, text string) {
+func refuseRuleAlone(d *decoder, n *yaml.Node, path, text string) {
 	value, ok := d.scalar(n, path, plainText)
 	if !ok {
 		return
 	}
 	write := "{host: example.com}"
-	if pattern, err := ParsePattern(value); err == nil {
+	if pattern, err := parsePattern(value); err == nil {
 		write = fmt.Sprintf("{host: %s}", hostText(pattern.String()))
 	}
 	d.failf(n, path, "%s; write %s", text, write)
@@ -82,7 +77,7 @@ func hostText(pattern string) string {
 	return pattern
 }
 
-func (d *decoder) site(n *yaml.Node, path string, s *Site, host func(*yaml.Node, string), names map[string]int) {
+func readSite(d *decoder, n *yaml.Node, path string, s *Site, host reader, names map[string]int) {
 	var (
 		limits *yaml.Node // read last, since the pool says which make sense
 		origin []place    // of the backends
@@ -115,14 +110,14 @@ func (d *decoder) site(n *yaml.Node, path string, s *Site, host func(*yaml.Node,
 			d.places[path] = Fault{Source: d.source, Line: n.Line, Key: path}
 		}},
 		field{"dialect", func(n *yaml.Node, path string) {
-			s.Dialect = d.dialect(n, path)
+			s.Dialect = readDialect(d, n, path)
 			d.places[path] = Fault{Source: d.source, Line: n.Line, Key: path}
 		}},
 		field{"limits", func(n *yaml.Node, _ string) { limits = n }},
 		field{"priority", d.number(&s.Priority, 0, lowestPriority)},
 		field{"robots", d.truth(&s.Robots)},
 		field{"coalesce", d.truth(&s.Coalesce)},
-		field{"backends", func(n *yaml.Node, path string) { s.Backends, origin = d.backends(n, path) }},
+		field{"backends", func(n *yaml.Node, path string) { s.Backends, origin = readBackends(d, n, path) }},
 		field{"balance", d.word(&s.Balance, "adaptive", "round-robin", "least-loaded")},
 		field{"sticky", d.truth(&s.Sticky)},
 		field{"outage", d.word(&s.Outage, "share", "strict", "open")},
@@ -132,7 +127,7 @@ func (d *decoder) site(n *yaml.Node, path string, s *Site, host func(*yaml.Node,
 		if set["pool"] != nil {
 			of = ofPooled
 		}
-		s.Limits = d.limits(limits, join(path, "limits"), of)
+		s.Limits = readLimits(d, limits, join(path, "limits"), of)
 	}
 	d.need(n, path, set, "host")
 	if set["insecure"] != nil && set["pool"] == nil {
@@ -146,7 +141,7 @@ func (d *decoder) site(n *yaml.Node, path string, s *Site, host func(*yaml.Node,
 	if set["backends"] != nil && s.Balance == "" {
 		s.Balance = "adaptive"
 	}
-	d.notItself(s, origin)
+	checkBackends(d, s, origin)
 	if s.outage = set["outage"] != nil; !s.outage {
 		s.Outage = "share"
 	}
@@ -154,12 +149,12 @@ func (d *decoder) site(n *yaml.Node, path string, s *Site, host func(*yaml.Node,
 		s.Dialect.Name = s.Title()
 	}
 	if pool := set["pool"]; pool != nil {
-		d.pooledSite(pool, join(path, "pool"), s)
+		checkPooledSite(d, pool, join(path, "pool"), s)
 	}
 }
 
-// pooledSite refuses rules by which secrets would go where nobody meant them to go.
-func (d *decoder) pooledSite(n *yaml.Node, path string, s *Site) {
+// checkPooledSite refuses rules that would send secrets to hosts that are not named.
+func checkPooledSite(d *decoder, n *yaml.Node, path string, s *Site) {
 	if len(s.Backends) > 0 {
 		d.failf(n, path, "goes with no backends: tokens are for the hosts that the rule names, and backends are other ones; write a rule with the pool for the backends' hosts, and leave the pool out here")
 	}
@@ -175,21 +170,14 @@ func (d *decoder) pooledSite(n *yaml.Node, path string, s *Site) {
 	}
 }
 
-// icann tells whether everybody may have a domain right below a name.
+// icann tells whether a name is a public suffix below which domains are registered.
 func icann(name string) bool {
 	suffix, managed := publicsuffix.PublicSuffix(name)
 	return managed && suffix == name
 }
 
-// reference is where a rule names a pool, which may come later in the file.
-type reference struct {
-	name string
-	node *yaml.Node
-	path string
-}
-
-// finish checks what needs the whole file.
-func (d *decoder) finish() {
+// checkReferences checks what needs the whole file.
+func checkReferences(d *decoder) {
 	var names []string
 	for _, p := range d.policy.Pools {
 		names = append(names, p.Name)

@@ -20,7 +20,7 @@ func (p *Policy) DescribeWith(w io.Writer, labels map[string][]string) {
 		from = "no file, the defaults"
 	}
 	line(&b, "configuration", "%s", from)
-	line(&b, "proxy", "%s, for %s", p.Listen, p.whoMayUse())
+	line(&b, "proxy", "%s, for %s", p.Listen, p.Access.users())
 	if p.Open.Listen != "" {
 		line(&b, "", "%s, where all https is opened", p.Open.Listen)
 	}
@@ -43,15 +43,15 @@ func (p *Policy) DescribeWith(w io.Writer, labels map[string][]string) {
 		access = ", a line per request"
 	}
 	line(&b, "log", "%s and above as %s%s", p.Log.Level, p.Log.Format, access)
-	line(&b, "CONNECT", "to ports %s", showPorts(p))
+	line(&b, "CONNECT", "to ports %s", p.Egress.Ports.text())
 	if len(p.Egress.Allow) > 0 {
-		line(&b, "also reachable", "%s", showAllow(p))
+		line(&b, "also reachable", "%s", prefixes(p.Egress.Allow))
 	}
 	if p.Egress.Proxy != nil {
 		line(&b, "next hop", "%s", p.Egress.Proxy.Redacted())
 	}
 	if len(p.Egress.Resolve) > 0 {
-		line(&b, "resolved here", "%s", showResolve(p))
+		line(&b, "resolved here", "%s", p.Egress.resolveText())
 	}
 	if p.Egress.Roots != "" {
 		line(&b, "extra roots", "%s", p.Egress.Roots)
@@ -59,7 +59,7 @@ func (p *Policy) DescribeWith(w io.Writer, labels map[string][]string) {
 	if p.Egress.Shared {
 		line(&b, "address", "%s", "one for all of the fleet")
 	}
-	line(&b, "intercept", "%s", p.interceptText())
+	line(&b, "intercept", "%s", p.Intercept.describe())
 	p.describeSettings(&b, "timeouts")
 	p.describeSettings(&b, "bounds")
 	p.describeSettings(&b, "queue")
@@ -101,15 +101,12 @@ func (p *Policy) DescribeWith(w io.Writer, labels map[string][]string) {
 	_, _ = io.WriteString(w, b.String())
 }
 
-func line(b *strings.Builder, name, format string, args ...any) {
-	fmt.Fprintf(b, "%-15s %s\n", name, fmt.Sprintf(format, args...))
-}
-
-func (p *Policy) whoMayUse() string {
-	who := p.Access.From.String()
-	if n := len(p.Access.Clients); n > 0 {
+// users are the addresses and the clients that may use the proxy.
+func (a *Access) users() string {
+	who := a.From.String()
+	if n := len(a.Clients); n > 0 {
 		names := make([]string, n)
-		for i, c := range p.Access.Clients {
+		for i, c := range a.Clients {
 			names[i] = c.Name + c.share()
 		}
 		who += " with the secret of " + strings.Join(names, ", ")
@@ -135,14 +132,15 @@ func (c Client) share() string {
 	return " (" + strings.Join(words, ", ") + ")"
 }
 
-func (p *Policy) interceptText() string {
-	switch p.Intercept.Mode {
+// describe is the mode as text, or the hosts.
+func (c *Intercept) describe() string {
+	switch c.Mode {
 	case "auto":
 		return "auto: hosts whose rule needs to see requests"
 	case "listed":
-		return showIntercept(p)
+		return c.text()
 	}
-	return p.Intercept.Mode
+	return c.Mode
 }
 
 // describeOthers writes what holds for sites that no rule names.
@@ -223,16 +221,7 @@ func (s *Site) describe(b *strings.Builder, title string, limit func(Limit) stri
 	}
 }
 
-// someOf is a list that may be a long one.
-func someOf(words []string) string {
-	const most = 8
-	if n := len(words); n > most {
-		words = append(words[:most:most], fmt.Sprintf("and %d more", n-most))
-	}
-	return strings.Join(words, ", ")
-}
-
-// backendsText is who answers for the rule's hosts, and who of them is asked.
+// backendsText is the backends of the rule, and how requests are spread over them.
 func (s *Site) backendsText() string {
 	origins := make([]string, len(s.Backends))
 	shared := false
@@ -287,4 +276,19 @@ func (s *Site) budgetText() string {
 		return "each registrable domain is a site"
 	}
 	return "each host is a site"
+}
+
+// describeData is the data directory in words, and the files of a CA that the operator
+// gives, "" for a CA of abide's own.
+func (s *Storage) describeData() (data, authority string) {
+	switch {
+	case s.CA.Given():
+		authority = fmt.Sprintf("%s, with the key %s", s.CA.Cert, s.CA.Key)
+	case s.Data == "none":
+		return "nothing is kept, the CA is a new one at each start", ""
+	}
+	if s.Data == "none" {
+		return "nothing is kept", authority
+	}
+	return s.Data, authority
 }

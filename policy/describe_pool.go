@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"fmt"
 	"strings"
 )
 
@@ -40,23 +39,7 @@ func (p *Pool) exhaustedText() string {
 	return text
 }
 
-func (p *Pool) source() string {
-	switch {
-	case p.File != "":
-		return "tokens of " + p.File
-	case p.Dir != "":
-		return "tokens in " + p.Dir
-	case p.Env != "":
-		return "tokens of $" + p.Env
-	}
-	labels := make([]string, len(p.Tokens))
-	for i, t := range p.Tokens {
-		labels[i] = t.Label
-	}
-	return "tokens " + someOf(labels)
-}
-
-// poolText is whose tokens requests for the rule's hosts get.
+// poolText describes the pool of the rule.
 func (s *Site) poolText() string {
 	text := "pool " + s.Pool
 	if s.Insecure {
@@ -72,7 +55,7 @@ func (s *Site) learnText() string {
 	return "learns no limits"
 }
 
-// dialectText is how much the operator has said of how the service speaks.
+// dialectText summarises the configured dialect.
 func (s *Site) dialectText() string {
 	var parts []string
 	for _, one := range []struct {
@@ -89,11 +72,4 @@ func (s *Site) dialectText() string {
 		return "a dialect of its own"
 	}
 	return "a dialect of its own: " + strings.Join(parts, ", ")
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -7,19 +7,21 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/abide-proxy/abide/limit"
 )
 
-// describeStore writes what is kept where, and who shares it.
-func (p *Policy) describeStore(b *strings.Builder) {
+// describeStore writes where budgets are kept, and which of them are shared.
+func (s *Storage) describeStore(b *strings.Builder) {
 	strict := ""
-	if p.StrictState {
+	if s.StrictState {
 		strict = ", which abide does not serve without"
 	}
 	file := ""
-	if p.Data != "none" {
-		file = filepath.Join(p.Data, "abide.db")
+	if s.Data != "none" {
+		file = filepath.Join(s.Data, "abide.db")
 	}
-	if !p.Store.Shared() {
+	if !s.Store.Shared() {
 		if file == "" {
 			line(b, "store", "local, in memory: a restart forgets what was spent")
 			return
@@ -28,7 +30,7 @@ func (p *Policy) describeStore(b *strings.Builder) {
 		line(b, "", "what was spent and learned outlives a restart; nobody shares it")
 		return
 	}
-	line(b, "store", "%s", p.Store)
+	line(b, "store", "%s", s.Store)
 	line(b, "", "limits that say shared hold for all that have this store together")
 	line(b, "", "cooldowns, dead tokens and what sites announce are shared, too")
 	if file != "" {
@@ -36,9 +38,9 @@ func (p *Policy) describeStore(b *strings.Builder) {
 	}
 }
 
-// kept is a limit in words, and for whom it holds where several have one store.
-func (p *Policy) kept(l Limit) string {
-	if !p.Store.Shared() {
+// kept describes a limit, and whether instances with one store share it.
+func (s *Storage) kept(l Limit) string {
+	if !s.Store.Shared() {
 		return l.String()
 	}
 	return l.String() + ", " + l.sharing()
@@ -49,9 +51,9 @@ func (l *Limit) sharing() string {
 	switch {
 	case !l.Shared():
 		return "each abide has it for itself"
-	case l.As == AsFirstUse:
+	case l.As != limit.Rolling && l.Traits().Fleet == limit.BySlot:
 		return "shared, kept as rolling"
-	case l.As == AsBucket:
+	case l.Traits().Fleet == limit.ByHalfBurst:
 		// A window of the clock and the next one together never have more than the burst.
 		n := l.Burst / 2
 		amount := fmt.Sprint(n)
@@ -69,8 +71,8 @@ func (l *Limit) sharing() string {
 
 // describeOutage writes what becomes of a rule's shared limits while the store is
 // away. A nil rule is that of other sites.
-func (p *Policy) describeOutage(b *strings.Builder, s *Site, limits []Limit) {
-	if !p.Store.Shared() {
+func (s *Storage) describeOutage(b *strings.Builder, rule *Site, limits []Limit) {
+	if !s.Store.Shared() {
 		return
 	}
 	ways, strict := map[string]bool{}, map[string]bool{}
@@ -79,7 +81,7 @@ func (p *Policy) describeOutage(b *strings.Builder, s *Site, limits []Limit) {
 		if !l.Shared() {
 			continue
 		}
-		way := s.OutageOf(l)
+		way := rule.OutageOf(l)
 		ways[way] = true
 		switch {
 		case way != "strict":
@@ -105,7 +107,7 @@ func (p *Policy) describeOutage(b *strings.Builder, s *Site, limits []Limit) {
 	}
 }
 
-// String is which part it is, and of what.
+// String describes the shard: its number, the number of parts, and what is divided.
 func (s Shard) String() string {
 	what := "the URLs"
 	if s.By == "host" {

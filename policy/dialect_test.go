@@ -169,7 +169,7 @@ func TestLearningIsOnUnlessSomebodySaysOtherwise(t *testing.T) {
 		if strings.Join(got, " ") != want {
 			t.Errorf("%s: %v learn, want %s", add, got, want)
 		}
-		if p.Intercepts("a.test", 443) || p.Intercepts("c.test", 443) {
+		if p.opens("a.test", 443) || p.opens("c.test", 443) {
 			t.Error("learning has opened https")
 		}
 	}

@@ -13,14 +13,27 @@
 //	target, err := policy.ParseTarget("https", "API.Example.com:8443")
 //	match := p.Match(target) // match.Site shares one budget, match.Rule may be nil
 //
+// # Layers
+//
+// The files of this package need each other in one direction. From the bottom up:
+//
+//   - values: hosts, targets, durations, sizes, numbers, words, routes, suggestions
+//   - sections: Access, Egress, Intercept, Limit, Pool, Site, Store and the like
+//   - Policy, which is made of the sections, and the table of scalar keys (key.go)
+//   - questions to a Policy: Match, Interception, Warnings, Describe, Explain, Changes
+//   - loading.go: a run of Load and its faults; decode.go: the reader of YAML nodes; the
+//     other decode files: a reader for each section
+//   - Load, LoadAdmin and ParseLimits
+//
 // # How values are read
 //
 // A value means the same in the file, in the environment and as a flag, quoted
 // or not.
 //
-//   - Whole numbers are digits: 900. Refused: 1e3, 1_000, 1,000, 0x10, 0123,
-//     5.0, +5, -1, yes, null, NaN, .inf; and 0 wherever none of a thing would
-//     make no sense (a limit of 0 is not "no limit", leave the key out for that).
+//   - Whole numbers are digits, with or without underscores between thousands:
+//     900, 10_000. Refused: 1e3, 1,000, 0x10, 0123, 5.0, +5, -1, yes, null, NaN,
+//     .inf; and 0 where it makes no sense (a limit of 0 is not "no limit", leave the
+//     key out for that).
 //   - Durations are numbers with a unit, the larger unit first: 500ms, 90s, 15m,
 //     1h30m, 1.5s, 1d (24 hours), 2w. A number alone is refused.
 //   - Sizes are a number with a unit: 500B, 1kB or 1KB, 1MB = 10^6 bytes,

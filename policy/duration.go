@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	_ "time/tzdata" // the smallest images have no time zones
 )
 
 const (
@@ -34,8 +35,8 @@ func durationAt(name string) int {
 	return unitAt(durations, name)
 }
 
-// ParseWait reads how long somebody would wait, as a duration is written in the file.
-// It may be 0: now or not at all.
+// ParseWait reads the longest wait that a client accepts, as a duration is written in
+// the file. 0 means: now or not at all.
 func ParseWait(s string) (time.Duration, error) {
 	if s = strings.TrimSpace(s); s == "0" {
 		return 0, nil
@@ -89,7 +90,7 @@ func readDuration(s string) (time.Duration, error) {
 	return time.Duration(total), nil
 }
 
-// noUnit says what to write instead of a unit of time that does not exist.
+// noUnit tells what to write instead of an unknown unit of time.
 func noUnit(s, name string) error {
 	var names []string
 	for _, u := range durations {
@@ -108,43 +109,6 @@ func noUnit(s, name string) error {
 		return fmt.Errorf("has the unit %s; did you mean %q?", quote(name), strings.Replace(s, name, near, 1))
 	}
 	return fmt.Errorf("has the unit %s, which is none of ms, s, m, h, d, w", quote(name))
-}
-
-// parseWindow reads the time behind the slash of a rate: a duration, or a unit alone,
-// which is one of it.
-func parseWindow(s string) (time.Duration, error) {
-	if i := durationAt(s); i >= 0 {
-		return time.Duration(durations[i].size), nil
-	}
-	return parseDuration(s)
-}
-
-// calendars are the words for periods of the calendar.
-var calendars = []string{"day", "week", "month"}
-
-// parsePeriod reads the window of a limit: a calendar period, or what parseWindow
-// reads.
-func parsePeriod(s string) (Period, error) {
-	s = strings.TrimSpace(s)
-	for _, word := range calendars {
-		if strings.EqualFold(s, word) {
-			return Period{Calendar: word}, nil
-		}
-	}
-	switch strings.ToLower(s) {
-	case "d", "days":
-		return Period{}, fmt.Errorf("%s may mean two things; write day for days of the calendar, or 1d for any 24 hours", quote(s))
-	case "w", "weeks":
-		return Period{}, fmt.Errorf("%s may mean two things; write week for weeks of the calendar, or 1w for any 7 days", quote(s))
-	}
-	length, err := parseWindow(s)
-	if err == nil {
-		return Period{Length: length}, nil
-	}
-	if near := nearest(s, append([]string{"hour", "minute", "second"}, calendars...)); near != "" {
-		err = fmt.Errorf("%s is not a time; did you mean %q?", quote(s), near)
-	}
-	return Period{}, err
 }
 
 // formatDuration is the duration as it would be written.
@@ -172,4 +136,38 @@ func formatDuration(d time.Duration) string {
 		b.WriteString(strconv.FormatFloat(float64(rest)/float64(time.Millisecond), 'f', -1, 64) + "ms")
 	}
 	return b.String()
+}
+
+// parseTimeUnit reads the unit of a bare number: ms, s, m, h, d, or a length such as 10s.
+func parseTimeUnit(s string) (time.Duration, error) {
+	if i := durationAt(s); i >= 0 {
+		return time.Duration(durations[i].size), nil
+	}
+	v, err := parseDuration(s)
+	if err != nil {
+		err = fmt.Errorf("%s is not a unit of time; write ms, s, m, h or d", quote(s))
+	}
+	return v, err
+}
+
+// parseStall reads how long a body may stand still.
+func parseStall(s string) (time.Duration, error) {
+	v, err := parseDuration(s)
+	switch {
+	case err != nil:
+		return 0, err
+	case v < time.Second:
+		return 0, fmt.Errorf("%s is less than 1s; servers and networks pause for longer by themselves", quote(s))
+	case v > day:
+		return 0, fmt.Errorf("%s is more than 1d", quote(s))
+	}
+	return v, nil
+}
+
+// parseTimezone reads the IANA name of a time zone.
+func parseTimezone(s string) (string, error) {
+	if _, err := time.LoadLocation(s); err != nil || s == "" || s == "Local" {
+		return "", fmt.Errorf("%s is not a time zone such as UTC or Europe/Berlin", quote(s))
+	}
+	return s, nil
 }

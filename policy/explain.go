@@ -45,7 +45,7 @@ func (p *Policy) ExplainPath(w io.Writer, t Target, path string, live bool) {
 			title += fmt.Sprintf(" in line %d", m.Rule.Line)
 		}
 		for _, one := range m.Rule.Hosts {
-			if one.Matches(t.Host, t.Port) {
+			if one.matches(t.Host, t.Port) {
 				title += ", by " + one.String()
 				break
 			}
@@ -87,11 +87,11 @@ func (p *Policy) explainPool(b *strings.Builder, rule *Site, t Target) {
 func (p *Policy) explainConnect(b *strings.Builder, t Target) {
 	switch {
 	case !p.Egress.Ports.Allows(t.Port):
-		line(b, "CONNECT", "refused: egress.ports is %s", showPorts(p))
-	case p.Intercepts(t.Host, t.Port):
-		line(b, "CONNECT", "intercepted (intercept: %s)", showIntercept(p))
+		line(b, "CONNECT", "refused: egress.ports is %s", p.Egress.Ports.text())
+	case p.opens(t.Host, t.Port):
+		line(b, "CONNECT", "intercepted (intercept: %s)", p.Intercept.text())
 	default:
-		line(b, "CONNECT", "tunnelled unread (intercept: %s)%s", showIntercept(p), p.unkept(t))
+		line(b, "CONNECT", "tunnelled unread (intercept: %s)%s", p.Intercept.text(), p.unkept(t))
 		if p.Open.Listen != "" {
 			line(b, "", "opened for clients that use %s (abide env)", p.Open.Listen)
 		}
@@ -120,7 +120,7 @@ func (p *Policy) explainWay(b *strings.Builder, t Target) {
 
 // seen tells whether abide sees the requests that go there.
 func (p *Policy) seen(t Target) bool {
-	return t.Scheme == "http" || p.Intercepts(t.Host, t.Port)
+	return t.Scheme == "http" || p.opens(t.Host, t.Port)
 }
 
 // way is how a connection to a target is made.
@@ -139,7 +139,7 @@ func (p *Policy) alsoReachable() string {
 	case p.Local():
 		return " and those of this machine's networks"
 	case len(p.Egress.Allow) > 0:
-		return " and " + showAllow(p)
+		return " and " + prefixes(p.Egress.Allow)
 	}
 	return ""
 }
@@ -150,17 +150,8 @@ func (p *Policy) unkept(t Target) string {
 	switch {
 	case rule == nil && needRequests(p.Defaults.Limits):
 		return ", so the " + limitsIn(p.Defaults.Limits) + " of defaults do not hold there"
-	case rule != nil && rule.NeedsRequests():
+	case rule != nil && rule.needsRequests():
 		return ", so " + and(rule.needs()) + " of its rule do not hold there"
 	}
 	return ""
-}
-
-// and joins words as people do.
-func and(words []string) string {
-	before, last, several := cutLast(strings.Join(words, ", "), ", ")
-	if !several {
-		return before
-	}
-	return before + " and " + last
 }

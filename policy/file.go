@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// pipePatience is how long somebody may take to write into a pipe that is read.
+// pipePatience is the time that the writer of a pipe has to write into it.
 const pipePatience = 5 * time.Second
 
 // ReadFile reads at most so many bytes of a file. It never waits for ever: not for
@@ -25,7 +25,7 @@ func ReadFile(path string, most int64) ([]byte, error) {
 		if !time.Now().Before(over) {
 			return nil, errNobodyWrites
 		}
-		timer := time.NewTimer(pipePatience / 100) // somebody may be about to
+		timer := time.NewTimer(pipePatience / 100) // a writer may be about to open it
 		<-timer.C
 	}
 }

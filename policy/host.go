@@ -46,21 +46,13 @@ var lookup = idna.New(
 	idna.CheckHyphens(false),
 )
 
-// CanonicalHost is the one spelling of a host that policy, certificates, limits
+// canonicalHost is the one spelling of a host that policy, certificates, limits
 // and dialing share: a name in lower case and in ASCII without trailing dot, an
 // IPv4 address as four decimal numbers whatever its spelling (127.1, 0x7f.1,
 // 2130706433, ::ffff:127.0.0.1), an IPv6 address as RFC 5952 writes it, without
 // brackets. It is idempotent, and does not allocate for a name or an address
 // that is canonical already, unless it has xn-- labels, which are checked anew.
-func CanonicalHost(s string) (string, error) {
-	host, err := canonical(s)
-	if err != nil {
-		return "", fmt.Errorf("host %s %w", quote(s), err)
-	}
-	return host, nil
-}
-
-func canonical(s string) (string, error) {
+func canonicalHost(s string) (string, error) {
 	if s == "" {
 		return "", errHostEmpty
 	}
@@ -244,22 +236,4 @@ func spell(addr netip.Addr, s string) string {
 		return string(text)
 	}
 	return s
-}
-
-func digits(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if s[i] < '0' || s[i] > '9' {
-			return false
-		}
-	}
-	return s != ""
-}
-
-// quote keeps what a stranger wrote short and printable.
-func quote(s string) string {
-	const most = 80
-	if len(s) > most {
-		return fmt.Sprintf("%q…", s[:most])
-	}
-	return fmt.Sprintf("%q", s)
 }

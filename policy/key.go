@@ -3,19 +3,8 @@ package policy
 import (
 	"errors"
 	"slices"
-	"strings"
 	"time"
 )
-
-// Key is one scalar setting: its dotted name, the environment variable that sets
-// it too, and a line of help. The command line makes its flags of them.
-type Key struct {
-	Name    string // bounds.idle_per_host
-	Env     string // ABIDE_BOUNDS_IDLE_PER_HOST
-	Kind    string // what it takes: address, duration, size, number, switch, words …
-	Doc     string
-	Default string // as it would be written, "" for none
-}
 
 // Keys are the scalar settings in the order of the guide. Lists take commas in a
 // variable or a flag, maps too, with = between key and value.
@@ -30,11 +19,6 @@ func Keys() []Key {
 		}
 	}
 	return keys
-}
-
-// envName is the variable of a key.
-func envName(name string) string {
-	return "ABIDE_" + strings.ToUpper(strings.ReplaceAll(name, ".", "_"))
 }
 
 // settings is the table of every scalar key.
@@ -63,7 +47,7 @@ func settings() []setting {
 			{
 				Key:  Key{Name: "store", Kind: "local|URL", Doc: "where budgets are kept: local, or a Redis that a fleet shares"},
 				text: secretURL,
-				read: readStore,
+				read: func(p *Policy, in *input) { p.Store.read(in) },
 				show: func(p *Policy) string { return p.Store.Kind },
 			},
 			switchSetting("strict_state", "whether abide ends when the state that it kept cannot be read, instead of setting it aside", func(p *Policy) *bool { return &p.StrictState }),
@@ -72,29 +56,41 @@ func settings() []setting {
 			switchSetting("log.access", "whether every request is logged", func(p *Policy) *bool { return &p.Log.Access }),
 			{
 				Key:   Key{Name: "access.from", Kind: "networks", Doc: "who may connect: networks, loopback, private, any"},
-				shape: list, read: parseFrom, show: showFrom,
+				shape: list,
+				read:  func(p *Policy, in *input) { p.Access.From.read(in) },
+				show:  func(p *Policy) string { return p.Access.From.String() },
 			},
 			{
 				Key:   Key{Name: "egress.allow", Kind: "networks", Doc: "networks that may be reached although they are not public"},
-				shape: list, read: parseAllow, show: showAllow,
+				shape: list,
+				read:  func(p *Policy, in *input) { p.Egress.readAllow(in) },
+				show:  func(p *Policy) string { return prefixes(p.Egress.Allow) },
 			},
 			{
 				Key:   Key{Name: "egress.ports", Kind: "ports", Doc: "ports that CONNECT may name, any for every one"},
-				shape: list, read: parsePorts, show: showPorts,
+				shape: list,
+				read:  func(p *Policy, in *input) { p.Egress.Ports.read(in) },
+				show:  func(p *Policy) string { return p.Egress.Ports.text() },
 			},
 			{
 				Key:  Key{Name: "egress.proxy", Kind: "URL", Doc: "the next hop"},
-				text: secretURL, read: parseNextHop, show: showNextHop,
+				text: secretURL,
+				read: func(p *Policy, in *input) { p.Egress.readProxy(in) },
+				show: func(p *Policy) string { return p.Egress.proxyText() },
 			},
 			{
 				Key:   Key{Name: "egress.resolve", Kind: "map", Doc: "addresses for hosts, as with curl --resolve: api.test:443=127.0.0.1:9443"},
-				shape: pairs, read: parseResolve, show: showResolve,
+				shape: pairs,
+				read:  func(p *Policy, in *input) { p.Egress.readResolve(in) },
+				show:  func(p *Policy) string { return p.Egress.resolveText() },
 			},
 			fileSetting("egress.roots", "certificates in PEM that are trusted besides the system's", func(p *Policy) *string { return &p.Egress.Roots }),
 			switchSetting("egress.shared", "whether all abides of a fleet go out by one address, so that they share what a site counts by address", func(p *Policy) *bool { return &p.Egress.Shared }),
 			{
 				Key:   Key{Name: "intercept", Kind: "auto|all|none|hosts", Doc: "whose https is opened to see its requests"},
-				shape: list, read: parseIntercept, show: showIntercept,
+				shape: list,
+				read:  func(p *Policy, in *input) { p.Intercept.read(in) },
+				show:  func(p *Policy) string { return p.Intercept.text() },
 			},
 		},
 		caSettings(), timeoutSettings(), boundSettings(), queueSettings(), shardSettings(),
@@ -178,4 +174,38 @@ func readData(p *Policy, in *input) {
 		return
 	}
 	p.Data = path
+}
+
+func openListenerSetting() setting {
+	return setting{
+		Key: Key{
+			Name: "listen_open", Kind: "address",
+			Doc: "where the proxy listens for clients that trust its CA and have all https opened, off for none",
+		},
+		read: func(p *Policy, in *input) {
+			p.Open = OpenListener{Off: in.value() == "off"}
+			if p.Open.Off {
+				return
+			}
+			address, err := parseListen(in.value())
+			if err != nil {
+				in.fail(-1, err)
+				return
+			}
+			p.Open.Listen = address
+		},
+		show: func(p *Policy) string {
+			if p.Open.Off {
+				return "off"
+			}
+			return p.Open.Listen
+		},
+	}
+}
+
+func caSettings() []setting {
+	return []setting{
+		fileSetting("ca.cert", "the certificate in PEM of a CA of one's own, which abide signs with instead of making one", func(p *Policy) *string { return &p.CA.Cert }),
+		fileSetting("ca.key", "the key of ca.cert, ECDSA or RSA in PEM", func(p *Policy) *string { return &p.CA.Key }),
+	}
 }

@@ -11,7 +11,7 @@ import (
 // Limits of the same amount for different routes have different names. A title that has
 // its route in it already stays as it is.
 //
-// It is Limit.Title for limits that nobody wrote; nothing else names either.
+// LearnedTitle does for learned limits what Limit.Title does for written limits.
 func LearnedTitle(title, route string) string {
 	switch {
 	case title == "" || title == route:

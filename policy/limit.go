@@ -2,9 +2,10 @@ package policy
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/abide-proxy/abide/limit"
 )
 
 // Unit is what a limit counts.
@@ -18,32 +19,17 @@ const (
 	Concurrency Unit = "concurrency"
 )
 
-// As is the arithmetic of a limit.
-type As string
-
-// The arithmetics, as the guide describes them.
-const (
-	AsRolling     As = "rolling"     // at most N in every interval of length W
-	AsFixed       As = "fixed"       // at most N in each window aligned to the clock
-	AsFirstUse    As = "first-use"   // a window opens with the first request after the last
-	AsBucket      As = "bucket"      // N per W on average, Burst at once
-	AsPaced       As = "paced"       // one every W/N
-	AsQuota       As = "quota"       // at most N per day, week or month
-	AsConcurrency As = "concurrency" // at most N in flight
-	AsAdaptive    As = "adaptive"    // a rate between Min and Max
-)
-
 // DefaultStall is how long a body may stand still for want of bytes, where a limit
 // does not say.
 const DefaultStall = 90 * time.Second
 
 // Limit is an amount of a unit per window, and for whom.
 type Limit struct {
-	As     As
+	As     limit.As
 	Unit   Unit
 	Amount int64  // of Unit; 0 for adaptive
 	Per    Period // zero for concurrency and adaptive
-	By     string // whose: "" everyone's together, token, client or route
+	By     string // what has a budget of its own: "" all together, token, client or route
 
 	Method string // of the requests it is about, "" for all
 	Path   string // pattern of their path, "" for all; * is one segment, ** any number
@@ -85,17 +71,26 @@ func (l Limit) NeedsRequests() bool {
 	return l.Unit != Bytes || l.Method != "" || l.Path != "" || l.By == "token" || l.By == "route"
 }
 
+// Spec is the arithmetic of the limit.
+func (l *Limit) Spec() (limit.Spec, error) {
+	s := limit.Spec{As: l.As, Amount: l.Amount, Window: l.Per.Length, Burst: l.Burst, Min: float64(l.Min), Max: float64(l.Max), Period: l.Per.Calendar}
+	if l.Timezone == "" {
+		return s, nil
+	}
+	var err error
+	s.Location, err = time.LoadLocation(l.Timezone)
+	return s, err
+}
+
+// Traits are those of the limit's kind.
+func (l *Limit) Traits() limit.Traits { return l.As.Traits() }
+
 // Shared tells whether instances that have one store keep the limit together. The
 // others hold for each instance by itself: what is in flight, what is paced, a rate
 // that is found out, and a bucket that has no room to be divided.
 func (l *Limit) Shared() bool {
-	switch l.As {
-	case AsRolling, AsFixed, AsFirstUse, AsQuota:
-		return true
-	case AsBucket:
-		return l.Burst >= 2
-	}
-	return false
+	s, err := l.Spec()
+	return err == nil && s.Shareable()
 }
 
 // Title is a short name of the limit for people and for labels of metrics: "900
@@ -105,7 +100,7 @@ func (l *Limit) Title() string {
 	var b strings.Builder
 	l.amount(&b)
 	switch {
-	case l.Unit == Concurrency, l.As == AsAdaptive:
+	case !l.Traits().Windowed:
 	case l.As != l.usual():
 		fmt.Fprintf(&b, " (%s)", l.As)
 	case l.Timezone != "" && l.Timezone != "UTC":
@@ -119,19 +114,19 @@ func (l *Limit) Title() string {
 }
 
 // usual is the arithmetic of a limit that does not name one.
-func (l *Limit) usual() As {
+func (l *Limit) usual() limit.As {
 	switch {
 	case l.Per.Calendar != "":
-		return AsQuota
+		return limit.Quota
 	case l.Unit == Bytes:
-		return AsFixed
+		return limit.Fixed
 	}
-	return AsRolling
+	return limit.Rolling
 }
 
 func (l *Limit) amount(b *strings.Builder) {
 	switch {
-	case l.As == AsAdaptive:
+	case l.Traits().Adapts:
 		fmt.Fprintf(b, "adaptive between %s and %s", l.Min, l.Max)
 	case l.Unit == Bytes:
 		fmt.Fprintf(b, "%s per %s", Size(l.Amount), l.Per)
@@ -170,7 +165,7 @@ func (l Limit) String() string {
 	if l.Unit == Bytes && l.Stall > 0 && l.Stall != DefaultStall {
 		fmt.Fprintf(&b, ", stall %s", formatDuration(l.Stall))
 	}
-	if l.As != AsAdaptive && l.As != AsConcurrency {
+	if l.Traits().Windowed {
 		fmt.Fprintf(&b, " (%s", l.As)
 		if l.Timezone != "" {
 			fmt.Fprintf(&b, ", %s", l.Timezone)
@@ -180,27 +175,5 @@ func (l Limit) String() string {
 	return b.String()
 }
 
-// Period is a length of time, or a calendar period, which has none.
-type Period struct {
-	Length   time.Duration
-	Calendar string // day | week | month
-}
-
-// String is the period as it is written.
-func (p Period) String() string {
-	if p.Calendar != "" {
-		return p.Calendar
-	}
-	return formatDuration(p.Length)
-}
-
-// long tells whether a limit is for a day or longer.
-func (l *Limit) long() bool { return l.As == AsQuota || l.Per.Length >= 24*time.Hour }
-
-// Rate is an amount per second.
-type Rate float64
-
-// String is the rate as it is written.
-func (r Rate) String() string {
-	return strconv.FormatFloat(float64(r), 'g', 6, 64) + "/s"
-}
+// long tells whether a limit's window is a day or longer.
+func (l *Limit) long() bool { return l.Traits().Calendar || l.Per.Length >= 24*time.Hour }

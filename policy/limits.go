@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/abide-proxy/abide/limit"
 )
 
 // ParseLimits reads limits that are set at run time: {"limits": [{"requests": 10,
@@ -14,7 +16,7 @@ import (
 // checks. An empty list is no limits at all, and never nil. The error is a Faults,
 // each with its line and place in the body.
 //
-// A limit by token is taken: who knows the site knows whether there are tokens.
+// A limit by token is accepted; the caller knows whether the site has tokens.
 func ParseLimits(body []byte) ([]Limit, error) {
 	l := newLoading(Source{Path: "body"})
 	root, fault := parseDocument(body)
@@ -28,7 +30,7 @@ func ParseLimits(body []byte) ([]Limit, error) {
 	d := &decoder{loading: l, policy: &Policy{}, source: l.name}
 	limits := []Limit{}
 	set := d.mapping(root, "", field{"limits", func(n *yaml.Node, path string) {
-		limits = append(limits, d.limits(n, path, ofPooled)...)
+		limits = append(limits, readLimits(d, n, path, ofPooled)...)
 	}})
 	if l.count() == 0 {
 		d.need(root, "", set, "limits")
@@ -44,21 +46,21 @@ func ParseLimits(body []byte) ([]Limit, error) {
 
 // limitText is a limit as it is written. Whole numbers stand without quotes.
 type limitText struct {
-	Requests    int64  `json:"requests,omitempty"`
-	Bytes       string `json:"bytes,omitempty"`
-	Cost        int64  `json:"cost,omitempty"`
-	Concurrency int64  `json:"concurrency,omitempty"`
-	Per         string `json:"per,omitempty"`
-	As          As     `json:"as,omitempty"`
-	By          string `json:"by,omitempty"`
-	Method      string `json:"method,omitempty"`
-	Path        string `json:"path,omitempty"`
-	Each        int64  `json:"each,omitempty"`
-	Burst       any    `json:"burst,omitempty"` // a number, or a size
-	Min         string `json:"min,omitempty"`
-	Max         string `json:"max,omitempty"`
-	Stall       string `json:"stall,omitempty"`
-	Timezone    string `json:"timezone,omitempty"`
+	Requests    int64    `json:"requests,omitempty"`
+	Bytes       string   `json:"bytes,omitempty"`
+	Cost        int64    `json:"cost,omitempty"`
+	Concurrency int64    `json:"concurrency,omitempty"`
+	Per         string   `json:"per,omitempty"`
+	As          limit.As `json:"as,omitempty"`
+	By          string   `json:"by,omitempty"`
+	Method      string   `json:"method,omitempty"`
+	Path        string   `json:"path,omitempty"`
+	Each        int64    `json:"each,omitempty"`
+	Burst       any      `json:"burst,omitempty"` // a number, or a size
+	Min         string   `json:"min,omitempty"`
+	Max         string   `json:"max,omitempty"`
+	Stall       string   `json:"stall,omitempty"`
+	Timezone    string   `json:"timezone,omitempty"`
 }
 
 // FormatLimits writes limits as ParseLimits reads them.
@@ -78,7 +80,7 @@ func FormatLimits(limits []Limit) ([]byte, error) {
 
 func (l *Limit) written() (limitText, error) {
 	t := limitText{As: l.As, By: l.By, Method: l.Method, Path: l.Path, Each: l.Each, Timezone: l.Timezone}
-	if l.As == AsAdaptive {
+	if l.Traits().Adapts {
 		t.Min, t.Max = l.Min.exact(), l.Max.exact()
 		return t, nil
 	}
@@ -134,7 +136,7 @@ func (r Rate) exact() string {
 	return text
 }
 
-// trimZeros cuts what stands behind the point for nothing.
+// trimZeros cuts trailing zeros after the decimal point.
 func trimZeros(s string) string {
 	for s[len(s)-1] == '0' {
 		s = s[:len(s)-1]

@@ -7,9 +7,11 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/abide-proxy/abide/limit"
 )
 
-// bare is a limit without what is worked out of it.
+// bareLimits are limits without the fields that are computed from others.
 func bareLimits(limits []Limit) []Limit {
 	all := make([]Limit, len(limits))
 	for i, l := range limits {
@@ -146,7 +148,7 @@ func TestLimitsReadBackAsTheyAreWritten(t *testing.T) {
 	if text, err := FormatLimits(nil); err != nil || string(text) != `{"limits":[]}` {
 		t.Errorf("%s, %v", text, err)
 	}
-	if text, err := FormatLimits([]Limit{{As: AsFixed, Unit: "apples"}}); err == nil {
+	if text, err := FormatLimits([]Limit{{As: limit.Fixed, Unit: "apples"}}); err == nil {
 		t.Errorf("apples are written %s", text)
 	}
 }

@@ -28,7 +28,7 @@ func LoadAdmin(src Source) (*Policy, Faults) {
 			l.base = filepath.Dir(src.Path)
 		}
 		d := &decoder{loading: l, policy: p, source: l.name}
-		d.mapping(onlyKeys(root, "admin", "data"), "", d.section("")...)
+		d.mapping(onlyKeys(root, "admin", "data"), "", section(d, "")...)
 		l.base = ""
 	}
 	l.environment(p, nil)

@@ -104,7 +104,7 @@ func TestPatternsReadAsTheyAreWritten(t *testing.T) {
 		"A.Test.": "a.test", "a.test:443": "a.test:443", "a.test:*": "a.test", "*": "*", "*:80": "*:80", "*.A.test": "*.a.test", "*.a.test:1": "*.a.test:1",
 		"::1": "[::1]", "[::1]": "[::1]", "[::1]:80": "[::1]:80", "127.1": "127.0.0.1", "*.bücher.test": "*.xn--bcher-kva.test", "*.com": "*.com",
 	} {
-		p, err := ParsePattern(text)
+		p, err := parsePattern(text)
 		if err != nil || p.String() != want {
 			t.Errorf("%q is %q, %v", text, p, err)
 		}
@@ -112,7 +112,7 @@ func TestPatternsReadAsTheyAreWritten(t *testing.T) {
 	for _, bad := range []string{
 		"", "*.", "**", "*.*", "a.*", "a*.test", "*a.test", "a.*.test", "https://a.test", "a.test/x", "a.test:0", "a.test:", "a.test:x", "*.127.0.0.1", "*.[::1]", "*.1", "::1:80:", "[::1", "a b", ".a.test", "user@a.test",
 	} {
-		if p, err := ParsePattern(bad); err == nil {
+		if p, err := parsePattern(bad); err == nil {
 			t.Errorf("%q is %q", bad, p)
 		}
 	}
@@ -122,7 +122,7 @@ func TestPatternsReadAsTheyAreWritten(t *testing.T) {
 func naive(sites []Site, host string, port uint16) int32 {
 	for i := range sites {
 		for _, p := range sites[i].Hosts {
-			if p.Matches(host, port) {
+			if p.matches(host, port) {
 				return int32(i)
 			}
 		}
@@ -223,11 +223,11 @@ func FuzzMatch(f *testing.F) {
 		}
 		var sites []Site
 		for _, text := range strings.Fields(rules) {
-			p, err := ParsePattern(text)
+			p, err := parsePattern(text)
 			if err != nil {
 				continue
 			}
-			again, err := ParsePattern(p.String())
+			again, err := parsePattern(p.String())
 			if err != nil || again != p {
 				t.Fatalf("%q is %+v, written %q, which is %+v, %v", text, p, p, again, err)
 			}

@@ -47,7 +47,7 @@ func normal(sent string, c byte) bool {
 	return !pathByte(c) && !lower(sent[1]) && !lower(sent[2])
 }
 
-// pathByte tells what needs no escape inside of a segment (RFC 3986, pchar).
+// pathByte tells which bytes need no escape inside a segment (RFC 3986, pchar).
 func pathByte(c byte) bool {
 	switch {
 	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':

@@ -2,27 +2,20 @@ package policy
 
 import (
 	"os"
-	"path/filepath"
 	"time"
+
+	"github.com/abide-proxy/abide/limit"
 )
 
 // Policy is the whole configuration with every default filled in. It is
 // immutable after Load; Defaults returns one too. Most callers want Match and
-// Intercepts.
+// Interception.
 type Policy struct {
-	File string // where it was read from, empty when there was no file
+	File string // where the configuration was read from, "" for the defaults
 
-	Listen string // "ip:port", or ":port" for every address
-	Open   OpenListener
-	Admin  Admin
-	Data   string // absolute directory, or "none" to keep nothing
-	CA     CA
-	Store  Store
-	Log    Log
-
-	// StrictState has abide end when what it kept cannot be read, instead of setting
-	// that aside.
-	StrictState bool
+	Listeners
+	Storage
+	Log Log
 
 	Access    Access
 	Egress    Egress
@@ -32,27 +25,17 @@ type Policy struct {
 	Metrics   Metrics
 	Abide     Abide
 
-	Queue    Queue
-	Retry    Retry
-	Breaker  Breaker
-	Defaults Unnamed
-	Pools    []Pool
-	Sites    []Site
-	Mode     string // enforce | observe
-	Shard    Shard
-
-	index index // of Sites, by host
+	Queue   Queue
+	Retry   Retry
+	Breaker Breaker
+	Rules
+	Mode  string // enforce | observe
+	Shard Shard
 }
 
 // Observes tells that nothing is held back: what would have waited is counted and
 // reported.
 func (p *Policy) Observes() bool { return p.Mode == "observe" }
-
-// Admin is the operator's listener. An empty Listen turns it off.
-type Admin struct {
-	Listen string
-	Token  Secret
-}
 
 // Log is how this process speaks of itself. Access adds a line per request.
 type Log struct {
@@ -91,7 +74,7 @@ type Metrics struct{ Sites int }
 // Abide is about the Abide-* response headers.
 type Abide struct{ Headers bool }
 
-// Queue bounds who waits, and how long.
+// Queue bounds how many requests wait, and how long.
 type Queue struct {
 	Max     int // holds in all
 	PerSite int
@@ -116,27 +99,11 @@ type Breaker struct {
 	Pause    time.Duration
 }
 
-// Unnamed is what holds for sites that no rule names.
-type Unnamed struct {
-	Limits []Limit
-	Learn  bool
-}
-
 // Shard is the part of all URLs that this crawler owns. Of 0 owns them all.
 type Shard struct {
 	Index, Of int
 	By        string // url | host
 }
-
-// Size is a number of bytes.
-type Size int64
-
-// Sizes, as they are written.
-const (
-	KiB Size = 1 << 10
-	MiB Size = 1 << 20
-	GiB Size = 1 << 30
-)
 
 // Defaults is the configuration of an empty file, with the data directory in
 // this user's home.
@@ -144,11 +111,12 @@ func Defaults() *Policy { return defaults(os.LookupEnv) }
 
 func defaults(lookup func(string) (string, bool)) *Policy {
 	p := &Policy{
-		Listen:    "127.0.0.1:3128",
-		Open:      OpenListener{Listen: "127.0.0.1:3129", Default: true},
-		Admin:     Admin{Listen: "127.0.0.1:9128"},
-		Data:      dataDir(lookup),
-		Store:     Store{Kind: "local"},
+		Listeners: Listeners{
+			Listen: "127.0.0.1:3128",
+			Open:   OpenListener{Listen: "127.0.0.1:3129", Default: true},
+			Admin:  Admin{Listen: "127.0.0.1:9128"},
+		},
+		Storage:   Storage{Data: dataDir(lookup), Store: Store{Kind: "local"}},
 		Log:       Log{Level: "info", Format: "text"},
 		Access:    Access{From: From{Loopback: true}},
 		Egress:    Egress{Ports: Ports{List: []uint16{80, 443}}},
@@ -165,30 +133,20 @@ func defaults(lookup func(string) (string, bool)) *Policy {
 			TunnelLife: 24 * time.Hour,
 			Drain:      30 * time.Second,
 		},
-		Bounds:  Bounds{Upload: 16 * GiB, IdlePerHost: 256, Idle: 4096, Certificates: 10000},
+		Bounds:  Bounds{Upload: 16 * gib, IdlePerHost: 256, Idle: 4096, Certificates: 10000},
 		Metrics: Metrics{Sites: 1000},
 		Abide:   Abide{Headers: true},
 		Queue:   Queue{Max: 10000, PerSite: 2000, Wait: 30 * time.Minute, Aging: 30 * time.Second},
 		Retry: Retry{
 			Attempts: 4, Refusals: 20, Base: 500 * time.Millisecond, Max: time.Minute,
-			Body: MiB, Memory: 256 * MiB,
+			Body: mib, Memory: 256 * mib,
 		},
-		Breaker:  Breaker{Failures: 10, Pause: 30 * time.Second},
-		Defaults: Unnamed{Limits: []Limit{{As: AsConcurrency, Unit: Concurrency, Amount: 32}}, Learn: true},
-		Mode:     "enforce",
-		Shard:    Shard{By: "url"},
+		Breaker: Breaker{Failures: 10, Pause: 30 * time.Second},
+		Rules: Rules{
+			Defaults: Unnamed{Limits: []Limit{{As: limit.Concurrency, Unit: Concurrency, Amount: 32}}, Learn: true},
+		},
+		Mode:  "enforce",
+		Shard: Shard{By: "url"},
 	}
 	return p
-}
-
-// dataDir is where the XDG base directories put state; without a home there is
-// nowhere to keep any.
-func dataDir(lookup func(string) (string, bool)) string {
-	if state, ok := lookup("XDG_STATE_HOME"); ok && filepath.IsAbs(state) {
-		return filepath.Join(state, "abide")
-	}
-	if home, ok := lookup("HOME"); ok && filepath.IsAbs(home) {
-		return filepath.Join(home, ".local", "state", "abide")
-	}
-	return "none"
 }

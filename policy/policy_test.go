@@ -28,7 +28,7 @@ func TestTheWholeConfigurationOfTheDesignLoads(t *testing.T) {
 	site := p.Sites[1]
 	switch {
 	case p.Admin.Token.Reveal() != "canary-1", p.Access.Clients[0].Secret.Reveal() != "canary-2", p.Access.Clients[0].Weight != 2,
-		p.Data != "/home/somebody/.local/state/abide", p.Shard != Shard{17, 100, "url"}, p.Queue.Wait != 30*time.Minute, p.Retry.Body != MiB,
+		p.Data != "/home/somebody/.local/state/abide", p.Shard != Shard{17, 100, "url"}, p.Queue.Wait != 30*time.Minute, p.Retry.Body != mib,
 		len(p.Sites) != 3, site.Priority != 2, !site.Robots, !site.Coalesce, len(site.Limits) != 3, site.Limits[0].Amount != 1e6,
 		p.Sites[0].Limits[2].Per.Calendar != "month", p.Pools[0].Column != "bearer_token", len(p.Sites[2].Backends) != 2, p.Defaults.Limits[0].Amount != 32:
 		t.Errorf("%+v", p)
@@ -147,7 +147,7 @@ func TestInterceptIsForHostsWhoseRuleNeedsToSeeRequests(t *testing.T) {
 		p := load(t, rules+"intercept: "+mode)
 		var got []string
 		for _, host := range []string{"seen.test", "a.seen.test", "bytes.test", "flight.test", "pool.test", "same.test", "bare.test", "other.test"} {
-			if p.Intercepts(host, 443) {
+			if p.opens(host, 443) {
 				got = append(got, host)
 			}
 		}
@@ -161,7 +161,7 @@ func TestInterceptIsForHostsWhoseRuleNeedsToSeeRequests(t *testing.T) {
 			t.Errorf("%s: %v, want %v", mode, got, want)
 		}
 	}
-	if Defaults().Intercepts("a.test", 443) {
+	if Defaults().opens("a.test", 443) {
 		t.Error("the defaults intercept")
 	}
 }
@@ -211,7 +211,7 @@ func TestDurationsAndSizesReadBackAsTheyAreWritten(t *testing.T) {
 		}
 		s := Size(rapid.Int64Range(1, 1<<60).Draw(t, "size"))
 		if rapid.Bool().Draw(t, "round") {
-			s = s/GiB*MiB + MiB
+			s = s/gib*mib + mib
 		}
 		if got, err := parseSize(s.String()); err != nil || got != s {
 			t.Fatalf("%d is written %s, which is %d, %v", s, s, got, err)
@@ -222,7 +222,7 @@ func TestDurationsAndSizesReadBackAsTheyAreWritten(t *testing.T) {
 			t.Errorf("%v is written %s, want %s", d, got, want)
 		}
 	}
-	for s, want := range map[Size]string{0: "0B", 1: "1B", 1000: "1kB", 1024: "1KiB", MiB: "1MiB", 1e6: "1MB", 16 * GiB: "16GiB", 1500: "1500B"} {
+	for s, want := range map[Size]string{0: "0B", 1: "1B", 1000: "1kB", 1024: "1KiB", mib: "1MiB", 1e6: "1MB", 16 * gib: "16GiB", 1500: "1500B"} {
 		if got := s.String(); got != want {
 			t.Errorf("%d is written %s, want %s", int64(s), got, want)
 		}

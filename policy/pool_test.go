@@ -196,3 +196,23 @@ sites:
 		t.Error(got)
 	}
 }
+
+func TestEachSourceOfTokensIsReadAndDescribed(t *testing.T) {
+	values := map[string]string{
+		"file":   "/run/tokens -> of /run/tokens",
+		"env":    "TOKENS -> of $TOKENS",
+		"dir":    "/run/secrets -> in /run/secrets",
+		"tokens": "[{label: mine, secret: s}] -> mine",
+	}
+	for _, one := range poolSources {
+		value, want, ok := strings.Cut(values[one.key], " -> ")
+		if !ok {
+			t.Errorf("add %s to this test", one.key)
+			continue
+		}
+		p := load(t, "pools: {p: {"+one.key+": "+value+"}}")
+		if got := p.Pools[0].source(); got != "tokens "+want {
+			t.Errorf("%s: %q", one.key, got)
+		}
+	}
+}

@@ -44,7 +44,7 @@ func parseRoute(s string) (*route, error) {
 	for part := range strings.SplitSeq(s[1:], "/") {
 		switch {
 		case part == "**":
-			if n := len(r.segments); n == 0 || r.segments[n-1].kind != anyMany { // two say no more than one
+			if n := len(r.segments); n == 0 || r.segments[n-1].kind != anyMany { // two are equal to one
 				r.segments = append(r.segments, segment{kind: anyMany})
 			}
 			continue
@@ -57,7 +57,7 @@ func parseRoute(s string) (*route, error) {
 			if err != nil {
 				return nil, fmt.Errorf("%s %w", quote(s), err)
 			}
-			r.segments = append(r.segments, segment{text: text})
+			r.segments = append(r.segments, segment{text: text, kind: literal})
 		}
 		r.least++
 	}
@@ -76,7 +76,7 @@ func (r *route) covers(path string) bool {
 	}
 	var (
 		at, rest       = 0, path // of the pattern and of the path; "" is its end
-		again, against = -1, ""  // where the last ** goes on
+		again, against = -1, ""  // where the last ** continues
 	)
 	for {
 		switch {
@@ -113,7 +113,7 @@ func cutSegment(path string) (one, rest string) {
 	return path[1:], ""
 }
 
-// is tells whether a segment as it was sent means the literal.
+// is tells whether an escaped segment equals the literal.
 func (s *segment) is(sent string) bool {
 	if strings.IndexByte(sent, '%') < 0 {
 		return sent == s.text

@@ -24,7 +24,7 @@ func NewSecret(s string) Secret {
 	return Secret{&s}
 }
 
-// Reveal is the secret itself, for the one place that sends it.
+// Reveal returns the secret, for the one place that sends it.
 func (s Secret) Reveal() string {
 	if s.value == nil {
 		return ""
@@ -32,11 +32,10 @@ func (s Secret) Reveal() string {
 	return *s.value
 }
 
-// Empty tells that there is none.
+// Empty tells whether the secret is empty.
 func (s Secret) Empty() bool { return s.value == nil }
 
-// Equal compares in a time that tells nothing of the secret, its length included.
-// No secret equals nothing, not even the empty string.
+// Equal compares in a time that does not depend on the secret or its length.
 func (s Secret) Equal(other string) bool {
 	a, b := sha256.Sum256([]byte(s.Reveal())), sha256.Sum256([]byte(other))
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && !s.Empty()

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strconv"
@@ -8,9 +9,9 @@ import (
 	"time"
 )
 
-// setting is one scalar key: how it is read, and how its value is written. The
-// file, the environment and the command line all come through here, so that a
-// value means the same everywhere.
+// setting is a scalar key: how its value is read, and how it is written. The file, the
+// environment and the command line all use the same settings, so that a value means the
+// same everywhere.
 type setting struct {
 	Key
 	shape shape
@@ -29,60 +30,40 @@ const (
 	pairs
 )
 
-// text is what a value may say, and what may be said of it.
-type text int
-
-const (
-	plainText  text = iota
-	secretText      // ${NAME} is replaced, and the value is never quoted
-	secretURL       // the same, for a URL with a password somewhere in it
-)
-
-// input is the text of one value, and where relative paths in it start.
-type input struct {
-	items []string // one, unless the shape is another
-	base  string
-	home  string
-	fail  func(item int, err error) // item is -1 for the value as a whole
+// valueSetting is a setting that parse reads and format writes. A value that cannot be
+// parsed leaves the default.
+func valueSetting[T any](key Key, at func(*Policy) *T, parse func(string) (T, error), format func(T) string) setting {
+	return setting{
+		Key: key,
+		read: func(p *Policy, in *input) {
+			v, err := parse(in.value())
+			if err != nil {
+				in.fail(-1, err)
+				return
+			}
+			*at(p) = v
+		},
+		show: func(p *Policy) string { return format(*at(p)) },
+	}
 }
-
-func (in *input) value() string { return in.items[0] }
 
 func durationSetting(name, doc string, at func(*Policy) *time.Duration) setting {
 	return upToSetting(name, doc, longest, at)
 }
 
 func upToSetting(name, doc string, most time.Duration, at func(*Policy) *time.Duration) setting {
-	return setting{
-		Key: Key{Name: name, Kind: "duration", Doc: doc},
-		read: func(p *Policy, in *input) {
-			d, err := parseDuration(in.value())
-			if err == nil && d > most {
-				err = fmt.Errorf("%s is more than %s", quote(in.value()), formatDuration(most))
-			}
-			if err != nil {
-				in.fail(-1, err)
-				return
-			}
-			*at(p) = d
-		},
-		show: func(p *Policy) string { return formatDuration(*at(p)) },
+	parse := func(s string) (time.Duration, error) {
+		d, err := parseDuration(s)
+		if err == nil && d > most {
+			err = fmt.Errorf("%s is more than %s", quote(s), formatDuration(most))
+		}
+		return d, err
 	}
+	return valueSetting(Key{Name: name, Kind: "duration", Doc: doc}, at, parse, formatDuration)
 }
 
 func sizeSetting(name, doc string, at func(*Policy) *Size) setting {
-	return setting{
-		Key: Key{Name: name, Kind: "size", Doc: doc},
-		read: func(p *Policy, in *input) {
-			s, err := parseSize(in.value())
-			if err != nil {
-				in.fail(-1, err)
-				return
-			}
-			*at(p) = s
-		},
-		show: func(p *Policy) string { return at(p).String() },
-	}
+	return valueSetting(Key{Name: name, Kind: "size", Doc: doc}, at, parseSize, Size.String)
 }
 
 func countSetting(name, doc string, least int64, at func(*Policy) *int) setting {
@@ -90,90 +71,83 @@ func countSetting(name, doc string, least int64, at func(*Policy) *int) setting 
 }
 
 func rangeSetting(name, doc string, least, most int64, at func(*Policy) *int) setting {
-	return setting{
-		Key: Key{Name: name, Kind: "number", Doc: doc},
-		read: func(p *Policy, in *input) {
-			n, err := parseCount(in.value(), least, most)
-			if err != nil {
-				in.fail(-1, err)
-				return
-			}
-			*at(p) = int(n)
-		},
-		show: func(p *Policy) string { return strconv.Itoa(*at(p)) },
+	parse := func(s string) (int, error) {
+		n, err := parseCount(s, least, most)
+		return int(n), err
 	}
+	return valueSetting(Key{Name: name, Kind: "number", Doc: doc}, at, parse, strconv.Itoa)
 }
 
-// autoSetting is a count that is worked out where it says auto.
+// autoSetting is a count that is worked out where it says auto, which is stored as 0.
 func autoSetting(name, doc string, at func(*Policy) *int) setting {
-	s := countSetting(name, doc, 1, at)
-	number, show := s.read, s.show
-	s.read = func(p *Policy, in *input) {
-		if in.value() == "auto" {
-			*at(p) = 0
-			return
+	parse := func(s string) (int, error) {
+		if s == "auto" {
+			return 0, nil
 		}
-		number(p, in)
+		n, err := parseCount(s, 1, math.MaxInt32)
+		return int(n), err
 	}
-	s.show = func(p *Policy) string {
-		if *at(p) == 0 {
+	format := func(n int) string {
+		if n == 0 {
 			return "auto"
 		}
-		return show(p)
+		return strconv.Itoa(n)
 	}
-	return s
+	return valueSetting(Key{Name: name, Kind: "number", Doc: doc}, at, parse, format)
 }
 
 func switchSetting(name, doc string, at func(*Policy) *bool) setting {
-	return setting{
-		Key: Key{Name: name, Kind: "switch", Doc: doc},
-		read: func(p *Policy, in *input) {
-			on, err := parseSwitch(in.value())
-			if err != nil {
-				in.fail(-1, err)
-				return
-			}
-			*at(p) = on
-		},
-		show: func(p *Policy) string { return strconv.FormatBool(*at(p)) },
-	}
+	return valueSetting(Key{Name: name, Kind: "switch", Doc: doc}, at, parseSwitch, strconv.FormatBool)
 }
 
 func wordSetting(name, doc string, at func(*Policy) *string, words ...string) setting {
-	return setting{
-		Key: Key{Name: name, Kind: strings.Join(words, "|"), Doc: doc},
-		read: func(p *Policy, in *input) {
-			w, err := parseWord(in.value(), words...)
-			if err != nil {
-				in.fail(-1, err)
-				return
-			}
-			*at(p) = w
-		},
-		show: func(p *Policy) string { return *at(p) },
-	}
+	parse := func(s string) (string, error) { return parseWord(s, words...) }
+	return valueSetting(Key{Name: name, Kind: strings.Join(words, "|"), Doc: doc}, at, parse, func(s string) string { return s })
 }
 
+// addressSetting is an address to listen on. off allows the word off, which is stored
+// as "".
 func addressSetting(name, doc string, off bool, at func(*Policy) *string) setting {
+	parse := func(s string) (string, error) {
+		if off && (s == "" || s == "off") {
+			return "", nil
+		}
+		return parseListen(s)
+	}
+	format := func(s string) string { return cmp.Or(s, "off") }
+	return valueSetting(Key{Name: name, Kind: "address", Doc: doc}, at, parse, format)
+}
+
+// Key is one scalar setting: its dotted name, the environment variable that sets
+// it too, and a line of help. The command line makes its flags of them.
+type Key struct {
+	Name    string // bounds.idle_per_host
+	Env     string // ABIDE_BOUNDS_IDLE_PER_HOST
+	Kind    string // what it takes: address, duration, size, number, switch, words …
+	Doc     string
+	Default string // as it would be written, "" for none
+}
+
+// envName is the variable of a key.
+func envName(name string) string {
+	return "ABIDE_" + strings.ToUpper(strings.ReplaceAll(name, ".", "_"))
+}
+
+func fileSetting(name, doc string, at func(*Policy) *string) setting {
 	return setting{
-		Key: Key{Name: name, Kind: "address", Doc: doc},
+		Key: Key{Name: name, Kind: "file", Doc: doc},
 		read: func(p *Policy, in *input) {
-			if off && (in.value() == "" || in.value() == "off") {
-				*at(p) = ""
+			*at(p) = ""
+			if in.value() == "" {
 				return
 			}
-			a, err := parseListen(in.value())
+			path, err := in.path()
 			if err != nil {
 				in.fail(-1, err)
 				return
 			}
-			*at(p) = a
+			*at(p) = path
 		},
-		show: func(p *Policy) string {
-			if *at(p) == "" {
-				return "off"
-			}
-			return *at(p)
-		},
+		show: func(p *Policy) string { return *at(p) },
 	}
 }

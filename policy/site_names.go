@@ -1,22 +1,22 @@
 package policy
 
 // RuleOf is the rule that a site's name comes from, nil if there is none.
-func (p *Policy) RuleOf(site string) *Site {
-	for i := range p.Sites {
-		if p.Sites[i].Group == "rule" && p.Sites[i].Title() == site {
-			return &p.Sites[i]
+func (r *Rules) RuleOf(site string) *Site {
+	for i := range r.Sites {
+		if r.Sites[i].Group == "rule" && r.Sites[i].Title() == site {
+			return &r.Sites[i]
 		}
 	}
 	t, err := ParseTarget("https", site)
 	if err != nil {
 		return nil
 	}
-	return p.Match(t).Rule
+	return r.Match(t).Rule
 }
 
 // SiteNames are the sites that rules name exactly, in the order of the rules, at most
 // so many: a host without *, or a rule whose hosts are one site.
-func (p *Policy) SiteNames(most int) []string {
+func (r *Rules) SiteNames(most int) []string {
 	var names []string
 	seen := map[string]bool{}
 	add := func(name string) {
@@ -25,8 +25,8 @@ func (p *Policy) SiteNames(most int) []string {
 			names = append(names, name)
 		}
 	}
-	for i := range p.Sites {
-		s := &p.Sites[i]
+	for i := range r.Sites {
+		s := &r.Sites[i]
 		if s.Group == "rule" {
 			add(s.Title())
 			continue
@@ -39,7 +39,7 @@ func (p *Policy) SiteNames(most int) []string {
 			if port == 0 {
 				port = 443
 			}
-			add(p.Match(Target{Scheme: "https", Host: one.Host, Port: port}).Site)
+			add(r.Match(Target{Scheme: "https", Host: one.Host, Port: port}).Site)
 		}
 	}
 	return names

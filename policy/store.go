@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +17,6 @@ import (
 // says is taken apart here; the fields after it are empty when Kind is local.
 type Store struct {
 	Kind string // local | redis | rediss | redis+sentinel | …
-	URL  Secret // as it was written, but for its prefix; its ca is a whole path
 
 	Hosts    []string // "host:port" of servers, or of sentinels; or the path of a socket
 	Master   string   // which of theirs sentinels are asked for
@@ -25,6 +25,10 @@ type Store struct {
 	DB       int
 	Prefix   string // of every key, "" for the usual one
 	TLS      bool
+	CA       string // the path of a PEM file, "" for the system's
+
+	SentinelUser     string
+	SentinelPassword Secret
 }
 
 var storeKinds = []string{
@@ -39,27 +43,32 @@ var storeExamples = map[string]string{
 	"cluster":  "redis+cluster://user:secret@a.example:6379,b.example:6379",
 }
 
-// Shared tells whether several instances may have the store together.
+// Shared tells whether several instances may share the store.
 func (s *Store) Shared() bool { return s.Kind != "local" }
 
-// Sentinel tells whether Hosts are those of sentinels.
-func (s *Store) Sentinel() bool { return strings.HasSuffix(s.Kind, "+sentinel") }
-
-// Cluster tells whether Hosts are some of a cluster.
-func (s *Store) Cluster() bool { return strings.HasSuffix(s.Kind, "+cluster") }
-
-// unix tells whether it is a socket of this machine.
-func (s *Store) unix() bool { return strings.HasSuffix(s.Kind, "+unix") }
-
-// Same tells whether another is the same store, so that nothing has to be opened anew.
-func (s *Store) Same(o *Store) bool {
-	return s.Kind == o.Kind && s.Prefix == o.Prefix && s.URL.Reveal() == o.URL.Reveal()
+// Form is "unix", "sentinel" or "cluster", and "" for one server.
+func (s *Store) Form() string {
+	_, form, _ := strings.Cut(s.Kind, "+")
+	return form
 }
 
-// HasPassword tells whether there is one.
-func (s *Store) HasPassword() bool { return !s.Password.Empty() }
+// sentinel tells whether Hosts are those of sentinels.
+func (s *Store) sentinel() bool { return s.Form() == "sentinel" }
 
-// local tells whether all of it is on this machine.
+// cluster tells whether Hosts are some of a cluster.
+func (s *Store) cluster() bool { return s.Form() == "cluster" }
+
+// unix tells whether the store is reached by a socket of this machine.
+func (s *Store) unix() bool { return s.Form() == "unix" }
+
+// Same tells whether another configuration means the same store, so that it need not be
+// reopened.
+func (s *Store) Same(o *Store) bool { return reflect.DeepEqual(s, o) }
+
+// hasPassword tells whether the URL has a password.
+func (s *Store) hasPassword() bool { return !s.Password.Empty() }
+
+// local tells whether all hosts of the store are on this machine.
 func (s *Store) local() bool {
 	return s.unix() || !slices.ContainsFunc(s.Hosts, func(one string) bool {
 		host, _, err := net.SplitHostPort(one)
@@ -68,16 +77,16 @@ func (s *Store) local() bool {
 	})
 }
 
-// String says which store it is, without its password.
+// String describes the store, without its password.
 func (s Store) String() string {
 	if !s.Shared() {
 		return s.Kind
 	}
 	var b strings.Builder
 	switch {
-	case s.Sentinel():
+	case s.sentinel():
 		fmt.Fprintf(&b, "Redis %s of the sentinels %s", s.Master, someOf(s.Hosts))
-	case s.Cluster():
+	case s.cluster():
 		fmt.Fprintf(&b, "Redis cluster of %s", someOf(s.Hosts))
 	default:
 		b.WriteString("Redis at " + s.Hosts[0])
@@ -97,20 +106,20 @@ func (s Store) String() string {
 	return b.String()
 }
 
-// readStore quotes nothing of what it reads, as it may hold a password.
-func readStore(p *Policy, in *input) {
+// read reads store. Its errors quote nothing of the value, which may hold a password.
+func (s *Store) read(in *input) {
 	if in.value() == "local" {
-		p.Store = Store{Kind: "local"}
+		*s = Store{Kind: "local"}
 		return
 	}
-	s, err := parseStore(in.value(), func(ca string) (string, error) {
+	parsed, err := parseStore(in.value(), func(ca string) (string, error) {
 		return (&input{items: []string{ca}, base: in.base, home: in.home}).path()
 	})
 	if err != nil {
 		in.fail(-1, err)
 		return
 	}
-	p.Store = s
+	*s = parsed
 }
 
 // parseStore takes a URL apart. It may name several hosts, which url.Parse does not
@@ -137,23 +146,15 @@ func parseStore(text string, resolve func(string) (string, error)) (Store, error
 		err = s.path(path)
 	}
 	if err == nil {
-		query, err = s.options(query, resolve)
+		err = s.options(query, resolve)
 	}
 	if err != nil {
 		return none, err
 	}
-	text, _, _ = strings.Cut(text, "?")
-	if query != "" {
-		text += "?" + query
-	}
-	s.URL = NewSecret(text)
 	return s, nil
 }
 
-func (s *Store) example() string {
-	_, form, _ := strings.Cut(s.Kind, "+")
-	return storeExamples[form]
-}
+func (s *Store) example() string { return storeExamples[s.Form()] }
 
 // account takes user and password off, and leaves the hosts.
 func (s *Store) account(authority string) (hosts string, err error) {
@@ -182,13 +183,13 @@ func (s *Store) hosts(authority string) error {
 		return nil
 	}
 	usual := uint16(6379)
-	if s.Sentinel() {
+	if s.sentinel() {
 		usual = 26379
 	}
 	for one := range strings.SplitSeq(authority, ",") {
 		host, port, err := splitHostPort(strings.TrimSpace(one), usual)
 		if err == nil {
-			host, err = canonical(host)
+			host, err = canonicalHost(host)
 		}
 		if err != nil {
 			return fmt.Errorf("has a host that %w; write one such as %s", err, s.example())
@@ -199,7 +200,7 @@ func (s *Store) hosts(authority string) error {
 		}
 		s.Hosts = append(s.Hosts, at)
 	}
-	if len(s.Hosts) > 1 && !s.Sentinel() && !s.Cluster() {
+	if len(s.Hosts) > 1 && !s.sentinel() && !s.cluster() {
 		return errors.New("names several hosts, which a cluster or sentinels have; write redis+cluster:// or redis+sentinel://")
 	}
 	return nil
@@ -213,15 +214,15 @@ func (s *Store) path(path string) error {
 		return errors.New("names no socket; write " + s.example())
 	case s.unix():
 		s.Hosts = []string{"/" + path}
-	case s.Sentinel() && path == "":
+	case s.sentinel() && path == "":
 		return errors.New("needs the name of the master, such as " + s.example())
-	case s.Sentinel():
+	case s.sentinel():
 		name, err := url.PathUnescape(path)
 		if err != nil || strings.ContainsAny(name, "/ \r\n\x00") {
 			return errors.New("has a name of the master that is none, such as " + s.example())
 		}
 		s.Master = name
-	case path != "" && s.Cluster():
+	case path != "" && s.cluster():
 		return errors.New("has a path; a cluster has no databases")
 	case path != "":
 		return s.database(path)
@@ -234,50 +235,51 @@ func (s *Store) database(text string) error {
 	switch {
 	case err != nil:
 		return errors.New("has a database that is no number, such as ?db=2")
-	case s.Cluster() && n > 0:
+	case s.cluster() && n > 0:
 		return errors.New("has db; a cluster has the database 0 alone")
 	}
 	s.DB = int(n)
 	return nil
 }
 
-// options are what stands behind the ?. The rest is those that the store itself reads.
-func (s *Store) options(query string, resolve func(string) (string, error)) (rest string, err error) {
+// options is the part of the URL after the ?.
+func (s *Store) options(query string, resolve func(string) (string, error)) error {
 	values, err := url.ParseQuery(query)
 	if err != nil {
-		return "", errors.New("has options that cannot be read; they look like ?db=2&prefix=crawl")
+		return errors.New("has options that cannot be read; they look like ?db=2&prefix=crawl")
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		all, text := values[name], values[name][0]
 		switch {
 		case len(all) > 1:
-			return "", errors.New("has an option twice")
+			return errors.New("has an option twice")
 		case name == "db" && s.DB > 0:
-			return "", errors.New("has a database in its path and as db")
+			return errors.New("has a database in its path and as db")
 		case name == "db":
 			err = s.database(text)
 		case name == "prefix":
 			err = checkPrefix(text)
 			s.Prefix = text
-			values.Del("prefix")
 		case name == "ca" && !s.TLS:
 			err = errors.New("has ca, which is for TLS; write " + strings.Replace(s.Kind, "redis", "rediss", 1) + "://")
 		case name == "ca":
-			if text, err = resolve(text); err != nil {
+			if s.CA, err = resolve(text); err != nil {
 				err = errors.New("has a ca that is no path of a file")
 			}
-			values.Set("ca", text)
-		case (name == "sentinel_user" || name == "sentinel_password") && !s.Sentinel():
+		case (name == "sentinel_user" || name == "sentinel_password") && !s.sentinel():
 			err = errors.New("has an option for sentinels, which redis+sentinel:// alone has")
-		case name == "sentinel_user", name == "sentinel_password":
+		case name == "sentinel_user":
+			s.SentinelUser = text
+		case name == "sentinel_password":
+			s.SentinelPassword = NewSecret(text)
 		default:
 			err = errors.New("has an option that is none of db, prefix, ca, sentinel_user and sentinel_password; a ? in a password is %3F")
 		}
 		if err != nil {
-			return "", err
+			return err
 		}
 	}
-	return values.Encode(), nil
+	return nil
 }
 
 // checkPrefix refuses what would put keys into other slots of a cluster, or could not

@@ -2,20 +2,18 @@ package policy
 
 import "strings"
 
-// didYouMean is `; did you mean "limits"?` for the word that is nearest to a
-// misspelt one, or nothing when no word is near.
+// didYouMean is the end of an error about an unknown word, such as `; did you mean "limits"?`,
+// with the known word of which it is a likely misspelling; "" if there is none.
 func didYouMean(wrong string, words []string) string {
-	if near := nearest(wrong, words); near != "" {
-		return `; did you mean "` + near + `"?`
+	if suggestion := nearest(wrong, words); suggestion != "" {
+		return `; did you mean "` + suggestion + `"?`
 	}
 	return ""
 }
 
-// nearest is the word of which another is a likely misspelling, "" if there is none.
-// A suggestion that is wrong costs more than no suggestion, so few mistakes are
-// allowed, and the beginning of the word has to be right.
+// nearest is the known word of which wrong is a likely misspelling; "" if there is none.
 func nearest(wrong string, words []string) string {
-	const longestWord = 64 // the distance is quadratic, and what is longer is no typo
+	const longestWord = 64 // the distance is quadratic; longer words are no misspellings
 	if wrong == "" || len(wrong) > longestWord {
 		return ""
 	}
@@ -60,7 +58,7 @@ func near(wrong, meant string) bool {
 	return short > 4 || len(wrong) != len(meant) || sameLetters(wrong, meant)
 }
 
-// sameLetters tells whether two words have the same letters in another order.
+// sameLetters tells whether two words are permutations of the same letters.
 func sameLetters(a, b string) bool {
 	for i := range len(a) {
 		if strings.Count(a, a[i:i+1]) != strings.Count(b, a[i:i+1]) {
@@ -70,13 +68,13 @@ func sameLetters(a, b string) bool {
 	return len(a) == len(b)
 }
 
-// bare forgets how words are joined: perSite, per-site and per_site are one.
+// bare removes separators: perSite, per-site and per_site are equal.
 func bare(s string) string {
-	s = strings.TrimPrefix(s, "ABIDE_") // which all variables have, so it says nothing
+	s = strings.TrimPrefix(s, "ABIDE_") // the prefix of all variables
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "", ".", "", " ", "").Replace(s))
 }
 
-// stem is a word without the s of its plural.
+// stem is a word without its plural s.
 func stem(s string) string {
 	if len(s) > 4 {
 		return strings.TrimSuffix(s, "s")

@@ -10,7 +10,7 @@ func everyKey() []string {
 	words := []string{
 		"sites", "pools", "limits", "host", "name", "group", "pool", "insecure", "learn", "dialect", "priority", "robots", "coalesce", "backends", "balance", "sticky", "outage",
 		"requests", "bytes", "cost", "concurrency", "per", "as", "by", "method", "path", "each", "burst", "min", "max", "stall", "timezone",
-		"file", "column", "label", "env", "dir", "tokens", "put", "oauth2", "reserve", "exhausted", "anonymous", "secret", "weight", "token_url", "scopes", "url",
+		"file", "column", "label", "account", "env", "dir", "tokens", "put", "oauth2", "reserve", "exhausted", "anonymous", "secret", "weight", "token_url", "scopes", "url",
 		"rolling", "fixed", "first-use", "bucket", "paced", "quota", "adaptive", "token", "client", "route", "day", "week", "month",
 	}
 	for _, s := range settings() {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Target is where a request goes. Host is canonical (see CanonicalHost), so two
+// Target is where a request goes. Host is canonical (see canonicalHost), so two
 // Targets are the same place exactly when they are equal. Scheme is http, https
 // or, for a tunnel whose content is not known, empty.
 type Target struct {
@@ -51,7 +51,7 @@ func ParseAuthority(s string) (host string, port uint16, err error) {
 // with an empty one ("a.test:"), it is defaultPort; 0 there makes it a must.
 func ParseHostPort(s string, defaultPort uint16) (host string, port uint16, err error) {
 	if host, port, err = splitHostPort(s, defaultPort); err == nil {
-		host, err = canonical(host)
+		host, err = canonicalHost(host)
 	}
 	if err != nil {
 		return "", 0, fmt.Errorf("host %s %w", quote(s), err)

@@ -16,20 +16,6 @@ type unit struct {
 	names []string
 }
 
-// sizes are the units of sizes, larger ones first. Letters of either case mean the
-// same: a small b is a byte here, and never a bit.
-var sizes = []unit{
-	{1 << 40, []string{"TiB"}},
-	{1e12, []string{"TB"}},
-	{1 << 30, []string{"GiB"}},
-	{1e9, []string{"GB"}},
-	{1 << 20, []string{"MiB"}},
-	{1e6, []string{"MB"}},
-	{1 << 10, []string{"KiB"}},
-	{1e3, []string{"kB"}},
-	{1, []string{"B", "byte", "bytes"}},
-}
-
 // parseCount reads a whole number in digits.
 func parseCount(s string, least, most int64) (int64, error) {
 	number, ok := ungroup(s)
@@ -52,66 +38,6 @@ func parseCount(s string, least, most int64) (int64, error) {
 	return n, nil
 }
 
-// parseSize reads 500B, 1kB, 1MB = 10^6 bytes, 1MiB = 2^20 bytes, and the same as
-// 1mb or 1 MB.
-func parseSize(s string) (Size, error) {
-	switch s = strings.TrimSpace(s); {
-	case s == "":
-		return 0, errors.New("has no value; write a size such as 1MiB")
-	case strings.Trim(s, "0123456789._") == "":
-		return 0, fmt.Errorf("%s needs a unit, such as %sB or %sMiB", quote(s), s, s)
-	}
-	number, name, more := cutPart(s)
-	i := unitAt(sizes, name)
-	switch {
-	case number != "" && more == "" && i < 0 && unitAt(sizes, name+"B") >= 0:
-		return 0, fmt.Errorf("%s is not a size; did you mean %q?", quote(s), number+name+"B")
-	case number == "" || more != "" || i < 0:
-		return 0, fmt.Errorf("%s is not a size; write a number and a unit, such as 500B, 64KiB, 1MB or 1.5GB", quote(s))
-	}
-	n, err := scaled(number, sizes[i].size)
-	if err != nil {
-		return 0, fmt.Errorf("%s %w", quote(s), err)
-	}
-	if n == 0 {
-		return 0, fmt.Errorf("%s is no bytes at all", quote(s))
-	}
-	return Size(n), nil
-}
-
-// cutWindow parts an amount from the window that is written with it: 5/s, 5/15m,
-// 5 per minute.
-func cutWindow(s string) (amount, window string, found bool) {
-	amount, window, found = strings.Cut(s, "/")
-	if !found {
-		amount, window, found = strings.Cut(s, " per ")
-	}
-	return strings.TrimSpace(amount), strings.TrimSpace(window), found
-}
-
-// parseRate reads an amount per time: 2/s, 0.2/s, 100/m, 3/10s, 2 per minute.
-func parseRate(s string) (Rate, error) {
-	amount, per, found := cutWindow(s)
-	if !found {
-		if _, err := scaled(s, 1); err == nil {
-			return 0, fmt.Errorf("%s is not a rate; did you mean %q?", quote(s), s+"/s")
-		}
-		return 0, fmt.Errorf("%s is not a rate; write an amount and a time, such as 2/s, 100/m or 3/10s", quote(s))
-	}
-	length, err := parseWindow(per)
-	if err != nil {
-		return 0, fmt.Errorf("%s is not a rate, such as 2/s, 100/m or 3/10s: %w", quote(s), err)
-	}
-	n, err := scaled(amount, 1e9)
-	if err != nil {
-		return 0, fmt.Errorf("%s %w", quote(s), err)
-	}
-	if n == 0 {
-		return 0, fmt.Errorf("%s lets nothing pass, ever", quote(s))
-	}
-	return Rate(float64(n) / 1e9 / length.Seconds()), nil
-}
-
 // parseSwitch reads true or false, on or off.
 func parseSwitch(s string) (bool, error) {
 	switch s {
@@ -123,7 +49,7 @@ func parseSwitch(s string) (bool, error) {
 	return false, fmt.Errorf("%s is neither true nor false (on and off will do)", quote(s))
 }
 
-// parseWord reads one of a few words.
+// parseWord parses one of the allowed words.
 func parseWord(s string, words ...string) (string, error) {
 	for _, w := range words {
 		if s == w {
@@ -213,20 +139,4 @@ func scaled(number string, unit int64) (int64, error) {
 		return 0, errTooLarge
 	}
 	return int64(lo), nil
-}
-
-// String is the size as it would be written.
-func (s Size) String() string {
-	if s == 0 {
-		return "0B"
-	}
-	best := strconv.FormatInt(int64(s), 10) + "B"
-	for _, u := range sizes {
-		if int64(s)%u.size == 0 {
-			if text := strconv.FormatInt(int64(s)/u.size, 10) + u.names[0]; len(text) < len(best) {
-				best = text
-			}
-		}
-	}
-	return best
 }

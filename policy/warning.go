@@ -19,7 +19,7 @@ func (p *Policy) Warnings() []string {
 	}
 	if !local && len(p.Access.Clients) == 0 {
 		at := p.Listen
-		if Loopback(at) {
+		if isLoopback(at) {
 			at = p.Open.Listen
 		}
 		warn("access.clients is empty: whoever reaches %s from %s may use the proxy", at, p.Access.From)
@@ -50,7 +50,7 @@ func (p *Policy) Warnings() []string {
 	for i := range p.Sites {
 		for _, one := range p.Sites[i].Hosts {
 			if one.Port != 80 && p.plain(one) {
-				warn("sites[%d]: %s can be reached by plain http alone, as egress.ports is %s", i, one, showPorts(p))
+				warn("sites[%d]: %s can be reached by plain http alone, as egress.ports is %s", i, one, p.Egress.Ports.text())
 			}
 		}
 	}
@@ -66,11 +66,11 @@ func (p *Policy) Warnings() []string {
 	return all
 }
 
-// warnOfStore tells of what is for nothing without a store that several share, and of
-// passwords that everybody on the way can read.
+// warnOfStore warns of settings that have no effect without a shared store, and of
+// passwords that are sent in the clear.
 func (p *Policy) warnOfStore(warn func(format string, args ...any)) {
 	if p.Store.Shared() {
-		if !p.Store.TLS && p.Store.HasPassword() && !p.Store.local() {
+		if !p.Store.TLS && p.Store.hasPassword() && !p.Store.local() {
 			warn("store sends its password in the clear to %s, %s:// would not", someOf(p.Store.Hosts), strings.Replace(p.Store.Kind, "redis", "rediss", 1))
 		}
 		return
@@ -82,7 +82,7 @@ func (p *Policy) warnOfStore(warn func(format string, args ...any)) {
 	}
 }
 
-// warnOfPools tells where tokens could be seen, or are for nothing.
+// warnOfPools warns where tokens could be seen in transit, or are never used.
 func (p *Policy) warnOfPools(warn func(format string, args ...any)) {
 	used := map[string]bool{}
 	for i := range p.Sites {
@@ -107,8 +107,8 @@ func (p *Policy) warnOfPools(warn func(format string, args ...any)) {
 	}
 }
 
-// warnOfTunnels tells what holds for plain http alone, because nobody sees the
-// requests of a tunnel.
+// warnOfTunnels warns of rules that hold for plain http alone, because the requests
+// inside of a tunnel are not seen.
 func (p *Policy) warnOfTunnels(warn func(format string, args ...any)) {
 	var opened cover
 	for i, one := range p.Intercept.Patterns {
@@ -116,7 +116,7 @@ func (p *Policy) warnOfTunnels(warn func(format string, args ...any)) {
 	}
 	for i := range p.Sites {
 		s := &p.Sites[i]
-		if !s.NeedsRequests() || s.plainOnly(p) {
+		if !s.needsRequests() || s.plainOnly(p) {
 			continue
 		}
 		switch p.Intercept.Mode {
@@ -132,7 +132,7 @@ func (p *Policy) warnOfTunnels(warn func(format string, args ...any)) {
 	}
 }
 
-// warnOfBackends tells where one backend has several budgets.
+// warnOfBackends warns where one backend has several budgets.
 func (p *Policy) warnOfBackends(warn func(format string, args ...any)) {
 	for i := range p.Sites {
 		s := &p.Sites[i]
@@ -152,8 +152,8 @@ var metadata = []netip.Prefix{
 	netip.MustParsePrefix("fd20:ce::254/128"),
 }
 
-// mayIntercept tells whether what is written has https opened. An open listener that
-// nobody asked for is not counted.
+// mayIntercept tells whether the configuration enables interception. An open listener by
+// default is not counted.
 func (p *Policy) mayIntercept() bool {
 	written := *p
 	written.Open.Off = p.Open.Off || p.Open.Default

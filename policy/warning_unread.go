@@ -31,19 +31,19 @@ func (p *Policy) warnOfUnread(warn func(format string, args ...any)) {
 	}
 	switch {
 	case len(rules) == 1:
-		warn("%s has no effect on https that passes unread, as to its hosts at %s with intercept: %s: nothing is learned or held back there; %s, give the rule limits, or write intercept: all", rules[0], p.Listen, showIntercept(p), remedy)
+		warn("%s has no effect on https that passes unread, as to its hosts at %s with intercept: %s: nothing is learned or held back there; %s, give the rule limits, or write intercept: all", rules[0], p.Listen, p.Intercept.text(), remedy)
 	case len(rules) > 1:
-		warn("%s have no effect on https that passes unread, as to their hosts at %s with intercept: %s: nothing is learned or held back there; %s, give the rules limits, or write intercept: all", someOf(rules), p.Listen, showIntercept(p), remedy)
+		warn("%s have no effect on https that passes unread, as to their hosts at %s with intercept: %s: nothing is learned or held back there; %s, give the rules limits, or write intercept: all", someOf(rules), p.Listen, p.Intercept.text(), remedy)
 	}
 	if needRequests(p.Defaults.Limits) && !slices.EqualFunc(p.Defaults.Limits, Defaults().Defaults.Limits, sameLimit) {
-		warn("defaults.limits have no effect on https that passes unread, as to hosts without a rule at %s with intercept: %s; %s, or write intercept: all", p.Listen, showIntercept(p), remedy)
+		warn("defaults.limits have no effect on https that passes unread, as to hosts without a rule at %s with intercept: %s; %s, or write intercept: all", p.Listen, p.Intercept.text(), remedy)
 	}
 }
 
 // unreadByRule tells whether the rule is about requests, but has nothing for which its
 // https is opened.
 func (s *Site) unreadByRule() bool {
-	return !s.NeedsRequests() && (s.learn || s.Dialect != nil || s.Priority != defaultPriority || s.Learn && len(s.Limits) == 0)
+	return !s.needsRequests() && (s.learn || s.Dialect != nil || s.Priority != defaultPriority || s.Learn && len(s.Limits) == 0)
 }
 
 // passesUnread tells whether https to a host of the rule is not opened for everybody.

@@ -6,39 +6,53 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/sirupsen/logrus"
+
+	"github.com/abide-proxy/abide/dispatch"
+	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/problem"
+	"github.com/abide-proxy/abide/throttle"
 )
 
-// client is who sent a request: a name of access.clients, or nobody.
-type client struct {
-	name     string
-	secret   policy.Secret
-	weight   int
-	priority int
-	opensAll bool // intercept: all
+// openName is the user name and the password by which a client without a secret says that
+// the client trusts the CA: http://open:open@127.0.0.1:3128.
+const openName = "open"
+
+// access decides which clients may use the proxy, and delays those with a wrong secret.
+type access struct {
+	metrics      *metrics.Metrics
+	wrongSecrets *throttle.Guard
 }
 
-// admit decides who may use the proxy at all.
-func (s *Server) admit(p *policy.Policy, r *http.Request) (*client, *answer) {
+func newAccess(m *metrics.Metrics, log *logrus.Logger) *access {
+	return &access{m, throttle.New(func(from netip.Addr, wrong int) {
+		log.Warnf("the proxy refused a name or secret from %s that is not one of access.clients: %d since the last such line", from, wrong)
+	})}
+}
+
+// admit returns the client of a request, nil without access.clients, or why the request is
+// refused.
+func (a *access) admit(p *policy.Policy, r *http.Request) (*dispatch.Client, *problem.Problem) {
 	if c := connOf(r); c != nil && c.addr.IsValid() && !p.Access.From.Contains(c.addr) {
-		return nil, &answerStranger
+		return nil, &problem.Stranger
 	}
 	if len(p.Access.Clients) == 0 {
 		return nil, nil
 	}
 	header := r.Header.Get("Proxy-Authorization")
-	who := authenticate(p.Access.Clients, header)
-	if who == nil {
+	client := authenticate(p.Access.Clients, header)
+	if client == nil {
 		if header != "" {
-			s.metrics.WrongSecret("proxy")
-			s.wrong.Wrong(r.Context(), addressOf(r))
+			a.metrics.WrongSecret("proxy")
+			a.wrongSecrets.Wrong(r.Context(), addressOf(r))
 		}
-		return nil, &answerAuthenticate
+		return nil, &problem.Authenticate
 	}
-	return who, nil
+	return client, nil
 }
 
-// addressOf is where a request comes from.
+// addressOf is the client's address of a request.
 func addressOf(r *http.Request) netip.Addr {
 	if c := connOf(r); c != nil {
 		return c.addr
@@ -46,41 +60,55 @@ func addressOf(r *http.Request) netip.Addr {
 	return netip.Addr{}
 }
 
-// refusedSecrets is for the log.
-func (s *Server) refusedSecrets(from netip.Addr, wrong int) {
-	s.log.Warnf("the proxy refused a name or secret from %s that is not one of access.clients: %d since the last such line", from, wrong)
-}
-
-// readmit decides whether who opened a CONNECT may still use what it opened: a
-// reload may have taken its address or its secret away.
-func readmit(p *policy.Policy, conn *clientConn) *answer {
-	if conn.admitted == p {
+// readmit decides whether the client that opened a CONNECT may still use the connection: a
+// reload may have removed the client's address or secret.
+func readmit(p *policy.Policy, conn *clientConn) *problem.Problem {
+	if conn.grant.policy == p {
 		return nil
 	}
 	if conn.addr.IsValid() && !p.Access.From.Contains(conn.addr) {
-		return &answerStranger
+		return &problem.Stranger
 	}
-	if len(p.Access.Clients) > 0 && !stillNamed(p.Access.Clients, conn.client) {
-		return &answerRevoked
+	if len(p.Access.Clients) > 0 && !stillNamed(p.Access.Clients, conn.grant.client) {
+		return &problem.Revoked
 	}
 	return nil
 }
 
-func stillNamed(clients []policy.Client, who *client) bool {
-	if who == nil {
+func stillNamed(clients []policy.Client, client *dispatch.Client) bool {
+	if client == nil {
 		return false
 	}
 	for i := range clients {
-		if clients[i].Name == who.name && clients[i].Secret.Equal(who.secret.Reveal()) {
+		if clients[i].Name == client.Name && clients[i].Secret.Equal(client.Secret.Reveal()) {
 			return true
 		}
 	}
 	return false
 }
 
-// authenticate finds the client of a Basic Proxy-Authorization, nil for none.
-// It compares one secret whether or not the name is known, in constant time.
-func authenticate(clients []policy.Client, header string) *client {
+// trustsCA tells whether the client of a CONNECT says that it trusts the CA: by
+// intercept: all of its name in access.clients, by the open listener, or by the user name
+// open where access.clients is empty.
+func trustsCA(p *policy.Policy, r *http.Request, conn *clientConn, client *dispatch.Client) bool {
+	switch {
+	case client != nil && client.OpensAll:
+		return true
+	case p.Open.Off:
+		return false
+	case conn != nil && conn.trustsCA:
+		return true
+	}
+	if len(p.Access.Clients) > 0 {
+		return false
+	}
+	name, password, ok := basicCredentials(r.Header.Get("Proxy-Authorization"))
+	return ok && name == openName && password == openName
+}
+
+// authenticate finds the client of a Basic Proxy-Authorization, nil if there is none. It
+// compares one secret whether or not the name is known, in constant time.
+func authenticate(clients []policy.Client, header string) *dispatch.Client {
 	name, secret, ok := basicCredentials(header)
 	if !ok {
 		return nil
@@ -94,7 +122,7 @@ func authenticate(clients []policy.Client, header string) *client {
 	if !against.Secret.Equal(secret) || !known {
 		return nil
 	}
-	return &client{name: name, secret: against.Secret, weight: against.Weight, priority: against.Priority, opensAll: against.OpensAll}
+	return &dispatch.Client{Name: name, Secret: against.Secret, Weight: against.Weight, Priority: against.Priority, OpensAll: against.OpensAll}
 }
 
 // basicCredentials reads a Basic Proxy-Authorization.
@@ -103,10 +131,10 @@ func basicCredentials(header string) (name, secret string, ok bool) {
 	if !strings.EqualFold(scheme, "Basic") {
 		return "", "", false
 	}
-	plain, err := base64.StdEncoding.DecodeString(strings.TrimSpace(encoded))
+	viaProxyURL, err := base64.StdEncoding.DecodeString(strings.TrimSpace(encoded))
 	if err != nil {
 		return "", "", false
 	}
-	name, secret, _ = strings.Cut(string(plain), ":")
+	name, secret, _ = strings.Cut(string(viaProxyURL), ":")
 	return name, secret, true
 }

@@ -21,13 +21,13 @@ sites:
     limits: [{requests: 4, per: 1m}]
 `
 
-// visits are when requests came to hosts.
-type visits struct {
+// requestLog is when requests came to each host.
+type requestLog struct {
 	mu sync.Mutex
 	at map[string][]time.Time
 }
 
-func (a *visits) answer(_ http.ResponseWriter, r *http.Request) {
+func (a *requestLog) answer(_ http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.at == nil {
@@ -36,8 +36,8 @@ func (a *visits) answer(_ http.ResponseWriter, r *http.Request) {
 	a.at[r.Host] = append(a.at[r.Host], time.Now())
 }
 
-// most is how many requests came to a host in any interval of a length.
-func (a *visits) most(host string, length time.Duration) int {
+// mostWithin is the largest number of requests to a host in any interval of a length.
+func (a *requestLog) mostWithin(host string, length time.Duration) int {
 	most := 0
 	for i, from := range a.at[host] {
 		n := 0
@@ -52,8 +52,8 @@ func (a *visits) most(host string, length time.Duration) int {
 }
 
 func TestEachBackendIsKeptWithinLimitsOfItsOwn(t *testing.T) {
-	var came visits
-	bubble(t, came.answer, twoBackends, func(w *world) {
+	var came requestLog
+	bubble(t, came.answer, twoBackends, func(w *bubbleProxy) {
 		var all sync.WaitGroup
 		for range 70 { // five minutes of both
 			c := w.client()
@@ -64,7 +64,7 @@ func TestEachBackendIsKeptWithinLimitsOfItsOwn(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if a, b := came.most("a.test", time.Minute), came.most("b.test", time.Minute); a != 10 || b != 4 {
+		if a, b := came.mostWithin("a.test", time.Minute), came.mostWithin("b.test", time.Minute); a != 10 || b != 4 {
 			t.Errorf("at most %d and %d in a minute", a, b)
 		}
 		if a, b := len(came.at["a.test"]), len(came.at["b.test"]); a != 50 || b != 20 {
@@ -75,7 +75,7 @@ func TestEachBackendIsKeptWithinLimitsOfItsOwn(t *testing.T) {
 		}
 		seen := map[string]string{}
 		for _, l := range w.server.WrittenLimits() {
-			seen[l.Whose] += l.Limit
+			seen[l.Of] += l.Limit
 		}
 		if seen["snscrape"] != "10 requests per 1m" || seen["http://b.test"] != "4 requests per 1m" || len(seen) != 2 {
 			t.Errorf("%v", seen)
@@ -85,11 +85,11 @@ func TestEachBackendIsKeptWithinLimitsOfItsOwn(t *testing.T) {
 }
 
 func TestLimitsOfABackendStayWhenThoseOfTheSiteAreSet(t *testing.T) {
-	var came visits
-	bubble(t, came.answer, twoBackends, func(w *world) {
+	var came requestLog
+	bubble(t, came.answer, twoBackends, func(w *bubbleProxy) {
 		set := func(limits string) {
 			t.Helper()
-			if _, err := w.server.SetLimits(w.t.Context(), "pool.test", []byte(limits)); err != nil {
+			if err := w.server.SetLimits(w.t.Context(), "pool.test", []byte(limits)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -117,7 +117,7 @@ func TestLimitsOfABackendStayWhenThoseOfTheSiteAreSet(t *testing.T) {
 }
 
 func TestABackendIsShownByItsName(t *testing.T) {
-	bubble(t, echoing, twoBackends, func(w *world) {
+	bubble(t, echoing, twoBackends, func(w *bubbleProxy) {
 		w.get(w.client(), "http://pool.test/")
 		u, err := http.NewRequest("GET", "http://pool.test/", nil)
 		must(t, err)
@@ -136,9 +136,9 @@ func TestABackendIsShownByItsName(t *testing.T) {
 	})
 }
 
-// A limit with a path of one backend says nothing of another.
+// A limit for a path of one backend does not apply to another backend.
 func TestALimitOfARouteIsThatOfItsBackend(t *testing.T) {
-	var came visits
+	var came requestLog
 	bubble(t, came.answer, unlearned+`
 sites:
   - host: pool.test
@@ -147,7 +147,7 @@ sites:
       - {url: "http://b.test", limits: [{requests: 3, per: 1m, path: /x}]}
       - {url: "http://c.test", limits: []}
     limits: [{concurrency: 1}]
-`, func(w *world) {
+`, func(w *bubbleProxy) {
 		c := w.client()
 		for range 60 {
 			if a := w.get(c, "http://pool.test/x", maxWait, "0s"); a.status != 200 {

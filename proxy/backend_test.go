@@ -9,92 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/abide-proxy/abide/limit"
-	"github.com/abide-proxy/abide/policy"
 )
-
-// equals is a plan of n backends.
-func equals(n int, balance string) *plan {
-	p := &plan{balance: balance}
-	weights := make([]int, n)
-	for i := range n {
-		name := fmt.Sprintf("b%d.test", i)
-		p.backends = append(p.backends, backend{name: name, target: policy.Target{Scheme: "https", Host: name, Port: 443}, load: &load{}, weight: 1})
-		weights[i] = 1
-	}
-	p.rotation = newRotation(weights)
-	return p
-}
-
-func TestTheBalanceOfBackends(t *testing.T) {
-	now := time.Now()
-	all := []int{0, 1, 2}
-	p := equals(3, "round-robin")
-	times := map[int]int{}
-	for range 9 {
-		i := p.pick(all, "", now)
-		times[i]++
-	}
-	for i, n := range times {
-		if n != 3 {
-			t.Errorf("round-robin: %d of 9 went to %d", n, i)
-		}
-	}
-	p = equals(3, "least-loaded")
-	p.backends[0].load.flying.Store(2)
-	p.backends[1].load.flying.Store(1)
-	p.backends[2].load.flying.Store(3)
-	if i := p.pick(all, "", now); i != 1 {
-		t.Errorf("least-loaded: %d", i)
-	}
-	if i := p.pick([]int{0, 2}, "", now); i != 0 {
-		t.Errorf("least-loaded of those that are ready: %d", i)
-	}
-
-	p = equals(3, "adaptive")
-	p.backends[0].load.hear(time.Second, well, now)
-	p.backends[1].load.hear(50*time.Millisecond, well, now)
-	p.backends[2].load.hear(50*time.Millisecond, ill, now)
-	if i := p.pick(all, "", now); i != 1 {
-		t.Errorf("adaptive: %d", i)
-	}
-	p.backends[1].load.flying.Store(100)
-	if i := p.pick(all, "", now); i == 1 {
-		t.Error("adaptive: the fast one has all of them")
-	}
-	p.backends[1].load.flying.Store(1)
-	later := now.Add(10 * time.Minute)
-	p.backends[1].load.hear(50*time.Millisecond, well, later)
-	if i := p.pick(all, "", later); i == 1 {
-		t.Error("adaptive: what failed long ago is never tried again")
-	}
-
-	p.sticky = true
-	who := map[int]int{}
-	for i := range 300 {
-		client := fmt.Sprint(i)
-		first := p.pick(all, client, now)
-		who[first]++
-		if p.pick(all, client, later) != first {
-			t.Error("a client does not stay")
-		}
-		var rest []int
-		for _, i := range all {
-			if i != first {
-				rest = append(rest, i)
-			}
-		}
-		if p.pick(rest, client, now) == first {
-			t.Error("a client stays where nobody is ready")
-		}
-	}
-	for i, n := range who {
-		if n < 50 {
-			t.Errorf("%d of 300 clients stick to %d", n, i)
-		}
-	}
-}
 
 const pool = `
 breaker: {failures: 3, pause: 30s}
@@ -116,7 +31,7 @@ func TestBackendsShareTheWorkAndEachHasItsOwnMeters(t *testing.T) {
 			mu.Unlock()
 			time.Sleep(50 * time.Millisecond)
 		}
-		bubble(t, sites, fmt.Sprintf(pool, balance, "{requests: 10, per: 1m}"), func(w *world) {
+		bubble(t, sites, fmt.Sprintf(pool, balance, "{requests: 10, per: 1m}"), func(w *bubbleProxy) {
 			var all sync.WaitGroup
 			for range 60 {
 				c := w.client()
@@ -152,7 +67,7 @@ func TestABackendThatFailsNeverTouchesTheOthers(t *testing.T) {
 			}
 		}
 	}
-	bubble(t, sites, fmt.Sprintf(pool, "round-robin", ""), func(w *world) {
+	bubble(t, sites, fmt.Sprintf(pool, "round-robin", ""), func(w *bubbleProxy) {
 		c := w.client()
 		for i := range 200 {
 			began := time.Now()
@@ -196,7 +111,7 @@ func TestABackendThatRefusesIsLeftAloneAndTheOthersAreNot(t *testing.T) {
 			rw.WriteHeader(429)
 		}
 	}
-	bubble(t, sites, fmt.Sprintf(pool, "round-robin", ""), func(w *world) {
+	bubble(t, sites, fmt.Sprintf(pool, "round-robin", ""), func(w *bubbleProxy) {
 		c := w.client()
 		for range 50 {
 			if a := w.get(c, "http://pool.test/"); a.status != 200 || a.at > time.Minute {
@@ -210,7 +125,7 @@ func TestABackendThatRefusesIsLeftAloneAndTheOthersAreNot(t *testing.T) {
 }
 
 func TestWhenAllBackendsAreDownAClientIsToldAtOnce(t *testing.T) {
-	bubble(t, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(502) }, fmt.Sprintf(pool, "adaptive", ""), func(w *world) {
+	bubble(t, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(502) }, fmt.Sprintf(pool, "adaptive", ""), func(w *bubbleProxy) {
 		c := w.client()
 		for range 10 {
 			w.get(c, "http://pool.test/", "Abide-Max-Wait", "1s")
@@ -235,7 +150,7 @@ func TestARedirectOfABackendStaysAtTheSite(t *testing.T) {
 		}
 		rw.WriteHeader(302)
 	}
-	bubble(t, sites, fmt.Sprintf(pool, "round-robin", ""), func(w *world) {
+	bubble(t, sites, fmt.Sprintf(pool, "round-robin", ""), func(w *bubbleProxy) {
 		c := w.client()
 		c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 		if a := w.get(c, "http://pool.test/"); a.header.Get("Location") != "http://pool.test/next?x=1" {
@@ -251,9 +166,9 @@ func TestAReloadChangesTheBackendsOfWhatWaits(t *testing.T) {
 	var last atomic.Value
 	sites := func(_ http.ResponseWriter, r *http.Request) { last.Store(r.Host) }
 	const one = "sites:\n  - {host: pool.test, backends: [\"http://%s.test\"], limits: [{requests: 1, per: 1h}]}\n"
-	bubble(t, sites, "queue: {wait: 2h}\n"+fmt.Sprintf(one, "a"), func(w *world) {
+	bubble(t, sites, "queue: {wait: 2h}\n"+fmt.Sprintf(one, "a"), func(w *bubbleProxy) {
 		w.get(w.client(), "http://pool.test/")
-		done := make(chan got, 1)
+		done := make(chan clientResult, 1)
 		go func() { done <- w.get(w.client(), "http://pool.test/") }()
 		synctest.Wait()
 		must(t, w.server.Reload(w.policy("queue: {wait: 2h}\n"+fmt.Sprintf(one, "b"))))
@@ -261,23 +176,4 @@ func TestAReloadChangesTheBackendsOfWhatWaits(t *testing.T) {
 			t.Errorf("%d after %v, by %v", a.status, a.at, last.Load())
 		}
 	})
-}
-
-func TestAverdictOnAnAttemptTeachesLimitsThatAdapt(t *testing.T) {
-	for _, c := range []struct {
-		status int
-		v      verdict
-		want   limit.Outcome
-	}{
-		{200, verdict{}, limit.Success},
-		{404, verdict{}, limit.Success},
-		{501, verdict{}, limit.Success},
-		{500, verdict{}, limit.Failed},
-		{503, verdict{}, limit.Failed},
-		{503, verdict{refused: true}, limit.Refused},
-	} {
-		if got := outcomeOf(c.status, nil, c.v); got != c.want {
-			t.Errorf("%d: %v", c.status, got)
-		}
-	}
 }

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// counted counts requests by the host they came to.
-type counted struct{ a, b atomic.Int64 }
+// hostCounts counts requests by host.
+type hostCounts struct{ a, b atomic.Int64 }
 
-func (c *counted) add(host string) {
+func (c *hostCounts) add(host string) {
 	if host == "a.test" {
 		c.a.Add(1)
 	} else {
@@ -20,13 +20,13 @@ func (c *counted) add(host string) {
 	}
 }
 
-func (c *counted) reset() { c.a.Store(0); c.b.Store(0) }
+func (c *hostCounts) reset() { c.a.Store(0); c.b.Store(0) }
 
 func TestABackendThatIsNewIsNotFlooded(t *testing.T) {
 	const yaml = "sites:\n  - {host: site.test, balance: %s, backends: [%s]}\n"
 	for _, balance := range []string{"round-robin", "least-loaded"} {
-		var went counted
-		bubble(t, func(_ http.ResponseWriter, r *http.Request) { went.add(r.Host) }, fmt.Sprintf(yaml, balance, "http://a.test"), func(w *world) {
+		var went hostCounts
+		bubble(t, func(_ http.ResponseWriter, r *http.Request) { went.add(r.Host) }, fmt.Sprintf(yaml, balance, "http://a.test"), func(w *bubbleProxy) {
 			c := w.client()
 			for range 100 {
 				w.get(c, "http://site.test/")
@@ -46,14 +46,14 @@ func TestABackendThatIsNewIsNotFlooded(t *testing.T) {
 func TestABurstOfRequestsThatAreLetGoIsBalanced(t *testing.T) {
 	const yaml = "sites:\n  - {host: site.test, balance: %s, backends: [http://a.test, http://b.test], limits: [{requests: 40, per: 1m, as: fixed}]}\n"
 	for _, balance := range []string{"round-robin", "least-loaded", "adaptive"} {
-		var went counted
+		var went hostCounts
 		sites := func(_ http.ResponseWriter, r *http.Request) {
 			time.Sleep(time.Second)
 			went.add(r.Host)
 		}
-		bubble(t, sites, fmt.Sprintf(yaml, balance), func(w *world) {
+		bubble(t, sites, fmt.Sprintf(yaml, balance), func(w *bubbleProxy) {
 			run := func(n int) {
-				done := make(chan got, n)
+				done := make(chan clientResult, n)
 				for range n {
 					go func() { done <- w.get(w.client(), "http://site.test/") }()
 				}
@@ -92,7 +92,7 @@ func TestALocationIsChangedOnlyWhereItNamesABackend(t *testing.T) {
 		{"http://elsewhere.test/http://a.test/", "http://elsewhere.test/http://a.test/"},
 	} {
 		location = c.is
-		bubble(t, sites, "sites:\n  - {host: site.test, backends: [http://a.test, http://b.test]}\n", func(w *world) {
+		bubble(t, sites, "sites:\n  - {host: site.test, backends: [http://a.test, http://b.test]}\n", func(w *bubbleProxy) {
 			client := w.client()
 			client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 			if a := w.get(client, "http://site.test/"); a.status != 302 || len(a.header["Location"]) != 1 || a.header.Get("Location") != c.want {

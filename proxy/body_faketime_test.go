@@ -13,14 +13,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/abide-proxy/abide/dispatch"
 	"github.com/abide-proxy/abide/upstream"
 )
 
-// oneChunk is the head of a request in chunks, and the first of them.
+// oneChunk is the head of a chunked request and its first chunk.
 const oneChunk = "POST http://site.test/ HTTP/1.1\r\nHost: site.test\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"
 
-// speak opens a connection to the proxy and says something.
-func (w *world) speak(text string) (net.Conn, *bufio.Reader) {
+// dialAndWrite opens a connection to the proxy and writes text.
+func (w *bubbleProxy) dialAndWrite(text string) (net.Conn, *bufio.Reader) {
 	w.t.Helper()
 	c, err := w.front.dial(w.t.Context())
 	must(w.t, err)
@@ -28,8 +29,8 @@ func (w *world) speak(text string) (net.Conn, *bufio.Reader) {
 	return c, bufio.NewReader(c)
 }
 
-// answered reads an answer, and its body.
-func answered(t *testing.T, from *bufio.Reader) (status int, body string) {
+// nextResponse reads a response with its body.
+func nextResponse(t *testing.T, from *bufio.Reader) (status int, body string) {
 	t.Helper()
 	resp, err := http.ReadResponse(from, nil)
 	if err == nil && resp.StatusCode == http.StatusContinue {
@@ -46,8 +47,8 @@ func answered(t *testing.T, from *bufio.Reader) (status int, body string) {
 	return resp.StatusCode, string(text)
 }
 
-// refuseOnce answers a request with 429, and tells of the next one.
-func refuseOnce(tell func(r *http.Request, body string, err error) string) http.HandlerFunc {
+// refuseFirst answers the first request with 429, and the next with what tell returns.
+func refuseFirst(tell func(r *http.Request, body string, err error) string) http.HandlerFunc {
 	n := 0
 	return func(rw http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -65,16 +66,16 @@ func TestATrailerArrivesWithTheFirstAttemptAndWithAnother(t *testing.T) {
 	const text = "POST http://site.test/ HTTP/1.1\r\nHost: site.test\r\n%sTransfer-Encoding: chunked\r\nTrailer: X-A, X-B\r\n\r\n3\r\nabc\r\n0\r\nX-A: 1\r\nX-B: 2\r\n\r\n"
 	for _, retry := range []string{"", "Abide-Retry: none\r\n"} {
 		first := ""
-		sites := refuseOnce(func(r *http.Request, body string, err error) string {
+		sites := refuseFirst(func(r *http.Request, body string, err error) string {
 			told := fmt.Sprint(body, r.Trailer.Get("X-A"), r.Trailer.Get("X-B"), err)
 			if first == "" {
 				first = told
 			}
 			return told
 		})
-		bubble(t, sites, "", func(w *world) {
-			c, answer := w.speak(fmt.Sprintf(text, retry))
-			status, body := answered(t, answer)
+		bubble(t, sites, "", func(w *bubbleProxy) {
+			c, answer := w.dialAndWrite(fmt.Sprintf(text, retry))
+			status, body := nextResponse(t, answer)
 			c.Close()
 			const want = "abc12<nil>"
 			if first != want {
@@ -92,19 +93,19 @@ func TestATrailerThatComesWhileTheRequestIsSentOut(t *testing.T) {
 		body, err := io.ReadAll(r.Body)
 		fmt.Fprint(rw, string(body), r.Trailer.Get("X-A"), r.Trailer.Get("X-B"), err)
 	}
-	bubble(t, sites, "sites:\n  - {host: site.test, limits: [{requests: 1, per: 10s}]}\n", func(w *world) {
+	bubble(t, sites, "sites:\n  - {host: site.test, limits: [{requests: 1, per: 10s}]}\n", func(w *bubbleProxy) {
 		var client atomic.Pointer[net.Conn]
 		w.dialed = func(string) error {
-			if c := client.Load(); c != nil { // its turn has come, and who reads ahead is still at it
+			if c := client.Load(); c != nil { // the request may be sent, and its body is still read ahead
 				go io.WriteString(*c, "0\r\nX-A: 1\r\nX-B: 2\r\n\r\n")
 			}
 			return nil
 		}
 		w.get(w.client(), "http://site.test/first", "Connection", "close")
-		w.server.state.Load().upstream.CloseIdle()
-		c, answer := w.speak(strings.Replace(oneChunk, "\r\n\r\n", "\r\nTrailer: X-A, X-B\r\n\r\n", 1))
+		w.server.Current().Upstream().CloseIdle()
+		c, answer := w.dialAndWrite(strings.Replace(oneChunk, "\r\n\r\n", "\r\nTrailer: X-A, X-B\r\n\r\n", 1))
 		client.Store(&c)
-		if status, body := answered(t, answer); status != 200 || body != "abc12<nil>" {
+		if status, body := nextResponse(t, answer); status != 200 || body != "abc12<nil>" {
 			t.Errorf("%d %q", status, body)
 		}
 		c.Close()
@@ -120,19 +121,19 @@ func TestAConversationMayBeHeldForLongerThanItMayStall(t *testing.T) {
 		rw.Write(buf[:n])
 	}
 	const timeouts = "timeouts: {stall: 1m, upload: 2m, idle: 15m, answer: 1h, drain: 30s}\n"
-	bubble(t, sites, timeouts+tenMinutes, func(w *world) {
+	bubble(t, sites, timeouts+tenMinutes, func(w *bubbleProxy) {
 		w.get(w.client(), "http://site.test/first")
-		c, answer := w.speak(oneChunk)
-		if status, body := answered(t, answer); status != 200 || body != "abc" || time.Since(w.began) < 10*time.Minute {
+		c, answer := w.dialAndWrite(oneChunk)
+		if status, body := nextResponse(t, answer); status != 200 || body != "abc" || time.Since(w.began) < 10*time.Minute {
 			t.Errorf("%d %q after %v", status, body, time.Since(w.began))
 		}
 		c.Close()
 	})
 	t.Run("but its client has to go on when it has been sent", func(t *testing.T) {
-		bubble(t, echoing, timeouts+tenMinutes, func(w *world) {
+		bubble(t, echoing, timeouts+tenMinutes, func(w *bubbleProxy) {
 			w.get(w.client(), "http://site.test/first")
-			c, answer := w.speak(oneChunk)
-			status, body := answered(t, answer)
+			c, answer := w.dialAndWrite(oneChunk)
+			status, body := nextResponse(t, answer)
 			if took := time.Since(w.began); status != 408 || took < 11*time.Minute || took > 12*time.Minute {
 				t.Errorf("%d %q after %v", status, body, took)
 			}
@@ -142,16 +143,16 @@ func TestAConversationMayBeHeldForLongerThanItMayStall(t *testing.T) {
 }
 
 func TestABodyThatBreaksWhileItIsHeldIsAnsweredAtOnceAndNotSent(t *testing.T) {
-	bubble(t, echoing, "timeouts: {stall: 1m, idle: 15m, answer: 1h, drain: 30s}\n"+tenMinutes, func(w *world) {
+	bubble(t, echoing, "timeouts: {stall: 1m, idle: 15m, answer: 1h, drain: 30s}\n"+tenMinutes, func(w *bubbleProxy) {
 		w.get(w.client(), "http://site.test/first")
-		c, answer := w.speak(oneChunk)
+		c, answer := w.dialAndWrite(oneChunk)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if n := len(w.server.Holds("")); n != 1 {
+		if n := len(w.server.Holds("", 1000)); n != 1 {
 			t.Fatalf("%d requests are held", n)
 		}
 		go io.WriteString(c, "no chunk\r\n")
-		if status, body := answered(t, answer); status != 400 || !strings.Contains(body, "urn:abide:") {
+		if status, body := nextResponse(t, answer); status != 400 || !strings.Contains(body, "urn:abide:") {
 			t.Errorf("%d %s", status, body)
 		}
 		if took := time.Since(w.began); took != time.Minute || w.asked.Load() != 1 {
@@ -162,7 +163,7 @@ func TestABodyThatBreaksWhileItIsHeldIsAnsweredAtOnceAndNotSent(t *testing.T) {
 	})
 }
 
-// zeros is a body without end.
+// zeros is an endless body.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
@@ -185,7 +186,7 @@ func TestTheMemoryOfAKeptBodyIsLetGoWhileTheAnswerStreams(t *testing.T) {
 			<-r.Context().Done()
 		}
 		// Each body fits, but not two of them at a time.
-		bubble(t, sites, "retry: {memory: 2MiB}\n", func(w *world) {
+		bubble(t, sites, "retry: {memory: 2MiB}\n", func(w *bubbleProxy) {
 			before := heap()
 			for range crowd {
 				r, err := http.NewRequestWithContext(w.t.Context(), "POST", "http://site.test/", io.LimitReader(zeros{}, size))
@@ -205,7 +206,7 @@ func TestTheMemoryOfAKeptBodyIsLetGoWhileTheAnswerStreams(t *testing.T) {
 			if n := w.asked.Load(); n != crowd {
 				t.Fatalf("%d requests", n)
 			}
-			if kept := w.server.kept.Load(); kept != 0 || after > before+crowd*size/3 {
+			if kept := w.server.forwarder.replayBytes.Load(); kept != 0 || after > before+crowd*size/3 {
 				t.Errorf("sized %v: %d bytes are counted, and there are %d KiB more for %d bodies of %d KiB", sized, kept, (int64(after)-int64(before))>>10, crowd, size>>10)
 			}
 		})
@@ -218,7 +219,7 @@ func TestABodyInChunksIsSentWhereAConnectionWasRefusedBefore(t *testing.T) {
 		if !sized {
 			body = unsized{body}
 		}
-		bubble(t, echoing, "", func(w *world) {
+		bubble(t, echoing, "", func(w *bubbleProxy) {
 			n := 0
 			w.dialed = func(string) error {
 				if n++; n == 1 {
@@ -235,7 +236,7 @@ func TestABodyInChunksIsSentWhereAConnectionWasRefusedBefore(t *testing.T) {
 }
 
 func TestABodyInChunksGoesToAnotherBackendWhenOneIsDown(t *testing.T) {
-	bubble(t, echoing, "sites:\n  - {host: site.test, balance: round-robin, backends: [http://a.test, http://b.test]}\n", func(w *world) {
+	bubble(t, echoing, "sites:\n  - {host: site.test, balance: round-robin, backends: [http://a.test, http://b.test]}\n", func(w *bubbleProxy) {
 		refused := 0
 		w.dialed = func(host string) error {
 			if host == "a.test" {
@@ -267,13 +268,13 @@ func TestARefusalBeforeTheBodyHasComeWholeIsForAbideToo(t *testing.T) {
 		}
 		echoing(rw, r)
 	}
-	bubble(t, sites, "", func(w *world) {
-		c, answer := w.speak(oneChunk)
+	bubble(t, sites, "", func(w *bubbleProxy) {
+		c, answer := w.dialAndWrite(oneChunk)
 		go func() {
 			time.Sleep(200 * time.Millisecond)
 			io.WriteString(c, "3\r\ndef\r\n0\r\n\r\n")
 		}()
-		if status, body := answered(t, answer); status != 200 || body != "POST / abcdef" || w.asked.Load() != 2 {
+		if status, body := nextResponse(t, answer); status != 200 || body != "POST / abcdef" || w.asked.Load() != 2 {
 			t.Errorf("%d %q after %d requests", status, body, w.asked.Load())
 		}
 		c.Close()
@@ -295,12 +296,12 @@ func TestWhatIsSentAgainIsFramedAsItCame(t *testing.T) {
 		{post + "Expect: 100-continue\r\n" + chunk + "3\r\nabc\r\n0\r\n\r\n", "abc [chunked] -1"},
 		{"GET http://site.test/ HTTP/1.1\r\nHost: site.test\r\n" + chunk + "1\r\na\r\n0\r\n\r\n", "a [chunked] -1"},
 	} {
-		sites := refuseOnce(func(r *http.Request, body string, err error) string {
+		sites := refuseFirst(func(r *http.Request, body string, err error) string {
 			return strings.TrimSuffix(fmt.Sprint(body, " ", r.TransferEncoding, " ", r.ContentLength, " ", err), " <nil>")
 		})
-		bubble(t, sites, "", func(w *world) {
-			conn, answer := w.speak(c.text)
-			if status, body := answered(t, answer); status != 200 || body != c.want || w.asked.Load() != 2 {
+		bubble(t, sites, "", func(w *bubbleProxy) {
+			conn, answer := w.dialAndWrite(c.text)
+			if status, body := nextResponse(t, answer); status != 200 || body != c.want || w.asked.Load() != 2 {
 				t.Errorf("%.200q: %d %q after %d requests", c.text, status, body, w.asked.Load())
 			}
 			conn.Close()
@@ -309,13 +310,13 @@ func TestWhatIsSentAgainIsFramedAsItCame(t *testing.T) {
 }
 
 func TestABodyThatStreamsIsAnsweredWhenItIsHeldAtTheEnd(t *testing.T) {
-	bubble(t, echoing, "retry: {body: 1KiB}\n"+tenMinutes, func(w *world) {
+	bubble(t, echoing, "retry: {body: 1KiB}\n"+tenMinutes, func(w *bubbleProxy) {
 		w.get(w.client(), "http://site.test/first")
-		c, answer := w.speak(oneChunk + fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", 300_000, strings.Repeat("x", 300_000)))
+		c, answer := w.dialAndWrite(oneChunk + fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", 300_000, strings.Repeat("x", 300_000)))
 		time.Sleep(time.Second)
 		synctest.Wait()
 		w.stop()
-		status, body := answered(t, answer)
+		status, body := nextResponse(t, answer)
 		if took := time.Since(w.began); status != 503 || !strings.Contains(body, "urn:abide:draining") || took > 31*time.Second {
 			t.Errorf("%d %s after %v", status, body, took)
 		}
@@ -326,8 +327,8 @@ func TestABodyThatStreamsIsAnsweredWhenItIsHeldAtTheEnd(t *testing.T) {
 func TestABodyOfExactlyRetryBodyIsSentAgainAndALargerOneIsNot(t *testing.T) {
 	for _, sized := range []bool{true, false} {
 		for more, want := range []int{200, 429} {
-			sites := refuseOnce(func(_ *http.Request, body string, err error) string { return fmt.Sprint(len(body), err) })
-			bubble(t, sites, "retry: {body: 64KiB}\n", func(w *world) {
+			sites := refuseFirst(func(_ *http.Request, body string, err error) string { return fmt.Sprint(len(body), err) })
+			bubble(t, sites, "retry: {body: 64KiB}\n", func(w *bubbleProxy) {
 				var body io.Reader = strings.NewReader(strings.Repeat("x", 64<<10+more))
 				if !sized {
 					body = unsized{body}
@@ -343,11 +344,14 @@ func TestABodyOfExactlyRetryBodyIsSentAgainAndALargerOneIsNot(t *testing.T) {
 }
 
 func TestTheEndOfARequestEndsItsBodyWhoeverStillReadsIt(t *testing.T) {
-	bubble(t, echoing, "", func(w *world) {
+	bubble(t, echoing, "", func(w *bubbleProxy) {
 		s := w.server
-		x, d := &exchange{state: s.state.Load()}, newTap()
-		x.spool = newSpool(d, nil, func(have int) int { return s.room(x, have, -1) })
-		body, _ := x.spool.reader()
+		x, d := &exchange{Request: dispatch.Request{Snapshot: s.Current()}}, newManualBody()
+		x.Caller = x
+		x.memory.total = &s.forwarder.replayBytes
+		x.memory.begin(s.Policy().Retry, -1)
+		x.replay.begin(d, nil, &x.memory)
+		body, _ := x.replay.reader()
 		ended := make(chan error, 1)
 		go func() {
 			_, err := io.ReadAll(body)
@@ -355,15 +359,15 @@ func TestTheEndOfARequestEndsItsBodyWhoeverStillReadsIt(t *testing.T) {
 		}()
 		d.pieces <- "abc"
 		synctest.Wait()
-		if s.kept.Load() == 0 {
+		if s.forwarder.replayBytes.Load() == 0 {
 			t.Error("nothing is kept")
 		}
-		s.end(x)
-		if err := <-ended; err != errTapClosed {
+		x.end(s.Dispatcher)
+		if err := <-ended; err != errManualBodyClosed {
 			t.Errorf("who reads it got %v", err)
 		}
-		if step := s.room(x, 0, -1); step != 0 || s.kept.Load() != 0 {
-			t.Errorf("there is room for %d after the end, and %d bytes are counted", step, s.kept.Load())
+		if step := x.memory.take(0); step != 0 || s.forwarder.replayBytes.Load() != 0 {
+			t.Errorf("there is room for %d after the end, and %d bytes are counted", step, s.forwarder.replayBytes.Load())
 		}
 	})
 }

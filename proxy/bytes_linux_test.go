@@ -13,20 +13,20 @@ import (
 	"time"
 )
 
-// weighed is a proxy, and an origin whose sockets are looked at.
-type weighed struct {
-	*bed
-	*scales
+// byteTest is a proxy with a site whose sockets are measured.
+type byteTest struct {
+	*testProxy
+	*byteMeter
 	run sync.WaitGroup
 }
 
-// newWeighed has an origin that speaks http, https, h2 or none of them: then it
-// floods, or takes what comes, as the first word says.
-func newWeighed(t *testing.T, speaks string, lines ...string) *weighed {
+// newByteTest starts a site that speaks http, https, h2 or none. Without HTTP the first word
+// of a connection says whether the site sends or reads.
+func newByteTest(t *testing.T, speaks string, lines ...string) *byteTest {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	w := &weighed{bed: &bed{t: t, log: &syncBuffer{}}, scales: &scales{Listener: l}}
+	w := &byteTest{testProxy: &testProxy{t: t, log: &syncBuffer{}}, byteMeter: &byteMeter{Listener: l}}
 	w.patience = time.Minute
 	switch speaks {
 	case "":
@@ -37,7 +37,7 @@ func newWeighed(t *testing.T, speaks string, lines ...string) *weighed {
 				if err != nil {
 					return
 				}
-				live.Go(func() { serveRaw(c.(*gauged)) })
+				live.Go(func() { serveRaw(c.(*originConn)) })
 			}
 		})
 		t.Cleanup(func() {
@@ -52,7 +52,7 @@ func newWeighed(t *testing.T, speaks string, lines ...string) *weighed {
 	default:
 		srv := httptest.NewUnstartedServer(http.HandlerFunc(serveBytes))
 		srv.Listener.Close()
-		srv.Listener = w.scales
+		srv.Listener = w.byteMeter
 		srv.Config.ErrorLog = quietLog()
 		if speaks == "http" {
 			srv.Start()
@@ -73,7 +73,7 @@ func newWeighed(t *testing.T, speaks string, lines ...string) *weighed {
 	return w
 }
 
-func serveRaw(c *gauged) {
+func serveRaw(c *originConn) {
 	defer c.Close()
 	word := make([]byte, 6)
 	if _, err := io.ReadFull(c, word); err != nil {
@@ -108,8 +108,8 @@ func serveBytes(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// asks has a client ask again and again until the proxy stops.
-func (w *weighed) asks(c *http.Client, method, u string, length int64) {
+// requestUntilStop sends requests of a client until the proxy stops.
+func (w *byteTest) requestUntilStop(c *http.Client, method, u string, length int64) {
 	ctx := w.t.Context()
 	w.run.Go(func() {
 		for ctx.Err() == nil {
@@ -136,8 +136,8 @@ func (w *weighed) asks(c *http.Client, method, u string, length int64) {
 	})
 }
 
-// tunnels opens a tunnel from an address of this machine and says a word in it.
-func (w *weighed) tunnels(from, word string) {
+// openTunnel opens a tunnel from a local address and writes word.
+func (w *byteTest) openTunnel(from, word string) {
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	c, err := d.Dial("tcp", w.addr)
 	must(w.t, err)
@@ -157,9 +157,9 @@ func (w *weighed) tunnels(from, word string) {
 	})
 }
 
-// h1 is a client that has one connection to each host, and h2 one that has many
-// requests on it.
-func (w *weighed) clients(n int, h2 bool) []*http.Client {
+// clients are n clients. Over HTTP/1 a client has one connection to each host, over HTTP/2
+// one with many requests.
+func (w *byteTest) clients(n int, h2 bool) []*http.Client {
 	var all []*http.Client
 	for range n {
 		all = append(all, w.client(h2))
@@ -176,65 +176,65 @@ const (
 var kinds = []struct {
 	name, speaks, intercept string
 	conns                   int
-	begin                   func(w *weighed)
+	begin                   func(w *byteTest)
 }{
-	{"plain", "http", "none", 1, func(w *weighed) { w.asks(w.client(false), "GET", "http://"+host+"/", 0) }},
-	{"plain, four clients", "http", "none", 4, func(w *weighed) {
+	{"plain", "http", "none", 1, func(w *byteTest) { w.requestUntilStop(w.client(false), "GET", "http://"+host+"/", 0) }},
+	{"plain, four clients", "http", "none", 4, func(w *byteTest) {
 		for _, c := range w.clients(4, false) {
-			w.asks(c, "GET", "http://"+host+"/", 0)
+			w.requestUntilStop(c, "GET", "http://"+host+"/", 0)
 		}
 	}},
-	{"plain, small answers", "http", "none", 8, func(w *weighed) {
+	{"plain, small answers", "http", "none", 8, func(w *byteTest) {
 		for _, c := range w.clients(8, false) {
-			w.asks(c, "GET", "http://"+host+"/small", 0)
+			w.requestUntilStop(c, "GET", "http://"+host+"/small", 0)
 		}
 	}},
-	{"plain upload", "http", "none", 1, func(w *weighed) { w.asks(w.client(false), "POST", "http://"+host+"/take", 1<<30) }},
-	{"https", "https", "all", 1, func(w *weighed) { w.asks(w.client(false), "GET", "https://"+host+"/", 0) }},
-	{"https, small answers", "https", "all", 8, func(w *weighed) {
+	{"plain upload", "http", "none", 1, func(w *byteTest) { w.requestUntilStop(w.client(false), "POST", "http://"+host+"/take", 1<<30) }},
+	{"https", "https", "all", 1, func(w *byteTest) { w.requestUntilStop(w.client(false), "GET", "https://"+host+"/", 0) }},
+	{"https, small answers", "https", "all", 8, func(w *byteTest) {
 		for _, c := range w.clients(8, false) {
-			w.asks(c, "GET", "https://"+host+"/small", 0)
+			w.requestUntilStop(c, "GET", "https://"+host+"/small", 0)
 		}
 	}},
 	// Their handshakes take more than what is left beside what is kept for their answers.
-	{"https, small answers to forty", "https", "all", 40, func(w *weighed) {
+	{"https, small answers to forty", "https", "all", 40, func(w *byteTest) {
 		for _, c := range w.clients(40, false) {
-			w.asks(c, "GET", "https://"+host+"/small", 0)
+			w.requestUntilStop(c, "GET", "https://"+host+"/small", 0)
 		}
 	}},
-	{"https upload", "https", "all", 1, func(w *weighed) { w.asks(w.client(false), "POST", "https://"+host+"/take", 1<<30) }},
-	{"h2, four streams", "h2", "all", 1, func(w *weighed) {
+	{"https upload", "https", "all", 1, func(w *byteTest) { w.requestUntilStop(w.client(false), "POST", "https://"+host+"/take", 1<<30) }},
+	{"h2, four streams", "h2", "all", 1, func(w *byteTest) {
 		for _, c := range w.clients(4, true) {
-			w.asks(c, "GET", "https://"+host+"/", 0)
+			w.requestUntilStop(c, "GET", "https://"+host+"/", 0)
 		}
 	}},
-	{"h2, small answers", "h2", "all", 1, func(w *weighed) {
+	{"h2, small answers", "h2", "all", 1, func(w *byteTest) {
 		for _, c := range w.clients(8, true) {
-			w.asks(c, "GET", "https://"+host+"/small", 0)
+			w.requestUntilStop(c, "GET", "https://"+host+"/small", 0)
 		}
 	}},
-	{"h2 upload", "h2", "all", 1, func(w *weighed) { w.asks(w.client(true), "POST", "https://"+host+"/take", 1<<30) }},
-	{"tunnel", "", "none", 1, func(w *weighed) { w.tunnels("127.0.0.1", "flooda") }},
-	{"tunnels up and down", "", "none", 4, func(w *weighed) {
-		w.tunnels("127.0.0.1", "flooda")
-		w.tunnels("127.0.0.1", "take a")
-		w.tunnels("127.0.0.2", "floodb")
-		w.tunnels("127.0.0.2", "take b")
+	{"h2 upload", "h2", "all", 1, func(w *byteTest) { w.requestUntilStop(w.client(true), "POST", "https://"+host+"/take", 1<<30) }},
+	{"tunnel", "", "none", 1, func(w *byteTest) { w.openTunnel("127.0.0.1", "flooda") }},
+	{"tunnels up and down", "", "none", 4, func(w *byteTest) {
+		w.openTunnel("127.0.0.1", "flooda")
+		w.openTunnel("127.0.0.1", "take a")
+		w.openTunnel("127.0.0.2", "floodb")
+		w.openTunnel("127.0.0.2", "take b")
 	}},
 }
 
-// weighing is how long each kind is looked at.
-const weighing = 8 * someTime
+// measureTime is for how long each kind is measured.
+const measureTime = 8 * someTime
 
 func TestNoWindowHasMoreBytesThanItsLimit(t *testing.T) {
 	for some := range slices.Chunk(kinds, 5) { // at once, for they hardly do anything
-		unhurried(t, some[0].name, func(t *testing.T) bool {
-			all, enough := make([]*weighed, len(some)), true
+		retryOnSlowMachine(t, some[0].name, func(t *testing.T) bool {
+			all, enough := make([]*byteTest, len(some)), true
 			for i, k := range some {
-				all[i] = newWeighed(t, k.speaks, "intercept: "+k.intercept, limitsOf("{bytes: 200kB, per: 500ms}"))
+				all[i] = newByteTest(t, k.speaks, "intercept: "+k.intercept, limitsOf("{bytes: 200kB, per: 500ms}"))
 				k.begin(all[i])
 			}
-			weighAll(all)
+			measureAll(all)
 			for i, k := range some {
 				is := all[i].windows(t, "", someBytes, someTime)
 				enough = all[i].check(t, k.name, k.conns, is.over, is.used) && enough
@@ -244,9 +244,9 @@ func TestNoWindowHasMoreBytesThanItsLimit(t *testing.T) {
 	}
 }
 
-// unhurried looks up to three times whether enough of a limit is used: the machine may
-// have something else to do. Too much is too much at any time.
-func unhurried(t *testing.T, name string, look func(*testing.T) (enough bool)) {
+// retryOnSlowMachine measures up to three times whether enough of a limit is used, because
+// the machine may be busy. Exceeding a limit fails at once.
+func retryOnSlowMachine(t *testing.T, name string, look func(*testing.T) (enough bool)) {
 	t.Helper()
 	for range 3 {
 		enough := true
@@ -257,19 +257,19 @@ func unhurried(t *testing.T, name string, look func(*testing.T) (enough bool)) {
 	t.Errorf("%s: not enough of a limit was used", name)
 }
 
-// weighAll looks at several origins for as long as it takes.
-func weighAll(all []*weighed) {
+// measureAll measures several sites at once.
+func measureAll(all []*byteTest) {
 	var looking sync.WaitGroup
-	until := time.Now().Add(weighing)
+	until := time.Now().Add(measureTime)
 	for _, w := range all {
-		looking.Go(func() { w.weigh(until) })
+		looking.Go(func() { w.measure(until) })
 	}
 	looking.Wait()
 }
 
-// check compares what was seen with what may be: the receive buffers of connections
-// beyond the limit, and a few parts of a hundred unused.
-func (w *weighed) check(t *testing.T, what string, conns int, over int64, used float64) (enough bool) {
+// check compares the measured bytes with the limit: receive buffers of connections may
+// exceed it, and a few percent may be unused.
+func (w *byteTest) check(t *testing.T, what string, conns int, over int64, used float64) (enough bool) {
 	t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -283,14 +283,14 @@ func (w *weighed) check(t *testing.T, what string, conns int, over int64, used f
 	least := 0.95
 	switch {
 	case strings.Contains(what, "small"):
-		least = 0.5 // clients that wait for one before they ask for the next may have no more
+		least = 0.5 // clients that wait for each response may use no more
 	case strings.Contains(what, "rolling"):
-		least = 0.75 // it drifts, so that of six windows of the clock one may have nothing
+		least = 0.75 // the window drifts, so that one of six windows of the clock may have nothing
 	}
 	return used >= least || used >= 0 && simRows == 1 // under the race detector everything is slow
 }
 
-func TestNoIntervalHasMoreBytesThanItsLimit(t *testing.T) { unhurried(t, "all", inIntervals) }
+func TestNoIntervalHasMoreBytesThanItsLimit(t *testing.T) { retryOnSlowMachine(t, "all", inIntervals) }
 
 func inIntervals(t *testing.T) bool {
 	type kind struct {
@@ -305,24 +305,24 @@ func inIntervals(t *testing.T) bool {
 		"{bytes: 200kB, per: 500ms, as: bucket, burst: 64KiB}",
 		func(d time.Duration) int64 { return 64<<10 + int64(someBytes*d.Seconds()/someTime.Seconds()) },
 	}
-	var all []*weighed
+	var all []*byteTest
 	kinds := []kind{rolling, rolling, rolling, bucket, bucket, bucket}
 	for i, k := range kinds {
-		var w *weighed
+		var w *byteTest
 		switch i % 3 {
 		case 0:
-			w = newWeighed(t, "", "intercept: none", limitsOf(k.limit))
-			w.tunnels("127.0.0.1", "flooda")
+			w = newByteTest(t, "", "intercept: none", limitsOf(k.limit))
+			w.openTunnel("127.0.0.1", "flooda")
 		case 1:
-			w = newWeighed(t, "h2", "intercept: all", limitsOf(k.limit))
-			w.asks(w.client(true), "GET", "https://"+host+"/", 0)
+			w = newByteTest(t, "h2", "intercept: all", limitsOf(k.limit))
+			w.requestUntilStop(w.client(true), "GET", "https://"+host+"/", 0)
 		default:
-			w = newWeighed(t, "http", "intercept: none", limitsOf(k.limit))
-			w.asks(w.client(false), "GET", "http://"+host+"/", 0)
+			w = newByteTest(t, "http", "intercept: none", limitsOf(k.limit))
+			w.requestUntilStop(w.client(false), "GET", "http://"+host+"/", 0)
 		}
 		all = append(all, w)
 	}
-	weighAll(all)
+	measureAll(all)
 	enough := true
 	for i, k := range kinds {
 		enough = all[i].check(t, k.limit, 1, all[i].intervals("", k.allowed), all[i].windows(t, "", someBytes, someTime).used) && enough
@@ -330,18 +330,18 @@ func inIntervals(t *testing.T) bool {
 	return enough
 }
 
-func TestSeveralLimitsOfBytesHoldAtOnce(t *testing.T) { unhurried(t, "all", inSeveral) }
+func TestSeveralLimitsOfBytesHoldAtOnce(t *testing.T) { retryOnSlowMachine(t, "all", inSeveral) }
 
 func inSeveral(t *testing.T) bool {
-	two := newWeighed(t, "http", "intercept: none", limitsOf("{bytes: 200kB, per: 500ms}, {bytes: 300kB, per: 1s}"))
+	two := newByteTest(t, "http", "intercept: none", limitsOf("{bytes: 200kB, per: 500ms}, {bytes: 300kB, per: 1s}"))
 	for _, c := range two.clients(2, false) {
-		two.asks(c, "GET", "http://"+host+"/", 0)
+		two.requestUntilStop(c, "GET", "http://"+host+"/", 0)
 	}
-	each := newWeighed(t, "", "intercept: auto", limitsOf("{bytes: 200kB, per: 500ms, by: client}"))
-	each.tunnels("127.0.0.1", "flooda")
-	each.tunnels("127.0.0.2", "floodb")
-	each.tunnels("127.0.0.2", "floodb")
-	weighAll([]*weighed{two, each})
+	each := newByteTest(t, "", "intercept: auto", limitsOf("{bytes: 200kB, per: 500ms, by: client}"))
+	each.openTunnel("127.0.0.1", "flooda")
+	each.openTunnel("127.0.0.2", "floodb")
+	each.openTunnel("127.0.0.2", "floodb")
+	measureAll([]*byteTest{two, each})
 	short, long := two.windows(t, "", someBytes, someTime), two.windows(t, "", 300_000, 2*someTime)
 	enough := two.check(t, "two limits", 2, max(short.over, long.over), long.used)
 	a, b := each.windows(t, "a", someBytes, someTime), each.windows(t, "b", someBytes, someTime)

@@ -6,37 +6,37 @@ import (
 	"time"
 )
 
-// The receive buffers of many connections are more than a window has. What they take
-// counts, from the first window on. A slow machine only makes it less.
+// The receive buffers of many connections are larger than a window. Their bytes count from
+// the first window on. A slow machine takes less.
 func TestManyBodiesAtOnceKeepALimitOfBytes(t *testing.T) {
 	const many = 40
-	ask := func(method, u string, length int64, h2 bool) func(w *weighed) {
-		return func(w *weighed) {
+	ask := func(method, u string, length int64, h2 bool) func(w *byteTest) {
+		return func(w *byteTest) {
 			for _, c := range w.clients(many, h2) {
-				w.asks(c, method, u, length)
+				w.requestUntilStop(c, method, u, length)
 			}
 		}
 	}
 	for _, k := range []struct {
 		name, speaks, intercept string
-		begin                   func(w *weighed)
+		begin                   func(w *byteTest)
 	}{
 		{"plain", "http", "none", ask(http.MethodGet, "http://"+host+"/", 0, false)},
 		{"plain, small answers", "http", "none", ask(http.MethodGet, "http://"+host+"/small", 0, false)},
 		{"uploads", "http", "none", ask(http.MethodPost, "http://"+host+"/take", 1<<30, false)},
 		{"https", "https", "all", ask(http.MethodGet, "https://"+host+"/", 0, false)},
 		{"h2", "h2", "all", ask(http.MethodGet, "https://"+host+"/", 0, true)},
-		{"tunnels", "", "none", func(w *weighed) {
+		{"tunnels", "", "none", func(w *byteTest) {
 			for range many {
-				w.tunnels("127.0.0.1", "flooda")
+				w.openTunnel("127.0.0.1", "flooda")
 			}
 		}},
 	} {
 		t.Run(k.name, func(t *testing.T) {
-			w := newWeighed(t, k.speaks, "intercept: "+k.intercept, limitsOf("{bytes: 200kB, per: 500ms}"))
+			w := newByteTest(t, k.speaks, "intercept: "+k.intercept, limitsOf("{bytes: 200kB, per: 500ms}"))
 			from := time.Now()
 			k.begin(w)
-			w.weigh(time.Now().Add(6 * someTime))
+			w.measure(time.Now().Add(6 * someTime))
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			last := w.samples[len(w.samples)-1]

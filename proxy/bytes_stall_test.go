@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// littleBytes is a limit that has some once, and then hardly any.
+// littleBytes is a limit that grants its size once, and then almost nothing.
 const littleBytes = "{bytes: %s, per: 1d, as: bucket, stall: 1s}"
 
 // limitsOf is a rule with limits for the site.
@@ -22,28 +22,28 @@ func limitsOf(text string) string {
 	return "sites:\n  - {host: " + host + ", limits: [" + text + "]}"
 }
 
-// stingy is a proxy whose site has so many bytes for a second, and whose breaker
-// breaks at the first failure.
-func stingy(t *testing.T, size string, site http.HandlerFunc, lines ...string) *bed {
+// newByteLimitedProxy is a proxy whose site has size bytes, and whose breaker opens at the
+// first failure.
+func newByteLimitedProxy(t *testing.T, size string, site http.HandlerFunc, lines ...string) *testProxy {
 	lines = append(lines, limitsOf(fmt.Sprintf(littleBytes, size)), "breaker: {failures: 1, pause: 1h}", "intercept: all")
-	b := newBed(t, lines...)
+	b := newTestProxy(t, lines...)
 	b.handle(site)
 	return b
 }
 
-// unharmed checks that the site was asked once, and is not blamed.
-func (b *bed) unharmed() {
+// siteNotBlamed checks that the site had one request, and that its breaker is closed.
+func (b *testProxy) siteNotBlamed() {
 	b.t.Helper()
 	if n := b.served.Load(); n != 1 {
 		b.t.Errorf("the site was asked %d times", n)
 	}
-	if n := b.server.breakers.n.Load(); n != 0 {
+	if n := b.server.Sizes()["breakers"]; n != 0 {
 		b.t.Errorf("%d breakers remember a failure", n)
 	}
 }
 
-// counted is what the metrics say.
-func (b *bed) counted(what string) int {
+// metricValue is the value of a metric.
+func (b *testProxy) metricValue(what string) int {
 	b.t.Helper()
 	rec := httptest.NewRecorder()
 	b.metrics.Handler().ServeHTTP(rec, httptest.NewRequest("GET", "/metrics", nil))
@@ -69,7 +69,7 @@ func flood(rw http.ResponseWriter, _ *http.Request) {
 
 func TestABodyThatStandsStillForTooLongIsCut(t *testing.T) {
 	for _, u := range []string{"http://" + host + "/", "https://" + host + "/"} {
-		b := stingy(t, "20kB", flood)
+		b := newByteLimitedProxy(t, "20kB", flood)
 		began := time.Now()
 		resp, err := b.client(true).Get(u)
 		must(t, err)
@@ -81,8 +81,8 @@ func TestABodyThatStandsStillForTooLongIsCut(t *testing.T) {
 		if took := time.Since(began); took < 900*time.Millisecond || took > 10*time.Second {
 			t.Errorf("%s: it was cut after %v", u, took)
 		}
-		b.unharmed()
-		if n := b.counted(stalls); n != 1 {
+		b.siteNotBlamed()
+		if n := b.metricValue(stalls); n != 1 {
 			t.Errorf("%s: counted %d times", u, n)
 		}
 		if text := b.log.String(); !strings.Contains(text, "longer than its stall") || !strings.Contains(text, "site="+host) {
@@ -93,7 +93,7 @@ func TestABodyThatStandsStillForTooLongIsCut(t *testing.T) {
 
 func TestAHeadThatStandsStillForTooLongIsAnswered(t *testing.T) {
 	for _, u := range []string{"http://" + host + "/", "https://" + host + "/"} {
-		b := stingy(t, "20kB", func(rw http.ResponseWriter, _ *http.Request) {
+		b := newByteLimitedProxy(t, "20kB", func(rw http.ResponseWriter, _ *http.Request) {
 			for i := range 40 {
 				rw.Header().Set(fmt.Sprint("X-", i), strings.Repeat("x", 1000))
 			}
@@ -107,15 +107,15 @@ func TestAHeadThatStandsStillForTooLongIsAnswered(t *testing.T) {
 		if took := time.Since(began); resp.StatusCode != 504 || took < 900*time.Millisecond || !bytes.Contains(text, []byte(`"urn:abide:stall"`)) {
 			t.Errorf("%s: %d after %v: %s", u, resp.StatusCode, took, text)
 		}
-		b.unharmed()
-		if n := b.counted(stalls); n != 1 {
+		b.siteNotBlamed()
+		if n := b.metricValue(stalls); n != 1 {
 			t.Errorf("%s: counted %d times", u, n)
 		}
 	}
 }
 
 func TestAnUploadThatStandsStillForTooLongIsAnswered(t *testing.T) {
-	b := stingy(t, "20kB", func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
+	b := newByteLimitedProxy(t, "20kB", func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
 	resp, err := b.client(false).Post("http://"+host+"/", "text/plain", bytes.NewReader(make([]byte, 100_000)))
 	must(t, err)
 	text, err := io.ReadAll(resp.Body)
@@ -124,12 +124,12 @@ func TestAnUploadThatStandsStillForTooLongIsAnswered(t *testing.T) {
 	if resp.StatusCode != 504 || !bytes.Contains(text, []byte(`"urn:abide:stall"`)) {
 		t.Errorf("%d: %s", resp.StatusCode, text)
 	}
-	b.unharmed()
+	b.siteNotBlamed()
 }
 
 func TestAnAnswerThatIsTooLongIsRefusedBeforeItComes(t *testing.T) {
 	size := 200_000
-	b := stingy(t, "40kB", func(rw http.ResponseWriter, r *http.Request) {
+	b := newByteLimitedProxy(t, "40kB", func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Length", strconv.Itoa(size))
 		if r.Method != "HEAD" {
 			rw.Write(make([]byte, size))
@@ -150,7 +150,7 @@ func TestAnAnswerThatIsTooLongIsRefusedBeforeItComes(t *testing.T) {
 	if resp, _ := ask("HEAD"); resp.StatusCode != 200 || resp.ContentLength != int64(size) {
 		t.Errorf("HEAD: %v", resp)
 	}
-	left := b.left()
+	left := b.remainingBytes()
 	resp, text := ask("GET")
 	// 160,000 more bytes take four days.
 	after, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
@@ -158,10 +158,10 @@ func TestAnAnswerThatIsTooLongIsRefusedBeforeItComes(t *testing.T) {
 		!strings.Contains(text, `"retry_at":"`) || !strings.Contains(text, "40kB per 1d") {
 		t.Errorf("%d, Retry-After %d: %s", resp.StatusCode, after, text)
 	}
-	if took := left - b.left(); took > 16<<10 {
+	if took := left - b.remainingBytes(); took > 16<<10 {
 		t.Errorf("%d bytes were taken for it", took)
 	}
-	if n := b.server.breakers.n.Load(); n != 0 || b.served.Load() != 2 {
+	if n := b.server.Sizes()["breakers"]; n != 0 || b.served.Load() != 2 {
 		t.Errorf("%d breakers, asked %d times", n, b.served.Load())
 	}
 	size = 5_000
@@ -170,8 +170,8 @@ func TestAnAnswerThatIsTooLongIsRefusedBeforeItComes(t *testing.T) {
 	}
 }
 
-// left is what the only limit of bytes has left.
-func (b *bed) left() int64 {
+// remainingBytes is what is left of the only limit of bytes.
+func (b *testProxy) remainingBytes() int64 {
 	b.t.Helper()
 	for _, l := range b.server.WrittenLimits() {
 		if l.Unit == "bytes" {
@@ -183,7 +183,7 @@ func (b *bed) left() int64 {
 }
 
 func TestABodyLargerThanItsLimitIsSlowAndWhole(t *testing.T) {
-	b := newBed(t, limitsOf("{bytes: 20kB, per: 200ms}"), "intercept: all")
+	b := newTestProxy(t, limitsOf("{bytes: 20kB, per: 200ms}"), "intercept: all")
 	want := bytes.Repeat([]byte("0123456789"), 9_000)
 	b.handle(func(rw http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/long" {
@@ -203,34 +203,34 @@ func TestABodyLargerThanItsLimitIsSlowAndWhole(t *testing.T) {
 	}
 }
 
-// tricklesEvery is for proxies that a test begins from now on.
-func tricklesEvery(t *testing.T, d time.Duration) {
+// setTrickleEvery sets trickleEvery until the end of the test.
+func setTrickleEvery(t *testing.T, d time.Duration) {
 	was := trickleEvery
 	t.Cleanup(func() { trickleEvery = was })
 	trickleEvery = d
 }
 
 func TestABodyThatStandsStillGetsALittleNowAndThen(t *testing.T) {
-	tricklesEvery(t, 100*time.Millisecond)
+	setTrickleEvery(t, 100*time.Millisecond)
 	little := 0
-	for range 5 { // on a machine that is busy two of them may be read as one
-		if little = littles(t); little >= 2 {
+	for range 5 { // on a busy machine two of them may be read together
+		if little = countTrickles(t); little >= 2 {
 			return
 		}
 	}
 	t.Errorf("%d times there was a little", little)
 }
 
-// littles is how often a client got a little after a pause.
-func littles(t *testing.T) (n int) {
-	b := stingy(t, "100kB", flood)
+// countTrickles counts how often a client received a few bytes after a pause.
+func countTrickles(t *testing.T) (n int) {
+	b := newByteLimitedProxy(t, "100kB", flood)
 	conn := b.open(plain)
 	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", plain.line("/"), host)
 	in, last := bufio.NewReader(conn), time.Now()
 	piece := make([]byte, 4<<10)
 	for {
 		got, err := in.Read(piece)
-		if pause := time.Since(last); got > 0 && got <= 2*trickleMost && pause > trickleEvery/2 {
+		if pause := time.Since(last); got > 0 && got <= 2*512 && pause > trickleEvery/2 {
 			n++
 		}
 		last = time.Now()
@@ -238,12 +238,12 @@ func littles(t *testing.T) (n int) {
 			break
 		}
 	}
-	b.unharmed()
+	b.siteNotBlamed()
 	return n
 }
 
 func TestNothingIsHeldByBytesThatAreOnlyObserved(t *testing.T) {
-	b := newBed(t, limitsOf("{bytes: 10kB, per: 1d, as: bucket, stall: 1s}"), "mode: observe", "intercept: all")
+	b := newTestProxy(t, limitsOf("{bytes: 10kB, per: 1d, as: bucket, stall: 1s}"), "mode: observe", "intercept: all")
 	b.handle(func(rw http.ResponseWriter, _ *http.Request) { rw.Write(make([]byte, 100_000)) })
 	for _, u := range []string{"http://" + host + "/", "https://" + host + "/"} {
 		resp, err := b.client(true).Get(u)

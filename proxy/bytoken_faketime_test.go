@@ -34,7 +34,7 @@ sites:
     learn: false
     limits: [{requests: 5, per: 10m, by: token}]
 `
-	bubble(t, sites, yaml, func(w *world) {
+	bubble(t, sites, yaml, func(w *bubbleProxy) {
 		var all sync.WaitGroup
 		for range 16 {
 			c := w.client()

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,8 +14,8 @@ import (
 	"time"
 )
 
-// ready is a body in which every byte has its place.
-func ready(n int) []byte {
+// patternBody is a body in which no two regions are equal.
+func patternBody(n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
 		b[i] = byte(i>>16 ^ i>>8 ^ i)
@@ -22,26 +23,33 @@ func ready(n int) []byte {
 	return b
 }
 
-func TestCoalesceALargeBodyReachesAll(t *testing.T) {
-	whole := ready(16 << 20)
-	sites := func(rw http.ResponseWriter, _ *http.Request) {
-		time.Sleep(time.Second)
-		rw.Write(whole)
-	}
-	bubble(t, sites, coalesced, func(w *world) {
-		for _, a := range w.together(8, func(_ int, c *http.Client) got { return w.get(c, "http://site.test/") }) {
-			if a.body != string(whole) {
-				t.Errorf("%d bytes", len(a.body))
+func TestCoalesceALargeBodyReachesEachByARequestOfItsOwn(t *testing.T) {
+	for _, announced := range []bool{true, false} {
+		for size, asked := range map[int]int64{1 << 20: 1, 1<<20 + 1: 8, 4 << 20: 8} {
+			whole := patternBody(size)
+			sites := func(rw http.ResponseWriter, _ *http.Request) {
+				time.Sleep(time.Second)
+				if announced {
+					rw.Header().Set("Content-Length", strconv.Itoa(size))
+				}
+				rw.Write(whole)
 			}
+			bubble(t, sites, coalesced, func(w *bubbleProxy) {
+				for _, a := range w.requestTogether(8, func(_ int, c *http.Client) clientResult { return w.get(c, "http://site.test/") }) {
+					if a.body != string(whole) || a.at > 2*time.Second {
+						t.Errorf("announced %v: %d bytes of %d after %v", announced, len(a.body), size, a.at)
+					}
+				}
+				if n := w.asked.Load(); n != asked {
+					t.Errorf("announced %v: %d requests for %d bytes", announced, n, size)
+				}
+			})
 		}
-		if n := w.asked.Load(); n != 1 {
-			t.Errorf("%d requests", n)
-		}
-	})
+	}
 }
 
-// start asks and returns with the head.
-func (w *world) start(ctx context.Context, c *http.Client, u string) *http.Response {
+// start sends a request and returns when the head of the response has come.
+func (w *bubbleProxy) start(ctx context.Context, c *http.Client, u string) *http.Response {
 	w.t.Helper()
 	r, err := http.NewRequestWithContext(ctx, "GET", u, nil)
 	must(w.t, err)
@@ -50,8 +58,8 @@ func (w *world) start(ctx context.Context, c *http.Client, u string) *http.Respo
 	return resp
 }
 
-func TestCoalesceASlowReaderHoldsOthersUpAndIsCutWhenItStandsStill(t *testing.T) {
-	whole := ready(4 << 20)
+func TestCoalesceASlowReaderHoldsNobodyUp(t *testing.T) {
+	whole := patternBody(8 << 20)
 	var sent atomic.Int64
 	sites := func(rw http.ResponseWriter, _ *http.Request) {
 		time.Sleep(time.Second)
@@ -62,44 +70,29 @@ func TestCoalesceASlowReaderHoldsOthersUpAndIsCutWhenItStandsStill(t *testing.T)
 			sent.Add(64 << 10)
 		}
 	}
-	bubble(t, sites, coalesced, func(w *world) {
-		slow := make(chan *http.Response, 1)
-		c := w.client()
-		go func() { slow <- w.start(w.t.Context(), c, "http://site.test/") }()
-		quick := make(chan got, 1)
-		other := w.client()
-		go func() { quick <- w.get(other, "http://site.test/") }()
-		resp := <-slow
+	bubble(t, sites, coalesced, func(w *bubbleProxy) {
+		resp := w.start(w.t.Context(), w.client(), "http://site.test/")
 		synctest.Wait()
-		if n := sent.Load(); n > 3<<19 {
+		if n := sent.Load(); n > 3<<20 {
 			t.Errorf("%d bytes were taken from the site for one who reads nothing", n)
 		}
-		select {
-		case a := <-quick:
-			t.Errorf("the other had all of %d bytes meanwhile", len(a.body))
-		default:
-		}
-		a := <-quick
-		if stall := w.server.policy().Timeouts.Stall; a.body != string(whole) || a.at < stall || a.at > stall+2*time.Second {
-			t.Errorf("%d bytes after %v, with a stall of %v", len(a.body), a.at, stall)
-		}
-		if got, err := io.ReadAll(resp.Body); err == nil {
-			t.Errorf("the slow one has %d bytes and no error", len(got))
+		if a := w.get(w.client(), "http://site.test/"); a.body != string(whole) || a.at > 3*time.Second {
+			t.Errorf("the other had %d bytes after %v", len(a.body), a.at)
 		}
 		resp.Body.Close()
 	})
 }
 
 func TestCoalesceASlowReaderThatMovesIsWaitedFor(t *testing.T) {
-	whole := ready(3 << 20)
+	whole := patternBody(3 << 20)
 	bubble(t, func(rw http.ResponseWriter, _ *http.Request) {
 		time.Sleep(time.Second)
 		rw.Write(whole)
-	}, coalesced, func(w *world) {
+	}, coalesced, func(w *bubbleProxy) {
 		slow := make(chan *http.Response, 1)
 		c := w.client()
 		go func() { slow <- w.start(w.t.Context(), c, "http://site.test/") }()
-		quick := make(chan got, 1)
+		quick := make(chan clientResult, 1)
 		other := w.client()
 		go func() { quick <- w.get(other, "http://site.test/") }()
 		resp := <-slow
@@ -127,17 +120,17 @@ func TestCoalesceWhoComesLaterHasTheBeginningOrARequestOfItsOwn(t *testing.T) {
 		asked int64
 	}{
 		{time.Second, 1000, 1},
-		{freshFor + time.Second, 1000, 2}, // too old
-		{time.Second, 2 << 20, 2},         // its beginning is gone
+		{6 * time.Second, 1000, 2}, // too old
+		{time.Second, 2 << 20, 2},  // its begin is no longer kept
 	} {
-		whole := ready(one.begun + 1000)
+		whole := patternBody(one.begun + 1000)
 		bubble(t, func(rw http.ResponseWriter, _ *http.Request) {
 			rw.Write(whole[:one.begun])
 			rw.(http.Flusher).Flush()
 			time.Sleep(10 * time.Second)
 			rw.Write(whole[one.begun:])
-		}, coalesced, func(w *world) {
-			var first got
+		}, coalesced, func(w *bubbleProxy) {
+			var first clientResult
 			var all sync.WaitGroup
 			c := w.client()
 			all.Go(func() { first = w.get(c, "http://site.test/") })
@@ -162,7 +155,7 @@ func TestCoalesceABrokenBodyIsBrokenForAll(t *testing.T) {
 			rw.(http.Flusher).Flush()
 			time.Sleep(time.Second)
 			panic(http.ErrAbortHandler)
-		}, coalesced, func(w *world) {
+		}, coalesced, func(w *bubbleProxy) {
 			var all sync.WaitGroup
 			for range 5 {
 				c := w.client()
@@ -197,7 +190,7 @@ func TestCoalesceHeadsTrailersAndEmptyAnswers(t *testing.T) {
 		default:
 			rw.Header().Set("Content-Length", "12345")
 		}
-	}, coalesced, func(w *world) {
+	}, coalesced, func(w *bubbleProxy) {
 		var all sync.WaitGroup
 		for range 3 {
 			c := w.client()
@@ -226,7 +219,7 @@ func TestCoalesceHeadsTrailersAndEmptyAnswers(t *testing.T) {
 }
 
 func TestCoalesceAStopAnswersAllThatIsHeld(t *testing.T) {
-	bubble(t, echoing, "sites:\n  - {host: site.test, coalesce: on, limits: [{requests: 1, per: 10m}]}\n", func(w *world) {
+	bubble(t, echoing, "sites:\n  - {host: site.test, coalesce: on, limits: [{requests: 1, per: 10m}]}\n", func(w *bubbleProxy) {
 		w.get(w.client(), "http://site.test/first")
 		var all sync.WaitGroup
 		for range 5 {
@@ -251,7 +244,7 @@ func TestCoalesceAStopCutsWhatDoesNotEnd(t *testing.T) {
 		io.WriteString(rw, "part")
 		rw.(http.Flusher).Flush()
 		<-r.Context().Done()
-	}, coalesced, func(w *world) {
+	}, coalesced, func(w *bubbleProxy) {
 		resp := w.start(w.t.Context(), w.client(), "http://site.test/")
 		defer resp.Body.Close()
 		w.stop()
@@ -263,8 +256,8 @@ func TestCoalesceAStopCutsWhatDoesNotEnd(t *testing.T) {
 
 func TestCoalesceAReloadBeginsNewFlights(t *testing.T) {
 	const plain = coalesced + "defaults: {learn: false}\n" // the second of a route need not wait for the first
-	bubble(t, slowly, plain, func(w *world) {
-		answers := make(chan got, 3)
+	bubble(t, answerAfterSecond, plain, func(w *bubbleProxy) {
+		answers := make(chan clientResult, 3)
 		get := func(c *http.Client) { answers <- w.get(c, "http://site.test/") }
 		go get(w.client())
 		synctest.Wait()
@@ -272,7 +265,7 @@ func TestCoalesceAReloadBeginsNewFlights(t *testing.T) {
 		go get(w.client())
 		synctest.Wait()
 		must(t, w.server.Reload(w.policy(plain)))
-		w.server.state.Load().upstream.Dial = func(context.Context, string, uint16) (net.Conn, error) { return nil, net.ErrClosed }
+		w.server.Current().Upstream().Dial = func(context.Context, string, uint16) (net.Conn, error) { return nil, net.ErrClosed }
 		for range 2 {
 			if a := <-answers; a.status != 200 || a.at != time.Second {
 				t.Errorf("%d after %v", a.status, a.at)
@@ -285,13 +278,13 @@ func TestCoalesceAReloadBeginsNewFlights(t *testing.T) {
 }
 
 func TestCoalesceAnotherClientDoesNotWaitForWhatOneHasUsedUp(t *testing.T) {
-	bubble(t, slowly, "sites:\n  - {host: site.test, coalesce: on, limits: [{requests: 1, per: 10m, by: client}]}\n", func(w *world) {
+	bubble(t, answerAfterSecond, "sites:\n  - {host: site.test, coalesce: on, limits: [{requests: 1, per: 10m, by: client}]}\n", func(w *bubbleProxy) {
 		w.get(w.client(), "http://site.test/first", "Abide-Client", "greedy")
-		held := make(chan got, 1)
+		held := make(chan clientResult, 1)
 		c := w.client()
 		go func() { held <- w.get(c, "http://site.test/held", "Abide-Client", "greedy") }()
 		synctest.Wait()
-		answers := w.together(3, func(_ int, c *http.Client) got {
+		answers := w.requestTogether(3, func(_ int, c *http.Client) clientResult {
 			return w.get(c, "http://site.test/held", "Abide-Client", "other")
 		})
 		for _, a := range answers {
@@ -306,8 +299,8 @@ func TestCoalesceAnotherClientDoesNotWaitForWhatOneHasUsedUp(t *testing.T) {
 }
 
 func TestCoalesceAnyClientJoinsWhatIsOnItsWay(t *testing.T) {
-	bubble(t, slowly, coalesced, func(w *world) {
-		first := make(chan got, 1)
+	bubble(t, answerAfterSecond, coalesced, func(w *bubbleProxy) {
+		first := make(chan clientResult, 1)
 		c := w.client()
 		go func() { first <- w.get(c, "http://site.test/", "Abide-Client", "one") }()
 		synctest.Wait()
@@ -320,11 +313,11 @@ func TestCoalesceAnyClientJoinsWhatIsOnItsWay(t *testing.T) {
 
 func TestCoalesceBytesOfTheSiteAreCountedOnce(t *testing.T) {
 	const n = 20
-	b := newBed(t, "sites: [{host: "+host+", coalesce: on}]")
+	b := newTestProxy(t, "sites: [{host: "+host+", coalesce: on}]")
 	release := make(chan struct{})
 	b.handle(func(rw http.ResponseWriter, _ *http.Request) {
 		<-release
-		rw.Write(ready(300 << 10))
+		rw.Write(patternBody(300 << 10))
 	})
 	for _, h2 := range []bool{false, true} {
 		served := b.served.Load()
@@ -343,20 +336,7 @@ func TestCoalesceBytesOfTheSiteAreCountedOnce(t *testing.T) {
 				}
 			})
 		}
-		eventually(t, 10*time.Second, "all are together", func() bool {
-			members := 0
-			seen := map[*flight]bool{}
-			b.server.flights.open.Range(func(_, at any) bool {
-				f := at.(*flight)
-				f.mu.Lock()
-				defer f.mu.Unlock()
-				if !seen[f] {
-					seen[f], members = true, members+len(f.members)
-				}
-				return true
-			})
-			return members == n
-		})
+		eventually(t, 10*time.Second, "all are together", func() bool { return b.server.Sizes()["shared requests"] == n })
 		release <- struct{}{}
 		all.Wait()
 		if got := b.served.Load() - served; got != 1 {
@@ -368,41 +348,7 @@ func TestCoalesceBytesOfTheSiteAreCountedOnce(t *testing.T) {
 			t.Errorf("%d bytes were counted", c.In)
 		}
 	}
-	b.server.flights.open.Range(func(_, _ any) bool {
-		t.Error("a flight stays after its end")
-		return false
-	})
-}
-
-// A client's connection is cut too when it takes nothing; this is about one that
-// stands still for a reason of its own.
-func TestCoalesceAMemberThatNeverReadsIsLeftBehind(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		whole := ready(4 << 20)
-		resp := &http.Response{StatusCode: 200, ContentLength: -1, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(whole))}
-		reads, still := &member{resp: resp}, &member{resp: resp}
-		f := &flight{Context: ctx, cancel: cancel, open: &sync.Map{}, stall: time.Minute, freed: make(chan struct{}, 1)}
-		if !f.join(reads) || !f.join(still) {
-			t.Fatal("nobody can join")
-		}
-		began := time.Now()
-		var running sync.WaitGroup
-		running.Go(func() {
-			f.land(resp, &exchange{answered: time.Now()})
-			f.pump(resp)
-		})
-		got, err := io.ReadAll(reads)
-		if took := time.Since(began); err != nil || !bytes.Equal(got, whole) || took != time.Minute {
-			t.Errorf("%d bytes after %v, %v", len(got), took, err)
-		}
-		if n, err := still.Read(make([]byte, 1)); n != 0 || err != errBehind {
-			t.Errorf("%d, %v", n, err)
-		}
-		if kept := len(f.body.list); kept > mostPieces {
-			t.Errorf("%d pieces were kept", kept)
-		}
-		running.Wait()
-	})
+	if n := b.server.Sizes()["shared requests"]; n != 0 {
+		t.Errorf("%d members stay after the end", n)
+	}
 }

@@ -15,15 +15,15 @@ import (
 
 const coalesced = "sites:\n  - {host: site.test, coalesce: on}\n"
 
-// slowly answers after a second.
-func slowly(rw http.ResponseWriter, r *http.Request) {
+// answerAfterSecond answers after a second.
+func answerAfterSecond(rw http.ResponseWriter, r *http.Request) {
 	time.Sleep(time.Second)
 	echoing(rw, r)
 }
 
-// together sends requests at once and gives all answers.
-func (w *world) together(n int, get func(i int, c *http.Client) got) []got {
-	all := make([]got, n)
+// requestTogether sends n requests at once and returns all results.
+func (w *bubbleProxy) requestTogether(n int, get func(i int, c *http.Client) clientResult) []clientResult {
+	all := make([]clientResult, n)
 	var running sync.WaitGroup
 	for i := range n {
 		c := w.client()
@@ -34,8 +34,8 @@ func (w *world) together(n int, get func(i int, c *http.Client) got) []got {
 }
 
 func TestCoalesceIdenticalRequestsAreOneUpstream(t *testing.T) {
-	bubble(t, slowly, coalesced, func(w *world) {
-		for i, a := range w.together(100, func(_ int, c *http.Client) got { return w.get(c, "http://site.test/a?b=c", "Cookie", "me=1") }) {
+	bubble(t, answerAfterSecond, coalesced, func(w *bubbleProxy) {
+		for i, a := range w.requestTogether(100, func(_ int, c *http.Client) clientResult { return w.get(c, "http://site.test/a?b=c", "Cookie", "me=1") }) {
 			if a.status != 200 || a.body != "GET /a " || a.at != time.Second {
 				t.Errorf("%d: %d %q after %v", i, a.status, a.body, a.at)
 			}
@@ -52,7 +52,7 @@ func TestCoalesceIdenticalRequestsAreOneUpstream(t *testing.T) {
 				t.Errorf("%d requests were counted", c.Requests)
 			}
 		}
-		// Nothing is kept.
+		// Nothing is kept afterwards.
 		w.get(w.client(), "http://site.test/a?b=c", "Cookie", "me=1")
 		if n := w.asked.Load(); n != 2 {
 			t.Errorf("the site was asked %d times, with one more after all had their answer", n)
@@ -75,8 +75,8 @@ func TestCoalesceNothingThatDiffersIsShared(t *testing.T) {
 		{"GET", "/", "If-None-Match", "x"},
 		{"GET", "/", "Abide-Retry", "none"},
 	}
-	bubble(t, slowly, coalesced, func(w *world) {
-		w.together(2*len(requests), func(i int, c *http.Client) got {
+	bubble(t, answerAfterSecond, coalesced, func(w *bubbleProxy) {
+		w.requestTogether(2*len(requests), func(i int, c *http.Client) clientResult {
 			r := requests[i/2]
 			return w.do(w.t.Context(), c, r[0], "http://site.test"+r[1], nil, r[2:]...)
 		})
@@ -94,21 +94,21 @@ func TestCoalesceLeavesEverythingElseAlone(t *testing.T) {
 		{"GET", "/", "Range", "bytes=0-1"},
 		{"GET", "/", "If-Range", "x"},
 	}
-	bubble(t, slowly, coalesced+"  - {host: plain.test, limits: [{requests: 1000, per: 1s}]}\n", func(w *world) {
-		w.together(2*len(requests), func(i int, c *http.Client) got {
+	bubble(t, answerAfterSecond, coalesced+"  - {host: plain.test, limits: [{requests: 1000, per: 1s}]}\n", func(w *bubbleProxy) {
+		w.requestTogether(2*len(requests), func(i int, c *http.Client) clientResult {
 			r := requests[i/2]
 			return w.do(w.t.Context(), c, r[0], "http://site.test"+r[1], nil, r[2:]...)
 		})
-		w.together(2, func(_ int, c *http.Client) got {
+		w.requestTogether(2, func(_ int, c *http.Client) clientResult {
 			return w.do(w.t.Context(), c, "GET", "http://site.test/", strings.NewReader("body"))
 		})
-		w.together(2, func(_ int, c *http.Client) got { return w.get(c, "http://plain.test/") })
+		w.requestTogether(2, func(_ int, c *http.Client) clientResult { return w.get(c, "http://plain.test/") })
 		if n, want := w.asked.Load(), int64(2*len(requests)+4); n != want {
 			t.Errorf("%d requests of %d", n, want)
 		}
 	})
-	bubble(t, slowly, "mode: observe\n"+coalesced, func(w *world) {
-		w.together(2, func(_ int, c *http.Client) got { return w.get(c, "http://site.test/") })
+	bubble(t, answerAfterSecond, "mode: observe\n"+coalesced, func(w *bubbleProxy) {
+		w.requestTogether(2, func(_ int, c *http.Client) clientResult { return w.get(c, "http://site.test/") })
 		if n := w.asked.Load(); n != 2 {
 			t.Errorf("%d requests were sent of 2 that are observed", n)
 		}
@@ -124,7 +124,7 @@ func TestCoalesceTheFirstLeavesAndOthersHaveItAll(t *testing.T) {
 		io.WriteString(rw, "whole")
 	}
 	for _, after := range []time.Duration{500 * time.Millisecond, 1500 * time.Millisecond} {
-		bubble(t, sites, coalesced, func(w *world) {
+		bubble(t, sites, coalesced, func(w *bubbleProxy) {
 			ctx, leave := context.WithTimeout(w.t.Context(), after)
 			defer leave()
 			var all sync.WaitGroup
@@ -137,7 +137,7 @@ func TestCoalesceTheFirstLeavesAndOthersHaveItAll(t *testing.T) {
 				}
 			})
 			synctest.Wait()
-			for _, a := range w.together(3, func(_ int, c *http.Client) got { return w.get(c, "http://site.test/") }) {
+			for _, a := range w.requestTogether(3, func(_ int, c *http.Client) clientResult { return w.get(c, "http://site.test/") }) {
 				if a.body != "half whole" || a.at != 2*time.Second {
 					t.Errorf("%q after %v", a.body, a.at)
 				}
@@ -151,7 +151,7 @@ func TestCoalesceTheFirstLeavesAndOthersHaveItAll(t *testing.T) {
 }
 
 func TestCoalesceWithoutAnybodyLeftNothingIsSent(t *testing.T) {
-	bubble(t, echoing, "sites:\n  - {host: site.test, coalesce: on, limits: [{requests: 1, per: 10m}]}\n", func(w *world) {
+	bubble(t, echoing, "sites:\n  - {host: site.test, coalesce: on, limits: [{requests: 1, per: 10m}]}\n", func(w *bubbleProxy) {
 		w.get(w.client(), "http://site.test/first")
 		ctx, leave := context.WithCancel(w.t.Context())
 		var all sync.WaitGroup
@@ -160,14 +160,14 @@ func TestCoalesceWithoutAnybodyLeftNothingIsSent(t *testing.T) {
 			all.Go(func() { w.do(ctx, c, "GET", "http://site.test/held", nil) })
 		}
 		synctest.Wait()
-		if n := len(w.server.Holds("site.test")); n != 1 {
+		if n := len(w.server.Holds("site.test", 1000)); n != 1 {
 			t.Fatalf("%d holds for ten identical requests", n)
 		}
 		leave()
 		all.Wait()
 		time.Sleep(time.Second) // the proxy grants a half-closed connection that long
 		synctest.Wait()
-		if n := len(w.server.Holds("site.test")); n != 0 {
+		if n := len(w.server.Holds("site.test", 1000)); n != 0 {
 			t.Errorf("%d holds after all have left", n)
 		}
 		a := w.get(w.client(), "http://site.test/second")
@@ -186,9 +186,9 @@ func TestCoalesceAnAnswerWithACookieIsForTheFirstAlone(t *testing.T) {
 			rw.Header().Set(header[0], fmt.Sprintf(header[1], is))
 			fmt.Fprint(rw, is)
 		}
-		bubble(t, sites, coalesced, func(w *world) {
+		bubble(t, sites, coalesced, func(w *bubbleProxy) {
 			seen := map[string]bool{}
-			for _, a := range w.together(10, func(_ int, c *http.Client) got { return w.get(c, "http://site.test/") }) {
+			for _, a := range w.requestTogether(10, func(_ int, c *http.Client) clientResult { return w.get(c, "http://site.test/") }) {
 				if a.status != 200 || seen[a.body] || a.at > 2*time.Second || a.header.Get(header[0]) != fmt.Sprintf(header[1], int(a.body[0]-'0')) && a.body != "10" {
 					t.Errorf("%d %q after %v, %q", a.status, a.body, a.at, a.header.Get(header[0]))
 				}
@@ -211,14 +211,14 @@ func TestCoalesceARefusalIsRepeatedForAll(t *testing.T) {
 		}
 		echoing(rw, r)
 	}
-	bubble(t, sites, coalesced, func(w *world) {
-		late := make(chan got, 1)
+	bubble(t, sites, coalesced, func(w *bubbleProxy) {
+		late := make(chan clientResult, 1)
 		c := w.client()
 		go func() {
 			time.Sleep(20 * time.Second)
 			late <- w.get(c, "http://site.test/")
 		}()
-		for _, a := range w.together(20, func(_ int, c *http.Client) got { return w.get(c, "http://site.test/") }) {
+		for _, a := range w.requestTogether(20, func(_ int, c *http.Client) clientResult { return w.get(c, "http://site.test/") }) {
 			if a.status != 200 || a.header.Get("Abide-Attempts") != "2" || a.header.Get("Abide-Wait") != "60.000" {
 				t.Errorf("%d, %v", a.status, a.header)
 			}
@@ -233,9 +233,9 @@ func TestCoalesceARefusalIsRepeatedForAll(t *testing.T) {
 }
 
 func TestCoalesceEachHasItsOwnPatience(t *testing.T) {
-	bubble(t, echoing, "sites:\n  - {host: site.test, coalesce: on, limits: [{requests: 1, per: 10m}]}\n", func(w *world) {
+	bubble(t, echoing, "sites:\n  - {host: site.test, coalesce: on, limits: [{requests: 1, per: 10m}]}\n", func(w *bubbleProxy) {
 		w.get(w.client(), "http://site.test/first")
-		patient := make(chan got, 1)
+		patient := make(chan clientResult, 1)
 		c := w.client()
 		go func() { patient <- w.get(c, "http://site.test/held") }()
 		synctest.Wait()
@@ -260,9 +260,9 @@ func TestCoalesceARefusalOfTheImpatientIsNotThatOfThePatient(t *testing.T) {
 		}
 		echoing(rw, r)
 	}
-	bubble(t, sites, "sites:\n  - {host: site.test, coalesce: on, limits: [{concurrency: 1}]}\n", func(w *world) {
+	bubble(t, sites, "sites:\n  - {host: site.test, coalesce: on, limits: [{concurrency: 1}]}\n", func(w *bubbleProxy) {
 		block = make(chan struct{})
-		answers := make(chan got, 2)
+		answers := make(chan clientResult, 2)
 		first, impatient := w.client(), w.client()
 		go w.get(first, "http://site.test/first")
 		synctest.Wait()

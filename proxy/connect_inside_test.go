@@ -13,11 +13,11 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// TestAConnectInsideOneIsTheEndOfTheConnection holds that what follows a CONNECT that is
-// refused is not taken for a request.
+// TestAConnectInsideOneIsTheEndOfTheConnection checks that the bytes after a CONNECT that is
+// refused are not read as a request.
 func TestAConnectInsideOneIsTheEndOfTheConnection(t *testing.T) {
-	b := newBed(t, "intercept: all")
-	for _, w := range rawWays[1:] {
+	b := newTestProxy(t, "intercept: all")
+	for _, w := range rawPaths[1:] {
 		conn := b.open(w)
 		fmt.Fprintf(conn, "CONNECT api.test:443 HTTP/1.1\r\nHost: api.test:443\r\n\r\nGET /inside HTTP/1.1\r\nHost: api.test\r\n\r\n")
 		all, _ := io.ReadAll(conn)
@@ -31,8 +31,8 @@ func TestAConnectInsideOneIsTheEndOfTheConnection(t *testing.T) {
 }
 
 func TestAnExpectationThatNobodyKnowsIsRefused(t *testing.T) {
-	b := newBed(t, "intercept: all")
-	for _, w := range rawWays {
+	b := newTestProxy(t, "intercept: all")
+	for _, w := range rawPaths {
 		conn := b.open(w)
 		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: api.test\r\nExpect: 200-ok\r\n\r\n", w.line("/"))
 		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -48,7 +48,7 @@ func TestAnExpectationThatNobodyKnowsIsRefused(t *testing.T) {
 		must(t, a.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: bytes.Clone(a.head.Bytes()), EndStream: true, EndHeaders: true}))
 		a.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 		var got string
-		must(t, a.drain(func(f http2.Frame) bool {
+		must(t, a.readUntil(func(f http2.Frame) bool {
 			if h, ok := f.(*http2.MetaHeadersFrame); ok {
 				got = h.PseudoValue("status")
 			}
@@ -61,19 +61,19 @@ func TestAnExpectationThatNobodyKnowsIsRefused(t *testing.T) {
 	}
 }
 
-// TestZerosInFrontOfAPortMeanNothing holds that a port is the same however it is written:
-// for rules, egress.ports and the target of an intercepted connection.
+// TestZerosInFrontOfAPortMeanNothing checks that leading zeros of a port change nothing for
+// rules, egress.ports and the target of an intercepted connection.
 func TestZerosInFrontOfAPortMeanNothing(t *testing.T) {
-	b := newBed(t, "intercept: all", "sites: [{host: api.test, limits: [{requests: 100, per: 1m}]}]", "abide: {headers: true}")
+	b := newTestProxy(t, "intercept: all", "sites: [{host: api.test, limits: [{requests: 100, per: 1m}]}]", "abide: {headers: true}")
 	for _, port := range []string{":80", ":080", ":00080", ":0000000000080"} {
-		resp, _ := say(t, b.dial(), "GET http://api.test"+port+"/ HTTP/1.1\r\nHost: api.test"+port+"\r\n\r\n")
+		resp, _ := sendRaw(t, b.dial(), "GET http://api.test"+port+"/ HTTP/1.1\r\nHost: api.test"+port+"\r\n\r\n")
 		if resp.StatusCode != 200 || resp.Header.Get("Abide-Site") != "api.test" {
 			t.Errorf("%s: %d %v", port, resp.StatusCode, resp.Header)
 		}
 	}
 	for _, port := range []string{":443", ":00443", ":0000000443"} {
 		conn := b.secure(b.connect("api.test"+port), host, "http/1.1")
-		resp, _ := say(t, conn, "GET / HTTP/1.1\r\nHost: api.test"+port+"\r\n\r\n")
+		resp, _ := sendRaw(t, conn, "GET / HTTP/1.1\r\nHost: api.test"+port+"\r\n\r\n")
 		if resp.StatusCode != 200 || resp.Header.Get("Abide-Site") != "api.test" {
 			t.Errorf("%s: %d %v", port, resp.StatusCode, resp.Header)
 		}

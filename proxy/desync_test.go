@@ -14,13 +14,13 @@ import (
 
 func TestUP28WhatIsLeftOfABodyIsNeverTheNextRequest(t *testing.T) {
 	var smuggled sync.Map
-	b := newRawBed(t, func(c net.Conn, head string) {
+	b := newRawTestProxy(t, func(c net.Conn, head string) {
 		if strings.Contains(head, "SMUG") {
 			smuggled.Store(head, true)
 		}
 		io.WriteString(c, "HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\nConnection: close\r\n\r\nbig")
 	}, "intercept: all")
-	for _, w := range rawWays {
+	for _, w := range rawPaths {
 		for _, inside := range []string{
 			"GET " + w.line("/SMUG") + " HTTP/1.1\r\nHost: api.test\r\n\r\n",
 			"CONNECT api.test:80 HTTP/1.1\r\nHost: api.test:80\r\n\r\nGET /SMUG HTTP/1.1\r\nHost: api.test\r\n\r\n",
@@ -46,14 +46,14 @@ func TestUP28WhatIsLeftOfABodyIsNeverTheNextRequest(t *testing.T) {
 }
 
 func TestCP05ABodyThatNetHTTPDoesNotTellOfIsNotTheNextRequest(t *testing.T) {
-	b := newBed(t, "intercept: all")
+	b := newTestProxy(t, "intercept: all")
 	for name, request := range map[string]string{
 		"CP-05 chunked on HTTP/1.0":                          "GET %s HTTP/1.0\r\nHost: api.test\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n",
 		"CP-05 chunked beside Content-Length: 0 on HTTP/1.0": "POST %s HTTP/1.0\r\nHost: api.test\r\nConnection: keep-alive\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n",
 		"CP-05 chunked on HTTP/1.0, refused":                 "BREW %s HTTP/1.0\r\nHost: api.test\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n",
 		"CP-05 Content-Length beside chunked":                "POST %s HTTP/1.1\r\nHost: api.test\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
 	} {
-		for _, w := range rawWays {
+		for _, w := range rawPaths {
 			t.Run(name+" over "+string(w), func(t *testing.T) {
 				conn := b.open(w)
 				fmt.Fprintf(conn, request+"GET %s HTTP/1.1\r\nHost: api.test\r\n\r\n", w.line("/first"), w.line("/second"))
@@ -67,14 +67,14 @@ func TestCP05ABodyThatNetHTTPDoesNotTellOfIsNotTheNextRequest(t *testing.T) {
 }
 
 func TestARefusalDoesNotWaitForABody(t *testing.T) {
-	b := newBed(t, "access: {clients: [{name: news, secret: hunter2}]}", "intercept: all")
+	b := newTestProxy(t, "access: {clients: [{name: news, secret: hunter2}]}", "intercept: all")
 	for _, request := range []string{
 		"POST http://api.test/ HTTP/1.1\r\nHost: api.test\r\nContent-Length: 10\r\n\r\n",
 		"POST / HTTP/1.1\r\nHost: api.test\r\nContent-Length: 10\r\n\r\n",
 		"POST http://api.test/ HTTP/1.1\r\nHost: api.test\r\nTransfer-Encoding: chunked\r\n\r\n",
 	} {
 		began := time.Now()
-		resp, _ := say(t, b.dial(), request)
+		resp, _ := sendRaw(t, b.dial(), request)
 		if resp.StatusCode != 407 || !resp.Close || time.Since(began) > 15*time.Second {
 			t.Errorf("%q: %d, closing %v, after %v", request, resp.StatusCode, resp.Close, time.Since(began))
 		}
@@ -82,7 +82,7 @@ func TestARefusalDoesNotWaitForABody(t *testing.T) {
 	t.Run("and keeps a connection whose body has come", func(t *testing.T) {
 		conn := b.dial()
 		for range 2 {
-			resp, _ := say(t, conn, "POST http://api.test/ HTTP/1.1\r\nHost: api.test\r\nContent-Length: 2\r\n\r\nab")
+			resp, _ := sendRaw(t, conn, "POST http://api.test/ HTTP/1.1\r\nHost: api.test\r\nContent-Length: 2\r\n\r\nab")
 			if resp.StatusCode != 407 {
 				t.Errorf("status %d", resp.StatusCode)
 			}
@@ -95,9 +95,9 @@ func TestAnUploadThatCannotBeSentIsAnswered(t *testing.T) {
 	must(t, err)
 	gone := closed.Addr().String()
 	closed.Close()
-	b := &bed{t: t, log: &syncBuffer{}}
+	b := &testProxy{t: t, log: &syncBuffer{}}
 	b.start(map[string]string{host + ":80": gone, host + ":443": gone}, "intercept: all")
-	for _, w := range rawWays {
+	for _, w := range rawPaths {
 		for _, c := range []struct{ name, raw string }{
 			{"expecting 100", "POST %s HTTP/1.1\r\nHost: api.test\r\nExpect: 100-continue\r\nContent-Length: 3000000\r\n\r\n"},
 			{"a part of it", "POST %s HTTP/1.1\r\nHost: api.test\r\nContent-Length: 3000000\r\n\r\nab"},
@@ -118,27 +118,27 @@ func TestAnUploadThatCannotBeSentIsAnswered(t *testing.T) {
 }
 
 func TestAnOriginThatHangsUpOnAnUploadIsToBlame(t *testing.T) {
-	b := newRawBed(t, func(c net.Conn, _ string) { c.Close() }, "intercept: all")
-	for _, w := range rawWays {
+	b := newRawTestProxy(t, func(c net.Conn, _ string) { c.Close() }, "intercept: all")
+	for _, w := range rawPaths {
 		conn := b.open(w)
 		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: api.test\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n", w.line("/"))
-		resp, _ := hear(t, conn, "POST")
+		resp, _ := readResponse(t, conn, "POST")
 		if resp.StatusCode != 502 {
 			t.Errorf("over %s: %d", w, resp.StatusCode)
 		}
 	}
 }
 
-// An HTTP/2 upstream reads and closes the request's body on a goroutine of its
-// own, also when the handler has returned and the response is no more.
+// An HTTP/2 upstream reads and closes the request's body on a goroutine of its own, also
+// after the handler has returned.
 func TestLeavingInTheMiddleOfAnUploadHurtsNobody(t *testing.T) {
-	b := newBed(t, "intercept: all")
+	b := newTestProxy(t, "intercept: all")
 	b.handle(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusRequestEntityTooLarge) // without reading
 	})
 	var all sync.WaitGroup
 	for i := range 8 {
-		a := askers[i%len(askers)]
+		a := protocolClients[i%len(protocolClients)]
 		client := b.client(a.h2)
 		all.Go(func() {
 			for j := range 40 {
@@ -156,7 +156,7 @@ func TestLeavingInTheMiddleOfAnUploadHurtsNobody(t *testing.T) {
 }
 
 func TestAPathGoesOutAsItCame(t *testing.T) {
-	b := newBed(t, "intercept: all")
+	b := newTestProxy(t, "intercept: all")
 	b.handle(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.RequestURI) })
 	for _, c := range []struct{ sent, want string }{
 		{"/wiki/AC%2FDC", "/wiki/AC%2FDC"},
@@ -171,8 +171,8 @@ func TestAPathGoesOutAsItCame(t *testing.T) {
 		{"/a%23b?", "/a%23b?"},
 		{"/[1]", "/[1]"},
 	} {
-		for _, w := range rawWays {
-			resp, got := say(t, b.open(w), "GET "+w.line(c.sent)+" HTTP/1.1\r\nHost: api.test\r\n\r\n")
+		for _, w := range rawPaths {
+			resp, got := sendRaw(t, b.open(w), "GET "+w.line(c.sent)+" HTTP/1.1\r\nHost: api.test\r\n\r\n")
 			if resp.StatusCode != 200 || got != c.want {
 				t.Errorf("%s over %s: %d %s, want %s", c.sent, w, resp.StatusCode, got, c.want)
 			}
@@ -181,26 +181,26 @@ func TestAPathGoesOutAsItCame(t *testing.T) {
 }
 
 func TestARevokedClientIsRefusedOnWhatItOpened(t *testing.T) {
-	b := newBed(t, "access: {clients: [{name: news, secret: hunter2}]}", "intercept: all")
+	b := newTestProxy(t, "access: {clients: [{name: news, secret: hunter2}]}", "intercept: all")
 	conn := b.dial()
 	fmt.Fprintf(conn, "CONNECT api.test:443 HTTP/1.1\r\nHost: x\r\nProxy-Authorization: Basic bmV3czpodW50ZXIy\r\n\r\n")
-	if _, err := readHead(bufio.NewReaderSize(onlyReads{conn}, 16)); err != nil {
+	if _, err := readHead(bufio.NewReaderSize(byteReader{conn}, 16)); err != nil {
 		t.Fatal(err)
 	}
 	inside := b.secure(conn, host, "http/1.1")
 	ask := "GET / HTTP/1.1\r\nHost: api.test\r\n\r\n"
-	if resp, _ := say(t, inside, ask); resp.StatusCode != 200 {
+	if resp, _ := sendRaw(t, inside, ask); resp.StatusCode != 200 {
 		t.Fatal(resp.Status)
 	}
-	same := *b.server.policy()
+	same := *b.server.Policy()
 	must(t, b.server.Reload(&same))
-	if resp, _ := say(t, inside, ask); resp.StatusCode != 200 {
+	if resp, _ := sendRaw(t, inside, ask); resp.StatusCode != 200 {
 		t.Errorf("after a reload that changed nothing: %d", resp.StatusCode)
 	}
 	next := same
 	next.Access.Clients = b.policy("access: {clients: [{name: news, secret: another}]}\n").Access.Clients
 	must(t, b.server.Reload(&next))
-	if resp, _ := say(t, inside, ask); resp.StatusCode != 403 {
+	if resp, _ := sendRaw(t, inside, ask); resp.StatusCode != 403 {
 		t.Errorf("after its secret was changed: %d", resp.StatusCode)
 	}
 }

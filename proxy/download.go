@@ -8,9 +8,9 @@ import (
 	"github.com/abide-proxy/abide/upstream"
 )
 
-// A body is copied through a buffer of smallCopy, a TLS record, because a body
-// that waits keeps its buffer; and through one of largeCopy while it keeps filling
-// them, which saves three writes of four.
+// smallCopy and largeCopy are the sizes of the buffers that a body is copied through. A body
+// begins with a small buffer, the size of a TLS record, because a body that waits keeps its
+// buffer. A body that fills the buffer gets a large one, which saves three writes of four.
 const (
 	smallCopy = 16 << 10
 	largeCopy = 64 << 10
@@ -21,14 +21,14 @@ var (
 	largeBuffers = sync.Pool{New: func() any { b := make([]byte, largeCopy); return &b }}
 )
 
-// download is a response's body on its way to the client. goproxy's io.Copy
-// finds WriteTo, and so leaves the copying to it: bytes are flushed as they
-// arrive, and a body that breaks off breaks off for the client too.
+// download is a response's body. io.Copy in goproxy finds WriteTo, so that download copies
+// itself: bytes are flushed as they arrive, and a body that breaks off in the middle breaks
+// off for the client too.
 type download struct {
 	body   io.ReadCloser
-	writer *answerWriter
-	left   int64 // announced and not yet read; negative: unknown
-	total  int64 // that was read
+	writer *responseWriter
+	left   int64 // announced bytes that were not read yet; negative: unknown
+	total  int64 // bytes that were read
 }
 
 func (d *download) Read(p []byte) (int, error) { return d.body.Read(p) }
@@ -58,8 +58,8 @@ func (d *download) WriteTo(io.Writer) (total int64, err error) {
 			if err != nil {
 				return total, err
 			}
-			// The last bytes leave with the end of the response. Before
-			// that, what has come goes out at once, unless more is at hand.
+			// The last bytes are sent with the end of the response. Earlier bytes
+			// are sent at once, unless more have already come.
 			if readErr == nil && d.left != 0 && n < len(*buffer) {
 				d.writer.Flush()
 			}
@@ -74,10 +74,9 @@ func (d *download) WriteTo(io.Writer) (total int64, err error) {
 		case io.EOF:
 			return total, nil
 		default:
-			// Ending normally would turn a part into a whole: the chunked
-			// framing would be closed as if all had come.
-			if x := d.writer.exchange; upstream.KindOf(readErr) == upstream.Budget && x.bytes != nil {
-				x.bytes.server.metrics.Refused(answerStandsStill.reason)
+			// A return would end the chunked body as if it were complete.
+			if upstream.KindOf(readErr) == upstream.Budget {
+				d.writer.request.CountCut()
 			}
 			panic(http.ErrAbortHandler)
 		}

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/abide-proxy/abide/status"
 )
 
 func TestALiveExplanation(t *testing.T) {
@@ -13,28 +15,28 @@ sites:
   - host: site.test
     limits: [{requests: 2, per: 10m}, {path: /a, requests: 1, per: 1h, by: client}]
     name: news
-`, func(w *world) {
-		ask := func(method, u, client string) Explained {
+`, func(w *bubbleProxy) {
+		ask := func(method, u, client string) status.Explanation {
 			t.Helper()
 			e, err := w.server.Explain(method, parseURL(u), client)
 			must(t, err)
 			return e
 		}
 		e := ask("", "http://site.test/a", "me")
-		if sites, _ := w.server.gate.Len(); sites != 0 {
+		if sites, _ := w.server.Gate().Len(); sites != 0 {
 			t.Error("a question made a site")
 		}
-		if e.Site != "site.test" || e.Rule != "news" || !e.Intercepted || e.Limit != "" || e.Place != 1 || len(e.Limits) != 2 || e.Limits[1].Left != 1 || e.Limits[1].Key != "me" {
+		if e.Site != "site.test" || e.Rule != "news" || !e.Intercepted || e.Limit != "" || e.Place != 1 || len(e.Limits) != 2 || e.Limits[1].Left != 1 || e.Limits[1].Of != "me" {
 			t.Errorf("%+v", e)
 		}
 		c := w.client()
 		w.get(c, "http://site.test/a", "Abide-Client", "me")
 		w.get(c, "http://site.test/b", "Abide-Client", "me")
-		held := make(chan got, 1)
+		held := make(chan clientResult, 1)
 		go func() { held <- w.get(w.client(), "http://site.test/b", "Abide-Client", "me") }()
 		synctest.Wait()
 		e = ask("GET", "http://site.test/b", "you")
-		if e.Held != 1 || e.Place != 2 || e.Limit != "2 requests per 10m" || time.Until(e.Until) < 9*time.Minute || e.ETA.IsZero() || e.Limits[0].Held != 1 {
+		if e.Held != 1 || e.Place != 2 || e.Limit != "2 requests per 10m" || time.Until(e.Until) < 9*time.Minute || e.Expected.IsZero() || e.Limits[0].Held != 1 {
 			t.Errorf("%+v", e)
 		}
 		if e = ask("GET", "http://site.test/a", "me"); e.Limits[1].Left != 0 || time.Until(e.Limits[1].Next) < 50*time.Minute {
@@ -51,15 +53,15 @@ sites:
 		if _, err := w.server.Explain("GET", &url.URL{}, ""); err == nil {
 			t.Error("nothing was explained")
 		}
-		// Who does not say for whom is told of whoever waits.
+		// Without a client, the explanation is about the clients that wait.
 		e = ask("GET", "http://site.test/a", "")
-		if e.Client != "me" || !e.Guessed || e.Place != 2 || e.Limits[1].Key != "me" || e.Limits[1].Left != 0 {
+		if e.Client != "me" || !e.ClientGuessed || e.Place != 2 || e.Limits[1].Of != "me" || e.Limits[1].Left != 0 {
 			t.Errorf("for nobody in particular: %+v", e)
 		}
-		if e = ask("GET", "http://site.test/b", "you"); e.Client != "you" || e.Guessed {
+		if e = ask("GET", "http://site.test/b", "you"); e.Client != "you" || e.ClientGuessed {
 			t.Errorf("for you: %+v", e)
 		}
-		if e = ask("GET", "http://quiet.test/", ""); e.Client != "127.0.0.1" || !e.Guessed {
+		if e = ask("GET", "http://quiet.test/", ""); e.Client != "127.0.0.1" || !e.ClientGuessed {
 			t.Errorf("where nobody waits: %+v", e)
 		}
 		<-held

@@ -6,20 +6,17 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/abide-proxy/abide/lease"
-	"github.com/abide-proxy/abide/limit"
-	"github.com/abide-proxy/abide/policy"
-	"github.com/abide-proxy/abide/store"
+	"github.com/abide-proxy/abide/status"
+	"github.com/abide-proxy/abide/store/reference"
 )
 
-// near tells whether a time is another, but for some part of what lies between it and
-// now.
+// near tells whether got differs from want by at most a part of the time from now to want.
 func near(got, want time.Time, part float64) bool {
 	off, ahead := got.Sub(want).Abs(), time.Until(want)
 	return float64(off) <= part*float64(ahead)+float64(time.Second)
 }
 
-func (w *world) forecast(n int64) Forecast {
+func (w *bubbleProxy) forecast(n int64) status.Forecast {
 	w.t.Helper()
 	for _, f := range w.server.Forecast("site.test", n) {
 		if f.Unit == "requests" {
@@ -27,17 +24,17 @@ func (w *world) forecast(n int64) Forecast {
 		}
 	}
 	w.t.Fatal("nothing is foreseen")
-	return Forecast{}
+	return status.Forecast{}
 }
 
 func TestADaysQuotaThatIsUsedSteadilyIsForeseen(t *testing.T) {
 	bubble(t, echoing, unlearned+`
 sites:
   - {host: site.test, limits: [{requests: 2000, per: day}, {requests: 100, per: 1m}]}
-`, func(w *world) {
-		begins(24 * time.Hour)
+`, func(w *bubbleProxy) {
+		startOfWindow(24 * time.Hour)
 		c, began := w.client(), time.Now()
-		for range 60 { // one a minute, for an hour
+		for range 60 { // one request a minute for an hour
 			w.get(c, "http://site.test/")
 			elapse(time.Minute)
 		}
@@ -45,7 +42,7 @@ sites:
 		if f.Used != 60 || f.Left != 1940 || f.Amount != 2000 || !f.Opens.Equal(began.Truncate(24*time.Hour)) || !f.Ends.Equal(f.Opens.Add(24*time.Hour)) {
 			t.Errorf("%+v", f)
 		}
-		if !f.RunsOut.IsZero() { // it would take 32 hours
+		if !f.RunsOut.IsZero() { // using it up takes 32 hours
 			t.Errorf("it runs out at %v", f.RunsOut)
 		}
 		if !near(f.Done, time.Now().Add(100*time.Minute), 0.1) {
@@ -71,14 +68,14 @@ sites:
 }
 
 func TestAQuotaOfBytesIsForeseen(t *testing.T) {
-	bubble(t, echoing, unlearned+"sites:\n  - {host: site.test, limits: [{bytes: 100MB, per: day}]}\n", func(w *world) {
-		begins(24 * time.Hour)
+	bubble(t, echoing, unlearned+"sites:\n  - {host: site.test, limits: [{bytes: 100MB, per: day}]}\n", func(w *bubbleProxy) {
+		startOfWindow(24 * time.Hour)
 		for range 120 { // 100 kB every half a minute
-			g, no := w.permit("http://site.test/", bears(100_000))
+			g, no := w.permit("http://site.test/", withBytes(100_000))
 			if no != nil {
 				t.Fatal(no)
 			}
-			w.settle(g, PermitEnd{Status: 200, Bytes: 100_000})
+			w.settle(g, status.PermitEnd{Status: 200, Bytes: 100_000})
 			elapse(30 * time.Second)
 		}
 		list := w.server.Forecast("", 5)
@@ -92,34 +89,30 @@ func TestAQuotaOfBytesIsForeseen(t *testing.T) {
 	})
 }
 
-// What is left of a shared limit is what is left for all, not what one has leased.
+// What is left of a shared limit is what is left for all, not what one instance has leased.
 func TestASharedLimitIsForeseenAsAWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := store.NewMemory(nil)
-		elapse(2 * store.Settling)
-		day := limit.Spec{As: limit.Quota, Amount: 1000, Period: limit.Day}
-		c := newCounter(t, s, true, "one", day, lease.Strict)
-		defer c.stop()
-		elapse(2 * store.Settling)
-		for range 40 {
-			if sent, _ := c.take("site.test", time.Minute); !sent {
-				t.Fatal("a request was not sent")
+		yaml := unlearned + "sites:\n  - {host: site.test, limits: [{requests: 1000, per: day}]}\n"
+		runFleet(t, 1, reference.New(nil), echoing, yaml, func(all []*bubbleProxy) {
+			w := all[0]
+			for range 40 {
+				if got := w.get(w.client(), "http://site.test/"); got.status != 200 {
+					t.Fatalf("%+v", got)
+				}
 			}
-		}
-		elapse(10 * time.Second) // what is unspent goes back
-		server := &Server{gate: c.gate, desk: c.desk}
-		server.state.Store(&state{plans: map[*policy.Site]*plan{nil: {limits: []planned{{rule: &policy.Limit{}, need: c.need}}}}})
-		list := server.WrittenLimits()
-		if len(list) != 1 || list[0].Left != 960 || !list[0].Shared {
-			t.Errorf("%+v", list)
-		}
+			elapse(10 * time.Second) // unspent leases are returned
+			list := w.server.WrittenLimits()
+			if len(list) != 1 || list[0].Left != 960 || !list[0].Shared {
+				t.Errorf("%+v", list)
+			}
+		})
 	})
 }
 
-// What went before it was looked for the first time counts, too.
+// Use from before the first forecast counts too.
 func TestABurstBeforeTheFirstLookIsForeseen(t *testing.T) {
-	bubble(t, echoing, unlearned+"sites:\n  - {host: site.test, limits: [{requests: 1000, per: day}]}\n", func(w *world) {
-		begins(24 * time.Hour)
+	bubble(t, echoing, unlearned+"sites:\n  - {host: site.test, limits: [{requests: 1000, per: day}]}\n", func(w *bubbleProxy) {
+		startOfWindow(24 * time.Hour)
 		for range 120 {
 			w.get(w.client(), "http://site.test/")
 		}
@@ -133,12 +126,12 @@ func TestABurstBeforeTheFirstLookIsForeseen(t *testing.T) {
 	})
 }
 
-// A limit that is in the configuration no more is not told of, and one with another
-// amount goes on.
+// A limit that is no longer in the configuration has no forecast; a limit with another
+// amount continues.
 func TestWhatIsConfiguredNoMoreIsNotForeseen(t *testing.T) {
 	const yaml = unlearned + "sites:\n  - {host: site.test, limits: [{requests: %s}]}\n"
-	bubble(t, echoing, fmt.Sprintf(yaml, "1000, per: day"), func(w *world) {
-		begins(24 * time.Hour)
+	bubble(t, echoing, fmt.Sprintf(yaml, "1000, per: day"), func(w *bubbleProxy) {
+		startOfWindow(24 * time.Hour)
 		for range 60 {
 			w.get(w.client(), "http://site.test/")
 			elapse(10 * time.Second)

@@ -3,348 +3,159 @@ package proxy
 import (
 	"fmt"
 	"net/http"
-	"net/url"
 	"runtime/debug"
-	"strings"
+	"sync/atomic"
 	"time"
 
-	"github.com/abide-proxy/abide/policy"
-	"github.com/abide-proxy/abide/upstream"
+	"github.com/elazarl/goproxy"
+	"github.com/sirupsen/logrus"
+
+	"github.com/abide-proxy/abide/dispatch"
+	"github.com/abide-proxy/abide/problem"
+	"github.com/abide-proxy/abide/redact"
 )
 
-// serveOuter takes what a client says on the proxy's own port.
-func (s *Server) serveOuter(w http.ResponseWriter, r *http.Request) {
-	if conn := connOf(r); conn != nil {
-		conn.serving.Store(true)
-	}
-	st := s.state.Load()
-	refuse := func(a *answer) { s.refuse(w, r, a) }
-	if r.ProtoMajor != 1 || r.ProtoMinor > 1 {
-		refuse(&answerVersion)
-		return
-	}
-	who, no := s.admit(st.policy, r)
-	if no != nil {
-		refuse(no)
-		return
-	}
-	if r.Method == http.MethodConnect && !expectsOnly100(r.Header["Expect"]) {
-		closeAfter(w, r) // what follows may be meant for the tunnel
-		refuse(&answerExpectation)
-		return
-	}
-	if r.Method == http.MethodConnect {
-		s.activity.connects.Add(1)
-		s.connect(w, r, st, who)
-		return
-	}
-	if r.URL.Host == "" && r.URL.Scheme == "" {
-		if r.Method == http.MethodOptions && r.RequestURI == "*" {
-			w.Header().Set("Allow", allowedMethods+", CONNECT")
-			w.Header().Set("Content-Length", "0")
-			return
-		}
-		refuse(&answerNotAProxyRequest)
-		return
-	}
-	switch r.URL.Scheme {
-	case "http", "https":
-	default:
-		refuse(&answerScheme)
-		return
-	}
-	target, err := policy.ParseTarget(r.URL.Scheme, r.URL.Host)
-	if err != nil {
-		refuse(&answerBadTarget)
-		return
-	}
-	s.forward(w, r, &exchange{state: st, target: target, client: who, conn: connOf(r)}, "")
+// forwarder forwards the requests that abide can see, and counts them.
+type forwarder struct {
+	transport
+	log         *logrus.Logger
+	accessLog   *accessLog
+	conns       *trackedConns
+	pipeline    *goproxy.ProxyHttpServer // copies the responses of transport
+	replayBytes atomic.Int64             // bytes of request bodies that are kept for another attempt
 }
 
-// serveInner takes what a client says inside a CONNECT that we opened. The
-// connection's target is the request's target; a Host that says otherwise is
-// refused, for policy and token go by the target.
-func (s *Server) serveInner(w http.ResponseWriter, r *http.Request) {
-	conn := connOf(r)
-	if conn == nil || conn.target == nil {
-		s.refuse(w, r, &answerBug)
-		return
-	}
-	conn.serving.Store(true)
-	if r.Method == http.MethodConnect {
-		// What follows may be meant for the tunnel that there is not, and must not be
-		// taken for a request.
-		closeAfter(w, r)
-		s.refuse(w, r, &answerMethod)
-		return
-	}
-	if r.ProtoMajor == 1 && r.ProtoMinor > 1 {
-		s.refuse(w, r, &answerVersion)
-		return
-	}
-	if r.URL.User != nil {
-		s.refuse(w, r, &answerUserinfo)
-		return
-	}
-	target := *conn.target
-	st := s.state.Load()
-	if no := readmit(st.policy, conn); no != nil {
-		s.refuse(w, r, no)
-		return
-	}
-	if r.Host != "" || r.ProtoAtLeast(1, 1) {
-		asked, err := policy.ParseTarget(target.Scheme, r.Host)
-		if err != nil {
-			s.refuse(w, r, &answerBadTarget)
-			return
-		}
-		if asked != target || (r.URL.Scheme != "" && r.URL.Scheme != target.Scheme) {
-			s.refuse(w, r, &answerMisdirected)
-			return
-		}
-	}
-	x := &exchange{state: st, target: target, client: conn.client, conn: conn}
-	s.forward(w, r, x, conn.via)
+func newForwarder(t transport, log *logrus.Logger, conns *trackedConns) *forwarder {
+	f := &forwarder{transport: t, log: log, accessLog: newAccessLog(log), conns: conns}
+	f.pipeline = newPipeline(&f.transport, log)
+	return f
 }
 
-// forward makes the request what the path expects, absolute, canonical and
-// without hop-by-hop headers, and sends it through goproxy. via is what the
-// CONNECT that carried it had in Via.
-func (s *Server) forward(w http.ResponseWriter, r *http.Request, x *exchange, via string) {
-	if no := s.unfit(r); no != nil {
-		s.refuse(w, r, no)
+// newPipeline configures goproxy to copy requests and responses only. goproxy gets no
+// CONNECT, has no transport of its own and reads no environment.
+func newPipeline(t *transport, log *logrus.Logger) *goproxy.ProxyHttpServer {
+	p := goproxy.NewProxyHttpServer()
+	p.Logger = serverLog{log}
+	p.ConnectDial = nil
+	p.Tr = nil
+	p.KeepHeader = true // forward has removed the hop-by-hop headers
+	p.KeepAcceptEncoding = true
+	p.OnRequest().DoFunc(func(r *http.Request, ctx *goproxy.ProxyCtx) (*http.Request, *http.Response) {
+		ctx.RoundTripper = t
+		return r, nil
+	})
+	return p
+}
+
+// forward makes a request's URL absolute and canonical, removes its hop-by-hop headers, and
+// sends it through goproxy. via is the Via header of the CONNECT that the request is inside.
+func (f *forwarder) forward(w http.ResponseWriter, r *http.Request, x *exchange, via string) {
+	upgrade := asksForWebsocket(r)
+	if p := f.prepare(r, x, upgrade); p != nil {
+		refuse(f.metrics, w, r, p)
 		return
+	}
+	if x.conn != nil && r.ProtoMajor == 1 {
+		x.conn.discards.Store(false)
+		// Before the body is read, because net/http waits for the client's next bytes as
+		// soon as the body has ended.
+		x.conn.halfClose.delays.Store(true)
+		defer x.conn.halfClose.delays.Store(false)
+		if r.ContentLength == 0 && !upgrade {
+			x.conn.noBody.Store(true)
+			defer x.conn.noBody.Store(false)
+		}
+	}
+	x.memory.total = &f.replayBytes
+	r = x.begin(w, r)
+	defer x.end(f.dispatcher)
+	if r.ContentLength == 0 {
+		r.Body = http.NoBody // HTTP/2 has another object for an empty body
+	}
+	if r.Body != nil && r.Body != http.NoBody {
+		if r.ContentLength > int64(x.Snapshot.Policy().Bounds.Upload) {
+			refuse(f.metrics, w, r, &problem.LargeBody)
+			return
+		}
+		x.beginUpload(r)
+	}
+	r = x.Snapshot.SignVia(x.Target.Scheme, r, via)
+
+	defer f.count(x, r)
+	defer f.recoverPanic(x, w, r)
+	if upgrade {
+		websockets{&f.transport, f.conns}.serve(x, r)
+		return
+	}
+	f.pipeline.ServeHTTP(&x.writer, r)
+}
+
+// prepare changes r to what is sent to the site, or returns why it is refused.
+func (f *forwarder) prepare(r *http.Request, x *exchange, upgrade bool) *problem.Problem {
+	if p := checkRequest(r); p != nil {
+		return p
+	}
+	if x.Snapshot.Passed(r.Header["Via"]) {
+		return &problem.Loop
+	}
+	if p := dispatch.MethodRefusal(r.Method); p != nil {
+		return p
 	}
 	var ok bool
-	if x.wish, ok = wishOf(r.Header, x.conn.wished()); !ok {
-		s.refuse(w, r, &answerWish)
-		return
+	if x.Options, ok = dispatch.ReadOptions(r.Header, x.conn.requestOptions()); !ok {
+		return &problem.Wish
 	}
-	upgrade := asksForWebsocket(r)
 	stripHop(r.Header)
 	x.continues = len(r.Header["Expect"]) > 0
-	delete(r.Header, "Expect") // net/http has answered it, or will at the first read
+	delete(r.Header, "Expect") // net/http answers it at the first read of the body
 	if upgrade {
 		r.Header["Connection"] = []string{"Upgrade"}
 		r.Header["Upgrade"] = []string{"websocket"}
 	}
-	absolute(r.URL, x.target)
-	keepPath(r.URL)
+	dispatch.Absolute(r.URL, x.Target)
+	dispatch.KeepPath(r.URL)
 	r.Host = r.URL.Host
-	r.Close = false // about the client's connection, not about the upstream's
+	r.Close = false // that was about the client's connection
+	return nil
+}
 
-	if x.conn != nil && r.ProtoMajor == 1 {
-		x.conn.unread.Store(false)
-		// Before the body is read, because net/http looks for the client's next
-		// bytes as soon as it has the last of this one.
-		x.conn.answering.Store(true)
-		defer x.conn.answering.Store(false)
-		if r.ContentLength == 0 && !upgrade {
-			x.conn.bodiless.Store(true)
-			defer x.conn.bodiless.Store(false)
-		}
-	}
-	r = x.begin(w, r)
-	defer s.end(x)
-	if r.ContentLength == 0 {
-		r.Body = http.NoBody // HTTP/2 has a body object for an empty body too
-	}
-	if r.Body != nil && r.Body != http.NoBody {
-		if limit := int64(x.state.policy.Bounds.Upload); r.ContentLength > limit {
-			s.refuse(w, r, &answerLargeBody)
-			return
-		}
-		conn := x.conn
-		if r.ProtoMajor == 1 {
-			// Full duplex, so that an upstream that answers early is heard at once.
-			x.writer.ctl.EnableFullDuplex()
-		} else {
-			conn = nil
-		}
-		x.upload = newUpload(r, x.writer.ctl, x.state.policy, conn)
-		r.Body = x.upload
-	}
-	if x.state.nextHop != nil {
-		chain := joinVia(via, r.Header["Via"])
-		if x.target.Scheme == "http" {
-			s.sign(r.Header, chain)
-		}
-		r = r.WithContext(upstream.WithVia(r.Context(), chain))
-	}
-
-	defer s.finish(x, r)
-	defer s.rescue(x, w, r)
-	if upgrade {
-		s.websocket(x, r)
+// recoverPanic confines a panic to the request that caused it.
+func (f *forwarder) recoverPanic(x *exchange, w http.ResponseWriter, r *http.Request) {
+	value := recover()
+	if value == nil {
 		return
 	}
-	s.pipeline.ServeHTTP(&x.writer, r)
-}
-
-// unfit says why a request cannot go on, nil when it can.
-func (s *Server) unfit(r *http.Request) *answer {
-	switch {
-	case r.URL.User != nil:
-		return &answerUserinfo
-	case r.ProtoMajor == 1 && r.ProtoMinor == 0 && r.ContentLength == 0 && r.Header["Content-Length"] == nil && wantsBody(r.Method):
-		// net/http ignores Transfer-Encoding on HTTP/1.0, as it must; what
-		// follows the head would then be taken for the next request.
-		return &answerLengthRequired
-	case !expectsOnly100(r.Header["Expect"]):
-		return &answerExpectation
-	case len(r.Trailer) > maxTrailers:
-		return &answerTrailers
-	case s.passed(r.Header["Via"]):
-		return &answerLoop
+	if value == http.ErrAbortHandler {
+		panic(value)
 	}
-	return methodRefusal(r.Method)
-}
-
-// expectsOnly100 tells whether a client expects nothing, or only what net/http does.
-func expectsOnly100(lines []string) bool {
-	for _, line := range lines {
-		for one := range strings.SplitSeq(line, ",") {
-			if one = strings.TrimSpace(one); one != "" && !strings.EqualFold(one, "100-continue") {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// closeAfter has the client's connection end with the answer.
-func closeAfter(w http.ResponseWriter, r *http.Request) {
-	if r.ProtoMajor == 1 {
-		w.Header()["Connection"] = []string{"close"}
-	}
-}
-
-// maxTrailers bounds the fields that a request announces for its end: each
-// costs a hundred times its letters for as long as the body lasts.
-const maxTrailers = 64
-
-func wantsBody(method string) bool {
-	return method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch
-}
-
-// absolute makes u name the target in its canonical form.
-func absolute(u *url.URL, t policy.Target) {
-	u.Scheme, u.User, u.Fragment = t.Scheme, nil, ""
-	u.Host = hostOf(t)
-}
-
-// hostOf is a target as Host names it: without its port where that is the usual.
-func hostOf(t policy.Target) string {
-	switch {
-	case !t.UsualPort():
-		return t.HostPort()
-	case strings.Contains(t.Host, ":"):
-		return "[" + t.Host + "]"
-	}
-	return t.Host
-}
-
-// keepPath has the path go out as it came. What must not stand in a path is
-// escaped, and nothing else: net/url would write the whole path anew for one such
-// byte, and %2F would become a slash. A fragment is not for the wire.
-func keepPath(u *url.URL) {
-	if raw, _, found := strings.Cut(u.RawPath, "#"); found {
-		u.RawPath, u.RawQuery, u.ForceQuery = raw, "", false
-		u.Path, _ = url.PathUnescape(raw)
-	}
-	u.RawQuery, _, _ = strings.Cut(u.RawQuery, "#")
-	if u.RawPath == "" || u.EscapedPath() == u.RawPath {
-		return
-	}
-	var b strings.Builder
-	for i := range len(u.RawPath) {
-		if c := u.RawPath[i]; pathBytes[c] {
-			b.WriteByte(c)
-		} else {
-			fmt.Fprintf(&b, "%%%02X", c)
-		}
-	}
-	u.RawPath = b.String()
-}
-
-// pathBytes may stand in a path (RFC 3986), % of escapes included.
-var pathBytes = func() (ok [256]bool) {
-	for c := range 256 {
-		ok[c] = 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c < 128 && strings.IndexByte("-._~!$&'()*+,;=:@/%[]", byte(c)) >= 0
-	}
-	return ok
-}()
-
-// refuse answers with words of ours.
-func (s *Server) refuse(w http.ResponseWriter, r *http.Request, a *answer) {
-	s.metrics.Refused(a.reason)
-	if conn := connOf(r); conn != nil && r.ProtoMajor == 1 && r.ContentLength != 0 {
-		// net/http reads the body that nobody wants before it writes. One that
-		// is there already costs nothing, and the connection can be kept; one
-		// that does not come must not hold the answer up.
-		conn.unread.Store(true)
-		http.NewResponseController(w).SetReadDeadline(time.Now().Add(refusedBody))
-	}
-	a.write(w, r)
-}
-
-// refusedBody is how long a refusal waits for the body of what it refuses.
-const refusedBody = time.Second
-
-// rescue keeps a panic of ours to the one request that had it.
-func (s *Server) rescue(x *exchange, w http.ResponseWriter, r *http.Request) {
-	bug := recover()
-	if bug == nil {
-		return
-	}
-	if bug == http.ErrAbortHandler {
-		panic(bug)
-	}
-	// The value of a panic may quote a header; its type and place may not.
-	s.log.WithField("panic", fmt.Sprintf("%T", bug)).Errorf("abide failed while serving %s: %s", x.target.Host, frames(debug.Stack()))
+	// The value of a panic may quote a header; its type and stack may not.
+	f.log.WithField("panic", fmt.Sprintf("%T", value)).Errorf("abide failed while serving %s: %s", x.Target.Host, redact.Frames(debug.Stack()))
 	if x.writer.began {
 		panic(http.ErrAbortHandler)
 	}
 	clear(w.Header())
-	s.refuse(w, r, &answerBug)
+	refuse(f.metrics, w, r, &problem.Bug)
 }
 
-// frames leaves the function names and lines of a stack and drops the
-// arguments, in which pointers are all there is anyway.
-func frames(stack []byte) string {
-	var out []string
-	for line := range strings.SplitSeq(string(stack), "\n") {
-		if strings.HasPrefix(line, "\t") {
-			at, _, _ := strings.Cut(strings.TrimSpace(line), " +0x")
-			out = append(out, at)
-		}
+// count counts a request that is complete, and writes its line of the access log.
+func (f *forwarder) count(x *exchange, r *http.Request) {
+	status := x.writer.status
+	if status == 0 {
+		status = 499 // nothing was written: the client left
 	}
-	return strings.Join(out, " < ")
-}
-
-// finish counts what the exchange was.
-func (s *Server) finish(x *exchange, r *http.Request) {
-	code := x.writer.status
-	if code == 0 {
-		code = 499 // nothing was written: the client left
-	}
-	site := x.site
-	if site == "" {
-		site = x.state.policy.Match(x.target).Site
+	report := x.Report()
+	if report.Meter == nil {
+		report.Meter = f.metrics.Site(x.Snapshot.Policy().Match(x.Target).Site)
 	}
 	var asked time.Duration
-	if !x.sent.IsZero() && !x.answered.IsZero() {
-		asked = x.answered.Sub(x.sent)
-		// Ours is what lies before the upstream was asked and between its
-		// head and ours; streaming the body is the two ends' own pace.
-		s.metrics.Overhead(x.first.Sub(x.start) - x.uploading - x.turn.before + x.writer.wroteHead.Sub(x.answered))
+	if !report.Sent.IsZero() && !report.Answered.IsZero() {
+		asked = report.Answered.Sub(report.Sent)
+		// Abide's own time is before the upstream was asked, and between the upstream's
+		// head and the client's. How long the body takes depends on the two ends.
+		f.metrics.Overhead(report.First.Sub(x.Start) - x.Uploading - report.Before + x.writer.wroteHead.Sub(report.Answered))
 	}
-	counted := x.meter
-	if counted == nil {
-		counted = s.metrics.Site(site)
-	}
-	counted.Request(r.Method, code, asked)
-	if x.state.policy.Log.Access {
-		s.access.note(x, r.Method, code)
+	report.Meter.Request(r.Method, status, asked)
+	if x.Snapshot.Policy().Log.Access {
+		f.accessLog.add(x, r.Method, status)
 	}
 }

@@ -12,13 +12,13 @@ import (
 
 const oneDomain = "retry: {attempts: 1, base: 1ms}\nbreaker: {failures: %FAILURES, pause: 1m}\nsites:\n  - {host: \"*.example.com\", group: domain, limits: [%LIMITS]}\n"
 
-// domain is a configuration in which many hosts are one site.
-func domain(failures, limits string) string {
+// groupConfig is a configuration in which many hosts are one site.
+func groupConfig(failures, limits string) string {
 	return strings.NewReplacer("%FAILURES", failures, "%LIMITS", limits).Replace(oneDomain)
 }
 
 func TestOneDeadHostOfAGroupLeavesTheOthersAlone(t *testing.T) {
-	bubble(t, echoing, domain("5", ""), func(w *world) {
+	bubble(t, echoing, groupConfig("5", ""), func(w *bubbleProxy) {
 		w.dialed = func(host string) error {
 			if strings.HasPrefix(host, "dead.") {
 				return &upstream.Error{Kind: upstream.Resolve}
@@ -52,8 +52,8 @@ func TestAbideAttemptsCountsWhatWasSent(t *testing.T) {
 	}
 	// The second request has its turn when the first has failed, and is told to wait
 	// for the breaker: that is not an attempt.
-	bubble(t, sites, strings.Replace(domain("1", "{concurrency: 1}"), "attempts: 1", "attempts: 0", 1), func(w *world) {
-		first, second := make(chan got, 1), make(chan got, 1)
+	bubble(t, sites, strings.Replace(groupConfig("1", "{concurrency: 1}"), "attempts: 1", "attempts: 0", 1), func(w *bubbleProxy) {
+		first, second := make(chan clientResult, 1), make(chan clientResult, 1)
 		go func() { first <- w.get(w.client(), "http://a.example.com/") }()
 		synctest.Wait()
 		go func() { second <- w.get(w.client(), "http://a.example.com/") }()
@@ -74,14 +74,14 @@ func TestWhoWaitsForABrokenHostHoldsNoOtherHostOfItsGroupUp(t *testing.T) {
 			rw.WriteHeader(502)
 		}
 	}
-	bubble(t, sites, strings.Replace(domain("1", "{concurrency: 1}"), "attempts: 1", "attempts: 0", 1), func(w *world) {
-		done := make(chan got, 2)
-		for range 2 { // one fails, the other learns of it when it has its turn
+	bubble(t, sites, strings.Replace(groupConfig("1", "{concurrency: 1}"), "attempts: 1", "attempts: 0", 1), func(w *bubbleProxy) {
+		done := make(chan clientResult, 2)
+		for range 2 { // one fails, the other learns of that when it may be sent
 			go func() { done <- w.get(w.client(), "http://a.example.com/") }()
 		}
 		<-done
 		synctest.Wait()
-		if n := len(w.server.Holds("")); n != 1 {
+		if n := len(w.server.Holds("", 1000)); n != 1 {
 			t.Fatalf("%d requests wait", n)
 		}
 		if a := w.get(w.client(), "http://b.example.com/"); a.status != 200 || a.at > 2*time.Second {

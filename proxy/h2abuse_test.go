@@ -13,7 +13,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// abuser speaks raw HTTP/2 inside an intercepted CONNECT.
+// abuser writes raw HTTP/2 frames inside an intercepted CONNECT.
 type abuser struct {
 	*http2.Framer
 	conn net.Conn
@@ -21,7 +21,7 @@ type abuser struct {
 	enc  *hpack.Encoder
 }
 
-func (b *bed) abuse(settings ...http2.Setting) *abuser {
+func (b *testProxy) abuse(settings ...http2.Setting) *abuser {
 	b.t.Helper()
 	conn := b.secure(b.connect(host+":443"), host, "h2")
 	_, err := io.WriteString(conn, http2.ClientPreface)
@@ -40,8 +40,8 @@ func (a *abuser) request(path string) []byte {
 	return a.head.Bytes()
 }
 
-// drain reads frames until the connection ends, or a frame is the one.
-func (a *abuser) drain(until func(http2.Frame) bool) error {
+// readUntil reads frames until the connection ends or until accepts a frame.
+func (a *abuser) readUntil(until func(http2.Frame) bool) error {
 	for {
 		f, err := a.ReadFrame()
 		if err != nil {
@@ -53,10 +53,10 @@ func (a *abuser) drain(until func(http2.Frame) bool) error {
 	}
 }
 
-// stillServes is the proof that an abuser hurt nobody else.
-func (b *bed) stillServes() {
+// stillServes checks that other clients are still served.
+func (b *testProxy) stillServes() {
 	b.t.Helper()
-	resp, _, err := askers[2].fetch(b, "GET", "/after", nil)
+	resp, _, err := protocolClients[2].fetch(b, "GET", "/after", nil)
 	must(b.t, err)
 	if resp.StatusCode != http.StatusOK {
 		b.t.Errorf("another client was told %d", resp.StatusCode)
@@ -64,10 +64,10 @@ func (b *bed) stillServes() {
 }
 
 func TestCR17RapidResetIsBounded(t *testing.T) {
-	b := newBed(t, "intercept: all")
+	b := newTestProxy(t, "intercept: all")
 	a := b.abuse()
 	broke := make(chan error, 1)
-	go func() { broke <- a.drain(nil) }()
+	go func() { broke <- a.readUntil(nil) }()
 	var err error
 	sent := 0
 	for id := uint32(1); id < 40_000 && err == nil; id += 2 {
@@ -110,7 +110,7 @@ func TestCR18FloodsEndTheConnectionAndHoldNoMemory(t *testing.T) {
 			big := bytes.Repeat([]byte("a"), 3000)
 			a.enc.WriteField(hpack.HeaderField{Name: "x-bomb", Value: string(big)})
 			for range 100_000 {
-				a.enc.WriteField(hpack.HeaderField{Name: "x-bomb", Value: string(big)}) // one byte each
+				a.enc.WriteField(hpack.HeaderField{Name: "x-bomb", Value: string(big)}) // each is sent in one byte
 			}
 			block := a.head.Bytes()
 			first := true
@@ -161,7 +161,7 @@ func TestCR18FloodsEndTheConnectionAndHoldNoMemory(t *testing.T) {
 	}
 	for _, f := range floods {
 		t.Run("CR-18 "+f.name, func(t *testing.T) {
-			b := newBed(t, "intercept: all", "timeouts: {stall: 1s, idle: 2s}")
+			b := newTestProxy(t, "intercept: all", "timeouts: {stall: 1s, idle: 2s}")
 			peak := watchHeap(t)
 			a := b.abuse()
 			// It never reads: what the server has to say piles up on its side.
@@ -178,7 +178,7 @@ func TestCR18FloodsEndTheConnectionAndHoldNoMemory(t *testing.T) {
 }
 
 func TestCR18AWindowOfZeroIsCut(t *testing.T) {
-	b := newBed(t, "intercept: all", "timeouts: {stall: 500ms}")
+	b := newTestProxy(t, "intercept: all", "timeouts: {stall: 500ms}")
 	gone := make(chan struct{})
 	b.handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/big" {
@@ -194,7 +194,7 @@ func TestCR18AWindowOfZeroIsCut(t *testing.T) {
 	})
 	a := b.abuse(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
 	must(t, a.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: a.request("/big"), EndStream: true, EndHeaders: true}))
-	go a.drain(nil)
+	go a.readUntil(nil)
 	select {
 	case <-gone:
 	case <-time.After(15 * time.Second):

@@ -4,43 +4,23 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/abide-proxy/abide/dispatch"
 )
 
-// allowedMethods is the Allow of a 405.
-const allowedMethods = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
-
-// knownMethods are the registered methods that a proxy forwards: RFC 9110,
-// PATCH, WebDAV and its kin, QUERY, and PURGE, which caches understand.
-var knownMethods = map[string]bool{
-	"GET": true, "HEAD": true, "POST": true, "PUT": true, "PATCH": true, "DELETE": true, "OPTIONS": true,
-	"PROPFIND": true, "PROPPATCH": true, "MKCOL": true, "COPY": true, "MOVE": true, "LOCK": true, "UNLOCK": true,
-	"REPORT": true, "SEARCH": true, "ACL": true, "BIND": true, "UNBIND": true, "REBIND": true, "LINK": true, "UNLINK": true,
-	"MKCALENDAR": true, "MKACTIVITY": true, "MKWORKSPACE": true, "CHECKIN": true, "CHECKOUT": true, "UNCHECKOUT": true,
-	"LABEL": true, "MERGE": true, "UPDATE": true, "VERSION-CONTROL": true, "BASELINE-CONTROL": true, "ORDERPATCH": true,
-	"QUERY": true, "PURGE": true, "NOTIFY": true, "SUBSCRIBE": true, "UNSUBSCRIBE": true,
-}
-
-// methodRefusal says why a method does not pass, nil when it does.
-func methodRefusal(m string) *answer {
-	switch {
-	case knownMethods[m]:
-		return nil
-	case m == "TRACE" || m == "TRACK":
-		return &answerTrace
-	default:
-		return &answerMethod
-	}
-}
-
-// hopByHop are the headers that end at a proxy, in canonical spelling.
+// hopByHop are the headers that are for one connection only, in canonical spelling.
 var hopByHop = [...]string{
 	"Connection", "Proxy-Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 	"Http2-Settings", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Authentication-Info",
 }
 
-// stripHop removes what is meant for this connection alone, in place: the
-// fixed set and whatever Connection names. Content-Length and Host stay even
-// when Connection names them, or a client could unframe its own request.
+// fewFields is up to how many fields a search through the header is faster than a look-up
+// of each hop-by-hop field.
+const fewFields = 8
+
+// stripHop removes the hop-by-hop headers in place: the fixed set, and those that
+// Connection names. Content-Length and Host stay even when Connection names them, or a
+// client could hide where its own request ends.
 func stripHop(h http.Header) {
 	for _, line := range h["Connection"] {
 		for name := range strings.SplitSeq(line, ",") {
@@ -65,25 +45,9 @@ func stripHop(h http.Header) {
 	}
 }
 
-// fewFields is up to how many it costs less to look at each than to look all the
-// hop-by-hop ones up.
-const fewFields = 8
-
-// asksForWebsocket recognises the one upgrade that is let through.
+// asksForWebsocket recognises an upgrade to WebSocket, the only upgrade that is forwarded.
 func asksForWebsocket(r *http.Request) bool {
 	return r.Method == http.MethodGet && r.ProtoMajor == 1 && r.ProtoMinor >= 1 &&
 		len(r.Header["Upgrade"]) == 1 && strings.EqualFold(r.Header["Upgrade"][0], "websocket") &&
-		listed(r.Header["Connection"], "upgrade")
-}
-
-// listed tells whether a comma-separated header names a token.
-func listed(lines []string, token string) bool {
-	for _, line := range lines {
-		for part := range strings.SplitSeq(line, ",") {
-			if strings.EqualFold(strings.TrimSpace(part), token) {
-				return true
-			}
-		}
-	}
-	return false
+		dispatch.Lists(r.Header["Connection"], "upgrade")
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// unsized hides how long a body is, so that it is sent in chunks.
+// unsized hides the length of a body, so that the body is sent in chunks.
 type unsized struct{ io.Reader }
 
 const tenMinutes = "sites:\n  - {host: site.test, limits: [{requests: 1, per: 10m}]}\n"
@@ -30,19 +30,19 @@ func TestCR05AClientThatLeavesWhileHeldIsGoneAtOnce(t *testing.T) {
 		{"a body that is sent once", func() io.Reader { return strings.NewReader("x") }, "POST", []string{"Abide-Retry", "none"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			bubble(t, echoing, tenMinutes, func(w *world) {
+			bubble(t, echoing, tenMinutes, func(w *bubbleProxy) {
 				w.get(w.client(), "http://site.test/first")
 				ctx, leave := context.WithCancel(w.t.Context())
-				done := make(chan got, 1)
+				done := make(chan clientResult, 1)
 				go func() { done <- w.do(ctx, w.client(), c.method, "http://site.test/", c.body(), c.header...) }()
 				synctest.Wait()
-				if n := len(w.server.Holds("site.test")); n != 1 {
+				if n := len(w.server.Holds("site.test", 1000)); n != 1 {
 					t.Fatalf("%d holds", n)
 				}
 				leave()
 				<-done
-				synctest.Wait() // and no time passes
-				if n := len(w.server.Holds("site.test")); n != 0 {
+				synctest.Wait() // no time passes
+				if n := len(w.server.Holds("site.test", 1000)); n != 0 {
 					t.Errorf("%d holds after the client left", n)
 				}
 				if a := w.get(w.client(), "http://site.test/second"); a.status != 200 || a.at > 10*time.Minute+2*time.Second || w.asked.Load() != 2 {
@@ -66,37 +66,37 @@ func TestABodyInChunksIsSentAgain(t *testing.T) {
 	}
 	for _, size := range []int{1, 100_000, 1 << 20} {
 		n = 0
-		bubble(t, sites, "", func(w *world) {
+		bubble(t, sites, "", func(w *bubbleProxy) {
 			a := w.do(w.t.Context(), w.client(), "POST", "http://site.test/", unsized{strings.NewReader(strings.Repeat("x", size))})
 			if want := fmt.Sprintf("%d [chunked]", size); a.status != 200 || a.body != want {
 				t.Errorf("%d bytes: %d %q", size, a.status, a.body)
 			}
-			if kept := w.server.kept.Load(); kept != 0 {
+			if kept := w.server.forwarder.replayBytes.Load(); kept != 0 {
 				t.Errorf("%d bytes are still counted as kept", kept)
 			}
 		})
 	}
 	t.Run("but not one that is larger than retry.body", func(t *testing.T) {
 		n = 0
-		bubble(t, sites, "retry: {body: 64KiB}\n", func(w *world) {
+		bubble(t, sites, "retry: {body: 64KiB}\n", func(w *bubbleProxy) {
 			a := w.do(w.t.Context(), w.client(), "POST", "http://site.test/", unsized{strings.NewReader(strings.Repeat("x", 200_000))})
-			if a.status != 429 || w.asked.Load() != 1 || w.server.kept.Load() != 0 {
-				t.Errorf("%d after %d requests, %d kept", a.status, w.asked.Load(), w.server.kept.Load())
+			if a.status != 429 || w.asked.Load() != 1 || w.server.forwarder.replayBytes.Load() != 0 {
+				t.Errorf("%d after %d requests, %d kept", a.status, w.asked.Load(), w.server.forwarder.replayBytes.Load())
 			}
 		})
 	})
 	t.Run("nor one for which there is no memory", func(t *testing.T) {
 		for _, sized := range []bool{true, false} {
 			n = 0
-			bubble(t, sites, "retry: {body: 64KiB, memory: 64KiB}\n", func(w *world) {
-				w.server.kept.Store(60 << 10)
+			bubble(t, sites, "retry: {body: 64KiB, memory: 64KiB}\n", func(w *bubbleProxy) {
+				w.server.forwarder.replayBytes.Store(60 << 10)
 				var body io.Reader = strings.NewReader(strings.Repeat("x", 20_000))
 				if !sized {
 					body = unsized{body}
 				}
 				a := w.do(w.t.Context(), w.client(), "POST", "http://site.test/", body)
-				if a.status != 429 || w.asked.Load() != 1 || w.server.kept.Load() != 60<<10 {
-					t.Errorf("%d after %d requests, %d kept", a.status, w.asked.Load(), w.server.kept.Load())
+				if a.status != 429 || w.asked.Load() != 1 || w.server.forwarder.replayBytes.Load() != 60<<10 {
+					t.Errorf("%d after %d requests, %d kept", a.status, w.asked.Load(), w.server.forwarder.replayBytes.Load())
 				}
 			})
 		}
@@ -118,7 +118,7 @@ func TestAConversationInChunksIsNotHeldUp(t *testing.T) {
 			}
 		}
 	}
-	bubble(t, sites, "", func(w *world) {
+	bubble(t, sites, "", func(w *bubbleProxy) {
 		out, in := io.Pipe()
 		r, _ := http.NewRequest("POST", "http://site.test/", out)
 		answer := make(chan *http.Response, 1)
@@ -150,7 +150,7 @@ func TestAConversationInChunksIsNotHeldUp(t *testing.T) {
 
 func TestAnUploadThatIsHeldIsNotCalledSlow(t *testing.T) {
 	for _, sized := range []bool{true, false} {
-		bubble(t, echoing, "timeouts: {upload: 2m, stall: 1m, idle: 5m, drain: 30s}\nretry: {body: 64KiB}\n"+tenMinutes, func(w *world) {
+		bubble(t, echoing, "timeouts: {upload: 2m, stall: 1m, idle: 5m, drain: 30s}\nretry: {body: 64KiB}\n"+tenMinutes, func(w *bubbleProxy) {
 			w.get(w.client(), "http://site.test/first")
 			var body io.Reader = strings.NewReader(strings.Repeat("x", 300_000))
 			if !sized {
@@ -177,7 +177,7 @@ func TestAReloadWhileARequestIsInFlight(t *testing.T) {
 		}
 	}
 	const yaml = "sites:\n  - {host: site.test, limits: [{requests: 100, per: 1m}, {path: %s, requests: 100, per: 1m}]}\n"
-	bubble(t, sites, fmt.Sprintf(yaml, "/a"), func(w *world) {
+	bubble(t, sites, fmt.Sprintf(yaml, "/a"), func(w *bubbleProxy) {
 		reload = func() { must(t, w.server.Reload(w.policy("sites: []\n"))) }
 		a := w.get(w.client(), "http://site.test/a")
 		if a.status != 200 || w.asked.Load() != 4 || a.at < 3*time.Minute || a.at > 4*time.Minute {
@@ -191,7 +191,7 @@ func TestASiteThatSaysZeroSecondsIsNotHammered(t *testing.T) {
 		rw.Header().Set("Retry-After", "0")
 		rw.WriteHeader(429)
 	}
-	bubble(t, sites, "", func(w *world) {
+	bubble(t, sites, "", func(w *bubbleProxy) {
 		a := w.get(w.client(), "http://site.test/")
 		if a.status != 429 || w.asked.Load() != 21 || a.at < 5*time.Minute {
 			t.Errorf("%d after %v and %d requests", a.status, a.at, w.asked.Load())
@@ -204,7 +204,7 @@ func TestAFailureThatCannotBeRetriedInTimeIsDelivered(t *testing.T) {
 		rw.WriteHeader(502)
 		io.WriteString(rw, "the site's own words")
 	}
-	bubble(t, sites, "retry: {base: 30s}\n", func(w *world) {
+	bubble(t, sites, "retry: {base: 30s}\n", func(w *bubbleProxy) {
 		a := w.get(w.client(), "http://site.test/", "Abide-Max-Wait", "1ms")
 		if a.status != 502 || a.body != "the site's own words" || a.at > time.Second {
 			t.Errorf("%d %q after %v", a.status, a.body, a.at)
@@ -219,7 +219,7 @@ func TestARefusalOfOursTellsOfTheAttemptsBefore(t *testing.T) {
 		rw.Header().Set("Abide-Anything", "a lie")
 		rw.WriteHeader(429)
 	}
-	bubble(t, sites, "", func(w *world) {
+	bubble(t, sites, "", func(w *bubbleProxy) {
 		a := w.get(w.client(), "http://site.test/")
 		if a.status != 429 || a.header.Get("Abide-Attempts") != "1" || !strings.Contains(a.body, "urn:abide:wait") || !strings.Contains(a.body, "Retry-After") {
 			t.Errorf("%d %v %s", a.status, a.header, a.body)
@@ -236,7 +236,7 @@ func TestARefusalOfOursTellsOfTheAttemptsBefore(t *testing.T) {
 }
 
 func TestOneRouteHasOneMeterHoweverItIsWritten(t *testing.T) {
-	bubble(t, echoing, "sites:\n  - {host: site.test, limits: [{requests: 1, per: 10m, by: route}]}\n", func(w *world) {
+	bubble(t, echoing, "sites:\n  - {host: site.test, limits: [{requests: 1, per: 10m, by: route}]}\n", func(w *bubbleProxy) {
 		c := w.client()
 		w.get(c, "http://site.test/t")
 		if a := w.get(c, "http://site.test/other"); a.at > time.Minute {
@@ -258,7 +258,7 @@ func TestAHerdIsNotLetLooseAfterACooldown(t *testing.T) {
 			rw.WriteHeader(429)
 		}
 	}
-	bubble(t, sites, "", func(w *world) {
+	bubble(t, sites, "", func(w *bubbleProxy) {
 		codes := make(chan int, 200)
 		c := w.client()
 		codes <- w.do(w.t.Context(), c, "GET", "http://site.test/", nil, "Abide-Max-Wait", "1s").status // the first learns it
@@ -288,7 +288,7 @@ func TestAURLThatIsAlwaysRefusedStarvesNobody(t *testing.T) {
 				rw.WriteHeader(429)
 			}
 		}
-		bubble(t, sites, "", func(w *world) {
+		bubble(t, sites, "", func(w *bubbleProxy) {
 			done := make(chan struct{})
 			go func() { defer close(done); w.get(w.client(), "http://site.test/refused") }()
 			time.Sleep(time.Second)
@@ -309,8 +309,8 @@ func TestAURLThatIsAlwaysRefusedStarvesNobody(t *testing.T) {
 }
 
 func TestADeadSiteIsSaidToBeDead(t *testing.T) {
-	bubble(t, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(502) }, "queue: {wait: 20s}\n", func(w *world) {
-		answers := make(chan got, 40)
+	bubble(t, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(502) }, "queue: {wait: 20s}\n", func(w *bubbleProxy) {
+		answers := make(chan clientResult, 40)
 		for i := range 40 {
 			c := w.client()
 			go func() {

@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// heldBed is a proxy whose site takes one request at a time and three in all, and has
-// one in flight until release is called.
-func heldBed(t *testing.T) (b *bed, release func()) {
-	b = newBed(t, "intercept: all", "sites: [{host: api.test, limits: [{requests: 3, per: 1d, as: rolling}, {concurrency: 1}]}]", "retry: {body: 64KiB}")
+// newHeldUploadProxy is a proxy whose site allows one request at a time and three in all.
+// One request is in flight until release is called.
+func newHeldUploadProxy(t *testing.T) (b *testProxy, release func()) {
+	b = newTestProxy(t, "intercept: all", "sites: [{host: api.test, limits: [{requests: 3, per: 1d, as: rolling}, {concurrency: 1}]}]", "retry: {body: 64KiB}")
 	let := make(chan struct{})
 	b.handle(func(_ http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
@@ -38,11 +38,11 @@ func heldBed(t *testing.T) (b *bed, release func()) {
 	return b, release
 }
 
-// writeAll writes as much as the other side takes, until the connection is closed.
+// writeAll writes until everything is written or the connection is closed.
 func writeAll(conn net.Conn, text string) { go io.WriteString(conn, text) }
 
-// TestAHeldUploadIsNotSentOnceItsClientHasLeft holds that for bodies of which more is
-// on its way than is kept, in every way that a client can send one.
+// TestAHeldUploadIsNotSentOnceItsClientHasLeft checks bodies that are larger than what is
+// kept, for each way in which a client can send a body.
 func TestAHeldUploadIsNotSentOnceItsClientHasLeft(t *testing.T) {
 	const mega = 1 << 20
 	chunked := "Transfer-Encoding: chunked\r\n\r\n" + fmt.Sprintf("%x\r\n%s", mega, strings.Repeat("c", mega))
@@ -58,28 +58,27 @@ func TestAHeldUploadIsNotSentOnceItsClientHasLeft(t *testing.T) {
 		"expecting 100, and all the same": fmt.Sprintf("Expect: 100-continue\r\nContent-Length: %d\r\n\r\n%s", 100*mega, strings.Repeat("a", 1000)),
 		"a small body, another request":   "Content-Length: 2\r\n\r\nabGET /another HTTP/1.1\r\nHost: api.test\r\n\r\n",
 	} {
-		for _, w := range rawWays {
+		for _, w := range rawPaths {
 			t.Run(name+" over "+string(w), func(t *testing.T) {
 				t.Parallel()
-				b, release := heldBed(t)
+				b, release := newHeldUploadProxy(t)
 				conn := b.open(w)
 				writeAll(conn, "POST "+w.line("/upload")+" HTTP/1.1\r\nHost: api.test\r\n"+rest)
 				b.isHeld(t)
-				hangUp(conn)
-				eventually(t, time.Minute, "the hold has left", func() bool { return len(b.server.Holds("")) == 0 })
-				b.nothingWasSpent(t, release)
+				resetConn(conn)
+				eventually(t, time.Minute, "the hold has left", func() bool { return len(b.server.Holds("", 1000)) == 0 })
+				b.expectNothingSpent(t, release)
 			})
 		}
 	}
 }
 
-// TestAPipelinedRequestIsNotSentOnceItsClientHasLeft holds that when the client has
-// left before the turn of its first request, of which net/http takes no more notice
-// since the second has come.
+// TestAPipelinedRequestIsNotSentOnceItsClientHasLeft checks a client that leaves before its
+// first request is sent. net/http does not notice that, because the second request has come.
 func TestAPipelinedRequestIsNotSentOnceItsClientHasLeft(t *testing.T) {
-	for _, w := range rawWays {
+	for _, w := range rawPaths {
 		t.Run(string(w), func(t *testing.T) {
-			b, release := heldBed(t)
+			b, release := newHeldUploadProxy(t)
 			conn := b.open(w)
 			get := "GET " + w.line("/upload") + " HTTP/1.1\r\nHost: api.test\r\n\r\n"
 			_, err := io.WriteString(conn, get)
@@ -87,14 +86,14 @@ func TestAPipelinedRequestIsNotSentOnceItsClientHasLeft(t *testing.T) {
 			b.isHeld(t)
 			_, err = io.WriteString(conn, get)
 			must(t, err)
-			hangUp(conn)
-			b.nothingWasSpent(t, release)
+			resetConn(conn)
+			b.expectNothingSpent(t, release)
 		})
 	}
 }
 
 func TestAHeldUploadOverHTTP2IsNotSentOnceItsClientHasLeft(t *testing.T) {
-	b, release := heldBed(t)
+	b, release := newHeldUploadProxy(t)
 	out, in := io.Pipe()
 	r, _ := http.NewRequest("POST", "https://"+host+"/upload", out)
 	r.ContentLength = 100 << 20
@@ -113,16 +112,16 @@ func TestAHeldUploadOverHTTP2IsNotSentOnceItsClientHasLeft(t *testing.T) {
 	b.isHeld(t)
 	leave()
 	<-ended
-	eventually(t, time.Minute, "the hold has left", func() bool { return len(b.server.Holds("")) == 0 })
-	b.nothingWasSpent(t, release)
+	eventually(t, time.Minute, "the hold has left", func() bool { return len(b.server.Holds("", 1000)) == 0 })
+	b.expectNothingSpent(t, release)
 }
 
-// TestAHeldUploadArrivesWhole holds that what was read of a body while it was held is
-// sent, once, and the rest after it.
+// TestAHeldUploadArrivesWhole checks that the bytes that were read while a request waited
+// are sent once, and the rest after them.
 func TestAHeldUploadArrivesWhole(t *testing.T) {
 	for _, size := range []int{64<<10 - 1, 64 << 10, 64<<10 + 1, 300_000, 12 << 20} {
 		for _, sized := range []bool{true, false} {
-			b, release := heldBed(t)
+			b, release := newHeldUploadProxy(t)
 			sum := make(chan int, 1)
 			arrives := b.handler.Load().(http.HandlerFunc)
 			b.handle(func(w http.ResponseWriter, r *http.Request) {
@@ -162,27 +161,27 @@ func TestAHeldUploadArrivesWhole(t *testing.T) {
 			if n, code := <-sum, <-ended; n != size || code != 200 {
 				t.Errorf("%d bytes, sized %v: %d came, %d", size, sized, n, code)
 			}
-			eventually(t, time.Minute, "nothing is kept", func() bool { return b.server.kept.Load() == 0 })
+			eventually(t, time.Minute, "nothing is kept", func() bool { return b.server.forwarder.replayBytes.Load() == 0 })
 		}
 	}
 }
 
-func (b *bed) isHeld(t *testing.T) {
+func (b *testProxy) isHeld(t *testing.T) {
 	t.Helper()
-	eventually(t, time.Minute, "the request is held", func() bool { return len(b.server.Holds("")) == 1 })
+	eventually(t, time.Minute, "the request is held", func() bool { return len(b.server.Holds("", 1000)) == 1 })
 }
 
-// hangUp ends a connection as a process does that ends.
-func hangUp(conn net.Conn) {
+// resetConn closes a connection as the end of a process does.
+func resetConn(conn net.Conn) {
 	if secure, ok := conn.(*tls.Conn); ok {
 		conn = secure.NetConn()
 	}
 	conn.Close()
 }
 
-// nothingWasSpent lets the request in flight end and holds that two more have place,
-// and that the site has seen no other.
-func (b *bed) nothingWasSpent(t *testing.T, release func()) {
+// expectNothingSpent ends the request in flight, and checks that the limit allows two more
+// requests and that the site has seen no other.
+func (b *testProxy) expectNothingSpent(t *testing.T, release func()) {
 	t.Helper()
 	release()
 	for range 2 {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -13,25 +14,16 @@ import (
 	"github.com/abide-proxy/abide/queue"
 )
 
-// hostsKept are what the server has of hosts, by where it has it.
-func (w *world) hostsKept() map[string]int {
+// knownHosts is how much the server keeps of hosts, by kind.
+func (w *bubbleProxy) knownHosts() map[string]int {
 	s := w.server
-	sites, held := s.gate.Len()
+	sites, held := s.Gate().Len()
 	kept := map[string]int{"sites of the queue": sites, "holds": held}
-	s.purses.mu.Lock()
-	kept["byte budgets"] = len(s.purses.known)
-	s.purses.mu.Unlock()
-	s.usages.mu.Lock()
-	kept["rates of use"] = len(s.usages.known)
-	s.usages.mu.Unlock()
-	s.flights.open.Range(func(_, _ any) bool { kept["shared requests"]++; return true })
-	s.activity.mu.Lock()
-	kept["sites of the log"] = len(s.activity.sites.sites) + len(s.activity.sites.lines)
-	s.activity.mu.Unlock()
+	maps.Copy(kept, s.Sizes())
 	return kept
 }
 
-func (w *world) get200(hosts int, name string) {
+func (w *bubbleProxy) get200(hosts int, name string) {
 	c := w.client()
 	for n := range hosts {
 		answer, err := c.Get(fmt.Sprintf("http://"+name+"/", n))
@@ -59,30 +51,20 @@ func TestHostsThatAreAskedOnceAreForgotten(t *testing.T) {
 		}, "queue: {wait: 1s}\n", 3 * time.Minute},
 	} {
 		t.Run(kind.name, func(t *testing.T) {
-			bubble(t, kind.site, kind.config, func(w *world) {
+			bubble(t, kind.site, kind.config, func(w *bubbleProxy) {
 				w.get200(hosts, "h%d.test")
-				if kept := w.hostsKept(); kept["sites of the queue"] < hosts/2 {
-					t.Logf("at once: %v", kept) // some leave as others come
+				if kept := w.knownHosts(); kept["sites of the queue"] < hosts/2 {
+					t.Logf("at once: %v", kept) // some are forgotten as others come
 				}
 				time.Sleep(kind.after)
 				synctest.Wait()
-				for what, n := range w.hostsKept() {
+				for what, n := range w.knownHosts() {
 					if n > 0 {
 						t.Errorf("%v after the last request: %d %s", kind.after, n, what)
 					}
 				}
 			})
 		})
-	}
-}
-
-func TestHostsLeaveAsSoonWhenTheyAreLookedAtMoreSeldom(t *testing.T) {
-	for since, want := range map[time.Duration]int{
-		0: tidyParts, sampleEvery: tidyParts, 3 * sampleEvery: 3 * tidyParts, time.Minute: queue.Parts, time.Hour: queue.Parts,
-	} {
-		if got := partsAfter(since); got != want {
-			t.Errorf("%d parts after %v, not %d", got, since, want)
-		}
 	}
 }
 
@@ -102,7 +84,7 @@ func TestHostsWithSomethingToRememberAreNotForgotten(t *testing.T) {
 		}
 	}
 	config := "queue: {wait: 1s}\nsites:\n  - {host: spent.test, limits: [{requests: 1, per: 2h}]}\n"
-	bubble(t, site, config, func(w *world) {
+	bubble(t, site, config, func(w *bubbleProxy) {
 		names := []string{"cooling.test", "learned.test", "spent.test"}
 		for _, name := range names {
 			w.get(w.client(), "http://"+name+"/")
@@ -124,5 +106,5 @@ func TestHostsWithSomethingToRememberAreNotForgotten(t *testing.T) {
 
 var (
 	_ queue.Spareable = (*ledger.Ledger)(nil)
-	_ queue.Spareable = (*ledger.Pace)(nil)
+	_ queue.Spareable = (*ledger.HiddenRate)(nil)
 )

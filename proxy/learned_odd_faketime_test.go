@@ -7,11 +7,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/abide-proxy/abide/learn"
 )
 
-// A body that is looked into and does not come does not keep its head back.
+// A body that is inspected and does not come does not delay its head.
 func TestARefusalWhoseBodyDoesNotComeIsAnsweredInTime(t *testing.T) {
 	bubble(t, func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", "application/json")
@@ -20,7 +18,7 @@ func TestARefusalWhoseBodyDoesNotComeIsAnsweredInTime(t *testing.T) {
 		http.NewResponseController(rw).Flush()
 		elapse(40 * time.Second)
 		fmt.Fprint(rw, "}")
-	}, "sites:\n  - {host: site.test, limits: [{concurrency: 100}]}\n", func(w *world) {
+	}, "sites:\n  - {host: site.test, limits: [{concurrency: 100}]}\n", func(w *bubbleProxy) {
 		r, err := http.NewRequestWithContext(w.t.Context(), "GET", "http://site.test/", nil)
 		must(t, err)
 		resp, err := w.client().Do(r)
@@ -43,29 +41,7 @@ func TestARefusalWhoseBodyDoesNotComeIsAnsweredInTime(t *testing.T) {
 	})
 }
 
-// What is learned again of a site is news to those who wait there, although more was
-// known of it once.
-func TestASiteWhoseBookHasLeftIsLearnedAgain(t *testing.T) {
-	books := newBooks()
-	first := books.of("site.test", true)
-	for i := range 50 {
-		c, _ := first.class("GET", "", fmt.Sprint("/", i), 0)
-		first.learn(time.Now(), c, "", time.Now(), &learn.Lesson{Limits: []learn.Limit{{Bucket: fmt.Sprint(i), Remaining: learn.Amount{Known: true, N: 9}}}})
-	}
-	was := first.version()
-	for i := range 20 * bookShards * mostBooks {
-		books.of(fmt.Sprint("site", i, ".test"), true)
-	}
-	again := books.of("site.test", true)
-	if again == first {
-		t.Fatal("the book is still there")
-	}
-	if _, is := again.class("GET", "", "/0", 0); is < was || again.version() < was || was == 0 {
-		t.Errorf("version %d after %d", is, was)
-	}
-}
-
-// A site that lies about everything holds up itself alone, and its requests end.
+// A site with false announcements holds up only itself, and its requests end.
 func TestASiteThatLies(t *testing.T) {
 	var n atomic.Int64
 	bubble(t, func(rw http.ResponseWriter, r *http.Request) {
@@ -96,7 +72,7 @@ func TestASiteThatLies(t *testing.T) {
 		case 6:
 			rw.WriteHeader(503)
 		}
-	}, "queue: {wait: 1h}\nsites:\n  - {host: \"*.test\", limits: [{concurrency: 100}]}\n", func(w *world) {
+	}, "queue: {wait: 1h}\nsites:\n  - {host: \"*.test\", limits: [{concurrency: 100}]}\n", func(w *bubbleProxy) {
 		elapse(time.Until(time.Date(2023, 11, 14, 22, 13, 20, 0, time.UTC)))
 		var all sync.WaitGroup
 		for range 20 {

@@ -14,9 +14,9 @@ import (
 )
 
 func TestStoppingFinishesWhatIsInFlight(t *testing.T) {
-	for _, a := range askers {
+	for _, a := range protocolClients {
 		t.Run(a.name, func(t *testing.T) {
-			b := newBed(t, "intercept: all", "timeouts: {drain: 10s}")
+			b := newTestProxy(t, "intercept: all", "timeouts: {drain: 10s}")
 			arrived, proceed := make(chan struct{}), make(chan struct{})
 			b.handle(func(w http.ResponseWriter, _ *http.Request) {
 				close(arrived)
@@ -55,11 +55,12 @@ func TestStoppingFinishesWhatIsInFlight(t *testing.T) {
 	}
 }
 
-// atOnce has nobody wait for the first answer of a site.
-const atOnce = "defaults: {limits: [], learn: false}"
+// noLimits is a configuration in which requests do not wait for the first response of a
+// site.
+const noLimits = "defaults: {limits: [], learn: false}"
 
 func TestStoppingEndsWithinTheDrainTime(t *testing.T) {
-	b := newBed(t, "intercept: all", "timeouts: {drain: 1s}", atOnce)
+	b := newTestProxy(t, "intercept: all", "timeouts: {drain: 1s}", noLimits)
 	b.handle(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	endlessly, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -68,14 +69,14 @@ func TestStoppingEndsWithinTheDrainTime(t *testing.T) {
 	talking.Go(func() {
 		c, err := endlessly.Accept()
 		if err == nil {
-			drip(t.Context(), c, 20*time.Millisecond)
+			writeSlowly(t.Context(), c, 20*time.Millisecond)
 			c.Close()
 		}
 	})
-	for _, w := range rawWays {
+	for _, w := range rawPaths {
 		fmt.Fprintf(b.open(w), "GET %s HTTP/1.1\r\nHost: api.test\r\n\r\n", w.line("/"))
 	}
-	plainTunnel := newBed(t, "timeouts: {drain: 1s}")
+	plainTunnel := newTestProxy(t, "timeouts: {drain: 1s}")
 	tunnel := plainTunnel.connect(endlessly.Addr().String())
 	go io.Copy(io.Discard, tunnel)
 	eventually(t, 20*time.Second, "the requests", func() bool { return b.served.Load() == 3 })
@@ -91,29 +92,29 @@ func TestStoppingEndsWithinTheDrainTime(t *testing.T) {
 }
 
 func TestReloadKeepsConnectionsAndAppliesTheRest(t *testing.T) {
-	b := newBed(t, "intercept: none")
+	b := newTestProxy(t, "intercept: none")
 	conn := b.dial()
 	ask := "GET http://api.test/ HTTP/1.1\r\nHost: api.test\r\n\r\n"
-	if resp, _ := say(t, conn, ask); resp.StatusCode != 200 {
+	if resp, _ := sendRaw(t, conn, ask); resp.StatusCode != 200 {
 		t.Fatal(resp.Status)
 	}
-	old := b.server.policy()
+	old := b.server.Policy()
 	next := *old
 	next.Intercept.Mode = "all"
 	must(t, b.server.Reload(&next))
-	if resp, _ := say(t, conn, ask); resp.StatusCode != 200 {
+	if resp, _ := sendRaw(t, conn, ask); resp.StatusCode != 200 {
 		t.Fatal(resp.Status)
 	}
 	if n := b.dialed.Load(); n != 1 {
 		t.Errorf("a reload that does not concern upstreams left %d connections", n)
 	}
-	if resp, _, err := askers[1].fetch(b, "GET", "/", nil); err != nil || resp.TLS.PeerCertificates[0].Issuer.String() == "" || resp.StatusCode != 200 {
+	if resp, _, err := protocolClients[1].fetch(b, "GET", "/", nil); err != nil || resp.TLS.PeerCertificates[0].Issuer.String() == "" || resp.StatusCode != 200 {
 		t.Errorf("after the reload: %v", err)
 	}
 	changed := next
 	changed.Timeouts.Answer = time.Second
 	must(t, b.server.Reload(&changed))
-	if resp, _ := say(t, conn, ask); resp.StatusCode != 200 {
+	if resp, _ := sendRaw(t, conn, ask); resp.StatusCode != 200 {
 		t.Fatal(resp.Status)
 	}
 	broken := changed
@@ -121,20 +122,20 @@ func TestReloadKeepsConnectionsAndAppliesTheRest(t *testing.T) {
 	if b.server.Reload(&broken) == nil {
 		t.Error("a policy whose roots cannot be read was taken")
 	}
-	if b.server.policy().Timeouts.Answer != time.Second {
+	if b.server.Policy().Timeouts.Answer != time.Second {
 		t.Error("the last good policy is gone")
 	}
-	if resp, _ := say(t, conn, ask); resp.StatusCode != 200 {
+	if resp, _ := sendRaw(t, conn, ask); resp.StatusCode != 200 {
 		t.Fatal(resp.Status)
 	}
 }
 
 func TestGoroutinesReturnToTheBaselineWhenHeldClientsLeave(t *testing.T) {
-	b := newBed(t, "intercept: all", atOnce)
+	b := newTestProxy(t, "intercept: all", noLimits)
 	b.handle(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	const idle = 32 // pooled connections to the origin, both ends of which live here
 	base := runtime.NumGoroutine()
-	for _, w := range rawWays {
+	for _, w := range rawPaths {
 		t.Run(string(w), func(t *testing.T) {
 			const held = 300
 			before := b.served.Load()
@@ -165,14 +166,14 @@ func TestBytesAreCountedPerSiteWhileTheyPass(t *testing.T) {
 	}
 	type route struct {
 		name string
-		asker
+		protocolClient
 		intercept string
 	}
 	for _, r := range []route{
-		{"plain", askers[0], "none"}, {"intercepted h1", askers[1], "all"}, {"intercepted h2", askers[2], "all"}, {"tunnel", askers[1], "none"},
+		{"plain", protocolClients[0], "none"}, {"intercepted h1", protocolClients[1], "all"}, {"intercepted h2", protocolClients[2], "all"}, {"tunnel", protocolClients[1], "none"},
 	} {
 		t.Run(r.name, func(t *testing.T) {
-			b := newBed(t, "intercept: "+r.intercept)
+			b := newTestProxy(t, "intercept: "+r.intercept)
 			b.handle(serve)
 			count := func() (in, out uint64) {
 				for _, s := range b.metrics.Sites() {
@@ -189,7 +190,7 @@ func TestBytesAreCountedPerSiteWhileTheyPass(t *testing.T) {
 			defer resp.Body.Close()
 			_, err = io.CopyN(io.Discard, resp.Body, piece)
 			must(t, err)
-			// The transfer still runs, and is in the books already.
+			// The transfer still runs, and is already counted.
 			eventually(t, 20*time.Second, "live counts", func() bool {
 				in, out := count()
 				return in >= piece && out >= piece
@@ -205,11 +206,10 @@ func TestBytesAreCountedPerSiteWhileTheyPass(t *testing.T) {
 	}
 }
 
-// TK-01 and TK-02 for what is there before pools are: a credential that a
-// client sends must be nowhere but at its origin.
+// TK-01 and TK-02 without pools: a credential that a client sends must reach only its site.
 func TestTK01ACredentialIsNowhereButAtItsOrigin(t *testing.T) {
 	const canary = "canary-7f3b9c1e"
-	b := newBed(t, "intercept: all", "log: {level: trace, access: true}", "access: {clients: [{name: news, secret: "+canary+"-proxy}]}")
+	b := newTestProxy(t, "intercept: all", "log: {level: trace, access: true}", "access: {clients: [{name: news, secret: "+canary+"-proxy}]}")
 	var reached, leaked sync.Map
 	b.handle(func(w http.ResponseWriter, r *http.Request) {
 		reached.Store(r.Header.Get("Authorization"), true)
@@ -223,11 +223,11 @@ func TestTK01ACredentialIsNowhereButAtItsOrigin(t *testing.T) {
 		}
 	})
 	var said strings.Builder
-	for _, w := range []way{plain} {
+	for _, w := range []clientPath{plain} {
 		for _, path := range []string{"/?key=" + canary, "/die?key=" + canary} {
 			conn := b.open(w)
 			fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: api.test\r\nAuthorization: Bearer %s\r\nCookie: %s\r\nProxy-Authorization: Basic bmV3czpjYW5hcnktN2YzYjljMWUtcHJveHk=\r\n\r\n", w.line(path), canary, canary)
-			resp, body := hear(t, conn, "GET")
+			resp, body := readResponse(t, conn, "GET")
 			fmt.Fprintln(&said, resp.Header, body)
 		}
 	}
@@ -245,11 +245,11 @@ func TestTK01ACredentialIsNowhereButAtItsOrigin(t *testing.T) {
 		body, _ := io.ReadAll(resp.Body)
 		fmt.Fprintln(&said, resp.Header, string(body))
 	}
-	// A fault of ours, with the credential in scope.
-	b.server.pipeline.OnRequest().DoFunc(explode)
+	// A panic of abide while the credential is in scope.
+	b.server.forwarder.pipeline.OnRequest().DoFunc(panicInPipeline)
 	conn := b.dial()
 	io.WriteString(conn, "GET http://api.test/ HTTP/1.1\r\nHost: api.test\r\nAuthorization: "+canary+"\r\nProxy-Authorization: Basic bmV3czpjYW5hcnktN2YzYjljMWUtcHJveHk=\r\n\r\n")
-	resp, body := hear(t, conn, "GET")
+	resp, body := readResponse(t, conn, "GET")
 	if resp.StatusCode != 500 {
 		t.Errorf("TK-02: a panic made %d", resp.StatusCode)
 	}
@@ -260,7 +260,7 @@ func TestTK01ACredentialIsNowhereButAtItsOrigin(t *testing.T) {
 	}
 	leaked.Range(func(name, _ any) bool { t.Errorf("the proxy's secret reached the origin in %s", name); return true })
 	b.stop() // the access log is written by now
-	for what, text := range map[string]string{"an answer": said.String(), "the log": b.log.String(), "the metrics": b.exposition()} {
+	for what, text := range map[string]string{"an answer": said.String(), "the log": b.log.String(), "the metrics": b.scrapeMetrics()} {
 		if strings.Contains(text, canary) {
 			t.Errorf("TK-01: it is in %s:\n%s", what, text)
 		}
@@ -271,12 +271,12 @@ func TestTK01ACredentialIsNowhereButAtItsOrigin(t *testing.T) {
 }
 
 func TestStoppingLetsATunnelHaveItsAnswer(t *testing.T) {
-	b := newBed(t, "intercept: none", "timeouts: {drain: 15s}")
+	b := newTestProxy(t, "intercept: none", "timeouts: {drain: 15s}")
 	arrived := make(chan struct{})
 	b.handle(func(w http.ResponseWriter, r *http.Request) {
 		close(arrived)
 		select {
-		case <-time.After(quietFor(15*time.Second) / 2):
+		case <-time.After(idleBeforeClose(15*time.Second) / 2):
 		case <-r.Context().Done():
 		}
 		io.WriteString(w, "whole")

@@ -16,7 +16,7 @@ import (
 	"github.com/abide-proxy/abide/store"
 )
 
-// A cooldown of 30 s goes on where it was, in the next life and by another clock.
+// A cooldown of 30 s continues after a restart, also by a clock that was changed.
 func TestACooldownOutlivesTheProcess(t *testing.T) {
 	for how, end := range endings {
 		t.Run(how, func(t *testing.T) {
@@ -28,7 +28,7 @@ func TestACooldownOutlivesTheProcess(t *testing.T) {
 					rw.WriteHeader(429)
 				}
 			}
-			afterlife(t, newStatePath(t), 0, sites, func(l *lives) {
+			runRestarts(t, newStatePath(t), 0, sites, func(l *restartTest) {
 				w := l.begin("")
 				began := time.Now()
 				w.flood("site.test", 1, 10*time.Second)
@@ -47,17 +47,17 @@ func TestACooldownOutlivesTheProcess(t *testing.T) {
 	}
 }
 
-// A clock that was set back makes no cooldown longer, and one that was set forward
-// ends it.
+// A clock that was set back makes no cooldown longer. A clock that was set forward ends
+// cooldowns.
 func TestACooldownFromTheFutureLastsAsLongAsItWas(t *testing.T) {
 	for _, at := range []time.Duration{2 * time.Hour, 0} {
 		path := newStatePath(t)
-		afterlife(t, path, 3*time.Hour, fine, func(l *lives) {
+		runRestarts(t, path, 3*time.Hour, answerFine, func(l *restartTest) {
 			w := l.begin("")
-			w.server.gate.Cool("site.test", queue.Scope{}, time.Now().Add(30*time.Second), "429")
+			w.server.Gate().Cool("site.test", queue.Scope{}, time.Now().Add(30*time.Second), "429")
 			w.end()
 		})
-		afterlife(t, path, at, fine, func(l *lives) {
+		runRestarts(t, path, at, answerFine, func(l *restartTest) {
 			w := l.begin("")
 			a := w.get(w.client(), "http://site.test/")
 			if a.status != 200 || a.at < 29*time.Second || a.at > 33*time.Second {
@@ -69,18 +69,18 @@ func TestACooldownFromTheFutureLastsAsLongAsItWas(t *testing.T) {
 }
 
 func TestACooldownThatWasEndedIsForgotten(t *testing.T) {
-	afterlife(t, newStatePath(t), 0, fine, func(l *lives) {
+	runRestarts(t, newStatePath(t), 0, answerFine, func(l *restartTest) {
 		w := l.begin(accountsPool)
-		pool := w.server.state.Load().pools["p"]
+		pool := w.server.Current().Pool("p")
 		one := pool.Find("ann")
-		w.server.gate.Cool("site.test", scopeOfToken(one), time.Now().Add(time.Hour), "quarantine")
+		w.server.Gate().Cool("site.test", queue.Scope{Limit: "token", Key: one.Key()}, time.Now().Add(time.Hour), "quarantine")
 		elapse(5 * time.Second)
-		if all, err := w.file.All(l.t.Context(), kindOfCooldown); len(all) != 1 {
+		if all, err := w.file.All(l.t.Context(), "cooldown"); len(all) != 1 {
 			t.Fatal(all, err)
 		}
 		must(t, w.server.EnableToken("p", "ann"))
 		elapse(5 * time.Second)
-		if all, err := w.file.All(l.t.Context(), kindOfCooldown); len(all) != 0 || err != nil {
+		if all, err := w.file.All(l.t.Context(), "cooldown"); len(all) != 0 || err != nil {
 			t.Error(all, err)
 		}
 		w.end()
@@ -95,7 +95,7 @@ func TestWhatIsKnownOfTokensOutlivesTheProcess(t *testing.T) {
 					rw.WriteHeader(401)
 				}
 			}
-			afterlife(t, newStatePath(t), 0, sites, func(l *lives) {
+			runRestarts(t, newStatePath(t), 0, sites, func(l *restartTest) {
 				w := l.begin(accountsPool)
 				must(t, w.server.DisableToken("p", "bob"))
 				for range 6 {
@@ -129,7 +129,7 @@ func statesOf(s *Server) string {
 	return strings.Join(all, " ")
 }
 
-// announcing is a site with a window of its own that it tells of.
+// announcing is a site that announces a window of its own.
 type announcing struct {
 	arrivals
 	limit   int
@@ -166,15 +166,15 @@ func (*unheard) Header() http.Header         { return http.Header{} }
 func (*unheard) Write(p []byte) (int, error) { return len(p), nil }
 func (*unheard) WriteHeader(int)             {}
 
-// With nothing remaining, no request goes before the reset, whoever asks: neither is
-// the ledger forgotten nor the routes that it belongs to.
+// With nothing remaining, no request is sent before the reset: neither the ledger is
+// forgotten nor the routes that belong to it.
 func TestWhatWasAnnouncedOutlivesTheProcess(t *testing.T) {
 	for how, end := range endings {
 		t.Run(how, func(t *testing.T) {
 			s := &announcing{limit: 20}
-			afterlife(t, newStatePath(t), time.Hour, s.serve, func(l *lives) {
+			runRestarts(t, newStatePath(t), time.Hour, s.serve, func(l *restartTest) {
 				w := l.begin("")
-				for range 10 { // until nothing is left, whoever went first
+				for range 10 { // until nothing is left
 					if s.used < 20 {
 						w.flood("site.test", 30, 20*time.Second)
 					}
@@ -191,7 +191,7 @@ func TestWhatWasAnnouncedOutlivesTheProcess(t *testing.T) {
 				if a := w.get(w.client(), "http://site.test/"); a.status != 200 || time.Now().Before(time.Date(2000, 1, 1, 1, 10, 0, 0, time.UTC)) {
 					t.Errorf("%d at %v", a.status, time.Now())
 				}
-				if all, err := w.file.All(l.t.Context(), kindOfRoutes); len(all) != 1 || err != nil {
+				if all, err := w.file.All(l.t.Context(), "routes"); len(all) != 1 || err != nil {
 					t.Errorf("%v, %v", all, err)
 				}
 				w.end()
@@ -200,8 +200,8 @@ func TestWhatWasAnnouncedOutlivesTheProcess(t *testing.T) {
 	}
 }
 
-// faulty is a memory that fails for a while, and counts what is written.
-type faulty struct {
+// failingMemory is a file whose writes fail for a while, and are counted.
+type failingMemory struct {
 	*store.File
 	fails  atomic.Bool
 	writes atomic.Int64
@@ -210,7 +210,7 @@ type faulty struct {
 
 var errFaulty = errors.New("no space left on device")
 
-func (f *faulty) PutAll(ctx context.Context, kind string, all map[string]store.Document) error {
+func (f *failingMemory) PutAll(ctx context.Context, kind string, all map[string]store.Document) error {
 	if f.fails.Load() {
 		return errFaulty
 	}
@@ -219,16 +219,14 @@ func (f *faulty) PutAll(ctx context.Context, kind string, all map[string]store.D
 	return f.File.PutAll(ctx, kind, all)
 }
 
-// What could not be written is written when it can be, and nothing is written twice.
+// What could not be written is written later, and nothing is written twice.
 func TestWhatWasLearnedIsWrittenOnceWhenItCanBe(t *testing.T) {
 	s := &announcing{limit: 20}
-	afterlife(t, newStatePath(t), time.Hour, s.serve, func(l *lives) {
-		w := l.begin("")
-		to := &faulty{File: w.file}
+	runRestarts(t, newStatePath(t), time.Hour, s.serve, func(l *restartTest) {
+		to := &failingMemory{}
+		l.memory = to
 		to.fails.Store(true)
-		synctest.Wait()
-		w.server.memory.to = to
-		w.server.memory.hot.ring() // who writes sees it
+		w := l.begin("")
 		w.flood("site.test", 3, time.Second)
 		elapse(time.Minute)
 		if is := w.server.Store(); is.Since.IsZero() || is.Err != errFaulty.Error() {
@@ -239,7 +237,7 @@ func TestWhatWasLearnedIsWrittenOnceWhenItCanBe(t *testing.T) {
 		if is := w.server.Store(); !is.Since.IsZero() {
 			t.Errorf("%+v", is)
 		}
-		for _, kind := range []string{kindOfLedger, kindOfRoutes} {
+		for _, kind := range []string{"ledger", "routes"} {
 			if all, err := w.file.All(l.t.Context(), kind); len(all) != 1 || err != nil {
 				t.Errorf("%s: %v, %v", kind, all, err)
 			}
@@ -249,33 +247,19 @@ func TestWhatWasLearnedIsWrittenOnceWhenItCanBe(t *testing.T) {
 		if n := to.writes.Load() - before; n > 2 { // the window has ended
 			t.Errorf("%d writes while nothing changed", n)
 		}
-		// It is not forgotten because nothing changes for long.
-		before = to.keys.Load()
-		synctest.Wait()
-		w.server.memory.renewed = time.Now().Add(-worthFor * 2 / 3)
-		for key, one := range w.server.memory.saved[kindOfLedger] {
-			w.server.memory.saved[kindOfLedger][key] = savedOne{one.hash, time.Now().Add(worthFor / 3)}
-		}
-		w.server.memory.hot.ring()
-		elapse(5 * time.Second)
-		if n := to.keys.Load() - before; n != 2 {
-			t.Errorf("%d written again", n)
-		}
 		w.end()
 	})
 }
 
-// Many cooldowns at once are written in a few goes.
+// Many cooldowns at once are written together.
 func TestAStormOfCooldownsIsWrittenTogether(t *testing.T) {
-	afterlife(t, newStatePath(t), 0, fine, func(l *lives) {
+	runRestarts(t, newStatePath(t), 0, answerFine, func(l *restartTest) {
+		to := &failingMemory{}
+		l.memory = to
 		w := l.begin("")
-		to := &faulty{File: w.file}
-		synctest.Wait()
-		w.server.memory.to = to
-		w.server.memory.hot.ring() // who writes sees it
 		for i := range 1000 {
-			w.server.gate.Cool(fmt.Sprintf("site%d.test", i), queue.Scope{}, time.Now().Add(time.Minute), "429")
-			w.server.memory.hot.ring()
+			w.server.Gate().Cool(fmt.Sprintf("site%d.test", i), queue.Scope{}, time.Now().Add(time.Minute), "429")
+			w.server.Persistence().Urge()
 			elapse(100 * time.Microsecond)
 		}
 		elapse(time.Second)
@@ -284,53 +268,5 @@ func TestAStormOfCooldownsIsWrittenTogether(t *testing.T) {
 			t.Errorf("%d in %d writes", keys, n)
 		}
 		w.end()
-	})
-}
-
-// crowd is a memory of very many hosts.
-type crowd struct{ Memory }
-
-func (crowd) All(_ context.Context, kind string) (map[string][]byte, error) {
-	all := map[string][]byte{}
-	for n := range mostRecalled + 10 {
-		all[fmt.Sprint(kind, n)] = nil
-	}
-	return all, nil
-}
-
-func TestWhatIsRecalledOfVeryManyHostsIsBounded(t *testing.T) {
-	m := newMemories(crowd{})
-	must(t, m.read(t.Context()))
-	for kind, all := range m.recalled {
-		want := mostRecalled
-		if kind != kindOfLedger && kind != kindOfRoutes {
-			want += 10 // cooldowns and tokens are never left out
-		}
-		if len(all) != want {
-			t.Errorf("of the kind %s %d are recalled", kind, len(all))
-		}
-	}
-}
-
-func TestTheCooldownsThatLastLongestAreKept(t *testing.T) {
-	afterlife(t, newStatePath(t), time.Hour, fine, func(l *lives) {
-		w := l.begin("")
-		defer w.end()
-		const hosts = mostRecalled + 1000
-		began := time.Now()
-		until := func(n int) time.Time { return began.Add(time.Hour + time.Duration(n*7919%hosts)*time.Second) }
-		for n := range hosts {
-			w.server.gate.Cool(fmt.Sprint("host", n), queue.Scope{}, until(n), "Retry-After")
-		}
-		all := findings{kindOfCooldown: {}}
-		w.server.findCooldowns(time.Now(), all)
-		if got := len(all[kindOfCooldown]); got != mostRecalled || len(w.server.memory.cooling) != mostRecalled {
-			t.Fatalf("%d of %d are kept", got, hosts)
-		}
-		for _, one := range all[kindOfCooldown] {
-			if one.Until.Before(began.Add(time.Hour + (hosts-mostRecalled)*time.Second)) {
-				t.Fatalf("one is kept that ends at %v, though %d end later", one.Until, mostRecalled)
-			}
-		}
 	})
 }

@@ -8,38 +8,38 @@ import (
 	"testing"
 )
 
-// behind starts a proxy whose next hop is hop, with a secret for it.
-func behind(t *testing.T, hop *bed, user string) *bed {
+// newProxyBehind starts a proxy whose next hop is hop, with a user name and secret.
+func newProxyBehind(t *testing.T, hop *testProxy, user string) *testProxy {
 	t.Helper()
-	b := &bed{t: t, log: &syncBuffer{}}
+	b := &testProxy{t: t, log: &syncBuffer{}}
 	b.start(nil, "egress:\n  ports: any\n  roots: "+hop.roots+"\n  proxy: 'http://"+user+hop.addr+"'", "intercept: all")
 	return b
 }
 
 func TestEverythingGoesThroughTheNextHop(t *testing.T) {
-	hop := newBed(t, "access: {clients: [{name: front, secret: hunter2}]}", "intercept: none")
+	hop := newTestProxy(t, "access: {clients: [{name: front, secret: hunter2}]}", "intercept: none")
 	var seen sync.Map
 	hop.handle(func(w http.ResponseWriter, r *http.Request) {
 		seen.Store(strings.Join(r.Header["Proxy-Authorization"], ""), true)
 		io.WriteString(w, "from "+r.Host)
 	})
-	front := behind(t, hop, "front:hunter2@")
-	for _, a := range askers {
+	front := newProxyBehind(t, hop, "front:hunter2@")
+	for _, a := range protocolClients {
 		resp, body, err := a.fetch(front, "GET", "/", nil)
 		must(t, err)
 		if resp.StatusCode != 200 || body != "from "+host {
 			t.Errorf("over %s: %d %q", a.name, resp.StatusCode, body)
 		}
 	}
-	if hop.served.Load() != int64(len(askers)) {
+	if hop.served.Load() != int64(len(protocolClients)) {
 		t.Errorf("%d requests passed the hop", hop.served.Load())
 	}
 	if _, leaked := seen.Load(""); !leaked || strings.Contains(front.log.String()+hop.log.String(), "hunter2") {
 		t.Error("the hop's secret went further than the hop")
 	}
 
-	wrong := behind(t, hop, "front:wrong@")
-	for _, a := range askers {
+	wrong := newProxyBehind(t, hop, "front:wrong@")
+	for _, a := range protocolClients {
 		resp, body, err := a.fetch(wrong, "GET", "/", nil)
 		must(t, err)
 		if resp.StatusCode != 502 {
@@ -52,27 +52,27 @@ func TestEverythingGoesThroughTheNextHop(t *testing.T) {
 }
 
 func TestMetadataIsRefusedBehindANextHopToo(t *testing.T) {
-	hop := newBed(t)
-	front := behind(t, hop, "")
+	hop := newTestProxy(t)
+	front := newProxyBehind(t, hop, "")
 	for _, request := range []string{
 		"GET http://169.254.169.254/latest/ HTTP/1.1\r\nHost: x\r\n\r\n",
 		"GET http://metadata.google.internal/ HTTP/1.1\r\nHost: x\r\n\r\n",
 		"CONNECT 169.254.169.254:80 HTTP/1.1\r\nHost: x\r\n\r\n",
 	} {
-		if resp, _ := say(t, front.dial(), request); resp.StatusCode != 403 {
+		if resp, _ := sendRaw(t, front.dial(), request); resp.StatusCode != 403 {
 			t.Errorf("%.40q: %d", request, resp.StatusCode)
 		}
 	}
 }
 
 func TestAnEmptyPostIsSentWithoutABody(t *testing.T) {
-	b := newBed(t, "intercept: all")
+	b := newTestProxy(t, "intercept: all")
 	b.handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 || len(r.TransferEncoding) > 0 {
 			t.Errorf("length %d, %v", r.ContentLength, r.TransferEncoding)
 		}
 	})
-	for _, a := range askers {
+	for _, a := range protocolClients {
 		resp, _, err := a.fetch(b, "POST", "/", http.NoBody)
 		must(t, err)
 		if resp.StatusCode != 200 {
@@ -82,18 +82,18 @@ func TestAnEmptyPostIsSentWithoutABody(t *testing.T) {
 }
 
 func TestAConnectionThatTheClientClosesIsTheClientsAffair(t *testing.T) {
-	b := newBed(t, "intercept: all")
+	b := newTestProxy(t, "intercept: all")
 	b.handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.Close || r.Header.Get("Connection") != "" {
 			t.Error("the origin was told to close")
 		}
 	})
 	for range 3 {
-		resp, _ := say(t, b.dial(), "GET http://api.test/ HTTP/1.1\r\nHost: api.test\r\nConnection: close\r\n\r\n")
+		resp, _ := sendRaw(t, b.dial(), "GET http://api.test/ HTTP/1.1\r\nHost: api.test\r\nConnection: close\r\n\r\n")
 		if resp.StatusCode != 200 {
 			t.Errorf("status %d", resp.StatusCode)
 		}
-		resp, _ = say(t, b.dial(), "GET http://api.test/ HTTP/1.0\r\n\r\n")
+		resp, _ = sendRaw(t, b.dial(), "GET http://api.test/ HTTP/1.0\r\n\r\n")
 		if resp.StatusCode != 200 {
 			t.Errorf("status %d", resp.StatusCode)
 		}

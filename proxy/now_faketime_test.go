@@ -15,7 +15,7 @@ func TestARequestThatGoesNowOrNotAtAllIsNeverHeld(t *testing.T) {
 sites:
   - {host: site.test, limits: [{requests: 2, per: 10m}]}
   - {host: short.test, limits: [{requests: 1, per: 100ms}]}
-`, func(w *world) {
+`, func(w *bubbleProxy) {
 		c := w.client()
 		for _, want := range []struct {
 			url, wait string
@@ -39,7 +39,7 @@ sites:
 				t.Error(a.body)
 			}
 		}
-		if _, held := w.server.gate.Len(); held != 0 || w.asked.Load() != 3 {
+		if _, held := w.server.Gate().Len(); held != 0 || w.asked.Load() != 3 {
 			t.Errorf("%d wait, the sites were asked %d times", held, w.asked.Load())
 		}
 		if a := w.get(c, "http://short.test/", maxWait, "1 minute"); a.status != 200 || a.at != 100*time.Millisecond {
@@ -50,14 +50,14 @@ sites:
 }
 
 func TestARequestThatGoesNowDoesNotWaitForOneInFlight(t *testing.T) {
-	bubble(t, echoing, unlearned+"sites:\n  - {host: site.test, coalesce: true, limits: [{concurrency: 1}]}\n", func(w *world) {
+	bubble(t, echoing, unlearned+"sites:\n  - {host: site.test, coalesce: true, limits: [{concurrency: 1}]}\n", func(w *bubbleProxy) {
 		release := make(chan struct{}) // of the bubble
 		w.sites = func(_ http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/slow" {
 				<-release
 			}
 		}
-		slow := make(chan got, 1)
+		slow := make(chan clientResult, 1)
 		go func() { slow <- w.get(w.client(), "http://site.test/slow") }()
 		synctest.Wait()
 		for _, path := range []string{"/slow", "/other"} {
@@ -79,14 +79,15 @@ func TestARequestThatGoesNowDoesNotWaitForOneInFlight(t *testing.T) {
 	})
 }
 
-// That the first request of a route goes alone is care of abide's, and no limit: who does
-// not want to wait is not refused for it, and a longer wait never gets less than a shorter.
+// The first request of a route is sent alone as a precaution, which is not a limit: a client
+// that does not want to wait is not refused for that, and a longer wait never gets less than
+// a shorter one.
 func TestWhoDoesNotWaitIsNotRefusedForTheFirstRequestOfARoute(t *testing.T) {
-	bubble(t, echoing, "sites:\n  - {host: site.test, limits: [{requests: 10, per: 10m}]}\n", func(w *world) {
+	bubble(t, echoing, "sites:\n  - {host: site.test, limits: [{requests: 10, per: 10m}]}\n", func(w *bubbleProxy) {
 		w.sites = func(http.ResponseWriter, *http.Request) { time.Sleep(200 * time.Millisecond) }
 		for _, wait := range []string{"0s", "1ms", "150ms"} {
 			began, c := time.Since(w.began), w.client()
-			answers := make(chan got, 12)
+			answers := make(chan clientResult, 12)
 			for range cap(answers) {
 				go func() { answers <- w.get(c, "http://site.test/"+wait, maxWait, wait) }()
 			}
@@ -112,11 +113,11 @@ func TestWhoDoesNotWaitIsNotRefusedForTheFirstRequestOfARoute(t *testing.T) {
 	})
 }
 
-// Nobody knows when what is in flight is over, but a client has to be told something.
+// The end of requests in flight is not known, but a client needs an answer.
 func TestEachRefusalOfAWaitSaysWhenToComeBack(t *testing.T) {
-	bubble(t, echoing, unlearned+"sites:\n  - {host: site.test, limits: [{concurrency: 1}]}\n", func(w *world) {
+	bubble(t, echoing, unlearned+"sites:\n  - {host: site.test, limits: [{concurrency: 1}]}\n", func(w *bubbleProxy) {
 		w.sites = func(http.ResponseWriter, *http.Request) { time.Sleep(time.Hour / 2) }
-		slow := make(chan got, 1)
+		slow := make(chan clientResult, 1)
 		go func() { slow <- w.get(w.client(), "http://site.test/slow") }()
 		synctest.Wait()
 		for _, wait := range []string{"0s", "1ms", "3s"} {
@@ -124,7 +125,7 @@ func TestEachRefusalOfAWaitSaysWhenToComeBack(t *testing.T) {
 				t.Errorf("%s: %d %v %s", wait, a.status, a.header, a.body)
 			}
 		}
-		if _, no := w.permit("http://site.test/"); no == nil || no.Status != 429 || no.RetryAt.Sub(time.Now()) != time.Second {
+		if _, no := w.permit("http://site.test/"); no == nil || no.Status != 429 || time.Until(no.RetryAt) != time.Second {
 			t.Errorf("a permit: %+v", no)
 		}
 		<-slow
@@ -132,7 +133,7 @@ func TestEachRefusalOfAWaitSaysWhenToComeBack(t *testing.T) {
 	})
 }
 
-// What the site says first is the answer, or what abide makes of it at once.
+// The site's first response is returned, or what abide concludes from that response.
 func TestARequestThatGoesNowIsSentOnce(t *testing.T) {
 	sites := func(rw http.ResponseWriter, r *http.Request) {
 		if r.Host == "refuses.test" {
@@ -142,7 +143,7 @@ func TestARequestThatGoesNowIsSentOnce(t *testing.T) {
 		}
 		rw.WriteHeader(503)
 	}
-	bubble(t, sites, unlearned, func(w *world) {
+	bubble(t, sites, unlearned, func(w *bubbleProxy) {
 		c := w.client()
 		if a := w.get(c, "http://fails.test/", maxWait, "0s"); a.status != 503 || a.header.Get("Abide-Attempts") != "1" || a.at != 0 {
 			t.Errorf("%d %v after %v", a.status, a.header, a.at)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// What a request would have waited is the same with a state file and without, for each
-// arithmetic, at once, later and after a restart.
+// What a request would have waited is the same with a state file and without, for each kind
+// of limit, at once, later and after a restart.
 func TestObserveSaysTheSameWithAStateFile(t *testing.T) {
 	for _, limit := range []string{
 		"{requests: 10, per: 10s}", "{requests: 10, per: 10s, as: fixed}", "{requests: 10, per: 10s, as: first-use}",
@@ -21,7 +21,7 @@ func TestObserveSaysTheSameWithAStateFile(t *testing.T) {
 		for _, again := range []bool{false, true} {
 			t.Run(limit, func(t *testing.T) {
 				yaml := "mode: observe\nsites:\n  - {host: site.test, learn: false, limits: [" + limit + "]}\n"
-				ask := func(w *world) (waits []float64) {
+				ask := func(w *bubbleProxy) (waits []float64) {
 					for i := range 40 {
 						got := w.get(w.client(), "http://site.test/")
 						wait, _ := strconv.ParseFloat(got.header.Get("Abide-Would-Wait"), 64)
@@ -36,23 +36,23 @@ func TestObserveSaysTheSameWithAStateFile(t *testing.T) {
 					return waits
 				}
 				var plain, kept []float64
-				bubble(t, func(http.ResponseWriter, *http.Request) {}, yaml, func(w *world) {
-					begins(100 * time.Second)
+				bubble(t, func(http.ResponseWriter, *http.Request) {}, yaml, func(w *bubbleProxy) {
+					startOfWindow(100 * time.Second)
 					plain = ask(w)
 					elapse(5 * time.Second)
 					plain = append(plain, ask(w)...)
 				})
-				afterlife(t, newStatePath(t), time.Millisecond, func(http.ResponseWriter, *http.Request) {}, func(l *lives) {
+				runRestarts(t, newStatePath(t), time.Millisecond, func(http.ResponseWriter, *http.Request) {}, func(l *restartTest) {
 					l.slow = 40 * time.Millisecond
 					w := l.begin(yaml)
-					begins(100 * time.Second)
-					kept = ask(w.world)
+					startOfWindow(100 * time.Second)
+					kept = ask(w.bubbleProxy)
 					elapse(5 * time.Second)
 					if again {
 						w.end()
 						w = l.begin(yaml)
 					}
-					kept = append(kept, ask(w.world)...)
+					kept = append(kept, ask(w.bubbleProxy)...)
 					w.end()
 				})
 				for i := range plain {

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// Limits that are kept in a file tell the time until there is room, not until the file
-// has been written, and what passes is counted also after a restart.
+// Limits in a file tell the time until a request may be sent, not until the file was
+// written, and requests count also after a restart.
 func TestObserveWithAStateFile(t *testing.T) {
 	const yaml = "mode: observe\npools: {p: {tokens: [{label: a, secret: a-secret}]}}\nsites:\n" +
 		"  - {host: site.test, learn: false, limits: [{requests: 10, per: 10s}]}\n" +
 		"  - {host: pool.test, learn: false, insecure: true, pool: p, limits: [{requests: 10, per: 10s, by: token, as: fixed}]}\n"
 	for _, slow := range []time.Duration{0, 40 * time.Millisecond} {
 		t.Run(slow.String(), func(t *testing.T) {
-			afterlife(t, newStatePath(t), time.Millisecond, func(http.ResponseWriter, *http.Request) {}, func(l *lives) {
+			runRestarts(t, newStatePath(t), time.Millisecond, func(http.ResponseWriter, *http.Request) {}, func(l *restartTest) {
 				l.slow = slow
 				sum := map[string]float64{}
 				for life := range 2 {

@@ -20,7 +20,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// badRequest is one that must be refused without a byte upstream.
+// badRequest is a request that must be refused without a byte to the site.
 type badRequest struct {
 	id, name string
 	raw      string // {target} is the request target, host is api.test
@@ -70,14 +70,14 @@ func TestMalformedRequestsAreRefusedAndNothingGoesUpstream(t *testing.T) {
 		{"CP-22 TK-08", "TRACK", "TRACK {target} HTTP/1.1\r\nHost: api.test\r\n\r\n", []int{405}},
 		{"CP-22", "PRI", "PRI {target} HTTP/1.1\r\nHost: api.test\r\n\r\n", []int{400, 405, 501}},
 	}
-	b := newBed(t, "intercept: all")
-	for _, w := range rawWays {
+	b := newTestProxy(t, "intercept: all")
+	for _, w := range rawPaths {
 		for _, c := range cases {
 			t.Run(fmt.Sprintf("%s %s over %s", c.id, c.name, w), func(t *testing.T) {
 				before := b.served.Load()
 				conn := b.open(w)
 				go io.WriteString(conn, strings.ReplaceAll(c.raw, "{target}", w.line("/")))
-				resp, _ := hear(t, conn, "GET")
+				resp, _ := readResponse(t, conn, "GET")
 				if !slices.Contains(c.want, resp.StatusCode) {
 					t.Errorf("status %d, want one of %v", resp.StatusCode, c.want)
 				}
@@ -90,8 +90,8 @@ func TestMalformedRequestsAreRefusedAndNothingGoesUpstream(t *testing.T) {
 }
 
 func TestOddRequestsAreForwardedInOneCleanForm(t *testing.T) {
-	b := newBed(t, "intercept: all")
-	for _, w := range rawWays {
+	b := newTestProxy(t, "intercept: all")
+	for _, w := range rawPaths {
 		get := func(headers string) string {
 			return "GET " + w.line("/p") + " HTTP/1.1\r\nHost: api.test\r\n" + headers + "\r\n"
 		}
@@ -105,7 +105,7 @@ func TestOddRequestsAreForwardedInOneCleanForm(t *testing.T) {
 				seen = r.Clone(r.Context())
 				w.Write(body)
 			})
-			resp, body := say(t, b.open(w), request)
+			resp, body := sendRaw(t, b.open(w), request)
 			if seen == nil {
 				t.Fatalf("status %d and nothing upstream", resp.StatusCode)
 			}
@@ -255,9 +255,9 @@ func TestOddRequestsAreForwardedInOneCleanForm(t *testing.T) {
 			}
 		})
 		t.Run("CP-35 a password in the URL over "+string(w), func(t *testing.T) {
-			b := newBed(t, "intercept: all")
+			b := newTestProxy(t, "intercept: all")
 			before := b.served.Load()
-			resp, body := say(t, b.open(w), "GET http://user:hunter2@api.test/ HTTP/1.1\r\nHost: api.test\r\n\r\n")
+			resp, body := sendRaw(t, b.open(w), "GET http://user:hunter2@api.test/ HTTP/1.1\r\nHost: api.test\r\n\r\n")
 			if resp.StatusCode != 400 || b.served.Load() != before {
 				t.Errorf("status %d", resp.StatusCode)
 			}
@@ -268,16 +268,16 @@ func TestOddRequestsAreForwardedInOneCleanForm(t *testing.T) {
 	}
 	t.Run("CP-23 OPTIONS *", func(t *testing.T) {
 		before := b.dialed.Load()
-		resp, _ := say(t, b.dial(), "OPTIONS * HTTP/1.1\r\nHost: api.test\r\n\r\n")
+		resp, _ := sendRaw(t, b.dial(), "OPTIONS * HTTP/1.1\r\nHost: api.test\r\n\r\n")
 		if resp.StatusCode != 200 || b.dialed.Load() != before {
 			t.Errorf("status %d, dialed %d", resp.StatusCode, b.dialed.Load()-before)
 		}
 		seen := ""
-		raw := newRawBed(t, func(c net.Conn, head string) {
+		raw := newRawTestProxy(t, func(c net.Conn, head string) {
 			seen = head
 			io.WriteString(c, "HTTP/1.1 204 No Content\r\n\r\n")
 		})
-		say(t, raw.dial(), "OPTIONS http://api.test HTTP/1.1\r\nHost: api.test\r\n\r\n")
+		sendRaw(t, raw.dial(), "OPTIONS http://api.test HTTP/1.1\r\nHost: api.test\r\n\r\n")
 		if !strings.HasPrefix(seen, "OPTIONS * HTTP/1.1\r\n") {
 			t.Errorf("%q", seen)
 		}
@@ -285,7 +285,7 @@ func TestOddRequestsAreForwardedInOneCleanForm(t *testing.T) {
 	t.Run("CP-18 the URL wins over Host", func(t *testing.T) {
 		var asked string
 		b.handle(func(w http.ResponseWriter, r *http.Request) { asked = r.Host })
-		say(t, b.dial(), "GET http://api.test/ HTTP/1.1\r\nHost: evil.test\r\n\r\n")
+		sendRaw(t, b.dial(), "GET http://api.test/ HTTP/1.1\r\nHost: evil.test\r\n\r\n")
 		if asked != host {
 			t.Errorf("the upstream was asked for %q", asked)
 		}
@@ -302,7 +302,7 @@ func TestOddRequestsAreForwardedInOneCleanForm(t *testing.T) {
 }
 
 func TestCP14AnEndlessHeadCostsNoMemory(t *testing.T) {
-	b := newBed(t)
+	b := newTestProxy(t)
 	for name, start := range map[string]string{
 		"endless request line": "GET http://api.test/",
 		"one endless header":   "GET http://api.test/ HTTP/1.1\r\nHost: api.test\r\nX: ",
@@ -347,7 +347,7 @@ func TestCP14AnEndlessHeadCostsNoMemory(t *testing.T) {
 }
 
 func TestCP30ATrailerFloodOverHTTP2IsBounded(t *testing.T) {
-	b := newBed(t, "intercept: all")
+	b := newTestProxy(t, "intercept: all")
 	b.handle(func(w http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
 	conn := b.secure(b.connect(host+":443"), host, "h2")
 	f := newFramer(t, conn)
@@ -401,7 +401,7 @@ func (f *framer) headers(pairs ...string) []byte {
 	return bytes.Clone(f.block.Bytes())
 }
 
-// write sends a header block in frames of 16 KiB.
+// write writes a header block in frames of 16 KiB.
 func (f *framer) write(id uint32, block []byte) error {
 	first := block[:min(len(block), 16<<10)]
 	rest := block[len(first):]

@@ -12,39 +12,46 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/queue"
+	"github.com/abide-proxy/abide/status"
 )
 
-// unlearned has no request wait for the first answer of a site.
+// unlearned is a configuration in which no request waits for the first response of a site.
 const unlearned = "defaults: {limits: [], learn: false}\n"
 
-// permit asks for one, and expects it at once or never.
-func (w *world) permit(u string, change ...func(*PermitAsk)) (Grant, *Denied) {
+// permitLife is the time after which a permit expires.
+const permitLife = time.Minute
+
+func (w *bubbleProxy) permit(u string, change ...func(*status.PermitAsk)) (status.Grant, *status.Denied) {
 	w.t.Helper()
-	a := PermitAsk{URL: u, Priority: -1}
+	a := status.PermitAsk{URL: u, Priority: -1}
 	for _, one := range change {
 		one(&a)
 	}
 	g, err := w.server.Permit(w.t.Context(), a)
-	var no *Denied
+	var no *status.Denied
 	if err != nil && !errors.As(err, &no) {
 		w.t.Fatalf("asking for %s: %v", u, err)
 	}
 	return g, no
 }
 
-func waits(d time.Duration) func(*PermitAsk) { return func(a *PermitAsk) { a.Wait = d } }
-func bears(n int64) func(*PermitAsk)         { return func(a *PermitAsk) { a.Bytes = n } }
-func costs(n int64) func(*PermitAsk)         { return func(a *PermitAsk) { a.Cost = n } }
+func withWait(d time.Duration) func(*status.PermitAsk) {
+	return func(a *status.PermitAsk) { a.Wait = d }
+}
 
-func (w *world) settle(g Grant, e PermitEnd) {
+func withBytes(n int64) func(*status.PermitAsk) { return func(a *status.PermitAsk) { a.Bytes = n } }
+
+func withCost(n int64) func(*status.PermitAsk) { return func(a *status.PermitAsk) { a.Cost = n } }
+
+func (w *bubbleProxy) settle(g status.Grant, e status.PermitEnd) {
 	w.t.Helper()
 	if err := w.server.SettlePermit(g.ID, e); err != nil {
 		w.t.Errorf("settling: %v", err)
 	}
 }
 
-// left is what the limit of a unit has left at a site, -1 if there is none.
-func (w *world) left(site, unit string) int64 {
+// remainingOf is what is left of a limit with a unit, -1 if there is none.
+func (w *bubbleProxy) remainingOf(site, unit string) int64 {
 	w.t.Helper()
 	for _, l := range w.server.WrittenLimits() {
 		if l.Site == site && l.Unit == unit {
@@ -54,35 +61,35 @@ func (w *world) left(site, unit string) int64 {
 	return -1
 }
 
-// begins brings the clock to the beginning of a window, and a little more.
-func begins(window time.Duration) {
+// startOfWindow advances the clock to just after the begin of a window.
+func startOfWindow(window time.Duration) {
 	elapse(time.Until(time.Now().Truncate(window).Add(window + time.Millisecond)))
 }
 
 func TestAPermitTakesAPlaceAndWaitsForOne(t *testing.T) {
-	bubble(t, echoing, unlearned+"sites:\n  - {host: site.test, limits: [{requests: 2, per: 10m, as: fixed}]}\n", func(w *world) {
-		begins(10 * time.Minute)
+	bubble(t, echoing, unlearned+"sites:\n  - {host: site.test, limits: [{requests: 2, per: 10m, as: fixed}]}\n", func(w *bubbleProxy) {
+		startOfWindow(10 * time.Minute)
 		first, no := w.permit("http://site.test/a")
 		if no != nil || len(first.ID) != 32 || first.Site != "site.test" || first.Token != "" || first.Waited != 0 || time.Until(first.Expires) != permitLife {
 			t.Errorf("%+v, %v", first, no)
 		}
 		second, _ := w.permit("https://site.test/a") // the same site
-		if second.ID == "" || second.ID == first.ID || w.left("site.test", "requests") != 0 {
-			t.Errorf("%+v, %d left", second, w.left("site.test", "requests"))
+		if second.ID == "" || second.ID == first.ID || w.remainingOf("site.test", "requests") != 0 {
+			t.Errorf("%+v, %d left", second, w.remainingOf("site.test", "requests"))
 		}
 		began := time.Now()
 		_, no = w.permit("http://site.test/a")
 		if no == nil || no.Status != 429 || no.Reason != "wait" || no.Limit == "" || time.Until(no.RetryAt) < 9*time.Minute || time.Since(began) > 100*time.Millisecond {
 			t.Errorf("%+v after %v", no, time.Since(began))
 		}
-		third, no := w.permit("http://site.test/a", waits(time.Hour))
+		third, no := w.permit("http://site.test/a", withWait(time.Hour))
 		if no != nil || time.Since(began) < 9*time.Minute || third.Waited < 9*time.Minute {
 			t.Errorf("%+v, %v after %v", third, no, time.Since(began))
 		}
 		if n := w.server.OpenPermits(); n != 1 { // the others have expired
 			t.Errorf("%d are out", n)
 		}
-		w.settle(third, PermitEnd{Status: 200})
+		w.settle(third, status.PermitEnd{Status: 200})
 		if w.asked.Load() != 0 {
 			t.Error("the site was asked")
 		}
@@ -91,8 +98,8 @@ func TestAPermitTakesAPlaceAndWaitsForOne(t *testing.T) {
 }
 
 func TestAURLThatNoRequestIsSentToHasNoPermit(t *testing.T) {
-	bubble(t, echoing, unlearned+"", func(w *world) {
-		for _, a := range []PermitAsk{
+	bubble(t, echoing, unlearned+"", func(w *bubbleProxy) {
+		for _, a := range []status.PermitAsk{
 			{URL: "ftp://site.test/"},
 			{URL: "site.test"},
 			{URL: "http://"},
@@ -104,7 +111,7 @@ func TestAURLThatNoRequestIsSentToHasNoPermit(t *testing.T) {
 			{URL: "http://site.test/", Method: "G T"},
 			{URL: "http://site.test/", Method: "TRACE"},
 		} {
-			if g, err := w.server.Permit(w.t.Context(), a); !errors.Is(err, ErrPermitAsk) {
+			if g, err := w.server.Permit(w.t.Context(), a); err == nil || errors.As(err, new(*status.Denied)) {
 				t.Errorf("%+v: %v, %v", a, g, err)
 			}
 		}
@@ -112,23 +119,23 @@ func TestAURLThatNoRequestIsSentToHasNoPermit(t *testing.T) {
 }
 
 func TestAPermitThatNobodySettlesCountsAsSent(t *testing.T) {
-	bubble(t, echoing, unlearned+"sites:\n  - {host: site.test, limits: [{requests: 10, per: 1h, as: fixed}, {concurrency: 1}, {bytes: 1MB, per: 1h}]}\n", func(w *world) {
-		begins(time.Hour)
-		g, _ := w.permit("http://site.test/", bears(100_000))
-		if left := w.left("site.test", "bytes"); left != 900_000 {
+	bubble(t, echoing, unlearned+"sites:\n  - {host: site.test, limits: [{requests: 10, per: 1h, as: fixed}, {concurrency: 1}, {bytes: 1MB, per: 1h}]}\n", func(w *bubbleProxy) {
+		startOfWindow(time.Hour)
+		g, _ := w.permit("http://site.test/", withBytes(100_000))
+		if left := w.remainingOf("site.test", "bytes"); left != 900_000 {
 			t.Errorf("%d bytes are left", left)
 		}
 		began := time.Now()
 		if a := w.get(w.client(), "http://site.test/"); a.status != 200 || time.Since(began) != permitLife {
 			t.Errorf("%d after %v", a.status, time.Since(began))
 		}
-		if n := w.left("site.test", "requests"); n != 8 {
+		if n := w.remainingOf("site.test", "requests"); n != 8 {
 			t.Errorf("%d requests are left", n)
 		}
-		if left := w.left("site.test", "bytes"); left > 900_000 || left < 899_000 {
+		if left := w.remainingOf("site.test", "bytes"); left > 900_000 || left < 899_000 {
 			t.Errorf("%d bytes are left", left)
 		}
-		if err := w.server.SettlePermit(g.ID, PermitEnd{Status: 200}); !errors.Is(err, ErrNoPermit) {
+		if err := w.server.SettlePermit(g.ID, status.PermitEnd{Status: 200}); !errors.As(err, new(status.Missing)) {
 			t.Errorf("settling it then: %v", err)
 		}
 		w.idle("site.test")
@@ -136,42 +143,42 @@ func TestAPermitThatNobodySettlesCountsAsSent(t *testing.T) {
 }
 
 func TestAPermitIsSettledOnce(t *testing.T) {
-	bubble(t, echoing, unlearned+"sites:\n  - {host: site.test, limits: [{requests: 10, per: 1h, as: fixed}, {cost: 100, per: 1h, as: fixed}, {bytes: 1MB, per: 1h}, {concurrency: 5}]}\n", func(w *world) {
-		begins(time.Hour)
+	bubble(t, echoing, unlearned+"sites:\n  - {host: site.test, limits: [{requests: 10, per: 1h, as: fixed}, {cost: 100, per: 1h, as: fixed}, {bytes: 1MB, per: 1h}, {concurrency: 5}]}\n", func(w *bubbleProxy) {
+		startOfWindow(time.Hour)
 		g, _ := w.permit("http://site.test/")
-		w.settle(g, PermitEnd{Unsent: true})
+		w.settle(g, status.PermitEnd{Unsent: true})
 		for _, c := range []struct {
-			end                   PermitEnd
+			end                   status.PermitEnd
 			requests, cost, bytes int64
 		}{
-			{PermitEnd{Status: 200, Bytes: 5_000}, 1, 7, 5_000},
-			{PermitEnd{Status: 200, Bytes: 300_000}, 1, 7, 300_000},
-			{PermitEnd{Status: 200}, 1, 7, 10_000}, // as asked
-			{PermitEnd{}, 1, 7, 10_000},
-			{PermitEnd{Status: 500, Bytes: 100}, 1, 7, 100},
-			{PermitEnd{Unsent: true}, 0, 0, 0},
-			{PermitEnd{Unsent: true, Bytes: 100, Status: 429}, 0, 0, 0},
+			{status.PermitEnd{Status: 200, Bytes: 5_000}, 1, 7, 5_000},
+			{status.PermitEnd{Status: 200, Bytes: 300_000}, 1, 7, 300_000},
+			{status.PermitEnd{Status: 200}, 1, 7, 10_000}, // as asked
+			{status.PermitEnd{}, 1, 7, 10_000},
+			{status.PermitEnd{Status: 500, Bytes: 100}, 1, 7, 100},
+			{status.PermitEnd{Unsent: true}, 0, 0, 0},
+			{status.PermitEnd{Unsent: true, Bytes: 100, Status: 429}, 0, 0, 0},
 		} {
-			requests, cost, bytes := w.left("site.test", "requests"), w.left("site.test", "cost"), w.left("site.test", "bytes")
-			g, no := w.permit("http://site.test/", bears(10_000), costs(7))
+			requests, cost, bytes := w.remainingOf("site.test", "requests"), w.remainingOf("site.test", "cost"), w.remainingOf("site.test", "bytes")
+			g, no := w.permit("http://site.test/", withBytes(10_000), withCost(7))
 			if no != nil {
 				t.Fatal(no)
 			}
-			if took := bytes - w.left("site.test", "bytes"); took != 10_000 {
+			if took := bytes - w.remainingOf("site.test", "bytes"); took != 10_000 {
 				t.Errorf("%d bytes were taken", took)
 			}
 			w.settle(g, c.end)
-			if err := w.server.SettlePermit(g.ID, c.end); !errors.Is(err, ErrNoPermit) {
+			if err := w.server.SettlePermit(g.ID, c.end); !errors.As(err, new(status.Missing)) {
 				t.Errorf("settled twice: %v", err)
 			}
-			requests -= w.left("site.test", "requests")
-			cost -= w.left("site.test", "cost")
-			bytes -= w.left("site.test", "bytes")
+			requests -= w.remainingOf("site.test", "requests")
+			cost -= w.remainingOf("site.test", "cost")
+			bytes -= w.remainingOf("site.test", "bytes")
 			if requests != c.requests || cost != c.cost || bytes != c.bytes {
 				t.Errorf("%+v: %d requests, %d cost and %d bytes were taken", c.end, requests, cost, bytes)
 			}
 		}
-		if err := w.server.SettlePermit("", PermitEnd{}); !errors.Is(err, ErrNoPermit) {
+		if err := w.server.SettlePermit("", status.PermitEnd{}); !errors.As(err, new(status.Missing)) {
 			t.Error(err)
 		}
 		w.idle("site.test")
@@ -179,33 +186,33 @@ func TestAPermitIsSettledOnce(t *testing.T) {
 }
 
 func TestMoreBytesThanThereEverAreHaveNoPermit(t *testing.T) {
-	bubble(t, echoing, unlearned+"sites:\n  - {host: site.test, limits: [{bytes: 100kB, per: 1h}]}\n", func(w *world) {
-		_, no := w.permit("http://site.test/", bears(100_001), waits(24*time.Hour))
+	bubble(t, echoing, unlearned+"sites:\n  - {host: site.test, limits: [{bytes: 100kB, per: 1h}]}\n", func(w *bubbleProxy) {
+		_, no := w.permit("http://site.test/", withBytes(100_001), withWait(24*time.Hour))
 		if no == nil || no.Reason != "never" || no.Status != 429 {
 			t.Errorf("%+v", no)
 		}
 	})
 }
 
-// What somebody declares is not what others are taken to need.
+// The bytes that one client declares are not the estimate for others.
 func TestDeclaredBytesAreNobodyElses(t *testing.T) {
-	bubble(t, echoing, unlearned+"sites:\n  - {host: site.test, limits: [{bytes: 32kB, per: 1h}]}\n", func(w *world) {
-		begins(time.Hour)
-		g, no := w.permit("http://site.test/", bears(1<<firstSize))
-		if took := 32_000 - w.left("site.test", "bytes"); no != nil || took != 1<<firstSize {
+	bubble(t, echoing, unlearned+"sites:\n  - {host: site.test, limits: [{bytes: 32kB, per: 1h}]}\n", func(w *bubbleProxy) {
+		startOfWindow(time.Hour)
+		g, no := w.permit("http://site.test/", withBytes(16<<10))
+		if took := 32_000 - w.remainingOf("site.test", "bytes"); no != nil || took != 16<<10 {
 			t.Errorf("%v, %d bytes were taken", no, took)
 		}
 		if _, no := w.permit("http://site.test/"); no != nil { // a fourth of the limit
 			t.Errorf("%+v", no)
 		}
-		w.settle(g, PermitEnd{})
+		w.settle(g, status.PermitEnd{})
 	})
 }
 
 func TestWhatASiteSaidToOthersHoldsForAll(t *testing.T) {
-	bubble(t, echoing, unlearned+"sites:\n  - {host: site.test, limits: [{requests: 100, per: 1m}]}\n", func(w *world) {
+	bubble(t, echoing, unlearned+"sites:\n  - {host: site.test, limits: [{requests: 100, per: 1m}]}\n", func(w *bubbleProxy) {
 		g, _ := w.permit("http://site.test/")
-		w.settle(g, PermitEnd{Status: 429, Headers: [][2]string{{"retry-after", "120"}}})
+		w.settle(g, status.PermitEnd{Status: 429, Headers: [][2]string{{"retry-after", "120"}}})
 		began := time.Now()
 		if _, no := w.permit("http://site.test/"); no == nil || no.Reason != "wait" || time.Until(no.RetryAt) < 119*time.Second {
 			t.Errorf("%+v", no)
@@ -224,7 +231,7 @@ pools:
   crawl: {tokens: [{label: first, secret: `+secret+`}], limits: [{requests: 1, per: 1h, by: token}]}
 sites:
   - {host: site.test, pool: crawl}
-`, func(w *world) {
+`, func(w *bubbleProxy) {
 		g, no := w.permit("https://site.test/")
 		if no != nil || g.Token != "first" {
 			t.Errorf("%+v, %v", g, no)
@@ -239,18 +246,18 @@ sites:
 		if _, no := w.permit("http://site.test/"); no == nil || no.Status != 403 || no.Reason != "insecure" {
 			t.Errorf("in the open: %+v", no)
 		}
-		w.settle(g, PermitEnd{Status: 200})
+		w.settle(g, status.PermitEnd{Status: 200})
 	})
 }
 
 func TestASiteThatIsLeftAloneGivesNoPermits(t *testing.T) {
-	bubble(t, echoing, unlearned+"breaker: {failures: 2, pause: 1m}\nretry: {attempts: 0}\n", func(w *world) {
+	bubble(t, echoing, unlearned+"breaker: {failures: 2, pause: 1m}\nretry: {attempts: 0}\n", func(w *bubbleProxy) {
 		for range 2 {
 			g, no := w.permit("http://site.test/")
 			if no != nil {
 				t.Fatal(no)
 			}
-			w.settle(g, PermitEnd{Status: 503})
+			w.settle(g, status.PermitEnd{Status: 503})
 		}
 		if _, no := w.permit("http://site.test/"); no == nil || no.Reason != "breaker" || no.Status != 503 || no.RetryAt.IsZero() {
 			t.Errorf("%+v", no)
@@ -260,13 +267,13 @@ func TestASiteThatIsLeftAloneGivesNoPermits(t *testing.T) {
 		if no != nil {
 			t.Fatal(no)
 		}
-		elapse(2 * permitLife) // nobody says what became of it
+		elapse(2 * permitLife) // it is not settled
 		g, no := w.permit("http://site.test/")
 		if no != nil {
 			t.Fatalf("after a probe that was never settled: %+v", no)
 		}
-		w.settle(g, PermitEnd{Status: 200})
-		if err := w.server.SettlePermit(probe.ID, PermitEnd{Status: 200}); !errors.Is(err, ErrNoPermit) {
+		w.settle(g, status.PermitEnd{Status: 200})
+		if err := w.server.SettlePermit(probe.ID, status.PermitEnd{Status: 200}); !errors.As(err, new(status.Missing)) {
 			t.Error(err)
 		}
 		w.idle("site.test")
@@ -274,17 +281,17 @@ func TestASiteThatIsLeftAloneGivesNoPermits(t *testing.T) {
 }
 
 func TestWhoStopsWaitingForAPermitLeavesNothingBehind(t *testing.T) {
-	bubble(t, echoing, unlearned+"sites:\n  - {host: site.test, limits: [{requests: 1, per: 10m, as: fixed}]}\n", func(w *world) {
-		begins(10 * time.Minute)
+	bubble(t, echoing, unlearned+"sites:\n  - {host: site.test, limits: [{requests: 1, per: 10m, as: fixed}]}\n", func(w *bubbleProxy) {
+		startOfWindow(10 * time.Minute)
 		w.permit("http://site.test/")
 		ctx, leave := context.WithCancel(w.t.Context())
 		asked := make(chan error)
 		go func() {
-			_, err := w.server.Permit(ctx, PermitAsk{URL: "http://site.test/", Wait: time.Hour, Priority: -1})
+			_, err := w.server.Permit(ctx, status.PermitAsk{URL: "http://site.test/", Wait: time.Hour, Priority: -1})
 			asked <- err
 		}()
 		synctest.Wait()
-		if len(w.server.Holds("site.test")) != 1 {
+		if len(w.server.Holds("site.test", 1000)) != 1 {
 			t.Error("it does not wait")
 		}
 		leave()
@@ -299,7 +306,7 @@ func TestWhoStopsWaitingForAPermitLeavesNothingBehind(t *testing.T) {
 }
 
 func TestPermitsAndRequestsHaveOneQueue(t *testing.T) {
-	bubble(t, echoing, unlearned+"sites:\n  - {host: site.test, limits: [{requests: 1, per: 1s, as: paced}]}\n", func(w *world) {
+	bubble(t, echoing, unlearned+"sites:\n  - {host: site.test, limits: [{requests: 1, per: 1s, as: paced}]}\n", func(w *bubbleProxy) {
 		w.get(w.client(), "http://site.test/")
 		var mu sync.Mutex
 		var order []string
@@ -318,16 +325,16 @@ func TestPermitsAndRequestsHaveOneQueue(t *testing.T) {
 		}
 		for range 2 {
 			all.Go(func() {
-				g, _ := w.permit("http://site.test/", waits(time.Minute), func(a *PermitAsk) { a.Client = "b" })
+				g, _ := w.permit("http://site.test/", withWait(time.Minute), func(a *status.PermitAsk) { a.Client = "b" })
 				said("b")
-				w.settle(g, PermitEnd{Status: 200})
+				w.settle(g, status.PermitEnd{Status: 200})
 			})
 			synctest.Wait()
 		}
 		all.Go(func() {
-			g, _ := w.permit("http://site.test/", waits(time.Minute), func(a *PermitAsk) { a.Client, a.Priority = "c", 0 })
+			g, _ := w.permit("http://site.test/", withWait(time.Minute), func(a *status.PermitAsk) { a.Client, a.Priority = "c", 0 })
 			said("c")
-			w.settle(g, PermitEnd{Status: 200})
+			w.settle(g, status.PermitEnd{Status: 200})
 		})
 		all.Wait()
 		if got := fmt.Sprint(order); got != "[c a b a b a]" && got != "[c b a b a a]" {
@@ -338,18 +345,18 @@ func TestPermitsAndRequestsHaveOneQueue(t *testing.T) {
 
 func TestASettlementAfterItsRuleIsGone(t *testing.T) {
 	const yaml = "sites:\n  - {host: site.test, limits: [{requests: 5, per: 1m}, {bytes: 1MB, per: 1m}, {concurrency: 2}]}\n"
-	bubble(t, echoing, unlearned+yaml, func(w *world) {
+	bubble(t, echoing, unlearned+yaml, func(w *bubbleProxy) {
 		for _, next := range []string{unlearned, unlearned + yaml, unlearned + "sites:\n  - {host: \"*.test\", limits: [{requests: 1, per: 1m}]}\n"} {
 			elapse(2 * time.Minute)
 			must(t, w.server.Reload(w.policy(unlearned+yaml)))
-			g, no := w.permit("http://site.test/", bears(1000))
-			h, also := w.permit("http://site.test/", bears(1000))
+			g, no := w.permit("http://site.test/", withBytes(1000))
+			h, also := w.permit("http://site.test/", withBytes(1000))
 			if no != nil || also != nil {
 				t.Fatal(no, also)
 			}
 			must(t, w.server.Reload(w.policy(next)))
-			w.settle(g, PermitEnd{Status: 429, Bytes: 5000, Headers: [][2]string{{"Retry-After", "1"}}})
-			w.settle(h, PermitEnd{Status: 200})
+			w.settle(g, status.PermitEnd{Status: 429, Bytes: 5000, Headers: [][2]string{{"Retry-After", "1"}}})
+			w.settle(h, status.PermitEnd{Status: 200})
 			elapse(2 * permitLife)
 			w.idle("site.test")
 		}
@@ -357,13 +364,13 @@ func TestASettlementAfterItsRuleIsGone(t *testing.T) {
 }
 
 func TestPermitsThatAreOutDoNotHoldTheEnd(t *testing.T) {
-	bubble(t, echoing, unlearned+"sites:\n  - {host: site.test, limits: [{concurrency: 5}]}\n", func(w *world) {
+	bubble(t, echoing, unlearned+"sites:\n  - {host: site.test, limits: [{concurrency: 5}]}\n", func(w *bubbleProxy) {
 		for range 5 {
 			w.permit("http://site.test/")
 		}
 		waiting := make(chan error)
 		go func() {
-			_, err := w.server.Permit(w.t.Context(), PermitAsk{URL: "http://site.test/", Wait: time.Hour, Priority: -1})
+			_, err := w.server.Permit(w.t.Context(), status.PermitAsk{URL: "http://site.test/", Wait: time.Hour, Priority: -1})
 			waiting <- err
 		}()
 		synctest.Wait()
@@ -374,64 +381,45 @@ func TestPermitsThatAreOutDoNotHoldTheEnd(t *testing.T) {
 		if n := w.server.OpenPermits(); n != 0 || time.Since(began) > time.Second {
 			t.Errorf("%d are out after %v", n, time.Since(began))
 		}
-		var no *Denied
+		var no *status.Denied
 		if errors.As(err, &no) && no.Reason != "draining" {
 			t.Errorf("%+v", no)
 		}
-		if _, err := w.server.Permit(w.t.Context(), PermitAsk{URL: "http://site.test/"}); !errors.As(err, &no) || no.Reason != "draining" || no.Status != http.StatusServiceUnavailable {
+		if _, err := w.server.Permit(w.t.Context(), status.PermitAsk{URL: "http://site.test/"}); !errors.As(err, &no) || no.Reason != "draining" || no.Status != http.StatusServiceUnavailable {
 			t.Errorf("%v", err)
 		}
 	})
 }
 
-func TestPermitsAreBounded(t *testing.T) {
-	bubble(t, echoing, unlearned+"sites:\n  - {host: site.test, limits: [{requests: 1000000, per: 1h, as: fixed}]}\n", func(w *world) {
-		full := map[string]*outing{}
-		for i := range mostPermits {
-			full[fmt.Sprint(i)] = nil
-		}
-		w.server.permits.out = full
-		before := w.left("site.test", "requests")
-		if _, no := w.permit("http://site.test/"); no == nil || no.Reason != "permits" || no.Status != 503 || no.RetryAt.IsZero() {
-			t.Errorf("%+v", no)
-		}
-		if after := w.left("site.test", "requests"); before >= 0 && after != before || after >= 0 && after != 1000000 {
-			t.Errorf("%d and then %d are left", before, after)
-		}
-		w.server.permits.out = nil
-		w.idle("site.test")
-	})
-}
-
 func TestAPermitThatIsOnlyObservedIsThereAtOnce(t *testing.T) {
-	bubble(t, echoing, unlearned+"mode: observe\nsites:\n  - {host: site.test, limits: [{requests: 1, per: 1h}]}\n", func(w *world) {
+	bubble(t, echoing, unlearned+"mode: observe\nsites:\n  - {host: site.test, limits: [{requests: 1, per: 1h}]}\n", func(w *bubbleProxy) {
 		for range 3 {
 			g, no := w.permit("http://site.test/")
 			if no != nil {
 				t.Fatal(no)
 			}
-			w.settle(g, PermitEnd{Status: 429, Headers: [][2]string{{"Retry-After", "60"}}})
+			w.settle(g, status.PermitEnd{Status: 429, Headers: [][2]string{{"Retry-After", "60"}}})
 		}
 		w.idle("site.test")
 	})
 }
 
-// BenchmarkPermit is one that is granted at once, and settled.
+// BenchmarkPermit asks for a permit that is granted at once, and settles it.
 func BenchmarkPermit(b *testing.B) {
-	bed := newBed(b, "sites:\n  - {host: "+host+", limits: [{requests: 1000000000, per: 1h}, {bytes: 1TB, per: 1h}, {concurrency: 1000}]}", atOnce)
+	bed := newTestProxy(b, "sites:\n  - {host: "+host+", limits: [{requests: 1000000000, per: 1h}, {bytes: 1TB, per: 1h}, {concurrency: 1000}]}", noLimits)
 	for b.Loop() {
-		g, err := bed.server.Permit(b.Context(), PermitAsk{URL: "https://" + host + "/a/b?c=d", Priority: -1, Bytes: 10_000})
+		g, err := bed.server.Permit(b.Context(), status.PermitAsk{URL: "https://" + host + "/a/b?c=d", Priority: -1, Bytes: 10_000})
 		if err != nil {
 			b.Fatal(err)
 		}
-		if err := bed.server.SettlePermit(g.ID, PermitEnd{Status: 200, Bytes: 9_000}); err != nil {
+		if err := bed.server.SettlePermit(g.ID, status.PermitEnd{Status: 200, Bytes: 9_000}); err != nil {
 			b.Fatal(err)
 		}
 	}
 }
 
-// TestB7_WhatAPermitIsSettledWithNamesNoToken: a crawler that sends its requests itself
-// passes on what the site has answered.
+// TestB7_WhatAPermitIsSettledWithNamesNoToken checks a crawler that sends its requests
+// itself and passes on the site's response.
 func TestB7_WhatAPermitIsSettledWithNamesNoToken(t *testing.T) {
 	const secret = "s3cr3t-one-two"
 	bubble(t, echoing, `
@@ -439,16 +427,16 @@ pools:
   crawl: {tokens: [{label: first, secret: `+secret+`}]}
 sites:
   - {host: site.test, pool: crawl}
-`, func(w *world) {
+`, func(w *bubbleProxy) {
 		g, no := w.permit("https://site.test/?api_key=of-the-client")
 		if no != nil {
 			t.Fatal(no)
 		}
-		w.settle(g, PermitEnd{Status: 404, Headers: [][2]string{
+		w.settle(g, status.PermitEnd{Status: 404, Headers: [][2]string{
 			{"RateLimit", `"` + secret + `";r=9;t=60, "for of-the-client";r=8;t=60`},
 		}})
 		var names []string
-		w.server.gate.Slots(func(_ time.Time, at queue.SlotNow) { names = append(names, at.Title) })
+		w.server.Gate().VisitResources(func(_ time.Time, at queue.ResourceInfo) { names = append(names, at.Title) })
 		all := strings.Join(names, "\n")
 		if !strings.Contains(all, "{token}") || !strings.Contains(all, "for {") || strings.Contains(all, secret) || strings.Contains(all, "of-the-client") {
 			t.Error(all)

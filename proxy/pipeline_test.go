@@ -21,24 +21,23 @@ import (
 	"github.com/abide-proxy/abide/policy"
 )
 
-// explode is a fault of ours in the middle of the request's path, whose value
-// quotes what was in scope.
-func explode(r *http.Request, _ *goproxy.ProxyCtx) (*http.Request, *http.Response) {
+// panicInPipeline panics in the middle of a request with a value that quotes the request.
+func panicInPipeline(r *http.Request, _ *goproxy.ProxyCtx) (*http.Request, *http.Response) {
 	panic("a fault with " + r.Header.Get("Authorization") + " in it")
 }
 
-// exposition is what a scrape of the metrics says.
-func (b *bed) exposition() string {
+// scrapeMetrics is the text of the metrics.
+func (b *testProxy) scrapeMetrics() string {
 	w := httptest.NewRecorder()
 	b.metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	return w.Body.String()
 }
 
 func TestAFaultOfOursCostsOneRequestAndNoMore(t *testing.T) {
-	b := newBed(t, "intercept: all")
-	b.server.pipeline.OnRequest(goproxy.UrlIs("/explode")).DoFunc(explode)
-	b.server.pipeline.OnRequest(goproxy.ReqConditionFunc(func(r *http.Request, _ *goproxy.ProxyCtx) bool { return r.URL.Path == "/explode" })).DoFunc(explode)
-	for _, a := range askers {
+	b := newTestProxy(t, "intercept: all")
+	b.server.forwarder.pipeline.OnRequest(goproxy.UrlIs("/explode")).DoFunc(panicInPipeline)
+	b.server.forwarder.pipeline.OnRequest(goproxy.ReqConditionFunc(func(r *http.Request, _ *goproxy.ProxyCtx) bool { return r.URL.Path == "/explode" })).DoFunc(panicInPipeline)
+	for _, a := range protocolClients {
 		resp, _, err := a.fetch(b, "GET", "/explode", nil)
 		must(t, err)
 		if resp.StatusCode != 500 || resp.Header.Get("Content-Type") != "application/problem+json" {
@@ -51,7 +50,7 @@ func TestAFaultOfOursCostsOneRequestAndNoMore(t *testing.T) {
 }
 
 func TestTK15NoLeafIsSignedByTheCAThatGoproxyPublishes(t *testing.T) {
-	b := newBed(t, "intercept: all")
+	b := newTestProxy(t, "intercept: all")
 	c := b.secure(b.connect(host+":443"), host)
 	leaf := c.ConnectionState().PeerCertificates[0]
 	if leaf.CheckSignatureFrom(goproxy.GoproxyCa.Leaf) == nil || bytes.Equal(leaf.AuthorityKeyId, goproxy.GoproxyCa.Leaf.SubjectKeyId) {
@@ -59,26 +58,26 @@ func TestTK15NoLeafIsSignedByTheCAThatGoproxyPublishes(t *testing.T) {
 	}
 }
 
-// nowhere resolves no name.
-type nowhere struct{}
+// noResolver resolves no name.
+type noResolver struct{}
 
-func (nowhere) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+func (noResolver) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
 	return nil, errors.New("no such host")
 }
 
-// hijackable is a recorder whose connection can be taken over.
+// hijackable is a recorder whose connection can be hijacked.
 type hijackable struct{ *httptest.ResponseRecorder }
 
 func (hijackable) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	near, far := net.Pipe()
 	go func() { io.Copy(io.Discard, far); far.Close() }()
-	conn := &clientConn{Conn: near, stall: 1 << 30}
-	conn.Close() // nobody follows up
+	conn := &clientConn{Conn: near, writes: writeDeadline{stall: 1 << 30}}
+	conn.Close() // nothing uses the connection
 	return conn, bufio.NewReadWriter(bufio.NewReader(conn), bufio.NewWriter(conn)), nil
 }
 
-// FuzzConnectHead holds that a head which net/http lets pass is either for a
-// canonical target or refused with a 4xx or 5xx of ours.
+// FuzzConnectHead checks that a head which net/http accepts is either for a canonical target
+// or refused by abide with a 4xx or 5xx.
 func FuzzConnectHead(f *testing.F) {
 	for _, seed := range []string{
 		"CONNECT api.test:443 HTTP/1.1\r\nHost: api.test:443\r\n\r\n",
@@ -107,9 +106,9 @@ func FuzzConnectHead(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	st := s.state.Load()
-	st.guard.Local = false
-	st.dialer.Resolver = nowhere{}
+	st := s.Current()
+	st.Dialer().Guard.Local = false
+	st.Dialer().Resolver = noResolver{}
 	f.Fuzz(func(t *testing.T, head []byte) {
 		r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(head)))
 		if err != nil {
@@ -117,10 +116,10 @@ func FuzzConnectHead(f *testing.F) {
 		}
 		host, port, bad := policy.ParseAuthority(r.RequestURI)
 		if r.Method != http.MethodConnect || (bad == nil && !unreachable(host)) {
-			return // it would really be dialed
+			return // a real connection would be made
 		}
 		w := hijackable{httptest.NewRecorder()}
-		s.serveOuter(w, r)
+		s.outer.Handler.ServeHTTP(w, r)
 		code := w.Code
 		switch {
 		case bad != nil && !slices.Contains([]int{400, 505}, code):
@@ -131,8 +130,8 @@ func FuzzConnectHead(f *testing.F) {
 	})
 }
 
-// unreachable tells whether nothing can be dialed under that name in the fuzz
-// target: a name, which nobody resolves there.
+// unreachable tells whether the fuzz target would connect to no address: noResolver resolves
+// no name.
 func unreachable(host string) bool {
 	_, err := netip.ParseAddr(host)
 	return err != nil && host != "localhost"

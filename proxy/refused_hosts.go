@@ -9,15 +9,15 @@ import (
 const (
 	// refusalsKept is how long refusals are counted after the last one.
 	refusalsKept = 30 * 24 * time.Hour
-	// refusalsInRow is how many connections in a row a client must give up without a
-	// word before that counts as a refusal.
+	// refusalsInRow is how many connections in a row a client must close without a TLS
+	// alert before that counts as a refusal.
 	refusalsInRow = 3
-	// maxRefusedHosts bounds what is remembered; the least recently used leaves.
+	// maxRefusedHosts bounds the refusals that are kept; the least recently used is removed.
 	maxRefusedHosts = 4096
 )
 
-// unreadPeriods is how long a host passes unread after the first refusal, the second
-// and so on; the last holds for all that follow. The first is short, because a program
+// unreadPeriods is for how long the https of a host passes unread after the first refusal,
+// the second and so on; the last is for all that follow. The first is short, because a program
 // that lacks the CA shares its address with crawlers that trust it. The last covers a
 // job that runs once a day.
 var unreadPeriods = [...]time.Duration{2 * time.Minute, 10 * time.Minute, time.Hour, 36 * time.Hour}
@@ -32,30 +32,30 @@ type refusedHost struct {
 	Host   string `json:"host"`
 	// Refusals is how many there were without an accepted connection in between.
 	Refusals int       `json:"refusals"`
-	Since    time.Time `json:"since"` // the last refusal
-	Until    time.Time `json:"until"` // the host passes unread before, and is tried again then
+	Since    time.Time `json:"since"` // time of the last refusal
+	Until    time.Time `json:"until"` // https passes unread until then, and is opened again after
 
-	restored bool // the refusal is from before a restart
+	restored bool // the refusal is older than the process
 }
 
-// counts tells whether the refusal still matters.
+// counts tells whether the refusal has an effect now, or on the next refusal.
 func (r refusedHost) counts(now time.Time) bool {
 	return now.Before(r.Until) || r.Refusals > 0 && now.Before(r.keptUntil())
 }
 
 func (r refusedHost) keptUntil() time.Time { return r.Since.Add(refusalsKept) }
 
-// refusedHosts decides for which hosts a client's https is tunnelled because the
-// client refuses abide's certificate. It has no lock and no clock.
+// refusedHosts decides for which hosts a client's https is tunnelled because the client
+// refuses abide's certificate. It has no lock and reads no clock.
 type refusedHosts struct {
 	refused *simplelru.LRU[refusedKey, refusedHost]
 	trials  *simplelru.LRU[refusedKey, trial]
 }
 
-// trial is what is known of connections that abide has opened.
+// trial counts a client's intercepted connections to a host.
 type trial struct {
-	accepted bool // a request has come on one of them
-	failed   int  // connections in a row that the client gave up since
+	accepted bool // a request has come on a connection
+	failed   int  // number of connections in a row without a request since
 }
 
 func newRefusedHosts() *refusedHosts {
@@ -65,17 +65,17 @@ func newRefusedHosts() *refusedHosts {
 	return h
 }
 
-// rejected counts a connection that a client did not accept, and answers for how long
-// the host passes unread from now on, 0 if this connection changes nothing. certain
-// says that the client said why. One such connection is enough, unless a request from
-// the same address has come through before: then another program there may lack the
-// CA, and several in a row are needed. Connections that were closed without a word
-// count only where no request has ever come, for clients also close connections that
-// they did not need.
+// rejected counts a connection that a client did not accept. It returns for how long https
+// of the host passes unread from now on, 0 if this connection changes nothing. certain says
+// that a TLS alert named the certificate. One such connection is enough, unless a request of
+// the same client has come before: then another program at the same address may lack the CA,
+// and refusalsInRow are needed. Connections that were closed without an alert count only
+// where no request has ever come, because clients also close connections that they did not
+// need.
 func (h *refusedHosts) rejected(now time.Time, key refusedKey, certain bool) time.Duration {
 	old, _ := h.refused.Peek(key)
 	if now.Before(old.Until) {
-		return 0 // a connection that was opened before
+		return 0 // the connection was opened before the refusal
 	}
 	t, _ := h.trials.Get(key)
 	switch {
@@ -100,48 +100,49 @@ func (h *refusedHosts) rejected(now time.Time, key refusedKey, certain bool) tim
 	return period
 }
 
-// accepted notes a request on a connection that abide has opened: refusals are counted
-// from the beginning again. A period that has begun goes on.
+// accepted notes a request on an intercepted connection: refusals are counted from 0 again.
+// A period that has begun goes on.
 func (h *refusedHosts) accepted(key refusedKey) {
 	h.trials.Add(key, trial{accepted: true})
-	if one, ok := h.refused.Peek(key); ok && one.Refusals > 0 {
-		one.Refusals = 0
-		h.refused.Add(key, one)
+	if refusal, ok := h.refused.Peek(key); ok && refusal.Refusals > 0 {
+		refusal.Refusals = 0
+		h.refused.Add(key, refusal)
 	}
 }
 
-// passes is the refusal because of which https of a new connection passes unread.
+// passes returns the refusal because of which https of a new connection passes unread, and
+// whether there is one.
 func (h *refusedHosts) passes(now time.Time, key refusedKey) (refusedHost, bool) {
-	one, ok := h.refused.Get(key)
-	return one, ok && now.Before(one.Until)
+	refusal, ok := h.refused.Get(key)
+	return refusal, ok && now.Before(refusal.Until)
 }
 
-// all are the refusals that matter now, the one that was not used for longest first.
+// all are the refusals that count now, least recently used first.
 func (h *refusedHosts) all(now time.Time) []refusedHost {
 	var list []refusedHost
-	for _, one := range h.refused.Values() {
-		if one.counts(now) {
-			list = append(list, one)
+	for _, refusal := range h.refused.Values() {
+		if refusal.counts(now) {
+			list = append(list, refusal)
 		}
 	}
 	return list
 }
 
-// restore takes up a refusal from before a restart. A clock that was set back
-// meanwhile does not make it last longer.
-func (h *refusedHosts) restore(now time.Time, one refusedHost) {
-	if one.Since.After(now) {
-		one.Since = now
+// restore adds a refusal from before a restart. A clock that was set back meanwhile does not
+// make the refusal last longer.
+func (h *refusedHosts) restore(now time.Time, refusal refusedHost) {
+	if refusal.Since.After(now) {
+		refusal.Since = now
 	}
-	if latest := now.Add(unreadPeriods[len(unreadPeriods)-1]); one.Until.After(latest) {
-		one.Until = latest
+	if latest := now.Add(unreadPeriods[len(unreadPeriods)-1]); refusal.Until.After(latest) {
+		refusal.Until = latest
 	}
-	if one.restored = true; one.counts(now) {
-		h.refused.Add(refusedKey{one.Client, one.Host}, one)
+	if refusal.restored = true; refusal.counts(now) {
+		h.refused.Add(refusedKey{refusal.Client, refusal.Host}, refusal)
 	}
 }
 
-// forget has every host opened again.
+// forget removes all refusals.
 func (h *refusedHosts) forget() {
 	h.refused.Purge()
 	h.trials.Purge()

@@ -71,7 +71,7 @@ func TestEachRefusalInARowHasTheHostPassUnreadForLonger(t *testing.T) {
 				t.Fatalf("refusal %d: %v, want %v", i+1, got, want)
 			}
 			if restart {
-				h = restarted(h, now)
+				h = restoredHosts(h, now)
 			}
 			if !passesAt(h, now.Add(want-time.Second), aHost) {
 				t.Errorf("refusal %d: it is tried again too early", i+1)
@@ -81,7 +81,7 @@ func TestEachRefusalInARowHasTheHostPassUnreadForLonger(t *testing.T) {
 			}
 			now = now.Add(24 * time.Hour) // the next connection may come much later
 			if restart {
-				h = restarted(h, now)
+				h = restoredHosts(h, now)
 			}
 		}
 	}
@@ -93,7 +93,7 @@ func TestAnAcceptedConnectionHasRefusalsCountedFromTheBeginning(t *testing.T) {
 		now = now.Add(h.rejected(now, aHost, true))
 	}
 	h.accepted(aHost)
-	h = restarted(h, now)
+	h = restoredHosts(h, now)
 	if got := h.rejected(now, aHost, true); got != unreadPeriods[0] {
 		t.Errorf("after an accepted connection: %v", got)
 	}
@@ -127,8 +127,8 @@ func passesAt(h *refusedHosts, now time.Time, key refusedKey) bool {
 	return ok
 }
 
-// restarted is what is remembered after a restart.
-func restarted(h *refusedHosts, now time.Time) *refusedHosts {
+// restoredHosts is h after a restart.
+func restoredHosts(h *refusedHosts, now time.Time) *refusedHosts {
 	next := newRefusedHosts()
 	for _, one := range h.all(now) {
 		next.restore(now, one)

@@ -10,9 +10,9 @@ import (
 )
 
 func TestAReloadOfTimeoutsEndsNothingThatIsHeld(t *testing.T) {
-	bubble(t, echoing, tenMinutes, func(w *world) {
+	bubble(t, echoing, tenMinutes, func(w *bubbleProxy) {
 		w.get(w.client(), "http://site.test/first")
-		done := make(chan got, 1)
+		done := make(chan clientResult, 1)
 		go func() { done <- w.get(w.client(), "http://site.test/held") }()
 		synctest.Wait()
 		w.reload("timeouts: {idle: 6m, answer: 1h, drain: 30s}\n" + tenMinutes)
@@ -30,8 +30,8 @@ func TestAReloadOfBoundsEndsNothingThatIsToBeSentAgain(t *testing.T) {
 			rw.WriteHeader(429)
 		}
 	}
-	bubble(t, sites, "", func(w *world) {
-		done := make(chan got, 1)
+	bubble(t, sites, "", func(w *bubbleProxy) {
+		done := make(chan clientResult, 1)
 		go func() { done <- w.get(w.client(), "http://site.test/") }()
 		synctest.Wait()
 		w.reload("bounds: {upload: 5MiB}\n")
@@ -51,8 +51,8 @@ func TestARequestGoesToTheSiteItselfWhenAReloadTakesItsBackendsAway(t *testing.T
 			rw.WriteHeader(429)
 		}
 	}
-	bubble(t, sites, "sites:\n  - {host: site.test, backends: [http://a.test]}\n", func(w *world) {
-		done := make(chan got, 1)
+	bubble(t, sites, "sites:\n  - {host: site.test, backends: [http://a.test]}\n", func(w *bubbleProxy) {
+		done := make(chan clientResult, 1)
 		go func() { done <- w.get(w.client(), "http://site.test/") }()
 		synctest.Wait()
 		time.Sleep(time.Second)
@@ -78,7 +78,7 @@ func TestAReloadOfBackendsWhileRequestsAreAtThem(t *testing.T) {
 		rw.Header().Set("Retry-After", "60")
 		rw.WriteHeader(429)
 	}
-	bubble(t, sites, fmt.Sprintf(yaml, "http://a.test, http://b.test, http://c.test"), func(w *world) {
+	bubble(t, sites, fmt.Sprintf(yaml, "http://a.test, http://b.test, http://c.test"), func(w *bubbleProxy) {
 		reload = func() { w.reload(fmt.Sprintf(yaml, "http://c.test, http://d.test")) }
 		for i := range 5 {
 			if a := w.get(w.client(), "http://site.test/"); a.status != 429 {
@@ -91,8 +91,8 @@ func TestAReloadOfBackendsWhileRequestsAreAtThem(t *testing.T) {
 
 func TestBackendsThatGoAndComeBackWhileRequestsRest(t *testing.T) {
 	sites := func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(503) }
-	bubble(t, sites, "retry: {base: 10s, attempts: 5}\nsites:\n  - {host: site.test, backends: [http://a.test, http://b.test]}\n", func(w *world) {
-		done := make(chan got, 10)
+	bubble(t, sites, "retry: {base: 10s, attempts: 5}\nsites:\n  - {host: site.test, backends: [http://a.test, http://b.test]}\n", func(w *bubbleProxy) {
+		done := make(chan clientResult, 10)
 		for range 10 {
 			go func() { done <- w.get(w.client(), "http://site.test/") }()
 		}
@@ -112,7 +112,7 @@ func TestBackendsThatGoAndComeBackWhileRequestsRest(t *testing.T) {
 func TestAReloadOfTheBreakersRuleHoldsForWhatWaitsToo(t *testing.T) {
 	const yaml = "queue: {wait: 2h}\nretry: {attempts: 1, base: 1ms}\nbreaker: {failures: %d, pause: 10m}\nsites:\n  - {host: site.test, limits: [{requests: 1, per: 10s, as: paced}]}\n"
 	sites := func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(503) }
-	bubble(t, sites, fmt.Sprintf(yaml, 5), func(w *world) {
+	bubble(t, sites, fmt.Sprintf(yaml, 5), func(w *bubbleProxy) {
 		for range 40 {
 			go w.get(w.client(), "http://site.test/")
 		}
@@ -154,7 +154,7 @@ func TestReloadsUnderLoadLeaveNothingBehind(t *testing.T) {
 		"sites: []\n",
 		"sites:\n  - {host: site.test, backends: [http://a.test, http://b.test, http://c.test], balance: round-robin, limits: [{cost: 30, per: 3s}]}\n",
 	}
-	bubble(t, sites, yamls[0], func(w *world) {
+	bubble(t, sites, yamls[0], func(w *bubbleProxy) {
 		var running, good atomic.Int64
 		const crowd = 100
 		for i := range crowd {
@@ -162,7 +162,7 @@ func TestReloadsUnderLoadLeaveNothingBehind(t *testing.T) {
 			go func() {
 				defer running.Add(-1)
 				time.Sleep(time.Duration(i) * 141 * time.Millisecond)
-				if w.visit(i, fmt.Sprintf("http://site.test/%d", i%4), time.Duration(1+i%4)*20*time.Second) == 200 {
+				if w.requestNumbered(i, fmt.Sprintf("http://site.test/%d", i%4), time.Duration(1+i%4)*20*time.Second) == 200 {
 					good.Add(1)
 				}
 			}()
@@ -182,7 +182,7 @@ func TestReloadsUnderLoadLeaveNothingBehind(t *testing.T) {
 
 func TestAReloadThatSwitchesBreakersOffForgetsThem(t *testing.T) {
 	sites := func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(503) }
-	bubble(t, sites, "retry: {attempts: 1, base: 1ms}\nbreaker: {failures: 2, pause: 30s}\n", func(w *world) {
+	bubble(t, sites, "retry: {attempts: 1, base: 1ms}\nbreaker: {failures: 2, pause: 30s}\n", func(w *bubbleProxy) {
 		w.get(w.client(), "http://site.test/")
 		if n := len(w.server.Breakers()); n != 1 {
 			t.Fatalf("%d breakers", n)

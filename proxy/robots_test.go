@@ -13,15 +13,22 @@ import (
 	"time"
 )
 
-const polite = "queue: {wait: 2h}\nsites:\n  - {host: site.test, robots: on}\n"
+// What abide does about robots.txt.
+const (
+	robotsPath      = "/robots.txt"
+	robotsPatience  = 10 * time.Second // for which the first requests wait for robots.txt
+	robotsRedirects = 5                // redirects that are followed
+)
 
-// asking answers /robots.txt by its own words and counts how often it was asked.
-type asking struct {
+const robotsConfig = "queue: {wait: 2h}\nsites:\n  - {host: site.test, robots: on}\n"
+
+// robotsSite answers /robots.txt with words, and counts the requests for it.
+type robotsSite struct {
 	n      atomic.Int64
 	robots http.HandlerFunc
 }
 
-func (a *asking) serve(rw http.ResponseWriter, r *http.Request) {
+func (a *robotsSite) serve(rw http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == robotsPath {
 		a.n.Add(1)
 		a.robots(rw, r)
@@ -30,15 +37,15 @@ func (a *asking) serve(rw http.ResponseWriter, r *http.Request) {
 	echoing(rw, r)
 }
 
-func words(text string) http.HandlerFunc {
+func respondText(text string) http.HandlerFunc {
 	return func(rw http.ResponseWriter, _ *http.Request) { io.WriteString(rw, text) }
 }
 
-// crawl sends ten requests at once and gives how long they took.
-func (w *world) crawl(headers ...string) time.Duration {
+// tenRequests sends ten requests at once and returns how long they took.
+func (w *bubbleProxy) tenRequests(headers ...string) time.Duration {
 	w.t.Helper()
 	began := time.Now()
-	for _, a := range w.together(10, func(i int, c *http.Client) got {
+	for _, a := range w.requestTogether(10, func(i int, c *http.Client) clientResult {
 		return w.get(c, fmt.Sprintf("http://site.test/%d", i), headers...)
 	}) {
 		if a.status != 200 {
@@ -57,9 +64,9 @@ func TestRobotsCrawlDelayIsKept(t *testing.T) {
 		"Mozilla/5.0 (compatible; quick/2.0; +http://x)": 4500 * time.Millisecond,
 		"free": 0,
 	} {
-		site := &asking{robots: words(text)}
-		bubble(t, site.serve, polite, func(w *world) {
-			if took := w.crawl("User-Agent", agent); took < want || took > want+100*time.Millisecond {
+		site := &robotsSite{robots: respondText(text)}
+		bubble(t, site.serve, robotsConfig, func(w *bubbleProxy) {
+			if took := w.tenRequests("User-Agent", agent); took < want || took > want+100*time.Millisecond {
 				t.Errorf("%q: ten requests took %v, not %v", agent, took, want)
 			}
 			if n := site.n.Load(); n != 1 {
@@ -85,8 +92,8 @@ func TestRobotsWithoutADelayNobodyWaits(t *testing.T) {
 		return func(rw http.ResponseWriter, r *http.Request) { http.Redirect(rw, r, where, http.StatusFound) }
 	}
 	for name, robots := range map[string]http.HandlerFunc{
-		"nothing":      words(""),
-		"no delay":     words("User-agent: *\nDisallow: /\n"),
+		"nothing":      respondText(""),
+		"no delay":     respondText("User-agent: *\nDisallow: /\n"),
 		"404":          status(404),
 		"403":          status(403),
 		"500":          status(500),
@@ -108,11 +115,11 @@ func TestRobotsWithoutADelayNobodyWaits(t *testing.T) {
 			io.WriteString(rw, "User-agent: *\nCrawl-delay: 2\n")
 		},
 		"it breaks off":     func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
-		"beyond half a MiB": words(strings.Repeat("# nothing\n", 52000) + "User-agent: *\nCrawl-delay: 2\n"),
+		"beyond half a MiB": respondText(strings.Repeat("# nothing\n", 52000) + "User-agent: *\nCrawl-delay: 2\n"),
 	} {
-		site := &asking{robots: robots}
-		bubble(t, site.serve, polite+"retry: {attempts: 0}\n", func(w *world) {
-			if took := w.crawl(); took != 0 {
+		site := &robotsSite{robots: robots}
+		bubble(t, site.serve, robotsConfig+"retry: {attempts: 0}\n", func(w *bubbleProxy) {
+			if took := w.tenRequests(); took != 0 {
 				t.Errorf("%s: ten requests took %v", name, took)
 			}
 			if n := site.n.Load(); n > 1+robotsRedirects {
@@ -133,8 +140,8 @@ func TestRobotsARedirectOnTheSameHostIsFollowed(t *testing.T) {
 			io.WriteString(rw, "User-agent: *\nCrawl-delay: 2\n")
 		}
 	}
-	bubble(t, sites, polite, func(w *world) {
-		if took := w.crawl(); took != 18*time.Second {
+	bubble(t, sites, robotsConfig, func(w *bubbleProxy) {
+		if took := w.tenRequests(); took != 18*time.Second {
 			t.Errorf("%v", took)
 		}
 	})
@@ -149,8 +156,8 @@ func TestRobotsARedirectToAnotherHostOfTheSameSiteIsNotFollowed(t *testing.T) {
 			io.WriteString(rw, "User-agent: *\nCrawl-delay: 2\n")
 		}
 	}
-	bubble(t, sites, "sites:\n  - {name: all, host: [site.test, other.test, third.test], group: rule, robots: on}\n", func(w *world) {
-		if took := w.crawl(); took != 0 || w.asked.Load() != 11 {
+	bubble(t, sites, "sites:\n  - {name: all, host: [site.test, other.test, third.test], group: rule, robots: on}\n", func(w *bubbleProxy) {
+		if took := w.tenRequests(); took != 0 || w.asked.Load() != 11 {
 			t.Errorf("%v, %d requests", took, w.asked.Load())
 		}
 		w.get(w.client(), "http://other.test/")
@@ -168,7 +175,7 @@ func TestRobotsARedirectToAnotherHostOfTheSameSiteIsNotFollowed(t *testing.T) {
 }
 
 func TestRobotsAnAnswerIsKeptForADayAndAFailureIsNot(t *testing.T) {
-	site := &asking{}
+	site := &robotsSite{}
 	site.robots = func(rw http.ResponseWriter, r *http.Request) {
 		switch site.n.Load() {
 		case 1, 3:
@@ -177,7 +184,7 @@ func TestRobotsAnAnswerIsKeptForADayAndAFailureIsNot(t *testing.T) {
 			io.WriteString(rw, "User-agent: *\nCrawl-delay: 2\n")
 		}
 	}
-	bubble(t, site.serve, polite, func(w *world) {
+	bubble(t, site.serve, robotsConfig, func(w *bubbleProxy) {
 		for i, step := range []struct {
 			after time.Duration
 			took  time.Duration
@@ -185,16 +192,16 @@ func TestRobotsAnAnswerIsKeptForADayAndAFailureIsNot(t *testing.T) {
 		}{
 			{0, 0, 1},
 			{9 * time.Minute, 0, 1},
-			{2 * time.Minute, 0, 2}, // it is asked anew, and nobody waits for that
+			{2 * time.Minute, 0, 2}, // robots.txt is fetched again, and no request waits for that
 			{time.Minute, 18 * time.Second, 2},
 			{23 * time.Hour, 18 * time.Second, 2},
-			{time.Hour, 18 * time.Second, 3}, // which fails: what was known holds on
+			{time.Hour, 18 * time.Second, 3}, // the fetch fails: the old robots.txt stays
 			{9 * time.Minute, 18 * time.Second, 3},
-			{2 * time.Minute, 18 * time.Second, 4}, // says nothing any more
+			{2 * time.Minute, 18 * time.Second, 4}, // robots.txt has no delay any more
 			{time.Minute, 0, 4},
 		} {
 			time.Sleep(step.after)
-			took := w.crawl()
+			took := w.tenRequests()
 			synctest.Wait()
 			if n := site.n.Load(); (took != step.took && i != 2 && i != 7) || n != step.asked {
 				t.Errorf("step %d: ten requests took %v, and robots.txt was asked for %d times", i, took, n)
@@ -204,38 +211,35 @@ func TestRobotsAnAnswerIsKeptForADayAndAFailureIsNot(t *testing.T) {
 }
 
 func TestRobotsASlowAnswerIsNotWaitedForForLong(t *testing.T) {
-	site := &asking{robots: func(rw http.ResponseWriter, r *http.Request) {
+	site := &robotsSite{robots: func(rw http.ResponseWriter, r *http.Request) {
 		select {
 		case <-time.After(time.Minute):
 		case <-r.Context().Done():
 		}
 		io.WriteString(rw, "User-agent: *\nCrawl-delay: 2\n")
 	}}
-	bubble(t, site.serve, polite, func(w *world) {
+	bubble(t, site.serve, robotsConfig, func(w *bubbleProxy) {
 		if a := w.get(w.client(), "http://site.test/", "Abide-Max-Wait", "3s"); a.at != 3*time.Second {
 			t.Errorf("%v", a.at)
 		}
 		if a := w.get(w.client(), "http://site.test/robots.txt"); a.at != 63*time.Second {
 			t.Errorf("robots.txt itself waited: %v", a.at)
 		}
-		if took := w.crawl(); took < 18*time.Second || took > 20*time.Second {
+		if took := w.tenRequests(); took < 18*time.Second || took > 20*time.Second {
 			t.Errorf("%v", took)
 		}
 		if n := site.n.Load(); n != 2 {
 			t.Errorf("%d", n)
 		}
 	})
-	bubble(t, site.serve, polite, func(w *world) {
-		if took := w.crawl(); took != robotsPatience {
+	bubble(t, site.serve, robotsConfig, func(w *bubbleProxy) {
+		if took := w.tenRequests(); took != robotsPatience {
 			t.Errorf("%v", took)
 		}
 		ctx, leave := context.WithTimeout(w.t.Context(), time.Second)
 		defer leave()
-		w.server.robots.mu.Lock()
-		w.server.robots.known.Purge()
-		w.server.robots.mu.Unlock()
 		began := time.Now()
-		w.do(ctx, w.client(), "GET", "http://site.test/leaves", nil)
+		w.do(ctx, w.client(), "GET", "http://site.test:81/leaves", nil)
 		time.Sleep(time.Second)
 		synctest.Wait()
 		if n := w.asked.Load(); n != 12 || time.Since(began) > 3*time.Second {
@@ -245,8 +249,8 @@ func TestRobotsASlowAnswerIsNotWaitedForForLong(t *testing.T) {
 }
 
 func TestRobotsAStopEndsTheAsking(t *testing.T) {
-	site := &asking{robots: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }}
-	bubble(t, site.serve, polite, func(w *world) {
+	site := &robotsSite{robots: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }}
+	bubble(t, site.serve, robotsConfig, func(w *bubbleProxy) {
 		var all sync.WaitGroup
 		c := w.client()
 		all.Go(func() { w.get(c, "http://site.test/") })
@@ -260,36 +264,36 @@ func TestRobotsAStopEndsTheAsking(t *testing.T) {
 }
 
 func TestRobotsLimitsHoldForTheAskingToo(t *testing.T) {
-	site := &asking{robots: words("User-agent: *\nCrawl-delay: 2\n")}
-	bubble(t, site.serve, "queue: {wait: 2h}\nsites:\n  - {host: site.test, robots: on, limits: [{requests: 5, per: 1m}]}\n", func(w *world) {
+	site := &robotsSite{robots: respondText("User-agent: *\nCrawl-delay: 2\n")}
+	bubble(t, site.serve, "queue: {wait: 2h}\nsites:\n  - {host: site.test, robots: on, limits: [{requests: 5, per: 1m}]}\n", func(w *bubbleProxy) {
 		// One of the first five is for robots.txt, and so on.
-		if took := w.crawl(); took < 2*time.Minute || took > 2*time.Minute+2*time.Second {
+		if took := w.tenRequests(); took < 2*time.Minute || took > 2*time.Minute+2*time.Second {
 			t.Errorf("%v", took)
 		}
 	})
 }
 
 func TestRobotsAReloadTurnsItOff(t *testing.T) {
-	site := &asking{robots: words("User-agent: *\nCrawl-delay: 60\n")}
-	bubble(t, site.serve, polite, func(w *world) {
+	site := &robotsSite{robots: respondText("User-agent: *\nCrawl-delay: 60\n")}
+	bubble(t, site.serve, robotsConfig, func(w *bubbleProxy) {
 		go func() {
 			time.Sleep(90 * time.Second)
-			if err := w.server.Reload(w.policy(strings.Replace(polite, "on}", "off, priority: 1}", 1))); err != nil {
+			if err := w.server.Reload(w.policy(strings.Replace(robotsConfig, "on}", "off, priority: 1}", 1))); err != nil {
 				t.Error(err)
 			}
 		}()
-		if took := w.crawl(); took != 90*time.Second {
+		if took := w.tenRequests(); took != 90*time.Second {
 			t.Errorf("%v", took)
 		}
 	})
 }
 
 func TestRobotsObservedHoldsNothing(t *testing.T) {
-	site := &asking{robots: words("User-agent: *\nCrawl-delay: 60\n")}
-	bubble(t, site.serve, "mode: observe\n"+polite, func(w *world) {
+	site := &robotsSite{robots: respondText("User-agent: *\nCrawl-delay: 60\n")}
+	bubble(t, site.serve, "mode: observe\n"+robotsConfig, func(w *bubbleProxy) {
 		w.get(w.client(), "http://site.test/")
 		synctest.Wait()
-		if took := w.crawl(); took != 0 {
+		if took := w.tenRequests(); took != 0 {
 			t.Errorf("%v", took)
 		}
 		if a := w.get(w.client(), "http://site.test/"); a.header.Get("Abide-Would-Limit") != "Crawl-delay of 60 s" {
@@ -299,10 +303,10 @@ func TestRobotsObservedHoldsNothing(t *testing.T) {
 }
 
 func TestRobotsAndCoalesceTogether(t *testing.T) {
-	site := &asking{robots: words("User-agent: *\nCrawl-delay: 2\n")}
-	bubble(t, site.serve, "sites:\n  - {host: site.test, robots: on, coalesce: on}\n", func(w *world) {
+	site := &robotsSite{robots: respondText("User-agent: *\nCrawl-delay: 2\n")}
+	bubble(t, site.serve, "sites:\n  - {host: site.test, robots: on, coalesce: on}\n", func(w *bubbleProxy) {
 		w.get(w.client(), "http://site.test/")
-		for _, a := range w.together(10, func(_ int, c *http.Client) got { return w.get(c, "http://site.test/") }) {
+		for _, a := range w.requestTogether(10, func(_ int, c *http.Client) clientResult { return w.get(c, "http://site.test/") }) {
 			if a.at != 2*time.Second || a.header.Get("Abide-Wait") != "2.000" {
 				t.Errorf("%v %v", a.at, a.header)
 			}

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// TestB8_WrongSecretsOfClientsAreSlowedDown: who guesses waits for each answer, whoever has
-// a right secret does not.
+// TestB8_WrongSecretsOfClientsAreSlowedDown checks that a client with wrong secrets waits
+// for each response, and a client with a right secret does not.
 func TestB8_WrongSecretsOfClientsAreSlowedDown(t *testing.T) {
 	const yaml = "access: {clients: [{name: news, secret: hunter2hunter2}]}\ndefaults: {limits: [], learn: false}\n"
-	bubble(t, echoing, yaml, func(w *world) {
+	bubble(t, echoing, yaml, func(w *bubbleProxy) {
 		ask := func(credentials string) (status int, took time.Duration) {
 			began := time.Now()
 			request, err := http.NewRequest("GET", "http://site.test/", nil)

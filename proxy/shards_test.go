@@ -10,12 +10,14 @@ import (
 	"testing"
 
 	"github.com/abide-proxy/abide/shard"
+	"github.com/abide-proxy/abide/status"
 )
 
-// split is a crawler of two, and a path and a host of each's own.
-func split(t *testing.T, by string) (b *bed, paths, hosts [2]string) {
+// newShardedProxy is a proxy of two that divide URLs or hosts, with two paths and two hosts:
+// the own one first.
+func newShardedProxy(t *testing.T, by string) (b *testProxy, paths, hosts [2]string) {
 	t.Helper()
-	b = newBed(t, fmt.Sprintf("shard: {index: 0, of: 2, by: %s}", by), "intercept: all")
+	b = newTestProxy(t, fmt.Sprintf("shard: {index: 0, of: 2, by: %s}", by), "intercept: all")
 	for i := range 2 {
 		for n := 0; paths[i] == "" || hosts[i] == ""; n++ {
 			path, name := fmt.Sprintf("/%d?q=%d", n, n), fmt.Sprintf("h%d.test", n)
@@ -33,7 +35,7 @@ func split(t *testing.T, by string) (b *bed, paths, hosts [2]string) {
 	return b, paths, hosts
 }
 
-func (b *bed) misplaced(what string, resp *http.Response, err error) {
+func (b *testProxy) expectOtherShard(what string, resp *http.Response, err error) {
 	b.t.Helper()
 	if err != nil {
 		b.t.Errorf("%s: %v", what, err)
@@ -47,13 +49,13 @@ func (b *bed) misplaced(what string, resp *http.Response, err error) {
 }
 
 func TestURLsOfOtherCrawlersAreRefused(t *testing.T) {
-	b, paths, _ := split(t, "url")
+	b, paths, _ := newShardedProxy(t, "url")
 	for _, base := range []string{"http://" + host, "https://" + host} {
 		for _, h2 := range []bool{false, true} {
 			c := b.client(h2)
 			before := b.served.Load()
 			resp, err := c.Get(base + paths[1])
-			b.misplaced(base, resp, err)
+			b.expectOtherShard(base, resp, err)
 			if b.served.Load() != before {
 				t.Errorf("%s: the site was asked", base)
 			}
@@ -64,31 +66,31 @@ func TestURLsOfOtherCrawlersAreRefused(t *testing.T) {
 				t.Errorf("%s: our own: %d", base, resp.StatusCode)
 			}
 			resp, err = c.Post(base+paths[1], "text/plain", strings.NewReader("some"))
-			b.misplaced(base+" POST", resp, err)
+			b.expectOtherShard(base+" POST", resp, err)
 		}
 	}
 	for i, path := range paths {
-		g, err := b.server.Permit(t.Context(), PermitAsk{URL: "http://" + host + path, Priority: -1})
-		var no *Denied
+		g, err := b.server.Permit(t.Context(), status.PermitAsk{URL: "http://" + host + path, Priority: -1})
+		var no *status.Denied
 		switch {
 		case i == 0 && err != nil, i == 1 && !errors.As(err, &no):
 			t.Errorf("a permit for %d: %v", i, err)
 		case i == 0:
-			must(t, b.server.SettlePermit(g.ID, PermitEnd{}))
+			must(t, b.server.SettlePermit(g.ID, status.PermitEnd{}))
 		case no.Status != 421 || no.Reason != "shard" || no.Limit != "crawler 1 of 2":
 			t.Errorf("%+v", no)
 		}
 	}
-	if n := b.counted(`abide_own_refusals_total{reason="shard"}`); n != 9 {
+	if n := b.metricValue(`abide_own_refusals_total{reason="shard"}`); n != 9 {
 		t.Errorf("counted %d times", n)
 	}
 
-	// Where they are divided by URLs, nobody knows of a tunnel whose it is.
+	// Where URLs are divided, the owner of a tunnel is not known.
 	resp, err := b.tunnel("h1.test:443")
 	if err == nil && resp.StatusCode == 421 {
 		t.Error("a tunnel was refused")
 	}
-	next := *b.server.policy()
+	next := *b.server.Policy()
 	next.Shard.Index = 1
 	must(t, b.server.Reload(&next))
 	resp, err = b.client(false).Get("http://" + host + paths[1])
@@ -99,8 +101,8 @@ func TestURLsOfOtherCrawlersAreRefused(t *testing.T) {
 	}
 }
 
-// tunnel asks for one.
-func (b *bed) tunnel(to string) (*http.Response, error) {
+// tunnel sends a CONNECT.
+func (b *testProxy) tunnel(to string) (*http.Response, error) {
 	b.t.Helper()
 	conn := b.dial()
 	fmt.Fprintf(conn, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", to, to)
@@ -108,24 +110,24 @@ func (b *bed) tunnel(to string) (*http.Response, error) {
 }
 
 func TestHostsOfOtherCrawlersAreRefused(t *testing.T) {
-	b, _, hosts := split(t, "host")
+	b, _, hosts := newShardedProxy(t, "host")
 	for _, port := range []string{"80", "443", "8443"} {
 		resp, err := b.tunnel(hosts[1] + ":" + port)
-		b.misplaced("CONNECT to "+port, resp, err)
+		b.expectOtherShard("CONNECT to "+port, resp, err)
 		if resp, err := b.tunnel(hosts[0] + ":" + port); err == nil && resp.StatusCode == 421 {
 			t.Errorf("our own is refused at %s", port)
 		}
 	}
 	resp, err := b.client(false).Get("http://" + hosts[1] + "/any")
-	b.misplaced("plain", resp, err)
+	b.expectOtherShard("plain", resp, err)
 }
 
-// robots.txt is another crawler's, and abide asks for it all the same.
+// robots.txt belongs to another crawler, and abide fetches it nevertheless.
 func TestRobotsAreReadForAHostOfSeveralCrawlers(t *testing.T) {
 	key, err := shard.Key("http://"+host+robotsPath, shard.URL)
 	must(t, err)
 	index := 1 - shard.Owner(key, 2)
-	b := newBed(t, fmt.Sprintf("shard: {index: %d, of: 2}", index), "sites:\n  - {host: "+host+", robots: true}")
+	b := newTestProxy(t, fmt.Sprintf("shard: {index: %d, of: 2}", index), "sites:\n  - {host: "+host+", robots: true}")
 	asked := make(chan string, 100)
 	b.handle(func(_ http.ResponseWriter, r *http.Request) { asked <- r.URL.Path })
 	mine, robots := "", 0

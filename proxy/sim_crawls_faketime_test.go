@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// TestAThousandPagesOfRetweetersTakeAsLongAsTheyMust: three tokens may fetch 225 in a
-// quarter of an hour, so that the last hundred of a thousand come in the fifth, an
+// TestAThousandPagesOfRetweetersTakeAsLongAsTheyMust: three tokens may fetch 225 pages in a
+// quarter of an hour, so that the last hundred of a thousand come in the fifth quarter, an
 // hour after the first.
 func TestAThousandPagesOfRetweetersTakeAsLongAsTheyMust(t *testing.T) {
 	const tweets, pages, tokens, limit = 10, 100, 3, 75
 	const least = (tweets*pages - 1) / (tokens * limit) * 15 * time.Minute
 	o := newSimOrigin(simX(), tokens, 100*time.Millisecond, 0)
-	bubble(t, o.serve, simPool(o), func(w *world) {
+	bubble(t, o.serve, simPool(o), func(w *bubbleProxy) {
 		o.begin()
 		o.until = time.Time{}
 		began := time.Now()
@@ -43,7 +43,7 @@ func TestAThousandPagesOfRetweetersTakeAsLongAsTheyMust(t *testing.T) {
 	})
 }
 
-// simHidden announces nothing and refuses what is beyond its rate.
+// simHidden announces nothing and refuses requests beyond its rate.
 func simHidden(rate, burst float64) *simService {
 	return &simService{
 		name: "hidden", host: "hidden.test", span: 6 * time.Hour, windows: 1, counts: []int{0},
@@ -65,7 +65,7 @@ func TestAHiddenRateIsFoundAndKept(t *testing.T) {
 			o := newSimOrigin(simHidden(rate, 10), 1, 100*time.Millisecond, 0)
 			o.secrets, o.by = []string{""}, map[string]*simCount{"": {}}
 			var served, refused [hours]int
-			bubble(t, o.serve, "queue: {wait: 12h}\n", func(w *world) {
+			bubble(t, o.serve, "queue: {wait: 12h}\n", func(w *bubbleProxy) {
 				until := o.begin()
 				began := time.Now()
 				var crawl sync.WaitGroup
@@ -103,7 +103,8 @@ func TestAHiddenRateIsFoundAndKept(t *testing.T) {
 	}
 }
 
-// TestADeadTokenIsNoticedAndComesBack: nobody is shown what one of five tokens gets.
+// TestADeadTokenIsNoticedAndComesBack checks that clients do not see the refusals of one of
+// five tokens.
 func TestADeadTokenIsNoticedAndComesBack(t *testing.T) {
 	for _, clients := range []int{1, 20} {
 		t.Run(fmt.Sprintf("%d clients", clients), func(t *testing.T) {
@@ -112,7 +113,7 @@ func TestADeadTokenIsNoticedAndComesBack(t *testing.T) {
 			o := newSimOrigin(s, 5, 100*time.Millisecond, 0)
 			dead := o.secrets[rand.New(rand.NewPCG(1, uint64(clients))).IntN(5)]
 			var tried, again atomic.Int64
-			bubble(t, o.serve, simPool(o), func(w *world) {
+			bubble(t, o.serve, simPool(o), func(w *bubbleProxy) {
 				until := o.begin()
 				began := time.Now()
 				o.dead = func(secret string, now time.Time) bool {
@@ -143,8 +144,8 @@ func TestADeadTokenIsNoticedAndComesBack(t *testing.T) {
 	}
 }
 
-// TestEachChannelOfABucketIsUsedToTheFull: Discord's buckets have one name for all
-// channels and a count for each.
+// TestEachChannelOfABucketIsUsedToTheFull: Discord's buckets have the same name for all
+// channels and a count for each channel.
 func TestEachChannelOfABucketIsUsedToTheFull(t *testing.T) {
 	s := simDiscordOf("/api/v10/channels/41771983423143937/messages", "/api/v10/channels/41771983423143938/messages", "/api/v10/channels/41771983423143939/messages")
 	s.span = 20 * time.Minute
@@ -155,8 +156,8 @@ func TestEachChannelOfABucketIsUsedToTheFull(t *testing.T) {
 	}
 }
 
-// TestALimitOfRequestsAtOnceIsFoundOut: of GitHub's hundred at once nobody hears but by
-// a refusal, which costs those that went with it.
+// TestALimitOfRequestsAtOnceIsFoundOut: GitHub's limit of a hundred requests at once shows
+// only by refusals, which also refuse requests in flight.
 func TestALimitOfRequestsAtOnceIsFoundOut(t *testing.T) {
 	s := simGitHub(5000, 30)
 	s.paths, s.windows = s.paths[:1], 1

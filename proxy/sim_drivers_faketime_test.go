@@ -27,7 +27,7 @@ func (c simCase) String() string {
 
 func (c simCase) origin() *simOrigin { return newSimOrigin(c.service, c.tokens, c.trip, c.skew) }
 
-// simResult is what came of one.
+// simResult is the result of a simCase.
 type simResult struct {
 	served, refused int
 	share           float64
@@ -46,7 +46,7 @@ func (o *simOrigin) result(clients int, began time.Time) simResult {
 	return r
 }
 
-// simPool is a configuration with the tokens of an origin.
+// simPool is a configuration with the tokens of a site.
 func simPool(o *simOrigin) string {
 	var b strings.Builder
 	b.WriteString("queue: {wait: 12h}\npools:\n  crawl:\n    tokens:\n")
@@ -57,11 +57,11 @@ func simPool(o *simOrigin) string {
 	return b.String()
 }
 
-// simAbide lets clients who know of no limit fetch through abide.
+// simAbide runs clients that know no limit through abide.
 func simAbide(t *testing.T, c simCase) (result simResult) {
 	t.Helper()
 	o := c.origin()
-	bubble(t, o.serve, simPool(o), func(w *world) {
+	bubble(t, o.serve, simPool(o), func(w *bubbleProxy) {
 		until := o.begin()
 		began := time.Now()
 		odd := simCrawl(w, o, c.clients, until)
@@ -71,9 +71,9 @@ func simAbide(t *testing.T, c simCase) (result simResult) {
 	return result
 }
 
-// simCrawl is clients who fetch page after page as fast as they get them. It returns
-// what they should not have been shown.
-func simCrawl(w *world, o *simOrigin, clients int, until time.Time) (odd []string) {
+// simCrawl runs clients that fetch page after page as fast as they can. It returns the
+// responses that a client should not get.
+func simCrawl(w *bubbleProxy, o *simOrigin, clients int, until time.Time) (odd []string) {
 	began := time.Now()
 	ctx, cancel := context.WithDeadline(w.t.Context(), until)
 	defer cancel()
@@ -101,7 +101,7 @@ func simCrawl(w *world, o *simOrigin, clients int, until time.Time) (odd []strin
 	return odd
 }
 
-// simFetch is a get whose client may go away at any moment.
+// simFetch sends a GET whose client may leave at any moment.
 func simFetch(ctx context.Context, c *http.Client, u string) (int, string) {
 	r, err := http.NewRequestWithContext(ctx, "GET", u, nil)
 	if err != nil {
@@ -119,9 +119,8 @@ func simFetch(ctx context.Context, c *http.Client, u string) (int, string) {
 	return resp.StatusCode, string(text)
 }
 
-// simTweepy is how Tweepy does it: one after the other with one token, and when that
-// is refused, asleep until the reset and the same again. What goes to which route is
-// as with abide, one after the other.
+// simTweepy is what Tweepy does: one request after the other with one token, and after a
+// refusal a sleep until the reset. The order of routes is that of simAbide.
 func simTweepy(t *testing.T, c simCase) (result simResult) {
 	t.Helper()
 	o := c.origin()
@@ -147,8 +146,8 @@ func simTweepy(t *testing.T, c simCase) (result simResult) {
 	return result
 }
 
-// simBlind takes the tokens in turn. A client that is refused sleeps for as long as
-// Retry-After says, or a second.
+// simBlind uses the tokens in turn. A client that is refused sleeps for Retry-After, or a
+// second.
 func simBlind(t *testing.T, c simCase) (result simResult) {
 	t.Helper()
 	o := c.origin()
@@ -182,8 +181,8 @@ func simBlind(t *testing.T, c simCase) (result simResult) {
 
 func simSleep(d time.Duration, until time.Time) { time.Sleep(min(d, time.Until(until))) }
 
-// untilReset is how long one waits who believes the headers and his own clock: what
-// Retry-After says, else until the reset, and a second more.
+// untilReset is how long a client waits that believes the headers and its own clock:
+// Retry-After, else until the reset and a second more.
 func untilReset(h http.Header, now time.Time) time.Duration {
 	if seconds, err := strconv.ParseFloat(h.Get("Retry-After"), 64); err == nil {
 		return time.Duration(seconds * float64(time.Second))

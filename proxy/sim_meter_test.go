@@ -5,24 +5,24 @@ import (
 	"time"
 )
 
-// simMeter is one limit of a simulated origin for one credential. It shares no code
-// with what it is there to check. Times are by the origin's clock.
+// simMeter is one limit of a simulated site for one credential. It shares no code with
+// limit, which it checks. Times are by the site's clock.
 type simMeter interface {
 	room(now time.Time, n float64) bool
 	take(now time.Time, n float64)
-	refill(now time.Time) time.Time // when it is whole again
+	refill(now time.Time) time.Time // when the limit is full again
 	left(now time.Time) float64
 
-	// used is what was taken of what is over by now, and allowed what could have
-	// been by somebody who always had a request waiting; slack is how late such a
-	// one may hear of a new window. sum is all that was taken.
+	// used is what was taken in windows that have ended, and allowed what a client could
+	// have taken that always had a request waiting; slack is how late such a client may
+	// learn of a new window. sum is everything that was taken.
 	sum() float64
 	used(now time.Time) float64
 	allowed(now time.Time, span, slack time.Duration) float64
 }
 
-// simWindow is a window of its own for each credential: opened by the first request,
-// or aligned to the clock.
+// simWindow is a window for each credential, which begins with the first request or is
+// aligned to the clock.
 type simWindow struct {
 	limit   float64
 	per     time.Duration
@@ -78,8 +78,8 @@ func (w *simWindow) refill(now time.Time) time.Time {
 
 func (w *simWindow) sum() float64 { return w.total }
 
-// used leaves out a window that is still open at the end, which nobody could have
-// used up yet.
+// used leaves out a window that is still open at the end, because no client could have used
+// it up.
 func (w *simWindow) used(now time.Time) float64 {
 	if w.roll(now); w.aligned || w.start.IsZero() {
 		return w.total
@@ -91,10 +91,10 @@ func (w *simWindow) allowed(now time.Time, span, slack time.Duration) float64 {
 	if w.aligned {
 		return w.limit * float64((span+w.per/2)/w.per)
 	}
-	// By the windows that were opened: where a window is shorter than the way to
-	// the origin and back, its end is heard of when the next could have been used
-	// up, so that nobody at this end uses every second. But a window that could
-	// have been opened by one who hears of its end late counts, opened or not.
+	// By the windows that were opened: where a window is shorter than a round trip, a client
+	// learns of its end when the next window could already be used up, so no client can use
+	// every second window. A window that a client could have opened although it learned of
+	// the end late counts, whether it was opened or not.
 	opened := w.opened
 	if w.roll(now); !w.start.IsZero() {
 		opened--
@@ -102,7 +102,7 @@ func (w *simWindow) allowed(now time.Time, span, slack time.Duration) float64 {
 	return w.limit * float64(max(opened, int(span/(w.per+slack))))
 }
 
-// simBucket refills all the time.
+// simBucket refills continuously.
 type simBucket struct {
 	size, rate float64 // in all, and a second
 
@@ -111,8 +111,8 @@ type simBucket struct {
 	total float64
 }
 
-// crumb is what floating point may lose.
-const crumb = 1e-6
+// roundingError is what floating point may lose.
+const roundingError = 1e-6
 
 func (b *simBucket) flow(now time.Time) {
 	if !b.at.IsZero() {
@@ -123,7 +123,7 @@ func (b *simBucket) flow(now time.Time) {
 
 func (b *simBucket) room(now time.Time, n float64) bool {
 	b.flow(now)
-	return b.taken+n <= b.size+crumb
+	return b.taken+n <= b.size+roundingError
 }
 
 func (b *simBucket) take(now time.Time, n float64) {
@@ -143,7 +143,7 @@ func (b *simBucket) refill(now time.Time) time.Time { return now.Add(b.until(now
 func (b *simBucket) until(now time.Time, n float64) time.Duration {
 	b.flow(now)
 	lacks := b.taken + n - b.size
-	return time.Duration(max(0, math.Ceil(lacks/b.rate*1e9-1e9*crumb)))
+	return time.Duration(max(0, math.Ceil(lacks/b.rate*1e9-1e9*roundingError)))
 }
 
 func (b *simBucket) sum() float64 { return b.total }

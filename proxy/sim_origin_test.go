@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// simService is how one service limits, and what it says of that.
+// simService is how a service limits requests, and what it announces.
 type simService struct {
 	name, host string
 	paths      []string                 // what is asked for; %d is a page
 	bucket     func(path string) string // which requests are counted together
 	limits     func(bucket string) []simMeter
-	counts     []int                         // which limits the share is of: the one of them that is used most
-	cost       func(*rand.Rand, int) float64 // of a request, of each limit; nil is one
+	counts     []int                         // indexes of the limits of which share takes the most used
+	cost       func(*rand.Rand, int) float64 // of a request, for each limit; nil: 1
 	say        func(simWord, http.Header) (status int, body string)
 	span       time.Duration // a window, or some minutes for buckets
 	windows    int           // how many of them
@@ -27,7 +27,7 @@ type simService struct {
 	unsaid     bool          // what a request costs is not announced
 }
 
-// simWord is what an origin can say of one request.
+// simWord is what a site can announce in one response.
 type simWord struct {
 	now    time.Time // by its own clock
 	bucket string
@@ -37,7 +37,7 @@ type simWord struct {
 	crowd  bool // refused because too many were there at once
 }
 
-// simOrigin is a service, as somebody sees it who is some way from it.
+// simOrigin is a simulated service at some distance from its clients.
 type simOrigin struct {
 	*simService
 	trip, skew time.Duration
@@ -73,9 +73,9 @@ func newSimOrigin(s *simService, tokens int, trip, skew time.Duration) *simOrigi
 	return o
 }
 
-// lasts is how long a run is. Windows that the first request opens begin anew only
-// when one hears of it. Where they are short, a run has so many round trips that
-// what is not known yet at its beginning does not count.
+// lasts is the length of a run. Windows that the first request opens begin again only after
+// the client has heard of their end. Where windows are short, a run has so many round trips
+// that what is unknown at its begin does not count.
 func (o *simOrigin) lasts() time.Duration {
 	switch {
 	case o.aligned():
@@ -93,8 +93,8 @@ func (o *simOrigin) aligned() bool {
 	return ok && w.aligned
 }
 
-// begin waits for a new window, and is when counting ends. A bubble begins in the
-// year 2000, when seconds since 1970 had one digit less than what reads them expects.
+// begin waits for a new window, and returns when counting ends. A bubble begins in the year
+// 2000, when seconds since 1970 had one digit less than the parser expects.
 func (o *simOrigin) begin() time.Time {
 	if day := time.Date(2023, 11, 14, 22, 13, 20, 0, time.UTC); time.Now().Before(day) {
 		elapse(time.Until(day))
@@ -109,7 +109,7 @@ func (o *simOrigin) begin() time.Time {
 	return o.until
 }
 
-// way is how long one request is on its way in one direction: some overtake others.
+// way is how long a request travels in one direction: some overtake others.
 func (o *simOrigin) way() time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -128,7 +128,7 @@ func (o *simOrigin) serve(rw http.ResponseWriter, r *http.Request) {
 	rw.Write([]byte(body))
 }
 
-// answer decides when a request arrives.
+// answer decides on a request when it arrives.
 func (o *simOrigin) answer(secret, path string, h http.Header) (int, string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -179,8 +179,8 @@ func (o *simOrigin) answer(secret, path string, h http.Header) (int, string) {
 	return o.say(word, h)
 }
 
-// of is the limits of a credential. Once somebody asks for a bucket, every credential
-// has it.
+// of is the limits of a credential. A bucket that one credential has asked for exists for
+// all.
 func (o *simOrigin) of(bucket, secret string) []simMeter {
 	all := o.meters[bucket]
 	if all == nil {
@@ -193,8 +193,8 @@ func (o *simOrigin) of(bucket, secret string) []simMeter {
 	return all[secret]
 }
 
-// page is what client i asks for: those that share a limit with nobody do not stand
-// behind one who waits.
+// page is the path that client i requests. Clients without a common limit do not wait for
+// each other.
 func (o *simOrigin) page(i, n int) string {
 	path := o.paths[i%len(o.paths)]
 	if strings.Contains(path, "%d") {
@@ -203,8 +203,8 @@ func (o *simOrigin) page(i, n int) string {
 	return path
 }
 
-// share is how much of the allowance was used, or, where so many clients cannot ask
-// for all of it, how busy they were: of the bucket of which that is least.
+// share is how much of the allowance was used, or, where so few clients cannot use the whole
+// allowance, how busy the clients were; of the bucket with the least.
 func (o *simOrigin) share(clients int) float64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()

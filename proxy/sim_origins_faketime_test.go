@@ -12,7 +12,7 @@ import (
 	"github.com/abide-proxy/abide/learn"
 )
 
-// simAnswer is where an origin writes that is asked without a connection.
+// simAnswer is a response without a connection.
 type simAnswer struct {
 	header http.Header
 	status int
@@ -27,7 +27,7 @@ func (a *simAnswer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// simAsk asks an origin without abide.
+// simAsk sends a request to a site without abide.
 func simAsk(o *simOrigin, secret, path string) (int, http.Header, string) {
 	a := &simAnswer{header: http.Header{}}
 	o.serve(a, &http.Request{Method: "GET", URL: &url.URL{Path: path}, Header: http.Header{"Authorization": {"Bearer " + secret}}})
@@ -66,7 +66,7 @@ func TestASimulatedOriginEnforcesWhatItAnnounces(t *testing.T) {
 	}
 }
 
-// simCheck asks once, and says whether that was refused.
+// simCheck sends one request, and tells whether it was refused.
 func simCheck(t *testing.T, o *simOrigin, path string) bool {
 	t.Helper()
 	meters := o.of(o.bucket(path), o.secrets[0])
@@ -97,7 +97,7 @@ func simCheck(t *testing.T, o *simOrigin, path string) bool {
 			if said.Limit.Known && said.Limit.N != limit {
 				continue
 			}
-			ok = said.Remaining.Known && said.Remaining.N == math.Floor(o.left[i]+crumb)
+			ok = said.Remaining.Known && said.Remaining.N == math.Floor(o.left[i]+roundingError)
 			if ok && !said.Reset.IsZero() {
 				// A truncated time is as much early as its resolution; the clocks are
 				// compared through a Date in whole seconds, and answers need time.

@@ -2,6 +2,6 @@
 
 package proxy
 
-// simRows is how many rows of simPairs each service has: the race detector makes
-// each take ten times as long.
+// simRows is how many rows of simPairs each service has. With the race detector each takes
+// ten times as long.
 const simRows = 1

@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// simServices are the services of which everybody is afraid, by name. Their limits
-// are those that they document, or smaller ones of the same sort where theirs would
-// only be more of the same.
+// simServices are well-known services by name. Their limits are the documented ones, or
+// smaller ones of the same kind.
 func simServices() []*simService {
 	return []*simService{
 		simX(), simGitHub(300, 10), simReddit(), simDiscord(), simShopify(),
@@ -28,7 +27,7 @@ func simOneWindow(limit float64, per time.Duration) func(string) []simMeter {
 
 // left is what a limit has left in whole units, and in how long it is whole again.
 func (w *simWord) left(i int) (int, time.Duration) {
-	return int(max(0, math.Floor(w.limits[i].left(w.now)+crumb))), w.limits[i].refill(w.now).Sub(w.now)
+	return int(max(0, math.Floor(w.limits[i].left(w.now)+roundingError))), w.limits[i].refill(w.now).Sub(w.now)
 }
 
 func simEpoch(at time.Time) string { return strconv.FormatInt(at.Unix(), 10) }

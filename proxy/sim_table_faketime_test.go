@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// The whole table takes minutes; usually a part of it is run in which every pair of
-// settings occurs. A variable asks for all of it, and another names the file that it
-// is written to.
+// The whole table takes minutes. Usually a part is run in which every pair of settings
+// occurs. One environment variable runs the whole table, another names the file that the
+// table is written to.
 const (
 	simWhole = "ABIDE_SIM_WHOLE"
 	simFile  = "ABIDE_SIM_TABLE"
@@ -73,7 +73,7 @@ func simCases(whole bool) (all []simCase) {
 }
 
 // TestWhatServersAnnounceIsUsedToTheFullWithoutARefusal holds abide to its goals, and
-// shows beside them what becomes of the usual ways at the same origins.
+// compares with the usual clients at the same sites.
 func TestWhatServersAnnounceIsUsedToTheFullWithoutARefusal(t *testing.T) {
 	whole, file := os.Getenv(simWhole) != "", os.Getenv(simFile)
 	cases := simCases(whole)
@@ -104,8 +104,7 @@ func TestWhatServersAnnounceIsUsedToTheFullWithoutARefusal(t *testing.T) {
 	}
 }
 
-// holds says whether the goals are met: no refusal, but where nobody can know what a
-// request will cost.
+// holds checks the goals: no refusal, except where the cost of a request cannot be known.
 func (r *simResult) holds(t *testing.T, c simCase) {
 	t.Helper()
 	refusals := 0
@@ -121,8 +120,8 @@ func (r *simResult) holds(t *testing.T, c simCase) {
 	least := .98
 	if os.Getenv(simWhole) != "" || c.service.name == "Discord" && c.trip > 50*time.Millisecond {
 		// The whole table shows where the goal is missed. Discord's windows are not much
-		// longer than a request is under way, and who goes first decides how many of
-		// them are seen.
+		// longer than a round trip, and the order of requests decides how many windows
+		// are seen.
 		least = .85
 	}
 	if r.share < least {

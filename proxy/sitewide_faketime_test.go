@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestALimitOfTheWholeSiteIsNoTokens: Binance counts weight by address, whatever the
-// key. Keys whose counts fall together by that are not of one account.
+// TestALimitOfTheWholeSiteIsNoTokens: Binance counts weight by address, whatever the key.
+// Keys whose counts fall together because of that are not of one account.
 func TestALimitOfTheWholeSiteIsNoTokens(t *testing.T) {
 	var used atomic.Int64
 	var refused atomic.Int64
@@ -40,7 +40,7 @@ sites:
     insecure: true
     dialect: {headers: [{name: x-ratelimit-limit, is: limit, of: ip, scope: site}, {name: x-ratelimit-remaining, is: remaining, of: ip, scope: site}, {name: x-ratelimit-reset, is: reset, of: ip, scope: site}]}
 `
-	bubble(t, sites, yaml, func(w *world) {
+	bubble(t, sites, yaml, func(w *bubbleProxy) {
 		s := &accounts{}
 		s.crawl(w, 4, 10*time.Minute)
 		for _, one := range w.server.Pools()[0].Tokens {

@@ -8,10 +8,12 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
+
+	"github.com/abide-proxy/abide/status"
 )
 
-// TestTheStoreIsNotReachedThroughTheProxy holds that for a store on this machine,
-// whatever its address is called, by CONNECT and by plain http.
+// TestTheStoreIsNotReachedThroughTheProxy checks that for a store on this machine, by all
+// names of its address, by CONNECT and by plain http.
 func TestTheStoreIsNotReachedThroughTheProxy(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -29,7 +31,7 @@ func TestTheStoreIsNotReachedThroughTheProxy(t *testing.T) {
 	}()
 	port := l.Addr().(*net.TCPAddr).Port
 	for _, host := range []string{"127.0.0.1", "localhost", "[::1]"} {
-		b := newBed(t, "egress: {ports: any}", fmt.Sprintf("store: redis://%s:%d", host, port))
+		b := newTestProxy(t, "egress: {ports: any}", fmt.Sprintf("store: redis://%s:%d", host, port))
 		for _, name := range []string{"127.0.0.1", "localhost", "LOCALHOST.", "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]", "127.1", "2130706433", "0x7f000001", "0177.0.0.1", "0.0.0.0", "0", "[::]", "[::127.0.0.1]"} {
 			authority := fmt.Sprintf("%s:%d", name, port)
 			for _, request := range []string{
@@ -46,8 +48,8 @@ func TestTheStoreIsNotReachedThroughTheProxy(t *testing.T) {
 				}
 				conn.Close()
 			}
-			var no *Denied
-			if _, err := b.server.Permit(t.Context(), PermitAsk{URL: "http://" + authority + "/", Priority: -1}); err == nil || errors.As(err, &no) && no.Status != 508 && no.Status != 403 {
+			var no *status.Denied
+			if _, err := b.server.Permit(t.Context(), status.PermitAsk{URL: "http://" + authority + "/", Priority: -1}); err == nil || errors.As(err, &no) && no.Status != 508 && no.Status != 403 {
 				t.Errorf("store at %s, a permit for %s: %v, %+v", host, authority, err, no)
 			}
 		}

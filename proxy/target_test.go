@@ -15,10 +15,10 @@ import (
 )
 
 func TestCT02AConnectNeedsAPort(t *testing.T) {
-	b := newBed(t)
+	b := newTestProxy(t)
 	for _, authority := range []string{"a.test", "a.test:", "/", ":80", "a.test:0", "a.test:65536", "a.test:http", "a.test:+80", "user@a.test:80", "a.test:80/x", "http://a.test:80"} {
 		t.Run("CT-02 CONNECT "+authority, func(t *testing.T) {
-			resp, _ := say(t, b.dial(), "CONNECT "+authority+" HTTP/1.1\r\nHost: x\r\n\r\n")
+			resp, _ := sendRaw(t, b.dial(), "CONNECT "+authority+" HTTP/1.1\r\nHost: x\r\n\r\n")
 			if resp.StatusCode != 400 {
 				t.Errorf("status %d", resp.StatusCode)
 			}
@@ -29,15 +29,15 @@ func TestCT02AConnectNeedsAPort(t *testing.T) {
 	}
 }
 
-// private starts a bed whose listener counts as not on loopback.
-func private(t *testing.T, lines ...string) *bed {
-	return newBed(t, append([]string{"egress: {ports: any}"}, lines...)...)
+// newNonLocalProxy is a proxy whose listener does not count as loopback.
+func newNonLocalProxy(t *testing.T, lines ...string) *testProxy {
+	return newTestProxy(t, append([]string{"egress: {ports: any}"}, lines...)...)
 }
 
 func TestCT04LoopbackByEverySpellingIsRefusedForOthers(t *testing.T) {
-	b := private(t)
-	st := b.server.state.Load()
-	st.guard.Local = false // as with a listener elsewhere
+	b := newNonLocalProxy(t)
+	st := b.server.Current()
+	st.Dialer().Guard.Local = false // as with a listener on another address
 	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { b.served.Add(1) }))
 	defer srv.Close()
 	_, port, _ := net.SplitHostPort(srv.Listener.Addr().String())
@@ -50,7 +50,7 @@ func TestCT04LoopbackByEverySpellingIsRefusedForOthers(t *testing.T) {
 			"CONNECT %[1]s:%[2]s HTTP/1.1\r\nHost: x\r\n\r\n",
 		} {
 			t.Run(fmt.Sprintf("CT-04 CT-05 %.7s %s", request, spelling), func(t *testing.T) {
-				resp, body := say(t, b.dial(), fmt.Sprintf(request, spelling, port))
+				resp, body := sendRaw(t, b.dial(), fmt.Sprintf(request, spelling, port))
 				if resp.StatusCode != 403 {
 					t.Errorf("status %d %s", resp.StatusCode, body)
 				}
@@ -58,7 +58,7 @@ func TestCT04LoopbackByEverySpellingIsRefusedForOthers(t *testing.T) {
 		}
 	}
 	t.Run("CT-05 a zone", func(t *testing.T) {
-		resp, _ := say(t, b.dial(), "CONNECT [fe80::1%25lo]:80 HTTP/1.1\r\nHost: x\r\n\r\n")
+		resp, _ := sendRaw(t, b.dial(), "CONNECT [fe80::1%25lo]:80 HTTP/1.1\r\nHost: x\r\n\r\n")
 		if resp.StatusCode != 403 && resp.StatusCode != 400 {
 			t.Errorf("status %d", resp.StatusCode)
 		}
@@ -69,9 +69,9 @@ func TestCT04LoopbackByEverySpellingIsRefusedForOthers(t *testing.T) {
 }
 
 func TestMetadataAddressesAreRefusedEvenForThisMachine(t *testing.T) {
-	b := newBed(t, "egress: {ports: any, allow: [0.0.0.0/0, '::/0']}")
+	b := newTestProxy(t, "egress: {ports: any, allow: [0.0.0.0/0, '::/0']}")
 	for _, a := range []string{"169.254.169.254", "[fd00:ec2::254]", "[::ffff:169.254.169.254]", "2852039166", "[64:ff9b::a9fe:a9fe]"} {
-		resp, _ := say(t, b.dial(), "GET http://"+a+"/latest/meta-data/ HTTP/1.1\r\nHost: x\r\n\r\n")
+		resp, _ := sendRaw(t, b.dial(), "GET http://"+a+"/latest/meta-data/ HTTP/1.1\r\nHost: x\r\n\r\n")
 		if resp.StatusCode != 403 {
 			t.Errorf("%s: status %d", a, resp.StatusCode)
 		}
@@ -80,12 +80,12 @@ func TestMetadataAddressesAreRefusedEvenForThisMachine(t *testing.T) {
 
 func TestCT09ARequestNeverComesBack(t *testing.T) {
 	t.Run("CT-09 the target is this proxy", func(t *testing.T) {
-		b := newBed(t, "egress: {ports: any}")
+		b := newTestProxy(t, "egress: {ports: any}")
 		for _, request := range []string{
 			"GET http://" + b.addr + "/ HTTP/1.1\r\nHost: x\r\n\r\n",
 			"CONNECT " + b.addr + " HTTP/1.1\r\nHost: x\r\n\r\n",
 		} {
-			resp, _ := say(t, b.dial(), request)
+			resp, _ := sendRaw(t, b.dial(), request)
 			if resp.StatusCode != 508 {
 				t.Errorf("%.7s: status %d", request, resp.StatusCode)
 			}
@@ -94,8 +94,8 @@ func TestCT09ARequestNeverComesBack(t *testing.T) {
 	t.Run("CT-09 a ring of two proxies", func(t *testing.T) {
 		first, err := net.Listen("tcp", "127.0.0.1:0")
 		must(t, err)
-		second := newBed(t, fmt.Sprintf("egress: {ports: any, proxy: 'http://%s'}", first.Addr()), "intercept: none")
-		front := newBed(t, fmt.Sprintf("egress: {ports: any, proxy: 'http://%s'}", second.addr), "intercept: none")
+		second := newTestProxy(t, fmt.Sprintf("egress: {ports: any, proxy: 'http://%s'}", first.Addr()), "intercept: none")
+		front := newTestProxy(t, fmt.Sprintf("egress: {ports: any, proxy: 'http://%s'}", second.addr), "intercept: none")
 		// front listens on its own address; join the ring with a plain relay.
 		go relayAll(first, front.addr)
 		defer first.Close()
@@ -103,7 +103,7 @@ func TestCT09ARequestNeverComesBack(t *testing.T) {
 			"GET http://site.test/ HTTP/1.1\r\nHost: x\r\n\r\n",
 			"CONNECT site.test:443 HTTP/1.1\r\nHost: x\r\n\r\n",
 		} {
-			resp, _ := say(t, front.dial(), request)
+			resp, _ := sendRaw(t, front.dial(), request)
 			if resp.StatusCode != 508 && resp.StatusCode != 502 {
 				t.Errorf("%.7s: status %d", request, resp.StatusCode)
 			}
@@ -111,7 +111,7 @@ func TestCT09ARequestNeverComesBack(t *testing.T) {
 	})
 }
 
-// relayAll joins two addresses until its listener closes.
+// relayAll relays the connections of a listener to an address until the listener is closed.
 func relayAll(l net.Listener, to string) {
 	for {
 		in, err := l.Accept()
@@ -129,7 +129,7 @@ func relayAll(l net.Listener, to string) {
 }
 
 func TestCT10InsideATunnelOnlyItsTargetIsServed(t *testing.T) {
-	b := newBed(t, "intercept: all")
+	b := newTestProxy(t, "intercept: all")
 	for _, inner := range []string{
 		"GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n",
 		"GET https://evil.test/ HTTP/1.1\r\nHost: api.test\r\n\r\n",
@@ -138,7 +138,7 @@ func TestCT10InsideATunnelOnlyItsTargetIsServed(t *testing.T) {
 		"GET / HTTP/1.1\r\nHost: api.test:8443\r\n\r\n",
 	} {
 		t.Run(fmt.Sprintf("CT-10 %q", inner), func(t *testing.T) {
-			resp, _ := say(t, b.open(intercepted), inner)
+			resp, _ := sendRaw(t, b.open(viaInterception), inner)
 			if resp.StatusCode != 421 {
 				t.Errorf("status %d", resp.StatusCode)
 			}
@@ -161,9 +161,9 @@ func TestCT10InsideATunnelOnlyItsTargetIsServed(t *testing.T) {
 }
 
 func TestCT11AHostThatIsNoHostIsRefused(t *testing.T) {
-	b := newBed(t, "intercept: all")
+	b := newTestProxy(t, "intercept: all")
 	for _, h := range []string{"user@evil", "evil/x?", "a:443:444", "a%00b", "[::1]' UNION", "a b", "api.test:99999", "[::1", "api..test", strings.Repeat("a", 64) + ".test", strings.Repeat("a.", 127) + "test"} {
-		for _, w := range []way{plain, intercepted} {
+		for _, w := range []clientPath{plain, viaInterception} {
 			t.Run(fmt.Sprintf("CT-11 %.20q over %s", h, w), func(t *testing.T) {
 				conn := b.open(w)
 				if w == plain {
@@ -171,7 +171,7 @@ func TestCT11AHostThatIsNoHostIsRefused(t *testing.T) {
 				} else {
 					fmt.Fprintf(conn, "GET / HTTP/1.1\r\nHost: %s\r\n\r\n", h)
 				}
-				if resp, _ := hear(t, conn, "GET"); resp.StatusCode != 400 {
+				if resp, _ := readResponse(t, conn, "GET"); resp.StatusCode != 400 {
 					t.Errorf("status %d", resp.StatusCode)
 				}
 			})
@@ -183,8 +183,8 @@ func TestCT11AHostThatIsNoHostIsRefused(t *testing.T) {
 }
 
 func TestCT14CleartextInsideAnInterceptedTunnelIsRefused(t *testing.T) {
-	b := newBed(t, "intercept: all")
-	resp, _ := say(t, b.connect(host+":443"), "GET / HTTP/1.1\r\nHost: api.test\r\n\r\n")
+	b := newTestProxy(t, "intercept: all")
+	resp, _ := sendRaw(t, b.connect(host+":443"), "GET / HTTP/1.1\r\nHost: api.test\r\n\r\n")
 	if resp.StatusCode != 400 || b.dialed.Load() != 0 {
 		t.Errorf("status %d, %d dialed", resp.StatusCode, b.dialed.Load())
 	}
@@ -192,8 +192,8 @@ func TestCT14CleartextInsideAnInterceptedTunnelIsRefused(t *testing.T) {
 
 func TestCT15CleartextInsideConnect80IsPlainHTTP(t *testing.T) {
 	for _, mode := range []string{"none", "all"} {
-		b := newBed(t, "intercept: "+mode)
-		resp, body := say(t, b.open(cleartext80), "GET /p HTTP/1.1\r\nHost: api.test\r\n\r\n")
+		b := newTestProxy(t, "intercept: "+mode)
+		resp, body := sendRaw(t, b.open(viaConnect80), "GET /p HTTP/1.1\r\nHost: api.test\r\n\r\n")
 		if resp.StatusCode != 200 || body != "GET api.test /p" {
 			t.Errorf("intercept %s: %d %q", mode, resp.StatusCode, body)
 		}
@@ -201,20 +201,20 @@ func TestCT15CleartextInsideConnect80IsPlainHTTP(t *testing.T) {
 }
 
 func TestCT16AnAbsoluteHTTPSURLWorksAndIsVerified(t *testing.T) {
-	b := newBed(t)
-	resp, body := say(t, b.dial(), "GET https://api.test/p HTTP/1.1\r\nHost: api.test\r\n\r\n")
+	b := newTestProxy(t)
+	resp, body := sendRaw(t, b.dial(), "GET https://api.test/p HTTP/1.1\r\nHost: api.test\r\n\r\n")
 	if resp.StatusCode != 200 || body != "GET api.test /p" {
 		t.Errorf("%d %q", resp.StatusCode, body)
 	}
-	distrusting := newBed(t, "egress: {ports: any, resolve: {'api.test:443': '"+b.origin(true)+"'}}")
-	resp, body = say(t, distrusting.dial(), "GET https://api.test/p HTTP/1.1\r\nHost: api.test\r\n\r\n")
+	distrusting := newTestProxy(t, "egress: {ports: any, resolve: {'api.test:443': '"+b.origin(true)+"'}}")
+	resp, body = sendRaw(t, distrusting.dial(), "GET https://api.test/p HTTP/1.1\r\nHost: api.test\r\n\r\n")
 	if resp.StatusCode != 502 || !strings.Contains(body, "urn:abide:tls") {
 		t.Errorf("%d %q", resp.StatusCode, body)
 	}
 }
 
 func TestCT17TheCertificateIsForTheConnectName(t *testing.T) {
-	b := newBed(t, "intercept: all")
+	b := newTestProxy(t, "intercept: all")
 	for _, sni := range []string{"", "other.test", host} {
 		t.Run("CT-17 SNI "+sni, func(t *testing.T) {
 			c := tls.Client(b.connect(host+":443"), &tls.Config{ServerName: sni, InsecureSkipVerify: true})
@@ -238,10 +238,10 @@ func TestCT17TheCertificateIsForTheConnectName(t *testing.T) {
 func TestCT18BytesSentWithTheConnectAreRelayed(t *testing.T) {
 	for _, mode := range []string{"none", "all"} {
 		t.Run("CT-18 intercept "+mode, func(t *testing.T) {
-			b := newBed(t, "intercept: "+mode)
-			conn := &eager{Conn: b.dial(), first: "CONNECT api.test:443 HTTP/1.1\r\nHost: api.test:443\r\n\r\n"}
+			b := newTestProxy(t, "intercept: "+mode)
+			conn := &earlyConn{Conn: b.dial(), first: "CONNECT api.test:443 HTTP/1.1\r\nHost: api.test:443\r\n\r\n"}
 			c := tls.Client(conn, &tls.Config{ServerName: host, RootCAs: b.clientRoots()})
-			resp, body := say(t, c, "GET /p HTTP/1.1\r\nHost: api.test\r\n\r\n")
+			resp, body := sendRaw(t, c, "GET /p HTTP/1.1\r\nHost: api.test\r\n\r\n")
 			if resp.StatusCode != 200 || body != "GET api.test /p" {
 				t.Errorf("%d %q", resp.StatusCode, body)
 			}
@@ -249,15 +249,15 @@ func TestCT18BytesSentWithTheConnectAreRelayed(t *testing.T) {
 	}
 }
 
-// eager sends its first bytes together with whatever is written first, and
-// drops the head that answers them.
-type eager struct {
+// earlyConn sends its first bytes together with the first write, and drops the head that
+// answers them.
+type earlyConn struct {
 	net.Conn
 	first string
 	heard *bufio.Reader
 }
 
-func (e *eager) Write(p []byte) (int, error) {
+func (e *earlyConn) Write(p []byte) (int, error) {
 	if e.first == "" {
 		return e.Conn.Write(p)
 	}
@@ -266,7 +266,7 @@ func (e *eager) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-func (e *eager) Read(p []byte) (int, error) {
+func (e *earlyConn) Read(p []byte) (int, error) {
 	if e.heard == nil {
 		e.heard = bufio.NewReader(e.Conn)
 		if _, err := readHead(e.heard); err != nil {
@@ -277,7 +277,7 @@ func (e *eager) Read(p []byte) (int, error) {
 }
 
 func TestCT19AClientThatWaitsForTheServerIsNotHeld(t *testing.T) {
-	b := newBed(t, "intercept: all", "timeouts: {handshake: 200ms}")
+	b := newTestProxy(t, "intercept: all", "timeouts: {handshake: 200ms}")
 	conn := b.connect(host + ":443")
 	begun := time.Now()
 	if _, err := conn.Read(make([]byte, 1)); err == nil {
@@ -289,10 +289,10 @@ func TestCT19AClientThatWaitsForTheServerIsNotHeld(t *testing.T) {
 }
 
 func TestCT20OneNameHasOneForm(t *testing.T) {
-	b := newBed(t, "intercept: all")
+	b := newTestProxy(t, "intercept: all")
 	for _, spelling := range []string{"API.TEST", "api.test.", "Api.Test", "ａｐｉ.test", "api。test"} {
 		t.Run("CT-20 "+spelling, func(t *testing.T) {
-			resp, body := say(t, b.dial(), "GET http://"+spelling+"/ HTTP/1.1\r\nHost: x\r\n\r\n")
+			resp, body := sendRaw(t, b.dial(), "GET http://"+spelling+"/ HTTP/1.1\r\nHost: x\r\n\r\n")
 			if resp.StatusCode != 200 || body != "GET api.test /" {
 				t.Errorf("%d %q", resp.StatusCode, body)
 			}
@@ -300,7 +300,7 @@ func TestCT20OneNameHasOneForm(t *testing.T) {
 	}
 	for _, bad := range []string{"%61pi.test", "api..test", "[api.test]", ".test"} {
 		t.Run("CT-20 "+bad, func(t *testing.T) {
-			resp, _ := say(t, b.dial(), "CONNECT "+bad+":443 HTTP/1.1\r\nHost: x\r\n\r\n")
+			resp, _ := sendRaw(t, b.dial(), "CONNECT "+bad+":443 HTTP/1.1\r\nHost: x\r\n\r\n")
 			if resp.StatusCode != 400 {
 				t.Errorf("%d", resp.StatusCode)
 			}
@@ -314,29 +314,29 @@ func TestCT20OneNameHasOneForm(t *testing.T) {
 }
 
 func TestCT21OnlyHTTPSchemesAreProxied(t *testing.T) {
-	b := newBed(t)
+	b := newTestProxy(t)
 	for _, u := range []string{"ftp://api.test/", "file:///etc/passwd", "gopher://api.test/", "ws://api.test/", "mailto:x"} {
-		resp, _ := say(t, b.dial(), "GET "+u+" HTTP/1.1\r\nHost: api.test\r\n\r\n")
+		resp, _ := sendRaw(t, b.dial(), "GET "+u+" HTTP/1.1\r\nHost: api.test\r\n\r\n")
 		if resp.StatusCode != 400 && resp.StatusCode != 501 {
 			t.Errorf("CT-21 %s: %d", u, resp.StatusCode)
 		}
 	}
-	resp, _ := say(t, b.dial(), "GET HTTP://api.test/ HTTP/1.1\r\nHost: api.test\r\n\r\n")
+	resp, _ := sendRaw(t, b.dial(), "GET HTTP://api.test/ HTTP/1.1\r\nHost: api.test\r\n\r\n")
 	if resp.StatusCode != 200 {
 		t.Errorf("CT-21 upper-case scheme: %d", resp.StatusCode)
 	}
 }
 
 func TestConnectToAPortThatIsNotNamedIsRefused(t *testing.T) {
-	b := newBed(t, "egress: {ports: [80, 443]}")
-	resp, _ := say(t, b.dial(), "CONNECT api.test:25 HTTP/1.1\r\nHost: x\r\n\r\n")
+	b := newTestProxy(t, "egress: {ports: [80, 443]}")
+	resp, _ := sendRaw(t, b.dial(), "CONNECT api.test:25 HTTP/1.1\r\nHost: x\r\n\r\n")
 	if resp.StatusCode != 403 {
 		t.Errorf("status %d", resp.StatusCode)
 	}
 }
 
 func TestAClientMustAuthenticateWhereClientsAreNamed(t *testing.T) {
-	b := newBed(t, "access: {clients: [{name: news, secret: hunter2}]}", "intercept: all")
+	b := newTestProxy(t, "access: {clients: [{name: news, secret: hunter2}]}", "intercept: all")
 	for auth, want := range map[string]int{
 		"": 407, "Basic bmV3czpodW50ZXIy": 200, "basic bmV3czpodW50ZXIy": 200, "Basic bmV3czpodW50ZXIz": 407,
 		"Basic eDpodW50ZXIy": 407, "Basic !": 407, "Bearer bmV3czpodW50ZXIy": 407, "Basic bmV3cw==": 407,
@@ -364,8 +364,8 @@ func TestAClientMustAuthenticateWhereClientsAreNamed(t *testing.T) {
 }
 
 func TestAStrangerIsTurnedAway(t *testing.T) {
-	b := newBed(t, "access: {from: [192.0.2.0/24]}")
-	resp, _ := say(t, b.dial(), "GET http://api.test/ HTTP/1.1\r\nHost: api.test\r\n\r\n")
+	b := newTestProxy(t, "access: {from: [192.0.2.0/24]}")
+	resp, _ := sendRaw(t, b.dial(), "GET http://api.test/ HTTP/1.1\r\nHost: api.test\r\n\r\n")
 	if resp.StatusCode != 403 || b.dialed.Load() != 0 {
 		t.Errorf("status %d", resp.StatusCode)
 	}
@@ -375,17 +375,17 @@ func TestCF11TheProcessEnvironmentDoesNotRedirectUpstreams(t *testing.T) {
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY"} {
 		t.Setenv(name, "http://127.0.0.1:1")
 	}
-	b := newBed(t, "intercept: all")
-	for _, w := range rawWays {
-		if resp, _ := say(t, b.open(w), "GET "+w.line("/")+" HTTP/1.1\r\nHost: api.test\r\n\r\n"); resp.StatusCode != 200 {
+	b := newTestProxy(t, "intercept: all")
+	for _, w := range rawPaths {
+		if resp, _ := sendRaw(t, b.open(w), "GET "+w.line("/")+" HTTP/1.1\r\nHost: api.test\r\n\r\n"); resp.StatusCode != 200 {
 			t.Errorf("CF-11 %s: status %d", w, resp.StatusCode)
 		}
 	}
 }
 
 func TestAnswersOfOursTellNothingOfTheInside(t *testing.T) {
-	b := newBed(t, "egress: {ports: any, resolve: {'down.test:80': '127.0.0.1:1'}}")
-	resp, body := say(t, b.dial(), "GET http://down.test/secret?key=hunter2 HTTP/1.1\r\nHost: down.test\r\nAuthorization: Bearer hunter2\r\n\r\n")
+	b := newTestProxy(t, "egress: {ports: any, resolve: {'down.test:80': '127.0.0.1:1'}}")
+	resp, body := sendRaw(t, b.dial(), "GET http://down.test/secret?key=hunter2 HTTP/1.1\r\nHost: down.test\r\nAuthorization: Bearer hunter2\r\n\r\n")
 	if resp.StatusCode != 502 {
 		t.Errorf("status %d", resp.StatusCode)
 	}
@@ -406,7 +406,7 @@ func TestAnswersOfOursTellNothingOfTheInside(t *testing.T) {
 }
 
 func TestAClientThatDistrustsTheCAIsToldAboutOnce(t *testing.T) {
-	b := newBed(t, "sites: [{host: api.test, limits: [{requests: 1000, per: 1s}]}]")
+	b := newTestProxy(t, "sites: [{host: api.test, limits: [{requests: 1000, per: 1s}]}]")
 	for range 3 {
 		conn := b.connect(host + ":443")
 		c := tls.Client(conn, &tls.Config{ServerName: host, RootCAs: originRootsOnly()})
@@ -422,12 +422,12 @@ func TestAClientThatDistrustsTheCAIsToldAboutOnce(t *testing.T) {
 }
 
 func TestAClientThatClosesWithoutAWordIsWonderedAbout(t *testing.T) {
-	for name, leave := range map[string]func(b *bed){
-		"in the handshake, as Node does": func(b *bed) { b.connect(host + ":443").Close() },
-		"after it, as wget does":         func(b *bed) { b.secure(b.connect(host+":443"), host, "http/1.1").Close() },
+	for name, leave := range map[string]func(b *testProxy){
+		"in the handshake, as Node does": func(b *testProxy) { b.connect(host + ":443").Close() },
+		"after it, as wget does":         func(b *testProxy) { b.secure(b.connect(host+":443"), host, "http/1.1").Close() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBed(t, "intercept: all")
+			b := newTestProxy(t, "intercept: all")
 			leave(b)
 			eventually(t, 20*time.Second, "the line", func() bool { return strings.Contains(b.log.String(), "closed it without a request") })
 		})

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// moody is a site where everything happens to tokens, now and then.
-type moody struct {
+// moodySite is a site that refuses, denies and delays tokens at random.
+type moodySite struct {
 	mu     sync.Mutex
 	left   map[string]int
 	ends   time.Time
@@ -23,7 +23,7 @@ type moody struct {
 	faults []string
 }
 
-func (s *moody) serve(rw http.ResponseWriter, r *http.Request) {
+func (s *moodySite) serve(rw http.ResponseWriter, r *http.Request) {
 	id, token := r.URL.Query().Get("id"), secretOf(r)
 	body, err := io.ReadAll(r.Body)
 	s.mu.Lock()
@@ -92,11 +92,11 @@ func moodyWith(tokens ...string) string {
 	return strings.Replace(moodyPool, "TOKENS", strings.Join(list, ", "), 1)
 }
 
-// Tokens come, go, are disabled, refused and denied while fifty clients crawl, some of
-// whom hang up: nothing is lost, done twice or left behind.
+// Tokens come, go, are disabled, refused and denied while fifty clients crawl, some of which
+// leave: no request is lost, done twice or left behind.
 func TestACrowdWhoseTokensComeAndGo(t *testing.T) {
-	site := &moody{done: map[string]int{}}
-	bubble(t, site.serve, moodyWith("1", "2", "3"), func(w *world) {
+	site := &moodySite{done: map[string]int{}}
+	bubble(t, site.serve, moodyWith("1", "2", "3"), func(w *bubbleProxy) {
 		elapse(time.Until(time.Date(2023, 11, 14, 22, 13, 20, 0, time.UTC)))
 		var all sync.WaitGroup
 		end := time.Now().Add(10 * time.Minute)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// secretOf is the secret that a request came with.
+// secretOf is the secret of a request.
 func secretOf(r *http.Request) string {
 	return strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 }
@@ -25,7 +25,7 @@ sites:
 
 func poolWith(extra string) string { return strings.Replace(poolOfTwo, "EXTRA", extra, 1) }
 
-func (w *world) stateOf(label string) string {
+func (w *bubbleProxy) stateOf(label string) string {
 	w.t.Helper()
 	for _, pool := range w.server.Pools() {
 		for i := range pool.Tokens {
@@ -38,7 +38,7 @@ func (w *world) stateOf(label string) string {
 	return ""
 }
 
-// One page that nobody may see says nothing of the only token that could be asked.
+// A page that no token may see says nothing about the only token.
 func TestAForbiddenPageDoesNotCostTheOnlyTokenThatIsReady(t *testing.T) {
 	asked := map[string]int{}
 	var mu sync.Mutex
@@ -53,7 +53,7 @@ func TestAForbiddenPageDoesNotCostTheOnlyTokenThatIsReady(t *testing.T) {
 		case r.URL.Path == "/forbidden":
 			rw.WriteHeader(403)
 		}
-	}, "queue: {wait: 2h}\n"+poolWith(""), func(w *world) {
+	}, "queue: {wait: 2h}\n"+poolWith(""), func(w *bubbleProxy) {
 		c := w.client()
 		for range 4 {
 			w.get(c, "http://site.test/spent")
@@ -71,7 +71,7 @@ func TestAForbiddenPageDoesNotCostTheOnlyTokenThatIsReady(t *testing.T) {
 	})
 }
 
-// What was found out about a token is not held against a site that has no pool any more.
+// A quarantine of a token does not apply to a site that has no pool any more.
 func TestAPoolThatGoesWhileATokenIsDeniedLeavesTheSiteAlone(t *testing.T) {
 	bubble(t, func(rw http.ResponseWriter, r *http.Request) {
 		if secretOf(r) == "" {
@@ -79,7 +79,7 @@ func TestAPoolThatGoesWhileATokenIsDeniedLeavesTheSiteAlone(t *testing.T) {
 		}
 		elapse(2 * time.Second)
 		rw.WriteHeader(401)
-	}, poolWith(""), func(w *world) {
+	}, poolWith(""), func(w *bubbleProxy) {
 		var all sync.WaitGroup
 		all.Go(func() {
 			if got := w.get(w.client(), "http://site.test/"); got.status != 200 || got.at > 10*time.Second {
@@ -99,7 +99,7 @@ func TestAPoolThatGoesWhileATokenIsDeniedLeavesTheSiteAlone(t *testing.T) {
 func TestAPoolBecomesBackendsWhileRequestsWait(t *testing.T) {
 	bubble(t, func(rw http.ResponseWriter, r *http.Request) {
 		elapse(2 * time.Second)
-	}, strings.Replace(poolWith(", limits: [{concurrency: 1, by: token}]"), "insecure: true", "insecure: true", 1), func(w *world) {
+	}, strings.Replace(poolWith(", limits: [{concurrency: 1, by: token}]"), "insecure: true", "insecure: true", 1), func(w *bubbleProxy) {
 		var all sync.WaitGroup
 		for range 10 {
 			all.Go(func() {
@@ -128,7 +128,7 @@ func TestWhatIsObservedIsNotHeldForItsToken(t *testing.T) {
 			dead++
 			rw.WriteHeader(401)
 		}
-	}, "mode: observe\n"+poolWith(", limits: [{requests: 2, per: 1h, by: token}]"), func(w *world) {
+	}, "mode: observe\n"+poolWith(", limits: [{requests: 2, per: 1h, by: token}]"), func(w *bubbleProxy) {
 		c := w.client()
 		for i := range 12 {
 			if got := w.get(c, "http://site.test/"); got.status != 200 && i > 0 || got.at > time.Second {
@@ -150,13 +150,13 @@ func TestWhatIsObservedIsNotHeldForItsToken(t *testing.T) {
 	})
 }
 
-// A refusal of nobody's budget does not keep tokens back.
+// A refusal without a budget does not delay tokens.
 func TestARefusalWithoutATokenIsNotOfThoseWithOne(t *testing.T) {
 	var mu sync.Mutex
 	var refused bool
 	bubble(t, func(rw http.ResponseWriter, r *http.Request) {
 		if secretOf(r) != "" && time.Now().Before(began2000.Add(2*time.Minute)) {
-			elapse(11 * time.Second) // not together
+			elapse(11 * time.Second) // so that the refusals do not count together
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -169,7 +169,7 @@ func TestARefusalWithoutATokenIsNotOfThoseWithOne(t *testing.T) {
 			rw.Header().Set("Retry-After", "60")
 			rw.WriteHeader(429)
 		}
-	}, "queue: {wait: 2h}\n"+poolWith(", anonymous: true"), func(w *world) {
+	}, "queue: {wait: 2h}\n"+poolWith(", anonymous: true"), func(w *bubbleProxy) {
 		c := w.client()
 		for i := range 5 {
 			elapse(11 * time.Second)
@@ -192,7 +192,7 @@ func TestTokensThatAreAllDisabledComeBack(t *testing.T) {
 			t.Error("a request without a token")
 		}
 		elapse(time.Second)
-	}, "queue: {wait: 2h}\n"+poolWith(", limits: [{concurrency: 1, by: token}]"), func(w *world) {
+	}, "queue: {wait: 2h}\n"+poolWith(", limits: [{concurrency: 1, by: token}]"), func(w *bubbleProxy) {
 		var all sync.WaitGroup
 		for i := range 30 {
 			all.Go(func() {

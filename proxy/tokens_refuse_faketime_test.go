@@ -15,13 +15,13 @@ func TestAPoolThatRefusesSaysWhen(t *testing.T) {
 		}
 		elapse(100 * time.Millisecond)
 		if r.URL.Path == "/over" {
-			elapse(11 * time.Second) // not together
+			elapse(11 * time.Second) // so that the refusals do not count together
 			rw.Header().Set("Retry-After", "600")
 			rw.WriteHeader(429)
 		}
-	}, poolWith(", exhausted: refuse, limits: [{requests: 50, per: 1h, by: token, as: fixed}]"), func(w *world) {
+	}, poolWith(", exhausted: refuse, limits: [{requests: 50, per: 1h, by: token, as: fixed}]"), func(w *bubbleProxy) {
 		var all sync.WaitGroup
-		for i := range 40 { // of the first ones most wait for an answer
+		for i := range 40 { // most of the first requests wait for a response
 			all.Go(func() {
 				if got := w.get(w.client(), fmt.Sprint("http://site.test/", i%3)); got.status != 200 {
 					t.Errorf("%d %s", got.status, got.body)
@@ -46,7 +46,7 @@ func TestAPoolThatRefusesSaysWhen(t *testing.T) {
 	})
 }
 
-// Learning nothing, tokens still take turns and a refusal still is one.
+// Without learning, tokens are still used in turn, and a refusal still counts.
 func TestTokensOfASiteThatNothingIsLearnedFrom(t *testing.T) {
 	seen := map[string]int{}
 	var mu sync.Mutex
@@ -63,7 +63,7 @@ func TestTokensOfASiteThatNothingIsLearnedFrom(t *testing.T) {
 		case secretOf(r) == "b-secret" && n == 7:
 			rw.WriteHeader(401)
 		}
-	}, "queue: {wait: 2h}\ndefaults: {learn: false}\n"+poolWith(""), func(w *world) {
+	}, "queue: {wait: 2h}\ndefaults: {learn: false}\n"+poolWith(""), func(w *bubbleProxy) {
 		c := w.client()
 		for i := range 40 {
 			if got := w.get(c, "http://site.test/"); got.status != 200 || got.at > 2*time.Minute {

@@ -22,7 +22,7 @@ sites:
 `, name, strings.Join(tokens, ", "), name)
 }
 
-// Whatever becomes of the pools, what waits goes with what the newest of them says.
+// Whatever happens to the pools, waiting requests use the newest pool's tokens.
 func TestWhatWaitsGoesWithTheTokensOfTheNewestPool(t *testing.T) {
 	const bare = "queue: {wait: 2h}\nsites:\n  - {host: site.test, limits: [{concurrency: 2}]}\n"
 	steps := []struct{ yaml, of string }{
@@ -46,7 +46,7 @@ func TestWhatWaitsGoesWithTheTokensOfTheNewestPool(t *testing.T) {
 		if r.URL.Path == "/7" {
 			rw.WriteHeader(401)
 		}
-	}, bare, func(w *world) {
+	}, bare, func(w *bubbleProxy) {
 		var all sync.WaitGroup
 		for i := range 60 {
 			all.Go(func() {
@@ -57,7 +57,7 @@ func TestWhatWaitsGoesWithTheTokensOfTheNewestPool(t *testing.T) {
 		}
 		for _, step := range steps[1:] {
 			elapse(3500 * time.Millisecond)
-			mu.Lock() // nothing arrives between
+			mu.Lock() // no request arrives meanwhile
 			w.reload(step.yaml)
 			reloaded = append(reloaded, time.Now())
 			mu.Unlock()

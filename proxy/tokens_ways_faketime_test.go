@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// What refuses a request with one token does not keep it from going with another.
+// A limit that refuses a request with one token does not prevent the request with another.
 func TestARequestThatTwoTokensWereRefusedForGoesWithAThird(t *testing.T) {
 	bubble(t, func(rw http.ResponseWriter, r *http.Request) {
 		elapse(11 * time.Second)
@@ -28,7 +28,7 @@ pools:
   p: {tokens: [{label: a, secret: s-1}, {label: b, secret: s-2}, {label: c, secret: s-3}, {label: d, secret: s-4}]}
 sites:
   - {host: site.test, pool: p, insecure: true}
-`, func(w *world) {
+`, func(w *bubbleProxy) {
 		if got := w.get(w.client(), "http://site.test/"); got.status != 200 || got.at > time.Minute {
 			t.Errorf("%d after %v", got.status, got.at)
 		}
@@ -44,8 +44,8 @@ sites:
   - {host: site.test, pool: p, insecure: true}
 `
 
-// exchanging is a site whose tokens come from an exchange. hang, fail and reject say
-// what happens to those of whom.
+// exchanging is a site whose tokens come from an exchange. hang, fail and reject are the
+// users for whom the exchange does so.
 type exchanging struct {
 	hang, fail, reject string
 	exchanges, served  atomic.Int64
@@ -78,13 +78,13 @@ func (s *exchanging) serve(rw http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// secure has the way to idp.test lead through TLS, whose certificate nobody looks at.
-func (w *world) secure() {
+// secure makes connections to idp.test use TLS, without verifying the certificate.
+func (w *bubbleProxy) secure() {
 	w.t.Helper()
-	certificate, err := w.server.ca.Certificate("idp.test")
+	certificate, err := w.server.interception.ca.Certificate("idp.test")
 	must(w.t, err)
 	config := &tls.Config{Certificates: []tls.Certificate{*certificate}}
-	up := w.server.state.Load().upstream
+	up := w.server.Current().Upstream()
 	up.TLS.InsecureSkipVerify = true
 	up.Dial = func(ctx context.Context, host string, port uint16) (net.Conn, error) {
 		if host != "idp.test" {
@@ -102,7 +102,7 @@ func (w *world) secure() {
 
 func TestAnExchangeThatFailsLeavesItToTheOtherToken(t *testing.T) {
 	for _, site := range []*exchanging{{hang: "a"}, {fail: "a"}, {reject: "a"}} {
-		bubble(t, site.serve, strings.Replace(exchanged, "EXTRA", "", 1), func(w *world) {
+		bubble(t, site.serve, strings.Replace(exchanged, "EXTRA", "", 1), func(w *bubbleProxy) {
 			w.secure()
 			var all sync.WaitGroup
 			for i := range 20 {
@@ -122,7 +122,7 @@ func TestAnExchangeThatFailsLeavesItToTheOtherToken(t *testing.T) {
 func TestExchangesThatAllFailEndInAnAnswer(t *testing.T) {
 	for _, extra := range []string{"", ", exhausted: refuse", ", anonymous: true"} {
 		for _, site := range []*exchanging{{hang: "ab"}, {fail: "ab"}, {reject: "ab"}} {
-			bubble(t, site.serve, strings.Replace(exchanged, "EXTRA", extra, 1), func(w *world) {
+			bubble(t, site.serve, strings.Replace(exchanged, "EXTRA", extra, 1), func(w *bubbleProxy) {
 				w.secure()
 				var all sync.WaitGroup
 				for i := range 20 {

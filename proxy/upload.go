@@ -11,9 +11,10 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/problem"
 )
 
-// uploadStep is how much a request body must bring in each timeouts.stall.
+// uploadStep is how many bytes a request body must bring in each timeouts.stall.
 const uploadStep = 4 << 10
 
 var (
@@ -21,31 +22,31 @@ var (
 	errUploadSlow  = errors.New("the request body came too slowly")
 )
 
-// upload is a request's body on its way: it must keep moving, end in time and
-// fit. It remembers why it failed, for the client's answer. One goroutine reads,
-// which may go on after the handler has returned, when the response that the
-// deadlines belong to is no more.
+// upload is the body of a client's request. It holds the body to bounds.upload,
+// timeouts.stall and timeouts.upload, and keeps the first failure for the client's
+// response. One goroutine reads the body. It may go on after the handler has returned, when
+// the deadlines belong to the connection's next request.
 type upload struct {
-	body  io.ReadCloser
-	ctx   context.Context // of the request
-	ctl   *http.ResponseController
-	conn  *clientConn // nil under HTTP/2, where an end of the bytes is exact
-	stall time.Duration
-	life  time.Duration // for all of it, from the first read on
-	until time.Time
-	left  int64
-	read  atomic.Int64 // bytes that were read of it
-	step  int          // bytes since the deadline was last moved
-	armed atomic.Bool
-	busy  atomic.Bool // a read goes on
+	body     io.ReadCloser
+	ctx      context.Context // of the request
+	ctl      *http.ResponseController
+	conn     *clientConn   // nil under HTTP/2, where the end of a body is exact
+	stall    time.Duration // in which uploadStep bytes must come
+	life     time.Duration // for the whole body, from the first read on
+	until    time.Time     // end of life
+	left     int64         // bytes until bounds.upload
+	received atomic.Int64  // bytes that were read
+	step     int           // bytes since the deadline was last moved
+	armed    atomic.Bool   // a deadline is set
+	reading  atomic.Bool
 
-	mu    sync.Mutex
-	held  bool // its request waits for its turn, and so may the client
-	ended bool // read to its end
-	shut  bool // the upstream wants no more of it
-	spare bool // and the client was still there then
-	over  bool // the handler has returned
-	fail  error
+	mu       sync.Mutex
+	held     bool  // the request waits, so the client need not send
+	ended    bool  // the body was read to its end
+	unwanted bool  // the upstream has closed the body
+	present  bool  // the client had not left when the upstream closed the body
+	finished bool  // the handler has returned
+	failure  error // nil: the body has not failed
 }
 
 func newUpload(r *http.Request, ctl *http.ResponseController, p *policy.Policy, conn *clientConn) *upload {
@@ -55,12 +56,12 @@ func newUpload(r *http.Request, ctl *http.ResponseController, p *policy.Policy, 
 	}
 }
 
-// size is how many bytes of the body were read. It may be called on nil.
+// size is the number of bytes that were read. u may be nil.
 func (u *upload) size() int64 {
 	if u == nil {
 		return 0
 	}
-	return u.read.Load()
+	return u.received.Load()
 }
 
 func (u *upload) Read(p []byte) (int, error) {
@@ -68,33 +69,33 @@ func (u *upload) Read(p []byte) (int, error) {
 		u.step = 0
 		u.arm()
 	}
-	u.busy.Store(true)
-	defer u.busy.Store(false)
+	u.reading.Store(true)
+	defer u.reading.Store(false)
 	n, err := u.body.Read(p)
 	u.step += n
-	u.read.Add(int64(n))
+	u.received.Add(int64(n))
 	u.left -= int64(n)
 	switch {
 	case u.left < 0:
-		return 0, u.failed(errUploadLarge)
+		return 0, u.fail(errUploadLarge)
 	case err == io.EOF:
 		u.end()
 		return n, io.EOF
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return n, u.failed(errUploadSlow)
+		return n, u.fail(errUploadSlow)
 	case err != nil:
-		return n, u.failed(err)
+		return n, u.fail(err)
 	}
 	return n, nil
 }
 
-// arm moves the deadline; in each stall a step must come, so a client that
-// drips a byte at a time does not hold its place for ever.
+// arm moves the read deadline: uploadStep bytes must come within stall, so a client that
+// sends one byte at a time does not keep its connection for ever.
 func (u *upload) arm() {
 	now := time.Now()
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.shut || u.over || u.held || u.ended {
+	if u.unwanted || u.finished || u.held || u.ended {
 		return
 	}
 	if u.until.IsZero() {
@@ -108,7 +109,7 @@ func (u *upload) arm() {
 	u.ctl.SetReadDeadline(deadline)
 }
 
-// hold is for a time in which the request waits: it is not the client who is slow.
+// hold is called when the request begins to wait: the client may wait too. u may be nil.
 func (u *upload) hold() {
 	if u == nil {
 		return
@@ -119,7 +120,8 @@ func (u *upload) hold() {
 	u.disarm()
 }
 
-// resume is for its end. A read that goes on has to come to something from now on.
+// resume is called when the wait ends. A read that is under way gets a deadline again. u may
+// be nil.
 func (u *upload) resume() {
 	if u == nil {
 		return
@@ -128,19 +130,19 @@ func (u *upload) resume() {
 	was := u.held
 	u.held = false
 	u.mu.Unlock()
-	if was && u.busy.Load() {
+	if was && u.reading.Load() {
 		u.arm()
 	}
 }
 
-// disarm takes the deadline away; u.mu is held.
+// disarm removes the deadline. u.mu is held.
 func (u *upload) disarm() {
-	if u.armed.Swap(false) && !u.shut && !u.over {
+	if u.armed.Swap(false) && !u.unwanted && !u.finished {
 		u.ctl.SetReadDeadline(time.Time{})
 	}
 }
 
-// end is for a body that has been read whole.
+// end notes that the whole body was read.
 func (u *upload) end() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -148,44 +150,45 @@ func (u *upload) end() {
 	u.disarm()
 }
 
-// Close is called when the upstream wants no more of the body. Under HTTP/1 it
-// wakes a Read that waits for the client, because net/http's own Close would
-// wait for that Read; under HTTP/2 that is not so.
+// Close is called when the upstream wants no more of the body. Under HTTP/1 it ends a Read
+// that waits for the client, because net/http's own Close would wait for that Read; HTTP/2
+// does not need that.
 func (u *upload) Close() error {
 	u.mu.Lock()
-	if !u.shut {
-		u.shut, u.spare = true, u.ctx.Err() == nil
-		if !u.ended && !u.over && u.conn != nil {
+	if !u.unwanted {
+		u.unwanted, u.present = true, u.ctx.Err() == nil
+		if !u.ended && !u.finished && u.conn != nil {
 			u.ctl.SetReadDeadline(time.Unix(1, 0))
-			u.conn.unread.Store(true)
+			u.conn.discards.Store(true)
 		}
 	}
 	u.mu.Unlock()
 	return u.body.Close()
 }
 
-// finish is for the handler's end: nothing may touch the response after it.
+// finish is called when the handler returns: nothing may use the response after that. u may
+// be nil.
 func (u *upload) finish() {
 	if u == nil {
 		return
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.over = true
+	u.finished = true
 }
 
-// spared tells whether the upstream wanted no more of the body while the client
-// was there: what net/http takes for a client that has left is then our doing.
+// spared tells whether the upstream closed the body while the client was there. net/http
+// then cancels the request as if the client had left. u may be nil.
 func (u *upload) spared() bool {
 	if u == nil {
 		return false
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.shut && u.spare
+	return u.unwanted && u.present
 }
 
-// whole tells whether the client has sent all of the body.
+// whole tells whether the client has sent the whole body. u may be nil.
 func (u *upload) whole() bool {
 	if u == nil {
 		return true
@@ -195,47 +198,46 @@ func (u *upload) whole() bool {
 	return u.ended
 }
 
-// settled waits a moment for a read that is about to say why it failed: net/http
-// cancels the request from within it.
-func (u *upload) settled() {
+// awaitFailure waits up to 100 ms for a read that is about to fail: net/http cancels the
+// request before that read returns. u may be nil.
+func (u *upload) awaitFailure() {
 	if u == nil {
 		return
 	}
 	for range 100 {
-		if !u.busy.Load() {
+		if !u.reading.Load() {
 			return
 		}
 		<-time.After(time.Millisecond)
 	}
 }
 
-func (u *upload) failed(err error) error {
+func (u *upload) fail(err error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	// What fails after Close fails because of it, unless Close came of this failure:
-	// net/http cancels the request for it before it tells the reader.
-	if u.fail == nil && (!u.shut || !u.spare && errors.Is(err, errUploadSlow)) {
-		u.fail = err
+	// A failure after Close is a consequence of Close, unless Close is a consequence of the
+	// failure: net/http cancels the request for a failure before it returns the error.
+	if u.failure == nil && (!u.unwanted || !u.present && errors.Is(err, errUploadSlow)) {
+		u.failure = err
 	}
 	return err
 }
 
-// answer says what to tell the client about a body that failed, nil when it
-// did not.
-func (u *upload) answer() *answer {
+// problem is the client's response to a body that failed, nil if it has not. u may be nil.
+func (u *upload) problem() *problem.Problem {
 	if u == nil {
 		return nil
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	switch {
-	case u.fail == nil || errors.Is(u.fail, http.ErrBodyReadAfterClose):
+	case u.failure == nil || errors.Is(u.failure, http.ErrBodyReadAfterClose):
 		return nil
-	case errors.Is(u.fail, errUploadLarge):
-		return &answerLargeBody
-	case errors.Is(u.fail, errUploadSlow):
-		return &answerSlowBody
+	case errors.Is(u.failure, errUploadLarge):
+		return &problem.LargeBody
+	case errors.Is(u.failure, errUploadSlow):
+		return &problem.SlowBody
 	default:
-		return &answerBadBody
+		return &problem.BadBody
 	}
 }

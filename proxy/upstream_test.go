@@ -15,21 +15,21 @@ import (
 	"time"
 )
 
-// asker is a kind of client, and the URL by which it is seen.
-type asker struct {
+// protocolClient is a kind of client, and the URL that it requests.
+type protocolClient struct {
 	name string
 	base string
 	h2   bool
 }
 
-var askers = []asker{
+var protocolClients = []protocolClient{
 	{"plain", "http://" + host, false},
 	{"intercepted h1", "https://" + host, false},
 	{"intercepted h2", "https://" + host, true},
 }
 
-// fetch gets a path and reads the whole answer.
-func (a asker) fetch(b *bed, method, path string, body io.Reader) (*http.Response, string, error) {
+// fetch sends a request and reads the whole response.
+func (a protocolClient) fetch(b *testProxy, method, path string, body io.Reader) (*http.Response, string, error) {
 	b.t.Helper()
 	r, err := http.NewRequest(method, a.base+path, body)
 	must(b.t, err)
@@ -42,9 +42,8 @@ func (a asker) fetch(b *bed, method, path string, body io.Reader) (*http.Respons
 	return resp, string(text), err
 }
 
-// saying is an origin that answers every request with the same bytes and
-// hangs up after them.
-func saying(answer string) func(net.Conn, string) {
+// rawAnswer answers every request with the same bytes and closes the connection.
+func rawAnswer(answer string) func(net.Conn, string) {
 	return func(c net.Conn, _ string) {
 		io.WriteString(c, answer)
 		c.Close()
@@ -58,8 +57,8 @@ func TestABodyCutShortByTheOriginIsCutShortForTheClient(t *testing.T) {
 		{"UP-06 less than the Content-Length", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhello"},
 	}
 	for _, c := range cases {
-		b := newRawBed(t, saying(c.answer), "intercept: all")
-		for _, a := range askers {
+		b := newRawTestProxy(t, rawAnswer(c.answer), "intercept: all")
+		for _, a := range protocolClients {
 			t.Run(c.name+" over "+a.name, func(t *testing.T) {
 				resp, body, err := a.fetch(b, "GET", "/", nil)
 				if err == nil {
@@ -71,8 +70,8 @@ func TestABodyCutShortByTheOriginIsCutShortForTheClient(t *testing.T) {
 			})
 		}
 		t.Run(c.name+" over a tunnel", func(t *testing.T) {
-			b := newRawBed(t, saying(c.answer), "intercept: none")
-			if _, body, err := askers[1].fetch(b, "GET", "/", nil); err == nil {
+			b := newRawTestProxy(t, rawAnswer(c.answer), "intercept: none")
+			if _, body, err := protocolClients[1].fetch(b, "GET", "/", nil); err == nil {
 				t.Fatalf("the client saw a whole answer: %q", body)
 			}
 		})
@@ -95,8 +94,8 @@ func TestUP08AnAnswerThatCouldBeMisreadIsA502(t *testing.T) {
 		{"an obscured Transfer-Encoding", ok + "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n"},
 	}
 	for _, c := range cases {
-		b := newRawBed(t, saying(c.answer), "intercept: all")
-		for _, a := range askers {
+		b := newRawTestProxy(t, rawAnswer(c.answer), "intercept: all")
+		for _, a := range protocolClients {
 			t.Run("UP-08 "+c.name+" over "+a.name, func(t *testing.T) {
 				resp, body, err := a.fetch(b, "GET", "/", nil)
 				must(t, err)
@@ -107,7 +106,7 @@ func TestUP08AnAnswerThatCouldBeMisreadIsA502(t *testing.T) {
 		}
 	}
 	t.Run("UP-08 an endless header", func(t *testing.T) {
-		b := newRawBed(t, func(c net.Conn, _ string) {
+		b := newRawTestProxy(t, func(c net.Conn, _ string) {
 			io.WriteString(c, ok)
 			for {
 				if _, err := io.WriteString(c, "X-A: "+strings.Repeat("a", 1000)+"\r\n"); err != nil {
@@ -115,7 +114,7 @@ func TestUP08AnAnswerThatCouldBeMisreadIsA502(t *testing.T) {
 				}
 			}
 		})
-		resp, _, err := askers[0].fetch(b, "GET", "/", nil)
+		resp, _, err := protocolClients[0].fetch(b, "GET", "/", nil)
 		must(t, err)
 		if resp.StatusCode != 502 {
 			t.Errorf("status %d", resp.StatusCode)
@@ -124,10 +123,10 @@ func TestUP08AnAnswerThatCouldBeMisreadIsA502(t *testing.T) {
 }
 
 func TestUP10InformationalAnswersDoNotDisturbTheFinalOne(t *testing.T) {
-	b := newRawBed(t, func(c net.Conn, _ string) {
+	b := newRawTestProxy(t, func(c net.Conn, _ string) {
 		io.WriteString(c, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 	}, "intercept: all")
-	for _, a := range askers {
+	for _, a := range protocolClients {
 		t.Run("UP-10 over "+a.name, func(t *testing.T) {
 			var hints atomic.Int64
 			r, err := http.NewRequest("GET", a.base+"/", nil)
@@ -153,8 +152,8 @@ func TestUP10InformationalAnswersDoNotDisturbTheFinalOne(t *testing.T) {
 }
 
 func TestUP11ASwitchThatNobodyAskedForIsA502(t *testing.T) {
-	b := newRawBed(t, saying("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nframes"), "intercept: all")
-	for _, a := range askers {
+	b := newRawTestProxy(t, rawAnswer("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nframes"), "intercept: all")
+	for _, a := range protocolClients {
 		resp, body, err := a.fetch(b, "GET", "/", nil)
 		must(t, err)
 		if resp.StatusCode != 502 {
@@ -169,8 +168,8 @@ func TestUP12BytesAfterAnAnswerWithoutBodyAreNotRead(t *testing.T) {
 		{"GET", "HTTP/1.1 304 Not Modified\r\nContent-Length: 4\r\n\r\nevil"},
 		{"HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"},
 	} {
-		b := newRawBed(t, func(conn net.Conn, _ string) { io.WriteString(conn, c.answer) }, "intercept: all")
-		for _, a := range askers {
+		b := newRawTestProxy(t, func(conn net.Conn, _ string) { io.WriteString(conn, c.answer) }, "intercept: all")
+		for _, a := range protocolClients {
 			before := b.dialed.Load()
 			for range 2 {
 				resp, body, err := a.fetch(b, c.method, "/", nil)
@@ -190,11 +189,11 @@ func TestUP12BytesAfterAnAnswerWithoutBodyAreNotRead(t *testing.T) {
 }
 
 func TestUP13ARedirectIsTheClientsToFollow(t *testing.T) {
-	b := newBed(t, "intercept: all")
+	b := newTestProxy(t, "intercept: all")
 	b.handle(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, map[string]string{"/other": "http://evil.test/", "/plain": "http://" + host + "/x"}[r.URL.Path], http.StatusFound)
 	})
-	for _, a := range askers {
+	for _, a := range protocolClients {
 		for path, location := range map[string]string{"/other": "http://evil.test/", "/plain": "http://" + host + "/x"} {
 			before := b.served.Load()
 			resp, _, err := a.fetch(b, "GET", path, nil)
@@ -211,9 +210,9 @@ func TestUP15CookiesKeepTheirLinesAndOrder(t *testing.T) {
 	for i := range 60 {
 		want = append(want, fmt.Sprintf("c%d=%s; Expires=Wed, 21 Oct 2026 07:28:00 GMT, odd", i, strings.Repeat("v", 1000)))
 	}
-	b := newBed(t, "intercept: all")
+	b := newTestProxy(t, "intercept: all")
 	b.handle(func(w http.ResponseWriter, _ *http.Request) { w.Header()["Set-Cookie"] = want })
-	for _, a := range askers {
+	for _, a := range protocolClients {
 		resp, _, err := a.fetch(b, "GET", "/", nil)
 		must(t, err)
 		got := resp.Header["Set-Cookie"]
@@ -224,9 +223,9 @@ func TestUP15CookiesKeepTheirLinesAndOrder(t *testing.T) {
 }
 
 func TestUP16HopByHopHeadersOfTheAnswerEndHere(t *testing.T) {
-	b := newRawBed(t, saying("HTTP/1.1 200 OK\r\nConnection: X-Up\r\nX-Up: s\r\nKeep-Alive: timeout=5\r\nProxy-Authenticate: Basic\r\n"+
+	b := newRawTestProxy(t, rawAnswer("HTTP/1.1 200 OK\r\nConnection: X-Up\r\nX-Up: s\r\nKeep-Alive: timeout=5\r\nProxy-Authenticate: Basic\r\n"+
 		"Proxy-Connection: keep-alive\r\nUpgrade: h2c\r\nX-End: kept\r\nContent-Length: 2\r\n\r\nok"), "intercept: all")
-	for _, a := range askers {
+	for _, a := range protocolClients {
 		resp, body, err := a.fetch(b, "GET", "/", nil)
 		must(t, err)
 		for _, name := range []string{"X-Up", "Keep-Alive", "Proxy-Authenticate", "Proxy-Connection", "Upgrade"} {
@@ -241,12 +240,12 @@ func TestUP16HopByHopHeadersOfTheAnswerEndHere(t *testing.T) {
 }
 
 func TestUP17ConnectionCloseOnEveryAnswerWorks(t *testing.T) {
-	b := newBed(t, "intercept: all")
+	b := newTestProxy(t, "intercept: all")
 	b.handle(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Connection", "close")
 		io.WriteString(w, "ok")
 	})
-	for _, a := range askers[:2] {
+	for _, a := range protocolClients[:2] {
 		client := b.client(a.h2)
 		for range 20 {
 			resp, err := client.Get(a.base + "/")
@@ -263,18 +262,18 @@ func TestUP17ConnectionCloseOnEveryAnswerWorks(t *testing.T) {
 
 func TestUP18AStalePooledConnectionCostsNothing(t *testing.T) {
 	var requests atomic.Int64
-	b := newRawBed(t, func(c net.Conn, head string) {
+	b := newRawTestProxy(t, func(c net.Conn, head string) {
 		n := requests.Add(1)
 		if strings.HasPrefix(head, "POST") && n%2 == 0 {
-			c.Close() // after the request has come: it may have had its effect
+			c.Close() // after the request has come, which may have had an effect
 			return
 		}
 		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 		if strings.Contains(head, "/stale") {
-			c.Close() // without having said so
+			c.Close() // without an announcement
 		}
 	})
-	a := askers[0]
+	a := protocolClients[0]
 	for range 5 {
 		resp, body, err := a.fetch(b, "GET", "/stale", nil)
 		must(t, err)
@@ -299,25 +298,25 @@ func TestUP24AnOriginThatIsNotThereIsA502(t *testing.T) {
 	must(t, err)
 	gone := closed.Addr().String()
 	closed.Close()
-	b := &bed{t: t, log: &syncBuffer{}}
+	b := &testProxy{t: t, log: &syncBuffer{}}
 	b.start(map[string]string{host + ":80": gone, host + ":443": gone}, "intercept: all")
-	for _, a := range askers {
+	for _, a := range protocolClients {
 		resp, body, err := a.fetch(b, "GET", "/", nil)
 		must(t, err)
 		if resp.StatusCode != 502 || resp.Header.Get("Proxy-Status") == "" || strings.Contains(body, gone) {
 			t.Errorf("UP-24 over %s: %d %s", a.name, resp.StatusCode, body)
 		}
 	}
-	b.connect("nowhere.invalid:443") // an intercepted host is dialed with its first request
-	none := newBed(t, "intercept: none")
-	resp, _ := say(t, none.dial(), "CONNECT "+gone+" HTTP/1.1\r\nHost: x\r\n\r\n")
+	b.connect("nowhere.invalid:443") // the site of an intercepted connection is dialed with the first request
+	none := newTestProxy(t, "intercept: none")
+	resp, _ := sendRaw(t, none.dial(), "CONNECT "+gone+" HTTP/1.1\r\nHost: x\r\n\r\n")
 	if resp.StatusCode != 502 {
 		t.Errorf("UP-24 over a tunnel: %d", resp.StatusCode)
 	}
 }
 
 func TestUP26AnHTTP2AnswerWithoutLengthEndsForAnHTTP1Client(t *testing.T) {
-	b := newBed(t, "intercept: all")
+	b := newTestProxy(t, "intercept: all")
 	b.handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor != 2 {
 			t.Errorf("the origin was asked over HTTP/%d", r.ProtoMajor)
@@ -326,7 +325,7 @@ func TestUP26AnHTTP2AnswerWithoutLengthEndsForAnHTTP1Client(t *testing.T) {
 		w.(http.Flusher).Flush()
 		io.WriteString(w, "two")
 	})
-	resp, body, err := askers[1].fetch(b, "GET", "/", nil)
+	resp, body, err := protocolClients[1].fetch(b, "GET", "/", nil)
 	must(t, err)
 	if body != "onetwo" || resp.ProtoMajor != 1 || resp.ContentLength != -1 {
 		t.Errorf("UP-26 %q over HTTP/%d, length %d", body, resp.ProtoMajor, resp.ContentLength)
@@ -334,10 +333,10 @@ func TestUP26AnHTTP2AnswerWithoutLengthEndsForAnHTTP1Client(t *testing.T) {
 }
 
 func TestUP28AnEarlyAnswerReachesAClientThatStillUploads(t *testing.T) {
-	b := newRawBed(t, func(c net.Conn, _ string) {
+	b := newRawTestProxy(t, func(c net.Conn, _ string) {
 		io.WriteString(c, "HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\nConnection: close\r\n\r\nbig")
 	}, "intercept: all")
-	for _, a := range askers {
+	for _, a := range protocolClients {
 		t.Run("UP-28 over "+a.name, func(t *testing.T) {
 			body, more := io.Pipe()
 			defer more.Close()
@@ -347,7 +346,7 @@ func TestUP28AnEarlyAnswerReachesAClientThatStillUploads(t *testing.T) {
 					if _, err := more.Write(piece); err != nil {
 						return
 					}
-				} // and then it stands still
+				} // then the body stands still
 			}()
 			resp, text, err := a.fetch(b, "POST", "/", body)
 			must(t, err)
@@ -360,7 +359,7 @@ func TestUP28AnEarlyAnswerReachesAClientThatStillUploads(t *testing.T) {
 
 func TestUP04BytesReachTheClientAsTheyCome(t *testing.T) {
 	next := make(chan struct{})
-	b := newBed(t, "intercept: all")
+	b := newTestProxy(t, "intercept: all")
 	b.handle(func(w http.ResponseWriter, r *http.Request) {
 		for i := range 3 {
 			fmt.Fprintf(w, "line %d\n", i)
@@ -372,7 +371,7 @@ func TestUP04BytesReachTheClientAsTheyCome(t *testing.T) {
 			}
 		}
 	})
-	for _, a := range askers {
+	for _, a := range protocolClients {
 		t.Run("UP-04 over "+a.name, func(t *testing.T) {
 			resp, err := b.client(a.h2).Get(a.base + "/")
 			must(t, err)
@@ -384,18 +383,18 @@ func TestUP04BytesReachTheClientAsTheyCome(t *testing.T) {
 				if line != fmt.Sprintf("line %d\n", i) {
 					t.Fatalf("%q", line)
 				}
-				next <- struct{}{} // only now does the origin go on
+				next <- struct{}{} // only now the site continues
 			}
 		})
 	}
 }
 
 func TestUP04AnOriginThatStopsInTheMiddleIsCut(t *testing.T) {
-	b := newRawBed(t, func(c net.Conn, _ string) {
+	b := newRawTestProxy(t, func(c net.Conn, _ string) {
 		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhello")
 		io.Copy(io.Discard, c)
 	}, "intercept: all", "timeouts: {stall: 200ms}")
-	for _, a := range askers {
+	for _, a := range protocolClients {
 		began := time.Now()
 		_, body, err := a.fetch(b, "GET", "/", nil)
 		if err == nil || body != "hello" || time.Since(began) > 15*time.Second {
@@ -405,8 +404,8 @@ func TestUP04AnOriginThatStopsInTheMiddleIsCut(t *testing.T) {
 }
 
 func TestAnOriginThatDoesNotAnswerIsA504(t *testing.T) {
-	b := newRawBed(t, func(c net.Conn, _ string) { io.Copy(io.Discard, c) }, "intercept: all", "timeouts: {answer: 200ms}")
-	for _, a := range askers {
+	b := newRawTestProxy(t, func(c net.Conn, _ string) { io.Copy(io.Discard, c) }, "intercept: all", "timeouts: {answer: 200ms}")
+	for _, a := range protocolClients {
 		resp, _, err := a.fetch(b, "GET", "/", nil)
 		must(t, err)
 		if resp.StatusCode != 504 || resp.Header.Get("Retry-After") == "" {
@@ -416,8 +415,8 @@ func TestAnOriginThatDoesNotAnswerIsA504(t *testing.T) {
 }
 
 func TestUP03ARefusalWithAnEndlessBodyIsNotDrained(t *testing.T) {
-	ended := make(chan int64, len(askers))
-	b := newBed(t, "intercept: all")
+	ended := make(chan int64, len(protocolClients))
+	b := newTestProxy(t, "intercept: all")
 	b.handle(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(429)
 		piece := make([]byte, 16<<10)
@@ -431,7 +430,7 @@ func TestUP03ARefusalWithAnEndlessBodyIsNotDrained(t *testing.T) {
 		}
 		ended <- total
 	})
-	for _, a := range askers {
+	for _, a := range protocolClients {
 		r, err := http.NewRequest("GET", a.base+"/", nil)
 		must(t, err)
 		r.Header.Set("Abide-Retry", "none")
@@ -453,7 +452,7 @@ func TestUP03ARefusalWithAnEndlessBodyIsNotDrained(t *testing.T) {
 }
 
 func TestUP27AWebsocketEndsWithItsOrigin(t *testing.T) {
-	b := newRawBed(t, func(c net.Conn, head string) {
+	b := newRawTestProxy(t, func(c net.Conn, head string) {
 		if !strings.Contains(head, "Upgrade: websocket\r\n") || !strings.Contains(head, "Sec-Websocket-Key: k\r\n") {
 			io.WriteString(c, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
 			return
@@ -465,7 +464,7 @@ func TestUP27AWebsocketEndsWithItsOrigin(t *testing.T) {
 		}
 		c.Close()
 	}, "intercept: all")
-	for _, w := range rawWays {
+	for _, w := range rawPaths {
 		t.Run("UP-27 over "+string(w), func(t *testing.T) {
 			conn := b.open(w)
 			// The first frame leaves with the request.

@@ -17,7 +17,7 @@ import (
 
 func TestAHundredRequestsAtTenPerSecondTakeTenSeconds(t *testing.T) {
 	for _, as := range []string{"as: paced", "as: bucket, burst: 1"} {
-		bubble(t, echoing, "sites:\n  - {host: site.test, limits: [{requests: 10, per: 1s, "+as+"}]}\n", func(w *world) {
+		bubble(t, echoing, "sites:\n  - {host: site.test, limits: [{requests: 10, per: 1s, "+as+"}]}\n", func(w *bubbleProxy) {
 			var all sync.WaitGroup
 			for range 100 {
 				c := w.client()
@@ -43,7 +43,7 @@ func TestConcurrencyIsKept(t *testing.T) {
 		most.Store(max(most.Load(), n))
 		time.Sleep(time.Second)
 	}
-	bubble(t, sites, "sites:\n  - {host: site.test, limits: [{concurrency: 4}]}\n", func(w *world) {
+	bubble(t, sites, "sites:\n  - {host: site.test, limits: [{concurrency: 4}]}\n", func(w *bubbleProxy) {
 		var all sync.WaitGroup
 		for range 40 {
 			c := w.client()
@@ -56,20 +56,20 @@ func TestConcurrencyIsKept(t *testing.T) {
 	})
 }
 
-// window is a site that allows n per window and refuses beyond, by its own clock
-// and by when requests arrive.
-type window struct {
+// windowSite allows n requests per window by its own clock, and refuses others. A request
+// counts when it arrives.
+type windowSite struct {
 	as      string
 	n       int
 	per     time.Duration
-	way     func() time.Duration // how long a request is on its way there
+	way     func() time.Duration // how long a request takes to the site
 	mu      sync.Mutex
 	times   []time.Time
 	bucket  *rate.Limiter
 	refused int
 }
 
-func (s *window) serve(rw http.ResponseWriter, _ *http.Request) {
+func (s *windowSite) serve(rw http.ResponseWriter, _ *http.Request) {
 	time.Sleep(s.way())
 	ok := s.allows(time.Now())
 	time.Sleep(30 * time.Millisecond)
@@ -79,7 +79,7 @@ func (s *window) serve(rw http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-func (s *window) allows(now time.Time) bool {
+func (s *windowSite) allows(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ok := true
@@ -99,7 +99,7 @@ func (s *window) allows(now time.Time) bool {
 	return true
 }
 
-func (s *window) since(from time.Time) (n int) {
+func (s *windowSite) since(from time.Time) (n int) {
 	for _, t := range s.times {
 		if t.After(from) {
 			n++
@@ -114,7 +114,7 @@ func TestALimitIsUsedToTheFullWithoutARefusal(t *testing.T) {
 		for _, clients := range []int{1, 20, 200} {
 			t.Run(fmt.Sprintf("%s, %d clients", as, clients), func(t *testing.T) {
 				chance := rand.New(rand.NewPCG(1, 2))
-				s := &window{as: as, n: n, per: per, bucket: rate.NewLimiter(rate.Every(per/n), 20)}
+				s := &windowSite{as: as, n: n, per: per, bucket: rate.NewLimiter(rate.Every(per/n), 20)}
 				s.way = func() time.Duration {
 					s.mu.Lock()
 					defer s.mu.Unlock()
@@ -124,7 +124,7 @@ func TestALimitIsUsedToTheFullWithoutARefusal(t *testing.T) {
 				if as == "bucket" {
 					rule += ", burst: 20"
 				}
-				bubble(t, s.serve, fmt.Sprintf("sites:\n  - {host: site.test, limits: [{requests: %d, per: 1m, %s}]}\n", n, rule), func(w *world) {
+				bubble(t, s.serve, fmt.Sprintf("sites:\n  - {host: site.test, limits: [{requests: %d, per: 1m, %s}]}\n", n, rule), func(w *bubbleProxy) {
 					// Whole windows, from the start of one.
 					time.Sleep(time.Until(time.Now().Truncate(per).Add(per)))
 					begun := time.Now()
@@ -158,10 +158,10 @@ func TestALimitIsUsedToTheFullWithoutARefusal(t *testing.T) {
 
 func TestASlowConnectionBreaksNoLimit(t *testing.T) {
 	for _, as := range []string{"rolling", "fixed", "bucket"} {
-		s := &window{as: as, n: 10, per: time.Second, way: func() time.Duration { return 0 }, bucket: rate.NewLimiter(10, 10)}
-		bubble(t, s.serve, "sites:\n  - {host: site.test, limits: [{requests: 10, per: 1s, as: "+as+"}]}\n", func(w *world) {
-			dial := w.server.state.Load().upstream.Dial
-			w.server.state.Load().upstream.Dial = func(ctx context.Context, host string, port uint16) (net.Conn, error) {
+		s := &windowSite{as: as, n: 10, per: time.Second, way: func() time.Duration { return 0 }, bucket: rate.NewLimiter(10, 10)}
+		bubble(t, s.serve, "sites:\n  - {host: site.test, limits: [{requests: 10, per: 1s, as: "+as+"}]}\n", func(w *bubbleProxy) {
+			dial := w.server.Current().Upstream().Dial
+			w.server.Current().Upstream().Dial = func(ctx context.Context, host string, port uint16) (net.Conn, error) {
 				time.Sleep(150 * time.Millisecond)
 				return dial(ctx, host, port)
 			}
@@ -185,14 +185,14 @@ func TestASlowConnectionBreaksNoLimit(t *testing.T) {
 	}
 }
 
-// TestAHundredRequestsTakeTenSecondsOfRealTimeToo compares with a chain of timers
-// beside it, because each that rings late on a busy machine makes all the next late.
+// TestAHundredRequestsTakeTenSecondsOfRealTimeToo compares with a chain of timers, because
+// on a busy machine a timer that is late delays all later ones.
 func TestAHundredRequestsTakeTenSecondsOfRealTimeToo(t *testing.T) {
 	const each, n = 100 * time.Millisecond, 100
 	for _, as := range []string{"paced", "bucket, burst: 1"} {
 		t.Run(as, func(t *testing.T) {
 			t.Parallel()
-			b := newBed(t, "sites: [{host: "+host+", limits: [{requests: 10, per: 1s, as: "+as+"}]}]")
+			b := newTestProxy(t, "sites: [{host: "+host+", limits: [{requests: 10, per: 1s, as: "+as+"}]}]")
 			b.handle(func(http.ResponseWriter, *http.Request) {})
 			c := b.client(false)
 			began := time.Now()

@@ -17,7 +17,7 @@ func TestRequestsBeyondALimitWaitForItsWindow(t *testing.T) {
 sites:
   - host: site.test
     limits: [{requests: 10, per: 15m}]
-`, func(w *world) {
+`, func(w *bubbleProxy) {
 		c := w.client()
 		for i := range 25 {
 			a := w.get(c, fmt.Sprintf("http://site.test/%d", i))
@@ -42,20 +42,20 @@ func TestCR05AHeldRequestWhoseClientLeavesIsGone(t *testing.T) {
 sites:
   - host: site.test
     limits: [{requests: 1, per: 10m}]
-`, func(w *world) {
+`, func(w *bubbleProxy) {
 		w.get(w.client(), "http://site.test/first")
 		ctx, leave := context.WithCancel(w.t.Context())
-		done := make(chan got, 1)
+		done := make(chan clientResult, 1)
 		go func() { done <- w.do(ctx, w.client(), "POST", "http://site.test/leaves", strings.NewReader("x")) }()
 		synctest.Wait()
-		if holds := w.server.Holds("site.test"); len(holds) != 1 {
+		if holds := w.server.Holds("site.test", 1000); len(holds) != 1 {
 			t.Fatalf("%d holds", len(holds))
 		}
 		leave()
 		<-done
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if holds := w.server.Holds("site.test"); len(holds) != 0 {
+		if holds := w.server.Holds("site.test", 1000); len(holds) != 0 {
 			t.Errorf("%d holds a second after the client left", len(holds))
 		}
 		a := w.get(w.client(), "http://site.test/second")
@@ -72,7 +72,7 @@ sites:
   - host: site.test
     limits: [{requests: %d, per: 1m}]
 `
-	bubble(t, echoing, fmt.Sprintf(yaml, 1), func(w *world) {
+	bubble(t, echoing, fmt.Sprintf(yaml, 1), func(w *bubbleProxy) {
 		var all sync.WaitGroup
 		var ok atomic.Int64
 		for range 50 {
@@ -84,8 +84,8 @@ sites:
 			})
 		}
 		synctest.Wait()
-		if ok.Load() != 1 || len(w.server.Holds("")) != 49 {
-			t.Fatalf("%d went, %d wait", ok.Load(), len(w.server.Holds("")))
+		if ok.Load() != 1 || len(w.server.Holds("", 1000)) != 49 {
+			t.Fatalf("%d went, %d wait", ok.Load(), len(w.server.Holds("", 1000)))
 		}
 		must(t, w.server.Reload(w.policy(fmt.Sprintf(yaml, 50))))
 		all.Wait()
@@ -97,7 +97,7 @@ sites:
 
 func TestCF08ALoweredLimitKeepsWhatWasSpent(t *testing.T) {
 	const yaml = "sites:\n  - {host: site.test, limits: [{requests: %d, per: 10m}]}\n"
-	bubble(t, echoing, fmt.Sprintf(yaml, 5), func(w *world) {
+	bubble(t, echoing, fmt.Sprintf(yaml, 5), func(w *bubbleProxy) {
 		c := w.client()
 		for range 5 {
 			w.get(c, "http://site.test/")
@@ -117,7 +117,7 @@ func TestObserveHoldsNothingAndTellsWhatItWouldHaveHeld(t *testing.T) {
 			rw.WriteHeader(429)
 		}
 	}
-	bubble(t, sites, "mode: observe\nsites:\n  - {host: site.test, limits: [{requests: 2, per: 10m}]}\n", func(w *world) {
+	bubble(t, sites, "mode: observe\nsites:\n  - {host: site.test, limits: [{requests: 2, per: 10m}]}\n", func(w *bubbleProxy) {
 		c := w.client()
 		for i := range 4 {
 			a := w.get(c, "http://site.test/")
@@ -141,10 +141,10 @@ func TestStoppingAnswersWhatIsHeld(t *testing.T) {
 sites:
   - host: site.test
     limits: [{requests: 1, per: 10m}]
-`, func(w *world) {
+`, func(w *bubbleProxy) {
 		c := w.client()
 		w.get(c, "http://site.test/")
-		done := make(chan got, 1)
+		done := make(chan clientResult, 1)
 		go func() { done <- w.get(w.client(), "http://site.test/held") }()
 		synctest.Wait()
 		w.stop()
@@ -152,7 +152,7 @@ sites:
 		if a.status != 503 || a.header.Get("Retry-After") == "" || !strings.Contains(a.body, "urn:abide:draining") {
 			t.Errorf("%d %v %s", a.status, a.header, a.body)
 		}
-		if a.at > time.Second { // its turn is in 10 minutes, and the drain has 30 seconds
+		if a.at > time.Second { // the request may be sent in 10 minutes, and drain has 30 seconds
 			t.Errorf("after %v", a.at)
 		}
 	})
@@ -163,9 +163,9 @@ func TestStoppingLetsGoWhatHasItsTurnInTime(t *testing.T) {
 sites:
   - host: site.test
     limits: [{requests: 1, per: 20s}]
-`, func(w *world) {
+`, func(w *bubbleProxy) {
 		w.get(w.client(), "http://site.test/")
-		done := make(chan got, 2)
+		done := make(chan clientResult, 2)
 		for range 2 {
 			go func() { done <- w.get(w.client(), "http://site.test/held") }()
 			synctest.Wait()
@@ -186,14 +186,14 @@ queue: {max: 8, per_site: 5, wait: 1h}
 sites:
   - host: "*.test"
     limits: [{requests: 1, per: 10m}]
-`, func(w *world) {
+`, func(w *bubbleProxy) {
 		var all sync.WaitGroup
 		hold := func(host string) {
 			c := w.client()
 			all.Go(func() { w.get(c, "http://"+host+"/") })
 			synctest.Wait()
 		}
-		for range 6 { // one goes, five wait
+		for range 6 { // one request is sent, five wait
 			hold("a.test")
 		}
 		began := time.Now()
@@ -201,7 +201,7 @@ sites:
 		if a.status != 503 || a.header.Get("Retry-After") == "" || time.Since(began) > time.Second {
 			t.Errorf("CR-12 beyond queue.per_site: %d %v", a.status, a.header)
 		}
-		for range 4 { // one goes, three wait
+		for range 4 { // one request is sent, three wait
 			hold("b.test")
 		}
 		if a := w.get(w.client(), "http://b.test/"); a.status != 503 {
@@ -220,7 +220,7 @@ queue: {wait: 5m}
 sites:
   - host: site.test
     limits: [{requests: 1, per: 10m}]
-`, func(w *world) {
+`, func(w *bubbleProxy) {
 		c := w.client()
 		w.get(c, "http://site.test/")
 		for _, wish := range [][]string{nil, {"Abide-Max-Wait", "30s"}} {
@@ -257,7 +257,7 @@ func TestTheMoreUrgentGoFirst(t *testing.T) {
 sites:
   - host: site.test
     limits: [{requests: 1, per: 1s, as: paced}]
-`, func(w *world) {
+`, func(w *bubbleProxy) {
 		w.get(w.client(), "http://site.test/first")
 		var all sync.WaitGroup
 		for _, p := range []string{"7", "3", "0"} {

@@ -6,17 +6,24 @@ import (
 	"net"
 	"net/http"
 
+	"github.com/abide-proxy/abide/problem"
 	"github.com/abide-proxy/abide/upstream"
 )
 
-// websocket sends an upgrade down the request's path and, when the upstream
-// agrees, relays both ways. goproxy's own relay would keep the client's socket
-// after the upstream has closed, so this stands beside it.
-func (s *Server) websocket(x *exchange, r *http.Request) {
+// websockets relays WebSockets. goproxy's own relay would keep the client's connection open
+// after the upstream has closed its own.
+type websockets struct {
+	*transport
+	conns *trackedConns
+}
+
+// serve sends an upgrade like any request and, when the upstream agrees, relays bytes both
+// ways.
+func (s websockets) serve(x *exchange, r *http.Request) {
 	w := &x.writer
 	resp, _ := s.RoundTrip(r, nil)
 	defer resp.Body.Close()
-	for k, v := range resp.Header { // of an answer of ours
+	for k, v := range resp.Header { // of a response of abide itself
 		w.Header()[k] = v
 	}
 	origin, upgraded := resp.Body.(*download)
@@ -28,7 +35,7 @@ func (s *Server) websocket(x *exchange, r *http.Request) {
 	stream, ok := origin.body.(net.Conn)
 	if !ok {
 		w.head = nil
-		s.refuse(w, r, &answerUpgrade)
+		refuse(s.metrics, w, r, &problem.Upgrade)
 		return
 	}
 	w.Header()["Connection"] = []string{"Upgrade"}
@@ -40,11 +47,11 @@ func (s *Server) websocket(x *exchange, r *http.Request) {
 	}
 	defer raw.Close()
 	if x.conn != nil {
-		x.conn.answering.Store(false) // an end of its bytes means what it says now
+		x.conn.halfClose.delays.Store(false) // EOF now ends the WebSocket
 	}
 	early, _ := buffered.Reader.Peek(buffered.Reader.Buffered())
-	t := x.state.policy.Timeouts
-	s.tunnels.run(raw, func(ctx context.Context, active func(up bool)) {
+	t := x.Snapshot.Policy().Timeouts
+	s.conns.relay(raw, func(ctx context.Context, active func(up bool)) {
 		upstream.Relay(ctx, raw, stream, upstream.RelayOptions{
 			Idle: t.TunnelIdle, Life: t.TunnelLife, FromClient: early, CloseBoth: true, OnProgress: active,
 		})

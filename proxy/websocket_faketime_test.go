@@ -22,7 +22,7 @@ func TestAWebsocketGivesItsPermitBackAtOnceWhenItsClientCloses(t *testing.T) {
 		io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 		io.Copy(c, c)
 	}
-	bubble(t, sites, "sites:\n  - {host: site.test, limits: [{concurrency: 1}]}\n", func(w *world) {
+	bubble(t, sites, "sites:\n  - {host: site.test, limits: [{concurrency: 1}]}\n", func(w *bubbleProxy) {
 		c, err := w.front.dial(w.t.Context())
 		must(t, err)
 		io.WriteString(c, "GET http://site.test/ HTTP/1.1\r\nHost: site.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x\r\nSec-WebSocket-Version: 13\r\n\r\n")
@@ -33,12 +33,12 @@ func TestAWebsocketGivesItsPermitBackAtOnceWhenItsClientCloses(t *testing.T) {
 			t.Fatal(resp.Status)
 		}
 		io.WriteString(c, "hello")
-		reads(t, buffered, "hello")
-		done := make(chan got, 1)
+		expectBytes(t, buffered, "hello")
+		done := make(chan clientResult, 1)
 		go func() { done <- w.get(w.client(), "http://site.test/") }()
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if n := len(w.server.Holds("")); n != 1 {
+		if n := len(w.server.Holds("", 1000)); n != 1 {
 			t.Fatalf("%d requests wait while the websocket is open", n)
 		}
 		closed := time.Since(w.began)

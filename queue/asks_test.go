@@ -33,10 +33,10 @@ func (a *asker) Asks(time.Time, int64) bool { return !a.known }
 // asking is a request for what has not been answered yet, under a limit whose meter is a.
 func asking(a *asker, change func(*Request)) Request {
 	r := asks("a", "x", tenPerMinute())
-	r.Limits[0][0].Keep = func(_ string, _ Scope, _ limit.Spec, m limit.Meter) limit.Meter {
+	r.Limits[0][0].Source = externalFunc(func(_ string, _ Scope, _ limit.Spec, m limit.Meter) limit.Meter {
 		a.Meter = m
 		return a
-	}
+	})
 	change(&r)
 	return r
 }
@@ -57,7 +57,7 @@ func TestWhatIsNotKnownYetIsNotUsedUp(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					g, a, start := NewGate(Bounds{Wait: time.Hour}, nil), &asker{}, time.Now()
 					time.AfterFunc(700*time.Millisecond, func() {
-						g.With("a", func(now time.Time) {
+						g.UpdateExternal("a", func(now time.Time) {
 							if a.known = true; answer == "used up" {
 								a.reset = now.Add(20 * time.Second)
 							}
@@ -117,23 +117,23 @@ func TestAnAnswerThatIsToComeKeepsNobodyFromBeingDrained(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
-		for _, h := range g.Holds("a") {
-			if !h.Until.IsZero() || !h.ETA.IsZero() || !h.Asks {
+		for _, h := range g.HeldRequests("a") {
+			if !h.Until.IsZero() || !h.ETA.IsZero() || !h.Asking {
 				t.Errorf("it is held until %v, and goes at %v", h.Until, h.ETA)
 			}
 		}
-		g.Waiting(func(h SiteHolds) {
-			if !h.Asks {
+		g.VisitWaiting(func(h SiteWaiting) {
+			if !h.Asking {
 				t.Errorf("%+v", h)
 			}
 		})
-		if e := g.Explain(r); !e.ETA.IsZero() || !e.Limits[0].Next.IsZero() || !e.Limits[0].Asks || !e.Asks {
+		if e := g.Explain(r); !e.ETA.IsZero() || !e.Limits[0].Next.IsZero() || !e.Limits[0].Asking || !e.Asking {
 			t.Errorf("%+v", e)
 		}
 		if refused, waiting := g.StartDrain(time.Now().Add(100 * time.Microsecond)); refused != 0 || waiting != 3 {
 			t.Errorf("%d are refused, %d wait", refused, waiting)
 		}
-		g.With("a", func(time.Time) { a.known = true })
+		g.UpdateExternal("a", func(time.Time) { a.known = true })
 		for range 3 {
 			if err := <-done; err != nil {
 				t.Error(err)
@@ -154,7 +154,7 @@ func TestManyWaitForOneAnswer(t *testing.T) {
 			}()
 		}
 		time.Sleep(leastAnswer / 2)
-		g.With("a", func(time.Time) { a.known = true })
+		g.UpdateExternal("a", func(time.Time) { a.known = true })
 		synctest.Wait()
 		went := map[string]int{}
 		for range cap(done) {

@@ -11,10 +11,10 @@ import (
 )
 
 // full is a site where n holds of many clients wait.
-func full(b *testing.B, n, clients int, byClient bool) (*world, *Slot) {
+func full(b *testing.B, n, clients int, byClient bool) (*world, *resource) {
 	w := newWorld(b, 30*time.Second)
 	site := w.slot("site", limit.Spec{As: limit.Paced, Amount: 1000, Window: time.Second})
-	own := map[string]*Slot{}
+	own := map[string]*resource{}
 	for i := range n {
 		name := fmt.Sprint(i % clients)
 		needs := one(site)
@@ -24,9 +24,9 @@ func full(b *testing.B, n, clients int, byClient bool) (*world, *Slot) {
 			}
 			needs = one(site, own[name])
 		}
-		w.add("", Hold{Client: name, Priority: i % 8, Needs: needs})
+		w.add("", hold{name: name, priority: i % 8, needs: needs})
 	}
-	w.names = map[*Hold]string{}
+	w.names = map[*hold]string{}
 	w.next()
 	return w, site
 }
@@ -45,15 +45,15 @@ func BenchmarkDecision(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					w.now = w.now.Add(time.Millisecond)
-					turn := w.s.Next(w.now)
-					if len(turn.Granted) != 1 {
-						b.Fatalf("%d go", len(turn.Granted))
+					turn := w.s.next(w.now)
+					if len(turn.granted) != 1 {
+						b.Fatalf("%d go", len(turn.granted))
 					}
-					h := turn.Granted[0]
-					_ = w.s.Finish(w.now, h, Result{})
-					w.s.Next(w.now)
-					_ = w.s.Add(w.now, h)
-					w.s.Next(w.now)
+					h := turn.granted[0]
+					_ = w.s.finish(w.now, h, Result{})
+					w.s.next(w.now)
+					_ = w.s.tryAdd(w.now, h)
+					w.s.next(w.now)
 				}
 			})
 		}
@@ -61,7 +61,7 @@ func BenchmarkDecision(b *testing.B) {
 }
 
 // clients are the names of some.
-var clients = func() []string {
+var clientNames = func() []string {
 	list := make([]string, 100)
 	for i := range list {
 		list[i] = fmt.Sprint(i)
@@ -116,17 +116,17 @@ func BenchmarkMemory(b *testing.B) {
 		for name, limits := range map[string][][]Limit{"three": {everyKind[:3]}, "eleven": {everyKind}} {
 			b.Run(fmt.Sprintf("permit of %s limits/%d", name, n), func(b *testing.B) {
 				weigh(b, n, func() any {
-					s := newSite(NewGate(Bounds{}, nil), "site")
-					s.sched.Cool(s.all, noon.Add(time.Hour), "Retry-After")
+					s := newSite(&NewGate(Bounds{}, nil).gateState, "site")
+					s.whole.beginCooldown(noon.Add(time.Hour), "Retry-After", 0)
 					for i := range n {
-						r := Request{Site: "site", Client: clients[i%len(clients)], Method: "GET", Path: "/", Limits: limits, Shared: true}
-						p := &Permit{request: r, site: s, ctx: context.Background(), ready: make(chan struct{}, 1)}
-						p.hold = Hold{Client: r.Client, owner: p}
-						p.hold.Needs, _ = s.plan(noon, &p.request)
-						if err := s.sched.Add(noon, &p.hold); err != nil {
+						r := Request{Site: "site", Client: clientNames[i%len(clientNames)], Method: "GET", Path: "/", Limits: limits, Shared: true}
+						p := &Permit{caller: caller{request: r, ctx: context.Background(), waker: make(wakeChannel, 1)}, site: s}
+						p.hold = hold{name: r.Client, owner: &p.caller}
+						p.hold.needs, _ = s.plan(noon, &p.request)
+						if err := s.sched.tryAdd(noon, &p.hold); err != nil {
 							b.Fatal(err)
 						}
-						s.sched.Next(noon)
+						s.sched.next(noon)
 					}
 					return s
 				})
@@ -139,16 +139,16 @@ func BenchmarkMemory(b *testing.B) {
 			all := make([]*site, n)
 			g := NewGate(Bounds{}, nil)
 			for i := range all {
-				s := newSite(g, "site")
-				p := &Permit{request: asks("site", "x", &perMinute), site: s, ctx: context.Background(), ready: make(chan struct{}, 1)}
-				p.hold = Hold{Client: "x", owner: p}
-				p.hold.Needs, _ = s.plan(noon, &p.request)
-				s.sched.Try(noon, &p.hold)
-				p = &Permit{request: asks("site", "x", &perMinute), site: s, ctx: context.Background(), ready: make(chan struct{}, 1)}
-				p.hold = Hold{Client: "x", owner: p}
-				p.hold.Needs, _ = s.plan(noon, &p.request)
-				_ = s.sched.Add(noon, &p.hold)
-				s.sched.Next(noon)
+				s := newSite(&g.gateState, "site")
+				p := &Permit{caller: caller{request: asks("site", "x", &perMinute), ctx: context.Background(), waker: make(wakeChannel, 1)}, site: s}
+				p.hold = hold{name: "x", owner: &p.caller}
+				p.hold.needs, _ = s.plan(noon, &p.request)
+				s.sched.tryAtOnce(noon, &p.hold)
+				p = &Permit{caller: caller{request: asks("site", "x", &perMinute), ctx: context.Background(), waker: make(wakeChannel, 1)}, site: s}
+				p.hold = hold{name: "x", owner: &p.caller}
+				p.hold.needs, _ = s.plan(noon, &p.request)
+				_ = s.sched.tryAdd(noon, &p.hold)
+				s.sched.next(noon)
 				all[i] = s
 			}
 			return all

@@ -2,38 +2,39 @@ package queue
 
 import "time"
 
-// block is what keeps a hold from one of its alternatives.
+// block is the reason why a hold cannot take one of its alternatives.
 type block struct {
-	slot   *Slot
-	at     time.Time
-	behind bool // the slot has enough, but others come first
-	refuse bool // nobody waits for it
-	asking bool // it is not known yet whether it has enough
+	resource *resource
+	at       time.Time
+	behind   bool // the resource has enough, but others come first
+	refuse   bool // nobody waits for it
+	asking   bool // it is not known yet whether it has enough
 }
 
-// lacking is the slot that has too little for longest, and after from.
-func lacking(now, from time.Time, needs []Need) block {
+// longestBlock is the resource that has too little for the longest time, and after from.
+// Its resource is nil if all have enough.
+func longestBlock(now, from time.Time, needs []need) block {
 	var b block
 	for _, n := range needs {
-		at := n.Slot.when(now, n.N)
-		if at.After(from) && (b.slot == nil || at.After(b.at) || b.refuse && !n.Refuse && at.Equal(b.at)) {
-			b = block{slot: n.Slot, at: at, refuse: n.Refuse, asking: n.Slot.asking(now, at, n.N)}
+		at := n.resource.when(now, n.n)
+		if at.After(from) && (b.resource == nil || at.After(b.at) || b.refuse && !n.refuse && at.Equal(b.at)) {
+			b = block{resource: n.resource, at: at, refuse: n.refuse, asking: n.resource.asking(now, at, n.n)}
 		}
 	}
 	return b
 }
 
-// spent tells whether nobody waits for what the slot lacks. What depends on an
-// answer that is still to come, of the site or of what the meter asks, may be there
-// at once.
+// spent tells whether requests are refused for what the resource lacks instead of waiting.
+// What depends on an answer that is still to come, of the site or of a store, may be
+// available at once.
 func (b block) spent(now time.Time) bool {
-	return b.refuse && !b.asking && (b.at.Sub(now) <= far || b.slot.flying == 0 && !b.slot.full(now))
+	return b.refuse && !b.asking && (b.at.Sub(now) <= far || b.resource.inFlight == 0 && !b.resource.awaitsAnswer(now))
 }
 
-// exhausted is the refusal of who would have to wait for it.
+// exhausted is the refusal of a request that would have to wait for the block to end.
 func (b block) exhausted(now time.Time) *Refusal {
-	no := &Refusal{Reason: Exhausted, Limit: b.slot.title}
-	if b.slot.away(now) {
+	no := &Refusal{Reason: Exhausted, Limit: b.resource.title}
+	if b.resource.away(now) {
 		no.Reason = Away
 		return no
 	}
@@ -43,26 +44,142 @@ func (b block) exhausted(now time.Time) *Refusal {
 	return no
 }
 
-// exhausted refuses a hold that is new or has come back, and would wait for limits
-// that nobody waits for whatever alternative it takes. Who is before it does not
-// matter.
-func (s *Scheduler) exhausted(now time.Time, h *Hold) *Refusal {
+// exhausted refuses a hold that is new or has come back if each of its alternatives is
+// blocked by a limit with Limit.Refuse. The holds before it do not matter.
+func exhausted(now time.Time, h *hold) *Refusal {
 	from := now
-	if h.state == resting {
+	if h.state == stateDelayed {
 		from = h.later
 	}
 	var first block
-	for _, needs := range h.Needs {
-		b := lacking(now, from, needs)
-		if b.slot == nil || !b.spent(now) {
+	for _, needs := range h.needs {
+		b := longestBlock(now, from, needs)
+		if b.resource == nil || !b.spent(now) {
 			return nil
 		}
-		if first.slot == nil || b.at.Before(first.at) {
+		if first.resource == nil || b.at.Before(first.at) {
 			first = b
 		}
 	}
-	if first.slot == nil {
+	if first.resource == nil {
 		return nil
 	}
 	return first.exhausted(now)
+}
+
+// blocks are the reasons why a hold cannot go, one for each alternative.
+type blocks []block
+
+// soonest is the block that ends first.
+func (list blocks) soonest() block {
+	first := list[0]
+	for _, b := range list[1:] {
+		if b.at.Before(first.at) {
+			first = b
+		}
+	}
+	return first
+}
+
+// stuck tells whether no alternative will be available by the passing of time alone.
+func (list blocks) stuck(now time.Time) bool {
+	for _, b := range list {
+		if b.behind || b.at.Sub(now) <= far {
+			return false
+		}
+	}
+	return true
+}
+
+// spent tells whether each alternative is blocked by a limit with Limit.Refuse.
+func (list blocks) spent(now time.Time) bool {
+	for _, b := range list {
+		if !b.spent(now) {
+			return false
+		}
+	}
+	return len(list) > 0
+}
+
+// hopeless tells whether every alternative is known to come too late.
+func (list blocks) hopeless(now time.Time, h *hold) bool {
+	if h.deadline.IsZero() {
+		return false
+	}
+	for _, b := range list {
+		if b.behind || b.asking || !b.at.After(h.deadline) || b.at.Sub(now) > far {
+			return false
+		}
+	}
+	return len(list) > 0
+}
+
+// mostMisses is how often one resource is found ready and another not until a hold may
+// reserve the first.
+const mostMisses = 8
+
+// misses tells whether a hold may reserve the resources that are ready while it waits for
+// the rest. Two meters that other requests empty in turns would block a request that needs
+// both forever. So a hold that has often found one ready and the other not may block the
+// first for other holds, for an eighth of the time that it has waited.
+func (h *hold) misses(now time.Time, only block) bool {
+	if len(h.needs) > 1 || only.behind {
+		return false
+	}
+	if h.bound != nil && h.bound != only.resource {
+		h.missed++
+	}
+	h.bound = only.resource
+	return h.missed >= mostMisses && only.at.Sub(now) <= now.Sub(h.added)/8
+}
+
+// scheduleWake sets when the resource is looked at again, after a group was added to its
+// waitlist.
+func (b block) scheduleWake(now time.Time, aging time.Duration, g *group) {
+	res := b.resource
+	first := res.waitlist.best(now, aging, nil).group
+	if first != g {
+		// Where there is enough for those behind, the first is looked at again: a
+		// meter's answer may come true a rounding earlier than it said.
+		if first != res.first || b.behind {
+			res.markDirty()
+		}
+		return
+	}
+	next := b.at
+	if next.Sub(now) > far {
+		next = time.Time{}
+	}
+	if res.first == g && !res.wake.IsZero() && (next.IsZero() || res.wake.Before(next)) {
+		next = res.wake // another alternative of the same group ends sooner
+	}
+	if m, ok := res.meter.(Impatient); ok && next.IsZero() {
+		next = m.Patience(now)
+	}
+	if res.awaitsAnswer(now) {
+		if other := res.slowStart.latest.Add(probeWait); next.IsZero() || other.Before(next) {
+			next = other
+		}
+	}
+	if ages := res.waitlist.nextAging(now, aging); !ages.IsZero() && (next.IsZero() || ages.Before(next)) {
+		next = ages
+	}
+	res.first = g
+	res.markClean()
+	res.wakeAt(next)
+}
+
+// block is the reason why the first hold of a group, which is on no waitlist, cannot take
+// needs: the resource that it has to wait for longest, or a resource where others come
+// first. Its resource is nil if there is none.
+func (c candidate) block(now time.Time, aging time.Duration, needs []need) block {
+	if b := longestBlock(now, now, needs); b.resource != nil {
+		return b
+	}
+	for _, n := range needs {
+		if on := n.resource.waitlist; on != nil && on.best(now, aging, c.group).group != c.group {
+			return block{resource: n.resource, at: n.resource.wake, behind: true}
+		}
+	}
+	return block{}
 }

@@ -5,57 +5,41 @@ import (
 	"time"
 )
 
-// manyChoices is how many alternatives a request has before they are kept in order.
-const manyChoices = 16
+// minRanked is how many alternatives a request has before they are kept in order.
+const minRanked = 16
 
-// longestRest is how long it is believed that others come before an alternative: what
-// keeps it back may be over sooner.
-const longestRest = time.Second
+// longestPostponed bounds how long an alternative is left out because it rests
+// (Ranking.Rests), before its ranking is asked again.
+const longestPostponed = time.Second
 
-// Rank is the place of an alternative among those that are ready.
-type Rank = [3]uint64
-
-// Preference is the order of the alternatives of a request. It says the same as Pick of
-// the same request would choose, and the queue need not look at each alternative then.
-// It is asked under the lock of the site, so it never waits and never calls the gate.
-type Preference interface {
-	// Rank is the place of an alternative. Of those that are ready the one with the
-	// least is chosen, and of equal ones the first. It never falls. ok is false for an
-	// alternative that is only chosen if there is no other.
-	Rank(i int) (r Rank, ok bool)
-	// Rests is until when an alternative is only chosen if there is no other; a time
-	// that is not after now is not at all.
-	Rests(i int) time.Time
-	// Chosen hears which one is chosen.
-	Chosen(i int)
-}
-
-// choices are the alternatives of requests that need the same, in an order in which the
-// next is found without looking at all: those that may be ready by their rank, and the
-// others by when they may be. What is known of a slot holds until it is stirred.
+// choices are the alternatives of requests with the same needs, in an order that leads to
+// the next without a look at each: alternatives that may be ready, by rank, and blocked
+// alternatives, by the time when they may be ready. What is known of a resource is valid
+// until the resource is marked dirty.
 type choices struct {
-	needs [][]Need
-	order Preference // nil: not built yet
-	over  bool       // nobody needs them any more
-	plain bool       // they cannot be kept in order
+	needs     [][]need
+	order     Ranking // nil: not built yet
+	wanted    Ranking // of the latest request
+	ended     bool    // no request needs them any more
+	unordered bool    // they cannot be kept in order
 
-	common  []Need // of every alternative
-	all     []choice
-	ready   heap[*choice, byPreference]
-	blocked heap[*choice, byUntil]
-	last    []int     // that are only chosen if there is no other
-	kept    []*choice // blocked by a slot that Gate.With may change
-	revived uint64    // the scheduler's, when kept was looked at
-	rests   int       // that are blocked only because others are chosen before them
+	common    []need // of every alternative
+	all       []choice
+	ready     heap[*choice, byPreference]
+	blocked   heap[*choice, byUntil]
+	fallback  []int     // that are only chosen if there is no other
+	external  []*choice // blocked by a resource that Gate.UpdateExternal may change
+	revived   uint64    // agenda.externalChanges when external was looked at last
+	postponed int       // that are blocked only because others are chosen before them
 }
 
 // choice is one alternative.
 type choice struct {
-	of    *choices
-	index int32
-	rests bool
-	rank  Rank      // no more than it is now
-	until time.Time // when it is blocked: not ready before, unless a slot of it is stirred
+	of        *choices
+	index     int32
+	postponed bool
+	rank      [3]uint64 // as read last; it may have risen since
+	until     time.Time // when it is blocked: not ready before, unless a resource of it is marked dirty
 
 	inReady, inBlocked int32
 }
@@ -75,11 +59,22 @@ type byUntil struct{}
 func (byUntil) before(a, b *choice) bool { return a.until.Before(b.until) }
 func (byUntil) place(c *choice) *int32   { return &c.inBlocked }
 
+// rankedBy sets the ranking by which the next request chooses, and returns the choices; nil if
+// that request has no ranking.
+func (c *choices) rankedBy(order Ranking) *choices {
+	if c == nil || order == nil {
+		return nil
+	}
+	c.wanted = order
+	return c
+}
+
 // build puts all alternatives in order.
-func (c *choices) build(order Preference) {
-	*c = choices{needs: c.needs, order: order}
+func (c *choices) build() {
+	order := c.wanted
+	*c = choices{needs: c.needs, order: order, wanted: order}
 	for _, n := range c.needs[0] {
-		if !slices.ContainsFunc(c.needs, func(list []Need) bool { return !slices.Contains(list, n) }) {
+		if !slices.ContainsFunc(c.needs, func(list []need) bool { return !slices.Contains(list, n) }) {
 			c.common = append(c.common, n)
 		}
 	}
@@ -89,58 +84,58 @@ func (c *choices) build(order Preference) {
 		one.of, one.index = c, int32(i)
 		rank, ok := order.Rank(i)
 		if !ok {
-			c.last = append(c.last, i)
+			c.fallback = append(c.fallback, i)
 			continue
 		}
 		for _, n := range needs {
 			if slices.Contains(c.common, n) {
 				continue
 			}
-			if n.Of == Bytes { // which others may take at any time
-				c.plain = true
+			if n.of == Bytes { // which others may take at any time
+				c.unordered = true
 			}
-			n.Slot.choices = append(slices.DeleteFunc(n.Slot.choices, func(old *choice) bool { return old.of.over }), one)
+			n.resource.choices = append(slices.DeleteFunc(n.resource.choices, func(old *choice) bool { return old.of.ended }), one)
 		}
 		one.rank = rank
 		c.ready.push(one)
 	}
 }
 
-// end says that nobody needs the alternatives any more.
+// end drops the alternatives: no request needs them any more.
 func (c *choices) end() {
 	if c != nil {
-		c.over = true
+		c.ended = true
 	}
 }
 
-// touch has an alternative looked at again.
-func (c *choice) touch() {
+// recheck has an alternative looked at again.
+func (c *choice) recheck() {
 	if c.of.blocked.has(c) {
 		c.of.blocked.remove(c)
 	}
-	if c.rests {
-		c.rests = false
-		c.of.rests--
+	if c.postponed {
+		c.postponed = false
+		c.of.postponed--
 	}
 	if !c.of.ready.has(c) {
 		c.of.ready.push(c)
 	}
 }
 
-// touch has all alternatives looked at again that need the slot.
-func (s *Slot) touch() {
+// recheckChoices has all alternatives looked at again that need the resource.
+func (r *resource) recheckChoices() {
 	gone := false
-	for _, c := range s.choices {
-		if gone = gone || c.of.over; !c.of.over {
-			c.touch()
+	for _, c := range r.choices {
+		if gone = gone || c.of.ended; !c.of.ended {
+			c.recheck()
 		}
 	}
 	if gone {
-		s.choices = slices.DeleteFunc(s.choices, func(c *choice) bool { return c.of.over })
+		r.choices = slices.DeleteFunc(r.choices, func(c *choice) bool { return c.of.ended })
 	}
 }
 
-// block keeps an alternative back until a time, or until a slot of it is stirred if that
+// block keeps an alternative back until a time, or until a resource of it is marked dirty if that
 // is zero.
 func (c *choice) block(until time.Time) {
 	c.of.ready.remove(c)
@@ -151,20 +146,20 @@ func (c *choice) block(until time.Time) {
 
 // choose is the alternative that is ready and the first in order, -1 if none is. sure is
 // false when all of them have to be looked at.
-func (c *choices) choose(now time.Time, s *Scheduler) (at int, sure bool) {
+func (c *choices) choose(now time.Time, a *agenda) (at int, sure bool) {
 	if !free(now, c.common) {
 		return -1, true
 	}
-	if c.revived != s.revived {
-		c.revived = s.revived
-		for i, one := range c.kept {
-			c.kept[i] = nil
-			one.touch()
+	if c.revived != a.externalChanges {
+		c.revived = a.externalChanges
+		for i, one := range c.external {
+			c.external[i] = nil
+			one.recheck()
 		}
-		c.kept = c.kept[:0]
+		c.external = c.external[:0]
 	}
 	for !c.blocked.empty() && !c.blocked.top().until.After(now) {
-		c.blocked.top().touch()
+		c.blocked.top().recheck()
 	}
 	for !c.ready.empty() {
 		first := c.ready.top()
@@ -173,29 +168,29 @@ func (c *choices) choose(now time.Time, s *Scheduler) (at int, sure bool) {
 			c.ready.fix(first)
 			continue
 		}
-		until, kept, ok := c.when(now, c.needs[first.index])
+		until, external, ok := c.when(now, c.needs[first.index])
 		switch rests := c.order.Rests(int(first.index)); {
 		case !ok:
 			first.block(until)
-			if kept {
-				c.kept = append(c.kept, first)
+			if external {
+				c.external = append(c.external, first)
 			}
 			continue
 		case rests.After(now):
-			if most := now.Add(longestRest); rests.After(most) {
+			if most := now.Add(longestPostponed); rests.After(most) {
 				rests = most
 			}
-			first.rests = true
-			c.rests++
+			first.postponed = true
+			c.postponed++
 			first.block(rests)
 			continue
 		}
 		return int(first.index), true
 	}
-	if c.rests > 0 {
+	if c.postponed > 0 {
 		return -1, false
 	}
-	for _, i := range c.last {
+	for _, i := range c.fallback {
 		if free(now, c.needs[i]) {
 			return i, true
 		}
@@ -204,66 +199,44 @@ func (c *choices) choose(now time.Time, s *Scheduler) (at int, sure bool) {
 }
 
 // when tells whether needs can be taken now, and if not, from when on they may be: the
-// zero time is when a slot of them is stirred. kept tells that Gate.With may change that.
-func (c *choices) when(now time.Time, needs []Need) (until time.Time, kept, ok bool) {
+// zero time is when a resource of them is marked dirty. external tells that
+// Gate.UpdateExternal may change that.
+func (c *choices) when(now time.Time, needs []need) (until time.Time, external, ok bool) {
 	for _, n := range needs {
-		slot := n.Slot
-		at := slot.when(now, n.N)
+		res := n.resource
+		at := res.when(now, n.n)
 		if !at.After(now) {
 			continue
 		}
 		switch {
-		case slot.ramp != nil && slot.full(now):
-			at = slot.ramp.went.Add(patience)
+		case res.slowStart != nil && res.awaitsAnswer(now):
+			at = res.slowStart.latest.Add(probeWait)
 		case at.Sub(now) > far:
 			at = time.Time{}
-			if m, impatient := slot.meter.(Impatient); impatient {
+			if m, impatient := res.meter.(Impatient); impatient {
 				at = m.Patience(now)
 			}
 		}
-		return at, slot.kept || slot.demand != nil, false
+		return at, res.external || res.demand != nil, false
 	}
 	return time.Time{}, false, true
 }
 
-// choices are those of a hold, nil if all alternatives have to be looked at.
-func (s *Scheduler) choices(h *Hold) *choices {
-	c := h.choices
-	if c == nil || h.order == nil || len(s.lanes) > 0 || len(h.Needs) != len(c.needs) || &h.Needs[0] != &c.needs[0] {
-		return nil
-	}
-	if c.order != h.order {
-		c.detach()
-		c.build(h.order)
-	}
-	if c.plain {
-		return nil
-	}
-	return c
-}
-
-// detach takes the alternatives away from their slots.
+// detach takes the alternatives away from their resources.
 func (c *choices) detach() {
 	for i := range c.all {
 		for _, n := range c.needs[i] {
-			n.Slot.choices = slices.DeleteFunc(n.Slot.choices, func(one *choice) bool { return one == &c.all[i] })
+			n.resource.choices = slices.DeleteFunc(n.resource.choices, func(one *choice) bool { return one == &c.all[i] })
 		}
 	}
 }
 
-// tryChoices grants a hold at once that has very many alternatives. sure is false when
-// all of them have to be looked at.
-func (s *Scheduler) tryChoices(now time.Time, h *Hold) (went, sure bool) {
-	c := s.choices(h)
-	if c == nil {
-		return false, false
+// free tells whether all needs can be taken now and no group waits for any of their resources.
+func free(now time.Time, needs []need) bool {
+	for _, n := range needs {
+		if n.resource.waitlist != nil || n.resource.when(now, n.n).After(now) {
+			return false
+		}
 	}
-	i, sure := c.choose(now, s)
-	if i < 0 {
-		return false, sure
-	}
-	c.order.Chosen(i)
-	s.stamp(now, h)
-	s.take(now, h, i)
-	return true, true
+	return true
 }

@@ -23,11 +23,11 @@ type accounts struct {
 	now *time.Time
 }
 
-func (a *accounts) Rank(i int) (Rank, bool) {
+func (a *accounts) Rank(i int) ([3]uint64, bool) {
 	if i >= len(a.all) {
-		return Rank{}, false
+		return [3]uint64{}, false
 	}
-	return Rank{a.all[i].throttled, a.all[i].used}, true
+	return [3]uint64{a.all[i].throttled, a.all[i].used}, true
 }
 
 func (a *accounts) Rests(i int) time.Time { return a.all[i].rests }
@@ -75,24 +75,24 @@ type twin struct {
 func (w *twin) come(queues bool) int {
 	var chosen [2]int
 	for n, s := range w.sites {
-		r := Request{Site: "site", Client: "x", Limits: w.limits, Shared: true, Pick: w.accounts.pick}
+		r := Request{Site: "site", Client: "x", Limits: w.limits, Shared: true, Chooser: chooseFunc(w.accounts.pick)}
 		if n == 0 {
 			r.Order = w.accounts
 		}
-		p := &Permit{request: r, site: s, ctx: context.Background(), asked: w.now, ready: make(chan struct{}, 1)}
-		p.hold = Hold{Client: r.Client, Pick: r.Pick, owner: p}
+		p := &Permit{caller: caller{request: r, ctx: context.Background(), asked: w.now, waker: make(wakeChannel, 1)}, site: s}
+		p.hold = hold{name: r.Client, chooser: r.Chooser, owner: &p.caller}
 		var err error
-		if p.hold.Needs, err = s.plan(w.now, &p.request); err != nil {
+		if p.hold.needs, err = s.plan(w.now, &p.request); err != nil {
 			w.t.Fatal(err)
 		}
-		p.hold.choices, p.hold.order = s.choices, r.Order
+		p.hold.choices = s.choices.rankedBy(r.Order)
 		switch {
-		case s.sched.Try(w.now, &p.hold):
+		case s.sched.tryAtOnce(w.now, &p.hold):
 			chosen[n] = p.Choice()
 			w.going[n] = append(w.going[n], p)
 		default:
 			chosen[n] = -1
-			if queues && s.sched.foresee(w.now, &p.hold) == nil {
+			if queues && s.sched.estimate(w.now, &p.hold) == nil {
 				s.sched.add(w.now, &p.hold)
 				w.waiting[n] = append(w.waiting[n], p)
 				w.step(n)
@@ -107,13 +107,13 @@ func (w *twin) come(queues bool) int {
 
 // step lets go what waits.
 func (w *twin) step(n int) {
-	w.sites[n].sched.Next(w.now)
+	w.sites[n].sched.next(w.now)
 	still := w.waiting[n][:0]
 	for _, p := range w.waiting[n] {
 		switch p.hold.state {
-		case granted:
+		case stateGranted:
 			w.going[n] = append(w.going[n], p)
-		case waiting:
+		case stateWaiting:
 			still = append(still, p)
 		}
 	}
@@ -142,7 +142,7 @@ func TestTheNextTokenIsTheOneThatLookingAtAllOfThemWouldFind(t *testing.T) {
 			})
 		}
 		for n := range w.sites {
-			w.sites[n] = newSite(NewGate(Bounds{}, nil), "site")
+			w.sites[n] = newSite(&NewGate(Bounds{}, nil).gateState, "site")
 		}
 		for range rapid.IntRange(1, 150).Draw(t, "events") {
 			token := rapid.IntRange(0, tokens-1).Draw(t, "token")
@@ -162,7 +162,7 @@ func TestTheNextTokenIsTheOneThatLookingAtAllOfThemWouldFind(t *testing.T) {
 					for n, s := range w.sites {
 						p := w.going[n][at]
 						w.going[n] = append(w.going[n][:at:at], w.going[n][at+1:]...)
-						if err := s.sched.Finish(w.now, &p.hold, result); err != nil {
+						if err := s.sched.finish(w.now, &p.hold, result); err != nil {
 							t.Fatal(err)
 						}
 						w.step(n)
@@ -173,8 +173,8 @@ func TestTheNextTokenIsTheOneThatLookingAtAllOfThemWouldFind(t *testing.T) {
 				w.turn++
 				w.accounts.all[token].throttled = w.turn
 				for n, s := range w.sites {
-					if e := s.slots[Scope{"token", fmt.Sprint(token)}]; e != nil {
-						s.sched.Cool(e.slot, until, "Retry-After")
+					if e := s.byScope[Scope{"token", fmt.Sprint(token)}]; e != nil {
+						e.resource.beginCooldown(until, "Retry-After", 0)
 						w.step(n)
 					}
 				}
@@ -186,8 +186,8 @@ func TestTheNextTokenIsTheOneThatLookingAtAllOfThemWouldFind(t *testing.T) {
 				}
 			case 8:
 				for n, s := range w.sites {
-					if e := s.slots[Scope{"token", fmt.Sprint(token)}]; e != nil {
-						s.sched.Warm(e.slot)
+					if e := s.byScope[Scope{"token", fmt.Sprint(token)}]; e != nil {
+						e.resource.endCooldown()
 						w.step(n)
 					}
 				}
@@ -221,23 +221,23 @@ func TestAChoiceDoesNotLookAtAllTokens(t *testing.T) {
 	a := &accounts{all: make([]account, tokens), now: &now}
 	limits := make([][]Limit, tokens)
 	for i := range limits {
-		limits[i] = []Limit{{Name: "own", Key: fmt.Sprint(i), N: 1, Make: func() limit.Meter {
+		limits[i] = []Limit{{Name: "own", Key: fmt.Sprint(i), N: 1, Source: makeFunc(func() limit.Meter {
 			m, err := limit.New(limit.Spec{As: limit.Rolling, Amount: 1, Window: time.Hour})
 			if err != nil {
 				t.Fatal(err)
 			}
 			return asked{m, &times}
-		}}}
+		})}}
 	}
-	s := newSite(NewGate(Bounds{}, nil), "site")
+	s := newSite(&NewGate(Bounds{}, nil).gateState, "site")
 	come := func() bool {
-		p := &Permit{request: Request{Site: "site", Limits: limits, Shared: true, Order: a, Pick: a.pick}, site: s, ctx: context.Background()}
-		p.hold = Hold{Pick: a.pick, owner: p}
-		p.hold.Needs, _ = s.plan(now, &p.request)
-		p.hold.choices, p.hold.order = s.choices, p.request.Order
-		went := s.sched.Try(now, &p.hold)
+		p := &Permit{caller: caller{request: Request{Site: "site", Limits: limits, Shared: true, Order: a, Chooser: chooseFunc(a.pick)}, ctx: context.Background()}, site: s}
+		p.hold = hold{chooser: chooseFunc(a.pick), owner: &p.caller}
+		p.hold.needs, _ = s.plan(now, &p.request)
+		p.hold.choices = s.choices.rankedBy(p.request.Order)
+		went := s.sched.tryAtOnce(now, &p.hold)
 		if went {
-			_ = s.sched.Finish(now, &p.hold, Result{})
+			_ = s.sched.finish(now, &p.hold, Result{})
 		}
 		return went
 	}

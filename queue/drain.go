@@ -5,72 +5,19 @@ import (
 	"time"
 )
 
-// StartDrain refuses new requests from now on, and at once those of the requests that
-// wait whose turn comes surely after the end. It tells how many it has refused, and how
-// many wait on.
+// StartDrain refuses new requests from now on, and at once those waiting requests that
+// surely go after the end. It answers how many it has refused, and how many still wait.
 func (g *Gate) StartDrain(end time.Time) (refused, waiting int) {
 	g.drainEnd.Store(&end)
 	g.draining.Store(true)
 	for _, s := range g.sites() {
 		refused += s.refuseAfter(end)
 		s.mu.Lock()
-		held, _ := s.sched.Len()
+		held, _ := s.sched.size()
 		s.mu.Unlock()
 		waiting += held
 	}
 	return refused, waiting
-}
-
-// refuseAfter refuses what cannot go before the end. Who that is is found out without the
-// lock of the site; who has gone meanwhile is not refused.
-func (s *site) refuseAfter(end time.Time) (refused int) {
-	late := s.after(end)
-	if len(late) == 0 {
-		return 0
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	for _, w := range late {
-		if w.Hold.grant == w.grant && s.sched.Cancel(now, w.Hold) {
-			w.Hold.refusal = &Refusal{Reason: Draining}
-			w.Hold.owner.wake()
-			refused++
-		}
-	}
-	s.step(now)
-	return refused
-}
-
-// after are the requests that wait and cannot go before the end.
-func (s *site) after(end time.Time) (late []Waiting) {
-	for _, w := range s.predicted() {
-		if w.Soonest.After(end) {
-			late = append(late, w)
-		}
-	}
-	return late
-}
-
-// refuseLate refuses a request that has come back and cannot go before the gate's drain
-// ends, and tells whether it did.
-func (s *site) refuseLate(p *Permit) bool {
-	end := s.gate.drainEnd.Load()
-	if end == nil {
-		return false
-	}
-	for _, w := range s.after(*end) {
-		if w.Hold != &p.hold {
-			continue
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		now := time.Now()
-		canceled := p.hold.grant == w.grant && s.sched.Cancel(now, &p.hold)
-		s.step(now)
-		return canceled
-	}
-	return false
 }
 
 // Drain refuses new requests and waits until those that are held or granted are
@@ -79,7 +26,7 @@ func (g *Gate) Drain(ctx context.Context) error {
 	g.draining.Store(true)
 	var busy []chan struct{}
 	g.each(func(s *site) {
-		if held, granted := s.sched.Len(); held+granted > 0 {
+		if held, granted := s.sched.size(); held+granted > 0 {
 			done := make(chan struct{})
 			s.drained = append(s.drained, done)
 			busy = append(busy, done)
@@ -96,7 +43,7 @@ func (g *Gate) Drain(ctx context.Context) error {
 	return nil
 }
 
-// Close refuses all that waits and everything to come, what is to be sent again
+// Close refuses all requests that wait and all to come, those that are sent again
 // included.
 func (g *Gate) Close() {
 	g.draining.Store(true)

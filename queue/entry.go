@@ -7,17 +7,17 @@ import (
 	"github.com/abide-proxy/abide/limit"
 )
 
-// slot is the one of a limit for a request.
-func (s *site) slot(now time.Time, l *Limit, r *Request) (*Slot, error) {
+// resourceFor is the resource of a limit for a request; it is made or changed if need be.
+func (s *registry) resourceFor(now time.Time, l *Limit, r *Request) (*resource, error) {
 	at := l.scope(r)
 	spec, made := l.arithmetic()
 	e := s.entry(at)
-	if e != nil && e.made == made && !e.bare && (e.spec == spec || e.spec != nil && spec != nil && *e.spec == *spec) {
+	if e != nil && e.made == made && !e.onlyCools && (e.spec == spec || e.spec != nil && spec != nil && *e.spec == *spec) {
 		e.spec = spec // is found to be the same at once the next time
-		if made && e.slot.title != l.title() {
+		if made && e.resource.title != l.title() {
 			s.rename(e, l, at.Key) // more is known of it now
 		}
-		return e.slot, nil
+		return e.resource, nil
 	}
 	m, fresh, err := l.meter()
 	if err != nil {
@@ -25,57 +25,75 @@ func (s *site) slot(now time.Time, l *Limit, r *Request) (*Slot, error) {
 	}
 	switch {
 	case e == nil:
-		e = &entry{slot: s.sched.Slot(l.label(at.Key), nil, nil), own: l.By != ByNone}
-		e.slot.title = l.title()
-		at = s.keep(l, at, e)
-		m, kept := l.kept(s.name, at, m)
-		e.slot.equip(now, m, fresh, kept)
-	case e.bare: // nothing was taken from it yet
-		e.bare, e.own = false, l.By != ByNone
+		e = &limitResource{resource: s.sched.newResource(l.label(at.Key), nil, nil), perKey: l.By != byAll}
+		e.resource.title = l.title()
+		at = s.remember(l, at, e)
+		m, external := l.externalMeter(s.name, at, m)
+		e.resource.setMeter(now, m, fresh, external)
+	case e.onlyCools: // nothing was taken from it yet
+		e.onlyCools, e.perKey = false, l.By != byAll
 		s.rename(e, l, at.Key)
-		m, kept := l.kept(s.name, at, m)
-		e.slot.equip(now, m, fresh, kept)
-		e.slot.resume(now, made)
+		m, external := l.externalMeter(s.name, at, m)
+		e.resource.setMeter(now, m, fresh, external)
+		e.resource.resume(now, made)
 	default:
 		if err := s.change(now, e, l, at, m, fresh); err != nil {
 			return nil, err
 		}
 	}
-	e.spec, e.of, e.made = spec, l.Subject, made
-	return e.slot, nil
+	e.spec, e.subject, e.made = spec, l.Subject, made
+	return e.resource, nil
 }
 
-// change gives the slot of a limit that has another arithmetic now its meter.
-func (s *site) change(now time.Time, e *entry, l *Limit, at Scope, m limit.Meter, fresh func() limit.Meter) error {
+// change gives the resource of a limit that has another arithmetic now its meter.
+func (s *registry) change(now time.Time, e *limitResource, l *Limit, at Scope, m limit.Meter, fresh func() limit.Meter) error {
 	spec, _ := l.arithmetic()
-	if e == s.rest[l.Name] {
-		at.Key = others
+	if e == s.overflow[l.Name] {
+		at.Key = overflowKey
 	}
-	own, can := e.slot.meter.(Changing)
-	if can && e.slot.kept && l.Keep != nil && spec != nil && own.Change(now, *spec, m) {
-		e.slot.fresh, e.slot.pace = fresh, pace{}
-		e.slot.stir()
+	own, can := e.resource.meter.(Changing)
+	if can && e.resource.external && l.Source != nil && spec != nil && own.Change(now, *spec, m) {
+		e.resource.fresh, e.resource.pace = fresh, pace{}
+		e.resource.markDirty()
 	} else {
-		moved := e.spec != nil && spec != nil && e.spec.As == spec.As && !e.slot.kept
+		moved := e.spec != nil && spec != nil && e.spec.As == spec.As && !e.resource.external
 		if moved {
 			var err error
-			if m, err = limit.Move(now, e.slot.meter, *spec); err != nil {
+			if m, err = limit.Move(now, e.resource.meter, *spec); err != nil {
 				return fmt.Errorf("the limit %q: %w", l.Name, err)
 			}
 		}
-		m, kept := l.kept(s.name, at, m)
-		s.sched.Change(now, e.slot, m, fresh, moved)
-		e.slot.keep(kept)
+		m, external := l.externalMeter(s.name, at, m)
+		e.resource.changeMeter(now, m, fresh, moved)
+		e.resource.setExternal(external)
 	}
 	s.rename(e, l, at.Key)
 	s.forgetPatterns() // others may know it by the limits from before
 	return nil
 }
 
-// rename gives the slot of a limit the limit's name.
-func (s *site) rename(e *entry, l *Limit, key string) {
-	if e == s.rest[l.Name] {
-		key = others
+// rename gives the resource of a limit the limit's name.
+func (s *registry) rename(e *limitResource, l *Limit, key string) {
+	if e == s.overflow[l.Name] {
+		key = overflowKey
 	}
-	e.slot.rename(l.label(key), l.title())
+	e.resource.setName(l.label(key), l.title())
+}
+
+// externalMeter is the meter that a limit's resource has in place of the one that was made for it,
+// and whether Gate.UpdateExternal may change it.
+func (l *Limit) externalMeter(site string, at Scope, m limit.Meter) (limit.Meter, bool) {
+	switch {
+	case l.Source == nil:
+		return m, false
+	case l.Spec == nil:
+		if own := l.Source.External(site, at, limit.Spec{}, m); own != nil {
+			return own, false
+		}
+		return m, false
+	}
+	if own := l.Source.External(site, at, *l.Spec, m); own != nil {
+		return own, true
+	}
+	return m, false
 }

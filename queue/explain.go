@@ -7,30 +7,30 @@ import (
 	"github.com/abide-proxy/abide/limit"
 )
 
-// Explained is what a request would meet now.
-type Explained struct {
+// Explanation is what a request would meet now.
+type Explanation struct {
 	Held     int // that wait at the site
 	InFlight int // that were granted and are not over
 
 	// Place is 1 for the next, among those that need the same; ETA is zero if nobody
 	// can tell, and Keeps is empty if it would go at once.
 	Place int
-	Keeps
+	Blocker
 	ETA   time.Time
 	Never bool // it is larger than a limit
 
-	Limits []LimitNow // that it needs, in order; the site itself only while it cools
+	Limits []limitInfo // that it needs, in order; the site itself only while it cools
 }
 
-// LimitNow is how one limit stands.
-type LimitNow struct {
+// limitInfo is how one limit stands.
+type limitInfo struct {
 	Limit    string // as people know it
 	Key      string
-	Learned  bool      // nobody wrote it: Limit.Make has made its meter
+	Learned  bool      // nobody wrote it: MeterSource.NewMeter has made its meter
 	Left     int64     // -1: it has no amount
 	Rate     float64   // of an adaptive limit, now, per second; 0 of others
 	Next     time.Time // when the request could take from it, were it alone; zero: not known
-	Asks     bool      // its store is asked what is left
+	Asking   bool      // its store is asked what is left
 	Cooling  time.Time // zero: it does not
 	Why      string    // of the cooldown, or of what follows one
 	Held     int       // holds that need it
@@ -40,14 +40,14 @@ type LimitNow struct {
 // Explain tells what a request would meet now. It makes nothing and changes
 // nothing: a site that is not remembered stays so. A limit that makes no sense is
 // shown as one without an amount.
-func (g *Gate) Explain(r Request) Explained {
+func (g *Gate) Explain(r Request) Explanation {
 	sh := &g.shards[maphash.String(g.seed, r.Site)%shards]
 	for {
 		s, from := sh.find(r.Site)
 		if s == nil {
-			s = newSite(g, r.Site) // nobody else has it
+			s = newSite(&g.gateState, r.Site) // nobody else has it
 			if from != nil {
-				s.restore(time.Now(), from)
+				s.restore(g.clock.Now(), from)
 			}
 		}
 		s.mu.Lock()
@@ -58,85 +58,84 @@ func (g *Gate) Explain(r Request) Explained {
 	}
 }
 
-// explain looks at the site, whose lock it gives back, and finds out without the lock when
-// the request would go: many may wait there.
-func (s *site) explain(r Request) Explained {
-	now := time.Now()
-	p := &Permit{request: r}
+// explain reads the locked site, unlocks it, and then estimates when the request would go,
+// which takes long if many requests wait.
+func (s *site) explain(r Request) Explanation {
+	now := s.gate.clock.Now()
+	p := &caller{request: r}
 	s.renew(&p.request)
-	h := &Hold{Client: r.Client, Weight: r.Weight, Priority: r.Priority, Cost: r.Cost}
-	h.Needs = [][]Need{{{Slot: s.all}}}
+	h := &hold{name: r.Client, weight: r.Weight, priority: r.Priority, cost: r.Cost}
+	h.needs = [][]need{{{resource: s.whole}}}
 	for i, alternative := range p.request.Limits {
-		needs := []Need{{Slot: s.all}}
+		needs := []need{{resource: s.whole}}
 		for j := range alternative {
 			l := &alternative[j]
-			needs = merge(needs, l.need(s.peek(l, l.scope(&p.request)), &p.request))
+			needs = merge(needs, l.need(s.preview(now, l, l.scope(&p.request)), &p.request))
 		}
-		h.Needs = append(h.Needs[:i], needs)
+		h.needs = append(h.needs[:i], needs)
 	}
-	var e Explained
-	e.Held, e.InFlight = s.sched.Len()
+	var e Explanation
+	e.Held, e.InFlight = s.sched.size()
 	var all *snapshot
 	var refusal *Refusal
-	var slots []*Slot // of e.Limits
-	unenclosed(h.Needs, func() {
+	var resources []*resource // of e.Limits
+	unenclosed(h.needs, func() {
 		all = s.sched.snapshot(now, h)
-		refusal = beyond(now, h.Needs)
-		slots = s.limitsNow(now, p, h, &e)
+		refusal = neverFits(now, h.needs)
+		resources = s.limitsNow(now, p, h, &e)
 	})
 	s.mu.Unlock()
 	line := all.line()
 	place(line)
 	predict(now, line, func(look func(time.Time)) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		unenclosed(h.Needs, func() { look(time.Now()) })
+		s.locked(func(now time.Time) { unenclosed(h.needs, func() { look(now) }) })
 	})
-	held := map[*Slot]int{}
+	held := map[*resource]int{}
 	for _, w := range line {
-		if w.Hold == h {
-			e.Place, e.Keeps, e.ETA = w.Place, w.Keeps, w.ETA
+		if w.hold == h {
+			e.Place, e.Blocker, e.ETA = w.Place, w.Blocker, w.ETA
 			continue
 		}
-		for slot := range slotsOf(w.needs) {
-			held[slot]++
+		for res := range resourcesOf(w.needs) {
+			held[res]++
 		}
 	}
-	for i, slot := range slots {
-		e.Limits[i].Held = held[slot]
+	for i, res := range resources {
+		e.Limits[i].Held = held[res]
 	}
 	if refusal != nil {
-		e.Never, e.Keeps, e.ETA = true, Keeps{Limit: refusal.Limit}, time.Time{}
+		e.Never, e.Blocker, e.ETA = true, Blocker{Limit: refusal.Limit}, time.Time{}
 	}
 	return e
 }
 
-// slotsOf are the slots of needs, each once.
-func slotsOf(needs [][]Need) map[*Slot]bool {
-	all := map[*Slot]bool{}
+// resourcesOf are the resources of needs, each once.
+func resourcesOf(needs [][]need) map[*resource]bool {
+	all := map[*resource]bool{}
 	for _, alternative := range needs {
 		for _, n := range alternative {
-			all[n.Slot] = true
+			all[n.resource] = true
 		}
 	}
 	return all
 }
 
-// unenclosed has do see the meters within those that enclose others, under the site's lock.
-func unenclosed(needs [][]Need, do func()) {
-	for slot := range slotsOf(needs) {
-		if m, ok := slot.meter.(enclosing); ok {
-			slot.meter = m.Within()
-			defer func() { slot.meter = m }()
+// unenclosed calls do with each enclosing meter replaced by the meter within. The site's lock
+// is held.
+func unenclosed(needs [][]need, do func()) {
+	for res := range resourcesOf(needs) {
+		if m, ok := res.meter.(enclosing); ok {
+			res.meter = m.Within()
+			defer func() { res.meter = m }()
 		}
 	}
 	do()
 }
 
-// limitsNow adds how each limit of a request stands, and answers their slots.
-func (s *site) limitsNow(now time.Time, p *Permit, h *Hold, e *Explained) (slots []*Slot) {
-	if at := s.now(now, h.Needs[0][0], s.name, ""); !at.Cooling.IsZero() || at.Why != "" {
-		e.Limits, slots = append(e.Limits, at), append(slots, s.all)
+// limitsNow adds how each limit of a request stands, and answers their resources.
+func (s *site) limitsNow(now time.Time, p *caller, h *hold, e *Explanation) (resources []*resource) {
+	if at := s.now(now, h.needs[0][0], s.name, ""); !at.Cooling.IsZero() || at.Why != "" {
+		e.Limits, resources = append(e.Limits, at), append(resources, s.whole)
 	}
 	seen := map[Scope]bool{}
 	for _, alternative := range p.request.Limits {
@@ -147,13 +146,13 @@ func (s *site) limitsNow(now time.Time, p *Permit, h *Hold, e *Explained) (slots
 				continue
 			}
 			seen[at] = true
-			need := l.need(s.peek(l, at), &p.request)
+			need := l.need(s.preview(now, l, at), &p.request)
 			stands := s.now(now, need, l.title(), l.key(&p.request))
-			stands.Learned = l.Spec == nil && l.Make != nil
-			e.Limits, slots = append(e.Limits, stands), append(slots, need.Slot)
+			stands.Learned = l.made()
+			e.Limits, resources = append(e.Limits, stands), append(resources, need.resource)
 		}
 	}
-	return slots
+	return resources
 }
 
 // enclosing is a meter that has a moment's reasons of its own beside those of the one
@@ -163,41 +162,41 @@ type enclosing interface {
 	Within() limit.Meter
 }
 
-// peek is the slot of a limit, or one that nobody else sees.
-func (s *site) peek(l *Limit, at Scope) *Slot {
+// preview is the resource of a limit, or an independent copy if the limit has none yet.
+func (s *registry) preview(now time.Time, l *Limit, at Scope) *resource {
 	e := s.entry(at)
-	if e != nil && !e.bare {
-		return e.slot
+	if e != nil && !e.onlyCools {
+		return e.resource
 	}
 	m, fresh, _ := l.meter()
-	slot := &Slot{name: l.label(at.Key), title: l.title(), meter: m, fresh: fresh, s: s.sched}
+	res := &resource{name: l.label(at.Key), title: l.title(), metering: metering{meter: m, fresh: fresh}, agenda: &s.sched.agenda}
 	if e != nil {
-		slot.cool, slot.coolWhy, slot.ramp = e.slot.cool, e.slot.coolWhy, e.slot.ramp
-		slot.pending = e.slot.pending
-		slot.resume(time.Now(), l.Make != nil)
+		res.coolUntil, res.coolWhy, res.slowStart = e.resource.coolUntil, e.resource.coolWhy, e.resource.slowStart
+		res.pending = e.resource.pending
+		res.resume(now, l.made())
 	}
-	return slot
+	return res
 }
 
 // now is how a limit stands for a request that needs so much of it.
-func (s *site) now(now time.Time, n Need, title, key string) LimitNow {
-	slot := n.Slot
-	at := LimitNow{
-		Limit: title, Key: key, Left: -1, Next: slot.when(now, n.N),
-		Why: slot.why(now), InFlight: slot.flying,
+func (s *site) now(now time.Time, n need, title, key string) limitInfo {
+	res := n.resource
+	at := limitInfo{
+		Limit: title, Key: key, Left: -1, Next: res.when(now, n.n),
+		Why: res.why(now), InFlight: res.inFlight,
 	}
-	if slot.meter != nil {
-		at.Left = slot.Left(now)
-		if adaptive, ok := slot.meter.(interface{ Rate(now time.Time) float64 }); ok {
+	if res.meter != nil {
+		at.Left = res.left(now)
+		if adaptive, ok := res.meter.(interface{ Rate(now time.Time) float64 }); ok {
 			at.Rate = adaptive.Rate(now)
 		}
 	}
-	away := at.Next.After(now) && slot.away(now) && !slot.cool.After(now)
-	if asking := slot.asking(now, at.Next, n.N); away || asking || at.Next.Sub(now) > far {
-		at.Next, at.Asks = time.Time{}, away || asking && slot.asks(now, n.N)
+	away := at.Next.After(now) && res.away(now) && !res.coolUntil.After(now)
+	if asking := res.asking(now, at.Next, n.n); away || asking || at.Next.Sub(now) > far {
+		at.Next, at.Asking = time.Time{}, away || asking && res.asks(now, n.n)
 	}
-	if slot.cool.After(now) {
-		at.Cooling = slot.cool
+	if res.coolUntil.After(now) {
+		at.Cooling = res.coolUntil
 	}
 	return at
 }

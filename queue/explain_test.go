@@ -16,7 +16,7 @@ func TestExplainOfASiteThatIsNotKnownMakesNothing(t *testing.T) {
 		if sites, _ := g.Len(); sites != 0 {
 			t.Errorf("%d sites are remembered", sites)
 		}
-		if e.Place != 1 || e.Keeps != (Keeps{}) || !e.ETA.Equal(time.Now()) || e.Held+e.InFlight != 0 || e.Never {
+		if e.Place != 1 || e.Blocker != (Blocker{}) || !e.ETA.Equal(time.Now()) || e.Held+e.InFlight != 0 || e.Never {
 			t.Errorf("it says %+v", e)
 		}
 		if len(e.Limits) != 1 || e.Limits[0].Left != 10 || !e.Limits[0].Next.Equal(time.Now()) {
@@ -56,18 +56,18 @@ func TestExplainSaysWhatARequestWouldMeet(t *testing.T) {
 			if e.Held != 3 || e.InFlight != 1 || e.Place != c.place || e.ETA.Sub(start) != c.eta || e.Limit != "limit" {
 				t.Errorf("%s: %+v", name, e)
 			}
-			if len(e.Limits) != 2 || e.Limits[0] != (LimitNow{Limit: "limit", Next: start.Add(time.Minute), Held: 3, InFlight: 1}) ||
-				e.Limits[1] != (LimitNow{Limit: "5 in flight", Left: 4, Next: start, Held: 3, InFlight: 1}) {
+			if len(e.Limits) != 2 || e.Limits[0] != (limitInfo{Limit: "limit", Next: start.Add(time.Minute), Held: 3, InFlight: 1}) ||
+				e.Limits[1] != (limitInfo{Limit: "5 in flight", Left: 4, Next: start, Held: 3, InFlight: 1}) {
 				t.Errorf("%s: the limits are %+v", name, e.Limits)
 			}
 		}
 		first.Cool(Scope{}, start.Add(time.Hour), "Retry-After")
 		e := g.Explain(r)
-		if len(e.Limits) != 3 || e.Limits[0] != (LimitNow{Limit: "a", Left: -1, Next: start.Add(time.Hour), Cooling: start.Add(time.Hour), Why: "Retry-After", Held: 3}) {
+		if len(e.Limits) != 3 || e.Limits[0] != (limitInfo{Limit: "a", Left: -1, Next: start.Add(time.Hour), Cooling: start.Add(time.Hour), Why: "Retry-After", Held: 3}) {
 			t.Errorf("while it cools: %+v", e.Limits)
 		}
-		if e.Keeps.String() != "a (Retry-After)" || !e.Until.Equal(start.Add(time.Hour)) {
-			t.Errorf("what keeps it is %v until %v", e.Keeps, e.Until)
+		if e.Blocker.String() != "a (Retry-After)" || !e.Until.Equal(start.Add(time.Hour)) {
+			t.Errorf("what keeps it is %v until %v", e.Blocker, e.Until)
 		}
 		first.Finish(Result{})
 		if _, held := g.Len(); held != 3 {

@@ -28,8 +28,8 @@ func TestSitesThatHaveNothingToRememberAreForgotten(t *testing.T) {
 			}
 		}
 		s := g.lock("one")
-		if n := len(s.slots); n > 1000 || len(s.sched.slots) > n+1 {
-			t.Errorf("%d clients are remembered, %d in all", n, len(s.sched.slots))
+		if n := len(s.byScope); n > 1000 || len(s.sched.resources) > n+1 {
+			t.Errorf("%d clients are remembered, %d in all", n, len(s.sched.resources))
 		}
 		s.mu.Unlock()
 	})
@@ -52,7 +52,7 @@ func TestAMeterIsNotForgottenBetweenLookingItUpAndUsingIt(t *testing.T) {
 	}
 	s := g.lock("a")
 	defer s.mu.Unlock()
-	if len(s.slots) > 100 {
-		t.Errorf("%d slots are remembered", len(s.slots))
+	if len(s.byScope) > 100 {
+		t.Errorf("%d slots are remembered", len(s.byScope))
 	}
 }

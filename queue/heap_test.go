@@ -8,11 +8,11 @@ import (
 
 func TestAHeapGivesItsItemsInOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var h heap[*Hold, byArrival]
-		in := map[*Hold]bool{}
+		var h heap[*hold, byArrival]
+		in := map[*hold]bool{}
 		t.Repeat(map[string]func(*rapid.T){
 			"push": func(t *rapid.T) {
-				item := &Hold{seq: rapid.Uint64().Draw(t, "seq")}
+				item := &hold{seq: rapid.Uint64().Draw(t, "seq")}
 				h.push(item)
 				in[item] = true
 			},
@@ -38,8 +38,8 @@ func TestAHeapGivesItsItemsInOrder(t *testing.T) {
 					t.Fatalf("%d items, should be %d", len(h.items), len(in))
 				}
 				for i, item := range h.items {
-					if int(item.inFlow) != i+1 {
-						t.Fatalf("item %d thinks it is %d", i, item.inFlow-1)
+					if int(item.inQueue) != i+1 {
+						t.Fatalf("item %d thinks it is %d", i, item.inQueue-1)
 					}
 					if parent := h.items[max(i-1, 0)/2]; i > 0 && item.seq < parent.seq {
 						t.Fatal("out of order")

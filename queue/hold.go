@@ -6,146 +6,156 @@ import (
 	"github.com/abide-proxy/abide/limit"
 )
 
-// Priorities run from 0, the most urgent, to 7, as in RFC 9218.
-const (
-	Urgent          = 0
-	DefaultPriority = 3
-	Patient         = 7
-
-	classes = Patient + 1
-)
-
-// Unit is what the amount of a Need counts, which says how it is settled.
-type Unit uint8
-
-// The units.
-const (
-	Requests Unit = iota // the amount is certain
-	Cost                 // settled with Result.Cost
-	Bytes                // settled with Result.Bytes
-)
-
-// Need is an amount of what a slot has.
-type Need struct {
-	Slot   *Slot
-	N      int64
-	Of     Unit
-	Refuse bool // see Limit.Refuse
+// need is an amount that a hold takes from a resource.
+type need struct {
+	resource *resource
+	n        int64
+	of       Unit
+	refuse   bool // see Limit.Refuse
 }
 
-// Hold is a request that waits. Its exported fields are the caller's and do not
-// change after Add. A Hold is used once; what it becomes when it is granted is
-// finished with Scheduler.Finish.
-type Hold struct {
-	Client   string
-	Weight   int   // the client's share; 0 is 1
-	Priority int   // 0 (most urgent) to 7
-	Cost     int64 // what fairness counts for it; 0 is 1
+// hold is a request that waits or runs. Its caller sets the fields down to owner before
+// scheduler.add, and does not change them after that. A hold is added once; when it has been
+// granted, scheduler.finish ends it or scheduler.giveBack makes it wait again. The site's lock
+// guards it.
+type hold struct {
+	name     string
+	weight   int   // the client's share; 0 is 1
+	priority int   // 0 (most urgent) to 7: see clampPriority; level is the priority after aging
+	cost     int64 // counts against the client's share; 0 is 1
 
-	// Deadline is when it stops waiting; zero is never. It is refused as soon as
-	// it is certain that it would have to wait for longer.
-	Deadline time.Time
+	// deadline is when the hold stops waiting; zero is never. The hold is refused as soon
+	// as it is certain that it would wait for longer.
+	deadline time.Time
 
-	// Needs are alternatives. It goes when everything of one of them can be
-	// taken at once. No slot is twice in the same alternative.
-	Needs [][]Need
+	// needs are the alternatives. The hold is granted when all needs of one alternative can
+	// be taken at once. No resource is twice in the same alternative.
+	needs [][]need
 
-	// Pick chooses among the alternatives that are ready, by their index, when
-	// there are more than one. nil takes the first.
-	Pick func(ready []int) int
+	// chooser chooses among the alternatives that are ready; nil takes the first.
+	chooser Chooser
 
-	owner   *Permit    // of a Gate
-	order   Preference // the same as Pick, if it is not nil
-	choices *choices   // of its Needs; nil: no other hold has them
+	owner   *caller  // of a Gate; nil in tests of the scheduler alone
+	choices *choices // of its needs; nil: no other hold has these needs
 
-	choice     int32 // :: index into Needs, once granted
-	missed     int32 // how often what kept it last changed
-	state      state
-	forced     bool // granted without taking anything
-	unreserved bool // what it took of bytes has gone back
-	lent       bool // draws may have it
-	asks       bool // it was granted on a ramp, and has no answer yet
-	class      int  // Priority within its bounds
-	seq        uint64
-	added      time.Time
-	taken      time.Time     // when it was granted, or went out: meters know it by that
-	late       time.Duration // how much later than its grant that is
-	later      time.Time     // when it may come back to its lane
-	charge     float64       // what the client paid for it, in turns
-	grant      uint64        // the number of its grant
-
-	answerIn time.Duration // it waits so long after added for a store, though its deadline is over; 0: it does not
-
-	bound *Slot // what kept it last
-
-	// Of its last wait, or of the one that goes on:
-	kept    string        // title of the limit that kept it for longest, "" if it never waited
-	keptFor time.Duration // by that limit
-	entered time.Time     // when it began to wait where it waits, or waited last
-
-	client *client
-	flow   *flow
-	lane   *lane
-
+	state   state
+	awaited bool  // others may wait for the answer; only the permit uses it, without a lock
+	missed  int32 // number of changes of waitRecord.bound
+	seq     uint64
+	added   time.Time
 	refusal *Refusal
 
-	inFlow, inClass, inLater, inDeadlines int32
+	grantRecord
+	waitRecord
+	position
+}
+
+// grantRecord describes the latest grant of a hold.
+type grantRecord struct {
+	choice     int32         // :: index into needs
+	forced     bool          // granted without taking anything
+	unreserved bool          // the bytes that it took were given back
+	offered    bool          // byte requests may take the bytes that it took
+	probes     bool          // it was granted in a slow start, and has no answer yet
+	grant      uint64        // the number of the grant
+	taken      time.Time     // when it was granted, or was sent: the time by which meters find what it took
+	late       time.Duration // from the grant to taken
+	charge     float64       // what was added to client.served for it
+}
+
+// grantedAt is the time of the grant.
+func (g *grantRecord) grantedAt() time.Time { return g.taken.Add(-g.late) }
+
+// waitRecord describes the latest wait of a hold.
+type waitRecord struct {
+	entered    time.Time     // when it joined the group where it waits, or waited last
+	later      time.Time     // end of its delay
+	answerIn   time.Duration // how long after added it waits for the answer of a store, also past its deadline; 0: not past it
+	bound      *resource     // the resource that blocked it last
+	blockedBy  string        // title of the limit that blocked it for longest, "" if it never waited
+	blockedFor time.Duration // by that limit
+}
+
+// position is where a hold waits.
+type position struct {
+	client *client
+	queue  *clientQueue
+	group  *group
+
+	inQueue, inPriority, inDelayed, inDeadlines int32
 }
 
 type state uint8
 
 const (
-	outside state = iota // not added yet, or over
-	waiting              // in its lane
-	resting              // until later
-	granted
+	stateOutside state = iota // not added yet, or over
+	stateWaiting              // in its group
+	stateDelayed              // until later
+	stateGranted
 )
 
-// Choice is the alternative of Needs that a granted hold took.
-func (h *Hold) Choice() int { return int(h.choice) }
+// clampPriority brings the priority between mostUrgent and leastUrgent.
+func (h *hold) clampPriority() { h.priority = min(max(h.priority, mostUrgent), leastUrgent) }
 
-// Added is when it began to wait.
-func (h *Hold) Added() time.Time { return h.added }
+func (h *hold) fairCost() int64 { return max(h.cost, 1) }
 
-// Granted is when it was granted last.
-func (h *Hold) Granted() time.Time { return h.taken }
+func (h *hold) fairWeight() float64 { return float64(max(h.weight, 1)) }
 
-// Refusal is why the scheduler let it go without a grant, or nil.
-func (h *Hold) Refusal() *Refusal { return h.refusal }
-
-func (h *Hold) cost() int64 { return max(h.Cost, 1) }
-
-func (h *Hold) weight() float64 { return float64(max(h.Weight, 1)) }
-
-// Result is how a granted request ended.
-type Result struct {
-	Outcome limit.Outcome
-
-	// Unsent says that nothing of it has reached the server: everything that it
-	// took is given back.
-	Unsent bool
-
-	// Cost and Bytes are the true ones; 0 is as estimated.
-	Cost, Bytes int64
-
-	// Exact says that Bytes is true also when it is 0.
-	Exact bool
-}
-
-// byArrival orders the holds of a flow.
+// byArrival orders the holds of a client queue.
 type byArrival struct{}
 
-func (byArrival) before(a, b *Hold) bool { return a.seq < b.seq }
-func (byArrival) place(h *Hold) *int32   { return &h.inFlow }
+func (byArrival) before(a, b *hold) bool { return a.seq < b.seq }
+func (byArrival) place(h *hold) *int32   { return &h.inQueue }
 
-// byAge orders the holds of one priority of a lane.
+// byAge orders the holds of one priority of a group.
 type byAge struct{}
 
-func (byAge) before(a, b *Hold) bool { return a.seq < b.seq }
-func (byAge) place(h *Hold) *int32   { return &h.inClass }
+func (byAge) before(a, b *hold) bool { return a.seq < b.seq }
+func (byAge) place(h *hold) *int32   { return &h.inPriority }
 
-// byReturn orders the holds that rest.
-type byReturn struct{}
+// byDelay orders the delayed holds by their return.
+type byDelay struct{}
 
-func (byReturn) before(a, b *Hold) bool { return a.later.Before(b.later) }
-func (byReturn) place(h *Hold) *int32   { return &h.inLater }
+func (byDelay) before(a, b *hold) bool { return a.later.Before(b.later) }
+func (byDelay) place(h *hold) *int32   { return &h.inDelayed }
+
+// noteBlocked records a limit that has blocked the hold, unless another limit did for longer.
+func (h *hold) noteBlocked(limit string, kept time.Duration) {
+	if kept >= h.blockedFor {
+		h.blockedBy, h.blockedFor = limit, kept
+	}
+}
+
+// want adds what a hold needs, times by (1 or -1), to what is queued at its resources.
+func (h *hold) want(by int64) {
+	for _, alternative := range h.needs {
+		for _, n := range alternative {
+			n.resource.users += int(by)
+			n.resource.queued[h.priority] += by * n.n
+			n.resource.noteDemand()
+		}
+	}
+}
+
+// sent records that a granted request is sent only now. It returns whether that is later
+// than the grant by a millisecond or more: then meters count the request from now on.
+func (h *hold) sent(now time.Time) bool {
+	if h.state != stateGranted || h.forced || now.Sub(h.taken) < time.Millisecond {
+		return false
+	}
+	for _, n := range h.needs[h.choice] {
+		n.resource.postpone(now, h, n)
+	}
+	h.late += now.Sub(h.taken)
+	h.taken = now
+	return true
+}
+
+// answered counts the answer of a site to a granted request that is not over yet, so that
+// requests which wait for that answer in a slow start can go before the body has passed. A
+// refusal is counted by finish or giveBack, together with its cooldown.
+func (h *hold) answered(now time.Time, o limit.Outcome) {
+	if h.state == stateGranted && o != limit.Refused {
+		h.countAnswer(now, o == limit.Success)
+	}
+}

@@ -22,7 +22,7 @@ func TestAPermitTellsWhichLimitKeptItForLongest(t *testing.T) {
 		kept := make(chan string)
 		go func() {
 			p := allow(t, g, both) // waits 10 s for the window, and then 0.4 s more
-			kept <- p.KeptBy()
+			kept <- p.BlockedBy()
 			p.Finish(Result{})
 		}()
 		time.Sleep(9900 * time.Millisecond)

@@ -2,9 +2,10 @@ package queue
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/abide-proxy/abide/limit"
 )
@@ -14,7 +15,7 @@ type By uint8
 
 // The parts.
 const (
-	ByNone   By = iota // all requests share one
+	byAll    By = iota // all requests share one
 	ByClient           // Request.Client
 	ByRoute            // Request.Method and Request.Path
 )
@@ -26,7 +27,7 @@ type Limit struct {
 	Title string // as people know it: "900 requests per 15m"; "" is Name
 	Key   string // whose: a client, a token, a backend; "" is everyone's
 
-	// Spec is the limit's arithmetic; nil is something that only cools. One that
+	// Spec is the limit's arithmetic; nil without a Source is something that only cools. One that
 	// differs from the meter's changes the meter, which stays as used as it was.
 	Spec *limit.Spec
 
@@ -34,19 +35,9 @@ type Limit struct {
 	// comes in its place, begins with what was spent of it. nil is of its own.
 	Subject *Subject
 
-	// Make makes the limit's meter, in place of a Spec, where what a meter is was
-	// learned. A slot keeps the first that was made for it, whatever the function
-	// later: two functions cannot be compared. It is called under the site's lock,
-	// also for a meter that is only looked at, so it does nothing else and never
-	// calls the gate. Waits are foreseen only as far as such a meter tells.
-	Make func() limit.Meter
-
-	// Keep answers the meter that a slot has in place of m: one that is kept elsewhere
-	// too, or m as it was before a restart. It is asked once for each slot, and again for
-	// another Spec unless the meter is Changing; another function changes nothing. With
-	// Make the spec is the zero one. It is called under the site's lock and never calls
-	// the gate. nil, and an answer of nil, leave m.
-	Keep func(site string, at Scope, spec limit.Spec, m limit.Meter) limit.Meter
+	// Source makes the limit's meter where there is no Spec, and may keep the meter
+	// elsewhere. nil: the meter is made from Spec and kept here only.
+	Source MeterSource
 
 	N  int64 // of Cost, at least: it is Request.Cost, if that is more
 	Of Unit
@@ -59,32 +50,17 @@ type Limit struct {
 	Refuse bool
 }
 
-// Impatient is a meter that answers limit.Unknown while it waits for the answer to a
-// request, and does not wait for it for ever.
-type Impatient interface {
-	// Patience is when another may go without that answer, if nothing happens before;
-	// zero is never. That is no promise, so that nobody is refused for it.
-	Patience(now time.Time) time.Time
-}
-
-// Unknowing is a meter of a limit that may not exist.
-type Unknowing interface {
-	// Unknown tells whether n units are kept back only because nothing is known of the
-	// limit yet. Who would sooner be refused than wait does not wait for that.
-	Unknown(now time.Time, n int64) bool
-}
-
 // Scope is what a cooldown is about that concerns the limit, for a request.
 func (l *Limit) Scope(r *Request) Scope { return Scope{l.Name, l.key(r)} }
 
-// scope is where a limit's slot is found.
-func (l *Limit) scope(r *Request) Scope { return Scope{l.Name, short(l.key(r))} }
+// scope is where a limit's resource is found.
+func (l *Limit) scope(r *Request) Scope { return Scope{l.Name, boundKey(l.key(r))} }
 
-// key is whose meter the request takes from.
+// key is the key of the resource that the request takes from.
 func (l *Limit) key(r *Request) string {
 	own := ""
 	switch {
-	case l.By == ByNone:
+	case l.By == byAll:
 		return l.Key
 	case l.By == ByClient:
 		own = r.Client
@@ -110,23 +86,20 @@ func (l *Limit) units(r *Request) int64 {
 	return l.N
 }
 
-// need is what a request needs of the limit's slot.
-func (l *Limit) need(s *Slot, r *Request) Need { return Need{s, l.units(r), l.Of, l.Refuse} }
+// made tells whether Source makes the limit's meter.
+func (l *Limit) made() bool { return l.Spec == nil && l.Source != nil }
 
 // arithmetic is what the limit's meter is made from.
 func (l *Limit) arithmetic() (spec *limit.Spec, made bool) {
-	if l.Make != nil {
-		return nil, true
-	}
-	return l.Spec, false
+	return l.Spec, l.made()
 }
 
 // own tells whether the need of the limit differs from request to request.
-func (l *Limit) own() bool { return l.By != ByNone || l.Of == Cost }
+func (l *Limit) own() bool { return l.By != byAll || l.Of == Cost }
 
 func (l *Limit) title() string { return cmp.Or(l.Title, l.Name) }
 
-// label is what people see of the limit and of whose it is.
+// label names a resource of the limit for the operator.
 func (l *Limit) label(key string) string {
 	if key == "" {
 		return l.title()
@@ -136,8 +109,8 @@ func (l *Limit) label(key string) string {
 
 func (l *Limit) meter() (limit.Meter, func() limit.Meter, error) {
 	switch {
-	case l.Make != nil:
-		return l.Make(), nil, nil
+	case l.made():
+		return l.Source.NewMeter(), nil, nil
 	case l.Spec == nil:
 		return nil, nil, nil
 	}
@@ -154,3 +127,20 @@ func (l *Limit) meter() (limit.Meter, func() limit.Meter, error) {
 		return m
 	}, nil
 }
+
+// boundKey is the key itself, or a hash of bounded length, which is longer than any key
+// that is kept as it is: so no client can use the resource of another by its key.
+func boundKey(key string) string {
+	if len(key) <= longestKey {
+		return key
+	}
+	sum := sha256.Sum256([]byte(key))
+	return key[:longestKey-32] + "~" + hex.EncodeToString(sum[:16])
+}
+
+// isBoundKey tells whether a key is one that short has made of a longer one.
+func isBoundKey(key string) bool { return len(key) == longestKey+1 && key[longestKey-32] == '~' }
+
+// longestKey is the longest key that is kept as it is. Routes and clients come
+// from strangers.
+const longestKey = 128

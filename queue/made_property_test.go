@@ -30,16 +30,16 @@ func (a *budgetAudit) granted(t *rapid.T, now time.Time, flying, n int64) {
 	}
 }
 
-// drawMade adds a slot whose meter a function made.
+// drawMade adds a resource whose meter a function made.
 func (m *model) drawMade(t *rapid.T, i int) {
 	whole := rapid.Int64Range(1, 12).Draw(t, "whole")
 	window := time.Duration(rapid.IntRange(1, 90).Draw(t, "window")) * time.Second
 	b := newBudget(whole, window)
 	b.alone = rapid.Bool().Draw(t, "alone")
-	slot := m.s.Slot(fmt.Sprint("made ", i), b, nil)
-	m.slots = append(m.slots, slot)
-	m.audits[slot] = &audit{
-		slot: slot, spec: limit.Spec{Amount: whole},
+	res := m.s.newResource(fmt.Sprint("made ", i), b, nil)
+	m.slots = append(m.slots, res)
+	m.audits[res] = &audit{
+		slot: res, spec: limit.Spec{Amount: whole},
 		made: &budgetAudit{whole: whole, left: whole, window: window, alone: b.alone},
 	}
 }
@@ -53,19 +53,19 @@ func (m *model) drawTelling(t *rapid.T) {
 	a.made.left = rapid.Int64Range(0, a.made.whole).Draw(t, "left")
 	a.made.reset = m.now.Add(time.Duration(rapid.IntRange(1, 90).Draw(t, "reset")) * time.Second)
 	a.made.alone = rapid.IntRange(0, 3).Draw(t, "alone") == 0
-	m.s.Tell(m.now, a.slot, func(_ time.Time, meter limit.Meter) {
+	a.slot.updateMeter(m.now, func(_ time.Time, meter limit.Meter) {
 		b := meter.(*budget)
 		b.left, b.reset, b.alone = a.made.left, a.made.reset, a.made.alone
 	})
 }
 
-// exhausted is that a hold was refused for what nobody waits for, by every way that
-// it could have gone.
-func (m *model) exhausted(h *Hold) {
-	for _, needs := range h.Needs {
+// wantExhausted checks that a limit with Refuse blocks each alternative of a hold that was
+// refused.
+func (m *model) wantExhausted(h *hold) {
+	for _, needs := range h.needs {
 		kept := false
 		for _, n := range needs {
-			kept = kept || n.Refuse && n.Slot.when(m.now, n.N).After(m.now)
+			kept = kept || n.refuse && n.resource.when(m.now, n.n).After(m.now)
 		}
 		if !kept {
 			m.t.Fatalf("it is refused for limits that have enough, or for which it would wait")

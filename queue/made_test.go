@@ -96,7 +96,7 @@ func says(left int64, in time.Duration) func(time.Time, limit.Meter) {
 // made is a request under one limit with a made meter.
 func made(site string, b *budget) Request {
 	return Request{Site: site, Client: "x", Limits: [][]Limit{{
-		{Name: "ledger", Title: "75 per 15m", Key: "key", Make: func() limit.Meter { return b }, N: 1},
+		{Name: "ledger", Title: "75 per 15m", Key: "key", Source: makeFunc(func() limit.Meter { return b }), N: 1},
 	}}}
 }
 
@@ -112,13 +112,13 @@ func TestALimitKeepsTheMeterThatWasMadeFirst(t *testing.T) {
 				r := made("a", nil)
 				r.Shared = shared
 				r.Limits[0][0].Title = fmt.Sprint("title ", i)
-				r.Limits[0][0].Make = func() limit.Meter { times++; first = newBudget(100, time.Hour); return first }
+				r.Limits[0][0].Source = makeFunc(func() limit.Meter { times++; first = newBudget(100, time.Hour); return first })
 				defer allow(t, g, r).Finish(Result{})
 			}
 			if times != 1 || first.flying != 30 {
 				t.Errorf("shared %v: %d meters were made, %d are in flight in the last", shared, times, first.flying)
 			}
-			g.Slots(func(_ time.Time, at SlotNow) {
+			g.VisitResources(func(_ time.Time, at ResourceInfo) {
 				if at.Title != "title 29" {
 					t.Errorf("it is known as %q", at.Title)
 				}
@@ -132,7 +132,7 @@ func TestALimitThatIsLearnedReplacesOneThatWasWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, b := NewGate(Bounds{}, nil), newBudget(5, time.Hour)
 		written := made("a", b)
-		written.Limits[0][0].Make, written.Limits[0][0].Spec = nil, tenPerMinute()
+		written.Limits[0][0].Source, written.Limits[0][0].Spec = nil, tenPerMinute()
 		var old []*Permit
 		for range 7 {
 			old = append(old, allow(t, g, written))
@@ -178,9 +178,9 @@ func TestWhatAMeterIsToldLetsGo(t *testing.T) {
 		}()
 		time.Sleep(time.Second)
 		heard := false
-		p.Teach([]Teaching{
-			{Limit: Limit{Name: "cools"}, Tell: func(time.Time, limit.Meter) { t.Error("what has no meter hears it") }},
-			{Limit: made("", nil).Limits[0][0], Tell: func(now time.Time, m limit.Meter) { heard = true; says(1, time.Hour)(now, m) }},
+		p.Update([]Update{
+			{Limit: Limit{Name: "cools"}, Apply: func(time.Time, limit.Meter) { t.Error("what has no meter hears it") }},
+			{Limit: made("", nil).Limits[0][0], Apply: func(now time.Time, m limit.Meter) { heard = true; says(1, time.Hour)(now, m) }},
 		})
 		if <-done; !heard {
 			t.Error("nobody hears it")
@@ -198,7 +198,7 @@ func TestWhatIsTaughtIsThereForTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, b := NewGate(Bounds{}, nil), newBudget(5, time.Hour)
 		p := allow(t, g, Request{Site: "a"})
-		p.Teach([]Teaching{{made("", b).Limits[0][0], says(0, time.Minute)}})
+		p.Update([]Update{{made("", b).Limits[0][0], says(0, time.Minute)}})
 		p.Finish(Result{})
 		if p := allow(t, g, made("a", newBudget(5, time.Hour))); p.Waited() != time.Minute {
 			t.Errorf("the next one waited %v", p.Waited())

@@ -52,13 +52,13 @@ func BenchmarkTokens(b *testing.B) {
 				}
 				w := newCrowd(b, limits, true)
 				a := &accounts{all: make([]account, tokens), now: &w.now}
-				w.r.Pick, w.r.Order = a.pick, a
+				w.r.Chooser, w.r.Order = chooseFunc(a.pick), a
 				turn := uint64(0)
 				come := func() {
 					w.now = w.now.Add(time.Millisecond)
 					w.come()
 					turn++
-					a.all[w.going[len(w.going)-1].hold.choice].used = turn
+					a.all[w.going[len(w.going)-1].choice].used = turn
 					w.finish()
 				}
 				for range used + 1 {
@@ -120,25 +120,25 @@ type crowd struct {
 	s          *site
 	now, again time.Time
 	r          Request
-	going      []*Permit
+	going      []*hold
 }
 
 func newCrowd(b *testing.B, limits [][]Limit, shared bool) *crowd {
 	g := NewGate(Bounds{Wait: 30 * time.Minute}, nil)
-	r := Request{Site: "site", Client: "x", Method: "GET", Path: "/", Limits: limits, Shared: shared, Pick: byTurns()}
-	return &crowd{b: b, s: newSite(g, "site"), now: noon, r: r}
+	r := Request{Site: "site", Client: "x", Method: "GET", Path: "/", Limits: limits, Shared: shared, Chooser: chooseFunc(byTurns())}
+	return &crowd{b: b, s: newSite(&g.gateState, "site"), now: noon, r: r}
 }
 
 func (w *crowd) come() {
-	p := &Permit{request: w.r, site: w.s, ctx: context.Background(), asked: w.now}
-	p.hold = Hold{Client: w.r.Client, Pick: w.r.Pick, Deadline: w.now.Add(1000 * time.Hour), owner: p}
-	p.hold.Needs, _ = w.s.plan(w.now, &p.request)
-	p.hold.choices, p.hold.order = w.s.choices, w.r.Order
-	if w.s.sched.Try(w.now, &p.hold) {
-		w.going = append(w.going, p)
+	p := &Permit{caller: caller{request: w.r, ctx: context.Background(), asked: w.now}, site: w.s}
+	p.hold = hold{name: w.r.Client, chooser: w.r.Chooser, deadline: w.now.Add(1000 * time.Hour), owner: &p.caller}
+	p.hold.needs, _ = w.s.plan(w.now, &p.request)
+	p.hold.choices = w.s.choices.rankedBy(w.r.Order)
+	if w.s.sched.tryAtOnce(w.now, &p.hold) {
+		w.going = append(w.going, &p.hold)
 		return
 	}
-	if err := w.s.sched.foresee(w.now, &p.hold); err != nil {
+	if err := w.s.sched.estimate(w.now, &p.hold); err != nil {
 		w.b.Fatal(err)
 	}
 	w.s.sched.add(w.now, &p.hold)
@@ -146,18 +146,16 @@ func (w *crowd) come() {
 }
 
 func (w *crowd) step() {
-	turn := w.s.sched.Next(w.now)
-	for _, h := range turn.Granted {
-		w.going = append(w.going, h.owner)
+	turn := w.s.sched.next(w.now)
+	w.going = append(w.going, turn.granted...)
+	if len(turn.refused) > 0 {
+		w.b.Fatal(turn.refused[0].refusal)
 	}
-	if len(turn.Refused) > 0 {
-		w.b.Fatal(turn.Refused[0].refusal)
-	}
-	w.again = turn.Again
+	w.again = turn.again
 }
 
 func (w *crowd) finish() {
-	_ = w.s.sched.Finish(w.now, &w.going[0].hold, Result{})
+	_ = w.s.sched.finish(w.now, w.going[0], Result{})
 	w.going = w.going[1:]
 	w.step()
 }

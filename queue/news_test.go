@@ -38,16 +38,16 @@ func learning(t *testing.T, random *rand.Rand) {
 				return b
 			}
 			all = append(all, []Limit{
-				{Name: "ledger", Title: fmt.Sprint("ledger of ", v), Key: fmt.Sprint(v%5, token), Make: one, N: 1},
+				{Name: "ledger", Title: fmt.Sprint("ledger of ", v), Key: fmt.Sprint(v%5, token), Source: makeFunc(one), N: 1},
 				{Name: "token", Key: key},
 			})
 		}
 		return all
 	}
-	g := NewGate(Bounds{}, func(Request) ([][]Limit, uint64) {
+	g := NewGate(Bounds{}, planFunc(func(Request) ([][]Limit, uint64) {
 		v := version.Load()
 		return limits(v), v
-	})
+	}))
 	var all sync.WaitGroup
 	draw := rand.New(rand.NewPCG(random.Uint64(), 2))
 	for i := range 60 {
@@ -59,14 +59,14 @@ func learning(t *testing.T, random *rand.Rand) {
 				time.AfterFunc(10*took, cancel)
 			}
 			v := version.Load()
-			p, err := g.Wait(ctx, Request{Site: "a", Client: fmt.Sprint(i % 4), Limits: limits(v), Seen: v})
+			p, err := g.Wait(ctx, Request{Site: "a", Client: fmt.Sprint(i % 4), Limits: limits(v), Version: v})
 			if err != nil {
 				return
 			}
 			defer p.Finish(Result{})
 			time.Sleep(took)
 			p.Sent()
-			p.Teach([]Teaching{{Limit: limits(version.Load())[p.Choice()][0], Tell: says(int64(i%3), took)}})
+			p.Update([]Update{{Limit: limits(version.Load())[p.Choice()][0], Apply: says(int64(i%3), took)}})
 			if again && p.Again(ctx, Retry{Cool: Scope{"token", "1"}, Until: time.Now().Add(took), Result: Result{Outcome: limit.Refused}}) == nil {
 				time.Sleep(took)
 			}
@@ -83,12 +83,12 @@ func learning(t *testing.T, random *rand.Rand) {
 		case 1:
 			g.CoolAll(at, time.Now().Add(upTo(random, time.Minute)), "quarantine")
 		case 2:
-			g.WarmAll(at)
+			g.EndCooldowns(at)
 		case 3:
-			g.Slots(func(time.Time, SlotNow) {})
+			g.VisitResources(func(time.Time, ResourceInfo) {})
 		default:
 			l := limits(uint64(random.IntN(5)))[random.IntN(3)][0]
-			teacher.Teach([]Teaching{{Limit: l, Tell: says(random.Int64N(4), upTo(random, time.Minute))}})
+			teacher.Update([]Update{{Limit: l, Apply: says(random.Int64N(4), upTo(random, time.Minute))}})
 		}
 	}
 	all.Wait()
@@ -108,7 +108,7 @@ func TestTokensThatRestAreNotForgottenAllTheTime(t *testing.T) {
 		for token := range 100 {
 			r.Limits = append(r.Limits, []Limit{{
 				Name: "ledger", Key: fmt.Sprint(token), N: 1,
-				Make: func() limit.Meter { made++; return newBudget(1, time.Millisecond) },
+				Source: makeFunc(func() limit.Meter { made++; return newBudget(1, time.Millisecond) }),
 			}})
 		}
 		for range 900 {

@@ -10,12 +10,12 @@ import (
 
 var tenAnHour = limit.Spec{As: limit.Rolling, Amount: 10, Window: time.Hour}
 
-func units(s *Slot, n int64) [][]Need { return [][]Need{{{Slot: s, N: n}}} }
+func units(r *resource, n int64) [][]need { return [][]need{{{resource: r, n: n}}} }
 
-// threeLeft is a slot of which the client "a" has taken seven of ten.
-func threeLeft(w *world) *Slot {
+// threeLeft is a resource of which the client "a" has taken seven of ten.
+func threeLeft(w *world) *resource {
 	site := w.slot("site", tenAnHour)
-	w.add("seven", Hold{Client: "a", Needs: units(site, 7)})
+	w.add("seven", hold{name: "a", needs: units(site, 7)})
 	w.want("seven", w.next(), "seven")
 	w.finish(w.went[0])
 	return site
@@ -24,16 +24,16 @@ func threeLeft(w *world) *Slot {
 func TestACheapHoldOfAnotherLaneDoesNotPassACostlyOne(t *testing.T) {
 	w := newWorld(t, 0)
 	site := threeLeft(w)
-	w.add("big", Hold{Client: "a", Priority: 3, Needs: units(site, 5)})
+	w.add("big", hold{name: "a", priority: 3, needs: units(site, 5)})
 	w.next()
 	route := w.slot("route", perSecond)
-	w.add("small", Hold{Client: "a", Priority: 3, Needs: one(site, route)})
+	w.add("small", hold{name: "a", priority: 3, needs: one(site, route)})
 	w.want("nothing", w.next(), "")
-	small := Hold{Client: "b", Priority: 3, Needs: one(site)}
-	if w.s.Try(w.now, &small) {
+	small := hold{name: "b", priority: 3, needs: one(site)}
+	if w.s.tryAtOnce(w.now, &small) {
 		t.Error("a try passes who waits")
 	}
-	w.add("urgent", Hold{Client: "a", Priority: 2, Needs: one(site)})
+	w.add("urgent", hold{name: "a", priority: 2, needs: one(site)})
 	w.want("before it", w.next(), "urgent")
 	w.now = noon.Add(time.Hour)
 	w.want("then", w.next(), "big small")
@@ -42,10 +42,10 @@ func TestACheapHoldOfAnotherLaneDoesNotPassACostlyOne(t *testing.T) {
 func TestAgingLetsAHoldGoAtTheInstantAtWhichItComesFirst(t *testing.T) {
 	w := newWorld(t, 30*time.Second)
 	site := threeLeft(w)
-	w.add("big", Hold{Client: "a", Priority: 3, Needs: units(site, 5)})
+	w.add("big", hold{name: "a", priority: 3, needs: units(site, 5)})
 	w.next()
 	w.now = w.now.Add(time.Second)
-	w.add("small", Hold{Client: "b", Priority: 4, Needs: one(site)})
+	w.add("small", hold{name: "b", priority: 4, needs: one(site)})
 	w.want("nothing", w.next(), "")
 	w.went = nil
 	for len(w.went) == 0 && !w.again.IsZero() {
@@ -61,14 +61,14 @@ func TestAgingLetsAHoldGoAtTheInstantAtWhichItComesFirst(t *testing.T) {
 func TestWhoRestedGoesBeforeWhoComesLater(t *testing.T) {
 	w := newWorld(t, 0)
 	site := w.slot("site", perSecond)
-	h := w.add("rested", Hold{Client: "a", Needs: one(site)})
+	h := w.add("rested", hold{name: "a", needs: one(site)})
 	w.next()
-	if err := w.s.Return(w.now, h, Result{}, w.now.Add(time.Minute), h.Needs); err != nil {
+	if err := w.s.giveBack(w.now, h, Result{}, w.now.Add(time.Minute), h.needs); err != nil {
 		t.Fatal(err)
 	}
 	w.next()
 	w.now = w.now.Add(time.Minute)
-	if late := (Hold{Client: "b", Needs: one(site)}); w.s.Try(w.now, &late) {
+	if late := (hold{name: "b", needs: one(site)}); w.s.tryAtOnce(w.now, &late) {
 		t.Error("a try goes before a hold that is due")
 	}
 	w.want("due", w.next(), "rested")
@@ -77,13 +77,13 @@ func TestWhoRestedGoesBeforeWhoComesLater(t *testing.T) {
 func TestThePatientGoInTheEndAlthoughTheUrgentNeverCease(t *testing.T) {
 	w := newWorld(t, 30*time.Second)
 	site := w.slot("site", perSecond)
-	w.add("before", Hold{Client: "old", Needs: one(site)})
+	w.add("before", hold{name: "old", needs: one(site)})
 	w.next()
-	old := w.add("old", Hold{Client: "old", Priority: Patient, Needs: one(site)})
+	old := w.add("old", hold{name: "old", priority: leastUrgent, needs: one(site)})
 	for second := range 300 {
-		w.add("urgent", Hold{Client: "urgent", Priority: Urgent, Needs: one(site)})
-		w.add("urgent", Hold{Client: "urgent", Priority: Urgent, Needs: one(site)})
-		fresh := w.add("fresh", Hold{Client: "fresh", Priority: Patient, Needs: one(site)})
+		w.add("urgent", hold{name: "urgent", priority: mostUrgent, needs: one(site)})
+		w.add("urgent", hold{name: "urgent", priority: mostUrgent, needs: one(site)})
+		fresh := w.add("fresh", hold{name: "fresh", priority: leastUrgent, needs: one(site)})
 		w.went = nil
 		w.next()
 		for _, h := range w.went {
@@ -94,7 +94,7 @@ func TestThePatientGoInTheEndAlthoughTheUrgentNeverCease(t *testing.T) {
 				return
 			}
 		}
-		w.s.Cancel(w.now, fresh) // it asks anew each second
+		w.s.cancel(w.now, fresh) // it asks anew each second
 		w.next()
 		w.now = w.now.Add(time.Second)
 	}
@@ -104,16 +104,16 @@ func TestThePatientGoInTheEndAlthoughTheUrgentNeverCease(t *testing.T) {
 func TestWhoWasAwayHasSavedNothing(t *testing.T) {
 	w := newWorld(t, 0)
 	site := w.slot("site", perSecond)
-	w.add("b", Hold{Client: "b", Needs: one(site)})
+	w.add("b", hold{name: "b", needs: one(site)})
 	for range 50 {
-		w.add("a", Hold{Client: "a", Needs: one(site)})
+		w.add("a", hold{name: "a", needs: one(site)})
 	}
 	for range 30 {
 		w.next()
 		w.now = w.now.Add(time.Second)
 	}
 	for range 10 {
-		w.add("b", Hold{Client: "b", Needs: one(site)})
+		w.add("b", hold{name: "b", needs: one(site)})
 	}
 	w.went = nil
 	for range 10 {
@@ -134,12 +134,12 @@ func TestWhoWasAwayHasSavedNothing(t *testing.T) {
 func TestAPriorityAgesWithItsOldestHoldWhosesoeverTurnItIs(t *testing.T) {
 	w := newWorld(t, 30*time.Second)
 	site := w.slot("site", single)
-	running := w.add("running", Hold{Client: "greedy", Cost: 9, Needs: one(site)})
+	running := w.add("running", hold{name: "greedy", cost: 9, needs: one(site)})
 	w.next()
-	w.add("old", Hold{Client: "greedy", Priority: 3, Needs: one(site)})
+	w.add("old", hold{name: "greedy", priority: 3, needs: one(site)})
 	w.now = w.now.Add(31 * time.Second)
-	w.add("modest", Hold{Client: "modest", Priority: 3, Needs: one(site)})
-	w.add("sooner", Hold{Client: "modest2", Priority: 2, Needs: one(site)})
+	w.add("modest", hold{name: "modest", priority: 3, needs: one(site)})
+	w.add("sooner", hold{name: "modest2", priority: 2, needs: one(site)})
 	w.finish(running)
 	w.want("first", w.next(), "modest")
 }
@@ -148,7 +148,7 @@ func TestWhatIsInFlightCountsWhenALimitBecomesOneOfThat(t *testing.T) {
 	w := newWorld(t, 0)
 	site := w.slot("site", tenAnHour)
 	for range 5 {
-		w.add("x", Hold{Needs: one(site)})
+		w.add("x", hold{needs: one(site)})
 	}
 	w.next()
 	fresh := func() limit.Meter {
@@ -159,10 +159,10 @@ func TestWhatIsInFlightCountsWhenALimitBecomesOneOfThat(t *testing.T) {
 		return m
 	}
 	w.now = w.now.Add(time.Second)
-	w.s.Change(w.now, site, fresh(), fresh, false)
+	site.changeMeter(w.now, fresh(), fresh, false)
 	for i, h := range w.went {
 		w.finish(h)
-		if left, want := site.Left(w.now), int64(max(i-2, 0)); left != want {
+		if left, want := site.left(w.now), int64(max(i-2, 0)); left != want {
 			t.Errorf("%d of 5 finished, %d left, want %d", i+1, left, want)
 		}
 	}
@@ -171,14 +171,14 @@ func TestWhatIsInFlightCountsWhenALimitBecomesOneOfThat(t *testing.T) {
 func TestASlotIsNotForgottenWhileSomebodyWaitsWhoNeedsIt(t *testing.T) {
 	w := newWorld(t, 0)
 	site, route := w.slot("site", single), w.slot("route", perSecond)
-	w.add("running", Hold{Needs: one(site)})
-	h := w.add("waits", Hold{Needs: one(site, route)})
+	w.add("running", hold{needs: one(site)})
+	h := w.add("waits", hold{needs: one(site, route)})
 	w.next()
-	if w.s.Forget(w.now, route) {
+	if w.s.forget(w.now, route) {
 		t.Error("it is forgotten")
 	}
-	w.s.Cancel(w.now, h)
-	if !w.s.Forget(w.now, route) {
+	w.s.cancel(w.now, h)
+	if !w.s.forget(w.now, route) {
 		t.Error("it is kept for nobody")
 	}
 }

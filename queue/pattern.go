@@ -10,40 +10,41 @@ import (
 // that some route of a rule has.
 const mostPatterns = 64
 
-// longestOwn is the longest client and route whose needs are remembered.
+// longestOwn is the longest client and route, in bytes together, whose needs are
+// remembered.
 const longestOwn = 256
 
-// pattern is what the needs of requests with the same limits have in common.
+// pattern is the common part of the needs of requests with the same limits.
 type pattern struct {
-	needs [][]Need // without a slot where each request has its own
-	own   bool     // there are such
-	mixed bool     // two limits of one name may share a slot: nothing is in common
+	needs      [][]need // without a resource where each request has its own
+	perRequest bool     // there are such
+	ambiguous  bool     // two limits of one name may share a resource: nothing is in common
 
 	// The needs of a few of the latest clients and routes, so that one that comes
 	// again and again is not looked up each time. Each has one place.
-	recent  [8]*recent
+	recent  [8]*recentRequest
 	choices *choices // nil: they are few
 }
 
-// recent is what requests of one client for one route need.
-type recent struct {
+// recentRequest is what requests of one client for one route need.
+type recentRequest struct {
 	client, method, path string
 	cost                 int64
-	needs                [][]Need
+	needs                [][]need
 	choices              *choices // nil: they are few
 }
 
 // choicesOf are those of needs that several requests have, nil if they are few.
-func choicesOf(needs [][]Need) *choices {
-	if len(needs) < manyChoices {
+func choicesOf(needs [][]need) *choices {
+	if len(needs) < minRanked {
 		return nil
 	}
 	return &choices{needs: needs}
 }
 
 // forgetPatterns has all needs looked up anew.
-func (s *site) forgetPatterns() {
-	for _, p := range s.known {
+func (s *registry) forgetPatterns() {
+	for _, p := range s.patterns {
 		p.choices.end()
 		for _, one := range p.recent {
 			if one != nil {
@@ -51,11 +52,11 @@ func (s *site) forgetPatterns() {
 			}
 		}
 	}
-	clear(s.known)
+	clear(s.patterns)
 }
 
 // place is where the needs of such requests are remembered.
-func (p *pattern) place(r *Request) **recent {
+func (p *pattern) place(r *Request) **recentRequest {
 	n := len(r.Client) + len(r.Path)
 	if r.Client != "" {
 		n += int(r.Client[len(r.Client)-1])
@@ -66,39 +67,39 @@ func (p *pattern) place(r *Request) **recent {
 	return &p.recent[n%len(p.recent)]
 }
 
-func (m *recent) is(r *Request) bool {
+func (m *recentRequest) is(r *Request) bool {
 	return m != nil && m.cost == r.Cost && m.path == r.Path && m.client == r.Client && m.method == r.Method
 }
 
-// entry is a limit's slot and what it was made from.
-type entry struct {
-	slot *Slot
-	spec *limit.Spec
-	of   *Subject // of the limit that it was made for last; nil: of none
-	made bool     // by Limit.Make
-	own  bool     // a client's or route's
-	bare bool     // only cools, and nobody has needed it yet
+// limitResource is a limit's resource and what it was made from.
+type limitResource struct {
+	resource  *resource
+	spec      *limit.Spec
+	subject   *Subject // of the limit that it was made for last; nil: of none
+	made      bool     // by MeterSource.NewMeter
+	perKey    bool     // a client's or route's
+	onlyCools bool     // only cools, and nobody has needed it yet
 }
 
-// plan finds the slots of a request's limits. The whole site is one of them. What
-// it answers may be that of other requests, too, and must not be changed.
-func (s *site) plan(now time.Time, r *Request) ([][]Need, error) {
+// plan finds the resources of a request's limits. The whole site is one of them. Other
+// requests may share the answer: it must not be changed.
+func (s *registry) plan(now time.Time, r *Request) ([][]need, error) {
 	s.choices, s.alternatives = nil, max(s.alternatives, len(r.Limits))
 	s.sweep(now)
 	if len(r.Limits) == 0 {
-		return s.alone, nil
+		return s.unlimited, nil
 	}
 	// A plan may answer with slices that others have, too.
-	if p := s.known[&r.Limits[0]]; !r.Shared && (p == nil || len(p.needs) != len(r.Limits)) {
+	if p := s.patterns[&r.Limits[0]]; !r.Shared && (p == nil || len(p.needs) != len(r.Limits)) {
 		return s.planAlone(now, r)
 	}
 	p, err := s.pattern(now, r)
 	switch {
 	case err != nil:
 		return nil, err
-	case p.mixed:
+	case p.ambiguous:
 		return s.planAlone(now, r)
-	case !p.own:
+	case !p.perRequest:
 		s.choices = p.choices
 		return p.needs, nil
 	}
@@ -111,12 +112,12 @@ func (s *site) plan(now time.Time, r *Request) ([][]Need, error) {
 	for i, common := range p.needs {
 		list := append(needs[i], common...)
 		for j := range list {
-			if list[j].Slot != nil {
+			if list[j].resource != nil {
 				continue
 			}
 			l := &r.Limits[i][j-1] // the first is the site
-			list[j].N = l.units(r)
-			if list[j].Slot, err = s.slot(now, l, r); err != nil {
+			list[j].n = l.units(r)
+			if list[j].resource, err = s.resourceFor(now, l, r); err != nil {
 				return nil, err
 			}
 		}
@@ -126,24 +127,24 @@ func (s *site) plan(now time.Time, r *Request) ([][]Need, error) {
 		if *at != nil {
 			(*at).choices.end()
 		}
-		*at = &recent{r.Client, r.Method, r.Path, r.Cost, needs, choicesOf(needs)}
+		*at = &recentRequest{r.Client, r.Method, r.Path, r.Cost, needs, choicesOf(needs)}
 		s.choices = (*at).choices
 	}
 	return needs, nil
 }
 
 // planAlone is plan for limits that no other request has.
-func (s *site) planAlone(now time.Time, r *Request) ([][]Need, error) {
-	needs := make([][]Need, len(r.Limits))
+func (s *registry) planAlone(now time.Time, r *Request) ([][]need, error) {
+	needs := make([][]need, len(r.Limits))
 	for i, alternative := range r.Limits {
-		list := append(make([]Need, 0, len(alternative)+1), Need{Slot: s.all})
+		list := append(make([]need, 0, len(alternative)+1), need{resource: s.whole})
 		for j := range alternative {
 			l := &alternative[j]
-			slot, err := s.slot(now, l, r)
+			res, err := s.resourceFor(now, l, r)
 			if err != nil {
 				return nil, err
 			}
-			list = merge(list, l.need(slot, r))
+			list = merge(list, l.need(res, r))
 		}
 		needs[i] = list
 	}
@@ -151,78 +152,81 @@ func (s *site) planAlone(now time.Time, r *Request) ([][]Need, error) {
 }
 
 // pattern is the one of a request's limits.
-func (s *site) pattern(now time.Time, r *Request) (*pattern, error) {
-	if p := s.known[&r.Limits[0]]; p != nil {
+func (s *registry) pattern(now time.Time, r *Request) (*pattern, error) {
+	if p := s.patterns[&r.Limits[0]]; p != nil {
 		return p, nil
 	}
-	p := &pattern{needs: make([][]Need, len(r.Limits))}
+	p := &pattern{needs: make([][]need, len(r.Limits))}
 	for i, alternative := range r.Limits {
-		list := append(make([]Need, 0, len(alternative)+1), Need{Slot: s.all})
+		list := append(make([]need, 0, len(alternative)+1), need{resource: s.whole})
 		for j := range alternative {
 			l := &alternative[j]
-			need := Need{N: l.N, Of: l.Of, Refuse: l.Refuse}
+			need := need{n: l.N, of: l.Of, refuse: l.Refuse}
 			if l.own() {
-				p.own = true
+				p.perRequest = true
 			} else {
-				slot, err := s.slot(now, l, r)
+				res, err := s.resourceFor(now, l, r)
 				if err != nil {
 					return nil, err
 				}
-				need.Slot = slot
+				need.resource = res
 			}
 			for k := range j {
-				p.mixed = p.mixed || alternative[k].Name == l.Name
+				p.ambiguous = p.ambiguous || alternative[k].Name == l.Name
 			}
 			list = append(list, need)
 		}
 		p.needs[i] = list
 	}
-	if !p.own && !p.mixed {
+	if !p.perRequest && !p.ambiguous {
 		p.choices = choicesOf(p.needs)
 	}
-	if s.known == nil {
-		s.known = map[*[]Limit]*pattern{}
+	if s.patterns == nil {
+		s.patterns = map[*[]Limit]*pattern{}
 	}
-	if len(s.known) >= mostPatterns {
+	if len(s.patterns) >= mostPatterns {
 		s.forgetPatterns()
 	}
-	s.known[&r.Limits[0]] = p
+	s.patterns[&r.Limits[0]] = p
 	return p, nil
 }
 
 // room is room for needs like those, in one piece if there are no more than usual.
-func room(like [][]Need) [][]Need {
+func room(like [][]need) [][]need {
 	if len(like) == 1 && len(like[0]) <= 12 {
 		if len(like[0]) <= 4 {
 			r := &struct {
-				one [1][]Need
-				few [4]Need
+				one [1][]need
+				few [4]need
 			}{}
 			r.one[0] = r.few[:0]
 			return r.one[:]
 		}
 		r := &struct {
-			one [1][]Need
-			few [12]Need
+			one [1][]need
+			few [12]need
 		}{}
 		r.one[0] = r.few[:0]
 		return r.one[:]
 	}
-	needs := make([][]Need, len(like))
+	needs := make([][]need, len(like))
 	for i := range like {
-		needs[i] = make([]Need, 0, len(like[i]))
+		needs[i] = make([]need, 0, len(like[i]))
 	}
 	return needs
 }
 
-// merge adds a need, to the one of the same slot if there is one.
-func merge(list []Need, n Need) []Need {
+// merge adds a need, to the one of the same resource if there is one.
+func merge(list []need, n need) []need {
 	for i := range list {
-		if list[i].Slot == n.Slot {
-			list[i].N += n.N
-			list[i].Refuse = list[i].Refuse || n.Refuse
+		if list[i].resource == n.resource {
+			list[i].n += n.n
+			list[i].refuse = list[i].refuse || n.refuse
 			return list
 		}
 	}
 	return append(list, n)
 }
+
+// need is what a request needs of the limit's resource.
+func (l *Limit) need(res *resource, r *Request) need { return need{res, l.units(r), l.Of, l.Refuse} }

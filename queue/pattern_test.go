@@ -14,16 +14,16 @@ func TestSharedLimitsNeedWhatTheyNeedAlone(t *testing.T) {
 	perHour := &limit.Spec{As: limit.Rolling, Amount: 100, Window: time.Hour}
 	one := func(name, key string, by By) Limit { return Limit{Name: name, Key: key, By: by, Spec: perHour, N: 1} }
 	lists := map[string][][]Limit{
-		"static":       {{one("a", "", ByNone), one("b", "x", ByNone)}},
-		"own":          {{one("a", "", ByNone), one("c", "", ByClient), one("d", "", ByRoute), one("e", "", ByNone)}},
+		"static":       {{one("a", "", byAll), one("b", "x", byAll)}},
+		"own":          {{one("a", "", byAll), one("c", "", ByClient), one("d", "", ByRoute), one("e", "", byAll)}},
 		"backends":     {{one("a", "one", ByClient), {Name: "backend", Key: "one"}}, {one("a", "two", ByClient), {Name: "backend", Key: "two"}}},
-		"same name":    {{one("a", "", ByNone), one("a", "x", ByClient), one("a", "", ByNone)}},
-		"cost":         {{{Name: "cost", Spec: perHour, N: 2, Of: Cost}, one("a", "", ByNone)}},
+		"same name":    {{one("a", "", byAll), one("a", "x", ByClient), one("a", "", byAll)}},
+		"cost":         {{{Name: "cost", Spec: perHour, N: 2, Of: Cost}, one("a", "", byAll)}},
 		"nothing":      {{}},
 		"many":         {everyKind},
-		"more than 12": {append(append([]Limit(nil), everyKind...), one("a", "", ByClient), one("b", "", ByNone))},
+		"more than 12": {append(append([]Limit(nil), everyKind...), one("a", "", ByClient), one("b", "", byAll))},
 	}
-	s := newSite(NewGate(Bounds{}, nil), "site")
+	s := newSite(&NewGate(Bounds{}, nil).gateState, "site")
 	for range 2 {
 		for name, limits := range lists {
 			for i := range 40 { // more than are remembered
@@ -37,7 +37,7 @@ func TestSharedLimitsNeedWhatTheyNeedAlone(t *testing.T) {
 				}
 				for _, needs := range alone {
 					for _, n := range needs {
-						n.Slot.users++ // it is not forgotten in between
+						n.resource.users++ // it is not forgotten in between
 					}
 				}
 				r.Shared = true
@@ -51,7 +51,7 @@ func TestSharedLimitsNeedWhatTheyNeedAlone(t *testing.T) {
 			}
 		}
 	}
-	if n := len(s.known); n != len(lists) {
+	if n := len(s.patterns); n != len(lists) {
 		t.Errorf("%d of %d are remembered", n, len(lists))
 	}
 }
@@ -78,7 +78,7 @@ func TestEachHasItsOwnKeyOfALimit(t *testing.T) {
 // A site that has forgotten a meter does not let anybody take from it by what it
 // remembers of a list.
 func TestAForgottenMeterIsNotTakenFrom(t *testing.T) {
-	for name, by := range map[string]By{"everyone's": ByNone, "a client's": ByClient} {
+	for name, by := range map[string]By{"everyone's": byAll, "a client's": ByClient} {
 		limits := func() [][]Limit { return [][]Limit{{{Name: "all", By: by, Spec: &perSecond, N: 1}}} }
 		shared := Request{Site: "a", Client: "x", Limits: limits(), Shared: true}
 		t.Run(name, func(t *testing.T) {
@@ -128,12 +128,12 @@ func TestASiteRemembersOnlySoManyLists(t *testing.T) {
 		if _, err := s.plan(noon, r); err != nil {
 			t.Fatal(err)
 		}
-		if len(s.known) > mostPatterns {
-			t.Fatalf("%d are remembered", len(s.known))
+		if len(s.patterns) > mostPatterns {
+			t.Fatalf("%d are remembered", len(s.patterns))
 		}
 	}
 	g.Reload(Bounds{}, plans(func(Request) [][]Limit { return nil }))
-	if len(s.known) > 0 {
+	if len(s.patterns) > 0 {
 		t.Error("after a reload the old ones are remembered")
 	}
 }

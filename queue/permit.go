@@ -14,39 +14,37 @@ import (
 //	if err != nil { … }
 //	defer permit.Finish(queue.Result{Outcome: limit.Abandoned})
 type Permit struct {
-	hold    Hold
-	request Request
-	site    *site
-	ctx     context.Context // of the wait that goes on
-	asked   time.Time
-	waited  time.Duration
-	tries   int32
-	asks    bool // others may wait for its answer
-	would   *Keeps
-	ready   chan struct{}
+	caller
+	hold   hold
+	site   *site
+	waited time.Duration
+	would  *Blocker
 }
 
-// wake tells who waits. It never blocks: a hold is let go once for each wait.
-func (p *Permit) wake() {
-	select {
-	case p.ready <- struct{}{}:
-	default:
+// reportWait tells the hooks that the request waits.
+func (p *Permit) reportWait() {
+	if ready, waits := p.waker.(wakeChannel); waits && len(ready) > 0 {
+		return
+	}
+	if hooks := p.site.gate.latest.Load().hooks; hooks != nil {
+		hooks.Waits(&p.request, p)
 	}
 }
 
 // wait waits for a hold that has been added.
 func (p *Permit) wait(ctx context.Context) error {
-	if len(p.ready) == 0 {
-		if h, ok := p.request.Tag.(Holder); ok {
-			h.Held(p)
-		}
-	}
 	select {
-	case <-p.ready:
+	case <-p.waker.(wakeChannel):
+		return p.Woken()
 	case <-ctx.Done():
-		p.leave()
+		p.Leave()
 		return ctx.Err()
 	}
+}
+
+// Woken is the result of a wait that is over: nil, and the request may be sent, or a
+// *Refusal.
+func (p *Permit) Woken() error {
 	s := p.site
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,19 +52,19 @@ func (p *Permit) wait(ctx context.Context) error {
 		return r
 	}
 	p.waited += p.hold.taken.Sub(p.asked)
-	p.asks = p.hold.asks
+	p.hold.awaited = p.hold.probes
 	return nil
 }
 
-// leave is for a client that hung up: the hold goes, or gives back what it was
+// Leave ends the wait of a client that hung up: the hold goes, or gives back what it was
 // just granted.
-func (p *Permit) leave() {
+func (p *Permit) Leave() {
 	s := p.site
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
-	if !s.sched.Cancel(now, &p.hold) {
-		_ = s.sched.Finish(now, &p.hold, Result{Outcome: limit.Abandoned, Unsent: true}) // it was refused, then
+	now := s.gate.clock.Now()
+	if !s.sched.cancel(now, &p.hold) {
+		_ = s.sched.finish(now, &p.hold, Result{Outcome: limit.Abandoned, Unsent: true}) // it was refused, then
 	}
 	s.step(now)
 }
@@ -85,39 +83,36 @@ func (p *Permit) Granted() time.Time {
 // Waited is how long it was held, in all its waits.
 func (p *Permit) Waited() time.Duration { return p.waited }
 
-// KeptBy is the title of the limit that held it for longest in its last wait, as in
+// BlockedBy is the title of the limit that held it for longest in its last wait, as in
 // Blocked; "" if it was never held.
-func (p *Permit) KeptBy() string { return p.hold.kept }
+func (p *Permit) BlockedBy() string { return p.hold.blockedBy }
 
-// Keeps is what keeps it while it waits.
-func (p *Permit) Keeps() Keeps {
+// Blocker is what blocks the request while it waits.
+func (p *Permit) Blocker() Blocker {
 	p.site.mu.Lock()
 	defer p.site.mu.Unlock()
-	if p.hold.state != waiting && p.hold.state != resting {
-		return Keeps{}
+	if p.hold.state != stateWaiting && p.hold.state != stateDelayed {
+		return Blocker{}
 	}
-	return p.site.sched.titled(time.Now(), &p.hold)
+	return titledBlocker(p.site.gate.clock.Now(), &p.hold)
 }
 
-// Attempts is how often it was granted.
-func (p *Permit) Attempts() int { return int(p.tries) + 1 }
-
-// Would is what would have kept an observed request, or nil.
-func (p *Permit) Would() *Keeps { return p.would }
+// WouldBlock is what would have kept an observed request, or nil.
+func (p *Permit) WouldBlock() *Blocker { return p.would }
 
 // Answered tells how the site has answered, as soon as that is known: a body may
 // take long, and after a cooldown others wait for the news. It costs nothing
 // otherwise.
 func (p *Permit) Answered(o limit.Outcome) {
-	if !p.asks {
+	if !p.hold.awaited {
 		return
 	}
-	p.asks = false
+	p.hold.awaited = false
 	s := p.site
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
-	s.sched.Answered(now, &p.hold, o)
+	now := s.gate.clock.Now()
+	p.hold.answered(now, o)
 	s.step(now)
 }
 
@@ -127,8 +122,8 @@ func (p *Permit) Sent() {
 	s := p.site
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
-	if s.sched.Sent(now, &p.hold) {
+	now := s.gate.clock.Now()
+	if p.hold.sent(now) {
 		s.step(now)
 	}
 }
@@ -138,8 +133,8 @@ func (p *Permit) Finish(r Result) {
 	s := p.site
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
-	if s.sched.Finish(now, &p.hold, r) == nil {
+	now := s.gate.clock.Now()
+	if s.sched.finish(now, &p.hold, r) == nil {
 		s.step(now)
 	}
 }
@@ -158,28 +153,36 @@ type Retry struct {
 // Again ends one try and waits for the next, at the request's old place. With an
 // error the permit is finished; the error is the context's or a *Refusal.
 func (p *Permit) Again(ctx context.Context, r Retry) error {
+	if err := p.Reenter(ctx, r); err != nil {
+		return err
+	}
+	return p.wait(ctx)
+}
+
+// Reenter is Again without a goroutine that waits: see Gate.Enter.
+func (p *Permit) Reenter(ctx context.Context, r Retry) error {
 	s := p.site
 	s.mu.Lock()
-	now := time.Now()
+	now := s.gate.clock.Now()
 	p.ctx, p.asked = ctx, now
-	if p.hold.Deadline.IsZero() {
+	if p.hold.deadline.IsZero() {
 		// It was let go at once the first time: its wait begins to count now.
 		if b := s.gate.bounds.Load(); b.Wait > 0 || p.request.Wait > 0 {
 			wait := b.Wait
 			if p.request.Wait > 0 && (wait <= 0 || p.request.Wait < wait) {
 				wait = p.request.Wait
 			}
-			p.hold.Deadline = p.hold.added.Add(wait)
+			p.hold.deadline = p.hold.added.Add(wait)
 		}
 	}
-	p.ready = make(chan struct{}, 1)
-	err := s.sched.Return(now, &p.hold, r.Result, r.NotBefore, s.needs(now, p))
+	p.beginWait()
+	err := s.sched.giveBack(now, &p.hold, r.Result, r.NotBefore, s.needs(now, &p.hold))
 	var cool Scope
 	longer := false
 	if !r.Until.IsZero() {
-		if slot := s.about(p, p.hold.Needs, r.Cool); slot != s.all || !r.Alone {
-			longer = s.sched.cool(slot, r.Until, r.Why, &p.hold)
-			cool = s.of(slot, r.Cool)
+		if res := s.resourceOf(&p.request, p.hold.needs, r.Cool); res != s.whole || !r.Alone {
+			longer = res.beginCooldown(r.Until, r.Why, p.hold.grant)
+			cool = s.scopeOf(res, r.Cool)
 		}
 	}
 	if err == nil {
@@ -193,26 +196,23 @@ func (p *Permit) Again(ctx context.Context, r Retry) error {
 	if err != nil {
 		return err
 	}
-	if s.refuseLate(p) {
+	if s.refuseLate(&p.hold) {
 		return &Refusal{Reason: Draining}
 	}
-	if err := p.wait(ctx); err != nil {
-		return err
-	}
-	p.tries++
+	p.reportWait()
 	return nil
 }
 
 // stops takes a hold that has come back out of the queue again if it may not wait
 // there.
-func (s *site) stops(now time.Time, h *Hold) error {
+func (s *site) stops(now time.Time, h *hold) error {
 	var no *Refusal
 	if s.gate.over.Load() {
 		no = &Refusal{Reason: Draining}
-	} else if no = s.sched.exhausted(now, h); no == nil {
+	} else if no = exhausted(now, h); no == nil {
 		return nil
 	}
-	s.sched.Cancel(now, h)
+	s.sched.cancel(now, h)
 	return no
 }
 
@@ -220,25 +220,49 @@ func (s *site) stops(now time.Time, h *Hold) error {
 func (p *Permit) Cool(at Scope, until time.Time, why string) {
 	s := p.site
 	s.mu.Lock()
-	now := time.Now()
-	needs := p.hold.Needs
+	now := s.gate.clock.Now()
+	needs := p.hold.needs
 	if s.stale(&p.request) {
-		needs = s.needs(now, p)
+		needs = s.needs(now, &p.hold)
 	}
-	slot := s.about(p, needs, at)
-	longer := s.sched.cool(slot, until, why, &p.hold)
+	res := s.resourceOf(&p.request, needs, at)
+	longer := res.beginCooldown(until, why, p.hold.grant)
 	s.step(now)
 	s.mu.Unlock()
 	if longer {
-		s.gate.cooled(s.name, s.of(slot, at), until, why)
+		s.gate.cooled(s.name, s.scopeOf(res, at), until, why)
 	}
 }
 
-// Refused is how often in a row what a scope covers has been refused before this
+// RefusalsInRow is how often in a row what a scope covers has been refused before this
 // request was, each time after a cooldown and without a success between.
-func (p *Permit) Refused(at Scope) int {
+func (p *Permit) RefusalsInRow(at Scope) int {
 	s := p.site
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.about(p, p.hold.Needs, at).row(&p.hold)
+	return s.resourceOf(&p.request, p.hold.needs, at).cooldownsInRow(p.hold.grant)
+}
+
+// Unreserve says that the answer has begun to come: what was taken for its bytes goes
+// back, and byte sources draw them as they pass.
+func (p *Permit) Unreserve() {
+	s := p.site
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.gate.clock.Now()
+	if s.sched.unreserve(now, &p.hold) {
+		s.step(now)
+	}
+}
+
+// OfferReserved says that the request is on its way. Byte sources of all requests may take
+// the bytes that it has reserved if they find no others: otherwise granted requests would
+// wait for bytes that are reserved for them.
+func (p *Permit) OfferReserved() {
+	s := p.site
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sched.offer(&p.hold) && len(s.sched.byteRequests) > 0 {
+		s.step(s.gate.clock.Now())
+	}
 }

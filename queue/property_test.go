@@ -12,19 +12,19 @@ import (
 	"github.com/abide-proxy/abide/limit"
 )
 
-// audit keeps its own books of what one slot let pass, and judges them by what
+// audit keeps its own books of what one resource let pass, and judges them by what
 // the limit promises, not by what the meter says.
 type audit struct {
-	slot   *Slot
+	slot   *resource
 	spec   limit.Spec
 	times  []time.Time
 	units  []int64
 	flying int64
 	ramp   rampAudit
-	made   *budgetAudit // of a slot whose meter a function made
+	made   *budgetAudit // of a resource whose meter a function made
 }
 
-func (a *audit) granted(t *rapid.T, now time.Time, h *Hold, n int64) {
+func (a *audit) granted(t *rapid.T, now time.Time, h *hold, n int64) {
 	a.ramp.granted(t, now, h)
 	a.times, a.units = append(a.times, now), append(a.units, n)
 	a.flying += n
@@ -82,20 +82,20 @@ func (a *audit) unsent(at time.Time, n int64) {
 // model is a random site, and what should be true of it.
 type model struct {
 	t       *rapid.T
-	s       *Scheduler
+	s       *scheduler
 	now     time.Time
 	again   time.Time
-	slots   []*Slot
-	audits  map[*Slot]*audit
-	waiting map[*Hold]bool
-	granted map[*Hold]bool
+	slots   []*resource
+	audits  map[*resource]*audit
+	waiting map[*hold]bool
+	granted map[*hold]bool
 	over    int
 }
 
 func newModel(t *rapid.T, specs []limit.Spec, aging time.Duration) *model {
 	m := &model{
-		t: t, s: NewScheduler(Options{Aging: aging}), now: noon,
-		audits: map[*Slot]*audit{}, waiting: map[*Hold]bool{}, granted: map[*Hold]bool{},
+		t: t, s: newScheduler(schedulerOptions{aging: aging}), now: noon,
+		audits: map[*resource]*audit{}, waiting: map[*hold]bool{}, granted: map[*hold]bool{},
 	}
 	for i, spec := range specs {
 		fresh := func() limit.Meter {
@@ -105,34 +105,34 @@ func newModel(t *rapid.T, specs []limit.Spec, aging time.Duration) *model {
 			}
 			return m
 		}
-		slot := m.s.Slot(fmt.Sprintf("%d %s", i, spec.As), fresh(), fresh)
-		m.slots = append(m.slots, slot)
-		m.audits[slot] = &audit{slot: slot, spec: spec}
+		res := m.s.newResource(fmt.Sprintf("%d %s", i, spec.As), fresh(), fresh)
+		m.slots = append(m.slots, res)
+		m.audits[res] = &audit{slot: res, spec: spec}
 	}
 	return m
 }
 
 func (m *model) next() {
-	turn := m.s.Next(m.now)
-	m.again = turn.Again
-	for _, h := range turn.Granted {
+	turn := m.s.next(m.now)
+	m.again = turn.again
+	for _, h := range turn.granted {
 		if !m.waiting[h] {
 			m.t.Fatalf("granted a hold that does not wait")
 		}
 		delete(m.waiting, h)
 		m.granted[h] = true
-		for _, n := range h.Needs[h.Choice()] {
-			m.audits[n.Slot].granted(m.t, m.now, h, n.N)
+		for _, n := range h.needs[h.choice] {
+			m.audits[n.resource].granted(m.t, m.now, h, n.n)
 		}
 	}
-	for _, h := range turn.Refused {
+	for _, h := range turn.refused {
 		if !m.waiting[h] {
 			m.t.Fatalf("refused a hold that does not wait")
 		}
-		switch r := h.Refusal(); {
+		switch r := h.refusal; {
 		case r != nil && r.Reason == Exhausted:
-			m.exhausted(h)
-		case r == nil || h.Deadline.IsZero():
+			m.wantExhausted(h)
+		case r == nil || h.deadline.IsZero():
 			m.t.Fatalf("refused without a reason")
 		}
 		delete(m.waiting, h)
@@ -145,10 +145,10 @@ func (m *model) next() {
 }
 
 // check is that nobody is lost, and that nobody waits who could go: whoever
-// waits lacks something, or needs a slot that somebody before it lacks, or that
+// waits lacks something, or needs a resource that somebody before it lacks, or that
 // such a one may keep.
 func (m *model) check() {
-	held, granted := m.s.Len()
+	held, granted := m.s.size()
 	if held != len(m.waiting) || granted != len(m.granted) {
 		m.t.Fatalf("%d and %d, should be %d and %d", held, granted, len(m.waiting), len(m.granted))
 	}
@@ -156,38 +156,38 @@ func (m *model) check() {
 		m.t.Fatalf("%d of %d holds are in lanes", len(m.s.all()), held)
 	}
 	for _, a := range m.audits {
-		if a.slot.full(m.now) != a.ramp.full(m.now) {
-			m.t.Fatalf("%s: waits for an answer: %v, should: %v", a.slot.name, a.slot.full(m.now), a.ramp.full(m.now))
+		if a.slot.awaitsAnswer(m.now) != a.ramp.full(m.now) {
+			m.t.Fatalf("%s: waits for an answer: %v, should: %v", a.slot.name, a.slot.awaitsAnswer(m.now), a.ramp.full(m.now))
 		}
 	}
-	lacks := map[*Slot]bool{}
+	lacks := map[*resource]bool{}
 	for h := range m.waiting {
-		if h.state != waiting {
+		if h.state != stateWaiting {
 			continue
 		}
-		for _, needs := range h.Needs {
+		for _, needs := range h.needs {
 			for _, n := range needs {
-				if n.Slot.when(m.now, n.N).After(m.now) {
-					lacks[n.Slot] = true
-				} else if h.missed >= misses {
-					lacks[n.Slot] = true
+				if n.resource.when(m.now, n.n).After(m.now) {
+					lacks[n.resource] = true
+				} else if h.missed >= mostMisses {
+					lacks[n.resource] = true
 				}
 			}
 		}
 	}
 	// Without aging the order is known, and only those before it are an excuse.
-	excused := func(h *Hold, slot *Slot) bool {
-		if m.s.options.Aging > 0 {
-			return lacks[slot]
+	excused := func(h *hold, res *resource) bool {
+		if m.s.options.aging > 0 {
+			return lacks[res]
 		}
-		own := rank{h.class, h.client.turn, h.seq}
+		own := rank{h.priority, h.client.served, h.seq}
 		for other := range m.waiting {
-			if other.state != waiting || other != h && !(rank{other.class, other.client.turn, other.seq}).before(own) {
+			if other.state != stateWaiting || other != h && !(rank{other.priority, other.client.served, other.seq}).before(own) {
 				continue
 			}
-			for _, needs := range other.Needs {
+			for _, needs := range other.needs {
 				for _, n := range needs {
-					if n.Slot == slot && (other.missed >= misses || slot.when(m.now, n.N).After(m.now)) {
+					if n.resource == res && (other.missed >= mostMisses || res.when(m.now, n.n).After(m.now)) {
 						return true
 					}
 				}
@@ -196,33 +196,33 @@ func (m *model) check() {
 		return false
 	}
 	for h := range m.waiting {
-		if h.state != waiting {
+		if h.state != stateWaiting {
 			continue
 		}
-		for _, needs := range h.Needs {
+		for _, needs := range h.needs {
 			blocked := false
 			for _, n := range needs {
 				// A bucket's answer may come true a rounding before its time.
-				soon := n.Slot.wake.After(m.now) && n.Slot.wake.Sub(m.now) < time.Microsecond
-				blocked = blocked || soon || excused(h, n.Slot)
+				soon := n.resource.wake.After(m.now) && n.resource.wake.Sub(m.now) < time.Microsecond
+				blocked = blocked || soon || excused(h, n.resource)
 			}
 			if !blocked {
 				m.t.Fatalf("a hold waits for nothing")
 			}
 		}
 	}
-	if len(m.s.hot) > 0 {
+	if len(m.s.dirty) > 0 {
 		m.t.Fatalf("something is left to look at")
 	}
 }
 
-func (m *model) end(h *Hold, r Result) {
-	for _, n := range h.Needs[h.Choice()] {
-		a := m.audits[n.Slot]
-		a.flying -= n.N
+func (m *model) end(h *hold, r Result) {
+	for _, n := range h.needs[h.choice] {
+		a := m.audits[n.resource]
+		a.flying -= n.n
 		a.ramp.answered(m.now, h, r.Outcome == limit.Success && !r.Unsent)
 		if r.Unsent {
-			a.unsent(h.Granted(), n.N)
+			a.unsent(h.taken, n.n)
 		}
 	}
 	delete(m.granted, h)
@@ -246,15 +246,15 @@ func most(spec limit.Spec) int64 {
 	}
 }
 
-func (m *model) drawNeeds(t *rapid.T) [][]Need {
-	var all [][]Need
+func (m *model) drawNeeds(t *rapid.T) [][]need {
+	var all [][]need
 	for range rapid.IntRange(1, 2).Draw(t, "alternatives") {
-		var needs []Need
-		for _, s := range m.slots {
+		var needs []need
+		for _, r := range m.slots {
 			if rapid.Bool().Draw(t, "needs") {
-				needs = append(needs, Need{
-					Slot: s, N: rapid.Int64Range(1, most(m.audits[s].spec)).Draw(t, "n"),
-					Refuse: rapid.IntRange(0, 3).Draw(t, "refuse") == 0,
+				needs = append(needs, need{
+					resource: r, n: rapid.Int64Range(1, most(m.audits[r].spec)).Draw(t, "n"),
+					refuse: rapid.IntRange(0, 3).Draw(t, "refuse") == 0,
 				})
 			}
 		}
@@ -263,9 +263,9 @@ func (m *model) drawNeeds(t *rapid.T) [][]Need {
 	return all
 }
 
-func pickHold(t *rapid.T, from map[*Hold]bool) *Hold {
-	var first *Hold
-	var list []*Hold
+func pickHold(t *rapid.T, from map[*hold]bool) *hold {
+	var first *hold
+	var list []*hold
 	for h := range from {
 		list = append(list, h)
 	}
@@ -300,30 +300,30 @@ func TestAnyInterleavingKeepsEveryLimitAndLosesNobody(t *testing.T) {
 		added := 0
 		t.Repeat(map[string]func(*rapid.T){
 			"add": func(t *rapid.T) {
-				h := &Hold{
-					Client:   rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "client"),
-					Weight:   rapid.IntRange(0, 4).Draw(t, "weight"),
-					Priority: rapid.IntRange(0, 7).Draw(t, "priority"),
-					Cost:     rapid.Int64Range(0, 5).Draw(t, "cost"),
-					Needs:    m.drawNeeds(t),
+				h := &hold{
+					name:     rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "client"),
+					weight:   rapid.IntRange(0, 4).Draw(t, "weight"),
+					priority: rapid.IntRange(0, 7).Draw(t, "priority"),
+					cost:     rapid.Int64Range(0, 5).Draw(t, "cost"),
+					needs:    m.drawNeeds(t),
 				}
 				if rapid.Bool().Draw(t, "try") {
-					if m.s.Try(m.now, h) {
+					if m.s.tryAtOnce(m.now, h) {
 						added++
 						m.granted[h] = true
-						for _, n := range h.Needs[h.Choice()] {
-							m.audits[n.Slot].granted(t, m.now, h, n.N)
+						for _, n := range h.needs[h.choice] {
+							m.audits[n.resource].granted(t, m.now, h, n.n)
 						}
 						return
 					}
 				}
 				if rapid.IntRange(0, 3).Draw(t, "deadline") == 0 {
-					h.Deadline = m.now.Add(time.Duration(rapid.IntRange(1, 300).Draw(t, "wait")) * time.Second)
+					h.deadline = m.now.Add(time.Duration(rapid.IntRange(1, 300).Draw(t, "wait")) * time.Second)
 				}
-				if err := m.s.Add(m.now, h); err != nil {
+				if err := m.s.tryAdd(m.now, h); err != nil {
 					if no := new(Refusal); errors.As(err, &no) && no.Reason == Exhausted {
-						m.exhausted(h)
-					} else if h.Deadline.IsZero() {
+						m.wantExhausted(h)
+					} else if h.deadline.IsZero() {
 						t.Fatalf("refused: %v", err)
 					}
 					return
@@ -333,7 +333,7 @@ func TestAnyInterleavingKeepsEveryLimitAndLosesNobody(t *testing.T) {
 			},
 			"cancel": func(t *rapid.T) {
 				if h := pickHold(t, m.waiting); h != nil {
-					if !m.s.Cancel(m.now, h) {
+					if !m.s.cancel(m.now, h) {
 						t.Fatal("a hold that waits cannot be cancelled")
 					}
 					delete(m.waiting, h)
@@ -346,7 +346,7 @@ func TestAnyInterleavingKeepsEveryLimitAndLosesNobody(t *testing.T) {
 						Outcome: limit.Outcome(rapid.IntRange(0, 3).Draw(t, "outcome")),
 						Unsent:  rapid.IntRange(0, 4).Draw(t, "unsent") == 0,
 					}
-					if err := m.s.Finish(m.now, h, r); err != nil {
+					if err := m.s.finish(m.now, h, r); err != nil {
 						t.Fatal(err)
 					}
 					m.end(h, r)
@@ -356,7 +356,7 @@ func TestAnyInterleavingKeepsEveryLimitAndLosesNobody(t *testing.T) {
 			"return": func(t *rapid.T) {
 				if h := pickHold(t, m.granted); h != nil {
 					later := m.now.Add(time.Duration(rapid.IntRange(-1, 30).Draw(t, "rest")) * time.Second)
-					err := m.s.Return(m.now, h, Result{Outcome: limit.Refused}, later, h.Needs)
+					err := m.s.giveBack(m.now, h, Result{Outcome: limit.Refused}, later, h.needs)
 					m.end(h, Result{Outcome: limit.Refused})
 					if err != nil {
 						m.over++
@@ -366,33 +366,33 @@ func TestAnyInterleavingKeepsEveryLimitAndLosesNobody(t *testing.T) {
 				}
 			},
 			"cool": func(t *rapid.T) {
-				slot := rapid.SampledFrom(m.slots).Draw(t, "slot")
+				res := rapid.SampledFrom(m.slots).Draw(t, "slot")
 				until := m.now.Add(time.Duration(rapid.IntRange(0, 30).Draw(t, "for")) * time.Second)
-				if until.After(slot.cool) {
-					m.audits[slot].ramp = newRampAudit(until)
+				if until.After(res.coolUntil) {
+					m.audits[res].ramp = newRampAudit(until)
 				}
-				m.s.Cool(slot, until, "test")
+				res.beginCooldown(until, "test", 0)
 			},
 			"warm": func(t *rapid.T) {
-				slot := rapid.SampledFrom(m.slots).Draw(t, "slot")
-				m.audits[slot].ramp = rampAudit{}
-				m.s.Warm(slot)
+				res := rapid.SampledFrom(m.slots).Draw(t, "slot")
+				m.audits[res].ramp = rampAudit{}
+				res.endCooldown()
 			},
 			"tell": m.drawTelling,
 			"answered": func(t *rapid.T) {
 				if h := pickHold(t, m.granted); h != nil {
 					o := limit.Outcome(rapid.IntRange(0, 3).Draw(t, "outcome"))
-					m.s.Answered(m.now, h, o)
+					h.answered(m.now, o)
 					if o != limit.Refused {
-						for _, n := range h.Needs[h.Choice()] {
-							m.audits[n.Slot].ramp.answered(m.now, h, o == limit.Success)
+						for _, n := range h.needs[h.choice] {
+							m.audits[n.resource].ramp.answered(m.now, h, o == limit.Success)
 						}
 					}
 				}
 			},
 			"replan": func(t *rapid.T) {
 				if h := pickHold(t, m.waiting); h != nil {
-					m.s.Replan(m.now, h, m.drawNeeds(t))
+					m.s.replan(m.now, h, m.drawNeeds(t))
 				}
 			},
 			"pass": func(t *rapid.T) {
@@ -410,7 +410,7 @@ func TestAnyInterleavingKeepsEveryLimitAndLosesNobody(t *testing.T) {
 		for range 20_000 {
 			m.next()
 			for h := range m.granted {
-				if err := m.s.Finish(m.now, h, Result{}); err != nil {
+				if err := m.s.finish(m.now, h, Result{}); err != nil {
 					t.Fatal(err)
 				}
 				m.end(h, Result{})
@@ -443,18 +443,18 @@ func TestNoClientGetsMoreThanItsShareByMoreThanOneRequest(t *testing.T) {
 		for i := range weights {
 			weights[i] = rapid.IntRange(1, 5).Draw(t, "weight")
 		}
-		of := map[*Hold]int{}
+		of := map[*hold]int{}
 		dearest := 0.0
 		add := func(i int) {
 			cost := rapid.Int64Range(1, 6).Draw(t, "cost")
 			dearest = max(dearest, float64(cost))
-			h := &Hold{
-				Client: fmt.Sprint(i), Weight: weights[i], Priority: 3, Cost: cost,
-				Needs: [][]Need{{{Slot: m.slots[0], N: 1}}},
+			h := &hold{
+				name: fmt.Sprint(i), weight: weights[i], priority: 3, cost: cost,
+				needs: [][]need{{{resource: m.slots[0], n: 1}}},
 			}
 			of[h] = i
 			m.waiting[h] = true
-			if err := m.s.Add(m.now, h); err != nil {
+			if err := m.s.tryAdd(m.now, h); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -466,9 +466,9 @@ func TestNoClientGetsMoreThanItsShareByMoreThanOneRequest(t *testing.T) {
 		for range 120 {
 			m.next()
 			for h := range m.granted {
-				served[of[h]] += float64(h.Cost) / float64(weights[of[h]])
+				served[of[h]] += float64(h.cost) / float64(weights[of[h]])
 				add(of[h]) // so that everybody always wants more
-				if err := m.s.Finish(m.now, h, Result{}); err != nil {
+				if err := m.s.finish(m.now, h, Result{}); err != nil {
 					t.Fatal(err)
 				}
 				m.end(h, Result{})

@@ -24,7 +24,7 @@ func pool(site *limit.Spec, keys ...string) Request {
 
 var wide = limit.Spec{As: limit.Rolling, Amount: 1000, Window: time.Second}
 
-func exhausted(t *testing.T, err error, want string, at time.Time) {
+func wantExhausted(t *testing.T, err error, want string, at time.Time) {
 	t.Helper()
 	var no *Refusal
 	if !errors.As(err, &no) || no.Reason != Exhausted || no.Limit != want || !no.RetryAt.Equal(at) {
@@ -43,17 +43,17 @@ func TestNobodyWaitsForTokensThatAreRefused(t *testing.T) {
 		}
 		// What comes back, and then what comes.
 		err := p.Again(t.Context(), Retry{Cool: Scope{"token", "2"}, Until: start.Add(time.Hour), Why: "Retry-After"})
-		exhausted(t, err, "token", start.Add(time.Hour))
+		wantExhausted(t, err, "token", start.Add(time.Hour))
 		p.Finish(Result{})
 		_, err = g.Wait(t.Context(), r)
-		exhausted(t, err, "token", start.Add(time.Hour))
+		wantExhausted(t, err, "token", start.Add(time.Hour))
 		if !time.Now().Equal(start) {
 			t.Errorf("it took %v to say so", time.Since(start))
 		}
 		nobodyWaits(t, g)
 		s := g.lock("a")
 		defer s.mu.Unlock()
-		if held, granted := s.sched.Len(); held != 0 || granted != 1 {
+		if held, granted := s.sched.size(); held != 0 || granted != 1 {
 			t.Errorf("%d wait and %d are sent", held, granted)
 		}
 	})
@@ -99,7 +99,7 @@ func TestATokenThatIsUsedUpWhileSomebodyWaitsRefusesIt(t *testing.T) {
 		synctest.Wait()
 		p.Cool(Scope{"token", "1"}, start.Add(time.Hour), "Retry-After")
 		for range 3 {
-			exhausted(t, <-answers, "token", start.Add(time.Hour))
+			wantExhausted(t, <-answers, "token", start.Add(time.Hour))
 		}
 		if took := time.Since(start); took > time.Minute {
 			t.Errorf("it took %v", took)
@@ -127,13 +127,13 @@ func TestWhoWaitsForAnAnswerIsHeld(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		at := time.Now().Add(time.Minute)
-		p.Teach([]Teaching{{Limit: r.Limits[0][0], Tell: says(1, time.Minute)}})
+		p.Update([]Update{{Limit: r.Limits[0][0], Apply: says(1, time.Minute)}})
 		went := 0
 		for range 3 {
 			if err := <-answers; err == nil {
 				went++
 			} else {
-				exhausted(t, err, "75 per 15m", at)
+				wantExhausted(t, err, "75 per 15m", at)
 			}
 		}
 		if went != 1 {
@@ -151,7 +151,7 @@ func TestWhatNobodyKnowsWhenIsExhaustedToo(t *testing.T) {
 		r := made("a", b)
 		r.Limits[0][0].Refuse = true
 		_, err := g.Wait(t.Context(), r)
-		exhausted(t, err, "75 per 15m", time.Time{})
+		wantExhausted(t, err, "75 per 15m", time.Time{})
 	})
 }
 
@@ -164,7 +164,7 @@ func TestWhoRestsIsRefusedAtOnceToo(t *testing.T) {
 			NotBefore: start.Add(time.Minute),
 			Cool:      Scope{"token", "1"}, Until: start.Add(time.Hour),
 		})
-		exhausted(t, err, "token", start.Add(time.Hour))
+		wantExhausted(t, err, "token", start.Add(time.Hour))
 		if !time.Now().Equal(start) {
 			t.Errorf("it took %v to say so", time.Since(start))
 		}
@@ -189,7 +189,7 @@ func TestWhoDoesNotWaitIsNotKeptByWhoDoes(t *testing.T) {
 		synctest.Wait()
 		all.Go(func() {
 			_, err := g.Wait(t.Context(), r)
-			exhausted(t, err, "token", start.Add(time.Hour))
+			wantExhausted(t, err, "token", start.Add(time.Hour))
 			if took := time.Since(start); took > time.Minute {
 				t.Errorf("the other one was refused after %v", took)
 			}
@@ -198,7 +198,7 @@ func TestWhoDoesNotWaitIsNotKeptByWhoDoes(t *testing.T) {
 		p.Cool(Scope{"token", "1"}, start.Add(time.Hour), "Retry-After")
 		p.Finish(Result{})
 		_, err := g.Wait(t.Context(), r)
-		exhausted(t, err, "token", start.Add(time.Hour))
+		wantExhausted(t, err, "token", start.Add(time.Hour))
 		all.Wait()
 	})
 }

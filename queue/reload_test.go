@@ -12,12 +12,12 @@ import (
 )
 
 // needs is a plan by which every request needs one unit of a limit.
-func needs(name string, spec *limit.Spec) Plan {
+func needs(name string, spec *limit.Spec) planFunc {
 	return plans(func(Request) [][]Limit { return [][]Limit{{{Name: name, Spec: spec, N: 1}}} })
 }
 
 // plans is a plan that knows no versions.
-func plans(limits func(Request) [][]Limit) Plan {
+func plans(limits func(Request) [][]Limit) planFunc {
 	return func(r Request) ([][]Limit, uint64) { return limits(r), 0 }
 }
 
@@ -99,13 +99,13 @@ func TestWhatWasMadeBeforeAReloadGoesByTheLimitsAfterIt(t *testing.T) {
 			t.Errorf("it was asked %d times", asked.Load())
 		}
 		r := asks("known", "x", tenPerMinute())
-		r.Made = g.Generation()
+		r.Generation = g.Generation()
 		allow(t, g, r).Finish(Result{})
 		if asked.Load() != 10 {
 			t.Error("it was asked for a request that was made since")
 		}
 		g.Reload(Bounds{}, nil)
-		if g.Generation() != r.Made {
+		if g.Generation() != r.Generation {
 			t.Error("a reload without limits made a generation")
 		}
 	})
@@ -127,7 +127,7 @@ func TestWhatIsLargerThanItsLimitAfterAReloadIsRefused(t *testing.T) {
 		flying := allow(t, g, Request{Site: "a", Limits: of(10)})
 		resting := allow(t, g, Request{Site: "b", Limits: of(10)})
 		var all sync.WaitGroup
-		for range 3 { // the first of a lane, and those behind it
+		for range 3 { // the first of a group, and those behind it
 			all.Go(func() {
 				_, err := g.Wait(t.Context(), Request{Site: "a", Limits: of(10)})
 				never(t, err)
@@ -147,7 +147,7 @@ func TestWhatIsLargerThanItsLimitAfterAReloadIsRefused(t *testing.T) {
 		nobodyWaits(t, g)
 		for _, site := range []string{"a", "b"} {
 			s := g.lock(site)
-			if held, granted := s.sched.Len(); held+granted != 0 {
+			if held, granted := s.sched.size(); held+granted != 0 {
 				t.Errorf("%s: %d wait and %d are sent", site, held, granted)
 			}
 			s.mu.Unlock()
@@ -159,19 +159,19 @@ func TestWhatIsLargerThanItsLimitAfterAReloadIsRefused(t *testing.T) {
 func TestAHoldThatOutgrowsItsMeterDoesNotBlockItsLane(t *testing.T) {
 	w := newWorld(t, 0)
 	site := w.slot("site", limit.Spec{As: limit.Rolling, Amount: 10, Window: time.Minute})
-	w.add("big", Hold{Needs: units(site, 10)})
+	w.add("big", hold{needs: units(site, 10)})
 	w.want("at first", w.next(), "big")
-	large := w.add("large", Hold{Needs: units(site, 10)})
-	w.add("small", Hold{Needs: [][]Need{{{Slot: site, N: 1}, {Slot: site.s.Slot("other", nil, nil)}}}})
+	large := w.add("large", hold{needs: units(site, 10)})
+	w.add("small", hold{needs: [][]need{{{resource: site, n: 1}, {resource: w.s.newResource("other", nil, nil)}}}})
 	w.want("then", w.next(), "")
 	spec := limit.Spec{As: limit.Rolling, Amount: 5, Window: time.Minute}
 	m, err := limit.Move(w.now, site.meter, spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.s.Change(w.now, site, m, func() limit.Meter { m, _ := limit.New(spec); return m }, true)
+	site.changeMeter(w.now, m, func() limit.Meter { m, _ := limit.New(spec); return m }, true)
 	w.next()
-	if r := large.Refusal(); r == nil || r.Reason != Never {
+	if r := large.refusal; r == nil || r.Reason != Never {
 		t.Errorf("the large one is answered with %v", r)
 	}
 	w.want("in the end", w.run(), "small")

@@ -32,13 +32,13 @@ func (b *book) limits(version uint64) [][]Limit {
 
 func (b *book) request(site string) Request {
 	v := b.version.Load()
-	return Request{Site: site, Limits: b.limits(v), Seen: v}
+	return Request{Site: site, Limits: b.limits(v), Version: v}
 }
 
 func TestWhatIsLearnedPlansWhatWaitsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b book
-		g := NewGate(Bounds{}, b.plan)
+		g := NewGate(Bounds{}, planFunc(b.plan))
 		old := b.request("a")
 		flying, start := allow(t, g, old), time.Now()
 		if b.asked.Load() != 0 {
@@ -73,8 +73,8 @@ func TestWhatIsLearnedPlansWhatWaitsAnew(t *testing.T) {
 			t.Errorf("the plan was asked %d times", n)
 		}
 		// What comes later and has seen less, and what comes back.
-		if p := allow(t, g, old); p.Waited() != time.Second || p.request.Seen != 1 {
-			t.Errorf("it waited %v and has seen %d", p.Waited(), p.request.Seen)
+		if p := allow(t, g, old); p.Waited() != time.Second || p.request.Version != 1 {
+			t.Errorf("it waited %v and has seen %d", p.Waited(), p.request.Version)
 		}
 		if err := flying.Again(t.Context(), Retry{}); err != nil || flying.Waited() != time.Second {
 			t.Errorf("what came back waited %v: %v", flying.Waited(), err)
@@ -91,7 +91,7 @@ func TestWhatIsLearnedPlansWhatWaitsAnew(t *testing.T) {
 func TestOldNewsPlansNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b book
-		g := NewGate(Bounds{}, b.plan)
+		g := NewGate(Bounds{}, planFunc(b.plan))
 		g.Replan("a", 5)
 		if sites, _ := g.Len(); sites != 0 {
 			t.Error("a site was made")
@@ -120,7 +120,7 @@ func TestOldNewsPlansNothing(t *testing.T) {
 func TestARefusalOfALimitThatIsLearnedOtherwiseCoolsTheSite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b book
-		g := NewGate(Bounds{}, b.plan)
+		g := NewGate(Bounds{}, planFunc(b.plan))
 		b.version.Store(1)
 		p := allow(t, g, b.request("a"))
 		b.version.Store(2)
@@ -142,7 +142,7 @@ func TestATokenThatIsGoneCoolsAlone(t *testing.T) {
 			}
 			return all
 		}
-		g := NewGate(Bounds{}, func(Request) ([][]Limit, uint64) { return tokens("2", "3"), 1 })
+		g := NewGate(Bounds{}, planFunc(func(Request) ([][]Limit, uint64) { return tokens("2", "3"), 1 }))
 		p := allow(t, g, Request{Site: "a", Limits: tokens("1", "2", "3")})
 		g.Replan("a", 1)
 		p.Cool(Scope{"token", "1"}, time.Now().Add(time.Hour), "Retry-After")

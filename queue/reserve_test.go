@@ -33,7 +33,7 @@ func TestWhatWasReservedGoesBackWhenTheAnswerComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGate(Bounds{}, nil)
 		begin(time.Minute)
-		tap := g.Tap(reserving(0, 1000))
+		tap := g.ByteSource(reserving(0, 1000))
 		defer tap.Close()
 		p := let(t, g, reserving(600, 1000))
 		if left := tap.Left(); left != 400 {
@@ -44,7 +44,7 @@ func TestWhatWasReservedGoesBackWhenTheAnswerComes(t *testing.T) {
 		if left := tap.Left(); left != 1000 {
 			t.Errorf("%d are left", left)
 		}
-		p.Finish(Result{Outcome: limit.Success, Bytes: 300, Exact: true}) // taps have drawn them
+		p.Finish(Result{Outcome: limit.Success, Bytes: 300, Exact: true}) // byte sources have taken them
 		if left := tap.Left(); left != 1000 {
 			t.Errorf("%d are left", left)
 		}
@@ -57,14 +57,14 @@ func TestDrawsHaveWhatIsLentIfThereIsNothingElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGate(Bounds{}, nil)
 		begin(time.Minute)
-		tap := g.Tap(reserving(0, 1000))
+		tap := g.ByteSource(reserving(0, 1000))
 		defer tap.Close()
 		kept := let(t, g, reserving(300, 1000)) // somebody else sends it
 		var lent []*Permit
 		for range 2 {
 			p := let(t, g, reserving(300, 1000))
-			p.Lend()
-			p.Lend()
+			p.OfferReserved()
+			p.OfferReserved()
 			lent = append(lent, p)
 		}
 		expect(t, draws(t, tap, 100, 1), "100 after 0s") // which nobody had
@@ -81,7 +81,7 @@ func TestDrawsHaveWhatIsLentIfThereIsNothingElse(t *testing.T) {
 		expect(t, waits, "200 after 0s")
 		expect(t, draws(t, tap, 1000, 1), fmt.Sprint("1000 after ", time.Minute))
 		lent[0].Finish(Result{Outcome: limit.Success})
-		if n := len(tap.site.sched.lent); n != 0 {
+		if n := len(tap.site.sched.offered); n != 0 {
 			t.Errorf("%d are still lent", n)
 		}
 	})
@@ -91,14 +91,14 @@ func TestADrawThatWaitsHasWhatIsLentLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGate(Bounds{}, nil)
 		begin(time.Minute)
-		tap := g.Tap(reserving(0, 1000))
+		tap := g.ByteSource(reserving(0, 1000))
 		defer tap.Close()
 		p, err := g.Wait(t.Context(), reserving(1000, 1000))
 		if err != nil {
 			t.Fatal(err)
 		}
 		waits := draws(t, tap, 400, 1)
-		p.Lend()
+		p.OfferReserved()
 		expect(t, waits, "400 after 0s")
 		if left := tap.Left(); left != 600 {
 			t.Errorf("%d are left", left)
@@ -107,7 +107,7 @@ func TestADrawThatWaitsHasWhatIsLentLater(t *testing.T) {
 		if err := p.Again(t.Context(), Retry{Result: Result{Outcome: limit.Failed}}); err != nil || tap.Left() != 0 {
 			t.Errorf("%v, %d are left", err, tap.Left())
 		}
-		p.Lend()
+		p.OfferReserved()
 		expect(t, draws(t, tap, 400, 1), "400 after 0s")
 		p.Finish(Result{Outcome: limit.Success})
 	})
@@ -121,14 +121,14 @@ func TestOnlyWhatHelpsIsTakenOfWhatIsLent(t *testing.T) {
 		r := reserving(600, 1000)
 		other := reserving(0, 1000)
 		other.Limits[0] = append(other.Limits[0], Limit{Name: "less", Of: Bytes, Spec: &limit.Spec{As: limit.Fixed, Amount: 100, Window: time.Minute}})
-		tap := g.Tap(other)
+		tap := g.ByteSource(other)
 		defer tap.Close()
 		p := let(t, g, r)
-		p.Lend()
+		p.OfferReserved()
 		expect(t, draws(t, tap, 400, 1), "100 after 0s")
 		waits := draws(t, tap, 400, 1)
 		s := g.lock("a")
-		left := tap.slots[0].meter.Left(time.Now())
+		left := tap.resources[0].meter.Left(time.Now())
 		s.mu.Unlock()
 		if left != 300 {
 			t.Errorf("%d are left of the larger one", left)
@@ -138,7 +138,7 @@ func TestOnlyWhatHelpsIsTakenOfWhatIsLent(t *testing.T) {
 	})
 }
 
-// Whatever is reserved, lent, drawn and ends, no window has more than its limit, and
+// Whatever is reserved, lent, taken and ends, no window has more than its limit, and
 // in the end everything is there again.
 func TestWhateverIsLentNoWindowHasMore(t *testing.T) {
 	for seed := range uint64(20) {
@@ -155,7 +155,7 @@ func lending(t *testing.T, seed uint64) {
 	for i := range uint64(10) {
 		own := rand.New(rand.NewPCG(seed, i))
 		all.Go(func() {
-			tap := g.Tap(reserving(0, amount))
+			tap := g.ByteSource(reserving(0, amount))
 			defer tap.Close()
 			for range 20 {
 				time.Sleep(upTo(own, 10*time.Second))
@@ -164,9 +164,9 @@ func lending(t *testing.T, seed uint64) {
 					t.Error(err)
 					return
 				}
-				p.Lend()
+				p.OfferReserved()
 				for range own.IntN(4) {
-					n, err := tap.Draw(nil, 1+own.Int64N(200), 1, time.Time{})
+					n, err := tap.Take(nil, 1+own.Int64N(200), 1, time.Time{})
 					if err != nil {
 						t.Error(err)
 						return
@@ -194,7 +194,7 @@ func lending(t *testing.T, seed uint64) {
 	time.Sleep(time.Minute)
 	s := g.lock("a")
 	defer s.mu.Unlock()
-	if len(s.sched.lent) > 0 || !s.sched.Idle(time.Now()) {
-		t.Errorf("%d are lent in the end", len(s.sched.lent))
+	if len(s.sched.offered) > 0 || !s.sched.restsAnd((*resource).forgettable, time.Now()) {
+		t.Errorf("%d are lent in the end", len(s.sched.offered))
 	}
 }

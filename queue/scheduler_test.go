@@ -16,18 +16,18 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // world is a scheduler with a clock of its own.
 type world struct {
 	t     testing.TB
-	s     *Scheduler
+	s     *scheduler
 	now   time.Time
 	again time.Time
-	names map[*Hold]string
-	went  []*Hold
+	names map[*hold]string
+	went  []*hold
 }
 
 func newWorld(t testing.TB, aging time.Duration) *world {
-	return &world{t: t, s: NewScheduler(Options{Aging: aging}), now: noon, names: map[*Hold]string{}}
+	return &world{t: t, s: newScheduler(schedulerOptions{aging: aging}), now: noon, names: map[*hold]string{}}
 }
 
-func (w *world) slot(name string, spec limit.Spec) *Slot {
+func (w *world) slot(name string, spec limit.Spec) *resource {
 	w.t.Helper()
 	fresh := func() limit.Meter {
 		m, err := limit.New(spec)
@@ -36,13 +36,13 @@ func (w *world) slot(name string, spec limit.Spec) *Slot {
 		}
 		return m
 	}
-	return w.s.Slot(name, fresh(), fresh)
+	return w.s.newResource(name, fresh(), fresh)
 }
 
-func (w *world) add(name string, h Hold) *Hold {
+func (w *world) add(name string, h hold) *hold {
 	w.t.Helper()
 	w.names[&h] = name
-	if err := w.s.Add(w.now, &h); err != nil {
+	if err := w.s.tryAdd(w.now, &h); err != nil {
 		w.t.Fatalf("adding %s: %v", name, err)
 	}
 	return &h
@@ -50,10 +50,10 @@ func (w *world) add(name string, h Hold) *Hold {
 
 // next are the names of those that go now.
 func (w *world) next() string {
-	turn := w.s.Next(w.now)
-	w.again = turn.Again
+	turn := w.s.next(w.now)
+	w.again = turn.again
 	var names []string
-	for _, h := range turn.Granted {
+	for _, h := range turn.granted {
 		names = append(names, w.names[h])
 		w.went = append(w.went, h)
 	}
@@ -87,9 +87,9 @@ func (w *world) run() string {
 	return ""
 }
 
-func (w *world) finish(h *Hold) {
+func (w *world) finish(h *hold) {
 	w.t.Helper()
-	if err := w.s.Finish(w.now, h, Result{}); err != nil {
+	if err := w.s.finish(w.now, h, Result{}); err != nil {
 		w.t.Fatalf("finishing %s: %v", w.names[h], err)
 	}
 }
@@ -101,12 +101,12 @@ func (w *world) want(what, got, want string) {
 	}
 }
 
-func one(slots ...*Slot) [][]Need {
-	var needs []Need
-	for _, s := range slots {
-		needs = append(needs, Need{Slot: s, N: 1})
+func one(resources ...*resource) [][]need {
+	var needs []need
+	for _, r := range resources {
+		needs = append(needs, need{resource: r, n: 1})
 	}
-	return [][]Need{needs}
+	return [][]need{needs}
 }
 
 var (
@@ -122,7 +122,7 @@ func TestTheMostUrgentGoesFirstAndThenWhoCameFirst(t *testing.T) {
 		name     string
 		priority int
 	}{{"late", 7}, {"usual", 3}, {"usual2", 3}, {"urgent", 0}, {"beyond", 99}, {"soon", 2}} {
-		w.add(h.name, Hold{Client: h.name, Priority: h.priority, Needs: one(site)})
+		w.add(h.name, hold{name: h.name, priority: h.priority, needs: one(site)})
 	}
 	w.want("order", w.run(), "urgent soon usual usual2 late beyond")
 }
@@ -130,11 +130,11 @@ func TestTheMostUrgentGoesFirstAndThenWhoCameFirst(t *testing.T) {
 func TestAHoldGainsAStepOfPriorityForEachAging(t *testing.T) {
 	w := newWorld(t, 30*time.Second)
 	site := w.slot("site", single)
-	running := w.add("running", Hold{Client: "x", Needs: one(site)})
+	running := w.add("running", hold{name: "x", needs: one(site)})
 	w.want("first", w.next(), "running")
-	w.add("patient", Hold{Client: "a", Priority: 2, Needs: one(site)})
+	w.add("patient", hold{name: "a", priority: 2, needs: one(site)})
 	w.now = w.now.Add(59 * time.Second)
-	w.add("urgent", Hold{Client: "b", Priority: 1, Needs: one(site)})
+	w.add("urgent", hold{name: "b", priority: 1, needs: one(site)})
 	w.want("nothing", w.next(), "")
 	w.now = w.now.Add(2 * time.Second) // the patient one is at 0 now
 	w.finish(running)
@@ -145,14 +145,14 @@ func TestALongQueueOfOneClientDoesNotAgeAheadOfAnother(t *testing.T) {
 	w := newWorld(t, 30*time.Second)
 	site := w.slot("site", perSecond)
 	for range 500 {
-		w.add("greedy", Hold{Client: "greedy", Priority: 3, Needs: one(site)})
+		w.add("greedy", hold{name: "greedy", priority: 3, needs: one(site)})
 	}
 	for range 200 { // so all the rest is old
 		w.next()
 		w.now = w.now.Add(time.Second)
 	}
 	w.went = nil
-	w.add("modest", Hold{Client: "modest", Priority: 3, Needs: one(site)})
+	w.add("modest", hold{name: "modest", priority: 3, needs: one(site)})
 	w.next()
 	w.now = w.now.Add(time.Second)
 	w.next()
@@ -168,8 +168,8 @@ func TestClientsShareByWeight(t *testing.T) {
 	w := newWorld(t, 0)
 	site := w.slot("site", perSecond)
 	for range 40 {
-		w.add("a", Hold{Client: "a", Weight: 3, Needs: one(site)})
-		w.add("b", Hold{Client: "b", Weight: 1, Needs: one(site)})
+		w.add("a", hold{name: "a", weight: 3, needs: one(site)})
+		w.add("b", hold{name: "b", weight: 1, needs: one(site)})
 	}
 	order := strings.Fields(w.run())[:40]
 	if n := strings.Count(strings.Join(order, ""), "a"); n < 29 || n > 31 {
@@ -180,10 +180,10 @@ func TestClientsShareByWeight(t *testing.T) {
 func TestAnExhaustedRouteDoesNotHoldUpAnother(t *testing.T) {
 	w := newWorld(t, 0)
 	site, slow := w.slot("site", perSecond), w.slot("slow", perMinute)
-	w.add("slow1", Hold{Client: "a", Needs: one(site, slow)})
-	w.add("slow2", Hold{Client: "a", Needs: one(site, slow)})
-	w.add("fast1", Hold{Client: "a", Needs: one(site)})
-	w.add("fast2", Hold{Client: "a", Needs: one(site)})
+	w.add("slow1", hold{name: "a", needs: one(site, slow)})
+	w.add("slow2", hold{name: "a", needs: one(site, slow)})
+	w.add("fast1", hold{name: "a", needs: one(site)})
+	w.add("fast2", hold{name: "a", needs: one(site)})
 	w.want("order", w.run(), "slow1 fast1 fast2 slow2")
 	if took := w.now.Sub(noon); took != time.Minute {
 		t.Errorf("it took %v", took)
@@ -193,9 +193,9 @@ func TestAnExhaustedRouteDoesNotHoldUpAnother(t *testing.T) {
 func TestACostlyHoldIsNotStarvedByCheapOnes(t *testing.T) {
 	w := newWorld(t, 0)
 	site := w.slot("site", limit.Spec{As: limit.Rolling, Amount: 10, Window: time.Minute})
-	w.add("seven", Hold{Client: "a", Needs: [][]Need{{{Slot: site, N: 7}}}})
-	w.add("big", Hold{Client: "a", Needs: [][]Need{{{Slot: site, N: 5}}}})
-	w.add("small", Hold{Client: "a", Needs: one(site)})
+	w.add("seven", hold{name: "a", needs: [][]need{{{resource: site, n: 7}}}})
+	w.add("big", hold{name: "a", needs: [][]need{{{resource: site, n: 5}}}})
+	w.add("small", hold{name: "a", needs: one(site)})
 	w.want("now", w.next(), "seven")
 	w.finish(w.went[0])
 	w.now = w.now.Add(time.Minute)
@@ -205,15 +205,15 @@ func TestACostlyHoldIsNotStarvedByCheapOnes(t *testing.T) {
 func TestTheFirstAlternativeThatIsReadyIsTaken(t *testing.T) {
 	w := newWorld(t, 0)
 	a, b := w.slot("a", perMinute), w.slot("b", perSecond)
-	either := func() [][]Need { return [][]Need{{{Slot: a, N: 1}}, {{Slot: b, N: 1}}} }
+	either := func() [][]need { return [][]need{{{resource: a, n: 1}}, {{resource: b, n: 1}}} }
 	var choices []int
 	for range 4 {
-		w.add("x", Hold{Client: "c", Needs: either()})
+		w.add("x", hold{name: "c", needs: either()})
 	}
 	for range 3 {
 		w.next()
 		for _, h := range w.went {
-			choices = append(choices, h.Choice())
+			choices = append(choices, int(h.choice))
 		}
 		w.went = nil
 		w.now = w.now.Add(time.Second)
@@ -221,11 +221,11 @@ func TestTheFirstAlternativeThatIsReadyIsTaken(t *testing.T) {
 	if !slices.Equal(choices, []int{0, 1, 1, 1}) {
 		t.Errorf("choices are %v", choices)
 	}
-	picked := Hold{Needs: either(), Pick: func(ready []int) int { return ready[len(ready)-1] }}
+	picked := hold{needs: either(), chooser: chooseFunc(func(ready []int) int { return ready[len(ready)-1] })}
 	w.now = w.now.Add(time.Hour)
 	w.add("picked", picked)
 	w.next()
-	if got := w.went[0].Choice(); got != 1 {
+	if got := w.went[0].choice; got != 1 {
 		t.Errorf("the caller's choice was 1, not %d", got)
 	}
 }
@@ -233,13 +233,13 @@ func TestTheFirstAlternativeThatIsReadyIsTaken(t *testing.T) {
 func TestAReturnedHoldKeepsItsPlace(t *testing.T) {
 	w := newWorld(t, 0)
 	site := w.slot("site", perSecond)
-	first := w.add("first", Hold{Client: "a", Needs: one(site)})
-	w.add("second", Hold{Client: "a", Needs: one(site)})
-	w.add("other", Hold{Client: "b", Needs: one(site)})
+	first := w.add("first", hold{name: "a", needs: one(site)})
+	w.add("second", hold{name: "a", needs: one(site)})
+	w.add("other", hold{name: "b", needs: one(site)})
 	w.want("first", w.next(), "first")
 	w.went = nil
-	w.s.Cool(site, w.now.Add(time.Minute), "Retry-After")
-	if err := w.s.Return(w.now, first, Result{Outcome: limit.Refused}, time.Time{}, first.Needs); err != nil {
+	site.beginCooldown(w.now.Add(time.Minute), "Retry-After", 0)
+	if err := w.s.giveBack(w.now, first, Result{Outcome: limit.Refused}, time.Time{}, first.needs); err != nil {
 		t.Fatal(err)
 	}
 	w.want("order", w.run(), "first other second")
@@ -251,14 +251,14 @@ func TestAReturnedHoldKeepsItsPlace(t *testing.T) {
 func TestAReturnedHoldRestsWithoutStandingInTheWay(t *testing.T) {
 	w := newWorld(t, 0)
 	site := w.slot("site", perSecond)
-	first := w.add("first", Hold{Client: "a", Needs: one(site)})
-	w.add("second", Hold{Client: "a", Needs: one(site)})
+	first := w.add("first", hold{name: "a", needs: one(site)})
+	w.add("second", hold{name: "a", needs: one(site)})
 	w.next()
 	w.went = nil
-	if err := w.s.Return(w.now, first, Result{Outcome: limit.Failed}, w.now.Add(10*time.Second), first.Needs); err != nil {
+	if err := w.s.giveBack(w.now, first, Result{Outcome: limit.Failed}, w.now.Add(10*time.Second), first.needs); err != nil {
 		t.Fatal(err)
 	}
-	why, ok := w.s.Why(w.now, first)
+	why, ok := w.s.why(w.now, first)
 	if !ok || why.Limit != "retry" || !why.ETA.Equal(w.now.Add(10*time.Second)) {
 		t.Errorf("it waits for %+v", why)
 	}
@@ -268,11 +268,11 @@ func TestAReturnedHoldRestsWithoutStandingInTheWay(t *testing.T) {
 func TestACancelledHoldSpendsNothing(t *testing.T) {
 	w := newWorld(t, 0)
 	site := w.slot("site", perSecond)
-	w.add("a", Hold{Client: "a", Needs: one(site)})
-	b := w.add("b", Hold{Client: "b", Needs: one(site)})
-	w.add("c", Hold{Client: "c", Needs: one(site)})
+	w.add("a", hold{name: "a", needs: one(site)})
+	b := w.add("b", hold{name: "b", needs: one(site)})
+	w.add("c", hold{name: "c", needs: one(site)})
 	w.want("first", w.next(), "a")
-	if !w.s.Cancel(w.now, b) || w.s.Cancel(w.now, b) {
+	if !w.s.cancel(w.now, b) || w.s.cancel(w.now, b) {
 		t.Error("a hold is cancelled once")
 	}
 	w.now = w.now.Add(time.Second)
@@ -280,14 +280,14 @@ func TestACancelledHoldSpendsNothing(t *testing.T) {
 }
 
 func TestWhoeverHasGoneIsPassedOver(t *testing.T) {
-	gone := map[*Hold]bool{}
+	gone := map[*hold]bool{}
 	w := newWorld(t, 0)
-	w.s.options.Live = func(h *Hold) bool { return !gone[h] }
+	w.s.options.live = func(h *hold) bool { return !gone[h] }
 	site := w.slot("site", perSecond)
-	w.add("a", Hold{Client: "a", Needs: one(site)})
+	w.add("a", hold{name: "a", needs: one(site)})
 	w.next()
-	gone[w.add("b", Hold{Client: "b", Needs: one(site)})] = true
-	w.add("c", Hold{Client: "c", Needs: one(site)})
+	gone[w.add("b", hold{name: "b", needs: one(site)})] = true
+	w.add("c", hold{name: "c", needs: one(site)})
 	w.now = w.now.Add(time.Second)
 	w.want("then", w.next(), "c")
 }
@@ -296,19 +296,19 @@ func TestAHoldThatWouldWaitTooLongIsRefusedAtOnce(t *testing.T) {
 	w := newWorld(t, 0)
 	site := w.slot("900 per 15m", limit.Spec{As: limit.Rolling, Amount: 900, Window: 15 * time.Minute})
 	for range 2700 {
-		w.add("x", Hold{Client: "a", Needs: one(site), Deadline: w.now.Add(30*time.Minute + time.Second)})
+		w.add("x", hold{name: "a", needs: one(site), deadline: w.now.Add(30*time.Minute + time.Second)})
 	}
 	w.next()
-	h := Hold{Client: "a", Needs: one(site), Deadline: w.now.Add(30 * time.Minute)}
+	h := hold{name: "a", needs: one(site), deadline: w.now.Add(30 * time.Minute)}
 	var r *Refusal
-	if err := w.s.Add(w.now, &h); !errors.As(err, &r) || r.Reason != TooLong || r.Limit != "900 per 15m" {
+	if err := w.s.tryAdd(w.now, &h); !errors.As(err, &r) || r.Reason != TooLong || r.Limit != "900 per 15m" {
 		t.Fatalf("the answer is %v", err)
 	}
 	if wait := r.RetryAt.Sub(w.now); wait < 30*time.Minute || wait > 46*time.Minute {
 		t.Errorf("it should come back in %v", wait)
 	}
-	modest := Hold{Client: "b", Needs: one(site), Deadline: w.now.Add(16 * time.Minute)}
-	if err := w.s.Add(w.now, &modest); err != nil {
+	modest := hold{name: "b", needs: one(site), deadline: w.now.Add(16 * time.Minute)}
+	if err := w.s.tryAdd(w.now, &modest); err != nil {
 		t.Errorf("another client's first request goes in the next window, but: %v", err)
 	}
 }
@@ -316,42 +316,42 @@ func TestAHoldThatWouldWaitTooLongIsRefusedAtOnce(t *testing.T) {
 func TestAHoldLeavesAtItsDeadline(t *testing.T) {
 	w := newWorld(t, 0)
 	site := w.slot("site", single)
-	w.add("running", Hold{Client: "a", Needs: one(site)})
+	w.add("running", hold{name: "a", needs: one(site)})
 	w.next()
-	h := w.add("waits", Hold{Client: "a", Needs: one(site), Deadline: w.now.Add(time.Minute)})
+	h := w.add("waits", hold{name: "a", needs: one(site), deadline: w.now.Add(time.Minute)})
 	w.next()
-	if !w.again.Equal(h.Deadline) {
+	if !w.again.Equal(h.deadline) {
 		t.Fatalf("it asks again at %v", w.again)
 	}
 	w.now = w.again
-	if turn := w.s.Next(w.now); len(turn.Refused) != 1 || h.Refusal().Limit != "site" || h.Refusal().Reason != TooLong {
-		t.Errorf("refused: %v, %v", turn.Refused, h.Refusal())
+	if turn := w.s.next(w.now); len(turn.refused) != 1 || h.refusal.Limit != "site" || h.refusal.Reason != TooLong {
+		t.Errorf("refused: %v, %v", turn.refused, h.refusal)
 	}
 }
 
 func TestACooldownBeyondTheDeadlineRefusesAtOnce(t *testing.T) {
 	w := newWorld(t, 0)
 	site := w.slot("site", perSecond)
-	w.add("first", Hold{Client: "a", Needs: one(site)})
+	w.add("first", hold{name: "a", needs: one(site)})
 	w.next()
 	for range 10 {
-		w.add("x", Hold{Client: "a", Needs: one(site), Deadline: w.now.Add(time.Minute)})
+		w.add("x", hold{name: "a", needs: one(site), deadline: w.now.Add(time.Minute)})
 	}
 	w.next()
-	w.s.Cool(site, w.now.Add(time.Hour), "Retry-After")
-	turn := w.s.Next(w.now)
-	if len(turn.Refused) != 10 {
-		t.Fatalf("%d are refused", len(turn.Refused))
+	site.beginCooldown(w.now.Add(time.Hour), "Retry-After", 0)
+	turn := w.s.next(w.now)
+	if len(turn.refused) != 10 {
+		t.Fatalf("%d are refused", len(turn.refused))
 	}
-	w.want("why", turn.Refused[0].Refusal().Error(), "site (Retry-After): the wait would be too long")
+	w.want("why", turn.refused[0].refusal.Error(), "site (Retry-After): the wait would be too long")
 }
 
 func TestMoreThanTheWholeLimitIsNever(t *testing.T) {
 	w := newWorld(t, 0)
 	site := w.slot("site", limit.Spec{As: limit.Rolling, Amount: 10, Window: time.Minute})
-	h := Hold{Needs: [][]Need{{{Slot: site, N: 11}}}}
+	h := hold{needs: [][]need{{{resource: site, n: 11}}}}
 	var r *Refusal
-	if err := w.s.Add(w.now, &h); !errors.As(err, &r) || r.Reason != Never {
+	if err := w.s.tryAdd(w.now, &h); !errors.As(err, &r) || r.Reason != Never {
 		t.Errorf("the answer is %v", err)
 	}
 }
@@ -368,12 +368,12 @@ func TestTheTrueCostIsSettled(t *testing.T) {
 		{"less", Result{Cost: 1}, 5},
 		{"more", Result{Cost: 5}, 0},
 	} {
-		h := w.add(c.name, Hold{Needs: [][]Need{{{Slot: site, N: 4, Of: Cost}}}})
+		h := w.add(c.name, hold{needs: [][]need{{{resource: site, n: 4, of: Cost}}}})
 		w.next()
-		if err := w.s.Finish(w.now, h, c.result); err != nil {
+		if err := w.s.finish(w.now, h, c.result); err != nil {
 			t.Fatal(err)
 		}
-		if left := site.Left(w.now); left != c.left {
+		if left := site.left(w.now); left != c.left {
 			t.Errorf("%s: %d is left, want %d", c.name, left, c.left)
 		}
 	}
@@ -382,34 +382,34 @@ func TestTheTrueCostIsSettled(t *testing.T) {
 func TestFinishHappensOnce(t *testing.T) {
 	w := newWorld(t, 0)
 	site := w.slot("site", single)
-	h := w.add("x", Hold{Needs: one(site)})
+	h := w.add("x", hold{needs: one(site)})
 	w.next()
 	w.finish(h)
-	if err := w.s.Finish(w.now, h, Result{}); !errors.Is(err, ErrNotGranted) {
+	if err := w.s.finish(w.now, h, Result{}); !errors.Is(err, errNotGranted) {
 		t.Errorf("the second is %v", err)
 	}
-	if err := w.s.Return(w.now, h, Result{}, noon, h.Needs); !errors.Is(err, ErrNotGranted) {
+	if err := w.s.giveBack(w.now, h, Result{}, noon, h.needs); !errors.Is(err, errNotGranted) {
 		t.Errorf("the return is %v", err)
 	}
-	if site.Left(w.now) != 1 {
-		t.Errorf("%d is left", site.Left(w.now))
+	if site.left(w.now) != 1 {
+		t.Errorf("%d is left", site.left(w.now))
 	}
 }
 
 func TestWhyNamesTheLimitThePlaceAndTheTime(t *testing.T) {
 	w := newWorld(t, 0)
 	site, route := w.slot("site", perSecond), w.slot("route", perMinute)
-	w.add("a", Hold{Client: "a", Needs: one(site, route)})
+	w.add("a", hold{name: "a", needs: one(site, route)})
 	w.next()
-	b := w.add("b", Hold{Client: "a", Needs: one(site, route)})
-	c := w.add("c", Hold{Client: "a", Needs: one(site, route)})
+	b := w.add("b", hold{name: "a", needs: one(site, route)})
+	c := w.add("c", hold{name: "a", needs: one(site, route)})
 	w.next()
 	for _, x := range []struct {
-		hold  *Hold
+		hold  *hold
 		place int
 		eta   time.Duration
 	}{{b, 1, time.Minute}, {c, 2, 2 * time.Minute}} {
-		why, ok := w.s.Why(w.now, x.hold)
+		why, ok := w.s.why(w.now, x.hold)
 		if !ok || why.Limit != "route" || why.Place != x.place || why.ETA.Sub(w.now) != x.eta {
 			t.Errorf("%s: %+v", w.names[x.hold], why)
 		}
@@ -421,12 +421,12 @@ func TestWhyNamesTheLimitThePlaceAndTheTime(t *testing.T) {
 func TestAHoldThatNeedsTwoBusySlotsGoesOneDay(t *testing.T) {
 	w := newWorld(t, 0)
 	a, b := w.slot("a", perSecond), w.slot("b", perSecond)
-	w.add("a", Hold{Client: "a", Needs: one(a)})
+	w.add("a", hold{name: "a", needs: one(a)})
 	w.next()
 	w.now = w.now.Add(time.Second / 2)
-	w.add("b", Hold{Client: "b", Needs: one(b)})
+	w.add("b", hold{name: "b", needs: one(b)})
 	w.next()
-	both := w.add("both", Hold{Client: "c", Priority: 0, Needs: one(a, b)})
+	both := w.add("both", hold{name: "c", priority: 0, needs: one(a, b)})
 	for range 1000 {
 		w.went = nil
 		w.next()
@@ -435,9 +435,9 @@ func TestAHoldThatNeedsTwoBusySlotsGoesOneDay(t *testing.T) {
 				return
 			}
 		}
-		for _, s := range []*Slot{a, b} {
-			if s.queued[3] == 0 {
-				w.add("one", Hold{Client: s.name, Priority: 3, Needs: one(s)})
+		for _, r := range []*resource{a, b} {
+			if r.queued[3] == 0 {
+				w.add("one", hold{name: r.name, priority: 3, needs: one(r)})
 			}
 		}
 		w.next()
@@ -450,7 +450,7 @@ func TestAChangedLimitKeepsWhatWasSpentAndWhoWaits(t *testing.T) {
 	w := newWorld(t, 0)
 	site := w.slot("site", limit.Spec{As: limit.Rolling, Amount: 10, Window: time.Minute})
 	for range 12 {
-		w.add("x", Hold{Client: "a", Needs: one(site)})
+		w.add("x", hold{name: "a", needs: one(site)})
 	}
 	w.next()
 	if len(w.went) != 10 {
@@ -463,16 +463,16 @@ func TestAChangedLimitKeepsWhatWasSpentAndWhoWaits(t *testing.T) {
 		}
 		return m
 	}
-	w.s.Change(w.now, site, fresh(), fresh, false)
+	site.changeMeter(w.now, fresh(), fresh, false)
 	w.now = w.now.Add(time.Millisecond)
 	w.want("one more", w.next(), "x")
 	w.want("no more", w.next(), "")
 	for _, h := range w.went {
-		if err := w.s.Finish(w.now, h, Result{Unsent: true}); err != nil {
+		if err := w.s.finish(w.now, h, Result{Unsent: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if left := site.Left(w.now); left != 1 {
+	if left := site.left(w.now); left != 1 {
 		t.Errorf("what the old meter gave is not given back to the new one: %d is left", left)
 	}
 }
@@ -480,11 +480,11 @@ func TestAChangedLimitKeepsWhatWasSpentAndWhoWaits(t *testing.T) {
 func TestIdleIsWhenForgettingChangesNothing(t *testing.T) {
 	w := newWorld(t, 0)
 	site := w.slot("site", perSecond)
-	h := w.add("x", Hold{Needs: one(site)})
+	h := w.add("x", hold{needs: one(site)})
 	w.next()
 	idle := func(want bool) {
 		t.Helper()
-		if got := w.s.Idle(w.now); got != want {
+		if got := w.s.restsAnd((*resource).forgettable, w.now); got != want {
 			t.Errorf("idle is %v", got)
 		}
 	}
@@ -493,6 +493,6 @@ func TestIdleIsWhenForgettingChangesNothing(t *testing.T) {
 	idle(false)
 	w.now = w.now.Add(time.Second)
 	idle(true)
-	w.s.Cool(site, w.now.Add(time.Minute), "")
+	site.beginCooldown(w.now.Add(time.Minute), "", 0)
 	idle(false)
 }

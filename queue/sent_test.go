@@ -1,4 +1,4 @@
-package queue_test
+package queue
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
-	"github.com/abide-proxy/abide/queue"
 )
 
 // A request that has to wait for its connection arrives late, and the one that
@@ -15,11 +14,11 @@ import (
 func TestWhatIsSentLateCountsFromThen(t *testing.T) {
 	for _, as := range []limit.As{limit.Rolling, limit.Fixed, limit.FirstUse, limit.Bucket} {
 		synctest.Test(t, func(t *testing.T) {
-			g := queue.NewGate(queue.Bounds{}, nil)
+			g := NewGate(Bounds{}, nil)
 			time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(1900 * time.Millisecond))) // near an edge
 			spec := &limit.Spec{As: as, Amount: 1, Window: time.Second, Burst: 2}
-			ask := func() *queue.Permit {
-				p, err := g.Wait(context.Background(), queue.Request{Site: "s", Limits: [][]queue.Limit{{{Name: "l", Spec: spec, N: 1}}}})
+			ask := func() *Permit {
+				p, err := g.Wait(context.Background(), Request{Site: "s", Limits: [][]Limit{{{Name: "l", Spec: spec, N: 1}}}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -29,12 +28,12 @@ func TestWhatIsSentLateCountsFromThen(t *testing.T) {
 			p := ask()
 			time.Sleep(300 * time.Millisecond) // the connection
 			p.Sent()
-			p.Finish(queue.Result{})
+			p.Finish(Result{})
 			p.Sent()                // too late to mean anything
 			if as == limit.Bucket { // which has two, and then one a second
-				ask().Finish(queue.Result{})
+				ask().Finish(Result{})
 			}
-			ask().Finish(queue.Result{})
+			ask().Finish(Result{})
 			want := 1300 * time.Millisecond
 			if as == limit.Fixed { // it counts in the window in which it is sent
 				want = 1100 * time.Millisecond
@@ -60,24 +59,24 @@ func TestWhatIsSentLateTakesNothingTwice(t *testing.T) {
 		{As: limit.Adaptive, Min: 1e6, Max: 1e9},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			g := queue.NewGate(queue.Bounds{Wait: time.Minute}, nil)
-			ask := func() *queue.Permit {
-				p, err := g.Wait(context.Background(), queue.Request{Site: "s", Limits: [][]queue.Limit{{{Name: "l", Spec: &spec, N: 1}}}})
+			g := NewGate(Bounds{Wait: time.Minute}, nil)
+			ask := func() *Permit {
+				p, err := g.Wait(context.Background(), Request{Site: "s", Limits: [][]Limit{{{Name: "l", Spec: &spec, N: 1}}}})
 				if err != nil {
 					t.Fatal(spec.As, err)
 				}
 				return p
 			}
 			began := time.Now()
-			var first []*queue.Permit
+			var first []*Permit
 			for range 100 {
 				first = append(first, ask())
 			}
 			time.Sleep(100 * time.Millisecond)
 			for _, p := range first {
 				p.Sent()
-				p.Finish(queue.Result{})
-				ask().Finish(queue.Result{})
+				p.Finish(Result{})
+				ask().Finish(Result{})
 			}
 			if took := time.Since(began); took > 101*time.Millisecond {
 				t.Errorf("%s: %v", spec.As, took)

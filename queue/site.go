@@ -1,120 +1,50 @@
 package queue
 
 import (
-	"fmt"
 	"sync"
 	"time"
+
+	"github.com/abide-proxy/abide/clock"
 )
 
 // site is a scheduler with a lock and a timer.
 type site struct {
-	name string
-	gate *Gate
+	gate *gateState
 
-	mu           sync.Mutex // guards all below; nobody waits, sends or dials under it
-	gone         bool       // forgotten: look it up again
-	sched        *Scheduler
-	all          *Slot // the whole site, for its cooldowns
-	slots        map[Scope]*entry
-	rest         map[string]*entry // :: limit's name → slot of the keys that have none of their own
-	alone        [][]Need          // what a request needs that has no limits
-	known        map[*[]Limit]*pattern
-	choices      *choices        // of the needs that plan has answered last; nil: no other request has them
-	alternatives int             // the most that a request had
-	seen         uint64          // the largest version that it was told; see Gate.Replan
-	swept        int             // how many were left by the last sweep
-	sweeps       time.Time       // not before
-	lasting      time.Time       // the same for slots that are nobody's own
-	tidies       time.Time       // the same for rest
-	counted      int             // of its holds, in Gate.held
-	taps         int             // that are not closed
-	drained      []chan struct{} // closed when nothing is held or granted
+	mu          sync.Mutex      // guards all fields below; nothing waits, sends or dials under it
+	gone        bool            // forgotten: look it up again
+	registry                    // has the scheduler
+	version     uint64          // the largest version of what is known of the site; see Gate.Replan
+	heldCounted int             // how many of its holds gateState.held counts
+	sources     int             // number of byte sources that are not closed
+	drained     []chan struct{} // closed when nothing is held or granted
 
-	timer *time.Timer
-	at    time.Time // when it rings; zero is never
+	timer   clock.Timer
+	timerAt time.Time // when the timer calls onTimer; zero is never
 }
 
-func newSite(g *Gate, name string) *site {
-	s := &site{name: name, gate: g}
-	s.sched = NewScheduler(Options{Aging: g.bounds.Load().Aging, Live: live})
-	s.all = s.sched.Slot(name, nil, nil)
-	s.all.title = tollOfSite
-	s.alone = [][]Need{{{Slot: s.all}}}
-	return s
+func newSite(g *gateState, name string) *site {
+	sched := newScheduler(schedulerOptions{aging: g.bounds.Load().Aging, live: live})
+	return &site{gate: g, registry: newRegistry(name, sched)}
 }
 
-func live(h *Hold) bool { return h.owner.ctx.Err() == nil }
-
-// forget marks the site as gone if nothing would change by it, or little where there are
-// very many. What would change then is in the rest, which is nil without that. A site that
-// is locked is in use.
-func (s *site) forget(now time.Time, many bool) (left bool, rest *storedSite) {
-	if !s.mu.TryLock() {
-		return false, nil
-	}
-	defer s.mu.Unlock()
-	if s.taps > 0 {
-		return false, nil
-	}
-	if !s.sched.Idle(now) && !(many && s.sched.Spare(now)) {
-		if !many {
-			return false, nil
-		}
-		if rest = s.store(now); rest == nil {
-			return false, nil
-		}
-	}
-	s.gone = true
-	if s.timer != nil {
-		s.timer.Stop()
-	}
-	return true, rest
-}
-
-// room makes room for one more hold, or says which bound has none.
-func (s *site) room(now time.Time, b *Bounds, r Request) error {
-	refusal := func(why Reason, setting string, n int) *Refusal {
-		at := s.sched.nextAt()
-		if at.IsZero() {
-			at = now.Add(time.Second)
-		}
-		return &Refusal{Reason: why, Limit: fmt.Sprintf("%s: %d", setting, n), RetryAt: at}
-	}
-	if held, _ := s.sched.Len(); b.PerSite > 0 && held >= b.PerSite {
-		full := refusal(Full, "queue.per_site", b.PerSite)
-		greedy := s.sched.Displace(now, r.Client, r.Weight)
-		if greedy == nil {
-			return full
-		}
-		greedy.refusal = full
-		greedy.owner.wake()
-		return nil // its place in the count goes over
-	}
-	if n := s.gate.held.Add(1); b.Max > 0 && n > int64(b.Max) {
-		s.gate.held.Add(-1)
-		return refusal(FullAll, "queue.max", b.Max)
-	}
-	s.counted++
-	return nil
-}
-
-// step lets go what may go, tells who waits for it, and sets the timer.
+// step grants what may go, wakes the callers, and sets the timer.
 func (s *site) step(now time.Time) {
-	turn := s.sched.Next(now)
-	for _, h := range turn.Granted {
+	decided := s.sched.next(now)
+	for _, h := range decided.granted {
 		h.owner.wake()
 	}
-	for _, h := range turn.Refused {
+	for _, h := range decided.refused {
 		h.owner.wake()
 	}
-	for _, d := range turn.drawn {
-		d.wake()
+	for _, b := range decided.bytes {
+		b.wake()
 	}
-	s.sched.told()
-	held, granted := s.sched.Len()
-	if held != s.counted {
-		s.gate.held.Add(int64(held - s.counted))
-		s.counted = held
+	s.sched.decisions.clear()
+	held, granted := s.sched.size()
+	if held != s.heldCounted {
+		s.gate.held.Add(int64(held - s.heldCounted))
+		s.heldCounted = held
 	}
 	if held+granted == 0 {
 		for _, done := range s.drained {
@@ -122,40 +52,79 @@ func (s *site) step(now time.Time) {
 		}
 		s.drained = nil
 	}
-	s.alarm(now, turn.Again)
+	s.setTimer(now, decided.again)
 }
 
-// alarm sets the site's only timer.
-func (s *site) alarm(now, at time.Time) {
+// setTimer sets the site's only timer.
+func (s *site) setTimer(now, at time.Time) {
 	switch {
-	case at.Equal(s.at):
+	case at.Equal(s.timerAt):
 	case at.IsZero():
 		s.timer.Stop()
 	case s.timer == nil:
-		s.timer = time.AfterFunc(at.Sub(now), s.tick)
+		s.timer = s.gate.clock.AfterFunc(at.Sub(now), s.onTimer)
 	default:
 		s.timer.Reset(at.Sub(now))
 	}
-	s.at = at
+	s.timerAt = at
 }
 
-func (s *site) tick() {
+func (s *site) onTimer() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.at = time.Time{}
+	s.timerAt = time.Time{}
 	if !s.gone {
-		s.step(time.Now())
+		s.step(s.gate.clock.Now())
 	}
 }
 
 // refuseAll empties the queue.
 func (s *site) refuseAll() {
-	now := time.Now()
+	now := s.gate.clock.Now()
 	for _, h := range s.sched.all() {
-		s.sched.Cancel(now, h)
+		s.sched.cancel(now, h)
 		h.refusal = &Refusal{Reason: Draining}
 		h.owner.wake()
 	}
-	s.refuseDraws(nil, &Refusal{Reason: Draining})
+	s.sched.byteQueue.refuse(nil, &Refusal{Reason: Draining})
 	s.step(now)
+}
+
+// live tells whether the context of a hold's caller has not ended.
+func live(h *hold) bool { return h.owner.ctx.Err() == nil }
+
+// stale tells whether a request's limits were made before the last reload, or by an older
+// version of what is known of the site.
+func (s *site) stale(r *Request) bool {
+	g := s.gate.latest.Load()
+	return g.hooks != nil && (g.number != r.Generation || r.Version < s.version)
+}
+
+// renew makes a request's limits anew if they are stale.
+func (s *site) renew(r *Request) {
+	if s.stale(r) {
+		g := s.gate.latest.Load()
+		r.Limits, r.Version = g.hooks.Limits(*r)
+		r.Generation, r.Shared, r.Order = g.number, false, nil
+	}
+}
+
+// needs are what a hold's request needs by the newest limits; what it needed before, if these
+// make no sense.
+func (s *site) needs(now time.Time, h *hold) [][]need {
+	s.renew(&h.owner.request)
+	needs, err := s.plan(now, &h.owner.request)
+	if err != nil {
+		return h.needs
+	}
+	return needs
+}
+
+// replan gives holds the newest limits.
+func (s *site) replan(now time.Time, holds []*hold) {
+	for _, h := range holds {
+		if !s.sched.replan(now, h, s.needs(now, h)) {
+			h.owner.wake()
+		}
+	}
 }

@@ -3,52 +3,44 @@ package queue
 import (
 	"strings"
 	"time"
-
-	"github.com/abide-proxy/abide/limit"
 )
+
+// shards is how many parts the sites of a Gate are in.
+const shards = 64
 
 const (
 	// mostStoredBytes is how much memory the stored sites of a shard may take, 192 MiB in
 	// all: a million of sites that cool.
 	mostStoredBytes = 192 << 20 / shards
-	// mostStoredSlots is how many slots of a stored site may be in use. A site with more
+	// mostStoredResources is how many resources of a stored site may be in use. A site with more
 	// stays as it is.
-	mostStoredSlots = 16
+	mostStoredResources = 16
 	// longestState is the longest state of a meter that is stored.
 	longestState = 2048
-	// storedSiteBytes and the others are about what a stored site, and each of its slots,
+	// storedSiteBytes and the others are about what a stored site, and each of its resources,
 	// take, with their place in a map.
-	storedSiteBytes  = 80
-	storedSlotBytes  = 48
-	storedScopeBytes = 88
+	storedSiteBytes     = 80
+	storedResourceBytes = 48
+	storedScopeBytes    = 88
 )
 
-// Storable is a meter of a learned limit whose site may be stored: where there are very
-// many sites, its State is kept in its place until it is Spare, or is needed again.
-type Storable interface {
-	limit.Meter
-	Spareable
-	// SpareAt is when the meter is Spare at the latest, if nothing happens before.
-	SpareAt(now time.Time) time.Time
-}
-
-// storedSite is an idle site in short: what its slots keep back. It does not change, so
+// storedSite is an idle site in short: what its resources keep back. It does not change, so
 // that it may be read without a lock.
 type storedSite struct {
-	name  string
-	slots []storedSlot
+	name      string
+	resources []storedResource
 }
 
-// storedSlot is a slot that cools, has cooled a moment ago or has a learned limit. Times
-// are since the gate was made.
-type storedSlot struct {
-	cool, still time.Duration // of the cooldown and its ramp
-	room, row   int32         // of the ramp; no room: there is none
-	why         string
-	scope       *storedScope // nil: the whole site
+// storedResource is a resource that cools, is in a slow start or has a learned limit.
+// Times are since the gate was made.
+type storedResource struct {
+	cool, ends      time.Duration // of the cooldown and its slow start
+	room, cooldowns int32         // of the slow start; no room: there is none
+	why             string
+	scope           *storedScope // nil: the whole site
 }
 
-// storedScope is the limit that a storedSlot is about.
+// storedScope is the limit that a storedResource is of.
 type storedScope struct {
 	at    Scope
 	title string
@@ -56,19 +48,19 @@ type storedScope struct {
 	spare time.Duration // when the state is worth nothing any more
 }
 
-// at is the scope of the slot.
-func (s *storedSlot) at() Scope {
+// at is the scope of the resource.
+func (s *storedResource) at() Scope {
 	if s.scope == nil {
 		return Scope{}
 	}
 	return s.scope.at
 }
 
-// until is when forgetting the slot changes nothing.
-func (s *storedSlot) until() time.Duration {
+// until is when forgetting the resource changes nothing.
+func (s *storedResource) until() time.Duration {
 	until := s.cool
 	if s.room > 0 {
-		until = max(until, s.still)
+		until = max(until, s.ends)
 	}
 	if s.scope != nil && s.scope.state != nil {
 		until = max(until, s.scope.spare)
@@ -77,27 +69,27 @@ func (s *storedSlot) until() time.Duration {
 }
 
 func (s *storedSite) until() (until time.Duration) {
-	for i := range s.slots {
-		until = max(until, s.slots[i].until())
+	for i := range s.resources {
+		until = max(until, s.resources[i].until())
 	}
 	return until
 }
 
 // bytes is about the memory that the site takes.
 func (s *storedSite) bytes() int {
-	n := storedSiteBytes + len(s.name) + storedSlotBytes*len(s.slots)
-	for i := range s.slots {
-		if scope := s.slots[i].scope; scope != nil {
+	n := storedSiteBytes + len(s.name) + storedResourceBytes*len(s.resources)
+	for i := range s.resources {
+		if scope := s.resources[i].scope; scope != nil {
 			n += storedScopeBytes + len(scope.at.Limit) + len(scope.at.Key) + len(scope.title) + len(scope.state)
 		}
 	}
 	return n
 }
 
-// has tells whether a slot of that scope is stored.
+// has tells whether a resource of that scope is stored.
 func (s *storedSite) has(at Scope) bool {
-	for i := range s.slots {
-		if s.slots[i].at() == at {
+	for i := range s.resources {
+		if s.resources[i].at() == at {
 			return true
 		}
 	}
@@ -106,12 +98,12 @@ func (s *storedSite) has(at Scope) bool {
 
 // store is the site in short; nil: that would lose something. The site is locked.
 func (s *site) store(now time.Time) *storedSite {
-	if s.sched.waiting+s.sched.resting+s.sched.granted > 0 || len(s.rest) > 0 {
+	if s.sched.numWaiting+s.sched.numDelayed+s.sched.numGranted > 0 || len(s.overflow) > 0 {
 		return nil
 	}
-	var slots []storedSlot
-	add := func(slot *Slot, at Scope, made bool) bool {
-		one, needed, ok := slot.store(now, s.gate.began, made)
+	var resources []storedResource
+	add := func(res *resource, at Scope, made bool) bool {
+		one, needed, ok := res.store(now, s.gate.began, made)
 		if !needed || !ok {
 			return ok
 		}
@@ -119,45 +111,45 @@ func (s *site) store(now time.Time) *storedSite {
 			if one.scope == nil {
 				one.scope = &storedScope{}
 			}
-			one.scope.at, one.scope.title = Scope{strings.Clone(at.Limit), strings.Clone(at.Key)}, slot.title
+			one.scope.at, one.scope.title = Scope{strings.Clone(at.Limit), strings.Clone(at.Key)}, res.title
 		}
-		slots = append(slots, one)
-		return len(slots) <= mostStoredSlots
+		resources = append(resources, one)
+		return len(resources) <= mostStoredResources
 	}
-	if !add(s.all, Scope{}, false) {
+	if !add(s.whole, Scope{}, false) {
 		return nil
 	}
-	for at, e := range s.slots {
-		if !add(e.slot, at, e.made) {
+	for at, e := range s.byScope {
+		if !add(e.resource, at, e.made) {
 			return nil
 		}
 	}
-	return &storedSite{strings.Clone(s.name), append(make([]storedSlot, 0, len(slots)), slots...)}
+	return &storedSite{strings.Clone(s.name), append(make([]storedResource, 0, len(resources)), resources...)}
 }
 
-// store is what a slot keeps back. It is not needed if that is nothing, and not ok if it
-// cannot be told in short. made says that Limit.Make has made the meter.
-func (s *Slot) store(now, began time.Time, made bool) (one storedSlot, needed, ok bool) {
-	if s.users > 0 || s.flying > 0 || s.thirst > 0 || s.bench != nil || s.told > 0 {
+// store is what a resource keeps back. It is not needed if that is nothing, and not ok if it
+// cannot be told in short. made says that MeterSource.NewMeter has made the meter.
+func (r *resource) store(now, began time.Time, made bool) (one storedResource, needed, ok bool) {
+	if r.users > 0 || r.inFlight > 0 || r.waitingBytes > 0 || r.waitlist != nil || r.told > 0 {
 		return one, false, false
 	}
-	if s.cool.After(now) {
-		one.cool, one.why = s.cool.Sub(began), s.coolWhy
+	if r.coolUntil.After(now) {
+		one.cool, one.why = r.coolUntil.Sub(began), r.coolWhy
 	}
-	if s.recovers(now) {
-		one.still, one.room, one.row, one.why = s.ramp.still.Sub(began), int32(s.ramp.room), int32(s.ramp.row), s.ramp.after
+	if r.recovering(now) {
+		one.ends, one.room, one.cooldowns, one.why = r.slowStart.ends.Sub(began), int32(r.slowStart.allowed), int32(r.slowStart.cooldowns), r.slowStart.after
 	}
-	state, spare := s.pending, s.pendingUntil
-	switch m, storable := s.meter.(Storable); {
-	case s.meter == nil || s.meter.Idle(now):
+	state, spare := r.pending, r.pendingUntil
+	switch m, storable := r.meter.(Storable); {
+	case r.meter == nil || r.meter.Idle(now):
 	case storable && m.Spare(now):
-	case storable && made && !s.kept:
+	case storable && made && !r.external:
 		state, spare = m.State(), m.SpareAt(now)
 		if len(state) == 0 || len(state) > longestState {
 			return one, false, false
 		}
 	default:
-		if m, ok := s.meter.(Spareable); !ok || !m.Spare(now) {
+		if m, ok := r.meter.(Spareable); !ok || !m.Spare(now) {
 			return one, false, false
 		}
 	}
@@ -170,46 +162,38 @@ func (s *Slot) store(now, began time.Time, made bool) (one storedSlot, needed, o
 // restore brings a new site to where it was when it was stored.
 func (s *site) restore(now time.Time, from *storedSite) {
 	began := s.gate.began
-	for i := range from.slots {
-		one := &from.slots[i]
+	for i := range from.resources {
+		one := &from.resources[i]
 		if began.Add(one.until()).Before(now) {
 			continue
 		}
-		slot := s.place(one.at())
+		res := s.resourceAt(one.at())
 		if one.scope != nil {
 			l := Limit{Title: one.scope.title}
-			slot.rename(l.label(one.scope.at.Key), l.Title)
+			res.setName(l.label(one.scope.at.Key), l.Title)
 			if one.scope.state != nil {
-				slot.pending, slot.pendingUntil = one.scope.state, began.Add(one.scope.spare)
+				res.pending, res.pendingUntil = one.scope.state, began.Add(one.scope.spare)
 			}
 		}
 		if one.cool > 0 {
-			slot.cool, slot.coolWhy = began.Add(one.cool), one.why
+			res.coolUntil, res.coolWhy = began.Add(one.cool), one.why
 		}
 		if one.room > 0 {
-			still := began.Add(one.still)
-			slot.ramp = &ramp{after: one.why, room: int(one.room), row: int(one.row), went: still.Add(-quiet), still: still}
+			still := began.Add(one.ends)
+			res.slowStart = &slowStart{after: one.why, allowed: int(one.room), cooldowns: int(one.cooldowns), latest: still.Add(-quiet), ends: still}
 		}
 	}
 }
 
-// resume has a new meter be as it was when its site was stored.
-func (s *Slot) resume(now time.Time, made bool) {
-	if made && s.meter != nil && s.pending != nil {
-		_ = s.meter.Restore(now, s.pending) // a state that makes no sense is as good as none
-	}
-	s.pending, s.pendingUntil = nil, time.Time{}
-}
-
-// stored are the stored sites of a shard.
-type stored struct {
+// storedSites are the stored sites of a shard.
+type storedSites struct {
 	known map[string]*storedSite // :: name → site
 	bytes int                    // that they take
-	most  int                    // how many the map has had
+	peak  int                    // how many the map has had
 }
 
 // add keeps a site. Where there are too many, one that counts for less long leaves.
-func (m *stored) add(s *storedSite) {
+func (m *storedSites) add(s *storedSite) {
 	if m.known == nil {
 		m.known = map[string]*storedSite{}
 	}
@@ -227,11 +211,11 @@ func (m *stored) add(s *storedSite) {
 		m.take(first.name)
 	}
 	m.known[s.name] = s
-	m.most = max(m.most, len(m.known))
+	m.peak = max(m.peak, len(m.known))
 }
 
 // take answers a site, nil if it is not there, and forgets it.
-func (m *stored) take(name string) *storedSite {
+func (m *storedSites) take(name string) *storedSite {
 	s := m.known[name]
 	if s != nil {
 		delete(m.known, name)
@@ -241,7 +225,7 @@ func (m *stored) take(name string) *storedSite {
 }
 
 // tidy forgets the sites that do not count any more. A map never gives its memory back.
-func (m *stored) tidy(now time.Duration) {
+func (m *storedSites) tidy(now time.Duration) {
 	for name, s := range m.known {
 		if s.until() <= now {
 			m.take(name)
@@ -249,18 +233,18 @@ func (m *stored) tidy(now time.Duration) {
 	}
 	switch n := len(m.known); {
 	case n == 0:
-		*m = stored{}
-	case n < m.most/4:
+		*m = storedSites{}
+	case n < m.peak/4:
 		smaller := make(map[string]*storedSite, n)
 		for name, s := range m.known {
 			smaller[name] = s
 		}
-		m.known, m.most = smaller, n
+		m.known, m.peak = smaller, n
 	}
 }
 
 // list are all stored sites. They are read without a lock.
-func (m *stored) list() []*storedSite {
+func (m *storedSites) list() []*storedSite {
 	list := make([]*storedSite, 0, len(m.known))
 	for _, s := range m.known {
 		list = append(list, s)
@@ -268,30 +252,20 @@ func (m *stored) list() []*storedSite {
 	return list
 }
 
-// unstore makes the stored sites whole again that have a slot of a scope.
-func (g *Gate) unstore(at Scope) {
-	at.Key = short(at.Key)
-	g.everywhere(func(*site) {}, func(one *storedSite) {
-		if one.has(at) {
-			g.lock(one.name).mu.Unlock()
-		}
-	})
-}
-
 // cooldowns visits what cools at the site.
 func (s *storedSite) cooldowns(now, began time.Time, visit func(site string, at Scope, until time.Time, why string)) {
-	for i := range s.slots {
-		if one := &s.slots[i]; one.cool > now.Sub(began) {
+	for i := range s.resources {
+		if one := &s.resources[i]; one.cool > now.Sub(began) {
 			visit(s.name, one.at(), began.Add(one.cool), one.why)
 		}
 	}
 }
 
 // states visits the learned limits of the site.
-func (s *storedSite) states(now, began time.Time, visit func(now time.Time, at SlotNow)) {
-	for i := range s.slots {
-		if one := s.slots[i].scope; one != nil && one.state != nil && one.spare > now.Sub(began) {
-			visit(now, SlotNow{Site: s.name, At: one.at, Title: one.title, State: one.state})
+func (s *storedSite) states(now, began time.Time, visit func(now time.Time, at ResourceInfo)) {
+	for i := range s.resources {
+		if one := s.resources[i].scope; one != nil && one.state != nil && one.spare > now.Sub(began) {
+			visit(now, ResourceInfo{Site: s.name, At: one.at, Title: one.title, State: one.state})
 		}
 	}
 }

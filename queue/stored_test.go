@@ -91,12 +91,12 @@ func TestSitesThatAreKeptInShortAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGate(Bounds{}, nil)
 		g.many = 0
-		s := newSite(g, "a")
+		s := newSite(&g.gateState, "a")
 		began := time.Now()
 		sh := &g.shards[0]
 		for i := range mostStoredBytes / 100 {
 			s.name = fmt.Sprint("site ", i)
-			s.sched.Cool(s.all, began.Add(time.Hour+time.Duration(i)*time.Millisecond), "Retry-After")
+			s.whole.beginCooldown(began.Add(time.Hour+time.Duration(i)*time.Millisecond), "Retry-After", 0)
 			sh.stored.add(s.store(time.Now()))
 		}
 		if sh.stored.bytes > mostStoredBytes {
@@ -143,10 +143,10 @@ func TestALearnedLimitOfASiteThatIsKeptInShortHoldsOn(t *testing.T) {
 		g := NewGate(Bounds{}, nil)
 		g.many = 0
 		r := asks("a", "x", nil)
-		r.Limits[0] = []Limit{{Name: "learned", Key: "token", N: 1, Make: func() limit.Meter { return &learnedMeter{} }}}
+		r.Limits[0] = []Limit{{Name: "learned", Key: "token", N: 1, Source: makeFunc(func() limit.Meter { return &learnedMeter{} })}}
 		p := allow(t, g, r)
 		until := time.Now().Add(time.Hour)
-		p.Teach([]Teaching{{Limit: r.Limits[0][0], Tell: func(_ time.Time, m limit.Meter) {
+		p.Update([]Update{{Limit: r.Limits[0][0], Apply: func(_ time.Time, m limit.Meter) {
 			l := m.(*learnedMeter)
 			l.until, l.state = until, until.Format(time.RFC3339Nano)
 		}}})
@@ -157,7 +157,7 @@ func TestALearnedLimitOfASiteThatIsKeptInShortHoldsOn(t *testing.T) {
 			t.Fatal("the site is not kept in short")
 		}
 		stored := map[Scope]string{}
-		g.Slots(func(_ time.Time, at SlotNow) { stored[at.At] = string(at.State) })
+		g.VisitResources(func(_ time.Time, at ResourceInfo) { stored[at.At] = string(at.State) })
 		if want := map[Scope]string{{"learned", "token"}: until.Format(time.RFC3339Nano)}; !reflect.DeepEqual(stored, want) {
 			t.Errorf("what is to be written down is %v", stored)
 		}
@@ -215,7 +215,7 @@ func TestASiteThatWasKeptInShortIsTheSame(t *testing.T) {
 						case what < 3 && p == nil:
 							got, err := g.Wait(t.Context(), r)
 							if permits[i] = got; err == nil {
-								said[i] = fmt.Sprint(got.Waited(), got.KeptBy(), got.Refused(Scope{}), got.Refused(at))
+								said[i] = fmt.Sprint(got.Waited(), got.BlockedBy(), got.RefusalsInRow(Scope{}), got.RefusalsInRow(at))
 							} else {
 								said[i] = err.Error()
 							}
@@ -232,7 +232,7 @@ func TestASiteThatWasKeptInShortIsTheSame(t *testing.T) {
 						case what == 6:
 							g.CoolAll(at, until, "quarantine")
 						case what == 7:
-							g.WarmAll(at)
+							g.EndCooldowns(at)
 						default:
 							time.Sleep(pause)
 						}
@@ -265,7 +265,7 @@ func TestASiteThatWasKeptInShortIsTheSame(t *testing.T) {
 	}
 }
 
-func sorted(list []cooldown) []string {
+func sorted(list []toldCooldown) []string {
 	var text []string
 	for _, one := range list {
 		text = append(text, fmt.Sprint(one))

@@ -14,29 +14,29 @@ func TestWhatALimitCountsIsComparedWithWhatAnotherDoes(t *testing.T) {
 	by := Subject{Unit: "requests", By: "client"}
 	for _, c := range []struct {
 		fresh, old Subject
-		want       kin
+		want       relation
 	}{
-		{site, site, same},
-		{site, Subject{Unit: "bytes"}, apart},
-		{site, Subject{}, apart},
-		{site, Subject{Unit: "requests", At: "a"}, apart},
-		{path("/a/*"), site, more},
-		{site, path("/a/*"), some},
-		{path("/a/*"), path("/a/*"), same},
-		{path("/a/b"), path("/a/*"), more},
-		{path("/a/*"), path("/a/b"), some},
-		{path("/a/*"), path("/b/*"), apart},
-		{path("/a/**"), path("/a/b/c"), some},
-		{path("/a/b/c"), path("/a/**"), more},
-		{path("/*/x"), path("/a/*"), some},
-		{path("/a"), path("/a/b"), apart},
-		{get, site, more},
-		{site, get, some},
-		{get, Subject{Unit: "requests", Method: "POST"}, apart},
-		{site, by, some},
-		{by, site, apart},
+		{site, site, identical},
+		{site, Subject{Unit: "bytes"}, unrelated},
+		{site, Subject{}, unrelated},
+		{site, Subject{Unit: "requests", At: "a"}, unrelated},
+		{path("/a/*"), site, containing},
+		{site, path("/a/*"), partial},
+		{path("/a/*"), path("/a/*"), identical},
+		{path("/a/b"), path("/a/*"), containing},
+		{path("/a/*"), path("/a/b"), partial},
+		{path("/a/*"), path("/b/*"), unrelated},
+		{path("/a/**"), path("/a/b/c"), partial},
+		{path("/a/b/c"), path("/a/**"), containing},
+		{path("/*/x"), path("/a/*"), partial},
+		{path("/a"), path("/a/b"), unrelated},
+		{get, site, containing},
+		{site, get, partial},
+		{get, Subject{Unit: "requests", Method: "POST"}, unrelated},
+		{site, by, partial},
+		{by, site, unrelated},
 	} {
-		if got := c.fresh.to(c.old); got != c.want {
+		if got := c.fresh.relationTo(c.old); got != c.want {
 			t.Errorf("%+v and %+v: %d, not %d", c.fresh, c.old, got, c.want)
 		}
 	}
@@ -46,7 +46,7 @@ func TestALimitInheritsFromThoseThatItReplaces(t *testing.T) {
 	spent := func(n int64) func(time.Time) []limit.Spent {
 		return func(time.Time) []limit.Spent { return []limit.Spent{{Ago: time.Duration(n), N: n}} }
 	}
-	was := []Former{
+	was := []Predecessor{
 		{Subject{Unit: "requests", Path: "/a"}, "", spent(3)},
 		{Subject{Unit: "requests", Path: "/b"}, "", spent(4)},
 		{Subject{Unit: "requests", By: "client"}, "x", spent(20)},
@@ -55,10 +55,10 @@ func TestALimitInheritsFromThoseThatItReplaces(t *testing.T) {
 	if got := Inherit(time.Now(), Subject{Unit: "requests"}, "", was[:2])[""]; total(got) != 7 || got[0].N != 4 {
 		t.Errorf("parts: %v", got)
 	}
-	if got := Inherit(time.Now(), Subject{Unit: "requests", Path: "/a"}, "", append(was, Former{Subject{Unit: "requests"}, "", spent(9)}))[""]; total(got) != 3 {
+	if got := Inherit(time.Now(), Subject{Unit: "requests", Path: "/a"}, "", append(was, Predecessor{Subject{Unit: "requests"}, "", spent(9)}))[""]; total(got) != 3 {
 		t.Errorf("the same is there: %v", got)
 	}
-	if got := Inherit(time.Now(), Subject{Unit: "requests", Path: "/c"}, "", append(was, Former{Subject{Unit: "requests"}, "", spent(9)}))[""]; total(got) != 9 {
+	if got := Inherit(time.Now(), Subject{Unit: "requests", Path: "/c"}, "", append(was, Predecessor{Subject{Unit: "requests"}, "", spent(9)}))[""]; total(got) != 9 {
 		t.Errorf("of one that counts more: %v", got)
 	}
 	if got := Inherit(time.Now(), Subject{Unit: "requests", By: "client", Path: "/a"}, "", was); total(got["x"]) != 20 || len(got) != 1 {

@@ -1,6 +1,6 @@
-// Package redact takes secrets out of texts that repeat them: as they are, or in an
-// encoding that a header can carry. It looks for the secrets that it is given, and for no
-// others, so what a text costs does not grow with the number of secrets that there are.
+// Package redact removes secrets from texts that repeat them: as they are, or in an
+// encoding that a header can carry. It looks only for the given
+// secrets, so its cost does not grow with the number of all secrets.
 //
 //	f := redact.New(token)
 //	f.Headers(answer.Header, "{token}")
@@ -17,29 +17,28 @@ import (
 	"sync"
 )
 
-// leastEncoded is the length in bytes from which on a secret is looked for in hex and in
-// base64. In these, fewer bytes appear in texts by chance.
-const leastEncoded = 4
+// minEncodedLength is the length in bytes from which a secret is also looked for in hex and
+// base64, where shorter ones would match by chance.
+const minEncodedLength = 4
 
-// Finder finds some secrets in texts: as they are, percent-encoded and escaped with
-// backslashes, wholly or in part and up to three times, in hex, and in base64, also as a
-// part of a longer text. Make it with New; nil finds nothing. It is safe for concurrent
-// use.
+// Finder finds given secrets in texts: as they are, percent-encoded and escaped with
+// backslashes, completely or partly and up to three times, in hex, and in base64, also
+// within a longer text. Make it with New; nil finds nothing. It is safe for concurrent use.
 type Finder struct {
 	secrets  []string
-	least    int       // bytes of the shortest secret: a shorter text has none
-	spaces   bool      // some secret has one, which a query shows as +
-	once     sync.Once // for what follows, which is made when a text is as long as a secret
+	least    int       // length of the shortest secret in bytes
+	spaces   bool      // a secret contains a space, which is + in a query
+	once     sync.Once // makes patterns at the first text that is long enough
 	patterns []pattern
 }
 
 // pattern is a secret in one encoding.
 type pattern struct {
 	text        string
-	left, right bool // the digit of base64 before or after has bits of the secret, too
+	left, right bool // the base64 digit before, or after, contains bits of the secret
 }
 
-// New is a Finder of secrets. Empty ones do not count.
+// New makes a Finder of secrets. Empty ones are ignored.
 func New(secrets ...string) *Finder {
 	f := &Finder{}
 	for _, s := range secrets {
@@ -54,12 +53,12 @@ func New(secrets ...string) *Finder {
 	return f
 }
 
-// May tells whether a text is long enough to have a secret.
-func (f *Finder) May(text string) bool {
+// mayHide tells whether a text is long enough to contain a secret.
+func (f *Finder) mayHide(text string) bool {
 	return f != nil && f.least > 0 && len(text) >= f.least
 }
 
-// compile makes the patterns: each is a part of one string.
+// compile makes the patterns, as parts of one string.
 func (f *Finder) compile() {
 	size := 0
 	for _, s := range f.secrets {
@@ -68,11 +67,11 @@ func (f *Finder) compile() {
 	b := builder{text: make([]byte, 0, size), parts: make([]part, 0, 10*len(f.secrets))}
 	for _, s := range f.secrets {
 		b.add(part{}, func(to []byte) []byte { return append(to, s...) })
-		if len(s) < leastEncoded {
+		if len(s) < minEncodedLength {
 			continue
 		}
 		b.encoded(s)
-		// A URL or a JSON text that has the secret may be what is encoded.
+		// The encoded text may be a URL or JSON that contains the secret.
 		for _, escaped := range [...]string{url.QueryEscape(s), url.PathEscape(s), backslashed(s)} {
 			if escaped != s {
 				b.encoded(escaped)
@@ -82,7 +81,7 @@ func (f *Finder) compile() {
 	f.patterns = b.patterns()
 }
 
-// builder collects patterns in one piece of memory.
+// builder collects patterns in one allocation.
 type builder struct {
 	text  []byte
 	parts []part
@@ -100,7 +99,7 @@ func (b *builder) add(p part, write func([]byte) []byte) {
 	b.parts = append(b.parts, p)
 }
 
-// encoded adds a text in hex and in base64.
+// encoded adds a text in hex and base64.
 func (b *builder) encoded(s string) {
 	b.add(part{}, func(to []byte) []byte { return hex.AppendEncode(to, []byte(s)) })
 	lower := b.parts[len(b.parts)-1]
@@ -118,7 +117,7 @@ func (b *builder) encoded(s string) {
 	}
 }
 
-// base64 adds those digits of a text in base64 that depend on the text alone.
+// base64 adds the base64 digits of a text that do not depend on the text around it.
 func (b *builder) base64(s string, before int) {
 	p := part{left: before > 0, right: 8*(before+len(s))%6 != 0}
 	group := make([]byte, 0, 64)
@@ -155,7 +154,7 @@ func (b *builder) patterns() []pattern {
 	return list
 }
 
-// backslashed is a text as it stands in a string of JSON, and in a quoted one.
+// backslashed escapes a text as in JSON and in quoted strings.
 func backslashed(s string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(s, `\`, `\\`), `"`, `\"`)
 }

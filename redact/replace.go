@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Text is a text with another in the place of each secret, and whether there was any.
+// Text replaces each secret in a text, and tells whether there was any.
 func (f *Finder) Text(text, with string) (string, bool) { return f.replace(text, with, strings.Index) }
 
-// Name is Text for a name that may stand in another case, with - for _.
+// Name is Text for header names: it ignores case, and - and _ are equal.
 func (f *Finder) Name(name, with string) (string, bool) { return f.replace(name, with, indexFold) }
 
-// Headers takes the secrets out of the names and values of headers. It tells whether
-// there were any.
+// Headers replaces the secrets in the names and values of headers, and tells whether there
+// were any.
 func (f *Finder) Headers(headers map[string][]string, with string) bool {
 	if f == nil || f.least == 0 {
 		return false
@@ -44,7 +44,7 @@ func (f *Finder) Headers(headers map[string][]string, with string) bool {
 type span struct{ from, to int }
 
 func (f *Finder) replace(text, with string, index func(s, part string) int) (string, bool) {
-	if !f.May(text) {
+	if !f.mayHide(text) {
 		return text, false
 	}
 	f.once.Do(f.compile)
@@ -53,7 +53,7 @@ func (f *Finder) replace(text, with string, index func(s, part string) int) (str
 	viewed := 0
 	for rest := f.views(whole); len(rest) > 0; rest = rest[1:] {
 		spans = f.find(spans, rest[0], index)
-		if viewed += len(rest[0].text); rest[0].depth < mostDepth && viewed < mostViewed {
+		if viewed += len(rest[0].text); rest[0].depth < maxDepth && viewed < maxViewBytes {
 			rest = append(rest, f.views(rest[0])...)
 		}
 	}
@@ -74,7 +74,7 @@ func (f *Finder) replace(text, with string, index func(s, part string) int) (str
 	return b.String(), true
 }
 
-// find adds where a view has secrets, as parts of the text that it is a view of.
+// find adds the positions of secrets in a view, as parts of the original text.
 func (f *Finder) find(spans []span, v view, index func(s, part string) int) []span {
 	for i := range f.patterns {
 		p := &f.patterns[i]
@@ -103,7 +103,7 @@ func isDigit(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("+/-_", c) >= 0
 }
 
-// indexFold is strings.Index for names: neither case counts nor which of - and _ it is.
+// indexFold is strings.Index for names: case is ignored, and - and _ are equal.
 func indexFold(s, part string) int {
 	for n := 0; n+len(part) <= len(s); n++ {
 		if SameName(s[n:n+len(part)], part) {
@@ -113,8 +113,8 @@ func indexFold(s, part string) int {
 	return -1
 }
 
-// SameName tells whether two names of headers differ in case and in - and _ alone, which
-// CGI and what descends from it take for the same.
+// SameName tells whether two header names differ only in case and in - and _, which CGI
+// programs treat as equal.
 func SameName(a, b string) bool {
 	if len(a) != len(b) {
 		return false

@@ -7,29 +7,29 @@ import (
 	"unicode/utf8"
 )
 
-// mostDepth is how many times a secret may be escaped and is found still.
-const mostDepth = 3
+// maxDepth is how often a secret may be escaped and is still found.
+const maxDepth = 3
 
-// mostViewed bounds the bytes of a text's views, beyond which no more are made: a site can
-// have very many with escapes in escapes.
-const mostViewed = 128 << 10
+// maxViewBytes bounds the bytes of a text's views: a site can send very many nested
+// escapes.
+const maxViewBytes = 128 << 10
 
-// view is a text with its escapes resolved, as often as depth says.
+// view is a text with its escapes resolved, depth times.
 type view struct {
-	text  string
-	at    []int // :: byte of text → where it begins in the original, and its end; nil: it is the original
-	depth int
+	text    string
+	offsets []int // :: byte of text → its start in the original, and finally its end; nil: text is the original
+	depth   int
 }
 
-// origin is where a byte of the view begins in the original.
+// origin is the start of a byte of the view in the original.
 func (v *view) origin(n int) int {
-	if v.at == nil {
+	if v.offsets == nil {
 		return n
 	}
-	return v.at[n]
+	return v.offsets[n]
 }
 
-// views are what a view may be meant to say.
+// views are the possible meanings of a view.
 func (f *Finder) views(v view) []view {
 	var list []view
 	if strings.IndexByte(v.text, '%') >= 0 {
@@ -45,8 +45,8 @@ func (f *Finder) views(v view) []view {
 	return list
 }
 
-// resolve adds a view in which each escape that begins with mark stands for what it means,
-// unless there is none.
+// resolve adds a view with each escape that begins with mark resolved, unless there is
+// none.
 func resolve(list []view, v view, mark byte, read func(s string) (meant []byte, size int)) []view {
 	text, at := make([]byte, 0, len(v.text)), make([]int, 0, len(v.text)+1)
 	any := false
@@ -70,7 +70,7 @@ func resolve(list []view, v view, mark byte, read func(s string) (meant []byte, 
 	return append(list, view{string(text), append(at, v.origin(len(v.text))), v.depth + 1})
 }
 
-// percent reads an escape of a URL.
+// percent decodes an escape of a URL.
 func percent(s string) (meant []byte, size int) {
 	if c, ok := hexadecimal(s, 1, 2); ok {
 		return []byte{byte(c)}, 3
@@ -78,7 +78,7 @@ func percent(s string) (meant []byte, size int) {
 	return nil, 0
 }
 
-// quotedPair reads an escape of a quoted string, where any byte may have a backslash.
+// quotedPair decodes an escape of a quoted string, where any byte may have a backslash.
 func quotedPair(s string) (meant []byte, size int) {
 	if len(s) < 2 {
 		return nil, 0
@@ -86,7 +86,7 @@ func quotedPair(s string) (meant []byte, size int) {
 	return []byte{s[1]}, 2
 }
 
-// backslash reads an escape of a string of JSON.
+// backslash decodes an escape of a JSON string.
 func backslash(s string) (meant []byte, size int) {
 	if len(s) < 2 {
 		return nil, 0
@@ -112,7 +112,7 @@ func backslash(s string) (meant []byte, size int) {
 	return quotedPair(s)
 }
 
-// unicode reads \u00e9, and two of them where they are one character.
+// unicode decodes \u00e9, and surrogate pairs.
 func unicode(s string) (meant []byte, size int) {
 	first, ok := hexadecimal(s, 2, 4)
 	if !ok {
@@ -128,7 +128,7 @@ func unicode(s string) (meant []byte, size int) {
 	return utf8.AppendRune(nil, first), 6
 }
 
-// hexadecimal is the number that so many digits from a place on are.
+// hexadecimal is the number in the many hex digits from a position.
 func hexadecimal(s string, from, many int) (rune, bool) {
 	if len(s) < from+many {
 		return 0, false

@@ -9,16 +9,16 @@ import (
 	"github.com/abide-proxy/abide/policy"
 )
 
-// By is what tells the parts apart.
+// By is what distinguishes parts.
 type By string
 
-// What may tell them apart.
+// The values of By.
 const (
-	URL  By = "url"  // each URL by itself; the zero value is the same
-	Host By = "host" // all of a host belong together, whatever the port
+	URL  By = "url"  // each URL; the zero value is the same
+	Host By = "host" // all URLs of a host together, whatever the port
 )
 
-// Longest is the longest URL that is read.
+// Longest is the longest accepted URL in bytes.
 const Longest = 1 << 20
 
 var (
@@ -27,13 +27,12 @@ var (
 	errLong    = fmt.Errorf("is longer than %d bytes", Longest)
 )
 
-// Key is what is hashed of a URL: the one spelling for all that ask for the same.
-// Scheme and host are in lower case and in ASCII, the port is left out where it is
-// the usual one, user, password and fragment always. Escapes are spelt in one way,
-// dot segments are gone, and no path is /. The query keeps its order and its meaning.
-// By Host it is the host alone.
+// Key is the hashed text of a URL: equal for all equivalent spellings. Scheme and host are
+// in lower case and ASCII; default port, user, password and fragment are left out. Escapes
+// are normalised, dot segments removed, and an empty path is /. The query keeps its order
+// and meaning. By Host the key is the host alone.
 //
-// The error has nothing of the URL, which may hold a password.
+// The error contains nothing of the URL, which may contain a password.
 func Key(url string, by By) (string, error) {
 	url = strings.TrimSpace(url)
 	if len(url) > Longest {
@@ -66,7 +65,7 @@ func Key(url string, by By) (string, error) {
 	return KeyOf(scheme, host, port, path, query, by), nil
 }
 
-// cutScheme takes a scheme off, in any case.
+// cutScheme cuts a scheme off, in any case.
 func cutScheme(url, scheme string) (rest string, ok bool) {
 	if len(url) < len(scheme) || !strings.EqualFold(url[:len(scheme)], scheme) {
 		return url, false
@@ -74,8 +73,8 @@ func cutScheme(url, scheme string) (rest string, ok bool) {
 	return url[len(scheme):], true
 }
 
-// KeyOf is the key of a request. The scheme is http or https, the host as
-// policy.CanonicalHost writes it, path and query as they were sent.
+// KeyOf is the key of a request. scheme is http or https, host as policy.ParseTarget writes
+// it, path and query as sent.
 func KeyOf(scheme, host string, port uint16, escapedPath, rawQuery string, by By) string {
 	if by == Host {
 		return host
@@ -106,8 +105,8 @@ func KeyOf(scheme, host string, port uint16, escapedPath, rawQuery string, by By
 	return b.String()
 }
 
-// undotted is a path without the segments . and .., which most clients resolve before
-// they ask, and some do not.
+// undotted removes the segments . and .. of a path, which most clients resolve before
+// sending.
 func undotted(path string) string {
 	if !strings.Contains(path, "/.") {
 		return path
@@ -131,10 +130,9 @@ func undotted(path string) string {
 
 const digits = "0123456789ABCDEF"
 
-// normalQuery is a query whose escapes are spelt in one way: what never needs one has
-// none, what no query may have is escaped, as clients do, and the digits are capitals.
-// What means something else with an escape and without stays as it is; a % that begins
-// no escape is %25.
+// normalQuery normalises the escapes of a query: unreserved bytes are unescaped, invalid
+// bytes escaped as clients do, and hex digits in upper case. Bytes whose meaning an escape
+// changes stay as they are; a % without an escape is %25.
 func normalQuery(query string) string {
 	same := 0
 	for same < len(query) && queryByte(query[same]) {
@@ -169,7 +167,7 @@ func normalQuery(query string) string {
 	return b.String()
 }
 
-// queryByte tells what a query may have without an escape (RFC 3986).
+// queryByte tells which bytes a query may contain without an escape (RFC 3986).
 func queryByte(c byte) bool {
 	return unreserved(c) || strings.IndexByte("!$&'()*+,;=:@/?", c) >= 0
 }

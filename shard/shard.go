@@ -1,5 +1,5 @@
 // Package shard says which of n crawlers owns a URL, so that a fleet divides its work
-// without talking: no list is kept, and everybody who knows n gets the same answer.
+// without communication: no list is needed, and every process that knows n gets the same answer.
 //
 //	key, err := shard.Key("HTTP://Example.com:80/a?b=c", shard.URL) // http://example.com/a?b=c
 //	owner := shard.Owner(key, 100)                                   // 0 to 99
@@ -17,8 +17,7 @@ import (
 	"encoding/binary"
 )
 
-// Owner is which of n parts a key belongs to, from 0 on. Where there is one part, or
-// none, it has all.
+// Owner is the part, from 0 to n-1, that a key belongs to. With n of 1 or less it is 0.
 func Owner(key string, n int) int {
 	return jump(hash(key), n)
 }
@@ -28,8 +27,8 @@ func hash(key string) uint64 {
 	return binary.BigEndian.Uint64(sum[:8])
 }
 
-// jump is where the last jump lands that does not go beyond n. The quotient is that of
-// the paper, bit by bit, in the floating point that every language has.
+// jump is the last jump below n. The division is exactly that of the paper, in floating
+// point as in every language.
 func jump(h uint64, n int) int {
 	at, next := int64(0), int64(0)
 	for next < int64(n) {

@@ -9,7 +9,7 @@ import (
 // Whatever is written down of a budget that several processes use, an Ask gets no more than
 // it wants or than is left, and nothing makes it less than what others may take.
 func FuzzCommon(f *testing.F) {
-	c := common{State: []byte("4"), Parts: map[string]portion{"a": {Seq: 3, Ahead: 2, At: 1}, "b": {Seq: 1, Lacks: true}}}
+	c := sharedState{State: []byte("4"), Parts: map[string]instancePart{"a": {Seq: 3, Ahead: 2, At: 1}, "b": {Seq: 1, Lacks: true}}}
 	text, err := json.Marshal(c)
 	if err != nil {
 		f.Fatal(err)
@@ -26,8 +26,8 @@ func FuzzCommon(f *testing.F) {
 			}
 			return state, max(left-lapsed-others, 0)
 		}}
-		r := &row{instance, seq, ahead, 1, state}
-		next, said := r.share(&Ask{Key: "k", Kind: Count, Seq: 9, Want: want, Joint: j}, turn{Instance: "me", Now: 2}, func(string) bool { return lives })
+		r := &JointRow{instance, seq, ahead, 1, state}
+		next, said := r.share(&Ask{Key: "k", Kind: Count, Seq: 9, Want: want, Joint: j}, caller{Instance: "me", Now: 2}, func(string) bool { return lives })
 		if said.Status != Done {
 			return
 		}

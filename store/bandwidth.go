@@ -5,38 +5,38 @@ import (
 	"time"
 )
 
-// Traffic is what went from and to a site in one minute, or in what an answer's step
-// is.
+// Traffic is the number of bytes and requests of a site in one minute, or in one step of a
+// query.
 type Traffic struct {
 	Site     string
-	Minute   time.Time // when it began
+	Minute   time.Time // start
 	In, Out  int64     // bytes from the site and to it
 	Requests int64
 }
 
-// Retention is how long traffic is kept by the minute, then by the hour, then by the
-// day. All are from now on back. Of one hour or day there are Sites sites, or a few
-// more, and what went from and to others is told as that of Others.
+// Retention is how long traffic is kept per minute, then per hour, then per day, each back
+// from now. For one hour or day about Sites sites are kept separately; the rest is summed
+// up as Others.
 //
-// A file that is larger than Bytes keeps traffic for less long: half as long, or a quarter
-// and so on, until it is small enough. Nothing else is dropped because of that.
+// While a file is larger than Bytes, the times are halved until it is small enough. No
+// other data is dropped for this reason.
 type Retention struct {
 	Minutes, Hours, Days time.Duration
 	Sites                int   // 0: 10,000
 	Bytes                int64 // 0: 256 MiB
 }
 
-// tightest is how often the times of a Retention are halved at most.
-const tightest = 10
+// maxHalvings bounds how often the times of a Retention are halved.
+const maxHalvings = 10
 
-// halved is the Retention with times that were halved so often.
+// halved returns the Retention with its times halved that often.
 func (r Retention) halved(times int) Retention {
 	r.Minutes = max(r.Minutes>>times, time.Hour)
 	r.Hours, r.Days = r.Hours>>times, r.Days>>times
 	return r
 }
 
-// Others is what all sites are called that are not told apart.
+// Others is the name of all sites that are not kept separately.
 const Others = "other"
 
 func (r Retention) orDefault() Retention {
@@ -50,29 +50,29 @@ func (r Retention) orDefault() Retention {
 	}
 }
 
-// The steps in which traffic is kept, in seconds. Days are those of UTC.
+// Lengths of the steps of traffic, in seconds. Days are UTC days.
 const (
 	minutes = int64(60)
 	hours   = 60 * minutes
 	days    = 24 * hours
 )
 
-// roll is what becomes of traffic that is old: what was kept by the step from and
-// began before a time is added to what is kept by the step into, or dropped.
-type roll struct {
-	from, into int64 // seconds; into is 0 when it is dropped
-	before     int64 // seconds since 1970: an edge of into, so that nothing is rolled up in parts
+// rollUpStep describes a roll-up: traffic of step from that began before a time is added to
+// step into, or dropped.
+type rollUpStep struct {
+	from, into int64 // in seconds; 0: dropped
+	before     int64 // seconds since 1970, a multiple of into, so that no step is rolled up partly
 }
 
-// rolls says what is to be rolled up now. What they leave alone is younger than that
-// Retention, or less than one larger step older.
-func (r Retention) rolls(now time.Time) []roll {
+// rollUps lists the roll-ups that are due. Traffic that they leave is within the Retention,
+// or older by less than one larger step.
+func (r Retention) rollUps(now time.Time) []rollUpStep {
 	edge := func(keep time.Duration, step int64) int64 {
 		return floor(now.Add(-keep).Unix(), step)
 	}
 	minutesEnd := edge(r.Minutes, hours)
 	hoursEnd := min(edge(r.Hours, days), floor(minutesEnd, days))
-	return []roll{
+	return []rollUpStep{
 		{minutes, hours, minutesEnd},
 		{hours, days, hoursEnd},
 		{days, 0, min(edge(r.Days, days), hoursEnd)},
@@ -81,9 +81,9 @@ func (r Retention) rolls(now time.Time) []roll {
 
 func floor(t, step int64) int64 { return t - (t%step+step)%step }
 
-// at is the minute under which traffic is kept. A time that cannot be, because a
-// clock was wrong, is now.
-func (t *Traffic) at(now time.Time) int64 {
+// minute is the start of the minute, in Unix seconds. An impossible time of a wrong clock
+// becomes now.
+func (t *Traffic) minute(now time.Time) int64 {
 	s, latest := t.Minute.Unix(), now.Unix()
 	if s <= 0 || s > latest {
 		s = latest

@@ -63,7 +63,7 @@ func TestTrafficIsAddedUpByMinuteAndSite(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := bandwidth(t, f, "h", minute, noon, time.Minute); len(got) != 1 || got[0].In != brims {
+	if got := bandwidth(t, f, "h", minute, noon, time.Minute); len(got) != 1 || got[0].In != maxSum {
 		t.Errorf("the largest sum: %v", got)
 	}
 }
@@ -74,7 +74,7 @@ func TestRollingUpKeepsTheSums(t *testing.T) {
 		n++
 		clock := newWall(noon)
 		keep := Retention{Minutes: 3 * time.Hour, Hours: 4 * 24 * time.Hour, Days: 400 * 24 * time.Hour}
-		f, err := OpenFile(t.Context(), filepath.Join(dir, time.Duration(n).String()), FileOptions{careless: true, Now: clock.now, Roll: keep})
+		f, err := OpenFile(t.Context(), filepath.Join(dir, time.Duration(n).String()), FileOptions{noSync: true, Now: clock.now, Roll: keep})
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -99,7 +99,7 @@ func TestRollingUpKeepsTheSums(t *testing.T) {
 			r.Fatal(err)
 		}
 		f.Close()
-		if f, err = OpenFile(t.Context(), f.Path(), FileOptions{careless: true, Now: clock.now, Roll: keep}); err != nil {
+		if f, err = OpenFile(t.Context(), f.Path(), FileOptions{noSync: true, Now: clock.now, Roll: keep}); err != nil {
 			r.Fatal(err)
 		}
 		defer f.Close()
@@ -145,7 +145,7 @@ func TestRollingUpBoundsTheNumberOfSites(t *testing.T) {
 			got[one.Site] += one.In
 			in += one.In
 		}
-		if len(got) > 100+atOnce+1 || in != 5001 || got[Others] < 3900 || got["site 0"] != 2 {
+		if len(got) > 100+maxRowsPerStep+1 || in != 5001 || got[Others] < 3900 || got["site 0"] != 2 {
 			t.Errorf("%v later there are %d sites with %d, %d of them of others and %d of the first", later, len(got), in, got[Others], got["site 0"])
 		}
 	}
@@ -197,7 +197,7 @@ func TestNothingIsRolledUpTooEarlyOrInParts(t *testing.T) {
 			return time.Duration(rapid.Int64Range(0, 1e7).Draw(r, name)) * time.Second
 		}
 		keep := Retention{Minutes: length("minutes"), Hours: length("hours"), Days: length("days")}.orDefault()
-		list := keep.rolls(now)
+		list := keep.rollUps(now)
 		ages := []time.Duration{keep.Minutes, keep.Hours, keep.Days}
 		for i, one := range list {
 			step := one.into
@@ -262,7 +262,7 @@ func TestTheFileStaysWithinItsBytes(t *testing.T) {
 	if got != in {
 		t.Errorf("of %d bytes %d are left", in, got)
 	}
-	if k := recall(t, f)["s k"]; k.Ahead != 7 || said == 0 || said > tightest {
-		t.Errorf("%+v, said %d times: %v", k, said, f.Findings())
+	if k := recall(t, f)["s k"]; k.Ahead != 7 || said == 0 || said > maxHalvings {
+		t.Errorf("%+v, said %d times: %v", k, said, lines(f))
 	}
 }

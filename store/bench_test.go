@@ -10,17 +10,18 @@ import (
 
 	"github.com/abide-proxy/abide/store"
 	"github.com/abide-proxy/abide/store/redistest"
+	"github.com/abide-proxy/abide/store/reference"
 )
 
 // BenchmarkExchange is one Batch with one Ask at a time, of a site that so many
 // instances share. The clock is the server's.
 func BenchmarkExchange(b *testing.B) {
 	server := redistest.Start(b)
-	redis := connect(b, server.URL(), store.RedisOptions{})
+	redis := connect(b, addressOf(server), store.RedisOptions{})
 	for _, one := range []struct {
 		name string
 		s    store.Store
-	}{{"memory", store.NewMemory(nil)}, {"redis", redis}} {
+	}{{"reference", reference.New(nil)}, {"redis", redis}} {
 		for _, instances := range []int{1, 10, 100} {
 			b.Run(fmt.Sprintf("%s/instances=%d", one.name, instances), func(b *testing.B) {
 				seq := uint64(time.Now().UnixNano())
@@ -48,7 +49,7 @@ func BenchmarkExchange(b *testing.B) {
 // instances have something of the budget.
 func BenchmarkScript(b *testing.B) {
 	server := redistest.Start(b)
-	redis := connect(b, server.URL(), store.RedisOptions{})
+	redis := connect(b, addressOf(server), store.RedisOptions{})
 	for _, instances := range []int{1, 10, 100, 1_000, 10_000} {
 		b.Run(fmt.Sprintf("instances=%d", instances), func(b *testing.B) {
 			seq := uint64(time.Now().UnixNano())
@@ -77,7 +78,7 @@ func BenchmarkScript(b *testing.B) {
 // of them once.
 func BenchmarkNewSites(b *testing.B) {
 	server := redistest.Start(b)
-	redis := connect(b, server.URL(), store.RedisOptions{})
+	redis := connect(b, addressOf(server), store.RedisOptions{})
 	number := func(section, field string) float64 {
 		_, text, _ := strings.Cut(server.Do("INFO", section).(string), field+":")
 		text, _, _ = strings.Cut(text, "\r")
@@ -90,7 +91,7 @@ func BenchmarkNewSites(b *testing.B) {
 	for _, instances := range []int{1, 2, 100} {
 		b.Run(fmt.Sprintf("instances=%d", instances), func(b *testing.B) {
 			server.Do("FLUSHALL")
-			connect(b, server.URL(), store.RedisOptions{})
+			connect(b, addressOf(server), store.RedisOptions{})
 			bytes, in, out, used := number("memory", "used_memory"), number("stats", "total_net_input_bytes"), number("stats", "total_net_output_bytes"), processor(server)
 			site, list := 0, make([]store.Batch, 100)
 			for b.Loop() {
@@ -146,7 +147,7 @@ func BenchmarkPulse(b *testing.B) {
 	for _, members := range []int{1, 10, 100, 1000, 10_000} {
 		b.Run(fmt.Sprintf("members=%d", members), func(b *testing.B) {
 			server := redistest.Start(b)
-			redis, err := store.OpenRedis(b.Context(), server.URL(), store.RedisOptions{})
+			redis, err := pulsing(b.Context(), addressOf(server), store.RedisOptions{})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -13,14 +13,15 @@ import (
 
 	"github.com/abide-proxy/abide/store"
 	"github.com/abide-proxy/abide/store/redistest"
+	"github.com/abide-proxy/abide/store/reference"
 )
 
-// constructors are the stores that have to do as Memory does. One that can lose what
+// constructors are the stores that have to answer as the reference does. One that can lose what
 // it knows has a method Lose as well.
 var constructors = map[string]func(t testing.TB, now func() time.Time) store.Store{
-	"memory": func(_ testing.TB, now func() time.Time) store.Store { return store.NewMemory(now) },
-	"file":   openFileStore,
-	"redis":  openRedis,
+	"reference": func(_ testing.TB, now func() time.Time) store.Store { return reference.New(now) },
+	"file":      openFileStore,
+	"redis":     openRedis,
 }
 
 type loser interface{ Lose() }
@@ -38,15 +39,15 @@ func (r losing) Lose() {
 
 func openRedis(t testing.TB, now func() time.Time) store.Store {
 	server := redistest.Start(t, "--enable-debug-command", "yes")
-	return losing{connect(t, server.URL(), store.RedisOptions{Now: now}), server}
+	return losing{connect(t, addressOf(server), store.RedisOptions{Now: now}), server}
 }
 
 // connect opens a Redis that has been there for some time.
-func connect(t testing.TB, url string, o store.RedisOptions) *store.Redis {
+func connect(t testing.TB, a store.RedisAddress, o store.RedisOptions) *store.Redis {
 	t.Helper()
 	open := func(o store.RedisOptions) *store.Redis {
 		t.Helper()
-		r, err := store.OpenRedis(t.Context(), url, o)
+		r, err := pulsing(t.Context(), a, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +58,7 @@ func connect(t testing.TB, url string, o store.RedisOptions) *store.Redis {
 	if now == nil {
 		now = time.Now
 	}
-	before.Now = func() time.Time { return now().Add(-store.Settling) }
+	before.Now = func() time.Time { return now().Add(-store.RecoveryTime) }
 	open(before)
 	return open(o)
 }
@@ -89,7 +90,7 @@ func each(t *testing.T, test func(t *testing.T, s store.Store, c *clock)) {
 }
 
 // fleets are those of the stores that divide a budget among instances.
-var fleets = []string{"memory", "redis"}
+var fleets = []string{"reference", "redis"}
 
 // shared runs a test for each of those.
 func shared(t *testing.T, test func(t *testing.T, s store.Store, c *clock)) {
@@ -431,7 +432,7 @@ func TestAPulseSaysHowManyAreThere(t *testing.T) {
 
 func TestDocumentsAreKeptUntilTheirTime(t *testing.T) {
 	each(t, func(t *testing.T, s store.Store, c *clock) {
-		shelf, can := s.(store.Shelf)
+		shelf, can := s.(store.Documents)
 		if !can {
 			t.Fatal("it has no shelf")
 		}

@@ -45,10 +45,7 @@ func image(t *testing.T, path string, rows int) []byte {
 // the end; a file that is found to be damaged on the way is set aside.
 func use(t *testing.T, path string) (aside int) {
 	t.Helper()
-	f, err := OpenFile(t.Context(), path, FileOptions{careless: true})
-	if err != nil {
-		t.Fatalf("opening: %v", err)
-	}
+	f := openFile(t, path, FileOptions{})
 	defer f.Close()
 	_, _ = f.Recall(t.Context())
 	_, _ = f.All(t.Context(), "ledger")
@@ -69,7 +66,7 @@ func use(t *testing.T, path string) (aside int) {
 	if k := recall(t, f)["site.example key 3"]; k.Ahead != 7 {
 		t.Fatalf("%+v", k)
 	}
-	return len(f.Findings())
+	return len(lines(f))
 }
 
 func clear(t *testing.T, dir string) {
@@ -101,7 +98,7 @@ func TestAFileCutShortAnywhereOpensOrIsSetAside(t *testing.T) {
 		step = 16
 	}
 	for at := len(data) - page; at <= len(data); at += step {
-		if f := cut(t, path, data[:at]); f != nil && !damaged(f) {
+		if f := cut(t, path, data[:at]); f != nil && !isDamage(f) {
 			t.Fatalf("at %d: %v", at, f)
 		}
 		if at%61 == 0 || at == len(data) {
@@ -137,7 +134,7 @@ func cut(t *testing.T, path string, data []byte) error {
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f := &File{path: path, o: FileOptions{careless: true, Now: time.Now, migrations: migrations}}
+	f := &opener{path: path, log: &fileLog{path: path, now: time.Now, logf: t.Logf}, o: FileOptions{noSync: true, Now: time.Now, migrations: migrations}}
 	d, err := f.openDisk(t.Context())
 	if err == nil {
 		err = d.close()
@@ -169,7 +166,7 @@ func TestALogCutShortAnywhereKeepsWhatIsBefore(t *testing.T) {
 		}
 		f := openFile(t, path, FileOptions{})
 		now := recall(t, f)["s k"].Ahead
-		if now < last && len(f.Findings()) == 0 {
+		if now < last && len(lines(f)) == 0 {
 			t.Fatalf("at %d there is %d, after %d before", at, now, last)
 		}
 		last = now
@@ -244,7 +241,7 @@ func TestWhatIsNotOursIsSetAside(t *testing.T) {
 		"another program's": func(p string) error { foreign(p, "PRAGMA application_id = 7; CREATE TABLE a (b)"); return nil },
 		"nobody's":          func(p string) error { foreign(p, "PRAGMA journal_mode=WAL; CREATE TABLE counts (b)"); return nil },
 		"ours without tables": func(p string) error {
-			foreign(p, fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = 1; CREATE TABLE counts (site)", application))
+			foreign(p, fmt.Sprintf("PRAGMA application_id = %d; PRAGMA user_version = 1; CREATE TABLE counts (site)", applicationID))
 			return nil
 		},
 	} {
@@ -264,8 +261,8 @@ func TestWhatIsNotOursIsSetAside(t *testing.T) {
 			f := openFile(t, path, FileOptions{Log: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }})
 			say(t, f, counts("s", "k", 1, 1))
 			bad, _ := filepath.Glob(path + ".bad-*")
-			found := f.Findings()
-			if len(bad) != 1 || len(found) != 1 || len(said) != 1 || !strings.Contains(said[0], filepath.Base(bad[0])) || found[0].Text != said[0] {
+			found := lines(f)
+			if len(bad) != 1 || len(found) != 1 || len(said) != 1 || !strings.Contains(said[0], filepath.Base(bad[0])) || found[0] != said[0] {
 				t.Fatal(bad, found, said)
 			}
 			if there, err := os.Lstat(bad[0]); err != nil || !os.SameFile(before, there) {
@@ -311,8 +308,8 @@ func TestADamagedFileIsSetAsideWhileItIsInUse(t *testing.T) {
 			t.Fatal(err)
 		}
 		after, err := f.Pulse(t.Context(), Member{ID: "i"})
-		if err != nil || after.Generation == before.Generation || len(f.Findings()) != 1 || f.Health().Err != nil {
-			t.Fatal(err, before, after, f.Findings())
+		if err != nil || after.Generation == before.Generation || len(lines(f)) != 1 || f.Health().Err != nil {
+			t.Fatal(err, before, after, lines(f))
 		}
 	}
 }

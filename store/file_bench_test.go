@@ -15,7 +15,7 @@ func BenchmarkFileExchange(b *testing.B) {
 		for _, careless := range []bool{false, true} {
 			b.Run(fmt.Sprintf("callers=%d/synced=%v", callers, !careless), func(b *testing.B) {
 				var commits atomic.Int64
-				f, err := OpenFile(b.Context(), newPath(b), FileOptions{careless: careless, fault: func(step string) error {
+				f, err := OpenFile(b.Context(), newPath(b), FileOptions{noSync: careless, fault: func(step string) error {
 					commits.Add(1)
 					return nil
 				}})

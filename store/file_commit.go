@@ -4,36 +4,65 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"slices"
+	"sync"
 	"time"
 )
 
-// work is what one caller wants to be written.
-type work struct {
-	do   func(d *disk, now time.Time) error
+// writeRequest is what one caller wants to write.
+type writeRequest struct {
+	do   func(d *database, now time.Time) error
 	done chan error
 }
 
+// committer writes the requests of callers, many in one transaction, and keeps the file
+// open. write may be called concurrently.
+type committer struct {
+	opener
+	maintenance maintenance
+	lastChecked time.Time // when the file was last checked for existence
+	maybeLost   bool      // data of this generation may be lost
+
+	mu      sync.Mutex
+	pending []*writeRequest
+	running bool // a goroutine commits
+	closed  bool
+	health  Health
+	done    sync.WaitGroup // waits for that goroutine
+}
+
+// Health is the state of writing. The zero value means that the file can be written.
+type Health struct {
+	Since time.Time // since when writing fails
+	Tried time.Time // time of the last attempt
+	Err   error     // error of the last attempt
+}
+
+// retryInterval is the minimum time between attempts after a failure.
+const retryInterval = time.Second
+
 var errOpening = errors.New("the state file is being opened")
 
-// together is how many callers one transaction has at most.
-const together = 512
+// maxGroup bounds the requests of one transaction.
+const maxGroup = 512
 
-// write hands do to the committer and waits until what it wrote is on the disk. All
-// that come while a commit is under way are committed together in the next one. When
-// ctx ends first, do may still be done later: it owns all that it uses.
-func (f *File) write(ctx context.Context, do func(d *disk, now time.Time) error) error {
+// write hands do to the committer and waits until its data is on the disk. Requests that
+// arrive during a commit are committed together in the next one. If ctx ends first, do may
+// still run later: it must own all data that it uses.
+func (f *committer) write(ctx context.Context, do func(d *database, now time.Time) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	w := &work{do: do, done: make(chan error, 1)}
+	w := &writeRequest{do: do, done: make(chan error, 1)}
 	f.mu.Lock()
 	if f.closed {
 		f.mu.Unlock()
 		return ErrClosed
 	}
-	if t := f.trouble; t.Err != nil {
-		if since := f.o.Now().Sub(t.Tried); since >= 0 && since < again {
+	if t := f.health; t.Err != nil {
+		if since := f.o.Now().Sub(t.Tried); since >= 0 && since < retryInterval {
 			f.mu.Unlock()
 			return t.Err
 		}
@@ -52,21 +81,21 @@ func (f *File) write(ctx context.Context, do func(d *disk, now time.Time) error)
 	}
 }
 
-// commit is the committer: it goes on as long as there is something to do.
-func (f *File) commit() {
+// commit writes pending requests until there are none.
+func (f *committer) commit() {
 	for {
 		f.mu.Lock()
-		group := f.pending[:min(len(f.pending), together)]
+		group := f.pending[:min(len(f.pending), maxGroup)]
 		f.pending = f.pending[len(group):]
-		well := f.trouble.Err == nil && !f.closed
-		if len(group) == 0 && (!well || !f.chores.due(f.o.Now())) {
+		well := f.health.Err == nil && !f.closed
+		if len(group) == 0 && (!well || !f.maintenance.due(f.o.Now())) {
 			f.running, f.pending = false, nil
 			f.mu.Unlock()
 			return
 		}
 		f.mu.Unlock()
 		if len(group) > 0 {
-			err := f.save(group)
+			err := f.writeGroup(group)
 			for _, w := range group {
 				w.done <- err
 			}
@@ -74,54 +103,55 @@ func (f *File) commit() {
 				continue
 			}
 		}
-		if well && f.chores.due(f.o.Now()) {
-			chore := &work{do: f.chore}
-			_ = f.save([]*work{chore})
+		if well && f.maintenance.due(f.o.Now()) {
+			chore := &writeRequest{do: func(d *database, now time.Time) error { return f.maintenance.step(d, now, f.done.Go) }}
+			_ = f.writeGroup([]*writeRequest{chore})
 		}
 	}
 }
 
-// save writes what a group wants, in one transaction, and notes how that went.
-func (f *File) save(group []*work) error {
+// writeGroup writes a group in one transaction and records the result.
+func (f *committer) writeGroup(group []*writeRequest) error {
 	now := f.o.Now()
-	err := f.try(group, now)
-	if err != nil && damaged(err) && !f.o.Strict {
-		// It was met while it is in use. What was kept is lost, but not what comes.
-		if err = f.replace(err); err == nil {
-			err = f.try(group, now)
+	err := f.commitGroup(group, now)
+	if err != nil && isDamage(err) && !f.o.Strict {
+		// Damage was found during use: saved data is lost, but the group is written to the
+		// new file.
+		if err = f.replaceDamaged(err); err == nil {
+			err = f.commitGroup(group, now)
 		}
 	}
 	if err != nil {
 		err = advise(f.path, err)
 	}
-	f.note(err)
+	f.recordResult(err)
 	return err
 }
 
-func (f *File) note(err error) {
+func (f *committer) recordResult(err error) {
 	now := f.o.Now()
 	f.mu.Lock()
-	before := f.trouble
+	before := f.health
 	switch {
 	case err == nil:
-		f.trouble = Health{}
+		f.health = Health{}
 	case before.Err == nil:
-		f.trouble = Health{Since: now, Tried: now, Err: err}
+		f.health = Health{Since: now, Tried: now, Err: err}
 	default:
-		f.trouble = Health{Since: before.Since, Tried: now, Err: err}
+		f.health = Health{Since: before.Since, Tried: now, Err: err}
 	}
 	f.mu.Unlock()
 	switch {
 	case err == nil && before.Err != nil:
-		f.find("state file %s: it can be written again, after %v", f.path, now.Sub(before.Since).Round(time.Second))
+		f.log.logf("state file %s: it can be written again, after %v", f.path, now.Sub(before.Since).Round(time.Second))
 	case err != nil && before.Err == nil:
-		f.find("%v; nothing is saved until that is over", err)
+		f.log.logf("%v; nothing is saved until that is over", err)
 	}
 }
 
-func (f *File) try(group []*work, now time.Time) (err error) {
+func (f *committer) commitGroup(group []*writeRequest, now time.Time) (err error) {
 	ctx := context.Background()
-	d, err := f.ready(ctx, now)
+	d, err := f.ensureOpen(ctx, now)
 	if err != nil {
 		return err
 	}
@@ -130,7 +160,7 @@ func (f *File) try(group []*work, now time.Time) (err error) {
 		if err == nil {
 			return
 		}
-		if passing(err) {
+		if isTemporary(err) {
 			if begun {
 				if _, e := d.conn.ExecContext(ctx, "ROLLBACK"); e == nil {
 					return
@@ -139,8 +169,8 @@ func (f *File) try(group []*work, now time.Time) (err error) {
 				return
 			}
 		}
-		// Nobody knows what the disk has of it. Nothing that was open is used again.
-		f.forget(doubtful(err))
+		// It is unknown what the disk has, so the open connections are not used again.
+		f.closeDisk(isUncertain(err))
 	}()
 	if err := d.run("BEGIN IMMEDIATE"); err != nil {
 		return err
@@ -157,27 +187,27 @@ func (f *File) try(group []*work, now time.Time) (err error) {
 	return d.run("COMMIT")
 }
 
-// ready answers the open file, opened anew if it had to be closed or if somebody has
-// taken it away.
-func (f *File) ready(ctx context.Context, now time.Time) (*disk, error) {
+// ensureOpen returns the open file. It opens the file again after a failure, or when it was
+// removed or replaced.
+func (f *committer) ensureOpen(ctx context.Context, now time.Time) (*database, error) {
 	d := f.disk.Load()
 	if d != nil && !d.readOnly {
-		if since := now.Sub(f.chores.looked); since >= 0 && since < again {
+		if since := now.Sub(f.lastChecked); since >= 0 && since < retryInterval {
 			return d, nil
 		}
-		f.chores.looked = now
+		f.lastChecked = now
 		if err := f.lock.renew(ctx); err != nil {
-			f.forget(true)
+			f.closeDisk(true)
 			return nil, err
 		}
 		if there, err := os.Lstat(f.path); err == nil && os.SameFile(there, d.info) {
 			return d, nil
 		}
-		f.find("state file %s: somebody has removed or replaced it while it was in use", f.path)
-		f.forget(true)
+		f.log.logf("state file %s: it was removed or replaced while it was in use", f.path)
+		f.closeDisk(true)
 	}
-	if f.lock.own == nil { // the directory may not be there either
-		if _, err := settle(f.path); err != nil {
+	if f.lock.own == nil { // the directory may be missing, too
+		if _, err := prepareDir(f.path); err != nil {
 			return nil, err
 		}
 		if err := f.fail("lock"); err != nil {
@@ -187,7 +217,7 @@ func (f *File) ready(ctx context.Context, now time.Time) (*disk, error) {
 	if err := f.lock.renew(ctx); err != nil {
 		return nil, err
 	}
-	leave, err := section(ctx, f.path)
+	leave, err := openingLock(ctx, f.path)
 	if err != nil {
 		return nil, err
 	}
@@ -196,37 +226,35 @@ func (f *File) ready(ctx context.Context, now time.Time) (*disk, error) {
 		return nil, err
 	}
 	d = f.disk.Load()
-	// What the log has may be in the memory of the machine only, when it could not be
-	// written through: so it is written once more, into the file itself.
+	// The log's data may be in the system's cache only, if a sync failed: so it is written
+	// again, into the file itself.
 	err = f.fail("checkpoint")
 	if err == nil {
 		err = d.checkpoint()
 	}
-	if err == nil && f.chores.lost {
-		err = d.begin(ctx, now)
+	if err == nil && f.maybeLost {
+		err = d.newGeneration(ctx, now)
 	}
 	if err != nil {
-		f.forget(true)
+		f.closeDisk(true)
 		return nil, fmt.Errorf("opening it anew: %w", err)
 	}
-	f.chores.lost = false
+	f.maybeLost = false
 	return d, nil
 }
 
-// forget closes the file. If something may be lost, the next time that it is opened
-// is a new generation.
-func (f *File) forget(lost bool) {
-	f.chores.lost = f.chores.lost || lost
+// closeDisk closes the file. If data may be lost, the next open begins a new generation.
+func (f *committer) closeDisk(lost bool) {
+	f.maybeLost = f.maybeLost || lost
 	if d := f.disk.Swap(nil); d != nil {
-		_ = d.close() // whatever that says, it is not believed
+		_ = d.close() // its error would tell nothing new
 	}
 }
 
-// replace sets a file aside that turned out to be damaged, unless another process has
-// done so already.
-func (f *File) replace(why error) error {
-	f.forget(true)
-	leave, err := section(context.Background(), f.path)
+// replaceDamaged moves a damaged file aside, unless another process has done so.
+func (f *committer) replaceDamaged(why error) error {
+	f.closeDisk(true)
+	leave, err := openingLock(context.Background(), f.path)
 	if err != nil {
 		return err
 	}
@@ -237,11 +265,11 @@ func (f *File) replace(why error) error {
 	return f.setAside(why)
 }
 
-// reading calls do with the connections that read. What is damaged is told to the
-// committer, who sets it aside: what was read until then is all there is.
-func (f *File) reading(ctx context.Context, do func(ctx context.Context, d *disk) error) error {
+// reading calls do with the connections for reading. Damage is reported to the committer,
+// which moves the file aside; what was read before counts.
+func (f *committer) reading(ctx context.Context, do func(ctx context.Context, d *database) error) error {
 	f.mu.Lock()
-	closed, trouble := f.closed, f.trouble
+	closed, trouble := f.closed, f.health
 	f.mu.Unlock()
 	if closed {
 		return ErrClosed
@@ -253,7 +281,7 @@ func (f *File) reading(ctx context.Context, do func(ctx context.Context, d *disk
 	if d == nil {
 		return trouble.Err
 	}
-	held, release, ok := d.hold(ctx)
+	held, release, ok := d.acquire(ctx)
 	if !ok {
 		return trouble.Err
 	}
@@ -262,16 +290,68 @@ func (f *File) reading(ctx context.Context, do func(ctx context.Context, d *disk
 	switch {
 	case err == nil || ctx.Err() != nil:
 		return errors.Join(err, ctx.Err())
-	case d.open.Err() != nil:
+	case d.openCtx.Err() != nil:
 		return trouble.Err
 	}
-	if damaged(err) {
-		return f.write(ctx, func(now *disk, _ time.Time) error {
+	if isDamage(err) {
+		return f.write(ctx, func(now *database, _ time.Time) error {
 			if now != d {
-				return nil // it is another file by now
+				return nil // the file was replaced meanwhile
 			}
 			return err
 		})
 	}
 	return advise(f.path, err)
+}
+
+// openReadOnly begins with a file that cannot be opened for writing, and reads what can be
+// read. The next write tries again, as after any other failure.
+func (f *committer) openReadOnly(ctx context.Context, why error) error {
+	d, err := f.openForReading(ctx)
+	if errors.Is(err, errNewer) {
+		return err
+	}
+	if err == nil {
+		f.disk.Store(d)
+	}
+	f.maybeLost = true
+	f.recordResult(advise(f.path, why))
+	const lost = "what is counted until it can be written is lost if this process ends before"
+	switch {
+	case err == nil:
+		f.log.logf("state file %s: what it kept was read; %s", f.path, lost)
+	case errors.Is(err, fs.ErrNotExist):
+		f.log.logf("state file %s: there is none yet, so nothing is known of before; %s", f.path, lost)
+	default:
+		f.log.logf("state file %s: what it kept cannot be read either (%v), so limits begin as if nothing was used; %s", f.path, err, lost)
+	}
+	return nil
+}
+
+// retryOpen tries to open the file for writing, once a second, without waiting for a write.
+func (f *committer) retryOpen(ctx context.Context) {
+	_ = f.write(ctx, func(d *database, _ time.Time) error { return f.writeHolder(context.Background(), d) }) // Health has the result
+}
+
+// setRowsAside is setRowAside for rows found by a reader. With Strict the first row is an
+// error.
+func (f *committer) setRowsAside(ctx context.Context, list []damagedRow) error {
+	if len(list) == 0 {
+		return nil
+	}
+	if f.o.Strict {
+		return advise(f.path, damagedf("a row of %s (%v) is damaged", list[0].table, list[0].names))
+	}
+	for some := range slices.Chunk(list, maxRowsPerStep) {
+		// A failed write is reported by Health. The rows are ignored in any case.
+		_ = f.write(ctx, func(d *database, now time.Time) error {
+			for _, one := range some {
+				if err := f.log.setRowAside(d, one, now.UnixMicro()); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	return nil
 }

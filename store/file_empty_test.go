@@ -19,7 +19,7 @@ func TestAFileThatIsEmptyIsNotTakenForANewOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(from + makingMark); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(from + makingSuffix); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the file is made: %v", err)
 	}
 	f.Close()
@@ -39,28 +39,28 @@ func TestAFileThatIsEmptyIsNotTakenForANewOne(t *testing.T) {
 				t.Error("a check finds nothing")
 			}
 			f := openFile(t, path, FileOptions{})
-			if d := f.Damage(); d.Files != 1 || !strings.Contains(d.Why, "it is empty") || len(f.Findings()) != 1 {
-				t.Errorf("%+v, %v", d, f.Findings())
+			if d := f.Damage(); d.Files != 1 || !strings.Contains(d.Why, "it is empty") || len(lines(f)) != 1 {
+				t.Errorf("%+v, %v", d, lines(f))
 			}
 			f.Close()
 
 			clear(t, filepath.Dir(path)) // one whose making was cut short
 			put()
-			if err := os.WriteFile(path+makingMark, nil, 0o600); err != nil {
+			if err := os.WriteFile(path+makingSuffix, nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
 			f = openFile(t, path, FileOptions{Strict: true})
-			if len(f.Findings()) > 0 {
-				t.Error(f.Findings())
+			if len(lines(f)) > 0 {
+				t.Error(lines(f))
 			}
 			f.Close()
-			if making(path) {
+			if isBeingMade(path) {
 				t.Error("it is still being made")
 			}
 		})
 	}
 	path := newPath(t)
-	if f := openFile(t, path, FileOptions{Strict: true}); len(f.Findings()) > 0 || making(path) {
-		t.Errorf("a new one: %v", f.Findings())
+	if f := openFile(t, path, FileOptions{Strict: true}); len(lines(f)) > 0 || isBeingMade(path) {
+		t.Errorf("a new one: %v", lines(f))
 	}
 }

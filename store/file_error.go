@@ -8,21 +8,23 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"modernc.org/sqlite"
 	lib "modernc.org/sqlite/lib"
 )
 
-// errDamaged is a file that cannot be used, whatever is done to its directory.
+// errDamaged marks errors of a file's content, which no change of its directory would
+// repair.
 var errDamaged = errors.New("it cannot be used")
 
-// errEmpty is a file that has nothing: it was emptied, or has lost its log.
-var errEmpty = damage("it is empty")
+// errEmpty is an empty file: it was truncated, or has lost its log.
+var errEmpty = damagedf("it is empty")
 
-// errNewer is a file of a later release. It is never set aside: nothing is wrong with it.
+// errNewer is a file of a later release. It is never moved aside.
 var errNewer = errors.New("it was written by a newer release")
 
-func damage(format string, args ...any) error {
+func damagedf(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", errDamaged, fmt.Sprintf(format, args...))
 }
 
@@ -34,8 +36,8 @@ func sqliteCode(err error) int {
 	return 0
 }
 
-// damaged says whether an error is the fault of what the file contains.
-func damaged(err error) bool {
+// isDamage tells whether an error is caused by the file's content.
+func isDamage(err error) bool {
 	if errors.Is(err, errDamaged) {
 		return true
 	}
@@ -48,15 +50,15 @@ func damaged(err error) bool {
 	return false
 }
 
-// passing says whether an error leaves the connection and what it has saved as they
-// are: somebody else has locked the file for a moment.
-func passing(err error) bool {
+// isTemporary tells whether an error leaves the connection and saved data valid: another
+// process has locked the file for a moment.
+func isTemporary(err error) bool {
 	code := sqliteCode(err) & 0xff
 	return code == lib.SQLITE_BUSY || code == lib.SQLITE_LOCKED
 }
 
-// doubtful says whether after this error nobody knows what the disk has.
-func doubtful(err error) bool {
+// isUncertain tells whether it is unknown after this error what the disk has.
+func isUncertain(err error) bool {
 	switch sqliteCode(err) & 0xff {
 	case lib.SQLITE_FULL, lib.SQLITE_READONLY, lib.SQLITE_CANTOPEN, lib.SQLITE_PERM, lib.SQLITE_BUSY, lib.SQLITE_LOCKED:
 		return false
@@ -64,7 +66,7 @@ func doubtful(err error) bool {
 	return !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission)
 }
 
-// advise wraps an error of a file with what to do about it.
+// advise wraps an error of a file with what to do.
 func advise(path string, err error) error {
 	if _, ok := errors.AsType[*Held](err); ok {
 		return err
@@ -74,7 +76,7 @@ func advise(path string, err error) error {
 	switch {
 	case errors.Is(err, errNewer):
 		do = "start the release that wrote it, or move the file away to begin anew"
-	case damaged(err):
+	case isDamage(err):
 		do = "restore a copy, or move it away to begin anew (without strict state that is done by itself)"
 	case errors.Is(err, syscall.ENOSPC) || code&0xff == lib.SQLITE_FULL:
 		do = "the disk is full: make room in " + dir
@@ -102,12 +104,12 @@ func whoami() string {
 	return "this user"
 }
 
-// owners says whose the files are that are not ours.
+// owners tells to whom the files belong that another user owns.
 func owners(paths ...string) string {
 	var list []string
 	for _, path := range paths {
 		if info, err := os.Stat(path); err == nil {
-			if uid, ok := owner(info); ok && uid != os.Geteuid() {
+			if uid, ok := ownerOf(info); ok && uid != os.Geteuid() {
 				list = append(list, fmt.Sprintf("%s belongs to user %d", path, uid))
 			}
 		}
@@ -117,3 +119,51 @@ func owners(paths ...string) string {
 	}
 	return " (" + strings.Join(list, ", ") + ")"
 }
+
+// isUnwritable tells whether an error means a full, read-only or broken disk, or a
+// directory that this user may not write. The file's content is fine, and the cause may
+// pass.
+func isUnwritable(err error) bool {
+	if isDamage(err) || errors.Is(err, errNewer) {
+		return false
+	}
+	switch sqliteCode(err) & 0xff {
+	case lib.SQLITE_FULL, lib.SQLITE_READONLY, lib.SQLITE_CANTOPEN, lib.SQLITE_PERM, lib.SQLITE_IOERR:
+		return true
+	}
+	for _, one := range []error{fs.ErrPermission, syscall.EROFS, syscall.ENOSPC, syscall.EDQUOT, syscall.EIO} {
+		if errors.Is(err, one) {
+			return true
+		}
+	}
+	return false
+}
+
+// Held is the error of a file that a process of an older release has open, which does not
+// share it.
+type Held struct {
+	Path  string
+	PID   int
+	Host  string
+	Since time.Time
+
+	moved bool // another process created a file where this process's directory was
+}
+
+// Error names the process that has the file, and what to do.
+func (h *Held) Error() string {
+	who := "another process"
+	if h.PID != 0 {
+		who = fmt.Sprintf("process %d on %s, since %s", h.PID, h.Host, h.Since.UTC().Format(time.RFC3339))
+	}
+	if host, _ := os.Hostname(); h.PID == os.Getpid() && h.Host == host { // every container has a process 1
+		who += " (this one)"
+	}
+	if h.moved {
+		return fmt.Sprintf("%s is in use by %s, and the directory that this process had was moved away: restart this process to share the file", h.Path, who)
+	}
+	return fmt.Sprintf("%s is in use by %s, of an older abide that does not share it: stop that process first, or give this one another data directory", h.Path, who)
+}
+
+// errLocked is returned by tryLock when another process has the lock.
+var errLocked = errors.New("another process has the lock")

@@ -75,8 +75,8 @@ func TestAFullDiskIsSaidAtOnceAndIsOverByItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	after, err := f.Pulse(t.Context(), Member{ID: "i"})
-	if err != nil || f.Health().Err != nil || after.Generation != before.Generation || len(f.Findings()) != 2 {
-		t.Fatal(f.Health(), f.Findings(), err)
+	if err != nil || f.Health().Err != nil || after.Generation != before.Generation || len(lines(f)) != 2 {
+		t.Fatal(f.Health(), lines(f), err)
 	}
 	if k := recall(t, f)["s k"]; k.Ahead != 5 {
 		t.Fatalf("%+v", k)
@@ -204,7 +204,7 @@ func TestAFileThatMayNotBeWritten(t *testing.T) {
 				t.Errorf("%s: %v", why, h)
 			}
 			if k, _ := f.Recall(t.Context()); len(k) == 1 != strings.HasPrefix(why, "readable") {
-				t.Errorf("%s: of what was kept is known %v; %v", why, k, f.Findings())
+				t.Errorf("%s: of what was kept is known %v", why, k)
 			}
 			f.Close()
 		}

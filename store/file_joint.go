@@ -2,11 +2,11 @@ package store
 
 import "encoding/json"
 
-// joint answers an Ask with Joint. As long as no other instance uses the budget that is
-// one statement, which writes what the instance says.
-func (f *File) joint(d *disk, site string, a *Ask, t turn) (Answer, error) {
+// joint answers an Ask with Joint. While no other instance uses the budget that is one
+// statement, which writes the instance's state.
+func (f *budgets) joint(d *database, site string, a *Ask, t caller) (Answer, error) {
 	if a.Joint.Owned {
-		next, said := own(a, t)
+		next, said := ownRow(a, t)
 		from := a.Joint.From
 		n, err := d.change(`INSERT INTO counts (site, key, instance, seq, ahead, at, state, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?10)
 			ON CONFLICT DO UPDATE SET instance = excluded.instance, seq = excluded.seq, ahead = excluded.ahead, at = excluded.at,
@@ -17,21 +17,21 @@ func (f *File) joint(d *disk, site string, a *Ask, t turn) (Answer, error) {
 			return said, err
 		}
 	}
-	r := &row{}
+	r := &JointRow{}
 	var sum *int64
 	err := d.row("SELECT instance, seq, ahead, at, state, sum FROM counts WHERE site = ? AND key = ?", []any{site, a.Key}, &r.instance, &r.seq, &r.ahead, &r.at, &r.state, &sum)
 	switch {
-	case none(err):
+	case noRows(err):
 		r = nil
 	case err != nil:
 		return Answer{}, err
 	case sum != nil && *sum != r.sum(site, a.Key):
-		if err := f.setRowAside(d, r.bad(site, a.Key, *sum), t.Now); err != nil {
+		if err := f.log.setRowAside(d, r.bad(site, a.Key, *sum), t.Now); err != nil {
 			return Answer{}, err
 		}
 		r = nil
 	}
-	next, said := r.share(a, t, f.lives)
+	next, said := r.share(a, t, f.isAlive)
 	if said.Status != Done {
 		return said, nil
 	}
@@ -39,35 +39,35 @@ func (f *File) joint(d *disk, site string, a *Ask, t turn) (Answer, error) {
 		site, a.Key, next.instance, next.seq, next.ahead, next.at, next.state, next.sum(site, a.Key))
 }
 
-func (r *row) sum(site, key string) int64 {
+func (r *JointRow) sum(site, key string) int64 {
 	return countSum(site, key, r.instance, r.seq, r.ahead, r.at, r.state)
 }
 
-// bad is the row as one whose checksum is wrong.
-func (r *row) bad(site, key string, sum int64) bad {
-	return bad{"counts", "site, key", []any{site, key}, sum, []any{site, key, r.instance, r.seq, r.ahead, r.at, r.state}}
+// bad returns the row as a damagedRow.
+func (r *JointRow) bad(site, key string, sum int64) damagedRow {
+	return damagedRow{"counts", "site, key", []any{site, key}, sum, []any{site, key, r.instance, r.seq, r.ahead, r.at, r.state}}
 }
 
-// lives tells whether an instance has not ended.
-func (f *File) lives(instance string) bool {
-	return instance == f.o.Instance || f.known.all[instance] || processLives(f.path, instance)
+// isAlive tells whether an instance is still running.
+func (f *budgets) isAlive(instance string) bool {
+	return instance == f.own || f.known.all[instance] || processAlive(f.path, instance)
 }
 
-// free tells whether none of the instances that may take of a Count lives, and has k be
-// as it is for one that begins with it.
-func (f *File) free(k *Kept, lives map[string]bool) bool {
+// unusedByOthers tells whether no live instance may take of a Count. If so, it changes k to
+// the state for an instance that begins with it.
+func (f *budgets) unusedByOthers(k *SavedBudget, lives map[string]bool) bool {
 	known := func(id string) bool {
 		is, asked := lives[id]
 		if !asked {
-			is = processLives(f.path, id)
+			is = processAlive(f.path, id)
 			lives[id] = is
 		}
 		return is
 	}
-	if instance := *k.From.instance; instance != severals {
+	if instance := *k.From.instance; instance != sharedInstance {
 		return !known(instance)
 	}
-	var c common
+	var c sharedState
 	if json.Unmarshal(k.State, &c) != nil {
 		return true
 	}

@@ -9,23 +9,24 @@ import (
 
 const noFollow = 0
 
-// take locks a byte far behind the end, so that others may read who has it.
-func take(f *os.File) error {
+// tryLock locks a byte far behind the end, so that other processes may read the owner.
+func tryLock(f *os.File) error {
 	at := windows.Overlapped{OffsetHigh: 1 << 30}
 	err := windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, &at)
 	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) || errors.Is(err, windows.ERROR_IO_PENDING) {
-		return errTaken
+		return errLocked
 	}
 	return err
 }
 
-// shareDir does nothing: directories have no locks here.
+// shareDir takes a shared lock on a directory. It returns nil where directories cannot be
+// locked, as on some network file systems.
 func shareDir(string) (*os.File, error) { return nil, nil }
 
-// drop leaves the file, which is open here and cannot be removed.
-func drop(f *os.File) { _ = f.Truncate(0) }
+// removeLockFile empties the file: an open file cannot be removed on Windows.
+func removeLockFile(f *os.File) { _ = f.Truncate(0) }
 
-func owner(os.FileInfo) (int, bool) { return 0, false }
+func ownerOf(os.FileInfo) (int, bool) { return 0, false }
 
-// syncDir does nothing: names are written with the file there.
+// syncDir makes the names in a directory survive a loss of power.
 func syncDir(string) error { return nil }

@@ -87,7 +87,7 @@ func TestWhoFindsTheFileSetAsideKeepsWhatOthersWroteIntoTheNewOne(t *testing.T) 
 	say(t, b, counts("s", "older", 1, 1))
 	a.done.Wait()
 	b.done.Wait()
-	if err := b.replace(damage("for the test")); err != nil {
+	if err := b.replaceDamaged(damagedf("for the test")); err != nil {
 		t.Fatal(err)
 	}
 	say(t, b, counts("s", "b", 2, 2))
@@ -108,7 +108,7 @@ func TestAFileIsNotClosedWhileSomebodyReadsIt(t *testing.T) {
 	var first sync.Once
 	done := false
 	go func() {
-		ended <- f.reading(t.Context(), func(ctx context.Context, d *disk) error {
+		ended <- f.reading(t.Context(), func(ctx context.Context, d *database) error {
 			rows, err := d.readers.QueryContext(ctx, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n")
 			if err != nil {
 				return err

@@ -10,11 +10,31 @@ import (
 	lib "modernc.org/sqlite/lib"
 )
 
-// application is what a file of ours has in its header: "abid".
-const application = 0x61626964
+// applicationID is SQLite's application ID of a state file: "abid".
+const applicationID = 0x61626964
 
-// migrations bring a file from the version that is their index to the next one. The
-// first makes a new file. One that was released is never changed.
+// migrations bring a file from the version equal to their index to the next. The first
+// creates a new file. A released migration is never changed; to change the schema, append
+// one.
+//
+// Times are in microseconds since 1970, but for traffic; an until of 0 is for ever. The tables are:
+//
+//   - meta: named values of the file: its version and its generation with the start of that
+//     (born), and the number of changes of documents.
+//   - counts: the state of a budget that counts (Count in store.go). instance is the process
+//     that wrote it, "" if several processes use the budget. seq orders the writes of an
+//     instance, at is the time of the write, and ahead is how many units may have been taken
+//     after the state.
+//   - budgets: never written by this release; rows are removed after until.
+//   - notes: what instances tell each other of a site (type Note). at is the time of the
+//     write; n and text are the fields N and Text.
+//   - documents: the values that Put saves. at is the time of the write.
+//   - traffic: bytes and requests of a site. start is the beginning of a time span and step its
+//     length, both in seconds, start since 1970.
+//   - aside: rows set aside because they were damaged. at is when, origin is the table,
+//     and value is the row as JSON.
+//
+// sum is the checksum of a row; NULL in rows of version 1.
 var migrations = []string{`
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE counts (
@@ -49,53 +69,54 @@ ALTER TABLE documents ADD COLUMN sum INTEGER;
 CREATE TABLE aside (id INTEGER PRIMARY KEY, at INTEGER, origin TEXT, value BLOB);
 `}
 
-// header is what a file says of itself.
+// header is the version information of a file. A new, empty file has the zero header.
 type header struct {
 	application int64
 	version     int
-	tables      int
-	noted       int // the version as the table meta has it since version 2; 0: it has none
+	tableCount  int // number of tables and indexes
+	metaVersion int // version in the table meta, since version 2; 0: none
 }
 
 func readHeader(ctx context.Context, c *sql.Conn) (h header, err error) {
 	for query, to := range map[string]any{
 		"PRAGMA application_id": &h.application, "PRAGMA user_version": &h.version,
-		"SELECT count(*) FROM sqlite_schema": &h.tables,
+		"SELECT count(*) FROM sqlite_schema": &h.tableCount,
 	} {
 		if err := c.QueryRowContext(ctx, query).Scan(to); err != nil {
 			return h, err
 		}
 	}
-	if h.version > 1 && h.application == application {
-		err := c.QueryRowContext(ctx, "SELECT value FROM meta WHERE name = 'version'").Scan(&h.noted)
-		if err != nil && !none(err) && sqliteCode(err)&0xff != lib.SQLITE_ERROR { // there is no such table
-			return h, unreadable(err)
+	if h.version > 1 && h.application == applicationID {
+		err := c.QueryRowContext(ctx, "SELECT value FROM meta WHERE name = 'version'").Scan(&h.metaVersion)
+		// A missing row or table leaves metaVersion 0, which check reports as damage.
+		if err != nil && !noRows(err) && sqliteCode(err)&0xff != lib.SQLITE_ERROR {
+			return h, asDamage(err)
 		}
 	}
 	return h, nil
 }
 
-// judge says whether a file with that header can be used by a release that knows
-// versions up to latest. Only one that is being made may be empty.
-func (h header) judge(latest int, making bool) error {
+// check tells whether a file with that header can be used by a release that knows versions
+// up to latest. Only a file that is being created may be empty.
+func (h header) check(latest int, creating bool) error {
 	switch {
-	case h == header{} && making:
+	case h == header{} && creating:
 		return nil
 	case h == header{}:
 		return errEmpty
-	case h.application != application:
-		return damage("it belongs to another program (application id %#x)", h.application)
-	case h.version > 1 && h.version != h.noted:
-		return damage("it says version %d, and version %d in another place", h.version, h.noted)
+	case h.application != applicationID:
+		return damagedf("it belongs to another program (application id %#x)", h.application)
+	case h.version > 1 && h.version != h.metaVersion:
+		return damagedf("it says version %d, and version %d in another place", h.version, h.metaVersion)
 	case h.version > latest:
 		return fmt.Errorf("%w: it has version %d, and this one knows up to %d", errNewer, h.version, latest)
-	case h.version < 1 || h.tables == 0:
-		return damage("it says version %d and has %d tables", h.version, h.tables)
+	case h.version < 1 || h.tableCount == 0:
+		return damagedf("it says version %d and has %d tables", h.version, h.tableCount)
 	}
 	return nil
 }
 
-// migrate brings the file to the latest version, all in one transaction.
+// migrate brings the file to the latest version, in one transaction.
 func migrate(ctx context.Context, c *sql.Conn, path string, from int, list []string) (err error) {
 	if from == len(list) {
 		return nil
@@ -118,34 +139,34 @@ func migrate(ctx context.Context, c *sql.Conn, path string, from int, list []str
 			return fmt.Errorf("from version %d to %d: %w", from+i, from+i+1, err)
 		}
 	}
-	// Later releases keep writing the version twice: one that stands in the header alone
-	// is a damaged byte, not a newer release.
-	end := fmt.Sprintf("INSERT OR REPLACE INTO meta VALUES ('version', %[2]d); PRAGMA application_id = %[1]d; PRAGMA user_version = %[2]d; COMMIT", application, len(list))
+	// The version is written twice: if only the header has another version, that is a
+	// damaged byte and not a newer release.
+	end := fmt.Sprintf("INSERT OR REPLACE INTO meta VALUES ('version', %[2]d); PRAGMA application_id = %[1]d; PRAGMA user_version = %[2]d; COMMIT", applicationID, len(list))
 	_, err = c.ExecContext(ctx, end)
 	return err
 }
 
-// backup keeps a copy of the file as it was in that version.
+// backup saves a copy of the file in its current version.
 func backup(ctx context.Context, c *sql.Conn, path string, version int) error {
 	name := fmt.Sprintf("%s.v%d", path, version)
-	half := name + ".new"
-	if err := os.RemoveAll(half); err != nil {
+	unfinished := name + ".new"
+	if err := os.RemoveAll(unfinished); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(half, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	f, err := os.OpenFile(unfinished, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if _, err := c.ExecContext(ctx, "VACUUM INTO ?", half); err != nil {
-		os.Remove(half)
+	if _, err := c.ExecContext(ctx, "VACUUM INTO ?", unfinished); err != nil {
+		os.Remove(unfinished)
 		return err
 	}
 	if err := f.Sync(); err != nil {
 		return err
 	}
 	f.Close()
-	if err := os.Rename(half, name); err != nil {
+	if err := os.Rename(unfinished, name); err != nil {
 		return err
 	}
 	return syncDir(filepath.Dir(path))

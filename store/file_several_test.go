@@ -160,7 +160,7 @@ func TestProcessesThatAreKilledSpendABudgetOnce(t *testing.T) {
 		t.Errorf("%+v are there", others)
 	}
 	f.Close()
-	if left, _ := filepath.Glob(path + processMark + "*"); len(left) > 0 {
+	if left, _ := filepath.Glob(path + processInfix + "*"); len(left) > 0 {
 		t.Errorf("there is %v", left)
 	}
 }
@@ -176,7 +176,7 @@ func TestFilesOfOnePathSpendABudgetOnce(t *testing.T) {
 		all.Go(func() {
 			for life := 0; ; life++ {
 				id := fmt.Sprintf("p%d-%d", i, life)
-				f, err := OpenFile(t.Context(), path, FileOptions{careless: true, Instance: id})
+				f, err := OpenFile(t.Context(), path, FileOptions{noSync: true, Instance: id})
 				if err != nil {
 					t.Error(err)
 					return
@@ -222,7 +222,7 @@ func TestFilesOfOnePathSpendABudgetOnce(t *testing.T) {
 // of the rest.
 func TestWhatIsLeftIsDividedAmongThoseThatWait(t *testing.T) {
 	lives := func(string) bool { return true }
-	var r *row
+	var r *JointRow
 	granted, left, seq := map[string]int64{}, int64(0), uint64(0)
 	ask := func(who string) {
 		seq++
@@ -230,7 +230,7 @@ func TestWhatIsLeftIsDividedAmongThoseThatWait(t *testing.T) {
 			return []byte("x"), max(left-others, 0)
 		}}
 		var said Answer
-		r, said = r.share(&Ask{Key: "k", Kind: Count, Seq: seq, Want: 100, Joint: j}, turn{Instance: who, Now: 1e15 + int64(seq)}, lives)
+		r, said = r.share(&Ask{Key: "k", Kind: Count, Seq: seq, Want: 100, Joint: j}, caller{Instance: who, Now: 1e15 + int64(seq)}, lives)
 		granted[who] = said.Granted
 	}
 	for _, who := range []string{"a", "b", "c"} {

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -18,13 +20,48 @@ import (
 // openFile opens a file whose commits need not outlive a loss of power, so that a thousand of them take a moment.
 func openFile(t testing.TB, path string, o FileOptions) *File {
 	t.Helper()
-	o.careless = true
+	o.noSync = true
+	lines, log := &logLines{}, o.Log
+	o.Log = func(format string, args ...any) {
+		lines.add(fmt.Sprintf(format, args...))
+		if log != nil {
+			log(format, args...)
+		}
+	}
 	f, err := OpenFile(t.Context(), path, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { f.Close() })
+	logged.Store(f, lines)
+	t.Cleanup(func() {
+		f.Close()
+		logged.Delete(f)
+	})
 	return f
+}
+
+// logged has the logLines of each file that openFile has opened.
+var logged sync.Map
+
+// logLines are the lines of FileOptions.Log.
+type logLines struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (l *logLines) add(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = append(l.list, line)
+}
+
+// lines are what a file of openFile has logged.
+func lines(f *File) []string {
+	kept, _ := logged.Load(f)
+	l := kept.(*logLines)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.list)
 }
 
 // wall is a clock on the wall, that goes when it is told to.
@@ -55,9 +92,9 @@ func say(t testing.TB, f *File, batches []Batch) Answer {
 	return replies[0].Answers[0]
 }
 
-func recall(t testing.TB, f *File) map[string]Kept {
+func recall(t testing.TB, f *File) map[string]SavedBudget {
 	t.Helper()
-	all := map[string]Kept{}
+	all := map[string]SavedBudget{}
 	kept, err := f.Recall(context.Background())
 	if err != nil {
 		t.Fatal(err)
@@ -126,40 +163,55 @@ func TestAFileKeepsWhatItAnsweredAcrossARestart(t *testing.T) {
 	if n := reply[0].Notes; len(n) != 1 || n[0].Key != "cooldown" || n[0].Text != "slow" || n[0].Until.UnixMicro() != until.UnixMicro() {
 		t.Fatal(n)
 	}
-	if len(f.Findings()) != 0 || f.Health() != (Health{}) {
-		t.Fatal(f.Findings(), f.Health())
+	if len(lines(f)) != 0 || f.Health() != (Health{}) {
+		t.Fatal(lines(f), f.Health())
 	}
 	f.Close()
 }
 
 func TestAFileTakesManyCallersTogether(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	var commits atomic.Int64
-	f := openFile(t, newPath(t), FileOptions{fault: func(step string) error {
-		if step == "commit" {
-			commits.Add(1)
-		}
-		return nil
-	}})
-	const callers, each = 64, 20
-	var all sync.WaitGroup
-	for i := range callers {
-		all.Go(func() {
-			for n := range each {
-				if a := say(t, f, counts("s", fmt.Sprint(i), uint64(n+1), int64(n))); a.Status != Done {
-					t.Errorf("%+v", a)
+	path := newPath(t)
+	synctest.Test(t, func(t *testing.T) {
+		var commits atomic.Int64
+		var opened atomic.Bool
+		free := make(chan bool)
+		f := openFile(t, path, FileOptions{fault: func(step string) error {
+			if step == "commit" && opened.Load() {
+				if commits.Add(1) == 1 {
+					<-free
 				}
 			}
-		})
-	}
-	all.Wait()
-	if got := recall(t, f); len(got) != callers || got["s 7"].Ahead != each-1 {
-		t.Errorf("%d keys", len(got))
-	}
-	f.Close()
-	if commits.Load() >= callers*each/2 {
-		t.Errorf("%d commits for %d callers", commits.Load(), callers*each)
-	}
+			return nil
+		}})
+		opened.Store(true)
+		const callers, each = 64, 20
+		var all sync.WaitGroup
+		for i := range callers {
+			all.Go(func() {
+				for n := range each {
+					if a := say(t, f, counts("s", fmt.Sprint(i), uint64(n+1), int64(n))); a.Status != Done {
+						t.Errorf("%+v", a)
+					}
+				}
+			})
+		}
+		synctest.Wait() // one caller is being served, and the others wait
+		if n := commits.Load(); n != 1 {
+			t.Errorf("%d commits go on at once", n)
+		}
+		close(free)
+		all.Wait()
+		if got := recall(t, f); len(got) != callers || got["s 7"].Ahead != each-1 {
+			t.Errorf("%d keys", len(got))
+		}
+		f.Close()
+		// The second commit has all who waited for the first. Later ones have whoever came
+		// meanwhile, which is for the machine to say.
+		if n := commits.Load(); n > callers*each-callers+2 {
+			t.Errorf("%d commits for %d calls", n, callers*each)
+		}
+	})
 }
 
 func TestACallerLeavesWhenItsContextEnds(t *testing.T) {
@@ -248,7 +300,7 @@ func TestTheCountsUsedLastAreKept(t *testing.T) {
 	say(t, f, counts("s", "399", 2, 1)) // counts them
 	f.Close()
 	f = openFile(t, path, FileOptions{Now: clock.now, Counts: 100})
-	f.chores.oldest.Store(clock.now().Add(-2*time.Hour - 99*time.Millisecond).UnixMicro())
+	f.maintenance.oldest.Store(clock.now().Add(-2*time.Hour - 99*time.Millisecond).UnixMicro())
 	say(t, f, counts("s", "399", 1, 1))
 	f.Close()
 	f = openFile(t, path, FileOptions{Counts: 1000})
@@ -259,7 +311,7 @@ func TestTheCountsUsedLastAreKept(t *testing.T) {
 
 func TestDocumentsOfAKindAreBounded(t *testing.T) {
 	path, clock := newPath(t), newWall(time.Now())
-	const most, all = 100, 3*atOnce + 50
+	const most, all = 100, 3*maxRowsPerStep + 50
 	f := openFile(t, path, FileOptions{Now: clock.now, Most: map[string]int{"learned": most}})
 	documents := map[string]Document{}
 	for i := range all {
@@ -302,11 +354,11 @@ func heldByAnOlderRelease(t *testing.T, path string) (release func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := take(dir); err != nil {
+	if err := tryLock(dir); err != nil {
 		t.Fatal(err)
 	}
 	host, _ := os.Hostname()
-	text := signature{PID: os.Getpid(), Host: host, Since: time.Now()}.text()
+	text := processInfo{PID: os.Getpid(), Host: host, Since: time.Now()}.encode()
 	if err := os.WriteFile(path+".lock", text, 0o600); err != nil {
 		t.Fatal(err)
 	}

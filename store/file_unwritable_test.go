@@ -44,7 +44,7 @@ func TestAFileThatCannotBeWrittenAtTheStartIsReadAndTriedAgain(t *testing.T) {
 				if h := f.Health(); !errors.Is(h.Err, why) || !h.Since.Equal(clock.now()) {
 					t.Fatalf("%+v", h)
 				}
-				if said := fmt.Sprint(f.Findings()); !strings.Contains(said, "what it kept was read") || !strings.Contains(said, "is lost if this process ends") {
+				if said := fmt.Sprint(lines(f)); !strings.Contains(said, "what it kept was read") || !strings.Contains(said, "is lost if this process ends") {
 					t.Error(said)
 				}
 				if k := recall(t, f)["s k"]; k.Ahead != 5 {
@@ -64,7 +64,7 @@ func TestAFileThatCannotBeWrittenAtTheStartIsReadAndTriedAgain(t *testing.T) {
 				}
 				over.Store(true)
 				clock.forward(time.Second)
-				f.tryAgain(t.Context())
+				f.retryOpen(t.Context())
 				say(t, f, counts("s", "other", 2, 6))
 				after, err := f.Pulse(t.Context(), Member{ID: "i"})
 				if err != nil || f.Health().Err != nil || after.Generation == before.Generation {
@@ -97,7 +97,7 @@ func TestADirectoryThatCannotBeMadeAtTheStart(t *testing.T) {
 	if all, err := f.Recall(t.Context()); !errors.Is(err, syscall.EROFS) || len(all) != 0 {
 		t.Fatal(all, err)
 	}
-	if said := fmt.Sprint(f.Findings()); !strings.Contains(said, "there is none yet") {
+	if said := fmt.Sprint(lines(f)); !strings.Contains(said, "there is none yet") {
 		t.Error(said)
 	}
 	if len(f.others()) != 0 {
@@ -128,7 +128,7 @@ func TestAFileWithALogThatCannotBeWrittenIsRead(t *testing.T) {
 	}
 	f := openFile(t, path, FileOptions{fault: func(string) error { return syscall.EROFS }})
 	if k := recall(t, f)["s k"]; k.Ahead != 5 {
-		t.Fatalf("%+v; %v", k, f.Findings())
+		t.Fatalf("%+v; %v", k, lines(f))
 	}
 }
 
@@ -155,7 +155,7 @@ func TestAFileThatCannotBeWrittenNorUsed(t *testing.T) {
 	}
 	for path, word := range map[string]string{older: "older release", damaged: "not a database"} {
 		f := openFile(t, path, FileOptions{fault: readOnly})
-		if said := fmt.Sprint(f.Findings()); !strings.Contains(said, "cannot be read either") || !strings.Contains(said, word) {
+		if said := fmt.Sprint(lines(f)); !strings.Contains(said, "cannot be read either") || !strings.Contains(said, word) {
 			t.Error(said)
 		}
 		if all, err := f.Recall(t.Context()); !errors.Is(err, syscall.EROFS) || len(all) != 0 {

@@ -93,17 +93,17 @@ func lostAfter(t *testing.T, s store.Store, c *clock, lose func()) {
 	r, a := say(t, s, "", "a", fifty(1, 40))
 	lose()
 	fresh, b := say(t, s, "", "b", fifty(1, 50))
-	if b.Status != store.Foreign || b.Granted != 0 || b.Settles <= 0 || b.Settles > store.Settling || b.Birth == a.Birth || b.Birth == "" {
+	if b.Status != store.Foreign || b.Granted != 0 || b.Recovery <= 0 || b.Recovery > store.RecoveryTime || b.Birth == a.Birth || b.Birth == "" {
 		t.Fatalf("a newcomer is told %+v", b)
 	}
 	c.forward(time.Second)
 	ask := fifty(2, 10, store.Holding{Window: a.Window, N: 40})
 	ask.Birth, ask.Seen = a.Birth, a.Now
-	if _, a = say(t, s, r.Generation, "a", ask); a.Status != store.Foreign || a.Granted != 40 || a.Birth != b.Birth || a.Settles != b.Settles-time.Second {
+	if _, a = say(t, s, r.Generation, "a", ask); a.Status != store.Foreign || a.Granted != 40 || a.Birth != b.Birth || a.Recovery != b.Recovery-time.Second {
 		t.Errorf("who has something is told %+v", a)
 	}
-	c.forward(a.Settles)
-	if _, b = say(t, s, fresh.Generation, "b", fifty(2, 50)); b.Status != store.Done || b.Granted+b.Remaining != 10 || b.Granted == 0 || b.Settles != 0 {
+	c.forward(a.Recovery)
+	if _, b = say(t, s, fresh.Generation, "b", fifty(2, 50)); b.Status != store.Done || b.Granted+b.Remaining != 10 || b.Granted == 0 || b.Recovery != 0 {
 		t.Errorf("afterwards: %+v", b)
 	}
 }
@@ -151,7 +151,7 @@ func TestWhatEndedInstancesHaveSpentIsRememberedAfterALoss(t *testing.T) {
 			ask.Seq++
 			a.Birth, a.Now = again.Birth, again.Now
 		}
-		c.forward(store.Settling)
+		c.forward(store.RecoveryTime)
 		ask = fifty(9, 2, store.Holding{Window: a.Window, N: a.Granted})
 		ask.Birth, ask.Seen = a.Birth, a.Now
 		_, again := say(t, s, r.Generation, "a", ask)
@@ -211,7 +211,7 @@ func TestWhoHasHeardMoreThanIsWrittenDownKnowsOfALoss(t *testing.T) {
 			if b.Status != store.Foreign || b.Granted != 30 || b.Remaining != 20 || b.Birth == a.Birth {
 				t.Errorf("got %+v", b)
 			}
-			c.forward(store.Settling)
+			c.forward(store.RecoveryTime)
 			ask.Seq, ask.Birth, ask.Seen = 4, b.Birth, b.Now
 			_, a = say(t, s, r.Generation, "a", ask)
 			wantGranted(t, a, store.Done, 40, 10, 1)
@@ -239,7 +239,7 @@ func TestAReplicaWhoseClockIsBehindGrantsNothingTwice(t *testing.T) {
 	if a.Status != store.Foreign || a.Granted != 40 || again.Generation == r.Generation {
 		t.Errorf("got %+v", a)
 	}
-	c.forward(a.Settles)
+	c.forward(a.Recovery)
 	_, b := say(t, s, again.Generation, "b", fifty(3, 50))
 	if b.Window != a.Window || b.Status != store.Done || b.Granted+b.Remaining != 10 {
 		t.Errorf("got %+v", b)
@@ -287,7 +287,7 @@ func TestAServerThatDoesNotSayWhatItIsWorks(t *testing.T) {
 	server := redistest.Start(t)
 	alone, _, _ := strings.Cut(store.Permissions, ",")
 	server.Do(permitted(strings.Replace(alone, "+info ", "", 1))...)
-	s := connect(t, "redis://abide:secret@"+server.Addr, store.RedisOptions{})
+	s := connect(t, loginAt(server, "abide", "secret"), store.RedisOptions{})
 	everything(t, s)
 	r, a := say(t, s, "", "a", fixed(1, 60))
 	wantGranted(t, a, store.Done, 60, 40, 1)
@@ -301,7 +301,7 @@ func TestAServerThatDoesNotSayWhatItIsWorks(t *testing.T) {
 // However many use a budget, an Ask reads the same.
 func TestAnAskDoesNotReadWhatAllOthersHave(t *testing.T) {
 	server := redistest.Start(t)
-	s := connect(t, server.URL(), store.RedisOptions{})
+	s := connect(t, addressOf(server), store.RedisOptions{})
 	ask := func(who int, seq uint64) {
 		t.Helper()
 		if _, err := s.Exchange(t.Context(), []store.Batch{{Site: "site", Instance: fmt.Sprint("instance", who), Asks: []store.Ask{
@@ -329,7 +329,7 @@ func TestAnAskDoesNotReadWhatAllOthersHave(t *testing.T) {
 func TestInstancesThatAreGoneLeaveABudget(t *testing.T) {
 	server := redistest.Start(t)
 	c := newClock()
-	s := connect(t, server.URL(), store.RedisOptions{Now: c.now})
+	s := connect(t, addressOf(server), store.RedisOptions{Now: c.now})
 	for i := range 2000 {
 		say(t, s, "", fmt.Sprint("instance", i), fifty(1, 1))
 		c.forward(time.Second)
@@ -341,7 +341,7 @@ func TestInstancesThatAreGoneLeaveABudget(t *testing.T) {
 
 func TestAServerThatRemovesWhatCountsIsWarnedOf(t *testing.T) {
 	server := redistest.Start(t)
-	s := connect(t, server.URL(), store.RedisOptions{})
+	s := connect(t, addressOf(server), store.RedisOptions{})
 	if list := s.Warnings(t.Context()); len(list) != 0 {
 		t.Errorf("got %q", list)
 	}
@@ -351,7 +351,7 @@ func TestAServerThatRemovesWhatCountsIsWarnedOf(t *testing.T) {
 	}
 	alone, _, _ := strings.Cut(store.Permissions, ",")
 	server.Do(permitted(strings.Replace(alone, "+info ", "", 1))...)
-	s = connect(t, "redis://abide:secret@"+server.Addr, store.RedisOptions{})
+	s = connect(t, loginAt(server, "abide", "secret"), store.RedisOptions{})
 	if list := s.Warnings(t.Context()); len(list) != 1 || !strings.Contains(list[0], "+info") {
 		t.Errorf("got %q", list)
 	}

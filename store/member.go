@@ -9,8 +9,8 @@ import (
 
 func (m *Member) lifetime() time.Duration { return cmp.Or(m.Lifetime, Lifetime(0)) }
 
-// listed is members in the order of their IDs, at most MostMembers.
-func listed(all iter.Seq[Member]) []Member {
+// sortedMembers sorts members by ID, and returns at most MostMembers.
+func sortedMembers(all iter.Seq[Member]) []Member {
 	list := slices.SortedFunc(all, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
-	return list[:min(len(list), MostMembers)]
+	return list[:min(len(list), mostMembers)]
 }

@@ -7,14 +7,15 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/store"
+	"github.com/abide-proxy/abide/store/reference"
 )
 
 // Whoever listens hears the notes themselves, once each and with the time that is left,
 // so nobody has to ask for them. Notes that are too long to be told are only announced.
 func TestNewNotesAreTold(t *testing.T) {
 	for name, open := range map[string]func(c *clock) store.Store{
-		"memory": func(c *clock) store.Store { return store.NewMemory(c.now) },
-		"redis":  func(c *clock) store.Store { return openRedis(t, c.now) },
+		"reference": func(c *clock) store.Store { return reference.New(c.now) },
+		"redis":     func(c *clock) store.Store { return openRedis(t, c.now) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newClock()

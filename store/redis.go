@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"crypto/sha1"
-	"crypto/tls"
 	_ "embed"
 	"encoding/hex"
 	"errors"
@@ -20,73 +19,55 @@ import (
 //go:embed redis.lua
 var script string
 
-// digest is the name that Redis gives the script.
-var digest = func() string {
+// scriptDigest is the SHA-1 by which Redis identifies the script.
+var scriptDigest = func() string {
 	sum := sha1.Sum([]byte(script))
 	return hex.EncodeToString(sum[:])
 }()
 
-// quiet silences the client's own log: it has addresses in it, and what is wrong is
-// in the errors.
-var quiet = sync.OnceFunc(logging.Disable)
+// silenceClientLog disables the client's own log: it contains addresses, and errors report
+// what is wrong.
+var silenceClientLog = sync.OnceFunc(logging.Disable)
 
-// Redis is a store for a fleet: a Redis from 6.2 on or a Valkey, alone, with Sentinels,
-// or a Cluster. Each Batch is one run of one script on one server, all that it touches
-// is under the hash tag of its site, and several go in one round trip.
+// Redis is a store for a fleet: Redis from 6.2 on or Valkey, as a single server, with
+// Sentinels, or as a Cluster. Each Batch is one run of one script on one server, all its
+// keys have the hash tag of the site, and several Batches go in one round trip. It is safe
+// for concurrent use.
 //
 // Its generation is made of the replication ID of the server that ran the script, which
-// is another after a restart and after a replica has become the master, and of a mark,
-// which goes when everything is removed. In a Cluster each master has its own, so that
-// what happens to one of them is said of its own sites only, and there is no mark.
+// changes after a restart and when a replica becomes master, and of a random mark, which is
+// lost when all keys are deleted. In a Cluster each master has its own generation, which
+// concerns its own sites only, and there is no mark.
 type Redis struct {
 	client  redis.UniversalClient
 	prefix  string
 	now     func() time.Time // nil: the server's clock
-	where   string           // for people
+	address string           // for messages
 	secrets []string
 }
 
 // RedisOptions are all optional.
 type RedisOptions struct {
-	Prefix string           // of every key and channel; "abide:"
-	Now    func() time.Time // in place of the server's clock: for tests and simulations
-	TLS    *tls.Config      // for rediss; the URL's ca comes before its RootCAs
+	Prefix string           // of every key and channel; "": "abide:"
+	Now    func() time.Time // replaces the server's clock, for tests and simulations
 }
 
-// OpenRedis connects to the Redis of a URL and sees whether it can be used. See
-// address for what is accepted.
-func OpenRedis(ctx context.Context, url string, o RedisOptions) (*Redis, error) {
-	r, err := NewRedis(url, o)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := r.Pulse(ctx, Member{}); err != nil {
-		r.Close()
-		return nil, err
-	}
-	return r, nil
-}
-
-// NewRedis is OpenRedis without asking anything of the server: for who starts while
-// it may be away.
-func NewRedis(url string, o RedisOptions) (*Redis, error) {
-	quiet()
-	a, err := readAddress(url)
-	if err != nil {
-		return nil, err
-	}
+// NewRedis is OpenRedis without contacting the server, for processes that start while the
+// store may be away.
+func NewRedis(a RedisAddress, o RedisOptions) (*Redis, error) {
+	silenceClientLog()
 	if o.Prefix == "" {
 		o.Prefix = "abide:"
 	}
 	if strings.ContainsAny(o.Prefix, "{}") {
 		return nil, errors.New("the prefix of the store's keys has a brace in it, which Redis would take for a hash tag")
 	}
-	client, err := a.client(o.TLS)
+	client, err := a.client()
 	if err != nil {
 		return nil, err
 	}
-	r := &Redis{client: client, prefix: o.Prefix, now: o.Now, where: strings.Join(a.hosts, ",")}
-	for _, one := range []string{a.password, a.guard.password} {
+	r := &Redis{client: client, prefix: o.Prefix, now: o.Now, address: strings.Join(a.Hosts, ",")}
+	for _, one := range []string{a.Password, a.SentinelPassword} {
 		if one != "" {
 			r.secrets = append(r.secrets, one)
 		}
@@ -94,19 +75,19 @@ func NewRedis(url string, o RedisOptions) (*Redis, error) {
 	return r, nil
 }
 
-// tag is what all keys of one site begin with. What is between the first braces
-// decides in which slot of a Cluster a key is.
-func (r *Redis) tag(site string) string {
+// siteKeyPrefix is the prefix of all keys of a site. The text between the braces is the
+// hash tag, which decides the slot in a Cluster.
+func (r *Redis) siteKeyPrefix(site string) string {
 	if site == "" {
 		site = "%"
 	}
 	return r.prefix + "{" + strings.ReplaceAll(site, "}", "%7D") + "}:"
 }
 
-func (r *Redis) news() string { return r.prefix + "news" }
+func (r *Redis) newsChannel() string { return r.prefix + "news" }
 
-// passed is the time that the script is given, and here is what the time is here.
-func (r *Redis) passed() (passed string, here time.Time) {
+// timeArgument is the time argument of the script, and the local time.
+func (r *Redis) timeArgument() (passed string, here time.Time) {
 	if r.now == nil {
 		return "", time.Now()
 	}
@@ -114,14 +95,14 @@ func (r *Redis) passed() (passed string, here time.Time) {
 	return strconv.FormatInt(here.UnixMicro(), 10), here
 }
 
-// Exchange answers each Batch. An error of one is an error of all: who asked says
-// again what he holds, and that is right whatever was done.
+// Exchange answers each Batch. An error of one is an error of all: callers state their
+// holds again, which is right whatever was done.
 func (r *Redis) Exchange(ctx context.Context, batches []Batch) ([]Reply, error) {
 	if len(batches) == 0 {
 		return nil, ctx.Err()
 	}
-	passed, here := r.passed()
-	runs := make([]run, len(batches))
+	passed, here := r.timeArgument()
+	runs := make([]scriptRun, len(batches))
 	for i := range batches {
 		runs[i] = r.exchange(&batches[i], passed, here)
 	}
@@ -129,25 +110,25 @@ func (r *Redis) Exchange(ctx context.Context, batches []Batch) ([]Reply, error) 
 	if err != nil {
 		return nil, err
 	}
-	_, here = r.passed()
+	_, here = r.timeArgument()
 	replies := make([]Reply, len(batches))
 	for i := range batches {
 		if err := readReply(results[i], &batches[i], here, &replies[i]); err != nil {
-			return nil, fmt.Errorf("redis at %s: %w", r.where, err)
+			return nil, fmt.Errorf("redis at %s: %w", r.address, err)
 		}
 	}
 	return replies, nil
 }
 
-// run is one run of the script.
-type run struct {
+// scriptRun is one run of the script.
+type scriptRun struct {
 	keys []string
 	args []any
 }
 
-// eval runs them in one round trip, and once more those of which a server does not
-// know the script, as after a restart.
-func (r *Redis) eval(ctx context.Context, runs []run) ([]any, error) {
+// eval runs the scripts in one round trip, and sends the script itself to servers that do
+// not know it, as after a restart.
+func (r *Redis) eval(ctx context.Context, runs []scriptRun) ([]any, error) {
 	results := make([]any, len(runs))
 	left := make([]int, len(runs))
 	for i := range left {
@@ -160,7 +141,7 @@ func (r *Redis) eval(ctx context.Context, runs []run) ([]any, error) {
 				if whole {
 					commands[n] = p.Eval(ctx, script, runs[i].keys, runs[i].args...)
 				} else {
-					commands[n] = p.EvalSha(ctx, digest, runs[i].keys, runs[i].args...)
+					commands[n] = p.EvalSha(ctx, scriptDigest, runs[i].keys, runs[i].args...)
 				}
 			}
 			return nil
@@ -169,7 +150,7 @@ func (r *Redis) eval(ctx context.Context, runs []run) ([]any, error) {
 		for n, c := range commands {
 			result, err := c.Result()
 			if err == nil && result == nil {
-				err = failed // before any of them was sent, as when a password is wrong
+				err = failed // nothing was sent, as with a wrong password
 			}
 			switch {
 			case err == nil:
@@ -187,7 +168,7 @@ func (r *Redis) eval(ctx context.Context, runs []run) ([]any, error) {
 	return results, nil
 }
 
-// Refused tells whether an error says that a Redis is there and does not want us: that
+// Refused tells whether an error means that a Redis is reachable but denies access, which
 // does not pass by itself.
 func Refused(err error) bool {
 	if err == nil {
@@ -201,21 +182,21 @@ func Refused(err error) bool {
 	return false
 }
 
-// Answered tells whether an error is what a store has answered: it is there, and does not
-// do what it was asked.
+// Answered tells whether an error is an answer of the store: it is reachable but refuses
+// the operation.
 func Answered(err error) bool {
 	if one, is := errors.AsType[redis.Error](err); is {
 		return !errors.Is(one, redis.Nil)
 	}
-	_, is := errors.AsType[hidden](err)
-	return is || errors.Is(err, errStrange)
+	_, is := errors.AsType[redactedError](err)
+	return is || errors.Is(err, errInvalidAnswer)
 }
 
-// hidden is what a server has answered, without the secrets that were in it.
-type hidden struct{ error }
+// redactedError is an error answer of a server, without secrets.
+type redactedError struct{ error }
 
-// remedies are what to do about what a Redis answers, by a part of that. Some begin an
-// answer only.
+// remedies tell what to do about errors of Redis, by a part of the text. Some match only at
+// its beginning.
 var remedies = []struct{ said, do string }{
 	{"WRONGPASS", "it refuses the user or the password of the store's URL"},
 	{"NOAUTH", "it wants a password; put it in the store's URL, as redis://:PASSWORD@host"},
@@ -239,7 +220,7 @@ var remedies = []struct{ said, do string }{
 	{"invalid DB index", "it has no such database; change that of the store's URL"},
 }
 
-// explain says what to do about an error. No secret is in it.
+// explain adds what to do to an error, and removes secrets.
 func (r *Redis) explain(err error) error {
 	if errors.Is(err, redis.ErrClosed) {
 		return ErrClosed
@@ -249,7 +230,7 @@ func (r *Redis) explain(err error) error {
 		if strings.Contains(text, secret) {
 			text = strings.ReplaceAll(text, secret, "…")
 			if answered := Answered(err); answered {
-				err = hidden{errors.New(text)}
+				err = redactedError{errors.New(text)}
 			} else {
 				err = errors.New(text)
 			}
@@ -262,23 +243,23 @@ func (r *Redis) explain(err error) error {
 			break
 		}
 	}
-	return fmt.Errorf("redis at %s%s: %w", r.where, hint, err)
+	return fmt.Errorf("redis at %s%s: %w", r.address, hint, err)
 }
 
-// Permissions are those that the user of a Redis needs, as ACL SETUSER takes them,
-// with the prefix that keys have unless another is set.
+// Permissions are the permissions that the Redis user needs, in the syntax of ACL SETUSER,
+// with the default prefix of keys.
 const Permissions = "~abide:* &abide:* +eval +evalsha +info +time +hget +hgetall +hset +hdel +pexpire +get +incr " +
 	"+zadd +zrem +zcount +zrangebyscore " +
 	"+publish +subscribe +unsubscribe +ping +select +hello, and in a Cluster +cluster|slots +cluster|shards +command +readonly"
 
-// cluster tells whether the keys of a site are on another server than those of the fleet
-// may be.
-func (r *Redis) cluster() bool {
+// isCluster tells whether the store is a Cluster, where the keys of a site and of the fleet
+// may be on different servers.
+func (r *Redis) isCluster() bool {
 	_, is := r.client.(*redis.ClusterClient)
 	return is
 }
 
-// Close ends all connections.
+// Close closes all connections.
 func (r *Redis) Close() error {
 	if err := r.client.Close(); err != nil && !errors.Is(err, redis.ErrClosed) {
 		return r.explain(err)

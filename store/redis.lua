@@ -1,4 +1,4 @@
--- What a store does, as decide.go says it, in one step on the server.
+-- What a store does, as package reference says it, in one step on the server.
 -- ARGV[1] says which step: exchange, pulse, members or put. Times are whole microseconds
 -- since 1970; every number is below 2^53, so that floating point holds it exactly.
 
@@ -284,7 +284,7 @@ local month = 31 * 24 * 3600 * 1000000
 local settling, spare = 3 * 1000000, 60 * 1000000
 local awaited, lately = 60 * 1000000, 2 * 1000000
 
--- answer is what decide.go says. It also returns whether something was lost.
+-- answer decides an Ask, as package reference does. It also returns whether something was lost.
 local function answer(key, name, ends, who, foreign, life, began)
 	local kind, seq = take(), take()
 	local amount, width, slots = tonumber(take()), tonumber(take()), tonumber(take())

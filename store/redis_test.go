@@ -13,7 +13,7 @@ import (
 
 func TestAScriptThatTheServerHasForgottenIsSentAgain(t *testing.T) {
 	server := redistest.Start(t)
-	s := connect(t, server.URL(), store.RedisOptions{})
+	s := connect(t, addressOf(server), store.RedisOptions{})
 	r, a := say(t, s, "", "a", fixed(1, 60))
 	server.Do("SCRIPT", "FLUSH")
 	again, b := say(t, s, r.Generation, "b", fixed(1, 60))
@@ -32,7 +32,7 @@ func TestAScriptThatTheServerHasForgottenIsSentAgain(t *testing.T) {
 
 func TestARestartAndAFailoverAreOtherGenerations(t *testing.T) {
 	master := redistest.Start(t)
-	s := connect(t, master.URL(), store.RedisOptions{})
+	s := connect(t, addressOf(master), store.RedisOptions{})
 	before, _ := say(t, s, "", "b", fixed(1, 10))
 	master.Restart()
 	after, a := say(t, s, before.Generation, "b", fixed(2, 10))
@@ -42,7 +42,7 @@ func TestARestartAndAFailoverAreOtherGenerations(t *testing.T) {
 
 	replica := redistest.Start(t)
 	replica.ReplicaOf(master)
-	if _, err := store.OpenRedis(t.Context(), replica.URL(), store.RedisOptions{}); err == nil || !strings.Contains(err.Error(), "replica") {
+	if _, err := pulsing(t.Context(), addressOf(replica), store.RedisOptions{}); err == nil || !strings.Contains(err.Error(), "replica") {
 		t.Errorf("a replica: %v", err)
 	}
 	master.Kill()
@@ -50,7 +50,7 @@ func TestARestartAndAFailoverAreOtherGenerations(t *testing.T) {
 		t.Error("a server that is dead answers")
 	}
 	replica.Promote()
-	s = connect(t, replica.URL(), store.RedisOptions{})
+	s = connect(t, addressOf(replica), store.RedisOptions{})
 	last, a := say(t, s, after.Generation, "b", fixed(3, 10))
 	if last.Generation == after.Generation || a.Status != store.Foreign {
 		t.Errorf("after a failover: %+v", last)
@@ -59,16 +59,20 @@ func TestARestartAndAFailoverAreOtherGenerations(t *testing.T) {
 
 func TestErrorsOfRedisSayWhatToDoAndNoSecret(t *testing.T) {
 	server := redistest.Start(t, "--requirepass", "hunter2secret", "--unixsocketperm", "700")
-	for _, row := range []struct{ url, want string }{
-		{"redis://:not-hunter2@" + server.Addr, "refuses the user or the password"},
-		{"redis://someone:hunter2secret@" + server.Addr, "refuses the user or the password"},
-		{server.URL(), "put it in the store's URL"},
-		{"redis://:hunter2secret@127.0.0.1:1", "127.0.0.1:1"},
-		{"rediss://:hunter2secret@" + server.Addr, server.Addr},
-		{"redis+cluster://:hunter2secret@" + server.Addr, server.Addr},
+	hosts := []string{server.Addr}
+	for _, row := range []struct {
+		address store.RedisAddress
+		want    string
+	}{
+		{loginAt(server, "", "not-hunter2"), "refuses the user or the password"},
+		{loginAt(server, "someone", "hunter2secret"), "refuses the user or the password"},
+		{addressOf(server), "put it in the store's URL"},
+		{store.RedisAddress{Hosts: []string{"127.0.0.1:1"}, Password: "hunter2secret"}, "127.0.0.1:1"},
+		{store.RedisAddress{Hosts: hosts, TLS: true, Password: "hunter2secret"}, server.Addr},
+		{store.RedisAddress{Form: "cluster", Hosts: hosts, Password: "hunter2secret"}, server.Addr},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		s, err := store.OpenRedis(ctx, row.url, store.RedisOptions{})
+		s, err := pulsing(ctx, row.address, store.RedisOptions{})
 		cancel()
 		if err == nil {
 			s.Close()
@@ -79,14 +83,14 @@ func TestErrorsOfRedisSayWhatToDoAndNoSecret(t *testing.T) {
 			t.Errorf("got %v, want something with %q", err, row.want)
 		}
 	}
-	connect(t, "redis://:hunter2secret@"+server.Addr, store.RedisOptions{})
+	connect(t, loginAt(server, "", "hunter2secret"), store.RedisOptions{})
 }
 
 // A server that answers with an error is there, and what it says comes with what to do.
 func TestWhatAServerAnswersIsToldFromNoAnswer(t *testing.T) {
 	server := redistest.Start(t)
 	server.Do("ACL", "SETUSER", "abide", "on", ">hunter2secret", "~*", "&*", "+@all")
-	s := connect(t, "redis://abide:hunter2secret@"+server.Addr, store.RedisOptions{})
+	s := connect(t, loginAt(server, "abide", "hunter2secret"), store.RedisOptions{})
 	set := func(name, value string) { server.Do("CONFIG", "SET", name, value) }
 	for _, row := range []struct {
 		do, undo func()
@@ -106,7 +110,7 @@ func TestWhatAServerAnswersIsToldFromNoAnswer(t *testing.T) {
 		}
 		row.undo()
 	}
-	other, err := store.NewRedis("redis://abide:hunter3secret@"+server.Addr, store.RedisOptions{})
+	other, err := store.NewRedis(loginAt(server, "abide", "hunter3secret"), store.RedisOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,8 +131,7 @@ func TestAUserNeedsNoMoreThanThePermissionsThatAreNamed(t *testing.T) {
 	server := redistest.Start(t)
 	alone, _, _ := strings.Cut(store.Permissions, ",")
 	server.Do(permitted(alone)...)
-	url := "redis://abide:secret@" + server.Addr
-	s := connect(t, url, store.RedisOptions{})
+	s := connect(t, loginAt(server, "abide", "secret"), store.RedisOptions{})
 	everything(t, s)
 
 	for _, p := range []string{"-hset", "-evalsha", "-publish"} {
@@ -220,7 +223,7 @@ func everything(t *testing.T, s *store.Redis) {
 
 func TestWhatIsOverLeavesTheServerByItself(t *testing.T) {
 	server := redistest.Start(t)
-	s := connect(t, server.URL(), store.RedisOptions{})
+	s := connect(t, addressOf(server), store.RedisOptions{})
 	replies, err := s.Exchange(t.Context(), []store.Batch{{
 		Site: "site", Instance: "a",
 		Asks: []store.Ask{

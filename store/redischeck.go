@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Warnings are what is to be changed about a server that can be used as it is, as far
-// as it says so: each is a sentence for people.
+// Warnings are recommended changes of a server that is usable as it is. Each is a sentence
+// for operators.
 func (r *Redis) Warnings(ctx context.Context) []string {
 	var mu sync.Mutex
 	var all []string
@@ -24,9 +24,9 @@ func (r *Redis) Warnings(ctx context.Context) []string {
 	}
 	switch c := r.client.(type) {
 	case *redis.ClusterClient:
-		_ = c.ForEachMaster(ctx, look) // who does not answer has nothing to say
+		_ = c.ForEachMaster(ctx, look) // a server without an answer has no warnings
 	case *redis.Client:
-		all = warningsOf(ctx, c, r.where)
+		all = warningsOf(ctx, c, r.address)
 	}
 	slices.Sort(all)
 	return all
@@ -51,7 +51,7 @@ func warningsOf(ctx context.Context, server *redis.Client, where string) (list [
 	}
 	if policy != "" && policy != "noeviction" {
 		list = append(list, fmt.Sprintf("redis at %s: its maxmemory-policy is %s, so when it is full it removes limits that count, "+
-			"and each of those stands still for %v: set it to noeviction", where, policy, Settling))
+			"and each of those stands still for %v: set it to noeviction", where, policy, RecoveryTime))
 	}
 	return list
 }

@@ -88,15 +88,15 @@ func TestABudgetWhoseKeyIsDamagedGoesOnLikeOneThatWasLost(t *testing.T) {
 			continue
 		}
 		if a.Status != store.Done { // it was noticed
-			if a.Status != store.Foreign || a.Settles <= 0 || a.Granted != 40 {
+			if a.Status != store.Foreign || a.Recovery <= 0 || a.Granted != 40 {
 				t.Errorf("%q: got %+v", harm, a)
 			}
 			newcomer := say(store.Batch{Site: site, Instance: "b", Asks: []store.Ask{fixed(1, 60)}}).Answers[0]
-			if newcomer.Granted != 0 || newcomer.Settles <= 0 {
+			if newcomer.Granted != 0 || newcomer.Recovery <= 0 {
 				t.Errorf("%q: a newcomer got %+v", harm, newcomer)
 			}
 		}
-		c.forward(store.Settling)
+		c.forward(store.RecoveryTime)
 		ask = fixed(3, 1, store.Holding{Window: held.Window, N: held.Granted})
 		ask.Birth, ask.Seen = a.Birth, a.Now
 		if a = say(store.Batch{Site: site, Instance: "a", Generation: first.Generation, Asks: []store.Ask{ask}}).Answers[0]; a.Status != store.Done {
@@ -112,7 +112,7 @@ func TestABudgetWhoseKeyIsDamagedGoesOnLikeOneThatWasLost(t *testing.T) {
 // What somebody writes under the other keys of abide's is removed, and all goes on.
 func TestAKeyBesideTheBudgetsThatIsDamagedIsMadeAnew(t *testing.T) {
 	server := redistest.Start(t)
-	s := connect(t, server.URL(), store.RedisOptions{})
+	s := connect(t, addressOf(server), store.RedisOptions{})
 	seq := uint64(0)
 	everythingAt := func(t *testing.T, harm string) {
 		t.Helper()

@@ -10,30 +10,30 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// fleet are the keys that belong to no site. They have one hash tag, so that one
-// script may touch several of them.
-func (r *Redis) fleet(name string) string { return r.prefix + "{fleet}:" + name }
+// fleetKey is a key that belongs to no site. All have one hash tag, so that one script may
+// use several of them.
+func (r *Redis) fleetKey(name string) string { return r.prefix + "{fleet}:" + name }
 
-// Pulse says that an instance is there. Since begins when anybody has seen this
-// generation first. In a Cluster it has no Generation: each site has its own.
+// Pulse records that an instance is alive. Since begins when any instance has first seen
+// this generation. In a Cluster it has no Generation: each site has its own.
 func (r *Redis) Pulse(ctx context.Context, m Member) (Pulse, error) {
-	passed, _ := r.passed()
+	passed, _ := r.timeArgument()
 	gone := "0"
 	if m.Gone {
 		gone = "1"
 	}
-	results, err := r.eval(ctx, []run{{
-		keys: []string{r.fleet("instances"), r.fleet("names"), r.fleet("life"), r.fleet("documents")},
-		args: []any{"pulse", passed, m.ID, m.Name, gone, m.lifetime().Microseconds(), r.news()},
+	results, err := r.eval(ctx, []scriptRun{{
+		keys: []string{r.fleetKey("instances"), r.fleetKey("names"), r.fleetKey("life"), r.fleetKey("documents")},
+		args: []any{"pulse", passed, m.ID, m.Name, gone, m.lifetime().Microseconds(), r.newsChannel()},
 	}})
 	if err != nil {
 		return Pulse{}, err
 	}
 	p, life, ok := readPulse(results[0])
 	if !ok {
-		return Pulse{}, fmt.Errorf("redis at %s: %w", r.where, errStrange)
+		return Pulse{}, fmt.Errorf("redis at %s: %w", r.address, errInvalidAnswer)
 	}
-	if !r.cluster() { // there each master has its own
+	if !r.isCluster() { // in a Cluster each master has its own
 		p.Generation = life
 	}
 	return p, nil
@@ -57,16 +57,16 @@ func readPulse(result any) (p Pulse, life string, ok bool) {
 	if err1 != nil || err2 != nil || err3 != nil || !ok {
 		return p, "", false
 	}
-	p.Now, p.Since, p.Documents, p.Members = time.UnixMicro(now), micro(since), version, int(count)
+	p.Now, p.Since, p.Documents, p.Members = time.UnixMicro(now), microseconds(since), version, int(count)
 	return p, texts[0], true
 }
 
-// Members are the instances that are there.
+// Members lists the live instances.
 func (r *Redis) Members(ctx context.Context) ([]Member, error) {
-	passed, _ := r.passed()
-	results, err := r.eval(ctx, []run{{
-		keys: []string{r.fleet("instances"), r.fleet("names")},
-		args: []any{"members", passed, MostMembers},
+	passed, _ := r.timeArgument()
+	results, err := r.eval(ctx, []scriptRun{{
+		keys: []string{r.fleetKey("instances"), r.fleetKey("names")},
+		args: []any{"members", passed, mostMembers},
 	}})
 	if err != nil {
 		return nil, err
@@ -76,16 +76,16 @@ func (r *Redis) Members(ctx context.Context) ([]Member, error) {
 	for i := 0; i+1 < len(texts); i += 2 {
 		id, _ := texts[i].(string)
 		text, _ := texts[i+1].(string)
-		if seen, name, ok := stamped(text); ok {
+		if seen, name, ok := parseStamped(text); ok {
 			list = append(list, Member{ID: id, Name: name, Seen: time.UnixMicro(seen)})
 		}
 	}
-	return listed(slices.Values(list)), nil
+	return sortedMembers(slices.Values(list)), nil
 }
 
-// Put keeps a document, or removes it.
+// Put saves a document, or removes it if value is nil.
 func (r *Redis) Put(ctx context.Context, kind, key string, value []byte, until time.Time) error {
-	passed, _ := r.passed()
+	passed, _ := r.timeArgument()
 	till := "" // remove it
 	if value != nil {
 		till = "0"
@@ -93,23 +93,23 @@ func (r *Redis) Put(ctx context.Context, kind, key string, value []byte, until t
 			till = strconv.FormatInt(until.UnixMicro(), 10)
 		}
 	}
-	_, err := r.eval(ctx, []run{{
-		keys: []string{r.fleet("doc:" + kind), r.fleet("documents")},
-		args: []any{"put", passed, key, till, value, r.news()},
+	_, err := r.eval(ctx, []scriptRun{{
+		keys: []string{r.fleetKey("doc:" + kind), r.fleetKey("documents")},
+		args: []any{"put", passed, key, till, value, r.newsChannel()},
 	}})
 	return err
 }
 
-// All are the documents of a kind.
+// All returns the documents of a kind.
 func (r *Redis) All(ctx context.Context, kind string) (map[string][]byte, error) {
-	_, here := r.passed()
-	fields, err := r.client.HGetAll(ctx, r.fleet("doc:"+kind)).Result()
-	if err != nil && !redis.HasErrorPrefix(err, "WRONGTYPE") { // the next Put removes what somebody else wrote there
+	_, here := r.timeArgument()
+	fields, err := r.client.HGetAll(ctx, r.fleetKey("doc:"+kind)).Result()
+	if err != nil && !redis.HasErrorPrefix(err, "WRONGTYPE") { // the next Put replaces a key of another type
 		return nil, r.explain(err)
 	}
 	all := make(map[string][]byte, len(fields))
 	for key, text := range fields {
-		if until, value, ok := stamped(text); ok && (until == 0 || until > here.UnixMicro()) {
+		if until, value, ok := parseStamped(text); ok && (until == 0 || until > here.UnixMicro()) {
 			all[key] = []byte(value)
 		}
 	}
@@ -117,15 +117,15 @@ func (r *Redis) All(ctx context.Context, kind string) (map[string][]byte, error)
 }
 
 const (
-	// lostMark begins what is published of a site, or all, whose budgets were lost.
+	// lostMark begins the message that budgets of a site, or of all, were lost.
 	lostMark = "!"
-	// notesMark begins what is published of a site with its new notes.
+	// notesMark begins the message with new notes of a site.
 	notesMark = "@"
 )
 
-// Listen calls heard with what is news until ctx is done. It connects again by itself.
+// Listen calls heard with news until ctx is done. It reconnects by itself.
 func (r *Redis) Listen(ctx context.Context, heard func(News)) error {
-	news := r.client.Subscribe(ctx, r.news())
+	news := r.client.Subscribe(ctx, r.newsChannel())
 	defer news.Close()
 	if _, err := news.Receive(ctx); err != nil {
 		if ctx.Err() != nil {
@@ -144,10 +144,10 @@ func (r *Redis) Listen(ctx context.Context, heard func(News)) error {
 				return ErrClosed
 			}
 			switch m := one.(type) {
-			case *redis.Subscription: // the connection was lost meanwhile
+			case *redis.Subscription: // after a reconnect
 				heard(News{Began: true})
 			case *redis.Message:
-				_, here := r.passed()
+				_, here := r.timeArgument()
 				if n, ok := readNews(m.Payload, here); ok {
 					heard(n)
 				}

@@ -40,9 +40,9 @@ func TestRedisByTLS(t *testing.T) {
 	cert, key := selfSigned(t)
 	server := redistest.Start(t, "--tls-port", "{port}", "--port", "0", "--tls-cert-file", cert, "--tls-key-file", key,
 		"--tls-ca-cert-file", cert, "--tls-auth-clients", "no")
-	s := connect(t, "rediss://"+server.Addr+"?ca="+cert, store.RedisOptions{})
+	s := connect(t, store.RedisAddress{Hosts: []string{server.Addr}, TLS: true, CA: cert}, store.RedisOptions{})
 	everything(t, s)
-	if _, err := store.OpenRedis(t.Context(), "rediss://"+server.Addr, store.RedisOptions{}); err == nil ||
+	if _, err := pulsing(t.Context(), store.RedisAddress{Hosts: []string{server.Addr}, TLS: true}, store.RedisOptions{}); err == nil ||
 		!strings.Contains(err.Error(), "certificate") {
 		t.Errorf("a server that nobody vouches for: %v", err)
 	}
@@ -82,7 +82,7 @@ func TestSentinelsSayWhoTheMasterIs(t *testing.T) {
 	replica.ReplicaOf(master)
 	guard := redistest.Sentinel(t, master, "main")
 	guard.Until(replica.Addr, "SENTINEL", "REPLICAS", "main")
-	s := connect(t, "redis+sentinel://"+guard.Addr+"/main", store.RedisOptions{})
+	s := connect(t, store.RedisAddress{Form: "sentinel", Hosts: []string{guard.Addr}, Master: "main"}, store.RedisOptions{})
 	everything(t, s)
 	before, _ := say(t, s, "", "a", fixed(1, 10))
 	master.Kill()
@@ -116,7 +116,11 @@ func TestEachMasterOfAClusterHasAGenerationOfItsOwn(t *testing.T) {
 	for _, node := range nodes {
 		node.Do(permitted(strings.ReplaceAll(store.Permissions, ", and in a Cluster", ""))...)
 	}
-	s := connect(t, "redis+cluster://abide:secret@"+redistest.Addrs(nodes), store.RedisOptions{})
+	address := store.RedisAddress{Form: "cluster", User: "abide", Password: "secret"}
+	for _, node := range nodes {
+		address.Hosts = append(address.Hosts, node.Addr)
+	}
+	s := connect(t, address, store.RedisOptions{})
 	everything(t, s)
 	if p, err := s.Pulse(t.Context(), store.Member{}); err != nil || p.Generation != "" {
 		t.Errorf("a pulse is of %q, %v", p.Generation, err)
@@ -156,7 +160,7 @@ func TestEachMasterOfAClusterHasAGenerationOfItsOwn(t *testing.T) {
 	foreign := 0
 	for site, r := range ask(known, 3) {
 		switch status := r.Answers[1].Status; {
-		case status == store.Foreign && r.Generation != known[site] && r.Answers[1].Settles > 0:
+		case status == store.Foreign && r.Generation != known[site] && r.Answers[1].Recovery > 0:
 			foreign++
 		case status != store.Done || r.Generation != known[site]:
 			t.Errorf("site %q: %+v", site, r)

@@ -8,49 +8,49 @@ import (
 	"time"
 )
 
-// errStrange is when a script that is ours did not answer as ours does.
-var errStrange = errors.New("the answer makes no sense")
+// errInvalidAnswer is an answer of our script with an unexpected form.
+var errInvalidAnswer = errors.New("the answer has an unexpected form")
 
-// exchange is a Batch as the script takes it.
-func (r *Redis) exchange(b *Batch, passed string, here time.Time) run {
-	tag := r.tag(b.Site)
+// exchange makes the arguments of the script for a Batch.
+func (r *Redis) exchange(b *Batch, passed string, here time.Time) scriptRun {
+	tag := r.siteKeyPrefix(b.Site)
 	keys := make([]string, 2, 3+len(b.Asks))
 	keys[0], keys[1] = tag+"notes", tag+"ends"
 	fresh := "0"
-	if newcomer(b) {
+	if b.Newcomer() {
 		fresh = "1"
 	}
 	args := make([]any, 0, 10+19*len(b.Asks)+4*len(b.Notes))
-	args = append(args, "exchange", passed, b.Generation, fresh, short(b.Instance), b.Site, r.news(), len(tag), len(b.Asks))
+	args = append(args, "exchange", passed, b.Generation, fresh, instanceField(b.Instance), b.Site, r.newsChannel(), len(tag), len(b.Asks))
 	for i := range b.Asks {
-		a := &b.Asks[i]
-		keys = append(keys, tag+budget(a))
+		a := b.Asks[i].Exact()
+		keys = append(keys, tag+a.Name())
 		args = append(args,
-			int(a.Kind), strconv.FormatUint(a.Seq, 10), clamp(a.Amount), width(a), slots(a),
-			clamp(a.Want), min(max(a.Least, 1), brims), clamp(a.Waits), clamp(a.Ahead), lasts(a),
-			a.State, holdsText(a.Holds), edgesText(a.Edges), past(a), a.Birth, seen(a),
-			a.Counted.Window, clamp(a.Counted.N), clamp(a.Held))
+			int(a.Kind), strconv.FormatUint(a.Seq, 10), a.Amount, Width(&a).Microseconds(), a.Slots,
+			a.Want, a.Least, a.Waits, a.Ahead, a.Lasts,
+			a.State, holdsText(a.Holds), edgesText(a.Edges), a.Past, a.Birth, a.Seen.UnixMicro(),
+			a.Counted.Window, a.Counted.N, a.Held)
 	}
-	if !r.cluster() {
-		keys = append(keys, r.fleet("life"))
+	if !r.isCluster() {
+		keys = append(keys, r.fleetKey("life"))
 	}
 	args = append(args, len(b.Notes))
 	for _, n := range b.Notes {
-		n = n.whole()
+		n = n.normalized()
 		args = append(args, n.Key, n.Until.UnixMicro()-here.UnixMicro(), n.N, n.Text)
 	}
-	return run{keys, args}
+	return scriptRun{keys, args}
 }
 
-// short names an instance within a budget, of which each that uses it has an entry.
-func short(instance string) string {
+// instanceField is a short hash of an instance, for its field in a budget's record.
+func instanceField(instance string) string {
 	sum := sha256.Sum256([]byte(instance))
 	return string(sum[:8])
 }
 
 func holdsText(holds []Holding) string {
 	var text []byte
-	for _, h := range normal(holds) {
+	for _, h := range holds {
 		text = strconv.AppendInt(text, h.Window, 10)
 		text = append(text, ':')
 		text = strconv.AppendInt(text, h.N, 10)
@@ -68,11 +68,11 @@ func edgesText(edges []time.Time) string {
 	return string(text)
 }
 
-// readReply reads what the script answered of a Batch.
+// readReply parses the script's answer to a Batch.
 func readReply(result any, b *Batch, here time.Time, reply *Reply) error {
 	list, _ := result.([]any)
 	if len(list) != 4 {
-		return errStrange
+		return errInvalidAnswer
 	}
 	var ok bool
 	reply.Generation, ok = list[0].(string)
@@ -80,34 +80,34 @@ func readReply(result any, b *Batch, here time.Time, reply *Reply) error {
 	answers, _ := list[2].([]any)
 	notes, _ := list[3].([]any)
 	if !ok || !dated || len(answers) != len(b.Asks) {
-		return errStrange
+		return errInvalidAnswer
 	}
 	reply.Now = time.UnixMicro(now)
 	reply.Answers = make([]Answer, len(answers))
 	for i, one := range answers {
 		if reply.Answers[i], ok = readAnswer(one, &b.Asks[i]); !ok {
-			return errStrange
+			return errInvalidAnswer
 		}
 	}
 	for _, one := range notes {
 		n, _ := one.([]any)
 		if len(n) != 4 {
-			return errStrange
+			return errInvalidAnswer
 		}
 		key, ok1 := n[0].(string)
 		left, ok2 := n[1].(int64)
 		amount, ok3 := n[2].(int64)
 		text, ok4 := n[3].(string)
 		if !ok1 || !ok2 || !ok3 || !ok4 {
-			return errStrange
+			return errInvalidAnswer
 		}
 		reply.Notes = append(reply.Notes, Note{Key: key, Until: time.UnixMicro(here.UnixMicro() + left), N: amount, Text: text})
 	}
-	sortNotes(reply.Notes)
+	SortNotes(reply.Notes)
 	return nil
 }
 
-// readNews reads what the script has published.
+// readNews parses a published message.
 func readNews(text string, here time.Time) (news News, ok bool) {
 	if site, lost := strings.CutPrefix(text, lostMark); lost {
 		return News{Site: site, Lost: true}, true
@@ -124,7 +124,7 @@ func readNews(text string, here time.Time) (news News, ok bool) {
 	for f := fields[1:]; len(f) > 0; f = f[4:] {
 		left, err1 := strconv.ParseInt(f[1], 10, 64)
 		n, err2 := strconv.ParseInt(f[2], 10, 64)
-		if err1 != nil || err2 != nil || left < 0 || left > brims {
+		if err1 != nil || err2 != nil || left < 0 || left > maxSum {
 			return news, false
 		}
 		news.Notes = append(news.Notes, Note{Key: f[0], Until: time.UnixMicro(here.UnixMicro() + left), N: n, Text: f[3]})
@@ -132,7 +132,7 @@ func readNews(text string, here time.Time) (news News, ok bool) {
 	return news, true
 }
 
-// readFields reads fields, each of which stands after its length and a colon.
+// readFields parses fields, each preceded by its length and a colon.
 func readFields(text string) (fields []string, ok bool) {
 	for text != "" {
 		length, rest, found := strings.Cut(text, ":")
@@ -156,9 +156,9 @@ func readAnswer(one any, a *Ask) (said Answer, ok bool) {
 		return said, false
 	}
 	said = Answer{
-		Key: a.Key, Seq: a.Seq, Status: Status(n[0]), Birth: birth, Settles: micro(n[9]),
-		Window: n[1], Ends: micro(n[2]), Granted: n[3], Ahead: n[4],
-		Remaining: n[5], Holders: int(n[6]), Free: micro(n[7]),
+		Key: a.Key, Seq: a.Seq, Status: Status(n[0]), Birth: birth, Recovery: microseconds(n[9]),
+		Window: n[1], Ends: microseconds(n[2]), Granted: n[3], Ahead: n[4],
+		Remaining: n[5], Holders: int(n[6]), Free: microseconds(n[7]),
 	}
 	if birth != "" {
 		said.Now = time.UnixMicro(n[8])
@@ -178,8 +178,8 @@ func numbers(list []any) (n []int64, ok bool) {
 	return n, ok
 }
 
-// stamped is a text that begins with a time in microseconds and a colon.
-func stamped(text string) (at int64, rest string, ok bool) {
+// parseStamped splits a text that begins with a time in microseconds and a colon.
+func parseStamped(text string) (at int64, rest string, ok bool) {
 	stamp, rest, found := strings.Cut(text, ":")
 	at, err := strconv.ParseInt(stamp, 10, 64)
 	return at, rest, found && err == nil

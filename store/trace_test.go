@@ -11,23 +11,24 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/abide-proxy/abide/store"
+	"github.com/abide-proxy/abide/store/reference"
 )
 
 // A trace is a fleet over a network that loses, repeats and reorders: what is said to
-// a store is said to a Memory as well, both answer the same, and what the instances
+// a store is said to a reference.Store as well, both answer the same, and what the instances
 // may spend is never more than there is.
 type trace struct {
 	*rapid.T
 	clock     *clock
 	one       store.Store
-	reference *store.Memory
+	reference *reference.Store
 	site      string
 	budgets   []store.Ask // what does not change of an Ask
 	instances []*instance
 	way       []message         // under way to the stores
 	births    map[string]string // :: those of the reference → those of one
 	lost      int               // how often the stores have lost what they knew
-	snapshot  store.Snapshot
+	snapshot  reference.Snapshot
 }
 
 // instance is the other side of an Ask, as simple as it can be: what it believes to
@@ -53,7 +54,7 @@ type message struct {
 	b    store.Batch
 }
 
-func newTrace(t *rapid.T, c *clock, one store.Store, reference *store.Memory, site string) *trace {
+func newTrace(t *rapid.T, c *clock, one store.Store, reference *reference.Store, site string) *trace {
 	tr := &trace{T: t, clock: c, one: one, reference: reference, site: site, births: map[string]string{"": ""}}
 	amount := rapid.SampledFrom([]int64{0, 1, 2, 3, 10, 100, 12345, 1 << 50})
 	window := rapid.SampledFrom([]time.Duration{time.Second, time.Second / 3, time.Minute, 7*time.Millisecond + 1})
@@ -418,7 +419,7 @@ func (tr *trace) drop() {
 	tr.instances[i] = newInstance(tr, tr.instances[i].id+"'")
 }
 
-func TestEveryStoreAnswersAsMemoryDoesAndNobodyGetsTooMuch(t *testing.T) {
+func TestEveryStoreAnswersAsTheReferenceDoesAndNobodyGetsTooMuch(t *testing.T) {
 	for _, name := range fleets {
 		t.Run(name, func(t *testing.T) {
 			c, runs := newClock(), 0
@@ -427,7 +428,7 @@ func TestEveryStoreAnswersAsMemoryDoesAndNobodyGetsTooMuch(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				runs++
 				c.forward(time.Hour)
-				newTrace(t, c, one, store.NewMemory(c.now), fmt.Sprintf("site-%d", runs)).run()
+				newTrace(t, c, one, reference.New(c.now), fmt.Sprintf("site-%d", runs)).run()
 			})
 		})
 	}
@@ -436,6 +437,6 @@ func TestEveryStoreAnswersAsMemoryDoesAndNobodyGetsTooMuch(t *testing.T) {
 func TestNobodyGetsTooMuchWhateverIsLost(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newClock()
-		newTrace(t, c, nil, store.NewMemory(c.now), "site").run()
+		newTrace(t, c, nil, reference.New(c.now), "site").run()
 	})
 }

@@ -1,6 +1,6 @@
-// Package throttle slows down whoever presents wrong secrets. It never looks at a secret:
-// its callers compare first, so that a right one is accepted at once, whoever else has
-// presented wrong ones from the same address.
+// Package throttle slows down clients that present wrong secrets. It never sees a secret:
+// callers compare first, so that a correct secret is accepted at once, even if
+// wrong secrets came from the same address.
 //
 //	if !secret.Equal(presented) {
 //		guard.Wrong(r.Context(), address) // returns when the refusal may be answered
@@ -17,65 +17,65 @@ import (
 )
 
 const (
-	// free is how many wrong secrets of an address are answered at once.
-	free = 10
-	// interval is in which time one more becomes free.
-	interval = 5 * time.Second
-	// longestDelay is the longest that the answer to a wrong secret is held back.
+	// freeAttempts is how many wrong secrets from an address are answered without delay.
+	freeAttempts = 10
+	// attemptInterval is the time after which one more attempt is free.
+	attemptInterval = 5 * time.Second
+	// longestDelay bounds the delay of the answer to a wrong secret.
 	longestDelay = 10 * time.Second
-	// The log tells of an address at once, again after firstPause, after ten times as
-	// long, and then every sayEvery.
-	firstPause = time.Second
-	sayEvery   = time.Minute
-	// mostLines is how many lines about different addresses the log may have in a row, and
-	// lineEvery how soon another one.
-	mostLines = 60
-	lineEvery = time.Second
-	// mostAddresses are remembered. Those that were wrong longest ago leave.
-	mostAddresses = 10_000
+	// The first wrong secret of an address is logged at once, further ones after
+	// firstPause, after ten times as long, and then every logInterval.
+	firstPause  = time.Second
+	logInterval = time.Minute
+	// maxLogBurst bounds consecutive log lines about different addresses, and
+	// logLineInterval is the interval of further lines.
+	maxLogBurst     = 60
+	logLineInterval = time.Second
+	// maxAddresses bounds the remembered addresses. The least recent is replaced.
+	maxAddresses = 10_000
 )
 
-// addresses are those that have presented wrong secrets. They are not safe for concurrent
-// use. An address of IPv6 stands for its /64, which is the least that one customer has.
+// addresses are the addresses that have presented wrong secrets. It is not safe for
+// concurrent use. An IPv6 address stands for its /64, the smallest network of one customer.
 type addresses struct {
 	known *simplelru.LRU[netip.Addr, *address]
-	lines *rate.Limiter // of the log
+	lines *rate.Limiter // limits the log lines
 }
 
-// address is what is remembered of one.
+// address is the state of one address.
 type address struct {
-	due    time.Time     // when the answer to the last one may go, as if none had been free
-	said   time.Time     // when the log told of it last
-	pause  time.Duration // the log tells of it again after that
-	unsaid int           // wrong secrets since then
-	look   *time.Timer   // looks whether the log can be told; nil: there is nothing to tell
+	nextAnswer time.Time     // when the last wrong secret may be answered, without free attempts
+	loggedAt   time.Time     // time of the last log line
+	pause      time.Duration // time until the next log line
+	notLogged  int           // wrong secrets since the last log line
+	logTimer   *time.Timer   // checks whether a line may be logged; nil: nothing to log
 }
 
-// stop ends the look that is planned.
+// stop cancels the timer.
 func (a *address) stop() {
-	if a.look != nil {
-		a.look.Stop()
+	if a.logTimer != nil {
+		a.logTimer.Stop()
 	}
 }
 
 func newAddresses() *addresses {
-	known, err := simplelru.NewLRU(mostAddresses, func(_ netip.Addr, one *address) { one.stop() })
+	known, err := simplelru.NewLRU(maxAddresses, func(_ netip.Addr, one *address) { one.stop() })
 	if err != nil {
 		panic(err) // only a size below one can be refused
 	}
-	return &addresses{known, rate.NewLimiter(rate.Every(lineEvery), mostLines)}
+	return &addresses{known, rate.NewLimiter(rate.Every(logLineInterval), maxLogBurst)}
 }
 
-// of is what is remembered of an address; nil: nothing is.
+// of is the state of an address, or nil.
 func (a *addresses) of(from netip.Addr) *address {
 	one, _ := a.known.Peek(network(from))
 	return one
 }
 
-// forget lets go of all addresses.
+// forget removes all addresses.
 func (a *addresses) forget() { a.known.Purge() }
 
-// wrong notes a wrong secret. It answers for how long the refusal is held back.
+// wrong records a wrong secret and returns the delay of its answer.
 func (a *addresses) wrong(now time.Time, from netip.Addr) (delay time.Duration) {
 	from = network(from)
 	one, known := a.known.Get(from)
@@ -83,33 +83,33 @@ func (a *addresses) wrong(now time.Time, from netip.Addr) (delay time.Duration) 
 		one = &address{pause: firstPause}
 		a.known.Add(from, one)
 	}
-	// The answers of an address go at intervals, however many connections it has.
-	if least := now.Add(-free * interval); one.due.Before(least) {
-		one.due = least
+	// Answers to one address are spaced, however many connections it has.
+	if least := now.Add(-freeAttempts * attemptInterval); one.nextAnswer.Before(least) {
+		one.nextAnswer = least
 	}
-	one.due = one.due.Add(interval)
-	if most := now.Add(longestDelay); one.due.After(most) {
-		one.due = most
+	one.nextAnswer = one.nextAnswer.Add(attemptInterval)
+	if most := now.Add(longestDelay); one.nextAnswer.After(most) {
+		one.nextAnswer = most
 	}
-	one.unsaid++
-	return max(one.due.Sub(now), 0)
+	one.notLogged++
+	return max(one.nextAnswer.Sub(now), 0)
 }
 
-// say is of how many wrong secrets of an address the log tells now; 0: it says nothing.
-func (a *addresses) say(now time.Time, one *address) int {
-	since := now.Sub(one.said)
-	if one.unsaid == 0 || !one.said.IsZero() && since < one.pause || !a.lines.AllowN(now, 1) {
+// toLog is the number of wrong secrets to log for an address now; 0: none.
+func (a *addresses) toLog(now time.Time, one *address) int {
+	since := now.Sub(one.loggedAt)
+	if one.notLogged == 0 || !one.loggedAt.IsZero() && since < one.pause || !a.lines.AllowN(now, 1) {
 		return 0
 	}
-	if one.pause = min(10*one.pause, sayEvery); one.said.IsZero() || since > 2*sayEvery {
+	if one.pause = min(10*one.pause, logInterval); one.loggedAt.IsZero() || since > 2*logInterval {
 		one.pause = firstPause
 	}
-	n := one.unsaid
-	one.said, one.unsaid = now, 0
+	n := one.notLogged
+	one.loggedAt, one.notLogged = now, 0
 	return n
 }
 
-// network is what an address is counted with.
+// network is the key that an address is counted under.
 func network(from netip.Addr) netip.Addr {
 	from = from.Unmap().WithZone("")
 	if from.Is6() {

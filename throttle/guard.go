@@ -7,42 +7,41 @@ import (
 	"time"
 )
 
-// Guard holds the answers to wrong secrets back. Make it with New; it is safe for
-// concurrent use.
+// Guard delays the answers to wrong secrets. Make it with New; it is safe for concurrent
+// use.
 type Guard struct {
-	say   func(from netip.Addr, wrong int)
-	ended chan struct{} // closed: nothing is held back any more
-	end   sync.Once
+	onWrong func(from netip.Addr, wrong int)
+	ended   chan struct{} // closed: answers are not delayed any more
+	end     sync.Once
 
-	mu   sync.Mutex
-	seen *addresses
+	mu        sync.Mutex
+	addresses *addresses
 }
 
-// New is a Guard that has seen nobody. It calls say for each address at once, after a
-// second, after ten more, and then at most once a minute, with how many wrong secrets came
-// from there since the last call.
+// New makes a Guard without addresses. It calls say for each address at once, after a
+// second, after ten more, and then at most once a minute, with the number of wrong secrets
+// since the last call.
 func New(say func(from netip.Addr, wrong int)) *Guard {
-	return &Guard{say: say, ended: make(chan struct{}), seen: newAddresses()}
+	return &Guard{onWrong: say, ended: make(chan struct{}), addresses: newAddresses()}
 }
 
-// End has what is held back answered now, since the listener stops. The log is told nothing
-// more.
+// End releases all delayed answers, because the listener stops. Nothing is logged any more.
 func (g *Guard) End() {
 	g.end.Do(func() {
 		close(g.ended)
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.seen.forget()
+		g.addresses.forget()
 	})
 }
 
-// Wrong notes that a wrong secret came from an address, and returns when that may be
-// answered: after 10 seconds at the latest, when ctx is done, and at the End.
+// Wrong records a wrong secret from an address, and returns when it may be answered: after
+// at most 10 seconds, when ctx is done, or at End.
 func (g *Guard) Wrong(ctx context.Context, from netip.Addr) {
 	g.mu.Lock()
-	delay := g.seen.wrong(time.Now(), from)
+	delay := g.addresses.wrong(time.Now(), from)
 	g.mu.Unlock()
-	g.tell(from, false)
+	g.logIfDue(from, false)
 	if delay <= 0 {
 		return
 	}
@@ -55,24 +54,24 @@ func (g *Guard) Wrong(ctx context.Context, from netip.Addr) {
 	}
 }
 
-// tell has the log tell of an address if it may, and looks at the address again later if it
-// may not yet, or more may follow. due is that an earlier look has planned this one.
-func (g *Guard) tell(from netip.Addr, due bool) {
+// logIfDue logs an address if a line is due, and otherwise sets its timer. due means that
+// the timer called it.
+func (g *Guard) logIfDue(from netip.Addr, due bool) {
 	g.mu.Lock()
-	one := g.seen.of(from)
+	one := g.addresses.of(from)
 	wrong := 0
 	if one != nil {
 		if due {
-			one.look = nil
+			one.logTimer = nil
 		}
-		wrong = g.seen.say(time.Now(), one)
-		if one.look == nil && (wrong > 0 || one.unsaid > 0) && !g.over() {
-			one.look = time.AfterFunc(one.pause, func() { g.tell(from, true) })
+		wrong = g.addresses.toLog(time.Now(), one)
+		if one.logTimer == nil && (wrong > 0 || one.notLogged > 0) && !g.over() {
+			one.logTimer = time.AfterFunc(one.pause, func() { g.logIfDue(from, true) })
 		}
 	}
 	g.mu.Unlock()
 	if wrong > 0 && !g.over() {
-		g.say(from, wrong)
+		g.onWrong(from, wrong)
 	}
 }
 

@@ -16,21 +16,21 @@ var from = netip.MustParseAddr("192.0.2.1")
 
 func TestB8_TheFirstWrongSecretsAreAnsweredAtOnceAndLaterOnesLater(t *testing.T) {
 	a, now := newAddresses(), time.Unix(1_800_000_000, 0)
-	for i := range free {
+	for i := range freeAttempts {
 		if delay := a.wrong(now, from); delay != 0 {
 			t.Fatalf("number %d waits for %v", i+1, delay)
 		}
 	}
-	for i, want := range []time.Duration{interval, 2 * interval, longestDelay, longestDelay} {
+	for i, want := range []time.Duration{attemptInterval, 2 * attemptInterval, longestDelay, longestDelay} {
 		if delay := a.wrong(now, from); delay != want {
-			t.Errorf("number %d waits for %v, not %v", free+i+1, delay, want)
+			t.Errorf("number %d waits for %v, not %v", freeAttempts+i+1, delay, want)
 		}
 	}
 	if delay := a.wrong(now, netip.MustParseAddr("192.0.2.2")); delay != 0 {
 		t.Errorf("another address waits for %v", delay)
 	}
 	// After an hour all is forgotten.
-	for i := range free {
+	for i := range freeAttempts {
 		if delay := a.wrong(now.Add(time.Hour), from); delay != 0 {
 			t.Errorf("number %d of the next hour waits for %v", i+1, delay)
 		}
@@ -44,14 +44,14 @@ func TestB8_OneConnectionGuessesNoFasterThanTheInterval(t *testing.T) {
 		a, begin := newAddresses(), time.Unix(1_800_000_000, 0)
 		now, n := begin, 0
 		for range rapid.IntRange(1, 60).Draw(t, "guesses") {
-			now = now.Add(time.Duration(rapid.Int64Range(0, int64(2*interval)).Draw(t, "pause")))
+			now = now.Add(time.Duration(rapid.Int64Range(0, int64(2*attemptInterval)).Draw(t, "pause")))
 			delay := a.wrong(now, from)
 			if delay < 0 || delay > longestDelay {
 				t.Fatal(delay)
 			}
 			now = now.Add(delay)
 			n++
-			if most := free + int(now.Sub(begin)/interval); n > most {
+			if most := freeAttempts + int(now.Sub(begin)/attemptInterval); n > most {
 				t.Fatalf("%d answers after %v", n, now.Sub(begin))
 			}
 		}
@@ -76,10 +76,10 @@ func TestB8_ANetworkOfIPv6IsOneAddress(t *testing.T) {
 
 func TestB8_NoMoreAddressesAreRememberedThanTheBound(t *testing.T) {
 	a := newAddresses()
-	for i := range 3 * mostAddresses {
+	for i := range 3 * maxAddresses {
 		a.wrong(time.Unix(int64(i), 0), netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}))
 	}
-	if n := a.known.Len(); n != mostAddresses {
+	if n := a.known.Len(); n != maxAddresses {
 		t.Errorf("%d are remembered", n)
 	}
 }
@@ -125,13 +125,13 @@ func TestB8_ManyAtOnceEndAfterTheLongestDelay(t *testing.T) {
 				g.Wrong(t.Context(), from)
 				mu.Lock()
 				defer mu.Unlock()
-				if time.Since(began) < interval {
+				if time.Since(began) < attemptInterval {
 					answers++
 				}
 			})
 		}
 		all.Wait()
-		if took := time.Since(began); answers != free || took != longestDelay {
+		if took := time.Since(began); answers != freeAttempts || took != longestDelay {
 			t.Errorf("%d answers at once, the last after %v", answers, took)
 		}
 	})
@@ -173,7 +173,7 @@ func TestB8_TheLogHasFewLinesOfVeryManyAddresses(t *testing.T) {
 		for i := range addresses {
 			g.Wrong(gone, netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}))
 		}
-		if lines > mostLines {
+		if lines > maxLogBurst {
 			t.Errorf("%d lines at once", lines)
 		}
 		time.Sleep(time.Hour)

@@ -34,7 +34,7 @@ func TestTK01_NothingPrintsASecret(t *testing.T) {
 			Name: "p", Put: bearer(), OAuth2: exchanging,
 			Tokens: []policy.Token{{Label: "alice", Secret: policy.NewSecret("id:" + canary)}, {Label: "bob", Secret: policy.NewSecret("id2:" + canary)}},
 		}
-		l, err := Load(config, Source{Config: "abide.yaml"})
+		l, err := Load(t.Context(), config, Surroundings{Config: "abide.yaml"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,13 +57,13 @@ func TestTK01_NothingPrintsASecret(t *testing.T) {
 			Set   *Set
 			Pool  *Pool
 			own   *Token
-			Entry Entry
+			Entry entry
 			Map   map[string]*Token
 			Any   any
 		}
 		things := []any{
-			a, *a, set, *set, p, l, *l, l.Entries, l.Entries[0], set.Tokens(), set.Put(), *set.Put(), secret, d, &d, no, config,
-			p.Status(start), p.State(start), p.Standing(start, a, ""), a.state, set.exchange, p.errands, set.exchange.grants, set.exchange.grants[a.id],
+			a, *a, set, *set, p, l, *l, l.Entries, l.Entries[0], set.Tokens(), set.Placement(), *set.Placement(), secret, d, &d, no, config,
+			p.Status(start), p.SavedStates(start), p.Availability(start, a, ""), a.state, set.exchange, p.background, set.exchange.grants, set.exchange.grants[a.id],
 			holder{a, set, p, a, l.Entries[0], map[string]*Token{"x": a}, *a},
 			&holder{own: a, Any: a},
 			[]any{a},

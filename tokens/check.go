@@ -11,24 +11,25 @@ import (
 )
 
 const (
-	// longest is more than any server takes for one header.
-	longest      = 8192
-	longestLabel = 128
-	bom          = "\ufeff"
+	// maxSecretBytes is more than servers accept in one header.
+	maxSecretBytes = 8192
+	maxLabelBytes  = 128
+	bom            = "\ufeff"
 )
 
-// trim removes what editors and shells leave around a secret.
+// trim removes white space and byte order marks, which editors and shells leave around a
+// secret.
 func trim(s string) string {
 	return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(s), bom))
 }
 
-// malformed says what is wrong with a secret, and nothing of it.
-func malformed(s string) error {
+// secretFault describes what is wrong with a secret. The error does not quote the secret.
+func secretFault(s string) error {
 	if s == "" {
 		return errors.New("is empty")
 	}
-	if len(s) > longest {
-		return fmt.Errorf("is longer than %d bytes", longest)
+	if len(s) > maxSecretBytes {
+		return fmt.Errorf("is longer than %d bytes", maxSecretBytes)
 	}
 	if !utf8.ValidString(s) {
 		return errors.New("is not UTF-8")
@@ -48,19 +49,19 @@ func malformed(s string) error {
 	return nil
 }
 
-// unfit says why a secret cannot be used in the way that a pool says.
-func unfit(p *policy.Pool, s string) error {
+// unusable tells why a secret cannot be used as the pool's configuration says.
+func unusable(p *policy.Pool, s string) error {
 	if p.OAuth2.TokenURL != "" {
 		if id, secret, ok := strings.Cut(s, ":"); !ok || id == "" || secret == "" {
 			return errors.New("is not id:secret, which oauth2 exchanges for a token")
 		}
-		return nil // what goes into requests is another
+		return nil // requests carry the exchanged token, not this secret
 	}
 	return misplaced(p.Put, s)
 }
 
-// misplaced says why a secret cannot stand where it should.
-func misplaced(p policy.Put, s string) error {
+// misplaced tells why a secret cannot stand in the configured place of a request.
+func misplaced(p policy.Placement, s string) error {
 	switch p.Where {
 	case "basic":
 		if !strings.Contains(p.Before+s+p.After, ":") {
@@ -74,11 +75,11 @@ func misplaced(p policy.Put, s string) error {
 	return nil
 }
 
-// badLabel says what is wrong with a label.
-func badLabel(s string) error {
+// labelFault describes what is wrong with a label.
+func labelFault(s string) error {
 	switch {
-	case len(s) > longestLabel:
-		return fmt.Errorf("is longer than %d bytes", longestLabel)
+	case len(s) > maxLabelBytes:
+		return fmt.Errorf("is longer than %d bytes", maxLabelBytes)
 	case !utf8.ValidString(s):
 		return errors.New("is not UTF-8")
 	case strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }):

@@ -6,26 +6,26 @@ import (
 )
 
 const (
-	quarantine  = 10 * time.Minute // the first
-	quarantined = 24 * time.Hour   // the longest
-	strikes     = 3                // denials in a row that put one there
-	mostDenials = 3                // tokens that one request is tried with
+	firstQuarantine     = 10 * time.Minute // length of the first quarantine
+	longestQuarantine   = 24 * time.Hour   // upper bound of each quarantine
+	denialsToQuarantine = 3                // denials in a row after which a token is quarantined
+	maxDenials          = 3                // tokens that one request is tried with
 )
 
-// Denials is what a request remembers of tokens that were denied for it. The zero
-// value is none yet. It belongs to one request and is not safe for concurrent use.
+// Denials lists the tokens that were denied for one request. The zero value is empty. It
+// belongs to one request and is not safe for concurrent use.
 type Denials struct {
 	n    int
-	list [mostDenials]denial
+	list [maxDenials]denial
 }
 
-// denial is one token's.
+// denial is the denial of one token for one request.
 type denial struct {
-	token    *Token
-	status   int
-	sent     time.Time
-	was, is  rejection // before and after it
-	credible bool      // the token was accepted the last time, so the blame may be the request's
+	token         *Token
+	status        int
+	sent          time.Time
+	before, after rejection // the token's rejection before and after this denial
+	credible      bool      // the token was accepted the last time, so the request may be the cause
 }
 
 // None tells whether no token was denied.
@@ -40,27 +40,28 @@ func (d *Denials) has(s *state) bool {
 	return false
 }
 
-// Denial is what follows from one.
-type Denial struct {
-	Until     time.Time // the token is quarantined until then; zero is not at all
-	Again     bool      // another token should be tried before the client sees the answer
-	Acquitted []*Token  // whose quarantine was a mistake, and is over
+// denyResult is what Deny decided.
+type denyResult struct {
+	Until    time.Time // end of the token's quarantine; zero: not quarantined
+	Again    bool      // another token should be tried before the client gets the answer
+	Released []*Token  // tokens whose quarantine was a mistake and has been ended
 }
 
-// Success says that a site has accepted a token: any answer that is about something
-// else, also a refusal for a limit. sent is when the request had been sent: what it
-// says may be older than what is known. It ends a quarantine. Denials of the same
-// request, which may be nil, were rightly those of the tokens then, and 401s put
-// these into quarantine; they are answered.
+// Success records that a site has accepted a token: any answer that does not deny the
+// token, including a refusal because of a limit. It ends the token's quarantine. sent is
+// the time the request was sent; an answer older than a later denial changes nothing. d,
+// which may be nil, lists tokens denied for the same request before. Because this token was
+// accepted, those denials were justified: tokens denied with a 401 are quarantined and
+// returned.
 func (p *Pool) Success(now time.Time, t *Token, sent time.Time, d *Denials) []*Token {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := t.state
 	if !s.rejection.sent.After(sent) {
-		p.note(s.reject(rejection{}))
-		s.trial = time.Time{}
-		s.excused = 0
-		s.witness.Store(now.UnixNano())
+		p.bumpVersionIf(s.reject(rejection{}))
+		s.trialSince = time.Time{}
+		s.ignoredDenials = 0
+		s.lastAccepted.Store(now.UnixNano())
 	}
 	s.proven = true
 	if sent.After(s.accepted) {
@@ -69,80 +70,79 @@ func (p *Pool) Success(now time.Time, t *Token, sent time.Time, d *Denials) []*T
 	if d == nil {
 		return nil
 	}
-	var guilty []*Token
+	var quarantined []*Token
 	for i := range d.n {
-		one := &d.list[i]
-		other := one.token.state
-		if one.status != http.StatusUnauthorized || one.token.state == s || other.rejection.until.After(now) || other.accepted.After(one.sent) {
+		denied := &d.list[i]
+		other := denied.token.state
+		if denied.status != http.StatusUnauthorized || denied.token.state == s || other.rejection.until.After(now) || other.accepted.After(denied.sent) {
 			continue
 		}
 		r := other.rejection
-		r.sent, r.why = one.sent, denialWhy(one.status)
-		p.note(other.reject(r.confined(now)))
-		other.witness.Store(0)
-		guilty = append(guilty, one.token)
+		r.sent, r.reason = denied.sent, denialReason(denied.status)
+		p.bumpVersionIf(other.reject(r.withQuarantine(now)))
+		other.lastAccepted.Store(0)
+		quarantined = append(quarantined, denied.token)
 	}
 	*d = Denials{}
-	return guilty
+	return quarantined
 }
 
-// Deny says that a site has not accepted a token: 401, or 403 without any sign of a
-// limit. The first 401 quarantines it, three denials in a row do in any case, and
-// one is enough for a token that has just come from there. But if a token that had
-// been accepted before is denied after another, for the same request, the blame is
-// the request's, and nothing is held against them.
+// Deny records that a site has not accepted a token: a 401, or a 403 without any sign of a
+// limit. The first 401 quarantines the token if another token can be tried, and three
+// denials in a row always do. A token that comes from quarantine is quarantined again by
+// one denial. If a second token that had been accepted before is denied for the same
+// request, the request is taken to be the cause, and the denials are undone.
 //
-// A pool where nobody else can be asked quarantines a token that had been accepted
-// before at the third denial only, since some sites answer 401 to questions about
-// what is not public.
-func (p *Pool) Deny(now time.Time, t *Token, status int, sent time.Time, d *Denials) Denial {
+// In a pool without another usable token, a token that had been accepted before is
+// quarantined at the third denial only, since some sites answer 401 for resources that are
+// not public.
+func (p *Pool) Deny(now time.Time, t *Token, status int, sent time.Time, d *Denials) denyResult {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := t.state
 	s.denials++
 	if d != nil && d.has(s) {
-		// There was no other to ask, and what one request is denied twice says no more
-		// than what it is denied once.
-		s.trial = time.Time{}
-		return Denial{Until: s.quarantinedUntil(now)}
+		// No other token was available. Two denials of one request count once.
+		s.trialSince = time.Time{}
+		return denyResult{Until: s.quarantinedUntil(now)}
 	}
-	credible := s.witness.Load() > 0
+	credible := s.lastAccepted.Load() > 0
 	was := s.rejection
 	is := was
 	switch {
-	case sent.Before(s.accepted): // older than what is known
-	case sent.Before(was.since): // known
+	case sent.Before(s.accepted): // older than the last success
+	case sent.Before(was.since): // sent before the current quarantine
 	default:
-		is.row++
-		is.sent, is.why = sent, denialWhy(status)
-		need := strikes
-		if was.times > 0 || status == http.StatusUnauthorized && (!s.proven || p.others(now, t, d)) {
+		is.denialsInRow++
+		is.sent, is.reason = sent, denialReason(status)
+		need := denialsToQuarantine
+		if was.quarantinesInRow > 0 || status == http.StatusUnauthorized && (!s.proven || p.hasOthers(now, t, d)) {
 			need = 1
 		}
-		if is.row >= need && !was.until.After(now) {
-			is = is.confined(now)
+		if is.denialsInRow >= need && !was.until.After(now) {
+			is = is.withQuarantine(now)
 		}
-		s.trial = time.Time{}
-		s.witness.Store(0)
-		p.note(s.reject(is))
+		s.trialSince = time.Time{}
+		s.lastAccepted.Store(0)
+		p.bumpVersionIf(s.reject(is))
 	}
 	if d == nil {
-		return Denial{Until: s.quarantinedUntil(now)}
+		return denyResult{Until: s.quarantinedUntil(now)}
 	}
-	if d.n < mostDenials {
+	if d.n < maxDenials {
 		d.list[d.n] = denial{t, status, sent, was, is, credible}
 		d.n++
 		if d.n > 1 && credible {
 			p.version.Add(1)
-			free := d.acquit(now)
-			return Denial{Until: s.quarantinedUntil(now), Acquitted: free}
+			released := d.undo(now)
+			return denyResult{Until: s.quarantinedUntil(now), Released: released}
 		}
 	}
-	return Denial{Until: s.quarantinedUntil(now), Again: d.n < mostDenials && p.others(now, t, d)}
+	return denyResult{Until: s.quarantinedUntil(now), Again: d.n < maxDenials && p.hasOthers(now, t, d)}
 }
 
-// others tells whether another token can be asked for its opinion.
-func (p *Pool) others(now time.Time, t *Token, d *Denials) bool {
+// hasOthers tells whether another token can be tried.
+func (p *Pool) hasOthers(now time.Time, t *Token, d *Denials) bool {
 	for _, other := range p.all {
 		s := other.state
 		if s != t.state && s.disabled == "" && !s.rejection.until.After(now) && (d == nil || !d.has(s)) {
@@ -152,47 +152,47 @@ func (p *Pool) others(now time.Time, t *Token, d *Denials) bool {
 	return false
 }
 
-// acquit undoes what the request's denials have done. It answers those that come
-// out of quarantine by it.
-func (d *Denials) acquit(now time.Time) []*Token {
-	var free []*Token
+// undo reverts the effects of the request's denials and returns the tokens that leave
+// quarantine.
+func (d *Denials) undo(now time.Time) []*Token {
+	var released []*Token
 	for i := range d.n {
-		one := &d.list[i]
-		s := one.token.state
-		if one.is == one.was || s.accepted.After(one.sent) {
-			continue // it has done nothing, or a success has undone it
+		denied := &d.list[i]
+		s := denied.token.state
+		if denied.after == denied.before || s.accepted.After(denied.sent) {
+			continue // it had no effect, or a success has undone it
 		}
 		r := s.rejection
-		r.row = max(r.row-1, 0)
-		if one.is.times > one.was.times && r.times == one.is.times {
+		r.denialsInRow = max(r.denialsInRow-1, 0)
+		if denied.after.quarantinesInRow > denied.before.quarantinesInRow && r.quarantinesInRow == denied.after.quarantinesInRow {
 			if r.until.After(now) {
-				free = append(free, one.token)
+				released = append(released, denied.token)
 			}
-			r.times, r.since, r.until = one.was.times, one.was.since, one.was.until
+			r.quarantinesInRow, r.since, r.until = denied.before.quarantinesInRow, denied.before.since, denied.before.until
 		}
 		s.reject(r)
-		if one.credible && s.excused < strikes {
-			s.excused++
-			s.witness.Store(1) // it still is one, but the last to be asked
+		if denied.credible && s.ignoredDenials < denialsToQuarantine {
+			s.ignoredDenials++
+			s.lastAccepted.Store(1) // still usable for this check, but tried last
 		}
 	}
 	*d = Denials{}
-	return free
+	return released
 }
 
-// confined is a rejection with one more quarantine.
-func (r rejection) confined(now time.Time) rejection {
-	r.times++
-	r.since, r.until = now, now.Add(confinement(r.times))
+// withQuarantine returns the rejection with one more quarantine that begins now.
+func (r rejection) withQuarantine(now time.Time) rejection {
+	r.quarantinesInRow++
+	r.since, r.until = now, now.Add(quarantineLength(r.quarantinesInRow))
 	return r
 }
 
-// confinement is how long the quarantine is that is the nth in a row.
-func confinement(n int) time.Duration {
+// quarantineLength is the length of the nth quarantine in a row.
+func quarantineLength(n int) time.Duration {
 	if n > 16 {
-		return quarantined
+		return longestQuarantine
 	}
-	return min(quarantine<<max(n-1, 0), quarantined)
+	return min(firstQuarantine<<max(n-1, 0), longestQuarantine)
 }
 
 func (s *state) quarantinedUntil(now time.Time) time.Time {
@@ -202,7 +202,7 @@ func (s *state) quarantinedUntil(now time.Time) time.Time {
 	return time.Time{}
 }
 
-func denialWhy(status int) string {
+func denialReason(status int) string {
 	if status == http.StatusUnauthorized {
 		return "401"
 	}

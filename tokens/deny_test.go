@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func (w *world) deny(label string, status int, d *Denials) Denial {
+func (w *world) deny(label string, status int, d *Denials) denyResult {
 	return w.pool.Deny(w.now, w.token(label), status, w.now, d)
 }
 
@@ -49,14 +49,14 @@ func TestOneRequestTriesATokenThatComesFromQuarantine(t *testing.T) {
 		t.Fatal(at)
 	}
 	w.pass(time.Second)
-	if at := w.pool.Begin(w.now, a, ""); !at.Equal(first.Add(patience)) {
+	if at := w.pool.Begin(w.now, a, ""); !at.Equal(first.Add(trialTimeout)) {
 		t.Fatal(at)
 	}
-	w.pool.Leave(a, w.now) // somebody else's request
+	w.pool.EndWithoutAnswer(a, w.now) // somebody else's request
 	if at := w.pool.Begin(w.now, a, ""); at.IsZero() {
 		t.Fatal("two at once")
 	}
-	w.pool.Leave(a, first)
+	w.pool.EndWithoutAnswer(a, first)
 	if at := w.pool.Begin(w.now, a, ""); !at.IsZero() {
 		t.Fatal("nobody tries it")
 	}
@@ -152,7 +152,7 @@ func TestARequestThatAProvenTokenIsDeniedForToo(t *testing.T) {
 			t.Fatal(no)
 		}
 		no := w.deny("t1", 401, &d)
-		if no.Again || !no.Until.IsZero() || len(no.Acquitted) != 2 {
+		if no.Again || !no.Until.IsZero() || len(no.Released) != 2 {
 			t.Fatalf("%+v", no)
 		}
 		w.is("t0", "", Ready, 0)
@@ -173,7 +173,7 @@ func TestAcquittalsAreNotWithoutEnd(t *testing.T) {
 		for {
 			var ready []int
 			for i, one := range set.Tokens() {
-				if w.pool.Standing(w.now, one, "").State == Ready {
+				if w.pool.Availability(w.now, one, "").State == Ready {
 					ready = append(ready, i)
 				}
 			}
@@ -187,7 +187,7 @@ func TestAcquittalsAreNotWithoutEnd(t *testing.T) {
 			}
 		}
 	}
-	if s := w.pool.Status(w.now); slices.ContainsFunc(s, func(one Status) bool { return one.State == Ready }) || seen > 2*12*(strikes+2) {
+	if s := w.pool.Status(w.now); slices.ContainsFunc(s, func(one Status) bool { return one.State == Ready }) || seen > 2*12*(denialsToQuarantine+2) {
 		t.Fatalf("%v after %d requests", s, seen)
 	}
 }
@@ -201,7 +201,7 @@ func TestADenialThatAnotherRequestHasConfirmedStays(t *testing.T) {
 	var one, other Denials
 	w.deny("t0", 401, &one)
 	w.pool.Deny(w.now, w.token("t0"), 401, w.now.Add(-time.Millisecond), &other)
-	if no := w.deny("t1", 401, &one); len(no.Acquitted) != 2 {
+	if no := w.deny("t1", 401, &one); len(no.Released) != 2 {
 		t.Fatal(no)
 	}
 	guilty := w.pool.Success(w.now, w.token("t2"), w.now, &other)
@@ -297,7 +297,7 @@ func TestWhatOneRequestIsDeniedTwiceCountsOnce(t *testing.T) {
 	if no := w.deny("t0", http.StatusForbidden, &d); !no.Again {
 		t.Fatal("the other was not asked")
 	}
-	for range strikes {
+	for range denialsToQuarantine {
 		if no := w.deny("t0", http.StatusForbidden, &d); no.Again || !no.Until.IsZero() {
 			t.Fatal(no)
 		}

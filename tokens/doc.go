@@ -1,25 +1,25 @@
-// Package tokens keeps pools of credentials: where they come from, which of them
-// goes next, and what a site has said of each.
+// Package tokens keeps pools of credentials: it loads them, chooses which token is used
+// next, and records which tokens a site has accepted, refused or denied.
 //
 // The usual calls:
 //
-//	loaded, err := tokens.Load(config, tokens.Source{Lookup: os.LookupEnv})
+//	loaded, err := tokens.Load(ctx, config, tokens.Surroundings{Lookup: os.LookupEnv})
 //	pool, err := tokens.New(now, config, loaded, transport)
 //
-//	set := pool.Set()                         // one snapshot for one request
-//	i := set.Pick(ready, now)                 // which of those that could go
+//	set := pool.Set()                         // the tokens, for one request
+//	i := set.PickFor(ready, now, &denials)   // index of a token among those that may be used
 //	token := set.Tokens()[i]
-//	until := pool.Begin(now, token, route)    // zero: it may go
-//	secret, err := set.Credential(ctx, token) // exchanged, where the pool says so
-//	set.Put().Apply(request, secret)
+//	until := pool.Begin(now, token, route)    // zero: the request may be sent
+//	secret, err := set.Credential(ctx, token) // an access token, where the pool uses OAuth2
+//	set.Placement().Apply(request, secret)
 //	…
 //	pool.Success(now, token, sent, &denials)  // or Deny, Cool, Spend
 //
-// What a pool knows outlives the process by State and Restore, and a fleet shares
-// quarantines by Hear. There tokens are called by their stable names, which are made
-// of the secrets and lead to none.
+// SavedStates and Restore carry a pool's state over a restart, and a fleet shares
+// quarantines by ApplyQuarantine. These name tokens by Token.Stable, a one-way hash of
+// the secret.
 //
-// Whatever time matters to is told it as an argument, apart from the exchange of
-// client credentials, which waits for a server. No secret is in anything that this
-// package prints, and Token shows as its label.
+// Functions take the time as an argument, apart from the exchange of client
+// credentials, which waits for a server. Nothing that this package prints contains a
+// secret, and a Token prints as its label.
 package tokens

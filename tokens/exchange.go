@@ -17,15 +17,16 @@ import (
 )
 
 const (
-	slowest = 30 * time.Second // for one exchange
-	early   = 5 * time.Minute  // before it expires a credential is renewed, at most
-	late    = 10 * time.Second // and not used any more, at most
-	least   = 5 * time.Second  // a credential is good for, whatever the server says
-	settled = time.Minute      // a credential that is younger is not renewed because it was refused
+	exchangeTimeout = 30 * time.Second // bounds one exchange
+	renewBefore     = 5 * time.Minute  // a credential is renewed this long before its expiry, at most
+	unusableBefore  = 10 * time.Second // a credential is not used this long before its expiry, at most
+	shortestLife    = 5 * time.Second  // lower bound of a credential's lifetime, whatever the server says
+	minRenewAge     = time.Minute      // a younger credential is not renewed because a site refused it
 )
 
-// errands are the exchanges that are on their way, for a pool.
-type errands struct {
+// background runs the exchanges of a pool and waits for them on close. It is safe for
+// concurrent use.
+type background struct {
 	client http.Client
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -35,27 +36,27 @@ type errands struct {
 	busy   sync.WaitGroup
 }
 
-func newErrands(transport http.RoundTripper) *errands {
-	e := &errands{client: http.Client{
+func newBackground(transport http.RoundTripper) *background {
+	e := &background{client: http.Client{
 		Transport: transport,
-		// A redirect would take the secrets elsewhere.
+		// A redirect would send the secrets to another server.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	return e
 }
 
-// run starts one, unless the pool is closed.
-func (e *errands) run(errand func()) bool {
+// run starts a task in a goroutine, unless the pool is closed.
+func (e *background) run(task func()) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if !e.closed {
-		e.busy.Go(errand)
+		e.busy.Go(task)
 	}
 	return !e.closed
 }
 
-func (e *errands) close() {
+func (e *background) close() {
 	e.mu.Lock()
 	e.closed = true
 	e.mu.Unlock()
@@ -63,63 +64,64 @@ func (e *errands) close() {
 	e.busy.Wait()
 }
 
-// exchange gets tokens for id:secret pairs, and new ones before they expire.
+// exchange gets OAuth2 access tokens for id:secret pairs, and renews them before they
+// expire. It is safe for concurrent use.
 type exchange struct {
-	config  policy.OAuth2
-	host    string
-	errands *errands
+	config     policy.OAuth2
+	host       string
+	background *background
 
 	mu     sync.Mutex
 	grants map[id]*grant
 }
 
-// grant is what a pair was exchanged for.
+// grant is the access token that a pair was exchanged for.
 type grant struct {
-	style          oauth2.AuthStyle // that the server has understood
+	style          oauth2.AuthStyle // how the server takes the pair: as Basic credentials or in the form
 	secret         policy.Secret
-	since          time.Time
-	renew, expires time.Time // zero is never
-	flight         *flight   // the exchange that is under way
-	failures       int       // in a row
-	failed         *ExchangeError
+	since          time.Time        // when the access token was issued
+	renew, expires time.Time        // when to renew, and when it expires; zero: never
+	pending        *pendingExchange // the running exchange; nil: none
+	failures       int              // failed exchanges in a row
+	lastError      *ExchangeError
 }
 
-// flight is an exchange that several may wait for.
-type flight struct {
+// pendingExchange is a running exchange. Several requests may wait for its end.
+type pendingExchange struct {
 	done   chan struct{}
 	secret policy.Secret
 	err    error
 }
 
-func newExchange(o policy.OAuth2, e *errands) *exchange {
-	x := &exchange{config: o, errands: e, grants: map[id]*grant{}}
+func newExchange(o policy.OAuth2, e *background) *exchange {
+	x := &exchange{config: o, background: e, grants: map[id]*grant{}}
 	if u, err := url.Parse(o.TokenURL); err == nil {
 		x.host = u.Host
 	}
 	return x
 }
 
-func (x *exchange) same(o policy.OAuth2) bool {
+func (x *exchange) hasConfig(o policy.OAuth2) bool {
 	return x.config.TokenURL == o.TokenURL && slices.Equal(x.config.Scopes, o.Scopes)
 }
 
-// keep forgets what was exchanged for tokens that are not there any more.
-func (x *exchange) keep(tokens []*Token) {
+// retain forgets the grants of all tokens but these.
+func (x *exchange) retain(tokens []*Token) {
 	stay := map[id]bool{}
 	for _, t := range tokens {
 		stay[t.id] = true
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for who := range x.grants {
-		if !stay[who] {
-			delete(x.grants, who)
+	for key := range x.grants {
+		if !stay[key] {
+			delete(x.grants, key)
 		}
 	}
 }
 
-// credential is what a token was exchanged for. Who comes while it is still good
-// does not wait for the next one.
+// credential returns the access token of a pool's token. It waits for an exchange only if
+// no valid access token exists.
 func (x *exchange) credential(ctx context.Context, t *Token) (policy.Secret, error) {
 	if err := ctx.Err(); err != nil {
 		return policy.Secret{}, err
@@ -137,23 +139,23 @@ func (x *exchange) credential(ctx context.Context, t *Token) (policy.Secret, err
 		x.mu.Unlock()
 		return secret, nil
 	}
-	f := g.flight
+	f := g.pending
 	if f == nil {
-		if g.failed != nil && now.Before(g.failed.RetryAt) {
-			err := g.failed
+		if g.lastError != nil && now.Before(g.lastError.RetryAt) {
+			err := g.lastError
 			x.mu.Unlock()
 			if good {
 				return secret, nil
 			}
 			return policy.Secret{}, err
 		}
-		f = &flight{done: make(chan struct{})}
+		f = &pendingExchange{done: make(chan struct{})}
 		style := g.style
-		if !x.errands.run(func() { x.fly(t, g, f, style) }) {
+		if !x.background.run(func() { x.perform(t, g, f, style) }) {
 			x.mu.Unlock()
 			return policy.Secret{}, &ExchangeError{Label: t.label, Host: x.host, RetryAt: now.Add(time.Second)}
 		}
-		g.flight = f
+		g.pending = f
 	}
 	x.mu.Unlock()
 	if good {
@@ -167,66 +169,68 @@ func (x *exchange) credential(ctx context.Context, t *Token) (policy.Secret, err
 	}
 }
 
-// drop forgets a credential that a site has refused.
-func (x *exchange) drop(now time.Time, t *Token, refused policy.Secret) bool {
+// invalidate forgets an access token that a site has refused. It tells whether credential
+// may return another one.
+func (x *exchange) invalidate(now time.Time, t *Token, refused policy.Secret) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	g := x.grants[t.id]
 	if g == nil || g.secret != refused {
-		return true // there is another one already
+		return true // it was renewed already
 	}
-	if now.Sub(g.since) < settled {
+	if now.Sub(g.since) < minRenewAge {
 		return false
 	}
 	g.secret = policy.Secret{}
 	return true
 }
 
-// fly is one exchange. It takes longer than some who wait for it do.
-func (x *exchange) fly(t *Token, g *grant, f *flight, style oauth2.AuthStyle) {
-	ctx, cancel := context.WithTimeout(x.errands.ctx, slowest)
+// perform runs one exchange and publishes its result. Requests whose context ends do not
+// wait for it.
+func (x *exchange) perform(t *Token, g *grant, f *pendingExchange, style oauth2.AuthStyle) {
+	ctx, cancel := context.WithTimeout(x.background.ctx, exchangeTimeout)
 	defer cancel()
 	sent := time.Now()
-	got, used, err := x.ask(ctx, t, style)
+	got, used, err := x.request(ctx, t, style)
 	now := time.Now()
 
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	defer close(f.done)
-	g.flight = nil
+	g.pending = nil
 	if err != nil {
 		g.failures++
-		g.failed = x.failure(now, t.label, err, g.failures)
-		f.err = g.failed
+		g.lastError = x.failure(now, t.label, err, g.failures)
+		f.err = g.lastError
 		return
 	}
-	g.style, g.failures, g.failed = used, 0, nil
+	g.style, g.failures, g.lastError = used, 0, nil
 	g.secret, g.since, g.renew, g.expires = policy.NewSecret(got.AccessToken), now, time.Time{}, time.Time{}
 	if !got.Expiry.IsZero() {
-		life := max(got.Expiry.Sub(now), least)
-		end := sent.Add(life) // it counts from when the server wrote it
-		g.renew, g.expires = end.Add(-min(early, life/5)), end.Add(-min(late, life/20))
+		life := max(got.Expiry.Sub(now), shortestLife)
+		end := sent.Add(life) // the lifetime counts from the time of the request
+		g.renew, g.expires = end.Add(-min(renewBefore, life/5)), end.Add(-min(unusableBefore, life/20))
 	}
 	f.secret = g.secret
 }
 
-// ask asks the server, in the way that it understands: most want the pair as Basic
-// credentials, some in the form.
-func (x *exchange) ask(ctx context.Context, t *Token, style oauth2.AuthStyle) (*oauth2.Token, oauth2.AuthStyle, error) {
-	ctx = context.WithValue(ctx, oauth2.HTTPClient, &x.errands.client)
+// request asks the server for an access token, first with the pair as Basic credentials,
+// then in the form, until the server's style is known.
+func (x *exchange) request(ctx context.Context, t *Token, style oauth2.AuthStyle) (*oauth2.Token, oauth2.AuthStyle, error) {
+	ctx = context.WithValue(ctx, oauth2.HTTPClient, &x.background.client)
 	id, secret, _ := strings.Cut(t.secret.Reveal(), ":")
-	one := clientcredentials.Config{ClientID: id, ClientSecret: secret, TokenURL: x.config.TokenURL, Scopes: x.config.Scopes, AuthStyle: style}
+	config := clientcredentials.Config{ClientID: id, ClientSecret: secret, TokenURL: x.config.TokenURL, Scopes: x.config.Scopes, AuthStyle: style}
 	if style == oauth2.AuthStyleAutoDetect {
-		one.AuthStyle = oauth2.AuthStyleInHeader
+		config.AuthStyle = oauth2.AuthStyleInHeader
 	}
-	got, err := one.Token(ctx)
-	var said *oauth2.RetrieveError
-	if style == oauth2.AuthStyleAutoDetect && errors.As(err, &said) && (said.Response.StatusCode == http.StatusBadRequest || said.Response.StatusCode == http.StatusUnauthorized) {
-		one.AuthStyle = oauth2.AuthStyleInParams
-		got, err = one.Token(ctx)
+	got, err := config.Token(ctx)
+	var response *oauth2.RetrieveError
+	if style == oauth2.AuthStyleAutoDetect && errors.As(err, &response) && (response.Response.StatusCode == http.StatusBadRequest || response.Response.StatusCode == http.StatusUnauthorized) {
+		config.AuthStyle = oauth2.AuthStyleInParams
+		got, err = config.Token(ctx)
 	}
-	if err == nil && malformed(got.AccessToken) != nil {
+	if err == nil && secretFault(got.AccessToken) != nil {
 		err = errMalformed
 	}
-	return got, one.AuthStyle, err
+	return got, config.AuthStyle, err
 }

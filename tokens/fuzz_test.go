@@ -14,7 +14,7 @@ import (
 
 // loadText is Load without a file.
 func loadText(p policy.Pool, data []byte) (*Loaded, error) {
-	l := newLoading(p)
+	l := newLoader(p)
 	l.source = "a"
 	l.text(data)
 	return l.done()
@@ -26,7 +26,7 @@ func check(t *testing.T, data []byte, p policy.Pool) {
 	l, err := loadText(p, data)
 	if err != nil {
 		var faults policy.Faults
-		if l != nil || !errors.As(err, &faults) || len(faults) == 0 || len(faults) > mostFaults+1 {
+		if l != nil || !errors.As(err, &faults) || len(faults) == 0 || len(faults) > maxFaults+1 {
 			t.Fatalf("%v, %v", l, err)
 		}
 		for _, one := range faults {
@@ -43,15 +43,15 @@ func check(t *testing.T, data []byte, p policy.Pool) {
 	labels := map[string]bool{}
 	for _, e := range l.Entries {
 		secret := e.Secret.Reveal()
-		if secret == "" || len(secret) > longest || strings.ContainsAny(secret, "\r\n\x00 \t") || seen[secret] {
+		if secret == "" || len(secret) > maxSecretBytes || strings.ContainsAny(secret, "\r\n\x00 \t") || seen[secret] {
 			t.Fatalf("%q", secret)
 		}
-		if e.Label != "" && (labels[e.Label] || gives(secret, e.Label)) {
+		if e.Label != "" && (labels[e.Label] || revealsSecret(secret, e.Label)) {
 			t.Fatalf("%q", e.Label)
 		}
 		seen[secret], labels[e.Label] = true, true
 		r := &http.Request{Header: http.Header{}, URL: &url.URL{}}
-		(&Put{where: p.Put, name: "Authorization"}).Apply(r, e.Secret)
+		(&placement{where: p.Put, name: "Authorization"}).Apply(r, e.Secret)
 		var b bytes.Buffer
 		if err := r.Header.Write(&b); err != nil || strings.Count(b.String(), "\n") != 1 || !strings.Contains(b.String(), secret) {
 			t.Fatalf("%q", b.String())
@@ -74,7 +74,7 @@ func FuzzCSV(f *testing.F) {
 		check(t, data, p)
 
 		// What a CSV writer writes is read as it was.
-		if len(data) < 3 || malformed(string(data)) != nil || misplaced(p.Put, string(data)) != nil || trim(string(data)) != string(data) {
+		if len(data) < 3 || secretFault(string(data)) != nil || misplaced(p.Put, string(data)) != nil || trim(string(data)) != string(data) {
 			return
 		}
 		var b bytes.Buffer
@@ -100,7 +100,7 @@ func FuzzQuery(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
-		put, err := NewPut(policy.Put{Where: "query", Name: "k"})
+		put, err := newPlacement(policy.Placement{Where: "query", Name: "k"})
 		if err != nil {
 			t.Fatal(err)
 		}

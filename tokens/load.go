@@ -1,89 +1,90 @@
 package tokens
 
 import (
+	"context"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"github.com/abide-proxy/abide/policy"
 )
 
 const (
-	mostTokens = 10_000
-	mostFaults = 20
-	mostBytes  = 16 << 20 // of a file
+	maxTokens    = 10_000
+	maxFaults    = 20
+	maxFileBytes = 16 << 20 // of a file
 )
 
-// Source is where a pool's tokens are looked for, beside files.
-type Source struct {
-	Config string                           // the configuration's name, for faults of tokens that stand there
-	Lookup func(name string) (string, bool) // the environment; nil is an empty one
+// Surroundings are the places, apart from files, that tokens are read from.
+type Surroundings struct {
+	Config string                           // path of the configuration, for faults of tokens written there
+	Lookup func(name string) (string, bool) // reads an environment variable; nil: no environment
+	// Transport sends the requests of sources that are servers, by the egress rules of the
+	// configuration that is loaded. It is nil only in tests whose source is not a server.
+	Transport http.RoundTripper
 }
 
-// Entry is a token as it was found.
-type Entry struct {
-	Label  string // "" is none
-	Number int    // of its row among the rows that have a token, from 1
-	Line   int    // of the file or of the configuration; 0 elsewhere
-	Secret policy.Secret
+// entry is one token as its source has it.
+type entry struct {
+	Label   string // "": none
+	Account string // "": the token is alone in its account
+	Number  int    // position among the rows that have a token, from 1
+	Line    int    // line in the file or configuration; 0: the source has no lines
+	Secret  policy.Secret
 }
 
-// Warning is something that is legal but doubtful. It has no secret.
-type Warning struct {
+// warning is a doubtful but legal part of a source. It contains no secret.
+type warning struct {
 	Source string
 	Line   int
 	Text   string
 }
 
-func (w Warning) String() string {
+func (w warning) String() string {
 	if w.Line > 0 {
 		return fmt.Sprintf("%s:%d: %s", w.Source, w.Line, w.Text)
 	}
 	return w.Source + ": " + w.Text
 }
 
-// Loaded is what a pool's source has. No secret is there twice.
+// Loaded is the content of a pool's source. No two entries have the same secret.
 type Loaded struct {
-	Entries  []Entry
-	Warnings []Warning
+	Entries  []entry
+	Warnings []warning
 }
 
-// Load reads a pool's tokens. The error is a policy.Faults: all that is wrong, with
-// file and line, and never a secret.
-func Load(p policy.Pool, from Source) (*Loaded, error) {
-	l := newLoading(p)
-	switch {
-	case p.File != "":
-		l.file(p.File)
-	case p.Env != "":
-		l.env(p.Env, from)
-	case p.Dir != "":
-		l.dir(p.Dir)
-	default:
-		l.inline(from)
+// Load reads a pool's tokens. The error is a policy.Faults with all faults, with file and
+// line, and contains no secret.
+func Load(ctx context.Context, p policy.Pool, at Surroundings) (*Loaded, error) {
+	l := newLoader(p)
+	sourceOf(p, at).read(ctx, l)
+	if err := ctx.Err(); err != nil {
+		l.fail(0, "reading the tokens of %s took too long: %v", p.Name, err)
 	}
 	return l.done()
 }
 
-// loading is a pool on its way.
-type loading struct {
-	pool   policy.Pool
-	source string
-	first  map[id]int // :: secret → its place in Entries
-	number int
-	out    *Loaded
-	faults policy.Faults
+// loader collects the tokens, faults and warnings of one pool's source. It is not safe for
+// concurrent use.
+type loader struct {
+	pool          policy.Pool
+	source        string
+	indexBySecret map[id]int // :: hash of the secret → index in out.Entries
+	number        int
+	out           *Loaded
+	faults        policy.Faults
 }
 
-func newLoading(p policy.Pool) *loading {
-	return &loading{pool: p, first: map[id]int{}, out: &Loaded{}}
+func newLoader(p policy.Pool) *loader {
+	return &loader{pool: p, indexBySecret: map[id]int{}, out: &Loaded{}}
 }
 
-func (l *loading) done() (*Loaded, error) {
+func (l *loader) done() (*Loaded, error) {
 	if len(l.out.Entries) == 0 && len(l.faults) == 0 {
 		l.fail(0, "has no tokens")
 	}
 	if len(l.faults) == 0 {
-		l.labels()
+		l.checkLabels()
 	}
 	if len(l.faults) > 0 {
 		return nil, l.faults
@@ -91,68 +92,69 @@ func (l *loading) done() (*Loaded, error) {
 	return l.out, nil
 }
 
-func (l *loading) fail(line int, format string, args ...any) {
+func (l *loader) fail(line int, format string, args ...any) {
 	switch {
-	case len(l.faults) < mostFaults:
+	case len(l.faults) < maxFaults:
 		l.faults = append(l.faults, policy.Fault{Source: l.source, Line: line, Text: fmt.Sprintf(format, args...)})
-	case len(l.faults) == mostFaults:
+	case len(l.faults) == maxFaults:
 		l.faults = append(l.faults, policy.Fault{Source: l.source, Text: "and more of the kind"})
 	}
 }
 
-func (l *loading) warn(line int, format string, args ...any) {
+func (l *loader) warn(line int, format string, args ...any) {
 	switch {
-	case len(l.out.Warnings) < mostFaults:
-		l.out.Warnings = append(l.out.Warnings, Warning{l.source, line, fmt.Sprintf(format, args...)})
-	case len(l.out.Warnings) == mostFaults:
-		l.out.Warnings = append(l.out.Warnings, Warning{Source: l.source, Text: "and more of the kind"})
+	case len(l.out.Warnings) < maxFaults:
+		l.out.Warnings = append(l.out.Warnings, warning{l.source, line, fmt.Sprintf(format, args...)})
+	case len(l.out.Warnings) == maxFaults:
+		l.out.Warnings = append(l.out.Warnings, warning{Source: l.source, Text: "and more of the kind"})
 	}
 }
 
-// row is a token in some source, not looked at yet.
-type row struct {
-	label, secret string
-	line          int
-	what          string // what faults call it; "" is the secret
+// rawToken is a token as a source has it, not yet checked.
+type rawToken struct {
+	label, account, secret string
+
+	line        int
+	describedAs string // what faults call it; "": "the secret"
 }
 
-// take adds a token if it is a good one that is not there yet.
-func (l *loading) take(r row) {
+// add checks a token and adds it. A second token with the same secret is merged.
+func (l *loader) add(r rawToken) {
 	l.number++
-	if l.number > mostTokens {
-		if l.number == mostTokens+1 {
-			l.fail(r.line, "has more than %d tokens", mostTokens)
+	if l.number > maxTokens {
+		if l.number == maxTokens+1 {
+			l.fail(r.line, "has more than %d tokens", maxTokens)
 		}
 		return
 	}
 	what := "the secret"
-	if r.what != "" {
-		what = r.what
+	if r.describedAs != "" {
+		what = r.describedAs
 	}
-	err := malformed(r.secret)
+	err := secretFault(r.secret)
 	if err == nil {
-		err = unfit(&l.pool, r.secret)
+		err = unusable(&l.pool, r.secret)
 	}
 	if err != nil {
 		l.fail(r.line, "%s %v", what, err)
 		return
 	}
-	if err := badLabel(r.label); err != nil {
+	if err := labelFault(r.label); err != nil {
 		l.fail(r.line, "the label %v", err)
 		return
 	}
-	e := Entry{Label: r.label, Number: l.number, Line: r.line, Secret: policy.NewSecret(r.secret)}
-	who := identify(e.Secret)
-	if i, twice := l.first[who]; twice {
-		l.unite(i, e, what)
+	e := entry{Label: r.label, Account: r.account, Number: l.number, Line: r.line, Secret: policy.NewSecret(r.secret)}
+	key := hashOf(e.Secret)
+	if i, duplicate := l.indexBySecret[key]; duplicate {
+		l.mergeDuplicate(i, e, what)
 		return
 	}
-	l.first[who] = len(l.out.Entries)
+	l.indexBySecret[key] = len(l.out.Entries)
 	l.out.Entries = append(l.out.Entries, e)
 }
 
-// unite makes one token of two with the same secret.
-func (l *loading) unite(i int, e Entry, what string) {
+// mergeDuplicate merges an entry into entry i, which has the same secret.
+func (l *loader) mergeDuplicate(i int, e entry, what string) {
 	first := &l.out.Entries[i]
 	if first.Label == "" {
 		first.Label = e.Label
@@ -164,9 +166,8 @@ func (l *loading) unite(i int, e Entry, what string) {
 	l.warn(e.Line, "%s is that of number %d: they are one token", what, first.Number)
 }
 
-// labels refuses those that would show a secret, and makes of two that are the
-// same two that differ.
-func (l *loading) labels() {
+// checkLabels refuses labels that reveal a secret and renames labels that are used twice.
+func (l *loader) checkLabels() {
 	taken := map[string]bool{}
 	for _, e := range l.out.Entries {
 		taken[e.Label] = true
@@ -177,20 +178,20 @@ func (l *loading) labels() {
 			continue
 		}
 		if seen[e.Label] {
-			own := another(e.Label, taken)
+			own := freeLabel(e.Label, taken)
 			l.out.Entries[i].Label, taken[own] = own, true
 			l.warn(e.Line, "the label %q is there before, with another secret: this one is called %q", e.Label, own)
 		}
 		seen[e.Label] = true
-		_, other := l.first[identify(policy.NewSecret(e.Label))]
-		if other || gives(e.Secret.Reveal(), e.Label) {
+		_, other := l.indexBySecret[hashOf(policy.NewSecret(e.Label))]
+		if other || revealsSecret(e.Secret.Reveal(), e.Label) {
 			l.fail(e.Line, "the label shows a secret, and labels are printed everywhere")
 		}
 	}
 }
 
-// another is a label like one that is taken.
-func another(label string, taken map[string]bool) string {
+// freeLabel returns label~2, label~3 and so on: the first that is not taken.
+func freeLabel(label string, taken map[string]bool) string {
 	for n := 2; ; n++ {
 		if own := fmt.Sprintf("%s~%d", label, n); !taken[own] {
 			return own
@@ -198,45 +199,12 @@ func another(label string, taken map[string]bool) string {
 	}
 }
 
-// gives tells whether a label is so much of a secret, or has so much of it, that it
-// gives it away. The id of an id:secret pair is no secret.
-func gives(secret, label string) bool {
-	const telling = 12
+// revealsSecret tells whether a label contains so much of a secret that it reveals it. The
+// id of an id:secret pair is no secret.
+func revealsSecret(secret, label string) bool {
+	const revealing = 12
 	if _, after, pair := strings.Cut(secret, ":"); pair && after != "" {
 		secret = after
 	}
-	return label == secret || len(secret) >= telling && strings.Contains(label, secret) || len(label) >= telling && strings.Contains(secret, label)
-}
-
-// env reads a variable with comma separated secrets.
-func (l *loading) env(name string, from Source) {
-	l.source = name
-	value, ok := "", false
-	if from.Lookup != nil {
-		value, ok = from.Lookup(name)
-	}
-	if !ok || trim(value) == "" {
-		l.fail(0, "the variable is not set or empty, and the pool %s has its tokens from there", l.pool.Name)
-		return
-	}
-	n := 0
-	for s := range strings.SplitSeq(value, ",") {
-		if s = trim(s); s != "" {
-			n++
-			l.take(row{secret: s, what: fmt.Sprintf("secret %d", n)})
-		}
-	}
-}
-
-// inline reads the tokens that stand in the configuration.
-func (l *loading) inline(from Source) {
-	l.source = from.Config
-	for i, t := range l.pool.Tokens {
-		line := t.Line
-		if l.source == "" {
-			line = 0
-		}
-		what := fmt.Sprintf("pools.%s.tokens[%d].secret", l.pool.Name, i)
-		l.take(row{label: t.Label, secret: trim(t.Secret.Reveal()), line: line, what: what})
-	}
+	return label == secret || len(secret) >= revealing && strings.Contains(label, secret) || len(label) >= revealing && strings.Contains(secret, label)
 }

@@ -17,7 +17,7 @@ func TestAllPoolsAreReadAndEveryFaultHasALine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := LoadAll(p, func(string) (string, bool) { return "", false })
+	all, err := LoadAll(t.Context(), p, Surroundings{Lookup: func(string) (string, bool) { return "", false }})
 	var faults policy.Faults
 	if !errors.As(err, &faults) || len(faults) != 2 || len(all) != 1 || len(all["good"].Entries) != 1 {
 		t.Fatalf("%v, %v", all, err)
@@ -27,7 +27,7 @@ func TestAllPoolsAreReadAndEveryFaultHasALine(t *testing.T) {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
-	placed := At(p, &p.Pools[0], errors.New("is odd"))
+	placed := FaultsAt(p, &p.Pools[0], errors.New("is odd"))
 	if len(placed) != 1 || placed[0].Error() != "abide.yaml:2: pools.good: is odd" {
 		t.Error(placed)
 	}
@@ -35,7 +35,7 @@ func TestAllPoolsAreReadAndEveryFaultHasALine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if all, err := LoadAll(p, nil); err != nil || len(all) != 0 {
+	if all, err := LoadAll(t.Context(), p, Surroundings{}); err != nil || len(all) != 0 {
 		t.Errorf("%v, %v", all, err)
 	}
 }

@@ -8,22 +8,22 @@ import (
 	"strings"
 )
 
-// table is what a CSV has.
+// table is the content of a CSV file.
 type table struct {
-	rows   []row
-	flaws  []flaw
-	doubts []flaw
+	rows     []rawToken
+	faults   []lineFault
+	warnings []lineFault
 }
 
-// parseCSV reads a table with a header row, which also says what separates the fields.
-// What it says is wrong has nothing of the file but the names of columns: where there
-// is no header row, the first row has secrets.
-func parseCSV(data []byte, column, label string) table {
+// parseCSV reads a table with a header row. The header row also determines the separator.
+// Faults quote only column names: in a file without a header row, the first row has
+// secrets.
+func parseCSV(data []byte, column, label, account string) table {
 	text := strings.TrimPrefix(string(data), bom)
-	r := reader(text, separatorOf(text, column))
+	r := csvReader(text, separatorOf(text, column))
 	header, err := r.Read()
 	if err != nil {
-		return table{flaws: []flaw{broken(err)}}
+		return table{faults: []lineFault{csvFault(err)}}
 	}
 	line, _ := r.FieldPos(0)
 	header = trimmed(slices.Clone(header))
@@ -33,17 +33,21 @@ func parseCSV(data []byte, column, label string) table {
 	if label != "" {
 		labelAt = t.find(header, label, line)
 	}
-	if label == column {
-		t.flaws = append(t.flaws, flawf(line, "the label is the column of the secrets, and labels are printed everywhere"))
+	accountAt := -1
+	if account != "" {
+		accountAt = t.find(header, account, line)
 	}
-	if len(t.flaws) > 0 {
+	if label == column {
+		t.faults = append(t.faults, lineFaultf(line, "the label is the column of the secrets, and labels are printed everywhere"))
+	}
+	if len(t.faults) > 0 {
 		return t
 	}
 	for {
 		fields, err := r.Read()
 		if err != nil {
 			if !errors.Is(err, io.EOF) {
-				t.flaws = append(t.flaws, broken(err))
+				t.faults = append(t.faults, csvFault(err))
 			}
 			return t
 		}
@@ -52,39 +56,42 @@ func parseCSV(data []byte, column, label string) table {
 		switch {
 		case !slices.ContainsFunc(fields, func(s string) bool { return s != "" }):
 		case slices.Equal(fields, header):
-			t.doubts = append(t.doubts, flawf(line, "is the header row again, which is skipped"))
+			t.warnings = append(t.warnings, lineFaultf(line, "is the header row again, which is skipped"))
 		case len(fields) != len(header):
-			t.flaws = append(t.flaws, flawf(line, "has %d fields where the header row has %d", len(fields), len(header)))
+			t.faults = append(t.faults, lineFaultf(line, "has %d fields where the header row has %d", len(fields), len(header)))
 		default:
-			one := row{secret: fields[secretAt], line: line}
+			one := rawToken{secret: fields[secretAt], line: line}
 			if labelAt >= 0 {
 				one.label = fields[labelAt]
+			}
+			if accountAt >= 0 {
+				one.account = fields[accountAt]
 			}
 			t.rows = append(t.rows, one)
 		}
 	}
 }
 
-func reader(text string, comma rune) *csv.Reader {
+func csvReader(text string, comma rune) *csv.Reader {
 	r := csv.NewReader(strings.NewReader(text))
 	r.Comma, r.FieldsPerRecord, r.ReuseRecord = comma, -1, true
 	return r
 }
 
-// find is where a column is.
+// find returns the index of a column, or -1 and adds a fault.
 func (t *table) find(header []string, name string, line int) int {
 	at := slices.Index(header, name)
 	switch {
 	case at < 0:
-		fault := flawf(line, "the header row has no column %q", name)
+		fault := lineFaultf(line, "the header row has no column %q", name)
 		if i := slices.IndexFunc(header, func(s string) bool { return strings.EqualFold(s, name) }); i >= 0 {
 			fault.text += ", but " + header[i]
 		} else if namesColumns(header) {
 			fault.text += "; there are " + strings.Join(header, ", ")
 		}
-		t.flaws = append(t.flaws, fault)
+		t.faults = append(t.faults, fault)
 	case slices.Contains(header[at+1:], name):
-		t.flaws = append(t.flaws, flawf(line, "the header row has the column %q twice", name))
+		t.faults = append(t.faults, lineFaultf(line, "the header row has the column %q twice", name))
 	}
 	return at
 }
@@ -96,18 +103,18 @@ func trimmed(fields []string) []string {
 	return fields
 }
 
-// broken is why a CSV cannot be read.
-func broken(err error) flaw {
+// csvFault tells why a CSV file cannot be read.
+func csvFault(err error) lineFault {
 	var parse *csv.ParseError
 	switch {
 	case errors.Is(err, io.EOF):
-		return flaw{0, "is empty, and should have a header row"}
+		return lineFault{0, "is empty, and should have a header row"}
 	case errors.As(err, &parse) && errors.Is(parse.Err, csv.ErrQuote):
-		return flawf(parse.Line, `has a " in the wrong place at column %d; a field with a " in it is quoted, and the " doubled`, parse.Column)
+		return lineFaultf(parse.Line, `has a " in the wrong place at column %d; a field with a " in it is quoted, and the " doubled`, parse.Column)
 	case errors.As(err, &parse) && errors.Is(parse.Err, csv.ErrBareQuote):
-		return flawf(parse.Line, `has a " inside of a field that is not quoted, at column %d`, parse.Column)
+		return lineFaultf(parse.Line, `has a " inside of a field that is not quoted, at column %d`, parse.Column)
 	case errors.As(err, &parse):
-		return flawf(parse.Line, "is not CSV")
+		return lineFaultf(parse.Line, "is not CSV")
 	}
-	return flaw{0, "is not CSV"}
+	return lineFault{0, "is not CSV"}
 }

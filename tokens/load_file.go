@@ -1,6 +1,7 @@
 package tokens
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,10 +12,14 @@ import (
 	"strings"
 )
 
-// file reads a CSV, or lines where the pool names no column.
-func (l *loading) file(path string) {
+// fileSource reads a file: a CSV table if the pool names a column, otherwise one secret per
+// line. The value is the path.
+type fileSource string
+
+func (f fileSource) read(_ context.Context, l *loader) {
+	path := string(f)
 	l.source = path
-	data, open, err := read(path, mostBytes)
+	data, open, err := readFile(path, maxFileBytes)
 	if err != nil {
 		l.fail(0, "%v", err)
 		return
@@ -25,50 +30,57 @@ func (l *loading) file(path string) {
 	l.text(data)
 }
 
-// text is what a file has.
-func (l *loading) text(data []byte) {
+// text reads the content of a file.
+func (l *loader) text(data []byte) {
 	if l.pool.Column == "" {
-		if fault, ok := notAList(data); !ok {
+		if fault, ok := tableFault(data); !ok {
 			l.fail(fault.line, "%s", fault.text)
 			return
 		}
 		for _, r := range parseLines(data) {
-			l.take(r)
+			l.add(r)
 		}
 		return
 	}
-	table := parseCSV(data, l.pool.Column, l.pool.Label)
+	table := parseCSV(data, l.pool.Column, l.pool.Label, l.pool.Account)
 	for _, r := range table.rows {
-		l.take(r)
+		l.add(r)
 	}
-	for _, f := range table.flaws {
+	for _, f := range table.faults {
 		l.fail(f.line, "%s", f.text)
 	}
-	for _, f := range table.doubts {
+	for _, f := range table.warnings {
 		l.warn(f.line, "%s", f.text)
 	}
 }
 
-// dir reads a directory with one secret a file, such as Kubernetes and Docker make.
-func (l *loading) dir(path string) {
+// dirSource reads a directory with one secret per file, as Kubernetes and Docker make it.
+// The value is the path.
+type dirSource string
+
+func (d dirSource) read(ctx context.Context, l *loader) {
+	path := string(d)
 	l.source = path
 	files, err := os.ReadDir(path)
 	if err != nil {
-		l.fail(0, "%v", reason(err))
+		l.fail(0, "%v", withoutPath(err))
 		return
 	}
 	var readable, by string
 	count := 0
 	for _, f := range files {
+		if ctx.Err() != nil { // Load reports it
+			return
+		}
 		name := f.Name()
-		if strings.HasPrefix(name, ".") { // also ..data, where Kubernetes has the files themselves
+		if strings.HasPrefix(name, ".") { // also skips ..data, the directory behind Kubernetes' links
 			continue
 		}
 		l.source = filepath.Join(path, name)
 		if info, err := os.Stat(l.source); err == nil && info.IsDir() {
 			continue
 		}
-		data, open, err := read(l.source, longest+64)
+		data, open, err := readFile(l.source, maxSecretBytes+64)
 		if err != nil {
 			l.fail(0, "%v", err)
 			continue
@@ -77,7 +89,7 @@ func (l *loading) dir(path string) {
 			readable, by = name, open
 			count++
 		}
-		l.take(row{label: name, secret: trim(string(data))})
+		l.add(rawToken{label: name, secret: trim(string(data))})
 	}
 	l.source = path
 	switch {
@@ -88,22 +100,23 @@ func (l *loading) dir(path string) {
 	}
 }
 
-// read reads a file, and says who else may.
-func read(path string, most int64) (data []byte, others string, err error) {
-	info, err := os.Stat(path) // before it is opened: that of a pipe would wait
+// readFile reads a file of at most the given size. others names the users beside the owner
+// who may read the file; "" is none.
+func readFile(path string, most int64) (data []byte, others string, err error) {
+	info, err := os.Stat(path) // before opening: opening a pipe would block
 	if err != nil {
-		return nil, "", reason(err)
+		return nil, "", withoutPath(err)
 	}
 	if !info.Mode().IsRegular() {
 		return nil, "", errors.New("is not a regular file")
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, "", reason(err)
+		return nil, "", withoutPath(err)
 	}
 	defer f.Close()
 	if data, err = io.ReadAll(io.LimitReader(f, most+1)); err != nil {
-		return nil, "", reason(err)
+		return nil, "", withoutPath(err)
 	}
 	if int64(len(data)) > most {
 		return nil, "", fmt.Errorf("is larger than %d bytes", most)
@@ -111,13 +124,13 @@ func read(path string, most int64) (data []byte, others string, err error) {
 	if len(data) >= 2 && (data[0] == 0xff && data[1] == 0xfe || data[0] == 0xfe && data[1] == 0xff) {
 		return nil, "", errors.New("is UTF-16; save it as UTF-8")
 	}
-	return data, readers(info.Mode()), nil
+	return data, otherReaders(info.Mode()), nil
 }
 
-// readers is who may read a file beside its owner.
-func readers(mode fs.FileMode) string {
+// otherReaders names the users beside the owner who may read a file with this mode.
+func otherReaders(mode fs.FileMode) string {
 	switch {
-	case runtime.GOOS == "windows": // whose modes say nothing of it
+	case runtime.GOOS == "windows": // its file modes do not tell it
 		return ""
 	case mode&0o004 != 0:
 		return "everybody on this machine"
@@ -127,8 +140,8 @@ func readers(mode fs.FileMode) string {
 	return ""
 }
 
-// reason is an error without its path, which the fault has.
-func reason(err error) error {
+// withoutPath returns an error without its path, which the fault already has.
+func withoutPath(err error) error {
 	var at *fs.PathError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

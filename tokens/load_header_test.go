@@ -18,7 +18,7 @@ func TestATableWithoutAColumnIsAnErrorThatListsTheColumns(t *testing.T) {
 		"alice,canary1\nbob,canary2\n":                              ":1: is the first row of a table with 2 columns; write a header row above it, and column: NAME into the pool",
 		"alice;canary1;x\nbob;canary2;y\n":                          "a table with 3 columns",
 	} {
-		_, err := Load(policy.Pool{File: file(t, "a.csv", content), Put: bearer()}, Source{})
+		_, err := Load(t.Context(), policy.Pool{File: file(t, "a.csv", content), Put: bearer()}, Surroundings{})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", content, err, want)
 		}
@@ -38,7 +38,7 @@ func TestAListStaysAList(t *testing.T) {
 		"tokenA1b2C3\ntokenD4e5F6\n":   "=tokenA1b2C3 =tokenD4e5F6",
 		"abc_key_123xyz,\nother\n":     "=abc_key_123xyz, =other",
 	} {
-		l, err := Load(policy.Pool{File: file(t, "a", content), Put: bearer()}, Source{})
+		l, err := Load(t.Context(), policy.Pool{File: file(t, "a", content), Put: bearer()}, Surroundings{})
 		if err != nil || inside(l) != want {
 			t.Errorf("%q: %v, %v", content, l, err)
 		}
@@ -49,11 +49,11 @@ func TestTheHeaderRowSaysWhatSeparatesTheFields(t *testing.T) {
 	for _, separator := range []string{",", ";", "\t", "|"} {
 		content := strings.ReplaceAll("\ufeffnote^account^\"bearer_token\"\n\"a,b;c|d\"^alice^s1\nx^bob^s2\n", "^", separator)
 		pool := policy.Pool{File: file(t, "a.csv", content), Column: "bearer_token", Label: "account", Put: bearer()}
-		if l, err := Load(pool, Source{}); err != nil || inside(l) != "alice=s1 bob=s2" {
+		if l, err := Load(t.Context(), pool, Surroundings{}); err != nil || inside(l) != "alice=s1 bob=s2" {
 			t.Errorf("%q: %v, %v", separator, l, err)
 		}
 		pool.Column = "bearer"
-		if _, err := Load(pool, Source{}); err == nil || !strings.Contains(err.Error(), `:1: the header row has no column "bearer"; there are note, account, bearer_token`) {
+		if _, err := Load(t.Context(), pool, Surroundings{}); err == nil || !strings.Contains(err.Error(), `:1: the header row has no column "bearer"; there are note, account, bearer_token`) {
 			t.Errorf("%q: %v", separator, err)
 		}
 	}

@@ -5,27 +5,27 @@ import (
 	"strings"
 )
 
-// parseLines reads one secret a line. Blank lines and lines that begin with # are
+// parseLines reads one secret per line. Blank lines and lines that begin with # are
 // skipped.
-func parseLines(data []byte) []row {
-	var rows []row
+func parseLines(data []byte) []rawToken {
+	var rows []rawToken
 	line := 0
 	for s := range strings.SplitSeq(strings.TrimPrefix(string(data), bom), "\n") {
 		line++
 		if s = trim(s); s == "" || s[0] == '#' {
 			continue
 		}
-		rows = append(rows, row{secret: s, line: line})
+		rows = append(rows, rawToken{secret: s, line: line})
 	}
 	return rows
 }
 
-// flaw is what is wrong with a line.
-type flaw struct {
+// lineFault is a fault in one line of a file.
+type lineFault struct {
 	line int
 	text string
 }
 
-func flawf(line int, format string, args ...any) flaw {
-	return flaw{line, fmt.Sprintf(format, args...)}
+func lineFaultf(line int, format string, args ...any) lineFault {
+	return lineFault{line, fmt.Sprintf(format, args...)}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/abide-proxy/abide/policy"
 )
 
-func bearer() policy.Put {
-	return policy.Put{Where: "header", Name: "Authorization", Before: "Bearer "}
+func bearer() policy.Placement {
+	return policy.Placement{Where: "header", Name: "Authorization", Before: "Bearer "}
 }
 
 // file is a file of secrets that its owner alone may read.
@@ -51,7 +51,7 @@ func TestACSVHasTheSecretsInTheColumnThatTheConfigurationNames(t *testing.T) {
 		"same label":      {"account,bearer_token\nalice,s1\nalice,s2\nalice~2,s3\n", "alice=s1 alice~3=s2 alice~2=s3"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l, err := Load(policy.Pool{File: file(t, "a.csv", one.content), Column: "bearer_token", Label: "account", Put: bearer()}, Source{})
+			l, err := Load(t.Context(), policy.Pool{File: file(t, "a.csv", one.content), Column: "bearer_token", Label: "account", Put: bearer()}, Surroundings{})
 			if err != nil || inside(l) != one.want {
 				t.Fatalf("%v, %v", l, err)
 			}
@@ -74,7 +74,7 @@ func TestWhatIsWrongWithAFileIsSaidWithItsLineAndWithoutItsSecrets(t *testing.T)
 		"line break":      {"account,bearer_token\na,\"" + canary + "\nX-Evil: 1\"\n", ":2: the secret has a line break inside"},
 		"lone CR":         {"account,bearer_token\na,\"" + canary + "\rX-Evil: 1\"\n", ":2: the secret has a line break inside"},
 		"NUL":             {"account,bearer_token\na," + canary + "\x00\n", ":2: the secret has a NUL byte inside"},
-		"too long":        {"account,bearer_token\na," + canary + strings.Repeat("x", longest) + "\n", ":2: the secret is longer than 8192 bytes"},
+		"too long":        {"account,bearer_token\na," + canary + strings.Repeat("x", maxSecretBytes) + "\n", ":2: the secret is longer than 8192 bytes"},
 		"not UTF-8":       {"account,bearer_token\na," + canary + "\xff\n", ":2: the secret is not UTF-8"},
 		"not ASCII":       {"account,bearer_token\na," + canary + "ü\n", ":2: the secret has a character that is not ASCII"},
 		"zero width":      {"account,bearer_token\na,x\u200b" + canary + "\n", ":2: the secret has an invisible character inside"},
@@ -90,7 +90,7 @@ func TestWhatIsWrongWithAFileIsSaidWithItsLineAndWithoutItsSecrets(t *testing.T)
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := file(t, "a.csv", one.content)
-			_, err := Load(policy.Pool{File: path, Column: "bearer_token", Label: "account", Put: bearer()}, Source{})
+			_, err := Load(t.Context(), policy.Pool{File: path, Column: "bearer_token", Label: "account", Put: bearer()}, Surroundings{})
 			var faults policy.Faults
 			if !errors.As(err, &faults) || !strings.HasPrefix(err.Error(), path) || !strings.Contains(err.Error(), one.want) {
 				t.Fatalf("%v", err)
@@ -100,38 +100,38 @@ func TestWhatIsWrongWithAFileIsSaidWithItsLineAndWithoutItsSecrets(t *testing.T)
 			}
 		})
 	}
-	_, err := Load(policy.Pool{File: file(t, "a.csv", "t\ns1\n"), Column: "t", Label: "t", Put: bearer()}, Source{})
+	_, err := Load(t.Context(), policy.Pool{File: file(t, "a.csv", "t\ns1\n"), Column: "t", Label: "t", Put: bearer()}, Surroundings{})
 	if err == nil || !strings.Contains(err.Error(), ":1: the label is the column of the secrets") {
 		t.Fatal(err)
 	}
 	for _, path := range []string{filepath.Join(t.TempDir(), "none"), t.TempDir()} {
-		if _, err := Load(policy.Pool{File: path, Put: bearer()}, Source{}); err == nil || !strings.HasPrefix(err.Error(), path+": ") {
+		if _, err := Load(t.Context(), policy.Pool{File: path, Put: bearer()}, Surroundings{}); err == nil || !strings.HasPrefix(err.Error(), path+": ") {
 			t.Error(err)
 		}
 	}
 }
 
 func TestThousandsOfFaultsAreAFew(t *testing.T) {
-	_, err := Load(policy.Pool{File: file(t, "a", strings.Repeat("a b\n", 5000)), Put: bearer()}, Source{})
+	_, err := Load(t.Context(), policy.Pool{File: file(t, "a", strings.Repeat("a b\n", 5000)), Put: bearer()}, Surroundings{})
 	var faults policy.Faults
-	if !errors.As(err, &faults) || len(faults) != mostFaults+1 {
+	if !errors.As(err, &faults) || len(faults) != maxFaults+1 {
 		t.Fatal(len(faults))
 	}
 	var many strings.Builder
-	for i := range mostTokens + 5 {
+	for i := range maxTokens + 5 {
 		fmt.Fprintf(&many, "s%d\n", i)
 	}
-	if _, err = Load(policy.Pool{File: file(t, "a", many.String()), Put: bearer()}, Source{}); !errors.As(err, &faults) || len(faults) != 1 {
+	if _, err = Load(t.Context(), policy.Pool{File: file(t, "a", many.String()), Put: bearer()}, Surroundings{}); !errors.As(err, &faults) || len(faults) != 1 {
 		t.Fatal(err)
 	}
 }
 
 func TestLinesAreSecretsExceptForCommentsAndBlankOnes(t *testing.T) {
-	l, err := Load(policy.Pool{File: file(t, "a", "\ufeff# mine\r\ns1\r\n\r\n  s2  \n  # s3\ns4"), Put: bearer()}, Source{})
+	l, err := Load(t.Context(), policy.Pool{File: file(t, "a", "\ufeff# mine\r\ns1\r\n\r\n  s2  \n  # s3\ns4"), Put: bearer()}, Surroundings{})
 	if err != nil || inside(l) != "=s1 =s2 =s4" || l.Entries[1].Line != 4 || l.Entries[1].Number != 2 {
 		t.Fatalf("%+v, %v", l, err)
 	}
-	if _, err := Load(policy.Pool{File: file(t, "a", "s1\ns2 # bob's\n"), Put: bearer()}, Source{}); err == nil || !strings.Contains(err.Error(), ":2: the secret has a space inside") {
+	if _, err := Load(t.Context(), policy.Pool{File: file(t, "a", "s1\ns2 # bob's\n"), Put: bearer()}, Surroundings{}); err == nil || !strings.Contains(err.Error(), ":2: the secret has a space inside") {
 		t.Fatal(err)
 	}
 }
@@ -141,7 +141,7 @@ func TestAVariableHasSecretsBetweenCommas(t *testing.T) {
 		v, ok := map[string]string{"A": "s1, s2,\ns3\n,", "EMPTY": " ", "BAD": "s1,can ary"}[name]
 		return v, ok
 	}
-	l, err := Load(policy.Pool{Env: "A", Put: bearer()}, Source{Lookup: lookup})
+	l, err := Load(t.Context(), policy.Pool{Env: "A", Put: bearer()}, Surroundings{Lookup: lookup})
 	if err != nil || inside(l) != "=s1 =s2 =s3" {
 		t.Fatalf("%v, %v", l, err)
 	}
@@ -150,7 +150,7 @@ func TestAVariableHasSecretsBetweenCommas(t *testing.T) {
 		"NONE":  "NONE: the variable is not set or empty, and the pool p has its tokens from there",
 		"BAD":   "BAD: secret 2 has a space inside",
 	} {
-		if _, err := Load(policy.Pool{Name: "p", Env: name, Put: bearer()}, Source{Lookup: lookup}); err == nil || err.Error() != want {
+		if _, err := Load(t.Context(), policy.Pool{Name: "p", Env: name, Put: bearer()}, Surroundings{Lookup: lookup}); err == nil || err.Error() != want {
 			t.Error(err)
 		}
 	}
@@ -160,7 +160,7 @@ func TestInlineTokensAreLookedAtLikeOthers(t *testing.T) {
 	pool := policy.Pool{Name: "p", Put: bearer(), Tokens: []policy.Token{
 		{Label: "a", Secret: policy.NewSecret("s1\n"), Line: 7}, {Label: "b", Secret: policy.NewSecret("s1"), Line: 8}, {Label: "c", Secret: policy.NewSecret("s2"), Line: 9},
 	}}
-	l, err := Load(pool, Source{Config: "abide.yaml"})
+	l, err := Load(t.Context(), pool, Surroundings{Config: "abide.yaml"})
 	if err != nil || inside(l) != "a=s1 c=s2" {
 		t.Fatalf("%v, %v", l, err)
 	}
@@ -168,10 +168,10 @@ func TestInlineTokensAreLookedAtLikeOthers(t *testing.T) {
 		t.Fatal(l.Warnings)
 	}
 	pool.Tokens[2].Secret = policy.NewSecret("s 2")
-	if _, err := Load(pool, Source{Config: "abide.yaml"}); err == nil || err.Error() != "abide.yaml:9: pools.p.tokens[2].secret has a space inside" {
+	if _, err := Load(t.Context(), pool, Surroundings{Config: "abide.yaml"}); err == nil || err.Error() != "abide.yaml:9: pools.p.tokens[2].secret has a space inside" {
 		t.Fatal(err)
 	}
-	if _, err := Load(pool, Source{}); err == nil || err.Error() != "pools.p.tokens[2].secret has a space inside" {
+	if _, err := Load(t.Context(), pool, Surroundings{}); err == nil || err.Error() != "pools.p.tokens[2].secret has a space inside" {
 		t.Fatal(err)
 	}
 }
@@ -199,27 +199,27 @@ func TestADirectoryHasOneSecretAFile(t *testing.T) {
 		}
 	}
 	pool := policy.Pool{Dir: dir, Put: bearer()}
-	l, err := Load(pool, Source{})
+	l, err := Load(t.Context(), pool, Surroundings{})
 	if err != nil || inside(l) != "alice=s1 bob=s2" || len(l.Warnings) > 0 {
 		t.Fatalf("%v, %v, %v", l, l.Warnings, err)
 	}
 	write("carl", "s3", 0o644)
 	write("dora", "s4", 0o640)
-	l, err = Load(pool, Source{})
+	l, err = Load(t.Context(), pool, Surroundings{})
 	if err != nil || len(l.Warnings) != 1 || !strings.Contains(l.Warnings[0].String(), dir+": its group may read the secrets in 2 files, such as dora") {
 		t.Fatalf("%v, %v", l.Warnings, err)
 	}
 	write("eve", "s5\ns6\n", 0o600)
-	if _, err = Load(pool, Source{}); err == nil || err.Error() != filepath.Join(dir, "eve")+": the secret has a line break inside" {
+	if _, err = Load(t.Context(), pool, Surroundings{}); err == nil || err.Error() != filepath.Join(dir, "eve")+": the secret has a line break inside" {
 		t.Fatal(err)
 	}
 	if err := os.Symlink("nowhere", filepath.Join(dir, "fred")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = Load(pool, Source{}); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "fred")+": does not exist") {
+	if _, err = Load(t.Context(), pool, Surroundings{}); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "fred")+": does not exist") {
 		t.Fatal(err)
 	}
-	if _, err = Load(policy.Pool{Dir: t.TempDir(), Put: bearer()}, Source{}); err == nil || !strings.HasSuffix(err.Error(), ": has no tokens") {
+	if _, err = Load(t.Context(), policy.Pool{Dir: t.TempDir(), Put: bearer()}, Surroundings{}); err == nil || !strings.HasSuffix(err.Error(), ": has no tokens") {
 		t.Fatal(err)
 	}
 }
@@ -237,7 +237,7 @@ func TestTK10_FilesThatOthersMayReadAreWarnedAbout(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, path := range []string{path, link} {
-			l, err := Load(policy.Pool{File: path, Put: bearer()}, Source{})
+			l, err := Load(t.Context(), policy.Pool{File: path, Put: bearer()}, Surroundings{})
 			if err != nil || inside(l) != "=s1" {
 				t.Fatalf("%v, %v", l, err)
 			}
@@ -250,18 +250,18 @@ func TestTK10_FilesThatOthersMayReadAreWarnedAbout(t *testing.T) {
 
 func TestTheSameSecretTwiceIsOneToken(t *testing.T) {
 	path := file(t, "a.csv", "n,t\n,s1\nbob,s2\nalice,s1\n")
-	l, err := Load(policy.Pool{File: path, Column: "t", Label: "n", Put: bearer()}, Source{})
+	l, err := Load(t.Context(), policy.Pool{File: path, Column: "t", Label: "n", Put: bearer()}, Surroundings{})
 	if err != nil || inside(l) != "alice=s1 bob=s2" {
 		t.Fatalf("%v, %v", l, err)
 	}
-	want := []Warning{{path, 4, "the secret is that of line 2: they are one token"}}
+	want := []warning{{path, 4, "the secret is that of line 2: they are one token"}}
 	if !slices.Equal(l.Warnings, want) {
 		t.Fatal(l.Warnings)
 	}
 }
 
 func TestASecretHasToFitWhereItGoes(t *testing.T) {
-	basic := policy.Put{Where: "basic"}
+	basic := policy.Placement{Where: "basic"}
 	exchanged := policy.OAuth2{TokenURL: "https://api.test/token"}
 	for _, one := range []struct {
 		pool   policy.Pool
@@ -270,15 +270,15 @@ func TestASecretHasToFitWhereItGoes(t *testing.T) {
 	}{
 		{policy.Pool{Put: basic}, "id:secret", true},
 		{policy.Pool{Put: basic}, "secret", false},
-		{policy.Pool{Put: policy.Put{Where: "basic", After: ":"}}, "secret", true},
+		{policy.Pool{Put: policy.Placement{Where: "basic", After: ":"}}, "secret", true},
 		{policy.Pool{Put: basic}, "id:ü", true},
 		{policy.Pool{Put: bearer(), OAuth2: exchanged}, "id:secret", true},
 		{policy.Pool{Put: bearer(), OAuth2: exchanged}, "secret", false},
 		{policy.Pool{Put: bearer(), OAuth2: exchanged}, ":secret", false},
-		{policy.Pool{Put: policy.Put{Where: "query", Name: "k"}}, "ü&=", true},
+		{policy.Pool{Put: policy.Placement{Where: "query", Name: "k"}}, "ü&=", true},
 	} {
 		one.pool.Tokens = []policy.Token{{Label: "a", Secret: policy.NewSecret(one.secret)}}
-		if _, err := Load(one.pool, Source{}); (err == nil) != one.fits {
+		if _, err := Load(t.Context(), one.pool, Surroundings{}); (err == nil) != one.fits {
 			t.Errorf("%+v: %v", one, err)
 		}
 	}

@@ -9,101 +9,92 @@ import (
 	"time"
 )
 
-// Memory is what outlives a process of one token. It is small, and has nothing of the
-// secret but a name that no way leads back from.
-type Memory struct {
+// SavedState is the state of one token that outlives a process. It names the token by
+// Token.Stable, a one-way hash, and contains nothing else of the secret. Its JSON form is
+// persisted: if you add a field, keep old documents readable.
+type SavedState struct {
 	Token       string    `json:"token"`                      // Token.Stable
-	Disabled    string    `json:"disabled,omitempty"`         // why; "" is not at all
-	Quarantined time.Time `json:"quarantined_until,omitzero"` // also when it is over, as long as no success was seen
-	Times       int       `json:"times,omitempty"`            // quarantines in a row: the next is the longer
-	Why         string    `json:"why,omitempty"`              // it is in quarantine
-	Account     string    `json:"account,omitempty"`          // the same for all that are of one account; "" is its own
-	Left        time.Time `json:"left,omitzero"`              // when it left the pool; zero is not at all
+	Disabled    string    `json:"disabled,omitempty"`         // reason; "": enabled
+	Quarantined time.Time `json:"quarantined_until,omitzero"` // end of the quarantine; kept after that end until a success is seen
+	Times       int       `json:"times,omitempty"`            // quarantines in a row; each is longer than the one before
+	Why         string    `json:"why,omitempty"`              // reason of the quarantine
+	Left        time.Time `json:"left,omitzero"`              // when the token left the pool; zero: it is in the pool
 }
 
 const (
-	longestWhy = 200
-	mostTimes  = 32
-	// alike is by how much two words of one quarantine may differ.
-	alike = 2 * time.Second
+	maxReasonBytes = 200
+	maxQuarantines = 32
+	// quarantineTolerance is how much two reports of one quarantine may differ.
+	quarantineTolerance = 2 * time.Second
 )
 
-// Version grows with every change of what State says.
+// Version grows with every change of SavedStates.
 func (p *Pool) Version() uint64 { return p.version.Load() }
 
-// note is for a change of what is remembered, if it is one.
-func (p *Pool) note(news bool) {
-	if news {
+// bumpVersionIf increments the version if changed is true.
+func (p *Pool) bumpVersionIf(changed bool) {
+	if changed {
 		p.version.Add(1)
 	}
 }
 
-// State is what is worth remembering, for Restore, in order of the names.
-func (p *Pool) State(now time.Time) []Memory {
+// SavedStates returns the states to persist for Restore, sorted by stable name.
+func (p *Pool) SavedStates(now time.Time) []SavedState {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	members := map[*account]int{}
-	for _, s := range p.known {
-		members[s.account.Load()]++
-	}
-	var list []Memory
-	for _, s := range p.known {
-		if !s.left.IsZero() && now.Sub(s.left) > remembered {
+	var list []SavedState
+	for _, s := range p.byStable {
+		if !s.leftAt.IsZero() && now.Sub(s.leftAt) > retention {
 			continue
 		}
-		a := s.account.Load()
-		m := Memory{
-			Token: s.stable, Disabled: s.disabled, Quarantined: s.rejection.until, Times: s.rejection.times, Left: s.left,
+		m := SavedState{
+			Token: s.stable, Disabled: s.disabled, Quarantined: s.rejection.until, Times: s.rejection.quarantinesInRow, Left: s.leftAt,
 		}
 		if m.Times > 0 {
-			m.Why = s.rejection.why
+			m.Why = s.rejection.reason
 		}
-		if members[a] > 1 || a.stable != s.stable {
-			m.Account = a.stable
-		}
-		if m.Disabled != "" || m.Times > 0 || m.Account != "" {
+		if m.Disabled != "" || m.Times > 0 {
 			list = append(list, m)
 		}
 	}
-	list = slices.AppendSeq(list, maps.Values(p.kept))
-	slices.SortFunc(list, func(a, b Memory) int { return strings.Compare(a.Token, b.Token) })
+	list = slices.AppendSeq(list, maps.Values(p.restored))
+	slices.SortFunc(list, func(a, b SavedState) int { return strings.Compare(a.Token, b.Token) })
 	return list
 }
 
-// Restore takes over what State has said in another process, or in this one. Nothing
-// becomes shorter or is forgotten by it. What concerns tokens that are not there is
-// kept for a day, for a reload that brings them.
-func (p *Pool) Restore(now time.Time, list []Memory) {
+// Restore applies states that SavedStates has returned, in this process or another. It
+// never shortens or ends a quarantine. States of tokens that are not in the pool are kept
+// for a day, in case a reload adds the tokens.
+func (p *Pool) Restore(now time.Time, list []SavedState) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, m := range list {
-		m, ok := m.credible(now)
+		m, ok := m.sanitized(now)
 		if !ok {
 			continue
 		}
-		if s := p.known[m.Token]; s != nil {
-			p.recall(now, s, m)
+		if s := p.byStable[m.Token]; s != nil {
+			p.apply(now, s, m)
 			continue
 		}
 		if m.Left.IsZero() {
 			m.Left = now
 		}
-		old, there := p.kept[m.Token]
+		old, there := p.restored[m.Token]
 		if there {
-			m = old.and(m)
+			m = old.stricter(m)
 		}
-		if m != old && (there || len(p.kept) < mostTokens) && now.Sub(m.Left) <= remembered {
-			p.kept[m.Token] = m
+		if m != old && (there || len(p.restored) < maxTokens) && now.Sub(m.Left) <= retention {
+			p.restored[m.Token] = m
 			p.version.Add(1)
 		}
 	}
-	p.gather(now)
 	p.publish(nil)
 }
 
-// and is two memories of one token: of each the stricter.
-func (m Memory) and(o Memory) Memory {
-	m.Disabled, m.Account = cmp.Or(m.Disabled, o.Disabled), cmp.Or(m.Account, o.Account)
+// stricter merges two states of one token: each field has the stricter of both values.
+func (m SavedState) stricter(o SavedState) SavedState {
+	m.Disabled = cmp.Or(m.Disabled, o.Disabled)
 	m.Times = max(m.Times, o.Times)
 	if o.Quarantined.After(m.Quarantined) {
 		m.Quarantined, m.Why = o.Quarantined, o.Why
@@ -114,21 +105,18 @@ func (m Memory) and(o Memory) Memory {
 	return m
 }
 
-// credible is a memory with nothing in it that cannot be: it may come from a clock that
-// was ahead, or from a file that was damaged.
-func (m Memory) credible(now time.Time) (Memory, bool) {
+// sanitized bounds impossible values, which come from a clock that was ahead or from a
+// damaged file. ok is false if the state names no token.
+func (m SavedState) sanitized(now time.Time) (SavedState, bool) {
 	if b, err := hex.DecodeString(m.Token); err != nil || len(b) != stableBytes {
 		return m, false
 	}
-	if b, err := hex.DecodeString(m.Account); m.Account != "" && (err != nil || len(b) != stableBytes) {
-		m.Account = ""
-	}
 	m.Disabled, m.Why = printable(m.Disabled), printable(m.Why)
-	if m.Times = min(max(m.Times, 0), mostTimes); !m.Quarantined.IsZero() {
+	if m.Times = min(max(m.Times, 0), maxQuarantines); !m.Quarantined.IsZero() {
 		m.Times = max(m.Times, 1)
 	}
 	if m.Times > 0 {
-		if latest := now.Add(confinement(m.Times)); m.Quarantined.After(latest) {
+		if latest := now.Add(quarantineLength(m.Times)); m.Quarantined.After(latest) {
 			m.Quarantined = latest
 		}
 	}
@@ -138,80 +126,52 @@ func (m Memory) credible(now time.Time) (Memory, bool) {
 	return m, true
 }
 
-// printable is a reason that can be shown.
+// printable returns a reason without control characters, cut to maxReasonBytes.
 func printable(why string) string {
-	return strings.ToValidUTF8(why[:min(len(why), longestWhy)], "")
+	return strings.ToValidUTF8(why[:min(len(why), maxReasonBytes)], "")
 }
 
-// recall applies what is remembered of a token.
-func (p *Pool) recall(now time.Time, s *state, m Memory) {
+// apply sets a token's state to a restored one.
+func (p *Pool) apply(now time.Time, s *state, m SavedState) {
 	if s.disabled == "" && m.Disabled != "" {
 		s.disabled = m.Disabled
 		p.version.Add(1)
 	}
-	p.confine(now, s, m)
-	if m.Account != "" {
-		p.belong(now, s.account.Load(), m.Account)
-	}
+	p.extendQuarantine(now, s, m)
 }
 
-// confine puts a token into the quarantine that is remembered, if that is longer.
-func (p *Pool) confine(now time.Time, s *state, m Memory) (news bool) {
+// extendQuarantine sets the restored quarantine if it ends later than the current one.
+func (p *Pool) extendQuarantine(now time.Time, s *state, m SavedState) (news bool) {
 	r := s.rejection
-	r.times = max(r.times, m.Times)
+	r.quarantinesInRow = max(r.quarantinesInRow, m.Times)
 	if m.Quarantined.After(r.until) {
-		r.until, r.why = m.Quarantined, m.Why
+		r.until, r.reason = m.Quarantined, m.Why
 		if r.until.After(now) {
-			r.since, r.sent = now, now // whatever is under way has been known
-			s.witness.Store(0)
+			r.since, r.sent = now, now // answers to requests sent before now are outdated
+			s.lastAccepted.Store(0)
 		}
 	}
 	news = s.reject(r)
-	p.note(news)
+	p.bumpVersionIf(news)
 	return news
 }
 
-// belong makes an account that of a name, and of all others that have it.
-func (p *Pool) belong(now time.Time, a *account, name string) {
-	for _, s := range p.states {
-		if other := s.account.Load(); other != a && other.stable == name {
-			p.join(now, a, other)
-			return
-		}
-	}
-	if name < a.stable {
-		a.stable = name
-		p.version.Add(1)
-	}
-}
-
-// gather brings tokens into the accounts that have their names: these may have been
-// known before the tokens were.
-func (p *Pool) gather(now time.Time) {
-	for _, s := range p.known {
-		a := s.account.Load()
-		if o := p.known[a.stable]; o != nil && o.account.Load() != a {
-			p.join(now, a, o.account.Load())
-		}
-	}
-}
-
-// Hear takes over a quarantine that another instance has met: the longer one stands.
-// It answers the token if that is news. Each is heard once, however often it is told,
-// so that a token which has been accepted since stays in use.
-func (p *Pool) Hear(now time.Time, m Memory) *Token {
-	m, ok := m.credible(now)
+// ApplyQuarantine applies a quarantine that another instance has reported; the longer one
+// stands. It returns the token if that changes anything. A quarantine is applied once,
+// however often it is reported, so a token that has been accepted since stays in use.
+func (p *Pool) ApplyQuarantine(now time.Time, m SavedState) *Token {
+	m, ok := m.sanitized(now)
 	if !ok || !m.Quarantined.After(now) {
 		return nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := p.known[m.Token]
-	if s == nil || !m.Quarantined.After(s.heard.Add(alike)) {
+	s := p.byStable[m.Token]
+	if s == nil || !m.Quarantined.After(s.heardUntil.Add(quarantineTolerance)) {
 		return nil
 	}
-	s.heard = m.Quarantined
-	if !m.Quarantined.After(s.rejection.until.Add(alike)) || !p.confine(now, s, m) {
+	s.heardUntil = m.Quarantined
+	if !m.Quarantined.After(s.rejection.until.Add(quarantineTolerance)) || !p.extendQuarantine(now, s, m) {
 		return nil
 	}
 	for _, t := range p.all {
@@ -222,8 +182,9 @@ func (p *Pool) Hear(now time.Time, m Memory) *Token {
 	return nil
 }
 
-// Stable names a budget as Token.Stable names a token: the same in every process where
-// the same tokens are known to be of one account. It is "" for one that nobody has.
+// Stable returns the stable name of a budget, as Token.Stable does for a token: the same in
+// every process that groups the same tokens into one account. It is "" for an unknown
+// budget.
 func (p *Pool) Stable(budget string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

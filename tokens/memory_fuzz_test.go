@@ -25,9 +25,9 @@ func FuzzMemories(f *testing.F) {
 		return made, made.Set().Tokens()[0].Stable()
 	}
 	_, stable := pool(f)
-	for _, list := range [][]Memory{
+	for _, list := range [][]SavedState{
 		{{Token: stable, Quarantined: start.Add(time.Hour), Times: 3, Why: "401"}},
-		{{Token: stable, Disabled: "by hand"}, {Token: stable, Account: stable, Left: start}},
+		{{Token: stable, Disabled: "by hand"}, {Token: stable, Left: start}},
 	} {
 		text, err := json.Marshal(list)
 		if err != nil {
@@ -36,7 +36,7 @@ func FuzzMemories(f *testing.F) {
 		f.Add(text, int64(0))
 	}
 	f.Fuzz(func(t *testing.T, text []byte, offset int64) {
-		var list []Memory
+		var list []SavedState
 		var switches []Switch
 		if json.Unmarshal(text, &list) != nil || len(list) > 100 {
 			return
@@ -46,17 +46,17 @@ func FuzzMemories(f *testing.F) {
 		p, _ := pool(t)
 		p.Restore(now, list)
 		for _, m := range list {
-			p.Hear(now, m)
+			p.ApplyQuarantine(now, m)
 		}
 		for _, o := range switches {
-			p.Obey(now, o)
+			p.ApplySwitch(now, o)
 		}
-		known := p.State(now)
+		known := p.SavedStates(now)
 		if len(known) > len(list)+2+len(switches) {
 			t.Fatalf("%d are remembered of %d", len(known), len(list))
 		}
 		for _, m := range known {
-			if m.Quarantined.Sub(now) > quarantined+quarantined/2 || len(m.Why) > longestWhy || len(m.Disabled) > longestWhy {
+			if m.Quarantined.Sub(now) > longestQuarantine+longestQuarantine/2 || len(m.Why) > maxReasonBytes || len(m.Disabled) > maxReasonBytes {
 				t.Fatalf("at %v: %+v", now, m)
 			}
 		}

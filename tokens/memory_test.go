@@ -8,18 +8,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/abide-proxy/abide/policy"
 	"pgregory.net/rapid"
+
+	"github.com/abide-proxy/abide/policy"
 )
 
 // saved is what a file would have of the pool.
-func (w *world) saved() []Memory {
+func (w *world) saved() []SavedState {
 	w.t.Helper()
-	text, err := json.Marshal(w.pool.State(w.now))
+	text, err := json.Marshal(w.pool.SavedStates(w.now))
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	var list []Memory
+	var list []SavedState
 	if err := json.Unmarshal(text, &list); err != nil {
 		w.t.Fatal(err)
 	}
@@ -63,24 +64,23 @@ func TestATokensStableNameIsThatOfItsSecretInItsPool(t *testing.T) {
 }
 
 func TestARestartForgetsNothingOfTokens(t *testing.T) {
-	w := newWorld(t, "a=s1", "b=s2", "c=s3", "d=s4", "e=s5")
-	if got := w.pool.State(w.now); len(got) != 0 {
+	w := newWorld(t, "a=s1", "b=s2", "c@x=s3", "d@x=s4", "e=s5")
+	if got := w.pool.SavedStates(w.now); len(got) != 0 {
 		t.Fatal(got)
 	}
 	_ = w.pool.Disable("a", "stolen")
 	w.deny("b", 401, nil)
 	w.pass(10 * time.Minute)
 	w.deny("b", 401, nil)
-	w.pool.Unite(w.now, w.token("c"), w.token("d"))
-	if got := w.saved(); len(got) != 4 {
+	if got := w.saved(); len(got) != 2 {
 		t.Fatal(got)
 	}
-	n := w.restarted(time.Minute, "a=s1", "b2=s2", "=s3", "d=s4", "e=s5")
-	if s := n.pool.Standing(n.now, n.token("a"), ""); s != (Standing{State: Disabled, Why: "stolen"}) || len(n.pool.Set().Tokens()) != 4 {
+	n := w.restarted(time.Minute, "a=s1", "b2=s2", "@x=s3", "d@x=s4", "e=s5")
+	if s := n.pool.Availability(n.now, n.token("a"), ""); s != (availability{State: Disabled, Why: "stolen"}) || len(n.pool.Set().Tokens()) != 4 {
 		t.Fatal(s)
 	}
 	n.is("b2", "", Quarantined, 19*time.Minute)
-	if s := n.pool.Standing(n.now, n.token("b2"), ""); s.Why != "401" {
+	if s := n.pool.Availability(n.now, n.token("b2"), ""); s.Why != "401" {
 		t.Fatal(s)
 	}
 	c, d, e := n.token("3"), n.token("d"), n.token("e")
@@ -102,24 +102,16 @@ func TestARestartForgetsNothingOfTokens(t *testing.T) {
 func TestWhatIsRememberedOfATokenWaitsForIt(t *testing.T) {
 	w := newWorld(t, "a=s1", "b=s2", "c=s3")
 	_ = w.pool.Disable("a", "")
-	w.pool.Unite(w.now, w.token("b"), w.token("c"))
-	shared := w.pool.Stable(w.token("b").Budget())
 	n := w.restarted(time.Minute, "x=s9")
-	if got := n.saved(); len(got) != 3 || got[0].Left.IsZero() {
+	if got := n.saved(); len(got) != 1 || got[0].Left.IsZero() {
 		t.Fatal(got)
 	}
 	again := n.restarted(time.Minute, "x=s9", "b=s2")
-	if got := again.pool.Stable(again.token("b").Budget()); got != shared {
-		t.Fatal("one of two has another name:", got)
-	}
 	again.reload("x=s9", "b=s2", "a=s1", "c=s3")
 	again.is("a", "", Disabled, 0)
-	if b, c := again.token("b"), again.token("c"); b.Budget() != c.Budget() || again.pool.Stable(c.Budget()) != shared {
-		t.Fatal("they are two")
-	}
-	n.pass(remembered + time.Hour)
+	n.pass(retention + time.Hour)
 	n.reload("x=s9")
-	if got := n.pool.State(n.now); len(got) != 0 {
+	if got := n.pool.SavedStates(n.now); len(got) != 0 {
 		t.Fatal("for ever:", got)
 	}
 }
@@ -167,11 +159,9 @@ func TestTheVersionGrowsWithWhatIsRemembered(t *testing.T) {
 	changes("disabling", true)
 	_ = w.pool.Enable("a")
 	changes("enabling", true)
-	w.pool.Unite(w.now, w.token("a"), w.token("b"))
-	changes("twins", true)
 	w.reload("a=s1")
 	changes("a reload", true)
-	if w.pool.Hear(w.now, Memory{Token: w.token("a").Stable(), Quarantined: w.now.Add(time.Minute), Times: 1}) == nil {
+	if w.pool.ApplyQuarantine(w.now, SavedState{Token: w.token("a").Stable(), Quarantined: w.now.Add(time.Minute), Times: 1}) == nil {
 		t.Error("it is no news")
 	}
 	changes("what was heard", true)
@@ -182,8 +172,8 @@ func TestTheVersionGrowsWithWhatIsRemembered(t *testing.T) {
 func TestAQuarantineThatAnotherInstanceMetIsHeardOnce(t *testing.T) {
 	w := newWorld(t, "a=s1", "b=s2")
 	a := w.token("a")
-	m := Memory{Token: a.Stable(), Quarantined: w.now.Add(20 * time.Minute), Times: 2, Why: "401", Disabled: "not shared"}
-	if got := w.pool.Hear(w.now, m); got != a {
+	m := SavedState{Token: a.Stable(), Quarantined: w.now.Add(20 * time.Minute), Times: 2, Why: "401", Disabled: "not shared"}
+	if got := w.pool.ApplyQuarantine(w.now, m); got != a {
 		t.Fatal(got)
 	}
 	w.is("a", "", Quarantined, 20*time.Minute)
@@ -191,8 +181,8 @@ func TestAQuarantineThatAnotherInstanceMetIsHeardOnce(t *testing.T) {
 	shorter.Quarantined = w.now.Add(time.Minute)
 	again := m
 	again.Quarantined = again.Quarantined.Add(time.Second) // by another clock
-	for _, one := range []Memory{m, shorter, again, {Token: "nobody"}, {Token: strings.Repeat("00", 16), Quarantined: m.Quarantined}} {
-		if got := w.pool.Hear(w.now, one); got != nil {
+	for _, one := range []SavedState{m, shorter, again, {Token: "nobody"}, {Token: strings.Repeat("00", 16), Quarantined: m.Quarantined}} {
+		if got := w.pool.ApplyQuarantine(w.now, one); got != nil {
 			t.Fatal(one)
 		}
 	}
@@ -202,7 +192,7 @@ func TestAQuarantineThatAnotherInstanceMetIsHeardOnce(t *testing.T) {
 	w.pass(time.Second)
 	w.success("a") // sent after it was known, as by a site that asked for it
 	w.is("a", "", Ready, 0)
-	w.pool.Hear(w.now, m)
+	w.pool.ApplyQuarantine(w.now, m)
 	w.is("a", "", Ready, 0)
 	w.pass(time.Second)
 	w.deny("a", 401, nil)
@@ -225,30 +215,30 @@ func TestAnyMemoryOnlyTightens(t *testing.T) {
 		}
 		for range rapid.IntRange(1, 12).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 3600).Draw(t, "pause")) * time.Second)
-			m := Memory{
+			m := SavedState{
 				Token: rapid.SampledFrom(names).Draw(t, "token"), Disabled: rapid.SampledFrom([]string{"", "", "why", "\xff\x00"}).Draw(t, "disabled"),
-				Times: rapid.IntRange(-1, 100).Draw(t, "times"), Account: rapid.SampledFrom(names).Draw(t, "account"),
+				Times:       rapid.IntRange(-1, 100).Draw(t, "times"),
 				Quarantined: now.Add(time.Duration(rapid.IntRange(-100, 100).Draw(t, "hours")) * time.Hour),
 				Left:        now.Add(time.Duration(rapid.IntRange(-30, 30).Draw(t, "left")) * time.Hour),
 			}
-			before := map[string]Standing{}
+			before := map[string]availability{}
 			for _, s := range p.Status(now) {
-				before[s.Label] = s.Standing
+				before[s.Label] = s.availability
 			}
 			if rapid.Bool().Draw(t, "hear") {
-				p.Hear(now, m)
+				p.ApplyQuarantine(now, m)
 			} else {
-				p.Restore(now, []Memory{m})
+				p.Restore(now, []SavedState{m})
 				version := p.Version()
-				p.Restore(now, []Memory{m})
+				p.Restore(now, []SavedState{m})
 				if p.Version() != version {
 					t.Fatal("the same is news again")
 				}
 			}
 			for _, s := range p.Status(now) {
 				was := before[s.Label]
-				if s.State < was.State || s.State == Quarantined && (s.Until.Before(was.Until) || s.Until.Sub(now) > quarantined) {
-					t.Fatalf("%s was %+v and is %+v", s.Label, was, s.Standing)
+				if s.State < was.State || s.State == Quarantined && (s.Until.Before(was.Until) || s.Until.Sub(now) > longestQuarantine) {
+					t.Fatalf("%s was %+v and is %+v", s.Label, was, s.availability)
 				}
 			}
 			for _, one := range p.all {

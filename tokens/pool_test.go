@@ -34,15 +34,15 @@ func TestARouteCoolsAloneAndTheWholeTokenWithAllItsRoutes(t *testing.T) {
 
 func TestTheOperatorTakesATokenOutAndPutsItBack(t *testing.T) {
 	w := newWorld(t, "a=s1", "b=s2")
-	number := w.pool.Set().Number()
+	number := w.pool.Set().number
 	a := w.token("a")
 	if err := w.pool.Disable("a", "rotated"); err != nil {
 		t.Fatal(err)
 	}
-	if set := w.pool.Set(); len(set.Tokens()) != 1 || set.Tokens()[0].Label() != "b" || set.Number() == number {
+	if set := w.pool.Set(); len(set.Tokens()) != 1 || set.Tokens()[0].Label() != "b" || set.number == number {
 		t.Fatal(set.Tokens())
 	}
-	if s := w.pool.Standing(w.now, a, ""); s != (Standing{State: Disabled, Why: "rotated"}) {
+	if s := w.pool.Availability(w.now, a, ""); s != (availability{State: Disabled, Why: "rotated"}) {
 		t.Fatal(s)
 	}
 	if w.pool.Begin(w.now, a, "").IsZero() {
@@ -54,7 +54,7 @@ func TestTheOperatorTakesATokenOutAndPutsItBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.is("a", "", Ready, 0)
-	if !errors.Is(w.pool.Disable("nobody", ""), ErrNoToken) {
+	if !errors.Is(w.pool.Disable("nobody", ""), errNoToken) {
 		t.Fatal("there is nobody")
 	}
 }
@@ -78,20 +78,20 @@ func TestTheTokenThatWasThrottledLongestAgoGoesNextThenTheOneUsedLongestAgo(t *t
 		}
 	}
 	set := w.pool.Set()
-	if i := set.Pick([]int{0, 1}, w.now); i != 1 {
+	if i := set.pick([]int{0, 1}, w.now); i != 1 {
 		t.Error("t1 was throttled longer ago", i)
 	}
 	w.pool.Spend(w.now, w.token("t2"), "", w.now.Add(time.Minute), "")
-	if i := set.Pick([]int{0, 1, 2}, w.now); i != 1 {
+	if i := set.pick([]int{0, 1, 2}, w.now); i != 1 {
 		t.Error("another site has spent t2", i)
 	}
-	if i := set.Pick([]int{2}, w.now); i != 2 {
+	if i := set.pick([]int{2}, w.now); i != 2 {
 		t.Error("there is no other", i)
 	}
-	if i := set.Pick([]int{4, 0}, w.now); i != 0 {
+	if i := set.pick([]int{4, 0}, w.now); i != 0 {
 		t.Error("a request without a token comes last", i)
 	}
-	if i := set.Pick([]int{4}, w.now); i != 4 {
+	if i := set.pick([]int{4}, w.now); i != 4 {
 		t.Error(i)
 	}
 }
@@ -136,7 +136,7 @@ func TestTheOrderOfTokensIsThatByWhichTheyArePicked(t *testing.T) {
 					best = i
 				}
 			}
-			if got := set.Pick(ready, w.now); got != best {
+			if got := set.pick(ready, w.now); got != best {
 				rt.Fatalf("of %v it is %d, and by the order %d", ready, got, best)
 			}
 		}
@@ -165,7 +165,7 @@ func TestPickAllocatesNothing(t *testing.T) {
 	}
 	var d Denials
 	w.pool.Deny(w.now, set.Tokens()[0], 401, w.now, &d)
-	if n := testing.AllocsPerRun(10, func() { set.Pick(ready, w.now); set.PickFor(ready, w.now, &d) }); n != 0 {
+	if n := testing.AllocsPerRun(10, func() { set.pick(ready, w.now); set.PickFor(ready, w.now, &d) }); n != 0 {
 		t.Fatal(n)
 	}
 }
@@ -178,7 +178,7 @@ func BenchmarkPickAmong1000(b *testing.B) {
 		ready[i] = i
 	}
 	for b.Loop() {
-		set.Pick(ready, w.now)
+		set.pick(ready, w.now)
 	}
 }
 
@@ -270,9 +270,10 @@ func TestTwinsShareWhatTheirAccountMayDo(t *testing.T) {
 	a, b, c := w.token("a"), w.token("b"), w.token("c")
 	w.pool.Cool(w.now, a, "r", w.now.Add(time.Hour), "")
 	w.pool.Cool(w.now, b, "", w.now.Add(time.Minute), "")
-	number := w.pool.Set().Number()
-	if !w.pool.Unite(w.now, b, a) || w.pool.Unite(w.now, a, b) || w.pool.Set().Number() != number+1 {
-		t.Fatal("united once")
+	number := w.pool.Set().number
+	w.reload("b@x=s1", "a@x=s2", "c=s3")
+	if a, b = w.token("a"), w.token("b"); w.pool.Set().number != number+1 {
+		t.Fatal("nobody is told")
 	}
 	if of := w.pool.Stable(a.Budget()); a.Budget() != b.Budget() || c.Budget() != "c" || of != min(a.Stable(), b.Stable()) {
 		t.Fatal(a.Budget(), b.Budget(), of)
@@ -285,12 +286,13 @@ func TestTwinsShareWhatTheirAccountMayDo(t *testing.T) {
 	w.pool.Deny(w.now, b, 401, w.now, nil)
 	w.is("b", "", Quarantined, 2*time.Hour)
 	w.is("a", "", Spent, 2*time.Hour) // it is another secret
-	w.pool.Unite(w.now, c, b)
+	w.reload("b@x=s1", "a@x=s2", "c@x=s3")
+	a, b, c = w.token("a"), w.token("b"), w.token("c")
 	if of := w.pool.Stable(a.Budget()); a.Budget() != c.Budget() || b.Budget() != c.Budget() || of != min(a.Stable(), b.Stable(), c.Stable()) {
 		t.Fatal(a.Budget(), b.Budget(), c.Budget(), of)
 	}
 	w.is("c", "", Spent, 2*time.Hour)
-	w.reload("b=s1", "c=s3")
+	w.reload("b@x=s1", "c@x=s3")
 	w.is("c", "", Spent, 2*time.Hour)
 	if s := w.pool.Status(w.now); len(s) != 2 || fmt.Sprint(s[0].Twins) != "[c]" || s[0].Label != "b" || s[0].State != Quarantined {
 		t.Fatalf("%+v", s)
@@ -298,8 +300,7 @@ func TestTwinsShareWhatTheirAccountMayDo(t *testing.T) {
 }
 
 func TestTwinsTakeTurnsAsOneAccount(t *testing.T) {
-	w := newWorld(t, "a1=s1", "a2=s2", "b=s3")
-	w.pool.Unite(w.now, w.token("a1"), w.token("a2"))
+	w := newWorld(t, "a1@x=s1", "a2@x=s2", "b=s3")
 	count := map[string]int{}
 	for range 40 {
 		count[w.pick()]++
@@ -312,7 +313,7 @@ func TestTwinsTakeTurnsAsOneAccount(t *testing.T) {
 func TestOfRoutesThatAreTooManyThoseThatCoolShortestAreForgotten(t *testing.T) {
 	w := newWorld(t, "a=s1")
 	a := w.token("a")
-	for i := range mostRoutes {
+	for i := range maxRoutes {
 		w.pool.Cool(w.now, a, fmt.Sprint("r", i), w.now.Add(time.Minute+time.Duration(i)), "")
 	}
 	w.pool.Cool(w.now, a, "r0", w.now.Add(time.Hour), "")
@@ -327,8 +328,8 @@ func TestOfRoutesThatAreTooManyThoseThatCoolShortestAreForgotten(t *testing.T) {
 		t.Fatal("the whole token cools until", at)
 	}
 	w.pool.Cool(w.now, a, "", w.now.Add(1<<62), "")
-	w.is("a", "y", Cooling, farthest)
-	if s := w.pool.Status(w.now)[0]; s.State != Cooling || len(s.Routes) != 0 || s.Refusals != mostRoutes+3 {
+	w.is("a", "y", Cooling, maxPause)
+	if s := w.pool.Status(w.now)[0]; s.State != Cooling || len(s.Routes) != 0 || s.Refusals != maxRoutes+3 {
 		t.Fatalf("%+v", s)
 	}
 }
@@ -339,11 +340,33 @@ func TestStatusTellsTheRoutesThatAreWorseOff(t *testing.T) {
 	w.pool.Begin(w.now, w.token("a"), "q")
 	w.success("a")
 	s := w.pool.Status(w.now)
-	want := Paused{"r", Standing{Cooling, w.now.Add(time.Minute), "why"}}
+	want := routeAvailability{"r", availability{Cooling, w.now.Add(time.Minute), "why"}}
 	if s[0].Label != "a" || len(s[0].Routes) != 1 || s[0].Routes[0] != want || s[0].State != Ready || !s[0].Proven || s[0].Uses != 1 || !s[0].Throttled.Equal(w.now) {
 		t.Fatalf("%+v", s[0])
 	}
 	if s[1].Proven || !s[1].Throttled.IsZero() || len(s[1].Fingerprint) != 8 || s[1].Fingerprint == s[0].Fingerprint {
 		t.Fatalf("%+v", s[1])
+	}
+}
+
+func TestAccountsThatASourceTakesBackAreTwoAgain(t *testing.T) {
+	w := newWorld(t, "a@x=s1", "b@x=s2", "c@y=s3", "d@y=s4")
+	same := func(one, other string) bool { return w.token(one).Budget() == w.token(other).Budget() }
+	if !same("a", "b") || !same("c", "d") || same("a", "c") {
+		t.Fatal("what one source calls an account is not one")
+	}
+	w.pool.Cool(w.now, w.token("a"), "", w.now.Add(time.Minute), "")
+	budget := w.token("c").Budget()
+	w.reload("a=s1", "b=s2", "c@z=s3", "d@z=s4")
+	if same("a", "b") || !same("c", "d") || w.token("c").Budget() != budget {
+		t.Fatal("two are one, or one has another budget")
+	}
+	w.is("a", "", Cooling, time.Minute)
+	w.is("b", "", Cooling, time.Minute)
+	w.pool.Cool(w.now, w.token("a"), "", w.now.Add(time.Hour), "")
+	w.is("b", "", Cooling, time.Minute)
+	stable := w.pool.Stable(w.token("c").Budget())
+	if again := newWorld(t, "d@q=s4", "c@q=s3"); again.pool.Stable(again.token("d").Budget()) != stable {
+		t.Fatal("another process calls the account otherwise")
 	}
 }

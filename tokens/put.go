@@ -12,24 +12,24 @@ import (
 	"github.com/abide-proxy/abide/redact"
 )
 
-// Put places a secret in requests. It does not change and holds no secret; the nil
-// one places nothing.
-type Put struct {
-	where policy.Put
-	name  string // of the header, canonical, or of the parameter
-	param string // the same as it stands in a query
+// placement writes a secret into requests, at the configured place. It is immutable and
+// holds no secret; nil writes nothing.
+type placement struct {
+	where policy.Placement
+	name  string // name of the header, in canonical form, or of the parameter
+	param string // the name, escaped for a query
 }
 
-// NewPut compiles where a token goes.
-func NewPut(p policy.Put) (*Put, error) {
-	put := &Put{where: p}
+// newPlacement checks and compiles a configured place.
+func newPlacement(p policy.Placement) (*placement, error) {
+	put := &placement{where: p}
 	switch p.Where {
 	case "header":
 		put.name = textproto.CanonicalMIMEHeaderKey(p.Name)
 	case "basic":
 		put.name = "Authorization"
 	case "query":
-		put.name, put.param = plain(p.Name), p.Name
+		put.name, put.param = parameterName(p.Name), p.Name
 	default:
 		return nil, errors.New("a token goes into a header, a query parameter or basic credentials")
 	}
@@ -39,19 +39,18 @@ func NewPut(p policy.Put) (*Put, error) {
 	return put, nil
 }
 
-// String is the place, without any secret.
-func (p *Put) String() string {
+// String describes the place. It contains no secret.
+func (p *placement) String() string {
 	if p == nil {
 		return "nowhere"
 	}
 	return p.where.String()
 }
 
-// Apply places a secret in a request, once, in place of all that the request had
-// there. It changes the header map and, for a query, the URL that the request
-// points at: whoever keeps that for other purposes gives the request another one
-// before.
-func (p *Put) Apply(r *http.Request, secret policy.Secret) {
+// Apply writes a secret into a request, once, and replaces all that the request had at that
+// place. It changes the header map and, for a query, the URL that the request points at: a
+// caller that shares these with another request must copy them before.
+func (p *placement) Apply(r *http.Request, secret policy.Secret) {
 	if p == nil {
 		return
 	}
@@ -66,24 +65,24 @@ func (p *Put) Apply(r *http.Request, secret policy.Secret) {
 	r.Header[p.name] = []string{p.value(secret)}
 }
 
-// Strip removes what the request has where a token would go: what the client sent,
-// or what Apply put there.
-func (p *Put) Strip(r *http.Request) {
+// Strip removes the credential at this place from the request, whether the client sent it
+// or Apply wrote it.
+func (p *placement) Strip(r *http.Request) {
 	switch {
 	case p == nil:
 	case p.param != "":
 		r.URL.RawQuery = p.query(r.URL.RawQuery, "")
 	default:
-		drop(r.Header, p.name)
-		drop(r.Trailer, p.name)
+		deleteHeader(r.Header, p.name)
+		deleteHeader(r.Trailer, p.name)
 		if p.name == "Authorization" && r.URL != nil && r.URL.User != nil {
-			r.URL.User = nil // which would become one
+			r.URL.User = nil // net/http would make an Authorization header of it
 		}
 	}
 }
 
-// value is what stands in the header or the parameter.
-func (p *Put) value(secret policy.Secret) string {
+// value is the text of the header or parameter.
+func (p *placement) value(secret policy.Secret) string {
 	s := p.where.Before + secret.Reveal() + p.where.After
 	if p.where.Where == "basic" {
 		return "Basic " + base64.StdEncoding.EncodeToString([]byte(s))
@@ -91,8 +90,8 @@ func (p *Put) value(secret policy.Secret) string {
 	return s
 }
 
-// drop deletes a header under all the names that some server takes for it.
-func drop(h http.Header, name string) {
+// deleteHeader deletes a header under all spellings that some server takes for this header.
+func deleteHeader(h http.Header, name string) {
 	for other := range h {
 		if redact.SameName(other, name) {
 			delete(h, other)
@@ -100,9 +99,9 @@ func drop(h http.Header, name string) {
 	}
 }
 
-// query is a query with pair as the only one of its name: where the first was, or
-// else at the end. All others stay as they are, to the byte.
-func (p *Put) query(raw, pair string) string {
+// query returns the raw query with pair as the only parameter of its name: at the place of
+// the first one, or else at the end. All other bytes stay as they are.
+func (p *placement) query(raw, pair string) string {
 	if raw == "" {
 		return pair
 	}
@@ -118,7 +117,7 @@ func (p *Put) query(raw, pair string) string {
 	}
 	for part := range strings.SplitSeq(raw, "&") {
 		name, _, _ := strings.Cut(part, "=")
-		if !strings.EqualFold(plain(name), p.name) {
+		if !strings.EqualFold(parameterName(name), p.name) {
 			add(part)
 			continue
 		}
@@ -133,20 +132,21 @@ func (p *Put) query(raw, pair string) string {
 	return b.String()
 }
 
-// plain is the name of a parameter as a server reads it.
-func plain(name string) string {
+// parameterName unescapes the name of a parameter.
+func parameterName(name string) string {
 	if s, err := url.QueryUnescape(name); err == nil {
 		return s
 	}
 	return name
 }
 
-// leastPart is how long the password of a pair has to be to be looked for alone.
-const leastPart = 8
+// minPasswordLength is the length from which the password of a pair is looked for on its
+// own.
+const minPasswordLength = 8
 
-// Finder finds a secret in what a site answers, such as a redirect to the same URL. It is
-// nil where nothing is placed.
-func (p *Put) Finder(secret policy.Secret) *redact.Finder {
+// Finder returns a finder of the secret, for answers that may repeat it, such as a redirect
+// to the same URL. It is nil if the placement is nil.
+func (p *placement) Finder(secret policy.Secret) *redact.Finder {
 	s := secret.Reveal()
 	if p == nil || s == "" {
 		return nil
@@ -155,7 +155,7 @@ func (p *Put) Finder(secret policy.Secret) *redact.Finder {
 		return redact.New(s)
 	}
 	all := []string{s, strings.TrimPrefix(p.value(secret), "Basic ")}
-	if _, password, ok := strings.Cut(s, ":"); ok && len(password) >= leastPart {
+	if _, password, ok := strings.Cut(s, ":"); ok && len(password) >= minPasswordLength {
 		all = append(all, password)
 	}
 	return redact.New(all...)

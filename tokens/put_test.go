@@ -22,9 +22,9 @@ func request(t *testing.T, target string, headers ...string) *http.Request {
 	return r
 }
 
-func putting(t *testing.T, p policy.Put) *Put {
+func putting(t *testing.T, p policy.Placement) *placement {
 	t.Helper()
-	put, err := NewPut(p)
+	put, err := newPlacement(p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,15 +48,15 @@ func TestTK11_ARequestHasExactlyOneTokenHoweverOftenItIsSent(t *testing.T) {
 
 func TestCP36_HeadersThatAServerMayTakeForTheTokenAreRemoved(t *testing.T) {
 	for _, one := range []struct {
-		put    policy.Put
+		put    policy.Placement
 		header string
 		gone   []string
 		stay   []string
 	}{
 		{bearer(), "Authorization", []string{"authorization", "AUTHORIZATION", "Authorization"}, []string{"X-Authorization", "Authorizations"}},
-		{policy.Put{Where: "header", Name: "X-Api-Key"}, "X-Api-Key", []string{"X_Api_Key", "x-api_key", "X-API-KEY", "x_api-key"}, []string{"Xapikey", "X-Api-Keys", "Authorization"}},
-		{policy.Put{Where: "header", Name: "X_token"}, "X_token", []string{"X-Token", "x_TOKEN"}, nil},
-		{policy.Put{Where: "basic"}, "Authorization", []string{"authorization"}, nil},
+		{policy.Placement{Where: "header", Name: "X-Api-Key"}, "X-Api-Key", []string{"X_Api_Key", "x-api_key", "X-API-KEY", "x_api-key"}, []string{"Xapikey", "X-Api-Keys", "Authorization"}},
+		{policy.Placement{Where: "header", Name: "X_token"}, "X_token", []string{"X-Token", "x_TOKEN"}, nil},
+		{policy.Placement{Where: "basic"}, "Authorization", []string{"authorization"}, nil},
 	} {
 		r := request(t, "https://user:pw@api.test/")
 		r.Trailer = http.Header{}
@@ -81,7 +81,7 @@ func TestCP36_HeadersThatAServerMayTakeForTheTokenAreRemoved(t *testing.T) {
 func TestATokenGoesIntoABasicCredential(t *testing.T) {
 	for before, after := range map[string]string{"": "", "api:": "", "x": ":y"} {
 		r := request(t, "https://api.test/")
-		putting(t, policy.Put{Where: "basic", Before: before, After: after}).Apply(r, policy.NewSecret("id:s1"))
+		putting(t, policy.Placement{Where: "basic", Before: before, After: after}).Apply(r, policy.NewSecret("id:s1"))
 		if want := "Basic " + base64.StdEncoding.EncodeToString([]byte(before+"id:s1"+after)); r.Header.Get("Authorization") != want {
 			t.Error(r.Header)
 		}
@@ -89,7 +89,7 @@ func TestATokenGoesIntoABasicCredential(t *testing.T) {
 }
 
 func TestATokenGoesIntoAQueryAndLeavesTheRestAsItWas(t *testing.T) {
-	put := putting(t, policy.Put{Where: "query", Name: "api_key"})
+	put := putting(t, policy.Placement{Where: "query", Name: "api_key"})
 	for raw, want := range map[string]string{
 		"":                               "api_key=a%26b%2B",
 		"q=1":                            "q=1&api_key=a%26b%2B",
@@ -119,7 +119,7 @@ func TestATokenGoesIntoAQueryAndLeavesTheRestAsItWas(t *testing.T) {
 
 func TestAnAnswerDoesNotShowTheTokenAgain(t *testing.T) {
 	secret := policy.NewSecret("a/b+c")
-	for _, p := range []policy.Put{bearer(), {Where: "query", Name: "k"}, {Where: "basic", Before: "x:"}} {
+	for _, p := range []policy.Placement{bearer(), {Where: "query", Name: "k"}, {Where: "basic", Before: "x:"}} {
 		put := putting(t, p)
 		h := http.Header{"Location": {"https://api.test/?k=a%2Fb%2Bc&q=1"}, "X-Echo": {"fine", put.value(secret), "a%2Fb+c"}, "Link": {"</?k=a/b+c>"}}
 		if !put.Finder(secret).Headers(h, "{token}") || h.Get("Location") != "https://api.test/?k={token}&q=1" || h["X-Echo"][0] != "fine" || h.Get("Link") != "</?k={token}>" {
@@ -132,12 +132,12 @@ func TestAnAnswerDoesNotShowTheTokenAgain(t *testing.T) {
 }
 
 func TestAPlaceNobodyKnowsIsRefused(t *testing.T) {
-	for _, p := range []policy.Put{{}, {Where: "cookie", Name: "a"}, {Where: "header"}, {Where: "query"}} {
-		if _, err := NewPut(p); err == nil {
+	for _, p := range []policy.Placement{{}, {Where: "cookie", Name: "a"}, {Where: "header"}, {Where: "query"}} {
+		if _, err := newPlacement(p); err == nil {
 			t.Error(p)
 		}
 	}
-	var none *Put
+	var none *placement
 	r := request(t, "https://api.test/", "Authorization", "mine")
 	none.Apply(r, policy.NewSecret("s"))
 	none.Strip(r)

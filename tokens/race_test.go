@@ -1,6 +1,7 @@
 package tokens
 
 import (
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -20,7 +21,7 @@ func TestAPoolIsSafeForConcurrentUse(t *testing.T) {
 					continue
 				}
 				var d Denials
-				one := set.Tokens()[set.Pick([]int{n % k, (n + i) % k}, now)]
+				one := set.Tokens()[set.pick([]int{n % k, (n + i) % k}, now)]
 				w.pool.Begin(now, one, "r")
 				switch n % 8 {
 				case 0:
@@ -30,7 +31,9 @@ func TestAPoolIsSafeForConcurrentUse(t *testing.T) {
 					set.PickFor([]int{0, k - 1}, now, &d)
 					w.pool.Success(now, set.Tokens()[k-1], now, &d)
 				case 2:
-					w.pool.Unite(now, one, set.Tokens()[i%k])
+					if _, err := w.pool.Reload(now, w.config(), loaded("t0@x=s0", fmt.Sprintf("t1@%d=s1", i%2), "t2@x=s2", "x=s9")); err != nil {
+						t.Error(err)
+					}
 				case 3:
 					_ = w.pool.Disable(one.Label(), "")
 					_ = w.pool.Enable(one.Label())
@@ -40,13 +43,13 @@ func TestAPoolIsSafeForConcurrentUse(t *testing.T) {
 					}
 				case 5:
 					w.pool.Status(now)
-					w.pool.Restore(now, w.pool.State(now))
+					w.pool.Restore(now, w.pool.SavedStates(now))
 					w.pool.Stable(one.Budget())
-					w.pool.Hear(now, Memory{Token: one.Stable(), Quarantined: now.Add(time.Minute)})
+					w.pool.ApplyQuarantine(now, SavedState{Token: one.Stable(), Quarantined: now.Add(time.Minute)})
 				default:
 					w.pool.Success(now, one, now, nil)
 					_ = one.Budget()
-					w.pool.Leave(one, now)
+					w.pool.EndWithoutAnswer(one, now)
 				}
 			}
 		})

@@ -9,28 +9,28 @@ import (
 	"github.com/abide-proxy/abide/policy"
 )
 
-// remembered is how long what is known of a secret outlives it: a file that was
-// read while an editor wrote it has lost some for a moment.
-const remembered = 25 * time.Hour
+// retention is how long the state of a secret is kept after the secret left the pool. A
+// file that was read while an editor wrote it may lack some secrets for a moment.
+const retention = 25 * time.Hour
 
-// Change is what a reload has done, by label.
-type Change struct {
+// reloadChange is the result of a reload, by label.
+type reloadChange struct {
 	Added, Kept, Removed []string
 }
 
-// Reload gives the pool other tokens, and another place for them. Those that stay,
-// by their secret, keep their state, whatever they are called now.
-func (p *Pool) Reload(now time.Time, config policy.Pool, l *Loaded) (Change, error) {
-	put, err := NewPut(config.Put)
+// Reload replaces the pool's tokens and their placement. A token whose secret stays keeps
+// its state, even under another label.
+func (p *Pool) Reload(now time.Time, config policy.Pool, l *Loaded) (reloadChange, error) {
+	put, err := newPlacement(config.Put)
 	if err != nil {
-		return Change{}, fmt.Errorf("the pool %s: %w", p.name, err)
+		return reloadChange{}, fmt.Errorf("the pool %s: %w", p.name, err)
 	}
 	if l == nil || len(l.Entries) == 0 {
-		return Change{}, errors.New("the pool " + p.name + " has no tokens")
+		return reloadChange{}, errors.New("the pool " + p.name + " has no tokens")
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var c Change
+	var c reloadChange
 	old := map[id]*Token{}
 	for _, t := range p.all {
 		old[t.id] = t
@@ -38,7 +38,7 @@ func (p *Pool) Reload(now time.Time, config policy.Pool, l *Loaded) (Change, err
 	names := p.names(l, old)
 	p.all = make([]*Token, 0, len(l.Entries))
 	for _, e := range l.Entries {
-		t := &Token{id: identify(e.Secret), secret: e.Secret, numbered: e.Label == ""}
+		t := &Token{id: hashOf(e.Secret), secret: e.Secret, labelIsNumber: e.Label == ""}
 		before := old[t.id]
 		if names.label(t, e, before); before != nil {
 			c.Kept = append(c.Kept, t.label)
@@ -51,70 +51,72 @@ func (p *Pool) Reload(now time.Time, config policy.Pool, l *Loaded) (Change, err
 		delete(old, t.id)
 	}
 	for _, t := range old {
-		t.state.left = now
+		t.state.leftAt = now
 		c.Removed = append(c.Removed, t.label)
 	}
 	p.forget(now)
-	p.gather(now)
-	next := &Set{put: put}
+	p.assignAccounts(now, l.Entries)
+	next := &Set{placement: put}
 	if config.OAuth2.TokenURL != "" {
-		next.exchange = p.exchangeFor(config.OAuth2)
-		next.exchange.keep(p.all)
+		next.exchange = p.reuseExchange(config.OAuth2)
+		next.exchange.retain(p.all)
 	}
 	p.publish(next)
 	p.version.Add(1)
 	return c, nil
 }
 
-// stateOf is what is known of a token, also if it was away.
+// stateOf returns the state of a token. A token that left less than retention ago gets its
+// old state.
 func (p *Pool) stateOf(now time.Time, t *Token, n names) *state {
 	if s := p.states[t.id]; s != nil {
-		s.left = time.Time{}
+		s.leftAt = time.Time{}
 		return s
 	}
 	s := &state{key: n.newKey(t.label), stable: stable(p.name, t.secret)}
 	s.account.Store(&account{key: s.key, stable: s.stable})
-	p.states[t.id], p.known[s.stable] = s, s
-	if m, kept := p.kept[s.stable]; kept {
-		delete(p.kept, s.stable)
-		p.recall(now, s, m)
+	p.states[t.id], p.byStable[s.stable] = s, s
+	if m, kept := p.restored[s.stable]; kept {
+		delete(p.restored, s.stable)
+		p.apply(now, s, m)
 	}
 	return s
 }
 
-// forget drops what is known of tokens that left long ago.
+// forget drops the states of tokens that left longer than retention ago.
 func (p *Pool) forget(now time.Time) {
 	for who, s := range p.states {
-		if !s.left.IsZero() && (now.Sub(s.left) > remembered || len(p.states) > 2*mostTokens) {
+		if !s.leftAt.IsZero() && (now.Sub(s.leftAt) > retention || len(p.states) > 2*maxTokens) {
 			delete(p.states, who)
-			delete(p.known, s.stable)
+			delete(p.byStable, s.stable)
 		}
 	}
-	for who, m := range p.kept {
-		if now.Sub(m.Left) > remembered {
-			delete(p.kept, who)
+	for who, m := range p.restored {
+		if now.Sub(m.Left) > retention {
+			delete(p.restored, who)
 		}
 	}
 }
 
-// exchangeFor is the set's exchange, if it does the same.
-func (p *Pool) exchangeFor(o policy.OAuth2) *exchange {
-	if old := p.set.Load(); old != nil && old.exchange != nil && old.exchange.same(o) {
+// reuseExchange returns the current set's exchange if it has this configuration, otherwise
+// a new one.
+func (p *Pool) reuseExchange(o policy.OAuth2) *exchange {
+	if old := p.set.Load(); old != nil && old.exchange != nil && old.exchange.hasConfig(o) {
 		return old.exchange
 	}
-	return newExchange(o, p.errands)
+	return newExchange(o, p.background)
 }
 
-// names gives out labels and keys that nobody else has.
+// names hands out labels and keys that are unique in the pool.
 type names struct {
-	labels map[string]bool
-	keys   map[string]bool
-	stay   map[id]bool // whose numbers stay
+	labels     map[string]bool
+	keys       map[string]bool
+	keepNumber map[id]bool // tokens whose number labels stay
 }
 
-// names knows the labels and keys that are taken already: labels that the operator
-// has written, the numbers of tokens that stay, and the keys of all that are known, as
-// meters of those that have left may be there still.
+// names collects the labels and keys that are taken: labels written by the operator,
+// numbers of tokens that stay, and the keys of all states, since meters of tokens that left
+// may still exist.
 func (p *Pool) names(l *Loaded, old map[id]*Token) names {
 	n := names{map[string]bool{}, map[string]bool{}, map[id]bool{}}
 	for _, e := range l.Entries {
@@ -123,9 +125,9 @@ func (p *Pool) names(l *Loaded, old map[id]*Token) names {
 		}
 	}
 	for _, e := range l.Entries {
-		t := old[identify(e.Secret)]
-		if t != nil && e.Label == "" && t.numbered && !n.labels[t.label] {
-			n.labels[t.label], n.stay[t.id] = true, true
+		t := old[hashOf(e.Secret)]
+		if t != nil && e.Label == "" && t.labelIsNumber && !n.labels[t.label] {
+			n.labels[t.label], n.keepNumber[t.id] = true, true
 		}
 	}
 	for _, s := range p.states {
@@ -134,13 +136,13 @@ func (p *Pool) names(l *Loaded, old map[id]*Token) names {
 	return n
 }
 
-// label names a token. One without a label has its number, and keeps that when rows
-// come or go before it.
-func (n names) label(t *Token, e Entry, before *Token) {
+// label sets a token's label. A token without a configured label has its number, and keeps
+// the number when rows before it come or go.
+func (n names) label(t *Token, e entry, before *Token) {
 	switch {
 	case e.Label != "":
 		t.label = e.Label
-	case n.stay[t.id]:
+	case n.keepNumber[t.id]:
 		t.label = before.label
 	default:
 		for i := e.Number; ; i++ {
@@ -152,10 +154,10 @@ func (n names) label(t *Token, e Entry, before *Token) {
 	n.labels[t.label] = true
 }
 
-// newKey is a key for a token that is new.
+// newKey returns an unused key for a new token.
 func (n names) newKey(label string) string {
 	if n.keys[label] {
-		label = another(label, n.keys)
+		label = freeLabel(label, n.keys)
 	}
 	n.keys[label] = true
 	return label

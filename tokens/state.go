@@ -5,85 +5,87 @@ import (
 	"time"
 )
 
-// State is how a token is.
+// State tells whether a token may be used.
 type State uint8
 
 // The states.
 const (
 	Ready       State = iota
 	Cooling           // a server refused it until some time
-	Spent             // nothing is left of what a server or a quota allows
-	Quarantined       // a server does not accept it
-	Disabled          // by the operator
+	Spent             // the allowance of a server or a quota is used up
+	Quarantined       // a server does not accept the token
+	Disabled          // the operator disabled it
 )
 
 var stateNames = [...]string{"ready", "cooling", "spent", "quarantined", "disabled"}
 
 func (s State) String() string { return stateNames[s] }
 
-// Standing is how a token is, for a route.
-type Standing struct {
+// availability is a token's state for one route.
+type availability struct {
 	State State
-	Until time.Time // when that ends; zero for Ready, and for Disabled, which the operator ends
+	Until time.Time // end of the state; zero for Ready and for Disabled, which the operator ends
 	Why   string
 }
 
-// pause is a time for which something may not be used. The zero value is none.
+// pause is a time during which an account or a route may not be used. The zero value is no
+// pause.
 type pause struct {
-	until time.Time
-	why   string
-	spent bool
+	until  time.Time
+	reason string
+	spent  bool
 }
 
-func (p pause) standing() Standing {
+func (p pause) availability() availability {
 	if p.spent {
-		return Standing{Spent, p.until, p.why}
+		return availability{Spent, p.until, p.reason}
 	}
-	return Standing{Cooling, p.until, p.why}
+	return availability{Cooling, p.until, p.reason}
 }
 
-// farthest is how long a pause may be.
-const farthest = 10 * 365 * 24 * time.Hour
+// maxPause bounds the length of a pause.
+const maxPause = 10 * 365 * 24 * time.Hour
 
-// mostRoutes is how many routes of an account cool on their own.
-const mostRoutes = 256
+// maxRoutes bounds the routes of an account that have a pause of their own.
+const maxRoutes = 256
 
-// account is what a server counts by: usually one token, or several twins. Its
-// atomic fields are read by Pick, the others are the pool's.
+// account is the state of one account of a server: usually of one token, or of several
+// tokens with the same account. Its atomic fields are read by Pick without a lock; the
+// other fields are guarded by Pool.mu.
 type account struct {
 	key    string
-	stable string // the least of the names of all that are known to belong to it
+	stable string // the smallest of the stable names of the account's tokens
 
-	throttled atomic.Int64  // when a server refused it last, in Unix nanoseconds; 0 is never
-	used      atomic.Uint64 // the number of the last turn
-	blocked   atomic.Int64  // until when no route may be used
+	throttledAt  atomic.Int64  // last refusal by a server, in Unix nanoseconds; 0: never
+	used         atomic.Uint64 // Pool.uses at the last use
+	blockedUntil atomic.Int64  // end of the pause of all routes, in Unix nanoseconds
 
-	whole  pause
-	routes map[string]pause // :: route → its own
+	all    pause            // pause of all routes
+	routes map[string]pause // :: route → its own pause
 }
 
-// stop keeps a route, or the whole account, from being used before until.
-func (a *account) stop(now time.Time, route string, p pause) {
+// pauseUntil pauses a route, or all routes if route is "". It never shortens a pause.
+func (a *account) pauseUntil(now time.Time, route string, p pause) {
 	if !p.until.After(now) {
 		return
 	}
-	if most := now.Add(farthest); p.until.After(most) {
+	if most := now.Add(maxPause); p.until.After(most) {
 		p.until = most
 	}
 	if route != "" {
-		if _, there := a.routes[route]; !there && len(a.routes) >= mostRoutes {
-			a.tidy(now)
-			if len(a.routes) >= mostRoutes {
-				// The whole account would be too much: what keeps a route back is the
-				// queue of its site.
-				a.drop()
+		if _, there := a.routes[route]; !there && len(a.routes) >= maxRoutes {
+			a.dropExpired(now)
+			if len(a.routes) >= maxRoutes {
+				// Pausing the whole account would be too strict: the queue of the site
+				// holds requests of the dropped route back.
+				a.dropEarliest()
 			}
 		}
 	}
 	if route == "" {
-		if p.until.After(a.whole.until) {
-			a.whole = p
-			a.blocked.Store(p.until.UnixNano())
+		if p.until.After(a.all.until) {
+			a.all = p
+			a.blockedUntil.Store(p.until.UnixNano())
 		}
 		return
 	}
@@ -95,7 +97,7 @@ func (a *account) stop(now time.Time, route string, p pause) {
 	}
 }
 
-func (a *account) tidy(now time.Time) {
+func (a *account) dropExpired(now time.Time) {
 	for route, p := range a.routes {
 		if !p.until.After(now) {
 			delete(a.routes, route)
@@ -103,8 +105,8 @@ func (a *account) tidy(now time.Time) {
 	}
 }
 
-// drop forgets the pause that ends first.
-func (a *account) drop() {
+// dropEarliest removes the pause that ends first.
+func (a *account) dropEarliest() {
 	first := ""
 	for route, p := range a.routes {
 		if first == "" || p.until.Before(a.routes[first].until) {
@@ -114,9 +116,9 @@ func (a *account) drop() {
 	delete(a.routes, first)
 }
 
-// pause is what keeps a route from being used at now.
+// pause returns the pause of a route at a time, or the zero pause.
 func (a *account) pause(now time.Time, route string) pause {
-	p := a.whole
+	p := a.all
 	if own := a.routes[route]; route != "" && own.until.After(p.until) {
 		p = own
 	}
@@ -126,54 +128,55 @@ func (a *account) pause(now time.Time, route string) pause {
 	return p
 }
 
-// join takes over what another account knows.
-func (a *account) join(now time.Time, b *account) {
-	a.stop(now, "", b.whole)
+// mergeFrom takes over the pauses and uses of another account.
+func (a *account) mergeFrom(now time.Time, b *account) {
+	a.pauseUntil(now, "", b.all)
 	for route, p := range b.routes {
-		a.stop(now, route, p)
+		a.pauseUntil(now, route, p)
 	}
-	a.throttled.Store(max(a.throttled.Load(), b.throttled.Load()))
+	a.throttledAt.Store(max(a.throttledAt.Load(), b.throttledAt.Load()))
 	a.used.Store(max(a.used.Load(), b.used.Load()))
 }
 
-// state is what is known of one secret. Its atomic fields are read by Pick, the
-// others are the pool's.
+// state is the state of one secret. Its atomic fields are read by Pick without a lock; the
+// other fields are guarded by Pool.mu.
 type state struct {
 	key    string
 	stable string
 
-	account atomic.Pointer[account]
-	used    atomic.Uint64 // the number of its last turn
-	blocked atomic.Int64  // until when it is quarantined
-	witness atomic.Int64  // when it was accepted last, unless it was denied since
+	account      atomic.Pointer[account]
+	used         atomic.Uint64 // Pool.uses at the token's last use
+	blockedUntil atomic.Int64  // end of its quarantine, in Unix nanoseconds
+	lastAccepted atomic.Int64  // last success, in Unix nanoseconds; 0 after a denial
 
-	disabled     string    // why; "" is not at all
-	switched     time.Time // when the operator said so, or the opposite
-	switchedHere bool      // to this process
-	rejection    rejection
-	proven       bool      // it was accepted at some time
-	accepted     time.Time // when what was accepted last had been sent
-	trial        time.Time // when the request began that tries it again; zero is none
-	excused      int       // denials that were held against the request, since it was accepted
-	left         time.Time // when it left the pool
-	heard        time.Time // the end of the latest quarantine that was heard of
+	disabled       string    // reason; "": enabled
+	switchedAt     time.Time // when an operator last enabled or disabled it
+	switchedHere   bool      // the operator did it at this process
+	rejection      rejection
+	proven         bool      // a site has accepted it at some time
+	accepted       time.Time // when the last accepted request was sent
+	trialSince     time.Time // start of the request that tries it after a quarantine; zero: none
+	ignoredDenials int       // denials blamed on the request, since the last success
+	leftAt         time.Time // when it left the pool
+	heardUntil     time.Time // end of the latest quarantine that another instance reported
 
 	uses, refusals, denials uint64
 }
 
-// rejection is what is known of answers that say that a secret is not accepted.
+// rejection is the state of a secret's denials: answers with which a site does not accept
+// the secret.
 type rejection struct {
-	row   int       // denials in a row
-	times int       // quarantines in a row
-	since time.Time // of the last quarantine
-	until time.Time
-	sent  time.Time // when what was denied last had been sent
-	why   string
+	denialsInRow     int       // denials in a row
+	quarantinesInRow int       // quarantines in a row
+	since            time.Time // start of the last quarantine
+	until            time.Time // end of the last quarantine
+	sent             time.Time // when the last denied request was sent
+	reason           string
 }
 
-func (s *state) standing(now time.Time, route string) Standing {
+func (s *state) availability(now time.Time, route string) availability {
 	if s.disabled != "" {
-		return Standing{State: Disabled, Why: s.disabled}
+		return availability{State: Disabled, Why: s.disabled}
 	}
 	p := s.account.Load().pause(now, route)
 	if q := s.rejection; q.until.After(now) {
@@ -181,21 +184,21 @@ func (s *state) standing(now time.Time, route string) Standing {
 		if p.until.After(until) {
 			until = p.until
 		}
-		return Standing{Quarantined, until, q.why}
+		return availability{Quarantined, until, q.reason}
 	}
 	if p.until.IsZero() {
-		return Standing{}
+		return availability{}
 	}
-	return p.standing()
+	return p.availability()
 }
 
-// reject sets what is known of denials. It tells whether that is worth remembering.
+// reject sets the rejection. It returns true if the change must be persisted.
 func (s *state) reject(r rejection) (news bool) {
-	news = r.times != s.rejection.times || !r.until.Equal(s.rejection.until)
+	news = r.quarantinesInRow != s.rejection.quarantinesInRow || !r.until.Equal(s.rejection.until)
 	s.rejection = r
-	s.blocked.Store(0)
+	s.blockedUntil.Store(0)
 	if !r.until.IsZero() {
-		s.blocked.Store(r.until.UnixNano())
+		s.blockedUntil.Store(r.until.UnixNano())
 	}
 	return news
 }

@@ -6,30 +6,30 @@ import (
 	"time"
 )
 
-// Status is what people may know of a token.
+// Status is a token's state for operators. It contains no secret.
 type Status struct {
 	Label       string
-	Fingerprint string   // tells secrets apart while this process runs
+	Fingerprint string   // distinguishes secrets while this process runs
 	Budget      string   // see Token.Budget
-	Twins       []string // labels of the others of its account
+	Twins       []string // labels of the other tokens of its account
 
-	Standing          // for every route
-	Routes   []Paused // those that are worse off
+	availability                     // for every route
+	Routes       []routeAvailability // routes whose availability differs
 
-	Proven    bool      // a site has accepted it
-	Accepted  time.Time // when the request had been sent that was accepted last
-	Throttled time.Time // when a server refused it last; zero is never
+	Proven    bool      // a site has accepted the token at some time
+	Accepted  time.Time // when the last accepted request was sent
+	Throttled time.Time // last refusal by a server; zero: never
 
 	Uses, Refusals, Denials uint64
 }
 
-// Paused is how a route is.
-type Paused struct {
+// routeAvailability is a token's availability for one route.
+type routeAvailability struct {
 	Route string
-	Standing
+	availability
 }
 
-// Status is what people may know of the tokens, in order of their labels.
+// Status returns the state of each token, sorted by label.
 func (p *Pool) Status(now time.Time) []Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -39,14 +39,14 @@ func (p *Pool) Status(now time.Time) []Status {
 		by[a] = append(by[a], t.label)
 	}
 	list := make([]Status, 0, len(p.all))
-	for _, t := range slices.SortedFunc(slices.Values(p.all), labelled) {
+	for _, t := range slices.SortedFunc(slices.Values(p.all), byLabel) {
 		s := t.state
 		a := s.account.Load()
 		one := Status{
-			Label: t.label, Fingerprint: t.Fingerprint(), Budget: a.key, Standing: s.standing(now, ""),
+			Label: t.label, Fingerprint: t.fingerprint(), Budget: a.key, availability: s.availability(now, ""),
 			Proven: s.proven, Accepted: s.accepted, Uses: s.uses, Refusals: s.refusals, Denials: s.denials,
 		}
-		if at := a.throttled.Load(); at != 0 {
+		if at := a.throttledAt.Load(); at != 0 {
 			one.Throttled = time.Unix(0, at)
 		}
 		for _, label := range by[a] {
@@ -55,8 +55,8 @@ func (p *Pool) Status(now time.Time) []Status {
 			}
 		}
 		for _, route := range slices.Sorted(maps.Keys(a.routes)) {
-			if is := s.standing(now, route); is != one.Standing {
-				one.Routes = append(one.Routes, Paused{route, is})
+			if is := s.availability(now, route); is != one.availability {
+				one.Routes = append(one.Routes, routeAvailability{route, is})
 			}
 		}
 		list = append(list, one)

@@ -6,49 +6,52 @@ import (
 	"time"
 )
 
-// Switch is what an operator has last said of a token: not to use it, or to use it again.
+// Switch is an operator's last command to enable or disable a token. It is broadcast to
+// other instances as JSON.
 type Switch struct {
 	Token    string    `json:"token"`              // Token.Stable
-	Disabled string    `json:"disabled,omitempty"` // why; "" is that it may be used
+	Disabled string    `json:"disabled,omitempty"` // reason; "" enables
 	Given    time.Time `json:"given"`
 }
 
-// farthestSwitch is how far ahead the clock of who gave a switch may be.
-const farthestSwitch = 24 * time.Hour
+// maxSwitchAhead is how far in the future the time of a switch may be, because clocks
+// differ.
+const maxSwitchAhead = 24 * time.Hour
 
-// Switches are those that this process was told, by the names of the tokens. Those that
-// it has heard of are not among them.
+// Switches returns the commands given at this process, sorted by stable name. Commands
+// received from other instances are not included.
 func (p *Pool) Switches() []Switch {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var list []Switch
 	for _, s := range p.states {
 		if s.switchedHere {
-			list = append(list, Switch{Token: s.stable, Disabled: s.disabled, Given: s.switched})
+			list = append(list, Switch{Token: s.stable, Disabled: s.disabled, Given: s.switchedAt})
 		}
 	}
 	slices.SortFunc(list, func(a, b Switch) int { return strings.Compare(a.Token, b.Token) })
 	return list
 }
 
-// Obey takes over what another process was told, if it is the latest. It answers
-// the token if that changes anything, and what is later if that is not the latest.
-func (p *Pool) Obey(now time.Time, o Switch) (changed *Token, later *Switch) {
+// ApplySwitch applies a command given at another instance, if it is the latest. changed is
+// the token whose state it changed. later is the command that this process has instead, if
+// that is later.
+func (p *Pool) ApplySwitch(now time.Time, o Switch) (changed *Token, later *Switch) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := p.known[o.Token]
+	s := p.byStable[o.Token]
 	switch {
-	case s == nil, o.Given.Equal(s.switched), o.Given.After(now.Add(farthestSwitch)):
+	case s == nil, o.Given.Equal(s.switchedAt), o.Given.After(now.Add(maxSwitchAhead)):
 		return nil, nil
-	case o.Given.Before(s.switched):
-		return nil, &Switch{Token: s.stable, Disabled: s.disabled, Given: s.switched}
+	case o.Given.Before(s.switchedAt):
+		return nil, &Switch{Token: s.stable, Disabled: s.disabled, Given: s.switchedAt}
 	}
-	s.switched, s.switchedHere = o.Given, false
+	s.switchedAt, s.switchedHere = o.Given, false
 	why := printable(o.Disabled)
 	if (why == "") == (s.disabled == "") {
 		return nil, nil
 	}
-	p.use(s, why)
+	p.setDisabled(s, why)
 	for _, t := range p.all {
 		if t.state == s {
 			return t, nil
@@ -57,12 +60,12 @@ func (p *Pool) Obey(now time.Time, o Switch) (changed *Token, later *Switch) {
 	return nil, nil
 }
 
-// use takes a token out of use, or back into it.
-func (p *Pool) use(s *state, disabled string) {
+// setDisabled disables a token with a reason, or enables it with "".
+func (p *Pool) setDisabled(s *state, disabled string) {
 	s.disabled = disabled
 	if disabled == "" {
 		s.reject(rejection{})
-		s.trial = time.Time{}
+		s.trialSince = time.Time{}
 	}
 	p.version.Add(1)
 	p.publish(nil)

@@ -11,7 +11,7 @@ func TestTheLatestSwitchHoldsInAllProcesses(t *testing.T) {
 	label := a.all[0].label
 	tell := func(from, to *Pool) (changed bool) {
 		for _, one := range from.Switches() {
-			token, _ := to.Obey(time.Now(), one)
+			token, _ := to.ApplySwitch(time.Now(), one)
 			changed = changed || token != nil
 		}
 		return changed
@@ -34,7 +34,7 @@ func TestTheLatestSwitchHoldsInAllProcesses(t *testing.T) {
 	// The clock of a is ahead.
 	ahead := a.Switches()[0]
 	ahead.Given = time.Now().Add(time.Hour)
-	a.all[0].state.switched = ahead.Given
+	a.all[0].state.switchedAt = ahead.Given
 	tell(a, b)
 	if err := b.Enable(label); err != nil || !tell(b, a) {
 		t.Error("what a clock that is behind says is lost", err)
@@ -50,7 +50,7 @@ func TestTheLatestSwitchHoldsInAllProcesses(t *testing.T) {
 		{Token: ahead.Token, Disabled: "x", Given: ahead.Given},
 		{Token: ahead.Token, Disabled: "x", Given: time.Now().Add(1000 * time.Hour)},
 	} {
-		token, later := a.Obey(time.Now(), one)
+		token, later := a.ApplySwitch(time.Now(), one)
 		if token != nil {
 			t.Errorf("%+v is obeyed", one)
 		}

@@ -12,59 +12,56 @@ import (
 	"github.com/abide-proxy/abide/policy"
 )
 
-// Token is one credential of a pool. It does not change; what is known of it does,
-// and is the pool's. However it is printed or encoded it shows as its label.
+// Token is one credential of a pool. It is immutable; its state belongs to the pool.
+// However a token is printed or encoded, it shows as its label.
 type Token struct {
-	label    string
-	key      string
-	stable   string
-	numbered bool // nobody gave it a label
-	secret   policy.Secret
-	id       id
-	state    *state
+	label         string
+	key           string
+	stable        string
+	labelIsNumber bool // the source has no label for it
+	secret        policy.Secret
+	id            id
+	state         *state
 }
 
-// Label is what people call it. No two tokens of a pool have the same.
+// Label is the token's name for operators. No two tokens of a pool have the same label.
 func (t *Token) Label() string { return t.label }
 
-// Key is the label that it had when it was first loaded, or something like it. A
-// reload that renames it leaves its key, so meters are found by it, and no other
-// secret gets it. It is this process's: see Stable.
+// Key names the token's meters in this process: the label at its first load, made unique. A
+// reload that changes the label keeps the key. For names across processes see Stable.
 func (t *Token) Key() string { return t.key }
 
-// Stable names the secret in every process that has it in a pool of this name. It is
-// for stores and files. Nobody is shown it: who can guess a secret could find out by
-// it that he was right.
+// Stable names the secret in every process that has it in a pool of this name. It is for
+// stores and files and is never shown to users: by this name a guess of the secret could be
+// confirmed.
 func (t *Token) Stable() string { return t.stable }
 
-// Budget is the key that it shares with its twins: tokens of one account have one
-// budget.
+// Budget is the key of the token's account: tokens of one account share one budget.
 func (t *Token) Budget() string { return t.state.account.Load().key }
 
-// Fingerprint tells one secret from another while this process runs, and nothing
-// more.
-func (t *Token) Fingerprint() string { return t.id.String() }
+// fingerprint distinguishes secrets while this process runs.
+func (t *Token) fingerprint() string { return t.id.String() }
 
 func (t Token) String() string { return t.label }
 
-// GoString covers %#v.
+// GoString implements %#v.
 func (t Token) GoString() string { return fmt.Sprintf("%q", t.String()) }
 
-// Format covers every other verb.
-func (t Token) Format(f fmt.State, verb rune) { show(f, verb, t.String()) }
+// Format implements every other verb.
+func (t Token) Format(f fmt.State, verb rune) { formatName(f, verb, t.String()) }
 
-// MarshalText covers JSON, XML, YAML and whatever else asks for text.
+// MarshalText implements JSON, XML, YAML and every other text encoding.
 func (t Token) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
-// show prints a thing that holds secrets as its name.
-func show(f fmt.State, verb rune, name string) {
+// formatName prints a value that holds secrets as its name.
+func formatName(f fmt.State, verb rune, name string) {
 	if verb == 'q' || f.Flag('#') {
 		name = fmt.Sprintf("%q", name)
 	}
 	_, _ = io.WriteString(f, name)
 }
 
-// stable is a secret's one-way name, the same in every process.
+// stable hashes a secret to its name, the same in every process.
 func stable(pool string, secret policy.Secret) string {
 	h := sha256.New()
 	_, _ = io.WriteString(h, "abide: the name of a token\x00")
@@ -76,26 +73,26 @@ func stable(pool string, secret policy.Secret) string {
 
 const stableBytes = 16
 
-// id is a secret's keyed hash. Tokens are the same if theirs are.
+// id is a secret's keyed hash. Tokens with the same id have the same secret.
 type id [sha256.Size]byte
 
-// String is a part of it that is long enough to tell tokens apart.
+// String is a prefix of the hash, long enough to distinguish tokens.
 func (i id) String() string { return hex.EncodeToString(i[:4]) }
 
-// ownKey is this process's alone, so what it hashes cannot be looked up.
-var ownKey = func() []byte {
+// processKey is random for each process, so hashes cannot be looked up elsewhere.
+var processKey = func() []byte {
 	key := make([]byte, sha256.Size)
 	_, _ = rand.Read(key) // never fails
 	return key
 }()
 
-func identify(secret policy.Secret) id {
-	h := hmac.New(sha256.New, ownKey)
+func hashOf(secret policy.Secret) id {
+	h := hmac.New(sha256.New, processKey)
 	_, _ = io.WriteString(h, secret.Reveal())
 	var sum id
 	h.Sum(sum[:0])
 	return sum
 }
 
-// labelled orders tokens for people.
-func labelled(a, b *Token) int { return cmp.Compare(a.label, b.label) }
+// byLabel sorts tokens by label.
+func byLabel(a, b *Token) int { return cmp.Compare(a.label, b.label) }

@@ -19,12 +19,14 @@ type world struct {
 	pool *Pool
 }
 
-// loaded has tokens such as "alice=s1", and "=s1" without a label.
+// loaded has tokens such as "alice=s1", "=s1" without a label and "alice@acme=s1" with an
+// account.
 func loaded(list ...string) *Loaded {
 	l := &Loaded{}
 	for i, one := range list {
 		label, secret, _ := strings.Cut(one, "=")
-		l.Entries = append(l.Entries, Entry{Label: label, Number: i + 1, Secret: policy.NewSecret(secret)})
+		label, account, _ := strings.Cut(label, "@")
+		l.Entries = append(l.Entries, entry{Label: label, Account: account, Number: i + 1, Secret: policy.NewSecret(secret)})
 	}
 	return l
 }
@@ -59,7 +61,7 @@ func (w *world) token(label string) *Token {
 
 func (w *world) config() policy.Pool { return policy.Pool{Name: "p", Put: bearer()} }
 
-func (w *world) reload(list ...string) Change {
+func (w *world) reload(list ...string) reloadChange {
 	w.t.Helper()
 	c, err := w.pool.Reload(w.now, w.config(), loaded(list...))
 	if err != nil {
@@ -71,7 +73,7 @@ func (w *world) reload(list ...string) Change {
 // is checks how a token is, and for how long.
 func (w *world) is(label, route string, state State, left time.Duration) {
 	w.t.Helper()
-	s := w.pool.Standing(w.now, w.token(label), route)
+	s := w.pool.Availability(w.now, w.token(label), route)
 	got := time.Duration(0)
 	if !s.Until.IsZero() {
 		got = s.Until.Sub(w.now)
@@ -88,9 +90,12 @@ func (w *world) pick() string {
 	for i := range ready {
 		ready[i] = i
 	}
-	return set.Tokens()[set.Pick(ready, w.now)].Label()
+	return set.Tokens()[set.pick(ready, w.now)].Label()
 }
 
 func (w *world) success(label string) {
 	w.pool.Success(w.now, w.token(label), w.now, nil)
 }
+
+// pick is PickFor for a request without denials.
+func (s *Set) pick(ready []int, now time.Time) int { return s.PickFor(ready, now, nil) }

@@ -1,45 +1,29 @@
 package upstream
 
-import (
-	"net"
-	"syscall"
+import "golang.org/x/sys/unix"
 
-	"golang.org/x/sys/unix"
-)
-
-// arrival tells what has come on a connection, without reading it.
-type arrival struct{ raw syscall.RawConn }
-
-func newArrival(nc net.Conn) (a arrival) {
-	if tc, ok := nc.(*net.TCPConn); ok {
-		if raw, err := tc.SyscallConn(); err == nil {
-			a.raw = raw
-		}
-	}
-	return a
-}
-
-// wait waits for bytes or the end, and tells how many bytes there are: 0 at the
-// end. known is false where that cannot be told, and then it has not waited.
-func (a arrival) wait() (have int, known bool, err error) {
+// wait waits until bytes can be read or the connection has ended, and returns the number of
+// bytes: 0 at the end. known is false for a connection without a descriptor; then wait
+// returns at once.
+func (a arrival) wait() (unread int, known bool, err error) {
 	if a.raw == nil {
 		return 0, false, nil
 	}
 	err = a.raw.Read(func(fd uintptr) bool {
-		if have = waiting(fd); have > 0 {
+		if unread = unreadBytes(fd); unread > 0 {
 			return true
 		}
 		if !readable(fd) {
 			return false
 		}
-		have = waiting(fd) // some may have come between the two questions
+		unread = unreadBytes(fd) // bytes may have arrived since the first look
 		return true
 	})
-	return have, true, err
+	return unread, true, err
 }
 
-// waiting is how many bytes could be read without waiting.
-func waiting(fd uintptr) int {
+// unreadBytes returns how many bytes can be read without blocking.
+func unreadBytes(fd uintptr) int {
 	n, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ)
 	if err != nil {
 		return 0
@@ -47,20 +31,29 @@ func waiting(fd uintptr) int {
 	return n
 }
 
-// tellsRoom tells whether it is known here what a connection has received.
-const tellsRoom = true
+// reportsUnread tells whether this system reports the number of unread bytes.
+const reportsUnread = true
 
-// have is how many bytes could be read without waiting.
-func (a arrival) have() (n int) {
+// unread returns how many bytes can be read without blocking.
+func (a arrival) unread() (n int) {
 	if a.raw != nil {
-		_ = a.raw.Control(func(fd uintptr) { n = waiting(fd) }) // one that is closed has none
+		_ = a.raw.Control(func(fd uintptr) { n = unreadBytes(fd) }) // a closed connection has none
 	}
 	return n
 }
 
-// promised is how many bytes the peer may still send, as it was told last: once nothing
-// moves it knows that. 0 is also said by systems that do not tell.
-func (a arrival) promised() (n int) {
+// receiveBuffer is the size of the receive receiveBuffer.
+func (a arrival) receiveBuffer() (n int) {
+	if a.raw != nil {
+		_ = a.raw.Control(func(fd uintptr) { n, _ = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF) })
+	}
+	return n
+}
+
+// peerWindow returns how many bytes the peer may still send by the window announced to it
+// last. It is exact once nothing is in flight. 0 is also returned on systems that do not
+// report it.
+func (a arrival) peerWindow() (n int) {
 	if a.raw != nil {
 		_ = a.raw.Control(func(fd uintptr) {
 			if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {

@@ -2,26 +2,11 @@
 
 package upstream
 
-import (
-	"net"
-	"syscall"
-)
+import "syscall"
 
-// arrival tells that something has come on a connection, without reading it.
-type arrival struct{ raw syscall.RawConn }
-
-func newArrival(nc net.Conn) (a arrival) {
-	if tc, ok := nc.(*net.TCPConn); ok {
-		if raw, err := tc.SyscallConn(); err == nil {
-			a.raw = raw
-		}
-	}
-	return a
-}
-
-// wait waits for bytes or the end, and tells how many bytes there are: 0 at the
-// end, and otherwise as many as there could be. known is false where that cannot
-// be told, and then it has not waited.
+// wait waits until bytes can be read or the connection has ended. have is 0 at the end,
+// otherwise an upper bound. known is false for a connection without a descriptor; then wait
+// returns at once.
 func (a arrival) wait() (have int, known bool, err error) {
 	if a.raw == nil {
 		return 0, false, nil
@@ -34,16 +19,22 @@ func (a arrival) wait() (have int, known bool, err error) {
 		}
 		have = 0
 		if n > 0 {
-			have = mostAsked
+			have = maxCredit
 		}
 		return true
 	})
 	return have, true, err
 }
 
-// tellsRoom tells whether it is known here what a connection has received.
-const tellsRoom = false
+// reportsUnread tells whether this system reports the number of unread bytes.
+const reportsUnread = false
 
-func (arrival) have() int { return 0 }
+func (arrival) unread() int { return 0 }
 
-func (arrival) promised() int { return 0 }
+func (arrival) peerWindow() int { return 0 }
+
+func (arrival) receiveBuffer() int { return 0 }
+
+// maxSystemReceiveBuffer is the size in bytes up to which the system grows a receive buffer
+// whose size was not set.
+func maxSystemReceiveBuffer() int64 { return 8 << 20 }

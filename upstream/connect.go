@@ -7,92 +7,83 @@ import (
 	"net"
 	"strings"
 	"time"
-
-	"golang.org/x/net/http2"
 )
 
-// connect gives a connection for the request, kept or new. An HTTP/2 one has a
-// stream reserved.
+// connect returns a connection for the request, from the pool or new. On an HTTP/2
+// connection it has reserved a stream.
 func (t *Transport) connect(ctx context.Context, o *outgoing, fresh bool) (*conn, *Error) {
 	key := hostKey{name: o.host, port: o.port, secure: o.secure}
 	if o.forward {
 		key = hostKey{}
 	}
 	for {
-		found, ok := t.pool.take(key, fresh, o.upgrade != "")
+		offered, ok := t.pool.take(key, fresh, o.upgrade != "")
 		switch {
 		case !ok:
 			return nil, &Error{Kind: Canceled, Err: ErrTransportClosed}
-		case found.wait != nil:
-			o.waited = true
+		case offered.dialing != nil:
+			o.waitedForConn = true
 			select {
-			case <-found.wait.done:
+			case <-offered.dialing.done:
 			case <-ctx.Done():
 				return nil, &Error{Kind: Canceled, Err: ctx.Err()}
 			}
-			if e := found.wait.err; e != nil {
-				own := *e // the caller may write to it
+			if e := offered.dialing.err; e != nil {
+				own := *e // a copy: the caller may change it
 				return nil, &own
 			}
-		case found.conn == nil:
-			o.waited = true
-			return t.dial(ctx, o, found)
-		case found.conn.h2 != nil:
-			// Others may be on it, so it goes on being counted.
-			if m, g := meterFrom(ctx), found.conn.gauge; m != nil && g != nil {
-				g.setMeter(m)
-				g.asksNext()
-				if g.late.Load() {
-					t.pool.retire(found.conn)
-					t.pool.leave(found.conn)
-					continue
-				}
+		case offered.conn == nil:
+			o.waitedForConn = true
+			return t.dial(ctx, o, offered)
+		case offered.conn.multiplexed != nil:
+			// Other requests may use the connection, so it keeps its meter.
+			if m, g := meterFrom(ctx), offered.conn.metered; m != nil && g != nil && !g.reuse(m) {
+				t.pool.retire(offered.conn)
+				offered.conn.multiplexed.client.Release()
+				t.pool.releaseStream(offered.conn)
+				continue
 			}
-			return found.conn, nil
-		case !found.conn.peek.alive():
-			found.conn.close()
+			return offered.conn, nil
+		case !offered.conn.peeker.alive():
+			offered.conn.close()
 		default:
-			if g := found.conn.gauge; g != nil {
-				g.setMeter(meterFrom(ctx))
-				g.asksNext()
-				if g.late.Load() {
-					found.conn.close()
-					continue
-				}
+			if g := offered.conn.metered; g != nil && !g.reuse(meterFrom(ctx)) {
+				offered.conn.close()
+				continue
 			}
-			return found.conn, nil
+			return offered.conn, nil
 		}
 	}
 }
 
-// dial follows an offer that has neither a connection nor one to wait for.
+// dial opens a connection for an offer that has neither a connection nor a pending dial.
 func (t *Transport) dial(ctx context.Context, o *outgoing, to offer) (*conn, *Error) {
 	opened := false
 	defer func() {
 		if opened {
 			return
 		}
-		// A panic: those who wait for the connection must not wait for ever.
-		if to.lead {
-			t.pool.land(to.home, nil, &Error{Kind: Unknown})
+		// After a panic too, requests that wait for this dial must be released.
+		if to.first {
+			t.pool.dialEnded(to.home, nil, &Error{Kind: Unknown})
 		}
-		t.pool.left(to.home)
+		t.pool.connectionGone(to.home)
 	}()
 	c, err := t.open(ctx, o, to)
 	opened = true
 	if err != nil {
 		e := dialError(ctx, err)
-		if to.lead {
-			t.pool.land(to.home, nil, e)
+		if to.first {
+			t.pool.dialEnded(to.home, nil, e)
 		}
-		t.pool.left(to.home)
+		t.pool.connectionGone(to.home)
 		return nil, e
 	}
 	switch {
-	case c.h2 != nil:
-		c.watch()
-	case to.lead:
-		t.pool.land(to.home, c, nil)
+	case c.multiplexed != nil:
+		c.allowPublish()
+	case to.first:
+		t.pool.dialEnded(to.home, c, nil)
 	}
 	return c, nil
 }
@@ -119,8 +110,8 @@ func (t *Transport) open(ctx context.Context, o *outgoing, to offer) (*conn, err
 		nc.Close()
 		return nil, err
 	}
-	if tc.ConnectionState().NegotiatedProtocol == http2.NextProtoTLS {
-		c, err := t.newConn2(ctx, to.home, tc, to.lead)
+	if tc.ConnectionState().NegotiatedProtocol == alpnHTTP2 {
+		c, err := t.newConn2(ctx, to.home, tc, to.first)
 		if err != nil {
 			nc.Close()
 			return nil, err
@@ -132,7 +123,7 @@ func (t *Transport) open(ctx context.Context, o *outgoing, to offer) (*conn, err
 
 func (t *Transport) handshake(ctx context.Context, o *outgoing, nc net.Conn) (*tls.Conn, error) {
 	config := t.both
-	if o.upgrade != "" { // which HTTP/2 cannot
+	if o.upgrade != "" { // HTTP/2 has no Upgrade
 		config = t.single
 	}
 	config = config.Clone()
@@ -140,21 +131,22 @@ func (t *Transport) handshake(ctx context.Context, o *outgoing, nc net.Conn) (*t
 	if config.ServerName == "" {
 		config.ServerName = strings.TrimSuffix(o.host, ".")
 	}
-	tc := tls.Client(&valve{Conn: nc}, config)
+	tc := tls.Client(&blockableConn{Conn: nc}, config)
 	limited := ctx
 	if t.HandshakeTimeout > 0 {
 		var cancel context.CancelFunc
-		limited, cancel = withPatience(ctx, gauge(nc), t.HandshakeTimeout)
+		limited, cancel = withPausableTimeout(ctx, meteredConnOf(nc), t.HandshakeTimeout)
 		defer cancel()
 	}
-	// On a goroutine of its own, because verifying a certificate needs a deep
-	// stack, which a request that then waits for its answer would keep.
+	// The handshake runs on a goroutine of its own: verifying a certificate grows the
+	// stack, and the request's goroutine would keep that stack while it waits for the
+	// answer.
 	done := make(chan error, 1)
 	go func() { done <- tc.HandshakeContext(limited) }()
 	if err := <-done; err != nil {
 		e := &Error{Kind: TLS, TLS: tlsFailureOf(err, *asked, time.Now()), Err: err}
 		var timeout net.Error
-		switch still := stillFor(err); {
+		switch still := budgetErrorOf(err); {
 		case ctx.Err() != nil:
 			e = &Error{Kind: Canceled, Err: ctx.Err()}
 		case still != nil:
@@ -167,7 +159,8 @@ func (t *Transport) handshake(ctx context.Context, o *outgoing, nc net.Conn) (*t
 	return tc, nil
 }
 
-// dialError keeps what a dialer of this package said, and wraps what another did.
+// dialError returns the *Error of a dialer of this package as it is, and wraps any other
+// error.
 func dialError(ctx context.Context, err error) *Error {
 	var e *Error
 	switch {

@@ -11,31 +11,30 @@ import (
 	"time"
 )
 
-// Resolver finds the addresses of a name. A *net.Resolver is one.
-type Resolver interface {
+// resolver finds the addresses of a name. *net.Resolver implements it.
+type resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// Dialer opens connections to sites. The zero value resolves as the system
-// does, waits as long as the caller does, and dials public addresses only. It
-// is safe for concurrent use; its fields are not to be changed after the first
-// Dial.
+// Dialer opens connections to sites. The zero value uses the system's resolver, has no time
+// limit, and dials public addresses only. It is safe for concurrent use; its fields must
+// not be changed after the first Dial.
 type Dialer struct {
 	Guard *Guard
-	// Resolve says where targets are, "host:port" → "ip:port". A target named
-	// here may be anywhere but on a listener of ours or a metadata service:
-	// the operator wrote down the very address.
+	// Resolve maps targets, "host:port" → "ip:port". The operator wrote down these
+	// addresses, so they may be private; listeners of this process and metadata services
+	// stay refused.
 	Resolve  map[string]string
-	Resolver Resolver
-	// Timeout bounds resolving and connecting together; 0 is no bound.
+	Resolver resolver
+	// Timeout bounds resolving and connecting together; 0: no bound.
 	Timeout time.Duration
-	// ReceiveBuffer is what the system is asked to hold, in bytes, of a connection
-	// that is dialed under a byte limit: what lies there has been sent without
-	// credit. Linux takes twice that. 0 is 16 KiB, or more as far as a Generous one
-	// allows it; negative leaves it to the system.
+	// ReceiveBuffer is the size in bytes that is requested for the receive buffer of a
+	// connection dialed under a byte limit: the peer can fill this buffer without credit.
+	// Linux doubles the value. 0 uses the limit's own size, or 16 KiB; a negative value
+	// leaves the size to the system.
 	ReceiveBuffer int
 
-	// connect opens a TCP connection; tests have their own.
+	// connect opens a TCP connection; tests replace it.
 	connect func(ctx context.Context, a netip.AddrPort) (net.Conn, error)
 }
 
@@ -50,14 +49,14 @@ var (
 	loopback6 = netip.IPv6Loopback()
 )
 
-// Dial connects to a host, which is a canonical name or an address without
-// brackets. The name is resolved once, every address is checked, and only
-// checked addresses are dialed. The connection counts into the Meter of ctx.
+// Dial connects to a host, which is a canonical name or an address without brackets. The
+// name is resolved once, every address is checked, and only checked addresses are dialed.
+// The meter of ctx counts the connection's bytes.
 func (d *Dialer) Dial(ctx context.Context, host string, port uint16) (net.Conn, error) {
 	return d.dial(ctx, host, port, false)
 }
 
-// Named tells whether Resolve says where this target is.
+// Named tells whether Resolve has this target.
 func (d *Dialer) Named(host string, port uint16) bool {
 	if len(d.Resolve) == 0 {
 		return false
@@ -66,7 +65,7 @@ func (d *Dialer) Named(host string, port uint16) bool {
 	return ok
 }
 
-// dial is Dial; named lets the host be anywhere that Resolve could lead to.
+// dial is Dial. If named is true, the host may have any address that Resolve could name.
 func (d *Dialer) dial(ctx context.Context, host string, port uint16, named bool) (net.Conn, error) {
 	within, cancel := ctx, context.CancelFunc(func() {})
 	if d.Timeout > 0 {
@@ -81,16 +80,14 @@ func (d *Dialer) dial(ctx context.Context, host string, port uint16, named bool)
 		return nil, err
 	}
 	m := meterFrom(ctx)
-	lent, receive := d.receives(m)
-	nc, err := d.race(within, to, receive)
+	nc, err := d.race(within, to, d.receiveBuffer(m))
 	if err != nil {
-		lent.end()
 		return nil, connectError(ctx, err)
 	}
-	return newBudgetedConn(nc, m, d.ReceiveBuffer, lent), nil
+	return newBudgetedConn(nc, m, d.ReceiveBuffer), nil
 }
 
-// addresses are those that host may be dialed at, best first.
+// addresses returns the addresses to dial for a host, in order of preference.
 func (d *Dialer) addresses(ctx context.Context, host string, port uint16, named bool) ([]netip.AddrPort, error) {
 	if len(d.Resolve) > 0 {
 		if to, ok := d.Resolve[joinHostPort(host, port)]; ok {
@@ -98,20 +95,20 @@ func (d *Dialer) addresses(ctx context.Context, host string, port uint16, named 
 			if err != nil {
 				return nil, &Error{Kind: Resolve, Err: errBadResolve}
 			}
-			return d.checked([]netip.Addr{a.Addr()}, a.Port(), true)
+			return d.allowedAddresses([]netip.Addr{a.Addr()}, a.Port(), true)
 		}
 	}
 	found, err := d.lookup(ctx, host)
 	if err != nil {
 		return nil, err
 	}
-	return d.checked(found, port, named)
+	return d.allowedAddresses(found, port, named)
 }
 
-// checked leaves out what the guard refuses. Nothing left is an error. A name
-// of which one address is our own is refused as a whole: localhost leads here,
-// although nobody may listen on its other address.
-func (d *Dialer) checked(found []netip.Addr, port uint16, named bool) ([]netip.AddrPort, error) {
+// allowedAddresses returns the addresses that the guard allows; none is an error. A name
+// with an address of this process is refused as a whole: localhost leads here even if its
+// other address has no listener.
+func (d *Dialer) allowedAddresses(found []netip.Addr, port uint16, named bool) ([]netip.AddrPort, error) {
 	allowed := make([]netip.AddrPort, 0, len(found))
 	var refused error
 	for _, ip := range found {
@@ -136,7 +133,7 @@ func (d *Dialer) checked(found []netip.Addr, port uint16, named bool) ([]netip.A
 	return interleave(allowed), nil
 }
 
-// lookup asks the resolver, except about what needs none.
+// lookup resolves a host. Addresses and localhost are not sent to the resolver.
 func (d *Dialer) lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{ip}, nil
@@ -144,18 +141,18 @@ func (d *Dialer) lookup(ctx context.Context, host string) ([]netip.Addr, error) 
 	if host == "" {
 		return nil, &Error{Kind: Resolve, Err: errNoHost}
 	}
-	// No resolver may say that localhost is elsewhere (RFC 6761), so none is asked.
+	// RFC 6761: localhost is loopback, whatever a resolver would answer.
 	if isLocalhost(host) {
 		return []netip.Addr{loopback4, loopback6}, nil
 	}
-	var r Resolver = net.DefaultResolver
+	var r resolver = net.DefaultResolver
 	if d.Resolver != nil {
 		r = d.Resolver
 	}
 	found, err := r.LookupNetIP(ctx, "ip", host)
 	if err != nil {
 		kind := Resolve
-		if ranOut(err) {
+		if outOfResources(err) {
 			kind = Files
 		}
 		return nil, &Error{Kind: kind, Err: err}
@@ -173,8 +170,8 @@ func isLocalhost(host string) bool {
 	return len(host) == len(name) || host[len(host)-len(name)-1] == '.'
 }
 
-// interleave lets the address families take turns, the one of the first
-// address first, so that one dead family costs one delay (RFC 8305).
+// interleave alternates the address families, beginning with the family of the first
+// address, so that an unreachable family costs one delay (RFC 8305).
 func interleave(all []netip.AddrPort) []netip.AddrPort {
 	first := all[0].Addr().Is4()
 	var one, other []netip.AddrPort

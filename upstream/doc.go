@@ -1,5 +1,5 @@
-// Package upstream reaches the sites: it resolves and checks where a name
-// leads, dials, speaks HTTP on pooled connections, and relays tunnels.
+// Package upstream connects to sites: it resolves names and checks the addresses,
+// dials, sends HTTP requests on pooled connections, and relays tunnels.
 //
 //	guard := &upstream.Guard{Local: true, Own: server.Own}
 //	dialer := &upstream.Dialer{Guard: guard, Timeout: 10 * time.Second}
@@ -13,7 +13,7 @@
 //
 // Behind a next hop, NextHop.Tunnel takes the place of Dialer.Dial.
 //
-// Every error is an *Error, whose Kind is all that a client may hear of it.
-// Of addresses only Guard judges, and always the address that is then dialed:
-// a name that was checked and then dialed by name could lead elsewhere by then.
+// Every error is an *Error, and clients may learn only its Kind.
+// Only Guard decides on addresses, and it checks the very address that is dialed:
+// a name that was checked and then dialed by name could resolve differently.
 package upstream

@@ -4,7 +4,7 @@ package upstream
 
 import "syscall"
 
-// What a failed connect says, in the words of this system.
+// System errors of a failed connect, by meaning.
 var (
 	errRefused      error = syscall.ECONNREFUSED
 	errsReset             = []error{syscall.ECONNRESET, syscall.ECONNABORTED, syscall.EPIPE}
@@ -13,5 +13,5 @@ var (
 		syscall.EACCES, syscall.EPERM, // a firewall of this machine
 		syscall.EAFNOSUPPORT, syscall.EINVAL, // no such family, or an address that cannot be connected to
 	}
-	errsRanOut = []error{syscall.EMFILE, syscall.ENFILE, syscall.EADDRNOTAVAIL, syscall.EADDRINUSE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EAGAIN}
+	errsOutOfResources = []error{syscall.EMFILE, syscall.ENFILE, syscall.EADDRNOTAVAIL, syscall.EADDRINUSE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EAGAIN}
 )

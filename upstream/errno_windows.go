@@ -2,7 +2,7 @@ package upstream
 
 import "golang.org/x/sys/windows"
 
-// What a failed connect says, in the words of this system.
+// System errors of a failed connect, by meaning.
 var (
 	errRefused      error = windows.WSAECONNREFUSED
 	errsReset             = []error{windows.WSAECONNRESET, windows.WSAECONNABORTED}
@@ -11,5 +11,5 @@ var (
 		windows.WSAEACCES, // a firewall of this machine
 		windows.WSAEAFNOSUPPORT, windows.WSAEINVAL, windows.WSAEADDRNOTAVAIL,
 	}
-	errsRanOut = []error{windows.WSAEMFILE, windows.WSAENOBUFS, windows.WSAEADDRINUSE}
+	errsOutOfResources = []error{windows.WSAEMFILE, windows.WSAENOBUFS, windows.WSAEADDRINUSE}
 )

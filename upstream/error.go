@@ -5,30 +5,31 @@ import (
 	"errors"
 )
 
-// Kind says in one word why an origin could not be asked or did not answer.
-// The proxy turns it into a status and a fixed sentence; the wrapped error is
-// for debug logs only, because it may name resolvers and inner addresses.
+// Kind classifies why an origin could not be reached or did not answer. The proxy maps it
+// to a status and a fixed sentence. The wrapped error is for debug logs only: it may
+// contain resolvers and internal addresses. If you add a Kind, also add its name to
+// kindNames.
 type Kind uint8
 
 const (
 	Unknown        Kind = iota
 	Resolve             // the name has no address, or the resolver failed
-	Refused             // the origin's machine answered that nobody listens
+	Refused             // the origin's machine answered that no process listens on the port
 	Unreachable         // no route, host down
-	ConnectTimeout      // no connection within the time for it
+	ConnectTimeout      // no connection in time
 	Forbidden           // the address may not be dialed by policy
-	Self                // the address is one of our own listeners
+	Self                // the address is a listener of this process
 	TLS                 // handshake or certificate
-	AnswerTimeout       // no response head within the time for it
-	Stalled             // a body made no progress within the time for it
-	Closed              // the origin closed or reset before it answered
-	Protocol            // what came back is not HTTP, or not safe to believe
-	Files               // out of file descriptors or ports here
+	AnswerTimeout       // no response head in time
+	Stalled             // a body made no progress for too long
+	Closed              // the origin closed or reset the connection before it answered
+	Protocol            // the answer is not valid or not safe HTTP
+	Files               // this process is out of file descriptors or ports
 	Hop                 // the next-hop proxy refused or failed
-	Canceled            // the caller gave up
-	Upload              // reading the caller's own request body failed: see RequestBodyError
-	Invalid             // the request cannot be put on the wire as it is
-	Budget              // a byte limit kept the connection still for longer than it may: see Limiter
+	Canceled            // the caller's context ended
+	Upload              // reading the caller's request body failed: see requestBodyError
+	invalid             // the request cannot be written as valid HTTP
+	Budget              // a byte limit paused the connection for too long: see byteLimiter
 )
 
 var kindNames = [...]string{
@@ -39,29 +40,29 @@ var kindNames = [...]string{
 
 func (k Kind) String() string { return kindNames[k] }
 
-// Error is every failure of this package.
+// Error is the type of all errors of this package.
 type Error struct {
 	Kind Kind
-	// Sent tells whether any byte of the request may have reached the origin.
-	// A request with Sent == false may be sent again whatever its method.
+	// Sent tells whether any byte of the request may have reached the origin. A request
+	// with Sent == false may be sent again, whatever its method.
 	Sent bool
-	// Stale tells that the connection had been used before and ended without a
-	// word in answer to this request: most likely it was about to end anyway. With
-	// Sent a caller may ask again at once, if twice does no harm; without it the
-	// Transport has done that already, where the body allows it.
+	// Stale tells that a reused connection ended before any byte of the answer: most likely
+	// the origin was closing it already. If Sent is true, a caller may retry an idempotent
+	// request at once. If Sent is false, the Transport has retried already where the body
+	// allowed it.
 	Stale bool
-	// TLS is what is known of a handshake that failed, of Kind TLS with the origin
-	// and of Kind Hop with the next hop. It is nil for other failures.
+	// TLS describes a failed handshake, with the origin for Kind TLS and with the next hop
+	// for Kind Hop. It is nil for other failures.
 	TLS *TLSFailure
 	Err error
 }
 
-// Error leaves the wrapped error out on purpose: see Kind.
+// Error omits the wrapped error on purpose: see Kind.
 func (e *Error) Error() string { return "upstream: " + e.Kind.String() }
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// KindOf classifies any error that came out of this package.
+// KindOf returns the Kind of any error of this package.
 func KindOf(err error) Kind {
 	var e *Error
 	switch {

@@ -241,7 +241,7 @@ func TestARequestBodyThatBreaksIsNotTheOriginsFault(t *testing.T) {
 			req.ContentLength = 5000
 		}
 		_, _, err := ask(t, newTransport(t), req)
-		var bad *RequestBodyError
+		var bad *requestBodyError
 		if KindOf(err) != Upload || !errors.As(err, &bad) {
 			t.Errorf("%s: %v", name, unwrapped(err))
 		}

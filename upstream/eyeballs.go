@@ -11,24 +11,24 @@ import (
 	"time"
 )
 
-// attemptDelay is how long one address may stay silent before the next one is
-// tried beside it (RFC 8305).
+// attemptDelay is how long a connect to one address runs alone before the next address is
+// tried in parallel (RFC 8305).
 const attemptDelay = 250 * time.Millisecond
 
-// keepAlive finds out within two minutes that the other end is gone without a
-// word, so that even a connection without an idle bound ends some day.
+// keepAlive detects a vanished peer within two minutes, so that connections without an idle
+// timeout end, too.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 60 * time.Second, Interval: 15 * time.Second, Count: 4}
 
 var tcp = net.Dialer{KeepAliveConfig: keepAlive}
 
-// open connects to one address. receive is what the system is asked to hold of what
-// comes, 0 if it is to say itself.
+// open connects to one address. receive is the requested size of the receive buffer in
+// bytes; 0 leaves it to the system.
 func (d *Dialer) open(ctx context.Context, a netip.AddrPort, receive int) (net.Conn, error) {
 	if d.connect != nil {
 		return d.connect(ctx, a)
 	}
-	// Not DialTCP: it binds to a port before it connects, which takes that
-	// port from all destinations and not from this one only.
+	// Not DialTCP: it binds a local port before connecting, which blocks that port for all
+	// destinations.
 	dialer := &tcp
 	if receive > 0 {
 		dialer = &net.Dialer{KeepAliveConfig: keepAlive, Control: func(_, _ string, raw syscall.RawConn) error {
@@ -41,21 +41,21 @@ func (d *Dialer) open(ctx context.Context, a netip.AddrPort, receive int) (net.C
 	case err == nil:
 		return nc, nil
 	case a.Addr().Is6() && errors.Is(err, syscall.EADDRNOTAVAIL):
-		// For IPv4 this is a lack of ports; for IPv6 a machine without it.
+		// On IPv4 this means no free ports; on IPv6, that the machine has no IPv6.
 		return nil, &Error{Kind: Unreachable, Err: err}
 	default:
 		return nil, err
 	}
 }
 
-// attempt is the outcome of one connect.
+// attempt is the result of one connect.
 type attempt struct {
 	conn net.Conn
 	err  error
 }
 
-// race connects to the first address that answers. It returns when every
-// attempt it has started has ended.
+// race connects to the first address that answers. It returns when every attempt it has
+// started has ended.
 func (d *Dialer) race(ctx context.Context, to []netip.AddrPort, receive int) (net.Conn, error) {
 	if len(to) == 1 {
 		return d.open(ctx, to[0], receive)
@@ -91,7 +91,7 @@ func (d *Dialer) race(ctx context.Context, to []netip.AddrPort, receive int) (ne
 			running--
 			switch {
 			case got.err != nil:
-				failure = clearer(failure, got.err)
+				failure = moreSpecificError(failure, got.err)
 				delay.Reset(0) // no need to wait for the delay
 			case won != nil:
 				got.conn.Close()
@@ -110,9 +110,9 @@ func (d *Dialer) race(ctx context.Context, to []netip.AddrPort, receive int) (ne
 	return nil, failure
 }
 
-// clearer is the error that tells more about why a name cannot be reached. A
-// machine without IPv6 cannot reach any address of it, which says nothing.
-func clearer(a, b error) error {
+// moreSpecificError returns the error that says more about why a name cannot be reached. A
+// failure of IPv6 on a machine without IPv6 says nothing.
+func moreSpecificError(a, b error) error {
 	weight := func(err error) int {
 		switch dialKind(err) {
 		case Files:
@@ -132,8 +132,8 @@ func clearer(a, b error) error {
 	return a
 }
 
-// connectError makes an *Error of whatever dialing said. A caller that left is
-// told from a connection that took too long.
+// connectError makes an *Error of a dial error. It distinguishes a canceled caller from a
+// timeout.
 func connectError(ctx context.Context, err error) *Error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return &Error{Kind: Canceled, Err: ctx.Err()}
@@ -152,7 +152,7 @@ func dialKind(err error) Kind {
 	switch {
 	case errors.As(err, &e):
 		return e.Kind
-	case ranOut(err):
+	case outOfResources(err):
 		return Files
 	case errors.Is(err, errRefused):
 		return Refused
@@ -170,15 +170,15 @@ func dialKind(err error) Kind {
 	return Unknown
 }
 
-// ranOut tells whether this machine has no more files, ports or buffers. The
-// resolver keeps only the words of its errors.
-func ranOut(err error) bool {
-	if isAny(err, errsRanOut) {
+// outOfResources tells whether this machine has run out of files, ports or buffers. Errors
+// of the resolver contain the cause as text only.
+func outOfResources(err error) bool {
+	if isAny(err, errsOutOfResources) {
 		return true
 	}
 	var dns *net.DNSError
 	if errors.As(err, &dns) {
-		for _, e := range errsRanOut {
+		for _, e := range errsOutOfResources {
 			if strings.Contains(dns.Err, e.Error()) {
 				return true
 			}

@@ -84,7 +84,7 @@ func FuzzChunks(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, size uint8) {
 		read := func(r io.Reader, size int) (string, http.Header, error) {
 			b := &body{ctx: context.Background(), chunked: true, resp: &http.Response{}}
-			b.c = &conn{t: &Transport{}, br: bufio.NewReaderSize(r, 64)}
+			b.conn = &conn{t: &Transport{}, br: bufio.NewReaderSize(r, 64)}
 			var all []byte
 			p := make([]byte, size)
 			for {

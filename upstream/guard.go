@@ -9,34 +9,33 @@ import (
 	"strings"
 )
 
-// Guard says which addresses may be dialed. The zero value, and a nil Guard,
-// allow public addresses only. Its methods are safe for concurrent use.
+// Guard decides which addresses may be dialed. The zero value, and a nil Guard, allow
+// public addresses only. Its methods are safe for concurrent use.
 //
-// Dialer asks it about every address that a name has; CheckHost is for names
-// and addresses that somebody else will resolve.
+// Dialer checks every address of a name. CheckHost is for names and addresses that another
+// proxy will resolve.
 type Guard struct {
-	// Local is for a listener that only this machine can reach: its clients
-	// could dial everything themselves, so only what the credentials of the
-	// machine hang on stays refused.
+	// Local is for a listener that only this machine can reach: its clients could dial
+	// every address themselves. Only metadata services, which hand out the machine's
+	// credentials, and own listeners stay refused.
 	Local bool
-	// Allow names what may be dialed although it is not public.
+	// Allow lists addresses that may be dialed although they are not public.
 	Allow []netip.Prefix
-	// Own tells whether a listener of ours is bound to an address. One bound
-	// to 0.0.0.0 or [::] is asked for by that address: Check knows what it
-	// stands for.
+	// Own tells whether a listener of this process is bound to an address. Check also asks
+	// for 0.0.0.0 and [::], which stand for all addresses.
 	Own func(netip.AddrPort) bool
 }
 
 var (
-	errOwn      = errors.New("the address is a listener of ours")
+	errOwn      = errors.New("the address is a listener of this process")
 	errMetadata = errors.New("the address serves cloud metadata")
 	errPrivate  = errors.New("the address is not public")
 	errNoPort   = errors.New("port 0 cannot be dialed")
 )
 
-// metadata addresses hand out the credentials of the machine that asks. Allow
-// does not open them: an Allow of 169.254.0.0/16 or fd00::/8 means machines,
-// and there is nothing there to crawl.
+// metadata are addresses of cloud services that hand out the credentials of the machine
+// that asks. Allow does not open them: an Allow of 169.254.0.0/16 or fd00::/8 is meant for
+// machines.
 var metadata = addrs(
 	"169.254.169.254",    // AWS, Google, Azure, Oracle, DigitalOcean, Hetzner, OpenStack; metadata.google.internal is this
 	"169.254.170.2",      // AWS: credentials of a container task
@@ -53,12 +52,12 @@ var metadata = addrs(
 	"fd00:42::42",        // Scaleway
 )
 
-// metadataNames lead to those addresses inside the clouds that have them.
+// metadataNames resolve to these addresses inside the clouds.
 var metadataNames = []string{
 	"metadata", "metadata.google.internal", "metadata.goog", "instance-data", "instance-data.ec2.internal", "metadata.tencentyun.com",
 }
 
-// special4 is what of IPv4 is not the public Internet.
+// special4 are the IPv4 prefixes that are not public.
 var special4 = prefixes(
 	"0.0.0.0/8",       // this host; dialing 0.0.0.0 reaches it
 	"10.0.0.0/8",      // private
@@ -77,9 +76,8 @@ var special4 = prefixes(
 	"240.0.0.0/4",     // reserved, and broadcast
 )
 
-// Of IPv6 only global6 is the public Internet, without special6. So loopback,
-// fc00::/7, fe80::/10, fec0::/10, multicast and what nobody has assigned yet
-// need no entry. Teredo is in 2001::/23.
+// Of IPv6 only global6 without special6 is public. So loopback, fc00::/7, fe80::/10,
+// fec0::/10, multicast and unassigned prefixes need no entry. Teredo is in 2001::/23.
 var (
 	global6  = netip.MustParsePrefix("2000::/3")
 	special6 = prefixes(
@@ -88,9 +86,9 @@ var (
 		"2002::/16",     // 6to4: leads to an IPv4 address by relays that are gone
 		"3fff::/20",     // documentation
 	)
-	// nat64 leads to public IPv4 addresses in networks that have IPv6 only:
-	// there every name without an IPv6 address resolves to it. The other
-	// prefix for it, 64:ff9b:1::/48, is for networks' own use, hence private.
+	// nat64 translates to public IPv4 addresses in networks with IPv6 only: there every
+	// name without an IPv6 address resolves to it. The other NAT64 prefix, 64:ff9b:1::/48,
+	// is for private use of networks.
 	nat64      = netip.MustParsePrefix("64:ff9b::/96")
 	nat64Local = netip.MustParsePrefix("64:ff9b:1::/48")
 	sixToFour  = netip.MustParsePrefix("2002::/16")
@@ -98,19 +96,19 @@ var (
 	compatible = netip.MustParsePrefix("::/96")
 )
 
-// Check says whether an address may be dialed. Its error is an *Error of Kind
-// Self or Forbidden.
+// Check tells whether an address may be dialed. Its error is an *Error of Kind Self or
+// Forbidden.
 func (g *Guard) Check(a netip.AddrPort) error { return g.check(a, false) }
 
-// check is Check; named tells that the operator named the address as the
-// place of one target or as the next hop, which allows what Allow would.
+// check is Check. named tells that the operator wrote down the address, for one target or
+// as the next hop, which allows as much as Allow.
 func (g *Guard) check(a netip.AddrPort, named bool) error {
 	ip := a.Addr().WithZone("").Unmap()
 	if !ip.IsValid() || a.Port() == 0 {
 		return &Error{Kind: Forbidden, Err: errNoPort}
 	}
-	// An IPv4 address may hide in an IPv6 one that some gateway unpacks.
-	inner := embedded(ip)
+	// A gateway may translate an IPv6 address into the IPv4 address inside it.
+	inner := embeddedIPv4(ip)
 	for _, is := range [...]netip.Addr{ip, inner} {
 		if is.IsValid() && g.own(netip.AddrPortFrom(is, a.Port())) {
 			return &Error{Kind: Self, Err: errOwn}
@@ -127,8 +125,8 @@ func (g *Guard) check(a netip.AddrPort, named bool) error {
 	return &Error{Kind: Forbidden, Err: errPrivate}
 }
 
-// CheckHost judges a host that is not resolved here but by a next hop, as far
-// as that can be done without resolving it.
+// CheckHost judges a host that a next hop will resolve, as far as possible without
+// resolving it.
 func (g *Guard) CheckHost(host string, port uint16) error {
 	if ip, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
 		return g.Check(netip.AddrPortFrom(ip, port))
@@ -143,7 +141,7 @@ func (g *Guard) CheckHost(host string, port uint16) error {
 	return nil
 }
 
-// own tells whether dialing a reaches a listener of ours.
+// own tells whether dialing a reaches a listener of this process.
 func (g *Guard) own(a netip.AddrPort) bool {
 	if g == nil || g.Own == nil {
 		return false
@@ -151,7 +149,7 @@ func (g *Guard) own(a netip.AddrPort) bool {
 	everywhere := g.Own(netip.AddrPortFrom(netip.IPv6Unspecified(), a.Port())) ||
 		g.Own(netip.AddrPortFrom(netip.IPv4Unspecified(), a.Port()))
 	switch {
-	case a.Addr().IsUnspecified(): // the kernel takes it for loopback
+	case a.Addr().IsUnspecified(): // the kernel connects to loopback
 		return everywhere || g.Own(a) ||
 			g.Own(netip.AddrPortFrom(loopback4, a.Port())) || g.Own(netip.AddrPortFrom(loopback6, a.Port()))
 	case everywhere:
@@ -161,15 +159,15 @@ func (g *Guard) own(a netip.AddrPort) bool {
 	}
 }
 
-// ofThisMachine is asked only about ports that we listen on everywhere, so the
-// interfaces are looked up each time: they change.
+// ofThisMachine tells whether ip is an address of this machine. It is called only for ports
+// with a listener on all addresses. Interfaces change, so it reads them each time.
 func ofThisMachine(ip netip.Addr) bool {
 	if ip.IsLoopback() {
 		return true
 	}
 	all, err := net.InterfaceAddrs()
 	if err != nil {
-		return true // better to refuse than to loop
+		return true // refuse: otherwise a request could loop
 	}
 	for _, a := range all {
 		if n, ok := a.(*net.IPNet); ok {
@@ -181,8 +179,8 @@ func ofThisMachine(ip netip.Addr) bool {
 	return false
 }
 
-// public tells whether ip, which carries inner when that is valid, is one of
-// the public Internet.
+// public tells whether ip is a public address, and so is the IPv4 address inner that it
+// carries, if that is valid.
 func public(ip, inner netip.Addr) bool {
 	if ip.Is4() {
 		return !within(special4, ip)
@@ -193,9 +191,9 @@ func public(ip, inner netip.Addr) bool {
 	return global6.Contains(ip) && !within(special6, ip)
 }
 
-// embedded is the IPv4 address that packets to an IPv6 address end up at by
-// some way of translation; the zero Addr when there is none.
-func embedded(ip netip.Addr) netip.Addr {
+// embeddedIPv4 is the IPv4 address that a translation mechanism sends packets for ip to;
+// the zero Addr if there is none.
+func embeddedIPv4(ip netip.Addr) netip.Addr {
 	if ip.Is4() {
 		return netip.Addr{}
 	}
@@ -204,7 +202,7 @@ func embedded(ip netip.Addr) netip.Addr {
 	case nat64.Contains(ip), compatible.Contains(ip) && !ip.IsUnspecified() && !ip.IsLoopback():
 		return netip.AddrFrom4([4]byte(b[12:]))
 	case nat64Local.Contains(ip):
-		// A network may put the address elsewhere in it; this is the usual place.
+		// A network may use another position; this is the usual one.
 		return netip.AddrFrom4([4]byte(b[12:]))
 	case sixToFour.Contains(ip):
 		return netip.AddrFrom4([4]byte(b[2:6]))

@@ -7,12 +7,11 @@ import (
 	"syscall"
 )
 
-// peeker looks whether anything, an end included, has come on a connection
-// that should be silent.
+// peeker checks whether bytes or an end have arrived on a connection that should be idle.
 type peeker struct {
-	rc    syscall.RawConn
-	look  func(fd uintptr)
-	quiet *bool
+	rc     syscall.RawConn
+	peek   func(fd uintptr)
+	silent *bool
 }
 
 func newPeeker(nc net.Conn) peeker {
@@ -39,24 +38,25 @@ func newPeeker(nc net.Conn) peeker {
 	return peeker{}
 }
 
-// alive never waits. A connection that offers no descriptor is believed.
+// alive tells whether an idle connection is still usable. It never blocks. A connection
+// without a descriptor is taken to be alive.
 func (p peeker) alive() bool {
 	if p.rc == nil {
 		return true
 	}
-	*p.quiet = false
-	// Control and not Read, which would mind a read deadline that has passed.
-	return p.rc.Control(p.look) == nil && *p.quiet
+	*p.silent = false
+	// Control, because Read fails after an expired read deadline.
+	return p.rc.Control(p.peek) == nil && *p.silent
 }
 
-// more reads what has come already into p, and never waits. What is wrong with
-// the connection, its end included, is for the next ordinary read to find.
-func (p peeker) more(into []byte) (n int) {
+// readAvailable reads bytes that have arrived, and never blocks. Errors and the end are
+// left to the next ordinary read.
+func (p peeker) readAvailable(into []byte) (n int) {
 	if p.rc == nil {
 		return 0
 	}
 	_ = p.rc.Read(func(fd uintptr) bool {
-		n, _ = syscall.Read(int(fd), into) // its descriptors never block
+		n, _ = syscall.Read(int(fd), into) // net sets descriptors to non-blocking
 		return true
 	})
 	return max(n, 0)

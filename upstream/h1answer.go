@@ -15,49 +15,49 @@ import (
 const (
 	defaultHeaderBytes = 256 << 10
 	maxHeaderLines     = 1000
-	maxInformational   = 20 // answers 1xx before the final one
+	maxInformational   = 20 // 1xx answers before the final answer
 )
 
-// malformed says in what way an answer is not safe to believe.
-type malformed string
+// malformedAnswer is an error that tells in which way an answer is not safe to use.
+type malformedAnswer string
 
-func (m malformed) Error() string { return "malformed answer: " + string(m) }
+func (m malformedAnswer) Error() string { return "malformed answer: " + string(m) }
 
 const (
-	errNotHTTP      = malformed("it does not start with HTTP/1.0 or HTTP/1.1 and a status")
-	errLineEnd      = malformed("a line of the head does not end in CR LF")
-	errTooLong      = malformed("the head is longer than allowed")
-	errTooManyLines = malformed("the head has more lines than allowed")
-	errName         = malformed("a header name is not a token")
-	errValue        = malformed("a header value has a control character")
-	errFolded       = malformed("a header line is folded or has no colon")
-	errLength       = malformed("Content-Length is not one number")
-	errLengthTwice  = malformed("Content-Length differs from Content-Length")
-	errCoding       = malformed("Transfer-Encoding is not exactly chunked")
-	errBoth         = malformed("Transfer-Encoding and Content-Length")
-	errTrailerName  = malformed("Trailer names a field that frames the message")
-	errEndless1xx   = malformed("too many 1xx answers")
-	errSwitch       = malformed("101 although nothing was asked for")
+	errNotHTTP      = malformedAnswer("it does not start with HTTP/1.0 or HTTP/1.1 and a status")
+	errLineEnd      = malformedAnswer("a line of the head does not end in CR LF")
+	errTooLong      = malformedAnswer("the head is longer than allowed")
+	errTooManyLines = malformedAnswer("the head has more lines than allowed")
+	errName         = malformedAnswer("a header name is not a token")
+	errValue        = malformedAnswer("a header value has a control character")
+	errFolded       = malformedAnswer("a header line is folded or has no colon")
+	errLength       = malformedAnswer("Content-Length is not one number")
+	errLengthTwice  = malformedAnswer("Content-Length differs from Content-Length")
+	errCoding       = malformedAnswer("Transfer-Encoding is not exactly chunked")
+	errBoth         = malformedAnswer("Transfer-Encoding and Content-Length")
+	errTrailerName  = malformedAnswer("Trailer names a field that frames the message")
+	errEndless1xx   = malformedAnswer("too many 1xx answers")
+	errSwitch       = malformedAnswer("101 although nothing was asked for") // -
 )
 
-// head is the start of an answer, understood.
+// head is the parsed head of an answer.
 type head struct {
 	status  string // "200 OK"
 	code    int
 	minor   int // of HTTP/1.x
 	header  http.Header
-	trailer http.Header // the keys that Trailer announces
+	trailer http.Header // keys announced by the Trailer header
 	length  int64       // -1 without a Content-Length
 	chunked bool
-	closes  bool // the peer will close, or does not say that it will not
+	close   bool // the origin will close the connection, or does not promise to keep it
 }
 
-// readHead reads one head, of an answer or (with first false) the trailers of
-// a chunked body, which end like one. The bytes hold up to the next read.
+// readHead reads the head of an answer or, if first is false, the trailers of a chunked
+// body, which end alike. text is valid until the next read from br.
 //
-// Most heads lie in the buffer whole and are returned from there.
+// Most heads fit the buffer and are returned from there without a copy.
 func readHead(br *bufio.Reader, limit int, first bool) (text []byte, lines int, err error) {
-	scanned, line := 0, 0 // up to where there are whole lines; where the last began
+	scanned, line := 0, 0 // end of the complete lines; start of the last line
 	for {
 		data, _ := br.Peek(br.Buffered())
 		if first && !startsLikeHTTP(data) {
@@ -98,7 +98,7 @@ func readHead(br *bufio.Reader, limit int, first bool) (text []byte, lines int, 
 	}
 }
 
-// readLongHead is readHead for one that the buffer cannot hold.
+// readLongHead is readHead for a head that is longer than the buffer.
 func readLongHead(br *bufio.Reader, limit int) (text []byte, lines int, err error) {
 	text = make([]byte, 0, 4*br.Size())
 	start := 0
@@ -137,8 +137,7 @@ func startsLikeHTTP(data []byte) bool {
 	return string(data[:n]) == want[:n]
 }
 
-// parseHead understands what readHead read. One string holds all of it; names
-// and values are parts of that.
+// parseHead parses the bytes of readHead. Names and values are slices of one string.
 func parseHead(text []byte, lines int) (h head, err error) {
 	all := string(text)
 	statusLine, rest := cutLine(all)
@@ -158,10 +157,10 @@ func parseHead(text []byte, lines int) (h head, err error) {
 	}
 	if f.connection {
 		conn := h.header["Connection"]
-		h.closes = httpguts.HeaderValuesContainsToken(conn, "close") ||
+		h.close = httpguts.HeaderValuesContainsToken(conn, "close") ||
 			h.minor == 0 && !httpguts.HeaderValuesContainsToken(conn, "keep-alive")
 	} else {
-		h.closes = h.minor == 0
+		h.close = h.minor == 0
 	}
 	if h.chunked {
 		delete(h.header, "Transfer-Encoding")
@@ -201,7 +200,7 @@ func parseStatus(line string) (minor, code int, status string, err error) {
 	return minor, code, status, nil
 }
 
-// framing is what the fields say about where the body ends.
+// framing collects header fields that tell where the body ends.
 type framing struct {
 	length     int64
 	codings    int
@@ -210,7 +209,7 @@ type framing struct {
 	trailer    bool
 }
 
-// parseFields reads lines up to the empty one. f is nil for trailers.
+// parseFields reads lines up to the empty line. f is nil for trailers.
 func parseFields(rest string, lines int, f *framing) (http.Header, error) {
 	header := make(http.Header, lines)
 	values := make([]string, 0, lines)
@@ -236,9 +235,9 @@ func parseFields(rest string, lines int, f *framing) (http.Header, error) {
 		}
 		name = textproto.CanonicalMIMEHeaderKey(name)
 		if f != nil {
-			if fold, err := f.note(name, value); err != nil {
+			if repeated, err := f.add(name, value); err != nil {
 				return nil, err
-			} else if fold {
+			} else if repeated {
 				continue
 			}
 		}
@@ -251,9 +250,9 @@ func parseFields(rest string, lines int, f *framing) (http.Header, error) {
 	}
 }
 
-// note takes down what a field says about the framing. fold drops the line,
-// because it repeats another.
-func (f *framing) note(name, value string) (fold bool, err error) {
+// add evaluates one field. repeated means that the field repeats an earlier one and is
+// dropped.
+func (f *framing) add(name, value string) (fold bool, err error) {
 	switch name {
 	case "Content-Length":
 		n, ok := parseLength(value)
@@ -309,7 +308,7 @@ func announcedTrailers(values []string) (http.Header, error) {
 	return trailer, nil
 }
 
-// cutLine relies on readHead: every line ends in CR LF.
+// cutLine cuts the first line off. It relies on readHead: every line ends in CR LF.
 func cutLine(s string) (line, rest string) {
 	i := strings.IndexByte(s, '\n')
 	return s[:i-1], s[i+1:]
@@ -325,7 +324,8 @@ func trim(s string) string {
 	return s
 }
 
-// cleanValue allows what RFC 9110 does: visible and obs-text bytes, space and tab.
+// cleanValue tells whether a value has only bytes that RFC 9110 allows: visible and
+// obs-text bytes, space and tab.
 func cleanValue(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' && c != '\t' || c == 0x7f {

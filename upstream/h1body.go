@@ -12,37 +12,37 @@ import (
 )
 
 const (
-	errChunkSize = malformed("a chunk size is not a hexadecimal number")
-	errChunkEnd  = malformed("a chunk does not end where its size says")
-	errChunkLine = malformed("a chunk line is too long or does not end in CR LF")
-	errChunkFat  = malformed("the chunks are mostly not data")
+	errChunkSize = malformedAnswer("a chunk size is not a hexadecimal number")
+	errChunkEnd  = malformedAnswer("a chunk does not end where its size says")
+	errChunkLine = malformedAnswer("a chunk line is too long or does not end in CR LF")
+	errChunkFat  = malformedAnswer("the chunks are mostly not data")
 )
 
 var errBodyClosed = errors.New("read of a closed answer body")
 
-// untilClose is the length of a body that ends with its connection.
+// untilClose is the length of a body that ends when the connection is closed.
 const untilClose = -1
 
-// body is an HTTP/1 answer's body. One goroutine reads it; Close may come from
-// another. The connection goes back to the pool at the body's last byte.
+// body is the body of an HTTP/1 answer. One goroutine reads it; Close may be called from
+// another. At the last byte the connection goes back to the pool.
 type body struct {
-	mu      sync.Mutex // held by Read and by what Close does to the connection
+	mu      sync.Mutex // held by Read, and by Close while it releases the connection
 	closing atomic.Bool
 
-	c    *conn
-	ctx  context.Context
-	stop func() bool // takes the context's hand off the connection
-	resp *http.Response
-	up   *upload // the request's body, when it was sent beside the answer
+	conn        *conn
+	ctx         context.Context
+	stopContext func() bool // stops the context from closing the connection
+	resp        *http.Response
+	upload      *upload // the request's body, if it is sent while the answer is read
 
-	left    int64 // of the body, or of the chunk; untilClose
-	chunked bool
-	inChunk bool  // the CR LF after a chunk's data is still to come
-	excess  int64 // bytes that were framing rather than data
+	remaining int64 // bytes left of the body or of the chunk; or untilClose
+	chunked   bool
+	inChunk   bool  // the CR LF after a chunk's data is still to be read
+	overhead  int64 // bytes of chunk framing beyond the allowed share
 
-	reuse bool // the head allows another request on this connection
-	done  bool // the connection has been given away or closed
-	err   error
+	reuse    bool // the head allows another request on this connection
+	released bool // the connection was given back or closed
+	err      error
 }
 
 func (b *body) Read(p []byte) (n int, err error) {
@@ -68,25 +68,25 @@ func (b *body) Read(p []byte) (n int, err error) {
 }
 
 func (b *body) readPlain(p []byte) (int, error) {
-	if b.left == 0 {
+	if b.remaining == 0 {
 		return 0, io.EOF
 	}
-	if b.left == untilClose {
-		return b.c.br.Read(p)
+	if b.remaining == untilClose {
+		return b.conn.br.Read(p)
 	}
-	if int64(len(p)) > b.left {
-		p = p[:b.left]
+	if int64(len(p)) > b.remaining {
+		p = p[:b.remaining]
 	}
-	buffered := b.c.br.Buffered() > 0
-	n, err := b.c.br.Read(p)
-	if buffered && int64(n) < b.left && len(p)-n >= bufferSize {
-		// What came with the head is the first bit of more. Most of that is here
-		// by now, and is worth one write to the client instead of two.
-		n += b.c.more(p[n:min(int64(len(p)), b.left)])
+	buffered := b.conn.br.Buffered() > 0
+	n, err := b.conn.br.Read(p)
+	if buffered && int64(n) < b.remaining && len(p)-n >= bufferSize {
+		// The buffer has only the beginning of a larger body. Most of the rest has arrived
+		// by now, and one larger write to the client is cheaper than two.
+		n += b.conn.readAvailable(p[n:min(int64(len(p)), b.remaining)])
 	}
-	b.left -= int64(n)
+	b.remaining -= int64(n)
 	switch {
-	case b.left == 0:
+	case b.remaining == 0:
 		err = io.EOF
 	case err == io.EOF:
 		err = io.ErrUnexpectedEOF
@@ -94,37 +94,37 @@ func (b *body) readPlain(p []byte) (int, error) {
 	return n, err
 }
 
-// readChunked fills p from as many chunks as are at hand, and waits only for
-// the first byte.
+// readChunked fills p from as many chunks as have arrived. It blocks for the first byte
+// only.
 func (b *body) readChunked(p []byte) (n int, err error) {
 	for {
-		if b.left == 0 {
-			if n > 0 && !b.chunkAtHand() {
+		if b.remaining == 0 {
+			if n > 0 && !b.chunkBuffered() {
 				return n, nil
 			}
 			if err := b.nextChunk(); err != nil {
 				return n, notYetEOF(err)
 			}
-			if b.left == 0 {
+			if b.remaining == 0 {
 				if err := b.readTrailers(); err != nil {
 					return n, notYetEOF(err)
 				}
 				return n, io.EOF
 			}
 		}
-		if n == len(p) || n > 0 && b.c.br.Buffered() == 0 {
+		if n == len(p) || n > 0 && b.conn.br.Buffered() == 0 {
 			return n, nil
 		}
 		want := p[n:]
-		if int64(len(want)) > b.left {
-			want = want[:b.left]
+		if int64(len(want)) > b.remaining {
+			want = want[:b.remaining]
 		}
-		got, err := b.c.br.Read(want)
+		got, err := b.conn.br.Read(want)
 		n += got
-		b.left -= int64(got)
-		if b.left == 0 && got > 0 {
+		b.remaining -= int64(got)
+		if b.remaining == 0 && got > 0 {
 			b.inChunk = true
-			err = nil // what comes next says it again
+			err = nil // the next read returns it again
 		}
 		if err != nil {
 			return n, notYetEOF(err)
@@ -139,10 +139,10 @@ func notYetEOF(err error) error {
 	return err
 }
 
-// chunkAtHand tells whether the next chunk's line, and the end of the body if
-// it is the last, can be read without waiting.
-func (b *body) chunkAtHand() bool {
-	next, _ := b.c.br.Peek(b.c.br.Buffered())
+// chunkBuffered tells whether the next chunk's line, and the end of the body if that chunk
+// is the last, can be read without blocking.
+func (b *body) chunkBuffered() bool {
+	next, _ := b.conn.br.Peek(b.conn.br.Buffered())
 	if b.inChunk {
 		if len(next) < 2 {
 			return false
@@ -155,9 +155,9 @@ func (b *body) chunkAtHand() bool {
 	return bytes.IndexByte(next, '\n') >= 0
 }
 
-// nextChunk reads the end of one chunk and the size of the next into left.
+// nextChunk reads the end of one chunk, and the size of the next chunk into remaining.
 func (b *body) nextChunk() error {
-	br := b.c.br
+	br := b.conn.br
 	if b.inChunk {
 		end, err := br.Peek(2)
 		if err != nil {
@@ -176,13 +176,13 @@ func (b *body) nextChunk() error {
 		}
 		return err
 	}
-	if b.left, err = parseChunkLine(line); err != nil {
+	if b.remaining, err = parseChunkLine(line); err != nil {
 		return err
 	}
-	// A chunk may spend 16 bytes on itself and as many as it carries; what
-	// goes beyond is added up, so that a body cannot be framing without end.
-	b.excess = max(b.excess+int64(len(line))+2-16-min(b.left, 1<<40), 0)
-	if b.excess > 16<<10 {
+	// Each chunk may have 16 bytes of overhead, plus as many as its data. Overhead beyond
+	// that is added up, so that a body cannot consist of framing without end.
+	b.overhead = max(b.overhead+int64(len(line))+2-16-min(b.remaining, 1<<40), 0)
+	if b.overhead > 16<<10 {
 		return errChunkFat
 	}
 	return nil
@@ -234,7 +234,7 @@ func unhex(c byte) int {
 }
 
 func (b *body) readTrailers() error {
-	text, lines, err := readHead(b.c.br, b.c.t.headerBytes(), false)
+	text, lines, err := readHead(b.conn.br, b.conn.t.headerBytes(), false)
 	if err != nil || lines == 0 {
 		return err
 	}
@@ -251,50 +251,50 @@ func (b *body) readTrailers() error {
 	return nil
 }
 
-// Close ends the exchange. What has not been read is not waited for: unless it
-// lies in the buffer already, the connection is closed.
+// Close ends the exchange. It does not wait for unread bytes: unless the rest is in the
+// buffer, the connection is closed.
 func (b *body) Close() error {
 	if b.closing.Swap(true) {
 		return nil
 	}
 	if !b.mu.TryLock() {
-		b.c.abort() // frees the Read that holds it
+		b.conn.abort() // ends the Read that holds the lock
 		b.mu.Lock()
 	}
 	defer b.mu.Unlock()
-	if b.done && b.up == nil {
+	if b.released && b.upload == nil {
 		return nil
 	}
-	if !b.done && !b.chunked && b.left > 0 && int64(b.c.br.Buffered()) == b.left {
-		b.c.br.Discard(int(b.left))
+	if !b.released && !b.chunked && b.remaining > 0 && int64(b.conn.br.Buffered()) == b.remaining {
+		b.conn.br.Discard(int(b.remaining))
 		b.finish(io.EOF)
 	}
-	if !b.done {
+	if !b.released {
 		b.release(false)
 	}
-	if b.up != nil {
-		b.up.cancel(b.c)
-		b.up = nil
+	if b.upload != nil {
+		b.upload.cancel(b.conn)
+		b.upload = nil
 	}
 	return nil
 }
 
-// finish is called once, at the end of the body or with what broke it.
+// finish is called once, at the end of the body or at its first error.
 func (b *body) finish(err error) error {
 	if err == io.EOF {
 		b.release(b.reuse)
 		return io.EOF
 	}
-	if b.up != nil {
-		if bad := b.up.readFailure(); bad != nil {
+	if b.upload != nil {
+		if bad := b.upload.readFailure(); bad != nil {
 			err = &Error{Kind: Upload, Sent: true, Err: bad}
-		} else if still := b.up.still(); still != nil {
+		} else if still := b.upload.budgetError(); still != nil {
 			err = still
 		}
 	}
 	cut := errors.Is(err, io.ErrUnexpectedEOF) && b.ctx.Err() == nil
-	e := b.c.fail(b.ctx, Stalled, err)
-	b.c.aborted.Store(true)
+	e := b.conn.fail(b.ctx, Stalled, err)
+	b.conn.aborted.Store(true)
 	b.release(false)
 	if cut {
 		return io.ErrUnexpectedEOF
@@ -302,33 +302,33 @@ func (b *body) finish(err error) error {
 	return e
 }
 
-// release gives the connection back, or closes it.
+// release gives the connection back to the pool, or closes it.
 func (b *body) release(reuse bool) {
-	b.done = true
-	if b.up != nil {
-		if b.up.wait() {
-			reuse = reuse && b.up.whole
-			b.up = nil
+	b.released = true
+	if b.upload != nil {
+		if b.upload.wait() {
+			reuse = reuse && b.upload.complete
+			b.upload = nil
 		} else {
-			// The upload goes on until Close, which ends it with the connection.
-			if b.stop != nil {
-				b.stop()
+			// The upload continues until Close, which ends it together with the connection.
+			if b.stopContext != nil {
+				b.stopContext()
 			}
-			b.c.releaseReader()
+			b.conn.releaseReader()
 			return
 		}
 	}
-	b.c.release(b.stop, reuse)
+	b.conn.release(b.stopContext, reuse)
 }
 
-// release ends a request on c: back into the pool, or closed.
+// release ends a request on the connection: it goes back to the pool or is closed.
 func (c *conn) release(stop func() bool, reuse bool) {
 	if stop != nil && !stop() {
 		reuse = false
 	}
-	if reuse && !c.once && c.readErr == nil && c.br.Buffered() == 0 && !c.aborted.Load() &&
-		(c.state == nil || c.silent()) {
-		c.rest()
+	if reuse && !c.noReuse && c.readErr == nil && c.br.Buffered() == 0 && !c.aborted.Load() &&
+		(c.state == nil || c.noTLSData()) {
+		c.idle()
 		c.t.pool.put(c)
 		return
 	}

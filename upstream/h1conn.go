@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// bufferSize is what one request or answer is written and read through. Larger
-// pieces of a body pass by the buffers.
+// bufferSize is the size of the read and write buffers of a connection. Larger pieces of a
+// body are passed on without them.
 const bufferSize = 4 << 10
 
 var (
@@ -22,89 +22,106 @@ var (
 	writers = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, bufferSize) }}
 )
 
-// conn is one HTTP/1 connection to an origin. At any time it belongs to one
-// request or lies idle in the pool; only abort may be called from elsewhere.
+// conn is one HTTP/1 connection to an origin, or the frame of an HTTP/2 connection. At any
+// time it belongs to one request or is idle in the pool; only abort may be called by other
+// goroutines.
 type conn struct {
 	t    *Transport
-	home *host // where it goes when idle
+	home *host // the host whose idle list it belongs to
 
-	nc    net.Conn     // as dialed, or the *tls.Conn over it
-	raw   net.Conn     // as dialed: closing it never waits
-	bare  *meteredConn // nc, when it is nothing but a counted TCP connection
-	valve *valve       // under TLS, where we have put one
-	state *tls.ConnectionState
-	auth  string // Proxy-Authorization towards the next hop
+	layers
+	auth string // Proxy-Authorization for the next hop
 
-	br   *bufio.Reader // nil while idle
-	peek peeker        // tells whether an idle connection still lives
+	br     *bufio.Reader // nil while idle
+	peeker peeker        // tells whether an idle connection is still alive
 
-	gauge *meteredConn // what is underneath, when it counts
+	multiplexed *http2State // set on an HTTP/2 connection, which uses little else of this
 
-	h2 *multi // set on an HTTP/2 connection, which uses little else of this
+	reused  bool // a request was answered on it before
+	noReuse bool // it must not go back to the pool, whatever the answer says
 
-	reused bool // it has answered a request before this one
-	once   bool // must not be pooled, whatever the answer says
-
-	wrote   bool // a byte of this request may have left
-	heard   bool // a byte of this answer has come
-	readErr error
-
-	// The deadlines that are set on the connection now; zero is none. Setting
-	// one costs more than looking at the clock, so one that is at most slack
-	// too late is left as it is.
-	readBy, writeBy time.Time
-	patience        time.Duration // StallTimeout while a body is read: each read gets anew; 0 leaves the deadline alone
+	progress
+	setDeadlines
 
 	abortFn func()
 	closed  atomic.Bool // close was called
 	aborted atomic.Bool
 	one     [1]byte
 
-	// Neighbours in the list of idle connections, and since when it lies there.
-	// The pool's locks guard them.
+	idleLink
+}
+
+// layers are the wrapped connections, from TLS down to TCP.
+type layers struct {
+	nc        net.Conn       // as dialed, or the *tls.Conn above it
+	raw       net.Conn       // as dialed: closing it never blocks
+	metered   *meteredConn   // the metered connection underneath; nil if bytes are not counted
+	plain     *meteredConn   // nc, if it is a metered TCP connection without TLS
+	blockable *blockableConn // the layer under TLS; nil if there is none
+	state     *tls.ConnectionState
+}
+
+// progress is what has passed on the connection for the current request.
+type progress struct {
+	requestWritten bool // a byte of the request may have been sent
+	answered       bool // a byte of the answer has arrived
+	readErr        error
+}
+
+// setDeadlines are the deadlines that are set on the connection; zero: none. Setting a
+// deadline costs more than reading the clock, so a deadline that is late by at most
+// deadlineTolerance is not set again.
+type setDeadlines struct {
+	readBy, writeBy time.Time
+	patience        time.Duration // StallTimeout while a body is read: each read gets this long; 0: reads do not set the deadline
+}
+
+// idleLink is a connection's place in its shard's list of idle connections. The shard's
+// lock guards it.
+type idleLink struct {
 	older, newer *conn
-	since        time.Time
+	since        time.Time // when the connection became idle
 }
 
 func newConn(t *Transport, h *host, nc net.Conn) *conn {
-	c := &conn{t: t, home: h, nc: nc, raw: nc}
+	c := &conn{t: t, home: h, layers: layers{nc: nc, raw: nc}}
 	if tc, ok := nc.(*tls.Conn); ok {
 		c.raw = tc.NetConn()
-		if c.valve, ok = c.raw.(*valve); ok {
-			c.raw = c.valve.Conn
+		if c.blockable, ok = c.raw.(*blockableConn); ok {
+			c.raw = c.blockable.Conn
 		}
 		state := tc.ConnectionState()
 		c.state = &state
 	}
-	c.gauge = gauge(nc)
+	c.metered = meteredConnOf(nc)
 	c.abortFn = c.abort
-	if c.gauge != nil {
-		c.gauge.keep()
+	if c.metered != nil {
+		c.metered.startRequest()
 	}
-	c.peek = newPeeker(nc)
+	c.peeker = newPeeker(nc)
 	if m, ok := nc.(*meteredConn); ok {
 		if _, ok := m.Conn.(*net.TCPConn); ok {
-			c.bare = m
+			c.plain = m
 		}
 	}
 	return c
 }
 
-// begin readies the connection for a request.
+// begin prepares the connection for a request.
 func (c *conn) begin() {
 	if c.br == nil {
 		c.br = readers.Get().(*bufio.Reader)
 		c.br.Reset((*connReader)(c))
 	}
-	c.wrote, c.heard, c.readErr = false, false, nil
+	c.requestWritten, c.answered, c.readErr = false, false, nil
 	c.patience = 0
 }
 
-// rest readies the connection for the pool.
-func (c *conn) rest() {
+// idle prepares the connection for the pool.
+func (c *conn) idle() {
 	c.reused = true
-	if c.gauge != nil {
-		c.gauge.hasAll()
+	if c.metered != nil {
+		c.metered.requestComplete()
 	}
 	c.releaseReader()
 }
@@ -117,51 +134,53 @@ func (c *conn) releaseReader() {
 	}
 }
 
-// abort cuts the connection from any goroutine, without a TLS goodbye, which
-// could wait for the peer.
+// abort closes the connection from any goroutine. It sends no TLS close_notify, which could
+// block.
 func (c *conn) abort() {
 	c.aborted.Store(true)
 	c.abortGauge()
 }
 
-// abortGauge cuts the connection underneath, whatever is said on it.
+// abortGauge closes the metered connection underneath, with whatever is being written on
+// it.
 func (c *conn) abortGauge() {
-	if c.gauge != nil {
-		c.gauge.hasten()
+	if c.metered != nil {
+		c.metered.endPauses()
 	}
 	c.raw.Close()
 }
 
-// close is for the owner of the connection, and for the pool when it is idle.
+// close closes the connection. It may be called by the owner of the connection, and by the
+// pool for an idle one.
 func (c *conn) close() {
 	if c.closed.Swap(true) {
 		return
 	}
 	switch {
-	case c.h2 != nil:
-		c.h2.cc.Close()
+	case c.multiplexed != nil:
+		c.multiplexed.client.Close()
 	case c.aborted.Load():
 		closeAtOnce(c.raw)
 	default:
 		closeAtOnce(c.nc)
 	}
-	c.t.pool.left(c.home)
+	c.t.pool.connectionGone(c.home)
 }
 
-// budgeted tells whether a byte limit holds on the connection.
-func (c *conn) budgeted() bool { return c.gauge != nil && c.gauge.limiter() != nil }
+// byteLimited tells whether a byte limit applies to the connection.
+func (c *conn) byteLimited() bool { return c.metered != nil && c.metered.limiter() != nil }
 
-// more reads what has come already into p, without waiting for any.
-func (c *conn) more(p []byte) int {
-	if c.bare == nil || c.bare.limiter() != nil {
+// readAvailable reads bytes that have arrived into p, without blocking.
+func (c *conn) readAvailable(p []byte) int {
+	if c.plain == nil || c.plain.limiter() != nil {
 		return 0
 	}
-	n := c.peek.more(p)
-	c.bare.read(n)
+	n := c.peeker.readAvailable(p)
+	c.plain.read(n)
 	return n
 }
 
-// connReader is the conn as its bufio.Reader sees it.
+// connReader is the conn as source of its bufio.Reader.
 type connReader conn
 
 func (r *connReader) Read(p []byte) (int, error) {
@@ -171,7 +190,7 @@ func (r *connReader) Read(p []byte) (int, error) {
 	}
 	n, err := c.nc.Read(p)
 	if n > 0 {
-		c.heard = true
+		c.answered = true
 	}
 	if err != nil {
 		c.readErr = err
@@ -179,7 +198,7 @@ func (r *connReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// connWriter is the conn as the bufio.Writers see it.
+// connWriter is the conn as target of its bufio.Writer.
 type connWriter conn
 
 func (w *connWriter) Write(p []byte) (int, error) {
@@ -189,16 +208,16 @@ func (w *connWriter) Write(p []byte) (int, error) {
 	}
 	n, err := c.nc.Write(p)
 	if n > 0 {
-		c.wrote = true
+		c.requestWritten = true
 	}
 	return n, err
 }
 
-// slack is how much later than asked for a deadline may strike.
-func slack(d time.Duration) time.Duration { return min(d/8, 2*time.Second) }
+// deadlineTolerance is how much later than wanted a deadline d from now may end.
+func deadlineTolerance(d time.Duration) time.Duration { return min(d/8, 2*time.Second) }
 
-// expectRead sees to it that reads fail d from now, or up to slack later.
-// Without d they never do.
+// expectRead sets the read deadline to d from now, or up to deadlineTolerance later. 0
+// removes the deadline.
 func (c *conn) expectRead(d time.Duration) {
 	if d <= 0 {
 		if !c.readBy.IsZero() {
@@ -208,73 +227,73 @@ func (c *conn) expectRead(d time.Duration) {
 		return
 	}
 	now := time.Now()
-	if left := c.readBy.Sub(now); left < d || left > d+slack(d) {
-		c.readBy = now.Add(d + slack(d))
+	if left := c.readBy.Sub(now); left < d || left > d+deadlineTolerance(d) {
+		c.readBy = now.Add(d + deadlineTolerance(d))
 		c.raw.SetReadDeadline(c.readBy)
 	}
 }
 
 func (c *conn) expectWrite(d time.Duration) {
 	now := time.Now()
-	if left := c.writeBy.Sub(now); left < d || left > d+slack(d) {
-		c.writeBy = now.Add(d + slack(d))
+	if left := c.writeBy.Sub(now); left < d || left > d+deadlineTolerance(d) {
+		c.writeBy = now.Add(d + deadlineTolerance(d))
 		c.raw.SetWriteDeadline(c.writeBy)
 	}
 }
 
-// long ago, as a deadline, makes a read take what is at hand.
-var longAgo = time.Unix(1, 0)
+// pastDeadline makes a read return only what has arrived.
+var pastDeadline = time.Unix(1, 0)
 
-// silent tells whether TLS holds nothing back that came together with the
-// answer, such as the peer's goodbye: the peeker cannot see that.
-func (c *conn) silent() bool {
-	if c.valve != nil {
-		c.valve.shut = true
-		defer func() { c.valve.shut = false }()
+// noTLSData tells whether TLS has buffered nothing that arrived together with the answer,
+// such as the peer's close_notify. The peeker cannot see such data.
+func (c *conn) noTLSData() bool {
+	if c.blockable != nil {
+		c.blockable.blocked = true
+		defer func() { c.blockable.blocked = false }()
 	} else {
-		c.readBy = longAgo
-		c.raw.SetReadDeadline(longAgo)
+		c.readBy = pastDeadline
+		c.raw.SetReadDeadline(pastDeadline)
 	}
 	n, err := c.nc.Read(c.one[:])
 	return n == 0 && errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// valve lies between TLS and the connection underneath. While it is shut nothing is
-// read from there, as with a deadline that has passed, but without the cost of setting
-// one for each request. It belongs to whom the connection belongs to.
-type valve struct {
+// blockableConn lies between TLS and the connection underneath. While blocked is set, reads
+// return a timeout at once, as with a past deadline but without the cost of setting one. It
+// belongs to the owner of the connection.
+type blockableConn struct {
 	net.Conn
-	shut bool
+	blocked bool
 }
 
-func (v *valve) Read(p []byte) (int, error) {
-	if v.shut {
+func (v *blockableConn) Read(p []byte) (int, error) {
+	if v.blocked {
 		return 0, os.ErrDeadlineExceeded
 	}
 	return v.Conn.Read(p)
 }
 
 // NetConn is the connection underneath.
-func (v *valve) NetConn() net.Conn { return v.Conn }
+func (v *blockableConn) NetConn() net.Conn { return v.Conn }
 
-// clearDeadlines is for a connection that leaves our hands.
+// clearDeadlines removes the deadlines of a connection that is handed over.
 func (c *conn) clearDeadlines() {
 	c.readBy, c.writeBy, c.patience = time.Time{}, time.Time{}, 0
 	c.raw.SetDeadline(time.Time{})
 }
 
-// fail turns what reading or writing the connection said into an *Error.
-// waiting is what a timeout means at this point.
+// fail makes an *Error of an error of reading or writing the connection. waiting is the
+// Kind of a timeout at this point.
 func (c *conn) fail(ctx context.Context, waiting Kind, err error) *Error {
 	var e *Error
 	if errors.As(err, &e) {
-		e.Sent = e.Sent || c.wrote
+		e.Sent = e.Sent || c.requestWritten
 		return e
 	}
-	e = &Error{Kind: Closed, Sent: c.wrote, Err: err}
+	e = &Error{Kind: Closed, Sent: c.requestWritten, Err: err}
 	var timeout net.Error
-	var bad malformed
-	var body *RequestBodyError
+	var bad malformedAnswer
+	var body *requestBodyError
 	switch {
 	case ctx.Err() != nil:
 		e.Kind, e.Err = Canceled, ctx.Err()
@@ -292,9 +311,9 @@ func (c *conn) fail(ctx context.Context, waiting Kind, err error) *Error {
 	return e
 }
 
-// hungUp tells whether err means that the peer closed the connection, rather
-// than that it was slow or said something wrong.
-func hungUp(err error) bool {
+// closedByPeer tells whether err means that the peer closed the connection, and not a
+// timeout or a malformed answer.
+func closedByPeer(err error) bool {
 	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, net.ErrClosed} {
 		if errors.Is(err, end) {
 			return true

@@ -11,21 +11,21 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// outgoing is a request as far as it has been decided how it is put on the wire.
+// outgoing is a request with all decisions about how it is written.
 type outgoing struct {
-	waited  bool // for a connection, since it was last asked
-	req     *http.Request
-	host    string // URL.Host without brackets and port
-	port    uint16
-	secure  bool
-	forward bool   // absolute form, to the next hop
-	auth    string // Proxy-Authorization, with forward
-	length  int64  // of the body; 0 is none, -1 is chunked
-	upgrade string // the protocol that the request asks to switch to
-	close   bool   // says Connection: close
+	waitedForConn bool // it had to wait for a connection; reset when reported
+	req           *http.Request
+	host          string // URL.Host without brackets and port
+	port          uint16
+	secure        bool
+	forward       bool   // absolute form, for the next hop
+	auth          string // Proxy-Authorization, with forward
+	length        int64  // of the body; 0: no body, -1: chunked
+	upgrade       string // the protocol named in Upgrade
+	close         bool   // the request says Connection: close
 
-	body  io.ReadCloser // nil without
-	begun bool          // body has been handed to somebody who reads and closes it
+	body      io.ReadCloser // nil if there is none
+	bodyTaken bool          // another goroutine or package reads and closes the body
 }
 
 var (
@@ -37,8 +37,8 @@ var (
 	errField     = errors.New("request header value has a control character")
 )
 
-// prepare validates everything of the request that reaches the wire, so that
-// no value can end its line and start another.
+// prepare validates all parts of the request that are written, so that no value can contain
+// a line end and inject a header.
 func prepare(req *http.Request) (outgoing, error) {
 	o := outgoing{req: req, close: req.Close}
 	u := req.URL
@@ -99,7 +99,8 @@ func checkFields(h http.Header) error {
 	return nil
 }
 
-// splitHost takes a canonical authority apart. It leaves port alone when there is none.
+// splitHost splits a canonical authority. It leaves port unchanged if the authority has
+// none.
 func splitHost(authority string, port *uint16) (host string, ok bool) {
 	host = authority
 	if strings.HasPrefix(host, "[") {
@@ -149,7 +150,7 @@ func cleanTarget(s string) bool {
 	return true
 }
 
-// writeHead puts the request line and the header into w. Errors stay in w until Flush.
+// writeHead writes the request line and the header to w. Errors are reported by Flush.
 func (o *outgoing) writeHead(w *bufio.Writer) {
 	req := o.req
 	method := req.Method
@@ -167,16 +168,16 @@ func (o *outgoing) writeHead(w *bufio.Writer) {
 	}
 	w.WriteString("\r\n")
 	if o.auth != "" {
-		field(w, "Proxy-Authorization", o.auth)
+		writeField(w, "Proxy-Authorization", o.auth)
 	}
-	zero := false // the caller said Content-Length: 0
+	zero := false // the request has Content-Length: 0
 	for name, values := range req.Header {
-		if ours(name) {
+		if isConnectionField(name) {
 			zero = zero || len(name) == len("Content-Length")
 			continue
 		}
 		for _, v := range values {
-			field(w, name, v)
+			writeField(w, name, v)
 		}
 	}
 	switch {
@@ -200,9 +201,9 @@ func (o *outgoing) writeHead(w *bufio.Writer) {
 	w.WriteString("\r\n")
 }
 
-// ours tells which fields say how this connection is used: they are never
+// isConnectionField tells which header fields describe this connection. They are never
 // copied, whatever their spelling.
-func ours(name string) bool {
+func isConnectionField(name string) bool {
 	switch len(name) {
 	case 4:
 		return strings.EqualFold(name, "Host")
@@ -220,7 +221,7 @@ func ours(name string) bool {
 	return false
 }
 
-// writeTarget writes the origin form, or the absolute form for a next hop.
+// writeTarget writes the target in origin form, or in absolute form for a next hop.
 func (o *outgoing) writeTarget(w *bufio.Writer, method string) {
 	u := o.req.URL
 	if o.forward {
@@ -236,7 +237,7 @@ func (o *outgoing) writeTarget(w *bufio.Writer, method string) {
 		if !o.forward {
 			w.WriteByte('*')
 		}
-		return // a next hop turns the absolute form without a path into the asterisk
+		return // a next hop sends the absolute form without a path as "*"
 	}
 	if path == "" || path[0] != '/' {
 		w.WriteByte('/')
@@ -267,14 +268,15 @@ func (o *outgoing) announceTrailers(w *bufio.Writer) {
 	}
 }
 
-func field(w *bufio.Writer, name, value string) {
+func writeField(w *bufio.Writer, name, value string) {
 	w.WriteString(name)
 	w.WriteString(": ")
 	w.WriteString(value)
 	w.WriteString("\r\n")
 }
 
-// allowedTrailer keeps what frames or routes a message out of its trailers.
+// allowedTrailer tells whether a field may be a trailer. Fields that frame or route a
+// message may not.
 func allowedTrailer(canonical string) bool {
 	switch canonical {
 	case "Transfer-Encoding", "Content-Length", "Trailer", "Host", "Connection":

@@ -10,7 +10,7 @@ import (
 	"net/textproto"
 )
 
-// answer is what one HTTP/1 response needs, in one piece of memory.
+// answer holds the parts of one HTTP/1 response, as one allocation.
 type answer struct {
 	resp http.Response
 	body body
@@ -18,19 +18,18 @@ type answer struct {
 
 var chunkedCoding = []string{"chunked"}
 
-// roundTrip asks on c and reads the answer's head, all on the caller's
-// goroutine.
+// roundTrip sends the request and reads the answer's head, on the caller's goroutine.
 func (c *conn) roundTrip(ctx context.Context, o *outgoing) (resp *http.Response, e *Error) {
 	c.begin()
-	c.once = c.once || o.close
+	c.noReuse = c.noReuse || o.close
 	var stop func() bool
 	if ctx.Done() != nil {
 		stop = context.AfterFunc(ctx, c.abortFn)
 	}
-	up, err := c.ask(o)
+	up, err := c.sendRequest(o)
 	if err == nil {
 		var h head
-		if h, err = c.hear(ctx, o); err == nil {
+		if h, err = c.readAnswerHead(ctx, o); err == nil {
 			resp, err = c.deliver(ctx, o, &h, stop, up)
 		}
 		if err == nil {
@@ -40,22 +39,22 @@ func (c *conn) roundTrip(ctx context.Context, o *outgoing) (resp *http.Response,
 	if stop != nil {
 		stop()
 	}
-	stale := c.reused && !c.heard && hungUp(err) && ctx.Err() == nil
+	stale := c.reused && !c.answered && closedByPeer(err) && ctx.Err() == nil
 	if up != nil {
 		if bad := up.readFailure(); bad != nil {
 			err = bad
-		} else if still := up.still(); still != nil {
+		} else if still := up.budgetError(); still != nil {
 			err = still
 		} else if c.readErr != nil && up.stalled() {
-			err = &Error{Kind: Stalled, Err: up.err}
+			err = &Error{Kind: Stalled, Err: up.writeErr}
 		}
 	}
 	e = c.fail(ctx, AnswerTimeout, err)
 	if e.Stale = stale && e.Kind == Closed; e.Stale {
-		c.t.pool.distrust(c)
+		c.t.pool.closeOlderThan(c)
 	}
 	c.releaseReader()
-	c.aborted.Store(true) // no goodbye
+	c.aborted.Store(true) // close without TLS close_notify
 	if up != nil {
 		up.cancel(c)
 	} else {
@@ -64,8 +63,9 @@ func (c *conn) roundTrip(ctx context.Context, o *outgoing) (resp *http.Response,
 	return nil, e
 }
 
-// ask sends the request, or its head and an upload on the way.
-func (c *conn) ask(o *outgoing) (*upload, error) {
+// sendRequest writes the request. A larger body is written by the returned upload, which
+// runs concurrently.
+func (c *conn) sendRequest(o *outgoing) (*upload, error) {
 	o.auth = c.auth
 	w := writers.Get().(*bufio.Writer)
 	w.Reset((*connWriter)(c))
@@ -91,8 +91,8 @@ func (c *conn) ask(o *outgoing) (*upload, error) {
 	return startUpload(c, o), nil
 }
 
-// hear reads heads up to the one that counts.
-func (c *conn) hear(ctx context.Context, o *outgoing) (head, error) {
+// readAnswerHead reads heads up to the first that is not informational.
+func (c *conn) readAnswerHead(ctx context.Context, o *outgoing) (head, error) {
 	for informational := 0; ; informational++ {
 		text, lines, err := readHead(c.br, c.t.headerBytes(), true)
 		if err != nil {
@@ -127,14 +127,14 @@ func got1xx(trace *httptrace.ClientTrace, code int, header http.Header) error {
 	return nil
 }
 
-// deliver makes the response of a head. When there is no body to come, the
-// connection is free again before the caller sees it.
+// deliver makes the response of a head. If there is no body, the connection is free before
+// the caller gets the response.
 func (c *conn) deliver(ctx context.Context, o *outgoing, h *head, stop func() bool, up *upload) (*http.Response, error) {
 	a := &answer{resp: http.Response{
 		Status: h.status, StatusCode: h.code,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: h.minor,
 		Header: h.header, Trailer: h.trailer, ContentLength: h.length,
-		Close: h.closes, TLS: c.state, Request: o.req,
+		Close: h.close, TLS: c.state, Request: o.req,
 	}}
 	resp, b := &a.resp, &a.body
 	if h.minor == 0 {
@@ -144,16 +144,16 @@ func (c *conn) deliver(ctx context.Context, o *outgoing, h *head, stop func() bo
 		resp.TransferEncoding = chunkedCoding
 	}
 	if up != nil {
-		up.heard()
+		up.answerStarted()
 	}
 	if h.code == http.StatusSwitchingProtocols {
 		var err error
 		resp.ContentLength = 0
-		resp.Body, err = c.switchOver(stop, up)
+		resp.Body, err = c.takeOver(stop, up)
 		return resp, err
 	}
 
-	*b = body{c: c, ctx: ctx, stop: stop, resp: resp, up: up}
+	*b = body{conn: c, ctx: ctx, stopContext: stop, resp: resp, upload: up}
 	switch {
 	case o.req.Method == http.MethodHead:
 	case h.code == http.StatusNoContent, h.code == http.StatusNotModified:
@@ -161,13 +161,13 @@ func (c *conn) deliver(ctx context.Context, o *outgoing, h *head, stop func() bo
 	case h.chunked:
 		b.chunked = true
 	case h.length >= 0:
-		b.left = h.length
+		b.remaining = h.length
 	default:
-		b.left = untilClose
+		b.remaining = untilClose
 		resp.Close = true
 	}
 	b.reuse = !resp.Close
-	if !b.chunked && b.left == 0 && (up == nil || up.wait()) {
+	if !b.chunked && b.remaining == 0 && (up == nil || up.wait()) {
 		b.release(b.reuse)
 		resp.Body = http.NoBody
 		return resp, nil
@@ -179,11 +179,11 @@ func (c *conn) deliver(ctx context.Context, o *outgoing, h *head, stop func() bo
 	return resp, nil
 }
 
-// still is the byte limit that ended the upload, if one did.
-func (u *upload) still() error {
+// budgetError is the error of the byte limit that ended the upload, or nil.
+func (u *upload) budgetError() error {
 	select {
 	case <-u.done:
-		if e := stillFor(u.err); e != nil {
+		if e := budgetErrorOf(u.writeErr); e != nil {
 			return e
 		}
 	default:
@@ -191,8 +191,8 @@ func (u *upload) still() error {
 	return nil
 }
 
-// stalled tells whether the origin stopped taking the body.
+// stalled tells whether the origin stopped reading the body.
 func (u *upload) stalled() bool {
 	var timeout net.Error
-	return u.wait() && errors.As(u.err, &timeout) && timeout.Timeout()
+	return u.wait() && errors.As(u.writeErr, &timeout) && timeout.Timeout()
 }

@@ -5,42 +5,42 @@ import (
 	"net"
 )
 
-var errSwitchEarly = malformed("101 before the request's body was taken")
+var errSwitchEarly = malformedAnswer("101 before the request's body was taken")
 
-// switched is the connection after a 101: the body of that answer. It is a
-// net.Conn of which the first bytes may have come already.
+// switched is the connection after a 101 answer, as the body of that answer. It is a
+// net.Conn whose first bytes may have been buffered.
 type switched struct {
 	net.Conn
-	c     *conn
-	early []byte
+	c        *conn
+	buffered []byte
 }
 
-// switchOver takes the connection out of HTTP. From here on the request's
-// context does not end it.
-func (c *conn) switchOver(stop func() bool, up *upload) (*switched, error) {
-	if up != nil && (!up.wait() || !up.whole) {
+// takeOver takes the connection out of HTTP after a 101. The request's context does not
+// close it any more.
+func (c *conn) takeOver(stop func() bool, up *upload) (*switched, error) {
+	if up != nil && (!up.wait() || !up.complete) {
 		return nil, errSwitchEarly
 	}
 	if stop != nil && !stop() {
-		return nil, net.ErrClosed // the context did that
+		return nil, net.ErrClosed // the context has ended
 	}
 	s := &switched{Conn: c.nc, c: c}
 	if n := c.br.Buffered(); n > 0 {
 		data, _ := c.br.Peek(n)
-		s.early = append([]byte(nil), data...)
+		s.buffered = append([]byte(nil), data...)
 	}
 	c.releaseReader()
 	c.clearDeadlines()
-	if c.gauge != nil {
-		c.gauge.switches()
+	if c.metered != nil {
+		c.metered.becomesTunnel()
 	}
 	return s, nil
 }
 
 func (s *switched) Read(p []byte) (int, error) {
-	if len(s.early) > 0 {
-		n := copy(p, s.early)
-		s.early = s.early[n:]
+	if len(s.buffered) > 0 {
+		n := copy(p, s.buffered)
+		s.buffered = s.buffered[n:]
 		return n, nil
 	}
 	return s.Conn.Read(p)
@@ -51,7 +51,7 @@ func (s *switched) Close() error {
 	return nil
 }
 
-// CloseWrite ends this side of the connection.
+// CloseWrite closes the sending direction.
 func (s *switched) CloseWrite() error {
 	if half, ok := s.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -59,9 +59,9 @@ func (s *switched) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// NetConn is the connection below, once nothing of it is held here: nil before.
+// NetConn is the connection underneath, or nil while buffered bytes are left.
 func (s *switched) NetConn() net.Conn {
-	if len(s.early) > 0 {
+	if len(s.buffered) > 0 {
 		return nil
 	}
 	return s.Conn

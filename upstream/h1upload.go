@@ -12,55 +12,55 @@ import (
 	"time"
 )
 
-// RequestBodyError is a failure to read the body of the request that was to be
-// sent: the caller's side, not the origin's.
-type RequestBodyError struct{ Err error }
+// requestBodyError is a failure to read the request's body from the caller. The origin is
+// not to blame.
+type requestBodyError struct{ Err error }
 
-func (e *RequestBodyError) Error() string { return fmt.Sprintf("reading the request body: %v", e.Err) }
-func (e *RequestBodyError) Unwrap() error { return e.Err }
+func (e *requestBodyError) Error() string { return fmt.Sprintf("reading the request body: %v", e.Err) }
+func (e *requestBodyError) Unwrap() error { return e.Err }
 
 var (
 	errBodyLong  = errors.New("longer than its Content-Length")
 	errBodyShort = fmt.Errorf("shorter than its Content-Length: %w", io.ErrUnexpectedEOF)
 )
 
-// A request body that can be got again lies in memory, so reading it does not
-// wait. One of up to inlineBody goes out with the head, in one write.
+// inlineBody is the size in bytes up to which a body in memory is written together with the
+// head, in one write. A body with GetBody is in memory, so reading it does not block.
 const inlineBody = 2 << 10
 
 const (
 	uploadBuffer = 32 << 10
-	// lastWords is how long an origin that stopped taking the body, or finished
-	// answering, is given to say the rest.
-	lastWords  = 5 * time.Second
-	uploadTail = 50 * time.Millisecond
+	// answerGrace is how long an origin that stopped reading the body, or ended its answer,
+	// may take to send the rest.
+	answerGrace   = 5 * time.Second
+	uploadEndWait = 50 * time.Millisecond
 )
 
 var uploadBuffers = sync.Pool{New: func() any { return new([uploadBuffer]byte) }}
 
-// upload is a request body on its way beside the answer, on a goroutine of its own.
+// upload sends a request body on a goroutine of its own while the answer is read.
 type upload struct {
 	c       *conn
 	body    io.ReadCloser
-	length  int64 // -1 is chunked
+	length  int64 // -1: chunked
 	trailer func() http.Header
 	closing sync.Once
 
 	mu       sync.Mutex
-	answered bool // the head has come: the read deadline is the body's now
+	answered bool // the answer's head has arrived: the read deadline is the answer body's now
 
 	done chan struct{}
-	// After done:
-	whole bool  // all of it was sent
-	bad   error // what reading the body said
-	err   error // what writing it said
+	// The fields below are valid after done is closed.
+	complete bool  // all of it was sent
+	readErr  error // error of reading the body
+	writeErr error // error of writing it
 
-	orphan atomic.Bool // the connection is for run to close
+	closesConn atomic.Bool // run must close the connection
 }
 
 func startUpload(c *conn, o *outgoing) *upload {
 	u := &upload{c: c, body: o.body, length: o.length, done: make(chan struct{})}
-	o.begun = true
+	o.bodyTaken = true
 	if o.length < 0 {
 		req := o.req
 		u.trailer = func() http.Header { return req.Trailer }
@@ -81,31 +81,31 @@ func (u *upload) run() {
 	} else {
 		err = u.sendPlain(bp[:])
 	}
-	var bad *RequestBodyError
+	var bad *requestBodyError
 	switch {
 	case err == nil:
-		u.whole = true
+		u.complete = true
 		u.expectAnswer(u.c.t.AnswerTimeout)
 	case errors.As(err, &bad):
-		u.bad = bad
-		u.c.abort() // or the origin would wait for the rest
-	case stillFor(err) != nil:
-		u.err = err
-		u.c.abort() // what the origin says would need credit too
+		u.readErr = bad
+		u.c.abort() // otherwise the origin would wait for the rest
+	case budgetErrorOf(err) != nil:
+		u.writeErr = err
+		u.c.abort() // reading an answer would need credit, too
 	default:
-		u.err = err
-		u.expectAnswer(lastWords)
+		u.writeErr = err
+		u.expectAnswer(answerGrace)
 	}
 }
 
 func (u *upload) end() {
 	close(u.done)
-	if u.orphan.Load() {
+	if u.closesConn.Load() {
 		u.c.close()
 	}
 }
 
-// expectAnswer starts the wait for the head, unless it has come already.
+// expectAnswer starts the timeout of the answer's head, unless the head has arrived.
 func (u *upload) expectAnswer(d time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -114,8 +114,8 @@ func (u *upload) expectAnswer(d time.Duration) {
 	}
 }
 
-// heard says that the head has come.
-func (u *upload) heard() {
+// answerStarted records that the answer's head has arrived.
+func (u *upload) answerStarted() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.answered = true
@@ -137,21 +137,22 @@ func (u *upload) sendPlain(buf []byte) error {
 			err = errBodyShort
 		}
 		if err != nil {
-			return &RequestBodyError{err}
+			return &requestBodyError{err}
 		}
 	}
-	// The reader may have more than it promised, and may do its work at the end.
+	// The reader may have more bytes than announced, or may do work at its end.
 	n, err := u.body.Read(buf[:1])
 	switch {
 	case n > 0:
-		return &RequestBodyError{errBodyLong}
+		return &requestBodyError{errBodyLong}
 	case err != nil && err != io.EOF:
-		return &RequestBodyError{err}
+		return &requestBodyError{err}
 	}
 	return nil
 }
 
-// sendChunked leaves room before the data for the size, so that a chunk is one write.
+// sendChunked leaves space before the data for the chunk's size, so that a chunk is one
+// write.
 func (u *upload) sendChunked(buf *[uploadBuffer]byte) error {
 	const room = 6 // "7ff8\r\n"
 	for {
@@ -171,7 +172,7 @@ func (u *upload) sendChunked(buf *[uploadBuffer]byte) error {
 			break
 		}
 		if err != nil {
-			return &RequestBodyError{err}
+			return &requestBodyError{err}
 		}
 	}
 	last := []byte("0\r\n")
@@ -180,7 +181,7 @@ func (u *upload) sendChunked(buf *[uploadBuffer]byte) error {
 			continue
 		}
 		if checkFields(http.Header{name: values}) != nil {
-			return &RequestBodyError{errField}
+			return &requestBodyError{errField}
 		}
 		for _, v := range values {
 			last = append(append(append(append(last, name...), ": "...), v...), "\r\n"...)
@@ -199,15 +200,15 @@ func (u *upload) write(p []byte) error {
 
 func (u *upload) closeBody() { u.closing.Do(func() { u.body.Close() }) }
 
-// wait tells whether the upload has ended. The last write and this question
-// race, so it gets a moment.
+// wait tells whether the upload has ended. The last write races with this call, so wait
+// gives it uploadEndWait.
 func (u *upload) wait() bool {
 	select {
 	case <-u.done:
 		return true
 	default:
 	}
-	timer := time.NewTimer(uploadTail)
+	timer := time.NewTimer(uploadEndWait)
 	defer timer.Stop()
 	select {
 	case <-u.done:
@@ -217,23 +218,22 @@ func (u *upload) wait() bool {
 	}
 }
 
-// readFailure is the RequestBodyError that ended the upload, if one did.
+// readFailure is the requestBodyError that ended the upload, or nil.
 func (u *upload) readFailure() error {
-	if u.wait() && u.bad != nil {
-		return u.bad
+	if u.wait() && u.readErr != nil {
+		return u.readErr
 	}
 	return nil
 }
 
-// cancel ends the upload and the connection with it. The body's Close should
-// free a Read, and then the goroutine has gone when cancel returns. Where it
-// does not, the goroutine closes the connection when it goes, and until then
-// the Transport's Close waits for it.
+// cancel ends the upload together with the connection. Closing the body should unblock its
+// Read; then the goroutine has ended when cancel returns. Otherwise the goroutine closes
+// the connection later, and Transport.Close waits for it.
 func (u *upload) cancel(c *conn) {
 	c.abort()
-	go u.closeBody() // run waits for it
+	go u.closeBody() // run waits for the end of it
 	if !u.wait() {
-		u.orphan.Store(true)
+		u.closesConn.Store(true)
 	}
 	select {
 	case <-u.done:
@@ -242,19 +242,19 @@ func (u *upload) cancel(c *conn) {
 	}
 }
 
-// sendInline puts a small body in memory behind the head.
+// sendInline writes a small body that is in memory behind the head.
 func sendInline(w *bufio.Writer, o *outgoing) error {
-	o.begun = true
+	o.bodyTaken = true
 	defer o.body.Close()
 	n, err := io.CopyN(w, o.body, o.length)
 	if err != nil {
 		if n < o.length && err == io.EOF {
 			err = errBodyShort
 		}
-		return &RequestBodyError{err}
+		return &requestBodyError{err}
 	}
 	if n, _ := o.body.Read(make([]byte, 1)); n > 0 {
-		return &RequestBodyError{errBodyLong}
+		return &requestBodyError{errBodyLong}
 	}
 	return nil
 }

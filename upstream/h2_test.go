@@ -440,7 +440,7 @@ func TestUP28_AnEarlyAnswerOverHTTP2ComesAtOnce(t *testing.T) {
 func TestARequestBodyThatBreaksIsNotTheHTTP2OriginsFault(t *testing.T) {
 	tr, f := framed(t, nil, func(c *frameConn) { c.drain() })
 	_, _, err := ask(t, tr, newRequest(t, "POST", f.url, io.MultiReader(strings.NewReader("x"), brokenReader{})))
-	var bad *RequestBodyError
+	var bad *requestBodyError
 	if KindOf(err) != Upload || !errors.As(err, &bad) {
 		t.Fatal(unwrapped(err))
 	}

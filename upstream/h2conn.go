@@ -1,211 +1,240 @@
 package upstream
 
-//lint:file-ignore SA1019 what net/http has in its place does not tell which requests may be sent again
-
 import (
 	"context"
 	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
+	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/net/http2"
 )
 
 const (
-	// streamBuffer bounds what lies here of a body that its reader is slow to
-	// take. The connection as a whole has no such bound, or one slow reader
-	// would stop the others.
+	// streamBuffer bounds the buffered bytes of a body whose reader is slow. The connection
+	// as a whole has no such bound: one slow reader would block the others.
 	streamBuffer = 1 << 20
 
 	pingAfter = 30 * time.Second // of silence
 	pingWait  = 15 * time.Second
+	pingSlack = 500 * time.Millisecond // how much later than pingAfter a ping may be sent
 
-	// settleWait is how long others wait for an origin to say how many streams
-	// a new connection takes.
-	settleWait = 10 * time.Second
+	// settingsTimeout is how long other requests wait for an origin to announce how many
+	// streams a new connection takes.
+	settingsTimeout = 10 * time.Second
 )
 
-// multi is what an HTTP/2 connection has beside a conn.
-type multi struct {
-	cc   *http2.ClientConn
-	nc   *settling
-	lead bool // a flight ends when it settles
+// http2State is the state of an HTTP/2 connection beside its conn.
+type http2State struct {
+	client   *http.ClientConn
+	netConn  *http2Conn
+	endsDial bool // the pending dial of the host ends when the connection is published
 
-	used   atomic.Bool // has been asked something
-	settle sync.Once
-	timer  *time.Timer // settles it at last
-	ping   *patience   // asks whether a silent origin still lives
+	used        atomic.Bool // a request was sent on it
+	publishOnce sync.Once
+	timer       *time.Timer    // publishes the connection after settingsTimeout
+	ping        *pausableTimer // checks whether a silent origin is still alive
 
-	// The shard's lock guards these.
-	streams int  // in use
-	listed  bool // among the idle connections
-	dead    bool // takes no more streams
+	// The shard's lock guards the fields below.
+	streams int  // streams in use
+	listed  bool // it is in the list of idle connections
+	dead    bool // it takes no more streams
 }
 
+const alpnHTTP2 = "h2"
+
+// initHTTP2 prepares net/http's HTTP/2 for connections dialed by this package.
+// NewClientConn takes each of them as a connection with HTTP/2 and without TLS: then
+// net/http negotiates no protocol and accepts any net.Conn. Such a connection never retries
+// a request.
 func (t *Transport) initHTTP2() {
-	below := &http.Transport{
+	var only http.Protocols
+	only.SetUnencryptedHTTP2(true)
+	t.h2 = &http.Transport{
+		DialContext:            dialed,
+		Protocols:              &only,
 		MaxResponseHeaderBytes: int64(t.headerBytes()),
 		DisableCompression:     true,
-		// No pings and no bound for the answer's head: the package does not know
-		// when a byte limit holds the connection still. See ping and exchange.await.
-		HTTP2: &http.HTTP2Config{
-			MaxReceiveBufferPerStream: streamBuffer,
-			WriteByteTimeout:          t.StallTimeout,
-		},
-	}
-	h2, err := http2.ConfigureTransports(below)
-	if err != nil { // below is new, so it has no HTTP/2 yet
-		panic(err)
-	}
-	h2.ConnPool = (*connPool2)(t)
-	t.h2 = h2
-}
-
-// connPool2 is the Transport as the http2 package sees its pool. Which
-// connection a request goes to has been decided before; what the package is
-// told apart from that is how it lets us know that a request is safe to repeat.
-type connPool2 Transport
-
-// GetClientConn is called again for a request that is to be sent again.
-func (p *connPool2) GetClientConn(req *http.Request, _ string) (*http2.ClientConn, error) {
-	x, ok := req.Context().Value(exchangeKey{}).(*exchange)
-	if !ok || x.given {
-		return nil, errAgain
-	}
-	x.given = true
-	return x.c.h2.cc, nil
-}
-
-// MarkDead is called when a connection ends or was told to.
-func (p *connPool2) MarkDead(cc *http2.ClientConn) {
-	t := (*Transport)(p)
-	if c, ok := t.byConn2.LoadAndDelete(cc); ok {
-		t.pool.bury(c.(*conn))
+		// No pings and no deadlines: net/http does not know when a byte limit pauses the
+		// connection. See ping, http2Conn.Write and exchange.await.
+		HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: streamBuffer},
 	}
 }
 
-var errUnusable = errors.New("a new connection takes no request")
+// withoutHTTP2 tells whether GODEBUG disables net/http's HTTP/2.
+var withoutHTTP2 = sync.OnceValue(func() bool {
+	return strings.Contains(","+os.Getenv("GODEBUG")+",", ",http2client=0,")
+})
 
-// newConn2 speaks HTTP/2 on tc. The connection has one stream reserved, and
-// becomes known to others when the origin's settings have come.
+type dialedKey struct{}
+
+// dialed is the dial function of the http.Transport: it returns the connection in the
+// context.
+func dialed(ctx context.Context, _, _ string) (net.Conn, error) {
+	nc, ok := ctx.Value(dialedKey{}).(*http2Conn)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	return nc, nil
+}
+
+// newConn2 starts HTTP/2 on tc. The connection has one stream reserved. Other requests may
+// use it when the origin's settings have arrived.
 func (t *Transport) newConn2(ctx context.Context, home *host, tc *tls.Conn, lead bool) (*conn, error) {
-	c := &conn{t: t, home: home, nc: tc, raw: tc.NetConn(), gauge: gauge(tc), h2: &multi{lead: lead, streams: 1}}
-	c.h2.ping = &patience{conn: c.gauge, do: c.ping}
-	nc := &settling{Conn: tc, c: c, frames: newFrameWatch(time.Now)}
-	if c.gauge != nil {
-		c.gauge.keep()
+	c := &conn{t: t, home: home, layers: layers{nc: tc, raw: tc.NetConn(), metered: meteredConnOf(tc)}, multiplexed: &http2State{endsDial: lead, streams: 1}}
+	c.multiplexed.ping = &pausableTimer{conn: c.metered, onExpire: c.ping}
+	nc := &http2Conn{Conn: tc, c: c, frames: newFrameMonitor(time.Now)}
+	if c.metered != nil {
+		c.metered.startRequest()
 	}
-	c.h2.nc = nc
-	if c.budgeted() {
-		// What is said first may have to wait for credit.
+	c.multiplexed.netConn = nc
+	if c.byteLimited() {
+		// The first writes may have to wait for credit.
 		stop := context.AfterFunc(ctx, c.abortGauge)
 		defer stop()
 	}
-	cc, err := t.h2.NewClientConn(nc)
+	cc, err := t.h2.NewClientConn(context.WithValue(ctx, dialedKey{}, nc), "http", "origin:80")
 	if err != nil {
 		return nil, err
 	}
-	c.h2.cc = cc
-	t.byConn2.Store(cc, c)
-	if !cc.ReserveNewRequest() {
-		t.byConn2.Delete(cc)
-		cc.Close()
-		return nil, errUnusable
-	}
+	c.multiplexed.client = cc
+	_ = cc.Reserve() // a connection that has ended reports that to its first request
 	return c, nil
 }
 
-// watch lets c settle. It is called when nothing can fail any more.
-func (c *conn) watch() {
-	c.h2.timer = time.AfterFunc(settleWait, c.settled)
-	nc := c.h2.nc
-	nc.ready.Store(true)
-	look := func() {
-		if nc.ended.Load() || c.h2.cc.State().MaxConcurrentStreams != 0 {
-			c.settled()
-		}
-	}
-	if c.budgeted() {
-		go look() // State waits for what is being said, and so for credit
-	} else {
-		look()
+// allowPublish lets the connection be published. It is called when nothing can fail any
+// more.
+func (c *conn) allowPublish() {
+	c.multiplexed.timer = time.AfterFunc(settingsTimeout, c.publish)
+	nc := c.multiplexed.netConn
+	nc.mayPublish.Store(true)
+	if nc.closing.Load() || nc.hasSettings.Load() {
+		c.publish()
 	}
 }
 
-// settled makes c known to others, once.
-func (c *conn) settled() {
-	c.h2.settle.Do(func() {
-		c.h2.timer.Stop()
-		if c.h2.lead {
-			c.t.pool.land(c.home, c, nil)
+// publish makes the connection available to other requests, once.
+func (c *conn) publish() {
+	c.multiplexed.publishOnce.Do(func() {
+		c.multiplexed.timer.Stop()
+		if c.multiplexed.endsDial {
+			c.t.pool.dialEnded(c.home, c, nil)
 		} else {
-			c.t.pool.join(c)
+			c.t.pool.addHTTP2(c)
 		}
 	})
 }
 
-// settling is the connection as the http2 package sees it. From its asking for
-// more bytes it can be told that it has taken in those before.
-type settling struct {
+// http2Conn is the connection that net/http uses. When net/http reads again, it has
+// processed the bytes of the read before.
+type http2Conn struct {
 	*tls.Conn
 	c      *conn
-	frames *frameWatch
-	ready  atomic.Bool // c may settle
-	ended  atomic.Bool
-	done   bool // of the reading goroutine
+	frames *frameMonitor
+
+	mayPublish  atomic.Bool // the connection may be published
+	hasSettings atomic.Bool // net/http has processed the origin's first settings
+	closing     atomic.Bool // no more requests: the origin sent GOAWAY, or the connection has ended
+	pinged      atomic.Bool // a ping was sent since the last byte from the origin
+	writing     sync.Mutex
+
+	// The reading goroutine alone uses the fields below.
+	published bool      // publish was called
+	lastRead  time.Time // start of the current wait for bytes
 }
 
-func (s *settling) Read(p []byte) (int, error) {
-	if !s.done && s.ready.Load() && s.c.h2.cc.State().MaxConcurrentStreams != 0 {
-		s.done = true
-		s.c.settled()
+func (s *http2Conn) Read(p []byte) (int, error) {
+	if !s.published {
+		if !s.hasSettings.Load() && s.frames.hasSettings() {
+			s.hasSettings.Store(true)
+		}
+		if s.hasSettings.Load() && s.mayPublish.Load() {
+			s.published = true
+			s.c.publish()
+		}
 	}
-	s.c.h2.ping.start(pingAfter)
+	if now := time.Now(); now.Sub(s.lastRead) >= pingSlack || s.pinged.Load() {
+		s.lastRead = now
+		s.pinged.Store(false)
+		s.c.multiplexed.ping.start(pingAfter + pingSlack)
+	}
 	n, err := s.Conn.Read(p)
 	if no := s.frames.read(p[:n]); no != nil {
 		n, err = 0, no
 	}
+	if s.frames.hasGoAway.Load() {
+		s.end()
+	}
 	if err != nil {
-		s.c.h2.ping.stop()
-		s.ended.Store(true)
-		if !s.done && s.ready.Load() {
-			s.done = true
-			s.c.settled() // it ends at once; who waits for it shall not
+		s.c.multiplexed.ping.stop()
+		s.end()
+		if !s.published && s.mayPublish.Load() {
+			s.published = true
+			s.c.publish() // the connection ends now: release the requests that wait for it
 		}
 	}
 	return n, err
 }
 
-func (s *settling) Write(p []byte) (int, error) {
+// end makes the connection refuse further requests.
+func (s *http2Conn) end() {
+	if !s.closing.Swap(true) {
+		s.c.t.pool.remove(s.c)
+	}
+}
+
+func (s *http2Conn) Write(p []byte) (int, error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	return s.send(p, s.c.t.StallTimeout)
+}
+
+// send writes with timeout d; 0: no timeout. The caller holds the lock.
+func (s *http2Conn) send(p []byte, d time.Duration) (int, error) {
 	s.frames.wrote(p)
+	if d > 0 {
+		s.Conn.SetWriteDeadline(time.Now().Add(d))
+		defer s.Conn.SetWriteDeadline(time.Time{})
+	}
 	return s.Conn.Write(p)
 }
 
-// Close does not wait for a peer that takes no goodbye.
-func (s *settling) Close() error {
-	timer := time.AfterFunc(goodbye, func() { s.Conn.NetConn().Close() })
+// Close waits at most closeTimeout for a peer that does not read.
+func (s *http2Conn) Close() error {
+	s.end()
+	timer := time.AfterFunc(closeTimeout, func() { s.Conn.NetConn().Close() })
 	defer timer.Stop()
 	return closeAtOnce(s.Conn)
 }
 
-// ping closes a connection whose origin has been silent, and stays so when it
-// is asked. Whatever it answers is read, and lets the time begin anew.
+// pingFrame is a PING. Its answer is not matched: any byte from the origin shows that it is
+// alive.
+var pingFrame = []byte{0, 0, 8, framePing, 0, 0, 0, 0, 0, 'a', 'b', 'i', 'd', 'e', 0, 0, 0}
+
+// ping sends a PING to a silent origin. It closes the connection if no byte has arrived by
+// its next call. Every read restarts the timer.
 func (c *conn) ping() {
-	if !c.h2.nc.ready.Load() {
-		c.h2.ping.start(pingAfter)
-		return
-	}
-	ctx, cancel := withPatience(context.Background(), c.gauge, pingWait)
-	defer cancel()
-	if c.h2.cc.Ping(ctx) != nil {
-		c.h2.cc.Close()
+	nc := c.multiplexed.netConn
+	switch {
+	case !nc.mayPublish.Load():
+		c.multiplexed.ping.start(pingAfter)
+	case nc.pinged.Swap(true):
+		c.multiplexed.client.Close()
+	default:
+		c.multiplexed.ping.start(pingWait)
+		nc.writing.Lock()
+		defer nc.writing.Unlock()
+		if !nc.frames.betweenFrames() { // a frame is being written
+			nc.pinged.Store(false)
+			return
+		}
+		nc.send(pingFrame, pingWait) // after an error the next call closes the connection
 	}
 }
 
-const goodbye = 250 * time.Millisecond
+const closeTimeout = 250 * time.Millisecond
 
-var _ net.Conn = (*settling)(nil)
+var _ net.Conn = (*http2Conn)(nil)

@@ -44,11 +44,11 @@ func TestFramesOfAnHonestOriginAreSpared(t *testing.T) {
 		do(http2.NewFramer(&b, nil))
 		return b.Bytes()
 	}
-	reset := func(w *frameWatch, stream uint32) {
+	reset := func(w *frameMonitor, stream uint32) {
 		w.wrote(write(func(f *http2.Framer) { f.WriteRSTStream(stream, http2.ErrCodeCancel) }))
 	}
-	opened := func(stream uint32) *frameWatch {
-		w := newFrameWatch(func() time.Time { return now })
+	opened := func(stream uint32) *frameMonitor {
+		w := newFrameMonitor(func() time.Time { return now })
 		w.wrote([]byte(http2.ClientPreface))
 		w.wrote(write(func(f *http2.Framer) {
 			f.WriteSettings()
@@ -107,7 +107,7 @@ func TestFramesOfAnHonestOriginAreSpared(t *testing.T) {
 		for w.read(piece) == nil {
 			n += 16 << 10
 		}
-		if n > lateBytes {
+		if n > maxAbandonedBytes {
 			t.Errorf("%d bytes", n)
 		}
 	})

@@ -1,10 +1,9 @@
 package upstream
 
-//lint:file-ignore SA1019 what net/http has in its place does not tell which requests may be sent again
-
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"math/rand/v2"
@@ -12,76 +11,76 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/net/http2"
 )
 
-// maxRefused is how often a request is sent again that the origin said it has
-// not looked at.
+// maxRefused bounds how often a request is sent again after the origin said that it did not
+// process it.
 const maxRefused = 5
 
-var (
-	errAgain  = errors.New("the origin did not take the request")
-	errStatus = malformed("the status is not one")
-)
+const errStatus = malformedAnswer("the status is not a valid status code")
 
-type exchangeKey struct{}
-
-// exchange is one request on an HTTP/2 connection.
+// exchange is one request on an HTTP/2 connection. It is also the context of the request
+// that net/http gets, so that net/http calls the exchange's trace.
 type exchange struct {
+	context.Context // ends when the exchange ends
+	cancel          context.CancelFunc
+
 	t      *Transport
 	c      *conn
-	ctx    context.Context // the caller's
-	cancel context.CancelFunc
+	caller context.Context
 
-	given bool // the connection has been handed out
-	early int  // 1xx answers
-	up    *upload2
+	trace         httptrace.ClientTrace
+	informational int // number of 1xx answers
+	up            *upload2
+	body          body2
 
-	mu      sync.Mutex
-	heard   bool      // the head has come
-	late    *patience // until the answer's head has come; nil without a bound
-	overdue atomic.Bool
-	unread  atomic.Bool // the body was closed before its end
-	stalled atomic.Bool
-	left    atomic.Bool
-	stop    func() bool // takes the context's hand off the connection
+	mu             sync.Mutex
+	stream         uint32 // 0 before the head was written
+	answered       bool   // the head has arrived, or the exchange has ended
+	streamReleased bool   // the stream was given back to the pool
+
+	timer         pausableTimer // for the head, then for each read of the body
+	headTimedOut  atomic.Bool
+	bodyAbandoned atomic.Bool // the body was closed before its end
+	bodyStalled   atomic.Bool // a body made no progress
+	stopContext   func() bool // stops the context from ending the connection
 }
 
-// roundTrip2 asks on an HTTP/2 connection. again says that the request may be
-// sent once more, because the origin has surely not acted on it.
+// roundTrip2 sends a request on an HTTP/2 connection. again means that the request may be
+// sent once more, because the origin has certainly not processed it.
 func (t *Transport) roundTrip2(ctx context.Context, c *conn, o *outgoing) (_ *http.Response, _ *Error, again bool) {
-	x := &exchange{t: t, c: c, ctx: ctx}
-	inner, cancel := context.WithCancel(ctx)
-	x.cancel = cancel
-	if c.budgeted() {
-		x.stop = context.AfterFunc(ctx, x.abandon)
+	x := &exchange{t: t, c: c, caller: ctx}
+	x.Context, x.cancel = context.WithCancel(ctx)
+	if c.byteLimited() {
+		x.stopContext = context.AfterFunc(ctx, x.abandonIfPaused)
 	}
-	if t.AnswerTimeout > 0 {
-		x.late = &patience{conn: c.gauge, do: x.miss}
-	}
-	used := c.h2.used.Swap(true)
-	resp, err := t.h2.RoundTrip(x.request(inner, o))
-	x.come()
+	x.timer.conn, x.timer.onExpire = c.metered, x.timedOut
+	x.await()
+	used := c.multiplexed.used.Swap(true)
+	resp, err := c.multiplexed.client.RoundTrip(x.request(o))
+	x.headArrived()
 	if err == nil && (resp.StatusCode < 200 || resp.StatusCode > 999) {
-		cancel()
+		x.cancel()
 		resp.Body.Close()
 		err = errStatus
 	}
 	if err != nil {
 		e := x.fail(err, AnswerTimeout)
-		e.Stale = used && e.Kind == Closed && lost(err)
-		again = errors.Is(err, errAgain)
-		o.begun = x.up != nil && x.up.started.Load()
+		if x.Err() == nil {
+			e.Sent, again = x.outcome(used)
+		}
+		e.Stale = used && e.Kind == Closed && x.connectionLost(err)
+		o.bodyTaken = x.up != nil && x.up.started.Load()
 		x.end(true)
 		return nil, e, again
 	}
 	if x.up != nil {
 		x.up.answered()
-		o.begun = true
+		o.bodyTaken = true
 	}
 	resp.Request = o.req
 	bodiless := o.req.Method == http.MethodHead
@@ -90,7 +89,7 @@ func (t *Transport) roundTrip2(ctx context.Context, c *conn, o *outgoing) (_ *ht
 		bodiless = true
 		resp.ContentLength = 0
 	default:
-		// Without the field, a length of 0 is that of a stream that has ended.
+		// Without Content-Length, net/http's length 0 means that the stream has ended.
 		bodiless = bodiless || resp.ContentLength == 0 && resp.Header["Content-Length"] == nil
 	}
 	if bodiless {
@@ -99,39 +98,51 @@ func (t *Transport) roundTrip2(ctx context.Context, c *conn, o *outgoing) (_ *ht
 		x.end(false)
 		return resp, nil, false
 	}
-	resp.Body = &body2{x: x, resp: resp, inner: resp.Body}
+	x.body = body2{x: x, resp: resp, inner: resp.Body}
+	resp.Body = &x.body
 	return resp, nil, false
 }
 
-// lost tells whether the connection went away under the request.
-func lost(err error) bool {
-	var told http2.GoAwayError
-	return hungUp(err) || errors.As(err, &told)
+// outcome reports whether the origin may have processed a failed request, and if not,
+// whether the request may be sent again at once. It is called when net/http has finished
+// the request. used means that the request was not the connection's first.
+func (x *exchange) outcome(used bool) (sent, again bool) {
+	x.mu.Lock()
+	stream := x.stream
+	x.mu.Unlock()
+	if stream == 0 {
+		return false, used && x.c.multiplexed.netConn.closing.Load()
+	}
+	unprocessed, again := x.c.multiplexed.netConn.frames.unprocessed(stream)
+	return !unprocessed, again
 }
 
-// request is the caller's as the http2 package needs it to add nothing.
-func (x *exchange) request(inner context.Context, o *outgoing) *http.Request {
-	req := o.req.WithContext(exchangeContext{inner, x})
+// connectionLost reports whether the connection ended during the request.
+func (x *exchange) connectionLost(err error) bool {
+	var stream streamError
+	return closedByPeer(err) || x.c.multiplexed.netConn.frames.hasGoAway.Load() && !errors.As(err, &stream)
+}
+
+// request is the caller's request, changed so that net/http adds no header.
+func (x *exchange) request(o *outgoing) *http.Request {
+	req := o.req.WithContext(x)
 	req.Close = false // other requests use the connection too
 	req.Body, req.GetBody = nil, nil
 	req.ContentLength = 0
 	if o.length != 0 {
 		x.up = &upload2{x: x, body: o.body}
 		req.Body, req.ContentLength = x.up, o.length
-		if o.req.GetBody != nil {
-			// The body that is sent again is not taken from here: see rewind.
-			req.GetBody = func() (io.ReadCloser, error) { return http.NoBody, nil }
-		}
 	} else if o.body != nil && o.body != http.NoBody {
 		o.closeBody()
 	}
+	x.setTrace()
 	_, agent := req.Header["User-Agent"]
 	if agent && !hasOurs(req.Header) {
 		return req
 	}
 	header := make(http.Header, len(req.Header)+1)
 	for name, values := range req.Header {
-		if !ours(name) {
+		if !isConnectionField(name) {
 			header[name] = values
 		}
 	}
@@ -147,166 +158,205 @@ var noAgent = []string{""}
 
 func hasOurs(h http.Header) bool {
 	for name := range h {
-		if ours(name) {
+		if isConnectionField(name) {
 			return true
 		}
 	}
 	return false
 }
 
-// exchangeContext leads the http2 package to the exchange, and shows it no
-// trace but for the 1xx answers.
-type exchangeContext struct {
-	context.Context
-	x *exchange
+// Value implements context.Context. net/http gets the exchange's trace and no other.
+func (x *exchange) Value(key any) any {
+	if key == traceKey {
+		return &x.trace
+	}
+	return x.Context.Value(key)
 }
 
-func (c exchangeContext) Value(key any) any {
-	if key == (exchangeKey{}) {
-		return c.x
+// setTrace sets the functions of the trace.
+func (x *exchange) setTrace() {
+	x.trace.WroteHeaders = x.headWritten
+	if x.up != nil && x.t.AnswerTimeout > 0 {
+		x.trace.WroteRequest = func(httptrace.WroteRequestInfo) { x.await() }
 	}
-	v := c.Context.Value(key)
-	if key != traceKey {
-		return v
+	theirs, _ := x.Context.Value(traceKey).(*httptrace.ClientTrace)
+	if theirs == nil {
+		return
 	}
-	trace, _ := v.(*httptrace.ClientTrace)
-	if trace == nil && c.x.late == nil {
-		return v
-	}
-	own := &httptrace.ClientTrace{WroteRequest: c.x.sent}
-	if trace != nil {
-		own.Got1xxResponse = func(code int, header textproto.MIMEHeader) error {
-			if c.x.early++; c.x.early > maxInformational {
-				return errEndless1xx
-			}
-			switch code {
-			case http.StatusContinue:
-				return nil
-			case http.StatusSwitchingProtocols:
-				return errSwitch
-			}
-			return got1xx(trace, code, http.Header(header))
+	x.trace.Got1xxResponse = func(code int, header textproto.MIMEHeader) error {
+		if x.informational++; x.informational > maxInformational {
+			return errEndless1xx
 		}
+		switch code {
+		case http.StatusContinue:
+			return nil
+		case http.StatusSwitchingProtocols:
+			return errSwitch
+		}
+		return got1xx(theirs, code, http.Header(header))
 	}
-	return own
 }
 
-// traceKey is the key of a context's trace, which net/http/httptrace keeps to itself.
+// traceKey is the context key of a trace. net/http/httptrace does not export it, so it is
+// read through a context that records the key it is asked for.
 var traceKey = func() any {
-	var asked askedFor
+	var asked keyRecorder
 	httptrace.ContextClientTrace(&asked)
 	return asked.key
 }()
 
-// askedFor is a context that remembers what it was asked for.
-type askedFor struct {
+// keyRecorder is a context that records the key it is asked for.
+type keyRecorder struct {
 	context.Context
 	key any
 }
 
-func (a *askedFor) Value(key any) any {
+func (a *keyRecorder) Value(key any) any {
 	a.key = key
 	return nil
 }
 
-// sent starts the wait for the head, unless it has come already.
-func (x *exchange) sent(httptrace.WroteRequestInfo) {
-	if x.late == nil {
+// headWritten is called when the request's head has been written, or could not be, before
+// anything else is written on the connection.
+func (x *exchange) headWritten() {
+	frames := x.c.multiplexed.netConn.frames
+	stream := frames.claim()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.stream = stream
+	switch {
+	case x.streamReleased:
+		frames.forget(stream)
+	case x.up != nil && !x.answered:
+		x.timer.stop() // until the body has been sent
+	}
+}
+
+// await starts the timeout of the answer's head, unless the head has arrived.
+func (x *exchange) await() {
+	if x.t.AnswerTimeout <= 0 {
 		return
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if !x.heard {
-		x.late.start(x.t.AnswerTimeout)
+	if !x.answered {
+		x.timer.start(x.t.AnswerTimeout)
 	}
 }
 
-// come says that the head has come, or nothing will.
-func (x *exchange) come() {
-	if x.late == nil {
-		return
-	}
+// headArrived records that the head has arrived, or that the exchange has ended.
+func (x *exchange) headArrived() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.heard = true
-	x.late.stop()
+	x.answered = true
+	if x.t.AnswerTimeout > 0 {
+		x.timer.stop()
+	}
 }
 
-// miss ends the exchange because the head did not come.
-func (x *exchange) miss() {
-	x.overdue.Store(true)
+// timedOut ends the exchange because the head did not arrive, or the body made no progress,
+// in time.
+func (x *exchange) timedOut() {
+	x.mu.Lock()
+	answered := x.answered
+	x.mu.Unlock()
+	if answered {
+		x.stall()
+		return
+	}
+	x.headTimedOut.Store(true)
 	x.cancel()
 }
 
 // end gives the stream back.
 func (x *exchange) end(again bool) {
-	if x.left.Swap(true) {
+	x.mu.Lock()
+	left, stream := x.streamReleased, x.stream
+	x.streamReleased = true
+	x.mu.Unlock()
+	if left {
 		return
 	}
 	x.cancel()
-	if x.stop != nil {
-		x.stop()
+	if x.stopContext != nil {
+		x.stopContext()
 	}
 	if x.up != nil {
 		x.up.end(again)
 	}
-	if x.broken() && (x.c.budgeted() || x.c.h2.nc.frames.mid()) {
+	frames := x.c.multiplexed.netConn.frames
+	frames.forget(stream)
+	if x.endedEarly() && (x.c.byteLimited() || frames.headerBlockOpen()) {
 		x.t.pool.retire(x.c)
 	}
-	x.t.pool.leave(x.c)
+	x.t.pool.releaseStream(x.c)
 }
 
-// abandon frees a caller that left from a connection that is held still. One
-// that others use too is left to them, and frees the caller when it moves.
-func (x *exchange) abandon() {
+// abandonIfPaused closes a connection that a byte limit pauses, so that a caller whose
+// context ended is not blocked. A connection that other requests use is not closed; then
+// the caller is released when the connection moves.
+func (x *exchange) abandonIfPaused() {
 	if x.t.pool.retire(x.c) {
 		x.c.close()
 	}
 }
 
-// broken tells whether the exchange was ended from here, so that the origin may
-// still send some of its answer. Under a byte limit that is not worth reading. Nor is
-// the connection of any use when its origin has begun a header block and not ended it.
-func (x *exchange) broken() bool {
-	return x.unread.Load() || x.ctx.Err() != nil || x.stalled.Load() || x.overdue.Load()
+// endedEarly tells whether the connection must be closed: the exchange was ended from this
+// side and the origin may still send its answer, which a byte limit should not pay for, or
+// the origin has begun a header block and not ended it.
+func (x *exchange) endedEarly() bool {
+	return x.bodyAbandoned.Load() || x.caller.Err() != nil || x.bodyStalled.Load() || x.headTimedOut.Load()
 }
 
-// stall ends the exchange because a body did not move.
+// stall ends the exchange because a body made no progress.
 func (x *exchange) stall() {
-	x.stalled.Store(true)
+	x.bodyStalled.Store(true)
 	x.cancel()
 }
 
-// fail turns what the http2 package said into an *Error.
+// streamError is net/http's error of one stream: errors.As fills in any type that has these
+// fields.
+type streamError struct {
+	StreamID uint32
+	Code     uint32
+	Cause    error
+}
+
+func (e streamError) Error() string { return fmt.Sprintf("stream %d: code %d", e.StreamID, e.Code) }
+
+const codeProtocol = 1 // stream error code: the origin sent invalid HTTP/2
+
+// connectionFault is the prefix of net/http's errors about invalid HTTP/2, whose type is
+// not exported.
+const connectionFault = "connection error: "
+
+// fail makes an *Error of an error of net/http.
 func (x *exchange) fail(err error, waiting Kind) *Error {
 	e := &Error{Kind: Closed, Sent: true, Err: err}
 	var own *Error
-	var bad malformed
-	var stream http2.StreamError
-	var connection http2.ConnectionError
+	var bad malformedAnswer
+	var stream streamError
 	var timeout net.Error
 	switch {
-	case x.ctx.Err() != nil:
-		e.Kind, e.Err = Canceled, x.ctx.Err()
-	case x.stalled.Load():
+	case x.caller.Err() != nil:
+		e.Kind, e.Err = Canceled, x.caller.Err()
+	case x.bodyStalled.Load():
 		e.Kind = Stalled
-	case x.overdue.Load():
+	case x.headTimedOut.Load():
 		e.Kind = AnswerTimeout
-	case stillFor(err) != nil:
+	case budgetErrorOf(err) != nil:
 		e.Kind = Budget
-	case x.up != nil && x.up.bad.Load() != nil:
-		e.Kind, e.Err = Upload, x.up.bad.Load()
-	case errors.Is(err, errAgain):
-		e.Sent = false
+	case x.up != nil && x.up.readErr.Load() != nil:
+		e.Kind, e.Err = Upload, x.up.readErr.Load()
 	case errors.As(err, &stream):
-		// What the cause wraps is ours, if it was us who ended the stream.
+		// The cause wraps an error of this package if this side ended the stream.
 		switch {
 		case errors.As(stream.Cause, &own):
 			e.Kind = own.Kind
-		case stream.Code == http2.ErrCodeProtocol:
+		case stream.Code == codeProtocol:
 			e.Kind = Protocol
 		}
-	case errors.As(err, &connection), errors.As(err, &bad):
+	case errors.As(err, &bad), strings.HasPrefix(err.Error(), connectionFault):
 		e.Kind = Protocol
 	case errors.As(err, &timeout) && timeout.Timeout():
 		e.Kind = waiting
@@ -314,8 +364,7 @@ func (x *exchange) fail(err error, waiting Kind) *Error {
 	return e
 }
 
-// pause waits a little longer each time before a request is sent again; not at
-// all the first time.
+// pause waits before a request is sent again: longer each time, not at all the first time.
 func pause(ctx context.Context, refused int) bool {
 	if refused < 2 {
 		return ctx.Err() == nil
@@ -331,29 +380,26 @@ func pause(ctx context.Context, refused int) bool {
 	}
 }
 
-// body2 is an HTTP/2 answer's body.
+// body2 is the body of an HTTP/2 answer.
 type body2 struct {
 	x     *exchange
 	resp  *http.Response
 	inner io.ReadCloser
-	timer *patience
 	err   error
-	ended atomic.Bool // err has been told
+	ended atomic.Bool // err was returned to the reader
 }
 
 func (b *body2) Read(p []byte) (int, error) {
 	if b.err != nil {
 		return 0, b.err
 	}
-	if d := b.x.t.StallTimeout; d > 0 {
-		if b.timer == nil {
-			b.timer = &patience{conn: b.x.c.gauge, do: b.x.stall}
-		}
-		b.timer.start(d)
+	d := b.x.t.StallTimeout
+	if d > 0 {
+		b.x.timer.start(d)
 	}
 	n, err := b.inner.Read(p)
-	if b.timer != nil {
-		b.timer.stop()
+	if d > 0 {
+		b.x.timer.stop()
 	}
 	if err == nil {
 		return n, nil
@@ -377,14 +423,14 @@ func (b *body2) Read(p []byte) (int, error) {
 // Close ends the stream if it has not ended.
 func (b *body2) Close() error {
 	ended := b.ended.Load()
-	b.x.unread.Store(!ended)
-	if ended || !b.x.c.budgeted() {
+	b.x.bodyAbandoned.Store(!ended)
+	if ended || !b.x.c.byteLimited() {
 		b.x.end(false)
 		b.inner.Close()
 		return nil
 	}
-	// It may have something to say on a connection that is held still for another
-	// request. That is over when the connection is, at the latest.
+	// Closing may write to a connection that is paused for another request. It ends with
+	// the connection, at the latest.
 	closing := &b.x.t.closing
 	closing.Add(1)
 	b.x.end(false)

@@ -8,26 +8,26 @@ import (
 	"time"
 )
 
-// upload2 is a request body as the http2 package reads it. Between one read
-// and the next the origin has to take what was read.
+// upload2 is the request body that net/http's HTTP/2 reads. Between two reads the origin
+// has to accept the bytes of the first.
 type upload2 struct {
 	x       *exchange
 	body    io.ReadCloser
-	started atomic.Bool // a byte may be missing from body
-	bad     atomic.Pointer[RequestBodyError]
+	started atomic.Bool // a byte of body may have been read
+	readErr atomic.Pointer[requestBodyError]
 
-	mu    sync.Mutex
-	timer *patience // nil when there is no bound
-	heard bool      // the head has come
-	whole bool      // the body has been read to its end
-	over  bool      // the exchange has ended
+	mu            sync.Mutex
+	timer         *pausableTimer // nil: no timeout
+	answerStarted bool           // the answer's head has arrived
+	complete      bool           // the body has been read to its end
+	exchangeEnded bool           // the exchange has ended
 
 	closing sync.Once
 }
 
 func (u *upload2) Read(p []byte) (int, error) {
 	u.mu.Lock()
-	over := u.over
+	over := u.exchangeEnded
 	if !over {
 		u.started.Store(true)
 	}
@@ -35,71 +35,71 @@ func (u *upload2) Read(p []byte) (int, error) {
 	if over {
 		return 0, net.ErrClosed
 	}
-	u.expect(0)
+	u.startTimer(0)
 	n, err := u.body.Read(p)
 	switch err {
 	case nil:
-		u.expect(u.x.t.StallTimeout)
+		u.startTimer(u.x.t.StallTimeout)
 	case io.EOF:
-		u.last()
+		u.lastByteRead()
 	default:
-		bad := &RequestBodyError{err}
-		u.bad.CompareAndSwap(nil, bad)
+		bad := &requestBodyError{err}
+		u.readErr.CompareAndSwap(nil, bad)
 		return n, bad
 	}
 	return n, err
 }
 
-// expect has the origin take what was read within d; 0 is without end.
-func (u *upload2) expect(d time.Duration) {
+// startTimer requires the origin to accept the read bytes within d; 0: no timeout.
+func (u *upload2) startTimer(d time.Duration) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.timer != nil {
 		u.timer.stop()
 	}
-	if d > 0 && !u.over {
+	if d > 0 && !u.exchangeEnded {
 		if u.timer == nil {
-			u.timer = &patience{conn: u.x.c.gauge, do: u.x.stall}
+			u.timer = &pausableTimer{conn: u.x.c.metered, onExpire: u.x.stall}
 		}
 		u.timer.start(d)
 	}
 }
 
-// last follows the body's last byte. When the origin has taken that is not to
-// be seen from here, so the time to answer is added.
-func (u *upload2) last() {
+// lastByteRead is called after the body's last byte. When the origin has accepted it cannot
+// be observed, so the timeout includes the time to answer.
+func (u *upload2) lastByteRead() {
 	t := u.x.t
 	u.mu.Lock()
-	u.whole = true
-	heard := u.heard
+	u.complete = true
+	heard := u.answerStarted
 	u.mu.Unlock()
 	if heard || t.StallTimeout <= 0 || t.AnswerTimeout <= 0 {
-		u.expect(0)
+		u.startTimer(0)
 		return
 	}
-	u.expect(t.StallTimeout + t.AnswerTimeout)
+	u.startTimer(t.StallTimeout + t.AnswerTimeout)
 }
 
-// answered says that the head has come.
+// answered records that the answer's head has arrived.
 func (u *upload2) answered() {
 	u.mu.Lock()
-	u.heard = true
-	whole := u.whole
+	u.answerStarted = true
+	whole := u.complete
 	u.mu.Unlock()
 	if whole {
-		u.expect(0)
+		u.startTimer(0)
 	}
 }
 
-// Close leaves a body alone that has not been touched, because it can still be
-// sent on another connection. A Read that comes after it, from the goroutine that
-// was about to begin, must not touch the body either: nobody would close it then.
+// Close does not close a body that has not been read, because it can still be sent on
+// another connection. A Read that begins after Close must not touch the body either:
+// nothing would close it then.
 func (u *upload2) Close() error {
-	u.expect(0)
+	u.startTimer(0)
 	u.mu.Lock()
 	started := u.started.Load()
 	if !started {
-		u.over = true
+		u.exchangeEnded = true
 	}
 	u.mu.Unlock()
 	if started {
@@ -112,13 +112,13 @@ func (u *upload2) close() {
 	u.closing.Do(func() { u.body.Close() })
 }
 
-// end is for when the exchange has ended. A body that was never touched is
-// closed here unless it is wanted again; any other the http2 package closes.
+// end is called when the exchange has ended. A body that was never read is closed here,
+// unless it is sent again; net/http closes any other.
 func (u *upload2) end(again bool) {
 	u.mu.Lock()
-	u.over = true
+	u.exchangeEnded = true
 	u.mu.Unlock()
-	u.expect(0)
+	u.startTimer(0)
 	if !again && !u.started.Load() {
 		u.close()
 	}

@@ -189,7 +189,7 @@ func TestARequestThatWouldSayMoreThanOneThingIsNotSent(t *testing.T) {
 		req.Body, req.ContentLength = body, 1
 		edit(req)
 		_, err := newTransport(t).RoundTrip(req)
-		if KindOf(err) != Invalid {
+		if KindOf(err) != invalid {
 			t.Errorf("%s: %v", name, err)
 		}
 		if body.closed.Load() == 0 {

@@ -19,7 +19,7 @@ func BenchmarkRead(b *testing.B) {
 		{"no meter", func(nc net.Conn) net.Conn { return newMeteredConn(nc, nil) }},
 		{"meter", func(nc net.Conn) net.Conn { return newMeteredConn(nc, &tally{}) }},
 		{"limiter without a limit", func(nc net.Conn) net.Conn { return newMeteredConn(nc, free) }},
-		{"limiter", func(nc net.Conn) net.Conn { return newBudgetedConn(nc, broad, -1, nil) }},
+		{"limiter", func(nc net.Conn) net.Conn { return newBudgetedConn(nc, broad, -1) }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			far, origin := sockets(b)
@@ -53,7 +53,7 @@ func BenchmarkReadAlone(b *testing.B) {
 	broad := newPurse(1 << 62)
 	free := newPurse(0)
 	free.free = true
-	for name, m := range map[string]Meter{"no meter": nil, "meter": &tally{}, "limiter without a limit": free, "limiter": broad} {
+	for name, m := range map[string]byteMeter{"no meter": nil, "meter": &tally{}, "limiter without a limit": free, "limiter": broad} {
 		b.Run(name, func(b *testing.B) {
 			c := newMeteredConn(nothing{}, m)
 			piece := make([]byte, 4<<10)

@@ -14,7 +14,7 @@ func (f *flood) dialed() int {
 }
 
 // small asks for a short answer.
-func (f *flood) small(t *testing.T, m Meter) {
+func (f *flood) small(t *testing.T, m byteMeter) {
 	t.Helper()
 	req, _ := f.get(t, m, "GET", "/small", nil)
 	wantAnswer(t, f.tr, req, "hello")
@@ -61,7 +61,7 @@ func TestABodyThatIsClosedEarlyCostsItsConnection(t *testing.T) {
 			resp.Body.Close()
 			before := p.in.Load()
 			f.tr.Close() // waits for the connection, which is not idle
-			if n := p.in.Load() - before; n > mostAsked {
+			if n := p.in.Load() - before; n > maxCredit {
 				t.Errorf("%d bytes came after the end", n)
 			}
 			p.balanced(t)
@@ -100,7 +100,7 @@ func TestAnHTTP2ConnectionThatOthersUseIsLeftToThem(t *testing.T) {
 
 func TestTheReceiveBufferIsSmallUnderALimit(t *testing.T) {
 	f := flooding(t, "http")
-	size := func(m Meter) int {
+	size := func(m byteMeter) int {
 		t.Helper()
 		c, err := f.dialer.Dial(WithMeter(t.Context(), m), "example.com", f.port)
 		if err != nil {

@@ -112,7 +112,7 @@ func (f *flood) acknowledged() int64 {
 	if len(f.conns) == 0 {
 		return 0
 	}
-	return int64((&side{bare: f.conns[len(f.conns)-1]}).acknowledged())
+	return int64((&side{tcp: f.conns[len(f.conns)-1]}).acknowledged())
 }
 
 func (f *flood) taken() int64 {
@@ -122,7 +122,7 @@ func (f *flood) taken() int64 {
 }
 
 // get asks under a Limiter. done has the request's context end.
-func (f *flood) get(t *testing.T, m Meter, method, path string, body io.Reader) (*http.Request, context.CancelFunc) {
+func (f *flood) get(t *testing.T, m byteMeter, method, path string, body io.Reader) (*http.Request, context.CancelFunc) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(WithMeter(context.Background(), m), time.Minute)
 	t.Cleanup(cancel)
@@ -130,7 +130,7 @@ func (f *flood) get(t *testing.T, m Meter, method, path string, body io.Reader) 
 }
 
 // tunnel relays between a socket, whose other end is returned, and the origin.
-func (f *flood) tunnel(t *testing.T, m Meter, plain bool, o RelayOptions) (r *table, end func()) {
+func (f *flood) tunnel(t *testing.T, m byteMeter, plain bool, o RelayOptions) (r *table, end func()) {
 	t.Helper()
 	client, near := sockets(t)
 	far, err := f.dialer.Dial(WithMeter(t.Context(), m), "example.com", f.port)
@@ -150,7 +150,7 @@ func (f *flood) tunnel(t *testing.T, m Meter, plain bool, o RelayOptions) (r *ta
 
 // beyond is the most that may have left the origin without credit: the receive
 // buffer, of which Linux takes twice what was asked for.
-const beyond = 2 * narrowBuffer
+const beyond = 2 * defaultReceiveBuffer
 
 // overspent looks once whether more has left the origin than there was credit
 // for. A read of the connection is not more than what was granted by then.
@@ -171,7 +171,7 @@ var floods = []string{"http", "https", "h2", "tunnel", "copied tunnel"}
 
 // granting is a Meter that is given credit.
 type granting interface {
-	Meter
+	byteMeter
 	grant(n int)
 }
 

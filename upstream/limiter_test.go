@@ -17,6 +17,7 @@ type purse struct {
 	broke   bool // who waits has waited too long
 	shut    bool // all wait, whatever the credit
 	waiting int
+	least   int // that the last of them waits for
 	asked   int
 	granted int64 // less what was given back
 	change  chan struct{}
@@ -36,13 +37,16 @@ func (p *purse) Budgeted() bool {
 	return !p.free
 }
 
-func (p *purse) Credit(done <-chan struct{}, n int) (int, error) {
+func (p *purse) Credit(done <-chan struct{}, n int) (int, error) { return p.take(done, n, 1) }
+
+// take waits for at least so much.
+func (p *purse) take(done <-chan struct{}, n, least int) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.asked++
 	p.waiting++
 	defer func() { p.waiting-- }()
-	for p.credit == 0 || p.shut {
+	for p.credit < least || p.shut {
 		if p.broke {
 			return 0, errStill
 		}
@@ -52,6 +56,7 @@ func (p *purse) Credit(done <-chan struct{}, n int) (int, error) {
 		default:
 		}
 		change := p.change
+		p.least = least
 		p.mu.Unlock()
 		select {
 		case <-change:
@@ -98,7 +103,7 @@ func (p *purse) look() (granted int64, asked, waiting int) {
 func (p *purse) empty() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.credit == 0 && p.waiting > 0
+	return p.credit < max(p.least, 1) && p.waiting > 0
 }
 
 // held waits until that is so.

@@ -7,113 +7,97 @@ import (
 	"sync/atomic"
 )
 
-// Meter is told of the bytes that pass on a connection to a site, TLS and
-// headers included. Both methods are called from several goroutines at once
-// and for every read and write, so they must be cheap. A Meter is compared
-// with ==, so it must be comparable, as a pointer is.
-type Meter interface {
-	Read(n int)  // n bytes came from the site
-	Wrote(n int) // n bytes went to it
+// byteMeter counts the bytes that pass on a connection to a site, TLS and headers included.
+// Both methods are called concurrently and for every read and write, so they must be cheap.
+// A byteMeter is compared with ==, so its type must be comparable, such as a pointer.
+type byteMeter interface {
+	Read(n int)  // n bytes were received from the site
+	Wrote(n int) // n bytes were sent to the site
 }
 
-// Sender hears when a request is about to be written that had to wait for a new
-// connection.
-type Sender interface{ Sending() }
+// sendObserver is called when a request that had to wait for a new connection is about to
+// be written.
+type sendObserver interface{ Sending() }
 
-// SenderKey is the key of a context's Sender.
+// SenderKey is the context key of a sendObserver.
 type SenderKey struct{}
 
-// MeterKey is the key of a context's Meter, for a context of one's own type
-// that answers to it. Everybody else uses WithMeter.
+// MeterKey is the context key of a byteMeter, for context types that answer to it
+// themselves. Other callers use WithMeter.
 type MeterKey struct{}
 
-// WithMeter has the bytes of the connections that are dialed or used under ctx
-// counted by m.
-func WithMeter(ctx context.Context, m Meter) context.Context {
+// WithMeter has m count the bytes of the connections that are dialed or used under ctx.
+func WithMeter(ctx context.Context, m byteMeter) context.Context {
 	return context.WithValue(ctx, MeterKey{}, m)
 }
 
-// meterFrom is the Meter of ctx, nil when there is none.
-func meterFrom(ctx context.Context) Meter {
-	m, _ := ctx.Value(MeterKey{}).(Meter)
+// meterFrom is the byteMeter of ctx; nil if there is none.
+func meterFrom(ctx context.Context) byteMeter {
+	m, _ := ctx.Value(MeterKey{}).(byteMeter)
 	return m
 }
 
-// meteredConn counts what passes. Every dialed connection is one, without a
-// meter too, because a pooled connection may get its meter later.
+// meteredConn counts the bytes that pass. Every dialed connection is wrapped, even without
+// a meter, because a pooled connection may get a meter later. Safe for concurrent use, as
+// net.Conn is.
 //
-// It embeds the interface and not the *net.TCPConn, so that it has neither
-// ReadFrom nor WriteTo: bytes that passed by Read and Write would not be
-// counted. Relay takes the bare connection by NetConn and counts by itself.
+// It embeds the interface and not the *net.TCPConn, so that it has neither ReadFrom nor
+// WriteTo: these would pass bytes uncounted. Relay gets the TCP connection by NetConn and
+// counts by itself.
 type meteredConn struct {
 	net.Conn
 	meter atomic.Pointer[metering]
 
-	// For a Limiter:
-	brakes
-	arrival  arrival
-	buffer   int         // see Dialer.ReceiveBuffer
-	born     bool        // it may have carried something
-	narrowed atomic.Bool // the receive buffer is as small as it gets
-	late     atomic.Bool // since after it was born
-	width    int64       // the receive buffer's size until then
-	stretch  atomic.Pointer[stretch]
-	paid     prepaid // guarded by mu
-	isPaid   atomic.Bool
+	// Used with a byteLimiter:
+	pausableDeadlines
+	arrival         arrival
+	buffer          int         // see Dialer.ReceiveBuffer
+	usedBefore      bool        // bytes may have passed before the limit was set
+	bufferSized     atomic.Bool // the receive buffer has the size that the byte limit requires
+	bufferSizedLate atomic.Bool // it got that size after bytes had passed
 
-	// For a Windowed one:
-	receives  atomic.Bool // its room is paid for
-	receiving receiving   // guarded by mu
+	// The fields below are used with a Windowed limiter.
+	paysAhead atomic.Bool   // credit for the receive buffer is taken in advance
+	prepaid   receiveCredit // guarded by mu
 }
 
-// metering is a Meter, and whether it is to be asked.
+// metering is a connection's byteMeter with the limiter interfaces that it implements.
 type metering struct {
-	Meter
-	limiter  Limiter  // nil: it only counts
-	generous Generous // nil: its connections are narrow
-	windowed Windowed // nil: what they receive is not paid for ahead
+	byteMeter
+	limiter  byteLimiter // nil: bytes are only counted
+	windowed Windowed    // nil: received bytes are not paid in advance
 }
 
-func newMeteredConn(nc net.Conn, m Meter) *meteredConn {
-	return newBudgetedConn(nc, m, 0, nil)
-}
-
-// newBudgetedConn is newMeteredConn with the size of the receive buffer under a
-// byte limit, and what was lent for one that is larger.
-func newBudgetedConn(nc net.Conn, m Meter, buffer int, lent *stretch) *meteredConn {
-	c := &meteredConn{Conn: nc, arrival: newArrival(nc), buffer: buffer, width: receiveSizes()[0]}
-	if lent != nil {
-		c.width = lent.n
-		c.stretch.Store(lent)
-	}
+// newBudgetedConn wraps a connection whose bytes m counts. buffer is the size of the receive
+// buffer in bytes. Bytes may have passed before.
+func newBudgetedConn(nc net.Conn, m byteMeter, buffer int) *meteredConn {
+	c := &meteredConn{Conn: nc, arrival: newArrival(nc), buffer: buffer}
+	c.conn = nc
 	c.setMeter(m)
-	c.born = true
+	c.usedBefore = true
 	return c
 }
 
-// setMeter has everything from now on counted by m; nil counts nothing.
-func (c *meteredConn) setMeter(m Meter) {
+// setMeter makes m count all following bytes; nil counts none.
+func (c *meteredConn) setMeter(m byteMeter) {
 	old := c.meter.Load()
 	switch {
 	case m == nil:
 		if old != nil {
 			c.meter.Store(nil)
 		}
-	case old == nil || old.Meter != m:
-		limiter, _ := m.(Limiter)
-		generous, _ := m.(Generous)
+	case old == nil || old.byteMeter != m:
+		limiter, _ := m.(byteLimiter)
 		windowed, _ := m.(Windowed)
-		c.meter.Store(&metering{m, limiter, generous, windowed})
-		c.repay()
-		c.limiter() // for the receive buffer
+		c.meter.Store(&metering{m, limiter, windowed})
+		c.limiter() // sizes the receive buffer
 	}
 }
 
 func (c *meteredConn) Read(p []byte) (int, error) {
-	if l := c.limiter(); l != nil && len(p) > 0 {
-		return c.readBudgeted(l, p)
+	if c.limiter() != nil && len(p) > 0 {
+		return c.readBudgeted(p)
 	}
-	c.repay()
 	n, err := c.Conn.Read(p)
 	c.read(n)
 	return n, err
@@ -140,7 +124,7 @@ func (c *meteredConn) wrote(n int) {
 	}
 }
 
-// CloseWrite shuts the sending side, when the connection underneath can.
+// CloseWrite closes the sending direction, if the connection underneath can.
 func (c *meteredConn) CloseWrite() error {
 	if half, ok := c.Conn.(closeWriter); ok {
 		return half.CloseWrite()

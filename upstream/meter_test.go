@@ -60,7 +60,7 @@ func TestAConnectionDialedWithoutAMeterCanGetOneLater(t *testing.T) {
 	}
 	swap(t, c, n.open[1])
 	one, two := &tally{}, &tally{}
-	for _, m := range []Meter{one, two, two, nil, one} {
+	for _, m := range []byteMeter{one, two, two, nil, one} {
 		c.(*meteredConn).setMeter(m)
 		swap(t, c, n.open[1])
 	}
@@ -108,3 +108,5 @@ func TestViaIsKeptAndAddedTo(t *testing.T) {
 		}
 	}
 }
+
+func newMeteredConn(nc net.Conn, m byteMeter) *meteredConn { return newBudgetedConn(nc, m, 0) }

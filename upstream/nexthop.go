@@ -15,22 +15,21 @@ import (
 	"time"
 )
 
-// NextHop is a proxy that stands between this one and the sites. It is safe
-// for concurrent use.
+// NextHop is a proxy between this proxy and the sites. It is safe for concurrent use.
 type NextHop struct {
-	// URL is http://… or https://…; its user is sent as Basic credentials.
+	// URL is http://… or https://…; its user and password are sent as Basic credentials.
 	URL    *url.URL
 	Dialer *Dialer
-	// Via is what this process calls itself towards the next hop.
+	// Via is the name of this process in the Via header.
 	Via string
-	TLS *tls.Config // for https; nil is the system's roots
+	TLS *tls.Config // for https; nil: the system's roots
 }
 
 const (
-	// hopHead bounds what the next hop may say before the tunnel stands.
-	hopHead = 32 << 10
-	// hopWait is how long it may take to say it when the Dialer has no bound.
-	hopWait = 30 * time.Second
+	// maxHopHeadBytes bounds the next hop's answer to CONNECT.
+	maxHopHeadBytes = 32 << 10
+	// defaultHopTimeout bounds the wait for that answer if the Dialer has no timeout.
+	defaultHopTimeout = 30 * time.Second
 )
 
 var (
@@ -41,17 +40,16 @@ var (
 	errHopVia     = errors.New("the Via chain has a control character")
 )
 
-// Tunnel asks the next hop for a connection to host, and returns it as if it
-// had been dialed. What the Guard can judge without resolving is judged; a
-// target in Dialer.Resolve is allowed, but it is for the next hop to say where
-// it is.
+// Tunnel asks the next hop for a connection to host, and returns it like a dialed
+// connection. The Guard checks what can be checked without resolving; a target in
+// Dialer.Resolve is allowed, but the next hop decides on its address.
 func (n *NextHop) Tunnel(ctx context.Context, host string, port uint16) (net.Conn, error) {
 	if host == "" || !cleanHost(host) {
-		return nil, &Error{Kind: Invalid, Err: errHost}
+		return nil, &Error{Kind: invalid, Err: errHost}
 	}
 	via := joinVia(ViaFrom(ctx), n.Via)
 	if strings.ContainsAny(via, "\r\n\x00") {
-		return nil, &Error{Kind: Invalid, Err: errHopVia}
+		return nil, &Error{Kind: invalid, Err: errHopVia}
 	}
 	if !n.Dialer.Named(host, port) {
 		if err := n.Dialer.Guard.CheckHost(host, port); err != nil {
@@ -72,7 +70,7 @@ func (n *NextHop) Tunnel(ctx context.Context, host string, port uint16) (net.Con
 		fmt.Fprintf(&head, "Via: %s\r\n", via)
 	}
 	head.WriteString("\r\n")
-	tunnel, err := n.ask(ctx, nc, head.String())
+	tunnel, err := n.connect(ctx, nc, head.String())
 	if err != nil {
 		nc.Close()
 		return nil, err
@@ -80,8 +78,8 @@ func (n *NextHop) Tunnel(ctx context.Context, host string, port uint16) (net.Con
 	return tunnel, nil
 }
 
-// Forward opens a connection on which requests with absolute targets are sent,
-// with the Proxy-Authorization that they need, if any.
+// Forward opens a connection for requests with absolute targets. auth is the
+// Proxy-Authorization that they need, or "".
 func (n *NextHop) Forward(ctx context.Context) (conn net.Conn, auth string, err error) {
 	host, port, err := n.address()
 	if err != nil {
@@ -128,7 +126,7 @@ func (n *NextHop) auth() string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(n.URL.User.Username()+":"+secret))
 }
 
-// secure does TLS with the next hop itself.
+// secure does the TLS handshake with the next hop.
 func (n *NextHop) secure(ctx context.Context, nc net.Conn, host string) (net.Conn, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if n.TLS != nil {
@@ -137,13 +135,13 @@ func (n *NextHop) secure(ctx context.Context, nc net.Conn, host string) (net.Con
 	config.ServerName = host
 	config.NextProtos = []string{"http/1.1"}
 	asked := noteCertificateRequest(config)
-	ctx, cancel := withPatience(ctx, gauge(nc), n.patience())
+	ctx, cancel := withPausableTimeout(ctx, meteredConnOf(nc), n.handshakeTimeout())
 	defer cancel()
 	tc := tls.Client(nc, config)
 	if err := tc.HandshakeContext(ctx); err != nil {
 		nc.Close()
 		var timeout net.Error
-		if ctx.Err() != nil || stillFor(err) != nil || errors.As(err, &timeout) && timeout.Timeout() {
+		if ctx.Err() != nil || budgetErrorOf(err) != nil || errors.As(err, &timeout) && timeout.Timeout() {
 			return nil, err
 		}
 		return nil, &Error{Kind: TLS, TLS: tlsFailureOf(err, *asked, time.Now()), Err: err}
@@ -151,20 +149,20 @@ func (n *NextHop) secure(ctx context.Context, nc net.Conn, host string) (net.Con
 	return tc, nil
 }
 
-func (n *NextHop) patience() time.Duration {
+func (n *NextHop) handshakeTimeout() time.Duration {
 	if n.Dialer.Timeout > 0 {
 		return n.Dialer.Timeout
 	}
-	return hopWait
+	return defaultHopTimeout
 }
 
-// ask sends a CONNECT and reads the answer. It stops when ctx ends.
-func (n *NextHop) ask(ctx context.Context, nc net.Conn, head string) (net.Conn, error) {
-	nc.SetDeadline(time.Now().Add(n.patience()))
+// connect sends a CONNECT and reads the answer. It stops when ctx ends.
+func (n *NextHop) connect(ctx context.Context, nc net.Conn, head string) (net.Conn, error) {
+	nc.SetDeadline(time.Now().Add(n.handshakeTimeout()))
 	cut := context.AfterFunc(ctx, func() { nc.SetDeadline(time.Unix(1, 0)) })
-	tunnel, err := speak(nc, head)
+	tunnel, err := sendConnect(nc, head)
 	if !cut() && err == nil {
-		err = ctx.Err() // its deadline stands, so the connection is of no use
+		err = ctx.Err() // the connection has a past deadline and is unusable
 	}
 	if err != nil {
 		return nil, hopError(ctx, err)
@@ -173,11 +171,11 @@ func (n *NextHop) ask(ctx context.Context, nc net.Conn, head string) (net.Conn, 
 	return tunnel, nil
 }
 
-func speak(nc net.Conn, head string) (net.Conn, error) {
+func sendConnect(nc net.Conn, head string) (net.Conn, error) {
 	if _, err := io.WriteString(nc, head); err != nil {
 		return nil, err
 	}
-	limited := &io.LimitedReader{R: nc, N: hopHead}
+	limited := &io.LimitedReader{R: nc, N: maxHopHeadBytes}
 	in := bufio.NewReaderSize(limited, 1024)
 	for {
 		code, err := readStatus(in)
@@ -194,11 +192,11 @@ func speak(nc net.Conn, head string) (net.Conn, error) {
 			if len(early) == 0 {
 				return nc, nil
 			}
-			return &earlyConn{Conn: nc, early: append([]byte(nil), early...)}, nil
+			return &bufferedConn{Conn: nc, buffered: append([]byte(nil), early...)}, nil
 		case code >= 200 || code == 101:
 			return nil, fmt.Errorf("%w: status %d", errHopRefused, code)
 		}
-		// An interim answer: the next one follows.
+		// An informational answer: the final answer follows.
 	}
 }
 
@@ -217,8 +215,8 @@ func readStatus(in *bufio.Reader) (int, error) {
 	return int(status), nil
 }
 
-// skipFields reads to the end of a head. Nothing in the head of an answer to
-// CONNECT is for us: what frames a body has no meaning there (RFC 9110, 9.3.6).
+// skipFields reads to the end of a head. The header of an answer to CONNECT frames no body
+// (RFC 9110, 9.3.6), so it is ignored.
 func skipFields(in *bufio.Reader) error {
 	for {
 		line, err := readLine(in)
@@ -239,8 +237,7 @@ func readLine(in *bufio.Reader) (string, error) {
 	return strings.TrimRight(line, "\r\n"), err
 }
 
-// hopError says that it was the next hop that failed and not the site, except
-// where the reason lies on this side of it.
+// hopError marks an error as the next hop's, unless the cause is on this side.
 func hopError(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return &Error{Kind: Canceled, Err: ctx.Err()}
@@ -252,23 +249,23 @@ func hopError(ctx context.Context, err error) error {
 	return &Error{Kind: Hop, TLS: TLSFailureOf(err), Err: err}
 }
 
-// earlyConn gives first what came together with the answer to a CONNECT. It
-// has no NetConn, for the connection underneath is not all there is to read.
-type earlyConn struct {
+// bufferedConn returns first the bytes that arrived together with the answer to a CONNECT.
+// It has no NetConn, because the connection underneath lacks these bytes.
+type bufferedConn struct {
 	net.Conn
-	early []byte
+	buffered []byte
 }
 
-func (c *earlyConn) Read(p []byte) (int, error) {
-	if len(c.early) > 0 {
-		n := copy(p, c.early)
-		c.early = c.early[n:]
+func (c *bufferedConn) Read(p []byte) (int, error) {
+	if len(c.buffered) > 0 {
+		n := copy(p, c.buffered)
+		c.buffered = c.buffered[n:]
 		return n, nil
 	}
 	return c.Conn.Read(p)
 }
 
-func (c *earlyConn) CloseWrite() error {
+func (c *bufferedConn) CloseWrite() error {
 	if half, ok := c.Conn.(closeWriter); ok {
 		return half.CloseWrite()
 	}

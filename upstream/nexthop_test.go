@@ -238,11 +238,11 @@ func TestCT05_ANextHopIsNotAskedForWhatTheGuardRefuses(t *testing.T) {
 		}
 	}
 	for _, host := range []string{"", "a b", "a\r\nX: y", "a/b"} {
-		if _, err := n.Tunnel(t.Context(), host, 443); KindOf(err) != Invalid {
+		if _, err := n.Tunnel(t.Context(), host, 443); KindOf(err) != invalid {
 			t.Errorf("%q: %v", host, err)
 		}
 	}
-	if _, err := n.Tunnel(WithVia(t.Context(), "1.1 a\r\nX: y"), "api.test", 443); KindOf(err) != Invalid {
+	if _, err := n.Tunnel(WithVia(t.Context(), "1.1 a\r\nX: y"), "api.test", 443); KindOf(err) != invalid {
 		t.Errorf("a Via of two lines: %v", err)
 	}
 	if len(h.dials) > 0 {
@@ -299,7 +299,7 @@ func TestANextHopOverTLSIsVerifiedByItsOwnName(t *testing.T) {
 		if h.dials[0].Port() != 443 {
 			t.Errorf("dialed %v", h.dials)
 		}
-		if newSide(c).bare != nil {
+		if newSide(c).tcp != nil {
 			t.Error("the relay would pass by the TLS")
 		}
 		echoes(t, c, "")
@@ -315,7 +315,7 @@ func FuzzConnectAnswer(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		c, err := speak(readsFrom{strings.NewReader(s)}, "")
+		c, err := sendConnect(readsFrom{strings.NewReader(s)}, "")
 		if (c == nil) == (err == nil) {
 			t.Fatalf("%v and %v", c, err)
 		}

@@ -6,34 +6,34 @@ import (
 	"time"
 )
 
-// patience calls do when a time has passed in which the peer could have acted:
-// while a byte limit holds the connection still, the time stands still too.
-type patience struct {
-	conn *meteredConn // nil: the time never stands still
-	do   func()
+// pausableTimer calls onExpire after a time in which the peer could have acted. While a
+// byte limit pauses the connection, the timer is paused, too. Safe for concurrent use.
+type pausableTimer struct {
+	conn     *meteredConn // nil: never paused
+	onExpire func()
 
-	mu    sync.Mutex
-	timer *time.Timer
-	whole time.Duration
-	due   time.Time // zero: not running
-	still time.Duration
+	mu            sync.Mutex
+	timer         *time.Timer
+	duration      time.Duration
+	due           time.Time     // zero: not running
+	pausedAtStart time.Duration // conn's pauses when due was set
 }
 
-// start begins anew.
-func (p *patience) start(d time.Duration) {
+// start restarts the timer.
+func (p *pausableTimer) start(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.whole = d
-	p.still, _ = p.conn.paused()
+	p.duration = d
+	p.pausedAtStart, _ = p.conn.paused()
 	p.due = time.Now().Add(d)
 	if p.timer == nil {
-		p.timer = time.AfterFunc(d, p.look)
+		p.timer = time.AfterFunc(d, p.check)
 	} else {
 		p.timer.Reset(d)
 	}
 }
 
-func (p *patience) stop() {
+func (p *pausableTimer) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.due = time.Time{}
@@ -42,27 +42,27 @@ func (p *patience) stop() {
 	}
 }
 
-// look may be late, after a stop or another start.
-func (p *patience) look() {
-	if p.over() {
-		p.do()
+// check runs when the timer fires. It may run late, after a stop or another start.
+func (p *pausableTimer) check() {
+	if p.expired() {
+		p.onExpire()
 	}
 }
 
-func (p *patience) over() bool {
+func (p *pausableTimer) expired() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.due.IsZero() || time.Now().Before(p.due) {
 		return false
 	}
 	still, now := p.conn.paused()
-	if more := still - p.still; more > 0 || now {
-		p.still = still
+	if more := still - p.pausedAtStart; more > 0 || now {
+		p.pausedAtStart = still
 		p.due = p.due.Add(more)
 		wait := time.Until(p.due)
 		if now {
-			// When it ends is not known. To look too often would be busy work.
-			wait = max(wait, p.whole/16, time.Millisecond)
+			// The end of the pause is not known; checking more often would waste time.
+			wait = max(wait, p.duration/16, time.Millisecond)
 		}
 		p.timer.Reset(max(wait, 0))
 		return false
@@ -71,10 +71,10 @@ func (p *patience) over() bool {
 	return true
 }
 
-// withPatience is a context that ends after d, not counting pauses of conn.
-func withPatience(ctx context.Context, conn *meteredConn, d time.Duration) (context.Context, context.CancelFunc) {
+// withPausableTimeout is a context that ends after d, not counting pauses of conn.
+func withPausableTimeout(ctx context.Context, conn *meteredConn, d time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	p := &patience{conn: conn, do: func() { cancel(context.DeadlineExceeded) }}
+	p := &pausableTimer{conn: conn, onExpire: func() { cancel(context.DeadlineExceeded) }}
 	p.start(d)
 	return ctx, func() {
 		p.stop()

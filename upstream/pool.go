@@ -7,59 +7,59 @@ import (
 	"time"
 )
 
-// shards is how many locks the pool has. A request takes one twice, for as
-// long as it takes to push or pop a pointer.
+// shards is the number of locks of the pool. A request takes one of them twice, for the
+// time of a list operation.
 const shards = 64
 
-// hostKey names an origin. A next hop that is sent requests in absolute form
-// has the zero key: its connections serve every origin.
+// hostKey names an origin. The zero key is a next hop that gets requests in absolute form:
+// its connections serve every origin.
 type hostKey struct {
 	name   string
 	port   uint16
 	secure bool
 }
 
-// host is what is known of an origin as long as a connection to it exists. Its
-// shard's lock guards it.
+// host is the state of an origin while a connection to it exists. Its shard's lock guards
+// it.
 type host struct {
-	key    hostKey
-	shard  *shard
-	open   int     // connections that are being dialed, used or kept
-	idle   []*conn // HTTP/1, the oldest first; the newest is used first
-	multi  []*conn // HTTP/2, in use or idle, that may take more streams
-	plain  bool    // it chose HTTP/1 when it could have HTTP/2
-	flight *flight // the dial that will tell what it speaks
+	key       hostKey
+	shard     *shard
+	open      int          // connections that are being dialed, in use or idle
+	idle      []*conn      // HTTP/1, oldest first; the newest is used first
+	http2     []*conn      // HTTP/2, in use or idle, that may take more streams
+	http1Only bool         // it chose HTTP/1 although HTTP/2 was offered
+	dialing   *pendingDial // the dial that will show which protocol it speaks
 }
 
-// flight is a dial whose outcome others wait for, because one HTTP/2
-// connection may serve them all.
-type flight struct {
+// pendingDial is a dial that other requests wait for, because one HTTP/2 connection may
+// serve them all.
+type pendingDial struct {
 	done chan struct{}
-	err  *Error // after done; nil also when its caller gave up
+	err  *Error // valid after done; nil also when the dialing caller canceled
 }
 
 type shard struct {
 	mu     sync.Mutex
 	hosts  map[hostKey]*host
-	oldest *conn // idle connections, by how long they have been
+	oldest *conn // idle connections, sorted by when they became idle
 	newest *conn
-	timer  *time.Timer   // set while there are idle connections that expire
-	closed bool          // nothing may be kept any more, nor dialed
-	gone   chan struct{} // closed when closed and without hosts
+	timer  *time.Timer   // set while idle connections can expire
+	closed bool          // connections are neither kept nor dialed any more
+	empty  chan struct{} // closed when the shard is closed and has no hosts
 
-	_ [64]byte // the next shard's lock is another core's business
+	_ [64]byte // keeps shards on different cache lines
 }
 
-// pool holds connections that wait for a request, and counts the others.
+// pool holds idle connections and counts the others. Safe for concurrent use.
 type pool struct {
 	perHost int
 	total   int64
 	expiry  time.Duration
 
-	seed   maphash.Seed
-	idle   atomic.Int64
-	hand   atomic.Uint32 // the shard that gives next when there are too many
-	shards [shards]shard
+	seed      maphash.Seed
+	idle      atomic.Int64
+	nextShard atomic.Uint32 // the shard that closes the next surplus connection
+	shards    [shards]shard
 }
 
 func (p *pool) init(perHost, total int, expiry time.Duration) {
@@ -73,7 +73,7 @@ func (p *pool) init(perHost, total int, expiry time.Duration) {
 	}
 	for i := range p.shards {
 		p.shards[i].hosts = make(map[hostKey]*host)
-		p.shards[i].gone = make(chan struct{})
+		p.shards[i].empty = make(chan struct{})
 	}
 }
 
@@ -81,18 +81,18 @@ func (p *pool) shard(key hostKey) *shard {
 	return &p.shards[(maphash.String(p.seed, key.name)^uint64(key.port))%shards]
 }
 
-// offer is what take has for a request. With a conn it is that. With a wait it
-// is to wait and ask again. Otherwise it is to dial for home, and to tell land
-// or left; with lead set others wait for that.
+// offer is the result of take. With conn, the request uses that connection. With dialing,
+// it waits for that dial and asks again. Otherwise it dials for home and then calls
+// dialEnded or connectionGone; if first is set, other requests wait for this dial.
 type offer struct {
-	conn *conn
-	wait *flight
-	home *host
-	lead bool
+	conn    *conn
+	dialing *pendingDial
+	home    *host
+	first   bool
 }
 
-// take finds a connection for a request, or leave to dial one. fresh refuses
-// those that have idled; single those that are not for one request at a time.
+// take finds a connection for a request, or lets the request dial. fresh excludes
+// connections that have been idle; single excludes HTTP/2.
 func (p *pool) take(key hostKey, fresh, single bool) (o offer, ok bool) {
 	s := p.shard(key)
 	s.mu.Lock()
@@ -109,30 +109,31 @@ func (p *pool) take(key hostKey, fresh, single bool) (o offer, ok bool) {
 		c := h.idle[n-1]
 		h.idle[n-1] = nil
 		h.idle = h.idle[:n-1]
-		s.unlist(c)
+		s.removeIdle(c)
 		p.idle.Add(-1)
 		return offer{conn: c}, true
 	}
 	if key.secure && !single {
-		// The first that can take it, so that the others run dry and expire.
-		for _, c := range h.multi {
-			if !c.h2.cc.ReserveNewRequest() {
+		// The first connection with a free stream, so that the others become idle and
+		// expire.
+		for _, c := range h.http2 {
+			if c.multiplexed.client.Reserve() != nil {
 				continue
 			}
-			if c.h2.streams == 0 && c.h2.listed {
-				c.h2.listed = false
-				s.unlist(c)
+			if c.multiplexed.streams == 0 && c.multiplexed.listed {
+				c.multiplexed.listed = false
+				s.removeIdle(c)
 				p.idle.Add(-1)
 			}
-			c.h2.streams++
+			c.multiplexed.streams++
 			return offer{conn: c}, true
 		}
-		if h.flight != nil {
-			return offer{wait: h.flight}, true
+		if h.dialing != nil {
+			return offer{dialing: h.dialing}, true
 		}
-		if !h.plain {
-			h.flight = &flight{done: make(chan struct{})}
-			o.lead = true
+		if !h.http1Only {
+			h.dialing = &pendingDial{done: make(chan struct{})}
+			o.first = true
 		}
 	}
 	h.open++
@@ -140,38 +141,38 @@ func (p *pool) take(key hostKey, fresh, single bool) (o offer, ok bool) {
 	return o, true
 }
 
-// land says how a dial with lead ended; it is called once. A multi connection
-// has its first stream reserved already.
-func (p *pool) land(h *host, c *conn, err *Error) {
+// dialEnded reports the result of a dial whose offer had first set; it is called once. An
+// HTTP/2 connection has its first stream reserved already.
+func (p *pool) dialEnded(h *host, c *conn, err *Error) {
 	s := h.shard
 	s.mu.Lock()
-	f := h.flight
-	h.flight = nil
+	f := h.dialing
+	h.dialing = nil
 	switch {
 	case c == nil:
 		if err.Kind != Canceled {
 			f.err = err
 		}
-	case c.h2 == nil:
-		h.plain = true
+	case c.multiplexed == nil:
+		h.http1Only = true
 	default:
-		h.plain = false
-		if !c.h2.dead {
-			h.multi = append(h.multi, c)
+		h.http1Only = false
+		if !c.multiplexed.dead {
+			h.http2 = append(h.http2, c)
 		}
 	}
 	s.mu.Unlock()
 	close(f.done)
 }
 
-// join makes an HTTP/2 connection that nobody waited for known.
-func (p *pool) join(c *conn) {
+// addHTTP2 adds an HTTP/2 connection whose dial no other request waited for.
+func (p *pool) addHTTP2(c *conn) {
 	s := c.home.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c.home.plain = false
-	if !c.h2.dead {
-		c.home.multi = append(c.home.multi, c)
+	c.home.http1Only = false
+	if !c.multiplexed.dead {
+		c.home.http2 = append(c.home.http2, c)
 	}
 }
 
@@ -193,8 +194,8 @@ func (p *pool) put(c *conn) {
 		p.idle.Add(1)
 	}
 	h.idle = append(h.idle, c)
-	s.list(c, now)
-	p.arm(s)
+	s.addIdle(c, now)
+	p.startSweepTimer(s)
 	s.mu.Unlock()
 	if out != nil {
 		out.close()
@@ -202,10 +203,10 @@ func (p *pool) put(c *conn) {
 	p.shrink()
 }
 
-// distrust closes the idle connections of c's host that have rested for as long
-// as c had when it turned out to be stale, or who asks again might meet one after
-// the other. It is called before c is closed.
-func (p *pool) distrust(c *conn) {
+// closeOlderThan closes the idle connections of c's host that have been idle at least as
+// long as c had when it turned out to be stale. Otherwise a retry could meet one stale
+// connection after the other. It is called before c is closed.
+func (p *pool) closeOlderThan(c *conn) {
 	h, s := c.home, c.home.shard
 	var out []*conn
 	s.mu.Lock()
@@ -228,55 +229,55 @@ func (p *pool) bound(h *host) int {
 	return p.perHost
 }
 
-// leave ends a request on an HTTP/2 connection.
-func (p *pool) leave(c *conn) {
-	if c.gauge != nil {
-		c.gauge.hasAll()
+// releaseStream ends a request on an HTTP/2 connection.
+func (p *pool) releaseStream(c *conn) {
+	if c.metered != nil {
+		c.metered.requestComplete()
 	}
 	s := c.home.shard
 	now := time.Now()
 	s.mu.Lock()
-	c.h2.streams--
-	if c.h2.streams > 0 {
+	c.multiplexed.streams--
+	if c.multiplexed.streams > 0 {
 		s.mu.Unlock()
 		return
 	}
-	if c.h2.dead || s.closed || p.perHost < 0 || p.total < 0 || c.home.resting() >= p.perHost {
-		c.h2.dead = true
+	if c.multiplexed.dead || s.closed || p.perHost < 0 || p.total < 0 || c.home.idleHTTP2() >= p.perHost {
+		c.multiplexed.dead = true
 		c.home.forget(c)
 		s.mu.Unlock()
 		c.close()
 		return
 	}
-	c.h2.listed = true
+	c.multiplexed.listed = true
 	p.idle.Add(1)
-	s.list(c, now)
-	p.arm(s)
+	s.addIdle(c, now)
+	p.startSweepTimer(s)
 	s.mu.Unlock()
 	p.shrink()
 }
 
-// retire has an HTTP/2 connection take no more streams. It is closed when those
-// that it has have ended. alone says that there is but one.
+// retire makes an HTTP/2 connection take no more streams. It is closed when its current
+// streams have ended. alone tells that it has only one stream.
 func (p *pool) retire(c *conn) (alone bool) {
 	s := c.home.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c.h2.dead = true
+	c.multiplexed.dead = true
 	c.home.forget(c)
-	return c.h2.streams <= 1
+	return c.multiplexed.streams <= 1
 }
 
-// bury takes an HTTP/2 connection out that will take no more streams.
-func (p *pool) bury(c *conn) {
+// remove takes an HTTP/2 connection that takes no more streams out of the pool.
+func (p *pool) remove(c *conn) {
 	s := c.home.shard
 	s.mu.Lock()
-	c.h2.dead = true
+	c.multiplexed.dead = true
 	c.home.forget(c)
-	unused := c.h2.streams == 0
-	if c.h2.listed {
-		c.h2.listed = false
-		s.unlist(c)
+	unused := c.multiplexed.streams == 0
+	if c.multiplexed.listed {
+		c.multiplexed.listed = false
+		s.removeIdle(c)
 		p.idle.Add(-1)
 	}
 	s.mu.Unlock()
@@ -285,8 +286,8 @@ func (p *pool) bury(c *conn) {
 	}
 }
 
-// left says that a connection, or the attempt to dial one, is no more.
-func (p *pool) left(h *host) {
+// connectionGone records that a connection has ended, or that a dial has failed.
+func (p *pool) connectionGone(h *host) {
 	s := h.shard
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -296,15 +297,15 @@ func (p *pool) left(h *host) {
 	}
 	delete(s.hosts, h.key)
 	if s.closed && len(s.hosts) == 0 {
-		close(s.gone)
+		close(s.empty)
 	}
 }
 
-// shrink closes idle connections, the oldest of one shard after another, until
-// there are as few as allowed.
+// shrink closes idle connections, the oldest of one shard after another, until the total is
+// within the limit.
 func (p *pool) shrink() {
 	for tries := 0; p.idle.Load() > p.total && tries < shards; tries++ {
-		s := &p.shards[p.hand.Add(1)%shards]
+		s := &p.shards[p.nextShard.Add(1)%shards]
 		s.mu.Lock()
 		c := s.oldest
 		if c != nil {
@@ -319,14 +320,14 @@ func (p *pool) shrink() {
 	}
 }
 
-// arm sees to it that the shard is swept when its oldest connection expires.
-func (p *pool) arm(s *shard) {
+// startSweepTimer sets the timer that sweeps the shard when its oldest connection expires.
+func (p *pool) startSweepTimer(s *shard) {
 	if p.expiry > 0 && s.timer == nil {
 		s.timer = time.AfterFunc(p.expiry, func() { p.sweep(s, p.expiry) })
 	}
 }
 
-// sweep closes what has idled for d.
+// sweep closes connections that have been idle for d.
 func (p *pool) sweep(s *shard, d time.Duration) {
 	now := time.Now()
 	var out []*conn
@@ -355,7 +356,7 @@ func (p *pool) closeIdle() {
 	}
 }
 
-// close refuses new requests, and waits until the last connection has gone.
+// close refuses new requests, and waits until the last connection has ended.
 func (p *pool) close() {
 	for i := range p.shards {
 		s := &p.shards[i]
@@ -363,19 +364,19 @@ func (p *pool) close() {
 		if !s.closed {
 			s.closed = true
 			if len(s.hosts) == 0 {
-				close(s.gone)
+				close(s.empty)
 			}
 		}
 		s.mu.Unlock()
 	}
 	p.closeIdle()
 	for i := range p.shards {
-		<-p.shards[i].gone
+		<-p.shards[i].empty
 	}
 }
 
-// list puts c at the young end of the idle connections.
-func (s *shard) list(c *conn, now time.Time) {
+// addIdle adds c as the newest idle connection.
+func (s *shard) addIdle(c *conn, now time.Time) {
 	c.since, c.older = now, s.newest
 	if s.newest != nil {
 		s.newest.newer = c
@@ -385,7 +386,7 @@ func (s *shard) list(c *conn, now time.Time) {
 	s.newest = c
 }
 
-func (s *shard) unlist(c *conn) {
+func (s *shard) removeIdle(c *conn) {
 	if c.older != nil {
 		c.older.newer = c.newer
 	} else {
@@ -399,31 +400,31 @@ func (s *shard) unlist(c *conn) {
 	c.older, c.newer = nil, nil
 }
 
-// drop takes an idle connection out, for its end.
+// drop takes an idle connection out so that it can be closed.
 func (s *shard) drop(c *conn) {
-	s.unlist(c)
-	if c.h2 != nil {
-		c.h2.listed, c.h2.dead = false, true
+	s.removeIdle(c)
+	if c.multiplexed != nil {
+		c.multiplexed.listed, c.multiplexed.dead = false, true
 	}
 	c.home.forget(c)
 }
 
-// resting counts the idle HTTP/2 connections, of which there is seldom more than one.
-func (h *host) resting() (n int) {
-	for _, c := range h.multi {
-		if c.h2.listed {
+// idleHTTP2 counts the idle HTTP/2 connections. There is seldom more than one.
+func (h *host) idleHTTP2() (n int) {
+	for _, c := range h.http2 {
+		if c.multiplexed.listed {
 			n++
 		}
 	}
 	return n
 }
 
-// forget takes c out of its host's lists. Among the idle it is seldom far from
-// the start, because they stand by age.
+// forget removes c from its host's lists. Idle connections are sorted by age, so c is
+// seldom far from the start.
 func (h *host) forget(c *conn) {
 	from := &h.idle
-	if c.h2 != nil {
-		from = &h.multi
+	if c.multiplexed != nil {
+		from = &h.http2
 	}
 	for i, other := range *from {
 		if other == c {

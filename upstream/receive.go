@@ -1,197 +1,269 @@
 package upstream
 
-import "time"
+import (
+	"net"
+	"time"
+)
 
-// Windowed is a Limiter under which what a connection may receive is paid for before
-// it is asked for: what lies in the system's buffers has been sent.
+// Windowed is a byteLimiter under which received bytes are paid for before they are
+// requested: bytes in the system's receive buffer have already been sent by the peer.
 type Windowed interface {
-	Limiter
-	// Window is the number of the window that is going on. What was paid for in one
-	// counts for nothing in the next.
+	byteLimiter
+	// Window is the number of the current time window. Credit paid in one window does not
+	// count in the next.
 	Window() int64
-	// Open is Credit for what may come when something is asked for on a connection: at
-	// least so much, unless the limits never give that.
+	// Open is Credit for the bytes that may arrive after a request is written: at least
+	// least bytes, unless the limits never grant that many.
 	Open(done <-chan struct{}, n, least int) (granted int, err error)
-	// Refill is the same for what is to be read, and what may come in its place. What
-	// has stood still for long may get less, and with some patience nothing after that.
+	// Refill is Credit for bytes about to be read and the bytes that may arrive in their
+	// place. A connection without progress may get less, and after patience nothing.
 	Refill(done <-chan struct{}, n, least int, patience time.Duration) (granted int, err error)
-	// Buffer is how much the system may take of a connection before anybody reads it.
+	// Buffer is the size in bytes of a connection's receive buffer. It is called when a
+	// connection is dialed.
 	Buffer() int
 }
 
 const (
-	// settles is after how long without credit the peer knows how much room there is.
-	settles = 100 * time.Millisecond
-	// hushed is after how long a tunnel in which nothing moves waits for nothing.
-	hushed = time.Second
-	// mostAhead is how much of what is written first is paid for together with the room.
-	mostAhead = 4 << 10
-	// leastRead is how much is read at once at least, if it is there.
-	leastRead = 1 << 10
+	// settleTime is the time without credit after which the peer knows the announced
+	// window.
+	settleTime = 100 * time.Millisecond
+	// tunnelIdleTime is the time after which a tunnel without traffic gives its prepaid
+	// credit back.
+	tunnelIdleTime = time.Second
+	// maxPrepaidWrite is how much of the first write is paid for together with the receive
+	// window.
+	maxPrepaidWrite = 4 << 10
+	// minRead is the minimum size of a read, if so much has arrived.
+	minRead = 1 << 10
 )
 
-// atHand is for who takes the credit that is there and does not wait.
-var atHand = func() chan struct{} {
+// noWait is a closed channel, for callers that take available credit without waiting.
+var noWait = func() chan struct{} {
 	done := make(chan struct{})
 	close(done)
 	return done
 }()
 
-// receiving is the room of a connection, guarded by its lock.
-type receiving struct {
-	room
-	to       Windowed // whose credit it is; nil: nobody's
-	tells    bool     // the system says what the peer was promised
-	kept     bool     // a Transport says when something is asked for, and when all has come
-	requests int      // on it, if it is
-	moved    time.Time
-	hush     *time.Timer
+// receiveCredit is the prepaid credit for a connection's receive window.
+// pausableDeadlines.mu guards it.
+type receiveCredit struct {
+	receiveWindow
+	payer           Windowed // whose credit it is; nil: nothing is paid
+	knowsPeerWindow bool     // the system reports the window announced to the peer
+	reading         bool     // a read is running: the number of unread bytes is unknown
+	closed          bool     // the connection is closed: all is counted and refunded, or will be after the read that is running
+	pooled          bool     // a Transport reports when requests begin and end on it
+	pendingRequests int      // requests without a complete answer
+	lastMoved       time.Time
+	idleTimer       *time.Timer
 }
 
-// receive has the room be paid for, of a buffer of that size.
-func (c *meteredConn) receive(size int) {
-	promised := c.arrival.promised()
+// startPrepaying begins to pay for a receive buffer of that size.
+func (c *meteredConn) startPrepaying(size int) {
+	promised := c.arrival.peerWindow()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.receiving.size, c.receiving.tells = size, promised > 0
-	c.receives.Store(true)
+	c.prepaid.size, c.prepaid.knowsPeerWindow = size, promised > 0
+	c.paysAhead.Store(true)
 }
 
-// windowed is who is paid for the room; nil when nobody is.
+// roomSize is the size of the receive buffer that is paid for; 0: none.
+func (c *meteredConn) roomSize() int {
+	if !c.paysAhead.Load() {
+		return 0
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.prepaid.size
+}
+
+// windowed is the Windowed that pays for the receive window; nil if there is none.
 func (c *meteredConn) windowed() Windowed {
-	if m := c.meter.Load(); m != nil && c.receives.Load() {
+	if m := c.meter.Load(); m != nil && c.paysAhead.Load() {
 		return m.windowed
 	}
 	return nil
 }
 
-// look is under the lock. It gives back what was paid to somebody else.
-func (c *meteredConn) look(w Windowed, have int) (back int, to Windowed) {
-	r := &c.receiving
-	if r.to != w {
-		next := toAsk
-		if r.kept && r.state == asksNothing {
-			next = asksNothing
+// refresh gives back credit of another payer than w, and updates the window. The caller
+// holds the lock.
+func (c *meteredConn) refresh(w Windowed, have int) (back int, to Windowed) {
+	r := &c.prepaid
+	if r.payer != w {
+		next := beforeRequest
+		if r.pooled && r.state == answerComplete {
+			next = answerComplete
 		}
-		back, to = r.rest(next), r.to
-		r.to, r.window, r.unread, r.paid = w, w.Window(), have, 0
+		back, to = r.endExchange(next), r.payer
+		r.payer, r.window, r.unread, r.paid = w, w.Window(), have, 0
 	}
-	r.look(w.Window(), have)
+	r.update(w.Window(), have)
 	return back, to
 }
 
-// heard does something when it has looked.
-func (c *meteredConn) heard(w Windowed, do func(r *receiving)) {
-	have := c.arrival.have()
+// withCredit calls do under the lock, after updating the window. Bytes that arrive during a
+// read are counted after the read, since otherwise bytes that the read took would count as
+// new.
+func (c *meteredConn) withCredit(w Windowed, do func(r *receiveCredit)) {
 	c.mu.Lock()
-	back, to := c.look(w, have)
-	do(&c.receiving)
+	back, to := 0, w
+	if r := &c.prepaid; !r.closed && (!r.reading || r.payer != w) {
+		back, to = c.refresh(w, c.arrival.unread())
+	}
+	do(&c.prepaid)
 	c.mu.Unlock()
 	if back > 0 && to != nil {
 		to.Refund(back)
 	}
 }
 
-// creditOut is credit for writing. What asks for something needs credit for what may
-// come as well. Who finds no more takes from that: it does not wait for an answer yet.
-func (c *meteredConn) creditOut(l Limiter, n int) (granted int, err error) {
+// creditOut gets credit for writing. A write that requests something also needs credit for
+// the answer. If there is none, the write borrows from the prepaid credit: it does not wait
+// for an answer yet.
+func (c *meteredConn) creditOut(l byteLimiter, n int) (granted int, err error) {
 	w := c.windowed()
 	if w == nil {
 		return c.credit(&c.out, l, n)
 	}
-	need, ahead := 0, min(n, mostAhead)
-	c.heard(w, func(r *receiving) {
-		need, r.moved = r.toWrite(), time.Now()
+	need, ahead := 0, min(n, maxPrepaidWrite)
+	c.withCredit(w, func(r *receiveCredit) {
+		need, r.lastMoved = r.toWrite(), time.Now()
 	})
 	if need == 0 {
-		if got, err := l.Credit(atHand, n); err == nil {
+		if got, err := l.Credit(noWait, n); err == nil {
 			return got, nil
 		}
-		c.heard(w, func(r *receiving) { granted = r.borrow(n) })
+		c.withCredit(w, func(r *receiveCredit) { granted = r.borrow(n) })
 		if granted > 0 {
 			return granted, nil
 		}
 		return c.credit(&c.out, l, n)
 	}
-	got, err := c.credit(&c.out, from{w, w.Open, need + 1}, need+ahead)
+	got, err := c.credit(&c.out, minimumCredit{w, w.Open, need + 1}, need+ahead)
 	if err != nil {
 		return 0, err
 	}
-	c.heard(w, func(r *receiving) {
-		granted = r.asks(got, n)
-		c.await(r)
+	c.withCredit(w, func(r *receiveCredit) {
+		granted = r.splitGrant(got, n)
+		c.startIdleTimer(r)
 	})
+	c.refundClosed(w, 0)
 	return granted, nil
 }
 
-// from is a Limiter of which a part of what is asked for is needed at once.
-type from struct {
+// minimumCredit is a Windowed that asks for at least a minimum.
+type minimumCredit struct {
 	Windowed
 	take  func(done <-chan struct{}, n, least int) (int, error)
 	least int
 }
 
-func (f from) Credit(done <-chan struct{}, n int) (int, error) { return f.take(done, n, f.least) }
+func (f minimumCredit) Credit(done <-chan struct{}, n int) (int, error) {
+	return f.take(done, n, f.least)
+}
 
-// creditIn is credit for reading n bytes of those that are there, and for what may come
-// in their place.
-func (c *meteredConn) creditIn(l Limiter, n int) (granted int, err error) {
+// creditIn gets credit for reading n bytes that have arrived, and for the bytes that may
+// arrive in their place. With a large receive buffer all arrived bytes are paid for at
+// once, for the next reads.
+func (c *meteredConn) creditIn(l byteLimiter, n int) (granted int, err error) {
 	w := c.windowed()
 	if w == nil {
 		return c.credit(&c.in, l, n)
 	}
 	for {
 		need, least, more := 0, 0, false
-		c.heard(w, func(r *receiving) {
-			need, least, more, r.moved = r.toRead(n), r.toRead(min(n, leastRead)), r.paid > 0, time.Now()
+		c.withCredit(w, func(r *receiveCredit) {
+			ahead := n
+			if r.size > maxCredit {
+				granted, ahead = r.readable(n), max(min(r.unread, maxCreditWide), n)
+				r.reading = granted > 0
+			}
+			need, least, more, r.lastMoved = r.toRead(ahead), r.toRead(min(n, minRead)), r.paid > 0, time.Now()
 		})
+		if granted > 0 {
+			return granted, nil
+		}
 		patience := time.Duration(0)
 		if more {
-			patience = settles
+			patience = settleTime
 		}
-		got, err := c.credit(&c.in, from{w, func(done <-chan struct{}, n, least int) (int, error) {
+		got, err := c.credit(&c.in, minimumCredit{w, func(done <-chan struct{}, n, least int) (int, error) {
 			return w.Refill(done, n, least, patience)
 		}, least}, need)
 		if err != nil {
 			return 0, err
 		}
 		if got == 0 && patience > 0 {
-			c.settle(w)
+			c.refundSurplus(w)
 			continue
 		}
-		c.heard(w, func(r *receiving) {
+		closed := false
+		c.withCredit(w, func(r *receiveCredit) {
 			r.paid += got
+			if closed = r.closed; closed {
+				return // what is unread is counted
+			}
 			granted = r.readable(n)
-			if got < least { // that is all there will be for long
+			if got < least { // no more credit is to be expected soon
 				granted = min(n, got)
 			}
+			r.reading = granted > 0
 		})
-		if granted > 0 {
+		c.refundClosed(w, granted)
+		switch {
+		case closed:
+			return 0, net.ErrClosed
+		case granted > 0:
 			return granted, nil
 		}
 	}
 }
 
-// took says that of n bytes for which there was credit, so many were read.
-func (c *meteredConn) took(n, got int) {
-	if c.windowed() == nil {
-		return
-	}
+// refundClosed gives back credit that was taken while the connection was closed, except for
+// bytes about to be read.
+func (c *meteredConn) refundClosed(w Windowed, reading int) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	r := &c.receiving
-	r.unread = max(r.unread-got, 0)
-	r.paid -= n - got
+	back := 0
+	if r := &c.prepaid; c.closing {
+		back = max(r.paid-reading, 0)
+		r.paid -= back
+	}
+	c.mu.Unlock()
+	if back > 0 {
+		w.Refund(back)
+	}
 }
 
-// settle gives back what was paid for more room than there is: how much the system
-// takes depends on the sizes in which it comes.
-func (c *meteredConn) settle(w Windowed) {
+// consumed records that got of n credited bytes were read, and returns how much credit goes
+// back.
+func (c *meteredConn) consumed(n, got int) (back int) {
+	if !c.paysAhead.Load() {
+		return n - got
+	}
+	left := 0 // arrived and paid for, but will not be read
+	c.mu.Lock()
+	r := &c.prepaid
+	r.unread = max(r.unread-got, 0)
+	if r.closed {
+		left = r.countUnread()
+	} else {
+		back = max(min(n-got, r.paid), 0)
+		r.paid -= back
+	}
+	r.reading = false
+	c.mu.Unlock()
+	c.read(left)
+	return back
+}
+
+// refundSurplus gives back credit for more window than the peer has: how much the system
+// buffers depends on the sizes of packets.
+func (c *meteredConn) refundSurplus(w Windowed) {
 	back := 0
-	c.heard(w, func(r *receiving) {
+	c.withCredit(w, func(r *receiveCredit) {
 		promised := r.size - r.unread
-		if r.tells {
-			promised = c.arrival.promised()
+		if r.knowsPeerWindow {
+			promised = c.arrival.peerWindow()
 		}
 		if r.unread > 0 {
 			back = r.surplus(promised)
@@ -202,32 +274,33 @@ func (c *meteredConn) settle(w Windowed) {
 	}
 }
 
-// await has a tunnel rest when nothing has moved for a while. The lock is held.
-func (c *meteredConn) await(r *receiving) {
+// startIdleTimer lets a tunnel give credit back after a time without traffic. The caller
+// holds the lock.
+func (c *meteredConn) startIdleTimer(r *receiveCredit) {
 	switch {
-	case r.kept || c.leaving:
-	case r.hush == nil:
-		r.hush = time.AfterFunc(hushed, c.rests)
+	case r.pooled || c.closing:
+	case r.idleTimer == nil:
+		r.idleTimer = time.AfterFunc(tunnelIdleTime, c.idleTimeout)
 	default:
-		r.hush.Reset(hushed)
+		r.idleTimer.Reset(tunnelIdleTime)
 	}
 }
 
-func (c *meteredConn) rests() {
+func (c *meteredConn) idleTimeout() {
 	w := c.windowed()
 	if w == nil {
 		return
 	}
 	back := 0
-	c.heard(w, func(r *receiving) {
-		switch still := time.Since(r.moved); {
-		case r.kept || c.leaving || r.state != hasAsked:
-		case still < hushed:
-			r.hush.Reset(hushed - still)
+	c.withCredit(w, func(r *receiveCredit) {
+		switch still := time.Since(r.lastMoved); {
+		case r.pooled || c.closing || r.state != awaitingAnswer:
+		case still < tunnelIdleTime:
+			r.idleTimer.Reset(tunnelIdleTime - still)
 		case r.unread > 0 || c.pauses > 0:
-			r.hush.Reset(hushed)
+			r.idleTimer.Reset(tunnelIdleTime)
 		default:
-			back = r.rest(toAsk)
+			back = r.endExchange(beforeRequest)
 		}
 	})
 	if back > 0 {
@@ -235,70 +308,77 @@ func (c *meteredConn) rests() {
 	}
 }
 
-// keep says that a Transport has the connection, for a request.
-func (c *meteredConn) keep() {
+// startRequest records that a Transport uses the connection for a request.
+func (c *meteredConn) startRequest() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.receiving.kept, c.receiving.requests = true, 1
+	c.prepaid.pooled, c.prepaid.pendingRequests = true, 1
 }
 
-// asksNext says that another request follows on it.
-func (c *meteredConn) asksNext() {
+// anotherRequest records that another request follows on the connection.
+func (c *meteredConn) anotherRequest() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	r := &c.receiving
-	if r.requests++; r.state == asksNothing {
-		r.state = toAsk
+	r := &c.prepaid
+	if r.pendingRequests++; r.state == answerComplete {
+		r.state = beforeRequest
 	}
 }
 
-// hasAll says that all has come that a request asked for. What was paid for more goes
-// back after the last one.
-func (c *meteredConn) hasAll() {
-	c.stopReceiving(func(r *receiving) bool {
-		r.requests--
-		return r.requests == 0
-	})
+// requestComplete records that the answer of a request is complete. After the last request,
+// surplus credit is given back.
+func (c *meteredConn) requestComplete() {
+	c.stopReceiving(func(r *receiveCredit) bool {
+		r.pendingRequests--
+		return r.pendingRequests == 0
+	}, false)
 }
 
-// endReceiving is for a connection that is about to be closed.
+// endReceiving is called before the connection is closed. Bytes that have arrived and will
+// not be read are counted: they are paid for.
 func (c *meteredConn) endReceiving() {
-	c.stopReceiving(func(r *receiving) bool {
-		if r.hush != nil {
-			r.hush.Stop()
+	unread := c.stopReceiving(func(r *receiveCredit) bool {
+		if r.idleTimer != nil {
+			r.idleTimer.Stop()
 		}
 		return true
-	})
+	}, true)
+	c.read(unread)
 }
 
-// stopReceiving gives back what was paid for and did not come, if that is the end.
-func (c *meteredConn) stopReceiving(end func(r *receiving) bool) {
-	have := 0
-	if c.receives.Load() {
-		have = c.arrival.have()
-	}
+// stopReceiving gives back credit for bytes that did not arrive, if end returns true. At the
+// close of the connection it returns how many paid bytes have arrived and are not being read.
+// After that it does nothing: a connection may be closed by several goroutines.
+func (c *meteredConn) stopReceiving(end func(r *receiveCredit) bool, closes bool) (unread int) {
 	c.mu.Lock()
-	r, back := &c.receiving, 0
-	to := r.to
-	switch over := end(r); {
-	case over && to == nil:
-		r.state = asksNothing
-	case over:
-		r.look(to.Window(), have)
-		back = r.rest(asksNothing)
+	r, back := &c.prepaid, 0
+	to := r.payer
+	over := end(r) && !r.closed
+	if over && to != nil {
+		if !r.reading { // otherwise consumed counts what is unread
+			r.update(to.Window(), c.arrival.unread())
+			if closes {
+				unread = r.countUnread()
+			}
+		}
+		back = r.endExchange(answerComplete)
+	}
+	if over {
+		r.state, r.closed = answerComplete, closes
 	}
 	c.mu.Unlock()
 	if back > 0 {
 		to.Refund(back)
 	}
+	return unread
 }
 
-// switches says that the connection is a tunnel from now on.
-func (c *meteredConn) switches() {
+// becomesTunnel records that the connection is a tunnel from now on.
+func (c *meteredConn) becomesTunnel() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	r := &c.receiving
-	if r.kept = false; r.state == hasAsked {
-		c.await(r)
+	r := &c.prepaid
+	if r.pooled = false; r.state == awaitingAnswer {
+		c.startIdleTimer(r)
 	}
 }

@@ -4,8 +4,5 @@ package upstream
 
 import "syscall"
 
-// limitReceive leaves it to narrow, which comes when the socket is connected.
+// limitReceive does nothing: sizeReceiveBuffer sets the size after the connect.
 func limitReceive(syscall.RawConn, int) {}
-
-// receiveSizes are the receive buffers that a connection may have: the system's own.
-func receiveSizes() []int64 { return []int64{8 << 20} }

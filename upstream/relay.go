@@ -13,88 +13,88 @@ import (
 
 // RelayOptions bound a relay. The zero value bounds nothing.
 type RelayOptions struct {
-	// Idle is how long neither direction may move.
+	// Idle bounds the time without traffic in both directions.
 	Idle time.Duration
-	// Life is how long the relay may last in all.
+	// Life bounds the duration of the relay.
 	Life time.Duration
-	// FromClient was read from the client before and goes to the origin first.
+	// FromClient are bytes already read from the client. They are sent to the origin first.
 	FromClient []byte
 	// CloseBoth ends both directions when one has ended.
 	CloseBoth bool
-	// OnProgress is called when bytes have moved, up being to the origin, from
-	// both directions at once. It must be quick.
+	// OnProgress is called when bytes have moved; up means towards the origin. Both
+	// directions call it concurrently. It must be quick.
 	OnProgress func(up bool)
 }
 
-// Relay copies between two connections until both directions have ended, a
-// bound is reached or ctx ends. It closes both and returns when all is over.
+// Relay copies between two connections until both directions have ended, a bound is reached
+// or ctx ends. It closes both and returns when all is done.
 //
-// One end that shuts its sending side can still receive, unless CloseBoth. A
-// connection that fails takes the other with it.
+// A connection whose sending side is closed can still receive, unless CloseBoth is set. A
+// connection that fails ends the other.
 //
-// Between bare TCP connections the kernel moves the bytes. A connection with a
-// NetConn method says by it that it holds nothing back and changes nothing, so
-// what is underneath may be used in its stead; *tls.Conn is known to be
-// otherwise. The Meter of a dialed connection counts as it goes.
+// Between two TCP connections without TLS the kernel moves the bytes. A connection with a NetConn
+// method declares that it buffers and changes nothing, so the connection underneath may be
+// used instead; *tls.Conn is excluded. The meter of a dialed connection counts.
 func Relay(ctx context.Context, client, origin net.Conn, o RelayOptions) {
-	r := &relay{client: newSide(client), origin: newSide(origin), o: o, tick: longTick, start: time.Now()}
+	r := &relay{client: newSide(client), origin: newSide(origin), o: o, tick: uncountedTime, start: time.Now()}
 	if o.Idle > 0 {
-		r.tick = min(longTick, o.Idle/4)
+		r.tick = min(uncountedTime, o.Idle/4)
 	}
 	r.run(ctx)
 }
 
-// longTick is how long bytes stay uncounted while the kernel moves them,
-// unless the receiver takes longer for one slice.
-const longTick = 250 * time.Millisecond
+// uncountedTime is how long bytes stay uncounted while the kernel moves them, unless the
+// receiver takes longer for one slice. A slice is the bytes that one call moves to a side; they
+// are counted when the call ends.
+const uncountedTime = 250 * time.Millisecond
 
-// relay is one pair of connections.
+// relay is a running Relay.
 type relay struct {
 	client, origin *side
 	o              RelayOptions
-	tick           time.Duration
+	tick           time.Duration // longest wait of a slice for further bytes: uncountedTime or Idle/4
 	start          time.Time
-	moved          atomic.Int64 // time since start when bytes last moved
-	cutOnce        sync.Once
+	lastTraffic    atomic.Int64 // time from start until the last traffic
+	abortOnce      sync.Once
 }
 
 // side is one end of a relay.
 type side struct {
-	net.Conn              // as given
-	bare     *net.TCPConn // what is underneath it; nil when it is not that simple
-	meter    *meteredConn // that bare passes by; nil when there is none
-	raw      net.Conn     // innermost: closing it never waits
-	gauge    *meteredConn // as meter, but also where bare does not pass by it
+	net.Conn               // the connection that Relay was given
+	tcp       *net.TCPConn // the TCP connection underneath; nil if bytes change on the way to it, as by TLS
+	bypassed  *meteredConn // counts the bytes, but splicing bypasses it; nil if there is none
+	innermost net.Conn     // its Close never blocks
+	metered   *meteredConn // counts the bytes, whether or not splicing bypasses it; nil if there is none
 
-	// While a slice moves to this side: when that began, as time since the
-	// relay's start. 0 otherwise.
-	slice atomic.Int64
-	taken func() uint64 // bytes that the peer has acknowledged
-	// What rest saw when it last looked at a slice.
-	looked int64
-	acked  uint64
+	// sliceBegan is when the slice that is being moved to this side began, as the time since
+	// relay.start; 0: no slice is being moved.
+	sliceBegan atomic.Int64
+	ackedBytes func() uint64 // bytes that the peer has acknowledged
+	// The fields below are the state of the slice at the last call of idleLeft.
+	checkedSlice int64
+	lastAcked    uint64
 }
 
 func newSide(nc net.Conn) *side {
-	s := &side{Conn: nc, raw: nc, gauge: gauge(nc)}
-	s.taken = s.acknowledged
+	s := &side{Conn: nc, innermost: nc, metered: meteredConnOf(nc)}
+	s.ackedBytes = s.acknowledged
 	transparent := true
 	for {
-		switch c := s.raw.(type) {
+		switch c := s.innermost.(type) {
 		case *net.TCPConn:
 			c.SetKeepAliveConfig(keepAlive)
 			if transparent {
-				s.bare = c
+				s.tcp = c
 			}
 			return s
 		case *meteredConn:
 			if transparent {
-				s.meter = c
+				s.bypassed = c
 			}
 		case *tls.Conn:
 			transparent = false
 		}
-		inner, ok := s.raw.(interface{ NetConn() net.Conn })
+		inner, ok := s.innermost.(interface{ NetConn() net.Conn })
 		if !ok {
 			return s
 		}
@@ -102,13 +102,13 @@ func newSide(nc net.Conn) *side {
 		if under == nil {
 			return s
 		}
-		s.raw = under
+		s.innermost = under
 	}
 }
 
-// run waits for the two directions, and watches the bounds meanwhile.
+// run waits for both directions and enforces the bounds.
 func (r *relay) run(ctx context.Context) {
-	// Whatever deadlines the connections had were for what was done before.
+	// Deadlines that were set before belong to earlier operations.
 	r.client.SetDeadline(time.Time{})
 	r.origin.SetDeadline(time.Time{})
 	ended := make(chan struct{}, 2)
@@ -133,119 +133,118 @@ func (r *relay) run(ctx context.Context) {
 		case <-ended:
 			left--
 		case <-idle:
-			if rest := r.rest(); rest > 0 {
+			if rest := r.idleLeft(); rest > 0 {
 				idleTimer.Reset(min(rest, r.o.Idle/4))
 			} else {
 				idle = nil
-				r.cut()
+				r.abort()
 			}
 		case <-life:
-			r.cut()
+			r.abort()
 		case <-done:
 			done = nil
-			r.cut()
+			r.abort()
 		}
 	}
 	r.client.Close()
 	r.origin.Close()
 }
 
-// rest is how long until the relay has been idle for too long. A slice towards
-// a slow receiver may take longer than that, and nothing of it is counted until
-// it ends; then what the receiver has acknowledged says whether it moves. So
-// rest is asked more often than Idle. A receiver acknowledges nothing while its own
-// buffers are full, however slowly it reads them: one that takes longer than Idle for
-// half of those cannot be told from one that is dead.
-func (r *relay) rest() time.Duration {
+// idleLeft is the time until the relay has been idle for too long. A slice to a slow
+// receiver may take longer than Idle, and its bytes are counted at its end only; meanwhile
+// the bytes that the receiver acknowledged show whether it moves. So idleLeft is called
+// more often than every Idle. A receiver whose own buffers are full acknowledges nothing:
+// one that takes longer than Idle to read half of its buffers cannot be distinguished from
+// a dead one.
+func (r *relay) idleLeft() time.Duration {
 	now := int64(time.Since(r.start))
 	for _, to := range [...]*side{r.client, r.origin} {
-		if _, still := to.gauge.paused(); still {
-			r.moved.Store(now) // a byte limit is nobody's idleness
+		if _, pausedNow := to.metered.paused(); pausedNow {
+			r.lastTraffic.Store(now) // a pause by a byte limit does not count as idle
 		}
-		began := to.slice.Load()
+		began := to.sliceBegan.Load()
 		if began == 0 || now-began < 2*int64(r.tick) {
 			continue
 		}
-		acked := to.taken()
-		if to.looked != began || to.acked != acked {
-			r.moved.Store(now)
+		acked := to.ackedBytes()
+		if to.checkedSlice != began || to.lastAcked != acked {
+			r.lastTraffic.Store(now)
 		}
-		to.looked, to.acked = began, acked
+		to.checkedSlice, to.lastAcked = began, acked
 	}
-	return r.o.Idle - time.Duration(now-r.moved.Load())
+	return r.o.Idle - time.Duration(now-r.lastTraffic.Load())
 }
 
-// progress is for every n bytes that moved to a side.
+// progress records that n bytes moved to a side.
 func (r *relay) progress(n int64, to *side) {
 	if n <= 0 {
 		return
 	}
-	r.moved.Store(int64(time.Since(r.start)))
+	r.lastTraffic.Store(int64(time.Since(r.start)))
 	if r.o.OnProgress != nil {
 		r.o.OnProgress(to == r.origin)
 	}
 }
 
-// cut ends both directions at once. The innermost connections are closed
-// first: a TLS goodbye could wait for its peer.
-func (r *relay) cut() {
-	r.cutOnce.Do(func() {
-		r.client.cut()
-		r.origin.cut()
+// abort ends both directions at once. The innermost connections are closed first: TLS
+// close_notify could block.
+func (r *relay) abort() {
+	r.abortOnce.Do(func() {
+		r.client.abort()
+		r.origin.abort()
 	})
 }
 
-func (s *side) cut() {
-	if s.gauge != nil {
-		s.gauge.hasten()
+func (s *side) abort() {
+	if s.metered != nil {
+		s.metered.endPauses()
 	}
-	s.raw.Close()
+	s.innermost.Close()
 }
 
-// up is the direction from the client to the origin.
+// up copies from the client to the origin.
 func (r *relay) up() {
 	if first := r.o.FromClient; len(first) > 0 {
 		n, err := r.origin.Write(first)
 		r.progress(int64(n), r.origin)
 		if err != nil {
-			r.cut()
+			r.abort()
 			return
 		}
 	}
 	r.copy(r.origin, r.client)
 }
 
-// copy moves everything from one side to the other, and then the end itself.
+// copy moves all bytes from one side to the other, and then passes the end on.
 func (r *relay) copy(to, from *side) {
 	var err error
-	if to.bare != nil && from.bare != nil && canSplice {
+	if to.tcp != nil && from.tcp != nil && canSplice {
 		err = r.splice(to, from)
 	} else {
 		err = r.pump(to, from)
 	}
 	switch {
 	case errors.Is(err, net.ErrClosed), errors.Is(err, io.ErrClosedPipe):
-		r.cut() // most likely was already
+		r.abort() // usually already done
 	case err != nil:
-		// Which of the two has failed does not matter to the one that has.
+		// Either side may have failed; both are told.
 		to.reset()
 		from.reset()
-		r.cut()
+		r.abort()
 	case r.o.CloseBoth:
-		r.cut()
+		r.abort()
 	default:
-		// A side that cannot be told of the end by half is told by the whole.
+		// A side that cannot be half-closed is closed.
 		if half, ok := to.Conn.(closeWriter); !ok || half.CloseWrite() != nil {
-			r.cut()
+			r.abort()
 		}
 	}
 }
 
-// reset has the close that follows break the connection instead of ending it.
-// After the other end has failed, what was relayed may be cut short, and must
-// not look complete.
+// reset makes the following close send a TCP reset. After the other end has failed, the
+// relayed bytes may be incomplete and must not look complete.
 func (s *side) reset() {
-	if tc, ok := s.raw.(*net.TCPConn); ok {
+	if tc, ok := s.innermost.(*net.TCPConn); ok {
 		tc.SetLinger(0)
 	}
 }
@@ -256,17 +255,17 @@ var relayBuffers = sync.Pool{New: func() any { return new([32 << 10]byte) }}
 func (r *relay) pump(to, from *side) error {
 	buf := relayBuffers.Get().(*[32 << 10]byte)
 	defer relayBuffers.Put(buf)
-	_, told := to.raw.(*net.TCPConn) // what it has acknowledged
-	told = told && canSplice
+	_, reportsAcks := to.innermost.(*net.TCPConn) // TCP reports acknowledged bytes
+	reportsAcks = reportsAcks && canSplice
 	for {
 		n, err := from.Read(buf[:])
 		if n > 0 {
 			r.progress(int64(n), to)
-			if told {
-				to.slice.Store(max(int64(time.Since(r.start)), 1))
+			if reportsAcks {
+				to.sliceBegan.Store(max(int64(time.Since(r.start)), 1))
 			}
 			wrote, err := to.Write(buf[:n])
-			to.slice.Store(0)
+			to.sliceBegan.Store(0)
 			r.progress(int64(wrote), to)
 			if err != nil {
 				return err

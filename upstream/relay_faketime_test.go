@@ -25,13 +25,13 @@ func TestASliceThatMovesKeepsARelay(t *testing.T) {
 				near, far := net.Pipe()
 				defer near.Close()
 				defer far.Close()
-				r := &relay{client: newSide(near), origin: newSide(far), o: RelayOptions{Idle: idle}, tick: longTick, start: time.Now()}
-				r.origin.taken = func() uint64 { return uint64(time.Since(r.start) / c.every) }
+				r := &relay{client: newSide(near), origin: newSide(far), o: RelayOptions{Idle: idle}, tick: uncountedTime, start: time.Now()}
+				r.origin.ackedBytes = func() uint64 { return uint64(time.Since(r.start) / c.every) }
 				time.Sleep(time.Millisecond)
-				r.origin.slice.Store(int64(time.Since(r.start)))
+				r.origin.sliceBegan.Store(int64(time.Since(r.start)))
 				for time.Since(r.start) < 20*time.Minute {
 					time.Sleep(idle / 4)
-					if r.rest() <= 0 {
+					if r.idleLeft() <= 0 {
 						if took := time.Since(r.start); !c.cut || took > 2*idle {
 							t.Errorf("cut after %v", took)
 						}

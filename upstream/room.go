@@ -1,32 +1,33 @@
 package upstream
 
-// room is what the system may still take for a connection before anybody reads it, and
-// what of that is paid for. Its methods are pure: whoever has it has a lock.
+// receiveWindow calculates how many bytes may still arrive on a connection before it is
+// read, and how many of them are paid for. Pure; the caller synchronises.
 //
-// What comes in a window is at most what was paid for in it, but for what comes on a
-// connection that has waited for its peer since an earlier one: that is paid for when
-// it is seen.
-type room struct {
-	size   int        // of the buffer, which is the most that the system takes
-	paid   int        // credit of this window, less what has come in it; below 0 it is owed
-	unread int        // what had come and was not read, when it was looked at last
-	window int64      // the number of the window that paid is about
-	state  exchanging // with the peer
+// In one time window no more bytes arrive than were paid for in it. The exception is a
+// connection that has waited for its peer since an earlier window: its bytes are paid for
+// when they are seen.
+type receiveWindow struct {
+	size   int           // size of the receive buffer, the most that can arrive unread
+	paid   int           // credit of this window minus the bytes that arrived in it; below 0: owed
+	unread int           // unread bytes at the last update
+	window int64         // number of the window that paid belongs to
+	state  exchangePhase // phase of the exchange with the peer
 }
 
-// exchanging is whether the peer has a reason to send something.
-type exchanging uint8
+// exchangePhase tells whether the peer has a reason to send something.
+type exchangePhase uint8
 
 const (
-	toAsk       exchanging = iota // what is written next asks for something
-	hasAsked                      // something was asked for
-	asksNothing                   // all has come, and what is written asks for nothing
+	beforeRequest  exchangePhase = iota // the next write requests something
+	awaitingAnswer                      // something was requested
+	answerComplete                      // the answer is complete, and writes request nothing
 )
 
-// look hears what has come. In a new window nothing is paid: what was unread before is
-// of an old window, with what has come right behind it, for its sender waited for
-// nothing but room. What comes on a connection of which all was read is of this one.
-func (r *room) look(window int64, have int) {
+// update takes the number of unread bytes. In a new window nothing is paid: bytes that were
+// unread before belong to the old window, together with the bytes directly behind them,
+// since the sender only waited for buffer space. Bytes on a connection that was completely
+// read belong to the new window.
+func (r *receiveWindow) update(window int64, have int) {
 	if r.window != window {
 		r.window, r.paid = window, 0
 		if r.unread > 0 {
@@ -37,37 +38,37 @@ func (r *room) look(window int64, have int) {
 	r.unread = have
 }
 
-// free is what may still come when nothing is read.
-func (r *room) free() int { return max(r.size-r.unread, 0) }
+// capacity is how many bytes may still arrive without a read.
+func (r *receiveWindow) capacity() int { return max(r.size-r.unread, 0) }
 
-// toWrite is what has to be paid before something is written, beside what that costs.
-func (r *room) toWrite() int {
-	if r.state != toAsk {
+// toWrite is the credit needed for the answer before something is written.
+func (r *receiveWindow) toWrite() int {
+	if r.state != beforeRequest {
 		return 0
 	}
-	return max(r.free()-r.paid, 0)
+	return max(r.capacity()-r.paid, 0)
 }
 
-// asks divides what was granted between a write of n bytes, which asks for something, and
-// what may come then. The write gets a byte at least and no more than n: less may be needed
-// for the rest than when the credit was asked for.
-func (r *room) asks(granted, n int) (write int) {
+// splitGrant divides a grant between a write of n bytes, which requests something, and the
+// answer. The write gets between 1 and n bytes: the answer may need less than when the
+// credit was requested.
+func (r *receiveWindow) splitGrant(granted, n int) (write int) {
 	part := max(min(max(granted-1, 0), r.toWrite()), granted-n)
 	r.paid += part
-	r.state = hasAsked
+	r.state = awaitingAnswer
 	return granted - part
 }
 
-// toRead is what has to be paid before n bytes are read, since then as many more may
-// come as there is room for.
-func (r *room) toRead(n int) int { return max(r.free()+n-r.paid, 0) }
+// toRead is the credit needed before n bytes are read, because as many more may arrive as
+// there is space for.
+func (r *receiveWindow) toRead(n int) int { return max(r.capacity()+n-r.paid, 0) }
 
-// readable is how many of n bytes may be read for what is paid.
-func (r *room) readable(n int) int { return max(min(n, r.paid-r.free()), 0) }
+// readable is how many of n bytes may be read with the paid credit.
+func (r *receiveWindow) readable(n int) int { return max(min(n, r.paid-r.capacity()), 0) }
 
-// borrow is as much as n bytes of what is paid for, for something else, if nothing has
-// come yet.
-func (r *room) borrow(n int) int {
+// borrow takes up to n bytes of the paid credit for another use, if nothing has arrived
+// yet.
+func (r *receiveWindow) borrow(n int) int {
 	if r.unread > 0 {
 		return 0
 	}
@@ -76,16 +77,25 @@ func (r *room) borrow(n int) int {
 	return n
 }
 
-// surplus is what is paid for and cannot come before something is read, as the peer was
-// promised room for so many bytes. The next read pays for that again.
-func (r *room) surplus(promised int) (back int) {
+// countUnread ends the account of a connection that is closed. It returns how many arrived
+// and paid bytes remain unread. What is owed for other bytes is not paid any more.
+func (r *receiveWindow) countUnread() (n int) {
+	n = max(r.unread-max(-r.paid, 0), 0)
+	r.unread, r.paid = 0, max(r.paid, 0)
+	return n
+}
+
+// surplus takes back credit for bytes that cannot arrive before the next read, because the
+// peer's announced window is only promised bytes. The next read pays for them again.
+func (r *receiveWindow) surplus(promised int) (back int) {
 	back = max(r.paid-max(promised, 0), 0)
 	r.paid -= back
 	return back
 }
 
-// rest says that nothing more will come until something is asked for, in a state.
-func (r *room) rest(next exchanging) (back int) {
+// endExchange sets the next phase: nothing more arrives until something is requested. It
+// returns the credit to refund.
+func (r *receiveWindow) endExchange(next exchangePhase) (back int) {
 	r.state = next
 	back = max(r.paid, 0)
 	r.paid -= back

@@ -9,7 +9,7 @@ import (
 // floodedRoom is a connection whose peer sends all that it may, through a system that takes
 // at most as much as it promises.
 type floodedRoom struct {
-	room
+	receiveWindow
 	takes   int // what it takes, at most the size of the buffer
 	opens   int // the free room at which it promises more
 	have    int
@@ -32,7 +32,7 @@ func (f *floodedRoom) read(t *rapid.T, n, credit int) {
 	f.paid += got
 	f.charged += got
 	read := f.readable(n)
-	if f.paid < f.free()+read && read > 0 {
+	if f.paid < f.capacity()+read && read > 0 {
 		t.Fatalf("%d bytes are read for %d", read, f.paid)
 	}
 	f.have -= read
@@ -43,25 +43,25 @@ func TestWhatComesInAWindowIsPaidForInIt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(2, 1000).Draw(t, "size")
 		takes := rapid.IntRange(size/2, size).Draw(t, "takes")
-		f := &floodedRoom{room: room{size: size}, takes: takes, opens: rapid.IntRange(0, takes/2).Draw(t, "opens")}
-		f.look(1, 0)
+		f := &floodedRoom{receiveWindow: receiveWindow{size: size}, takes: takes, opens: rapid.IntRange(0, takes/2).Draw(t, "opens")}
+		f.update(1, 0)
 		need := f.toWrite()
 		f.paid += need
 		f.charged += need
-		f.state = hasAsked
+		f.state = awaitingAnswer
 		window := int64(1)
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			switch rapid.SampledFrom([]string{"send", "send", "read", "read", "settle", "turn", "end"}).Draw(t, "what") {
 			case "send":
 				f.send(rapid.IntRange(1, 1000).Draw(t, "most"))
 			case "read":
-				f.look(window, f.have)
+				f.update(window, f.have)
 				if f.have > 0 {
 					f.read(t, rapid.IntRange(1, f.have).Draw(t, "n"), rapid.IntRange(0, 2000).Draw(t, "credit"))
 				}
 			case "settle":
 				f.send(1000) // all that the peer was promised has come
-				f.look(window, f.have)
+				f.update(window, f.have)
 				if f.unread > 0 {
 					f.charged -= f.surplus(0)
 				}
@@ -71,11 +71,11 @@ func TestWhatComesInAWindowIsPaidForInIt(t *testing.T) {
 				}
 				f.send(1000)
 				window++
-				f.look(window, f.have)
+				f.update(window, f.have)
 				f.came, f.charged = 0, 0
 			case "end":
-				f.look(window, f.have)
-				f.charged -= f.rest(asksNothing)
+				f.update(window, f.have)
+				f.charged -= f.endExchange(answerComplete)
 				if f.came > f.charged {
 					t.Fatalf("at the end: %d came for %d", f.came, f.charged)
 				}
@@ -89,23 +89,23 @@ func TestWhatComesInAWindowIsPaidForInIt(t *testing.T) {
 }
 
 func TestARoomIsPaidForOnceARequest(t *testing.T) {
-	r := room{size: 100}
-	r.look(7, 0)
+	r := receiveWindow{size: 100}
+	r.update(7, 0)
 	if n := r.toWrite(); n != 100 {
 		t.Fatal(n)
 	}
-	r.paid, r.state = 100, hasAsked
+	r.paid, r.state = 100, awaitingAnswer
 	if n := r.toWrite(); n != 0 {
 		t.Errorf("%d more for what is written next", n)
 	}
-	r.look(7, 30)
+	r.update(7, 30)
 	if n := r.toRead(20); n != 20 {
 		t.Errorf("%d for reading 20", n)
 	}
 	if n := r.borrow(10); n != 0 {
 		t.Errorf("%d are taken from what is needed", n)
 	}
-	r.look(8, 60) // all of that is of before
+	r.update(8, 60) // all of that is of before
 	if n := r.toRead(20); n != 60 {
 		t.Errorf("%d for reading 20 and what may come beside", n)
 	}
@@ -114,11 +114,11 @@ func TestARoomIsPaidForOnceARequest(t *testing.T) {
 		t.Errorf("%d may be read", n)
 	}
 	r.unread = 0
-	if back := r.rest(asksNothing); back != 60 || r.toWrite() != 0 {
+	if back := r.endExchange(answerComplete); back != 60 || r.toWrite() != 0 {
 		t.Errorf("%d go back, and %d are due", back, r.toWrite())
 	}
-	r.look(9, 5) // nothing was asked for, and it is owed
-	r.state = toAsk
+	r.update(9, 5) // nothing was asked for, and it is owed
+	r.state = beforeRequest
 	if n := r.toWrite(); n != 100 {
 		t.Errorf("%d", n)
 	}
@@ -129,13 +129,13 @@ func TestARoomIsPaidForOnceARequest(t *testing.T) {
 func TestAWriteGetsNoMoreThanItHas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sizes := rapid.IntRange(0, 10_000)
-		r := room{
+		r := receiveWindow{
 			size: sizes.Draw(t, "size"), unread: sizes.Draw(t, "unread"), paid: sizes.Draw(t, "paid") - 5000,
-			state: rapid.SampledFrom([]exchanging{toAsk, hasAsked, asksNothing}).Draw(t, "state"),
+			state: rapid.SampledFrom([]exchangePhase{beforeRequest, awaitingAnswer, answerComplete}).Draw(t, "state"),
 		}
 		before := r.paid
 		granted, n := rapid.IntRange(1, 20_000).Draw(t, "granted"), rapid.IntRange(1, 5000).Draw(t, "n")
-		write := r.asks(granted, n)
+		write := r.splitGrant(granted, n)
 		if write < 1 || write > n || write+r.paid-before != granted {
 			t.Fatalf("%d of %d granted for %d, and %d for what comes", write, granted, n, r.paid-before)
 		}

@@ -13,26 +13,26 @@ import (
 
 const canSplice = true
 
-// A slice is what the kernel moves in one go; nothing of it is counted before
-// it ends. It ends after a tick when the sender pauses, and grows while it is
-// over sooner, so that one for a slow receiver stays small.
+// A slice is what the kernel moves in one call; its bytes are counted when the call ends. A
+// call ends when the sender pauses for a tick. Slices grow while they take less than a
+// tick, so slices to a slow receiver stay small.
 const (
-	smallSlice = 64 << 10
+	smallSlice = 64 << 10 // -
 	largeSlice = 4 << 20
 )
 
-// splice lets the kernel move the bytes. While nothing comes it waits for the
-// first byte only, for a splice that waits holds a pipe, which is two files.
+// splice lets the kernel move the bytes. While nothing arrives it waits for the first byte
+// only, because a waiting splice holds a pipe, which is two files.
 func (r *relay) splice(to, from *side) error {
-	raw, err := from.bare.SyscallConn()
+	raw, err := from.tcp.SyscallConn()
 	if err != nil {
 		return err
 	}
-	slice := &io.LimitedReader{R: from.bare}
+	slice := &io.LimitedReader{R: from.tcp}
 	size := int64(smallSlice)
 	quiet := true
 	for {
-		if c, b := budgeted(to, from); c != nil {
+		if c, b := limitedEnd(to, from); c != nil {
 			if end, err := r.spliceCredit(to, from, raw, c, b); end || err != nil {
 				return err
 			}
@@ -40,19 +40,19 @@ func (r *relay) splice(to, from *side) error {
 			continue
 		}
 		if quiet {
-			from.bare.SetReadDeadline(time.Time{})
+			from.tcp.SetReadDeadline(time.Time{})
 			if err := raw.Read(readable); err != nil {
 				return err
 			}
 		}
-		// Only reading has a deadline. If writing had one, what is in the pipe
-		// by then would be lost.
+		// Only reading has a deadline. With a write deadline, bytes in the pipe would be
+		// lost.
 		began := time.Now()
-		from.bare.SetReadDeadline(began.Add(r.tick))
+		from.tcp.SetReadDeadline(began.Add(r.tick))
 		slice.N = size
-		to.slice.Store(max(int64(began.Sub(r.start)), 1))
-		n, err := to.bare.ReadFrom(slice)
-		to.slice.Store(0)
+		to.sliceBegan.Store(max(int64(began.Sub(r.start)), 1))
+		n, err := to.tcp.ReadFrom(slice)
+		to.sliceBegan.Store(0)
 		from.count(n, (*meteredConn).read)
 		to.count(n, (*meteredConn).wrote)
 		r.progress(n, to)
@@ -71,7 +71,7 @@ func (r *relay) splice(to, from *side) error {
 	}
 }
 
-// resize keeps a slice shorter than a tick.
+// resize returns a size for slices that take less than a tick.
 func resize(size int64, took, tick time.Duration) int64 {
 	switch {
 	case took < tick/16:
@@ -83,24 +83,24 @@ func resize(size int64, took, tick time.Duration) int64 {
 }
 
 func (s *side) count(n int64, how func(*meteredConn, int)) {
-	if s.meter != nil && n > 0 {
-		how(s.meter, int(n))
+	if s.bypassed != nil && n > 0 {
+		how(s.bypassed, int(n))
 	}
 }
 
-// readable tells whether a read would not wait: for bytes, an end or an error.
+// readable tells whether a read would return at once: with bytes, the end or an error.
 func readable(fd uintptr) bool {
 	var b [1]byte
 	_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 	return err != syscall.EAGAIN
 }
 
-// acknowledged is how many bytes the peer has taken.
+// acknowledged is how many bytes the peer has acknowledged.
 func (s *side) acknowledged() (total uint64) {
-	tc := s.bare
+	tc := s.tcp
 	if tc == nil {
 		var ok bool
-		if tc, ok = s.raw.(*net.TCPConn); !ok {
+		if tc, ok = s.innermost.(*net.TCPConn); !ok {
 			return 0
 		}
 	}

@@ -43,7 +43,7 @@ type wrapped struct{ net.Conn }
 func (w wrapped) NetConn() net.Conn { return w.Conn }
 func (w wrapped) CloseWrite() error { return w.Conn.(closeWriter).CloseWrite() }
 
-func relayedTCP(t testing.TB, m Meter, o RelayOptions) *table {
+func relayedTCP(t testing.TB, m byteMeter, o RelayOptions) *table {
 	t.Helper()
 	client, near := sockets(t)
 	far, origin := sockets(t)
@@ -120,7 +120,7 @@ func TestCR10_AReceiverThatIsSlowKeepsATunnelOfSockets(t *testing.T) {
 	for range 250 { // five seconds
 		<-look.C
 		now := time.Now()
-		if n := receiver.taken(); n > acked {
+		if n := receiver.ackedBytes(); n > acked {
 			acked, since = n, before
 		}
 		before = now
@@ -182,15 +182,15 @@ func TestOnlyWhatIsBareIsSpliced(t *testing.T) {
 	for name, c := range map[string]net.Conn{
 		"bare": a, "metered": newMeteredConn(a, nil), "wrapped": wrapped{newMeteredConn(wrapped{a}, nil)},
 	} {
-		if s := newSide(c); s.bare != a || s.raw != a {
+		if s := newSide(c); s.tcp != a || s.innermost != a {
 			t.Errorf("%s: not recognised", name)
 		}
 	}
-	early := &earlyConn{Conn: b, early: []byte("x")}
-	if s := newSide(wrapped{early}); s.bare != nil || s.raw != early {
+	early := &bufferedConn{Conn: b, buffered: []byte("x")}
+	if s := newSide(wrapped{early}); s.tcp != nil || s.innermost != early {
 		t.Error("bytes that came early would be lost")
 	}
-	if s := newSide(wrapped{nil}); s.bare != nil {
+	if s := newSide(wrapped{nil}); s.tcp != nil {
 		t.Error("nothing was taken for a connection")
 	}
 }
@@ -203,7 +203,7 @@ func TestARelayUnderTLSKeepsHalfCloseAndEndsInTime(t *testing.T) {
 		m := &tally{}
 		client := tls.Client(clientSocket, &tls.Config{RootCAs: roots, ServerName: "api.test"})
 		inner := tls.Server(wrapped{near}, &tls.Config{Certificates: []tls.Certificate{cert}})
-		if s := newSide(inner); s.bare != nil || s.raw != near {
+		if s := newSide(inner); s.tcp != nil || s.innermost != near {
 			t.Fatal("the relay would pass by the TLS")
 		}
 		return relayOver(t.Context(), client, inner, newMeteredConn(far, m), origin, o), m

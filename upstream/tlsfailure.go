@@ -13,24 +13,25 @@ import (
 	"unicode"
 )
 
-// TLSFault is why TLS with an origin failed.
+// TLSFault classifies why TLS with an origin failed. If you add a fault, also change
+// tlsFaultNames, and tlsAnswers in package proxy.
 type TLSFault uint8
 
-// If you add a fault, also change tlsFaultNames and tlsAnswers of the proxy.
+// The faults.
 const (
-	TLSOther       TLSFault = iota // none of those below
-	TLSExpired                     // a certificate of the chain has ended
-	TLSNotYetValid                 // a certificate of the chain begins later
+	TLSOther       TLSFault = iota // none of the faults below
+	TLSExpired                     // a certificate of the chain has expired
+	TLSNotYetValid                 // a certificate of the chain is not valid yet
 	TLSName                        // the certificate is for other names
-	TLSIssuer                      // nobody that is trusted has issued the certificate
-	TLSSelfSigned                  // the certificate has issued itself, and is not trusted
-	TLSUnfit                       // the certificate may not be used for this, or cannot be read
-	TLSNoRoots                     // this machine has no certificates to trust
-	TLSVersion                     // no version of TLS or cipher in common
-	TLSNotTLS                      // the origin answers something else than TLS
-	TLSClient                      // the origin wants a certificate of the client
+	TLSIssuer                      // the issuer of the certificate is not trusted
+	TLSSelfSigned                  // the certificate is self-signed and not trusted
+	TLSUnusable                    // the certificate has the wrong usage, or cannot be parsed
+	TLSNoRoots                     // this machine has no trusted root certificates
+	TLSVersion                     // no TLS version or cipher in common
+	TLSNotTLS                      // the origin's answer is not TLS
+	TLSClient                      // the origin requires a client certificate
 	TLSAlert                       // the origin ended the handshake with another alert
-	TLSCut                         // the connection ended in the middle of the handshake
+	TLSCut                         // the connection ended during the handshake
 )
 
 var tlsFaultNames = [...]string{
@@ -40,23 +41,23 @@ var tlsFaultNames = [...]string{
 
 func (f TLSFault) String() string { return tlsFaultNames[f] }
 
-// TLSFailure is what is known of a handshake that failed. Its texts were chosen by
-// the origin: they are short and printable, and nothing else is sure of them.
+// TLSFailure describes a failed handshake. Its texts come from the origin: they are cut and
+// made printable, but not trustworthy.
 type TLSFailure struct {
 	Fault  TLSFault
-	Names  []string  // TLSName: some of those that the certificate is for, without inner addresses
-	More   int       // TLSName: how many there are besides
-	Issuer string    // TLSIssuer, TLSSelfSigned: who has issued the certificate
-	At     time.Time // TLSExpired: when it ended; TLSNotYetValid: when it begins
+	Names  []string  // TLSName: some names of the certificate, without internal addresses
+	More   int       // TLSName: number of further names
+	Issuer string    // TLSIssuer, TLSSelfSigned: issuer of the certificate
+	At     time.Time // TLSExpired: end of validity; TLSNotYetValid: begin of validity
 }
 
 const (
 	maxCertificateNames = 5
-	maxCertificateText  = 100 // bytes of one name
+	maxCertificateText  = 100 // in bytes, of one name
 )
 
-// tlsFailureOf reads the error of a handshake on the side of a client.
-// asked tells whether the server has asked for a certificate of the client.
+// tlsFailureOf makes a TLSFailure of the error of a client-side handshake. asked tells
+// whether the server has requested a client certificate.
 func tlsFailureOf(err error, asked bool, now time.Time) *TLSFailure {
 	var (
 		name    x509.HostnameError
@@ -80,7 +81,7 @@ func tlsFailureOf(err error, asked bool, now time.Time) *TLSFailure {
 	case errors.As(err, &unknown):
 		return unknownIssuer(unknown.Cert)
 	case errors.As(err, &checked), errors.As(err, &invalid):
-		return &TLSFailure{Fault: TLSUnfit}
+		return &TLSFailure{Fault: TLSUnusable}
 	case errors.As(err, &record):
 		return &TLSFailure{Fault: TLSNotTLS}
 	case alert != "" && asked:
@@ -90,8 +91,8 @@ func tlsFailureOf(err error, asked bool, now time.Time) *TLSFailure {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), slices.ContainsFunc(errsReset, func(reset error) bool { return errors.Is(err, reset) }):
 		return &TLSFailure{Fault: TLSCut}
 	}
-	// crypto/tls has no types for what it finds wrong itself.
-	for _, one := range ownFindings {
+	// crypto/tls reports faults that it finds itself as text only.
+	for _, one := range localFaults {
 		if strings.Contains(err.Error(), one.text) {
 			return &TLSFailure{Fault: one.fault}
 		}
@@ -99,19 +100,19 @@ func tlsFailureOf(err error, asked bool, now time.Time) *TLSFailure {
 	return &TLSFailure{Fault: TLSOther}
 }
 
-var ownFindings = []struct {
+var localFaults = []struct {
 	text  string
 	fault TLSFault
 }{
 	{"server selected unsupported protocol version", TLSVersion},
 	{"server chose an unconfigured cipher suite", TLSVersion},
 	{"server selected unsupported curve", TLSVersion},
-	{"failed to parse certificate from server", TLSUnfit},
-	{"server sent certificate containing RSA key larger", TLSUnfit},
-	{"unsupported type of public key", TLSUnfit},
+	{"failed to parse certificate from server", TLSUnusable},
+	{"server sent certificate containing RSA key larger", TLSUnusable},
+	{"unsupported type of public key", TLSUnusable},
 }
 
-// alertOf is the text of the alert by which the peer ended TLS, "" if it did not.
+// alertOf is the text of the alert with which the peer ended TLS; "" if there was none.
 func alertOf(err error) string {
 	var remote *net.OpError
 	if errors.As(err, &remote) && remote.Op == "remote error" && remote.Err != nil {
@@ -120,9 +121,9 @@ func alertOf(err error) string {
 	return ""
 }
 
-// alertFaults are what the alerts of an origin mean (RFC 8446, section 6.2).
+// alertFaults maps alerts of an origin to faults (RFC 8446, section 6.2).
 var alertFaults = map[tls.AlertError]TLSFault{
-	40:  TLSVersion, // handshake_failure: of nothing in common, in most servers
+	40:  TLSVersion, // handshake_failure: most servers send it if nothing is in common
 	70:  TLSVersion, // protocol_version
 	71:  TLSVersion, // insufficient_security
 	42:  TLSClient,  // bad_certificate
@@ -131,8 +132,8 @@ var alertFaults = map[tls.AlertError]TLSFault{
 	116: TLSClient,  // certificate_required
 }
 
-// faultOfAlert is what an alert of the origin means. crypto/tls keeps the type of
-// these errors to itself; their text is that of the exported one.
+// faultOfAlert maps the text of an alert to a fault. crypto/tls does not export the type of
+// these errors; their text equals that of tls.AlertError.
 func faultOfAlert(text string) TLSFault {
 	for alert, fault := range alertFaults {
 		if text == alert.Error() {
@@ -142,8 +143,8 @@ func faultOfAlert(text string) TLSFault {
 	return TLSAlert
 }
 
-// noteCertificateRequest has a configuration that is used for one handshake tell
-// whether the server has asked for a certificate. It gets none, as without this.
+// noteCertificateRequest makes a configuration, used for one handshake, record whether the
+// server requested a client certificate. None is sent.
 func noteCertificateRequest(config *tls.Config) *bool {
 	asked := false
 	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
@@ -153,8 +154,8 @@ func noteCertificateRequest(config *tls.Config) *bool {
 	return &asked
 }
 
-// wantsCertificate is the failure of a request because the origin wanted a
-// certificate, nil if it did not. In TLS 1.3 it says so after the handshake.
+// wantsCertificate is the failure of a request because the origin requires a client
+// certificate, or nil. In TLS 1.3 that alert arrives after the handshake.
 func wantsCertificate(err error) *TLSFailure {
 	if alert := alertOf(err); alert != "" && faultOfAlert(alert) == TLSClient {
 		return &TLSFailure{Fault: TLSClient}
@@ -175,7 +176,7 @@ func wrongName(cert *x509.Certificate) *TLSFailure {
 		add(one)
 	}
 	for _, one := range cert.IPAddresses {
-		// An inner address of the origin's is none of the client's business.
+		// Internal addresses of the origin are not shown to the client.
 		if one.IsGlobalUnicast() && !one.IsPrivate() {
 			add(one.String())
 		}
@@ -199,7 +200,7 @@ func unknownIssuer(cert *x509.Certificate) *TLSFailure {
 	return f
 }
 
-// cleanText bounds a text of a certificate, and keeps it on one line.
+// cleanText cuts a text of a certificate and makes it one printable line.
 func cleanText(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -213,8 +214,7 @@ func cleanText(text string) string {
 	return text
 }
 
-// TLSFailureOf is what an error of this package says of a handshake that failed,
-// nil if that is not what happened.
+// TLSFailureOf is the failed handshake that an error of this package describes, or nil.
 func TLSFailureOf(err error) *TLSFailure {
 	var e *Error
 	if errors.As(err, &e) {

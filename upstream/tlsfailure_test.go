@@ -134,7 +134,7 @@ func tlsFailures(t *testing.T, trusted *failingCA) map[string]struct {
 		"no name":                     {shows(trusted, func(c *x509.Certificate) { c.DNSNames = nil }), TLSFailure{Fault: TLSName}},
 		"unknown issuer":              {shows(stranger, good), TLSFailure{Fault: TLSIssuer, Issuer: "Test CA"}},
 		"self-signed":                 {shows(&failingCA{t: t}, good), TLSFailure{Fault: TLSSelfSigned, Issuer: "api.test"}},
-		"for clients":                 {shows(trusted, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }), TLSFailure{Fault: TLSUnfit}},
+		"for clients":                 {shows(trusted, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }), TLSFailure{Fault: TLSUnusable}},
 		"TLS 1.1":                     {shaking(&tls.Config{Certificates: []tls.Certificate{*trusted.issue(good)}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}), TLSFailure{Fault: TLSVersion}},
 		"old ciphers":                 {shaking(&tls.Config{Certificates: []tls.Certificate{*trusted.issue(good)}, MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_RSA_WITH_RC4_128_SHA}}), TLSFailure{Fault: TLSVersion}},
 		"an alert":                    {shaking(&tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return nil, errors.New("no") }}), TLSFailure{Fault: TLSAlert}},

@@ -9,54 +9,45 @@ import (
 	"net/http"
 	"sync"
 	"time"
-
-	"golang.org/x/net/http2"
 )
 
 // defaultIdlePerHost is what a MaxIdlePerHost of zero means.
 const defaultIdlePerHost = 32
 
-// Transport sends requests to origins, over HTTP/1.1 and HTTP/2, and keeps
-// connections for the next ones. Dial must be set; every duration that is zero
-// is without end. It is safe for concurrent use, and not to be changed or
-// copied after the first request.
+// Transport sends requests to origins, over HTTP/1.1 and HTTP/2, and keeps idle
+// connections. Dial must be set; a zero duration means no timeout. It is safe for
+// concurrent use, and must not be changed or copied after the first request.
 //
-//	t := &upstream.Transport{Dial: dialer.Dial, AnswerTimeout: time.Minute}
-//	defer t.Close()
-//	resp, err := t.RoundTrip(req)
-//
-// It is a plain http.RoundTripper: it follows nothing, adds no User-Agent or
-// Accept-Encoding, and hands the body on as it comes. It runs on the caller's
-// goroutine; only a request body that streams has one of its own.
+// It is an http.RoundTripper. It follows no redirects, adds no User-Agent or
+// Accept-Encoding, and passes the body on as it arrives. It runs on the caller's goroutine;
+// only a streamed request body has a goroutine of its own.
 type Transport struct {
 	// Dial connects to an origin.
 	Dial func(ctx context.Context, host string, port uint16) (net.Conn, error)
-	// Forward, when set, connects to the next hop, to which requests for plain
-	// http are sent in absolute form, with auth as their Proxy-Authorization.
+	// Forward, if set, connects to the next hop, which gets plain http requests in absolute
+	// form, with auth as their Proxy-Authorization.
 	Forward func(ctx context.Context) (conn net.Conn, auth string, err error)
 
 	TLS              *tls.Config
 	HandshakeTimeout time.Duration // of TLS
 	AnswerTimeout    time.Duration // from the end of the request to the end of the answer's head
-	StallTimeout     time.Duration // of a body, either way, without a byte
-	IdleTimeout      time.Duration // of a connection without a request
+	StallTimeout     time.Duration // of a body in either direction, without a byte
+	IdleTimeout      time.Duration // of an idle connection
 
-	MaxIdlePerHost int // 0 is 32; negative keeps none
-	MaxIdle        int // in all; 0 is without bound, negative keeps none
-	MaxHeaderBytes int // of an answer's head; 0 is 256 KiB
+	MaxIdlePerHost int // 0: 32; negative: none
+	MaxIdle        int // in all; 0: no bound, negative: none
+	MaxHeaderBytes int // of an answer's head; 0: 256 KiB
 
-	start  sync.Once
-	pool   pool
-	both   *tls.Config // offers HTTP/2 and HTTP/1.1
-	single *tls.Config // offers HTTP/1.1
-	//lint:ignore SA1019 see h2conn.go
-	h2      *http2.Transport
-	byConn2 sync.Map       // *http2.ClientConn → *conn
-	closing sync.WaitGroup // of bodies
+	start   sync.Once
+	pool    pool
+	both    *tls.Config     // offers HTTP/2 and HTTP/1.1
+	single  *tls.Config     // offers HTTP/1.1
+	h2      *http.Transport // HTTP/2 on dialed connections
+	closing sync.WaitGroup  // bodies that are being closed
 }
 
-// ErrTransportClosed is within the error of a request that came after Close. Nothing
-// of it was sent.
+// ErrTransportClosed is wrapped in the error of a request after Close. Nothing of the
+// request was sent.
 var ErrTransportClosed = errors.New("the transport has been closed")
 
 func (t *Transport) init() {
@@ -70,8 +61,11 @@ func (t *Transport) init() {
 		t.both.ClientSessionCache = tls.NewLRUClientSessionCache(1024)
 		t.single.ClientSessionCache = t.both.ClientSessionCache
 	}
-	t.both.NextProtos = []string{http2.NextProtoTLS, "http/1.1"}
+	t.both.NextProtos = []string{alpnHTTP2, "http/1.1"}
 	t.single.NextProtos = []string{"http/1.1"}
+	if withoutHTTP2() {
+		t.both.NextProtos = t.single.NextProtos
+	}
 	t.initHTTP2()
 }
 
@@ -82,14 +76,14 @@ func (t *Transport) headerBytes() int {
 	return t.MaxHeaderBytes
 }
 
-// CloseIdle closes the connections that no request uses.
+// CloseIdle closes idle connections.
 func (t *Transport) CloseIdle() {
 	t.start.Do(t.init)
 	t.pool.closeIdle()
 }
 
-// Close refuses new requests, closes idle connections and waits until those in
-// use have gone. It ends no request: that is what their contexts are for.
+// Close refuses new requests, closes idle connections and waits until connections in use
+// have ended. Running requests end by their contexts.
 func (t *Transport) Close() {
 	t.start.Do(t.init)
 	t.pool.close()
@@ -102,7 +96,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	o, err := prepare(req)
 	if err != nil {
 		closeBody(req)
-		return nil, &Error{Kind: Invalid, Err: err}
+		return nil, &Error{Kind: invalid, Err: err}
 	}
 	o.forward = t.Forward != nil && !o.secure
 	resp, e := t.send(req.Context(), &o)
@@ -112,10 +106,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// send finds a connection and asks on it, again only where the origin surely
-// knows nothing of the request: whoever counts requests counts one, and who
-// asked for one sending gets one. What may have arrived is for the caller to
-// repeat.
+// send finds a connection and sends the request on it. It sends the request again only
+// where the origin certainly has not processed it, so each call counts as one request. A
+// request that may have been processed is left to the caller.
 func (t *Transport) send(ctx context.Context, o *outgoing) (*http.Response, *Error) {
 	if err := ctx.Err(); err != nil {
 		closeBody(o.req)
@@ -126,22 +119,22 @@ func (t *Transport) send(ctx context.Context, o *outgoing) (*http.Response, *Err
 			return nil, e
 		}
 	}
-	fresh := false // nothing that has idled
+	fresh := false // exclude connections that have been idle
 	for refused := 0; ; {
 		c, e := t.connect(ctx, o, fresh)
 		if e != nil {
 			o.closeBody()
 			return nil, e
 		}
-		if o.waited {
-			o.waited = false
-			if s, ok := ctx.Value(SenderKey{}).(Sender); ok {
+		if o.waitedForConn {
+			o.waitedForConn = false
+			if s, ok := ctx.Value(SenderKey{}).(sendObserver); ok {
 				s.Sending()
 			}
 		}
 		var resp *http.Response
 		var again bool
-		if c.h2 != nil {
+		if c.multiplexed != nil {
 			if resp, e, again = t.roundTrip2(ctx, c, o); again {
 				refused++
 				again = refused <= maxRefused && pause(ctx, refused)
@@ -167,17 +160,17 @@ func closeBody(req *http.Request) {
 	}
 }
 
-// closeBody is for a body that nobody else closes.
+// closeBody closes the body unless another owner does.
 func (o *outgoing) closeBody() {
-	if o.body != nil && !o.begun {
+	if o.body != nil && !o.bodyTaken {
 		o.body.Close()
 		o.body = nil
 	}
 }
 
-// rewind readies the body for being sent again.
+// rewind makes the body readable again from its start.
 func (o *outgoing) rewind() bool {
-	if !o.begun {
+	if !o.bodyTaken {
 		return true
 	}
 	if o.req.GetBody == nil {
@@ -187,13 +180,13 @@ func (o *outgoing) rewind() bool {
 	if err != nil {
 		return false
 	}
-	o.body, o.begun = body, false
+	o.body, o.bodyTaken = body, false
 	return true
 }
 
-// measure finds out whether a body without a length is one at all: callers say
-// that it is none by nil or http.NoBody, but servers hand out empty bodies too.
-// With a method that mostly has a body it is believed to be one.
+// measure detects an empty body without a length: clients mark it by nil or http.NoBody,
+// but servers pass on empty bodies, too. It looks only with methods that rarely have a
+// body.
 func (o *outgoing) measure(ctx context.Context) *Error {
 	switch o.req.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodDelete, http.MethodTrace, "PROPFIND", "SEARCH":
@@ -221,12 +214,12 @@ func (o *outgoing) measure(ctx context.Context) *Error {
 			return &Error{Kind: Canceled, Err: ctx.Err()}
 		case err != nil:
 			body.Close()
-			return &Error{Kind: Upload, Err: &RequestBodyError{err}}
+			return &Error{Kind: Upload, Err: &requestBodyError{err}}
 		}
 	}
 }
 
-// prefixed is a body of which the first byte has been read.
+// prefixed is a body whose first byte has been read.
 type prefixed struct {
 	first [1]byte
 	given bool

@@ -7,9 +7,8 @@ import (
 
 type viaKey struct{}
 
-// WithVia keeps the proxies that a request has passed, as its Via headers name
-// them, joined by commas. A next hop is told of them, so that a ring of
-// proxies shows.
+// WithVia stores the proxies that a request has passed, as in its Via headers, joined by
+// commas. A next hop gets them, so that a loop of proxies is detected.
 func WithVia(ctx context.Context, chain string) context.Context {
 	if chain == "" {
 		return ctx
@@ -17,13 +16,13 @@ func WithVia(ctx context.Context, chain string) context.Context {
 	return context.WithValue(ctx, viaKey{}, chain)
 }
 
-// ViaFrom is what WithVia kept.
+// ViaFrom is the chain that WithVia stored.
 func ViaFrom(ctx context.Context) string {
 	chain, _ := ctx.Value(viaKey{}).(string)
 	return chain
 }
 
-// joinVia adds the name of this process to a chain, as one that speaks HTTP/1.1.
+// joinVia adds the name of this process to a chain, as an HTTP/1.1 proxy.
 func joinVia(chain, name string) string {
 	switch {
 	case name == "":

@@ -183,7 +183,7 @@ func (s *bodySite) watch(ctx context.Context, until time.Time) (looks []look) {
 // edgeSeen is how close to the edge of a window a look must be, on both sides.
 const edgeSeen = 25 * time.Millisecond
 
-// windows are the bytes of each window. One that passed at an edge whose looks are far
+// windowsOf are the bytes of each window. One that passed at an edge whose looks are far
 // apart counts with its neighbour: then the two have twice the limit.
 func windowsOf(looks []look, from, to time.Time, b budget) (each []int64, most int64, used float64) {
 	at := func(edge time.Time) (n int64, ok bool) {

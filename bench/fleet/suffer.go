@@ -78,7 +78,7 @@ func (b *bed) suffer(ctx context.Context, f fault, quick bool, say func(string, 
 		one.Outage = outage
 		_, one.Failed = crowds[i].between(t.from, t.to)
 		for _, d := range crowds[i].left {
-			if d > 2*of.window+store.Settling {
+			if d > 2*of.window+store.RecoveryTime {
 				one.Hung++
 			}
 		}
@@ -211,7 +211,7 @@ func (t *course) run(ctx context.Context, s *scene) error {
 		return err
 	}
 	t.cores = (s.worked() - worked).Seconds() / time.Since(t.begun).Seconds()
-	t.to = t.edge(t.ended).Add(max(3*t.window, 2*store.Settling))
+	t.to = t.edge(t.ended).Add(max(3*t.window, 2*store.RecoveryTime))
 	if err := until(ctx, t.to.Add(time.Second/2)); err != nil {
 		return err
 	}

@@ -8,10 +8,11 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/abide-proxy/abide/lease"
-	"github.com/abide-proxy/abide/lease/fleet"
+	"github.com/abide-proxy/abide/budget/lease"
+	"github.com/abide-proxy/abide/budget/lease/fleet"
 	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/store"
+	"github.com/abide-proxy/abide/store/reference"
 )
 
 // crawl is instances in virtual time. Their accounts, the store and its script are the
@@ -102,9 +103,9 @@ func (b *bed) crawls(ctx context.Context, c crawl) (crawled, error) {
 			Taken: func(t fleet.Take) { events = append(events, event{t.At, t.N}) },
 		},
 		Store: func(now func() time.Time) store.Store {
-			shared, wrong = store.NewRedis(r.url(), store.RedisOptions{Now: now})
+			shared, wrong = store.NewRedis(store.RedisAddress{Hosts: []string{r.at}}, store.RedisOptions{Now: now})
 			if wrong != nil {
-				return store.NewMemory(now)
+				return reference.New(now)
 			}
 			return shared
 		},

@@ -6,9 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -185,13 +187,25 @@ func (p *Process) Listens(ctx context.Context, address string) error {
 	}
 }
 
-// FreeAddress is a loopback address that was free a moment ago.
+// FreeAddress is a loopback address that was free a moment ago, as was the next port, on which
+// abide opens all https. Both are below the ports that systems choose by themselves, so that no
+// other program gets them meanwhile.
 func FreeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("looking for a free port: %w", err)
+	const lowest, count = 10_000, 20_000
+	var err error
+	for range 100 {
+		port := lowest + rand.IntN(count)
+		var l, next net.Listener
+		if l, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err != nil {
+			continue
+		}
+		if next, err = net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port+1))); err != nil {
+			_ = l.Close()
+			continue
+		}
+		return l.Addr().String(), errors.Join(l.Close(), next.Close())
 	}
-	return l.Addr().String(), l.Close()
+	return "", fmt.Errorf("looking for a free port: %w", err)
 }
 
 // Build builds a program of the module at root.

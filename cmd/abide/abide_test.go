@@ -18,8 +18,11 @@ import (
 // TestMain makes this test binary the program too: a command "abide" in a script
 // or in exec.Command is what main runs.
 func TestMain(m *testing.M) {
-	testscript.Main(leakless{m}, map[string]func(){"abide": main, "fetch": fetchAll})
+	testscript.Main(leakless{m}, commands)
 }
+
+// commands are the programs that tests find in their PATH.
+var commands = map[string]func(){"abide": main, "fetch": fetchAll}
 
 // leakless fails a run that leaves goroutines behind.
 type leakless struct{ m *testing.M }
@@ -47,12 +50,12 @@ func TestCommands(t *testing.T) {
 			env.Setenv("ABIDE_EGRESS_RESOLVE", "api.test:80="+scriptOrigin(env.Defer))
 			return os.Mkdir(filepath.Join(env.WorkDir, "home"), 0o700)
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": exits},
 	})
 }
 
-// status N COMMAND…: the command ends with exactly this status.
-func status(ts *testscript.TestScript, neg bool, args []string) {
+// exits is the script command "status N COMMAND…": the command must end with the status N.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: status N COMMAND [ARGUMENT...]")
 	}

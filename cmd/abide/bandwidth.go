@@ -7,33 +7,32 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/abide-proxy/abide/admin"
 	"github.com/abide-proxy/abide/metrics"
+	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store"
 )
 
 const (
-	// otherSites is where metrics count what is not told apart.
+	// otherSites is the site under which metrics count all sites beyond their bound.
 	otherSites = "other"
-	// mostUnwritten is how many sites wait to be written; what comes after is counted
-	// as other.
-	mostUnwritten = 10_000
-	// writingPatience is how long a minute may take to be written, lastPatience the last
-	// one of all.
+	// maxUnwritten is how many sites wait to be written; more are counted as other.
+	maxUnwritten = 10_000
+	// writingPatience is how long writing one minute may take, and lastPatience the last
+	// write before the process ends.
 	writingPatience = 30 * time.Second
 	lastPatience    = 2 * time.Second
 )
 
-// tally is what was counted since it was asked last. The zero value has seen nothing.
+// tally finds how much the counts of sites have grown since the last call. The zero value
+// has seen no counts.
 type tally struct {
 	seen map[string]metrics.SiteCount
-	// owed is what a site that was making room had not yet handed over, so that other
-	// seemed to have less than before.
+	// owed are counts of removed sites that the site other does not have yet.
 	owed metrics.SiteCount
 }
 
-// since is what was counted after the last time. A site that has made room for another
-// has left to other what it had; one that has come back since begins again.
+// since is the growth since the last call. A site that was removed to make room has added
+// its counts to the site other; a site that has come back since counts from 0.
 func (t *tally) since(now []metrics.SiteCount) []store.Traffic {
 	seen := make(map[string]metrics.SiteCount, len(now))
 	for _, one := range now {
@@ -42,7 +41,7 @@ func (t *tally) since(now []metrics.SiteCount) []store.Traffic {
 	var list []store.Traffic
 	moved := t.owed
 	for name, before := range t.seen {
-		if one, there := seen[name]; name != otherSites && (!there || fell(before, one)) {
+		if one, there := seen[name]; name != otherSites && (!there || hasDecreased(before, one)) {
 			moved.Requests += before.Requests
 			moved.In += before.In
 			moved.Out += before.Out
@@ -57,34 +56,35 @@ func (t *tally) since(now []metrics.SiteCount) []store.Traffic {
 			before.In += moved.In
 			before.Out += moved.Out
 			moved = metrics.SiteCount{}
-			t.owed = metrics.SiteCount{Requests: less(before.Requests, one.Requests), In: less(before.In, one.In), Out: less(before.Out, one.Out)}
-		case fell(before, one):
+			t.owed = metrics.SiteCount{Requests: subtract(before.Requests, one.Requests), In: subtract(before.In, one.In), Out: subtract(before.Out, one.Out)}
+		case hasDecreased(before, one):
 			before = metrics.SiteCount{}
 		}
 		fresh := store.Traffic{
-			Site: one.Name, In: int64(less(one.In, before.In)), Out: int64(less(one.Out, before.Out)),
-			Requests: int64(less(one.Requests, before.Requests)),
+			Site: one.Name, In: int64(subtract(one.In, before.In)), Out: int64(subtract(one.Out, before.Out)),
+			Requests: int64(subtract(one.Requests, before.Requests)),
 		}
 		if fresh.In+fresh.Out+fresh.Requests > 0 {
 			list = append(list, fresh)
 		}
 	}
-	if moved != (metrics.SiteCount{}) { // other has not even begun
+	if moved != (metrics.SiteCount{}) { // the site other does not exist yet
 		t.owed = moved
 	}
 	t.seen = seen
 	return list
 }
 
-// fell tells whether a site has less than before, so that it is another life of it.
-func fell(before, now metrics.SiteCount) bool {
+// hasDecreased tells whether a site counts less than before: it was removed and has come
+// back.
+func hasDecreased(before, now metrics.SiteCount) bool {
 	return now.Requests < before.Requests || now.In < before.In || now.Out < before.Out
 }
 
-// less is a − b, but never below nothing.
-func less(a, b uint64) uint64 { return a - min(a, b) }
+// subtract is a − b, but at least 0.
+func subtract(a, b uint64) uint64 { return a - min(a, b) }
 
-// recorder writes down each minute what went from and to each site.
+// recorder writes the bytes and requests of each site to the state file every minute.
 type recorder struct {
 	sites func() []metrics.SiteCount
 	write func(context.Context, []store.Traffic) error
@@ -95,7 +95,7 @@ type recorder struct {
 	failing   bool
 }
 
-// run records at each full minute until ctx is done, and then what is left.
+// run records at each full minute until ctx is done, and the rest at the end.
 func (r *recorder) run(ctx context.Context) {
 	for {
 		now := time.Now()
@@ -112,8 +112,7 @@ func (r *recorder) run(ctx context.Context) {
 	}
 }
 
-// record writes what was counted under a minute, and with it what could not be written
-// before.
+// record writes what was counted since the last call, and what could not be written before.
 func (r *recorder) record(ctx context.Context, minute time.Time, within time.Duration) {
 	for _, one := range r.tally.since(r.sites()) {
 		r.add(one)
@@ -133,7 +132,7 @@ func (r *recorder) record(ctx context.Context, minute time.Time, within time.Dur
 		r.log.Warnf("what went from and to sites cannot be recorded: %v", err)
 	}
 	r.failing = err != nil
-	if err == nil || errors.Is(err, context.DeadlineExceeded) { // that may be written yet, and must not be twice
+	if err == nil || errors.Is(err, context.DeadlineExceeded) { // after a timeout the rows may have been written, and must not be written twice
 		r.unwritten = nil
 	}
 }
@@ -143,7 +142,7 @@ func (r *recorder) add(one store.Traffic) {
 		r.unwritten = map[string]store.Traffic{}
 	}
 	sum, known := r.unwritten[one.Site]
-	if !known && len(r.unwritten) >= mostUnwritten {
+	if !known && len(r.unwritten) >= maxUnwritten {
 		one.Site = otherSites
 		sum = r.unwritten[otherSites]
 	}
@@ -151,7 +150,7 @@ func (r *recorder) add(one store.Traffic) {
 	r.unwritten[one.Site] = one
 }
 
-// record keeps what goes from and to sites until ctx is done, if there is where.
+// record runs a recorder until ctx is done, if there is a state file.
 func (a *program) record(ctx context.Context) {
 	if a.kept == nil || a.kept.file == nil {
 		return
@@ -159,17 +158,15 @@ func (a *program) record(ctx context.Context) {
 	(&recorder{sites: a.metrics.Sites, write: a.kept.file.Record, log: a.log}).run(ctx)
 }
 
-// bandwidth is what was recorded, for the operator's listener; nil where nothing is.
-func (k *keeping) bandwidth() func(context.Context, string, time.Time, time.Time, time.Duration) ([]admin.Traffic, error) {
+// bandwidth is the recorded traffic of a site, or of all sites, in steps.
+func (k *storage) bandwidth(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]status.Traffic, error) {
 	if k == nil || k.file == nil {
-		return nil
+		return nil, errors.ErrUnsupported
 	}
-	return func(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]admin.Traffic, error) {
-		kept, err := k.file.Bandwidth(ctx, site, since, until, step)
-		list := make([]admin.Traffic, len(kept))
-		for i, one := range kept {
-			list[i] = admin.Traffic{Site: one.Site, Start: one.Minute, In: one.In, Out: one.Out, Requests: one.Requests}
-		}
-		return list, err
+	kept, err := k.file.Bandwidth(ctx, site, since, until, step)
+	list := make([]status.Traffic, len(kept))
+	for i, one := range kept {
+		list[i] = status.Traffic{Site: one.Site, Start: one.Minute, In: one.In, Out: one.Out, Requests: one.Requests}
 	}
+	return list, err
 }

@@ -172,7 +172,7 @@ func TestWhatCannotBeWrittenHasABound(t *testing.T) {
 	for _, one := range r.unwritten {
 		sum += one.In
 	}
-	if len(r.unwritten) > mostUnwritten+1 || sum != 40_000 {
+	if len(r.unwritten) > maxUnwritten+1 || sum != 40_000 {
 		t.Errorf("%d sites, %d of 40000 bytes", len(r.unwritten), sum)
 	}
 }

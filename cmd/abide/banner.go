@@ -12,20 +12,20 @@ import (
 	"github.com/abide-proxy/abide/policy"
 )
 
-// banner is what serve prints: where everything is, and the line to copy.
+// banner is what serve prints: all addresses, and the command to copy.
 func (a *program) banner() string {
 	p := a.policy.Load()
 	var b strings.Builder
 	fmt.Fprintf(&b, "abide %s\n\n", versionText())
-	fmt.Fprintf(&b, "  proxy      http://%s%s\n", addressOf(a.listener), elsewhere(a.listener))
+	fmt.Fprintf(&b, "  proxy      http://%s%s\n", addressOf(a.listener), otherAddressesText(a.listener))
 	switch {
 	case a.open != nil:
-		fmt.Fprintf(&b, "  open       http://%s%s\n", addressOf(a.open), elsewhere(a.open))
+		fmt.Fprintf(&b, "  open       http://%s%s\n", addressOf(a.open), otherAddressesText(a.open))
 	case a.asked.open.Listen != "":
 		fmt.Fprintf(&b, "  open       none, %s is in use (listen_open)\n", a.asked.open.Listen)
 	}
 	if a.admin != nil {
-		fmt.Fprintf(&b, "  dashboard  http://%s/%s\n", addressOf(a.admin), elsewhere(a.admin))
+		fmt.Fprintf(&b, "  dashboard  http://%s/%s\n", addressOf(a.admin), otherAddressesText(a.admin))
 	}
 	switch {
 	case p.File != "":
@@ -42,7 +42,7 @@ func (a *program) banner() string {
 	if command := a.envCommand(p); command != "" {
 		fmt.Fprintf(&b, "  eval \"$(%s)\"\n", command)
 	} else {
-		at := "http://" + userOf(p) + a.crawlerAddress()
+		at := "http://" + credentialPlaceholder(p) + a.crawlerAddress()
 		fmt.Fprintf(&b, "  export HTTP_PROXY=%s HTTPS_PROXY=%[1]s\n", at)
 		b.WriteString("  export http_proxy=$HTTP_PROXY https_proxy=$HTTPS_PROXY\n")
 		if len(p.Access.Clients) > 0 {
@@ -55,7 +55,7 @@ func (a *program) banner() string {
 	return b.String()
 }
 
-// crawlerAddress is the listener on which crawlers have the most https opened.
+// crawlerAddress is the listener on which abide opens the most https of crawlers.
 func (a *program) crawlerAddress() string {
 	if a.open != nil {
 		return addressOf(a.open)
@@ -63,7 +63,7 @@ func (a *program) crawlerAddress() string {
 	return addressOf(a.listener)
 }
 
-// httpsText says whose https is opened.
+// httpsText describes whose https is opened.
 func (a *program) httpsText(p *policy.Policy) string {
 	at := "http://" + addressOf(a.listener)
 	switch {
@@ -87,7 +87,7 @@ func (a *program) httpsText(p *policy.Policy) string {
 	return b.String()
 }
 
-// trustText is how a client comes to trust a CA that is not kept.
+// trustText describes how a client can trust a CA that is not kept.
 func (a *program) trustText(p *policy.Policy) string {
 	switch {
 	case !interceptsAny(p):
@@ -98,8 +98,8 @@ func (a *program) trustText(p *policy.Policy) string {
 	return "\nThe crawler has to trust abide's CA certificate: abide run -- COMMAND sets it up;\nor keep the CA in a data directory (data:).\n"
 }
 
-// envCommand prints in another shell what sets that up for this process, "" where no
-// files are kept that it could name.
+// envCommand is the command that sets up another shell for this process, "" where no files
+// are kept that the command could name.
 func (a *program) envCommand(p *policy.Policy) string {
 	if p.Data == "none" {
 		return ""
@@ -107,10 +107,10 @@ func (a *program) envCommand(p *policy.Policy) string {
 	return "abide env" + a.envFlags(p)
 }
 
-// envFlags are the flags with which abide env finds this process from another shell,
-// which knows nothing of this one's flags. Each begins with a space.
+// envFlags are the flags with which abide env finds this process from another shell, which
+// does not have this process's flags. Each begins with a space.
 func (a *program) envFlags(p *policy.Policy) string {
-	// What abide env would take from the file, or without one, by itself.
+	// The settings that abide env finds without flags.
 	found := policy.Defaults()
 	var flags []string
 	add := func(name, value string) { flags = append(flags, " --"+name+" "+ca.ShellQuoted(value)) }
@@ -118,7 +118,7 @@ func (a *program) envFlags(p *policy.Policy) string {
 		if path, err := filepath.Abs(p.File); err == nil {
 			add("config", path)
 		}
-		if a.source != nil && a.source.lasting() {
+		if a.source != nil && a.source.rereadable() {
 			if plain, err := (&source{path: p.File, environ: a.source.environ}).load(); err == nil {
 				found = plain
 			}
@@ -142,31 +142,32 @@ func (a *program) envFlags(p *policy.Policy) string {
 	return strings.Join(flags, "")
 }
 
-// interceptsAny tells whether there is any https that the CA is for.
+// interceptsAny tells whether any https can be intercepted.
 func interceptsAny(p *policy.Policy) bool {
 	names := p.InterceptNames()
 	return names == nil || len(names) > 0
 }
 
-// userOf leaves room for a client's name and secret where they are a must.
-func userOf(p *policy.Policy) string {
+// credentialPlaceholder is the place for a client's name and secret in a URL, "" where
+// clients have none.
+func credentialPlaceholder(p *policy.Policy) string {
 	if len(p.Access.Clients) == 0 {
 		return ""
 	}
 	return url.User(p.Access.Clients[0].Name).String() + ":SECRET@"
 }
 
-// addressOf is where this machine reaches a listener.
+// addressOf is the address at which this machine reaches a listener.
 func addressOf(l net.Listener) string {
 	text := l.Addr().String()
-	if address, err := reachable(text); err == nil {
+	if address, err := localAddress(text); err == nil {
 		return address
 	}
 	return text
 }
 
-// elsewhere says that a listener is on every address of this machine.
-func elsewhere(l net.Listener) string {
+// otherAddressesText is the note that a listener is on every address of this machine.
+func otherAddressesText(l net.Listener) string {
 	a, err := netip.ParseAddrPort(l.Addr().String())
 	if err == nil && a.Addr().IsUnspecified() {
 		return "  (and every other address of this machine)"

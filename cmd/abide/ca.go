@@ -46,7 +46,7 @@ func caShowCommand() *cobra.Command {
 		Short: "Print where the CA certificate is and what it is good for",
 		Args:  arguments(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			authority, err := keptCA(cmd)
+			authority, err := openKeptCA(cmd)
 			if err != nil {
 				return err
 			}
@@ -74,7 +74,7 @@ func goodFor(about ca.About) string {
 	return strings.Join(about.Names, ", ") + ", and what is below"
 }
 
-// exports are what `abide ca export` can print.
+// exports are the formats of `abide ca export`.
 var exports = map[string]func(*ca.CA) ([]byte, error){
 	"pem": func(c *ca.CA) ([]byte, error) { return c.PEM(), nil },
 	"der": func(c *ca.CA) ([]byte, error) {
@@ -103,7 +103,7 @@ func caExportCommand() *cobra.Command {
 			if !ok {
 				return usage(fmt.Errorf("--format %q: it is pem, der, bundle or jks", format))
 			}
-			authority, err := keptCA(cmd)
+			authority, err := openKeptCA(cmd)
 			if err != nil {
 				return err
 			}
@@ -127,7 +127,7 @@ func caExportCommand() *cobra.Command {
 	return command
 }
 
-// shells are how to set a variable in each.
+// shells are the statements that set a variable, by shell.
 var shells = map[string]func(key, value string) string{
 	"sh": func(key, value string) string { return "export " + key + "=" + ca.ShellQuoted(value) },
 	"fish": func(key, value string) string {
@@ -163,14 +163,14 @@ wget reads a copy of your .wgetrc: run this again after you have changed that.`,
 			if !ok {
 				return usage(fmt.Errorf("--shell %q: it is sh, fish or powershell", shell))
 			}
-			dir, _, err := caPlace(cmd)
+			dir, _, err := caDirectory(cmd)
 			if err != nil {
 				return err
 			}
 			if dir == "" {
 				return errors.New("nothing is kept (data: none), so there is no directory for the files that the lines name: name one with --data, ABIDE_DATA or data, or use abide ca export")
 			}
-			authority, err := keptCA(cmd)
+			authority, err := openKeptCA(cmd)
 			if err != nil {
 				return err
 			}
@@ -215,7 +215,7 @@ them.`,
 				return fmt.Errorf("changing this machine's trust store takes root; run:\n%s", sudo(steps))
 			}
 			for _, one := range steps {
-				if err := carryOut(cmd, one); err != nil {
+				if err := runStep(cmd, one); err != nil {
 					return err
 				}
 			}
@@ -232,7 +232,7 @@ func installSteps(cmd *cobra.Command, uninstall bool) ([]ca.Step, error) {
 		info, err := os.Stat(dir)
 		return err == nil && info.IsDir()
 	}
-	dir, p, err := caPlace(cmd)
+	dir, p, err := caDirectory(cmd)
 	if err != nil {
 		return nil, err
 	}
@@ -240,12 +240,12 @@ func installSteps(cmd *cobra.Command, uninstall bool) ([]ca.Step, error) {
 	if uninstall && !exists {
 		return ca.Uninstallation(runtime.GOOS, has, "", "")
 	}
-	// Under sudo the home directory may be root's. A CA that was made there now
+	// Under sudo the home directory may be root's. A CA that is made there now
 	// would be trusted, and never used.
 	if user := os.Getenv("SUDO_USER"); user != "" && !exists {
 		return nil, fmt.Errorf("there is no CA in %s: name the data directory of the user %s with --data, or run `abide ca install` as that user to see what to do", dir, user)
 	}
-	authority, err := keptCA(cmd)
+	authority, err := openKeptCA(cmd)
 	if err != nil {
 		return nil, err
 	}
@@ -267,7 +267,7 @@ func sudo(steps []ca.Step) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-func carryOut(cmd *cobra.Command, s ca.Step) error {
+func runStep(cmd *cobra.Command, s ca.Step) error {
 	switch {
 	case s.To != "":
 		if err := copyFile(s.Copy, s.To); err != nil {
@@ -302,17 +302,16 @@ func copyFile(from, to string) error {
 		target.Close()
 		return err
 	}
-	if err := target.Chmod(0o644); err != nil { // whatever the umask is
+	if err := target.Chmod(0o644); err != nil { // independent of the umask
 		target.Close()
 		return err
 	}
 	return target.Close()
 }
 
-// caPlace is where the CA is kept, or what is made of the one that the operator
-// gave, and the configuration that it is for. The directory is "" where the
-// operator gave the CA and nothing is kept.
-func caPlace(cmd *cobra.Command) (string, *policy.Policy, error) {
+// caDirectory is the directory of the CA, and the configuration. The directory is "" where
+// the operator gave the CA and nothing is kept.
+func caDirectory(cmd *cobra.Command) (string, *policy.Policy, error) {
 	p, err := loadPolicy(cmd)
 	if err != nil {
 		return "", nil, err
@@ -327,9 +326,9 @@ func caPlace(cmd *cobra.Command) (string, *policy.Policy, error) {
 	return dir, p, nil
 }
 
-// keptCA is the CA that abide serve uses with this configuration.
-func keptCA(cmd *cobra.Command) (*ca.CA, error) {
-	dir, p, err := caPlace(cmd)
+// openKeptCA opens the CA that abide serve uses with this configuration.
+func openKeptCA(cmd *cobra.Command) (*ca.CA, error) {
+	dir, p, err := caDirectory(cmd)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/abide-proxy/abide/ca"
+	"github.com/abide-proxy/abide/dispatch"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/tokens"
 )
@@ -45,13 +47,13 @@ func check(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	found := readPools(p)
+	found := readPools(cmd.Context(), p)
 	if len(found.faults) > 0 {
 		fmt.Fprintln(cmd.ErrOrStderr(), found.faults)
 		return &exit{code: exitFailed}
 	}
 	doubts, err := checkCA(p)
-	if err = errors.Join(unusable(p), err); err != nil {
+	if err = errors.Join(startFaults(p), err); err != nil {
 		fmt.Fprintln(cmd.ErrOrStderr(), err)
 		return &exit{code: exitFailed}
 	}
@@ -63,8 +65,8 @@ func check(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// checkCA reads the CA that the operator gives, as a proxy would at its start, and
-// tells what is doubtful about it.
+// checkCA reads the CA that the operator gave, as abide does at its start, and returns
+// warnings.
 func checkCA(p *policy.Policy) (doubts []string, err error) {
 	if !p.CA.Given() {
 		return nil, nil
@@ -76,17 +78,17 @@ func checkCA(p *policy.Policy) (doubts []string, err error) {
 	return doubts, err
 }
 
-// pooled is what the sources of the pools have, without any secret.
-type pooled struct {
+// poolTokens are the tokens of the pools, without their secrets.
+type poolTokens struct {
 	labels   map[string][]string // :: pool → its tokens, in the order of the source
 	warnings []string
 	faults   policy.Faults
 }
 
-// readPools reads the tokens of all pools, as a proxy would at its start.
-func readPools(p *policy.Policy) pooled {
-	found := pooled{labels: map[string][]string{}}
-	all, err := tokens.LoadAll(p, os.LookupEnv)
+// readPools reads the tokens of all pools, as abide does at its start.
+func readPools(ctx context.Context, p *policy.Policy) poolTokens {
+	found := poolTokens{labels: map[string][]string{}}
+	all, err := dispatch.ReadTokens(ctx, p, os.LookupEnv)
 	errors.As(err, &found.faults)
 	for i := range p.Pools {
 		pool := &p.Pools[i]
@@ -99,14 +101,14 @@ func readPools(p *policy.Policy) pooled {
 		}
 		labels, err := labelsOf(*pool, loaded)
 		if err != nil {
-			found.faults = append(found.faults, tokens.At(p, pool, err)...)
+			found.faults = append(found.faults, tokens.FaultsAt(p, pool, err)...)
 		}
 		found.labels[pool.Name] = labels
 	}
 	return found
 }
 
-// labelsOf is what a pool calls its tokens, those without a label included.
+// labelsOf are the labels of a pool's tokens, with made-up ones for tokens without a label.
 func labelsOf(config policy.Pool, loaded *tokens.Loaded) ([]string, error) {
 	pool, err := tokens.New(time.Now(), config, loaded, nil)
 	if err != nil {

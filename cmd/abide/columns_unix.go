@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// columns is how wide a terminal is, 0 if it does not know; false for a file that is
-// no terminal.
+// columns is the width of a terminal, 0 if the terminal does not know its width; false for a
+// file that is no terminal.
 func columns(f *os.File) (int, bool) {
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err != nil {

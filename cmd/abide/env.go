@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/abide-proxy/abide/admin"
 	"github.com/abide-proxy/abide/ca"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/status"
 )
 
 func envCommand() *cobra.Command {
@@ -54,7 +54,7 @@ func printEnv(cmd *cobra.Command, shell, client string, trust bool) error {
 	if !ok {
 		return usage(fmt.Errorf("--shell %q: it is sh, fish or powershell", shell))
 	}
-	dir, p, err := caPlace(cmd)
+	dir, p, err := caDirectory(cmd)
 	if err != nil {
 		return err
 	}
@@ -72,12 +72,12 @@ func printEnv(cmd *cobra.Command, shell, client string, trust bool) error {
 	if err != nil {
 		return err
 	}
-	authority, err := keptCA(cmd)
+	authority, err := openKeptCA(cmd)
 	if err != nil {
 		return err
 	}
 	note := func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), "abide: "+format+"\n", args...) }
-	p, foreign, err := asRunning(cmd, p, authority, note)
+	p, foreign, err := withRunningAddresses(cmd, p, authority, note)
 	if err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func printEnv(cmd *cobra.Command, shell, client string, trust bool) error {
 		note("the abide at %s has another CA than %s: name its data directory with --data, or, if it is a service or another user's that you trust, say --trust", foreign.address, authority.File())
 	}
 	address, user := crawlerProxy(p, user, note)
-	if address, err = reachable(address); err != nil {
+	if address, err = localAddress(address); err != nil {
 		return err
 	}
 	caFile, bundleFile, err := authority.WriteBundle(dir)
@@ -106,16 +106,16 @@ func printEnv(cmd *cobra.Command, shell, client string, trust bool) error {
 	return nil
 }
 
-// foreignAbide is an abide that runs and whose CA is not the one of the data directory.
-type foreignAbide struct {
+// otherAbide is a running abide whose CA is not the one of the data directory.
+type otherAbide struct {
 	address     string // of its admin listener
 	fingerprint string // of its CA certificate
 }
 
-// asRunning is p with the addresses of the abide that serves with this configuration,
-// which may have other ports. Where none does it is p. The second result is nil unless
-// that abide has another CA.
-func asRunning(cmd *cobra.Command, p *policy.Policy, authority *ca.CA, note func(string, ...any)) (*policy.Policy, *foreignAbide, error) {
+// withRunningAddresses is p with the addresses of the abide that serves with this
+// configuration, whose ports may differ. Without a running abide it is p. The second result
+// is nil unless that abide has another CA.
+func withRunningAddresses(cmd *cobra.Command, p *policy.Policy, authority *ca.CA, note func(string, ...any)) (*policy.Policy, *otherAbide, error) {
 	address, err := servingAdmin(cmd, p)
 	if err != nil || address == "" {
 		return p, nil, err
@@ -123,9 +123,9 @@ func asRunning(cmd *cobra.Command, p *policy.Policy, authority *ca.CA, note func
 	ctx, cancel := context.WithTimeout(cmd.Context(), liveTimeout)
 	defer cancel()
 	body, err := callAPI(ctx, http.MethodGet, address, p.Admin.Token, "status", "tells its status")
-	var none noProxy
-	var status admin.Status
-	if err == nil && (json.Unmarshal(body, &status) != nil || status.Listen == "") {
+	var none notRunning
+	var about status.Process
+	if err == nil && (json.Unmarshal(body, &about) != nil || about.Listen == "") {
 		err = notAbide(address, "tells its status")
 	}
 	switch {
@@ -136,16 +136,16 @@ func asRunning(cmd *cobra.Command, p *policy.Policy, authority *ca.CA, note func
 		return p, nil, nil
 	}
 	own := *p
-	own.Listen, own.Open.Listen = status.Listen, status.ListenOpen
-	if status.CA != nil && status.CA.SHA256 != authority.Fingerprint() {
-		return &own, &foreignAbide{address, status.CA.SHA256}, nil
+	own.Listen, own.Open.Listen = about.Listen, about.ListenOpen
+	if about.CA != nil && about.CA.SHA256 != authority.Fingerprint() {
+		return &own, &otherAbide{address, about.CA.SHA256}, nil
 	}
 	return &own, nil, nil
 }
 
 // servingAdmin is the admin listener of an abide that serves: the one at admin.listen if
-// something is there, else one that is registered in the data directory. An abide run
-// serves its command alone. It is "" where there is none.
+// anything answers there, else one that is registered in the data directory. An abide run
+// serves only its command and does not count. It is "" without such an abide.
 func servingAdmin(cmd *cobra.Command, p *policy.Policy) (string, error) {
 	if strings.HasSuffix(p.Admin.Listen, ":0") {
 		unknown := *p
@@ -161,7 +161,7 @@ func servingAdmin(cmd *cobra.Command, p *policy.Policy) (string, error) {
 	}
 	found := ""
 	for _, one := range list {
-		if at, err := reachable(p.Admin.Listen); err == nil && one.Admin == at {
+		if at, err := localAddress(p.Admin.Listen); err == nil && one.Admin == at {
 			return at, nil
 		}
 		if one.Command == "serve" {
@@ -171,8 +171,8 @@ func servingAdmin(cmd *cobra.Command, p *policy.Policy) (string, error) {
 	return found, nil
 }
 
-// crawlerProxy is the address, and the user, with which a crawler has all https opened.
-// Where there is no such address, note says so.
+// crawlerProxy is the address, and the user, with which abide opens all https of a crawler.
+// Without such an address, note prints so.
 func crawlerProxy(p *policy.Policy, user *url.Userinfo, note func(string, ...any)) (string, *url.Userinfo) {
 	switch {
 	case p.Open.Listen != "":
@@ -188,7 +188,7 @@ func crawlerProxy(p *policy.Policy, user *url.Userinfo, note func(string, ...any
 	return p.Listen, user
 }
 
-// opensAllOf tells whether all https of a user is opened at every address.
+// opensAllOf tells whether abide opens all https of a user at every address.
 func opensAllOf(p *policy.Policy, user *url.Userinfo) bool {
 	for _, one := range p.Access.Clients {
 		if user != nil && one.Name == user.Username() && one.OpensAll {

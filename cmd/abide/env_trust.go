@@ -17,10 +17,10 @@ import (
 // maxCertificate bounds what is read of a CA certificate and its issuers, in bytes.
 const maxCertificate = 1 << 20
 
-// foreignCA is the CA of an abide whose data directory this user may not read: that
-// of a service, or of another user. The directory is where its bundle is written, in
-// this user's own.
-func foreignCA(cmd *cobra.Command, running *foreignAbide, roots string, notice func(string)) (authority *ca.CA, dir string, err error) {
+// foreignCA is the CA of an abide whose data directory this user may not read: that of a
+// service, or of another user. The directory is this user's own, where the bundle is
+// written.
+func foreignCA(cmd *cobra.Command, running *otherAbide, roots string, notice func(string)) (authority *ca.CA, dir string, err error) {
 	text, err := certificateAt(cmd.Context(), running.address)
 	if err != nil {
 		return nil, "", err
@@ -35,7 +35,7 @@ func foreignCA(cmd *cobra.Command, running *foreignAbide, roots string, notice f
 	return authority, filepath.Join(policy.Defaults().Data, "trusted", name), nil
 }
 
-// certificateAt asks an admin listener for its CA certificate.
+// certificateAt fetches the CA certificate from an admin listener.
 func certificateAt(ctx context.Context, address string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
 	defer cancel()
@@ -43,7 +43,7 @@ func certificateAt(ctx context.Context, address string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("asking %s: %w", address, err)
 	}
-	answer, err := directly.RoundTrip(request)
+	answer, err := directTransport.RoundTrip(request)
 	if err != nil {
 		return nil, fmt.Errorf("asking %s for its CA certificate: %w", address, err)
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 func explainCommand() *cobra.Command {
-	var x explaining
+	var x explainCall
 	cmd := &cobra.Command{
 		Use:   "explain URL",
 		Short: "Print which rule holds for a URL, and what keeps a request now",
@@ -43,21 +43,21 @@ the site, else 127.0.0.1.`,
 	return cmd
 }
 
-// explaining is one call of the command.
-type explaining struct {
+// explainCall is one call of the command.
+type explainCall struct {
 	method, client string
 	json           bool
 }
 
-func (x *explaining) run(cmd *cobra.Command, text string) error {
+func (x *explainCall) run(cmd *cobra.Command, text string) error {
 	target, path, err := targetOf(text)
 	if err != nil {
 		return usage(err)
 	}
-	// A file with faults does not keep the running abide from explaining.
+	// The running abide explains also where the file has faults.
 	p, wrong := loadPolicy(cmd)
-	// The answer of the running abide says what becomes of https, so it is asked first
-	// and printed last.
+	// The running abide knows whether https is opened, so it is asked first. Its answer is
+	// printed last.
 	var answers bytes.Buffer
 	answered, live := x.live(cmd, &answers, p, target, path)
 	if wrong == nil && !x.json {
@@ -74,7 +74,7 @@ func (x *explaining) run(cmd *cobra.Command, text string) error {
 		fmt.Fprintf(cmd.ErrOrStderr(), "the configuration has faults, so this is what the running proxy says alone:\n%v\n", wrong)
 		return nil
 	case live != nil && !x.json:
-		// The configuration has been explained, which is all that was asked for.
+		// The explanation of the configuration is printed already.
 		fmt.Fprintf(cmd.ErrOrStderr(), "%v, so this is the configuration alone\n", live)
 		return nil
 	}
@@ -83,7 +83,7 @@ func (x *explaining) run(cmd *cobra.Command, text string) error {
 
 // live writes what the processes say that run, and tells whether any has answered. p is
 // nil where the configuration has faults.
-func (x *explaining) live(cmd *cobra.Command, w *bytes.Buffer, p *policy.Policy, target policy.Target, path string) (answered bool, err error) {
+func (x *explainCall) live(cmd *cobra.Command, w *bytes.Buffer, p *policy.Policy, target policy.Target, path string) (answered bool, err error) {
 	answered, failed := askRunning(cmd, w, x.json, func(ctx context.Context, address string, api adminAPI) error {
 		return x.ask(ctx, cmd, w, p, api, address, target, path)
 	})
@@ -95,7 +95,7 @@ func (x *explaining) live(cmd *cobra.Command, w *bytes.Buffer, p *policy.Policy,
 }
 
 // ask writes what the process says whose admin listener is at address.
-func (x *explaining) ask(ctx context.Context, cmd *cobra.Command, w io.Writer, p *policy.Policy, api adminAPI, address string, target policy.Target, path string) error {
+func (x *explainCall) ask(ctx context.Context, cmd *cobra.Command, w io.Writer, p *policy.Policy, api adminAPI, address string, target policy.Target, path string) error {
 	query := url.Values{"url": {urlOf(target, path)}, "method": {x.method}}
 	if x.client != "" {
 		query.Set("client", x.client)
@@ -109,7 +109,7 @@ func (x *explaining) ask(ctx context.Context, cmd *cobra.Command, w io.Writer, p
 		return err
 	}
 	if p != nil && e.Site != p.Match(target).Site {
-		fmt.Fprintf(cmd.ErrOrStderr(), "the proxy at %s has another configuration: there the site is %s\n", address, oneLine(e.Site))
+		fmt.Fprintf(cmd.ErrOrStderr(), "the proxy at %s has another configuration: there the site is %s\n", address, printable(e.Site))
 	}
 	if p != nil {
 		fmt.Fprintln(w)

@@ -9,9 +9,9 @@ import (
 	"github.com/abide-proxy/abide/policy"
 )
 
-// flagged are the settings common enough for a flag: key → flag. Every other
-// one is set in the file or in the environment.
-var flagged = map[string]string{
+// settingFlags are the settings that have a flag: key → flag. Other settings are set in the
+// file or in the environment.
+var settingFlags = map[string]string{
 	"listen":         "listen",
 	"listen_open":    "listen-open",
 	"admin.listen":   "admin",
@@ -30,7 +30,7 @@ var flagged = map[string]string{
 func addFlags(flags *pflag.FlagSet) {
 	flags.String("config", "", "`file` to read the configuration from (or $ABIDE_CONFIG)")
 	for _, key := range policy.Keys() {
-		name, ok := flagged[key.Name]
+		name, ok := settingFlags[key.Name]
 		if !ok {
 			continue
 		}
@@ -39,7 +39,7 @@ func addFlags(flags *pflag.FlagSet) {
 			help += "; default " + key.Default
 		}
 		help += ")"
-		// Backquotes would name the value, which its kind does.
+		// Backquotes would name the value; its kind already does.
 		flags.Var(&text{kind: key.Kind}, name, strings.ReplaceAll(help, "`", "'"))
 		if key.Kind == "switch" {
 			flags.Lookup(name).NoOptDefVal = "true"
@@ -47,9 +47,9 @@ func addFlags(flags *pflag.FlagSet) {
 	}
 }
 
-// switchApart is an error where a word is the value of a switch, such as --log-access,
-// that was written apart from it; nil elsewhere.
-func switchApart(flags *pflag.FlagSet, word string) error {
+// detachedValue is an error where a word is the value of a switch, such as --log-access, and
+// stands apart from the switch; else nil.
+func detachedValue(flags *pflag.FlagSet, word string) error {
 	switch word {
 	case "on", "off", "true", "false":
 	default:
@@ -64,7 +64,8 @@ func switchApart(flags *pflag.FlagSet, word string) error {
 	return err
 }
 
-// variable is the name to tell people. policy reads two for admin.listen.
+// variable is the environment variable of a setting, for texts. policy reads two for
+// admin.listen.
 func variable(key policy.Key) string {
 	if key.Name == "admin.listen" {
 		return "ABIDE_ADMIN"
@@ -72,18 +73,18 @@ func variable(key policy.Key) string {
 	return key.Env
 }
 
-// text is the value of a flag as it was written; policy reads it, as it reads
-// the file and the environment.
+// text is the value of a flag as written. policy parses it like the file and the
+// environment.
 type text struct{ kind, value string }
 
 func (t *text) String() string     { return t.value }
 func (t *text) Set(s string) error { t.value = s; return nil }
 func (t *text) Type() string       { return t.kind }
 
-// flagsOf are the settings that the command line gives: key → text.
+// flagsOf are the settings on the command line: key → text.
 func flagsOf(flags *pflag.FlagSet) map[string]string {
 	given := map[string]string{}
-	for key, name := range flagged {
+	for key, name := range settingFlags {
 		if f := flags.Lookup(name); f != nil && f.Changed {
 			given[key] = f.Value.String()
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// healthTimeout is shorter than what Docker and Kubernetes give a check.
+// healthTimeout is shorter than the time that Docker and Kubernetes give a health check.
 const healthTimeout = 2 * time.Second
 
 func healthcheckCommand() *cobra.Command {
@@ -29,9 +29,9 @@ was broken after that abide started does not matter.`,
 				return err
 			}
 			if p.Admin.Listen == "" {
-				return errors.New("admin.listen is off, so there is nobody to ask")
+				return errors.New("admin.listen is off, so no abide can be asked")
 			}
-			address, err := reachable(p.Admin.Listen)
+			address, err := localAddress(p.Admin.Listen)
 			if err != nil {
 				return err
 			}
@@ -40,9 +40,9 @@ was broken after that abide started does not matter.`,
 	}
 }
 
-// reachable is an address of this machine for a listener that may be on all of
-// them.
-func reachable(listen string) (string, error) {
+// localAddress is an address of this machine at which a listener is reached that may be on
+// all addresses.
+func localAddress(listen string) (string, error) {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
 		return "", fmt.Errorf("admin.listen: %w", err)
@@ -54,9 +54,9 @@ func reachable(listen string) (string, error) {
 	return net.JoinHostPort(host, port), nil
 }
 
-// directly is a transport of its own: the default one would ask the proxy that
-// the environment names. Who it asks is on this machine, or near.
-var directly = &http.Transport{
+// directTransport uses no proxy, unlike http.DefaultTransport, which uses the proxy that the
+// environment names. It is for addresses on this machine or nearby.
+var directTransport = &http.Transport{
 	DisableKeepAlives: true,
 	DialContext:       (&net.Dialer{Timeout: time.Second}).DialContext,
 }
@@ -68,9 +68,9 @@ func healthy(ctx context.Context, address string) error {
 	if err != nil {
 		return fmt.Errorf("asking %s: %w", address, err)
 	}
-	answer, err := directly.RoundTrip(request)
+	answer, err := directTransport.RoundTrip(request)
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return noProxy(address)
+		return notRunning(address)
 	}
 	if err != nil {
 		return fmt.Errorf("asking %s: %w", address, err)

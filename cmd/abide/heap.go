@@ -6,21 +6,21 @@ import (
 	"runtime/debug"
 )
 
-// The garbage collector runs when the heap has grown by gcPercent over what was
-// live, and is made to believe in heapFloor bytes that live for ever. A proxy's
-// live heap is a few megabytes and its garbage as much in a few hundred
-// requests, so without a floor the collector runs all the time, which costs a
-// small request a quarter more. With thousands of requests held the live heap
-// is hundreds of megabytes, and the usual 100 percent would be as much again.
+// heapFloor is a number of bytes that are always live, and gcPercent by how much the heap may
+// grow over the live bytes before the garbage collector runs. A proxy's live heap is a few
+// megabytes, and a few hundred requests make as much garbage. Without the floor the collector
+// runs all the time, which makes a small request a quarter slower. With thousands of held
+// requests the live heap is hundreds of megabytes, and the default of 100 percent would double
+// that.
 const (
 	heapFloor = 64 << 20
 	gcPercent = 50
 )
 
-// floorHeap lays the floor and answers how to take it away. It is address space
-// that nobody touches, so it takes no memory of its own. Who sets GOGC or
-// GOMEMLIMIT knows better.
-func floorHeap() (lift func()) {
+// setHeapFloor allocates heapFloor bytes and returns a function that frees them. The bytes
+// are never written, so they take address space and no memory. Where GOGC or GOMEMLIMIT is
+// set, nothing changes.
+func setHeapFloor() (release func()) {
 	for _, name := range []string{"GOGC", "GOMEMLIMIT"} {
 		if os.Getenv(name) != "" {
 			return func() {}

@@ -11,8 +11,8 @@ import (
 	"github.com/abide-proxy/abide/policy"
 )
 
-// usageText is how every command shows its usage: its own flags, and a line about those
-// that all commands have.
+// usageText is the template for the usage of commands: a command's own flags, and a line
+// about the flags of all commands.
 const usageText = `Usage:{{if .Runnable}}
   {{.UseLine}}{{end}}{{if .HasAvailableSubCommands}}
   {{.CommandPath}} COMMAND{{end}}
@@ -82,14 +82,14 @@ lists the settings that have no flag.
 	return topic("flags", "The global flags", b.String())
 }
 
-// topic is a page of help that is no command.
+// topic is a page of help that is not about a command.
 func topic(name, short, text string) *cobra.Command {
 	page := &cobra.Command{Use: name, Short: short, Long: text}
 	page.SetUsageTemplate("") // the page is all there is
 	return page
 }
 
-// wrapped is a text in lines of at most width characters, unless a word is longer.
+// wrapped breaks a text into lines of at most width characters, unless a word is longer.
 func wrapped(text string, width int) (lines []string) {
 	line := ""
 	for _, word := range strings.Fields(text) {

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/abide-proxy/abide/admin"
+	"github.com/abide-proxy/abide/status"
 )
 
 // secureSite is a site of https that allows 5 requests in any 5 seconds, announces that,
@@ -169,12 +169,12 @@ func TestHTTPSThatPassesUnreadIsSaidEverywhere(t *testing.T) {
 	if _, text := d.ask("/metrics"); !strings.Contains(text, `abide_https_unread_total{reason="auto",site="api.example.com"} 3`) {
 		t.Error("there is no metric")
 	}
-	var status admin.Status
-	if asked(t, d, "/api/v1/status", &status); status.Unread == nil || status.Unread.Connections != 3 || status.Unread.Sites[0].Reasons[0].Remedy != remedy {
-		t.Errorf("/api/v1/status has %+v", status.Unread)
+	var about status.Process
+	if asked(t, d, "/api/v1/status", &about); about.Unread == nil || about.Unread.Connections != 3 || about.Unread.Sites[0].Reasons[0].Remedy != remedy {
+		t.Errorf("/api/v1/status has %+v", about.Unread)
 	}
 	var site struct {
-		Unread *admin.SiteUnread `json:"https_unread"`
+		Unread *status.SiteUnread `json:"https_unread"`
 	}
 	if asked(t, d, "/api/v1/sites/api.example.com", &site); site.Unread == nil || site.Unread.Connections != 3 || site.Unread.Reasons[0].Reason != "auto" {
 		t.Errorf("/api/v1/sites has %+v", site.Unread)

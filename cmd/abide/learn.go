@@ -20,7 +20,7 @@ import (
 )
 
 func learnCommand() *cobra.Command {
-	var x learning
+	var x learnCall
 	cmd := &cobra.Command{
 		Use:   "learn [FILE]",
 		Short: "Say what a response teaches about limits",
@@ -61,14 +61,14 @@ the rest.`,
 	return cmd
 }
 
-// learning is one call of the command.
-type learning struct {
+// learnCall is one call of the command.
+type learnCall struct {
 	request learn.Request
 	time    string
 	jsonl   bool
 }
 
-func (x *learning) run(cmd *cobra.Command, args []string) error {
+func (x *learnCall) run(cmd *cobra.Command, args []string) error {
 	if x.jsonl {
 		for _, name := range []string{"method", "host", "path", "time"} {
 			if cmd.Flags().Changed(name) {
@@ -106,8 +106,8 @@ func (x *learning) run(cmd *cobra.Command, args []string) error {
 	return describe(cmd.OutOrStdout(), response.status, lesson, now)
 }
 
-// now is what --time says, or zero.
-func (x *learning) now() (time.Time, error) {
+// now is the time of --time, or zero.
+func (x *learnCall) now() (time.Time, error) {
 	if x.time == "" {
 		return time.Time{}, nil
 	}
@@ -122,7 +122,7 @@ func (x *learning) now() (time.Time, error) {
 	return time.Time{}, fmt.Errorf("--time: %q is neither a time such as 2023-11-14T22:13:20Z nor Unix seconds", x.time)
 }
 
-// unixTime is a time by its Unix seconds, when it has four digits of a year.
+// unixTime is the time of Unix seconds. It is false for years outside 1970 to 9999.
 func unixTime(seconds float64) (time.Time, bool) {
 	if !(seconds >= 0 && seconds < 253402300800) {
 		return time.Time{}, false
@@ -130,36 +130,36 @@ func unixTime(seconds float64) (time.Time, bool) {
 	return time.UnixMicro(int64(seconds*1e6 + 0.5)), true
 }
 
-// statusLine is how another response begins where a body could.
+// statusLine matches the begin of another response in the place of a body.
 var statusLine = regexp.MustCompile(`^HTTP/\d(\.\d)? [1-9]\d\d`)
 
-// rawResponse is a response as it was printed.
+// rawResponse is a response as text.
 type rawResponse struct {
 	status  int
 	headers http.Header
-	body    []byte // its beginning
+	body    []byte // begin of the body
 }
 
-// mostBody is how much of a body is kept: more than Read looks at.
-const mostBody = 16 << 10
+// maxBody bounds how many bytes of a body are kept. learn reads fewer.
+const maxBody = 16 << 10
 
 // readResponse reads the last of one or several responses.
 func readResponse(in io.Reader) (*rawResponse, error) {
-	r := &lineReader{in: bufio.NewReaderSize(in, mostBody)}
+	r := &lineReader{in: bufio.NewReaderSize(in, maxBody)}
 	for {
 		response, err := r.response()
 		if err != nil {
 			return nil, err
 		}
 		if next, _ := r.in.Peek(len("HTTP/1.1 200")); statusLine.Match(next) {
-			continue // a redirect, an answer of a proxy or 100 Continue came first
+			continue // a redirect, a proxy's response or 100 Continue came first
 		}
-		body, err := io.ReadAll(io.LimitReader(r.in, mostBody))
+		body, err := io.ReadAll(io.LimitReader(r.in, maxBody))
 		if err != nil {
 			return nil, err
 		}
 		response.body = body
-		// Who writes into a pipe is let finish.
+		// The writer of a pipe is not interrupted.
 		if _, err := io.Copy(io.Discard, r.in); err != nil {
 			return nil, err
 		}
@@ -167,7 +167,7 @@ func readResponse(in io.Reader) (*rawResponse, error) {
 	}
 }
 
-// lineReader reads lines and knows which it is at.
+// lineReader reads lines and counts them.
 type lineReader struct {
 	in   *bufio.Reader
 	line int
@@ -225,7 +225,7 @@ func (r *lineReader) response() (*rawResponse, error) {
 	}
 }
 
-// clipped is the beginning of a text for an error.
+// clipped is the begin of a text, for an error.
 func clipped(text string) string {
 	if len(text) > 60 {
 		return text[:60] + "…"
@@ -233,7 +233,7 @@ func clipped(text string) string {
 	return text
 }
 
-// describe prints a lesson in words.
+// describe prints a lesson as text.
 func describe(out io.Writer, status int, l learn.Lesson, now time.Time) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	line := func(name, format string, args ...any) {
@@ -245,14 +245,14 @@ func describe(out io.Writer, status int, l learn.Lesson, now time.Time) error {
 		return w.Flush()
 	}
 	line("about", "%s", whom(l))
-	line("limit", "%s", units(l.Limit, l.Window))
+	line("limit", "%s", windowText(l.Limit, l.Window))
 	line("remaining", "%s", number(l.Remaining, "not said"))
 	line("resets", "%s", when(l.Reset, now, "not said"))
 	switch {
 	case !l.RetryAt.IsZero():
 		line("next request", "%s", when(l.RetryAt, now, ""))
 	case l.Permanent:
-		line("next request", "not before somebody has paid or asked for more")
+		line("next request", "not before more was paid for or granted")
 	case l.Throttled:
 		line("next request", "not said: abide backs off, longer each time")
 	default:
@@ -315,7 +315,7 @@ func whom(l learn.Lesson) string {
 	return text
 }
 
-func units(limit learn.Amount, window time.Duration) string {
+func windowText(limit learn.Amount, window time.Duration) string {
 	text := number(limit, "not said")
 	if window > 0 {
 		text += ", each " + window.String()

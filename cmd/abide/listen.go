@@ -11,7 +11,7 @@ import (
 	"github.com/abide-proxy/abide/policy"
 )
 
-// listen opens a listener for a setting and, where that fails, says what to do.
+// listen opens a listener for a setting. Its error says what to do.
 func listen(key, address string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	if err == nil {
@@ -40,7 +40,7 @@ func listen(key, address string) (net.Listener, error) {
 	return nil, fmt.Errorf("%s: %w; choose another address with %s", key, err, other)
 }
 
-// addresses are those that a configuration has listeners on.
+// addresses are the configured addresses of listeners.
 type addresses struct {
 	listen, admin string
 	open          policy.OpenListener
@@ -48,14 +48,14 @@ type addresses struct {
 
 func addressesOf(p *policy.Policy) addresses { return addresses{p.Listen, p.Admin.Listen, p.Open} }
 
-// sameOpen tells whether another configuration needs no other open listener. A default
-// follows the address of listen, and intercept: none needs no restart.
+// sameOpen tells whether another configuration needs the same open listener. A default
+// address follows listen, and intercept: none needs no restart.
 func (a addresses) sameOpen(next policy.OpenListener) bool {
 	return a.open == next || a.open.Default && next.Default
 }
 
-// listenOpen takes the address on which all https is opened. Where listen_open is not
-// written, abide serves without it when its port is taken.
+// listenOpen opens the listener on which all https is opened. Where listen_open is not
+// written and its port is taken, abide serves without it.
 func (a *program) listenOpen(p *policy.Policy) (err error) {
 	if p.Open.Listen == "" {
 		return nil

@@ -16,8 +16,8 @@ func newLog(out io.Writer, p policy.Log) *logrus.Logger {
 	log := logrus.New()
 	log.SetOutput(out)
 	setLog(log, p)
-	// Some libraries complain in the standard log. Their words may quote a
-	// peer's, so they are for those who debug.
+	// Some libraries write to the standard log. Their lines may quote a
+	// client or site, so they have level debug.
 	standard.SetFlags(0)
 	standard.SetOutput(debugWriter{log})
 	return log
@@ -30,7 +30,7 @@ func (w debugWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// setLog brings a log to what the configuration says, at start and on reload.
+// setLog configures a log, at start and on reload.
 func setLog(log *logrus.Logger, p policy.Log) {
 	if level, err := logrus.ParseLevel(p.Level); err == nil {
 		log.SetLevel(level)
@@ -39,13 +39,13 @@ func setLog(log *logrus.Logger, p policy.Log) {
 		log.SetFormatter(&logrus.JSONFormatter{TimestampFormat: time.RFC3339Nano})
 		return
 	}
-	_, onTerminal := log.Out.(*liveLine) // which logrus cannot see
+	_, onTerminal := log.Out.(*liveLine) // logrus does not know
 	plain := os.Getenv("NO_COLOR") != ""
 	log.SetFormatter(&logrus.TextFormatter{FullTimestamp: true, DisableColors: plain, ForceColors: onTerminal && !plain})
 }
 
-// warnOfProxyVariables tells somebody who expects the usual variables to name
-// abide's own next hop that they do not. Their values may hold a password.
+// warnOfProxyVariables logs that abide itself ignores the usual proxy variables. Their
+// values may hold a password and are not logged.
 func warnOfProxyVariables(log *logrus.Logger, p *policy.Policy) {
 	if p.Egress.Proxy != nil {
 		return

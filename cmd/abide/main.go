@@ -4,11 +4,11 @@ package main
 import (
 	"context"
 	"os"
-	_ "time/tzdata" // the image has no time zones of its own
+	_ "time/tzdata" // the container image has no time zones
 )
 
 func main() {
-	lift := floorHeap()
+	lift := setHeapFloor()
 	code := execute(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	lift()
 	os.Exit(code)

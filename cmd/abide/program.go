@@ -17,41 +17,43 @@ import (
 
 	"github.com/abide-proxy/abide/admin"
 	"github.com/abide-proxy/abide/ca"
+	"github.com/abide-proxy/abide/dispatch"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy"
+	"github.com/abide-proxy/abide/status"
 )
 
-// adminDrain is what a scrape or a status page that is on its way gets at the
-// end, after the proxy has drained.
+// adminDrain is the time that requests to the admin listener get to finish after the proxy
+// has drained.
 const adminDrain = 2 * time.Second
 
-// program is one abide: the proxy, the operator's listener beside it, and what
-// keeps both configured. Open makes it, Run runs it, once. The command line is
-// only signals and words around it.
+// program is one abide: the proxy, the admin listener, and what reloads the configuration.
+// open makes it, and run runs it once.
 type program struct {
-	source  *source // nil: the configuration stays as it is
+	source  *source // nil: the configuration is not reloaded
 	log     *logrus.Logger
 	policy  atomic.Pointer[policy.Policy]
 	ca      *ca.CA
 	metrics *metrics.Metrics
 	proxy   *proxy.Server
-	kept    *keeping
+	kept    *storage
 
-	asked    addresses    // as they were configured
+	asked    addresses    // as configured
 	listener net.Listener // of the proxy
-	open     net.Listener // where all https is opened, nil when there is none
+	open     net.Listener // the listener on which all https is opened; nil: none
 	admin    net.Listener // nil when admin.listen is off
 	console  *http.Server // on admin
 	systemd  *systemd     // nil unless a service manager started abide
 
+	job       atomic.Pointer[steeredJob] // nil: this process runs no job
 	stopping  atomic.Bool
 	reloading sync.Mutex
 	refused   refusedReload
 }
 
-// open takes the addresses and the data directory that the policy names, and
-// starts nothing yet. Whoever does not Run the program closes it.
+// open opens the listeners and the data directory of the policy. It serves nothing yet. A
+// caller that does not call run must call close.
 func open(s *source, p *policy.Policy, log *logrus.Logger) (*program, error) {
 	a := &program{source: s, log: log, metrics: metrics.New(p.Metrics.Sites), asked: addressesOf(p)}
 	if err := a.start(p); err != nil {
@@ -64,7 +66,7 @@ func open(s *source, p *policy.Policy, log *logrus.Logger) (*program, error) {
 func (a *program) start(p *policy.Policy) (err error) {
 	a.metrics.BuildInfo(versionText(), runtime.Version())
 	a.metrics.Reloaded(true)
-	if err := unusable(p); err != nil {
+	if err := startFaults(p); err != nil {
 		return err
 	}
 	if a.listener, err = listen("listen", p.Listen); err != nil {
@@ -78,13 +80,13 @@ func (a *program) start(p *policy.Policy) (err error) {
 	if err := a.listenOpen(p); err != nil {
 		return err
 	}
-	p = a.placed(p)
+	p = a.withActualAddresses(p)
 	a.policy.Store(p)
 	if a.ca, err = openCA(p, a.metrics, a.log); err != nil {
 		return err
 	}
-	var from proxy.Keeping
-	if a.kept, from, err = openKeeping(context.Background(), p, a.log); err != nil {
+	var from dispatch.Keeping
+	if a.kept, from, err = openStorage(context.Background(), p, a.log); err != nil {
 		return err
 	}
 	if a.proxy, err = proxy.New(proxy.Options{Policy: p, CA: a.ca, Metrics: a.metrics, Log: a.log, Lookup: os.LookupEnv, Keeping: from}); err != nil {
@@ -100,25 +102,27 @@ func (a *program) start(p *policy.Policy) (err error) {
 	a.metrics.Holds(a.holdCounts)
 	a.metrics.Blocked(func() []metrics.BlockedTime { return blockedTimes(a.proxy.Blocked()) })
 	a.metrics.Observed(func() []metrics.BlockedTime { return blockedTimes(a.proxy.Observed()) })
-	a.metrics.Breakers(a.breakerStates)
-	a.metrics.Tokens(a.known)
-	a.console = admin.Server(admin.New(a.fleetOptions(admin.Options{
-		Policy: a.policy.Load, CA: a.ca, Metrics: a.metrics, Ready: a.ready,
-		Listen: a.listener.Addr().String(), EnvCommand: a.envCommand(p), Connections: a.connections, Holds: a.holds, Breakers: a.breakers, Explain: a.explain,
-		Tokens: a.tokens, Disable: a.proxy.DisableToken, Enable: a.proxy.EnableToken,
-		Version: versionText(), Started: time.Now(), Log: a.log,
-	})))
+	a.metrics.Breakers(a.proxy.Breakers)
+	a.metrics.Tokens(a.knownTokens)
+	a.metrics.Permits(a.proxy.OpenPermits)
+	if a.proxy.Store().Kind != "none" {
+		a.metrics.Store(a.storeMetrics)
+	}
+	a.console = admin.Server(admin.New(admin.Options{
+		Policy: a.policy.Load, CA: a.ca, Metrics: a.metrics, Proxy: a.proxy, Process: adminProcess{a},
+		Listen: a.listener.Addr().String(), EnvCommand: a.envCommand(p), Version: versionText(), Started: time.Now(), Log: a.log,
+	}))
 	return nil
 }
 
-// placed is p with the addresses that were taken, which a name or port 0 in the
-// configuration leave open.
-func (a *program) placed(p *policy.Policy) *policy.Policy {
+// withActualAddresses is p with the addresses of the open listeners, which a name or port 0
+// in the configuration does not determine.
+func (a *program) withActualAddresses(p *policy.Policy) *policy.Policy {
 	own := *p
 	own.Listen = a.listener.Addr().String()
 	switch {
 	case a.open == nil:
-		own.Open.Listen = "" // its port is taken, or listen_open was off when abide started
+		own.Open.Listen = "" // the port is in use, or listen_open was off at the start
 	case own.Open.Listen != "":
 		own.Open.Listen = a.open.Addr().String()
 	}
@@ -128,7 +132,7 @@ func (a *program) placed(p *policy.Policy) *policy.Policy {
 	return &own
 }
 
-// close gives up what open took.
+// close closes what open has opened.
 func (a *program) close() {
 	for _, l := range []net.Listener{a.listener, a.open, a.admin} {
 		if l != nil {
@@ -138,11 +142,11 @@ func (a *program) close() {
 	a.kept.close(a.log)
 }
 
-// Run serves until ctx is done and what was in flight has ended, or until a
-// listener fails. Each value on reload has it read its configuration again.
-func (a *program) Run(ctx context.Context, reload <-chan struct{}) error {
+// run serves until ctx is done and all requests have ended, or until a listener fails. Each
+// value on reload makes abide read its configuration again.
+func (a *program) run(ctx context.Context, reload <-chan struct{}) error {
 	defer a.close()
-	// What serves hears of the stop from here, once /readyz tells it.
+	// The servers stop by this context, after /readyz has reported the stop.
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 
@@ -176,8 +180,8 @@ func (a *program) Run(ctx context.Context, reload <-chan struct{}) error {
 	if !ended {
 		err = errors.Join(err, <-proxied)
 	}
-	// The console stays up while the proxy drains, so that whoever watches
-	// sees it.
+	// The admin listener stays open while the proxy drains, so that operators can watch
+	// that.
 	if a.admin != nil {
 		last, cancel := context.WithTimeout(context.Background(), adminDrain)
 		defer cancel()
@@ -185,27 +189,21 @@ func (a *program) Run(ctx context.Context, reload <-chan struct{}) error {
 			a.console.Close()
 		}
 	}
-	stopRecording() // all is counted now
+	stopRecording() // all traffic is counted now
 	running.Wait()
 	return err
 }
 
-// connections is what the status tells of those that are open.
-func (a *program) connections() admin.Connections {
-	clients, tunnels := a.metrics.Open()
-	return admin.Connections{Clients: clients, Tunnels: tunnels}
-}
-
-// ready is what /readyz tells.
-func (a *program) ready() []admin.Check {
+// ready is the answer of /readyz.
+func (a *program) ready() []status.Check {
 	if a.stopping.Load() {
-		return []admin.Check{{Name: "proxy", Detail: "stopping"}}
+		return []status.Check{{Name: "proxy", Detail: "stopping"}}
 	}
-	return append([]admin.Check{{Name: "proxy", OK: true, Detail: "listening on " + a.listener.Addr().String()}}, append(a.storeChecks(), a.refused.checks()...)...)
+	return append([]status.Check{{Name: "proxy", OK: true, Detail: "listening on " + a.listener.Addr().String()}}, append(a.storeChecks(), a.refused.checks()...)...)
 }
 
-// openCA opens the certificate authority in the data directory, or makes one in
-// memory when nothing is to be kept, or nothing can be.
+// openCA opens the certificate authority in the data directory. It makes one in memory when
+// nothing is kept, or the directory cannot be written.
 func openCA(p *policy.Policy, m *metrics.Metrics, log *logrus.Logger) (*ca.CA, error) {
 	options := ca.Options{
 		Names: p.InterceptNames(), Cache: p.Bounds.Certificates, Cert: p.CA.Cert, Key: p.CA.Key, Roots: p.Egress.Roots,
@@ -221,16 +219,16 @@ func openCA(p *policy.Policy, m *metrics.Metrics, log *logrus.Logger) (*ca.CA, e
 		return nil, err
 	}
 	if err != nil {
-		return nil, notOpened(p, err)
+		return nil, dataError(p, err)
 	}
 	return authority, nil
 }
 
-func notOpened(p *policy.Policy, err error) error {
+func dataError(p *policy.Policy, err error) error {
 	return fmt.Errorf("opening the data directory %s: %w; choose another with --data, ABIDE_DATA or data, or keep nothing with --data none", p.Data, err)
 }
 
-// caNotice adds to the CA's notice of a new certificate that some clients may keep the
+// caNotice adds to the CA's notice of a new certificate that some clients may still have the
 // old one.
 func caNotice(p *policy.Policy, text string) string {
 	if p.Open.Off || p.Intercept.Mode == "all" || !strings.Contains(text, "may not vouch for every host") {

@@ -32,7 +32,7 @@ func TestAProgramLeavesNothingBehind(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	reload := make(chan struct{})
-	go func() { ended <- a.Run(ctx, reload) }()
+	go func() { ended <- a.run(ctx, reload) }()
 	reload <- struct{}{} // so it follows by now
 	stop()
 	if err := <-ended; err != nil {
@@ -53,7 +53,7 @@ func TestAProgramThatStopsBeforeItStartsEnds(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if err := embedded(t).Run(ctx, nil); err != nil {
+	if err := embedded(t).run(ctx, nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -63,7 +63,7 @@ func TestEveryFlagIsASetting(t *testing.T) {
 	for _, one := range policy.Keys() {
 		known[one.Name] = true
 	}
-	for key, flag := range flagged {
+	for key, flag := range settingFlags {
 		if !known[key] {
 			t.Errorf("--%s is for %s, which is no setting that works", flag, key)
 		}

@@ -25,8 +25,8 @@ const (
 	maxRegistrationSize = 64 << 10 // bytes
 )
 
-// registration says how to reach a running abide. Commands such as "abide status"
-// read it, so that they find an abide whose ports nobody chose.
+// registration tells how to reach a running abide. Commands such as "abide status" read it,
+// to find an abide with ports that the system chose.
 type registration struct {
 	PID     int       `json:"pid"`
 	Command string    `json:"command"` // "serve", or "run" and the program's name, without arguments: these may hold secrets
@@ -35,16 +35,16 @@ type registration struct {
 	Started time.Time `json:"started"`
 }
 
-// registered is this process's own registration.
-type registered struct {
+// ownRegistration is the registration of this process.
+type ownRegistration struct {
 	path string
 	file *os.File
 }
 
-// register writes the registration of this process into a data directory. The file
-// stays locked while the process lives, which is how others know that it does: a
-// process ID may belong to another process by then, or to another container.
-func register(data string, r registration) (*registered, error) {
+// register writes the registration of this process into a data directory. The file is locked
+// while the process lives, so that others can tell: the process ID may belong to another
+// process later, or to another container.
+func register(data string, r registration) (*ownRegistration, error) {
 	dir := filepath.Join(data, registrationDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -53,14 +53,14 @@ func register(data string, r registration) (*registered, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The file gets its name when it is locked and complete: a reader may take one
-	// that is not locked for one that is left over, and remove it. The name has a
+	// The file gets its name when it is locked and complete: a reader removes a file
+	// that is not locked, as left over by a process that has ended. The name has a
 	// random part, because two containers may have the same process ID.
-	f, err := os.CreateTemp(dir, strconv.Itoa(r.PID)+"-*"+unfinished) // with mode 0600
+	f, err := os.CreateTemp(dir, strconv.Itoa(r.PID)+"-*"+unfinishedSuffix) // with mode 0600
 	if err != nil {
 		return nil, err
 	}
-	own := &registered{path: strings.TrimSuffix(f.Name(), unfinished) + ".json", file: f}
+	own := &ownRegistration{path: strings.TrimSuffix(f.Name(), unfinishedSuffix) + ".json", file: f}
 	err = lockRegistration(f)
 	if err == nil {
 		_, err = f.Write(append(text, '\n'))
@@ -76,20 +76,20 @@ func register(data string, r registration) (*registered, error) {
 	return own, nil
 }
 
-// unfinished is how the name of a registration ends that is being written.
-const unfinished = ".new"
+// unfinishedSuffix is the suffix of a registration's file while it is being written.
+const unfinishedSuffix = ".new"
 
 // remove ends a registration. It may be called on nil.
-func (r *registered) remove() {
+func (r *ownRegistration) remove() {
 	if r == nil {
 		return
 	}
-	_ = os.Remove(r.path) // who finds it afterwards sees that it is not locked
+	_ = os.Remove(r.path) // a reader that still finds the file sees that it is not locked
 	r.file.Close()
 }
 
-// registrations are those of the abides that run with a data directory, by start.
-// It removes those that processes have left behind which ended without notice.
+// registrations are those of the running abides with a data directory, by their start. It
+// removes registrations of processes that have ended without removing theirs.
 func registrations(data string) []registration {
 	if data == "none" {
 		return nil
@@ -108,7 +108,7 @@ func registrations(data string) []registration {
 			if r, err := readRegistration(path); err == nil {
 				list = append(list, r)
 			}
-		case strings.HasSuffix(path, unfinished):
+		case strings.HasSuffix(path, unfinishedSuffix):
 			if info, err := entry.Info(); err == nil && time.Since(info.ModTime()) > time.Minute {
 				_ = os.Remove(path)
 			}
@@ -124,7 +124,7 @@ var errNotRunning = errors.New("the process has ended")
 
 func readRegistration(path string) (r registration, err error) {
 	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
-		return r, cmp.Or(err, fs.ErrInvalid) // to open a pipe could wait for ever
+		return r, cmp.Or(err, fs.ErrInvalid) // opening a pipe could wait for ever
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -145,8 +145,8 @@ func readRegistration(path string) (r registration, err error) {
 	return r, nil
 }
 
-// register makes this abide known to other commands with the same data directory.
-// What it returns ends that.
+// register registers this abide for commands with the same data directory. end removes the
+// registration.
 func (a *program) register(command string) (end func()) {
 	p := a.policy.Load()
 	if p.Data == "none" {

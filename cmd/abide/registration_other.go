@@ -9,7 +9,7 @@ func lockRegistration(*os.File) error { return nil }
 
 // registrationLocked tells whether the process that wrote a registration still runs.
 func registrationLocked(_ *os.File, pid int) bool {
-	process, err := os.FindProcess(pid) // fails here for one that has ended
+	process, err := os.FindProcess(pid) // on Windows that fails for a process that has ended
 	if err != nil {
 		return false
 	}

@@ -50,9 +50,9 @@ func TestWhatAProcessLeftBehindIsIgnoredAndRemoved(t *testing.T) {
 	dir := filepath.Join(data, registrationDir)
 	write(t, filepath.Join(dir, "1-left.json"), `{"pid": 1, "command": "serve", "admin": "127.0.0.1:9128"}`)
 	write(t, filepath.Join(dir, "garbage.json"), `{"pid": `)
-	write(t, filepath.Join(dir, "2-began"+unfinished), "")
+	write(t, filepath.Join(dir, "2-began"+unfinishedSuffix), "")
 	long := time.Now().Add(-time.Hour)
-	if err := os.Chtimes(filepath.Join(dir, "2-began"+unfinished), long, long); err != nil {
+	if err := os.Chtimes(filepath.Join(dir, "2-began"+unfinishedSuffix), long, long); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Symlink("/dev/zero", filepath.Join(dir, "zero.json")); err != nil {
@@ -64,7 +64,7 @@ func TestWhatAProcessLeftBehindIsIgnoredAndRemoved(t *testing.T) {
 	if list := registrations(data); len(list) != 0 {
 		t.Errorf("registered are %+v", list)
 	}
-	for _, name := range []string{"1-left.json", "2-began" + unfinished} {
+	for _, name := range []string{"1-left.json", "2-began" + unfinishedSuffix} {
 		if _, err := os.Stat(filepath.Join(dir, name)); !os.IsNotExist(err) {
 			t.Errorf("%s is still there: %v", name, err)
 		}

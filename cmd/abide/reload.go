@@ -10,20 +10,20 @@ import (
 	"github.com/abide-proxy/abide/policy"
 )
 
-// settle is how long a configuration file has to be left alone before it is
-// read: editors and Kubernetes change it in several steps.
-const settle = 100 * time.Millisecond
+// quietTime is for how long a configuration file must not have changed before it is read:
+// editors and Kubernetes change files in several steps.
+const quietTime = 100 * time.Millisecond
 
-// keptLast begins the error of a reload that was refused.
-const keptLast = "the configuration was not reloaded and the last good one stays: "
+// reloadRefused begins the error of a reload that was refused.
+const reloadRefused = "the configuration was not reloaded and the last good one stays: "
 
 var errStopping = errors.New("abide is stopping")
 
-// follow reads the configuration again whenever somebody asks for it or the file
-// changes, until ctx is done.
+// follow reloads the configuration when asked to, or when the file has changed, until ctx is
+// done.
 func (a *program) follow(ctx context.Context, asked <-chan struct{}) {
 	changed := make(chan struct{}, 1)
-	if a.source != nil && a.source.lasting() {
+	if a.source != nil && a.source.rereadable() {
 		w, err := newWatch(a.source.path)
 		if err != nil {
 			a.log.Warnf("%s is not watched for changes (%v); SIGHUP and POST /api/v1/reload still have it read again", a.source.path, err)
@@ -31,16 +31,16 @@ func (a *program) follow(ctx context.Context, asked <-chan struct{}) {
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				w.run(ctx, settle, func() {
+				w.run(ctx, quietTime, func() {
 					select {
 					case changed <- struct{}{}:
-					default: // one is waiting already, and will see this change too
+					default: // a reload is pending already, and will see this change
 					}
 				})
 			}()
 			defer func() { <-done }()
 		}
-		// What changed between the start and the watch.
+		// For changes between the start and the watch.
 		if err == nil && a.source.changed() {
 			changed <- struct{}{}
 		}
@@ -53,7 +53,7 @@ func (a *program) follow(ctx context.Context, asked <-chan struct{}) {
 		case <-ctx.Done():
 			return
 		case <-asked:
-			_, _ = a.reloadAsked() // the log has the error
+			_, _ = a.reloadOnRequest() // the log has the error
 			continue
 		case <-secrets.changed:
 		case <-changed:
@@ -65,16 +65,16 @@ func (a *program) follow(ctx context.Context, asked <-chan struct{}) {
 	}
 }
 
-// reloadAsked is a reload that somebody asked for. Clients that did not accept the CA
-// may do so now, so all https is tried again.
-func (a *program) reloadAsked() (changes []string, err error) {
+// reloadOnRequest is a reload that an operator asked for. It also forgets which clients
+// refused the CA, because they may trust it now.
+func (a *program) reloadOnRequest() (changes []string, err error) {
 	a.proxy.ForgetRejections()
 	return a.reload()
 }
 
-// reload reads the configuration and swaps it in, and answers what that changes.
-// Whatever is wrong leaves the old one as it is, is logged once for each attempt, whoever
-// asked for it, and is told until a reload succeeds.
+// reload reads the configuration and applies it, and returns what has changed. An error
+// leaves the running configuration as it is, is logged once for each attempt, and is shown
+// until a reload succeeds.
 func (a *program) reload() (changes []string, err error) {
 	a.reloading.Lock()
 	defer a.reloading.Unlock()
@@ -85,7 +85,7 @@ func (a *program) reload() (changes []string, err error) {
 	before, tokens := a.policy.Load(), a.tokenCounts()
 	next, err := a.source.load()
 	if err == nil {
-		err = a.source.emptied(before)
+		err = a.source.emptiedError(before)
 	}
 	if err == nil {
 		err = a.apply(next)
@@ -93,7 +93,7 @@ func (a *program) reload() (changes []string, err error) {
 	a.metrics.Reloaded(err == nil)
 	a.refused.note(time.Now(), err)
 	if err != nil {
-		err = fmt.Errorf(keptLast+"%w", err)
+		err = fmt.Errorf(reloadRefused+"%w", err)
 		a.systemd.ready(err.Error())
 		a.log.Error(err)
 		return nil, err
@@ -104,7 +104,7 @@ func (a *program) reload() (changes []string, err error) {
 	return changes, nil
 }
 
-// tokenCounts is how many tokens each pool has, by its name.
+// tokenCounts is the number of tokens of each pool.
 func (a *program) tokenCounts() map[string]int {
 	counts := map[string]int{}
 	for _, pool := range a.proxy.Pools() {
@@ -113,9 +113,8 @@ func (a *program) tokenCounts() map[string]int {
 	return counts
 }
 
-// apply is all or nothing: a policy that cannot hold without a restart is
-// refused whole, so that what runs is always one configuration that somebody
-// wrote.
+// apply applies all of a policy or nothing. A policy of which a part needs a restart is
+// refused as a whole, so that the running configuration is always one that was written.
 func (a *program) apply(next *policy.Policy) error {
 	now := *a.policy.Load()
 	now.Listen, now.Admin.Listen = a.asked.listen, a.asked.admin
@@ -126,7 +125,7 @@ func (a *program) apply(next *policy.Policy) error {
 	if len(keys) > 0 {
 		return fmt.Errorf("it changes %s, which takes a restart", strings.Join(keys, ", "))
 	}
-	next = a.placed(next)
+	next = a.withActualAddresses(next)
 	if err := a.ca.SetNames(next.InterceptNames()); err != nil {
 		return err
 	}
@@ -142,8 +141,8 @@ func (a *program) apply(next *policy.Policy) error {
 	return nil
 }
 
-// needRestart are the keys that a running process cannot change: its addresses,
-// its directory, and the sizes of what was made at the start.
+// needRestart are the keys that a running process cannot change: addresses, the data
+// directory, and sizes that are fixed at the start.
 func needRestart(now, next *policy.Policy) []string {
 	var keys []string
 	for _, one := range []struct {

@@ -40,7 +40,7 @@ func askReload(cmd *cobra.Command, _ []string) error {
 	if api.guessed && namesFile(cmd) {
 		return usage(fmt.Errorf("nothing was reloaded: %w, so the address of its abide is not known; mend the file, or say the address with --admin", api.unread))
 	}
-	api.tellGuess(cmd, list)
+	api.warnGuessed(cmd, list)
 	asked := false
 	for _, one := range list {
 		if one.PID != 0 && one.Command != "serve" {
@@ -49,7 +49,7 @@ func askReload(cmd *cobra.Command, _ []string) error {
 		asked = true
 		failed := reloadOne(cmd, one, api)
 		if err == nil {
-			err = failed // bare, since faults are printed without a prefix
+			err = failed // without a prefix, as faults are printed
 		} else {
 			err = errors.Join(err, failed)
 		}
@@ -60,7 +60,7 @@ func askReload(cmd *cobra.Command, _ []string) error {
 	return err
 }
 
-// reloadOne has one abide reload, and says which.
+// reloadOne reloads one abide and prints the result.
 func reloadOne(cmd *cobra.Command, one registration, api adminAPI) error {
 	address := one.Admin
 	ctx, cancel := context.WithTimeout(cmd.Context(), reloadPatience)
@@ -71,7 +71,7 @@ func reloadOne(cmd *cobra.Command, one registration, api adminAPI) error {
 	if errors.As(err, &refused) && refused.status == http.StatusUnprocessableEntity {
 		text := fmt.Sprintf("the proxy at %s did not reload and keeps its last good configuration:", address)
 		if len(refused.faults) == 0 {
-			return usage(errors.New(text + " " + strings.TrimPrefix(refused.detail, keptLast)))
+			return usage(errors.New(text + " " + strings.TrimPrefix(refused.detail, reloadRefused)))
 		}
 		fmt.Fprintln(cmd.ErrOrStderr(), text)
 		return faultsOf(refused)
@@ -95,7 +95,7 @@ func reloadOne(cmd *cobra.Command, one registration, api adminAPI) error {
 		return err
 	}
 	for _, change := range said.Changes {
-		if _, err := fmt.Fprintln(out, "reloaded:", oneLine(change)); err != nil {
+		if _, err := fmt.Fprintln(out, "reloaded:", printable(change)); err != nil {
 			return err
 		}
 	}
@@ -106,7 +106,7 @@ func reloadOne(cmd *cobra.Command, one registration, api adminAPI) error {
 func faultsOf(refused *problem) policy.Faults {
 	var faults policy.Faults
 	for _, one := range refused.faults {
-		faults = append(faults, policy.Fault{Source: oneLine(one.File), Line: one.Line, Key: oneLine(one.Key), Text: oneLine(one.Text)})
+		faults = append(faults, policy.Fault{Source: printable(one.File), Line: one.Line, Key: printable(one.Key), Text: printable(one.Text)})
 	}
 	return faults
 }

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/abide-proxy/abide/admin"
+	"github.com/abide-proxy/abide/status"
 )
 
 // command runs abide once in the directory of a running one, and answers its status,
@@ -53,13 +53,13 @@ func TestARefusedReloadIsToldUntilOneSucceeds(t *testing.T) {
 	if code, out, errs := d.command("status"); code != 0 || !strings.Contains(out, "configuration is degraded: since 20") || !strings.Contains(out, "abide.yaml:2: ") || errs != "" {
 		t.Errorf("status: %d %s%s", code, out, errs)
 	}
-	var status admin.Status
+	var about status.Process
 	_, body := d.ask("/api/v1/status")
-	if err := json.Unmarshal([]byte(body), &status); err != nil || status.Reload == nil || len(status.Reload.Faults) != 2 ||
-		status.Reload.Faults[1].Line != 3 || status.Reload.Faults[1].Key != "queue.wait" || time.Since(status.Reload.Since) > patience {
+	if err := json.Unmarshal([]byte(body), &about); err != nil || about.Reload == nil || len(about.Reload.Faults) != 2 ||
+		about.Reload.Faults[1].Line != 3 || about.Reload.Faults[1].Key != "queue.wait" || time.Since(about.Reload.Since) > patience {
 		t.Errorf("%v: %s", err, body)
 	}
-	since := status.Reload.Since
+	since := about.Reload.Since
 
 	// The time is that of the first refusal.
 	d.log.forget()
@@ -68,7 +68,7 @@ func TestARefusedReloadIsToldUntilOneSucceeds(t *testing.T) {
 	}
 	d.log.await(t, refused)
 	_, body = d.ask("/api/v1/status")
-	if err := json.Unmarshal([]byte(body), &status); err != nil || !status.Reload.Since.Equal(since) {
+	if err := json.Unmarshal([]byte(body), &about); err != nil || !about.Reload.Since.Equal(since) {
 		t.Errorf("%v: %s", err, body)
 	}
 

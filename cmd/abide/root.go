@@ -12,32 +12,7 @@ import (
 	"github.com/abide-proxy/abide/policy"
 )
 
-// What the process ends with, where it is not the status of a command that was
-// run for somebody.
-const (
-	exitFailed = 1 // it could not be done, or the answer is no
-	exitUsage  = 2 // the command line or the configuration is wrong
-)
-
-// exit is an error that knows the status to end with. Without an err nothing is
-// printed.
-type exit struct {
-	code int
-	err  error
-}
-
-func (e *exit) Error() string {
-	if e.err == nil {
-		return fmt.Sprintf("exit status %d", e.code)
-	}
-	return e.err.Error()
-}
-
-func (e *exit) Unwrap() error { return e.err }
-
-func usage(err error) error { return &exit{code: exitUsage, err: err} }
-
-// execute is the program without its process. It answers the exit status.
+// execute runs a command line. It returns the exit status.
 func execute(ctx context.Context, args []string, in io.Reader, out, errs io.Writer) int {
 	root := rootCommand()
 	root.SetArgs(args)
@@ -60,7 +35,7 @@ func execute(ctx context.Context, args []string, in io.Reader, out, errs io.Writ
 			return code
 		}
 	}
-	// Faults stand alone on their lines, so that an editor finds file:line.
+	// Each fault is a line without a prefix, so that an editor finds file:line.
 	if _, bare := err.(policy.Faults); bare {
 		fmt.Fprintln(errs, err)
 	} else {
@@ -84,7 +59,7 @@ which beats the file. "abide help config" lists every setting.`,
 			if len(args) == 0 {
 				return nil
 			}
-			if err := switchApart(cmd.Flags(), args[0]); err != nil {
+			if err := detachedValue(cmd.Flags(), args[0]); err != nil {
 				return err
 			}
 			return noCommand(cmd, args[0])
@@ -104,6 +79,7 @@ which beats the file. "abide help config" lists every setting.`,
 		commands  []*cobra.Command
 	}{
 		{"run", "Run:", []*cobra.Command{serveCommand(), runCommand(), envCommand()}},
+		{"jobs", "Fetch without a crawler:", []*cobra.Command{backfillCommand(), collectCommand(), jobsCommand(), exportCommand()}},
 		{"configure", "Configure:", []*cobra.Command{initCommand(), checkCommand(), explainCommand(), caCommand()}},
 		{"ask", "Ask a running abide:", []*cobra.Command{statusCommand(), sitesCommand(), reloadCommand(), healthcheckCommand()}},
 	} {
@@ -144,19 +120,4 @@ func noCommand(root *cobra.Command, name string) error {
 		text += "; did you mean " + strings.Join(like, " or ") + "?"
 	}
 	return usage(errors.New(text + ` ("abide help" lists them)`))
-}
-
-// arguments makes a failing check of a command's arguments a usage error.
-func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		if err := check(cmd, args); err != nil {
-			if len(args) > 0 {
-				if apart := switchApart(cmd.Flags(), args[0]); apart != nil {
-					return apart
-				}
-			}
-			return usage(fmt.Errorf("%w; usage: %s", err, cmd.UseLine()))
-		}
-		return nil
-	}
 }

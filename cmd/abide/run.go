@@ -17,13 +17,12 @@ import (
 	"github.com/abide-proxy/abide/policy"
 )
 
-// runDrain is what is left to finish once the command has ended: only what it
-// has left behind still asks.
+// runDrain is timeouts.drain after the command has ended: only processes that it has left
+// behind still send requests.
 const runDrain = time.Second
 
-// runDefaults are the settings whose default is another one for a command that run
-// starts: it trusts the CA, so all its https can be opened, and its terminal is its
-// own.
+// runDefaults are the settings with another default for a command that run starts: the
+// command trusts the CA, so all its https can be opened, and its terminal is its own.
 var runDefaults = map[string]string{
 	"intercept": "all",
 	"log.level": "warn",
@@ -72,8 +71,8 @@ func run(cmd *cobra.Command, client string, quiet bool, args []string) error {
 	caught := catchForChild()
 	defer caught.close()
 
-	path, err := find(args[0])
-	if apart := switchApart(cmd.Flags(), args[0]); apart != nil && (err != nil || cmd.ArgsLenAtDash() > 0) {
+	path, err := findCommand(args[0])
+	if apart := detachedValue(cmd.Flags(), args[0]); apart != nil && (err != nil || cmd.ArgsLenAtDash() > 0) {
 		return apart
 	}
 	if err != nil {
@@ -131,7 +130,7 @@ func run(cmd *cobra.Command, client string, quiet bool, args []string) error {
 
 	ctx, stop := context.WithCancel(cmd.Context())
 	served := make(chan error, 1)
-	go func() { served <- a.Run(ctx, nil) }()
+	go func() { served <- a.run(ctx, nil) }()
 	defer a.register("run " + filepath.Base(args[0]))()
 
 	child := exec.CommandContext(ctx, path, args[1:]...)

@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// What a shell shows for a command that it cannot start.
+// Exit statuses of a shell for a command that cannot be started.
 const (
 	exitNotExecutable = 126
 	exitNotFound      = 127
 )
 
-// find looks the command up before anything is started for it.
-func find(name string) (string, error) {
+// findCommand finds the command's program before anything is started.
+func findCommand(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err == nil || errors.Is(err, exec.ErrDot) {
 		return path, nil
@@ -41,7 +41,7 @@ func notStarted(name string, err error) error {
 	return &exit{code: code, err: fmt.Errorf("running %s: %w", name, err)}
 }
 
-// statusOfChild passes on how the command ended.
+// statusOfChild is the exit status of a command that has ended.
 func statusOfChild(name string, child *exec.Cmd, err error) error {
 	state := child.ProcessState
 	if state == nil {
@@ -62,7 +62,7 @@ func statusOfChild(name string, child *exec.Cmd, err error) error {
 
 // runChild starts a command and waits for its end.
 func runChild(child *exec.Cmd, caught *childSignals) error {
-	// The command ends with the thread that starts it.
+	// The kernel ends the command with the thread that has started it.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	group := groupFor(child)
@@ -73,21 +73,21 @@ func runChild(child *exec.Cmd, caught *childSignals) error {
 	return child.Wait()
 }
 
-// childSignals passes signals on to a command.
+// childSignals forwards signals to a command.
 type childSignals struct {
 	arriving chan os.Signal
 	closing  chan struct{}
 	running  sync.WaitGroup
 }
 
-// catchForChild takes the signals from now on; until forward they wait.
+// catchForChild catches signals from now on. They wait until forward is called.
 func catchForChild() *childSignals {
 	s := &childSignals{arriving: make(chan os.Signal, 64), closing: make(chan struct{})}
-	signal.Notify(s.arriving, append(slices.Clone(passed), syscall.SIGPIPE)...)
+	signal.Notify(s.arriving, append(slices.Clone(forwardedSignals), syscall.SIGPIPE)...)
 	return s
 }
 
-// forward passes on to the command what has arrived and what will.
+// forward sends the signals that have come, and later ones, to the command.
 func (s *childSignals) forward(child *os.Process, group childGroup) {
 	if more := group.jobSignals(); len(more) > 0 {
 		signal.Notify(s.arriving, more...)
@@ -100,22 +100,22 @@ func (s *childSignals) forward(child *os.Process, group childGroup) {
 				return
 			case sig := <-s.arriving:
 				if !seen.again(sig, time.Now()) {
-					group.take(child, sig)
+					group.forward(child, sig)
 				}
 			}
 		}
 	})
 }
 
-// sameSignal is how long after a signal the same signal is taken for the same: timeout(1)
-// sends its signal to abide, and then to abide's group. A command such as Scrapy stops
-// without finishing when it gets a second one.
+// sameSignal is the time within which two equal signals count as one: timeout(1) sends its
+// signal to abide, and then to abide's group. A command such as Scrapy stops without
+// finishing when it gets a second signal.
 const sameSignal = 100 * time.Millisecond
 
-// repeats remembers when each signal came last.
+// repeats is when each signal came last.
 type repeats map[os.Signal]time.Time
 
-// again tells whether a signal that ends a command came just before, too.
+// again tells whether a signal that ends a command repeats one within sameSignal.
 func (r *repeats) again(sig os.Signal, now time.Time) bool {
 	if sig != syscall.SIGTERM && sig != syscall.SIGINT && sig != syscall.SIGHUP && sig != syscall.SIGQUIT {
 		return false
@@ -128,8 +128,8 @@ func (r *repeats) again(sig os.Signal, now time.Time) bool {
 	return known && now.Sub(last) < sameSignal
 }
 
-// close ends the passing on. The signals stay caught, so that abide ends with
-// the command's status whatever arrives meanwhile.
+// close stops forwarding. The signals stay caught, so that abide ends with the command's
+// status whatever signal comes.
 func (s *childSignals) close() {
 	close(s.closing)
 	s.running.Wait()

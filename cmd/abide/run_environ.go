@@ -12,7 +12,7 @@ import (
 	"github.com/abide-proxy/abide/policy"
 )
 
-// credential is who the command is to the proxy, where clients must say so.
+// credential is the name and secret of a client, nil where clients have none.
 func credential(p *policy.Policy, client string) (*url.Userinfo, error) {
 	for _, one := range p.Access.Clients {
 		if client == "" || client == one.Name {
@@ -25,9 +25,9 @@ func credential(p *policy.Policy, client string) (*url.Userinfo, error) {
 	return nil, nil
 }
 
-// trustAsCommand has the proxy accept what the command would without it: besides
-// egress.roots, the certificates that variables such as REQUESTS_CA_BUNDLE name. It
-// puts them into one file in dir, and names that in p.
+// trustAsCommand makes the proxy trust what the command would trust without abide: besides
+// egress.roots, the certificates that variables such as REQUESTS_CA_BUNDLE name. It writes
+// them to one file in dir and names that file in p.
 func trustAsCommand(p *policy.Policy, dir string) error {
 	roots := ca.UserRoots(ca.Dir(p.Data))
 	if len(roots) == 0 {
@@ -47,8 +47,8 @@ func trustAsCommand(p *policy.Policy, dir string) error {
 	return nil
 }
 
-// childEnviron is environ with what makes clients use the proxy. What somebody
-// reaches without a proxy stays so, in both spellings.
+// childEnviron is environ with the variables that make clients use the proxy. Hosts that are
+// excluded from proxies stay so, in both spellings of the variable.
 func childEnviron(environ, proxied []string) []string {
 	direct, kept := "", map[string]bool{}
 	for _, one := range environ {

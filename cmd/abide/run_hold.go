@@ -7,39 +7,39 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/abide-proxy/abide/proxy"
+	"github.com/abide-proxy/abide/activity"
 )
 
 const (
-	// holdShown is how long a request of the command must have waited to be told of.
+	// holdShown is how long a request of the command must have waited to be reported.
 	holdShown = 5 * time.Second
-	// holdLookEvery is how often run looks at what waits.
+	// holdLookEvery is the time between two looks at the requests that wait.
 	holdLookEvery = time.Second
 	// holdLineEvery is the least time between two lines where there is no terminal.
 	holdLineEvery = time.Minute
 )
 
-// waitingSite is what run tells of a site that holds requests of its command.
+// waitingSite is a site that holds requests of the command.
 type waitingSite struct {
 	site  string
 	held  int
-	since time.Time // when the first of them began to wait
-	until string    // until when, and for which limit
-	goes  time.Time // when the first may go; zero: nobody knows
+	since time.Time // when the first request began to wait
+	until string    // text: until when, and for which limit
+	goes  time.Time // when the first request may be sent; zero: unknown
 }
 
-// holdReport decides what run says while requests of its command are held. It is
-// pure.
+// holdReport decides what run prints while requests of its command are held. It reads no
+// clock.
 type holdReport struct {
-	terminal bool      // there is a line that is kept up to date
-	holding  bool      // as of the last look
-	unsaid   bool      // this hold has had no line yet
-	next     time.Time // no line before, without a terminal
+	terminal bool      // output is a terminal with a status line
+	holding  bool      // requests were held at the last update
+	unsaid   bool      // these held requests have had no line yet
+	next     time.Time // without a terminal: time of the next line at the earliest
 }
 
-// look answers the status line for a terminal, "" for none, or else a line to write,
+// update returns the status line for a terminal, or without a terminal a line for the log;
 // "" for none.
-func (h *holdReport) look(now time.Time, waiting []waitingSite) string {
+func (h *holdReport) update(now time.Time, waiting []waitingSite) string {
 	var first *waitingSite
 	more := 0
 	for i := range waiting {
@@ -55,13 +55,13 @@ func (h *holdReport) look(now time.Time, waiting []waitingSite) string {
 	if h.holding = first != nil; !h.holding {
 		return ""
 	}
-	text := fmt.Sprintf("abide holds %s to %s %s", amount(first.held, "request"), first.site, first.until)
+	text := fmt.Sprintf("abide holds %s to %s %s", countText(first.held, "request"), first.site, first.until)
 	if more > 1 {
-		text += fmt.Sprintf("; and to %s", amount(more-1, "other site"))
+		text += fmt.Sprintf("; and to %s", countText(more-1, "other site"))
 	}
 	switch {
 	case h.terminal && more == 1 && first.held == 1 && !first.goes.IsZero() && first.goes.Sub(now) <= holdLookEvery:
-		return "" // erased before the command goes on and writes behind it
+		return "" // erased before the command continues and writes after it
 	case h.terminal:
 		return text
 	case !h.unsaid || now.Before(h.next):
@@ -71,8 +71,8 @@ func (h *holdReport) look(now time.Time, waiting []waitingSite) string {
 	return text
 }
 
-// reportHolds tells of requests that are held until ctx is done: in the terminal's
-// status line, or in the log, unless that tells of them anyway.
+// reportHolds reports held requests until ctx is done: in the terminal's status line, or in
+// the log, unless the log has lines about them anyway.
 func (a *program) reportHolds(ctx context.Context, t *liveLine) {
 	if t == nil && a.log.IsLevelEnabled(logrus.InfoLevel) {
 		return
@@ -90,7 +90,7 @@ func (a *program) reportHolds(ctx context.Context, t *liveLine) {
 		case <-tick.C:
 		}
 		now := time.Now()
-		text := report.look(now, a.waitingSites(now))
+		text := report.update(now, a.waitingSites(now))
 		switch {
 		case t != nil:
 			t.show(text)
@@ -103,7 +103,7 @@ func (a *program) reportHolds(ctx context.Context, t *liveLine) {
 func (a *program) waitingSites(now time.Time) []waitingSite {
 	var list []waitingSite
 	for _, one := range a.proxy.Waiting() {
-		list = append(list, waitingSite{one.Site, one.Held, one.Since, proxy.HeldUntil(now, one.Keeps), one.Until})
+		list = append(list, waitingSite{one.Site, one.Held, one.Since, activity.HeldUntil(now, one.Blocker), one.Until})
 	}
 	return list
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/abide-proxy/abide/proxy"
+	"github.com/abide-proxy/abide/activity"
 )
 
 func second(n int) time.Time { return noon.Add(time.Duration(n) * time.Second) }
@@ -26,15 +26,15 @@ func TestATerminalHasALineAboutAHoldOfFiveSeconds(t *testing.T) {
 		if now < 5 {
 			want = ""
 		}
-		if got := report.look(second(now), waitingSince(0)); got != want {
+		if got := report.update(second(now), waitingSince(0)); got != want {
 			t.Fatalf("after %d s: %q", now, got)
 		}
 	}
-	if got := report.look(second(120), nil); got != "" {
+	if got := report.update(second(120), nil); got != "" {
 		t.Errorf("afterwards: %q", got)
 	}
 	both := append(waitingSince(3), waitingSite{site: "first.test", held: 1, since: second(0), until: "until 12:01:00"})
-	if got := report.look(second(10), both); got != "abide holds 1 request to first.test until 12:01:00; and to 1 other site" {
+	if got := report.update(second(10), both); got != "abide holds 1 request to first.test until 12:01:00; and to 1 other site" {
 		t.Errorf("of two sites: %q", got)
 	}
 }
@@ -43,12 +43,12 @@ func TestTheLineIsErasedBeforeTheOnlyRequestGoes(t *testing.T) {
 	report := holdReport{terminal: true}
 	one := []waitingSite{{site: "api.test", held: 1, since: second(0), goes: second(10)}}
 	for now, shown := range map[int]bool{6: true, 8: true, 9: false, 10: false} {
-		if got := report.look(second(now), one); (got != "") != shown {
+		if got := report.update(second(now), one); (got != "") != shown {
 			t.Errorf("after %d s: %q", now, got)
 		}
 	}
 	one[0].held = 2
-	if report.look(second(10), one) == "" {
+	if report.update(second(10), one) == "" {
 		t.Error("of two requests")
 	}
 }
@@ -64,7 +64,7 @@ func TestWithoutATerminalThereIsALineForAHoldAndAtMostOneAMinute(t *testing.T) {
 		case now%30 > 10: // holds of ten seconds, every half minute
 			waiting = waitingSince(now - now%30 + 5)
 		}
-		if report.look(second(now), waiting) != "" {
+		if report.update(second(now), waiting) != "" {
 			said = append(said, now)
 		}
 	}
@@ -89,7 +89,7 @@ func TestASummaryOfAQuietRunIsOneLine(t *testing.T) {
 func TestASummaryNamesTheLimitsThatHeldMostFirst(t *testing.T) {
 	s := summary{
 		took: 83 * time.Second, requests: 12, sites: 2, refusals: 3, unseen: 2,
-		held: []proxy.HeldTime{
+		held: []activity.HeldTime{
 			{Site: "api.test", Limit: "900 requests per 15m", Requests: 7, Total: 84 * time.Second, Longest: 40 * time.Second},
 			{Site: "other.test", Limit: "cooldown", Requests: 1, Total: 2 * time.Second, Longest: 2 * time.Second},
 			{Site: "other.test", Limit: "retry", Requests: 1, Total: time.Second, Longest: time.Second},
@@ -129,7 +129,7 @@ func TestARunWithoutRequestsIsToldWhyThatMayBe(t *testing.T) {
 
 func TestAStatusLineIsCutToTheWidthOfItsTerminal(t *testing.T) {
 	for n, want := range map[int]string{-1: "", 0: "", 1: "…", 3: "ab…", 4: "abcd", 9: "abcd"} {
-		if got := cutTo("abcd", n); got != want {
+		if got := truncated("abcd", n); got != want {
 			t.Errorf("%d: %q", n, got)
 		}
 	}

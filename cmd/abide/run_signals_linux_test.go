@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,16 +16,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// counter is a command that finishes gracefully after a first signal, as Scrapy does, and
-// counts how many it gets. SIGUSR1 has it say so and end.
-const counter = `
-t=0; i=0
-trap 't=$((t+1)); echo got TERM' TERM
-trap 'i=$((i+1)); echo got INT' INT
-trap 'echo counted $t TERM and $i INT; exit 7' USR1
-echo ready in $(cut -d' ' -f5 /proc/$$/stat)
-while :; do read line; done
-`
+func init() { commands["count-signals"] = countSignals }
+
+// countSignals is a command that goes on after a first signal, as Scrapy does, and counts
+// how many it gets. SIGUSR1 has it say so and end. A shell would not do: one that gets a
+// signal just before it reads waits for input with the trap still to be run.
+func countSignals() {
+	arriving := make(chan os.Signal, 16)
+	signal.Notify(arriving, syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR1)
+	fmt.Println("ready in", unix.Getpgrp())
+	count := map[os.Signal]int{}
+	for sig := range arriving {
+		if sig == syscall.SIGUSR1 {
+			fmt.Printf("counted %d TERM and %d INT\n", count[syscall.SIGTERM], count[syscall.SIGINT])
+			os.Exit(7)
+		}
+		count[sig]++
+		fmt.Println("got", strings.TrimPrefix(unix.SignalName(sig.(syscall.Signal)), "SIG"))
+	}
+}
 
 // counterIn is abide with that command, as the leader of a session of its own.
 func counterIn(t *testing.T, attributes *syscall.SysProcAttr, streams func(*exec.Cmd, *transcript)) *daemon {
@@ -30,7 +42,7 @@ func counterIn(t *testing.T, attributes *syscall.SysProcAttr, streams func(*exec
 	dir := t.TempDir()
 	d := &daemon{t: t, ended: make(chan struct{})}
 	d.out, d.log = newTranscript(d.ended), newTranscript(d.ended)
-	d.cmd = exec.Command("abide", "run", "--data", "none", "--", "sh", "-c", counter)
+	d.cmd = exec.Command("abide", "run", "--data", "none", "--", "count-signals")
 	d.cmd.Dir, d.cmd.Env = dir, []string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "GOCOVERDIR=" + os.Getenv("GOCOVERDIR")}
 	d.cmd.SysProcAttr = attributes
 	streams(d.cmd, d.out)
@@ -39,6 +51,10 @@ func counterIn(t *testing.T, attributes *syscall.SysProcAttr, streams func(*exec
 	}
 	t.Cleanup(func() {
 		_ = d.cmd.Process.Kill()
+		if group := regexp.MustCompile(`ready in (\d+)`).FindStringSubmatch(d.out.String()); group != nil {
+			id, _ := strconv.Atoi(group[1])
+			_ = syscall.Kill(-id, syscall.SIGKILL) // the command counts the signal by which it should end
+		}
 		<-d.ended
 		if t.Failed() {
 			t.Logf("it wrote:\n%s\nlog:\n%s", d.out, d.log)

@@ -9,25 +9,25 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/abide-proxy/abide/admin"
-	"github.com/abide-proxy/abide/proxy"
+	"github.com/abide-proxy/abide/activity"
+	"github.com/abide-proxy/abide/status"
 )
 
-// shownLimits is how many of the limits that held requests a summary names.
+// shownLimits is how many limits a summary names.
 const shownLimits = 3
 
-// summary is what a command of "abide run" went through. It is pure.
+// summary is what a command of "abide run" did. It reads no clock.
 type summary struct {
 	took     time.Duration
-	requests uint64 // that clients made, whoever answered them
+	requests uint64 // number of requests of clients, also those that abide answered itself
 	sites    int
-	connects uint64   // CONNECTs that clients asked for
-	ports    uint64   // of these, those to ports that egress.ports does not name
-	unread   uint64   // https connections whose requests nobody read
+	connects uint64   // number of CONNECTs of clients
+	ports    uint64   // number of these to ports that egress.ports does not name
+	unread   uint64   // number of https connections that passed unread
 	unreadOf []string // the sites of these connections, with the reason
-	refusals int      // answers that refused a request because of a limit
-	unseen   int      // of these, those whose request was sent again
-	held     []proxy.HeldTime
+	refusals int      // number of responses that refused a request because of a limit
+	unseen   int      // number of these whose request was sent again
+	held     []activity.HeldTime
 	tokens   []tokenUse
 }
 
@@ -37,10 +37,11 @@ type tokenUse struct {
 	uses        uint64 // attempts: a request that is sent again uses a token again
 }
 
-// summary is what has happened since the start.
+// summary counts from the start of the process.
 func (a *program) summary(took time.Duration) summary {
 	happened := a.proxy.Activity()
-	s := summary{took: took, connects: happened.Connects, ports: happened.RefusedPorts, refusals: happened.Refusals, unseen: happened.Replayed, held: happened.Held}
+	connects, ports := a.proxy.Connects()
+	s := summary{took: took, connects: connects, ports: ports, refusals: happened.Refusals, unseen: happened.Replayed, held: happened.Held}
 	for _, site := range a.metrics.Sites() {
 		s.requests += site.Requests
 		if site.Requests > 0 {
@@ -48,7 +49,7 @@ func (a *program) summary(took time.Duration) summary {
 		}
 		site.Unread.Each(func(reason string, connections uint64) {
 			s.unread += connections
-			s.unreadOf = append(s.unreadOf, fmt.Sprintf("%s (%s)", site.Name, admin.UnreadReason{Reason: reason}.Why()))
+			s.unreadOf = append(s.unreadOf, fmt.Sprintf("%s (%s)", site.Name, status.UnreadReason{Reason: reason}.Why()))
 		})
 	}
 	for _, pool := range a.proxy.Pools() {
@@ -64,17 +65,17 @@ func (a *program) summary(took time.Duration) summary {
 	return s
 }
 
-// write prints the summary, or why there is nothing to sum up.
+// write prints the summary, or why there is none.
 func (s *summary) write(w io.Writer) {
 	switch {
 	case s.requests > 0:
 		s.table(w)
 	case s.unread > 0:
-		fmt.Fprintf(w, "abide: %s passed unread and there was no other request, so no limit was kept: %s; see docs/clients.md#https\n", amount(int(s.unread), "https connection"), s.unreadSites())
+		fmt.Fprintf(w, "abide: %s passed unread and there was no other request, so no limit was kept: %s; see docs/clients.md#https\n", countText(int(s.unread), "https connection"), s.unreadSites())
 	case s.ports > 0:
-		fmt.Fprintf(w, "abide: %s came through abide, but no request in them; refused because egress.ports does not name the port: %d\n", amount(int(s.connects), "connection"), s.ports)
+		fmt.Fprintf(w, "abide: %s came through abide, but no request in them; refused because egress.ports does not name the port: %d\n", countText(int(s.connects), "connection"), s.ports)
 	case s.connects > 0:
-		fmt.Fprintf(w, "abide: %s came through abide, but no request in them: see docs/troubleshooting.md\n", amount(int(s.connects), "connection"))
+		fmt.Fprintf(w, "abide: %s came through abide, but no request in them: see docs/troubleshooting.md\n", countText(int(s.connects), "connection"))
 	default:
 		fmt.Fprintln(w, "abide: no request came through abide. Some programs need more than HTTP_PROXY (Node before 22.21, PHP streams, aiohttp), and hosts in NO_PROXY are reached without abide: see docs/troubleshooting.md#nothing-goes-through-the-proxy")
 	}
@@ -94,12 +95,12 @@ func (s *summary) unreadSites() string {
 
 func (s *summary) table(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "abide\t%s to %s in %s\n", amount(int(s.requests), "request"), amount(s.sites, "site"), proxy.InSeconds(s.took))
+	fmt.Fprintf(t, "abide\t%s to %s in %s\n", countText(int(s.requests), "request"), countText(s.sites, "site"), activity.InSeconds(s.took))
 	if s.unread > 0 {
-		fmt.Fprintf(t, "unread\t%s passed unread, without their limits\n", amount(int(s.unread), "https connection"))
+		fmt.Fprintf(t, "unread\t%s passed unread, without their limits\n", countText(int(s.unread), "https connection"))
 	}
 	if s.refusals > 0 {
-		fmt.Fprintf(t, "refused\t%s by sites, of which the command saw %d; the others were sent again\n", amount(s.refusals, "attempt"), s.refusals-s.unseen)
+		fmt.Fprintf(t, "refused\t%s by sites, of which the command saw %d; the others were sent again\n", countText(s.refusals, "attempt"), s.refusals-s.unseen)
 	}
 	for i, h := range s.held {
 		name := "held"
@@ -107,22 +108,22 @@ func (s *summary) table(w io.Writer) {
 			name = ""
 		}
 		if i == shownLimits {
-			fmt.Fprintf(t, "%s\tand for %s\n", name, amount(len(s.held)-i, "other limit"))
+			fmt.Fprintf(t, "%s\tand for %s\n", name, countText(len(s.held)-i, "other limit"))
 			break
 		}
-		fmt.Fprintf(t, "%s\t%s in all, %s, the longest %s: %s\n", name, proxy.InSeconds(h.Total), amount(h.Requests, "request"), proxy.InSeconds(h.Longest), heldFor(h))
+		fmt.Fprintf(t, "%s\t%s in all, %s, the longest %s: %s\n", name, activity.InSeconds(h.Total), countText(h.Requests, "request"), activity.InSeconds(h.Longest), heldFor(h))
 	}
 	if len(s.tokens) > 0 {
 		fmt.Fprintf(t, "tokens\t%s\n", strings.Join(s.tokenNames(), ", "))
 	}
-	if text := s.faster(); text != "" {
+	if text := s.advice(); text != "" {
 		fmt.Fprintf(t, "faster\t%s\n", text)
 	}
 	t.Flush()
 }
 
-// heldFor says what requests were held for.
-func heldFor(h proxy.HeldTime) string {
+// heldFor describes why requests were held.
+func heldFor(h activity.HeldTime) string {
 	switch h.Limit {
 	case "":
 		return h.Site + " (the command did not wait for it)"
@@ -145,14 +146,14 @@ func (s *summary) tokenNames() []string {
 		if i == shownTokens {
 			return append(list, fmt.Sprintf("and %d more", len(s.tokens)-i))
 		}
-		list = append(list, fmt.Sprintf("%s of %s (%s)", one.label, one.pool, amount(int(one.uses), "attempt")))
+		list = append(list, fmt.Sprintf("%s of %s (%s)", one.label, one.pool, countText(int(one.uses), "attempt")))
 	}
 	return list
 }
 
-// faster says what would have made the command faster, if requests were held for
-// long enough to matter.
-func (s *summary) faster() string {
+// advice describes what would have made the command faster, if requests were held for long
+// enough to matter.
+func (s *summary) advice() string {
 	if len(s.held) == 0 || s.held[0].Longest < time.Second {
 		return ""
 	}

@@ -10,23 +10,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// passed are the signals that a command gets from whoever sends them to abide.
-var passed = []os.Signal{
+// forwardedSignals are the signals to abide that are forwarded to its command.
+var forwardedSignals = []os.Signal{
 	syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2,
 }
 
-// childGroup is the process group of a command that abide runs. A signal that somebody
-// sends to all of abide's group, as timeout(1) and "kill %1" do, must reach the command
-// once. So the command has a group of its own, to which the kernel does not send such a
-// signal, and abide passes it on.
+// childGroup is the process group of a command that abide runs. A signal to all of abide's
+// group, as timeout(1) and "kill %1" send it, must reach the command once. So the command has
+// a group of its own, to which the kernel does not send that signal, and abide forwards it.
 //
 // In the foreground of a terminal the command stays in abide's group, so that reading
 // from the terminal, Ctrl-C and Ctrl-Z work as without abide.
 type childGroup struct {
-	own bool // the command is in a group of its own
+	own bool // the command has a group of its own
 }
 
-// groupFor decides which group a command gets.
+// groupFor decides the process group of a command.
 func groupFor(child *exec.Cmd) childGroup {
 	g := childGroup{own: !inForeground()}
 	child.SysProcAttr = &syscall.SysProcAttr{Setpgid: g.own}
@@ -45,8 +44,8 @@ func inForeground() bool {
 	return err == nil && group == unix.Getpgrp()
 }
 
-// jobSignals are those by which a shell stops and continues abide, which the command must
-// follow where it has a group of its own.
+// jobSignals are the signals by which a shell stops and continues abide. A command with a
+// group of its own must get them too.
 func (g childGroup) jobSignals() []os.Signal {
 	if !g.own {
 		return nil
@@ -54,8 +53,8 @@ func (g childGroup) jobSignals() []os.Signal {
 	return []os.Signal{syscall.SIGTSTP, syscall.SIGCONT}
 }
 
-// take does for the command what a signal to abide asks for.
-func (g childGroup) take(child *os.Process, sig os.Signal) {
+// forward does for the command what a signal asks abide to do.
+func (g childGroup) forward(child *os.Process, sig os.Signal) {
 	n, ok := sig.(syscall.Signal)
 	switch {
 	case !ok, n == syscall.SIGPIPE:
@@ -65,14 +64,14 @@ func (g childGroup) take(child *os.Process, sig os.Signal) {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
 		}
 	case (n == syscall.SIGINT || n == syscall.SIGQUIT) && inForeground():
-		// A terminal gives these to every process in its foreground, to the command too.
-		// Nobody says who sent a signal, so being in the foreground has to do.
+		// A terminal sends these to every process in its foreground, also to the command.
+		// The sender of a signal is unknown, so being in the foreground decides.
 	default:
-		_ = child.Signal(n) // it may have ended
+		_ = child.Signal(n) // the command may have ended
 	}
 }
 
-// send sends a signal to the whole group of the command, if that has not ended.
+// send sends a signal to the command's group, if the command has not ended.
 func (g childGroup) send(child *os.Process, sig syscall.Signal) {
 	if child.Signal(syscall.Signal(0)) == nil {
 		_ = syscall.Kill(-child.Pid, sig)

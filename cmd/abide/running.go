@@ -16,30 +16,30 @@ import (
 	"github.com/abide-proxy/abide/policy"
 )
 
-// running are the abides that a command such as "abide status" asks: what answers at
-// --admin if that is given, else what answers at admin.listen and all that are
-// registered in the data directory. Where nothing runs it is admin.listen alone, so
-// that asking it fails with its address. Each has an address to ask in Admin.
+// running are the abides that a command such as "abide status" asks: the one at --admin if
+// that is given, else the one at admin.listen and all that are registered in the data
+// directory. Without a running abide it is admin.listen alone, so that the error names the
+// address. Each has an address in Admin.
 func running(cmd *cobra.Command, p *policy.Policy) ([]registration, error) {
 	address := ""
 	if p.Admin.Listen != "" {
 		var err error
-		if address, err = reachable(p.Admin.Listen); err != nil {
+		if address, err = localAddress(p.Admin.Listen); err != nil {
 			return nil, err
 		}
 	}
-	if f := cmd.Flags().Lookup(flagged["admin.listen"]); f != nil && f.Changed && address != "" {
+	if f := cmd.Flags().Lookup(settingFlags["admin.listen"]); f != nil && f.Changed && address != "" {
 		return []registration{{Admin: address}}, nil
 	}
 	var list []registration
 	for _, one := range registrations(p.Data) {
-		if at, err := reachable(one.Admin); err == nil {
+		if at, err := localAddress(one.Admin); err == nil {
 			one.Admin = at
 			list = append(list, one)
 		}
 	}
 	if address != "" {
-		if remote := answering(cmd.Context(), address); remote != "" && !has(list, remote) {
+		if remote := listeningAddress(cmd.Context(), address); remote != "" && !has(list, remote) {
 			list = append([]registration{{Admin: address}}, list...)
 		}
 	}
@@ -49,10 +49,10 @@ func running(cmd *cobra.Command, p *policy.Policy) ([]registration, error) {
 	case address != "":
 		return []registration{{Admin: address}}, nil
 	}
-	return nil, errors.New("admin.listen is off, and no abide is registered in " + registrationsOf(p) + ", so there is nobody to ask")
+	return nil, errors.New("admin.listen is off, and no abide is registered in " + registrationsOf(p) + ", so no abide can be asked")
 }
 
-// registrationsOf is where registrations are, for an error.
+// registrationsOf is the directory of registrations, for an error.
 func registrationsOf(p *policy.Policy) string {
 	if p.Data == "none" {
 		return "a data directory (data: none)"
@@ -69,9 +69,9 @@ func has(list []registration, address string) bool {
 	return false
 }
 
-// answering is the address, without a name, of what accepts connections there; "" if
-// nothing does.
-func answering(ctx context.Context, address string) string {
+// listeningAddress is the resolved address at which connections are accepted, "" without a
+// listener.
+func listeningAddress(ctx context.Context, address string) string {
 	dialer := net.Dialer{Timeout: time.Second}
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -94,20 +94,20 @@ func describeRunning(w io.Writer, list []registration) {
 			fmt.Fprintf(t, "not registered in this data directory\t-\t-\t%s\t-\n", one.Admin)
 			continue
 		}
-		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\n", oneLine(one.Command), one.PID, oneLine(one.Proxy), one.Admin, one.Started.Format(time.RFC3339))
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\n", printable(one.Command), one.PID, printable(one.Proxy), one.Admin, one.Started.Format(time.RFC3339))
 	}
 	t.Flush()
 }
 
-// askRunning asks each abide that a command asks, within liveTimeout each. What is written
-// to text has titles where it needs them, unless it is JSON. It tells whether any has
-// answered, and joins the errors of those that have not.
+// askRunning asks each running abide, within liveTimeout each. The output in text has titles
+// where needed, unless it is JSON. It tells whether any abide has answered, and joins the
+// errors of the others.
 func askRunning(cmd *cobra.Command, text *bytes.Buffer, asJSON bool, ask func(ctx context.Context, address string, api adminAPI) error) (answered bool, failed error) {
 	list, api, err := findRunning(cmd)
 	if err != nil {
 		return false, err
 	}
-	api.tellGuess(cmd, list)
+	api.warnGuessed(cmd, list)
 	if !asJSON {
 		describeRunning(text, list)
 	}
@@ -126,16 +126,16 @@ func askRunning(cmd *cobra.Command, text *bytes.Buffer, asJSON bool, ask func(ct
 	return answered, failed
 }
 
-// needsTitle tells whether what is printed of an abide has to say which it is: of
-// several, and of a run, whose admin listener no configuration names.
+// needsTitle tells whether the output about an abide must name it: it is one of several, or
+// a run, whose admin listener no configuration names.
 func (r registration) needsTitle(list []registration) bool {
 	return len(list) > 1 || r.PID != 0 && r.Command != "serve"
 }
 
-// title names one of several abides, or one that no configuration names.
+// title names an abide.
 func (r registration) title() string {
 	if r.PID == 0 {
 		return "the abide at " + r.Admin
 	}
-	return fmt.Sprintf("abide %s, process %d, admin %s", oneLine(r.Command), r.PID, r.Admin)
+	return fmt.Sprintf("abide %s, process %d, admin %s", printable(r.Command), r.PID, r.Admin)
 }

@@ -39,8 +39,8 @@ func serve(cmd *cobra.Command, _ []string) error {
 	caught := catchSignals(cmd.Context())
 	defer caught.close()
 
-	// Starting may wait for a disk or a pipe, serving for requests. Signals are
-	// heard meanwhile.
+	// Starting may wait for a disk or a pipe, and serving for requests. Signals are
+	// handled meanwhile.
 	started := make(chan struct{})
 	done := make(chan error, 1)
 	go func() {
@@ -48,7 +48,7 @@ func serve(cmd *cobra.Command, _ []string) error {
 		close(started)
 		if err == nil {
 			unregister := a.register("serve")
-			err = a.Run(caught.stop, caught.reload)
+			err = a.run(caught.stop, caught.reload)
 			unregister()
 		}
 		done <- err
@@ -59,7 +59,7 @@ func serve(cmd *cobra.Command, _ []string) error {
 		select {
 		case <-started:
 		default:
-			return nil // nothing has begun that has to end well
+			return nil // nothing was started yet
 		}
 	}
 	select {
@@ -70,7 +70,7 @@ func serve(cmd *cobra.Command, _ []string) error {
 	}
 }
 
-// start makes the program that the command line asks for and says where it is.
+// start opens the program for the command line and prints the banner.
 func start(cmd *cobra.Command) (*program, error) {
 	s, err := sourceOf(cmd)
 	if err != nil {
@@ -92,7 +92,7 @@ func start(cmd *cobra.Command) (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A banner that nobody reads is no reason not to serve.
+	// An error of printing the banner does not prevent serving.
 	_, _ = io.WriteString(cmd.OutOrStdout(), a.banner())
 	a.systemd = systemdOf(os.Getenv)
 	a.systemd.ready("serving on " + a.listener.Addr().String())

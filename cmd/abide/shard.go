@@ -17,14 +17,14 @@ import (
 )
 
 func shardCommand() *cobra.Command {
-	var x sharding
+	var x shardCall
 	cmd := &cobra.Command{
 		Use:   "shard [-i INDEX] [-n OF] [FILE...]",
 		Short: "Keep the URLs that one crawler of several owns",
 		Long: `Shard reads URLs, one a line, and prints those that crawler INDEX of OF owns, as
 they are written and in their order. The first crawler is 0. Without FILE, or
 for -, it reads standard input. Each URL has exactly one owner, which follows
-from the URL and OF alone: nobody needs a list, and from OF to OF+1 crawlers
+from the URL and OF alone: no list is needed, and from OF to OF+1 crawlers
 only what the new one gets moves.
 
 What is not given is that of the configuration's shard, with which the proxy
@@ -45,18 +45,18 @@ and the command ends with 1 after the rest.`,
 	return cmd
 }
 
-// sharding is one call of the command.
-type sharding struct {
+// shardCall is one call of the command.
+type shardCall struct {
 	index, of     int
 	by            string
 	invert, owner bool
 
-	all bool // whoever owns them
-	bad bool // a line was no URL
+	all bool // print all URLs, whatever their owner
+	bad bool // a line was not a URL
 }
 
-func (x *sharding) run(cmd *cobra.Command, args []string) error {
-	if err := x.settle(cmd); err != nil {
+func (x *shardCall) run(cmd *cobra.Command, args []string) error {
+	if err := x.resolve(cmd); err != nil {
 		return err
 	}
 	if len(args) == 0 {
@@ -77,9 +77,9 @@ func (x *sharding) run(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// settle finds out which part of how many, from the command line and, for what that
-// does not say, from the configuration.
-func (x *sharding) settle(cmd *cobra.Command) error {
+// resolve finds the index and the number of crawlers, from the command line or else from the
+// configuration.
+func (x *shardCall) resolve(cmd *cobra.Command) error {
 	given := cmd.Flags().Changed
 	x.all = x.owner && !given("index")
 	if x.all && x.invert {
@@ -105,7 +105,7 @@ func (x *sharding) settle(cmd *cobra.Command) error {
 	return x.check(given("of"))
 }
 
-func (x *sharding) check(given bool) error {
+func (x *shardCall) check(given bool) error {
 	switch {
 	case x.of < 1 && given:
 		return usage(fmt.Errorf("-n: %d crawlers are none", x.of))
@@ -119,8 +119,8 @@ func (x *sharding) check(given bool) error {
 	return nil
 }
 
-// file goes through the lines of one file.
-func (x *sharding) file(cmd *cobra.Command, name string, out *bufio.Writer) error {
+// file reads the lines of one file.
+func (x *shardCall) file(cmd *cobra.Command, name string, out *bufio.Writer) error {
 	in := cmd.InOrStdin()
 	if name != "-" {
 		file, err := os.Open(name)
@@ -138,7 +138,7 @@ func (x *sharding) file(cmd *cobra.Command, name string, out *bufio.Writer) erro
 		if len(line) > 0 || errors.Is(err, errLongLine) {
 			if fault := x.line(line, err, out); fault != nil {
 				x.bad = true
-				// What was asked for comes before what is said of it.
+				// Output comes before the errors about it.
 				if err := out.Flush(); err != nil {
 					return err
 				}
@@ -159,8 +159,8 @@ func (x *sharding) file(cmd *cobra.Command, name string, out *bufio.Writer) erro
 	}
 }
 
-// line prints a URL if it is asked for. An error of the output is told by its Flush.
-func (x *sharding) line(line []byte, wrong error, out *bufio.Writer) error {
+// line prints a URL if it is selected. Flush returns errors of the output.
+func (x *shardCall) line(line []byte, wrong error, out *bufio.Writer) error {
 	if errors.Is(wrong, errLongLine) {
 		return errLongLine
 	}
@@ -185,13 +185,13 @@ func (x *sharding) line(line []byte, wrong error, out *bufio.Writer) error {
 	return nil
 }
 
-// errLongLine is for a line that nobody meant as a URL.
+// errLongLine is for a line that is too long to be a URL.
 var errLongLine = fmt.Errorf("is longer than %s", policy.Size(shard.Longest))
 
-// longLines reads lines up to a bound, and goes on after one that is longer.
+// longLines reads lines up to a length, and skips longer ones.
 type longLines struct {
 	in     *bufio.Reader
-	long   []byte // of a line that does not fit into the reader's own
+	long   []byte // a line that is longer than the reader's buffer
 	number int
 }
 
@@ -199,7 +199,7 @@ func newLongLines(in io.Reader) *longLines {
 	return &longLines{in: bufio.NewReaderSize(in, 64<<10)}
 }
 
-// next is the next line with its end, until it is called again.
+// next is the next line with its end. It is valid until the next call.
 func (l *longLines) next() ([]byte, error) {
 	l.number++
 	line, err := l.in.ReadSlice('\n')
@@ -209,7 +209,7 @@ func (l *longLines) next() ([]byte, error) {
 	l.long = append(l.long[:0], line...)
 	for errors.Is(err, bufio.ErrBufferFull) {
 		line, err = l.in.ReadSlice('\n')
-		if len(l.long) <= shard.Longest+1 { // with its end
+		if len(l.long) <= shard.Longest+1 { // with the line's end
 			l.long = append(l.long, line...)
 		}
 	}
@@ -219,5 +219,5 @@ func (l *longLines) next() ([]byte, error) {
 	return l.long, err
 }
 
-// waiting tells that the next line has not come yet.
+// waiting tells whether the next line has not come yet.
 func (l *longLines) waiting() bool { return l.in.Buffered() == 0 }

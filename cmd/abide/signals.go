@@ -8,12 +8,12 @@ import (
 	"syscall"
 )
 
-// signals are those that serve lives with. The first SIGINT or SIGTERM stops
-// gently, the second at once; SIGHUP reads the configuration again; SIGPIPE, of
-// a log that nobody reads any more, does nothing.
+// signals are the signals that serve handles. The first SIGINT or SIGTERM ends abide after
+// its requests, the second at once. SIGHUP reloads the configuration. SIGPIPE, of a log
+// without a reader, does nothing.
 type signals struct {
-	stop   context.Context // done after the first
-	again  chan os.Signal  // the second
+	stop   context.Context // done after the first SIGINT or SIGTERM
+	again  chan os.Signal  // receives the second
 	reload chan struct{}   // one value for any number of SIGHUPs in a row
 
 	arriving chan os.Signal
@@ -22,8 +22,8 @@ type signals struct {
 	running  sync.WaitGroup
 }
 
-// catchSignals takes over from the moment it is called: a SIGHUP that arrives
-// while abide starts must not end it.
+// catchSignals catches signals from now on: a SIGHUP that comes while abide starts must not
+// end it.
 func catchSignals(ctx context.Context) *signals {
 	stop, end := context.WithCancel(ctx)
 	s := &signals{
@@ -33,7 +33,7 @@ func catchSignals(ctx context.Context) *signals {
 		arriving: make(chan os.Signal, 8),
 		closing:  make(chan struct{}),
 	}
-	// SIGPIPE is caught, not ignored: what is ignored stays so in a child.
+	// SIGPIPE is caught and not ignored: a child inherits ignored signals.
 	signal.Notify(s.arriving, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 	s.running.Go(func() {
 		for {
@@ -68,15 +68,15 @@ func (s *signals) take(sig os.Signal) {
 	}
 }
 
-// close ends the listening. The signals stay caught: the process exits next, and
-// a SIGHUP that arrives meanwhile must not make it end in another way.
+// close ends the handling. The signals stay caught: the process exits next, and a SIGHUP
+// that comes meanwhile must not change the exit status.
 func (s *signals) close() {
 	close(s.closing)
 	s.running.Wait()
 	s.end()
 }
 
-// statusOf is what a shell shows for a process that a signal ended.
+// statusOf is the exit status that a shell shows for a process that a signal ended.
 func statusOf(sig os.Signal) int {
 	if n, ok := sig.(syscall.Signal); ok {
 		return 128 + int(n)

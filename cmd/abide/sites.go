@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/abide-proxy/abide/admin"
+	"github.com/abide-proxy/abide/status"
 )
 
 func sitesCommand() *cobra.Command {
@@ -49,7 +49,7 @@ func sitesOf(ctx context.Context, text *bytes.Buffer, address string, api adminA
 	if err != nil {
 		return err
 	}
-	var list admin.SiteList
+	var list status.SiteList
 	if json.Unmarshal(body, &list) != nil || list.Sites == nil {
 		return notAbide(address, does)
 	}

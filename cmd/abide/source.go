@@ -14,15 +14,16 @@ import (
 	"github.com/abide-proxy/abide/policy"
 )
 
-// defaultFile is read where the command was started, when nothing names another.
+// defaultFile is the configuration file in the working directory, which is read when no
+// other is named.
 const defaultFile = "abide.yaml"
 
-// maxFile bounds what is read of a configuration. policy refuses files long
-// before; this keeps an endless one (/dev/zero) out of memory.
+// maxFile bounds the bytes that are read of a configuration. policy refuses smaller files
+// already; maxFile keeps an endless one (/dev/zero) out of memory.
 const maxFile = 16 << 20
 
-// source is where a command's policy comes from: a file, the environment and
-// flags. It can be read again, by any goroutine.
+// source is where a command's policy comes from: a file, the environment and flags. It can
+// be read again, by any goroutine.
 type source struct {
 	path    string // "" for none
 	environ []string
@@ -37,13 +38,12 @@ type source struct {
 	allowEmpty bool
 
 	mu    sync.Mutex
-	read  bool              // whether the file was loaded before
+	read  bool              // the file was loaded before
 	sum   [sha256.Size]byte // of the file as it was last loaded
-	empty bool              // whether it had no keys then
+	empty bool              // the file had no keys then
 }
 
-// sourceOf finds the configuration of a command. Naming a file that is not there
-// is an error; not having one is not.
+// sourceOf finds the configuration of a command. A file that is named must exist.
 func sourceOf(cmd *cobra.Command) (*source, error) {
 	s := &source{environ: ownVariables(os.Environ()), flags: flagsOf(cmd.Flags())}
 	if f := cmd.Flags().Lookup("config"); f != nil && f.Changed {
@@ -67,8 +67,7 @@ func namesFile(cmd *cobra.Command) bool {
 	return f != nil && f.Changed || os.Getenv("ABIDE_CONFIG") != ""
 }
 
-// load reads it all. A policy.Faults, or a file that cannot be read, ends with
-// the status for a wrong configuration.
+// load reads the configuration. An error has the exit status for a wrong configuration.
 func (s *source) load() (*policy.Policy, error) {
 	from := policy.Source{Path: s.path, Data: []byte{}, Environ: s.environ, Flags: s.flags, Defaults: s.defaults}
 	if s.path != "" {
@@ -81,12 +80,12 @@ func (s *source) load() (*policy.Policy, error) {
 	return policy.Load(from)
 }
 
-// file is what the file holds now.
+// file is the content of the file.
 func (s *source) file() ([]byte, error) {
 	s.mu.Lock()
 	again := s.read
 	s.mu.Unlock()
-	if again && !s.lasting() {
+	if again && !s.rereadable() {
 		return nil, fmt.Errorf("%s is not a regular file, and can be read only once", s.path)
 	}
 	data, err := readFile(s.path)
@@ -100,9 +99,9 @@ func (s *source) file() ([]byte, error) {
 	return data, nil
 }
 
-// emptied is an error where the file was loaded last without any keys and the
-// configuration that runs has something to lose by it.
-func (s *source) emptied(running *policy.Policy) error {
+// emptiedError is an error where the file that was loaded last has no keys, and the running
+// configuration has rules, pools or clients.
+func (s *source) emptiedError(running *policy.Policy) error {
 	s.mu.Lock()
 	empty := s.empty
 	s.mu.Unlock()
@@ -113,20 +112,20 @@ func (s *source) emptied(running *policy.Policy) error {
 	return policy.Faults{{Source: s.path, Line: 1, Text: fmt.Sprintf(
 		"has no settings any more, while the running configuration has %s, %s and %s; "+
 			"write them again, or start abide with --allow-empty if the file is meant to be empty",
-		amount(rules, "rule"), amount(pools, "pool"), amount(clients, "client"))}}
+		countText(rules, "rule"), countText(pools, "pool"), countText(clients, "client"))}}
 }
 
-// amount is a number and its noun.
-func amount(n int, noun string) string {
+// countText is a number with its noun.
+func countText(n int, noun string) string {
 	if n != 1 {
 		noun += "s"
 	}
 	return fmt.Sprintf("%d %s", n, noun)
 }
 
-// lasting tells whether there is a file that can be read more than once. Opening
-// a pipe again, as in --config <(…), would wait for a writer that never comes.
-func (s *source) lasting() bool {
+// rereadable tells whether there is a file that can be read more than once. Opening a pipe
+// again, as in --config <(…), would wait for a writer that never comes.
+func (s *source) rereadable() bool {
 	if s.path == "" {
 		return false
 	}
@@ -134,10 +133,10 @@ func (s *source) lasting() bool {
 	return err != nil || info.Mode().IsRegular()
 }
 
-// changed tells whether the file holds something else than when it was last
-// loaded. A file that has gone has changed.
+// changed tells whether the file's content differs from the last load. A file that was
+// removed has changed.
 func (s *source) changed() bool {
-	if !s.lasting() {
+	if !s.rereadable() {
 		return false
 	}
 	data, err := readFile(s.path)
@@ -154,15 +153,15 @@ func readFile(path string) ([]byte, error) {
 	data, err := policy.ReadFile(path, maxFile+1)
 	switch {
 	case err != nil:
-		return nil, named(path, err)
+		return nil, fileError(path, err)
 	case len(data) > maxFile:
 		return nil, fmt.Errorf("%s has more than %d MiB", path, maxFile>>20)
 	}
 	return data, nil
 }
 
-// named is an error that says which file it is about.
-func named(path string, err error) error {
+// fileError adds the name of a file to an error.
+func fileError(path string, err error) error {
 	var at *fs.PathError
 	if errors.As(err, &at) {
 		return err
@@ -170,10 +169,9 @@ func named(path string, err error) error {
 	return fmt.Errorf("reading %s: %w", path, err)
 }
 
-// ownVariables leaves out what only looks as if it were ours: Kubernetes tells
-// every container of a Service named abide in ABIDE_SERVICE_HOST,
-// ABIDE_PORT_3128_TCP and the like, and policy refuses variables that it does
-// not know.
+// ownVariables leaves out variables that only look like abide's: Kubernetes sets
+// ABIDE_SERVICE_HOST, ABIDE_PORT_3128_TCP and the like for a Service named abide, and policy
+// refuses unknown variables.
 func ownVariables(environ []string) []string {
 	own := make([]string, 0, len(environ))
 	for _, one := range environ {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/abide-proxy/abide/admin"
+	"github.com/abide-proxy/abide/status"
 )
 
 func statusCommand() *cobra.Command {
@@ -42,9 +42,9 @@ the admin listener is that of $ABIDE_ADMIN_TOKEN, else of the file.`,
 	return cmd
 }
 
-// answers are what the API says, as it came. Tokens and Forecast are null where a
-// proxy has none to tell of.
-type answers struct {
+// statusAnswers are the answers of the API as they came. Tokens and Forecast are null where
+// a proxy has none.
+type statusAnswers struct {
 	Status   json.RawMessage `json:"status"`
 	Tokens   json.RawMessage `json:"tokens"`
 	Forecast json.RawMessage `json:"forecast"`
@@ -72,26 +72,26 @@ func oneStatus(ctx context.Context, text *bytes.Buffer, address string, api admi
 		encoder.SetEscapeHTML(false)
 		return encoder.Encode(said)
 	}
-	var status admin.Status
-	var tokens admin.Tokens
-	var forecast []admin.Forecast
-	if json.Unmarshal(said.Status, &status) != nil || json.Unmarshal(said.Tokens, &tokens) != nil || json.Unmarshal(said.Forecast, &forecast) != nil {
+	var process status.Process
+	var tokens status.Tokens
+	var forecast []status.Forecast
+	if json.Unmarshal(said.Status, &process) != nil || json.Unmarshal(said.Tokens, &tokens) != nil || json.Unmarshal(said.Forecast, &forecast) != nil {
 		return notAbide(address, "tells its status")
 	}
 	now := time.Now()
-	status.Describe(text)
-	status.DescribeStore(text, now)
-	status.DescribeSites(text)
-	status.DescribeUnread(text)
-	status.DescribeAdaptive(text)
+	process.Describe(text)
+	process.DescribeStore(text, now)
+	process.DescribeSites(text)
+	process.DescribeUnread(text)
+	process.DescribeAdaptive(text)
 	tokens.Describe(text, now)
-	admin.DescribeForecasts(text, forecast, now)
-	status.DescribeWaiting(text, now)
+	status.DescribeForecasts(text, forecast, now)
+	process.DescribeWaiting(text, now)
 	return nil
 }
 
-// askStatus asks the process whose admin listener is at address how it is.
-func askStatus(ctx context.Context, address string, api adminAPI) (said answers, err error) {
+// askStatus fetches the status of the process whose admin listener is at address.
+func askStatus(ctx context.Context, address string, api adminAPI) (said statusAnswers, err error) {
 	if said.Status, err = api.get(ctx, address, "status", "tells its status"); err != nil {
 		return said, err
 	}
@@ -99,20 +99,20 @@ func askStatus(ctx context.Context, address string, api adminAPI) (said answers,
 		*where, err = api.get(ctx, address, path, "tells its status")
 		var none *problem
 		if errors.As(err, &none) && (none.status == http.StatusNotImplemented || none.status == http.StatusNotFound) {
-			*where, err = []byte("null"), nil // an older one, or one without
+			*where, err = []byte("null"), nil // an older abide, or one without pools
 		}
 		if err != nil {
 			return said, err
 		}
 	}
-	if !object(said.Status) || !json.Valid(said.Tokens) || !json.Valid(said.Forecast) {
+	if !isStatus(said.Status) || !json.Valid(said.Tokens) || !json.Valid(said.Forecast) {
 		return said, notAbide(address, "tells its status")
 	}
 	return said, nil
 }
 
-// object tells whether it is the status of an abide, and not any other JSON.
-func object(status []byte) bool {
+// isStatus tells whether JSON is the status of an abide.
+func isStatus(status []byte) bool {
 	var known struct {
 		Uptime *float64 `json:"uptime_seconds"`
 	}

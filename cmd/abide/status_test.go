@@ -16,6 +16,7 @@ import (
 	"github.com/abide-proxy/abide/admin"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/status"
 )
 
 // printedStatus is what "abide status" prints and ends with, with this
@@ -34,42 +35,74 @@ func printedStatus(t *testing.T, config string, args ...string) (code int, out, 
 }
 
 // watched is an admin listener that has something to tell.
-func watched(t *testing.T, tokens func() admin.Tokens) (config string) {
+func watched(t *testing.T, tokens func() status.Tokens) (config string) {
 	t.Helper()
-	var forecast func(string, int64) []admin.Forecast
-	var keeps func(context.Context) admin.Store
-	if tokens != nil {
-		forecast, keeps = somePlans, someStore
-	}
 	p := policy.Defaults()
 	p.Admin.Token = policy.NewSecret("sesame-open-canary")
-	address := console(t, admin.New(admin.Options{
+	api := admin.New(admin.Options{
 		Policy: func() *policy.Policy { return p }, Metrics: metrics.New(10), Version: "v1.2.3", Listen: "127.0.0.1:3128",
-		Holds:  func(string, int) []admin.Hold { return []admin.Hold{{Site: "api.test", Limit: "2 in flight"}} },
-		Tokens: tokens, Forecast: forecast, Store: keeps,
-	}).ServeHTTP)
+		Proxy: someProxy{tokens: tokens}, Process: someProcess{tokens: tokens},
+	})
+	address := console(t, func(w http.ResponseWriter, r *http.Request) {
+		if path := r.URL.Path; tokens == nil && (path == "/api/v1/tokens" || path == "/api/v1/forecast") {
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusNotImplemented) // as an older abide does
+			_, _ = w.Write([]byte(`{"detail":"there are none"}`))
+			return
+		}
+		api.ServeHTTP(w, r)
+	})
 	return "admin: {listen: " + address + ", token: sesame-open-canary}\n"
 }
 
+// someProxy has tokens and a request that waits.
+type someProxy struct {
+	admin.Proxy
+	tokens func() status.Tokens
+}
+
+func (someProxy) Breakers() []status.Breaker                   { return nil }
+func (someProxy) WrittenLimits() []status.Limit                { return nil }
+func (p someProxy) Tokens() status.Tokens                      { return p.tokens() }
+func (someProxy) Forecast(s string, n int64) []status.Forecast { return somePlans(s, n) }
+func (someProxy) Holds(string, int) []status.Hold {
+	return []status.Hold{{Site: "api.test", Limit: "2 in flight"}}
+}
+
+// someProcess has a store where there are tokens.
+type someProcess struct {
+	admin.Process
+	tokens func() status.Tokens
+}
+
+func (someProcess) Ready() []status.Check          { return nil }
+func (someProcess) Refused() *status.RefusedReload { return nil }
+func (p someProcess) Store(ctx context.Context) (s status.Store) {
+	if p.tokens != nil {
+		s = someStore(ctx)
+	}
+	return s
+}
+
 // somePlans are a quota of which 62 % is used, and another until tomorrow.
-func somePlans(string, int64) []admin.Forecast {
+func somePlans(string, int64) []status.Forecast {
 	now := time.Now()
-	return []admin.Forecast{{
+	return []status.Forecast{{
 		Site: "api.test", Limit: "10000 requests per month", Amount: 10_000, Used: 6200, Left: 3800,
 		Opens: now.Add(-20 * 24 * time.Hour), Ends: now.Add(10 * 24 * time.Hour), Rate: 1, RunsOut: now.Add(63 * time.Minute),
 	}}
 }
 
 // someStore is one that two instances share.
-func someStore(context.Context) admin.Store {
-	return admin.Store{Kind: "shared", Instance: "1", Operations: 7, Members: []admin.Member{{ID: "1", Name: "host-a:12"}, {ID: "2", Name: "host-b:<17>\x1b"}}}
+func someStore(context.Context) status.Store {
+	return status.Store{Kind: "shared", Instance: "1", Operations: 7, Members: []status.Member{{ID: "1", Name: "host-a:12"}, {ID: "2", Name: "host-b:<17>\x1b"}}}
 }
 
 func TestStatusPrintsWhatTheRunningProxyTells(t *testing.T) {
-	config := watched(t, func() admin.Tokens {
-		return admin.Tokens{Pools: []admin.Pool{{Name: "twitter", Ready: 1, Tokens: []admin.Token{{
+	config := watched(t, func() status.Tokens {
+		return status.Tokens{Pools: []status.Pool{{Name: "twitter", Ready: 1, Tokens: []status.Token{{
 			Label: "<news>", State: "cooling", Until: time.Now().Add(time.Hour), Uses: 7,
-			Limits: []admin.Announced{{Site: "api.test", Route: "GET /x", Limit: 75, Remaining: 12, Reset: time.Now().Add(10 * time.Minute)}},
+			Limits: []status.Announced{{Site: "api.test", Route: "GET /x", Limit: 75, Remaining: 12, Reset: time.Now().Add(10 * time.Minute)}},
 		}}}}}
 	})
 	code, out, errs := printedStatus(t, config)
@@ -87,9 +120,9 @@ func TestStatusPrintsWhatTheRunningProxyTells(t *testing.T) {
 
 	code, out, errs = printedStatus(t, config, "--json")
 	var got struct {
-		Status   admin.Status
-		Tokens   admin.Tokens
-		Forecast []admin.Forecast
+		Status   status.Process
+		Tokens   status.Tokens
+		Forecast []status.Forecast
 	}
 	if err := json.Unmarshal([]byte(out), &got); code != 0 || errs != "" || err != nil || strings.Count(out, "\n") != 1 {
 		t.Fatalf("--json: %d %v\n%s%s", code, err, out, errs)

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// systemdTimeout bounds how long a message to systemd may take. The socket is on
-// this machine, so only a systemd that hangs takes longer.
+// systemdTimeout bounds how long a message to systemd may take. The socket is on this
+// machine, so only a systemd that hangs takes longer.
 const systemdTimeout = time.Second
 
-// systemd tells the service manager what state abide is in, by the protocol of
-// sd_notify(3). A unit with Type=notify needs it. A nil systemd tells nothing.
+// systemd notifies the service manager of abide's state, by the protocol of sd_notify(3). A
+// unit with Type=notify needs that. A nil systemd does nothing.
 type systemd struct {
 	address net.UnixAddr // of $NOTIFY_SOCKET; "@" at its start is an abstract socket
 }
@@ -26,21 +26,21 @@ func systemdOf(getenv func(string) string) *systemd {
 	return &systemd{address: net.UnixAddr{Name: name, Net: "unixgram"}}
 }
 
-// ready says that abide serves.
+// ready notifies that abide serves.
 func (s *systemd) ready(status string) { s.send("READY=1", "STATUS="+status) }
 
-// reloading says that the configuration is being read. A call of ready follows.
+// reloading notifies that the configuration is being read. A call of ready follows.
 func (s *systemd) reloading() {
 	s.send("RELOADING=1", fmt.Sprintf("MONOTONIC_USEC=%d", monotonic().Microseconds()))
 }
 
-// stopping says that abide ends and that this may take as long as drain, which
-// may be longer than the unit's TimeoutStopSec.
+// stopping notifies that abide ends and that this may take as long as drain, which may be
+// longer than the unit's TimeoutStopSec.
 func (s *systemd) stopping(status string, drain time.Duration) {
 	s.send("STOPPING=1", "STATUS="+status, fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", (drain+adminDrain+5*time.Second).Microseconds()))
 }
 
-// send writes the lines as one datagram. abide serves whether or not it arrives.
+// send sends the lines as one datagram. abide serves whether or not the datagram arrives.
 func (s *systemd) send(lines ...string) {
 	if s == nil {
 		return

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// version is set by the linker (-X main.version=…). Without that it is what Go
+// version is set by the linker (-X main.version=…). Without that it is the version that Go
 // recorded of the module or of the commit.
 var version string
 

@@ -12,18 +12,18 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// watch notices that a file, or one in a directory, may hold something else. It
-// watches directories, not the file: editors replace a file, and Kubernetes swaps
-// the ..data link that a mounted file's path leads through.
+// watch notices that a file, or a file in a directory, may have changed. It watches
+// directories, not the file: editors replace a file, and Kubernetes replaces the ..data link
+// in a mounted file's path.
 type watch struct {
 	path    string
 	events  *fsnotify.Watcher
 	watched map[string]bool // directories
-	names   map[string]bool // the paths in them that matter
+	names   map[string]bool // the paths in these directories that matter
 	inside  string          // a directory in which every path matters; "" if it is a file
 }
 
-// maxLinks is how many symbolic links are followed, as the kernel does.
+// maxLinks bounds the symbolic links that are followed, as the kernel does.
 const maxLinks = 40
 
 // newWatch watches from now on; run must follow.
@@ -44,13 +44,13 @@ func newWatch(path string) (*watch, error) {
 	return w, nil
 }
 
-// run calls changed after each change, once the file has been left alone for
-// settle, or has been changed for ten times that without a rest.
+// run calls changed after each change, once the file has not changed for settle, or has kept
+// changing for ten times that.
 func (w *watch) run(ctx context.Context, settle time.Duration, changed func()) {
 	defer w.events.Close()
 	rest := time.NewTimer(settle)
 	rest.Stop()
-	var first time.Time // of the changes that have not been told; zero for none
+	var first time.Time // time of the first change that was not reported; zero: none
 	for {
 		select {
 		case <-ctx.Done():
@@ -72,28 +72,28 @@ func (w *watch) run(ctx context.Context, settle time.Duration, changed func()) {
 			if !ok {
 				return
 			}
-			// Events were lost, so anything may have changed.
+			// Events were lost, so any file may have changed.
 			first = time.Now()
 			rest.Reset(settle)
 		case <-rest.C:
 			first = time.Time{}
-			// A link may lead elsewhere now. A directory that has gone stays
-			// unwatched; what is above it tells when it comes back.
+			// A link may have another target now. A directory that was removed stays
+			// unwatched; the directory above reports when it comes back.
 			_ = w.place()
 			changed()
 		}
 	}
 }
 
-// mostPlacings is how often a path is followed anew that leads elsewhere each time.
-const mostPlacings = 20
+// maxPlaceAttempts is how often a path is followed again whose links change meanwhile.
+const maxPlaceAttempts = 20
 
-// place watches every directory in which a change can make the path lead to
-// another file, and no other. A link may be swapped, and what it led to go, while
-// the path is followed: then it is followed again.
+// place watches every directory in which a change can make the path lead to another file,
+// and no other. A link may be replaced while the path is followed; the path is then followed
+// again.
 func (w *watch) place() error {
 	err := w.placeOnce()
-	for n := 1; n < mostPlacings && errors.Is(err, fs.ErrNotExist); n++ {
+	for n := 1; n < maxPlaceAttempts && errors.Is(err, fs.ErrNotExist); n++ {
 		err = w.placeOnce()
 	}
 	return err
@@ -113,8 +113,8 @@ func (w *watch) placeOnce() error {
 	}
 	var failed error
 	for dir := range dirs {
-		// Again for one that is watched already: it may be another directory
-		// of the same name, and the same one costs nothing.
+		// Also for a directory that is already watched: it may be another directory
+		// of the same name, and watching the same one twice costs nothing.
 		if err := w.events.Add(dir); err != nil {
 			failed = err
 			continue
@@ -123,20 +123,20 @@ func (w *watch) placeOnce() error {
 	}
 	for dir := range w.watched {
 		if !dirs[dir] {
-			_ = w.events.Remove(dir) // it may be gone
+			_ = w.events.Remove(dir) // the directory may have been removed
 			delete(w.watched, dir)
 		}
 	}
 	return failed
 }
 
-// matters tells whether a change of a path may be one of what is watched.
+// matters tells whether a change of a path may be a change of the file.
 func (w *watch) matters(name string) bool {
 	return w.names[name] || w.inside != "" && filepath.Dir(name) == w.inside
 }
 
-// components are the file that a path leads to and every symbolic link on the
-// way, each by a path without links.
+// components are the file that a path leads to and every symbolic link on the way, each by a
+// path without links.
 func components(path string) map[string]bool {
 	found := map[string]bool{}
 	root := filepath.VolumeName(path) + string(filepath.Separator)
@@ -145,7 +145,7 @@ func components(path string) map[string]bool {
 		next := filepath.Join(at, rest[0])
 		info, err := os.Lstat(next)
 		switch {
-		case err != nil: // what would make it exist happens here
+		case err != nil: // the path begins to exist by a change in this directory
 			found[next] = true
 			return found
 		case info.Mode()&os.ModeSymlink != 0:

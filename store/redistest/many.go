@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net"
 	"strconv"
-	"strings"
 	"testing"
 )
 
@@ -40,13 +39,4 @@ func Cluster(t testing.TB, masters int) []*Server {
 		node.Until("cluster_state:ok", "CLUSTER", "INFO")
 	}
 	return nodes
-}
-
-// Addrs are their addresses, with commas, as a URL has them.
-func Addrs(servers []*Server) string {
-	list := make([]string, len(servers))
-	for i, s := range servers {
-		list[i] = s.Addr
-	}
-	return strings.Join(list, ",")
 }

@@ -2,7 +2,7 @@
 // that goes with the test, and without keeping anything on disk.
 //
 //	server := redistest.Start(t)
-//	s, err := store.OpenRedis(ctx, server.URL(), store.RedisOptions{})
+//	s, err := store.NewRedis(store.RedisAddress{Hosts: []string{server.Addr}}, store.RedisOptions{})
 package redistest
 
 import (
@@ -145,16 +145,8 @@ func (s *Server) run() error {
 	return nil
 }
 
-// URL is where it is, as a store takes it.
-func (s *Server) URL() string { return "redis://" + s.Addr }
-
 // Kill ends it at once, as a machine that fails. It returns when it has ended.
-func (s *Server) Kill() { s.end(os.Kill) }
-
-// Stop ends it in good order.
-func (s *Server) Stop() { s.end(os.Interrupt) }
-
-func (s *Server) end(how os.Signal) {
+func (s *Server) Kill() {
 	s.mu.Lock()
 	process, ended := s.process, s.ended
 	s.process = nil
@@ -162,9 +154,7 @@ func (s *Server) end(how os.Signal) {
 	if process == nil {
 		return
 	}
-	if err := process.Signal(how); err != nil {
-		_ = process.Kill()
-	}
+	_ = process.Kill()
 	<-ended
 }
 

@@ -1,0 +1,125 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/status"
+)
+
+// given is Options with a proxy and a process that answer what a test says.
+type given struct {
+	Options
+	Ready           func() []status.Check
+	Reload          func() (changes []string, err error)
+	Refused         func() *status.RefusedReload
+	Holds           func(site string, most int) []status.Hold
+	Breakers        func() []status.Breaker
+	Tokens          func() status.Tokens
+	Disable, Enable func(pool, label string) error
+	Explain         func(method, url, client string) (status.Explanation, error)
+	Limits          func() []status.Limit
+	Overrides       func() map[string][]policy.Limit
+	SetLimits       func(ctx context.Context, site string, body []byte) error
+	ClearLimits     func(ctx context.Context, site string) (bool, error)
+	Permit          func(ctx context.Context, a status.PermitAsk) (status.Grant, error)
+	Settle          func(id string, e status.PermitEnd) error
+	Forecast        func(site string, requests int64) []status.Forecast
+	Bandwidth       func(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]status.Traffic, error)
+	Learned         func() []string
+	Jobs            func() []status.Job
+	PauseJob        func(name string, pause bool) error
+	Store           func(ctx context.Context) status.Store
+}
+
+// options are what New takes.
+func (g *given) options() Options {
+	o := g.Options
+	o.Proxy, o.Process = givenProxy{g: g}, givenProcess{g: g}
+	return o
+}
+
+// none is the answer where a test says nothing.
+func none[T any](f func() T) (v T) {
+	if f != nil {
+		return f()
+	}
+	return v
+}
+
+// givenProxy is a proxy; what no test asks of it is not there.
+type givenProxy struct {
+	Proxy
+	g *given
+}
+
+func (p givenProxy) Holds(site string, most int) []status.Hold {
+	if p.g.Holds == nil {
+		return nil
+	}
+	return p.g.Holds(site, most)
+}
+func (p givenProxy) Breakers() []status.Breaker            { return none(p.g.Breakers) }
+func (p givenProxy) LearnedSites(int) []string             { return none(p.g.Learned) }
+func (p givenProxy) Tokens() status.Tokens                 { return none(p.g.Tokens) }
+func (p givenProxy) DisableToken(pool, label string) error { return p.g.Disable(pool, label) }
+func (p givenProxy) EnableToken(pool, label string) error  { return p.g.Enable(pool, label) }
+func (p givenProxy) WrittenLimits() []status.Limit         { return none(p.g.Limits) }
+func (p givenProxy) Overrides() map[string][]policy.Limit  { return none(p.g.Overrides) }
+func (p givenProxy) SetLimits(ctx context.Context, site string, body []byte) error {
+	return p.g.SetLimits(ctx, site, body)
+}
+
+func (p givenProxy) ClearLimits(ctx context.Context, site string) (bool, error) {
+	return p.g.ClearLimits(ctx, site)
+}
+
+func (p givenProxy) Permit(ctx context.Context, a status.PermitAsk) (status.Grant, error) {
+	return p.g.Permit(ctx, a)
+}
+func (p givenProxy) SettlePermit(id string, e status.PermitEnd) error { return p.g.Settle(id, e) }
+func (p givenProxy) Forecast(site string, requests int64) []status.Forecast {
+	if p.g.Forecast == nil {
+		return nil
+	}
+	return p.g.Forecast(site, requests)
+}
+
+// givenProcess is a process; what no test asks of it is not there.
+type givenProcess struct {
+	Process
+	g *given
+}
+
+func (p givenProcess) Ready() []status.Check             { return none(p.g.Ready) }
+func (p givenProcess) Jobs(context.Context) []status.Job { return none(p.g.Jobs) }
+func (p givenProcess) PauseJob(_ context.Context, name string, pause bool) error {
+	return p.g.PauseJob(name, pause)
+}
+func (p givenProcess) Refused() *status.RefusedReload { return none(p.g.Refused) }
+func (p givenProcess) Explain(method, url, client string) (status.Explanation, error) {
+	return p.g.Explain(method, url, client)
+}
+
+func (p givenProcess) Store(ctx context.Context) (s status.Store) {
+	if p.g.Store != nil {
+		s = p.g.Store(ctx)
+	}
+	return s
+}
+
+func (p givenProcess) Reload() ([]string, error) {
+	if p.g.Reload == nil {
+		return nil, errors.ErrUnsupported
+	}
+	return p.g.Reload()
+}
+
+func (p givenProcess) Bandwidth(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]status.Traffic, error) {
+	if p.g.Bandwidth == nil {
+		return nil, errors.ErrUnsupported
+	}
+	return p.g.Bandwidth(ctx, site, since, until, step)
+}

@@ -1,0 +1,467 @@
+package lease
+
+import (
+	"slices"
+	"time"
+
+	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/store"
+)
+
+const (
+	// minAnswerTimeout is the minimum timeout of an answer. The timeout is
+	// answerTimeoutFactor times the usual time of an answer. After it the store counts as
+	// away.
+	minAnswerTimeout    = int64(time.Second)
+	answerTimeoutFactor = 8
+	// maxUsualAnswer bounds the usual time of an answer.
+	maxUsualAnswer = 2 * int64(time.Second)
+	// idleBeforeReturn is the time without a take after which unspent units are returned.
+	idleBeforeReturn = int64(time.Second)
+	// minRetry and maxRetry bound the pause before the next attempt to reach a store that
+	// is away.
+	minRetry = int64(50 * time.Millisecond)
+	maxRetry = int64(time.Second)
+)
+
+// Options describe the instance that an account belongs to.
+type Options struct {
+	Instance string        // unique name of one run of a process
+	Seq      func() uint64 // returns increasing numbers, for the whole process
+	OnDue    func()        // called when Due has become earlier; must not block; may be nil
+	Members  func() int    // number of instances; nil: 1
+	Several  func() bool   // other processes of this machine use the store; nil: none does
+	Owns     func() bool   // this instance is expected to be the only user of the site; nil: it is not
+	// Returned is when the store became available again, by any account's observation; zero
+	// or nil: it was not away.
+	Returned func() time.Time
+}
+
+// Meter is a limit.Meter of an account, which also takes demand.
+type Meter interface {
+	limit.Meter
+	// Demand sets how many units wait for the meter and cannot be taken. The value counts
+	// until the next call or until so many units were taken.
+	Demand(now time.Time, units int64)
+}
+
+// Account is one instance's part of the budgets of one site: its leases and what it has to
+// ask the store. It is not safe for concurrent use. Most callers need Due, Batch and
+// Receive.
+type Account struct {
+	site  string
+	o     Options
+	clock clock
+
+	sources      map[string]askSource // meters with something to ask or to remember, by key
+	ordered      []askSource          // the same, in order of addition
+	underWay     *sentBatch           // the Batch without an answer yet
+	announcedDue int64                // the time that OnDue was last called for; never: not called since Due was read
+	waitingSince int64                // since when a request waits for the next Batch; 0: none waits
+
+	contact
+	ownsSite bool // Options.Owns at the last Batch
+
+	generation     string   // the store's generation
+	oldGenerations []string // earlier generations of the store
+	noWantsBefore  int64    // nothing is wanted from the store before this time
+	releasing      bool
+
+	notes noteExchange
+	store storeClock
+
+	leased leaseTotals
+	loans  []Loan // not collected yet: one per limit
+}
+
+// contact is the state of the connection to the store.
+type contact struct {
+	away          bool // the last Batch had no answer
+	awaySince     int64
+	usualAnswer   int64 // average time of an answer; 0: unknown
+	returnedAt    int64 // low: when the store became available again; 0: it was not away
+	membersBefore int64 // number of instances when the store was last available
+	pause         int64 // between attempts
+	retryAt       int64
+	awayFor       int64 // duration of the current or last outage
+}
+
+// leaseTotals sums up leases whose windows have expired.
+type leaseTotals struct{ granted, spent int64 }
+
+// Leased returns the units granted and not returned in windows that have expired, and how
+// many of them were used, since its last call.
+func (a *Account) Leased() (granted, spent int64) {
+	was := a.leased
+	a.leased = leaseTotals{}
+	return was.granted, was.spent
+}
+
+// askSource is a meter, as its account uses it to make Batches.
+type askSource interface {
+	name() string
+	due(at instant, eager bool) int64                           // due is the time from which there is something to ask
+	ask(now time.Time, at instant) store.Ask                    // ask makes the ask
+	receive(now time.Time, at, sent instant, ans *store.Answer) // receive takes the answer; ans.Seq is that of the ask
+	answerLost(at instant)                                      // answerLost tells that the answer is lost
+	restate(at instant)                                         // restate tells that the store may have lost all state
+	plannedAt() int64                                           // plannedAt is the time set by setPlanned
+	setPlanned(low int64)                                       // setPlanned stores the result of due
+	forgettable(at instant) bool                                // forgettable tells whether there is nothing to remember
+	uses(now time.Time, seq uint64) []store.Use                 // uses lists what was used, for the ask with number seq of a Joint meter
+	takeLoan() Loan                                             // takeLoan returns what was taken without the store since its last call
+}
+
+// sentBatch is a Batch without an answer yet.
+type sentBatch struct {
+	sent       instant
+	generation string
+	seqs       map[string]uint64 // :: name of a source → number of its ask
+	notes      []store.Note
+}
+
+// NewAccount makes an account without leases.
+func NewAccount(site string, o Options) *Account {
+	return &Account{site: site, o: o, sources: map[string]askSource{}, announcedDue: never}
+}
+
+// add registers a source, so that Batch asks it.
+func (a *Account) add(p askSource) {
+	old, known := a.sources[p.name()]
+	switch {
+	case old == p:
+		return
+	case known:
+		for i := range a.ordered {
+			if a.ordered[i] == old {
+				a.ordered[i] = p
+			}
+		}
+	default:
+		a.ordered = append(a.ordered, p)
+	}
+	a.sources[p.name()] = p
+}
+
+// schedule records that a source may have something to ask from a time on.
+func (a *Account) schedule(p askSource, low int64) {
+	if low >= p.plannedAt() {
+		return
+	}
+	p.setPlanned(low)
+	a.add(p)
+	a.announceDue(low)
+}
+
+func (a *Account) announceDue(low int64) {
+	if low >= a.announcedDue {
+		return
+	}
+	a.announcedDue = low
+	if a.o.OnDue != nil {
+		a.o.OnDue()
+	}
+}
+
+// setWaiting records that a request cannot go before a Batch is answered.
+func (a *Account) setWaiting(p askSource, at instant) {
+	a.schedule(p, at.low)
+	if a.waitingSince == 0 && a.underWay == nil {
+		a.waitingSince = at.low
+	}
+}
+
+// waitStart is since when an answer is awaited.
+func (a *Account) waitStart(at instant) int64 {
+	switch {
+	case a.underWay != nil:
+		return a.underWay.sent.low
+	case a.waitingSince != 0:
+		return a.waitingSince
+	}
+	return at.low
+}
+
+// answerDeadline is when the awaited answer times out.
+func (a *Account) answerDeadline(at instant) int64 {
+	return a.waitStart(at) + max(minAnswerTimeout, answerTimeoutFactor*a.usualAnswer)
+}
+
+// recordAnswerTime updates the usual time of an answer.
+func (a *Account) recordAnswerTime(took int64) {
+	took = min(took, maxUsualAnswer)
+	if a.usualAnswer == 0 {
+		a.usualAnswer = took
+	}
+	a.usualAnswer += (took - a.usualAnswer) / 8
+}
+
+// minAnswerTime is the shortest time of an answer.
+const minAnswerTime = int64(time.Millisecond)
+
+// checkAgainIn is when to check again for an answer that is awaited since asked: after as
+// long again, because the rest of the wait is unknown.
+func checkAgainIn(asked int64, at instant) int64 { return max(at.low-asked, minAnswerTime) }
+
+// storeAway tells whether the store is away: its last answer was an error, or an answer is
+// overdue.
+func (a *Account) storeAway(at instant) bool { return a.away || at.low >= a.answerDeadline(at) }
+
+// settledAt is when the instances have reported what they took during an outage.
+func (a *Account) settledAt(at instant) int64 {
+	low := a.returnedAt
+	if a.o.Returned != nil {
+		if t := a.o.Returned(); !t.IsZero() {
+			low = max(low, min(a.clock.low(t), at.low))
+		}
+	}
+	if low == 0 {
+		return 0
+	}
+	return low + int64(store.RecoveryTime)
+}
+
+// members is the number of instances that divide a budget during an outage. After an outage
+// the store needs a while to hear from all of them, so the number before it counts, too.
+func (a *Account) members() int64 { return max(a.present(), a.membersBefore) }
+
+func (a *Account) present() int64 {
+	if a.o.Members == nil {
+		return 1
+	}
+	return int64(max(a.o.Members(), 1))
+}
+
+// Due is when Batch should be called. It is zero if time alone does not decide: while a
+// Batch is under way, and when there is nothing to ask.
+func (a *Account) Due() time.Time {
+	a.announcedDue = never
+	if a.underWay != nil || !a.clock.set {
+		return time.Time{}
+	}
+	low := never
+	for _, p := range a.ordered {
+		low = min(low, p.plannedAt())
+	}
+	if a.notes.waiting() {
+		low = min(low, a.clock.highest)
+	}
+	if low == never {
+		return time.Time{}
+	}
+	if a.away {
+		low = max(low, a.retryAt)
+	}
+	a.announcedDue = low
+	return a.clock.time(low)
+}
+
+// Batch returns what there is to ask now. At most one Batch is under way; Receive ends it.
+func (a *Account) Batch(now time.Time) (b store.Batch, ok bool) {
+	at := a.clock.at(now)
+	if a.underWay != nil || a.away && at.low < a.retryAt {
+		return b, false
+	}
+	a.ownsSite = a.o.Owns != nil && a.o.Owns()
+	speaks := a.notes.waiting()
+	for _, p := range a.ordered {
+		if p.plannedAt() > at.low {
+			continue
+		}
+		if low := p.due(at, false); low > at.low {
+			p.setPlanned(low)
+		} else {
+			speaks = true
+		}
+	}
+	a.forget(at)
+	a.waitingSince = 0
+	if !speaks {
+		return b, false
+	}
+	f := &sentBatch{sent: at, generation: a.generation, seqs: map[string]uint64{}}
+	b = store.Batch{Site: a.site, Instance: a.o.Instance, Generation: a.generation}
+	for _, p := range a.ordered {
+		if p.due(at, true) > at.low {
+			continue // not even together with others
+		}
+		ask := p.ask(now, at)
+		ask.Seq = a.o.Seq()
+		if ask.Joint != nil {
+			ask.Joint.Uses = p.uses(now, ask.Seq)
+		}
+		f.seqs[ask.Key] = ask.Seq
+		b.Asks = append(b.Asks, ask)
+		p.setPlanned(never)
+	}
+	f.notes = a.notes.take()
+	b.Notes = f.notes
+	a.underWay = f
+	return b, true
+}
+
+// Receive takes the answer to the Batch under way, or the error instead. After it, requests
+// that wait for a meter of the account should call When again.
+func (a *Account) Receive(now time.Time, r *store.Reply, err error) {
+	f := a.underWay
+	if f == nil {
+		return
+	}
+	at := a.clock.at(now)
+	a.collectLoans(at)
+	if err != nil || r == nil {
+		a.underWay = nil
+		a.pause = min(max(a.pause*2, minRetry), maxRetry)
+		if !a.away {
+			a.awaySince = f.sent.low
+		}
+		a.away, a.retryAt = true, at.low+a.pause
+		a.notes.resend(f.notes)
+		for _, p := range a.ordered {
+			if f.seqs[p.name()] != 0 {
+				p.answerLost(at)
+			}
+		}
+		a.replan(at)
+		return
+	}
+	answers := make(map[string]*store.Answer, len(r.Answers))
+	foreign := false
+	for i := range r.Answers {
+		ans := &r.Answers[i]
+		if seq := f.seqs[ans.Key]; seq != 0 && seq == ans.Seq {
+			answers[ans.Key] = ans
+			foreign = foreign || ans.Status == store.Foreign
+		}
+	}
+	if len(answers) == 0 && len(f.seqs) > 0 {
+		return // an answer to another Batch
+	}
+	if a.storeAway(at) {
+		a.returnedAt = at.low
+	}
+	a.away, a.pause, a.underWay = false, 0, nil
+	a.recordAnswerTime(at.low - f.sent.low)
+	if !r.Now.IsZero() {
+		a.store.observe(f.sent, at, r.Now)
+	}
+	if a.settledAt(at) <= at.low {
+		a.membersBefore = a.present()
+	}
+	a.notes.receive(now, r.Notes)
+	late := f.generation != a.generation && r.Generation != a.generation // NewGeneration came in between
+	for _, p := range a.ordered {
+		if f.seqs[p.name()] == 0 {
+			continue
+		}
+		if ans := answers[p.name()]; ans != nil && !late {
+			if behind := ans.Now.Sub(r.Now); !ans.Now.IsZero() && behind > minClockLag {
+				a.store.fault.Behind = behind
+			}
+			p.receive(now, at, f.sent, ans)
+		} else {
+			p.answerLost(at)
+		}
+	}
+	switch {
+	case r.Generation == a.generation || late:
+	case a.generation == "" && !foreign:
+		a.generation = r.Generation
+	default:
+		a.newGeneration(at, r.Generation)
+	}
+	a.replan(at)
+}
+
+// replan updates the planned time of all sources after a change that concerns all.
+func (a *Account) replan(at instant) {
+	for _, p := range a.ordered {
+		low := p.due(at, false)
+		p.setPlanned(low)
+		a.announceDue(low)
+	}
+}
+
+// NewGeneration tells that the store has a new generation: leases are stated again. For a
+// new account it tells that the store is new and that other instances may not have returned
+// yet.
+func (a *Account) NewGeneration(now time.Time, generation string) {
+	if generation == a.generation {
+		return
+	}
+	for _, old := range a.oldGenerations {
+		if old == generation {
+			return // an outdated message
+		}
+	}
+	at := a.clock.at(now)
+	a.newGeneration(at, generation)
+	a.replan(at)
+}
+
+func (a *Account) newGeneration(at instant, generation string) {
+	if a.generation != "" {
+		a.oldGenerations = append(a.oldGenerations, a.generation)
+		a.oldGenerations = a.oldGenerations[max(len(a.oldGenerations)-8, 0):]
+	}
+	a.generation = generation
+	a.noWantsBefore = at.low + int64(store.RecoveryTime)
+	for _, p := range a.ordered {
+		p.restate(at)
+	}
+}
+
+// Restate tells that the store has lost budgets of the site: leases are stated again.
+func (a *Account) Restate(now time.Time) {
+	at := a.clock.at(now)
+	for _, p := range a.ordered {
+		p.restate(at)
+	}
+	a.replan(at)
+}
+
+// Release tells that the instance stops: the next Batch returns all unspent units.
+func (a *Account) Release(now time.Time) {
+	a.releasing = true
+	a.replan(a.clock.at(now))
+}
+
+// Idle tells whether the account holds nothing and has nothing to ask: a new account would
+// be equivalent.
+func (a *Account) Idle(now time.Time) bool {
+	if a.underWay != nil || a.notes.waiting() {
+		return false
+	}
+	at := a.clock.at(now)
+	for _, p := range a.ordered {
+		if !p.forgettable(at) {
+			return false
+		}
+	}
+	return true
+}
+
+// forget removes sources with nothing to remember. A meter that is used again is added
+// again.
+func (a *Account) forget(at instant) {
+	n := 0
+	for _, p := range a.ordered {
+		if p.plannedAt() == never && p.forgettable(at) {
+			delete(a.sources, p.name())
+			continue
+		}
+		a.ordered[n] = p
+		n++
+	}
+	clear(a.ordered[n:])
+	a.ordered = a.ordered[:n]
+}
+
+// remove forgets a source that will not be used any more.
+func (a *Account) remove(p askSource) {
+	if a.sources[p.name()] != p {
+		return
+	}
+	delete(a.sources, p.name())
+	a.ordered = slices.DeleteFunc(a.ordered, func(o askSource) bool { return o == p })
+}

@@ -1,0 +1,153 @@
+package lease
+
+import (
+	"slices"
+	"time"
+
+	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/store"
+)
+
+const (
+	// maxAmount is the largest amount, as in package limit.
+	maxAmount = int64(1) << 50
+	// minSlot is how long a slot is at least. What is granted for one can be used when
+	// it has surely begun and has surely not ended, and that is not known better than
+	// it takes to ask: on a slow network a shorter one may pass unused.
+	minSlot = 250 * time.Millisecond
+	// maxSlots is into how many slots a window is divided at most. One slot's worth of
+	// a window is not used.
+	maxSlots = 128
+)
+
+// budget describes a limit in the store's terms.
+type budget struct {
+	kind   store.Kind
+	amount int64
+	window time.Duration
+	slots  int
+	width  int64      // of a window or slot in nanoseconds; for calendars, the longest
+	period limit.Spec // Quota
+	once   bool       // of one window that ends before anything of it is returned
+}
+
+// shareable makes the budget of a limit that a fleet can share. ok is false for other
+// limits.
+func shareable(spec limit.Spec) (b budget, ok bool) {
+	if !spec.Shareable() {
+		return budget{}, false
+	}
+	b = budget{amount: spec.Amount, window: spec.Window}
+	switch spec.Traits().Fleet {
+	case limit.ByWindow:
+		b.kind = store.Fixed
+	case limit.BySlot:
+		b.kind = store.Rolling
+		b.slots = int(min(max(spec.Window/minSlot, 4), maxSlots))
+	case limit.ByPeriod:
+		b.kind, b.width = store.Quota, int64(spec.Length())
+		b.period = limit.Spec{As: spec.As, Amount: 1, Period: spec.Period, Location: spec.Location}
+		return b, true
+	case limit.ByHalfBurst:
+		// Two adjacent windows together allow no more than a burst, however close the takes
+		// are, and no more than the bucket's rate on average.
+		b.kind, b.amount = store.Fixed, spec.AtOnce()/2
+		b.window = time.Duration(float64(b.amount) * float64(spec.Window) / float64(spec.Amount))
+		b.window = max(b.window, time.Microsecond)
+	}
+	b.width = int64(store.Width(&store.Ask{Kind: b.kind, Window: b.window, Slots: b.slots}))
+	return b, true
+}
+
+// compatible tells whether leases of one budget have the same meaning in another.
+func (b *budget) compatible(o *budget) bool {
+	return b.kind == o.kind && b.window == o.window && b.slots == o.slots && b.period == o.period
+}
+
+// countsFor is how long a window counts after its end.
+func (b *budget) countsFor() int64 {
+	if b.kind == store.Rolling {
+		return int64(b.slots) * b.width
+	}
+	return 0
+}
+
+// counted is the first window that still counts in the given window.
+func (b *budget) counted(window int64) int64 {
+	if b.kind == store.Rolling {
+		return window - int64(b.slots)
+	}
+	return window
+}
+
+// next is the following window, and its length.
+func (b *budget) next(window int64) (number, length int64) {
+	if b.kind != store.Quota {
+		return window + 1, b.width
+	}
+	begins := b.after(time.Unix(window, 0))
+	return begins.Unix(), int64(b.after(begins).Sub(begins))
+}
+
+// length is the length of a window.
+func (b *budget) length(window int64) int64 {
+	if b.kind != store.Quota {
+		return b.width
+	}
+	begins := time.Unix(window, 0)
+	return int64(b.after(begins).Sub(begins))
+}
+
+// after is the first calendar boundary after a time: when a used-up quota is available
+// again.
+func (b *budget) after(t time.Time) time.Time {
+	m, err := limit.New(b.period)
+	if err != nil {
+		return t.Add(time.Duration(b.width))
+	}
+	m.Take(t, 1)
+	at, _ := m.When(t, 1)
+	return at
+}
+
+// edges are the calendar boundaries around a time, enough for a store whose clock differs.
+func (b *budget) edges(now time.Time) []time.Time {
+	list := []time.Time{b.after(now.Round(0).Add(-3 * time.Duration(b.width)))}
+	for list[len(list)-1].Before(now) {
+		list = append(list, b.after(list[len(list)-1]))
+	}
+	for range 2 {
+		list = append(list, b.after(list[len(list)-1]))
+	}
+	return slices.Clone(list[max(len(list)-5, 0):])
+}
+
+// at is the window at a wall-clock time, and how long it has been running.
+func (b *budget) at(now time.Time) (window, since int64) {
+	if b.kind == store.Quota {
+		edges := b.edges(now)
+		begins := edges[0]
+		for _, e := range edges {
+			if !e.After(now) {
+				begins = e
+			}
+		}
+		return begins.Unix(), int64(now.Round(0).Sub(begins))
+	}
+	v := now.UnixNano()
+	return v / b.width, v % b.width
+}
+
+const (
+	marginPart    = 128
+	marginLeast   = int64(5 * time.Millisecond)
+	marginDivisor = 8
+	marginLong    = int64(time.Second)
+)
+
+// margin is how long before the end of a window sending stops, so that requests arrive
+// within it. As in package limit, but bounded so that the end of a day or month has no
+// noticeable pause.
+func margin(width int64) int64 {
+	return min(max(width/marginPart, marginLeast), width/marginDivisor, marginLong)
+}

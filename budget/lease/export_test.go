@@ -1,0 +1,14 @@
+package lease
+
+import "github.com/abide-proxy/abide/limit"
+
+// Margin is for how long before its end nothing is sent in a window.
+func Margin(width int64) int64 { return margin(width) }
+
+// Inside is the meter that a kept one has inside, or m itself.
+func Inside(m limit.Meter) limit.Meter {
+	if k, is := m.(*durable); is {
+		return k.Meter
+	}
+	return m
+}

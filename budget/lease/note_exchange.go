@@ -1,0 +1,77 @@
+package lease
+
+import (
+	"slices"
+	"time"
+
+	"github.com/abide-proxy/abide/store"
+)
+
+// noteExchange has the notes of a site: those to send, and those received.
+type noteExchange struct {
+	outgoing []store.Note          // for the next Batch
+	known    map[string]store.Note // sent or received before
+	news     []store.Note
+	fetch    bool // there may be new notes in the store
+}
+
+// newer tells whether a note supersedes a known one. It must be the same as in package
+// store.
+func newer(n, old store.Note) bool {
+	switch by := n.Until.Sub(old.Until); {
+	case by > time.Second:
+		return true
+	case by < -time.Second:
+		return false
+	}
+	return n.N > old.N
+}
+
+// update remembers a note, and tells whether it is new.
+func (t *noteExchange) update(now time.Time, n store.Note) bool {
+	old, known := t.known[n.Key]
+	if known && !newer(n, old) && old.Until.After(now) {
+		return false
+	}
+	if t.known == nil {
+		t.known = map[string]store.Note{}
+	}
+	t.known[n.Key] = n
+	return true
+}
+
+func (t *noteExchange) send(n store.Note) {
+	t.outgoing = slices.DeleteFunc(t.outgoing, func(old store.Note) bool { return old.Key == n.Key })
+	t.outgoing = append(t.outgoing, n)
+}
+
+func (t *noteExchange) waiting() bool { return len(t.outgoing) > 0 || t.fetch }
+
+func (t *noteExchange) take() []store.Note {
+	said := t.outgoing
+	t.outgoing, t.fetch = nil, false
+	return said
+}
+
+// resend puts notes back that may not have arrived.
+func (t *noteExchange) resend(lost []store.Note) {
+	t.fetch = true // so that a Batch is made, which finds the store again
+	for _, n := range lost {
+		if !slices.ContainsFunc(t.outgoing, func(newer store.Note) bool { return newer.Key == n.Key }) {
+			t.outgoing = append(t.outgoing, n)
+		}
+	}
+}
+
+func (t *noteExchange) receive(now time.Time, notes []store.Note) {
+	for key, n := range t.known {
+		if !n.Until.After(now) {
+			delete(t.known, key)
+		}
+	}
+	for _, n := range notes {
+		if n.Until.After(now) && t.update(now, n) {
+			t.news = append(t.news, n)
+		}
+	}
+}

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abide-proxy/abide/jobs/backfill"
+	"github.com/abide-proxy/abide/jobs/output"
+	"github.com/abide-proxy/abide/jobs/units"
+	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/status"
+)
+
+func backfillCommand() *cobra.Command {
+	var flags struct {
+		dry, retry, json, quiet, schema bool
+	}
+	cmd := &cobra.Command{
+		Use:   "backfill [flags] JOB.yaml",
+		Short: "Fetch all units of a job: each day of a year, each item of a list",
+		Long: `Backfill sends the requests of a job file, follows the pages of each answer, and
+writes the records to a SQLite file or PostgreSQL. The records of a page and the
+place behind it are one transaction: a backfill that was interrupted, by a signal
+or a crash, goes on where its records end when the same command is run again.
+
+Limits, tokens, retries and learned limits are those of the configuration, as
+for requests through the proxy. With --proxy, or where HTTPS_PROXY or HTTP_PROXY
+names an abide, the requests go through that abide.
+
+Any number of processes may run the same job at the same time when its output is
+PostgreSQL; those of one machine also with SQLite. Each unit belongs to one of
+them.
+
+The exit status is 0 when every unit is done, and 1 when some failed or are
+incomplete: "abide jobs show NAME" tells why, and --retry-failed tries these
+again. docs/jobs.md has every form of a job file.`,
+		Example: `  abide backfill --dry-run orders.yaml
+  abide backfill orders.yaml
+  abide backfill --retry-failed orders.yaml`,
+		Args: arguments(func(cmd *cobra.Command, args []string) error {
+			if flags.schema {
+				return cobra.NoArgs(cmd, args)
+			}
+			return cobra.ExactArgs(1)(cmd, args)
+		}),
+	}
+	cmd.Flags().BoolVar(&flags.schema, "schema", false, "print the JSON Schema of job files")
+	cmd.Flags().BoolVar(&flags.dry, "dry-run", false, "print the plan and the first requests, and send nothing")
+	cmd.Flags().BoolVar(&flags.retry, "retry-failed", false, "let units that failed or are incomplete be tried again")
+	cmd.Flags().BoolVar(&flags.json, "json", false, "print the progress as JSON lines on standard output")
+	cmd.Flags().BoolVarP(&flags.quiet, "quiet", "q", false, "print no progress")
+	addProxyFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if flags.schema {
+			_, err := cmd.OutOrStdout().Write(policy.JobSchema())
+			return err
+		}
+		job, err := loadJob(args[0])
+		if err != nil {
+			return err
+		}
+		if job.Collect.Every > 0 {
+			return usage(errors.New(args[0] + " has every, so it is for \"abide collect\""))
+		}
+		if flags.dry {
+			return dryRun(cmd.OutOrStdout(), job)
+		}
+		var errs io.Writer = cmd.ErrOrStderr()
+		show := &jobProgress{}
+		switch {
+		case flags.json:
+			show.events = json.NewEncoder(cmd.OutOrStdout())
+		case !flags.quiet:
+			if show.console = liveLineOf(errs); show.console != nil {
+				errs = show.console
+			}
+			show.lines = errs
+		}
+		return runBackfill(cmd, job, errs, flags.retry, show)
+	}
+	return cmd
+}
+
+// addProxyFlag adds --proxy to a command that sends requests of a job.
+func addProxyFlag(cmd *cobra.Command) {
+	cmd.Flags().String("proxy", "", "`URL` of a running abide that the requests go through, such as http://127.0.0.1:3128")
+}
+
+// progressEvery is the time between two updates of the progress.
+const progressEvery = 500 * time.Millisecond
+
+func runBackfill(cmd *cobra.Command, job *policy.Job, errs io.Writer, retry bool, show *jobProgress) error {
+	caught := catchSignals(cmd.Context())
+	defer caught.close()
+	j, err := openJob(cmd, job, errs)
+	if err != nil {
+		return err
+	}
+	defer j.close()
+	records, err := j.output.Job(cmd.Context(), output.Description{
+		Name: job.Name, Kind: "backfill", Fingerprint: units.Fingerprint(job), Request: job.Request.Method + " " + job.Request.URL, Columns: job.ColumnNames(),
+	})
+	if err != nil {
+		return err
+	}
+	if err := rememberJob(j.policy.Data, knownJob{job.Name, "backfill", job.File}); err != nil {
+		j.log.Warnf("\"abide jobs\" does not list this job: %v", err)
+	}
+	if retry {
+		n, err := records.Retry(cmd.Context())
+		if err != nil {
+			return err
+		}
+		j.log.Infof("%s to be tried again", countText(int(n), "unit"))
+	}
+	pages, err := backfill.PagesOf(job)
+	if err != nil {
+		return err
+	}
+	b := backfill.New(backfill.Options{
+		Job: job, Output: records, Sender: j.sender, Units: units.Of(cmd.Context(), job, openOther), Pages: pages,
+		Process: newInstance(), Log: j.log.Infof, Limited: j.limited, Ends: j.ends,
+	})
+	j.expose(b)
+	err = runShown(caught.stop, b, show)
+	if errors.Is(err, context.Canceled) && caught.stop.Err() != nil {
+		return &exit{code: exitFailed, err: fmt.Errorf("%s was stopped; the same command goes on where it ended", job.Name)}
+	}
+	if err != nil {
+		return err
+	}
+	if last := b.Status(time.Now()); last.State == status.JobFailed {
+		return &exit{code: exitFailed, err: fmt.Errorf("%s failed and %s incomplete of %d: \"abide jobs show %s\" tells why, --retry-failed tries again",
+			countText(int(last.Units.Failed), "unit"), are(last.Units.Incomplete), last.Units.Total, job.Name)}
+	}
+	return nil
+}
+
+// are is a number with its verb.
+func are(n int64) string {
+	if n == 1 {
+		return "1 is"
+	}
+	return fmt.Sprintf("%d are", n)
+}
+
+// runShown runs a backfill and shows its progress meanwhile.
+func runShown(ctx context.Context, b *backfill.Backfill, show *jobProgress) error {
+	ended := make(chan struct{})
+	var showing sync.WaitGroup
+	showing.Go(func() {
+		tick := time.NewTicker(progressEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ended:
+				return
+			case now := <-tick.C:
+				show.update(b.Status(now), now)
+			}
+		}
+	})
+	err := b.Run(ctx)
+	close(ended)
+	showing.Wait()
+	now := time.Now()
+	show.close(b.Status(now), now)
+	return err
+}
+
+// openOther opens the output of another job, for items that come from its records.
+func openOther(ctx context.Context, o policy.JobOutput) (output.Output, error) {
+	return output.Open(ctx, o, output.Options{})
+}
+
+// shownRequests is how many requests a dry run prints.
+const shownRequests = 3
+
+// dryRun prints the plan of a job and its first requests.
+func dryRun(w io.Writer, job *policy.Job) error {
+	total, first := 0, []output.Unit{}
+	for u, err := range units.Of(context.Background(), job, openOther) {
+		if err != nil {
+			return err
+		}
+		if total++; len(first) < shownRequests {
+			first = append(first, u)
+		}
+	}
+	style := job.Paginate.Style
+	if style == policy.NoPages {
+		style = "none: each answer is one page"
+	}
+	fmt.Fprintf(w, "job        %s (%s)\nunits      %d\nworkers    %d\npages      %s\noutput     %s\n\n", job.Name, filepath.Base(job.File), total, job.Workers, style, job.Output)
+	for _, u := range first {
+		r, err := units.Fill(job, u)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "%s: %s %s\n", u.Key, r.Method, r.URL)
+	}
+	if more := total - len(first); more > 0 {
+		fmt.Fprintf(w, "and %s\n", countText(more, "request")+" more")
+	}
+	fmt.Fprintln(w, "nothing was sent")
+	return nil
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abide-proxy/abide/jobs/collect"
+	"github.com/abide-proxy/abide/jobs/export"
+	"github.com/abide-proxy/abide/jobs/output"
+	"github.com/abide-proxy/abide/jobs/units"
+	"github.com/abide-proxy/abide/policy"
+)
+
+// collectLineEvery is the time between two lines of the log about a collection.
+const collectLineEvery = time.Minute
+
+func collectCommand() *cobra.Command {
+	var flags struct {
+		stdout, quiet bool
+		rounds        int
+	}
+	cmd := &cobra.Command{
+		Use:   "collect [flags] JOB.yaml",
+		Short: "Ask the same targets again and again, each at its time",
+		Long: `Collect sends the request of a job file for each of its items every so often
+(every: 30s), and writes the records that have changed to the job's output. The
+requests are spread over the interval. A target that does not answer is asked
+more and more rarely, and holds up no other.
+
+Limits, tokens and learned limits are those of the configuration, as for requests
+through the proxy. A request that its limits would hold for longer than the
+interval is not sent: its round is missed, and counted.
+
+It ends with SIGINT or SIGTERM, after what has come is written. What is remembered
+of each target, such as its ETag, outlives a restart.`,
+		Example: `  abide collect prices.yaml
+  abide collect --stdout prices.yaml | jq .body.price`,
+		Args: arguments(cobra.ExactArgs(1)),
+	}
+	cmd.Flags().BoolVar(&flags.stdout, "stdout", false, "write each new record as a JSON line to standard output, after it is in the job's output")
+	cmd.Flags().IntVar(&flags.rounds, "rounds", 0, "end after so many `intervals`; 0: never")
+	cmd.Flags().BoolVarP(&flags.quiet, "quiet", "q", false, "write no line about the rounds to the log")
+	addProxyFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		job, err := loadJob(args[0])
+		if err != nil {
+			return err
+		}
+		if job.Collect.Every == 0 {
+			return usage(errors.New(args[0] + " has no every, such as \"every: 30s\", so it is a backfill"))
+		}
+		var written func(*output.Record) error
+		if flags.stdout {
+			written = export.NewLines(cmd.OutOrStdout()).Add
+		}
+		return runCollect(cmd, job, flags.rounds, flags.quiet, written)
+	}
+	return cmd
+}
+
+func runCollect(cmd *cobra.Command, job *policy.Job, rounds int, quiet bool, written func(*output.Record) error) error {
+	caught := catchSignals(cmd.Context())
+	defer caught.close()
+	j, err := openJob(cmd, job, cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	defer j.close()
+	records, err := j.output.Job(cmd.Context(), output.Description{
+		Name: job.Name, Kind: "collect", Fingerprint: units.Fingerprint(job), Request: job.Request.Method + " " + job.Request.URL, Columns: job.ColumnNames(), History: true,
+	})
+	if err != nil {
+		return err
+	}
+	if err := rememberJob(j.policy.Data, knownJob{job.Name, "collect", job.File}); err != nil {
+		j.log.Warnf("\"abide jobs\" does not list this job: %v", err)
+	}
+	c, err := collect.New(cmd.Context(), collect.Options{
+		Job: job, Output: records, Sender: j.sender, Units: units.Of(cmd.Context(), job, openOther), Log: j.log.Infof, Written: written, Limited: j.limited,
+	})
+	if err != nil {
+		return err
+	}
+	j.expose(c)
+	ctx, stop := context.WithCancel(caught.stop)
+	if rounds > 0 {
+		ctx, stop = context.WithTimeout(caught.stop, time.Duration(rounds)*job.Collect.Every)
+	}
+	defer stop()
+	var telling sync.WaitGroup
+	if !quiet {
+		telling.Go(func() { j.tellRounds(ctx, c) })
+	}
+	err = c.Run(ctx)
+	stop()
+	telling.Wait()
+	if !quiet {
+		j.log.Info(collect.Text(c.Status(time.Now())))
+	}
+	return err
+}
+
+// tellRounds has the log say each minute how a collection goes.
+func (j *jobProcess) tellRounds(ctx context.Context, c *collect.Collector) {
+	tick := time.NewTicker(collectLineEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			j.log.Info(collect.Text(c.Status(now)))
+		}
+	}
+}

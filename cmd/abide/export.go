@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abide-proxy/abide/jobs/export"
+	"github.com/abide-proxy/abide/jobs/output"
+	"github.com/abide-proxy/abide/policy"
+)
+
+func exportCommand() *cobra.Command {
+	var flags struct{ format, since, job, to string }
+	cmd := &cobra.Command{
+		Use:   "export [flags] NAME|JOB.yaml|FILE|URL",
+		Short: "Write the records of a job as JSON lines, CSV or Parquet",
+		Long: `Export writes the records of a job to standard output or to a file, in the order in
+which they were fetched. The job is a name that "abide jobs" lists, a job file, a
+SQLite file that a job has written, or a postgres:// URL; --job says which job
+where a database has several.
+
+A line of JSON has id, unit, fetched_at and body, the record as it came. CSV and
+Parquet have the job's columns as well. A file gets its name when it is complete.`,
+		Example: `  abide export orders > orders.jsonl
+  abide export orders --format parquet --to orders.parquet
+  abide export items.db --since 24h`,
+		Args: arguments(cobra.ExactArgs(1)),
+	}
+	cmd.Flags().StringVarP(&flags.format, "format", "f", "", "`form` of the records: jsonl, csv or parquet (default that of the name of the file, else jsonl)")
+	cmd.Flags().StringVar(&flags.since, "since", "", "only records fetched since a `time`: 24h, 2026-01-31 or 2026-01-31T15:00:00Z")
+	cmd.Flags().StringVar(&flags.job, "job", "", "`name` of the job, where a database has several")
+	cmd.Flags().StringVar(&flags.to, "to", "", "`file` to write, in place of standard output")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		format, err := exportFormat(flags.format, flags.to)
+		if err != nil {
+			return err
+		}
+		since, err := exportSince(flags.since, time.Now())
+		if err != nil {
+			return err
+		}
+		at, name, err := exportSource(cmd, args[0], flags.job)
+		if err != nil {
+			return err
+		}
+		job, o, err := openExported(cmd.Context(), at, name)
+		if err != nil {
+			return err
+		}
+		defer o.Close()
+		write := func(w io.Writer) error {
+			_, err := export.Write(w, format, job.Description(), job.Read(cmd.Context(), since))
+			return err
+		}
+		if flags.to == "" {
+			return write(cmd.OutOrStdout())
+		}
+		return writeWhole(flags.to, write)
+	}
+	return cmd
+}
+
+func exportFormat(named, file string) (export.Format, error) {
+	if named == "" {
+		if named = strings.TrimPrefix(filepath.Ext(file), "."); !slices.Contains(export.Formats, export.Format(named)) {
+			return export.JSONLines, nil
+		}
+	}
+	if f := export.Format(named); slices.Contains(export.Formats, f) {
+		return f, nil
+	}
+	return "", usage(fmt.Errorf("--format: %q is none of jsonl, csv, parquet", named))
+}
+
+func exportSince(text string, now time.Time) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if d, err := policy.ParseWait(text); err == nil {
+		return now.Add(-d), nil
+	}
+	for _, form := range []string{time.DateOnly, time.RFC3339} {
+		if at, err := time.ParseInLocation(form, text, time.Local); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, usage(fmt.Errorf("--since: %q is no time; write 24h, 2026-01-31 or 2026-01-31T15:00:00Z", text))
+}
+
+// exportSource is where the records of a job are.
+func exportSource(cmd *cobra.Command, named, job string) (policy.JobOutput, string, error) {
+	if strings.HasPrefix(named, "postgres://") || strings.HasPrefix(named, "postgresql://") {
+		return policy.JobOutput{URL: policy.NewSecret(named)}, job, nil
+	}
+	isFile := strings.HasSuffix(named, ".yaml") || strings.HasSuffix(named, ".yml")
+	if info, err := os.Stat(named); err == nil && info.Mode().IsRegular() && !isFile {
+		path, err := filepath.Abs(named)
+		return policy.JobOutput{File: path}, job, err
+	}
+	s, err := sourceOf(cmd)
+	if err != nil {
+		return policy.JobOutput{}, "", err
+	}
+	p, err := s.load()
+	if err != nil {
+		return policy.JobOutput{}, "", err
+	}
+	found, err := findJob(p.Data, named)
+	if err != nil {
+		return policy.JobOutput{}, "", err
+	}
+	if job != "" && job != found.Name {
+		return policy.JobOutput{}, "", usage(fmt.Errorf("--job: %s is the job %s", named, found.Name))
+	}
+	return found.Output, found.Name, nil
+}
+
+// openExported opens a job in an output, "" for the only one. The caller must close the output.
+func openExported(ctx context.Context, at policy.JobOutput, name string) (output.Job, output.Output, error) {
+	o, err := output.Open(ctx, at, output.Options{ReadOnly: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	job, err := exported(ctx, o, name)
+	if err != nil {
+		o.Close()
+		return nil, nil, err
+	}
+	return job, o, nil
+}
+
+func exported(ctx context.Context, o output.Output, name string) (output.Job, error) {
+	list, err := o.Jobs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, d := range list {
+		if d.Name == name || name == "" && len(list) == 1 {
+			return o.Job(ctx, d)
+		}
+		names = append(names, d.Name)
+	}
+	if name == "" && len(names) > 0 {
+		return nil, usage(fmt.Errorf("there are several jobs; choose one with --job: %s", strings.Join(names, ", ")))
+	}
+	return nil, fmt.Errorf("there is no job %q; there are: %s", name, strings.Join(names, ", "))
+}
+
+// writeWhole writes a file, which gets its name when it is complete.
+func writeWhole(path string, write func(w io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-*.new")
+	if err != nil {
+		return err
+	}
+	err = errors.Join(write(f), f.Chmod(0o644), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}

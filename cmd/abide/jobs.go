@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abide-proxy/abide/activity"
+	"github.com/abide-proxy/abide/jobs/backfill"
+	"github.com/abide-proxy/abide/jobs/output"
+	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/status"
+)
+
+func jobsCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "jobs",
+		Short: "List the jobs of this machine and how far they are",
+		Long: `Jobs lists the jobs that "abide backfill" and "abide collect" have run on this
+machine, with the units that are done, failed and left, and when a running job
+is expected to end. "abide jobs show NAME" lists the units that failed or are
+incomplete, and why.`,
+		Args: arguments(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			list, err := listedJobs(cmd)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), list)
+			}
+			writeJobs(cmd.OutOrStdout(), list, time.Now())
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.AddCommand(showJobCommand())
+	return cmd
+}
+
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// listedJob is a line of "abide jobs".
+type listedJob struct {
+	status.Job
+	File  string `json:"file"`
+	Error string `json:"error,omitempty"` // why the counts are not known
+}
+
+// listedJobs are the jobs of this machine.
+func listedJobs(cmd *cobra.Command) ([]listedJob, error) {
+	s, err := sourceOf(cmd)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.load()
+	if err != nil {
+		return nil, err
+	}
+	known, err := knownJobs(p.Data)
+	if err != nil {
+		return nil, err
+	}
+	running := runningJobs(cmd.Context(), p)
+	list := []listedJob{}
+	for _, k := range known {
+		one := listedJob{File: k.File, Job: status.Job{Name: k.Name, Kind: k.Kind, State: status.JobStopped}}
+		if live, ok := running[k.Name]; ok {
+			one.Job = live
+		} else if err := readJob(cmd.Context(), k, &one.Job); err != nil {
+			one.Error = err.Error()
+		}
+		list = append(list, one)
+	}
+	return list, nil
+}
+
+// readJob reads from the output of a job how far the job is.
+func readJob(ctx context.Context, k knownJob, to *status.Job) error {
+	job, o, err := openKnown(ctx, k)
+	if err != nil {
+		return err
+	}
+	defer o.Close()
+	to.Output = job.Output.String()
+	kept, err := keptJob(ctx, o, k.Name)
+	if err != nil {
+		return err
+	}
+	counts, err := kept.Counts(ctx)
+	if err != nil {
+		return err
+	}
+	to.Units = backfill.UnitsOf(counts)
+	to.Pages, to.Records = counts.Pages, counts.Records
+	switch {
+	case to.Kind != "backfill" || to.Units.Left() > 0:
+	case to.Units.Failed+to.Units.Incomplete > 0:
+		to.State = status.JobFailed
+	case to.Units.Total > 0:
+		to.State = status.JobDone
+	}
+	return nil
+}
+
+// openKnown opens the output of a known job.
+func openKnown(ctx context.Context, k knownJob) (*policy.Job, output.Output, error) {
+	job, err := loadJob(k.File)
+	if err != nil {
+		return nil, nil, err
+	}
+	if job.Output.File != "" {
+		if _, err := os.Stat(job.Output.File); errors.Is(err, fs.ErrNotExist) {
+			return nil, nil, fmt.Errorf("its output %s is gone", job.Output.File)
+		}
+	}
+	o, err := output.Open(ctx, job.Output, output.Options{ReadOnly: true})
+	return job, o, err
+}
+
+// keptJob is a job as it is in an output.
+func keptJob(ctx context.Context, o output.Output, name string) (output.Job, error) {
+	list, err := o.Jobs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range list {
+		if d.Name == name {
+			return o.Job(ctx, d)
+		}
+	}
+	return nil, errors.New("its output has no job of that name")
+}
+
+// writeJobs writes a table of jobs.
+func writeJobs(w io.Writer, list []listedJob, now time.Time) {
+	if len(list) == 0 {
+		fmt.Fprintln(w, "no job was run on this machine with this data directory; docs/jobs.md begins with one")
+		return
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "JOB\tKIND\tSTATE\tDONE\tFAILED\tLEFT\tRECORDS\tENDS\tOUTPUT")
+	for _, j := range list {
+		ends := ""
+		if !j.Ends.IsZero() {
+			ends = "in " + activity.InSeconds(j.Ends.Sub(now))
+		}
+		if j.Error != "" {
+			fmt.Fprintf(t, "%s\t%s\tunknown\t\t\t\t\t\t%s\n", j.Name, j.Kind, j.Error)
+			continue
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d of %d\t%d\t%d\t%d\t%s\t%s\n", j.Name, j.Kind, j.State, j.Units.Done, j.Units.Total, j.Units.Failed+j.Units.Incomplete, j.Units.Left(), j.Records, ends, j.Output)
+	}
+	_ = t.Flush() // an error does not matter
+}
+
+// shownProblems is how many units "abide jobs show" lists.
+const shownProblems = 1000
+
+func showJobCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "show NAME",
+		Short: "List the units of a job that failed or are incomplete, and why",
+		Args:  arguments(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := sourceOf(cmd)
+			if err != nil {
+				return err
+			}
+			p, err := s.load()
+			if err != nil {
+				return err
+			}
+			job, err := findJob(p.Data, args[0])
+			if err != nil {
+				return err
+			}
+			_, o, err := openKnown(cmd.Context(), knownJob{Name: job.Name, File: job.File})
+			if err != nil {
+				return err
+			}
+			defer o.Close()
+			kept, err := keptJob(cmd.Context(), o, job.Name)
+			if err != nil {
+				return err
+			}
+			list, err := kept.Problems(cmd.Context(), shownProblems)
+			if err != nil {
+				return err
+			}
+			writeProblems(cmd.OutOrStdout(), job.Name, list)
+			return nil
+		},
+	}
+}
+
+// writeProblems writes a table of units that are not complete.
+func writeProblems(w io.Writer, name string, list []output.Problem) {
+	if len(list) == 0 {
+		fmt.Fprintf(w, "no unit of %s has failed or is incomplete\n", name)
+		return
+	}
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "UNIT\tSTATE\tPAGES\tSINCE\tWHY")
+	for _, one := range list {
+		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\n", one.Unit, one.State, one.Pages, one.At.Local().Format("2006-01-02 15:04:05"), strings.ReplaceAll(one.Reason, "\n", " "))
+	}
+	_ = t.Flush() // an error does not matter
+	fmt.Fprintln(w, "\n\"abide backfill --retry-failed\" tries these units again")
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/abide-proxy/abide/learn"
+)
+
+// responseLine is one line of input.
+type responseLine struct {
+	ID      json.RawMessage `json:"id"`
+	Request *struct {
+		Method string   `json:"method"`
+		Host   string   `json:"host"`
+		Path   string   `json:"path"`
+		Time   *float64 `json:"time_unix"`
+	} `json:"request"`
+	Status  int        `json:"status"`
+	Headers [][]string `json:"headers"`
+	Body    string     `json:"body"`
+}
+
+// lessonLine is one line of output.
+type lessonLine struct {
+	ID        json.RawMessage `json:"id"`
+	Throttled bool            `json:"throttled"`
+	Scope     string          `json:"scope"`
+	Bucket    *string         `json:"bucket"`
+	Limit     *float64        `json:"limit"`
+	Remaining *float64        `json:"remaining"`
+	Reset     json.RawMessage `json:"reset_at_unix"`
+	Retry     json.RawMessage `json:"retry_at_unix"`
+	Window    *float64        `json:"window_s"`
+}
+
+// learnLines answers each line of input in order. A line that cannot be read gets an answer
+// too, and is reported at the end.
+func learnLines(in io.Reader, name string, out, errs io.Writer) error {
+	r, w := bufio.NewReaderSize(in, 64<<10), bufio.NewWriter(out)
+	bad := 0
+	for number := 1; ; number++ {
+		line, err := r.ReadBytes('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return errors.Join(fmt.Errorf("reading %s: %w", name, err), w.Flush())
+		}
+		if text := plainLine(line); len(text) > 0 {
+			answer, fault := learnLine(text)
+			if fault != nil {
+				bad++
+				fmt.Fprintf(errs, "%s:%d: %v\n", name, number, fault)
+			}
+			w.Write(append(answer, '\n'))
+		}
+		// A program that writes a line and waits for the answer gets it.
+		if r.Buffered() == 0 || err != nil {
+			if failed := w.Flush(); failed != nil {
+				return failed
+			}
+		}
+		if err != nil {
+			break
+		}
+	}
+	if bad > 0 {
+		return &exit{code: exitUsage}
+	}
+	return nil
+}
+
+// plainLine is a line without the brackets and commas of an array of many lines.
+func plainLine(line []byte) []byte {
+	line = bytes.TrimSuffix(bytes.TrimSpace(line), []byte(","))
+	if len(line) == 1 && (line[0] == '[' || line[0] == ']') {
+		return nil
+	}
+	return line
+}
+
+// learnLine answers one line. If that fails, the answer has the reason.
+func learnLine(text []byte) (answer []byte, fault error) {
+	var line responseLine
+	if err := json.Unmarshal(text, &line); err != nil {
+		fault = err
+	} else if answer, fault = line.answer(); fault == nil {
+		return answer, nil
+	}
+	if len(line.ID) == 0 {
+		line.ID = json.RawMessage("null")
+	}
+	answer, err := json.Marshal(struct {
+		ID    json.RawMessage `json:"id"`
+		Error string          `json:"error"`
+	}{line.ID, fault.Error()})
+	if err != nil {
+		answer = []byte(`{"id":null,"error":"unreadable"}`)
+	}
+	return answer, fault
+}
+
+func (line *responseLine) answer() ([]byte, error) {
+	if line.Status < 100 || line.Status > 999 {
+		return nil, fmt.Errorf("status: %d is none", line.Status)
+	}
+	now := time.Now()
+	var request learn.Request
+	if line.Request != nil {
+		request = learn.Request{Method: line.Request.Method, Host: line.Request.Host, Path: line.Request.Path}
+		if line.Request.Time != nil {
+			at, ok := unixTime(*line.Request.Time)
+			if !ok {
+				return nil, fmt.Errorf("request.time_unix: %v is not between the years 1970 and 9999", *line.Request.Time)
+			}
+			now = at
+		}
+	}
+	headers := http.Header{}
+	for n, pair := range line.Headers {
+		if len(pair) != 2 {
+			return nil, fmt.Errorf("headers[%d]: has %d strings, not a name and a value", n, len(pair))
+		}
+		headers.Add(pair[0], pair[1])
+	}
+	l := learn.Read(line.Status, headers, []byte(line.Body), request, now)
+	out := lessonLine{
+		ID: line.ID, Throttled: l.Throttled, Scope: l.Scope.String(),
+		Limit: floatOf(l.Limit), Remaining: floatOf(l.Remaining), Reset: seconds(l.Reset), Retry: seconds(l.RetryAt),
+	}
+	if len(out.ID) == 0 {
+		out.ID = json.RawMessage("null")
+	}
+	if l.Bucket != "" {
+		out.Bucket = &l.Bucket
+	}
+	if l.Window > 0 {
+		window := l.Window.Seconds()
+		out.Window = &window
+	}
+	return json.Marshal(out)
+}
+
+func floatOf(n learn.Amount) *float64 {
+	if !n.Known {
+		return nil
+	}
+	return &n.N
+}
+
+// seconds is a time as Unix seconds, to the nanosecond.
+func seconds(at time.Time) json.RawMessage {
+	if at.IsZero() {
+		return json.RawMessage("null")
+	}
+	text := strconv.AppendInt(nil, at.Unix(), 10)
+	if nanos := at.Nanosecond(); nanos > 0 {
+		text = append(text, bytes.TrimRight(fmt.Appendf(nil, ".%09d", nanos), "0")...)
+	}
+	return text
+}

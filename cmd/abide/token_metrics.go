@@ -1,0 +1,41 @@
+package main
+
+import (
+	"cmp"
+
+	"github.com/abide-proxy/abide/metrics"
+	"github.com/abide-proxy/abide/status"
+)
+
+// knownTokens are the tokens and limits for the metrics.
+func (a *program) knownTokens() metrics.Known {
+	known := metricsOf(a.proxy.Tokens())
+	known.Written = a.proxy.WrittenLimits()
+	return known
+}
+
+func metricsOf(all status.Tokens) (k metrics.Known) {
+	for _, p := range all.Pools {
+		for _, t := range p.Tokens {
+			k.Tokens = append(k.Tokens, metrics.Token{
+				Pool: p.Name, Name: t.Label, State: t.State, Uses: t.Uses, Refusals: t.Refusals, Denials: t.Denials,
+			})
+			for _, one := range t.Limits {
+				limit := announcedLimit(one)
+				limit.Pool, limit.Token, limit.Budget = p.Name, t.Label, t.Account()
+				k.Limits = append(k.Limits, limit)
+			}
+		}
+	}
+	for _, one := range all.Limits {
+		k.Limits = append(k.Limits, announcedLimit(one))
+	}
+	return k
+}
+
+func announcedLimit(one status.Announced) metrics.Announced {
+	return metrics.Announced{
+		Site: one.Site, Route: cmp.Or(one.Route, one.Title), Name: one.Name(),
+		Limit: one.Limit, Remaining: one.Remaining, Reset: one.Reset, Foreign: one.Foreign,
+	}
+}

@@ -1,0 +1,121 @@
+package backends
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/abide-proxy/abide/policy"
+)
+
+// leaveUntil is Leave for a test that asks for the time alone.
+func (s *Breakers) leaveUntil(of Key, rule policy.Breaker, pass Pass, how Health, now time.Time) time.Time {
+	until, _ := s.Leave(of, rule, pass, how, "", now)
+	return until
+}
+
+func TestABreakerSaysOnceThatItOpensAndWhy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rule, who := policy.Breaker{Failures: 2, Pause: time.Second}, Key{Site: "a"}
+		var s Breakers
+		opened := func(cause string) bool {
+			done, _ := s.Enter(who, rule, time.Now())
+			_, now := s.Leave(who, rule, done, Ill, cause, time.Now())
+			return now
+		}
+		if opened("one") || !opened("two") {
+			t.Fatal("it opens with the second failure")
+		}
+		if opened("late") {
+			t.Error("it opens once")
+		}
+		time.Sleep(2 * time.Second)
+		if opened("three") {
+			t.Error("a probe that fails opens nothing that worked")
+		}
+		if why := s.find(who, rule).cause; why != "three" {
+			t.Errorf("it failed last because %q", why)
+		}
+	})
+}
+
+func TestABreakerOpensAndLetsSingleProbesThrough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rule := policy.Breaker{Failures: 3, Pause: 30 * time.Second}
+		var s Breakers
+		who := Key{Site: "a"}
+		fail := func() time.Time {
+			done, until := s.Enter(who, rule, time.Now())
+			if !until.IsZero() {
+				t.Fatalf("not let in until %v", until)
+			}
+			return s.leaveUntil(who, rule, done, Ill, time.Now())
+		}
+		for range 2 {
+			if !fail().IsZero() {
+				t.Fatal("open too early")
+			}
+		}
+		// A success between them begins anew, and leaves nothing behind.
+		s.leaveUntil(who, rule, Pass{}, Well, time.Now())
+		if s.n.Load() != 0 {
+			t.Fatal("a breaker that is closed is remembered")
+		}
+		fail()
+		s.leaveUntil(who, rule, Pass{}, Unknown, time.Now())
+		fail()
+		until := fail()
+		if got := time.Until(until); got < rule.Pause || got > rule.Pause+time.Second {
+			t.Fatalf("open for %v", got)
+		}
+		if _, again := s.Enter(who, rule, time.Now()); again.IsZero() {
+			t.Fatal("let in while it is open")
+		}
+		if !s.Open(Key{Site: "b"}, rule, time.Now()).IsZero() || s.Open(who, rule, time.Now()).IsZero() {
+			t.Fatal("the wrong one is open")
+		}
+		time.Sleep(time.Until(until))
+		done, again := s.Enter(who, rule, time.Now())
+		if !again.IsZero() || !s.Open(who, rule, time.Now()).IsZero() {
+			t.Fatal("no probe is let in")
+		}
+		if _, again = s.Enter(who, rule, time.Now()); again.IsZero() {
+			t.Fatal("a second probe is let in")
+		}
+		// A probe that says nothing makes room for another.
+		s.leaveUntil(who, rule, done, Unknown, time.Now())
+		done, again = s.Enter(who, rule, time.Now())
+		if !again.IsZero() {
+			t.Fatal("no second probe")
+		}
+		if until = s.leaveUntil(who, rule, done, Ill, time.Now()); until.IsZero() {
+			t.Fatal("a probe that fails does not open it again")
+		}
+		time.Sleep(time.Until(until))
+		done, _ = s.Enter(who, rule, time.Now())
+		s.leaveUntil(who, rule, done, Well, time.Now())
+		if s.n.Load() != 0 {
+			t.Fatal("it did not close")
+		}
+		// Another rule after a reload begins anew; none is none.
+		fail()
+		if s.find(who, policy.Breaker{Failures: 9, Pause: time.Second}) != nil || s.n.Load() != 0 {
+			t.Fatal("the old rule holds")
+		}
+		if !s.leaveUntil(who, policy.Breaker{}, Pass{}, Ill, time.Now()).IsZero() || s.n.Load() != 0 {
+			t.Fatal("a breaker that is off counts")
+		}
+	})
+}
+
+func TestBreakersOfDeadHostsAreBounded(t *testing.T) {
+	rule := policy.Breaker{Failures: 10, Pause: time.Minute}
+	var s Breakers
+	for i := range mostBreakers + 10 {
+		s.leaveUntil(Key{Site: fmt.Sprint(i)}, rule, Pass{}, Ill, time.Now())
+	}
+	if n := s.n.Load(); n > 10 {
+		t.Errorf("%d are remembered", n)
+	}
+}

@@ -1,0 +1,126 @@
+package backends
+
+import (
+	"hash/maphash"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/abide-proxy/abide/policy"
+)
+
+// Backend is one of several equal hosts of a site.
+type Backend struct {
+	Name   string // as the operator calls it, or its origin
+	Limits string // its name if it has limits of its own, else ""
+	Target policy.Target
+	Load   *Load
+	weight int
+}
+
+// OwnLimits is the name of the backend if it has limits of its own, else "". The backend may
+// be nil.
+func (b *Backend) OwnLimits() string {
+	if b == nil {
+		return ""
+	}
+	return b.Limits
+}
+
+// Group is the equal hosts of one site, and how requests are spread over them. The zero
+// value has no host.
+type Group struct {
+	Hosts    []Backend
+	balance  string // see policy.Site.Balance
+	sticky   bool   // each client keeps its host
+	rotation *rotation
+}
+
+// NewGroup is the group that a rule of the configuration describes.
+func NewGroup(rule *policy.Site, loads *Loads) Group {
+	g := Group{balance: rule.Balance, sticky: rule.Sticky}
+	weights := make([]int, len(rule.Backends))
+	for i := range rule.Backends {
+		b := &rule.Backends[i]
+		own := Backend{Name: b.Name, weight: max(b.Weight, 1), Target: b.Target, Load: loads.of(b.Origin())}
+		if b.Own {
+			own.Limits = b.Name
+		}
+		weights[i] = own.weight
+		g.Hosts = append(g.Hosts, own)
+	}
+	g.rotation = newRotation(weights)
+	return g
+}
+
+// Find is the backend with a name, nil if there is none.
+func (g *Group) Find(name string) *Backend {
+	for i := range g.Hosts {
+		if g.Hosts[i].Name == name {
+			return &g.Hosts[i]
+		}
+	}
+	return nil
+}
+
+// HasTarget tells whether a target is a host of the group.
+func (g *Group) HasTarget(t policy.Target) bool {
+	return slices.ContainsFunc(g.Hosts, func(b Backend) bool { return b.Target == t })
+}
+
+var stickiness = maphash.MakeSeed()
+
+// Pick is the index of the host that a client's request is sent to, of those in ready. It
+// counts the choice where the next choice depends on it.
+func (g *Group) Pick(ready []int, client string, now time.Time) int {
+	switch {
+	case len(g.Hosts) == 0 || slices.Max(ready) >= len(g.Hosts):
+		return ready[0]
+	case g.sticky:
+		return g.stick(ready, client)
+	case g.balance == "round-robin":
+		return g.rotation.next(ready)
+	case g.balance == "least-loaded":
+		return g.rotation.next(g.leastLoaded(ready))
+	}
+	best, least := ready[0], math.Inf(1)
+	for _, i := range ready {
+		b := &g.Hosts[i]
+		if cost := b.Load.cost(now) / float64(b.weight); cost < least {
+			best, least = i, cost
+		}
+	}
+	return best
+}
+
+// stick is the host of a client. Each host has the share of clients that its weight says
+// (rendezvous hashing).
+func (g *Group) stick(ready []int, client string) int {
+	best, most := ready[0], 0.0
+	for _, i := range ready {
+		b := &g.Hosts[i]
+		part := (float64(maphash.Comparable(stickiness, [2]string{client, b.Name})>>11) + 0.5) / (1 << 53)
+		if score := -float64(b.weight) / math.Log(part); score > most {
+			best, most = i, score
+		}
+	}
+	return best
+}
+
+// leastLoaded are the hosts that have the fewest requests under way, for their weight.
+func (g *Group) leastLoaded(ready []int) []int {
+	var least []int
+	var inFlight, weight int64
+	for _, i := range ready {
+		b := &g.Hosts[i]
+		n, w := b.Load.InFlight(), int64(b.weight)
+		if least != nil && n*weight > inFlight*w {
+			continue
+		}
+		if least == nil || n*weight < inFlight*w {
+			least, inFlight, weight = least[:0], n, w
+		}
+		least = append(least, i)
+	}
+	return least
+}

@@ -1,0 +1,98 @@
+package backends
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Load is the work of a backend: its requests under way, and how quick and how reliable
+// the last ones were. It outlives reloads.
+type Load struct {
+	inFlight atomic.Int64
+
+	mu      sync.Mutex // held for a few instructions; guards the fields below
+	latency float64    // seconds to the head of an answer, averaged
+	failing float64    // part of the attempts that failed, averaged
+	updated time.Time  // when the averages last changed
+}
+
+const (
+	newestWeight = 0.2             // of one attempt in the averages
+	failureCost  = 1               // seconds that a backend seems slower by when all fails there
+	fading       = 1 * time.Minute // after which an average counts for a third
+)
+
+// Begin counts a request that is about to be sent to the backend.
+func (l *Load) Begin() { l.inFlight.Add(1) }
+
+// End counts a request to the backend that is over.
+func (l *Load) End() { l.inFlight.Add(-1) }
+
+// InFlight is the number of requests that the backend is busy with.
+func (l *Load) InFlight() int64 { return l.inFlight.Load() }
+
+// Add adds an attempt to the averages.
+func (l *Load) Add(took time.Duration, how Health, now time.Time) {
+	if how == Unknown {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	failed := 0.0
+	if how == Ill {
+		failed = 1
+	} else {
+		l.latency = average(l.latency, took.Seconds(), l.updated)
+	}
+	l.failing = average(l.failing, failed, l.updated)
+	l.updated = now
+}
+
+// AddAbandoned adds an attempt that its client gave up before there was an answer. It
+// counts only if it took long: a backend that hangs is slow.
+func (l *Load) AddAbandoned(took time.Duration, now time.Time) {
+	if took >= failureCost*time.Second {
+		l.Add(took, Well, now)
+	}
+}
+
+func average(was, is float64, began time.Time) float64 {
+	if began.IsZero() {
+		return is
+	}
+	return was + newestWeight*(is-was)
+}
+
+// cost estimates the seconds that a request would take at the backend. Old averages count
+// for less and less, so that a backend that was slow or failed is tried again, as is one
+// without any request so far.
+func (l *Load) cost(now time.Time) float64 {
+	l.mu.Lock()
+	took := l.latency + failureCost*l.failing
+	if !l.updated.IsZero() {
+		took *= math.Exp(-now.Sub(l.updated).Seconds() / fading.Seconds())
+	}
+	l.mu.Unlock()
+	return (took + 0.001) * float64(l.inFlight.Load()+1)
+}
+
+// Loads are the loads of all backends, by origin. The zero value is ready.
+type Loads struct{ known sync.Map }
+
+// of is the load of a backend.
+func (l *Loads) of(origin string) *Load {
+	one, _ := l.known.LoadOrStore(origin, &Load{})
+	return one.(*Load)
+}
+
+// InFlight is how many requests each backend, by its origin, is busy with.
+func (l *Loads) InFlight() map[string]int64 {
+	all := map[string]int64{}
+	l.known.Range(func(origin, one any) bool {
+		all[origin.(string)] = one.(*Load).InFlight()
+		return true
+	})
+	return all
+}

@@ -1,0 +1,233 @@
+// Package coalesce lets identical requests that are under way at the same time share one
+// answer, if its body is not longer than 1 MiB.
+//
+//	m, leads := group.Join(ctx, request, client)
+//	if leads {
+//		go func(c *Call) { // which is a context, and ends with its last member
+//			defer c.End()
+//			resp := send(c, request)
+//			c.Publish(resp, resp.ContentLength, false)
+//			c.Fill(resp.Body)
+//		}(m.Call)
+//	}
+//	if m.Wait(ctx, patience) == nil {
+//		defer m.Close()
+//		answer(m.Value(), m) // m reads the body
+//	}
+//
+// The first member has the answer as it comes, and the others once it is whole. Of a longer
+// answer the others are told to go alone.
+package coalesce
+
+import (
+	"context"
+	"io"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// maxBody is how many bytes of a body are shared.
+	maxBody = 1 << 20
+	// firstRoom is the room for a body before any of it has come.
+	firstRoom = 16 << 10
+	// freshFor is how long after its beginning an answer can still be joined: an older one
+	// is no answer to what is asked now.
+	freshFor = 5 * time.Second
+)
+
+// Group has the calls of requests that may be shared. K says what makes two requests the
+// same, and V is what is told of an answer beside its body. The zero value is ready.
+type Group[K comparable, V any] struct {
+	mu   sync.Mutex
+	open map[K][]*Call[K, V]
+}
+
+// Members counts the members of the calls that have not ended.
+func (g *Group[K, V]) Members() (n int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, calls := range g.open {
+		for _, c := range calls {
+			c.mu.Lock()
+			n += len(c.members)
+			c.mu.Unlock()
+		}
+	}
+	return n
+}
+
+// Call is a request that is sent once for all its members. It is the context of that
+// request, which ends when the last member has left.
+type Call[K comparable, V any] struct {
+	context.Context
+	cancel  context.CancelFunc
+	group   *Group[K, V]
+	request K
+	client  string // whose turn it is
+
+	mu      sync.Mutex
+	members []*place      // the first has the answer as it comes
+	sent    bool          // on its way; otherwise it waits for its turn
+	began   time.Time     // when the answer began; zero before
+	alone   bool          // the answer is for the first alone
+	news    chan struct{} // closed when something of this has changed; nil while nobody waits
+	value   V
+	buf     []byte
+	end     error     // what follows buf when that is whole
+	rest    io.Reader // what follows buf when that is too long to be shared
+}
+
+// place is that of a member in its call.
+type place struct{ came time.Time }
+
+// add adds a member, unless it is too late for that. A call that waits is open to the client
+// whose turn that is and to no other: the place of a client that has used up its share would
+// hold others up.
+func (c *Call[K, V]) add(p *place, client string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old := !c.began.IsZero() && p.came.Sub(c.began) > freshFor
+	if old || c.alone || c.end != nil || len(c.members) == 0 || !c.sent && client != c.client {
+		return false
+	}
+	c.members = append(c.members, p)
+	return true
+}
+
+func (c *Call[K, V]) remove(p *place) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.members = slices.DeleteFunc(c.members, func(one *place) bool { return one == p })
+	if len(c.members) == 0 {
+		c.cancel()
+	}
+	c.tell() // another is the first
+}
+
+// tell wakes the members that wait. c is locked.
+func (c *Call[K, V]) tell() {
+	if c.news != nil {
+		close(c.news)
+		c.news = nil
+	}
+}
+
+// listen is closed when something has changed. c is locked.
+func (c *Call[K, V]) listen() <-chan struct{} {
+	if c.news == nil {
+		c.news = make(chan struct{})
+	}
+	return c.news
+}
+
+// Sent says whether the request is on its way, or waits for its turn.
+func (c *Call[K, V]) Sent(yes bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sent = yes
+	c.tell()
+}
+
+// Publish tells the members of an answer whose body has so many bytes; a negative length is
+// unknown. Fill must follow, unless the length is 0. A personal answer is for the first alone.
+func (c *Call[K, V]) Publish(v V, length int64, personal bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.value, c.began = v, time.Now()
+	if length == 0 {
+		c.end = io.EOF
+	}
+	if personal || length > maxBody {
+		c.leaveToFirst()
+	}
+	c.tell()
+}
+
+// Fail publishes v, without a body, in place of the answer that was to come. An answer that
+// has begun is broken off.
+func (c *Call[K, V]) Fail(v V) {
+	if !c.look(nil).began.IsZero() {
+		c.grow(0, io.ErrUnexpectedEOF)
+		return
+	}
+	c.Publish(v, 0, false)
+}
+
+// Fill reads the body for the members. It returns when nothing of from is needed any more.
+func (c *Call[K, V]) Fill(from io.Reader) {
+	for {
+		room := c.room(from)
+		if room == nil {
+			<-c.Done() // the first reads the rest
+			return
+		}
+		n, err := from.Read(room)
+		c.grow(n, err)
+		if err != nil {
+			return
+		}
+	}
+}
+
+// room is where the next bytes go. Of a body that is too long the rest is left to the first,
+// and there is none.
+func (c *Call[K, V]) room(from io.Reader) []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.alone || len(c.buf) > maxBody {
+		c.leaveToFirst()
+		c.rest = from
+		c.tell()
+		return nil
+	}
+	if len(c.buf) == cap(c.buf) {
+		size := min(max(2*cap(c.buf), firstRoom), maxBody+1)
+		c.buf = append(make([]byte, 0, size), c.buf...)
+	}
+	return c.buf[len(c.buf):cap(c.buf)]
+}
+
+// grow says that so many bytes are in the room, and how the body ended if it did.
+func (c *Call[K, V]) grow(n int, end error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.buf, c.end = c.buf[:len(c.buf)+n], end
+	c.tell()
+}
+
+// leaveToFirst takes the members out that are not the first. c is locked.
+func (c *Call[K, V]) leaveToFirst() {
+	c.alone = true
+	c.members = c.members[:min(len(c.members), 1)]
+}
+
+// End ends the call. Its members can still read what has come.
+func (c *Call[K, V]) End() {
+	c.cancel()
+	g := c.group
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	rest := slices.DeleteFunc(g.open[c.request], func(one *Call[K, V]) bool { return one == c })
+	if g.open[c.request] = rest; len(rest) == 0 {
+		delete(g.open, c.request)
+	}
+}
+
+// stage is how far a call is for a member.
+type stage struct {
+	has   bool // the answer
+	alone bool // it has to be sent by itself
+	sent  bool
+	began time.Time
+	news  <-chan struct{}
+}
+
+func (c *Call[K, V]) look(p *place) stage {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := slices.Index(c.members, p)
+	has := !c.began.IsZero() && i >= 0 && (i == 0 || c.end != nil)
+	return stage{has: has, alone: i < 0, sent: c.sent, began: c.began, news: c.listen()}
+}

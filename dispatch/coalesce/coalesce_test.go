@@ -1,0 +1,299 @@
+package coalesce
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// group has calls that are told of by a word.
+type group = Group[string, string]
+
+var patient = Patience{Turn: time.Now().Add(1000 * time.Hour), Whole: time.Minute, Held: func(bool) {}}
+
+// waits waits in the background.
+func waits(ctx context.Context, m *Member[string, string], p Patience) <-chan error {
+	is := make(chan error, 1)
+	go func() { is <- m.Wait(ctx, p) }()
+	return is
+}
+
+// none tells that nothing is known yet.
+func none(t *testing.T, is <-chan error) {
+	t.Helper()
+	synctest.Wait()
+	select {
+	case o := <-is:
+		t.Errorf("it is known already: %v", o)
+	default:
+	}
+}
+
+func join(t *testing.T, g *group, client string, leads bool) *Member[string, string] {
+	t.Helper()
+	m, is := g.Join(t.Context(), "a", client)
+	if is != leads {
+		t.Fatalf("%s leads: %v", client, is)
+	}
+	return m
+}
+
+func TestACallThatWaitsIsOpenToItsClientAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g group
+		one := join(t, &g, "one", true)
+		join(t, &g, "one", false)
+		join(t, &g, "two", true)
+		one.Sent(true)
+		three := join(t, &g, "three", false)
+		if three.Call != one.Call {
+			t.Error("it joined the later call")
+		}
+		one.Sent(false)
+		join(t, &g, "four", true)
+		if n := g.Members(); n != 5 {
+			t.Errorf("%d members", n)
+		}
+	})
+}
+
+func TestTheFirstHasAnAnswerAsItComesAndOthersWhenItIsWhole(t *testing.T) {
+	for size, want := range map[int]error{maxBody: nil, maxBody + 1: ErrAlone, 5 << 20: ErrAlone} {
+		synctest.Test(t, func(t *testing.T) {
+			var g group
+			whole := bytes.Repeat([]byte("0123456789abcdef"), size/16+1)[:size]
+			one, two := join(t, &g, "a", true), join(t, &g, "a", false)
+			first, second := waits(t.Context(), one, patient), waits(t.Context(), two, patient)
+			from, to := io.Pipe()
+			one.Sent(true)
+			one.Publish("answer", -1, false)
+			filled := make(chan struct{})
+			go func() { one.Fill(from); close(filled) }()
+			if is := <-first; is != nil {
+				t.Fatalf("the first: %v", is)
+			}
+			to.Write(whole[:1000])
+			none(t, second)
+			late := join(t, &g, "b", false)
+			p := make([]byte, 1000)
+			if n, err := one.Read(p); n != 1000 || err != nil {
+				t.Errorf("%d, %v", n, err)
+			}
+			go func() { to.Write(whole[1000:]); to.Close() }()
+			if is := <-second; is != want {
+				t.Errorf("the second: %v", is)
+			}
+			if rest, err := io.ReadAll(one); err != nil || !bytes.Equal(rest, whole[1000:]) {
+				t.Errorf("the first has %d bytes more of %d, %v", len(rest), size, err)
+			}
+			if is := late.Wait(t.Context(), patient); is != want {
+				t.Errorf("one that came later: %v", is)
+			}
+			for _, m := range []*Member[string, string]{two, late} {
+				if all, err := io.ReadAll(m); want == nil && (err != nil || !bytes.Equal(all, whole)) {
+					t.Errorf("another has %d bytes of %d, %v", len(all), size, err)
+				}
+			}
+			<-filled
+			one.End()
+			if g.Members() != 0 {
+				t.Error("it is kept")
+			}
+		})
+	}
+}
+
+func TestAnAnswerThatIsLongOrPersonalIsForTheFirst(t *testing.T) {
+	for _, personal := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			var g group
+			one, two, three := join(t, &g, "a", true), join(t, &g, "a", false), join(t, &g, "a", false)
+			second, third := waits(t.Context(), two, patient), waits(t.Context(), three, patient)
+			one.Close()
+			length := int64(10)
+			if !personal {
+				length = maxBody + 1
+			}
+			one.Publish("answer", length, personal)
+			if a, b := <-second, <-third; a != nil || b != ErrAlone {
+				t.Errorf("%v, %v", a, b)
+			}
+			filled := make(chan struct{})
+			go func() { one.Fill(strings.NewReader("text")); close(filled) }()
+			if text, err := io.ReadAll(two); string(text) != "text" || err != nil {
+				t.Errorf("%q, %v", text, err)
+			}
+			<-filled
+			join(t, &g, "a", true)
+		})
+	}
+}
+
+func TestTheCallEndsWithItsLastMember(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g group
+		one, two := join(t, &g, "a", true), join(t, &g, "a", false)
+		ctx, leave := context.WithCancel(t.Context())
+		second := waits(ctx, two, patient)
+		one.Close()
+		none(t, second)
+		if one.Err() != nil {
+			t.Error("it ended with its first")
+		}
+		leave()
+		if is := <-second; is != context.Canceled || one.Err() == nil {
+			t.Errorf("%v, %v", is, one.Err())
+		}
+		join(t, &g, "a", true)
+	})
+}
+
+func TestAMemberWaitsNoLongerThanItIsPatient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g group
+		one, two := join(t, &g, "a", true), join(t, &g, "a", false)
+		began := time.Now()
+		var held []bool
+		p := Patience{Turn: began.Add(time.Minute), Whole: time.Minute, Grace: time.Second, Held: func(yes bool) { held = append(held, yes) }}
+		leads := waits(t.Context(), one, p)
+		if is := two.Wait(t.Context(), Patience{Turn: p.Turn, Whole: p.Whole, Held: func(bool) {}}); is != ErrAlone || time.Since(began) != time.Minute {
+			t.Errorf("a turn: %v after %v", is, time.Since(began))
+		}
+		one.Sent(true)
+		three := join(t, &g, "a", false)
+		third := waits(t.Context(), three, patient)
+		time.Sleep(time.Hour)
+		none(t, third)
+		none(t, leads)
+		one.Publish("answer", -1, false)
+		<-leads
+		if len(held) == 0 || !held[0] || held[len(held)-1] {
+			t.Errorf("held: %v", held)
+		}
+		began = time.Now()
+		if is := <-third; is != ErrAlone || time.Since(began) != time.Minute {
+			t.Errorf("an answer: %v after %v", is, time.Since(began))
+		}
+		time.Sleep(time.Minute)
+		join(t, &g, "a", true)
+	})
+}
+
+func TestABrokenAnswerIsBrokenForAll(t *testing.T) {
+	broken := errors.New("broken")
+	synctest.Test(t, func(t *testing.T) {
+		var g group
+		one, two := join(t, &g, "a", true), join(t, &g, "a", false)
+		one.Publish("answer", -1, false)
+		one.Fill(io.MultiReader(strings.NewReader("part"), failing{broken}))
+		for _, m := range []*Member[string, string]{one, two} {
+			if is := m.Wait(t.Context(), patient); is != nil {
+				t.Errorf("%v", is)
+			}
+			if text, err := io.ReadAll(m); string(text) != "part" || !errors.Is(err, broken) {
+				t.Errorf("%q, %v", text, err)
+			}
+		}
+		one, two = join(t, &g, "a", true), join(t, &g, "a", false)
+		one.Fail("no")
+		for _, m := range []*Member[string, string]{one, two} {
+			if is := m.Wait(t.Context(), patient); is != nil || m.Value() != "no" {
+				t.Errorf("%v %q", is, m.Value())
+			}
+		}
+	})
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// Whoever comes and leaves at whatever time, each that has the answer has all of it, and the
+// call ends.
+func TestEveryMemberHasAllOrGoesAlone(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		size := rapid.SampledFrom([]int{0, 1, 1000, 70_000, maxBody, maxBody + 1, 2 << 20}).Draw(rt, "size")
+		announced := size > 0 && rapid.Bool().Draw(rt, "announced")
+		personal := rapid.Bool().Draw(rt, "personal")
+		waitsFor := rapid.SliceOfN(rapid.IntRange(0, 20), 1, 6).Draw(rt, "when each comes")
+		leaves := rapid.SliceOfN(rapid.IntRange(0, 60), 6, 6).Draw(rt, "when each leaves")
+		whole := bytes.Repeat([]byte("0123456789abcdef"), size/16+1)[:size]
+		synctest.Test(t, func(t *testing.T) {
+			var g group
+			ends := make(chan struct{})
+			for i, after := range waitsFor {
+				go func() {
+					defer func() { ends <- struct{}{} }()
+					time.Sleep(time.Duration(after) * time.Second)
+					ctx, leave := context.WithTimeout(t.Context(), time.Duration(leaves[i])*time.Second+time.Millisecond)
+					defer leave()
+					m, leads := g.Join(t.Context(), "a", "a")
+					if leads {
+						go run(m.Call, whole, announced, personal)
+					}
+					if m.Wait(ctx, patient) != nil {
+						return
+					}
+					defer m.Close()
+					got, err := io.ReadAll(m)
+					if err == nil && !bytes.Equal(got, whole) || !bytes.HasPrefix(whole, got) {
+						t.Errorf("%d bytes of %d", len(got), size)
+					}
+				}()
+			}
+			for range waitsFor {
+				<-ends
+			}
+			time.Sleep(time.Hour)
+			if n := g.Members(); n != 0 {
+				t.Errorf("%d members are left", n)
+			}
+		})
+	})
+}
+
+// run answers a call after ten seconds, in ten parts.
+func run(c *Call[string, string], whole []byte, announced, personal bool) {
+	defer c.End()
+	wait := func(d time.Duration) bool {
+		select {
+		case <-time.After(d):
+			return true
+		case <-c.Done():
+			return false
+		}
+	}
+	if !wait(5 * time.Second) {
+		return
+	}
+	c.Sent(true)
+	if !wait(5 * time.Second) {
+		return
+	}
+	from, to := io.Pipe()
+	stop := context.AfterFunc(c, func() { to.CloseWithError(context.Canceled) })
+	defer stop()
+	go func() {
+		for part := range 10 {
+			time.Sleep(time.Second)
+			if _, err := to.Write(whole[len(whole)*part/10 : len(whole)*(part+1)/10]); err != nil {
+				return
+			}
+		}
+		to.Close()
+	}()
+	length := int64(-1)
+	if announced {
+		length = int64(len(whole))
+	}
+	c.Publish("answer", length, personal)
+	c.Fill(from)
+	from.Close()
+}

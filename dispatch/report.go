@@ -1,0 +1,52 @@
+package dispatch
+
+import (
+	"time"
+
+	"github.com/abide-proxy/abide/metrics"
+	"github.com/abide-proxy/abide/queue"
+	"github.com/abide-proxy/abide/redact"
+)
+
+// Report is what became of a request so far.
+type Report struct {
+	Site     string
+	Meter    *metrics.Site  // nil before the site is known
+	First    time.Time      // when it was first sent; zero: never
+	Sent     time.Time      // when it was last sent
+	Answered time.Time      // when the head of the last answer had come
+	Waited   time.Duration  // held, in all its waits
+	Before   time.Duration  // of that, before the first attempt
+	Attempts int            // times that it was sent
+	Refusals int            // answers that refused it because of a limit
+	Limit    string         // that held it for longest; "": none
+	Token    string         // label of the last attempt's; "": none
+	Shared   bool           // it got the answer to another request
+	Would    *queue.Blocker // what would have held a request that is only observed; nil: nothing
+}
+
+// Report tells what became of the request so far.
+func (x *Request) Report() Report {
+	t := &x.progress
+	return Report{
+		Site: x.site, Meter: x.meter, First: x.first, Sent: x.sent, Answered: x.answered,
+		Waited: t.waited, Before: t.before, Attempts: t.sent, Refusals: t.refusedAnswers,
+		Limit: x.activity.Longest(), Token: t.label, Shared: t.shared, Would: t.wouldBlock,
+	}
+}
+
+// Site is the site of the request; "" before that is known.
+func (x *Request) Site() string { return x.site }
+
+// Waited tells for how long the request has waited.
+func (x *Request) Waited() time.Duration { return x.progress.waited }
+
+// Token finds the credential of the present attempt in headers; nil without one.
+func (x *Request) Token() *redact.Finder { return x.progress.shown }
+
+// CountCut counts an answer that a limit of bytes has broken off.
+func (x *Request) CountCut() {
+	if x.bytes != nil {
+		x.bytes.CountCut()
+	}
+}

@@ -1,0 +1,83 @@
+package dispatch
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/status"
+	"github.com/abide-proxy/abide/tokens"
+)
+
+var tokensNoon = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+
+// poolOfAccounts is a pool of three tokens, of which two are of one account.
+func poolOfAccounts(t *testing.T) PoolStatus {
+	t.Helper()
+	config := policy.Pool{Name: "twitter", Put: policy.Placement{Where: "header", Name: "Authorization", Before: "Bearer "}}
+	for _, label := range []string{"b", "a", "c, d"} {
+		account := ""
+		if label != "c, d" {
+			account = "one"
+		}
+		config.Tokens = append(config.Tokens, policy.Token{Label: label, Account: account, Secret: policy.NewSecret("canary-" + strings.ReplaceAll(label, ", ", "-"))})
+	}
+	loaded, err := tokens.Load(t.Context(), config, tokens.Surroundings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool, err := tokens.New(tokensNoon, config, loaded, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	pool.Begin(tokensNoon, pool.Find("a"), "GET /x")
+	pool.Cool(tokensNoon, pool.Find("a"), "", tokensNoon.Add(time.Minute), "Retry-After")
+	pool.Spend(tokensNoon, pool.Find("c, d"), "GET /x", tokensNoon.Add(time.Hour), "x-rate-limit-remaining")
+	return PoolStatus{Name: "twitter", Ready: 1, Tokens: pool.Status(tokensNoon)}
+}
+
+func TestTokensHaveTheLimitsOfTheirAccounts(t *testing.T) {
+	limit := func(pool, token string, left int64) LimitStatus {
+		return LimitStatus{Site: "api.test", Pool: pool, Token: token, Route: "GET /x", Title: "75 per 15m for GET /x", State: "open", Limit: 75, Remaining: left, Reset: tokensNoon.Add(time.Minute), Window: 15 * time.Minute, Foreign: 0.5}
+	}
+	all := tokensOf([]PoolStatus{{Name: "empty"}, poolOfAccounts(t)}, []LimitStatus{
+		limit("twitter", "a, b", 1), limit("twitter", "c, d", 2), limit("", "", 3), limit("twitter", "", 4), limit("other", "a, b", 5),
+	})
+	want := func(left int64) status.Announced {
+		return status.Announced{Site: "api.test", Route: "GET /x", Title: "75 per 15m for GET /x", State: "open", Limit: 75, Remaining: left, Reset: tokensNoon.Add(time.Minute), Window: 900, Foreign: 0.5}
+	}
+	if len(all.Pools) != 2 || len(all.Pools[0].Tokens) != 0 || len(all.Pools[1].Tokens) != 3 {
+		t.Fatalf("%+v", all)
+	}
+	if !reflect.DeepEqual(all.Limits, []status.Announced{want(3), want(4)}) {
+		t.Errorf("without a token: %+v", all.Limits)
+	}
+	for i, one := range []struct {
+		label, state, why, twins string
+		left                     int64
+		uses                     uint64
+	}{
+		{"a", "cooling", "Retry-After", "[b]", 1, 1},
+		{"b", "cooling", "Retry-After", "[a]", 1, 0},
+		{"c, d", "ready", "", "[]", 2, 0},
+	} {
+		got := all.Pools[1].Tokens[i]
+		if got.Label != one.label || got.State != one.state || got.Why != one.why || fmt.Sprint(got.Twins) != one.twins || got.Uses != one.uses ||
+			got.Fingerprint == "" || !reflect.DeepEqual(got.Limits, []status.Announced{want(one.left)}) {
+			t.Errorf("%+v, want %+v", got, one)
+		}
+	}
+	if spent := all.Pools[1].Tokens[2].Routes; !reflect.DeepEqual(spent, []status.Paused{{Route: "GET /x", State: "spent", Until: tokensNoon.Add(time.Hour), Why: "x-rate-limit-remaining"}}) {
+		t.Errorf("%+v", spent)
+	}
+
+	text, err := json.Marshal(all)
+	if said := string(text) + fmt.Sprintf("%+v", all); err != nil || strings.Contains(said, "canary") {
+		t.Errorf("a secret is in %s", said)
+	}
+}

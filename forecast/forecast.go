@@ -1,0 +1,106 @@
+// Package forecast says when a budget ends. It is pure: now is an argument.
+package forecast
+
+import (
+	"time"
+
+	"github.com/abide-proxy/abide/limit"
+)
+
+// shortest is the shortest window that is worth a forecast, and longest how far a forecast
+// looks.
+const (
+	shortest = 10 * time.Minute
+	longest  = 365 * 24 * time.Hour
+)
+
+// Covers tells whether a limit's window is long enough for a forecast, and can be used up.
+func Covers(spec *limit.Spec) bool {
+	return spec.Depletes() && spec.Length() >= shortest
+}
+
+// Budget is what is used and left of a limit.
+type Budget struct {
+	Spec               limit.Spec
+	Amount, Used, Left int64
+	Rate               float64 // per second, lately
+}
+
+// Forecast is what becomes of a budget.
+type Forecast struct {
+	Opens, Ends time.Time // of the window; zero: the window has no edges
+	RunsOut     time.Time // when nothing is left; zero: not in this window
+	Done        time.Time // when so many more would be taken; zero: nothing is to be taken, or never
+}
+
+// Forecast says when the window ends, when nothing is left, and when n more would be taken.
+// Without a present rate, these are taken as fast as the limit allows.
+func (b *Budget) Forecast(now time.Time, n int64) Forecast {
+	var f Forecast
+	width := b.Spec.Window
+	if opens, ends, ok := windowAt(now, b.Spec); ok {
+		f.Opens, f.Ends = opens, ends
+		width = ends.Sub(opens)
+	}
+	if spare := b.Rate - b.returns(); spare > 0 {
+		out := now.Add(seconds(float64(b.Left) / spare))
+		if f.Ends.IsZero() || out.Before(f.Ends) {
+			f.RunsOut = out
+		}
+	}
+	next := f.Ends
+	if next.IsZero() {
+		next = now.Add(width)
+	}
+	f.Done = b.done(now, next, width, n)
+	return f
+}
+
+// done is when n more would be taken, where the next window begins at a time and windows are
+// so wide.
+func (b *Budget) done(now, next time.Time, width time.Duration, n int64) time.Time {
+	switch {
+	case n <= 0:
+		return time.Time{}
+	case n <= b.Left:
+		return now.Add(b.takes(n))
+	}
+	rest := n - b.Left
+	whole := (rest - 1) / max(b.Amount, 1)
+	last := rest - whole*b.Amount
+	if float64(whole)*width.Hours() > longest.Hours() {
+		return time.Time{}
+	}
+	// A window takes as long as it is, or longer at the present rate.
+	each := max(width, b.takes(b.Amount))
+	return next.Add(time.Duration(whole) * each).Add(b.takes(last))
+}
+
+// takes is how long n take at the present rate.
+func (b *Budget) takes(n int64) time.Duration {
+	if b.Rate <= 0 {
+		return 0
+	}
+	return min(seconds(float64(n)/b.Rate), longest)
+}
+
+// returns is how much per second is there again by itself, of limits whose windows have no
+// edges.
+func (b *Budget) returns() float64 {
+	window := max(b.Spec.Window.Seconds(), 1)
+	most := float64(b.Amount) / window
+	switch b.Spec.Traits().Returns {
+	case limit.Continuously:
+		return most
+	case limit.AsTaken:
+		if b.Rate <= most {
+			return most
+		}
+		return min(float64(b.Used)/window, most)
+	}
+	return 0
+}
+
+func seconds(n float64) time.Duration {
+	return time.Duration(min(n, longest.Seconds()) * float64(time.Second))
+}

@@ -1,0 +1,186 @@
+// Package backfill runs a job until each of its units is over.
+//
+//	b := backfill.New(backfill.Options{Job: job, Output: o, Sender: sender, …})
+//	err := b.Run(ctx)       // ends when no unit is left, or with ctx
+//	shown := b.Status(now)  // meanwhile, from any goroutine
+//
+// A worker claims a unit, asks for its pages one after the other, and commits each page
+// together with the checkpoint behind it. Several processes may run the same job: the output
+// hands each unit to one of them at a time. Waiting for limits, signing and sending again are
+// the Sender's; this package waits for the output and for a unit's next try.
+package backfill
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/abide-proxy/abide/jobs/output"
+	"github.com/abide-proxy/abide/jobs/send"
+	"github.com/abide-proxy/abide/policy"
+)
+
+// Options are what a backfill works with. Log, Limited and Ends may be nil.
+type Options struct {
+	Job     *policy.Job
+	Output  output.Job
+	Sender  send.Sender
+	Units   iter.Seq2[output.Unit, error] // of the job
+	Pages   func(c *output.Claim) (Walk, error)
+	Process string                           // unique among the processes of the job
+	Log     func(format string, args ...any) // a line of the log
+	Limited func() string                    // what holds the job's requests back now; "": nothing
+	Ends    func(requests int64) time.Time   // when the limits allow so many more requests; zero: unknown
+}
+
+// Backfill is one job in this process. Make it with New.
+type Backfill struct {
+	options  Options
+	held     heldClaims
+	progress progress
+	pausing  pausing
+	claiming chan struct{} // has one element while nobody claims
+	claimed  []*output.Claim
+}
+
+// New prepares a backfill; it starts nothing.
+func New(o Options) *Backfill {
+	if o.Log == nil {
+		o.Log = func(string, ...any) {}
+	}
+	b := &Backfill{options: o, claiming: make(chan struct{}, 1)}
+	b.claiming <- struct{}{}
+	b.held.all = map[*output.Claim]context.CancelFunc{}
+	return b
+}
+
+// errFinished is for a worker when no unit is left.
+var errFinished = errors.New("no unit is left")
+
+// Run works until no unit is left, or until ctx is done. Then it ends its claims, so that
+// another process goes on at their checkpoints. Units that fail are no error.
+func (b *Backfill) Run(ctx context.Context) error {
+	if err := b.addUnits(ctx); err != nil {
+		return err
+	}
+	if err := b.count(ctx); err != nil {
+		return err
+	}
+	working, stop := context.WithCancel(ctx)
+	defer stop()
+	var beside, workers sync.WaitGroup
+	beside.Go(func() { b.renew(working) })
+	beside.Go(func() { b.recount(working) })
+	failed := make(chan error, b.options.Job.Workers)
+	for range b.options.Job.Workers {
+		workers.Go(func() {
+			if err := b.work(working); !errors.Is(err, errFinished) && working.Err() == nil {
+				failed <- err
+				stop()
+			}
+		})
+	}
+	workers.Wait()
+	stop()
+	beside.Wait()
+	b.release()
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), closingTime)
+	defer cancel()
+	counting := b.count(last)
+	select {
+	case err := <-failed:
+		return err
+	default:
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return counting
+}
+
+// addUnits adds the units of the job that the output does not have yet.
+func (b *Backfill) addUnits(ctx context.Context) error {
+	return b.persist(ctx, func(ctx context.Context) error {
+		var faulty error
+		err := b.options.Output.AddUnits(ctx, func(yield func(output.Unit) bool) {
+			for u, err := range b.options.Units {
+				if err != nil {
+					faulty = err
+					return
+				}
+				if !yield(u) {
+					return
+				}
+			}
+		})
+		return errors.Join(faulty, err)
+	})
+}
+
+// work works on one unit after the other. It returns errFinished, or why it cannot go on.
+func (b *Backfill) work(ctx context.Context) error {
+	for {
+		c, err := b.next(ctx)
+		if err != nil {
+			return err
+		}
+		if err := b.unit(ctx, c); err != nil {
+			return err
+		}
+	}
+}
+
+// pollPause is the time between two questions for a unit while others work on the last ones.
+const pollPause = time.Second
+
+// next is the next unit. It waits while other workers or processes may put units back.
+func (b *Backfill) next(ctx context.Context) (*output.Claim, error) {
+	select {
+	case <-b.claiming:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { b.claiming <- struct{}{} }()
+	for len(b.claimed) == 0 {
+		err := b.persist(ctx, func(ctx context.Context) (err error) {
+			b.claimed, err = b.options.Output.Claim(ctx, b.options.Process, b.options.Job.Workers)
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range b.claimed {
+			b.held.add(c)
+		}
+		if len(b.claimed) > 0 {
+			break
+		}
+		if err := b.count(ctx); err != nil {
+			return nil, err
+		}
+		counts := b.progress.counts()
+		if counts.Left() == 0 {
+			return nil, errFinished
+		}
+		if err := pause(ctx, min(pollPause, max(time.Until(counts.Earlier), pollPause/10))); err != nil {
+			return nil, err
+		}
+	}
+	c := b.claimed[0]
+	b.claimed = b.claimed[1:]
+	return c, nil
+}
+
+// pause waits for a time.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,308 @@
+package backfill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/abide-proxy/abide/jobs/output"
+	"github.com/abide-proxy/abide/jobs/send"
+	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/status"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// origin answers requests as a test says. It is a Sender.
+type origin struct {
+	mu     sync.Mutex
+	asked  map[string]int // :: URL →
+	answer func(url string, nth int) (status int, header string)
+	took   time.Duration // of each answer
+}
+
+func (o *origin) Close() {}
+
+func (o *origin) Send(ctx context.Context, r *http.Request, _ send.Options) (*http.Response, error) {
+	if err := pause(ctx, o.took); err != nil {
+		return nil, err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	u := r.URL.String()
+	o.asked[u]++
+	code, header := 200, ""
+	if o.answer != nil {
+		code, header = o.answer(u, o.asked[u])
+	}
+	h := http.Header{}
+	if name, value, ok := strings.Cut(header, ": "); ok {
+		h.Set(name, value)
+		h.Set("Retry-After", "30")
+	}
+	return &http.Response{StatusCode: code, Header: h, Body: io.NopCloser(strings.NewReader("{}")), Request: r}, nil
+}
+
+// count is how often an URL was asked.
+func (o *origin) count(url string) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.asked[url]
+}
+
+// twoPages is a walk of two pages with a record each.
+type twoPages struct {
+	c    *output.Claim
+	page int
+	cut  string
+}
+
+func (w *twoPages) Request() (*http.Request, error) {
+	return http.NewRequest("GET", fmt.Sprintf("http://api.test/%s?page=%d", w.c.Key, w.page), nil)
+}
+
+func (w *twoPages) Answer(_ *send.Answer, now time.Time) (Step, error) {
+	w.page++
+	id := fmt.Sprintf("%s-%d", w.c.Key, w.page)
+	return Step{
+		Page: output.Page{Records: []output.Record{{ID: id, Unit: w.c.Key, Fetched: now}}, Checkpoint: []byte(strconv.Itoa(w.page)), Done: w.page == 2 && w.cut == ""},
+		Cut:  map[bool]string{true: w.cut}[w.page == 2],
+	}, nil
+}
+
+func (w *twoPages) Missing() (Step, error) { return Step{}, errors.New("every page exists") }
+
+func pagesOfTwo(c *output.Claim) (Walk, error) {
+	page, _ := strconv.Atoi(string(c.Checkpoint))
+	return &twoPages{c: c, page: page}, nil
+}
+
+func numbered(n int) iter.Seq2[output.Unit, error] {
+	return func(yield func(output.Unit, error) bool) {
+		for i := range n {
+			if !yield(output.Unit{Key: fmt.Sprintf("u%d", i), Place: int64(i)}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// newRun is a backfill of ten units with three workers.
+func newRun(o *origin, m *memory) *Backfill {
+	o.asked = map[string]int{}
+	return New(Options{
+		Job: &policy.Job{Name: "orders", Workers: 3, Tries: 5}, Output: m, Sender: o, Units: numbered(10),
+		Pages: pagesOfTwo, Process: "one",
+	})
+}
+
+func TestEveryUnitIsFetchedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, m := &origin{took: time.Second}, newMemory()
+		b := newRun(o, m)
+		if err := b.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if s := b.Status(time.Now()); s.State != status.JobDone || s.Units.Done != 10 || len(m.records) != 20 || s.Pages != 20 {
+			t.Errorf("%+v, %d records", s, len(m.records))
+		}
+		for u, n := range o.asked {
+			if n != 1 {
+				t.Errorf("%s was asked for %d times", u, n)
+			}
+		}
+	})
+}
+
+func TestAFailedPageIsTriedAgainAtItsCheckpoint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, m := &origin{}, newMemory()
+		o.answer = func(u string, nth int) (int, string) {
+			if strings.HasSuffix(u, "u3?page=1") && nth < 5 {
+				return 500, ""
+			}
+			return 200, ""
+		}
+		b := newRun(o, m)
+		if err := b.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if s := b.Status(time.Now()); s.State != status.JobDone || len(m.records) != 20 {
+			t.Errorf("%+v, %d records", s, len(m.records))
+		}
+		if first, second := o.count("http://api.test/u3?page=0"), o.count("http://api.test/u3?page=1"); first != 1 || second != 5 {
+			t.Errorf("the first page was asked for %d times, the second %d times", first, second)
+		}
+	})
+}
+
+func TestAUnitThatFailsIsOverAndTheOthersGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, m := &origin{}, newMemory()
+		o.answer = func(u string, _ int) (int, string) {
+			switch {
+			case strings.Contains(u, "/u3"):
+				return 500, ""
+			case strings.Contains(u, "/u4"):
+				return 404, ""
+			}
+			return 200, ""
+		}
+		b := newRun(o, m)
+		if err := b.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if s := b.Status(time.Now()); s.State != status.JobFailed || s.Units.Done != 8 || s.Units.Failed != 2 {
+			t.Errorf("%+v", s)
+		}
+		if n := o.count("http://api.test/u3?page=0"); n != 5 {
+			t.Errorf("a page that fails was asked for %d times", n)
+		}
+		if n := o.count("http://api.test/u4?page=0"); n != 1 {
+			t.Errorf("a page that is not there was asked for %d times", n)
+		}
+	})
+}
+
+func TestAWalkThatIsCutShortIsIncomplete(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		b := newRun(&origin{}, m)
+		b.options.Pages = func(c *output.Claim) (Walk, error) { return &twoPages{c: c, cut: "the cursor came twice"}, nil }
+		if err := b.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if s := b.Status(time.Now()); s.State != status.JobFailed || s.Units.Incomplete != 10 || len(m.records) != 20 {
+			t.Errorf("%+v, %d records", s, len(m.records))
+		}
+	})
+}
+
+func TestARefusalOfAbideCostsNoTry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, m := &origin{}, newMemory()
+		o.answer = func(_ string, nth int) (int, string) {
+			if nth <= 20 {
+				return 503, `Proxy-Status: abide; details="breaker"`
+			}
+			return 200, ""
+		}
+		b, began := newRun(o, m), time.Now()
+		if err := b.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if s := b.Status(time.Now()); s.State != status.JobDone {
+			t.Errorf("%+v", s)
+		}
+		if took := time.Since(began); took < 600*time.Second {
+			t.Errorf("it did not wait as long as abide said: %v", took)
+		}
+	})
+}
+
+func TestAnOutputThatIsAwayIsWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, m := &origin{took: time.Second}, newMemory()
+		var lines []string
+		b := newRun(o, m)
+		b.options.Log = func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
+		time.AfterFunc(2500*time.Millisecond, func() { m.set(func() { m.away = true }) })
+		time.AfterFunc(time.Hour, func() { m.set(func() { m.away = false }) })
+		if err := b.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for u, n := range o.asked {
+			if n != 1 {
+				t.Errorf("%s was asked for %d times", u, n)
+			}
+		}
+		if len(m.records) != 20 || len(lines) != 2 {
+			t.Errorf("%d records, log: %q", len(m.records), lines)
+		}
+	})
+}
+
+func TestAStopReleasesTheUnitsWithoutATry(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, m := &origin{took: time.Second}, newMemory()
+		b := newRun(o, m)
+		ctx, stop := context.WithTimeout(t.Context(), 3500*time.Millisecond)
+		defer stop()
+		if err := b.Run(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		for _, k := range m.units {
+			if k.state == output.Running || k.Tries > 0 {
+				t.Errorf("%s is %s after %d tries", k.Key, k.state, k.Tries)
+			}
+		}
+		again := newRun(&origin{}, m)
+		if err := again.Run(t.Context()); err != nil || len(m.records) != 20 {
+			t.Errorf("%d records, %v", len(m.records), err)
+		}
+	})
+}
+
+func TestAUnitThatAnotherProcessHasIsLeftToIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, m := &origin{took: time.Minute}, newMemory()
+		b := newRun(o, m)
+		time.AfterFunc(time.Second, func() {
+			m.set(func() {
+				m.lost["u0"] = true
+				m.units[0].state = output.Done // the other process
+			})
+		})
+		if err := b.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := o.count("http://api.test/u0?page=1"); n > 0 || len(m.records) != 18 {
+			t.Errorf("it went on with a lost unit: %d requests, %d records", n, len(m.records))
+		}
+	})
+}
+
+func TestAPausedJobSendsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, m := &origin{took: time.Second}, newMemory()
+		b, began := newRun(o, m), time.Now()
+		time.AfterFunc(2*time.Second, func() { b.Pause(true) })
+		time.AfterFunc(time.Minute, func() {
+			if s := b.Status(time.Now()); s.State != status.JobPaused {
+				t.Errorf("%+v", s)
+			}
+		})
+		time.AfterFunc(time.Hour, func() { b.Pause(false) })
+		if err := b.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took < time.Hour || len(m.records) != 20 {
+			t.Errorf("%v, %d records", took, len(m.records))
+		}
+	})
+}
+
+func TestAPageThatWasLateIsCommittedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, m := &origin{}, newMemory()
+		m.late = 3
+		b := newRun(o, m)
+		if err := b.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if s := b.Status(time.Now()); s.State != status.JobDone || len(m.records) != 20 || m.late > 0 {
+			t.Errorf("%+v, %d records", s, len(m.records))
+		}
+	})
+}

@@ -1,0 +1,160 @@
+package backfill
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/abide-proxy/abide/jobs/output"
+)
+
+// memory is an output of one job in memory, with what a test lets go wrong.
+type memory struct {
+	output.Job // what no test asks for
+
+	mu      sync.Mutex
+	units   []*kept
+	records map[string]output.Record
+	lease   int64
+	away    bool            // nothing can be written
+	lost    map[string]bool // units whose claims are lost
+	late    int             // how many commits take too long
+}
+
+// kept is a unit.
+type kept struct {
+	output.Claim
+	state  output.State
+	from   time.Time
+	reason string
+}
+
+func newMemory() *memory {
+	return &memory{records: map[string]output.Record{}, lost: map[string]bool{}}
+}
+
+func (m *memory) set(change func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change()
+}
+
+func (m *memory) find(c *output.Claim) (*kept, error) {
+	if m.away {
+		return nil, output.ErrAway
+	}
+	i := slices.IndexFunc(m.units, func(k *kept) bool { return k.Key == c.Key })
+	if k := m.units[i]; k.state == output.Running && k.Lease == c.Lease && !m.lost[c.Key] {
+		return k, nil
+	}
+	return nil, output.ErrLost
+}
+
+func (m *memory) AddUnits(_ context.Context, units iter.Seq[output.Unit]) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for u := range units {
+		if !slices.ContainsFunc(m.units, func(k *kept) bool { return k.Key == u.Key }) {
+			m.units = append(m.units, &kept{Claim: output.Claim{Unit: u}, state: output.Waiting})
+		}
+	}
+	return nil
+}
+
+func (m *memory) Claim(_ context.Context, _ string, n int) (list []*output.Claim, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.away {
+		return nil, output.ErrAway
+	}
+	for _, k := range m.units {
+		if len(list) < n && k.state == output.Waiting && !time.Now().Before(k.from) {
+			m.lease++
+			k.state, k.Lease = output.Running, m.lease
+			c := k.Claim
+			list = append(list, &c)
+		}
+	}
+	return list, nil
+}
+
+func (m *memory) Renew(_ context.Context, claims []*output.Claim) (lost []*output.Claim, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range claims {
+		if m.lost[c.Key] {
+			lost = append(lost, c)
+		}
+	}
+	return lost, nil
+}
+
+func (m *memory) Commit(_ context.Context, c *output.Claim, p output.Page) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k, err := m.find(c)
+	if m.late > 0 {
+		m.late--
+		err = context.DeadlineExceeded
+	}
+	if err != nil {
+		return err
+	}
+	for _, r := range p.Records {
+		m.records[r.ID] = r
+	}
+	k.Checkpoint, k.Tries = p.Checkpoint, 0
+	k.Pages++
+	if p.Done {
+		k.state = output.Done
+	}
+	c.Checkpoint, c.Pages, c.Tries = k.Checkpoint, k.Pages, 0
+	return nil
+}
+
+func (m *memory) PutBack(_ context.Context, c *output.Claim, from time.Time, reason string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k, err := m.find(c)
+	if err == nil {
+		k.state, k.from, k.reason = output.Waiting, from, reason
+		k.Tries++
+	}
+	return err
+}
+
+func (m *memory) Release(_ context.Context, claims []*output.Claim) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range claims {
+		if k, err := m.find(c); err == nil {
+			k.state = output.Waiting
+		}
+	}
+	return nil
+}
+
+func (m *memory) End(_ context.Context, c *output.Claim, s output.State, reason string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k, err := m.find(c)
+	if err == nil {
+		k.state, k.reason = s, reason
+	}
+	return err
+}
+
+func (m *memory) Counts(context.Context) (output.Counts, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := output.Counts{Units: map[output.State]int64{}, Records: int64(len(m.records))}
+	for _, k := range m.units {
+		c.Units[k.state]++
+		if c.Pages += k.Pages; k.state == output.Waiting && k.from.After(time.Now()) && (c.Earlier.IsZero() || k.from.Before(c.Earlier)) {
+			c.Earlier = k.from
+		}
+	}
+	return c, nil
+}

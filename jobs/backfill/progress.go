@@ -1,0 +1,211 @@
+package backfill
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/abide-proxy/abide/jobs/output"
+	"github.com/abide-proxy/abide/jobs/send"
+	"github.com/abide-proxy/abide/status"
+)
+
+const (
+	// countEvery is the time between two counts of the units of all processes.
+	countEvery = 2 * time.Second
+	// rateWindow is the time over which the rate of records is measured.
+	rateWindow = 30 * time.Second
+	// holdShown is how long a refusal of abide is shown as what limits the job.
+	holdShown = 10 * time.Second
+)
+
+// progress is what this process has done of a job, and how far the job is. Safe for concurrent
+// use.
+type progress struct {
+	mu       sync.Mutex
+	total    output.Counts // of all processes, as counted last
+	began    time.Time
+	requests int64 // that this process has sent, with those that failed
+	units    int64 // that this process has ended
+	records  int64 // that this process has fetched
+	samples  []sample
+	held     string // why abide refused a request last
+	heldAt   time.Time
+	away     bool
+	noted    map[string]bool
+}
+
+// sample is how many records there were at a time.
+type sample struct {
+	at      time.Time
+	records int64
+}
+
+// maxNotes bounds the notes that are remembered as written.
+const maxNotes = 100
+
+func (p *progress) asked(a *send.Answer, f *send.Failure) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case a != nil:
+		p.requests += int64(a.Attempts)
+	case f != nil:
+		p.requests += int64(max(f.Attempts, 1))
+	}
+}
+
+func (p *progress) page(records int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.records += int64(records)
+	p.total.Records += int64(records)
+	p.total.Pages++
+}
+
+func (p *progress) unitOver() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.units++
+}
+
+func (p *progress) holdBack(why string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.held, p.heldAt = why, time.Now()
+}
+
+// note writes a note to the log, each once.
+func (p *progress) note(text string, log func(string, ...any)) {
+	p.mu.Lock()
+	if p.noted == nil {
+		p.noted = map[string]bool{}
+	}
+	said := p.noted[text] || len(p.noted) >= maxNotes
+	p.noted[text] = true
+	p.mu.Unlock()
+	if !said {
+		log("%s", text)
+	}
+}
+
+// outputAway has the log say once that the output is away, and once that it is back.
+func (p *progress) outputAway(err error, log func(string, ...any)) {
+	p.mu.Lock()
+	changed := p.away != (err != nil)
+	p.away = err != nil
+	p.mu.Unlock()
+	switch {
+	case changed && err != nil:
+		log("the job waits for its output, and loses nothing: %v", err)
+	case changed:
+		log("the output can be written again")
+	}
+}
+
+func (p *progress) counts() output.Counts {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.total
+}
+
+// count counts the units of all processes.
+func (b *Backfill) count(ctx context.Context) error {
+	var counts output.Counts
+	err := b.persist(ctx, func(ctx context.Context) (err error) {
+		counts, err = b.options.Output.Counts(ctx)
+		return err
+	})
+	if err == nil {
+		b.progress.set(counts, time.Now())
+	}
+	return err
+}
+
+func (p *progress) set(counts output.Counts, now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.began.IsZero() {
+		p.began = now
+	}
+	p.total = counts
+	p.samples = append(p.samples, sample{now, counts.Records})
+	for len(p.samples) > 2 && now.Sub(p.samples[0].at) > rateWindow {
+		p.samples = p.samples[1:]
+	}
+}
+
+// recount counts again and again until ctx is done.
+func (b *Backfill) recount(ctx context.Context) {
+	tick := time.NewTicker(countEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if counts, err := b.options.Output.Counts(ctx); err == nil {
+			b.progress.set(counts, time.Now())
+		}
+	}
+}
+
+// Status is how far the job is.
+func (b *Backfill) Status(now time.Time) status.Job {
+	p := &b.progress
+	p.mu.Lock()
+	s := status.Job{
+		Name: b.options.Job.Name, Kind: "backfill", State: status.JobRunning, Output: b.options.Job.Output.String(),
+		Units: UnitsOf(p.total), Pages: p.total.Pages, Records: p.total.Records, Started: p.began,
+	}
+	if first, last := p.rate(); last.at.After(first.at) {
+		s.Rate = float64(last.records-first.records) / last.at.Sub(first.at).Seconds()
+	}
+	if now.Sub(p.heldAt) < holdShown {
+		s.Limited = p.held
+	}
+	if p.away {
+		s.Limited = "the output cannot be written"
+	}
+	done := work{units: p.units, requests: p.requests, took: now.Sub(p.began), left: s.Units.Left()}
+	p.mu.Unlock()
+	switch {
+	case s.Units.Left() == 0 && s.Units.Failed+s.Units.Incomplete > 0:
+		s.State = status.JobFailed
+	case s.Units.Left() == 0 && s.Units.Total > 0:
+		s.State = status.JobDone
+	case b.pausing.paused():
+		s.State = status.JobPaused
+	}
+	if s.State != status.JobRunning {
+		return s
+	}
+	if b.options.Limited != nil && s.Limited == "" {
+		s.Limited = b.options.Limited()
+	}
+	var byLimit time.Time
+	if n := done.requestsLeft(); n > 0 && b.options.Ends != nil {
+		byLimit = b.options.Ends(n)
+	}
+	s.Ends = done.ends(now, byLimit)
+	return s
+}
+
+// rate is the first and the last sample. The caller holds the lock.
+func (p *progress) rate() (first, last sample) {
+	if len(p.samples) == 0 {
+		return first, last
+	}
+	return p.samples[0], p.samples[len(p.samples)-1]
+}
+
+// UnitsOf are the counts of units as they are shown.
+func UnitsOf(c output.Counts) status.JobUnits {
+	u := status.JobUnits{
+		Waiting: c.Units[output.Waiting], Running: c.Units[output.Running], Done: c.Units[output.Done],
+		Failed: c.Units[output.Failed], Incomplete: c.Units[output.Incomplete],
+	}
+	u.Total = u.Waiting + u.Running + u.Done + u.Failed + u.Incomplete
+	return u
+}

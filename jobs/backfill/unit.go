@@ -1,0 +1,196 @@
+package backfill
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/abide-proxy/abide/jobs/output"
+	"github.com/abide-proxy/abide/jobs/send"
+)
+
+// Walk is the walk through the pages of one unit.
+type Walk interface {
+	// Request is the request for the next page.
+	Request() (*http.Request, error)
+	// Answer takes the answer. An error means that the same answer would not be understood
+	// again.
+	Answer(a *send.Answer, now time.Time) (Step, error)
+	// Missing takes an answer that the page does not exist. An error means that it should.
+	Missing() (Step, error)
+}
+
+// Step is what an answer adds to a walk.
+type Step struct {
+	Page output.Page
+	Cut  string // why the walk ends although it is not complete; "": it goes on, or is complete
+	Note string // for the log, such as which style of pagination was recognised; "": none
+}
+
+// unit walks through the pages of a claimed unit. Its error means that no unit can be worked
+// on.
+func (b *Backfill) unit(ctx context.Context, c *output.Claim) error {
+	inner, held := b.held.begin(ctx, c)
+	if !held {
+		return nil
+	}
+	err := b.pages(inner, c)
+	switch {
+	case errors.Is(err, output.ErrLost):
+		b.options.Log("%v", err)
+	case ctx.Err() != nil && err != nil:
+		return ctx.Err() // release ends the claim
+	case err != nil && inner.Err() == nil:
+		return err
+	}
+	b.held.remove(c)
+	return nil
+}
+
+// pages asks for one page after the other and commits each.
+func (b *Backfill) pages(ctx context.Context, c *output.Claim) error {
+	walk, err := b.options.Pages(c)
+	if err != nil {
+		return b.end(ctx, c, output.Failed, err.Error())
+	}
+	for {
+		if err := b.pausing.wait(ctx); err != nil {
+			return err
+		}
+		a, err := b.ask(ctx, walk)
+		var failure *send.Failure
+		if err != nil && !errors.As(err, &failure) {
+			return err
+		}
+		step, err := step(walk, a, failure)
+		switch {
+		case err != nil && failure != nil:
+			return b.failed(ctx, c, failure)
+		case err != nil:
+			return b.end(ctx, c, output.Failed, err.Error())
+		}
+		if step.Note != "" {
+			b.progress.note(step.Note, b.options.Log)
+		}
+		if err := b.commit(ctx, c, step.Page); err != nil {
+			return err
+		}
+		switch {
+		case step.Cut != "":
+			return b.end(ctx, c, output.Incomplete, step.Cut)
+		case step.Page.Done:
+			b.progress.unitOver()
+			return nil
+		}
+	}
+}
+
+// step moves a walk by an answer, or by the failure that a page does not exist.
+func step(walk Walk, a *send.Answer, f *send.Failure) (Step, error) {
+	switch {
+	case f == nil:
+		return walk.Answer(a, time.Now())
+	case f.Status == http.StatusNotFound || f.Status == http.StatusGone:
+		return walk.Missing()
+	}
+	return Step{}, f
+}
+
+// ask sends a request. While abide itself refuses it for a time, such as while a breaker is
+// open, it waits for that time and sends again.
+func (b *Backfill) ask(ctx context.Context, walk Walk) (*send.Answer, error) {
+	for {
+		r, err := walk.Request()
+		if err != nil {
+			return nil, &send.Failure{Text: err.Error(), Permanent: true}
+		}
+		resp, err := b.options.Sender.Send(ctx, r, send.Options{Priority: b.options.Job.Request.Priority, Client: b.options.Job.Name})
+		a, err := send.Read(resp, err, time.Now())
+		if err != nil && ctx.Err() != nil {
+			return nil, ctx.Err() // says nothing about the request
+		}
+		var f *send.Failure
+		if errors.As(err, &f) && f.Held {
+			b.progress.holdBack(f.Text)
+			if err := pause(ctx, max(time.Until(f.After), minPause)); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		b.progress.asked(a, f)
+		return a, err
+	}
+}
+
+// failed ends a try that has failed: the unit waits for its next try, or has failed.
+func (b *Backfill) failed(ctx context.Context, c *output.Claim, f *send.Failure) error {
+	if f.Permanent || c.Tries+1 >= b.options.Job.Tries {
+		return b.end(ctx, c, output.Failed, f.Text)
+	}
+	from := nextTry(time.Now(), f.After, c.Tries)
+	return b.persist(ctx, func(ctx context.Context) error { return b.options.Output.PutBack(ctx, c, from, f.Text) })
+}
+
+// Pauses before a unit's next try.
+const (
+	minPause = 100 * time.Millisecond
+	maxPause = time.Minute
+)
+
+// nextTry is when a unit may be tried again after so many tries. after is when the site allows
+// it; zero: not said.
+func nextTry(now, after time.Time, tries int) time.Time {
+	at := now.Add(min(minPause<<min(tries, 20), maxPause))
+	if after.After(at) {
+		return after
+	}
+	return at
+}
+
+// end ends a unit that is not complete.
+func (b *Backfill) end(ctx context.Context, c *output.Claim, s output.State, reason string) error {
+	b.options.Log("unit %s is %s: %s", c.Key, s, reason)
+	err := b.persist(ctx, func(ctx context.Context) error { return b.options.Output.End(ctx, c, s, reason) })
+	if err == nil {
+		b.progress.unitOver()
+	}
+	return err
+}
+
+// commit commits a page. It is finished also when the process stops meanwhile.
+func (b *Backfill) commit(ctx context.Context, c *output.Claim, p output.Page) error {
+	err := b.persist(ctx, func(ctx context.Context) error {
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), closingTime)
+		defer cancel()
+		return b.options.Output.Commit(last, c, p)
+	})
+	if err == nil {
+		b.progress.page(len(p.Records))
+	}
+	return err
+}
+
+// maxAway is the longest pause between two tries to reach an output that is away.
+const maxAway = 10 * time.Second
+
+// persist calls do again and again while the output is away.
+func (b *Backfill) persist(ctx context.Context, do func(ctx context.Context) error) error {
+	for wait := minPause; ; wait = min(2*wait, maxAway) {
+		err := do(ctx)
+		late := errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil // such as after this process was frozen
+		if !errors.Is(err, output.ErrAway) && !late {
+			if err == nil {
+				b.progress.outputAway(nil, b.options.Log)
+			}
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		b.progress.outputAway(err, b.options.Log)
+		if err := pause(ctx, wait); err != nil {
+			return err
+		}
+	}
+}

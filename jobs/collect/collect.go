@@ -1,0 +1,279 @@
+// Package collect asks the same targets again and again, each at its time.
+//
+//	c, err := collect.New(ctx, collect.Options{Job: job, Output: o, Sender: sender, …})
+//	err = c.Run(ctx)        // until ctx is done; then it writes what it has
+//	shown := c.Status(now)
+//
+// schedule decides when a target is asked, writer writes records in batches. A target that does
+// not answer holds up no other: it is asked ever more rarely, and at most half of the workers
+// wait for targets that have failed. Records that are not written yet are bounded by the job's
+// memory: when it is full, rounds are missed and counted, and nothing is dropped.
+package collect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/abide-proxy/abide/jobs/output"
+	"github.com/abide-proxy/abide/jobs/records"
+	"github.com/abide-proxy/abide/jobs/send"
+	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/status"
+)
+
+// Options are what a collection works with. Log and Written may be nil.
+type Options struct {
+	Job     *policy.Job
+	Output  output.Job
+	Sender  send.Sender
+	Units   iter.Seq2[output.Unit, error] // the items of the job
+	Log     func(format string, args ...any)
+	Written func(r *output.Record) error // is called for each record, after it was written
+	Limited func() string                // what holds the job's requests back now; "": nothing
+}
+
+// Collector is one collection. Make it with New.
+type Collector struct {
+	options   Options
+	extractor *records.Extractor
+	writer    *writer
+	wake      chan struct{} // something has changed that Run waits for
+
+	mu       sync.Mutex
+	schedule *schedule
+	known    map[string]output.Target
+	sizes    map[string]int // of the last answers
+	underWay int
+	failing  int // of those under way, targets that have failed before
+	targets  int
+	began    time.Time
+	paused   bool
+}
+
+// maxTimeout is the longest time that a request may take.
+const maxTimeout = 30 * time.Second
+
+// usualSize is the size of an answer of which nothing is known, in bytes.
+const usualSize = 16 << 10
+
+// New reads the targets of a job, and what is remembered of them.
+func New(ctx context.Context, o Options) (*Collector, error) {
+	if o.Log == nil {
+		o.Log = func(string, ...any) {}
+	}
+	c := &Collector{options: o, wake: make(chan struct{}, 1), sizes: map[string]int{}}
+	var err error
+	if c.extractor, err = records.New(o.Job); err != nil {
+		return nil, err
+	}
+	if c.known, err = o.Output.Targets(ctx); err != nil {
+		return nil, err
+	}
+	list, err := targetsOf(o.Job, o.Units)
+	if err != nil {
+		return nil, err
+	}
+	kept := make(map[string]output.Target, len(list))
+	for _, t := range list {
+		if was, ok := c.known[t.key]; ok {
+			kept[t.key], t.failures = was, was.Failures
+		}
+	}
+	c.known, c.targets = kept, len(list)
+	c.schedule = newSchedule(o.Job.Collect.Every, list, time.Now())
+	c.writer = newWriter(o, c.wakeUp)
+	return c, nil
+}
+
+func (c *Collector) wakeUp() {
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run asks targets until ctx is done. Then it writes what it has.
+func (c *Collector) Run(ctx context.Context) error {
+	c.mu.Lock()
+	c.began = time.Now()
+	c.mu.Unlock()
+	var asking, writing sync.WaitGroup
+	asked, stop := context.WithCancel(ctx)
+	defer stop()
+	failed := make(chan error, 1)
+	writing.Go(func() {
+		if err := c.writer.run(ctx); err != nil {
+			failed <- err
+			stop()
+		}
+	})
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for asked.Err() == nil {
+		for t := c.begin(time.Now()); t != nil; t = c.begin(time.Now()) {
+			asking.Go(func() { c.ask(asked, t) })
+		}
+		timer.Reset(c.rest(time.Now()))
+		select {
+		case <-timer.C:
+		case <-c.wake:
+		case <-asked.Done():
+		}
+	}
+	asking.Wait()
+	c.writer.close()
+	writing.Wait()
+	select {
+	case err := <-failed:
+		return err
+	default:
+		return nil
+	}
+}
+
+// idle is how long Run waits if nothing is due.
+const idle = time.Minute
+
+// rest is the time until the next target is due.
+func (c *Collector) rest(now time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at, ok := c.schedule.next()
+	if !ok || !at.After(now) { // all are under way, or there is no room: wake says when there is
+		return idle
+	}
+	return min(at.Sub(now), idle)
+}
+
+// begin is the next target that is due and for which there is room.
+func (c *Collector) begin(now time.Time) *target {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.paused || c.underWay >= c.options.Job.Workers {
+		return nil
+	}
+	for c.schedule.failingFirst(now) && c.failing >= max(c.options.Job.Workers/2, 1) {
+		c.schedule.miss(c.schedule.begin(now), now) // it must not hold up those behind it
+	}
+	if len(c.schedule.due) == 0 {
+		return nil
+	}
+	first := c.schedule.due[0]
+	size := c.sizes[first.key]
+	if size == 0 {
+		size = usualSize
+	}
+	if first.at.After(now) || !c.writer.reserve(size) {
+		return nil
+	}
+	t := c.schedule.begin(now)
+	c.underWay++
+	if t.failures > 0 {
+		c.failing++
+	}
+	return t
+}
+
+// ask asks a target, and hands its records to the writer.
+func (c *Collector) ask(ctx context.Context, t *target) {
+	c.mu.Lock()
+	known, wasFailing := c.known[t.key], t.failures > 0
+	reserved := c.sizes[t.key]
+	if reserved == 0 {
+		reserved = usualSize
+	}
+	c.mu.Unlock()
+	every := c.options.Job.Collect.Every
+	limited, cancel := context.WithTimeout(ctx, min(every, maxTimeout))
+	defer cancel()
+	next, found, err := c.fetch(limited, t, known)
+	now := time.Now()
+	var f *send.Failure
+	held := errors.As(err, &f) && f.Held
+	size := 0
+	for i := range found {
+		size += len(found[i].Body)
+	}
+	c.mu.Lock()
+	c.underWay--
+	if wasFailing {
+		c.failing--
+	}
+	switch {
+	case ctx.Err() != nil && err != nil: // the collection ends
+		heldBack := t.failures
+		c.schedule.end(t, now, true)
+		t.failures = heldBack
+	case held:
+		c.schedule.miss(t, now)
+	default:
+		c.schedule.end(t, now, err == nil)
+		next.Failures = t.failures
+		c.known[t.key] = next
+		c.sizes[t.key] = max(size, 1)
+	}
+	failures := t.failures
+	c.mu.Unlock()
+	if err != nil && !held && ctx.Err() == nil && failures == 1 {
+		c.options.Log("target %s does not answer as it should, and is asked more rarely until it does: %v", t.key, err)
+	}
+	if err == nil && wasFailing {
+		c.options.Log("target %s answers again", t.key)
+	}
+	if held || ctx.Err() != nil && err != nil {
+		c.writer.release(reserved)
+	} else {
+		c.writer.add(found, next, reserved, size)
+	}
+	c.wakeUp()
+}
+
+// Pause has no more targets asked, or lets the collection go on.
+func (c *Collector) Pause(pause bool) {
+	c.mu.Lock()
+	c.paused = pause
+	c.mu.Unlock()
+	c.wakeUp()
+}
+
+// Status is how the collection goes.
+func (c *Collector) Status(now time.Time) status.Job {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := status.Job{
+		Name: c.options.Job.Name, Kind: "collect", State: status.JobRunning, Output: c.options.Job.Output.String(), Started: c.began,
+		Records: c.writer.count(), Round: &status.JobRound{
+			Every: c.options.Job.Collect.Every.Seconds(), Targets: c.targets, Missed: c.schedule.missed, Lag: c.schedule.lag.Seconds(),
+		},
+	}
+	if !c.began.IsZero() {
+		s.Round.Number = c.schedule.number(now) - c.schedule.number(c.began) + 1
+		if took := now.Sub(c.began).Seconds(); took > 0 {
+			s.Rate = float64(s.Records) / took
+		}
+	}
+	for _, one := range c.known {
+		if one.Failures > 0 {
+			s.Round.Failing++
+		}
+	}
+	switch {
+	case c.paused:
+		s.State = status.JobPaused
+	case c.writer.isAway():
+		s.Limited = "the output cannot be written"
+	case c.options.Limited != nil:
+		s.Limited = c.options.Limited()
+	}
+	return s
+}
+
+// Text is the state of a collection as a line of the log.
+func Text(s status.Job) string {
+	return fmt.Sprintf("%s: round %d of %d targets, %d failing; %d records written, %d rounds of targets missed, the last round at most %.1f s late",
+		s.Name, s.Round.Number, s.Round.Targets, s.Round.Failing, s.Records, s.Round.Missed, s.Round.Lag)
+}

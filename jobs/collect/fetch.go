@@ -1,0 +1,161 @@
+package collect
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"iter"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/abide-proxy/abide/jobs/output"
+	"github.com/abide-proxy/abide/jobs/records"
+	"github.com/abide-proxy/abide/jobs/send"
+	"github.com/abide-proxy/abide/jobs/units"
+	"github.com/abide-proxy/abide/policy"
+)
+
+// targetsOf makes the targets of a job: an item each, or a batch of items each.
+func targetsOf(job *policy.Job, all iter.Seq2[output.Unit, error]) ([]*target, error) {
+	var list []*target
+	seen := map[string]bool{}
+	for u, err := range all {
+		if err != nil {
+			return nil, err
+		}
+		if seen[u.Key] {
+			continue
+		}
+		seen[u.Key] = true
+		if b := job.Collect.Batch; b.Param != "" {
+			if n := len(list); n > 0 && len(list[n-1].items) < b.Size {
+				list[n-1].items = append(list[n-1].items, u.Key)
+				continue
+			}
+		}
+		list = append(list, &target{items: []string{u.Key}})
+	}
+	for _, t := range list {
+		t.key = t.items[0]
+		if job.Collect.Batch.Param != "" {
+			sum := sha256.Sum256([]byte(strings.Join(t.items, "\x00")))
+			t.key = "batch " + hex.EncodeToString(sum[:8])
+		}
+		t.priority = priorityOf(job, t.items[0])
+		filled, err := units.Fill(job, output.Unit{Key: t.items[0]})
+		if err != nil {
+			return nil, err
+		}
+		t.host = filled.URL.Host
+	}
+	return list, nil
+}
+
+// priorityOf is the priority of an item: that of the first pattern that matches, or the job's.
+func priorityOf(job *policy.Job, item string) int {
+	for _, p := range job.Collect.Priority {
+		if ok, _ := path.Match(p.Items, item); ok || p.Items == "*" {
+			return p.Priority
+		}
+	}
+	return job.Request.Priority
+}
+
+// request is the request for a target.
+func request(job *policy.Job, t *target, known output.Target) (*http.Request, error) {
+	filled, err := units.Fill(job, output.Unit{Key: t.items[0]})
+	if err != nil {
+		return nil, err
+	}
+	if b := job.Collect.Batch; b.Param != "" {
+		q, err := url.ParseQuery(filled.URL.RawQuery)
+		if err != nil {
+			return nil, err
+		}
+		q.Set(b.Param, strings.Join(t.items, b.Join))
+		filled.URL.RawQuery = q.Encode()
+	}
+	r, err := filled.HTTP(filled.URL)
+	if err != nil {
+		return nil, err
+	}
+	if known.ETag != "" {
+		r.Header.Set("If-None-Match", known.ETag)
+	}
+	if known.LastModified != "" {
+		r.Header.Set("If-Modified-Since", known.LastModified)
+	}
+	return r, nil
+}
+
+// fetch asks a target. It returns what is to be remembered of the target, and the records that
+// are to be stored.
+func (c *Collector) fetch(ctx context.Context, t *target, known output.Target) (output.Target, []output.Record, error) {
+	job, began := c.options.Job, time.Now()
+	known.Key, known.Asked = t.key, began
+	r, err := request(job, t, known)
+	if err != nil {
+		return known, nil, err
+	}
+	resp, err := c.options.Sender.Send(ctx, r, send.Options{Priority: t.priority, Client: job.Name, Wait: job.Collect.Every})
+	a, err := send.Read(resp, err, time.Now())
+	if err != nil {
+		return known, nil, err
+	}
+	if a.Status == http.StatusNotModified {
+		return known, nil, nil
+	}
+	body, err := records.Read(a.Header.Get("Content-Type"), a.Body)
+	if err != nil {
+		return known, nil, err
+	}
+	list, err := c.extractor.Records(body, 1)
+	if err != nil {
+		return known, nil, err
+	}
+	before, now := digests(known.Hash), map[digest]digest{}
+	fresh := list[:0]
+	for i := range list {
+		one := &list[i]
+		one.Unit, one.Fetched = t.key, began
+		id, sum := digestOf([]byte(one.ID)), digestOf(one.Body)
+		now[id] = sum
+		if was, ok := before[id]; job.Collect.All || !ok || was != sum {
+			fresh = append(fresh, *one)
+		}
+	}
+	known.ETag, known.LastModified, known.Hash = a.Header.Get("ETag"), a.Header.Get("Last-Modified"), digestText(now)
+	return known, fresh, nil
+}
+
+// digest is a short hash.
+type digest [8]byte
+
+func digestOf(data []byte) (d digest) {
+	sum := sha256.Sum256(data)
+	copy(d[:], sum[:])
+	return d
+}
+
+// digests reads which record of the last answer had which body.
+func digests(text string) map[digest]digest {
+	data, _ := base64.StdEncoding.DecodeString(text) // what cannot be read is not known
+	all := make(map[digest]digest, len(data)/16)
+	for ; len(data) >= 16; data = data[16:] {
+		all[digest(data[:8])] = digest(data[8:16])
+	}
+	return all
+}
+
+// digestText is what digests reads.
+func digestText(all map[digest]digest) string {
+	data := make([]byte, 0, 16*len(all))
+	for id, body := range all {
+		data = append(append(data, id[:]...), body[:]...)
+	}
+	return base64.StdEncoding.EncodeToString(data)
+}

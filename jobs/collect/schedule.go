@@ -1,0 +1,162 @@
+package collect
+
+import (
+	"cmp"
+	"container/heap"
+	"hash/fnv"
+	"slices"
+	"time"
+)
+
+// slowest is how many rounds lie between two requests to a target that keeps failing, at most.
+const slowest = 32
+
+// schedule decides which target is asked when. It is pure: now is an argument.
+//
+// Round k begins at k times the interval since 1970, on every machine. Each target has a fixed
+// place in the rounds. The places are spread over the interval: targets of a higher priority
+// come first, and those of one host one after another, so that connections are used again.
+type schedule struct {
+	every  time.Duration
+	due    dueTargets
+	missed int64 // rounds of targets
+	lag    time.Duration
+	round  int64 // that lag is of
+}
+
+// target is what is asked for in one request.
+type target struct {
+	key      string
+	items    []string
+	host     string
+	priority int
+	place    time.Duration // in each round
+
+	at       time.Time // when it is due
+	failures int       // in a row
+	index    int       // in the heap; -1: it is under way
+}
+
+// newSchedule places the targets.
+func newSchedule(every time.Duration, targets []*target, now time.Time) *schedule {
+	s := &schedule{every: every}
+	slices.SortStableFunc(targets, func(a, b *target) int {
+		return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(a.host, b.host))
+	})
+	for i, t := range targets {
+		share := float64(every) / float64(len(targets))
+		t.place = time.Duration(share * (float64(i) + jitter(t.key)))
+		t.at = s.slot(t, now)
+		heap.Push(&s.due, t)
+	}
+	return s
+}
+
+// jitter is a number from 0 to 1 that stays the same for a key.
+func jitter(key string) float64 {
+	h := fnv.New32a()
+	h.Write([]byte(key))
+	return float64(h.Sum32()) / (1 << 32)
+}
+
+// number is the number of the round that a time is in.
+func (s *schedule) number(at time.Time) int64 { return at.UnixNano() / int64(s.every) }
+
+// slot is the first time of a target from now on.
+func (s *schedule) slot(t *target, now time.Time) time.Time {
+	at := time.Unix(0, s.number(now)*int64(s.every)).Add(t.place)
+	if at.Before(now) {
+		at = at.Add(s.every)
+	}
+	return at
+}
+
+// next is when the next target is due; false: none is.
+func (s *schedule) next() (time.Time, bool) {
+	if len(s.due) == 0 {
+		return time.Time{}, false
+	}
+	return s.due[0].at, true
+}
+
+// failingFirst tells whether the target that is due first has failed before.
+func (s *schedule) failingFirst(now time.Time) bool {
+	return len(s.due) > 0 && s.due[0].failures > 0 && !s.due[0].at.After(now)
+}
+
+// begin is the target that is due first, nil if none is. It is under way until end.
+func (s *schedule) begin(now time.Time) *target {
+	if len(s.due) == 0 || s.due[0].at.After(now) {
+		return nil
+	}
+	t := heap.Pop(&s.due).(*target)
+	late := now.Sub(t.at)
+	if skipped := late / s.every; skipped > 0 { // nothing could be asked for so long
+		s.missed += int64(skipped)
+		t.at = t.at.Add(skipped * s.every)
+		late -= skipped * s.every
+	}
+	if n := s.number(t.at); n != s.round {
+		s.round, s.lag = n, 0
+	}
+	s.lag = max(s.lag, late)
+	return t
+}
+
+// end puts a target back. ok says that it has answered. A target that is still under way at its
+// next time has missed that round.
+func (s *schedule) end(t *target, now time.Time, ok bool) {
+	t.failures++
+	if ok {
+		t.failures = 0
+	}
+	t.at = t.at.Add(s.every * s.pause(t))
+	if late := now.Sub(t.at); late > 0 {
+		skipped := late/s.every + 1
+		s.missed += int64(skipped)
+		t.at = t.at.Add(skipped * s.every)
+	}
+	heap.Push(&s.due, t)
+}
+
+// miss puts a target back that was not asked, because of a limit.
+func (s *schedule) miss(t *target, now time.Time) {
+	s.missed++
+	failures := t.failures
+	t.failures = 0
+	s.end(t, now, true)
+	t.failures = failures
+}
+
+// pause is how many rounds lie between two requests to a target.
+func (s *schedule) pause(t *target) time.Duration {
+	if t.failures == 0 {
+		return 1
+	}
+	return min(time.Duration(1)<<min(t.failures-1, 10), slowest)
+}
+
+// dueTargets is a heap: the target that is due first comes first.
+type dueTargets []*target
+
+func (h dueTargets) Len() int           { return len(h) }
+func (h dueTargets) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
+func (h dueTargets) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+func (h *dueTargets) Push(x any) {
+	t := x.(*target)
+	t.index = len(*h)
+	*h = append(*h, t)
+}
+
+func (h *dueTargets) Pop() any {
+	old := *h
+	t := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	t.index = -1
+	return t
+}

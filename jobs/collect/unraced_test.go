@@ -1,0 +1,7 @@
+//go:build !race
+
+package collect
+
+import "time"
+
+const hour = time.Hour

@@ -1,0 +1,225 @@
+package collect
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/abide-proxy/abide/jobs/output"
+)
+
+const (
+	// writeEvery is the longest time that a record waits to be written.
+	writeEvery = time.Second
+	// writeAtOnce is how many records one transaction has, at most about.
+	writeAtOnce = 2000
+	// lastWrites is how long the output gets for what is written at the end.
+	lastWrites = 10 * time.Second
+	// pruneEvery is the time between two deletions of old records, and pruneAtOnce how many
+	// one statement deletes.
+	pruneEvery  = 10 * time.Minute
+	pruneAtOnce = 10_000
+	// Pauses between two tries to write.
+	firstPause = 100 * time.Millisecond
+	longPause  = 10 * time.Second
+)
+
+// writer writes records and what is remembered of targets, in batches. What is not written yet
+// is bounded by the job's memory.
+type writer struct {
+	options Options
+	free    func() // there may be room again
+	changed chan struct{}
+
+	mu      sync.Mutex
+	batch   batch
+	used    int64 // bytes that are reserved or not written
+	written int64 // records
+	away    bool
+	closed  bool
+}
+
+// batch is what one transaction writes.
+type batch struct {
+	records []output.Record
+	targets []output.Target
+	bytes   int64
+}
+
+func newWriter(o Options, free func()) *writer {
+	return &writer{options: o, free: free, changed: make(chan struct{}, 1)}
+}
+
+// reserve takes memory for an answer, if there is any. A single answer may have more than all.
+func (w *writer) reserve(n int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.used > 0 && w.used+int64(n) > int64(w.options.Job.Collect.Memory) {
+		return false
+	}
+	w.used += int64(n)
+	return true
+}
+
+// release gives memory back.
+func (w *writer) release(n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.used -= int64(n)
+}
+
+// add takes the records of an answer, for which memory was reserved.
+func (w *writer) add(list []output.Record, t output.Target, reserved, size int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.used += int64(size - reserved)
+	w.batch.records = append(w.batch.records, list...)
+	w.batch.targets = append(w.batch.targets, t)
+	w.batch.bytes += int64(size)
+	if len(w.batch.records) >= writeAtOnce {
+		w.change()
+	}
+}
+
+// change wakes run. The caller holds the lock.
+func (w *writer) change() {
+	select {
+	case w.changed <- struct{}{}:
+	default:
+	}
+}
+
+// close has run write what there is, and end.
+func (w *writer) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	w.change()
+}
+
+func (w *writer) count() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.written
+}
+
+func (w *writer) isAway() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.away
+}
+
+// take is what is to be written now.
+func (w *writer) take() (b batch, closed bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	b, w.batch = w.batch, batch{}
+	return b, w.closed
+}
+
+// run writes until close. ctx ends the waits for an output that is away: then the last batch
+// has lastWrites.
+func (w *writer) run(ctx context.Context) error {
+	tick := time.NewTicker(writeEvery)
+	defer tick.Stop()
+	pruned := time.Time{}
+	for {
+		select {
+		case <-tick.C:
+		case <-w.changed:
+		}
+		b, closed := w.take()
+		if err := w.write(ctx, b); err != nil {
+			return err
+		}
+		if closed {
+			return nil
+		}
+		if now := time.Now(); w.options.Job.Collect.Keep > 0 && now.Sub(pruned) >= pruneEvery {
+			pruned = now
+			w.prune(ctx, now)
+		}
+	}
+}
+
+// write writes a batch, again and again while the output is away.
+func (w *writer) write(ctx context.Context, b batch) error {
+	if len(b.records)+len(b.targets) == 0 {
+		return nil
+	}
+	for pause := firstPause; ; pause = min(2*pause, longPause) {
+		err := w.append(ctx, b)
+		if errors.Is(err, context.DeadlineExceeded) { // such as after this process was frozen
+			err = errors.Join(output.ErrAway, err)
+		}
+		w.setAway(err)
+		switch {
+		case err == nil:
+			return w.tell(b)
+		case !errors.Is(err, output.ErrAway), ctx.Err() != nil:
+			return err
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done(): // one last try
+		}
+		timer.Stop()
+	}
+}
+
+func (w *writer) append(ctx context.Context, b batch) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWrites)
+	defer cancel()
+	return w.options.Output.Append(ctx, b.records, b.targets)
+}
+
+// setAway has the log say once that the output is away, and once that it is back.
+func (w *writer) setAway(err error) {
+	away := errors.Is(err, output.ErrAway)
+	if err != nil && !away {
+		return
+	}
+	w.mu.Lock()
+	changed := w.away != away
+	w.away = away
+	w.mu.Unlock()
+	switch {
+	case changed && away:
+		w.options.Log("the collection keeps its records until the output can be written: %v", err)
+	case changed:
+		w.options.Log("the output can be written again")
+	}
+}
+
+// tell counts a batch as written, and shows its records.
+func (w *writer) tell(b batch) error {
+	w.mu.Lock()
+	w.used -= b.bytes
+	w.written += int64(len(b.records))
+	w.mu.Unlock()
+	w.free()
+	if w.options.Written == nil {
+		return nil
+	}
+	for i := range b.records {
+		if err := w.options.Written(&b.records[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prune deletes records that are older than the job keeps them.
+func (w *writer) prune(ctx context.Context, now time.Time) {
+	for ctx.Err() == nil {
+		n, err := w.options.Output.Prune(ctx, now.Add(-w.options.Job.Collect.Keep), pruneAtOnce)
+		if err != nil {
+			w.options.Log("old records could not be deleted: %v", err)
+		}
+		if err != nil || n < pruneAtOnce {
+			return
+		}
+	}
+}

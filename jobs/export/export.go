@@ -1,0 +1,204 @@
+// Package export writes the records of a job as JSON lines, CSV or Parquet.
+//
+//	err := export.Write(w, export.CSV, job.Description(), job.Read(ctx, since))
+//
+// Memory does not grow with the number of records.
+package export
+
+import (
+	"bufio"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"strconv"
+	"time"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/abide-proxy/abide/jobs/output"
+)
+
+// Format is a form of an export.
+type Format string
+
+// Formats.
+const (
+	JSONLines Format = "jsonl"
+	CSV       Format = "csv"
+	Parquet   Format = "parquet"
+)
+
+// Formats are all formats.
+var Formats = []Format{JSONLines, CSV, Parquet}
+
+// Write writes records to w, and returns how many there were.
+func Write(w io.Writer, f Format, about output.Description, records iter.Seq2[output.Record, error]) (n int64, err error) {
+	buffered := bufio.NewWriterSize(w, 256<<10)
+	var to sink
+	switch f {
+	case CSV:
+		to, err = newTable(buffered, about)
+	case Parquet:
+		to = newColumns(buffered, about)
+	default:
+		to = NewLines(buffered)
+	}
+	if err != nil {
+		return 0, err
+	}
+	for r, err := range records {
+		if err == nil {
+			err = to.Add(&r)
+		}
+		if err != nil {
+			return n, err
+		}
+		n++
+	}
+	if err := to.close(); err != nil {
+		return n, err
+	}
+	return n, buffered.Flush()
+}
+
+// sink takes records.
+type sink interface {
+	Add(r *output.Record) error
+	close() error
+}
+
+// Lines writes a JSON object a line.
+type Lines struct{ encoder *json.Encoder }
+
+// NewLines writes to w, without a buffer.
+func NewLines(w io.Writer) *Lines {
+	l := &Lines{json.NewEncoder(w)}
+	l.encoder.SetEscapeHTML(false) // a body stays as it came
+	return l
+}
+
+// line is a record as a JSON object. Columns are parts of the body, so they are left out.
+type line struct {
+	ID      string          `json:"id"`
+	Unit    string          `json:"unit"`
+	Fetched time.Time       `json:"fetched_at"`
+	Body    json.RawMessage `json:"body"`
+}
+
+// Add writes a record.
+func (l *Lines) Add(r *output.Record) error {
+	if err := l.encoder.Encode(line{r.ID, r.Unit, r.Fetched.UTC(), r.Body}); err != nil {
+		return fmt.Errorf("writing the record %q: %w", r.ID, err)
+	}
+	return nil
+}
+
+func (l *Lines) close() error { return nil }
+
+// table writes CSV.
+type table struct {
+	writer *csv.Writer
+	row    []string
+	about  output.Description
+}
+
+func newTable(w io.Writer, about output.Description) (*table, error) {
+	t := &table{writer: csv.NewWriter(w), about: about}
+	return t, t.writer.Write(append(append([]string{"id", "unit", "fetched_at"}, about.Columns...), "body"))
+}
+
+// Add writes a record.
+func (t *table) Add(r *output.Record) error {
+	t.row = append(t.row[:0], r.ID, r.Unit, r.Fetched.UTC().Format(time.RFC3339Nano))
+	for i := range t.about.Columns {
+		value := ""
+		if i < len(r.Columns) {
+			value = textOf(r.Columns[i])
+		}
+		t.row = append(t.row, value)
+	}
+	return t.writer.Write(append(t.row, string(r.Body)))
+}
+
+func (t *table) close() error {
+	t.writer.Flush()
+	return t.writer.Error()
+}
+
+// textOf is the value of a column as text; "" for none.
+func textOf(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case float64:
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	}
+	return fmt.Sprint(v)
+}
+
+// rowGroup is how many rows are in memory before Parquet writes them, and rowBytes how many
+// bytes of them.
+const (
+	rowGroup = 50_000
+	rowBytes = 32 << 20
+)
+
+// columns writes Parquet. The columns of a job are optional texts.
+type columns struct {
+	writer *parquet.GenericWriter[any]
+	about  output.Description
+	order  []int // place of each column in a row: id, unit, fetched_at, body, then those of the job
+	rows   int
+	bytes  int
+}
+
+func newColumns(w io.Writer, about output.Description) *columns {
+	group := parquet.Group{
+		"id": parquet.String(), "unit": parquet.String(), "fetched_at": parquet.Timestamp(parquet.Microsecond), "body": parquet.JSON(),
+	}
+	for _, name := range about.Columns {
+		group[name] = parquet.Optional(parquet.String())
+	}
+	schema := parquet.NewSchema(about.Name, group)
+	place := map[string]int{}
+	for i, path := range schema.Columns() {
+		place[path[0]] = i
+	}
+	c := &columns{about: about, writer: parquet.NewGenericWriter[any](w, schema, parquet.Compression(&parquet.Snappy))}
+	for _, name := range append([]string{"id", "unit", "fetched_at", "body"}, about.Columns...) {
+		c.order = append(c.order, place[name])
+	}
+	return c
+}
+
+// Add writes a record.
+func (c *columns) Add(r *output.Record) error {
+	row := make(parquet.Row, len(c.order))
+	put := func(i int, v parquet.Value, level int) { row[c.order[i]] = v.Level(0, level, c.order[i]) }
+	put(0, parquet.ValueOf(r.ID), 0)
+	put(1, parquet.ValueOf(r.Unit), 0)
+	put(2, parquet.ValueOf(r.Fetched.UnixMicro()), 0)
+	put(3, parquet.ByteArrayValue(r.Body), 0)
+	for i := range c.about.Columns {
+		if i < len(r.Columns) && r.Columns[i] != nil {
+			put(4+i, parquet.ValueOf(textOf(r.Columns[i])), 1)
+		} else {
+			put(4+i, parquet.NullValue(), 0)
+		}
+	}
+	if _, err := c.writer.WriteRows([]parquet.Row{row}); err != nil {
+		return fmt.Errorf("writing the record %q: %w", r.ID, err)
+	}
+	c.rows++
+	if c.bytes += len(r.Body); c.rows >= rowGroup || c.bytes >= rowBytes {
+		c.rows, c.bytes = 0, 0
+		return c.writer.Flush()
+	}
+	return nil
+}
+
+func (c *columns) close() error { return c.writer.Close() }

@@ -1,0 +1,123 @@
+package output
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"strings"
+	"syscall"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
+)
+
+// explain adds to an error where it happened and what to do. An error that may pass wraps
+// ErrAway.
+func (d *database) explain(ctx context.Context, err error) error {
+	if err == nil || errors.Is(err, ErrLost) || errors.Is(err, ErrAway) || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if d.isSQLite() {
+		err = fmt.Errorf("output %s: %w%s", d.file, err, sqliteAdvice(err))
+	} else if text := err.Error(); d.password != "" && strings.Contains(text, d.password) {
+		err = fmt.Errorf("output %s: %s", d.name, strings.ReplaceAll(text, d.password, "[redacted]"))
+	} else {
+		err = fmt.Errorf("output %s: %w%s", d.name, err, postgresAdvice(err))
+	}
+	if isAway(err) {
+		return fmt.Errorf("%w: %w", ErrAway, err)
+	}
+	return err
+}
+
+// isAway tells whether an error may pass without a change of the job.
+func isAway(err error) bool {
+	switch sqliteCode(err) {
+	case lib.SQLITE_FULL, lib.SQLITE_IOERR, lib.SQLITE_BUSY, lib.SQLITE_LOCKED, lib.SQLITE_CANTOPEN, lib.SQLITE_READONLY, lib.SQLITE_PERM, lib.SQLITE_PROTOCOL:
+		return true
+	}
+	if code := postgresCode(err); code != "" {
+		switch code[:2] {
+		case "08", "53", "57", "58", "40": // connection, resources, shutdown, system, rolled back
+			return true
+		}
+		return code == "25006" || code == "25P03" || code == "55P03" // a standby, frozen within a transaction, a lock
+	}
+	if _, ok := errors.AsType[net.Error](err); ok {
+		return true
+	}
+	for _, one := range []error{driver.ErrBadConn, sql.ErrConnDone, io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, context.DeadlineExceeded, fs.ErrPermission, syscall.ENOSPC, syscall.EROFS, syscall.EIO, syscall.EDQUOT} {
+		if errors.Is(err, one) {
+			return true
+		}
+	}
+	_, connects := errors.AsType[*pgconn.ConnectError](err)
+	return connects || strings.HasSuffix(err.Error(), "conn closed")
+}
+
+// sqliteCode is SQLite's primary result code of an error, or 0.
+func sqliteCode(err error) int {
+	if one, ok := errors.AsType[*sqlite.Error](err); ok {
+		return one.Code() & 0xff
+	}
+	return 0
+}
+
+// postgresCode is the SQLSTATE of an error, or "".
+func postgresCode(err error) string {
+	if one, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return one.Code
+	}
+	return ""
+}
+
+func sqliteAdvice(err error) string {
+	switch sqliteCode(err) {
+	case lib.SQLITE_FULL:
+		return "; the disk is full: make room"
+	case lib.SQLITE_READONLY, lib.SQLITE_PERM:
+		return "; make the file and its directory writable"
+	case lib.SQLITE_CANTOPEN:
+		return "; let this user read and write the file and its directory"
+	case lib.SQLITE_BUSY, lib.SQLITE_LOCKED:
+		return "; another program has it locked: end that one"
+	case lib.SQLITE_NOTADB:
+		return "; set another file"
+	case lib.SQLITE_CORRUPT:
+		return "; restore a copy, or set another file to begin anew"
+	}
+	return ""
+}
+
+func postgresAdvice(err error) string {
+	switch postgresCode(err) {
+	case "42501":
+		return "; grant this user the right to make and to change tables in the schema"
+	case "53100":
+		return "; the disk of the server is full: make room"
+	case "53300":
+		return "; raise max_connections of the server, or start fewer processes"
+	case "3D000":
+		return "; make the database"
+	}
+	return ""
+}
+
+// isMissingTable tells whether a statement failed because there is no such table.
+func isMissingTable(err error) bool {
+	return postgresCode(err) == "42P01" || sqliteCode(err) == lib.SQLITE_ERROR && strings.Contains(err.Error(), "no such table")
+}
+
+// isTaken tells whether a table could not be made because there is one of its name.
+func isTaken(err error) bool {
+	return postgresCode(err) == "42P07" || sqliteCode(err) == lib.SQLITE_ERROR && strings.Contains(err.Error(), "already")
+}

@@ -1,0 +1,287 @@
+package output_test
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/abide-proxy/abide/jobs/output"
+	"github.com/abide-proxy/abide/policy"
+)
+
+// kept is a database that the suite runs on.
+type kept struct {
+	at policy.JobOutput
+}
+
+func (k kept) open(t *testing.T, o output.Options) output.Output {
+	t.Helper()
+	out, err := output.Open(t.Context(), k.at, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { out.Close() })
+	return out
+}
+
+var orders = output.Description{Name: "orders", Kind: "backfill", Fingerprint: "1", Request: "GET https://api.test/orders?day={date}", Columns: []string{"price"}}
+
+// watch is a clock of leases.
+type watch struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+func newWatch() *watch { return &watch{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)} }
+
+func (w *watch) Now() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now
+}
+
+func (w *watch) pass(d time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now = w.now.Add(d)
+}
+
+func must[T any](t *testing.T) func(T, error) T {
+	return func(v T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+func job(t *testing.T, o output.Output, d output.Description) output.Job {
+	t.Helper()
+	return must[output.Job](t)(o.Job(t.Context(), d))
+}
+
+func add(t *testing.T, j output.Job, keys ...string) {
+	t.Helper()
+	units := make([]output.Unit, len(keys))
+	for i, key := range keys {
+		units[i] = output.Unit{Key: key, Place: int64(i)}
+	}
+	ok(t, j.AddUnits(t.Context(), slices.Values(units)))
+}
+
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func claim(t *testing.T, j output.Job, n int) []*output.Claim {
+	t.Helper()
+	return must[[]*output.Claim](t)(j.Claim(t.Context(), "worker", n))
+}
+
+func keys(claims []*output.Claim) string {
+	var all []string
+	for _, c := range claims {
+		all = append(all, c.Key)
+	}
+	return strings.Join(all, " ")
+}
+
+func counts(t *testing.T, j output.Job) output.Counts {
+	t.Helper()
+	return must[output.Counts](t)(j.Counts(t.Context()))
+}
+
+var day = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func record(id, unit string, at time.Duration, columns ...any) output.Record {
+	if columns == nil {
+		columns = []any{nil}
+	}
+	return output.Record{ID: id, Unit: unit, Fetched: day.Add(at), Body: []byte(`{"id": "` + id + `"}`), Columns: columns}
+}
+
+func read(t *testing.T, j output.Job, since time.Time) (all []output.Record) {
+	t.Helper()
+	for r, err := range j.Read(t.Context(), since) {
+		ok(t, err)
+		all = append(all, r)
+	}
+	return all
+}
+
+func ids(records []output.Record) string {
+	var all []string
+	for _, r := range records {
+		all = append(all, r.ID)
+	}
+	return strings.Join(all, " ")
+}
+
+func TestTheSuiteHoldsForSQLite(t *testing.T) {
+	suite(t, func(t *testing.T) kept {
+		return kept{policy.JobOutput{File: filepath.Join(t.TempDir(), "items.db")}}
+	})
+}
+
+func suite(t *testing.T, fresh func(*testing.T) kept) {
+	for _, one := range []struct {
+		name string
+		run  func(*testing.T, kept)
+	}{
+		{"units are handed out in their order, each once", unitsAreHandedOutOnce},
+		{"a page and its checkpoint are there after another opening", aPageIsThereAfterwards},
+		{"a claim whose lease has ended is lost when another has it", aLeaseEnds},
+		{"a unit that was put back waits until its time", aUnitWaits},
+		{"what failed is tried again", whatFailedIsTriedAgain},
+		{"any text is kept", anyTextIsKept},
+		{"a collection is kept", aCollectionIsKept},
+		{"a query only reads", aQueryOnlyReads},
+		{"another job of the name is refused", anotherJobIsRefused},
+		{"a page is committed once, whoever crashes", aPageIsCommittedOnce},
+	} {
+		t.Run(one.name, func(t *testing.T) { one.run(t, fresh(t)) })
+	}
+}
+
+func unitsAreHandedOutOnce(t *testing.T, k kept) {
+	o := k.open(t, output.Options{})
+	j := job(t, o, orders)
+	add(t, j, "a", "b", "c", "d")
+	add(t, j, "a", "b", "c", "d", "e")
+	if got := keys(claim(t, j, 2)) + "," + keys(claim(t, j, 9)) + "," + keys(claim(t, j, 9)); got != "a b,c d e," {
+		t.Errorf("%q", got)
+	}
+	if c := counts(t, j); c.Units[output.Running] != 5 || c.Left() != 5 || !c.Earlier.IsZero() {
+		t.Errorf("%+v", c)
+	}
+}
+
+func aPageIsThereAfterwards(t *testing.T, k kept) {
+	o := k.open(t, output.Options{})
+	j := job(t, o, orders)
+	add(t, j, "a", "b")
+	c := claim(t, j, 1)[0]
+	ok(t, j.Commit(t.Context(), c, output.Page{Records: []output.Record{record("2", "a", 1, int64(7)), record("1", "a", 0, "x"), record("2", "a", 2, 1.5)}, Checkpoint: []byte("next")}))
+	if c.Pages != 1 || c.Records != 2 || string(c.Checkpoint) != "next" {
+		t.Errorf("%+v", c)
+	}
+	ok(t, j.Release(t.Context(), []*output.Claim{c}))
+	ok(t, o.Close())
+	o = k.open(t, output.Options{})
+	j = job(t, o, orders)
+	again := claim(t, j, 1)[0]
+	if again.Key != "a" || string(again.Checkpoint) != "next" || again.Pages != 1 || again.Records != 2 || again.Tries != 0 || again.Lease <= c.Lease {
+		t.Errorf("%+v", again)
+	}
+	ok(t, j.Commit(t.Context(), again, output.Page{Records: []output.Record{record("1", "a", 3*time.Microsecond)}, Done: true}))
+	if got := ids(read(t, j, time.Time{})); got != "2 1" {
+		t.Errorf("%q", got)
+	}
+	if got := ids(read(t, j, day.Add(3*time.Microsecond))); got != "1" {
+		t.Errorf("%q", got)
+	}
+	if c := counts(t, j); c.Units[output.Done] != 1 || c.Units[output.Waiting] != 1 || c.Pages != 2 || c.Records != 3 {
+		t.Errorf("%+v", c)
+	}
+}
+
+func aLeaseEnds(t *testing.T, k kept) {
+	clock := newWatch()
+	one, two := k.open(t, output.Options{Now: clock.Now}), k.open(t, output.Options{Now: clock.Now})
+	a, b := job(t, one, orders), job(t, two, orders)
+	add(t, a, "a")
+	first := claim(t, a, 1)[0]
+	clock.pass(output.LeaseTime - time.Second)
+	if lost := must[[]*output.Claim](t)(a.Renew(t.Context(), []*output.Claim{first})); lost != nil {
+		t.Errorf("lost %v", keys(lost))
+	}
+	clock.pass(output.LeaseTime - time.Second)
+	if got := claim(t, b, 1); len(got) != 0 {
+		t.Errorf("%v was handed out within its lease", keys(got))
+	}
+	clock.pass(2 * time.Second)
+	second := claim(t, b, 1)[0]
+	page := output.Page{Records: []output.Record{record("1", "a", 0)}, Done: true}
+	for what, err := range map[string]error{
+		"Commit":  a.Commit(t.Context(), first, page),
+		"PutBack": a.PutBack(t.Context(), first, day, "slow"),
+		"End":     a.End(t.Context(), first, output.Failed, "slow"),
+	} {
+		if !errors.Is(err, output.ErrLost) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	ok(t, a.Release(t.Context(), []*output.Claim{first}))
+	if lost := must[[]*output.Claim](t)(a.Renew(t.Context(), []*output.Claim{first})); len(lost) != 1 {
+		t.Errorf("the claim is not lost")
+	}
+	if got := read(t, a, time.Time{}); len(got) != 0 || first.Pages != 0 {
+		t.Errorf("%v was written, %d pages", ids(got), first.Pages)
+	}
+	ok(t, b.Commit(t.Context(), second, page))
+}
+
+func aUnitWaits(t *testing.T, k kept) {
+	clock := newWatch()
+	o := k.open(t, output.Options{Now: clock.Now})
+	j := job(t, o, orders)
+	add(t, j, "a", "b")
+	c := claim(t, j, 1)[0]
+	ok(t, j.Commit(t.Context(), c, output.Page{Checkpoint: []byte("2")}))
+	ok(t, j.PutBack(t.Context(), c, clock.Now().Add(time.Minute), "503"))
+	ok(t, j.PutBack(t.Context(), c, clock.Now().Add(time.Minute), "503")) // the answer was lost
+	if got := counts(t, j); !got.Earlier.Equal(clock.Now().Add(time.Minute)) || got.Units[output.Waiting] != 2 {
+		t.Errorf("%+v", got)
+	}
+	if got := keys(claim(t, j, 9)); got != "b" {
+		t.Errorf("%q", got)
+	}
+	clock.pass(time.Minute)
+	again := claim(t, j, 1)[0] // b's lease ends at that time, too; a is before it
+	if again.Key != "a" || again.Tries != 1 || string(again.Checkpoint) != "2" {
+		t.Errorf("%+v", again)
+	}
+	ok(t, j.Commit(t.Context(), again, output.Page{Checkpoint: []byte("3")}))
+	if again.Tries != 0 {
+		t.Errorf("%d tries after a page", again.Tries)
+	}
+}
+
+func whatFailedIsTriedAgain(t *testing.T, k kept) {
+	o := k.open(t, output.Options{})
+	j := job(t, o, orders)
+	add(t, j, "a", "b", "c")
+	for i, c := range claim(t, j, 3) {
+		ok(t, j.Commit(t.Context(), c, output.Page{Records: []output.Record{record(c.Key, c.Key, 0)}, Checkpoint: []byte("2")}))
+		switch i {
+		case 0:
+			ok(t, j.End(t.Context(), c, output.Failed, "404 \x00 ü"))
+		case 1:
+			ok(t, j.End(t.Context(), c, output.Incomplete, "loop"))
+		default:
+			ok(t, j.Commit(t.Context(), c, output.Page{Done: true}))
+		}
+	}
+	problems := must[[]output.Problem](t)(j.Problems(t.Context(), 9))
+	if len(problems) != 2 || problems[0].Unit != "a" || problems[0].State != output.Failed || problems[0].Reason != "404 \x00 ü" || problems[0].Pages != 1 || problems[1].State != output.Incomplete || problems[1].At.IsZero() {
+		t.Errorf("%+v", problems)
+	}
+	if c := counts(t, j); c.Left() != 0 || c.Units[output.Done] != 1 {
+		t.Errorf("%+v", c)
+	}
+	if n := must[int64](t)(j.Retry(t.Context())); n != 2 {
+		t.Errorf("%d units", n)
+	}
+	claims := claim(t, j, 9)
+	if keys(claims) != "a b" || string(claims[0].Checkpoint) != "2" || claims[0].Pages != 1 || claims[1].Checkpoint != nil || claims[1].Pages != 0 {
+		t.Errorf("%+v %+v", claims[0], claims[1])
+	}
+}

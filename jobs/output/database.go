@@ -1,0 +1,349 @@
+package output
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// layout is the version of the tables.
+const layout = 1
+
+// database is an Output in SQL.
+type database struct {
+	o        Options
+	dialect  *dialect
+	file     string // of SQLite
+	name     string // of PostgreSQL, without a secret
+	password string // never shown
+
+	db, readers *sql.DB // one of PostgreSQL
+	writer      *writer // of SQLite
+	holder      holder  // of SQLite
+}
+
+func (d *database) isSQLite() bool { return d.dialect == sqliteDialect }
+
+// now is the first argument of statements with {now}.
+func (d *database) now() any {
+	switch {
+	case d.o.Now != nil:
+		return d.o.Now().UnixMilli()
+	case d.isSQLite():
+		return time.Now().UnixMilli()
+	}
+	return nil
+}
+
+// here is the present of this process.
+func (d *database) here() time.Time {
+	if d.o.Now != nil {
+		return d.o.Now()
+	}
+	return time.Now()
+}
+
+// prepare makes the table of jobs, and refuses that of a later release.
+func (d *database) prepare(ctx context.Context) error {
+	d.writer, d.holder.base = newWriter(), d.file
+	var newest sql.NullInt64
+	err := d.readers.QueryRowContext(ctx, "SELECT max(layout) FROM abide_jobs").Scan(&newest)
+	switch {
+	case err == nil && newest.Int64 > layout:
+		return errors.New("it was written by a newer release: use that one, or name another output")
+	case err == nil:
+		return nil
+	case !isMissingTable(err):
+		return err
+	case d.o.ReadOnly:
+		return errors.New("it has no jobs of abide")
+	}
+	return d.write(ctx, func(t *transaction) error {
+		if err := d.lockTables(t); err != nil {
+			return err
+		}
+		_, err := t.exec(`CREATE TABLE IF NOT EXISTS abide_jobs (
+			name TEXT PRIMARY KEY, kind TEXT NOT NULL, fingerprint TEXT NOT NULL, request TEXT NOT NULL,
+			columns TEXT NOT NULL, history BOOLEAN NOT NULL, layout BIGINT NOT NULL, made TEXT NOT NULL)`)
+		return err
+	})
+}
+
+// lockTables makes that one process at a time makes tables.
+func (d *database) lockTables(t *transaction) error {
+	if d.dialect.prelude == "" {
+		return nil // the transaction of SQLite is the only one
+	}
+	_, err := t.exec(d.dialect.prelude)
+	return err
+}
+
+// Close ends the connections.
+func (d *database) Close() error {
+	if d.writer != nil {
+		d.writer.close()
+	}
+	d.holder.close()
+	var errs []error
+	if d.readers != nil && d.readers != d.db {
+		errs = append(errs, d.readers.Close())
+	}
+	if d.db != nil {
+		errs = append(errs, d.db.Close())
+	}
+	return errors.Join(errs...)
+}
+
+const selectJobs = "SELECT name, kind, fingerprint, request, columns, history, layout FROM abide_jobs"
+
+// Jobs are the descriptions of the jobs.
+func (d *database) Jobs(ctx context.Context) ([]Description, error) {
+	rows, err := d.readers.QueryContext(ctx, selectJobs+" ORDER BY name")
+	if err != nil {
+		return nil, d.explain(ctx, err)
+	}
+	var list []Description
+	err = scanAll(rows, func(r *sql.Rows) error {
+		one, err := scanDescription(r)
+		list = append(list, one)
+		return err
+	})
+	return list, d.explain(ctx, err)
+}
+
+func scanDescription(r *sql.Rows) (d Description, err error) {
+	var columns string
+	var version int64
+	if err := r.Scan(&d.Name, &d.Kind, &d.Fingerprint, &d.Request, &columns, &d.History, &version); err != nil {
+		return d, err
+	}
+	if version > layout {
+		return d, fmt.Errorf("the job %s was written by a newer release: use that one, or name another output", d.Name)
+	}
+	return d, json.Unmarshal([]byte(columns), &d.Columns)
+}
+
+// Job opens a job, and makes its tables if there are none.
+func (d *database) Job(ctx context.Context, want Description) (Job, error) {
+	opened := want.Kind == "" && want.Fingerprint == ""
+	if err := d.checkNames(want); err != nil {
+		return nil, d.explain(ctx, err)
+	}
+	kept, found, err := d.find(ctx, want.Name)
+	if err != nil {
+		return nil, d.explain(ctx, err)
+	}
+	switch {
+	case opened && !found:
+		return nil, d.explain(ctx, fmt.Errorf("it has no job %s", want.Name))
+	case opened:
+		return newJob(d, kept), nil
+	case found && isCovered(kept, want) && kept.differs(want) == nil:
+		return newJob(d, want), nil
+	}
+	err = d.write(ctx, func(t *transaction) error { return d.makeJob(t, want) })
+	if err != nil {
+		return nil, err
+	}
+	return newJob(d, want), nil
+}
+
+// isCovered tells whether a job has all columns.
+func isCovered(kept, want Description) bool {
+	return !slices.ContainsFunc(want.Columns, func(c string) bool { return !slices.Contains(kept.Columns, c) })
+}
+
+func (d *database) find(ctx context.Context, name string) (kept Description, found bool, err error) {
+	rows, err := d.readers.QueryContext(ctx, selectJobs+" WHERE name = $1", name)
+	if err != nil {
+		return kept, false, err
+	}
+	err = scanAll(rows, func(r *sql.Rows) (err error) {
+		found = true
+		kept, err = scanDescription(r)
+		return err
+	})
+	return kept, found, err
+}
+
+// checkNames refuses names that the tables cannot have.
+func (d *database) checkNames(want Description) error {
+	longest := d.dialect.longest
+	name := strings.ToLower(want.Name)
+	switch {
+	case name == "" || name == "abide_jobs" || strings.HasPrefix(name, "sqlite_") || strings.ContainsRune(name, 0):
+		return fmt.Errorf("a job cannot have the name %q: give it another one", want.Name)
+	case longest > 0 && len(name) > longest-len("_units_state"):
+		return fmt.Errorf("the name %s is too long for PostgreSQL: at most %d bytes", want.Name, longest-len("_units_state"))
+	}
+	seen := map[string]bool{"id": true, "unit": true, "fetched_at": true, "body": true}
+	for _, c := range want.Columns {
+		c = strings.ToLower(c)
+		if seen[c] || c == "" || strings.ContainsRune(c, 0) {
+			return fmt.Errorf("the table of records cannot have another column %q: give it another name", c)
+		}
+		if longest > 0 && len(c) > longest {
+			return fmt.Errorf("the name of the column %s is too long for PostgreSQL: at most %d bytes", c, longest)
+		}
+		seen[c] = true
+	}
+	return nil
+}
+
+// differs tells why a job that is kept is not the wanted one.
+func (d Description) differs(want Description) error {
+	what := ""
+	switch {
+	case d.Kind != want.Kind:
+		what = fmt.Sprintf("it was a %s, and is a %s", d.Kind, want.Kind)
+	case d.Fingerprint == want.Fingerprint && d.History == want.History:
+		return nil
+	case d.Request != want.Request:
+		what = fmt.Sprintf("its request was %s, and is %s", d.Request, want.Request)
+	default:
+		what = fmt.Sprintf("its request is the same, %s, and something else has changed that decides about units or records", want.Request)
+	}
+	return fmt.Errorf("the output has another job %s: %s; name another output, or give the job another name", want.Name, what)
+}
+
+// makeJob makes the tables and columns that a job lacks.
+func (d *database) makeJob(t *transaction, want Description) error {
+	if err := d.lockTables(t); err != nil {
+		return err
+	}
+	var kept Description
+	found := false
+	err := t.query(func(r *sql.Rows) (err error) {
+		found = true
+		kept, err = scanDescription(r)
+		return err
+	}, selectJobs+" WHERE name = $1", want.Name)
+	if err != nil {
+		return err
+	}
+	columns := want.Columns
+	if found {
+		if err := kept.differs(want); err != nil {
+			return err
+		}
+		columns = kept.Columns
+		for _, c := range want.Columns {
+			if slices.Contains(columns, c) {
+				continue
+			}
+			columns = append(columns, c)
+			if _, err := t.exec("ALTER TABLE " + quote(want.Name) + " ADD COLUMN " + d.dialect.hasColumn + quote(c) + " " + d.dialect.column); err != nil {
+				return err
+			}
+		}
+	} else if err := d.makeTables(t, want); err != nil {
+		if isTaken(err) {
+			return fmt.Errorf("the output has a table already that the job %s would make (%w): give the job another name", want.Name, err)
+		}
+		return err
+	}
+	list, err := json.Marshal(append([]string{}, columns...))
+	if err != nil {
+		return err
+	}
+	_, err = t.exec(`INSERT INTO abide_jobs (name, kind, fingerprint, request, columns, history, layout, made) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+		ON CONFLICT (name) DO UPDATE SET columns = excluded.columns`,
+		want.Name, want.Kind, want.Fingerprint, encode(want.Request), string(list), want.History, layout, d.here().UTC().Format(time.RFC3339))
+	return err
+}
+
+func (d *database) makeTables(t *transaction, want Description) error {
+	key := "id"
+	if want.History {
+		key = "id, fetched_at"
+	}
+	var columns strings.Builder
+	for _, c := range want.Columns {
+		columns.WriteString(", " + quote(c) + " {column}")
+	}
+	texts := []string{
+		"CREATE TABLE {records} (id TEXT NOT NULL, unit TEXT NOT NULL, fetched_at {time} NOT NULL, body {json} NOT NULL" +
+			columns.String() + ", PRIMARY KEY (" + key + "))",
+		"CREATE INDEX {fetched} ON {records} (fetched_at, id)",
+	}
+	if want.Kind == "collect" {
+		texts = append(texts, `CREATE TABLE {targets} (key TEXT PRIMARY KEY, etag TEXT NOT NULL, last_modified TEXT NOT NULL,
+			hash TEXT NOT NULL, failures BIGINT NOT NULL, asked {time} NOT NULL)`)
+	} else {
+		texts = append(texts, `CREATE TABLE {units} (key TEXT PRIMARY KEY, place BIGINT NOT NULL, state TEXT NOT NULL DEFAULT 'waiting',
+			checkpoint {blob}, pages BIGINT NOT NULL DEFAULT 0, records BIGINT NOT NULL DEFAULT 0,
+			tries BIGINT NOT NULL DEFAULT 0, reason TEXT NOT NULL DEFAULT '', lease BIGINT NOT NULL DEFAULT 0,
+			owner TEXT NOT NULL DEFAULT '', holder TEXT NOT NULL DEFAULT '', lease_end BIGINT NOT NULL DEFAULT 0,
+			not_before BIGINT NOT NULL DEFAULT 0, changed BIGINT NOT NULL DEFAULT 0)`,
+			"CREATE INDEX {state} ON {units} (state, place, not_before, pages, records)")
+	}
+	j := newJob(d, want)
+	for _, text := range texts {
+		if _, err := t.exec(j.text(text)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Query runs a SELECT with one column. A value that is NULL is left out.
+func (d *database) Query(ctx context.Context, query string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		if err := d.query(ctx, query, yield); err != nil {
+			yield("", d.explain(ctx, err))
+		}
+	}
+}
+
+func (d *database) query(ctx context.Context, query string, yield func(string, error) bool) error {
+	query = strings.TrimRight(strings.TrimSpace(query), "; \t\n")
+	if words := strings.Fields(strings.ToUpper(query)); len(words) == 0 || words[0] != "SELECT" && words[0] != "WITH" {
+		return errors.New("a query begins with SELECT")
+	}
+	tx, err := d.readers.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	// What changes something cannot stand in parentheses.
+	rows, err := tx.QueryContext(ctx, "SELECT * FROM (\n"+query+"\n) AS query")
+	if err != nil {
+		return fmt.Errorf("the query: %w", err)
+	}
+	defer rows.Close()
+	if names, err := rows.Columns(); err != nil || len(names) != 1 {
+		return errors.Join(err, fmt.Errorf("the query has %d columns: select one", len(names)))
+	}
+	for rows.Next() {
+		var v any
+		if err := rows.Scan(&v); err != nil {
+			return err
+		}
+		if v != nil && !yield(textOf(v), nil) {
+			return nil
+		}
+	}
+	return rows.Err()
+}
+
+// textOf is a value as text.
+func textOf(v any) string {
+	switch v := v.(type) {
+	case string:
+		return decode(v)
+	case []byte:
+		return decode(string(v))
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	case time.Time:
+		return v.UTC().Format(time.RFC3339Nano)
+	}
+	return fmt.Sprint(v)
+}

@@ -1,0 +1,49 @@
+package output
+
+import "time"
+
+// dialect is in what the two databases differ.
+type dialect struct {
+	clock     string // the present, in milliseconds since 1970
+	skip      string // rows that another transaction has locked are left out
+	blob      string // types
+	time      string
+	json      string
+	column    string
+	longest   int    // bytes of a name; 0: no limit
+	prelude   string // begins a transaction that makes tables
+	hasColumn string // what follows ADD COLUMN
+}
+
+var sqliteDialect = &dialect{
+	clock: "0", // is always given
+	blob:  "BLOB", time: "TEXT", json: "TEXT",
+}
+
+var postgresDialect = &dialect{
+	clock: "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
+	skip:  "FOR UPDATE SKIP LOCKED",
+	blob:  "BYTEA", time: "TIMESTAMPTZ", json: "JSON", column: "TEXT",
+	longest:   63,
+	prelude:   "SELECT pg_advisory_xact_lock(70618001)", // an arbitrary number
+	hasColumn: "IF NOT EXISTS ",
+}
+
+// at is a time as an argument.
+func (d *dialect) at(t time.Time) any {
+	t = precise(t)
+	if d == sqliteDialect {
+		return t.Format(sqliteTime)
+	}
+	return t
+}
+
+// replacements are what differs in a statement, in pairs.
+func (d *dialect) replacements() []string {
+	return []string{
+		// The first argument is the time of Options.Now, or NULL.
+		"{now}", "coalesce(CAST($1 AS BIGINT), " + d.clock + ")",
+		"{skip}", d.skip,
+		"{blob}", d.blob, "{time}", d.time, "{json}", d.json, "{column}", d.column,
+	}
+}

@@ -1,0 +1,176 @@
+// Package output keeps what jobs have fetched: the records, and with them how far each unit of
+// a job is. A page and the checkpoint behind it are one transaction, so a job that ends at any
+// moment goes on where its records end.
+//
+//	o, err := output.Open(ctx, job.Output, output.Options{})
+//	j, err := o.Job(ctx, output.Description{Name: "orders", Fingerprint: "…"})
+//	err = j.AddUnits(ctx, units)
+//	claims, err := j.Claim(ctx, "worker-1", 4)
+//	err = j.Commit(ctx, claims[0], output.Page{Records: records, Checkpoint: next})
+//
+// SQLite and PostgreSQL have the same tables, which docs/jobs.md describes:
+//
+//   - abide_jobs has a row for each job.
+//   - A table named after the job, here orders, has the records: id, unit, fetched_at (UTC;
+//     text in SQLite), body (JSON as it came) and the columns of the job: natural types in
+//     SQLite, text in PostgreSQL. An ID is there once, in a collection once for each time.
+//   - orders_units has the units of a backfill. Times in it are milliseconds since 1970.
+//   - orders_targets has what a collection remembers of its items.
+//
+// PostgreSQL has no texts with NUL, so texts other than a body have "␀0" in its place, and
+// "␀␀" in place of "␀". Bytes that are not UTF-8 become U+FFFD.
+package output
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+)
+
+// LeaseTime is how long a claimed unit belongs to a process that does not renew its claim.
+const LeaseTime = 30 * time.Second
+
+var (
+	// ErrLost is for a claim that was not renewed in time and belongs to another process now.
+	// Nothing was written.
+	ErrLost = errors.New("another process has this unit now, because the lease was not renewed in time")
+	// ErrAway is for a database that cannot be reached or is full at present: the same call
+	// may succeed later.
+	ErrAway = errors.New("the output cannot be written at present")
+)
+
+// Description is what identifies a job in an output. With a name alone it opens a job as it
+// is kept.
+type Description struct {
+	Name        string
+	Kind        string   // "backfill" or "collect"
+	Fingerprint string   // of what must not change while records are kept
+	Request     string   // method and URL with placeholders, for messages
+	Columns     []string // names of the columns that are taken out of records
+	History     bool     // an ID may have several records, of different times: for collections
+}
+
+// Unit is one part of a job: a step of its range, or an item.
+type Unit struct {
+	Key   string // unique in the job
+	Place int64  // units are handed out in this order
+}
+
+// Claim is a unit that a process works on.
+type Claim struct {
+	Unit
+	Lease      int64  // a later claim of the same unit has a higher number
+	Checkpoint []byte // behind the last page that was committed; nil: no page was
+	Pages      int64  // that were committed
+	Records    int64  // of these pages
+	Tries      int    // how often the unit was put back since its last page
+}
+
+// Record is a record of a page.
+type Record struct {
+	ID      string
+	Unit    string
+	Fetched time.Time
+	Body    []byte // JSON
+	Columns []any  // nil, bool, int64, float64 or string, in the order of Description.Columns
+}
+
+// Page is what one answer adds.
+type Page struct {
+	Records    []Record
+	Checkpoint []byte // where the next page begins
+	Done       bool   // it was the last page
+}
+
+// State of a unit.
+type State string
+
+// States of units.
+const (
+	Waiting    State = "waiting"
+	Running    State = "running"
+	Done       State = "done"
+	Failed     State = "failed"
+	Incomplete State = "incomplete" // its walk was cut short; what was fetched is kept
+)
+
+// Counts sum up a job.
+type Counts struct {
+	Units   map[State]int64
+	Pages   int64
+	Records int64     // rows in the table of records, as far as they are counted
+	Earlier time.Time // when a unit that was put back may be claimed first; zero: none is put back
+}
+
+// Left is how many units are not over.
+func (c Counts) Left() int64 { return c.Units[Waiting] + c.Units[Running] }
+
+// Problem is a unit that failed or is incomplete.
+type Problem struct {
+	Unit   string
+	State  State
+	Reason string
+	Pages  int64
+	At     time.Time
+}
+
+// Target is what a collection remembers of one item.
+type Target struct {
+	Key          string
+	ETag         string
+	LastModified string
+	Hash         string // of the last stored body
+	Failures     int    // in a row
+	Asked        time.Time
+}
+
+// Output is a database of records. It is safe for concurrent use.
+type Output interface {
+	// Job opens a job, and makes its tables if there are none. The error says what to do if
+	// the output has a job of that name with another fingerprint.
+	Job(ctx context.Context, d Description) (Job, error)
+	// Jobs are the descriptions of the jobs in the output.
+	Jobs(ctx context.Context) ([]Description, error)
+	// Query runs a SELECT with one column, and yields its values as text.
+	Query(ctx context.Context, query string) iter.Seq2[string, error]
+	Close() error
+}
+
+// Job is one job in an output. It is safe for concurrent use.
+type Job interface {
+	// AddUnits adds units that the job does not have yet.
+	AddUnits(ctx context.Context, units iter.Seq[Unit]) error
+	// Claim hands out at most n units, in their order. A unit whose lease has ended is
+	// handed out again.
+	Claim(ctx context.Context, process string, n int) ([]*Claim, error)
+	// Renew prolongs the leases of claims. It returns those that are lost.
+	Renew(ctx context.Context, claims []*Claim) (lost []*Claim, err error)
+	// Commit adds a page and moves the checkpoint, in one transaction. It changes the claim.
+	Commit(ctx context.Context, c *Claim, p Page) error
+	// PutBack ends a claim. The unit may be claimed again from a time on, at its checkpoint.
+	PutBack(ctx context.Context, c *Claim, from time.Time, reason string) error
+	// Release ends claims without counting a try: the process stops.
+	Release(ctx context.Context, claims []*Claim) error
+	// End ends a claim as Failed or Incomplete.
+	End(ctx context.Context, c *Claim, s State, reason string) error
+	// Retry makes units that failed or are incomplete wait again. Those that are incomplete
+	// begin anew.
+	Retry(ctx context.Context) (int64, error)
+	Counts(ctx context.Context) (Counts, error)
+	// Problems are the units that failed or are incomplete, at most n.
+	Problems(ctx context.Context, n int) ([]Problem, error)
+
+	// Append adds records and remembers targets, in one transaction.
+	Append(ctx context.Context, records []Record, targets []Target) error
+	// Targets are all that the job remembers.
+	Targets(ctx context.Context) (map[string]Target, error)
+	// Prune deletes records that were fetched before a time, at most n.
+	Prune(ctx context.Context, before time.Time, n int) (int64, error)
+
+	// Description is how the job was opened, or is kept.
+	Description() Description
+	// Read yields all records that were fetched since a time, in the order of fetching. Memory
+	// does not grow with their number.
+	Read(ctx context.Context, since time.Time) iter.Seq2[Record, error]
+}

@@ -1,0 +1,44 @@
+package output
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/abide-proxy/abide/policy"
+)
+
+// connectTimeout is how long connecting to PostgreSQL may take, unless the URL says it.
+const connectTimeout = 10 * time.Second
+
+// openPostgres prepares connections to PostgreSQL.
+func (d *database) openPostgres(at policy.Secret) error {
+	d.dialect, d.name = postgresDialect, "postgres"
+	c, err := pgx.ParseConfig(at.Reveal())
+	if err != nil {
+		return errors.New("the URL cannot be read: write postgres://user:password@host:5432/database")
+	}
+	d.name, d.password = "postgres://"+c.Host+"/"+c.Database, c.Password
+	if c.ConnectTimeout == 0 {
+		c.ConnectTimeout = connectTimeout
+	}
+	if c.RuntimeParams["application_name"] == "" {
+		c.RuntimeParams["application_name"] = "abide"
+	}
+	// A process that is frozen within a transaction would keep its units locked after their
+	// leases have ended.
+	end := "SET idle_in_transaction_session_timeout = " + strconv.FormatInt(max(d.o.Lease.Milliseconds(), 1000), 10)
+	d.db = stdlib.OpenDB(*c, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, end)
+		return err
+	}))
+	d.db.SetMaxOpenConns(16)
+	d.db.SetMaxIdleConns(16)
+	d.db.SetConnMaxIdleTime(time.Minute)
+	d.readers = d.db
+	return nil
+}

@@ -1,0 +1,224 @@
+package output
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// latest leaves the last of the records with one key, in the order of their keys, so that
+// transactions lock rows in one order.
+func latest(records []Record, history bool) []Record {
+	compare := func(a, b Record) int {
+		by := cmp.Compare(a.ID, b.ID)
+		if by == 0 && history {
+			by = precise(a.Fetched).Compare(precise(b.Fetched))
+		}
+		return by
+	}
+	sorted := slices.Clone(records)
+	slices.SortStableFunc(sorted, compare)
+	n := 0
+	for i, r := range sorted {
+		if i > 0 && compare(sorted[n-1], r) == 0 {
+			n--
+		}
+		sorted[n] = r
+		n++
+	}
+	return sorted[:n]
+}
+
+// insertText is the statement that adds a record in SQLite, and many in PostgreSQL.
+func (j *job) insertText() string {
+	names, sets := []string{"id", "unit", "fetched_at", "body"}, []string{}
+	for _, c := range j.is.Columns {
+		names = append(names, quote(c))
+	}
+	for _, name := range names[1:] {
+		sets = append(sets, name+" = excluded."+name)
+	}
+	key := "id"
+	if j.is.History {
+		key = "id, fetched_at"
+	}
+	values := make([]string, len(names))
+	for i := range values {
+		values[i] = "$" + strconv.Itoa(i+1)
+	}
+	source := "VALUES (" + strings.Join(values, ", ") + ")"
+	if !j.d.isSQLite() {
+		aliases := make([]string, len(names))
+		for i := range values {
+			values[i] += "::text[]"
+			aliases[i] = "a" + strconv.Itoa(i)
+		}
+		list := strings.Join(aliases, ", ")
+		values[2] = "$3::timestamptz[]"
+		source = "SELECT " + strings.Replace(list, "a3", "a3::json", 1) + " FROM unnest(" + strings.Join(values, ", ") + ") AS given (" + list + ")"
+	}
+	return j.text("INSERT INTO {records} (" + strings.Join(names, ", ") + ") " + source +
+		" ON CONFLICT (" + key + ") DO UPDATE SET " + strings.Join(sets, ", "))
+}
+
+// insertAll adds records, whose keys differ.
+func (j *job) insertAll(t *transaction, records []Record) error {
+	for _, r := range records {
+		if len(r.Columns) != len(j.is.Columns) {
+			return fmt.Errorf("record %s has %d columns, and the job has %d", r.ID, len(r.Columns), len(j.is.Columns))
+		}
+	}
+	if j.d.isSQLite() {
+		for _, r := range records {
+			args := append(make([]any, 0, 4+len(r.Columns)), encode(r.ID), encode(r.Unit), j.d.dialect.at(r.Fetched), string(bytes.ToValidUTF8(r.Body, []byte("\uFFFD"))))
+			for _, v := range r.Columns {
+				if s, ok := v.(string); ok {
+					v = encode(s)
+				}
+				args = append(args, v)
+			}
+			if _, err := t.exec(j.insert, args...); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for list := range slices.Chunk(records, 1000) {
+		if _, err := t.exec(j.insert, j.arrays(list)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// arrays are the arguments of a statement that adds records to PostgreSQL.
+func (j *job) arrays(records []Record) []any {
+	n := len(records)
+	ids, units, times, bodies := make([]string, n), make([]string, n), make([]time.Time, n), make([]string, n)
+	columns := make([][]*string, len(j.is.Columns))
+	for i := range columns {
+		columns[i] = make([]*string, n)
+	}
+	for i, r := range records {
+		ids[i], units[i], times[i] = encode(r.ID), encode(r.Unit), precise(r.Fetched)
+		bodies[i] = string(bytes.ToValidUTF8(r.Body, []byte("\uFFFD")))
+		for c, v := range r.Columns {
+			if v == nil {
+				continue
+			}
+			text := ""
+			if s, ok := v.(string); ok {
+				text = encode(s)
+			} else {
+				text = textOf(v)
+			}
+			columns[c][i] = &text
+		}
+	}
+	args := []any{ids, units, times, bodies}
+	for _, c := range columns {
+		args = append(args, c)
+	}
+	return args
+}
+
+// Append adds records and remembers targets.
+func (j *job) Append(ctx context.Context, records []Record, targets []Target) error {
+	records = latest(records, j.is.History)
+	targets = slices.SortedStableFunc(slices.Values(targets), func(a, b Target) int { return cmp.Compare(a.Key, b.Key) })
+	text := ""
+	if len(targets) > 0 {
+		text = j.text(`INSERT INTO {targets} (key, etag, last_modified, hash, failures, asked) VALUES ($1, $2, $3, $4, $5, $6)
+			ON CONFLICT (key) DO UPDATE SET etag = excluded.etag, last_modified = excluded.last_modified, hash = excluded.hash,
+			failures = excluded.failures, asked = excluded.asked`)
+	}
+	return j.d.write(ctx, func(t *transaction) error {
+		if err := j.insertAll(t, records); err != nil {
+			return err
+		}
+		for _, one := range targets {
+			_, err := t.exec(text, encode(one.Key), encode(one.ETag), encode(one.LastModified), encode(one.Hash), one.Failures, j.d.dialect.at(one.Asked))
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Targets are all that the job remembers.
+func (j *job) Targets(ctx context.Context) (map[string]Target, error) {
+	rows, err := j.d.readers.QueryContext(ctx, j.text("SELECT key, etag, last_modified, hash, failures, asked FROM {targets}"))
+	if err != nil {
+		return nil, j.d.explain(ctx, err)
+	}
+	all := map[string]Target{}
+	err = scanAll(rows, func(r *sql.Rows) error {
+		var one Target
+		var at any
+		err := r.Scan(&one.Key, &one.ETag, &one.LastModified, &one.Hash, &one.Failures, &at)
+		one.Key, one.ETag, one.LastModified, one.Hash, one.Asked = decode(one.Key), decode(one.ETag), decode(one.LastModified), decode(one.Hash), instant(at)
+		all[one.Key] = one
+		return err
+	})
+	return all, j.d.explain(ctx, err)
+}
+
+// Prune deletes records that were fetched before a time, at most n.
+func (j *job) Prune(ctx context.Context, before time.Time, n int) (deleted int64, err error) {
+	err = j.d.write(ctx, func(t *transaction) (err error) {
+		deleted, err = t.exec(j.text(`DELETE FROM {records} WHERE (id, fetched_at) IN
+			(SELECT id, fetched_at FROM {records} WHERE fetched_at < $1 ORDER BY fetched_at LIMIT $2)`), j.d.dialect.at(before), n)
+		return err
+	})
+	return deleted, err
+}
+
+// Read yields all records that were fetched since a time, as they are when it begins.
+func (j *job) Read(ctx context.Context, since time.Time) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		if err := j.read(ctx, since, yield); err != nil {
+			yield(Record{}, j.d.explain(ctx, err))
+		}
+	}
+}
+
+func (j *job) read(ctx context.Context, since time.Time, yield func(Record, error) bool) error {
+	names := []string{"id", "unit", "fetched_at", "body"}
+	for _, c := range j.is.Columns {
+		names = append(names, quote(c))
+	}
+	rows, err := j.d.readers.QueryContext(ctx, j.text("SELECT "+strings.Join(names, ", ")+" FROM {records} WHERE fetched_at >= $1 ORDER BY fetched_at, id"), j.d.dialect.at(since))
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		r := Record{Columns: make([]any, len(j.is.Columns))}
+		var at any
+		into := []any{&r.ID, &r.Unit, &at, &r.Body}
+		for i := range r.Columns {
+			into = append(into, &r.Columns[i])
+		}
+		if err := rows.Scan(into...); err != nil {
+			return err
+		}
+		r.ID, r.Unit, r.Fetched = decode(r.ID), decode(r.Unit), instant(at)
+		for i, v := range r.Columns {
+			if s, ok := v.(string); ok {
+				r.Columns[i] = decode(s)
+			}
+		}
+		if !yield(r, nil) {
+			return nil
+		}
+	}
+	return rows.Err()
+}

@@ -1,0 +1,183 @@
+package output_test
+
+import (
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/abide-proxy/abide/jobs/output"
+	"github.com/abide-proxy/abide/policy"
+)
+
+func anyTextIsKept(t *testing.T, k kept) {
+	o := k.open(t, output.Options{})
+	d := orders
+	d.Name, d.Columns = `Größe "my-job" 日本`, []string{`my "col"`}
+	j := job(t, o, d)
+	id := "␀ \x00 ü ␀0 '\""
+	body := `{"a": "\u0000 \ud800", "a": 1e400, "b": "` + strings.Repeat("x", 1<<20) + `"}`
+	add(t, j, id)
+	c := claim(t, j, 1)[0]
+	if c.Key != id {
+		t.Errorf("%q", c.Key)
+	}
+	ok(t, j.Commit(t.Context(), c, output.Page{Records: []output.Record{{ID: id, Unit: id, Fetched: day, Body: []byte(body), Columns: []any{id}}}, Done: true}))
+	got := read(t, j, day)
+	if len(got) != 1 || got[0].ID != id || got[0].Unit != id || string(got[0].Body) != body || got[0].Columns[0] != id || !got[0].Fetched.Equal(day) {
+		t.Errorf("%d records differ", len(got))
+	}
+}
+
+func aCollectionIsKept(t *testing.T, k kept) {
+	o := k.open(t, output.Options{})
+	d := output.Description{Name: "prices", Kind: "collect", Fingerprint: "1", Columns: []string{"price"}, History: true}
+	j := job(t, o, d)
+	target := output.Target{Key: "ü", ETag: `"1"`, LastModified: "yesterday", Hash: "h", Failures: 2, Asked: day}
+	for i := range 3 {
+		ok(t, j.Append(t.Context(), []output.Record{record("x", "u", time.Duration(i)*time.Hour)}, []output.Target{target}))
+	}
+	if all := must[map[string]output.Target](t)(j.Targets(t.Context())); len(all) != 1 || all["ü"] != target {
+		t.Errorf("%+v", all)
+	}
+	if n := must[int64](t)(j.Prune(t.Context(), day.Add(2*time.Hour), 1)); n != 1 {
+		t.Errorf("%d deleted", n)
+	}
+	if got := read(t, j, time.Time{}); len(got) != 2 || !got[0].Fetched.Equal(day.Add(time.Hour)) || counts(t, j).Records != 2 {
+		t.Errorf("%+v", got)
+	}
+	if list := must[[]output.Description](t)(o.Jobs(t.Context())); len(list) != 1 || fmt.Sprint(list[0]) != fmt.Sprint(d) {
+		t.Errorf("%+v", list)
+	}
+}
+
+func aQueryOnlyReads(t *testing.T, k kept) {
+	o := k.open(t, output.Options{})
+	j := job(t, o, orders)
+	ok(t, j.Append(t.Context(), []output.Record{record("1", "a", 0, "x"), record("2", "a", 0)}, nil))
+	ask := func(query string) (all []string, err error) {
+		for v, err := range o.Query(t.Context(), query) {
+			if err != nil {
+				return all, err
+			}
+			all = append(all, v)
+		}
+		return all, nil
+	}
+	if got, err := ask("SELECT price FROM orders ORDER BY id;"); err != nil || fmt.Sprint(got) != "[x]" {
+		t.Errorf("%v %v", got, err)
+	}
+	for _, query := range []string{"", "DELETE FROM orders", "SELECT id, unit FROM orders", "WITH a AS (DELETE FROM orders RETURNING id) SELECT id FROM a", "SELECT 1) AS a; DELETE FROM orders; SELECT * FROM (SELECT 1"} {
+		if _, err := ask(query); err == nil {
+			t.Errorf("%q is run", query)
+		}
+	}
+	if got := ids(read(t, j, time.Time{})); got != "1 2" {
+		t.Errorf("%q", got)
+	}
+}
+
+func anotherJobIsRefused(t *testing.T, k kept) {
+	o := k.open(t, output.Options{})
+	job(t, o, orders)
+	wider := orders
+	wider.Columns = []string{"day", "price"}
+	j := job(t, o, wider)
+	ok(t, j.Append(t.Context(), []output.Record{record("1", "a", 0, "monday", "x")}, nil))
+	if got := read(t, job(t, o, output.Description{Name: "orders"}), day); len(got) != 1 || got[0].Columns[0] != "x" || got[0].Columns[1] != "monday" {
+		t.Errorf("%+v", got)
+	}
+	other := orders
+	other.Fingerprint, other.Request = "2", "GET https://other.test/"
+	if _, err := o.Job(t.Context(), other); err == nil || !strings.Contains(err.Error(), "https://api.test") || !strings.Contains(err.Error(), "https://other.test") {
+		t.Error(err)
+	}
+	other.Name = "orders_units"
+	if _, err := o.Job(t.Context(), other); err == nil || !strings.Contains(err.Error(), "another name") {
+		t.Error(err)
+	}
+}
+
+// aPageIsCommittedOnce has several processes, which forget claims at random.
+func aPageIsCommittedOnce(t *testing.T, k kept) {
+	const units, pages = 40, 3
+	clock := newWatch()
+	var all []string
+	for i := range units {
+		all = append(all, fmt.Sprint("unit", i))
+	}
+	add(t, job(t, k.open(t, output.Options{Now: clock.Now}), orders), all...)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	done := map[string]int{}
+	for p := range 3 {
+		j := job(t, k.open(t, output.Options{Now: clock.Now}), orders)
+		wg.Go(func() {
+			random := rand.New(rand.NewPCG(1, uint64(p)))
+			for {
+				c, err := j.Counts(t.Context())
+				if err != nil || c.Left() == 0 {
+					if err != nil {
+						t.Error(err)
+					}
+					return
+				}
+				claims, err := j.Claim(t.Context(), "p", 3)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if len(claims) == 0 {
+					clock.pass(output.LeaseTime)
+				}
+				for _, c := range claims {
+					for random.IntN(5) > 0 { // otherwise it crashes
+						n := c.Pages
+						err := j.Commit(t.Context(), c, output.Page{Records: []output.Record{record(fmt.Sprint(c.Key, ".", n), c.Key, 0)}, Done: n == pages-1})
+						if err == nil {
+							mu.Lock()
+							done[fmt.Sprint(c.Key, ".", n)]++
+							mu.Unlock()
+						}
+						if err != nil || n == pages-1 {
+							break
+						}
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	j := job(t, k.open(t, output.Options{}), orders)
+	if c := counts(t, j); c.Units[output.Done] != units || c.Pages != units*pages || c.Records != units*pages {
+		t.Errorf("%+v", c)
+	}
+	for page, n := range done {
+		if n != 1 {
+			t.Errorf("%s was committed %d times", page, n)
+		}
+	}
+	if n := len(read(t, j, time.Time{})); n != units*pages || len(done) != n {
+		t.Errorf("%d records of %d pages", n, len(done))
+	}
+}
+
+func TestTheFileOfAnotherProgramIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "app.db")
+	db := must[*sql.DB](t)(sql.Open("sqlite", path))
+	_, err := db.Exec("CREATE TABLE users (name TEXT)")
+	ok(t, err)
+	ok(t, db.Close())
+	before := must[[]byte](t)(os.ReadFile(path))
+	if _, err := output.Open(t.Context(), policy.JobOutput{File: path}, output.Options{}); err == nil || !strings.Contains(err.Error(), "users") {
+		t.Error(err)
+	}
+	if string(must[[]byte](t)(os.ReadFile(path))) != string(before) {
+		t.Error("it was changed")
+	}
+}

@@ -1,0 +1,316 @@
+package output
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+)
+
+// job is a Job in SQL.
+type job struct {
+	d        *database
+	is       Description
+	replacer *strings.Replacer
+	insert   string // of a record
+}
+
+func newJob(d *database, is Description) *job {
+	j := &job{d: d, is: is, replacer: strings.NewReplacer(append(d.dialect.replacements(),
+		"{records}", quote(is.Name), "{units}", quote(is.Name+"_units"), "{targets}", quote(is.Name+"_targets"),
+		"{fetched}", quote(is.Name+"_fetched"), "{state}", quote(is.Name+"_units_state"),
+	)...)}
+	j.insert = j.insertText()
+	return j
+}
+
+// text is a statement about the tables of the job.
+func (j *job) text(s string) string { return j.replacer.Replace(s) }
+
+// Description is how the job was opened.
+func (j *job) Description() Description { return j.is }
+
+// unitsAtOnce is how many units are added in a transaction.
+const unitsAtOnce = 5000
+
+// AddUnits adds units that the job does not have yet.
+func (j *job) AddUnits(ctx context.Context, units iter.Seq[Unit]) error {
+	for list := range chunks(units, unitsAtOnce) {
+		if err := j.d.write(ctx, func(t *transaction) error { return j.addUnits(t, list) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// chunks yields parts of a sequence. A part is valid until the next one.
+func chunks[T any](all iter.Seq[T], n int) iter.Seq[[]T] {
+	return func(yield func([]T) bool) {
+		var list []T
+		for one := range all {
+			if list = append(list, one); len(list) == n {
+				if !yield(list) {
+					return
+				}
+				list = list[:0]
+			}
+		}
+		if len(list) > 0 {
+			yield(list)
+		}
+	}
+}
+
+func (j *job) addUnits(t *transaction, list []Unit) error {
+	if !j.d.isSQLite() {
+		keys, places := make([]string, len(list)), make([]int64, len(list))
+		for i, u := range list {
+			keys[i], places[i] = encode(u.Key), u.Place
+		}
+		_, err := t.exec(j.text("INSERT INTO {units} (key, place) SELECT * FROM unnest($1::text[], $2::bigint[]) ON CONFLICT DO NOTHING"), keys, places)
+		return err
+	}
+	text := j.text("INSERT INTO {units} (key, place) VALUES ($1, $2) ON CONFLICT DO NOTHING")
+	for _, u := range list {
+		if _, err := t.exec(text, encode(u.Key), u.Place); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Claim hands out at most n units.
+func (j *job) Claim(ctx context.Context, process string, n int) ([]*Claim, error) {
+	holder := ""
+	if j.d.isSQLite() && !j.d.o.ReadOnly {
+		var err error
+		if holder, err = j.d.holder.get(); err != nil {
+			return nil, j.d.explain(ctx, err)
+		}
+	}
+	var claims []*Claim
+	err := j.d.write(ctx, func(t *transaction) error {
+		claims = nil
+		if holder != "" {
+			if err := j.freeEnded(t, holder); err != nil {
+				return err
+			}
+		}
+		return t.query(func(r *sql.Rows) error {
+			c := &Claim{}
+			claims = append(claims, c)
+			err := r.Scan(&c.Key, &c.Place, &c.Lease, &c.Checkpoint, &c.Pages, &c.Records, &c.Tries)
+			c.Key = decode(c.Key)
+			return err
+		}, j.text(`
+			WITH late AS (SELECT key, place FROM {units} WHERE state = 'running' AND lease_end <= {now} ORDER BY place LIMIT $2 {skip}),
+			free AS (SELECT key, place FROM {units} WHERE state = 'waiting' AND not_before <= {now} ORDER BY place LIMIT $2 {skip}),
+			picked AS (SELECT key AS picked_key FROM (SELECT * FROM late UNION ALL SELECT * FROM free) AS candidates ORDER BY place LIMIT $2)
+			UPDATE {units} SET state = 'running', lease = lease + 1, owner = $3, holder = $4, lease_end = {now} + $5, changed = {now}
+			FROM picked WHERE key = picked_key
+			RETURNING key, place, lease, checkpoint, pages, records, tries`),
+			j.d.now(), n, encode(process), holder, j.d.o.Lease.Milliseconds())
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(claims, func(a, b *Claim) int { return cmp.Compare(a.Place, b.Place) })
+	return claims, nil
+}
+
+// freeEnded ends the leases of processes that have ended.
+func (j *job) freeEnded(t *transaction, own string) error {
+	var others []string
+	err := t.query(func(r *sql.Rows) error {
+		var id string
+		err := r.Scan(&id)
+		others = append(others, id)
+		return err
+	}, j.text("SELECT DISTINCT holder FROM {units} WHERE state = 'running' AND lease_end > 0 AND holder <> $1"), own)
+	if err != nil {
+		return err
+	}
+	for _, id := range others {
+		if !j.d.holder.isOver(id) {
+			continue
+		}
+		if _, err := t.exec(j.text("UPDATE {units} SET lease_end = 0 WHERE state = 'running' AND holder = $1"), id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Renew prolongs the leases of claims.
+func (j *job) Renew(ctx context.Context, claims []*Claim) (lost []*Claim, err error) {
+	text := j.text("UPDATE {units} SET lease_end = {now} + $2 WHERE key = $3 AND lease = $4 AND state = 'running'")
+	err = j.d.write(ctx, func(t *transaction) error {
+		lost = nil
+		for _, c := range inOrder(claims) {
+			n, err := t.exec(text, j.d.now(), j.d.o.Lease.Milliseconds(), encode(c.Key), c.Lease)
+			if err != nil {
+				return err
+			}
+			if n == 0 {
+				lost = append(lost, c)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return lost, nil
+}
+
+// inOrder sorts claims, so that transactions lock rows in one order.
+func inOrder(claims []*Claim) []*Claim {
+	return slices.SortedFunc(slices.Values(claims), func(a, b *Claim) int { return cmp.Compare(a.Key, b.Key) })
+}
+
+// Commit adds a page and moves the checkpoint.
+func (j *job) Commit(ctx context.Context, c *Claim, p Page) error {
+	state := Running
+	if p.Done {
+		state = Done
+	}
+	records := latest(p.Records, j.is.History)
+	var checkpoint any // nil is NULL
+	if p.Checkpoint != nil {
+		checkpoint = p.Checkpoint
+	}
+	err := j.d.write(ctx, func(t *transaction) error {
+		n, err := t.exec(j.text(`UPDATE {units} SET checkpoint = $2, pages = pages + 1, records = records + $3, tries = 0, reason = '',
+			state = $4, lease_end = {now} + $5, changed = {now}
+			WHERE key = $6 AND lease = $7 AND pages = $8 AND state = 'running'`),
+			j.d.now(), checkpoint, len(records), string(state), j.d.o.Lease.Milliseconds(), encode(c.Key), c.Lease, c.Pages)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return j.isRepeated(t, c, state, c.Pages+1)
+		}
+		return j.insertAll(t, records)
+	})
+	if err != nil {
+		return err
+	}
+	c.Checkpoint, c.Pages, c.Records, c.Tries = p.Checkpoint, c.Pages+1, c.Records+int64(len(records)), 0
+	return nil
+}
+
+// isRepeated returns nil if a change was made before, by a call whose answer was lost, and
+// else ErrLost.
+func (j *job) isRepeated(t *transaction, c *Claim, state State, pages int64) error {
+	n := int64(0)
+	err := t.query(func(r *sql.Rows) error { return r.Scan(&n) },
+		j.text("SELECT count(*) FROM {units} WHERE key = $1 AND lease = $2 AND state = $3 AND pages = $4"),
+		encode(c.Key), c.Lease, string(state), pages)
+	if err == nil && n == 0 {
+		err = fmt.Errorf("unit %s: %w", c.Key, ErrLost)
+	}
+	return err
+}
+
+// PutBack ends a claim. The unit may be claimed again from a time on.
+func (j *job) PutBack(ctx context.Context, c *Claim, from time.Time, reason string) error {
+	delay := max(0, from.Sub(j.d.here()))
+	return j.end(ctx, c, Waiting, j.text(`UPDATE {units} SET state = 'waiting', tries = tries + 1, reason = $2, not_before = {now} + $3,
+		lease_end = 0, changed = {now} WHERE key = $4 AND lease = $5 AND state = 'running'`),
+		encode(reason), (delay + time.Millisecond - 1).Milliseconds())
+}
+
+// End ends a claim as Failed or Incomplete.
+func (j *job) End(ctx context.Context, c *Claim, s State, reason string) error {
+	return j.end(ctx, c, s, j.text(`UPDATE {units} SET state = $2, reason = $3, lease_end = 0, changed = {now}
+		WHERE key = $4 AND lease = $5 AND state = 'running'`), string(s), encode(reason))
+}
+
+func (j *job) end(ctx context.Context, c *Claim, s State, text string, args ...any) error {
+	return j.d.write(ctx, func(t *transaction) error {
+		n, err := t.exec(text, slices.Concat([]any{j.d.now()}, args, []any{encode(c.Key), c.Lease})...)
+		if err == nil && n == 0 {
+			err = j.isRepeated(t, c, s, c.Pages)
+		}
+		return err
+	})
+}
+
+// Release ends claims without counting a try. Those that are lost stay as they are.
+func (j *job) Release(ctx context.Context, claims []*Claim) error {
+	text := j.text("UPDATE {units} SET state = 'waiting', lease_end = 0 WHERE key = $1 AND lease = $2 AND state = 'running'")
+	return j.d.write(ctx, func(t *transaction) error {
+		for _, c := range inOrder(claims) {
+			if _, err := t.exec(text, encode(c.Key), c.Lease); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Retry makes units that failed or are incomplete wait again.
+func (j *job) Retry(ctx context.Context) (n int64, err error) {
+	err = j.d.write(ctx, func(t *transaction) (err error) {
+		n, err = t.exec(j.text(`UPDATE {units} SET state = 'waiting', tries = 0, reason = '', not_before = 0, changed = {now},
+			checkpoint = CASE state WHEN 'incomplete' THEN NULL ELSE checkpoint END,
+			pages = CASE state WHEN 'incomplete' THEN 0 ELSE pages END,
+			records = CASE state WHEN 'incomplete' THEN 0 ELSE records END
+			WHERE state IN ('failed', 'incomplete')`), j.d.now())
+		return err
+	})
+	return n, err
+}
+
+// Counts sum up the job.
+func (j *job) Counts(ctx context.Context) (Counts, error) {
+	c := Counts{Units: map[State]int64{}}
+	if j.is.Kind == "collect" {
+		err := j.d.readers.QueryRowContext(ctx, j.text("SELECT count(*) FROM {records}")).Scan(&c.Records)
+		return c, j.d.explain(ctx, err)
+	}
+	rows, err := j.d.readers.QueryContext(ctx, j.text(`SELECT state, count(*), CAST(sum(pages) AS BIGINT), CAST(sum(records) AS BIGINT),
+		min(CASE WHEN state = 'waiting' AND not_before > 0 THEN not_before END), {now} FROM {units} GROUP BY state`), j.d.now())
+	if err != nil {
+		return c, j.d.explain(ctx, err)
+	}
+	err = scanAll(rows, func(r *sql.Rows) error {
+		var state State
+		var n, pages, records, now int64
+		var from sql.NullInt64
+		if err := r.Scan(&state, &n, &pages, &records, &from, &now); err != nil {
+			return err
+		}
+		c.Units[state] = n
+		c.Pages += pages
+		c.Records += records
+		if from.Valid {
+			c.Earlier = j.d.here().Add(time.Duration(from.Int64-now) * time.Millisecond)
+		}
+		return nil
+	})
+	return c, j.d.explain(ctx, err)
+}
+
+// Problems are the units that failed or are incomplete.
+func (j *job) Problems(ctx context.Context, n int) ([]Problem, error) {
+	rows, err := j.d.readers.QueryContext(ctx, j.text(`SELECT key, state, reason, pages, changed FROM {units}
+		WHERE state IN ('failed', 'incomplete') ORDER BY place LIMIT $1`), n)
+	if err != nil {
+		return nil, j.d.explain(ctx, err)
+	}
+	var list []Problem
+	err = scanAll(rows, func(r *sql.Rows) error {
+		var p Problem
+		var at int64
+		err := r.Scan(&p.Unit, &p.State, &p.Reason, &p.Pages, &at)
+		p.Unit, p.Reason, p.At = decode(p.Unit), decode(p.Reason), time.UnixMilli(at)
+		list = append(list, p)
+		return err
+	})
+	return list, j.d.explain(ctx, err)
+}

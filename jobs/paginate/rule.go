@@ -1,0 +1,247 @@
+package paginate
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/abide-proxy/abide/jobs/records"
+	"github.com/abide-proxy/abide/policy"
+)
+
+// rule is how a page leads to the next one.
+type rule struct {
+	policy.Pagination
+	next, more, total records.Path
+}
+
+func ruleOf(p policy.Pagination) (r rule, err error) {
+	r.Pagination = p
+	switch p.Style {
+	case policy.NoPages, policy.AutoPages, policy.LinkPages:
+	case policy.OffsetPages, policy.PagePages:
+		if p.Param == "" {
+			return r, fmt.Errorf("paginate: the style %s needs \"param\"", p.Style)
+		}
+	case policy.CursorPages:
+		if p.Param == "" || p.Next == "" && p.Header == "" {
+			return r, errors.New("paginate: the style cursor needs \"param\", and \"next\" or \"header\"")
+		}
+	case policy.NextPages:
+		if p.Next == "" {
+			return r, errors.New("paginate: the style next_url needs \"next\"")
+		}
+	default:
+		return r, fmt.Errorf("paginate: there is no style %q", p.Style)
+	}
+	for _, one := range []struct {
+		key, text string
+		path      *records.Path
+	}{{"next", p.Next, &r.next}, {"more", p.More, &r.more}, {"total", p.Total, &r.total}} {
+		if *one.path, err = records.ParsePath(one.text); err != nil {
+			return r, fmt.Errorf("paginate: %s: %w", one.key, err)
+		}
+	}
+	return r, nil
+}
+
+// counted says whether the next page is known without the server.
+func (r rule) counted() bool { return r.Style == policy.OffsetPages || r.Style == policy.PagePages }
+
+// follows is what leads to the next page.
+func (r rule) follows() string {
+	if r.Style == policy.CursorPages {
+		return "cursor"
+	}
+	return "URL"
+}
+
+// suspect is why pages may repeat.
+func (r rule) suspect() string {
+	if r.Param == "" {
+		return "the pages lead round in a circle"
+	}
+	return fmt.Sprintf("the server may not know the parameter %q", r.Param)
+}
+
+// answer is yes, no, or nothing.
+type answer int
+
+const (
+	nothing answer = iota
+	yes
+	no
+)
+
+// said is what a page says about the next one.
+type said struct {
+	more   answer
+	total  int64  // of records; -1: it does not say
+	cursor string // or the URL of the next page; "": there is none
+}
+
+// hear reads what a page says.
+func (r rule) hear(p Page) (s said, err error) {
+	s.total = -1
+	if r.More != "" {
+		v, _ := p.Body.At(r.more)
+		if s.more, err = truth(v); err != nil {
+			return s, fmt.Errorf("\"more\" leads to %q, which is no truth value", r.More)
+		}
+	}
+	if r.Total != "" {
+		v, _ := p.Body.At(r.total)
+		if s.total, err = count(v); err != nil {
+			return s, fmt.Errorf("\"total\" leads to %q, which is no number of records", r.Total)
+		}
+	}
+	switch r.Style {
+	case policy.LinkPages:
+		s.cursor, _ = nextLink(p.Header, p.URL)
+	case policy.CursorPages, policy.NextPages:
+		if r.Header != "" {
+			s.cursor = p.Header.Get(r.Header)
+			break
+		}
+		v, _ := p.Body.At(r.next)
+		if s.cursor, err = reference(v); err != nil {
+			return s, fmt.Errorf("\"next\" leads to %q, which is neither a text nor a number", r.Next)
+		}
+	}
+	return s, nil
+}
+
+var errKind = errors.New("another kind of value")
+
+func truth(v records.Value) (answer, error) {
+	if v.Null() {
+		return nothing, nil
+	}
+	text, ok := v.Text()
+	switch strings.ToLower(text) {
+	case "true", "1", "yes":
+		return yes, nil
+	case "false", "0", "no", "":
+		if ok {
+			return no, nil
+		}
+	}
+	return nothing, errKind
+}
+
+// count is a number of records, -1 if there is none.
+func count(v records.Value) (int64, error) {
+	if v.Null() {
+		return -1, nil
+	}
+	text, _ := v.Text()
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return -1, err
+	}
+	return max(n, -1), nil
+}
+
+// reference is a cursor or URL, "" if there is none.
+func reference(v records.Value) (string, error) {
+	if v.Null() {
+		return "", nil
+	}
+	text, ok := v.Text()
+	switch {
+	case !ok, text == "true" && string(v) == "true":
+		return "", errKind
+	case string(v) == "false":
+		return "", nil
+	}
+	return text, nil
+}
+
+// move goes to the next page, if there is one.
+func (r rule) move(at *position, p Page, s said, first *url.URL) Step {
+	switch r.Style {
+	case policy.OffsetPages, policy.PagePages:
+		return r.count(at, p.Records, s)
+	case policy.CursorPages, policy.LinkPages, policy.NextPages:
+		return r.refer(at, p, s, first)
+	case policy.AutoPages:
+		return complete("nothing in the answer leads to another page")
+	}
+	return complete("it is the only page")
+}
+
+// refer goes where the page points to.
+func (r rule) refer(at *position, p Page, s said, first *url.URL) Step {
+	switch {
+	case s.more == no:
+		return complete("the server says that there are no more records")
+	case s.cursor == "", s.cursor == "0" && r.Style == policy.CursorPages: // from 0 a walk would begin again
+		return complete("page %d has no %s of a next page", at.Pages, r.follows())
+	case len(s.cursor) > maxNext:
+		return incomplete("the %s of the next page has %d characters, more than %d", r.follows(), len(s.cursor), maxNext)
+	case r.Style == policy.CursorPages:
+		at.Cursor = s.cursor
+		return Step{State: Going}
+	}
+	next, err := follow(first, p.URL, s.cursor)
+	if err != nil {
+		return Step{State: Incomplete, Reason: err.Error()}
+	}
+	at.URL = next.RequestURI()
+	return Step{State: Going}
+}
+
+// count goes on by offset or number, if there may be more.
+func (r rule) count(at *position, n int, s said) Step {
+	first, short := at.Pages == 1, at.Full > 0 && n < at.Full
+	r.advance(at, n)
+	came := at.came(r)
+	switch {
+	case s.more == no:
+		return complete("the server says that there are no more records")
+	case n == 0 && s.more == yes && (at.Full > 0 || r.Style == policy.PagePages):
+		if r.Style == policy.OffsetPages {
+			r.advance(at, at.Full)
+		}
+		return Step{State: Going}
+	case n == 0:
+		return complete("page %d is empty", at.Pages)
+	case s.more == yes, came < s.total:
+	case came == s.total && (short || first && at.Full == 0):
+		return complete("the total of %d records is reached", s.total)
+	case short && r.Size > 0 && (!first || !likeMaximum(n)):
+		return complete("page %d is short", at.Pages)
+	}
+	if first && (short || at.Full == 0) {
+		at.Full = n // as many as the server gives
+	}
+	return Step{State: Going}
+}
+
+func (r rule) advance(at *position, n int) {
+	if r.Style == policy.PagePages {
+		n = 1
+	}
+	at.Number += n
+}
+
+// came is how many of the records that the server counts are behind the walk. A walk that
+// begins behind the first records has these behind it, too.
+func (p *position) came(r rule) int64 {
+	switch {
+	case r.Style == policy.OffsetPages && r.First > 1:
+		return int64(p.Number)
+	case r.Style == policy.OffsetPages:
+		return int64(p.Number - r.First)
+	case r.Style == policy.PagePages:
+		return int64(max(r.First-1, 0))*int64(p.Full) + int64(p.Records)
+	}
+	return int64(p.Records)
+}
+
+// likeMaximum says whether servers may have n as the most records that a page can have.
+func likeMaximum(n int) bool {
+	return n%10 == 0 || n%25 == 0 || n >= 16 && n&(n-1) == 0
+}

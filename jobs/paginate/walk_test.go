@@ -1,0 +1,262 @@
+package paginate
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/abide-proxy/abide/jobs/records"
+	"github.com/abide-proxy/abide/policy"
+)
+
+const firstURL = "https://api.test/orders?day=1"
+
+// asked is one answer of a server in a test, and the URL that has to be asked for it.
+type asked struct {
+	url, body, link string
+}
+
+// walked answers the URLs of a walk in turn, restored from its checkpoint before each one,
+// and returns how the walk ends.
+func walked(t *testing.T, p policy.Pagination, first string, answers []asked) Step {
+	t.Helper()
+	start, err := url.Parse(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := Begin(p, start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, a := range answers {
+		if w, err = Restore(p, start, w.Checkpoint()); err != nil {
+			t.Fatal(err)
+		}
+		u := w.Next()
+		if u == nil || u.String() != a.url {
+			t.Fatalf("page %d is asked for at %v, and should be at %s", i+1, u, a.url)
+		}
+		step, err := w.Answer(pageOf(t, u, a))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last := i == len(answers)-1; last != (step.State != Going) {
+			t.Fatalf("after page %d the walk is %s: %s", i+1, step.State, step.Reason)
+		} else if last {
+			if u := w.Next(); u != nil {
+				t.Errorf("the walk is over and asks for %s", u)
+			}
+			return step
+		}
+	}
+	return Step{}
+}
+
+func pageOf(t *testing.T, u *url.URL, a asked) Page {
+	t.Helper()
+	body, err := records.Read("", []byte(a.body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := records.New(&policy.Job{Records: "data"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := x.Records(body, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := http.Header{}
+	if a.link != "" {
+		h.Add("Link", a.link)
+	}
+	return Page{URL: u, Header: h, Body: body, Records: len(list), Digest: records.Digest(list)}
+}
+
+// data is a body with the records from up to before to, and what else the body has.
+func data(from, to int, rest ...string) string {
+	list := make([]string, 0, to-from)
+	for i := from; i < to; i++ {
+		list = append(list, fmt.Sprint(i))
+	}
+	return `{"data":[` + strings.Join(list, ",") + "]" + strings.Join(append([]string{""}, rest...), ",") + "}"
+}
+
+var (
+	offsets = policy.Pagination{Style: policy.OffsetPages, Param: "offset"}
+	sized   = policy.Pagination{Style: policy.OffsetPages, Param: "offset", SizeParam: "limit", Size: 7}
+	totals  = policy.Pagination{Style: policy.OffsetPages, Param: "offset", SizeParam: "limit", Size: 7, Total: "total"}
+	numbers = policy.Pagination{Style: policy.PagePages, Param: "page", First: 1}
+	cursors = policy.Pagination{Style: policy.CursorPages, Param: "cursor", Next: "next"}
+	mores   = policy.Pagination{Style: policy.CursorPages, Param: "cursor", Next: "next", More: "more"}
+	links   = policy.Pagination{Style: policy.LinkPages}
+	nexts   = policy.Pagination{Style: policy.NextPages, Next: "next"}
+	auto    = policy.Pagination{Style: policy.AutoPages}
+)
+
+func TestHowWalksEnd(t *testing.T) {
+	for name, test := range map[string]struct {
+		p       policy.Pagination
+		answers []asked
+		state   State
+		reason  string
+	}{
+		"no style": {policy.Pagination{}, []asked{{firstURL, data(0, 3), ""}}, Complete, "only page"},
+		"an empty page": {
+			offsets,
+			[]asked{{firstURL + "&offset=0", data(0, 3), ""}, {firstURL + "&offset=3", data(3, 5), ""}, {firstURL + "&offset=5", data(5, 5), ""}},
+			Complete, "page 3 is empty",
+		},
+		"a short page": {
+			sized,
+			[]asked{{firstURL + "&offset=0&limit=7", data(0, 7), ""}, {firstURL + "&offset=7&limit=7", data(7, 9), ""}},
+			Complete, "page 2 is short",
+		},
+		"a short first page": {sized, []asked{{firstURL + "&offset=0&limit=7", data(0, 3), ""}}, Complete, "page 1 is short"},
+		"a server with a maximum": {
+			policy.Pagination{Style: policy.OffsetPages, Param: "offset", SizeParam: "limit", Size: 50},
+			[]asked{{firstURL + "&offset=0&limit=50", data(0, 10), ""}, {firstURL + "&offset=10&limit=50", data(10, 20), ""}, {firstURL + "&offset=20&limit=50", data(20, 21), ""}},
+			Complete, "page 3 is short",
+		},
+		"a total that is reached": {
+			totals,
+			[]asked{{firstURL + "&offset=0&limit=7", data(0, 3, `"total":5`), ""}, {firstURL + "&offset=3&limit=7", data(3, 5, `"total":5`), ""}},
+			Complete, "total of 5",
+		},
+		"a total that is too low": {
+			totals,
+			[]asked{{firstURL + "&offset=0&limit=7", data(0, 7, `"total":7`), ""}, {firstURL + "&offset=7&limit=7", data(7, 14, `"total":7`), ""}, {firstURL + "&offset=14&limit=7", data(14, 15, `"total":7`), ""}},
+			Complete, "short",
+		},
+		"a total that is too high": {
+			totals,
+			[]asked{{firstURL + "&offset=0&limit=7", data(0, 7, `"total":9`), ""}, {firstURL + "&offset=7&limit=7", data(7, 7, `"total":9`), ""}},
+			Incomplete, "9 records, of which 7 came",
+		},
+		"a total that falls": {
+			totals,
+			[]asked{{firstURL + "&offset=0&limit=7", data(0, 7, `"total":9`), ""}, {firstURL + "&offset=7&limit=7", data(8, 9, `"total":8`), ""}},
+			Incomplete, "the total fell",
+		},
+		"a parameter that the server does not know": {
+			numbers,
+			[]asked{{firstURL + "&page=1", data(0, 3), ""}, {firstURL + "&page=2", data(0, 3), ""}},
+			Incomplete, `may not know the parameter "page"`,
+		},
+		"an empty page, and more": {
+			policy.Pagination{Style: policy.PagePages, Param: "page", First: 1, More: "more"},
+			[]asked{{firstURL + "&page=1", data(0, 3, `"more":true`), ""}, {firstURL + "&page=2", data(3, 3, `"more":true`), ""}, {firstURL + "&page=3", data(3, 4, `"more":false`), ""}},
+			Complete, "no more",
+		},
+		"cursors": {
+			cursors,
+			[]asked{{firstURL, data(0, 3, `"next":"a b&=/+ü"`), ""}, {firstURL + "&cursor=a+b%26%3D%2F%2B%C3%BC", data(3, 3, `"next":123456789012345678901`), ""}, {firstURL + "&cursor=123456789012345678901", data(3, 4, `"next":null`), ""}},
+			Complete, "page 3 has no cursor",
+		},
+		"no cursor":        {cursors, []asked{{firstURL, data(0, 3), ""}}, Complete, "no cursor"},
+		"an empty cursor":  {cursors, []asked{{firstURL, data(0, 3, `"next":""`), ""}}, Complete, "no cursor"},
+		"a false cursor":   {cursors, []asked{{firstURL, data(0, 3, `"next":false`), ""}}, Complete, "no cursor"},
+		"a cursor of zero": {cursors, []asked{{firstURL, data(0, 3, `"next":0`), ""}}, Complete, "no cursor"},
+		"no more":          {mores, []asked{{firstURL, data(0, 3, `"next":"a"`, `"more":false`), ""}}, Complete, "no more"},
+		"more without a cursor": {
+			mores, []asked{{firstURL, data(0, 3, `"more":true`), ""}}, Incomplete, "says that there are more",
+		},
+		"a cursor that comes again": {
+			cursors,
+			[]asked{{firstURL, data(0, 3, `"next":"a"`), ""}, {firstURL + "&cursor=a", data(3, 5, `"next":"a"`), ""}},
+			Incomplete, "cursor comes again",
+		},
+		"a cursor that leads to itself without records": {
+			cursors,
+			[]asked{{firstURL, data(0, 3, `"next":"a"`), ""}, {firstURL + "&cursor=a", data(3, 5, `"next":"b"`), ""}, {firstURL + "&cursor=b", data(5, 6, `"next":"c"`), ""}, {firstURL + "&cursor=c", data(6, 6, `"next":"c"`), ""}},
+			Incomplete, "cursor comes again",
+		},
+		"records that come again": {
+			cursors,
+			[]asked{{firstURL, data(0, 3, `"next":"a"`), ""}, {firstURL + "&cursor=a", data(0, 3, `"next":"b"`), ""}},
+			Incomplete, "same records",
+		},
+		"too long a cursor": {cursors, []asked{{firstURL, data(0, 3, `"next":"`+strings.Repeat("x", maxNext+1)+`"`), ""}}, Incomplete, "8193 characters"},
+		"links": {
+			links,
+			[]asked{{firstURL, data(0, 3), `<?p=2#x>; rel="last next"`}, {"https://api.test/orders?p=2", data(3, 5), `<https://API.test:443//x/y?p=3>; rel=next`}, {"https://api.test//x/y?p=3", data(5, 6), `<?p=1>; rel=prev`}},
+			Complete, "page 3 has no URL",
+		},
+		"a link to another host": {links, []asked{{firstURL, data(0, 3), `<https://evil.test/>; rel=next`}}, Incomplete, "https://evil.test, another origin"},
+		"a link to another port": {links, []asked{{firstURL, data(0, 3), `<https://api.test:8443/>; rel=next`}}, Incomplete, "another origin"},
+		"a link without TLS":     {links, []asked{{firstURL, data(0, 3), `<http://api.test/>; rel=next`}}, Incomplete, "another origin"},
+		"a link with a user":     {links, []asked{{firstURL, data(0, 3), `<https://u:p@api.test/>; rel=next`}}, Incomplete, "user name"},
+		"a link that is none":    {links, []asked{{firstURL, data(0, 3), `<%zz>; rel=next`}}, Incomplete, "no readable URL"},
+		"a link to a script":     {links, []asked{{firstURL, data(0, 3), `<javascript:alert()>; rel=next`}}, Incomplete, "no readable URL"},
+		"a link to itself":       {links, []asked{{firstURL, data(0, 3), `<` + firstURL + `>; rel=next`}}, Incomplete, "URL comes again"},
+		"next URLs": {
+			nexts,
+			[]asked{{firstURL, data(0, 3, `"next":"/orders?p=2"`), ""}, {"https://api.test/orders?p=2", data(3, 3, `"next":"https://api.test/orders?p=3"`), ""}, {"https://api.test/orders?p=3", data(3, 4, `"next":null`), ""}},
+			Complete, "page 3 has no URL",
+		},
+		"a next URL to another host": {nexts, []asked{{firstURL, data(0, 3, `"next":"//evil.test/orders"`), ""}}, Incomplete, "evil.test"},
+		"too many pages": {
+			policy.Pagination{Style: policy.PagePages, Param: "page", MaxPages: 2},
+			[]asked{{firstURL + "&page=0", data(0, 3), ""}, {firstURL + "&page=1", data(3, 4), ""}},
+			Incomplete, "more than 2 pages",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			step := walked(t, test.p, firstURL, test.answers)
+			if step.State != test.state || !strings.Contains(step.Reason, test.reason) {
+				t.Errorf("the walk is %s: %s", step.State, step.Reason)
+			}
+		})
+	}
+}
+
+func TestAutoRecognisesWhatItMeets(t *testing.T) {
+	for name, test := range map[string]struct {
+		first   string
+		answers []asked
+		state   State
+		found   string
+	}{
+		"a link":   {firstURL, []asked{{firstURL, data(0, 3), `<?p=2>; rel=next`}, {"https://api.test/orders?p=2", data(3, 5), ""}}, Complete, "Link"},
+		"a URL":    {firstURL, []asked{{firstURL, data(0, 3, `"links":{"next":"?p=2"}`), ""}, {"https://api.test/orders?p=2", data(3, 5), ""}}, Complete, `"links.next"`},
+		"a cursor": {firstURL, []asked{{firstURL, data(0, 3, `"nextPageToken":"a"`), ""}, {firstURL + "&pageToken=a", data(3, 5), ""}}, Complete, `"nextPageToken"`},
+		"more": {
+			firstURL,
+			[]asked{{firstURL, data(0, 3, `"next_cursor":"a","has_more":true`), ""}, {firstURL + "&cursor=a", data(3, 5, `"next_cursor":"b","has_more":false`), ""}},
+			Complete, `"next_cursor"`,
+		},
+		"an offset": {
+			firstURL + "&offset=0&limit=3",
+			[]asked{{firstURL + "&offset=0&limit=3", data(0, 3, `"total":5`), ""}, {firstURL + "&offset=3&limit=3", data(3, 5, `"total":5`), ""}},
+			Complete, `"offset", from 0`,
+		},
+		"a number": {
+			firstURL + "&page=1",
+			[]asked{{firstURL + "&page=1", data(0, 3), ""}, {firstURL + "&page=2", data(3, 5), ""}, {firstURL + "&page=3", data(5, 5), ""}},
+			Complete, `"page", from 1`,
+		},
+		"nothing":          {firstURL, []asked{{firstURL, data(0, 3), ""}}, Complete, "nothing in the answer"},
+		"nothing, of more": {firstURL, []asked{{firstURL, data(0, 3, `"has_more":true`), ""}}, Incomplete, "nothing in the answer"},
+		"nothing, of five": {firstURL, []asked{{firstURL, data(0, 3, `"total":5`), ""}}, Incomplete, "nothing in the answer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			start, err := url.Parse(test.first)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w, err := Begin(auto, start)
+			if err != nil {
+				t.Fatal(err)
+			}
+			step, err := w.Answer(pageOf(t, start, test.answers[0]))
+			if err != nil || !strings.Contains(step.Found, test.found) {
+				t.Errorf("auto found %q, %v", step.Found, err)
+			}
+			if step := walked(t, auto, test.first, test.answers); step.State != test.state {
+				t.Errorf("the walk is %s: %s", step.State, step.Reason)
+			}
+		})
+	}
+}

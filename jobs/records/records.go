@@ -1,0 +1,244 @@
+// Package records takes the records out of an answer.
+//
+//	x, err := records.New(job)
+//	value, err := records.Read(header.Get("Content-Type"), body)
+//	page, err := x.Records(value, 7)
+//
+// # Paths
+//
+// A path is names with dots between them: data.items leads to the member items of the member
+// data. A number counts the elements of an array, from 0, or from the end if it is negative:
+// data.0 is the first element of data, data.-1 the last. A name that has dots, brackets or
+// quotes stands in quotes, and anything may stand in brackets: "@odata.nextLink",
+// data["a.b"].c, data[0]. The empty path leads to the whole answer.
+//
+// # Records
+//
+// The elements of an array are records, and an object is one record. null has no records.
+// A path that leads nowhere is an error, since nobody knows whether records are missing. JSON
+// lines are an array of the lines; a CSV is an array of objects whose values are texts. A
+// record is kept as it came, without the white space: numbers keep each digit, members their
+// order.
+//
+// # IDs
+//
+// The ID of a record is the text or number that one path leads to. Several paths give a JSON
+// array of texts, such as ["2025-01-01","7"]. Without a path it is the SHA-256 hash of the
+// record with its members in the order of their names, in hexadecimal digits, so that equal
+// records are one record.
+//
+// # Columns
+//
+// A number is an int64 or a float64 if nothing of it is lost, otherwise its digits as a text.
+// An object or an array is a text of JSON. null and what is missing are nil.
+package records
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/abide-proxy/abide/jobs/output"
+	"github.com/abide-proxy/abide/policy"
+)
+
+// Extractor takes the records of a job out of answers. It is safe for concurrent use.
+type Extractor struct {
+	records Path
+	id      []Path
+	columns []Path
+}
+
+// New is the Extractor of a job.
+func New(job *policy.Job) (*Extractor, error) {
+	x := &Extractor{}
+	var err error
+	if x.records, err = ParsePath(job.Records); err != nil {
+		return nil, fmt.Errorf("records: %w", err)
+	}
+	for _, text := range job.ID {
+		p, err := ParsePath(text)
+		if err != nil {
+			return nil, fmt.Errorf("id: %w", err)
+		}
+		x.id = append(x.id, p)
+	}
+	for _, column := range job.Columns {
+		p, err := ParsePath(column.Path)
+		if err != nil {
+			return nil, fmt.Errorf("columns: %s: %w", column.Name, err)
+		}
+		x.columns = append(x.columns, p)
+	}
+	return x, nil
+}
+
+// Records are the records of an answer, without Unit and Fetched. The page is how many pages
+// of the unit came before, and one: errors name it.
+func (x *Extractor) Records(answer Value, page int) ([]output.Record, error) {
+	v, ok := answer.At(x.records)
+	if !ok {
+		return nil, fmt.Errorf("page %d has no %q%s: write the path of the records as \"records\"", page, x.records, thereIs(answer))
+	}
+	switch v.kind() {
+	case 'n':
+		return nil, nil
+	case '{':
+		r, err := x.record(v, 1, page)
+		if err != nil {
+			return nil, err
+		}
+		return []output.Record{r}, nil
+	case '[':
+	default:
+		return nil, fmt.Errorf("page %d has %s at %q, and records are an array or an object: write the path of the records as \"records\"", page, shortened(v), x.records)
+	}
+	list := make([]output.Record, 0, v.length())
+	var err error
+	v.each(func(_, part Value) {
+		if err != nil {
+			return
+		}
+		var r output.Record
+		if r, err = x.record(part, len(list)+1, page); err == nil {
+			list = append(list, r)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+func (x *Extractor) record(v Value, n, page int) (output.Record, error) {
+	id, err := x.idOf(v)
+	if err != nil {
+		return output.Record{}, fmt.Errorf("record %d of page %d %w: write as \"id\" what identifies each record, or leave \"id\" out, so that the hash of a record does", n, page, err)
+	}
+	r := output.Record{ID: id, Body: v}
+	for _, path := range x.columns {
+		part, _ := v.At(path)
+		r.Columns = append(r.Columns, column(part))
+	}
+	return r, nil
+}
+
+// idOf is the ID of a record. The error follows "record 1".
+func (x *Extractor) idOf(v Value) (string, error) {
+	if len(x.id) == 0 {
+		return hash(v)
+	}
+	parts := make([]string, len(x.id))
+	for i, path := range x.id {
+		part, ok := v.At(path)
+		if !ok {
+			return "", fmt.Errorf("has no %q%s", path, thereIs(v))
+		}
+		text, ok := part.Text()
+		if !ok || text == "" && len(x.id) == 1 {
+			return "", fmt.Errorf("has %s at %q, which is no text or number", shortened(part), path)
+		}
+		parts[i] = text
+	}
+	if len(parts) == 1 {
+		return parts[0], nil
+	}
+	var joined bytes.Buffer
+	e := json.NewEncoder(&joined)
+	e.SetEscapeHTML(false)
+	err := e.Encode(parts)
+	return strings.TrimSuffix(joined.String(), "\n"), err
+}
+
+// hash is the SHA-256 hash of a record whose members are in the order of their names.
+func hash(v Value) (string, error) {
+	d := json.NewDecoder(bytes.NewReader(v))
+	d.UseNumber()
+	var decoded any
+	if err := d.Decode(&decoded); err != nil {
+		return "", fmt.Errorf("is no JSON (%w)", err)
+	}
+	canonical, err := json.Marshal(decoded)
+	if err != nil {
+		return "", fmt.Errorf("is no JSON (%w)", err)
+	}
+	sum := sha256.Sum256(canonical)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// column is a value of a column.
+func column(v Value) any {
+	switch k := v.kind(); {
+	case v.Null():
+		return nil
+	case k == 't' || k == 'f':
+		return k == 't'
+	case v.Number():
+		return number(string(v))
+	}
+	if text, ok := v.Text(); ok {
+		return text
+	}
+	return string(v)
+}
+
+// number is an int64 or a float64 that is written with the same digits, or the text itself.
+func number(text string) any {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || !strings.ContainsAny(text, ".eE") || digits(text) != digits(strconv.FormatFloat(f, 'e', -1, 64)) {
+		return text
+	}
+	return f
+}
+
+// digits are the digits of a number that count, without its sign, point and exponent.
+func digits(text string) string {
+	if i := strings.IndexAny(text, "eE"); i >= 0 {
+		text = text[:i]
+	}
+	text = strings.Replace(strings.TrimPrefix(text, "-"), ".", "", 1)
+	return strings.Trim(text, "0")
+}
+
+// Digest tells the records of a page from those of another page, by their IDs.
+func Digest(list []output.Record) string {
+	h := sha256.New()
+	for i := range list {
+		fmt.Fprintf(h, "%d:%s", len(list[i].ID), list[i].ID)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// thereIs says what a value has, for errors.
+func thereIs(v Value) string {
+	const most = 10
+	names := v.names(most + 1)
+	switch {
+	case v.kind() == '[':
+		return ", but is an array"
+	case len(names) == 0:
+		return ""
+	case len(names) > most:
+		names[most] = "…"
+	}
+	for i, name := range names {
+		names[i] = shortened(Value(name))
+	}
+	return " (there is " + strings.Join(names, ", ") + ")"
+}
+
+// shortened is a value in an error.
+func shortened(v Value) string {
+	const most = 40
+	if letters := []rune(string(v[:min(len(v), 4*most)])); len(letters) > most {
+		return string(letters[:most]) + "…"
+	}
+	return string(v)
+}

@@ -1,0 +1,207 @@
+package records
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/abide-proxy/abide/jobs/output"
+	"github.com/abide-proxy/abide/policy"
+)
+
+// recordsOf are the records that a job finds on page 7.
+func recordsOf(t *testing.T, job policy.Job, kind, body string) ([]output.Record, error) {
+	t.Helper()
+	x, err := New(&job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := Read(kind, []byte(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x.Records(v, 7)
+}
+
+func TestRecordsAreKeptAsTheyCame(t *testing.T) {
+	long := `{"z": 12345678901234567890.10, "a":"ü<&> \u00e4",  "n": [ 1e400, -0.0 ]}`
+	kept := `{"z":12345678901234567890.10,"a":"ü<&> \u00e4","n":[1e400,-0.0]}`
+	for name, test := range map[string]struct{ records, kind, body, want string }{
+		"an array in an object": {"data.items", "application/json", `{"data":{"items":[` + long + `, {} ]}}`, kept + " {}"},
+		"a top level array":     {"", "application/json; charset=utf-8", "\ufeff [1, \"x\" ]", `1 "x"`},
+		"an object":             {"", "", long, kept},
+		"an object in an array": {"data.1", "", `{"data":[1,` + long + `]}`, kept},
+		"the last of an array":  {"data.-1", "", `{"data":[1,{"a":1}]}`, `{"a":1}`},
+		"null":                  {"data", "", `{"data":null}`, ""},
+		"an empty array":        {"data", "", `{"data":[ ]}`, ""},
+		"lines":                 {"", "application/x-ndjson", "{\"a\": 1}\r\n\n [2]\n\"x\"", `{"a":1} [2] "x"`},
+		"no lines":              {"", "application/x-ndjson", "\n", ""},
+		"a CSV":                 {"", "text/csv", "id,\"a \"\"b\"\"\nü\"\n7,\"x,y\"\n8,\n", `{"id":"7","a \"b\"\nü":"x,y"} {"id":"8","a \"b\"\nü":""}`},
+		"a member twice":        {"a", "", `{"a":[1],"a":[2]}`, "2"},
+		"quoted names":          {`"a.b"["c[0]"][0].d`, "", `{"a.b":{"c[0]":[{"d":[{"e":"]},"}]}]}}`, `{"e":"]},"}`},
+		"an escaped name":       {"dä", "", `{"d\u00e4":[1]}`, "1"},
+		"a name with digits":    {"0.1", "", `{"0":{"1":[1]}}`, "1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			list, err := recordsOf(t, policy.Job{Records: test.records}, test.kind, test.body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bodies := make([]string, len(list))
+			for i, r := range list {
+				bodies[i] = string(r.Body)
+			}
+			if got := strings.Join(bodies, " "); got != test.want {
+				t.Errorf("the records are\n%s\nand should be\n%s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestAnIDIsUnambiguous(t *testing.T) {
+	const body = `{"a":"x","b":7,"c":true,"d":{"e":"ü"},"f":12345678901234567890}`
+	for paths, want := range map[string]string{
+		"a": "x", "b": "7", "f": "12345678901234567890", "d.e": "ü", "a b": `["x","7"]`, "b a c d.e": `["7","x","true","ü"]`,
+		"": "",
+	} {
+		list, err := recordsOf(t, policy.Job{ID: strings.Fields(paths)}, "", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := list[0].ID; paths != "" && got != want || paths == "" && len(got) != 64 {
+			t.Errorf("the ID by %q is %s", paths, got)
+		}
+	}
+	hashes := map[string]string{}
+	for body, canonical := range map[string]string{
+		`{"a":1,"b":"ä"}`: "x", `{"b":"\u00e4", "a":1}`: "x", `{"a":1.0,"b":"ä"}`: "y", `{"a":12345678901234567890}`: "z", `{"a":12345678901234567891}`: "w",
+	} {
+		list, err := recordsOf(t, policy.Job{}, "", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if had := hashes[canonical]; had != "" && had != list[0].ID {
+			t.Errorf("%s has another hash than an equal record", body)
+		}
+		hashes[canonical] = list[0].ID
+	}
+	different := map[string]bool{}
+	for _, one := range hashes {
+		different[one] = true
+	}
+	if len(different) != 4 {
+		t.Errorf("records that differ have equal hashes: %v", hashes)
+	}
+}
+
+func TestColumnsLoseNothing(t *testing.T) {
+	const body = `{"s":"x","t":true,"i":-7,"l":12345678901234567890,"f":0.10,"p":0.30000000000000004,"d":0.1000000000000000055511151231257827,"e":1E2,"h":1e999,"o":{"a": [1]},"n":null}`
+	want := []any{"x", true, int64(-7), "12345678901234567890", 0.1, 0.30000000000000004, "0.1000000000000000055511151231257827", 100.0, "1e999", `{"a":[1]}`, nil, nil, int64(1)}
+	job := policy.Job{}
+	for _, path := range []string{"s", "t", "i", "l", "f", "p", "d", "e", "h", "o", "n", "missing", "o.a.0"} {
+		job.Columns = append(job.Columns, policy.JobColumn{Name: path, Path: path})
+	}
+	list, err := recordsOf(t, job, "", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(list[0].Columns, want) {
+		t.Errorf("the columns are %#v", list[0].Columns)
+	}
+}
+
+func TestErrorsSayWhatIsThereAndWhatToWrite(t *testing.T) {
+	for name, test := range map[string]struct {
+		job  policy.Job
+		body string
+		want []string
+	}{
+		"no records": {policy.Job{Records: "data.items"}, `{"items":[],"next":1}`, []string{`page 7 has no "data.items" (there is items, next)`, `"records"`}},
+		"a text":     {policy.Job{Records: "data"}, `{"data":"` + strings.Repeat("x", 100) + `"}`, []string{`"` + strings.Repeat("x", 39) + `…`, "an array or an object"}},
+		"no ID":      {policy.Job{Records: "data", ID: []string{"id"}}, `{"data":[{"id":1},{"key":2}]}`, []string{`record 2 of page 7 has no "id" (there is key)`, `write as "id"`}},
+		"a null ID":  {policy.Job{Records: "data", ID: []string{"id"}}, `{"data":[{"id":null}]}`, []string{`record 1 of page 7 has null at "id"`}},
+		"an empty":   {policy.Job{Records: "data", ID: []string{"id"}}, `{"data":[{"id":""}]}`, []string{`has "" at "id"`}},
+		"an object":  {policy.Job{Records: "data", ID: []string{"a", "id"}}, `{"data":[{"a":1,"id":{}}]}`, []string{`has {} at "id"`}},
+		"no object":  {policy.Job{ID: []string{"id"}}, `[[1]]`, []string{`has no "id", but is an array`}},
+	} {
+		list, err := recordsOf(t, test.job, "", test.body)
+		if err == nil {
+			t.Errorf("%s: %d records", name, len(list))
+			continue
+		}
+		for _, want := range test.want {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: the error is %q, without %q", name, err, want)
+			}
+		}
+	}
+}
+
+func TestABodyThatCannotBeReadSaysWhy(t *testing.T) {
+	for name, test := range map[string]struct {
+		kind string
+		body []byte
+		want string
+	}{
+		"HTML":         {"text/html; charset=utf-8", []byte("<html>"), "no JSON, its content type is text/html"},
+		"no JSON":      {"", []byte(`{"a":}`), "no JSON, its content type is none"},
+		"cut":          {"application/json", []byte(`[1,2`), "unexpected end"},
+		"empty":        {"application/json", []byte(" \n"), "the answer is empty"},
+		"no UTF-8":     {"application/json", []byte("\"\xff\""), "not UTF-8"},
+		"too long":     {"", make([]byte, MaxBody+1), "longer than 64 MiB"},
+		"a bad line":   {"application/jsonl", []byte("1\n\n{\n"), "line 3"},
+		"a bad row":    {"text/csv", []byte("a,b\n1\n"), "no CSV: record on line 2"},
+		"equal names":  {"text/csv", []byte("a,a\n1,2\n"), `two columns named "a"`},
+		"two in JSON":  {"application/json", []byte("{}\n{}"), "after top-level value"},
+		"deep in JSON": {"application/json", []byte(strings.Repeat("[", 20_000)), "no JSON"},
+	} {
+		if _, err := Read(test.kind, test.body); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: the error is %v, and should have %q", name, err, test.want)
+		}
+	}
+}
+
+func TestAPathThatCannotBeReadSaysWhy(t *testing.T) {
+	for _, text := range []string{".", "a.", ".a", "a..b", "a[", "a[0", "a[x]", `a["x"`, `"a`, "a]b", `a"b"`, "[0]a", `["a"]b`} {
+		if p, err := ParsePath(text); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("the path %q", text)) {
+			t.Errorf("%s is read as %q, %v", text, p.steps, err)
+		}
+	}
+}
+
+func TestTheDigestTellsPagesApart(t *testing.T) {
+	one, other := []output.Record{{ID: "a"}, {ID: "bc"}}, []output.Record{{ID: "ab"}, {ID: "c"}}
+	if Digest(one) == Digest(other) || Digest(one) != Digest(one[:2:2]) || len(Digest(nil)) != 32 {
+		t.Errorf("the digests are %s and %s", Digest(one), Digest(other))
+	}
+}
+
+func FuzzRecords(f *testing.F) {
+	f.Add("data.items", "id", "application/json", []byte(`{"data":{"items":[{"id":1}]}}`))
+	f.Add("[0][\"a.b\"].-1", "", "application/x-ndjson", []byte("{\"a.b\":[1]}\n2"))
+	f.Add("", "a", "text/csv", []byte("a,b\n1,2"))
+	f.Fuzz(func(t *testing.T, path, id, kind string, body []byte) {
+		job := &policy.Job{Records: path, Columns: []policy.JobColumn{{Name: "c", Path: id}}}
+		if id != "" {
+			job.ID = []string{id}
+		}
+		x, err := New(job)
+		if err != nil {
+			return
+		}
+		v, err := Read(kind, body)
+		if err != nil {
+			return
+		}
+		list, err := x.Records(v, 1)
+		if err != nil {
+			return
+		}
+		for _, r := range list {
+			if again, err := Read("", r.Body); err != nil || string(again) != string(r.Body) || r.ID == "" {
+				t.Errorf("the record %q with the ID %q is not one: %v", r.Body, r.ID, err)
+			}
+		}
+	})
+}

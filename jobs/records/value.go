@@ -1,0 +1,158 @@
+package records
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+)
+
+// Value is a JSON value without white space outside of its texts. Read makes them: a Value
+// that is no JSON has no parts.
+type Value []byte
+
+// At is the part that a path leads to.
+func (v Value) At(p Path) (Value, bool) {
+	for _, step := range p.steps {
+		part, ok := v.part(step)
+		if !ok {
+			return nil, false
+		}
+		v = part
+	}
+	return v, len(v) > 0
+}
+
+// part is a member of an object or an element of an array. Of members of one name the last
+// one counts, as for most readers of JSON.
+func (v Value) part(step string) (found Value, ok bool) {
+	switch v.kind() {
+	case '{':
+		v.each(func(name, part Value) {
+			if s, is := name.Text(); is && s == step {
+				found, ok = part, true
+			}
+		})
+	case '[':
+		i, err := strconv.Atoi(step)
+		if err != nil {
+			return nil, false
+		}
+		if i < 0 {
+			i += v.length()
+		}
+		n := 0
+		v.each(func(_, part Value) {
+			if n == i {
+				found, ok = part, true
+			}
+			n++
+		})
+	}
+	return found, ok
+}
+
+func (v Value) length() (n int) {
+	v.each(func(_, _ Value) { n++ })
+	return n
+}
+
+// kind is the first letter: { [ " t f n, a digit or a minus.
+func (v Value) kind() byte {
+	if len(v) == 0 {
+		return 0
+	}
+	return v[0]
+}
+
+// Null says whether there is no value, or null.
+func (v Value) Null() bool { return len(v) == 0 || v.kind() == 'n' }
+
+// Text is a text, or a number or truth value as it is written.
+func (v Value) Text() (string, bool) {
+	switch v.kind() {
+	case 0, '{', '[', 'n':
+		return "", false
+	case '"':
+		if inside := v[1 : len(v)-1]; bytes.IndexByte(inside, '\\') < 0 {
+			return string(inside), true
+		}
+		var s string
+		err := json.Unmarshal(v, &s)
+		return s, err == nil
+	}
+	return string(v), true
+}
+
+// Number says whether the value is a number, which Text has as it is written.
+func (v Value) Number() bool {
+	k := v.kind()
+	return k == '-' || '0' <= k && k <= '9'
+}
+
+// each visits the members of an object or the elements of an array, which have no names.
+func (v Value) each(visit func(name, part Value)) {
+	k := v.kind()
+	if k != '{' && k != '[' {
+		return
+	}
+	for i := 1; i < len(v)-1; i++ { // at a comma, or before the first
+		var name Value
+		if k == '{' {
+			end := i + v[i:].end()
+			name, i = v[i:end], end+1
+		}
+		if i >= len(v)-1 {
+			return
+		}
+		end := i + v[i:].end()
+		visit(name, v[i:end])
+		i = end
+	}
+}
+
+// end is the length of the value that v begins with.
+func (v Value) end() int {
+	depth, text := 0, false
+	for i := 0; i < len(v); i++ {
+		switch c := v[i]; {
+		case text && c == '\\':
+			i++
+			continue
+		case c == '"':
+			text = !text
+		case text:
+			continue
+		case c == '{' || c == '[':
+			depth++
+			continue
+		case c == '}' || c == ']':
+			if depth == 0 {
+				return i
+			}
+			depth--
+		case c == ',' || c == ':':
+			if depth == 0 {
+				return i
+			}
+			continue
+		default:
+			continue
+		}
+		if depth == 0 && !text { // a text, an object or an array ends
+			return i + 1
+		}
+	}
+	return len(v)
+}
+
+// names are the names of an object's members, at most n.
+func (v Value) names(n int) (names []string) {
+	if v.kind() == '{' {
+		v.each(func(name, _ Value) {
+			if s, ok := name.Text(); ok && len(names) < n {
+				names = append(names, s)
+			}
+		})
+	}
+	return names
+}

@@ -1,0 +1,253 @@
+// Package units makes the units of a job from its range or its items, and the request of each.
+//
+//	for u, err := range units.Of(ctx, job, open) {
+//		r, err := units.Fill(job, u) // the request with its placeholders replaced
+//	}
+//
+// A unit is known by its key: the start of a step of the range, or the item.
+package units
+
+import (
+	"bufio"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/abide-proxy/abide/jobs/output"
+	"github.com/abide-proxy/abide/policy"
+)
+
+// Most is how many units a job may have.
+const Most = 10_000_000
+
+// Opener opens the output of another job, whose records are items.
+type Opener func(ctx context.Context, o policy.JobOutput) (output.Output, error)
+
+// single is the key of the only unit of a job without range and items.
+const single = "all"
+
+// Of yields the units of a job, each once. An error ends them.
+func Of(ctx context.Context, job *policy.Job, open Opener) iter.Seq2[output.Unit, error] {
+	return func(yield func(output.Unit, error) bool) {
+		n := int64(0)
+		for key, err := range keys(ctx, job, open) {
+			if err == nil && n == Most {
+				err = fmt.Errorf("the job has more than %d units; use a longer step, or several jobs", Most)
+			}
+			if !yield(output.Unit{Key: key, Place: n}, err) || err != nil {
+				return
+			}
+			n++
+		}
+	}
+}
+
+func keys(ctx context.Context, job *policy.Job, open Opener) iter.Seq2[string, error] {
+	switch {
+	case job.Range != nil:
+		return steps(job.Range)
+	case job.Items == nil:
+		return func(yield func(string, error) bool) { yield(single, nil) }
+	}
+	items := job.Items
+	switch {
+	case len(items.List) > 0:
+		return func(yield func(string, error) bool) {
+			for _, one := range items.List {
+				if !yield(one, nil) {
+					return
+				}
+			}
+		}
+	case items.File != "" && items.Column != "":
+		return fromFile(items.File, func(r io.Reader, yield func(string) bool) error { return column(r, items.Column, yield) })
+	case items.File != "":
+		return fromFile(items.File, lines)
+	}
+	return fromJob(ctx, items, open)
+}
+
+// steps are the starts of the steps of a range.
+func steps(r *policy.JobRange) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for i := 0; ; i++ {
+			at := step(r, i)
+			if at.After(r.To) {
+				return
+			}
+			if !step(r, i+1).After(at) {
+				continue // a day that a zone left out when it crossed the date line
+			}
+			if !yield(keyOf(r, at), nil) {
+				return
+			}
+		}
+	}
+}
+
+// step is the start of step i of a range.
+func step(r *policy.JobRange, i int) time.Time {
+	n := i * r.Step.N
+	switch r.Step.Unit {
+	case "h":
+		return r.From.Add(time.Duration(n) * time.Hour)
+	case "mo": // the last day of a month stays the last day
+		y, m, d := r.From.Date()
+		last := time.Date(y, m+time.Month(n)+1, 0, 0, 0, 0, 0, time.UTC).Day()
+		return onDay(r, y, m+time.Month(n), min(d, last))
+	}
+	y, m, d := r.From.Date()
+	return onDay(r, y, m, d+n)
+}
+
+// onDay is the time of day of the start of a range, on another day. Where clocks skip that time,
+// it is the moment at which they do, which belongs to the day and not to the one before.
+func onDay(r *policy.JobRange, y int, m time.Month, d int) time.Time {
+	hour, minute, second := r.From.Clock()
+	at := time.Date(y, m, d, hour, minute, second, 0, r.Zone)
+	_, offset := at.Zone()
+	if at.Add(time.Duration(offset) * time.Second).Before(time.Date(y, m, d, hour, minute, second, 0, time.UTC)) {
+		_, at = at.ZoneBounds()
+	}
+	return at
+}
+
+// keyOf is the key of a step.
+func keyOf(r *policy.JobRange, at time.Time) string {
+	if r.Step.Unit == "h" {
+		return at.Format(time.RFC3339)
+	}
+	return at.Format(time.DateOnly)
+}
+
+// fromFile reads items from a file.
+func fromFile(path string, read func(r io.Reader, yield func(string) bool) error) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		f, err := os.Open(path)
+		if err != nil {
+			yield("", fmt.Errorf("the items cannot be read: %w", err))
+			return
+		}
+		defer f.Close()
+		ended := false
+		err = read(f, func(item string) bool {
+			ended = !yield(item, nil)
+			return !ended
+		})
+		if err != nil && !ended {
+			yield("", fmt.Errorf("the items in %s cannot be read: %w", path, err))
+		}
+	}
+}
+
+// maxItem is the longest item in bytes.
+const maxItem = 64 << 10
+
+// lines are the lines of a file, without those that are empty or begin with #.
+func lines(r io.Reader, yield func(string) bool) error {
+	s := bufio.NewScanner(r)
+	s.Buffer(nil, maxItem)
+	for s.Scan() {
+		item := strings.TrimSpace(strings.TrimPrefix(s.Text(), "\ufeff"))
+		if item != "" && !strings.HasPrefix(item, "#") && !yield(item) {
+			return nil
+		}
+	}
+	if errors.Is(s.Err(), bufio.ErrTooLong) {
+		return fmt.Errorf("a line is longer than %d bytes", maxItem)
+	}
+	return s.Err()
+}
+
+// column is a column of a CSV file.
+func column(r io.Reader, name string, yield func(string) bool) error {
+	from := csv.NewReader(r)
+	from.ReuseRecord, from.FieldsPerRecord = true, -1
+	head, err := from.Read()
+	if err != nil {
+		return errors.New("there is no line with the names of columns")
+	}
+	head = slices.Clone(head)
+	head[0] = strings.TrimPrefix(head[0], "\ufeff")
+	at := slices.IndexFunc(head, func(one string) bool { return strings.TrimSpace(one) == name })
+	if at < 0 {
+		return fmt.Errorf("there is no column %q; there are %s", name, strings.Join(head, ", "))
+	}
+	for {
+		row, err := from.Read()
+		switch {
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		case at >= len(row):
+			line, _ := from.FieldPos(0)
+			return fmt.Errorf("line %d has no column %q", line, name)
+		}
+		if item := strings.TrimSpace(row[at]); item != "" && !yield(strings.Clone(item)) {
+			return nil
+		}
+	}
+}
+
+// fromJob reads items from the records of another job.
+func fromJob(ctx context.Context, items *policy.JobItems, open Opener) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		if err := eachOfJob(ctx, items, open, func(item string) bool { return yield(item, nil) }); err != nil {
+			yield("", err)
+		}
+	}
+}
+
+func eachOfJob(ctx context.Context, items *policy.JobItems, open Opener, yield func(string) bool) error {
+	o, err := open(ctx, items.Job)
+	if err != nil {
+		return fmt.Errorf("the items come from %s, which cannot be opened: %w", items.Job, err)
+	}
+	defer o.Close()
+	query := items.Query
+	if query == "" {
+		if query, err = queryOf(ctx, o, items); err != nil {
+			return err
+		}
+	}
+	for item, err := range o.Query(ctx, query) {
+		if err != nil {
+			return fmt.Errorf("the items from %s: %w", items.Job, err)
+		}
+		if item != "" && !yield(item) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// queryOf is the query for a column of the records of a job.
+func queryOf(ctx context.Context, o output.Output, items *policy.JobItems) (string, error) {
+	list, err := o.Jobs(ctx)
+	if err != nil {
+		return "", err
+	}
+	name := items.Name
+	var names []string
+	for _, d := range list {
+		names = append(names, d.Name)
+	}
+	switch {
+	case name == "" && len(names) == 1:
+		name = names[0]
+	case name == "":
+		return "", fmt.Errorf("%s has %d jobs (%s); say in items.name which one", items.Job, len(names), strings.Join(names, ", "))
+	case !slices.Contains(names, name):
+		return "", fmt.Errorf("%s has no job %q; it has %s", items.Job, name, strings.Join(names, ", "))
+	}
+	quote := func(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
+	return "SELECT DISTINCT " + quote(items.Column) + " FROM " + quote(name) + " ORDER BY 1", nil
+}

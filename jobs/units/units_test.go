@@ -1,0 +1,197 @@
+package units
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/abide-proxy/abide/jobs/output"
+	"github.com/abide-proxy/abide/policy"
+)
+
+func load(t testing.TB, text string) *policy.Job {
+	t.Helper()
+	j, err := policy.LoadJob(policy.Source{Path: "job.yaml", Data: []byte(text)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+func noOther(context.Context, policy.JobOutput) (output.Output, error) {
+	return nil, errors.New("there is no other job")
+}
+
+// urls are the URLs of all units.
+func urls(t testing.TB, j *policy.Job) (list []string) {
+	t.Helper()
+	for u, err := range Of(t.Context(), j, noOther) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := Fill(j, u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, r.URL.String())
+	}
+	return list
+}
+
+func TestEachStepOfARangeIsAUnit(t *testing.T) {
+	for _, c := range []struct {
+		dates string
+		url   string
+		want  []string
+	}{
+		{"from: 2024-02-28, to: 2024-03-01", "{date}", []string{"2024-02-28", "2024-02-29", "2024-03-01"}},
+		{"from: 2024-01-31, to: 2024-04-30, step: 1mo", "{from}/{to}", []string{"2024-01-31/2024-02-29", "2024-02-29/2024-03-31", "2024-03-31/2024-04-30", "2024-04-30/2024-05-31"}},
+		{"from: 2025-01-01, to: 2025-01-15, step: 1w", "{from}/{to:2006/01}", []string{"2025-01-01/2025%2F01", "2025-01-08/2025%2F01", "2025-01-15/2025%2F01"}},
+		{"from: 2025-03-30T00:00, to: 2025-03-30T04:00, step: 1h, timezone: Europe/Berlin", "{date:unix}", []string{"1743289200", "1743292800", "1743296400", "1743300000"}},
+		{"from: 2025-01-31T22:00, to: 2025-02-01, step: 6h", "{date:2006-01-02 15}", []string{"2025-01-31%2022", "2025-02-01%2004", "2025-02-01%2010", "2025-02-01%2016", "2025-02-01%2022"}},
+	} {
+		j := load(t, "name: a\nrequest: \"https://api.test/"+c.url+"\"\nrange: {"+c.dates+"}")
+		var want []string
+		for _, one := range c.want {
+			want = append(want, "https://api.test/"+one)
+		}
+		if got := urls(t, j); !slices.Equal(got, want) {
+			t.Errorf("%s:\n got %v\nwant %v", c.dates, got, want)
+		}
+	}
+}
+
+// The steps of a range meet: the end of each is the start of the next, also where clocks are
+// changed.
+func TestStepsMeet(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		zone, err := time.LoadLocation(rapid.SampledFrom([]string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "America/Sao_Paulo", "Africa/Cairo", "Pacific/Apia"}).Draw(t, "zone"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		from := time.Date(rapid.IntRange(2000, 2030).Draw(t, "year"), time.Month(rapid.IntRange(1, 12).Draw(t, "month")), rapid.IntRange(1, 31).Draw(t, "day"), 0, 0, 0, 0, zone)
+		r := &policy.JobRange{From: from, To: from.AddDate(0, rapid.IntRange(0, 3).Draw(t, "months"), 5), Zone: zone, Step: policy.JobStep{
+			N: rapid.IntRange(1, 40).Draw(t, "n"), Unit: rapid.SampledFrom([]string{"h", "d", "mo"}).Draw(t, "unit"),
+		}}
+		j := &policy.Job{Range: r, Request: policy.JobRequest{Method: "GET", URL: "https://api.test/?a={from:unix}&b={to:unix}"}}
+		end, n, seen := "", 0, map[string]bool{}
+		for u, err := range Of(context.Background(), j, noOther) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if seen[u.Key] {
+				t.Fatalf("two units have the key %s", u.Key)
+			}
+			seen[u.Key] = true
+			filled, err := Fill(j, u)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q := filled.URL.Query()
+			if n > 0 && q.Get("a") != end {
+				t.Fatalf("unit %s begins at %s, the one before ends at %s", u.Key, q.Get("a"), end)
+			}
+			end, n = q.Get("b"), n+1
+		}
+		if n == 0 {
+			t.Fatal("there is no unit")
+		}
+	})
+}
+
+func TestADayWithoutAMidnightIsAUnitOfItsOwn(t *testing.T) {
+	j := load(t, "name: a\nrequest: \"https://api.test/{date}\"\nrange: {from: 2018-11-03, to: 2018-11-05, timezone: America/Sao_Paulo}")
+	want := []string{"https://api.test/2018-11-03", "https://api.test/2018-11-04", "https://api.test/2018-11-05"}
+	if got := urls(t, j); !slices.Equal(got, want) {
+		t.Errorf("got %v\nwant %v", got, want)
+	}
+}
+
+func TestItemsComeFromListsAndFiles(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	lines := write("ids.txt", "\ufeffa b\n\n# a comment\n c/d \r\n")
+	table := write("ids.csv", "\ufeffname,id\nx,1\ny,\"2,3\"\n")
+	for items, want := range map[string][]string{
+		"[x, 'ä&b']":                         {"x", "%C3%A4&b"},
+		lines:                                {"a%20b", "c%2Fd"},
+		"{csv: " + table + ", column: id}":   {"1", "2%2C3"},
+		"{csv: " + table + ", column: name}": {"x", "y"},
+	} {
+		for i := range want {
+			want[i] = "https://api.test/" + want[i]
+		}
+		if got := urls(t, load(t, "name: a\nrequest: https://api.test/{item}\nitems: "+items)); !slices.Equal(got, want) {
+			t.Errorf("%s: %v", items, got)
+		}
+	}
+	for items, want := range map[string]string{
+		filepath.Join(dir, "none"):         "the items cannot be read",
+		"{csv: " + table + ", column: nr}": `there is no column "nr"; there are name, id`,
+		"{job: other.db, column: id}":      "cannot be opened: there is no other job",
+	} {
+		var fault error
+		for _, err := range Of(t.Context(), load(t, "name: a\nrequest: https://api.test/{item}\nitems: "+items), noOther) {
+			fault = err
+		}
+		if fault == nil || !strings.Contains(fault.Error(), want) {
+			t.Errorf("%s: %v", items, fault)
+		}
+	}
+}
+
+func TestAPlaceholderCannotChangeTheRequestAroundIt(t *testing.T) {
+	j := load(t, `{name: a, request: {url: "https://api.test/x?q={item}&k=1", method: POST, headers: {X-Item: "{item}"}, body: '{"id": "{item}"}'}, items: ['a"&k=2']}`)
+	r, err := Fill(j, output.Unit{Key: `a"&k=2`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if q := r.URL.Query(); q.Get("q") != `a"&k=2` || q.Get("k") != "1" || string(r.Body) != `{"id": "a\"\u0026k=2"}` || r.Header.Get("Content-Type") != "application/json" {
+		t.Errorf("%s %s", r.URL, r.Body)
+	}
+	if _, err := Fill(j, output.Unit{Key: "a\r\nX-Other: b"}); err == nil {
+		t.Error("an item with a line break got into a header")
+	}
+}
+
+func TestAnIdempotencyKeyStaysTheSameForItsUnit(t *testing.T) {
+	j := load(t, `{name: a, request: {url: "https://api.test/{item}", method: POST}, items: [x, y]}`)
+	key := func(item string) string {
+		r, err := Fill(j, output.Unit{Key: item})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Header.Get("Idempotency-Key")
+	}
+	first := key("x")
+	if first == "" || first != key("x") || first == key("y") {
+		t.Errorf("%q, %q", key("x"), key("y"))
+	}
+}
+
+func TestTheFingerprintIsOfWhatMustNotChange(t *testing.T) {
+	const text = `{name: a, request: {url: "https://api.test/{date}"}, range: {from: 2025-01-01, to: 2025-01-31}, id: id, workers: 4}`
+	was := Fingerprint(load(t, text))
+	for change, differs := range map[string]bool{
+		"2025-01-31 → 2025-12-31": false, "workers: 4 → workers: 9": false, "id: id → id: number": true, "/{date} → /v2/{date}": true,
+		"31} → 31, step: 1d}": false, "31} → 31, step: 1mo}": true, "31} → 31, timezone: Asia/Tokyo}": true, "from: 2025-01-01 → from: 2024-01-01": false, "from: 2025-01-01 → from: 2025-01-01T12:00": true,
+	} {
+		old, with, _ := strings.Cut(change, " → ")
+		if is := Fingerprint(load(t, strings.Replace(text, old, with, 1))); (is != was) != differs {
+			t.Errorf("%s", change)
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package knowledge
+
+import (
+	"slices"
+	"time"
+
+	"github.com/abide-proxy/abide/learn"
+	"github.com/abide-proxy/abide/ledger"
+	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/queue"
+	"github.com/abide-proxy/abide/routes"
+)
+
+// Answer is an answer of a site, with the request it answers.
+type Answer struct {
+	Lesson  *learn.Lesson // limits that the answer tells of
+	At      time.Time     // arrival of its head
+	Class   *routes.Class // of the request
+	Sent    time.Time     // when the request was sent, by the ledgers' time
+	Budget  string        // key of the ledgers that the request took from
+	Backend bool          // the request went to one of several backends, which have limits of their own
+	Reserve ledger.Reserve
+}
+
+// updater applies updates to the meters of limits: a permit of the queue.
+type updater interface {
+	Update(list []queue.Update)
+}
+
+// whose is the key of the ledger that the announcement belongs to.
+func (a *Answer) whose(one *routes.Announcement) string {
+	if one.Site && !a.Backend {
+		return ""
+	}
+	return a.Budget
+}
+
+// LearnFrom applies an answer to the routes of the site, and to the ledgers of announced
+// limits. If the limits of routes change, the queue must plan the site's waiting requests
+// again.
+func (s *Site) LearnFrom(a *Answer, to updater) routes.Learned {
+	all := s.learn(a.At, a.Class, a.Budget, a.Sent, a.Lesson)
+	if len(all.Announcements) == 0 {
+		return all
+	}
+	surprises := make([]ledger.Surprise, len(all.Announcements))
+	to.Update(s.updates(a, all.Announcements, surprises))
+	for i := range all.Announcements {
+		one := &all.Announcements[i]
+		all.Changed = s.explain(a.At, a.Class, a.whose(one), one.ID, a.Sent, surprises[i]) || all.Changed
+	}
+	return all
+}
+
+// updates makes the updates of ledgers by an answer. They set the surprises.
+func (s *Site) updates(a *Answer, all []routes.Announcement, surprises []ledger.Surprise) []queue.Update {
+	list := make([]queue.Update, len(all))
+	for i := range all {
+		one := &all[i]
+		l := s.Limit(&routes.Limit{ID: one.ID, Title: one.Title, Entity: one.Entity, Unit: one.Limit.Unit}, a.Reserve)
+		l.Key = a.whose(one)
+		took := int64(0)
+		if slices.ContainsFunc(a.Class.Limits, func(l routes.Limit) bool { return l.ID == one.ID }) {
+			took = 1
+		}
+		now, sent := a.At, a.Sent
+		list[i] = queue.Update{Limit: l, Apply: func(_ time.Time, m limit.Meter) {
+			if l, ok := m.(*ledger.Ledger); ok {
+				surprises[i] = l.Update(now, ledger.Answer{Sent: sent, Units: took, Limit: one.Limit, Refused: one.Refused, RetryAt: one.RetryAt})
+			}
+		}}
+	}
+	return list
+}

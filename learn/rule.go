@@ -1,0 +1,259 @@
+package learn
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// readByRule reads one header by a dialect's rule.
+func (s *reading) readByRule(d *Dialect, h *Header, name string, lines []string) {
+	unit := h.In
+	if unit == 0 && h.Is == IsReset {
+		unit = d.ResetUnit
+	}
+	if unit == 0 && h.Is == IsRetry {
+		unit = d.RetryUnit
+	}
+	for _, line := range lines {
+		if len(line) > 8*maxValueLength {
+			continue
+		}
+		switch h.Form {
+		case List:
+			s.list(h, line)
+		case Ratio:
+			s.ratios(h, line)
+		case Named:
+			s.named(h, line)
+		case Usage:
+			s.usage(h, line)
+		case Suffix:
+			suffix := strings.TrimPrefix(name, strings.TrimSuffix(h.Name, "*"))
+			if g := s.of(h, h.Of+" "+suffix); g != nil {
+				g.Window = time.Duration(periodOf(suffix)) * time.Second
+				s.value(h, g, line, unit)
+			}
+		case Plain, Hertz:
+			of := strings.Fields(h.Of)
+			if len(of) == 0 {
+				of = append(of, "")
+			}
+			for _, one := range of {
+				if g := s.of(h, one); g != nil {
+					s.value(h, g, line, unit)
+				}
+			}
+		}
+	}
+}
+
+// of is the group of a limit that a dialect names.
+func (s *reading) of(h *Header, name string) *group {
+	g := s.group("row", name)
+	if g == nil {
+		return nil
+	}
+	if h.Unit != "" || h.Is != IsReset {
+		g.Unit = h.Unit
+	}
+	if h.Scope != None {
+		g.Scope = h.Scope
+	}
+	if h.Window > 0 {
+		g.Window = h.Window
+	}
+	g.aligned = g.aligned || h.Aligned
+	method := s.method
+	if method == "HEAD" {
+		method = "GET"
+	}
+	g.Other = g.Other || h.Method != "" && h.Method != method
+	return g
+}
+
+// value reads one value of a limit.
+func (s *reading) value(h *Header, g *group, line string, unit time.Duration) {
+	n := count(line)
+	switch h.Is {
+	case IsLimit:
+		if n.Known {
+			g.limit(n.N)
+		}
+		if n.Known && h.Form == Hertz && n.N > 0 {
+			g.Rate, g.Window = n.N, time.Second
+		}
+	case IsRemaining:
+		if n.Known {
+			g.remaining(n.N)
+		}
+	case IsUsed:
+		if n.Known {
+			g.used(n.N)
+		}
+	case IsRate:
+		if n.Known && n.N > 0 {
+			g.Rate = n.N
+		}
+	case IsCost:
+		g.cost = n
+	case IsReset:
+		s.readTimes(line, func(text string) bool { return s.reset(g, text, unit) })
+	case IsNext:
+		s.readTimes(line, func(text string) bool {
+			m, is := s.clock.read(text, unit)
+			if is == good {
+				g.Next = m.at
+			}
+			return is != notANumber
+		})
+	case IsRetry:
+		s.readTimes(line, func(text string) bool { return s.retry(&field{header: h.Name}, text, unit) })
+	case IsWindow:
+		if w := durationOf(line, unit == time.Millisecond); w > 0 {
+			g.Window = w
+		}
+	case IsLabel:
+		s.label("type", line)
+	}
+}
+
+// list reads one number for each window of the rule.
+func (s *reading) list(h *Header, line string) {
+	for n, window := range h.Windows {
+		var part string
+		part, line, _ = strings.Cut(line, ",")
+		g := s.of(h, h.Of+" "+window.String())
+		if g == nil {
+			return
+		}
+		g.Window = window
+		s.value(h, g, part, 0)
+		if line == "" && n+1 < len(h.Windows) {
+			return
+		}
+	}
+}
+
+// ratios reads name=used/limit; name=used/limit.
+func (s *reading) ratios(h *Header, line string) {
+	parts := strings.Split(line, ";")
+	for _, part := range parts[:min(len(parts), maxItems)] {
+		name, ratio, ok := strings.Cut(part, "=")
+		if !ok {
+			continue
+		}
+		if g := s.of(h, trimBlanks(name)); g != nil {
+			g.ratio(trimBlanks(ratio))
+		}
+	}
+}
+
+// named reads name;remaining,name;remaining.
+func (s *reading) named(h *Header, line string) {
+	parts := strings.Split(line, ",")
+	for _, part := range parts[:min(len(parts), maxItems)] {
+		name, left, _ := strings.Cut(trimBlanks(part), ";")
+		n := count(left)
+		if name == "" || !n.Known {
+			continue
+		}
+		if g := s.of(h, name); g != nil {
+			g.Bucket, g.Scope = bucketOf(name)
+			g.remaining(n.N)
+		}
+	}
+}
+
+// usage reads percentages, and the minutes until requests are possible again.
+func (s *reading) usage(h *Header, line string) {
+	g := s.of(h, h.Of)
+	if g == nil {
+		return
+	}
+	g.Unit = Percent
+	for _, key := range []string{"call_count", "total_time", "total_cputime", "acc_id_util_pct"} {
+		for found := members([]byte(line), key); ; {
+			value, ok := found.next()
+			if !ok {
+				break
+			}
+			if n := count(string(value)); n.Known {
+				g.used(n.N)
+			}
+		}
+	}
+	for _, key := range []string{"estimated_time_to_regain_access", "reset_time_duration"} {
+		unit := time.Minute
+		if key == "reset_time_duration" {
+			unit = time.Second
+		}
+		value, ok := members([]byte(line), key).next()
+		if !ok {
+			continue
+		}
+		d, is := parseDecimal(string(value))
+		if ahead, believed := d.of(unit); is == good && believed && ahead > 0 {
+			m := s.clock.in(ahead, unit)
+			s.hints.body.add(m, good)
+			g.Next = m.at
+		}
+	}
+}
+
+// members finds the values of a key at any depth in JSON that may be truncated.
+func members(text []byte, key string) *finder {
+	return &finder{text: text, quoted: strconv.Quote(key)}
+}
+
+// finder iterates over the values of one key.
+type finder struct {
+	text   []byte
+	quoted string
+}
+
+// next is the next value: the content of a string, or the text of a number or word.
+func (f *finder) next() ([]byte, bool) {
+	for {
+		at := indexOf(f.text, f.quoted)
+		if at < 0 {
+			return nil, false
+		}
+		inside := at > 0 && f.text[at-1] == '\\'
+		rest := f.text[at+len(f.quoted):]
+		f.text = rest
+		if inside {
+			continue
+		}
+		rest = skip(rest)
+		if len(rest) == 0 || rest[0] != ':' {
+			continue
+		}
+		rest = skip(rest[1:])
+		end := 0
+		if len(rest) > 0 && rest[0] == '"' {
+			for end = 1; end < len(rest) && rest[end] != '"'; end++ {
+				if rest[end] == '\\' {
+					end++
+				}
+			}
+			if end < len(rest) {
+				return rest[1:end], true
+			}
+			return nil, false
+		}
+		for end < len(rest) && (digit(rest[end]) || rest[end]|0x20 >= 'a' && rest[end]|0x20 <= 'z' || rest[end] == '.' || rest[end] == '-' || rest[end] == '+') {
+			end++
+		}
+		if end > 0 {
+			return rest[:end], true
+		}
+	}
+}
+
+func skip(text []byte) []byte {
+	for len(text) > 0 && (text[0] == ' ' || text[0] == '\t' || text[0] == '\n' || text[0] == '\r') {
+		text = text[1:]
+	}
+	return text
+}

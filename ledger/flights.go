@@ -1,0 +1,272 @@
+package ledger
+
+import "sort"
+
+// takenAt is the units taken at one time.
+type takenAt struct {
+	at    int64
+	open  int64 // units not answered
+	heard int64 // units answered, by requests that are not done
+	from  int64 // sum of units taken before
+	upto  int64 // sum including these
+}
+
+// mark is the sum of units answered by a time.
+type mark struct{ at, sum int64 }
+
+const (
+	marks         = 128
+	rebase        = int64(1) << 58
+	answerTimeout = hour // maximum wait for an answer
+)
+
+// flights records which units were taken, and when they were answered. The zero value has
+// none in flight.
+type flights struct {
+	list        []takenAt // by time; entries from head on are not done
+	head        int
+	taken       int64 // units in all
+	answered    int64
+	busy        int64 // units that are not done
+	answeredLog [marks]mark
+	marks       int
+	maxInFlight int64 // bound of units in flight while little is known; 0: none
+}
+
+// unanswered is how many units the server may or may not have counted.
+func (f *flights) unanswered() int64 { return f.taken - f.answered }
+
+func (f *flights) take(v, n int64) {
+	if f.taken > rebase {
+		f.taken -= f.answered
+		f.answered, f.marks = 0, 0
+	}
+	f.taken += n
+	f.busy += n
+	if last := len(f.list) - 1; last >= f.head && f.list[last].at >= v {
+		f.list[last].open += n
+		f.list[last].upto = f.taken
+		return
+	}
+	if len(f.list) == cap(f.list) {
+		f.pack()
+	}
+	f.list = append(f.list, takenAt{at: v, open: n, from: f.taken - n, upto: f.taken})
+}
+
+// pack removes entries that are done, if there are many.
+func (f *flights) pack() {
+	kept := 0
+	for _, got := range f.list[f.head:] {
+		if got.open != 0 || got.heard != 0 {
+			kept++
+		}
+	}
+	if kept > len(f.list)/2 {
+		return
+	}
+	kept = 0
+	for _, got := range f.list[f.head:] {
+		if got.open != 0 || got.heard != 0 {
+			f.list[kept] = got
+			kept++
+		}
+	}
+	f.list, f.head = f.list[:kept], 0
+}
+
+// find is the entry of a time.
+func (f *flights) find(at int64) *takenAt {
+	list := f.list[f.head:]
+	if len(list) == 0 {
+		return nil
+	}
+	n := 0
+	if list[0].at != at {
+		n = sort.Search(len(list), func(n int) bool { return list[n].at >= at })
+	}
+	if n == len(list) || list[n].at != at {
+		return nil
+	}
+	return &list[n]
+}
+
+// give removes units that were never sent.
+func (f *flights) give(at, n int64) {
+	got := f.find(at)
+	if got == nil {
+		return
+	}
+	n = min(n, got.open)
+	got.open -= n
+	f.taken -= n
+	f.busy = max(f.busy-n, 0)
+	f.trim(0)
+}
+
+// move moves units to another time.
+func (f *flights) move(at, v, n int64) {
+	if got := f.find(at); got != nil && got.at < v {
+		n = min(n, got.open)
+		f.give(at, n)
+		f.take(v, n)
+	}
+}
+
+// settle replaces an amount and returns the difference.
+func (f *flights) settle(at, estimate, actual int64) int64 {
+	got := f.find(at)
+	if got == nil {
+		return 0
+	}
+	by := actual - estimate
+	switch {
+	case got.open >= estimate:
+		by = max(by, -got.open)
+		got.open += by
+	case got.heard >= estimate:
+		by = max(by, -got.heard)
+		got.heard += by
+		f.answered += by
+	default:
+		return 0
+	}
+	f.taken += by
+	f.busy = max(f.busy+by, 0)
+	return by
+}
+
+// answer records that n units taken at a time are answered, and returns how many of them
+// are new.
+func (f *flights) answer(v, at, n int64) int64 {
+	got := f.find(at)
+	if got == nil || n <= 0 {
+		return 0
+	}
+	n = min(n, got.open)
+	got.open -= n
+	got.heard += n
+	f.count(v, n)
+	return n
+}
+
+// done records that n units are done, and returns how many of them were not answered
+// before.
+func (f *flights) done(v, at, n int64) (late int64) {
+	got := f.find(at)
+	if got == nil {
+		// The clock went back: the entry is unknown.
+		if f.head == len(f.list) {
+			return 0
+		}
+		got = &f.list[f.head]
+	}
+	heard := min(n, got.heard)
+	late = min(n-heard, got.open)
+	got.heard -= heard
+	got.open -= late
+	f.busy = max(f.busy-heard-late, 0)
+	f.count(v, late)
+	f.trim(v)
+	return late
+}
+
+// trim removes entries at the front that are done.
+func (f *flights) trim(v int64) {
+	for f.head < len(f.list) {
+		got := &f.list[f.head]
+		if v-got.at > answerTimeout {
+			f.busy = max(f.busy-got.open-got.heard, 0)
+			f.count(v, got.open)
+			got.open, got.heard = 0, 0
+		}
+		if got.open != 0 || got.heard != 0 {
+			return
+		}
+		f.head++
+	}
+	f.list, f.head = f.list[:0], 0
+}
+
+// count records n more answered units.
+func (f *flights) count(v, n int64) {
+	if n == 0 {
+		return
+	}
+	f.answered += n
+	if f.marks > 0 && f.answeredLog[f.marks-1].at >= v {
+		f.answeredLog[f.marks-1].sum = f.answered
+		return
+	}
+	if f.marks == marks {
+		f.thin()
+	}
+	f.answeredLog[f.marks] = mark{v, f.answered}
+	f.marks++
+}
+
+// thin makes room in answeredLog: of times before all units in flight only the last is
+// kept, of the others every second. Then fewer units count as answered than are.
+func (f *flights) thin() {
+	oldest := f.answeredLog[f.marks-1].at
+	for n := f.head; n < len(f.list); n++ {
+		if f.list[n].open > 0 {
+			oldest = min(oldest, f.list[n].at)
+			break
+		}
+	}
+	from := max(f.mark(oldest), 0)
+	f.marks = copy(f.answeredLog[:], f.answeredLog[from:f.marks])
+	if f.marks < marks*3/4 {
+		return
+	}
+	kept := 1
+	for n := 1; n < f.marks; n++ {
+		if (f.marks-1-n)%2 == 0 {
+			f.answeredLog[kept] = f.answeredLog[n]
+			kept++
+		}
+	}
+	f.marks = kept
+}
+
+// before is about how many units were taken when the request sent at that time reached the
+// server, including its own: of requests sent together it is one in the middle.
+func (f *flights) before(sent int64) int64 {
+	got := f.find(sent)
+	if got == nil {
+		return f.answered
+	}
+	return min((got.from+got.upto+1)/2, f.taken)
+}
+
+// mark is the index of the last mark not after a time, or -1.
+func (f *flights) mark(at int64) int {
+	low, high := 0, f.marks
+	for low < high {
+		if mid := (low + high) / 2; f.answeredLog[mid].at <= at {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	return low - 1
+}
+
+// since is an upper bound of the units answered since a time.
+func (f *flights) since(at int64) int64 {
+	if n := f.mark(at); n >= 0 {
+		return f.answered - f.answeredLog[n].sum
+	}
+	return f.answered
+}
+
+// uncounted is how many units the server may not have counted in the answer to the request
+// sent at a time, without own, the units of that request.
+func (f *flights) uncounted(sent, own int64) int64 {
+	var sum int64
+	if n := f.mark(sent); n >= 0 {
+		sum = f.answeredLog[n].sum
+	}
+	return max(f.taken-sum-own, 0)
+}

@@ -1,0 +1,138 @@
+package ledger
+
+import "time"
+
+// RateBudget is a rate that all instances of a fleet share.
+type RateBudget interface {
+	sharedUnits
+
+	// Rate sets the requests per second for all instances together.
+	Rate(now time.Time, perSecond float64)
+	// Users is the number of instances that use it now, including this one.
+	Users() int64
+}
+
+// Finding is the knowledge about a hidden limit, which instances exchange as JSON.
+type Finding struct {
+	Rate    float64 // in requests per second
+	Bad     float64 `json:",omitempty"` // the lowest rate that was refused; 0: none
+	Fails   int     `json:",omitempty"` // failed attempts above Bad
+	Refused bool    `json:",omitempty"` // no request has succeeded since the refusal, and one instance probes
+
+	Pause time.Duration `json:",omitempty"` // of that, from one try to the next
+}
+
+// rateSharing is the state of a hidden rate that a fleet shares.
+type rateSharing struct {
+	budget      RateBudget // nil: not shared
+	known       Finding    // last sent or received
+	otherProbes bool       // another instance probes whether refusals have ended
+	rate        float64    // rate set in budget
+}
+
+// Share takes units from a rate common to all instances. If found, the rate is already that
+// of all. Otherwise it is that of one of so many instances, assumed to be alike.
+func (p *HiddenRate) Share(b RateBudget, found bool, instances int) {
+	p.sharing.budget = b
+	if !found && !p.search.guessed {
+		p.search.rate = min(p.search.rate*float64(max(instances, 1)), maxRate)
+	}
+}
+
+// Finding returns the knowledge about the limit. ok is false if the other instances have it
+// already.
+func (p *HiddenRate) Finding() (Finding, bool) {
+	f := Finding{Rate: p.search.rate, Bad: p.search.refused, Fails: p.search.fails, Refused: p.stop.active && !p.sharing.otherProbes}
+	if f.Refused {
+		f.Pause = time.Duration(p.stop.pause)
+	}
+	s := &p.sharing
+	news := s.budget != nil && (f.Rate != s.known.Rate || f.Bad != s.known.Bad || !s.otherProbes && (f.Refused != s.known.Refused || f.Pause != s.known.Pause))
+	if news {
+		s.known = f
+	}
+	return f, news
+}
+
+// AcceptFinding takes another instance's finding.
+func (p *HiddenRate) AcceptFinding(now time.Time, f Finding) {
+	v := p.at(now)
+	if p.sharing.budget == nil || !(f.Rate >= minRate && f.Rate <= maxRate) || !(f.Bad >= 0 && f.Bad <= 2*maxRate) || f.Fails < 0 || f.Fails > 16 {
+		return
+	}
+	if f.Pause = min(max(f.Pause, time.Duration(second)), time.Duration(maxProbeInterval)); !f.Refused {
+		f.Pause = 0
+	}
+	p.sharing.known = f
+	if !f.Refused && p.stop.active && !p.sharing.otherProbes && f.Rate >= p.search.rate {
+		return // it was said before what was refused here
+	}
+	if f.Rate < p.search.rate {
+		p.stop.rateSince = v + 1
+		p.search.sinceRefusal, p.search.refusedAt = 0, v
+		p.search.debt = max(p.search.debt, successesPerRefusal)
+	}
+	if f.Rate != p.search.rate {
+		p.search.good, p.search.since = 0, v
+	}
+	p.search.rate, p.search.refused, p.search.fails, p.search.guessed = f.Rate, f.Bad, f.Fails, false
+	p.nextAt = min(p.nextAt, v+p.search.gap(1))
+	p.search.trying = f.Bad > 0 && f.Rate > f.Bad
+	switch s := &p.sharing; {
+	case f.Refused:
+		// One instance is enough to see whether it is over, unless it says nothing more.
+		p.stop.pause = int64(f.Pause)
+		p.stop.active, s.otherProbes, p.stop.probeSent, p.stop.rateSince = true, true, 0, v+1
+		p.stop.until = max(p.stop.until, v+2*p.stop.pause+second)
+	case p.stop.active && s.otherProbes:
+		p.stop.active, p.stop.pause = false, second
+		p.stop.until = min(p.stop.until, v)
+	}
+}
+
+// share reports whether the fleet's rate applies, and updates it.
+func (p *HiddenRate) share(now time.Time) bool {
+	s := &p.sharing
+	if s.budget == nil {
+		return false
+	}
+	if s.rate != p.search.rate {
+		s.rate = p.search.rate
+		s.budget.Rate(now, p.search.rate)
+	}
+	return true
+}
+
+// weight is for how many successes of the fleet one success of this instance counts.
+func (p *HiddenRate) weight() int64 {
+	if p.sharing.budget == nil {
+		return 1
+	}
+	return max(p.sharing.budget.Users(), 1)
+}
+
+// Demand implements queue.Demanding.
+func (p *HiddenRate) Demand(now time.Time, units int64) {
+	if p.share(now) {
+		p.sharing.budget.Demand(now, units)
+	}
+}
+
+// Asks implements queue.Asking.
+func (p *HiddenRate) Asks(now time.Time, n int64) bool {
+	t, ok := p.when(now, n)
+	return ok && !t.After(now) && p.share(now) && p.sharing.budget.Asks(now, n)
+}
+
+// When implements limit.Meter.
+func (p *HiddenRate) When(now time.Time, n int64) (time.Time, bool) {
+	t, ok := p.when(now, n)
+	if !ok || n <= 0 || t.After(now) || !p.share(now) {
+		return t, ok
+	}
+	// More than the fleet's rate ever has at once goes when the pace allows it.
+	if at, fits := p.sharing.budget.When(now, n); fits {
+		return at, true
+	}
+	return t, ok
+}

@@ -1,0 +1,73 @@
+package ledger
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// hush is an origin that only refuses.
+type hush struct{ origin }
+
+func (o hush) arrive(at float64) reply {
+	r := silentReply()
+	r.refused = o.origin.arrive(at).refused
+	return r
+}
+
+// TestAHiddenRateIsFound: in the steady state fewer than one of 500 requests is
+// refused and the rate is used to within a tenth; and refusals become fewer.
+func TestAHiddenRateIsFound(t *testing.T) {
+	t.Parallel()
+	for _, rate := range []float64{0.5, 3, 50} {
+		origins := map[string]func() origin{
+			"bucket, a second":  func() origin { return &drip{limit: max(2*rate, 2), rate: rate} },
+			"bucket, a minute":  func() origin { return &drip{limit: 60 * rate, rate: rate} },
+			"fixed, a minute":   func() origin { return &fixedOrigin{limit: 60 * rate, window: 60, aligned: true} },
+			"rolling, a minute": func() origin { return &rolling{limit: 60 * rate, window: 60} },
+			"fixed, shorter":    func() origin { return &fixedOrigin{limit: max(20, 10*rate), window: max(20/rate, 10)} },
+			"rolling, shorter":  func() origin { return &rolling{limit: max(20, 10*rate), window: max(20/rate, 10)} },
+		}
+		for name, make := range origins {
+			for _, recent := range []float64{0, 3 * rate} {
+				p := NewHiddenRate(recent)
+				now := seconds(0)
+				p.Refused(now, now, time.Time{})
+				s := run{
+					origin: hush{make()}, meter: p, flying: 200, fastest: 0.05, slowest: 1,
+					length: 24_000/rate + 3600*2, random: dice(3),
+				}
+				s.hear = func(now, sent time.Time, r reply) {
+					if r.refused {
+						p.Refused(now, sent, time.Time{})
+					}
+				}
+				r := s.do()
+				name := fmt.Sprintf("%s, %v a second, from %v", name, rate, recent)
+				half := s.length / 2
+				served, refused, before := 0, 0, 0
+				for _, at := range r.times {
+					if at > half {
+						served++
+					}
+				}
+				for _, at := range r.refusals {
+					if at > half {
+						refused++
+					} else {
+						before++
+					}
+				}
+				if float64(served) < 0.9*rate*half {
+					t.Errorf("%s: %.1f%% of the rate", name, 100*float64(served)/(rate*half))
+				}
+				if float64(refused)*500 > float64(served) {
+					t.Errorf("%s: one of %.0f refused", name, float64(served)/float64(refused))
+				}
+				if refused > before+20 {
+					t.Errorf("%s: %d refused first, %d then", name, before, refused)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package ledger
+
+import (
+	"time"
+
+	"github.com/abide-proxy/abide/limit"
+)
+
+const (
+	// probeTimeout is how long a probe may take before another request goes.
+	probeTimeout = 15 * second
+	// firstProbeTimeout is the same for the first request of a route, so that a slow site
+	// does not block all others. After each timeout as many more may go as are in flight.
+	firstProbeTimeout = 5 * second
+)
+
+// UnknownRoute is a meter that lets one request of a route go alone while its limits are
+// unknown. Requests sent after an answer use the learned limits instead of it; each answer
+// allows one more request in flight. It is not safe for concurrent use.
+type UnknownRoute struct {
+	clock         limit.Clock
+	maxInFlight   int64 // how many may be in flight
+	inFlight      int64
+	inFlightSince int64 // since when some are in flight
+}
+
+var _ limit.Meter = (*UnknownRoute)(nil)
+
+// NewUnknownRoute makes an UnknownRoute with no request in flight.
+func NewUnknownRoute() *UnknownRoute { return &UnknownRoute{maxInFlight: 1} }
+
+// When is limit.Meter's.
+func (m *UnknownRoute) When(now time.Time, n int64) (time.Time, bool) {
+	v := m.clock.At(now)
+	if n <= 0 || m.inFlight < m.allowed(v) {
+		return now, true
+	}
+	return limit.Unknown, true
+}
+
+// Unknown implements queue.Unknowing: no limit is known whatever delays a request.
+func (m *UnknownRoute) Unknown(now time.Time, n int64) bool {
+	at, ok := m.When(now, n)
+	return ok && at.After(now)
+}
+
+// allowed is how many requests may be in flight: more the longer no answer arrives.
+func (m *UnknownRoute) allowed(v int64) int64 {
+	if m.inFlight == 0 {
+		return m.maxInFlight
+	}
+	return min(m.maxInFlight<<min(max(v-m.inFlightSince, 0)/firstProbeTimeout, 20), maxAmount)
+}
+
+// Patience is queue.Impatient's.
+func (m *UnknownRoute) Patience(now time.Time) time.Time {
+	v := m.clock.At(now)
+	if m.inFlight == 0 {
+		return time.Time{}
+	}
+	return m.clock.Time(now, m.inFlightSince+(max(v-m.inFlightSince, 0)/firstProbeTimeout+1)*firstProbeTimeout)
+}
+
+// Take implements limit.Meter. It counts requests, whatever they cost.
+func (m *UnknownRoute) Take(now time.Time, n int64) {
+	v := m.clock.At(now)
+	if n <= 0 {
+		return
+	}
+	if m.inFlight == 0 {
+		m.inFlightSince = v
+	}
+	m.inFlight = min(m.inFlight+1, maxAmount)
+}
+
+// Give is limit.Meter's.
+func (m *UnknownRoute) Give(now, _ time.Time, n int64) {
+	m.clock.At(now)
+	if n > 0 {
+		m.inFlight = max(m.inFlight-1, 0)
+	}
+}
+
+// Done is limit.Meter's.
+func (m *UnknownRoute) Done(now, _ time.Time, n int64, o limit.Outcome) {
+	m.clock.At(now)
+	if n <= 0 {
+		return
+	}
+	m.inFlight = max(m.inFlight-1, 0)
+	if o == limit.Success || o == limit.Refused {
+		m.maxInFlight, m.inFlightSince = min(m.maxInFlight+1, 1<<32), m.clock.Last()
+	}
+}
+
+// Postpone is limit.Meter's.
+func (m *UnknownRoute) Postpone(now, _ time.Time, n int64) {
+	if v := m.clock.At(now); n > 0 && m.inFlight == 1 {
+		m.inFlightSince = v
+	}
+}
+
+// Settle is limit.Meter's, and does nothing.
+func (m *UnknownRoute) Settle(_, _ time.Time, _, _ int64) {}
+
+// Left is limit.Meter's.
+func (m *UnknownRoute) Left(now time.Time) int64 {
+	v := m.clock.At(now)
+	return max(m.allowed(v)-m.inFlight, 0)
+}
+
+// State implements limit.Meter. It is empty.
+func (m *UnknownRoute) State() []byte { return nil }
+
+// Restore is limit.Meter's.
+func (m *UnknownRoute) Restore(time.Time, []byte) error { return nil }
+
+// Idle implements limit.Meter. The number of requests in flight that answers have allowed
+// is kept for a moment only, because an answered route uses its own limits.
+func (m *UnknownRoute) Idle(now time.Time) bool {
+	v := m.clock.At(now)
+	return m.inFlight == 0 && (m.maxInFlight == 1 || v-m.inFlightSince >= firstProbeTimeout)
+}

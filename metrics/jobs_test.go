@@ -1,0 +1,29 @@
+package metrics
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/abide-proxy/abide/status"
+)
+
+func TestJobsAreCollected(t *testing.T) {
+	m := New(10)
+	m.Jobs(func() []status.Job {
+		return []status.Job{
+			{Name: "orders", Records: 7, Units: status.JobUnits{Done: 3, Failed: 1}},
+			{Name: "prices", Records: 9, Round: &status.JobRound{Lag: 1.5}},
+		}
+	})
+	text := text(m)
+	for _, line := range []string{
+		`abide_job_records_total{job="orders"} 7`,
+		`abide_job_units{job="orders",state="done"} 3`,
+		`abide_job_units{job="orders",state="failed"} 1`,
+		`abide_job_round_lag_seconds{job="prices"} 1.5`,
+	} {
+		if !strings.Contains(text, line+"\n") {
+			t.Errorf("there is no %s", line)
+		}
+	}
+}

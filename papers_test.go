@@ -1,0 +1,41 @@
+package abide_test
+
+import (
+	"bytes"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// The papers for who changes the code name files and folders, which move.
+func TestThePapersNameWhatIsThere(t *testing.T) {
+	for _, paper := range []string{"ARCHITECTURE.md", "CONTRIBUTING.md"} {
+		names := 0
+		for _, name := range regexp.MustCompile("`([a-z0-9_]+(?:/[a-z0-9_]+)*(?:/|\\.(?:go|md|json|yaml)))`").FindAllStringSubmatch(string(read(t, paper)), -1) {
+			names++
+			if _, err := os.Stat(name[1]); err != nil {
+				t.Errorf("%s names %s: %v", paper, name[1], err)
+			}
+		}
+		if names < 10 {
+			t.Errorf("%s names only %d files and folders, as far as this test sees", paper, names)
+		}
+	}
+}
+
+func TestTheArchitectureHasEveryPackage(t *testing.T) {
+	page := read(t, "ARCHITECTURE.md")
+	if n := bytes.Count(page, []byte("\n")); n > 150 {
+		t.Errorf("ARCHITECTURE.md has %d lines, more than 150", n)
+	}
+	for name := range imports(t, false) {
+		switch folder, _, _ := strings.Cut(name, "/"); folder {
+		case ".", "bench", "clients", "deploy", "release": // tests, benches and packaging
+			continue
+		}
+		if !bytes.Contains(page, []byte("`"+name+"`")) {
+			t.Errorf("ARCHITECTURE.md does not say what %s decides", name)
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package policy
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// pageKeys are the keys of paginate that a style has besides style and max_pages, and before the
+// bar those that it needs.
+var pageKeys = map[string]string{
+	"none":      "",
+	AutoPages:   "| size size_param",
+	OffsetPages: "| param size size_param first more total",
+	PagePages:   "| param size size_param first more total",
+	CursorPages: "param | next header size size_param more total",
+	LinkPages:   "| size size_param",
+	NextPages:   "next | size size_param more total",
+}
+
+// paginate reads how pages follow each other.
+func (r *jobReader) paginate(n *yaml.Node, path string) {
+	to := &r.job.Paginate
+	styles := []string{"none", AutoPages, OffsetPages, PagePages, CursorPages, LinkPages, NextPages}
+	style := ""
+	if isScalar(n) {
+		r.word(&style, styles...)(n, path)
+		n = &yaml.Node{Kind: yaml.MappingNode, Line: n.Line}
+	}
+	first := -1
+	set := r.mapping(n, path,
+		field{"style", r.word(&style, styles...)},
+		field{"param", r.label(&to.Param)},
+		field{"size", r.number(&to.Size, 1, 1_000_000)},
+		field{"size_param", r.label(&to.SizeParam)},
+		field{"first", r.number(&first, 0, 1_000_000)},
+		field{"next", r.jsonPath(&to.Next)},
+		field{"header", r.label(&to.Header)},
+		field{"more", r.jsonPath(&to.More)},
+		field{"total", r.jsonPath(&to.Total)},
+		field{"max_pages", r.number(&to.MaxPages, 1, 1_000_000_000)},
+	)
+	keys, known := pageKeys[style]
+	if !known {
+		if set["style"] == nil {
+			r.failf(n, path, "needs style: %s", strings.Join(styles, ", "))
+		}
+		return
+	}
+	needed, allowed, _ := strings.Cut(keys, "|")
+	for _, key := range strings.Fields(needed) {
+		if set[key] == nil {
+			r.failf(n, path, "needs %s with style %s", key, style)
+		}
+	}
+	for _, key := range []string{"param", "size", "size_param", "first", "next", "header", "more", "total"} {
+		if set[key] != nil && !slices.Contains(strings.Fields(needed+allowed), key) {
+			r.failf(set[key], path+"."+key, "does not go with style %s", style)
+		}
+	}
+	if style == CursorPages && (set["next"] == nil) == (set["header"] == nil) {
+		r.failf(n, path, "needs next, the path of the cursor in the body, or header, the name of the header that has it")
+	}
+	to.Style = style
+	switch style {
+	case "none":
+		to.Style = NoPages
+	case OffsetPages:
+		to.Param, to.First = orElse(to.Param, "offset"), max(first, 0)
+	case PagePages:
+		to.Param, to.First = orElse(to.Param, "page"), 1
+		if first >= 0 {
+			to.First = first
+		}
+	}
+}
+
+func orElse(text, other string) string {
+	if text == "" {
+		return other
+	}
+	return text
+}
+
+// id reads what identifies a record: a path, several paths, or "hash".
+func (r *jobReader) id(n *yaml.Node, path string) {
+	r.list(n, path, func(_ int, n *yaml.Node, path string) {
+		one := ""
+		r.jsonPath(&one)(n, path)
+		r.job.ID = append(r.job.ID, one)
+	})
+	if isEmpty(n) {
+		r.failf(n, path, "is empty; leave it out, and the hash of a record identifies it")
+	}
+	if slices.Equal(r.job.ID, []string{"hash"}) {
+		r.job.ID = nil
+	}
+}
+
+var columnName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
+
+// columns reads the columns of the table of records: names with paths, or paths alone.
+func (r *jobReader) columns(n *yaml.Node, path string) {
+	seen := map[string]bool{"id": true, "unit": true, "fetched_at": true, "body": true}
+	add := func(n *yaml.Node, path string, c JobColumn) {
+		switch {
+		case !columnName.MatchString(c.Name):
+			r.failf(n, path, "%s is no name of a column: a letter or _, then letters, digits and _", quote(c.Name))
+		case seen[strings.ToLower(c.Name)]:
+			r.failf(n, path, "%s is a column of every table of records, or is there twice; choose another name", quote(c.Name))
+		}
+		seen[strings.ToLower(c.Name)] = true
+		r.job.Columns = append(r.job.Columns, c)
+	}
+	if isMapping(n) {
+		r.each(n, path, false, func(key, value *yaml.Node, name, path string) {
+			c := JobColumn{Name: name}
+			r.jsonPath(&c.Path)(value, path)
+			add(key, path, c)
+		})
+		return
+	}
+	r.list(n, path, func(_ int, n *yaml.Node, path string) {
+		c := JobColumn{}
+		r.jsonPath(&c.Path)(n, path)
+		c.Name = c.Path[strings.LastIndex(c.Path, ".")+1:]
+		add(n, path, c)
+	})
+}
+
+// ColumnNames are the names of the job's columns.
+func (j *Job) ColumnNames() []string {
+	names := make([]string, len(j.Columns))
+	for i, c := range j.Columns {
+		names[i] = c.Name
+	}
+	return names
+}
+
+// String is the step as it is written.
+func (s JobStep) String() string { return fmt.Sprintf("%d%s", s.N, s.Unit) }

@@ -1,0 +1,122 @@
+package policy
+
+import "time"
+
+// Job is a job file: which requests abide sends by itself, and where their records go. It is
+// read by LoadJob. A backfill asks once for each unit of Range or Items; a collection asks
+// every Every.
+type Job struct {
+	Name     string
+	File     string // absolute path of the job file
+	Request  JobRequest
+	Range    *JobRange  // nil: the job has Items
+	Items    *JobItems  // nil: the job has a Range, or is a single request
+	Paginate Pagination // the zero value: answers have one page
+	Records  string     // path of the records in a body, such as data.items; "": the body itself
+	ID       []string   // paths in a record that identify it; empty: the hash of the record
+	Columns  []JobColumn
+	Workers  int
+	Tries    int // how often a page is asked for before its unit fails
+	Output   JobOutput
+	Collect  Collection // zero unless the job says every
+}
+
+// JobRequest is the request of a unit. URL, Body and the values of Headers may have the
+// placeholders {date}, {from}, {to} and {item}.
+type JobRequest struct {
+	Method      string // in capitals
+	URL         string
+	Headers     []JobHeader
+	Body        string
+	Idempotency bool // each unit gets an Idempotency-Key
+	Priority    int  // 0, the most urgent, to 7
+}
+
+// JobHeader is a header of a job's request. Its value may be a secret.
+type JobHeader struct {
+	Name  string
+	Value Secret
+}
+
+// JobRange is a range of time in steps. Each step is a unit.
+type JobRange struct {
+	From, To time.Time // in Zone. To is the start of the last step
+	Step     JobStep
+	Zone     *time.Location
+}
+
+// JobStep is the length of a unit of a range: so many hours, days, or months of the calendar.
+type JobStep struct {
+	N    int
+	Unit string // "h", "d" or "mo"
+}
+
+// JobItems are the items of a job. Each item is a unit. One of List, File and Job is set.
+type JobItems struct {
+	List   []string
+	File   string    // an absolute path: a line an item, or a CSV file if Column is set
+	Job    JobOutput // the output of another job
+	Name   string    // of the other job; "": the only job in its output
+	Column string    // of the CSV file or of the records of the other job, there also "id"
+	Query  string    // a SELECT with one column, on the other job's output, in place of Column
+}
+
+// Styles of pagination.
+const (
+	NoPages     = ""
+	AutoPages   = "auto"
+	OffsetPages = "offset"
+	PagePages   = "page"
+	CursorPages = "cursor"
+	LinkPages   = "link"
+	NextPages   = "next_url"
+)
+
+// Pagination is how an answer leads to the next page.
+type Pagination struct {
+	Style     string // see the constants
+	Param     string // query parameter that carries the offset, the number of the page or the cursor
+	SizeParam string // query parameter that carries Size; "": none
+	Size      int    // records of a full page; 0: unknown
+	First     int    // number of the first page or the first offset
+	Next      string // path of the cursor or of the URL of the next page in the body
+	Header    string // header that has the cursor, in place of Next
+	More      string // path of a truth value in the body that says whether there is another page; "": none
+	Total     string // path of the number of all records in the body; "": none
+	MaxPages  int    // a walk of more pages is incomplete
+}
+
+// JobColumn is a column of the table of records: a part of the record.
+type JobColumn struct {
+	Name string
+	Path string
+}
+
+// JobOutput is where records go. One of both is set.
+type JobOutput struct {
+	File string // absolute path of a SQLite file
+	URL  Secret // postgres://…
+}
+
+// Collection is what a job says about its rounds.
+type Collection struct {
+	Every    time.Duration // 0: the job is no collection
+	Batch    JobBatch
+	All      bool          // store: all. Otherwise records that have not changed are not stored again
+	Keep     time.Duration // how long records are kept; 0: for ever
+	Memory   Size          // of answers and records that are not written yet
+	Priority []JobPriority // of targets; the first that matches counts
+}
+
+// JobBatch puts several items into one request.
+type JobBatch struct {
+	Param string // query parameter with the items; "": one item a request
+	Size  int
+	Join  string // between items
+}
+
+// JobPriority is the priority of the items that match a pattern.
+type JobPriority struct {
+	Items    string // a pattern with *
+	Priority int
+}

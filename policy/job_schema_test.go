@@ -1,0 +1,69 @@
+package policy
+
+import (
+	"encoding/json"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// keysIn are the keys of a schema with their paths.
+func keysIn(path string, v any, all map[string]bool) {
+	switch v := v.(type) {
+	case []any:
+		for _, one := range v {
+			keysIn(path, one, all)
+		}
+	case map[string]any:
+		for key, one := range v {
+			if key != "properties" {
+				keysIn(path, one, all)
+				continue
+			}
+			for name, inner := range one.(map[string]any) {
+				at := strings.TrimPrefix(path+"."+name, ".")
+				all[at] = true
+				keysIn(at, inner, all)
+			}
+		}
+	}
+}
+
+func TestTheSchemaOfJobsHasTheKeysThatAreRead(t *testing.T) {
+	var schema any
+	if err := json.Unmarshal(JobSchema(), &schema); err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	keysIn("", schema, known)
+	if len(known) < 40 {
+		t.Fatalf("only %d keys", len(known))
+	}
+	for key := range known { // each is read: it is not refused as unknown
+		text := key + ": x"
+		if outer, inner, nested := strings.Cut(key, "."); nested {
+			text = outer + ": {" + inner + ": x}"
+			if outer == "priority" {
+				text = outer + ": [{" + inner + ": x}]"
+			}
+		}
+		if _, err := readJob(t, text); err == nil || strings.Contains(err.Error(), "is not a key") {
+			t.Errorf("%s: %v", key, err)
+		}
+	}
+	page, err := os.ReadFile("../docs/jobs.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "## Every key")
+	rows := regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\|").FindAllStringSubmatch(table, -1)
+	if len(rows) < 15 {
+		t.Fatalf("only %d rows", len(rows))
+	}
+	for _, row := range rows {
+		if !known[row[1]] {
+			t.Errorf("the schema does not have %s", row[1])
+		}
+	}
+}

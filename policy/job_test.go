@@ -1,0 +1,119 @@
+package policy
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+func readJob(t *testing.T, text string) (*Job, error) {
+	t.Helper()
+	return LoadJob(Source{Path: "job.yaml", Data: []byte(text), Environ: []string{"TOKEN=s3cret", "PGPASS=p@ss"}})
+}
+
+const minimalJob = `{name: orders, request: {url: "https://api.example.com/orders?day={date}"}, range: {from: 2025-01-01, to: 2025-12-31}, paginate: {style: cursor, param: cursor, next: next_cursor}, records: data, id: id, output: items.db}`
+
+func TestTheSmallestJobIsOneLine(t *testing.T) {
+	j, err := readJob(t, minimalJob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if j.Name != "orders" || j.Request.Method != "GET" || j.Request.Idempotency || j.Range.Step.String() != "1d" || j.Paginate.Next != "next_cursor" ||
+		j.Workers != 4 || len(j.ID) != 1 || !strings.HasSuffix(j.Output.File, "/items.db") {
+		t.Errorf("%+v", j)
+	}
+}
+
+func TestAJobMayBeWrittenInManyForms(t *testing.T) {
+	for name, c := range map[string]struct {
+		text string
+		ok   func(j *Job) bool
+	}{
+		"a URL alone": {"name: a\nrequest: https://api.test/x", func(j *Job) bool {
+			return j.Request.URL == "https://api.test/x" && strings.HasSuffix(j.Output.File, "/a.db")
+		}},
+		"placeholders unquoted": {"name: a\nrequest:\n  url: https://api.test/x?d={date:2006/01/02}&t={to:unix}\nrange: {from: 2025-01, to: 2025-03, step: 1mo, timezone: Europe/Berlin}", func(j *Job) bool { return j.Range.Step == JobStep{1, "mo"} && j.Range.Zone.String() == "Europe/Berlin" }},
+		"a list of items":       {"name: a\nrequest: https://api.test/{item}\nitems: [x, y]", func(j *Job) bool { return len(j.Items.List) == 2 }},
+		"a file of items":       {"name: a\nrequest: https://api.test/{item}\nitems: ids.txt", func(j *Job) bool { return strings.HasSuffix(j.Items.File, "/ids.txt") }},
+		"a column":              {"name: a\nrequest: https://api.test/{item}\nitems: {csv: ids.csv, column: id}", func(j *Job) bool { return j.Items.Column == "id" }},
+		"another job":           {"name: a\nrequest: https://api.test/{item}\nitems: {job: orders.db, column: id}", func(j *Job) bool { return strings.HasSuffix(j.Items.Job.File, "/orders.db") }},
+		"pages by a word":       {"name: a\nrequest: https://api.test/\npaginate: auto", func(j *Job) bool { return j.Paginate.Style == AutoPages }},
+		"pages by number":       {"name: a\nrequest: https://api.test/\npaginate: {style: page, size: 100, size_param: per_page}", func(j *Job) bool { return j.Paginate.Param == "page" && j.Paginate.First == 1 }},
+		"the hash of a record":  {"name: a\nrequest: https://api.test/\nid: hash", func(j *Job) bool { return j.ID == nil }},
+		"several fields":        {"name: a\nrequest: https://api.test/\nid: [shop, number]", func(j *Job) bool { return len(j.ID) == 2 }},
+		"columns as a list":     {"name: a\nrequest: https://api.test/\ncolumns: [user.name, day]", func(j *Job) bool { return j.Columns[0] == JobColumn{"name", "user.name"} }},
+		"a job that writes":     {"name: a\nrequest: {url: https://api.test/, method: post, body: '{\"id\": \"{item}\"}'}\nitems: [x]", func(j *Job) bool { return j.Request.Method == "POST" && j.Request.Idempotency }},
+		"a secret in a header":  {"name: a\nrequest: {url: https://api.test/, headers: {Authorization: \"Bearer ${TOKEN}\"}}", func(j *Job) bool { return j.Request.Headers[0].Value.Reveal() == "Bearer s3cret" }},
+		"PostgreSQL": {"name: a\nrequest: https://api.test/\noutput: postgres://me:${PGPASS}@db.test/jobs", func(j *Job) bool {
+			return j.Output.String() == "postgres://me@db.test/jobs" && strings.Contains(j.Output.URL.Reveal(), "p%40ss")
+		}},
+		"a variable in a file name": {"name: a\nrequest: https://api.test/\noutput: /data/${TOKEN}/x.db", func(j *Job) bool { return j.Output.File == "/data/s3cret/x.db" }},
+		"a collection":              {"name: a\nrequest: https://api.test/{item}\nitems: [x]\nevery: 30s\nstore: all\nkeep: 30d\nmemory: 10MB\npriority: [{items: 'x*', priority: 1}]", func(j *Job) bool { return j.Collect.All && j.Collect.Priority[0].Priority == 1 }},
+		"many items one request":    {"name: a\nrequest: https://api.test/\nitems: [x, y]\nevery: 30s\nbatch: {param: ids}", func(j *Job) bool { return j.Collect.Batch == JobBatch{"ids", 100, ","} }},
+	} {
+		if j, err := readJob(t, c.text); err != nil || !c.ok(j) {
+			t.Errorf("%s: %+v, %v", name, j, err)
+		}
+	}
+}
+
+func TestWhatIsWrongWithAJobIsSaidWhereItIs(t *testing.T) {
+	const head = "name: a\nrequest: https://api.test/{item}\nitems: [x]\n"
+	for text, want := range map[string]string{
+		"":                                   `job.yaml:1: is empty; docs/jobs.md begins with a job`,
+		"name: a\nrequst: https://api.test/": `job.yaml:2: requst: is not a key; did you mean "request"?`,
+		"request: https://api.test/":         `job.yaml:1: needs name`,
+		"name: 'a b'\nrequest: https://api.test/": `job.yaml:1: name: "a b" is no name of a job`,
+		"name: a\nrequest: api.test/x":            `job.yaml:2: request: "api.test/x" is no URL with http:// or https://`,
+		"name: a\nrequest: https://api.test/?d={dat}\nrange: {from: 2025-01-01, to: 2025-01-02}":                `job.yaml:2: request: has {dat}, which is no placeholder; did you mean "date"?`,
+		"name: a\nrequest: https://api.test/{item}":                                                             `job.yaml:2: request.url: has {item}, and the job has no items`,
+		"name: a\nrequest: https://api.test/{date}\nitems: [x]":                                                 `has {date}, and the job has no range`,
+		"name: a\nrequest: https://api.test/\nitems: [x]":                                                       `request: has none of the placeholders {item}`,
+		head + "range: {from: 2025-01-01, to: 2025-01-02}":                                                      `items: does not go with range`,
+		"name: a\nrequest: https://api.test/{date}\nrange: {from: 2025-02-01, to: 2025-01-01}":                  `job.yaml:3: range.to: is before from`,
+		"name: a\nrequest: https://api.test/{date}\nrange: {from: 01.02.2025, to: 2025-01-01}":                  `range.from: "01.02.2025" is no date; write 2025-01-31`,
+		"name: a\nrequest: https://api.test/{date}\nrange: {from: 2025-01-01}":                                  `range: needs to`,
+		"name: a\nrequest: https://api.test/{date}\nrange: {from: 2025-01-01, to: 2025-01-01, step: 1m}":        `range.step: "1m" is no step; write 1h, 1d, 1w, 1mo or 1y`,
+		"name: a\nrequest: https://api.test/{date}\nrange: {from: 2025-01-01, to: 2025-01-01, timezone: CET+1}": `range.timezone: "CET+1" is no time zone`,
+		head + "output: abide.db":                        `output: is abide.db, which has the state of abide; name a file of its own`,
+		head + "output: mysql://db.test/x":               `output: has a scheme that is not postgres`,
+		head + "paginate: {style: cursor, next: cursor}": `paginate: needs param with style cursor`,
+		head + "paginate: {style: cursor, param: c}":     `paginate: needs next, the path of the cursor in the body, or header`,
+		head + "paginate: {style: link, next: x}":        `paginate.next: does not go with style link`,
+		head + "paginate: {style: curser}":               `paginate.style: "curser" is none of none, auto, offset, page, cursor, link, next_url; did you mean "cursor"?`,
+		head + "columns: {body: x}":                      `columns.body: "body" is a column of every table of records`,
+		head + "columns: {a-b: x}":                       `columns.a-b: "a-b" is no name of a column`,
+		"name: a\nrequest: https://api.test/{date:foo}\nrange: {from: 2025-01-01, to: 2025-01-02}": `has {date:foo}, whose form is none`,
+		"name: a\nrequest: {url: https://api.test/, headers: {A: b, a: c}}":                        `request.headers.a: is there twice`,
+		"name: a\nrequest: https://api.test/{item}\nitems: [x, '']":                                `items[1]: is empty`,
+		head + "workers: 0":   `workers: "0" is less than 1`,
+		head + "keep: 30d":    `keep: is for collections, which have every`,
+		head + "every: 100ms": `every: "100ms" is shorter than a second`,
+		"name: a\nrequest: {url: https://api.test/, headers: {A: \"${NONE}\"}}": `request.headers.A: refers to the variable NONE, which is not set`,
+		"name: a\nrequest: {url: https://api.test/, headers: {Host: x}}":        `request.headers.Host: cannot be set by a job`,
+		"name: a\nrequest: {url: https://api.test/, body: x}":                   `request.body: does not go with GET; set method`,
+		"name: a\nrequest: https://me:secret@api.test/":                         `has a user or password; send them in an Authorization header`,
+		"name: a\nrequest: https://api.test/{item}\nitems: {csv: a.csv}":        `items: needs column`,
+		"name: a\nrequest: https://api.test/{item}\nitems: {file: a, csv: b}":   `items: needs one of file, csv and job`,
+	} {
+		_, err := readJob(t, text)
+		var faults Faults
+		if !errors.As(err, &faults) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q:\n got %v\nwant %s", text, err, want)
+		}
+		if err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: the error shows a secret: %v", text, err)
+		}
+	}
+}
+
+func FuzzLoadJob(f *testing.F) {
+	f.Add([]byte(minimalJob))
+	f.Add([]byte("name: a\nrequest: https://api.test/{item}\nitems: {job: x.db, column: id}\nevery: 30s"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		j, err := LoadJob(Source{Path: "job.yaml", Data: data})
+		if err == nil && (j.Name == "" || j.Request.URL == "" || j.Workers < 1) {
+			t.Errorf("%+v", j)
+		}
+	})
+}

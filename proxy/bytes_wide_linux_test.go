@@ -1,0 +1,40 @@
+package proxy
+
+import (
+	"testing"
+	"time"
+
+	"github.com/abide-proxy/abide/policy"
+)
+
+// With a large limit, connections have larger receive buffers, and all of these together are
+// a small part of the limit.
+func TestALargeLimitOfBytesHoldsWithItsWideConnections(t *testing.T) {
+	const amount, every = 10_000_000, 200 * time.Millisecond
+	retryOnSlowMachine(t, "all", func(t *testing.T) bool {
+		w := newByteTest(t, "", "intercept: none", limitsOf("{bytes: 10MB, per: 200ms}"))
+		w.openTunnel("127.0.0.1", "flooda")
+		w.openTunnel("127.0.0.1", "floodb")
+		w.measure(time.Now().Truncate(every).Add(7 * every))
+		is := w.windows(t, "", amount, every)
+		t.Logf("%d bytes beyond the limit, %.1f %% used", is.over, 100*is.used)
+		if is.over > amount/64 {
+			t.Errorf("%d bytes beyond the limit came", is.over)
+		}
+		return is.used >= 0.95 || is.used >= 0 && simRows == 1
+	})
+}
+
+// The receive buffer of a connection follows the limit.
+func TestHowMuchAConnectionMayReceiveFollowsTheLimit(t *testing.T) {
+	w := newByteTest(t, "http", "intercept: none", limitsOf("{bytes: 6400MB, per: 1m}"))
+	p := w.server.TunnelBytes(host, policy.Target{Scheme: "https", Host: host, Port: 443}, "")
+	defer w.server.ReleaseTunnelBytes(p)
+	if n := p.Buffer(); n != 6_187_500 {
+		t.Errorf("%d bytes", n)
+	}
+	w.setLimits("{bytes: 640MB, per: 1m}")
+	if n := p.Buffer(); n != 618_750 {
+		t.Errorf("%d bytes after a reload", n)
+	}
+}

@@ -1,0 +1,18 @@
+package proxy
+
+import (
+	"sync/atomic"
+
+	"github.com/abide-proxy/abide/dispatch"
+	"github.com/abide-proxy/abide/policy"
+)
+
+// grant is a CONNECT that was accepted: what applies to all requests inside it.
+type grant struct {
+	target  policy.Target
+	client  *dispatch.Client // nil: access.clients is empty
+	via     string           // Via header of the CONNECT
+	options dispatch.RequestOptions
+	policy  *policy.Policy // by which the client was admitted
+	used    atomic.Bool    // a request has come inside
+}

@@ -1,0 +1,32 @@
+package proxy
+
+import (
+	"crypto/tls"
+	"net"
+)
+
+// interceptedConn is an intercepted TLS connection, as net/http has it for HTTP/1.
+// net/http watches a client by a read of one byte, on a new goroutine for each request. In
+// TLS that read needs more stack than a goroutine begins with, and growing the stack costs
+// more than sending a small response. So the read first waits below TLS, where little stack
+// is needed.
+type interceptedConn struct {
+	*tls.Conn
+	client *clientConn
+}
+
+func (c *interceptedConn) Read(p []byte) (int, error) {
+	if len(p) == 1 && c.client.noBody.Load() {
+		if err := c.client.waitReadable(); err != nil {
+			return 0, err
+		}
+	}
+	return c.Conn.Read(p)
+}
+
+// Write replaces the error responses that net/http writes by itself.
+func (c *interceptedConn) Write(p []byte) (int, error) { return c.client.errors.write(c.Conn, p) }
+
+// NetConn is the TLS connection and not the TCP connection below: a relay must not pass on
+// encrypted bytes.
+func (c *interceptedConn) NetConn() net.Conn { return c.Conn }

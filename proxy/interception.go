@@ -1,0 +1,88 @@
+package proxy
+
+import (
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/abide-proxy/abide/activity"
+	"github.com/abide-proxy/abide/ca"
+	"github.com/abide-proxy/abide/dispatch"
+	"github.com/abide-proxy/abide/metrics"
+	"github.com/abide-proxy/abide/policy"
+)
+
+const (
+	// unreadSilence is for how long the log does not repeat that https to a host passes
+	// unread.
+	unreadSilence = 24 * time.Hour
+	// constrainedSilence is for how long the log does not repeat that the CA may not sign
+	// for a host.
+	constrainedSilence = time.Hour
+)
+
+// interception decides whether the https of a CONNECT is opened or tunnelled.
+type interception struct {
+	ca       *ca.CA
+	metrics  *metrics.Metrics
+	log      *logrus.Logger
+	refusals *certificateRefusals
+
+	unreadLines, constrainedLines activity.LineLimit
+}
+
+func newInterception(authority *ca.CA, m *metrics.Metrics, log *logrus.Logger) *interception {
+	return &interception{
+		ca: authority, metrics: m, log: log, refusals: newCertificateRefusals(log),
+		unreadLines: activity.LineLimit{Every: unreadSilence}, constrainedLines: activity.LineLimit{Every: constrainedSilence},
+	}
+}
+
+// decide decides on https to a host. trusting says that the client trusts the CA; refused
+// tells whether the client has refused a certificate for the host, and is called only where
+// that matters.
+func (i *interception) decide(p *policy.Policy, host string, port uint16, trusting bool, refused func() bool) policy.Interception {
+	https := p.Interception(host, port, trusting)
+	switch {
+	case https.Open && !https.Needed && refused():
+		return policy.Interception{Why: policy.UnreadRefused}
+	case https.Open && !i.ca.Vouches(host):
+		return policy.Interception{Why: policy.UnreadConstrained}
+	}
+	return https
+}
+
+// warnConstrained logs that the CA may not sign a certificate for a host: the operator's CA
+// certificate has name constraints, and clients would refuse a certificate that violates
+// them. Https to such a host is tunnelled.
+func (i *interception) warnConstrained(host string) {
+	if i.constrainedLines.Due(host, time.Now()) {
+		i.log.Warnf("the name constraints of ca.cert do not permit %s, so its https passes unread: its limits and tokens hold for plain http alone", host)
+	}
+}
+
+// countTunnel counts a tunnel, and logs which setting would open its https.
+func (i *interception) countTunnel(p *policy.Policy, to policy.Target, why policy.Unread) {
+	i.metrics.Site(p.Match(to).Site).Unread(string(why))
+	switch why {
+	case policy.UnreadAuto, policy.UnreadUnlisted:
+	default: // the configuration wants a tunnel, or another line was logged
+		return
+	}
+	if i.unreadLines.Due(to.HostPort(), time.Now()) {
+		i.log.Warnf("https to %s passes unread (intercept: %s), so limits there are not seen: %s", to.Host, p.Intercept.Mode, p.UnreadRemedy(why))
+	}
+}
+
+// Unread is for dispatch.View. A client that has refused the CA's certificate had said
+// that it trusts the CA, and is expected to say so again.
+func (i *interception) Unread(p *policy.Policy, to policy.Target, x *dispatch.Request) (policy.Unread, time.Time) {
+	refusal, refused := i.refusals.current(refusedKey{x.ClientName(), to.Host})
+	trusting := x.Client != nil && x.Client.OpensAll ||
+		refused && !p.Open.Off && !p.Interception(to.Host, to.Port, true).Needed
+	https := i.decide(p, to.Host, to.Port, trusting, func() bool { return refused })
+	if https.Why != policy.UnreadRefused {
+		refusal.Until = time.Time{}
+	}
+	return https.Why, refusal.Until
+}

@@ -1,0 +1,63 @@
+package proxy
+
+import (
+	"net/http"
+
+	"github.com/abide-proxy/abide/dispatch"
+	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/problem"
+)
+
+// outerHandler answers what clients send to the proxy's own port: CONNECTs, and requests
+// with an absolute URL.
+type outerHandler struct {
+	*forwarder
+	access   *access
+	connects *connectHandler
+}
+
+func (h *outerHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	conn := connOf(r)
+	if conn != nil {
+		conn.errors.inHandler.Store(true)
+	}
+	snapshot := h.dispatcher.Current()
+	refuse := func(p *problem.Problem) { refuse(h.metrics, w, r, p) }
+	if r.ProtoMajor != 1 || r.ProtoMinor > 1 {
+		refuse(&problem.Version)
+		return
+	}
+	client, refusal := h.access.admit(snapshot.Policy(), r)
+	if refusal != nil {
+		refuse(refusal)
+		return
+	}
+	if r.Method == http.MethodConnect {
+		if !expectsOnly100(r.Header["Expect"]) {
+			closeAfter(w, r) // the next bytes may be for the tunnel
+			refuse(&problem.Expectation)
+			return
+		}
+		h.connects.serve(w, r, snapshot, client)
+		return
+	}
+	if r.URL.Host == "" && r.URL.Scheme == "" {
+		if r.Method == http.MethodOptions && r.RequestURI == "*" {
+			w.Header().Set("Allow", problem.AllowedMethods+", CONNECT")
+			w.Header().Set("Content-Length", "0")
+			return
+		}
+		refuse(&problem.NotAProxyRequest)
+		return
+	}
+	if r.URL.Scheme != "http" && r.URL.Scheme != "https" {
+		refuse(&problem.Scheme)
+		return
+	}
+	target, err := policy.ParseTarget(r.URL.Scheme, r.URL.Host)
+	if err != nil {
+		refuse(&problem.BadTarget)
+		return
+	}
+	h.forward(w, r, &exchange{Request: dispatch.Request{Snapshot: snapshot, Target: target, Client: client}, conn: conn}, "")
+}

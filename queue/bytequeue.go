@@ -1,0 +1,192 @@
+package queue
+
+import (
+	"slices"
+	"time"
+
+	"github.com/abide-proxy/abide/limit"
+)
+
+// byteQueue is the queue of the byte requests of a site.
+type byteQueue struct {
+	agenda           *agenda
+	byteRequests     []*byteRequest // the byte requests that wait, in order of arrival
+	offered          []*hold        // holds whose reserved bytes they may take
+	blockedResources []*resource    // resources that some byte request waits for
+	previous         []*resource    // blockedResources of the call before; its memory is used again
+	recheckAt        time.Time      // when time alone may grant a byte request; zero is never
+}
+
+// waitForBytes puts a byte request after all others.
+func (q *byteQueue) waitForBytes(b *byteRequest) {
+	q.byteRequests = append(q.byteRequests, b)
+	q.agenda.bytesChanged = true
+}
+
+// drop removes a byte request whose caller has gone.
+func (q *byteQueue) drop(b *byteRequest) {
+	for i := range q.byteRequests {
+		if q.byteRequests[i] == b {
+			q.byteRequests = append(q.byteRequests[:i], q.byteRequests[i+1:]...)
+			q.agenda.bytesChanged = true
+			return
+		}
+	}
+}
+
+// grantBytes grants the byte requests for which there is enough, in the order of their
+// arrival. A byte request that has to wait claims the resource that it waits for: no byte
+// request behind it and no hold takes from that resource until it is granted. The other
+// resources that it needs are left to others.
+func (q *byteQueue) grantBytes(now time.Time, granted []*byteRequest) []*byteRequest {
+	if !q.agenda.bytesChanged && (q.recheckAt.IsZero() || q.recheckAt.After(now)) {
+		return granted
+	}
+	before := q.blockedResources
+	for _, res := range before {
+		res.waitingBytes = 0
+	}
+	q.blockedResources, q.previous, q.recheckAt = q.previous[:0], before, time.Time{}
+	rest := q.byteRequests[:0]
+	for _, b := range q.byteRequests {
+		if q.tryBytes(now, b) {
+			granted = append(granted, b)
+		} else {
+			rest = append(rest, b)
+		}
+	}
+	clear(q.byteRequests[len(rest):])
+	q.byteRequests, q.agenda.bytesChanged = rest, false
+	for _, res := range before {
+		res.noteDemand()
+		if res.waitingBytes == 0 {
+			res.markDirty()
+		}
+	}
+	return granted
+}
+
+// tryBytes grants a byte request, or marks the resource that it waits for.
+func (q *byteQueue) tryBytes(now time.Time, b *byteRequest) bool {
+	resources := b.source.resources
+	for _, res := range resources {
+		if res.waitingBytes > 0 {
+			res.waitingBytes += b.most
+			return false
+		}
+	}
+	if b.granted = q.takeOrUnreserve(now, resources, b.most, b.least); b.granted > 0 {
+		b.over = true
+		b.source.note(now, b.granted)
+		return true
+	}
+	by, at := longestWait(now, resources, b.least)
+	if by == nil { // a rounding
+		by, at = resources[0], now.Add(time.Millisecond)
+	}
+	by.waitingBytes = b.most
+	by.noteDemand()
+	q.blockedResources = append(q.blockedResources, by)
+	if at.Before(limit.Unknown) && (q.recheckAt.IsZero() || at.Before(q.recheckAt)) {
+		q.recheckAt = at
+	}
+	return false
+}
+
+// unreserve gives back what a granted request has taken of limits that count bytes. From now
+// on a byte source takes the bytes as they pass.
+func (q *byteQueue) unreserve(now time.Time, h *hold) bool {
+	if h.state != stateGranted || h.unreserved || h.forced {
+		return false
+	}
+	q.withdraw(h)
+	for _, n := range h.needs[h.choice] {
+		if n.of != Bytes || n.n <= 0 {
+			continue
+		}
+		h.unreserved = true
+		n.resource.inFlight -= n.n
+		switch {
+		case n.resource.meter == nil:
+		case n.resource.takenBefore(h.grantedAt()): // it took from the meter before this one
+			n.resource.owed -= min(n.resource.owed, n.n)
+		default:
+			n.resource.meter.Give(now, h.taken, n.n)
+		}
+		n.resource.markDirty()
+	}
+	return h.unreserved
+}
+
+// offer lets byte requests take the bytes that a granted request has reserved, when they find
+// no others. The request is under way, and takes its bytes through a byte source too.
+func (q *byteQueue) offer(h *hold) bool {
+	if h.state != stateGranted || h.unreserved || h.forced || h.offered {
+		return false
+	}
+	for _, n := range h.needs[h.choice] {
+		if n.of == Bytes && n.n > 0 {
+			h.offered = true
+			q.offered = append(q.offered, h)
+			q.agenda.bytesChanged = true
+			return true
+		}
+	}
+	return false
+}
+
+// withdraw ends the offer of a request that is over or has no reserved bytes any more.
+func (q *byteQueue) withdraw(h *hold) {
+	if !h.offered {
+		return
+	}
+	h.offered = false
+	for i := range q.offered {
+		if q.offered[i] == h {
+			q.offered = slices.Delete(q.offered, i, i+1)
+			return
+		}
+	}
+}
+
+// takeOrUnreserve is takeFromAll. If there is nothing to take, it unreserves the bytes of
+// requests that offer them, one after the other.
+func (q *byteQueue) takeOrUnreserve(now time.Time, resources []*resource, n, least int64) int64 {
+	for {
+		granted := takeFromAll(now, resources, n, least)
+		if granted > 0 || len(q.offered) == 0 {
+			return granted
+		}
+		by, _ := longestWait(now, resources, least)
+		i := slices.IndexFunc(q.offered, func(h *hold) bool { return h.takes(by) })
+		if i < 0 {
+			return 0
+		}
+		q.unreserve(now, q.offered[i])
+	}
+}
+
+// takes tells whether a granted hold has taken bytes of a resource.
+func (h *hold) takes(of *resource) bool {
+	for _, n := range h.needs[h.choice] {
+		if n.of == Bytes && n.n > 0 && n.resource == of {
+			return true
+		}
+	}
+	return false
+}
+
+// refuse ends the byte requests of an account that wait, or all that wait if of is nil.
+func (q *byteQueue) refuse(of *byteAccount, err error) {
+	rest := q.byteRequests[:0]
+	for _, b := range q.byteRequests {
+		if of != nil && b.source != of {
+			rest = append(rest, b)
+			continue
+		}
+		b.over, b.err = true, err
+		b.wake()
+	}
+	clear(q.byteRequests[len(rest):])
+	q.byteRequests, q.agenda.bytesChanged = rest, true
+}

@@ -1,0 +1,128 @@
+package queue
+
+import (
+	"time"
+
+	"github.com/abide-proxy/abide/limit"
+)
+
+// leastAnswer is the least time for which a hold waits for an answer that a meter has
+// asked a store for, however short its own wait: before the answer, it is not known
+// whether the limit is used up.
+const leastAnswer = time.Second
+
+// setMeter gives a resource its meter. external says that Gate.UpdateExternal may change it.
+func (r *resource) setMeter(now time.Time, m limit.Meter, fresh func() limit.Meter, external bool) {
+	if r.told > 0 {
+		r.told = 0
+		r.demand.Demand(now, 0)
+	}
+	r.meter, r.fresh, r.pace, r.external = m, fresh, pace{}, external
+	r.demand, _ = m.(Demanding)
+	r.noteDemand()
+	if r.waitlist != nil {
+		r.noteBlocking()
+	}
+}
+
+// asking tells whether n units, which the resource's meter does not give before at, are
+// lacking only because nobody knows yet whether they are there.
+func (r *resource) asking(now, at time.Time, n int64) bool {
+	if !at.After(now) || r.coolUntil.After(now) {
+		return false
+	}
+	if m, ok := r.meter.(Asking); ok && r.waitingBytes == 0 && !r.awaitsAnswer(now) {
+		return m.Asks(now, n)
+	}
+	return (r.demand != nil || r.waitingBytes > 0) && at.Sub(now) > far
+}
+
+// asks tells whether a store is asked for the n units that the resource lacks.
+func (r *resource) asks(now time.Time, n int64) bool {
+	m, ok := r.meter.(Asking)
+	return ok && m.Asks(now, n)
+}
+
+// setExternal says whether Gate.UpdateExternal may change the resource's meter.
+func (r *resource) setExternal(external bool) {
+	r.external = external
+	if r.waitlist != nil {
+		r.noteBlocking()
+	}
+}
+
+// away tells whether the store of the resource's meter is away.
+func (r *resource) away(now time.Time) bool {
+	m, ok := r.meter.(Remote)
+	return ok && m.Away(now)
+}
+
+// tooLong is why a hold is refused that would have to wait for the resource for too long.
+// The resource may be nil.
+func (r *resource) tooLong(now time.Time) Reason {
+	if r != nil && r.away(now) {
+		return Away
+	}
+	return TooLong
+}
+
+// noteBlocking records that the resource blocks a hold, if Gate.UpdateExternal may change that
+// or its meter wants to know.
+func (r *resource) noteBlocking() {
+	if !r.external && r.demand == nil {
+		return
+	}
+	r.noteDemand()
+	if r.listed {
+		return
+	}
+	r.listed = true
+	if a := r.agenda; len(a.blocking) >= max(64, 2*a.listed) {
+		a.pruneBlocking()
+	}
+	r.agenda.blocking = append(r.agenda.blocking, r)
+}
+
+// noteDemand records that the demand for the resource may have changed.
+func (r *resource) noteDemand() {
+	if r.demand != nil && !r.noted {
+		r.noted = true
+		r.agenda.demanding = append(r.agenda.demanding, r)
+	}
+}
+
+// demandNow is how many units byte requests and holds wait for at the resource.
+func (r *resource) demandNow() int64 {
+	n := r.waitingBytes
+	if r.waitlist != nil {
+		for _, units := range r.queued {
+			n += units
+		}
+	}
+	return n
+}
+
+// tellDemand tells the resource's meter how much waits for it, if that has changed.
+func (r *resource) tellDemand(now time.Time, units int64) {
+	if units != r.told {
+		r.told = units
+		r.demand.Demand(now, units)
+	}
+}
+
+func (r *resource) hint(now time.Time, n int64) {
+	r.noteDemand()
+	r.tellDemand(now, r.demandNow()+n)
+}
+
+// hint tells the meters that block a hold which will not wait how much it would have
+// taken, so that the next hold may find that. The next decisions correct the demand.
+func (h *hold) hint(now time.Time) {
+	for _, needs := range h.needs {
+		for _, n := range needs {
+			if n.resource.demand != nil && n.resource.when(now, n.n).After(now) {
+				n.resource.hint(now, n.n)
+			}
+		}
+	}
+}

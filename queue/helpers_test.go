@@ -1,0 +1,52 @@
+package queue
+
+import (
+	"errors"
+	"time"
+)
+
+// tryAdd puts a hold in the queue. It is refused with a *Refusal when it could
+// never go, or by all that is known not before its deadline.
+func (s *scheduler) tryAdd(now time.Time, h *hold) error {
+	if h.state != stateOutside {
+		return errInUse
+	}
+	if r := s.estimate(now, h); r != nil {
+		return r
+	}
+	s.add(now, h)
+	return nil
+}
+
+// why says what keeps a hold, and when it may go. It looks at the whole queue:
+// it is for people, not for every request.
+func (s *scheduler) why(now time.Time, h *hold) (heldView, bool) {
+	if h.state != stateWaiting && h.state != stateDelayed {
+		return heldView{}, false
+	}
+	for _, w := range s.line(now) {
+		if w.hold == h {
+			return w, true
+		}
+	}
+	return heldView{}, false
+}
+
+// line are all that wait, in the order in which they would go if every resource
+// had enough. It takes O(n log n).
+func (s *scheduler) line(now time.Time) []heldView { return s.lineWith(now, nil) }
+
+// lineWith is as Holds, with one more that is not there, unless it is nil.
+func (s *scheduler) lineWith(now time.Time, guest *hold) []heldView {
+	list := s.lineUp(now, guest)
+	place(list)
+	predict(now, list, func(look func(time.Time)) { look(now) })
+	return list
+}
+
+// lineUp is the line without places and times.
+func (s *scheduler) lineUp(now time.Time, guest *hold) []heldView {
+	return s.snapshot(now, guest).line()
+}
+
+var errInUse = errors.New("the hold was added before")

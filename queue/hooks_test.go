@@ -1,0 +1,41 @@
+package queue
+
+import (
+	"time"
+
+	"github.com/abide-proxy/abide/limit"
+)
+
+// planFunc are hooks that only answer limits.
+type planFunc func(Request) ([][]Limit, uint64)
+
+func (f planFunc) Limits(r Request) ([][]Limit, uint64)  { return f(r) }
+func (planFunc) Waits(*Request, Waiter)                  {}
+func (planFunc) Cooled(string, Scope, time.Time, string) {}
+
+// cooledFunc are hooks that only hear of cooldowns.
+type cooledFunc func(site string, at Scope, until time.Time, why string)
+
+func (cooledFunc) Limits(r Request) ([][]Limit, uint64) { return r.Limits, r.Version }
+func (cooledFunc) Waits(*Request, Waiter)               {}
+func (f cooledFunc) Cooled(site string, at Scope, until time.Time, why string) {
+	f(site, at, until, why)
+}
+
+type chooseFunc func(ready []int) int
+
+func (f chooseFunc) Choose(ready []int) int { return f(ready) }
+
+// makeFunc is a source that only makes meters.
+type makeFunc func() limit.Meter
+
+func (f makeFunc) NewMeter() limit.Meter                                     { return f() }
+func (makeFunc) External(string, Scope, limit.Spec, limit.Meter) limit.Meter { return nil }
+
+// externalFunc is a source that only replaces meters.
+type externalFunc func(site string, at Scope, spec limit.Spec, m limit.Meter) limit.Meter
+
+func (externalFunc) NewMeter() limit.Meter { return nil }
+func (f externalFunc) External(site string, at Scope, spec limit.Spec, m limit.Meter) limit.Meter {
+	return f(site, at, spec, m)
+}

@@ -1,0 +1,336 @@
+package queue
+
+import (
+	"time"
+
+	"github.com/abide-proxy/abide/limit"
+)
+
+// resource is one meter of a site (of all requests, of a client, of a route, of a token), and
+// the cooldown of the same. The lock of its site guards it.
+type resource struct {
+	// The fields that every request reads come first, so that they are in few lines of the
+	// processor's cache.
+	metering
+	users int // number of holds, permits and byte sources that refer to it
+	waiting
+	cooldown
+
+	name   string
+	title  string // name without the key
+	agenda *agenda
+	id     uint32
+
+	demands
+
+	choices []*choice // alternatives that need it
+
+	pending      []byte    // state for its next meter; see site.restore
+	pendingUntil time.Time // when pending is worth nothing any more
+}
+
+// waiting is what waits for a resource.
+type waiting struct {
+	waitlist     *waitlist            // nil while no group waits for it
+	dirtyAt      int                  // index in agenda.dirty plus one
+	waitingBytes int64                // bytes that byte requests wait for because of it
+	queued       [numPriorities]int64 // units that waiting holds want, by priority
+	first        *group               // first group of the waitlist, if it is known to wait
+	wake         time.Time            // when time alone makes it dirty; zero is never
+	inWake       int32
+	blocked      *blockedTime // nil until it blocks a hold
+}
+
+// demands are what the meter of a resource knows of the requests that wait.
+type demands struct {
+	demand   Demanding // the meter, if it wants to know; nil otherwise
+	told     int64     // units that the meter was told last
+	noted    bool      // in agenda.demanding
+	external bool      // Gate.UpdateExternal may change the meter
+	listed   bool      // in agenda.blocking
+}
+
+// Name is the name of the resource.
+func (r *resource) Name() string { return r.name }
+
+// left is how many units could be taken at once, or soon if the meter's store grants them;
+// -1 if there is no meter.
+func (r *resource) left(now time.Time) int64 {
+	switch {
+	case r.coolUntil.After(now), r.awaitsAnswer(now):
+		return 0
+	case r.meter == nil:
+		return -1
+	}
+	if shared, ok := r.meter.(interface{ Rest(now time.Time) int64 }); ok {
+		return shared.Rest(now)
+	}
+	return r.meter.Left(now)
+}
+
+// forgettable tells whether nothing would change if the resource were made anew.
+func (r *resource) forgettable(now time.Time) bool {
+	return r.users == 0 && !r.coolUntil.After(now) && !r.recovering(now) && !r.pendingUntil.After(now) && (r.meter == nil || r.meter.Idle(now))
+}
+
+// when is when n units could be taken if no other request waited.
+func (r *resource) when(now time.Time, n int64) time.Time {
+	if r.slowStart != nil && r.awaitsAnswer(now) {
+		return now.Add(2 * far)
+	}
+	at := now
+	if r.meter != nil && n > 0 {
+		t, ok := r.meter.When(now, n)
+		if !ok {
+			return now.Add(2 * far)
+		}
+		if t.After(at) {
+			at = t
+		}
+	}
+	if r.coolUntil.After(at) {
+		at = r.coolUntil
+	}
+	if r.waitingBytes > 0 && n > 0 && !at.After(now) {
+		return now.Add(2 * far) // when the byte requests that wait have their bytes
+	}
+	return at
+}
+
+// markDirty asks the scheduler to look at the first group of the waitlist again.
+func (r *resource) markDirty() {
+	if len(r.choices) > 0 {
+		r.recheckChoices()
+	}
+	if r.waitingBytes > 0 {
+		r.agenda.bytesChanged = true
+	}
+	if r.dirtyAt == 0 && r.waitlist != nil {
+		r.agenda.dirty = append(r.agenda.dirty, r)
+		r.dirtyAt = len(r.agenda.dirty)
+	}
+}
+
+// markClean is the opposite of markDirty.
+func (r *resource) markClean() {
+	if r.dirtyAt == 0 {
+		return
+	}
+	dirty := r.agenda.dirty
+	last := dirty[len(dirty)-1]
+	dirty[r.dirtyAt-1], last.dirtyAt = last, r.dirtyAt
+	dirty[len(dirty)-1] = nil
+	r.agenda.dirty, r.dirtyAt = dirty[:len(dirty)-1], 0
+}
+
+// wakeAt sets when time alone makes the resource dirty; zero is never.
+func (r *resource) wakeAt(at time.Time) {
+	wakes := &r.agenda.wakes
+	if at.IsZero() {
+		if wakes.has(r) {
+			wakes.remove(r)
+		}
+		r.wake = at
+		return
+	}
+	r.wake = at
+	if wakes.has(r) {
+		wakes.fix(r)
+	} else {
+		wakes.push(r)
+	}
+}
+
+type byWake struct{}
+
+func (byWake) before(a, b *resource) bool { return a.wake.Before(b.wake) }
+func (byWake) place(r *resource) *int32   { return &r.inWake }
+
+// wait puts a group on the resource's waitlist, once.
+func (r *resource) wait(g *group) {
+	if r.waitlist == nil {
+		r.waitlist = r.agenda.borrow()
+		r.noteBlocking()
+	}
+	// lastAdded saves a group on a thousand waitlists the search for this waitlist among its
+	// waiters.
+	if last := r.waitlist.lastAdded; last < len(g.waiters) && g.waiters[last].resource == r {
+		return
+	}
+	// A group is removed and added all the time, so its waiters are used again.
+	n := len(g.waiters)
+	if n < cap(g.waiters) && g.waiters[:n+1][n] != nil {
+		g.waiters = g.waiters[:n+1]
+		g.waiters[n].resource = r
+	} else {
+		g.waiters = append(g.waiters, &waiter{group: g, resource: r})
+	}
+	r.waitlist.add(g.waiters[n])
+	r.waitlist.lastAdded = n
+}
+
+// stopWaiting removes a group from all waitlists.
+func (g *group) stopWaiting() {
+	for _, w := range g.waiters {
+		r := w.resource
+		r.waitlist.remove(w)
+		if r.first == g {
+			r.first = nil
+			r.markDirty()
+		}
+		if r.waitlist.size == 0 && r != &r.agenda.open {
+			r.agenda.spareWaitlists, r.waitlist = append(r.agenda.spareWaitlists, r.waitlist), nil
+			r.markClean()
+			r.wakeAt(time.Time{})
+			r.noteDemand()
+		}
+	}
+	g.waiters = g.waiters[:0]
+}
+
+// change replaces the meter by a meter of another arithmetic. What was spent of the old meter
+// counts as spent now of the new one. That is the most that it can have been, so a reload
+// never allows more than the site does.
+func (r *resource) change(now time.Time, m limit.Meter, fresh func() limit.Meter) {
+	old, oldFresh, flying := r.meter, r.fresh, r.countsInFlight(now)
+	r.setMeter(now, m, fresh, false)
+	if m == nil {
+		return
+	}
+	spent := r.inFlight
+	if old != nil && oldFresh != nil && fresh != nil && !flying && !r.countsInFlight(now) {
+		spent = oldFresh().Left(now) - old.Left(now)
+	}
+	r.changed, r.owed = now, max(spent, 0)
+	if n := min(spent, m.Left(now)); n > 0 {
+		if at, ok := m.When(now, n); ok && !at.After(now) {
+			m.Take(now, n)
+			r.owed -= n
+		}
+	}
+}
+
+func (r *resource) take(now time.Time, n int64) {
+	r.users++
+	r.inFlight += n
+	if r.meter != nil && n > 0 {
+		r.meter.Take(now, n)
+	}
+}
+
+// postpone moves what a hold took to now. No other hold can take it meanwhile.
+func (r *resource) postpone(now time.Time, h *hold, need need) {
+	if r.meter == nil || need.n <= 0 || r.takenBefore(h.grantedAt()) {
+		return
+	}
+	r.meter.Postpone(now, h.taken, need.n)
+	r.markDirty()
+}
+
+// finish settles what a hold took.
+func (r *resource) finish(now time.Time, h *hold, need need, result Result) {
+	r.users--
+	r.inFlight -= need.n
+	r.markDirty()
+	if r.meter == nil || need.n <= 0 {
+		return
+	}
+	n, taken := need.n, h.taken
+	actual := n
+	switch {
+	case need.of == Cost && result.Cost > 0:
+		actual = result.Cost
+	case need.of == Bytes && (result.Bytes > 0 || result.Exact):
+		actual = result.Bytes
+	}
+	switch {
+	case r.takenBefore(h.grantedAt()): // taken from the meter before this one
+		at := now
+		if r.fresh == nil {
+			at, taken = r.changed, r.changed // when it took it, if it remembers each
+		}
+		if actual > n && !result.Unsent {
+			r.meter.Settle(now, at, n, actual)
+		}
+		swallowed := min(r.owed, n)
+		r.owed -= swallowed
+		n -= swallowed
+	case result.Unsent:
+		r.meter.Give(now, taken, n)
+		return
+	case actual != n:
+		r.meter.Settle(now, taken, n, actual)
+	}
+	if n = min(n, actual); n > 0 {
+		r.meter.Done(now, taken, n, result.Outcome)
+	}
+}
+
+// blockedTime is the blocked time of the resource's limit.
+func (r *resource) blockedTime() *blockedTime {
+	if r.blocked == nil {
+		r.blocked = r.agenda.blockedTimes.of(r.title)
+	}
+	return r.blocked
+}
+
+// setName gives a resource another name, and a title that it shares with the resources of
+// other clients and routes.
+func (r *resource) setName(name, title string) { r.name, r.title, r.blocked = name, title, nil }
+
+// countAnswer counts the answer to a hold that was granted in the slow start.
+func (r *resource) countAnswer(now time.Time, h *hold, success bool) {
+	if r.cooldown.countAnswer(now, h.grant, success) {
+		r.markDirty()
+	}
+}
+
+// countAnswer counts the answer to a hold in all slow starts that it was granted in, once.
+func (h *hold) countAnswer(now time.Time, success bool) {
+	if !h.probes {
+		return
+	}
+	h.probes = false
+	for _, n := range h.needs[h.choice] {
+		n.resource.countAnswer(now, h, success)
+	}
+}
+
+// expendable tells whether the resource is idle, or forgetting it costs little.
+func (r *resource) expendable(now time.Time) bool {
+	if r.users > 0 || r.coolUntil.After(now) || r.recovering(now) || r.pendingUntil.After(now) {
+		return false
+	}
+	m, ok := r.meter.(Spareable)
+	return ok && m.Spare(now) || r.meter == nil || r.meter.Idle(now)
+}
+
+// resume gives a new meter the state that it had when its site was stored.
+func (r *resource) resume(now time.Time, made bool) {
+	if made && r.meter != nil && r.pending != nil {
+		_ = r.meter.Restore(now, r.pending) // a state that makes no sense is as good as none
+	}
+	r.pending, r.pendingUntil = nil, time.Time{}
+}
+
+// updateMeter calls update with the resource's meter, and tells whether there is a meter.
+func (r *resource) updateMeter(now time.Time, update func(now time.Time, m limit.Meter)) bool {
+	if r.meter == nil {
+		return false
+	}
+	update(now, r.meter)
+	r.markDirty()
+	return true
+}
+
+// changeMeter gives the resource another meter, after a reload. If moved, limit.Move has made m
+// from the old meter; otherwise what was spent of the old meter is taken from m. Holds keep
+// waiting.
+func (r *resource) changeMeter(now time.Time, m limit.Meter, fresh func() limit.Meter, moved bool) {
+	if moved {
+		r.setMeter(now, m, fresh, false)
+	} else {
+		r.change(now, m, fresh)
+	}
+	r.markDirty()
+}

@@ -1,0 +1,175 @@
+package queue
+
+import "time"
+
+// waitlist is the order of the groups that one resource blocks. Priorities are kept apart,
+// because aging moves them against each other as time passes, while the order in a
+// priority only changes when something happens.
+type waitlist struct {
+	first     [numPriorities]heap[waiterAt, byRank]
+	oldest    [numPriorities]heap[waiterAt, byOldest]
+	size      int
+	lastAdded int // index in group.waiters of the waiter that was added last
+}
+
+// waiter is the place of a group on the waitlist of a resource.
+type waiter struct {
+	group    *group
+	resource *resource
+	first    [numPriorities]int32
+	old      [numPriorities]int32
+}
+
+// waiterAt is a waiter in the heaps of the priority p.
+type waiterAt struct {
+	*waiter
+	p int
+}
+
+// byRank orders the groups on a waitlist by what the client that is next in each has had.
+type byRank struct{}
+
+func (byRank) before(a, b waiterAt) bool {
+	return byServed{}.before(a.group.priorities[a.p].clients.top(), b.group.priorities[b.p].clients.top())
+}
+func (byRank) place(s waiterAt) *int32 { return &s.first[s.p] }
+
+// byOldest orders the groups on a waitlist by their oldest holds.
+type byOldest struct{}
+
+func (byOldest) before(a, b waiterAt) bool {
+	return a.group.priorities[a.p].oldest.top().seq < b.group.priorities[b.p].oldest.top().seq
+}
+func (byOldest) place(s waiterAt) *int32 { return &s.old[s.p] }
+
+// update moves a waiter to its place in one priority.
+func (w *waitlist) update(s *waiter, p int) {
+	at := waiterAt{s, p}
+	listed, empty := w.first[p].has(at), s.group.priorities[p].clients.empty()
+	switch {
+	case listed && empty:
+		w.first[p].remove(at)
+		w.oldest[p].remove(at)
+	case listed:
+		w.first[p].fix(at)
+		w.oldest[p].fix(at)
+	case !empty:
+		w.first[p].push(at)
+		w.oldest[p].push(at)
+	}
+}
+
+func (w *waitlist) add(s *waiter) {
+	for p := range numPriorities {
+		w.update(s, p)
+	}
+	w.size++
+}
+
+func (w *waitlist) remove(s *waiter) {
+	for p := range numPriorities {
+		if at := (waiterAt{s, p}); w.first[p].has(at) {
+			w.first[p].remove(at)
+			w.oldest[p].remove(at)
+		}
+	}
+	w.size--
+}
+
+// rank is the order in which holds go: by level, then by what their client has had, then by
+// arrival.
+type rank struct {
+	level  int
+	served float64
+	seq    uint64
+}
+
+func (r rank) before(o rank) bool {
+	if r.level != o.level {
+		return r.level < o.level
+	}
+	if r.served != o.served {
+		return r.served < o.served
+	}
+	return r.seq < o.seq
+}
+
+// level is a priority after aging: one step more urgent for each aging that the oldest hold
+// of the priority has waited. All holds of the priority gain by that: if only the old holds
+// gained, a client with a long queue would go before fresh requests of another client for no
+// other reason than its queue.
+func level(p int, oldest, now time.Time, aging time.Duration) int {
+	if aging <= 0 {
+		return p
+	}
+	if waited := now.Sub(oldest); waited >= aging {
+		return int(max(int64(p)-int64(waited/aging), 0))
+	}
+	return p
+}
+
+// candidate is a group that may be the next, with the priority of its first
+// hold.
+type candidate struct {
+	group    *group
+	priority int
+	rank     rank
+}
+
+func (c candidate) hold() *hold { return c.group.priorities[c.priority].clients.top().holds.top() }
+
+// best is the first group of the waitlist and also, which is another group or nil. The
+// candidate's group is nil if there is none.
+func (w *waitlist) best(now time.Time, aging time.Duration, also *group) candidate {
+	var found candidate
+	for p := range numPriorities {
+		var first *clientQueue
+		var oldest *hold
+		if !w.first[p].empty() {
+			first = w.first[p].top().group.priorities[p].clients.top()
+			oldest = w.oldest[p].top().group.priorities[p].oldest.top()
+		}
+		if also != nil && !also.priorities[p].clients.empty() {
+			if f := also.priorities[p].clients.top(); first == nil || (byServed{}).before(f, first) {
+				first = f
+			}
+			if h := also.priorities[p].oldest.top(); oldest == nil || h.seq < oldest.seq {
+				oldest = h
+			}
+		}
+		if first == nil {
+			continue
+		}
+		c := candidate{first.group, p, rank{level(p, oldest.added, now, aging), first.served, first.holds.top().seq}}
+		if found.group == nil || c.rank.before(found.rank) {
+			found = c
+		}
+	}
+	return found
+}
+
+// nextAging is when the level of a priority on the waitlist changes next; zero is never, or
+// if it has holds of one priority only.
+func (w *waitlist) nextAging(now time.Time, aging time.Duration) time.Time {
+	var next time.Time
+	mixed := 0
+	for p := range numPriorities {
+		if w.oldest[p].empty() {
+			continue
+		}
+		mixed++
+		oldest := w.oldest[p].top().group.priorities[p].oldest.top().added
+		if aging <= 0 || level(p, oldest, now, aging) == 0 {
+			continue
+		}
+		waited := max(now.Sub(oldest), 0)
+		at := oldest.Add((waited/aging + 1) * aging)
+		if next.IsZero() || at.Before(next) {
+			next = at
+		}
+	}
+	if mixed < 2 {
+		return time.Time{}
+	}
+	return next
+}

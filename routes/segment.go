@@ -1,0 +1,154 @@
+package routes
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+)
+
+// identifies reports whether a segment can name an entity. A star stands for a segment
+// that is not known.
+func identifies(segment string) bool { return segment != "" && segment != "*" && segment != "**" }
+
+// keyOf returns a segment as it is kept: a short one unchanged, else a hash, as it may
+// be a secret.
+func keyOf(segment string) string {
+	if isPlain(segment) {
+		return strings.Clone(segment)
+	}
+	var room [longestSum]byte
+	return string(sumOf(room[:0], segment))
+}
+
+// isPlain reports whether a segment is kept unchanged.
+func isPlain(s string) bool {
+	if len(s) > longestName {
+		return false
+	}
+	for i := 0; i < len(s); i++ {
+		if c := s[i]; c <= ' ' || c >= 0x7f || c == '*' {
+			return false
+		}
+	}
+	return true
+}
+
+const longestSum = 1 + 2*8
+
+// sumOf appends the hash of a segment.
+func sumOf(into []byte, s string) []byte {
+	var short [256]byte
+	sum := sha256.Sum256(append(short[:0], s...))
+	return hex.AppendEncode(append(into, '~'), sum[:8])
+}
+
+// isValue reports whether a segment is taken for a value: an identifier, a number, a
+// date, a slug, an encoding. Names are short words with few digits. With versions, a
+// number such as 2 or 1.1 is a name.
+func isValue(s string, versions bool) bool {
+	if len(s) > longestName {
+		return true
+	}
+	var digits, letters, runs, hex, upper, lower int
+	inside := false
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		switch {
+		case c >= '0' && c <= '9':
+			digits++
+			if !inside {
+				runs++
+			}
+			inside = true
+			continue
+		case c >= 'a' && c <= 'z':
+			letters++
+			lower++
+			if c <= 'f' {
+				hex++
+			}
+		case c >= 'A' && c <= 'Z':
+			letters++
+			upper++
+			if c <= 'F' {
+				hex++
+			}
+		case c == '-', c == '_', c == '.', c == '~', c == ':', c == '!', c == '$':
+		default:
+			return true
+		}
+		inside = false
+	}
+	switch {
+	case digits == 0:
+		return hex == len(s) && len(s) >= 12
+	case letters == 0:
+		return !versions || !isVersion(s)
+	case digits >= 4, hex+digits == len(s) && len(s) >= 7:
+		return !isNumbered(s)
+	case runs >= 2 && len(s) >= 8:
+		return !isNumbered(s)
+	}
+	return len(s) >= 20 && upper > 0 && lower > 0
+}
+
+// isVersion reports whether a number is like 2, 1.1 or 2024-01.
+func isVersion(s string) bool {
+	if len(s) <= 2 {
+		return s[0] != '.' && s[0] != '-'
+	}
+	if len(s) >= 7 && len(s) <= 10 && s[:2] == "20" && s[4] == '-' {
+		return true
+	}
+	return len(s) <= 5 && (s[1] == '.' || s[2] == '.') && strings.Trim(s, "0123456789.") == ""
+}
+
+// isNumbered reports whether a word is like v1beta1.
+func isNumbered(s string) bool {
+	if len(s) > 10 || s[0] != 'v' || s[1] < '0' || s[1] > '9' {
+		return false
+	}
+	for i := 1; i < len(s); i++ {
+		switch c := s[i]; {
+		case c >= '0' && c <= '9', strings.IndexByte("alphbetrc.", c) >= 0:
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// methodOf returns a method as it stands in a route; * for an odd one.
+func methodOf(method string) string {
+	if method == "" || len(method) > 16 {
+		return "*"
+	}
+	for i := 0; i < len(method); i++ {
+		if c := method[i] | 0x20; (c < 'a' || c > 'z') && c != '-' {
+			return "*"
+		}
+	}
+	return method
+}
+
+// hostOf returns a host as it stands in a route; * for an odd one.
+func hostOf(host string) string {
+	if len(host) > longestHost {
+		return "*"
+	}
+	for i := 0; i < len(host); i++ {
+		if c := host[i]; c <= ' ' || c >= 0x7f || c == '/' {
+			return "*"
+		}
+	}
+	return host
+}
+
+// Bounds of the tree of paths: a client may ask for anything.
+const (
+	mostKids    = 32  // names below one node; when there are more, all are taken for values
+	mostDepth   = 12  // segments of a path that count
+	mostMethods = 12  // at one path
+	longestName = 40  // of a segment that is a name
+	longestHost = 253 // of a host
+)

@@ -1,0 +1,256 @@
+package routes
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// Bounds of what is kept of a site.
+const (
+	mostRoutes = 2000
+	spareRoute = 200 // removed at once when there are more
+)
+
+// tree is the routes of a site, by host and path.
+type tree struct {
+	hosts map[string]*host  // :: its name, empty where the site is one → its paths
+	known map[string]*route // :: its name → a route
+	tick  uint64            // grows with each use of a route
+	count uint64            // routes so far
+}
+
+func newTree() tree { return tree{hosts: map[string]*host{}, known: map[string]*route{}} }
+
+// lookup returns a route that is known, or nil. The path is without its first slash.
+func (t *tree) lookup(method, host, path string, apart int) *route {
+	h := t.hosts[host]
+	if h == nil {
+		return nil
+	}
+	p := h.root.find(path, apart)
+	if p == nil {
+		return nil
+	}
+	return p.at(method)
+}
+
+// put places a route at a node, which gives it its name.
+func (t *tree) put(r *route, p *node) {
+	r.place, r.name = p, r.method+" "+p.host.name+p.text
+	p.routes = append(p.routes, r)
+	t.known[r.name] = r
+}
+
+func (t *tree) drop(r *route) {
+	delete(t.known, r.name)
+	for len(r.members) > 0 {
+		r.leave(len(r.members) - 1)
+	}
+	p := r.place
+	p.routes = slices.DeleteFunc(p.routes, func(o *route) bool { return o == r })
+	p.prune()
+	if p.host.root.bare() {
+		delete(t.hosts, p.host.name)
+	}
+}
+
+// byUse returns all routes, the one used longest ago first.
+func (t *tree) byUse() []*route {
+	all := make([]*route, 0, len(t.known))
+	for _, r := range t.known {
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b *route) int { return cmp.Compare(a.used, b.used) })
+	return all
+}
+
+// host is the tree of the paths of one host.
+type host struct {
+	name    string
+	root    *node
+	limited int // routes whose responses have shown limits
+}
+
+func newHost(name string) *host {
+	h := &host{name: name}
+	h.root = &node{host: h, versions: true}
+	return h
+}
+
+// node is the beginning of a path, with the routes that end there. A segment that looks
+// like a value stands as *.
+type node struct {
+	up   *node
+	text string // "/2/tweets/*"
+
+	children    map[string]*node // :: name → node below
+	star        *node            // node below any value
+	values      map[string]*node // :: key of an entity → node below
+	entity      entity           // that the node belongs to
+	generalised bool             // there were too many names: all are values now
+	versions    bool             // a number below is a version
+	depth       int
+
+	routes []*route // by method
+	host   *host
+}
+
+func (p *node) at(method string) *route {
+	for _, r := range p.routes {
+		if r.method == method {
+			return r
+		}
+	}
+	return nil
+}
+
+// find returns the node of a path, or nil if it is not known. The path is without its
+// first slash; apart is the depth of the segment that names an entity.
+func (p *node) find(path string, apart int) *node {
+	for {
+		if p.depth == mostDepth {
+			return p.star
+		}
+		end := 0
+		for end < len(path) && path[end] != '/' {
+			end++
+		}
+		var next *node
+		if p.depth+1 == apart && identifies(path[:end]) {
+			next = p.value(path[:end])
+		} else if next = p.children[path[:end]]; next == nil && (p.generalised && end > 0 || isValue(path[:end], p.versions)) {
+			next = p.star
+		}
+		if next == nil || end == len(path) {
+			return next
+		}
+		p, path = next, path[end+1:]
+	}
+}
+
+// value returns the node below an entity, or nil.
+func (p *node) value(segment string) *node {
+	if isPlain(segment) {
+		return p.values[segment]
+	}
+	var room [longestSum]byte
+	return p.values[string(sumOf(room[:0], segment))]
+}
+
+// ensureValue returns the node below an entity. It makes one if there is none.
+func (p *node) ensureValue(segment string, of entity) *node {
+	if next := p.value(segment); next != nil {
+		return next
+	}
+	key := keyOf(segment)
+	of.shape = p.text + "/*"
+	next := &node{up: p, text: p.text + "/" + key, depth: p.depth + 1, host: p.host, entity: of}
+	if p.values == nil {
+		p.values = make(map[string]*node, 1)
+	}
+	p.values[key] = next
+	return next
+}
+
+// segment returns the next segment of a path as it stands in a pattern, and the rest of
+// the path.
+func (p *node) segment(path string) (segment, rest string, more bool) {
+	if p.depth == mostDepth {
+		return "**", "", false
+	}
+	segment, rest, more = strings.Cut(path, "/")
+	if p.generalised && segment != "" || isValue(segment, p.versions) {
+		segment = "*"
+	}
+	return segment, rest, more
+}
+
+// child returns the node below a segment of a pattern. It makes one if there is none.
+func (p *node) child(segment string) *node {
+	values := segment == "*" || segment == "**"
+	if values && p.star != nil {
+		return p.star
+	}
+	if next := p.children[segment]; next != nil {
+		return next
+	}
+	next := &node{up: p, text: p.text + "/" + segment, depth: p.depth + 1, host: p.host, entity: p.entity.below(segment)}
+	if values {
+		p.star = next
+		return next
+	}
+	switch segment {
+	case "api", "rest", "version", "versions":
+		next.versions = true
+	}
+	if p.children == nil {
+		p.children = make(map[string]*node, 1)
+	}
+	p.children[strings.Clone(segment)] = next
+	return next
+}
+
+// names returns how many names are below a node.
+func (p *node) names() int {
+	n := len(p.children)
+	if p.children[""] != nil {
+		n--
+	}
+	return n
+}
+
+// takeNames removes the nodes of all names below a node, and returns the routes that
+// were there, without a place, with the rest of their paths.
+func (p *node) takeNames() (loose []*route, paths []string) {
+	p.generalised = true
+	for name, kid := range p.children {
+		if name == "" {
+			continue
+		}
+		delete(p.children, name)
+		kid.each(func(r *route) {
+			loose = append(loose, r)
+			paths = append(paths, strings.TrimPrefix(p.text+"/*"+r.place.text[len(kid.text):], "/"))
+		})
+	}
+	return loose, paths
+}
+
+// each calls f with every route at a node and below.
+func (p *node) each(f func(*route)) {
+	for _, r := range p.routes {
+		f(r)
+	}
+	for _, kid := range p.children {
+		kid.each(f)
+	}
+	for _, kid := range p.values {
+		kid.each(f)
+	}
+	if p.star != nil {
+		p.star.each(f)
+	}
+}
+
+// prune removes a node without routes, and those above that become empty. A generalised
+// node stays as long as its host, unless it belongs to an entity.
+func (p *node) prune() {
+	for p.up != nil && p.bare() && (!p.generalised || p.entity.segment > 0) {
+		up, last := p.up, p.text[len(p.up.text)+1:]
+		switch p {
+		case up.star:
+			up.star = nil
+		case up.values[last]:
+			delete(up.values, last)
+		default:
+			delete(up.children, last)
+		}
+		p = up
+	}
+}
+
+// bare reports whether there is no route at a node and below.
+func (p *node) bare() bool {
+	return len(p.routes) == 0 && len(p.children) == 0 && len(p.values) == 0 && p.star == nil
+}

@@ -1,0 +1,115 @@
+package status
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestTheStatusIsATableForPeople(t *testing.T) {
+	now := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+	limit := func(left int64) Announced {
+		return Announced{Site: "api.test", Route: "GET /2/tweets/*", Title: "75 per 15m for GET /2/tweets/*", Limit: 75, Remaining: left, Reset: now.Add(555 * time.Second), Foreign: 0.25}
+	}
+	all := Tokens{
+		Pools: []Pool{{Name: "twitter", Ready: 1, Tokens: []Token{
+			{Label: "news/ü", State: "ready", Uses: 1234, Refusals: 1, Twins: []string{"twin"}, Limits: []Announced{limit(12), {Site: "api.test", Route: "GET /1", Limit: -1, Remaining: -1, State: "learning"}}},
+			{Label: "cool", State: "cooling", Until: now.Add(191*time.Second + 1), Why: "Retry-After", Uses: 75, Limits: []Announced{limit(0)}},
+			{Label: "dead\x1b[2J\n" + strings.Repeat("x", 100), State: "quarantined", Until: now.Add(70 * time.Hour), Why: "401", Denials: 3},
+			{Label: "off", State: "disabled", Routes: []Paused{{Route: "GET /x", State: "spent", Until: now.Add(time.Hour)}}},
+			{Label: "twin", State: "ready", Twins: []string{"news/ü"}, Limits: []Announced{limit(12)}},
+		}}, {Name: "none"}, {Name: "two sites", Ready: 1, Tokens: []Token{{Label: "a", State: "ready", Limits: []Announced{
+			{Site: "a.test", Limit: 5, Remaining: -1}, {Site: "b.test", Limit: -1, Remaining: 7},
+		}}}}},
+		Limits: []Announced{{Site: "open.test", Title: "60 per 1m", Limit: 60, Remaining: 59, Reset: now.Add(-time.Minute)}},
+	}.Normalize()
+	s := Process{
+		Version: "v1.2.3", Listen: "127.0.0.1:3128", Uptime: 3661.5, Checks: []Check{{Name: "proxy", Detail: "stopping\x1b"}, {Name: "store", OK: true}},
+		Connections: &Connections{Clients: 2, Tunnels: 1}, SiteCount: 7, Total: Counts{Requests: 1, In: 1_500_000},
+		Breakers: []Breaker{{Site: "ill.test", State: "open", Until: now.Add(time.Minute), Why: "it answered 502"}, {Site: "pool", Backend: "a.test", State: "half-open"}},
+		Waiting:  &Waits{N: 3, More: true, List: []Wait{{Site: "api.test", Limit: "2 in flight", N: 2}, {Site: "b.test", N: 1, Until: now.Add(time.Second)}}},
+	}
+	var b strings.Builder
+	s.Describe(&b)
+	all.Describe(&b, now)
+	s.DescribeWaiting(&b, now)
+	want := `abide v1.2.3 at 127.0.0.1:3128: not ready, up 1h1m1s
+2 client connections, 1 tunnel
+1 request to 7 sites; 1.5 MB received, 0 B sent
+proxy is not ready: stopping?
+
+pool none: 0 of 0 tokens ready
+
+pool twitter: 1 of 5 tokens ready
+
+TOKEN                                                             STATE                            USES  REFUSED  DENIED  LIMIT                                            LEFT      RESETS
+cool                                                              cooling for 3m12s (Retry-After)    75        0       0  75 per 15m for GET /2/tweets/*; others use 25 %  0 of 75   in 9m15s
+dead?[2J?xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…  quarantined for 2d22h (401)         0        0       3  nothing learned yet                              -         -
+news/ü                                                            ready                            1234        1       0  GET /1                                           learning  -
+                                                                                                                          75 per 15m for GET /2/tweets/*; others use 25 %  12 of 75  in 9m15s
+off                                                               disabled                            0        0       0  GET /x                                           -         spent for 1h
+twin                                                              ready                               0        0       0  75 per 15m for GET /2/tweets/*; others use 25 %  12 of 75  in 9m15s
+
+one account: news/ü, twin
+
+pool two sites: 1 of 1 token ready
+
+TOKEN  STATE  USES  REFUSED  DENIED  LIMIT                 LEFT    RESETS
+a      ready     0        0       0  a.test: all requests  ? of 5  -
+                                     b.test: all requests  7       -
+
+limits learned without a token
+
+SITE       LIMIT      LEFT      RESETS
+open.test  60 per 1m  59 of 60  -
+
+broken
+
+SITE           BREAKER    TRIES          FAILED LAST BECAUSE
+ill.test       open       in 1 min 00 s  it answered 502
+pool / a.test  half-open  -              -
+
+more than 3 requests wait
+
+SITE      REQUESTS  FOR          UNTIL
+api.test         2  2 in flight  another is done
+b.test           1  its turn     in 1 s
+`
+	if want = strings.ReplaceAll(want, "dead?[2J?xxx", "dead [2J xxx"); b.String() != strings.Replace(want, "stopping?", "stopping ", 1) {
+		t.Errorf("it is\n%s\nand should be\n%s", b.String(), want)
+	}
+
+	b.Reset()
+	Process{Ready: true, Waiting: &Waits{}}.Describe(&b)
+	Tokens{}.Describe(&b, now)
+	Process{Waiting: &Waits{}}.DescribeWaiting(&b, now)
+	Process{}.DescribeWaiting(&b, now)
+	if want := "abide at : ready, up 0s\n0 requests to 0 sites; 0 B received, 0 B sent\n\nno request waits\n"; b.String() != want {
+		t.Errorf("%q", b.String())
+	}
+}
+
+func TestSpansAreShort(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		1: "1s", time.Minute: "1m", time.Hour: "1h", time.Hour + time.Minute: "1h1m", time.Hour + time.Second: "1h0m1s", 10 * time.Minute: "10m",
+		10 * time.Hour: "10h", 192 * time.Second: "3m12s", 47 * time.Hour: "47h", 49 * time.Hour: "2d1h", 20 * time.Second: "20s",
+	} {
+		if got := span(d); got != want {
+			t.Errorf("%v is %s, not %s", d, got, want)
+		}
+	}
+}
+
+func TestAFaultOfTheStoreIsToldOnce(t *testing.T) {
+	const why = "dial tcp 127.0.0.1:1: connect: connection refused"
+	s := Process{
+		Ready: true, Checks: []Check{{Name: "store", OK: true, Degraded: true, Detail: "since noon: " + why}},
+		Store: &Store{Kind: "shared", Since: midday, Err: why},
+	}
+	var b strings.Builder
+	s.Describe(&b)
+	s.DescribeStore(&b, midday.Add(time.Minute))
+	if n := strings.Count(b.String(), why); n != 1 {
+		t.Errorf("it is told %d times: %s", n, b.String())
+	}
+}

@@ -1,0 +1,108 @@
+package status
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// MaxHolds is how many requests that wait are listed or counted at most.
+const MaxHolds = 10_000
+
+// Hold is a waiting request.
+type Hold struct {
+	Site     string  `json:"site"`
+	Client   string  `json:"client,omitempty"`
+	Priority int     `json:"priority"`
+	Waited   float64 `json:"waited_seconds"`
+	// Limit keeps it until Until, when Why tells who said so ("Retry-After"). A
+	// zero Until is until something else is over.
+	Limit string    `json:"limit,omitempty"`
+	Why   string    `json:"why,omitempty"`
+	Until time.Time `json:"until,omitzero"`
+	Asks  bool      `json:"asks_store,omitempty"` // the store is asked what is left of the limit
+	// Place is 1 for the next, among those that wait for the same limit. Expected
+	// is when it goes, zero if nobody knows.
+	Place    int       `json:"place"`
+	Expected time.Time `json:"expected,omitzero"`
+}
+
+// HoldList is the answer of /api/v1/holds. More tells that not all are listed.
+type HoldList struct {
+	Holds []Hold `json:"holds"`
+	More  bool   `json:"more"`
+}
+
+// Wait sums up the holds of one site that wait for the same limit.
+type Wait struct {
+	Site  string    `json:"site"`
+	Limit string    `json:"limit,omitempty"`
+	Why   string    `json:"why,omitempty"` // it pauses, if it does
+	Asks  bool      `json:"asks_store,omitempty"`
+	N     int       `json:"requests"`
+	Until time.Time `json:"until,omitzero"` // when the first of them may go; zero is when something is over
+}
+
+// For describes what they wait for.
+func (w Wait) For() string {
+	switch {
+	case w.Asks:
+		return "the store, which is asked what is left of " + w.Limit
+	case w.Why == "":
+		return cmp.Or(w.Limit, "its turn")
+	case w.Limit == "" || w.Limit == w.Site:
+		return "a pause: " + w.Why
+	}
+	return w.Limit + ", a pause: " + w.Why
+}
+
+// Waits are the sums with the most holds.
+type Waits struct {
+	List   []Wait `json:"for"`
+	N      int    `json:"requests"`
+	More   bool   `json:"more"` // N are not all
+	Hidden int    `json:"-"`    // in no line of the list
+
+	Most map[string]string `json:"-"` // :: site → what most of its requests wait for
+}
+
+// SumWaits sums up at most MaxHolds requests by what they wait for.
+func SumWaits(holds []Hold, now time.Time) *Waits {
+	sum := &Waits{List: []Wait{}, N: min(len(holds), MaxHolds), More: len(holds) > MaxHolds}
+	type line struct {
+		site, limit, why string
+		asks             bool
+	}
+	lines := map[line]*Wait{}
+	for _, one := range holds[:sum.N] {
+		at := line{one.Site, one.Limit, one.Why, one.Asks}
+		if lines[at] == nil {
+			lines[at] = &Wait{Site: one.Site, Limit: one.Limit, Why: one.Why, Asks: one.Asks}
+		}
+		lines[at].add(one)
+	}
+	for _, one := range lines {
+		one.Until = one.Until.UTC()
+		sum.List = append(sum.List, *one)
+	}
+	slices.SortFunc(sum.List, func(a, b Wait) int {
+		return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Limit, b.Limit), cmp.Compare(a.Why, b.Why))
+	})
+	sum.Most = make(map[string]string)
+	for _, one := range sum.List {
+		if sum.Most[one.Site] == "" {
+			sum.Most[one.Site] = one.For()
+		}
+	}
+	for _, one := range sum.List[min(len(sum.List), MaxListed):] {
+		sum.Hidden += one.N
+	}
+	sum.List = sum.List[:min(len(sum.List), MaxListed)]
+	return sum
+}
+
+func (w *Wait) add(one Hold) {
+	if w.N++; w.Until.IsZero() || !one.Until.IsZero() && one.Until.Before(w.Until) {
+		w.Until = one.Until
+	}
+}

@@ -1,0 +1,51 @@
+package status
+
+import "time"
+
+// States of a job.
+const (
+	JobRunning = "running"
+	JobPaused  = "paused"
+	JobStopped = "stopped" // no process works on it, and units are left
+	JobDone    = "done"
+	JobFailed  = "failed" // all units are over, and some failed or are incomplete
+)
+
+// Job is how far a job is.
+type Job struct {
+	Name    string    `json:"name"`
+	Kind    string    `json:"kind"` // "backfill" or "collect"
+	State   string    `json:"state"`
+	Output  string    `json:"output"` // without a password
+	Units   JobUnits  `json:"units"`
+	Pages   int64     `json:"pages"`
+	Records int64     `json:"records"`
+	Rate    float64   `json:"records_per_second"` // lately
+	Limited string    `json:"limited_by,omitempty"`
+	Started time.Time `json:"started,omitzero"`
+	Ends    time.Time `json:"ends,omitzero"` // estimated; zero: unknown
+	Round   *JobRound `json:"round,omitempty"`
+}
+
+// JobUnits counts the units of a job.
+type JobUnits struct {
+	Total      int64 `json:"total"`
+	Waiting    int64 `json:"waiting"`
+	Running    int64 `json:"running"`
+	Done       int64 `json:"done"`
+	Failed     int64 `json:"failed"`
+	Incomplete int64 `json:"incomplete"`
+}
+
+// Left is how many units are not over.
+func (u JobUnits) Left() int64 { return u.Waiting + u.Running }
+
+// JobRound is how the rounds of a collection go.
+type JobRound struct {
+	Every   float64 `json:"every_seconds"`
+	Number  int64   `json:"number"`
+	Targets int     `json:"targets"`
+	Failing int     `json:"failing"`
+	Missed  int64   `json:"missed"` // rounds of targets, since the start
+	Lag     float64 `json:"lag_seconds"`
+}

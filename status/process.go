@@ -1,0 +1,106 @@
+package status
+
+import (
+	"cmp"
+	"io"
+	"strings"
+	"time"
+)
+
+// Connections counts what is open: connections of clients, and the tunnels among
+// them.
+type Connections struct {
+	Clients int `json:"clients"`
+	Tunnels int `json:"tunnels"`
+}
+
+// Check is one condition of readiness. OK and Degraded means that it works, but not
+// completely.
+type Check struct {
+	Name     string `json:"name"`
+	OK       bool   `json:"ok"`
+	Degraded bool   `json:"degraded,omitempty"`
+	Detail   string `json:"detail,omitempty"`
+}
+
+// Describe writes the state of the process as text. Control characters are removed, so that
+// they cannot change a terminal.
+func (s Process) Describe(w io.Writer) {
+	state := "not ready"
+	if s.Ready {
+		state = "ready"
+	}
+	up := time.Duration(s.Uptime * float64(time.Second)).Truncate(time.Second)
+	say(w, "%s at %s: %s, up %v", strings.TrimSpace("abide "+s.Version), s.Listen, state, up)
+	if s.Connections != nil {
+		say(w, "%s, %s", Number(s.Connections.Clients, "client connection", "client connections"), Number(s.Connections.Tunnels, "tunnel", "tunnels"))
+	}
+	say(w, "%s to %s; %s received, %s sent", Number(int(s.Total.Requests), "request", "requests"), Number(s.SiteCount, "site", "sites"), Size(s.Total.In), Size(s.Total.Out))
+	for _, one := range s.Checks {
+		told := s.Store != nil && s.Store.Err != "" && strings.Contains(one.Detail, s.Store.Err) // DescribeStore says it
+		if !one.OK || one.Degraded && !told {
+			say(w, "%s is %s: %s", one.Name, one.Word(), cmp.Or(one.Detail, "it does not say why"))
+		}
+	}
+}
+
+// mostDescribed is how many sites the status for people lists; abide sites lists them
+// all.
+const mostDescribed = 10
+
+// Word is the state as a word. A degraded process still serves: if all instances share a
+// store that is away, no instance would be left otherwise.
+func (c Check) Word() string {
+	switch {
+	case !c.OK:
+		return "not ready"
+	case c.Degraded:
+		return "degraded"
+	}
+	return "ok"
+}
+
+// MaxListed is how many sites, breakers and the like a list has at most.
+const MaxListed = 100
+
+// Process is the answer of /api/v1/status, and the data of the dashboard. If you add a
+// field, also describe it in docs/operating.md.
+type Process struct {
+	Version string    `json:"version"`
+	Go      string    `json:"go"`
+	Started time.Time `json:"started"`
+	Uptime  float64   `json:"uptime_seconds"`
+	Ready   bool      `json:"ready"`
+	Checks  []Check   `json:"checks"`
+	Listen  string    `json:"listen"`
+	// ListenOpen is where all https is opened, "" where there is no such listener.
+	ListenOpen string `json:"listen_open,omitempty"`
+	Admin      string `json:"admin"`
+	CA         *CA    `json:"ca"`
+	// Connections is nil where nobody counts them.
+	Connections *Connections `json:"connections,omitempty"`
+	// Sites are those with the most bytes; SiteCount is how many there are.
+	Sites     []Counts `json:"sites"`
+	SiteCount int      `json:"site_count"`
+	Total     Counts   `json:"total"`
+	// Unread is nil where no https has passed unread.
+	Unread *Unread `json:"https_unread,omitempty"`
+	// Breakers are those that are not closed, at most as many as sites.
+	Breakers []Breaker `json:"breakers,omitempty"`
+	// Adaptive are the adaptive limits with their present rates, at most as many as sites.
+	Adaptive []Adaptive `json:"adaptive,omitempty"`
+	// Waiting is nil where nobody knows what waits.
+	Waiting *Waits `json:"waiting,omitempty"`
+	// Store is nil where nothing keeps budgets.
+	Store *Store `json:"store,omitempty"`
+	// Reload is the last reload, where it was refused; nil where it was not.
+	Reload *RefusedReload `json:"refused_reload,omitempty"`
+}
+
+type CA struct {
+	Subject  string    `json:"subject"`
+	SHA256   string    `json:"sha256"`
+	NotAfter time.Time `json:"not_after"`
+	AnyName  bool      `json:"any_name"`
+	Names    []string  `json:"names"`
+}

@@ -1,0 +1,243 @@
+package status
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestAnExplanationExpectsNothingThatIsRefused(t *testing.T) {
+	now := time.Now()
+	for _, e := range []Explanation{
+		{Breaker: "open", Expected: now.Add(time.Minute)},
+		{Backends: []ExplainedBackend{{Backend: "a", Breaker: "open"}}, Expected: now.Add(time.Minute)},
+	} {
+		if got := e.Normalize(now); !got.Expected.IsZero() || !strings.Contains(got.BlockedBy, "503") {
+			t.Errorf("%+v", got)
+		}
+	}
+	if got := (Explanation{Observed: true, Limit: "x", Until: now.Add(time.Hour), Expected: now.Add(time.Hour)}).Normalize(now); !got.Expected.Equal(now) {
+		t.Errorf("observed: %+v", got)
+	}
+}
+
+// noon is now, wherever nothing else is said.
+var noon = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+
+func TestAnExplanationInWords(t *testing.T) {
+	in10 := noon.Add(10 * time.Minute)
+	const gone = "nothing keeps it: it goes at once"
+	for _, one := range []struct {
+		what    string
+		e       Explanation
+		blocked string
+		change  []string
+	}{
+		{"nothing", Explanation{Place: 1}, "", []string{gone}},
+		{
+			"limits that have enough",
+			Explanation{Place: 1, Limits: []ExplainedLimit{{Limit: "2 in flight", Left: 1, Next: noon}}, Breaker: "closed"},
+			"",
+			[]string{gone},
+		},
+		{
+			"a window",
+			Explanation{Place: 1, Limit: "75 requests per 15m", Until: in10, Limits: []ExplainedLimit{{Limit: "75 requests per 15m", Next: in10}}},
+			`"75 requests per 15m" has too little left, until 12:10:00 UTC (in 10 min 00 s)`,
+			[]string{`raise the limit "75 requests per 15m"`},
+		},
+		{
+			"a window of the site's",
+			Explanation{Place: 1, Limit: "75 requests of alice", Until: in10, Limits: []ExplainedLimit{{Limit: "75 requests", Of: "alice", Learned: true, Keeps: true, Next: in10}}},
+			`"75 requests of alice" has too little left, until 12:10:00 UTC (in 10 min 00 s)`,
+			[]string{`"75 requests of alice" is the site's own; more tokens would share it`},
+		},
+		{
+			"a month",
+			Explanation{Place: 1, Limit: "10 requests per month", Until: noon.AddDate(0, 1, 0)},
+			`"10 requests per month" has too little left, until 1 April 2026, 12:00 UTC`,
+			[]string{`raise the limit "10 requests per month"`},
+		},
+		{
+			"what is in flight",
+			Explanation{Place: 1, Limit: "2 in flight", Limits: []ExplainedLimit{{Limit: "2 in flight", InFlight: 2}}},
+			`all of "2 in flight" is in use until another is done`,
+			[]string{`raise the limit "2 in flight"`},
+		},
+		{
+			"an answer of the store",
+			Explanation{Place: 1, Limit: "75 requests per 15m", Asks: true, Limits: []ExplainedLimit{{Limit: "75 requests per 15m", Left: 75, Asks: true}}},
+			`the store is asked what is left of "75 requests per 15m"`,
+			[]string{"the answer of the store; nothing here changes that"},
+		},
+		{
+			"others before it",
+			Explanation{Place: 13, Limit: "75 requests per 15m", Until: in10, First: true},
+			`12 others wait for "75 requests per 15m" before it`,
+			[]string{`raise the limit "75 requests per 15m"`, "12 others are before it: a smaller Abide-Priority goes first"},
+		},
+		{
+			"one other before it",
+			Explanation{Place: 2, Limit: "2 in flight"},
+			`all of "2 in flight" is in use until another is done`,
+			[]string{`raise the limit "2 in flight"`, "1 other is before it: a smaller Abide-Priority goes first"},
+		},
+		{
+			"others, for no limit",
+			Explanation{Place: 2},
+			"1 other is before it",
+			[]string{"1 other is before it: a smaller Abide-Priority goes first"},
+		},
+		{
+			"several limits",
+			Explanation{Place: 1, Limit: "75 requests per 15m of news", Until: in10, Limits: []ExplainedLimit{
+				{Limit: "75 requests per 15m", Of: "news", Next: in10},
+				{Limit: "900 requests per 15m", Next: noon.Add(time.Minute)},
+				{Limit: "2 in flight"},
+				{Limit: "100 requests per day", Left: 1, Next: noon},
+				{Limit: "api.test", Left: -1, Cooling: noon.Add(2 * time.Second), Why: "Retry-After"},
+			}},
+			`"75 requests per 15m of news" has too little left, until 12:10:00 UTC (in 10 min 00 s)`,
+			[]string{
+				`raise the limit "75 requests per 15m of news"`,
+				`"900 requests per 15m" would keep it as well, until 12:01:00 UTC (in 1 min 00 s)`,
+				`"2 in flight" would keep it as well, until another is done`,
+				`"api.test" would keep it as well (Retry-After), until 12:00:02 UTC (in 2 s)`,
+			},
+		},
+		{
+			"a pause of the site",
+			Explanation{Site: "api.test", Place: 1, Limit: "api.test", Why: "Retry-After", Until: in10},
+			`"api.test" pauses (Retry-After), until 12:10:00 UTC (in 10 min 00 s)`,
+			[]string{"the pause (Retry-After) ends at 12:10:00 UTC (in 10 min 00 s); nothing here changes that"},
+		},
+		{
+			"a site that recovers",
+			Explanation{Site: "api.test", Place: 1, Limit: "api.test", Why: "recovering after Retry-After"},
+			`"api.test" pauses (recovering after Retry-After), until another is done`,
+			[]string{"the pause (recovering after Retry-After) ends when another is done; nothing here changes that"},
+		},
+		{
+			"more than there ever is",
+			Explanation{Place: 1, Never: true, Limit: "10 cost per 1m"},
+			`"10 cost per 1m" never has enough for what it costs, so it is refused`,
+			[]string{`raise the limit "10 cost per 1m", or have it cost less`},
+		},
+		{
+			"a breaker",
+			Explanation{Place: 1, Breaker: "open", Tries: noon.Add(1500 * time.Millisecond)},
+			"the breaker of the site is open, because it failed several times in a row: what is new is refused with 503, until 12:00:02 UTC (in 2 s)",
+			[]string{"the breaker lets one request try, and closes when that is answered; nothing here changes that"},
+		},
+		{"a breaker that tries", Explanation{Place: 1, Breaker: "half-open"}, "", []string{gone}},
+		{
+			"all backends",
+			Explanation{Place: 1, Backends: []ExplainedBackend{
+				{Backend: "a.test", Breaker: "open", Tries: in10}, {Backend: "b.test", Breaker: "open", Tries: noon.Add(time.Second)},
+			}},
+			"the breakers of all 2 backends are open, because they failed several times in a row: what is new is refused with 503, until 12:00:01 UTC (in 1 s)",
+			[]string{"the breaker lets one request try, and closes when that is answered; nothing here changes that"},
+		},
+		{
+			"a backend",
+			Explanation{
+				Place: 1, Limit: "2 in flight",
+				Backends: []ExplainedBackend{{Backend: "a.test", Breaker: "open"}, {Backend: "b.test"}},
+			},
+			`all of "2 in flight" is in use until another is done`,
+			[]string{`raise the limit "2 in flight"`, "the breaker of a.test is open, so the other backends do its share"},
+		},
+		{
+			"observe",
+			Explanation{Place: 1, Observed: true, Limit: "2 in flight"},
+			`all of "2 in flight" is in use until another is done; but mode is observe, so it goes at once`,
+			[]string{gone},
+		},
+		{
+			"a tunnel",
+			Explanation{Place: 1, Target: "https://a.test:443", Limits: []ExplainedLimit{{Limit: "2 in flight", Left: 2, Next: noon}}},
+			"",
+			[]string{"it goes through a tunnel, where requests are not counted, unless intercept opens it", gone},
+		},
+		{"plain http", Explanation{Place: 1, Target: "http://a.test:80", Limits: []ExplainedLimit{{Limit: "2 in flight", Left: 2, Next: noon}}}, "", []string{gone}},
+	} {
+		got := one.e.Normalize(noon)
+		if got.BlockedBy != one.blocked || !slices.Equal(got.WouldChange, one.change) {
+			t.Errorf("%s:\n%s\n%q, want\n%s\n%q", one.what, got.BlockedBy, got.WouldChange, one.blocked, one.change)
+		}
+	}
+}
+
+func TestAnExplanationForATerminal(t *testing.T) {
+	for _, one := range []struct {
+		e    Explanation
+		want string
+	}{
+		{Explanation{Place: 1}, `
+now             0 requests wait, 0 in flight
+blocked by      nothing
+would change    nothing keeps it: it goes at once
+`},
+		{Explanation{
+			Held: 1, InFlight: 2, Place: 2, Expected: noon.Add(10*time.Minute + 2*time.Second), Limit: "75 requests per 15m", Until: noon.Add(10 * time.Minute),
+			Limits: []ExplainedLimit{
+				{Limit: "a.test", Left: -1},
+				{Limit: "75 requests per 15m", Next: noon.Add(10 * time.Minute), Held: 1, InFlight: 2},
+				{Limit: "8 in flight", Of: "news", Left: 6, Next: noon, Held: 2},
+				{Limit: "2 in flight"},
+				{Limit: "9 per 1h", Left: 3, Cooling: noon.Add(time.Minute), Why: "Retry-After"},
+			},
+			Breaker:  "half-open",
+			Backends: []ExplainedBackend{{Backend: "b.test", InFlight: 1}, {Backend: "c.test", Breaker: "open"}},
+		}, `
+now             1 request waits, 2 in flight
+blocked by      "75 requests per 15m" has too little left, until 12:10:00 UTC (in 10 min 00 s)
+place           2
+expected        12:10:02 UTC (in 10 min 02 s)
+would change    raise the limit "75 requests per 15m"
+                "2 in flight" would keep it as well, until another is done
+                "9 per 1h" would keep it as well (Retry-After), until 12:01:00 UTC (in 1 min 00 s)
+                1 other is before it: a smaller Abide-Priority goes first
+                the breaker of c.test is open, so the other backends do its share
+left            a.test: no pause
+                75 requests per 15m: 0 left, enough at 12:10:00 UTC (in 10 min 00 s); 1 waits for it; 2 in flight
+                8 in flight of news: 6 left; 2 wait for it
+                2 in flight: 0 left, enough when another is done
+                9 per 1h: pauses until 12:01:00 UTC (in 1 min 00 s) (Retry-After)
+breaker         half-open
+backends        b.test: breaker closed, 1 in flight
+                c.test: breaker open, 0 in flight
+`},
+		{Explanation{Limit: "x\x1b[2J\ny", Place: 1}, `
+now             0 requests wait, 0 in flight
+blocked by      all of "x\x1b[2J\ny" is in use until another is done
+place           1
+expected        not known
+would change    raise the limit "x\x1b[2J\ny"
+`},
+	} {
+		var b strings.Builder
+		one.e.Normalize(noon).Describe(&b, noon)
+		if want := one.want[1:]; b.String() != want {
+			t.Errorf("%s\nwant\n%s", b.String(), want)
+		}
+	}
+}
+
+// Whatever answers at the address of the listener cannot steer a terminal.
+func TestAnExplanationOfAStrangerIsPlainText(t *testing.T) {
+	evil := "\x1b]0;x\a\r\n\u202e"
+	e := Explanation{
+		BlockedBy: evil, WouldChange: []string{evil}, Breaker: evil, Place: 1,
+		Limits: []ExplainedLimit{{Limit: evil, Of: evil, Why: evil, Cooling: noon.Add(time.Hour)}}, Backends: []ExplainedBackend{{Backend: evil, Breaker: evil}},
+	}
+	var b strings.Builder
+	e.Describe(&b, noon)
+	if strings.ContainsAny(b.String(), "\x1b\a\r\u202e") {
+		t.Errorf("%q", b.String())
+	}
+	if n := strings.Count(b.String(), "\n"); n != 8 {
+		t.Errorf("%d lines:\n%s", n, b.String())
+	}
+}

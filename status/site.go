@@ -1,0 +1,104 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"time"
+)
+
+// DescribeSites writes the sites with the most bytes, as text.
+func (s Process) DescribeSites(w io.Writer) {
+	if len(s.Sites) == 0 {
+		return
+	}
+	heading(w, "sites")
+	t := table{numbers: []int{1, 2, 3}}
+	t.add("SITE", "REQUESTS", "RECEIVED", "SENT")
+	for _, one := range s.Sites[:min(len(s.Sites), mostDescribed)] {
+		t.add(one.Name, fmt.Sprint(one.Requests), Size(one.In), Size(one.Out))
+	}
+	t.write(w)
+	if more := s.SiteCount - min(len(s.Sites), mostDescribed); more > 0 {
+		say(w, "and %s; abide sites lists them", Number(more, "other", "others"))
+	}
+}
+
+// Describe writes a line for each site.
+func (l SiteList) Describe(w io.Writer, now time.Time) {
+	if len(l.Sites) == 0 {
+		say(w, "no request has come yet")
+		return
+	}
+	t := table{numbers: []int{1, 2, 3, 4, 5}}
+	t.add("SITE", "REQUESTS", "LAST MINUTE", "RECEIVED", "SENT", "WAIT", "MOST WAIT FOR", "BREAKER")
+	for _, one := range l.Sites {
+		state := cmp.Or(one.Breaker, "closed")
+		for _, b := range one.Breakers {
+			if b.Backend == "" && b.Until.After(now) {
+				state += ", tries " + In(b.Until, now)
+			}
+		}
+		t.add(one.Name, fmt.Sprint(one.Requests), fmt.Sprint(one.LastMinute), Size(one.In), Size(one.Out), fmt.Sprint(one.Held), cmp.Or(one.LimitedBy, "-"), state)
+	}
+	t.write(w)
+	if l.More {
+		say(w, "and %s", Number(l.Count-len(l.Sites), "other", "others"))
+	}
+}
+
+// MaxLimits is how many limits of a site are listed at most: each token or client may have
+// its own.
+const MaxLimits = 1000
+
+// Site is a site as it is now.
+type Site struct {
+	Counts
+	LastMinute uint64  `json:"requests_last_minute"`
+	Limits     []Limit `json:"limits"`
+	LimitCount int     `json:"limit_count"` // those that are not listed, too
+	Set        bool    `json:"limits_set"`  // at run time, and not by the configuration
+	Held       int     `json:"held"`        // requests that wait
+	// LimitedBy is what most of those that wait are kept by, "" where none waits.
+	LimitedBy string `json:"limited_by,omitempty"`
+	// Breaker is its own: "closed", "half-open" or "open". Breakers are those of it and
+	// its backends that are not closed.
+	Breaker  string    `json:"breaker"`
+	Breakers []Breaker `json:"breakers,omitempty"`
+	// Recorded is what went from and to the site lately, before a restart too.
+	Recorded *Recorded `json:"last_30_days,omitempty"`
+	// Unread is nil where no https to the site has passed unread.
+	Unread *SiteUnread `json:"https_unread,omitempty"`
+}
+
+// SiteList is what /api/v1/sites answers. More tells that not all are listed.
+type SiteList struct {
+	Sites []Site `json:"sites"`
+	Count int    `json:"count"`
+	More  bool   `json:"more"`
+}
+
+// Normalize has its bounds and no null list.
+func (s *Site) Normalize() Site {
+	one := *s
+	one.Breaker = cmp.Or(one.Breaker, "closed")
+	one.LimitCount = len(one.Limits)
+	one.Limits = append([]Limit{}, one.Limits[:min(len(one.Limits), MaxLimits)]...)
+	return one
+}
+
+// Recorded is what was recorded of a site in the last 30 days.
+type Recorded struct {
+	Requests int64 `json:"requests"`
+	In       int64 `json:"bytes_received"`
+	Out      int64 `json:"bytes_sent"`
+}
+
+type Counts struct {
+	Name     string `json:"site,omitempty"`
+	Requests uint64 `json:"requests"`
+	In       uint64 `json:"bytes_received"` // from the site
+	Out      uint64 `json:"bytes_sent"`     // to the site
+}
+
+func (s Counts) Bytes() uint64 { return s.In + s.Out }

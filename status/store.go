@@ -1,0 +1,203 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+// MaxMembers is how many instances of a fleet are listed at most.
+const MaxMembers = 1000
+
+// Kinds of a Store.
+const (
+	StoreNone   = "none"   // budgets are in memory only
+	StoreLocal  = "local"  // a state file of this machine
+	StoreShared = "shared" // a store that the instances of a fleet share
+)
+
+// Store is the state of what keeps budgets. Kind is StoreNone, StoreLocal or StoreShared.
+type Store struct {
+	Kind     string `json:"kind"`
+	Instance string `json:"instance,omitempty"` // this one
+	// Since is when it began to fail, zero if it answers, and Err how it does.
+	Since time.Time `json:"failing_since,omitzero"`
+	Err   string    `json:"error,omitempty"`
+	// Answered says that Err is what the store itself has answered.
+	Answered bool `json:"answered,omitempty"`
+	// Outages is how often it began to fail.
+	Outages uint64 `json:"outages,omitempty"`
+	// Loss is what the store has lost of budgets; nil: nothing, as far as is known.
+	Loss *Loss `json:"loss,omitempty"`
+	// Warnings are what is to be changed about the store, each a sentence.
+	Warnings []string `json:"warnings,omitempty"`
+	// Damage is what was set aside of the state file since the process began, because it
+	// was damaged; nil: nothing was.
+	Damage     *Damage  `json:"damage,omitempty"`
+	Operations uint64   `json:"operations"`
+	Failures   uint64   `json:"failures"`
+	Mean       float64  `json:"mean_seconds"` // of an operation
+	Members    []Member `json:"members,omitempty"`
+	Count      int      `json:"member_count,omitempty"` // those that are not listed, too
+
+	// Clock is by how much the store's clock was ahead of this machine's when it answered
+	// last; nil: not known.
+	Clock *time.Duration `json:"-"`
+	// Granted is how many units the store has granted in windows that are over, and Spent
+	// how many of them were used.
+	Granted int64 `json:"-"`
+	Spent   int64 `json:"-"`
+}
+
+// Damage is a state file that was damaged, or rows of one.
+type Damage struct {
+	At   time.Time `json:"at"`             // when something was found last
+	File string    `json:"file,omitempty"` // where the file is now that was set aside
+	Why  string    `json:"why,omitempty"`  // it was
+	Rows int       `json:"rows,omitempty"` // that were set aside within the file
+}
+
+// Loss is what a store has lost of budgets since the process began.
+type Loss struct {
+	All   uint64    `json:"all"`            // times that it may have lost all of them
+	Sites uint64    `json:"sites"`          // times that it has lost those of one site
+	At    time.Time `json:"at"`             // the last one
+	Site  string    `json:"site,omitempty"` // of which that was; "": of all
+	// Until is when what was lost is granted again: everybody says first what he holds.
+	Until time.Time `json:"until"`
+}
+
+// Settles tells whether nothing is granted yet of what was lost.
+func (l Loss) Settles(now time.Time) bool { return l.Until.After(now) }
+
+// Sentence says what was lost and what that means.
+func (l Loss) Sentence(now time.Time) string {
+	of := "what was written down"
+	if l.Site != "" {
+		of = "budgets of " + OneLine(l.Site)
+	}
+	if l.Settles(now) {
+		return fmt.Sprintf("the store has lost %s at %s: what is held is said again, and nothing of that is granted until %s",
+			of, l.At.UTC().Format(time.RFC3339), l.Until.UTC().Format("15:04:05.0 UTC"))
+	}
+	return fmt.Sprintf("the store has lost budgets %s, %s at %s", Number(int(min(l.All+l.Sites, 1<<50)), "time", "times"), of, l.At.UTC().Format(time.RFC3339))
+}
+
+// Sentence says what was set aside and what that means.
+func (d Damage) Sentence() string {
+	text := ""
+	if d.File != "" {
+		text = fmt.Sprintf("the state file was damaged and set aside as %s (%s)", OneLine(d.File), OneLine(d.Why))
+	}
+	if d.Rows > 0 {
+		if text != "" {
+			text += ", and "
+		}
+		text += Number(d.Rows, "damaged row", "damaged rows") + " of the state file set aside"
+	}
+	return fmt.Sprintf("%s, last at %s: what that kept is forgotten", text, d.At.UTC().Format(time.RFC3339))
+}
+
+// Member is an instance that uses a store, and when the store heard of it last.
+type Member struct {
+	ID   string    `json:"id"`
+	Name string    `json:"name"`
+	Seen time.Time `json:"seen,omitzero"`
+	Self bool      `json:"self,omitempty"`
+}
+
+// Normalize is s with its members by name and bounded, texts of one line, and times in UTC.
+func (s Store) Normalize() Store {
+	s.Since, s.Mean = s.Since.UTC(), Finite(s.Mean)
+	if s.Err != "" {
+		s.Err = OneLine(s.Err)
+	}
+	s.Members = slices.Clone(s.Members)
+	slices.SortFunc(s.Members, func(a, b Member) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
+	})
+	s.Count = max(s.Count, len(s.Members))
+	s.Members = s.Members[:min(len(s.Members), MaxMembers)]
+	for i := range s.Members {
+		one := &s.Members[i]
+		one.Name, one.Seen, one.Self = OneLine(one.Name), one.Seen.UTC(), one.ID == s.Instance
+	}
+	return s
+}
+
+// Fails tells whether it did the last time.
+func (s Store) Fails() bool { return !s.Since.IsZero() }
+
+// Sentence is how it is, for people.
+func (s Store) Sentence(now time.Time) string {
+	text := "budgets are kept on this machine"
+	switch {
+	case s.Kind == StoreShared:
+		text = "budgets are shared by " + Number(max(s.Count, 1), "instance", "instances")
+	case s.Count > 1:
+		text += fmt.Sprintf(", and %d processes use them together", s.Count)
+	}
+	if !s.Fails() {
+		return text
+	}
+	what := "the state file cannot be written"
+	if s.Kind == StoreShared {
+		what = "the store does not answer"
+		if s.Answered {
+			what = "the store does not do what it is asked"
+		}
+	}
+	end := LostMeanwhile
+	if s.Kind == StoreShared {
+		end = ""
+	}
+	return fmt.Sprintf("%s, but %s since %s, for %s: %s%s", text, what,
+		s.Since.Format("15:04:05 UTC"), span(max(now.Sub(s.Since), 0)), cmp.Or(OneLine(s.Err), "it does not say why"), end)
+}
+
+// LostMeanwhile follows what is wrong with a state file that cannot be written.
+const LostMeanwhile = "; what is counted meanwhile is lost if this process ends"
+
+// DescribeStore writes how what keeps budgets is, and who else uses it.
+func (s Process) DescribeStore(w io.Writer, now time.Time) {
+	if s.Store == nil {
+		return
+	}
+	say(w, "%s; %s, %d failed", s.Store.Sentence(now), Number(int(min(s.Store.Operations, 1<<50)), "operation", "operations"), s.Store.Failures)
+	if s.Store.Damage != nil {
+		say(w, "%s", s.Store.Damage.Sentence())
+	}
+	for _, one := range s.Store.Warnings {
+		say(w, "warning: %s", OneLine(one))
+	}
+	if s.Store.Outages > 0 {
+		say(w, "it began to fail %s since the start", Number(int(min(s.Store.Outages, 1<<50)), "time", "times"))
+	}
+	if s.Store.Loss != nil {
+		say(w, "%s", s.Store.Loss.Sentence(now))
+	}
+	local := s.Store.Kind == StoreLocal
+	switch {
+	case len(s.Store.Members) == 0, local && s.Store.Count == 1:
+		return
+	case local:
+		heading(w, Number(s.Store.Count, "process", "processes"))
+	default:
+		heading(w, Number(s.Store.Count, "instance", "instances"))
+	}
+	t := table{}
+	t.add("INSTANCE", "SEEN", "")
+	for _, one := range s.Store.Members {
+		self := ""
+		if one.Self {
+			self = "this one"
+		}
+		t.add(one.Name, Ago(one.Seen, now), self)
+	}
+	t.write(w)
+	if more := s.Store.Count - len(s.Store.Members); more > 0 {
+		say(w, "and %s", Number(more, "other", "others"))
+	}
+}

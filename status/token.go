@@ -1,0 +1,133 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// cells are what is left of a limit, and when there is more.
+func (a Announced) cells(now time.Time, site string) []string {
+	name := site + a.Name()
+	if others := a.OthersText(); others != "" {
+		name += "; " + others
+	}
+	reset := "-"
+	if a.Reset.After(now) {
+		reset = "in " + span(a.Reset.Sub(now))
+	}
+	return []string{name, a.LeftText(), reset}
+}
+
+// Token is what people may know of one. State is "ready", "cooling", "spent",
+// "quarantined" or "disabled".
+type Token struct {
+	Label string `json:"label"`
+	State string `json:"state"`
+	// Until is when the state ends, and Why who said so.
+	Until time.Time `json:"until,omitzero"`
+	Why   string    `json:"why,omitempty"`
+	// Fingerprint tells secrets apart while the process runs.
+	Fingerprint string   `json:"fingerprint"`
+	Twins       []string `json:"twins,omitempty"` // others of the same account
+
+	Uses     uint64 `json:"uses"`
+	Refusals uint64 `json:"refusals"` // "too much"
+	Denials  uint64 `json:"denials"`  // "who are you"
+	// Accepted is when a request was sent that a site accepted, Throttled when one
+	// was refused: each the last, zero is never.
+	Accepted  time.Time `json:"last_accepted,omitzero"`
+	Throttled time.Time `json:"last_throttled,omitzero"`
+
+	Routes []Paused    `json:"routes,omitempty"` // that are worse off than the token is
+	Limits []Announced `json:"limits"`
+}
+
+// Paused is a route for which a token may not be used.
+type Paused struct {
+	Route string    `json:"route"`
+	State string    `json:"state"`
+	Until time.Time `json:"until,omitzero"`
+	Why   string    `json:"why,omitempty"`
+}
+
+// Announced is a limit as a server has announced it.
+type Announced struct {
+	Site      string    `json:"site"`
+	Route     string    `json:"route,omitempty"`
+	Title     string    `json:"title,omitempty"`
+	Limit     int64     `json:"limit"`          // -1: nobody knows
+	Remaining int64     `json:"remaining"`      // -1: nobody knows
+	Reset     time.Time `json:"reset,omitzero"` // when there is more
+	Window    float64   `json:"window_seconds,omitempty"`
+	State     string    `json:"state,omitempty"`
+	Foreign   float64   `json:"foreign"` // the share that others use of it, 0 to 1
+}
+
+func (t Token) Normalize() Token {
+	t.Until, t.Accepted, t.Throttled = t.Until.UTC(), t.Accepted.UTC(), t.Throttled.UTC()
+	t.Routes = slices.Clone(t.Routes)
+	for i := range t.Routes {
+		t.Routes[i].Until = t.Routes[i].Until.UTC()
+	}
+	t.Limits = announced(t.Limits)
+	return t
+}
+
+// announced are limits by name.
+func announced(list []Announced) []Announced {
+	list = append([]Announced{}, list...)
+	slices.SortStableFunc(list, func(a, b Announced) int {
+		return cmp.Or(cmp.Compare(a.Site, b.Site), cmp.Compare(a.Route, b.Route), cmp.Compare(a.Title, b.Title))
+	})
+	list = list[:min(len(list), MaxAnnounced)]
+	for i := range list {
+		one := &list[i]
+		one.Reset = one.Reset.UTC()
+		one.Foreign, one.Window = Finite(one.Foreign), Finite(one.Window)
+	}
+	return list
+}
+
+// Name is what people call it: "75 per 15m for GET /2/tweets/*".
+func (a Announced) Name() string { return cmp.Or(a.Title, a.Route, "all requests") }
+
+// LeftText says how much of the limit is left, such as "40 of 75".
+func (a Announced) LeftText() string {
+	switch {
+	case a.Remaining >= 0 && a.Limit >= 0:
+		return fmt.Sprintf("%d of %d", a.Remaining, a.Limit)
+	case a.Remaining >= 0:
+		return fmt.Sprint(a.Remaining)
+	case a.Limit >= 0:
+		return fmt.Sprintf("? of %d", a.Limit)
+	}
+	return cmp.Or(a.State, "not known")
+}
+
+// LeftShare is the part of the limit that is left, from 0 to 1; 2 if that is not known.
+func (a Announced) LeftShare() float64 {
+	switch {
+	case a.Remaining < 0:
+		return 2
+	case a.Limit <= 0:
+		return 1
+	}
+	return float64(a.Remaining) / float64(a.Limit)
+}
+
+// OthersText says how much of it OthersText use, "" for too little to see.
+func (a Announced) OthersText() string {
+	if share := math.Round(100 * a.Foreign); share >= 1 {
+		return fmt.Sprintf("others use %.0f %%", share)
+	}
+	return ""
+}
+
+// Account is the name of those who share the token's limits: the labels of its account.
+func (t Token) Account() string {
+	return strings.Join(slices.Sorted(slices.Values(append([]string{t.Label}, t.Twins...))), ", ")
+}

@@ -1,0 +1,160 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Describe writes each pool as a table, for people.
+func (t Tokens) Describe(w io.Writer, now time.Time) {
+	for _, p := range t.Pools {
+		p.describe(w, now)
+	}
+	if len(t.Limits) == 0 {
+		return
+	}
+	heading(w, "limits learned without a token")
+	rows := table{}
+	rows.add("SITE", "LIMIT", "LEFT", "RESETS")
+	for _, one := range t.Limits {
+		rows.add(append([]string{one.Site}, one.cells(now, "")...)...)
+	}
+	rows.write(w)
+}
+
+func (p Pool) describe(w io.Writer, now time.Time) {
+	say(w, "")
+	say(w, "pool %s: %d of %s ready", p.Name, p.Ready, Number(p.Count, "token", "tokens"))
+	if len(p.Tokens) == 0 {
+		return
+	}
+	say(w, "")
+	rows, several := table{numbers: []int{2, 3, 4}}, p.Sites() > 1
+	rows.add("TOKEN", "STATE", "USES", "REFUSED", "DENIED", "LIMIT", "LEFT", "RESETS")
+	var twins []string
+	for _, one := range p.Tokens {
+		first := []string{one.Label, standing(one.State, one.Until, one.Why, now), fmt.Sprint(one.Uses), fmt.Sprint(one.Refusals), fmt.Sprint(one.Denials)}
+		var lines [][]string
+		for _, limit := range one.Limits {
+			site := ""
+			if several {
+				site = limit.Site + ": "
+			}
+			lines = append(lines, limit.cells(now, site))
+		}
+		for _, route := range one.Routes {
+			lines = append(lines, []string{route.Route, "-", standing(route.State, route.Until, route.Why, now)})
+		}
+		if len(lines) == 0 {
+			lines = [][]string{{"nothing learned yet", "-", "-"}}
+		}
+		for i, line := range lines {
+			if i > 0 {
+				first = make([]string, len(first))
+			}
+			rows.add(append(first, line...)...)
+		}
+		if account := slices.Sorted(slices.Values(append([]string{one.Label}, one.Twins...))); len(account) > 1 {
+			twins = append(twins, "one account: "+strings.Join(account, ", "))
+		}
+	}
+	rows.write(w)
+	if more := p.Count - len(p.Tokens); more > 0 {
+		say(w, "and %s", Number(more, "other", "others"))
+	}
+	slices.Sort(twins)
+	twins = slices.Compact(twins)
+	for _, one := range p.suspects() {
+		twins = append(twins, "perhaps one account, as their counts fall together: "+one+`; "account" in the pool says so`)
+	}
+	if len(twins) > 0 {
+		say(w, "")
+	}
+	for _, one := range twins {
+		say(w, "%s", one)
+	}
+}
+
+// standing is how a token is: "cooling for 3m12s (Retry-After)".
+func standing(state string, until time.Time, why string, now time.Time) string {
+	if until.After(now) {
+		state += " for " + span(until.Sub(now))
+	}
+	if why != "" {
+		state += " (" + why + ")"
+	}
+	return state
+}
+
+// MaxTokens is how many tokens of a pool are listed at most, MaxAnnounced how many limits
+// of one token, or of requests without a token.
+const (
+	MaxTokens    = 10_000
+	MaxAnnounced = 1000
+)
+
+// Tokens are the pools, and the limits that servers announce to requests without a
+// token. No secret is in any of it.
+type Tokens struct {
+	Pools  []Pool      `json:"pools"`
+	Limits []Announced `json:"limits"`
+}
+
+// Pool is the tokens of one name. The listener says how many there are.
+type Pool struct {
+	Name   string  `json:"pool"`
+	Ready  int     `json:"ready"`
+	Count  int     `json:"count"` // those that are not listed, too
+	Tokens []Token `json:"tokens"`
+}
+
+// Normalize has no null lists, a bound, an order, and its times in UTC.
+func (t Tokens) Normalize() Tokens {
+	pools := make([]Pool, 0, len(t.Pools))
+	for _, p := range t.Pools {
+		pools = append(pools, p.Normalize())
+	}
+	slices.SortStableFunc(pools, func(a, b Pool) int { return cmp.Compare(a.Name, b.Name) })
+	return Tokens{pools, announced(t.Limits)}
+}
+
+func (p Pool) Normalize() Pool {
+	list := append([]Token{}, p.Tokens...)
+	slices.SortStableFunc(list, func(a, b Token) int { return cmp.Compare(a.Label, b.Label) })
+	p.Count, p.Tokens = len(list), list[:min(len(list), MaxTokens)]
+	for i, one := range p.Tokens {
+		p.Tokens[i] = one.Normalize()
+	}
+	return p
+}
+
+func (t Tokens) Find(name string) *Pool {
+	i := slices.IndexFunc(t.Pools, func(p Pool) bool { return p.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &t.Pools[i]
+}
+
+func (p Pool) Find(label string) *Token {
+	i := slices.IndexFunc(p.Tokens, func(t Token) bool { return t.Label == label })
+	if i < 0 {
+		return nil
+	}
+	return &p.Tokens[i]
+}
+
+// Sites is how many Sites have announced something to tokens of the pool.
+func (p Pool) Sites() int {
+	seen := map[string]bool{}
+	for _, t := range p.Tokens {
+		for _, one := range t.Limits {
+			seen[one.Site] = true
+		}
+	}
+	return len(seen)
+}

@@ -1,0 +1,162 @@
+package status
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// Number is a number with its noun, in the singular or the plural.
+func Number(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// span is a duration rounded up to seconds: "1h5m", "2d3h".
+func span(d time.Duration) string {
+	d = (d + time.Second - 1).Truncate(time.Second)
+	if days := d / (24 * time.Hour); days >= 2 {
+		return fmt.Sprintf("%dd%dh", days, d%(24*time.Hour)/time.Hour)
+	}
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
+}
+
+// MaxDetail is the longest text of an error, in bytes.
+const MaxDetail = 300
+
+// Far is how far ahead a time stands for "when something else is over".
+const Far = 5 * 365 * 24 * time.Hour
+
+// ErrorLine is the text of an error as one printable line of bounded length.
+func ErrorLine(err error) string {
+	text := strings.Map(Printable, strings.ToValidUTF8(err.Error(), "\uFFFD"))
+	if len(text) > MaxDetail {
+		text = strings.ToValidUTF8(text[:MaxDetail], "") + "…"
+	}
+	return text
+}
+
+// known is a time in UTC, or zero for a time that stands for "not known" (after Far).
+func known(at, now time.Time) time.Time {
+	if at.Sub(now) > Far {
+		return time.Time{}
+	}
+	return at.UTC()
+}
+
+// Printable replaces a character that is not printable, such as a line break, by a space.
+func Printable(r rune) rune {
+	if unicode.IsPrint(r) {
+		return r
+	}
+	return ' '
+}
+
+// In is the time from now until another time: "in 9 min 05 s"; zero is "another is done".
+func In(until, now time.Time) string {
+	left := until.Sub(now)
+	switch {
+	case until.IsZero():
+		return "another is done"
+	case left <= 0:
+		return "now"
+	case left < time.Minute:
+		return fmt.Sprintf("in %d s", (left+time.Second-1)/time.Second)
+	case left < time.Hour:
+		return fmt.Sprintf("in %d min %02d s", left/time.Minute, left%time.Minute/time.Second)
+	case left < 24*time.Hour:
+		return fmt.Sprintf("in %d h %02d min", left/time.Hour, left%time.Hour/time.Minute)
+	}
+	return until.UTC().Format("2 January 2006, 15:04 UTC")
+}
+
+// Ahead is In, or "" for a time that is over or not known.
+func Ahead(until, now time.Time) string {
+	if !until.After(now) {
+		return ""
+	}
+	return In(until, now)
+}
+
+// OneLine is a text of a stranger as one printable line of bounded length.
+func OneLine(text string) string { return ErrorLine(errors.New(text)) }
+
+// Size is a number of bytes: "4.3 GB".
+func Size(n uint64) string {
+	if n < 1000 {
+		return fmt.Sprintf("%d B", n)
+	}
+	value, unit := float64(n)/1000, 0
+	for value >= 999.5 && unit < len(units)-1 {
+		value /= 1000
+		unit++
+	}
+	if value < 9.95 {
+		return fmt.Sprintf("%.1f %s", value, units[unit])
+	}
+	return fmt.Sprintf("%.0f %s", value, units[unit])
+}
+
+var units = []string{"kB", "MB", "GB", "TB", "PB", "EB"}
+
+// Count is a number with its thousands apart.
+func Count(n uint64) string {
+	digits := fmt.Sprint(n)
+	var b bytes.Buffer
+	for i, one := range digits {
+		if i > 0 && (len(digits)-i)%3 == 0 {
+			b.WriteRune('\u202f')
+		}
+		b.WriteRune(one)
+	}
+	return b.String()
+}
+
+// until is ", until" and a time, or "" for zero.
+func until(at, now time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return ", until " + when(at, now)
+}
+
+// when is a time as the clock shows it, and how long it is until then.
+func when(at, now time.Time) string {
+	left := at.Sub(now)
+	if at.IsZero() || left <= 0 || left >= 24*time.Hour {
+		return In(at, now)
+	}
+	return at.Add(time.Second-1).UTC().Format("15:04:05 UTC") + " (" + In(at, now) + ")"
+}
+
+// Ago is for how long a time is past, by clocks that need not agree.
+func Ago(at, now time.Time) string {
+	switch past := now.Sub(at); {
+	case at.IsZero():
+		return "-"
+	case past < time.Second:
+		return "now"
+	default:
+		return span(past.Truncate(time.Second)) + " ago"
+	}
+}
+
+// Finite is a number, or 0 for a number that JSON does not have.
+func Finite(x float64) float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return 0
+	}
+	return x
+}

@@ -1,0 +1,76 @@
+package store_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/abide-proxy/abide/store"
+	"github.com/abide-proxy/abide/store/redistest"
+)
+
+// addressOf is where a server is, for a user who needs no password.
+func addressOf(s *redistest.Server) store.RedisAddress {
+	return store.RedisAddress{Hosts: []string{s.Addr}}
+}
+
+// loginAt is where a server is, for a user with a password.
+func loginAt(s *redistest.Server, user, password string) store.RedisAddress {
+	return store.RedisAddress{Hosts: []string{s.Addr}, User: user, Password: password}
+}
+
+// pulsing is a Redis that has answered.
+func pulsing(ctx context.Context, a store.RedisAddress, o store.RedisOptions) (*store.Redis, error) {
+	r, err := store.NewRedis(a, o)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := r.Pulse(ctx, store.Member{}); err != nil {
+		r.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func TestWhatIsWrongWithAnAddressIsSaidWithoutThePassword(t *testing.T) {
+	const secret = "s3cr3t"
+	host := []string{"host:6379"}
+	for _, row := range []struct {
+		address store.RedisAddress
+		options store.RedisOptions
+		want    string
+	}{
+		{store.RedisAddress{Hosts: host, Password: secret, TLS: true, CA: "/dev/null"}, store.RedisOptions{}, "no certificate"},
+		{store.RedisAddress{Hosts: host, Password: secret, TLS: true, CA: "/dev/null/x"}, store.RedisOptions{}, "reading the ca"},
+		{store.RedisAddress{Hosts: host, Password: secret}, store.RedisOptions{Prefix: "{x}"}, "brace"},
+	} {
+		s, err := store.NewRedis(row.address, row.options)
+		if err == nil {
+			s.Close()
+			t.Errorf("it is accepted, want something with %q", row.want)
+			continue
+		}
+		if !strings.Contains(err.Error(), row.want) || strings.Contains(err.Error(), secret) {
+			t.Errorf("got %v, want something with %q", err, row.want)
+		}
+	}
+}
+
+func TestAClientIsMadeForEachFormOfAnAddress(t *testing.T) {
+	for _, a := range []store.RedisAddress{
+		{Hosts: []string{"host:6379"}, DB: 3},
+		{Hosts: []string{"[::1]:6380"}, TLS: true, User: "u", Password: "p@/"},
+		{Form: "unix", Hosts: []string{"/run/redis.sock"}, DB: 2},
+		{Form: "sentinel", Hosts: []string{"a:26379", "b:1"}, Master: "main", DB: 1, SentinelUser: "x", SentinelPassword: "y"},
+		{Form: "cluster", Hosts: []string{"a:6379", "b:7000"}, TLS: true},
+	} {
+		s, err := store.NewRedis(a, store.RedisOptions{})
+		if err != nil {
+			t.Errorf("%+v: %v", a, err)
+			continue
+		}
+		if err := s.Close(); err != nil {
+			t.Errorf("%+v: %v", a, err)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package reference
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/abide-proxy/abide/store"
+)
+
+// width is store.Width in microseconds.
+func width(a *store.Ask) int64 { return store.Width(a).Microseconds() }
+
+func slots(a *store.Ask) int64 { return int64(a.Slots) }
+
+// span is where the present is among the windows of an Ask.
+type span struct {
+	window int64 // the number of the present one
+	next   int64 // of the next
+	ends   int64 // when the present one ends, in microseconds since 1970
+	first  int64 // the number of the first one that counts
+	since  int64 // of the first in which wanting something still counts
+}
+
+// counts is when what is held in a window counts no more, if windows have a length.
+func (s *span) counts(a *store.Ask, window int64) int64 {
+	switch a.Kind {
+	case store.Fixed:
+		return (window + 1) * width(a)
+	case store.Rolling:
+		return (window + slots(a) + 1) * width(a)
+	}
+	return math.MaxInt64
+}
+
+// spanOf is false when the Ask does not say in which window now is.
+func spanOf(a *store.Ask, now int64) (span, bool) {
+	switch a.Kind {
+	case store.Fixed:
+		if width(a) > 0 {
+			w := now / width(a)
+			return span{window: w, next: w + 1, ends: (w + 1) * width(a), first: w, since: w - 1}, true
+		}
+	case store.Rolling:
+		if width(a) > 0 {
+			w := now / width(a)
+			return span{window: w, next: w + 1, ends: (w + 1) * width(a), first: w - slots(a), since: w - slots(a)}, true
+		}
+	case store.Quota:
+		i, found := slices.BinarySearchFunc(a.Edges, now, func(e time.Time, now int64) int {
+			return cmp.Compare(e.UnixMicro(), now)
+		})
+		if !found {
+			i-- // the last edge that is not after now
+		}
+		if i < 0 || i+1 >= len(a.Edges) {
+			return span{}, false
+		}
+		w := a.Edges[i].Unix()
+		return span{
+			window: w, next: a.Edges[i+1].Unix(), ends: a.Edges[i+1].UnixMicro(),
+			first: w, since: a.Edges[max(i-1, 0)].Unix(),
+		}, true
+	}
+	return span{}, false
+}

@@ -1,0 +1,160 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+// refusals are the ways in which an origin leaves a request without an answer.
+var refusals = map[string]struct {
+	do     func(c *frameConn, stream uint32)
+	sent   bool // the origin may have acted on it
+	asked  int  // how often a Transport sends it
+	closes bool // the connection is at its end
+}{
+	"a refused stream":        {do: func(c *frameConn, s uint32) { c.WriteRSTStream(s, http2.ErrCodeRefusedStream) }, asked: 1 + maxRefused},
+	"a GOAWAY before it":      {do: func(c *frameConn, _ uint32) { c.WriteGoAway(0, http2.ErrCodeNo, nil) }, asked: 1 + maxRefused, closes: true},
+	"a GOAWAY for a reason":   {do: func(c *frameConn, _ uint32) { c.WriteGoAway(0, http2.ErrCodeEnhanceYourCalm, nil) }, asked: 1, closes: true},
+	"a GOAWAY that met it":    {do: func(c *frameConn, s uint32) { c.WriteGoAway(s, http2.ErrCodeNo, nil); c.nc.Close() }, sent: true, asked: 1, closes: true},
+	"a GOAWAY after a GOAWAY": {do: func(c *frameConn, s uint32) { c.WriteGoAway(1<<31-1, 0, nil); c.WriteGoAway(0, 0, nil) }, asked: 1 + maxRefused, closes: true},
+	"an end":                  {do: func(c *frameConn, _ uint32) { c.nc.Close() }, sent: true, asked: 1, closes: true},
+	"a reset: internal":       {do: func(c *frameConn, s uint32) { c.WriteRSTStream(s, http2.ErrCodeInternal) }, sent: true, asked: 1},
+	"a reset: cancel":         {do: func(c *frameConn, s uint32) { c.WriteRSTStream(s, http2.ErrCodeCancel) }, sent: true, asked: 1},
+	"a reset: protocol":       {do: func(c *frameConn, s uint32) { c.WriteRSTStream(s, http2.ErrCodeProtocol) }, sent: true, asked: 1, closes: true},
+	"a refusal of another": {do: func(c *frameConn, s uint32) {
+		c.WriteRSTStream(s+2, http2.ErrCodeRefusedStream)
+		c.WriteRSTStream(s, http2.ErrCodeInternal)
+	}, sent: true, asked: 1},
+	"hints, and a refusal": {do: func(c *frameConn, s uint32) {
+		c.headers(s, false, ":status", "103")
+		c.WriteRSTStream(s, http2.ErrCodeRefusedStream)
+	}, asked: 1 + maxRefused},
+}
+
+// TestNetHTTPSendsNothingAgain holds what Error.Sent stands on: a connection of net/http
+// sends each request once, whatever the origin says.
+func TestNetHTTPSendsNothingAgain(t *testing.T) {
+	for name, c := range refusals {
+		t.Run(name, func(t *testing.T) {
+			tr, f := framed(t, nil, func(fc *frameConn) {
+				for s := fc.next(); s != 0; s = fc.next() {
+					c.do(fc, s)
+				}
+			})
+			tr.start.Do(tr.init)
+			u, _ := http.NewRequest(http.MethodGet, f.url, nil)
+			cc, err := tr.h2.NewClientConn(context.WithValue(t.Context(), dialedKey{}, settlingFor(t, tr, u.URL.Host)), "http", "origin:80")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer cc.Close()
+			for _, body := range []io.Reader{nil, strings.NewReader("data")} {
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, f.url, body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, before := f.counts()
+				resp, err := cc.RoundTrip(req)
+				if err == nil {
+					resp.Body.Close()
+					t.Error("an answer")
+				}
+				if conns, asked := f.counts(); conns != 1 || asked > before+1 || asked == before && !c.closes {
+					t.Errorf("%d connections, %d requests more", conns, asked-before)
+				}
+			}
+		})
+	}
+}
+
+// settlingFor is a connection of which nobody else knows.
+func settlingFor(t *testing.T, tr *Transport, address string) *http2Conn {
+	t.Helper()
+	nc, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &outgoing{host: "example.com", secure: true}
+	tc, err := tr.handshake(t.Context(), o, nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	offer, _ := tr.pool.take(hostKey{name: "example.com"}, false, true)
+	t.Cleanup(func() { tr.pool.connectionGone(offer.home) })
+	c := &conn{t: tr, home: offer.home, layers: layers{nc: tc, raw: tc.NetConn()}, multiplexed: &http2State{streams: 1}}
+	c.multiplexed.ping = &pausableTimer{onExpire: c.ping}
+	c.multiplexed.netConn = &http2Conn{Conn: tc, c: c, frames: newFrameMonitor(time.Now)}
+	return c.multiplexed.netConn
+}
+
+func TestUP25_SentIsExactOverHTTP2(t *testing.T) {
+	for name, c := range refusals {
+		for _, method := range []string{"GET", "POST"} {
+			t.Run(name+", "+method, func(t *testing.T) {
+				t.Parallel() // what is sent again is sent after a while
+				tr, f := framed(t, nil, func(fc *frameConn) {
+					for s := fc.next(); s != 0; s = fc.next() {
+						c.do(fc, s)
+					}
+				})
+				_, _, err := ask(t, tr, newRequest(t, method, f.url, strings.NewReader("data")))
+				var e *Error
+				if !errors.As(err, &e) || e.Sent != c.sent {
+					t.Fatalf("sent: %v, %v", e != nil && e.Sent, unwrapped(err))
+				}
+				if _, asked := f.counts(); asked != c.asked {
+					t.Errorf("%d requests, not %d", asked, c.asked)
+				}
+			})
+		}
+	}
+}
+
+// What cannot be written at all has not been sent, and would not be written better again.
+func TestUP25_ARequestThatIsTooLongForTheOriginIsNotSent(t *testing.T) {
+	tr, f := framed(t, []http2.Setting{{ID: http2.SettingMaxHeaderListSize, Val: 1000}}, func(c *frameConn) {
+		for s := c.next(); s != 0; s = c.next() {
+			c.answer(s, "hello")
+		}
+	})
+	wantAnswer(t, tr, newRequest(t, "GET", f.url, nil), "hello") // the settings have come
+	req := newRequest(t, "GET", f.url, nil)
+	req.Header.Set("Long", strings.Repeat("x", 2000))
+	_, _, err := ask(t, tr, req)
+	var e *Error
+	if !errors.As(err, &e) || e.Sent || e.Stale {
+		t.Fatal(unwrapped(err))
+	}
+	if conns, asked := f.counts(); conns != 1 || asked != 1 {
+		t.Errorf("%d connections, %d requests", conns, asked)
+	}
+	wantAnswer(t, tr, newRequest(t, "GET", f.url, nil), "hello")
+}
+
+// An HTTP/2 connection that ended while nothing was asked on it costs no request.
+func TestUP25_AnHTTP2ConnectionThatDiedUnusedIsNotAskedOn(t *testing.T) {
+	tr, f := framed(t, nil, func(c *frameConn) { c.answer(c.next(), "hello") })
+	for range 3 {
+		wantAnswer(t, tr, newRequest(t, "POST", f.url, nil), "hello")
+		soon(t, "the end of the connection", func() bool {
+			_, port, _ := net.SplitHostPort(strings.TrimPrefix(f.url, "https://"))
+			n, _ := net.LookupPort("tcp", port)
+			key := hostKey{name: "127.0.0.1", port: uint16(n), secure: true}
+			s := tr.pool.shard(key)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.hosts[key] == nil
+		})
+	}
+	if conns, asked := f.counts(); conns != 3 || asked != 3 {
+		t.Errorf("%d connections, %d requests", conns, asked)
+	}
+}
