@@ -20,6 +20,7 @@ import (
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/jobs/send"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/status"
 )
 
 // Options are what a backfill works with. Log, Limited and Ends may be nil.
@@ -52,7 +53,7 @@ func New(o Options) *Backfill {
 	}
 	b := &Backfill{options: o, claiming: make(chan struct{}, 1)}
 	b.claiming <- struct{}{}
-	b.held.all = map[*output.Claim]context.CancelFunc{}
+	b.held.output, b.held.log, b.held.all = o.Output, o.Log, map[*output.Claim]context.CancelFunc{}
 	return b
 }
 
@@ -71,7 +72,7 @@ func (b *Backfill) Run(ctx context.Context) error {
 	working, stop := context.WithCancel(ctx)
 	defer stop()
 	var beside, workers sync.WaitGroup
-	beside.Go(func() { b.renew(working) })
+	beside.Go(func() { b.held.renew(working) })
 	beside.Go(func() { b.recount(working) })
 	failed := make(chan error, b.options.Job.Workers)
 	for range b.options.Job.Workers {
@@ -85,7 +86,7 @@ func (b *Backfill) Run(ctx context.Context) error {
 	workers.Wait()
 	stop()
 	beside.Wait()
-	b.release()
+	b.held.release()
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), closingTime)
 	defer cancel()
 	counting := b.count(last)
@@ -117,6 +118,67 @@ func (b *Backfill) addUnits(ctx context.Context) error {
 		})
 		return errors.Join(faulty, err)
 	})
+}
+
+// Pause has the workers of this process wait before their next request, or lets them go on.
+func (b *Backfill) Pause(pause bool) { b.pausing.set(pause) }
+
+// Status is how far the job is.
+func (b *Backfill) Status(now time.Time) status.Job {
+	s, done := b.progress.status(now)
+	s.Name, s.Kind, s.Output = b.options.Job.Name, "backfill", b.options.Job.Output.String()
+	switch {
+	case s.Units.Left() == 0 && s.Units.Failed+s.Units.Incomplete > 0:
+		s.State = status.JobFailed
+	case s.Units.Left() == 0 && s.Units.Total > 0:
+		s.State = status.JobDone
+	case b.pausing.paused():
+		s.State = status.JobPaused
+	}
+	if s.State != status.JobRunning {
+		return s
+	}
+	if b.options.Limited != nil && s.Limited == "" {
+		s.Limited = b.options.Limited()
+	}
+	var byLimit time.Time
+	if n := done.requestsLeft(); n > 0 && b.options.Ends != nil {
+		byLimit = b.options.Ends(n)
+	}
+	s.Ends = done.ends(now, byLimit)
+	return s
+}
+
+// count counts the units of all processes.
+func (b *Backfill) count(ctx context.Context) error {
+	var counts output.Counts
+	err := b.persist(ctx, func(ctx context.Context) (err error) {
+		counts, err = b.options.Output.Counts(ctx)
+		return err
+	})
+	if err == nil {
+		b.progress.set(counts, time.Now())
+	}
+	return err
+}
+
+// countEvery is the time between two counts of the units of all processes.
+const countEvery = 2 * time.Second
+
+// recount counts again and again until ctx is done.
+func (b *Backfill) recount(ctx context.Context) {
+	tick := time.NewTicker(countEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if counts, err := b.options.Output.Counts(ctx); err == nil {
+			b.progress.set(counts, time.Now())
+		}
+	}
 }
 
 // work works on one unit after the other. It returns errFinished, or why it cannot go on.

@@ -13,6 +13,9 @@ const closingTime = 10 * time.Second
 
 // heldClaims are the claims of this process, each with what cancels the work on it.
 type heldClaims struct {
+	output output.Job
+	log    func(format string, args ...any)
+
 	mu  sync.Mutex
 	all map[*output.Claim]context.CancelFunc // nil: nobody works on it yet
 }
@@ -58,7 +61,7 @@ func (h *heldClaims) list() []*output.Claim {
 }
 
 // renew renews the leases of the claims until ctx is done.
-func (b *Backfill) renew(ctx context.Context) {
+func (h *heldClaims) renew(ctx context.Context) {
 	tick := time.NewTicker(output.LeaseTime / 4)
 	defer tick.Stop()
 	for {
@@ -67,29 +70,29 @@ func (b *Backfill) renew(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		lost, err := b.options.Output.Renew(ctx, b.held.list())
+		lost, err := h.output.Renew(ctx, h.list())
 		if err != nil {
 			continue // the commit that needs the output says so
 		}
 		for _, c := range lost {
-			b.options.Log("unit %s was taken over by another process, because its lease was not renewed in time", c.Key)
-			b.held.remove(c)
+			h.log("unit %s was taken over by another process, because its lease was not renewed in time", c.Key)
+			h.remove(c)
 		}
 	}
 }
 
 // release ends the claims that are left, without counting a try.
-func (b *Backfill) release() {
-	list := b.held.list()
+func (h *heldClaims) release() {
+	list := h.list()
 	if len(list) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closingTime)
 	defer cancel()
-	if err := b.options.Output.Release(ctx, list); err != nil {
-		b.options.Log("units could not be released, so they can be claimed again in %v: %v", output.LeaseTime, err)
+	if err := h.output.Release(ctx, list); err != nil {
+		h.log("units could not be released, so they can be claimed again in %v: %v", output.LeaseTime, err)
 	}
 	for _, c := range list {
-		b.held.remove(c)
+		h.remove(c)
 	}
 }

@@ -45,6 +45,3 @@ func (p *pausing) wait(ctx context.Context) error {
 		return ctx.Err()
 	}
 }
-
-// Pause has the workers of this process wait before their next request, or lets them go on.
-func (b *Backfill) Pause(pause bool) { b.pausing.set(pause) }

@@ -1,7 +1,6 @@
 package backfill
 
 import (
-	"context"
 	"sync"
 	"time"
 
@@ -11,8 +10,6 @@ import (
 )
 
 const (
-	// countEvery is the time between two counts of the units of all processes.
-	countEvery = 2 * time.Second
 	// rateWindow is the time over which the rate of records is measured.
 	rateWindow = 30 * time.Second
 	// holdShown is how long a refusal of abide is shown as what limits the job.
@@ -109,19 +106,7 @@ func (p *progress) counts() output.Counts {
 	return p.total
 }
 
-// count counts the units of all processes.
-func (b *Backfill) count(ctx context.Context) error {
-	var counts output.Counts
-	err := b.persist(ctx, func(ctx context.Context) (err error) {
-		counts, err = b.options.Output.Counts(ctx)
-		return err
-	})
-	if err == nil {
-		b.progress.set(counts, time.Now())
-	}
-	return err
-}
-
+// set takes the counts of all processes.
 func (p *progress) set(counts output.Counts, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -135,30 +120,11 @@ func (p *progress) set(counts output.Counts, now time.Time) {
 	}
 }
 
-// recount counts again and again until ctx is done.
-func (b *Backfill) recount(ctx context.Context) {
-	tick := time.NewTicker(countEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if counts, err := b.options.Output.Counts(ctx); err == nil {
-			b.progress.set(counts, time.Now())
-		}
-	}
-}
-
-// Status is how far the job is.
-func (b *Backfill) Status(now time.Time) status.Job {
-	p := &b.progress
+// status is what p says of a job. done is what the rest is estimated from.
+func (p *progress) status(now time.Time) (s status.Job, done work) {
 	p.mu.Lock()
-	s := status.Job{
-		Name: b.options.Job.Name, Kind: "backfill", State: status.JobRunning, Output: b.options.Job.Output.String(),
-		Units: UnitsOf(p.total), Pages: p.total.Pages, Records: p.total.Records, Started: p.began,
-	}
+	defer p.mu.Unlock()
+	s = status.Job{State: status.JobRunning, Units: UnitsOf(p.total), Pages: p.total.Pages, Records: p.total.Records, Started: p.began}
 	if first, last := p.rate(); last.at.After(first.at) {
 		s.Rate = float64(last.records-first.records) / last.at.Sub(first.at).Seconds()
 	}
@@ -168,28 +134,7 @@ func (b *Backfill) Status(now time.Time) status.Job {
 	if p.away {
 		s.Limited = "the output cannot be written"
 	}
-	done := work{units: p.units, requests: p.requests, took: now.Sub(p.began), left: s.Units.Left()}
-	p.mu.Unlock()
-	switch {
-	case s.Units.Left() == 0 && s.Units.Failed+s.Units.Incomplete > 0:
-		s.State = status.JobFailed
-	case s.Units.Left() == 0 && s.Units.Total > 0:
-		s.State = status.JobDone
-	case b.pausing.paused():
-		s.State = status.JobPaused
-	}
-	if s.State != status.JobRunning {
-		return s
-	}
-	if b.options.Limited != nil && s.Limited == "" {
-		s.Limited = b.options.Limited()
-	}
-	var byLimit time.Time
-	if n := done.requestsLeft(); n > 0 && b.options.Ends != nil {
-		byLimit = b.options.Ends(n)
-	}
-	s.Ends = done.ends(now, byLimit)
-	return s
+	return s, work{units: p.units, requests: p.requests, took: now.Sub(p.began), left: s.Units.Left()}
 }
 
 // rate is the first and the last sample. The caller holds the lock.

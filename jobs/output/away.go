@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"net"
@@ -16,28 +15,6 @@ import (
 	"modernc.org/sqlite"
 	lib "modernc.org/sqlite/lib"
 )
-
-// explain adds to an error where it happened and what to do. An error that may pass wraps
-// ErrAway.
-func (d *database) explain(ctx context.Context, err error) error {
-	if err == nil || errors.Is(err, ErrLost) || errors.Is(err, ErrAway) || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return err
-	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if d.isSQLite() {
-		err = fmt.Errorf("output %s: %w%s", d.file, err, sqliteAdvice(err))
-	} else if text := err.Error(); d.password != "" && strings.Contains(text, d.password) {
-		err = fmt.Errorf("output %s: %s", d.name, strings.ReplaceAll(text, d.password, "[redacted]"))
-	} else {
-		err = fmt.Errorf("output %s: %w%s", d.name, err, postgresAdvice(err))
-	}
-	if isAway(err) {
-		return fmt.Errorf("%w: %w", ErrAway, err)
-	}
-	return err
-}
 
 // isAway tells whether an error may pass without a change of the job.
 func isAway(err error) bool {

@@ -18,41 +18,14 @@ const layout = 1
 
 // database is an Output in SQL.
 type database struct {
-	o        Options
-	dialect  *dialect
-	file     string // of SQLite
-	name     string // of PostgreSQL, without a secret
-	password string // never shown
-
-	db, readers *sql.DB // one of PostgreSQL
-	writer      *writer // of SQLite
-	holder      holder  // of SQLite
+	*engine
 }
 
-func (d *database) isSQLite() bool { return d.dialect == sqliteDialect }
-
-// now is the first argument of statements with {now}.
-func (d *database) now() any {
-	switch {
-	case d.o.Now != nil:
-		return d.o.Now().UnixMilli()
-	case d.isSQLite():
-		return time.Now().UnixMilli()
-	}
-	return nil
-}
-
-// here is the present of this process.
-func (d *database) here() time.Time {
-	if d.o.Now != nil {
-		return d.o.Now()
-	}
-	return time.Now()
-}
+// Close ends the connections.
+func (d *database) Close() error { return d.close() }
 
 // prepare makes the table of jobs, and refuses that of a later release.
 func (d *database) prepare(ctx context.Context) error {
-	d.writer, d.holder.base = newWriter(), d.file
 	var newest sql.NullInt64
 	err := d.readers.QueryRowContext(ctx, "SELECT max(layout) FROM abide_jobs").Scan(&newest)
 	switch {
@@ -83,22 +56,6 @@ func (d *database) lockTables(t *transaction) error {
 	}
 	_, err := t.exec(d.dialect.prelude)
 	return err
-}
-
-// Close ends the connections.
-func (d *database) Close() error {
-	if d.writer != nil {
-		d.writer.close()
-	}
-	d.holder.close()
-	var errs []error
-	if d.readers != nil && d.readers != d.db {
-		errs = append(errs, d.readers.Close())
-	}
-	if d.db != nil {
-		errs = append(errs, d.db.Close())
-	}
-	return errors.Join(errs...)
 }
 
 const selectJobs = "SELECT name, kind, fingerprint, request, columns, history, layout FROM abide_jobs"
@@ -144,15 +101,15 @@ func (d *database) Job(ctx context.Context, want Description) (Job, error) {
 	case opened && !found:
 		return nil, d.explain(ctx, fmt.Errorf("it has no job %s", want.Name))
 	case opened:
-		return newJob(d, kept), nil
+		return newJob(d.engine, kept), nil
 	case found && isCovered(kept, want) && kept.differs(want) == nil:
-		return newJob(d, want), nil
+		return newJob(d.engine, want), nil
 	}
 	err = d.write(ctx, func(t *transaction) error { return d.makeJob(t, want) })
 	if err != nil {
 		return nil, err
 	}
-	return newJob(d, want), nil
+	return newJob(d.engine, want), nil
 }
 
 // isCovered tells whether a job has all columns.
@@ -284,7 +241,7 @@ func (d *database) makeTables(t *transaction, want Description) error {
 			not_before BIGINT NOT NULL DEFAULT 0, changed BIGINT NOT NULL DEFAULT 0)`,
 			"CREATE INDEX {state} ON {units} (state, place, not_before, pages, records)")
 	}
-	j := newJob(d, want)
+	j := newJob(d.engine, want)
 	for _, text := range texts {
 		if _, err := t.exec(j.text(text)); err != nil {
 			return err

@@ -3,21 +3,9 @@ package output
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/abide-proxy/abide/policy"
 )
-
-// Options of Open.
-type Options struct {
-	// ReadOnly opens an output that exists, and changes nothing.
-	ReadOnly bool
-	// Lease is how long a claim lasts that is not renewed. 0: LeaseTime.
-	Lease time.Duration
-	// Now is the clock of leases. nil: the clock of this machine for SQLite, and the clock
-	// of the server for PostgreSQL.
-	Now func() time.Time
-}
 
 // Open opens an output, and makes a SQLite file if there is none. Errors that may pass wrap
 // ErrAway.
@@ -25,7 +13,7 @@ func Open(ctx context.Context, at policy.JobOutput, o Options) (Output, error) {
 	if o.Lease <= 0 {
 		o.Lease = LeaseTime
 	}
-	d := &database{o: o}
+	d := &database{engine: &engine{o: o, writer: newWriter()}}
 	var err error
 	switch {
 	case !at.URL.Empty():

@@ -40,6 +40,17 @@ var (
 	ErrAway = errors.New("the output cannot be written at present")
 )
 
+// Options of Open.
+type Options struct {
+	// ReadOnly opens an output that exists, and changes nothing.
+	ReadOnly bool
+	// Lease is how long a claim lasts that is not renewed. 0: LeaseTime.
+	Lease time.Duration
+	// Now is the clock of leases. nil: the clock of this machine for SQLite, and the clock
+	// of the server for PostgreSQL.
+	Now func() time.Time
+}
+
 // Description is what identifies a job in an output. With a name alone it opens a job as it
 // is kept.
 type Description struct {

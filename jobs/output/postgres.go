@@ -16,13 +16,13 @@ import (
 const connectTimeout = 10 * time.Second
 
 // openPostgres prepares connections to PostgreSQL.
-func (d *database) openPostgres(at policy.Secret) error {
-	d.dialect, d.name = postgresDialect, "postgres"
+func (e *engine) openPostgres(at policy.Secret) error {
+	e.dialect, e.name = postgresDialect, "postgres"
 	c, err := pgx.ParseConfig(at.Reveal())
 	if err != nil {
 		return errors.New("the URL cannot be read: write postgres://user:password@host:5432/database")
 	}
-	d.name, d.password = "postgres://"+c.Host+"/"+c.Database, c.Password
+	e.name, e.password = "postgres://"+c.Host+"/"+c.Database, c.Password
 	if c.ConnectTimeout == 0 {
 		c.ConnectTimeout = connectTimeout
 	}
@@ -31,14 +31,14 @@ func (d *database) openPostgres(at policy.Secret) error {
 	}
 	// A process that is frozen within a transaction would keep its units locked after their
 	// leases have ended.
-	end := "SET idle_in_transaction_session_timeout = " + strconv.FormatInt(max(d.o.Lease.Milliseconds(), 1000), 10)
-	d.db = stdlib.OpenDB(*c, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
+	end := "SET idle_in_transaction_session_timeout = " + strconv.FormatInt(max(e.o.Lease.Milliseconds(), 1000), 10)
+	e.db = stdlib.OpenDB(*c, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, end)
 		return err
 	}))
-	d.db.SetMaxOpenConns(16)
-	d.db.SetMaxIdleConns(16)
-	d.db.SetConnMaxIdleTime(time.Minute)
-	d.readers = d.db
+	e.db.SetMaxOpenConns(16)
+	e.db.SetMaxIdleConns(16)
+	e.db.SetConnMaxIdleTime(time.Minute)
+	e.readers = e.db
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -36,38 +35,6 @@ func latest(records []Record, history bool) []Record {
 	return sorted[:n]
 }
 
-// insertText is the statement that adds a record in SQLite, and many in PostgreSQL.
-func (j *job) insertText() string {
-	names, sets := []string{"id", "unit", "fetched_at", "body"}, []string{}
-	for _, c := range j.is.Columns {
-		names = append(names, quote(c))
-	}
-	for _, name := range names[1:] {
-		sets = append(sets, name+" = excluded."+name)
-	}
-	key := "id"
-	if j.is.History {
-		key = "id, fetched_at"
-	}
-	values := make([]string, len(names))
-	for i := range values {
-		values[i] = "$" + strconv.Itoa(i+1)
-	}
-	source := "VALUES (" + strings.Join(values, ", ") + ")"
-	if !j.d.isSQLite() {
-		aliases := make([]string, len(names))
-		for i := range values {
-			values[i] += "::text[]"
-			aliases[i] = "a" + strconv.Itoa(i)
-		}
-		list := strings.Join(aliases, ", ")
-		values[2] = "$3::timestamptz[]"
-		source = "SELECT " + strings.Replace(list, "a3", "a3::json", 1) + " FROM unnest(" + strings.Join(values, ", ") + ") AS given (" + list + ")"
-	}
-	return j.text("INSERT INTO {records} (" + strings.Join(names, ", ") + ") " + source +
-		" ON CONFLICT (" + key + ") DO UPDATE SET " + strings.Join(sets, ", "))
-}
-
 // insertAll adds records, whose keys differ.
 func (j *job) insertAll(t *transaction, records []Record) error {
 	for _, r := range records {
@@ -75,9 +42,9 @@ func (j *job) insertAll(t *transaction, records []Record) error {
 			return fmt.Errorf("record %s has %d columns, and the job has %d", r.ID, len(r.Columns), len(j.is.Columns))
 		}
 	}
-	if j.d.isSQLite() {
+	if j.engine.isSQLite() {
 		for _, r := range records {
-			args := append(make([]any, 0, 4+len(r.Columns)), encode(r.ID), encode(r.Unit), j.d.dialect.at(r.Fetched), string(bytes.ToValidUTF8(r.Body, []byte("\uFFFD"))))
+			args := append(make([]any, 0, 4+len(r.Columns)), encode(r.ID), encode(r.Unit), j.engine.dialect.at(r.Fetched), string(bytes.ToValidUTF8(r.Body, []byte("\uFFFD"))))
 			for _, v := range r.Columns {
 				if s, ok := v.(string); ok {
 					v = encode(s)
@@ -139,12 +106,12 @@ func (j *job) Append(ctx context.Context, records []Record, targets []Target) er
 			ON CONFLICT (key) DO UPDATE SET etag = excluded.etag, last_modified = excluded.last_modified, hash = excluded.hash,
 			failures = excluded.failures, asked = excluded.asked`)
 	}
-	return j.d.write(ctx, func(t *transaction) error {
+	return j.engine.write(ctx, func(t *transaction) error {
 		if err := j.insertAll(t, records); err != nil {
 			return err
 		}
 		for _, one := range targets {
-			_, err := t.exec(text, encode(one.Key), encode(one.ETag), encode(one.LastModified), encode(one.Hash), one.Failures, j.d.dialect.at(one.Asked))
+			_, err := t.exec(text, encode(one.Key), encode(one.ETag), encode(one.LastModified), encode(one.Hash), one.Failures, j.engine.dialect.at(one.Asked))
 			if err != nil {
 				return err
 			}
@@ -155,9 +122,9 @@ func (j *job) Append(ctx context.Context, records []Record, targets []Target) er
 
 // Targets are all that the job remembers.
 func (j *job) Targets(ctx context.Context) (map[string]Target, error) {
-	rows, err := j.d.readers.QueryContext(ctx, j.text("SELECT key, etag, last_modified, hash, failures, asked FROM {targets}"))
+	rows, err := j.engine.readers.QueryContext(ctx, j.text("SELECT key, etag, last_modified, hash, failures, asked FROM {targets}"))
 	if err != nil {
-		return nil, j.d.explain(ctx, err)
+		return nil, j.engine.explain(ctx, err)
 	}
 	all := map[string]Target{}
 	err = scanAll(rows, func(r *sql.Rows) error {
@@ -168,14 +135,14 @@ func (j *job) Targets(ctx context.Context) (map[string]Target, error) {
 		all[one.Key] = one
 		return err
 	})
-	return all, j.d.explain(ctx, err)
+	return all, j.engine.explain(ctx, err)
 }
 
 // Prune deletes records that were fetched before a time, at most n.
 func (j *job) Prune(ctx context.Context, before time.Time, n int) (deleted int64, err error) {
-	err = j.d.write(ctx, func(t *transaction) (err error) {
+	err = j.engine.write(ctx, func(t *transaction) (err error) {
 		deleted, err = t.exec(j.text(`DELETE FROM {records} WHERE (id, fetched_at) IN
-			(SELECT id, fetched_at FROM {records} WHERE fetched_at < $1 ORDER BY fetched_at LIMIT $2)`), j.d.dialect.at(before), n)
+			(SELECT id, fetched_at FROM {records} WHERE fetched_at < $1 ORDER BY fetched_at LIMIT $2)`), j.engine.dialect.at(before), n)
 		return err
 	})
 	return deleted, err
@@ -185,7 +152,7 @@ func (j *job) Prune(ctx context.Context, before time.Time, n int) (deleted int64
 func (j *job) Read(ctx context.Context, since time.Time) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		if err := j.read(ctx, since, yield); err != nil {
-			yield(Record{}, j.d.explain(ctx, err))
+			yield(Record{}, j.engine.explain(ctx, err))
 		}
 	}
 }
@@ -195,7 +162,7 @@ func (j *job) read(ctx context.Context, since time.Time, yield func(Record, erro
 	for _, c := range j.is.Columns {
 		names = append(names, quote(c))
 	}
-	rows, err := j.d.readers.QueryContext(ctx, j.text("SELECT "+strings.Join(names, ", ")+" FROM {records} WHERE fetched_at >= $1 ORDER BY fetched_at, id"), j.d.dialect.at(since))
+	rows, err := j.engine.readers.QueryContext(ctx, j.text("SELECT "+strings.Join(names, ", ")+" FROM {records} WHERE fetched_at >= $1 ORDER BY fetched_at, id"), j.engine.dialect.at(since))
 	if err != nil {
 		return err
 	}

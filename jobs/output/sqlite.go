@@ -13,17 +13,17 @@ import (
 )
 
 // openSQLite opens a file. It refuses the file of another program before it changes anything.
-func (d *database) openSQLite(ctx context.Context, path string) error {
+func (e *engine) openSQLite(ctx context.Context, path string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return err
 	}
-	d.dialect, d.file = sqliteDialect, path
+	e.dialect, e.file, e.holder.base = sqliteDialect, path, path
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && info.IsDir():
 		return errors.New("it is a directory: name a file")
-	case errors.Is(err, fs.ErrNotExist) && d.o.ReadOnly:
+	case errors.Is(err, fs.ErrNotExist) && e.o.ReadOnly:
 		return errors.New("there is no such file")
 	case errors.Is(err, fs.ErrNotExist):
 		if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
@@ -33,7 +33,7 @@ func (d *database) openSQLite(ctx context.Context, path string) error {
 		return err
 	}
 	mode := "rwc"
-	if d.o.ReadOnly {
+	if e.o.ReadOnly {
 		mode = "ro"
 	}
 	// A commit survives the end of the process. A loss of power may undo the last commits, but
@@ -44,19 +44,19 @@ func (d *database) openSQLite(ctx context.Context, path string) error {
 		name = "/" + name // C:/…
 	}
 	source := (&url.URL{Scheme: "file", OmitHost: true, Path: name, RawQuery: q.Encode()}).String()
-	if d.db, err = sql.Open("sqlite", source); err != nil {
+	if e.db, err = sql.Open("sqlite", source); err != nil {
 		return err
 	}
-	d.db.SetMaxOpenConns(1)
-	if d.readers, err = sql.Open("sqlite", source+"&_query_only=1"); err != nil {
+	e.db.SetMaxOpenConns(1)
+	if e.readers, err = sql.Open("sqlite", source+"&_query_only=1"); err != nil {
 		return err
 	}
-	d.readers.SetMaxOpenConns(8)
-	if err := d.isOurs(ctx); err != nil || d.o.ReadOnly {
+	e.readers.SetMaxOpenConns(8)
+	if err := e.isOurs(ctx); err != nil || e.o.ReadOnly {
 		return err
 	}
 	var journal string
-	if err := d.db.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&journal); err != nil {
+	if err := e.db.QueryRowContext(ctx, "PRAGMA journal_mode = WAL").Scan(&journal); err != nil {
 		return err
 	}
 	if journal != "wal" {
@@ -66,8 +66,8 @@ func (d *database) openSQLite(ctx context.Context, path string) error {
 }
 
 // isOurs refuses a file that has tables and is no output.
-func (d *database) isOurs(ctx context.Context) error {
-	rows, err := d.db.QueryContext(ctx, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name")
+func (e *engine) isOurs(ctx context.Context) error {
+	rows, err := e.db.QueryContext(ctx, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name")
 	if err != nil {
 		return err
 	}

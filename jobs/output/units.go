@@ -7,32 +7,8 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 	"time"
 )
-
-// job is a Job in SQL.
-type job struct {
-	d        *database
-	is       Description
-	replacer *strings.Replacer
-	insert   string // of a record
-}
-
-func newJob(d *database, is Description) *job {
-	j := &job{d: d, is: is, replacer: strings.NewReplacer(append(d.dialect.replacements(),
-		"{records}", quote(is.Name), "{units}", quote(is.Name+"_units"), "{targets}", quote(is.Name+"_targets"),
-		"{fetched}", quote(is.Name+"_fetched"), "{state}", quote(is.Name+"_units_state"),
-	)...)}
-	j.insert = j.insertText()
-	return j
-}
-
-// text is a statement about the tables of the job.
-func (j *job) text(s string) string { return j.replacer.Replace(s) }
-
-// Description is how the job was opened.
-func (j *job) Description() Description { return j.is }
 
 // unitsAtOnce is how many units are added in a transaction.
 const unitsAtOnce = 5000
@@ -40,7 +16,7 @@ const unitsAtOnce = 5000
 // AddUnits adds units that the job does not have yet.
 func (j *job) AddUnits(ctx context.Context, units iter.Seq[Unit]) error {
 	for list := range chunks(units, unitsAtOnce) {
-		if err := j.d.write(ctx, func(t *transaction) error { return j.addUnits(t, list) }); err != nil {
+		if err := j.engine.write(ctx, func(t *transaction) error { return j.addUnits(t, list) }); err != nil {
 			return err
 		}
 	}
@@ -66,7 +42,7 @@ func chunks[T any](all iter.Seq[T], n int) iter.Seq[[]T] {
 }
 
 func (j *job) addUnits(t *transaction, list []Unit) error {
-	if !j.d.isSQLite() {
+	if !j.engine.isSQLite() {
 		keys, places := make([]string, len(list)), make([]int64, len(list))
 		for i, u := range list {
 			keys[i], places[i] = encode(u.Key), u.Place
@@ -86,14 +62,14 @@ func (j *job) addUnits(t *transaction, list []Unit) error {
 // Claim hands out at most n units.
 func (j *job) Claim(ctx context.Context, process string, n int) ([]*Claim, error) {
 	holder := ""
-	if j.d.isSQLite() && !j.d.o.ReadOnly {
+	if j.engine.isSQLite() && !j.engine.o.ReadOnly {
 		var err error
-		if holder, err = j.d.holder.get(); err != nil {
-			return nil, j.d.explain(ctx, err)
+		if holder, err = j.engine.holder.get(); err != nil {
+			return nil, j.engine.explain(ctx, err)
 		}
 	}
 	var claims []*Claim
-	err := j.d.write(ctx, func(t *transaction) error {
+	err := j.engine.write(ctx, func(t *transaction) error {
 		claims = nil
 		if holder != "" {
 			if err := j.freeEnded(t, holder); err != nil {
@@ -113,7 +89,7 @@ func (j *job) Claim(ctx context.Context, process string, n int) ([]*Claim, error
 			UPDATE {units} SET state = 'running', lease = lease + 1, owner = $3, holder = $4, lease_end = {now} + $5, changed = {now}
 			FROM picked WHERE key = picked_key
 			RETURNING key, place, lease, checkpoint, pages, records, tries`),
-			j.d.now(), n, encode(process), holder, j.d.o.Lease.Milliseconds())
+			j.engine.now(), n, encode(process), holder, j.engine.o.Lease.Milliseconds())
 	})
 	if err != nil {
 		return nil, err
@@ -135,7 +111,7 @@ func (j *job) freeEnded(t *transaction, own string) error {
 		return err
 	}
 	for _, id := range others {
-		if !j.d.holder.isOver(id) {
+		if !j.engine.holder.isOver(id) {
 			continue
 		}
 		if _, err := t.exec(j.text("UPDATE {units} SET lease_end = 0 WHERE state = 'running' AND holder = $1"), id); err != nil {
@@ -148,10 +124,10 @@ func (j *job) freeEnded(t *transaction, own string) error {
 // Renew prolongs the leases of claims.
 func (j *job) Renew(ctx context.Context, claims []*Claim) (lost []*Claim, err error) {
 	text := j.text("UPDATE {units} SET lease_end = {now} + $2 WHERE key = $3 AND lease = $4 AND state = 'running'")
-	err = j.d.write(ctx, func(t *transaction) error {
+	err = j.engine.write(ctx, func(t *transaction) error {
 		lost = nil
 		for _, c := range inOrder(claims) {
-			n, err := t.exec(text, j.d.now(), j.d.o.Lease.Milliseconds(), encode(c.Key), c.Lease)
+			n, err := t.exec(text, j.engine.now(), j.engine.o.Lease.Milliseconds(), encode(c.Key), c.Lease)
 			if err != nil {
 				return err
 			}
@@ -183,11 +159,11 @@ func (j *job) Commit(ctx context.Context, c *Claim, p Page) error {
 	if p.Checkpoint != nil {
 		checkpoint = p.Checkpoint
 	}
-	err := j.d.write(ctx, func(t *transaction) error {
+	err := j.engine.write(ctx, func(t *transaction) error {
 		n, err := t.exec(j.text(`UPDATE {units} SET checkpoint = $2, pages = pages + 1, records = records + $3, tries = 0, reason = '',
 			state = $4, lease_end = {now} + $5, changed = {now}
 			WHERE key = $6 AND lease = $7 AND pages = $8 AND state = 'running'`),
-			j.d.now(), checkpoint, len(records), string(state), j.d.o.Lease.Milliseconds(), encode(c.Key), c.Lease, c.Pages)
+			j.engine.now(), checkpoint, len(records), string(state), j.engine.o.Lease.Milliseconds(), encode(c.Key), c.Lease, c.Pages)
 		if err != nil {
 			return err
 		}
@@ -218,7 +194,7 @@ func (j *job) isRepeated(t *transaction, c *Claim, state State, pages int64) err
 
 // PutBack ends a claim. The unit may be claimed again from a time on.
 func (j *job) PutBack(ctx context.Context, c *Claim, from time.Time, reason string) error {
-	delay := max(0, from.Sub(j.d.here()))
+	delay := max(0, from.Sub(j.engine.here()))
 	return j.end(ctx, c, Waiting, j.text(`UPDATE {units} SET state = 'waiting', tries = tries + 1, reason = $2, not_before = {now} + $3,
 		lease_end = 0, changed = {now} WHERE key = $4 AND lease = $5 AND state = 'running'`),
 		encode(reason), (delay + time.Millisecond - 1).Milliseconds())
@@ -231,8 +207,8 @@ func (j *job) End(ctx context.Context, c *Claim, s State, reason string) error {
 }
 
 func (j *job) end(ctx context.Context, c *Claim, s State, text string, args ...any) error {
-	return j.d.write(ctx, func(t *transaction) error {
-		n, err := t.exec(text, slices.Concat([]any{j.d.now()}, args, []any{encode(c.Key), c.Lease})...)
+	return j.engine.write(ctx, func(t *transaction) error {
+		n, err := t.exec(text, slices.Concat([]any{j.engine.now()}, args, []any{encode(c.Key), c.Lease})...)
 		if err == nil && n == 0 {
 			err = j.isRepeated(t, c, s, c.Pages)
 		}
@@ -243,7 +219,7 @@ func (j *job) end(ctx context.Context, c *Claim, s State, text string, args ...a
 // Release ends claims without counting a try. Those that are lost stay as they are.
 func (j *job) Release(ctx context.Context, claims []*Claim) error {
 	text := j.text("UPDATE {units} SET state = 'waiting', lease_end = 0 WHERE key = $1 AND lease = $2 AND state = 'running'")
-	return j.d.write(ctx, func(t *transaction) error {
+	return j.engine.write(ctx, func(t *transaction) error {
 		for _, c := range inOrder(claims) {
 			if _, err := t.exec(text, encode(c.Key), c.Lease); err != nil {
 				return err
@@ -255,12 +231,12 @@ func (j *job) Release(ctx context.Context, claims []*Claim) error {
 
 // Retry makes units that failed or are incomplete wait again.
 func (j *job) Retry(ctx context.Context) (n int64, err error) {
-	err = j.d.write(ctx, func(t *transaction) (err error) {
+	err = j.engine.write(ctx, func(t *transaction) (err error) {
 		n, err = t.exec(j.text(`UPDATE {units} SET state = 'waiting', tries = 0, reason = '', not_before = 0, changed = {now},
 			checkpoint = CASE state WHEN 'incomplete' THEN NULL ELSE checkpoint END,
 			pages = CASE state WHEN 'incomplete' THEN 0 ELSE pages END,
 			records = CASE state WHEN 'incomplete' THEN 0 ELSE records END
-			WHERE state IN ('failed', 'incomplete')`), j.d.now())
+			WHERE state IN ('failed', 'incomplete')`), j.engine.now())
 		return err
 	})
 	return n, err
@@ -270,13 +246,13 @@ func (j *job) Retry(ctx context.Context) (n int64, err error) {
 func (j *job) Counts(ctx context.Context) (Counts, error) {
 	c := Counts{Units: map[State]int64{}}
 	if j.is.Kind == "collect" {
-		err := j.d.readers.QueryRowContext(ctx, j.text("SELECT count(*) FROM {records}")).Scan(&c.Records)
-		return c, j.d.explain(ctx, err)
+		err := j.engine.readers.QueryRowContext(ctx, j.text("SELECT count(*) FROM {records}")).Scan(&c.Records)
+		return c, j.engine.explain(ctx, err)
 	}
-	rows, err := j.d.readers.QueryContext(ctx, j.text(`SELECT state, count(*), CAST(sum(pages) AS BIGINT), CAST(sum(records) AS BIGINT),
-		min(CASE WHEN state = 'waiting' AND not_before > 0 THEN not_before END), {now} FROM {units} GROUP BY state`), j.d.now())
+	rows, err := j.engine.readers.QueryContext(ctx, j.text(`SELECT state, count(*), CAST(sum(pages) AS BIGINT), CAST(sum(records) AS BIGINT),
+		min(CASE WHEN state = 'waiting' AND not_before > 0 THEN not_before END), {now} FROM {units} GROUP BY state`), j.engine.now())
 	if err != nil {
-		return c, j.d.explain(ctx, err)
+		return c, j.engine.explain(ctx, err)
 	}
 	err = scanAll(rows, func(r *sql.Rows) error {
 		var state State
@@ -289,19 +265,19 @@ func (j *job) Counts(ctx context.Context) (Counts, error) {
 		c.Pages += pages
 		c.Records += records
 		if from.Valid {
-			c.Earlier = j.d.here().Add(time.Duration(from.Int64-now) * time.Millisecond)
+			c.Earlier = j.engine.here().Add(time.Duration(from.Int64-now) * time.Millisecond)
 		}
 		return nil
 	})
-	return c, j.d.explain(ctx, err)
+	return c, j.engine.explain(ctx, err)
 }
 
 // Problems are the units that failed or are incomplete.
 func (j *job) Problems(ctx context.Context, n int) ([]Problem, error) {
-	rows, err := j.d.readers.QueryContext(ctx, j.text(`SELECT key, state, reason, pages, changed FROM {units}
+	rows, err := j.engine.readers.QueryContext(ctx, j.text(`SELECT key, state, reason, pages, changed FROM {units}
 		WHERE state IN ('failed', 'incomplete') ORDER BY place LIMIT $1`), n)
 	if err != nil {
-		return nil, j.d.explain(ctx, err)
+		return nil, j.engine.explain(ctx, err)
 	}
 	var list []Problem
 	err = scanAll(rows, func(r *sql.Rows) error {
@@ -312,5 +288,5 @@ func (j *job) Problems(ctx context.Context, n int) ([]Problem, error) {
 		list = append(list, p)
 		return err
 	})
-	return list, j.d.explain(ctx, err)
+	return list, j.engine.explain(ctx, err)
 }

@@ -1,0 +1,114 @@
+package output
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// engine is the SQL engine that an output is in, with the connections to it.
+type engine struct {
+	o        Options
+	dialect  *dialect
+	file     string // of SQLite
+	name     string // of PostgreSQL, without a secret
+	password string // never shown
+
+	db, readers *sql.DB // one of PostgreSQL
+	writer      *writer // of SQLite
+	holder      holder  // of SQLite
+}
+
+func (e *engine) isSQLite() bool { return e.dialect == sqliteDialect }
+
+// now is the first argument of statements with {now}.
+func (e *engine) now() any {
+	switch {
+	case e.o.Now != nil:
+		return e.o.Now().UnixMilli()
+	case e.isSQLite():
+		return time.Now().UnixMilli()
+	}
+	return nil
+}
+
+// here is the present of this process.
+func (e *engine) here() time.Time {
+	if e.o.Now != nil {
+		return e.o.Now()
+	}
+	return time.Now()
+}
+
+// write runs f in a transaction. f may run several times, and must not change anything
+// else.
+func (e *engine) write(ctx context.Context, f func(*transaction) error) error {
+	if e.o.ReadOnly {
+		return errors.New("the output is open for reading only")
+	}
+	if e.isSQLite() {
+		return e.explain(ctx, e.writer.write(ctx, e.db, f))
+	}
+	var err error
+	for range 5 {
+		err = e.writePostgres(ctx, f)
+		// Rolled back because of another transaction: the same may succeed now.
+		if code := postgresCode(err); code != "40P01" && code != "40001" {
+			break
+		}
+	}
+	return e.explain(ctx, err)
+}
+
+func (e *engine) writePostgres(ctx context.Context, f func(*transaction) error) error {
+	tx, err := e.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	if err := f(&transaction{ctx: ctx, conn: tx}); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// close ends the connections.
+func (e *engine) close() error {
+	if e.writer != nil {
+		e.writer.close()
+	}
+	e.holder.close()
+	var errs []error
+	if e.readers != nil && e.readers != e.db {
+		errs = append(errs, e.readers.Close())
+	}
+	if e.db != nil {
+		errs = append(errs, e.db.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// explain adds to an error where it happened and what to do. An error that may pass wraps
+// ErrAway.
+func (e *engine) explain(ctx context.Context, err error) error {
+	if err == nil || errors.Is(err, ErrLost) || errors.Is(err, ErrAway) || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if e.isSQLite() {
+		err = fmt.Errorf("output %s: %w%s", e.file, err, sqliteAdvice(err))
+	} else if text := err.Error(); e.password != "" && strings.Contains(text, e.password) {
+		err = fmt.Errorf("output %s: %s", e.name, strings.ReplaceAll(text, e.password, "[redacted]"))
+	} else {
+		err = fmt.Errorf("output %s: %w%s", e.name, err, postgresAdvice(err))
+	}
+	if isAway(err) {
+		return fmt.Errorf("%w: %w", ErrAway, err)
+	}
+	return err
+}

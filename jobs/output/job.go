@@ -1,0 +1,61 @@
+package output
+
+import (
+	"strconv"
+	"strings"
+)
+
+// job is a Job in SQL.
+type job struct {
+	engine   *engine
+	is       Description
+	replacer *strings.Replacer
+	insert   string // of a record
+}
+
+func newJob(e *engine, is Description) *job {
+	j := &job{engine: e, is: is, replacer: strings.NewReplacer(append(e.dialect.replacements(),
+		"{records}", quote(is.Name), "{units}", quote(is.Name+"_units"), "{targets}", quote(is.Name+"_targets"),
+		"{fetched}", quote(is.Name+"_fetched"), "{state}", quote(is.Name+"_units_state"),
+	)...)}
+	j.insert = j.insertText()
+	return j
+}
+
+// text is a statement about the tables of the job.
+func (j *job) text(s string) string { return j.replacer.Replace(s) }
+
+// Description is how the job was opened.
+func (j *job) Description() Description { return j.is }
+
+// insertText is the statement that adds a record in SQLite, and many in PostgreSQL.
+func (j *job) insertText() string {
+	names, sets := []string{"id", "unit", "fetched_at", "body"}, []string{}
+	for _, c := range j.is.Columns {
+		names = append(names, quote(c))
+	}
+	for _, name := range names[1:] {
+		sets = append(sets, name+" = excluded."+name)
+	}
+	key := "id"
+	if j.is.History {
+		key = "id, fetched_at"
+	}
+	values := make([]string, len(names))
+	for i := range values {
+		values[i] = "$" + strconv.Itoa(i+1)
+	}
+	source := "VALUES (" + strings.Join(values, ", ") + ")"
+	if !j.engine.isSQLite() {
+		aliases := make([]string, len(names))
+		for i := range values {
+			values[i] += "::text[]"
+			aliases[i] = "a" + strconv.Itoa(i)
+		}
+		list := strings.Join(aliases, ", ")
+		values[2] = "$3::timestamptz[]"
+		source = "SELECT " + strings.Replace(list, "a3", "a3::json", 1) + " FROM unnest(" + strings.Join(values, ", ") + ") AS given (" + list + ")"
+	}
+	return j.text("INSERT INTO {records} (" + strings.Join(names, ", ") + ") " + source +
+		" ON CONFLICT (" + key + ") DO UPDATE SET " + strings.Join(sets, ", "))
+}

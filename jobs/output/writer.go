@@ -1,0 +1,137 @@
+package output
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"fmt"
+	"sync"
+)
+
+// writer writes to a SQLite file. What several goroutines write at once is one transaction,
+// so that they wait for the disk together.
+type writer struct {
+	mu      sync.Mutex
+	waiting []*task
+
+	turn       chan struct{} // has room while nobody writes
+	conn       *sql.Conn     // of who has the turn, as statements
+	statements map[string]*sql.Stmt
+}
+
+// task is a part of a transaction.
+type task struct {
+	run  func(*transaction) error
+	err  error
+	done chan struct{}
+}
+
+func newWriter() *writer { return &writer{turn: make(chan struct{}, 1)} }
+
+// maxTasks bounds the parts of a transaction.
+const maxTasks = 64
+
+func (w *writer) write(ctx context.Context, db *sql.DB, f func(*transaction) error) error {
+	t := &task{run: f, done: make(chan struct{})}
+	w.mu.Lock()
+	w.waiting = append(w.waiting, t)
+	w.mu.Unlock()
+	for {
+		select {
+		case <-t.done:
+			return t.err
+		case <-ctx.Done():
+			if w.withdraw(t) {
+				return ctx.Err()
+			}
+			<-t.done // another goroutine is writing it
+			return t.err
+		case w.turn <- struct{}{}:
+		}
+		tasks := w.take()
+		if len(tasks) > 0 {
+			// A transaction is short, and others are in it: it does not end with ctx.
+			w.runAll(context.WithoutCancel(ctx), db, tasks)
+		}
+		<-w.turn
+	}
+}
+
+// withdraw takes back a task that nobody has begun.
+func (w *writer) withdraw(t *task) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i, one := range w.waiting {
+		if one == t {
+			w.waiting = append(w.waiting[:i], w.waiting[i+1:]...)
+			return true
+		}
+	}
+	return false
+}
+
+func (w *writer) take() []*task {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := min(len(w.waiting), maxTasks)
+	tasks := w.waiting[:n:n]
+	w.waiting = w.waiting[n:]
+	return tasks
+}
+
+// runAll runs tasks in one transaction. A task that fails leaves the others as they are.
+func (w *writer) runAll(ctx context.Context, db *sql.DB, tasks []*task) {
+	err := w.transact(ctx, db, tasks)
+	if err != nil && w.conn != nil {
+		// The connection may be unusable. Closing it ends its transaction.
+		_ = w.conn.Raw(func(any) error { return driver.ErrBadConn })
+		w.conn.Close()
+		w.conn = nil
+	}
+	for _, t := range tasks {
+		if t.err == nil {
+			t.err = err
+		}
+		close(t.done)
+	}
+}
+
+func (w *writer) transact(ctx context.Context, db *sql.DB, tasks []*task) error {
+	if w.conn == nil {
+		conn, err := db.Conn(ctx)
+		if err != nil {
+			return err
+		}
+		w.conn, w.statements = conn, map[string]*sql.Stmt{}
+	}
+	tx := &transaction{ctx: ctx, conn: w.conn, statements: w.statements}
+	if _, err := tx.exec("BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	for _, t := range tasks {
+		if _, err := tx.exec("SAVEPOINT task"); err != nil {
+			return err
+		}
+		if t.err = t.run(tx); t.err != nil {
+			// It fails where the error has ended the whole transaction, as that of a full disk.
+			if _, err := tx.exec("ROLLBACK TO task"); err != nil {
+				return fmt.Errorf("the transaction was rolled back: %w", t.err)
+			}
+		}
+		if _, err := tx.exec("RELEASE task"); err != nil {
+			return err
+		}
+	}
+	_, err := tx.exec("COMMIT")
+	return err
+}
+
+// close waits until nobody writes.
+func (w *writer) close() {
+	w.turn <- struct{}{}
+	if w.conn != nil {
+		w.conn.Close()
+		w.conn = nil
+	}
+	<-w.turn
+}
