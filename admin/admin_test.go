@@ -51,7 +51,7 @@ func newBed(t *testing.T, change func(*policy.Policy, *given)) *bed {
 	b.address = serve(t, Server(New(o.options())), nil)
 	transport := &http.Transport{DisableCompression: true}
 	t.Cleanup(transport.CloseIdleConnections)
-	b.client = &http.Client{Transport: transport, Timeout: 30 * time.Second}
+	b.client = &http.Client{Transport: transport, Timeout: 5 * time.Minute}
 	return b
 }
 
@@ -142,7 +142,7 @@ func (b *bed) raw(text string) response {
 		b.t.Fatal(err)
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(20 * time.Second))
+	conn.SetDeadline(time.Now().Add(5 * time.Minute))
 	if _, err := io.WriteString(conn, text); err != nil {
 		b.t.Fatal(err)
 	}

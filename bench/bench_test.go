@@ -27,7 +27,7 @@ func TestAQuickRunMeasuresAbideAndThePeersWrittenInGo(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", bench, ".").CombinedOutput(); err != nil {
 		t.Fatalf("building the bench: %v\n%s", err, out)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	run := exec.CommandContext(ctx, bench, "-quick", "-with", "abide,abide+limits,goproxy,goproxy+pool,splice", "-out", file)
 	run.Cancel = func() error { return run.Process.Signal(syscall.SIGTERM) } // it ends its peers then

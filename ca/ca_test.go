@@ -86,7 +86,7 @@ func handshake(t testing.TB, c *CA, host string, client *tls.Config) (state tls.
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	near, far := connected(t)
 	defer near.Close()
@@ -158,7 +158,7 @@ func write(t testing.TB, path string, data []byte, mode os.FileMode) string {
 // run is a real program with its output.
 func run(t testing.TB, env []string, name string, args ...string) (string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	command := exec.CommandContext(ctx, name, args...)
 	command.Env = append(os.Environ(), env...)

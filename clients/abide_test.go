@@ -215,7 +215,7 @@ func (a *abide) get(t *testing.T, path string) string {
 // they are over for abide, which clients do not wait for.
 func (a *abide) reaches(t *testing.T, want int, name string, labels ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()

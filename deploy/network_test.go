@@ -17,7 +17,7 @@ import (
 )
 
 // patience is for a machine that is busy; nothing here takes it otherwise.
-const patience = 2 * time.Minute
+const patience = 10 * time.Minute
 
 // namespace is a network of its own, as each container has one.
 type namespace struct {

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -38,10 +39,13 @@ type configuration struct {
 	log            *logrus.Logger
 
 	retired sync.WaitGroup // snapshots that were replaced and still close down
+	running context.Context
+	stop    context.CancelFunc // ends running
 }
 
 // start makes the first snapshot hold.
 func (c *configuration) start(p *policy.Policy) error {
+	c.running, c.stop = context.WithCancel(context.Background())
 	c.own.ownStore(p.Store) // before a source of tokens is asked
 	out, loaded, err := c.load(p, nil)
 	if err != nil {
@@ -63,7 +67,7 @@ func (c *configuration) load(p *policy.Policy, old *Snapshot) (out *outbound, lo
 	} else if out, err = c.newOutbound(p); err != nil {
 		return nil, nil, err
 	}
-	if loaded, err = c.pools.load(context.Background(), p, out); err != nil {
+	if loaded, err = c.pools.load(c.running, p, out); err != nil {
 		c.discard(out, old)
 	}
 	return out, loaded, err
@@ -106,10 +110,16 @@ func (c *configuration) partsWith(all pools) plans.Parts {
 	return parts
 }
 
+// ErrClosed is for a reload after the end.
+var ErrClosed = errors.New("abide is stopping")
+
 // reload makes another configuration hold. Requests in flight go on.
 func (c *configuration) reload(p *policy.Policy) error {
 	c.reloading.Lock()
 	defer c.reloading.Unlock()
+	if c.running.Err() != nil {
+		return ErrClosed
+	}
 	// Only a reload changes the outbound, so that of this snapshot stays until publish.
 	out, loaded, err := c.load(p, c.current.Load())
 	if err != nil {
@@ -152,8 +162,12 @@ func (c *configuration) publish(next *Snapshot) {
 	c.reloaded()
 }
 
-// close ends what reaches upstreams and the pools, and waits for those that were replaced.
+// close ends what reaches upstreams and the pools, and waits for those that were replaced. A
+// reload that is under way ends first.
 func (c *configuration) close() {
+	c.stop()
+	c.reloading.Lock()
+	defer c.reloading.Unlock()
 	c.own.lookups.Wait()
 	c.retired.Wait()
 	c.current.Load().close()

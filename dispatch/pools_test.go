@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -81,6 +82,35 @@ func labels(c *configuration) string {
 		all = append(all, one.Label())
 	}
 	return strings.Join(all, " ")
+}
+
+func TestTheEndStopsAReloadThatWaitsForTokens(t *testing.T) {
+	var asked atomic.Int32
+	second := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1) == 1 {
+			_, _ = io.WriteString(w, "first-secret-of-the-server")
+			return
+		}
+		close(second)
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	resolve := "egress: {resolve: {\"vault.test:80\": \"" + server.Listener.Addr().String() + "\"}}\n"
+	c := unstarted(t, "http://vault.test/secret")
+	if err := c.start(withPool(t, resolve)); err != nil {
+		t.Fatal(err)
+	}
+	reloaded := make(chan error)
+	go func() { reloaded <- c.reload(withPool(t, resolve)) }()
+	<-second
+	c.close()
+	if err := <-reloaded; err == nil || labels(c) != "first" {
+		t.Errorf("a reload at the end: %v, %s", err, labels(c))
+	}
+	if err := c.reload(withPool(t, resolve)); !errors.Is(err, ErrClosed) {
+		t.Errorf("a reload after the end: %v", err)
+	}
 }
 
 func TestASourceOfTokensAsksItsServerByTheEgressRules(t *testing.T) {

@@ -2,6 +2,8 @@ package policy
 
 import (
 	"errors"
+	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 )
@@ -110,8 +112,23 @@ func TestWhatIsWrongWithAJobIsSaidWhereItIs(t *testing.T) {
 func FuzzLoadJob(f *testing.F) {
 	f.Add([]byte(minimalJob))
 	f.Add([]byte("name: a\nrequest: https://api.test/{item}\nitems: {job: x.db, column: id}\nevery: 30s"))
+	f.Add([]byte("name: a\nrequest: {url: https://api.test/, headers: {Authorization: Bearer canary77}}\noutput: postgres://me:canary77@db/x"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		j, err := LoadJob(Source{Path: "job.yaml", Data: data})
+		if err == nil {
+			// What is secret in a job is not shown with it.
+			shown := fmt.Sprintf("%v %+v %#v", j.Output, j.Request.Headers, j.Output)
+			for _, h := range j.Request.Headers {
+				if secret := h.Value.Reveal(); len(secret) > 7 && strings.Contains(shown, secret) {
+					t.Errorf("%q is in %s", secret, shown)
+				}
+			}
+			if u, err := url.Parse(j.Output.URL.Reveal()); err == nil {
+				if secret, _ := u.User.Password(); len(secret) > 7 && strings.Contains(shown, secret) {
+					t.Errorf("%q is in %s", secret, shown)
+				}
+			}
+		}
 		if err == nil && (j.Name == "" || j.Request.URL == "" || j.Workers < 1) {
 			t.Errorf("%+v", j)
 		}

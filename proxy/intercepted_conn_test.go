@@ -32,7 +32,7 @@ func TestClientLeavesInsideTLS(t *testing.T) {
 				select {
 				case <-r.Context().Done():
 					left <- struct{}{}
-				case <-time.After(10 * time.Second):
+				case <-time.After(5 * time.Minute):
 				}
 			})
 			conn := b.open(viaInterception).(*tls.Conn)
@@ -48,7 +48,7 @@ func TestClientLeavesInsideTLS(t *testing.T) {
 			leave(conn)
 			select {
 			case <-left:
-			case <-time.After(10 * time.Second):
+			case <-time.After(5 * time.Minute):
 				t.Error("the site was not told that the client has left")
 			}
 		})

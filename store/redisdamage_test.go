@@ -116,7 +116,7 @@ func TestAKeyBesideTheBudgetsThatIsDamagedIsMadeAnew(t *testing.T) {
 	seq := uint64(0)
 	everythingAt := func(t *testing.T, harm string) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
 		seq++
 		p, err := s.Pulse(ctx, store.Member{ID: "a", Name: "host", Lifetime: time.Hour})

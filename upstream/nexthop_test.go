@@ -79,7 +79,7 @@ func through(t *testing.T, h *hop, address string) *NextHop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &NextHop{URL: u, Via: "abide-1", Dialer: &Dialer{Timeout: 10 * time.Second, connect: h.connect}}
+	return &NextHop{URL: u, Via: "abide-1", Dialer: &Dialer{Timeout: 5 * time.Minute, connect: h.connect}}
 }
 
 func echoes(t *testing.T, c net.Conn, want string) {
@@ -179,7 +179,7 @@ func TestANextHopThatRefusesOrTalksNonsenseIsToldApartFromTheSite(t *testing.T) 
 			if strings.Contains(e.Err.Error(), "hush") || strings.Contains(e.Err.Error(), "aHVzaA") {
 				t.Errorf("%s: a secret in %v", name, e.Err)
 			}
-			if took := time.Since(began); took > 10*time.Second {
+			if took := time.Since(began); took > time.Minute {
 				t.Errorf("%s: took %v", name, took)
 			}
 			h.live.Wait()

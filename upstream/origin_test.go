@@ -158,8 +158,8 @@ func certified(tb testing.TB) (server, client *tls.Config) {
 func newTransport(tb testing.TB) *Transport {
 	tb.Helper()
 	t := &Transport{
-		Dial: dialPlainly, AnswerTimeout: 10 * time.Second, StallTimeout: 10 * time.Second,
-		HandshakeTimeout: 10 * time.Second, IdleTimeout: 10 * time.Second,
+		Dial: dialPlainly, AnswerTimeout: 5 * time.Minute, StallTimeout: 5 * time.Minute,
+		HandshakeTimeout: 5 * time.Minute, IdleTimeout: 5 * time.Minute,
 	}
 	tb.Cleanup(t.Close)
 	return t
@@ -167,7 +167,7 @@ func newTransport(tb testing.TB) *Transport {
 
 func newRequest(tb testing.TB, method, url string, body io.Reader) *http.Request {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	tb.Cleanup(cancel)
 	req, err := http.NewRequestWithContext(ctx, method, url, body)
 	if err != nil {
@@ -219,7 +219,7 @@ func asUnwrapper(err error) error {
 // eventually waits until told is true, for as long as the test may.
 func eventually(tb testing.TB, told func() bool) {
 	tb.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(5 * time.Minute)
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for !told() {

@@ -85,7 +85,7 @@ func serveEach(t *testing.T, serve func(net.Conn)) netip.AddrPort {
 			}
 			live.Go(func() {
 				defer conn.Close()
-				conn.SetDeadline(time.Now().Add(20 * time.Second))
+				conn.SetDeadline(time.Now().Add(5 * time.Minute))
 				serve(conn)
 			})
 		}

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 
@@ -127,7 +129,7 @@ func runBackfill(cmd *cobra.Command, job *policy.Job, errs io.Writer, retry bool
 	}
 	b := backfill.New(backfill.Options{
 		Job: job, Output: records, Sender: j.sender, Units: units.Of(cmd.Context(), job, openOther), Pages: pages,
-		Process: newInstance(), Log: j.log.Infof, Limited: j.limited, Ends: j.ends,
+		Process: newInstance(), Log: j.log.Infof, Warn: j.log.Warnf, Limited: j.limited, Ends: j.ends,
 	})
 	j.expose(b)
 	err = runShown(caught.stop, b, show)
@@ -187,19 +189,27 @@ const shownRequests = 3
 // dryRun prints the plan of a job and its first requests.
 func dryRun(w io.Writer, job *policy.Job) error {
 	total, first := 0, []output.Unit{}
+	seen, seed := map[uint64]struct{}{}, maphash.MakeSeed() // hashes, as there may be millions of units
 	for u, err := range units.Of(context.Background(), job, openOther) {
 		if err != nil {
 			return err
 		}
-		if total++; len(first) < shownRequests {
+		total++
+		sum := maphash.String(seed, u.Key)
+		if _, again := seen[sum]; !again && len(first) < shownRequests {
 			first = append(first, u)
 		}
+		seen[sum] = struct{}{}
+	}
+	count := strconv.Itoa(len(seen))
+	if total > len(seen) {
+		count += fmt.Sprintf(" (%d are given, some more than once)", total)
 	}
 	style := job.Paginate.Style
 	if style == policy.NoPages {
 		style = "none: each answer is one page"
 	}
-	fmt.Fprintf(w, "job        %s (%s)\nunits      %d\nworkers    %d\npages      %s\noutput     %s\n\n", job.Name, filepath.Base(job.File), total, job.Workers, style, job.Output)
+	fmt.Fprintf(w, "job        %s (%s)\nunits      %s\nworkers    %d\npages      %s\noutput     %s\n\n", job.Name, filepath.Base(job.File), count, job.Workers, style, job.Output)
 	for _, u := range first {
 		r, err := units.Fill(job, u)
 		if err != nil {
@@ -207,7 +217,7 @@ func dryRun(w io.Writer, job *policy.Job) error {
 		}
 		fmt.Fprintf(w, "%s: %s %s\n", u.Key, r.Method, r.URL)
 	}
-	if more := total - len(first); more > 0 {
+	if more := len(seen) - len(first); more > 0 {
 		fmt.Fprintf(w, "and %s\n", countText(more, "request")+" more")
 	}
 	fmt.Fprintln(w, "nothing was sent")

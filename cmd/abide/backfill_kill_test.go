@@ -34,6 +34,11 @@ type yearOrigin struct {
 	given   map[string]int // :: day and page → how often it was given whole
 	next    int            // requests until reached is closed
 	reached chan struct{}
+
+	quota   int   // requests in each second of the clock; 0: no quota
+	second  int64 // the present one
+	used    int   // requests in it
+	refused int   // because of the quota
 }
 
 func newYearOrigin(t *testing.T) *yearOrigin {
@@ -68,7 +73,27 @@ func (o *yearOrigin) throw(sides int) int {
 	return o.dice.IntN(sides)
 }
 
+// isOver counts a request against the quota.
+func (o *yearOrigin) isOver() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if now := time.Now().Unix(); now != o.second {
+		o.second, o.used = now, 0
+	}
+	o.used++
+	over := o.quota > 0 && o.used > o.quota
+	if over {
+		o.refused++
+	}
+	return over
+}
+
 func (o *yearOrigin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if o.isOver() {
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(429)
+		return
+	}
 	switch o.throw(12) {
 	case 0, 1:
 		w.WriteHeader(500)
@@ -136,7 +161,21 @@ func killsOf(t *testing.T, fewer int) int {
 // A year of days is fetched from a server that fails half of the time, and the backfill is
 // killed again and again. ABIDE_KILLS says how often.
 func TestABackfillThatIsKilledLosesAndDoublesNothing(t *testing.T) {
+	t.Parallel()
+	aYearIsKilled(t, 0)
+}
+
+// The same under a quota, which is a second long for a day. What was spent of the quota outlives
+// each kill, so the server hardly refuses.
+func TestAKilledBackfillKeepsItsQuota(t *testing.T) {
+	t.Parallel()
+	aYearIsKilled(t, 400)
+}
+
+func aYearIsKilled(t *testing.T, quota int) {
+	t.Helper()
 	kills, dir, origin := killsOf(t, 10), t.TempDir(), newYearOrigin(t)
+	origin.quota = quota
 	write(t, filepath.Join(dir, "abide.yaml"), origin.config())
 	write(t, filepath.Join(dir, "orders.yaml"), yearJob("orders.db"))
 	killed := 0
@@ -160,7 +199,7 @@ func TestABackfillThatIsKilledLosesAndDoublesNothing(t *testing.T) {
 		break
 	}
 	repeated, pages := origin.repeats()
-	t.Logf("%d kills, %d pages, %d given again", killed, pages, repeated)
+	t.Logf("%d kills, %d pages, %d given again, %d refused by the quota", killed, pages, repeated, origin.refused)
 	if pages != yearUnits*yearPages || repeated > killed*yearWorkers {
 		t.Errorf("%d of %d pages were given, and %d given again after %d kills", pages, yearUnits*yearPages, repeated, killed)
 	}

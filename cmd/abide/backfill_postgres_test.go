@@ -17,6 +17,7 @@ import (
 // Three processes fetch a year together into PostgreSQL. One of them is frozen for so long that
 // its leases end, and comes back when the others are done.
 func TestProcessesShareABackfillAndAFrozenOneSpoilsNothing(t *testing.T) {
+	t.Parallel()
 	server, err := pgtest.Start()
 	if err != nil {
 		t.Fatal(err)
@@ -87,5 +88,9 @@ output: %s
 
 // config is the configuration for the jobs of a year.
 func (o *yearOrigin) config() string {
-	return fmt.Sprintf("data: data\negress: {resolve: {\"api.test:80\": %q}}\nbreaker: {failures: 0}\nsites: [{host: api.test, learn: false}]\nretry: {base: 1ms, max: 20ms}\n", o.address)
+	limits := ""
+	if o.quota > 0 {
+		limits = fmt.Sprintf(", limits: [{requests: %d, per: 1s, as: fixed}]", o.quota)
+	}
+	return fmt.Sprintf("data: data\negress: {resolve: {\"api.test:80\": %q}}\nbreaker: {failures: 0}\nsites: [{host: api.test, learn: false%s}]\nretry: {base: 1ms, max: 20ms}\n", o.address, limits)
 }

@@ -80,7 +80,7 @@ func runCollect(cmd *cobra.Command, job *policy.Job, rounds int, quiet bool, wri
 		j.log.Warnf("\"abide jobs\" does not list this job: %v", err)
 	}
 	c, err := collect.New(cmd.Context(), collect.Options{
-		Job: job, Output: records, Sender: j.sender, Units: units.Of(cmd.Context(), job, openOther), Log: j.log.Infof, Written: written, Limited: j.limited,
+		Job: job, Output: records, Sender: j.sender, Units: units.Of(cmd.Context(), job, openOther), Log: j.log.Infof, Warn: j.log.Warnf, Written: written, Limited: j.limited,
 	})
 	if err != nil {
 		return err

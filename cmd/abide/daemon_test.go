@@ -21,7 +21,7 @@ import (
 )
 
 // patience is for a machine that is busy; nothing here takes it otherwise.
-const patience = 2 * time.Minute
+const patience = 10 * time.Minute
 
 // daemon is a real "abide serve" on free ports, in a directory of its own.
 type daemon struct {

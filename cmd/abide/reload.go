@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/abide-proxy/abide/dispatch"
 	"github.com/abide-proxy/abide/policy"
 )
 
@@ -89,6 +90,9 @@ func (a *program) reload() (changes []string, err error) {
 	}
 	if err == nil {
 		err = a.apply(next)
+	}
+	if errors.Is(err, dispatch.ErrClosed) {
+		return nil, errStopping
 	}
 	a.metrics.Reloaded(err == nil)
 	a.refused.note(time.Now(), err)

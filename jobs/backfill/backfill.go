@@ -23,7 +23,7 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
-// Options are what a backfill works with. Log, Limited and Ends may be nil.
+// Options are what a backfill works with. Log, Warn, Limited and Ends may be nil.
 type Options struct {
 	Job     *policy.Job
 	Output  output.Job
@@ -32,6 +32,7 @@ type Options struct {
 	Pages   func(c *output.Claim) (Walk, error)
 	Process string                           // unique among the processes of the job
 	Log     func(format string, args ...any) // a line of the log
+	Warn    func(format string, args ...any) // one about what somebody may have to do something
 	Limited func() string                    // what holds the job's requests back now; "": nothing
 	Ends    func(requests int64) time.Time   // when the limits allow so many more requests; zero: unknown
 }
@@ -51,9 +52,12 @@ func New(o Options) *Backfill {
 	if o.Log == nil {
 		o.Log = func(string, ...any) {}
 	}
+	if o.Warn == nil {
+		o.Warn = o.Log
+	}
 	b := &Backfill{options: o, claiming: make(chan struct{}, 1)}
 	b.claiming <- struct{}{}
-	b.held.output, b.held.log, b.held.all = o.Output, o.Log, map[*output.Claim]context.CancelFunc{}
+	b.held.output, b.held.warn, b.held.all = o.Output, o.Warn, map[*output.Claim]context.CancelFunc{}
 	return b
 }
 

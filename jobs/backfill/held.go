@@ -14,7 +14,7 @@ const closingTime = 10 * time.Second
 // heldClaims are the claims of this process, each with what cancels the work on it.
 type heldClaims struct {
 	output output.Job
-	log    func(format string, args ...any)
+	warn   func(format string, args ...any)
 
 	mu  sync.Mutex
 	all map[*output.Claim]context.CancelFunc // nil: nobody works on it yet
@@ -75,7 +75,7 @@ func (h *heldClaims) renew(ctx context.Context) {
 			continue // the commit that needs the output says so
 		}
 		for _, c := range lost {
-			h.log("unit %s was taken over by another process, because its lease was not renewed in time", c.Key)
+			h.warn("unit %s was taken over by another process, because its lease was not renewed in time", c.Key)
 			h.remove(c)
 		}
 	}
@@ -90,7 +90,7 @@ func (h *heldClaims) release() {
 	ctx, cancel := context.WithTimeout(context.Background(), closingTime)
 	defer cancel()
 	if err := h.output.Release(ctx, list); err != nil {
-		h.log("units could not be released, so they can be claimed again in %v: %v", output.LeaseTime, err)
+		h.warn("units could not be released, so they can be claimed again in %v: %v", output.LeaseTime, err)
 	}
 	for _, c := range list {
 		h.remove(c)

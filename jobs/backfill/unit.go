@@ -150,7 +150,7 @@ func nextTry(now, after time.Time, tries int) time.Time {
 
 // end ends a unit that is not complete.
 func (b *Backfill) end(ctx context.Context, c *output.Claim, s output.State, reason string) error {
-	b.options.Log("unit %s is %s: %s", c.Key, s, reason)
+	b.options.Warn("unit %s is %s: %s", c.Key, s, reason)
 	err := b.persist(ctx, func(ctx context.Context) error { return b.options.Output.End(ctx, c, s, reason) })
 	if err == nil {
 		b.progress.unitOver()
@@ -188,7 +188,7 @@ func (b *Backfill) persist(ctx context.Context, do func(ctx context.Context) err
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		b.progress.outputAway(err, b.options.Log)
+		b.progress.outputAway(err, b.options.Warn)
 		if err := pause(ctx, wait); err != nil {
 			return err
 		}

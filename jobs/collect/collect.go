@@ -25,15 +25,16 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
-// Options are what a collection works with. Log and Written may be nil.
+// Options are what a collection works with. Log, Warn and Written may be nil.
 type Options struct {
 	Job     *policy.Job
 	Output  output.Job
 	Sender  send.Sender
-	Units   iter.Seq2[output.Unit, error] // the items of the job
-	Log     func(format string, args ...any)
-	Written func(r *output.Record) error // is called for each record, after it was written
-	Limited func() string                // what holds the job's requests back now; "": nothing
+	Units   iter.Seq2[output.Unit, error]    // the items of the job
+	Log     func(format string, args ...any) // a line of the log
+	Warn    func(format string, args ...any) // one about what somebody may have to do something
+	Written func(r *output.Record) error     // is called for each record, after it was written
+	Limited func() string                    // what holds the job's requests back now; "": nothing
 }
 
 // Collector is one collection. Make it with New.
@@ -65,6 +66,9 @@ func New(ctx context.Context, o Options) (*Collector, error) {
 	if o.Log == nil {
 		o.Log = func(string, ...any) {}
 	}
+	if o.Warn == nil {
+		o.Warn = o.Log
+	}
 	c := &Collector{options: o, wake: make(chan struct{}, 1), sizes: map[string]int{}}
 	var err error
 	if c.extractor, err = records.New(o.Job); err != nil {
@@ -81,6 +85,16 @@ func New(ctx context.Context, o Options) (*Collector, error) {
 	for _, t := range list {
 		if was, ok := c.known[t.key]; ok {
 			kept[t.key], t.failures = was, was.Failures
+			delete(c.known, t.key)
+		}
+	}
+	if o.Job.Collect.Batch.Param != "" && len(c.known) > 0 {
+		// The list of items has changed, and with it the batches that they are in.
+		before := union(c.known)
+		for _, t := range list {
+			if _, ok := kept[t.key]; !ok {
+				kept[t.key] = output.Target{Key: t.key, Hash: before}
+			}
 		}
 	}
 	c.known, c.targets = kept, len(list)
@@ -219,7 +233,7 @@ func (c *Collector) ask(ctx context.Context, t *target) {
 	failures := t.failures
 	c.mu.Unlock()
 	if err != nil && !held && ctx.Err() == nil && failures == 1 {
-		c.options.Log("target %s does not answer as it should, and is asked more rarely until it does: %v", t.key, err)
+		c.options.Warn("target %s does not answer as it should, and is asked more rarely until it does: %v", t.key, err)
 	}
 	if err == nil && wasFailing {
 		c.options.Log("target %s answers again", t.key)

@@ -269,6 +269,31 @@ func TestABatchIsOneRequest(t *testing.T) {
 	})
 }
 
+func TestAChangedListOfItemsStoresNothingTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{}
+		w.answer = func(_ string, r *http.Request) (int, string, http.Header, time.Duration) {
+			var list []string
+			for id := range strings.SplitSeq(r.URL.Query().Get("ids"), ",") {
+				list = append(list, `{"id":"`+id+`"}`)
+			}
+			return 200, "[" + strings.Join(list, ",") + "]", nil, 0
+		}
+		for _, n := range []int{5, 6} { // the batches of the second list are others
+			c := collector(t, w, n, "")
+			c.options.Job.Collect.Batch = policy.JobBatch{Param: "ids", Size: n, Join: ","}
+			c, err := New(t.Context(), c.options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			runFor(t, c, 31*time.Second)
+			if len(w.records) != n {
+				t.Errorf("%d records of %d items were stored", len(w.records), n)
+			}
+		}
+	})
+}
+
 func TestAPausedCollectionAsksNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &world{}

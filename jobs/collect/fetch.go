@@ -6,9 +6,11 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"iter"
+	"maps"
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -158,4 +160,13 @@ func digestText(all map[digest]digest) string {
 		data = append(append(data, id[:]...), body[:]...)
 	}
 	return base64.StdEncoding.EncodeToString(data)
+}
+
+// union is what digests reads of all targets together: of each record what was asked last.
+func union(targets map[string]output.Target) string {
+	all := map[digest]digest{}
+	for _, t := range slices.SortedFunc(maps.Values(targets), func(a, b output.Target) int { return a.Asked.Compare(b.Asked) }) {
+		maps.Copy(all, digests(t.Hash))
+	}
+	return digestText(all)
 }

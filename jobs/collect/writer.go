@@ -187,7 +187,7 @@ func (w *writer) setAway(err error) {
 	w.mu.Unlock()
 	switch {
 	case changed && away:
-		w.options.Log("the collection keeps its records until the output can be written: %v", err)
+		w.options.Warn("the collection keeps its records until the output can be written: %v", err)
 	case changed:
 		w.options.Log("the output can be written again")
 	}
@@ -211,12 +211,13 @@ func (w *writer) tell(b batch) error {
 	return nil
 }
 
-// prune deletes records that are older than the job keeps them.
+// prune deletes records that are older than the job keeps them. Where only changes are stored, a
+// record is as old as the one that replaced it.
 func (w *writer) prune(ctx context.Context, now time.Time) {
 	for ctx.Err() == nil {
-		n, err := w.options.Output.Prune(ctx, now.Add(-w.options.Job.Collect.Keep), pruneAtOnce)
+		n, err := w.options.Output.Prune(ctx, now.Add(-w.options.Job.Collect.Keep), !w.options.Job.Collect.All, pruneAtOnce)
 		if err != nil {
-			w.options.Log("old records could not be deleted: %v", err)
+			w.options.Warn("old records could not be deleted: %v", err)
 		}
 		if err != nil || n < pruneAtOnce {
 			return

@@ -176,8 +176,10 @@ type Job interface {
 	Append(ctx context.Context, records []Record, targets []Target) error
 	// Targets are all that the job remembers.
 	Targets(ctx context.Context) (map[string]Target, error)
-	// Prune deletes records that were fetched before a time, at most n.
-	Prune(ctx context.Context, before time.Time, n int) (int64, error)
+	// Prune deletes records that were fetched before a time, at most n. With replaced it deletes
+	// only those whose next record with the same ID was fetched before that time too, so that
+	// what was valid at any time since is kept.
+	Prune(ctx context.Context, before time.Time, replaced bool, n int) (int64, error)
 
 	// Description is how the job was opened, or is kept.
 	Description() Description

@@ -60,7 +60,7 @@ func TestAProcessThatIsFrozenWithinATransactionLosesItsUnits(t *testing.T) {
 	frozen, err := output.BeginWithoutEnd(t.Context(), one, orders.Name)
 	ok(t, err)
 	defer frozen.Rollback()
-	for over := time.Now().Add(time.Minute); ; {
+	for over := time.Now().Add(5 * time.Minute); ; {
 		if got := claim(t, other, 1); len(got) == 1 {
 			return
 		}

@@ -139,10 +139,14 @@ func (j *job) Targets(ctx context.Context) (map[string]Target, error) {
 }
 
 // Prune deletes records that were fetched before a time, at most n.
-func (j *job) Prune(ctx context.Context, before time.Time, n int) (deleted int64, err error) {
+func (j *job) Prune(ctx context.Context, before time.Time, replaced bool, n int) (deleted int64, err error) {
+	condition := ""
+	if replaced {
+		condition = " AND EXISTS (SELECT 1 FROM {records} next WHERE next.id = old.id AND next.fetched_at > old.fetched_at AND next.fetched_at < $1)"
+	}
 	err = j.engine.write(ctx, func(t *transaction) (err error) {
-		deleted, err = t.exec(j.text(`DELETE FROM {records} WHERE (id, fetched_at) IN
-			(SELECT id, fetched_at FROM {records} WHERE fetched_at < $1 ORDER BY fetched_at LIMIT $2)`), j.engine.dialect.at(before), n)
+		deleted, err = t.exec(j.text("DELETE FROM {records} WHERE (id, fetched_at) IN (SELECT id, fetched_at FROM {records} old WHERE fetched_at < $1"+
+			condition+" ORDER BY fetched_at LIMIT $2)"), j.engine.dialect.at(before), n)
 		return err
 	})
 	return deleted, err

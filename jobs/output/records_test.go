@@ -45,11 +45,21 @@ func aCollectionIsKept(t *testing.T, k kept) {
 	if all := must[map[string]output.Target](t)(j.Targets(t.Context())); len(all) != 1 || all["ü"] != target {
 		t.Errorf("%+v", all)
 	}
-	if n := must[int64](t)(j.Prune(t.Context(), day.Add(2*time.Hour), 1)); n != 1 {
+	if n := must[int64](t)(j.Prune(t.Context(), day.Add(2*time.Hour), false, 1)); n != 1 {
 		t.Errorf("%d deleted", n)
 	}
 	if got := read(t, j, time.Time{}); len(got) != 2 || !got[0].Fetched.Equal(day.Add(time.Hour)) || counts(t, j).Records != 2 {
 		t.Errorf("%+v", got)
+	}
+	// Of records that were replaced, one stays that was valid at the time or later.
+	ok(t, j.Append(t.Context(), []output.Record{record("y", "u", 0)}, nil))
+	must[int64](t)(j.Prune(t.Context(), day.Add(2*time.Hour), true, 10))
+	if got := ids(read(t, j, time.Time{})); got != "y x x" {
+		t.Errorf("%q", got)
+	}
+	must[int64](t)(j.Prune(t.Context(), day.Add(3*time.Hour), true, 10))
+	if got := ids(read(t, j, time.Time{})); got != "y x" {
+		t.Errorf("%q", got)
 	}
 	if list := must[[]output.Description](t)(o.Jobs(t.Context())); len(list) != 1 || fmt.Sprint(list[0]) != fmt.Sprint(d) {
 		t.Errorf("%+v", list)

@@ -34,6 +34,9 @@ func Fill(job *policy.Job, u output.Unit) (*Request, error) {
 	r := &Request{Method: job.Request.Method, Header: http.Header{}}
 	path, query, hasQuery := strings.Cut(job.Request.URL, "?")
 	text := policy.ReplacePlaceholders(path, func(name, form string) string { return url.PathEscape(value(name, form)) })
+	if dotSegments(text) > dotSegments(path) {
+		return nil, fmt.Errorf("the unit %s cannot stand in a path, where . and .. mean other directories: put it in the query", u.Key)
+	}
 	if hasQuery {
 		text += "?" + policy.ReplacePlaceholders(query, func(name, form string) string { return url.QueryEscape(value(name, form)) })
 	}
@@ -66,6 +69,16 @@ func Fill(job *policy.Job, u output.Unit) (*Request, error) {
 		r.Header.Set("User-Agent", "abide")
 	}
 	return r, nil
+}
+
+// dotSegments is how many parts of a path are . or .., which clients and servers remove.
+func dotSegments(path string) (n int) {
+	for part := range strings.SplitSeq(path, "/") {
+		if part == "." || part == ".." {
+			n++
+		}
+	}
+	return n
 }
 
 // HTTP is the request as net/http has it, for a URL of the unit: its own, or that of a page.

@@ -165,6 +165,12 @@ func TestAPlaceholderCannotChangeTheRequestAroundIt(t *testing.T) {
 	if _, err := Fill(j, output.Unit{Key: "a\r\nX-Other: b"}); err == nil {
 		t.Error("an item with a line break got into a header")
 	}
+	j = load(t, `{name: a, request: "https://api.test/users/{item}/orders", items: [x]}`)
+	for _, item := range []string{".", ".."} {
+		if r, err := Fill(j, output.Unit{Key: item}); err == nil {
+			t.Errorf("the item %s leads to %s", item, r.URL)
+		}
+	}
 }
 
 func TestAnIdempotencyKeyStaysTheSameForItsUnit(t *testing.T) {

@@ -33,26 +33,40 @@ func Start() (*Server, error) {
 	if len(bins) == 0 {
 		return nil, errors.New("there is no PostgreSQL in /usr/lib/postgresql: install it (apt-get install postgresql); these tests run against a real one")
 	}
-	dir, err := os.MkdirTemp("", "postgres")
-	if err != nil {
+	s := &Server{bin: slices.Max(bins)}
+	if err := s.prepare(); err != nil {
 		return nil, err
 	}
-	s := &Server{bin: slices.Max(bins), dir: dir}
-	if err := s.own(); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	err = s.run("initdb", "-D", s.data(), "-U", "abide", "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C")
+	var err error
 	for range 5 { // a port that was free may be taken by the time that it is used
-		if err != nil {
-			break
-		}
 		if s.port, err = freePort(); err == nil {
 			if err = s.Restart(); err == nil {
 				return s, nil
 			}
 		}
 	}
-	return nil, errors.Join(err, os.RemoveAll(dir))
+	return nil, errors.Join(err, os.RemoveAll(s.dir))
+}
+
+// prepare makes the data in a directory of which the user of the server can reach all parents.
+func (s *Server) prepare() error {
+	var errs []error
+	for _, parent := range []string{os.TempDir(), "/tmp", "/var/tmp"} {
+		dir, err := os.MkdirTemp(parent, "postgres")
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		s.dir = dir
+		if err = s.own(); err == nil {
+			err = s.run("initdb", "-D", s.data(), "-U", "abide", "--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C")
+		}
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err, os.RemoveAll(dir))
+	}
+	return errors.Join(errs...)
 }
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
@@ -106,13 +120,13 @@ func (s *Server) run(name string, args ...string) error {
 
 // Restart starts the server, also after Stop, with the same data on the same port.
 func (s *Server) Restart() error {
-	return s.run("pg_ctl", "-D", s.data(), "-w", "-t", "60", "-l", filepath.Join(s.data(), "log"), "-o",
+	return s.run("pg_ctl", "-D", s.data(), "-w", "-t", "600", "-l", filepath.Join(s.data(), "log"), "-o",
 		"-p "+s.port+" -c listen_addresses=127.0.0.1 -c unix_socket_directories="+s.dir+" -c fsync=off -c max_connections=60", "start")
 }
 
 // Stop stops the server at once, as a machine that fails.
 func (s *Server) Stop() error {
-	return s.run("pg_ctl", "-D", s.data(), "-w", "-t", "60", "-m", "immediate", "stop")
+	return s.run("pg_ctl", "-D", s.data(), "-w", "-t", "600", "-m", "immediate", "stop")
 }
 
 // Close ends the server, and removes its directory.
