@@ -3,11 +3,12 @@
 # make          bin/abide, static
 # make release  archives, Debian packages, lists of modules and checksums, in dist
 # make check    format, vet, staticcheck, go.mod, other systems
-# make bench    abide beside its peers; writes bench/RESULTS.md
+# make bench    abide beside its peers; writes bench/RESULTS.md and bench/JOBS.txt
 # make fleet    abides that share budgets on a real Redis; writes bench/FLEET.md
 # make hosts    memory of a million hosts; writes bench/HOSTS.md
 # make kills    a thousand times kill -9, with a daily quota and of a backfill
-# make jobs     units and records a second of SQLite and PostgreSQL, beside raw inserts
+# make jobs     units and records a second of SQLite and PostgreSQL, beside raw inserts; writes bench/JOBS.txt
+# make records  memory of ten million records in a backfill and in exports
 # make fuzz     every fuzz target for FUZZTIME
 # make cover    coverage of the tests, in cover.out
 # make image    the container image
@@ -78,6 +79,7 @@ check: toolchain
 bench: toolchain
 	@scripts/setup bench
 	go run ./bench
+	@$(MAKE) --no-print-directory jobs
 
 # Fleets of abides on a real Redis, and what becomes of them when something fails.
 .PHONY: fleet
@@ -104,7 +106,12 @@ kills: toolchain
 .PHONY: jobs
 jobs: toolchain
 	@scripts/setup
-	go test ./jobs/output -run '^$$' -bench . -benchtime 3s
+	go test ./jobs/output -run '^$$' -bench . -benchtime 3s | tee bench/JOBS.txt
+
+# Ten million records through a backfill and each form of export, with the memory of each.
+.PHONY: records
+records: toolchain
+	ABIDE_RECORDS=10000000 go test ./cmd/abide -run TestMemoryDoesNotGrow -count=1 -v -timeout 60m
 
 .PHONY: fuzz
 fuzz: toolchain

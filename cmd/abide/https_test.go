@@ -76,6 +76,7 @@ func only200(t *testing.T, what, got string) {
 }
 
 func TestARunWithoutAConfigurationKeepsALimitOfHTTPS(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := newSecureSite(t, dir)
 	d := launch(t, dir, []string{s.resolve}, "run", "--egress-roots", s.roots, "--", "sh", "-c", codes+"'"+crawl+"'")
@@ -86,6 +87,7 @@ func TestARunWithoutAConfigurationKeepsALimitOfHTTPS(t *testing.T) {
 }
 
 func TestServeAndAbideEnvKeepALimitOfHTTPS(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := newSecureSite(t, dir)
 	d := serveIn(t, dir, []string{s.resolve}, "--egress-roots", s.roots)
@@ -105,6 +107,7 @@ func TestServeAndAbideEnvKeepALimitOfHTTPS(t *testing.T) {
 }
 
 func TestAPinnedClientWorksFromItsSecondConnectionOnAndOverARestart(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := newSecureSite(t, dir)
 	pinned := codes + "--cacert " + s.roots + " https://api.example.com/"

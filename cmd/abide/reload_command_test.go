@@ -98,6 +98,7 @@ func TestAReloadThatTakesARestartIsRefusedInOneSentence(t *testing.T) {
 }
 
 func TestAFileThatCannotBeReadDoesNotReloadAnotherAbide(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	d := serveIn(t, dir, nil)
 	write(t, filepath.Join(dir, "broken.yaml"), "admin: [\n")
@@ -154,6 +155,7 @@ func TestReloadPrintsWhatHasChanged(t *testing.T) {
 }
 
 func TestSitesListsThoseOfARunningProxy(t *testing.T) {
+	t.Parallel()
 	o, dir := newOrigin(t), t.TempDir()
 	write(t, filepath.Join(dir, "abide.yaml"), "sites: [{host: api.test, limits: [{concurrency: 1}]}]\n")
 	d := serveIn(t, dir, []string{o.named()})

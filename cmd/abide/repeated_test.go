@@ -179,6 +179,7 @@ func without(t *testing.T, where, text, secret string, forms []string) {
 }
 
 func TestB7_ATokenThatASiteRepeatsIsShownNowhere(t *testing.T) {
+	t.Parallel()
 	for _, one := range []struct{ put, secret, user string }{
 		{`"Authorization: Bearer {token}"`, "tok_4eC39HqLyjWDarjtT1zdp7dc", ""},
 		{`"Authorization: Bearer {token}"`, "a+b/c?d&e==f~0123456789", ""},
@@ -215,6 +216,7 @@ sites: [{host: api.test, pool: p, insecure: true}]
 }
 
 func TestB7_AClientsCredentialIsNoName(t *testing.T) {
+	t.Parallel()
 	secrets := []string{"own-Secret/4eC39HqLyjWDarjtT1", "Another_one.0123456789abcdef"}
 	for _, one := range []struct {
 		name string

@@ -49,6 +49,7 @@ func heldRun(dir string, o *origin, args ...string) *exec.Cmd {
 }
 
 func TestATerminalShowsAHoldWhileItLastsAndASummaryAtTheEnd(t *testing.T) {
+	t.Parallel()
 	o, dir := newOrigin(t), t.TempDir()
 	write(t, filepath.Join(dir, "abide.yaml"), heldConfig)
 	master, slave := openTerminal(t)
@@ -80,6 +81,7 @@ func TestATerminalShowsAHoldWhileItLastsAndASummaryAtTheEnd(t *testing.T) {
 }
 
 func TestWithoutATerminalAHoldHasALineInTheLog(t *testing.T) {
+	t.Parallel()
 	o, dir := newOrigin(t), t.TempDir()
 	write(t, filepath.Join(dir, "abide.yaml"), heldConfig)
 	cmd := heldRun(dir, o)

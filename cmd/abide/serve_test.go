@@ -50,6 +50,7 @@ func shell(dir, lines string) (string, error) {
 }
 
 func TestTheLineToCopyWorks(t *testing.T) {
+	t.Parallel()
 	for _, args := range [][]string{nil, {"--data", "else where"}, {"--data", "none"}, {"--intercept", "none"}, {"--intercept", "all"}, {"--listen-open", "off"}} {
 		dir := t.TempDir()
 		d := serveIn(t, dir, []string{newOrigin(t).named()}, args...)

@@ -126,6 +126,7 @@ func TestTwoRunsAtOnceKeepOneBudget(t *testing.T) {
 // TestARunBesideServeSpendsTheSameQuota: of what a day allows each gets what the other
 // has left, whoever is killed.
 func TestARunBesideServeSpendsTheSameQuota(t *testing.T) {
+	t.Parallel()
 	dir, origin := t.TempDir(), newCounting(t)
 	write(t, filepath.Join(dir, "abide.yaml"), severalConfig(origin))
 	d := serveIn(t, dir, nil)
@@ -179,6 +180,7 @@ func TestARunBesideServeSpendsTheSameQuota(t *testing.T) {
 // TestWhoEndsFirstLeavesTheOtherItsProxy: the first one makes everything, and the second
 // goes on without it, and so does a third one after the second was killed.
 func TestWhoEndsFirstLeavesTheOtherItsProxy(t *testing.T) {
+	t.Parallel()
 	dir, origin := t.TempDir(), newCounting(t)
 	write(t, filepath.Join(dir, "abide.yaml"), severalConfig(origin))
 	first, second := serveIn(t, dir, nil), serveIn(t, dir, nil)
@@ -254,6 +256,7 @@ func announcing(t *testing.T) (address string, refused, served *atomic.Int64) {
 // TestTwoRunsWithoutAConfigurationShareWhatAnAPIAnnounces: neither command sees a 429,
 // and the API has to refuse little.
 func TestTwoRunsWithoutAConfigurationShareWhatAnAPIAnnounces(t *testing.T) {
+	t.Parallel()
 	address, refused, served := announcing(t)
 	dir := t.TempDir()
 	const each = 12

@@ -46,6 +46,7 @@ func refusingOrigin(t *testing.T, n int64) *origin {
 const heldConfig = "sites: [{host: api.test, limits: [{concurrency: 1}]}]\n"
 
 func TestTheLogSaysWhenASiteHoldsRequestsAndWhenThatIsOver(t *testing.T) {
+	t.Parallel()
 	o, dir := newOrigin(t), t.TempDir()
 	write(t, filepath.Join(dir, "abide.yaml"), heldConfig)
 	d := serveIn(t, dir, []string{o.named()})
@@ -70,6 +71,7 @@ func TestTheLogSaysWhenASiteHoldsRequestsAndWhenThatIsOver(t *testing.T) {
 }
 
 func TestTheLogSaysThatASiteRefusesAndWhatFollows(t *testing.T) {
+	t.Parallel()
 	o, dir := refusingOrigin(t, 2), t.TempDir()
 	d := serveIn(t, dir, []string{o.named()})
 	if code, body := d.get("http://api.test/canary"); code != 200 || body != "accepted" {

@@ -80,6 +80,7 @@ func changeByte(t *testing.T, path string, at int) {
 // Several processes that meet a damaged file at the same time set it aside once, and keep
 // one budget together.
 func TestSeveralThatMeetADamagedFileShareANewOne(t *testing.T) {
+	t.Parallel()
 	dir := usedDir(t)
 	changeByte(t, stateOf(dir), 60)
 	const many = 4

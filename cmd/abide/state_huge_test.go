@@ -18,6 +18,7 @@ import (
 // those that were used last. With the race detector it is its CPU time that is bounded,
 // for the machine may be slow and have something else to do.
 func TestST09_ManyBudgetsDoNotKeepItFromStarting(t *testing.T) {
+	t.Parallel()
 	// A million take two minutes to be written with the race detector.
 	rows, whole := 210_000, false // more than are kept
 	if text := os.Getenv("ABIDE_STORE_ROWS"); text != "" {

@@ -266,6 +266,7 @@ sites:
 // TestWhatTheStoreLosesIsSaid: a budget that somebody overwrites and a FLUSHALL stop nothing
 // for good, and the log, /readyz, the status and the metrics say what happened.
 func TestWhatTheStoreLosesIsSaid(t *testing.T) {
+	t.Parallel()
 	server, origin := redistest.Start(t), newCounting(t)
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "abide.yaml"), fmt.Sprintf(`

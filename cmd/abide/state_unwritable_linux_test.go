@@ -46,6 +46,7 @@ sites: [{host: api.test, learn: false, limits: [{requests: 10, per: 1h}]}]
 // A data directory that is read-only when abide starts: what is in it counts, it is served
 // on, said everywhere, and over by itself.
 func TestADataDirectoryThatIsReadOnlyAtTheStart(t *testing.T) {
+	t.Parallel()
 	o, dir := newOrigin(t), t.TempDir()
 	lock, mend := readOnlyDir(t, filepath.Join(dir, "data"))
 	write(t, filepath.Join(dir, "abide.yaml"), "data: data"+strings.ReplaceAll(tenAnHour, "ORIGIN", strings.TrimPrefix(o.url, "http://")))
@@ -106,6 +107,7 @@ func TestADataDirectoryThatIsReadOnlyAtTheStart(t *testing.T) {
 
 // A data directory that is not there and cannot be made, by root neither.
 func TestADataDirectoryThatCannotBeMade(t *testing.T) {
+	t.Parallel()
 	o, dir := newOrigin(t), t.TempDir()
 	write(t, filepath.Join(dir, "abide.yaml"), "data: /sys/abide-test"+strings.ReplaceAll(tenAnHour, "ORIGIN", strings.TrimPrefix(o.url, "http://")))
 	strict := launch(t, dir, nil, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--strict-state")

@@ -28,6 +28,7 @@ func (d *daemon) post(path string) (int, string) {
 }
 
 func TestStatusOfARunningProxyShowsItsTokens(t *testing.T) {
+	t.Parallel()
 	o, dir := newOrigin(t), t.TempDir()
 	write(t, filepath.Join(dir, "abide.yaml"), `
 pools:

@@ -13,6 +13,7 @@ import (
 // TestATokenIsDisabledInAllProcessesOfADataDirectory: by hand in one of them, and back in
 // the other; a third one that starts then has heard of it.
 func TestATokenIsDisabledInAllProcessesOfADataDirectory(t *testing.T) {
+	t.Parallel()
 	site := httptest.NewServer(http.NotFoundHandler())
 	defer site.Close()
 	dir := t.TempDir()
