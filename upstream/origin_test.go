@@ -158,8 +158,8 @@ func certified(tb testing.TB) (server, client *tls.Config) {
 func newTransport(tb testing.TB) *Transport {
 	tb.Helper()
 	t := &Transport{
-		Dial: dialPlainly, AnswerTimeout: 5 * time.Minute, StallTimeout: 5 * time.Minute,
-		HandshakeTimeout: 5 * time.Minute, IdleTimeout: 5 * time.Minute,
+		Dial: dialPlainly, AnswerTimeout: 10 * time.Second, StallTimeout: 10 * time.Second,
+		HandshakeTimeout: 10 * time.Second, IdleTimeout: 10 * time.Second,
 	}
 	tb.Cleanup(t.Close)
 	return t

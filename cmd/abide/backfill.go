@@ -113,7 +113,7 @@ func runBackfill(cmd *cobra.Command, job *policy.Job, errs io.Writer, retry bool
 	if err != nil {
 		return err
 	}
-	if err := rememberJob(j.policy.Data, knownJob{job.Name, "backfill", job.File}); err != nil {
+	if err := rememberJob(j.policy.Data, known(job, "backfill")); err != nil {
 		j.log.Warnf("\"abide jobs\" does not list this job: %v", err)
 	}
 	if retry {
@@ -180,7 +180,7 @@ func runShown(ctx context.Context, b *backfill.Backfill, show *jobProgress) erro
 
 // openOther opens the output of another job, for items that come from its records.
 func openOther(ctx context.Context, o policy.JobOutput) (output.Output, error) {
-	return output.Open(ctx, o, output.Options{})
+	return output.Open(ctx, o, output.Options{ReadOnly: true})
 }
 
 // shownRequests is how many requests a dry run prints.

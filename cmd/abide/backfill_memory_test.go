@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,9 +18,6 @@ import (
 // peak is the most memory that a process which has ended had, in bytes.
 func (d *daemon) peak() int64 {
 	usage, _ := d.cmd.ProcessState.SysUsage().(*syscall.Rusage)
-	if runtime.GOOS == "darwin" {
-		return usage.Maxrss
-	}
 	return usage.Maxrss << 10
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -76,7 +77,12 @@ func runCollect(cmd *cobra.Command, job *policy.Job, rounds int, quiet bool, wri
 	if err != nil {
 		return err
 	}
-	if err := rememberJob(j.policy.Data, knownJob{job.Name, "collect", job.File}); err != nil {
+	release, err := records.Own(cmd.Context())
+	if err != nil {
+		return fmt.Errorf("%s: %w", job.Name, err)
+	}
+	defer release()
+	if err := rememberJob(j.policy.Data, known(job, "collect")); err != nil {
 		j.log.Warnf("\"abide jobs\" does not list this job: %v", err)
 	}
 	c, err := collect.New(cmd.Context(), collect.Options{

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -61,7 +62,7 @@ Parquet have the job's columns as well. A file gets its name when it is complete
 			_, err := export.Write(w, format, job.Description(), job.Read(cmd.Context(), since))
 			return err
 		}
-		if flags.to == "" {
+		if flags.to == "" || flags.to == "-" {
 			return write(cmd.OutOrStdout())
 		}
 		return writeWhole(flags.to, write)
@@ -121,7 +122,8 @@ func exportSource(cmd *cobra.Command, named, job string) (policy.JobOutput, stri
 	if job != "" && job != found.Name {
 		return policy.JobOutput{}, "", usage(fmt.Errorf("--job: %s is the job %s", named, found.Name))
 	}
-	return found.Output, found.Name, nil
+	at, err := found.output()
+	return at, found.Name, err
 }
 
 // openExported opens a job in an output, "" for the only one. The caller must close the output.
@@ -158,6 +160,12 @@ func exported(ctx context.Context, o output.Output, name string) (output.Job, er
 
 // writeWhole writes a file, which gets its name when it is complete.
 func writeWhole(path string, write func(w io.Writer) error) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return fmt.Errorf("%s is a directory: name a file", path)
+	}
+	if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no directory %s: make it, or name another file", filepath.Dir(path))
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-*.new")
 	if err != nil {
 		return err

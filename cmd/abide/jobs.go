@@ -91,12 +91,12 @@ func listedJobs(cmd *cobra.Command) ([]listedJob, error) {
 
 // readJob reads from the output of a job how far the job is.
 func readJob(ctx context.Context, k knownJob, to *status.Job) error {
-	job, o, err := openKnown(ctx, k)
+	at, o, err := openKnown(ctx, k)
 	if err != nil {
 		return err
 	}
 	defer o.Close()
-	to.Output = job.Output.String()
+	to.Output = at.String()
 	kept, err := keptJob(ctx, o, k.Name)
 	if err != nil {
 		return err
@@ -118,18 +118,17 @@ func readJob(ctx context.Context, k knownJob, to *status.Job) error {
 }
 
 // openKnown opens the output of a known job.
-func openKnown(ctx context.Context, k knownJob) (*policy.Job, output.Output, error) {
-	job, err := loadJob(k.File)
-	if err != nil {
-		return nil, nil, err
+func openKnown(ctx context.Context, k knownJob) (at policy.JobOutput, o output.Output, err error) {
+	if at, err = k.output(); err != nil {
+		return at, nil, err
 	}
-	if job.Output.File != "" {
-		if _, err := os.Stat(job.Output.File); errors.Is(err, fs.ErrNotExist) {
-			return nil, nil, fmt.Errorf("its output %s is gone", job.Output.File)
+	if at.File != "" {
+		if _, err := os.Stat(at.File); errors.Is(err, fs.ErrNotExist) {
+			return at, nil, fmt.Errorf("its output %s is gone", at.File)
 		}
 	}
-	o, err := output.Open(ctx, job.Output, output.Options{ReadOnly: true})
-	return job, o, err
+	o, err = output.Open(ctx, at, output.Options{ReadOnly: true})
+	return at, o, err
 }
 
 // keptJob is a job as it is in an output.
@@ -163,7 +162,14 @@ func writeJobs(w io.Writer, list []listedJob, now time.Time) {
 			fmt.Fprintf(t, "%s\t%s\tunknown\t\t\t\t\t\t%s\n", j.Name, j.Kind, j.Error)
 			continue
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d of %d\t%d\t%d\t%d\t%s\t%s\n", j.Name, j.Kind, j.State, j.Units.Done, j.Units.Total, j.Units.Failed+j.Units.Incomplete, j.Units.Left(), j.Records, ends, j.Output)
+		done, failed, left := fmt.Sprintf("%d of %d", j.Units.Done, j.Units.Total), fmt.Sprint(j.Units.Failed+j.Units.Incomplete), fmt.Sprint(j.Units.Left())
+		switch {
+		case j.Round != nil:
+			done, failed, left = fmt.Sprintf("round %d, %d targets", j.Round.Number, j.Round.Targets), fmt.Sprint(j.Round.Failing), ""
+		case j.Kind == "collect":
+			done, failed, left = "", "", ""
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\n", j.Name, j.Kind, j.State, done, failed, left, j.Records, ends, j.Output)
 	}
 	_ = t.Flush() // an error does not matter
 }
@@ -189,7 +195,7 @@ func showJobCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, o, err := openKnown(cmd.Context(), knownJob{Name: job.Name, File: job.File})
+			_, o, err := openKnown(cmd.Context(), job)
 			if err != nil {
 				return err
 			}
@@ -202,16 +208,22 @@ func showJobCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			writeProblems(cmd.OutOrStdout(), job.Name, list)
+			writeProblems(cmd.OutOrStdout(), kept.Description(), list)
 			return nil
 		},
 	}
 }
 
 // writeProblems writes a table of units that are not complete.
-func writeProblems(w io.Writer, name string, list []output.Problem) {
-	if len(list) == 0 {
-		fmt.Fprintf(w, "no unit of %s has failed or is incomplete\n", name)
+func writeProblems(w io.Writer, d output.Description, list []output.Problem) {
+	collects := d.Kind == "collect"
+	switch {
+	case len(list) > 0:
+	case collects:
+		fmt.Fprintf(w, "no target of %s fails\n", d.Name)
+		return
+	default:
+		fmt.Fprintf(w, "no unit of %s has failed or is incomplete\n", d.Name)
 		return
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -220,5 +232,7 @@ func writeProblems(w io.Writer, name string, list []output.Problem) {
 		fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\n", one.Unit, one.State, one.Pages, one.At.Local().Format("2006-01-02 15:04:05"), strings.ReplaceAll(one.Reason, "\n", " "))
 	}
 	_ = t.Flush() // an error does not matter
-	fmt.Fprintln(w, "\n\"abide backfill --retry-failed\" tries these units again")
+	if !collects {
+		fmt.Fprintln(w, "\n\"abide backfill --retry-failed\" tries these units again")
+	}
 }

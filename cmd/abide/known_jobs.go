@@ -20,11 +20,29 @@ const knownJobsDir = "jobs"
 // maxKnownJobs bounds how many jobs are listed.
 const maxKnownJobs = 1000
 
-// knownJob is where the file of a job is.
+// knownJob is where a job and its output are.
 type knownJob struct {
-	Name string `json:"name"`
-	Kind string `json:"kind"` // "backfill" or "collect"
-	File string `json:"file"` // absolute path of the job file
+	Name   string `json:"name"`
+	Kind   string `json:"kind"`             // "backfill" or "collect"
+	File   string `json:"file"`             // absolute path of the job file
+	Output string `json:"output,omitempty"` // absolute path of the SQLite file; "": the job file has the URL
+}
+
+// known is what is remembered of a job.
+func known(job *policy.Job, kind string) knownJob {
+	return knownJob{job.Name, kind, job.File, job.Output.File}
+}
+
+// output is where the records of the job are. The job file is read only for the secret of a URL.
+func (k knownJob) output() (policy.JobOutput, error) {
+	if k.Output != "" {
+		return policy.JobOutput{File: k.Output}, nil
+	}
+	job, err := loadJob(k.File)
+	if err != nil {
+		return policy.JobOutput{}, err
+	}
+	return job.Output, nil
 }
 
 // rememberJob writes down that a job was run on this machine.
@@ -81,17 +99,21 @@ func knownJobs(data string) ([]knownJob, error) {
 }
 
 // findJob is the job of a name that was run on this machine, or of a job file.
-func findJob(data, name string) (*policy.Job, error) {
+func findJob(data, name string) (knownJob, error) {
 	if strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml") {
-		return loadJob(name)
+		job, err := loadJob(name)
+		if err != nil {
+			return knownJob{}, err
+		}
+		return known(job, ""), nil
 	}
 	list, err := knownJobs(data)
 	if err != nil {
-		return nil, err
+		return knownJob{}, err
 	}
 	i := slices.IndexFunc(list, func(j knownJob) bool { return j.Name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("no job %q was run on this machine (with this data directory); name its job file, or see \"abide jobs\"", name)
+		return knownJob{}, fmt.Errorf("no job %q was run on this machine (with this data directory); name its job file, or see \"abide jobs\"", name)
 	}
-	return loadJob(list[i].File)
+	return list[i], nil
 }

@@ -98,6 +98,9 @@ func New(ctx context.Context, o Options) (*Collector, error) {
 		}
 	}
 	c.known, c.targets = kept, len(list)
+	if len(list) == 0 {
+		o.Warn("%s has no items, so nothing is asked", o.Job.Name)
+	}
 	c.schedule = newSchedule(o.Job.Collect.Every, list, time.Now())
 	c.writer = newWriter(o, c.wakeUp)
 	return c, nil

@@ -123,7 +123,7 @@ func (c *Collector) fetch(ctx context.Context, t *target, known output.Target) (
 	fresh := list[:0]
 	for i := range list {
 		one := &list[i]
-		one.Unit, one.Fetched = t.key, began
+		one.Unit, one.Fetched = t.key, output.Precise(began)
 		id, sum := digestOf([]byte(one.ID)), digestOf(one.Body)
 		now[id] = sum
 		if was, ok := before[id]; job.Collect.All || !ok || was != sum {

@@ -31,7 +31,7 @@ var postgresDialect = &dialect{
 
 // at is a time as an argument.
 func (d *dialect) at(t time.Time) any {
-	t = precise(t)
+	t = Precise(t)
 	if d == sqliteDialect {
 		return t.Format(sqliteTime)
 	}

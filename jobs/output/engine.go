@@ -94,7 +94,7 @@ func (e *engine) close() error {
 // explain adds to an error where it happened and what to do. An error that may pass wraps
 // ErrAway.
 func (e *engine) explain(ctx context.Context, err error) error {
-	if err == nil || errors.Is(err, ErrLost) || errors.Is(err, ErrAway) || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+	if err == nil || errors.Is(err, ErrLost) || errors.Is(err, ErrOwned) || errors.Is(err, ErrAway) || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return err
 	}
 	if ctx.Err() != nil {

@@ -35,6 +35,8 @@ var (
 	// ErrLost is for a claim that was not renewed in time and belongs to another process now.
 	// Nothing was written.
 	ErrLost = errors.New("another process has this unit now, because the lease was not renewed in time")
+	// ErrOwned is for a collection that another process has.
+	ErrOwned = errors.New("another process collects this job: end that one, or give this job another name")
 	// ErrAway is for a database that cannot be reached or is full at present: the same call
 	// may succeed later.
 	ErrAway = errors.New("the output cannot be written at present")
@@ -169,9 +171,13 @@ type Job interface {
 	// begin anew.
 	Retry(ctx context.Context) (int64, error)
 	Counts(ctx context.Context) (Counts, error)
-	// Problems are the units that failed or are incomplete, at most n.
+	// Problems are the units that failed or are incomplete, at most n. Of a collection they are
+	// the targets that fail now.
 	Problems(ctx context.Context, n int) ([]Problem, error)
 
+	// Own makes the caller the only one who collects the job, until release or the end of the
+	// process. It returns ErrOwned if another process does.
+	Own(ctx context.Context) (release func(), err error)
 	// Append adds records and remembers targets, in one transaction.
 	Append(ctx context.Context, records []Record, targets []Target) error
 	// Targets are all that the job remembers.

@@ -18,7 +18,7 @@ func latest(records []Record, history bool) []Record {
 	compare := func(a, b Record) int {
 		by := cmp.Compare(a.ID, b.ID)
 		if by == 0 && history {
-			by = precise(a.Fetched).Compare(precise(b.Fetched))
+			by = Precise(a.Fetched).Compare(Precise(b.Fetched))
 		}
 		return by
 	}
@@ -74,7 +74,7 @@ func (j *job) arrays(records []Record) []any {
 		columns[i] = make([]*string, n)
 	}
 	for i, r := range records {
-		ids[i], units[i], times[i] = encode(r.ID), encode(r.Unit), precise(r.Fetched)
+		ids[i], units[i], times[i] = encode(r.ID), encode(r.Unit), Precise(r.Fetched)
 		bodies[i] = string(bytes.ToValidUTF8(r.Body, []byte("\uFFFD")))
 		for c, v := range r.Columns {
 			if v == nil {

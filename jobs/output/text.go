@@ -36,5 +36,5 @@ func instant(v any) time.Time {
 	return time.Time{}
 }
 
-// precise rounds a time to what both databases keep.
-func precise(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
+// Precise rounds a time to what both databases keep.
+func Precise(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }

@@ -274,6 +274,9 @@ func (j *job) Counts(ctx context.Context) (Counts, error) {
 
 // Problems are the units that failed or are incomplete.
 func (j *job) Problems(ctx context.Context, n int) ([]Problem, error) {
+	if j.is.Kind == "collect" {
+		return j.failing(ctx, n)
+	}
 	rows, err := j.engine.readers.QueryContext(ctx, j.text(`SELECT key, state, reason, pages, changed FROM {units}
 		WHERE state IN ('failed', 'incomplete') ORDER BY place LIMIT $1`), n)
 	if err != nil {
@@ -285,6 +288,25 @@ func (j *job) Problems(ctx context.Context, n int) ([]Problem, error) {
 		var at int64
 		err := r.Scan(&p.Unit, &p.State, &p.Reason, &p.Pages, &at)
 		p.Unit, p.Reason, p.At = decode(p.Unit), decode(p.Reason), time.UnixMilli(at)
+		list = append(list, p)
+		return err
+	})
+	return list, j.engine.explain(ctx, err)
+}
+
+// failing are the targets of a collection that fail now.
+func (j *job) failing(ctx context.Context, n int) ([]Problem, error) {
+	rows, err := j.engine.readers.QueryContext(ctx, j.text("SELECT key, failures, asked FROM {targets} WHERE failures > 0 ORDER BY failures DESC, key LIMIT $1"), n)
+	if err != nil {
+		return nil, j.engine.explain(ctx, err)
+	}
+	var list []Problem
+	err = scanAll(rows, func(r *sql.Rows) error {
+		p := Problem{State: Failed}
+		var failures int64
+		var at any
+		err := r.Scan(&p.Unit, &failures, &at)
+		p.Unit, p.Reason, p.At = decode(p.Unit), fmt.Sprintf("failures in a row: %d", failures), instant(at)
 		list = append(list, p)
 		return err
 	})

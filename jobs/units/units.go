@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/policy"
@@ -38,7 +39,10 @@ func Of(ctx context.Context, job *policy.Job, open Opener) iter.Seq2[output.Unit
 	return func(yield func(output.Unit, error) bool) {
 		n := int64(0)
 		for key, err := range keys(ctx, job, open) {
-			if err == nil && n == Most {
+			switch {
+			case err == nil && !utf8.ValidString(key):
+				err = fmt.Errorf("item %d, %q, is not UTF-8", n+1, key)
+			case err == nil && n == Most:
 				err = fmt.Errorf("the job has more than %d units; use a longer step, or several jobs", Most)
 			}
 			if !yield(output.Unit{Key: key, Place: n}, err) || err != nil {
@@ -247,6 +251,10 @@ func queryOf(ctx context.Context, o output.Output, items *policy.JobItems) (stri
 		return "", fmt.Errorf("%s has %d jobs (%s); say in items.name which one", items.Job, len(names), strings.Join(names, ", "))
 	case !slices.Contains(names, name):
 		return "", fmt.Errorf("%s has no job %q; it has %s", items.Job, name, strings.Join(names, ", "))
+	}
+	at := slices.IndexFunc(list, func(d output.Description) bool { return d.Name == name })
+	if there := append([]string{"id", "unit", "fetched_at", "body"}, list[at].Columns...); !slices.Contains(there, items.Column) {
+		return "", fmt.Errorf("the job %s in %s has no column %q; there are %s", name, items.Job, items.Column, strings.Join(there, ", "))
 	}
 	quote := func(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
 	return "SELECT DISTINCT " + quote(items.Column) + " FROM " + quote(name) + " ORDER BY 1", nil
