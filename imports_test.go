@@ -13,7 +13,7 @@ const module = "github.com/abide-proxy/abide/"
 // here is a new direction of import, which somebody has to decide on.
 var allowed = map[string][]string{
 	"cmd/abide": {"proxy", "dispatch", "activity", "knowledge", "admin", "status", "policy", "ca", "metrics", "learn", "tokens", "shard", "store", "jobs/backfill", "jobs/collect", "jobs/export", "jobs/output", "jobs/send", "jobs/units"},
-	"activity":  {"queue", "signal"},
+	"activity":  {"queue", "signal", "status"},
 	"forecast":  {"limit"},
 	"knowledge": {"learn", "ledger", "limit", "policy", "queue", "routes", "signal", "store"},
 	"proxy":     {"dispatch", "dispatch/permits", "activity", "bandwidth", "ca", "knowledge", "metrics", "policy", "problem", "redact", "store", "throttle", "upstream"},
@@ -50,7 +50,7 @@ var allowed = map[string][]string{
 	"budget/storehealth":  {"budget/lease", "status", "store"},
 	"dispatch/backends":   {"policy", "status", "upstream"},
 	"dispatch/background": {"redact"},
-	"dispatch/plans":      {"dispatch/backends", "bandwidth", "budget", "knowledge", "learn", "ledger", "limit", "policy", "queue", "routes", "tokens"},
+	"dispatch/plans":      {"dispatch/backends", "bandwidth", "budget", "knowledge", "learn", "ledger", "limit", "policy", "queue", "routes", "status", "tokens"},
 	"dispatch/coalesce":   {},
 	"dispatch/permits":    {"dispatch", "metrics", "policy", "problem", "status"},
 	"dispatch/robots":     {"dispatch/background", "limit", "policy", "queue"},

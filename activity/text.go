@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/queue"
+	"github.com/abide-proxy/abide/status"
 )
 
 // SiteFailed is the cause of a cooldown by a breaker.
@@ -36,6 +37,8 @@ func HeldUntil(now time.Time, k queue.Blocker) string {
 		text = "until those before it have gone"
 	case k.Asking:
 		text = "until the store has answered"
+	case k.Until.IsZero() && status.IsPause(k.Limit):
+		text = "until the site is resumed"
 	case k.Until.IsZero():
 		text = "until another request is finished"
 	}
@@ -48,6 +51,8 @@ func HeldUntil(now time.Time, k queue.Blocker) string {
 		return text + ": the site refused requests"
 	case k.Limit == tokenTitle && k.Why != "":
 		return text + ": no token may be used before (" + k.Why + ")"
+	case status.IsPause(k.Limit):
+		return text + ": " + k.Limit
 	case k.Limit == "retry":
 		return text + ", before it is sent again"
 	case k.Why != "":

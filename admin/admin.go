@@ -71,6 +71,7 @@ type Options struct {
 type Proxy interface {
 	siteSource
 	limitKeeper
+	pauser
 	permitGiver
 	forecaster
 	tokenPools
@@ -104,13 +105,13 @@ func about[T any](asked T, answer func(T, http.ResponseWriter, *http.Request)) h
 // endpoints are the routes for whoever may ask for everything.
 func endpoints(o *Options) []endpoint {
 	limits := &limits{o.Policy, o.Proxy}
-	sites := &sites{o.Metrics, limits, o.Proxy, o.Process}
+	sites := &sites{o.Metrics, limits, o.Proxy, o.Proxy, o.Process}
 	overview := &overview{
 		about:  status.Process{Version: o.Version, Started: o.Started, Listen: o.Listen},
 		policy: o.Policy, ca: o.CA, metrics: o.Metrics, limits: limits, proxy: o.Proxy, process: o.Process,
 	}
-	page := &page{overview, o.Proxy, o.Proxy, o.Process, o.Process, o.EnvCommand}
-	tokens, permits, jobs := tokens{o.Proxy}, &permits{o.Proxy, o.Log}, jobs{o.Process}
+	page := &page{overview, o.Proxy, o.Proxy, o.Proxy, o.Process, o.Process, o.EnvCommand}
+	tokens, permits, jobs, pauses := tokens{o.Proxy}, &permits{o.Proxy, o.Log}, jobs{o.Process}, pauses{o.Proxy}
 	return []endpoint{
 		{"GET /{$}", page.show},
 		{"GET /style.css", style},
@@ -129,6 +130,9 @@ func endpoints(o *Options) []endpoint {
 		{"GET /api/v1/sites/{site}/limits", limits.show},
 		{"PUT /api/v1/sites/{site}/limits", limits.set},
 		{"DELETE /api/v1/sites/{site}/limits", limits.clear},
+		{"POST /api/v1/sites/{site}/pause", pauses.pause},
+		{"POST /api/v1/sites/{site}/resume", pauses.resume},
+		{"POST /sites", pauses.button},
 		{"POST /api/v1/permits", permits.ask},
 		{"POST /api/v1/permits/settle", permits.settleAll},
 		{"POST /api/v1/permits/{id}", permits.settle},

@@ -24,6 +24,9 @@ type given struct {
 	Overrides       func() map[string][]policy.Limit
 	SetLimits       func(ctx context.Context, site string, body []byte) error
 	ClearLimits     func(ctx context.Context, site string) (bool, error)
+	Pauses          func() map[string]status.Pause
+	PauseSite       func(site string, p status.Pause) error
+	ResumeSite      func(site string) (bool, error)
 	Permit          func(ctx context.Context, a status.PermitAsk) (status.Grant, error)
 	Settle          func(id string, e status.PermitEnd) error
 	Forecast        func(site string, requests int64) []status.Forecast
@@ -74,6 +77,15 @@ func (p givenProxy) SetLimits(ctx context.Context, site string, body []byte) err
 
 func (p givenProxy) ClearLimits(ctx context.Context, site string) (bool, error) {
 	return p.g.ClearLimits(ctx, site)
+}
+
+func (p givenProxy) Pauses() map[string]status.Pause { return none(p.g.Pauses) }
+func (p givenProxy) PauseSite(_ context.Context, site string, one status.Pause) error {
+	return p.g.PauseSite(site, one)
+}
+
+func (p givenProxy) ResumeSite(_ context.Context, site string) (bool, error) {
+	return p.g.ResumeSite(site)
 }
 
 func (p givenProxy) Permit(ctx context.Context, a status.PermitAsk) (status.Grant, error) {

@@ -24,6 +24,7 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"size": status.Size, "count": status.Count,
 	"number": func(n int) string { return status.Count(uint64(n)) },
 	"tone":   func(state string) string { return tones[state] },
+	"now":    time.Now,
 	"in":     func(at time.Time) string { return status.In(at, time.Now()) },
 	"ahead":  func(at time.Time) string { return status.Ahead(at, time.Now()) },
 	"ago":    func(at time.Time) string { return status.Ago(at, time.Now()) },
@@ -43,7 +44,8 @@ type pageView struct {
 	Tokens *status.Tokens // nil where nobody knows of any
 	Now    time.Time
 
-	Limits    *limitsView // nil where none are written
+	Pauses    map[string]status.Pause // by site
+	Limits    *limitsView             // nil where none are written
 	Forecasts []status.Forecast
 	Jobs      []status.Job
 	Bandwidth *bandwidthView // nil where nothing is recorded
@@ -76,10 +78,17 @@ func (s pageView) LimitedBy(site string) string {
 	return s.Waiting.Most[site]
 }
 
+// IsPaused tells whether the operator has paused a site.
+func (s pageView) IsPaused(site string) bool {
+	_, paused := s.Pauses[site]
+	return paused
+}
+
 // page shows people how the process is.
 type page struct {
 	overview   *overview
 	tokens     tokenPools
+	pauses     pauser
 	forecasts  forecaster
 	past       recorder
 	jobs       jobKeeper
@@ -101,7 +110,7 @@ func (p *page) show(w http.ResponseWriter, r *http.Request) {
 	}
 	forecasts := status.NormalizeForecasts(p.forecasts.Forecast("", 0), now)
 	s.Limits, s.Forecasts = p.limitsView(forecasts, now), longForecasts(forecasts)
-	s.Jobs = p.jobs.Jobs(r.Context())
+	s.Jobs, s.Pauses = p.jobs.Jobs(r.Context()), p.pauses.Pauses()
 	s.Bandwidth = p.bandwidthView(r.Context(), now)
 	var b bytes.Buffer
 	if err := pageTemplate.Execute(&b, s); err != nil {

@@ -33,6 +33,7 @@ type siteSource interface {
 type sites struct {
 	metrics *metrics.Metrics
 	limits  *limits
+	pauses  pauser
 	proxy   siteSource
 	past    recorder
 }
@@ -99,6 +100,9 @@ func (s *sites) now(ctx context.Context, name string) map[string]*status.Site {
 	}
 	for site := range s.limits.proxy.Overrides() {
 		at(site).Set = true
+	}
+	for site, pause := range s.pauses.Pauses() {
+		at(site).Paused = &pause
 	}
 	holds := s.proxy.Holds(name, status.MaxHolds)
 	for _, one := range holds {

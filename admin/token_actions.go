@@ -36,14 +36,7 @@ func (t tokens) change(w http.ResponseWriter, r *http.Request, what string) {
 
 // button disables or enables a token for the page, which is then shown again.
 func (t tokens) button(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	var large *http.MaxBytesError
-	switch err := r.ParseForm(); {
-	case errors.As(err, &large):
-		refuse(w, http.StatusRequestEntityTooLarge, "the form is too long")
-		return
-	case err != nil:
-		refuse(w, http.StatusBadRequest, "the form cannot be read")
+	if !readForm(w, r) {
 		return
 	}
 	what := r.PostForm.Get("do")
@@ -54,6 +47,21 @@ func (t tokens) button(w http.ResponseWriter, r *http.Request) {
 	if t.act(w, r.PostForm.Get("pool"), r.PostForm.Get("label"), what) {
 		http.Redirect(w, r, "/#tokens", http.StatusSeeOther)
 	}
+}
+
+// readForm reads a form of the page, or answers the request itself.
+func readForm(w http.ResponseWriter, r *http.Request) bool {
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	var large *http.MaxBytesError
+	switch err := r.ParseForm(); {
+	case errors.As(err, &large):
+		refuse(w, http.StatusRequestEntityTooLarge, "the form is too long")
+		return false
+	case err != nil:
+		refuse(w, http.StatusBadRequest, "the form cannot be read")
+		return false
+	}
+	return true
 }
 
 // act disables or enables a token that is there, or answers the request itself.

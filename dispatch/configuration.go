@@ -11,6 +11,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/abide-proxy/abide/activity"
+	"github.com/abide-proxy/abide/budget/overrides"
 	"github.com/abide-proxy/abide/clock"
 	"github.com/abide-proxy/abide/dispatch/plans"
 	"github.com/abide-proxy/abide/policy"
@@ -29,8 +30,8 @@ type configuration struct {
 	own            ownAddresses
 	changeUpstream func(*upstream.Transport) http.RoundTripper // nil: it stays as it is
 	pools          *poolLoader
-	parts          plans.Parts                      // but for the pools
-	limits         func() map[string][]policy.Limit // set at run time, by site
+	parts          plans.Parts                          // but for the pools
+	overrides      func() map[string]overrides.Override // set at run time, by site
 	gate           *queue.Gate
 	hooks          queue.Hooks // of the gate
 	reloaded       func()      // is called after each change

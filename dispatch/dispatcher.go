@@ -95,7 +95,7 @@ func New(o Options) (*Dispatcher, error) {
 	c.reloaded = s.bytes.Reload
 	c.pools = &poolLoader{read: tokens.LoadAll, lookup: o.Lookup, transport: exchangeTransport{&c.current}, persistence: s.kept.persistence, log: o.Log}
 	c.parts = plans.Parts{Loads: &s.loads, Meters: s.kept.budgets.Meters}
-	c.limits = s.kept.overrides.All
+	c.overrides = s.kept.overrides.All
 	s.housekeeper = newHousekeeper(s.gate, s.bytes.Budgets, newLimitUse(writtenLimits{s.gate, &c.current, s.kept.budgets}), func() time.Duration { return s.Policy().Timeouts.Idle })
 	s.bytes.wake = s.housekeeper.wake
 	s.connect()

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/abide-proxy/abide/budget/overrides"
+	"github.com/abide-proxy/abide/status"
 )
 
 // Operator changes, while abide runs, what a Dispatcher goes by.
@@ -23,6 +24,16 @@ func (o *Operator) SetLimits(ctx context.Context, site string, body []byte) erro
 // ClearLimits gives a site the limits of its rule again. It is false if it had them.
 func (o *Operator) ClearLimits(ctx context.Context, site string) (bool, error) {
 	return o.overrides.Clear(ctx, site)
+}
+
+// PauseSite lets no request go to a site: see overrides.Overrides.Pause.
+func (o *Operator) PauseSite(ctx context.Context, site string, p status.Pause) error {
+	return o.overrides.Pause(ctx, site, p)
+}
+
+// ResumeSite ends the pause of a site. It is false if the site is not paused.
+func (o *Operator) ResumeSite(ctx context.Context, site string) (bool, error) {
+	return o.overrides.Resume(ctx, site)
 }
 
 // DisableToken takes a token out of use until EnableToken.

@@ -36,13 +36,30 @@ func (c overridePlans) Apply() (err error) {
 // the configuration has no room for any more are not a reason to have none at all.
 func (c *configuration) overridden(st *Snapshot) (map[string]*plans.Plan, error) {
 	own := map[string]*plans.Plan{}
-	for site, limits := range c.limits() {
-		p, err := plans.New(st.policy, st.policy.RuleOf(site), limits, c.partsWith(st.pools))
+	for site, set := range c.overrides() {
+		rule, limits := st.policy.RuleOf(site), set.Limits
+		if limits == nil {
+			limits = limitsOf(st.policy, rule)
+		}
+		p, err := plans.New(st.policy, rule, limits, c.partsWith(st.pools))
 		if err != nil {
 			c.log.Warnf("the limits that were set for %s at run time do not fit the configuration, whose own hold: %v", site, err)
-			continue
+			if p, err = plans.New(st.policy, rule, limitsOf(st.policy, rule), c.partsWith(st.pools)); err != nil || set.Pause == nil {
+				continue
+			}
+		}
+		if set.Pause != nil {
+			p.Pause(set.Pause)
 		}
 		own[site] = p
 	}
 	return own, nil
+}
+
+// limitsOf are the limits that the configuration has for a rule; nil is for sites without one.
+func limitsOf(p *policy.Policy, rule *policy.Site) []policy.Limit {
+	if rule == nil {
+		return p.Defaults.Limits
+	}
+	return rule.Limits
 }

@@ -5,12 +5,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sirupsen/logrus"
+
 	"github.com/abide-proxy/abide/activity"
 	"github.com/abide-proxy/abide/clock"
 	"github.com/abide-proxy/abide/problem"
 	"github.com/abide-proxy/abide/queue"
 	"github.com/abide-proxy/abide/upstream"
-	"github.com/sirupsen/logrus"
 )
 
 // problems turns what kept a request from its answer into an answer of abide.

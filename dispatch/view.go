@@ -97,7 +97,26 @@ func (v *View) Store() status.Store { return v.kept.budgets.Status() }
 func (v *View) Instances(ctx context.Context) []status.Member { return v.kept.budgets.Members(ctx) }
 
 // Overrides are the limits that were set at run time, by site.
-func (v *View) Overrides() map[string][]policy.Limit { return v.kept.overrides.All() }
+func (v *View) Overrides() map[string][]policy.Limit {
+	limits := map[string][]policy.Limit{}
+	for site, set := range v.kept.overrides.All() {
+		if set.Limits != nil {
+			limits[site] = set.Limits
+		}
+	}
+	return limits
+}
+
+// Pauses are the pauses of sites that have not ended.
+func (v *View) Pauses() map[string]status.Pause {
+	pauses, now := map[string]status.Pause{}, v.clock.Now()
+	for site, set := range v.kept.overrides.All() {
+		if set.Pause != nil && !set.Pause.Over(now) {
+			pauses[site] = *set.Pause
+		}
+	}
+	return pauses
+}
 
 // Sizes are how many entries the bounded collections have.
 func (v *View) Sizes() map[string]int {

@@ -113,11 +113,11 @@ func (g *dialecting) headers(n *yaml.Node, path string, spelling func(string) st
 			field{"scope", parsed(g.decoder, &h.Scope, parseScope)},
 			field{"method", parsed(g.decoder, &h.Method, parseMethod)},
 			field{"in", parsed(g.decoder, &h.In, parseTimeUnit)},
-			field{"window", parsed(g.decoder, &h.Window, parseDuration)},
+			field{"window", parsed(g.decoder, &h.Window, ParseDuration)},
 			field{"windows", func(n *yaml.Node, path string) {
 				g.list(n, path, func(_ int, n *yaml.Node, path string) {
 					var window time.Duration
-					parsed(g.decoder, &window, parseDuration)(n, path)
+					parsed(g.decoder, &window, ParseDuration)(n, path)
 					h.Windows = append(h.Windows, window)
 				})
 			}},
@@ -147,7 +147,7 @@ func (g *dialecting) refusals(n *yaml.Node, path string) []learn.Refusal {
 			}},
 			field{"and", g.label(&r.And)},
 			field{"scope", parsed(g.decoder, &r.Scope, parseScope)},
-			field{"wait", parsed(g.decoder, &r.Wait, parseDuration)},
+			field{"wait", parsed(g.decoder, &r.Wait, ParseDuration)},
 			field{"until", parsed(g.decoder, &r.Until, parseTimezone)},
 			field{"key", g.label(&r.Key)},
 			field{"prose", g.label(&r.Prose)},

@@ -102,7 +102,7 @@ func parseJobDate(s string, zone *time.Location) (time.Time, error) {
 }
 
 func parseEvery(s string) (time.Duration, error) {
-	d, err := parseDuration(s)
+	d, err := ParseDuration(s)
 	if err == nil && d < time.Second {
 		err = fmt.Errorf("%s is shorter than a second", quote(s))
 	}

@@ -44,8 +44,8 @@ func ParseWait(s string) (time.Duration, error) {
 	return readDuration(s)
 }
 
-// parseDuration reads a duration of more than nothing.
-func parseDuration(s string) (time.Duration, error) {
+// ParseDuration reads a duration of more than nothing.
+func ParseDuration(s string) (time.Duration, error) {
 	d, err := readDuration(s)
 	if err == nil && d == 0 {
 		err = fmt.Errorf("%s is no time at all", quote(s))
@@ -143,7 +143,7 @@ func parseTimeUnit(s string) (time.Duration, error) {
 	if i := durationAt(s); i >= 0 {
 		return time.Duration(durations[i].size), nil
 	}
-	v, err := parseDuration(s)
+	v, err := ParseDuration(s)
 	if err != nil {
 		err = fmt.Errorf("%s is not a unit of time; write ms, s, m, h or d", quote(s))
 	}
@@ -152,7 +152,7 @@ func parseTimeUnit(s string) (time.Duration, error) {
 
 // parseStall reads how long a body may stand still.
 func parseStall(s string) (time.Duration, error) {
-	v, err := parseDuration(s)
+	v, err := ParseDuration(s)
 	switch {
 	case err != nil:
 		return 0, err

@@ -86,7 +86,7 @@ func (r *jobReader) read(root *yaml.Node) {
 			r.word(&word, "changes", "all")(n, path)
 			j.Collect.All = word == "all"
 		}},
-		field{"keep", parsed(r.decoder, &j.Collect.Keep, parseDuration)},
+		field{"keep", parsed(r.decoder, &j.Collect.Keep, ParseDuration)},
 		field{"memory", parsed(r.decoder, &j.Collect.Memory, parseSize)},
 		field{"priority", r.priorities},
 	)

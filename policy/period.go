@@ -38,7 +38,7 @@ func parseWindow(s string) (time.Duration, error) {
 	if i := durationAt(s); i >= 0 {
 		return time.Duration(durations[i].size), nil
 	}
-	return parseDuration(s)
+	return ParseDuration(s)
 }
 
 // parsePeriod reads the window of a limit: a calendar period, or what parseWindow

@@ -206,7 +206,7 @@ func TestDurationsAndSizesReadBackAsTheyAreWritten(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		unit := rapid.SampledFrom([]time.Duration{time.Microsecond, time.Millisecond, time.Second, time.Minute, time.Hour, day}).Draw(t, "unit")
 		d := time.Duration(rapid.Int64Range(1, int64(longest/unit)).Draw(t, "n")) * unit
-		if got, err := parseDuration(formatDuration(d)); err != nil || got != d {
+		if got, err := ParseDuration(formatDuration(d)); err != nil || got != d {
 			t.Fatalf("%d is written %s, which is %d, %v", d, formatDuration(d), got, err)
 		}
 		s := Size(rapid.Int64Range(1, 1<<60).Draw(t, "size"))

@@ -53,7 +53,7 @@ func durationSetting(name, doc string, at func(*Policy) *time.Duration) setting 
 
 func upToSetting(name, doc string, most time.Duration, at func(*Policy) *time.Duration) setting {
 	parse := func(s string) (time.Duration, error) {
-		d, err := parseDuration(s)
+		d, err := ParseDuration(s)
 		if err == nil && d > most {
 			err = fmt.Errorf("%s is more than %s", quote(s), formatDuration(most))
 		}

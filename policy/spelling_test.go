@@ -134,7 +134,7 @@ func TestAllSpellingsOfAValueAreOneValue(t *testing.T) {
 			}
 		}
 		if text := respell(t, parts); want > 0 {
-			if got, err := parseDuration(text); err != nil || got != want {
+			if got, err := ParseDuration(text); err != nil || got != want {
 				t.Fatalf("%q is %v, %v, want %v", text, got, err, want)
 			}
 		}
@@ -157,8 +157,8 @@ func FuzzValues(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if d, err := parseDuration(s); err == nil {
-			if again, err := parseDuration(formatDuration(d)); d <= 0 || d > longest || err != nil || again.Truncate(time.Nanosecond) != d {
+		if d, err := ParseDuration(s); err == nil {
+			if again, err := ParseDuration(formatDuration(d)); d <= 0 || d > longest || err != nil || again.Truncate(time.Nanosecond) != d {
 				t.Fatalf("%q is %d, then %d, %v", s, d, again, err)
 			}
 		}

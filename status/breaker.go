@@ -66,7 +66,7 @@ func (s Process) DescribeWaiting(w io.Writer, now time.Time) {
 	t := table{numbers: []int{1}}
 	t.add("SITE", "REQUESTS", "FOR", "UNTIL")
 	for _, one := range s.Waiting.List {
-		t.add(one.Site, fmt.Sprint(one.N), one.For(), In(one.Until, now))
+		t.add(one.Site, fmt.Sprint(one.N), one.For(), one.Ends(now))
 	}
 	t.write(w)
 }

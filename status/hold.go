@@ -43,6 +43,14 @@ type Wait struct {
 	Until time.Time `json:"until,omitzero"` // when the first of them may go; zero is when something is over
 }
 
+// Ends is when the requests may go, as text.
+func (w Wait) Ends(now time.Time) string {
+	if w.Until.IsZero() && IsPause(w.Limit) {
+		return "the site is resumed"
+	}
+	return In(w.Until, now)
+}
+
 // For describes what they wait for.
 func (w Wait) For() string {
 	switch {

@@ -95,6 +95,8 @@ func (l ExplainedLimit) describe(now time.Time) string {
 		if l.Keeps {
 			text += ", the next " + soon(l.Next, now)
 		}
+	case IsPause(l.Limit):
+		text += "nothing goes"
 	case l.Asks:
 		text += "the store is asked what is left"
 	case l.Left >= unbounded:
@@ -140,6 +142,8 @@ func (e Explanation) keeper(now time.Time) string {
 		return fmt.Sprintf("the breakers of all %d backends are open, because they failed several times in a row: what is new is refused with 503%s", len(e.Backends), until(e.tries(), now))
 	case e.Why != "":
 		return fmt.Sprintf("%q pauses (%s), until %s", cmp.Or(e.Limit, e.Site), e.Why, when(e.Until, now))
+	case IsPause(e.Limit):
+		return "the site is " + e.Limit
 	case e.Limit != "" && e.First:
 		return fmt.Sprintf("%s for %q before it", others(e.Place-1, "waits", "wait"), e.Limit)
 	case e.Limit != "" && e.Asks:
@@ -182,6 +186,8 @@ func (e Explanation) wouldChange(now time.Time) []string {
 		list = append(list, fmt.Sprintf("the pause (%s) ends %s; nothing here changes that", e.Why, soon(e.Until, now)))
 	case e.Asks:
 		list = append(list, "the answer of the store; nothing here changes that")
+	case IsPause(e.Limit):
+		list = append(list, fmt.Sprintf("\"abide resume %s\" lets it go", e.Site))
 	case e.Limit != "" && e.learned():
 		list = append(list, fmt.Sprintf("%q is the site's own; more tokens would share it", e.Limit))
 	case e.Limit != "":

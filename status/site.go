@@ -31,9 +31,12 @@ func (l SiteList) Describe(w io.Writer, now time.Time) {
 		return
 	}
 	t := table{numbers: []int{1, 2, 3, 4, 5}}
-	t.add("SITE", "REQUESTS", "LAST MINUTE", "RECEIVED", "SENT", "WAIT", "MOST WAIT FOR", "BREAKER")
+	t.add("SITE", "REQUESTS", "LAST MINUTE", "RECEIVED", "SENT", "WAIT", "MOST WAIT FOR", "STATE")
 	for _, one := range l.Sites {
 		state := cmp.Or(one.Breaker, "closed")
+		if one.Paused != nil {
+			state = "paused"
+		}
 		for _, b := range one.Breakers {
 			if b.Backend == "" && b.Until.After(now) {
 				state += ", tries " + In(b.Until, now)
@@ -61,6 +64,8 @@ type Site struct {
 	Held       int     `json:"held"`        // requests that wait
 	// LimitedBy is what most of those that wait are kept by, "" where none waits.
 	LimitedBy string `json:"limited_by,omitempty"`
+	// Paused is nil where the operator has not paused the site.
+	Paused *Pause `json:"paused,omitempty"`
 	// Breaker is its own: "closed", "half-open" or "open". Breakers are those of it and
 	// its backends that are not closed.
 	Breaker  string    `json:"breaker"`

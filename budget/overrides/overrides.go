@@ -1,5 +1,5 @@
-// Package overrides keeps the limits that the operator sets for sites at run time: over
-// restarts, and with a shared store in every instance.
+// Package overrides keeps what the operator sets for sites at run time, which is limits and
+// pauses: over restarts, and with a shared store in every instance.
 package overrides
 
 import (
@@ -34,11 +34,11 @@ const (
 var errNoSuchSite error = status.Missing("a site is a host, host:port, domain or rule's name, in lower case")
 
 var (
-	errManySites = errors.New("as many sites have limits that were set at run time as there may be; remove some first")
+	errManySites = errors.New("as many sites have limits or pauses that were set at run time as there may be; remove some first")
 	errNoTokens  = errors.New("limits by token need a rule with a pool for the site")
 )
 
-// Overrides are the limits that were set at run time. They are safe for concurrent use.
+// Overrides are what was set at run time. They are safe for concurrent use.
 type Overrides struct {
 	o       Options
 	unsaved *unsaved // what was set and is not written yet
@@ -68,15 +68,23 @@ type Plans interface {
 	Apply() error
 }
 
-type bySite = map[string][]policy.Limit
+// Override is what the operator has set for a site.
+type Override struct {
+	Limits []policy.Limit // nil: those of its rule
+	Pause  *status.Pause  // nil: it is not paused
+}
+
+func (o Override) isEmpty() bool { return o.Limits == nil && o.Pause == nil }
+
+type bySite = map[string]Override
 
 // New makes Overrides. There are none before Restore, Read or Set.
 func New(o Options) *Overrides {
 	return &Overrides{o: o, unsaved: newUnsaved(), wake: signal.New()}
 }
 
-// All are the limits that were set, by site.
-func (v *Overrides) All() map[string][]policy.Limit {
+// All is what was set, by site.
+func (v *Overrides) All() map[string]Override {
 	if known := v.now.Load(); known != nil {
 		return *known
 	}
@@ -103,11 +111,10 @@ func (v *Overrides) Set(ctx context.Context, site string, body []byte) error {
 	if rule := p.RuleOf(site); slices.ContainsFunc(limits, func(l policy.Limit) bool { return l.By == "token" }) && (rule == nil || rule.Pool == "") {
 		return errNoTokens
 	}
-	text, err := policy.FormatLimits(limits)
-	if err != nil {
-		return err
+	if limits == nil {
+		limits = []policy.Limit{}
 	}
-	if err := v.change(site, limits, text); err != nil {
+	if err := v.change(site, func(o *Override) { o.Limits = limits }); err != nil {
 		return err
 	}
 	v.o.Log.Infof("the limits of %s were set by the operator: %s", site, titlesOf(limits))
@@ -124,36 +131,41 @@ func notKept(err error) error {
 
 // Clear gives a site the limits of its rule again. It is false if it had them.
 func (v *Overrides) Clear(ctx context.Context, site string) (bool, error) {
-	if _, set := v.All()[site]; !set {
+	if v.All()[site].Limits == nil {
 		return false, nil
 	}
-	if err := v.change(site, nil, nil); err != nil {
+	if err := v.change(site, func(o *Override) { o.Limits = nil }); err != nil {
 		return true, notKept(err)
 	}
 	v.o.Log.Infof("the limits of %s are those of the configuration again", site)
 	return true, notKept(v.save(ctx, site))
 }
 
-// change sets the limits of a site in this process; nil are those of its rule. text is the
-// document that has them.
-func (v *Overrides) change(site string, limits []policy.Limit, text []byte) error {
+// change changes what is set for a site in this process.
+func (v *Overrides) change(site string, set func(o *Override)) error {
 	v.o.Plans.Lock()
 	defer v.o.Plans.Unlock()
-	if limits != nil {
-		if err := v.o.Plans.Fits(site, limits); err != nil {
-			return fmt.Errorf("the limits of %s: %w", site, err)
-		}
-	}
 	next := maps.Clone(v.All())
 	if next == nil {
 		next = bySite{}
 	}
-	if limits == nil {
+	one := next[site]
+	set(&one)
+	if one.Limits != nil {
+		if err := v.o.Plans.Fits(site, one.Limits); err != nil {
+			return fmt.Errorf("the limits of %s: %w", site, err)
+		}
+	}
+	if one.isEmpty() {
 		delete(next, site)
 	} else {
-		next[site] = limits
+		next[site] = one
 	}
 	if v.o.Documents != nil {
+		text, err := format(one)
+		if err != nil {
+			return err
+		}
 		v.unsaved.put(site, text)
 	}
 	v.now.Store(&next)
@@ -210,7 +222,7 @@ func (v *Overrides) take(set uint64, all bySite) (done bool, err error) {
 	if set != v.unsaved.changes() {
 		return false, nil
 	}
-	if maps.EqualFunc(all, v.All(), sameLimits) {
+	if maps.EqualFunc(all, v.All(), same) {
 		return true, nil
 	}
 	v.log(all)
@@ -229,21 +241,30 @@ func (v *Overrides) read(ctx context.Context) (bySite, error) {
 	v.unsaved.over(texts)
 	all := bySite{}
 	for site, text := range texts {
-		limits, err := policy.ParseLimits(text)
+		one, err := parse(text)
 		if err != nil {
-			v.o.Log.Warnf("the limits that were set for %s at run time are not understood, so those of the configuration hold: %v", site, err)
+			v.o.Log.Warnf("what was set for %s at run time is not understood, so the configuration holds: %v", site, err)
 			continue
 		}
-		all[site] = limits
+		all[site] = one
 	}
 	return all, nil
 }
 
-// log logs the limits that are others than now.
+// log logs what is other than now.
 func (v *Overrides) log(all bySite) {
-	for site, limits := range all {
-		if old, there := v.All()[site]; !there || !sameLimits(old, limits) {
-			v.o.Log.Infof("the limits of %s are those that were set at run time: %s", site, titlesOf(limits))
+	for site, one := range all {
+		old := v.All()[site]
+		if one.Limits != nil && (old.Limits == nil || !sameLimits(old.Limits, one.Limits)) {
+			v.o.Log.Infof("the limits of %s are those that were set at run time: %s", site, titlesOf(one.Limits))
+		}
+		if one.Pause != nil && !samePause(old.Pause, one.Pause) {
+			v.o.Log.Warnf("%s is %s", site, one.Pause.Title())
+		}
+	}
+	for site, old := range v.All() {
+		if old.Pause != nil && all[site].Pause == nil {
+			v.o.Log.Infof("%s is paused no longer", site)
 		}
 	}
 }
@@ -257,6 +278,7 @@ func (v *Overrides) Run(ctx context.Context) {
 	unread := !v.o.Shared && v.now.Load() == nil // the file could not be read at the start
 	for {
 		wait := readEvery
+		v.endPauses(ctx, time.Now())
 		if err := v.saveAll(ctx); err != nil {
 			wait = Patience
 		}

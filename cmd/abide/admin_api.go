@@ -87,13 +87,13 @@ func adminSettings(cmd *cobra.Command) (p *policy.Policy, unread, err error) {
 // get sends a GET for a path of the API to the abide whose admin listener is at address.
 // does describes the endpoint in errors: "tells its status".
 func (a adminAPI) get(ctx context.Context, address, path, does string) ([]byte, error) {
-	body, err := callAPI(ctx, http.MethodGet, address, a.token, path, does)
+	body, err := callAPI(ctx, http.MethodGet, address, a.token, path, nil, does)
 	return body, a.hint(err)
 }
 
-// post sends a POST for a path of the API.
-func (a adminAPI) post(ctx context.Context, address, path, does string) ([]byte, error) {
-	body, err := callAPI(ctx, http.MethodPost, address, a.token, path, does)
+// post sends a POST for a path of the API. send is its body in JSON; nil: it has none.
+func (a adminAPI) post(ctx context.Context, address, path string, send any, does string) ([]byte, error) {
+	body, err := callAPI(ctx, http.MethodPost, address, a.token, path, send, does)
 	return body, a.hint(err)
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,7 +31,7 @@ const (
 // askLive asks the process whose admin listener is at address what a request would meet now,
 // until ctx is done. It also returns the JSON as it came.
 func askLive(ctx context.Context, address string, token policy.Secret, query url.Values) (e status.Explanation, body []byte, err error) {
-	body, err = callAPI(ctx, http.MethodGet, address, token, "explain?"+query.Encode(), "explains")
+	body, err = callAPI(ctx, http.MethodGet, address, token, "explain?"+query.Encode(), nil, "explains")
 	if err != nil {
 		return e, nil, err
 	}
@@ -40,13 +41,24 @@ func askLive(ctx context.Context, address string, token policy.Secret, query url
 	return e, body, nil
 }
 
-// callAPI sends a request for a path of the admin API to address, until ctx is done. does
-// describes the endpoint in errors: "explains". A problem document is returned as a
+// callAPI sends a request for a path of the admin API to address, until ctx is done. send is
+// its body in JSON; nil: it has none. does describes the endpoint in errors: "explains". A problem document is returned as a
 // *problem.
-func callAPI(ctx context.Context, method, address string, token policy.Secret, path, does string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, method, "http://"+address+"/api/v1/"+path, nil)
+func callAPI(ctx context.Context, method, address string, token policy.Secret, path string, send any, does string) ([]byte, error) {
+	var sent io.Reader
+	if send != nil {
+		text, err := json.Marshal(send)
+		if err != nil {
+			return nil, err
+		}
+		sent = bytes.NewReader(text)
+	}
+	request, err := http.NewRequestWithContext(ctx, method, "http://"+address+"/api/v1/"+path, sent)
 	if err != nil {
 		return nil, fmt.Errorf("asking %s: %w", address, err)
+	}
+	if send != nil {
+		request.Header.Set("Content-Type", "application/json")
 	}
 	if !token.Empty() {
 		request.Header.Set("Authorization", "Bearer "+token.Reveal())

@@ -122,7 +122,7 @@ func withRunningAddresses(cmd *cobra.Command, p *policy.Policy, authority *ca.CA
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), liveTimeout)
 	defer cancel()
-	body, err := callAPI(ctx, http.MethodGet, address, p.Admin.Token, "status", "tells its status")
+	body, err := callAPI(ctx, http.MethodGet, address, p.Admin.Token, "status", nil, "tells its status")
 	var none notRunning
 	var about status.Process
 	if err == nil && (json.Unmarshal(body, &about) != nil || about.Listen == "") {

@@ -66,7 +66,7 @@ func reloadOne(cmd *cobra.Command, one registration, api adminAPI) error {
 	ctx, cancel := context.WithTimeout(cmd.Context(), reloadPatience)
 	defer cancel()
 	const does = "reloads its configuration"
-	body, err := api.post(ctx, address, "reload", does)
+	body, err := api.post(ctx, address, "reload", nil, does)
 	var refused *problem
 	if errors.As(err, &refused) && refused.status == http.StatusUnprocessableEntity {
 		text := fmt.Sprintf("the proxy at %s did not reload and keeps its last good configuration:", address)

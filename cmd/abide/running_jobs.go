@@ -63,7 +63,7 @@ func (c adminProcess) PauseJob(ctx context.Context, name string, pause bool) err
 		}
 		ctx, cancel := context.WithTimeout(ctx, askJobTime)
 		defer cancel()
-		_, err := callAPI(ctx, http.MethodPost, one.Admin, c.policy.Load().Admin.Token, "jobs/"+url.PathEscape(name)+"/"+does, "knows jobs")
+		_, err := callAPI(ctx, http.MethodPost, one.Admin, c.policy.Load().Admin.Token, "jobs/"+url.PathEscape(name)+"/"+does, nil, "knows jobs")
 		return err
 	}
 	return missing
@@ -95,7 +95,7 @@ func jobProcesses(p *policy.Policy) []registration {
 func jobsAt(ctx context.Context, r registration, token policy.Secret) []status.Job {
 	ctx, cancel := context.WithTimeout(ctx, askJobTime)
 	defer cancel()
-	body, err := callAPI(ctx, http.MethodGet, r.Admin, token, "jobs", "knows jobs")
+	body, err := callAPI(ctx, http.MethodGet, r.Admin, token, "jobs", nil, "knows jobs")
 	var list []status.Job
 	if err != nil || json.Unmarshal(body, &list) != nil {
 		return nil

@@ -30,6 +30,9 @@ func (p *Plan) Needs(r *Subject) (all [][]queue.Limit, shared bool) {
 	} else {
 		shared = true
 	}
+	if p.pause != nil {
+		all, shared = p.with(all, *p.pause), false
+	}
 	if p.Robots && r.Prior != nil {
 		all, shared = p.with(all, *r.Prior), false
 	}

@@ -39,6 +39,7 @@ type Plan struct {
 	Stall       time.Duration // how long those may keep a body still
 
 	lists lists
+	pause *queue.Limit // of a site that the operator has paused
 }
 
 // Limit is a limit of a rule.

@@ -1,0 +1,112 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/status"
+)
+
+// pauser pauses sites: no request goes to a paused site. ResumeSite is false if the site is not
+// paused. Errors are those of limitKeeper.
+type pauser interface {
+	Pauses() map[string]status.Pause
+	PauseSite(ctx context.Context, site string, p status.Pause) error
+	ResumeSite(ctx context.Context, site string) (bool, error)
+}
+
+// pauses are the endpoints about pauses of sites.
+type pauses struct{ of pauser }
+
+// pauseAsk is the body of a request for a pause. Both may be missing.
+type pauseAsk struct {
+	Reason string `json:"reason"`
+	For    string `json:"for"` // how long, such as 1h; "": until the site is resumed
+}
+
+// pause lets no request go to a site.
+func (p pauses) pause(w http.ResponseWriter, r *http.Request) {
+	site, ok := named(w, r)
+	if !ok {
+		return
+	}
+	var ask pauseAsk
+	if !readJSON(w, r, &ask) {
+		return
+	}
+	if p.begin(w, r, site, ask) {
+		p.answer(w, site)
+	}
+}
+
+// begin pauses a site, or answers the request itself.
+func (p pauses) begin(w http.ResponseWriter, r *http.Request, site string, ask pauseAsk) bool {
+	one := status.Pause{Reason: ask.Reason, Since: time.Now().UTC().Truncate(time.Millisecond)}
+	if ask.For != "" {
+		d, err := policy.ParseDuration(ask.For)
+		if err != nil || d <= 0 {
+			refuse(w, http.StatusBadRequest, quoted(ask.For)+" is no time for a pause; write for example 30m or 2h")
+			return false
+		}
+		one.Until = one.Since.Add(d)
+	}
+	if err := p.of.PauseSite(r.Context(), site, one); err != nil {
+		refuseLimits(w, err)
+		return false
+	}
+	return true
+}
+
+// resume lets requests go to a site again.
+func (p pauses) resume(w http.ResponseWriter, r *http.Request) {
+	site, ok := named(w, r)
+	if !ok || !readJSON(w, r, &struct{}{}) {
+		return
+	}
+	if p.end(w, r, site) {
+		p.answer(w, site)
+	}
+}
+
+// end resumes a site, or answers the request itself.
+func (p pauses) end(w http.ResponseWriter, r *http.Request, site string) bool {
+	switch paused, err := p.of.ResumeSite(r.Context(), site); {
+	case err != nil:
+		refuseLimits(w, err)
+	case !paused:
+		refuse(w, http.StatusNotFound, quoted(site)+" is not paused")
+	default:
+		return true
+	}
+	return false
+}
+
+// button pauses or resumes a site for the page, which is then shown again.
+func (p pauses) button(w http.ResponseWriter, r *http.Request) {
+	if !readForm(w, r) {
+		return
+	}
+	site, done := r.PostForm.Get("site"), false
+	switch r.PostForm.Get("do") {
+	case "pause":
+		done = p.begin(w, r, site, pauseAsk{Reason: "on the page"})
+	case "resume":
+		done = p.end(w, r, site)
+	default:
+		refuse(w, http.StatusBadRequest, "do must be pause or resume")
+	}
+	if done {
+		http.Redirect(w, r, "/#sites", http.StatusSeeOther)
+	}
+}
+
+// answer says whether a site is paused.
+func (p pauses) answer(w http.ResponseWriter, site string) {
+	says := status.SitePause{Site: site}
+	if one, paused := p.of.Pauses()[site]; paused {
+		says.Paused, says.Pause = true, &one
+	}
+	answerJSON(w, says)
+}

@@ -1,0 +1,70 @@
+package admin
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/status"
+)
+
+func TestASiteIsPausedAndResumed(t *testing.T) {
+	paused := map[string]status.Pause{}
+	b := newBed(t, func(_ *policy.Policy, g *given) {
+		g.Pauses = func() map[string]status.Pause { return paused }
+		g.PauseSite = func(site string, p status.Pause) error {
+			if site == "Nowhere" {
+				return status.Missing("a site is a host")
+			}
+			paused[site] = p
+			return nil
+		}
+		g.ResumeSite = func(site string) (bool, error) {
+			_, was := paused[site]
+			delete(paused, site)
+			return was, nil
+		}
+	})
+	const path = "/api/v1/sites/api.test/"
+	r := b.ask(http.MethodPost, path+"pause", `{"for":"2h","reason":"they migrate"}`, asJSON)
+	if one := paused["api.test"]; r.StatusCode != 200 || !strings.Contains(r.body, `"paused":true`) || one.Reason != "they migrate" || one.Until.Sub(one.Since) != 2*time.Hour {
+		t.Errorf("%d %s, %+v", r.StatusCode, r.body, one)
+	}
+	if r := b.get("/api/v1/sites/api.test"); r.StatusCode != 200 || !strings.Contains(r.body, `"paused":{"reason":"they migrate"`) {
+		t.Errorf("%d %s", r.StatusCode, r.body)
+	}
+	paused["<script>"] = status.Pause{Since: time.Now(), Reason: "<b>"}
+	if page := b.get("/"); !strings.Contains(page.body, "they migrate") || !strings.Contains(page.body, `aria-label="Resume api.test"`) || strings.Contains(page.body, "<script>") || strings.Contains(page.body, "<b>") {
+		t.Error(page.body)
+	}
+	if r := b.ask(http.MethodPost, path+"resume", ""); r.StatusCode != 200 || !strings.Contains(r.body, `{"site":"api.test","paused":false}`) {
+		t.Errorf("%d %s", r.StatusCode, r.body)
+	}
+	for _, row := range []struct {
+		path, body string
+		want       int
+		says       string
+	}{
+		{path + "resume", "", 404, "is not paused"},
+		{path + "pause", `{"for":"nonsense"}`, 400, "30m or 2h"},
+		{path + "pause", `{"for":"0s"}`, 400, "30m or 2h"},
+		{path + "pause", `{"untill":"x"}`, 400, "untill"},
+		{"/api/v1/sites/Nowhere/pause", "", 404, "a site is a host"},
+	} {
+		if r := b.ask(http.MethodPost, row.path, row.body, asJSON); r.StatusCode != row.want || !strings.Contains(r.body, row.says) {
+			t.Errorf("%s %s: %d %s", row.path, row.body, r.StatusCode, r.body)
+		}
+	}
+	for do, want := range map[string]int{"pause": 200, "nothing": 400} {
+		form := url.Values{"site": {"page.test"}, "do": {do}}.Encode()
+		if r := b.ask(http.MethodPost, "/sites", form, "Content-Type: application/x-www-form-urlencoded"); r.StatusCode != want {
+			t.Errorf("%s: %d %s", do, r.StatusCode, r.body)
+		}
+	}
+	if _, is := paused["page.test"]; !is {
+		t.Error("the button pauses nothing")
+	}
+}

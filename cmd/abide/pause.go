@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abide-proxy/abide/status"
+)
+
+func pauseCommand() *cobra.Command {
+	var ask struct {
+		Reason string `json:"reason,omitempty"`
+		For    string `json:"for,omitempty"`
+	}
+	cmd := &cobra.Command{
+		Use:   "pause [flags] SITE",
+		Short: "Let no request go to a site until it is resumed",
+		Long: `Pause asks the running proxy to hold all requests for a site. They wait, as for a
+limit: until the site is resumed, until the time of --for is over, or until they
+have waited for as long as queue.wait or Abide-Max-Wait allows. Requests that are
+under way end. A tunnel whose https abide does not open is refused or held before
+it begins, and goes on where it has begun.
+
+The pause outlives a restart. With a shared store it holds in the whole fleet.
+SITE is a site as abide sites lists it. Pause finds the proxy as abide status does.`,
+		Example: `  abide pause api.example.com
+  abide pause api.example.com --for 2h --reason "they migrate their database"`,
+		Args: arguments(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error { return steerSite(cmd, args[0], "pause", ask) },
+	}
+	cmd.Flags().StringVar(&ask.For, "for", "", "end the pause after this `time`, such as 30m or 2h")
+	cmd.Flags().StringVar(&ask.Reason, "reason", "", "`text` that is shown where requests wait")
+	return cmd
+}
+
+func resumeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "resume SITE",
+		Short: "Let requests go to a site that was paused",
+		Long: `Resume ends a pause of "abide pause": what waits goes within the limits of the site.
+It ends with 1 where the site is not paused.`,
+		Example: `  abide resume api.example.com`,
+		Args:    arguments(cobra.ExactArgs(1)),
+		RunE:    func(cmd *cobra.Command, args []string) error { return steerSite(cmd, args[0], "resume", nil) },
+	}
+}
+
+// steerSite pauses or resumes a site at each running abide, and prints how the site is then.
+func steerSite(cmd *cobra.Command, site, what string, ask any) error {
+	list, api, err := findRunning(cmd)
+	if err != nil {
+		return err
+	}
+	api.warnGuessed(cmd, list)
+	var failed []error
+	for _, one := range list {
+		if err := steerSiteAt(cmd.Context(), cmd.OutOrStdout(), api, one, site, what, ask); err != nil {
+			failed = append(failed, err)
+		}
+	}
+	return errors.Join(failed...)
+}
+
+func steerSiteAt(ctx context.Context, out io.Writer, api adminAPI, one registration, site, what string, ask any) error {
+	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
+	defer cancel()
+	const does = "pauses sites"
+	body, err := api.post(ctx, one.Admin, "sites/"+url.PathEscape(site)+"/"+what, ask, does)
+	if err != nil {
+		return err
+	}
+	var is status.SitePause
+	if json.Unmarshal(body, &is) != nil || is.Site == "" {
+		return notAbide(one.Admin, does)
+	}
+	state := "is not paused"
+	if is.Paused && is.Pause != nil {
+		state = "is " + is.Title()
+	}
+	_, err = fmt.Fprintf(out, "%s: %s %s\n", printable(one.title()), printable(is.Site), printable(state))
+	return err
+}

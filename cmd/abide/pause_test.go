@@ -1,0 +1,94 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A site is paused, abide is killed and started again, and the site is resumed.
+func TestAPauseIsSaidEverywhereAndOutlivesAKill(t *testing.T) {
+	t.Parallel()
+	o, dir := newOrigin(t), t.TempDir()
+	write(t, filepath.Join(dir, "abide.yaml"), fmt.Sprintf("data: data\negress: {resolve: {\"api.test:80\": %q}}\n", strings.TrimPrefix(o.url, "http://")))
+	d := serveIn(t, dir, nil)
+	if code, text := d.get("http://api.test/"); code != 200 {
+		t.Fatalf("%d %s", code, text)
+	}
+	if code, out, errs := d.command("pause", "api.test", "--for", "2h", "--reason", "they migrate"); code != 0 || !strings.Contains(out, "api.test is paused by the operator until ") || !strings.Contains(out, ": they migrate") {
+		t.Errorf("%d %s%s", code, out, errs)
+	}
+	refused := func(d *daemon) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://api.test/", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Abide-Max-Wait", "1s")
+		answer, err := d.client(nil).Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != 429 || answer.Header.Get("Retry-After") == "" {
+			t.Errorf("%d, Retry-After: %q", answer.StatusCode, answer.Header.Get("Retry-After"))
+		}
+	}
+	refused(d)
+	d.signal(syscall.SIGKILL)
+	<-d.ended
+	d = serveIn(t, dir, nil)
+	refused(d)
+	for _, args := range [][]string{{"sites"}, {"explain", "http://api.test/"}} {
+		if code, out, errs := d.command(args...); code != 0 || !strings.Contains(out, "paused") {
+			t.Errorf("%q: %d %s%s", args, code, out, errs)
+		}
+	}
+	if _, page := d.ask("/"); !strings.Contains(page, "they migrate") {
+		t.Error("the page does not say it")
+	}
+	if code, out, errs := d.command("resume", "api.test"); code != 0 || !strings.Contains(out, "api.test is not paused") {
+		t.Errorf("%d %s%s", code, out, errs)
+	}
+	if code, text := d.get("http://api.test/"); code != 200 {
+		t.Errorf("%d %s", code, text)
+	}
+	for want, args := range map[string][]string{
+		"is not paused":          {"resume", "api.test"},
+		"is no time for a pause": {"pause", "api.test", "--for", "soon"},
+		"a site is a host":       {"pause", "http://api.test/"},
+		"at most 200 bytes":      {"pause", "api.test", "--reason", strings.Repeat("x", 201)},
+		"accepts 1 arg":          {"pause"},
+	} {
+		if code, out, errs := d.command(args...); code == 0 || !strings.Contains(errs, want) {
+			t.Errorf("%q: %d %s%s", args, code, out, errs)
+		}
+	}
+}
+
+func TestASecondCollectionOfAJobIsRefused(t *testing.T) {
+	t.Parallel()
+	site, dir := newPrices(t), t.TempDir()
+	write(t, filepath.Join(dir, "abide.yaml"), resolved(site.Server))
+	write(t, filepath.Join(dir, "prices.yaml"), "name: prices\nrequest: http://api.test/{item}\nitems: [a, dead]\nid: id\nevery: 1s\noutput: prices.db\n")
+	first := launch(t, dir, nil, "collect", "--stdout", "prices.yaml")
+	first.out.await(t, `"id":"a"`)
+	first.log.await(t, "target dead does not answer")
+	second := launch(t, dir, nil, "collect", "prices.yaml")
+	if code := second.status(); code != exitFailed || !strings.Contains(second.log.String(), "another process collects this job") {
+		t.Errorf("%d %s", code, second.log.String())
+	}
+	first.signal(syscall.SIGTERM)
+	if code := first.status(); code != 0 {
+		t.Errorf("%d %s", code, first.log.String())
+	}
+	show := launch(t, dir, nil, "jobs", "show", "prices")
+	if code := show.status(); code != 0 || !strings.Contains(show.out.String(), "dead") || !strings.Contains(show.out.String(), "failures in a row") {
+		t.Errorf("%d %s%s", code, show.out.String(), show.log.String())
+	}
+}
