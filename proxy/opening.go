@@ -75,6 +75,12 @@ func (o *opening) hijack(w http.ResponseWriter) (*clientConn, error) {
 
 // tunnel connects to the site first, so that a failure has a status, and then relays bytes.
 func (o *opening) tunnel(w http.ResponseWriter, r *http.Request, why policy.Unread) {
+	if no := o.wait(r, "https"); no != nil {
+		if r.Context().Err() == nil {
+			refuse(o.metrics, w, r, no)
+		}
+		return
+	}
 	bytes := o.byteBudget(r, "https")
 	defer o.dispatcher.ReleaseTunnelBytes(bytes)
 	origin, err := o.dial(upstream.WithMeter(r.Context(), bytes))
@@ -91,6 +97,12 @@ func (o *opening) tunnel(w http.ResponseWriter, r *http.Request, why policy.Unre
 	}
 	o.interception.countTunnel(o.snapshot.Policy(), o.target("https"), why)
 	o.relay(conn, origin)
+}
+
+// wait holds the tunnel while the operator has paused the site.
+func (o *opening) wait(r *http.Request, scheme string) *problem.Problem {
+	x := dispatch.Request{Client: o.client, Address: connOf(r).name()}
+	return o.dispatcher.WaitForTunnel(r.Context(), o.target(scheme), x.ClientName(), o.options)
 }
 
 // byteBudget is the budget that a tunnel takes its bytes from. The caller must release it.
@@ -198,6 +210,11 @@ func (o *opening) openCleartext(w http.ResponseWriter, r *http.Request) {
 	case looksLikeHTTP(first):
 		o.give(conn, conn, "http")
 	default:
+		if no := o.wait(r, "http"); no != nil {
+			o.metrics.Refused(no.Reason)
+			conn.Close()
+			return
+		}
 		bytes := o.byteBudget(r, "http")
 		defer o.dispatcher.ReleaseTunnelBytes(bytes)
 		origin, err := o.dial(upstream.WithMeter(context.WithoutCancel(r.Context()), bytes))

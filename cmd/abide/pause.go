@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 
 	"github.com/spf13/cobra"
@@ -24,11 +25,12 @@ func pauseCommand() *cobra.Command {
 		Long: `Pause asks the running proxy to hold all requests for a site. They wait, as for a
 limit: until the site is resumed, until the time of --for is over, or until they
 have waited for as long as queue.wait or Abide-Max-Wait allows. Requests that are
-under way end. A tunnel whose https abide does not open is refused or held before
-it begins, and goes on where it has begun.
+under way end. A tunnel whose https abide does not open waits before it begins; one
+that has begun goes on.
 
 The pause outlives a restart. With a shared store it holds in the whole fleet.
-SITE is a site as abide sites lists it. Pause finds the proxy as abide status does.`,
+SITE is a site as abide sites lists it. Pause finds the proxy, or several, as abide
+status does.`,
 		Example: `  abide pause api.example.com
   abide pause api.example.com --for 2h --reason "they migrate their database"`,
 		Args: arguments(cobra.ExactArgs(1)),
@@ -58,11 +60,22 @@ func steerSite(cmd *cobra.Command, site, what string, ask any) error {
 		return err
 	}
 	api.warnGuessed(cmd, list)
-	var failed []error
+	var failed, absent []error
+	done := 0
 	for _, one := range list {
-		if err := steerSiteAt(cmd.Context(), cmd.OutOrStdout(), api, one, site, what, ask); err != nil {
+		err := steerSiteAt(cmd.Context(), cmd.OutOrStdout(), api, one, site, what, ask)
+		var refused *problem
+		switch {
+		case err == nil:
+			done++
+		case errors.As(err, &refused) && refused.status == http.StatusNotFound && what == "resume":
+			absent = append(absent, err) // or another one that shares the pause has just resumed it
+		default:
 			failed = append(failed, err)
 		}
+	}
+	if done == 0 {
+		failed = append(failed, absent...)
 	}
 	return errors.Join(failed...)
 }

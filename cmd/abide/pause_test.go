@@ -3,7 +3,9 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
+	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -90,5 +92,42 @@ func TestASecondCollectionOfAJobIsRefused(t *testing.T) {
 	show := launch(t, dir, nil, "jobs", "show", "prices")
 	if code := show.status(); code != 0 || !strings.Contains(show.out.String(), "dead") || !strings.Contains(show.out.String(), "failures in a row") {
 		t.Errorf("%d %s%s", code, show.out.String(), show.log.String())
+	}
+}
+
+// A tunnel that abide does not open waits for the end of a pause, too.
+func TestATunnelToAPausedSiteWaits(t *testing.T) {
+	t.Parallel()
+	o, dir := newOrigin(t), t.TempDir()
+	write(t, filepath.Join(dir, "abide.yaml"), fmt.Sprintf("data: data\nintercept: none\nlisten_open: off\negress: {resolve: {\"api.test:443\": %q}}\n", strings.TrimPrefix(o.url, "http://")))
+	d := serveIn(t, dir, nil)
+	if code, out, errs := d.command("pause", "api.test"); code != 0 {
+		t.Fatalf("%d %s%s", code, out, errs)
+	}
+	connect := func(header string) func() int {
+		conn, err := net.Dial("tcp", d.proxy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		fmt.Fprintf(conn, "CONNECT api.test:443 HTTP/1.1\r\nHost: api.test:443\r\n%s\r\n", header)
+		return func() int {
+			answer, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: http.MethodConnect})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return answer.StatusCode
+		}
+	}
+	if code := connect("Abide-Max-Wait: 1s\r\n")(); code != 429 {
+		t.Errorf("a tunnel that may not wait: %d", code)
+	}
+	answer := connect("")
+	d.await("/api/v1/holds", "paused by the operator")
+	if code, out, errs := d.command("resume", "api.test"); code != 0 {
+		t.Errorf("%d %s%s", code, out, errs)
+	}
+	if code := answer(); code != 200 {
+		t.Errorf("after the pause: %d", code)
 	}
 }

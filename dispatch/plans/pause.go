@@ -20,6 +20,14 @@ func (p *Plan) Pause(pause *status.Pause) {
 	p.pause = &queue.Limit{Name: name, Title: pause.Title(), Source: pauseSource{pause.Until}, N: 1}
 }
 
+// PauseLimit is the limit of a pause; nil: there is none. The plan may be nil.
+func (p *Plan) PauseLimit() *queue.Limit {
+	if p == nil {
+		return nil
+	}
+	return p.pause
+}
+
 // pauseSource provides the meter of a paused site.
 type pauseSource struct{ until time.Time }
 
