@@ -52,6 +52,9 @@ func readJSON(to *bytes.Buffer, kind string, body []byte) error {
 		if kind == "" {
 			kind = "none"
 		}
+		if kind == "text/html" || bytes.HasPrefix(bytes.TrimSpace(body), []byte("<")) {
+			return fmt.Errorf("the answer is no JSON, its content type is %s: it is a web page, so check the URL, and whether it needs a login", kind)
+		}
 		return fmt.Errorf("the answer is no JSON, its content type is %s: %w", kind, err)
 	}
 	return nil

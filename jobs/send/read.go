@@ -101,13 +101,22 @@ func failureOf(resp *http.Response, now time.Time) *Failure {
 			f.Text = ownReason(resp)
 		}
 	case status < 400:
-		f.Text, f.Permanent = fmt.Sprintf("the site answered %s and leads to another origin or in a circle; write the URL that it leads to", statusText(status)), true
+		f.Text, f.Permanent = fmt.Sprintf("the site answered %s and leads to another origin or in a circle, to %s; write the URL that it leads to", statusText(status), leadsTo(resp)), true
 	default:
 		f.Text = "the site answered " + statusText(status)
 		f.Permanent = status < 500 && status != http.StatusRequestTimeout && status != http.StatusTooEarly && status != http.StatusTooManyRequests ||
 			status == http.StatusNotImplemented || status == http.StatusHTTPVersionNotSupported
 	}
 	return f
+}
+
+// leadsTo is the place of a redirect, without a query, which may have secrets.
+func leadsTo(resp *http.Response) string {
+	at, err := url.Parse(resp.Header.Get("Location"))
+	if err != nil || at.String() == "" {
+		return "no place"
+	}
+	return at.Scheme + "://" + at.Host + at.EscapedPath()
 }
 
 func statusText(status int) string {
