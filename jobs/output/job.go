@@ -11,6 +11,7 @@ type job struct {
 	is       Description
 	replacer *strings.Replacer
 	insert   string // of a record
+	inserts  string // of insertedAtOnce records; of SQLite
 }
 
 func newJob(e *engine, is Description) *job {
@@ -18,7 +19,7 @@ func newJob(e *engine, is Description) *job {
 		"{records}", quote(is.Name), "{units}", quote(is.Name+"_units"), "{targets}", quote(is.Name+"_targets"),
 		"{fetched}", quote(is.Name+"_fetched"), "{state}", quote(is.Name+"_units_state"),
 	)...)}
-	j.insert = j.insertText()
+	j.insert, j.inserts = j.insertText(1), j.insertText(insertedAtOnce)
 	return j
 }
 
@@ -28,8 +29,12 @@ func (j *job) text(s string) string { return j.replacer.Replace(s) }
 // Description is how the job was opened.
 func (j *job) Description() Description { return j.is }
 
-// insertText is the statement that adds a record in SQLite, and many in PostgreSQL.
-func (j *job) insertText() string {
+// insertedAtOnce is how many records one statement adds to SQLite, which is faster than a
+// statement for each.
+const insertedAtOnce = 16
+
+// insertText is the statement that adds rows records in SQLite, and any number in PostgreSQL.
+func (j *job) insertText(rows int) string {
 	names, sets := []string{"id", "unit", "fetched_at", "body"}, []string{}
 	for _, c := range j.is.Columns {
 		names = append(names, quote(c))
@@ -45,7 +50,15 @@ func (j *job) insertText() string {
 	for i := range values {
 		values[i] = "$" + strconv.Itoa(i+1)
 	}
-	source := "VALUES (" + strings.Join(values, ", ") + ")"
+	tuples := make([]string, rows)
+	for row := range tuples {
+		of := make([]string, len(names))
+		for i := range of {
+			of[i] = "$" + strconv.Itoa(row*len(names)+i+1)
+		}
+		tuples[row] = "(" + strings.Join(of, ", ") + ")"
+	}
+	source := "VALUES " + strings.Join(tuples, ", ")
 	if !j.engine.isSQLite() {
 		aliases := make([]string, len(names))
 		for i := range values {

@@ -43,15 +43,8 @@ func (j *job) insertAll(t *transaction, records []Record) error {
 		}
 	}
 	if j.engine.isSQLite() {
-		for _, r := range records {
-			args := append(make([]any, 0, 4+len(r.Columns)), encode(r.ID), encode(r.Unit), j.engine.dialect.at(r.Fetched), string(bytes.ToValidUTF8(r.Body, []byte("\uFFFD"))))
-			for _, v := range r.Columns {
-				if s, ok := v.(string); ok {
-					v = encode(s)
-				}
-				args = append(args, v)
-			}
-			if _, err := t.exec(j.insert, args...); err != nil {
+		for list := range slices.Chunk(records, insertedAtOnce) {
+			if err := j.insertFew(t, list); err != nil {
 				return err
 			}
 		}
@@ -59,6 +52,31 @@ func (j *job) insertAll(t *transaction, records []Record) error {
 	}
 	for list := range slices.Chunk(records, 1000) {
 		if _, err := t.exec(j.insert, j.arrays(list)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// insertFew adds at most insertedAtOnce records to SQLite.
+func (j *job) insertFew(t *transaction, records []Record) error {
+	args := make([]any, 0, len(records)*(4+len(j.is.Columns)))
+	for _, r := range records {
+		args = append(args, encode(r.ID), encode(r.Unit), j.engine.dialect.at(r.Fetched), string(bytes.ToValidUTF8(r.Body, []byte("\uFFFD"))))
+		for _, v := range r.Columns {
+			if s, ok := v.(string); ok {
+				v = encode(s)
+			}
+			args = append(args, v)
+		}
+	}
+	if len(records) == insertedAtOnce {
+		_, err := t.exec(j.inserts, args...)
+		return err
+	}
+	each := 4 + len(j.is.Columns)
+	for list := range slices.Chunk(args, each) {
+		if _, err := t.exec(j.insert, list...); err != nil {
 			return err
 		}
 	}
