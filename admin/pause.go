@@ -46,7 +46,7 @@ func (p pauses) begin(w http.ResponseWriter, r *http.Request, site string, ask p
 	one := status.Pause{Reason: ask.Reason, Since: time.Now().UTC().Truncate(time.Millisecond)}
 	if ask.For != "" {
 		d, err := policy.ParseDuration(ask.For)
-		if err != nil || d <= 0 {
+		if err != nil {
 			refuse(w, http.StatusBadRequest, quoted(ask.For)+" is no time for a pause; write for example 30m or 2h")
 			return false
 		}
@@ -91,7 +91,7 @@ func (p pauses) button(w http.ResponseWriter, r *http.Request) {
 	site, done := r.PostForm.Get("site"), false
 	switch r.PostForm.Get("do") {
 	case "pause":
-		done = p.begin(w, r, site, pauseAsk{Reason: "on the page"})
+		done = p.begin(w, r, site, pauseAsk{Reason: "with the button on the page"})
 	case "resume":
 		done = p.end(w, r, site)
 	default:

@@ -10,7 +10,7 @@ import (
 	"github.com/abide-proxy/abide/queue"
 )
 
-// tunnel is a tunnel that waits: its site.
+// tunnel is what the queue has of a tunnel that waits: the name of its site.
 type tunnel string
 
 // limits are what holds a tunnel: the pause of its site. Requests inside are not seen, so no other
@@ -25,6 +25,9 @@ func (t tunnel) limits(st *Snapshot) [][]queue.Limit {
 // WaitForTunnel holds a tunnel to a target while the operator has paused the site.
 func (s *Dispatcher) WaitForTunnel(ctx context.Context, to policy.Target, client string, o RequestOptions) *problem.Problem {
 	st := s.Current()
+	if len(st.own) == 0 {
+		return nil // the operator has set nothing
+	}
 	site := st.policy.Match(to).Site
 	limits := tunnel(site).limits(st)
 	if limits == nil || st.policy.Observes() {

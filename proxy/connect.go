@@ -31,7 +31,9 @@ func (h *connectHandler) serve(w http.ResponseWriter, r *http.Request, snapshot 
 	}
 	o := opening{opener: &h.opener, snapshot: snapshot, host: host, port: port, client: client, via: dispatch.JoinVia("", r.Header["Via"]), options: options}
 	if port == 80 {
-		o.openCleartext(w, r)
+		if o.wait(w, r, "http") {
+			o.openCleartext(w, r)
+		}
 		return
 	}
 	conn := connOf(r)
@@ -41,9 +43,10 @@ func (h *connectHandler) serve(w http.ResponseWriter, r *http.Request, snapshot 
 	if https.Why == policy.UnreadConstrained {
 		h.interception.warnConstrained(host)
 	}
-	if https.Open {
-		o.intercept(w, r)
-	} else {
+	switch {
+	case https.Open:
+		o.intercept(w, r) // the requests inside wait
+	case o.wait(w, r, "https"):
 		o.tunnel(w, r, https.Why)
 	}
 }

@@ -75,12 +75,6 @@ func (o *opening) hijack(w http.ResponseWriter) (*clientConn, error) {
 
 // tunnel connects to the site first, so that a failure has a status, and then relays bytes.
 func (o *opening) tunnel(w http.ResponseWriter, r *http.Request, why policy.Unread) {
-	if no := o.wait(r, "https"); no != nil {
-		if r.Context().Err() == nil {
-			refuse(o.metrics, w, r, no)
-		}
-		return
-	}
 	bytes := o.byteBudget(r, "https")
 	defer o.dispatcher.ReleaseTunnelBytes(bytes)
 	origin, err := o.dial(upstream.WithMeter(r.Context(), bytes))
@@ -99,10 +93,15 @@ func (o *opening) tunnel(w http.ResponseWriter, r *http.Request, why policy.Unre
 	o.relay(conn, origin)
 }
 
-// wait holds the tunnel while the operator has paused the site.
-func (o *opening) wait(r *http.Request, scheme string) *problem.Problem {
+// wait holds the CONNECT while the operator has paused the site. It answers a CONNECT that may not
+// wait so long, and is false then.
+func (o *opening) wait(w http.ResponseWriter, r *http.Request, scheme string) bool {
 	x := dispatch.Request{Client: o.client, Address: connOf(r).name()}
-	return o.dispatcher.WaitForTunnel(r.Context(), o.target(scheme), x.ClientName(), o.options)
+	no := o.dispatcher.WaitForTunnel(r.Context(), o.target(scheme), x.ClientName(), o.options)
+	if no != nil && r.Context().Err() == nil {
+		refuse(o.metrics, w, r, no)
+	}
+	return no == nil
 }
 
 // byteBudget is the budget that a tunnel takes its bytes from. The caller must release it.
@@ -210,11 +209,6 @@ func (o *opening) openCleartext(w http.ResponseWriter, r *http.Request) {
 	case looksLikeHTTP(first):
 		o.give(conn, conn, "http")
 	default:
-		if no := o.wait(r, "http"); no != nil {
-			o.metrics.Refused(no.Reason)
-			conn.Close()
-			return
-		}
 		bytes := o.byteBudget(r, "http")
 		defer o.dispatcher.ReleaseTunnelBytes(bytes)
 		origin, err := o.dial(upstream.WithMeter(context.WithoutCancel(r.Context()), bytes))

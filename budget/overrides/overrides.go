@@ -149,9 +149,11 @@ func (v *Overrides) change(site string, set func(o *Override)) error {
 	if next == nil {
 		next = bySite{}
 	}
-	one := next[site]
+	was := next[site]
+	one := was
 	set(&one)
-	if one.Limits != nil {
+	// Limits that were set before stay, also where a new configuration has no room for them.
+	if one.Limits != nil && (was.Limits == nil || !sameLimits(was.Limits, one.Limits)) {
 		if err := v.o.Plans.Fits(site, one.Limits); err != nil {
 			return fmt.Errorf("the limits of %s: %w", site, err)
 		}

@@ -1,9 +1,16 @@
 package overrides
 
 import (
+	"errors"
+	"io"
+	"sync"
 	"testing"
+	"time"
+
+	"github.com/sirupsen/logrus"
 
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/status"
 )
 
 func TestWhatCanBeASite(t *testing.T) {
@@ -23,5 +30,49 @@ func TestWhatCanBeASite(t *testing.T) {
 		if got := canBe(p, name); got != want {
 			t.Errorf("%q: %v", name, got)
 		}
+	}
+}
+
+// room are plans that may have no room for limits any more.
+type room struct {
+	sync.Mutex
+	policy *policy.Policy
+	none   bool
+}
+
+func (r *room) Policy() *policy.Policy { return r.policy }
+func (r *room) Apply() error           { return nil }
+func (r *room) Fits(string, []policy.Limit) error {
+	if r.none {
+		return errors.New("there is no room")
+	}
+	return nil
+}
+
+func TestASiteWhoseLimitsDoNotFitAnyMoreIsPausedAndResumed(t *testing.T) {
+	p, err := policy.Load(policy.Source{Path: "test.yaml", Data: []byte("data: none\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	r := &room{policy: p}
+	v := New(Options{Plans: r, Log: log})
+	limits := []byte(`{"limits":[{"requests":5,"per":"1m"}]}`)
+	if err := v.Set(t.Context(), "api.test", limits); err != nil {
+		t.Fatal(err)
+	}
+	r.none = true
+	if err := v.Pause(t.Context(), "api.test", status.Pause{Since: time.Now()}); err != nil {
+		t.Error(err)
+	}
+	if was, err := v.Resume(t.Context(), "api.test"); err != nil || !was {
+		t.Errorf("%v, %v", was, err)
+	}
+	if one := v.All()["api.test"]; len(one.Limits) != 1 || one.Pause != nil {
+		t.Errorf("%+v", one)
+	}
+	if err := v.Set(t.Context(), "other.test", limits); err == nil {
+		t.Error("limits are set that do not fit")
 	}
 }

@@ -42,8 +42,8 @@ func askLive(ctx context.Context, address string, token policy.Secret, query url
 }
 
 // callAPI sends a request for a path of the admin API to address, until ctx is done. send is
-// its body in JSON; nil: it has none. does describes the endpoint in errors: "explains". A problem document is returned as a
-// *problem.
+// its body in JSON; nil: it has none. does describes the endpoint in errors: "explains". A
+// problem document is returned as a *problem.
 func callAPI(ctx context.Context, method, address string, token policy.Secret, path string, send any, does string) ([]byte, error) {
 	var sent io.Reader
 	if send != nil {

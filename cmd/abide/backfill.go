@@ -113,7 +113,7 @@ func runBackfill(cmd *cobra.Command, job *policy.Job, errs io.Writer, retry bool
 	if err != nil {
 		return err
 	}
-	if err := rememberJob(j.policy.Data, known(job, "backfill")); err != nil {
+	if err := rememberJob(j.policy.Data, knownJobOf(job, "backfill")); err != nil {
 		j.log.Warnf("\"abide jobs\" does not list this job: %v", err)
 	}
 	if retry {

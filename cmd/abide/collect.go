@@ -82,7 +82,7 @@ func runCollect(cmd *cobra.Command, job *policy.Job, rounds int, quiet bool, wri
 		return fmt.Errorf("%s: %w", job.Name, err)
 	}
 	defer release()
-	if err := rememberJob(j.policy.Data, known(job, "collect")); err != nil {
+	if err := rememberJob(j.policy.Data, knownJobOf(job, "collect")); err != nil {
 		j.log.Warnf("\"abide jobs\" does not list this job: %v", err)
 	}
 	c, err := collect.New(cmd.Context(), collect.Options{

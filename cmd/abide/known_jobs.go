@@ -28,8 +28,8 @@ type knownJob struct {
 	Output string `json:"output,omitempty"` // absolute path of the SQLite file; "": the job file has the URL
 }
 
-// known is what is remembered of a job.
-func known(job *policy.Job, kind string) knownJob {
+// knownJobOf is what is remembered of a job.
+func knownJobOf(job *policy.Job, kind string) knownJob {
 	return knownJob{job.Name, kind, job.File, job.Output.File}
 }
 
@@ -105,7 +105,7 @@ func findJob(data, name string) (knownJob, error) {
 		if err != nil {
 			return knownJob{}, err
 		}
-		return known(job, ""), nil
+		return knownJobOf(job, ""), nil
 	}
 	list, err := knownJobs(data)
 	if err != nil {

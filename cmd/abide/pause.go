@@ -34,7 +34,7 @@ status does.`,
 		Example: `  abide pause api.example.com
   abide pause api.example.com --for 2h --reason "they migrate their database"`,
 		Args: arguments(cobra.ExactArgs(1)),
-		RunE: func(cmd *cobra.Command, args []string) error { return steerSite(cmd, args[0], "pause", ask) },
+		RunE: func(cmd *cobra.Command, args []string) error { return changePause(cmd, args[0], "pause", ask) },
 	}
 	cmd.Flags().StringVar(&ask.For, "for", "", "end the pause after this `time`, such as 30m or 2h")
 	cmd.Flags().StringVar(&ask.Reason, "reason", "", "`text` that is shown where requests wait")
@@ -49,12 +49,12 @@ func resumeCommand() *cobra.Command {
 It ends with 1 where the site is not paused.`,
 		Example: `  abide resume api.example.com`,
 		Args:    arguments(cobra.ExactArgs(1)),
-		RunE:    func(cmd *cobra.Command, args []string) error { return steerSite(cmd, args[0], "resume", nil) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return changePause(cmd, args[0], "resume", nil) },
 	}
 }
 
-// steerSite pauses or resumes a site at each running abide, and prints how the site is then.
-func steerSite(cmd *cobra.Command, site, what string, ask any) error {
+// changePause pauses or resumes a site at each running abide, and prints how the site is then.
+func changePause(cmd *cobra.Command, site, what string, ask any) error {
 	list, api, err := findRunning(cmd)
 	if err != nil {
 		return err
@@ -63,7 +63,7 @@ func steerSite(cmd *cobra.Command, site, what string, ask any) error {
 	var failed, absent []error
 	done := 0
 	for _, one := range list {
-		err := steerSiteAt(cmd.Context(), cmd.OutOrStdout(), api, one, site, what, ask)
+		err := changePauseAt(cmd.Context(), cmd.OutOrStdout(), api, one, site, what, ask)
 		var refused *problem
 		switch {
 		case err == nil:
@@ -80,7 +80,7 @@ func steerSite(cmd *cobra.Command, site, what string, ask any) error {
 	return errors.Join(failed...)
 }
 
-func steerSiteAt(ctx context.Context, out io.Writer, api adminAPI, one registration, site, what string, ask any) error {
+func changePauseAt(ctx context.Context, out io.Writer, api adminAPI, one registration, site, what string, ask any) error {
 	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
 	defer cancel()
 	const does = "pauses sites"

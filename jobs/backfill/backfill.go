@@ -32,7 +32,7 @@ type Options struct {
 	Pages   func(c *output.Claim) (Walk, error)
 	Process string                           // unique among the processes of the job
 	Log     func(format string, args ...any) // a line of the log
-	Warn    func(format string, args ...any) // one about what somebody may have to do something
+	Warn    func(format string, args ...any) // a warning in the log
 	Limited func() string                    // what holds the job's requests back now; "": nothing
 	Ends    func(requests int64) time.Time   // when the limits allow so many more requests; zero: unknown
 }

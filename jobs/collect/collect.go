@@ -32,7 +32,7 @@ type Options struct {
 	Sender  send.Sender
 	Units   iter.Seq2[output.Unit, error]    // the items of the job
 	Log     func(format string, args ...any) // a line of the log
-	Warn    func(format string, args ...any) // one about what somebody may have to do something
+	Warn    func(format string, args ...any) // a warning in the log
 	Written func(r *output.Record) error     // is called for each record, after it was written
 	Limited func() string                    // what holds the job's requests back now; "": nothing
 }
