@@ -114,3 +114,9 @@ func (f From) public() []netip.Prefix {
 	}
 	return found
 }
+
+// fromNode is the schema of access.from.
+func fromNode() node {
+	one := eitherNode(wordNode("any", "loopback", "private"), networkNode())
+	return eitherNode(one, sequenceNode(one, 1))
+}

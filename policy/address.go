@@ -112,3 +112,13 @@ var ownNetworks = []string{
 	"100.64.0.0/10", // carriers, and private overlays
 	"::1/128", "fc00::/7", "fe80::/10",
 }
+
+// listenNode is what parseListen reads, as far as a pattern tells.
+func listenNode() node {
+	return patternNode(`^(?:[^:/\s]*|\[[^\]]+\]):[0-9]{1,5}$`).suchAs("127.0.0.1:3128", ":3128")
+}
+
+// networkNode is what parsePrefix reads, as far as a pattern tells.
+func networkNode() node {
+	return patternNode(`^[0-9A-Fa-f:.]+(?:/[0-9]{1,3})?$`).suchAs("10.0.0.0/8")
+}

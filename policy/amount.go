@@ -40,3 +40,11 @@ func parseConcurrency(s string) (int64, error) {
 	}
 	return parseAmount(s)
 }
+
+// amountNode is what parseAmount reads.
+func amountNode() node {
+	return node{"type": []string{"integer", "string"}, "minimum": 1, "maximum": int64(mostAmount), "pattern": `^\s*` + positivePattern + `\s*$`}
+}
+
+// bytesNode is what parseBytes reads.
+func bytesNode() node { return sizeNode() }

@@ -128,7 +128,7 @@ func TestCF04_TypesThatSurprise(t *testing.T) {
 		t.Helper()
 		for _, v := range []string{value, `"` + value + `"`, "'" + value + "'"} {
 			text := fmt.Sprintf(key, v)
-			_, err := Load(Source{Path: "abide.yaml", Data: []byte(text)})
+			_, err := loadSource(t, Source{Path: "abide.yaml", Data: []byte(text)})
 			switch {
 			case want == "" && err != nil:
 				t.Errorf("%s: %v", text, err)
@@ -189,7 +189,7 @@ func TestCF04_TypesThatSurprise(t *testing.T) {
 	for _, v := range []string{"2", "0/s", "-1/s", "1e3/s", "2/", "/s", "2/x", "NaN/s", "2/0s", "2/s/s"} {
 		both(rate, v, " ")
 	}
-	if _, err := Load(Source{Environ: []string{"ABIDE_TIMEOUTS_IDLE=90"}}); err == nil || !strings.HasPrefix(err.Error(), "ABIDE_TIMEOUTS_IDLE: timeouts.idle: ") {
+	if _, err := loadSource(t, Source{Environ: []string{"ABIDE_TIMEOUTS_IDLE=90"}}); err == nil || !strings.HasPrefix(err.Error(), "ABIDE_TIMEOUTS_IDLE: timeouts.idle: ") {
 		t.Error(err)
 	}
 }
@@ -233,7 +233,7 @@ func TestCF09_VariablesInSecrets(t *testing.T) {
 		"${}":             "not the name of a variable",
 	} {
 		for _, text := range []string{"log: {}\nadmin:\n  token: \"%s\"\n", "access:\n  clients:\n    - {name: a, secret: \"%s\"}\n"} {
-			_, err := Load(Source{Path: "abide.yaml", Data: fmt.Appendf(nil, text, written), Lookup: environ(env...)})
+			_, err := loadSource(t, Source{Path: "abide.yaml", Data: fmt.Appendf(nil, text, written), Lookup: environ(env...)})
 			if err == nil || !strings.Contains(err.Error(), "abide.yaml:3: ") || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v", written, err)
 			}
@@ -250,14 +250,14 @@ func TestCF09_VariablesInSecrets(t *testing.T) {
 		"pools: {a: {tokens: [" + canary + "]}}", "pools: {a: {tokens: [{" + canary + ": x, " + canary + ": y}]}}", "pools: {a: {tokens: {" + canary + ": x}}}", "pools: {a: {env: A, put: \"Authorization: Bearer " + canary + "\"}}",
 		"admin: {token: [" + canary + "]}", "admin: {token: !!str " + canary + "}", "admin: {token: *" + canary + "}", "admin: {token: \"" + canary + "\\z\"}",
 	} {
-		_, err := Load(Source{Path: "abide.yaml", Data: []byte(text), Lookup: environ(env...)})
+		_, err := loadSource(t, Source{Path: "abide.yaml", Data: []byte(text), Lookup: environ(env...)})
 		if err == nil || strings.Contains(err.Error(), canary) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
 	refuse(t, "log: {level: \"${A}\"}", "in secrets only")
 	refuse(t, "sites: [{host: \"${A}.test\"}]", "in secrets only")
-	p, err := Load(Source{Environ: []string{"ABIDE_ADMIN_TOKEN=a$b${c}"}})
+	p, err := loadSource(t, Source{Environ: []string{"ABIDE_ADMIN_TOKEN=a$b${c}"}})
 	if err != nil || p.Admin.Token.Reveal() != "a$b${c}" {
 		t.Errorf("a secret of the environment was not taken as it is: %v", err)
 	}

@@ -31,10 +31,26 @@ type decoder struct {
 // reader reads the value of a key: the node, and the dotted path that faults name.
 type reader func(n *yaml.Node, path string)
 
-// field is one key of a mapping.
+// value is how the value of a key is read, and what the JSON Schema says of it. Both are
+// written at one place, so that the schema has what is read.
+type value struct {
+	read   reader
+	schema func() node
+}
+
+// field is one key of a mapping, and a sentence about it.
 type field struct {
-	name string
-	read reader
+	name, doc string
+	value
+	needed bool
+}
+
+// optional is a key that may be left out.
+func optional(name, doc string, v value) field { return field{name: name, doc: doc, value: v} }
+
+// required is a key that its mapping needs.
+func required(name, doc string, v value) field {
+	return field{name: name, doc: doc, value: v, needed: true}
 }
 
 func (d *decoder) fail(n *yaml.Node, path string, err error) {
@@ -88,7 +104,7 @@ func (d *decoder) enter(n *yaml.Node, path string) (real *yaml.Node, leave func(
 	return n, leave, true
 }
 
-// mapping reads the keys of a mapping, each at most once.
+// mapping reads the keys of a mapping, each at most once, and reports those that are missing.
 func (d *decoder) mapping(n *yaml.Node, path string, fields ...field) (set map[string]*yaml.Node) {
 	set = map[string]*yaml.Node{}
 	private := slices.ContainsFunc(fields, func(f field) bool { return f.name == "secret" })
@@ -101,6 +117,11 @@ func (d *decoder) mapping(n *yaml.Node, path string, fields ...field) (set map[s
 		set[name] = value
 		fields[i].read(value, path)
 	})
+	for _, f := range fields {
+		if f.needed && set[f.name] == nil && isMapping(n) {
+			d.failf(n, path, "needs %s", f.name)
+		}
+	}
 	return set
 }
 

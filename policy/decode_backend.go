@@ -37,28 +37,40 @@ func readBackends(d *decoder, n *yaml.Node, path string) (all []Backend, at []pl
 func readBackend(d *decoder, n *yaml.Node, path string) (b Backend, ok bool) {
 	before := d.count()
 	b.Weight = 1
-	origin := parsed(d, &b.Target, parseOrigin)
 	if isMapping(n) {
-		set := d.mapping(n, path,
-			field{"url", origin},
-			field{"name", func(n *yaml.Node, path string) {
-				if s, ok := d.scalar(n, path, plainText); ok {
-					if b.Name = s; !backendName.MatchString(s) {
-						d.failf(n, path, "is not a name for a backend: letters, digits and . _ - do")
-					}
-				}
-			}},
-			field{"weight", d.number(&b.Weight, 1, mostWeight)},
-			field{"limits", func(n *yaml.Node, path string) { b.Limits, b.Own = readLimits(d, n, path, ofRule), true }},
-		)
-		d.need(n, path, set, "url")
+		d.mapping(n, path, backendFields(d, &b)...)
 	} else {
-		origin(n, path)
+		parsed(d, &b.Target, parseOrigin, originNode).read(n, path)
 	}
 	if b.Target != (Target{}) && b.Name == "" {
 		b.Name = b.usualName()
 	}
 	return b, d.count() == before && b.Target != (Target{})
+}
+
+// backendFields are the keys of a backend.
+func backendFields(d *decoder, b *Backend) []field {
+	return []field{
+		required("url", "The origin of the server.", parsed(d, &b.Target, parseOrigin, originNode)),
+		optional("name", "What the backend is called.", value{func(n *yaml.Node, path string) {
+			if s, ok := d.scalar(n, path, plainText); ok {
+				if b.Name = s; !backendName.MatchString(s) {
+					d.failf(n, path, "is not a name for a backend: letters, digits and . _ - do")
+				}
+			}
+		}, func() node { return patternNode(backendName.String()) }}),
+		optional("weight", "Its share beside other backends.", d.number(&b.Weight, 1, mostWeight)),
+		optional("limits", "Limits of its own, in place of those of the rule.", value{
+			func(n *yaml.Node, path string) { b.Limits, b.Own = readLimits(d, n, path, ofRule), true },
+			limitsNode,
+		}),
+	}
+}
+
+// backendsNode is the schema of a rule's backends.
+func backendsNode() node {
+	one := eitherNode(originNode(), objectNode(backendFields(nil, &Backend{})))
+	return eitherNode(one, sequenceNode(one, 1))
 }
 
 // checkBackends refuses backends that the rule is about: what goes there would come

@@ -24,17 +24,7 @@ func readDialect(d *decoder, n *yaml.Node, path string) *learn.Dialect {
 	g := &dialecting{d, path, map[string]*yaml.Node{}}
 	out := &learn.Dialect{}
 	before := d.count()
-	set := d.mapping(n, path,
-		field{"headers", func(n *yaml.Node, path string) { out.Headers = g.headers(n, path, headerSpelling) }},
-		field{"body", func(n *yaml.Node, path string) { out.Body = g.headers(n, path, strings.TrimSpace) }},
-		field{"refusals", func(n *yaml.Node, path string) { out.Refusals = g.refusals(n, path) }},
-		field{"reset_unit", parsed(d, &out.ResetUnit, parseTimeUnit)},
-		field{"retry_unit", parsed(d, &out.RetryUnit, parseTimeUnit)},
-		field{"scope", parsed(d, &out.Scope, parseScope)},
-		field{"statuses", listed(d, &out.Statuses, g.status)},
-		field{"paths", listed(d, &out.Paths, d.label)},
-		field{"apart", listed(d, &out.Apart, g.apart)},
-	)
+	set := d.mapping(n, path, g.fields(out)...)
 	if d.count() > before || !isMapping(n) {
 		return nil
 	}
@@ -51,6 +41,23 @@ func readDialect(d *decoder, n *yaml.Node, path string) *learn.Dialect {
 		g.explain(n, err)
 	}
 	return out
+}
+
+// fields are the keys of a dialect.
+func (g *dialecting) fields(out *learn.Dialect) []field {
+	headers := func() node { return sequenceNode(objectNode((&headerReading{dialecting: g}).fields()), 1) }
+	refusals := func() node { return sequenceNode(objectNode(g.refusalFields(&learn.Refusal{})), 1) }
+	return []field{
+		optional("headers", "Headers of an answer that say something about a limit.", value{func(n *yaml.Node, path string) { out.Headers = g.headers(n, path, headerSpelling) }, headers}),
+		optional("body", "Members of a JSON body that say something about a limit.", value{func(n *yaml.Node, path string) { out.Body = g.headers(n, path, strings.TrimSpace) }, headers}),
+		optional("refusals", "Answers that refuse a request for a limit.", value{func(n *yaml.Node, path string) { out.Refusals = g.refusals(n, path) }, refusals}),
+		optional("reset_unit", "The unit of a bare number that says when a limit is renewed.", parsed(g.decoder, &out.ResetUnit, parseTimeUnit, timeUnitNode)),
+		optional("retry_unit", "The unit of a bare number that says when to ask again.", parsed(g.decoder, &out.RetryUnit, parseTimeUnit, timeUnitNode)),
+		optional("scope", "Which requests a refusal is about.", g.scope(&out.Scope)),
+		optional("statuses", "Statuses that refuse a request for a limit.", listed(g.decoder, &out.Statuses, g.status)),
+		optional("paths", "The paths whose answers are read so.", listed(g.decoder, &out.Paths, g.pathPrefix)),
+		optional("apart", "Patterns of paths with limits of their own.", listed(g.decoder, &out.Apart, g.apart)),
+	}
 }
 
 // explain reports a fault that learn found at the node that it names.
@@ -89,79 +96,111 @@ func headerSpelling(name string) string {
 	return strings.Replace(name, "rate-limit", "ratelimit", 1)
 }
 
+// pathPrefix is one of paths. That it begins with a slash is checked when all are read.
+func (g *dialecting) pathPrefix(to *string) value {
+	return value{g.label(to).read, func() node { return patternNode("^/") }}
+}
+
 // apart reads one of the paths of apart, and keeps where it is.
-func (g *dialecting) apart(to *string) reader {
-	return func(n *yaml.Node, path string) {
-		g.label(to)(n, path)
+func (g *dialecting) apart(to *string) value {
+	return value{func(n *yaml.Node, path string) {
+		g.label(to).read(n, path)
 		g.at[strings.TrimPrefix(path, g.path+".")] = n
-	}
+	}, func() node { return patternNode("^/") }}
 }
 
 func (g *dialecting) headers(n *yaml.Node, path string, spelling func(string) string) []learn.Header {
 	var all []learn.Header
 	g.elements(n, path, func(n *yaml.Node, path string) map[string]*yaml.Node {
-		var (
-			h              learn.Header
-			is, form, unit string
-		)
-		set := g.mapping(n, path,
-			field{"name", g.label(&h.Name)},
-			field{"is", g.word(&is, learn.Roles()...)},
-			field{"form", g.word(&form, learn.Forms()...)},
-			field{"of", g.label(&h.Of)},
-			field{"unit", g.word(&unit, "requests", "tokens", "points", "content-bytes", "weight", "concurrent-requests", "percent")},
-			field{"scope", parsed(g.decoder, &h.Scope, parseScope)},
-			field{"method", parsed(g.decoder, &h.Method, parseMethod)},
-			field{"in", parsed(g.decoder, &h.In, parseTimeUnit)},
-			field{"window", parsed(g.decoder, &h.Window, ParseDuration)},
-			field{"windows", func(n *yaml.Node, path string) {
-				g.list(n, path, func(_ int, n *yaml.Node, path string) {
-					var window time.Duration
-					parsed(g.decoder, &window, ParseDuration)(n, path)
-					h.Windows = append(h.Windows, window)
-				})
-			}},
-			field{"aligned", g.truth(&h.Aligned)},
-		)
-		g.need(n, path, set, "name", "is")
-		if unit == "requests" {
-			unit = string(learn.Requests)
-		}
-		h.Name, h.Is, h.Form, h.Unit = spelling(h.Name), learn.Role(is), learn.Form(form), learn.Unit(unit)
-		all = append(all, h)
+		r := &headerReading{dialecting: g}
+		set := g.mapping(n, path, r.fields()...)
+		all = append(all, r.done(spelling))
 		return set
 	})
 	return all
+}
+
+// headerReading is what a header says, while it is being read.
+type headerReading struct {
+	*dialecting
+	learn.Header
+	is, form, unit string
+}
+
+// fields are the keys of a header, or of a member of a body.
+func (r *headerReading) fields() []field {
+	d, h := r.decoder, &r.Header
+	return []field{
+		required("name", "The name of the header, or the path of the member of the body.", r.label(&h.Name)),
+		required("is", "What its value says.", r.word(&r.is, learn.Roles()...)),
+		optional("form", "How its value is written.", r.word(&r.form, learn.Forms()...)),
+		optional("of", "The limit that it is about, where a site has several.", r.label(&h.Of)),
+		optional("unit", "What the limit counts.", r.word(&r.unit, "requests", "tokens", "points", "content-bytes", "weight", "concurrent-requests", "percent")),
+		optional("scope", "Which requests the limit is about.", r.scope(&h.Scope)),
+		optional("method", "The method of the requests that the limit is about.", parsed(d, &h.Method, parseMethod, methodNode)),
+		optional("in", "The unit of a bare number.", parsed(d, &h.In, parseTimeUnit, timeUnitNode)),
+		optional("window", "The window of the limit.", parsed(d, &h.Window, ParseDuration, durationNode)),
+		optional("windows", "The windows of the limits, where the value has several numbers.", value{func(n *yaml.Node, path string) {
+			r.list(n, path, func(_ int, n *yaml.Node, path string) {
+				var window time.Duration
+				parsed(d, &window, ParseDuration, durationNode).read(n, path)
+				h.Windows = append(h.Windows, window)
+			})
+		}, func() node { return listNode(durationNode()) }}),
+		optional("aligned", "Whether the windows begin on the clock, in UTC.", r.truth(&h.Aligned)),
+	}
+}
+
+// done is the header that was read.
+func (r *headerReading) done(spelling func(string) string) learn.Header {
+	if r.unit == "requests" {
+		r.unit = string(learn.Requests)
+	}
+	h := r.Header
+	h.Name, h.Is, h.Form, h.Unit = spelling(h.Name), learn.Role(r.is), learn.Form(r.form), learn.Unit(r.unit)
+	return h
 }
 
 func (g *dialecting) refusals(n *yaml.Node, path string) []learn.Refusal {
 	var all []learn.Refusal
 	g.elements(n, path, func(n *yaml.Node, path string) map[string]*yaml.Node {
 		var r learn.Refusal
-		set := g.mapping(n, path,
-			field{"status", listed(g.decoder, &r.Status, g.status)},
-			field{"says", listed(g.decoder, &r.Says, g.label)},
-			field{"in", func(n *yaml.Node, path string) {
-				g.label(&r.In)(n, path)
-				r.In = strings.ToLower(strings.TrimSpace(r.In))
-			}},
-			field{"and", g.label(&r.And)},
-			field{"scope", parsed(g.decoder, &r.Scope, parseScope)},
-			field{"wait", parsed(g.decoder, &r.Wait, ParseDuration)},
-			field{"until", parsed(g.decoder, &r.Until, parseTimezone)},
-			field{"key", g.label(&r.Key)},
-			field{"prose", g.label(&r.Prose)},
-			field{"spent", g.truth(&r.Spent)},
-			field{"lock", g.truth(&r.Lock)},
-			field{"permanent", g.truth(&r.Permanent)},
-			field{"fine", g.truth(&r.Fine)},
-			field{"hint", g.truth(&r.Hint)},
-		)
-		g.need(n, path, set, "says")
+		set := g.mapping(n, path, g.refusalFields(&r)...)
 		all = append(all, r)
 		return set
 	})
 	return all
+}
+
+// refusalFields are the keys of a refusal.
+func (g *dialecting) refusalFields(r *learn.Refusal) []field {
+	d := g.decoder
+	return []field{
+		optional("status", "Statuses of such an answer, any from 400 on if it is left out.", listed(d, &r.Status, g.status)),
+		required("says", "Texts of which the answer has one.", listed(d, &r.Says, g.label)),
+		optional("in", "Where the text is: a header, or the body if it is left out.", value{func(n *yaml.Node, path string) {
+			g.label(&r.In).read(n, path)
+			r.In = strings.ToLower(strings.TrimSpace(r.In))
+		}, filledNode}),
+		optional("and", "A text that the answer has besides.", g.label(&r.And)),
+		optional("scope", "Which requests the refusal is about.", g.scope(&r.Scope)),
+		optional("wait", "How long to wait.", parsed(d, &r.Wait, ParseDuration, durationNode)),
+		optional("until", "The time zone whose midnight ends the refusal.", parsed(d, &r.Until, parseTimezone, timezoneNode)),
+		optional("key", "The member of the JSON body with the seconds to wait.", g.label(&r.Key)),
+		optional("prose", "The text before the seconds to wait.", g.label(&r.Prose)),
+		optional("spent", "Whether the announced limits are used up, whatever they say.", g.truth(&r.Spent)),
+		optional("lock", "Whether another request held a lock, so that no rate was exceeded.", g.truth(&r.Lock)),
+		optional("permanent", "Whether waiting does not help.", g.truth(&r.Permanent)),
+		optional("fine", "Whether the answer is no refusal after all.", g.truth(&r.Fine)),
+		optional("hint", "Whether the answer is no refusal, and its wait applies.", g.truth(&r.Hint)),
+	}
+}
+
+// scope is the value that says which requests a limit or a refusal is about.
+func (g *dialecting) scope(to *learn.Scope) value {
+	return parsed(g.decoder, to, parseScope, func() node {
+		return wordNode(learn.Token.String(), learn.Route.String(), learn.Site.String())
+	})
 }
 
 func parseScope(s string) (learn.Scope, error) {
@@ -171,4 +210,4 @@ func parseScope(s string) (learn.Scope, error) {
 }
 
 // status is the reader of a status of an answer.
-func (g *dialecting) status(to *int) reader { return g.number(to, 100, 599) }
+func (g *dialecting) status(to *int) value { return g.number(to, 100, 599) }

@@ -21,32 +21,46 @@ var pageKeys = map[string]string{
 	NextPages:   "next | size size_param more total",
 }
 
+// pageStyles are all styles.
+var pageStyles = []string{"none", AutoPages, OffsetPages, PagePages, CursorPages, LinkPages, NextPages}
+
+// pageReading is what paginate says, while it is being read.
+type pageReading struct {
+	style string
+	first int // -1 if it is not written
+}
+
+// pageFields are the keys of paginate.
+func (r *jobReader) pageFields(reading *pageReading) []field {
+	to := &r.job.Paginate
+	return []field{
+		optional("style", "How pages follow each other.", r.word(&reading.style, pageStyles...)),
+		optional("param", "The parameter of the query with the offset, the page or the cursor.", r.label(&to.Param)),
+		optional("size", "Records of a full page.", r.number(&to.Size, 1, 1_000_000)),
+		optional("size_param", "The parameter of the query with the size.", r.label(&to.SizeParam)),
+		optional("first", "The first page or offset.", r.number(&reading.first, 0, 1_000_000)),
+		optional("next", "The path of the cursor or of the URL in the body.", r.jsonPath(&to.Next)),
+		optional("header", "The header that has the cursor.", r.label(&to.Header)),
+		optional("more", "The path of a true or false in the body.", r.jsonPath(&to.More)),
+		optional("total", "The path of the number of all records.", r.jsonPath(&to.Total)),
+		optional("max_pages", "How many pages a unit has at most.", r.number(&to.MaxPages, 1, 1_000_000_000)),
+	}
+}
+
 // paginate reads how pages follow each other.
 func (r *jobReader) paginate(n *yaml.Node, path string) {
 	to := &r.job.Paginate
-	styles := []string{"none", AutoPages, OffsetPages, PagePages, CursorPages, LinkPages, NextPages}
-	style := ""
+	reading := pageReading{first: -1}
 	if isScalar(n) {
-		r.word(&style, styles...)(n, path)
+		r.word(&reading.style, pageStyles...).read(n, path)
 		n = &yaml.Node{Kind: yaml.MappingNode, Line: n.Line}
 	}
-	first := -1
-	set := r.mapping(n, path,
-		field{"style", r.word(&style, styles...)},
-		field{"param", r.label(&to.Param)},
-		field{"size", r.number(&to.Size, 1, 1_000_000)},
-		field{"size_param", r.label(&to.SizeParam)},
-		field{"first", r.number(&first, 0, 1_000_000)},
-		field{"next", r.jsonPath(&to.Next)},
-		field{"header", r.label(&to.Header)},
-		field{"more", r.jsonPath(&to.More)},
-		field{"total", r.jsonPath(&to.Total)},
-		field{"max_pages", r.number(&to.MaxPages, 1, 1_000_000_000)},
-	)
+	set := r.mapping(n, path, r.pageFields(&reading)...)
+	style, first := reading.style, reading.first
 	keys, known := pageKeys[style]
 	if !known {
 		if set["style"] == nil {
-			r.failf(n, path, "needs style: %s", strings.Join(styles, ", "))
+			r.failf(n, path, "needs style: %s", strings.Join(pageStyles, ", "))
 		}
 		return
 	}
@@ -89,7 +103,7 @@ func orElse(text, other string) string {
 func (r *jobReader) id(n *yaml.Node, path string) {
 	r.list(n, path, func(_ int, n *yaml.Node, path string) {
 		one := ""
-		r.jsonPath(&one)(n, path)
+		r.jsonPath(&one).read(n, path)
 		r.job.ID = append(r.job.ID, one)
 	})
 	if isEmpty(n) {
@@ -118,14 +132,14 @@ func (r *jobReader) columns(n *yaml.Node, path string) {
 	if isMapping(n) {
 		r.each(n, path, false, func(key, value *yaml.Node, name, path string) {
 			c := JobColumn{Name: name}
-			r.jsonPath(&c.Path)(value, path)
+			r.jsonPath(&c.Path).read(value, path)
 			add(key, path, c)
 		})
 		return
 	}
 	r.list(n, path, func(_ int, n *yaml.Node, path string) {
 		c := JobColumn{}
-		r.jsonPath(&c.Path)(n, path)
+		r.jsonPath(&c.Path).read(n, path)
 		c.Name = c.Path[strings.LastIndex(c.Path, ".")+1:]
 		add(n, path, c)
 	})

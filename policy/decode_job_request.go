@@ -16,23 +16,33 @@ import (
 func (r *jobReader) request(n *yaml.Node, path string) (idempotency bool) {
 	to := &r.job.Request
 	if isScalar(n) { // just the URL
-		parsed(r.decoder, &to.URL, parseJobURL)(n, path)
+		parsed(r.decoder, &to.URL, parseJobURL, jobURLNode).read(n, path)
 		return false
 	}
-	set := r.mapping(n, path,
-		field{"url", parsed(r.decoder, &to.URL, parseJobURL)},
-		field{"method", parsed(r.decoder, &to.Method, parseJobMethod)},
-		field{"headers", r.headers},
-		field{"body", parsed(r.decoder, &to.Body, func(s string) (string, error) { return s, nil })},
-		field{"idempotency", r.truth(&to.Idempotency)},
-		field{"priority", r.number(&to.Priority, 0, lowestPriority)},
-	)
-	r.need(n, path, set, "url")
+	set := r.mapping(n, path, r.requestFields()...)
 	if set["body"] != nil && to.Method == "GET" {
 		r.failf(set["body"], path+".body", "does not go with GET; set method")
 	}
 	return set["idempotency"] != nil
 }
+
+// requestFields are the keys of the request of a job.
+func (r *jobReader) requestFields() []field {
+	to := &r.job.Request
+	return []field{
+		required("url", "The URL of a unit.", parsed(r.decoder, &to.URL, parseJobURL, jobURLNode)),
+		optional("method", "The method, GET if it is left out.", parsed(r.decoder, &to.Method, parseJobMethod, func() node {
+			return eitherNode(wordNode(jobMethods...), patternNode("^[A-Za-z]+$"))
+		})),
+		optional("headers", "Headers of each request, whose values may have ${NAME}.", value{r.headers, func() node { return mapNode(headerName.String(), secretNode()) }}),
+		optional("body", "The body of each request.", r.plain(&to.Body)),
+		optional("idempotency", "Whether each unit has an Idempotency-Key.", r.truth(&to.Idempotency)),
+		optional("priority", "0, the most urgent, to 7.", r.number(&to.Priority, 0, lowestPriority)),
+	}
+}
+
+// jobURLNode is what parseJobURL reads, as far as a pattern tells.
+func jobURLNode() node { return patternNode("^" + anyCase("http") + `[sS]?://.`) }
 
 // parseJobURL reads a URL with placeholders.
 func parseJobURL(s string) (string, error) {
@@ -80,9 +90,9 @@ func isDateForm(form string) bool {
 	return one.Format(form) != other.Format(form)
 }
 
-func parseJobMethod(s string) (string, error) {
-	return parseWord(strings.ToUpper(s), "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "QUERY")
-}
+var jobMethods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "QUERY"}
+
+func parseJobMethod(s string) (string, error) { return parseWord(strings.ToUpper(s), jobMethods...) }
 
 // headerName is a token of RFC 9110.
 var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
@@ -103,7 +113,7 @@ func (r *jobReader) headers(n *yaml.Node, path string) {
 		if slices.ContainsFunc(r.job.Request.Headers, func(one JobHeader) bool { return strings.EqualFold(one.Name, name) }) {
 			r.failf(key, path, "is there twice")
 		}
-		r.secret(&h.Value)(value, path)
+		r.secret(&h.Value).read(value, path)
 		if err := checkPlaceholders(h.Value.Reveal()); err != nil {
 			r.fail(value, path, err)
 		}

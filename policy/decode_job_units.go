@@ -14,38 +14,50 @@ import (
 
 // dates reads the range of a job.
 func (r *jobReader) dates(n *yaml.Node, path string) {
-	to := JobRange{Step: JobStep{1, "d"}, Zone: time.UTC}
-	from, end := "", ""
-	set := r.mapping(n, path,
-		field{"from", r.plain(&from)},
-		field{"to", r.plain(&end)},
-		field{"step", parsed(r.decoder, &to.Step, parseJobStep)},
-		field{"timezone", parsed(r.decoder, &to.Zone, parseJobZone)},
-	)
-	r.need(n, path, set, "from", "to")
+	reading := &rangeReading{JobRange: JobRange{Step: JobStep{1, "d"}, Zone: time.UTC}}
+	set := r.mapping(n, path, r.rangeFields(reading)...)
+	to := reading.JobRange
 	r.job.Range = &to
 	if set["from"] == nil || set["to"] == nil || to.Zone == nil {
 		return
 	}
 	var err error
-	if to.From, err = parseJobDate(from, to.Zone); err != nil {
+	if to.From, err = parseJobDate(reading.from, to.Zone); err != nil {
 		r.fail(set["from"], path+".from", err)
 		return
 	}
-	if to.To, err = parseJobDate(end, to.Zone); err != nil {
+	if to.To, err = parseJobDate(reading.to, to.Zone); err != nil {
 		r.fail(set["to"], path+".to", err)
 		return
 	}
-	to.To = to.Step.lastOf(to.To, end)
+	to.To = to.Step.lastOf(to.To, reading.to)
 	if to.To.Before(to.From) {
 		r.failf(set["to"], path+".to", "is before from")
 	}
 	r.job.Range = &to
 }
 
+// rangeReading is a range that is being read.
+type rangeReading struct {
+	JobRange
+	from, to string // as they are written
+}
+
+// rangeFields are the keys of the range of a job.
+func (r *jobReader) rangeFields(to *rangeReading) []field {
+	return []field{
+		required("from", "The first date: 2025-01-31, 2025-01 or 2025-01-31T15:00.", r.plain(&to.from)),
+		required("to", "The last date, which belongs to the range.", r.plain(&to.to)),
+		optional("step", "The length of a unit: 1h, 1d, 1w, 1mo or 1y.", parsed(r.decoder, &to.Step, parseJobStep, func() node {
+			return patternNode(`^\s*[0-9]{1,6}\s*(?:h|d|w|mo|y)\s*$`)
+		})),
+		optional("timezone", "The time zone of the dates, such as Europe/Berlin.", parsed(r.decoder, &to.Zone, parseJobZone, timezoneNode)),
+	}
+}
+
 // plain reads a single value as it is.
-func (r *jobReader) plain(to *string) reader {
-	return parsed(r.decoder, to, func(s string) (string, error) { return s, nil })
+func (r *jobReader) plain(to *string) value {
+	return parsed(r.decoder, to, func(s string) (string, error) { return s, nil }, textNode)
 }
 
 var jobStep = regexp.MustCompile(`^(\d{1,6})\s*(h|d|w|mo|y)$`)
@@ -117,7 +129,7 @@ func (r *jobReader) items(n *yaml.Node, path string) {
 	case isMapping(n):
 		r.itemSource(n, path, to)
 	case isScalar(n):
-		r.file(&to.File)(n, path)
+		r.file(&to.File).read(n, path)
 	case isEmpty(n):
 		r.failf(n, path, "is empty")
 	default:
@@ -133,14 +145,7 @@ func (r *jobReader) items(n *yaml.Node, path string) {
 
 func (r *jobReader) itemSource(n *yaml.Node, path string, to *JobItems) {
 	csv := ""
-	set := r.mapping(n, path,
-		field{"file", r.file(&to.File)},
-		field{"csv", r.file(&csv)},
-		field{"job", func(n *yaml.Node, path string) { r.output(n, path, &to.Job) }},
-		field{"name", r.label(&to.Name)},
-		field{"column", r.label(&to.Column)},
-		field{"query", r.plain(&to.Query)},
-	)
+	set := r.mapping(n, path, r.itemFields(to, &csv)...)
 	sources := 0
 	for _, key := range []string{"file", "csv", "job"} {
 		if set[key] != nil {
@@ -163,6 +168,23 @@ func (r *jobReader) itemSource(n *yaml.Node, path string, to *JobItems) {
 	case set["query"] != nil && set["column"] != nil:
 		r.failf(set["query"], path+".query", "does not go with column")
 	}
+}
+
+// itemFields are the keys of items.
+func (r *jobReader) itemFields(to *JobItems, csv *string) []field {
+	return []field{
+		optional("file", "A file with a line for each item.", r.file(&to.File)),
+		optional("csv", "A CSV file with a header row.", r.file(csv)),
+		optional("job", "The output of another job.", r.outputValue(&to.Job)),
+		optional("name", "The name of the other job, if its output has several.", r.label(&to.Name)),
+		optional("column", "The column with the items.", r.label(&to.Column)),
+		optional("query", "A SELECT with one column.", r.plain(&to.Query)),
+	}
+}
+
+// itemsNode is the schema of items.
+func (r *jobReader) itemsNode() node {
+	return eitherNode(filledNode(), sequenceNode(filledNode(), 1), objectNode(r.itemFields(&JobItems{}, new(string))))
 }
 
 // only refuses keys that do not go with another.
@@ -203,24 +225,40 @@ func (r *jobReader) output(n *yaml.Node, path string, to *JobOutput) {
 	}
 }
 
+// outputValue is where records are.
+func (r *jobReader) outputValue(to *JobOutput) value {
+	return value{func(n *yaml.Node, path string) { r.output(n, path, to) }, secretNode}
+}
+
 // batch reads how several items go into one request.
 func (r *jobReader) batch(n *yaml.Node, path string) {
+	r.job.Collect.Batch = JobBatch{Size: 100, Join: ","}
+	r.mapping(n, path, r.batchFields()...)
+}
+
+// batchFields are the keys of batch.
+func (r *jobReader) batchFields() []field {
 	to := &r.job.Collect.Batch
-	*to = JobBatch{Size: 100, Join: ","}
-	set := r.mapping(n, path,
-		field{"param", r.label(&to.Param)},
-		field{"size", r.number(&to.Size, 2, 10_000)},
-		field{"join", r.plain(&to.Join)},
-	)
-	r.need(n, path, set, "param")
+	return []field{
+		required("param", "The parameter of the query with the items.", r.label(&to.Param)),
+		optional("size", "Items of a request, 100 if it is left out.", r.number(&to.Size, 2, 10_000)),
+		optional("join", "What stands between items, a comma if it is left out.", r.plain(&to.Join)),
+	}
 }
 
 // priorities reads the priorities of targets.
 func (r *jobReader) priorities(n *yaml.Node, path string) {
 	r.sequence(n, path, func(_ int, n *yaml.Node, path string) {
 		p := JobPriority{Priority: defaultPriority}
-		set := r.mapping(n, path, field{"items", r.label(&p.Items)}, field{"priority", r.number(&p.Priority, 0, lowestPriority)})
-		r.need(n, path, set, "items", "priority")
+		r.mapping(n, path, r.priorityFields(&p)...)
 		r.job.Collect.Priority = append(r.job.Collect.Priority, p)
 	})
+}
+
+// priorityFields are the keys of a priority of items.
+func (r *jobReader) priorityFields(to *JobPriority) []field {
+	return []field{
+		required("items", "A pattern of items with *.", r.label(&to.Items)),
+		required("priority", "0, the most urgent, to 7.", r.number(&to.Priority, 0, lowestPriority)),
+	}
 }

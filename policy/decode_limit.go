@@ -73,62 +73,82 @@ func readLimit(d *decoder, n *yaml.Node, path string) (Limit, bool) {
 		d.failf(n, path, "takes a limit, such as {requests: 5, per: 1s}, or 5/s for requests alone")
 		return Limit{}, false
 	}
-	var (
-		l     = Limit{Line: n.Line}
-		as    string
-		burst *yaml.Node // read last, since it is a size where bytes are counted
-		per   Period     // written after the amount, as in 5/s
-	)
+	r := &limitReading{decoder: d, Limit: Limit{Line: n.Line}}
+	l := &r.Limit
 	before := d.count()
-	set := d.mapping(n, path,
-		field{"requests", amountPer(d, &l.Amount, &per, parseAmount)},
-		field{"bytes", amountPer(d, &l.Amount, &per, parseBytes)},
-		field{"cost", amountPer(d, &l.Amount, &per, parseAmount)},
-		field{"concurrency", parsed(d, &l.Amount, parseConcurrency)},
-		field{"per", parsed(d, &l.Per, parsePeriod)},
-		field{"as", d.word(&as, limit.Kinds()...)},
-		field{"by", d.word(&l.By, "token", "client", "route")},
-		field{"method", parsed(d, &l.Method, parseMethod)},
-		field{"path", func(n *yaml.Node, path string) {
-			if s, ok := d.scalar(n, path, plainText); ok {
-				r, err := parseRoute(s)
-				if err != nil {
-					d.fail(n, path, err)
-				}
-				l.Path, l.route = s, r
-			}
-		}},
-		field{"each", parsed(d, &l.Each, parseAmount)},
-		field{"burst", func(n *yaml.Node, _ string) { burst = n }},
-		field{"min", parsed(d, &l.Min, parseRate)},
-		field{"max", parsed(d, &l.Max, parseRate)},
-		field{"stall", parsed(d, &l.Stall, parseStall)},
-		field{"timezone", parsed(d, &l.Timezone, parseTimezone)},
-	)
+	set := d.mapping(n, path, r.fields()...)
 	switch {
-	case burst == nil:
+	case r.burst == nil:
 	case set["bytes"] != nil:
-		parsed(d, &l.Burst, parseBytes)(burst, join(path, "burst"))
+		parsed(d, &l.Burst, parseBytes, bytesNode).read(r.burst, join(path, "burst"))
 	default:
-		parsed(d, &l.Burst, parseAmount)(burst, join(path, "burst"))
+		parsed(d, &l.Burst, parseAmount, amountNode).read(r.burst, join(path, "burst"))
 	}
 	if d.count() > before || !isMapping(n) || d.stopped {
-		return l, false
+		return *l, false
 	}
-	l.As = limit.As(as)
-	behind := per != Period{}
+	l.As = limit.As(r.as)
+	behind := r.per != Period{}
 	switch {
 	case behind && set["per"] != nil:
 		d.failf(set["per"], join(path, "per"), "stands behind the amount already; write one of them")
-		return l, false
+		return *l, false
 	case behind:
-		l.Per = per
+		l.Per = r.per
 	}
 	if err := l.complete(func(key string) bool { return set[key] != nil || behind && key == "per" }); err != nil {
 		d.fail(n, path, err)
-		return l, false
+		return *l, false
 	}
-	return l, true
+	return *l, true
+}
+
+// limitReading is a limit that is being read.
+type limitReading struct {
+	*decoder
+	Limit
+	as    string
+	burst *yaml.Node // read last, since it is a size where bytes are counted
+	per   Period     // written after the amount, as in 5/s
+}
+
+// fields are the keys of a limit.
+func (r *limitReading) fields() []field {
+	d, l := r.decoder, &r.Limit
+	return []field{
+		optional("requests", "How many requests, perhaps with their window: 900, 5/s, 5 per minute.", amountPer(d, &l.Amount, &r.per, parseAmount, amountPerNode)),
+		optional("bytes", "How many bytes in both directions, with headers and TLS.", amountPer(d, &l.Amount, &r.per, parseBytes, bytesPerNode)),
+		optional("cost", "How much of what the header Abide-Cost of each request says, 1 if it says nothing.", amountPer(d, &l.Amount, &r.per, parseAmount, amountPerNode)),
+		optional("concurrency", "How many requests at once.", parsed(d, &l.Amount, parseConcurrency, amountNode)),
+		optional("per", "The window: a duration, or day, week or month of the calendar.", parsed(d, &l.Per, parsePeriod, periodNode)),
+		optional("as", "How the limit counts.", d.word(&r.as, limit.Kinds()...)),
+		optional("by", "Each client, each route or each token of the pool has the limit for itself.", d.word(&l.By, "token", "client", "route")),
+		optional("method", "The method of the requests that are under the limit.", parsed(d, &l.Method, parseMethod, methodNode)),
+		optional("path", "The paths that are under the limit: * is one segment, ** any number of segments.", value{func(n *yaml.Node, path string) {
+			if s, ok := d.scalar(n, path, plainText); ok {
+				route, err := parseRoute(s)
+				if err != nil {
+					d.fail(n, path, err)
+				}
+				l.Path, l.route = s, route
+			}
+		}, routeNode}),
+		optional("each", "What one request takes, 1 if it is left out.", parsed(d, &l.Each, parseAmount, amountNode)),
+		optional("burst", "How many at once; a size where bytes are counted.", value{
+			func(n *yaml.Node, _ string) { r.burst = n },
+			func() node { return eitherNode(amountNode(), bytesNode()) },
+		}),
+		optional("min", "The least rate of an adaptive limit.", parsed(d, &l.Min, parseRate, rateNode)),
+		optional("max", "The largest rate of an adaptive limit.", parsed(d, &l.Max, parseRate, rateNode)),
+		optional("stall", "How long a body under a limit of bytes may stand still.", parsed(d, &l.Stall, parseStall, durationNode)),
+		optional("timezone", "Of a day, week or month of the calendar.", parsed(d, &l.Timezone, parseTimezone, timezoneNode)),
+	}
+}
+
+// limitsNode is the schema of a list of limits. A rate alone is a list of one.
+func limitsNode() node {
+	one := eitherNode(ratePerNode(), objectNode((&limitReading{}).fields()))
+	return eitherNode(ratePerNode(), sequenceNode(one, 0)).shared("limits")
 }
 
 // complete fills in what the keys imply and refuses those that do not go
@@ -241,8 +261,8 @@ func (l *Limit) completeAdaptive(has func(string) bool, unit bool) error {
 }
 
 // amountPer reads an amount that may have its window behind it: 900, 5/s, 5 per minute.
-func amountPer(d *decoder, to *int64, per *Period, parse func(string) (int64, error)) reader {
-	return func(n *yaml.Node, path string) {
+func amountPer(d *decoder, to *int64, per *Period, parse func(string) (int64, error), schema func() node) value {
+	return value{func(n *yaml.Node, path string) {
 		s, ok := d.scalar(n, path, plainText)
 		if !ok {
 			return
@@ -258,5 +278,5 @@ func amountPer(d *decoder, to *int64, per *Period, parse func(string) (int64, er
 		if err != nil {
 			d.fail(n, path, err)
 		}
-	}
+	}, schema}
 }

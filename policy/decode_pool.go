@@ -24,21 +24,7 @@ func readPools(d *decoder, n *yaml.Node, path string) {
 
 func readPool(d *decoder, n *yaml.Node, path string) Pool {
 	p := Pool{Put: Placement{Where: "header", Name: "Authorization", Before: "Bearer "}, Exhausted: "wait"}
-	fields := []field{
-		{"column", d.label(&p.Column)},
-		{"label", d.label(&p.Label)},
-		{"account", d.label(&p.Account)},
-		{"put", parsed(d, &p.Put, parsePlacement)},
-		{"oauth2", func(n *yaml.Node, path string) { p.OAuth2 = readOAuth2(d, n, path) }},
-		{"reserve", parsed(d, &p.Reserve, parseReserve)},
-		{"exhausted", d.word(&p.Exhausted, "wait", "refuse")},
-		{"anonymous", d.truth(&p.Anonymous)},
-		{"limits", func(n *yaml.Node, path string) { p.Limits = readLimits(d, n, path, ofPool) }},
-	}
-	for _, one := range poolSources {
-		fields = append(fields, field{one.key, one.read(d, &p)})
-	}
-	set := d.mapping(n, path, fields...)
+	set := d.mapping(n, path, poolFields(d, &p)...)
 	if !isMapping(n) || d.stopped {
 		return p
 	}
@@ -58,17 +44,45 @@ func readPool(d *decoder, n *yaml.Node, path string) Pool {
 	return p
 }
 
+// poolFields are the keys of a pool.
+func poolFields(d *decoder, p *Pool) []field {
+	fields := []field{
+		optional("column", "The column of the file with the secrets.", d.label(&p.Column)),
+		optional("label", "The column of the file with the names of the tokens.", d.label(&p.Label)),
+		optional("account", "The column of the file with the accounts, whose tokens share one budget.", d.label(&p.Account)),
+		optional("put", "Where a token goes: a header, a query parameter or Basic credentials.", parsed(d, &p.Put, parsePlacement, placementNode)),
+		optional("oauth2", "Where the secrets, each id:secret, are exchanged for access tokens.", oauth2Value(d, &p.OAuth2)),
+		optional("reserve", "The part of every learned limit that is not used: 50, or 1%.", parsed(d, &p.Reserve, parseReserve, reserveNode)),
+		optional("exhausted", "What happens when no token may be used: requests wait, or are refused.", d.word(&p.Exhausted, "wait", "refuse")),
+		optional("anonymous", "Whether requests are sent without a token when none may be used.", d.truth(&p.Anonymous)),
+		optional("limits", "Limits of each token, at each site by itself.", value{
+			func(n *yaml.Node, path string) { p.Limits = readLimits(d, n, path, ofPool) },
+			limitsNode,
+		}),
+	}
+	for _, one := range poolSources {
+		fields = append(fields, optional(one.key, one.doc, one.value(d, p)))
+	}
+	return fields
+}
+
+// poolsNode is the schema of pools.
+func poolsNode() node {
+	pool := objectNode(poolFields(nil, &Pool{}))
+	sources := make([]node, len(poolSources))
+	for i, one := range poolSources {
+		sources[i] = node{"required": []string{one.key}}
+	}
+	pool["oneOf"] = sources
+	return mapNode(poolName.String(), pool)
+}
+
 func readTokens(d *decoder, n *yaml.Node, path string) []Token {
 	var all []Token
 	first := map[string]int{}
 	d.sequence(n, path, func(_ int, n *yaml.Node, path string) {
 		t := Token{Line: n.Line}
-		set := d.mapping(n, path,
-			field{"label", d.label(&t.Label)},
-			field{"account", d.label(&t.Account)},
-			field{"secret", d.secret(&t.Secret)},
-		)
-		d.need(n, path, set, "label", "secret")
+		d.mapping(n, path, tokenFields(d, &t)...)
 		if line, twice := first[t.Label]; twice && t.Label != "" {
 			d.failf(n, path, "has the label of line %d", line)
 		}
@@ -81,20 +95,31 @@ func readTokens(d *decoder, n *yaml.Node, path string) []Token {
 	return all
 }
 
-func readOAuth2(d *decoder, n *yaml.Node, path string) OAuth2 {
-	var o OAuth2
-	set := d.mapping(n, path,
-		field{"token_url", parsed(d, &o.TokenURL, parseTokenURL)},
-		field{"scopes", func(n *yaml.Node, path string) {
+// tokenFields are the keys of a token that stands in the configuration.
+func tokenFields(d *decoder, t *Token) []field {
+	return []field{
+		required("label", "What the token is called.", d.label(&t.Label)),
+		optional("account", "The account of the token. Tokens of one account share one budget.", d.label(&t.Account)),
+		required("secret", "The token itself; ${NAME} takes the variable NAME.", d.secret(&t.Secret)),
+	}
+}
+
+// oauth2Value is how a pool exchanges its secrets.
+func oauth2Value(d *decoder, to *OAuth2) value {
+	fields := []field{
+		required("token_url", "The address that gives out access tokens.", parsed(d, &to.TokenURL, parseTokenURL, tokenURLNode)),
+		optional("scopes", "What the access tokens are for.", value{func(n *yaml.Node, path string) {
 			d.list(n, path, func(_ int, n *yaml.Node, path string) {
 				var scope string
-				d.label(&scope)(n, path)
-				o.Scopes = append(o.Scopes, scope)
+				d.label(&scope).read(n, path)
+				to.Scopes = append(to.Scopes, scope)
 			})
-		}},
-	)
-	d.need(n, path, set, "token_url")
-	return o
+		}, func() node { return listNode(filledNode()) }}),
+	}
+	return value{
+		func(n *yaml.Node, path string) { d.mapping(n, path, fields...) },
+		func() node { return objectNode(fields) },
+	}
 }
 
 // parseTokenURL reads the address where tokens are given out. It quotes nothing: a
@@ -109,3 +134,5 @@ func parseTokenURL(s string) (string, error) {
 	}
 	return s, nil
 }
+
+func tokenURLNode() node { return patternNode("^" + anyCase("https") + "://.") }

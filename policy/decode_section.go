@@ -22,75 +22,123 @@ func section(d *decoder, prefix string) []field {
 		name, _, nested := strings.Cut(rest, ".")
 		switch {
 		case !nested:
-			fields = append(fields, field{name, readSetting(d, s)})
+			fields = append(fields, optional(name, sentence(s.Doc), settingValue(d, s)))
 		case !seen[name]:
 			seen[name] = true
-			fields = append(fields, field{name, nestedSection(d, prefix+name)})
+			fields = append(fields, optional(name, sectionDocs[prefix+name], nestedSection(d, prefix+name)))
 		}
 	}
 	switch prefix {
 	case "":
 		fields = append(fields,
-			field{"pools", func(n *yaml.Node, path string) { readPools(d, n, path) }},
-			field{"sites", func(n *yaml.Node, path string) { readSites(d, n, path) }},
+			optional("pools", "Tokens that abide puts into requests, by the names of their pools.", value{
+				func(n *yaml.Node, path string) { readPools(d, n, path) }, poolsNode,
+			}),
+			optional("sites", "Rules, of which the first that matches counts.", value{
+				func(n *yaml.Node, path string) { readSites(d, n, path) },
+				func() node { return sitesNode(d) },
+			}),
 		)
 	case "access.":
-		fields = append(fields, field{"clients", func(n *yaml.Node, path string) { readClients(d, n, path) }})
+		fields = append(fields, optional("clients", "The clients that may connect. With any client listed, all need Proxy-Authorization.", value{
+			func(n *yaml.Node, path string) { readClients(d, n, path) },
+			func() node { return sequenceNode(objectNode(clientFields(d, &Client{}, nil)), 1) },
+		}))
 	case "defaults.":
-		fields = append(fields, field{"limits", func(n *yaml.Node, path string) {
+		fields = append(fields, optional("limits", "The limits of sites without a rule.", value{func(n *yaml.Node, path string) {
 			d.policy.Defaults.Limits = readLimits(d, n, path, ofRule)
-		}})
+		}, limitsNode}))
 	}
 	return fields
 }
 
-func nestedSection(d *decoder, name string) reader {
-	return func(n *yaml.Node, path string) {
+// sectionDocs is a sentence about each section that has settings.
+var sectionDocs = map[string]string{
+	"abide":    "What abide adds to answers.",
+	"access":   "Who may use the proxy.",
+	"admin":    "The operator's listener, or just its address.",
+	"bounds":   "How much abide holds for others.",
+	"breaker":  "When a site that fails is left alone.",
+	"ca":       "A CA of one's own.",
+	"defaults": "What holds for sites without a rule.",
+	"egress":   "Which destinations may be reached, and how.",
+	"log":      "What is logged on standard error.",
+	"metrics":  "Which metrics there are.",
+	"queue":    "Requests that wait until the limits of their site let them go.",
+	"retry":    "Requests that are sent again.",
+	"shard":    "Which part of all URLs this crawler owns.",
+	"timeouts": "How long abide waits for others.",
+}
+
+// sentence is a line of help as a sentence.
+func sentence(s string) string {
+	return strings.ToUpper(s[:1]) + s[1:] + "."
+}
+
+// nestedSection is the section of a name, of which admin may be an address alone.
+func nestedSection(d *decoder, name string) value {
+	return value{func(n *yaml.Node, path string) {
 		if name == "admin" && isScalar(n) { // just an address
 			for _, s := range d.table {
 				if s.Name == "admin.listen" {
-					readSetting(d, s)(n, path)
+					settingValue(d, s).read(n, path)
 				}
 			}
 			return
 		}
 		d.mapping(n, path, section(d, name+".")...)
-	}
+	}, func() node {
+		all := objectNode(section(d, name+"."))
+		if name == "admin" {
+			return eitherNode(all["properties"].(node)["listen"].(node), all)
+		}
+		return all
+	}}
 }
 
 func readClients(d *decoder, n *yaml.Node, path string) {
 	first := map[string]int{}
 	d.sequence(n, path, func(_ int, n *yaml.Node, path string) {
 		c := Client{Weight: 1, Priority: defaultPriority}
-		set := d.mapping(n, path,
-			field{"name", func(n *yaml.Node, path string) {
-				if name, ok := d.scalar(n, path, plainText); ok {
-					c.Name = name
-					if err := checkClientName(name); err != nil {
-						d.fail(n, path, err)
-					} else if line, twice := first[name]; twice {
-						d.failf(n, path, "%s is a client already, in line %d", quote(name), line)
-					} else {
-						first[name] = n.Line
-					}
-				}
-			}},
-			field{"secret", d.secret(&c.Secret)},
-			field{"weight", d.number(&c.Weight, 1, mostWeight)},
-			field{"priority", d.number(&c.Priority, 0, lowestPriority)},
-			field{"intercept", func(n *yaml.Node, path string) {
-				if word, ok := d.scalar(n, path, plainText); ok && word != "all" {
-					d.failf(n, path, "%s is not all, the only value that it has for a client; leave it out for what intercept says", quote(word))
-				}
-				c.OpensAll = true
-			}},
-		)
-		d.need(n, path, set, "name", "secret")
+		d.mapping(n, path, clientFields(d, &c, first)...)
 		d.policy.Access.Clients = append(d.policy.Access.Clients, c)
 	})
 	if isEmpty(n) {
 		d.failf(n, path, "is empty; leave it out to ask nobody for a secret")
 	}
+}
+
+// clientFields are the keys of a client. first has the lines of the clients before.
+func clientFields(d *decoder, c *Client, first map[string]int) []field {
+	return []field{
+		required("name", "The name in Proxy-Authorization.", value{func(n *yaml.Node, path string) {
+			if name, ok := d.scalar(n, path, plainText); ok {
+				c.Name = name
+				if err := checkClientName(name); err != nil {
+					d.fail(n, path, err)
+				} else if line, twice := first[name]; twice {
+					d.failf(n, path, "%s is a client already, in line %d", quote(name), line)
+				} else {
+					first[name] = n.Line
+				}
+			}
+		}, clientNameNode}),
+		required("secret", "The secret in Proxy-Authorization; ${NAME} takes the variable NAME.", d.secret(&c.Secret)),
+		optional("weight", "The share of the client beside others that wait for the same site.", d.number(&c.Weight, 1, mostWeight)),
+		optional("priority", "Of requests that ask for no other: 0, the most urgent, to 7; 3 is usual.", d.number(&c.Priority, 0, lowestPriority)),
+		optional("intercept", "Whether all https of the client is opened. It has to trust abide's CA then.", value{func(n *yaml.Node, path string) {
+			if word, ok := d.scalar(n, path, plainText); ok && word != "all" {
+				d.failf(n, path, "%s is not all, the only value that it has for a client; leave it out for what intercept says", quote(word))
+			}
+			c.OpensAll = true
+		}, func() node { return wordNode("all") }}),
+	}
+}
+
+func clientNameNode() node {
+	n := textNode()
+	n["pattern"] = "^[^:]+$"
+	return n
 }
 
 // checkClientName refuses what Basic credentials cannot carry.
@@ -112,9 +160,9 @@ func readDocument(d *decoder, root *yaml.Node) {
 	checkReferences(d)
 }
 
-// readSetting reads one scalar key of the table.
-func readSetting(d *decoder, s setting) reader {
-	return func(n *yaml.Node, path string) {
+// settingValue is the value of one scalar key of the table.
+func settingValue(d *decoder, s setting) value {
+	return value{func(n *yaml.Node, path string) {
 		var (
 			items []string
 			nodes []*yaml.Node
@@ -157,5 +205,7 @@ func readSetting(d *decoder, s setting) reader {
 				}
 			},
 		})
-	}
+	}, func() node {
+		return s.schemaWithDefault()
+	}}
 }

@@ -7,6 +7,8 @@ import (
 
 	"golang.org/x/net/publicsuffix"
 	"gopkg.in/yaml.v3"
+
+	"github.com/abide-proxy/abide/learn"
 )
 
 // readSites reads the rules, of which the first that matches counts, and so finds
@@ -50,9 +52,14 @@ func readSites(d *decoder, n *yaml.Node, path string) {
 			listed, owner = append(listed, pattern), append(owner, i)
 			s.Hosts = append(s.Hosts, pattern)
 		}
-		readSite(d, n, path, &s, host, names)
+		readSite(&siteReading{decoder: d, site: &s, host: host, names: names}, n, path)
 		d.policy.Sites = append(d.policy.Sites, s)
 	})
+}
+
+// sitesNode is the schema of sites.
+func sitesNode(d *decoder) node {
+	return sequenceNode(objectNode((&siteReading{decoder: d, site: &Site{}}).fields()), 0)
 }
 
 // refuseRuleAlone refuses a value where a rule belongs, and says what to write. Of the value it
@@ -77,59 +84,87 @@ func hostText(pattern string) string {
 	return pattern
 }
 
-func readSite(d *decoder, n *yaml.Node, path string, s *Site, host reader, names map[string]int) {
-	var (
-		limits *yaml.Node // read last, since the pool says which make sense
-		origin []place    // of the backends
-	)
-	set := d.mapping(n, path,
-		field{"host", func(n *yaml.Node, path string) {
-			if isEmpty(n) {
-				d.failf(n, path, "is empty")
-			}
-			d.list(n, path, func(_ int, n *yaml.Node, path string) { host(n, path) })
-		}},
-		field{"name", func(n *yaml.Node, path string) {
-			d.label(&s.Name)(n, path)
-			if line, twice := names[s.Name]; twice && s.Name != "" {
-				d.failf(n, path, "%s is the name of line %d already", quote(s.Name), line)
-				return
-			}
-			names[s.Name] = n.Line
-		}},
-		field{"group", d.word(&s.Group, "host", "domain", "rule")},
-		field{"pool", func(n *yaml.Node, path string) {
-			d.label(&s.Pool)(n, path)
-			d.pooled = append(d.pooled, reference{s.Pool, n, path})
-			d.places[path] = Fault{Source: d.source, Line: n.Line, Key: path}
-		}},
-		field{"insecure", d.truth(&s.Insecure)},
-		field{"learn", func(n *yaml.Node, path string) {
-			d.truth(&s.Learn)(n, path)
-			s.learn = s.Learn
-			d.places[path] = Fault{Source: d.source, Line: n.Line, Key: path}
-		}},
-		field{"dialect", func(n *yaml.Node, path string) {
-			s.Dialect = readDialect(d, n, path)
-			d.places[path] = Fault{Source: d.source, Line: n.Line, Key: path}
-		}},
-		field{"limits", func(n *yaml.Node, _ string) { limits = n }},
-		field{"priority", d.number(&s.Priority, 0, lowestPriority)},
-		field{"robots", d.truth(&s.Robots)},
-		field{"coalesce", d.truth(&s.Coalesce)},
-		field{"backends", func(n *yaml.Node, path string) { s.Backends, origin = readBackends(d, n, path) }},
-		field{"balance", d.word(&s.Balance, "adaptive", "round-robin", "least-loaded")},
-		field{"sticky", d.truth(&s.Sticky)},
-		field{"outage", d.word(&s.Outage, "share", "strict", "open")},
-	)
-	if limits != nil {
+// siteReading is a rule that is being read.
+type siteReading struct {
+	*decoder
+	site   *Site
+	host   reader         // of one host
+	names  map[string]int // of the rules before, with their lines
+	limits *yaml.Node     // read last, since the pool says which make sense
+	origin []place        // of the backends
+}
+
+// fields are the keys of a rule.
+func (r *siteReading) fields() []field {
+	s := r.site
+	return []field{
+		required("host", "The hosts that the rule is about.", value{r.hosts, func() node {
+			return eitherNode(hostNode(), sequenceNode(hostNode(), 1)).suchAs("api.example.com", "*.example.com")
+		}}),
+		optional("name", "What the site is called, with group: rule.", value{r.name, filledNode}),
+		optional("group", "What is counted together: each host, each registrable domain, or all that the rule matches.", r.word(&s.Group, "host", "domain", "rule")),
+		optional("pool", "The pool of the tokens of these requests.", value{r.pool, filledNode}),
+		optional("insecure", "Whether the tokens may go over plain http.", r.truth(&s.Insecure)),
+		optional("learn", "Whether limits are learned from the site's answers.", value{r.learn, switchNode}),
+		optional("dialect", "How the site speaks of its limits, where abide cannot read it by itself.", value{r.dialect, func() node {
+			n := objectNode((&dialecting{decoder: r.decoder}).fields(&learn.Dialect{}))
+			n["minProperties"] = 1
+			return n
+		}}),
+		optional("limits", "What a request takes before it is sent, or waits for.", value{func(n *yaml.Node, _ string) { r.limits = n }, limitsNode}),
+		optional("priority", "Of requests that ask for no other: 0, the most urgent, to 7; 3 is usual.", r.number(&s.Priority, 0, lowestPriority)),
+		optional("robots", "Whether the Crawl-delay of the site's robots.txt is kept.", r.truth(&s.Robots)),
+		optional("coalesce", "Whether identical requests in flight share one answer.", r.truth(&s.Coalesce)),
+		optional("backends", "Servers that answer instead of the host.", value{func(n *yaml.Node, path string) { s.Backends, r.origin = readBackends(r.decoder, n, path) }, backendsNode}),
+		optional("balance", "Which of the backends is next.", r.word(&s.Balance, "adaptive", "round-robin", "least-loaded")),
+		optional("sticky", "Whether a client stays at its backend while the backend works.", r.truth(&s.Sticky)),
+		optional("outage", "What holds while a shared store is away: a share of the limits, what was leased and no more, or all of the limits.", r.word(&s.Outage, "share", "strict", "open")),
+	}
+}
+
+func (r *siteReading) hosts(n *yaml.Node, path string) {
+	if isEmpty(n) {
+		r.failf(n, path, "is empty")
+	}
+	r.list(n, path, func(_ int, n *yaml.Node, path string) { r.host(n, path) })
+}
+
+func (r *siteReading) name(n *yaml.Node, path string) {
+	r.label(&r.site.Name).read(n, path)
+	if line, twice := r.names[r.site.Name]; twice && r.site.Name != "" {
+		r.failf(n, path, "%s is the name of line %d already", quote(r.site.Name), line)
+		return
+	}
+	r.names[r.site.Name] = n.Line
+}
+
+func (r *siteReading) pool(n *yaml.Node, path string) {
+	r.label(&r.site.Pool).read(n, path)
+	r.pooled = append(r.pooled, reference{r.site.Pool, n, path})
+	r.places[path] = Fault{Source: r.source, Line: n.Line, Key: path}
+}
+
+func (r *siteReading) learn(n *yaml.Node, path string) {
+	r.truth(&r.site.Learn).read(n, path)
+	r.site.learn = r.site.Learn
+	r.places[path] = Fault{Source: r.source, Line: n.Line, Key: path}
+}
+
+func (r *siteReading) dialect(n *yaml.Node, path string) {
+	r.site.Dialect = readDialect(r.decoder, n, path)
+	r.places[path] = Fault{Source: r.source, Line: n.Line, Key: path}
+}
+
+func readSite(r *siteReading, n *yaml.Node, path string) {
+	d, s := r.decoder, r.site
+	set := d.mapping(n, path, r.fields()...)
+	if r.limits != nil {
 		of := ofRule
 		if set["pool"] != nil {
 			of = ofPooled
 		}
-		s.Limits = readLimits(d, limits, join(path, "limits"), of)
+		s.Limits = readLimits(d, r.limits, join(path, "limits"), of)
 	}
-	d.need(n, path, set, "host")
 	if set["insecure"] != nil && set["pool"] == nil {
 		d.failf(set["insecure"], join(path, "insecure"), "is about the tokens of a pool, and there is none")
 	}
@@ -141,7 +176,7 @@ func readSite(d *decoder, n *yaml.Node, path string, s *Site, host reader, names
 	if set["backends"] != nil && s.Balance == "" {
 		s.Balance = "adaptive"
 	}
-	checkBackends(d, s, origin)
+	checkBackends(d, s, r.origin)
 	if s.outage = set["outage"] != nil; !s.outage {
 		s.Outage = "share"
 	}

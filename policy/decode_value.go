@@ -31,22 +31,10 @@ func isEmpty(n *yaml.Node) bool {
 	return n.Kind == yaml.SequenceNode && len(n.Content) == 0
 }
 
-// need reports keys that are missing from a mapping that could be read.
-func (d *decoder) need(n *yaml.Node, path string, set map[string]*yaml.Node, names ...string) {
-	if !isMapping(n) {
-		return
-	}
-	for _, name := range names {
-		if set[name] == nil {
-			d.failf(n, path, "needs %s", name)
-		}
-	}
-}
-
 // parsed reads a single value with one of the parsers of values. What cannot be parsed
 // leaves to as it is.
-func parsed[T any](d *decoder, to *T, parse func(string) (T, error)) reader {
-	return func(n *yaml.Node, path string) {
+func parsed[T any](d *decoder, to *T, parse func(string) (T, error), schema func() node) value {
+	return value{func(n *yaml.Node, path string) {
 		s, ok := d.scalar(n, path, plainText)
 		if !ok {
 			return
@@ -57,42 +45,46 @@ func parsed[T any](d *decoder, to *T, parse func(string) (T, error)) reader {
 			return
 		}
 		*to = v
-	}
+	}, schema}
 }
 
 // listed reads a list that is not empty, each element with the reader that element
 // makes for it.
-func listed[T any](d *decoder, to *[]T, element func(to *T) reader) reader {
-	return func(n *yaml.Node, path string) {
+func listed[T any](d *decoder, to *[]T, element func(to *T) value) value {
+	return value{func(n *yaml.Node, path string) {
 		d.list(n, path, func(_ int, n *yaml.Node, path string) {
 			var one T
-			element(&one)(n, path)
+			element(&one).read(n, path)
 			*to = append(*to, one)
 		})
 		if isEmpty(n) {
 			d.failf(n, path, "is empty")
 		}
-	}
+	}, func() node {
+		one := element(new(T)).schema()
+		return eitherNode(one, sequenceNode(one, 1))
+	}}
 }
 
-func (d *decoder) truth(to *bool) reader { return parsed(d, to, parseSwitch) }
+func (d *decoder) truth(to *bool) value { return parsed(d, to, parseSwitch, switchNode) }
 
-func (d *decoder) label(to *string) reader { return parsed(d, to, parseLabel) }
+func (d *decoder) label(to *string) value { return parsed(d, to, parseLabel, filledNode) }
 
-func (d *decoder) word(to *string, words ...string) reader {
-	return parsed(d, to, func(s string) (string, error) { return parseWord(s, words...) })
+func (d *decoder) word(to *string, words ...string) value {
+	parse := func(s string) (string, error) { return parseWord(s, words...) }
+	return parsed(d, to, parse, func() node { return wordNode(words...) })
 }
 
-func (d *decoder) number(to *int, least, most int64) reader {
+func (d *decoder) number(to *int, least, most int64) value {
 	return parsed(d, to, func(s string) (int, error) {
 		n, err := parseCount(s, least, most)
 		return int(n), err
-	})
+	}, func() node { return countNode(least, most) })
 }
 
 // secret reads a secret, in which ${NAME} is replaced.
-func (d *decoder) secret(to *Secret) reader {
-	return func(n *yaml.Node, path string) {
+func (d *decoder) secret(to *Secret) value {
+	return value{func(n *yaml.Node, path string) {
 		s, ok := d.scalar(n, path, secretText)
 		switch {
 		case !ok:
@@ -103,16 +95,16 @@ func (d *decoder) secret(to *Secret) reader {
 		default:
 			*to = NewSecret(s)
 		}
-	}
+	}, secretNode}
 }
 
 // file reads a path that starts where the configuration is.
-func (d *decoder) file(to *string) reader {
+func (d *decoder) file(to *string) value {
 	return parsed(d, to, func(s string) (string, error) {
 		if s == "" {
 			return "", errors.New("is empty")
 		}
 		in := input{items: []string{s}, base: d.base, home: d.home}
 		return in.path()
-	})
+	}, filledNode)
 }

@@ -173,7 +173,7 @@ func TestLearningIsOnUnlessSomebodySaysOtherwise(t *testing.T) {
 			t.Error("learning has opened https")
 		}
 	}
-	p, err := Load(Source{Data: []byte(text), Environ: []string{"ABIDE_DEFAULTS_LEARN=off"}})
+	p, err := loadSource(t, Source{Data: []byte(text), Environ: []string{"ABIDE_DEFAULTS_LEARN=off"}})
 	if err != nil || host(p, "a.test") || !host(p, "c.test") {
 		t.Error("the variable was not heard", err)
 	}

@@ -171,3 +171,19 @@ func parseTimezone(s string) (string, error) {
 	}
 	return s, nil
 }
+
+// lengthPattern matches what readDuration reads, but for the order of the units.
+func lengthPattern() string { return `(?:` + decimalPattern + ` *` + unitPattern(durations) + ` *)+` }
+
+// durationNode is what ParseDuration reads.
+func durationNode() node {
+	return patternNode(`^\s*`+lengthPattern()+`$`).suchAs("500ms", "90s", "15m").shared("duration")
+}
+
+// timeUnitNode is what parseTimeUnit reads.
+func timeUnitNode() node {
+	return patternNode(`^\s*(?:`+unitPattern(durations)+`|`+lengthPattern()+`)$`).suchAs("s", "ms").shared("unit_of_time")
+}
+
+// timezoneNode is what parseTimezone reads, as far as a pattern tells.
+func timezoneNode() node { return patternNode(`^[A-Za-z]`).suchAs("UTC", "Europe/Berlin") }

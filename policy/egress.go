@@ -192,3 +192,13 @@ func (e *Egress) resolveText() string {
 	slices.Sort(words)
 	return strings.Join(words, ", ")
 }
+
+// portsNode is the schema of egress.ports.
+func portsNode() node {
+	return listNode(eitherNode(wordNode("any"), node{"type": []string{"integer", "string"}, "minimum": 1, "maximum": 65535, "pattern": "^[0-9]+$"}))
+}
+
+// nextHopNode is the schema of egress.proxy.
+func nextHopNode() node {
+	return patternNode(`^(?:$|\$\{|` + anyCase("http") + `[sS]?://[^/?#]*/?$)`).suchAs("http://user:${NAME}@proxy.example:3128")
+}

@@ -25,7 +25,7 @@ func readExample(t *testing.T) []byte {
 
 func TestTheExampleStatesTheDefaults(t *testing.T) {
 	lookup := environ("HOME", "/home/somebody")
-	got, err := Load(Source{Path: examplePath, Lookup: lookup})
+	got, err := loadSource(t, Source{Path: examplePath, Lookup: lookup})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestEveryExampleInTheExampleLoads(t *testing.T) {
 		out = append(out, text)
 	}
 	text := strings.Join(out, "\n")
-	p, err := Load(Source{Data: []byte(text), Lookup: environ("HOME", "/home/somebody", "ABIDE_ADMIN_TOKEN", "a", "NEWS_SECRET", "b", "SHOP_SECRET", "c", "NEXT_HOP_SECRET", "d/@", "MAPS_KEY", "e", "STORE_SECRET", "f/@")})
+	p, err := loadSource(t, Source{Data: []byte(text), Lookup: environ("HOME", "/home/somebody", "ABIDE_ADMIN_TOKEN", "a", "NEWS_SECRET", "b", "SHOP_SECRET", "c", "NEXT_HOP_SECRET", "d/@", "MAPS_KEY", "e", "STORE_SECRET", "f/@")})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
@@ -125,7 +125,7 @@ func TestEveryExampleInTheGuideOfLimitsLoads(t *testing.T) {
 	lookup := environ("NEWS_SECRET", "a", "SHOP_SECRET", "b")
 	blocks := yamlOf(data)
 	for i, block := range blocks {
-		p, err := Load(Source{Data: block, Lookup: lookup})
+		p, err := loadSource(t, Source{Data: block, Lookup: lookup})
 		if err != nil {
 			t.Fatalf("%v\n%s", err, block)
 		}
@@ -163,11 +163,11 @@ func TestTheExampleInTheGuideOfBackendsLoads(t *testing.T) {
 	if len(blocks) != 2 {
 		t.Fatalf("%d files were found", len(blocks))
 	}
-	p, err := Load(Source{Data: blocks[0]})
+	p, err := loadSource(t, Source{Data: blocks[0]})
 	if err != nil || len(p.Sites[0].Backends) != 3 || len(p.Sites[0].Limits) != 2 {
 		t.Errorf("%+v, %v", p, err)
 	}
-	p, err = Load(Source{Data: blocks[1]})
+	p, err = loadSource(t, Source{Data: blocks[1]})
 	if err != nil || len(p.Sites[0].Backends) != 3 || len(p.Sites[0].Backends[1].Limits) != 2 {
 		t.Errorf("%+v, %v", p, err)
 	}
@@ -182,7 +182,7 @@ func TestTheExampleInTheGuideOfFleetsLoads(t *testing.T) {
 	if len(blocks) != 1 {
 		t.Fatalf("%d files were found", len(blocks))
 	}
-	p, err := Load(Source{Data: blocks[0], Lookup: environ("STORE_SECRET", "a", "HOME", "/home/somebody")})
+	p, err := loadSource(t, Source{Data: blocks[0], Lookup: environ("STORE_SECRET", "a", "HOME", "/home/somebody")})
 	if err != nil || !p.Store.Shared() || p.Shard.Of != 100 || p.Sites[1].Outage != "strict" || len(p.Warnings()) > 0 {
 		t.Errorf("%+v, %v", p, err)
 	}
@@ -219,7 +219,7 @@ func TestEveryExampleInTheGuidesOfTokensAndLearningLoads(t *testing.T) {
 			t.Errorf("%s has %d files, as far as this test sees", path, len(blocks))
 		}
 		for _, block := range blocks {
-			p, err := Load(Source{Data: block, Lookup: environ("HOME", "/home/somebody")})
+			p, err := loadSource(t, Source{Data: block, Lookup: environ("HOME", "/home/somebody")})
 			if err != nil {
 				t.Fatalf("%v\n%s", err, block)
 			}

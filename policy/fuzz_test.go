@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 func FuzzLoad(f *testing.F) {
@@ -38,6 +39,12 @@ func FuzzLoad(f *testing.F) {
 			return canary, name == "A" || name == "P" || name == "ABIDE_ADMIN_TOKEN" || name == "NEWS_SECRET"
 		}}
 		p, err := Load(src)
+		if err == nil && !bytes.ContainsFunc(data, func(r rune) bool { return r >= utf8.RuneSelf || r == '\\' }) {
+			// Letters outside of ASCII that have the same capital are not in the patterns.
+			if complaint := disagreement(data, nil, configurationSchema); complaint != "" {
+				t.Fatal(complaint)
+			}
+		}
 		if err != nil {
 			var faults Faults
 			if p != nil || !errors.As(err, &faults) || len(faults) == 0 || len(faults) > mostFaults+1 {

@@ -60,3 +60,8 @@ func (c *Intercept) text() string {
 	}
 	return strings.Join(words, ", ")
 }
+
+// interceptNode is the schema of intercept.
+func interceptNode() node {
+	return eitherNode(wordNode("auto", "all", "none"), hostNode(), sequenceNode(hostNode(), 1))
+}

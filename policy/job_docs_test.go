@@ -22,6 +22,9 @@ func TestEveryJobInTheGuideLoads(t *testing.T) {
 		if _, err := LoadJob(Source{Path: "job.yaml", Data: []byte(one[1]), Environ: []string{"API_TOKEN=x", "PGPASSWORD=y"}}); err != nil {
 			t.Errorf("%s\n%v", one[1], err)
 		}
+		if complaint := disagreement([]byte(one[1]), nil, jobSchema); complaint != "" {
+			t.Errorf("%s\n%s", one[1], complaint)
+		}
 	}
 	for style := range pageKeys {
 		if !strings.Contains(string(page), "| `"+style+"` |") {

@@ -30,7 +30,7 @@ func keysIn(path string, v any, all map[string]bool) {
 	}
 }
 
-func TestTheSchemaOfJobsHasTheKeysThatAreRead(t *testing.T) {
+func TestTheSchemaOfJobsHasTheKeysOfTheGuide(t *testing.T) {
 	var schema any
 	if err := json.Unmarshal(JobSchema(), &schema); err != nil {
 		t.Fatal(err)
@@ -39,18 +39,6 @@ func TestTheSchemaOfJobsHasTheKeysThatAreRead(t *testing.T) {
 	keysIn("", schema, known)
 	if len(known) < 40 {
 		t.Fatalf("only %d keys", len(known))
-	}
-	for key := range known { // each is read: it is not refused as unknown
-		text := key + ": x"
-		if outer, inner, nested := strings.Cut(key, "."); nested {
-			text = outer + ": {" + inner + ": x}"
-			if outer == "priority" {
-				text = outer + ": [{" + inner + ": x}]"
-			}
-		}
-		if _, err := readJob(t, text); err == nil || strings.Contains(err.Error(), "is not a key") {
-			t.Errorf("%s: %v", key, err)
-		}
 	}
 	page, err := os.ReadFile("../docs/jobs.md")
 	if err != nil {

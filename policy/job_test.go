@@ -10,7 +10,13 @@ import (
 
 func readJob(t *testing.T, text string) (*Job, error) {
 	t.Helper()
-	return LoadJob(Source{Path: "job.yaml", Data: []byte(text), Environ: []string{"TOKEN=s3cret", "PGPASS=p@ss"}})
+	j, err := LoadJob(Source{Path: "job.yaml", Data: []byte(text), Environ: []string{"TOKEN=s3cret", "PGPASS=p@ss"}})
+	if err == nil {
+		if complaint := disagreement([]byte(text), nil, jobSchema); complaint != "" {
+			t.Error(complaint)
+		}
+	}
+	return j, err
 }
 
 const minimalJob = `{name: orders, request: {url: "https://api.example.com/orders?day={date}"}, range: {from: 2025-01-01, to: 2025-12-31}, paginate: {style: cursor, param: cursor, next: next_cursor}, records: data, id: id, output: items.db}`

@@ -34,3 +34,5 @@ func parseMethod(s string) (string, error) {
 	}
 	return s, nil
 }
+
+func methodNode() node { return patternNode("^[A-Z]+$").suchAs("GET") }

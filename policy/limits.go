@@ -29,12 +29,9 @@ func ParseLimits(body []byte) ([]Limit, error) {
 	}
 	d := &decoder{loading: l, policy: &Policy{}, source: l.name}
 	limits := []Limit{}
-	set := d.mapping(root, "", field{"limits", func(n *yaml.Node, path string) {
+	d.mapping(root, "", required("limits", "", value{read: func(n *yaml.Node, path string) {
 		limits = append(limits, readLimits(d, n, path, ofPooled)...)
-	}})
-	if l.count() == 0 {
-		d.need(root, "", set, "limits")
-	}
+	}}))
 	if l.count() > 0 {
 		return nil, l.sorted()
 	}

@@ -25,7 +25,7 @@ func TestTheOpenListenerIsThePortAfterThatOfListen(t *testing.T) {
 			t.Errorf("%q: %+v, want %q", text, p.Open, want)
 		}
 	}
-	p, err := Load(Source{Environ: []string{"ABIDE_LISTEN_OPEN=127.0.0.1:4001"}, Flags: map[string]string{"listen": "127.0.0.1:5000"}})
+	p, err := loadSource(t, Source{Environ: []string{"ABIDE_LISTEN_OPEN=127.0.0.1:4001"}, Flags: map[string]string{"listen": "127.0.0.1:5000"}})
 	if err != nil || p.Open != (OpenListener{Listen: "127.0.0.1:4001"}) {
 		t.Errorf("from the environment: %+v, %v", p, err)
 	}
@@ -41,7 +41,7 @@ func TestAnOpenListenerIsRefusedWhereItCannotBe(t *testing.T) {
 		"egress: {proxy: 'http://127.0.0.1:3129'}":                   "is this proxy itself",
 		"listen_open: 0.0.0.0:3129\naccess: {from: [any]}":           "access.clients must be set",
 	} {
-		if _, err := Load(Source{Data: []byte(text)}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := loadSource(t, Source{Data: []byte(text)}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
@@ -56,7 +56,7 @@ func TestAClientWithASecretMayHaveAllItsHTTPSOpened(t *testing.T) {
 	if !p.Access.Clients[0].OpensAll || p.Access.Clients[1].OpensAll {
 		t.Errorf("%+v", p.Access.Clients)
 	}
-	if _, err := Load(Source{Data: []byte(strings.Replace(client, "%", "none", 1))}); err == nil || !strings.Contains(err.Error(), `access.clients[0].intercept: "none" is not all`) {
+	if _, err := loadSource(t, Source{Data: []byte(strings.Replace(client, "%", "none", 1))}); err == nil || !strings.Contains(err.Error(), `access.clients[0].intercept: "none" is not all`) {
 		t.Errorf("intercept: none of a client: %v", err)
 	}
 }

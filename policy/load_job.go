@@ -67,34 +67,48 @@ var jobName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,39}$`)
 // read reads the whole document.
 func (r *jobReader) read(root *yaml.Node) {
 	j, idempotent := r.job, false
-	set := r.mapping(root, "",
-		field{"name", parsed(r.decoder, &j.Name, parseJobName)},
-		field{"request", func(n *yaml.Node, path string) { idempotent = r.request(n, path) }},
-		field{"range", r.dates},
-		field{"items", r.items},
-		field{"paginate", r.paginate},
-		field{"records", r.jsonPath(&j.Records)},
-		field{"id", r.id},
-		field{"columns", r.columns},
-		field{"workers", r.number(&j.Workers, 1, mostJobWorkers)},
-		field{"tries", r.number(&j.Tries, 1, 1000)},
-		field{"output", func(n *yaml.Node, path string) { r.output(n, path, &j.Output) }},
-		field{"every", parsed(r.decoder, &j.Collect.Every, parseEvery)},
-		field{"batch", r.batch},
-		field{"store", func(n *yaml.Node, path string) {
-			word := ""
-			r.word(&word, "changes", "all")(n, path)
-			j.Collect.All = word == "all"
-		}},
-		field{"keep", parsed(r.decoder, &j.Collect.Keep, ParseDuration)},
-		field{"memory", parsed(r.decoder, &j.Collect.Memory, parseSize)},
-		field{"priority", r.priorities},
-	)
+	set := r.mapping(root, "", r.fields(&idempotent)...)
 	if !idempotent {
 		j.Request.Idempotency = !slices.Contains([]string{"GET", "HEAD", "OPTIONS"}, j.Request.Method)
 	}
-	r.need(root, "", set, "name", "request")
 	r.check(root, set)
+}
+
+// fields are the keys of a job file. idempotent is set if the request says idempotency.
+func (r *jobReader) fields(idempotent *bool) []field {
+	j := r.job
+	word := ""
+	return []field{
+		required("name", "Of the job and its table: letters, digits, - and _.", parsed(r.decoder, &j.Name, parseJobName, func() node { return patternNode(jobName.String()) })),
+		required("request", "What is asked for each unit. {date}, {from}, {to} and {item} are replaced.", value{
+			func(n *yaml.Node, path string) { *idempotent = r.request(n, path) },
+			func() node { return eitherNode(jobURLNode(), objectNode(r.requestFields())) },
+		}),
+		optional("range", "The dates of the job. Each step is a unit.", value{r.dates, func() node { return objectNode(r.rangeFields(&rangeReading{})) }}),
+		optional("items", "The items of the job, each of which is a unit: a file with a line for each, a list, or where they come from.", value{r.items, r.itemsNode}),
+		optional("paginate", "How an answer leads to the next page.", value{r.paginate, func() node {
+			return eitherNode(wordNode(pageStyles...), objectNode(r.pageFields(&pageReading{})))
+		}}),
+		optional("records", "The path of the records in the body.", r.jsonPath(&j.Records)),
+		optional("id", "What identifies a record: a path, several paths, or hash.", value{r.id, func() node { return eitherNode(filledNode(), sequenceNode(filledNode(), 1)) }}),
+		optional("columns", "Parts of a record with a column of their own.", value{r.columns, func() node {
+			return eitherNode(mapNode(columnName.String(), filledNode()), listNode(filledNode()))
+		}}),
+		optional("workers", "Requests at one time.", r.number(&j.Workers, 1, mostJobWorkers)),
+		optional("tries", "How often a page is asked for before its unit fails.", r.number(&j.Tries, 1, 1000)),
+		optional("output", "A SQLite file, or postgres://USER@HOST/DATABASE.", r.outputValue(&j.Output)),
+		optional("every", "The interval of a collection, such as 30s.", parsed(r.decoder, &j.Collect.Every, parseEvery, durationNode)),
+		optional("batch", "Several items in one request.", value{r.batch, func() node { return objectNode(r.batchFields()) }}),
+		optional("store", "Whether a collection stores what has changed, or all.", value{func(n *yaml.Node, path string) {
+			r.word(&word, "changes", "all").read(n, path)
+			j.Collect.All = word == "all"
+		}, func() node { return wordNode("changes", "all") }}),
+		optional("keep", "How long records are kept, such as 30d.", parsed(r.decoder, &j.Collect.Keep, ParseDuration, durationNode)),
+		optional("memory", "How much is kept that is not written yet, such as 64MiB.", parsed(r.decoder, &j.Collect.Memory, parseSize, sizeNode)),
+		optional("priority", "The priorities of some items.", value{r.priorities, func() node {
+			return sequenceNode(objectNode(r.priorityFields(&JobPriority{})), 0)
+		}}),
+	}
 }
 
 // check refuses what does not fit together.
@@ -188,11 +202,11 @@ func ReplacePlaceholders(text string, value func(name, form string) string) stri
 }
 
 // jsonPath reads a path in JSON; its syntax is checked where it is used.
-func (r *jobReader) jsonPath(to *string) reader {
+func (r *jobReader) jsonPath(to *string) value {
 	return parsed(r.decoder, to, func(s string) (string, error) {
 		if strings.TrimSpace(s) == "" {
 			return "", errors.New("is empty; write a path such as data.items, or leave it out")
 		}
 		return s, nil
-	})
+	}, filledNode)
 }

@@ -24,7 +24,7 @@ func environ(pairs ...string) func(string) (string, bool) {
 // load reads a text that must be right.
 func load(t *testing.T, text string, env ...string) *Policy {
 	t.Helper()
-	p, err := Load(Source{Path: "abide.yaml", Data: []byte(text), Lookup: environ(env...)})
+	p, err := loadSource(t, Source{Path: "abide.yaml", Data: []byte(text), Lookup: environ(env...)})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
@@ -35,7 +35,7 @@ func load(t *testing.T, text string, env ...string) *Policy {
 // the faults.
 func refuse(t *testing.T, text string, words ...string) Faults {
 	t.Helper()
-	p, err := Load(Source{Path: "abide.yaml", Data: []byte(text)})
+	p, err := loadSource(t, Source{Path: "abide.yaml", Data: []byte(text)})
 	var faults Faults
 	if !errors.As(err, &faults) || p != nil || len(faults) == 0 {
 		t.Fatalf("%q loaded: %v", short(text), err)
@@ -57,7 +57,7 @@ func TestAnEmptyFileIsTheDefaults(t *testing.T) {
 			t.Errorf("%q: %+v", text, p)
 		}
 	}
-	if _, err := Load(Source{}); err != nil {
+	if _, err := loadSource(t, Source{}); err != nil {
 		t.Error(err)
 	}
 }
@@ -94,7 +94,7 @@ func TestAFlagBeatsTheEnvironmentWhichBeatsTheFile(t *testing.T) {
 		Environ: []string{"ABIDE_LISTEN=127.0.0.1:11", "ABIDE_ADMIN=127.0.0.1:12", "ABIDE_EGRESS_PORTS=80, 8080", "ABIDE_EGRESS_RESOLVE=A.test:443=127.0.0.1:9443,b.test:80=[::1]:1"},
 		Flags:   map[string]string{"listen": "127.0.0.1:21"},
 	}
-	p, err := Load(src)
+	p, err := loadSource(t, src)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestAFlagBeatsTheEnvironmentWhichBeatsTheFile(t *testing.T) {
 		t.Errorf("%+v", p.Egress)
 	}
 	src.Flags = map[string]string{"admin": "off"}
-	if p, err = Load(src); err != nil || p.Admin.Listen != "" {
+	if p, err = loadSource(t, src); err != nil || p.Admin.Listen != "" {
 		t.Errorf("%v, %v", p, err)
 	}
 }
@@ -118,7 +118,7 @@ func TestEveryKeyHasAVariableAndTakesItsOwnDefault(t *testing.T) {
 		if key.Default == "" || key.Name == "shard.of" {
 			continue
 		}
-		_, err := Load(Source{Environ: []string{"HOME=/home/somebody", key.Env + "=" + key.Default, "ABIDE_SHARD_INDEX=0", "ABIDE_SHARD_OF=1"}})
+		_, err := loadSource(t, Source{Environ: []string{"HOME=/home/somebody", key.Env + "=" + key.Default, "ABIDE_SHARD_INDEX=0", "ABIDE_SHARD_OF=1"}})
 		if err != nil {
 			t.Errorf("%s=%s: %v", key.Env, key.Default, err)
 		}
@@ -131,14 +131,14 @@ func TestAVariableThatNothingReadsIsRefused(t *testing.T) {
 		{"ABIDE_LOGLEVEL", `did you mean "ABIDE_LOG_LEVEL"`},
 		{"ABIDE_WHATEVER_THIS_IS", "does not know"},
 	} {
-		_, err := Load(Source{Environ: []string{one.name + "=canary"}})
+		_, err := loadSource(t, Source{Environ: []string{one.name + "=canary"}})
 		if err == nil || !strings.Contains(err.Error(), one.hint) || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s: %v", one.name, err)
 		}
 	}
 	// What the command reads, what the file refers to, and what Kubernetes adds
 	// beside a service called abide.
-	_, err := Load(Source{
+	_, err := loadSource(t, Source{
 		Data: []byte("access: {clients: [{name: a, secret: ${ABIDE_MINE}}]}"),
 		Environ: []string{
 			"ABIDE_CONFIG=x.yaml", "ABIDE_MINE=s", "ABIDE_SERVICE_HOST=10.0.0.1", "ABIDE_SERVICE_PORT_HTTP=1", "ABIDE_PORT=tcp://10.0.0.1:1",
@@ -148,10 +148,10 @@ func TestAVariableThatNothingReadsIsRefused(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	if _, err := Load(Source{Environ: []string{"ABIDE_ADMIN=off", "ABIDE_ADMIN_LISTEN=127.0.0.1:1"}}); err == nil {
+	if _, err := loadSource(t, Source{Environ: []string{"ABIDE_ADMIN=off", "ABIDE_ADMIN_LISTEN=127.0.0.1:1"}}); err == nil {
 		t.Error("two variables that disagree were taken")
 	}
-	if _, err := Load(Source{Flags: map[string]string{"listne": "x"}}); err == nil || !strings.Contains(err.Error(), `did you mean "listen"`) {
+	if _, err := loadSource(t, Source{Flags: map[string]string{"listne": "x"}}); err == nil || !strings.Contains(err.Error(), `did you mean "listen"`) {
 		t.Error(err)
 	}
 }
@@ -171,7 +171,7 @@ func TestPathsStartAtHomeOrAtTheFile(t *testing.T) {
 	if err := os.WriteFile(file, []byte("data: ~/state\negress: {roots: ca/../roots.pem}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p, err := Load(Source{Path: file, Environ: []string{"HOME=" + home}})
+	p, err := loadSource(t, Source{Path: file, Environ: []string{"HOME=" + home}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,11 +184,11 @@ func TestPathsStartAtHomeOrAtTheFile(t *testing.T) {
 	refuse(t, "data: ~/x", "$HOME")
 	refuse(t, "data: ~other/x", "another user")
 	refuse(t, "data: ${HOME}/x", "in secrets only")
-	_, err = Load(Source{Path: filepath.Join(dir, "none.yaml")})
+	_, err = loadSource(t, Source{Path: filepath.Join(dir, "none.yaml")})
 	if err == nil || !strings.Contains(err.Error(), "none.yaml: cannot be read") {
 		t.Error(err)
 	}
-	if _, err := Load(Source{Path: dir}); err == nil {
+	if _, err := loadSource(t, Source{Path: dir}); err == nil {
 		t.Error("a directory was read")
 	}
 }

@@ -27,3 +27,8 @@ func parseOrigin(s string) (Target, error) {
 	}
 	return ParseTarget(u.Scheme, u.Host)
 }
+
+// originNode is what parseOrigin reads, as far as a pattern tells.
+func originNode() node {
+	return patternNode("^" + anyCase("http") + `[sS]?://[^/?#@]+/?$`).suchAs("https://a.example")
+}

@@ -111,3 +111,11 @@ func (p Pattern) String() string {
 	}
 	return net.JoinHostPort(host, strconv.Itoa(int(p.Port)))
 }
+
+// hostNode is what parsePattern reads, as far as a pattern of the schema tells. 127.1 and
+// true are hosts, too.
+func hostNode() node {
+	n := textNode()
+	n["pattern"] = `^[^/]+$`
+	return n
+}

@@ -98,3 +98,39 @@ func parseRate(s string) (Rate, error) {
 	}
 	return Rate(float64(n) / 1e9 / length.Seconds()), nil
 }
+
+// perPattern matches what parts an amount from its window.
+const perPattern = `\s*(?:/| per )\s*`
+
+// windowPattern matches what parsePeriod reads.
+func windowPattern() string {
+	units := unitPattern(durations, "d", "days", "w", "weeks") // which may mean two things
+	return `(?:` + anyCase("month") + `|` + units + `|` + lengthPattern() + `)`
+}
+
+// periodNode is what parsePeriod reads.
+func periodNode() node {
+	return patternNode(`^\s*`+windowPattern()+`\s*$`).suchAs("15m", "day", "month").shared("window")
+}
+
+// ratePerNode is a limit that is a rate alone.
+func ratePerNode() node {
+	return patternNode(`^\s*`+positivePattern+perPattern+windowPattern()+`\s*$`).suchAs("5/s", "900 per 15m").shared("rate_alone")
+}
+
+// amountPerNode is an amount that may have its window behind it.
+func amountPerNode() node {
+	n := node{"type": []string{"integer", "string"}, "minimum": 1, "maximum": int64(mostAmount)}
+	n["pattern"] = `^\s*` + positivePattern + `(?:` + perPattern + windowPattern() + `)?\s*$`
+	return n.suchAs(900, "5/s").shared("amount")
+}
+
+// bytesPerNode is an amount of bytes that may have its window behind it.
+func bytesPerNode() node {
+	return patternNode(`^\s*`+sizePattern()+`(?:`+perPattern+windowPattern()+`)?\s*$`).suchAs("1MB", "1MB/m").shared("bytes")
+}
+
+// rateNode is what parseRate reads.
+func rateNode() node {
+	return patternNode(`^\s*`+decimalPattern+perPattern+`(?:`+unitPattern(durations)+`|`+lengthPattern()+`)\s*$`).suchAs("2/s", "100/m").shared("rate")
+}

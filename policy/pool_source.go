@@ -9,9 +9,9 @@ import (
 // poolSource is a place that the tokens of a pool can come from, and the key that names the
 // place in the configuration.
 type poolSource struct {
-	key string
-	// read returns what reads the value of the key into the pool.
-	read func(d *decoder, p *Pool) func(n *yaml.Node, path string)
+	key, doc string
+	// value returns what reads the value of the key into the pool.
+	value func(d *decoder, p *Pool) value
 	// describe says where the tokens are, after the word "tokens"; "" if the pool does not
 	// have this source.
 	describe func(p *Pool) string
@@ -21,24 +21,27 @@ type poolSource struct {
 // package tokens.
 var poolSources = []poolSource{
 	{
-		"file",
-		func(d *decoder, p *Pool) func(*yaml.Node, string) { return d.file(&p.File) },
+		"file", "A CSV with a header row, or a file with one secret a line.",
+		func(d *decoder, p *Pool) value { return d.file(&p.File) },
 		func(p *Pool) string { return prefixed("of ", p.File) },
 	},
 	{
-		"env",
-		func(d *decoder, p *Pool) func(*yaml.Node, string) { return d.variable(&p.Env) },
+		"env", "A variable with secrets between commas.",
+		func(d *decoder, p *Pool) value { return d.variable(&p.Env) },
 		func(p *Pool) string { return prefixed("of $", p.Env) },
 	},
 	{
-		"dir",
-		func(d *decoder, p *Pool) func(*yaml.Node, string) { return d.file(&p.Dir) },
+		"dir", "A directory with one secret a file.",
+		func(d *decoder, p *Pool) value { return d.file(&p.Dir) },
 		func(p *Pool) string { return prefixed("in ", p.Dir) },
 	},
 	{
-		"tokens",
-		func(d *decoder, p *Pool) func(*yaml.Node, string) {
-			return func(n *yaml.Node, path string) { p.Tokens = readTokens(d, n, path) }
+		"tokens", "The secrets themselves, each with a label.",
+		func(d *decoder, p *Pool) value {
+			return value{
+				func(n *yaml.Node, path string) { p.Tokens = readTokens(d, n, path) },
+				func() node { return sequenceNode(objectNode(tokenFields(d, &Token{})), 1) },
+			}
 		},
 		func(p *Pool) string {
 			labels := make([]string, len(p.Tokens))
@@ -59,8 +62,8 @@ func prefixed(before, s string) string {
 }
 
 // variable reads the name of an environment variable, which then counts as used.
-func (d *decoder) variable(to *string) func(n *yaml.Node, path string) {
-	return func(n *yaml.Node, path string) {
+func (d *decoder) variable(to *string) value {
+	return value{func(n *yaml.Node, path string) {
 		s, ok := d.scalar(n, path, plainText)
 		if !ok {
 			return
@@ -70,7 +73,7 @@ func (d *decoder) variable(to *string) func(n *yaml.Node, path string) {
 			return
 		}
 		*to, d.used[s] = s, true
-	}
+	}, func() node { return patternNode(variableName.String()) }}
 }
 
 // source describes where the tokens of the pool come from.

@@ -46,7 +46,7 @@ func TestAPoolGoesWhereItsTokensCanAndNowhereElse(t *testing.T) {
 		load(t, text+aPool)
 	}
 	// The variable comes after the file.
-	_, err := Load(Source{Path: "abide.yaml", Data: []byte("sites: [{host: a.test, pool: p}]" + aPool), Environ: []string{"ABIDE_INTERCEPT=none"}})
+	_, err := loadSource(t, Source{Path: "abide.yaml", Data: []byte("sites: [{host: a.test, pool: p}]" + aPool), Environ: []string{"ABIDE_INTERCEPT=none"}})
 	if err == nil || !strings.HasPrefix(err.Error(), "abide.yaml:1: sites[0].pool: puts its tokens") {
 		t.Error(err)
 	}

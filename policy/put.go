@@ -93,3 +93,8 @@ func isHeaderName(s string) bool {
 	}
 	return s != ""
 }
+
+// placementNode is what parsePlacement reads, as far as a pattern tells.
+func placementNode() node {
+	return patternNode(`^[^:]+:.*\{token\}`).suchAs("Authorization: Bearer {token}", "query: api_key={token}", "basic: {token}")
+}

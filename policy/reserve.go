@@ -33,3 +33,10 @@ func parseReserve(s string) (Reserve, error) {
 	n, err := parseCount(s, 0, 1e15)
 	return Reserve{Units: n}, err
 }
+
+// reserveNode is what parseReserve reads.
+func reserveNode() node {
+	n := node{"type": []string{"integer", "string"}, "minimum": 0, "maximum": int64(1e15)}
+	n["pattern"] = `^(?:` + wholePattern + `|` + decimalPattern + `%)$`
+	return n.suchAs(50, "1%")
+}

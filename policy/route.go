@@ -168,3 +168,8 @@ func unescape(s string) (string, error) {
 	}
 	return b.String(), nil
 }
+
+// routeNode is what parseRoute reads, as far as a pattern tells.
+func routeNode() node {
+	return patternNode(`^(?:/(?:\*\*?|[^/*?#]*))+$`).suchAs("/2/tweets/*", "/v1/**")
+}

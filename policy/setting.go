@@ -9,15 +9,59 @@ import (
 	"time"
 )
 
-// setting is a scalar key: how its value is read, and how it is written. The file, the
-// environment and the command line all use the same settings, so that a value means the
-// same everywhere.
+// setting is a scalar key: how its value is read, how it is written, and what the JSON Schema
+// says of it. The file, the environment and the command line all use the same settings, so
+// that a value means the same everywhere.
 type setting struct {
 	Key
-	shape shape
-	text  text
-	read  func(p *Policy, in *input)
-	show  func(p *Policy) string
+	shape  shape
+	text   text
+	read   func(p *Policy, in *input)
+	show   func(p *Policy) string
+	schema func() node
+}
+
+// schemaWithDefault is the schema of the setting with its default, unless the default cannot
+// be written.
+func (s *setting) schemaWithDefault() node {
+	n := s.schema()
+	home := func(name string) (string, bool) { return "/~", name == "HOME" }
+	shown := s.show(defaults(home))
+	if strings.HasPrefix(shown, "/~/") {
+		shown = shown[1:]
+	}
+	least, counted := n["minimum"].(int64)
+	var value any = shown
+	number, err := strconv.ParseInt(shown, 10, 64)
+	on, switched := strconv.ParseBool(shown)
+	switch {
+	case shown == "", s.text == secretText, err == nil && counted && number < least:
+		return n
+	case err == nil:
+		value = number
+	case switched == nil:
+		value = on
+	case s.shape == list:
+		value = listOf(shown)
+	}
+	n["default"] = value
+	return n
+}
+
+// listOf is a list as a setting shows it: its numbers and words, a word alone by itself.
+func listOf(shown string) any {
+	all := []any{}
+	for one := range strings.SplitSeq(shown, ", ") {
+		if number, err := strconv.Atoi(one); err == nil {
+			all = append(all, number)
+		} else {
+			all = append(all, one)
+		}
+	}
+	if len(all) == 1 {
+		return all[0]
+	}
+	return all
 }
 
 // shape is how YAML writes the value. In a variable or a flag a list is
@@ -32,9 +76,10 @@ const (
 
 // valueSetting is a setting that parse reads and format writes. A value that cannot be
 // parsed leaves the default.
-func valueSetting[T any](key Key, at func(*Policy) *T, parse func(string) (T, error), format func(T) string) setting {
+func valueSetting[T any](key Key, at func(*Policy) *T, parse func(string) (T, error), format func(T) string, schema func() node) setting {
 	return setting{
-		Key: key,
+		schema: schema,
+		Key:    key,
 		read: func(p *Policy, in *input) {
 			v, err := parse(in.value())
 			if err != nil {
@@ -59,11 +104,11 @@ func upToSetting(name, doc string, most time.Duration, at func(*Policy) *time.Du
 		}
 		return d, err
 	}
-	return valueSetting(Key{Name: name, Kind: "duration", Doc: doc}, at, parse, formatDuration)
+	return valueSetting(Key{Name: name, Kind: "duration", Doc: doc}, at, parse, formatDuration, durationNode)
 }
 
 func sizeSetting(name, doc string, at func(*Policy) *Size) setting {
-	return valueSetting(Key{Name: name, Kind: "size", Doc: doc}, at, parseSize, Size.String)
+	return valueSetting(Key{Name: name, Kind: "size", Doc: doc}, at, parseSize, Size.String, sizeNode)
 }
 
 func countSetting(name, doc string, least int64, at func(*Policy) *int) setting {
@@ -75,7 +120,8 @@ func rangeSetting(name, doc string, least, most int64, at func(*Policy) *int) se
 		n, err := parseCount(s, least, most)
 		return int(n), err
 	}
-	return valueSetting(Key{Name: name, Kind: "number", Doc: doc}, at, parse, strconv.Itoa)
+	schema := func() node { return countNode(least, most) }
+	return valueSetting(Key{Name: name, Kind: "number", Doc: doc}, at, parse, strconv.Itoa, schema)
 }
 
 // autoSetting is a count that is worked out where it says auto, which is stored as 0.
@@ -93,16 +139,18 @@ func autoSetting(name, doc string, at func(*Policy) *int) setting {
 		}
 		return strconv.Itoa(n)
 	}
-	return valueSetting(Key{Name: name, Kind: "number", Doc: doc}, at, parse, format)
+	schema := func() node { return autoNode(math.MaxInt32) }
+	return valueSetting(Key{Name: name, Kind: "number", Doc: doc}, at, parse, format, schema)
 }
 
 func switchSetting(name, doc string, at func(*Policy) *bool) setting {
-	return valueSetting(Key{Name: name, Kind: "switch", Doc: doc}, at, parseSwitch, strconv.FormatBool)
+	return valueSetting(Key{Name: name, Kind: "switch", Doc: doc}, at, parseSwitch, strconv.FormatBool, switchNode)
 }
 
 func wordSetting(name, doc string, at func(*Policy) *string, words ...string) setting {
 	parse := func(s string) (string, error) { return parseWord(s, words...) }
-	return valueSetting(Key{Name: name, Kind: strings.Join(words, "|"), Doc: doc}, at, parse, func(s string) string { return s })
+	schema := func() node { return wordNode(words...) }
+	return valueSetting(Key{Name: name, Kind: strings.Join(words, "|"), Doc: doc}, at, parse, func(s string) string { return s }, schema)
 }
 
 // addressSetting is an address to listen on. off allows the word off, which is stored
@@ -115,7 +163,11 @@ func addressSetting(name, doc string, off bool, at func(*Policy) *string) settin
 		return parseListen(s)
 	}
 	format := func(s string) string { return cmp.Or(s, "off") }
-	return valueSetting(Key{Name: name, Kind: "address", Doc: doc}, at, parse, format)
+	schema := listenNode
+	if off {
+		schema = func() node { return eitherNode(wordNode("off", ""), listenNode()) }
+	}
+	return valueSetting(Key{Name: name, Kind: "address", Doc: doc}, at, parse, format, schema)
 }
 
 // Key is one scalar setting: its dotted name, the environment variable that sets
@@ -135,7 +187,8 @@ func envName(name string) string {
 
 func fileSetting(name, doc string, at func(*Policy) *string) setting {
 	return setting{
-		Key: Key{Name: name, Kind: "file", Doc: doc},
+		Key:    Key{Name: name, Kind: "file", Doc: doc},
+		schema: textNode,
 		read: func(p *Policy, in *input) {
 			*at(p) = ""
 			if in.value() == "" {

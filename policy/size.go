@@ -73,3 +73,11 @@ func (s Size) String() string {
 	}
 	return best
 }
+
+// sizePattern matches what parseSize reads.
+func sizePattern() string { return decimalPattern + ` *` + unitPattern(sizes) }
+
+// sizeNode is what parseSize reads.
+func sizeNode() node {
+	return patternNode(`^\s*`+sizePattern()+`\s*$`).suchAs("64KiB", "1MB").shared("size")
+}

@@ -84,7 +84,7 @@ func TestSettingsReadAsPeopleWriteThemInEverySource(t *testing.T) {
 		"environment": {Environ: []string{"ABIDE_QUEUE_WAIT=15 Minutes", "ABIDE_RETRY_BODY=2mb", "ABIDE_BOUNDS_IDLE=1_000"}},
 		"flags":       {Flags: map[string]string{"queue.wait": "15min", "retry.body": "2 MB", "bounds.idle": "1_000"}},
 	} {
-		p, err := Load(src)
+		p, err := loadSource(t, src)
 		if err != nil || p.Queue.Wait != 15*time.Minute || p.Retry.Body != 2e6 || p.Bounds.Idle != 1000 {
 			t.Errorf("%s: %v", name, err)
 		}

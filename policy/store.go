@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"net/url"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -293,4 +294,13 @@ func checkPrefix(s string) error {
 		return errors.New("has a prefix with a character that is none of letters, digits and signs such as : . _ -")
 	}
 	return nil
+}
+
+// storeNode is the schema of store.
+func storeNode() node {
+	kinds := make([]string, len(storeKinds))
+	for i, kind := range storeKinds {
+		kinds[i] = regexp.QuoteMeta(kind)
+	}
+	return patternNode(`^(?:local$|(?:`+strings.Join(kinds, "|")+`)://|\$\{)`).suchAs("local", "rediss://abide:${NAME}@redis.example:6379")
 }

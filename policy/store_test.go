@@ -218,7 +218,7 @@ func TestAShardMayBeSetInSeveralPlaces(t *testing.T) {
 	if p.Shard != (Shard{3, 4, "host"}) {
 		t.Errorf("%+v", p.Shard)
 	}
-	_, err := Load(Source{Path: "abide.yaml", Data: []byte("shard: {of: 4}\n"), Lookup: environ("ABIDE_SHARD_INDEX", "4")})
+	_, err := loadSource(t, Source{Path: "abide.yaml", Data: []byte("shard: {of: 4}\n"), Lookup: environ("ABIDE_SHARD_INDEX", "4")})
 	if err == nil || !strings.Contains(err.Error(), "ABIDE_SHARD_INDEX: shard.index: 4 is not below shard.of, which is 4") {
 		t.Error(err)
 	}

@@ -1,0 +1,59 @@
+package policy
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+)
+
+// Schema is the JSON Schema of a configuration, as editors read it. It is made of the fields
+// that read a configuration.
+func Schema() []byte {
+	d := &decoder{loading: newLoading(Source{}), policy: &Policy{}}
+	return written("Configuration of abide", objectNode(section(d, "")))
+}
+
+// JobSchema is the JSON Schema of a job file.
+func JobSchema() []byte {
+	r := &jobReader{decoder: &decoder{loading: newLoading(Source{})}, job: &Job{}}
+	return written("Job of abide", objectNode(r.fields(new(bool))))
+}
+
+// written is a schema as JSON, in a version that all editors know.
+func written(title string, schema node) []byte {
+	definitions := node{}
+	schema = define(schema, definitions).(node)
+	schema["$schema"], schema["title"], schema["definitions"] = "http://json-schema.org/draft-07/schema#", title, definitions
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	_ = e.Encode(schema) // texts and numbers have no error, nor has a buffer
+	return b.Bytes()
+}
+
+// define is a part of a schema whose shared nodes are moved to the definitions.
+func define(part any, definitions node) any {
+	switch part := part.(type) {
+	case node:
+		out := node{}
+		for key, one := range part {
+			if key != definition {
+				out[key] = define(one, definitions)
+				continue
+			}
+			name := strings.TrimPrefix(part["$ref"].(string), "#/definitions/")
+			if definitions[name] == nil {
+				definitions[name] = define(one, definitions)
+			}
+		}
+		return out
+	case []node:
+		out := make([]any, len(part))
+		for i, one := range part {
+			out[i] = define(one, definitions)
+		}
+		return out
+	}
+	return part
+}
