@@ -63,7 +63,8 @@ var allowed = map[string][]string{
 	"limit":               {},
 	"signal":              {},
 	"status":              {},
-	"admin":               {"status", "policy", "ca", "metrics", "throttle"},
+	"admin":               {"admin/openapi", "status", "policy", "ca", "metrics", "throttle"},
+	"admin/openapi":       {},
 	"throttle":            {},
 	"upstream":            {},
 	"policy":              {"learn", "limit"},
@@ -94,6 +95,7 @@ var only = map[string][]string{
 	"modernc.org/sqlite":                                      {"store", "cmd/abide", "jobs/output"}, // the tests of cmd/abide look into the file
 	"github.com/jackc/pgx/v5":                                 {"jobs/output"},
 	"github.com/parquet-go/parquet-go":                        {"jobs/export"},
+	"github.com/santhosh-tekuri/jsonschema/v6":                {"policy", "admin"}, // for tests
 	"github.com/summerwind/h2spec":                            {},
 	"github.com/abide-proxy/abide/tools":                      {},
 	"net/http/httputil":                                       {},

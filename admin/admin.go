@@ -67,7 +67,7 @@ type Options struct {
 }
 
 // Proxy is what the API asks of the proxy. If you add an endpoint, add here what it asks, a
-// row to endpoints, and its type to package status.
+// row to endpoints, its documentation to operations, and its type to package status.
 type Proxy interface {
 	siteSource
 	limitKeeper
@@ -117,6 +117,7 @@ func endpoints(o *Options) []endpoint {
 		{"GET /style.css", style},
 		{"GET /metrics", o.Metrics.Handler().ServeHTTP},
 		{"GET /api/v1/status", overview.answer},
+		{"GET /api/v1/openapi.json", newAPIDocument(o.Version).answer},
 		{"GET /api/v1/holds", about(holder(o.Proxy), listHolds)},
 		{"GET /api/v1/explain", about(explainer(o.Process), explain)},
 		{"GET /api/v1/tokens", tokens.list},

@@ -21,11 +21,7 @@ type jobs struct{ keeper jobKeeper }
 
 // list lists the jobs that run.
 func (j jobs) list(w http.ResponseWriter, r *http.Request) {
-	list := j.keeper.Jobs(r.Context())
-	if list == nil {
-		list = []status.Job{}
-	}
-	answerJSON(w, list)
+	answerJSON(w, append([]status.Job{}, j.keeper.Jobs(r.Context())...))
 }
 
 // pause pauses a job.
@@ -46,6 +42,6 @@ func (j jobs) steer(w http.ResponseWriter, r *http.Request, pause bool) {
 	case err != nil:
 		refuse(w, http.StatusBadGateway, status.ErrorLine(err))
 	default:
-		answerJSON(w, j.keeper.Jobs(r.Context()))
+		j.list(w, r)
 	}
 }

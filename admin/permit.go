@@ -31,7 +31,7 @@ type asked struct {
 	Client   string          `json:"client"`
 	Bytes    int64           `json:"bytes"`
 	Cost     int64           `json:"cost"`
-	Wait     json.RawMessage `json:"wait"`
+	Wait     json.RawMessage `json:"wait" schema:"wait"`
 	Priority *int            `json:"priority"`
 }
 
@@ -95,7 +95,7 @@ type ended struct {
 	ID      string      `json:"id"`
 	Bytes   int64       `json:"bytes"`
 	Status  int         `json:"status"`
-	Headers headerPairs `json:"headers"`
+	Headers headerPairs `json:"headers" schema:"headers"`
 	Unsent  bool        `json:"unsent"`
 }
 

@@ -19,6 +19,17 @@ func JobSchema() []byte {
 	return written("Job of abide", objectNode(r.fields(new(bool))))
 }
 
+// LimitsSchema is the JSON Schema of a list of limits as ParseLimits reads it. It refers to
+// the definitions by their names behind path.
+func LimitsSchema(path string) (limits map[string]any, definitions map[string]any) {
+	all := node{}
+	define(limitsNode(), all)
+	text, _ := json.Marshal(all) // texts and numbers have no error
+	text = bytes.ReplaceAll(text, []byte("#/definitions/"), []byte(path))
+	_ = json.Unmarshal(text, &definitions)
+	return map[string]any{"$ref": path + "limits"}, definitions
+}
+
 // written is a schema as JSON, in a version that all editors know.
 func written(title string, schema node) []byte {
 	definitions := node{}

@@ -53,7 +53,7 @@ type Limit struct {
 type SiteLimits struct {
 	Site   string          `json:"site"`
 	Set    bool            `json:"set"` // at run time, and not by the configuration
-	Limits json.RawMessage `json:"limits"`
+	Limits json.RawMessage `json:"limits" schema:"limits"`
 }
 
 // LeftShare is the part of the limit that is left, from 0 to 1; 2 if that is not known.

@@ -1,0 +1,164 @@
+package admin
+
+import (
+	"github.com/abide-proxy/abide/admin/openapi"
+	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/status"
+)
+
+// Kinds of answers that are not JSON.
+const (
+	kindText    = "text/plain; charset=utf-8"
+	kindMetrics = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
+)
+
+// Values of parameters of queries, with examples that a process answers.
+var (
+	ofSite = openapi.Parameter{Name: "site", Says: "Of this site alone.", Example: "api.example.com"}
+
+	// pathParameters are the parameters of paths.
+	pathParameters = map[string]openapi.Parameter{
+		"site":  {Says: "A site, as /api/v1/sites names it.", Example: "api.example.com"},
+		"pool":  {Says: "A pool of tokens.", Example: "example"},
+		"label": {Says: "A token of the pool.", Example: "news-1"},
+		"id":    {Says: "A permit, as POST /api/v1/permits has given it.", Example: "9f86d081"},
+		"name":  {Says: "A job.", Example: "orders"},
+	}
+
+	// refusals say what statuses mean.
+	refusals = map[int]string{
+		400: "The query or the body cannot be read.",
+		401: "The token is missing or wrong.",
+		403: "The Host header names none of the listener's addresses, or the page of another origin asks.",
+		404: "There is no such thing.",
+		413: "The body is too long.",
+		415: "The body is not JSON.",
+		422: "The request was understood and is refused.",
+		501: "This process has nothing to answer by.",
+		502: "The process that runs the job does not answer.",
+		503: "It could not be saved, or cannot be read now.",
+	}
+)
+
+// operations document the routes of the listener, but for the page and its forms. Each row of
+// endpoints and of openEndpoints has a row here; TestEveryRouteIsDocumented says which is
+// missing, and TestEveryDocumentedRequestIsAnsweredAsDocumented sends the examples.
+func operations(s *openapi.Schemas) []openapi.Operation {
+	denied := func(code int, says string) openapi.Refusal {
+		return openapi.Refusal{Status: code, Says: says, Of: decision{}}
+	}
+	ask, end := s.Request(asked{}, "url"), s.Request(ended{})
+	listOf := func(one openapi.Schema) openapi.Schema {
+		return openapi.Schema{"type": "array", "maxItems": mostPermits, "items": one}
+	}
+	limits := openapi.Schema{"type": "object", "required": []string{"limits"}, "additionalProperties": false, "properties": openapi.Schema{"limits": s.Tagged["limits"]}}
+	all := []openapi.Operation{
+		{Route: "GET /api/v1/status", Tag: "process", Says: "How the process is.", Answer: status.Process{}},
+		{Route: "GET /api/v1/openapi.json", Tag: "process", Says: "This document.", Answer: openapi.Schema{"type": "object"}},
+		{Route: "GET /metrics", Tag: "process", Says: "Metrics for Prometheus.", Answer: "", Kind: kindMetrics},
+		{Route: "POST /api/v1/reload", Tag: "process", Says: "Reads the configuration again, and says what has changed.", Answer: status.Reloaded{}, Refuses: openapi.Refuse(400, 413, 415, 422, 501)},
+		{
+			Route: "GET /api/v1/explain", Tag: "requests", Says: "What a request would meet now.", Answer: status.Explanation{}, Refuses: openapi.Refuse(400),
+			Query: []openapi.Parameter{
+				{Name: "url", Says: "The URL of the request.", Example: "https://api.example.com/x", Required: true},
+				{Name: "method", Says: "Its method, GET if it is left out.", Example: "POST"},
+				{Name: "client", Says: "The client that asks.", Example: "news"},
+			},
+		},
+		{
+			Route: "GET /api/v1/holds", Tag: "requests", Says: "The requests that wait.", Answer: status.HoldList{}, Refuses: openapi.Refuse(400),
+			Query: []openapi.Parameter{ofSite, {Name: "limit", Says: "How many are listed at most.", Example: 100}},
+		},
+		{
+			Route: "GET /api/v1/forecast", Tag: "sites", Says: "When limits with long windows end.", Answer: []status.Forecast{}, Refuses: openapi.Refuse(400),
+			Query: []openapi.Parameter{ofSite, {Name: "requests", Says: "When so many more requests would be done.", Example: 50000}},
+		},
+		{
+			Route: "GET /api/v1/bandwidth", Tag: "sites", Says: "What went from and to sites.", Answer: status.TrafficList{}, Refuses: openapi.Refuse(400, 501, 503),
+			Query: []openapi.Parameter{
+				ofSite,
+				{Name: "since", Says: "A time as RFC 3339 has it, or back from now.", Example: "7d"},
+				{Name: "until", Says: "A time as RFC 3339 has it, or back from now.", Example: "1h"},
+				{Name: "step", Says: "1m, 1h or 1d.", Example: "1d"},
+			},
+		},
+		{
+			Route: "GET /api/v1/sites", Tag: "sites", Says: "All sites that are known, those with the most bytes first.", Answer: status.SiteList{}, Refuses: openapi.Refuse(400),
+			Query: []openapi.Parameter{{Name: "limit", Says: "How many are listed at most.", Example: 100}},
+		},
+		{Route: "GET /api/v1/sites/{site}", Tag: "sites", Says: "A site.", Answer: status.Site{}, Refuses: openapi.Refuse(404)},
+		{Route: "GET /api/v1/sites/{site}/limits", Tag: "sites", Says: "The limits that hold for a site.", Answer: status.SiteLimits{}, Refuses: openapi.Refuse(404)},
+		{
+			Route: "PUT /api/v1/sites/{site}/limits", Tag: "sites", Says: "Sets the limits of a site until they are taken away again.", Answer: status.SiteLimits{},
+			Body:    &openapi.Body{Schema: limits, Example: openapi.Schema{"limits": []any{openapi.Schema{"requests": 10, "per": "1s"}}}},
+			Refuses: openapi.Refuse(400, 404, 413, 415, 422, 503),
+		},
+		{Route: "DELETE /api/v1/sites/{site}/limits", Tag: "sites", Says: "Has a site keep the limits of the configuration again.", Answer: status.SiteLimits{}, Refuses: openapi.Refuse(400, 404, 413, 415, 422, 503)},
+		{
+			Route: "POST /api/v1/sites/{site}/pause", Tag: "sites", Says: "Lets no request go to a site.", Answer: status.SitePause{},
+			Body:    &openapi.Body{Schema: s.Request(pauseAsk{}), Example: openapi.Schema{"for": "2h", "reason": "maintenance"}, Optional: true},
+			Refuses: openapi.Refuse(400, 404, 413, 415, 422, 503),
+		},
+		{Route: "POST /api/v1/sites/{site}/resume", Tag: "sites", Says: "Lets requests go to a site again.", Answer: status.SitePause{}, Refuses: openapi.Refuse(400, 404, 413, 415, 422, 503)},
+		{Route: "GET /api/v1/tokens", Tag: "tokens", Says: "The pools with their tokens, and what sites announce.", Answer: status.Tokens{}},
+		{Route: "GET /api/v1/tokens/{pool}", Tag: "tokens", Says: "A pool with its tokens.", Answer: status.Pool{}, Refuses: openapi.Refuse(404)},
+		{Route: "POST /api/v1/tokens/{pool}/{label}/disable", Tag: "tokens", Says: "Takes a token out of use.", Answer: status.Token{}, Refuses: openapi.Refuse(400, 404, 413, 415)},
+		{Route: "POST /api/v1/tokens/{pool}/{label}/enable", Tag: "tokens", Says: "Puts a token back into use.", Answer: status.Token{}, Refuses: openapi.Refuse(400, 404, 413, 415)},
+		{
+			Route: "POST /api/v1/permits", Tag: "permits", Says: "Waits until a request of a client without a proxy may be sent. A list of requests is answered by a list.",
+			Body:   &openapi.Body{Schema: openapi.Schema{"anyOf": []any{ask, listOf(ask)}}, Example: openapi.Schema{"url": "https://api.example.com/x", "wait": "30s"}},
+			Answer: s.Either(decision{}, []decision{}),
+			Refuses: append(openapi.Refuse(413, 415),
+				openapi.Refusal{Status: 400, Says: "The body is no request.", Of: s.Either(status.Problem{}, decision{})},
+				denied(429, "The request may not be sent now."), denied(503, "The request may not be sent now.")),
+		},
+		{
+			Route: "POST /api/v1/permits/{id}", Tag: "permits", Says: "Says what became of a request that was permitted.", Answer: settlement{},
+			Body:    &openapi.Body{Schema: end, Example: openapi.Schema{"status": 200, "bytes": 512, "headers": openapi.Schema{"Retry-After": "30"}}, Optional: true},
+			Refuses: openapi.Refuse(400, 404, 413, 415),
+		},
+		{Route: "DELETE /api/v1/permits/{id}", Tag: "permits", Says: "Says that a permitted request was not sent.", Answer: settlement{}, Refuses: openapi.Refuse(400, 404, 413, 415)},
+		{
+			Route: "POST /api/v1/permits/settle", Tag: "permits", Says: "Says of each of a list what became of it.", Answer: []settlement{},
+			Body:    &openapi.Body{Schema: listOf(s.Request(ended{}, "id")), Example: []any{openapi.Schema{"id": "9f86d081", "status": 200}}},
+			Refuses: openapi.Refuse(400, 413, 415),
+		},
+		{Route: "GET /api/v1/jobs", Tag: "jobs", Says: "The jobs that run on this machine.", Answer: []status.Job{}},
+		{Route: "POST /api/v1/jobs/{name}/pause", Tag: "jobs", Says: "Pauses a job.", Answer: []status.Job{}, Refuses: openapi.Refuse(400, 404, 413, 415, 502)},
+		{Route: "POST /api/v1/jobs/{name}/resume", Tag: "jobs", Says: "Lets a job go on.", Answer: []status.Job{}, Refuses: openapi.Refuse(400, 404, 413, 415, 502)},
+	}
+	for i := range all {
+		all[i].Refuses = append(all[i].Refuses, openapi.Refuse(401, 403)...)
+	}
+	return append(all, openOperations()...)
+}
+
+// openOperations document openEndpoints.
+func openOperations() []openapi.Operation {
+	notReady := openapi.Refusal{Status: 503, Says: "The process is not ready.", Of: "", Kind: kindText}
+	return []openapi.Operation{
+		{Route: "GET /healthz", Tag: "open", Says: "Whether the process answers.", Answer: "", Kind: kindText, Open: true},
+		{Route: "GET /readyz", Tag: "open", Says: "Whether clients should be sent here, and what is missing.", Answer: "", Kind: kindText, Open: true, Refuses: []openapi.Refusal{notReady}},
+		{Route: "GET /ca.pem", Tag: "open", Says: "The certificate of abide's CA.", Answer: "", Kind: "application/x-x509-ca-cert", Open: true, Refuses: openapi.Refuse(404)},
+		{Route: "GET /bundle.pem", Tag: "open", Says: "The certificates of abide's CA and of the system in PEM.", Answer: "", Kind: "application/x-pem-file", Open: true, Refuses: openapi.Refuse(404)},
+		{Route: "GET /bundle.jks", Tag: "open", Says: "The same certificates as a Java key store.", Answer: "", Kind: "application/octet-stream", Open: true, Refuses: openapi.Refuse(404)},
+	}
+}
+
+// describeAPI is the API as OpenAPI 3.1 has it.
+func describeAPI(version string) openapi.Schema {
+	limits, definitions := policy.LimitsSchema("#/components/schemas/")
+	s := &openapi.Schemas{Tagged: map[string]any{
+		"limits":  limits,
+		"wait":    openapi.Schema{"type": []any{"string", "number", "null"}},
+		"headers": openapi.Schema{"anyOf": []any{openapi.Schema{"type": "object"}, openapi.Schema{"type": "array"}}},
+	}}
+	for name, one := range definitions {
+		s.Define(name, one)
+	}
+	api := openapi.API{
+		Title: "abide", Version: version, Says: "What the admin listener of abide answers. docs/operating.md has the guide.",
+		Operations: operations(s), Parameters: pathParameters, Refusals: refusals, Problem: status.Problem{}, Schemas: s,
+	}
+	return api.Document()
+}
