@@ -93,7 +93,7 @@ func New(o Options) (*Dispatcher, error) {
 	s.bytes = newSiteBytes(c, o.Metrics, cmp.Or(o.TrickleEvery, usualTrickle))
 	s.config, s.kept = c, newKept(o.Keeping, c, o.Metrics)
 	c.reloaded = s.bytes.Reload
-	c.pools = &poolLoader{read: tokens.LoadAll, lookup: o.Lookup, transport: exchangeTransport{&c.current}, persistence: s.kept.persistence, log: o.Log}
+	c.pools = &poolLoader{read: tokens.LoadAll, lookup: o.Lookup, transport: exchangeTransport{&c.current}, persistence: s.kept.persistence, clock: now, log: o.Log}
 	c.parts = plans.Parts{Loads: &s.loads, Meters: s.kept.budgets.Meters}
 	c.overrides = s.kept.overrides.All
 	s.housekeeper = newHousekeeper(s.gate, s.bytes.Budgets, newLimitUse(writtenLimits{s.gate, &c.current, s.kept.budgets}), func() time.Duration { return s.Policy().Timeouts.Idle })

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
+	"github.com/abide-proxy/abide/clock"
 	"github.com/abide-proxy/abide/knowledge"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/tokens"
@@ -33,6 +34,7 @@ type poolLoader struct {
 	lookup      func(name string) (string, bool) // the environment; nil is an empty one
 	transport   http.RoundTripper                // exchanges client credentials
 	persistence *knowledge.Persistence           // of the states of tokens
+	clock       clock.Clock
 	log         *logrus.Logger
 }
 
@@ -58,7 +60,7 @@ func ReadTokens(ctx context.Context, p *policy.Policy, lookup func(name string) 
 
 // take gives pools what was loaded. Those that the old configuration had stay.
 func (l *poolLoader) take(p *policy.Policy, loaded map[string]*tokens.Loaded, old pools) (pools, error) {
-	next, now := pools{}, time.Now()
+	next, now := pools{}, l.clock.Now()
 	for i := range p.Pools {
 		config := p.Pools[i]
 		from := loaded[config.Name]

@@ -23,7 +23,7 @@ type Answering func(r *http.Request, answer func(*http.Response, error))
 //	for v.Step() {
 //	}
 //
-// Start asks no robots.txt and no fleet, and shares no answers: these need the network.
+// Receive is what follows for an answer with a body. Start asks no robots.txt and no fleet, and shares no answers: these need the network.
 // Tokens must be known without an exchange.
 func (s *Dispatcher) Start(ctx context.Context, x *Request, site Answering, done func(*http.Response, error)) {
 	if x.ctx.Context == nil {
@@ -52,6 +52,18 @@ func (s *Dispatcher) Start(ctx context.Context, x *Request, site Answering, done
 	}
 	p.waits = false
 	p.entered(permit, err)
+}
+
+// Receive has the body of an answer to a request pass the limits of bytes of its site, in
+// virtual time. It calls done at once or later, in the goroutine that steps the clock. limit
+// names the limits of bytes that the body was under; whole is false where they have cut it.
+func (s *Dispatcher) Receive(x *Request, bytes int64, done func(limit string, whole bool)) {
+	b := x.bytes
+	if b == nil || !b.Budgeted() {
+		done("", true)
+		return
+	}
+	b.Pass(s.clock, bytes, func(whole bool) { done(b.Title(), whole) })
 }
 
 // virtualRequest is a request on its way in virtual time.

@@ -17,7 +17,7 @@ const leastBytes = 4 * kib
 
 // parseBytes reads an amount of bytes for a limit.
 func parseBytes(s string) (int64, error) {
-	size, err := parseSize(s)
+	size, err := ParseSize(s)
 	switch {
 	case err != nil:
 		return 0, err

@@ -104,7 +104,7 @@ func (r *jobReader) fields(idempotent *bool) []field {
 			j.Collect.All = word == "all"
 		}, func() node { return wordNode("changes", "all") }}),
 		optional("keep", "How long records are kept, such as 30d.", parsed(r.decoder, &j.Collect.Keep, ParseDuration, durationNode)),
-		optional("memory", "How much is kept that is not written yet, such as 64MiB.", parsed(r.decoder, &j.Collect.Memory, parseSize, sizeNode)),
+		optional("memory", "How much is kept that is not written yet, such as 64MiB.", parsed(r.decoder, &j.Collect.Memory, ParseSize, sizeNode)),
 		optional("priority", "The priorities of some items.", value{r.priorities, func() node {
 			return sequenceNode(objectNode(r.priorityFields(&JobPriority{})), 0)
 		}}),

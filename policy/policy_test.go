@@ -213,7 +213,7 @@ func TestDurationsAndSizesReadBackAsTheyAreWritten(t *testing.T) {
 		if rapid.Bool().Draw(t, "round") {
 			s = s/gib*mib + mib
 		}
-		if got, err := parseSize(s.String()); err != nil || got != s {
+		if got, err := ParseSize(s.String()); err != nil || got != s {
 			t.Fatalf("%d is written %s, which is %d, %v", s, s, got, err)
 		}
 	})

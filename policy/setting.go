@@ -108,7 +108,7 @@ func upToSetting(name, doc string, most time.Duration, at func(*Policy) *time.Du
 }
 
 func sizeSetting(name, doc string, at func(*Policy) *Size) setting {
-	return valueSetting(Key{Name: name, Kind: "size", Doc: doc}, at, parseSize, Size.String, sizeNode)
+	return valueSetting(Key{Name: name, Kind: "size", Doc: doc}, at, ParseSize, Size.String, sizeNode)
 }
 
 func countSetting(name, doc string, least int64, at func(*Policy) *int) setting {

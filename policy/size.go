@@ -31,9 +31,9 @@ var sizes = []unit{
 	{1, []string{"B", "byte", "bytes"}},
 }
 
-// parseSize reads 500B, 1kB, 1MB = 10^6 bytes, 1MiB = 2^20 bytes, and the same as
+// ParseSize reads 500B, 1kB, 1MB = 10^6 bytes, 1MiB = 2^20 bytes, and the same as
 // 1mb or 1 MB.
-func parseSize(s string) (Size, error) {
+func ParseSize(s string) (Size, error) {
 	switch s = strings.TrimSpace(s); {
 	case s == "":
 		return 0, errors.New("has no value; write a size such as 1MiB")
@@ -74,10 +74,10 @@ func (s Size) String() string {
 	return best
 }
 
-// sizePattern matches what parseSize reads.
+// sizePattern matches what ParseSize reads.
 func sizePattern() string { return decimalPattern + ` *` + unitPattern(sizes) }
 
-// sizeNode is what parseSize reads.
+// sizeNode is what ParseSize reads.
 func sizeNode() node {
 	return patternNode(`^\s*`+sizePattern()+`\s*$`).suchAs("64KiB", "1MB").shared("size")
 }

@@ -141,7 +141,7 @@ func TestAllSpellingsOfAValueAreOneValue(t *testing.T) {
 		u := rapid.SampledFrom(sizes).Draw(t, "unit of size")
 		n := rapid.Int64Range(1, 900).Draw(t, "size")
 		text := respell(t, []string{fmt.Sprint(n), rapid.SampledFrom(u.names).Draw(t, "name")})
-		if got, err := parseSize(text); err != nil || got != Size(n*u.size) {
+		if got, err := ParseSize(text); err != nil || got != Size(n*u.size) {
 			t.Fatalf("%q is %v, %v", text, got, err)
 		}
 		number := fmt.Sprint(rapid.Int64Range(1, 1e12).Draw(t, "number"))
@@ -165,8 +165,8 @@ func FuzzValues(f *testing.F) {
 		if wait, err := ParseWait(s); err == nil && wait < 0 {
 			t.Fatalf("%q is a wait of %v", s, wait)
 		}
-		if size, err := parseSize(s); err == nil {
-			if again, err := parseSize(size.String()); size <= 0 || err != nil || again != size {
+		if size, err := ParseSize(s); err == nil {
+			if again, err := ParseSize(size.String()); size <= 0 || err != nil || again != size {
 				t.Fatalf("%q is %v, then %v, %v", s, size, again, err)
 			}
 		}

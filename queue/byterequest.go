@@ -15,11 +15,11 @@ type byteRequest struct {
 	granted int64 // bytes; 0 while it waits
 	over    bool  // granted or refused
 	err     error
-	ready   chan struct{} // has room for one value
+	waker   waker
 }
 
-// wake wakes the goroutine in ByteSource.Take. It is called once, when the byte request is over.
-func (b *byteRequest) wake() { b.ready <- struct{}{} }
+// wake tells who waits that the byte request is over.
+func (b *byteRequest) wake() { b.waker.wake() }
 
 // takeFromAll takes the same amount from each resource: at most n and at least the least, or
 // nothing. From a resource that can never have the least, all that it can have is enough.

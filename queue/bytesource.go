@@ -38,7 +38,7 @@ func (t *ByteSource) Take(done <-chan struct{}, n, least int64, until time.Time)
 	if n <= 0 {
 		return 0, nil
 	}
-	granted, b, err := t.begin(n, least, until)
+	granted, b, err := t.begin(n, least, until, nil)
 	if b == nil {
 		return granted, err
 	}
@@ -49,7 +49,7 @@ func (t *ByteSource) Take(done <-chan struct{}, n, least int64, until time.Time)
 		late = timer.C
 	}
 	select {
-	case <-b.ready:
+	case <-b.waker.(wakeChannel):
 	case <-done:
 		err = ErrGone
 	case <-late:
@@ -57,8 +57,9 @@ func (t *ByteSource) Take(done <-chan struct{}, n, least int64, until time.Time)
 	return t.end(b, err)
 }
 
-// begin takes what is available, or queues a byte request.
-func (t *ByteSource) begin(n, least int64, until time.Time) (int64, *byteRequest, error) {
+// begin takes what is available, or queues a byte request. Without a waker, that one has a
+// wakeChannel.
+func (t *ByteSource) begin(n, least int64, until time.Time, w waker) (int64, *byteRequest, error) {
 	s := t.site
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +77,10 @@ func (t *ByteSource) begin(n, least int64, until time.Time) (int64, *byteRequest
 	if s.gate.over.Load() {
 		return 0, nil, &Refusal{Reason: Draining}
 	}
-	b := &byteRequest{source: &t.byteAccount, most: n, least: max(min(least, n), 1), ready: make(chan struct{}, 1)}
+	if w == nil {
+		w = make(wakeChannel, 1)
+	}
+	b := &byteRequest{source: &t.byteAccount, most: n, least: max(min(least, n), 1), waker: w}
 	if !until.IsZero() && !until.After(now) {
 		by, no := t.stalled(now, b)
 		if by != nil && by.demand != nil {

@@ -1,0 +1,290 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abide-proxy/abide/plan"
+	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/tokens"
+)
+
+func planCommand() *cobra.Command {
+	var x planCall
+	cmd := &cobra.Command{
+		Use:   "plan",
+		Short: "Say when a crawl would end, and what limits it",
+		Long: `Plan simulates a crawl on the configuration, in virtual time, with the rules and
+the queue of a real abide. It says when the crawl ends, what limits it, how many
+refusals to expect, and how much sooner it would end with one more token, twice
+the limit that limits most, or twice the clients. A million requests take
+seconds. Nothing is sent anywhere, and nothing is written.
+
+The requests are --requests from --clients, each of which sends its next request
+when it has its answer. Or they are those of an access log (--from-log), such as
+yesterday's: "abide serve --log-access" with log.format: json writes one. Then
+clients ask in the order of the log, each as long after its last answer as then;
+with --keep-times requests come when they came, however long answers take.
+
+Sites answer after --latency, or as long as the log says. They are taken to
+allow all that the configuration lets through. --site-limit gives them a limit
+of their own, which they announce in headers unless they are --silent.`,
+		Example: `  abide plan --site api.x.com --requests 1e6 --clients 20
+  abide plan --site api.x.com --tokens 8 --latency 120ms --no-what-ifs
+  abide plan --site api.x.com --site-limit "900 per 15m by token"
+  abide plan --config proposed.yaml --from-log access.jsonl`,
+		Args: arguments(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return x.run(cmd) },
+	}
+	x.addFlags(cmd)
+	return cmd
+}
+
+// planCall is one call of the command.
+type planCall struct {
+	site, requests, fromLog, start, siteLimit, bytes string
+	crawl                                            plan.Crawl
+	keepTimes, silent, noWhatIfs, json               bool
+	tokens                                           int
+}
+
+func (x *planCall) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&x.site, "site", "", "`host` or URL that the requests are for")
+	f.StringVar(&x.requests, "requests", "100k", "how `many` requests: 1e6, 1M, 1_000_000")
+	f.IntVar(&x.crawl.Clients, "clients", 20, "how `many` clients, which each send one request at a time")
+	f.StringVar(&x.crawl.Client, "client", "", "`name` of all clients (default each has its own)")
+	f.DurationVar(&x.crawl.Latency, "latency", 300*time.Millisecond, "`time` from sending a request to its answer")
+	f.StringVar(&x.bytes, "bytes", "20kB", "`size` of a request and its answer, with headers")
+	f.StringVar(&x.crawl.Method, "method", http.MethodGet, "the requests' `method`")
+	f.StringVar(&x.crawl.Path, "path", "", "the requests' `path` (default /)")
+	f.IntVar(&x.crawl.Priority, "priority", -1, "the requests' `priority`, 0 to 7 (default that of rule or client)")
+	f.StringVar(&x.fromLog, "from-log", "", "replay the access log in this `file` (- is standard input; .gz is read)")
+	f.BoolVar(&x.keepTimes, "keep-times", false, "with --from-log: requests come when they came")
+	f.StringVar(&x.siteLimit, "site-limit", "", "the site's own `limit`: \"900 per 15m by token\"")
+	f.BoolVar(&x.silent, "silent", false, "with --site-limit: no header says what is left or when to come again")
+	f.IntVar(&x.tokens, "tokens", 0, "plan with so `many` tokens, without reading any")
+	f.StringVar(&x.start, "start", "", "`time` of the first request, as 2006-01-02T15:04:05Z (default now, or that of the log)")
+	f.BoolVar(&x.noWhatIfs, "no-what-ifs", false, "simulate the crawl as it is, and nothing else")
+	f.BoolVar(&x.json, "json", false, "print the plan as JSON")
+}
+
+// crawlFlags are flags that are not for a log.
+var crawlFlags = []string{"site", "requests", "clients", "client", "latency", "bytes", "method", "path", "priority"}
+
+func (x *planCall) run(cmd *cobra.Command) error {
+	if err := x.check(cmd); err != nil {
+		return usage(err)
+	}
+	p, err := loadPolicy(cmd)
+	if err != nil {
+		return err
+	}
+	s, err := x.scenario(cmd, p)
+	if err != nil {
+		return err
+	}
+	if err := x.readTokens(cmd.Context(), p, &s); err != nil {
+		return err
+	}
+	collectLess(&s)
+	return x.print(cmd.Context(), cmd.OutOrStdout(), p, s)
+}
+
+// crawlGC is the GOGC of a plan without a log: it needs little memory, and drops much of it
+// all the time.
+const crawlGC = 800
+
+// collectLess has the garbage collector run less often, unless the operator says how often.
+func collectLess(s *plan.Scenario) {
+	if s.Log == nil && os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(crawlGC)
+	}
+}
+
+// check tells which flags do not go together.
+func (x *planCall) check(cmd *cobra.Command) error {
+	given := cmd.Flags().Changed
+	switch {
+	case x.fromLog == "" && x.site == "":
+		return errors.New("which requests? write --site HOST, or --from-log FILE")
+	case x.fromLog == "" && given("keep-times"):
+		return errors.New("--keep-times goes with --from-log")
+	case x.siteLimit == "" && x.silent:
+		return errors.New("--silent goes with --site-limit")
+	case given("tokens") && x.tokens < 1:
+		return fmt.Errorf("--tokens: %d tokens are none", x.tokens)
+	case given("priority") && (x.crawl.Priority < 0 || x.crawl.Priority > 7):
+		return fmt.Errorf("--priority: %d is not 0 (most urgent) to 7", x.crawl.Priority)
+	}
+	for _, name := range crawlFlags {
+		if x.fromLog != "" && given(name) {
+			return fmt.Errorf("--%s is not for --from-log: there each line has its request", name)
+		}
+	}
+	return nil
+}
+
+// scenario is what the flags say, or the log.
+func (x *planCall) scenario(cmd *cobra.Command, p *policy.Policy) (s plan.Scenario, err error) {
+	s = plan.Scenario{Start: time.Now().UTC().Truncate(time.Second), KeepTimes: x.keepTimes, Silent: x.silent}
+	if x.siteLimit != "" {
+		if s.SiteLimit, err = plan.ParseSiteLimit(x.siteLimit); err != nil {
+			return s, usage(fmt.Errorf("--site-limit: %w", err))
+		}
+	}
+	if x.fromLog != "" {
+		if s.Log, err = readAccessLog(cmd, x.fromLog); err != nil {
+			return s, err
+		}
+		s.Start = s.Log.Began
+	} else if s.Crawl, err = x.readCrawl(p); err != nil {
+		return s, usage(err)
+	}
+	if x.start != "" {
+		if s.Start, err = time.Parse(time.RFC3339, x.start); err != nil {
+			return s, usage(fmt.Errorf("--start: %q is not a time such as 2023-11-14T22:13:20Z", x.start))
+		}
+	}
+	return s, nil
+}
+
+// readCrawl is the crawl that the flags say.
+func (x *planCall) readCrawl(p *policy.Policy) (c plan.Crawl, err error) {
+	c = x.crawl
+	if c.Requests, err = readCount(x.requests); err != nil {
+		return c, fmt.Errorf("--requests: %w", err)
+	}
+	size, err := policy.ParseSize(x.bytes)
+	if err != nil {
+		return c, fmt.Errorf("--bytes: %w", err)
+	}
+	path := ""
+	if c.Target, path, err = targetOf(hostOf(p, x.site)); err != nil {
+		return c, fmt.Errorf("--site: %w", err)
+	}
+	if c.Path == "" {
+		c.Path = path
+	}
+	switch {
+	case !strings.HasPrefix(c.Path, "/"):
+		return c, fmt.Errorf("--path: %q does not begin with /", clipped(c.Path))
+	case c.Latency < 0:
+		return c, fmt.Errorf("--latency: a site cannot answer after %v", c.Latency)
+	case c.Clients < 1 || c.Clients > plan.MostClients:
+		return c, fmt.Errorf("--clients: a crawl has 1 to %d clients, not %d", plan.MostClients, c.Clients)
+	case len(p.Access.Clients) > 0 && c.Client != "" && !namesClient(p, c.Client):
+		return c, fmt.Errorf("--client: access.clients names no %q", clipped(c.Client))
+	}
+	c.Bytes, c.Method = int64(size), strings.ToUpper(c.Method)
+	return c, nil
+}
+
+func namesClient(p *policy.Policy, name string) bool {
+	for i := range p.Access.Clients {
+		if p.Access.Clients[i].Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// hostOf is a host of a site: the site itself, or where it has the name of a rule, a host
+// of that rule.
+func hostOf(p *policy.Policy, site string) string {
+	for i := range p.Sites {
+		rule := &p.Sites[i]
+		if rule.Name != site && rule.Title() != site || len(rule.Hosts) == 0 || rule.Hosts[0].All {
+			continue
+		}
+		if one := rule.Hosts[0]; one.Below {
+			return "www." + strings.TrimPrefix(one.String(), "*.")
+		}
+		return rule.Hosts[0].String()
+	}
+	return site
+}
+
+// readCount reads a number of requests: 1e6, 1M, 10k, 1_000_000.
+func readCount(text string) (int, error) {
+	number, factor := strings.ReplaceAll(strings.TrimSpace(text), "_", ""), 1.0
+	for suffix, by := range map[string]float64{"k": 1e3, "K": 1e3, "M": 1e6} {
+		if rest, cut := strings.CutSuffix(number, suffix); cut {
+			number, factor = rest, by
+		}
+	}
+	n, err := strconv.ParseFloat(number, 64)
+	n *= factor
+	switch {
+	case err != nil || math.IsNaN(n) || math.IsInf(n, 0):
+		return 0, fmt.Errorf("%q is not a number such as 1e6, 1M or 1_000_000", clipped(text))
+	case n != math.Trunc(n) || n < 1 || n > plan.MostRequests:
+		return 0, fmt.Errorf("%s is not a whole number from 1 to %d", clipped(text), plan.MostRequests)
+	}
+	return int(n), nil
+}
+
+// readTokens finds out which tokens the pools have that the scenario needs.
+func (x *planCall) readTokens(ctx context.Context, p *policy.Policy, s *plan.Scenario) error {
+	s.Tokens = map[string][]policy.Token{}
+	names := s.Pools(p)
+	if x.tokens > 0 && len(names) == 0 {
+		return usage(errors.New("--tokens: no rule for these requests has a pool"))
+	}
+	var faults policy.Faults
+	for _, name := range names {
+		if x.tokens > 0 {
+			s.Tokens[name] = make([]policy.Token, x.tokens)
+			continue
+		}
+		pool := p.Pool(name)
+		loaded, err := tokens.Load(ctx, *pool, tokens.Surroundings{Config: p.File, Lookup: os.LookupEnv})
+		if err != nil {
+			faults = append(faults, tokens.FaultsAt(p, pool, err)...)
+			continue
+		}
+		for _, one := range loaded.Entries {
+			s.Tokens[name] = append(s.Tokens[name], policy.Token{Label: one.Label, Account: one.Account})
+		}
+	}
+	if len(faults) > 0 {
+		return usage(fmt.Errorf("reading the tokens, whose number counts (--tokens N plans without reading them):\n%w", faults))
+	}
+	return nil
+}
+
+// print simulates the scenario and writes how it goes.
+func (x *planCall) print(ctx context.Context, w io.Writer, p *policy.Policy, s plan.Scenario) error {
+	r, err := plan.Run(ctx, p, s)
+	if err != nil {
+		return err
+	}
+	if !x.json {
+		r.Describe(w) // at once: the what-ifs take longer
+	}
+	if !x.noWhatIfs {
+		if r.WhatIfs, err = plan.WhatIfs(ctx, p, s, r); err != nil {
+			return err
+		}
+	}
+	if x.json {
+		return json.NewEncoder(w).Encode(r)
+	}
+	if len(r.WhatIfs) > 0 {
+		fmt.Fprintln(w)
+	}
+	r.DescribeWhatIfs(w)
+	return nil
+}

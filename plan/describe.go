@@ -1,0 +1,250 @@
+package plan
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/abide-proxy/abide/status"
+)
+
+// leastShare is the least share of a cause that is told to people.
+const leastShare = 0.005
+
+// mostCauses is how many causes people are told of.
+const mostCauses = 5
+
+// column is where the text begins behind a name.
+const column = 12
+
+// Describe writes the result for people, without its what-ifs.
+func (r *Result) Describe(w io.Writer) {
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		text := strings.Map(status.Printable, fmt.Sprintf(format, args...))
+		fmt.Fprintf(&b, "%s\n", strings.TrimRight(fmt.Sprintf("%-*s%s", column, name, text), " "))
+	}
+	r.describeEnd(line)
+	r.describeThroughput(line)
+	r.describeCauses(line)
+	if r.Waits.Longest > 0 {
+		line("waits", "%s on average, %s at most", lengthOf(r.Waits.Average), lengthOf(r.Waits.Longest))
+	}
+	line("refusals", "%s", r.Refusals.text())
+	name := "note"
+	for _, one := range r.Notes {
+		for _, part := range wrapped(one, 80-column) {
+			line(name, "%s", part)
+			name = ""
+		}
+		name = ""
+	}
+	_, _ = io.WriteString(w, b.String())
+}
+
+func (r *Result) describeEnd(line func(name, format string, args ...any)) {
+	if r.Answered == 0 {
+		line("ends", "never: no request is answered")
+		return
+	}
+	line("ends", "in %s, at %s", lengthOf(r.Seconds), timeOf(r.End))
+	if r.Recorded > 0 {
+		line("", "%s of the log, which took %s", status.Count(uint64(r.Answered))+" requests", lengthOf(r.Recorded))
+	} else {
+		line("", "%s requests", status.Count(uint64(r.Answered)))
+	}
+	if !r.Finished {
+		line("", "without %s requests: see the note", status.Count(uint64(r.Requests-r.Answered)))
+	}
+}
+
+func (r *Result) describeThroughput(line func(name, format string, args ...any)) {
+	if r.Seconds <= 0 {
+		line("throughput", "not limited")
+		return
+	}
+	line("throughput", "%s on average", rateOf(r.PerSecond))
+	if len(r.Throughput) < 2 {
+		return
+	}
+	most := 0.0
+	for _, bar := range r.Throughput {
+		most = max(most, bar.PerSecond)
+	}
+	var chart strings.Builder
+	for _, bar := range r.Throughput {
+		chart.WriteString(barOf(bar.PerSecond / most))
+	}
+	line("", "%s", chart.String())
+	line("", "each bar is %s, a full one %s", lengthOf(r.Throughput[0].Seconds), rateOf(most))
+}
+
+// bars are a chart's bars from empty to full.
+var bars = []string{" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"}
+
+// barOf is the bar of a part, from 0 to 1. Only nothing is empty.
+func barOf(part float64) string {
+	if part <= 0 {
+		return bars[0]
+	}
+	return bars[min(max(int(math.Round(part*8)), 1), 8)]
+}
+
+func (r *Result) describeCauses(line func(name, format string, args ...any)) {
+	name, several := "limited by", r.severalSites()
+	for i, c := range r.LimitedBy {
+		if i > 0 && (c.Share < leastShare || i >= mostCauses) {
+			break
+		}
+		line(name, "%3.0f %%  %s", 100*c.Share, c.text(several))
+		name = ""
+	}
+	if name != "" {
+		line(name, "nothing")
+	}
+}
+
+// severalSites tells whether limits of more than one site have kept requests.
+func (r *Result) severalSites() bool {
+	first := ""
+	for _, c := range r.LimitedBy {
+		if c.Site != "" && first != "" && c.Site != first {
+			return true
+		}
+		if first == "" {
+			first = c.Site
+		}
+	}
+	return false
+}
+
+// text is the cause for people.
+func (c Cause) text(several bool) string {
+	switch {
+	case c.Kind == BySite:
+		return "the time that answers take"
+	case c.Kind == ByClient:
+		return "the clients, between an answer and the next request"
+	case several:
+		return c.Limit + " at " + c.Site
+	}
+	return c.Limit
+}
+
+// text is the refusals for people.
+func (r Refusals) text() string {
+	list := []string{status.Count(uint64(r.Site)) + " of the site expected"}
+	for _, one := range []struct {
+		n    int
+		what string
+	}{
+		{r.PassedOn, "of these passed on to clients"}, {r.Abide, "of abide for now"},
+		{r.Never, "of abide for good"}, {r.Cut, "answers cut"},
+	} {
+		if one.n > 0 {
+			list = append(list, status.Count(uint64(one.n))+" "+one.what)
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// DescribeWhatIfs writes the what-ifs for people.
+func (r *Result) DescribeWhatIfs(w io.Writer) {
+	if len(r.WhatIfs) == 0 {
+		return
+	}
+	rows := [][3]string{{"WHAT IF", "ENDS IN", "DIFFERENCE"}}
+	for _, one := range r.WhatIfs {
+		rows = append(rows, [3]string{one.Change, one.ends(), one.difference(r.Seconds)})
+	}
+	var widths [2]int
+	for _, row := range rows {
+		for i := range widths {
+			widths[i] = max(widths[i], utf8.RuneCountInString(row[i]))
+		}
+	}
+	for _, row := range rows {
+		fmt.Fprintf(w, "%s\n", strings.Map(status.Printable, fmt.Sprintf("%-*s  %-*s  %s", widths[0], row[0], widths[1], row[1], row[2])))
+	}
+}
+
+// ends is when the changed scenario ends.
+func (f WhatIf) ends() string {
+	if !f.Finished {
+		return "not all answered"
+	}
+	return lengthOf(f.Seconds)
+}
+
+// same is the part of the whole time up to which two ends are the same.
+const same = 0.005
+
+// difference is how much sooner or later the changed scenario ends.
+func (f WhatIf) difference(whole float64) string {
+	text := "the same"
+	switch {
+	case !f.Finished:
+		return ""
+	case f.Sooner > same*whole:
+		text = fmt.Sprintf("%s sooner (%.0f %%)", lengthOf(f.Sooner), 100*f.Sooner/whole)
+	case f.Sooner < -same*whole:
+		text = lengthOf(-f.Sooner) + " later"
+	}
+	if f.Refusals.Site > 0 {
+		text += ", " + status.Count(uint64(f.Refusals.Site)) + " refusals of the site"
+	}
+	if f.Refusals.Abide > 0 {
+		text += ", " + status.Count(uint64(f.Refusals.Abide)) + " of abide"
+	}
+	return text
+}
+
+// lengthOf is a length of time in seconds, for people: "11 d 13 h".
+func lengthOf(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second)).Round(time.Second)
+	switch {
+	case seconds < 9.95:
+		return fmt.Sprintf("%.2g s", seconds)
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%d min %02d s", d/time.Minute, d%time.Minute/time.Second)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%d h %02d min", d/time.Hour, d%time.Hour/time.Minute)
+	}
+	return fmt.Sprintf("%d d %d h", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
+}
+
+// rateOf is a rate for people: "3.8/s", or "12 per hour".
+func rateOf(perSecond float64) string {
+	switch {
+	case perSecond >= 100:
+		return fmt.Sprintf("%.0f/s", perSecond)
+	case perSecond >= 0.1:
+		return fmt.Sprintf("%.3g/s", perSecond)
+	case perSecond*3600 >= 1:
+		return fmt.Sprintf("%.3g per hour", perSecond*3600)
+	}
+	return fmt.Sprintf("%.3g per day", perSecond*86400)
+}
+
+func timeOf(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 UTC") }
+
+// wrapped breaks a text into lines of at most width characters, unless a word is longer.
+func wrapped(text string, width int) (lines []string) {
+	line := ""
+	for _, word := range strings.Fields(text) {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
+			lines = append(lines, line)
+			line = ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
+}

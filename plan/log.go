@@ -1,0 +1,221 @@
+package plan
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+const (
+	// mostLogged is how many requests of a log are kept: about 100 bytes for each.
+	mostLogged = 5_000_000
+	// mostPlaces is how many URLs and clients of a log are told apart. Further URLs have the
+	// path "/".
+	mostPlaces = 1_000_000
+	// longestLine is how long a line may be, in bytes.
+	longestLine = 1 << 20
+)
+
+// Log is the requests of an access log, in the order in which they came. It is only read
+// after ReadLog.
+type Log struct {
+	records []record
+	places  []place
+	clients []string
+	methods []string
+
+	Requests   int       // that are replayed
+	Left       int       // lines of requests that were not sent to a site, or are tunnels
+	Other      int       // lines that are about something else
+	Unreadable int       // lines
+	First      error     // why the first of them is unreadable, with its number; nil: none
+	Began      time.Time // when the first request came
+	Ended      time.Time // when the last was answered
+}
+
+// record is a request of a log.
+type record struct {
+	began    time.Duration // after Log.Began
+	took     time.Duration
+	latency  time.Duration
+	bytes    int64
+	pause    time.Duration // between the answer before and this request
+	next     int32         // the request of the same crawler that follows; -1: none
+	place    uint32
+	client   uint32
+	method   uint8
+	priority int8 // -1: not said
+	first    bool // of its crawler
+}
+
+// ReadLog reads an access log in JSON lines.
+func ReadLog(ctx context.Context, from io.Reader) (*Log, error) {
+	b := newLogReader()
+	in := bufio.NewReaderSize(from, longestLine)
+	for number := 1; ; number++ {
+		text, err := in.ReadSlice('\n')
+		for long := err; errors.Is(long, bufio.ErrBufferFull); { // the rest of a long line
+			_, long = in.ReadSlice('\n')
+		}
+		if fault := b.add(text, err); fault != nil {
+			return nil, fmt.Errorf("line %d: %w", number, fault)
+		}
+		b.note(number)
+		switch {
+		case errors.Is(err, io.EOF):
+			return b.finish()
+		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
+			return nil, err
+		case number%1024 == 0 && ctx.Err() != nil:
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// logReader makes a Log.
+type logReader struct {
+	log     *Log
+	starts  []time.Time       // of the records
+	places  map[string]uint32 // :: as the log writes it → index in Log.places
+	clients map[string]uint32
+	fault   error // of the present line
+}
+
+func newLogReader() *logReader {
+	return &logReader{log: &Log{}, places: map[string]uint32{}, clients: map[string]uint32{}}
+}
+
+// add adds a line. The error ends the reading.
+func (b *logReader) add(text []byte, read error) error {
+	b.fault = nil
+	text = bytes.TrimSpace(text)
+	switch {
+	case errors.Is(read, bufio.ErrBufferFull):
+		b.fault = fmt.Errorf("is longer than %d bytes", longestLine)
+		return nil
+	case len(text) == 0:
+		return nil
+	}
+	l, err := readLine(text)
+	switch {
+	case errors.Is(err, errOtherLine):
+		b.log.Other++
+	case err != nil:
+		b.fault = err
+	case l.unsent():
+		b.log.Left++
+	case len(b.log.records) >= mostLogged:
+		return fmt.Errorf("the log has more than %d requests; plan with a part of it", mostLogged)
+	default:
+		b.fault = b.record(&l)
+	}
+	return nil
+}
+
+// note counts the present line if it is unreadable.
+func (b *logReader) note(number int) {
+	if b.fault == nil {
+		return
+	}
+	b.log.Unreadable++
+	if b.log.First == nil {
+		b.log.First = fmt.Errorf("line %d %w", number, b.fault)
+	}
+}
+
+// record adds the request of a line.
+func (b *logReader) record(l *line) error {
+	at, err := b.placeOf(l)
+	if err != nil {
+		return err
+	}
+	method := slices.Index(b.log.methods, l.Method)
+	if method < 0 {
+		if len(b.log.methods) > 255 {
+			return errors.New("has a method of its own, after 255 others")
+		}
+		method = len(b.log.methods)
+		b.log.methods = append(b.log.methods, l.Method)
+	}
+	r := record{took: l.took(), latency: l.latency(), bytes: l.Received + l.Sent, next: -1, place: at, client: b.clientOf(l.Client), method: uint8(method), priority: -1}
+	if l.Priority != nil {
+		r.priority = int8(*l.Priority)
+	}
+	began := l.Time.Add(-r.took)
+	if b.log.Began.IsZero() || began.Before(b.log.Began) {
+		b.log.Began = began
+	}
+	if l.Time.After(b.log.Ended) {
+		b.log.Ended = l.Time
+	}
+	b.log.records, b.starts = append(b.log.records, r), append(b.starts, began)
+	return nil
+}
+
+// placeOf is the index of the place of a line.
+func (b *logReader) placeOf(l *line) (uint32, error) {
+	if i, known := b.places[l.URL]; known {
+		return i, nil
+	}
+	p, err := l.place()
+	if err != nil {
+		return 0, err
+	}
+	name := l.URL
+	if len(b.log.places) >= mostPlaces {
+		p = newPlace(p.target, "/")
+		name = p.url.String()
+		if i, known := b.places[name]; known {
+			return i, nil
+		}
+	}
+	b.places[name] = uint32(len(b.log.places))
+	b.log.places = append(b.log.places, *p)
+	return b.places[name], nil
+}
+
+// clientOf is the index of a client.
+func (b *logReader) clientOf(name string) uint32 {
+	if i, known := b.clients[name]; known {
+		return i
+	}
+	if len(b.log.clients) >= mostPlaces {
+		return uint32(len(b.log.clients) - 1)
+	}
+	b.clients[name] = uint32(len(b.log.clients))
+	b.log.clients = append(b.log.clients, name)
+	return b.clients[name]
+}
+
+// finish puts the requests in order.
+func (b *logReader) finish() (*Log, error) {
+	log := b.log
+	log.Requests = len(log.records)
+	if log.Requests == 0 {
+		return nil, log.empty()
+	}
+	for i := range log.records {
+		log.records[i].began = b.starts[i].Sub(log.Began)
+	}
+	slices.SortStableFunc(log.records, func(a, b record) int { return cmp.Compare(a.began, b.began) })
+	log.findCrawlers()
+	return log, nil
+}
+
+// empty is why there is nothing to replay.
+func (l *Log) empty() error {
+	text := `it has no request to replay; "abide serve --log-access" with log.format: json writes an access log`
+	if l.First != nil {
+		return fmt.Errorf("%s: %w", text, l.First)
+	}
+	if l.Left > 0 {
+		return fmt.Errorf("%s: its %d requests were tunnels, or were not sent to any site", text, l.Left)
+	}
+	return errors.New(text)
+}
