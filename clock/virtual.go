@@ -84,10 +84,10 @@ type calls []*call
 func (c calls) Len() int { return len(c) }
 
 func (c calls) Less(i, j int) bool {
-	if c[i].at.Equal(c[j].at) {
-		return c[i].serial < c[j].serial
+	if order := c[i].at.Compare(c[j].at); order != 0 {
+		return order < 0
 	}
-	return c[i].at.Before(c[j].at)
+	return c[i].serial < c[j].serial
 }
 
 func (c calls) Swap(i, j int) {

@@ -43,7 +43,7 @@ type crawler struct {
 	name    string           // its address, where it has no name
 	client  *dispatch.Client // of access.clients; nil: none
 	sends   request
-	sent    *flight
+	flight  flight
 	waited  time.Duration // for the answer to the present request, in all its tries
 	answers dispatch.Answering
 	done    func(*http.Response, error)
@@ -82,14 +82,14 @@ func (c *crawler) later(pause time.Duration, call func()) { c.of.clock.AfterFunc
 
 // send sends the present request, for the first time or again.
 func (c *crawler) send() {
-	f := &flight{url: c.sends.place.url}
-	f.http = http.Request{Method: c.sends.method, URL: &f.url, Host: f.url.Host, Header: http.Header{}, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
-	f.Request = dispatch.Request{
-		Snapshot: c.of.dispatcher.Current(), Target: c.sends.place.target, Client: c.client, Address: c.name,
-		HTTP: &f.http, Caller: dispatch.NoCaller{}, Start: c.of.clock.Now(),
-	}
+	f := &c.flight // the one before is over
+	*f = flight{}
+	f.url = c.sends.place.url
+	f.http.Method, f.http.URL, f.http.Host, f.http.Header = c.sends.method, &f.url, f.url.Host, http.Header{}
+	f.http.Proto, f.http.ProtoMajor, f.http.ProtoMinor = "HTTP/1.1", 1, 1
+	f.Snapshot, f.Target, f.HTTP = c.of.dispatcher.Current(), c.sends.place.target, &f.http
+	f.Client, f.Address, f.Caller, f.Start = c.client, c.name, dispatch.NoCaller{}, c.of.clock.Now()
 	f.Options.Urgency = c.sends.priority + 1
-	c.sent = f
 	c.of.dispatcher.Start(context.Background(), &f.Request, c.answers, c.done)
 }
 
@@ -103,7 +103,7 @@ func (c *crawler) answer(r *http.Request, answer func(*http.Response, error)) {
 		s.clock.AfterFunc(took, func() { answer(s.site.answer(s.clock.Now(), r, "", c.sends.bytes), nil) })
 		return
 	}
-	token := c.sent.Report().Token
+	token := c.flight.Report().Token
 	s.clock.AfterFunc(took/2, func() {
 		resp := s.site.answer(s.clock.Now(), r, token, c.sends.bytes)
 		s.clock.AfterFunc(took-took/2, func() { answer(resp, nil) })
@@ -113,20 +113,20 @@ func (c *crawler) answer(r *http.Request, answer func(*http.Response, error)) {
 // answered takes the result of a request, whose body is still to come.
 func (c *crawler) answered(resp *http.Response, err error) {
 	s := c.of
-	c.waited += c.sent.Waited()
+	c.waited += c.flight.Waited()
 	switch {
 	case err != nil:
-		s.dispatcher.End(&c.sent.Request, 0)
+		s.dispatcher.End(&c.flight.Request, 0)
 		c.refused(err)
 		return
 	case resp.StatusCode != http.StatusOK: // the site's refusal, after all attempts
-		s.dispatcher.End(&c.sent.Request, 0)
+		s.dispatcher.End(&c.flight.Request, 0)
 		s.tally.passedOn++
 		c.again(leastPause, "refusals of the site")
 		return
 	}
 	began := s.clock.Now()
-	s.dispatcher.Receive(&c.sent.Request, c.sends.bytes, func(limit string, whole bool) { c.received(began, limit, whole) })
+	s.dispatcher.Receive(&c.flight.Request, c.sends.bytes, func(limit string, whole bool) { c.received(began, limit, whole) })
 }
 
 // received takes the end of a body.
@@ -135,9 +135,9 @@ func (c *crawler) received(began time.Time, limit string, whole bool) {
 	now := s.clock.Now()
 	if waited := now.Sub(began); waited > 0 {
 		c.waited += waited
-		s.tally.block(c.sent.Site(), limit, waited)
+		s.tally.block(c.flight.Site(), limit, waited)
 	}
-	s.dispatcher.End(&c.sent.Request, c.sends.bytes)
+	s.dispatcher.End(&c.flight.Request, c.sends.bytes)
 	if !whole {
 		s.tally.cut++
 		c.again(leastPause, limit)
@@ -153,7 +153,7 @@ func (c *crawler) refused(err error) {
 	s := c.of
 	var no *problem.Problem
 	if !errors.As(err, &no) || no.Retry <= 0 {
-		s.tally.never(c.sent.Site(), err)
+		s.tally.never(c.flight.Site(), err)
 		c.later(0, c.next)
 		return
 	}
@@ -164,6 +164,6 @@ func (c *crawler) refused(err error) {
 // again repeats the present request after a pause, for which something is to blame.
 func (c *crawler) again(pause time.Duration, blame string) {
 	c.waited += pause
-	c.of.tally.block(c.sent.Site(), blame, pause)
+	c.of.tally.block(c.flight.Site(), blame, pause)
 	c.later(pause, c.send)
 }

@@ -68,6 +68,7 @@ type bubbleProxy struct {
 	back    *pipeListener
 	sites   http.HandlerFunc
 	dialed  func(host string) error // called before each connection to a site; nil: not called
+	limited bool                    // bytes are taken from the limits of bytes of the first request of a connection
 	log     syncBuffer
 	began   time.Time
 	asked   atomic.Int64 // requests that have reached a site
@@ -114,7 +115,34 @@ func (w *bubbleProxy) dial(ctx context.Context, host string, _ uint16) (net.Conn
 			return nil, err
 		}
 	}
-	return w.back.dial(ctx)
+	conn, err := w.back.dial(ctx)
+	if budget, ok := ctx.Value(upstream.MeterKey{}).(credits); ok && w.limited && err == nil {
+		return limitedConn{conn, budget}, nil
+	}
+	return conn, err
+}
+
+// credits is what gives connections their bytes.
+type credits interface {
+	Credit(done <-chan struct{}, n int) (int, error)
+}
+
+// limitedConn takes what passes from a budget, like a connection that a Dialer makes.
+type limitedConn struct {
+	net.Conn
+	budget credits
+}
+
+func (c limitedConn) Read(p []byte) (int, error)  { return c.passed(c.Conn.Read(p)) }
+func (c limitedConn) Write(p []byte) (int, error) { return c.passed(c.Conn.Write(p)) }
+
+func (c limitedConn) passed(n int, err error) (int, error) {
+	for left := n; left > 0 && err == nil; {
+		var credit int
+		credit, err = c.budget.Credit(nil, left)
+		left -= credit
+	}
+	return n, err
 }
 
 // reload changes the configuration. No request may be in flight if the way to sites changes.
