@@ -52,17 +52,27 @@ func (r *Result) describeEnd(line func(name, format string, args ...any)) {
 	}
 	line("ends", "in %s, at %s", lengthOf(r.Seconds), timeOf(r.End))
 	if r.Recorded > 0 {
-		line("", "%s of the log, which took %s", status.Count(uint64(r.Answered))+" requests", lengthOf(r.Recorded))
+		line("", "%s of the log, which took %s", requestsText(r.Answered), lengthOf(r.Recorded))
 	} else {
-		line("", "%s requests", status.Count(uint64(r.Answered)))
+		line("", "%s", requestsText(r.Answered))
 	}
 	if !r.Finished {
-		line("", "without %s requests: see the note", status.Count(uint64(r.Requests-r.Answered)))
+		line("", "without %s: see the note", requestsText(r.Requests-r.Answered))
 	}
 }
 
+func requestsText(n int) string {
+	if n == 1 {
+		return "1 request"
+	}
+	return status.Count(uint64(n)) + " requests"
+}
+
 func (r *Result) describeThroughput(line func(name, format string, args ...any)) {
-	if r.Seconds <= 0 {
+	switch {
+	case r.Answered == 0:
+		return
+	case r.Seconds <= 0:
 		line("throughput", "not limited")
 		return
 	}
@@ -123,26 +133,36 @@ func (r *Result) severalSites() bool {
 
 // text is the cause for people.
 func (c Cause) text(several bool) string {
+	text := c.Limit
 	switch {
 	case c.Kind == BySite:
 		return "the time that answers take"
 	case c.Kind == ByClient:
 		return "the clients, between an answer and the next request"
-	case several:
-		return c.Limit + " at " + c.Site
+	case c.Limit == "cooldown":
+		text = "pauses after a refusal"
+	case c.Limit == "retry":
+		text = "pauses before another attempt"
+	case c.Learned:
+		text = "what abide learns of the site's limit: " + c.Limit
 	}
-	return c.Limit
+	if several {
+		text += " at " + c.Site
+	}
+	return text
 }
 
 // text is the refusals for people.
 func (r Refusals) text() string {
-	list := []string{status.Count(uint64(r.Site)) + " of the site expected"}
+	list := []string{status.Count(uint64(r.Site)) + " expected from the site"}
 	for _, one := range []struct {
 		n    int
 		what string
 	}{
-		{r.PassedOn, "of these passed on to clients"}, {r.Abide, "of abide for now"},
-		{r.Never, "of abide for good"}, {r.Cut, "answers cut"},
+		{r.PassedOn, "of these passed on to clients"},
+		{r.Abide, "from abide for now"},
+		{r.Never, "from abide for good"},
+		{r.Cut, "answers cut"},
 	} {
 		if one.n > 0 {
 			list = append(list, status.Count(uint64(one.n))+" "+one.what)
@@ -167,7 +187,8 @@ func (r *Result) DescribeWhatIfs(w io.Writer) {
 		}
 	}
 	for _, row := range rows {
-		fmt.Fprintf(w, "%s\n", strings.Map(status.Printable, fmt.Sprintf("%-*s  %-*s  %s", widths[0], row[0], widths[1], row[1], row[2])))
+		text := fmt.Sprintf("%-*s  %-*s  %s", widths[0], row[0], widths[1], row[1], row[2])
+		fmt.Fprintln(w, strings.TrimRight(strings.Map(status.Printable, text), " "))
 	}
 }
 
@@ -194,10 +215,10 @@ func (f WhatIf) difference(whole float64) string {
 		text = lengthOf(-f.Sooner) + " later"
 	}
 	if f.Refusals.Site > 0 {
-		text += ", " + status.Count(uint64(f.Refusals.Site)) + " refusals of the site"
+		text += ", " + status.Count(uint64(f.Refusals.Site)) + " refusals from the site"
 	}
 	if f.Refusals.Abide > 0 {
-		text += ", " + status.Count(uint64(f.Refusals.Abide)) + " of abide"
+		text += ", " + status.Count(uint64(f.Refusals.Abide)) + " from abide"
 	}
 	return text
 }
@@ -205,17 +226,26 @@ func (f WhatIf) difference(whole float64) string {
 // lengthOf is a length of time in seconds, for people: "11 d 13 h".
 func lengthOf(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second)).Round(time.Second)
+	parts := func(large time.Duration, largeUnit string, small time.Duration, smallUnit string) string {
+		text := fmt.Sprintf("%d %s", d/large, largeUnit)
+		if rest := d % large / small; rest > 0 {
+			text += fmt.Sprintf(" %d %s", rest, smallUnit)
+		}
+		return text
+	}
 	switch {
+	case seconds < 0.9995:
+		return fmt.Sprintf("%.0f ms", math.Round(1000*seconds))
 	case seconds < 9.95:
 		return fmt.Sprintf("%.2g s", seconds)
 	case d < time.Minute:
 		return fmt.Sprintf("%d s", d/time.Second)
 	case d < time.Hour:
-		return fmt.Sprintf("%d min %02d s", d/time.Minute, d%time.Minute/time.Second)
-	case d < 24*time.Hour:
-		return fmt.Sprintf("%d h %02d min", d/time.Hour, d%time.Hour/time.Minute)
+		return parts(time.Minute, "min", time.Second, "s")
+	case d < day:
+		return parts(time.Hour, "h", time.Minute, "min")
 	}
-	return fmt.Sprintf("%d d %d h", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
+	return parts(day, "d", time.Hour, "h")
 }
 
 // rateOf is a rate for people: "3.8/s", or "12 per hour".

@@ -215,7 +215,7 @@ func (l *Log) empty() error {
 		return fmt.Errorf("%s: %w", text, l.First)
 	}
 	if l.Left > 0 {
-		return fmt.Errorf("%s: its %d requests were tunnels, or were not sent to any site", text, l.Left)
+		return fmt.Errorf("%s: lines of requests that were tunnels, or were not sent to any site: %d", text, l.Left)
 	}
 	return errors.New(text)
 }

@@ -53,11 +53,14 @@ func (s *simulation) sayAssumptions(say func(string, ...any)) {
 	if s.policy.Observes() {
 		say("mode is observe: nothing is held back, and so nothing waits here")
 	}
-	limits, robots, coalesce, unread := 0, false, false, ""
+	limits, robots, coalesce, unread, unnamed := 0, false, false, "", ""
 	for _, t := range s.scenario.targets() {
 		rule := s.policy.Match(t).Rule
 		at := limitsAt(s.policy, t)
 		limits += len(at)
+		if rule == nil && unnamed == "" {
+			unnamed = t.HostPort()
+		}
 		robots = robots || rule != nil && rule.Robots
 		coalesce = coalesce || rule != nil && rule.Coalesce
 		if unread == "" && t.Scheme == "https" && needRequests(at) && !s.policy.Interception(t.Host, t.Port, false).Open {
@@ -66,6 +69,9 @@ func (s *simulation) sayAssumptions(say func(string, ...any)) {
 	}
 	if limits == 0 && s.scenario.SiteLimit == nil {
 		say("no limit is about these requests: the number of clients and the time that answers take are all that limits them")
+	}
+	if unnamed != "" {
+		say("no rule of the configuration is for %s: the limits of defaults hold there", unnamed)
 	}
 	if unread != "" {
 		say("https to %s passes unread unless its client trusts the CA, and then limits of requests do not hold there; the plan has it opened", unread)

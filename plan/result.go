@@ -49,8 +49,9 @@ type Cause struct {
 	Kind    string  `json:"kind"`
 	Site    string  `json:"site,omitempty"`
 	Limit   string  `json:"limit,omitempty"`
-	Share   float64 `json:"share"`   // of the time of all clients, 0 to 1
-	Seconds float64 `json:"seconds"` // times clients
+	Learned bool    `json:"learned,omitempty"` // the site has the limit, and not the configuration
+	Share   float64 `json:"share"`             // of the time of all clients, 0 to 1
+	Seconds float64 `json:"seconds"`           // times clients
 }
 
 // Waits is how long limits kept requests, from the first try to the last.
@@ -106,8 +107,9 @@ func (s *simulation) causes() (list []Cause) {
 			list = append(list, c)
 		}
 	}
+	known := s.titles()
 	for what, d := range blocked {
-		add(Cause{Kind: ByLimit, Site: what.site, Limit: what.limit}, d)
+		add(Cause{Kind: ByLimit, Site: what.site, Limit: what.limit, Learned: s.site.limit != nil && !known[what]}, d)
 	}
 	add(Cause{Kind: BySite}, t.latency)
 	add(Cause{Kind: ByClient}, t.thought)
@@ -122,6 +124,21 @@ func (s *simulation) causes() (list []Cause) {
 		return cmp.Or(cmp.Compare(b.Seconds, a.Seconds), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Limit, b.Limit))
 	})
 	return list
+}
+
+// titles are the limits of the configuration, and what else the queue calls by a name.
+func (s *simulation) titles() map[blame]bool {
+	known := map[blame]bool{}
+	for _, t := range s.scenario.targets() {
+		site := s.policy.Match(t).Site
+		for _, name := range []string{"cooldown", "retry", "token"} {
+			known[blame{site, name}] = true
+		}
+		for _, l := range limitsAt(s.policy, t) {
+			known[blame{site, l.Title()}] = true
+		}
+	}
+	return known
 }
 
 // top is the limit that limits most, nil if none does.

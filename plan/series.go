@@ -72,15 +72,18 @@ func (s *series) barLength() time.Duration {
 	return barLengths[len(barLengths)-1]
 }
 
-// bars are the counts in at most mostBars periods. The last bar ends with the last answer.
+// bars are the counts in at most mostBars periods. A single bar ends with the last answer.
 func (s *series) bars(end time.Time) []Bar {
 	length := s.barLength()
 	list := []Bar{}
 	for i, n := range sums(s.counts, int(length/periods[s.size])) {
-		bar := Bar{At: s.start.Add(time.Duration(i) * length), Requests: n}
-		bar.Seconds = max(min(length, end.Sub(bar.At)), periods[s.size]).Seconds()
-		bar.PerSecond = float64(n) / bar.Seconds
-		list = append(list, bar)
+		list = append(list, Bar{At: s.start.Add(time.Duration(i) * length), Seconds: length.Seconds(), Requests: n})
+	}
+	if len(list) == 1 {
+		list[0].Seconds = max(end.Sub(s.start), time.Millisecond).Seconds()
+	}
+	for i := range list {
+		list[i].PerSecond = float64(list[i].Requests) / list[i].Seconds
 	}
 	return list
 }

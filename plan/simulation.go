@@ -82,9 +82,12 @@ func (s *simulation) begin() {
 	}
 }
 
-// jittered is a latency of up to a twentieth more or less, so that answers do not come all
-// at once. The same scenario has the same latencies.
+// jittered is the latency of an attempt: as a log has it, or up to a twentieth more or less,
+// so that answers do not come all at once. The same scenario has the same latencies.
 func (s *simulation) jittered(latency time.Duration) time.Duration {
+	if s.scenario.Log != nil {
+		return latency
+	}
 	s.sent++
 	return latency * time.Duration(950+s.sent*7919%101) / 1000
 }

@@ -40,7 +40,9 @@ with --keep-times requests come when they came, however long answers take.
 
 Sites answer after --latency, or as long as the log says. They are taken to
 allow all that the configuration lets through. --site-limit gives them a limit
-of their own, which they announce in headers unless they are --silent.`,
+of their own, which they announce in headers unless they are --silent.
+
+The command ends with 1 if some requests are never answered.`,
 		Example: `  abide plan --site api.x.com --requests 1e6 --clients 20
   abide plan --site api.x.com --tokens 8 --latency 120ms --no-what-ifs
   abide plan --site api.x.com --site-limit "900 per 15m by token"
@@ -279,12 +281,15 @@ func (x *planCall) print(ctx context.Context, w io.Writer, p *policy.Policy, s p
 			return err
 		}
 	}
-	if x.json {
-		return json.NewEncoder(w).Encode(r)
-	}
-	if len(r.WhatIfs) > 0 {
+	switch {
+	case x.json:
+		err = json.NewEncoder(w).Encode(r)
+	case len(r.WhatIfs) > 0:
 		fmt.Fprintln(w)
+		r.DescribeWhatIfs(w)
 	}
-	r.DescribeWhatIfs(w)
-	return nil
+	if err == nil && !r.Finished {
+		return &exit{code: exitFailed} // the output says what is not answered
+	}
+	return err
 }
