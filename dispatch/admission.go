@@ -91,7 +91,7 @@ func (s *admission) ask(x *Request, r *http.Request) queue.Request {
 	}
 	s.findSubject(x)
 	q := queue.Request{
-		Site: x.site, Client: x.ClientName(), Priority: queue.DefaultPriority,
+		Site: x.site, Client: x.ClientName(), Priority: x.priority(),
 		Cost: x.Options.Cost, Tag: x, Observe: x.Snapshot.policy.Observes(),
 		Method: x.subject.Method, Path: x.subject.Path, Generation: x.Snapshot.made, Version: x.seen,
 	}
@@ -102,17 +102,8 @@ func (s *admission) ask(x *Request, r *http.Request) queue.Request {
 		}
 	}
 	q.Limits, q.Shared = x.progress.plan.Needs(&x.subject)
-	if x.rule != nil {
-		q.Priority = x.rule.Priority
-	}
 	if x.Client != nil {
 		q.Weight = x.Client.Weight
-		if x.Client.Priority != queue.DefaultPriority {
-			q.Priority = x.Client.Priority
-		}
-	}
-	if x.Options.Urgency > 0 {
-		q.Priority = x.Options.Urgency - 1
 	}
 	switch {
 	case x.subject.Tokens != nil:

@@ -82,6 +82,7 @@ func (s *Dispatcher) Complete(x *Request, e status.PermitEnd) {
 	if e.Bytes > 0 {
 		x.meter.Read(int(e.Bytes))
 		x.progress.result.Bytes, x.progress.result.Exact = e.Bytes, true
+		x.received = e.Bytes
 		s.bytes.Sizes.Add(x.site, e.Bytes)
 	}
 }

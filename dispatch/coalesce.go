@@ -143,7 +143,7 @@ func (s *coalescing) join(x *Request, r *http.Request, request sharedKey, until 
 // client's end is its own.
 func (x *Request) forCall(c *sharedCall) *Request {
 	own := &Request{Caller: NoCaller{}, Snapshot: x.Snapshot, Target: x.Target, Client: x.Client, Options: x.Options, Start: x.Start}
-	own.site, own.rule, own.meter = x.site, x.rule, x.meter
+	own.site, own.rule, own.meter, own.shared = x.site, x.rule, x.meter, true
 	if own.Client == nil {
 		own.Client = &Client{Name: x.ClientName(), Priority: queue.DefaultPriority}
 	}

@@ -49,6 +49,9 @@ type Options struct {
 	// Upstream changes what reaches sites; nil changes nothing.
 	Upstream func(*upstream.Transport) http.RoundTripper
 
+	// Ended is called when a request or a tunnel has ended; nil: nothing is. It must be quick.
+	Ended func(Report)
+
 	// TrickleEvery is the time between two trickles of a body that a limit of bytes keeps
 	// still; 0 is 5 seconds.
 	TrickleEvery time.Duration
@@ -75,6 +78,7 @@ type Dispatcher struct {
 	coalescing  coalescing // requests that may be shared
 	housekeeper *housekeeper
 	activity    *activity.Log
+	ended       func(Report) // nil: nothing is called
 }
 
 // New prepares a dispatcher; it starts nothing.
@@ -83,7 +87,7 @@ func New(o Options) (*Dispatcher, error) {
 	if now == nil {
 		now = clock.System
 	}
-	s := &Dispatcher{metrics: o.Metrics, log: o.Log, clock: now, activity: activity.New(o.Log), admission: &admission{}}
+	s := &Dispatcher{metrics: o.Metrics, log: o.Log, clock: now, activity: activity.New(o.Log), admission: &admission{}, ended: o.Ended}
 	s.robots = robots.New(s.sendOwn, func(t policy.Target) string { return s.Policy().Match(t).Site }, o.Log)
 	s.gate = queue.NewGateWithClock(now, boundsOf(o.Policy), hooks{s.admission})
 	c := &configuration{

@@ -11,6 +11,8 @@ import (
 // Report is what became of a request so far.
 type Report struct {
 	Site     string
+	Client   string         // name or address of the client
+	Priority int            // 0 (first) to 7
 	Meter    *metrics.Site  // nil before the site is known
 	First    time.Time      // when it was first sent; zero: never
 	Sent     time.Time      // when it was last sent
@@ -22,6 +24,9 @@ type Report struct {
 	Limit    string         // that held it for longest; "": none
 	Token    string         // label of the last attempt's; "": none
 	Shared   bool           // it got the answer to another request
+	Received int64          // bytes of the answer's body
+	Uploaded int64          // bytes of the request's body
+	Tunnel   bool           // an https connection that passed unread, not a request
 	Would    *queue.Blocker // what would have held a request that is only observed; nil: nothing
 }
 
@@ -29,9 +34,11 @@ type Report struct {
 func (x *Request) Report() Report {
 	t := &x.progress
 	return Report{
-		Site: x.site, Meter: x.meter, First: x.first, Sent: x.sent, Answered: x.answered,
+		Site: x.site, Client: x.ClientName(), Priority: x.priority(),
+		Meter: x.meter, First: x.first, Sent: x.sent, Answered: x.answered,
 		Waited: t.waited, Before: t.before, Attempts: t.sent, Refusals: t.refusedAnswers,
 		Limit: x.activity.Longest(), Token: t.label, Shared: t.shared, Would: t.wouldBlock,
+		Received: x.received, Uploaded: x.Uploaded,
 	}
 }
 

@@ -27,6 +27,7 @@ type Request struct {
 	Options   RequestOptions
 	Queued    func()        // see PermitAsk; nil: nothing is called
 	Uploading time.Duration // the client's part of the time before the wait
+	Uploaded  int64         // bytes of the body that the client has sent
 
 	// Filled by the request's path.
 	purpose
@@ -41,6 +42,7 @@ type Request struct {
 // purpose is what a request is for, where abide does not send it for a client.
 type purpose struct {
 	explained    bool // nothing is sent: an explanation is asked for
+	shared       bool // it is sent in place of other requests, which are reported themselves
 	sentByCaller bool // the caller sends it, and may never say what came of it
 }
 
@@ -52,6 +54,8 @@ type matched struct {
 
 	subject plans.Subject // what its limits depend on
 	seen    uint64        // the version of subject.Known by which subject.Class was found
+
+	received int64 // bytes of the answer's body
 }
 
 // times are the times of the steps of a request.
@@ -136,8 +140,15 @@ func (x *Request) replayable(r *http.Request) bool {
 	return !x.Options.Once && !x.Snapshot.policy.Observes() && x.Caller.Replayable(r)
 }
 
-// End gives back what the request still has, after an answer of so many bytes.
+// End gives back what the request still has, after an answer of so many bytes, and reports
+// the request.
 func (s *Dispatcher) End(x *Request, received int64) {
+	if received > 0 {
+		x.received = received
+	}
+	if s.ended != nil && x.site != "" && !x.shared {
+		s.ended(x.Report())
+	}
 	x.progress.finish()
 	if x.bytes != nil {
 		if received > 0 {
@@ -158,4 +169,17 @@ func (x *Request) ClientName() string {
 		return x.Options.Client
 	}
 	return x.Address
+}
+
+// priority is what the request says, or else its client's, or else its rule's.
+func (x *Request) priority() int {
+	switch {
+	case x.Options.Urgency > 0:
+		return x.Options.Urgency - 1
+	case x.Client != nil && x.Client.Priority != queue.DefaultPriority:
+		return x.Client.Priority
+	case x.rule != nil:
+		return x.rule.Priority
+	}
+	return queue.DefaultPriority
 }

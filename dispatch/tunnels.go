@@ -53,3 +53,10 @@ func (s *Dispatcher) WaitForTunnel(ctx context.Context, to policy.Target, client
 	permit.Finish(queue.Result{Outcome: limit.Abandoned, Unsent: true})
 	return nil
 }
+
+// EndTunnel reports a tunnel of a client that has moved so many bytes.
+func (s *Dispatcher) EndTunnel(site, client string, received, sent int64) {
+	if s.ended != nil {
+		s.ended(Report{Site: site, Client: client, Priority: queue.DefaultPriority, Received: received, Uploaded: sent, Tunnel: true})
+	}
+}

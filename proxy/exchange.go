@@ -89,6 +89,7 @@ func (x *exchange) end(d *dispatch.Dispatcher) {
 	x.replay.finish()
 	x.upload.finish()
 	x.writer.finish()
+	x.Uploaded = x.upload.size()
 	d.End(&x.Request, x.download.total)
 	x.watch.close()
 }

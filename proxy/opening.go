@@ -77,7 +77,8 @@ func (o *opening) hijack(w http.ResponseWriter) (*clientConn, error) {
 func (o *opening) tunnel(w http.ResponseWriter, r *http.Request, why policy.Unread) {
 	bytes := o.byteBudget(r, "https")
 	defer o.dispatcher.ReleaseTunnelBytes(bytes)
-	origin, err := o.dial(upstream.WithMeter(r.Context(), bytes))
+	meter := &tunnelMeter{SiteBudget: bytes}
+	origin, err := o.dial(upstream.WithMeter(r.Context(), meter))
 	if err != nil {
 		if r.Context().Err() == nil {
 			refuse(o.metrics, w, r, problem.OfUpstream(err))
@@ -91,13 +92,18 @@ func (o *opening) tunnel(w http.ResponseWriter, r *http.Request, why policy.Unre
 	}
 	o.interception.countTunnel(o.snapshot.Policy(), o.target("https"), why)
 	o.relay(conn, origin)
+	o.endTunnel(r, meter)
+}
+
+// endTunnel reports what a tunnel has moved.
+func (o *opening) endTunnel(r *http.Request, m *tunnelMeter) {
+	o.dispatcher.EndTunnel(m.Owner().Site, o.clientName(r), m.received.Load(), m.sent.Load())
 }
 
 // wait holds the CONNECT while the operator has paused the site. It answers a CONNECT that may not
 // wait so long, and is false then.
 func (o *opening) wait(w http.ResponseWriter, r *http.Request, scheme string) bool {
-	x := dispatch.Request{Client: o.client, Address: connOf(r).name()}
-	no := o.dispatcher.WaitForTunnel(r.Context(), o.target(scheme), x.ClientName(), o.options)
+	no := o.dispatcher.WaitForTunnel(r.Context(), o.target(scheme), o.clientName(r), o.options)
 	if no != nil && r.Context().Err() == nil {
 		refuse(o.metrics, w, r, no)
 	}
@@ -106,9 +112,14 @@ func (o *opening) wait(w http.ResponseWriter, r *http.Request, scheme string) bo
 
 // byteBudget is the budget that a tunnel takes its bytes from. The caller must release it.
 func (o *opening) byteBudget(r *http.Request, scheme string) *bandwidth.SiteBudget {
-	x := dispatch.Request{Snapshot: o.snapshot, Client: o.client, Options: o.options, Address: connOf(r).name()}
 	to := o.target(scheme)
-	return o.dispatcher.TunnelBytes(o.snapshot.Policy().Match(to).Site, to, x.ClientName())
+	return o.dispatcher.TunnelBytes(o.snapshot.Policy().Match(to).Site, to, o.clientName(r))
+}
+
+// clientName is the client that the CONNECT counts for.
+func (o *opening) clientName(r *http.Request) string {
+	x := dispatch.Request{Snapshot: o.snapshot, Client: o.client, Options: o.options, Address: connOf(r).name()}
+	return x.ClientName()
 }
 
 func (o *opening) dial(ctx context.Context) (net.Conn, error) {
@@ -211,12 +222,14 @@ func (o *opening) openCleartext(w http.ResponseWriter, r *http.Request) {
 	default:
 		bytes := o.byteBudget(r, "http")
 		defer o.dispatcher.ReleaseTunnelBytes(bytes)
-		origin, err := o.dial(upstream.WithMeter(context.WithoutCancel(r.Context()), bytes))
+		meter := &tunnelMeter{SiteBudget: bytes}
+		origin, err := o.dial(upstream.WithMeter(context.WithoutCancel(r.Context()), meter))
 		if err != nil {
 			o.metrics.Refused(problem.OfUpstream(err).Reason)
 			conn.Close()
 			return
 		}
 		o.relay(conn, origin)
+		o.endTunnel(r, meter)
 	}
 }

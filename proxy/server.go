@@ -45,6 +45,8 @@ type Options struct {
 	Lookup  func(name string) (string, bool) // the environment, for pools; nil is an empty one
 	Keeping dispatch.Keeping                 // the zero one keeps and shares nothing
 
+	Ended   func(dispatch.Report)                    // is called when a request or a tunnel has ended; nil: nothing is
+
 	// Upstream changes what reaches sites; nil changes nothing.
 	Upstream func(*upstream.Transport) http.RoundTripper
 	// TrickleEvery is the time between two trickles of a body that a limit of bytes keeps
@@ -79,7 +81,7 @@ func New(o Options) (*Server, error) {
 	}
 	var err error
 	if s.Dispatcher, err = dispatch.New(dispatch.Options{
-		Policy: o.Policy, Metrics: o.Metrics, Log: o.Log, Lookup: o.Lookup, Keeping: o.Keeping, Upstream: o.Upstream, TrickleEvery: o.TrickleEvery,
+		Policy: o.Policy, Metrics: o.Metrics, Log: o.Log, Lookup: o.Lookup, Keeping: o.Keeping, Upstream: o.Upstream, TrickleEvery: o.TrickleEvery, Ended: o.Ended,
 		OtherDocuments: []string{kindOfRefusedHost},
 	}); err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ package queue
 type Blocked struct {
 	Site, Limit string
 	Seconds     float64 // times requests
+	Busy        float64 // seconds for which it blocked any request
 }
 
 // Blocked lists the limits that have blocked requests, of all sites in memory. A site that
@@ -14,7 +15,7 @@ func (g *Gate) Blocked() []Blocked {
 		now := g.clock.Now()
 		for name, t := range s.sched.blockedTimes {
 			if seconds := t.upTo(now); seconds > 0 {
-				list = append(list, Blocked{s.name, name, seconds})
+				list = append(list, Blocked{s.name, name, seconds, t.busyUpTo(now)})
 			}
 		}
 	})
@@ -28,7 +29,7 @@ func (g *Gate) Observed() []Blocked {
 	g.each(func(s *site) {
 		for name, t := range s.sched.blockedTimes {
 			if t.observed > 0 {
-				list = append(list, Blocked{s.name, name, t.observed})
+				list = append(list, Blocked{Site: s.name, Limit: name, Seconds: t.observed})
 			}
 		}
 	})

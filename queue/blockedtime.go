@@ -7,6 +7,7 @@ import "time"
 type blockedTime struct {
 	name    string
 	seconds float64
+	busy    float64   // seconds for which it blocked any request
 	count   int       // how many requests it blocks
 	since   time.Time // when seconds was brought up to date
 
@@ -16,7 +17,7 @@ type blockedTime struct {
 // change adds the time until now, and then changes the number of requests that the limit
 // blocks.
 func (t *blockedTime) change(now time.Time, by int) {
-	t.seconds, t.since = t.upTo(now), now
+	t.seconds, t.busy, t.since = t.upTo(now), t.busyUpTo(now), now
 	t.count += by
 }
 
@@ -26,6 +27,14 @@ func (t *blockedTime) upTo(now time.Time) float64 {
 		return t.seconds
 	}
 	return t.seconds + float64(t.count)*max(now.Sub(t.since), 0).Seconds()
+}
+
+// busyUpTo is the time until now for which the limit blocked any request, in seconds.
+func (t *blockedTime) busyUpTo(now time.Time) float64 {
+	if t.count == 0 {
+		return t.busy
+	}
+	return t.busy + max(now.Sub(t.since), 0).Seconds()
 }
 
 // The names of blocked time that no configured limit causes.

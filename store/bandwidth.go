@@ -80,13 +80,3 @@ func (r Retention) rollUps(now time.Time) []rollUpStep {
 }
 
 func floor(t, step int64) int64 { return t - (t%step+step)%step }
-
-// minute is the start of the minute, in Unix seconds. An impossible time of a wrong clock
-// becomes now.
-func (t *Traffic) minute(now time.Time) int64 {
-	s, latest := t.Minute.Unix(), now.Unix()
-	if s <= 0 || s > latest {
-		s = latest
-	}
-	return s - s%minutes
-}

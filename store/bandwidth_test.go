@@ -25,14 +25,14 @@ func TestTrafficIsAddedUpByMinuteAndSite(t *testing.T) {
 	f := openFile(t, newPath(t), FileOptions{Now: func() time.Time { return noon }})
 	minute := noon.Truncate(time.Minute)
 	for range 2 {
-		err := f.Record(t.Context(), []Traffic{
+		err := f.Record(t.Context(), History{Traffic: []Traffic{
 			{Site: "a", Minute: minute, In: 10, Out: 1, Requests: 1},
 			{Site: "a", Minute: minute.Add(5 * time.Second), In: 10, Out: 1, Requests: 1},
 			{Site: "b", Minute: minute, In: 7, Out: -5, Requests: 1},
 			{Site: "a", Minute: minute.Add(-time.Minute), In: 1, Requests: 3},
 			{Site: "c", Minute: minute.Add(time.Hour), In: 5},
 			{Site: "c", In: 5},
-		})
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,7 +59,7 @@ func TestTrafficIsAddedUpByMinuteAndSite(t *testing.T) {
 	}
 	huge := Traffic{Site: "h", Minute: minute, In: 1<<63 - 1}
 	for range 9 {
-		if err := f.Record(t.Context(), []Traffic{huge}); err != nil {
+		if err := f.Record(t.Context(), History{Traffic: []Traffic{huge}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -90,12 +90,12 @@ func TestRollingUpKeepsTheSums(t *testing.T) {
 				})
 				in, requests = in+list[len(list)-1].In, requests+1
 			}
-			if err := f.Record(t.Context(), list); err != nil {
+			if err := f.Record(t.Context(), History{Traffic: list}); err != nil {
 				r.Fatal(err)
 			}
 			clock.forward(time.Duration(rapid.IntRange(1, 50*60).Draw(r, "later")) * time.Minute)
 		}
-		if err := f.Record(t.Context(), []Traffic{{Site: "a", Minute: clock.now()}}); err != nil { // brings the chores
+		if err := f.Record(t.Context(), History{Traffic: []Traffic{{Site: "a", Minute: clock.now()}}}); err != nil { // brings the chores
 			r.Fatal(err)
 		}
 		f.Close()
@@ -131,7 +131,7 @@ func TestRollingUpBoundsTheNumberOfSites(t *testing.T) {
 		list = append(list, Traffic{Site: fmt.Sprint("site ", i), Minute: hour.Add(time.Duration(i/100) * time.Minute), In: 1, Requests: 1})
 	}
 	list = append(list, Traffic{Site: "site 0", Minute: hour.Add(59 * time.Minute), In: 1, Requests: 1})
-	if err := f.Record(t.Context(), list); err != nil {
+	if err := f.Record(t.Context(), History{Traffic: list}); err != nil {
 		t.Fatal(err)
 	}
 	for _, later := range []time.Duration{3 * 24 * time.Hour, 90 * 24 * time.Hour} {
@@ -170,7 +170,7 @@ func TestOldTrafficIsKeptByTheHourThenByTheDayThenDropped(t *testing.T) {
 	}
 	f := openFile(t, path, o)
 	for i := range 2500 { // more than are done at once
-		if err := f.Record(t.Context(), []Traffic{{Site: "s", Minute: noon.Add(-time.Duration(i) * time.Minute), In: 1}}); err != nil {
+		if err := f.Record(t.Context(), History{Traffic: []Traffic{{Site: "s", Minute: noon.Add(-time.Duration(i) * time.Minute), In: 1}}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -230,7 +230,7 @@ func TestTheFileStaysWithinItsBytes(t *testing.T) {
 			list = append(list, Traffic{Site: fmt.Sprint("a site with some name ", i), Minute: noon.Add(time.Duration(minute-24*60) * time.Minute), In: 1, Requests: 1})
 			in++
 		}
-		if err := f.Record(t.Context(), list); err != nil {
+		if err := f.Record(t.Context(), History{Traffic: list}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -28,7 +28,7 @@ func image(t *testing.T, path string, rows int) []byte {
 	if err := f.Put(t.Context(), "ledger", "k", make([]byte, 9000), time.Time{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Record(t.Context(), []Traffic{{Site: "s", In: 5}}); err != nil {
+	if err := f.Record(t.Context(), History{Traffic: []Traffic{{Site: "s", In: 5}}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.Close(); err != nil {
@@ -59,7 +59,7 @@ func use(t *testing.T, path string) (aside int) {
 		if err := f.Put(t.Context(), "ledger", "k", []byte("x"), time.Time{}); err != nil {
 			t.Fatalf("putting: %v", err)
 		}
-		if err := f.Record(t.Context(), []Traffic{{Site: "s", In: 5}}); err != nil {
+		if err := f.Record(t.Context(), History{Traffic: []Traffic{{Site: "s", In: 5}}}); err != nil {
 			t.Fatalf("recording: %v", err)
 		}
 	}
@@ -353,6 +353,7 @@ func TestST08_OlderFilesAreMigratedAndNewerRefused(t *testing.T) {
 	second := append(append([]string{}, migrations...), "ALTER TABLE counts ADD COLUMN colour TEXT DEFAULT 'red'; CREATE TABLE more (a)")
 	broken := append(append([]string{}, second...), "CREATE TABLE last (a); CREATE TABLE more (a)")
 
+	copied := fmt.Sprintf("%s.v%d", path, len(migrations))
 	f := openFile(t, path, FileOptions{migrations: second})
 	if k := recall(t, f)["site.example key 7"]; k.Ahead != 7 {
 		t.Fatalf("%+v", k)
@@ -364,19 +365,19 @@ func TestST08_OlderFilesAreMigratedAndNewerRefused(t *testing.T) {
 	f.Close()
 	for _, strict := range []bool{true, false} {
 		if _, err := OpenFile(t.Context(), path, FileOptions{Strict: strict}); err == nil || !errors.Is(err, errNewer) ||
-			!strings.Contains(err.Error(), "version 3") || !strings.Contains(err.Error(), "start the release that wrote it") {
+			!strings.Contains(err.Error(), fmt.Sprintf("version %d", len(second))) || !strings.Contains(err.Error(), "start the release that wrote it") {
 			t.Fatal(err)
 		}
 	}
-	old := openFile(t, path+".v2", FileOptions{Strict: true})
+	old := openFile(t, copied, FileOptions{Strict: true})
 	if k := recall(t, old)["site.example key 7"]; k.Ahead != 7 {
 		t.Fatalf("the copy: %+v", k)
 	}
-	if info, err := os.Stat(path + ".v2"); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(copied); err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatal(info, err)
 	}
 	old.Close()
-	if _, err := OpenFile(t.Context(), path, FileOptions{Strict: true, migrations: broken}); err == nil || !strings.Contains(err.Error(), "from version 3 to 4") {
+	if _, err := OpenFile(t.Context(), path, FileOptions{Strict: true, migrations: broken}); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("from version %d to %d", len(second), len(broken))) {
 		t.Fatal(err)
 	}
 	f = openFile(t, path, FileOptions{Strict: true, migrations: second}) // all of it was undone

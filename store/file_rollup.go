@@ -2,46 +2,82 @@ package store
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
-// addToExisting adds the new values to an existing row. The bound keeps sums integers.
-var addToExisting = fmt.Sprintf(` ON CONFLICT DO UPDATE SET received = min(received + excluded.received, %d),
-	sent = min(sent + excluded.sent, %[1]d), requests = min(requests + excluded.requests, %[1]d)`, maxSum)
-
 // rollUp runs a part of the due roll-ups. It returns whether there may be more.
 func rollUp(d *database, now time.Time, keep Retention) (bool, error) {
-	for _, r := range keep.rollUps(now) {
-		full := true
-		start, site := r.before, ""
-		if err := d.row("SELECT start, site FROM traffic WHERE step = ? AND start < ? ORDER BY start, site LIMIT 1 OFFSET ?",
-			[]any{r.from, r.before, maxRowsPerStep - 1}, &start, &site); noRows(err) {
-			full = false
-		} else if err != nil {
-			return false, err
-		}
-		const those = " FROM traffic WHERE step = ? AND start < ? AND (start, site) <= (?, ?)"
-		if r.into > 0 {
-			err := d.run(rollUpQuery, r.into, r.from, r.before, start, site, keep.Sites, Others)
-			if err != nil {
-				return false, err
+	for _, t := range historyTables {
+		for _, r := range keep.rollUps(now) {
+			if full, err := t.rollUp(d, r, keep.Sites); err != nil || full {
+				return full, err
 			}
-		}
-		if err := d.run("DELETE"+those, r.from, r.before, start, site); err != nil || full {
-			return full, err
 		}
 	}
 	return false, nil
 }
 
-// rollUpQuery adds rows to those of a larger step. If a step has the maximum number of
-// sites, further sites are added to Others.
-var rollUpQuery = `WITH
-	part AS (SELECT start - start % ?1 AS bucket, site, received, sent, requests
-		FROM traffic WHERE step = ?2 AND start < ?3 AND (start, site) <= (?4, ?5)),
-	crowded AS (SELECT start FROM traffic WHERE step = ?1 AND start IN (SELECT bucket FROM part)
-		GROUP BY start HAVING count(*) >= ?6)
-	INSERT INTO traffic SELECT ?1, bucket, CASE
-		WHEN bucket IN crowded AND NOT EXISTS (SELECT 1 FROM traffic WHERE step = ?1 AND start = bucket AND traffic.site = part.site) THEN ?7
-		ELSE site END, received, sent, requests
-	FROM part WHERE true` + addToExisting
+// rollUp moves at most maxRowsPerStep rows to a larger step. It returns whether there may be
+// more.
+func (t historyTable) rollUp(d *database, r rollUpStep, most int) (full bool, err error) {
+	last, to := make([]any, 1+len(t.keys)), make([]any, 1+len(t.keys))
+	for i := range last {
+		to[i] = &last[i]
+	}
+	err = d.row(t.lastOfStep(), []any{r.from, r.before, maxRowsPerStep - 1}, to...)
+	if err != nil && !noRows(err) {
+		return false, err
+	}
+	full = err == nil
+	args := []any{r.from, r.before}
+	those := "step = ?1 AND start < ?2"
+	if full {
+		those += " AND " + t.upToLast()
+		args = append(args, last...)
+	}
+	if r.into > 0 {
+		if err := d.run(t.moveQuery(those, len(args)), append(args, r.into, most, Others)...); err != nil {
+			return false, err
+		}
+	}
+	return full, d.run("DELETE FROM "+t.name+" WHERE "+those, args...)
+}
+
+// lastOfStep finds the last row of a part of a step.
+func (t historyTable) lastOfStep() string {
+	at := "start, " + strings.Join(t.keys, ", ")
+	return "SELECT " + at + " FROM " + t.name + " WHERE step = ? AND start < ? ORDER BY " + at + " LIMIT 1 OFFSET ?"
+}
+
+// upToLast is the condition of the rows up to that row, whose values are the arguments from
+// the third on.
+func (t historyTable) upToLast() string {
+	at, values := "start", "?3"
+	for i, key := range t.keys {
+		at += ", " + key
+		values += fmt.Sprintf(", ?%d", 4+i)
+	}
+	return "(" + at + ") <= (" + values + ")"
+}
+
+// moveQuery adds rows to those of a larger step. If a step has the maximum number of rows,
+// the texts of further keys become Others. After n arguments of those, the arguments are the
+// larger step, that maximum, and Others.
+func (t historyTable) moveQuery(those string, n int) string {
+	into, most, others := fmt.Sprintf("?%d", n+1), fmt.Sprintf("?%d", n+2), fmt.Sprintf("?%d", n+3)
+	same, keys := make([]string, len(t.keys)), make([]string, len(t.keys))
+	for i, key := range t.keys {
+		same[i] = fmt.Sprintf("kept.%s = part.%[1]s", key)
+		keys[i] = fmt.Sprintf("CASE WHEN bucket IN crowded AND typeof(part.%s) = 'text' AND NOT EXISTS (SELECT 1 FROM %s AS kept WHERE step = %s AND start = bucket AND %s) THEN %s ELSE part.%[1]s END",
+			key, t.name, into, "%s", others)
+	}
+	for i := range keys {
+		keys[i] = fmt.Sprintf(keys[i], strings.Join(same, " AND "))
+	}
+	return fmt.Sprintf(`WITH
+	part AS (SELECT start - start %% %[1]s AS bucket, * FROM %[2]s WHERE %[3]s),
+	crowded AS (SELECT start FROM %[2]s WHERE step = %[1]s AND start IN (SELECT bucket FROM part) GROUP BY start HAVING count(*) >= %[4]s)
+	INSERT INTO %[2]s SELECT %[1]s, bucket, %[5]s, %[6]s FROM part WHERE true`,
+		into, t.name, those, most, strings.Join(keys, ", "), strings.Join(t.sums, ", ")) + t.addToExisting()
+}

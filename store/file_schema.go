@@ -17,7 +17,8 @@ const applicationID = 0x61626964
 // creates a new file. A released migration is never changed; to change the schema, append
 // one.
 //
-// Times are in microseconds since 1970, but for traffic; an until of 0 is for ever. The tables are:
+// Times are in microseconds since 1970, but for those of history; an until of 0 is for ever.
+// The tables are:
 //
 //   - meta: named values of the file: its version and its generation with the start of that
 //     (born), and the number of changes of documents.
@@ -31,6 +32,10 @@ const applicationID = 0x61626964
 //   - documents: the values that Put saves. at is the time of the write.
 //   - traffic: bytes and requests of a site. start is the beginning of a time span and step its
 //     length, both in seconds, start since 1970.
+//   - usage: what became of requests, by site, client, priority and token; waited is in
+//     milliseconds. Since version 3, as blocked.
+//   - blocked: how long a limit (name) of a site held requests, in milliseconds: held counts
+//     each request, busy the time in which any was held.
 //   - aside: rows set aside because they were damaged. at is when, origin is the table,
 //     and value is the row as JSON.
 //
@@ -67,6 +72,18 @@ ALTER TABLE budgets ADD COLUMN sum INTEGER;
 ALTER TABLE notes ADD COLUMN sum INTEGER;
 ALTER TABLE documents ADD COLUMN sum INTEGER;
 CREATE TABLE aside (id INTEGER PRIMARY KEY, at INTEGER, origin TEXT, value BLOB);
+`, `
+CREATE TABLE usage (
+	step INTEGER, start INTEGER, site TEXT, client TEXT, priority INTEGER, token TEXT,
+	requests INTEGER, refusals INTEGER, waited INTEGER, received INTEGER, sent INTEGER,
+	PRIMARY KEY (step, start, site, client, priority, token)
+) WITHOUT ROWID;
+CREATE TABLE blocked (
+	step INTEGER, start INTEGER, site TEXT, name TEXT, held INTEGER, busy INTEGER,
+	PRIMARY KEY (step, start, site, name)
+) WITHOUT ROWID;
+CREATE INDEX usage_site ON usage (site, step, start);
+CREATE INDEX blocked_site ON blocked (site, step, start);
 `}
 
 // header is the version information of a file. A new, empty file has the zero header.

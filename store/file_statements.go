@@ -8,15 +8,18 @@ import (
 
 // checkTables checks that the tables exist with their columns.
 func (d *database) checkTables(ctx context.Context) error {
-	for _, query := range []string{
+	queries := []string{
 		"SELECT site, key, instance, seq, ahead, at, state, sum FROM counts",
 		"SELECT site, name, until, record, sum FROM budgets",
 		"SELECT site, key, at, until, n, text, sum FROM notes",
 		"SELECT id, kind, key, at, until, value, sum FROM documents",
 		"SELECT id, at, origin, value FROM aside",
-		"SELECT step, start, site, received, sent, requests FROM traffic",
 		"SELECT name, value FROM meta",
-	} {
+	}
+	for _, t := range historyTables {
+		queries = append(queries, "SELECT "+t.columns()+" FROM "+t.name)
+	}
+	for _, query := range queries {
 		rows, err := d.conn.QueryContext(ctx, query+" LIMIT 0")
 		if err != nil {
 			return err

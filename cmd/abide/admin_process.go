@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/abide-proxy/abide/status"
 )
@@ -32,8 +31,3 @@ func (c adminProcess) Refused() *status.RefusedReload { return c.refused.status(
 
 // Store is the state of the store and the state file.
 func (c adminProcess) Store(ctx context.Context) status.Store { return c.storeStatus(ctx) }
-
-// Bandwidth is the recorded traffic of a site, or of all sites.
-func (c adminProcess) Bandwidth(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]status.Traffic, error) {
-	return c.kept.bandwidth(ctx, site, since, until, step)
-}

@@ -18,6 +18,7 @@ import (
 	"github.com/abide-proxy/abide/admin"
 	"github.com/abide-proxy/abide/ca"
 	"github.com/abide-proxy/abide/dispatch"
+	"github.com/abide-proxy/abide/history"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy"
@@ -38,6 +39,7 @@ type program struct {
 	metrics *metrics.Metrics
 	proxy   *proxy.Server
 	kept    *storage
+	history *history.Recorder
 
 	asked    addresses    // as configured
 	listener net.Listener // of the proxy
@@ -89,7 +91,8 @@ func (a *program) start(p *policy.Policy) (err error) {
 	if a.kept, from, err = openStorage(context.Background(), p, a.log); err != nil {
 		return err
 	}
-	if a.proxy, err = proxy.New(proxy.Options{Policy: p, CA: a.ca, Metrics: a.metrics, Log: a.log, Lookup: os.LookupEnv, Keeping: from}); err != nil {
+	a.history = a.newHistory()
+	if a.proxy, err = proxy.New(proxy.Options{Policy: p, CA: a.ca, Metrics: a.metrics, Log: a.log, Lookup: os.LookupEnv, Keeping: from, Ended: a.countEnded}); err != nil {
 		return err
 	}
 	if a.admin == nil {
@@ -160,7 +163,7 @@ func (a *program) run(ctx context.Context, reload <-chan struct{}) error {
 	running.Go(func() { a.follow(serving, reload) })
 	recording, stopRecording := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopRecording()
-	running.Go(func() { a.record(recording) })
+	running.Go(func() { a.history.Run(recording) })
 
 	var err error
 	ended := false

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -21,8 +20,5 @@ func TestWhatCannotBeKeptIsDegradedAndServesOn(t *testing.T) {
 	var none *storage
 	if ill := none.health(); ill.Err != nil {
 		t.Errorf("%+v", ill)
-	}
-	if _, err := none.bandwidth(t.Context(), "", time.Time{}, time.Time{}, 0); !errors.Is(err, errors.ErrUnsupported) {
-		t.Error(err)
 	}
 }

@@ -1,18 +1,11 @@
-package main
+package history
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
-	"time"
 
-	"github.com/sirupsen/logrus"
 	"pgregory.net/rapid"
 
 	"github.com/abide-proxy/abide/metrics"
@@ -95,84 +88,4 @@ func TestWhateverSitesMakeRoomEveryByteIsRecordedOnce(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestEachMinuteIsRecordedAndTheRestAtTheEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		log := logrus.New()
-		var said strings.Builder
-		log.SetOutput(&said)
-		m := metrics.New(10)
-		var written []string
-		var fails atomic.Pointer[error] // nil: it writes
-		r := &recorder{sites: m.Sites, log: log, write: func(ctx context.Context, list []store.Traffic) error {
-			if _, ok := ctx.Deadline(); !ok || ctx.Err() != nil {
-				t.Errorf("%v %v", ok, ctx.Err())
-			}
-			if err := fails.Load(); err != nil {
-				return *err
-			}
-			for _, one := range list {
-				if !one.Minute.Equal(list[0].Minute) {
-					t.Errorf("%+v", list)
-				}
-			}
-			written = append(written, list[0].Minute.UTC().Format("15:04:05 ")+told(list))
-			return nil
-		}}
-		time.Sleep(20 * time.Second) // 00:00:20
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan struct{})
-		go func() { r.run(ctx); close(done) }()
-		m.Site("a").Read(10)
-		time.Sleep(41 * time.Second) // 00:01:01
-		time.Sleep(time.Minute)      // nothing was counted
-		m.Site("a").Read(5)
-		m.Site("b").Wrote(7)
-		full := errors.New("disk full")
-		fails.Store(&full)
-		time.Sleep(2 * time.Minute) // 00:04:01
-		fails.Store(nil)
-		m.Site("b").Wrote(1)
-		time.Sleep(time.Minute) // 00:05:01
-		m.Site("c").Request("GET", 200, 0)
-		late := context.DeadlineExceeded
-		fails.Store(&late)
-		time.Sleep(time.Minute) // 00:06:01
-		fails.Store(nil)
-		m.Site("c").Read(9)
-		stop()
-		<-done
-		want := "00:00:00 a 0/10/0; 00:04:00 a 0/5/0, b 0/0/8; 00:06:00 c 0/9/0"
-		if got := strings.Join(written, "; "); got != want {
-			t.Errorf("%s\nwant %s", got, want)
-		}
-		if n := strings.Count(said.String(), "disk full"); n != 1 {
-			t.Errorf("it was told %d times:\n%s", n, said.String())
-		}
-	})
-}
-
-func TestWhatCannotBeWrittenHasABound(t *testing.T) {
-	log := logrus.New()
-	log.SetOutput(io.Discard)
-	r := &recorder{log: log, write: func(context.Context, []store.Traffic) error { return errors.New("disk full") }}
-	n := 0
-	r.sites = func() (list []metrics.SiteCount) {
-		for range 4000 {
-			list = append(list, metrics.SiteCount{Name: fmt.Sprint(n), In: 1})
-			n++
-		}
-		return list
-	}
-	for range 10 {
-		r.record(t.Context(), time.Now(), time.Second)
-	}
-	var sum int64
-	for _, one := range r.unwritten {
-		sum += one.In
-	}
-	if len(r.unwritten) > maxUnwritten+1 || sum != 40_000 {
-		t.Errorf("%d sites, %d of 40000 bytes", len(r.unwritten), sum)
-	}
 }

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/abide-proxy/abide/dispatch"
+	"github.com/abide-proxy/abide/history"
+	"github.com/abide-proxy/abide/status"
+	"github.com/abide-proxy/abide/store"
+)
+
+// newHistory is what keeps the counts of each minute.
+func (a *program) newHistory() *history.Recorder {
+	o := history.Options{Sites: a.metrics.Sites, Blocked: func() []dispatch.Blocked { return a.proxy.Blocked() }, Log: a.log}
+	if a.kept != nil && a.kept.file != nil {
+		o.File = a.kept.file
+	}
+	return history.New(o)
+}
+
+// countEnded counts a request or a tunnel that has ended.
+func (a *program) countEnded(r dispatch.Report) {
+	requests := int64(1)
+	if r.Tunnel {
+		requests = 0
+	}
+	a.history.Count(store.Usage{
+		UsageKey: store.UsageKey{Site: r.Site, Client: r.Client, Priority: r.Priority, Token: r.Token},
+		Requests: requests, Refusals: int64(r.Refusals), Waited: r.Waited, In: r.Received, Out: r.Uploaded,
+	})
+}
+
+// Bandwidth is the recorded traffic of a site, or of all sites.
+func (c adminProcess) Bandwidth(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]status.Traffic, error) {
+	kept, err := c.history.Bandwidth(ctx, site, since, until, step)
+	list := make([]status.Traffic, len(kept))
+	for i, one := range kept {
+		list[i] = status.Traffic{Site: one.Site, Start: one.Minute, In: one.In, Out: one.Out, Requests: one.Requests}
+	}
+	return list, err
+}

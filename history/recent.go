@@ -1,0 +1,92 @@
+package history
+
+import (
+	"slices"
+	"time"
+
+	"github.com/abide-proxy/abide/store"
+)
+
+const (
+	// kept is how long history is in memory.
+	kept = time.Hour
+	// mostRecent bounds the rows in memory; the oldest minutes go first.
+	mostRecent = 100_000
+)
+
+// recent has the minutes of the last hour. The zero value is empty.
+type recent struct {
+	minutes []minute // oldest first
+	sum     sums     // of all of them
+}
+
+type minute struct {
+	start time.Time
+	store.History
+}
+
+func (m minute) rows() int { return len(m.Traffic) + len(m.Usage) + len(m.Blocked) }
+
+// add has what was counted in a minute, and forgets what is too old.
+func (r *recent) add(start time.Time, h store.History) {
+	r.minutes = append(r.minutes, minute{start, h})
+	r.forget(start)
+}
+
+// load has what a file has of minutes before the first.
+func (r *recent) load(h store.History) {
+	by := map[int64]*minute{}
+	at := func(start time.Time) *minute {
+		m := by[start.Unix()]
+		if m == nil {
+			m = &minute{start: start}
+			by[start.Unix()] = m
+		}
+		return m
+	}
+	for _, one := range h.Traffic {
+		m := at(one.Minute)
+		m.Traffic = append(m.Traffic, one)
+	}
+	for _, one := range h.Usage {
+		m := at(one.Minute)
+		m.Usage = append(m.Usage, one)
+	}
+	for _, one := range h.Blocked {
+		m := at(one.Minute)
+		m.Blocked = append(m.Blocked, one)
+	}
+	for _, m := range by {
+		r.minutes = append(r.minutes, *m)
+	}
+	slices.SortStableFunc(r.minutes, func(a, b minute) int { return a.start.Compare(b.start) })
+	if n := len(r.minutes); n > 0 {
+		r.forget(r.minutes[n-1].start)
+	}
+}
+
+// forget drops what is too old, and what is too much, and adds up the rest.
+func (r *recent) forget(now time.Time) {
+	room := mostRecent
+	first := len(r.minutes)
+	for first > 0 {
+		one := r.minutes[first-1]
+		if room -= one.rows(); room < 0 || now.Sub(one.start) >= kept {
+			break
+		}
+		first--
+	}
+	r.minutes = slices.Clone(r.minutes[first:])
+	r.sum = sums{}
+	for _, one := range r.minutes {
+		r.sum.add(one.History)
+	}
+}
+
+// since is when the first minute in memory began; zero: there is none.
+func (r *recent) since() time.Time {
+	if len(r.minutes) == 0 {
+		return time.Time{}
+	}
+	return r.minutes[0].start
+}

@@ -1,0 +1,124 @@
+package history
+
+import (
+	"time"
+
+	"github.com/abide-proxy/abide/store"
+)
+
+// rows says how rows of one kind, R, are added up by their key, K.
+type rows[K comparable, R any] struct {
+	key   func(*R) K
+	start func(*R) *time.Time
+	add   func(to *R, more *R)
+	// fold makes a row one of those that are not kept apart: of its site, or of all sites.
+	fold func(r *R, all bool)
+}
+
+// blockedKey is whose blocked time is counted together.
+type blockedKey struct{ site, limit string }
+
+var (
+	trafficRows = rows[string, store.Traffic]{
+		key:   func(r *store.Traffic) string { return r.Site },
+		start: func(r *store.Traffic) *time.Time { return &r.Minute },
+		add: func(to, more *store.Traffic) {
+			to.In, to.Out, to.Requests = to.In+more.In, to.Out+more.Out, to.Requests+more.Requests
+		},
+		fold: func(r *store.Traffic, _ bool) { r.Site = store.Others },
+	}
+	usageRows = rows[store.UsageKey, store.Usage]{
+		key:   func(r *store.Usage) store.UsageKey { return r.UsageKey },
+		start: func(r *store.Usage) *time.Time { return &r.Minute },
+		add: func(to, more *store.Usage) {
+			to.In, to.Out, to.Requests = to.In+more.In, to.Out+more.Out, to.Requests+more.Requests
+			to.Refusals, to.Waited = to.Refusals+more.Refusals, to.Waited+more.Waited
+		},
+		fold: func(r *store.Usage, all bool) {
+			r.Client, r.Token = store.Others, store.Others
+			if all {
+				r.Site = store.Others
+			}
+		},
+	}
+	blockedRows = rows[blockedKey, store.Blocked]{
+		key:   func(r *store.Blocked) blockedKey { return blockedKey{r.Site, r.Limit} },
+		start: func(r *store.Blocked) *time.Time { return &r.Minute },
+		add: func(to, more *store.Blocked) {
+			to.Held, to.Busy = to.Held+more.Held, to.Busy+more.Busy
+		},
+		fold: func(r *store.Blocked, all bool) {
+			r.Limit = store.Others
+			if all {
+				r.Site = store.Others
+			}
+		},
+	}
+)
+
+// addTo adds a row to a map of at most about twice as many rows as most: what would make it
+// larger is added up.
+func (t rows[K, R]) addTo(sums map[K]*R, r R, most int) {
+	key := t.key(&r)
+	if sums[key] == nil && len(sums) >= most {
+		t.fold(&r, len(sums) >= 2*most)
+		key = t.key(&r)
+	}
+	if sum := sums[key]; sum != nil {
+		t.add(sum, &r)
+		return
+	}
+	sums[key] = &r
+}
+
+// list is the rows of a map, each of a minute.
+func (t rows[K, R]) list(sums map[K]*R, minute time.Time) []R {
+	list := make([]R, 0, len(sums))
+	for _, one := range sums {
+		row := *one
+		*t.start(&row) = minute
+		list = append(list, row)
+	}
+	return list
+}
+
+// period is a time in steps aligned to 1970. A step of 0 is the whole time.
+type period struct {
+	since, until time.Time
+	step         time.Duration
+}
+
+// bucket is the start of the step that a time is in.
+func (p period) bucket(at time.Time) time.Time {
+	if p.step <= 0 {
+		return time.Unix(p.since.Unix(), 0).UTC()
+	}
+	return at.Truncate(max(p.step, time.Minute)).UTC()
+}
+
+// inSteps adds rows that began in a period to a list that is in its steps.
+func (t rows[K, R]) inSteps(list, more []R, p period) []R {
+	type place struct {
+		at  int64
+		key K
+	}
+	index := make(map[place]int, len(list))
+	for i := range list {
+		index[place{t.start(&list[i]).Unix(), t.key(&list[i])}] = i
+	}
+	for _, r := range more {
+		start := t.start(&r)
+		if start.Before(p.since) || !start.Before(p.until) {
+			continue
+		}
+		*start = p.bucket(*start)
+		at := place{start.Unix(), t.key(&r)}
+		if i, known := index[at]; known {
+			t.add(&list[i], &r)
+			continue
+		}
+		index[at] = len(list)
+		list = append(list, r)
+	}
+	return list
+}

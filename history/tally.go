@@ -1,0 +1,67 @@
+package history
+
+import (
+	"github.com/abide-proxy/abide/metrics"
+	"github.com/abide-proxy/abide/store"
+)
+
+// tally finds how much the counts of sites have grown since the last call. The zero value
+// has seen no counts.
+type tally struct {
+	seen map[string]metrics.SiteCount
+	// owed are counts of removed sites that the site other does not have yet.
+	owed metrics.SiteCount
+}
+
+// since is the growth since the last call. A site that was removed to make room has added
+// its counts to the site other; a site that has come back since counts from 0.
+func (t *tally) since(now []metrics.SiteCount) []store.Traffic {
+	seen := make(map[string]metrics.SiteCount, len(now))
+	for _, one := range now {
+		seen[one.Name] = one
+	}
+	var list []store.Traffic
+	moved := t.owed
+	for name, before := range t.seen {
+		if one, there := seen[name]; name != store.Others && (!there || hasDecreased(before, one)) {
+			moved.Requests += before.Requests
+			moved.In += before.In
+			moved.Out += before.Out
+		}
+	}
+	t.owed = metrics.SiteCount{}
+	for _, one := range now {
+		before := t.seen[one.Name]
+		switch {
+		case one.Name == store.Others:
+			before.Requests += moved.Requests
+			before.In += moved.In
+			before.Out += moved.Out
+			moved = metrics.SiteCount{}
+			t.owed = metrics.SiteCount{Requests: subtract(before.Requests, one.Requests), In: subtract(before.In, one.In), Out: subtract(before.Out, one.Out)}
+		case hasDecreased(before, one):
+			before = metrics.SiteCount{}
+		}
+		fresh := store.Traffic{
+			Site: one.Name, In: int64(subtract(one.In, before.In)), Out: int64(subtract(one.Out, before.Out)),
+			Requests: int64(subtract(one.Requests, before.Requests)),
+		}
+		if fresh.In+fresh.Out+fresh.Requests > 0 {
+			list = append(list, fresh)
+		}
+	}
+	if moved != (metrics.SiteCount{}) { // the site other does not exist yet
+		t.owed = moved
+	}
+	t.seen = seen
+	return list
+}
+
+// hasDecreased tells whether a site counts less than before: it was removed and has come
+// back.
+func hasDecreased(before, now metrics.SiteCount) bool {
+	return now.Requests < before.Requests || now.In < before.In || now.Out < before.Out
+}
+
+// subtract is a − b, but at least 0.
+func subtract(a, b uint64) uint64 { return a - min(a, b) }

@@ -1,0 +1,88 @@
+package store
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestUsageAndBlockedTimeAreAddedUp(t *testing.T) {
+	f := openFile(t, newPath(t), FileOptions{Now: func() time.Time { return noon }})
+	minute := noon.Truncate(time.Minute)
+	alice := UsageKey{Site: "a", Client: "news", Priority: 3, Token: "alice"}
+	urgent := UsageKey{Site: "a", Client: "news", Token: "alice"}
+	for range 2 {
+		err := f.Record(t.Context(), History{
+			Usage: []Usage{
+				{UsageKey: alice, Minute: minute, Requests: 5, Refusals: 1, Waited: 1500 * time.Millisecond, In: 100, Out: 7},
+				{UsageKey: urgent, Minute: minute, Requests: 1},
+				{UsageKey: alice, Minute: minute.Add(-2 * time.Hour), Requests: 1},
+			},
+			Blocked: []Blocked{
+				{Site: "a", Limit: "5 per 1m", Minute: minute, Held: 90 * time.Second, Busy: 30 * time.Second},
+				{Site: "b", Limit: "cooldown", Minute: minute, Held: time.Second, Busy: time.Second},
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	usage, err := f.Usage(t.Context(), "a", noon.Add(-time.Hour), noon, 0)
+	want := []Usage{
+		{UsageKey: urgent, Minute: noon.Add(-time.Hour).UTC(), Requests: 2},
+		{UsageKey: alice, Minute: noon.Add(-time.Hour).UTC(), Requests: 10, Refusals: 2, Waited: 3 * time.Second, In: 200, Out: 14},
+	}
+	if err != nil || !slices.Equal(usage, want) {
+		t.Errorf("%v %v, want %v", usage, err, want)
+	}
+	blocked, err := f.Blocked(t.Context(), "", noon.Add(-time.Hour), noon, time.Hour)
+	if err != nil || len(blocked) != 2 || blocked[0].Held != 3*time.Minute || blocked[0].Busy != time.Minute || blocked[1].Site != "b" {
+		t.Errorf("%v %v", blocked, err)
+	}
+}
+
+// What is old is summed up by the hour. A step has no more rows than it may have, and the
+// sums stay what they were.
+func TestUsageIsSummedUpAndBounded(t *testing.T) {
+	clock := newWall(noon)
+	f := openFile(t, newPath(t), FileOptions{Now: clock.now, Roll: Retention{Minutes: time.Hour, Sites: 3}})
+	for i := range 8 {
+		key := UsageKey{Site: fmt.Sprintf("s%d", i%4), Client: fmt.Sprintf("c%d", i), Priority: i, Token: "t"}
+		one := History{
+			Usage:   []Usage{{UsageKey: key, Minute: noon, Requests: 1, Waited: time.Second}},
+			Blocked: []Blocked{{Site: key.Site, Limit: fmt.Sprintf("l%d", i), Minute: noon, Held: 2 * time.Second, Busy: time.Second}},
+		}
+		if err := f.Record(t.Context(), one); err != nil {
+			t.Fatal(err)
+		}
+		for range 4 { // each write brings a part of the maintenance
+			clock.forward(time.Hour)
+			if err := f.Record(t.Context(), History{Traffic: []Traffic{{Site: "x", Minute: clock.now(), In: 1}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	usage, err := f.Usage(t.Context(), "", noon.Add(-time.Hour), noon.Add(time.Hour), time.Minute)
+	requests, waited, others := int64(0), time.Duration(0), 0
+	for _, one := range usage {
+		requests, waited = requests+one.Requests, waited+one.Waited
+		if one.Site == Others && one.Client == Others && one.Token == Others {
+			others++
+		}
+		if one.Minute.Minute() != 0 {
+			t.Errorf("%+v is not summed up", one)
+		}
+	}
+	if err != nil || requests != 8 || waited != 8*time.Second || others == 0 {
+		t.Errorf("%v: %d requests, %v, %d rows of others in %v", err, requests, waited, others, usage)
+	}
+	blocked, err := f.Blocked(t.Context(), "", noon.Add(-time.Hour), noon.Add(time.Hour), 0)
+	held := time.Duration(0)
+	for _, one := range blocked {
+		held += one.Held
+	}
+	if err != nil || held != 16*time.Second || len(blocked) > 4 {
+		t.Errorf("%v: %v in %v", err, held, blocked)
+	}
+}
