@@ -143,6 +143,7 @@ func endpoints(o *Options) []endpoint {
 		{"POST /api/v1/jobs/{name}/pause", jobs.pause},
 		{"POST /api/v1/jobs/{name}/resume", jobs.resume},
 		{"GET /api/v1/bandwidth", about(recorder(o.Process), bandwidth)},
+		{"GET /api/v1/report", about(reporter(o.Process), report)},
 	}
 }
 

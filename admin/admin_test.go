@@ -187,6 +187,7 @@ var routes = []struct{ method, path string }{
 	{"DELETE", "/api/v1/permits/0123"},
 	{"GET", "/api/v1/forecast?site=a.test&requests=1"},
 	{"GET", "/api/v1/bandwidth?since=1h"},
+	{"GET", "/api/v1/report?by=client"},
 	{"GET", "/nowhere"},
 	{"PUT", "/"},
 	{"OPTIONS", "/"},

@@ -24,9 +24,10 @@ const (
 // steps are those that can be asked for.
 var steps = map[string]time.Duration{"1m": time.Minute, "1h": time.Hour, "1d": 24 * time.Hour}
 
-// recorder knows what went from and to a site, or each, in steps; a step of 0 is one step of
-// all. The error is errors.ErrUnsupported where nothing is recorded.
+// recorder knows what went from and to a site, or each, in steps, and what became of requests;
+// a step of 0 is one step of all.
 type recorder interface {
+	reporter
 	Bandwidth(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]status.Traffic, error)
 }
 
@@ -37,19 +38,16 @@ func bandwidth(from recorder, w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	list, step, err := readPeriod(query.Get("since"), query.Get("until"), query.Get("step"), time.Now())
+	list := status.TrafficList{Step: cmp.Or(query.Get("step"), "1h")}
+	since, until, step, err := readPeriod(query.Get("since"), query.Get("until"), list.Step, time.Now())
 	if err != nil {
 		refuse(w, http.StatusBadRequest, err.Error())
 		return
 	}
+	list.Since, list.Until = since, until
 	ctx, cancel := context.WithTimeout(r.Context(), patience)
 	defer cancel()
-	list.Traffic, err = from.Bandwidth(ctx, query.Get("site"), list.Since, list.Until, step)
-	switch {
-	case errors.Is(err, errors.ErrUnsupported):
-		refuse(w, http.StatusNotImplemented, "this process keeps no record")
-		return
-	case err != nil:
+	if list.Traffic, err = from.Bandwidth(ctx, query.Get("site"), list.Since, list.Until, step); err != nil {
 		refuse(w, http.StatusServiceUnavailable, status.ErrorLine(err))
 		return
 	}
@@ -57,27 +55,27 @@ func bandwidth(from recorder, w http.ResponseWriter, r *http.Request) {
 	answerJSON(w, list)
 }
 
-// readPeriod is the time that is asked about, in whole steps from its beginning.
-func readPeriod(since, until, step string, now time.Time) (list status.TrafficList, by time.Duration, err error) {
-	list.Step = cmp.Or(step, "1h")
-	by, ok := steps[list.Step]
-	if !ok {
-		return list, 0, errors.New("step must be 1m, 1h or 1d")
+// readPeriod is the time that is asked about, in whole steps from its beginning. A step of ""
+// is the whole time, from a full minute on.
+func readPeriod(since, until, step string, now time.Time) (from, to time.Time, by time.Duration, err error) {
+	by, ok := steps[step]
+	if !ok && step != "" {
+		return from, to, 0, errors.New("step must be 1m, 1h or 1d")
 	}
-	if list.Until, err = moment(cmp.Or(until, "0s"), now); err != nil {
-		return list, 0, fmt.Errorf("until %w", err)
+	if to, err = moment(cmp.Or(until, "0s"), now); err != nil {
+		return from, to, 0, fmt.Errorf("until %w", err)
 	}
-	if list.Since, err = moment(cmp.Or(since, "24h"), now); err != nil {
-		return list, 0, fmt.Errorf("since %w", err)
+	if from, err = moment(cmp.Or(since, "24h"), now); err != nil {
+		return from, to, 0, fmt.Errorf("since %w", err)
 	}
-	list.Since = list.Since.Truncate(by)
-	switch n := list.Until.Sub(list.Since) / by; {
-	case n < 0 || !list.Since.Before(list.Until):
-		return list, 0, errors.New("since must be before until")
+	from = from.Truncate(cmp.Or(by, time.Minute))
+	switch n := to.Sub(from) / cmp.Or(by, to.Sub(from), 1); {
+	case !from.Before(to):
+		return from, to, 0, errors.New("since must be before until")
 	case n > mostSteps:
-		return list, 0, fmt.Errorf("these are more than %d steps; take a longer one", mostSteps)
+		return from, to, 0, fmt.Errorf("these are more than %d steps; take a longer one", mostSteps)
 	}
-	return list, by, nil
+	return from, to, by, nil
 }
 
 var errMoment = errors.New("must be a time back from now such as 24h or 7d, or one such as 2026-03-01T12:00:00Z")

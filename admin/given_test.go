@@ -30,6 +30,7 @@ type given struct {
 	Permit          func(ctx context.Context, a status.PermitAsk) (status.Grant, error)
 	Settle          func(id string, e status.PermitEnd) error
 	Forecast        func(site string, requests int64) []status.Forecast
+	Report          func(ctx context.Context, by, site string, since, until time.Time, step time.Duration) (status.Report, error)
 	Bandwidth       func(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]status.Traffic, error)
 	Learned         func() []string
 	Jobs            func() []status.Job
@@ -131,7 +132,14 @@ func (p givenProcess) Reload() ([]string, error) {
 
 func (p givenProcess) Bandwidth(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]status.Traffic, error) {
 	if p.g.Bandwidth == nil {
-		return nil, errors.ErrUnsupported
+		return nil, nil
 	}
 	return p.g.Bandwidth(ctx, site, since, until, step)
+}
+
+func (p givenProcess) Report(ctx context.Context, by, site string, since, until time.Time, step time.Duration) (r status.Report, err error) {
+	if p.g.Report == nil {
+		return r, nil
+	}
+	return p.g.Report(ctx, by, site, since, until, step)
 }

@@ -100,6 +100,9 @@ func everything(full bool, fault *apiFault) func(*policy.Policy, *given) {
 		o.Bandwidth = func(context.Context, string, time.Time, time.Time, time.Duration) ([]status.Traffic, error) {
 			return filledIf[[]status.Traffic](full), failing()
 		}
+		o.Report = func(context.Context, string, string, time.Time, time.Time, time.Duration) (status.Report, error) {
+			return filledIf[status.Report](full), failing()
+		}
 		o.PauseJob = func(name string, _ bool) error {
 			if name == missingName {
 				return status.Missing("there is no such job")

@@ -74,12 +74,22 @@ func operations(s *openapi.Schemas) []openapi.Operation {
 			Query: []openapi.Parameter{ofSite, {Name: "requests", Says: "When so many more requests would be done.", Example: 50000}},
 		},
 		{
-			Route: "GET /api/v1/bandwidth", Tag: "sites", Says: "What went from and to sites.", Answer: status.TrafficList{}, Refuses: openapi.Refuse(400, 501, 503),
+			Route: "GET /api/v1/bandwidth", Tag: "sites", Says: "What went from and to sites.", Answer: status.TrafficList{}, Refuses: openapi.Refuse(400, 503),
 			Query: []openapi.Parameter{
 				ofSite,
 				{Name: "since", Says: "A time as RFC 3339 has it, or back from now.", Example: "7d"},
 				{Name: "until", Says: "A time as RFC 3339 has it, or back from now.", Example: "1h"},
 				{Name: "step", Says: "1m, 1h or 1d.", Example: "1d"},
+			},
+		},
+		{
+			Route: "GET /api/v1/report", Tag: "sites", Says: "What became of requests, and which limits held them.", Answer: status.Report{}, Refuses: openapi.Refuse(400, 503),
+			Query: []openapi.Parameter{
+				{Name: "by", Says: "site, client, token or priority.", Example: "client"},
+				ofSite,
+				{Name: "since", Says: "A time as RFC 3339 has it, or back from now.", Example: "7d"},
+				{Name: "until", Says: "A time as RFC 3339 has it, or back from now.", Example: "1h"},
+				{Name: "step", Says: "1m, 1h or 1d; the whole time if it is left out.", Example: "1d"},
 			},
 		},
 		{

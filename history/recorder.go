@@ -28,7 +28,7 @@ type File interface {
 	Blocked(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]store.Blocked, error)
 }
 
-// Options are what a Recorder reads, and where it writes.
+// Options are what a Recorder reads, and where it writes. A function that is nil has nothing.
 type Options struct {
 	Sites   func() []metrics.SiteCount
 	Blocked func() []queue.Blocked
@@ -50,7 +50,15 @@ type Recorder struct {
 }
 
 // New is a Recorder that has counted nothing.
-func New(o Options) *Recorder { return &Recorder{options: o} }
+func New(o Options) *Recorder {
+	if o.Sites == nil {
+		o.Sites = func() []metrics.SiteCount { return nil }
+	}
+	if o.Blocked == nil {
+		o.Blocked = func() []queue.Blocked { return nil }
+	}
+	return &Recorder{options: o}
+}
 
 // Count adds requests of a client. It is quick.
 func (r *Recorder) Count(u store.Usage) { r.usage.count(u) }

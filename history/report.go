@@ -88,3 +88,28 @@ func ofSite[R any](list []R, site string, of func(R) string) []R {
 	}
 	return some
 }
+
+// UsageBy is Usage by one part of its key: "site", "client", "token" or "priority".
+func (r *Recorder) UsageBy(ctx context.Context, by, site string, since, until time.Time, step time.Duration) ([]store.Usage, error) {
+	list, err := r.Usage(ctx, site, since, until, step)
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		list[i].UsageKey = part(list[i].UsageKey, by)
+	}
+	return usageRows.inSteps(nil, list, period{since.Truncate(max(step, time.Second)), until, step}), nil
+}
+
+// part is a key with one of its parts alone.
+func part(k store.UsageKey, by string) store.UsageKey {
+	switch by {
+	case "client":
+		return store.UsageKey{Client: k.Client}
+	case "token":
+		return store.UsageKey{Token: k.Token}
+	case "priority":
+		return store.UsageKey{Priority: k.Priority}
+	}
+	return store.UsageKey{Site: k.Site}
+}

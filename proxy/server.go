@@ -45,7 +45,7 @@ type Options struct {
 	Lookup  func(name string) (string, bool) // the environment, for pools; nil is an empty one
 	Keeping dispatch.Keeping                 // the zero one keeps and shares nothing
 
-	Ended   func(dispatch.Report)                    // is called when a request or a tunnel has ended; nil: nothing is
+	Ended func(dispatch.Report) // is called when a request or a tunnel has ended; nil: nothing is
 
 	// Upstream changes what reaches sites; nil changes nothing.
 	Upstream func(*upstream.Transport) http.RoundTripper

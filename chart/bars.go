@@ -1,0 +1,192 @@
+package chart
+
+import (
+	"cmp"
+	"fmt"
+	"html"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Bars are amounts over time, stacked by series.
+type Bars struct {
+	Title  string
+	Start  time.Time
+	Step   time.Duration
+	Count  int // steps
+	Series []Series
+	Format func(amount float64) string // of an amount in texts
+}
+
+// Series is one part of each bar.
+type Series struct {
+	Name    string
+	Amounts []float64 // one for each step
+}
+
+func (s Series) sum() (n float64) {
+	for _, one := range s.Amounts {
+		n += max(one, 0)
+	}
+	return n
+}
+
+// Sizes of the image, in its own units.
+const (
+	width, height = 900, 320
+	left, right   = 70, 20
+	top, bottom   = 44, 34
+	lineHeight    = 20
+)
+
+// colours are told apart by people who see no red or no green as well.
+var colours = []string{"#2f7ed8", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b5a900", "#8b6fd0"}
+
+// others is the series that those beyond the colours are added up in.
+const others = "other"
+
+// SVG is the image. Series with the largest sums have colours; the rest is one series.
+func (b Bars) SVG() []byte {
+	series := b.drawn()
+	most := b.most(series)
+	legend := (len(series) + 3) / 4 * lineHeight
+	var w strings.Builder
+	fmt.Fprintf(&w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" aria-label="%s">`+"\n", width, height+legend, html.EscapeString(printable(b.Title)))
+	w.WriteString(style)
+	fmt.Fprintf(&w, `<rect class="back" width="%d" height="%d"/><text class="head" x="%d" y="24">%s</text>`+"\n", width, height+legend, left, html.EscapeString(printable(b.Title)))
+	b.drawScale(&w, most)
+	b.drawTimes(&w)
+	for step := range b.Count {
+		b.drawBar(&w, series, step, most)
+	}
+	drawLegend(&w, series)
+	w.WriteString("</svg>\n")
+	return []byte(w.String())
+}
+
+const style = `<style>
+.back{fill:#fff}text{font:12px system-ui,sans-serif;fill:#333}.head{font-size:16px;font-weight:600}.line{stroke:#ddd}
+@media (prefers-color-scheme:dark){.back{fill:#16181c}text{fill:#d5d8dd}.line{stroke:#3a3f47}}
+</style>
+`
+
+// drawn are the series that the image has.
+func (b Bars) drawn() []Series {
+	sorted := slices.Clone(b.Series)
+	slices.SortStableFunc(sorted, func(x, y Series) int { return cmp.Or(cmp.Compare(y.sum(), x.sum()), cmp.Compare(x.Name, y.Name)) })
+	if len(sorted) <= len(colours) {
+		return sorted
+	}
+	rest := Series{Name: others, Amounts: make([]float64, b.Count)}
+	for _, one := range sorted[len(colours)-1:] {
+		for i, amount := range one.Amounts[:min(len(one.Amounts), b.Count)] {
+			rest.Amounts[i] += max(amount, 0)
+		}
+	}
+	return append(sorted[:len(colours)-1], rest)
+}
+
+func (s Series) at(step int) float64 {
+	if step >= len(s.Amounts) {
+		return 0
+	}
+	return max(s.Amounts[step], 0)
+}
+
+// most is the largest bar, rounded up to a number with one digit.
+func (b Bars) most(series []Series) float64 {
+	most := 0.0
+	for step := range b.Count {
+		sum := 0.0
+		for _, one := range series {
+			sum += one.at(step)
+		}
+		most = max(most, sum)
+	}
+	if most <= 0 {
+		return 1
+	}
+	digit := math.Pow(10, math.Floor(math.Log10(most)))
+	return math.Ceil(most/digit) * digit
+}
+
+func (b Bars) y(amount, most float64) float64 {
+	return top + (height-top-bottom)*(1-amount/most)
+}
+
+func (b Bars) x(step float64) float64 {
+	return left + (width-left-right)*step/float64(max(b.Count, 1))
+}
+
+// drawScale draws lines of equal amounts.
+func (b Bars) drawScale(w *strings.Builder, most float64) {
+	for i := range 5 {
+		amount := most * float64(i) / 4
+		y := b.y(amount, most)
+		fmt.Fprintf(w, `<line class="line" x1="%d" x2="%d" y1="%.1f" y2="%.1f"/><text x="%d" y="%.1f" text-anchor="end">%s</text>`+"\n",
+			left, width-right, y, y, left-6, y+4, html.EscapeString(b.Format(amount)))
+	}
+}
+
+// drawTimes writes some times below the bars.
+func (b Bars) drawTimes(w *strings.Builder) {
+	format := "15:04"
+	switch {
+	case b.Step >= 24*time.Hour:
+		format = "2 Jan"
+	case b.Step*time.Duration(b.Count) > 36*time.Hour:
+		format = "2 Jan 15:04"
+	}
+	every := max((b.Count+7)/8, 1)
+	for step := 0; step < b.Count; step += every {
+		at := b.Start.Add(time.Duration(step) * b.Step).UTC()
+		fmt.Fprintf(w, `<text x="%.1f" y="%d">%s</text>`+"\n", b.x(float64(step)), height-bottom+18, at.Format(format))
+	}
+}
+
+func (b Bars) drawBar(w *strings.Builder, series []Series, step int, most float64) {
+	at := b.Start.Add(time.Duration(step) * b.Step).UTC().Format("2006-01-02 15:04")
+	from, below := b.x(float64(step)), 0.0
+	wide := max(b.x(float64(step+1))-from-1, 0.5)
+	for i, one := range series {
+		amount := one.at(step)
+		if amount <= 0 {
+			continue
+		}
+		y := b.y(below+amount, most)
+		fmt.Fprintf(w, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" fill="%s"><title>%s UTC, %s: %s</title></rect>`+"\n",
+			from, y, wide, b.y(below, most)-y, colours[i], at, html.EscapeString(printable(one.Name)), html.EscapeString(b.Format(amount)))
+		below += amount
+	}
+}
+
+func drawLegend(w *strings.Builder, series []Series) {
+	const each = (width - left - right) / 4
+	for i, one := range series {
+		x, y := left+i%4*each, height+i/4*lineHeight
+		fmt.Fprintf(w, `<rect x="%d" y="%d" width="10" height="10" fill="%s"/><text x="%d" y="%d">%s</text>`+"\n",
+			x, y, colours[i], x+15, y+9, html.EscapeString(short(printable(one.Name))))
+	}
+}
+
+// mostName is how much of a name the legend has room for.
+const mostName = 28
+
+func short(name string) string {
+	if runes := []rune(name); len(runes) > mostName {
+		return string(runes[:mostName-1]) + "…"
+	}
+	return name
+}
+
+// printable has no character that XML refuses.
+func printable(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == 0xfffe || r == 0xffff {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(name, "\uFFFD"))
+}

@@ -1,0 +1,164 @@
+package status
+
+import (
+	"cmp"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// MaxReport is how many rows of a report are listed at most.
+const MaxReport = 100_000
+
+// ReportKeys are what a report can be by.
+var ReportKeys = []string{"site", "client", "token", "priority"}
+
+// Report is what /api/v1/report answers: what became of requests, by site, client, token or
+// priority, and which limits held them. More tells that not all is listed.
+type Report struct {
+	Since  time.Time       `json:"since"`
+	Until  time.Time       `json:"until"`
+	By     string          `json:"by"`
+	Step   string          `json:"step,omitempty"` // "": the whole time is one
+	Rows   []ReportRow     `json:"rows"`
+	Limits []ReportBlocked `json:"limits"`
+	More   bool            `json:"more"`
+}
+
+// ReportRow is what became of the requests of one site, client, token or priority from Start
+// on, for one step. Bytes are those of bodies, and of https that passed unread.
+type ReportRow struct {
+	Start    time.Time `json:"start"`
+	Name     string    `json:"name"`
+	Requests int64     `json:"requests"`
+	Refusals int64     `json:"refusals"` // answers that refused a request because of a limit
+	Waited   float64   `json:"waited_seconds"`
+	In       int64     `json:"bytes_received"`
+	Out      int64     `json:"bytes_sent"`
+}
+
+// ReportBlocked is how long a limit of a site held requests from Start on, for one step.
+type ReportBlocked struct {
+	Start time.Time `json:"start"`
+	Site  string    `json:"site"`
+	Limit string    `json:"limit"`
+	Held  float64   `json:"held_seconds"` // times requests: three for two seconds are six
+	Busy  float64   `json:"busy_seconds"` // in which any request was held
+}
+
+// Normalize has its bounds, an order, no null lists, and times in UTC.
+func (r *Report) Normalize() {
+	r.Rows, r.Limits = append([]ReportRow{}, r.Rows...), append([]ReportBlocked{}, r.Limits...)
+	slices.SortStableFunc(r.Rows, func(a, b ReportRow) int {
+		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(b.Requests, a.Requests), cmp.Compare(b.In+b.Out, a.In+a.Out), cmp.Compare(a.Name, b.Name))
+	})
+	slices.SortStableFunc(r.Limits, func(a, b ReportBlocked) int {
+		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(b.Held, a.Held), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Limit, b.Limit))
+	})
+	r.More = len(r.Rows) > MaxReport || len(r.Limits) > MaxReport
+	r.Rows, r.Limits = r.Rows[:min(len(r.Rows), MaxReport)], r.Limits[:min(len(r.Limits), MaxReport)]
+	for i := range r.Rows {
+		r.Rows[i].Start = r.Rows[i].Start.UTC()
+	}
+	for i := range r.Limits {
+		r.Limits[i].Start = r.Limits[i].Start.UTC()
+	}
+}
+
+// maxReportLines is how many rows, and how many limits, Describe prints.
+const maxReportLines = 50
+
+// Describe prints the report for people.
+func (r Report) Describe(w io.Writer) {
+	const format = "2006-01-02 15:04"
+	say(w, "%s to %s UTC", r.Since.UTC().Format(format), r.Until.UTC().Format(format))
+	say(w, "")
+	if len(r.Rows) == 0 {
+		say(w, "no request was recorded in this time")
+	} else {
+		r.describeRows(w, format)
+	}
+	if len(r.Limits) > 0 {
+		say(w, "")
+		r.describeLimits(w, format)
+	}
+}
+
+func (r Report) describeRows(w io.Writer, format string) {
+	t := table{numbers: []int{1, 2, 3, 4, 5, 6}}
+	head := []string{strings.ToUpper(r.By), "REQUESTS", "REFUSED", "WAITED", "PER REQUEST", "RECEIVED", "SENT"}
+	if r.Step != "" {
+		t.numbers, head = []int{2, 3, 4, 5, 6, 7}, append([]string{"FROM"}, head...)
+	}
+	t.add(head...)
+	for _, one := range r.Rows[:min(len(r.Rows), maxReportLines)] {
+		each := "-"
+		if one.Requests > 0 {
+			each = seconds(one.Waited / float64(one.Requests))
+		}
+		cells := []string{cmp.Or(one.Name, "-"), fmt.Sprint(one.Requests), fmt.Sprint(one.Refusals), seconds(one.Waited), each, Size(uint64(max(one.In, 0))), Size(uint64(max(one.Out, 0)))}
+		if r.Step != "" {
+			cells = append([]string{one.Start.Format(format)}, cells...)
+		}
+		t.add(cells...)
+	}
+	t.write(w)
+	if n := len(r.Rows) - maxReportLines; n > 0 {
+		say(w, "and %s; --csv and --json list all", Number(n, "other", "others"))
+	}
+}
+
+func (r Report) describeLimits(w io.Writer, format string) {
+	t := table{numbers: []int{2, 3}}
+	head := []string{"LIMIT", "SITE", "SUM OF WAITS", "TIME WITH WAITS"}
+	if r.Step != "" {
+		t.numbers, head = []int{3, 4}, append([]string{"FROM"}, head...)
+	}
+	t.add(head...)
+	for _, one := range r.Limits[:min(len(r.Limits), maxReportLines)] {
+		cells := []string{one.Limit, one.Site, seconds(one.Held), seconds(one.Busy)}
+		if r.Step != "" {
+			cells = append([]string{one.Start.Format(format)}, cells...)
+		}
+		t.add(cells...)
+	}
+	t.write(w)
+	if n := len(r.Limits) - maxReportLines; n > 0 {
+		say(w, "and %s; --json lists all", Number(n, "other", "others"))
+	}
+}
+
+// CSV writes the rows as comma-separated values, with a head.
+func (r Report) CSV(w io.Writer) error {
+	out := csv.NewWriter(w)
+	_ = out.Write([]string{"start", r.By, "requests", "refusals", "waited_seconds", "bytes_received", "bytes_sent"}) // Error has it
+	for _, one := range r.Rows {
+		_ = out.Write([]string{
+			one.Start.Format(time.RFC3339), cell(one.Name), strconv.FormatInt(one.Requests, 10), strconv.FormatInt(one.Refusals, 10),
+			strconv.FormatFloat(one.Waited, 'f', -1, 64), strconv.FormatInt(one.In, 10), strconv.FormatInt(one.Out, 10),
+		})
+	}
+	out.Flush()
+	return out.Error()
+}
+
+// cell is a text that no spreadsheet takes for a formula.
+func cell(text string) string {
+	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+		return "'" + text
+	}
+	return text
+}
+
+// seconds is a number of seconds for people, of less than 10 seconds with its milliseconds.
+func seconds(n float64) string {
+	d := time.Duration(n * float64(time.Second))
+	if d < 10*time.Second {
+		return d.Round(time.Millisecond).String()
+	}
+	return span(d)
+}
