@@ -54,6 +54,8 @@ type testProxy struct {
 	stop     func()
 	patience time.Duration // of its clients; a minute
 
+	ended endedReports
+
 	roots   string // file with the origins' CA
 	handler atomic.Value
 	served  atomic.Int64 // requests that reached the origin
@@ -225,7 +227,7 @@ func (b *testProxy) start(resolve map[string]string, lines ...string) {
 	log.SetOutput(b.log)
 	log.SetLevel(logrus.DebugLevel)
 	b.ca, b.metrics = authority, metrics.New(100)
-	b.server, err = New(Options{Policy: p, CA: authority, Metrics: b.metrics, Log: log, TrickleEvery: trickleEvery})
+	b.server, err = New(Options{Policy: p, CA: authority, Metrics: b.metrics, Log: log, TrickleEvery: trickleEvery, Ended: b.ended.add})
 	must(b.t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(b.t, err)
