@@ -12,10 +12,11 @@ const module = "github.com/abide-proxy/abide/"
 // allowed is which packages of ours each one may import. A package that is not
 // here is a new direction of import, which somebody has to decide on.
 var allowed = map[string][]string{
-	"cmd/abide": {"proxy", "dispatch", "history", "chart", "activity", "knowledge", "admin", "status", "plan", "policy", "ca", "metrics", "learn", "tokens", "shard", "store", "jobs/backfill", "jobs/collect", "jobs/export", "jobs/output", "jobs/send", "jobs/units"},
+	"cmd/abide": {"proxy", "dispatch", "history", "chart", "advice", "activity", "knowledge", "admin", "status", "plan", "policy", "ca", "metrics", "learn", "tokens", "shard", "store", "jobs/backfill", "jobs/collect", "jobs/export", "jobs/output", "jobs/send", "jobs/units"},
 	"activity":  {"queue", "signal", "status"},
 	"forecast":  {"limit"},
 	"chart":     {},
+	"advice":    {"forecast", "history", "limit", "status", "store"},
 	"history":   {"metrics", "queue", "store"},
 	"plan":      {"clock", "dispatch", "metrics", "policy", "problem", "status"},
 	"knowledge": {"learn", "ledger", "limit", "policy", "queue", "routes", "signal", "store"},

@@ -82,6 +82,7 @@ type Process interface {
 	explainer
 	reloader
 	recorder
+	adviser
 	jobKeeper
 	// Ready is what readiness depends on, now.
 	Ready() []status.Check
@@ -143,6 +144,7 @@ func endpoints(o *Options) []endpoint {
 		{"POST /api/v1/jobs/{name}/pause", jobs.pause},
 		{"POST /api/v1/jobs/{name}/resume", jobs.resume},
 		{"GET /api/v1/bandwidth", about(recorder(o.Process), bandwidth)},
+		{"GET /api/v1/advice", about(adviser(o.Process), advice)},
 		{"GET /api/v1/report", about(reporter(o.Process), report)},
 	}
 }

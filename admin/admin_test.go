@@ -188,6 +188,7 @@ var routes = []struct{ method, path string }{
 	{"GET", "/api/v1/forecast?site=a.test&requests=1"},
 	{"GET", "/api/v1/bandwidth?since=1h"},
 	{"GET", "/api/v1/report?by=client"},
+	{"GET", "/api/v1/advice"},
 	{"GET", "/nowhere"},
 	{"PUT", "/"},
 	{"OPTIONS", "/"},

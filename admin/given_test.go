@@ -30,6 +30,7 @@ type given struct {
 	Permit          func(ctx context.Context, a status.PermitAsk) (status.Grant, error)
 	Settle          func(id string, e status.PermitEnd) error
 	Forecast        func(site string, requests int64) []status.Forecast
+	Advice          func(now time.Time) status.AdviceList
 	Report          func(ctx context.Context, by, site string, since, until time.Time, step time.Duration) (status.Report, error)
 	Bandwidth       func(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]status.Traffic, error)
 	Learned         func() []string
@@ -142,4 +143,11 @@ func (p givenProcess) Report(ctx context.Context, by, site string, since, until 
 		return r, nil
 	}
 	return p.g.Report(ctx, by, site, since, until, step)
+}
+
+func (p givenProcess) Advice(now time.Time) status.AdviceList {
+	if p.g.Advice == nil {
+		return status.AdviceList{Advice: []status.Advice{}}
+	}
+	return p.g.Advice(now)
 }

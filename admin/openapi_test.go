@@ -100,6 +100,11 @@ func everything(full bool, fault *apiFault) func(*policy.Policy, *given) {
 		o.Bandwidth = func(context.Context, string, time.Time, time.Time, time.Duration) ([]status.Traffic, error) {
 			return filledIf[[]status.Traffic](full), failing()
 		}
+		o.Advice = func(time.Time) status.AdviceList {
+			list := filledIf[status.AdviceList](full)
+			list.Advice = append([]status.Advice{}, list.Advice...)
+			return list
+		}
 		o.Report = func(context.Context, string, string, time.Time, time.Time, time.Duration) (status.Report, error) {
 			return filledIf[status.Report](full), failing()
 		}

@@ -82,6 +82,7 @@ func operations(s *openapi.Schemas) []openapi.Operation {
 				{Name: "step", Says: "1m, 1h or 1d.", Example: "1d"},
 			},
 		},
+		{Route: "GET /api/v1/advice", Tag: "sites", Says: "Which limits hold requests back, and what would change that.", Answer: status.AdviceList{}},
 		{
 			Route: "GET /api/v1/report", Tag: "sites", Says: "What became of requests, and which limits held them.", Answer: status.Report{}, Refuses: openapi.Refuse(400, 503),
 			Query: []openapi.Parameter{

@@ -58,7 +58,7 @@ func (v *overview) now(ctx context.Context) status.Process {
 	}
 	counts := v.metrics.Sites()
 	addCounts(&s, counts)
-	s.Unread = unreadNow(p, counts)
+	s.Unread = UnreadNow(p, counts)
 	return s
 }
 

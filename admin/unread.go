@@ -22,8 +22,8 @@ func unreadOf(p *policy.Policy, c metrics.SiteCount) *status.SiteUnread {
 	return s
 }
 
-// unreadNow is nil where no https has passed unread.
-func unreadNow(p *policy.Policy, counts []metrics.SiteCount) *status.Unread {
+// UnreadNow is what https has passed unread, nil where none has.
+func UnreadNow(p *policy.Policy, counts []metrics.SiteCount) *status.Unread {
 	u := &status.Unread{}
 	for _, one := range counts {
 		if s := unreadOf(p, one); s != nil {

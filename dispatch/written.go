@@ -72,6 +72,7 @@ func (s writtenLimits) each(visit func(l *written)) {
 			continue
 		}
 		one.shown.Unit, one.shown.Per = string(rule.Unit), rule.Per.String()
+		one.shown.By, one.shown.Window = string(rule.By), one.spec.Length().Seconds()
 		if rule.Unit == policy.Bytes { // the part that trickles is in the title, too
 			whole := bandwidth.Whole(one.shown.Amount)
 			one.shown.Amount, one.shown.Left = whole, min(one.shown.Left+whole-one.shown.Amount, whole)

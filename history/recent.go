@@ -29,7 +29,9 @@ func (m minute) rows() int { return len(m.Traffic) + len(m.Usage) + len(m.Blocke
 
 // add has what was counted in a minute, and forgets what is too old.
 func (r *recent) add(start time.Time, h store.History) {
-	r.minutes = append(r.minutes, minute{start, h})
+	if !h.Empty() {
+		r.minutes = append(r.minutes, minute{start, h})
+	}
 	r.forget(start)
 }
 

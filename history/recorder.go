@@ -39,7 +39,9 @@ type Options struct {
 // Recorder keeps what was counted. Make it with New, and call Run.
 type Recorder struct {
 	options Options
+	began   time.Time
 	usage   usageCounts
+	clients clientAddresses
 
 	mu        sync.Mutex
 	tally     tally
@@ -57,11 +59,17 @@ func New(o Options) *Recorder {
 	if o.Blocked == nil {
 		o.Blocked = func() []queue.Blocked { return nil }
 	}
-	return &Recorder{options: o}
+	return &Recorder{options: o, began: time.Now()}
 }
 
 // Count adds requests of a client. It is quick.
 func (r *Recorder) Count(u store.Usage) { r.usage.count(u) }
+
+// See notes from which address a client came.
+func (r *Recorder) See(client, address string, now time.Time) { r.clients.see(client, address, now) }
+
+// SharedNames are the names of clients that came from several addresses in the last hour.
+func (r *Recorder) SharedNames(now time.Time) []SharedName { return r.clients.shared(now) }
 
 // Run records at each full minute until ctx is done, and the rest at the end.
 func (r *Recorder) Run(ctx context.Context) {
@@ -130,6 +138,7 @@ func (r *Recorder) collect(minute time.Time) store.History {
 		Traffic: r.tally.since(r.options.Sites()), Usage: r.usage.take(), Blocked: r.growth.since(r.options.Blocked()),
 	}
 	r.recent.add(minute, fresh)
+	r.clients.shared(minute.Add(time.Minute)) // forgets old ones
 	if r.options.File == nil {
 		return store.History{}
 	}

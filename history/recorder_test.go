@@ -176,7 +176,7 @@ func TestWhatIsNotWrittenYetIsInReports(t *testing.T) {
 		if got := usageOf(list); got != "00:00 a/news/3/ 2 4 2s 20/10, 00:01 a/news/3/ 1 2 1s 10/5, 00:00 b/shop/3/ 1 2 1s 10/5" && got != "00:00 a/news/3/ 2 4 2s 20/10, 00:00 b/shop/3/ 1 2 1s 10/5, 00:01 a/news/3/ 1 2 1s 10/5" {
 			t.Error(got)
 		}
-		h, _ := r.Recent(time.Now())
+		h, _, _ := r.Recent(time.Now())
 		if got := usageOf(h.Usage); got != "00:00 a/news/3/ 3 6 3s 30/15, 00:00 b/shop/3/ 1 2 1s 10/5" {
 			t.Error(got)
 		}
@@ -200,12 +200,12 @@ func TestTheLastHourIsReadFromTheFileAndThenForgotten(t *testing.T) {
 		done := make(chan struct{})
 		go func() { r.Run(ctx); close(done) }()
 		synctest.Wait()
-		h, since := r.Recent(time.Now())
-		if got := usageOf(h.Usage); got != "23:30 a/news/3/ 1 2 1s 10/5" || !since.Equal(old.Minute) || len(h.Blocked) != 1 || h.Blocked[0].Held != time.Minute {
+		h, since, active := r.Recent(time.Now())
+		if got := usageOf(h.Usage); got != "23:30 a/news/3/ 1 2 1s 10/5" || !since.Equal(old.Minute) || active != time.Minute || len(h.Blocked) != 1 || h.Blocked[0].Held != time.Minute {
 			t.Error(got, since, h.Blocked)
 		}
 		time.Sleep(31*time.Minute + time.Second)
-		if h, _ := r.Recent(time.Now()); !h.Empty() {
+		if h, _, _ := r.Recent(time.Now()); !h.Empty() {
 			t.Error(h)
 		}
 		stop()

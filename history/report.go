@@ -7,18 +7,24 @@ import (
 	"github.com/abide-proxy/abide/store"
 )
 
-// Recent is what was counted in the last hour, all of it together, and since when.
-func (r *Recorder) Recent(now time.Time) (store.History, time.Time) {
+// Recent is what was counted in the last hour, all of it together, since when, and how long the
+// minutes are in which anything was counted.
+func (r *Recorder) Recent(now time.Time) (h store.History, since time.Time, active time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	since := r.recent.since()
-	if since.IsZero() {
-		since = now.Truncate(time.Minute)
+	present := now.Truncate(time.Minute)
+	if since = r.recent.since(); since.IsZero() {
+		since = present
+	}
+	fresh := r.unrecorded(now)
+	active = time.Duration(len(r.recent.minutes)) * time.Minute
+	if !fresh.Empty() {
+		active += min(now.Sub(present), now.Sub(r.began))
 	}
 	all := sums{}
 	all.add(r.recent.sum.at(since))
-	all.add(r.unrecorded(now))
-	return all.at(since), since
+	all.add(fresh)
+	return all.at(since), since, active
 }
 
 // inMemory is what no file has: all that is not written, and without a file the last hour.

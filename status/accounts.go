@@ -15,9 +15,9 @@ const (
 	sameEnd = 2 * time.Second
 )
 
-// suspects are lists of labels of tokens that may be of one account though the pool does
+// Suspects are lists of labels of tokens that may be of one account though the pool does
 // not say so: others seem to use a limit of each, and the windows end together.
-func (p Pool) suspects() []string {
+func (p Pool) Suspects() [][]string {
 	type use struct {
 		limit, label string
 		reset        time.Time
@@ -33,7 +33,7 @@ func (p Pool) suspects() []string {
 	slices.SortFunc(all, func(a, b use) int {
 		return cmp.Or(strings.Compare(a.limit, b.limit), a.reset.Compare(b.reset), strings.Compare(a.label, b.label))
 	})
-	var found []string
+	var found [][]string
 	for n := 0; n < len(all); {
 		first, labels := all[n], []string{}
 		for ; n < len(all) && all[n].limit == first.limit && all[n].reset.Sub(first.reset) <= sameEnd; n++ {
@@ -41,9 +41,9 @@ func (p Pool) suspects() []string {
 		}
 		if len(labels) > 1 {
 			slices.Sort(labels)
-			found = append(found, strings.Join(labels, ", "))
+			found = append(found, labels)
 		}
 	}
-	slices.Sort(found)
-	return slices.Compact(found)
+	slices.SortFunc(found, slices.Compare)
+	return slices.CompactFunc(found, slices.Equal)
 }

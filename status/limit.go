@@ -45,8 +45,10 @@ type Limit struct {
 	Rate   float64 `json:"rate,omitempty"`
 	Unit   string  `json:"unit"`
 	Per    string  `json:"per,omitempty"`
-	Shared bool    `json:"shared"` // with the other instances
-	Kept   bool    `json:"kept"`   // over a restart
+	Window float64 `json:"window_seconds,omitempty"` // the length of Per; 0: it has none
+	By     string  `json:"by,omitempty"`             // client, token or route; "": all share it
+	Shared bool    `json:"shared"`                   // with the other instances
+	Kept   bool    `json:"kept"`                     // over a restart
 }
 
 // SiteLimits is what holds for a site, as it may be written again.

@@ -68,8 +68,8 @@ func (p Pool) describe(w io.Writer, now time.Time) {
 	}
 	slices.Sort(twins)
 	twins = slices.Compact(twins)
-	for _, one := range p.suspects() {
-		twins = append(twins, "perhaps one account, as their counts fall together: "+one+`; "account" in the pool says so`)
+	for _, one := range p.Suspects() {
+		twins = append(twins, "perhaps one account, as their counts fall together: "+strings.Join(one, ", ")+`; "account" in the pool says so`)
 	}
 	if len(twins) > 0 {
 		say(w, "")

@@ -26,6 +26,7 @@ func (a *program) countEnded(r dispatch.Report) {
 	if r.Tunnel {
 		requests = 0
 	}
+	a.history.See(r.Client, r.Address, time.Now())
 	a.history.Count(store.Usage{
 		UsageKey: store.UsageKey{Site: r.Site, Client: r.Client, Priority: r.Priority, Token: r.Token},
 		Requests: requests, Refusals: int64(r.Refusals), Waited: r.Waited, In: r.Received, Out: r.Uploaded,

@@ -1,0 +1,109 @@
+package advice
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/abide-proxy/abide/status"
+	"github.com/abide-proxy/abide/store"
+)
+
+const (
+	// dominant is the part of a site's bytes that makes one client the reason for a full limit.
+	dominant = 0.6
+	// longWait is an average wait that is worth a word, of at least fewest requests.
+	longWait = time.Minute
+	fewest   = 5
+)
+
+// oneClient are limits of bytes that are full because of one client of several.
+func oneClient(f *Facts) (list []status.Advice) {
+	for _, b := range f.History.Blocked {
+		limits := f.limits(b.Site, b.Limit)
+		if len(limits) == 0 || limits[0].Unit != "bytes" || limits[0].By == "client" || f.share(b) < busyShare {
+			continue
+		}
+		client, share, others := f.largestClient(b.Site)
+		if others == 0 || share < dominant {
+			continue
+		}
+		list = append(list, status.Advice{
+			Site: b.Site, Weight: f.share(b),
+			Text: fmt.Sprintf("%s: the limit %q is full %s of each hour, and %s of the bytes are those of one client, %s.",
+				b.Site, b.Limit, minutes(time.Duration(f.share(b)*float64(time.Hour))), percent(share), client),
+			Change: fmt.Sprintf("A limit with by: client, or a lower priority for %s, would leave room for the others.", client),
+		})
+	}
+	return list
+}
+
+// largestClient is the client with the most bytes of a site, its part of them, and how many
+// other clients there are.
+func (f *Facts) largestClient(site string) (name string, share float64, others int) {
+	bytes, all := map[string]int64{}, int64(0)
+	for _, u := range f.History.Usage {
+		if u.Site == site {
+			bytes[u.Client] += u.In + u.Out
+			all += u.In + u.Out
+		}
+	}
+	for client, n := range bytes {
+		if n > bytes[name] || n == bytes[name] && client < name {
+			name = client
+		}
+	}
+	if all == 0 {
+		return "", 0, 0
+	}
+	return name, float64(bytes[name]) / float64(all), len(bytes) - 1
+}
+
+// longPriorities are priorities whose requests wait for long while those of more urgent ones
+// do not.
+func longPriorities(f *Facts) (list []status.Advice) {
+	type sum struct {
+		requests int64
+		waited   time.Duration
+	}
+	by := map[int]sum{}
+	for _, u := range f.History.Usage {
+		s := by[u.Priority]
+		by[u.Priority] = sum{s.requests + u.Requests, s.waited + u.Waited}
+	}
+	average := func(p int) time.Duration { return by[p].waited / time.Duration(max(by[p].requests, 1)) }
+	for p, s := range by {
+		urgent, others := time.Duration(0), int64(0)
+		for q := range p {
+			if by[q].requests > 0 {
+				urgent, others = max(urgent, average(q)), others+by[q].requests
+			}
+		}
+		if s.requests < fewest || average(p) < longWait || others == 0 || urgent > average(p)/2 {
+			continue
+		}
+		list = append(list, status.Advice{
+			Weight: min(float64(s.waited)/float64(f.elapsed())/float64(s.requests), 1),
+			Text:   fmt.Sprintf("Requests of priority %d have waited %s on average; %d more urgent ones went first.", p, span(average(p)), others),
+			Change: "Give urgent priorities to fewer requests. The order only matters where a limit holds requests, so a larger limit helps too.",
+		})
+	}
+	return list
+}
+
+// sharedNames are names that several addresses use.
+func sharedNames(f *Facts) (list []status.Advice) {
+	for _, one := range f.Shared {
+		if len(one.Addresses) < 2 || one.Client == store.Others {
+			continue
+		}
+		addresses := slices.Sorted(slices.Values(one.Addresses))
+		list = append(list, status.Advice{
+			Weight: 0.05,
+			Text:   fmt.Sprintf("Requests under the name %s come from %s.", one.Client, strings.Join(addresses, " and ")),
+			Change: "If these are several crawlers, give each a name of its own: clients have equal turns, so those that share a name share one turn.",
+		})
+	}
+	return list
+}

@@ -1,0 +1,106 @@
+package advice
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/abide-proxy/abide/status"
+	"github.com/abide-proxy/abide/store"
+)
+
+const (
+	// refusedShare is the part of a site's attempts that it must have refused to be worth a
+	// word, and fewestRefusals how many.
+	refusedShare   = 0.05
+	fewestRefusals = 10
+	// fewestUnread is how many connections must have passed unread.
+	fewestUnread = 10
+	// foreignShare is the part of a limit that others must use.
+	foreignShare = 0.2
+)
+
+// refusals are sites that refuse many requests.
+func refusals(f *Facts) (list []status.Advice) {
+	type sum struct{ requests, refusals int64 }
+	by := map[string]sum{}
+	for _, u := range f.History.Usage {
+		s := by[u.Site]
+		by[u.Site] = sum{s.requests + u.Requests, s.refusals + u.Refusals}
+	}
+	for site, s := range by {
+		share := float64(s.refusals) / float64(max(s.requests+s.refusals, 1))
+		if s.refusals < fewestRefusals || share < refusedShare || site == store.Others {
+			continue
+		}
+		change := "Write a limit for it under sites, a little below what it allows."
+		for _, one := range f.Limits {
+			if one.Site == site {
+				change = "It allows less than the configuration says: lower the limits under sites."
+				break
+			}
+		}
+		list = append(list, status.Advice{
+			Site: site, Weight: share, Change: change,
+			Text: fmt.Sprintf("%s refused %s of all attempts, %d in %s. They were sent again.", site, percent(share), s.refusals, minutes(f.elapsed())),
+		})
+	}
+	return list
+}
+
+// unread are sites whose https passed unread, so that their limits are not seen.
+func unread(f *Facts) (list []status.Advice) {
+	for _, one := range f.Unread {
+		for _, why := range one.Reasons {
+			if why.Remedy == "" || why.Connections < fewestUnread {
+				continue
+			}
+			list = append(list, status.Advice{
+				Site: one.Site, Weight: 0.3,
+				Text:   fmt.Sprintf("%d https connections to %s have passed unread: %s. Its limits are not seen.", why.Connections, one.Site, why.Why()),
+				Change: strings.ToUpper(why.Remedy[:1]) + why.Remedy[1:] + ".",
+			})
+		}
+	}
+	return list
+}
+
+// othersUse are limits of tokens of which others use a part.
+func othersUse(f *Facts) (list []status.Advice) {
+	suspect := map[string]bool{}
+	for _, pool := range f.Tokens.Pools {
+		for _, labels := range pool.Suspects() {
+			for _, label := range labels {
+				suspect[pool.Name+" "+label] = true
+			}
+		}
+	}
+	for _, pool := range f.Tokens.Pools {
+		for _, token := range pool.Tokens {
+			for _, l := range token.Limits {
+				if l.Foreign < foreignShare || suspect[pool.Name+" "+token.Label] {
+					continue
+				}
+				list = append(list, status.Advice{
+					Site: l.Site, Weight: l.Foreign / 2,
+					Text:   fmt.Sprintf("%s: %s of the use of %q of the token %s is not this abide's.", l.Site, percent(l.Foreign), l.Name(), token.Label),
+					Change: "Let the other program use this abide as its proxy, give it a token of its own, or write account where tokens share an account.",
+				})
+			}
+		}
+	}
+	return list
+}
+
+// oneAccount are tokens whose limits move together.
+func oneAccount(f *Facts) (list []status.Advice) {
+	for _, pool := range f.Tokens.Pools {
+		for _, labels := range pool.Suspects() {
+			list = append(list, status.Advice{
+				Weight: 0.2,
+				Text:   fmt.Sprintf("The limits of the tokens %s of the pool %s are used together.", strings.Join(labels, " and "), pool.Name),
+				Change: "If they belong to one account, say so with account, so that abide counts their requests together.",
+			})
+		}
+	}
+	return list
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/abide-proxy/abide/admin"
+	"github.com/abide-proxy/abide/advice"
+	"github.com/abide-proxy/abide/status"
+)
+
+func adviseCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "advise",
+		Short: "Say what holds requests back, and which change would help",
+		Long: `Advise asks the running proxy which limits have held requests in the last hour,
+and prints what would change that: one more token, a larger limit, https that is
+opened, a name for each client. Numbers are what the limits come to.
+
+It finds the proxy, or several, as abide status does.`,
+		Example: `  abide advise
+  abide advise --json | jq -r '.advice[].text'`,
+		Args: arguments(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error { return printAdvice(cmd, asJSON) },
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print what the proxy's API answers")
+	return cmd
+}
+
+func printAdvice(cmd *cobra.Command, asJSON bool) error {
+	var text bytes.Buffer
+	_, failed := askRunning(cmd, &text, asJSON, func(ctx context.Context, address string, api adminAPI) error {
+		const does = "gives advice"
+		body, err := api.get(ctx, address, "advice", does)
+		if err != nil {
+			return err
+		}
+		var list status.AdviceList
+		if json.Unmarshal(body, &list) != nil || list.Advice == nil {
+			return notAbide(address, does)
+		}
+		if asJSON {
+			text.Write(body)
+		} else {
+			list.Describe(&text)
+		}
+		return nil
+	})
+	if _, err := text.WriteTo(cmd.OutOrStdout()); err != nil {
+		return err
+	}
+	return failed
+}
+
+// Advice is what holds requests back, and what would change that.
+func (c adminProcess) Advice(now time.Time) status.AdviceList {
+	p := c.policy.Load()
+	f := advice.Facts{
+		Now: now, Limits: c.proxy.WrittenLimits(), Tokens: c.proxy.Tokens(), Shared: c.history.SharedNames(now),
+		Pools: map[string]string{}, Waiting: map[string]int{},
+	}
+	f.History, f.Since, f.Active = c.history.Recent(now)
+	for _, one := range f.History.Blocked {
+		if rule := p.RuleOf(one.Site); rule != nil && rule.Pool != "" {
+			f.Pools[one.Site] = rule.Pool
+		}
+	}
+	for _, one := range c.proxy.Waiting() {
+		f.Waiting[one.Site] = one.Held
+	}
+	if u := admin.UnreadNow(p, c.metrics.Sites()); u != nil {
+		f.Unread = u.Sites
+	}
+	return advice.Advise(f)
+}

@@ -1,0 +1,36 @@
+package status
+
+import (
+	"io"
+	"time"
+)
+
+// Advice is something that holds requests back, and what would change that.
+type Advice struct {
+	Rule   string  `json:"rule"`
+	Site   string  `json:"site,omitempty"`
+	Text   string  `json:"text"`             // how it is
+	Change string  `json:"change,omitempty"` // what would change it
+	Weight float64 `json:"weight"`           // 0 to 1; the first of a list has the largest
+}
+
+// AdviceList is what /api/v1/advice answers: from what was counted since Since.
+type AdviceList struct {
+	Since  time.Time `json:"since"`
+	Until  time.Time `json:"until"`
+	Advice []Advice  `json:"advice"`
+}
+
+// Describe prints the advice for people.
+func (l AdviceList) Describe(w io.Writer) {
+	if len(l.Advice) == 0 {
+		say(w, "nothing to advise: no limit has held requests for long since %s UTC", l.Since.UTC().Format("15:04"))
+		return
+	}
+	for i, one := range l.Advice {
+		say(w, "%d. %s", i+1, one.Text)
+		if one.Change != "" {
+			say(w, "   %s", one.Change)
+		}
+	}
+}
