@@ -11,7 +11,7 @@ import (
 )
 
 // Metrics are all metrics of one process, in a registry of their own. Make it with New. It
-// is safe for concurrent use. If you add a metric, also add it to docs/metrics.md.
+// is safe for concurrent use. If you add a metric, also add it to docs/operating.md.
 type Metrics struct {
 	registry *prometheus.Registry
 	sites    *sites
@@ -107,6 +107,13 @@ func (m *Metrics) LastMinute(site string) uint64 {
 		return 0
 	}
 	return one.recent.lastMinute(time.Now())
+}
+
+// AccessLog has the metric of lines of the access log that were dropped.
+func (m *Metrics) AccessLog(dropped func() uint64) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Namespace: namespace, Name: "access_log_dropped_total", Help: "Lines of the access log that were not written.",
+	}, func() float64 { return float64(dropped()) }))
 }
 
 // Refused counts an answer that abide gave itself. Reasons are fixed words.

@@ -39,8 +39,12 @@ func (p *Policy) DescribeWith(w io.Writer, labels map[string][]string) {
 	}
 	p.describeStore(&b)
 	access := ""
-	if p.Log.Access {
+	switch p.Log.Access {
+	case "":
+	case "on":
 		access = ", a line per request"
+	default:
+		access = fmt.Sprintf("; a line per request as %s to %s", p.Log.Lines, p.Log.Access)
 	}
 	line(&b, "log", "%s and above as %s%s", p.Log.Level, p.Log.Format, access)
 	line(&b, "CONNECT", "to ports %s", p.Egress.Ports.text())

@@ -1,8 +1,11 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -56,7 +59,8 @@ func settings() []setting {
 			switchSetting("strict_state", "whether abide ends when the state that it kept cannot be read, instead of setting it aside", func(p *Policy) *bool { return &p.StrictState }),
 			wordSetting("log.level", "how much is logged", func(p *Policy) *string { return &p.Log.Level }, "trace", "debug", "info", "warn", "error"),
 			wordSetting("log.format", "how it is logged", func(p *Policy) *string { return &p.Log.Format }, "text", "json"),
-			switchSetting("log.access", "whether every request is logged", func(p *Policy) *bool { return &p.Log.Access }),
+			accessLogSetting(),
+			wordSetting("log.access_format", "how requests are logged in a file and on stdout", func(p *Policy) *string { return &p.Log.Lines }, "json", "text"),
 			{
 				Key:    Key{Name: "access.from", Kind: "networks", Doc: "who may connect: networks, loopback, private, any"},
 				shape:  list,
@@ -183,6 +187,37 @@ func readData(p *Policy, in *input) {
 		return
 	}
 	p.Data = path
+}
+
+func accessLogSetting() setting {
+	return setting{
+		Key:    Key{Name: "log.access", Kind: "off|on|stdout|file", Doc: "where every request is logged: on is with the log"},
+		schema: func() node { return eitherNode(switchNode(), wordNode("stdout"), patternNode(`[./\\]`)) },
+		read: func(p *Policy, in *input) {
+			on, err := parseSwitch(in.value())
+			switch {
+			case err == nil && on:
+				p.Log.Access = "on"
+				return
+			case err == nil:
+				p.Log.Access = ""
+				return
+			case in.value() == "stdout":
+				p.Log.Access = "stdout"
+				return
+			case !strings.ContainsAny(in.value(), "./\\"): // nobody means a file by "yes"
+				in.fail(-1, fmt.Errorf("%w, nor stdout, nor a file: its name has a . or a /", err))
+				return
+			}
+			path, err := in.path()
+			if err != nil {
+				in.fail(-1, err)
+				return
+			}
+			p.Log.Access = path
+		},
+		show: func(p *Policy) string { return cmp.Or(p.Log.Access, "off") },
+	}
 }
 
 func openListenerSetting() setting {

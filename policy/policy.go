@@ -37,11 +37,12 @@ type Policy struct {
 // reported.
 func (p *Policy) Observes() bool { return p.Mode == "observe" }
 
-// Log is how this process speaks of itself. Access adds a line per request.
+// Log is how this process speaks of itself. Access is the access log.
 type Log struct {
 	Level  string // trace | debug | info | warn | error
 	Format string // text | json
-	Access bool
+	Access string // where a line per request goes: "" nowhere, on with the log, stdout, or the path of a file
+	Lines  string // format of these in a file and on stdout: json | text
 }
 
 // Timeouts bound every wait on a peer.
@@ -117,7 +118,7 @@ func defaults(lookup func(string) (string, bool)) *Policy {
 			Admin:  Admin{Listen: "127.0.0.1:9128"},
 		},
 		Storage:   Storage{Data: dataDir(lookup), Store: Store{Kind: "local"}},
-		Log:       Log{Level: "info", Format: "text"},
+		Log:       Log{Level: "info", Format: "text", Lines: "json"},
 		Access:    Access{From: From{Loopback: true}},
 		Egress:    Egress{Ports: Ports{List: []uint16{80, 443}}},
 		Intercept: Intercept{Mode: "auto"},

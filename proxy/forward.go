@@ -10,6 +10,7 @@ import (
 	"github.com/elazarl/goproxy"
 	"github.com/sirupsen/logrus"
 
+	"github.com/abide-proxy/abide/accesslog"
 	"github.com/abide-proxy/abide/dispatch"
 	"github.com/abide-proxy/abide/problem"
 	"github.com/abide-proxy/abide/redact"
@@ -19,14 +20,14 @@ import (
 type forwarder struct {
 	transport
 	log         *logrus.Logger
-	accessLog   *accessLog
+	accessLog   *accesslog.Log
 	conns       *trackedConns
 	pipeline    *goproxy.ProxyHttpServer // copies the responses of transport
 	replayBytes atomic.Int64             // bytes of request bodies that are kept for another attempt
 }
 
 func newForwarder(t transport, log *logrus.Logger, conns *trackedConns) *forwarder {
-	f := &forwarder{transport: t, log: log, accessLog: newAccessLog(log), conns: conns}
+	f := &forwarder{transport: t, log: log, accessLog: accesslog.New(log), conns: conns}
 	f.pipeline = newPipeline(&f.transport, log)
 	return f
 }
@@ -155,7 +156,7 @@ func (f *forwarder) count(x *exchange, r *http.Request) {
 		f.metrics.Overhead(report.First.Sub(x.Start) - x.Uploading - report.Before + x.writer.wroteHead.Sub(report.Answered))
 	}
 	report.Meter.Request(r.Method, status, asked)
-	if x.Snapshot.Policy().Log.Access {
-		f.accessLog.add(x, r.Method, status)
+	if to := x.Snapshot.Policy().Log; to.Access != accesslog.Off {
+		f.accessLog.Add(x.accessLine(r, report, status), accesslog.Target{To: to.Access, Text: to.Lines == "text"})
 	}
 }

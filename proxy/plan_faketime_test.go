@@ -26,7 +26,6 @@ type plannedCrawl struct {
 	ends               time.Duration // at least; a plan that says so is about limits
 	priorities         bool          // the clients have priorities of all kinds
 	tokens             int           // in the pool x
-	refusedBetween     [2]int        // refusals of the site, in fact and in the plan
 	abideRefusesAtLeas int           // refusals of abide
 }
 

@@ -92,6 +92,7 @@ func New(o Options) (*Server, error) {
 	s.limiter.setBounds(o.Policy.Bounds)
 	s.interception.refusals.keep(s.Persistence())
 	s.forwarder = newForwarder(transport{s.Dispatcher, o.Metrics}, o.Log, &s.conns)
+	o.Metrics.AccessLog(s.forwarder.accessLog.Dropped)
 	s.connects = &connectHandler{
 		opener: opener{
 			dispatcher: s.Dispatcher, ca: o.CA, metrics: o.Metrics, log: o.Log,
@@ -149,7 +150,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, open ...net.Listener
 	running.Go(func() { failed <- s.inner.Serve(s.innerListener) })
 
 	background, stop := context.WithCancel(context.Background())
-	running.Go(func() { s.forwarder.accessLog.run(background) })
+	running.Go(func() { s.forwarder.accessLog.Run(background) })
 	running.Go(func() { s.Dispatcher.Run(background) })
 
 	var err error
@@ -203,6 +204,9 @@ func (s *Server) Reload(p *policy.Policy) error {
 	s.limiter.setBounds(p.Bounds)
 	return nil
 }
+
+// ReopenAccessLog has the next line of the access log open its file again.
+func (s *Server) ReopenAccessLog() { s.forwarder.accessLog.Reopen() }
 
 // Connects is how many CONNECTs clients have sent, and how many of them to ports that
 // egress.ports does not name.

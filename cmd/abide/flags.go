@@ -41,7 +41,7 @@ func addFlags(flags *pflag.FlagSet) {
 		help += ")"
 		// Backquotes would name the value; its kind already does.
 		flags.Var(&text{kind: key.Kind}, name, strings.ReplaceAll(help, "`", "'"))
-		if key.Kind == "switch" {
+		if key.Kind == "switch" || key.Name == "log.access" {
 			flags.Lookup(name).NoOptDefVal = "true"
 		}
 	}
@@ -57,7 +57,7 @@ func detachedValue(flags *pflag.FlagSet, word string) error {
 	}
 	var err error
 	flags.Visit(func(f *pflag.Flag) {
-		if f.Value.Type() == "switch" && f.Value.String() == f.NoOptDefVal && err == nil {
+		if f.NoOptDefVal != "" && f.Value.String() == f.NoOptDefVal && err == nil {
 			err = usage(fmt.Errorf("%q stands apart from --%s; write --%s=%s", word, f.Name, f.Name, word))
 		}
 	})

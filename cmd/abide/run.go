@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/abide-proxy/abide/accesslog"
 	"github.com/abide-proxy/abide/ca"
 	"github.com/abide-proxy/abide/policy"
 )
@@ -93,6 +95,9 @@ func run(cmd *cobra.Command, client string, quiet bool, args []string) error {
 	user, err := credential(&own, client)
 	if err != nil {
 		return err
+	}
+	if own.Log.Access == accesslog.Stdout {
+		return usage(errors.New("log.access: stdout is the command's under abide run; name a file, with --log-access=FILE"))
 	}
 	var errs io.Writer = cmd.ErrOrStderr()
 	console := liveLineOf(errs)

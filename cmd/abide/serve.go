@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/abide-proxy/abide/accesslog"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -16,7 +17,8 @@ func serveCommand() *cobra.Command {
 		Long: `Serve runs the proxy until SIGINT or SIGTERM. What is in flight then has
 timeouts.drain to finish; a second signal stops at once.
 
-SIGHUP and a change of the configuration file have it read again. A file with
+SIGHUP and a change of the configuration file have it read again. SIGUSR1 has
+the file of log.access opened again, after it was renamed. A file with
 faults leaves the old configuration as it is, and the log says so, as do "abide
 status" and the dashboard. So does a file that was emptied, unless --allow-empty
 is given.`,
@@ -47,6 +49,8 @@ func serve(cmd *cobra.Command, _ []string) error {
 		a, err := start(cmd)
 		close(started)
 		if err == nil {
+			reopen := a.proxy.ReopenAccessLog
+			caught.reopen.Store(&reopen)
 			unregister := a.register("serve")
 			err = a.run(caught.stop, caught.reload)
 			unregister()
@@ -92,8 +96,11 @@ func start(cmd *cobra.Command) (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	// An error of printing the banner does not prevent serving.
-	_, _ = io.WriteString(cmd.OutOrStdout(), a.banner())
+	to := cmd.OutOrStdout()
+	if p.Log.Access == accesslog.Stdout {
+		to = cmd.ErrOrStderr() // standard output is for its lines alone
+	}
+	_, _ = io.WriteString(to, a.banner()) // an error does not prevent serving
 	a.systemd = systemdOf(os.Getenv)
 	a.systemd.ready("serving on " + a.listener.Addr().String())
 	return a, nil

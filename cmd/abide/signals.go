@@ -4,17 +4,21 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 )
 
 // signals are the signals that serve handles. The first SIGINT or SIGTERM ends abide after
-// its requests, the second at once. SIGHUP reloads the configuration. SIGPIPE, of a log
-// without a reader, does nothing.
+// its requests, the second at once. SIGHUP reloads the configuration, SIGUSR1 opens the access
+// log again. SIGPIPE, of a log without a reader, does nothing.
 type signals struct {
 	stop   context.Context // done after the first SIGINT or SIGTERM
 	again  chan os.Signal  // receives the second
 	reload chan struct{}   // one value for any number of SIGHUPs in a row
+
+	reopen atomic.Pointer[func()] // opens the access log again; nil: there is none yet
 
 	arriving chan os.Signal
 	end      context.CancelFunc
@@ -34,7 +38,7 @@ func catchSignals(ctx context.Context) *signals {
 		closing:  make(chan struct{}),
 	}
 	// SIGPIPE is caught and not ignored: a child inherits ignored signals.
-	signal.Notify(s.arriving, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	signal.Notify(s.arriving, append(reopenSignals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)...)
 	s.running.Go(func() {
 		for {
 			select {
@@ -49,6 +53,12 @@ func catchSignals(ctx context.Context) *signals {
 }
 
 func (s *signals) take(sig os.Signal) {
+	if slices.Contains(reopenSignals, sig) {
+		if reopen := s.reopen.Load(); reopen != nil {
+			(*reopen)()
+		}
+		return
+	}
 	switch sig {
 	case syscall.SIGPIPE:
 	case syscall.SIGHUP:

@@ -150,30 +150,30 @@ sites: [{host: api.test, pool: p, insecure: true}]
 `)
 	for _, format := range []string{"json", "text"} {
 		d := serveIn(t, dir, []string{o.named()}, "--log-access", "--log-format", format)
-		answer, err := d.client(nil).Post("http://api.test/canary", "text/plain", strings.NewReader("four"))
+		answer, err := d.client(nil).Post("http://api.test/orders/bot1:canaryAAAAAAAAAAAAA1?key=canary", "text/plain", strings.NewReader("four"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		answer.Body.Close()
 		if format == "text" {
-			d.log.await(t, `level=info msg=request attempts=1 client=127\.0\.0\.1 .*method=POST ms=\d+ received=8 refusals=0 sent=4 site=api\.test status=200 target="http://api\.test:80" token=alice wait=0`)
+			d.log.await(t, `level=info msg=request attempts=1 client=127\.0\.0\.1 .*method=POST ms=[0-9.]+ priority=3 received=8 refusals=0 sent=4 site=api\.test status=200 token=alice url="http://api\.test:80/orders/\[redacted\]" wait=0`)
 			continue
 		}
 		text := d.log.await(t, `\{.*"msg":"request".*\}`)[0]
 		var line struct {
-			Wait                                                    float64
-			MS, Status, Attempts, Refusals, Received, Sent          int
-			Limit, Token, Client, Method, Target, Site, Level, Time string
+			Wait, MS                                             float64
+			Status, Attempts, Refusals, Received, Sent           int
+			Limit, Token, Client, Method, URL, Site, Level, Time string
 		}
 		if err := json.Unmarshal([]byte(text), &line); err != nil {
 			t.Fatal(err)
 		}
 		if line.Wait < 1 || line.MS < 1000 || line.Limit == "" || line.Attempts != 2 || line.Refusals != 1 ||
-			line.Token != "alice" || line.Received != 8 || line.Sent != 4 || line.Status != 200 || line.Time == "" {
+			line.Token != "alice" || line.Received != 8 || line.Sent != 4 || line.URL != "http://api.test:80/orders/[redacted]" || line.Status != 200 || line.Time == "" {
 			t.Errorf("the line is %s", text)
 		}
 		if strings.Contains(d.log.String(), "canary") {
-			t.Error("the log has a path or a secret")
+			t.Error("the log has a query or a secret")
 		}
 		d.signal(syscall.SIGTERM)
 		d.status()

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/abide-proxy/abide/accesslog"
 	"github.com/abide-proxy/abide/ca"
 	"github.com/abide-proxy/abide/dispatch"
 	"github.com/abide-proxy/abide/policy"
@@ -14,11 +15,11 @@ import (
 )
 
 // startFaults is why abide cannot start with what a configuration names outside itself, one
-// fault a line: certificates, the data directory, and files of the store's URL. It changes
+// fault a line: certificates, the data directory, the access log, and files of the store's URL. It changes
 // nothing. If you add a file that is read at the start, add it here: check and serve both
 // use it.
 func startFaults(p *policy.Policy) error {
-	faults := []error{dispatch.CheckRoots(p.Egress.Roots)}
+	faults := []error{dispatch.CheckRoots(p.Egress.Roots), accesslog.Inspect(p.Log.Access)}
 	if p.Data != "none" {
 		faults = append(faults, dataFault(p))
 	}
