@@ -69,9 +69,12 @@ lists the settings that have no flag.
 `)
 	global.VisitAll(func(f *pflag.Flag) {
 		value, text := pflag.UnquoteUsage(f)
-		if f.Value.Type() == "switch" {
+		switch {
+		case f.Value.Type() == "switch":
 			value = "[=on|off]"
-		} else {
+		case f.NoOptDefVal != "":
+			value = "[=" + f.Value.Type() + "]"
+		default:
 			value = " " + value
 		}
 		fmt.Fprintf(&b, "\n  --%s%s\n", f.Name, value)
