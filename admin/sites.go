@@ -91,7 +91,7 @@ func (s *sites) now(ctx context.Context, name string) map[string]*status.Site {
 	}
 	for _, one := range s.metrics.Sites() {
 		known := at(one.Name)
-		known.Counts, known.LastMinute = countsOf(one), s.metrics.LastMinute(one.Name)
+		known.Counts, known.LastMinute, known.Refusals = countsOf(one), s.metrics.LastMinute(one.Name), one.Refusals
 		known.Unread = unreadOf(s.limits.policy(), one)
 	}
 	for _, one := range s.limits.now(name) {
@@ -106,7 +106,8 @@ func (s *sites) now(ctx context.Context, name string) map[string]*status.Site {
 	}
 	holds := s.proxy.Holds(name, status.MaxHolds)
 	for _, one := range holds {
-		at(one.Site).Held++
+		known := at(one.Site)
+		known.Held, known.LongestWait = known.Held+1, max(known.LongestWait, one.Waited)
 	}
 	for site, why := range status.SumWaits(holds, time.Now()).Most {
 		at(site).LimitedBy = why

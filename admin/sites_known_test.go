@@ -37,7 +37,7 @@ sites:
 		}
 	})
 	for path, want := range map[string]string{
-		"api.test": `{"site":"api.test","requests":0,"bytes_received":0,"bytes_sent":0,"requests_last_minute":0,"limits":[` +
+		"api.test": `{"site":"api.test","requests":0,"bytes_received":0,"bytes_sent":0,"requests_last_minute":0,"refusals":0,"limits":[` +
 			`{"limit":"7 requests per 1m","amount":7,"left":7,"unit":"requests","per":"1m","shared":false,"kept":true},` +
 			`{"limit":"2 in flight","amount":2,"left":2,"unit":"concurrency","shared":false,"kept":false},` +
 			`{"limit":"adaptive between 1/s and 2/s","amount":0,"left":-1,"unit":"requests","shared":false,"kept":false}],"limit_count":3,`,

@@ -15,7 +15,9 @@ func TestSitesHaveWhatIsKnownOfThem(t *testing.T) {
 	o := &overriding{}
 	until := time.Date(2026, time.March, 1, 12, 0, 0, 0, time.FixedZone("", 3600))
 	b := newBed(t, func(p *policy.Policy, to *given) {
-		withHolds(many(3, "api.test", "2 in flight", time.Time{})...)(p, to)
+		holds := many(3, "api.test", "2 in flight", time.Time{})
+		holds[1].Waited, holds[2].Waited = 7.5, 2
+		withHolds(holds...)(p, to)
 		withBreakers(
 			status.Breaker{Site: "api.test", State: "half-open", Until: until}, status.Breaker{Site: "pool", Backend: "a.test", State: "open"},
 			status.Breaker{Site: "well.test", State: "closed"},
@@ -31,16 +33,19 @@ func TestSitesHaveWhatIsKnownOfThem(t *testing.T) {
 	})
 	b.metrics.Site("api.test").Read(1000)
 	b.metrics.Site("api.test").Request("GET", 200, 1)
+	for _, scope := range []string{"site", "route", "another"} {
+		b.metrics.Site("api.test").RefusedBy(scope)
+	}
 	b.metrics.Site("quiet/test").Wrote(1)
 	r := b.get("/api/v1/sites")
-	want := `{"sites":[{"site":"api.test","requests":1,"bytes_received":1000,"bytes_sent":0,"requests_last_minute":1,"limits":[` +
+	want := `{"sites":[{"site":"api.test","requests":1,"bytes_received":1000,"bytes_sent":0,"requests_last_minute":1,"refusals":3,"limits":[` +
 		`{"limit":"7 per 1m","of":"a","amount":7,"left":-1,"unit":"requests","per":"1m","shared":true,"kept":false},` +
 		`{"limit":"7 per 1m","of":"b","amount":7,"left":2,"unit":"requests","per":"1m","shared":false,"kept":true}],"limit_count":2,` +
-		`"limits_set":false,"held":3,"limited_by":"2 in flight","breaker":"half-open","breakers":[{"site":"api.test","state":"half-open","until":"2026-03-01T11:00:00Z"}]},` +
-		`{"site":"quiet/test","requests":0,"bytes_received":0,"bytes_sent":1,"requests_last_minute":0,"limits":[],"limit_count":0,"limits_set":false,"held":0,"breaker":"closed"},` +
-		`{"site":"Two of them","requests":0,"bytes_received":0,"bytes_sent":0,"requests_last_minute":0,"limits":[{"limit":"7 requests per 1m","amount":7,"left":7,"unit":"requests","per":"1m","shared":false,"kept":true}],"limit_count":1,"limits_set":false,"held":0,"breaker":"closed"},` +
-		`{"site":"pool","requests":0,"bytes_received":0,"bytes_sent":0,"requests_last_minute":0,"limits":[],"limit_count":0,"limits_set":false,"held":0,"breaker":"closed","breakers":[{"site":"pool","backend":"a.test","state":"open"}]},` +
-		`{"site":"set.test:8443","requests":0,"bytes_received":0,"bytes_sent":0,"requests_last_minute":0,"limits":[],"limit_count":0,"limits_set":true,"held":0,"breaker":"closed"}],"count":5,"more":false}` + "\n"
+		`"limits_set":false,"held":3,"longest_wait_seconds":7.5,"limited_by":"2 in flight","breaker":"half-open","breakers":[{"site":"api.test","state":"half-open","until":"2026-03-01T11:00:00Z"}]},` +
+		`{"site":"quiet/test","requests":0,"bytes_received":0,"bytes_sent":1,"requests_last_minute":0,"refusals":0,"limits":[],"limit_count":0,"limits_set":false,"held":0,"longest_wait_seconds":0,"breaker":"closed"},` +
+		`{"site":"Two of them","requests":0,"bytes_received":0,"bytes_sent":0,"requests_last_minute":0,"refusals":0,"limits":[{"limit":"7 requests per 1m","amount":7,"left":7,"unit":"requests","per":"1m","shared":false,"kept":true}],"limit_count":1,"limits_set":false,"held":0,"longest_wait_seconds":0,"breaker":"closed"},` +
+		`{"site":"pool","requests":0,"bytes_received":0,"bytes_sent":0,"requests_last_minute":0,"refusals":0,"limits":[],"limit_count":0,"limits_set":false,"held":0,"longest_wait_seconds":0,"breaker":"closed","breakers":[{"site":"pool","backend":"a.test","state":"open"}]},` +
+		`{"site":"set.test:8443","requests":0,"bytes_received":0,"bytes_sent":0,"requests_last_minute":0,"refusals":0,"limits":[],"limit_count":0,"limits_set":true,"held":0,"longest_wait_seconds":0,"breaker":"closed"}],"count":5,"more":false}` + "\n"
 	if r.StatusCode != 200 || r.body != want {
 		t.Errorf("%d %s\nwant %s", r.StatusCode, r.body, want)
 	}

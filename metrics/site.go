@@ -32,6 +32,7 @@ func newSite(name string, p *histogramSlots) *Site { return &Site{name: name, sl
 type SiteCount struct {
 	Name              string
 	Requests, In, Out uint64
+	Refusals          uint64 // answers that refused a request because of a limit
 	Unread            UnreadCount
 }
 
@@ -131,6 +132,7 @@ func (s *Site) moveTo(to *Site) {
 
 func (s *Site) count() SiteCount {
 	c := SiteCount{Name: s.name, Requests: s.requests.sum(), In: s.in.Load(), Out: s.out.Load()}
+	s.refusals.each(&refusalScopes, func(_ string, n uint64) { c.Refusals += n })
 	for i := range s.unread {
 		c.Unread[i] = s.unread[i].Load()
 	}

@@ -58,10 +58,13 @@ const MaxLimits = 1000
 type Site struct {
 	Counts
 	LastMinute uint64  `json:"requests_last_minute"`
+	Refusals   uint64  `json:"refusals"` // answers that refused a request because of a limit
 	Limits     []Limit `json:"limits"`
 	LimitCount int     `json:"limit_count"` // those that are not listed, too
 	Set        bool    `json:"limits_set"`  // at run time, and not by the configuration
 	Held       int     `json:"held"`        // requests that wait
+	// LongestWait is for how long the first of them has waited, 0 where none waits.
+	LongestWait float64 `json:"longest_wait_seconds"`
 	// LimitedBy is what most of those that wait are kept by, "" where none waits.
 	LimitedBy string `json:"limited_by,omitempty"`
 	// Paused is nil where the operator has not paused the site.
