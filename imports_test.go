@@ -12,7 +12,7 @@ const module = "github.com/abide-proxy/abide/"
 // allowed is which packages of ours each one may import. A package that is not
 // here is a new direction of import, which somebody has to decide on.
 var allowed = map[string][]string{
-	"cmd/abide": {"accesslog", "proxy", "dispatch", "history", "chart", "advice", "activity", "knowledge", "admin", "status", "plan", "policy", "ca", "metrics", "learn", "tokens", "shard", "store", "jobs/backfill", "jobs/collect", "jobs/export", "jobs/output", "jobs/send", "jobs/units"},
+	"cmd/abide": {"accesslog", "proxy", "dispatch", "history", "chart", "advice", "activity", "knowledge", "admin", "status", "plan", "policy", "ca", "metrics", "learn", "tokens", "shard", "store", "top", "jobs/backfill", "jobs/collect", "jobs/export", "jobs/output", "jobs/send", "jobs/units"},
 	"accesslog": {"redact"},
 	"activity":  {"queue", "signal", "status"},
 	"forecast":  {"limit"},
@@ -71,6 +71,7 @@ var allowed = map[string][]string{
 	"admin":               {"admin/openapi", "status", "policy", "ca", "metrics", "throttle"},
 	"admin/openapi":       {},
 	"throttle":            {},
+	"top":                 {"status"},
 	"upstream":            {},
 	"policy":              {"learn", "limit"},
 	"tokens":              {"policy", "redact"},
@@ -101,6 +102,9 @@ var only = map[string][]string{
 	"github.com/jackc/pgx/v5":                                 {"jobs/output"},
 	"github.com/parquet-go/parquet-go":                        {"jobs/export"},
 	"github.com/santhosh-tekuri/jsonschema/v6":                {"policy", "admin"}, // for tests
+	"github.com/rivo/tview":                                   {"top"},
+	"github.com/gdamore/tcell/v2":                             {"top"},
+	"github.com/rivo/uniseg":                                  {"top"},
 	"github.com/summerwind/h2spec":                            {},
 	"github.com/abide-proxy/abide/tools":                      {},
 	"net/http/httputil":                                       {},

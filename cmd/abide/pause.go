@@ -14,11 +14,20 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
+// pauseAsk is the body of a request that pauses a site.
+type pauseAsk struct {
+	Reason string `json:"reason,omitempty"`
+	For    string `json:"for,omitempty"` // how long, such as 2h; "": until the site is resumed
+}
+
+// pausesSites describes the endpoints about pauses in errors.
+const pausesSites = "pauses sites"
+
+// sitePath is the path of the API at which something is done with a site.
+func sitePath(site, what string) string { return "sites/" + url.PathEscape(site) + "/" + what }
+
 func pauseCommand() *cobra.Command {
-	var ask struct {
-		Reason string `json:"reason,omitempty"`
-		For    string `json:"for,omitempty"`
-	}
+	var ask pauseAsk
 	cmd := &cobra.Command{
 		Use:   "pause [flags] SITE",
 		Short: "Let no request go to a site until it is resumed",
@@ -83,14 +92,13 @@ func changePause(cmd *cobra.Command, site, what string, ask any) error {
 func changePauseAt(ctx context.Context, out io.Writer, api adminAPI, one registration, site, what string, ask any) error {
 	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
 	defer cancel()
-	const does = "pauses sites"
-	body, err := api.post(ctx, one.Admin, "sites/"+url.PathEscape(site)+"/"+what, ask, does)
+	body, err := api.post(ctx, one.Admin, sitePath(site, what), ask, pausesSites)
 	if err != nil {
 		return err
 	}
 	var is status.SitePause
 	if json.Unmarshal(body, &is) != nil || is.Site == "" {
-		return notAbide(one.Admin, does)
+		return notAbide(one.Admin, pausesSites)
 	}
 	state := "is not paused"
 	if is.Paused && is.Pause != nil {

@@ -1,0 +1,70 @@
+package top
+
+import (
+	"strings"
+
+	"github.com/gdamore/tcell/v2"
+	"github.com/rivo/tview"
+)
+
+// show fills in everything from the model.
+func (s *screen) show() {
+	lines := s.model.header()
+	for i, line := range lines {
+		lines[i] = cut(line, s.width)
+	}
+	s.header.SetText(strings.Join(lines[:], "\n"))
+	s.showFooter()
+	switch {
+	case s.model.about.site != "":
+		s.fit(s.model.holdList())
+	case s.model.about.tokens:
+		s.fit(s.model.tokenList())
+	default:
+		s.showSites()
+	}
+}
+
+func (s *screen) showFooter() { s.footer.SetText(cut(s.model.footer(), s.width)) }
+
+// fit fills the table with a list in columns of the room that there is.
+func (s *screen) fit(l list) {
+	l.fit(s.width)
+	s.fill(l)
+}
+
+// showSites fills the table with the sites. The selected site stays selected wherever it goes.
+func (s *screen) showSites() {
+	s.rows = s.model.rows()
+	s.fill(s.model.siteList(s.rows, s.width))
+	if at := s.model.place(s.rows); at >= 0 {
+		s.filling = true
+		s.table.Select(at+1, 0)
+		s.filling = false
+	}
+}
+
+// fill fills the table. Nothing in a text is a tag of tview.
+func (s *screen) fill(l list) {
+	s.table.Clear()
+	for x, title := range l.titles {
+		cell := tview.NewTableCell(tview.Escape(l.cell(title, x))).SetSelectable(false)
+		s.table.SetCell(0, x, cell.SetAttributes(tcell.AttrBold))
+	}
+	for y, cells := range l.rows {
+		for x, text := range cells {
+			cell := tview.NewTableCell(tview.Escape(l.cell(text, x)))
+			if s.color && l.colors != nil {
+				cell.SetTextColor(l.colors[y])
+			}
+			s.table.SetCell(y+1, x, cell)
+		}
+	}
+}
+
+// selected remembers which site the user has selected.
+func (s *screen) selected(y, _ int) {
+	if !s.filling && s.model.about == (subject{}) && y >= 1 && y <= len(s.rows) {
+		s.model.selected = s.rows[y-1].site
+	}
+}
