@@ -56,6 +56,21 @@ func (f *Facts) aboutLimit(b store.Blocked) (what, change string) {
 	return fmt.Sprintf("the limit %q", b.Limit), ""
 }
 
+// Raise is which rate one more token, or twice a limit, would come to: "" where that is not known.
+func Raise(f Facts, site, name string) string {
+	if written := f.limits(site, name); len(written) > 0 {
+		if one := written[0]; one.Unit == "requests" && one.Window > 0 && one.Rate == 0 {
+			return f.changeWritten(site, written)
+		}
+		return ""
+	}
+	announced := f.announced(site, name)
+	if len(announced) == 0 || announced[0].Limit <= 0 || announced[0].Window <= 0 || f.usable(f.Pools[site]) == 0 {
+		return ""
+	}
+	return f.changeAnnounced(site, announced)
+}
+
 func (f *Facts) moreTokens(site string) string {
 	if n := f.usable(f.Pools[site]); n > 0 {
 		return fmt.Sprintf("One more token in the pool %s would give %s more.", f.Pools[site], percent(1/float64(n)))

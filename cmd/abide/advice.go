@@ -10,6 +10,7 @@ import (
 
 	"github.com/abide-proxy/abide/admin"
 	"github.com/abide-proxy/abide/advice"
+	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/status"
 )
 
@@ -59,22 +60,40 @@ func printAdvice(cmd *cobra.Command, asJSON bool) error {
 
 // Advice is what holds requests back, and what would change that.
 func (c adminProcess) Advice(now time.Time) status.AdviceList {
-	p := c.policy.Load()
-	f := advice.Facts{
-		Now: now, Limits: c.proxy.WrittenLimits(), Tokens: c.proxy.Tokens(), Shared: c.history.SharedNames(now),
-		Pools: map[string]string{}, Waiting: map[string]int{},
-	}
+	f := c.adviceFacts(now)
 	f.History, f.Since, f.Active = c.history.Recent(now)
+	p := c.policy.Load()
 	for _, one := range f.History.Blocked {
-		if rule := p.RuleOf(one.Site); rule != nil && rule.Pool != "" {
-			f.Pools[one.Site] = rule.Pool
-		}
-	}
-	for _, one := range c.proxy.Waiting() {
-		f.Waiting[one.Site] = one.Held
+		addPool(&f, p, one.Site)
 	}
 	if u := admin.UnreadNow(p, c.metrics.Sites()); u != nil {
 		f.Unread = u.Sites
 	}
 	return advice.Advise(f)
+}
+
+// adviceFacts are what advice goes by, without what was counted.
+func (a *program) adviceFacts(now time.Time) advice.Facts {
+	f := advice.Facts{
+		Now: now, Limits: a.proxy.WrittenLimits(), Tokens: a.proxy.Tokens(), Shared: a.history.SharedNames(now),
+		Pools: map[string]string{}, Waiting: map[string]int{},
+	}
+	for _, one := range a.proxy.Waiting() {
+		f.Waiting[one.Site] = one.Held
+	}
+	return f
+}
+
+// raise is what would raise the rate at which requests to a site go, "" if that is not known.
+func (a *program) raise(site, limit string, now time.Time) string {
+	f := a.adviceFacts(now)
+	addPool(&f, a.policy.Load(), site)
+	return advice.Raise(f, site, limit)
+}
+
+// addPool adds the pool of a site, if it has one.
+func addPool(f *advice.Facts, p *policy.Policy, site string) {
+	if rule := p.RuleOf(site); rule != nil && rule.Pool != "" {
+		f.Pools[site] = rule.Pool
+	}
 }

@@ -185,7 +185,7 @@ func TestSitesListsThoseOfARunningProxy(t *testing.T) {
 			t.Errorf("%d, %q is not in\n%s%s", code, want, out, errs)
 		}
 	}
-	if code, out, _ := d.command("sites", "--json"); code != 0 || !strings.Contains(out, `"held":1,"limited_by":"1 in flight"`) {
+	if code, out, _ := d.command("sites", "--json"); code != 0 || !strings.Contains(out, `"held":1,"longest_wait_seconds":`) || !strings.Contains(out, `"limited_by":"1 in flight"`) {
 		t.Errorf("--json: %d %s", code, out)
 	}
 	code, out, errs = d.command("status")

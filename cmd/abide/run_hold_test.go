@@ -109,6 +109,11 @@ faster   more tokens, or more than "900 requests per 15m", if api.test allows it
 	if got := written(s); got != want {
 		t.Errorf("it is\n%swant\n%s", got, want)
 	}
+	s.raise = "One more token in the pool p would raise 2/s to 3/s."
+	want = strings.Replace(want, `more tokens, or more than "900 requests per 15m", if api.test allows it`, "one more token in the pool p would raise 2/s to 3/s", 1)
+	if got := written(s); got != want {
+		t.Errorf("it is\n%swant\n%s", got, want)
+	}
 }
 
 func TestARunWithoutRequestsIsToldWhyThatMayBe(t *testing.T) {

@@ -28,6 +28,7 @@ type summary struct {
 	refusals int      // number of responses that refused a request because of a limit
 	unseen   int      // number of these whose request was sent again
 	held     []activity.HeldTime
+	raise    string // what would raise the rate, of the limit that held requests for longest; "": not known
 	tokens   []tokenUse
 }
 
@@ -62,6 +63,9 @@ func (a *program) summary(took time.Duration) summary {
 	slices.SortFunc(s.tokens, func(a, b tokenUse) int {
 		return cmp.Or(cmp.Compare(b.uses, a.uses), cmp.Compare(a.pool, b.pool), cmp.Compare(a.label, b.label))
 	})
+	if len(s.held) > 0 {
+		s.raise = a.raise(s.held[0].Site, s.held[0].Limit, time.Now())
+	}
 	return s
 }
 
@@ -163,6 +167,9 @@ func (s *summary) advice() string {
 		return ""
 	case "cooldown":
 		return "the limit of " + most.Site + " under sites: in abide.yaml, so that it has no reason to refuse"
+	}
+	if s.raise != "" {
+		return strings.ToLower(s.raise[:1]) + strings.TrimSuffix(s.raise[1:], ".")
 	}
 	if len(s.tokens) > 0 {
 		return fmt.Sprintf("more tokens, or more than %q, if %s allows it", most.Limit, most.Site)

@@ -1,0 +1,28 @@
+package advice
+
+import (
+	"testing"
+
+	"github.com/abide-proxy/abide/status"
+)
+
+func TestARateIsSaidWhereItIsKnown(t *testing.T) {
+	const site = "api.test"
+	second := status.Limit{Site: site, Limit: "1 request per 1s", Amount: 1, Unit: "requests", Window: 1}
+	for _, c := range []struct {
+		facts []func(*Facts)
+		name  string
+		want  string
+	}{
+		{[]func(*Facts){limits(second)}, second.Limit, "Twice the limit would raise 1/s to 2/s, if the site allows it."},
+		{[]func(*Facts){limits(status.Limit{Site: site, Limit: "4 in flight", Amount: 4, Unit: "concurrency"})}, "4 in flight", ""},
+		{[]func(*Facts){pool(site, []string{"a"}, status.Announced{Site: site, Title: "5 per 1s", Limit: 5, Window: 1})}, "5 per 1s", "One more token in the pool x would raise 5/s to 10/s."},
+		{[]func(*Facts){pool(site, []string{"a"}, status.Announced{Site: site, Title: "5 requests", Limit: 5})}, "5 requests", ""},
+		{[]func(*Facts){announced(status.Announced{Site: site, Title: "5 per 1s", Limit: 5, Window: 1})}, "5 per 1s", ""},
+		{nil, "cooldown", ""},
+	} {
+		if got := Raise(factsOf(c.facts...), site, c.name); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
