@@ -32,6 +32,14 @@ func newCounters(name, help string, labels ...string) *counters {
 	return c
 }
 
+// begin has series at zero, so that a rate counts the first one too.
+func (c *counters) begin(pairs ...pair) *counters {
+	for _, p := range pairs {
+		c.more(p, 0)
+	}
+	return c
+}
+
 func (c *counters) inc(p pair) { c.more(p, 1) }
 
 func (c *counters) more(p pair, n float64) {

@@ -52,10 +52,11 @@ func New(maxSites int) *Metrics {
 		registry: prometheus.NewRegistry(),
 		sites:    newSites(maxSites),
 		overhead: newHistogram("overhead_seconds", "Time that a request spent in abide itself.", answerBuckets),
-		wrong:    newCounters("wrong_secrets_total", "Secrets of access.clients and tokens of the admin listener that were presented and are wrong.", "listener"),
+		wrong: newCounters("wrong_secrets_total", "Secrets of access.clients and tokens of the admin listener that were presented and are wrong.", "listener").
+			begin(pair{"proxy", ""}, pair{"admin", ""}),
 		refusals: newCounters("own_refusals_total", "Answers that abide gave itself instead of a site, by reason.", "reason"),
 		handshakes: newCounters("tls_handshakes_total", "TLS handshakes, by the side they were made with and how they ended.",
-			"side", "result"),
+			"side", "result").begin(pair{"client", "ok"}, pair{"client", "failed"}, pair{"upstream", "ok"}, pair{"upstream", "failed"}),
 		intercepted: counter("intercepted_connections_total", "CONNECTs whose requests abide reads."),
 		signed:      counter("certificates_signed_total", "Certificates made for intercepted hosts."),
 		reloaded:    gauge("config_last_reload_successful", "1 when the configuration file, as it is now, is in force."),
@@ -114,6 +115,13 @@ func (m *Metrics) AccessLog(dropped func() uint64) {
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Namespace: namespace, Name: "access_log_dropped_total", Help: "Lines of the access log that were not written.",
 	}, func() float64 { return float64(dropped()) }))
+}
+
+// RefusalReasons has series at zero for reasons of Refused.
+func (m *Metrics) RefusalReasons(reasons []string) {
+	for _, one := range reasons {
+		m.refusals.begin(pair{one, ""})
+	}
 }
 
 // Refused counts an answer that abide gave itself. Reasons are fixed words.

@@ -178,7 +178,7 @@ func TestAD06_NoNameThatAClientChoosesBreaksTheExposition(t *testing.T) {
 			for _, one := range family.Metric {
 				for _, l := range one.Label {
 					if !utf8.ValidString(l.GetValue()) || len(l.GetValue()) > maxLabel || !slices.Contains([]string{
-						"site", "method", "code", "direction", "reason", "side", "result", "version", "goversion", "scope", "priority", "limit",
+						"site", "method", "code", "direction", "reason", "side", "result", "version", "goversion", "scope", "priority", "limit", "listener",
 					}, l.GetName()) {
 						t.Errorf("%s has the label %s=%q", name, l.GetName(), l.GetValue())
 					}

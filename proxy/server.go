@@ -29,6 +29,7 @@ import (
 	"github.com/abide-proxy/abide/dispatch/permits"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/problem"
 	"github.com/abide-proxy/abide/upstream"
 )
 
@@ -93,6 +94,7 @@ func New(o Options) (*Server, error) {
 	s.interception.refusals.keep(s.Persistence())
 	s.forwarder = newForwarder(transport{s.Dispatcher, o.Metrics}, o.Log, &s.conns)
 	o.Metrics.AccessLog(s.forwarder.accessLog.Dropped)
+	o.Metrics.RefusalReasons(problem.Reasons())
 	s.connects = &connectHandler{
 		opener: opener{
 			dispatcher: s.Dispatcher, ca: o.CA, metrics: o.Metrics, log: o.Log,
