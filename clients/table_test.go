@@ -169,7 +169,7 @@ func TestTheTableOfClientsIsTrue(t *testing.T) {
 // environ has abide find the origin, and trust it. A client does not.
 func (o *origin) environ() []string {
 	var resolve []string
-	for _, host := range []string{apiHost, twitterHost} {
+	for _, host := range []string{apiHost, twitterHost, exampleHost} {
 		resolve = append(resolve, host+":80="+o.plain, host+":443="+o.secure)
 	}
 	return []string{"ABIDE_EGRESS_ROOTS=" + originTrust.caFile, "ABIDE_EGRESS_RESOLVE=" + strings.Join(resolve, ",")}

@@ -22,7 +22,7 @@ type podContainer struct {
 	Env           []struct {
 		Name, Value string
 		From        struct {
-			Secret struct{ Name string } `yaml:"secretKeyRef"`
+			Secret struct{ Name, Key string } `yaml:"secretKeyRef"`
 		} `yaml:"valueFrom"`
 	}
 	Mounts []struct {
