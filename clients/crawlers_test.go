@@ -27,7 +27,13 @@ type announcingOrigin struct {
 
 func startAnnouncingOrigin(t *testing.T) *announcingOrigin {
 	t.Helper()
-	const allowed, window = 5, 5 * time.Second
+	return startAnnouncingOriginOf(t, 5*time.Second)
+}
+
+// startAnnouncingOriginOf allows five requests in a window.
+func startAnnouncingOriginOf(t *testing.T, window time.Duration) *announcingOrigin {
+	t.Helper()
+	const allowed = 5
 	a := &announcingOrigin{}
 	a.origin = startOriginThat(t, func(w http.ResponseWriter, _ *http.Request) {
 		a.mu.Lock()

@@ -117,8 +117,8 @@ func goCache(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-// run runs a block of the page and compares what is printed.
-func (q *quickStart) run(one command) {
+// run runs a block of the page and compares what is printed. It returns standard error.
+func (q *quickStart) run(one command) string {
 	q.t.Helper()
 	ctx, cancel := context.WithTimeout(q.t.Context(), abideTime)
 	defer cancel()
@@ -134,6 +134,7 @@ func (q *quickStart) run(one command) {
 	if out.String() != one.output {
 		q.t.Errorf("%sprinted\n%s\nand not\n%s\n%s", one.script, &out, one.output, &log)
 	}
+	return log.String()
 }
 
 // underRun are the sections whose commands start an abide of their own.
