@@ -17,7 +17,7 @@ import (
 // exampleHost is the host of docs/quickstart.md. It allows five requests in five seconds.
 const exampleHost = "api.example.com"
 
-// quickStart is a section of docs/quickstart.md: files, and commands with their output.
+// quickStart is a section of docs/quickstart.md or docs/recipes.md: files, and commands with their output.
 type quickStart struct {
 	t        *testing.T
 	name     string
@@ -31,11 +31,17 @@ type quickStart struct {
 // command is a block of shell lines, and the block of text below it, "" for none.
 type command struct{ script, output string }
 
-// quickStarts are the sections of docs/quickstart.md. A block of text is an output, one of
-// sh is commands, any other is a file whose name stands in its first line.
+// quickStarts are those of docs/quickstart.md.
 func quickStarts(t *testing.T) map[string]*quickStart {
 	t.Helper()
-	page, err := os.ReadFile("../docs/quickstart.md")
+	return sectionsOf(t, "../docs/quickstart.md")
+}
+
+// sectionsOf are the sections of a page. A block of text is an output, one of sh is commands,
+// any other is a file whose name stands in its first line.
+func sectionsOf(t *testing.T, path string) map[string]*quickStart {
+	t.Helper()
+	page, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +68,7 @@ func (q *quickStart) take(kind, text string) {
 		}
 		q.commands[len(q.commands)-1].output = text
 	default:
-		name := regexp.MustCompile(`^(?:#|//) ([\w.]+)\n`).FindStringSubmatch(text)
+		name := regexp.MustCompile(`^(?:#|//) ([\w.]+)[,\n]`).FindStringSubmatch(text)
 		if name == nil {
 			q.t.Fatalf("%s: the first line of this file does not name it:\n%s", q.name, text)
 		}
