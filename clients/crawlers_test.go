@@ -95,18 +95,20 @@ func TestScrapyWithTheSettingsOfTheDocs(t *testing.T) {
 }
 
 // TestHttpxGivesUpOnAHoldUnlessItsTimeOutIsLifted asks twice for a request that is
-// held, for as long as the docs say httpx waits and for longer.
+// held, for as long as the docs say httpx waits and for longer, or with a header that
+// declines to wait.
 func TestHttpxGivesUpOnAHoldUnlessItsTimeOutIsLifted(t *testing.T) {
 	t.Parallel()
 	clientNamed(t, "httpx").present(t)
 	o := startOrigin(t)
 	a := startAbide(t, setup{
-		intercept: "all", also: []string{"hour.test:443", "seconds.test:443"},
-		more: "sites:\n  - {host: hour.test, limits: [{requests: 1, per: 1h}]}\n  - {host: seconds.test, limits: [{requests: 1, per: 8s}]}\nqueue: {wait: 1d}\n",
+		intercept: "all", also: []string{"hour.test:443", "declined.test:443", "seconds.test:443"},
+		more: "sites:\n  - {host: [hour.test, declined.test], limits: [{requests: 1, per: 1h}]}\n  - {host: seconds.test, limits: [{requests: 1, per: 8s}]}\nqueue: {wait: 1d}\n",
 	}, o)
 	for _, one := range []struct{ host, timeout, want string }{
 		{"hour.test", "", "200 ReadTimeout"},
 		{"seconds.test", "timeout=None", "200 200"},
+		{"declined.test", `headers={"Abide-Max-Wait": "4s"}`, "200 429"},
 	} {
 		script := fmt.Sprintf(`
 import httpx
