@@ -95,7 +95,10 @@ func operations(s *openapi.Schemas) []openapi.Operation {
 		},
 		{
 			Route: "GET /api/v1/sites", Tag: "sites", Says: "All sites that are known, those with the most bytes first.", Answer: status.SiteList{}, Refuses: openapi.Refuse(400),
-			Query: []openapi.Parameter{{Name: "limit", Says: "How many are listed at most.", Example: 100}},
+			Query: []openapi.Parameter{
+				{Name: "limit", Says: "How many are listed at most.", Example: 100},
+				{Name: "recorded", Says: "false leaves out recorded traffic, and sites of which nothing else is known. Then the state file is not read.", Example: "false"},
+			},
 		},
 		{Route: "GET /api/v1/sites/{site}", Tag: "sites", Says: "A site.", Answer: status.Site{}, Refuses: openapi.Refuse(404)},
 		{Route: "GET /api/v1/sites/{site}/limits", Tag: "sites", Says: "The limits that hold for a site.", Answer: status.SiteLimits{}, Refuses: openapi.Refuse(404)},

@@ -3,9 +3,11 @@ package admin
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"time"
@@ -40,19 +42,16 @@ type sites struct {
 
 // list tells of all sites that are known, those with the most bytes first.
 func (s *sites) list(w http.ResponseWriter, r *http.Request) {
-	query, ok := queryOf(w, r, "limit")
+	query, ok := queryOf(w, r, "limit", "recorded")
 	if !ok {
 		return
 	}
-	most := usualSites
-	if query.Has("limit") {
-		var err error
-		if most, err = strconv.Atoi(query.Get("limit")); err != nil || most < 1 || most > mostSites {
-			refuse(w, http.StatusBadRequest, fmt.Sprintf("limit must be a number from 1 to %d", mostSites))
-			return
-		}
+	most, recorded, err := readSitesQuery(query)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+		return
 	}
-	all := s.now(r.Context(), "")
+	all := s.now(r.Context(), "", recorded)
 	list := status.SiteList{Sites: make([]status.Site, 0, min(len(all), most)), Count: len(all), More: len(all) > most}
 	order := slices.SortedFunc(maps.Values(all), func(a, b *status.Site) int {
 		return cmp.Or(cmp.Compare(b.Bytes(), a.Bytes()), cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Name, b.Name))
@@ -63,13 +62,27 @@ func (s *sites) list(w http.ResponseWriter, r *http.Request) {
 	answerJSON(w, list)
 }
 
+// readSitesQuery reads how many sites are listed at most, and whether with recorded traffic.
+func readSitesQuery(query url.Values) (most int, recorded bool, err error) {
+	most, recorded = usualSites, query.Get("recorded") != "false"
+	if query.Has("limit") {
+		if most, err = strconv.Atoi(query.Get("limit")); err != nil || most < 1 || most > mostSites {
+			return 0, false, fmt.Errorf("limit must be a number from 1 to %d", mostSites)
+		}
+	}
+	if query.Has("recorded") && recorded && query.Get("recorded") != "true" {
+		return 0, false, errors.New("recorded must be true or false")
+	}
+	return most, recorded, nil
+}
+
 // one tells of a site.
 func (s *sites) one(w http.ResponseWriter, r *http.Request) {
 	name, ok := named(w, r)
 	if !ok {
 		return
 	}
-	one := s.now(r.Context(), name)[name]
+	one := s.now(r.Context(), name, true)[name]
 	if one == nil {
 		refuse(w, http.StatusNotFound, "nothing is known of a site "+quoted(name))
 		return
@@ -77,8 +90,9 @@ func (s *sites) one(w http.ResponseWriter, r *http.Request) {
 	answerJSON(w, one.Normalize())
 }
 
-// now are the sites of which anything is known, or the one of a name.
-func (s *sites) now(ctx context.Context, name string) map[string]*status.Site {
+// now are the sites of which anything is known, or the one of a name. Without recorded traffic
+// the state file is not read.
+func (s *sites) now(ctx context.Context, name string, recorded bool) map[string]*status.Site {
 	all := map[string]*status.Site{}
 	at := func(site string) *status.Site {
 		if name != "" && site != name {
@@ -123,6 +137,9 @@ func (s *sites) now(ctx context.Context, name string) map[string]*status.Site {
 		}
 		known.Breakers = append(known.Breakers, one)
 	}
-	s.addKnown(ctx, name, all)
+	s.addKnown(name, all)
+	if recorded {
+		s.addRecorded(ctx, name, all)
+	}
 	return all
 }

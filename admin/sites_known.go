@@ -12,34 +12,41 @@ import (
 const recordedFor = 30 * 24 * time.Hour
 
 // addKnown adds the sites that are known although no request has come since the
-// start: those that a rule names, those whose traffic was recorded, and those of which
-// something was learned. Only name is added, unless it is "".
-func (s *sites) addKnown(ctx context.Context, name string, all map[string]*status.Site) {
-	p := s.limits.policy()
-	add := func(site string) *status.Site {
-		if name != "" && site != name {
-			return nil
-		}
-		if known := all[site]; known != nil || len(all) >= mostSites {
-			return known
-		}
-		limits, set := s.limits.of(site)
-		all[site] = &status.Site{Counts: status.Counts{Name: site}, Set: set, Limits: unusedLimits(p, site, limits)}
-		return all[site]
-	}
-	for _, site := range p.SiteNames(mostSites) {
-		add(site)
+// start: those that a rule names, and those of which something was learned. Only name is
+// added, unless it is "".
+func (s *sites) addKnown(name string, all map[string]*status.Site) {
+	for _, site := range s.limits.policy().SiteNames(mostSites) {
+		s.add(site, name, all)
 	}
 	for _, site := range s.proxy.LearnedSites(mostSites) {
-		add(site)
+		s.add(site, name, all)
 	}
+}
+
+// add adds a site unless it is there. It returns nil if there are too many, or if name is of
+// another site.
+func (s *sites) add(site, name string, all map[string]*status.Site) *status.Site {
+	if name != "" && site != name {
+		return nil
+	}
+	if known := all[site]; known != nil || len(all) >= mostSites {
+		return known
+	}
+	limits, set := s.limits.of(site)
+	all[site] = &status.Site{Counts: status.Counts{Name: site}, Set: set, Limits: unusedLimits(s.limits.policy(), site, limits)}
+	return all[site]
+}
+
+// addRecorded adds recorded traffic, and the sites that had some. Only name is added, unless
+// it is "".
+func (s *sites) addRecorded(ctx context.Context, name string, all map[string]*status.Site) {
 	now := time.Now()
 	recorded, err := s.past.Bandwidth(ctx, name, now.Add(-recordedFor), now, 0)
 	if err != nil {
 		return // a state file that fails is told by /readyz, and hides no site that runs
 	}
 	for _, one := range recorded {
-		if known := add(one.Site); known != nil {
+		if known := s.add(one.Site, name, all); known != nil {
 			known.Recorded = &status.Recorded{Requests: one.Requests, In: one.In, Out: one.Out}
 		}
 	}

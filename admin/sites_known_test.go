@@ -22,11 +22,13 @@ sites:
 	if err != nil {
 		t.Fatal(err)
 	}
+	reads := 0
 	b := newBed(t, func(p *policy.Policy, o *given) {
 		configured.Listen, configured.Admin = p.Listen, p.Admin
 		*p = *configured
 		o.Learned = func() []string { return []string{"learned.test"} }
 		o.Bandwidth = func(_ context.Context, site string, since, until time.Time, step time.Duration) ([]status.Traffic, error) {
+			reads++
 			if step != 0 || until.Sub(since) != recordedFor {
 				t.Errorf("%v to %v by %v", since, until, step)
 			}
@@ -55,8 +57,11 @@ sites:
 			t.Errorf("%s: %d %s", path, r.StatusCode, r.body)
 		}
 	}
-	var list status.SiteList
-	if err := json.Unmarshal([]byte(b.get("/api/v1/sites").body), &list); err != nil || list.Count != 4 {
-		t.Errorf("%+v, %v", list, err)
+	for query, want := range map[string]int{"": 4, "?recorded=true": 4, "?recorded=false": 3} {
+		reads = 0
+		var list status.SiteList
+		if err := json.Unmarshal([]byte(b.get("/api/v1/sites"+query).body), &list); err != nil || list.Count != want || reads != want-3 {
+			t.Errorf("%s: %+v, %v, and the state file was read %d times", query, list, err, reads)
+		}
 	}
 }

@@ -83,7 +83,7 @@ func TestSitesAreListedUpToABound(t *testing.T) {
 	if err := json.Unmarshal([]byte(b.get("/api/v1/sites/many").body), &one); err != nil || len(one.Limits) != status.MaxLimits || one.LimitCount != mostSites+1 {
 		t.Errorf("%d limits of %d, %v", len(one.Limits), one.LimitCount, err)
 	}
-	for _, query := range []string{"?limit=0", "?limit=x", "?limit=10001", "?limit=1&limit=2", "?most=1", "?%zz"} {
+	for _, query := range []string{"?limit=0", "?limit=x", "?limit=10001", "?limit=1&limit=2", "?recorded=no", "?recorded=", "?most=1", "?%zz"} {
 		if r := b.get("/api/v1/sites" + query); r.StatusCode != 400 || !json.Valid([]byte(r.body)) {
 			t.Errorf("%s: %d %s", query, r.StatusCode, r.body)
 		}
