@@ -28,9 +28,9 @@ var columns = []column{
 	{"RECV/S", "bytes received per second", true, 7, 7, 5, func(r row) string { return sizePerSecond(r.rates.received) }, larger(func(r row) float64 { return r.rates.received })},
 	{"SENT/S", "bytes sent per second", true, 7, 7, 8, func(r row) string { return sizePerSecond(r.rates.sent) }, larger(func(r row) float64 { return r.rates.sent })},
 	{"WAIT", "how many requests wait", true, 5, 6, 2, func(r row) string { return fmt.Sprint(r.waiting) }, larger(func(r row) int { return r.waiting })},
-	{"LONGEST", "the longest of these waits so far", true, 7, 7, 4, longestText, larger(func(r row) time.Duration { return r.longest })},
+	{"LONGEST", "the longest of these waits so far", true, 8, 8, 4, longestText, larger(func(r row) time.Duration { return r.longest })},
 	{"LIMITED BY", "what most of them wait for", false, 12, 60, 6, func(r row) string { return cmp.Or(r.limitedBy, "-") }, compareLimits},
-	{"REFUSED", "answers that refused a request because of a limit", true, 7, 10, 7, func(r row) string { return fmt.Sprint(r.refusals) }, larger(func(r row) uint64 { return r.refusals })},
+	{"REFUSED", "answers that refused a request because of a limit", true, 8, 10, 7, func(r row) string { return fmt.Sprint(r.refusals) }, larger(func(r row) uint64 { return r.refusals })},
 	{"STATE", "paused, or the breaker: closed, half-open, open", false, 9, 9, 3, func(r row) string { return r.state }, larger(severity)},
 }
 

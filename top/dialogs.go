@@ -36,10 +36,10 @@ func (s *screen) openForm(form *tview.Form, title, button string, do func()) {
 // help shows the keys and the columns.
 func (s *screen) help() {
 	var b strings.Builder
-	b.WriteString("up, down  select a site      s      sort by the next column  r  reverse\n")
-	b.WriteString("1 to 9    sort by a column   /      filter by name           p  pause or resume\n")
-	b.WriteString("enter     what waits there   t      tokens                   esc  back\n")
-	b.WriteString("?         this help          q      quit\n\n")
+	b.WriteString("up, down  select a site     s    sort by next column  r  reverse order\n")
+	b.WriteString("1 to 9    sort by a column  /    filter by name       p  pause or resume\n")
+	b.WriteString("enter     what waits there  t    tokens               ?  this help\n")
+	b.WriteString("esc       back              q    quit\n\n")
 	for i, c := range columns {
 		fmt.Fprintf(&b, "%d  %-11s %s\n", i+1, c.title, c.help)
 	}

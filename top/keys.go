@@ -62,9 +62,8 @@ func (s *screen) siteKey(r rune) bool {
 // lookAt shows something else in the table.
 func (s *screen) lookAt(about subject) {
 	s.model.about = about
-	s.filling = true
-	s.table.Select(1, 0).ScrollToBeginning()
-	s.filling = false
+	s.table.ScrollToBeginning()
+	s.selectRow(1)
 	s.poller.show(about)
 }
 

@@ -34,7 +34,7 @@ type screen struct {
 	color  bool
 
 	width   int
-	filling bool  // the table is being filled: the selection is not the user's
+	filling bool  // the selection that changes is not the user's
 	rows    []row // of the table of sites
 	pages   *tview.Pages
 	header  *tview.TextView

@@ -38,15 +38,24 @@ func (s *screen) showSites() {
 	s.rows = s.model.rows()
 	s.fill(s.model.siteList(s.rows, s.width))
 	if at := s.model.place(s.rows); at >= 0 {
-		s.filling = true
-		s.table.Select(at+1, 0)
-		s.filling = false
+		s.selectRow(at + 1)
 	}
 }
 
-// fill fills the table. Nothing in a text is a tag of tview.
+// selectRow selects a row of the table for the user.
+func (s *screen) selectRow(y int) {
+	s.filling = true
+	s.table.Select(y, 0)
+	s.filling = false
+}
+
+// fill fills the table. Nothing in a text is a tag of tview. Without rows none can be selected:
+// tview would look for one forever.
 func (s *screen) fill(l list) {
-	s.table.Clear()
+	s.table.Clear().SetSelectable(len(l.rows) > 0, false)
+	if y, _ := s.table.GetSelection(); y > len(l.rows) {
+		s.selectRow(len(l.rows))
+	}
 	for x, title := range l.titles {
 		cell := tview.NewTableCell(tview.Escape(l.cell(title, x))).SetSelectable(false)
 		s.table.SetCell(0, x, cell.SetAttributes(tcell.AttrBold))

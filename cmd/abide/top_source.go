@@ -40,7 +40,7 @@ func (s topSource) Status(ctx context.Context) (status.Process, error) {
 }
 
 func (s topSource) Sites(ctx context.Context) (status.SiteList, error) {
-	return askFor[status.SiteList](ctx, s, "sites")
+	return askFor[status.SiteList](ctx, s, "sites?recorded=false") // the state file is not read each second
 }
 
 func (s topSource) Holds(ctx context.Context, site string) (status.HoldList, error) {

@@ -1,0 +1,133 @@
+package top
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/abide-proxy/abide/status"
+)
+
+// canned is a Source with the answers of a test. Each site gets its rate of requests in each
+// second of the test.
+type canned struct {
+	mu        sync.Mutex
+	began     time.Time
+	sites     []status.Site
+	rates     map[string]uint64
+	holds     []status.Hold
+	tokens    status.Tokens
+	forecasts []status.Forecast
+	checks    []status.Check
+	failed    error    // the abide does not answer
+	slow      bool     // the abide does not answer in time
+	asked     int      // for its status
+	forecast  int      // how often it was asked for forecasts
+	changes   []string // that it was told to make
+	refused   error    // why it makes none
+	panics    bool     // when it is asked for its status
+}
+
+func newCanned(sites ...status.Site) *canned {
+	return &canned{began: time.Now(), sites: sites, rates: map[string]uint64{}}
+}
+
+// set changes the answers.
+func (c *canned) set(change func(c *canned)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	change(c)
+}
+
+// answer waits and fails as the test wants.
+func (c *canned) answer(ctx context.Context) error {
+	c.mu.Lock()
+	failed, slow, panics := c.failed, c.slow, c.panics
+	c.mu.Unlock()
+	if panics {
+		panic("the source panics")
+	}
+	if slow {
+		<-ctx.Done()
+		return fmt.Errorf("no answer in time: %w", ctx.Err())
+	}
+	return failed
+}
+
+func (c *canned) counts(one status.Site) status.Counts {
+	n := c.rates[one.Name] * uint64(time.Since(c.began)/time.Second)
+	return status.Counts{Name: one.Name, Requests: n, In: 1000 * n, Out: 100 * n}
+}
+
+func (c *canned) Status(ctx context.Context) (status.Process, error) {
+	if err := c.answer(ctx); err != nil {
+		return status.Process{}, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked++
+	p := status.Process{Version: "1.2.3", Started: c.began, Uptime: time.Since(c.began).Seconds(), Checks: c.checks, Waiting: &status.Waits{N: len(c.holds)}, Connections: &status.Connections{Clients: 4, Tunnels: 1}}
+	for _, one := range c.sites {
+		n := c.counts(one)
+		p.Total.Requests, p.Total.In, p.Total.Out = p.Total.Requests+n.Requests, p.Total.In+n.In, p.Total.Out+n.Out
+	}
+	return p, nil
+}
+
+func (c *canned) Sites(ctx context.Context) (status.SiteList, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := status.SiteList{Count: len(c.sites)}
+	for _, one := range c.sites {
+		one.Counts = c.counts(one)
+		list.Sites = append(list.Sites, one)
+	}
+	return list, ctx.Err()
+}
+
+func (c *canned) Holds(ctx context.Context, site string) (l status.HoldList, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, one := range c.holds {
+		if one.Site == site {
+			l.Holds = append(l.Holds, one)
+		}
+	}
+	return l, ctx.Err()
+}
+
+func (c *canned) Tokens(ctx context.Context) (status.Tokens, error) { return c.tokens, ctx.Err() }
+
+func (c *canned) Forecasts(ctx context.Context) ([]status.Forecast, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forecast++
+	return c.forecasts, ctx.Err()
+}
+
+func (c *canned) Pause(ctx context.Context, site, reason, length string) error {
+	return c.change(ctx, fmt.Sprintf("pause %s %q %q", site, reason, length), site, &status.Pause{Reason: reason})
+}
+
+func (c *canned) Resume(ctx context.Context, site string) error {
+	return c.change(ctx, "resume "+site, site, nil)
+}
+
+func (c *canned) change(ctx context.Context, text, site string, pause *status.Pause) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.refused != nil {
+		return c.refused
+	}
+	c.changes = append(c.changes, text)
+	for i := range c.sites {
+		if c.sites[i].Name == site {
+			c.sites[i].Paused = pause
+		}
+	}
+	return ctx.Err()
+}
+
+// site is a site with a name.
+func site(name string) status.Site { return status.Site{Counts: status.Counts{Name: name}} }

@@ -1,0 +1,32 @@
+package top
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/gdamore/tcell/v2"
+)
+
+// BenchmarkRefreshOfAThousandSites is one refresh of the screen: what a key waits for at most.
+func BenchmarkRefreshOfAThousandSites(b *testing.B) {
+	var first, second sample
+	for i := range 1000 {
+		one := site(fmt.Sprintf("site-%d.example.com", i))
+		one.Held, one.LimitedBy = i%7, "900 requests per 15m"
+		first.sites.Sites = append(first.sites.Sites, one)
+		one.Requests = uint64(i)
+		second.sites.Sites = append(second.sites.Sites, one)
+	}
+	first.at, second.at = begun, begun.Add(time.Second)
+	s := newScreen(Options{Source: newCanned()}, func() {})
+	terminal := tcell.NewSimulationScreen("UTF-8")
+	s.app.SetScreen(terminal)
+	defer terminal.Fini()
+	terminal.SetSize(200, 50)
+	s.take(first, nil)
+	for b.Loop() {
+		s.take(second, nil)
+		s.app.ForceDraw()
+	}
+}
