@@ -100,7 +100,9 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 		"a limit of concurrency is busy":                       {"limit", []func(*Facts){blocked(site, "4 at once", .5), limits(status.Limit{Site: site, Limit: "4 at once", Amount: 4, Unit: "requests"})}, []string{"More than 4 at once"}},
 		"an adaptive limit is busy":                            {"limit", []func(*Facts){blocked(site, "adaptive", .5), limits(status.Limit{Site: site, Limit: "adaptive", Rate: 2.5})}, []string{"2.5/s now"}},
 		"a hidden limit is busy":                               {"limit", []func(*Facts){blocked(site, "what the site does not say", .5)}, []string{`the limit "what the site does not say" has held`}},
-		"the site refused":                                     {"limit", []func(*Facts){blocked(site, "cooldown", .5)}, []string{"a pause after the site refused"}},
+		"the site refused":                                     {"limit", []func(*Facts){blocked(site, "cooldown", .5), used(site, "a", 3, 10, 1, 0, 0)}, []string{"a pause after the site refused"}},
+		"the site failed":                                      {"limit", []func(*Facts){blocked(site, "cooldown", .5), used(site, "a", 3, 10, 0, 0, 0)}, []string{"a pause after the site failed"}},
+		"backends failed":                                      {"limit", []func(*Facts){blocked(site, "backend", .5)}, []string{"its backends after failures"}},
 		"the operator has paused the site":                     {"limit", []func(*Facts){blocked(site, "paused by the operator", .9)}, nil},
 
 		"a limit is below the announced one": {"limit-below-announced", []func(*Facts){blocked(site, one.Limit, .5), limits(one), announced(five)}, []string{"(1/s) is below the 5/s that the site announces"}},

@@ -40,6 +40,10 @@ func (f *Facts) aboutLimit(b store.Blocked) (what, change string) {
 	switch {
 	case b.Limit == "retry":
 		return "the pause before failed requests are sent again", "The site or the network fails: see the log, and abide explain " + b.Site + "."
+	case b.Limit == "backend":
+		return "the pause of its backends after failures", "See abide status for the backends that fail, and why."
+	case b.Limit == "cooldown" && f.refusals(b.Site) == 0:
+		return "a pause after the site failed", "Look at the site: abide status says how it fails."
 	case b.Limit == "cooldown":
 		return "a pause after the site refused requests", "Write the site's limit under sites, a little below what it allows, so that the site has no reason to refuse."
 	case b.Limit == "token", b.Limit == "no token":
@@ -76,6 +80,16 @@ func (f *Facts) moreTokens(site string) string {
 		return fmt.Sprintf("One more token in the pool %s would give %s more.", f.Pools[site], percent(1/float64(n)))
 	}
 	return "More tokens would help."
+}
+
+// refusals is how many answers of a site refused a request.
+func (f *Facts) refusals(site string) (n int64) {
+	for _, u := range f.History.Usage {
+		if u.Site == site {
+			n += u.Refusals
+		}
+	}
+	return n
 }
 
 // changeWritten is what more than the limit of the configuration would do.
