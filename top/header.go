@@ -78,24 +78,29 @@ func (m *model) footer() string {
 	switch {
 	case m.note != "":
 		text = m.note
-	case m.about.site != "":
-		text = "esc back  q quit  " + m.found("request waits", "requests wait", len(m.now.holds.Holds)) + " at " + m.about.site
-	case m.about.tokens:
-		count := 0
-		for _, p := range m.now.tokens.Pools {
-			count += p.Count
-		}
-		text = "esc back  q quit  " + m.found("token", "tokens", count)
+	case m.about != (subject{}):
+		text = "esc back  q quit  " + m.found()
 	case m.filter != "":
 		text = "filter: " + m.filter + "  / changes it, esc removes it"
 	}
 	return clean(text)
 }
 
-// found is how much the table lists, or that the abide has not answered yet.
-func (m *model) found(one, many string, n int) string {
+// found is how many requests or tokens there are, or that the abide has not answered yet.
+func (m *model) found() string {
 	if m.now.about != m.about {
-		return "asking for " + many
+		return "waiting for abide's answer"
 	}
-	return status.Number(n, one, many)
+	if m.about.tokens {
+		count := 0
+		for _, p := range m.now.tokens.Pools {
+			count += p.Count
+		}
+		return status.Number(count, "token", "tokens")
+	}
+	more := ""
+	if m.now.holds.More {
+		more = "more than "
+	}
+	return more + status.Number(len(m.now.holds.Holds), "request waits", "requests wait") + " at " + m.about.site
 }

@@ -62,8 +62,7 @@ func (s *screen) siteKey(r rune) bool {
 // lookAt shows something else in the table.
 func (s *screen) lookAt(about subject) {
 	s.model.about = about
-	s.table.ScrollToBeginning()
-	s.selectRow(1)
+	s.table.ScrollToBeginning() // of its columns, too
 	s.poller.show(about)
 }
 

@@ -175,18 +175,38 @@ func TestHoldsAndTokensHaveTablesOfTheirOwn(t *testing.T) {
 		l.has("esc back  q quit  2 requests wait at api.test")
 		l.press("prs/") // they mean nothing here
 		l.sees("CLIENT PRIORITY WAITED WAITS FOR", "news")
+		// When the selected request is gone, another is selected.
+		l.key(tcell.KeyEnd, 0)
+		from.set(func(c *canned) { c.holds = c.holds[:1] })
+		l.pass(time.Second)
+		if !strings.HasPrefix(l.marked(), "news") {
+			t.Errorf("%q is selected", l.marked())
+		}
 		l.key(tcell.KeyEscape, 0)
+		if !strings.HasPrefix(l.marked(), "api.test") {
+			t.Errorf("%q is selected", l.marked())
+		}
 		l.key(tcell.KeyDown, 0)
 		l.key(tcell.KeyEnter, 0)
 		l.has("0 requests wait at idle.test")
 		l.key(tcell.KeyBackspace2, 0)
 		l.press("t")
-		l.sees("POOL TOKEN STATE", "keys one   cooling, ends in 30 s 12   3       6 of 100 api.test: 100 per 15m in 60 s", "keys two   ready")
+		l.sees("POOL TOKEN STATE", "keys one   cooling, ends in 29 s 12   3       6 of 100 api.test: 100 per 15m in 59 s", "keys two   ready")
 		l.has("2 tokens")
+		if !strings.HasPrefix(l.marked(), "keys one") {
+			t.Errorf("%q is selected", l.marked())
+		}
+		// Until there is an answer, nothing of an earlier one is shown.
+		l.key(tcell.KeyEscape, 0)
+		l.key(tcell.KeyHome, 0)
+		l.key(tcell.KeyEnter, 0)
+		l.sees("CLIENT", "news")
 		from.set(func(c *canned) { c.slow = true })
 		l.key(tcell.KeyEscape, 0)
+		l.key(tcell.KeyDown, 0)
 		l.key(tcell.KeyEnter, 0)
-		l.has("asking for requests wait at idle.test")
+		l.has("waiting for abide's answer")
+		l.hasNot("news")
 		l.press("q")
 		if err := l.over(); err != nil {
 			t.Error(err)
@@ -213,7 +233,9 @@ func TestTheHelpNamesKeysAndColumns(t *testing.T) {
 
 func TestNoNameBreaksTheTerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := showLive(t, newCanned(site("[red]a[-]"), site("\x1b[2J\x1b]0;b\a\n\rc"), site("[::r]"), site("日本語.test"), site("\u202eevil\xff")), 110, 12)
+		from := newCanned(site("[red]a[-]"), site("\x1b[2J\x1b]0;b\a\n\rc"), site("[::r]"), site("日本語.test"), site("\u202eevil\xff"))
+		from.holds = []status.Hold{{Site: "[red]a[-]", Client: "[blue]\x1b]0;news", Priority: 1}}
+		l := showLive(t, from, 110, 12)
 		l.press("1")
 		l.sees("SITE")
 		l.has("\n [2J ]0;b   c ", "\n[red]a[-] ", "\n[::r] ", "\n evil\ufffd ")
@@ -224,6 +246,15 @@ func TestNoNameBreaksTheTerminal(t *testing.T) {
 		}
 		l.press("p")
 		l.has("Pause  [2J ]0;b   c?")
+		l.key(tcell.KeyEscape, 0)
+		l.press("/[red")
+		l.key(tcell.KeyEnter, 0)
+		l.has("filter: [red  / changes it")
+		l.press("p")
+		l.has(" Pause [red]a[-]? ")
+		l.key(tcell.KeyEscape, 0)
+		l.key(tcell.KeyEnter, 0)
+		l.has("\n[blue]\x20]0;news 1 ", "1 request waits at [red]a[-]")
 		if err := l.end(); err != nil {
 			t.Error(err)
 		}

@@ -15,13 +15,15 @@ func (s *screen) show() {
 	}
 	s.header.SetText(strings.Join(lines[:], "\n"))
 	s.showFooter()
-	switch {
-	case s.model.about.site != "":
-		s.fit(s.model.holdList())
-	case s.model.about.tokens:
+	switch about := s.model.about; {
+	case about == (subject{}):
+		s.showSites()
+	case about != s.model.now.about:
+		s.fill(list{}) // the sample is about something else
+	case about.tokens:
 		s.fit(s.model.tokenList())
 	default:
-		s.showSites()
+		s.fit(s.model.holdList())
 	}
 }
 
