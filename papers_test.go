@@ -24,6 +24,28 @@ func TestThePapersNameWhatIsThere(t *testing.T) {
 	}
 }
 
+// The guides name the tests that hold what they say.
+func TestTheGuidesNameTestsThatThereAre(t *testing.T) {
+	tests := map[string]bool{}
+	for _, path := range tree(t, "_test.go") {
+		for _, name := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllSubmatch(read(t, path), -1) {
+			tests[string(name[1])] = true
+		}
+	}
+	names := 0
+	for _, guide := range tree(t, ".md") {
+		for _, name := range regexp.MustCompile("`(Test\\w+)`").FindAllSubmatch(read(t, guide), -1) {
+			names++
+			if !tests[string(name[1])] {
+				t.Errorf("%s names %s, and there is no such test", guide, name[1])
+			}
+		}
+	}
+	if names < 10 {
+		t.Errorf("the guides name only %d tests, as far as this test sees", names)
+	}
+}
+
 func TestTheArchitectureHasEveryPackage(t *testing.T) {
 	page := read(t, "ARCHITECTURE.md")
 	if n := bytes.Count(page, []byte("\n")); n > 150 {
