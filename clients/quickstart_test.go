@@ -38,7 +38,7 @@ func quickStarts(t *testing.T) map[string]*quickStart {
 }
 
 // sectionsOf are the sections of a page. A block of text is an output, one of sh is commands,
-// any other is a file whose name stands in its first line.
+// any other is a file if its first line is a comment with a name.
 func sectionsOf(t *testing.T, path string) map[string]*quickStart {
 	t.Helper()
 	page, err := os.ReadFile(path)
@@ -68,11 +68,9 @@ func (q *quickStart) take(kind, text string) {
 		}
 		q.commands[len(q.commands)-1].output = text
 	default:
-		name := regexp.MustCompile(`^(?:#|//) ([\w.]+)[,\n]`).FindStringSubmatch(text)
-		if name == nil {
-			q.t.Fatalf("%s: the first line of this file does not name it:\n%s", q.name, text)
+		if name := regexp.MustCompile(`^(?:#|//) ([\w.]+)[,\n]`).FindStringSubmatch(text); name != nil {
+			q.files[name[1]] = text
 		}
-		q.files[name[1]] = text
 	}
 }
 

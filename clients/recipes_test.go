@@ -93,3 +93,14 @@ func TestACommandThatThereIsNotIsFound(t *testing.T) {
 		}
 	}
 }
+
+// TestTheExampleOfLearningPrintsWhatItSays gives abide learn the response of docs/learning.md.
+func TestTheExampleOfLearningPrintsWhatItSays(t *testing.T) {
+	t.Parallel()
+	q := sectionsOf(t, "../docs/learning.md")["Try it"]
+	if q == nil || len(q.commands) != 1 {
+		t.Fatal("docs/learning.md has no example")
+	}
+	q.prepare(t, startOrigin(t))
+	q.run(q.commands[0])
+}
