@@ -68,7 +68,7 @@ type written struct {
 func (l *Line) written() written {
 	return written{
 		l.End.UTC().Format(time.RFC3339Nano), "request", l.Client, l.Priority, l.Method, l.url(), l.Site, l.Status,
-		ms(l.Took), ms(l.Wait) / 1e3, l.Limit, l.Attempts, l.Refusals, l.Token, l.Received, l.Sent,
+		ms(l.Took), math.Round(float64(l.Wait)/1e3) / 1e6, l.Limit, l.Attempts, l.Refusals, l.Token, l.Received, l.Sent,
 	}
 }
 

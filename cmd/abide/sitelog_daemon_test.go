@@ -168,7 +168,7 @@ sites: [{host: api.test, pool: p, insecure: true}]
 		if err := json.Unmarshal([]byte(text), &line); err != nil {
 			t.Fatal(err)
 		}
-		if line.Wait < 1 || line.MS < 1000 || line.Limit == "" || line.Attempts != 2 || line.Refusals != 1 ||
+		if line.Wait < .9 || line.MS < 1000*line.Wait || line.Limit == "" || line.Attempts != 2 || line.Refusals != 1 ||
 			line.Token != "alice" || line.Received != 8 || line.Sent != 4 || line.URL != "http://api.test:80/orders/[redacted]" || line.Status != 200 || line.Time == "" {
 			t.Errorf("the line is %s", text)
 		}
