@@ -37,7 +37,7 @@ func readDemo(t *testing.T) demo {
 func withoutNumbers(summary string) (lines []string) {
 	for _, line := range strings.Split(strings.TrimSpace(summary), "\n") {
 		if !strings.HasPrefix(line, "time=") {
-			lines = append(lines, regexp.MustCompile(`[0-9.]+( requests?)?`).ReplaceAllString(line, "#"))
+			lines = append(lines, regexp.MustCompile(`([0-9.]+(ms|[hms])?)+( requests?)?`).ReplaceAllString(line, "#"))
 		}
 	}
 	return lines
