@@ -1,10 +1,12 @@
 package clients
 
 import (
+	"context"
 	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 )
 
 // asksNobody are the commands of a recipe that need no running abide, no site and no crawler.
@@ -62,7 +64,11 @@ func (q *quickStart) offline(script string) bool {
 // succeeds runs a block, which must not warn of anything.
 func (q *quickStart) succeeds(script string) {
 	q.t.Helper()
-	cmd := exec.CommandContext(q.t.Context(), "sh", "-ec", script)
+	ctx, cancel := context.WithTimeout(q.t.Context(), abideTime)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-ec", script)
+	together(cmd)
+	cmd.WaitDelay = 5 * time.Second
 	cmd.Dir, cmd.Env = q.dir, q.env
 	out, err := cmd.CombinedOutput()
 	if err != nil || strings.Contains(string(out), "warning") {
