@@ -21,6 +21,7 @@ type Line struct {
 	Origin   string         // scheme, host and port: "https://api.example.com:443"
 	Path     string         // escaped, without the query
 	Secret   *redact.Finder // what must not appear in the path; nil: nothing is known
+	Own      string         // the client's own Authorization, which must not either; "": there is none
 	Site     string
 	Status   int // of the client's response; 499: the client left before
 	Took     time.Duration
@@ -39,8 +40,19 @@ const redacted = "[redacted]"
 // url is the address that was asked for, without what looks like a secret.
 func (l *Line) url() string {
 	path, _ := l.Secret.Text(l.Path, redacted)
+	if len(l.Own) >= leastOwn {
+		_, credential, _ := strings.Cut(l.Own, " ") // behind the scheme, such as Bearer
+		if len(credential) < leastOwn {
+			credential = l.Own
+		}
+		path, _ = redact.New(credential).Text(path, redacted)
+	}
 	return l.Origin + redact.Path(path, redacted)
 }
+
+// leastOwn is the least length of a credential that is looked for in paths. Shorter ones are in
+// many words.
+const leastOwn = 6
 
 // ms is a time in milliseconds, to the microsecond.
 func ms(d time.Duration) float64 { return math.Round(float64(d)/1e3) / 1e3 }

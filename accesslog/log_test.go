@@ -69,8 +69,10 @@ func TestALineIsOneLineWhateverItSays(t *testing.T) {
 func TestNoSecretIsInALine(t *testing.T) {
 	one := lineOf("/bot123456:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw/getMe/short-secret")
 	one.Secret = redact.New("short-secret")
+	one.Own = "Bearer getMeToo"
+	one.Path += "/getMeToo"
 	for _, text := range []string{string(one.json()), string(one.text())} {
-		if strings.Contains(text, "AAHdq") || strings.Contains(text, "short-secret") || !strings.Contains(text, "/[redacted]/getMe/[redacted]") {
+		if strings.Contains(text, "AAHdq") || strings.Contains(text, "short-secret") || !strings.Contains(text, "/[redacted]/getMe/[redacted]/[redacted]") || strings.Contains(text, "getMeToo") {
 			t.Error(text)
 		}
 	}
