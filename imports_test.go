@@ -12,7 +12,7 @@ const module = "github.com/abide-proxy/abide/"
 // allowed is which packages of ours each one may import. A package that is not
 // here is a new direction of import, which somebody has to decide on.
 var allowed = map[string][]string{
-	"cmd/abide": {"accesslog", "proxy", "dispatch", "history", "chart", "advice", "activity", "knowledge", "admin", "status", "plan", "policy", "ca", "metrics", "learn", "tokens", "shard", "store", "top", "jobs/backfill", "jobs/collect", "jobs/export", "jobs/output", "jobs/send", "jobs/units"},
+	"cmd/abide": {"accesslog", "proxy", "dispatch", "history", "chart", "advice", "activity", "knowledge", "admin", "status", "plan", "policy", "ca", "metrics", "learn", "tokens", "samples", "shard", "store", "top", "jobs/backfill", "jobs/collect", "jobs/export", "jobs/output", "jobs/send", "jobs/units"},
 	"accesslog": {"redact"},
 	"activity":  {"queue", "signal", "status"},
 	"forecast":  {"limit"},
@@ -68,7 +68,9 @@ var allowed = map[string][]string{
 	"limit":               {},
 	"signal":              {},
 	"status":              {},
-	"admin":               {"admin/openapi", "status", "policy", "ca", "metrics", "throttle"},
+	"admin":               {"admin/openapi", "page", "samples", "status", "policy", "ca", "metrics", "throttle"},
+	"page":                {"samples", "status"},
+	"samples":             {"metrics", "status"},
 	"admin/openapi":       {},
 	"throttle":            {},
 	"top":                 {"status"},
@@ -105,6 +107,7 @@ var only = map[string][]string{
 	"github.com/rivo/tview":                                   {"top"},
 	"github.com/gdamore/tcell/v2":                             {"top"},
 	"github.com/rivo/uniseg":                                  {"top"},
+	"github.com/chromedp/chromedp":                            {"admin"}, // for tests
 	"github.com/summerwind/h2spec":                            {},
 	"github.com/abide-proxy/abide/tools":                      {},
 	"net/http/httputil":                                       {},
@@ -124,6 +127,7 @@ var never = map[string][]string{
 	"store":        {"net/http", "github.com/sirupsen/logrus", "github.com/elazarl/goproxy"},
 	"redact":       {"net", "net/http", "os", "github.com/sirupsen/logrus", "github.com/elazarl/goproxy"},
 	"knowledge":    {"net", "net/http", "os", "github.com/sirupsen/logrus", "github.com/elazarl/goproxy"},
+	"page":         {"net", "net/http", "os", "sync", "github.com/sirupsen/logrus", "github.com/elazarl/goproxy"},
 	"limit":        {"net", "net/http", "os", "sync", "github.com/sirupsen/logrus", "github.com/elazarl/goproxy"},
 }
 

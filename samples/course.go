@@ -1,0 +1,80 @@
+package samples
+
+import "time"
+
+// Counters are what was counted of a site since the start.
+type Counters struct{ Requests, In, Out uint64 }
+
+func (c *Counters) add(other Counters) {
+	c.Requests, c.In, c.Out = c.Requests+other.Requests, c.In+other.In, c.Out+other.Out
+}
+
+// since is what was counted after earlier counters. Counters that fell began anew.
+func (c Counters) since(earlier Counters) Counters {
+	return Counters{risen(c.Requests, earlier.Requests), risen(c.In, earlier.In), risen(c.Out, earlier.Out)}
+}
+
+func risen(now, before uint64) uint64 {
+	if now < before {
+		return now
+	}
+	return now - before
+}
+
+// Rate is something per second.
+type Rate struct{ Requests, In, Out float64 }
+
+// Course is how a site went: Now is the rate of the last seconds, the other two have the rate
+// of each step that is over, oldest first. They are nil where there was nothing.
+type Course struct {
+	Now             Rate
+	Requests, Bytes []float32 // per second
+}
+
+// rateOver is how many samples the present rate is about.
+const rateOver = 5
+
+// course is what is kept of a site. The zero value is empty.
+type course struct {
+	began    bool
+	last     Counters
+	end      time.Time          // of last
+	counted  [rateOver]Counters // each since the sample before
+	took     [rateOver]time.Duration
+	next     int // in counted and took
+	requests series
+	bytes    series
+}
+
+// add adds a sample. The first says where counting begins.
+func (c *course) add(now time.Time, counters Counters) {
+	if c.began {
+		more := counters.since(c.last)
+		c.counted[c.next], c.took[c.next] = more, now.Sub(c.end)
+		c.next = (c.next + 1) % rateOver
+		c.requests.more(now, float32(more.Requests))
+		c.bytes.more(now, float32(more.In+more.Out))
+	}
+	c.began, c.last, c.end = true, counters, now
+}
+
+// read is the course until now.
+func (c *course) read(now time.Time) Course {
+	perSecond, over := 1/float32(Step.Seconds()), now.Add(-Step)
+	return Course{Now: c.rate(now), Requests: c.requests.read(over, perSecond), Bytes: c.bytes.read(over, perSecond)}
+}
+
+// rate is the rate of the last samples, zero where they are long past.
+func (c *course) rate(now time.Time) (r Rate) {
+	var sum Counters
+	var took time.Duration
+	for i := range c.counted {
+		sum.add(c.counted[i])
+		took += c.took[i]
+	}
+	if took <= 0 || now.Sub(c.end) > Step {
+		return r
+	}
+	seconds := took.Seconds()
+	return Rate{float64(sum.Requests) / seconds, float64(sum.In) / seconds, float64(sum.Out) / seconds}
+}
