@@ -9,6 +9,7 @@
 # make kills    a thousand times kill -9, with a daily quota and of a backfill
 # make jobs     units and records a second of SQLite and PostgreSQL, beside raw inserts; writes bench/JOBS.txt
 # make records  memory of ten million records in a backfill and in exports
+# make screenshots  pictures of the page, of a crawl of 12 minutes; writes docs/page.png and docs/page-dark.png
 # make fuzz     every fuzz target for FUZZTIME
 # make cover    coverage of the tests, in cover.out
 # make image    the container image
@@ -112,6 +113,12 @@ jobs: toolchain
 .PHONY: records
 records: toolchain
 	ABIDE_RECORDS=10000000 go test ./cmd/abide -run TestMemoryDoesNotGrow -count=1 -v -timeout 60m
+
+# Pictures of the page, for the README.
+.PHONY: screenshots
+screenshots: toolchain
+	@scripts/setup
+	go run ./bench/screenshots
 
 .PHONY: fuzz
 fuzz: toolchain

@@ -43,12 +43,14 @@ import (
 
 	"github.com/abide-proxy/abide/ca"
 	"github.com/abide-proxy/abide/metrics"
+	"github.com/abide-proxy/abide/page"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/samples"
 	"github.com/abide-proxy/abide/status"
 )
 
 // Options are what there is to show and who is asked. All but CA, Listen, EnvCommand,
-// Version, Started and Log are needed.
+// Samples, Version, Started and Log are needed.
 type Options struct {
 	Policy  func() *policy.Policy // the policy in force
 	CA      *ca.CA
@@ -61,9 +63,11 @@ type Options struct {
 	// EnvCommand is the command that prints what sets up a shell of this machine: the
 	// proxy and files of certificates. "" where no such files are kept.
 	EnvCommand string
-	Version    string
-	Started    time.Time
-	Log        *logrus.Logger
+	// Samples has what the page draws of the last minutes; nil: only while the page is read.
+	Samples *samples.Recorder
+	Version string
+	Started time.Time
+	Log     *logrus.Logger
 }
 
 // Proxy is what the API asks of the proxy. If you add an endpoint, add here what it asks, a
@@ -111,11 +115,15 @@ func endpoints(o *Options) []endpoint {
 		about:  status.Process{Version: o.Version, Started: o.Started, Listen: o.Listen},
 		policy: o.Policy, ca: o.CA, metrics: o.Metrics, limits: limits, proxy: o.Proxy, process: o.Process,
 	}
-	page := &page{overview, o.Proxy, o.Proxy, o.Proxy, o.Process, o.Process, o.EnvCommand}
+	pages := newPages(o, overview, sites)
+	events := &events{facts: pages.facts, policy: o.Policy, log: o.Log}
 	tokens, permits, jobs, pauses := tokens{o.Proxy}, &permits{o.Proxy, o.Log}, jobs{o.Process}, pauses{o.Proxy}
 	return []endpoint{
-		{"GET /{$}", page.show},
-		{"GET /style.css", style},
+		{"GET /{$}", pages.show},
+		{"GET /style.css", file("text/css; charset=utf-8", page.Style)},
+		{"GET /page.js", file("text/javascript; charset=utf-8", page.Script)},
+		{"GET /icon.svg", file("image/svg+xml", page.Icon)},
+		{"GET /api/v1/events", events.stream},
 		{"GET /metrics", o.Metrics.Handler().ServeHTTP},
 		{"GET /api/v1/status", overview.answer},
 		{"GET /api/v1/openapi.json", newAPIDocument(o.Version).answer},
@@ -125,7 +133,7 @@ func endpoints(o *Options) []endpoint {
 		{"GET /api/v1/tokens/{pool}", tokens.pool},
 		{"POST /api/v1/tokens/{pool}/{label}/disable", tokens.disable},
 		{"POST /api/v1/tokens/{pool}/{label}/enable", tokens.enable},
-		{"POST /tokens", tokens.button},
+		{"POST /tokens", forPeople(tokens.button)},
 		{"POST /api/v1/reload", about(reloader(o.Process), reload)},
 		{"GET /api/v1/sites", sites.list},
 		{"GET /api/v1/sites/{site}", sites.one},
@@ -134,7 +142,8 @@ func endpoints(o *Options) []endpoint {
 		{"DELETE /api/v1/sites/{site}/limits", limits.clear},
 		{"POST /api/v1/sites/{site}/pause", pauses.pause},
 		{"POST /api/v1/sites/{site}/resume", pauses.resume},
-		{"POST /sites", pauses.button},
+		{"POST /sites", forPeople(pauses.button)},
+		{"POST /limits", forPeople(limits.button)},
 		{"POST /api/v1/permits", permits.ask},
 		{"POST /api/v1/permits/settle", permits.settleAll},
 		{"POST /api/v1/permits/{id}", permits.settle},

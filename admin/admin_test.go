@@ -162,6 +162,9 @@ var open = []string{"/healthz", "/readyz", "/ca.pem", "/bundle.pem", "/bundle.jk
 var routes = []struct{ method, path string }{
 	{"GET", "/"},
 	{"GET", "/style.css"},
+	{"GET", "/page.js"},
+	{"GET", "/icon.svg"},
+	{"GET", "/api/v1/events?count=1"},
 	{"GET", "/metrics"},
 	{"GET", "/api/v1/status"},
 	{"GET", "/api/v1/holds"},
@@ -173,6 +176,7 @@ var routes = []struct{ method, path string }{
 	{"POST", "/api/v1/tokens/twitter/news%2F1/enable"},
 	{"POST", "/tokens"},
 	{"POST", "/sites"},
+	{"POST", "/limits"},
 	{"POST", "/api/v1/sites/api.test/pause"},
 	{"POST", "/api/v1/sites/api.test/resume"},
 	{"POST", "/api/v1/reload"},

@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -101,60 +99,3 @@ func moment(text string, now time.Time) (time.Time, error) {
 	}
 	return now.Add(-back).UTC(), nil
 }
-
-// course is what the page shows of a site's last hours.
-type course struct {
-	Site         string
-	In, Out, Sum uint64
-	Bars         string // one for each hour, of what went both ways
-}
-
-// hours is how many of them the page shows.
-const hoursShown = 24
-
-// bars are eight heights, and nothing at all.
-var bars = []rune("·▁▂▃▄▅▆▇█")
-
-// courses are the sites with the most bytes in the last hours.
-func courses(list []status.Traffic, now time.Time) []course {
-	first := now.Truncate(time.Hour).Add(-(hoursShown - 1) * time.Hour)
-	type hourly struct {
-		course
-		by [hoursShown]uint64
-	}
-	sites := map[string]*hourly{}
-	for _, one := range list {
-		hour := int(one.Start.Sub(first) / time.Hour)
-		if one.Start.Before(first) || hour >= hoursShown {
-			continue
-		}
-		if sites[one.Site] == nil {
-			sites[one.Site] = &hourly{course: course{Site: one.Site}}
-		}
-		in, out := uint64(max(one.In, 0)), uint64(max(one.Out, 0))
-		s := sites[one.Site]
-		s.In, s.Out, s.Sum = s.In+in, s.Out+out, s.Sum+in+out
-		s.by[hour] += in + out
-	}
-	all := slices.SortedFunc(maps.Values(sites), func(a, b *hourly) int {
-		return cmp.Or(cmp.Compare(b.Sum, a.Sum), cmp.Compare(a.Site, b.Site))
-	})
-	shown := make([]course, 0, maxCourses)
-	for _, one := range all[:min(len(all), maxCourses)] {
-		var text strings.Builder
-		most := slices.Max(one.by[:])
-		for _, n := range one.by {
-			height := 0
-			if n > 0 {
-				height = 1 + int(float64(n)/float64(most)*float64(len(bars)-2))
-			}
-			text.WriteRune(bars[min(height, len(bars)-1)])
-		}
-		one.Bars = text.String()
-		shown = append(shown, one.course)
-	}
-	return shown
-}
-
-// maxCourses is how many sites the page shows the last hours of.
-const maxCourses = 20

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/status"
@@ -79,36 +78,5 @@ func TestTrafficIsListedUpToABound(t *testing.T) {
 	list := status.TrafficList{Traffic: make([]status.Traffic, status.MaxTraffic+1)}
 	if list.Normalize(); len(list.Traffic) != status.MaxTraffic || !list.More {
 		t.Errorf("%d, %v", len(list.Traffic), list.More)
-	}
-}
-
-func TestTheLastHoursAreBars(t *testing.T) {
-	hour := func(site string, ago int, in, out int64) status.Traffic {
-		return status.Traffic{Site: site, Start: midday.Add(-time.Duration(ago) * time.Hour), In: in, Out: out}
-	}
-	list := []status.Traffic{
-		hour("a.test", 0, 1000, 0), hour("a.test", 1, 500, 0), hour("a.test", 23, 1, 0), hour("a.test", 24, 1<<60, 0), hour("a.test", -1, 1<<60, 0),
-		hour("b.test", 2, 10, 5000), hour("b.test", 3, -5, 0), hour("silent.test", 2, 0, 0),
-	}
-	got := courses(list, midday.Add(30*time.Minute))
-	want := []course{
-		{"b.test", 10, 5000, 5010, strings.Repeat("·", 21) + "█··"},
-		{"a.test", 1501, 0, 1501, "▁" + strings.Repeat("·", 21) + "▄█"},
-		{"silent.test", 0, 0, 0, strings.Repeat("·", 24)},
-	}
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("%v\nwant %v", got, want)
-	}
-	for i := range 3 * maxCourses {
-		list = append(list, hour(fmt.Sprint(i, ".test"), i%24, int64(i)<<50, 1))
-	}
-	got = courses(list, midday)
-	if len(got) != maxCourses || got[0].Site != "59.test" {
-		t.Errorf("%d: %+v", len(got), got[0])
-	}
-	for _, one := range got {
-		if utf8.RuneCountInString(one.Bars) != hoursShown {
-			t.Errorf("%+v", one)
-		}
 	}
 }

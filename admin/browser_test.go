@@ -26,12 +26,12 @@ import (
 // chromium runs a real browser once and gives what it printed.
 func chromium(t *testing.T, arguments ...string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "chromium", append([]string{
 		"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-proxy-server",
-		"--virtual-time-budget=2000", "--user-data-dir=" + t.TempDir(),
+		"--timeout=2000", "--user-data-dir=" + t.TempDir(),
 	}, arguments...)...)
 	cmd.WaitDelay = 5 * time.Second
 	out, err := cmd.Output()

@@ -79,11 +79,65 @@ func (l *limits) clear(w http.ResponseWriter, r *http.Request) {
 // be one.
 func named(w http.ResponseWriter, r *http.Request) (string, bool) {
 	site := r.PathValue("site")
-	if site == "" || len(site) > maxSite || !utf8.ValidString(site) || strings.ContainsFunc(site, func(c rune) bool { return status.Printable(c) != c }) {
+	if !isSite(site) {
 		refuse(w, http.StatusNotFound, "there can be no site of that name")
 		return "", false
 	}
 	return site, true
+}
+
+// isSite tells whether a site can have a name.
+func isSite(name string) bool {
+	return name != "" && len(name) <= maxSite && utf8.ValidString(name) && !strings.ContainsFunc(name, func(c rune) bool { return status.Printable(c) != c })
+}
+
+// button sets or clears the limits of a site for the page, which is then shown again.
+func (l *limits) button(w http.ResponseWriter, r *http.Request) {
+	if !readForm(w, r) {
+		return
+	}
+	site := r.PostForm.Get("site")
+	if !isSite(site) {
+		refuse(w, http.StatusNotFound, "there can be no site of that name")
+		return
+	}
+	var err error
+	switch r.PostForm.Get("do") {
+	case "set":
+		err = l.proxy.SetLimits(r.Context(), site, []byte(r.PostForm.Get("limits")))
+	case "clear":
+		_, err = l.proxy.ClearLimits(r.Context(), site) // where none was set there is nothing to clear
+	default:
+		refuse(w, http.StatusBadRequest, "do must be set or clear")
+		return
+	}
+	if err != nil {
+		refuseLimits(w, err)
+		return
+	}
+	http.Redirect(w, r, siteURL(site), http.StatusSeeOther)
+}
+
+// text is the limits of a site as they may be written, a line for each.
+func (l *limits) text(site string) (text string, set bool) {
+	limits, set := l.of(site)
+	written, err := policy.FormatLimits(limits)
+	var says struct{ Limits []json.RawMessage }
+	if err == nil {
+		err = json.Unmarshal(written, &says)
+	}
+	if err != nil {
+		panic(fmt.Errorf("writing the limits of a site: %w", err))
+	}
+	if len(says.Limits) == 0 {
+		return "limits: []\n", set
+	}
+	var b strings.Builder
+	b.WriteString("limits:\n")
+	for _, one := range says.Limits {
+		fmt.Fprintf(&b, "- %s\n", one)
+	}
+	return b.String(), set
 }
 
 // answer says which limits hold for a site.

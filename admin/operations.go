@@ -9,6 +9,7 @@ import (
 // Kinds of answers that are not JSON.
 const (
 	kindText    = "text/plain; charset=utf-8"
+	kindEvents  = "text/event-stream"
 	kindMetrics = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 )
 
@@ -55,6 +56,14 @@ func operations(s *openapi.Schemas) []openapi.Operation {
 	all := []openapi.Operation{
 		{Route: "GET /api/v1/status", Tag: "process", Says: "How the process is.", Answer: status.Process{}},
 		{Route: "GET /api/v1/openapi.json", Tag: "process", Says: "This document.", Answer: openapi.Schema{"type": "object"}},
+		{
+			Route: "GET /api/v1/events", Tag: "process", Says: "What changes, as server-sent events: each second one of the type now, whose data is a Live, and one of the type part for each part of the page that has changed.",
+			Answer: "", Kind: kindEvents, Refuses: openapi.Refuse(400, 503),
+			Query: []openapi.Parameter{
+				{Name: "site", Says: "Of the page, the sites whose names have this.", Example: "api.example.com"},
+				{Name: "count", Says: "After how many seconds the answer ends; never if it is left out.", Example: 1},
+			},
+		},
 		{Route: "GET /metrics", Tag: "process", Says: "Metrics for Prometheus.", Answer: "", Kind: kindMetrics},
 		{Route: "POST /api/v1/reload", Tag: "process", Says: "Reads the configuration again, and says what has changed.", Answer: status.Reloaded{}, Refuses: openapi.Refuse(400, 413, 415, 422, 501)},
 		{

@@ -1,128 +1,113 @@
 package admin
 
 import (
-	"bytes"
-	_ "embed"
-	"fmt"
-	"html/template"
+	"context"
 	"net"
 	"net/http"
 	"net/netip"
 	"strings"
 	"time"
 
+	"github.com/abide-proxy/abide/page"
+	"github.com/abide-proxy/abide/samples"
 	"github.com/abide-proxy/abide/status"
 )
 
-//go:embed page.html
-var pageText string
-
-//go:embed style.css
-var styleText []byte
-
-var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
-	"size": status.Size, "count": status.Count,
-	"number": func(n int) string { return status.Count(uint64(n)) },
-	"tone":   func(state string) string { return tones[state] },
-	"now":    time.Now,
-	"in":     func(at time.Time) string { return status.In(at, time.Now()) },
-	"ahead":  func(at time.Time) string { return status.Ahead(at, time.Now()) },
-	"ago":    func(at time.Time) string { return status.Ago(at, time.Now()) },
-
-	"firstTokens": first[status.Token], "firstLimits": first[status.Announced], "scarce": scarce,
-	"minus":      func(a, b int) int { return a - b },
-	"hundredths": func(part float64) int { return int(100 * part) },
-}).Parse(pageText))
-
-// pageView is what the page shows.
-type pageView struct {
-	status.Process
-	Up     string
-	Proxy  string         // URL for clients
-	Open   string         // URL where all https is opened, "" for none
-	Setup  string         // command whose output sets up a shell, "" for none
-	Tokens *status.Tokens // nil where nobody knows of any
-	Now    time.Time
-
-	Pauses    map[string]status.Pause // by site
-	Limits    *limitsView             // nil where none are written
-	Forecasts []status.Forecast
-	Jobs      []status.Job
-	Bandwidth *bandwidthView // nil where nothing is recorded
-}
-
-// Fleet tells whether other instances keep budgets with this one, or could.
-func (s pageView) Fleet() bool {
-	return s.Store != nil && (s.Store.Kind == status.StoreShared || s.Store.Count > 1)
-}
-
-// Others is the heading of the instances that use the store.
-func (s pageView) Others() string {
-	if s.Store.Kind == status.StoreShared {
-		return "Fleet"
-	}
-	return "Processes"
-}
-
-// Told is how what keeps budgets is.
-func (s pageView) Told() string {
-	text := s.Store.Sentence(s.Now)
-	return strings.ToUpper(text[:1]) + text[1:]
-}
-
-// LimitedBy is what most of a site's requests wait for, "" if none does.
-func (s pageView) LimitedBy(site string) string {
-	if s.Waiting == nil {
-		return ""
-	}
-	return s.Waiting.Most[site]
-}
-
-// IsPaused tells whether the operator has paused a site.
-func (s pageView) IsPaused(site string) bool {
-	_, paused := s.Pauses[site]
-	return paused
-}
-
-// page shows people how the process is.
-type page struct {
+// pages show people how the process is.
+type pages struct {
 	overview   *overview
+	sites      *sites
 	tokens     tokenPools
-	pauses     pauser
 	forecasts  forecaster
-	past       recorder
-	jobs       jobKeeper
+	process    pageProcess
+	samples    *samples.Recorder
 	envCommand string
+
+	past   cached[page.Past]
+	advice cached[[]status.Advice]
+	jobs   cached[[]status.Job]
+	store  cached[status.Store]
 }
 
-// show is the status for people: no script, so it works in any browser and
-// nothing that a client named can run.
-func (p *page) show(w http.ResponseWriter, r *http.Request) {
+// pageProcess is what the page asks of the process.
+type pageProcess interface {
+	recorder
+	adviser
+	jobKeeper
+	Store(ctx context.Context) status.Store
+}
+
+// newPages are pages about a process.
+func newPages(o *Options, v *overview, s *sites) *pages {
+	p := &pages{overview: v, sites: s, tokens: o.Proxy, forecasts: o.Proxy, process: o.Process, samples: o.Samples, envCommand: o.EnvCommand}
+	p.past.kept, p.advice.kept, p.jobs.kept, p.store.kept = 30*time.Second, 10*time.Second, 2*time.Second, 2*time.Second
+	if p.samples == nil {
+		p.samples = samples.New(samples.Sources{
+			Sites: o.Metrics.Sites, Tokens: func() status.Tokens { return o.Proxy.Tokens() },
+			Waiting: func() int { return len(o.Proxy.Holds("", status.MaxHolds)) },
+		})
+	}
+	return p
+}
+
+// facts are what the page shows. What is looked up elsewhere is new where isNew, else it may be
+// some seconds old.
+func (p *pages) facts(ctx context.Context, now time.Time, isNew bool) *page.Facts {
+	ctx, cancel := context.WithTimeout(ctx, pagePatience)
+	defer cancel()
+	p.samples.Take(now)
+	holds := p.sites.proxy.Holds("", status.MaxHolds+1)
+	store := p.store.get(now, isNew, func() status.Store { return p.process.Store(ctx) })
+	f := &page.Facts{
+		Process: p.overview.now(holds, store), Setup: p.envCommand, Holds: holds,
+		Tokens: p.tokens.Tokens().Normalize(), Pauses: p.sites.pauses.Pauses(),
+		Forecasts: status.NormalizeForecasts(p.forecasts.Forecast("", 0), now), Samples: p.samples.Snapshot(now),
+	}
+	for _, one := range p.sites.used("", holds[:min(len(holds), status.MaxHolds)]) {
+		f.Known = append(f.Known, *one)
+	}
+	f.Past = p.past.get(now, isNew, func() page.Past { return pastOf(ctx, p.process, now) })
+	f.Advice = p.advice.get(now, isNew, func() []status.Advice { return p.process.Advice(now).Advice })
+	f.Jobs = p.jobs.get(now, isNew, func() []status.Job { return p.process.Jobs(ctx) })
+	return f
+}
+
+// show is the page. It works without its script, and nothing that a client named can run.
+func (p *pages) show(w http.ResponseWriter, r *http.Request) {
 	now := time.Now()
-	s := pageView{Process: p.overview.now(r.Context()), Now: now, Up: now.Sub(p.overview.about.Started).Truncate(time.Second).String()}
-	s.Proxy = proxyURL(s.Listen, r.Host, len(p.overview.policy().Access.Clients) > 0)
-	s.Setup = p.envCommand
-	if s.ListenOpen != "" {
-		s.Open = proxyURL(s.ListenOpen, r.Host, len(p.overview.policy().Access.Clients) > 0)
-	}
-	if tokens := p.tokens.Tokens().Normalize(); len(tokens.Pools)+len(tokens.Limits) > 0 {
-		s.Tokens = &tokens
-	}
-	forecasts := status.NormalizeForecasts(p.forecasts.Forecast("", 0), now)
-	s.Limits, s.Forecasts = p.limitsView(forecasts, now), longForecasts(forecasts)
-	s.Jobs, s.Pauses = p.jobs.Jobs(r.Context()), p.pauses.Pauses()
-	s.Bandwidth = p.bandwidthView(r.Context(), now)
-	var b bytes.Buffer
-	if err := pageTemplate.Execute(&b, s); err != nil {
-		panic(fmt.Errorf("making the page: %w", err))
+	f := p.facts(r.Context(), now, true)
+	site := r.URL.Query().Get("site")
+	f.Filter = strings.ToValidUTF8(site[:min(len(site), maxSite)], "")
+	f.Chosen = p.chosen(f)
+	secret := len(p.overview.policy().Access.Clients) > 0
+	f.Proxy = proxyURL(f.Listen, r.Host, secret)
+	if f.ListenOpen != "" {
+		f.Open = proxyURL(f.ListenOpen, r.Host, secret)
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write(b.Bytes())
+	if err := page.Render(w, f, now); err != nil {
+		panic(err)
+	}
 }
 
-func style(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/css; charset=utf-8")
-	_, _ = w.Write(styleText)
+// chosen is the site that the filter names, nil where nothing is known of such a site.
+func (p *pages) chosen(f *page.Facts) *page.Chosen {
+	for i := range f.Known {
+		one := &f.Known[i]
+		if one.Name == f.Filter && isSite(one.Name) {
+			text, set := p.sites.limits.text(one.Name)
+			return &page.Chosen{Site: one.Name, Limits: text, Set: set, Paused: one.Paused}
+		}
+	}
+	return nil
+}
+
+// file answers with a file of the page.
+func file(kind string, text []byte) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", kind)
+		_, _ = w.Write(text)
+	}
 }
 
 // proxyURL is where clients find the proxy. One that listens on every address is

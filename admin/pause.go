@@ -1,8 +1,10 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/abide-proxy/abide/policy"
@@ -91,14 +93,15 @@ func (p pauses) button(w http.ResponseWriter, r *http.Request) {
 	site, done := r.PostForm.Get("site"), false
 	switch r.PostForm.Get("do") {
 	case "pause":
-		done = p.begin(w, r, site, pauseAsk{Reason: "with the button on the page"})
+		reason := cmp.Or(strings.TrimSpace(r.PostForm.Get("reason")), "with the button on the page")
+		done = p.begin(w, r, site, pauseAsk{Reason: reason, For: strings.TrimSpace(r.PostForm.Get("for"))})
 	case "resume":
 		done = p.end(w, r, site)
 	default:
 		refuse(w, http.StatusBadRequest, "do must be pause or resume")
 	}
 	if done {
-		http.Redirect(w, r, "/#sites", http.StatusSeeOther)
+		http.Redirect(w, r, backTo(r, site), http.StatusSeeOther)
 	}
 }
 

@@ -1,9 +1,12 @@
 package admin
 
 import (
+	"context"
 	"io"
 	"log"
+	"net"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -17,9 +20,10 @@ const (
 	maxHeader     = 64 << 10
 )
 
-// Server serves a handler of New with every timeout set.
+// Server serves a handler of New with every timeout set. Its Shutdown ends streams of events.
 func Server(handler http.Handler) *http.Server {
-	return &http.Server{
+	ending := make(chan struct{})
+	server := &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,
@@ -31,5 +35,21 @@ func Server(handler http.Handler) *http.Server {
 		// What it would say are strangers' malformed requests; panics are logged
 		// by the handler itself.
 		ErrorLog: log.New(io.Discard, "", 0),
+		BaseContext: func(net.Listener) context.Context {
+			return context.WithValue(context.Background(), endingKey{}, ending)
+		},
 	}
+	server.RegisterOnShutdown(sync.OnceFunc(func() { close(ending) }))
+	return server
+}
+
+// endingKey is the key of a channel in the contexts of requests. It is closed when the server
+// shuts down.
+type endingKey struct{}
+
+// endingOf is closed when the server of a request shuts down. It is nil, which never ends, for
+// another server than that of Server.
+func endingOf(r *http.Request) <-chan struct{} {
+	ending, _ := r.Context().Value(endingKey{}).(chan struct{})
+	return ending
 }

@@ -93,6 +93,17 @@ func (s *sites) one(w http.ResponseWriter, r *http.Request) {
 // now are the sites of which anything is known, or the one of a name. Without recorded traffic
 // the state file is not read.
 func (s *sites) now(ctx context.Context, name string, recorded bool) map[string]*status.Site {
+	all := s.used(name, s.proxy.Holds(name, status.MaxHolds))
+	s.addKnown(name, all)
+	if recorded {
+		s.addRecorded(ctx, name, all)
+	}
+	return all
+}
+
+// used are the sites that were used since the start, or of which something was set at run time,
+// with the requests that wait; or the one of a name.
+func (s *sites) used(name string, holds []status.Hold) map[string]*status.Site {
 	all := map[string]*status.Site{}
 	at := func(site string) *status.Site {
 		if name != "" && site != name {
@@ -118,7 +129,6 @@ func (s *sites) now(ctx context.Context, name string, recorded bool) map[string]
 	for site, pause := range s.pauses.Pauses() {
 		at(site).Paused = &pause
 	}
-	holds := s.proxy.Holds(name, status.MaxHolds)
 	for _, one := range holds {
 		known := at(one.Site)
 		known.Held, known.LongestWait = known.Held+1, max(known.LongestWait, one.Waited)
@@ -136,10 +146,6 @@ func (s *sites) now(ctx context.Context, name string, recorded bool) map[string]
 			known.Breaker = one.State
 		}
 		known.Breakers = append(known.Breakers, one)
-	}
-	s.addKnown(name, all)
-	if recorded {
-		s.addRecorded(ctx, name, all)
 	}
 	return all
 }

@@ -30,10 +30,12 @@ type overview struct {
 }
 
 // answer tells how the process is.
-func (v *overview) answer(w http.ResponseWriter, r *http.Request) { answerJSON(w, v.now(r.Context())) }
+func (v *overview) answer(w http.ResponseWriter, r *http.Request) {
+	answerJSON(w, v.now(v.proxy.Holds("", status.MaxHolds+1), v.process.Store(r.Context())))
+}
 
-// now is how the process is.
-func (v *overview) now(ctx context.Context) status.Process {
+// now is how the process is, with the requests that wait and what keeps budgets.
+func (v *overview) now(holds []status.Hold, store status.Store) status.Process {
 	p, checks := v.policy(), v.process.Ready()
 	if checks == nil {
 		checks = []status.Check{}
@@ -44,7 +46,7 @@ func (v *overview) now(ctx context.Context) status.Process {
 		Ready: ready(checks), Checks: checks,
 		Listen: cmp.Or(v.about.Listen, p.Listen), ListenOpen: p.Open.Listen, Admin: p.Admin.Listen,
 		Breakers: status.NotClosed(v.proxy.Breakers()), Adaptive: status.AdaptiveOf(v.limits.now("")),
-		Waiting: status.SumWaits(v.proxy.Holds("", status.MaxHolds+1), time.Now()), Reload: v.process.Refused(),
+		Waiting: status.SumWaits(holds, time.Now()), Reload: v.process.Refused(),
 	}
 	if v.ca != nil {
 		about := v.ca.About()
@@ -52,7 +54,7 @@ func (v *overview) now(ctx context.Context) status.Process {
 	}
 	clients, tunnels := v.metrics.Open()
 	s.Connections = &status.Connections{Clients: clients, Tunnels: tunnels}
-	if store := v.process.Store(ctx); store.Kind != "" && store.Kind != status.StoreNone {
+	if store.Kind != "" && store.Kind != status.StoreNone {
 		store = store.Normalize()
 		s.Store = &store
 	}

@@ -32,15 +32,15 @@ func TestTheStatusTellsOfTheStore(t *testing.T) {
 	if is.Members[0].ID != "2" {
 		t.Error("the list of somebody else was changed")
 	}
-	if r := b.get("/"); !strings.Contains(r.body, "<h2>Fleet</h2>") {
+	if r := b.get("/"); !strings.Contains(r.body, ">Fleet</h2>") {
 		t.Error(r.body)
 	}
 	is.Kind = "local"
-	if r := b.get("/"); !strings.Contains(r.body, "<h2>Processes</h2>") || !strings.Contains(r.body, "2 processes use them together") {
+	if r := b.get("/"); !strings.Contains(r.body, ">Processes</h2>") || !strings.Contains(r.body, "2 processes use them together") {
 		t.Error(r.body)
 	}
 	is.Members = is.Members[:1]
-	if r := b.get("/"); strings.Contains(r.body, "<h2>Processes</h2>") {
+	if r := b.get("/"); strings.Contains(r.body, ">Processes</h2>") {
 		t.Error(r.body)
 	}
 	is = status.Store{Kind: "none"}

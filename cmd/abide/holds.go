@@ -30,3 +30,11 @@ func blockedTimes(since []dispatch.Blocked) []metrics.BlockedTime {
 	}
 	return list
 }
+
+// waiting is how many requests wait.
+func (a *program) waiting() (n int) {
+	for _, one := range a.proxy.HeldCounts() {
+		n += one
+	}
+	return n
+}

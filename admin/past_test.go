@@ -40,7 +40,7 @@ func withEverything(p *policy.Policy, o *given) {
 	}
 	o.Bandwidth = func(_ context.Context, _ string, since, _ time.Time, step time.Duration) ([]status.Traffic, error) {
 		var list []status.Traffic
-		for i := range hoursShown {
+		for i := range 24 {
 			list = append(list, status.Traffic{Site: "api.example.com", Start: since.Add(time.Duration(i) * step), In: int64(i*i) * 1e6, Out: 1000, Requests: 5})
 		}
 		return append(list, status.Traffic{Site: "b.example.com:8443", Start: since.Add(5 * step), In: 5e6}, status.Traffic{Site: hostile[1], Start: since, In: 1}), nil
@@ -58,14 +58,13 @@ func TestThePageShowsLimitsQuotasTheFleetAndThePast(t *testing.T) {
 	b := newBed(t, withEverything)
 	r := b.get("/")
 	for _, want := range []string{
-		`<tr><th scope="row">api.example.com</th><td>75 requests per 15m by token of news-1</td><td>0 of 75</td><td></td></tr>`,
-		`<tr><th scope="row">api.example.com</th><td>10000 requests per month <small>shared</small></td><td>` + "3\u202f800 of 10\u202f000" + `</td><td>`,
-		`<tr><th scope="row">b.example.com:8443 <small>set at run time</small></th><td>1MB per 1m</td><td>250 kB of 1.0 MB</td><td>in `,
-		`<tr><th scope="row">free.example.com <small>set at run time</small></th><td>none</td><td></td><td></td></tr>`,
-		`<tr><th scope="row">new.example.com <small>set at run time</small></th><td>1 limit, not asked for yet</td>`,
-		`<td>adaptive between 1/s and 10/s</td><td>not known</td>`,
-		`<tr><th scope="row">api.example.com</th><td>10000 requests per month</td><td><meter min="0" max="100" low="75" high="95" optimum="0" value="62" aria-hidden="true"></meter> 62 %</td><td>at this rate until `,
-		`<tr><th scope="row">api.example.com</th><td><span class="bars" aria-hidden="true">▁▁▁▁▁▁▁▁▁▂▂▂▂▃▃▃▄▄▅▅▆▆▇█</span></td><td>4.3 GB</td><td>24 kB</td></tr>`,
+		`<tr><th scope="row">api.example.com</th><td class="text">75 requests per 15m by token of news-1</td><td class="text"><svg class="bar"`, `<td>0 of 75</td><td></td></tr>`,
+		`<tr><th scope="row">api.example.com</th><td class="text">10000 requests per month <small>shared</small></td>`, "<td>3\u202f800 of 10\u202f000</td><td>",
+		`<tr><th scope="row">b.example.com:8443 <small>set at run time</small></th><td class="text">1MB per 1m</td>`, `<td>250 kB of 1.0 MB</td><td>in `,
+		`<tr><th scope="row">free.example.com <small>set at run time</small></th><td class="text">set, and not asked for yet</td>`,
+		`<td class="text">adaptive between 1/s and 10/s</td><td class="text"></td><td>not known</td>`,
+		`<rect class="fill" width="62" height="6"/></svg> 62 %</td><td class="text">at this rate until `,
+		`<title>api.example.com, from `, `4.3 GB received, 24 kB sent</small>`,
 		`<p>Budgets are shared by 2 instances.</p>`, `host-b/17 <small>this one</small></th><td>now</td>`, `<td>1h30m`,
 	} {
 		if !strings.Contains(r.body, want) {
@@ -73,13 +72,9 @@ func TestThePageShowsLimitsQuotasTheFleetAndThePast(t *testing.T) {
 		}
 	}
 	found := tags(t, r.body)
-	for _, never := range []string{"script", "img", "svg", "iframe", "style", "src="} {
-		if found[never] > 0 {
-			t.Errorf("AD-05: the page has %d of %s", found[never], never)
-		}
-	}
+	nothingRuns(t, found)
 	plain := newBed(t, nil).get("/").body
-	for _, never := range []string{"Forecast", "Fleet", "Bandwidth", ">Limits<"} {
+	for _, never := range []string{`"h-forecast"`, `"h-fleet"`, `"h-bandwidth"`, `"h-limits"`} {
 		if strings.Contains(plain, never) {
 			t.Errorf("%s is on a page that has none:\n%s", never, plain)
 		}
@@ -115,7 +110,7 @@ func TestThePageListsAHundredLimits(t *testing.T) {
 		}
 	})
 	r := b.get("/")
-	if n := strings.Count(r.body, ">many<"); n != status.MaxListed || !strings.Contains(r.body, "99.test") || strings.Contains(r.body, "100.test") || !strings.Contains(r.body, "200 more, of which more is left") {
+	if n := strings.Count(r.body, `</th><td class="text">many<`); n != status.MaxListed || !strings.Contains(r.body, "200 more, of which more is left") {
 		t.Errorf("%d lines:\n%s", n, r.body)
 	}
 }
@@ -124,7 +119,7 @@ func TestARealBrowserShowsQuotasAndTheFleet(t *testing.T) {
 	b := newBed(t, withEverything)
 	b.metrics.Site("api.example.com").Read(1000)
 	page := chromium(t, "--dump-dom", "http://"+b.address+"/")
-	for _, want := range []string{"62 %", "host-b/17", "set at run time", "▄▄▅▅▆▆▇█"} {
+	for _, want := range []string{"62 %", "host-b/17", "set at run time", "4.3 GB received"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}

@@ -1,0 +1,269 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/abide-proxy/abide/page"
+	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/status"
+)
+
+const (
+	// eventEvery is how long it takes from one snapshot to the next.
+	eventEvery = time.Second
+	// eventTimeout is for how long a reader may not read before it is dropped.
+	eventTimeout = 10 * time.Second
+	// maxReaders is how many may read events at once.
+	maxReaders = 64
+	// mostEvents is how many snapshots may be asked for.
+	mostEvents = 1 << 30
+)
+
+// snapshot is how everything was at a time, as events. It is not changed after it is made.
+type snapshot struct {
+	facts *page.Facts
+	at    time.Time
+	now   []byte            // the event with numbers
+	parts []string          // names of parts, in order
+	event map[string][]byte // :: part → its event
+}
+
+// events sends what changes as server-sent events. One goroutine makes a snapshot each second
+// for all readers, as long as there are readers. Each reader has room for one snapshot, which
+// the next replaces.
+type events struct {
+	facts  func(ctx context.Context, now time.Time, isNew bool) *page.Facts
+	policy func() *policy.Policy
+	log    *logrus.Logger
+
+	mu      sync.Mutex
+	readers map[chan *snapshot]bool // at most maxReaders
+	last    *snapshot               // nil without readers
+	stop    func()                  // ends the goroutine and waits for its end; nil without readers
+}
+
+// add adds a reader, if there is room. leave has to be called when the reader leaves.
+func (e *events) add() (reader chan *snapshot, leave func(), ok bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.readers) >= maxReaders {
+		return nil, nil, false
+	}
+	reader = make(chan *snapshot, 1)
+	if e.last != nil {
+		reader <- e.last
+	}
+	if e.readers == nil {
+		e.readers = map[chan *snapshot]bool{}
+	}
+	e.readers[reader] = true
+	if e.stop == nil {
+		e.stop = e.start()
+	}
+	return reader, func() { e.remove(reader) }, true
+}
+
+// start starts the goroutine.
+func (e *events) start() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		e.produce(ctx)
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+// remove removes a reader. The last one ends the goroutine.
+func (e *events) remove(reader chan *snapshot) {
+	e.mu.Lock()
+	delete(e.readers, reader)
+	stop := func() {}
+	if len(e.readers) == 0 {
+		stop, e.stop, e.last = e.stop, nil, nil
+	}
+	e.mu.Unlock()
+	stop()
+}
+
+// produce makes snapshots until ctx is done.
+func (e *events) produce(ctx context.Context) {
+	tick := time.NewTicker(eventEvery)
+	defer tick.Stop()
+	for {
+		if one := e.snapshot(ctx, time.Now()); one != nil {
+			e.send(one)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// send gives each reader a snapshot, in place of one that the reader has not taken.
+func (e *events) send(one *snapshot) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if len(e.readers) > 0 {
+		e.last = one
+	}
+	for reader := range e.readers {
+		select {
+		case <-reader:
+		default:
+		}
+		reader <- one
+	}
+}
+
+// snapshot is how everything is now, nil where a fault of abide's prevents it.
+func (e *events) snapshot(ctx context.Context, now time.Time) (s *snapshot) {
+	defer func() {
+		if v := recover(); v != nil {
+			e.log.WithField("stack", string(debug.Stack())).Error("the admin listener failed to make an event")
+			s = nil
+		}
+	}()
+	f := e.facts(ctx, now, false)
+	parts, err := page.Parts(f, now)
+	if err != nil {
+		panic(err)
+	}
+	s = &snapshot{facts: f, at: now, now: eventOf("now", liveOf(f, now)), event: make(map[string][]byte, len(parts))}
+	for _, one := range parts {
+		s.parts = append(s.parts, one.Name)
+		s.event[one.Name] = eventOf("part", one)
+	}
+	return s
+}
+
+// liveOf is the numbers that change most.
+func liveOf(f *page.Facts, now time.Time) status.Live {
+	rate := f.Samples.Total.Now
+	l := status.Live{
+		Time: now.UTC(), Requests: status.Finite(rate.Requests), Received: status.Finite(rate.In), Sent: status.Finite(rate.Out),
+		Waiting: min(len(f.Holds), status.MaxHolds),
+	}
+	for i := range f.Holds {
+		l.Longest = max(l.Longest, f.Holds[i].Waited)
+	}
+	return l
+}
+
+// eventOf is an event. JSON has no line break.
+func eventOf(name string, v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return append(append([]byte("event: "+name+"\ndata: "), text...), "\n\n"...)
+}
+
+// stream answers with events until the reader leaves: ?count= of them, about the sites whose
+// names have ?site=.
+func (e *events) stream(w http.ResponseWriter, r *http.Request) {
+	query, ok := queryOf(w, r, "site", "count")
+	if !ok {
+		return
+	}
+	count := mostEvents
+	if query.Has("count") {
+		var err error
+		if count, err = strconv.Atoi(query.Get("count")); err != nil || count < 1 || count > mostEvents {
+			refuse(w, http.StatusBadRequest, "count must be a number from 1 to "+strconv.Itoa(mostEvents))
+			return
+		}
+	}
+	reader, leave, ok := e.add()
+	if !ok {
+		w.Header().Set("Retry-After", "5")
+		refuse(w, http.StatusServiceUnavailable, "events have "+strconv.Itoa(maxReaders)+" readers, and there is no room for more")
+		return
+	}
+	defer leave()
+	to := &eventWriter{w: w, control: http.NewResponseController(w), filter: query.Get("site"), sent: map[string][]byte{}}
+	if to.begin() != nil {
+		return
+	}
+	token := e.policy().Admin.Token
+	for range count {
+		select {
+		case <-r.Context().Done():
+			return
+		case <-endingOf(r):
+			return
+		case one := <-reader:
+			// After a reload the token may be another, so the reader has to show it again.
+			if e.policy().Admin.Token != token || to.write(one) != nil {
+				return
+			}
+		}
+	}
+}
+
+// eventWriter writes snapshots to one reader.
+type eventWriter struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+	filter  string
+	sent    map[string][]byte // :: part → the event that was sent last
+}
+
+// begin says what is to come. The server's timeouts are for short answers.
+func (t *eventWriter) begin() error {
+	_ = t.control.SetReadDeadline(time.Time{}) // as in extend
+	t.w.Header().Set("Content-Type", "text/event-stream")
+	t.w.Header().Set("X-Accel-Buffering", "no") // for nginx
+	t.w.WriteHeader(http.StatusOK)
+	return t.flush()
+}
+
+// write writes the numbers, and the parts that have changed since the last snapshot.
+func (t *eventWriter) write(s *snapshot) error {
+	var b bytes.Buffer
+	b.Write(s.now)
+	for _, name := range s.parts {
+		one := s.event[name]
+		if name == "sites" && t.filter != "" {
+			own, err := page.SitesPart(s.facts, t.filter, s.at)
+			if err != nil {
+				return err
+			}
+			one = eventOf("part", own)
+		}
+		if !bytes.Equal(t.sent[name], one) {
+			b.Write(one)
+			t.sent[name] = one
+		}
+	}
+	t.extend()
+	if _, err := t.w.Write(b.Bytes()); err != nil {
+		return err
+	}
+	return t.flush()
+}
+
+// flush sends what was written.
+func (t *eventWriter) flush() error {
+	t.extend()
+	return t.control.Flush()
+}
+
+// extend gives the reader time to read.
+func (t *eventWriter) extend() {
+	_ = t.control.SetWriteDeadline(time.Now().Add(eventTimeout)) // without a deadline there is nothing to extend
+}
