@@ -71,6 +71,7 @@ var allowed = map[string][]string{
 	"admin":               {"admin/openapi", "page", "samples", "status", "policy", "ca", "metrics", "throttle"},
 	"page":                {"samples", "status"},
 	"samples":             {"metrics", "status"},
+	"bench/screenshots":   {"bench/process"},
 	"admin/openapi":       {},
 	"throttle":            {},
 	"top":                 {"status"},
