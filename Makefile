@@ -9,7 +9,7 @@
 # make kills    a thousand times kill -9, with a daily quota and of a backfill
 # make jobs     units and records a second of SQLite and PostgreSQL, beside raw inserts; writes bench/JOBS.txt
 # make records  memory of ten million records in a backfill and in exports
-# make screenshots  pictures of the page, of a crawl of 12 minutes; writes docs/page.png and docs/page-dark.png
+# make screenshots  pictures of the page, of a crawl of 8 minutes; writes docs/page.png and docs/page-dark.png
 # make fuzz     every fuzz target for FUZZTIME
 # make cover    coverage of the tests, in cover.out
 # make image    the container image

@@ -283,7 +283,7 @@ func wordsOf(t *status.Token, past samples.Timeline) string {
 		switch {
 		case one == samples.Used:
 			used++
-		case one > samples.Used:
+		case one > samples.Ready:
 			away++
 		}
 	}

@@ -15,8 +15,8 @@ type State uint8
 const (
 	Unknown State = iota // nobody looked
 	Ready
-	Used    // ready, and requests were sent with it
 	Partly  // put away for some routes
+	Used    // requests were sent with it
 	Spent   // nothing is left of a limit
 	Cooling // a site asked for a pause
 	Disabled
@@ -51,7 +51,7 @@ type timeline struct {
 // add adds how a token is now.
 func (l *timeline) add(now time.Time, t *status.Token) {
 	state := StateOf(t)
-	if state == Ready && l.began && t.Uses != l.uses {
+	if t.State == "ready" && l.began && t.Uses != l.uses {
 		state = Used
 	}
 	step := stepOf(now)
