@@ -27,7 +27,7 @@ breaker: {failures: 1, pause: 1h}
 	for path, want := range map[string]string{
 		"/metrics":       `abide_breaker_state{site="ill.test"} 2`,
 		"/api/v1/status": `"breakers":[{"site":"ill.test","state":"open","until":"`,
-		"/":              `<td>the host closed the connection before it answered</td><td><span class="bad">open</span>, tries in `,
+		"/":              `<td class="text">the host closed the connection before it answered</td><td><span class="bad">open</span>, tries in `,
 	} {
 		if _, body := d.ask(path); !strings.Contains(body, want) {
 			t.Errorf("%s lacks %s:\n%s", path, want, body)
