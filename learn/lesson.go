@@ -75,7 +75,9 @@ type Lesson struct {
 
 	// Permanent: waiting does not help, as with an unpaid bill. Lock: another request held
 	// a lock, and no rate was exceeded. Concurrency: too many requests were in flight.
-	Permanent, Lock, Concurrency bool
+	// Overload: the server is short of capacity, whatever this client's rate is. Block: the
+	// server refuses everything from this client for a while, and asking again prolongs it.
+	Permanent, Lock, Concurrency, Overload, Block bool
 
 	// Scope and Bucket tell which requests the rest applies to. Documented is the scope
 	// that the service documents if its response does not tell it; otherwise None.
@@ -91,8 +93,10 @@ type Lesson struct {
 	Window           time.Duration
 
 	// RetryAt is the earliest time of the next request. It is zero if no request has to
-	// wait, and on a refusal that names no time.
+	// wait, and on a refusal that names no time. Named: the server named this time for this
+	// purpose, as with Retry-After; otherwise it follows from the announced limits.
 	RetryAt time.Time
+	Named   bool
 
 	// Limits are all limits that the response announced, the binding one first.
 	Limits []Limit
