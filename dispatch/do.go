@@ -117,6 +117,9 @@ func (s *Dispatcher) beginAttempt(x *Request) {
 	if s.activity.Debugs() {
 		x.LogDecision("sent, attempt %d%s", x.progress.sent, withToken(x.progress.label))
 	}
+	if x.subject.Known != nil {
+		x.progress.level = x.subject.Known.Begin()
+	}
 	x.sent = s.clock.Now()
 	if x.first.IsZero() {
 		x.first = x.sent
@@ -131,6 +134,9 @@ func (s *Dispatcher) beginAttempt(x *Request) {
 // endAttempt notes that the head of an answer has come, or that none comes.
 func (s *Dispatcher) endAttempt(x *Request) {
 	x.answered = s.clock.Now()
+	if x.subject.Known != nil {
+		x.subject.Known.End()
+	}
 	if x.bytes != nil {
 		x.progress.permit.Unreserve() // from here on its bytes are taken as they come
 	}

@@ -53,7 +53,11 @@ func (s *lessons) apply(x *Request, resp *http.Response, lesson *learn.Lesson) {
 	t := &x.progress
 	a := knowledge.Answer{
 		Lesson: lesson, At: x.answered, Class: x.subject.Class, Sent: x.sent, Budget: x.budget(),
-		Backend: x.backend() != nil, Reserve: t.plan.Reserve(),
+		Backend: x.backend() != nil, Reserve: t.plan.Reserve(), Level: t.level, Failed: resp.StatusCode >= 500,
+	}
+	unavailable := !lesson.Throttled && resp.StatusCode == http.StatusServiceUnavailable && x.subject.Known.Unavailable(x.answered, x.sent)
+	if unavailable {
+		lesson.Throttled, lesson.Scope = true, learn.Site
 	}
 	if len(lesson.Limits) > 0 || lesson.Throttled {
 		a.Sent = t.permit.Granted() // the time by which ledgers know the request
@@ -66,11 +70,15 @@ func (s *lessons) apply(x *Request, resp *http.Response, lesson *learn.Lesson) {
 	}
 	if lesson.Throttled {
 		t.learned.refusal = hintOf(lesson, resp.Header, a.At)
+		t.learned.refusal.unsafe = unavailable
 		t.learned.refusal.final = lesson.Permanent && (t.token == nil || len(x.subject.Tokens.Tokens()) < 2)
 	}
 	if lesson.Throttled && !lesson.Lock {
 		b := x.subject.Known.Blame(&a, &all, x.refused(), t.permit)
-		t.learned.at, t.learned.word, t.othersAnswered = b.At, b.Word, b.Passed
+		t.learned.at, t.learned.word, t.refusedAt = b.At, b.Word, x.answered
+		if !b.Until.IsZero() {
+			t.learned.refusal.said, t.learned.refusal.exact, t.learned.refusal.wait = true, true, max(b.Until.Sub(x.answered), 0)
+		}
 		all.Changed = all.Changed || b.Changed
 	}
 	if all.Changed {
@@ -85,7 +93,7 @@ func (x *Request) refused() *knowledge.Refused {
 	r := &knowledge.Refused{
 		Narrowest: narrowest, Word: word, Whole: x.breakerScope(),
 		Token: queue.Scope{Limit: plans.TokenLimit}, Pooled: x.subject.Tokens != nil, Signed: t.token != nil,
-		Refusals: t.refusals, Passed: t.othersAnswered,
+		Refusals: t.refusals, Since: t.refusedAt,
 	}
 	if t.token != nil {
 		r.Token = scopeOfToken(t.token)

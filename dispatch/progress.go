@@ -39,7 +39,8 @@ type attempts struct {
 	failures       int          // attempts that failed and were followed by another
 	refusals       int          // refusals that were followed by another attempt
 	refusedAnswers int          // refusals, the last answer included
-	othersAnswered uint64       // answers to others when it was refused last
+	refusedAt      time.Time    // when it was refused last
+	level          int64        // requests to the site in flight with the attempt
 	result         queue.Result // of the last attempt
 	lastError      error        // of the last attempt, if another was to follow it
 	lastStatus     int          // the same, where there was an answer

@@ -74,6 +74,7 @@ const patienceStep = 100 * time.Millisecond
 func judgeRefusal(p policy.Retry, a attempt, now time.Time, jitter float64) verdict {
 	v, wait := verdict{refused: true, reason: "refused", why: a.refusal.why}, a.refusal.wait
 	switch {
+	case a.refusal.exact:
 	case !a.refusal.said:
 		// Nobody says for how long: longer each time, so that a site that means it
 		// is left alone.
@@ -82,10 +83,10 @@ func judgeRefusal(p policy.Retry, a attempt, now time.Time, jitter float64) verd
 		wait = max(wait, backoff(patienceStep, p.Max, a.row-1, 1))
 	}
 	v.until = now.Add(wait)
-	if a.refusals > 0 {
+	if a.refusals > 0 && !a.refusal.exact {
 		v.pause = wait + backoff(patienceStep, p.Max, a.refusals-1, 1)
 	}
-	v.again = a.possible && a.refusals < p.Refusals && !a.refusal.final
+	v.again = a.possible && (a.safe || !a.refusal.unsafe) && a.refusals < p.Refusals && !a.refusal.final
 	return v
 }
 
@@ -154,12 +155,14 @@ func outcomeOf(status int, err error, v verdict) limit.Outcome {
 // hint is what an answer says of a limit that it was refused for. The zero value
 // is no refusal.
 type hint struct {
-	is    bool
-	lock  bool          // another request is in the way: nothing is learned
-	final bool          // waiting does not help
-	said  bool          // for how long it has to wait
-	wait  time.Duration // if that is said
-	why   string        // what said so
+	is     bool
+	lock   bool          // another request is in the way: nothing is learned
+	final  bool          // waiting does not help
+	unsafe bool          // the site may have done what was asked
+	said   bool          // for how long it has to wait
+	exact  bool          // the wait follows from what is known of the limit
+	wait   time.Duration // if that is said
+	why    string        // what said so
 }
 
 // plainHint is what Retry-After alone says.

@@ -1,7 +1,6 @@
 package knowledge
 
 import (
-	"slices"
 	"time"
 
 	"github.com/abide-proxy/abide/learn"
@@ -23,16 +22,16 @@ type Refused struct {
 	// with tokens. Pooled: the site has tokens. Signed: the request was sent with one.
 	Token          queue.Scope
 	Pooled, Signed bool
-	Refusals       int    // of the request, before this one
-	Passed         uint64 // Passed of the blame for the previous refusal
+	Refusals       int       // of the request, before this one
+	Since          time.Time // the previous of these
 }
 
 // blame is the scope that a refusal applies to.
 type blame struct {
 	At      queue.Scope
-	Word    string // its kind, for the metrics: "site", "backend", "route" or "token"
-	Passed  uint64 // answers of the site that were no refusals, so far
-	Changed bool   // the queue must plan the site's waiting requests again
+	Word    string    // its kind, for the metrics: "site", "backend", "route" or "token"
+	Changed bool      // the queue must plan the site's waiting requests again
+	Until   time.Time // until when the limit lets nothing go, as far as it is known; zero: it is not
 }
 
 // Blame finds the scope of a refusal, and learns from it about limits that the site does
@@ -40,7 +39,7 @@ type blame struct {
 func (s *Site) Blame(a *Answer, learned *routes.Learned, r *Refused, to updater) blame {
 	for i := range learned.Announcements {
 		if one := &learned.Announcements[i]; one.Refused {
-			b := blame{At: queue.Scope{Limit: learnedPrefix + one.ID, Key: a.whose(one)}, Word: "route", Passed: r.Passed}
+			b := blame{At: queue.Scope{Limit: learnedPrefix + one.ID, Key: a.whose(one)}, Word: "route"}
 			switch {
 			case one.Site:
 				b.Word = "site"
@@ -58,28 +57,26 @@ func (s *Site) Blame(a *Answer, learned *routes.Learned, r *Refused, to updater)
 	case r.Pooled && r.Word == "site":
 		b.At, b.Word = r.Token, "token"
 	}
-	// If other requests succeed while this one is refused repeatedly, the rate is not the
-	// cause. A single refusal does not prove a limit either.
-	b.Passed = s.passes()
-	odd := r.Refusals > 0 && (b.Passed > r.Passed || !hides(a.Class))
-	if a.Lesson.Permanent || odd {
+	// If other requests succeed while this one is refused again and again, the rate is not
+	// the cause.
+	odd := r.Refusals >= oddRefusals && s.answers.since(r.Since)
+	if a.Lesson.Permanent || a.Lesson.Overload || odd {
 		return b
 	}
-	id, changed := s.unexplained(a.At, a.Class, a.Sent)
-	if b.Changed = changed; id != "" {
-		l := s.Limit(&routes.Limit{ID: id, Title: "what the site does not say", Kind: routes.Hidden}, a.Reserve)
-		l.Key = a.Budget
-		now, sent, retryAt := a.At, a.Sent, a.Lesson.RetryAt
-		to.Update([]queue.Update{{Limit: l, Apply: func(_ time.Time, m limit.Meter) {
-			if p, ok := m.(*ledger.HiddenRate); ok {
-				p.Refused(now, sent, retryAt)
-			}
-		}}})
-	}
+	id, changed := s.unexplained(a.At, a.Class)
+	b.Changed = changed
+	l := s.Limit(&routes.Limit{ID: id, Title: "what the site does not say", Kind: routes.Hidden}, a.Reserve)
+	l.Key = a.Budget
+	refusal := ledger.Refusal{Sent: a.Sent, Level: a.Level, RetryAt: a.Lesson.RetryAt, Concurrency: a.Lesson.Concurrency, Block: a.Lesson.Block}
+	now := a.At
+	to.Update([]queue.Update{{Limit: l, Apply: func(_ time.Time, m limit.Meter) {
+		if p, ok := m.(*ledger.HiddenRate); ok {
+			b.Until = p.Refused(now, refusal)
+		}
+	}}})
 	return b
 }
 
-// hides tells whether a class is under a limit that its site does not announce.
-func hides(c *routes.Class) bool {
-	return slices.ContainsFunc(c.Limits, func(l routes.Limit) bool { return l.Kind == routes.Hidden })
-}
+// oddRefusals is how many refusals of one request may be due to a rate although others
+// succeed between them.
+const oddRefusals = 3

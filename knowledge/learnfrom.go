@@ -20,6 +20,8 @@ type Answer struct {
 	Budget  string        // key of the ledgers that the request took from
 	Backend bool          // the request went to one of several backends, which have limits of their own
 	Reserve ledger.Reserve
+	Level   int64 // requests to the site that were in flight with it; 0: unknown
+	Failed  bool  // the site failed to answer: a status from 500 on
 }
 
 // updater applies updates to the meters of limits: a permit of the queue.
@@ -39,7 +41,7 @@ func (a *Answer) whose(one *routes.Announcement) string {
 // limits. If the limits of routes change, the queue must plan the site's waiting requests
 // again.
 func (s *Site) LearnFrom(a *Answer, to updater) routes.Learned {
-	all := s.learn(a.At, a.Class, a.Budget, a.Sent, a.Lesson)
+	all := s.learn(a)
 	if len(all.Announcements) == 0 {
 		return all
 	}

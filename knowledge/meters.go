@@ -16,7 +16,7 @@ type meterSource struct {
 // NewMeter makes an empty meter.
 func (l *meterSource) NewMeter() limit.Meter {
 	if l.hidden != "" {
-		return ledger.NewHiddenRate(l.site.rate(l.hidden))
+		return ledger.NewHiddenRate(l.site.historyOf(l.hidden))
 	}
 	return ledger.New(l.options)
 }
@@ -37,3 +37,12 @@ func (firstRequest) NewMeter() limit.Meter { return ledger.NewUnknownRoute() }
 
 // External returns nil: such a meter ends with the first answer.
 func (firstRequest) External(string, queue.Scope, limit.Spec, limit.Meter) limit.Meter { return nil }
+
+// slowStart makes the meter of a site that has answered few requests.
+type slowStart struct{ site *Site }
+
+// NewMeter lets as many requests go at once as the answers so far allow.
+func (l slowStart) NewMeter() limit.Meter { return ledger.NewSlowStart(l.site.successes()) }
+
+// External returns nil: such a meter ends soon.
+func (slowStart) External(string, queue.Scope, limit.Spec, limit.Meter) limit.Meter { return nil }

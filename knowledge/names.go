@@ -20,4 +20,7 @@ const (
 	learnedPrefix = "learned "
 	// FirstRequest is the resource that lets the first request of a route go alone.
 	FirstRequest = "first "
+	// SlowStart is the resource that lets few requests go at once to a site that has
+	// answered few.
+	SlowStart = "slow start "
 )

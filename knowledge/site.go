@@ -3,9 +3,9 @@ package knowledge
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/abide-proxy/abide/learn"
 	"github.com/abide-proxy/abide/ledger"
 	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/queue"
@@ -19,13 +19,17 @@ type Site struct {
 	external func(site string, at queue.Scope, m limit.Meter) limit.Meter // makes the external meters of its limits; nil: nothing is saved or shared
 	since    uint64                                                       // versions begin after it: the queue knows those of an evicted site
 
+	// slow is true while few requests have succeeded and no limit is known. It is read for
+	// each request, without the lock.
+	slow   atomic.Bool
+	flying atomic.Int64 // requests in flight
+
 	mu       sync.Mutex
 	routes   *routes.Table
 	saved    uint64 // version that was saved
 	refused  refusals
-	accepted successRate
-	passed   uint64                    // answers that were no refusals
-	rates    map[string]float64        // :: ID of a hidden limit → successes per second when it was found
+	answers  answers
+	history  map[string]ledger.History // :: ID of a hidden limit → what was accepted when it was found
 	findings map[string]ledger.Finding // :: name and budget of a hidden limit → last finding
 	titles   titles
 }
@@ -88,11 +92,20 @@ func (s *Site) fresh() bool {
 	return s.routes.Fresh()
 }
 
-// rate is how many requests had succeeded per second when a hidden limit was found.
-func (s *Site) rate(id string) float64 {
+// SlowStarts tells whether few requests may be in flight: the site announces no limits, has
+// refused nothing, and has answered few requests.
+func (s *Site) SlowStarts() bool { return s.slow.Load() }
+
+// SlowStart is the limit of requests in flight while SlowStarts is true.
+func (s *Site) SlowStart() queue.Limit {
+	return queue.Limit{Name: SlowStart, Title: "few at once until the site has answered more", N: 1, Source: slowStart{s}}
+}
+
+// historyOf is what was accepted before a hidden limit was found.
+func (s *Site) historyOf(id string) ledger.History {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.rates[id]
+	return s.history[id]
 }
 
 // identity is the limit's name, the same in all instances.
@@ -129,14 +142,15 @@ func (s *Site) setFinding(name, whose string, f ledger.Finding) (changed bool) {
 }
 
 // learn applies an answer to the routes.
-func (s *Site) learn(now time.Time, c *routes.Class, budget string, sent time.Time, l *learn.Lesson) routes.Learned {
+func (s *Site) learn(a *Answer) routes.Learned {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !l.Throttled {
-		s.accepted.add(now)
-		s.passed++
+	if !a.Lesson.Throttled && !a.Failed {
+		s.answers.add(a.At, a.Sent)
 	}
-	return s.routes.Learn(now, c, budget, sent, l)
+	learned := s.routes.Learn(a.At, a.Class, a.Budget, a.Sent, a.Lesson)
+	s.slow.Store(s.answers.successes < ledger.SlowStartSuccesses && s.routes.Silent() && !s.routes.Hides())
+	return learned
 }
 
 // explain applies what the ledger of a limit made of an answer.
@@ -154,35 +168,42 @@ func (s *Site) sharedRefusal(now time.Time, route, budget string) bool {
 	return s.refused.shared(now, route, budget)
 }
 
-// unexplained records a refusal that no announced limit explains. The second makes a hidden
-// limit: of the route, or of the whole site if nothing is announced. It returns the limit's
-// ID, "" if there is none yet.
-func (s *Site) unexplained(now time.Time, c *routes.Class, sent time.Time) (id string, changed bool) {
+// unexplained makes a hidden limit for a refusal that no announced limit explains: of the
+// route, or of the whole site if nothing is announced. It returns the limit's ID.
+func (s *Site) unexplained(now time.Time, c *routes.Class) (id string, changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	wide := s.routes.Silent()
-	what := c.Template
-	if wide {
-		what = ""
-	}
-	if !s.refused.unexplained(now, what, sent) {
-		return "", false
-	}
-	id, changed = s.routes.AddHidden(c, wide)
-	if _, known := s.rates[id]; !known {
-		if s.rates == nil {
-			s.rates = map[string]float64{}
+	id, changed = s.routes.AddHidden(c, s.routes.Silent())
+	if _, known := s.history[id]; !known {
+		if s.history == nil {
+			s.history = map[string]ledger.History{}
 		}
-		s.rates[id] = s.accepted.perSecond(now)
+		s.history[id] = s.answers.history(now)
 	}
+	s.slow.Store(false)
 	return id, changed
 }
 
-// passes is how many answers were no refusals.
-func (s *Site) passes() uint64 {
+// successes is how many requests have succeeded.
+func (s *Site) successes() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.passed
+	return s.answers.successes
+}
+
+// Begin notes that a request is sent, and returns how many are in flight with it. End must
+// follow.
+func (s *Site) Begin() (level int64) { return s.flying.Add(1) }
+
+// End notes that a request is answered, or will not be.
+func (s *Site) End() { s.flying.Add(-1) }
+
+// Unavailable takes an answer that says nothing but that the site is unavailable, and reports
+// whether it is a refusal: others succeed. It is an outage if none does for long.
+func (s *Site) Unavailable(now, sent time.Time) (refusal bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.answers.unavailable(now, sent)
 }
 
 // unsaved is the state to save: if the version was not saved yet, or always if again is

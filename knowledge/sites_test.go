@@ -15,7 +15,7 @@ func TestASiteThatHasLeftIsLearnedAgain(t *testing.T) {
 	first := sites.Open("site.test")
 	for i := range 50 {
 		c, _ := first.Class("GET", "", fmt.Sprint("/", i), 0)
-		first.learn(time.Now(), c, "", time.Now(), &learn.Lesson{Limits: []learn.Limit{{Bucket: fmt.Sprint(i), Remaining: learn.Amount{Known: true, N: 9}}}})
+		first.learn(&Answer{At: time.Now(), Class: c, Budget: "", Sent: time.Now(), Lesson: &learn.Lesson{Limits: []learn.Limit{{Bucket: fmt.Sprint(i), Remaining: learn.Amount{Known: true, N: 9}}}}})
 	}
 	was := first.Version()
 	for i := range 20 * shards * mostSites {

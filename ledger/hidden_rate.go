@@ -1,23 +1,30 @@
 package ledger
 
 import (
-	"encoding/json"
-	"errors"
+	"cmp"
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
 )
 
-// HiddenRate is the meter of a limit that the server does not announce: a rate found by
-// refusals. Requests are spaced evenly. After a refusal no request goes for a while; then
-// they go on at a lower rate, which rises again to a little below the lowest rate that was
-// refused. It is not safe for concurrent use.
+// HiddenRate is the meter of a limit that the server does not announce. Refusals show it.
+// After a refusal no request goes for a while, and then one alone. What follows depends on
+// the refusals:
+//
+//   - Those that name a time are taken for the ends of windows: see hiddenWindow.
+//   - Those of more requests in flight than ever before limit the number: see atOnce.
+//   - After all others requests are spaced evenly, at a rate that is searched: see rateSearch.
+//
+// It is not safe for concurrent use.
 type HiddenRate struct {
-	clock  limit.Clock
-	search rateSearch
-	stop   stop
+	clock    limit.Clock
+	search   rateSearch
+	window   hiddenWindow
+	windowed bool // the model is window; otherwise it is search
+	paced    bool // the limit is no window
+	atOnce   atOnce
+	stop     stop
 
-	inFlight int64 // requests in flight
 	nextAt   int64 // when the next request may go
 	lastSent int64 // when the last one went
 	lastUsed int64 // last request or response
@@ -28,62 +35,144 @@ type HiddenRate struct {
 // stop is the time after a refusal in which only single probes go.
 type stop struct {
 	active    bool  // the last response was a refusal
+	since     int64 // the first refusal
 	until     int64 // no request goes before
 	pause     int64 // between probes
 	probeSent int64 // 0: no probe is in flight
 	rateSince int64 // requests before this time had another rate
 }
 
+const (
+	firstPause    = second     // after the first refusal of a limit
+	leastPause    = second / 4 // after any other
+	pauseFactor   = 3          // by which the pause grows with each refused probe
+	maxPause      = 5 * minute
+	blockPause    = 10 * second // the first after a block
+	shortestNamed = 3 * second  // shorter named waits may be rounded too much to tell a window
+)
+
 var _ limit.Meter = (*HiddenRate)(nil)
 
-// NewHiddenRate begins with the rate in requests per second that succeeded before a
-// refusal; 0: unknown.
-func NewHiddenRate(recent float64) *HiddenRate {
-	guessed := !(recent > 0)
-	if guessed {
-		recent = 1
-	}
-	return &HiddenRate{
-		search: rateSearch{rate: min(max(recent, minRate), maxRate), guessed: guessed, step: attemptFactor - 1},
-		stop:   stop{pause: second},
-	}
+// History is what a server has accepted before it refused for the first time: since requests
+// began, without long breaks.
+type History struct {
+	Accepted int64
+	Lasted   time.Duration
+}
+
+// NewHiddenRate returns a meter without a limit. h is what was accepted before the refusal
+// that follows.
+func NewHiddenRate(h History) *HiddenRate {
+	p := &HiddenRate{stop: stop{pause: firstPause}}
+	p.search.full, p.search.step = float64(amount(h.Accepted)), attemptFactor-1
+	p.search.emptyAt = -min(max(int64(h.Lasted), 0), maxAhead) // before the first time
+	return p
 }
 
 func (p *HiddenRate) at(now time.Time) int64 {
 	v := p.clock.At(now)
-	if p.search.since == 0 {
-		p.search.since, p.search.refusedAt, p.lastUsed = v, v, v
+	if p.lastUsed == 0 {
+		p.lastUsed, p.search.since = v, v
+		p.search.emptyAt = max(v+p.search.emptyAt, 0)
+		p.window.begin(p.search.emptyAt, int64(p.search.full))
 	}
 	return v
 }
 
-// Rate returns the present rate in requests per second.
-func (p *HiddenRate) Rate() float64 { return p.search.rate }
+// Rate returns the present rate in requests per second; 0: not known.
+func (p *HiddenRate) Rate() float64 {
+	if p.windowed && p.window.length > 0 {
+		return float64(p.window.limit) / (float64(p.window.length) / float64(second))
+	}
+	return p.search.rate
+}
 
-// Refused takes a refusal, with its retry time, if any.
-func (p *HiddenRate) Refused(now, sent, retryAt time.Time) {
-	v, at := p.at(now), p.clock.On(sent)
-	p.search.debt = min(p.search.debt+successesPerRefusal*float64(1+p.search.fails), successesPerRefusal*successesToAttempt)
+// AtOnce returns how many requests may be in flight; 0: any number.
+func (p *HiddenRate) AtOnce() int64 { return p.atOnce.limit }
+
+// Refusal is a refusal that a hidden limit explains.
+type Refusal struct {
+	Sent        time.Time
+	RetryAt     time.Time // that the server named; zero: none
+	Level       int64     // requests in flight with it, if this meter did not know it; 0: unknown
+	Concurrency bool      // the server says that too many requests were in flight
+	Block       bool      // the server refuses everything for a while, and asking prolongs it
+}
+
+// Refused takes a refusal, and returns when the next request may go.
+func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time) {
+	v, sent := p.at(now), p.clock.On(r.Sent)
+	p.search.pay()
 	var until int64
-	if !retryAt.IsZero() {
-		if until = p.clock.On(retryAt); until-v > maxAhead {
+	if !r.RetryAt.IsZero() {
+		if until = p.clock.On(r.RetryAt); until-v > maxAhead {
 			until = v + unbelievableHold
 		}
 	}
-	if at < p.stop.rateSince {
-		p.stop.until = max(p.stop.until, until)
-		return // it was sent at an earlier rate
+	level := p.atOnce.level(sent)
+	if r.Concurrency {
+		level = cmp.Or(level, r.Level)
 	}
-	if p.stop.active {
+	switch {
+	case r.Concurrency && level > 0, p.atOnce.suspects(level):
+		p.tooMany(v, sent, level, until)
+	case sent < p.stop.rateSince: // it was sent at an earlier rate
+		p.stop.until = max(p.stop.until, until)
+	default:
+		if p.atOnce.limit > 0 && level > 0 && level <= p.atOnce.highest {
+			p.atOnce.rule()
+		}
+		p.tooFast(v, sent, until, r.Block)
+	}
+	return p.clock.Time(now, max(p.stop.until, v))
+}
+
+// tooMany takes a refusal because of the requests in flight.
+func (p *HiddenRate) tooMany(v, sent, level, until int64) {
+	p.atOnce.refused(level)
+	p.stop.until = max(p.stop.until, until)
+	p.stop.rateSince = v + 1
+	if p.stop.active && sent >= p.stop.probeSent {
+		p.stop.probeSent = 0
+	}
+}
+
+// tooFast takes a refusal because of the requests sent.
+func (p *HiddenRate) tooFast(v, sent, until int64, block bool) {
+	pause := int64(firstPause)
+	if p.search.rate > 0 {
+		pause = p.search.pause()
+	}
+	if block {
+		pause = max(pause, blockPause)
+	}
+	named := !block && until-v >= shortestNamed && p.sharing.budget == nil && !p.paced
+	again := p.stop.active || !block && p.search.rate > 0 && p.search.again()
+	switch {
+	case named && p.search.rate == 0:
+		p.windowed = true
+		p.window.refused(v, until, (until-v)%second == 0)
+	case p.windowed:
+		p.window.refused(v, max(until, v+leastPause), (until-v)%second == 0)
+	case again, p.search.rate == 0:
 		// The full window has not ended yet: the rate is not the cause.
-		p.stop.pause = min(2*p.stop.pause, maxProbeInterval)
+	default:
+		p.search.lower(v, sent, block)
+	}
+	if again {
+		p.stop.pause = min(pauseFactor*p.stop.pause, maxPause)
 	} else {
-		p.search.lower(v)
-		p.stop.pause = second
+		p.stop.since, p.stop.pause = v, pause
+	}
+	if p.search.rate > 0 {
+		p.search.empty(sent)
 	}
 	p.stop.active, p.stop.rateSince, p.stop.probeSent = true, v+1, 0
 	p.sharing.otherProbes = false
-	p.stop.until = max(until, v+p.stop.pause)
+	if until <= v {
+		until = v + p.stop.pause
+	}
+	p.stop.until = until
 }
 
 // when is When without the fleet's budget.
@@ -95,14 +184,22 @@ func (p *HiddenRate) when(now time.Time, n int64) (time.Time, bool) {
 		return now, false
 	}
 	v := p.at(now)
-	if v < p.stop.until {
+	switch {
+	case v < p.stop.until:
 		return p.clock.Time(now, p.stop.until), true
-	}
-	if p.stop.active {
+	case p.stop.active:
 		if p.stop.probeSent > 0 && v-p.stop.probeSent < probeTimeout {
 			return limit.Unknown, true
 		}
 		return now, true
+	case p.atOnce.full():
+		return limit.Unknown, true
+	case p.windowed:
+		at, ok := p.window.next(v, int64(len(p.atOnce.flying)))
+		if !ok {
+			return limit.Unknown, true
+		}
+		return p.clock.Time(now, at), true
 	}
 	return p.clock.Time(now, p.nextAt), true
 }
@@ -125,12 +222,41 @@ func (p *HiddenRate) Take(now time.Time, n int64) {
 	if p.share(now) {
 		p.sharing.budget.Take(now, n)
 	}
-	p.inFlight++
+	p.atOnce.take(v)
 	p.lastUsed, p.lastSent = v, v
-	p.nextAt = min(max(p.nextAt, v-maxLateStart), limit.FarFuture) + p.search.gap(n)
+	switch {
+	case p.windowed:
+		p.takeInWindow(v)
+	case p.search.rate > 0:
+		p.nextAt = min(max(p.nextAt, v-maxLateStart), limit.FarFuture) + p.search.gap(n)
+	}
 	if p.stop.active {
 		p.stop.probeSent = max(v, 1)
 	}
+}
+
+// takeInWindow counts a request in its window. The first after a window that was used up
+// goes alone.
+func (p *HiddenRate) takeInWindow(v int64) {
+	w := &p.window
+	if !p.stop.active && w.over(v) {
+		if w.disproved() {
+			p.paced, p.windowed = true, false
+			p.search.set(v, float64(w.accepted)/(float64(w.length)/float64(second)))
+			p.search.cycle, p.search.gain, p.search.full = max(w.length/4, second), lastGain, 0
+			p.search.empty(w.start)
+			p.nextAt = v + p.search.gap(1)
+			return
+		}
+		if w.roll(v) {
+			p.stop.active, p.stop.since, p.stop.until = true, v, v
+			p.stop.pause = max(w.length/64, leastPause)
+		}
+	}
+	if w.start == 0 {
+		w.start = v
+	}
+	w.taken++
 }
 
 // Give implements limit.Meter.
@@ -142,9 +268,11 @@ func (p *HiddenRate) Give(now, taken time.Time, n int64) {
 	if p.sharing.budget != nil {
 		p.sharing.budget.Give(now, taken, n)
 	}
-	p.inFlight = max(p.inFlight-1, 0)
 	at := p.clock.On(taken)
-	if at >= p.lastSent {
+	p.atOnce.end(at)
+	if p.windowed {
+		p.window.taken = max(p.window.taken-1, 0)
+	} else if at >= p.lastSent {
 		p.nextAt = max(p.nextAt-p.search.gap(n), p.lastSent-maxLateStart)
 	}
 	if at == p.stop.probeSent {
@@ -155,7 +283,12 @@ func (p *HiddenRate) Give(now, taken time.Time, n int64) {
 // Postpone implements limit.Meter.
 func (p *HiddenRate) Postpone(now, taken time.Time, n int64) {
 	v := p.at(now)
-	if n > 0 && p.stop.probeSent > 0 && p.clock.On(taken) == p.stop.probeSent {
+	at := p.clock.On(taken)
+	if n <= 0 {
+		return
+	}
+	p.atOnce.postpone(at, v)
+	if p.stop.probeSent > 0 && at == p.stop.probeSent {
 		p.stop.probeSent = v
 	}
 }
@@ -169,88 +302,80 @@ func (p *HiddenRate) Done(now, taken time.Time, n int64, o limit.Outcome) {
 	if n = amount(n); n == 0 {
 		return
 	}
-	p.inFlight = max(p.inFlight-1, 0)
 	p.lastUsed = v
 	at := p.clock.On(taken)
-	if at == p.stop.probeSent {
+	level := p.atOnce.end(at)
+	probe := at == p.stop.probeSent
+	if probe {
 		p.stop.probeSent = 0
 	}
 	if o != limit.Success {
 		return
 	}
+	p.atOnce.succeeded(level)
 	if at < p.stop.rateSince {
-		p.search.sinceRefusal += float64(p.weight())
+		p.succeededBefore(v)
 		return
 	}
 	if p.stop.active {
-		p.stop.active, p.stop.pause = false, second
-		p.sharing.otherProbes = false
-		p.search.since = v
+		p.resume(v, at)
 	}
+	p.window.answered(v)
 	p.search.succeeded(v, p.weight())
+}
+
+// succeededBefore counts a success of a request that was sent before the last refusal.
+func (p *HiddenRate) succeededBefore(v int64) {
+	switch {
+	case p.search.rate > 0:
+	case p.windowed:
+		p.window.answered(v)
+	default:
+		p.search.full++
+	}
+}
+
+// resume ends a stop, because a request succeeds that was sent at that time.
+func (p *HiddenRate) resume(v, at int64) {
+	p.stop.active = false
+	p.sharing.otherProbes = false
+	recovery := v - p.stop.since
+	switch {
+	case p.windowed:
+		if p.window.end > 0 || p.window.late {
+			p.window.ended(at)
+		}
+		return
+	case p.search.rate == 0:
+		p.search.begin(v, recovery)
+		p.search.empty(p.stop.rateSince - 1)
+		p.search.resumedAt = v
+	default:
+		p.search.resume(v, recovery)
+	}
+	p.nextAt = max(p.nextAt, at+p.search.gap(1))
 }
 
 // Left returns the requests of one second, or 0 while none may go.
 func (p *HiddenRate) Left(now time.Time) int64 {
-	v := p.at(now)
+	at, ok := p.when(now, 1)
 	switch {
-	case v < p.stop.until || !p.stop.active && v < p.nextAt:
+	case !ok || at.After(now):
 		return 0
 	case p.stop.active:
-		if p.stop.probeSent > 0 && v-p.stop.probeSent < probeTimeout {
-			return 0
-		}
 		return 1
+	case p.windowed && p.window.limit > 0:
+		return max(p.window.limit-p.window.taken, 1)
+	case p.search.rate > 0 && !p.windowed:
+		return max(int64(p.search.rate), 1)
+	case p.atOnce.limit > 0:
+		return max(p.atOnce.limit-int64(len(p.atOnce.flying)), 0)
 	}
-	return max(int64(p.search.rate), 1)
+	return maxAmount
 }
 
 // Idle reports whether the rate has not been used for a day.
 func (p *HiddenRate) Idle(now time.Time) bool {
 	v := p.at(now)
-	return p.inFlight == 0 && v >= p.stop.until && v-p.lastUsed >= idleAfter
-}
-
-type storedRate struct {
-	Version int     `json:"v"`
-	Now     int64   `json:"now"`
-	Rate    float64 `json:"rate"`
-	Bad     float64 `json:"bad,omitempty"`
-	Debt    float64 `json:"debt,omitempty"`
-	Fails   int     `json:"fails,omitempty"`
-	Until   int64   `json:"until,omitempty"`
-	Used    int64   `json:"used"`
-	Refused bool    `json:"refused,omitempty"`
-}
-
-var errRate = errors.New("the state of a hidden rate is damaged")
-
-// State is limit.Meter's.
-func (p *HiddenRate) State() []byte {
-	b, err := json.Marshal(storedRate{
-		Version: savedVersion, Now: p.clock.Last(), Rate: p.search.rate, Bad: p.search.refused, Debt: p.search.debt, Fails: p.search.fails,
-		Until: p.stop.until, Used: p.lastUsed, Refused: p.stop.active,
-	})
-	if err != nil {
-		return nil
-	}
-	return b
-}
-
-// Restore is limit.Meter's.
-func (p *HiddenRate) Restore(now time.Time, state []byte) error {
-	var s storedRate
-	if json.Unmarshal(state, &s) != nil || s.Version != savedVersion ||
-		!(s.Rate >= minRate && s.Rate <= maxRate) || !(s.Bad >= 0 && s.Bad <= 2*maxRate) ||
-		!(s.Debt >= 0 && s.Debt <= successesPerRefusal*successesToAttempt) || s.Fails < 0 || s.Fails > 16 ||
-		s.Now < 0 || s.Now > limit.FarFuture || s.Used < 0 || s.Used > s.Now || s.Until < 0 || s.Until > min(s.Now+2*maxAhead, limit.FarFuture) {
-		return errRate
-	}
-	v := p.at(now)
-	by := min(v-s.Now, 0)
-	p.search.rate, p.search.refused, p.search.debt, p.search.fails, p.stop.active = s.Rate, s.Bad, s.Debt, s.Fails, s.Refused
-	p.stop.until = max(s.Until+by, 0)
-	p.lastUsed = max(s.Used+by, 0)
-	p.nextAt = plus(v, 1/p.search.rate)
-	return nil
+	return len(p.atOnce.flying) == 0 && v >= p.stop.until && v-p.lastUsed >= idleAfter
 }

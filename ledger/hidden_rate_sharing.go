@@ -34,8 +34,9 @@ type rateSharing struct {
 // of all. Otherwise it is that of one of so many instances, assumed to be alike.
 func (p *HiddenRate) Share(b RateBudget, found bool, instances int) {
 	p.sharing.budget = b
-	if !found && !p.search.guessed {
+	if !found {
 		p.search.rate = min(p.search.rate*float64(max(instances, 1)), maxRate)
+		p.search.full *= float64(max(instances, 1))
 	}
 }
 
@@ -47,7 +48,7 @@ func (p *HiddenRate) Finding() (Finding, bool) {
 		f.Pause = time.Duration(p.stop.pause)
 	}
 	s := &p.sharing
-	news := s.budget != nil && (f.Rate != s.known.Rate || f.Bad != s.known.Bad || !s.otherProbes && (f.Refused != s.known.Refused || f.Pause != s.known.Pause))
+	news := s.budget != nil && f.Rate > 0 && (f.Rate != s.known.Rate || f.Bad != s.known.Bad || !s.otherProbes && (f.Refused != s.known.Refused || f.Pause != s.known.Pause))
 	if news {
 		s.known = f
 	}
@@ -60,7 +61,7 @@ func (p *HiddenRate) AcceptFinding(now time.Time, f Finding) {
 	if p.sharing.budget == nil || !(f.Rate >= minRate && f.Rate <= maxRate) || !(f.Bad >= 0 && f.Bad <= 2*maxRate) || f.Fails < 0 || f.Fails > 16 {
 		return
 	}
-	if f.Pause = min(max(f.Pause, time.Duration(second)), time.Duration(maxProbeInterval)); !f.Refused {
+	if f.Pause = min(max(f.Pause, time.Duration(second)), time.Duration(maxPause)); !f.Refused {
 		f.Pause = 0
 	}
 	p.sharing.known = f
@@ -69,23 +70,28 @@ func (p *HiddenRate) AcceptFinding(now time.Time, f Finding) {
 	}
 	if f.Rate < p.search.rate {
 		p.stop.rateSince = v + 1
-		p.search.sinceRefusal, p.search.refusedAt = 0, v
+		p.search.empty(v)
 		p.search.debt = max(p.search.debt, successesPerRefusal)
 	}
 	if f.Rate != p.search.rate {
-		p.search.good, p.search.since = 0, v
+		p.search.served, p.search.since = 0, v
 	}
-	p.search.rate, p.search.refused, p.search.fails, p.search.guessed = f.Rate, f.Bad, f.Fails, false
+	if p.search.rate == 0 {
+		p.search.empty(v)
+		p.search.cycle, p.search.gain = 10*second, firstGain
+	}
+	p.search.rate, p.search.refused, p.search.fails, p.search.full = f.Rate, f.Bad, f.Fails, 0
+	p.windowed = false
 	p.nextAt = min(p.nextAt, v+p.search.gap(1))
 	p.search.trying = f.Bad > 0 && f.Rate > f.Bad
 	switch s := &p.sharing; {
 	case f.Refused:
 		// One instance is enough to see whether it is over, unless it says nothing more.
 		p.stop.pause = int64(f.Pause)
-		p.stop.active, s.otherProbes, p.stop.probeSent, p.stop.rateSince = true, true, 0, v+1
+		p.stop.active, s.otherProbes, p.stop.probeSent, p.stop.rateSince, p.stop.since = true, true, 0, v+1, v
 		p.stop.until = max(p.stop.until, v+2*p.stop.pause+second)
 	case p.stop.active && s.otherProbes:
-		p.stop.active, p.stop.pause = false, second
+		p.stop.active = false
 		p.stop.until = min(p.stop.until, v)
 	}
 }
@@ -96,7 +102,7 @@ func (p *HiddenRate) share(now time.Time) bool {
 	if s.budget == nil {
 		return false
 	}
-	if s.rate != p.search.rate {
+	if s.rate != p.search.rate && p.search.rate > 0 {
 		s.rate = p.search.rate
 		s.budget.Rate(now, p.search.rate)
 	}

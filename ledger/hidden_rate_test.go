@@ -30,16 +30,16 @@ func TestAHiddenRateIsFound(t *testing.T) {
 		}
 		for name, make := range origins {
 			for _, recent := range []float64{0, 3 * rate} {
-				p := NewHiddenRate(recent)
+				p := NewHiddenRate(History{Accepted: int64(recent * 10), Lasted: 10 * time.Second})
 				now := seconds(0)
-				p.Refused(now, now, time.Time{})
+				p.Refused(now, Refusal{Sent: now})
 				s := run{
 					origin: hush{make()}, meter: p, flying: 200, fastest: 0.05, slowest: 1,
 					length: 24_000/rate + 3600*2, random: dice(3),
 				}
 				s.hear = func(now, sent time.Time, r reply) {
 					if r.refused {
-						p.Refused(now, sent, time.Time{})
+						p.Refused(now, Refusal{Sent: sent})
 					}
 				}
 				r := s.do()

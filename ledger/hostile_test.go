@@ -111,8 +111,8 @@ func TestADamagedStateDoesNoHarm(t *testing.T) {
 	t.Parallel()
 	d := deskFor(&testing.T{}, Options{})
 	d.hear(d.send(), d.says(10, 9, 60))
-	p := NewHiddenRate(3)
-	p.Refused(epoch, epoch, time.Time{})
+	p := NewHiddenRate(History{Accepted: 30, Lasted: 10 * time.Second})
+	p.Refused(epoch, Refusal{Sent: epoch, RetryAt: time.Time{}})
 	for _, good := range [][]byte{d.m.State(), p.State()} {
 		rapid.Check(t, func(t *rapid.T) {
 			b := append([]byte(nil), good...)
@@ -127,7 +127,7 @@ func TestADamagedStateDoesNoHarm(t *testing.T) {
 					b = append(b[:at], append([]byte("9"), b[at:]...)...)
 				}
 			}
-			for _, m := range []limit.Meter{New(Options{}), NewHiddenRate(1)} {
+			for _, m := range []limit.Meter{New(Options{}), NewHiddenRate(History{Accepted: 10, Lasted: 10 * time.Second})} {
 				_ = m.Restore(epoch, b)
 				at, ok := m.When(epoch, 1)
 				if !ok || at.Before(epoch) {

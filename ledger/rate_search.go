@@ -1,105 +1,224 @@
 package ledger
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 const (
 	minRate, maxRate = 1.0 / 3600, 1e6 // requests a second
 
-	lowerFactor         = 0.7   // what remains of a rate that was refused
-	minLowerFactor      = 0.3   // and at least, however little got through
-	settleFactor        = 0.955 // of the lowest that was refused, where it stands
-	attemptFactor       = 1.04  // what it tries after that
-	successesToRise     = 200   // successes before it goes half the way back
-	successesToAttempt  = 1000  // before it tries more than was refused
-	successesPerRefusal = 600   // successes that each refusal costs before that
-	settleTime          = 20 * second
+	settled             = 0.97 // of the lowest rate that was refused: the search ends there
+	lowest              = 0.3  // of a rate remains if nothing was accepted
+	near                = 1.1  // a refused rate that is so near to a good one ends the search at the good one
+	bisect              = 0.35 // part of the way, in logarithms, from a good rate to a refused one
+	firstGain, lastGain = 1.25, 1.4
+	attemptFactor       = 1.04 // of the settled rate is tried after many successes
+	successesToAttempt  = 1000
+	successesPerRefusal = 600 // that each refusal delays the next attempt by
 	holdTime            = 5 * minute
 	idleAfter           = 24 * hour
 	maxLateStart        = 50 * int64(time.Millisecond) // by which one that goes late does not delay the next
-	maxProbeInterval    = 60 * second                  // between probes while everything is refused
 	maxDebt             = 1 << 18                      // an attempt waits for no more successes than these and the price
 )
 
-// rateSearch finds the highest rate that is not refused. The more requests were refused at
-// higher rates, the longer it waits before an attempt.
+// rateSearch finds the highest rate that is not refused.
+//
+// At a refusal nothing is left of the limit, and at the next refusal nothing is left again.
+// So what was accepted between both is what has come back, and their quotient with the time
+// is the rate, whether the units come back one by one or all at the end of a window. After a
+// pause this is a lower bound, because no limit saves more than its amount. The rate at
+// which requests were sent is the upper bound. The search goes up from the lower bound,
+// with growing steps, and halves the interval once there is an upper bound.
 type rateSearch struct {
-	rate    float64 // requests a second
+	rate    float64 // requests a second; 0: not known, and requests are not paced
+	good    float64 // the highest rate that held for a cycle; 0: none
 	refused float64 // the lowest rate that was refused; 0: none
-	guessed bool    // no request had succeeded at this rate when the search began
+	firm    float64 // a rate that held for successesToAttempt; 0: none
+	gain    float64 // factor of the next step up, while nothing was refused
+	cycle   int64   // for which a rate has to hold
 
-	good         int     // successes at this rate
-	since        int64   // start of this rate
-	sinceRefusal float64 // successes since the last refusal
-	refusedAt    int64   // time of the last refusal
+	accepted  float64 // requests since emptyAt
+	emptyAt   int64   // the last time that a request was refused; before: when requests began
+	resumedAt int64   // when a request succeeded again after that
+	before    refusedRate
+	full      float64 // requests before the first refusal, if the limit may be a window of so many
+	saves     bool    // what is not sent can be sent later: a rate that held for a cycle may be too high
+
+	served int   // successes at this rate
+	since  int64 // start of this rate
 
 	trying bool    // the rate is an attempt above the refused rate
 	debt   float64 // successes required before the next attempt
 	fails  int     // attempts refused in a row
-	step   float64 // factor of the next attempt
+	step   float64 // factor of the next attempt, less 1
+}
+
+// refusedRate is what was accepted before the last refusal, since the one before.
+type refusedRate struct {
+	accepted float64
+	from, to int64
 }
 
 func (s *rateSearch) gap(n int64) int64 {
+	if s.rate <= 0 {
+		return 0
+	}
 	return plus(0, float64(n)/s.rate)
 }
 
-// lower sets a rate below the refused one.
-func (s *rateSearch) lower(v int64) {
-	next := s.rate * lowerFactor
-	if took := float64(v-s.refusedAt) / float64(second); took >= 1 && s.sinceRefusal >= 10 {
-		// From one refusal to the next about as much got through as the limit is.
-		next = min(max(1.05*s.sinceRefusal/took, s.rate*minLowerFactor), next)
+// empty notes that nothing is left of the limit.
+func (s *rateSearch) empty(sent int64) {
+	s.accepted, s.emptyAt = 0, sent
+}
+
+// begin sets the first rate, from what was accepted until a request succeeds again.
+func (s *rateSearch) begin(v int64, recovery int64) {
+	took := max(float64(v-s.emptyAt)/float64(second), 1e-3)
+	s.set(v, max(s.full, 1)/took)
+	s.cycle, s.gain = max(recovery/2, second), firstGain
+	s.full = min(s.full, 2*s.rate*float64(recovery)/float64(second))
+}
+
+// resume continues after a refusal, when a request succeeds again. A pause that was longer
+// than the requests before it shows a window: its requests, and about its length.
+func (s *rateSearch) resume(v, recovery int64) {
+	s.resumedAt = v
+	b := &s.before
+	if b.accepted >= 1 && recovery > max(b.to-b.from, second) {
+		rate := b.accepted / (float64(v-b.from) / float64(second))
+		if rate < s.rate {
+			s.full, s.saves, s.good, s.gain = b.accepted, false, 0, firstGain
+			s.refused = min(s.refused, b.accepted/(float64(b.to-b.from)/float64(second)))
+			s.rate = max(rate, minRate)
+		}
 	}
-	if s.guessed {
-		s.guessed = false // the refusal tells nothing about an untried rate
-	} else if s.refused == 0 || s.rate < s.refused {
-		s.refused = s.rate
+	s.cycle = max(recovery/2, s.cycle*3/4, second)
+	s.since, s.served = v, 0
+}
+
+func (s *rateSearch) set(v int64, rate float64) {
+	s.rate = min(max(rate, minRate), maxRate)
+	s.served, s.since = 0, v
+}
+
+// again reports whether a refusal belongs to the one before: too few requests were accepted
+// between both to tell a rate. It counts them.
+func (s *rateSearch) again() bool {
+	if few := min(max(3, s.before.accepted/20), 10); s.accepted >= few || s.before.accepted < few {
+		return false
+	}
+	s.before.accepted += s.accepted
+	return true
+}
+
+// lower sets a rate below the refused one. sent is when the refused request was. A block ends
+// the search: each costs too much to find the rate more exactly.
+func (s *rateSearch) lower(v, sent int64, block bool) {
+	n := s.accepted
+	took := max(float64(sent-s.emptyAt)/float64(second), 1/s.rate)
+	low := n / took * (1 - 1/(2*n+2))
+	high := s.rate
+	s.saves = s.saves || n < s.full*0.7 || s.good > 0 && s.rate <= s.good*1.01
+	switch {
+	case n < 1:
+		low = s.rate * lowest
+	case s.saves:
+		paced := max(float64(sent-s.resumedAt)/float64(second), 1/s.rate)
+		high = min(high, max(n/paced, low))
+	case s.good < high:
+		low = max(low, s.good)
+		if high < near*s.good {
+			high = s.good / settled
+		}
+	}
+	s.before = refusedRate{n, s.emptyAt, sent}
+	if s.rate <= s.firm*1.01 {
+		s.firm = 0 // the limit has become lower
+	}
+	if s.firm > 0 {
+		low, high = max(low, s.firm), max(high, s.firm/settled)
 	}
 	if s.trying {
 		s.fails = min(s.fails+1, 16)
 	}
 	s.trying, s.step = false, attemptFactor-1
-	s.rate = max(next, minRate)
-	s.good, s.since = 0, v
-	s.sinceRefusal, s.refusedAt = 0, v
+	if s.gain = firstGain; s.saves {
+		s.full = 0
+	}
+	s.refused = high
+	if block {
+		s.refused, s.debt = min(high, low/settled), maxDebt
+	}
+	s.set(v, min(low, s.refused*settled))
 	s.debt = max(s.debt, min(float64(successesToAttempt)*float64(int64(1)<<s.fails), maxDebt))
+}
+
+// pause is how long nothing goes after a refusal of a rate, before lower. A window that is
+// used up early ends when its requests had been sent at the rate that held.
+func (s *rateSearch) pause() int64 {
+	pause := max(s.gap(1), leastPause)
+	if good := min(s.good, s.rate); !s.saves && good > 0 {
+		pause = max(pause, plus(0, s.full*(1/good-1/s.rate)))
+	}
+	return min(pause, maxPause)
+}
+
+// pay delays the next attempt, after a refusal.
+func (s *rateSearch) pay() {
+	if s.rate < s.refused*settled*settled {
+		return // the search goes on
+	}
+	s.debt = min(s.debt+successesPerRefusal*float64(1+s.fails), successesPerRefusal*successesToAttempt)
 }
 
 // succeeded counts n successes, and raises the rate when it has held for long enough.
 func (s *rateSearch) succeeded(v, n int64) {
-	s.good += int(n)
-	s.sinceRefusal += float64(n)
+	s.served += int(n)
+	s.accepted += float64(n)
 	s.debt = max(s.debt-float64(n), 0)
-	if took := float64(v-s.since) / float64(second); took > 60 && float64(s.good) < s.rate*took/2 {
-		s.good, s.since = 0, v // the rate was not used
+	if s.rate <= 0 {
+		return
+	}
+	took := v - s.since
+	if seconds := float64(took) / float64(second); took > max(2*s.cycle, minute) && float64(s.served) < s.rate*seconds/2 {
+		s.served, s.since = 0, v // the rate was not used
 		return
 	}
 	switch {
 	case s.refused == 0:
-		// Nothing is known to be too much.
-		if s.good >= 50 && v-s.since >= settleTime/2 {
-			s.rise(v, s.rate*1.3)
+		if s.held(took) {
+			s.good = s.rate
+			s.set(v, s.rate*s.gain)
+			s.gain = min(s.gain*s.gain, lastGain)
 		}
-	case s.rate < s.refused*settleFactor*0.999:
-		if s.good >= successesToRise && v-s.since >= settleTime {
-			next := (s.rate + s.refused*settleFactor) / 2
-			if next > s.refused*settleFactor*0.98 {
-				next = s.refused * settleFactor
+	case s.rate < s.refused*settled*0.999:
+		if s.held(took) {
+			s.good = s.rate
+			next := s.rate * min(math.Pow(s.refused/s.rate, bisect), lastGain)
+			if next > s.refused*0.95 {
+				next = s.refused * settled
 			}
-			s.rise(v, next)
+			s.set(v, next)
 		}
-	case s.good >= successesToAttempt && s.debt == 0 && v-s.since >= holdTime:
+	case s.served >= successesToAttempt && s.debt == 0 && took >= holdTime:
+		s.firm = s.rate
 		if s.rate > s.refused {
 			// It is not too much any more, or what had been saved is not used up.
-			s.refused, s.fails = s.rate/settleFactor, s.fails/2
+			s.refused, s.fails = s.rate/settled, s.fails/2
 			s.debt = successesToAttempt * float64(int64(1)<<s.fails)
 			s.step = min(1.5*s.step, 0.5)
 		}
 		s.trying = true
-		s.rise(v, s.rate*(1+s.step))
+		s.set(v, s.rate*(1+s.step))
 	}
 }
 
-func (s *rateSearch) rise(v int64, rate float64) {
-	s.rate = min(rate, maxRate)
-	s.good, s.since = 0, v
+// held reports whether the rate was used for a cycle: for the requests of a window, if the
+// limit may be one.
+func (s *rateSearch) held(took int64) bool {
+	if !s.saves && s.full > 0 {
+		return float64(s.served) >= 1.05*s.full+1
+	}
+	return took >= s.cycle && s.served >= 2 && float64(s.served) >= s.rate*float64(took)/float64(second)/2
 }

@@ -84,14 +84,14 @@ func FuzzTale(f *testing.F) {
 
 // Whatever is kept of a pace, it goes on.
 func FuzzPaceRestore(f *testing.F) {
-	f.Add(NewHiddenRate(3).State(), int64(0))
+	f.Add(NewHiddenRate(History{Accepted: 30, Lasted: 10 * time.Second}).State(), int64(0))
 	f.Add([]byte(`{"v":1,"rate":1e-9}`), int64(1))
 	f.Fuzz(func(t *testing.T, state []byte, offset int64) {
-		now, p := fuzzTime(offset), NewHiddenRate(0)
+		now, p := fuzzTime(offset), NewHiddenRate(History{})
 		if p.Restore(now, state) != nil {
 			return
 		}
-		if err := NewHiddenRate(0).Restore(now, p.State()); err != nil {
+		if err := NewHiddenRate(History{}).Restore(now, p.State()); err != nil {
 			t.Fatalf("its own state: %v", err)
 		}
 		passes(t, p, now, 2*maxAhead)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -84,11 +85,11 @@ func TestARestoredLedgerNeitherBurstsNorStalls(t *testing.T) {
 func TestAPaceIsRestored(t *testing.T) {
 	t.Parallel()
 	for _, jump := range []float64{0, 3600, -3600, -86_400} {
-		p := NewHiddenRate(10)
+		p := NewHiddenRate(History{Accepted: 100, Lasted: 10 * time.Second})
 		now := seconds(100)
-		p.Refused(now, now, seconds(160))
+		p.Refused(now, Refusal{Sent: now, RetryAt: seconds(160)})
 		for away, wait := range map[float64]float64{0: 60, 20: 40, 7200: 0} {
-			n := NewHiddenRate(0)
+			n := NewHiddenRate(History{})
 			at := 100 + away + jump
 			if err := n.Restore(seconds(at), p.State()); err != nil {
 				t.Fatal(err)

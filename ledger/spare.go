@@ -33,7 +33,7 @@ func (l *Ledger) Spare(now time.Time) bool {
 // Spare reports whether the rate has not been used for a while.
 func (p *HiddenRate) Spare(now time.Time) bool {
 	v := p.at(now)
-	return p.inFlight == 0 && v >= p.stop.until && v-p.lastUsed >= unusedKept
+	return len(p.atOnce.flying) == 0 && v >= p.stop.until && v-p.lastUsed >= unusedKept
 }
 
 // SpareAt returns when the ledger is spare at the latest, if it is not used before: at the

@@ -74,9 +74,9 @@ func TestTheStateOfALimitThatHasRefusedCountsUntilItsWindowIsOver(t *testing.T) 
 func TestTheStateOfAPaceCountsWhileItIsNotSpare(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 1, 0, time.UTC)
 	for _, retry := range []time.Duration{time.Second, time.Hour} {
-		p := NewHiddenRate(10)
+		p := NewHiddenRate(History{Accepted: 100, Lasted: 10 * time.Second})
 		p.Take(now, 1)
-		p.Refused(now, now, now.Add(retry))
+		p.Refused(now, Refusal{Sent: now, RetryAt: now.Add(retry)})
 		p.Done(now, now, 1, limit.Refused)
 		if at := p.SpareAt(now); p.Spare(now.Add(retry/2)) || !p.Spare(at.Add(time.Nanosecond)) || at.Before(now.Add(retry)) {
 			t.Errorf("its state counts for %v", at.Sub(now))

@@ -78,3 +78,6 @@ func (m *Table) Identity(id string) string {
 	}
 	return strings.Join(parts, "/")
 }
+
+// Hides reports whether a hidden limit of the site is known.
+func (m *Table) Hides() bool { return m.siteWide != nil || len(m.hidden) > 0 }

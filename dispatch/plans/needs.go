@@ -36,8 +36,12 @@ func (p *Plan) Needs(r *Subject) (all [][]queue.Limit, shared bool) {
 	if p.Robots && r.Prior != nil {
 		all, shared = p.with(all, *r.Prior), false
 	}
-	if r.Class != nil && r.Class.Unknown && r.Leads {
+	switch {
+	case r.Class == nil || !r.Leads:
+	case r.Class.Unknown:
 		all, shared = p.with(all, r.Known.First(r.Class)), false
+	case p.slowStart && r.Known.SlowStarts():
+		all, shared = p.with(all, r.Known.SlowStart()), false
 	}
 	return all, shared
 }

@@ -10,6 +10,7 @@ package plans
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/abide-proxy/abide/bandwidth"
@@ -38,8 +39,9 @@ type Plan struct {
 	CountsBytes bool          // it has limits of bytes
 	Stall       time.Duration // how long those may keep a body still
 
-	lists lists
-	pause *queue.Limit // of a site that the operator has paused
+	slowStart bool // few requests go at once to a site that is not known yet: the rule has no limit of requests
+	lists     lists
+	pause     *queue.Limit // of a site that the operator has paused
 }
 
 // Limit is a limit of a rule.
@@ -86,7 +88,7 @@ func Make(p *policy.Policy, parts Parts) (map[*policy.Site]*Plan, error) {
 // New is the plan of a rule, or of none if rule is nil, with limits that need not be those
 // of the rule.
 func New(p *policy.Policy, rule *policy.Site, limits []policy.Limit, parts Parts) (*Plan, error) {
-	one := &Plan{Rule: rule, Learns: p.Defaults.Learn}
+	one := &Plan{Rule: rule, Learns: p.Defaults.Learn, slowStart: !slices.ContainsFunc(limits, limitsRequests)}
 	if err := one.addLimits(parts, limits, ""); err != nil {
 		return nil, err
 	}
@@ -106,6 +108,11 @@ func New(p *policy.Policy, rule *policy.Site, limits []policy.Limit, parts Parts
 	}
 	one.Backends = backends.NewGroup(rule, parts.Loads)
 	return one, nil
+}
+
+// limitsRequests tells whether a limit bounds how many requests go in some time.
+func limitsRequests(l policy.Limit) bool {
+	return l.Unit != policy.Concurrency && l.Unit != policy.Bytes
 }
 
 // addLimits adds limits to a plan, which are those of one backend alone if only is its

@@ -1,0 +1,136 @@
+package ledger
+
+import (
+	"time"
+
+	"github.com/abide-proxy/abide/limit"
+)
+
+const (
+	// slowStartStep is how many successes allow one more request in flight, at most. So the
+	// number in flight grows exponentially with time, and few requests are refused when it
+	// meets a limit that nobody announces.
+	slowStartStep = 16
+	// slowStartTime is how long it takes, about, until twice as many may be in flight at a
+	// server that answers slowly: then fewer successes are needed.
+	slowStartTime = 3 * second
+	// slowStartTimeout is how long no answer is waited for before another request goes.
+	slowStartTimeout = 5 * second
+	// SlowStartSuccesses is how many successes end a slow start.
+	SlowStartSuccesses = 16 * 64
+)
+
+// SlowStart is a meter of requests in flight at a server that announces no limits and has
+// refused nothing so far. It starts with one, and allows more as requests succeed. It is not
+// safe for concurrent use.
+type SlowStart struct {
+	clock     limit.Clock
+	successes int64
+	latency   int64 // mean
+	inFlight  int64
+	latest    int64 // last request or answer
+}
+
+var _ limit.Meter = (*SlowStart)(nil)
+
+// NewSlowStart returns a meter that has seen some successes.
+func NewSlowStart(successes int64) *SlowStart {
+	return &SlowStart{successes: min(successes, SlowStartSuccesses)}
+}
+
+// allowed is how many requests may be in flight.
+func (m *SlowStart) allowed(v int64) int64 {
+	step := int64(slowStartStep)
+	if m.latency > 0 {
+		step = min(max(slowStartTime/m.latency, 2), slowStartStep)
+	}
+	allowed := 1 + m.successes/step
+	if m.inFlight >= allowed {
+		allowed = m.inFlight + max(v-m.latest, 0)/slowStartTimeout
+	}
+	return allowed
+}
+
+// When is limit.Meter's.
+func (m *SlowStart) When(now time.Time, n int64) (time.Time, bool) {
+	v := m.clock.At(now)
+	if n <= 0 || m.successes >= SlowStartSuccesses || m.inFlight < m.allowed(v) {
+		return now, true
+	}
+	return limit.Unknown, true
+}
+
+// Unknown implements queue.Unknowing: no limit is known whatever delays a request.
+func (m *SlowStart) Unknown(now time.Time, n int64) bool {
+	at, ok := m.When(now, n)
+	return ok && at.After(now)
+}
+
+// Patience is queue.Impatient's.
+func (m *SlowStart) Patience(now time.Time) time.Time {
+	v := m.clock.At(now)
+	if m.inFlight == 0 {
+		return time.Time{}
+	}
+	return m.clock.Time(now, max(m.latest+slowStartTimeout, v))
+}
+
+// Take implements limit.Meter. It counts requests, whatever they cost.
+func (m *SlowStart) Take(now time.Time, n int64) {
+	if v := m.clock.At(now); n > 0 {
+		m.inFlight, m.latest = min(m.inFlight+1, maxAmount), v
+	}
+}
+
+// Give is limit.Meter's.
+func (m *SlowStart) Give(now, _ time.Time, n int64) {
+	m.clock.At(now)
+	if n > 0 {
+		m.inFlight = max(m.inFlight-1, 0)
+	}
+}
+
+// Done is limit.Meter's.
+func (m *SlowStart) Done(now, taken time.Time, n int64, o limit.Outcome) {
+	v := m.clock.At(now)
+	if n <= 0 {
+		return
+	}
+	m.inFlight, m.latest = max(m.inFlight-1, 0), v
+	if o != limit.Success {
+		return
+	}
+	m.successes = min(m.successes+1, SlowStartSuccesses)
+	took := max(v-m.clock.On(taken), 1)
+	if m.latency == 0 {
+		m.latency = took
+	}
+	m.latency += (took - m.latency) / 8
+}
+
+// Postpone is limit.Meter's, and does nothing.
+func (m *SlowStart) Postpone(_, _ time.Time, _ int64) {}
+
+// Settle is limit.Meter's, and does nothing.
+func (m *SlowStart) Settle(_, _ time.Time, _, _ int64) {}
+
+// Left is limit.Meter's.
+func (m *SlowStart) Left(now time.Time) int64 {
+	v := m.clock.At(now)
+	if m.successes >= SlowStartSuccesses {
+		return maxAmount
+	}
+	return max(m.allowed(v)-m.inFlight, 0)
+}
+
+// State implements limit.Meter. It is empty.
+func (m *SlowStart) State() []byte { return nil }
+
+// Restore is limit.Meter's.
+func (m *SlowStart) Restore(time.Time, []byte) error { return nil }
+
+// Idle implements limit.Meter.
+func (m *SlowStart) Idle(now time.Time) bool {
+	m.clock.At(now)
+	return m.inFlight == 0
+}
