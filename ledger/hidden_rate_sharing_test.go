@@ -26,7 +26,7 @@ func TestWhatOthersFindIsTakenOver(t *testing.T) {
 		p := NewHiddenRate(History{Accepted: rapid.Int64Range(0, 1000).Draw(t, "accepted"), Lasted: 10 * time.Second})
 		p.Share(b, false, 4)
 		p.Finding()
-		slow := p.Rate()
+		slow := float64(maxRate)
 		for range rapid.IntRange(1, 20).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.Int64Range(1, int64(time.Minute)).Draw(t, "passes")))
 			was := p.Rate()
@@ -42,8 +42,10 @@ func TestWhatOthersFindIsTakenOver(t *testing.T) {
 			if _, news := p.Finding(); news {
 				t.Fatalf("%+v is told again", f)
 			}
-			if slow = min(slow, p.Rate()); p.Rate() == f.Rate {
-				slow = f.Rate
+			if r := p.Rate(); r > 0 && r == f.Rate {
+				slow = r
+			} else if r > 0 {
+				slow = min(slow, r)
 			}
 			for range 5 { // it goes on at some time: one that tries goes before its turn
 				at, ok := p.When(now, 1)

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// announcedServices say what is left in the headers of each answer.
+var announcedServices = []*service{
+	{
+		name: "GitHub", source: "https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api", host: "api.github.com", kind: announced, requests: 1200, paths: []string{"/repos/golang/go/issues/%d"},
+		rules: own(func() rule { return &window{amount: 60, length: time.Hour} }), announce: triple("X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", epochSeconds),
+		refuse: refusing(403, `{"message":"API rate limit exceeded for user ID 1."}`),
+	},
+	{
+		name: "X", source: "https://docs.x.com/x-api/fundamentals/rate-limits", host: "api.x.com", kind: announced, requests: 1500, paths: []string{"/2/tweets/%d/retweeted_by"},
+		rules: own(func() rule { return &window{amount: 75, length: 15 * time.Minute} }), announce: triple("X-Rate-Limit-Limit", "X-Rate-Limit-Remaining", "X-Rate-Limit-Reset", epochSeconds),
+		refuse: refusing(429, `{"title":"Too Many Requests"}`),
+	},
+	{
+		name: "GitLab", source: "https://docs.gitlab.com/administration/settings/user_and_ip_rate_limits/", host: "gitlab.test", kind: announced, requests: 2000,
+		rules: own(func() rule { return &window{amount: 100, length: time.Minute, aligned: true} }), announce: triple("Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset", epochSeconds),
+		refuse: refusing(429, "Retry later"),
+	},
+	{
+		name: "Reddit", source: "https://support.reddithelp.com/hc/en-us/articles/16160319875092", host: "oauth.reddit.com", kind: announced, requests: 2000,
+		rules: own(func() rule { return &window{amount: 100, length: 10 * time.Minute, aligned: true} }), announce: triple("", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", deltaFloor),
+		refuse: refusing(429, "{}"),
+	},
+	{
+		name: "Shopify", source: "https://shopify.dev/docs/api/usage/limits", host: "gophers.myshopify.com", kind: announced, requests: 400, paths: []string{"/admin/api/2024-01/orders.json"},
+		rules: own(func() rule { return &bucket{size: 40, rate: 2} }),
+		announce: func(s *said, h http.Header) {
+			b := s.rules[0].(*bucket)
+			h.Set("X-Shopify-Shop-Api-Call-Limit", fmt.Sprintf("%d/40", int(math.Ceil(40-b.level-1e-9))))
+		},
+		refuse: refusing(429, `{"errors":"Exceeded 2 calls per second for api client."}`, "Retry-After", "2.0"),
+	},
+	{
+		name: "Twitch", source: "https://dev.twitch.tv/docs/api/guide/#twitch-rate-limits", host: "api.twitch.tv", kind: announced, requests: 4000, paths: []string{"/helix/users"},
+		rules: own(func() rule { return &bucket{size: 800, rate: 800. / 60} }), announce: fullBucket("Ratelimit", epochSeconds), refuse: refusing(429, `{"error":"Too Many Requests"}`),
+	},
+	{
+		name: "Anthropic", source: "https://docs.anthropic.com/en/api/rate-limits", host: "api.anthropic.com", kind: announced, requests: 500, paths: []string{"/v1/messages"}, method: "POST",
+		rules: own(func() rule { return &bucket{size: 50, rate: 50. / 60} }),
+		announce: func(s *said, h http.Header) {
+			b := s.rules[0].(*bucket)
+			h.Set("Anthropic-Ratelimit-Requests-Limit", "50")
+			h.Set("Anthropic-Ratelimit-Requests-Remaining", strconv.Itoa(int(b.level+1e-9)))
+			h.Set("Anthropic-Ratelimit-Requests-Reset", b.full(s.now).Add(time.Second-1).UTC().Truncate(time.Second).Format(time.RFC3339))
+		},
+		refuse: func(s *said, h http.Header) (int, string) {
+			h.Set("Retry-After", seconds(s.wait()))
+			return 429, `{"type":"error","error":{"type":"rate_limit_error"}}`
+		},
+	},
+	{
+		name: "OpenAI", source: "https://platform.openai.com/docs/guides/rate-limits", host: "api.openai.com", kind: announced, requests: 500, paths: []string{"/v1/responses"}, method: "POST",
+		rules: own(func() rule { return &bucket{size: 60, rate: 1} }),
+		announce: func(s *said, h http.Header) {
+			b := s.rules[0].(*bucket)
+			h.Set("X-Ratelimit-Limit-Requests", "60")
+			h.Set("X-Ratelimit-Remaining-Requests", strconv.Itoa(int(b.level+1e-9)))
+			h.Set("X-Ratelimit-Reset-Requests", b.full(s.now).Sub(s.now).Truncate(time.Millisecond).String())
+		},
+		refuse: func(s *said, h http.Header) (int, string) {
+			h.Set("Retry-After", seconds(s.wait()))
+			return 429, `{"error":{"code":"rate_limit_exceeded"}}`
+		},
+	},
+	{
+		name: "IETF draft 08, 4 s", source: "https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/", host: "draft.test", kind: announced, requests: 240,
+		rules: own(func() rule { return &window{amount: 12, length: 4 * time.Second} }),
+		announce: func(s *said, h http.Header) {
+			w := s.rules[0].(*window)
+			h.Set("Ratelimit-Policy", `"default";q=12;w=4`)
+			h.Set("Ratelimit", fmt.Sprintf(`"default";r=%d;t=%s`, int(w.left(s.now)), seconds(w.end().Sub(s.now))))
+		},
+		refuse: refusing(429, "{}"),
+	},
+	{
+		name: "IETF draft 07, 5 s", source: "https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/07/", host: "seven.test", kind: announced, requests: 200,
+		rules: own(func() rule { return &window{amount: 10, length: 5 * time.Second, aligned: true} }),
+		announce: func(s *said, h http.Header) {
+			w := s.rules[0].(*window)
+			h.Set("Ratelimit-Policy", "10;w=5")
+			h.Set("Ratelimit", fmt.Sprintf("limit=10, remaining=%d, reset=%s", int(w.left(s.now)), seconds(w.end().Sub(s.now))))
+		},
+		refuse: refusing(429, "{}"),
+	},
+	{
+		name: "10 in 12 s, whole seconds", source: "the issue's figure", host: "twelve.test", kind: announced, requests: 200,
+		rules: own(func() rule { return &window{amount: 10, length: 12 * time.Second} }), announce: triple("X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", epochSeconds),
+		refuse: refusing(429, ""),
+	},
+	{
+		name: "GitHub GraphQL", source: "https://docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the-graphql-api", host: "api.github.com", kind: announced, requests: 500, paths: []string{"/graphql"}, method: "POST",
+		rules: own(func() rule { return &window{amount: 200, length: time.Hour} }), cost: func(n int) float64 { return float64(1 + n*7%15) },
+		announce: triple("X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", epochSeconds),
+		refuse:   refusing(200, `{"errors":[{"type":"RATE_LIMITED","message":"API rate limit exceeded"}]}`),
+	},
+	{
+		name: "HubSpot", source: "https://developers.hubspot.com/docs/developer-tooling/platform/usage-guidelines", host: "api.hubapi.com", kind: announced, requests: 2000, paths: []string{"/crm/v3/objects/contacts/%d"},
+		rules: own(func() rule { return &rolling{amount: 100, length: 10 * time.Second} }),
+		announce: func(s *said, h http.Header) {
+			w := s.rules[0].(*rolling)
+			w.expire(s.now)
+			h.Set("X-Hubspot-Ratelimit-Max", "100")
+			h.Set("X-Hubspot-Ratelimit-Remaining", strconv.Itoa(100-len(w.times)))
+			h.Set("X-Hubspot-Ratelimit-Interval-Milliseconds", "10000")
+		},
+		refuse: refusing(429, `{"errorType":"RATE_LIMIT","policyName":"TEN_SECONDLY_ROLLING"}`),
+	},
+}
+
+// namedServices say nothing before they refuse, and for how long when they do.
+var namedServices = []*service{
+	{
+		name: "Slack", source: "https://docs.slack.dev/apis/web-api/rate-limits/", host: "slack.com", kind: named, requests: 400, paths: []string{"/api/conversations.list"},
+		rules: own(func() rule { return &window{amount: 20, length: time.Minute} }), refuse: waiting(429, `{"ok":false,"error":"ratelimited"}`),
+	},
+	{
+		name: "Spotify", source: "https://developer.spotify.com/documentation/web-api/concepts/rate-limits", host: "api.spotify.com", kind: named, requests: 1200, paths: []string{"/v1/tracks/%d"},
+		shared: one(func() rule { return &rolling{amount: 60, length: 30 * time.Second} }), refuse: waiting(429, `{"error":{"status":429,"message":"API rate limit exceeded"}}`), goal: goal{early: 20},
+	},
+	{
+		name: "Gemini", source: "https://ai.google.dev/gemini-api/docs/rate-limits", host: "generativelanguage.googleapis.com", kind: named, requests: 300, paths: []string{"/v1beta/models/gemini:generateContent"}, method: "POST",
+		rules: own(func() rule { return &window{amount: 15, length: time.Minute, aligned: true} }),
+		refuse: func(s *said, h http.Header) (int, string) {
+			h.Set("Content-Type", "application/json")
+			return 429, fmt.Sprintf(`{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"%ss"}]}}`, seconds(s.wait()))
+		},
+	},
+	{
+		name: "Cloudflare rule", source: "https://developers.cloudflare.com/waf/rate-limiting-rules/", host: "edge.test", kind: named, requests: 1000,
+		shared: one(func() rule { return &window{amount: 50, length: 10 * time.Second} }), refuse: waiting(429, "error code: 1015"),
+	},
+	{
+		name: "Notion", source: "https://developers.notion.com/reference/request-limits", host: "pages.test", kind: named, requests: 300,
+		rules: own(func() rule { return &bucket{size: 10, rate: 3} }), refuse: waiting(429, `{"code":"rate_limited"}`),
+	},
+	{
+		name: "Airtable", source: "https://airtable.com/developers/web/api/rate-limits", host: "bases.test", kind: named, requests: 300,
+		rules:  own(func() rule { return &penalty{rule: &rolling{amount: 5, length: time.Second}, length: 30 * time.Second} }),
+		refuse: waiting(429, `{"errors":[{"error":"RATE_LIMIT_REACHED"}]}`), goal: goal{ratio: 6, early: 12},
+	},
+	{
+		name: "GitHub content creation", source: "https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api#about-secondary-rate-limits", host: "api.github.com", kind: named, requests: 800, paths: []string{"/repos/me/mine/issues"}, method: "POST",
+		rules:  own(func() rule { return &window{amount: 40, length: time.Minute} }),
+		refuse: waiting(403, `{"message":"You have exceeded a secondary rate limit and have been temporarily blocked from content creation."}`),
+	},
+	{
+		name: "Discord, all channels", source: "https://discord.com/developers/docs/topics/rate-limits", host: "discord.com", kind: named, requests: 2000, paths: []string{"/api/v10/users/%d", "/api/v10/channels/7/messages", "/api/v10/channels/8/messages"},
+		rules: own(func() rule { return &rolling{amount: 50, length: time.Second} }),
+		refuse: func(s *said, h http.Header) (int, string) {
+			h.Set("Content-Type", "application/json")
+			h.Set("X-Ratelimit-Global", "true")
+			h.Set("X-Ratelimit-Scope", "global")
+			h.Set("Retry-After", seconds(s.wait()))
+			return 429, fmt.Sprintf(`{"message":"You are being rate limited.","retry_after":%.3f,"global":true}`, s.wait().Seconds())
+		},
+	},
+}
+
+// waiting refuses and says for how long, in whole seconds.
+func waiting(status int, body string) func(*said, http.Header) (int, string) {
+	refuse := refusing(status, body)
+	return func(s *said, h http.Header) (int, string) {
+		h.Set("Retry-After", seconds(s.wait()))
+		return refuse(s, h)
+	}
+}
+
+// epochSeconds is a reset as Unix seconds, rounded down.
+func epochSeconds(_, end time.Time) string { return strconv.FormatInt(end.Unix(), 10) }
+
+// deltaFloor is a reset as the seconds until then, rounded down.
+func deltaFloor(now, end time.Time) string { return strconv.Itoa(int(end.Sub(now).Seconds())) }
+
+// triple announces a window by three headers.
+func triple(limit, left, reset string, when func(now, end time.Time) string) func(*said, http.Header) {
+	return func(s *said, h http.Header) {
+		w := s.rules[0].(*window)
+		if limit != "" {
+			h.Set(limit, strconv.Itoa(int(w.amount)))
+		}
+		h.Set(left, strconv.Itoa(int(w.left(s.now))))
+		h.Set(reset, when(s.now, w.end()))
+	}
+}
+
+// fullBucket announces a bucket, and when it is full.
+func fullBucket(family string, when func(now, end time.Time) string) func(*said, http.Header) {
+	return func(s *said, h http.Header) {
+		b := s.rules[0].(*bucket)
+		full := b.full(s.now)
+		h.Set(family+"-Limit", strconv.Itoa(int(b.size)))
+		h.Set(family+"-Remaining", strconv.Itoa(int(b.level+1e-9)))
+		h.Set(family+"-Reset", when(s.now, full))
+	}
+}

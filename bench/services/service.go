@@ -1,0 +1,170 @@
+package main
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// kind is what a service says of its limits.
+type kind string
+
+const (
+	announced kind = "announced" // headers of each answer say what is left
+	named     kind = "named"     // a refusal says for how long
+	silent    kind = "silent"    // nothing says anything
+)
+
+// service is a simulated service.
+type service struct {
+	name   string
+	source string // where its limits are documented
+	host   string
+	kind   kind
+	paths  []string // requested in turn; %d is the number of the request
+	method string   // "": GET
+	body   string   // of an answer; "": {}
+
+	requests int                         // of a run: about 20 windows
+	rules    func(path string) []rule    // of one token, for one path; the first that refuses answers
+	shared   func() []rule               // of all tokens together
+	scope    func(path string) string    // which paths share rules; nil: all
+	atOnce   int                         // how many requests may be in flight; 0: any number
+	cost     func(n int) float64         // of a request; nil: 1
+	overload func(at time.Duration) bool // the service is overloaded at a time of the run
+
+	// announce writes headers of an answer, and answers a refusal.
+	announce func(s *said, h http.Header)
+	refuse   func(s *said, h http.Header) (status int, body string)
+	busy     func(h http.Header) (status int, body string) // because of requests in flight
+	overdone func(h http.Header) (status int, body string) // because of an overload
+
+	goal goal
+}
+
+// said is what an answer may say.
+type said struct {
+	now   time.Time
+	rules []rule
+	cost  float64
+	next  time.Time // when the request would be accepted
+}
+
+// wait is how long until the request would be accepted.
+func (s *said) wait() time.Duration { return max(s.next.Sub(s.now), 0) }
+
+// seconds is a time in whole seconds, rounded up.
+func seconds(d time.Duration) string { return strconv.Itoa(int(math.Ceil(d.Seconds() - 1e-9))) }
+
+// site is a service during one run.
+type site struct {
+	*service
+	began    time.Time
+	budgets  map[string][]rule // :: token and scope → rules
+	common   []rule
+	inFlight int
+	answers  int
+
+	served  []time.Time
+	refused []time.Time
+}
+
+func newSite(s *service, began time.Time) *site {
+	one := &site{service: s, began: began, budgets: map[string][]rule{}}
+	if s.shared != nil {
+		one.common = s.shared()
+	}
+	return one
+}
+
+func (s *site) of(token, path string) []rule {
+	scope := ""
+	if s.scope != nil {
+		scope = s.scope(path)
+	}
+	key := token + " " + scope
+	if _, known := s.budgets[key]; !known {
+		var own []rule
+		if s.rules != nil {
+			own = s.rules(path)
+		}
+		s.budgets[key] = append(own, s.common...)
+	}
+	return s.budgets[key]
+}
+
+// next is when a request would be accepted.
+func (s *site) next(now time.Time, token, path string, cost float64) time.Time {
+	at := now
+	for _, r := range s.of(token, path) {
+		if t := r.next(at, cost); t.After(at) {
+			at = t
+		}
+	}
+	return at
+}
+
+// costOf is the cost of a request.
+func (s *site) costOf(n int) float64 {
+	if s.cost == nil {
+		return 1
+	}
+	return s.cost(n)
+}
+
+// answer is the answer to a request that arrives at now. done must be called when it has
+// left.
+func (s *site) answer(now time.Time, token, path string, n int) (status int, h http.Header, body string, done func()) {
+	h = http.Header{"Date": {now.UTC().Format(http.TimeFormat)}}
+	s.answers++
+	s.inFlight++
+	done = func() { s.inFlight-- }
+	rules, cost := s.of(token, path), s.costOf(n)
+	told := &said{now: now, rules: rules, cost: cost, next: s.next(now, token, path, cost)}
+	switch {
+	case s.overload != nil && s.overload(now.Sub(s.began)):
+		status, body = s.overdone(h)
+		s.refused = append(s.refused, now)
+		return status, h, body, done
+	case s.atOnce > 0 && s.inFlight > s.atOnce:
+		status, body = s.busy(h)
+		s.refused = append(s.refused, now)
+		return status, h, body, done
+	case told.next.After(now):
+		for _, r := range rules {
+			if r.next(now, cost).After(now) {
+				r.refuse(now)
+			}
+		}
+		told.next = s.next(now, token, path, cost)
+		s.refused = append(s.refused, now)
+		status, body = s.refuse(told, h)
+		if s.announce != nil {
+			s.announce(told, h)
+		}
+		return status, h, body, done
+	}
+	for _, r := range rules {
+		r.take(now, cost)
+	}
+	s.served = append(s.served, now)
+	if s.announce != nil {
+		s.announce(told, h)
+	}
+	body = s.body
+	if body == "" {
+		body = "{}"
+	}
+	return http.StatusOK, h, body, done
+}
+
+// path is the path of a request.
+func (s *service) path(n int) string {
+	one := "/items/%d"
+	if len(s.paths) > 0 {
+		one = s.paths[n%len(s.paths)]
+	}
+	return strings.ReplaceAll(one, "%d", strconv.Itoa(n))
+}
