@@ -24,7 +24,7 @@ type answers struct {
 	latestSent time.Time // the latest request that succeeded
 
 	// since requests began, without long breaks
-	active int64
+	active map[string]int64 // :: budget → successes
 	began  time.Time
 
 	unavailableInRow int       // answers that the site is unavailable, since the last success
@@ -32,12 +32,14 @@ type answers struct {
 }
 
 // add counts a success of a request that was sent at a time.
-func (a *answers) add(now, sent time.Time) {
-	if a.active == 0 || sent.Sub(a.latest) > longestBreak {
-		a.active, a.began = 0, sent
+func (a *answers) add(now, sent time.Time, budget string) {
+	if a.active == nil || sent.Sub(a.latest) > longestBreak {
+		a.active, a.began = map[string]int64{}, sent
 	}
 	a.successes++
-	a.active++
+	if a.active[budget]++; len(a.active) > mostBudgets {
+		delete(a.active, budget)
+	}
 	a.latest = now
 	if sent.After(a.latestSent) {
 		a.latestSent = sent
@@ -50,12 +52,20 @@ func (a *answers) add(now, sent time.Time) {
 // since reports whether a request succeeded that was sent after a time.
 func (a *answers) since(t time.Time) bool { return a.latestSent.After(t) }
 
-// history is what a limit that is found now has accepted so far.
-func (a *answers) history(now time.Time) ledger.History {
-	if a.active == 0 || now.Sub(a.latest) > longestBreak {
+// history is what a limit of a budget that is found now has accepted so far; of all budgets
+// together if together is true.
+func (a *answers) history(now time.Time, budget string, together bool) ledger.History {
+	if now.Sub(a.latest) > longestBreak {
 		return ledger.History{}
 	}
-	return ledger.History{Accepted: a.active, Lasted: now.Sub(a.began)}
+	n := a.active[budget]
+	if together {
+		n = 0
+		for _, one := range a.active {
+			n += one
+		}
+	}
+	return ledger.History{Accepted: n, Lasted: now.Sub(a.began)}
 }
 
 // unavailable takes an answer that the site is unavailable, to a request that was sent at a

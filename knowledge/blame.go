@@ -63,10 +63,12 @@ func (s *Site) Blame(a *Answer, learned *routes.Learned, r *Refused, to updater)
 	if a.Lesson.Permanent || a.Lesson.Overload || odd {
 		return b
 	}
-	id, changed := s.unexplained(a.At, a.Class)
+	found, changed := s.hidden(a, r.Signed && a.Lesson.Scope == learn.Site)
 	b.Changed = changed
-	l := s.Limit(&routes.Limit{ID: id, Title: "what the site does not say", Kind: routes.Hidden}, a.Reserve)
-	l.Key = a.Budget
+	l := s.Limit(&found, a.Reserve)
+	if !found.Site || a.Backend {
+		l.Key = a.Budget
+	}
 	refusal := ledger.Refusal{Sent: a.Sent, Level: a.Level, RetryAt: a.Lesson.RetryAt, Concurrency: a.Lesson.Concurrency, Block: a.Lesson.Block}
 	now := a.At
 	to.Update([]queue.Update{{Limit: l, Apply: func(_ time.Time, m limit.Meter) {

@@ -23,7 +23,7 @@ type refusal struct {
 }
 
 // shared records that a route was refused with a budget, and tells whether another budget
-// was refused shortly before: then the limit is not the token's.
+// was refused shortly before: then the limit may not be the token's.
 func (r *refusals) shared(now time.Time, route, budget string) bool {
 	last, ok := r.last[route]
 	if r.last == nil || len(r.last) >= mostRefusals {

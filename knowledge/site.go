@@ -28,8 +28,9 @@ type Site struct {
 	routes   *routes.Table
 	saved    uint64 // version that was saved
 	refused  refusals
+	common   common
 	answers  answers
-	history  map[string]ledger.History // :: ID of a hidden limit → what was accepted when it was found
+	history  map[string]ledger.History // :: ID of a hidden limit → what was accepted before the last refusal
 	findings map[string]ledger.Finding // :: name and budget of a hidden limit → last finding
 	titles   titles
 }
@@ -101,7 +102,8 @@ func (s *Site) SlowStart() queue.Limit {
 	return queue.Limit{Name: SlowStart, Title: "few at once until the site has answered more", N: 1, Source: slowStart{s}}
 }
 
-// historyOf is what was accepted before a hidden limit was found.
+// historyOf is what was accepted before the last refusal by a hidden limit. It is for the meter
+// that is made then.
 func (s *Site) historyOf(id string) ledger.History {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,10 +148,11 @@ func (s *Site) learn(a *Answer) routes.Learned {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !a.Lesson.Throttled && !a.Failed {
-		s.answers.add(a.At, a.Sent)
+		s.answers.add(a.At, a.Sent, a.Budget)
+		s.common.succeeded(a.Sent, a.Budget)
 	}
 	learned := s.routes.Learn(a.At, a.Class, a.Budget, a.Sent, a.Lesson)
-	s.slow.Store(s.answers.successes < ledger.SlowStartSuccesses && s.routes.Silent() && !s.routes.Hides())
+	s.slow.Store(s.answers.successes < ledger.SlowStartSuccesses && !s.routes.Announces() && !s.routes.Hides())
 	return learned
 }
 
@@ -168,20 +171,22 @@ func (s *Site) sharedRefusal(now time.Time, route, budget string) bool {
 	return s.refused.shared(now, route, budget)
 }
 
-// unexplained makes a hidden limit for a refusal that no announced limit explains: of the
-// route, or of the whole site if nothing is announced. It returns the limit's ID.
-func (s *Site) unexplained(now time.Time, c *routes.Class) (id string, changed bool) {
+// hidden makes a hidden limit for a refusal that no announced limit explains: of the route,
+// or of the whole site if nothing is announced. If together is true, it is one of all
+// credentials together. It returns the limit, and whether it is new.
+func (s *Site) hidden(a *Answer, together bool) (l routes.Limit, changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	id, changed = s.routes.AddHidden(c, s.routes.Silent())
-	if _, known := s.history[id]; !known {
-		if s.history == nil {
-			s.history = map[string]ledger.History{}
-		}
-		s.history[id] = s.answers.history(now)
+	id, changed := s.routes.AddHidden(a.Class, s.routes.Silent())
+	if s.common.refused(a.At, a.Sent, a.Budget) || together {
+		changed = s.routes.Unite(id) || changed
 	}
+	if s.history == nil {
+		s.history = map[string]ledger.History{}
+	}
+	s.history[id] = s.answers.history(a.At, a.Budget, s.routes.United(id))
 	s.slow.Store(false)
-	return id, changed
+	return routes.Limit{ID: id, Title: "what the site does not say", Kind: routes.Hidden, Site: s.routes.United(id)}, changed
 }
 
 // successes is how many requests have succeeded.

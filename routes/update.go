@@ -89,6 +89,25 @@ func (m *Table) AddHidden(c *Class, wide bool) (id string, changed bool) {
 	return r.hidden.id, m.dirty
 }
 
+// Unite makes a hidden limit one of all credentials together. It reports whether that is new.
+func (m *Table) Unite(id string) (changed bool) {
+	g := m.groups[id]
+	if g == nil || g.kind != Hidden || g.site {
+		return false
+	}
+	m.dirty = false
+	g.site = true
+	clear(m.lists.known)
+	m.rebuildAll()
+	return m.dirty
+}
+
+// United reports whether a hidden limit is one of all credentials together.
+func (m *Table) United(id string) bool {
+	g := m.groups[id]
+	return g != nil && g.site
+}
+
 // hide puts a route under a hidden limit, and with it the routes that differ only in
 // their entity: refusals are spread over many entities.
 func (m *Table) hide(r *route) {
