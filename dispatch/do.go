@@ -59,7 +59,9 @@ func (s *Dispatcher) learnAndJudge(x *Request, r *http.Request, resp *http.Respo
 	resp = s.lessons.learnFrom(x, r, resp)
 	v := judge(x.Snapshot.policy.Retry, x.attempt(r, resp, err), x.answered, jitter)
 	v = s.lessons.judgeToken(x, r, resp, v)
+	v = s.lessons.verify(x, r, resp, v)
 	v = s.lessons.tellAll(x, statusOf(resp), err, v)
+	v.again = v.again || x.progress.verifying && err == nil // its answer is not the client's
 	if v.again && resp != nil {
 		resp.Body.Close()
 	}
@@ -83,9 +85,10 @@ func (s *Dispatcher) result(x *Request, resp *http.Response, err error) (*http.R
 // when the request came may be closed, or lead where nothing may go any more.
 func (s *Dispatcher) send(x *Request, r *http.Request) (resp *http.Response, err error) {
 	s.beginAttempt(x)
+	x.beginVerification()
 	st := s.Current()
 	for {
-		one := x.Caller.Attempt(r)
+		one := x.verification(x.Caller.Attempt(r))
 		if err = st.mayForward(x.pointAtBackend(one)); err == nil {
 			resp, err = st.sends.RoundTrip(x.sign(one))
 		}

@@ -53,7 +53,7 @@ func (s *lessons) apply(x *Request, resp *http.Response, lesson *learn.Lesson) {
 	t := &x.progress
 	a := knowledge.Answer{
 		Lesson: lesson, At: x.answered, Class: x.subject.Class, Sent: x.sent, Budget: x.budget(),
-		Backend: x.backend() != nil, Reserve: t.plan.Reserve(), Level: t.level, Failed: resp.StatusCode >= 500,
+		Backend: x.backend() != nil, Reserve: t.plan.Reserve(), Level: t.level, Failed: resp.StatusCode >= 500 || resp.StatusCode == http.StatusForbidden,
 	}
 	unavailable := !lesson.Throttled && resp.StatusCode == http.StatusServiceUnavailable && x.subject.Known.Unavailable(x.answered, x.sent)
 	if unavailable {

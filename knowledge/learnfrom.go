@@ -21,7 +21,7 @@ type Answer struct {
 	Backend bool          // the request went to one of several backends, which have limits of their own
 	Reserve ledger.Reserve
 	Level   int64 // requests to the site that were in flight with it; 0: unknown
-	Failed  bool  // the site failed to answer: a status from 500 on
+	Failed  bool  // it is no success: a status from 500 on, or 403
 }
 
 // updater applies updates to the meters of limits: a permit of the queue.

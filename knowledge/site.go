@@ -23,12 +23,15 @@ type Site struct {
 	// each request, without the lock.
 	slow   atomic.Bool
 	flying atomic.Int64 // requests in flight
+	blocks atomic.Bool  // it has refused everything when it was asked last
+	known  atomic.Bool  // the URL of a success is known, and not old
 
 	mu       sync.Mutex
 	routes   *routes.Table
 	saved    uint64 // version that was saved
 	refused  refusals
 	common   common
+	block    block
 	answers  answers
 	history  map[string]ledger.History // :: ID of a hidden limit → what was accepted before the last refusal
 	findings map[string]ledger.Finding // :: name and budget of a hidden limit → last finding
@@ -150,6 +153,9 @@ func (s *Site) learn(a *Answer) routes.Learned {
 	if !a.Lesson.Throttled && !a.Failed {
 		s.answers.add(a.At, a.Sent, a.Budget)
 		s.common.succeeded(a.Sent, a.Budget)
+		if s.block.succeeded(); s.block.successes%knownKept == 0 {
+			s.known.Store(false)
+		}
 	}
 	learned := s.routes.Learn(a.At, a.Class, a.Budget, a.Sent, a.Lesson)
 	s.slow.Store(s.answers.successes < ledger.SlowStartSuccesses && !s.routes.Announces() && !s.routes.Hides())

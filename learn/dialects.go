@@ -195,7 +195,7 @@ var dialects = []Dialect{
 		},
 		Paths: []string{"/w/api.php"},
 		Refusals: []Refusal{
-			{Status: served, Says: []string{"code=maxlag"}, And: `"error`, Scope: Site},
+			{Status: served, Says: []string{"code=maxlag"}, And: `"error`, Scope: Site, Overload: true},
 			{Status: served, Says: []string{"code=ratelimited"}, And: `"error`, Scope: Token},
 		},
 	},
@@ -275,7 +275,10 @@ var dialects = []Dialect{
 	{
 		Name: "stores like s3",
 		Refusals: []Refusal{
-			{Status: []int{503}, Says: []string{"<Code>SlowDown</Code>", "<Code>SlowDownRead</Code>", "<Code>SlowDownWrite</Code>"}, Scope: Site},
+			{
+				Status: []int{503}, Says: []string{"<Code>SlowDown</Code>", "<Code>SlowDownRead</Code>", "<Code>SlowDownWrite</Code>"},
+				Scope: Site, Overload: true,
+			},
 		},
 	},
 	{
@@ -291,7 +294,7 @@ var dialects = []Dialect{
 		Name: "problem documents",
 		Refusals: []Refusal{
 			{Says: []string{"http-problem-types#quota-exceeded", "http-problem-types#abnormal-usage-detected"}},
-			{Says: []string{"http-problem-types#temporary-reduced-capacity"}, Scope: Site},
+			{Says: []string{"http-problem-types#temporary-reduced-capacity"}, Scope: Site, Overload: true},
 		},
 	},
 	{
@@ -302,12 +305,39 @@ var dialects = []Dialect{
 		},
 	},
 	{
+		Name: "blocks",
+		Refusals: []Refusal{
+			{Status: []int{403, 429, 503}, Says: blockPages, Block: true, Scope: Site},
+			{Status: []int{403}, Says: rateWords, Block: true, Scope: Site},
+			{Status: []int{503, 529}, Says: []string{"overloaded_error", "OVERLOADED"}, Overload: true, Scope: Site},
+			{Status: []int{403, 429, 503}, Says: concurrencyWords, Concurrency: true},
+		},
+	},
+	{
 		Name: "retry_after in a body",
 		Refusals: []Refusal{
 			{Status: []int{420, 429}, Says: []string{"retry_after=*"}, Key: "retry_after"},
 			{Status: []int{420, 429}, Says: []string{"retryAfter=*"}, Key: "retryAfter"},
 		},
 	},
+}
+
+// blockPages are phrases of the pages by which sites and their edges block a client: of the
+// SEC, Akamai, Imperva, Google and others.
+var blockPages = []string{
+	"Request Rate Threshold Exceeded", "Undeclared Automated Tool", "errors.edgesuite.net", "Incapsula incident ID", "_Incapsula_Resource",
+	"unusual traffic from your computer network", "Your IP has been blocked", "Your IP address has been blocked",
+	"Your IP has been temporarily blocked", "has been temporarily blocked due to",
+}
+
+// rateWords are what a refusal speaks of that is about a rate, and not about a permission.
+var rateWords = []string{
+	"Rate Limit", "Rate limit", "rate limit", "equest rate", "equest Rate", "oo many requests", "oo Many Requests", "ate exceeded", "ate Exceeded",
+}
+
+// concurrencyWords are what a refusal speaks of that is about requests in flight.
+var concurrencyWords = []string{
+	"concurrent requests", "Concurrent requests", "oncurrency limit", "oncurrent request limit", "simultaneous requests", "simultaneous connections",
 }
 
 // throttlings are the errors by which AWS throttles.

@@ -33,6 +33,7 @@ type reading struct {
 	clock  *clock
 	method string
 	served bool // the status is below 400
+	json   bool // the body is JSON: no page for people
 	groups []*group
 	policy []policy // policies without a group so far
 	hints  hints

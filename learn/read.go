@@ -99,6 +99,8 @@ func read(status int, headers map[string][]string, names []string, head []byte, 
 	dialects := builtin.of(&request, nil)
 	s.headers(headers, names, dialects)
 	head = head[:min(len(head), maxBodyBytes)]
+	text := skip(head)
+	s.json = len(text) > 0 && (text[0] == '{' || text[0] == '[')
 	var found *finding
 	if status >= 400 || len(names) > 0 || len(head) > 0 {
 		for _, d := range dialects {

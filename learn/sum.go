@@ -20,7 +20,10 @@ func (s *reading) lesson(status int, found *finding, dialects []*Dialect) Lesson
 	}
 	if found != nil && l.Throttled {
 		l.Permanent, l.Lock = found.Permanent, found.Lock
+		l.Concurrency = l.Concurrency || found.Concurrency
+		l.Overload, l.Block = found.Overload, found.Block && !s.json
 	}
+	l.Overload = l.Overload || status == 529
 	if binding != nil {
 		l.Scope, l.Bucket = max(binding.Scope, Token), binding.Bucket
 		if binding.Unit.countsRequests() {
@@ -40,6 +43,7 @@ func (s *reading) lesson(status int, found *finding, dialects []*Dialect) Lesson
 	}
 	s.scope(&l, status, found, dialects)
 	s.retryAt(&l, status, found, binding)
+	l.Block = l.Block && l.RetryAt.IsZero()
 	return l
 }
 
@@ -229,6 +233,7 @@ func (s *reading) retryAt(l *Lesson, status int, found *finding, binding *group)
 	if given && hint.is == good && hint.ahead <= 0 && spent && announced.After(now) {
 		given = false
 	}
+	l.Named = given
 	switch {
 	case given && hint.is == unbelievable:
 		l.RetryAt = now.Add(unbelievableHold)

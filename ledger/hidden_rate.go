@@ -149,6 +149,10 @@ func (p *HiddenRate) tooFast(v, sent, until int64, block bool) {
 	named := !block && until-v >= shortestNamed && p.sharing.budget == nil && !p.paced
 	again := p.stop.active || !block && p.search.rate > 0 && p.search.again()
 	switch {
+	case block && !again:
+		p.search.block(v, sent)
+		p.windowed = false
+	case block:
 	case named && p.search.rate == 0:
 		p.windowed = true
 		p.window.refused(v, until, (until-v)%second == 0)
@@ -157,7 +161,7 @@ func (p *HiddenRate) tooFast(v, sent, until int64, block bool) {
 	case again, p.search.rate == 0:
 		// The full window has not ended yet: the rate is not the cause.
 	default:
-		p.search.lower(v, sent, block)
+		p.search.lower(v, sent)
 	}
 	if again {
 		p.stop.pause = min(pauseFactor*p.stop.pause, maxPause)

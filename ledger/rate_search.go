@@ -10,6 +10,7 @@ const (
 
 	settled             = 0.97 // of the lowest rate that was refused: the search ends there
 	lowest              = 0.3  // of a rate remains if nothing was accepted
+	afterBlock          = 0.5  // of a rate that was blocked remains
 	near                = 1.1  // a refused rate that is so near to a good one ends the search at the good one
 	bisect              = 0.35 // part of the way, in logarithms, from a good rate to a refused one
 	firstGain, lastGain = 1.25, 1.4
@@ -112,9 +113,8 @@ func (s *rateSearch) again() bool {
 	return true
 }
 
-// lower sets a rate below the refused one. sent is when the refused request was. A block ends
-// the search: each costs too much to find the rate more exactly.
-func (s *rateSearch) lower(v, sent int64, block bool) {
+// lower sets a rate below the refused one. sent is when the refused request was.
+func (s *rateSearch) lower(v, sent int64) {
 	n := s.accepted
 	took := max(float64(sent-s.emptyAt)/float64(second), 1/s.rate)
 	low := n / took * (1 - 1/(2*n+2))
@@ -147,11 +147,20 @@ func (s *rateSearch) lower(v, sent int64, block bool) {
 		s.full = 0
 	}
 	s.refused = high
-	if block {
-		s.refused, s.debt = min(high, low/settled), maxDebt
-	}
 	s.set(v, min(low, s.refused*settled))
 	s.debt = max(s.debt, min(float64(successesToAttempt)*float64(int64(1)<<s.fails), maxDebt))
+}
+
+// block takes a block of a client that sent a request at a time. It ends the search: each
+// block costs too much to find the rate more exactly.
+func (s *rateSearch) block(v, sent int64) {
+	rate := s.rate
+	if rate == 0 {
+		rate = max(s.full, 1) / max(float64(sent-s.emptyAt)/float64(second), 1)
+	}
+	s.set(v, rate*afterBlock)
+	s.refused, s.good, s.firm, s.full, s.debt = s.rate/settled, 0, 0, 0, maxDebt
+	s.cycle, s.gain = max(s.cycle, second), firstGain
 }
 
 // pause is how long nothing goes after a refusal of a rate, before lower. A window that is

@@ -293,6 +293,10 @@ func verdict(status int, l learn.Lesson) string {
 		return fmt.Sprintf("%d, a refusal because another request holds a lock; it says nothing about a rate", status)
 	case l.Concurrency:
 		return fmt.Sprintf("%d, a refusal because too many requests are in flight", status)
+	case l.Overload:
+		return fmt.Sprintf("%d, a refusal because the server is overloaded; it says nothing about a rate", status)
+	case l.Block:
+		return fmt.Sprintf("%d, a refusal that blocks this client for a while", status)
 	}
 	return fmt.Sprintf("%d, a refusal", status)
 }

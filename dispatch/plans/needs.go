@@ -36,11 +36,10 @@ func (p *Plan) Needs(r *Subject) (all [][]queue.Limit, shared bool) {
 	if p.Robots && r.Prior != nil {
 		all, shared = p.with(all, *r.Prior), false
 	}
-	switch {
-	case r.Class == nil || !r.Leads:
-	case r.Class.Unknown:
+	if r.Class != nil && r.Class.Unknown && r.Leads {
 		all, shared = p.with(all, r.Known.First(r.Class)), false
-	case p.slowStart && r.Known.SlowStarts():
+	}
+	if p.slowStart && r.Class != nil && r.Leads && r.Known.SlowStarts() {
 		all, shared = p.with(all, r.Known.SlowStart()), false
 	}
 	return all, shared
