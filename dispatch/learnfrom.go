@@ -53,12 +53,13 @@ func (s *lessons) apply(x *Request, resp *http.Response, lesson *learn.Lesson) {
 	t := &x.progress
 	a := knowledge.Answer{
 		Lesson: lesson, At: x.answered, Class: x.subject.Class, Sent: x.sent, Budget: x.budget(),
-		Backend: x.backend() != nil, Reserve: t.plan.Reserve(), Level: t.level, Failed: resp.StatusCode >= 500 || resp.StatusCode == http.StatusForbidden,
+		Backend: x.backend() != nil, Reserve: t.plan.Reserve(), Level: t.level, Failed: resp.StatusCode >= 500,
+		Denied: resp.StatusCode == http.StatusForbidden, Unavailable: resp.StatusCode == http.StatusServiceUnavailable,
 	}
-	unavailable := !lesson.Throttled && resp.StatusCode == http.StatusServiceUnavailable && x.subject.Known.Unavailable(x.answered, x.sent)
-	if unavailable {
-		lesson.Throttled, lesson.Scope = true, learn.Site
+	if a.Unavailable {
+		a.Sent = t.permit.Granted()
 	}
+	unavailable := x.subject.Known.Unavailable(&a, t.permit)
 	if len(lesson.Limits) > 0 || lesson.Throttled {
 		a.Sent = t.permit.Granted() // the time by which ledgers know the request
 	}

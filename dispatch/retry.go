@@ -83,7 +83,7 @@ func judgeRefusal(p policy.Retry, a attempt, now time.Time, jitter float64) verd
 		wait = max(wait, backoff(patienceStep, p.Max, a.row-1, 1))
 	}
 	v.until = now.Add(wait)
-	if a.refusals > 0 && !a.refusal.exact {
+	if a.refusals > 0 {
 		v.pause = wait + backoff(patienceStep, p.Max, a.refusals-1, 1)
 	}
 	v.again = a.possible && (a.safe || !a.refusal.unsafe) && a.refusals < p.Refusals && !a.refusal.final

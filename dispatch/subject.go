@@ -9,7 +9,7 @@ import (
 // tokens that it may be sent with.
 func (s *admission) findSubject(x *Request) {
 	p := x.progress.plan
-	x.subject.Class, x.subject.Tokens = nil, nil
+	x.subject.Class, x.subject.Tokens, x.subject.Documented = nil, nil, nil
 	x.subject.Leads = x.Client != crawler && !x.explained && !x.sentByCaller
 	if p == nil {
 		return
@@ -26,8 +26,9 @@ func (s *admission) findSubject(x *Request) {
 		if x.grouped() {
 			host = x.Target.Host
 		}
-		apart := learn.EntitySegment(learn.Request{Method: x.subject.Method, Host: x.Target.Host, Path: x.subject.Path, Dialect: p.Dialect})
-		x.subject.Class, x.seen = x.subject.Known.Class(x.subject.Method, host, x.subject.Path, apart)
+		said := learn.About(learn.Request{Method: x.subject.Method, Host: x.Target.Host, Path: x.subject.Path, Dialect: p.Dialect})
+		x.subject.Documented = said.Limits
+		x.subject.Class, x.seen = x.subject.Known.Class(x.subject.Method, host, x.subject.Path, said.EntitySegment)
 	}
 	if p.Pool != nil && x.Client != crawler { // robots.txt needs no token
 		x.subject.Tokens = p.Pool.Set()

@@ -9,12 +9,6 @@ import (
 const (
 	// longestBreak is the time without successes that ends a site's activity.
 	longestBreak = time.Minute
-	// longestAnswering is the time after a success in which a site that is unavailable may
-	// refuse instead.
-	longestAnswering = 10 * time.Minute
-	// mostUnavailable is how many times in a row, without a success, a site may be
-	// unavailable before that is an outage.
-	mostUnavailable = 6
 )
 
 // answers counts a site's successes. The zero value has counted none.
@@ -27,8 +21,7 @@ type answers struct {
 	active map[string]int64 // :: budget → successes
 	began  time.Time
 
-	unavailableInRow int       // answers that the site is unavailable, since the last success
-	unavailableAt    time.Time // the last of these
+	unavailable unavailable
 }
 
 // add counts a success of a request that was sent at a time.
@@ -44,9 +37,7 @@ func (a *answers) add(now, sent time.Time, budget string) {
 	if sent.After(a.latestSent) {
 		a.latestSent = sent
 	}
-	if sent.After(a.unavailableAt) {
-		a.unavailableInRow = 0
-	}
+	a.unavailable.succeeded(sent)
 }
 
 // since reports whether a request succeeded that was sent after a time.
@@ -66,17 +57,4 @@ func (a *answers) history(now time.Time, budget string, together bool) ledger.Hi
 		}
 	}
 	return ledger.History{Accepted: n, Lasted: now.Sub(a.began)}
-}
-
-// unavailable takes an answer that the site is unavailable, to a request that was sent at a
-// time, and reports whether the site refuses: others succeed.
-func (a *answers) unavailable(now, sent time.Time) bool {
-	if a.latest.IsZero() || a.unavailableInRow == 0 && now.Sub(a.latest) > longestAnswering {
-		return false
-	}
-	if sent.After(a.unavailableAt) {
-		a.unavailableInRow++
-		a.unavailableAt = now
-	}
-	return a.unavailableInRow <= mostUnavailable
 }

@@ -21,7 +21,11 @@ type Answer struct {
 	Backend bool          // the request went to one of several backends, which have limits of their own
 	Reserve ledger.Reserve
 	Level   int64 // requests to the site that were in flight with it; 0: unknown
-	Failed  bool  // it is no success: a status from 500 on, or 403
+	Failed  bool  // the site failed to answer: a status from 500 on
+	Denied  bool  // the status is 403
+
+	// Unavailable: the status is 503. The answer may become a refusal then: see Unavailable.
+	Unavailable bool
 }
 
 // updater applies updates to the meters of limits: a permit of the queue.
@@ -52,6 +56,42 @@ func (s *Site) LearnFrom(a *Answer, to updater) routes.Learned {
 		all.Changed = s.explain(a.At, a.Class, a.whose(one), one.ID, a.Sent, surprises[i]) || all.Changed
 	}
 	return all
+}
+
+// Unavailable makes an answer that says nothing but that the site is unavailable a refusal of
+// the site, if others succeed, and reports whether it did.
+func (s *Site) Unavailable(a *Answer, to updater) bool {
+	if !a.Unavailable || a.Lesson.Throttled {
+		return false
+	}
+	refuses, fails := s.unavailable(a.At, a.Sent)
+	if fails {
+		s.forgetHidden(a, to)
+	}
+	if refuses {
+		a.Lesson.Throttled, a.Lesson.Scope = true, learn.Site
+	}
+	return refuses
+}
+
+// forgetHidden has the hidden limits of an answer's class forget what they have learned.
+func (s *Site) forgetHidden(a *Answer, to updater) {
+	now := a.At
+	for i := range a.Class.Limits {
+		one := &a.Class.Limits[i]
+		if one.Kind != routes.Hidden {
+			continue
+		}
+		l := s.Limit(one, a.Reserve)
+		if !one.Site || a.Backend {
+			l.Key = a.Budget
+		}
+		to.Update([]queue.Update{{Limit: l, Apply: func(_ time.Time, m limit.Meter) {
+			if p, ok := m.(*ledger.HiddenRate); ok {
+				p.Forget(now)
+			}
+		}}})
+	}
 }
 
 // updates makes the updates of ledgers by an answer. They set the surprises.

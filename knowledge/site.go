@@ -150,12 +150,15 @@ func (s *Site) setFinding(name, whose string, f ledger.Finding) (changed bool) {
 func (s *Site) learn(a *Answer) routes.Learned {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !a.Lesson.Throttled && !a.Failed {
+	if !a.Lesson.Throttled && !a.Failed && !a.Denied {
 		s.answers.add(a.At, a.Sent, a.Budget)
 		s.common.succeeded(a.Sent, a.Budget)
 		if s.block.succeeded(); s.block.successes%knownKept == 0 {
 			s.known.Store(false)
 		}
+	}
+	if a.Failed && !a.Unavailable {
+		s.answers.unavailable.failed(a.At)
 	}
 	learned := s.routes.Learn(a.At, a.Class, a.Budget, a.Sent, a.Lesson)
 	s.slow.Store(s.answers.successes < ledger.SlowStartSuccesses && !s.routes.Announces() && !s.routes.Hides())
@@ -209,12 +212,13 @@ func (s *Site) Begin() (level int64) { return s.flying.Add(1) }
 // End notes that a request is answered, or will not be.
 func (s *Site) End() { s.flying.Add(-1) }
 
-// Unavailable takes an answer that says nothing but that the site is unavailable, and reports
-// whether it is a refusal: others succeed. It is an outage if none does for long.
-func (s *Site) Unavailable(now, sent time.Time) (refusal bool) {
+// unavailable takes an answer that says nothing but that the site is unavailable, and reports
+// whether it is a refusal: see unavailable. fails is true if earlier ones turn out to be
+// failures.
+func (s *Site) unavailable(now, sent time.Time) (refuses, fails bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.answers.unavailable(now, sent)
+	return s.answers.unavailable.refuses(now, sent, s.answers.latest)
 }
 
 // unsaved is the state to save: if the version was not saved yet, or always if again is

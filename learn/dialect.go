@@ -36,6 +36,9 @@ type Dialect struct {
 	// same name: /v1/projects/* matches that path and everything below it; * is any one
 	// segment. The first match decides. Its name is that of the configuration key.
 	Apart []string
+
+	// Limits are those that the service documents.
+	Limits []KnownLimit
 }
 
 // Header describes a header that the general rules cannot read, or read wrongly.
@@ -156,6 +159,11 @@ func (d *Dialect) check() error {
 		}
 		if err := h.check(); err != nil {
 			return fmt.Errorf("body[%d]%w", n, err)
+		}
+	}
+	for n, l := range d.Limits {
+		if l.AtOnce < 0 || l.Requests < 0 || (l.AtOnce > 0) == (l.Requests > 0) || (l.Requests > 0) != (l.Per > 0) {
+			return fmt.Errorf("limits[%d]: has to be requests and per, or concurrency", n)
 		}
 	}
 	for n, path := range d.Apart {

@@ -34,6 +34,8 @@ var dialects = []Dialect{
 			"/api/*/channels/*", "/api/*/guilds/*", "/api/*/webhooks/*",
 			"/api/channels/*", "/api/guilds/*", "/api/webhooks/*",
 		},
+		// https://discord.com/developers/docs/topics/rate-limits#global-rate-limit
+		Limits: []KnownLimit{{Requests: 50, Per: time.Second, Scope: Token}},
 		Refusals: []Refusal{
 			{Status: []int{429}, Says: []string{"error code: 1015", "Error 1015", "rror 1015"}, Scope: Site},
 			{Status: []int{429}, Says: []string{"global=true"}, Key: "retry_after", Scope: Token},
@@ -198,6 +200,8 @@ var dialects = []Dialect{
 			{Status: served, Says: []string{"code=maxlag"}, And: `"error`, Scope: Site, Overload: true},
 			{Status: served, Says: []string{"code=ratelimited"}, And: `"error`, Scope: Token},
 		},
+		// https://www.mediawiki.org/wiki/API:Etiquette: requests in series, not in parallel
+		Limits: []KnownLimit{{AtOnce: 1, Scope: Site}},
 	},
 	{
 		Name: "stack exchange", Hosts: []string{"api.stackexchange.com"},
@@ -209,6 +213,8 @@ var dialects = []Dialect{
 			{Says: []string{"error_name=throttle_violation"}, Prose: "available in", Scope: Site},
 			{Status: []int{200}, Says: []string{"backoff=*"}, Key: "backoff", Hint: true, Scope: Route},
 		},
+		// https://api.stackexchange.com/docs/throttle: more than 30 requests per second from one address are dropped
+		Limits: []KnownLimit{{Requests: 30, Per: time.Second, Scope: Site}},
 	},
 	{
 		Name:    "crossref",
@@ -271,14 +277,12 @@ var dialects = []Dialect{
 	},
 	{
 		Name: "s3", Hosts: []string{"s3.amazonaws.com", "*.s3.amazonaws.com"}, Scope: Route,
+		Refusals: []Refusal{{Status: []int{503}, Says: slowDown, Scope: Site, Overload: true}},
 	},
 	{
 		Name: "stores like s3",
 		Refusals: []Refusal{
-			{
-				Status: []int{503}, Says: []string{"<Code>SlowDown</Code>", "<Code>SlowDownRead</Code>", "<Code>SlowDownWrite</Code>"},
-				Scope: Site, Overload: true,
-			},
+			{Status: []int{503}, Says: slowDown, Scope: Site, Overload: true},
 		},
 	},
 	{
@@ -287,6 +291,43 @@ var dialects = []Dialect{
 			{Status: []int{403}, In: "cf-mitigated", Says: []string{"challenge"}, Fine: true},
 			{Status: []int{403, 429, 503}, Says: []string{"error code: 1015", "Error 1015", "error 1015"}, Scope: Site},
 		},
+	},
+
+	// Services that document a limit and do not announce it
+	{
+		// https://developers.notion.com/reference/request-limits: an average of three requests per second
+		Name: "notion", Hosts: []string{"api.notion.com"}, Limits: []KnownLimit{{Requests: 3, Per: time.Second, Scope: Token}},
+	},
+	{
+		// https://www.sec.gov/about/developer-resources: at most 10 requests per second
+		Name: "sec", Hosts: []string{"www.sec.gov", "data.sec.gov", "efts.sec.gov"}, Limits: []KnownLimit{{Requests: 10, Per: time.Second, Scope: Site}},
+	},
+	{
+		// https://info.arxiv.org/help/api/tou.html: one request every three seconds, and one connection
+		Name: "arxiv", Hosts: []string{"export.arxiv.org"}, Paths: []string{"/api/", "/oai2", "/rss/"},
+		Limits: []KnownLimit{{Requests: 1, Per: 3 * time.Second, Scope: Site}, {AtOnce: 1, Scope: Site}},
+	},
+	{
+		// https://operations.osmfoundation.org/policies/nominatim/: at most 1 request per second
+		Name: "nominatim", Hosts: []string{"nominatim.openstreetmap.org"}, Limits: []KnownLimit{{Requests: 1, Per: time.Second, Scope: Site}},
+	},
+	{
+		// https://crates.io/data-access: at most 1 request per second
+		Name: "crates.io", Hosts: []string{"crates.io"}, Paths: []string{"/api/"}, Limits: []KnownLimit{{Requests: 1, Per: time.Second, Scope: Site}},
+	},
+	{
+		// https://musicbrainz.org/doc/MusicBrainz_API/Rate_Limiting: 1 request per second
+		Name: "musicbrainz", Hosts: []string{"musicbrainz.org"}, Paths: []string{"/ws/"}, Limits: []KnownLimit{{Requests: 1, Per: time.Second, Scope: Site}},
+	},
+	{
+		// https://developer.apple.com/library/archive/documentation/AudioVideo/Conceptual/iTuneSearchAPI/: about 20 calls per minute
+		Name: "itunes", Hosts: []string{"itunes.apple.com"}, Paths: []string{"/search", "/lookup"},
+		Limits: []KnownLimit{{Requests: 20, Per: minute, Scope: Site}},
+	},
+	{
+		// https://open-meteo.com/en/terms, without a key: 600 calls per minute, 5,000 per hour, 10,000 per day
+		Name: "open-meteo", Hosts: []string{"api.open-meteo.com"},
+		Limits: []KnownLimit{{Requests: 600, Per: minute, Scope: Site}, {Requests: 5000, Per: time.Hour, Scope: Site}, {Requests: 10_000, Per: day, Scope: Site}},
 	},
 
 	// What many say alike
@@ -321,6 +362,9 @@ var dialects = []Dialect{
 		},
 	},
 }
+
+// slowDown is what S3 and stores like it say while they grow.
+var slowDown = []string{"<Code>SlowDown</Code>", "<Code>SlowDownRead</Code>", "<Code>SlowDownWrite</Code>"}
 
 // blockPages are phrases of the pages by which sites and their edges block a client: of the
 // SEC, Akamai, Imperva, Google and others.

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
@@ -25,6 +24,7 @@ type HiddenRate struct {
 	atOnce   atOnce
 	stop     stop
 
+	made     int64 // the first time
 	nextAt   int64 // when the next request may go
 	lastSent int64 // when the last one went
 	lastUsed int64 // last request or response
@@ -43,12 +43,13 @@ type stop struct {
 }
 
 const (
-	firstPause    = second     // after the first refusal of a limit
-	leastPause    = second / 4 // after any other
-	pauseFactor   = 3          // by which the pause grows with each refused probe
-	maxPause      = 5 * minute
-	blockPause    = 10 * second // the first after a block
-	shortestNamed = 3 * second  // shorter named waits may be rounded too much to tell a window
+	firstPause     = second     // after the first refusal of a limit
+	leastPause     = second / 4 // after any other
+	pauseFactor    = 3          // by which the pause grows with each refused probe
+	maxPause       = 5 * minute
+	blockPause     = 10 * second // the first after a block
+	unknownFlights = 2 * second  // for which requests may be in flight that the meter does not know
+	shortestNamed  = 3 * second  // shorter named waits may be rounded too much to tell a window
 )
 
 var _ limit.Meter = (*HiddenRate)(nil)
@@ -72,7 +73,7 @@ func NewHiddenRate(h History) *HiddenRate {
 func (p *HiddenRate) at(now time.Time) int64 {
 	v := p.clock.At(now)
 	if p.lastUsed == 0 {
-		p.lastUsed, p.search.since = v, v
+		p.lastUsed, p.search.since, p.made = v, v, v
 		p.search.emptyAt = max(v+p.search.emptyAt, 0)
 		p.window.begin(p.search.emptyAt, int64(p.search.full))
 	}
@@ -110,11 +111,11 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time) {
 		}
 	}
 	level := p.atOnce.level(sent)
-	if r.Concurrency {
-		level = cmp.Or(level, r.Level)
+	if level == 0 || sent-p.made < unknownFlights {
+		level = max(level, r.Level) // others are in flight that did not take from this meter
 	}
 	switch {
-	case r.Concurrency && level > 0, p.atOnce.suspects(level):
+	case r.Concurrency && level > 0, p.atOnce.level(sent) > 0 && p.atOnce.suspects(level):
 		p.tooMany(v, sent, level, until)
 	case sent < p.stop.rateSince: // it was sent at an earlier rate
 		p.stop.until = max(p.stop.until, until)
@@ -173,8 +174,8 @@ func (p *HiddenRate) tooFast(v, sent, until int64, block bool) {
 	}
 	p.stop.active, p.stop.rateSince, p.stop.probeSent = true, v+1, 0
 	p.sharing.otherProbes = false
-	if until <= v {
-		until = v + p.stop.pause
+	if until <= v || again && until-v < shortestNamed {
+		until = max(until, v+p.stop.pause)
 	}
 	p.stop.until = until
 }
@@ -269,7 +270,7 @@ func (p *HiddenRate) Give(now, taken time.Time, n int64) {
 	if n = amount(n); n == 0 {
 		return
 	}
-	if p.sharing.budget != nil {
+	if p.sharing.budget != nil && p.sharing.rate > 0 {
 		p.sharing.budget.Give(now, taken, n)
 	}
 	at := p.clock.On(taken)
@@ -378,8 +379,21 @@ func (p *HiddenRate) Left(now time.Time) int64 {
 	return maxAmount
 }
 
-// Idle reports whether the rate has not been used for a day.
+// Idle reports whether the limit has not been used for a day, or for a minute if nothing is
+// known of it.
 func (p *HiddenRate) Idle(now time.Time) bool {
 	v := p.at(now)
-	return len(p.atOnce.flying) == 0 && v >= p.stop.until && v-p.lastUsed >= idleAfter
+	kept := int64(idleAfter)
+	if p.search.rate == 0 && p.window.limit == 0 && p.atOnce.limit == 0 {
+		kept = minute
+	}
+	return len(p.atOnce.flying) == 0 && v >= p.stop.until && v-p.lastUsed >= kept
+}
+
+// Forget forgets what was learned: the refusals had another cause than a limit.
+func (p *HiddenRate) Forget(now time.Time) {
+	v := p.at(now)
+	flying := p.atOnce.flying
+	p.search, p.window, p.windowed, p.paced = rateSearch{step: attemptFactor - 1, since: v, emptyAt: v}, hiddenWindow{}, false, false
+	p.atOnce, p.stop, p.nextAt = atOnce{flying: flying}, stop{pause: firstPause, rateSince: v + 1}, v
 }

@@ -61,7 +61,7 @@ func (p *HiddenRate) AcceptFinding(now time.Time, f Finding) {
 	if p.sharing.budget == nil || !(f.Rate >= minRate && f.Rate <= maxRate) || !(f.Bad >= 0 && f.Bad <= 2*maxRate) || f.Fails < 0 || f.Fails > 16 {
 		return
 	}
-	if f.Pause = min(max(f.Pause, time.Duration(second)), time.Duration(maxPause)); !f.Refused {
+	if f.Pause = min(max(f.Pause, time.Duration(second)), time.Duration(minute)); !f.Refused {
 		f.Pause = 0
 	}
 	p.sharing.known = f
@@ -99,10 +99,10 @@ func (p *HiddenRate) AcceptFinding(now time.Time, f Finding) {
 // share reports whether the fleet's rate applies, and updates it.
 func (p *HiddenRate) share(now time.Time) bool {
 	s := &p.sharing
-	if s.budget == nil {
+	if s.budget == nil || p.search.rate == 0 {
 		return false
 	}
-	if s.rate != p.search.rate && p.search.rate > 0 {
+	if s.rate != p.search.rate {
 		s.rate = p.search.rate
 		s.budget.Rate(now, p.search.rate)
 	}

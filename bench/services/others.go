@@ -98,13 +98,18 @@ func (r *run) autothrottle() result {
 	})
 }
 
+// usualAtOnce is how many requests abide has in flight at a site without configuration.
+const usualAtOnce = 32
+
 // ideal is the time of clients that know the rules: they wait for the token that may go
 // first, and no longer.
 func (r *run) ideal() time.Duration {
 	s, token := r.site, ""
-	flying, most := 0, r.clients
-	if s.atOnce > 0 {
-		most = min(most, s.atOnce)
+	flying, most := 0, min(r.clients, usualAtOnce)
+	for _, n := range []int{s.atOnce, s.polite} {
+		if n > 0 {
+			most = min(most, n)
+		}
 	}
 	var waiting []func()
 	res := r.crawl(func(_, n int, answered func(int, string)) {

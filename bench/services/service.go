@@ -33,6 +33,7 @@ type service struct {
 	scope    func(path string) string    // which paths share rules; nil: all
 	atOnce   int                         // how many requests may be in flight; 0: any number
 	cost     func(n int) float64         // of a request; nil: 1
+	polite   int                         // how many the service asks to have in flight at most; 0: any number
 	overload func(at time.Duration) bool // the service is overloaded at a time of the run
 
 	// announce writes headers of an answer, and answers a refusal.

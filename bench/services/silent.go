@@ -92,7 +92,7 @@ var silentServices = []*service{
 		busy: func(http.Header) (int, string) { return 429, "Too many requests" }, goal: goal{early: 12},
 	},
 	{
-		name: "MediaWiki maxlag", source: "https://www.mediawiki.org/wiki/Manual:Maxlag_parameter", host: "en.wikipedia.org", kind: silent, requests: 4000, paths: []string{"/w/api.php"},
+		name: "MediaWiki maxlag", source: "https://www.mediawiki.org/wiki/Manual:Maxlag_parameter", host: "en.wikipedia.org", kind: silent, requests: 4000, paths: []string{"/w/api.php"}, polite: 1,
 		overload: between(3*time.Second, 20*time.Second), overdone: func(h http.Header) (int, string) {
 			h.Set("Retry-After", "5")
 			h.Set("Content-Type", "application/json")
@@ -101,7 +101,7 @@ var silentServices = []*service{
 		goal: goal{ratio: 1.6, early: 80},
 	},
 	{
-		name: "S3 SlowDown", source: "https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance.html", host: "objects.s3.amazonaws.com", kind: silent, requests: 4000,
+		name: "S3 SlowDown", source: "https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance.html", host: "objects.s3.amazonaws.com", kind: silent, requests: 20000,
 		overload: between(3*time.Second, 12*time.Second), overdone: func(h http.Header) (int, string) {
 			h.Set("Content-Type", "application/xml")
 			return 503, `<?xml version="1.0"?><Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>`
@@ -109,7 +109,7 @@ var silentServices = []*service{
 		goal: goal{ratio: 1.6, early: 80},
 	},
 	{
-		name: "overloaded, 529", source: "https://docs.anthropic.com/en/api/errors", host: "model.test", kind: silent, requests: 4000, method: "POST",
+		name: "overloaded, 529", source: "https://docs.anthropic.com/en/api/errors", host: "model.test", kind: silent, requests: 20000, method: "POST",
 		overload: between(3*time.Second, 10*time.Second), overdone: func(h http.Header) (int, string) {
 			h.Set("Content-Type", "application/json")
 			return 529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`

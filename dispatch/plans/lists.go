@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/abide-proxy/abide/learn"
 	"github.com/abide-proxy/abide/queue"
 	"github.com/abide-proxy/abide/routes"
 	"github.com/abide-proxy/abide/tokens"
@@ -24,7 +25,8 @@ type covers [mostRouted / 64]uint64
 // listKey is what requests have in common that take from the same limits.
 type listKey struct {
 	covers   covers
-	learned  *routes.Limit // the first of those that were learned
+	learned  *routes.Limit     // the first of those that were learned
+	known    *learn.KnownLimit // the first of those of the service
 	set      *tokens.Set
 	own      string // whose budget, where that is the client's own
 	estimate int64  // of the bytes of an answer, where those are limited

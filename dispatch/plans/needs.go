@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/abide-proxy/abide/dispatch/backends"
+	"github.com/abide-proxy/abide/learn"
 	"github.com/abide-proxy/abide/queue"
 )
 
@@ -18,6 +19,11 @@ func (p *Plan) Needs(r *Subject) (all [][]queue.Limit, shared bool) {
 	if r.Class != nil && len(r.Class.Limits) > 0 {
 		like.learned = &r.Class.Limits[0]
 		if r.Tokens == nil {
+			like.own = r.Credential
+		}
+	}
+	if known := p.knownOf(r); len(known) > 0 {
+		if like.known = &known[0]; r.Tokens == nil {
 			like.own = r.Credential
 		}
 	}
@@ -39,7 +45,7 @@ func (p *Plan) Needs(r *Subject) (all [][]queue.Limit, shared bool) {
 	if r.Class != nil && r.Class.Unknown && r.Leads {
 		all, shared = p.with(all, r.Known.First(r.Class)), false
 	}
-	if p.slowStart && r.Class != nil && r.Leads && r.Known.SlowStarts() {
+	if p.unlimited && r.Class != nil && r.Leads && r.Known.SlowStarts() {
 		all, shared = p.with(all, r.Known.SlowStart()), false
 	}
 	return all, shared
@@ -70,6 +76,13 @@ func (p *Plan) alternatives(r *Subject) [][]queue.Limit {
 			}
 			list = append(list, r.Known.Limit(l, p.Reserve()))
 		}
+	}
+	known := p.knownOf(r)
+	for i := range known {
+		if known[i].Scope == learn.Token {
+			each = append(each, len(list))
+		}
+		list = append(list, p.knownLimit(&known[i]))
 	}
 	switch {
 	case r.Tokens != nil:

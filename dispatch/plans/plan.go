@@ -39,7 +39,8 @@ type Plan struct {
 	CountsBytes bool          // it has limits of bytes
 	Stall       time.Duration // how long those may keep a body still
 
-	slowStart bool // few requests go at once to a site that is not known yet: the rule has no limit of requests
+	unlimited bool // the rule has no limit of requests: those of the service hold, and few requests go to a site that is not known yet
+	meters    func(rule *policy.Site, l *policy.Limit, spec *limit.Spec) queue.MeterSource
 	lists     lists
 	pause     *queue.Limit // of a site that the operator has paused
 }
@@ -88,7 +89,7 @@ func Make(p *policy.Policy, parts Parts) (map[*policy.Site]*Plan, error) {
 // New is the plan of a rule, or of none if rule is nil, with limits that need not be those
 // of the rule.
 func New(p *policy.Policy, rule *policy.Site, limits []policy.Limit, parts Parts) (*Plan, error) {
-	one := &Plan{Rule: rule, Learns: p.Defaults.Learn, slowStart: !slices.ContainsFunc(limits, limitsRequests)}
+	one := &Plan{Rule: rule, Learns: p.Defaults.Learn, unlimited: !slices.ContainsFunc(limits, limitsRequests), meters: parts.Meters}
 	if err := one.addLimits(parts, limits, ""); err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package plans
 
 import (
 	"github.com/abide-proxy/abide/knowledge"
+	"github.com/abide-proxy/abide/learn"
 	"github.com/abide-proxy/abide/queue"
 	"github.com/abide-proxy/abide/routes"
 	"github.com/abide-proxy/abide/tokens"
@@ -15,9 +16,11 @@ type Subject struct {
 	Tokens     *tokens.Set // the tokens that the request may go with; nil: it goes as it came
 	Credential string      // the budget of the client's own credential; "": the client sends none
 
-	Known *knowledge.Site // what is known of the site; nil: nothing is learned there
-	Class *routes.Class   // of the request's route; nil: nothing is learned there
-	Leads bool            // it may be the first request of a route, for whose answer others wait
+	Known      *knowledge.Site    // what is known of the site; nil: nothing is learned there
+	Class      *routes.Class      // of the request's route; nil: nothing is learned there
+	Documented []learn.KnownLimit // limits that are known of the service
+
+	Leads bool // it may be the first request of a route, for whose answer others wait
 
 	Prior *queue.Limit // what robots.txt asks for; nil: nothing
 
