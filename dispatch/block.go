@@ -64,7 +64,7 @@ func (s *lessons) blocked(x *Request) verdict {
 		Sent: t.permit.Granted(), Budget: x.budget(), Backend: x.backend() != nil, Reserve: t.plan.Reserve(), Failed: true,
 	}
 	b := x.subject.Known.Blame(&a, &routes.Learned{}, x.refused(), t.permit)
-	t.learned.at, t.learned.word, t.refusedAt = b.At, b.Word, x.answered
+	t.learned.at, t.learned.word, t.refusedAt, t.odd = b.At, b.Word, x.answered, b.Odd
 	if b.Changed {
 		s.gate.Replan(x.site, x.subject.Known.Version())
 	}

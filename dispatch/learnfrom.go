@@ -76,7 +76,7 @@ func (s *lessons) apply(x *Request, resp *http.Response, lesson *learn.Lesson) {
 	}
 	if lesson.Throttled && !lesson.Lock {
 		b := x.subject.Known.Blame(&a, &all, x.refused(), t.permit)
-		t.learned.at, t.learned.word, t.refusedAt = b.At, b.Word, x.answered
+		t.learned.at, t.learned.word, t.refusedAt, t.odd = b.At, b.Word, x.answered, b.Odd
 		if !b.Until.IsZero() {
 			t.learned.refusal.said, t.learned.refusal.exact, t.learned.refusal.wait = true, true, max(b.Until.Sub(x.answered), 0)
 		}
@@ -94,7 +94,7 @@ func (x *Request) refused() *knowledge.Refused {
 	r := &knowledge.Refused{
 		Narrowest: narrowest, Word: word, Whole: x.breakerScope(),
 		Token: queue.Scope{Limit: plans.TokenLimit}, Pooled: x.subject.Tokens != nil, Signed: t.token != nil,
-		Refusals: t.refusals, Since: t.refusedAt,
+		Refusals: t.refusals, Since: t.refusedAt, Odd: t.odd,
 	}
 	if t.token != nil {
 		r.Token = scopeOfToken(t.token)

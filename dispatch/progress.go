@@ -40,6 +40,7 @@ type attempts struct {
 	refusals       int          // refusals that were followed by another attempt
 	refusedAnswers int          // refusals, the last answer included
 	refusedAt      time.Time    // when it was refused last
+	odd            bool         // it was refused although the rate was not the cause
 	verifies       bool         // the next attempt verifies whether the site blocks
 	verifying      bool         // the present attempt does
 	level          int64        // requests to the site in flight with the attempt

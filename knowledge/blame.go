@@ -24,6 +24,7 @@ type Refused struct {
 	Pooled, Signed bool
 	Refusals       int       // of the request, before this one
 	Since          time.Time // the previous of these
+	Odd            bool      // see blame: of the previous of these
 }
 
 // blame is the scope that a refusal applies to.
@@ -31,6 +32,7 @@ type blame struct {
 	At      queue.Scope
 	Word    string    // its kind, for the metrics: "site", "backend", "route" or "token"
 	Changed bool      // the queue must plan the site's waiting requests again
+	Odd     bool      // others succeed while this request is refused again and again: the rate is not the cause
 	Until   time.Time // until when the limit lets nothing go, as far as it is known; zero: it is not
 }
 
@@ -57,10 +59,8 @@ func (s *Site) Blame(a *Answer, learned *routes.Learned, r *Refused, to updater)
 	case r.Pooled && r.Word == "site":
 		b.At, b.Word = r.Token, "token"
 	}
-	// If other requests succeed while this one is refused again and again, the rate is not
-	// the cause.
-	odd := r.Refusals >= oddRefusals && s.answers.since(r.Since)
-	if a.Lesson.Permanent || a.Lesson.Overload || odd {
+	b.Odd = r.Odd || r.Refusals >= oddRefusals && s.answers.since(r.Since)
+	if a.Lesson.Permanent || a.Lesson.Overload || b.Odd {
 		return b
 	}
 	found, changed := s.hidden(a, r.Signed && a.Lesson.Scope == learn.Site)

@@ -383,11 +383,20 @@ func (p *HiddenRate) Left(now time.Time) int64 {
 // known of it.
 func (p *HiddenRate) Idle(now time.Time) bool {
 	v := p.at(now)
-	kept := int64(idleAfter)
-	if p.search.rate == 0 && p.window.limit == 0 && p.atOnce.limit == 0 {
-		kept = minute
+	return len(p.atOnce.flying) == 0 && v >= p.stop.until && v-p.lastUsed >= p.kept(idleAfter)
+}
+
+// kept is how long the meter is kept unused: for a time if anything is known.
+func (p *HiddenRate) kept(known int64) int64 {
+	if p.Blank() {
+		return minute
 	}
-	return len(p.atOnce.flying) == 0 && v >= p.stop.until && v-p.lastUsed >= kept
+	return known
+}
+
+// Blank implements queue.Blank.
+func (p *HiddenRate) Blank() bool {
+	return p.search.rate == 0 && p.window.limit == 0 && p.atOnce.limit == 0
 }
 
 // Forget forgets what was learned: the refusals had another cause than a limit.

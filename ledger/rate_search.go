@@ -9,7 +9,8 @@ const (
 	minRate, maxRate = 1.0 / 3600, 1e6 // requests a second
 
 	settled             = 0.97 // of the lowest rate that was refused: the search ends there
-	lowest              = 0.3  // of a rate remains if nothing was accepted
+	frequentAccepted    = 5    // requests or fewer between two refusals are few
+	mostFrequent        = 6    // refusals in a row with so few between may be due to the rate
 	afterBlock          = 0.5  // of a rate that was blocked remains
 	near                = 1.1  // a refused rate that is so near to a good one ends the search at the good one
 	bisect              = 0.35 // part of the way, in logarithms, from a good rate to a refused one
@@ -48,6 +49,9 @@ type rateSearch struct {
 
 	served int   // successes at this rate
 	since  int64 // start of this rate
+
+	frequent int     // refusals in a row with few accepted requests between
+	began    float64 // the rate at the first of these
 
 	trying bool    // the rate is an attempt above the refused rate
 	debt   float64 // successes required before the next attempt
@@ -106,7 +110,8 @@ func (s *rateSearch) set(v int64, rate float64) {
 // again reports whether a refusal belongs to the one before: too few requests were accepted
 // between both to tell a rate. It counts them.
 func (s *rateSearch) again() bool {
-	if few := min(max(3, s.before.accepted/20), 10); s.accepted >= few || s.before.accepted < few {
+	few := min(max(3, s.before.accepted/20), 10)
+	if s.accepted > 0 && (s.accepted >= few || s.before.accepted < few) {
 		return false
 	}
 	s.before.accepted += s.accepted
@@ -121,8 +126,6 @@ func (s *rateSearch) lower(v, sent int64) {
 	high := s.rate
 	s.saves = s.saves || n < s.full*0.7 || s.good > 0 && s.rate <= s.good*1.01
 	switch {
-	case n < 1:
-		low = s.rate * lowest
 	case s.saves:
 		paced := max(float64(sent-s.resumedAt)/float64(second), 1/s.rate)
 		high = min(high, max(n/paced, low))
@@ -139,6 +142,9 @@ func (s *rateSearch) lower(v, sent int64) {
 	if s.firm > 0 {
 		low, high = max(low, s.firm), max(high, s.firm/settled)
 	}
+	if s.noise(n) {
+		low, high = s.began, s.began/settled
+	}
 	if s.trying {
 		s.fails = min(s.fails+1, 16)
 	}
@@ -149,6 +155,19 @@ func (s *rateSearch) lower(v, sent int64) {
 	s.refused = high
 	s.set(v, min(low, s.refused*settled))
 	s.debt = max(s.debt, min(float64(successesToAttempt)*float64(int64(1)<<s.fails), maxDebt))
+}
+
+// noise reports whether refusals come as often at whatever rate: then the rate is not their
+// cause. n requests were accepted between the last two.
+func (s *rateSearch) noise(n float64) bool {
+	if n >= frequentAccepted {
+		s.frequent = 0
+		return false
+	}
+	if s.frequent++; s.frequent == 1 {
+		s.began = s.rate
+	}
+	return s.frequent > mostFrequent
 }
 
 // block takes a block of a client that sent a request at a time. It ends the search: each

@@ -13,7 +13,7 @@ const (
 	slowStartStep = 16
 	// slowStartTime is how long it takes, about, until twice as many may be in flight at a
 	// server that answers slowly: then fewer successes are needed.
-	slowStartTime = 3 * second
+	slowStartTime = second
 	// slowStartTimeout is how long no answer is waited for before another request goes.
 	slowStartTimeout = 5 * second
 	// SlowStartSuccesses is how many successes end a slow start.
@@ -42,7 +42,7 @@ func NewSlowStart(successes int64) *SlowStart {
 func (m *SlowStart) allowed(v int64) int64 {
 	step := int64(slowStartStep)
 	if m.latency > 0 {
-		step = min(max(slowStartTime/m.latency, 2), slowStartStep)
+		step = min(max(slowStartTime/m.latency, 1), slowStartStep)
 	}
 	allowed := 1 + m.successes/step
 	if m.inFlight >= allowed {

@@ -33,7 +33,7 @@ func (l *Ledger) Spare(now time.Time) bool {
 // Spare reports whether the rate has not been used for a while.
 func (p *HiddenRate) Spare(now time.Time) bool {
 	v := p.at(now)
-	return len(p.atOnce.flying) == 0 && v >= p.stop.until && v-p.lastUsed >= unusedKept
+	return len(p.atOnce.flying) == 0 && v >= p.stop.until && v-p.lastUsed >= p.kept(unusedKept)
 }
 
 // SpareAt returns when the ledger is spare at the latest, if it is not used before: at the
@@ -47,5 +47,5 @@ func (l *Ledger) SpareAt(now time.Time) time.Time {
 // SpareAt returns when the rate is spare, if it is not used before.
 func (p *HiddenRate) SpareAt(now time.Time) time.Time {
 	v := p.at(now)
-	return p.clock.Time(now, min(max(p.stop.until, p.lastUsed+unusedKept), v+maxAhead))
+	return p.clock.Time(now, min(max(p.stop.until, p.lastUsed+p.kept(unusedKept)), v+maxAhead))
 }

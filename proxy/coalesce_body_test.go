@@ -36,7 +36,7 @@ func TestCoalesceALargeBodyReachesEachByARequestOfItsOwn(t *testing.T) {
 			}
 			bubble(t, sites, coalesced, func(w *bubbleProxy) {
 				for _, a := range w.requestTogether(8, func(_ int, c *http.Client) clientResult { return w.get(c, "http://site.test/") }) {
-					if a.body != string(whole) || a.at > 2*time.Second {
+					if a.body != string(whole) || a.at > 5*time.Second {
 						t.Errorf("announced %v: %d bytes of %d after %v", announced, len(a.body), size, a.at)
 					}
 				}

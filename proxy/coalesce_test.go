@@ -189,7 +189,7 @@ func TestCoalesceAnAnswerWithACookieIsForTheFirstAlone(t *testing.T) {
 		bubble(t, sites, coalesced, func(w *bubbleProxy) {
 			seen := map[string]bool{}
 			for _, a := range w.requestTogether(10, func(_ int, c *http.Client) clientResult { return w.get(c, "http://site.test/") }) {
-				if a.status != 200 || seen[a.body] || a.at > 2*time.Second || a.header.Get(header[0]) != fmt.Sprintf(header[1], int(a.body[0]-'0')) && a.body != "10" {
+				if a.status != 200 || seen[a.body] || a.at > 5*time.Second || a.header.Get(header[0]) != fmt.Sprintf(header[1], int(a.body[0]-'0')) && a.body != "10" {
 					t.Errorf("%d %q after %v, %q", a.status, a.body, a.at, a.header.Get(header[0]))
 				}
 				seen[a.body] = true

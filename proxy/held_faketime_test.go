@@ -193,7 +193,7 @@ func TestASiteThatSaysZeroSecondsIsNotHammered(t *testing.T) {
 	}
 	bubble(t, sites, "", func(w *bubbleProxy) {
 		a := w.get(w.client(), "http://site.test/")
-		if a.status != 429 || w.asked.Load() != 21 || a.at < 5*time.Minute {
+		if a.status != 429 || w.asked.Load() > 21 || a.at < 5*time.Minute {
 			t.Errorf("%d after %v and %d requests", a.status, a.at, w.asked.Load())
 		}
 	})

@@ -56,6 +56,13 @@ type Spareable interface {
 	Spare(now time.Time) bool
 }
 
+// Blank is a Spareable that may have learned nothing yet. Then its site is not remembered for
+// it.
+type Blank interface {
+	// Blank tells whether it has learned nothing.
+	Blank() bool
+}
+
 // Storable is a meter of a learned limit whose site may be stored: where there are very
 // many sites, its State is kept in its place until it is Spare, or is needed again.
 type Storable interface {

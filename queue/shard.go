@@ -87,7 +87,8 @@ func (s *site) knows() bool {
 	}
 	defer s.mu.Unlock()
 	for _, e := range s.byScope {
-		if _, learned := e.resource.meter.(Spareable); learned || e.spec != nil && !e.spec.Traits().InFlight {
+		blank, mayBe := e.resource.meter.(Blank)
+		if _, learned := e.resource.meter.(Spareable); learned && !(mayBe && blank.Blank()) || e.spec != nil && !e.spec.Traits().InFlight {
 			return true
 		}
 	}
