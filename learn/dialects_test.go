@@ -52,7 +52,7 @@ func TestCodeHostsAndSocial(t *testing.T) {
 		{`GET api.twitch.tv/helix/streams 429 | Ratelimit-Limit: 800 | Ratelimit-Remaining: 0 | Ratelimit-Reset: 1700000003`, "refused token 0/800 reset 3 retry 3"},
 		{`GET api.imgur.com/3/x 429 | X-RateLimit-UserLimit: 500 | X-RateLimit-UserRemaining: 0 | X-RateLimit-UserReset: 1700001200 | X-RateLimit-ClientLimit: 12500 | X-RateLimit-ClientRemaining: 9`, "refused token 0/500 reset 1200 retry 1200"},
 		{`GET api.imgur.com/3/x 200 | X-RateLimit-UserLimit: 500 | X-RateLimit-UserRemaining: 400 | X-RateLimit-UserReset: 1700001200 | X-Post-Rate-Limit-Limit: 1250 | X-Post-Rate-Limit-Remaining: 0 | X-Post-Rate-Limit-Reset: 3600`, "served token 400/500 reset 1200"},
-		{`POST api.imgur.com/3/x 200 | X-RateLimit-UserLimit: 500 | X-RateLimit-UserRemaining: 400 | X-RateLimit-UserReset: 1700001200 | X-Post-Rate-Limit-Limit: 1250 | X-Post-Rate-Limit-Remaining: 0 | X-Post-Rate-Limit-Reset: 3600`, "served route 0/1250 reset 3600 retry 3600"},
+		{`POST api.imgur.com/3/x 200 | X-RateLimit-UserLimit: 500 | X-RateLimit-UserRemaining: 400 | X-RateLimit-UserReset: 1700001200 | X-Post-Rate-Limit-Limit: 1250 | X-Post-Rate-Limit-Remaining: 0 | X-Post-Rate-Limit-Reset: 3600`, "served token 0/1250 reset 3600 retry 3600"},
 	})
 }
 
@@ -86,6 +86,9 @@ func TestCommerceAndServices(t *testing.T) {
 		{`GET 3.basecampapi.com/x 429 | X-RateLimit: {"name":"API","period":10,"limit":50,"remaining":0,"until":"2023-11-14T22:13:27Z"} | Retry-After: 7`, "refused route API 0/50 reset 7 retry 7 window 10"},
 		{`GET api.appstoreconnect.apple.com/v1/x 429 | X-Rate-Limit: user-hour-lim:3600;user-hour-rem:12;,user-minute-lim:150;user-minute-rem:0;`, "refused token 0/150 retry 60 window 60"},
 		{`GET urlscan.io/api/v1/search 429 | X-Rate-Limit-Scope: user | X-Rate-Limit-Action: search | X-Rate-Limit-Window: minute | X-Rate-Limit-Limit: 120 | X-Rate-Limit-Remaining: 0 | X-Rate-Limit-Reset: 2023-11-14T22:14:00.000Z | X-Rate-Limit-Reset-After: 40`, "refused route search 0/120 reset 40 retry 40 window 60"},
+		{`GET urlscan.io/api/v1/search 429 | X-Rate-Limit-Scope: ip-address | X-Rate-Limit-Action: search | X-Rate-Limit-Window: minute | X-Rate-Limit-Limit: 120 | X-Rate-Limit-Remaining: 0 | X-Rate-Limit-Reset-After: 40`, "refused route search 0/120 reset 40 retry 40 window 60"},
+		{`POST api.openai.azure.test/v1/responses 200 | X-RateLimit-Limit-Tokens: -1 | X-RateLimit-Remaining-Tokens: -1 | X-RateLimit-Reset-Tokens: 55`, "served none"},
+		{`GET api.test/a 200 | X-RateLimit-Limit: 10 | X-RateLimit-Remaining: 12 | X-RateLimit-Reset: 30`, "served token 10/10 reset 30"},
 		{`GET urlscan.io/api/v1/search 429 | X-Rate-Limit-Scope: ip-address | X-Rate-Limit-Window: minute | X-Rate-Limit-Limit: 120 | X-Rate-Limit-Remaining: 0 | X-Rate-Limit-Reset-After: 40`, "refused site 0/120 reset 40 retry 40 window 60"},
 		{`GET api.prod.whoop.com/x 200 | X-RateLimit-Limit: 100, 100;window=60, 10000;window=86400 | X-RateLimit-Remaining: 98 | X-RateLimit-Reset: 3`, "served token 98/100 reset 3 window 60"},
 		{`GET api.attio.com/x 429 | Retry-After: Tue, 14 Nov 2023 22:13:21 GMT`, "refused token retry 1"},

@@ -138,8 +138,14 @@ func (g *group) finish(s *reading, status int) bool {
 		g.marker = true
 	}
 	if g.Remaining.Known && g.Remaining.N < 0 {
-		g.Remaining.Known = limit.Known && !g.Reset.IsZero()
+		if !limit.Known {
+			return false // -1 of -1: there is no limit
+		}
+		g.Remaining.Known = !g.Reset.IsZero()
 		g.Remaining.N = 0
+	}
+	if limit.Known && g.Remaining.Known && g.Remaining.N > limit.N {
+		g.Remaining.N = limit.N // what is left of a limit is no more than the limit
 	}
 	switch {
 	case g.Remaining.Known && g.Used.Known && !limit.Known && s.served && g.Unit.countsRequests():
@@ -156,7 +162,10 @@ func (g *group) finish(s *reading, status int) bool {
 		}
 	}
 	if strings.HasSuffix(g.family, "-post") {
-		g.Scope, g.Other = Route, s.method != "POST"
+		g.Scope, g.Other = Token, s.method != "POST" // of all requests with that method
+		if g.Name == "" {
+			g.Name = "post"
+		}
 	}
 	if g.aligned && g.Window > 0 && g.Reset.IsZero() {
 		// The server's windows follow the server's clock.

@@ -127,6 +127,7 @@ func (s *reading) scope(l *Lesson, status int, found *finding, dialects []*Diale
 	slices.SortStableFunc(s.labels, func(a, b label) int {
 		return cmp.Compare(strings.Index(a.kind, "action"), strings.Index(b.kind, "action"))
 	})
+	s.perAddress(l)
 	for _, one := range s.labels {
 		l.Concurrency = l.Concurrency || l.Throttled && strings.HasSuffix(one.value, "-concurrency")
 		scope, name := one.scopeAndBucket()
@@ -155,6 +156,31 @@ func (s *reading) scope(l *Lesson, status int, found *finding, dialects []*Diale
 	if l.Scope == None || l.Documented == l.Scope {
 		l.Documented = None
 	}
+}
+
+// perAddress reads a pair of labels that say that a named bucket is that of an address: then
+// all tokens count together in the bucket.
+func (s *reading) perAddress(l *Lesson) {
+	name, address := "", false
+	for _, one := range s.labels {
+		scope, bucket := one.scopeAndBucket()
+		address = address || scope == Site
+		if scope == Route && bucket != "" {
+			name = bucket
+		}
+	}
+	if name == "" || !address || len(l.Limits) == 0 {
+		return
+	}
+	for n := range l.Limits {
+		if one := &l.Limits[n]; one.Scope == None && one.Bucket == "" {
+			one.Scope, one.Bucket = Site, name
+		}
+	}
+	s.labels = slices.DeleteFunc(s.labels, func(one label) bool {
+		scope, _ := one.scopeAndBucket()
+		return scope == Site
+	})
 }
 
 // scopeAndBucket is the scope that a label implies, and the bucket that it names.

@@ -40,6 +40,9 @@ const (
 // server names ends in whole seconds.
 const shorten = 0.93
 
+// slowStartWindow is how many requests of the first windows allow one more in flight.
+const slowStartWindow = 8
+
 // trialFactor is how many times the limit is sent in a trial.
 const trialFactor = 3
 
@@ -55,7 +58,7 @@ func (w *hiddenWindow) refused(v, until int64, whole bool) {
 	switch {
 	case w.limit > 0 && w.before > 0 && (w.accepted == 0 || soon):
 		w.lengthen(until)
-	case w.limit > 0 && w.before == 0 && 4*w.accepted < w.limit && v-w.start < w.length/4:
+	case w.limit > 0 && !w.even && w.accepted < w.limit && v-w.start < w.length/2 && until-v < w.length/4:
 		w.late, w.even = true, true
 	default:
 		w.end = until
@@ -145,7 +148,7 @@ func (w *hiddenWindow) next(v, flying int64) (at int64, ok bool) {
 		return w.start + w.taken*(w.length/(trialFactor*w.limit)), true
 	}
 	w.recent.expire(v)
-	if flying >= w.limit {
+	if flying >= w.limit || w.held == 0 && flying > w.accepted/slowStartWindow {
 		return v, false
 	}
 	at = w.recent.free(v, w.limit-1-flying)
