@@ -85,6 +85,7 @@ var allowed = map[string][]string{
 	"bench":               {"bench/process"},
 	"bench/process":       {},
 	"bench/hosts":         {"bench/process"},
+	"bench/services":      {"clock", "dispatch", "metrics", "policy"},
 	"clients":             {},
 	"deploy":              {}, // runs what the examples say
 	"release":             {},
@@ -98,7 +99,7 @@ var only = map[string][]string{
 	"gopkg.in/yaml.v3":                                        {"policy", ".", "deploy"},
 	"github.com/prometheus/client_golang/prometheus":          {"metrics"},
 	"github.com/rogpeppe/go-internal/testscript":              {"cmd/abide"},
-	"github.com/sirupsen/logrus":                              {"accesslog", "history", "cmd/abide", "activity", "dispatch", "dispatch/background", "dispatch/permits", "dispatch/robots", "jobs/send", "plan", "proxy", "budget", "budget/broadcast", "budget/membership", "budget/overrides", "budget/storehealth", "admin", "clients"},
+	"github.com/sirupsen/logrus":                              {"accesslog", "history", "cmd/abide", "activity", "dispatch", "dispatch/background", "dispatch/permits", "dispatch/robots", "jobs/send", "bench/services", "plan", "proxy", "budget", "budget/broadcast", "budget/membership", "budget/overrides", "budget/storehealth", "admin", "clients"},
 	"golang.org/x/oauth2":                                     {"tokens"},
 	"github.com/redis/go-redis/v9":                            {"store", "store/redistest", "bench/fleet"},
 	"modernc.org/sqlite":                                      {"store", "cmd/abide", "jobs/output"}, // the tests of cmd/abide look into the file

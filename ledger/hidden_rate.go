@@ -52,6 +52,21 @@ const (
 	shortestNamed  = 3 * second  // shorter named waits may be rounded too much to tell a window
 )
 
+// usualLengths are times after a refusal at which a request is likely to succeed, in seconds:
+// a little more than windows usually last, and between them no more than three times as long.
+var usualLengths = [...]int64{1, 4, 13, 31, 61, 130, 310, 610, 910}
+
+// next is the pause after another refusal, in which a single request was sent.
+func (s *stop) next(v int64) int64 {
+	longer := min(pauseFactor*s.pause, maxPause)
+	for _, length := range usualLengths {
+		if at := s.since + length*second - v; at > s.pause/2 && at <= 2*longer {
+			return min(at, maxPause)
+		}
+	}
+	return longer
+}
+
 var _ limit.Meter = (*HiddenRate)(nil)
 
 // History is what a server has accepted before it refused for the first time: since requests
@@ -164,9 +179,12 @@ func (p *HiddenRate) tooFast(v, sent, until int64, block bool) {
 	default:
 		p.search.lower(v, sent)
 	}
-	if again {
+	switch {
+	case again && p.search.rate == 0 && !block:
+		p.stop.pause = p.stop.next(v)
+	case again:
 		p.stop.pause = min(pauseFactor*p.stop.pause, maxPause)
-	} else {
+	default:
 		p.stop.since, p.stop.pause = v, pause
 	}
 	if p.search.rate > 0 {

@@ -152,7 +152,7 @@ func (r *run) abide() (result, error) {
 				return
 			}
 			resp.Body.Close()
-			answered(resp.StatusCode, "")
+			answered(seen(resp.StatusCode, resp.Header), "")
 		})
 	}), nil
 }

@@ -17,7 +17,7 @@ func (r *run) urllib3() result {
 			r.send(r.token(n+failed), r.site.path(n), n, func(status int, h http.Header, _ string) {
 				forced := status == 429 || status >= 500 && status != 501 && status <= 504
 				if !forced || failed >= total {
-					answered(status, "")
+					answered(seen(status, h), "")
 					return
 				}
 				wait := time.Duration(0)
@@ -32,6 +32,14 @@ func (r *run) urllib3() result {
 		}
 		try(0)
 	})
+}
+
+// seen is the status of an answer as its client uses it: a refusal with 200 is no success.
+func seen(status int, h http.Header) int {
+	if status == http.StatusOK && h.Get(refusedHeader) != "" {
+		return http.StatusTooManyRequests
+	}
+	return status
 }
 
 // retryAfter reads Retry-After in seconds or as a date.
@@ -75,7 +83,7 @@ func (r *run) autothrottle() result {
 			flying++
 			free = now.Add(time.Duration(float64(delay) * (0.5 + r.random.Float64())))
 			sent := now
-			r.send(r.token(one.n+one.failed), r.site.path(one.n), one.n, func(status int, _ http.Header, _ string) {
+			r.send(r.token(one.n+one.failed), r.site.path(one.n), one.n, func(status int, h http.Header, _ string) {
 				flying--
 				took := r.clock.Now().Sub(sent)
 				next := max((delay+took)/2, took)
@@ -86,7 +94,7 @@ func (r *run) autothrottle() result {
 				if again && one.failed < retries {
 					queue = append(queue, waiting{one.n, one.failed + 1, one.answered})
 				} else {
-					one.answered(status, "")
+					one.answered(seen(status, h), "")
 				}
 				pump()
 			})

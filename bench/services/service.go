@@ -107,6 +107,9 @@ func (s *site) next(now time.Time, token, path string, cost float64) time.Time {
 	return at
 }
 
+// refusedHeader marks refusals, for the simulation: some have the status 200.
+const refusedHeader = "Simulated-Refusal"
+
 // costOf is the cost of a request.
 func (s *site) costOf(n int) float64 {
 	if s.cost == nil {
@@ -127,10 +130,12 @@ func (s *site) answer(now time.Time, token, path string, n int) (status int, h h
 	switch {
 	case s.overload != nil && s.overload(now.Sub(s.began)):
 		status, body = s.overdone(h)
+		h.Set(refusedHeader, "yes")
 		s.refused = append(s.refused, now)
 		return status, h, body, done
 	case s.atOnce > 0 && s.inFlight > s.atOnce:
 		status, body = s.busy(h)
+		h.Set(refusedHeader, "yes")
 		s.refused = append(s.refused, now)
 		return status, h, body, done
 	case told.next.After(now):
@@ -142,6 +147,7 @@ func (s *site) answer(now time.Time, token, path string, n int) (status int, h h
 		told.next = s.next(now, token, path, cost)
 		s.refused = append(s.refused, now)
 		status, body = s.refuse(told, h)
+		h.Set(refusedHeader, "yes")
 		if s.announce != nil {
 			s.announce(told, h)
 		}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"testing"
+	"time"
+)
+
+// crawls are the crawls of each service: clients and tokens.
+var crawls = []struct{ clients, tokens int }{{1, 1}, {8, 1}, {64, 1}, {8, 3}}
+
+// holds crawls a service, and compares with its goal.
+func holds(t *testing.T, name string) {
+	t.Helper()
+	s := serviceOf(t, name)
+	var alone time.Duration
+	for _, c := range crawls {
+		ideal := newRun(s, c.clients, c.tokens).ideal()
+		r, err := newRun(s, c.clients, c.tokens).abide()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := s.goalOf(c.tokens)
+		ratio := r.took.Seconds() / ideal.Seconds()
+		t.Logf("%d clients, %d tokens: %.2f × ideal, %d + %d refused of %d", c.clients, c.tokens, ratio, r.early, r.late, s.requests)
+		if r.errors > 0 {
+			t.Errorf("%d clients, %d tokens: the clients see %d errors, such as %v", c.clients, c.tokens, r.errors, r.failed)
+		}
+		if ratio > want.ratio {
+			t.Errorf("%d clients, %d tokens: it takes %v, where %v is ideal: %.2f × and not %.2f", c.clients, c.tokens, r.took, ideal, ratio, want.ratio)
+		}
+		if r.early > want.early {
+			t.Errorf("%d clients, %d tokens: %d refused until the rate was found, and not %d", c.clients, c.tokens, r.early, want.early)
+		}
+		if most := want.late(s.requests); r.late > most {
+			t.Errorf("%d clients, %d tokens: %d refused after the rate was found, and not %d", c.clients, c.tokens, r.late, most)
+		}
+		switch {
+		case c.clients == 1:
+			alone = r.took
+		case c.tokens == 1 && r.took.Seconds() > 1.1*alone.Seconds():
+			t.Errorf("%d clients take %v, and one %v", c.clients, r.took, alone)
+		}
+	}
+}
+
+// serviceOf is the service of a name.
+func serviceOf(t *testing.T, name string) *service {
+	t.Helper()
+	for _, s := range services() {
+		if s.name == name {
+			return s
+		}
+	}
+	t.Fatalf("there is no service %q", name)
+	return nil
+}
+
+func TestEachServiceIsCrawledAsFastAsItAllows(t *testing.T) {
+	for _, s := range services() {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			holds(t, s.name)
+		})
+	}
+}
+
+// The rows of what was seen from outside, each under the name of its service.
+
+func TestSECEdgarsPageThatBlocksIsNeverShown(t *testing.T)     { holds(t, "SEC EDGAR") }
+func TestAPageThatBlocksWithoutAWordIsNeverShown(t *testing.T) { holds(t, "block page without a word") }
+func TestNginxRefusesWithAPlain503(t *testing.T)               { holds(t, "nginx limit_req") }
+func TestArXivRefusesWithAPlain503(t *testing.T)               { holds(t, "arXiv") }
+func TestTwitchsResetMeansFull(t *testing.T)                   { holds(t, "Twitch") }
+func TestMediaWikisLagSaysNothingOfARate(t *testing.T)         { holds(t, "MediaWiki maxlag") }
+func TestS3sSlowDownSaysNothingOfARate(t *testing.T)           { holds(t, "S3 SlowDown") }
+func TestAnOverloadOf529SaysNothingOfARate(t *testing.T)       { holds(t, "overloaded, 529") }
+func TestStripesConcurrencyIsFound(t *testing.T)               { holds(t, "8 in flight") }
+func TestCrossrefsConcurrencyIsFound(t *testing.T)             { holds(t, "5 in flight, without a word") }
+func TestGeminiNamesItsWait(t *testing.T)                      { holds(t, "Gemini") }
+func TestGitHubsContentCreationNamesItsWait(t *testing.T)      { holds(t, "GitHub content creation") }
+func TestCloudflaresRuleNamesItsWait(t *testing.T)             { holds(t, "Cloudflare rule") }
+func TestDiscordsLimitOfAllChannelsIsKnown(t *testing.T)       { holds(t, "Discord, all channels") }
+func TestGitHubsGraphQLCountsPointsThatVary(t *testing.T)      { holds(t, "GitHub GraphQL") }
+func TestResetsInWholeSecondsCostLittle(t *testing.T)          { holds(t, "10 in 12 s, whole seconds") }
+func TestIETFDraft08WithShortWindowsIsNotRefused(t *testing.T) { holds(t, "IETF draft 08, 4 s") }
+func TestIETFDraft07WithShortWindowsIsNotRefused(t *testing.T) { holds(t, "IETF draft 07, 5 s") }
+func TestAnthropicsBucketsAreUsedToTheFull(t *testing.T)       { holds(t, "Anthropic") }
+func TestTheFirstBurstToAServiceIsSmall(t *testing.T)          { holds(t, "Steam") }
+
+// TestAbideIsNotSlowerThanClientsThatRepeat compares with urllib3, with the same clients.
+func TestAbideIsNotSlowerThanClientsThatRepeat(t *testing.T) {
+	for _, s := range services() {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			for _, c := range crawls[:3] {
+				r, err := newRun(s, c.clients, 1).abide()
+				if err != nil {
+					t.Fatal(err)
+				}
+				other := newRun(s, c.clients, 1).urllib3()
+				if other.errors > 0 || s.polite > 0 {
+					continue // it did not do the work, or had more in flight than the service asks for
+				}
+				if most := s.slowerThanOthers(); r.took.Seconds() > most*other.took.Seconds() {
+					t.Errorf("%s, %d clients: %v, and urllib3 %v: %.2f", s.name, c.clients, r.took, other.took, r.took.Seconds()/other.took.Seconds())
+				}
+			}
+		})
+	}
+}
