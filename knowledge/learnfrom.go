@@ -108,7 +108,7 @@ func (s *Site) updates(a *Answer, all []routes.Announcement, surprises []ledger.
 		now, sent := a.At, a.Sent
 		list[i] = queue.Update{Limit: l, Apply: func(_ time.Time, m limit.Meter) {
 			if l, ok := m.(*ledger.Ledger); ok {
-				surprises[i] = l.Update(now, ledger.Answer{Sent: sent, Units: took, Limit: one.Limit, Refused: one.Refused, RetryAt: one.RetryAt})
+				surprises[i] = l.Update(now, ledger.Answer{Sent: sent, Units: took, Limit: one.Limit, Refused: one.Refused, RetryAt: one.RetryAt, Named: a.Lesson.Named})
 			}
 		}}
 	}

@@ -63,7 +63,7 @@ func TestNothingThatIsSaidIsTooMuch(t *testing.T) {
 				}
 			case 3, 4, 5:
 				l.Update(now, Answer{
-					Sent: some(), Units: n(), Refused: rapid.Bool().Draw(t, "refused"), RetryAt: hostileTime(t, now, "retry"),
+					Sent: some(), Units: n(), Refused: rapid.Bool().Draw(t, "refused"), RetryAt: hostileTime(t, now, "retry"), Named: rapid.Bool().Draw(t, "named"),
 					Limit: learn.Limit{
 						Limit: hostileNumber(t, "limit"), Remaining: hostileNumber(t, "remaining"), Used: hostileNumber(t, "used"),
 						Reset: hostileTime(t, now, "reset"), Next: hostileTime(t, now, "next"),

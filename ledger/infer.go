@@ -195,6 +195,15 @@ func (a *allowance) inferKind(r *reading) {
 	}
 }
 
+// seemsToRefill reports whether units come back continuously, as far as is known.
+func (a *allowance) seemsToRefill() bool {
+	if a.kind != undecided {
+		return a.kind == refilling
+	}
+	scores := &a.evidence.scores
+	return scores[refilling] > max(scores[fixed], scores[sliding])
+}
+
 // becomeSliding makes the limit one of a rolling window.
 func (a *allowance) becomeSliding(v, period int64) {
 	a.kind, a.refill.announced = sliding, false

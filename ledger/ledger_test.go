@@ -62,7 +62,7 @@ func (d *desk) hear(sent time.Time, s learn.Limit) Surprise {
 }
 
 func (d *desk) refused(sent time.Time, s learn.Limit, retry float64) {
-	a := Answer{Sent: sent, Units: 1, Limit: s, Refused: true}
+	a := Answer{Sent: sent, Units: 1, Limit: s, Refused: true, Named: true}
 	if !math.IsNaN(retry) {
 		a.RetryAt = seconds(d.v + retry)
 	}

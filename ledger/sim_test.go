@@ -180,7 +180,7 @@ func (s *run) do() result {
 				s.trace(fmt.Sprintf("%.3f heard sent=%.3f %+v", now, m.sent, m.r))
 			}
 			if l, ok := s.meter.(*Ledger); ok {
-				a := Answer{Sent: at(m.sent), Units: 1, Limit: m.r.said(at(now)), Refused: m.r.refused}
+				a := Answer{Sent: at(m.sent), Units: 1, Limit: m.r.said(at(now)), Refused: m.r.refused, Named: true}
 				if m.r.retryIn > 0 {
 					a.RetryAt = at(now).Add(time.Duration(m.r.retryIn * 1e9))
 				}

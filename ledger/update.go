@@ -33,6 +33,7 @@ func (l *Ledger) Update(now time.Time, a Answer) Surprise {
 	var news Surprise
 	if a.Refused {
 		l.refuse(v, sent, own, &a, &h)
+		news.Until = l.clock.Time(now, l.refusals.until)
 	} else {
 		news = l.served(&reading{now: v, sent: sent, own: own, announcement: h})
 	}
@@ -105,7 +106,8 @@ func (l *Ledger) refuse(v, sent, own int64, a *Answer, h *announcement) {
 	late := l.refusals.at > 0 && sent < l.refusals.at // sent before the last refusal was known
 	old := sent < l.window.opened && (h.reset == 0 || l.window.place(h) == older)
 	var at int64
-	if !a.RetryAt.IsZero() {
+	refills := !a.Named && l.seemsToRefill()
+	if !a.RetryAt.IsZero() && !refills {
 		at = l.clock.On(a.RetryAt)
 		if at-v > maxAhead {
 			at = v + unbelievableHold
@@ -115,7 +117,7 @@ func (l *Ledger) refuse(v, sent, own int64, a *Answer, h *announcement) {
 	if old && at <= v+second {
 		return // the refusal belongs to a window that has ended
 	}
-	if h.reset > 0 && !old && l.kind < refilling {
+	if h.reset > 0 && !old && l.kind < refilling && !refills {
 		if l.window.place(h) != older {
 			l.window.adopt(v, *h)
 		}
@@ -123,7 +125,7 @@ func (l *Ledger) refuse(v, sent, own int64, a *Answer, h *announcement) {
 			at = max(h.certainEnd+l.window.serverDelay, v+second)
 		}
 	}
-	if at == 0 && l.kind == refilling && h.next > 0 {
+	if at == 0 && refills && h.next > 0 {
 		at = max(h.next, v+second)
 	}
 	if !late || at == 0 && l.refusals.until <= v {
@@ -132,7 +134,7 @@ func (l *Ledger) refuse(v, sent, own int64, a *Answer, h *announcement) {
 		l.refusals.at = v
 	}
 	if at == 0 {
-		at = v + min(second<<max(l.refusals.inRow-1, 0), maxProbePause*second)
+		at = v + min(l.pause(refills)<<max(l.refusals.inRow-1, 0), maxProbePause*second)
 	}
 	l.refusals.until = max(l.refusals.until, at)
 	l.level = min(l.level, 0)
@@ -141,6 +143,16 @@ func (l *Ledger) refuse(v, sent, own int64, a *Answer, h *announcement) {
 		l.startProbe(v)
 	}
 	l.probe.tryAt = 0
+}
+
+// pause is how long to wait after a first refusal that names no time: for one unit, if the
+// limit refills at a known rate.
+func (l *Ledger) pause(refills bool) int64 {
+	rate := max(l.refill.rate, l.refill.byReset)
+	if !refills || rate <= 0 {
+		return second
+	}
+	return max(min(plus(0, l.cost.each/rate), maxProbePause*second), second/10)
 }
 
 // surprise handles a refusal while units seemed to be left.
