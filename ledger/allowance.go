@@ -101,6 +101,10 @@ func (a *allowance) rollingBound() float64 {
 	return a.limit - a.cost.each*float64(a.flights.unanswered()+a.recent.sum)
 }
 
+// maxTickReserve is the part of a limit that is not used because the units of a second may
+// come back at once, at the end of the second. It is kept once, not in each second.
+const maxTickReserve = 0.02
+
 func (a *allowance) reserve() float64 {
 	keep := max(float64(a.reserved.Units), a.limit*min(a.reserved.Percent, 100)/100)
 	if a.usedByOthers() {
@@ -109,6 +113,9 @@ func (a *allowance) reserve() float64 {
 		} else {
 			keep = max(keep, 1)
 		}
+	}
+	if a.kind == refilling {
+		keep = max(keep, min(a.refill.rate, maxTickReserve*a.limit))
 	}
 	if a.limit > 0 {
 		keep = max(min(keep, a.limit-a.cost.each), 0)

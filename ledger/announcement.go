@@ -12,6 +12,8 @@ type announcement struct {
 	reset       int64   // nominal end of the window; 0: not announced
 	certainEnd  int64   // when the window has certainly ended
 	slop        int64   // tolerance between the resets of one window
+	blur        int64   // how much two announced resets may differ though the true ones are the same
+	adjusted    bool    // the reset is a date of a server whose clock differs: converted to the local clock
 	period      int64   // length of the window; 0: not announced
 	rate        float64 // units a second; 0: not announced
 	next        int64   // when one more unit is available; 0: not announced
@@ -62,9 +64,15 @@ func (l *Ledger) read(v, rtt int64, s *learn.Limit) (h announcement, said bool) 
 			r = max(r, v-hour)
 			h.reset, h.certainEnd = r, r+step
 			h.slop = step + min(max(rtt, 0), minute) + 20*int64(time.Millisecond)
+			h.blur = h.slop
 			if !s.Relative {
 				h.certainEnd += maxSkewLeft
 				h.slop += maxSkewLeft + second
+				if h.adjusted = step >= second && r%second != 0; h.adjusted {
+					h.blur += second // Date is cut to seconds
+				} else {
+					h.blur = step
+				}
 			}
 		}
 	}

@@ -10,7 +10,8 @@ import (
 type sample struct {
 	at, reset int64
 	used      float64
-	slop      int64
+	blur      int64
+	adjusted  bool
 }
 
 // minEvidence is how many more announcements must indicate a kind than any other.
@@ -124,15 +125,15 @@ func (a *allowance) inferRate(r *reading) {
 // inferKind learns the kind of the limit: each kind predicts the reset of a later
 // announcement from an earlier one.
 func (a *allowance) inferKind(r *reading) {
-	now := sample{at: r.now, reset: r.reset, used: a.limit - r.left, slop: r.slop}
+	now := sample{at: r.now, reset: r.reset, used: a.limit - r.left, blur: r.blur, adjusted: r.adjusted}
 	old := a.evidence.sample
-	if old.at == 0 || r.now >= old.reset-old.slop || now.used < 1 || old.used < 1 {
+	if old.at == 0 || r.now >= old.reset-old.blur || now.used < 1 || old.used < 1 || now.adjusted != old.adjusted {
 		if now.reset > r.now && now.used >= 1 {
 			a.evidence.sample = now
 		}
 		return
 	}
-	slop := float64(max(old.slop, now.slop))
+	slop := float64(max(old.blur, now.blur))
 	var errors [sliding + 1]float64
 	errors[fixed] = math.Abs(float64(now.reset - old.reset))
 	errors[sliding] = math.Abs(float64((now.reset - now.at) - (old.reset - old.at)))
@@ -158,11 +159,15 @@ func (a *allowance) inferKind(r *reading) {
 			second = min(second, errors[k])
 		}
 	}
-	if errors[best] > slop || second < 2*slop {
+	if errors[best] > slop || second < 1.5*slop {
 		return
 	}
 	a.evidence.sample = now
-	a.evidence.scores[best] = min(a.evidence.scores[best]+1, 8)
+	more := int8(1)
+	if best == refilling && second >= 1.8*slop {
+		more = minEvidence // neither a window nor a rolling one announces such resets
+	}
+	a.evidence.scores[best] = min(a.evidence.scores[best]+more, 8)
 	rest := int8(0)
 	for k := fixed; k <= sliding; k++ {
 		if k != best {
@@ -318,3 +323,4 @@ func (a *allowance) updateByLeft(r *reading) Surprise {
 	a.increasedAt = r.now
 	return news
 }
+
