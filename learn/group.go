@@ -111,6 +111,9 @@ func (g *group) finish(s *reading, status int) bool {
 	if g.Reset.IsZero() && !g.absolute.at.IsZero() {
 		g.Reset, g.Resolution = g.absolute.at, g.absolute.resolution
 	}
+	if !g.Relative && !g.Reset.IsZero() {
+		g.Skew = s.clock.difference(g.Reset)
+	}
 	if g.Reset.Before(s.clock.now) && !g.Reset.IsZero() {
 		g.Reset = s.clock.now
 	}
@@ -171,6 +174,7 @@ func (g *group) finish(s *reading, status int) bool {
 		// The server's windows follow the server's clock.
 		skew := s.clock.local(time.Time{}).Sub(time.Time{})
 		g.Reset, g.Resolution = s.clock.now.Add(-skew).Truncate(g.Window).Add(g.Window+skew), time.Second
+		g.Skew = s.clock.difference(g.Reset)
 	}
 	return limit.Known || g.Remaining.Known || !g.Reset.IsZero() || g.Rate > 0 || g.status == "rejected" || g.family == "row" && g.Used.Known
 }
@@ -325,7 +329,7 @@ func (g *group) mergeFrom(o *group) {
 	}
 	if a.Reset.IsZero() || !a.Relative && b.Relative {
 		if !b.Reset.IsZero() {
-			a.Reset, a.Resolution, a.Relative = b.Reset, b.Resolution, b.Relative
+			a.Reset, a.Resolution, a.Relative, a.Skew = b.Reset, b.Resolution, b.Relative, b.Skew
 		}
 	}
 	if a.Next.IsZero() {

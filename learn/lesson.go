@@ -120,11 +120,20 @@ type Limit struct {
 	Reset      time.Time
 	Resolution time.Duration
 	Relative   bool
+	Skew       Skew // of a Reset that is not Relative
 
 	Next   time.Time // when one more unit is available
 	Window time.Duration
 	Rate   float64 // units per second that come back; 0: unknown
 	Other  bool    // the limit does not apply to requests like this one
+}
+
+// Skew is how much the local clock is ahead of the server's.
+type Skew struct {
+	Known   bool          // the response told the server's time, in Date
+	Most    time.Duration // at most; at the least a second and the response's latency less
+	Applied time.Duration // what was added to Reset for the reset of the limit
+	Reset   time.Time     // the reset as the server sent it, by the server's clock
 }
 
 // usedUp tells whether less than one unit is left.

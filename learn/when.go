@@ -23,7 +23,8 @@ type clock struct {
 	age     time.Duration // how long a cache has held the response
 
 	skewKnown bool          // skew is known
-	skew      time.Duration // local clock minus server's clock
+	skew      time.Duration // local clock minus server's clock; 0: no more than rounding and delay explain
+	dated     Skew          // by Date; without Applied and Reset
 }
 
 // minSkew is a difference that rounding of Date and network delay explain.
@@ -39,6 +40,7 @@ func (c *clock) local(server time.Time) time.Time {
 		c.skewKnown = true
 		if date, _, ok := parseDate(trim(first(c.headers["Date"]))); ok {
 			c.skew = c.now.Sub(date)
+			c.dated = Skew{Known: c.age == 0 && c.skew.Abs() <= maxSkew, Most: c.skew}
 		}
 		switch {
 		case c.skew.Abs() > maxSkew:
@@ -50,6 +52,14 @@ func (c *clock) local(server time.Time) time.Time {
 		}
 	}
 	return server.Add(c.skew)
+}
+
+// difference is the skew of a reset that was converted by local.
+func (c *clock) difference(reset time.Time) Skew {
+	skew := c.dated
+	skew.Applied = c.local(time.Time{}).Sub(time.Time{})
+	skew.Reset = reset.Add(-skew.Applied)
+	return skew
 }
 
 // read parses a number, a duration or a date. unit is the unit of a number; with unit 0 its

@@ -36,6 +36,7 @@ type allowance struct {
 	increasedAt int64   // when more units were left than before
 	backoff     int64   // interval of probes if the reset is unknown
 	evidence    evidence
+	phase       phase
 }
 
 // refill is the rate at which units come back, if they come back continuously.
@@ -144,6 +145,7 @@ func (a *allowance) begin(r *reading) {
 		return
 	}
 	a.open(r)
+	a.follow(r, false)
 	if r.known {
 		a.cost.sample(r.now, a.counted(r), r.left, r.uncounted, 0)
 	}

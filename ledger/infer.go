@@ -9,9 +9,9 @@ import (
 // sample is an announcement, compared with a later one of the same window.
 type sample struct {
 	at, reset int64
+	earliest  int64 // of the reset
 	used      float64
 	blur      int64
-	adjusted  bool
 }
 
 // minEvidence is how many more announcements must indicate a kind than any other.
@@ -105,7 +105,7 @@ func (a *allowance) inferRate(r *reading) {
 	}
 	least := min(float64(maxAmount), (used-1)/(float64(r.certainEnd-from+second/1000)/float64(second)))
 	upper := math.Inf(1)
-	early := r.slop
+	early := r.slop + maxSkewLeft
 	if r.exact {
 		early = r.certainEnd - r.reset // the reset may have been rounded up
 	}
@@ -125,12 +125,13 @@ func (a *allowance) inferRate(r *reading) {
 // inferKind learns the kind of the limit: each kind predicts the reset of a later
 // announcement from an earlier one.
 func (a *allowance) inferKind(r *reading) {
-	now := sample{at: r.now, reset: r.reset, used: a.limit - r.left, blur: r.blur, adjusted: r.adjusted}
+	now := sample{at: r.now, reset: r.reset, earliest: r.earliest, used: a.limit - r.left, blur: r.blur}
 	old := a.evidence.sample
-	if old.at == 0 || r.now >= old.reset-old.blur || now.used < 1 || old.used < 1 || now.adjusted != old.adjusted {
-		if now.reset > r.now && now.used >= 1 {
-			a.evidence.sample = now
-		}
+	if now.used < 1 || now.at >= now.earliest {
+		return // the window may be over
+	}
+	if old.at == 0 || now.at >= old.earliest {
+		a.evidence.sample = now
 		return
 	}
 	slop := float64(max(old.blur, now.blur))
@@ -159,7 +160,7 @@ func (a *allowance) inferKind(r *reading) {
 			second = min(second, errors[k])
 		}
 	}
-	if errors[best] > slop || second < 1.5*slop {
+	if errors[best] > slop || second < 1.5*slop || best == refilling && second < 2*each {
 		return
 	}
 	a.evidence.sample = now
@@ -323,4 +324,3 @@ func (a *allowance) updateByLeft(r *reading) Surprise {
 	a.increasedAt = r.now
 	return news
 }
-

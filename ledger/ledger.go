@@ -62,6 +62,7 @@ type announced struct {
 	missing   int64 // responses without an announcement since then
 	unlimited bool  // the server says that there is no limit
 	restored  bool  // the state was restored, and no announcement has arrived since
+	shift     int64 // what is added to the server's times for those of the ledger's clock
 }
 
 // probe is a single request that goes alone to learn how many units are left.
@@ -117,6 +118,7 @@ func (l *Ledger) advance(v int64) {
 		l.expire(v)
 		return
 	}
+	l.sendLast(v)
 	if !l.counts || l.spend() >= l.cost.each {
 		l.probe.tryAt = 0
 		return
@@ -182,6 +184,11 @@ func (l *Ledger) when(now time.Time, n int64) (time.Time, bool) {
 	}
 	if f := l.flights.unanswered(); l.flights.maxInFlight > 0 && f > 0 && f+n > l.flights.maxInFlight {
 		return limit.Unknown, true
+	}
+	if l.spend()-need < l.cost.each {
+		if until := l.holdsLast(v); until > 0 {
+			return l.clock.Time(now, until), true
+		}
 	}
 	return now, true
 }

@@ -131,6 +131,7 @@ func (a *allowance) adoptWindow(v, reset int64, left float64) {
 	a.unexplained = 0
 	a.evidence.sample, w.lowestLeftAt = sample{}, 0
 	a.cost.forget()
+	a.phase.forget()
 	before := w.reset
 	w.adopt(v, announcement{reset: reset, certainEnd: reset + margin, slop: w.slop})
 	w.before, w.opened, w.hadPrevious = before, v, true

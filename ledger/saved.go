@@ -52,6 +52,7 @@ type saved struct {
 	ForeignAt   int64      `json:"foreign_at,omitempty"`
 	Spread      bool       `json:"spread,omitempty"`
 	RecentUnits int64      `json:"trail,omitempty"` // units answered within the rolling window
+	Shift       int64      `json:"shift,omitempty"`
 }
 
 // State implements limit.Meter: nil for a ledger without announcements.
@@ -69,6 +70,7 @@ func (l *Ledger) State() []byte {
 		Until: l.refusals.until, Row: l.refusals.inRow, Slow: l.flights.maxInFlight, Heard: l.announced.at,
 		Own: min(l.usage.own, maxAmount), Foreign: l.usage.foreign, ForeignAt: l.usage.foreignAt,
 		Spread: l.recent.on, RecentUnits: min(l.recent.sum+l.flights.unanswered(), maxAmount),
+		Shift: l.announced.shift,
 	})
 	if err != nil {
 		return nil
@@ -108,6 +110,7 @@ func (l *Ledger) Restore(now time.Time, state []byte) error {
 	}
 	l.refusals.until, l.refusals.inRow, l.flights.maxInFlight, l.announced.at = at(s.Until), s.Row, s.Slow, at(s.Heard)
 	l.usage.own, l.usage.foreign, l.usage.foreignAt, l.increasedAt = s.Own, s.Foreign, at(s.ForeignAt), v
+	l.announced.shift = s.Shift
 	if s.Spread {
 		l.recent = recent{}
 		l.recent.begin(l.window.period)
@@ -142,6 +145,9 @@ func (s *saved) valid() bool {
 		if n < 0 || n > maxAhead {
 			return false
 		}
+	}
+	if s.Shift < -limit.FarFuture || s.Shift > limit.FarFuture {
+		return false
 	}
 	for _, n := range []int64{s.Slow, s.Own, s.Foreign, s.RecentUnits} {
 		if n < 0 || n > maxAmount {

@@ -140,13 +140,6 @@ func (a *allowance) mayBeOver(v int64) bool {
 	return w.reset > 0 && v < w.end() && v >= w.reset-min(w.over-w.reset, second) && a.level < a.limit/4
 }
 
-// Demand is queue.Demanding's.
-func (l *Ledger) Demand(now time.Time, units int64) {
-	if l.sharing.number != 0 {
-		l.sharing.budget.Demand(now, units)
-	}
-}
-
 // Asks is queue.Asking's.
 func (l *Ledger) Asks(now time.Time, n int64) bool {
 	if l.sharing.number == 0 {

@@ -30,6 +30,7 @@ type reply struct {
 	window      float64
 	rate        float64
 	retryIn     float64 // seconds; 0: not said
+	date        float64 // the server's time, in whole seconds after epoch; 0: not said
 }
 
 // silentReply is a reply that says nothing.
@@ -47,7 +48,14 @@ func (r reply) said(now time.Time) learn.Limit {
 		s.Used = learn.Amount{N: r.used, Known: true}
 	}
 	if r.reset > 0 {
-		s.Reset = seconds(r.reset)
+		s.Reset, s.Skew.Reset = seconds(r.reset), seconds(r.reset)
+		if r.date != 0 { // what learn makes of Date
+			s.Skew.Known, s.Skew.Most = true, now.Sub(seconds(r.date))
+			if s.Skew.Most.Abs() > 2*time.Second {
+				s.Skew.Applied = s.Skew.Most
+			}
+			s.Reset = s.Reset.Add(s.Skew.Applied)
+		}
 		if s.Reset.Before(now) {
 			s.Reset = now
 		}
@@ -98,6 +106,7 @@ type run struct {
 	random   *rand.Rand
 	trace    func(string)
 	thinking float64 // seconds between requests, at most
+	waiting  int     // requests that wait beside those in flight
 }
 
 // result is what came of it.
@@ -116,6 +125,9 @@ func (s *run) do() result {
 	var res result
 	var todo agenda
 	now, flying := s.begin, 0
+	if l, ok := s.meter.(*Ledger); ok && s.waiting > 0 {
+		l.Demand(seconds(now), int64(s.waiting))
+	}
 	latency := func() float64 { return (s.fastest + s.random.Float64()*(s.slowest-s.fastest)) / 2 }
 	if s.foreign > 0 {
 		heap.Push(&todo, moment{at: now + s.random.ExpFloat64()/s.foreign, what: 3})
@@ -220,15 +232,19 @@ type fixedOrigin struct {
 	aligned       bool    // else a window begins with its first request
 	grain         float64 // the resets are said in such steps
 	ceil          bool
+	rounding      string // "floor", "ceil" or "round"; "": by ceil
 	relative      bool
 	quiet         bool // says no reset
 	length        bool // says its window
 	retry         bool
 	skew          float64 // error of the correction
+	dated         bool    // answers have Date
+	clock         float64 // how much the server's clock is ahead; it is dated
 
 	start, used float64
 	begun       bool
 	windows     []float64 // used in each that is over
+	begins      []float64
 }
 
 func (o *fixedOrigin) arrive(at float64) reply {
@@ -240,6 +256,7 @@ func (o *fixedOrigin) arrive(at float64) reply {
 		if o.aligned {
 			o.start = math.Floor(at/o.window) * o.window
 		}
+		o.begins = append(o.begins, o.start)
 	}
 	r := silentReply()
 	r.limit = o.limit
@@ -260,8 +277,11 @@ func (o *fixedOrigin) arrive(at float64) reply {
 	}
 	end := o.start + o.window
 	round := math.Floor
-	if o.ceil {
+	switch {
+	case o.ceil, o.rounding == "ceil":
 		round = math.Ceil
+	case o.rounding == "round":
+		round = math.Round
 	}
 	if o.relative {
 		r.resetIn = end - at
@@ -272,9 +292,13 @@ func (o *fixedOrigin) arrive(at float64) reply {
 	}
 	r.reset = end
 	if o.grain > 0 {
-		r.reset, r.resolution = round(r.reset/o.grain)*o.grain, o.grain
+		r.reset, r.resolution = round((r.reset+o.clock)/o.grain)*o.grain, o.grain
+	} else {
+		r.reset += o.clock
 	}
-	r.reset += o.skew
+	if r.reset += o.skew; o.dated {
+		r.date = math.Floor(at + o.clock)
+	}
 	return r
 }
 
@@ -389,6 +413,12 @@ func (o *counter) arrive(at float64) reply {
 	}
 	r.left = max(math.Floor(o.limit-sum()), 0)
 	return r
+}
+
+// lost is the part of the windows' units that tests of their ends have cost, see hold.
+func (s *run) lost() float64 {
+	o := s.origin.(*fixedOrigin)
+	return float64(s.meter.(*Ledger).phase.lost) / (o.limit * float64(max(len(o.windows)-1, 1)))
 }
 
 func dice(seed uint64) *rand.Rand {

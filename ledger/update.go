@@ -157,6 +157,7 @@ func (l *Ledger) pause(refills bool) int64 {
 
 // surprise handles a refusal while units seemed to be left.
 func (l *Ledger) surprise(v, sent int64) {
+	l.phase.restart()
 	if l.shared && l.sharing.lasted(v, l.window.period) {
 		l.usage.foreignAt = max(v, 1) // although the fleet's budget had units left
 	}

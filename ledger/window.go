@@ -7,8 +7,10 @@ import (
 // window is the server's present window, in times of the ledger's clock.
 type window struct {
 	reset           int64 // earliest announced end; 0: not announced
+	earliest        int64 // the window has certainly not ended before
 	over            int64 // when the window has certainly ended; 0: unknown
 	earlyBy         int64 // how much earlier it may end, if no end is announced
+	later           int64 // how much later the next window is to be opened
 	slop            int64
 	before          int64   // reset of the previous window
 	opened          int64   // when the window was first seen
@@ -40,10 +42,10 @@ func (w *window) adopt(v int64, h announcement) {
 				w.period = by
 			}
 		}
-		w.before, w.reset, w.over, w.slop = w.reset, h.reset, h.certainEnd, h.slop
+		w.before, w.reset, w.over, w.slop, w.earliest = w.reset, h.reset, h.certainEnd, h.slop, h.earliest
 		return
 	}
-	w.reset, w.over, w.slop = min(w.reset, h.reset), min(w.over, h.certainEnd), max(w.slop, h.slop)
+	w.reset, w.over, w.slop, w.earliest = min(w.reset, h.reset), min(w.over, h.certainEnd), max(w.slop, h.slop), min(w.earliest, h.earliest)
 }
 
 // move takes an end that has changed before its time. Such an end tells nothing about the
@@ -63,7 +65,7 @@ func (w *window) end() int64 {
 	if w.over == 0 {
 		return 0
 	}
-	return w.over + w.serverDelay
+	return w.over + w.serverDelay + w.later
 }
 
 // delay raises the margin for a server whose windows end later than announced.
@@ -129,7 +131,7 @@ func (a *allowance) beginWindow(v int64) {
 		w.before = w.reset
 	}
 	w.reset, w.opened, w.hadPrevious = 0, v, true
-	w.over = v + max(w.period, second) + maxSkewLeft
+	w.over, w.later = v+max(w.period, second)+maxSkewLeft, 0
 	if w.period == 0 {
 		w.over = v + minute
 	}
@@ -168,7 +170,7 @@ func (a *allowance) open(r *reading) {
 	default:
 		w.reset, w.over = 0, 0
 	}
-	w.opened = r.now
+	w.opened, w.later = r.now, 0
 }
 
 // updateFixed updates a limit whose units all come back at the end of a window.
@@ -188,15 +190,17 @@ func (a *allowance) updateFixed(r *reading) Surprise {
 		if by := r.reset - before; before > 0 && !w.lengthAnnounced && by > w.slop && by <= maxAhead && (w.period == 0 || by < w.period) {
 			w.period = by
 		}
+		a.follow(r, true)
 		a.noteFull(r, a.level+a.cost.each*float64(r.own))
 		news, _ := a.clamp(r)
 		return news
-	case at == newer && !r.probe && !r.probing && was > 0 && !(a.kind == fixed && r.now >= was-w.tolerance(&r.announcement)):
+	case at == newer && !r.probe && !r.probing && was > 0 && !(a.kind == fixed && r.now >= w.earliest):
 		// The end has moved before its time: only the lower bound is certain.
 		if r.known {
 			a.level = r.low
 		}
 		w.move(r.now, r.announcement)
+		a.phase.forget()
 		w.hadPrevious = true
 		return Surprise{}
 	case at == newer:
@@ -231,6 +235,7 @@ func (a *allowance) sameWindow(r *reading) Surprise {
 		if r.probe {
 			gained = 0
 		}
+		a.follow(r, false)
 	} else if bound := r.now + w.period; w.period > 0 && (w.over == 0 || w.over > bound) {
 		w.over, w.earlyBy = bound, 2*r.roundTrip
 	}
@@ -239,7 +244,7 @@ func (a *allowance) sameWindow(r *reading) Surprise {
 	}
 	if r.reset > 0 {
 		// Near the end this may be the next window.
-		clear := r.now+2*w.slop < w.reset
+		clear := r.now+w.slop < w.earliest
 		news.Higher = clear && a.cost.each == 1 && (a.kind == fixed || a.kind == undecided && !w.hadPrevious && a.evidence.steadyResets >= minEvidence) && gained > max(1, a.limit/100) && a.unit == learn.Requests && r.sent >= w.opened
 		return news
 	}
@@ -282,6 +287,7 @@ func (a *allowance) newWindow(r *reading) Surprise {
 	sure := a.noteFull(r, level)
 	a.window.hadPrevious = true
 	a.open(r)
+	a.follow(r, true)
 	a.usage.own = a.flights.unanswered() + max(r.own, 1)
 	if a.limit <= 0 {
 		if r.known {
@@ -354,6 +360,7 @@ func (a *allowance) oldWindow(r *reading) {
 	}
 	// The server's window ends later than expected.
 	w.wholeInRow = 0
+	a.phase.restart()
 	w.delay()
 	w.reset, w.over, w.slop = r.reset, max(r.certainEnd, r.now), r.slop
 	a.level = min(a.level, r.high)

@@ -1,0 +1,262 @@
+package ledger
+
+import "math"
+
+// span is a range of times or of durations, in nanoseconds.
+type span struct{ low, high int64 }
+
+func (s *span) atLeast(low int64) { s.low = max(s.low, low) }
+func (s *span) atMost(high int64) { s.high = min(s.high, high) }
+
+const (
+	forever      = int64(math.MaxInt64) / 4
+	phaseMargin  = 20 * second / 1000 // added to the latest end
+	phaseDrift   = 10_000             // a clock gains or loses at most one part in so many
+	maxRestarts  = 3                  // after so many contradictions the phase is not used
+	contradicted = 50 * second / 1000 // two bounds that differ by less agree
+)
+
+// phase learns the true ends of windows, which announcements tell only roughly: in whole
+// seconds, of a clock that may differ. An answer of a window proves that the window had not
+// ended when its request was sent; the first answer of the next window, that it had ended
+// when the answer arrived. Two suppositions are tested by that:
+//
+//   - the end has a constant offset from the announced end, as of windows that begin on the clock
+//   - a window lasts for a constant time from its first request
+//
+// While both are possible, the later end counts. What contradicts itself is dropped.
+type phase struct {
+	skew     supposition // local clock − server's clock, by Date
+	offset   supposition // end − announced end
+	length   supposition // end − arrival of the first request
+	rounded  supposition // announced end − arrival of the first request
+	distance span        // distances between announced ends; high 0: none
+
+	restarts int  // times that everything was contradicted
+	openings int  // windows whose first request is known
+	tests    int  // windows whose last unit was held back
+	lost     int  // of these, windows that had ended when it was sent
+	aligned  bool // announced ends are multiples of their distance, so windows begin on the clock
+	present
+	hold hold
+}
+
+// present is what is known of the present window.
+type present struct {
+	announced span  // bounds of the announced end, by the server's clock; high 0: none
+	opening   span  // arrival of the first request; high 0: unknown
+	last      int64 // the server was in this window then
+	step      int64 // resolution of the announced end
+	exact     bool  // it was announced as a duration
+	roundTrip int64 // of the last answer
+}
+
+// supposition is a duration that is supposed to be constant.
+type supposition struct {
+	span
+	begun, refuted bool
+	at             int64 // when it was narrowed last
+}
+
+// learn narrows the bounds. Clocks may have drifted since the last time.
+func (s *supposition) learn(v int64, one span) {
+	if s.refuted {
+		return
+	}
+	if !s.begun {
+		s.begun, s.span = true, one
+	} else {
+		slack := (v - s.at) / phaseDrift
+		s.low, s.high = max(s.low-slack, one.low), min(s.high+slack, one.high)
+	}
+	s.at = v
+	if s.low > s.high {
+		s.refuted = s.low-s.high > contradicted
+		s.high = s.low
+	}
+}
+
+// holds reports whether the supposition has bounds.
+func (s *supposition) holds() bool { return s.begun && !s.refuted }
+
+// restart forgets everything, because a refusal or an answer has contradicted it.
+func (p *phase) restart() {
+	*p = phase{restarts: min(p.restarts+1, maxRestarts), hold: p.hold}
+	p.hold.next()
+}
+
+// forget drops the present window.
+func (p *phase) forget() {
+	p.present = present{}
+	p.hold.next()
+}
+
+func (p *phase) usable() bool { return p.restarts < maxRestarts && p.announced.high > 0 }
+
+// opens reports whether windows begin with their first request, as far as is known.
+func (p *phase) opens() bool {
+	enough := 2
+	if p.skew.holds() {
+		enough = manyWindows
+	}
+	return p.opening.high > 0 && p.openings >= enough && !p.length.refuted
+}
+
+// note takes an answer of the present window. opener tells that its request was the first
+// of the window.
+func (p *phase) note(r *reading, opener bool) {
+	p.last, p.roundTrip = max(p.last, r.sent), r.roundTrip
+	opener = opener && p.opening.high == 0
+	if opener {
+		p.opening = span{r.sent, r.now}
+		p.openings = min(p.openings+1, manyWindows)
+	}
+	if r.reset == 0 {
+		return
+	}
+	if r.dated {
+		p.skew.learn(r.now, span{r.skew - second - r.roundTrip, r.skew})
+	}
+	p.step, p.exact = r.step, r.exact
+	if p.announced.high == 0 {
+		p.announced = r.nominal
+	}
+	p.announced.atLeast(r.nominal.low)
+	p.announced.atMost(r.nominal.high)
+	if opener {
+		p.rounded.learn(r.now, span{r.nominal.low - r.step - r.now, r.nominal.high + r.step - r.sent})
+		p.length.refuted = p.length.refuted || p.rounded.refuted
+	}
+}
+
+// close ends the present window by the first answer of the next, which r is.
+func (p *phase) close(r *reading) {
+	was := p.present
+	if h := &p.hold; h.sent > 0 && r.sent == h.sent {
+		p.lost++
+	}
+	if p.usable() && p.last > 0 && r.now > p.last && was.announced.low <= was.announced.high {
+		if p.opening.high > 0 {
+			p.length.learn(r.now, span{p.last - p.opening.high, min(r.now, p.known(r.now).high) - p.opening.low})
+		}
+		if p.exact || p.step < second {
+			p.offset.learn(r.now, span{p.last - was.announced.high, r.now - was.announced.low})
+		}
+		p.apart(r, &was)
+	}
+	p.forget()
+	if p.length.refuted && p.offset.refuted {
+		p.restart()
+	}
+}
+
+// apart compares the announced ends of two windows: windows that begin on the clock have
+// ends at constant distances, but for rounding.
+func (p *phase) apart(r *reading, was *present) {
+	by, length := r.nominal.high-was.announced.high, was.announced.high-was.opening.high
+	if p.skew.holds() {
+		length += p.skew.low
+	}
+	if r.exact || r.step < second || r.nominal.low != r.nominal.high || was.opening.high == 0 || by >= 2*length-r.step {
+		return
+	}
+	p.aligned = by > 0 && was.announced.high%by == 0
+	if p.distance == (span{}) {
+		p.distance = span{by, by}
+	}
+	p.distance = span{min(p.distance.low, by), max(p.distance.high, by)}
+	if p.distance.high-p.distance.low > r.step {
+		p.offset.refuted = true
+	}
+}
+
+// openLater returns when to open the next window, if not at once after its end. Windows that
+// begin with their first request, and whose end is announced in whole seconds, look like
+// windows that begin on the clock as long as they follow each other at once. Twice a window
+// is opened later: once by more than the rounding explains, at about a full second of the
+// server's clock, which tells that clock exactly; and once at the end of a second, which
+// tells the length of a window exactly. It is worth that for windows that are short.
+func (p *phase) openLater(end int64) int64 {
+	length := p.announced.high + p.skew.high - p.opening.low
+	switch {
+	case p.opening.high == 0 || p.exact || p.step != second || !p.skew.holds() || p.length.refuted || !p.usable():
+		return end
+	case length < 2*second || length > shortWindow:
+		return end
+	case p.openings == 1:
+		return p.skew.low + (p.skew.high-p.skew.low)/2 - p.roundTrip + fullSecond(end+2*second-p.skew.low)
+	case p.openings == 2:
+		return p.skew.low + lateInSecond + fullSecond(end-p.skew.low-lateInSecond)
+	}
+	return end
+}
+
+const (
+	shortWindow  = 30 * second // longer windows lose little by a second
+	lateInSecond = 900 * second / 1000
+)
+
+// fullSecond rounds a time up to a second.
+func fullSecond(v int64) int64 { return v + (second-v%second)%second }
+
+// known is when the window ends by its announcement. by is the end without a phase.
+func (p *phase) known(by int64) span {
+	skew, round := span{-maxSkewLeft, maxSkewLeft}, span{-p.step, p.step}
+	switch {
+	case p.exact:
+		skew, round.low = span{}, 0
+	case p.skew.holds() && p.restarts == 0:
+		skew = p.skew.span
+	}
+	return span{p.announced.low + skew.low + round.low, min(by, p.announced.high+skew.high+round.high+phaseMargin)}
+}
+
+// end is when the present window ends. by is when it ends at the latest without what the
+// phase knows.
+func (p *phase) end(by int64) span {
+	if !p.usable() {
+		return span{0, by}
+	}
+	known := p.known(by)
+	end := span{forever, 0}
+	if !p.offset.refuted {
+		end = known
+		if p.offset.begun && (p.exact || p.step < second) && p.announced.low <= p.announced.high {
+			end.atLeast(p.announced.low + p.offset.low)
+			end.atMost(p.announced.high + p.offset.high + phaseMargin)
+		}
+	}
+	if !p.length.refuted {
+		one := known
+		if p.opening.high > 0 && p.length.begun {
+			one.atLeast(p.opening.low + p.length.low)
+			one.atMost(p.opening.high + p.length.high + phaseMargin)
+		}
+		end = span{min(end.low, one.low), max(end.high, one.high)}
+	}
+	end.atLeast(p.last)
+	end.atMost(by)
+	return end
+}
+
+// follow takes an answer of the present window, or of the next if opens is true, and moves
+// the certain end of the window to what is known of it.
+func (a *allowance) follow(r *reading, opens bool) {
+	p, w := &a.phase, &a.window
+	if a.shared || a.kind >= refilling || w.reset == 0 {
+		p.forget()
+		return
+	}
+	if opens {
+		p.close(r)
+	}
+	if r.known && r.left < 2*a.cost.each {
+		p.hold.usedUp = true
+	}
+	p.note(r, r.known && a.limit > 0 && r.left >= a.limit-a.cost.each*float64(max(r.own, 1)))
+	if by := p.end(w.over).high; by < w.over && by > r.now {
+		w.over = by
+	}
+	end := w.end() - w.later
+	w.later = p.openLater(end) - end
+}

@@ -1,0 +1,73 @@
+package ledger
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// drawWindows draws a server with windows whose ends are announced in whole seconds.
+func drawWindows(t *rapid.T) *fixedOrigin {
+	o := &fixedOrigin{
+		limit:    float64(rapid.IntRange(1, 60).Draw(t, "limit")),
+		window:   rapid.SampledFrom([]float64{3, 5, 10, 12, 12.5, 15, 30, 47.3, 60}).Draw(t, "window"),
+		aligned:  rapid.Bool().Draw(t, "aligned"),
+		relative: rapid.Bool().Draw(t, "relative"),
+		length:   rapid.Bool().Draw(t, "length"),
+		rounding: rapid.SampledFrom([]string{"floor", "ceil", "round"}).Draw(t, "rounding"),
+		grain:    1,
+	}
+	if o.dated = rapid.Bool().Draw(t, "dated"); o.dated {
+		o.clock = rapid.Float64Range(-30, 30).Draw(t, "clock")
+	} else if !o.relative {
+		o.skew = rapid.Float64Range(-1.5, 1.5).Draw(t, "skew")
+	}
+	return o
+}
+
+// TestNothingIsRefusedWhileThePhaseIsLearned is for both kinds of windows, each rounding, and
+// clocks that differ.
+func TestNothingIsRefusedWhileThePhaseIsLearned(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		o := drawWindows(t)
+		l := New(Options{})
+		s := run{origin: o, meter: l, begin: rapid.Float64Range(100, 160).Draw(t, "begin"), length: 25 * o.window}
+		travel(t, &s)
+		s.slowest = min(s.slowest, o.window/6)
+		s.fastest = min(s.fastest, s.slowest)
+		s.waiting = rapid.IntRange(0, 64).Draw(t, "waiting")
+		if r := s.do(); r.refused > 0 {
+			t.Fatalf("%d of %d refused, the first at %v: %+v", r.refused, r.sent, r.refusals[0], l.phase)
+		}
+	})
+}
+
+// TestWindowsThatBeginWithTheirFirstRequestLoseLittle: what their ends are announced to is
+// whole seconds of the server's clock.
+func TestWindowsThatBeginWithTheirFirstRequestLoseLittle(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		window float64
+		dated  bool
+		clock  float64
+		most   float64 // seconds that a window takes longer, at the end
+	}{
+		{"12 s", 12, true, 0, 0.3},
+		{"12 s, the clock is ahead", 12, true, 30, 0.3},
+		{"12 s, the clock is behind", 12, true, -30, 0.3},
+		{"12 s, without Date", 12, false, 0, 0.3},
+		{"60 s", 60, true, 0, 1.5},
+	} {
+		o := &fixedOrigin{limit: 20, window: c.window, grain: 1, dated: c.dated, clock: c.clock}
+		s := run{origin: o, meter: New(Options{}), begin: 123.37, flying: 4, fastest: 0.04, slowest: 0.06, length: 40 * c.window, waiting: 8, random: dice(1)}
+		if r := s.do(); r.refused > 0 {
+			t.Errorf("%s: %d refused", c.name, r.refused)
+		}
+		last := o.begins[len(o.begins)/2:]
+		if took := (last[len(last)-1] - last[0]) / float64(len(last)-1); took > c.window+c.most {
+			t.Errorf("%s: a window takes %.2f s", c.name, took)
+		}
+	}
+}
