@@ -41,7 +41,7 @@ type blame struct {
 func (s *Site) Blame(a *Answer, learned *routes.Learned, r *Refused, to updater) blame {
 	for i := range learned.Announcements {
 		if one := &learned.Announcements[i]; one.Refused {
-			b := blame{At: queue.Scope{Limit: learnedPrefix + one.ID, Key: a.whose(one)}, Word: "route"}
+			b := blame{At: queue.Scope{Limit: learnedPrefix + one.ID, Key: a.whose(one)}, Word: "route", Until: one.Until}
 			switch {
 			case one.Site:
 				b.Word = "site"

@@ -53,6 +53,9 @@ func (s *Site) LearnFrom(a *Answer, to updater) routes.Learned {
 	to.Update(s.updates(a, all.Announcements, surprises))
 	for i := range all.Announcements {
 		one := &all.Announcements[i]
+		if one.Refused && !surprises[i].Until.IsZero() {
+			one.Until = surprises[i].Until
+		}
 		all.Changed = s.explain(a.At, a.Class, a.whose(one), one.ID, a.Sent, surprises[i]) || all.Changed
 	}
 	return all

@@ -46,6 +46,7 @@ type Announcement struct {
 	Limit   learn.Limit
 	Refused bool
 	RetryAt time.Time
+	Until   time.Time // until when the limit lets nothing go, by its ledger; zero: that is not known yet
 }
 
 // Learned is the result of one response.
