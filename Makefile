@@ -93,10 +93,12 @@ fleet: toolchain
 hosts: toolchain
 	go run ./bench/hosts
 
-# Crawls of simulated services, in fake time, by abide and by two usual ways.
+# Crawls of simulated services, in fake time: two tables, each beside two usual ways.
 .PHONY: simulate
 simulate: toolchain
 	ABIDE_SIM_WHOLE=1 ABIDE_SIM_TABLE=$(CURDIR)/bench/SIMULATED.md go test ./proxy -run WhatServersAnnounce -count=1 -timeout 60m
+	go run ./bench/services > bench/SERVICES.md.new
+	mv bench/SERVICES.md.new bench/SERVICES.md
 
 # A thousand times kill -9 under load, with a daily quota.
 .PHONY: kills

@@ -17,7 +17,6 @@ type search struct {
 	latency float64
 	count   int                      // requests
 	named   func(at float64) float64 // the end of the window that refusals name; nil: none
-	trace   func(string, ...any)
 }
 
 // searched is what came of it.
@@ -74,16 +73,6 @@ func (s *search) do() searched {
 		now = m.at
 		if m.what == 0 {
 			m.r = s.origin.arrive(now)
-			if s.trace != nil {
-				rate := 0.0
-				if hidden != nil {
-					rate = hidden.Rate()
-				}
-				if hidden != nil && hidden.windowed {
-					s.trace("   window %d of %v, trial %d, taken %d accepted %d", hidden.window.limit, time.Duration(hidden.window.length), hidden.window.trial, hidden.window.taken, hidden.window.accepted)
-				}
-				s.trace("%8.3f refused=%v served=%d rate=%.3f", now, m.r.refused, res.served, rate)
-			}
 			m.what, m.at = 1, now+half()
 			heap.Push(&todo, m)
 			continue
@@ -114,58 +103,75 @@ func (s *search) do() searched {
 	return res
 }
 
-func TestSearchTable(t *testing.T) {
-	type service struct {
-		name   string
-		make   func() origin
-		n, per float64 // amount and seconds
-		burst  float64
-		named  bool
-	}
-	var all []service
+// silentService is a service that announces nothing.
+type silentService struct {
+	name   string
+	make   func() origin
+	n, per float64 // amount and seconds; of a bucket its size, and the seconds until it is full
+	bucket bool
+	named  bool // refusals name the end of a window
+}
+
+// silentServices are windows of every kind, and buckets.
+func silentServices() (all []silentService) {
 	for _, w := range [][2]float64{{1, 1}, {1, 3}, {3, 1}, {10, 1}, {10, 12}, {20, 60}, {50, 1}, {100, 10}, {200, 300}, {600, 600}} {
 		n, per := w[0], w[1]
 		for _, named := range []bool{false, true} {
-			s := ""
-			if named {
-				s = " named"
+			kinds := map[string]func() origin{
+				"first":   func() origin { return &fixedOrigin{limit: n, window: per} },
+				"aligned": func() origin { return &fixedOrigin{limit: n, window: per, aligned: true} },
+				"rolling": func() origin { return &rolling{limit: n, window: per} },
 			}
-			all = append(all,
-				service{fmt.Sprintf("first %v/%vs%s", n, per, s), func() origin { return &fixedOrigin{limit: n, window: per} }, n, per, 0, named},
-				service{fmt.Sprintf("aligned %v/%vs%s", n, per, s), func() origin { return &fixedOrigin{limit: n, window: per, aligned: true} }, n, per, 0, named},
-				service{fmt.Sprintf("rolling %v/%vs%s", n, per, s), func() origin { return &rolling{limit: n, window: per} }, n, per, 0, named})
+			for kind, make := range kinds {
+				all = append(all, silentService{fmt.Sprintf("%s, %v in %v s, named %v", kind, n, per, named), make, n, per, false, named})
+			}
 		}
 	}
 	for _, w := range [][2]float64{{1, 1}, {1, 0.33}, {10, 1}, {20, 10}, {50, 5}, {100, 5}, {5, 0.1}} {
-		b, r := w[0], w[1]
-		all = append(all, service{fmt.Sprintf("bucket %v at %v/s", b, r), func() origin { return &drip{limit: b, rate: r} }, b, b / r, b, false})
+		size, rate := w[0], w[1]
+		all = append(all, silentService{fmt.Sprintf("a bucket of %v, %v a second", size, rate), func() origin { return &drip{limit: size, rate: rate} }, size, size / rate, true, false})
 	}
-	for _, s := range all {
-		line := fmt.Sprintf("%-26s", s.name)
+	return all
+}
+
+// crawl is a crawl of 20 windows by some clients, and the time that it takes at least.
+func (s *silentService) crawl(clients int) (run search, ideal float64) {
+	o := s.make()
+	run = search{origin: o, clients: clients, latency: 0.05, count: max(int(20*s.n), 60)}
+	if s.named {
+		run.named = namedEnd(o)
+	}
+	ideal = math.Ceil(float64(run.count)/s.n-1) * s.per
+	if s.bucket {
+		ideal = (float64(run.count) - s.n) * s.per / s.n
+	}
+	return run, max(ideal, float64(run.count)*run.latency/float64(clients))
+}
+
+// TestALimitThatIsNotAnnouncedIsFoundFast: a crawl of 20 windows takes hardly longer than it
+// must, and is refused a few times.
+func TestALimitThatIsNotAnnouncedIsFoundFast(t *testing.T) {
+	t.Parallel()
+	for _, s := range silentServices() {
 		for _, clients := range []int{1, 8, 64} {
-			o := s.make()
-			latency := 0.05
-			count := int(20 * s.n)
-			count = max(count, 60)
-			run := search{origin: o, clients: clients, latency: latency, count: count}
-			if s.named {
-				run.named = namedEnd(o)
-			}
+			run, ideal := s.crawl(clients)
 			r := run.do()
-			ideal := math.Ceil(float64(count)/s.n-1) * s.per
-			if s.burst > 0 {
-				ideal = (float64(count) - s.burst) / (s.burst / s.per)
-			}
-			ideal = max(ideal, float64(count)*latency/float64(clients))
-			half := 0
+			second := 0
 			for _, at := range r.refusedBy {
 				if at > r.took/2 {
-					half++
+					second++
 				}
 			}
-			line += fmt.Sprintf(" | %d: %5.2f %3d %2d", clients, r.took/ideal, r.refused, half)
+			// While a window is full, as many are refused as are in flight.
+			most := 18 + float64(clients)*1.5 + s.n/s.per/4
+			t.Logf("%s, %d clients: %.2f × ideal, %d refused, %d of them in the second half", s.name, clients, r.took/ideal, r.refused, second)
+			if r.took > 1.6*ideal {
+				t.Errorf("%s, %d clients: %.2f × ideal", s.name, clients, r.took/ideal)
+			}
+			if float64(r.refused) > most || second > 5 {
+				t.Errorf("%s, %d clients: %d refused, %d of them in the second half", s.name, clients, r.refused, second)
+			}
 		}
-		t.Log(line)
 	}
 }
 

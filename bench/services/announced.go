@@ -95,12 +95,14 @@ var announcedServices = []*service{
 		name: "10 in 12 s, whole seconds", source: "the issue's figure", host: "twelve.test", kind: announced, requests: 200,
 		rules: own(func() rule { return &window{amount: 10, length: 12 * time.Second} }), announce: triple("X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", epochSeconds),
 		refuse: refusing(429, ""),
+		goal:   goal{ratio: 1.07, slower: 1.07},
 	},
 	{
 		name: "GitHub GraphQL", source: "https://docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the-graphql-api", host: "api.github.com", kind: announced, requests: 500, paths: []string{"/graphql"}, method: "POST",
 		rules: own(func() rule { return &window{amount: 200, length: time.Hour} }), cost: func(n int) float64 { return float64(1 + n*7%15) },
 		announce: triple("X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", epochSeconds),
 		refuse:   refusing(200, `{"errors":[{"type":"RATE_LIMITED","message":"API rate limit exceeded"}]}`),
+		goal:     goal{early: 180, often: 180},
 	},
 	{
 		name: "HubSpot", source: "https://developers.hubspot.com/docs/developer-tooling/platform/usage-guidelines", host: "api.hubapi.com", kind: announced, requests: 2000, paths: []string{"/crm/v3/objects/contacts/%d"},
@@ -113,6 +115,7 @@ var announcedServices = []*service{
 			h.Set("X-Hubspot-Ratelimit-Interval-Milliseconds", "10000")
 		},
 		refuse: refusing(429, `{"errorType":"RATE_LIMIT","policyName":"TEN_SECONDLY_ROLLING"}`),
+		goal:   goal{ratio: 1.3},
 	},
 }
 
@@ -124,7 +127,8 @@ var namedServices = []*service{
 	},
 	{
 		name: "Spotify", source: "https://developer.spotify.com/documentation/web-api/concepts/rate-limits", host: "api.spotify.com", kind: named, requests: 1200, paths: []string{"/v1/tracks/%d"},
-		shared: one(func() rule { return &rolling{amount: 60, length: 30 * time.Second} }), refuse: waiting(429, `{"error":{"status":429,"message":"API rate limit exceeded"}}`), goal: goal{early: 20},
+		shared: one(func() rule { return &rolling{amount: 60, length: 30 * time.Second} }), refuse: waiting(429, `{"error":{"status":429,"message":"API rate limit exceeded"}}`),
+		goal: goal{early: 5},
 	},
 	{
 		name: "Gemini", source: "https://ai.google.dev/gemini-api/docs/rate-limits", host: "generativelanguage.googleapis.com", kind: named, requests: 300, paths: []string{"/v1beta/models/gemini:generateContent"}, method: "POST",
@@ -133,6 +137,7 @@ var namedServices = []*service{
 			h.Set("Content-Type", "application/json")
 			return 429, fmt.Sprintf(`{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"%ss"}]}}`, seconds(s.wait()))
 		},
+		goal: goal{early: 6},
 	},
 	{
 		name: "Cloudflare rule", source: "https://developers.cloudflare.com/waf/rate-limiting-rules/", host: "edge.test", kind: named, requests: 1000,
@@ -145,7 +150,8 @@ var namedServices = []*service{
 	{
 		name: "Airtable", source: "https://airtable.com/developers/web/api/rate-limits", host: "bases.test", kind: named, requests: 300,
 		rules:  own(func() rule { return &penalty{rule: &rolling{amount: 5, length: time.Second}, length: 30 * time.Second} }),
-		refuse: waiting(429, `{"errors":[{"error":"RATE_LIMIT_REACHED"}]}`), goal: goal{ratio: 6, early: 12},
+		refuse: waiting(429, `{"errors":[{"error":"RATE_LIMIT_REACHED"}]}`),
+		goal:   goal{ratio: 8, early: 5, slower: 5},
 	},
 	{
 		name: "GitHub content creation", source: "https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api#about-secondary-rate-limits", host: "api.github.com", kind: named, requests: 800, paths: []string{"/repos/me/mine/issues"}, method: "POST",

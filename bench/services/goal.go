@@ -11,7 +11,7 @@ type goal struct {
 // late is how many of the requests may be refused in the second half.
 func (g goal) late(requests int) int {
 	if g.early == 0 {
-		return 0
+		return g.often
 	}
 	return max(1, requests/2/500, g.often)
 }
@@ -27,6 +27,9 @@ func (s *service) goalOf(tokens int) goal {
 	if g.early == 0 && s.kind != announced {
 		g.early = 5
 	}
+	if tokens > 1 && s.kind == announced {
+		g.ratio *= 1.05 // the last window of each token is hardly used
+	}
 	if tokens > 1 && s.kind != announced {
 		// Each token has a limit of its own, as far as abide knows at first.
 		g.ratio, g.early, g.often = g.ratio*1.5, g.early*tokens+8, max(g.often, 8*tokens)
@@ -37,7 +40,7 @@ func (s *service) goalOf(tokens int) goal {
 // slower is how much longer abide may take than urllib3.
 func (s *service) slowerThanOthers() float64 {
 	if s.goal.slower == 0 {
-		return 1.02
+		return 1.06 // a probe, and the last window
 	}
 	return s.goal.slower
 }

@@ -71,11 +71,18 @@ func (r *run) autothrottle() result {
 	}
 	var queue []waiting
 	var pump func()
+	scheduled := false
 	pump = func() {
 		for len(queue) > 0 && flying < min(atOnce, r.clients) {
 			now := r.clock.Now()
 			if free.After(now) {
-				r.clock.AfterFunc(free.Sub(now), pump)
+				if !scheduled {
+					scheduled = true
+					r.clock.AfterFunc(free.Sub(now), func() {
+						scheduled = false
+						pump()
+					})
+				}
 				return
 			}
 			one := queue[0]

@@ -15,7 +15,7 @@ var silentServices = []*service{
 			return []rule{&penalty{rule: &rolling{amount: 10, length: time.Second}, length: time.Minute, extends: true}}
 		},
 		refuse: refusing(403, "<!DOCTYPE html><html><head><title>SEC.gov | Request Rate Threshold Exceeded</title></head><body><h1>Request Rate Threshold Exceeded</h1></body></html>", "Content-Type", "text/html"),
-		goal:   goal{ratio: 8, early: 10},
+		goal:   goal{ratio: 7, early: 5},
 	},
 	{
 		name: "block page without a word", source: "https://techdocs.akamai.com/app-api-protector/docs/rate-policy-actions", host: "shop.test", kind: silent, requests: 300,
@@ -23,12 +23,13 @@ var silentServices = []*service{
 			return []rule{&penalty{rule: &rolling{amount: 10, length: time.Second}, length: time.Minute, extends: true}}
 		},
 		refuse: refusing(403, "<HTML><HEAD><TITLE>Access Denied</TITLE></HEAD><BODY><H1>Access Denied</H1>You don't have permission to access this page.</BODY></HTML>", "Content-Type", "text/html"),
-		goal:   goal{ratio: 8, early: 10},
+		goal:   goal{ratio: 7, early: 5},
 	},
 	{
 		name: "nginx limit_req", source: "https://nginx.org/en/docs/http/ngx_http_limit_req_module.html", host: "nginx.test", kind: silent, requests: 300,
 		shared: one(func() rule { return &bucket{size: 21, rate: 10} }),
 		refuse: refusing(503, "<html><head><title>503 Service Temporarily Unavailable</title></head></html>", "Content-Type", "text/html"),
+		goal:   goal{early: 6, often: 2},
 	},
 	{
 		name: "arXiv", source: "https://info.arxiv.org/help/api/tou.html", host: "preprints.test", kind: silent, requests: 60, paths: []string{"/api/query"},
@@ -46,18 +47,22 @@ var silentServices = []*service{
 	{
 		name: "Semantic Scholar", source: "https://www.semanticscholar.org/product/api", host: "papers.test", kind: silent, requests: 120,
 		rules: own(func() rule { return &rolling{amount: 1, length: time.Second} }), refuse: refusing(429, `{"message":"Too Many Requests. Please wait and try again or apply for a key for higher rate limits.","code":"429"}`),
+		goal: goal{early: 7},
 	},
 	{
 		name: "Steam", source: "https://steamcommunity.com/dev/apiterms", host: "market.test", kind: silent, requests: 400,
 		shared: one(func() rule { return &window{amount: 20, length: 5 * time.Minute} }), refuse: refusing(429, "null"),
+		goal: goal{early: 10, slower: 1.1},
 	},
 	{
 		name: "iTunes search", source: "https://developer.apple.com/library/archive/documentation/AudioVideo/Conceptual/iTuneSearchAPI/", host: "music.test", kind: silent, requests: 400, paths: []string{"/search"},
 		shared: one(func() rule { return &window{amount: 20, length: time.Minute} }), refuse: refusing(429, ""),
+		goal: goal{early: 8, slower: 1.1},
 	},
 	{
 		name: "Wayback Machine", source: "https://archive.org/developers/", host: "archive.test", kind: silent, requests: 300,
 		shared: one(func() rule { return &window{amount: 15, length: time.Minute, aligned: true} }), refuse: refusing(429, "<html>Too Many Requests</html>"),
+		goal: goal{early: 9, slower: 1.15},
 	},
 	{
 		name: "NCBI E-utilities", source: "https://www.ncbi.nlm.nih.gov/books/NBK25497/", host: "genes.test", kind: silent, requests: 120,
@@ -66,18 +71,22 @@ var silentServices = []*service{
 	{
 		name: "10 in 12 s", source: "a fixed window that begins with its first request", host: "ten.test", kind: silent, requests: 200,
 		rules: own(func() rule { return &window{amount: 10, length: 12 * time.Second} }), refuse: refusing(429, ""),
+		goal: goal{early: 6, slower: 1.1},
 	},
 	{
 		name: "100 in 10 s", source: "a window of the clock", host: "hundred.test", kind: silent, requests: 2000,
-		rules: own(func() rule { return &window{amount: 100, length: 10 * time.Second, aligned: true} }), refuse: refusing(429, ""), goal: goal{early: 12},
+		rules: own(func() rule { return &window{amount: 100, length: 10 * time.Second, aligned: true} }), refuse: refusing(429, ""),
+		goal: goal{early: 16, slower: 1.25},
 	},
 	{
 		name: "40 in any 10 s", source: "a rolling window", host: "forty.test", kind: silent, requests: 800,
-		rules: own(func() rule { return &rolling{amount: 40, length: 10 * time.Second} }), refuse: refusing(429, ""), goal: goal{early: 8},
+		rules: own(func() rule { return &rolling{amount: 40, length: 10 * time.Second} }), refuse: refusing(429, ""),
+		goal: goal{early: 8, slower: 1.25},
 	},
 	{
 		name: "50 at once, 5 a second", source: "a token bucket", host: "bucket.test", kind: silent, requests: 1000,
-		rules: own(func() rule { return &bucket{size: 50, rate: 5} }), refuse: refusing(429, ""), goal: goal{early: 10},
+		rules: own(func() rule { return &bucket{size: 50, rate: 5} }), refuse: refusing(429, ""),
+		goal: goal{early: 9},
 	},
 	{
 		name: "8 in flight", source: "https://docs.stripe.com/rate-limits", host: "payments.test", kind: silent, requests: 4000, atOnce: 8,
@@ -85,11 +94,12 @@ var silentServices = []*service{
 			h.Set("Stripe-Rate-Limited-Reason", "global-concurrency")
 			return 429, `{"error":{"message":"Request rate limit exceeded."}}`
 		},
-		goal: goal{early: 12},
+		goal: goal{early: 14},
 	},
 	{
 		name: "5 in flight, without a word", source: "https://www.crossref.org/documentation/retrieve-metadata/rest-api/", host: "works.test", kind: silent, requests: 4000, atOnce: 5,
-		busy: func(http.Header) (int, string) { return 429, "Too many requests" }, goal: goal{early: 12},
+		busy: func(http.Header) (int, string) { return 429, "Too many requests" },
+		goal: goal{ratio: 1.6, early: 14, slower: 1.3},
 	},
 	{
 		name: "MediaWiki maxlag", source: "https://www.mediawiki.org/wiki/Manual:Maxlag_parameter", host: "en.wikipedia.org", kind: silent, requests: 4000, paths: []string{"/w/api.php"}, polite: 1,
@@ -98,7 +108,7 @@ var silentServices = []*service{
 			h.Set("Content-Type", "application/json")
 			return 200, `{"error":{"code":"maxlag","info":"Waiting for 10.64.16.7: 6.3 seconds lagged","lag":6.3}}`
 		},
-		goal: goal{ratio: 1.6, early: 80},
+		goal: goal{early: 5},
 	},
 	{
 		name: "S3 SlowDown", source: "https://docs.aws.amazon.com/AmazonS3/latest/userguide/optimizing-performance.html", host: "objects.s3.amazonaws.com", kind: silent, requests: 20000,
@@ -106,7 +116,7 @@ var silentServices = []*service{
 			h.Set("Content-Type", "application/xml")
 			return 503, `<?xml version="1.0"?><Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>`
 		},
-		goal: goal{ratio: 1.6, early: 80},
+		goal: goal{early: 30, slower: 2.1},
 	},
 	{
 		name: "overloaded, 529", source: "https://docs.anthropic.com/en/api/errors", host: "model.test", kind: silent, requests: 20000, method: "POST",
@@ -114,7 +124,7 @@ var silentServices = []*service{
 			h.Set("Content-Type", "application/json")
 			return 529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`
 		},
-		goal: goal{ratio: 1.6, early: 80},
+		goal: goal{early: 30, slower: 2.1},
 	},
 }
 
