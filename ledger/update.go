@@ -71,7 +71,10 @@ func (l *Ledger) served(r *reading) Surprise {
 		}
 	}
 	l.infer(r, first)
-	defer l.planProbe(r)
+	defer func() {
+		l.inferVaryingCost(r)
+		l.planProbe(r)
+	}()
 	if first || r.probe {
 		l.probe.active, l.probe.sent = false, 0
 	}
