@@ -6,7 +6,7 @@ import "sync/atomic"
 type words [6]string
 
 var (
-	replayReasons = words{"refused", "unavailable", "connection", "gateway"}
+	replayReasons = words{"refused", "unavailable", "connection", "gateway", "verified"}
 	refusalScopes = words{"site", "route", "backend"}
 	unreadReasons = words{"auto", "unlisted", "none", "excluded", "refused", "constrained"}
 )

@@ -19,7 +19,7 @@ type moodySite struct {
 	mu     sync.Mutex
 	left   map[string]int
 	ends   time.Time
-	done   map[string]int // :: id of a request → times that it was done
+	done   map[string]int // :: method and id of a request → times that it was done
 	faults []string
 }
 
@@ -42,7 +42,7 @@ func (s *moodySite) serve(rw http.ResponseWriter, r *http.Request) {
 	mood := rand.IntN(100)
 	ok := used <= 40 && !dead && mood >= 6
 	if ok && err == nil {
-		s.done[id]++
+		s.done[r.Method+" "+id]++
 	}
 	s.mu.Unlock()
 	h := rw.Header()
@@ -173,7 +173,8 @@ func TestACrowdWhoseTokensComeAndGo(t *testing.T) {
 			t.Error(one)
 		}
 		for id, n := range site.done {
-			if n > 1 {
+			// A GET that succeeded may be sent again to find out whether the site blocks.
+			if n > 1 && (n > 3 || !strings.HasPrefix(id, "GET ")) {
 				t.Errorf("%s was done %d times", id, n)
 			}
 		}
