@@ -215,7 +215,6 @@ func (a *allowance) clamp(r *reading) (news Surprise, gained float64) {
 	}
 	was := a.level
 	if was > r.high {
-		a.cost.decreases.doubt()
 		a.level = r.high
 		if a.kindUncertain() {
 			a.level = r.low

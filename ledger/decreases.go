@@ -27,7 +27,7 @@ const (
 	recentCosts    = 32  // costs of which one and more are counted
 	manyCosts      = 16  // after which a window's highest cost replaces that of the windows before
 	varyingPercent = 30  // of recent costs that are more than one unit, if costs vary
-	fewCosts       = 64  // until which an even higher cost is expected, or a cost of more than one
+	fewCosts       = 64  // until which an even higher cost is expected
 )
 
 // next begins another window.
@@ -81,17 +81,6 @@ func (d *decreases) settle(cost float64) {
 // vary reports whether requests cost more than one unit, other than by the use of others.
 func (d *decreases) vary() bool {
 	return d.more >= 2 && 100*d.more >= varyingPercent*(d.one+d.more)
-}
-
-// certain reports whether so many requests have cost one unit that the next are not measured.
-func (d *decreases) certain() bool { return d.more == 0 && d.count >= fewCosts }
-
-// doubt has requests measured again: less is left than expected.
-func (d *decreases) doubt() {
-	if d.certain() {
-		d.count = 0
-		d.interrupt()
-	}
 }
 
 // highest is the most that a request is expected to cost.

@@ -90,22 +90,3 @@ func TestTheUseOfAnotherClientIsNoCost(t *testing.T) {
 		t.Errorf("a request is thought to cost %v; %d of others", l.cost.each, r.foreign)
 	}
 }
-
-// TestCostsThatVaryLaterAreSeen, after many requests of one unit each.
-func TestCostsThatVaryLaterAreSeen(t *testing.T) {
-	t.Parallel()
-	for _, flying := range []int{1, 8, 64} {
-		random := rand.New(rand.NewPCG(1, 3))
-		o, n := &priced{fixedOrigin: fixedOrigin{limit: 5000, window: 3600, grain: 1}}, 0
-		o.cost = func() float64 {
-			if n++; n < 1000 {
-				return 1
-			}
-			return float64(1 + random.IntN(20))
-		}
-		s := run{origin: o, meter: New(Options{}), begin: 7.3, flying: flying, fastest: 0.05, slowest: 0.1, length: 4 * 3600, random: dice(1)}
-		if r := s.do(); r.refused > 0 || o.share() < 0.97 {
-			t.Errorf("%d in flight: %d of %d refused, %.1f%% used", flying, r.refused, r.sent, 100*o.share())
-		}
-	}
-}

@@ -94,9 +94,6 @@ func (a *allowance) inferVaryingCost(r *reading) {
 	if a.unit != learn.Requests || a.shared || a.kind >= refilling || !r.known || r.reset == 0 {
 		return
 	}
-	if c.decreases.certain() {
-		return
-	}
 	if r.own == 0 || a.window.place(&r.announcement) != same {
 		c.decreases.interrupt()
 		return
