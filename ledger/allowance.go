@@ -132,9 +132,6 @@ func (a *allowance) usedByOthers() bool {
 func (a *allowance) pay(n int64) {
 	a.level = min(max(a.level-a.cost.each*float64(n), -float64(maxAmount)), float64(maxAmount))
 	a.usage.own = min(max(a.usage.own+n, 0), maxAmount)
-	if a.cost.varies && n > 0 {
-		a.unexplained += a.cost.each * float64(n) // it may cost less
-	}
 }
 
 // begin takes the first announcement.

@@ -71,10 +71,7 @@ func (l *Ledger) served(r *reading) Surprise {
 		}
 	}
 	l.infer(r, first)
-	defer func() {
-		l.inferVaryingCost(r)
-		l.planProbe(r)
-	}()
+	defer l.planProbe(r)
 	if first || r.probe {
 		l.probe.active, l.probe.sent = false, 0
 	}
