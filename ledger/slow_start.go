@@ -14,7 +14,8 @@ const (
 	// slowStartTime is how long it takes, about, until twice as many may be in flight at a
 	// server that answers slowly: then fewer successes are needed.
 	slowStartTime = second
-	// slowStartTimeout is how long no answer is waited for before another request goes.
+	// slowStartTimeout is how long no answer is waited for before twice as many requests may
+	// be in flight.
 	slowStartTimeout = 5 * second
 	// SlowStartSuccesses is how many successes end a slow start.
 	SlowStartSuccesses = 16 * 64
@@ -28,6 +29,7 @@ type SlowStart struct {
 	successes int64
 	latency   int64 // mean
 	inFlight  int64
+	least     int64 // in flight, because answers have not come for slowStartTimeout
 	latest    int64 // last request or answer
 }
 
@@ -44,9 +46,9 @@ func (m *SlowStart) allowed(v int64) int64 {
 	if m.latency > 0 {
 		step = min(max(slowStartTime/m.latency, 1), slowStartStep)
 	}
-	allowed := 1 + m.successes/step
-	if m.inFlight >= allowed {
-		allowed = m.inFlight + max(v-m.latest, 0)/slowStartTimeout
+	allowed := max(1+m.successes/step, m.least)
+	if m.inFlight >= allowed && v-m.latest >= slowStartTimeout {
+		return 2 * m.inFlight
 	}
 	return allowed
 }
@@ -78,6 +80,7 @@ func (m *SlowStart) Patience(now time.Time) time.Time {
 // Take implements limit.Meter. It counts requests, whatever they cost.
 func (m *SlowStart) Take(now time.Time, n int64) {
 	if v := m.clock.At(now); n > 0 {
+		m.least = min(max(m.least, m.allowed(v)), SlowStartSuccesses)
 		m.inFlight, m.latest = min(m.inFlight+1, maxAmount), v
 	}
 }

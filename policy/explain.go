@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/abide-proxy/abide/learn"
 )
 
 // Explain writes which rule holds for a target and what follows from it.
@@ -33,6 +35,7 @@ func (p *Policy) ExplainPath(w io.Writer, t Target, path string, live bool) {
 			line(&b, "", "%s", said(l))
 		}
 		p.describeOutage(&b, nil, p.Defaults.Limits)
+		explainKnown(&b, m, p.Defaults.Limits, t, path)
 	} else {
 		number := 0
 		for i := range p.Sites {
@@ -53,6 +56,7 @@ func (p *Policy) ExplainPath(w io.Writer, t Target, path string, live bool) {
 		line(&b, "rule", "%s", title)
 		m.Rule.describe(&b, "hosts", said)
 		p.describeOutage(&b, m.Rule, m.Rule.Limits)
+		explainKnown(&b, m, m.Rule.Limits, t, path)
 	}
 	if !m.Learn {
 		line(&b, "learn", "no limits are learned there")
@@ -63,6 +67,20 @@ func (p *Policy) ExplainPath(w io.Writer, t Target, path string, live bool) {
 	}
 	p.explainWay(&b, t)
 	_, _ = io.WriteString(w, b.String())
+}
+
+// explainKnown writes which limits are known of a service, besides those of its rule.
+func explainKnown(b *strings.Builder, m Match, limits []Limit, t Target, path string) {
+	if !m.Learn || LimitRequests(limits) {
+		return
+	}
+	request := learn.Request{Host: t.Host, Path: path}
+	if m.Rule != nil {
+		request.Dialect = m.Rule.Dialect
+	}
+	for _, one := range learn.About(request).Limits {
+		line(b, "known", "%s, known of this service", KnownLimit(&one).Title())
+	}
 }
 
 // explainPool writes which tokens a request gets.

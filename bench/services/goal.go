@@ -37,7 +37,7 @@ func (s *service) goalOf(tokens int) goal {
 	return g
 }
 
-// slower is how much longer abide may take than urllib3.
+// slowerThanOthers is how much longer abide may take than urllib3.
 func (s *service) slowerThanOthers() float64 {
 	if s.goal.slower == 0 {
 		return 1.06 // a probe, and the last window

@@ -19,10 +19,7 @@ func (p *Plan) knownOf(r *Subject) []learn.KnownLimit {
 
 // knownLimit is a limit of a service as the queue understands it.
 func (p *Plan) knownLimit(k *learn.KnownLimit) queue.Limit {
-	l := &policy.Limit{As: limit.Rolling, Unit: policy.Requests, Amount: k.Requests, Per: policy.Period{Length: k.Per}}
-	if k.AtOnce > 0 {
-		l = &policy.Limit{As: limit.Concurrency, Unit: policy.Concurrency, Amount: k.AtOnce}
-	}
+	l := policy.KnownLimit(k)
 	spec := limit.Spec{As: l.As, Amount: l.Amount, Window: l.Per.Length}
 	return queue.Limit{
 		Name: "known " + budget.NameOf(l), Title: l.Title() + ", known of this service", Spec: &spec, N: 1, Source: p.meters(p.Rule, l, &spec),

@@ -45,7 +45,7 @@ func (p *Plan) Needs(r *Subject) (all [][]queue.Limit, shared bool) {
 	if r.Class != nil && r.Class.Unknown && r.Leads {
 		all, shared = p.with(all, r.Known.First(r.Class)), false
 	}
-	if p.unlimited && r.Class != nil && r.Leads && r.Known.SlowStarts() {
+	if p.startsSlowly && r.Class != nil && r.Leads && r.Known.SlowStarts() {
 		all, shared = p.with(all, r.Known.SlowStart()), false
 	}
 	return all, shared

@@ -39,10 +39,11 @@ type Plan struct {
 	CountsBytes bool          // it has limits of bytes
 	Stall       time.Duration // how long those may keep a body still
 
-	unlimited bool // the rule has no limit of requests: those of the service hold, and few requests go to a site that is not known yet
-	meters    func(rule *policy.Site, l *policy.Limit, spec *limit.Spec) queue.MeterSource
-	lists     lists
-	pause     *queue.Limit // of a site that the operator has paused
+	unlimited    bool // the rule has no limit of requests: those of the service hold
+	startsSlowly bool // few requests are in flight at a site that is not known yet
+	meters       func(rule *policy.Site, l *policy.Limit, spec *limit.Spec) queue.MeterSource
+	lists        lists
+	pause        *queue.Limit // of a site that the operator has paused
 }
 
 // Limit is a limit of a rule.
@@ -89,13 +90,16 @@ func Make(p *policy.Policy, parts Parts) (map[*policy.Site]*Plan, error) {
 // New is the plan of a rule, or of none if rule is nil, with limits that need not be those
 // of the rule.
 func New(p *policy.Policy, rule *policy.Site, limits []policy.Limit, parts Parts) (*Plan, error) {
-	one := &Plan{Rule: rule, Learns: p.Defaults.Learn, unlimited: !slices.ContainsFunc(limits, limitsRequests), meters: parts.Meters}
+	one := &Plan{Rule: rule, Learns: p.Defaults.Learn, unlimited: !policy.LimitRequests(limits), meters: parts.Meters}
 	if err := one.addLimits(parts, limits, ""); err != nil {
 		return nil, err
 	}
+	one.startsSlowly = one.unlimited
 	if rule == nil {
 		return one, nil
 	}
+	// A rule that says how many requests may be in flight means it.
+	one.startsSlowly = one.unlimited && !slices.ContainsFunc(limits, func(l policy.Limit) bool { return l.Unit == policy.Concurrency })
 	for i := range rule.Backends {
 		if b := &rule.Backends[i]; b.Own {
 			if err := one.addLimits(parts, b.Limits, b.Name); err != nil {
@@ -109,11 +113,6 @@ func New(p *policy.Policy, rule *policy.Site, limits []policy.Limit, parts Parts
 	}
 	one.Backends = backends.NewGroup(rule, parts.Loads)
 	return one, nil
-}
-
-// limitsRequests tells whether a limit bounds how many requests go in some time.
-func limitsRequests(l policy.Limit) bool {
-	return l.Unit != policy.Concurrency && l.Unit != policy.Bytes
 }
 
 // addLimits adds limits to a plan, which are those of one backend alone if only is its
