@@ -66,7 +66,8 @@ func TestEachServiceIsCrawledAsFastAsItAllows(t *testing.T) {
 
 // The rows of what was seen from outside, each under the name of its service.
 
-func TestSECEdgarsPageThatBlocksIsNeverShown(t *testing.T)     { holds(t, "SEC EDGAR") }
+func TestSECEdgarsPageThatBlocksIsNeverShown(t *testing.T) { holds(t, "SEC EDGAR") }
+
 func TestAPageThatBlocksWithoutAWordIsNeverShown(t *testing.T) { holds(t, "block page without a word") }
 func TestNginxRefusesWithAPlain503(t *testing.T)               { holds(t, "nginx limit_req") }
 func TestArXivRefusesWithAPlain503(t *testing.T)               { holds(t, "arXiv") }
