@@ -195,7 +195,7 @@ func (s *Site) hidden(a *Answer, together bool) (l routes.Limit, changed bool) {
 	}
 	s.history[id] = s.answers.history(a.At, a.Budget, s.routes.United(id))
 	s.slow.Store(false)
-	return routes.Limit{ID: id, Title: "what the site does not say", Kind: routes.Hidden, Site: s.routes.United(id)}, changed
+	return routes.Limit{ID: id, Title: routes.HiddenTitle, Kind: routes.Hidden, Site: s.routes.United(id)}, changed
 }
 
 // successes is how many requests have succeeded.

@@ -41,17 +41,20 @@ func (t *titles) of(all *routes.Table, id, other string) string {
 
 // name is the server's name of the limit, if any. Otherwise it contains a route if the site
 // has several limits and the route identifies it: it covers that route alone, or another
-// limit has the same amount.
+// limit has the same amount. A limit of every route that the site does not announce has no
+// other name.
 func (t *titles) name(all *routes.Table, id, other string) string {
 	amount := cmp.Or(all.Title(id), other)
-	bucket, routes := all.Describe(id)
+	bucket, under := all.Describe(id)
 	switch {
-	case bucket != "" || amount == "" || len(routes) == 0:
+	case amount == routes.HiddenTitle && len(under) == 0:
+		return amount
+	case bucket != "" || amount == "" || len(under) == 0:
 		return policy.LearnedTitle(amount, routeOf(all, id))
-	case len(routes) == 1 && t.limits > 1:
-		return policy.LearnedTitle(amount, routes[0])
+	case len(under) == 1 && t.limits > 1:
+		return policy.LearnedTitle(amount, under[0])
 	case t.same[amount] > 1:
-		return policy.LearnedTitle(amount, routes[0]+" and others")
+		return policy.LearnedTitle(amount, under[0]+" and others")
 	}
 	return amount
 }

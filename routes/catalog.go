@@ -246,14 +246,14 @@ func (c *catalog) newGroup(now time.Time, id string, base nameKey, said *learn.L
 	return g
 }
 
-// newHidden makes a group for a limit that is not announced, or returns the last one
-// when there are too many.
-func (c *catalog) newHidden(title string) *group {
+// newHidden makes a group for a limit that is not announced, of the routes of a template, or
+// returns the last one when there are too many.
+func (c *catalog) newHidden(covers string) *group {
 	if len(c.hidden) >= mostHidden {
 		return c.hidden[len(c.hidden)-1]
 	}
 	c.made++
-	g := &group{number: c.made, kind: Hidden, title: bound(title, longestTitle)}
+	g := &group{number: c.made, kind: Hidden, title: HiddenTitle, covers: bound(covers, longestTitle)}
 	g.id = c.unique("hidden", true, g.number)
 	c.groups[g.id] = g
 	c.hidden = append(c.hidden, g)

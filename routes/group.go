@@ -44,6 +44,7 @@ type group struct {
 	id     string
 	title  string
 	kind   Kind
+	covers string // of Kind Hidden: the template of its routes; "": every route
 
 	bucket string // the server's name of the shared limit; "": none
 	nameKey

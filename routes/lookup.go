@@ -63,7 +63,7 @@ func (m *Table) Identity(id string) string {
 	case g.kind == Hidden && g == m.siteWide:
 		return hiddenIdentity
 	case g.kind == Hidden:
-		return hiddenIdentity + "/" + g.title
+		return hiddenIdentity + "/" + g.covers
 	}
 	parts := []string{g.bucket, g.host, g.name, g.partition, g.entity, string(g.unit)}
 	if g.amount.Known {

@@ -1,7 +1,6 @@
 package routes
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,7 +32,7 @@ type state struct {
 type groupState struct {
 	ID        string   `json:"id"`
 	Number    uint64   `json:"number"`
-	Title     string   `json:"title,omitempty"`
+	Covers    string   `json:"title,omitempty"` // the name of older versions
 	Hidden    bool     `json:"hidden,omitempty"`
 	Host      string   `json:"host,omitempty"`
 	Bucket    string   `json:"bucket,omitempty"`
@@ -68,7 +67,7 @@ func (m *Table) State() []byte {
 	}
 	for _, g := range m.groups {
 		one := groupState{
-			ID: g.id, Number: g.number, Title: g.title, Hidden: g.kind == Hidden, Host: g.host, Bucket: g.bucket,
+			ID: g.id, Number: g.number, Covers: g.covers, Hidden: g.kind == Hidden, Host: g.host, Bucket: g.bucket,
 			Name: g.name, Partition: g.partition, Part: g.entity, Unit: string(g.unit), Window: int64(g.window),
 			Private: g.private, Apart: g.unshared, Moving: g.moving >= 2, Site: g.site,
 		}
@@ -162,7 +161,7 @@ func (c *catalog) restoreGroup(s *groupState) error {
 	}
 	c.made = s.Number
 	if s.Hidden {
-		g.kind, g.title = Hidden, bound(cmp.Or(s.Title, "hidden"), longestTitle)
+		g.kind, g.title, g.covers = Hidden, HiddenTitle, bound(s.Covers, longestTitle)
 		c.groups[g.id] = g
 		c.hidden = append(c.hidden, g)
 		return nil

@@ -112,7 +112,7 @@ func TestAnyStateIsBounded(t *testing.T) {
 		s := state{Version: 1, Answers: rapid.Int().Draw(t, "answers"), Made: rapid.Uint64().Draw(t, "made"), Wide: words.Draw(t, "wide")}
 		for n := range rapid.IntRange(0, 20).Draw(t, "groups") {
 			s.Groups = append(s.Groups, groupState{
-				ID: fmt.Sprint("g", n), Number: uint64(n) + 1, Title: words.Draw(t, "title"), Hidden: rapid.Bool().Draw(t, "hidden"),
+				ID: fmt.Sprint("g", n), Number: uint64(n) + 1, Covers: words.Draw(t, "covers"), Hidden: rapid.Bool().Draw(t, "hidden"),
 				Bucket: words.Draw(t, "bucket"), Name: words.Draw(t, "name"), Partition: words.Draw(t, "partition"),
 				Unit: words.Draw(t, "unit"), Window: rapid.Int64().Draw(t, "window"),
 			})

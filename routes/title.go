@@ -16,6 +16,9 @@ const (
 	longestID    = 128
 )
 
+// HiddenTitle is the title of a limit that the site does not announce.
+const HiddenTitle = "a limit that the site does not announce"
+
 // entitle returns the title of a limit as it is shown: "75 per 15m", "5000 of core".
 func (g *group) entitle() string {
 	what := g.bucket

@@ -135,17 +135,17 @@ func (m *Table) AdoptHidden(identity string) (changed bool) {
 	m.dirty = false
 	if identity == hiddenIdentity {
 		if m.siteWide == nil {
-			m.siteWide = m.newHidden("every route")
+			m.siteWide = m.newHidden("")
 			m.rebuildAll()
 		}
 		return m.dirty
 	}
-	title, hidden := strings.CutPrefix(identity, hiddenIdentity+"/")
+	covers, hidden := strings.CutPrefix(identity, hiddenIdentity+"/")
 	if !hidden {
 		return false
 	}
 	for _, r := range m.known {
-		if r.hidden == nil && bound(r.template(), longestTitle) == title {
+		if r.hidden == nil && bound(r.template(), longestTitle) == covers {
 			m.hide(r)
 		}
 	}
