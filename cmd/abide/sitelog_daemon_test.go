@@ -143,12 +143,14 @@ func TestTheAccessLogSaysWhichLimitAClientDidNotWaitFor(t *testing.T) {
 }
 
 func TestTheAccessLogSaysWhatARequestWentThrough(t *testing.T) {
-	o, dir := refusingOrigin(t, 1), t.TempDir()
-	write(t, filepath.Join(dir, "abide.yaml"), `
+	o := refusingOrigin(t, 1)
+	const config = `
 pools: {p: {tokens: [{label: alice, secret: canary-token}], put: "Authorization: Bearer {token}"}}
 sites: [{host: api.test, pool: p, insecure: true}]
-`)
+`
 	for _, format := range []string{"json", "text"} {
+		dir := t.TempDir() // what the first learned would have the second wait
+		write(t, filepath.Join(dir, "abide.yaml"), config)
 		d := serveIn(t, dir, []string{o.named()}, "--log-access", "--log-format", format)
 		answer, err := d.client(nil).Post("http://api.test/orders/bot1:canaryAAAAAAAAAAAAA1?key=canary", "text/plain", strings.NewReader("four"))
 		if err != nil {
