@@ -41,6 +41,12 @@ const slackLimits = `sites:
       - {as: adaptive, min: 1000000/s, max: 2000000/s}
 `
 
+// slackConcurrency is a limit of requests in flight that never keeps anything back. To a
+// site without limits that has not answered yet, abide sends few requests at once.
+const slackConcurrency = `sites:
+  - {host: ` + siteHost + `, limits: [{concurrency: 100000}]}
+`
+
 // slackWindows are limits that a store keeps, on the site that is asked, so wide that
 // they never keep anything back.
 const slackWindows = `sites:

@@ -29,7 +29,7 @@ func TestAQuickRunMeasuresAbideAndThePeersWrittenInGo(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
-	run := exec.CommandContext(ctx, bench, "-quick", "-with", "abide,abide+limits,goproxy,goproxy+pool,splice", "-out", file)
+	run := exec.CommandContext(ctx, bench, "-quick", "-with", "abide,abide+limits,abide+concurrency,goproxy,goproxy+pool,splice", "-out", file)
 	run.Cancel = func() error { return run.Process.Signal(syscall.SIGTERM) } // it ends its peers then
 	run.WaitDelay = 20 * time.Second
 	out, err := run.CombinedOutput()
@@ -39,7 +39,7 @@ func TestAQuickRunMeasuresAbideAndThePeersWrittenInGo(t *testing.T) {
 	report := readReport(t, file)
 	for _, s := range scenarios {
 		rows := report[s.title]
-		for _, peer := range []string{"abide", withLimits, "goproxy", "goproxy+pool", "splice"} {
+		for _, peer := range []string{"abide", withLimits, withFlight, "goproxy", "goproxy+pool", "splice"} {
 			if !slices.Contains(s.peers, peer) {
 				continue
 			}

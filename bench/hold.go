@@ -23,8 +23,7 @@ func (b *bed) hold(ctx context.Context, r *runner, s scenario, p pace) error {
 		return err
 	}
 	r.way = way
-	// Two requests first: what is made once is not part of the price of each, and the
-	// first to a site that nobody knows goes alone.
+	// Two requests first: what is made once is not part of the price of each.
 	first := s.job(way, p)
 	first.Hold, first.Count = false, 2
 	if _, err := b.do(first); err != nil {

@@ -46,10 +46,11 @@ type peer struct {
 	start   func(ctx context.Context, b *bed, intercept bool) (*way, error)
 }
 
-// Abide with limits of which none binds: of every kind; such as a store keeps, with
+// Abide with limits of which none binds: of every kind; of requests in flight; such as a store keeps, with
 // none, with its own file and with Redis; and of bytes.
 const (
 	withLimits  = "abide+limits"
+	withFlight  = "abide+concurrency"
 	withWindows = "abide+windows"
 	withFile    = "abide+windows+file"
 	withRedis   = "abide+windows+redis"
@@ -61,6 +62,7 @@ var peers = []peer{
 	{"direct", func(*bed) (string, error) { return "", nil }, startDirect},
 	{"abide", abideVersion, startAbideWith("")},
 	{withLimits, abideVersion, startAbideWith(slackLimits)},
+	{withFlight, abideVersion, startAbideWith(slackConcurrency)},
 	{withWindows, abideVersion, startAbideWith(keepsNothing + slackWindows)},
 	{withFile, abideVersion, startAbideWith(slackWindows)},
 	{withRedis, versionOf("redis-server", "--version"), startAbideWithRedis},

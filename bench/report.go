@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -46,7 +47,7 @@ func (r *report) method() string {
 		"A sample in which others used more than %.0f %% of the machine is taken once more, and dropped if that is no better; "+
 		"figures marked ~ had too few quiet ones. Read the columns as ratios. "+
 		"goproxy is as it comes, with the two idle connections for a host that http.Transport keeps; goproxy+pool keeps 256. "+
-		"abide has no limits; abide+limits has one of every kind on the site that is asked, and each request takes from all of them. "+
+		"abide has no limits; abide+limits has one of every kind on the site that is asked, and each request takes from all of them; abide+concurrency has one of requests in flight, without which it would send few at once to a site that has not answered yet. "+
 		"The noise of a p99 is how far apart it lies in rounds that measure the same.", r.Pace.rounds, where, noisyFrom*100)
 	if r.Quick {
 		text += " **A quick run: it shows that the bench works, and its figures mean nothing.**"
@@ -68,14 +69,18 @@ func (r *report) targets(b *strings.Builder) {
 	}
 }
 
-// table writes one scenario. Ratios are of its first figure, to abide's.
+// table writes one scenario. Ratios are of its first figure, to that of the first peer that
+// is abide.
 func table(b *strings.Builder, r *result) {
 	fmt.Fprintf(b, "\n## %s\n\n`-only %s`\n\n| |", r.title, r.name)
 	for _, f := range r.figures {
 		b.WriteString(" " + f.title + " |")
 	}
 	b.WriteString(" abide ÷ it | quiet samples |\n| --- |" + strings.Repeat(" ---: |", len(r.figures)+2) + "\n")
-	first := median(r.figures[0])
+	first, own := median(r.figures[0]), ""
+	if i := slices.IndexFunc(r.Series, func(s *series) bool { return strings.HasPrefix(s.Peer, "abide") }); i >= 0 {
+		own = r.Series[i].Peer
+	}
 	for _, s := range r.Series {
 		mark := ""
 		if s.Noisy {
@@ -89,7 +94,7 @@ func table(b *strings.Builder, r *result) {
 			}
 			fmt.Fprintf(b, " %s |", withRange(s.of(f.of), f.digits))
 		}
-		fmt.Fprintf(b, " %s | %d of %d |\n", number(first(r, "abide")/first(r, s.Peer), 2, ""), s.Quiet, s.taken())
+		fmt.Fprintf(b, " %s | %d of %d |\n", number(first(r, own)/first(r, s.Peer), 2, ""), s.Quiet, s.taken())
 	}
 	for _, s := range r.Series {
 		if s.Fault != "" {

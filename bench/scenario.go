@@ -183,13 +183,13 @@ var scenarios = []scenario{
 	},
 	{
 		name: "held-plain", title: "Resident memory per plain request held by a slow origin",
-		peers: []string{"abide", "goproxy"}, intercept: true, held: true,
+		peers: []string{withFlight, "goproxy"}, intercept: true, held: true,
 		figures: []figure{heldKiB, heldNumber, fromProxy},
 		job:     func(w *way, p pace) job { return holding(w.plain, p) },
 	},
 	{
 		name: "held-intercepted", title: "Resident memory per intercepted request held by a slow origin",
-		peers: []string{"abide", "goproxy"}, intercept: true, held: true,
+		peers: []string{withFlight, "goproxy"}, intercept: true, held: true,
 		figures: []figure{heldKiB, heldNumber, fromProxy},
 		job:     func(w *way, p pace) job { return holding(w.secure, p) },
 	},
