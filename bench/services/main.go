@@ -35,7 +35,7 @@ const head = `# Crawls of simulated services, as they document their limits
 One run of ` + "`make simulate`" + `, in virtual time. Each service is crawled without any configuration, by 1, 8 and 64 clients, and by 8 clients with 3 tokens.
 Beside abide: clients that repeat as urllib3's Retry does (10 attempts, backoff factor 1), and Scrapy's AutoThrottle with its defaults.
 
-- **× ideal**: the time of the crawl, divided by that of clients that know the limit.
+- **× ideal**: the time of the crawl, divided by that of clients that know the limit. Where there are errors, requests were given up, so that the time is not that of the whole crawl.
 - **refused**: by the service, in the first half of the requests + in the second half.
 - **errors**: answers at the client that are no success.
 
