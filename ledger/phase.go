@@ -153,9 +153,10 @@ func (p *phase) close(r *reading) {
 // apart compares the announced ends of two windows: windows that begin on the clock have
 // ends at constant distances, but for rounding.
 func (p *phase) apart(r *reading, was *present) {
-	by, length := r.nominal.high-was.announced.high, was.announced.high-was.opening.high
+	// A window that was skipped is none of the two: length is at most that of a window.
+	by, length := r.nominal.high-was.announced.high, was.announced.high-was.opening.high-maxSkewLeft
 	if p.skew.holds() {
-		length += p.skew.low
+		length += maxSkewLeft + p.skew.low
 	}
 	if r.exact || r.step < second || r.nominal.low != r.nominal.high || was.opening.high == 0 || by >= 2*length-r.step {
 		return
