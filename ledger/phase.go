@@ -208,6 +208,8 @@ func (p *phase) known(by int64) span {
 		skew, round.low = span{}, 0
 	case p.skew.holds() && p.restarts == 0:
 		skew = p.skew.span
+	case p.skew.begun: // and may be wrong
+		skew = span{p.skew.low - maxSkewLeft, p.skew.high + maxSkewLeft}
 	}
 	return span{p.announced.low + skew.low + round.low, min(by, p.announced.high+skew.high+round.high+phaseMargin)}
 }
