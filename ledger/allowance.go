@@ -132,6 +132,9 @@ func (a *allowance) usedByOthers() bool {
 func (a *allowance) pay(n int64) {
 	a.level = min(max(a.level-a.cost.each*float64(n), -float64(maxAmount)), float64(maxAmount))
 	a.usage.own = min(max(a.usage.own+n, 0), maxAmount)
+	if a.cost.varies && n > 0 {
+		a.unexplained += a.cost.each * float64(n) // it may cost less
+	}
 }
 
 // begin takes the first announcement.
@@ -212,6 +215,7 @@ func (a *allowance) clamp(r *reading) (news Surprise, gained float64) {
 	}
 	was := a.level
 	if was > r.high {
+		a.cost.decreases.doubt()
 		a.level = r.high
 		if a.kindUncertain() {
 			a.level = r.low

@@ -21,12 +21,21 @@ type cost struct {
 	at        int64
 	uncertain int64 // units of which it was not known whether they were counted
 	set       bool
+
+	decreases decreases
+	varies    bool // requests cost more than one unit; each is the most that one is expected to cost
 }
 
 // forget drops the last sample at the end of a window.
-func (c *cost) forget() { c.set = false }
+func (c *cost) forget() {
+	c.set = false
+	c.decreases.next()
+}
 
-func (c *cost) reset() { c.set = false }
+func (c *cost) reset() {
+	c.set = false
+	c.decreases.interrupt()
+}
 
 // begin restarts the estimate.
 func (c *cost) begin() { c.set, c.count, c.contradictions = false, 0, 0 }

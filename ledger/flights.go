@@ -240,6 +240,16 @@ func (f *flights) before(sent int64) int64 {
 	return min((got.from+got.upto+1)/2, f.taken)
 }
 
+// oldest is when the oldest unanswered unit was taken; v if there is none.
+func (f *flights) oldest(v int64) int64 {
+	for n := f.head; n < len(f.list); n++ {
+		if f.list[n].open > 0 {
+			return f.list[n].at
+		}
+	}
+	return v
+}
+
 // mark is the index of the last mark not after a time, or -1.
 func (f *flights) mark(at int64) int {
 	low, high := 0, f.marks

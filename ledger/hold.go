@@ -82,7 +82,7 @@ func (l *Ledger) mayHold(v int64) bool {
 		period = w.reset - w.opened
 	}
 	return !l.shared && l.sharing.budget == nil && l.kind < refilling && l.counts && l.unit == learn.Requests && w.reset > 0 && v < w.end() &&
-		!w.limitGuessed && l.limit >= fewestToHold*l.cost.each && period <= longestHold && !l.usedByOthers() &&
+		!w.limitGuessed && !l.cost.varies && l.limit >= fewestToHold*l.cost.each && period <= longestHold && !l.usedByOthers() &&
 		l.phase.usable() && l.phase.opens() && !l.phase.exact && !l.phase.aligned && l.phase.tests < maxTests && l.phase.lost < maxLost
 }
 

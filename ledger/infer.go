@@ -64,7 +64,9 @@ func (a *allowance) inferCost(r *reading) {
 	was := a.cost.each
 	switch a.unit {
 	case learn.Requests:
-		a.cost.add(x, n)
+		if a.cost.add(x, n); a.cost.varies {
+			return
+		}
 		a.cost.constant(x, a.limit, 1, min(off, 0.15))
 	case learn.Percent:
 		a.cost.add(x, n)
@@ -78,6 +80,42 @@ func (a *allowance) inferCost(r *reading) {
 	}
 	if more := a.cost.each - was; more > 0 {
 		a.level -= more * float64(a.flights.unanswered())
+	}
+}
+
+// inferVaryingCost learns whether requests cost more than a unit of a limit that seems to
+// count requests, and the most that one costs. Until more is known, that is reserved for
+// each request.
+func (a *allowance) inferVaryingCost(r *reading) {
+	c := &a.cost
+	if a.kind >= refilling && c.varies {
+		c.varies, c.each = false, 1 // units that came back looked like cheaper requests
+	}
+	if a.unit != learn.Requests || a.shared || a.kind >= refilling || !r.known || r.reset == 0 {
+		return
+	}
+	if c.decreases.certain() {
+		return
+	}
+	idle := r.sent-c.decreases.at > longestIdle
+	c.decreases.at = r.now
+	if idle || r.own == 0 || a.window.place(&r.announcement) != same {
+		c.decreases.interrupt()
+		return
+	}
+	c.decreases.add(announcedLeft{r.now, r.left, r.own}, a.flights.oldest(r.now))
+	was := c.varies
+	if c.varies = c.decreases.vary(); !c.varies {
+		if was {
+			a.unexplained += c.each * float64(a.flights.unanswered())
+			c.each = 1
+		}
+		return
+	}
+	c.each = min(max(c.decreases.highest(), 1), max(a.limit, 1))
+	if a.window.lowestLeftAt > 0 {
+		// All that have responses are counted in the lowest announcement.
+		a.level = max(a.window.lowestLeft-c.each*float64(a.flights.unanswered()), -float64(maxAmount))
 	}
 }
 

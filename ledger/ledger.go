@@ -315,6 +315,7 @@ func (l *Ledger) Done(now, taken time.Time, n int64, o limit.Outcome) {
 	case limit.Failed, limit.Abandoned:
 		l.unexplained += float64(late)
 		l.uncounted += late
+		l.cost.decreases.interrupt()
 		if at == l.probe.sent {
 			l.probe.sent = 0
 		}
@@ -339,6 +340,7 @@ func (l *Ledger) finished(v, n int64) {
 // unannounced counts n units whose response did not announce the limit.
 func (l *Ledger) unannounced(v, sent, n int64) {
 	l.announced.missing = min(l.announced.missing+n, maxAmount)
+	l.cost.decreases.interrupt()
 	l.unexplained += float64(n)
 	l.uncounted += n
 	if !l.probe.active || sent < l.probe.from {

@@ -256,7 +256,7 @@ func (a *allowance) follow(r *reading, opens bool) {
 	if r.known && r.left < 2*a.cost.each {
 		p.hold.usedUp = true
 	}
-	p.note(r, r.known && a.limit > 0 && r.left >= a.limit-a.cost.each*float64(max(r.own, 1)))
+	p.note(r, r.known && a.limit > 0 && !a.cost.varies && r.left >= a.limit-a.cost.each*float64(max(r.own, 1)))
 	if by := p.end(w.over).high; by < w.over && by > r.now {
 		w.over = by
 	}

@@ -71,7 +71,12 @@ func (l *Ledger) served(r *reading) Surprise {
 		}
 	}
 	l.infer(r, first)
-	defer l.planProbe(r)
+	defer func() {
+		if l.sharing.budget == nil {
+			l.inferVaryingCost(r)
+		}
+		l.planProbe(r)
+	}()
 	if first || r.probe {
 		l.probe.active, l.probe.sent = false, 0
 	}

@@ -1,0 +1,163 @@
+package ledger
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/abide-proxy/abide/limit"
+)
+
+// priced is a server with windows, of which each request takes another amount.
+type priced struct {
+	fixedOrigin
+	cost func() float64
+}
+
+func (o *priced) arrive(at float64) reply {
+	one := o.fixedOrigin
+	n := o.cost()
+	r := o.fixedOrigin.arrive(at)
+	switch {
+	case r.refused:
+		return r
+	case o.used-1+n > o.limit: // it costs more than is left
+		o.fixedOrigin.used = one.used
+		if o.start != one.start {
+			o.fixedOrigin.used = 0
+		}
+		r.refused, r.left = true, o.limit-o.used
+		return r
+	}
+	o.used += n - 1
+	r.left = o.limit - o.used
+	return r
+}
+
+// TestGitHubGraphQLPointsAreNeverRefused: a request costs 1 to 50 of 5000 points, which are
+// announced as if they were requests.
+func TestGitHubGraphQLPointsAreNeverRefused(t *testing.T) {
+	t.Parallel()
+	for _, most := range []int{3, 10, 50} {
+		for _, flying := range []int{1, 8, 64} {
+			for _, slow := range []float64{0.05, 0.5} {
+				for seed := range uint64(6) {
+					random := rand.New(rand.NewPCG(seed, 3))
+					o := &priced{fixedOrigin: fixedOrigin{limit: 5000, window: 3600, grain: 1}}
+					o.cost = func() float64 { return float64(1 + random.IntN(most)) }
+					s := run{origin: o, meter: New(Options{}), begin: 7.3, flying: flying, fastest: slow / 2, slowest: slow, length: 5 * 3600, random: dice(seed)}
+					r := s.do()
+					if r.refused > 0 {
+						t.Errorf("up to %d points, %d in flight, %v s, %d: %d of %d refused, the first at %v", most, flying, slow, seed, r.refused, r.sent, r.refusals[0])
+					}
+					if u := o.share(); u < 0.97 {
+						t.Errorf("up to %d points, %d in flight, %v s, %d: %.1f%% used", most, flying, slow, seed, 100*u)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestNeighboursTellTheCostOfARequest is for responses in any order.
+func TestNeighboursTellTheCostOfARequest(t *testing.T) {
+	t.Parallel()
+	var d decreases
+	d.add(announcedLeft{10, 93, 1}, 10) // 7 or more
+	d.add(announcedLeft{20, 60, 1}, 12) // one that was sent at 12 may be counted before
+	if d.highest() != 0 {
+		t.Fatalf("a cost of %v, though a response is missing", d.highest())
+	}
+	d.add(announcedLeft{21, 90, 1}, 21)
+	if d.peak != 30 || d.count != 2 || !d.vary() {
+		t.Fatalf("%+v", d)
+	}
+	d.interrupt()
+	d.add(announcedLeft{30, 10, 1}, 30)
+	if d.peak != 30 {
+		t.Fatalf("a cost of %v of more than one request", d.peak)
+	}
+	d.next()
+	if d.highest() != 30 {
+		t.Fatal("it is forgotten with the window")
+	}
+}
+
+// TestTheUseOfAnotherClientIsNoCost, if it is little.
+func TestTheUseOfAnotherClientIsNoCost(t *testing.T) {
+	t.Parallel()
+	o := &fixedOrigin{limit: 1000, window: 60, grain: 1, aligned: true}
+	l := New(Options{})
+	s := run{origin: o, meter: l, flying: 4, fastest: 0.05, slowest: 0.2, length: 600, foreign: 2, random: dice(4)}
+	if r := s.do(); l.cost.each != 1 || r.foreign == 0 {
+		t.Errorf("a request is thought to cost %v; %d of others", l.cost.each, r.foreign)
+	}
+}
+
+// TestCostsThatVaryLaterAreSeen, after many requests of one unit each.
+func TestCostsThatVaryLaterAreSeen(t *testing.T) {
+	t.Parallel()
+	for _, flying := range []int{1, 8, 64} {
+		random := rand.New(rand.NewPCG(1, 3))
+		o, n := &priced{fixedOrigin: fixedOrigin{limit: 5000, window: 3600, grain: 1}}, 0
+		o.cost = func() float64 {
+			if n++; n < 1000 {
+				return 1
+			}
+			return float64(1 + random.IntN(20))
+		}
+		s := run{origin: o, meter: New(Options{}), begin: 7.3, flying: flying, fastest: 0.05, slowest: 0.1, length: 4 * 3600, random: dice(1)}
+		if r := s.do(); r.refused > 0 || o.share() < 0.97 {
+			t.Errorf("%d in flight: %d of %d refused, %.1f%% used", flying, r.refused, r.sent, 100*o.share())
+		}
+	}
+}
+
+// crawl sends 40 requests, one after the other, of which each takes another amount, every
+// so many seconds.
+func crawl(l *Ledger, every float64) {
+	left := 1000.0
+	for n := range 40 {
+		left -= float64(1 + n%7)
+		at := 100 + float64(n)*every
+		sent, heard := seconds(at), seconds(at+.05)
+		l.Take(sent, 1)
+		r := silentReply()
+		r.limit, r.left, r.reset, r.resolution = 1000, left, 3600, 1
+		l.Update(heard, Answer{Sent: sent, Units: 1, Limit: r.said(heard)})
+		l.Done(heard, sent, 1, limit.Success)
+	}
+}
+
+// TestWhatIsUsedDuringAPauseIsNoCost: others may use units while nothing is sent.
+func TestWhatIsUsedDuringAPauseIsNoCost(t *testing.T) {
+	t.Parallel()
+	for every, varies := range map[float64]bool{.1: true, 10: false} {
+		l := New(Options{})
+		if crawl(l, every); l.cost.varies != varies {
+			t.Errorf("a request every %v s: costs vary is %v, up to %v", every, l.cost.varies, l.cost.each)
+		}
+	}
+}
+
+// TestAFleetCountsEachRequestAsOne: what other instances use looks like a cost, and a fleet
+// divides a limit into requests.
+func TestAFleetCountsEachRequestAsOne(t *testing.T) {
+	t.Parallel()
+	l := New(Options{})
+	l.Share(wholeBudget{})
+	if crawl(l, .1); l.cost.varies || l.cost.each != 1 {
+		t.Errorf("a request is thought to cost up to %v", l.cost.each)
+	}
+}
+
+// wholeBudget is a fleet's budget of which nobody else takes.
+type wholeBudget struct{}
+
+func (wholeBudget) When(now time.Time, _ int64) (time.Time, bool)                 { return now, true }
+func (wholeBudget) Take(time.Time, int64)                                         {}
+func (wholeBudget) Give(time.Time, time.Time, int64)                              {}
+func (wholeBudget) Demand(time.Time, int64)                                       {}
+func (wholeBudget) Asks(time.Time, int64) bool                                    { return false }
+func (wholeBudget) Window(time.Time, int64, int64, time.Duration) (outside int64) { return 0 }
+func (wholeBudget) Said(time.Time, int64, int64, bool)                            {}
