@@ -54,7 +54,11 @@ func (f *Facts) aboutLimit(b store.Blocked) (what, change string) {
 	if written := f.limits(b.Site, b.Limit); len(written) > 0 {
 		return fmt.Sprintf("the configured limit %q", b.Limit), f.changeWritten(b.Site, written)
 	}
-	if announced := f.announced(b.Site, b.Limit); len(announced) > 0 {
+	announced := f.announced(b.Site, b.Limit)
+	if len(announced) > 0 && announced[0].State == status.Hidden {
+		return announced[0].Label() + ",", f.changeAnnounced(b.Site, announced)
+	}
+	if len(announced) > 0 {
 		return fmt.Sprintf("the limit %q, which the site announces,", b.Limit), f.changeAnnounced(b.Site, announced)
 	}
 	return fmt.Sprintf("the limit %q", b.Limit), ""
@@ -69,6 +73,11 @@ func Raise(f Facts, site, name string) string {
 		return ""
 	}
 	announced := f.announced(site, name)
+	if len(announced) > 0 && f.usable(f.Pools[site]) == 0 {
+		if found := announced[0].FoundText(); found != "" {
+			return fmt.Sprintf("%s accepts %s, and does not say so: fewer requests, or an account of which it allows more, would help.", site, found)
+		}
+	}
 	if len(announced) == 0 || announced[0].Limit <= 0 || announced[0].Window <= 0 || f.usable(f.Pools[site]) == 0 {
 		return ""
 	}

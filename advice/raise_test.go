@@ -8,6 +8,9 @@ import (
 
 func TestARateIsSaidWhereItIsKnown(t *testing.T) {
 	const site = "api.test"
+	hidden := func(limit int64, window float64) status.Announced {
+		return status.Announced{Site: site, Title: "hidden", State: status.Hidden, Limit: limit, Remaining: -1, Window: window}
+	}
 	second := status.Limit{Site: site, Limit: "1 request per 1s", Amount: 1, Unit: "requests", Window: 1}
 	for _, c := range []struct {
 		facts []func(*Facts)
@@ -19,6 +22,10 @@ func TestARateIsSaidWhereItIsKnown(t *testing.T) {
 		{[]func(*Facts){pool(site, []string{"a"}, status.Announced{Site: site, Title: "5 per 1s", Limit: 5, Window: 1})}, "5 per 1s", "One more token in the pool x would raise 5/s to 10/s."},
 		{[]func(*Facts){pool(site, []string{"a"}, status.Announced{Site: site, Title: "5 requests", Limit: 5})}, "5 requests", ""},
 		{[]func(*Facts){announced(status.Announced{Site: site, Title: "5 per 1s", Limit: 5, Window: 1})}, "5 per 1s", ""},
+		{[]func(*Facts){announced(hidden(20, 1))}, "hidden", "api.test accepts about 20 in 1s, and does not say so: fewer requests, or an account of which it allows more, would help."},
+		{[]func(*Facts){announced(hidden(5, 0))}, "hidden", "api.test accepts 5 at once, and does not say so: fewer requests, or an account of which it allows more, would help."},
+		{[]func(*Facts){announced(hidden(-1, 0))}, "hidden", ""},
+		{[]func(*Facts){pool(site, []string{"a"}, hidden(20, 1))}, "hidden", "One more token in the pool x would raise 20/s to 40/s."},
 		{nil, "cooldown", ""},
 	} {
 		if got := Raise(factsOf(c.facts...), site, c.name); got != c.want {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/abide-proxy/abide/ledger"
 	"github.com/abide-proxy/abide/queue"
+	"github.com/abide-proxy/abide/status"
 )
 
 // LimitStatus is how a limit stands that a site has announced, or that was found
@@ -43,7 +44,11 @@ func (v *View) Limits() []LimitStatus {
 				one.Foreign = float64(is.Foreign) / float64(is.Foreign+is.Own)
 			}
 		case *ledger.HiddenRate:
-			one.State, one.Remaining = "hidden", m.Left(now)
+			found := m.Found(now)
+			one.State, one.Remaining, one.Window = status.Hidden, found.Left, found.Window
+			if found.Limit > 0 {
+				one.Limit = found.Limit
+			}
 		default:
 			return
 		}

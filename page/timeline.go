@@ -307,7 +307,7 @@ func scarceOf(limits []status.Announced, several bool, now time.Time) (bars []li
 
 // announcedBar is an announced limit as a bar.
 func announcedBar(a *status.Announced, several bool, now time.Time) limitBar {
-	b := limitBar{Name: a.Name(), Left: a.LeftText(), In: status.Ahead(a.Reset, now), Used: -1}
+	b := limitBar{Name: a.Label(), Left: a.LeftText(), In: status.Ahead(a.Reset, now), Used: -1}
 	if several && a.Site != "" {
 		b.Name = a.Site + ": " + b.Name
 	}

@@ -11,7 +11,7 @@ import (
 
 // cells are what is left of a limit, and when there is more.
 func (a Announced) cells(now time.Time, site string) []string {
-	name := site + a.Name()
+	name := site + a.Label()
 	if others := a.OthersText(); others != "" {
 		name += "; " + others
 	}
@@ -54,7 +54,11 @@ type Paused struct {
 	Why   string    `json:"why,omitempty"`
 }
 
-// Announced is a limit as a server has announced it.
+// Hidden is the state of a limit that the server does not announce, and that was found by
+// refusals.
+const Hidden = "hidden"
+
+// Announced is a limit as a server has announced it, or as it was found.
 type Announced struct {
 	Site      string    `json:"site"`
 	Route     string    `json:"route,omitempty"`
@@ -95,6 +99,26 @@ func announced(list []Announced) []Announced {
 // Name is what people call it: "75 per 15m for GET /2/tweets/*".
 func (a Announced) Name() string { return cmp.Or(a.Title, a.Route, "all requests") }
 
+// Label is the name with what was found of a limit that the server does not announce.
+func (a Announced) Label() string {
+	if found := a.FoundText(); found != "" {
+		return a.Name() + ", found: " + found
+	}
+	return a.Name()
+}
+
+// FoundText is what was found of a limit that the server does not announce: "about 20 in 1s",
+// "5 at once"; "" if nothing was found, or the server announces the limit.
+func (a Announced) FoundText() string {
+	switch {
+	case a.State != Hidden || a.Limit <= 0:
+		return ""
+	case a.Window > 0:
+		return fmt.Sprintf("about %d in %s", a.Limit, span(time.Duration(a.Window*float64(time.Second))))
+	}
+	return fmt.Sprintf("%d at once", a.Limit)
+}
+
 // LeftText says how much of the limit is left, such as "40 of 75".
 func (a Announced) LeftText() string {
 	switch {
@@ -102,6 +126,8 @@ func (a Announced) LeftText() string {
 		return fmt.Sprintf("%d of %d", a.Remaining, a.Limit)
 	case a.Remaining >= 0:
 		return fmt.Sprint(a.Remaining)
+	case a.State == Hidden:
+		return "-"
 	case a.Limit >= 0:
 		return fmt.Sprintf("? of %d", a.Limit)
 	}

@@ -141,7 +141,7 @@ func (m *model) tokenList() list {
 		for _, t := range p.Tokens {
 			left, of, resets := "-", "-", "-"
 			if one := scarcest(t.Limits); one != nil {
-				left, of, resets = one.LeftText(), one.Site+": "+one.Name(), cmp.Or(status.Ahead(one.Reset, m.now.at), "-")
+				left, of, resets = one.LeftText(), one.Site+": "+one.Label(), cmp.Or(status.Ahead(one.Reset, m.now.at), "-")
 			}
 			state := t.State
 			if ends := status.Ahead(t.Until, m.now.at); ends != "" {
