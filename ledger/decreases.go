@@ -14,6 +14,7 @@ type decreases struct {
 	before    float64         // the same for the windows before
 	count     int             // costs in this window
 	one, more int             // recent costs of one unit, and of more
+	several   bool            // there were responses after which not less was left
 }
 
 // announcedLeft is an announcement of the units left.
@@ -27,6 +28,8 @@ const (
 	maxUnsettled   = 256        // more announcements are not compared
 	recentCosts    = 32         // costs of which one and more are counted
 	manyCosts      = 16         // after which a window's highest cost replaces that of the windows before
+	probablyMore   = 2          // costs of more than one unit, after which costs vary
+	surelyMore     = 8          // the same where there seemed to be several counters
 	varyingPercent = 30         // of recent costs that are more than one unit, if costs vary
 	longestIdle    = 2 * second // without a request, after which others may have used some
 	fewCosts       = 64         // until which an even higher cost is expected, or a cost of more than one
@@ -55,12 +58,16 @@ func (d *decreases) add(one announcedLeft, oldest int64) {
 		n--
 	}
 	d.unsettled = slices.Insert(d.unsettled, n, one)
-	for n = len(d.unsettled); n > 0 && d.unsettled[n-1].at > oldest; {
+	for n = len(d.unsettled); n > 0 && d.unsettled[n-1].at >= oldest; {
 		n--
 	}
 	for _, next := range d.unsettled[:n] {
-		if d.known && next.left < d.last {
+		switch {
+		case d.known && next.left < d.last:
 			d.settle((d.last - next.left) / float64(max(next.units, 1)))
+		case d.known:
+			// Not less is left after another request: there are several counters.
+			d.peak, d.before, d.count, d.one, d.more, d.several = 0, 0, 0, 0, 0, true
 		}
 		d.last, d.known = next.left, true
 	}
@@ -82,7 +89,11 @@ func (d *decreases) settle(cost float64) {
 
 // vary reports whether requests cost more than one unit, other than by the use of others.
 func (d *decreases) vary() bool {
-	return d.more >= 2 && 100*d.more >= varyingPercent*(d.one+d.more)
+	enough := probablyMore
+	if d.several {
+		enough = surelyMore
+	}
+	return d.more >= enough && 100*d.more >= varyingPercent*(d.one+d.more)
 }
 
 // certain reports whether so many requests have cost one unit that the next are not measured.

@@ -161,3 +161,21 @@ func (wholeBudget) Demand(time.Time, int64)                                     
 func (wholeBudget) Asks(time.Time, int64) bool                                    { return false }
 func (wholeBudget) Window(time.Time, int64, int64, time.Duration) (outside int64) { return 0 }
 func (wholeBudget) Said(time.Time, int64, int64, bool)                            {}
+
+// TestSeveralCountersAreNoCosts: routes that are thought to be under one limit may each have
+// one of their own.
+func TestSeveralCountersAreNoCosts(t *testing.T) {
+	t.Parallel()
+	var d decreases
+	left, wrong := []float64{100, 90, 60}, 0
+	for n := range int64(60) {
+		of := n * n % 7 % 3 // in no order
+		left[of]--
+		if d.add(announcedLeft{10 * n, left[of], 1}, 10*n+1); d.vary() {
+			wrong++
+		}
+	}
+	if wrong > 6 {
+		t.Errorf("costs vary after %d of 60 responses", wrong)
+	}
+}

@@ -240,14 +240,14 @@ func (f *flights) before(sent int64) int64 {
 	return min((got.from+got.upto+1)/2, f.taken)
 }
 
-// oldest is when the oldest unanswered unit was taken; v if there is none.
+// oldest is when the oldest unanswered unit was taken; after v if there is none.
 func (f *flights) oldest(v int64) int64 {
 	for n := f.head; n < len(f.list); n++ {
 		if f.list[n].open > 0 {
 			return f.list[n].at
 		}
 	}
-	return v
+	return v + 1
 }
 
 // mark is the index of the last mark not after a time, or -1.
