@@ -230,6 +230,16 @@ func (f *flights) thin() {
 	f.marks = kept
 }
 
+// eachAnswered calls f for the units that were answered, in the order of times. Of those that
+// are long ago only the sum is known, and of others that they were answered by a time.
+func (f *flights) eachAnswered(visit func(at, n int64)) {
+	var sum int64
+	for _, m := range f.answeredLog[:f.marks] {
+		visit(m.at, m.sum-sum)
+		sum = m.sum
+	}
+}
+
 // before is about how many units were taken when the request sent at that time reached the
 // server, including its own: of requests sent together it is one in the middle.
 func (f *flights) before(sent int64) int64 {

@@ -252,12 +252,16 @@ func (a *allowance) seemsToRefill() bool {
 func (a *allowance) becomeSliding(v, period int64) {
 	a.kind, a.refill.announced = sliding, false
 	a.window.period = max(period, 1)
-	a.recent.begin(a.window.period)
+	if !a.recent.on {
+		a.recent.begin(a.window.period)
+		a.flights.eachAnswered(func(at, n int64) {
+			if at > v-a.window.period {
+				a.recent.add(at, n)
+			}
+		})
+	}
 	a.refill.rate = a.limit / (float64(a.window.period) / float64(second))
 	a.window.over, a.window.reset = 0, 0
-	if a.usage.own > a.flights.unanswered() {
-		a.recent.add(v, a.usage.own-a.flights.unanswered())
-	}
 }
 
 // updateRefilling updates a limit whose units come back continuously.

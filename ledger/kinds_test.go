@@ -89,3 +89,16 @@ func TestALedgerRunsAtTheRateOfABucket(t *testing.T) {
 		}
 	}
 }
+
+// TestARollingWindowOfAnnouncedLengthIsUsedFromTheSecondOn: what was answered within the
+// length is known, when the first response after it tells that the window rolls.
+func TestARollingWindowOfAnnouncedLengthIsUsedFromTheSecondOn(t *testing.T) {
+	t.Parallel()
+	for _, flying := range []int{1, 8, 64} {
+		o := &rolling{limit: 100, window: 10, said: func(r *reply) { r.window = 10 }}
+		s := run{origin: o, meter: New(Options{}), begin: 100, length: 100, flying: flying, fastest: .045, slowest: .055, random: dice(0)}
+		if r := s.do(); r.refused > 0 || r.served < 940 {
+			t.Errorf("%d in flight: %d served of 1000, %d refused", flying, r.served, r.refused)
+		}
+	}
+}

@@ -333,7 +333,11 @@ func (a *allowance) noteFull(r *reading, level float64) (sure bool) {
 	}
 	// As much is left as before, so nothing came back.
 	w.wholeInRow = 0
-	if w.notWholeInRow++; w.notWholeInRow >= 2 && w.period > 0 && r.left < a.limit/2 {
+	enough := 2
+	if w.lengthAnnounced && r.reset == 0 {
+		enough = 1 // a rolling window never takes more than a fixed one
+	}
+	if w.notWholeInRow++; w.notWholeInRow >= enough && w.period > 0 && r.left < a.limit/2 {
 		if !w.lengthAnnounced && r.reset == 0 {
 			w.period, w.over, w.returnsOneByOne, w.notWholeInRow = 0, 0, true, 0
 			return sure

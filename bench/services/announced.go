@@ -115,7 +115,7 @@ var announcedServices = []*service{
 			h.Set("X-Hubspot-Ratelimit-Interval-Milliseconds", "10000")
 		},
 		refuse: refusing(429, `{"errorType":"RATE_LIMIT","policyName":"TEN_SECONDLY_ROLLING"}`),
-		goal:   goal{ratio: 1.3},
+		goal:   goal{ratio: 1.05},
 	},
 }
 
