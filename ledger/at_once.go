@@ -1,29 +1,61 @@
 package ledger
 
 // atOnce finds how many requests may be in flight, where a server refuses for that. A limit
-// of requests in flight refuses only those that are more than ever before: see suspects. It
-// is not safe for concurrent use.
+// of requests in flight refuses only those that are more than ever before: see suspects.
+//
+// A limit of requests that come too close to each other does that too. So requests are spaced
+// evenly over the time of an answer while the number is limited, and more are tried sooner
+// and in larger steps while that succeeds. It is not safe for concurrent use.
 type atOnce struct {
-	limit   int64 // 0: none is known
-	flying  []flying
-	highest int64 // most requests in flight of which the last succeeded
-	ruled   bool  // a refusal has shown that the number in flight is not the cause
-	served  int   // successes with limit requests in flight
-	after   int   // successes before one more is tried
-	tried   bool  // the limit is such a try
+	limit    int64 // 0: none is known
+	flying   []flying
+	highest  int64 // most requests in flight of which the last succeeded
+	ruled    bool  // a refusal has shown that the number in flight is not the cause
+	served   int   // successes with limit requests in flight
+	after    int   // successes before more are tried
+	fails    uint  // tries that were refused
+	tried    bool  // the limit is a try
+	latency  int64 // mean time of an answer
+	sent     int64 // the last request
+	others   int64 // requests in flight that did not take from this meter, probably until othersTo
+	othersTo int64
 }
 
 // flying is a request in flight.
 type flying struct{ at, level int64 }
 
 const (
-	atOnceTry    = 200     // successes before one more is tried for the first time
-	atOnceTryMax = 1 << 15 // and at most
+	firstTry     = 32      // successes before one more is tried for the first time
+	latestTry    = 1 << 15 // and at most
+	nextTry      = 16      // successes before more are tried after a try that succeeded
+	spacingShare = 0.9     // of the time of an answer, over which requests are spaced
 )
 
 // take notes a request.
 func (a *atOnce) take(v int64) {
 	a.flying = append(a.flying, flying{v, int64(len(a.flying)) + 1})
+	a.sent = v
+}
+
+// next is when another request may go, if not as many are in flight as may be.
+func (a *atOnce) next() int64 {
+	if a.limit == 0 {
+		return 0
+	}
+	at := a.sent + int64(spacingShare*float64(a.latency)/float64(a.limit))
+	if int64(len(a.flying))+a.others >= a.limit {
+		at = max(at, a.othersTo)
+	}
+	return at
+}
+
+// took notes the time of an answer.
+func (a *atOnce) took(d int64) {
+	d = min(max(d, 1), minute)
+	if a.latency == 0 {
+		a.latency = d
+	}
+	a.latency += (d - a.latency) / 8
 }
 
 // end removes a request, and returns how many were in flight with it when it was sent; 0 if
@@ -65,6 +97,10 @@ func (a *atOnce) postpone(at, v int64) {
 // full reports whether no other request may be sent until one is answered.
 func (a *atOnce) full() bool { return a.limit > 0 && int64(len(a.flying)) >= a.limit }
 
+// expect notes that requests are in flight that did not take from this meter. They are
+// answered within some time, probably.
+func (a *atOnce) expect(n, until int64) { a.others, a.othersTo = max(n, 0), until }
+
 // suspects reports whether a refusal may be due to the requests in flight: never before were
 // as many in flight.
 func (a *atOnce) suspects(level int64) bool {
@@ -74,10 +110,10 @@ func (a *atOnce) suspects(level int64) bool {
 // refused sets the limit below the level of a refused request.
 func (a *atOnce) refused(level int64) {
 	if a.tried {
-		a.after = min(4*a.after, atOnceTryMax)
+		a.fails = min(a.fails+1, 16)
 	}
 	a.tried, a.served = false, 0
-	a.after = max(a.after, atOnceTry)
+	a.after = min(firstTry<<(2*a.fails), latestTry)
 	if next := max(level-1, 1); a.limit == 0 || next < a.limit {
 		a.limit = next
 	}
@@ -87,14 +123,19 @@ func (a *atOnce) refused(level int64) {
 // rule notes that the number in flight is not the cause of refusals.
 func (a *atOnce) rule() { a.ruled, a.limit = true, 0 }
 
-// succeeded counts a success of a request that was sent with so many in flight, and tries one
-// more after many of them.
+// succeeded counts a success of a request that was sent with so many in flight, and tries more
+// after many of them.
 func (a *atOnce) succeeded(level int64) {
 	a.highest = max(a.highest, level)
 	if a.limit == 0 || level < a.limit {
 		return
 	}
-	if a.served++; a.served >= a.after {
-		a.limit, a.served, a.tried = a.limit+1, 0, true
+	if a.served++; a.served < a.after {
+		return
 	}
+	step := int64(1)
+	if a.fails == 0 {
+		step, a.after = max(a.limit/4, 1), nextTry
+	}
+	a.limit, a.served, a.tried = a.limit+step, 0, true
 }

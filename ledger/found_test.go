@@ -189,3 +189,17 @@ func namedEnd(o origin) func(float64) float64 {
 		return at + 1
 	}
 }
+
+// TestARefusedAttemptCostsLittle: when more than the rate was tried and refused, the rate is
+// used as before.
+func TestARefusedAttemptCostsLittle(t *testing.T) {
+	t.Parallel()
+	for _, rate := range []float64{1.4, 5} {
+		for _, clients := range []int{1, 8} {
+			s := search{origin: &drip{limit: 1, rate: rate}, clients: clients, latency: .05, count: 6000, named: func(at float64) float64 { return at + 1 }}
+			if r := s.do(); r.took > 1.1*6000/rate || r.refused > 15 {
+				t.Errorf("%v a second, %d clients: %.2f × ideal, %d refused, the last at %v", rate, clients, r.took/6000*rate, r.refused, r.refusedBy[len(r.refusedBy)-1])
+			}
+		}
+	}
+}

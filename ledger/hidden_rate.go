@@ -43,10 +43,11 @@ type stop struct {
 }
 
 const (
-	firstPause     = second     // after the first refusal of a limit
-	leastPause     = second / 4 // after any other
-	pauseFactor    = 3          // by which the pause grows with each refused probe
-	maxPause       = 5 * minute
+	firstPause     = second      // after the first refusal of a limit
+	leastPause     = second / 4  // after any other
+	pauseFactor    = 3           // by which the pause grows with each refused probe
+	maxPause       = 5 * minute  // once a rate is known
+	maxSearchPause = 15 * minute // before that
 	blockPause     = 10 * second // the first after a block
 	unknownFlights = 2 * second  // for which requests may be in flight that the meter does not know
 	shortestNamed  = 3 * second  // shorter named waits may be rounded too much to tell a window
@@ -54,14 +55,14 @@ const (
 
 // usualLengths are times after a refusal at which a request is likely to succeed, in seconds:
 // a little more than windows usually last, and between them no more than three times as long.
-var usualLengths = [...]int64{1, 4, 13, 31, 61, 130, 310, 610, 910}
+var usualLengths = [...]int64{1, 4, 13, 31, 61, 130, 310, 610, 910, 1810, 2710, 3610}
 
 // next is the pause after another refusal, in which a single request was sent.
 func (s *stop) next(v int64) int64 {
-	longer := min(pauseFactor*s.pause, maxPause)
+	longer := min(pauseFactor*s.pause, maxSearchPause)
 	for _, length := range usualLengths {
 		if at := s.since + length*second - v; at > s.pause/2 && at <= 2*longer {
-			return min(at, maxPause)
+			return min(at, maxSearchPause)
 		}
 	}
 	return longer
@@ -131,6 +132,9 @@ func (p *HiddenRate) Refused(now time.Time, r Refusal) (next time.Time) {
 	}
 	switch {
 	case r.Concurrency && level > 0, p.atOnce.level(sent) > 0 && p.atOnce.suspects(level):
+		if p.atOnce.level(sent) == 0 {
+			p.atOnce.expect(level-1, v+(v-sent))
+		}
 		p.tooMany(v, sent, level, until)
 	case sent < p.stop.rateSince: // it was sent at an earlier rate
 		p.stop.until = max(p.stop.until, until)
@@ -163,7 +167,8 @@ func (p *HiddenRate) tooFast(v, sent, until int64, block bool) {
 		pause = max(pause, blockPause)
 	}
 	named := !block && until-v >= shortestNamed && p.sharing.budget == nil && !p.paced
-	again := p.stop.active || !block && p.search.rate > 0 && p.search.again()
+	soon := p.search.rate > 0 && !p.stop.active && p.search.soon()
+	again := p.stop.active || !block && p.search.rate > 0 && p.search.again(sent)
 	switch {
 	case block && !again:
 		p.search.block(v, sent)
@@ -182,7 +187,7 @@ func (p *HiddenRate) tooFast(v, sent, until int64, block bool) {
 	switch {
 	case again && p.search.rate == 0 && !block:
 		p.stop.pause = p.stop.next(v)
-	case again:
+	case again, soon:
 		p.stop.pause = min(pauseFactor*p.stop.pause, maxPause)
 	default:
 		p.stop.since, p.stop.pause = v, pause
@@ -224,7 +229,7 @@ func (p *HiddenRate) when(now time.Time, n int64) (time.Time, bool) {
 		}
 		return p.clock.Time(now, at), true
 	}
-	return p.clock.Time(now, p.nextAt), true
+	return p.clock.Time(now, max(p.nextAt, p.atOnce.next())), true
 }
 
 // Patience returns when another request may go although the probe has no response yet.
@@ -251,7 +256,7 @@ func (p *HiddenRate) Take(now time.Time, n int64) {
 	case p.windowed:
 		p.takeInWindow(v)
 	case p.search.rate > 0:
-		p.nextAt = min(max(p.nextAt, v-maxLateStart), limit.FarFuture) + p.search.gap(n)
+		p.nextAt = min(max(p.nextAt, v-p.search.late()), limit.FarFuture) + p.search.gap(n)
 	}
 	if p.stop.active {
 		p.stop.probeSent = max(v, 1)
@@ -296,7 +301,7 @@ func (p *HiddenRate) Give(now, taken time.Time, n int64) {
 	if p.windowed {
 		p.window.taken = max(p.window.taken-1, 0)
 	} else if at >= p.lastSent {
-		p.nextAt = max(p.nextAt-p.search.gap(n), p.lastSent-maxLateStart)
+		p.nextAt = max(p.nextAt-p.search.gap(n), p.lastSent-p.search.late())
 	}
 	if at == p.stop.probeSent {
 		p.stop.probeSent = 0
@@ -335,6 +340,7 @@ func (p *HiddenRate) Done(now, taken time.Time, n int64, o limit.Outcome) {
 	if o != limit.Success {
 		return
 	}
+	p.atOnce.took(v - at)
 	p.atOnce.succeeded(level)
 	if at < p.stop.rateSince {
 		p.succeededBefore(v)

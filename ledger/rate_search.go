@@ -10,6 +10,9 @@ const (
 
 	settled             = 0.97 // of the lowest rate that was refused: the search ends there
 	frequentAccepted    = 5    // requests or fewer between two refusals are few
+	fewAccepted         = 10   // requests or more between two refusals tell how many come back
+	savedPart           = 0.7  // of a good rate, or less, comes back if it was good due to saved units
+	mostAgain           = 2    // refusals in a row may belong to one before although requests succeeded between
 	mostFrequent        = 6    // refusals in a row with so few between may be due to the rate
 	afterBlock          = 0.5  // of a rate that was blocked remains
 	near                = 1.1  // a refused rate that is so near to a good one ends the search at the good one
@@ -20,7 +23,8 @@ const (
 	successesPerRefusal = 600 // that each refusal delays the next attempt by
 	holdTime            = 5 * minute
 	idleAfter           = 24 * hour
-	maxLateStart        = 50 * int64(time.Millisecond) // by which one that goes late does not delay the next
+	maxLateStart        = 50 * int64(time.Millisecond) // by which a request that goes late does not delay the next
+	lateStartPart       = 8                            // of the time between two requests, and at most such a part of it
 	maxDebt             = 1 << 18                      // an attempt waits for no more successes than these and the price
 )
 
@@ -50,6 +54,7 @@ type rateSearch struct {
 	served int   // successes at this rate
 	since  int64 // start of this rate
 
+	agains   int     // refusals in a row that belong to one before, with few accepted requests between
 	frequent int     // refusals in a row with few accepted requests between
 	began    float64 // the rate at the first of these
 
@@ -63,6 +68,7 @@ type rateSearch struct {
 type refusedRate struct {
 	accepted float64
 	from, to int64
+	began    int64 // when requests succeeded again, after from
 }
 
 func (s *rateSearch) gap(n int64) int64 {
@@ -71,6 +77,10 @@ func (s *rateSearch) gap(n int64) int64 {
 	}
 	return plus(0, float64(n)/s.rate)
 }
+
+// late is by how much a request may go late and not delay the next. The server may refuse
+// requests that come closer to each other than at the rate.
+func (s *rateSearch) late() int64 { return min(maxLateStart, s.gap(1)/lateStartPart) }
 
 // empty notes that nothing is left of the limit.
 func (s *rateSearch) empty(sent int64) {
@@ -94,7 +104,7 @@ func (s *rateSearch) resume(v, recovery int64) {
 		rate := b.accepted / (float64(v-b.from) / float64(second))
 		if rate < s.rate {
 			s.full, s.saves, s.good, s.gain = b.accepted, false, 0, firstGain
-			s.refused = min(s.refused, b.accepted/(float64(b.to-b.from)/float64(second)))
+			s.refused = min(s.refused, b.accepted/(float64(max(b.to-b.began, 1))/float64(second)))
 			s.rate = max(rate, minRate)
 		}
 	}
@@ -107,12 +117,29 @@ func (s *rateSearch) set(v int64, rate float64) {
 	s.served, s.since = 0, v
 }
 
-// again reports whether a refusal belongs to the one before: too few requests were accepted
-// between both to tell a rate. It counts them.
-func (s *rateSearch) again() bool {
+// soon reports whether few requests were accepted since the last refusal.
+func (s *rateSearch) soon() bool {
 	few := min(max(3, s.before.accepted/20), 10)
-	if s.accepted > 0 && (s.accepted >= few || s.before.accepted < few) {
+	return s.accepted < few && s.before.accepted >= few
+}
+
+// again reports whether a refusal belongs to the one before: too few requests were accepted
+// between both to tell a rate. It counts them. If that happens again and again, the rate is
+// too high.
+func (s *rateSearch) again(sent int64) bool {
+	all := (s.before.accepted + s.accepted) / max(float64(sent-s.before.from)/float64(second), 1e-3)
+	switch {
+	case s.accepted == 0:
+	case s.before.accepted >= fewAccepted && s.soon() && s.rate <= s.good*1.01 && all < savedPart*s.good:
+		s.accepted += s.before.accepted
+		s.emptyAt, s.agains = s.before.from, 0
 		return false
+	case !s.soon(), s.agains >= mostAgain:
+		s.agains = 0
+		return false
+	}
+	if s.accepted > 0 {
+		s.agains++
 	}
 	s.before.accepted += s.accepted
 	return true
@@ -135,12 +162,15 @@ func (s *rateSearch) lower(v, sent int64) {
 			high = s.good / settled
 		}
 	}
-	s.before = refusedRate{n, s.emptyAt, sent}
+	s.before = refusedRate{n, s.emptyAt, sent, max(s.resumedAt, s.emptyAt)}
 	if s.rate <= s.firm*1.01 {
 		s.firm = 0 // the limit has become lower
 	}
 	if s.firm > 0 {
 		low, high = max(low, s.firm), max(high, s.firm/settled)
+		if s.trying && s.rate <= near*s.firm {
+			high = s.firm / settled // the firm rate is as near as the search comes
+		}
 	}
 	if s.noise(n) {
 		low, high = s.began, s.began/settled
@@ -245,8 +275,8 @@ func (s *rateSearch) succeeded(v, n int64) {
 // held reports whether the rate was used for a cycle: for the requests of a window, if the
 // limit may be one.
 func (s *rateSearch) held(took int64) bool {
-	if !s.saves && s.full > 0 {
-		return float64(s.served) >= 1.05*s.full+1
+	if took < s.cycle || s.served < 2 || float64(s.served) < s.rate*float64(took)/float64(second)/2 {
+		return false
 	}
-	return took >= s.cycle && s.served >= 2 && float64(s.served) >= s.rate*float64(took)/float64(second)/2
+	return s.saves || s.full == 0 || float64(s.served) >= 1.05*s.full+1
 }

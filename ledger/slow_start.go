@@ -13,7 +13,7 @@ const (
 	slowStartStep = 16
 	// slowStartTime is how long it takes, about, until twice as many may be in flight at a
 	// server that answers slowly: then fewer successes are needed.
-	slowStartTime = second
+	slowStartTime = 2 * second
 	// slowStartTimeout is how long no answer is waited for before twice as many requests may
 	// be in flight.
 	slowStartTimeout = 5 * second

@@ -1,0 +1,57 @@
+package ledger
+
+import (
+	"testing"
+	"time"
+)
+
+// TestABucketOfOneUnitIsNotTakenForALimitInFlight: two requests that are sent together are
+// refused, but not because both are in flight.
+func TestABucketOfOneUnitIsNotTakenForALimitInFlight(t *testing.T) {
+	t.Parallel()
+	for _, rate := range []float64{10, 20, 40} {
+		for _, clients := range []int{2, 8, 64} {
+			s := search{origin: &drip{limit: 1, rate: rate}, clients: clients, latency: .1, count: int(100 * rate)}
+			r := s.do()
+			ideal := 100 * max(1, rate*s.latency/float64(clients))
+			if r.took > 1.6*ideal || r.refused > 30 {
+				t.Errorf("%v a second, %d clients: %.2f × ideal, %d refused", rate, clients, r.took/ideal, r.refused)
+			}
+		}
+	}
+}
+
+// TestRequestsInFlightAtTheFirstRefusalCount: the meter is made by a refusal, when others are
+// in flight.
+func TestRequestsInFlightAtTheFirstRefusalCount(t *testing.T) {
+	t.Parallel()
+	p := NewHiddenRate(History{Accepted: 100, Lasted: 2 * time.Second})
+	sent, now := seconds(10), seconds(10.1)
+	p.Refused(now, Refusal{Sent: sent, Level: 9, Concurrency: true})
+	if p.AtOnce() != 8 {
+		t.Fatalf("%d in flight are allowed", p.AtOnce())
+	}
+	if at, ok := p.When(now, 1); !ok || at.Sub(now) < 99*time.Millisecond || at.Sub(now) > 101*time.Millisecond {
+		t.Errorf("the next goes after %v, %v, while 8 are in flight", at.Sub(now), ok)
+	}
+	if at, _ := p.When(seconds(10.21), 1); at.After(seconds(10.21)) {
+		t.Errorf("the next goes after %v, when these have been answered", at.Sub(seconds(10.21)))
+	}
+}
+
+// TestMoreInFlightAreTriedLessOftenAfterEachRefusal: what a try costs is known.
+func TestMoreInFlightAreTriedLessOftenAfterEachRefusal(t *testing.T) {
+	t.Parallel()
+	a := atOnce{}
+	a.refused(9)
+	tries := 0
+	for range 4000 {
+		if a.succeeded(a.limit); a.limit > 8 {
+			tries++
+			a.refused(9)
+		}
+	}
+	if a.limit != 8 || tries < 2 || tries > 4 {
+		t.Errorf("%d tries, and %d may be in flight", tries, a.limit)
+	}
+}
