@@ -8,7 +8,7 @@ const (
 	longestAnswering = 10 * time.Minute
 	// mostUnavailable is how many times in a row, without a success, a site may be
 	// unavailable before that is an outage.
-	mostUnavailable = 6
+	mostUnavailable = 7
 	// rare is how many successes there are at least between two refusals, once the rate has
 	// been lowered.
 	rare = 5
