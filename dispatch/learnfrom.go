@@ -125,7 +125,7 @@ const unpaid = time.Hour
 
 // hintOf is how long to wait after a refusal, as its lesson says.
 func hintOf(l *learn.Lesson, h http.Header, now time.Time) hint {
-	r := hint{is: !l.Lock, lock: l.Lock, said: !l.RetryAt.IsZero()}
+	r := hint{is: !l.Lock, lock: l.Lock, said: !l.RetryAt.IsZero(), overload: l.Overload}
 	switch {
 	case r.said:
 		r.wait = max(l.RetryAt.Sub(now), 0)

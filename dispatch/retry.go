@@ -75,6 +75,8 @@ func judgeRefusal(p policy.Retry, a attempt, now time.Time, jitter float64) verd
 	v, wait := verdict{refused: true, reason: "refused", why: a.refusal.why}, a.refusal.wait
 	switch {
 	case a.refusal.exact:
+	case !a.refusal.said && a.refusal.overload:
+		wait = overloadPause(p.Max, a.row, 0.5+jitter/2)
 	case !a.refusal.said:
 		// Nobody says for how long: longer each time, so that a site that means it
 		// is left alone.
@@ -88,6 +90,16 @@ func judgeRefusal(p policy.Retry, a attempt, now time.Time, jitter float64) verd
 	}
 	v.again = a.possible && (a.safe || !a.refusal.unsafe) && a.refusals < p.Refusals && !a.refusal.final
 	return v
+}
+
+// overloadPause grows by a half for each overload in a row, up to the longest, so that the end
+// of an overload is noticed soon.
+func overloadPause(longest time.Duration, row int, part float64) time.Duration {
+	d := time.Second
+	for range min(row, 30) {
+		d = min(d*3/2, longest)
+	}
+	return time.Duration(float64(d) * part)
 }
 
 // pause is how long this request alone waits before it is sent again.
@@ -155,14 +167,15 @@ func outcomeOf(status int, err error, v verdict) limit.Outcome {
 // hint is what an answer says of a limit that it was refused for. The zero value
 // is no refusal.
 type hint struct {
-	is     bool
-	lock   bool          // another request is in the way: nothing is learned
-	final  bool          // waiting does not help
-	unsafe bool          // the site may have done what was asked
-	said   bool          // for how long it has to wait
-	exact  bool          // the wait follows from what is known of the limit
-	wait   time.Duration // if that is said
-	why    string        // what said so
+	is       bool
+	lock     bool          // another request is in the way: nothing is learned
+	final    bool          // waiting does not help
+	overload bool          // the site is short of capacity
+	unsafe   bool          // the site may have done what was asked
+	said     bool          // for how long it has to wait
+	exact    bool          // the wait follows from what is known of the limit
+	wait     time.Duration // if that is said
+	why      string        // what said so
 }
 
 // plainHint is what Retry-After alone says.

@@ -17,8 +17,8 @@ import (
 	"github.com/abide-proxy/abide/policy"
 )
 
-// latency is the mean time of an answer.
-const latency = 50 * time.Millisecond
+// usualLatency is the mean time of an answer.
+const usualLatency = 50 * time.Millisecond
 
 // start is when runs begin: not at the beginning of a minute or a second.
 var start = time.Date(2026, time.March, 1, 12, 0, 17, 342_000_000, time.UTC)
@@ -97,7 +97,7 @@ func (r *run) crawl(ask func(client, n int, answered func(status int, why string
 
 // roundTrip is the time of one answer.
 func (r *run) roundTrip() time.Duration {
-	return time.Duration(float64(latency) * (0.9 + 0.2*r.random.Float64()))
+	return time.Duration(float64(r.site.answerTime()) * (0.9 + 0.2*r.random.Float64()))
 }
 
 // send sends a request to the service, which decides after half of the round trip.

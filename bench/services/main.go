@@ -23,11 +23,26 @@ func main() {
 	match := flag.String("run", "", "`pattern` of the names of services")
 	clients := flag.String("clients", "1,8,64", "numbers of clients")
 	alone := flag.Bool("alone", false, "abide only")
+	random := flag.Int("random", 300, "how many random services are crawled, too")
+	each := flag.Bool("each", false, "print each crawl of a random service, and nothing else")
 	flag.Parse()
-	if err := table(*match, *clients, *alone); err != nil {
+	if err := tables(*match, *clients, *alone, *random, *each); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+// tables prints all tables.
+func tables(match, clients string, alone bool, random int, each bool) error {
+	if !each {
+		if err := table(match, clients, alone); err != nil {
+			return err
+		}
+	}
+	if random <= 0 || match != "" {
+		return nil
+	}
+	return randomTable(random, each)
 }
 
 const head = `# Crawls of simulated services, as they document their limits

@@ -119,7 +119,7 @@ const usualAtOnce = 32
 // ideal is the time of clients that know the rules: they wait for the token that may go
 // first, and no longer.
 func (r *run) ideal() time.Duration {
-	s, token := r.site, ""
+	s, token, latency := r.site, "", r.site.answerTime()
 	flying, most := 0, min(r.clients, usualAtOnce)
 	for _, n := range []int{s.atOnce, s.polite} {
 		if n > 0 {

@@ -28,6 +28,7 @@ type service struct {
 	body   string   // of an answer; "": {}
 
 	requests int                         // of a run: about 20 windows
+	latency  time.Duration               // mean time of an answer; 0: usualLatency
 	rules    func(path string) []rule    // of one token, for one path; the first that refuses answers
 	shared   func() []rule               // of all tokens together
 	scope    func(path string) string    // which paths share rules; nil: all
@@ -165,6 +166,14 @@ func (s *site) answer(now time.Time, token, path string, n int) (status int, h h
 		body = "{}"
 	}
 	return http.StatusOK, h, body, done
+}
+
+// answerTime is the mean time of an answer.
+func (s *service) answerTime() time.Duration {
+	if s.latency == 0 {
+		return usualLatency
+	}
+	return s.latency
 }
 
 // path is the path of a request.

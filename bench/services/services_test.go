@@ -109,3 +109,32 @@ func TestAbideIsNotSlowerThanClientsThatRepeat(t *testing.T) {
 		})
 	}
 }
+
+// TestRandomServicesAreCrawledAsFastAsTheyAllow: what holds of the services above is not due
+// to their figures.
+func TestRandomServicesAreCrawledAsFastAsTheyAllow(t *testing.T) {
+	t.Parallel()
+	cells, err := crawlRandom(60, []int{1, 8, 64})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow, often := 0, 0
+	for i := range cells {
+		c := &cells[i]
+		if c.errors > 0 {
+			t.Errorf("%s, %d clients: the clients see %d errors, such as %v", c.name, c.clients, c.errors, c.failed)
+		}
+		if c.ratio > 2 {
+			t.Errorf("%s, %d clients: %.2f × ideal", c.name, c.clients, c.ratio)
+		}
+		if c.ratio > 1.25 {
+			slow++
+		}
+		if c.late > max(1, c.requests/2/500) {
+			often++
+		}
+	}
+	if most := len(cells) / 10; slow > most || often > most {
+		t.Errorf("of %d crawls, %d take more than 1.25 × the ideal time, and %d are refused again and again", len(cells), slow, often)
+	}
+}

@@ -94,12 +94,12 @@ var silentServices = []*service{
 			h.Set("Stripe-Rate-Limited-Reason", "global-concurrency")
 			return 429, `{"error":{"message":"Request rate limit exceeded."}}`
 		},
-		goal: goal{early: 14},
+		goal: goal{early: 8},
 	},
 	{
 		name: "5 in flight, without a word", source: "https://www.crossref.org/documentation/retrieve-metadata/rest-api/", host: "works.test", kind: silent, requests: 4000, atOnce: 5,
 		busy: func(http.Header) (int, string) { return 429, "Too many requests" },
-		goal: goal{ratio: 1.6, early: 14, slower: 1.3},
+		goal: goal{early: 12, slower: 1.15},
 	},
 	{
 		name: "MediaWiki maxlag", source: "https://www.mediawiki.org/wiki/Manual:Maxlag_parameter", host: "en.wikipedia.org", kind: silent, requests: 4000, paths: []string{"/w/api.php"}, polite: 1,

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// randomLengths are the windows of random services: those that services document, and others.
+var randomLengths = []time.Duration{
+	time.Second, 2 * time.Second, 5 * time.Second, 7 * time.Second, 10 * time.Second, 15 * time.Second, 30 * time.Second,
+	45 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, time.Hour,
+}
+
+// randomLimits are the limits of random services.
+var randomLimits = []string{"window", "window of the clock", "rolling window", "bucket", "bucket of one"}
+
+// longest503 is the longest window of a random service that refuses with 503: after longer
+// times without a success, 503 is an outage.
+const longest503 = 5 * time.Minute
+
+// fastestOfOne is the highest rate of a random bucket of one unit, in requests a second.
+// Requests reach a server at times that vary, so a higher rate cannot be used.
+const fastestOfOne = 10
+
+// randomService is the service of a number. It has one limit that it does not announce, and
+// some services say how long a refused request has to wait.
+func randomService(n int) *service {
+	r := rand.New(rand.NewPCG(uint64(n), 15))
+	length := randomLengths[r.IntN(len(randomLengths))]
+	amount := math.Round(math.Exp(r.Float64() * math.Log(300)))
+	s := &service{host: fmt.Sprintf("random%d.test", n), kind: silent, requests: int(min(max(20*amount, 60), 4000))}
+	s.latency = []time.Duration{20, 50, 50, 100, 300}[r.IntN(5)] * time.Millisecond
+	s.source = randomLimits[r.IntN(len(randomLimits))]
+	phase := time.Duration(r.Float64() * float64(length))
+	s.shared = one(func() rule {
+		switch s.source {
+		case "window":
+			return &window{amount: amount, length: length}
+		case "window of the clock":
+			return &window{amount: amount, length: length, aligned: true, phase: phase}
+		case "rolling window":
+			return &rolling{amount: amount, length: length}
+		case "bucket":
+			return &bucket{size: amount, rate: amount / length.Seconds()}
+		}
+		return &bucket{size: 1, rate: min(amount/length.Seconds(), fastestOfOne)}
+	})
+	var says string
+	switch r.IntN(4) {
+	case 0:
+		s.kind, s.refuse, says = named, waiting(429, "{}"), "429 with Retry-After"
+	case 1:
+		says = "429 with retry_after"
+		s.kind, s.refuse = named, func(t *said, _ http.Header) (int, string) {
+			return 429, fmt.Sprintf(`{"error":"slow down","retry_after":%.3f}`, t.wait().Seconds())
+		}
+	case 2:
+		if length <= longest503 {
+			s.refuse, says = refusing(503, "Service Unavailable"), "503"
+			break
+		}
+		fallthrough
+	default:
+		s.refuse, says = refusing(429, ""), "429"
+	}
+	s.name = fmt.Sprintf("%s, %.0f in %v, %s, answers in %v", s.source, amount, length, says, s.latency)
+	return s
+}
+
+// cell is a crawl of a random service.
+type cell struct {
+	*service
+	result
+	clients int
+	ratio   float64 // to the ideal time
+}
+
+// crawlRandom crawls random services with several numbers of clients.
+func crawlRandom(count int, clients []int) ([]cell, error) {
+	var all []cell
+	for i := range count {
+		s := randomService(i)
+		for _, n := range clients {
+			ideal := newRun(s, n, 1).ideal()
+			r, err := newRun(s, n, 1).abide()
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, cell{s, r, n, r.took.Seconds() / ideal.Seconds()})
+		}
+	}
+	return all, nil
+}
+
+const randomHead = `
+## Random services
+
+%d services with one limit that is not announced, of 1 to 300 requests in a time of 1 s to 1 h, each crawled through abide by 1, 8 and 64 clients: the median, the 90th percentile and the worst.
+
+| limit | crawls | × ideal | refused in the first half | refused in the second half | errors |
+| --- | --- | --- | --- | --- | --- |
+`
+
+// randomTable prints the table of random services, and each crawl if all is set.
+func randomTable(count int, all bool) error {
+	cells, err := crawlRandom(count, []int{1, 8, 64})
+	if err != nil {
+		return err
+	}
+	if all {
+		slices.SortFunc(cells, func(a, b cell) int { return cmp.Compare(b.ratio, a.ratio) })
+		for i := range cells {
+			c := &cells[i]
+			fmt.Printf("| %s | %d | %d |%s\n", c.name, c.clients, c.requests, c.cells(c.took.Seconds()/c.ratio))
+		}
+		return nil
+	}
+	fmt.Printf(randomHead, count)
+	for _, limit := range randomLimits {
+		var ratios, early, late []float64
+		errors := 0
+		for i := range cells {
+			if c := &cells[i]; c.source == limit {
+				ratios, early, late = append(ratios, c.ratio), append(early, float64(c.early)), append(late, float64(c.late))
+				errors += c.errors
+			}
+		}
+		fmt.Printf("| %s | %d | %s | %s | %s | %d |\n", limit, len(ratios), quantiles(ratios, "%.2f"), quantiles(early, "%.0f"), quantiles(late, "%.0f"), errors)
+	}
+	return nil
+}
+
+// quantiles are the median, the 90th percentile and the highest of values.
+func quantiles(values []float64, format string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	slices.Sort(values)
+	last := len(values) - 1
+	return fmt.Sprintf(format+", "+format+", "+format, values[last/2], values[last*9/10], values[last])
+}
