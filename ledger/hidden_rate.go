@@ -271,7 +271,7 @@ func (p *HiddenRate) takeInWindow(v int64) {
 		if w.disproved() {
 			p.paced, p.windowed = true, false
 			p.search.set(v, float64(w.accepted)/(float64(w.length)/float64(second)))
-			p.search.cycle, p.search.gain, p.search.full = max(w.length/4, second), lastGain, 0
+			p.search.cycle, p.search.gain, p.search.full = max(w.length/16, second), lastGain, 0
 			p.search.empty(w.start)
 			p.nextAt = v + p.search.gap(1)
 			return

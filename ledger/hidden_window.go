@@ -148,8 +148,8 @@ func (w *hiddenWindow) next(v, flying int64) (at int64, ok bool) {
 		return w.start + w.taken*(w.length/(trialFactor*w.limit)), true
 	}
 	w.recent.expire(v)
-	if flying >= w.limit || w.held == 0 && flying > w.accepted/slowStartWindow {
-		return v, false
+	if flying >= w.limit || flying > w.accepted || w.held == 0 && flying > w.accepted/slowStartWindow {
+		return v, false // the first requests of a window may be the last of the one before
 	}
 	at = w.recent.free(v, w.limit-1-flying)
 	if w.even {

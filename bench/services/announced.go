@@ -151,7 +151,7 @@ var namedServices = []*service{
 		name: "Airtable", source: "https://airtable.com/developers/web/api/rate-limits", host: "bases.test", kind: named, requests: 300,
 		rules:  own(func() rule { return &penalty{rule: &rolling{amount: 5, length: time.Second}, length: 30 * time.Second} }),
 		refuse: waiting(429, `{"errors":[{"error":"RATE_LIMIT_REACHED"}]}`),
-		goal:   goal{ratio: 8, early: 5, slower: 5},
+		goal:   goal{ratio: 4, pooled: 13, early: 5, slower: 4}, // a refusal costs half of the ideal time, and three halves with three tokens
 	},
 	{
 		name: "GitHub content creation", source: "https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api#about-secondary-rate-limits", host: "api.github.com", kind: named, requests: 800, paths: []string{"/repos/me/mine/issues"}, method: "POST",

@@ -3,6 +3,7 @@ package main
 // goal is what abide has to reach at a service. Zero values are the goals of its kind.
 type goal struct {
 	ratio  float64 // time ÷ ideal
+	pooled float64 // the same with several tokens; 0: as usual
 	early  int     // refusals in the first half
 	slower float64 // time ÷ that of urllib3
 	often  int     // refusals in the second half, where there are more than one in 500 requests
@@ -33,6 +34,9 @@ func (s *service) goalOf(tokens int) goal {
 	if tokens > 1 && s.kind != announced {
 		// Each token has a limit of its own, as far as abide knows at first.
 		g.ratio, g.early, g.often = g.ratio*1.5, g.early*tokens+8, max(g.often, 8*tokens)
+	}
+	if tokens > 1 && g.pooled > 0 {
+		g.ratio = g.pooled
 	}
 	return g
 }
