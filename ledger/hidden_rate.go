@@ -54,8 +54,8 @@ const (
 )
 
 // usualLengths are times after a refusal at which a request is likely to succeed, in seconds:
-// a little more than windows usually last, and between them no more than three times as long.
-var usualLengths = [...]int64{1, 4, 13, 31, 61, 130, 310, 610, 910, 1810, 2710, 3610}
+// what windows usually last, or a little more. Each begins before its refusals.
+var usualLengths = [...]int64{1, 5, 13, 31, 61, 121, 301, 601, 901, 1801, 2701, 3601}
 
 // next is the pause after another refusal, in which a single request was sent.
 func (s *stop) next(v int64) int64 {

@@ -34,6 +34,7 @@ var silentServices = []*service{
 	{
 		name: "arXiv", source: "https://info.arxiv.org/help/api/tou.html", host: "preprints.test", kind: silent, requests: 60, paths: []string{"/api/query"},
 		shared: one(func() rule { return &bucket{size: 1, rate: 1. / 3} }), refuse: refusing(503, "Rate exceeded.", "Content-Type", "text/plain"),
+		goal: goal{early: 6},
 	},
 	{
 		name: "MusicBrainz", source: "https://musicbrainz.org/doc/MusicBrainz_API/Rate_Limiting", host: "records.test", kind: silent, requests: 120,
