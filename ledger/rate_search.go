@@ -12,7 +12,7 @@ const (
 	frequentAccepted    = 5    // requests or fewer between two refusals are few
 	fewAccepted         = 10   // requests or more between two refusals tell how many come back
 	savedPart           = 0.7  // of a good rate, or less, comes back if it was good due to saved units
-	mostAgain           = 2    // refusals in a row may belong to one before although requests succeeded between
+	mostRepeated        = 2    // refusals may belong to one before although requests succeeded between
 	mostFrequent        = 6    // refusals in a row with so few between may be due to the rate
 	afterBlock          = 0.5  // of a rate that was blocked remains
 	near                = 1.1  // a refused rate that is so near to a good one ends the search at the good one
@@ -54,7 +54,6 @@ type rateSearch struct {
 	served int   // successes at this rate
 	since  int64 // start of this rate
 
-	agains   int     // refusals in a row that belong to one before, with few accepted requests between
 	frequent int     // refusals in a row with few accepted requests between
 	began    float64 // the rate at the first of these
 
@@ -68,7 +67,8 @@ type rateSearch struct {
 type refusedRate struct {
 	accepted float64
 	from, to int64
-	began    int64 // when requests succeeded again, after from
+	resumed  int64 // when requests succeeded again, after from
+	repeated int   // later refusals that belong to this one, although a request succeeded before each
 }
 
 func (s *rateSearch) gap(n int64) int64 {
@@ -104,7 +104,7 @@ func (s *rateSearch) resume(v, recovery int64) {
 		rate := b.accepted / (float64(v-b.from) / float64(second))
 		if rate < s.rate {
 			s.full, s.saves, s.good, s.gain = b.accepted, false, 0, firstGain
-			s.refused = min(s.refused, b.accepted/(float64(max(b.to-b.began, 1))/float64(second)))
+			s.refused = min(s.refused, b.accepted/(float64(max(b.to-b.resumed, 1))/float64(second)))
 			s.rate = max(rate, minRate)
 		}
 	}
@@ -124,22 +124,22 @@ func (s *rateSearch) soon() bool {
 }
 
 // again reports whether a refusal belongs to the one before: too few requests were accepted
-// between both to tell a rate. It counts them. If that happens again and again, the rate is
-// too high.
+// between both to tell a rate. It counts these. If some were accepted before the third, the
+// rate is too high. It is too high at once if less has come back since the refusal before
+// than at a rate that had held: units had been saved then.
 func (s *rateSearch) again(sent int64) bool {
 	all := (s.before.accepted + s.accepted) / max(float64(sent-s.before.from)/float64(second), 1e-3)
 	switch {
 	case s.accepted == 0:
 	case s.before.accepted >= fewAccepted && s.soon() && s.rate <= s.good*1.01 && all < savedPart*s.good:
 		s.accepted += s.before.accepted
-		s.emptyAt, s.agains = s.before.from, 0
+		s.emptyAt = s.before.from
 		return false
-	case !s.soon(), s.agains >= mostAgain:
-		s.agains = 0
+	case !s.soon(), s.before.repeated >= mostRepeated:
 		return false
 	}
 	if s.accepted > 0 {
-		s.agains++
+		s.before.repeated++
 	}
 	s.before.accepted += s.accepted
 	return true
@@ -162,7 +162,7 @@ func (s *rateSearch) lower(v, sent int64) {
 			high = s.good / settled
 		}
 	}
-	s.before = refusedRate{n, s.emptyAt, sent, max(s.resumedAt, s.emptyAt)}
+	s.before = refusedRate{accepted: n, from: s.emptyAt, to: sent, resumed: max(s.resumedAt, s.emptyAt)}
 	if s.rate <= s.firm*1.01 {
 		s.firm = 0 // the limit has become lower
 	}
