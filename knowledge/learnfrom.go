@@ -108,10 +108,10 @@ func (s *Site) updates(a *Answer, all []routes.Announcement, surprises []ledger.
 		if slices.ContainsFunc(a.Class.Limits, func(l routes.Limit) bool { return l.ID == one.ID }) {
 			took = 1
 		}
-		now, sent := a.At, a.Sent
+		now, sent, named := a.At, a.Sent, a.Lesson.Named
 		list[i] = queue.Update{Limit: l, Apply: func(_ time.Time, m limit.Meter) {
 			if l, ok := m.(*ledger.Ledger); ok {
-				surprises[i] = l.Update(now, ledger.Answer{Sent: sent, Units: took, Limit: one.Limit, Refused: one.Refused, RetryAt: one.RetryAt, Named: a.Lesson.Named})
+				surprises[i] = l.Update(now, ledger.Answer{Sent: sent, Units: took, Limit: one.Limit, Refused: one.Refused, RetryAt: one.RetryAt, Named: named})
 			}
 		}}
 	}

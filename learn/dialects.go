@@ -349,9 +349,12 @@ var dialects = []Dialect{
 		Name: "blocks",
 		Refusals: []Refusal{
 			{Status: []int{403, 429, 503}, Says: blockPages, Block: true, Scope: Site},
+			{Status: []int{403, 429, 503}, Says: blockedAddresses, And: "blocked", Block: true, Scope: Site},
+			{Status: []int{403, 429, 503}, Says: incapsula, And: "Incapsula", Block: true, Scope: Site},
 			{Status: []int{403}, Says: rateWords, Block: true, Scope: Site},
 			{Status: []int{503, 529}, Says: []string{"overloaded_error", "OVERLOADED"}, Overload: true, Scope: Site},
-			{Status: []int{403, 429, 503}, Says: concurrencyWords, Concurrency: true},
+			{Status: []int{403, 429, 503}, Says: concurrencyWords, And: "oncurren", Concurrency: true},
+			{Status: []int{403, 429, 503}, Says: simultaneousWords, And: "simultaneous", Concurrency: true},
 		},
 	},
 	{
@@ -367,22 +370,30 @@ var dialects = []Dialect{
 var slowDown = []string{"<Code>SlowDown</Code>", "<Code>SlowDownRead</Code>", "<Code>SlowDownWrite</Code>"}
 
 // blockPages are phrases of the pages by which sites and their edges block a client: of the
-// SEC, Akamai, Imperva, Google and others.
+// SEC, Akamai, Google and others.
 var blockPages = []string{
-	"Request Rate Threshold Exceeded", "Undeclared Automated Tool", "errors.edgesuite.net", "Incapsula incident ID", "_Incapsula_Resource",
-	"unusual traffic from your computer network", "Your IP has been blocked", "Your IP address has been blocked",
-	"Your IP has been temporarily blocked", "has been temporarily blocked due to",
+	"Request Rate Threshold Exceeded", "Undeclared Automated Tool", "errors.edgesuite.net", "unusual traffic from your computer network",
 }
+
+// blockedAddresses are phrases of such pages about an address, and incapsula those of Imperva.
+var (
+	blockedAddresses = []string{
+		"Your IP has been blocked", "Your IP address has been blocked", "Your IP has been temporarily blocked", "has been temporarily blocked due to",
+	}
+	incapsula = []string{"Incapsula incident ID", "_Incapsula_Resource"}
+)
 
 // rateWords are what a refusal speaks of that is about a rate, and not about a permission.
 var rateWords = []string{
 	"Rate Limit", "Rate limit", "rate limit", "equest rate", "equest Rate", "oo many requests", "oo Many Requests", "ate exceeded", "ate Exceeded",
 }
 
-// concurrencyWords are what a refusal speaks of that is about requests in flight.
-var concurrencyWords = []string{
-	"concurrent requests", "Concurrent requests", "oncurrency limit", "oncurrent request limit", "simultaneous requests", "simultaneous connections",
-}
+// concurrencyWords and simultaneousWords are what a refusal speaks of that is about requests in
+// flight.
+var (
+	concurrencyWords  = []string{"oncurrent requests", "oncurrency limit", "oncurrent request limit"}
+	simultaneousWords = []string{"simultaneous requests", "simultaneous connections"}
+)
 
 // throttlings are the errors by which AWS throttles.
 var throttlings = []string{
