@@ -72,7 +72,7 @@ func (s *lessons) blocked(x *Request) verdict {
 }
 
 // beginVerification makes the attempt one that verifies, if the site may block.
-func (x *Request) beginVerification() {
+func beginVerification(x *Request) {
 	t := &x.progress
 	t.verifying = false
 	if x.subject.Known == nil || x.Caller.HasBody() || !t.verifies && !x.subject.Known.Blocks() {
@@ -83,7 +83,7 @@ func (x *Request) beginVerification() {
 }
 
 // verification is the attempt in place of which a request is sent that succeeded before.
-func (x *Request) verification(r *http.Request) *http.Request {
+func verification(x *Request, r *http.Request) *http.Request {
 	if !x.progress.verifying {
 		return r
 	}

@@ -85,10 +85,10 @@ func (s *Dispatcher) result(x *Request, resp *http.Response, err error) (*http.R
 // when the request came may be closed, or lead where nothing may go any more.
 func (s *Dispatcher) send(x *Request, r *http.Request) (resp *http.Response, err error) {
 	s.beginAttempt(x)
-	x.beginVerification()
+	beginVerification(x)
 	st := s.Current()
 	for {
-		one := x.verification(x.Caller.Attempt(r))
+		one := verification(x, x.Caller.Attempt(r))
 		if err = st.mayForward(x.pointAtBackend(one)); err == nil {
 			resp, err = st.sends.RoundTrip(x.sign(one))
 		}

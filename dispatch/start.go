@@ -127,8 +127,8 @@ func (p *virtualRequest) granted() {
 		p.reason = ""
 	}
 	p.of.beginAttempt(p.x)
-	p.x.beginVerification()
-	one := p.x.verification(p.x.Caller.Attempt(p.r))
+	beginVerification(p.x)
+	one := verification(p.x, p.x.Caller.Attempt(p.r))
 	p.x.pointAtBackend(one)
 	p.site(p.x.sign(one), p.answered)
 }

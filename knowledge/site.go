@@ -161,7 +161,7 @@ func (s *Site) learn(a *Answer) routes.Learned {
 		s.answers.unavailable.failed(a.At)
 	}
 	learned := s.routes.Learn(a.At, a.Class, a.Budget, a.Sent, a.Lesson)
-	s.slow.Store(s.answers.successes < ledger.SlowStartSuccesses && !s.routes.Announces() && !s.routes.Hides())
+	s.slow.Store(s.answers.successes < ledger.SlowStartSuccesses && s.routes.Unknown())
 	return learned
 }
 
@@ -187,15 +187,13 @@ func (s *Site) hidden(a *Answer, together bool) (l routes.Limit, changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id, changed := s.routes.AddHidden(a.Class, s.routes.Silent())
-	if s.common.refused(a.At, a.Sent, a.Budget) || together {
-		changed = s.routes.Unite(id) || changed
-	}
+	united, more := s.routes.Unite(id, s.common.refused(a.At, a.Sent, a.Budget) || together)
 	if s.history == nil {
 		s.history = map[string]ledger.History{}
 	}
-	s.history[id] = s.answers.history(a.At, a.Budget, s.routes.United(id))
+	s.history[id] = s.answers.history(a.At, a.Budget, united)
 	s.slow.Store(false)
-	return routes.Limit{ID: id, Title: routes.HiddenTitle, Kind: routes.Hidden, Site: s.routes.United(id)}, changed
+	return routes.Limit{ID: id, Title: routes.HiddenTitle, Kind: routes.Hidden, Site: united}, changed || more
 }
 
 // successes is how many requests have succeeded.

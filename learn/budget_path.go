@@ -8,12 +8,9 @@ import (
 // maxBudgetPathSegments bounds the segments of a path in Dialect.Apart.
 const maxBudgetPathSegments = 12
 
-// EntitySegment is the position, from 1, of the path segment that distinguishes budgets
+// entitySegment is the position, from 1, of the path segment that distinguishes budgets
 // which the server gives the same name. For /v1/projects/7/jobs it is 3, where each project
 // has a budget of its own. 0: none.
-func EntitySegment(request Request) int { return About(request).EntitySegment }
-
-// entitySegment is EntitySegment for one dialect.
 func (d *Dialect) entitySegment(path string) int {
 	for _, pattern := range d.Apart {
 		if n := matchedSegments(path, pattern); n > 0 {

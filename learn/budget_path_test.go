@@ -30,7 +30,7 @@ func TestWhatTellsBudgetsApartIsASegmentOfThePath(t *testing.T) {
 		{"discord.com", "/api/v10/channels/1/messages/2", own, 5},
 		{"discord.com", "/api/v10/channels/1", own, 4},
 	} {
-		if got := EntitySegment(Request{Method: "GET", Host: c.host, Path: c.path, Dialect: c.own}); got != c.want {
+		if got := About(Request{Method: "GET", Host: c.host, Path: c.path, Dialect: c.own}).EntitySegment; got != c.want {
 			t.Errorf("%s%s: %d, want %d", c.host, c.path, got, c.want)
 		}
 	}
@@ -61,7 +61,7 @@ func TestAPathThatTellsNothingApartIsAnError(t *testing.T) {
 
 func TestAskingWhatTellsBudgetsApartAllocatesNothing(t *testing.T) {
 	r := Request{Method: "GET", Host: "discord.com", Path: "/api/v10/channels/41771983423143937/messages", Dialect: &Dialect{Scope: Site}}
-	if n := testing.AllocsPerRun(100, func() { EntitySegment(r) }); n > 0 {
+	if n := testing.AllocsPerRun(100, func() { About(r) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -71,7 +71,7 @@ func BenchmarkApart(b *testing.B) {
 		r := Request{Method: "GET", Host: host, Path: "/api/v10/channels/41771983423143937/messages"}
 		b.Run(host, func(b *testing.B) {
 			for b.Loop() {
-				EntitySegment(r)
+				About(r)
 			}
 		})
 	}

@@ -41,6 +41,15 @@ type Dialect struct {
 	Limits []KnownLimit
 }
 
+// KnownLimit is a limit that a service documents, and that does not change: so many requests
+// in any time of a length, or so many at once.
+type KnownLimit struct {
+	Requests int64
+	Per      time.Duration
+	AtOnce   int64 // requests in flight; the other numbers are 0 then
+	Scope    Scope // Token or Site
+}
+
 // Header describes a header that the general rules cannot read, or read wrongly.
 type Header struct {
 	Name string // in lower case; a final * matches any rest

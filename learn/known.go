@@ -1,19 +1,8 @@
 package learn
 
-import "time"
-
-// KnownLimit is a limit that a service documents, and that does not change: so many requests
-// in any time of a length, or so many at once.
-type KnownLimit struct {
-	Requests int64
-	Per      time.Duration
-	AtOnce   int64 // requests in flight; the other numbers are 0 then
-	Scope    Scope // Token or Site
-}
-
 // Documented is what the dialects say of a request before it is sent.
 type Documented struct {
-	EntitySegment int          // see EntitySegment
+	EntitySegment int          // the path segment, from 1, that distinguishes budgets of one name; 0: none
 	Limits        []KnownLimit // limits of its service; each call returns the same slice
 }
 

@@ -48,6 +48,16 @@ type refill struct {
 	starts    refillStarts // from which byCount is calculated
 }
 
+// pause is how long to wait after a first refusal that names no time: for one request of a
+// cost, if the limit refills at a known rate.
+func (r *refill) pause(refills bool, cost float64) int64 {
+	rate := max(r.rate, r.byReset)
+	if !refills || rate <= 0 {
+		return second
+	}
+	return max(min(plus(0, cost/rate), maxProbePause*second), second/10)
+}
+
 // usage is the units used recently, by this process and by other clients.
 type usage struct {
 	own, foreign             int64 // in the present window

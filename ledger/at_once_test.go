@@ -28,8 +28,8 @@ func TestRequestsInFlightAtTheFirstRefusalCount(t *testing.T) {
 	p := NewHiddenRate(History{Accepted: 100, Lasted: 2 * time.Second})
 	sent, now := seconds(10), seconds(10.1)
 	p.Refused(now, Refusal{Sent: sent, Level: 9, Concurrency: true})
-	if p.AtOnce() != 8 {
-		t.Fatalf("%d in flight are allowed", p.AtOnce())
+	if p.atOnce.limit != 8 {
+		t.Fatalf("%d in flight are allowed", p.atOnce.limit)
 	}
 	if at, ok := p.When(now, 1); !ok || at.Sub(now) < 99*time.Millisecond || at.Sub(now) > 101*time.Millisecond {
 		t.Errorf("the next goes after %v, %v, while 8 are in flight", at.Sub(now), ok)

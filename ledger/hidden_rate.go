@@ -104,9 +104,6 @@ func (p *HiddenRate) Rate() float64 {
 	return p.search.rate
 }
 
-// AtOnce returns how many requests may be in flight; 0: any number.
-func (p *HiddenRate) AtOnce() int64 { return p.atOnce.limit }
-
 // Refusal is a refusal that a hidden limit explains.
 type Refusal struct {
 	Sent        time.Time

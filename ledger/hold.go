@@ -53,7 +53,7 @@ func (l *Ledger) holdsLast(v int64) int64 {
 	h := &l.phase.hold
 	at := int64(0)
 	if !h.done && l.mayHold(v) {
-		at = l.testAt(v)
+		at = l.phase.testAt(l.window.end())
 	}
 	if at <= v {
 		return 0
@@ -86,11 +86,10 @@ func (l *Ledger) mayHold(v int64) bool {
 		l.phase.usable() && l.phase.opens() && !l.phase.exact && !l.phase.aligned && l.phase.tests < maxTests && l.phase.lost < maxLost
 }
 
-// testAt is when the last unit tells most about the end of the window: at the latest end
+// testAt is when the last unit tells most about the end of a window: at the latest end
 // that is likely and early enough to gain something. It is 0 if the end is known.
-func (l *Ledger) testAt(v int64) int64 {
-	p, w := &l.phase, &l.window
-	end := p.end(w.end())
+func (p *phase) testAt(windowEnd int64) int64 {
+	end := p.end(windowEnd)
 	enough := max((end.high-p.opening.low)/15, 2*p.roundTrip)
 	for _, length := range p.likely() {
 		if at := p.opening.high + length + phaseMargin; at > end.low && end.high-at > enough {
@@ -118,10 +117,10 @@ func (l *Ledger) sendLast(v int64) {
 	if h.since == 0 || h.done || l.spend() >= 2*l.cost.each || !l.mayHold(v) {
 		return
 	}
-	if at := l.testAt(v); at > v {
+	if at := l.phase.testAt(l.window.end()); at > v {
 		return
 	}
 	h.done, h.sent = true, v
 	l.phase.tests++
-	l.startProbe(v)
+	l.probe.start(v)
 }

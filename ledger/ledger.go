@@ -65,6 +65,12 @@ type announced struct {
 	shift     int64 // what is added to the server's times for those of the ledger's clock
 }
 
+// stale reports whether responses have not announced the limit for long.
+func (a *announced) stale(v, period int64) bool { return a.missing > 0 && v-a.at > max(2*period, hour) }
+
+// free reports whether there is no limit, as far as it is known.
+func (a *announced) free(v, period int64) bool { return a.unlimited || a.ever && a.stale(v, period) }
+
 // probe is a single request that goes alone to learn how many units are left.
 type probe struct {
 	active bool
@@ -73,6 +79,9 @@ type probe struct {
 	inRow  int   // probes in a row without an announcement
 	tryAt  int64 // when to probe although nothing is left; 0: the reset is known
 }
+
+// start lets one request go alone.
+func (p *probe) start(v int64) { p.active, p.from, p.sent = true, v, 0 }
 
 // refusals are responses that refused because of this limit.
 type refusals struct {
@@ -129,19 +138,9 @@ func (l *Ledger) advance(v int64) {
 	if l.probe.tryAt > 0 && v >= l.probe.tryAt {
 		l.probe.tryAt = 0
 		l.backoff = min(2*l.backoff, maxProbePause*second)
-		l.startProbe(v)
+		l.probe.start(v)
 	}
 }
-
-// startProbe lets one request go alone.
-func (l *Ledger) startProbe(v int64) { l.probe.active, l.probe.from, l.probe.sent = true, v, 0 }
-
-// stale reports whether responses have not announced the limit for long.
-func (l *Ledger) stale(v int64) bool {
-	return l.announced.missing > 0 && v-l.announced.at > max(2*l.window.period, hour)
-}
-
-func (l *Ledger) free(v int64) bool { return l.announced.unlimited || l.announced.ever && l.stale(v) }
 
 // when is When without the fleet's budget.
 func (l *Ledger) when(now time.Time, n int64) (time.Time, bool) {
@@ -152,11 +151,11 @@ func (l *Ledger) when(now time.Time, n int64) (time.Time, bool) {
 		return now, true
 	case n > maxAmount:
 		return now, false
-	case l.options.Unit == learn.Requests && l.limit > 0 && !l.free(v) && float64(n) > max(l.limit, 1):
+	case l.options.Unit == learn.Requests && l.limit > 0 && !l.announced.free(v, l.window.period) && float64(n) > max(l.limit, 1):
 		return now, false
 	case v < l.refusals.until:
 		return l.clock.Time(now, l.refusals.until), true
-	case l.free(v):
+	case l.announced.free(v, l.window.period):
 		return now, true
 	case l.probe.active:
 		if l.probe.sent > 0 && v-l.probe.sent < probeTimeout {
@@ -323,16 +322,16 @@ func (l *Ledger) Done(now, taken time.Time, n int64, o limit.Outcome) {
 }
 
 // finished counts n units whose requests have a response, whatever the response says.
-func (l *Ledger) finished(v, n int64) {
-	if l.recent.on {
-		l.recent.add(v, n)
+func (a *allowance) finished(v, n int64) {
+	if a.recent.on {
+		a.recent.add(v, n)
 	}
-	if l.flights.maxInFlight > 0 {
-		if l.options.Unit != learn.Requests {
+	if a.flights.maxInFlight > 0 {
+		if a.unit != learn.Requests {
 			n *= 3 // the cost is soon known, and restrains more exactly
 		}
-		if l.flights.maxInFlight += n; l.flights.maxInFlight > 1<<12 || l.limit > 0 && float64(l.flights.maxInFlight) >= l.limit {
-			l.flights.maxInFlight = 0
+		if a.flights.maxInFlight += n; a.flights.maxInFlight > 1<<12 || a.limit > 0 && float64(a.flights.maxInFlight) >= a.limit {
+			a.flights.maxInFlight = 0
 		}
 	}
 }
@@ -363,7 +362,7 @@ func (l *Ledger) Left(now time.Time) int64 {
 	switch {
 	case v < l.refusals.until:
 		return 0
-	case l.free(v):
+	case l.announced.free(v, l.window.period):
 		return maxAmount
 	case l.probe.active:
 		if l.probe.sent > 0 && v-l.probe.sent < probeTimeout {
@@ -400,7 +399,7 @@ func (l *Ledger) Idle(now time.Time) bool {
 		return l.probe.active
 	case v-l.announced.at < entityUnusedKept, !l.options.ShortLived && v-l.announced.at < unusedKept:
 		return false // keep what was learned
-	case l.free(v) || l.probe.active:
+	case l.announced.free(v, l.window.period) || l.probe.active:
 		return true
 	case l.kind < refilling:
 		return l.limit > 0 && l.usage.own == 0 && l.level >= l.limit

@@ -58,7 +58,7 @@ func (l *Ledger) share(now time.Time, v int64) bool {
 		return false
 	}
 	number := int64(0)
-	if l.announced.ever && l.counts && l.reportsToOthers() && l.options.Unit == learn.Requests && l.limit >= 1 && !w.limitGuessed && w.period > 0 && !l.free(v) {
+	if l.announced.ever && l.counts && l.reportsToOthers() && l.options.Unit == learn.Requests && l.limit >= 1 && !w.limitGuessed && w.period > 0 && !l.announced.free(v, l.window.period) {
 		number = s.numbering.present(v, w)
 	}
 	if number == 0 {

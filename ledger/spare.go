@@ -19,7 +19,7 @@ func (l *Ledger) Spare(now time.Time) bool {
 		return true
 	case v-l.announced.at < entityUnusedKept:
 		return false
-	case l.free(v) || l.probe.active || l.options.Unit == learn.Concurrent:
+	case l.announced.free(v, l.window.period) || l.probe.active || l.options.Unit == learn.Concurrent:
 		return true
 	}
 	if l.spend() < l.cost.each {

@@ -46,7 +46,7 @@ func (l *Ledger) Status(now time.Time) Status {
 		if s.Reset.IsZero() {
 			s.Reset = l.clock.Time(now, l.refusals.until)
 		}
-	case l.free(v):
+	case l.announced.free(v, l.window.period):
 	case l.probe.active:
 		s.State = "probing"
 	case l.Left(now) == 0 && (l.options.Unit == learn.Concurrent || l.spend() < l.cost.each):

@@ -139,25 +139,15 @@ func (l *Ledger) refuse(v, sent, own int64, a *Answer, h *announcement) {
 		l.refusals.at = v
 	}
 	if at == 0 {
-		at = v + min(l.pause(refills)<<max(l.refusals.inRow-1, 0), maxProbePause*second)
+		at = v + min(l.refill.pause(refills, l.cost.each)<<max(l.refusals.inRow-1, 0), maxProbePause*second)
 	}
 	l.refusals.until = max(l.refusals.until, at)
 	l.level = min(l.level, 0)
 	l.window.lowestLeft, l.window.lowestLeftAt = 0, v
 	if !l.probe.active || sent >= l.probe.from {
-		l.startProbe(v)
+		l.probe.start(v)
 	}
 	l.probe.tryAt = 0
-}
-
-// pause is how long to wait after a first refusal that names no time: for one unit, if the
-// limit refills at a known rate.
-func (l *Ledger) pause(refills bool) int64 {
-	rate := max(l.refill.rate, l.refill.byReset)
-	if !refills || rate <= 0 {
-		return second
-	}
-	return max(min(plus(0, l.cost.each/rate), maxProbePause*second), second/10)
 }
 
 // surprise handles a refusal while units seemed to be left.

@@ -120,7 +120,7 @@ func (l *Ledger) expire(v int64) {
 		l.beginWindow(v)
 		return
 	}
-	l.startProbe(v)
+	l.probe.start(v)
 }
 
 // beginWindow begins a window that the server has not announced yet.

@@ -79,8 +79,6 @@ func (m *Table) Identity(id string) string {
 	return strings.Join(parts, "/")
 }
 
-// Announces reports whether the site has announced a limit.
-func (m *Table) Announces() bool { return m.announced }
-
-// Hides reports whether a hidden limit of the site is known.
-func (m *Table) Hides() bool { return m.siteWide != nil || len(m.hidden) > 0 }
+// Unknown reports whether the site has announced no limit, and no hidden limit of the site is
+// known.
+func (m *Table) Unknown() bool { return !m.announced && m.siteWide == nil && len(m.hidden) == 0 }

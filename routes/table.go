@@ -12,7 +12,7 @@ import (
 //
 // The usual calls:
 //
-//	class := table.Class("GET", "", "/2/tweets/20/retweeted_by", learn.EntitySegment(request))
+//	class := table.Class("GET", "", "/2/tweets/20/retweeted_by", learn.About(request).EntitySegment)
 //	… ask for a permit by class.Limits, and send …
 //	learned := table.Learn(now, class, budget, sent, &lesson)
 //	… update the ledger of each of learned.Announcements, and for its surprise …

@@ -59,7 +59,7 @@ func (v *visit) ask(budget, text string) Learned {
 }
 
 func (v *visit) apart(path string) int {
-	return learn.EntitySegment(learn.Request{Host: v.host, Path: path})
+	return learn.About(learn.Request{Host: v.host, Path: path}).EntitySegment
 }
 
 // ids are those of a request's class: "GET /path".

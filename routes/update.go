@@ -89,23 +89,18 @@ func (m *Table) AddHidden(c *Class, wide bool) (id string, changed bool) {
 	return r.hidden.id, m.dirty
 }
 
-// Unite makes a hidden limit one of all credentials together. It reports whether that is new.
-func (m *Table) Unite(id string) (changed bool) {
+// Unite makes a hidden limit one of all credentials together, if together is true. It reports
+// whether the limit is one, and whether that is new.
+func (m *Table) Unite(id string, together bool) (united, changed bool) {
 	g := m.groups[id]
-	if g == nil || g.kind != Hidden || g.site {
-		return false
+	if g == nil || g.kind != Hidden || g.site || !together {
+		return g != nil && g.site, false
 	}
 	m.dirty = false
 	g.site = true
 	clear(m.lists.known)
 	m.rebuildAll()
-	return m.dirty
-}
-
-// United reports whether a hidden limit is one of all credentials together.
-func (m *Table) United(id string) bool {
-	g := m.groups[id]
-	return g != nil && g.site
+	return true, m.dirty
 }
 
 // hide puts a route under a hidden limit, and with it the routes that differ only in

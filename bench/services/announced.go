@@ -44,7 +44,7 @@ var announcedServices = []*service{
 		rules: own(func() rule { return &bucket{size: 800, rate: 800. / 60} }), announce: fullBucket("Ratelimit", epochSeconds), refuse: refusing(429, `{"error":"Too Many Requests"}`),
 	},
 	{
-		name: "Anthropic", source: "https://docs.anthropic.com/en/api/rate-limits", host: "api.anthropic.com", kind: announced, requests: 500, paths: []string{"/v1/messages"}, method: "POST",
+		name: "Anthropic", source: "https://docs.anthropic.com/en/api/rate-limits", host: "api.anthropic.com", kind: announced, requests: 500, paths: []string{"POST /v1/messages"},
 		rules: own(func() rule { return &bucket{size: 50, rate: 50. / 60} }),
 		announce: func(s *said, h http.Header) {
 			b := s.rules[0].(*bucket)
@@ -58,7 +58,7 @@ var announcedServices = []*service{
 		},
 	},
 	{
-		name: "OpenAI", source: "https://platform.openai.com/docs/guides/rate-limits", host: "api.openai.com", kind: announced, requests: 500, paths: []string{"/v1/responses"}, method: "POST",
+		name: "OpenAI", source: "https://platform.openai.com/docs/guides/rate-limits", host: "api.openai.com", kind: announced, requests: 500, paths: []string{"POST /v1/responses"},
 		rules: own(func() rule { return &bucket{size: 60, rate: 1} }),
 		announce: func(s *said, h http.Header) {
 			b := s.rules[0].(*bucket)
@@ -98,7 +98,7 @@ var announcedServices = []*service{
 		goal:   goal{ratio: 1.07, slower: 1.07},
 	},
 	{
-		name: "GitHub GraphQL", source: "https://docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the-graphql-api", host: "api.github.com", kind: announced, requests: 500, paths: []string{"/graphql"}, method: "POST",
+		name: "GitHub GraphQL", source: "https://docs.github.com/en/graphql/overview/rate-limits-and-query-limits-for-the-graphql-api", host: "api.github.com", kind: announced, requests: 500, paths: []string{"POST /graphql"},
 		rules: own(func() rule { return &window{amount: 200, length: time.Hour} }), cost: func(n int) float64 { return float64(1 + n*7%15) },
 		announce: triple("X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset", epochSeconds),
 		refuse:   refusing(200, `{"errors":[{"type":"RATE_LIMITED","message":"API rate limit exceeded"}]}`),
@@ -131,7 +131,7 @@ var namedServices = []*service{
 		goal: goal{early: 5},
 	},
 	{
-		name: "Gemini", source: "https://ai.google.dev/gemini-api/docs/rate-limits", host: "generativelanguage.googleapis.com", kind: named, requests: 300, paths: []string{"/v1beta/models/gemini:generateContent"}, method: "POST",
+		name: "Gemini", source: "https://ai.google.dev/gemini-api/docs/rate-limits", host: "generativelanguage.googleapis.com", kind: named, requests: 300, paths: []string{"POST /v1beta/models/gemini:generateContent"},
 		rules: own(func() rule { return &window{amount: 15, length: time.Minute, aligned: true} }),
 		refuse: func(s *said, h http.Header) (int, string) {
 			h.Set("Content-Type", "application/json")
@@ -154,7 +154,7 @@ var namedServices = []*service{
 		goal:   goal{ratio: 4, pooled: 13, early: 5, slower: 4}, // a refusal costs half of the ideal time, and three halves with three tokens
 	},
 	{
-		name: "GitHub content creation", source: "https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api#about-secondary-rate-limits", host: "api.github.com", kind: named, requests: 800, paths: []string{"/repos/me/mine/issues"}, method: "POST",
+		name: "GitHub content creation", source: "https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api#about-secondary-rate-limits", host: "api.github.com", kind: named, requests: 800, paths: []string{"POST /repos/me/mine/issues"},
 		rules:  own(func() rule { return &window{amount: 40, length: time.Minute} }),
 		refuse: waiting(403, `{"message":"You have exceeded a secondary rate limit and have been temporarily blocked from content creation."}`),
 	},

@@ -129,11 +129,8 @@ func (r *run) abide() (result, error) {
 		}
 	}
 	return r.crawl(func(client, n int, answered func(int, string)) {
-		method := r.site.method
-		if method == "" {
-			method = http.MethodGet
-		}
-		q, err := http.NewRequestWithContext(context.Background(), method, "https://"+r.site.host+r.site.path(n), http.NoBody)
+		method, path := r.site.line(n)
+		q, err := http.NewRequestWithContext(context.Background(), method, "https://"+r.site.host+path, http.NoBody)
 		if err != nil {
 			panic(err)
 		}

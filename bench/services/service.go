@@ -23,8 +23,7 @@ type service struct {
 	source string // where its limits are documented
 	host   string
 	kind   kind
-	paths  []string // requested in turn; %d is the number of the request
-	method string   // "": GET
+	paths  []string // requested in turn, with another method than GET before; %d is the number of the request
 	body   string   // of an answer; "": {}
 
 	requests int                         // of a run: about 20 windows
@@ -178,9 +177,19 @@ func (s *service) answerTime() time.Duration {
 
 // path is the path of a request.
 func (s *service) path(n int) string {
+	_, path := s.line(n)
+	return path
+}
+
+// line is the method and the path of a request.
+func (s *service) line(n int) (method, path string) {
 	one := "/items/%d"
 	if len(s.paths) > 0 {
 		one = s.paths[n%len(s.paths)]
 	}
-	return strings.ReplaceAll(one, "%d", strconv.Itoa(n))
+	method, path, other := strings.Cut(one, " ")
+	if !other {
+		method, path = http.MethodGet, one
+	}
+	return method, strings.ReplaceAll(path, "%d", strconv.Itoa(n))
 }

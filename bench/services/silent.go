@@ -120,7 +120,7 @@ var silentServices = []*service{
 		goal: goal{early: 30, slower: 2.1},
 	},
 	{
-		name: "overloaded, 529", source: "https://docs.anthropic.com/en/api/errors", host: "model.test", kind: silent, requests: 20000, method: "POST",
+		name: "overloaded, 529", source: "https://docs.anthropic.com/en/api/errors", host: "model.test", kind: silent, requests: 20000, paths: []string{"POST /items/%d"},
 		overload: between(3*time.Second, 10*time.Second), overdone: func(h http.Header) (int, string) {
 			h.Set("Content-Type", "application/json")
 			return 529, `{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}`
