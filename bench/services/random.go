@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -81,10 +82,10 @@ type cell struct {
 }
 
 // crawlRandom crawls random services with several numbers of clients.
-func crawlRandom(count int, clients []int) ([]cell, error) {
+func crawlRandom(count int, clients []int, service func(n int) *service) ([]cell, error) {
 	var all []cell
 	for i := range count {
-		s := randomService(i)
+		s := service(i)
 		for _, n := range clients {
 			ideal := newRun(s, n, 1).ideal()
 			r, err := newRun(s, n, 1).abide()
@@ -100,7 +101,7 @@ func crawlRandom(count int, clients []int) ([]cell, error) {
 const randomHead = `
 ## Random services
 
-%d services with one limit that is not announced, of 1 to 300 requests in a time of 1 s to 1 h, each crawled through abide by 1, 8 and 64 clients: the median, the 90th percentile and the worst.
+%d services that announce their limit, and as many that do not, each with one limit of 1 to 300 requests in a time of 1 s to 1 h, and each crawled through abide by 1, 8 and 64 clients: the median, the 90th percentile and the worst.
 
 | limit | crawls | × ideal | refused in the first half | refused in the second half | errors |
 | --- | --- | --- | --- | --- | --- |
@@ -108,10 +109,15 @@ const randomHead = `
 
 // randomTable prints the table of random services, and each crawl if all is set.
 func randomTable(count int, all bool) error {
-	cells, err := crawlRandom(count, []int{1, 8, 64})
+	cells, err := crawlRandom(count, []int{1, 8, 64}, randomAnnounced)
 	if err != nil {
 		return err
 	}
+	silent, err := crawlRandom(count, []int{1, 8, 64}, randomService)
+	if err != nil {
+		return err
+	}
+	cells = append(cells, silent...)
 	if all {
 		slices.SortFunc(cells, func(a, b cell) int { return cmp.Compare(b.ratio, a.ratio) })
 		for i := range cells {
@@ -121,18 +127,30 @@ func randomTable(count int, all bool) error {
 		return nil
 	}
 	fmt.Printf(randomHead, count)
-	for _, limit := range randomLimits {
-		var ratios, early, late []float64
-		errors := 0
-		for i := range cells {
-			if c := &cells[i]; c.source == limit {
-				ratios, early, late = append(ratios, c.ratio), append(early, float64(c.early)), append(late, float64(c.late))
-				errors += c.errors
-			}
+	groups := map[string][]cell{}
+	for _, c := range cells {
+		says := "not announced"
+		if c.kind == announced {
+			says = "announced"
 		}
-		fmt.Printf("| %s | %d | %s | %s | %s | %d |\n", limit, len(ratios), quantiles(ratios, "%.2f"), quantiles(early, "%.0f"), quantiles(late, "%.0f"), errors)
+		groups[c.source+", "+says] = append(groups[c.source+", "+says], c)
+	}
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
+		randomRow(name, groups[name])
 	}
 	return nil
+}
+
+// randomRow prints a row of the table of random services.
+func randomRow(name string, cells []cell) {
+	var ratios, early, late []float64
+	errors := 0
+	for i := range cells {
+		c := &cells[i]
+		ratios, early, late = append(ratios, c.ratio), append(early, float64(c.early)), append(late, float64(c.late))
+		errors += c.errors
+	}
+	fmt.Printf("| %s | %d | %s | %s | %s | %d |\n", name, len(ratios), quantiles(ratios, "%.2f"), quantiles(early, "%.0f"), quantiles(late, "%.0f"), errors)
 }
 
 // quantiles are the median, the 90th percentile and the highest of values.

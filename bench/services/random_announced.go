@@ -1,0 +1,61 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// resets are the ways in which random services announce when units come back, at a time
+// that is end.
+var resets = []struct {
+	name string
+	text func(now, end time.Time) string
+}{
+	{"epoch, rounded down", epochSeconds},
+	{"epoch, rounded up", func(_, end time.Time) string { return strconv.FormatInt(end.Add(time.Second-1).Unix(), 10) }},
+	{"epoch in ms", func(_, end time.Time) string { return strconv.FormatInt(end.UnixMilli(), 10) }},
+	{"seconds, rounded down", deltaFloor},
+	{"seconds, rounded up", func(now, end time.Time) string { return seconds(end.Sub(now)) }},
+	{"seconds with decimals", func(now, end time.Time) string { return fmt.Sprintf("%.3f", end.Sub(now).Seconds()) }},
+	{"a date", func(_, end time.Time) string { return end.UTC().Format(time.RFC3339) }},
+}
+
+// randomAnnounced is the service of a number. It announces its limit by three headers, or by
+// two without the limit.
+func randomAnnounced(n int) *service {
+	r := rand.New(rand.NewPCG(uint64(n), 16))
+	length := randomLengths[2+r.IntN(len(randomLengths)-2)]
+	amount := math.Round(math.Exp(math.Log(5) + r.Float64()*math.Log(60)))
+	s := &service{host: fmt.Sprintf("announced%d.test", n), kind: announced, requests: int(min(max(20*amount, 60), 4000))}
+	s.latency = []time.Duration{20, 50, 50, 100, 300}[r.IntN(5)] * time.Millisecond
+	s.source = []string{"window", "window of the clock"}[r.IntN(2)]
+	phase := time.Duration(r.Float64() * float64(length))
+	if r.IntN(2) == 0 {
+		phase = 0
+	}
+	s.rules = own(func() rule {
+		return &window{amount: amount, length: length, aligned: s.source == "window of the clock", phase: phase}
+	})
+	reset, limited, dated, named := resets[r.IntN(len(resets))], r.IntN(4) > 0, r.IntN(4) > 0, r.IntN(2) == 0
+	s.announce = func(t *said, h http.Header) {
+		w := t.rules[0].(*window)
+		if limited {
+			h.Set("X-RateLimit-Limit", strconv.Itoa(int(w.amount)))
+		}
+		if !dated {
+			h.Del("Date")
+		}
+		h.Set("X-RateLimit-Remaining", strconv.Itoa(int(w.left(t.now))))
+		h.Set("X-RateLimit-Reset", reset.text(t.now, w.end()))
+	}
+	s.refuse = refusing(429, "{}")
+	if named {
+		s.refuse = waiting(429, "{}")
+	}
+	s.name = fmt.Sprintf("%s, %.0f in %v, %s, limit %v, Date %v, Retry-After %v, answers in %v", s.source, amount, length, reset.name, limited, dated, named, s.latency)
+	return s
+}
