@@ -102,3 +102,21 @@ func TestARollingWindowOfAnnouncedLengthIsUsedFromTheSecondOn(t *testing.T) {
 		}
 	}
 }
+
+// TestARollingWindowWhoseResetIsThatOfItsOldestIsRecognised: at that time one unit comes back,
+// and another reset follows.
+func TestARollingWindowWhoseResetIsThatOfItsOldestIsRecognised(t *testing.T) {
+	t.Parallel()
+	for _, amount := range []float64{30, 200} {
+		for _, flying := range []int{1, 8, 64} {
+			o := &rolling{limit: amount, window: 15}
+			o.said = func(r *reply) {
+				r.limit, r.left, r.reset = amount, amount-float64(len(o.times)), o.times[0]+o.window
+			}
+			s := run{origin: o, meter: New(Options{}), begin: 100, length: 300, flying: flying, fastest: .045, slowest: .055, random: dice(0)}
+			if r := s.do(); r.refused > 1 || float64(r.served) < 0.9*20*amount {
+				t.Errorf("%v, %d in flight: %d served of %v, %d refused", amount, flying, r.served, 20*amount, r.refused)
+			}
+		}
+	}
+}

@@ -26,6 +26,7 @@ type window struct {
 	partialReturns  int   // times that some units came back within the window
 	returnsOneByOne bool  // units come back gradually
 	serverDelay     int64 // how much later than announced the server's window ends
+	longest         int64 // the longest time from a request until the announced end
 }
 
 // adopt takes the announced end of the window.
@@ -178,9 +179,16 @@ func (a *allowance) updateFixed(r *reading) Surprise {
 	w := &a.window
 	at := a.window.place(&r.announcement)
 	was := w.reset
+	if r.reset > 0 {
+		w.longest = max(w.longest, min(r.reset+r.step-r.sent, maxAhead))
+	}
 	switch {
 	case at == older:
 		a.oldWindow(r)
+		return Surprise{}
+	case at == newer && a.rolls(r):
+		a.becomeSliding(r.now, w.longest)
+		a.level = r.low
 		return Surprise{}
 	case at == newer && was == 0 && !r.probe && w.opened <= r.sent:
 		// This is the window that began by the clock.
@@ -212,6 +220,18 @@ func (a *allowance) updateFixed(r *reading) Surprise {
 		return Surprise{}
 	}
 	return a.sameWindow(r)
+}
+
+// rolls reports whether a response shows a rolling window whose announced end is that of its
+// oldest request: after an end not all units have come back, and another end follows soon.
+func (a *allowance) rolls(r *reading) bool {
+	w := &a.window
+	end := w.reset
+	if end == 0 {
+		end = w.before
+	}
+	whole := r.left+a.cost.each*float64(a.flights.unanswered()+r.own+1) >= a.limit*0.98
+	return end > 0 && r.now >= end && r.known && !whole && !a.shared && w.longest >= 4*(r.step+second/4) && r.reset-end < w.longest/2
 }
 
 // sameWindow takes over an announcement of the present window.

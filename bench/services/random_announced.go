@@ -24,6 +24,23 @@ var resets = []struct {
 	{"a date", func(_, end time.Time) string { return end.UTC().Format(time.RFC3339) }},
 }
 
+// leftOf is how many units are left of a rule, and when they have all come back; of a rolling
+// window, when the next comes back.
+func leftOf(r rule, now time.Time) (left int, back time.Time) {
+	switch r := r.(type) {
+	case *rolling:
+		if r.expire(now); len(r.times) == 0 {
+			return int(r.amount), now
+		}
+		return int(r.amount) - len(r.times), r.times[0].Add(r.length)
+	case *bucket:
+		return int(r.level + 1e-9), r.full(now)
+	case *window:
+		return int(r.left(now)), r.end()
+	}
+	panic("no such rule")
+}
+
 // randomAnnounced is the service of a number. It announces its limit by three headers, or by
 // two without the limit.
 func randomAnnounced(n int) *service {
@@ -32,25 +49,31 @@ func randomAnnounced(n int) *service {
 	amount := math.Round(math.Exp(math.Log(5) + r.Float64()*math.Log(60)))
 	s := &service{host: fmt.Sprintf("announced%d.test", n), kind: announced, requests: int(min(max(20*amount, 60), 4000))}
 	s.latency = []time.Duration{20, 50, 50, 100, 300}[r.IntN(5)] * time.Millisecond
-	s.source = []string{"window", "window of the clock"}[r.IntN(2)]
+	s.source = []string{"window", "window of the clock", "rolling window", "bucket"}[r.IntN(4)]
 	phase := time.Duration(r.Float64() * float64(length))
 	if r.IntN(2) == 0 {
 		phase = 0
 	}
 	s.rules = own(func() rule {
+		switch s.source {
+		case "rolling window":
+			return &rolling{amount: amount, length: length}
+		case "bucket":
+			return &bucket{size: amount, rate: amount / length.Seconds()}
+		}
 		return &window{amount: amount, length: length, aligned: s.source == "window of the clock", phase: phase}
 	})
 	reset, limited, dated, named := resets[r.IntN(len(resets))], r.IntN(4) > 0, r.IntN(4) > 0, r.IntN(2) == 0
 	s.announce = func(t *said, h http.Header) {
-		w := t.rules[0].(*window)
 		if limited {
-			h.Set("X-RateLimit-Limit", strconv.Itoa(int(w.amount)))
+			h.Set("X-RateLimit-Limit", strconv.Itoa(int(amount)))
 		}
 		if !dated {
 			h.Del("Date")
 		}
-		h.Set("X-RateLimit-Remaining", strconv.Itoa(int(w.left(t.now))))
-		h.Set("X-RateLimit-Reset", reset.text(t.now, w.end()))
+		left, back := leftOf(t.rules[0], t.now)
+		h.Set("X-RateLimit-Remaining", strconv.Itoa(left))
+		h.Set("X-RateLimit-Reset", reset.text(t.now, back))
 	}
 	s.refuse = refusing(429, "{}")
 	if named {
