@@ -19,7 +19,7 @@ type Site struct {
 	external func(site string, at queue.Scope, m limit.Meter) limit.Meter // makes the external meters of its limits; nil: nothing is saved or shared
 	since    uint64                                                       // versions begin after it: the queue knows those of an evicted site
 
-	// slow is true while few requests have succeeded and no limit is known. It is read for
+	// slow is true while few requests have succeeded and no limit is announced. It is read for
 	// each request, without the lock.
 	slow   atomic.Bool
 	flying atomic.Int64 // requests in flight
@@ -161,7 +161,7 @@ func (s *Site) learn(a *Answer) routes.Learned {
 		s.answers.unavailable.failed(a.At)
 	}
 	learned := s.routes.Learn(a.At, a.Class, a.Budget, a.Sent, a.Lesson)
-	s.slow.Store(s.answers.successes < ledger.SlowStartSuccesses && s.routes.Unknown())
+	s.slow.Store(s.answers.successes < ledger.SlowStartSuccesses && !s.routes.Announces())
 	return learned
 }
 
@@ -192,7 +192,6 @@ func (s *Site) hidden(a *Answer, together bool) (l routes.Limit, changed bool) {
 		s.history = map[string]ledger.History{}
 	}
 	s.history[id] = s.answers.history(a.At, a.Budget, united)
-	s.slow.Store(false)
 	return routes.Limit{ID: id, Title: routes.HiddenTitle, Kind: routes.Hidden, Site: united}, changed || more
 }
 

@@ -79,6 +79,5 @@ func (m *Table) Identity(id string) string {
 	return strings.Join(parts, "/")
 }
 
-// Unknown reports whether the site has announced no limit, and no hidden limit of the site is
-// known.
-func (m *Table) Unknown() bool { return !m.announced && m.siteWide == nil && len(m.hidden) == 0 }
+// Announces reports whether the site has announced a limit.
+func (m *Table) Announces() bool { return m.announced }

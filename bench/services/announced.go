@@ -128,7 +128,7 @@ var namedServices = []*service{
 	{
 		name: "Spotify", source: "https://developer.spotify.com/documentation/web-api/concepts/rate-limits", host: "api.spotify.com", kind: named, requests: 1200, paths: []string{"/v1/tracks/%d"},
 		shared: one(func() rule { return &rolling{amount: 60, length: 30 * time.Second} }), refuse: waiting(429, `{"error":{"status":429,"message":"API rate limit exceeded"}}`),
-		goal: goal{early: 5},
+		goal: goal{early: 5, pooled: 2.1}, // one limit of all tokens is taken for one of each
 	},
 	{
 		name: "Gemini", source: "https://ai.google.dev/gemini-api/docs/rate-limits", host: "generativelanguage.googleapis.com", kind: named, requests: 300, paths: []string{"POST /v1beta/models/gemini:generateContent"},

@@ -35,6 +35,9 @@ func (s *service) goalOf(tokens int) goal {
 		// Each token has a limit of its own, as far as abide knows at first.
 		g.ratio, g.early, g.often = g.ratio*1.5, g.early*tokens+8, max(g.often, 8*tokens)
 	}
+	if tokens > 1 && s.atOnce > 0 {
+		g.early = 100 // a number in flight of all tokens is taken for one of each at first
+	}
 	if tokens > 1 && g.pooled > 0 {
 		g.ratio = g.pooled
 	}

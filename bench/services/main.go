@@ -47,7 +47,7 @@ func tables(match, clients string, alone bool, random int, each bool) error {
 
 const head = `# Crawls of simulated services, as they document their limits
 
-One run of ` + "`make simulate`" + `, in virtual time. Each service is crawled without any configuration, by 1, 8 and 64 clients, and by 8 clients with 3 tokens.
+One run of ` + "`make simulate`" + `, in virtual time. Each service is crawled without any configuration, by 1, 8 and 64 clients, and by 8 and 64 clients with 3 tokens.
 Beside abide: clients that repeat as urllib3's Retry does (10 attempts, backoff factor 1), and Scrapy's AutoThrottle with its defaults.
 
 - **× ideal**: the time of the crawl, divided by that of clients that know the limit. Where there are errors, requests were given up, so that the time is not that of the whole crawl.
@@ -82,8 +82,10 @@ func table(match, clients string, alone bool) error {
 				return err
 			}
 		}
-		if err := row(s, 8, 3, alone); err != nil {
-			return err
+		for _, n := range []int{8, 64} {
+			if err := row(s, n, 3, alone); err != nil {
+				return err
+			}
 		}
 	}
 	fmt.Print("\nSources:\n\n")

@@ -7,7 +7,7 @@ import (
 )
 
 // crawls are the crawls of each service: clients and tokens.
-var crawls = []struct{ clients, tokens int }{{1, 1}, {8, 1}, {64, 1}, {8, 3}}
+var crawls = []struct{ clients, tokens int }{{1, 1}, {8, 1}, {64, 1}, {8, 3}, {64, 3}}
 
 // crawled are the crawls that were done, by service, clients and tokens: several tests look
 // at one.
