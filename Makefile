@@ -93,7 +93,7 @@ fleet: toolchain
 hosts: toolchain
 	go run ./bench/hosts
 
-# Crawls of simulated services, in fake time: two tables, each beside two usual ways.
+# Crawls of simulated services, in fake time: two files of tables, each beside two usual ways.
 .PHONY: simulate
 simulate: toolchain
 	ABIDE_SIM_WHOLE=1 ABIDE_SIM_TABLE=$(CURDIR)/bench/SIMULATED.md go test ./proxy -run WhatServersAnnounce -count=1 -timeout 60m
