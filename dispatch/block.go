@@ -43,7 +43,8 @@ func (s *lessons) verify(x *Request, r *http.Request, resp *http.Response, v ver
 	case status != http.StatusForbidden:
 		return v
 	}
-	switch known.Forbidden(x.answered, x.Target.HostPort()) {
+	page := knowledge.Page{Type: resp.Header.Get("Content-Type"), Server: resp.Header.Get("Server"), Length: resp.ContentLength}
+	switch known.Forbidden(x.answered, x.Target.HostPort(), page) {
 	case knowledge.Verify:
 		t.verifies = true
 		return verdict{again: true, reason: "verified"}

@@ -1,6 +1,9 @@
 package knowledge
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 const (
 	// usual is how many requests have to succeed before a refusal of everything is unusual.
@@ -37,6 +40,23 @@ type block struct {
 	trust     time.Time // until then 403 is the site's own answer
 	streak    int       // answers 403 without a success
 	longest   int       // streak that is verified again
+	page      Page      // of the answer that is verified
+	trusted   []Page    // of answers that were the site's own
+}
+
+// Page is how an answer 403 looks: pages by which a site blocks look different from its own.
+type Page struct {
+	Type, Server string // Content-Type and Server
+	Length       int64
+}
+
+// mostPages is how many pages a site may have that look different. If it has more, they do
+// not tell anything.
+const mostPages = 8
+
+// trusts reports whether an answer is the site's own, as far as it looks like others were.
+func (b *block) trusts(page Page) bool {
+	return len(b.trusted) >= mostPages || slices.Contains(b.trusted, page)
 }
 
 // succeeded counts a success.
@@ -46,7 +66,7 @@ func (b *block) succeeded() {
 }
 
 // forbidden takes an answer 403 to a request of a host.
-func (b *block) forbidden(now time.Time, host string) Access {
+func (b *block) forbidden(now time.Time, host string, page Page) Access {
 	b.streak++
 	switch {
 	case b.blocked:
@@ -55,16 +75,22 @@ func (b *block) forbidden(now time.Time, host string) Access {
 		return Forbidden
 	case !b.verifying.IsZero() && now.Sub(b.verifying) < longestVerification:
 		return Verifying
-	case now.Before(b.trust) && b.streak <= b.longest:
+	case now.Before(b.trust) && b.streak <= b.longest && b.trusts(page):
 		return Forbidden
 	}
-	b.verifying = now
+	b.verifying, b.page = now, page
 	return Verify
 }
 
-// verified ends a verification.
+// verified ends a verification. That a block is over says nothing of what looks like it.
 func (b *block) verified(now time.Time, blocked bool) {
-	if !blocked {
+	switch {
+	case blocked:
+		b.trust, b.trusted = time.Time{}, nil
+	case !b.blocked:
+		if !b.trusts(b.page) {
+			b.trusted = append(b.trusted, b.page)
+		}
 		b.longest = max(firstStreak, min(2*b.longest, 1<<10))
 		b.trust, b.streak = now.Add(trusted), 0
 	}
@@ -73,10 +99,10 @@ func (b *block) verified(now time.Time, blocked bool) {
 
 // Forbidden takes an answer 403 to a request of a host, of which no header and no text says
 // more, and tells what it means.
-func (s *Site) Forbidden(now time.Time, host string) Access {
+func (s *Site) Forbidden(now time.Time, host string, page Page) Access {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.block.forbidden(now, host)
+	return s.block.forbidden(now, host, page)
 }
 
 // Verified says whether the site refuses a request that succeeded before.
