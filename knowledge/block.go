@@ -11,7 +11,7 @@ const (
 	// trusted is how long an answer 403 is the site's own after that was verified.
 	trusted = 10 * time.Minute
 	// firstStreak is how many answers 403 in a row, without a success, are verified again.
-	firstStreak = 5
+	firstStreak = 3
 	// longestVerification is how long one request verifies whether the site blocks.
 	longestVerification = 30 * time.Second
 	// knownKept is for how many successes a request that has succeeded is kept.

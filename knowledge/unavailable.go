@@ -15,9 +15,14 @@ const (
 	// mostFrequent is how many refusals in a row may have fewer between them. After that
 	// they are failures, which come whatever the rate is.
 	mostFrequent = 6
-	// failing is how long answers are taken for failures after that, and failureKept after
-	// another failure.
+	// manyRefusals is how many refusals, each after a success, are enough to tell failures that
+	// come at any rate from a limit: if there are fewer than mostServed successes for each.
+	manyRefusals = 12
+	mostServed   = 40
+	// failing is how long answers are taken for failures after that, and four times as long
+	// with each time. failureKept is how long they are after another failure.
 	failing     = 10 * time.Minute
+	mostFailing = 24 * time.Hour
 	failureKept = 30 * time.Second
 )
 
@@ -28,6 +33,9 @@ type unavailable struct {
 	at        time.Time // the last of these
 	successes int       // since then
 	frequent  int       // refusals in a row with few successes between
+	refusals  int       // since they are no failures, each after a success
+	served    int       // successes between these
+	fails     uint      // how often refusals turned out to be failures
 	failsTo   time.Time // until then the answers are failures
 }
 
@@ -59,12 +67,21 @@ func (u *unavailable) refuses(now, sent, latest time.Time) (refuses, again bool)
 		case u.successes > 0:
 			u.frequent++
 		}
+		if u.successes > 0 {
+			u.refusals++
+			u.served += u.successes
+		}
 		u.inRow++
 		u.at, u.successes = now, 0
 	}
-	if u.frequent > mostFrequent {
-		u.frequent, u.failsTo = 0, now.Add(failing)
+	if u.frequent > mostFrequent || u.refusals >= manyRefusals && u.served < mostServed*u.refusals {
+		u.frequent, u.refusals, u.served = 0, 0, 0
+		u.failsTo = now.Add(min(failing<<(2*min(u.fails, 8)), mostFailing))
+		u.fails++
 		return false, true
+	}
+	if u.refusals >= 2*manyRefusals {
+		u.refusals, u.served = u.refusals/2, u.served/2
 	}
 	return u.inRow <= mostUnavailable, false
 }

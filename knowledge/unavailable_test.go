@@ -62,10 +62,10 @@ func TestRequestsSentTogetherAreRefusedOnce(t *testing.T) {
 // these were delayed.
 func TestFailuresThatComeAtAnyRateAreNoRefusals(t *testing.T) {
 	t.Parallel()
-	for _, successes := range []int{2, rare} {
+	for _, successes := range []int{2, rare, mostServed - 1, mostServed} {
 		var u unavailable
 		now, told := noon, 0
-		for range 3 * mostFrequent {
+		for range 2 * manyRefusals {
 			for range successes {
 				now = now.Add(time.Second)
 				u.succeeded(now)
@@ -76,7 +76,7 @@ func TestFailuresThatComeAtAnyRateAreNoRefusals(t *testing.T) {
 			}
 			now = now.Add(time.Second)
 		}
-		if fails := successes < rare; (told > 0) != fails || told > 1 {
+		if fails := successes < mostServed; (told > 0) != fails || told > 1 {
 			t.Errorf("%d successes between: told %d times that they are failures", successes, told)
 		}
 	}
