@@ -43,7 +43,7 @@ func (s *lessons) verify(x *Request, r *http.Request, resp *http.Response, v ver
 	case status != http.StatusForbidden:
 		return v
 	}
-	page := knowledge.Page{Type: resp.Header.Get("Content-Type"), Server: resp.Header.Get("Server"), Length: resp.ContentLength}
+	page := knowledge.NewPage(resp.Header.Get("Content-Type"), resp.Header.Get("Server"), resp.ContentLength)
 	switch known.Forbidden(x.answered, x.Target.HostPort(), page) {
 	case knowledge.Verify:
 		t.verifies = true

@@ -41,7 +41,7 @@ type block struct {
 	streak    int       // answers 403 without a success
 	longest   int       // streak that is verified again
 	page      Page      // of the answer that is verified
-	trusted   []Page    // of answers that were the site's own
+	own       []Page    // of answers that were the site's own
 }
 
 // Page is how an answer 403 looks: pages by which a site blocks look different from its own.
@@ -50,13 +50,22 @@ type Page struct {
 	Length       int64
 }
 
+// longestName bounds what is kept of a header.
+const longestName = 64
+
+// NewPage returns how an answer looks that has these headers and a body of a length, -1 if
+// that is not announced.
+func NewPage(contentType, server string, length int64) Page {
+	return Page{contentType[:min(len(contentType), longestName)], server[:min(len(server), longestName)], length}
+}
+
 // mostPages is how many pages a site may have that look different. If it has more, they do
 // not tell anything.
 const mostPages = 8
 
 // trusts reports whether an answer is the site's own, as far as it looks like others were.
 func (b *block) trusts(page Page) bool {
-	return len(b.trusted) >= mostPages || slices.Contains(b.trusted, page)
+	return len(b.own) >= mostPages || slices.Contains(b.own, page)
 }
 
 // succeeded counts a success.
@@ -86,10 +95,10 @@ func (b *block) forbidden(now time.Time, host string, page Page) Access {
 func (b *block) verified(now time.Time, blocked bool) {
 	switch {
 	case blocked:
-		b.trust, b.trusted = time.Time{}, nil
+		b.trust, b.own = time.Time{}, nil
 	case !b.blocked:
 		if !b.trusts(b.page) {
-			b.trusted = append(b.trusted, b.page)
+			b.own = append(b.own, b.page)
 		}
 		b.longest = max(firstStreak, min(2*b.longest, 1<<10))
 		b.trust, b.streak = now.Add(trusted), 0
