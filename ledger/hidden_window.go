@@ -43,6 +43,10 @@ const shorten = 0.93
 // slowStartWindow is how many requests of the first windows allow one more in flight.
 const slowStartWindow = 8
 
+// windowsToTry is how many windows in a row are used up before another trial, and four times as
+// many after each that was refused.
+const windowsToTry = 3
+
 // trialFactor is how many times the limit is sent in a trial.
 const trialFactor = 3
 
@@ -112,7 +116,7 @@ func (w *hiddenWindow) roll(v int64) (first bool) {
 	if first {
 		w.held++
 	}
-	if w.held >= 1 && (w.trial == untried || w.trial == tried && w.since > uint64(successesToAttempt)<<w.fails) {
+	if w.held >= 1 && (w.trial == untried || w.trial == tried && w.mayTryAgain()) {
 		w.trial = trying
 	}
 	w.before, w.start, w.taken, w.accepted = w.start, v, 0, 0
@@ -121,6 +125,13 @@ func (w *hiddenWindow) roll(v int64) (first bool) {
 		w.recent.begin(w.length)
 	}
 	return first
+}
+
+// mayTryAgain reports whether so many requests or windows have passed since the last trial that
+// another is worth its refusal. Several limits together may have shown a window that is not
+// there, and few requests a window take long to be many.
+func (w *hiddenWindow) mayTryAgain() bool {
+	return w.since > uint64(successesToAttempt)<<w.fails || w.held >= windowsToTry<<(2*w.fails)
 }
 
 // disproved reports whether a whole window has passed in which more than the limit was
