@@ -203,3 +203,31 @@ func TestARefusedAttemptCostsLittle(t *testing.T) {
 		}
 	}
 }
+
+// TestAStallBeforeTheFirstRefusalCostsLittle: our own machine stood still for 16 s, so a first
+// rate of 1 to 5 a second is seen where 10 are allowed.
+func TestAStallBeforeTheFirstRefusalCostsLittle(t *testing.T) {
+	t.Parallel()
+	for name, make := range map[string]func() origin{
+		"a bucket":              func() origin { return &drip{limit: 20, rate: 10} },
+		"a bucket of one":       func() origin { return &drip{limit: 1, rate: 10} },
+		"a window of 1 s":       func() origin { return &fixedOrigin{limit: 10, window: 1, aligned: true} },
+		"a window of 10 s":      func() origin { return &fixedOrigin{limit: 100, window: 10} },
+		"a rolling window":      func() origin { return &rolling{limit: 20, window: 2} },
+		"a long rolling window": func() origin { return &rolling{limit: 100, window: 10} },
+	} {
+		for _, accepted := range []int64{20, 80} {
+			p := NewHiddenRate(History{Accepted: accepted, Lasted: 16 * time.Second})
+			p.Refused(seconds(0), Refusal{Sent: seconds(0)})
+			s := run{origin: hush{make()}, meter: p, flying: 8, fastest: .045, slowest: .055, length: 110, random: dice(3)}
+			s.hear = func(now, sent time.Time, r reply) {
+				if r.refused {
+					p.Refused(now, Refusal{Sent: sent})
+				}
+			}
+			if r := s.do(); r.served < 600 || r.refused > 20 {
+				t.Errorf("%s, %d accepted: %d of 1,100 in 110 s, %d refused", name, accepted, r.served, r.refused)
+			}
+		}
+	}
+}
