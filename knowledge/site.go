@@ -96,8 +96,8 @@ func (s *Site) fresh() bool {
 	return s.routes.Fresh()
 }
 
-// SlowStarts tells whether few requests may be in flight: the site announces no limits, has
-// refused nothing, and has answered few requests.
+// SlowStarts tells whether few requests may be in flight: the site announces no limits, and has
+// answered few requests. A refusal does not end that: other tokens would go all at once.
 func (s *Site) SlowStarts() bool { return s.slow.Load() }
 
 // SlowStart is the limit of requests in flight while SlowStarts is true.
@@ -187,12 +187,12 @@ func (s *Site) hidden(a *Answer, together bool) (l routes.Limit, changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	id, changed := s.routes.AddHidden(a.Class, s.routes.Silent())
-	united, more := s.routes.Unite(id, s.common.refused(a.At, a.Sent, a.Budget) || together)
+	united, joined := s.routes.Unite(id, s.common.refused(a.At, a.Sent, a.Budget) || together)
 	if s.history == nil {
 		s.history = map[string]ledger.History{}
 	}
 	s.history[id] = s.answers.history(a.At, a.Budget, united)
-	return routes.Limit{ID: id, Title: routes.HiddenTitle, Kind: routes.Hidden, Site: united}, changed || more
+	return routes.Limit{ID: id, Title: routes.HiddenTitle, Kind: routes.Hidden, Site: united}, changed || joined
 }
 
 // successes is how many requests have succeeded.

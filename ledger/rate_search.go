@@ -124,9 +124,9 @@ func (s *rateSearch) soon() bool {
 }
 
 // again reports whether a refusal belongs to the one before: too few requests were accepted
-// between both to tell a rate. It counts these. If some were accepted before the third, the
-// rate is too high. It is too high at once if less has come back since the refusal before
-// than at a rate that had held: units had been saved then.
+// between both to tell a rate. These are counted. At the third such refusal before which some
+// were accepted, the rate is too high. The rate is too high at once if much less was accepted,
+// over all that time, than at a rate that had held: that rate used units saved before.
 func (s *rateSearch) again(sent int64) bool {
 	all := (s.before.accepted + s.accepted) / max(float64(sent-s.before.from)/float64(second), 1e-3)
 	switch {

@@ -22,7 +22,7 @@ const (
 )
 
 // SlowStart is a meter of requests in flight at a server that announces no limits and has
-// refused nothing so far. It starts with one, and allows more as requests succeed. It is not
+// answered few requests. It starts with one, and allows more as requests succeed. It is not
 // safe for concurrent use.
 type SlowStart struct {
 	clock     limit.Clock

@@ -17,8 +17,30 @@ var randomLengths = []time.Duration{
 	45 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, time.Hour,
 }
 
-// randomLimits are the limits of random services.
+// randomLatencies are the mean times of answers of random services.
+var randomLatencies = []time.Duration{20 * time.Millisecond, 50 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond, 300 * time.Millisecond}
+
+// randomLimits are the limits of random services. Those that announce have the first four.
 var randomLimits = []string{"window", "window of the clock", "rolling window", "bucket", "bucket of one"}
+
+// newRule is a limit with one of the names of randomLimits.
+func newRule(name string, amount float64, length, phase time.Duration) rule {
+	switch name {
+	case "window":
+		return &window{amount: amount, length: length}
+	case "window of the clock":
+		return &window{amount: amount, length: length, aligned: true, phase: phase}
+	case "rolling window":
+		return &rolling{amount: amount, length: length}
+	case "bucket":
+		return &bucket{size: amount, rate: amount / length.Seconds()}
+	}
+	return &bucket{size: 1, rate: min(amount/length.Seconds(), fastestOfOne)}
+}
+
+// requestsOf is how many requests a crawl of a limit has: of 20 windows, but neither very few
+// nor very many.
+func requestsOf(amount float64) int { return int(min(max(20*amount, 60), 4000)) }
 
 // longest503 is the longest window of a random service that refuses with 503: after longer
 // times without a success, 503 is an outage.
@@ -34,23 +56,11 @@ func randomService(n int) *service {
 	r := rand.New(rand.NewPCG(uint64(n), 15))
 	length := randomLengths[r.IntN(len(randomLengths))]
 	amount := math.Round(math.Exp(r.Float64() * math.Log(300)))
-	s := &service{host: fmt.Sprintf("random%d.test", n), kind: silent, requests: int(min(max(20*amount, 60), 4000))}
-	s.latency = []time.Duration{20, 50, 50, 100, 300}[r.IntN(5)] * time.Millisecond
+	s := &service{host: fmt.Sprintf("random%d.test", n), kind: silent, requests: requestsOf(amount)}
+	s.latency = randomLatencies[r.IntN(len(randomLatencies))]
 	s.source = randomLimits[r.IntN(len(randomLimits))]
 	phase := time.Duration(r.Float64() * float64(length))
-	s.shared = one(func() rule {
-		switch s.source {
-		case "window":
-			return &window{amount: amount, length: length}
-		case "window of the clock":
-			return &window{amount: amount, length: length, aligned: true, phase: phase}
-		case "rolling window":
-			return &rolling{amount: amount, length: length}
-		case "bucket":
-			return &bucket{size: amount, rate: amount / length.Seconds()}
-		}
-		return &bucket{size: 1, rate: min(amount/length.Seconds(), fastestOfOne)}
-	})
+	s.shared = one(func() rule { return newRule(s.source, amount, length, phase) })
 	var says string
 	switch r.IntN(4) {
 	case 0:

@@ -47,22 +47,14 @@ func randomAnnounced(n int) *service {
 	r := rand.New(rand.NewPCG(uint64(n), 16))
 	length := randomLengths[2+r.IntN(len(randomLengths)-2)]
 	amount := math.Round(math.Exp(math.Log(5) + r.Float64()*math.Log(60)))
-	s := &service{host: fmt.Sprintf("announced%d.test", n), kind: announced, requests: int(min(max(20*amount, 60), 4000))}
-	s.latency = []time.Duration{20, 50, 50, 100, 300}[r.IntN(5)] * time.Millisecond
-	s.source = []string{"window", "window of the clock", "rolling window", "bucket"}[r.IntN(4)]
+	s := &service{host: fmt.Sprintf("announced%d.test", n), kind: announced, requests: requestsOf(amount)}
+	s.latency = randomLatencies[r.IntN(len(randomLatencies))]
+	s.source = randomLimits[r.IntN(4)]
 	phase := time.Duration(r.Float64() * float64(length))
 	if r.IntN(2) == 0 {
 		phase = 0
 	}
-	s.rules = own(func() rule {
-		switch s.source {
-		case "rolling window":
-			return &rolling{amount: amount, length: length}
-		case "bucket":
-			return &bucket{size: amount, rate: amount / length.Seconds()}
-		}
-		return &window{amount: amount, length: length, aligned: s.source == "window of the clock", phase: phase}
-	})
+	s.rules = own(func() rule { return newRule(s.source, amount, length, phase) })
 	reset, limited, dated, named := resets[r.IntN(len(resets))], r.IntN(4) > 0, r.IntN(4) > 0, r.IntN(2) == 0
 	s.announce = func(t *said, h http.Header) {
 		if limited {
