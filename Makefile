@@ -42,7 +42,7 @@ ifeq ($(GOTOOLCHAIN),local)
 	@echo "a release is built with $(FIXED_GO), which cannot be fetched here" >&2; exit 1
 endif
 	rm -rf dist
-	go run ./release -version '$(VERSION)' -time '$(SOURCE_DATE_EPOCH)'
+	go -C tools run ./release -source .. -out ../dist -version '$(VERSION)' -time '$(SOURCE_DATE_EPOCH)'
 
 .PHONY: toolchain
 toolchain:
@@ -52,18 +52,18 @@ endif
 
 .PHONY: setup
 setup:
-	@scripts/setup
-	@if [ -f clients/package.json ]; then $(MAKE) --no-print-directory clients/node_modules; fi
+	@tools/setup
+	@$(MAKE) --no-print-directory test/clients/node_modules
 
-# The clients that npm has, for the tests in clients/.
-clients/node_modules: clients/package.json $(wildcard clients/package-lock.json)
-	cd clients && npm ci --no-audit --no-fund
+# The clients that npm has, for the tests in test/clients.
+test/clients/node_modules: test/clients/package.json test/clients/package-lock.json
+	cd test/clients && npm ci --no-audit --no-fund
 	@touch $@
 
 .PHONY: test
 test: toolchain setup
 	go vet ./...
-	scripts/test
+	tools/test
 
 .PHONY: check
 check: toolchain
@@ -78,26 +78,26 @@ check: toolchain
 
 .PHONY: bench
 bench: toolchain
-	@scripts/setup bench
-	go run ./bench
+	@tools/setup bench
+	go -C bench run .
 	@$(MAKE) --no-print-directory jobs
 
 # Fleets of abides on a real Redis, and what becomes of them when something fails.
 .PHONY: fleet
 fleet: toolchain
-	@scripts/setup
-	go run ./bench/fleet
+	@tools/setup
+	go -C bench run ./fleet
 
 # Memory of hosts that were seen once, with the built binary and its defaults.
 .PHONY: hosts
 hosts: toolchain
-	go run ./bench/hosts
+	go -C bench run ./hosts
 
 # Crawls of simulated services, in fake time: two files of tables, each beside two usual ways.
 .PHONY: simulate
 simulate: toolchain
 	ABIDE_SIM_WHOLE=1 ABIDE_SIM_TABLE=$(CURDIR)/bench/SIMULATED.md go test ./proxy -run WhatServersAnnounce -count=1 -timeout 60m
-	go run ./bench/services > bench/SERVICES.md.new
+	go -C bench run ./services > bench/SERVICES.md.new
 	mv bench/SERVICES.md.new bench/SERVICES.md
 
 # A thousand times kill -9 under load, with a daily quota.
@@ -108,7 +108,7 @@ kills: toolchain
 # Outputs of jobs, beside raw inserts in the same run.
 .PHONY: jobs
 jobs: toolchain
-	@scripts/setup
+	@tools/setup
 	go test ./jobs/output -run '^$$' -bench . -benchtime 3s | tee bench/JOBS.txt
 
 # Ten million records through a backfill and each form of export, with the memory of each.
@@ -119,8 +119,8 @@ records: toolchain
 # Pictures of the page, for the README.
 .PHONY: screenshots
 screenshots: toolchain
-	@scripts/setup
-	go run ./bench/screenshots
+	@tools/setup
+	go -C bench run ./screenshots
 
 .PHONY: fuzz
 fuzz: toolchain

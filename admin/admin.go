@@ -41,11 +41,11 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/abide-proxy/abide/ca"
+	"github.com/abide-proxy/abide/admin/page"
+	"github.com/abide-proxy/abide/admin/samples"
 	"github.com/abide-proxy/abide/metrics"
-	"github.com/abide-proxy/abide/page"
 	"github.com/abide-proxy/abide/policy"
-	"github.com/abide-proxy/abide/samples"
+	"github.com/abide-proxy/abide/proxy/ca"
 	"github.com/abide-proxy/abide/status"
 )
 

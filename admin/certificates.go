@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/abide-proxy/abide/ca"
+	"github.com/abide-proxy/abide/proxy/ca"
 )
 
 // bundleLife is how long a bundle is handed out before it is made again. Its

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/abide-proxy/abide/ca"
+	"github.com/abide-proxy/abide/proxy/ca"
 )
 
 func TestABundleIsServedWithTheCertificateFirst(t *testing.T) {

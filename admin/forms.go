@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"github.com/abide-proxy/abide/page"
+	"github.com/abide-proxy/abide/admin/page"
 	"github.com/abide-proxy/abide/status"
 )
 

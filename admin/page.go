@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/abide-proxy/abide/page"
-	"github.com/abide-proxy/abide/samples"
+	"github.com/abide-proxy/abide/admin/page"
+	"github.com/abide-proxy/abide/admin/samples"
 	"github.com/abide-proxy/abide/status"
 )
 

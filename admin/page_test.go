@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/net/html"
 
-	"github.com/abide-proxy/abide/ca"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/proxy/ca"
 	"github.com/abide-proxy/abide/status"
 )
 

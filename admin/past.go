@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/abide-proxy/abide/page"
+	"github.com/abide-proxy/abide/admin/page"
 	"github.com/abide-proxy/abide/status"
 )
 

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/abide-proxy/abide/ca"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/proxy/ca"
 	"github.com/abide-proxy/abide/status"
 )
 

@@ -1,9 +1,9 @@
 // Command bench measures abide beside its peers, in one run and in turns, and
 // writes what it found to bench/RESULTS.md:
 //
-//	go run ./bench                          # everything, some minutes
-//	go run ./bench -only plain,held -rounds 7
-//	go run ./bench -quick                   # a few seconds: does the bench work?
+//	go -C bench run .                          # everything, some minutes
+//	go -C bench run . -only plain,held -rounds 7
+//	go -C bench run . -quick                   # a few seconds: does the bench work?
 //
 // It starts the real abide, a bare goproxy, squid, tinyproxy and nginx on
 // loopback, each alone on one core, and a generator and an origin of its own
@@ -80,7 +80,7 @@ func (s settings) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	root, err := process.ModuleRoot(ctx)
+	root, err := process.RepositoryRoot(ctx)
 	if err != nil {
 		return err
 	}

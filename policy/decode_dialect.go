@@ -7,7 +7,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/abide-proxy/abide/learn"
+	"github.com/abide-proxy/abide/limit/learn"
 )
 
 // dialecting is a dialect that is being read, and the node of each of its parts: learn

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/abide-proxy/abide/learn"
+	"github.com/abide-proxy/abide/limit/learn"
 )
 
 func TestADialectIsWrittenAsLearnHasIt(t *testing.T) {

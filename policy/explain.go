@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/abide-proxy/abide/learn"
+	"github.com/abide-proxy/abide/limit/learn"
 )
 
 // Explain writes which rule holds for a target and what follows from it.

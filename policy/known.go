@@ -3,8 +3,8 @@ package policy
 import (
 	"slices"
 
-	"github.com/abide-proxy/abide/learn"
 	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/limit/learn"
 )
 
 // KnownLimit is a limit that a service documents, as the limit of a rule.

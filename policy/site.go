@@ -1,7 +1,7 @@
 package policy
 
 import (
-	"github.com/abide-proxy/abide/learn"
+	"github.com/abide-proxy/abide/limit/learn"
 )
 
 // Site is a rule of sites: the hosts that it matches, and what holds there.

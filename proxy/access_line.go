@@ -5,8 +5,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/abide-proxy/abide/accesslog"
-	"github.com/abide-proxy/abide/dispatch"
+	"github.com/abide-proxy/abide/proxy/accesslog"
+	"github.com/abide-proxy/abide/proxy/dispatch"
 )
 
 // accessLine is the line of the access log about a request that is complete.

@@ -13,8 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/abide-proxy/abide/dispatch"
-	"github.com/abide-proxy/abide/upstream"
+	"github.com/abide-proxy/abide/proxy/dispatch"
+	"github.com/abide-proxy/abide/proxy/upstream"
 )
 
 // oneChunk is the head of a chunked request and its first chunk.

@@ -16,11 +16,11 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/abide-proxy/abide/ca"
+	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
-	"github.com/abide-proxy/abide/queue"
-	"github.com/abide-proxy/abide/upstream"
+	"github.com/abide-proxy/abide/proxy/ca"
+	"github.com/abide-proxy/abide/proxy/upstream"
 )
 
 // pipeListener is a network with one listener, in memory, for a proxy in a bubble with fake

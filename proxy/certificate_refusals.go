@@ -9,10 +9,10 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/abide-proxy/abide/activity"
-	"github.com/abide-proxy/abide/dispatch"
-	"github.com/abide-proxy/abide/knowledge"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/proxy/dispatch"
+	"github.com/abide-proxy/abide/proxy/sitelog"
+	"github.com/abide-proxy/abide/sites"
 	"github.com/abide-proxy/abide/store"
 )
 
@@ -27,21 +27,21 @@ const kindOfRefusedHost = "refused-host"
 // hosts, so that their https to these hosts passes unread, and logs refusals.
 type certificateRefusals struct {
 	log         *logrus.Logger
-	persistence *knowledge.Persistence // nil before keep, or where nothing is kept
+	persistence *sites.Persistence // nil before keep, or where nothing is kept
 
 	mu    sync.Mutex
 	hosts *refusedHosts
 
 	// Each kind of line has limits of its own: many lines of one kind must not silence
 	// another kind.
-	refusedLines, restoredLines, distrustLines, doubtLines activity.LineLimit
+	refusedLines, restoredLines, distrustLines, doubtLines sitelog.LineLimit
 }
 
 func newCertificateRefusals(log *logrus.Logger) *certificateRefusals {
 	return &certificateRefusals{
 		log: log, hosts: newRefusedHosts(),
-		refusedLines: activity.LineLimit{Every: distrustSilence}, restoredLines: activity.LineLimit{Every: refusalsKept},
-		distrustLines: activity.LineLimit{Every: distrustSilence}, doubtLines: activity.LineLimit{Every: distrustSilence},
+		refusedLines: sitelog.LineLimit{Every: distrustSilence}, restoredLines: sitelog.LineLimit{Every: refusalsKept},
+		distrustLines: sitelog.LineLimit{Every: distrustSilence}, doubtLines: sitelog.LineLimit{Every: distrustSilence},
 	}
 }
 
@@ -132,7 +132,7 @@ func (c *certificateRefusals) forget() {
 }
 
 // keep restores the refusals from before a restart, and has later ones kept in p.
-func (c *certificateRefusals) keep(p *knowledge.Persistence) {
+func (c *certificateRefusals) keep(p *sites.Persistence) {
 	c.persistence = p
 	now := time.Now()
 	for _, value := range p.TakeAll(kindOfRefusedHost) {
@@ -141,11 +141,11 @@ func (c *certificateRefusals) keep(p *knowledge.Persistence) {
 			c.hosts.restore(now, refusal)
 		}
 	}
-	p.Add(knowledge.Source{Kind: kindOfRefusedHost, Urgent: true, Remove: true, Find: c.find})
+	p.Add(sites.Source{Kind: kindOfRefusedHost, Urgent: true, Remove: true, Find: c.find})
 }
 
 // find adds the documents that are to be kept.
-func (c *certificateRefusals) find(now time.Time, to knowledge.Found) {
+func (c *certificateRefusals) find(now time.Time, to sites.Found) {
 	c.mu.Lock()
 	all := c.hosts.all(now)
 	c.mu.Unlock()

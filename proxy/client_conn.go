@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/abide-proxy/abide/dispatch"
+	"github.com/abide-proxy/abide/proxy/dispatch"
 )
 
 // lingerTime and lingerBytes bound how much of an unwanted request body is read and

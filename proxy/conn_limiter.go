@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/abide-proxy/abide/policy"
-	"github.com/abide-proxy/abide/problem"
+	"github.com/abide-proxy/abide/proxy/problem"
 )
 
 // connLimiter bounds the number of client connections, in total and for each address.

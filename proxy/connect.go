@@ -4,9 +4,9 @@ import (
 	"net/http"
 	"net/netip"
 
-	"github.com/abide-proxy/abide/dispatch"
 	"github.com/abide-proxy/abide/policy"
-	"github.com/abide-proxy/abide/problem"
+	"github.com/abide-proxy/abide/proxy/dispatch"
+	"github.com/abide-proxy/abide/proxy/problem"
 )
 
 // connectHandler answers CONNECTs: it refuses them, tunnels their bytes, or gives their

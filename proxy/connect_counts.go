@@ -6,8 +6,8 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/abide-proxy/abide/activity"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/proxy/sitelog"
 )
 
 // portSilence is for how long the log does not repeat that a port of a host is refused.
@@ -18,7 +18,7 @@ const portSilence = time.Minute
 type connectCounts struct {
 	log          *logrus.Logger
 	all, refused atomic.Uint64
-	lines        activity.LineLimit
+	lines        sitelog.LineLimit
 }
 
 // portRefused notes a CONNECT to a port that egress.ports does not name.

@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/abide-proxy/abide/upstream"
+	"github.com/abide-proxy/abide/proxy/upstream"
 )
 
 // smallCopy and largeCopy are the sizes of the buffers that a body is copied through. A body

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/abide-proxy/abide/dispatch"
+	"github.com/abide-proxy/abide/proxy/dispatch"
 )
 
 // endedReports are reports of requests that have ended.

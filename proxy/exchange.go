@@ -6,8 +6,8 @@ import (
 	"net/http/httptrace"
 	"time"
 
-	"github.com/abide-proxy/abide/dispatch"
-	"github.com/abide-proxy/abide/problem"
+	"github.com/abide-proxy/abide/proxy/dispatch"
+	"github.com/abide-proxy/abide/proxy/problem"
 )
 
 // exchange is the HTTP side of a dispatch.Request: the client's connection, the request's

@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/abide-proxy/abide/dispatch"
-	"github.com/abide-proxy/abide/problem"
+	"github.com/abide-proxy/abide/proxy/dispatch"
+	"github.com/abide-proxy/abide/proxy/problem"
 )
 
 var _ dispatch.Caller = &exchange{}

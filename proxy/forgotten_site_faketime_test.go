@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/abide-proxy/abide/queue"
+	"github.com/abide-proxy/abide/limit/queue"
 )
 
 // forgetSite makes the server forget all unused sites, as many other sites would.

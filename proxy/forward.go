@@ -10,10 +10,10 @@ import (
 	"github.com/elazarl/goproxy"
 	"github.com/sirupsen/logrus"
 
-	"github.com/abide-proxy/abide/accesslog"
-	"github.com/abide-proxy/abide/dispatch"
-	"github.com/abide-proxy/abide/problem"
-	"github.com/abide-proxy/abide/redact"
+	"github.com/abide-proxy/abide/internal/redact"
+	"github.com/abide-proxy/abide/proxy/accesslog"
+	"github.com/abide-proxy/abide/proxy/dispatch"
+	"github.com/abide-proxy/abide/proxy/problem"
 )
 
 // forwarder forwards the requests that abide can see, and counts them.

@@ -3,8 +3,8 @@ package proxy
 import (
 	"sync/atomic"
 
-	"github.com/abide-proxy/abide/dispatch"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/proxy/dispatch"
 )
 
 // grant is a CONNECT that was accepted: what applies to all requests inside it.

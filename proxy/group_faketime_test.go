@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/abide-proxy/abide/upstream"
+	"github.com/abide-proxy/abide/proxy/upstream"
 )
 
 const oneDomain = "retry: {attempts: 1, base: 1ms}\nbreaker: {failures: %FAILURES, pause: 1m}\nsites:\n  - {host: \"*.example.com\", group: domain, limits: [%LIMITS]}\n"

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/abide-proxy/abide/dispatch"
+	"github.com/abide-proxy/abide/proxy/dispatch"
 )
 
 // halfClose delays the end of a client's bytes (EOF) while a request of the connection is

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/abide-proxy/abide/dispatch"
+	"github.com/abide-proxy/abide/proxy/dispatch"
 )
 
 // hopByHop are the headers that are for one connection only, in canonical spelling.

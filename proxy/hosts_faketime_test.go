@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/abide-proxy/abide/ledger"
-	"github.com/abide-proxy/abide/queue"
+	"github.com/abide-proxy/abide/limit/queue"
+	"github.com/abide-proxy/abide/sites/ledger"
 )
 
 // knownHosts is how much the server keeps of hosts, by kind.

@@ -5,7 +5,7 @@ import (
 	"io"
 	"sync/atomic"
 
-	"github.com/abide-proxy/abide/problem"
+	"github.com/abide-proxy/abide/proxy/problem"
 )
 
 // httpErrors replaces the error responses that net/http writes by itself, for HTTP/1

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/abide-proxy/abide/problem"
+	"github.com/abide-proxy/abide/proxy/problem"
 )
 
 // A request that net/http refuses by itself gets a problem document too. A response of a

@@ -4,9 +4,9 @@ import (
 	"net"
 	"net/http"
 
-	"github.com/abide-proxy/abide/dispatch"
 	"github.com/abide-proxy/abide/policy"
-	"github.com/abide-proxy/abide/problem"
+	"github.com/abide-proxy/abide/proxy/dispatch"
+	"github.com/abide-proxy/abide/proxy/problem"
 )
 
 // innerHandler answers the requests inside CONNECTs.

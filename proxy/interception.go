@@ -5,11 +5,11 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/abide-proxy/abide/activity"
-	"github.com/abide-proxy/abide/ca"
-	"github.com/abide-proxy/abide/dispatch"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/proxy/ca"
+	"github.com/abide-proxy/abide/proxy/dispatch"
+	"github.com/abide-proxy/abide/proxy/sitelog"
 )
 
 const (
@@ -28,13 +28,13 @@ type interception struct {
 	log      *logrus.Logger
 	refusals *certificateRefusals
 
-	unreadLines, constrainedLines activity.LineLimit
+	unreadLines, constrainedLines sitelog.LineLimit
 }
 
 func newInterception(authority *ca.CA, m *metrics.Metrics, log *logrus.Logger) *interception {
 	return &interception{
 		ca: authority, metrics: m, log: log, refusals: newCertificateRefusals(log),
-		unreadLines: activity.LineLimit{Every: unreadSilence}, constrainedLines: activity.LineLimit{Every: constrainedSilence},
+		unreadLines: sitelog.LineLimit{Every: unreadSilence}, constrainedLines: sitelog.LineLimit{Every: constrainedSilence},
 	}
 }
 

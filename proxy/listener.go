@@ -7,7 +7,7 @@ import (
 
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
-	"github.com/abide-proxy/abide/problem"
+	"github.com/abide-proxy/abide/proxy/problem"
 )
 
 // maxRefusing bounds the refused connections that stay open for their client to read why.

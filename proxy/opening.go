@@ -12,13 +12,13 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/abide-proxy/abide/bandwidth"
-	"github.com/abide-proxy/abide/ca"
-	"github.com/abide-proxy/abide/dispatch"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
-	"github.com/abide-proxy/abide/problem"
-	"github.com/abide-proxy/abide/upstream"
+	"github.com/abide-proxy/abide/proxy/bandwidth"
+	"github.com/abide-proxy/abide/proxy/ca"
+	"github.com/abide-proxy/abide/proxy/dispatch"
+	"github.com/abide-proxy/abide/proxy/problem"
+	"github.com/abide-proxy/abide/proxy/upstream"
 )
 
 const established = "HTTP/1.1 200 Connection established\r\n\r\n"

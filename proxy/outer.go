@@ -3,9 +3,9 @@ package proxy
 import (
 	"net/http"
 
-	"github.com/abide-proxy/abide/dispatch"
 	"github.com/abide-proxy/abide/policy"
-	"github.com/abide-proxy/abide/problem"
+	"github.com/abide-proxy/abide/proxy/dispatch"
+	"github.com/abide-proxy/abide/proxy/problem"
 )
 
 // outerHandler answers what clients send to the proxy's own port: CONNECTs, and requests

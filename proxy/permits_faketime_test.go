@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/abide-proxy/abide/queue"
+	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/status"
 )
 

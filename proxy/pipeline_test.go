@@ -16,9 +16,9 @@ import (
 	"github.com/elazarl/goproxy"
 	"github.com/sirupsen/logrus"
 
-	"github.com/abide-proxy/abide/ca"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/proxy/ca"
 )
 
 // panicInPipeline panics in the middle of a request with a value that quotes the request.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/abide-proxy/abide/plan"
+	"github.com/abide-proxy/abide/admin/plan"
 	"github.com/abide-proxy/abide/policy"
 )
 

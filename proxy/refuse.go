@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/metrics"
-	"github.com/abide-proxy/abide/problem"
+	"github.com/abide-proxy/abide/proxy/problem"
 )
 
 // refusedBodyWait is for how long a refusal waits for the body of the refused request.

@@ -6,9 +6,9 @@ import (
 
 	"github.com/elazarl/goproxy"
 
-	"github.com/abide-proxy/abide/dispatch"
 	"github.com/abide-proxy/abide/metrics"
-	"github.com/abide-proxy/abide/problem"
+	"github.com/abide-proxy/abide/proxy/dispatch"
+	"github.com/abide-proxy/abide/proxy/problem"
 )
 
 // transport sends requests through the dispatcher, for goproxy and WebSockets.

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/abide-proxy/abide/dispatch"
-	"github.com/abide-proxy/abide/redact"
+	"github.com/abide-proxy/abide/internal/redact"
+	"github.com/abide-proxy/abide/proxy/dispatch"
 )
 
 // responseWriter writes the response of a request. It has no ReadFrom, so that a head and a

@@ -15,9 +15,9 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/abide-proxy/abide/ca"
-	"github.com/abide-proxy/abide/dispatch"
 	"github.com/abide-proxy/abide/metrics"
+	"github.com/abide-proxy/abide/proxy/ca"
+	"github.com/abide-proxy/abide/proxy/dispatch"
 	"github.com/abide-proxy/abide/store"
 	"github.com/abide-proxy/abide/store/reference"
 )

@@ -23,14 +23,14 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/abide-proxy/abide/activity"
-	"github.com/abide-proxy/abide/ca"
-	"github.com/abide-proxy/abide/dispatch"
-	"github.com/abide-proxy/abide/dispatch/permits"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
-	"github.com/abide-proxy/abide/problem"
-	"github.com/abide-proxy/abide/upstream"
+	"github.com/abide-proxy/abide/proxy/ca"
+	"github.com/abide-proxy/abide/proxy/dispatch"
+	"github.com/abide-proxy/abide/proxy/dispatch/permits"
+	"github.com/abide-proxy/abide/proxy/problem"
+	"github.com/abide-proxy/abide/proxy/sitelog"
+	"github.com/abide-proxy/abide/proxy/upstream"
 )
 
 // maxHead bounds a client's request head in bytes. net/http adds 4 KiB, so that a head of
@@ -100,7 +100,7 @@ func New(o Options) (*Server, error) {
 			dispatcher: s.Dispatcher, ca: o.CA, metrics: o.Metrics, log: o.Log,
 			interception: s.interception, conns: &s.conns, inner: s.innerListener,
 		},
-		counts: connectCounts{log: o.Log, lines: activity.LineLimit{Every: portSilence}},
+		counts: connectCounts{log: o.Log, lines: sitelog.LineLimit{Every: portSilence}},
 	}
 	t := o.Policy.Timeouts
 	s.outer = newHTTPServer(&outerHandler{s.forwarder, s.access, s.connects}, onIdle, t, o.Log)

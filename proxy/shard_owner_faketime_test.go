@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/abide-proxy/abide/shard"
+	"github.com/abide-proxy/abide/proxy/shard"
 	"github.com/abide-proxy/abide/store"
 	"github.com/abide-proxy/abide/store/reference"
 )

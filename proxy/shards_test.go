@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/abide-proxy/abide/shard"
+	"github.com/abide-proxy/abide/proxy/shard"
 	"github.com/abide-proxy/abide/status"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/abide-proxy/abide/learn"
+	"github.com/abide-proxy/abide/limit/learn"
 )
 
 // simAnswer is a response without a connection.

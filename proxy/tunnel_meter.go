@@ -3,7 +3,7 @@ package proxy
 import (
 	"sync/atomic"
 
-	"github.com/abide-proxy/abide/bandwidth"
+	"github.com/abide-proxy/abide/proxy/bandwidth"
 )
 
 // tunnelMeter counts the bytes of one tunnel, for its client, and has the budget of its site

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/policy"
-	"github.com/abide-proxy/abide/problem"
+	"github.com/abide-proxy/abide/proxy/problem"
 )
 
 // uploadStep is how many bytes a request body must bring in each timeouts.stall.

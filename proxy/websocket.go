@@ -6,8 +6,8 @@ import (
 	"net"
 	"net/http"
 
-	"github.com/abide-proxy/abide/problem"
-	"github.com/abide-proxy/abide/upstream"
+	"github.com/abide-proxy/abide/proxy/problem"
+	"github.com/abide-proxy/abide/proxy/upstream"
 )
 
 // websockets relays WebSockets. goproxy's own relay would keep the client's connection open

@@ -23,7 +23,7 @@ import (
 )
 
 // racedChecks are the checks of a property under the race detector, which costs ten
-// times what they cost without. scripts/test runs them all without it.
+// times what they cost without. tools/test runs them all without it.
 const racedChecks = "25"
 
 func TestMain(m *testing.M) {

@@ -8,8 +8,8 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/abide-proxy/abide/internal/redact"
 	"github.com/abide-proxy/abide/policy"
-	"github.com/abide-proxy/abide/redact"
 )
 
 // placement writes a secret into requests, at the configured place. It is immutable and

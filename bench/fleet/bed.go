@@ -72,7 +72,7 @@ func (b *bed) close() error {
 func (b *bed) redisAt(ctx context.Context) (*redisServer, error) {
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
-		return nil, errors.New("there is no redis-server in $PATH: scripts/setup installs it")
+		return nil, errors.New("there is no redis-server in $PATH: tools/setup installs it")
 	}
 	at, err := process.FreeAddress()
 	if err != nil {

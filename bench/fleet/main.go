@@ -3,9 +3,9 @@
 // Command fleet shows how abides share budgets on a real Redis, and what becomes of
 // that when something fails, and writes what it found to bench/FLEET.md:
 //
-//	go run ./bench/fleet                        # everything, half an hour
-//	go run ./bench/fleet -only faults,slow
-//	go run ./bench/fleet -quick                 # three minutes: does it work?
+//	go -C bench run ./fleet                        # everything, half an hour
+//	go -C bench run ./fleet -only faults,slow
+//	go -C bench run ./fleet -quick                 # three minutes: does it work?
 //
 // It starts its own redis-servers, abides and, where a network has to be slow or
 // change its ways, toxiproxy, all on loopback, and an origin of its own that counts.
@@ -68,7 +68,7 @@ func (s settings) wants(part string) bool {
 }
 
 func (s settings) run(ctx context.Context) (err error) {
-	root, err := process.ModuleRoot(ctx)
+	root, err := process.RepositoryRoot(ctx)
 	if err != nil {
 		return err
 	}

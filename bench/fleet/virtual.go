@@ -8,10 +8,10 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/abide-proxy/abide/budget/lease"
-	"github.com/abide-proxy/abide/budget/lease/fleet"
 	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/store"
+	"github.com/abide-proxy/abide/store/budget/lease"
+	"github.com/abide-proxy/abide/store/budget/lease/fleet"
 	"github.com/abide-proxy/abide/store/reference"
 )
 

@@ -3,8 +3,8 @@
 // Command hosts measures what abide remembers of hosts that it has seen, with the
 // built binary, its defaults and a data directory, and writes it to bench/HOSTS.md:
 //
-//	go run ./bench/hosts                    # a million hosts, some minutes
-//	go run ./bench/hosts -hosts 50000 -idle 30s
+//	go -C bench run ./hosts                    # a million hosts, some minutes
+//	go -C bench run ./hosts -hosts 50000 -idle 30s
 //
 // Each host is an address of the loopback network with an origin of its own, asked
 // once. It reads Linux's /proc.
@@ -56,7 +56,7 @@ func run() error {
 }
 
 func (s settings) run(ctx context.Context) error {
-	root, err := process.ModuleRoot(ctx)
+	root, err := process.RepositoryRoot(ctx)
 	if err != nil {
 		return err
 	}

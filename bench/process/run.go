@@ -22,18 +22,17 @@ func Run(longest time.Duration, measure func(ctx context.Context) error) error {
 	return measure(ctx)
 }
 
-// ModuleRoot is the folder of the module in which the program was started: ./cmd/abide is
-// built from there.
-func ModuleRoot(ctx context.Context) (string, error) {
+// RepositoryRoot returns the folder above this module, from which ./cmd/abide is built.
+func RepositoryRoot(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
 	if err != nil {
 		return "", fmt.Errorf("finding the module: %w", err)
 	}
 	file := strings.TrimSpace(string(out))
 	if filepath.Base(file) != "go.mod" {
-		return "", errors.New("run it inside the module, with go run")
+		return "", errors.New("run it inside the module bench: go -C bench run .")
 	}
-	return filepath.Dir(file), nil
+	return filepath.Dir(filepath.Dir(file)), nil
 }
 
 // Pause waits for a time, or until the context ends, whose error it returns then.

@@ -1,8 +1,8 @@
 // Command screenshots writes pictures of the page, with a built abide, a browser (chromium) and
 // a crawl of servers on this machine:
 //
-//	go run ./bench/screenshots               # docs/page.png and docs/page-dark.png, minutes
-//	go run ./bench/screenshots -for 20s -dir /tmp
+//	go -C bench run ./screenshots               # docs/page.png and docs/page-dark.png, minutes
+//	go -C bench run ./screenshots -for 20s -dir /tmp
 package main
 
 import (
@@ -48,7 +48,7 @@ func run() error {
 }
 
 func (s settings) run(ctx context.Context) error {
-	root, err := process.ModuleRoot(ctx)
+	root, err := process.RepositoryRoot(ctx)
 	if err != nil {
 		return err
 	}

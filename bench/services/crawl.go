@@ -11,10 +11,10 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/abide-proxy/abide/clock"
-	"github.com/abide-proxy/abide/dispatch"
+	"github.com/abide-proxy/abide/internal/clock"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/proxy/dispatch"
 )
 
 // usualLatency is the mean time of an answer.

@@ -1,7 +1,7 @@
 // Command services crawls simulated services through abide and beside it, in virtual time,
 // and prints a table: how often each refuses, and how long the crawls take.
 //
-//	go run ./bench/services -run 'arXiv|SEC' -clients 1,64
+//	go -C bench run ./services -run 'arXiv|SEC' -clients 1,64
 package main
 
 import (

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/abide-proxy/abide/admin"
-	"github.com/abide-proxy/abide/advice"
+	"github.com/abide-proxy/abide/admin/advice"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/status"
 )

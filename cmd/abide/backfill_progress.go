@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/abide-proxy/abide/activity"
+	"github.com/abide-proxy/abide/proxy/sitelog"
 	"github.com/abide-proxy/abide/status"
 )
 
@@ -57,7 +57,7 @@ func (p *jobProgress) close(s status.Job, now time.Time) {
 	case p.lines != nil:
 		took := ""
 		if !s.Started.IsZero() {
-			took = " in " + activity.InSeconds(now.Sub(s.Started))
+			took = " in " + sitelog.InSeconds(now.Sub(s.Started))
 		}
 		fmt.Fprintf(p.lines, "abide: %s%s; the records are in %s\n", jobText(s, now), took, s.Output)
 	}
@@ -90,7 +90,7 @@ func jobText(s status.Job, now time.Time) string {
 		fmt.Fprintf(&b, ", %.3g/s", s.Rate)
 	}
 	if !s.Ends.IsZero() {
-		fmt.Fprintf(&b, ", ends in %s", activity.InSeconds(max(s.Ends.Sub(now), 0)))
+		fmt.Fprintf(&b, ", ends in %s", sitelog.InSeconds(max(s.Ends.Sub(now), 0)))
 	}
 	switch {
 	case s.State == status.JobPaused:

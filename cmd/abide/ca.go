@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/abide-proxy/abide/ca"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/proxy/ca"
 )
 
 func caCommand() *cobra.Command {

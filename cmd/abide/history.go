@@ -5,8 +5,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/abide-proxy/abide/dispatch"
-	"github.com/abide-proxy/abide/history"
+	"github.com/abide-proxy/abide/admin/history"
+	"github.com/abide-proxy/abide/proxy/dispatch"
 	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store"
 )

@@ -1,8 +1,8 @@
 package main
 
 import (
-	"github.com/abide-proxy/abide/dispatch"
 	"github.com/abide-proxy/abide/metrics"
+	"github.com/abide-proxy/abide/proxy/dispatch"
 )
 
 // holdCounts is how many requests wait, by site and priority, for the metrics.

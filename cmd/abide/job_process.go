@@ -16,11 +16,11 @@ import (
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 
-	"github.com/abide-proxy/abide/activity"
-	"github.com/abide-proxy/abide/ca"
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/jobs/send"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/proxy/ca"
+	"github.com/abide-proxy/abide/proxy/sitelog"
 )
 
 // jobWait is queue.wait of a process that runs a job: a job waits for a quota as long as it takes.
@@ -141,7 +141,7 @@ func (j *jobProcess) limited() string {
 	}
 	now := time.Now()
 	for _, one := range j.program.proxy.Waiting() {
-		return one.Site + " " + activity.HeldUntil(now, one.Blocker)
+		return one.Site + " " + sitelog.HeldUntil(now, one.Blocker)
 	}
 	return ""
 }

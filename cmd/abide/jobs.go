@@ -14,10 +14,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/abide-proxy/abide/activity"
 	"github.com/abide-proxy/abide/jobs/backfill"
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/proxy/sitelog"
 	"github.com/abide-proxy/abide/status"
 )
 
@@ -156,7 +156,7 @@ func writeJobs(w io.Writer, list []listedJob, now time.Time) {
 	for _, j := range list {
 		ends := ""
 		if !j.Ends.IsZero() {
-			ends = "in " + activity.InSeconds(j.Ends.Sub(now))
+			ends = "in " + sitelog.InSeconds(j.Ends.Sub(now))
 		}
 		if j.Error != "" {
 			fmt.Fprintf(t, "%s\t%s\tunknown\t\t\t\t\t\t%s\n", j.Name, j.Kind, j.Error)

@@ -16,7 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/abide-proxy/abide/learn"
+	"github.com/abide-proxy/abide/limit/learn"
 )
 
 func learnCommand() *cobra.Command {

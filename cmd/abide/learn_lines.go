@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/abide-proxy/abide/learn"
+	"github.com/abide-proxy/abide/limit/learn"
 )
 
 // responseLine is one line of input.

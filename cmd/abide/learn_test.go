@@ -147,7 +147,7 @@ func TestLearnGoesOnAfterALineThatItCannotRead(t *testing.T) {
 }
 
 func TestLearnReadsEveryVectorAsExpected(t *testing.T) {
-	const file = "../../learn/testdata/vectors.json"
+	const file = "../../limit/learn/testdata/vectors.json"
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

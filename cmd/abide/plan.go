@@ -16,7 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/abide-proxy/abide/plan"
+	"github.com/abide-proxy/abide/admin/plan"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/tokens"
 )

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/abide-proxy/abide/plan"
+	"github.com/abide-proxy/abide/admin/plan"
 )
 
 // readAccessLog reads the access log of a file, which gzip may have compressed; - is

@@ -16,13 +16,13 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/abide-proxy/abide/admin"
-	"github.com/abide-proxy/abide/ca"
-	"github.com/abide-proxy/abide/dispatch"
-	"github.com/abide-proxy/abide/history"
+	"github.com/abide-proxy/abide/admin/history"
+	"github.com/abide-proxy/abide/admin/samples"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy"
-	"github.com/abide-proxy/abide/samples"
+	"github.com/abide-proxy/abide/proxy/ca"
+	"github.com/abide-proxy/abide/proxy/dispatch"
 	"github.com/abide-proxy/abide/status"
 )
 

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/abide-proxy/abide/dispatch"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/proxy/dispatch"
 )
 
 // quietTime is for how long a configuration file must not have changed before it is read:

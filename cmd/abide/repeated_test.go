@@ -19,7 +19,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/abide-proxy/abide/redact"
+	"github.com/abide-proxy/abide/internal/redact"
 )
 
 // wires are ways to write a secret in a header.

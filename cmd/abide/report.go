@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/abide-proxy/abide/admin"
-	"github.com/abide-proxy/abide/history"
+	"github.com/abide-proxy/abide/admin/history"
 	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store"
 )

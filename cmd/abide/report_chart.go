@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/abide-proxy/abide/chart"
+	"github.com/abide-proxy/abide/admin/chart"
 	"github.com/abide-proxy/abide/status"
 )
 

@@ -14,9 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/abide-proxy/abide/accesslog"
-	"github.com/abide-proxy/abide/ca"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/proxy/accesslog"
+	"github.com/abide-proxy/abide/proxy/ca"
 )
 
 // runDrain is timeouts.drain after the command has ended: only processes that it has left

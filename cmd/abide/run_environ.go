@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/abide-proxy/abide/ca"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/proxy/ca"
 )
 
 // credential is the name and secret of a client, nil where clients have none.

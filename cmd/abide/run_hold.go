@@ -7,7 +7,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/abide-proxy/abide/activity"
+	"github.com/abide-proxy/abide/proxy/sitelog"
 )
 
 const (
@@ -103,7 +103,7 @@ func (a *program) reportHolds(ctx context.Context, t *liveLine) {
 func (a *program) waitingSites(now time.Time) []waitingSite {
 	var list []waitingSite
 	for _, one := range a.proxy.Waiting() {
-		list = append(list, waitingSite{one.Site, one.Held, one.Since, activity.HeldUntil(now, one.Blocker), one.Until})
+		list = append(list, waitingSite{one.Site, one.Held, one.Since, sitelog.HeldUntil(now, one.Blocker), one.Until})
 	}
 	return list
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/abide-proxy/abide/activity"
+	"github.com/abide-proxy/abide/proxy/sitelog"
 )
 
 func second(n int) time.Time { return noon.Add(time.Duration(n) * time.Second) }
@@ -89,7 +89,7 @@ func TestASummaryOfAQuietRunIsOneLine(t *testing.T) {
 func TestASummaryNamesTheLimitsThatHeldMostFirst(t *testing.T) {
 	s := summary{
 		took: 83 * time.Second, requests: 12, sites: 2, refusals: 3, unseen: 2,
-		held: []activity.HeldTime{
+		held: []sitelog.HeldTime{
 			{Site: "api.test", Limit: "900 requests per 15m", Requests: 7, Total: 84 * time.Second, Longest: 40 * time.Second},
 			{Site: "other.test", Limit: "cooldown", Requests: 1, Total: 2 * time.Second, Longest: 2 * time.Second},
 			{Site: "other.test", Limit: "retry", Requests: 1, Total: time.Second, Longest: time.Second},

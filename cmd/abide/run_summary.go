@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/abide-proxy/abide/activity"
+	"github.com/abide-proxy/abide/proxy/sitelog"
 	"github.com/abide-proxy/abide/status"
 )
 
@@ -27,7 +27,7 @@ type summary struct {
 	unreadOf []string // the sites of these connections, with the reason
 	refusals int      // number of responses that refused a request because of a limit
 	unseen   int      // number of these whose request was sent again
-	held     []activity.HeldTime
+	held     []sitelog.HeldTime
 	raise    string // what would raise the rate, of the limit that held requests for longest; "": not known
 	tokens   []tokenUse
 }
@@ -99,7 +99,7 @@ func (s *summary) unreadSites() string {
 
 func (s *summary) table(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "abide\t%s to %s in %s\n", countText(int(s.requests), "request"), countText(s.sites, "site"), activity.InSeconds(s.took))
+	fmt.Fprintf(t, "abide\t%s to %s in %s\n", countText(int(s.requests), "request"), countText(s.sites, "site"), sitelog.InSeconds(s.took))
 	if s.unread > 0 {
 		fmt.Fprintf(t, "unread\t%s passed unread, without their limits\n", countText(int(s.unread), "https connection"))
 	}
@@ -115,7 +115,7 @@ func (s *summary) table(w io.Writer) {
 			fmt.Fprintf(t, "%s\tand for %s\n", name, countText(len(s.held)-i, "other limit"))
 			break
 		}
-		fmt.Fprintf(t, "%s\t%s in all, %s, the longest %s: %s\n", name, activity.InSeconds(h.Total), countText(h.Requests, "request"), activity.InSeconds(h.Longest), heldFor(h))
+		fmt.Fprintf(t, "%s\t%s in all, %s, the longest %s: %s\n", name, sitelog.InSeconds(h.Total), countText(h.Requests, "request"), sitelog.InSeconds(h.Longest), heldFor(h))
 	}
 	if len(s.tokens) > 0 {
 		fmt.Fprintf(t, "tokens\t%s\n", strings.Join(s.tokenNames(), ", "))
@@ -127,7 +127,7 @@ func (s *summary) table(w io.Writer) {
 }
 
 // heldFor describes why requests were held.
-func heldFor(h activity.HeldTime) string {
+func heldFor(h sitelog.HeldTime) string {
 	switch h.Limit {
 	case "":
 		return h.Site + " (the command did not wait for it)"

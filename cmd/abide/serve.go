@@ -5,7 +5,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/abide-proxy/abide/accesslog"
+	"github.com/abide-proxy/abide/proxy/accesslog"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )

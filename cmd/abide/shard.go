@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/abide-proxy/abide/policy"
-	"github.com/abide-proxy/abide/shard"
+	"github.com/abide-proxy/abide/proxy/shard"
 )
 
 func shardCommand() *cobra.Command {

@@ -12,9 +12,9 @@ import (
 
 	"github.com/sirupsen/logrus"
 
-	"github.com/abide-proxy/abide/dispatch"
-	"github.com/abide-proxy/abide/knowledge"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/proxy/dispatch"
+	"github.com/abide-proxy/abide/sites"
 	"github.com/abide-proxy/abide/store"
 )
 
@@ -74,7 +74,7 @@ func newRedis(s *policy.Store) (*store.Redis, error) {
 
 func (k *storage) openFile(ctx context.Context, p *policy.Policy, log *logrus.Logger, to *dispatch.Keeping) error {
 	file, err := store.OpenFile(ctx, filepath.Join(p.Data, stateFile), store.FileOptions{
-		Strict: p.StrictState, Log: log.Warnf, Instance: to.Instance, Name: to.Name, Most: knowledge.MostKept(),
+		Strict: p.StrictState, Log: log.Warnf, Instance: to.Instance, Name: to.Name, Most: sites.MostKept(),
 	})
 	if err != nil {
 		var held *store.Held

@@ -12,8 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/abide-proxy/abide/admin/top"
 	"github.com/abide-proxy/abide/policy"
-	"github.com/abide-proxy/abide/top"
 )
 
 // leastEvery bounds how often "abide top" asks.

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/abide-proxy/abide/forecast"
 	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/limit/forecast"
 )
 
 // A year of days is fetched under a daily quota: from a twentieth of the way on the estimate is

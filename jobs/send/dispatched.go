@@ -7,9 +7,9 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/abide-proxy/abide/dispatch"
 	"github.com/abide-proxy/abide/policy"
-	"github.com/abide-proxy/abide/problem"
+	"github.com/abide-proxy/abide/proxy/dispatch"
+	"github.com/abide-proxy/abide/proxy/problem"
 )
 
 // New is a Sender by a dispatcher of this process. queue.wait of its policy bounds every wait.

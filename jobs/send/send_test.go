@@ -15,9 +15,9 @@ import (
 	"github.com/sirupsen/logrus"
 	"go.uber.org/goleak"
 
-	"github.com/abide-proxy/abide/dispatch"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/proxy/dispatch"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

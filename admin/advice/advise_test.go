@@ -1,0 +1,187 @@
+package advice
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/abide-proxy/abide/admin/history"
+	"github.com/abide-proxy/abide/status"
+	"github.com/abide-proxy/abide/store"
+)
+
+var noon = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
+
+// factsOf are the facts of the last hour, with changes.
+func factsOf(changes ...func(*Facts)) Facts {
+	f := Facts{Now: noon, Since: noon.Add(-time.Hour), Active: time.Hour, Pools: map[string]string{}, Waiting: map[string]int{}}
+	for _, change := range changes {
+		change(&f)
+	}
+	return f
+}
+
+// blocked is a limit that held requests for a part of the hour.
+func blocked(site, limit string, share float64) func(*Facts) {
+	return func(f *Facts) {
+		busy := time.Duration(share * float64(time.Hour))
+		f.History.Blocked = append(f.History.Blocked, store.Blocked{Site: site, Limit: limit, Held: 3 * busy, Busy: busy})
+	}
+}
+
+func usage(u store.Usage) func(*Facts) {
+	return func(f *Facts) { f.History.Usage = append(f.History.Usage, u) }
+}
+
+func used(site, client string, priority int, requests, refusals int64, waited time.Duration, bytes int64) func(*Facts) {
+	return usage(store.Usage{UsageKey: store.UsageKey{Site: site, Client: client, Priority: priority}, Requests: requests, Refusals: refusals, Waited: waited, In: bytes})
+}
+
+func limits(list ...status.Limit) func(*Facts) {
+	return func(f *Facts) { f.Limits = append(f.Limits, list...) }
+}
+
+// pool has a pool of tokens, each with these limits, for a site.
+func pool(site string, labels []string, of ...status.Announced) func(*Facts) {
+	return func(f *Facts) {
+		p := status.Pool{Name: "x"}
+		for _, label := range labels {
+			p.Tokens = append(p.Tokens, status.Token{Label: label, State: "ready", Limits: of})
+		}
+		f.Tokens.Pools = append(f.Tokens.Pools, p)
+		f.Pools[site] = "x"
+	}
+}
+
+func announced(list ...status.Announced) func(*Facts) {
+	return func(f *Facts) { f.Tokens.Limits = append(f.Tokens.Limits, list...) }
+}
+
+func waiting(site string, n int) func(*Facts) { return func(f *Facts) { f.Waiting[site] = n } }
+
+func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
+	const site = "api.test"
+	perToken := func(left int64) []status.Limit {
+		var list []status.Limit
+		for _, label := range []string{"a", "b", "c"} {
+			list = append(list, status.Limit{Site: site, Limit: "900 requests per 15m by token", Of: label, By: "token", Amount: 900, Left: left, Unit: "requests", Per: "15m", Window: 900})
+		}
+		return list
+	}
+	one := status.Limit{Site: site, Limit: "1 request per 1s", Amount: 1, Unit: "requests", Per: "1s", Window: 1}
+	bytes := status.Limit{Site: site, Limit: "1MB per 1m", Amount: 1e6, Unit: "bytes", Per: "1m", Window: 60}
+	five := status.Announced{Site: site, Title: "5 per 1s", Limit: 5, Remaining: 0, Window: 1}
+	unknown := status.Announced{Site: site, Title: "5 requests", Limit: 5, Remaining: 0}
+	foreign := func(share float64, reset time.Time) status.Announced {
+		return status.Announced{Site: site, Title: "5 per 1s", Limit: 5, Window: 1, Foreign: share, Reset: reset}
+	}
+	three := []string{"a", "b", "c"}
+	for name, c := range map[string]struct {
+		rule  string
+		facts []func(*Facts)
+		want  []string // parts of the text and its change; none: there is no such advice
+	}{
+		"a limit of tokens is busy": {
+			"limit",
+			[]func(*Facts){blocked(site, "900 requests per 15m by token", .92), limits(perToken(0)...), pool(site, three), waiting(site, 3600)},
+			[]string{"has held requests for 92 % of the time, 55 min of 60 min", "One more token in the pool x would raise 3/s to 4/s", "the 3600 requests that wait now would have gone by 12:15:00 instead of 12:30:00 UTC"},
+		},
+		"a limit of tokens is busy for a moment": {"limit", []func(*Facts){blocked(site, "900 requests per 15m by token", .05), limits(perToken(0)...), pool(site, three)}, nil},
+		"a limit without tokens is busy":         {"limit", []func(*Facts){blocked(site, one.Limit, .5), limits(one)}, []string{`the configured limit "1 request per 1s"`, "Twice the limit would raise 1/s to 2/s, if the site allows it"}},
+		"an announced limit of tokens is busy": {
+			"limit",
+			[]func(*Facts){blocked(site, "5 per 1s", .5), pool(site, three, five)},
+			[]string{`the limit "5 per 1s", which the site announces,`, "would raise 15/s to 20/s"},
+		},
+		"an announced limit whose window is not known is busy": {"limit", []func(*Facts){blocked(site, "5 requests", .5), pool(site, three, unknown)}, []string{"One more token in the pool x would give 33 % more"}},
+		"an announced limit without tokens is busy":            {"limit", []func(*Facts){blocked(site, "5 per 1s", .5), announced(five)}, []string{"It is the site's own"}},
+		"a limit of concurrency is busy":                       {"limit", []func(*Facts){blocked(site, "4 at once", .5), limits(status.Limit{Site: site, Limit: "4 at once", Amount: 4, Unit: "requests"})}, []string{"More than 4 at once"}},
+		"an adaptive limit is busy":                            {"limit", []func(*Facts){blocked(site, "adaptive", .5), limits(status.Limit{Site: site, Limit: "adaptive", Rate: 2.5})}, []string{"2.5/s now"}},
+		"a hidden limit is busy":                               {"limit", []func(*Facts){blocked(site, "what the site does not say", .5)}, []string{`the limit "what the site does not say" has held`}},
+		"a hidden limit is found": {
+			"limit",
+			[]func(*Facts){blocked(site, "hidden", .5), announced(status.Announced{Site: site, Title: "hidden", State: status.Hidden, Limit: 20, Remaining: -1, Window: 1})},
+			[]string{"hidden, found: about 20 in 1s, has held", "It is the site's own"},
+		},
+		"the site refused":                 {"limit", []func(*Facts){blocked(site, "cooldown", .5), used(site, "a", 3, 10, 1, 0, 0)}, []string{"a pause after the site refused"}},
+		"the site failed":                  {"limit", []func(*Facts){blocked(site, "cooldown", .5), used(site, "a", 3, 10, 0, 0, 0)}, []string{"a pause after the site failed"}},
+		"backends failed":                  {"limit", []func(*Facts){blocked(site, "backend", .5)}, []string{"its backends after failures"}},
+		"the operator has paused the site": {"limit", []func(*Facts){blocked(site, "paused by the operator", .9)}, nil},
+
+		"a limit is below the announced one": {"limit-below-announced", []func(*Facts){blocked(site, one.Limit, .5), limits(one), announced(five)}, []string{"(1/s) is below the 5/s that the site announces"}},
+		"a limit is above the announced one": {"limit-below-announced", []func(*Facts){blocked(site, "9 requests per 1s", .5), limits(status.Limit{Site: site, Limit: "9 requests per 1s", Amount: 9, Unit: "requests", Window: 1}), announced(five)}, nil},
+		"a low limit holds nothing":          {"limit-below-announced", []func(*Facts){blocked(site, one.Limit, .001), limits(one), announced(five)}, nil},
+		"another site announces more":        {"limit-below-announced", []func(*Facts){blocked(site, one.Limit, .5), limits(one), announced(status.Announced{Site: "other.test", Limit: 5, Window: 1})}, nil},
+
+		"one client fills a limit of bytes":   {"one-client", []func(*Facts){blocked(site, bytes.Limit, .2), limits(bytes), used(site, "big", 3, 1, 0, 0, 900), used(site, "small", 3, 1, 0, 0, 100)}, []string{"full 12 min of each hour", "90 % of the bytes are those of one client, big"}},
+		"two clients fill a limit of bytes":   {"one-client", []func(*Facts){blocked(site, bytes.Limit, .2), limits(bytes), used(site, "big", 3, 1, 0, 0, 500), used(site, "small", 3, 1, 0, 0, 500)}, nil},
+		"there is one client alone":           {"one-client", []func(*Facts){blocked(site, bytes.Limit, .2), limits(bytes), used(site, "big", 3, 1, 0, 0, 500)}, nil},
+		"one client fills a limit of its own": {"one-client", []func(*Facts){blocked(site, bytes.Limit, .2), limits(status.Limit{Site: site, Limit: bytes.Limit, By: "client", Unit: "bytes"}), used(site, "big", 3, 1, 0, 0, 900), used(site, "small", 3, 1, 0, 0, 1)}, nil},
+
+		"a site refuses much":                {"refusals", []func(*Facts){used(site, "a", 3, 80, 20, 0, 0)}, []string{"refused 20 % of all attempts, 20 in 60 min", "Write a limit"}},
+		"a site with a limit refuses much":   {"refusals", []func(*Facts){used(site, "a", 3, 80, 20, 0, 0), limits(one)}, []string{"lower the limits"}},
+		"a site refuses little":              {"refusals", []func(*Facts){used(site, "a", 3, 8000, 20, 0, 0)}, nil},
+		"others use a token":                 {"others-use-token", []func(*Facts){pool(site, []string{"a"}, foreign(.37, noon))}, []string{`37 % of the use of "5 per 1s" of the token a is not this abide's`}},
+		"others use little of a token":       {"others-use-token", []func(*Facts){pool(site, []string{"a"}, foreign(.1, noon))}, nil},
+		"others are tokens of the same pool": {"others-use-token", []func(*Facts){pool(site, []string{"a", "b"}, foreign(.5, noon))}, nil},
+		"tokens move together":               {"one-account", []func(*Facts){pool(site, []string{"a", "b"}, foreign(.5, noon))}, []string{"tokens a and b of the pool x are used together"}},
+		"a token moves alone":                {"one-account", []func(*Facts){pool(site, []string{"a"}, foreign(.5, noon))}, nil},
+		"a priority waits for long":          {"priority", []func(*Facts){used(site, "a", 6, 10, 0, 2*time.Hour, 0), used(site, "b", 1, 70, 0, time.Minute, 0)}, []string{"priority 6 have waited 12m0s on average; 70 more urgent ones went first"}},
+		"all priorities wait for long":       {"priority", []func(*Facts){used(site, "a", 6, 10, 0, 2*time.Hour, 0), used(site, "b", 1, 10, 0, 2*time.Hour, 0)}, nil},
+		"there is one priority alone":        {"priority", []func(*Facts){used(site, "a", 6, 10, 0, 2*time.Hour, 0)}, nil},
+		"two addresses share a name": {"shared-name", []func(*Facts){func(f *Facts) {
+			f.Shared = []history.SharedName{{Client: "news", Addresses: []string{"10.0.0.2", "10.0.0.1"}}}
+		}}, []string{"news come from 10.0.0.1 and 10.0.0.2"}},
+		"a name has one address": {"shared-name", []func(*Facts){func(f *Facts) { f.Shared = []history.SharedName{{Client: "news", Addresses: []string{"10.0.0.2"}}} }}, nil},
+		"https passes unread": {"unread", []func(*Facts){func(f *Facts) {
+			f.Unread = []status.SiteUnread{{Site: site, Reasons: []status.UnreadReason{{Reason: "auto", Connections: 340, Remedy: "use listen_open"}}}}
+		}}, []string{"340 https connections to api.test have passed unread", "Use listen_open."}},
+		"https is meant to pass unread": {"unread", []func(*Facts){func(f *Facts) {
+			f.Unread = []status.SiteUnread{{Site: site, Reasons: []status.UnreadReason{{Reason: "excluded", Connections: 340}}}}
+		}}, nil},
+		"hardly any https has passed unread": {"unread", []func(*Facts){func(f *Facts) {
+			f.Unread = []status.SiteUnread{{Site: site, Reasons: []status.UnreadReason{{Reason: "auto", Connections: 2, Remedy: "use listen_open"}}}}
+		}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var found []string
+			for _, one := range Advise(factsOf(c.facts...)).Advice {
+				if one.Rule == c.rule {
+					found = append(found, one.Text+" "+one.Change)
+				}
+			}
+			if len(found) != min(len(c.want), 1) {
+				t.Fatalf("%q", found)
+			}
+			for _, part := range c.want {
+				if !strings.Contains(found[0], part) {
+					t.Errorf("no %q in %q", part, found[0])
+				}
+			}
+		})
+	}
+}
+
+func TestEveryRuleIsTested(t *testing.T) {
+	var names []string
+	for _, one := range rules {
+		names = append(names, one.name)
+	}
+	slices.Sort(names)
+	if got := len(slices.Compact(names)); got != 9 {
+		t.Errorf("%d rules; add the cases of a new one to TestEachRuleHasATrueAndAFalseCase", got)
+	}
+}
+
+func TestAdviceIsSortedAndBounded(t *testing.T) {
+	var changes []func(*Facts)
+	for i := range 3 * most {
+		changes = append(changes, blocked(fmt.Sprint("s", i), "cooldown", .11+float64(i)/1000))
+	}
+	list := Advise(factsOf(changes...)).Advice
+	if len(list) != most || list[0].Site != fmt.Sprint("s", 3*most-1) {
+		t.Errorf("%d, the first is %+v", len(list), list[0])
+	}
+}

@@ -1,0 +1,238 @@
+package advice
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/limit/forecast"
+	"github.com/abide-proxy/abide/status"
+	"github.com/abide-proxy/abide/store"
+)
+
+// busyShare is the part of the time for which a limit must have held requests to be worth a
+// word.
+const busyShare = 0.1
+
+// busyLimits are the limits that have held requests for much of the time.
+func busyLimits(f *Facts) (list []status.Advice) {
+	for _, b := range f.History.Blocked {
+		share := f.share(b)
+		if share < busyShare || b.Site == store.Others || b.Limit == store.Others {
+			continue
+		}
+		what, change := f.aboutLimit(b)
+		if what == "" {
+			continue
+		}
+		list = append(list, status.Advice{
+			Site: b.Site, Weight: share, Change: change,
+			Text: fmt.Sprintf("%s: %s has held requests for %s of the time, %s of %s.", b.Site, what, percent(share), minutes(b.Busy), minutes(f.elapsed())),
+		})
+	}
+	return list
+}
+
+// aboutLimit is what a limit is called, and what would change that it holds requests. Both are
+// "" where nothing can be said.
+func (f *Facts) aboutLimit(b store.Blocked) (what, change string) {
+	switch {
+	case b.Limit == "retry":
+		return "the pause before failed requests are sent again", "The site or the network fails: see the log, and abide explain " + b.Site + "."
+	case b.Limit == "backend":
+		return "the pause of its backends after failures", "See abide status for the backends that fail, and why."
+	case b.Limit == "cooldown" && f.refusals(b.Site) == 0:
+		return "a pause after the site failed", "Look at the site: abide status says how it fails."
+	case b.Limit == "cooldown":
+		return "a pause after the site refused requests", "Write the site's limit under sites, a little below what it allows, so that the site has no reason to refuse."
+	case b.Limit == "token", b.Limit == "no token":
+		return "the pause of all tokens after refusals", f.moreTokens(b.Site)
+	case strings.HasPrefix(b.Limit, "paused"), strings.HasPrefix(b.Limit, "the first request"):
+		return "", ""
+	}
+	if written := f.limits(b.Site, b.Limit); len(written) > 0 {
+		return fmt.Sprintf("the configured limit %q", b.Limit), f.changeWritten(b.Site, written)
+	}
+	announced := f.announced(b.Site, b.Limit)
+	if len(announced) > 0 && announced[0].State == status.Hidden {
+		return announced[0].Label() + ",", f.changeAnnounced(b.Site, announced)
+	}
+	if len(announced) > 0 {
+		return fmt.Sprintf("the limit %q, which the site announces,", b.Limit), f.changeAnnounced(b.Site, announced)
+	}
+	return fmt.Sprintf("the limit %q", b.Limit), ""
+}
+
+// Raise is which rate one more token, or twice a limit, would come to: "" where that is not known.
+func Raise(f Facts, site, name string) string {
+	if written := f.limits(site, name); len(written) > 0 {
+		if one := written[0]; one.Unit == "requests" && one.Window > 0 && one.Rate == 0 {
+			return f.changeWritten(site, written)
+		}
+		return ""
+	}
+	announced := f.announced(site, name)
+	if len(announced) > 0 && f.usable(f.Pools[site]) == 0 {
+		if found := announced[0].FoundText(); found != "" {
+			return fmt.Sprintf("%s accepts %s, and does not say so: fewer requests, or an account of which it allows more, would help.", site, found)
+		}
+	}
+	if len(announced) == 0 || announced[0].Limit <= 0 || announced[0].Window <= 0 || f.usable(f.Pools[site]) == 0 {
+		return ""
+	}
+	return f.changeAnnounced(site, announced)
+}
+
+func (f *Facts) moreTokens(site string) string {
+	if n := f.usable(f.Pools[site]); n > 0 {
+		return fmt.Sprintf("One more token in the pool %s would give %s more.", f.Pools[site], percent(1/float64(n)))
+	}
+	return "More tokens would help."
+}
+
+// refusals is how many answers of a site refused a request.
+func (f *Facts) refusals(site string) (n int64) {
+	for _, u := range f.History.Usage {
+		if u.Site == site {
+			n += u.Refusals
+		}
+	}
+	return n
+}
+
+// changeWritten is what more than the limit of the configuration would do.
+func (f *Facts) changeWritten(site string, limits []status.Limit) string {
+	one := limits[0]
+	switch {
+	case one.Unit == "bytes":
+		return "Twice the limit would halve the wait, if the site allows it."
+	case one.Rate > 0:
+		return fmt.Sprintf("The limit adapts to how the site answers, and is at %s now. A larger max would help only if the site does not slow down.", rate(one.Rate))
+	case one.Window <= 0:
+		return fmt.Sprintf("More than %d at once would help, if the site allows it.", one.Amount)
+	}
+	budget := f.budget(int64(len(limits)), one.Amount, seconds(one.Window), left(limits))
+	if one.By == "token" && f.usable(f.Pools[site]) > 0 {
+		budget.meters = int64(max(f.usable(f.Pools[site]), 1))
+		return budget.oneMore("token", f.Pools[site], f.Waiting[site])
+	}
+	return budget.double(f.Waiting[site])
+}
+
+// changeAnnounced is what another token would do about a limit of the site's own.
+func (f *Facts) changeAnnounced(site string, limits []status.Announced) string {
+	n := f.usable(f.Pools[site])
+	if n == 0 {
+		return "It is the site's own: fewer requests, or an account of which the site allows more, would help."
+	}
+	one := limits[0]
+	if one.Limit <= 0 || one.Window <= 0 {
+		return f.moreTokens(site)
+	}
+	remaining := int64(0)
+	for _, l := range limits {
+		remaining += max(l.Remaining, 0)
+	}
+	return f.budget(int64(n), one.Limit, seconds(one.Window), remaining).oneMore("token", f.Pools[site], f.Waiting[site])
+}
+
+// budget is a limit of which several have their own.
+type budget struct {
+	now    time.Time
+	meters int64 // how many have their own
+	amount int64 // of each
+	window time.Duration
+	left   int64 // of all
+}
+
+func (f *Facts) budget(meters, amount int64, window time.Duration, left int64) budget {
+	return budget{f.Now, meters, amount, window, left}
+}
+
+// perSecond is what all of the limit comes to.
+func (b budget) perSecond() float64 { return float64(b.meters*b.amount) / b.window.Seconds() }
+
+// done is when so many requests will have gone.
+func (b budget) done(requests int) time.Time {
+	of := forecast.Budget{
+		Spec:   limit.Spec{As: limit.Rolling, Amount: b.meters * b.amount, Window: b.window},
+		Amount: b.meters * b.amount, Left: b.left,
+	}
+	return of.Forecast(b.now, int64(requests)).Done
+}
+
+// oneMore is what one more token would do.
+func (b budget) oneMore(what, pool string, waiting int) string {
+	more := b
+	more.meters++
+	more.left += b.amount
+	text := fmt.Sprintf("One more %s in the pool %s would raise %s to %s", what, pool, rate(b.perSecond()), rate(more.perSecond()))
+	return text + ends(b, more, waiting) + "."
+}
+
+// double is what twice the limit would do.
+func (b budget) double(waiting int) string {
+	more := b
+	more.amount *= 2
+	more.left += b.meters * b.amount
+	text := fmt.Sprintf("Twice the limit would raise %s to %s", rate(b.perSecond()), rate(more.perSecond()))
+	return text + ends(b, more, waiting) + ", if the site allows it."
+}
+
+// ends says when the requests that wait will have gone, with the one limit and with the other.
+func ends(now, then budget, waiting int) string {
+	if waiting < 2 {
+		return ""
+	}
+	was, is := now.done(waiting), then.done(waiting)
+	if was.IsZero() || is.IsZero() || was.Sub(is) < time.Second {
+		return ""
+	}
+	return fmt.Sprintf(", and the %d requests that wait now would have gone by %s instead of %s UTC", waiting, clock(is, now.now), clock(was, now.now))
+}
+
+func left(limits []status.Limit) (n int64) {
+	for _, one := range limits {
+		n += max(one.Left, 0)
+	}
+	return n
+}
+
+// belowAnnounced are limits of the configuration that hold requests, and are below what their
+// site announces.
+func belowAnnounced(f *Facts) (list []status.Advice) {
+	for _, b := range f.History.Blocked {
+		written := f.limits(b.Site, b.Limit)
+		if len(written) == 0 || f.share(b) < busyShare/10 {
+			continue
+		}
+		one := written[0]
+		if one.Unit != "requests" || one.Window <= 0 || one.Amount <= 0 {
+			continue
+		}
+		own, site := float64(one.Amount)/one.Window, leastAnnounced(f.announced(b.Site, ""))
+		if site <= own*1.1 {
+			continue
+		}
+		list = append(list, status.Advice{
+			Site: b.Site, Weight: f.share(b),
+			Text:   fmt.Sprintf("%s: the configured limit %q (%s) is below the %s that the site announces.", b.Site, b.Limit, rate(own), rate(site)),
+			Change: "Raise or remove the configured limit: abide keeps the announced one by itself.",
+		})
+	}
+	return list
+}
+
+// leastAnnounced is the lowest rate that a site announces, per second; 0: none is known.
+func leastAnnounced(limits []status.Announced) (lowest float64) {
+	for _, one := range limits {
+		if one.Limit <= 0 || one.Window <= 0 {
+			continue
+		}
+		if perSecond := float64(one.Limit) / one.Window; lowest == 0 || perSecond < lowest {
+			lowest = perSecond
+		}
+	}
+	return lowest
+}

@@ -1,0 +1,157 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/abide-proxy/abide/limit/queue"
+	"github.com/abide-proxy/abide/metrics"
+	"github.com/abide-proxy/abide/store"
+)
+
+const (
+	// writingPatience is how long writing one minute may take, and lastPatience the last
+	// write before the process ends.
+	writingPatience = 30 * time.Second
+	lastPatience    = 2 * time.Second
+)
+
+// File keeps history. *store.File is one.
+type File interface {
+	Record(ctx context.Context, h store.History) error
+	Bandwidth(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]store.Traffic, error)
+	Usage(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]store.Usage, error)
+	Blocked(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]store.Blocked, error)
+}
+
+// Options are what a Recorder reads, and where it writes. A function that is nil has nothing.
+type Options struct {
+	Sites   func() []metrics.SiteCount
+	Blocked func() []queue.Blocked
+	File    File // nil: only the last hour is kept, in memory
+	Log     *logrus.Logger
+}
+
+// Recorder keeps what was counted. Make it with New, and call Run.
+type Recorder struct {
+	options Options
+	began   time.Time
+	usage   usageCounts
+	clients clientAddresses
+
+	mu        sync.Mutex
+	tally     tally
+	growth    blockedGrowth
+	unwritten sums // what is to be written
+	recent    recent
+	failing   bool
+}
+
+// New is a Recorder that has counted nothing.
+func New(o Options) *Recorder {
+	if o.Sites == nil {
+		o.Sites = func() []metrics.SiteCount { return nil }
+	}
+	if o.Blocked == nil {
+		o.Blocked = func() []queue.Blocked { return nil }
+	}
+	return &Recorder{options: o, began: time.Now()}
+}
+
+// Count adds requests of a client. It is quick.
+func (r *Recorder) Count(u store.Usage) { r.usage.count(u) }
+
+// See notes from which address a client came.
+func (r *Recorder) See(client, address string, now time.Time) { r.clients.see(client, address, now) }
+
+// SharedNames are the names of clients that came from several addresses in the last hour.
+func (r *Recorder) SharedNames(now time.Time) []SharedName { return r.clients.shared(now) }
+
+// Run records at each full minute until ctx is done, and the rest at the end.
+func (r *Recorder) Run(ctx context.Context) {
+	r.load(ctx, time.Now())
+	for {
+		now := time.Now()
+		minute := now.Truncate(time.Minute)
+		timer := time.NewTimer(minute.Add(time.Minute).Sub(now))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			r.record(context.WithoutCancel(ctx), minute, lastPatience)
+			return
+		case <-timer.C:
+		}
+		r.record(context.WithoutCancel(ctx), minute, writingPatience)
+	}
+}
+
+// load reads the last hour of the file.
+func (r *Recorder) load(ctx context.Context, now time.Time) {
+	if r.options.File == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, writingPatience)
+	defer cancel()
+	since, until := now.Add(-kept), now.Add(time.Minute)
+	var h store.History
+	var errs [3]error
+	h.Traffic, errs[0] = r.options.File.Bandwidth(ctx, "", since, until, time.Minute)
+	h.Usage, errs[1] = r.options.File.Usage(ctx, "", since, until, time.Minute)
+	h.Blocked, errs[2] = r.options.File.Blocked(ctx, "", since, until, time.Minute)
+	if err := errors.Join(errs[:]...); err != nil && ctx.Err() == nil {
+		r.options.Log.Warnf("the history of the last hour cannot be read, so advice begins anew: %v", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.recent.load(h)
+}
+
+// record writes what was counted since the last call, and what could not be written before.
+func (r *Recorder) record(ctx context.Context, minute time.Time, within time.Duration) {
+	list := r.collect(minute)
+	if list.Empty() || r.options.File == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	err := r.options.File.Record(ctx, list)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err != nil && !r.failing {
+		r.options.Log.Warnf("what went from and to sites cannot be recorded: %v", err)
+	}
+	r.failing = err != nil
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) { // after a timeout the rows may have been written, and must not be written twice
+		r.unwritten.add(list)
+	}
+}
+
+// collect closes a minute. It returns what is to be written.
+func (r *Recorder) collect(minute time.Time) store.History {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fresh := store.History{
+		Traffic: r.tally.since(r.options.Sites()), Usage: r.usage.take(), Blocked: r.growth.since(r.options.Blocked()),
+	}
+	r.recent.add(minute, fresh)
+	r.clients.shared(minute.Add(time.Minute)) // forgets old ones
+	if r.options.File == nil {
+		return store.History{}
+	}
+	r.unwritten.add(fresh)
+	list := r.unwritten.at(minute)
+	r.unwritten = sums{}
+	return list
+}
+
+// unrecorded is what was counted, but not recorded yet, as of the present minute.
+func (r *Recorder) unrecorded(now time.Time) store.History {
+	tally, growth := r.tally, r.growth // copies, so that the counts are not taken
+	all := sums{}
+	all.add(store.History{Traffic: tally.since(r.options.Sites()), Usage: r.usage.list(), Blocked: growth.since(r.options.Blocked())})
+	return all.at(now.Truncate(time.Minute))
+}

@@ -1,0 +1,272 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/abide-proxy/abide/limit/queue"
+	"github.com/abide-proxy/abide/metrics"
+	"github.com/abide-proxy/abide/store"
+	"github.com/sirupsen/logrus"
+)
+
+func noBlocked() []queue.Blocked { return nil }
+
+// fakeFile records by a function, and has what it is given.
+type fakeFile struct {
+	record func(context.Context, store.History) error
+	has    store.History
+}
+
+func (f fakeFile) Record(ctx context.Context, h store.History) error { return f.record(ctx, h) }
+
+func (f fakeFile) Bandwidth(context.Context, string, time.Time, time.Time, time.Duration) ([]store.Traffic, error) {
+	return slices.Clone(f.has.Traffic), nil
+}
+
+func (f fakeFile) Usage(context.Context, string, time.Time, time.Time, time.Duration) ([]store.Usage, error) {
+	return slices.Clone(f.has.Usage), nil
+}
+
+func (f fakeFile) Blocked(context.Context, string, time.Time, time.Time, time.Duration) ([]store.Blocked, error) {
+	return slices.Clone(f.has.Blocked), nil
+}
+
+func TestEachMinuteIsRecordedAndTheRestAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := logrus.New()
+		var said strings.Builder
+		log.SetOutput(&said)
+		m := metrics.New(10)
+		var written []string
+		var fails atomic.Pointer[error] // nil: it writes
+		r := New(Options{Sites: m.Sites, Blocked: noBlocked, Log: log, File: fakeFile{record: func(ctx context.Context, h store.History) error {
+			list := h.Traffic
+			if _, ok := ctx.Deadline(); !ok || ctx.Err() != nil {
+				t.Errorf("%v %v", ok, ctx.Err())
+			}
+			if err := fails.Load(); err != nil {
+				return *err
+			}
+			for _, one := range list {
+				if !one.Minute.Equal(list[0].Minute) {
+					t.Errorf("%+v", list)
+				}
+			}
+			written = append(written, list[0].Minute.UTC().Format("15:04:05 ")+told(list))
+			return nil
+		}}})
+		time.Sleep(20 * time.Second) // 00:00:20
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { r.Run(ctx); close(done) }()
+		m.Site("a").Read(10)
+		time.Sleep(41 * time.Second) // 00:01:01
+		time.Sleep(time.Minute)      // nothing was counted
+		m.Site("a").Read(5)
+		m.Site("b").Wrote(7)
+		full := errors.New("disk full")
+		fails.Store(&full)
+		time.Sleep(2 * time.Minute) // 00:04:01
+		fails.Store(nil)
+		m.Site("b").Wrote(1)
+		time.Sleep(time.Minute) // 00:05:01
+		m.Site("c").Request("GET", 200, 0)
+		late := context.DeadlineExceeded
+		fails.Store(&late)
+		time.Sleep(time.Minute) // 00:06:01
+		fails.Store(nil)
+		m.Site("c").Read(9)
+		stop()
+		<-done
+		want := "00:00:00 a 0/10/0; 00:04:00 a 0/5/0, b 0/0/8; 00:06:00 c 0/9/0"
+		if got := strings.Join(written, "; "); got != want {
+			t.Errorf("%s\nwant %s", got, want)
+		}
+		if n := strings.Count(said.String(), "disk full"); n != 1 {
+			t.Errorf("it was told %d times:\n%s", n, said.String())
+		}
+	})
+}
+
+func TestWhatCannotBeWrittenHasABound(t *testing.T) {
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	r := New(Options{Log: log, Blocked: noBlocked, File: fakeFile{record: func(context.Context, store.History) error { return errors.New("disk full") }}})
+	n := 0
+	r.options.Sites = func() (list []metrics.SiteCount) {
+		for range 4000 {
+			list = append(list, metrics.SiteCount{Name: fmt.Sprint(n), In: 1})
+			n++
+		}
+		return list
+	}
+	for range 10 {
+		r.record(t.Context(), time.Now(), time.Second)
+	}
+	var sum int64
+	for _, one := range r.unwritten.traffic {
+		sum += one.In
+	}
+	if len(r.unwritten.traffic) > mostSites+1 || sum != 40_000 {
+		t.Errorf("%d sites, %d of 40000 bytes", len(r.unwritten.traffic), sum)
+	}
+}
+
+// usageOf is usage in few words.
+func usageOf(list []store.Usage) string {
+	var words []string
+	for _, u := range list {
+		words = append(words, fmt.Sprintf("%s %s/%s/%d/%s %d %d %v %d/%d", u.Minute.UTC().Format("15:04"), u.Site, u.Client, u.Priority, u.Token, u.Requests, u.Refusals, u.Waited, u.In, u.Out))
+	}
+	slices.Sort(words)
+	return strings.Join(words, ", ")
+}
+
+func request(site, client string) store.Usage {
+	return store.Usage{UsageKey: store.UsageKey{Site: site, Client: client, Priority: 3}, Requests: 1, Refusals: 2, Waited: time.Second, In: 10, Out: 5}
+}
+
+func TestWhatIsNotWrittenYetIsInReports(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := metrics.New(10)
+		var kept store.History
+		held := 0.0
+		file := fakeFile{record: func(_ context.Context, h store.History) error { kept = h; return nil }}
+		r := New(Options{Sites: m.Sites, Log: logrus.New(), File: &file, Blocked: func() []queue.Blocked {
+			return []queue.Blocked{{Site: "a", Limit: "5/s", Seconds: held, Busy: held / 2}}
+		}})
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { r.Run(ctx); close(done) }()
+		synctest.Wait()
+		from, to := time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+		m.Site("a").Read(7)
+		r.Count(request("a", "news"))
+		r.Count(request("a", "news"))
+		r.Count(request("b", "shop"))
+		held = 8
+		for range 2 { // asking takes nothing away
+			list, err := r.Usage(ctx, "a", from, to, time.Minute)
+			if got := usageOf(list); err != nil || got != "00:00 a/news/3/ 2 4 2s 20/10" {
+				t.Error(got, err)
+			}
+			traffic, err := r.Bandwidth(ctx, "", from, to, time.Hour)
+			if err != nil || told(traffic) != "a 0/7/0" {
+				t.Error(traffic, err)
+			}
+			blocked, err := r.Blocked(ctx, "", from, to, 0)
+			if err != nil || len(blocked) != 1 || blocked[0].Held != 8*time.Second || blocked[0].Busy != 4*time.Second {
+				t.Error(blocked, err)
+			}
+		}
+		time.Sleep(61 * time.Second)
+		synctest.Wait()
+		file.has = kept // what was written is in the file now
+		r.Count(request("a", "news"))
+		list, _ := r.Usage(ctx, "a", from, to, time.Minute)
+		if got := usageOf(list); got != "00:00 a/news/3/ 2 4 2s 20/10, 00:01 a/news/3/ 1 2 1s 10/5, 00:00 b/shop/3/ 1 2 1s 10/5" && got != "00:00 a/news/3/ 2 4 2s 20/10, 00:00 b/shop/3/ 1 2 1s 10/5, 00:01 a/news/3/ 1 2 1s 10/5" {
+			t.Error(got)
+		}
+		h, _, _ := r.Recent(time.Now())
+		if got := usageOf(h.Usage); got != "00:00 a/news/3/ 3 6 3s 30/15, 00:00 b/shop/3/ 1 2 1s 10/5" {
+			t.Error(got)
+		}
+		stop()
+		<-done
+		if got := usageOf(kept.Usage); got != "00:01 a/news/3/ 1 2 1s 10/5" {
+			t.Error("at the end:", got)
+		}
+	})
+}
+
+func TestTheLastHourIsReadFromTheFileAndThenForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := time.Now()
+		old := request("a", "news")
+		old.Minute = now.Add(-30 * time.Minute)
+		blocked := store.Blocked{Site: "a", Limit: "5/s", Minute: old.Minute, Held: time.Minute, Busy: time.Second}
+		file := fakeFile{record: func(context.Context, store.History) error { return nil }, has: store.History{Usage: []store.Usage{old}, Blocked: []store.Blocked{blocked}}}
+		r := New(Options{Sites: metrics.New(1).Sites, Blocked: noBlocked, Log: logrus.New(), File: file})
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { r.Run(ctx); close(done) }()
+		synctest.Wait()
+		h, since, active := r.Recent(time.Now())
+		if got := usageOf(h.Usage); got != "23:30 a/news/3/ 1 2 1s 10/5" || !since.Equal(old.Minute) || active != time.Minute || len(h.Blocked) != 1 || h.Blocked[0].Held != time.Minute {
+			t.Error(got, since, h.Blocked)
+		}
+		time.Sleep(31*time.Minute + time.Second)
+		if h, _, _ := r.Recent(time.Now()); !h.Empty() {
+			t.Error(h)
+		}
+		stop()
+		<-done
+	})
+}
+
+func TestWithoutAFileTheLastHourIsReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := New(Options{Sites: metrics.New(1).Sites, Blocked: noBlocked, Log: logrus.New()})
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { r.Run(ctx); close(done) }()
+		for range 3 {
+			r.Count(request("a", "news"))
+			time.Sleep(time.Minute + time.Second)
+		}
+		list, err := r.Usage(ctx, "a", time.Now().Add(-time.Hour), time.Now(), time.Hour)
+		if got := usageOf(list); err != nil || got != "00:00 a/news/3/ 3 6 3s 30/15" {
+			t.Error(got, err)
+		}
+		stop()
+		<-done
+	})
+}
+
+func TestClientsBeyondTheBoundAreCountedTogether(t *testing.T) {
+	var c usageCounts
+	const n = 3 * mostUsage
+	for i := range n {
+		c.count(request(fmt.Sprint("site ", i%7), fmt.Sprint("client ", i)))
+	}
+	for i := range n {
+		c.count(request(fmt.Sprint("site ", i), "x"))
+	}
+	var requests, others int64
+	list := c.take()
+	for _, one := range list {
+		requests += one.Requests
+		if one.Client == store.Others {
+			others += one.Requests
+		}
+	}
+	if len(list) > 2*mostUsage+10 || requests != 2*n || others < n {
+		t.Errorf("%d rows, %d requests, %d of others", len(list), requests, others)
+	}
+	if again := c.take(); len(again) != 0 {
+		t.Error(again)
+	}
+}
+
+func TestABlockedTimeThatFallsHasBegunAgain(t *testing.T) {
+	var g blockedGrowth
+	for i, one := range []struct{ now, want float64 }{{2, 2}, {5, 3}, {5, 0}, {1, 1}, {4, 3}} {
+		list := g.since([]queue.Blocked{{Site: "a", Limit: "5/s", Seconds: one.now, Busy: one.now}})
+		var got time.Duration
+		for _, b := range list {
+			got += b.Held
+		}
+		if got != seconds(one.want) {
+			t.Errorf("%d: %v, want %v s", i, got, one.want)
+		}
+	}
+}

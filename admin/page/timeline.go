@@ -1,0 +1,322 @@
+package page
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/abide-proxy/abide/admin/samples"
+	"github.com/abide-proxy/abide/status"
+)
+
+const (
+	// ahead is how many steps a timeline has after now.
+	ahead = samples.Points
+	// timelineWidth is the width of a timeline, one unit for a step. Now is in its middle.
+	timelineWidth = samples.Points + ahead
+	// timelineHeight is the height of a timeline.
+	timelineHeight = 10
+	// mostApart is how many tokens have a row of a table each. Those of a larger pool are drawn
+	// close together.
+	mostApart = 30
+	// mostDrawn is how many tokens of a pool are drawn.
+	mostDrawn = 1000
+	// closeHeight is the height of one of many timelines in pixels, and closerHeight that of one
+	// of more than mostClose.
+	closeHeight, closerHeight = 6, 4
+	mostClose                 = 100
+)
+
+// stateNames are the states as classes and words. What is not here is not drawn.
+var stateNames = map[samples.State]string{
+	samples.Ready: "ready", samples.Used: "used", samples.Partly: "partly", samples.Spent: "spent",
+	samples.Cooling: "cooling", samples.Disabled: "disabled", samples.Quarantined: "quarantined",
+}
+
+// stateWords say what a state is in a legend, in its order.
+var stateWords = []struct{ Name, Words string }{
+	{"used", "in use"},
+	{"ready", "ready"},
+	{"partly", "put away for some routes"},
+	{"spent", "spent"},
+	{"cooling", "cooling"},
+	{"quarantined", "quarantined"},
+	{"disabled", "disabled"},
+}
+
+// stretch is all steps of a timeline in one state, as one path.
+type stretch struct{ State, Path string }
+
+// timeline is a token over the last and the coming minutes.
+type timeline struct {
+	Label     string
+	Stretches []stretch
+	Resets    string // path of marks where a limit resets, "" for none
+	Title     string
+	Top       int // where it begins, among many that are close together
+}
+
+// tokenRow is a token as the page lists it.
+type tokenRow struct {
+	status.Token
+	Timeline timeline
+	Scarce   []limitBar
+	More     int // limits that are not shown
+	Several  bool
+}
+
+// Tone is the class of the token's state.
+func (r tokenRow) Tone() string { return stateNames[samples.StateOf(&r.Token)] }
+
+// CanEnable and CanDisable tell which buttons the token has.
+func (r tokenRow) CanEnable() bool  { return r.State == "disabled" || r.State == "quarantined" }
+func (r tokenRow) CanDisable() bool { return r.State != "disabled" }
+
+// poolView is a pool as the page shows it.
+type poolView struct {
+	Name         string
+	Ready, Count int
+	Counts       []stateCount
+	Rows         []tokenRow // a table with timelines, or without where Close has them
+	Close        []timeline // many, close together; nil: each row has its own
+	Width        int
+	Height       int // of all in Close
+	Pixels       int // the same in pixels
+	now          time.Time
+}
+
+// At is how far ahead a time is.
+func (p poolView) At(at time.Time) string { return status.Ahead(at, p.now) }
+
+// stateCount is how many tokens of a pool are in a state.
+type stateCount struct {
+	Name, Words string
+	N           int
+}
+
+// Legend says what the colours are.
+func (p poolView) Legend() []stateCount { return p.Counts }
+
+// poolOf is a pool with the timelines of its tokens.
+func poolOf(p *status.Pool, own map[string]written, from *samples.Snapshot, now time.Time) poolView {
+	v := poolView{Name: p.Name, Ready: p.Ready, Count: p.Count, Width: timelineWidth, now: now, Counts: countsOf(p.Tokens)}
+	end := cmp.Or(from.End, now.Truncate(samples.Step).Add(samples.Step))
+	several, apart := p.Sites() > 1, len(p.Tokens) <= mostApart
+	if !apart {
+		v.Close = closeTogether(p, own, from, end)
+		v.Height, v.Pixels = timelineHeight*len(v.Close), closeHeight*len(v.Close)
+		if len(v.Close) > mostClose {
+			v.Pixels = closerHeight * len(v.Close)
+		}
+	}
+	for _, t := range listed(p.Tokens, apart) {
+		row := tokenRow{Token: t, Several: several, More: max(len(t.Limits)-maxScarce, 0), Scarce: scarceOf(t.Limits, several, now)}
+		row.Scarce = append(row.Scarce, own[t.Label].Bars...)
+		if apart {
+			row.Timeline = timelineOf(&t, from.Tokens[samples.TokenKey{Pool: p.Name, Label: t.Label}], own[t.Label].Spent, end)
+		}
+		v.Rows = append(v.Rows, row)
+	}
+	return v
+}
+
+// written is what the configuration's limits say of a token.
+type written struct {
+	Bars  []limitBar
+	Spent time.Time // until when nothing is left of one of them; zero: something is
+}
+
+// writtenByToken are the written limits of which each token has its own, by label.
+func writtenByToken(f *Facts) map[string]written {
+	type limit struct{ site, name, of string }
+	ends := map[limit]time.Time{}
+	for _, one := range f.Forecasts {
+		ends[limit{one.Site, one.Limit, one.Of}] = one.Ends
+	}
+	by := map[string]written{}
+	for i := range f.Known {
+		site := f.Known[i].Name
+		for _, one := range f.Known[i].Limits {
+			label := one.Of
+			if one.By != "token" || label == "" {
+				continue
+			}
+			w, end := by[label], ends[limit{site, one.Limit, label}]
+			if one.Left == 0 && end.After(w.Spent) {
+				w.Spent = end
+			}
+			if len(w.Bars) < maxScarce {
+				one.Of = ""
+				w.Bars = append(w.Bars, barOf(&one))
+			}
+			by[label] = w
+		}
+	}
+	return by
+}
+
+// countsOf counts tokens by state, for the legend.
+func countsOf(list []status.Token) (counts []stateCount) {
+	by := map[string]int{}
+	for i := range list {
+		by[stateNames[samples.StateOf(&list[i])]]++
+	}
+	for _, one := range stateWords {
+		counts = append(counts, stateCount{one.Name, one.Words, by[one.Name]})
+	}
+	return counts
+}
+
+// closeTogether are the timelines of many tokens, one below the other.
+func closeTogether(p *status.Pool, own map[string]written, from *samples.Snapshot, end time.Time) (list []timeline) {
+	for i := range p.Tokens[:min(len(p.Tokens), mostDrawn)] {
+		label := p.Tokens[i].Label
+		one := timelineOf(&p.Tokens[i], from.Tokens[samples.TokenKey{Pool: p.Name, Label: label}], own[label].Spent, end)
+		one.Top = timelineHeight * i
+		list = append(list, one)
+	}
+	return list
+}
+
+// listed are the tokens that have a row: by label, or where there are many those that are put
+// away first.
+func listed(list []status.Token, all bool) []status.Token {
+	if all {
+		return list
+	}
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b status.Token) int {
+		return cmp.Compare(samples.StateOf(&b), samples.StateOf(&a))
+	})
+	return first(list)
+}
+
+// timelineOf is a token until end as it was observed, and after end as far as is known: spent is
+// until when nothing is left of a written limit.
+func timelineOf(t *status.Token, past samples.Timeline, spent, end time.Time) timeline {
+	var steps [timelineWidth]samples.State
+	copy(steps[:], past[:])
+	state := samples.StateOf(t)
+	until := stepsUntil(lastOf(t), end)
+	for i := range ahead {
+		steps[samples.Points+i] = samples.Ready
+		switch {
+		case i < until && state != samples.Ready:
+			steps[samples.Points+i] = state
+		case !spent.IsZero() && i < stepsUntil(spent, end):
+			steps[samples.Points+i] = samples.Spent
+		}
+	}
+	return timeline{
+		Label: t.Label, Stretches: stretchesOf(steps), Resets: resetsOf(t, end),
+		Title: t.Label + ": " + wordsOf(t, past),
+	}
+}
+
+// lastOf is when the token is whole again; zero: nobody knows.
+func lastOf(t *status.Token) time.Time {
+	last := t.Until
+	if t.State == "ready" {
+		for _, one := range t.Routes {
+			if one.Until.After(last) {
+				last = one.Until
+			}
+		}
+	}
+	return last
+}
+
+// stepsUntil is how many steps there are until a time, all for zero.
+func stepsUntil(until, end time.Time) int {
+	if until.IsZero() {
+		return ahead
+	}
+	return int((until.Sub(end) + samples.Step - 1) / samples.Step)
+}
+
+// stretchesOf has a path for each state that is there.
+func stretchesOf(steps [timelineWidth]samples.State) (list []stretch) {
+	paths := map[samples.State][]byte{}
+	for from := 0; from < len(steps); {
+		to := from + 1
+		for to < len(steps) && steps[to] == steps[from] && to != samples.Points {
+			to++
+		}
+		path := strconv.AppendInt(append(paths[steps[from]], 'M'), int64(from), 10)
+		path = strconv.AppendInt(append(path, " 0h"...), int64(to-from), 10)
+		path = strconv.AppendInt(append(path, "v10h-"...), int64(to-from), 10)
+		paths[steps[from]] = append(path, 'z')
+		from = to
+	}
+	for state := samples.Ready; state <= samples.Quarantined; state++ {
+		if path := paths[state]; len(path) > 0 {
+			list = append(list, stretch{stateNames[state], string(path)})
+		}
+	}
+	return list
+}
+
+// maxResets is how many marks a timeline has.
+const maxResets = 4
+
+// resetsOf marks when limits of a token reset of which less than a half is left.
+func resetsOf(t *status.Token, end time.Time) string {
+	var path []byte
+	marks := map[int]bool{}
+	for _, one := range t.Limits {
+		step := int(one.Reset.Sub(end) / samples.Step)
+		if one.LeftShare() > 0.5 || one.Reset.Before(end) || step >= ahead || marks[step] || len(marks) >= maxResets {
+			continue
+		}
+		marks[step] = true
+		path = append(strconv.AppendInt(append(path, 'M'), int64(samples.Points+step), 10), " 0v10"...)
+	}
+	return string(path)
+}
+
+// wordsOf is a timeline in words.
+func wordsOf(t *status.Token, past samples.Timeline) string {
+	used, away := 0, 0
+	for _, one := range past {
+		switch {
+		case one == samples.Used:
+			used++
+		case one > samples.Ready:
+			away++
+		}
+	}
+	minutes := func(steps int) string {
+		return fmt.Sprintf("%.3g min", (time.Duration(steps) * samples.Step).Minutes())
+	}
+	return fmt.Sprintf("%s now; of the last 15 min in use for %s, put away for %s", t.State, minutes(used), minutes(away))
+}
+
+// maxScarce is how many limits of a token a row has room for.
+const maxScarce = 4
+
+// scarceOf are the limits of a token that have the least left.
+func scarceOf(limits []status.Announced, several bool, now time.Time) (bars []limitBar) {
+	sorted := slices.SortedStableFunc(slices.Values(limits), func(a, b status.Announced) int { return cmp.Compare(a.LeftShare(), b.LeftShare()) })
+	for _, one := range sorted[:min(len(sorted), maxScarce)] {
+		bars = append(bars, announcedBar(&one, several, now))
+	}
+	return bars
+}
+
+// announcedBar is an announced limit as a bar.
+func announcedBar(a *status.Announced, several bool, now time.Time) limitBar {
+	b := limitBar{Name: a.Label(), Left: a.LeftText(), In: status.Ahead(a.Reset, now), Used: -1}
+	if several && a.Site != "" {
+		b.Name = a.Site + ": " + b.Name
+	}
+	if others := a.OthersText(); others != "" {
+		b.Name += "; " + others
+	}
+	if share := a.LeftShare(); share <= 1 && a.Limit > 0 {
+		b.Used = 100 - int(100*share)
+		b.Tone = toneOf(b.Used)
+	}
+	return b
+}

@@ -1,0 +1,130 @@
+package plan
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/abide-proxy/abide/internal/clock"
+	"github.com/abide-proxy/abide/metrics"
+	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/proxy/dispatch"
+)
+
+const (
+	// longest is how far a plan looks ahead.
+	longest = 10 * 365 * 24 * time.Hour
+	// checkEvery is after how many steps a simulation looks whether it is still wanted.
+	checkEvery = 1 << 12
+)
+
+// simulation is one run of a scenario.
+type simulation struct {
+	scenario   *Scenario
+	policy     *policy.Policy
+	clock      *clock.Virtual
+	dispatcher *dispatch.Dispatcher
+	site       site
+	tally      tally
+	sent       int // attempts, for the jitter of latencies
+}
+
+func newSimulation(p *policy.Policy, s *Scenario) (*simulation, error) {
+	if s.Log == nil {
+		if err := s.Crawl.check(); err != nil {
+			return nil, err
+		}
+	}
+	one := &simulation{
+		scenario: s, policy: planned(p, s.Tokens), clock: clock.NewVirtual(s.Start), tally: newTally(s.Start),
+		site: site{limit: s.SiteLimit, silent: s.Silent, windows: map[windowKey]*window{}},
+	}
+	log := logrus.New()
+	log.SetOutput(io.Discard)
+	log.SetLevel(logrus.PanicLevel)
+	var err error
+	one.dispatcher, err = dispatch.New(dispatch.Options{Policy: one.policy, Metrics: metrics.New(1), Log: log, Clock: one.clock})
+	if err != nil {
+		return nil, fmt.Errorf("preparing the plan: %w", err)
+	}
+	return one, nil
+}
+
+// Run simulates a scenario under a policy, and tells how it went. The result has no what-ifs.
+func Run(ctx context.Context, p *policy.Policy, s Scenario) (*Result, error) {
+	one, err := newSimulation(p, &s)
+	if err != nil {
+		return nil, err
+	}
+	one.begin()
+	end := s.Start.Add(longest)
+	for steps := 0; !one.clock.Next().After(end) && one.clock.Step(); steps++ {
+		if steps%checkEvery == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+	return one.result(), nil
+}
+
+// begin has the first requests come.
+func (s *simulation) begin() {
+	switch {
+	case s.scenario.Log == nil:
+		s.beginCrawl()
+	case s.scenario.KeepTimes:
+		s.replayAt(0)
+	default:
+		s.beginReplay()
+	}
+}
+
+// jittered is the latency of an attempt: as a log has it, or up to a twentieth more or less,
+// so that answers do not come all at once. The same scenario has the same latencies.
+func (s *simulation) jittered(latency time.Duration) time.Duration {
+	if s.scenario.Log != nil {
+		return latency
+	}
+	s.sent++
+	return latency * time.Duration(950+s.sent*7919%101) / 1000
+}
+
+// titleOf is the title of the limit that a refusal names with whose it is: "900 requests
+// per 15m of a".
+func (s *simulation) titleOf(t policy.Target, name string) string {
+	title := ""
+	for _, l := range limitsAt(s.policy, t) {
+		if one := l.Title(); len(one) > len(title) && strings.HasPrefix(name, one) {
+			title = one
+		}
+	}
+	if title == "" {
+		return name
+	}
+	return title
+}
+
+// limitsAt are the limits that the policy has for a target, and for its backends.
+func limitsAt(p *policy.Policy, t policy.Target) []*policy.Limit {
+	rule := p.Match(t).Rule
+	if rule == nil {
+		return pointers(p.Defaults.Limits)
+	}
+	list := pointers(rule.Limits)
+	for i := range rule.Backends {
+		if rule.Backends[i].Own {
+			list = append(list, pointers(rule.Backends[i].Limits)...)
+		}
+	}
+	return list
+}
+
+func pointers(limits []policy.Limit) (list []*policy.Limit) {
+	for i := range limits {
+		list = append(list, &limits[i])
+	}
+	return list
+}

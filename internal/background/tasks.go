@@ -1,0 +1,69 @@
+// Package background runs what no single client waits for, and ends it with the process.
+package background
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/abide-proxy/abide/internal/redact"
+)
+
+// Tasks are goroutines that end with the process at the latest. A Log is needed.
+type Tasks struct {
+	Log *logrus.Logger
+
+	mu      sync.Mutex
+	ctx     context.Context // of all tasks; nil before the first
+	stop    context.CancelFunc
+	over    bool
+	running sync.WaitGroup
+}
+
+// Begin is for a task that is about to run; Done must follow. It is false once the process
+// stops.
+func (t *Tasks) Begin() (context.Context, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.over {
+		return nil, false
+	}
+	if t.ctx == nil {
+		t.ctx, t.stop = context.WithCancel(context.Background())
+	}
+	t.running.Add(1)
+	return t.ctx, true
+}
+
+// Done is for a task that has ended.
+func (t *Tasks) Done() { t.running.Done() }
+
+// Cancel ends the tasks that run and lets no other begin. It waits for nothing.
+func (t *Tasks) Cancel() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.over = true
+	if t.stop != nil {
+		t.stop()
+	}
+}
+
+// End is Cancel, and returns when nothing runs any more.
+func (t *Tasks) End() {
+	t.Cancel()
+	t.running.Wait()
+}
+
+// Recover is deferred by a task about a host: a panic of abide ends the task and nothing
+// else. After a panic it calls failed.
+func (t *Tasks) Recover(host string, failed func()) {
+	bug := recover()
+	if bug == nil {
+		return
+	}
+	t.Log.WithField("panic", fmt.Sprintf("%T", bug)).Errorf("abide failed in a background request to %s: %s", host, redact.Frames(debug.Stack()))
+	failed()
+}

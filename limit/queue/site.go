@@ -1,0 +1,130 @@
+package queue
+
+import (
+	"sync"
+	"time"
+
+	"github.com/abide-proxy/abide/internal/clock"
+)
+
+// site is a scheduler with a lock and a timer.
+type site struct {
+	gate *gateState
+
+	mu          sync.Mutex      // guards all fields below; nothing waits, sends or dials under it
+	gone        bool            // forgotten: look it up again
+	registry                    // has the scheduler
+	version     uint64          // the largest version of what is known of the site; see Gate.Replan
+	heldCounted int             // how many of its holds gateState.held counts
+	sources     int             // number of byte sources that are not closed
+	drained     []chan struct{} // closed when nothing is held or granted
+
+	timer   clock.Timer
+	timerAt time.Time // when the timer calls onTimer; zero is never
+}
+
+func newSite(g *gateState, name string) *site {
+	sched := newScheduler(schedulerOptions{aging: g.bounds.Load().Aging, live: live})
+	return &site{gate: g, registry: newRegistry(name, sched)}
+}
+
+// step grants what may go, wakes the callers, and sets the timer.
+func (s *site) step(now time.Time) {
+	decided := s.sched.next(now)
+	for _, h := range decided.granted {
+		h.owner.wake()
+	}
+	for _, h := range decided.refused {
+		h.owner.wake()
+	}
+	for _, b := range decided.bytes {
+		b.wake()
+	}
+	s.sched.decisions.clear()
+	held, granted := s.sched.size()
+	if held != s.heldCounted {
+		s.gate.held.Add(int64(held - s.heldCounted))
+		s.heldCounted = held
+	}
+	if held+granted == 0 {
+		for _, done := range s.drained {
+			close(done)
+		}
+		s.drained = nil
+	}
+	s.setTimer(now, decided.again)
+}
+
+// setTimer sets the site's only timer.
+func (s *site) setTimer(now, at time.Time) {
+	switch {
+	case at.Equal(s.timerAt):
+	case at.IsZero():
+		s.timer.Stop()
+	case s.timer == nil:
+		s.timer = s.gate.clock.AfterFunc(at.Sub(now), s.onTimer)
+	default:
+		s.timer.Reset(at.Sub(now))
+	}
+	s.timerAt = at
+}
+
+func (s *site) onTimer() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.timerAt = time.Time{}
+	if !s.gone {
+		s.step(s.gate.clock.Now())
+	}
+}
+
+// refuseAll empties the queue.
+func (s *site) refuseAll() {
+	now := s.gate.clock.Now()
+	for _, h := range s.sched.all() {
+		s.sched.cancel(now, h)
+		h.refusal = &Refusal{Reason: Draining}
+		h.owner.wake()
+	}
+	s.sched.byteQueue.refuse(nil, &Refusal{Reason: Draining})
+	s.step(now)
+}
+
+// live tells whether the context of a hold's caller has not ended.
+func live(h *hold) bool { return h.owner.ctx.Err() == nil }
+
+// stale tells whether a request's limits were made before the last reload, or by an older
+// version of what is known of the site.
+func (s *site) stale(r *Request) bool {
+	g := s.gate.latest.Load()
+	return g.hooks != nil && (g.number != r.Generation || r.Version < s.version)
+}
+
+// renew makes a request's limits anew if they are stale.
+func (s *site) renew(r *Request) {
+	if s.stale(r) {
+		g := s.gate.latest.Load()
+		r.Limits, r.Version = g.hooks.Limits(*r)
+		r.Generation, r.Shared, r.Order = g.number, false, nil
+	}
+}
+
+// needs are what a hold's request needs by the newest limits; what it needed before, if these
+// make no sense.
+func (s *site) needs(now time.Time, h *hold) [][]need {
+	s.renew(&h.owner.request)
+	needs, err := s.plan(now, &h.owner.request)
+	if err != nil {
+		return h.needs
+	}
+	return needs
+}
+
+// replan gives holds the newest limits.
+func (s *site) replan(now time.Time, holds []*hold) {
+	for _, h := range holds {
+		if !s.sched.replan(now, h, s.needs(now, h)) {
+			h.owner.wake()
+		}
+	}
+}

@@ -1,0 +1,174 @@
+// Package bandwidth enforces byte limits on the connections to sites.
+//
+//	all := bandwidth.New(bandwidth.Options{Gate: gate, Rules: rules, …})
+//	b := all.Acquire(bandwidth.Owner{Site: site, Target: target}, meter)
+//	defer all.Release(b)
+//	n, err := b.Credit(done, 64<<10) // before up to n bytes are read or written
+//
+// A connection takes credit from the SiteBudget of its site before it reads or writes, and
+// pauses while there is none. A small part of each limit is reserved for connections that have
+// paused for long: this trickle keeps servers from closing them. A connection that
+// has paused for longer than the stall of its limits ends.
+//
+// SiteBudget has the methods of upstream's byteLimiter. The limits themselves, and the order in
+// which connections get what there is, are the queue's.
+package bandwidth
+
+import (
+	"sync"
+	"time"
+
+	"github.com/abide-proxy/abide/limit/queue"
+	"github.com/abide-proxy/abide/metrics"
+	"github.com/abide-proxy/abide/policy"
+)
+
+const (
+	// unusedFor is how long an unused budget is kept: longer than a connection is idle,
+	// which still refers to it.
+	unusedFor = time.Minute
+	// maxBudgets is how many budgets there may be before unused ones go early.
+	maxBudgets = 10_000
+)
+
+// Options are the dependencies of Budgets. All functions may be called at any time from any
+// goroutine.
+type Options struct {
+	Gate *queue.Gate
+	// Rules returns the configured rules for an owner's bytes.
+	Rules func(Owner) Rules
+	// Closed is called when a connection has paused for longer than its stall. limits are
+	// the titles of the limits that paused it.
+	Closed func(o Owner, limits string)
+	// Cut counts a body or a tunnel that ended early because of a byte limit.
+	Cut func()
+	// TrickleEvery is the time between two trickles of a paused connection.
+	TrickleEvery time.Duration
+}
+
+// Owner identifies a budget: all that its limits depend on.
+type Owner struct {
+	Site         string
+	Target       policy.Target
+	Client       string // set if a limit is by client
+	Key          string // of a token or a backend, if any
+	Method, Path string // set if a limit is for some requests only
+	Tunnel       bool   // abide does not see the requests
+}
+
+// Rules are the configured rules for an owner's bytes.
+type Rules struct {
+	Limits  []queue.Limit // without the parts for the trickle
+	Trickle []queue.Limit // the parts for the trickle
+	Enforce bool          // there is a limit, and it is enforced
+	Stall   time.Duration // how long a connection may pause
+	Made    uint64        // generation of the limits, in the queue
+}
+
+// Budgets are the byte budgets of all sites. Make them with New; they are safe for
+// concurrent use.
+type Budgets struct {
+	Sizes Sizes
+	deps  Options
+	began time.Time // zero of the times in budgets
+
+	mu       sync.Mutex
+	known    map[Owner]*SiteBudget
+	tidyFrom int // number of budgets from which unused ones are searched again
+}
+
+// of are the limits of a byte source, that of the trickle or the other.
+func (r *Rules) of(trickle bool) []queue.Limit {
+	if trickle {
+		return r.Trickle
+	}
+	return r.Limits
+}
+
+// New makes budgets.
+func New(o Options) *Budgets {
+	return &Budgets{deps: o, began: time.Now(), known: map[Owner]*SiteBudget{}}
+}
+
+// Acquire finds or makes the budget of an owner. Release must follow. The meter counts
+// passing bytes.
+func (a *Budgets) Acquire(o Owner, meter *metrics.Site) *SiteBudget {
+	if a.full() {
+		a.Tidy(3*a.deps.TrickleEvery - unusedFor) // paused connections have a budget, too
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	b := a.known[o]
+	if b == nil {
+		b = newSiteBudget(a, o, meter)
+		a.known[o] = b
+	}
+	b.users++
+	b.touch()
+	return b
+}
+
+// Release ends one use of a budget, which may be nil.
+func (a *Budgets) Release(b *SiteBudget) {
+	if b == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	b.users--
+	b.touch()
+}
+
+// full tells whether unused budgets must be removed because there are too many. After a
+// search that found none, the threshold grows by a tenth.
+func (a *Budgets) full() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.known) < max(a.tidyFrom, maxBudgets) {
+		return false
+	}
+	a.tidyFrom = len(a.known) + maxBudgets/10
+	return true
+}
+
+// Tidy closes budgets unused for longer than a connection may be idle.
+func (a *Budgets) Tidy(idle time.Duration) {
+	for _, b := range a.takeUnused(idle + unusedFor) {
+		b.close()
+	}
+}
+
+// TidyAll closes all unused budgets.
+func (a *Budgets) TidyAll() { a.Tidy(-unusedFor) }
+
+func (a *Budgets) takeUnused(since time.Duration) (unused []*SiteBudget) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Since(a.began)
+	for o, b := range a.known {
+		if b.users == 0 && now-time.Duration(b.used.Load()) > since {
+			delete(a.known, o)
+			unused = append(unused, b)
+		}
+	}
+	if len(a.known) < maxBudgets {
+		a.tidyFrom = 0
+	}
+	return unused
+}
+
+// Len is the number of budgets.
+func (a *Budgets) Len() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.known)
+}
+
+// Reload applies the new configuration to all budgets.
+func (a *Budgets) Reload() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, b := range a.known {
+		b.refresh()
+	}
+}

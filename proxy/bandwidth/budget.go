@@ -1,0 +1,233 @@
+package bandwidth
+
+import (
+	"cmp"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/abide-proxy/abide/limit/queue"
+	"github.com/abide-proxy/abide/metrics"
+)
+
+// maxPaused bounds the remembered paused connections, some of which may be closed.
+const maxPaused = 10_000
+
+var errStall = errors.New("a byte limit paused it for too long")
+
+// SiteBudget grants and counts the bytes of an owner's connections. Many requests and
+// tunnels share it. It is safe for concurrent use.
+type SiteBudget struct {
+	*metrics.Site
+	owner Owner
+	all   *Budgets
+
+	// From the configuration; refresh changes them.
+	enforce  atomic.Bool
+	stall    atomic.Int64 // nanoseconds
+	minimum  atomic.Int64 // bytes that are taken at once
+	buffer   atomic.Int64 // bytes that the system may receive ahead on a connection
+	window   atomic.Int64 // nanoseconds of the shortest window
+	limits   *queue.ByteSource
+	trickle  *queue.ByteSource
+	trickled atomic.Int64 // bytes of the last trickle, which may be refunded to it
+
+	users int          // guarded by Budgets.mu
+	used  atomic.Int64 // last use, in nanoseconds since Budgets.began
+
+	mu     sync.Mutex
+	paused map[<-chan struct{}]time.Time // :: done channel of a connection → start of its pause
+}
+
+func newSiteBudget(all *Budgets, o Owner, meter *metrics.Site) *SiteBudget {
+	b := &SiteBudget{Site: meter, owner: o, all: all}
+	b.limits, b.trickle = b.source(false), b.source(true)
+	b.refresh()
+	return b
+}
+
+func (b *SiteBudget) close() {
+	b.limits.Close()
+	b.trickle.Close()
+}
+
+// Tag is the tag of a byte source's queue.Request.
+type Tag struct {
+	*SiteBudget
+	trickle bool
+}
+
+// Limits are the limits that the present configuration gives the byte source.
+func (t Tag) Limits() []queue.Limit {
+	rules := t.all.deps.Rules(t.owner)
+	return rules.of(t.trickle)
+}
+
+// source makes a byte source of the limits or of their trickle.
+func (b *SiteBudget) source(trickle bool) *queue.ByteSource {
+	o, rules := &b.owner, b.all.deps.Rules(b.owner)
+	return b.all.deps.Gate.ByteSource(queue.Request{
+		Site: o.Site, Client: o.Client, Method: o.Method, Path: o.Path,
+		Tag: Tag{b, trickle}, Generation: rules.Made, Limits: [][]queue.Limit{rules.of(trickle)},
+	})
+}
+
+// refresh applies the present configuration.
+func (b *SiteBudget) refresh() {
+	rules := b.all.deps.Rules(b.owner)
+	b.enforce.Store(rules.Enforce)
+	b.stall.Store(int64(rules.Stall))
+	b.minimum.Store(minimumOf(rules.Limits))
+	b.buffer.Store(queue.BufferOf(rules.Limits))
+	b.window.Store(shortestWindow(rules.Limits))
+}
+
+func (b *SiteBudget) touch() { b.used.Store(int64(time.Since(b.all.began))) }
+
+// Owner identifies the budget.
+func (b *SiteBudget) Owner() Owner { return b.owner }
+
+// Budgeted implements upstream's byteLimiter.
+func (b *SiteBudget) Budgeted() bool { return b.enforce.Load() }
+
+// Refund implements upstream's byteLimiter. The last trickle is refunded to the trickle first.
+func (b *SiteBudget) Refund(n int) {
+	rest := int64(n)
+	for {
+		trickled := b.trickled.Load()
+		part := min(rest, trickled)
+		if part <= 0 {
+			break
+		}
+		if b.trickled.CompareAndSwap(trickled, trickled-part) {
+			b.trickle.Refund(part)
+			rest -= part
+		}
+	}
+	b.limits.Refund(rest)
+}
+
+// Credit implements upstream's byteLimiter. A paused connection gets a trickle from time to time,
+// until it has paused for longer than the stall.
+func (b *SiteBudget) Credit(done <-chan struct{}, n int) (int, error) {
+	return b.take(done, n, 1, true, 0)
+}
+
+// take waits for 1 to n bytes: at least least of them, or as many as the limits ever give.
+// A trickle may be smaller. With patience it returns 0 after that time.
+func (b *SiteBudget) take(done <-chan struct{}, n, least int, trickles bool, patience time.Duration) (int, error) {
+	for b.Budgeted() { // a reload may remove the limit
+		now := time.Now()
+		b.touch()
+		end := b.pausedSince(done, now).Add(time.Duration(b.stall.Load()))
+		got, err := b.limits.Take(done, int64(n), max(b.minimum.Load(), int64(least)), earlier(end, now.Add(cmp.Or(patience, b.all.deps.TrickleEvery))))
+		if err == nil {
+			b.resumed(done)
+			return int(got), nil
+		}
+		if over(err) || closed(done) {
+			b.resumed(done)
+			return 0, err
+		}
+		b.pauses(done, now)
+		now = time.Now()
+		switch {
+		case !now.Before(end):
+			b.all.deps.Closed(b.owner, b.Title())
+			if b.owner.Tunnel {
+				b.all.deps.Cut()
+			}
+			b.resumed(done)
+			return 0, errStall
+		case patience > 0:
+			return 0, nil
+		case !trickles:
+			continue
+		}
+		if got, err = b.trickle.Take(done, int64(min(n, maxTrickle)), 1, now); err == nil {
+			b.trickled.Store(got)
+			return int(got), nil
+		}
+		if over(err) {
+			b.resumed(done)
+			return 0, err
+		}
+	}
+	b.resumed(done)
+	return n, nil
+}
+
+// over tells whether a byte source will never give bytes again: abide stops, or the budget
+// was closed.
+func over(err error) bool {
+	var no *queue.Refusal
+	return errors.Is(err, queue.ErrGone) || errors.As(err, &no) && no.Reason == queue.Draining
+}
+
+func closed(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
+}
+
+// pausedSince is the start of a connection's pause; now if it is not paused.
+func (b *SiteBudget) pausedSince(done <-chan struct{}, now time.Time) time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if at, ok := b.paused[done]; ok {
+		return at
+	}
+	return now
+}
+
+func (b *SiteBudget) pauses(done <-chan struct{}, now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, ok := b.paused[done]; ok {
+		return
+	}
+	if b.paused == nil || len(b.paused) >= maxPaused {
+		b.paused = map[<-chan struct{}]time.Time{}
+	}
+	b.paused[done] = now
+}
+
+func (b *SiteBudget) resumed(done <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.paused, done)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// TooLong tells whether a body of that length cannot pass without a pause longer than the
+// stall, and when the limits would have enough for all of it.
+func (b *SiteBudget) TooLong(length int64) (at time.Time, tooLong bool) {
+	if !b.Budgeted() || length <= 0 {
+		return time.Time{}, false
+	}
+	at, pause, ok := b.limits.Forecast(length)
+	return at, !ok || pause > time.Duration(b.stall.Load())
+}
+
+// Title is the titles of the limits of the budget, separated by commas.
+func (b *SiteBudget) Title() string {
+	var titles []string
+	for _, l := range b.all.deps.Rules(b.owner).Limits {
+		titles = append(titles, l.Title)
+	}
+	return strings.Join(titles, ", ")
+}
+
+// CountCut counts a body that ended early because of the budget.
+func (b *SiteBudget) CountCut() { b.all.deps.Cut() }

@@ -1,0 +1,188 @@
+package bandwidth
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/limit/queue"
+	"github.com/abide-proxy/abide/metrics"
+	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/proxy/upstream"
+)
+
+var _ upstream.Windowed = (*SiteBudget)(nil)
+
+// bed has the budgets of sites that are all under the same limits.
+type bed struct {
+	*Budgets
+	gate *queue.Gate
+	sum  *metrics.Metrics
+}
+
+// newBed keeps limits of bytes with these specs at every site.
+func newBed(every time.Duration, specs ...limit.Spec) *bed {
+	rules := Rules{Enforce: true, Stall: time.Hour}
+	for i := range specs {
+		rest, trickle := Split(queue.Limit{Name: fmt.Sprint("bytes ", i), Title: "bytes", Of: queue.Bytes, N: 1, Spec: &specs[i]})
+		rules.Limits, rules.Trickle = append(rules.Limits, rest), append(rules.Trickle, trickle)
+	}
+	b := &bed{gate: queue.NewGate(queue.Bounds{}, nil), sum: metrics.New(1000)}
+	b.Budgets = New(Options{
+		Gate: b.gate, Rules: func(Owner) Rules { return rules },
+		Closed: func(Owner, string) {}, Cut: func() {}, TrickleEvery: every,
+	})
+	return b
+}
+
+// take acquires the budget of a tunnel to a site.
+func (b *bed) take(site, client string) *SiteBudget {
+	to := policy.Target{Scheme: "https", Host: site, Port: 443}
+	return b.Acquire(Owner{Site: site, Target: to, Client: client, Tunnel: true}, b.sum.Site(site))
+}
+
+// unused makes so many budgets that nobody uses any more.
+func (b *bed) unused(t *testing.T, n int) {
+	t.Helper()
+	for i := range n {
+		one := b.take(fmt.Sprintf("h%d.test", i), fmt.Sprint("c", i%10))
+		must(t, one, 1000)
+		b.Release(one)
+	}
+}
+
+// must takes credit for up to n bytes.
+func must(t *testing.T, b *SiteBudget, n int) int {
+	t.Helper()
+	got, err := b.Credit(nil, n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// bucket is a limit of some bytes in a day.
+func bucket(amount int64) limit.Spec {
+	return limit.Spec{As: limit.Bucket, Amount: amount, Window: 24 * time.Hour, Burst: amount}
+}
+
+func TestBudgetsThatNobodyUsesAreForgotten(t *testing.T) {
+	b := newBed(time.Second, limit.Spec{As: limit.Fixed, Amount: 1_000_000, Window: time.Minute})
+	b.unused(t, 2_000)
+	kept := b.take("kept.test", "")
+	if n := b.Len(); n != 2_001 {
+		t.Errorf("there are %d", n)
+	}
+	b.Tidy(time.Minute)
+	if n := b.Len(); n != 2_001 {
+		t.Errorf("%d are left that were used a moment ago", n)
+	}
+	b.TidyAll()
+	if n := b.Len(); n != 1 {
+		t.Errorf("%d are left", n)
+	}
+	if got := must(t, kept, 500); got != 500 {
+		t.Errorf("a budget that is in use gave %d", got)
+	}
+}
+
+// Strangers choose hosts and paths, so there are not more budgets than are in use.
+func TestBudgetsAreBounded(t *testing.T) {
+	b := newBed(time.Second, limit.Spec{As: limit.Fixed, Amount: 1_000_000, Window: time.Minute})
+	b.unused(t, maxBudgets)
+	b.mu.Lock()
+	for _, one := range b.known {
+		one.used.Store(int64(time.Since(b.began) - 4*time.Second))
+	}
+	b.mu.Unlock()
+	b.take("one.test", "")
+	if n := b.Len(); n != 1 {
+		t.Errorf("there are %d", n)
+	}
+}
+
+// A budget that was closed, or whose gate stops, has its callers give up and not ask for ever.
+func TestABudgetThatIsOverGivesNothing(t *testing.T) {
+	const every = 5 * time.Second
+	b := newBed(every, bucket(10_000))
+	closed := b.take("a.test", "")
+	b.Release(closed)
+	b.TidyAll()
+	began := time.Now()
+	if n, err := closed.Credit(nil, 10); !errors.Is(err, queue.ErrGone) {
+		t.Errorf("%d, %v", n, err)
+	}
+	one := b.take("a.test", "")
+	if n := must(t, one, 1<<20); n != 9_900 {
+		t.Error(n)
+	}
+	waits := make(chan error)
+	go func() {
+		_, err := one.Credit(nil, 100)
+		waits <- err
+	}()
+	b.gate.Close()
+	var no *queue.Refusal
+	if err := <-waits; !errors.As(err, &no) || no.Reason != queue.Draining || time.Since(began) > every {
+		t.Errorf("%v after %v", err, time.Since(began))
+	}
+}
+
+func TestAConnectionThatEndsWhileItPausesIsForgotten(t *testing.T) {
+	b := newBed(5*time.Second, bucket(10_000)).take("a.test", "")
+	must(t, b, 1<<20)
+	done, waits := make(chan struct{}), make(chan error)
+	go func() {
+		_, err := b.Credit(done, 100)
+		waits <- err
+	}()
+	close(done)
+	if err := <-waits; !errors.Is(err, queue.ErrGone) {
+		t.Error(err)
+	}
+	if len(b.paused) != 0 {
+		t.Error("it is remembered")
+	}
+}
+
+// What trickled and was not used goes back to where it came from, so that both together
+// never give more than the limit.
+func TestWhatTrickledIsGivenBackToTheTrickle(t *testing.T) {
+	b := newBed(time.Millisecond, bucket(100_000)).take("a.test", "")
+	all := must(t, b, 1<<20)
+	all += must(t, b, 1000)
+	if all != 99_000+maxTrickle {
+		t.Fatalf("%d in all", all)
+	}
+	b.Refund(maxTrickle)
+	if left := b.trickle.Left(); left < 999 { // a bucket may round
+		t.Errorf("%d are left to trickle", left)
+	}
+	if left := b.limits.Left(); left != 0 {
+		t.Errorf("%d came back where they did not come from", left)
+	}
+	b.Refund(500)
+	if left := b.limits.Left(); left != 500 {
+		t.Errorf("%d came back", left)
+	}
+}
+
+// The bytes of a bucket are let come together for a moment: taking each byte as it comes
+// would be more work than it is worth.
+func TestABucketIsNotEmptiedByteByByte(t *testing.T) {
+	perMinute := func(as limit.As, amount, burst int64) limit.Spec {
+		return limit.Spec{As: as, Amount: amount, Window: time.Minute, Burst: burst}
+	}
+	b := newBed(5*time.Second, perMinute(limit.Bucket, 100_000_000, 100_000), perMinute(limit.Fixed, 1_000_000_000, 0)).take("a.test", "")
+	must(t, b, 1<<20)
+	for range 10 {
+		if n := must(t, b, 1<<20); n < 3_300 {
+			t.Errorf("%d bytes", n)
+		}
+		if n := must(t, b, 10); n != 10 {
+			t.Errorf("%d bytes of 10", n)
+		}
+	}
+}

@@ -1,0 +1,300 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/abide-proxy/abide/internal/clock"
+	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/limit/queue"
+	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/proxy/dispatch/backends"
+	"github.com/abide-proxy/abide/proxy/dispatch/robots"
+	"github.com/abide-proxy/abide/proxy/problem"
+	"github.com/abide-proxy/abide/proxy/sitelog"
+)
+
+// admission decides when a request is sent: it asks robots.txt, the breaker, the queue and
+// the pool of tokens.
+type admission struct {
+	gate     *queue.Gate
+	breakers *siteBreakers
+	robots   *robots.Cache
+	kept     *kept
+	bytes    *siteBytes
+	problems *problems
+	activity *sitelog.Log
+	clock    clock.Clock
+	log      *logrus.Logger
+	wake     func() // is called for each request
+}
+
+// wait holds a request until it may be sent. If it may not, wait answers why.
+func (s *admission) wait(x *Request, r *http.Request) *problem.Problem {
+	s.wake()
+	if no := s.breakers.refuse(x); no != nil {
+		return no
+	}
+	x.subject.Prior = crawlDelay(x, r, s.robots)
+	q, no := s.prepare(x, r)
+	if no != nil {
+		return no
+	}
+	s.kept.broadcasts.Meet(x.waitContext(r), &q)
+	permit, err := s.gate.Wait(x.waitContext(r), q)
+	if no := s.entered(x, permit, err); no != nil {
+		return no
+	}
+	return s.waitUntilMayGo(x, r)
+}
+
+// prepare is what a request asks of the queue. Its wait begins.
+func (s *admission) prepare(x *Request, r *http.Request) (queue.Request, *problem.Problem) {
+	q := s.ask(x, r)
+	if !x.maySign() {
+		return q, &problem.Insecure
+	}
+	t := &x.progress
+	t.waitBegan = s.clock.Now()
+	t.until = t.waitBegan
+	if !x.Options.now() { // such a request is not sent a second time
+		t.until = t.waitBegan.Add(patience(x))
+	}
+	return q, nil
+}
+
+// entered takes the queue's answer to a request: a permit, or an error.
+func (s *admission) entered(x *Request, permit *queue.Permit, err error) *problem.Problem {
+	x.reportQueued()
+	if err != nil {
+		s.noteRefusal(x, err)
+		return s.problems.ofRefusal(x, err)
+	}
+	x.progress.permit = permit
+	x.progress.before = permit.Waited()
+	return nil
+}
+
+// ask is the request as the queue sees it.
+func (s *admission) ask(x *Request, r *http.Request) queue.Request {
+	x.subject.Method, x.subject.Path = r.Method, policy.NormalPath(r.URL.EscapedPath())
+	x.progress.plan = x.Snapshot.planOf(x.site, x.rule)
+	x.subject.Credential = ownBudget(r)
+	if x.progress.plan != nil && x.progress.plan.CountsBytes {
+		if x.subject.Estimate = -x.subject.Declared; x.subject.Estimate >= 0 { // a list of limits for the declared amount alone
+			x.subject.Estimate = s.bytes.Sizes.Usual(x.site)
+		}
+	}
+	s.findSubject(x)
+	q := queue.Request{
+		Site: x.site, Client: x.ClientName(), Priority: x.priority(),
+		Cost: x.Options.Cost, Tag: x, Observe: x.Snapshot.policy.Observes(),
+		Method: x.subject.Method, Path: x.subject.Path, Generation: x.Snapshot.made, Version: x.seen,
+	}
+	if x.Options.Limited {
+		q.Wait, q.Now = x.Options.Wait, x.Options.now()
+		if q.Now {
+			q.Wait = leastWait
+		}
+	}
+	q.Limits, q.Shared = x.progress.plan.Needs(&x.subject)
+	if x.Client != nil {
+		q.Weight = x.Client.Weight
+	}
+	switch {
+	case x.subject.Tokens != nil:
+		q.Chooser = x
+		if x.progress.denials.None() {
+			q.Order = x.subject.Tokens.Order()
+		}
+	case x.rule != nil && len(x.rule.Backends) > 0:
+		q.Chooser = x
+	}
+	return q
+}
+
+// waitContext is the context of a wait.
+func (x *Request) waitContext(r *http.Request) context.Context {
+	return x.Caller.WaitContext(r.Context())
+}
+
+// patience is how long a request may wait, in all its waits.
+func patience(x *Request) time.Duration {
+	wait := x.Snapshot.policy.Queue.Wait
+	if x.Options.now() {
+		return leastWait
+	}
+	if x.Options.Limited {
+		wait = min(wait, x.Options.Wait)
+	}
+	return wait
+}
+
+// inTime tells whether a request can be sent again before its patience ends. If a failure
+// cannot be repaired in time, its answer is better than none. A refusal is left to the
+// queue, which knows when the site is ready. broken is until when the breaker is open.
+func (t *progress) inTime(v verdict, broken, now time.Time) bool {
+	return v.refused || !now.Add(v.pause).After(t.until) && !broken.After(t.until)
+}
+
+// waitUntilMayGo has a request that has a permit wait again as often as its breaker or its
+// token requires.
+func (s *admission) waitUntilMayGo(x *Request, r *http.Request) *problem.Problem {
+	for {
+		again, no := s.mayGo(x, r)
+		if again == nil {
+			return no
+		}
+		if err := x.progress.permit.Again(x.waitContext(r), *again); err != nil {
+			return s.lostPermit(x, err)
+		}
+	}
+}
+
+// mayGo decides whether a request that has a permit is sent now. If again is not nil, the
+// request has to wait once more.
+func (s *admission) mayGo(x *Request, r *http.Request) (again *queue.Retry, no *problem.Problem) {
+	t := &x.progress
+	s.noteGrant(x)
+	t.result = queue.Result{Outcome: limit.Abandoned, Unsent: true}
+	if x.Caller.HasLeft() {
+		return nil, s.problems.ofRefusal(x, context.Canceled)
+	}
+	again, err := s.passBreakerAndToken(x, r)
+	switch {
+	case err != nil:
+		return nil, s.problems.ofRefusal(x, err)
+	case again == nil:
+		x.countAttempt()
+		return nil, nil
+	}
+	t.leaveBackend()
+	t.waitBegan = s.clock.Now()
+	return again, nil
+}
+
+// passBreakerAndToken asks the breaker, and acquires a token. If one of them keeps the
+// request, the answer is how the request goes back into the queue.
+func (s *admission) passBreakerAndToken(x *Request, r *http.Request) (*queue.Retry, error) {
+	t := &x.progress
+	pass, until := s.breakers.Enter(x.breaker(), s.breakers.rule(), s.clock.Now())
+	if !until.IsZero() && !x.Snapshot.policy.Observes() {
+		// Another request failed since this one was granted.
+		if x.grouped() {
+			return &queue.Retry{Result: t.result, NotBefore: until}, nil
+		}
+		return &queue.Retry{Result: t.result, Cool: x.breakerScope(), Until: until, Why: sitelog.SiteFailed}, nil
+	}
+	again, err := s.acquireToken(x, r)
+	if again == nil && err == nil {
+		t.pass = pass
+	} else {
+		pass.Cancel()
+	}
+	return again, err
+}
+
+// waitAgain puts a request back into the queue, at its old place, until it may be sent again.
+func (s *admission) waitAgain(x *Request, r *http.Request, v verdict) *problem.Problem {
+	if err := x.progress.permit.Again(x.waitContext(r), s.retryOf(x, v)); err != nil {
+		return s.lostPermit(x, err)
+	}
+	if no := s.waitUntilMayGo(x, r); no != nil {
+		return no
+	}
+	x.meter.Replayed(v.reason)
+	return nil
+}
+
+// retryOf is what the queue is told of a request that is sent again. Its wait begins.
+func (s *admission) retryOf(x *Request, v verdict) queue.Retry {
+	t := &x.progress
+	t.leaveBackend()
+	x.tellMembersSent(false)
+	retry := queue.Retry{Result: t.result}
+	switch {
+	case v.refused:
+		t.refusals++
+		retry.Cool, retry.Until, retry.Why = t.learned.at, v.until, v.why
+	case v.denied: // because of the token; the pool counts that
+		if !v.token.IsZero() {
+			retry.Cool, retry.Until, retry.Why, retry.Alone = scopeOfToken(t.token), v.token, "quarantine", true
+		}
+	default:
+		t.failures++
+	}
+	if v.refused && x.hasOtherTokens() {
+		v.pause -= v.until.Sub(x.answered)
+	}
+	t.waitBegan = s.clock.Now()
+	if v.pause > 0 && !(v.refused && t.hasOtherBackend()) {
+		retry.NotBefore = t.waitBegan.Add(v.pause)
+	}
+	return retry
+}
+
+// noteGrant notes that a request is held no more, for how long it was, and by which limit.
+func (s *admission) noteGrant(x *Request) {
+	t := &x.progress
+	before := t.waited
+	t.noteWaits()
+	waited := t.waited - before
+	if waited > 0 {
+		x.activity.Add(t.permit.BlockedBy(), waited)
+		s.activity.Released(&x.activity, x.site, t.permit.BlockedBy(), waited)
+	}
+	if s.activity.Debugs() && waited > 0 {
+		x.LogDecision("let go after %v", waited.Round(time.Millisecond))
+	}
+}
+
+// noteRefusal notes that a request is held no more and is not sent: its client has left, or
+// the queue refuses the request.
+func (s *admission) noteRefusal(x *Request, err error) {
+	t := &x.progress
+	waited := s.clock.Now().Sub(t.waitBegan)
+	t.waited += waited
+	limit, why := "", "its client has left"
+	var no *queue.Refusal
+	if errors.As(err, &no) {
+		limit, why = no.Limit, no.Error()
+	}
+	if t.waiter != nil { // it did wait
+		limit = t.waiter.BlockedBy()
+	}
+	x.activity.Add(limit, waited)
+	if t.waiter != nil {
+		s.activity.Released(&x.activity, x.site, limit, waited)
+	}
+	if s.activity.Debugs() {
+		x.LogDecision("not let go, after %v: %s", waited.Round(time.Millisecond), why)
+	}
+}
+
+// noteWaits keeps what the answer to the client says of the waits.
+func (t *progress) noteWaits() {
+	t.waited, t.wouldBlock = t.permit.Waited(), t.permit.WouldBlock()
+}
+
+// lostPermit is the answer to a request whose permit the queue has taken back after a wait.
+func (s *admission) lostPermit(x *Request, err error) *problem.Problem {
+	x.progress.noteWaits()
+	s.noteRefusal(x, err)
+	x.progress.permit = nil
+	return s.problems.ofRefusal(x, err)
+}
+
+// finish gives up the permit, once.
+func (t *progress) finish() {
+	t.leaveBackend()
+	t.pass.Cancel()
+	t.pass = backends.Pass{}
+	if t.permit != nil {
+		t.permit.Finish(t.result)
+		t.permit = nil
+	}
+}

@@ -1,0 +1,162 @@
+package dispatch
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/proxy/dispatch/backends"
+)
+
+// breakerOf is the breaker of a site, or of one of its backends.
+func breakerOf(site string, b *backends.Backend) backends.Key {
+	if b == nil {
+		return backends.Key{Site: site}
+	}
+	return backends.Key{Site: site, Backend: b.Name}
+}
+
+// backend is where the request's permit sends it, nil if that is its target.
+func (x *Request) backend() *backends.Backend {
+	t := &x.progress
+	if t.permit == nil || t.plan == nil || t.permit.Choice() >= len(t.plan.Backends.Hosts) {
+		return nil
+	}
+	return &t.plan.Backends.Hosts[t.permit.Choice()]
+}
+
+// breaker is the breaker of the request's attempt. If a site has several hosts, each host
+// has a breaker: a host that fails says nothing about the others.
+func (x *Request) breaker() backends.Key {
+	key := breakerOf(x.site, x.backend())
+	if key.Backend == "" && x.grouped() {
+		key.Backend = x.Target.Host
+	}
+	return key
+}
+
+// grouped tells whether the site is more than the host.
+func (x *Request) grouped() bool {
+	return x.rule != nil && x.rule.Group != "" && x.rule.Group != "host"
+}
+
+// destination is the host that the request is sent to.
+func (x *Request) destination() policy.Target {
+	if b := x.backend(); b != nil {
+		return b.Target
+	}
+	return x.Target
+}
+
+// pointAtBackend puts the destination into the URL of r, and answers it.
+func (x *Request) pointAtBackend(r *http.Request) policy.Target {
+	t := x.destination()
+	if x.backend() == nil && !x.progress.rewritten {
+		return t
+	}
+	x.progress.rewritten = true
+	Absolute(r.URL, t)
+	r.Host = r.URL.Host
+	return t
+}
+
+// countAttempt counts an attempt that is about to be made, unless that was done when its
+// backend was chosen.
+func (x *Request) countAttempt() {
+	if b := x.backend(); b != nil && b != x.progress.backend {
+		x.progress.leaveBackend()
+		b.Load.Begin()
+		x.progress.backend = b
+	}
+}
+
+// leaveBackend counts an attempt as over at its backend.
+func (t *progress) leaveBackend() {
+	if t.backend != nil {
+		t.backend.Load.End()
+		t.backend = nil
+	}
+}
+
+// addHealth tells a backend's load how an attempt went.
+func (t *progress) addHealth(how backends.Health, took time.Duration, now time.Time) {
+	if t.backend == nil {
+		return
+	}
+	t.backend.Load.Add(took, how, now)
+	if how == backends.Ill {
+		t.failedBackends = append(t.failedBackends, t.backend.Name)
+	}
+}
+
+// addAbandoned tells a backend's load that the client left before there was an answer.
+func (t *progress) addAbandoned(took time.Duration, now time.Time) {
+	if t.backend != nil {
+		t.backend.Load.AddAbandoned(took, now)
+	}
+}
+
+// hasOtherBackend tells whether another backend has not failed this request yet.
+func (t *progress) hasOtherBackend() bool {
+	if t.plan == nil {
+		return false
+	}
+	hosts := t.plan.Backends.Hosts
+	for i := range hosts {
+		if b := &hosts[i]; b != t.backend && !slices.Contains(t.failedBackends, b.Name) {
+			return true
+		}
+	}
+	return false
+}
+
+// chooseBackend chooses one of the backends that could take the request now, and counts the
+// request there at once: the queue may let the next one go before this one is sent. The
+// queue calls it under the lock of the site.
+func (x *Request) chooseBackend(ready []int) int {
+	group := &x.progress.plan.Backends
+	fit := ready
+	if len(x.progress.failedBackends) > 0 {
+		if fresh := slices.DeleteFunc(slices.Clone(ready), func(i int) bool {
+			return i >= len(group.Hosts) || slices.Contains(x.progress.failedBackends, group.Hosts[i].Name)
+		}); len(fresh) > 0 {
+			fit = fresh
+		}
+	}
+	i := group.Pick(fit, x.ClientName(), x.Snapshot.clock.Now())
+	if i < len(group.Hosts) {
+		x.progress.leaveBackend()
+		x.progress.backend = &group.Hosts[i]
+		x.progress.backend.Load.Begin()
+	}
+	return i
+}
+
+// RewriteRedirects makes a redirect from a backend to a backend of the same site a redirect
+// to the site, so that a client that follows the redirect stays under the site's limits.
+func (x *Request) RewriteRedirects(h http.Header) {
+	if x.progress.plan == nil || len(x.progress.plan.Backends.Hosts) == 0 {
+		return
+	}
+	for _, name := range [...]string{"Location", "Content-Location"} {
+		values := h[name]
+		if len(values) != 1 {
+			continue
+		}
+		u, err := url.Parse(values[0])
+		if err != nil || u.Host == "" {
+			continue
+		}
+		scheme := u.Scheme
+		if scheme == "" {
+			scheme = x.Target.Scheme
+		}
+		t, err := policy.ParseTarget(scheme, u.Host)
+		if err == nil && x.progress.plan.Backends.HasTarget(t) {
+			u.Scheme, u.Host = x.Target.Scheme, hostOf(x.Target)
+			h[name] = []string{u.String()}
+		}
+	}
+}

@@ -1,0 +1,252 @@
+package dispatch
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/abide-proxy/abide/internal/background"
+	"github.com/abide-proxy/abide/limit/queue"
+	"github.com/abide-proxy/abide/proxy/dispatch/coalesce"
+	"github.com/abide-proxy/abide/proxy/problem"
+	"github.com/abide-proxy/abide/proxy/upstream"
+)
+
+// share sends a request. Identical requests that are under way share one answer: those that
+// ask the same of the same site in the same words, header by header. So nothing crosses
+// from one set of credentials to another, whichever of abide's own clients they come from;
+// what abide knows its clients by never leaves it. Nothing is kept.
+func (s *coalescing) share(x *Request, r *http.Request) (*http.Response, *problem.Problem) {
+	if !shareable(x, r) {
+		return s.send(x, r)
+	}
+	began := time.Now()
+	until := began.Add(patience(x))
+	request := sharedKey{x.Snapshot, sumOf(x, r)}
+	// A call can fail for what its first request wished. A request with other wishes
+	// joins another call, once.
+	for range 2 {
+		m := s.join(x, r, request, until)
+		if m == nil {
+			break // the server stops
+		}
+		switch err := m.Wait(r.Context(), x.patience(until)); {
+		case err == coalesce.ErrAlone:
+			return s.sendAlone(x, r, began, until)
+		case err != nil:
+			return nil, problem.Left
+		}
+		is := m.Value()
+		if is.no == nil {
+			x.adopt(m)
+			return is.response(m, r), nil
+		}
+		m.Close()
+		if m.Leads || !is.failsFor(x, until) {
+			x.adopt(m)
+			return nil, is.no
+		}
+		x.Options.limitWait(remaining(until))
+	}
+	return s.sendAlone(x, r, began, until)
+}
+
+// sendAlone is for a request that nothing came of sharing for. It has what is left
+// of its patience.
+func (s *coalescing) sendAlone(x *Request, r *http.Request, began, until time.Time) (*http.Response, *problem.Problem) {
+	x.Options.limitWait(remaining(until))
+	x.Uploading += time.Since(began) // no work of ours, and no wait of its own
+	return s.send(x, r)
+}
+
+// remaining is how long a request may still wait. Without any time left it goes at
+// once or is told what keeps it.
+func remaining(until time.Time) time.Duration { return max(time.Until(until), 1) }
+
+// shareable tells whether a request may share its answer. A part of something does
+// not: whether it fits together with another is for its client to see. A request that
+// goes now or not at all waits for no other.
+func shareable(x *Request, r *http.Request) bool {
+	if x.rule == nil || !x.rule.Coalesce || x.Options.now() || x.Snapshot.policy.Observes() || x.Caller.HasBody() || r.Body != nil && r.Body != http.NoBody {
+		return false
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return false
+	}
+	for _, name := range [...]string{"Upgrade", "Range", "If-Range"} {
+		if len(r.Header[name]) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// personal tells whether an answer is meant for one client alone, or may have no end. What
+// Cache-Control says is about keeping an answer, which abide does not do.
+func personal(h http.Header) bool {
+	return len(h["Set-Cookie"]) > 0 || Lists(h["Vary"], "*") || strings.HasPrefix(h.Get("Content-Type"), "text/event-stream")
+}
+
+// sum stands for all that makes two requests the same.
+type sum [sha256.Size]byte
+
+func sumOf(x *Request, r *http.Request) (is sum) {
+	hash := sha256.New()
+	fmt.Fprintf(hash, "%q %q %q %q %t %t ", x.site, r.Method, r.URL.EscapedPath(), r.URL.RawQuery, r.URL.ForceQuery, x.Options.Once)
+	fmt.Fprintf(hash, "%q %q %q", x.Target.Scheme, x.Target.HostPort(), r.Header) // sorted by name
+	hash.Sum(is[:0])
+	return is
+}
+
+// coalescing has the requests that may be shared now. A Log is needed.
+type coalescing struct {
+	background.Tasks
+	coalesce.Group[sharedKey, *outcome]
+	send   func(*Request, *http.Request) (*http.Response, *problem.Problem) // one of them
+	finish func(x *Request, received int64)                                 // after that
+}
+
+type (
+	sharedCall   = coalesce.Call[sharedKey, *outcome]
+	sharedMember = coalesce.Member[sharedKey, *outcome]
+)
+
+// sharedKey says what makes two requests the same.
+type sharedKey struct {
+	state *Snapshot // a reload may have forbidden what is under way
+	sum   sum
+}
+
+// join makes a request a member of a call that is open to it, or begins a call with it.
+// It is nil when the server stops.
+func (s *coalescing) join(x *Request, r *http.Request, request sharedKey, until time.Time) *sharedMember {
+	ctx, ok := s.Begin()
+	if !ok {
+		return nil
+	}
+	m, leads := s.Join(upstream.WithVia(ctx, upstream.ViaFrom(x.ctx.Context)), request, x.ClientName())
+	if !leads {
+		s.Done()
+		return m
+	}
+	own := x.forCall(m.Call)
+	is := &outcome{of: own, until: until}
+	go s.runShared(m.Call, is, r.Clone(&own.ctx))
+	return m
+}
+
+// forCall is the request of a call that x began. It belongs to no connection, so that no
+// client's end is its own.
+func (x *Request) forCall(c *sharedCall) *Request {
+	own := &Request{Caller: NoCaller{}, Snapshot: x.Snapshot, Target: x.Target, Client: x.Client, Options: x.Options, Start: x.Start}
+	own.site, own.rule, own.meter, own.shared = x.site, x.rule, x.meter, true
+	if own.Client == nil {
+		own.Client = &Client{Name: x.ClientName(), Priority: queue.DefaultPriority}
+	}
+	own.Bind(c)
+	return own
+}
+
+// tellMembersSent tells the members of a call whether it is on its way, or waits for its turn.
+func (x *Request) tellMembersSent(yes bool) {
+	if c, shared := x.ctx.Context.(*sharedCall); shared {
+		c.Sent(yes)
+	}
+}
+
+// runShared has the request of a call sent, and gives the answer to its members.
+func (s *coalescing) runShared(c *sharedCall, is *outcome, r *http.Request) {
+	x := is.of
+	defer s.Done()
+	defer c.End()
+	defer s.finish(x, 0)
+	defer s.Recover(x.Target.Host, func() { c.Fail(&outcome{no: &problem.Bug, of: x}) })
+	resp, no := s.send(x, r)
+	if no != nil {
+		is.no = no
+		c.Fail(is)
+		return
+	}
+	defer resp.Body.Close()
+	x.RewriteRedirects(resp.Header)
+	head := *resp
+	head.Trailer = maps.Clone(resp.Trailer) // which reading the body changes
+	is.head, is.resp = &head, resp
+	length := resp.ContentLength
+	if resp.Body == http.NoBody {
+		length = 0
+	} else if length == 0 {
+		length = -1
+	}
+	c.Publish(is, length, personal(resp.Header))
+	c.Fill(resp.Body)
+}
+
+// outcome is what became of a request that several share. It does not change once it is
+// published.
+type outcome struct {
+	no    *problem.Problem // there is nothing else
+	head  *http.Response   // to be copied
+	resp  *http.Response   // has the values of the trailers once the body has ended
+	of    *Request
+	until time.Time // how long the first request wished to wait
+}
+
+// failsFor tells whether a refusal is about what the first request wished, and x wishes for
+// something else.
+func (o *outcome) failsFor(x *Request, until time.Time) bool {
+	return o.no.Reason == problem.TooLong.Reason && until.After(o.until) || o.no.Reason == problem.Never.Reason && x.Options.Cost < o.of.Options.Cost
+}
+
+// patience is how long a request waits for a call.
+func (x *Request) patience(until time.Time) coalesce.Patience {
+	return coalesce.Patience{
+		Turn: until, Whole: x.Snapshot.policy.Timeouts.Stall,
+		// Most are not held at all: a client is only taken for one that waits after it
+		// has had the time to end its side of the connection.
+		Grace: HalfCloseGrace,
+		Held:  func(yes bool) { x.Caller.SetSent(!yes) },
+	}
+}
+
+// adopt makes what happened to a call what happened to its member, as far as that was there.
+func (x *Request) adopt(m *sharedMember) {
+	of := m.Value().of
+	x.first = of.first
+	x.progress.waited, x.progress.sent = of.progress.waited, of.progress.sent
+	if m.Leads {
+		x.sent, x.answered, x.progress.before = of.sent, of.answered, of.progress.before
+		return
+	}
+	x.progress.shared = true
+	x.progress.waited = min(of.progress.waited, max(of.sent.Sub(m.Came()), 0))
+}
+
+// response is the answer as the member's own.
+func (o *outcome) response(m *sharedMember, r *http.Request) *http.Response {
+	resp := *o.head
+	resp.Header, resp.Trailer = resp.Header.Clone(), resp.Trailer.Clone()
+	resp.Request = r
+	if resp.Body != http.NoBody {
+		resp.Body = &sharedBody{m, &resp}
+	}
+	return &resp
+}
+
+// sharedBody is the body of a member's answer.
+type sharedBody struct {
+	*sharedMember
+	resp *http.Response // whose trailers come with the end
+}
+
+func (b *sharedBody) Read(p []byte) (int, error) {
+	n, err := b.sharedMember.Read(p)
+	if err == io.EOF {
+		b.resp.Trailer = b.Value().resp.Trailer.Clone()
+	}
+	return n, err
+}

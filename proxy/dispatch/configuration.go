@@ -1,0 +1,181 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/abide-proxy/abide/internal/clock"
+	"github.com/abide-proxy/abide/limit/queue"
+	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/proxy/dispatch/plans"
+	"github.com/abide-proxy/abide/proxy/sitelog"
+	"github.com/abide-proxy/abide/proxy/upstream"
+	"github.com/abide-proxy/abide/store/budget/overrides"
+	"github.com/abide-proxy/abide/tokens"
+)
+
+// configuration makes snapshots of the configuration, and has the current snapshot.
+type configuration struct {
+	current   atomic.Pointer[Snapshot]
+	reloading sync.Mutex // lets one reload wait for another; taken before changing
+	changing  sync.Mutex // held while the snapshot changes
+
+	name           pseudonym
+	own            ownAddresses
+	changeUpstream func(*upstream.Transport) http.RoundTripper // nil: it stays as it is
+	pools          *poolLoader
+	parts          plans.Parts                          // but for the pools
+	overrides      func() map[string]overrides.Override // set at run time, by site
+	gate           *queue.Gate
+	hooks          queue.Hooks // of the gate
+	reloaded       func()      // is called after each change
+	activity       *sitelog.Log
+	clock          clock.Clock
+	log            *logrus.Logger
+
+	retired sync.WaitGroup // snapshots that were replaced and still close down
+	running context.Context
+	stop    context.CancelFunc // ends running
+}
+
+// start makes the first snapshot hold.
+func (c *configuration) start(p *policy.Policy) error {
+	c.running, c.stop = context.WithCancel(context.Background())
+	c.own.ownStore(p.Store) // before a source of tokens is asked
+	out, loaded, err := c.load(p, nil)
+	if err != nil {
+		return err
+	}
+	st, err := c.newSnapshot(p, nil, out, loaded)
+	if err != nil {
+		return err
+	}
+	c.current.Store(st)
+	return nil
+}
+
+// load reads the tokens of a policy through the outbound that it returns: that of the old
+// snapshot, if both policies reach upstreams alike. It changes nothing; old may be nil.
+func (c *configuration) load(p *policy.Policy, old *Snapshot) (out *outbound, loaded map[string]*tokens.Loaded, err error) {
+	if old != nil && sameOutbound(old.policy, p) {
+		out = old.outbound
+	} else if out, err = c.newOutbound(p); err != nil {
+		return nil, nil, err
+	}
+	if loaded, err = c.pools.load(c.running, p, out); err != nil {
+		c.discard(out, old)
+	}
+	return out, loaded, err
+}
+
+// discard closes the outbound of a snapshot that was not made, unless it is the old one's.
+func (c *configuration) discard(out *outbound, old *Snapshot) {
+	if old == nil || old.outbound != out {
+		c.retired.Go(out.close)
+	}
+}
+
+// newSnapshot makes the snapshot of a policy. Pools of the old snapshot go on; old may be
+// nil.
+func (c *configuration) newSnapshot(p *policy.Policy, old *Snapshot, out *outbound, loaded map[string]*tokens.Loaded) (st *Snapshot, err error) {
+	defer func() {
+		if err != nil {
+			c.discard(out, old)
+		}
+	}()
+	st = &Snapshot{policy: p, activity: c.activity, clock: c.clock, outbound: out}
+	var before pools
+	if old != nil {
+		before = old.pools
+	}
+	if st.pools, err = c.pools.take(p, loaded, before); err != nil {
+		return nil, err
+	}
+	if st.plans, err = plans.Make(p, c.partsWith(st.pools)); err != nil {
+		return nil, err
+	}
+	st.own, err = c.overridden(st)
+	return st, err
+}
+
+// partsWith are what plans are made with.
+func (c *configuration) partsWith(all pools) plans.Parts {
+	parts := c.parts
+	parts.Pool = func(name string) *tokens.Pool { return all[name] }
+	return parts
+}
+
+// ErrClosed is for a reload after the end.
+var ErrClosed = errors.New("abide is stopping")
+
+// reload makes another configuration hold. Requests in flight go on.
+func (c *configuration) reload(p *policy.Policy) error {
+	c.reloading.Lock()
+	defer c.reloading.Unlock()
+	if c.running.Err() != nil {
+		return ErrClosed
+	}
+	// Only a reload changes the outbound, so that of this snapshot stays until publish.
+	out, loaded, err := c.load(p, c.current.Load())
+	if err != nil {
+		return err
+	}
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	old := c.current.Load()
+	st, err := c.newSnapshot(p, old, out, loaded)
+	if err != nil {
+		return err
+	}
+	c.publish(st)
+	c.own.ownStore(p.Store)
+	if st.outbound != old.outbound {
+		c.retired.Go(old.close)
+	}
+	c.retired.Go(func() { old.pools.close(st.pools) })
+	return nil
+}
+
+// replan gives all waiting requests the limits of the present tokens.
+func (c *configuration) replan() {
+	c.changing.Lock()
+	defer c.changing.Unlock()
+	next := *c.current.Load()
+	c.publish(&next)
+}
+
+// publish makes a snapshot the current one, and gives all waiting requests its limits.
+// changing is held.
+func (c *configuration) publish(next *Snapshot) {
+	next.made = c.gate.Generation() + 1
+	began, old := c.clock.Now(), c.current.Load()
+	inherited := func(site string) (_, _ []queue.Limit) { return succession(old, next, site) }
+	c.gate.CarryOver(time.Time{}, inherited)
+	c.current.Store(next)
+	c.gate.Reload(boundsOf(next.policy), c.hooks)
+	c.gate.CarryOver(began, inherited)
+	c.reloaded()
+}
+
+// close ends what reaches upstreams and the pools, and waits for those that were replaced. A
+// reload that is under way ends first.
+func (c *configuration) close() {
+	c.stop()
+	c.reloading.Lock()
+	defer c.reloading.Unlock()
+	c.own.lookups.Wait()
+	c.retired.Wait()
+	c.current.Load().close()
+	c.current.Load().pools.close(nil)
+}
+
+// boundsOf are the queue's, as the operator wrote them.
+func boundsOf(p *policy.Policy) queue.Bounds {
+	return queue.Bounds{Max: p.Queue.Max, PerSite: p.Queue.PerSite, Wait: p.Queue.Wait, Aging: p.Queue.Aging}
+}

@@ -1,0 +1,129 @@
+package dispatch
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/abide-proxy/abide/internal/redact"
+	"github.com/abide-proxy/abide/limit/queue"
+	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/proxy/dispatch/plans"
+	"github.com/abide-proxy/abide/tokens"
+)
+
+// tokenUse is the token that an attempt is made with.
+type tokenUse struct {
+	token      *tokens.Token // of the attempt; nil is none
+	label      string        // of the last attempt, for the answer
+	credential policy.Secret
+	shown      *redact.Finder // finds the credential in the answer; nil: there is no token
+	began      time.Time      // of the attempt, as the pool knows it
+	denials    tokens.Denials
+}
+
+// reasonToken is the reason of a cooldown of a token that another site has refused.
+const reasonToken = "token"
+
+// maySign tells whether the request's token, if it gets one, may be sent to its target.
+func (x *Request) maySign() bool {
+	return x.subject.Tokens == nil || x.progress.plan.Rule.MaySign(x.Target)
+}
+
+// errInsecure is the error of a request that would show a token to others than its site.
+var errInsecure = errors.New("a token may not go there")
+
+// Choose implements queue.Chooser: it chooses a token, or else a backend.
+func (x *Request) Choose(ready []int) int {
+	t := &x.progress
+	if x.subject.Tokens == nil {
+		return x.chooseBackend(ready) // the pool is gone since a reload
+	}
+	return x.subject.Tokens.PickFor(ready, x.Snapshot.clock.Now(), &t.denials)
+}
+
+// hasOtherTokens tells whether the request could be sent with another token, or without
+// one. Then a refusal cools one token, and the request goes with the first that is ready.
+func (x *Request) hasOtherTokens() bool {
+	return x.subject.Tokens != nil && (len(x.subject.Tokens.Tokens()) > 1 || x.progress.plan.Tokens.Anonymous)
+}
+
+// longestRest is longer than any quarantine and any Retry-After: a token that rests for
+// longer is disabled.
+const longestRest = 365 * 24 * time.Hour
+
+// acquireToken gives a granted request the credential of its token. If that is not ready,
+// the answer is how the request goes back into the queue.
+func (s *admission) acquireToken(x *Request, r *http.Request) (*queue.Retry, error) {
+	t := &x.progress
+	t.token, t.label, t.shown = x.token(), "", nil
+	if !x.maySign() {
+		return nil, errInsecure // the rule is another since a reload
+	}
+	switch {
+	case t.token != nil:
+	case x.subject.Tokens != nil && !t.plan.Tokens.Anonymous: // abide only observes, so the queue let it go
+		return nil, &queue.Refusal{Reason: queue.Exhausted, Limit: plans.NoTokenTitle}
+	default:
+		return nil, nil
+	}
+	pool, now := t.plan.Pool, s.clock.Now()
+	again := queue.Retry{Result: t.result, Cool: scopeOfToken(t.token), Why: reasonToken, Alone: true}
+	if again.Until = pool.Begin(now, t.token, ""); !again.Until.IsZero() && !x.Snapshot.policy.Observes() {
+		if again.Until.Sub(now) > longestRest {
+			again.Until = now.Add(time.Second) // it was disabled a moment ago: soon the limits are others
+		}
+		t.token = nil
+		return &again, nil
+	}
+	secret, err := x.subject.Tokens.Credential(x.waitContext(r), t.token)
+	if err == nil {
+		t.credential, t.label, t.began = secret, t.token.Label(), now
+		t.shown = x.subject.Tokens.Placement().Finder(secret)
+		return nil, nil
+	}
+	pool.EndWithoutAnswer(t.token, now)
+	token := t.token
+	t.token = nil
+	var failed *tokens.ExchangeError
+	if !errors.As(err, &failed) {
+		return nil, err // the client has left
+	}
+	s.log.Warn(failed)
+	again.Until = failed.RetryAt
+	if failed.Rejected {
+		if d := pool.Deny(s.clock.Now(), token, http.StatusUnauthorized, now, nil); d.Until.After(again.Until) {
+			again.Until = d.Until
+		}
+	}
+	return &again, nil
+}
+
+// sign is the request with its token. If a pool allows requests without a token, the
+// credential of the client is removed.
+func (x *Request) sign(r *http.Request) *http.Request {
+	t := &x.progress
+	if x.subject.Tokens == nil {
+		return r
+	}
+	one := r.WithContext(r.Context())
+	url := *r.URL
+	one.URL, one.Header = &url, r.Header.Clone()
+	if t.token != nil {
+		x.subject.Tokens.Placement().Apply(one, t.credential)
+	} else {
+		x.subject.Tokens.Placement().Strip(one)
+	}
+	return one
+}
+
+// poolRoute is the name of a route in the pool, which knows the routes of all sites.
+func (x *Request) poolRoute(route string) string { return x.site + " " + route }
+
+// route is the name of the request's route.
+func (x *Request) route() string {
+	if x.subject.Class != nil {
+		return x.subject.Class.Route
+	}
+	return x.subject.Method + " " + x.subject.Path
+}

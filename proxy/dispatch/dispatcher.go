@@ -1,0 +1,190 @@
+// Package dispatch is the way of one request to its site. It needs no HTTP server: the
+// proxy, permits and abide's own requests use it.
+//
+//	d, err := dispatch.New(dispatch.Options{Policy: p, Metrics: m, Log: log})
+//	go d.Run(ctx)
+//
+//	x, err := d.NewRequest(r)     // an *http.Request with an absolute URL
+//	resp, err := d.Do(ctx, x)     // waits, signs, sends, learns, sends again
+//	defer d.End(x, 0)             // after the body
+//
+// The error is a *problem.Problem. Decisions are functions without clocks or sockets:
+// package plans says which limits a request is under, backend.go and credential.go which way it
+// goes, retry.go whether it is sent again.
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/abide-proxy/abide/internal/clock"
+	"github.com/abide-proxy/abide/limit/queue"
+	"github.com/abide-proxy/abide/metrics"
+	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/proxy/bandwidth"
+	"github.com/abide-proxy/abide/proxy/dispatch/backends"
+	"github.com/abide-proxy/abide/proxy/dispatch/plans"
+	"github.com/abide-proxy/abide/proxy/dispatch/robots"
+	"github.com/abide-proxy/abide/proxy/sitelog"
+	"github.com/abide-proxy/abide/proxy/upstream"
+	"github.com/abide-proxy/abide/sites"
+	"github.com/abide-proxy/abide/tokens"
+)
+
+// Options are what a Dispatcher is made of.
+type Options struct {
+	Policy  *policy.Policy
+	Metrics *metrics.Metrics
+	Log     *logrus.Logger
+	Lookup  func(name string) (string, bool) // the environment, for pools; nil is an empty one
+	Keeping Keeping                          // the zero one keeps and shares nothing
+
+	Clock clock.Clock // nil: the computer's
+	// Upstream changes what reaches sites; nil changes nothing.
+	Upstream func(*upstream.Transport) http.RoundTripper
+
+	// Ended is called when a request or a tunnel has ended; nil: nothing is. It must be quick.
+	Ended func(Report)
+
+	// TrickleEvery is the time between two trickles of a body that a limit of bytes keeps
+	// still; 0 is 5 seconds.
+	TrickleEvery time.Duration
+
+	OtherDocuments []string // kinds of documents that others keep, which are read at the start
+}
+
+// Dispatcher is the only way of a request to its site: it finds the limits, waits,
+// signs, sends, learns, and sends again.
+type Dispatcher struct {
+	metrics *metrics.Metrics
+	log     *logrus.Logger
+	clock   clock.Clock
+
+	config      *configuration
+	gate        *queue.Gate
+	bytes       *siteBytes
+	kept        *kept
+	loads       backends.Loads
+	admission   *admission
+	lessons     *lessons
+	problems    *problems
+	robots      *robots.Cache
+	coalescing  coalescing // requests that may be shared
+	housekeeper *housekeeper
+	activity    *sitelog.Log
+	ended       func(Report) // nil: nothing is called
+}
+
+// New prepares a dispatcher; it starts nothing.
+func New(o Options) (*Dispatcher, error) {
+	now := o.Clock
+	if now == nil {
+		now = clock.System
+	}
+	s := &Dispatcher{metrics: o.Metrics, log: o.Log, clock: now, activity: sitelog.New(o.Log), admission: &admission{}, ended: o.Ended}
+	s.robots = robots.New(s.sendOwn, func(t policy.Target) string { return s.Policy().Match(t).Site }, o.Log)
+	s.gate = queue.NewGateWithClock(now, boundsOf(o.Policy), hooks{s.admission})
+	c := &configuration{
+		name: newPseudonym(), changeUpstream: o.Upstream, gate: s.gate, hooks: hooks{s.admission},
+		activity: s.activity, clock: now, log: o.Log,
+	}
+	s.bytes = newSiteBytes(c, o.Metrics, cmp.Or(o.TrickleEvery, usualTrickle))
+	s.config, s.kept = c, newKept(o.Keeping, c, o.Metrics)
+	c.reloaded = s.bytes.Reload
+	c.pools = &poolLoader{read: tokens.LoadAll, lookup: o.Lookup, transport: exchangeTransport{&c.current}, persistence: s.kept.persistence, clock: now, log: o.Log}
+	c.parts = plans.Parts{Loads: &s.loads, Meters: s.kept.budgets.Meters}
+	c.overrides = s.kept.overrides.All
+	s.housekeeper = newHousekeeper(s.gate, s.bytes.Budgets, newLimitUse(writtenLimits{s.gate, &c.current, s.kept.budgets}), func() time.Duration { return s.Policy().Timeouts.Idle })
+	s.bytes.wake = s.housekeeper.wake
+	s.connect()
+	if err := s.kept.read(o.Policy.StrictState, o.Keeping.Shared, o.OtherDocuments); err != nil {
+		return nil, err
+	}
+	if err := c.start(o.Policy); err != nil {
+		return nil, err
+	}
+	s.kept.begin()
+	s.housekeeper.use.sample()
+	return s, nil
+}
+
+// connect makes the parts that a request passes.
+func (s *Dispatcher) connect() {
+	s.problems = &problems{log: s.log, clock: s.clock, tls: tlsLines{limit: sitelog.LineLimit{Every: tlsSilence}, log: s.log}}
+	breakers := &siteBreakers{backends.NewBreakers(), func() policy.Breaker { return s.Policy().Breaker }, s.clock, s.log}
+	*s.admission = admission{
+		gate: s.gate, breakers: breakers, robots: s.robots, kept: s.kept, bytes: s.bytes, problems: s.problems,
+		activity: s.activity, clock: s.clock, log: s.log, wake: s.housekeeper.wake,
+	}
+	s.lessons = &lessons{gate: s.gate, breakers: breakers, activity: s.activity, clock: s.clock, log: s.log}
+	s.coalescing.Log, s.coalescing.send, s.coalescing.finish = s.log, s.sendUntilDone, s.End
+}
+
+// Current is the snapshot of the configuration that new requests go by.
+func (s *Dispatcher) Current() *Snapshot { return s.config.current.Load() }
+
+// Policy is the configuration that new requests go by.
+func (s *Dispatcher) Policy() *policy.Policy { return s.Current().policy }
+
+// Own names a listener of this process, which is never dialed.
+func (s *Dispatcher) Own(a netip.AddrPort) { s.config.own.add(a) }
+
+// Gate has the requests that wait.
+func (s *Dispatcher) Gate() *queue.Gate { return s.gate }
+
+// Persistence keeps what was learned across restarts.
+func (s *Dispatcher) Persistence() *sites.Persistence { return s.kept.persistence }
+
+// Reload swaps the policy. Requests in flight go on.
+func (s *Dispatcher) Reload(p *policy.Policy) error {
+	if err := s.config.reload(p); err != nil {
+		return err
+	}
+	s.admission.breakers.Reload(p.Breaker)
+	return nil
+}
+
+// Run does the periodic work until ctx is done. Then it ends what no client
+// waits for.
+func (s *Dispatcher) Run(ctx context.Context) {
+	inner, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { s.activity.Run(inner, s.gate) })
+	running.Go(func() { s.kept.run(inner) })
+	running.Go(func() { s.housekeeper.run(inner) })
+	<-ctx.Done()
+	s.coalescing.End()
+	s.robots.End()
+	stop()
+	running.Wait()
+	s.config.close()
+}
+
+// CancelBackground ends what no client waits for.
+func (s *Dispatcher) CancelBackground() { s.robots.Cancel() }
+
+// DrainQueue lets what is held have its turn, and answers it before it is cut. What
+// cannot have its turn in time is answered at once.
+func (s *Dispatcher) DrainQueue(ctx context.Context, limit time.Duration) {
+	limit -= min(limit/4, 500*time.Millisecond)
+	soon, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if refused, waiting := s.gate.StartDrain(time.Now().Add(limit)); refused+waiting > 0 {
+		s.log.Infof("stopping: answered 503 to waiting requests whose turn is after timeouts.drain: %d; still waiting: %d", refused, waiting)
+	}
+	s.gate.Drain(soon)
+}
+
+// TunnelBytes is the byte budget of a tunnel. ReleaseTunnelBytes must follow.
+func (s *Dispatcher) TunnelBytes(site string, target policy.Target, client string) *bandwidth.SiteBudget {
+	return s.bytes.tunnel(site, target, client)
+}
+
+// ReleaseTunnelBytes gives back what TunnelBytes gave; nil is allowed.
+func (s *Dispatcher) ReleaseTunnelBytes(b *bandwidth.SiteBudget) { s.bytes.Release(b) }

@@ -1,0 +1,168 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+
+	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/limit/queue"
+	"github.com/abide-proxy/abide/proxy/problem"
+	"github.com/abide-proxy/abide/proxy/upstream"
+)
+
+// Do sends a request as often as it takes. It gives the site's answer, whose body is
+// still to come, or a *problem.Problem. End must be called when the answer is over.
+func (s *Dispatcher) Do(ctx context.Context, x *Request) (*http.Response, error) {
+	if x.ctx.Context == nil {
+		x.HTTP = x.HTTP.WithContext(x.Bind(ctx))
+	}
+	r := x.HTTP
+	s.match(x)
+	if no := owned(x.Snapshot.policy.Shard, x.Target, r.URL); no != nil {
+		return nil, no
+	}
+	resp, no := s.coalescing.share(x, r)
+	x.meter.Waited(x.progress.waited)
+	if no != nil {
+		return nil, no
+	}
+	return resp, nil
+}
+
+// sendUntilDone sends a request as often as it takes. It gives the site's answer, whose body
+// is still to come, or why there is none.
+func (s *Dispatcher) sendUntilDone(x *Request, r *http.Request) (*http.Response, *problem.Problem) {
+	if err := x.Caller.Prepare(r); err != nil {
+		return nil, s.problems.ofFailure(x, err)
+	}
+	if no := s.admission.wait(x, r); no != nil {
+		return nil, no
+	}
+	for {
+		resp, err := s.send(x, r)
+		hideToken(resp, x.progress.shown)
+		resp, v := s.learnAndJudge(x, r, resp, err, rand.Float64())
+		if !v.again {
+			return s.result(x, resp, err)
+		}
+		if no := s.admission.waitAgain(x, r, v); no != nil {
+			return nil, no
+		}
+	}
+}
+
+// learnAndJudge learns from the answer to an attempt, and decides whether there is another
+// attempt. If there is, the answer is closed. jitter is a number from 0 to 1.
+func (s *Dispatcher) learnAndJudge(x *Request, r *http.Request, resp *http.Response, err error, jitter float64) (*http.Response, verdict) {
+	resp = s.lessons.learnFrom(x, r, resp)
+	v := judge(x.Snapshot.policy.Retry, x.attempt(r, resp, err), x.answered, jitter)
+	v = s.lessons.judgeToken(x, r, resp, v)
+	v = s.lessons.verify(x, r, resp, v)
+	v = s.lessons.tellAll(x, statusOf(resp), err, v)
+	v.again = v.again || x.progress.verifying && err == nil // its answer is not the client's
+	if v.again && resp != nil {
+		resp.Body.Close()
+	}
+	return resp, v
+}
+
+// result is the answer of the last attempt as the request gets it.
+func (s *Dispatcher) result(x *Request, resp *http.Response, err error) (*http.Response, *problem.Problem) {
+	if err != nil {
+		return nil, s.problems.ofFailure(x, err)
+	}
+	if no := s.bytes.tooLong(x, resp); no != nil {
+		resp.Body.Close()
+		return nil, no
+	}
+	x.Caller.Release()
+	return resp, nil
+}
+
+// send is one attempt. It goes by the newest way to upstreams: that of the time
+// when the request came may be closed, or lead where nothing may go any more.
+func (s *Dispatcher) send(x *Request, r *http.Request) (resp *http.Response, err error) {
+	s.beginAttempt(x)
+	beginVerification(x)
+	st := s.Current()
+	for {
+		one := verification(x, x.Caller.Attempt(r))
+		if err = st.mayForward(x.pointAtBackend(one)); err == nil {
+			resp, err = st.sends.RoundTrip(x.sign(one))
+		}
+		now := s.Current()
+		if !errors.Is(err, upstream.ErrTransportClosed) || now.outbound == st.outbound || !x.Caller.Whole() {
+			break
+		}
+		st = now // since a moment ago
+	}
+	s.endAttempt(x)
+	if err == nil && resp.StatusCode == http.StatusProxyAuthRequired {
+		// A challenge of the next hop, or of a site that plays one. It is not
+		// for the client, who would answer it with what it has for abide.
+		resp.Body.Close()
+		kind := upstream.Protocol
+		if st.nextHop != nil {
+			kind = upstream.Hop
+		}
+		return nil, &upstream.Error{Kind: kind, Sent: true}
+	}
+	return resp, err
+}
+
+// beginAttempt notes that the request is sent.
+func (s *Dispatcher) beginAttempt(x *Request) {
+	x.tellMembersSent(true)
+	x.progress.sent++
+	x.progress.result = queue.Result{Outcome: limit.Abandoned}
+	if s.activity.Debugs() {
+		x.LogDecision("sent, attempt %d%s", x.progress.sent, withToken(x.progress.label))
+	}
+	if x.subject.Known != nil {
+		x.progress.level = x.subject.Known.Begin()
+	}
+	x.sent = s.clock.Now()
+	if x.first.IsZero() {
+		x.first = x.sent
+	}
+	x.Caller.EndWait()
+	s.bytes.acquire(x)
+	if x.bytes != nil {
+		x.progress.permit.OfferReserved()
+	}
+}
+
+// endAttempt notes that the head of an answer has come, or that none comes.
+func (s *Dispatcher) endAttempt(x *Request) {
+	x.answered = s.clock.Now()
+	if x.subject.Known != nil {
+		x.subject.Known.End()
+	}
+	if x.bytes != nil {
+		x.progress.permit.Unreserve() // from here on its bytes are taken as they come
+	}
+}
+
+func statusOf(resp *http.Response) int {
+	if resp == nil {
+		return 0
+	}
+	return resp.StatusCode
+}
+
+// attempt is what judge has to know.
+func (x *Request) attempt(r *http.Request, resp *http.Response, err error) attempt {
+	a := attempt{
+		err: err, status: statusOf(resp), safe: repeatable(r), possible: x.replayable(r),
+		failures: x.progress.failures, refusals: x.progress.refusals, elsewhere: x.progress.hasOtherBackend(),
+	}
+	if resp != nil {
+		a.refusal = x.progress.learned.refusal
+	}
+	if a.refusal.is {
+		a.row = x.progress.permit.RefusalsInRow(x.progress.learned.at)
+	}
+	return a
+}

@@ -1,0 +1,91 @@
+package dispatch
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/abide-proxy/abide/internal/signal"
+	"github.com/abide-proxy/abide/limit/forecast"
+	"github.com/abide-proxy/abide/limit/queue"
+	"github.com/abide-proxy/abide/proxy/bandwidth"
+)
+
+// restPart is the least rest after a round, as a multiple of how long the round took.
+const restPart = 200
+
+// tidyParts is how many parts of the sites are looked at in each sampleEvery, for those
+// that have nothing to remember any more.
+const tidyParts = 8
+
+// partsAfter is how many parts are looked at when the last time was so long ago: the more
+// sites there are, the more seldom it is done, and they leave as soon.
+func partsAfter(since time.Duration) int {
+	return min(tidyParts*max(int(since/sampleEvery), 1), queue.ForgetParts)
+}
+
+// tidyEvery is the time between two searches for unused byte budgets.
+const tidyEvery = time.Minute
+
+// housekeeper samples the use of limits and removes what is unused. It sleeps while there
+// are no requests.
+type housekeeper struct {
+	gate      *queue.Gate
+	bandwidth *bandwidth.Budgets
+	use       *limitUse
+	idle      func() time.Duration // after which the byte budgets of a connection may go
+
+	asked signal.Signal // wakes run
+	woken atomic.Bool   // wake was called since the last round
+}
+
+func newHousekeeper(gate *queue.Gate, b *bandwidth.Budgets, use *limitUse, idle func() time.Duration) *housekeeper {
+	return &housekeeper{gate: gate, bandwidth: b, use: use, idle: idle, asked: signal.New()}
+}
+
+// run works until ctx is done.
+func (h *housekeeper) run(ctx context.Context) {
+	timer := time.NewTimer(sampleEvery)
+	timer.Stop()
+	awake, idle, tidied, looked, part := false, time.Duration(0), time.Now(), time.Now(), 0
+	for {
+		select {
+		case <-ctx.Done():
+			h.bandwidth.TidyAll()
+			return
+		case <-h.asked:
+			if idle = 0; !awake {
+				awake = true
+				timer.Reset(sampleEvery)
+			}
+			continue
+		case <-timer.C:
+		}
+		began := time.Now()
+		h.use.sample()
+		if began.Sub(tidied) >= tidyEvery {
+			tidied = began
+			h.bandwidth.Tidy(h.idle())
+		}
+		for range partsAfter(began.Sub(looked)) {
+			h.gate.ForgetIdle(began, part%queue.ForgetParts)
+			part++
+		}
+		looked = began
+		next := max(sampleEvery, restPart*time.Since(began))
+		h.woken.Store(false)
+		if idle += next; idle > forecast.Lately {
+			awake = false
+			continue
+		}
+		timer.Reset(next)
+	}
+}
+
+// wake keeps the housekeeper from sleeping.
+func (h *housekeeper) wake() {
+	if !h.woken.Load() {
+		h.woken.Store(true)
+		h.asked.Send()
+	}
+}

@@ -1,0 +1,176 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/limit/queue"
+	"github.com/abide-proxy/abide/metrics"
+	"github.com/abide-proxy/abide/proxy/dispatch/plans"
+	"github.com/abide-proxy/abide/proxy/sitelog"
+	"github.com/abide-proxy/abide/sites"
+	"github.com/abide-proxy/abide/sites/broadcast"
+	"github.com/abide-proxy/abide/store"
+	"github.com/abide-proxy/abide/store/budget"
+	"github.com/abide-proxy/abide/store/budget/overrides"
+)
+
+// documentPatience is how long a document may take to be read or written, and
+// readSoon how long the start of the process waits for documents that others keep.
+const (
+	documentPatience = overrides.Patience
+	readSoon         = 2 * time.Second
+)
+
+// Keeping says what outlives this process, and what it shares with other instances.
+type Keeping struct {
+	// Store has the budgets; nil: they are this process's own and end with it. Shared
+	// says that other instances use it too.
+	Store  store.Store
+	Shared bool
+	// Instance names this life of the process, Name is the one that is shown.
+	Instance, Name string
+	// Documents has the limits that were set at run time.
+	Documents store.Documents
+	// Memory has what this machine has learned; nil: nothing is remembered.
+	Memory sites.Documents
+	// Budgets are those that Store had when it was opened.
+	Budgets []store.SavedBudget
+}
+
+// kept connects the dispatcher with what outlives this process or is shared with others.
+type kept struct {
+	gate        *queue.Gate
+	sites       siteBudgets
+	documents   store.Documents // nil: there are none
+	persistence *sites.Persistence
+	learned     *sites.Sites
+	budgets     *budget.Keeper // nil: nothing is kept, and nothing shared
+	tokens      *sharedTokens
+	broadcasts  *broadcast.Broadcasts
+	overrides   *overrides.Overrides
+	log         *logrus.Logger
+}
+
+// newKept reads and starts nothing yet.
+func newKept(k Keeping, c *configuration, m *metrics.Metrics) *kept {
+	s := &kept{gate: c.gate, sites: siteBudgets{&c.current}, log: c.log}
+	s.persistence = sites.NewPersistence(k.Memory, func(err error) { s.budgets.Saved(err) })
+	about := sites.Options{Persistence: s.persistence, Names: s.sites}
+	if k.Shared {
+		about.Share = s.shareLearned
+	}
+	s.learned = sites.New(about)
+	if k.Store != nil {
+		s.documents = k.Documents
+		s.budgets = budget.New(budget.Options{
+			Store: k.Store, Shared: k.Shared, Self: store.Member{ID: k.Instance, Name: k.Name}, Restored: k.Budgets,
+			Gate: s.gate, Names: s.sites, Sites: s.sites, Changed: func() { s.overrides.Changed() }, Metrics: m, Log: s.log,
+		})
+	}
+	s.tokens = &sharedTokens{
+		documents: s.documents, config: c, together: s.budgets.Together, gate: s.gate, persistence: s.persistence, log: s.log, published: map[string]uint64{},
+	}
+	s.broadcasts = broadcast.New(broadcast.Options{
+		Keeper: s.budgets, Gate: s.gate, Names: s.sites, Learned: s.learned, Tokens: s.tokens.publish,
+	})
+	s.overrides = overrides.New(overrides.Options{
+		Documents: s.documents, Shared: k.Shared, Plans: overridePlans{c}, Others: s.tokens.read, Together: s.budgets.Together, Log: s.log,
+	})
+	return s
+}
+
+// read reads what an earlier process has kept: tokens, documents of further kinds, and limits
+// that were set at run time. It is called before the first plan is made. If strict, it fails
+// where limits that were set at run time cannot be read.
+func (s *kept) read(strict, shared bool, kinds []string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), documentPatience)
+	defer cancel()
+	if err := s.persistence.Read(ctx, append(kinds, kindOfToken)...); err != nil {
+		s.log.Warnf("what was learned before the restart cannot be read, so it is learned again: %v", err)
+	}
+	if s.documents == nil || shared { // what others keep is not waited for
+		return nil
+	}
+	err := s.overrides.Restore(ctx)
+	if err != nil && strict {
+		return fmt.Errorf("the limits that were set at run time: %w", err)
+	}
+	if err != nil {
+		s.log.Warnf("the limits that were set at run time cannot be read, so those of the configuration hold until they can be: %v", err)
+	}
+	return nil
+}
+
+// begin loads what an earlier process has kept into the queue, once there is a snapshot.
+func (s *kept) begin() {
+	s.learned.KeepFrom(s.gate)
+	s.persistence.Add(sites.Source{Kind: kindOfToken, Urgent: true, Find: func(now time.Time, to sites.Found) { s.tokens.pools().find(now, to) }})
+	if s.documents != nil {
+		soon, cancel := context.WithTimeout(context.Background(), readSoon)
+		defer cancel()
+		if err := s.overrides.Read(soon); err != nil {
+			s.log.Warnf("the limits that were set at run time cannot be read yet: %v", err)
+		}
+	}
+	s.preloadAll()
+}
+
+// run keeps and shares until ctx is done, and once more then.
+func (s *kept) run(ctx context.Context) {
+	var running sync.WaitGroup
+	running.Go(func() { s.overrides.Run(ctx) })
+	running.Go(func() { s.persistence.Run(ctx) })
+	if s.budgets.Joinable() {
+		running.Go(func() { s.broadcasts.Run(ctx) })
+	}
+	if s.budgets != nil {
+		running.Go(func() { s.budgets.Run(ctx, s.broadcasts) })
+	}
+	running.Wait()
+}
+
+// shareLearned has the instances of a fleet divide a learned limit.
+func (s *kept) shareLearned(site string, at queue.Scope, m limit.Meter, restored bool) {
+	s.broadcasts.Share(site, at, m, restored, budget.OutageOf(s.sites.rule(site)))
+}
+
+// cooled is called with each cooldown that begins here. Those of breakers and of first
+// requests are each instance's own.
+func (s *kept) cooled(site string, at queue.Scope, until time.Time, why string) {
+	s.persistence.Urge()
+	if why != sitelog.SiteFailed && at.Limit != sites.FirstRequest {
+		s.broadcasts.Cooled(site, at, until, why)
+	}
+}
+
+// preloadAll has the budgets of which something is used be there before any request comes.
+func (s *kept) preloadAll() {
+	st, known := s.sites.current.Load(), map[string]*plans.Plan{}
+	s.budgets.Preload(func(site, name string) *queue.Limit {
+		p, looked := known[site]
+		if !looked {
+			p = st.planOf(site, st.policy.RuleOf(site))
+			known[site] = p
+		}
+		return p.Called(name)
+	}, func(r queue.Request) {
+		r.Generation = st.made
+		s.preload(r)
+	})
+}
+
+// preload has the meters of a request's limits be there that are known from before.
+func (s *kept) preload(r queue.Request) {
+	s.gate.Preload(r, func(at queue.Scope) bool {
+		if _, learned := s.learned.ID(at.Limit); learned {
+			return s.learned.HasMeter(r.Site, at)
+		}
+		return s.budgets.Has(r.Site, at)
+	})
+}

@@ -1,0 +1,153 @@
+package plans
+
+import (
+	"strings"
+
+	"github.com/abide-proxy/abide/limit/learn"
+	"github.com/abide-proxy/abide/limit/queue"
+	"github.com/abide-proxy/abide/proxy/dispatch/backends"
+)
+
+// Needs are the limits that a request takes from: one list for each backend or
+// token. Many requests may have the same lists, which shared says.
+func (p *Plan) Needs(r *Subject) (all [][]queue.Limit, shared bool) {
+	if p == nil {
+		return nil, true
+	}
+	covers, few := p.covers(r)
+	like := listKey{covers: covers, set: r.Tokens, estimate: r.Estimate}
+	if r.Class != nil && len(r.Class.Limits) > 0 {
+		like.learned = &r.Class.Limits[0]
+		if r.Tokens == nil {
+			like.own = r.Credential
+		}
+	}
+	if known := p.knownOf(r); len(known) > 0 {
+		if like.known = &known[0]; r.Tokens == nil {
+			like.own = r.Credential
+		}
+	}
+	if few {
+		all = p.lists.of(like)
+	}
+	if all == nil {
+		all = p.alternatives(r)
+		shared = few && p.lists.keep(like, all)
+	} else {
+		shared = true
+	}
+	if p.pause != nil {
+		all, shared = p.with(all, *p.pause), false
+	}
+	if p.Robots && r.Prior != nil {
+		all, shared = p.with(all, *r.Prior), false
+	}
+	if r.Class != nil && r.Class.Unknown && r.Leads {
+		all, shared = p.with(all, r.Known.First(r.Class)), false
+	}
+	if p.startsSlowly && r.Class != nil && r.Leads && r.Known.SlowStarts() {
+		all, shared = p.with(all, r.Known.SlowStart()), false
+	}
+	return all, shared
+}
+
+// alternatives are the limits that cover a request, at each backend and with each
+// token if there are any.
+func (p *Plan) alternatives(r *Subject) [][]queue.Limit {
+	list := make([]queue.Limit, 0, len(p.Limits)+4)
+	var each []int    // those that each token has for itself
+	var only []string // of each, what Limit.Only says; what was learned holds for all
+	for i := range p.Limits {
+		if one := &p.Limits[i]; one.Rule.Covers(r.Method, r.Path) {
+			if one.PerToken {
+				each = append(each, len(list))
+			}
+			list, only = append(list, one.Need), append(only, one.Only)
+			if one.Need.Of == queue.Bytes {
+				list[len(list)-1].N = r.expects(list[len(list)-1:])
+			}
+		}
+	}
+	if r.Class != nil {
+		for i := range r.Class.Limits {
+			l := &r.Class.Limits[i]
+			if !l.Site {
+				each = append(each, len(list))
+			}
+			list = append(list, r.Known.Limit(l, p.Reserve()))
+		}
+	}
+	known := p.knownOf(r)
+	for i := range known {
+		if known[i].Scope == learn.Token {
+			each = append(each, len(list))
+		}
+		list = append(list, p.knownLimit(&known[i]))
+	}
+	switch {
+	case r.Tokens != nil:
+		return p.forTokens(r, list, each)
+	case len(p.Backends.Hosts) == 0:
+		for _, i := range each {
+			list[i].Key = r.Credential
+		}
+		return [][]queue.Limit{list}
+	}
+	all := make([][]queue.Limit, len(p.Backends.Hosts))
+	for i := range p.Backends.Hosts {
+		b := &p.Backends.Hosts[i]
+		own := make([]queue.Limit, 0, len(list)+1)
+		for j := range list {
+			if j >= len(only) || only[j] == b.Limits {
+				list[j].Key = b.Name
+				own = append(own, list[j])
+			}
+		}
+		all[i] = append(own, cooling(b))
+	}
+	return all
+}
+
+// forTokens are the limits with each token that may be used, and at the end those
+// without any, where the pool allows that.
+func (p *Plan) forTokens(r *Subject, list []queue.Limit, each []int) [][]queue.Limit {
+	refuse := p.Tokens.Exhausted == "refuse"
+	usable := r.Tokens.Tokens()
+	all := make([][]queue.Limit, 0, len(usable)+1)
+	with := func(budget string) []queue.Limit {
+		own := append(make([]queue.Limit, 0, len(list)+1), list...)
+		for _, i := range each {
+			own[i].Key, own[i].Refuse = budget, refuse
+		}
+		return own
+	}
+	for _, t := range usable {
+		all = append(all, append(with(t.Budget()), queue.Limit{Name: TokenLimit, Title: "token", Key: t.Key(), Refuse: refuse}))
+	}
+	switch {
+	case p.Tokens.Anonymous:
+		all = append(all, append(with(""), queue.Limit{Name: TokenLimit, Title: "no token", Refuse: refuse}))
+	case len(usable) == 0:
+		// Nothing may go, until there is a token again.
+		all = append(all, append(with(""), queue.Limit{Name: TokenLimit, Title: NoTokenTitle, Source: noToken{}, N: 1, Refuse: refuse}))
+	}
+	return all
+}
+
+// with adds a limit to each list.
+func (p *Plan) with(lists [][]queue.Limit, one queue.Limit) [][]queue.Limit {
+	all := make([][]queue.Limit, len(lists))
+	for i, list := range lists {
+		l := one
+		if len(p.Backends.Hosts) > 0 {
+			l.Key = strings.TrimSpace(p.Backends.Hosts[i].Name + " " + l.Key)
+		}
+		all[i] = append(list[:len(list):len(list)], l)
+	}
+	return all
+}
+
+// cooling is the limit that lets a backend cool alone.
+func cooling(b *backends.Backend) queue.Limit {
+	return queue.Limit{Name: BackendLimit, Key: b.Name}
+}

@@ -1,0 +1,181 @@
+// Package plans is what the configuration says of a request to a site, as the queue
+// understands it: which limits the request takes from, with which tokens, and at which of
+// the site's backends. It decides without a clock and without a lock, but for the lists
+// that it keeps.
+//
+//	all, err := plans.Make(policy, plans.Parts{Pool: pools.Get, Loads: loads, Meters: budgets.Meters})
+//	limits, shared := all[rule].Needs(&plans.Subject{Method: "GET", Path: "/items"})
+package plans
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/limit/learn"
+	"github.com/abide-proxy/abide/limit/queue"
+	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/proxy/bandwidth"
+	"github.com/abide-proxy/abide/proxy/dispatch/backends"
+	"github.com/abide-proxy/abide/store/budget"
+	"github.com/abide-proxy/abide/tokens"
+)
+
+// Plan is one rule's limits, backends and tokens as the queue understands them. It is made
+// once for each loading of the configuration, and does not change. It is safe for
+// concurrent use.
+type Plan struct {
+	Rule     *policy.Site // nil: it is for sites without a rule
+	Limits   []Limit
+	Pool     *tokens.Pool   // nil: requests go as they come
+	Tokens   policy.Pool    // how the tokens of Pool are to be used
+	Learns   bool           // limits are learned from answers
+	Dialect  *learn.Dialect // that the operator has written, or nil
+	Backends backends.Group
+	Robots   bool // robots.txt is obeyed
+
+	CountsBytes bool          // it has limits of bytes
+	Stall       time.Duration // how long those may keep a body still
+
+	unlimited    bool // the rule has no limit of requests: those of the service hold
+	startsSlowly bool // few requests are in flight at a site that is not known yet
+	meters       func(rule *policy.Site, l *policy.Limit, spec *limit.Spec) queue.MeterSource
+	lists        lists
+	pause        *queue.Limit // of a site that the operator has paused
+}
+
+// Limit is a limit of a rule.
+type Limit struct {
+	Rule     *policy.Limit
+	Need     queue.Limit // its key is that of the backend, where there are any
+	PerToken bool        // each token has its own
+	Only     string      // the backend that it holds for; "": those without limits of their own
+	Trickle  queue.Limit // of bytes: what a body gets while it has to stand still
+}
+
+// Parts are what plans are made with.
+type Parts struct {
+	Pool   func(name string) *tokens.Pool
+	Loads  *backends.Loads
+	Meters func(rule *policy.Site, l *policy.Limit, spec *limit.Spec) queue.MeterSource
+}
+
+// Make makes the plan of every rule, and under nil that of sites without one. A rule that
+// says nothing about its requests has none.
+func Make(p *policy.Policy, parts Parts) (map[*policy.Site]*Plan, error) {
+	plans := map[*policy.Site]*Plan{}
+	add := func(rule *policy.Site, limits []policy.Limit) error {
+		one, err := New(p, rule, limits, parts)
+		if err != nil {
+			return err
+		}
+		if len(one.Limits)+len(one.Backends.Hosts) > 0 || one.Robots || one.Learns || one.Pool != nil {
+			plans[rule] = one
+		}
+		return nil
+	}
+	if err := add(nil, p.Defaults.Limits); err != nil {
+		return nil, err
+	}
+	for i := range p.Sites {
+		if err := add(&p.Sites[i], p.Sites[i].Limits); err != nil {
+			return nil, err
+		}
+	}
+	return plans, nil
+}
+
+// New is the plan of a rule, or of none if rule is nil, with limits that need not be those
+// of the rule.
+func New(p *policy.Policy, rule *policy.Site, limits []policy.Limit, parts Parts) (*Plan, error) {
+	one := &Plan{Rule: rule, Learns: p.Defaults.Learn, unlimited: !policy.LimitRequests(limits), meters: parts.Meters}
+	if err := one.addLimits(parts, limits, ""); err != nil {
+		return nil, err
+	}
+	one.startsSlowly = one.unlimited
+	if rule == nil {
+		return one, nil
+	}
+	// A rule that says how many requests may be in flight means it.
+	one.startsSlowly = one.unlimited && !slices.ContainsFunc(limits, func(l policy.Limit) bool { return l.Unit == policy.Concurrency })
+	for i := range rule.Backends {
+		if b := &rule.Backends[i]; b.Own {
+			if err := one.addLimits(parts, b.Limits, b.Name); err != nil {
+				return nil, err
+			}
+		}
+	}
+	one.Robots, one.Learns, one.Dialect = rule.Robots, rule.Learn, rule.Dialect
+	if config := p.Pool(rule.Pool); config != nil {
+		one.Pool, one.Tokens = parts.Pool(rule.Pool), *config
+	}
+	one.Backends = backends.NewGroup(rule, parts.Loads)
+	return one, nil
+}
+
+// addLimits adds limits to a plan, which are those of one backend alone if only is its
+// name.
+func (p *Plan) addLimits(parts Parts, limits []policy.Limit, only string) error {
+	seen := map[string]int{}
+	for i := range limits {
+		l := &limits[i]
+		spec, err := l.Spec()
+		if err == nil {
+			_, err = limit.New(spec)
+		}
+		if err != nil {
+			return fmt.Errorf("line %d: %s: %w", l.Line, l.Title(), err)
+		}
+		need := queue.Limit{Name: budget.NameOf(l), Title: l.Title(), Spec: &spec, N: max(l.Each, 1)}
+		if seen[need.Name]++; seen[need.Name] > 1 {
+			need.Title = fmt.Sprintf("%s (%d)", need.Title, seen[need.Name])
+			need.Name = fmt.Sprintf("%s (%d)", need.Name, seen[need.Name])
+		}
+		if only != "" {
+			need.Name += " at " + only
+		}
+		need.Subject = subjectOf(l, only)
+		switch l.By {
+		case "client":
+			need.By = queue.ByClient
+		case "route":
+			need.By = queue.ByRoute
+		}
+		need.Source = parts.Meters(p.Rule, l, &spec)
+		one := Limit{Rule: l, PerToken: l.By == "token", Only: only}
+		switch l.Unit {
+		case policy.Cost:
+			need.Of = queue.Cost
+		case policy.Bytes:
+			p.CountsBytes = true
+			p.Stall = shorter(p.Stall, cmp.Or(l.Stall, policy.DefaultStall))
+			need.Of = queue.Bytes
+			need, one.Trickle = bandwidth.Split(need)
+		}
+		one.Need = need
+		if l.Method != "" || l.Path != "" {
+			p.lists.routed = append(p.lists.routed, len(p.Limits))
+		}
+		p.Limits = append(p.Limits, one)
+	}
+	return nil
+}
+
+// shorter is the shorter of two times, of which the first may be none.
+func shorter(a, b time.Duration) time.Duration {
+	if a == 0 {
+		return b
+	}
+	return min(a, b)
+}
+
+// subjectOf is what a limit counts, whatever its amounts and its window: one that comes
+// in its place begins with what was spent of it. What is in flight begins anew.
+func subjectOf(l *policy.Limit, only string) *queue.Subject {
+	if l.Unit == policy.Concurrency {
+		return nil
+	}
+	return &queue.Subject{Unit: string(l.Unit), By: l.By, At: only, Method: l.Method, Path: l.Path}
+}

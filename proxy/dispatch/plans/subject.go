@@ -1,0 +1,47 @@
+package plans
+
+import (
+	"github.com/abide-proxy/abide/limit/learn"
+	"github.com/abide-proxy/abide/limit/queue"
+	"github.com/abide-proxy/abide/sites"
+	"github.com/abide-proxy/abide/sites/routes"
+	"github.com/abide-proxy/abide/tokens"
+)
+
+// Subject is what the limits of a request depend on.
+type Subject struct {
+	Method string
+	Path   string // escaped in the usual way, without query
+
+	Tokens     *tokens.Set // the tokens that the request may go with; nil: it goes as it came
+	Credential string      // the budget of the client's own credential; "": the client sends none
+
+	Known      *sites.Site        // what is known of the site; nil: nothing is learned there
+	Class      *routes.Class      // of the request's route; nil: nothing is learned there
+	Documented []learn.KnownLimit // limits that are known of the service
+
+	Leads bool // it may be the first request of a route, for whose answer others wait
+
+	Prior *queue.Limit // what robots.txt asks for; nil: nothing
+
+	Estimate int64 // of the bytes of the answer, where bytes are limited
+	Declared int64 // the bytes of the answer as the client declares them; 0: it does not
+}
+
+// mostExpected is how many bytes a request waits for at most because its connection has to
+// pay for them ahead. What a large receive buffer costs beyond that it pays when it is sent.
+const mostExpected = 64 << 10
+
+// estimatePart is the part of a limit of bytes that a request may expect at most: one of so
+// many.
+const estimatePart = 4
+
+// expects is how many bytes of a limit a request waits for: what its client declares, or
+// what the site usually answers, or what the connection has to pay for ahead, but only a
+// part of the whole then.
+func (r *Subject) expects(of []queue.Limit) int64 {
+	if r.Declared > 0 {
+		return r.Declared
+	}
+	return max(min(max(r.Estimate, min(queue.BufferOf(of), mostExpected)), of[0].Spec.Amount/estimatePart), 1)
+}

@@ -1,0 +1,77 @@
+package dispatch
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/abide-proxy/abide/internal/clock"
+	"github.com/abide-proxy/abide/limit/queue"
+	"github.com/abide-proxy/abide/proxy/problem"
+	"github.com/abide-proxy/abide/proxy/sitelog"
+	"github.com/abide-proxy/abide/proxy/upstream"
+)
+
+// problems turns what kept a request from its answer into an answer of abide.
+type problems struct {
+	log   *logrus.Logger
+	tls   tlsLines
+	clock clock.Clock
+}
+
+// ofRefusal turns a refusal of the queue into an answer of abide.
+func (s *problems) ofRefusal(x *Request, err error) *problem.Problem {
+	var no *queue.Refusal
+	if errors.Is(err, errInsecure) {
+		return &problem.Insecure
+	}
+	if !errors.As(err, &no) {
+		if a := x.Caller.BodyProblem(false); a != nil {
+			return a // the client is there, and what it sends makes no sense
+		}
+		return problem.Left
+	}
+	a, t := &problem.QueueFull, &x.progress
+	switch no.Reason {
+	case queue.TooLong:
+		switch a = &problem.TooLong; {
+		case t.lastError != nil:
+			return s.ofFailure(x, t.lastError) // the last attempt's, which was to be repeated
+		case t.lastStatus != 0:
+			a = problem.Failed.WithStatus(t.lastStatus)
+		case strings.Contains(no.Limit, sitelog.SiteFailed):
+			a = &problem.Broken
+		}
+	case queue.Never:
+		a = &problem.Never
+	case queue.Away:
+		a = &problem.Away
+	case queue.Exhausted:
+		a = &problem.Exhausted
+	case queue.Draining:
+		a = &problem.Draining
+	}
+	own := a.Until(no.Limit, no.RetryAt, s.clock.Now())
+	if own.Retry == 0 && no.Reason != queue.Never {
+		own.Retry = time.Second // the time is not known, but waiting helps
+	}
+	return own
+}
+
+// ofFailure turns an error into an answer of abide.
+func (s *problems) ofFailure(x *Request, err error) *problem.Problem {
+	// A body that could not be read comes first: net/http cancels the request
+	// for it, although the client may well be there to hear why.
+	if a := x.Caller.BodyProblem(upstream.KindOf(err) == upstream.Canceled); a != nil {
+		return a
+	}
+	s.log.WithError(err).WithFields(logrus.Fields{"host": x.Target.Host, "cause": errors.Unwrap(err)}).Debug("upstream failed")
+	a := problem.OfUpstream(err)
+	s.tls.write(x.site, x.destination().HostPort(), err, a)
+	if a == problem.Left && (x.Caller.Spared() || x.ctx.Err() == nil) {
+		return problem.Of(upstream.Closed)
+	}
+	return a
+}

@@ -1,0 +1,60 @@
+package dispatch
+
+import (
+	"time"
+
+	"github.com/abide-proxy/abide/internal/redact"
+	"github.com/abide-proxy/abide/limit/queue"
+	"github.com/abide-proxy/abide/metrics"
+)
+
+// Report is what became of a request so far.
+type Report struct {
+	Site     string
+	Client   string         // name or address of the client
+	Address  string         // of the client; "": it is abide itself
+	Priority int            // 0 (first) to 7
+	Meter    *metrics.Site  // nil before the site is known
+	First    time.Time      // when it was first sent; zero: never
+	Sent     time.Time      // when it was last sent
+	Answered time.Time      // when the head of the last answer had come
+	Waited   time.Duration  // held, in all its waits
+	Before   time.Duration  // of that, before the first attempt
+	Attempts int            // times that it was sent
+	Refusals int            // answers that refused it because of a limit
+	Limit    string         // that held it for longest; "": none
+	Token    string         // label of the last attempt's; "": none
+	Shared   bool           // it got the answer to another request
+	Received int64          // bytes of the answer's body
+	Uploaded int64          // bytes of the request's body
+	Tunnel   bool           // an https connection that passed unread, not a request
+	Would    *queue.Blocker // what would have held a request that is only observed; nil: nothing
+}
+
+// Report tells what became of the request so far.
+func (x *Request) Report() Report {
+	t := &x.progress
+	return Report{
+		Site: x.site, Client: x.ClientName(), Address: x.Address, Priority: x.priority(),
+		Meter: x.meter, First: x.first, Sent: x.sent, Answered: x.answered,
+		Waited: t.waited, Before: t.before, Attempts: t.sent, Refusals: t.refusedAnswers,
+		Limit: x.activity.Longest(), Token: t.label, Shared: t.shared, Would: t.wouldBlock,
+		Received: x.received, Uploaded: x.Uploaded,
+	}
+}
+
+// Site is the site of the request; "" before that is known.
+func (x *Request) Site() string { return x.site }
+
+// Waited tells for how long the request has waited.
+func (x *Request) Waited() time.Duration { return x.progress.waited }
+
+// Token finds the credential of the present attempt in headers; nil without one.
+func (x *Request) Token() *redact.Finder { return x.progress.shown }
+
+// CountCut counts an answer that a limit of bytes has broken off.
+func (x *Request) CountCut() {
+	if x.bytes != nil {
+		x.bytes.CountCut()
+	}
+}

@@ -1,0 +1,246 @@
+package dispatch
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/proxy/dispatch/backends"
+	"github.com/abide-proxy/abide/proxy/upstream"
+)
+
+// attempt is how one sending of a request ended, and what came before it.
+type attempt struct {
+	status   int   // 0 when there was no answer
+	refusal  hint  // what it says of a limit
+	err      error // when there was none
+	safe     bool  // it may be sent again whatever became of it
+	possible bool  // its body is still at hand, and its client wants it
+	failures int   // earlier ones that were retried
+	refusals int   // earlier ones
+	row      int   // cooldowns of what refused it, in a row, without a success
+
+	elsewhere bool // another backend has not been tried
+}
+
+// verdict is what to do about an attempt. Its zero value is to answer with it.
+type verdict struct {
+	again   bool
+	refused bool          // by the site, because of a limit
+	denied  bool          // by the site, because of the token: another may be accepted
+	token   time.Time     // denied: until when it is not used; zero is not at all
+	reason  string        // of replays_total
+	until   time.Time     // refused: nothing of that scope goes before
+	pause   time.Duration // this request alone waits
+	why     string        // what said so
+}
+
+// judge decides about an attempt. It is pure but for the jitter, which is an
+// argument: a number from 0 to 1.
+func judge(p policy.Retry, a attempt, now time.Time, jitter float64) verdict {
+	switch {
+	case a.err != nil:
+		return judgeFailure(p, a, jitter)
+	case a.refusal.is:
+		return judgeRefusal(p, a, now, jitter)
+	case a.refusal.lock:
+		if !a.possible || a.failures >= p.Attempts {
+			return verdict{}
+		}
+		return verdict{again: true, reason: "lock", pause: max(a.refusal.wait, a.pause(p, jitter))}
+	case a.status == http.StatusBadGateway, a.status == http.StatusServiceUnavailable, a.status == http.StatusGatewayTimeout:
+		if !a.possible || !a.safe || a.failures >= p.Attempts {
+			return verdict{}
+		}
+		reason := "gateway"
+		if a.status == http.StatusServiceUnavailable {
+			reason = "unavailable"
+		}
+		return verdict{again: true, reason: reason, pause: a.pause(p, jitter)}
+	}
+	return verdict{}
+}
+
+// patienceStep is the shortest cooldown after a second refusal. It doubles.
+const patienceStep = 100 * time.Millisecond
+
+// judgeRefusal is for a site that says that it is too much. Where it is believed in
+// vain, all are kept longer the more often that was so in a row, and this request
+// longer the more often it was refused itself: it may be that nobody else is.
+func judgeRefusal(p policy.Retry, a attempt, now time.Time, jitter float64) verdict {
+	v, wait := verdict{refused: true, reason: "refused", why: a.refusal.why}, a.refusal.wait
+	switch {
+	case a.refusal.exact:
+	case !a.refusal.said && a.refusal.overload:
+		wait = overloadPause(p.Max, a.row, 0.5+jitter/2)
+	case !a.refusal.said:
+		// Nobody says for how long: longer each time, so that a site that means it
+		// is left alone.
+		wait = backoff(time.Second, p.Max, a.row, 0.5+jitter/2)
+	case a.row > 0:
+		wait = max(wait, backoff(patienceStep, p.Max, a.row-1, 1))
+	}
+	v.until = now.Add(wait)
+	if a.refusals > 0 {
+		v.pause = wait + backoff(patienceStep, p.Max, a.refusals-1, 1)
+	}
+	v.again = a.possible && (a.safe || !a.refusal.unsafe) && a.refusals < p.Refusals && !a.refusal.final
+	return v
+}
+
+// overloadPause grows by a half for each overload in a row, up to the longest, so that the end
+// of an overload is noticed soon.
+func overloadPause(longest time.Duration, row int, part float64) time.Duration {
+	d := time.Second
+	for range min(row, 30) {
+		d = min(d*3/2, longest)
+	}
+	return time.Duration(float64(d) * part)
+}
+
+// pause is how long this request alone waits before it is sent again.
+func (a *attempt) pause(p policy.Retry, jitter float64) time.Duration {
+	if a.elsewhere {
+		return 0
+	}
+	return backoff(p.Base, p.Max, a.failures, jitter)
+}
+
+// judgeFailure is for an attempt without an answer.
+func judgeFailure(p policy.Retry, a attempt, jitter float64) verdict {
+	switch upstream.KindOf(a.err) {
+	case upstream.Resolve, upstream.Refused, upstream.Unreachable, upstream.ConnectTimeout, upstream.Closed, upstream.AnswerTimeout, upstream.Files, upstream.Hop:
+	default:
+		return verdict{}
+	}
+	if !a.possible || !(a.safe || unsent(a.err)) {
+		return verdict{}
+	}
+	if a.failures == 0 && stale(a.err) {
+		// An idle connection had come to its end, which says nothing.
+		return verdict{again: true, reason: "connection"}
+	}
+	if a.failures >= p.Attempts {
+		return verdict{}
+	}
+	return verdict{again: true, reason: "connection", pause: a.pause(p, jitter)}
+}
+
+// backoff doubles for each failure, up to the longest, and takes a part of that.
+func backoff(base, longest time.Duration, failures int, part float64) time.Duration {
+	d := longest
+	if failures < 30 && base < longest>>failures {
+		d = base << failures
+	}
+	return time.Duration(float64(d) * part)
+}
+
+// unsent tells whether nothing of a request that failed has reached its site.
+func unsent(err error) bool {
+	var e *upstream.Error
+	return errors.As(err, &e) && !e.Sent
+}
+
+// stale tells whether a request failed for the connection that it happened to get.
+func stale(err error) bool {
+	var e *upstream.Error
+	return errors.As(err, &e) && e.Stale
+}
+
+// outcomeOf is what an attempt teaches limits that adapt.
+func outcomeOf(status int, err error, v verdict) limit.Outcome {
+	switch {
+	case v.refused:
+		return limit.Refused
+	case err != nil && backends.Blame(err) != backends.Ill:
+		return limit.Abandoned
+	case err != nil || status >= 500 && status != http.StatusNotImplemented && status != http.StatusHTTPVersionNotSupported:
+		return limit.Failed
+	}
+	return limit.Success
+}
+
+// hint is what an answer says of a limit that it was refused for. The zero value
+// is no refusal.
+type hint struct {
+	is       bool
+	lock     bool          // another request is in the way: nothing is learned
+	final    bool          // waiting does not help
+	overload bool          // the site is short of capacity
+	unsafe   bool          // the site may have done what was asked
+	said     bool          // for how long it has to wait
+	exact    bool          // the wait follows from what is known of the limit
+	wait     time.Duration // if that is said
+	why      string        // what said so
+}
+
+// plainHint is what Retry-After alone says.
+func plainHint(status int, h http.Header, now time.Time) hint {
+	if status != http.StatusTooManyRequests && status != http.StatusServiceUnavailable {
+		return hint{}
+	}
+	wait, said := retryAfter(h, now)
+	return hint{is: said || status == http.StatusTooManyRequests, said: said, wait: wait, why: whyRefused(said, h)}
+}
+
+// whyRefused is what people read of a refusal.
+func whyRefused(said bool, h http.Header) string {
+	switch {
+	case !said:
+		return "refused without a time"
+	case len(h["Retry-After"]) > 0:
+		return "Retry-After"
+	}
+	return "the site said when"
+}
+
+// longestRetryAfter bounds what a site can ask for. After a day it is asked again,
+// once, whatever it said: nobody waits for a month on one header.
+const longestRetryAfter = 24 * time.Hour
+
+// retryAfter reads the header in seconds, fractions allowed, or as a date. A date
+// is taken relative to the site's own clock, if it tells it. Of several the longest
+// counts.
+func retryAfter(h http.Header, now time.Time) (wait time.Duration, said bool) {
+	for _, text := range h["Retry-After"] {
+		if one, ok := retryAfterOne(strings.TrimSpace(text), h, now); ok {
+			wait, said = max(wait, one), true
+		}
+	}
+	return wait, said
+}
+
+func retryAfterOne(text string, h http.Header, now time.Time) (wait time.Duration, said bool) {
+	if text == "" {
+		return 0, false
+	}
+	if seconds, err := strconv.ParseFloat(text, 64); err == nil || errors.Is(err, strconv.ErrRange) {
+		if strings.Trim(text, "0123456789.") != "" || text[0] == '.' || text[len(text)-1] == '.' {
+			return 0, false // a number, but not as HTTP writes any
+		}
+		return min(time.Duration(min(seconds, longestRetryAfter.Seconds())*float64(time.Second)), longestRetryAfter), true
+	}
+	at, err := http.ParseTime(text)
+	if err != nil {
+		return 0, false
+	}
+	from := now
+	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+		from = date
+	}
+	// Dates have whole seconds: the next one is the first that is surely past.
+	return min(max(at.Sub(from), 0)+time.Second, longestRetryAfter), true
+}
+
+// repeatable tells whether a request may be sent twice (RFC 9110, 9.2.2).
+func repeatable(r *http.Request) bool {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodPut, http.MethodDelete, "PROPFIND", "REPORT", "SEARCH", "QUERY":
+		return true
+	}
+	return len(r.Header["Idempotency-Key"]) > 0 || len(r.Header["X-Idempotency-Key"]) > 0
+}

@@ -1,0 +1,190 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/abide-proxy/abide/limit/queue"
+	"github.com/abide-proxy/abide/sites"
+	"github.com/abide-proxy/abide/store"
+	"github.com/abide-proxy/abide/tokens"
+)
+
+// The kinds of documents about tokens. They are about no single site.
+const (
+	kindOfQuarantine = "quarantine"
+	kindOfSwitch     = "token switch"
+)
+
+// switchKept is how long a document about a disabled or enabled token is kept.
+const switchKept = 365 * 24 * time.Hour
+
+// sharedTokens publishes to the instances of a fleet which tokens a server does not accept,
+// and which tokens the operator has disabled or enabled. It applies what the others publish.
+type sharedTokens struct {
+	documents   store.Documents // nil: nothing is published
+	config      *configuration  // has the pools
+	together    func() bool     // tells whether other instances use the documents
+	gate        *queue.Gate
+	persistence *sites.Persistence
+	log         *logrus.Logger
+	published   map[string]uint64 // :: pool → its version that was published; of the goroutine that calls publish
+}
+
+// pools are the pools of the configuration that holds.
+func (n *sharedTokens) pools() pools { return n.config.current.Load().pools }
+
+// disable takes a token out of use until it is enabled.
+func (n *sharedTokens) disable(pool, label string) error {
+	p := n.pools()[pool]
+	if p == nil {
+		return errNoPool
+	}
+	if err := p.Disable(label, ""); err != nil {
+		return err
+	}
+	n.log.Warnf("the token %s of %s is disabled by the operator", label, pool)
+	n.publishSwitches(context.Background(), p) // publish tries again what fails here
+	n.switched(nil, false)
+	return nil
+}
+
+// enable puts a token back into use, out of quarantine too.
+func (n *sharedTokens) enable(pool, label string) error {
+	p := n.pools()[pool]
+	if p == nil {
+		return errNoPool
+	}
+	if err := p.Enable(label); err != nil {
+		return err
+	}
+	n.log.Infof("the token %s of %s is enabled by the operator", label, pool)
+	n.publishSwitches(context.Background(), p) // publish tries again what fails here
+	n.switched(p.Find(label), true)
+	return nil
+}
+
+// switched makes a token hold that the operator has disabled or enabled; nil is a token that
+// no pool has any more.
+func (n *sharedTokens) switched(t *tokens.Token, enabled bool) {
+	if enabled && t != nil {
+		n.gate.EndCooldowns(scopeOfToken(t))
+	}
+	n.persistence.Urge()
+	n.config.replan()
+}
+
+// put writes a document about a token; a nil value removes the document.
+func (n *sharedTokens) put(ctx context.Context, kind string, pool *tokens.Pool, token string, value any, until time.Time) bool {
+	var text []byte
+	if value != nil {
+		var err error
+		if text, err = json.Marshal(value); err != nil {
+			return false
+		}
+	}
+	within, cancel := context.WithTimeout(ctx, readSoon)
+	defer cancel()
+	return n.documents.Put(within, kind, pool.Name()+store.Separator+token, text, until) == nil
+}
+
+// publishSwitches publishes which tokens of a pool the operator has disabled or enabled in
+// this process. It does so without other instances, too: the next process must not read
+// older documents. It is false if a document could not be written.
+func (n *sharedTokens) publishSwitches(ctx context.Context, pool *tokens.Pool) bool {
+	if n.documents == nil {
+		return true
+	}
+	well, until := true, time.Now().Add(switchKept)
+	for _, one := range pool.Switches() {
+		well = n.put(ctx, kindOfSwitch, pool, one.Token, one, until) && well
+		if one.Disabled == "" {
+			well = n.put(ctx, kindOfQuarantine, pool, one.Token, nil, time.Time{}) && well
+		}
+	}
+	return well
+}
+
+// publish publishes the tokens of pools that have changed. Without other instances it
+// forgets which versions it has published.
+func (n *sharedTokens) publish(ctx context.Context, together bool) {
+	if !together || n.documents == nil {
+		clear(n.published)
+		return
+	}
+	for name, pool := range n.pools() {
+		v := pool.Version()
+		if v == n.published[name] {
+			continue
+		}
+		now, well := time.Now(), n.publishSwitches(ctx, pool)
+		for _, m := range pool.SavedStates(now) {
+			if m.Quarantined.After(now) {
+				well = n.put(ctx, kindOfQuarantine, pool, m.Token, m, m.Quarantined) && well
+			}
+		}
+		if well {
+			n.published[name] = v
+		}
+	}
+}
+
+// read applies what other instances have published.
+func (n *sharedTokens) read(ctx context.Context) {
+	if !n.together() {
+		return
+	}
+	if err := readTokens(ctx, n, kindOfSwitch, n.applySwitch); err != nil && ctx.Err() == nil {
+		n.log.Warnf("the tokens that the operator has disabled in other instances cannot be read: %v", err)
+	}
+	if err := readTokens(ctx, n, kindOfQuarantine, n.applyQuarantine); err != nil && ctx.Err() == nil {
+		n.log.Warnf("the tokens that other instances have put away cannot be read: %v", err)
+	}
+}
+
+// readTokens reads the documents of a kind, and applies each.
+func readTokens[T any](ctx context.Context, n *sharedTokens, kind string, apply func(ctx context.Context, pool *tokens.Pool, value T)) error {
+	within, cancel := context.WithTimeout(ctx, documentPatience)
+	defer cancel()
+	all, err := n.documents.All(within, kind)
+	if err != nil {
+		return err
+	}
+	for key, text := range all {
+		name, _, _ := strings.Cut(key, store.Separator)
+		pool := n.pools()[name]
+		var value T
+		if pool != nil && json.Unmarshal(text, &value) == nil {
+			apply(ctx, pool, value)
+		}
+	}
+	return nil
+}
+
+// applyQuarantine puts a token away that another instance has put away.
+func (n *sharedTokens) applyQuarantine(_ context.Context, pool *tokens.Pool, m tokens.SavedState) {
+	if t := pool.ApplyQuarantine(time.Now(), m); t != nil {
+		n.log.Warnf("the token %s of %s is put away until %s: another instance was told that it is not accepted", t.Label(), pool.Name(), m.Quarantined.Format(time.RFC3339))
+		n.gate.CoolAll(scopeOfToken(t), m.Quarantined, "quarantine")
+	}
+}
+
+// applySwitch disables or enables a token as the operator did in another instance.
+func (n *sharedTokens) applySwitch(ctx context.Context, pool *tokens.Pool, o tokens.Switch) {
+	t, later := pool.ApplySwitch(time.Now(), o)
+	if later != nil { // two instances wrote at once, and the older switch was written last
+		n.put(ctx, kindOfSwitch, pool, later.Token, later, time.Now().Add(switchKept))
+	}
+	if t != nil {
+		done := "disabled"
+		if o.Disabled == "" {
+			done = "enabled"
+		}
+		n.log.Warnf("the token %s of %s is %s: the operator told another instance so", t.Label(), pool.Name(), done)
+		n.switched(t, o.Disabled == "")
+	}
+}

@@ -1,0 +1,166 @@
+package dispatch
+
+import (
+	"context"
+	"math/rand/v2"
+	"net/http"
+
+	"github.com/abide-proxy/abide/limit/queue"
+	"github.com/abide-proxy/abide/proxy/problem"
+)
+
+// Answering is what answers attempts in place of sites. It calls answer once, at once or
+// later, in the goroutine that steps the clock.
+type Answering func(r *http.Request, answer func(*http.Response, error))
+
+// Start is Do for virtual time: it takes the same steps, and waits without a goroutine.
+// It calls done with what Do would return, in the goroutine that steps the clock; End must
+// be called then. The Dispatcher must have a clock.Virtual:
+//
+//	v := clock.NewVirtual(start)
+//	d, err := dispatch.New(dispatch.Options{Clock: v, …})
+//	d.Start(ctx, x, site, done)
+//	for v.Step() {
+//	}
+//
+// Receive is what follows for an answer with a body. Start asks no robots.txt and no fleet, and shares no answers: these need the network.
+// Tokens must be known without an exchange.
+func (s *Dispatcher) Start(ctx context.Context, x *Request, site Answering, done func(*http.Response, error)) {
+	if x.ctx.Context == nil {
+		x.HTTP = x.HTTP.WithContext(x.Bind(ctx))
+	}
+	p := &virtualRequest{of: s, x: x, r: x.HTTP, site: site, done: done}
+	s.match(x)
+	if no := owned(x.Snapshot.policy.Shard, x.Target, p.r.URL); no != nil {
+		p.end(nil, no)
+		return
+	}
+	if no := s.admission.breakers.refuse(x); no != nil {
+		p.end(nil, no)
+		return
+	}
+	q, no := s.admission.prepare(x, p.r)
+	if no != nil {
+		p.end(nil, no)
+		return
+	}
+	p.waits = true
+	permit, held, err := s.gate.Enter(ctx, q, p.wake)
+	if held {
+		p.permit = permit
+		return
+	}
+	p.waits = false
+	p.entered(permit, err)
+}
+
+// Receive has the body of an answer to a request pass the limits of bytes of its site, in
+// virtual time. It calls done at once or later, in the goroutine that steps the clock. limit
+// names the limits of bytes that the body was under; whole is false where they have cut it.
+func (s *Dispatcher) Receive(x *Request, bytes int64, done func(limit string, whole bool)) {
+	b := x.bytes
+	if b == nil || !b.Budgeted() {
+		done("", true)
+		return
+	}
+	b.Pass(s.clock, bytes, func(whole bool) { done(b.Title(), whole) })
+}
+
+// virtualRequest is a request on its way in virtual time.
+type virtualRequest struct {
+	of     *Dispatcher
+	x      *Request
+	r      *http.Request
+	site   Answering
+	done   func(*http.Response, error)
+	permit *queue.Permit // while the request waits for the first time
+	reason string        // why it is sent again
+	waits  bool          // the queue has the request
+	woken  bool          // goOn is about to be called
+}
+
+// wake is called under the lock of the request's site.
+func (p *virtualRequest) wake() {
+	if p.waits && !p.woken {
+		p.woken = true
+		p.of.clock.AfterFunc(0, p.goOn)
+	}
+}
+
+// goOn continues after a wait.
+func (p *virtualRequest) goOn() {
+	p.waits, p.woken = false, false
+	if permit := p.permit; permit != nil {
+		p.permit = nil
+		p.entered(permit, permit.Woken())
+		return
+	}
+	if err := p.x.progress.permit.Woken(); err != nil {
+		p.end(nil, p.of.admission.lostPermit(p.x, err))
+		return
+	}
+	p.granted()
+}
+
+// entered continues with the queue's answer.
+func (p *virtualRequest) entered(permit *queue.Permit, err error) {
+	if no := p.of.admission.entered(p.x, permit, err); no != nil {
+		p.end(nil, no)
+		return
+	}
+	p.granted()
+}
+
+// granted sends the request, or has it wait again.
+func (p *virtualRequest) granted() {
+	again, no := p.of.admission.mayGo(p.x, p.r)
+	switch {
+	case no != nil:
+		p.end(nil, no)
+		return
+	case again != nil:
+		p.wait(*again)
+		return
+	}
+	if p.reason != "" {
+		p.x.meter.Replayed(p.reason)
+		p.reason = ""
+	}
+	p.of.beginAttempt(p.x)
+	beginVerification(p.x)
+	one := verification(p.x, p.x.Caller.Attempt(p.r))
+	p.x.pointAtBackend(one)
+	p.site(p.x.sign(one), p.answered)
+}
+
+// wait has the request wait once more.
+func (p *virtualRequest) wait(again queue.Retry) {
+	p.waits = true
+	if err := p.x.progress.permit.Reenter(p.r.Context(), again); err != nil {
+		p.waits = false
+		p.end(nil, p.of.admission.lostPermit(p.x, err))
+	}
+}
+
+// answered learns from an answer, and ends the request or sends it again.
+func (p *virtualRequest) answered(resp *http.Response, err error) {
+	p.of.endAttempt(p.x)
+	resp, v := p.of.learnAndJudge(p.x, p.r, resp, err, rand.Float64())
+	if v.again {
+		p.reason = v.reason
+		p.wait(p.of.admission.retryOf(p.x, v))
+		return
+	}
+	resp, no := p.of.result(p.x, resp, err)
+	p.end(resp, no)
+}
+
+// end gives the result.
+func (p *virtualRequest) end(resp *http.Response, no *problem.Problem) {
+	p.x.meter.Waited(p.x.progress.waited)
+	if no != nil {
+		p.done(nil, no)
+		return
+	}
+	p.done(resp, nil)
+}

@@ -1,0 +1,128 @@
+package dispatch
+
+import (
+	"cmp"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/limit/queue"
+	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/proxy/bandwidth"
+	"github.com/abide-proxy/abide/proxy/dispatch/plans"
+	"github.com/abide-proxy/abide/status"
+	"github.com/abide-proxy/abide/store/budget"
+)
+
+// writtenLimits finds the limits of the configuration that have a meter, and their states.
+type writtenLimits struct {
+	gate    *queue.Gate
+	current *atomic.Pointer[Snapshot]
+	budgets *budget.Keeper // nil: nothing is kept, and nothing shared
+}
+
+// written is a limit of the configuration: its state as it is shown, and where it is from.
+type written struct {
+	shown status.Limit
+	now   time.Time
+	at    queue.Scope
+	spec  *limit.Spec
+}
+
+// used is how much of the limit is.
+func (l *written) used() int64 { return max(l.most()-l.shown.Left, 0) }
+
+// most is how much can be left of the limit at most. A bucket never has more than its
+// burst, so that an idle bucket is not taken for a used one.
+func (l *written) most() int64 {
+	return l.spec.AtOnce() + l.shown.Amount - l.spec.Amount // of bytes, Amount has the part that trickles as well
+}
+
+// each visits the limits of the configuration. It omits the trickle of limits of bytes, and
+// limits that the configuration does not have any more.
+func (s writtenLimits) each(visit func(l *written)) {
+	var all []written
+	s.gate.VisitLimits(func(now time.Time, site string, at queue.Scope, title string, spec *limit.Spec, left int64, m limit.Meter) {
+		if spec == nil || strings.HasSuffix(at.Limit, bandwidth.TrickleSuffix) {
+			return
+		}
+		if shared, ok := m.(interface{ Rest(now time.Time) int64 }); ok {
+			left = shared.Rest(now) // not only what is leased to this instance
+		}
+		is := *spec
+		one := written{now: now, at: at, spec: &is}
+		rate := 0.0
+		if adaptive, ok := m.(interface{ Rate(now time.Time) float64 }); ok && spec.Traits().Adapts {
+			rate = adaptive.Rate(now)
+		}
+		one.shown = status.Limit{Site: site, Limit: title, Of: at.Key, Amount: spec.Amount, Left: left, Rate: rate}
+		all = append(all, one)
+	})
+	if len(all) == 0 {
+		return
+	}
+	st := s.current.Load()
+	rules := st.writtenRules()
+	var owners owners // made only where a limit belongs to a token
+	for i := range all {
+		one := &all[i]
+		rule := rules[one.at.Limit]
+		if rule == nil {
+			continue
+		}
+		one.shown.Unit, one.shown.Per = string(rule.Unit), rule.Per.String()
+		one.shown.By, one.shown.Window = string(rule.By), one.spec.Length().Seconds()
+		if rule.Unit == policy.Bytes { // the part that trickles is in the title, too
+			whole := bandwidth.Whole(one.shown.Amount)
+			one.shown.Amount, one.shown.Left = whole, min(one.shown.Left+whole-one.shown.Amount, whole)
+		}
+		one.shown.Most = one.most()
+		if !one.spec.Traits().Windowed {
+			one.shown.Per = ""
+		} else if s.budgets != nil {
+			one.shown.Shared = s.budgets.Shared() && one.spec.Shareable()
+			one.shown.Kept = !s.budgets.Shared()
+		}
+		if one.shown.Of != "" {
+			if owners.sites == nil {
+				owners = st.owners(one.now)
+			}
+			if pool := owners.pool(st.policy, one.shown.Site); pool != "" {
+				one.shown.Of = cmp.Or(owners.labels[pool][one.shown.Of], one.shown.Of)
+			}
+		}
+		visit(one)
+	}
+}
+
+// writtenRules are what the operator has written of all limits, by their identity, which
+// says all of them but the amount.
+func (st *Snapshot) writtenRules() map[string]*policy.Limit {
+	rules := map[string]*policy.Limit{}
+	add := func(p *plans.Plan) {
+		if p == nil {
+			return
+		}
+		for i := range p.Limits {
+			rules[p.Limits[i].Need.Name] = p.Limits[i].Rule
+		}
+	}
+	for _, p := range st.plans {
+		add(p)
+	}
+	for _, p := range st.own {
+		add(p)
+	}
+	return rules
+}
+
+// usedBefore is how much of a limit had been used when the process began, once.
+func (s writtenLimits) usedBefore(l *written) int64 {
+	left, known := s.budgets.LeftBefore(l.shown.Site, l.at)
+	if !known {
+		return 0
+	}
+	before := written{shown: status.Limit{Amount: l.spec.Amount, Left: left}, spec: l.spec}
+	return before.used()
+}

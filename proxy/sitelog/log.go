@@ -1,0 +1,204 @@
+// Package activity logs what happens to requests: lines about sites that hold or
+// refuse requests, lines about each decision at log level debug, and the counts of the
+// summary at the end.
+package sitelog
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/abide-proxy/abide/internal/signal"
+	"github.com/abide-proxy/abide/limit/queue"
+)
+
+// lookEvery is the time between two looks at the requests that wait, while any do.
+const lookEvery = time.Second
+
+// Log writes log lines about sites and counts for the summary. Make it with New; it is safe
+// for concurrent use.
+type Log struct {
+	to       *logrus.Logger
+	wake     signal.Signal // Run has something to look at
+	awake    atomic.Bool   // Run checks every lookEvery
+	refusing atomic.Int64  // sites that refuse requests
+	numbers  atomic.Uint64 // of requests, for the lines of log level debug
+
+	mu     sync.Mutex // guards the fields below; nothing is written to the log under it
+	sites  siteLines
+	counts Summary
+	held   map[heldKey]*HeldTime
+}
+
+// Summary is what happened since the start.
+type Summary struct {
+	Refusals int        // answers that refused a request because of a limit
+	Replayed int        // of these, those whose request was sent again
+	Held     []HeldTime // for what requests were held, the longest in all first
+}
+
+// HeldTime is how long requests were held for one limit of a site.
+type HeldTime struct {
+	Site, Limit string
+	Requests    int           // each counts once, however often it was held
+	Total       time.Duration // of all of them
+	Longest     time.Duration // of one request, summed over its waits for the limit
+}
+
+type heldKey struct{ site, limit string }
+
+// mostHeldTimes bounds the limits that are counted separately. Others count as "other".
+const mostHeldTimes = 1000
+
+// New makes a Log that writes to a logger. Its lines about sites are written by Run.
+func New(to *logrus.Logger) *Log {
+	return &Log{to: to, wake: signal.New(), held: map[heldKey]*HeldTime{}}
+}
+
+// Wake makes Run check waiting requests and refusing sites. Run works at every log level:
+// only Run writes collected lines and forgets old sites.
+func (l *Log) Wake() {
+	if !l.awake.Load() {
+		l.wake.Send()
+	}
+}
+
+// Released records that a request's wait for a limit of a site has ended. The wait was
+// added to the request before: see Request.Add.
+func (l *Log) Released(r *Request, site, limit string, waited time.Duration) {
+	if waited <= 0 {
+		return
+	}
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sites.released(now, site, waited, &r.line)
+	key := heldKey{site, limit}
+	h := l.held[key]
+	if h == nil && len(l.held) >= mostHeldTimes {
+		key = heldKey{"other", "other"}
+		h = l.held[key]
+	}
+	if h == nil {
+		h = &HeldTime{Site: key.site, Limit: key.limit}
+		l.held[key] = h
+	}
+	h.Total += waited
+	if own := r.wait(limit); own != nil {
+		if !own.counted {
+			own.counted = true
+			h.Requests++
+		}
+		h.Longest = max(h.Longest, own.total)
+	}
+}
+
+// Refused records a refusal.
+func (l *Log) Refused(r Refusal) {
+	l.mu.Lock()
+	l.counts.Refusals++
+	if r.Again {
+		l.counts.Replayed++
+	}
+	if l.sites.refused(time.Now(), r) {
+		l.refusing.Add(1)
+	}
+	l.mu.Unlock()
+	l.Wake()
+}
+
+// Accepted records an answer that is no refusal, with the time its request was sent.
+func (l *Log) Accepted(site string, sent time.Time) {
+	if l.refusing.Load() == 0 {
+		return
+	}
+	l.mu.Lock()
+	if l.sites.accepted(time.Now(), site, sent) {
+		l.refusing.Add(-1)
+	}
+	l.mu.Unlock()
+	l.Wake()
+}
+
+// Run writes lines until ctx is done. It sleeps while no request waits and no site
+// refuses any.
+func (l *Log) Run(ctx context.Context, gate *queue.Gate) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			l.mu.Lock()
+			l.sites.finish(time.Now())
+			lines := l.sites.take()
+			l.mu.Unlock()
+			l.write(lines)
+			return
+		case <-l.wake:
+			if !l.awake.Load() {
+				l.awake.Store(true)
+				tick.Reset(lookEvery)
+			}
+		case <-tick.C:
+		}
+		if l.look(gate) {
+			continue
+		}
+		l.awake.Store(false)
+		tick.Stop()
+		if _, held := gate.Len(); held > 0 { // since the look
+			l.Wake()
+		}
+	}
+}
+
+// look writes due lines, and tells whether more may follow soon.
+func (l *Log) look(gate *queue.Gate) bool {
+	var waiting []queue.SiteWaiting
+	gate.VisitWaiting(func(one queue.SiteWaiting) { waiting = append(waiting, one) })
+	now := time.Now()
+	l.mu.Lock()
+	l.sites.waiting(now, waiting)
+	l.refusing.Add(-int64(l.sites.pass(now)))
+	lines, idle := l.sites.take(), l.sites.idle()
+	l.mu.Unlock()
+	l.write(lines)
+	return !idle || len(waiting) > 0
+}
+
+func (l *Log) write(lines []string) {
+	for _, line := range lines {
+		l.to.Info(line)
+	}
+}
+
+// Summary is what happened since the start.
+func (l *Log) Summary() Summary {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.counts
+	for _, h := range l.held {
+		now.Held = append(now.Held, *h)
+	}
+	slices.SortFunc(now.Held, func(x, y HeldTime) int { return int(y.Total - x.Total) })
+	return now
+}
+
+// Debugs tells whether debug lines are written. Callers of Decided ask first, to save the
+// work of unwritten lines.
+func (l *Log) Debugs() bool { return l.to.IsLevelEnabled(logrus.DebugLevel) }
+
+// Decided writes a debug line about a decision. Arguments must contain no path or query of
+// a URL and no secret. origin is scheme, host and port.
+func (l *Log) Decided(r *Request, method, origin, format string, args ...any) {
+	if r.number == 0 {
+		r.number = l.numbers.Add(1)
+	}
+	l.to.Debugf("request %d, %s %s: %s", r.number, method, origin, fmt.Sprintf(format, args...))
+}

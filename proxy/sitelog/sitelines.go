@@ -1,0 +1,213 @@
+package sitelog
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/abide-proxy/abide/limit/queue"
+)
+
+const (
+	// longHold is how long a request must wait before its site is logged as holding
+	// requests.
+	longHold = time.Second
+	// holdsOver is the time without a wait of longHold after which the site is logged as
+	// holding none.
+	holdsOver = 2 * time.Second
+	// lineEvery is the least time between two lines of a kind about a site.
+	lineEvery = time.Minute
+	// refusalForgotten is how long after a pause a site that is asked for nothing
+	// counts as one that refuses.
+	refusalForgotten = time.Minute
+	// mostSites bounds the sites of siteLines. What more sites do has no lines.
+	mostSites = 1000
+)
+
+// siteLines decides what is logged about sites that hold or refuse requests. It is pure: it
+// takes events and the time, and returns lines. The zero value is ready. It is not safe for
+// concurrent use.
+type siteLines struct {
+	sites  map[string]*siteState // :: site → its state
+	lines  []string              // to be written
+	number uint64                // of the last line that counts held requests, written or planned
+}
+
+// state is the state of a site, nil if there are too many of them.
+func (l *siteLines) state(now time.Time, site string) *siteState {
+	s := l.sites[site]
+	if s != nil {
+		return s
+	}
+	if len(l.sites) >= mostSites {
+		l.tidy(now)
+		if len(l.sites) >= mostSites {
+			return nil
+		}
+	}
+	if l.sites == nil {
+		l.sites = map[string]*siteState{}
+	}
+	l.number++
+	s = &siteState{number: l.number}
+	l.sites[site] = s
+	return s
+}
+
+// tidy forgets sites without anything to log.
+func (l *siteLines) tidy(now time.Time) {
+	for name, s := range l.sites {
+		if s.over(now) {
+			delete(l.sites, name)
+		}
+	}
+}
+
+// waiting takes the requests that wait at each site. It is called about once a second.
+func (l *siteLines) waiting(now time.Time, all []queue.SiteWaiting) {
+	for _, one := range all {
+		if now.Sub(one.Since) < longHold {
+			continue
+		}
+		s := l.state(now, one.Site)
+		if s == nil {
+			continue
+		}
+		s.seen, s.holds = now, one
+		if !s.holding {
+			s.holding, s.since = true, one.Since
+			s.episodes++
+			l.say(now, s, holdBegins, s.begins(now))
+		}
+	}
+}
+
+// released records the end of a request's wait, whether it is sent or not. so is its wait
+// so far: a request that waits again is not counted again.
+func (l *siteLines) released(now time.Time, site string, waited time.Duration, so *lineWait) {
+	if waited < longHold {
+		return
+	}
+	if s := l.state(now, site); s != nil {
+		if so.line != s.number {
+			*so = lineWait{line: s.number}
+			s.held++
+		}
+		so.total += waited
+		s.longest = max(s.longest, so.total)
+	}
+}
+
+// refused records a refusal, and tells whether the site begins to refuse.
+func (l *siteLines) refused(now time.Time, r Refusal) (begins bool) {
+	s := l.state(now, r.Site)
+	if s == nil {
+		return false
+	}
+	s.refusals++
+	if !r.Again {
+		s.shown++
+	}
+	if r.Until.After(s.until) {
+		s.until = r.Until
+	}
+	if s.refusing {
+		return false
+	}
+	s.refusing, s.refusedAt = true, now
+	l.say(now, s, refusalBegins, r.describe(now))
+	return true
+}
+
+// accepted records an answer that is no refusal, with the time its request was sent. It
+// tells whether the site stops refusing.
+func (l *siteLines) accepted(now time.Time, site string, sent time.Time) (ends bool) {
+	s := l.sites[site]
+	if s == nil || !s.refusing || sent.Before(s.until) {
+		return false
+	}
+	s.refusing = false
+	l.say(now, s, refusalEnds, s.accepts(now, site))
+	return true
+}
+
+// pass advances the time: holds end, and postponed lines become due. It returns how many
+// sites stop refusing because they got no requests for long.
+func (l *siteLines) pass(now time.Time) (forgotten int) {
+	for name, s := range l.sites {
+		switch {
+		case s.holding && now.Sub(s.seen) > holdsOver:
+			s.holding = false
+			l.say(now, s, holdEnds, s.ends(name))
+		case s.holding && s.skipped[holdBegins] > 0 && !s.due[holdBegins].After(now):
+			s.skipped[holdBegins]-- // the line of this very hold
+			l.say(now, s, holdBegins, s.begins(now))
+		case !s.holding && s.skipped[holdEnds] > 0 && !s.due[holdEnds].After(now):
+			s.skipped[holdEnds]--
+			l.say(now, s, holdEnds, s.ends(name))
+		}
+		switch {
+		case s.refusing && now.Sub(s.until) > refusalForgotten:
+			s.refusing = false
+			s.refusals, s.shown, s.skipped[refusalEnds] = 0, 0, 0
+			forgotten++
+		case !s.refusing && s.skipped[refusalEnds] > 0 && !s.due[refusalEnds].After(now):
+			s.skipped[refusalEnds]--
+			l.say(now, s, refusalEnds, s.accepts(now, name))
+		}
+		if !s.holding {
+			s.skipped[holdBegins] = 0 // the line of the end has counted them
+		}
+		if !s.refusing {
+			s.skipped[refusalBegins] = 0
+		}
+	}
+	l.tidy(now)
+	return forgotten
+}
+
+// finish adds the remaining lines when abide stops.
+func (l *siteLines) finish(now time.Time) {
+	for name, s := range l.sites {
+		s.due = [lineKinds]time.Time{}
+		if s.holding || s.skipped[holdEnds] > 0 {
+			s.holding, s.skipped[holdEnds] = false, 0
+			l.say(now, s, holdEnds, s.ends(name))
+		}
+		if !s.refusing && s.skipped[refusalEnds] > 0 {
+			s.skipped[refusalEnds] = 0
+			l.say(now, s, refusalEnds, s.accepts(now, name))
+		}
+	}
+}
+
+// idle tells whether time alone changes nothing.
+func (l *siteLines) idle() bool { return len(l.sites) == 0 }
+
+// take returns the lines to write, once.
+func (l *siteLines) take() []string {
+	lines := l.lines
+	l.lines = nil
+	return lines
+}
+
+// say adds a line if one of its kind is due, otherwise it counts the line as skipped.
+func (l *siteLines) say(now time.Time, s *siteState, kind lineKind, text string) {
+	if s.due[kind].After(now) {
+		s.skipped[kind]++
+		return
+	}
+	s.due[kind] = now.Add(lineEvery)
+	switch kind {
+	case holdBegins, refusalBegins:
+		if n := s.skipped[kind]; n > 0 {
+			text += fmt.Sprintf("; %s since the last such line", times(n))
+		}
+	case holdEnds:
+		l.number++
+		s.episodes, s.held, s.longest, s.number = 0, 0, 0, l.number
+	case refusalEnds:
+		s.refusals, s.shown = 0, 0
+	}
+	s.skipped[kind] = 0
+	l.lines = append(l.lines, text)
+}

@@ -1,0 +1,84 @@
+package sites
+
+import (
+	"time"
+
+	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/limit/learn"
+	"github.com/abide-proxy/abide/limit/queue"
+	"github.com/abide-proxy/abide/sites/ledger"
+	"github.com/abide-proxy/abide/sites/routes"
+)
+
+// Refused is a request that the site has refused, with what is needed to find the scope of
+// the refusal.
+type Refused struct {
+	// Narrowest is the scope of a refusal that names none: the request's route, or else
+	// Whole. Word is its kind: "route", "backend" or "site".
+	Narrowest queue.Scope
+	Word      string
+	Whole     queue.Scope // the site, or the backend that the request was sent to
+	// Token is the scope of the request's token, or of requests without a token at a site
+	// with tokens. Pooled: the site has tokens. Signed: the request was sent with one.
+	Token          queue.Scope
+	Pooled, Signed bool
+	Refusals       int       // of the request, before this one
+	Since          time.Time // the previous of these
+	Odd            bool      // see blame: of the previous of these
+}
+
+// blame is the scope that a refusal applies to.
+type blame struct {
+	At      queue.Scope
+	Word    string    // its kind, for the metrics: "site", "backend", "route" or "token"
+	Changed bool      // the queue must plan the site's waiting requests again
+	Odd     bool      // others succeed while this request is refused again and again: the rate is not the cause
+	Until   time.Time // until when the limit lets nothing go, as far as it is known; zero: it is not
+}
+
+// Blame finds the scope of a refusal, and learns from it about limits that the site does
+// not announce.
+func (s *Site) Blame(a *Answer, learned *routes.Learned, r *Refused, to updater) blame {
+	for i := range learned.Announcements {
+		if one := &learned.Announcements[i]; one.Refused {
+			b := blame{At: queue.Scope{Limit: learnedPrefix + one.ID, Key: a.whose(one)}, Word: "route", Until: one.Until}
+			switch {
+			case one.Site:
+				b.Word = "site"
+			case r.Signed:
+				b.Word = "token"
+			}
+			return b
+		}
+	}
+	b := blame{At: r.Narrowest, Word: r.Word}
+	together := r.Signed && s.sharedRefusal(a.At, a.Class.Route, a.Budget)
+	switch {
+	case a.Lesson.Scope == learn.Site, a.Lesson.Documented == learn.Site, together:
+		b.At, b.Word = r.Whole, "site"
+	case r.Pooled && r.Word == "site":
+		b.At, b.Word = r.Token, "token"
+	}
+	b.Odd = r.Odd || r.Refusals >= oddRefusals && s.answers.since(r.Since)
+	if a.Lesson.Permanent || a.Lesson.Overload || b.Odd {
+		return b
+	}
+	found, changed := s.hidden(a, r.Signed && a.Lesson.Scope == learn.Site)
+	b.Changed = changed
+	l := s.Limit(&found, a.Reserve)
+	if !found.Site || a.Backend {
+		l.Key = a.Budget
+	}
+	refusal := ledger.Refusal{Sent: a.Sent, Level: a.Level, RetryAt: a.Lesson.RetryAt, Concurrency: a.Lesson.Concurrency, Block: a.Lesson.Block}
+	now := a.At
+	to.Update([]queue.Update{{Limit: l, Apply: func(_ time.Time, m limit.Meter) {
+		if p, ok := m.(*ledger.HiddenRate); ok {
+			b.Until = p.Refused(now, refusal)
+		}
+	}}})
+	return b
+}
+
+// oddRefusals is how many refusals of one request may be due to a rate although others
+// succeed between them.
+const oddRefusals = 3

@@ -1,0 +1,150 @@
+package sites
+
+import (
+	"slices"
+	"time"
+)
+
+const (
+	// usual is how many requests have to succeed before a refusal of everything is unusual.
+	usual = 10
+	// trusted is how long an answer 403 is the site's own after that was verified.
+	trusted = 10 * time.Minute
+	// firstStreak is how many answers 403 in a row, without a success, are verified again.
+	firstStreak = 3
+	// longestVerification is how long one request verifies whether the site blocks.
+	longestVerification = 30 * time.Second
+	// knownKept is for how many successes a request that has succeeded is kept.
+	knownKept = 64
+)
+
+// Access is what an answer 403 to a request means.
+type Access uint8
+
+const (
+	Forbidden Access = iota // the site's answer to this request
+	Verify                  // it has to be verified with a request that succeeded before
+	Verifying               // another request verifies just now
+	Blocked                 // the site refuses everything
+)
+
+// block tells whether a site refuses everything, because of too many requests: answers that
+// were successes have become 403. The zero value has seen nothing. It is not safe for
+// concurrent use.
+type block struct {
+	known     string // URL without a host of a request that succeeded
+	host      string // its host
+	successes int64
+	blocked   bool
+	verifying time.Time // since when a request verifies; zero: none
+	trust     time.Time // until then 403 is the site's own answer
+	streak    int       // answers 403 without a success
+	longest   int       // streak that is verified again
+	page      Page      // of the answer that is verified
+	own       []Page    // of answers that were the site's own
+}
+
+// Page is how an answer 403 looks: pages by which a site blocks look different from its own.
+type Page struct {
+	Type, Server string // Content-Type and Server
+	Length       int64
+}
+
+// longestName bounds what is kept of a header.
+const longestName = 64
+
+// NewPage returns how an answer looks that has these headers and a body of a length, -1 if
+// that is not announced.
+func NewPage(contentType, server string, length int64) Page {
+	return Page{contentType[:min(len(contentType), longestName)], server[:min(len(server), longestName)], length}
+}
+
+// mostPages is how many pages a site may have that look different. If it has more, they do
+// not tell anything.
+const mostPages = 8
+
+// trusts reports whether an answer is the site's own, as far as it looks like others were.
+func (b *block) trusts(page Page) bool {
+	return len(b.own) >= mostPages || slices.Contains(b.own, page)
+}
+
+// succeeded counts a success.
+func (b *block) succeeded() {
+	b.successes++
+	b.streak = 0
+}
+
+// forbidden takes an answer 403 to a request of a host.
+func (b *block) forbidden(now time.Time, host string, page Page) Access {
+	b.streak++
+	switch {
+	case b.blocked:
+		return Blocked
+	case b.successes < usual || b.known == "" || b.host != host:
+		return Forbidden
+	case !b.verifying.IsZero() && now.Sub(b.verifying) < longestVerification:
+		return Verifying
+	case now.Before(b.trust) && b.streak <= b.longest && b.trusts(page):
+		return Forbidden
+	}
+	b.verifying, b.page = now, page
+	return Verify
+}
+
+// verified ends a verification. That a block is over says nothing of what looks like it.
+func (b *block) verified(now time.Time, blocked bool) {
+	switch {
+	case blocked:
+		b.trust, b.own = time.Time{}, nil
+	case !b.blocked:
+		if !b.trusts(b.page) {
+			b.own = append(b.own, b.page)
+		}
+		b.longest = max(firstStreak, min(2*b.longest, 1<<10))
+		b.trust, b.streak = now.Add(trusted), 0
+	}
+	b.verifying, b.blocked = time.Time{}, blocked
+}
+
+// Forbidden takes an answer 403 to a request of a host, of which no header and no text says
+// more, and tells what it means.
+func (s *Site) Forbidden(now time.Time, host string, page Page) Access {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.block.forbidden(now, host, page)
+}
+
+// Verified says whether the site refuses a request that succeeded before.
+func (s *Site) Verified(now time.Time, blocked bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.block.verified(now, blocked)
+	s.blocks.Store(blocked)
+}
+
+// Known is the URL, without its host, of a request to a host that succeeded before; "" if
+// there is none.
+func (s *Site) Known(host string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.block.host != host {
+		return ""
+	}
+	return s.block.known
+}
+
+// Blocks reports whether the site has refused everything when it was asked last. It takes no
+// lock.
+func (s *Site) Blocks() bool { return s.blocks.Load() }
+
+// WantsKnown reports whether the URL of a success is wanted: the one that is known is old. It
+// takes no lock.
+func (s *Site) WantsKnown() bool { return !s.known.Load() }
+
+// SetKnown sets the URL, without its host, of a request that has succeeded.
+func (s *Site) SetKnown(host, url string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.block.host, s.block.known = host, url
+	s.known.Store(true)
+}

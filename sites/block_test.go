@@ -1,0 +1,105 @@
+package sites
+
+import (
+	"testing"
+	"time"
+)
+
+// newBlock is a block of a site that has answered often.
+func newBlock(successes int) *block {
+	b := &block{known: "/a", host: "h"}
+	for range successes {
+		b.succeeded()
+	}
+	return b
+}
+
+// TestAnAnswer403IsVerifiedOnce, with a request that has succeeded before.
+func TestAnAnswer403IsVerifiedOnce(t *testing.T) {
+	t.Parallel()
+	if is := newBlock(usual-1).forbidden(noon, "h", Page{}); is != Forbidden {
+		t.Errorf("a site that has hardly answered: %v", is)
+	}
+	if is := newBlock(usual).forbidden(noon, "other", Page{}); is != Forbidden {
+		t.Errorf("another host: %v", is)
+	}
+	b := newBlock(usual)
+	if is := b.forbidden(noon, "h", Page{}); is != Verify {
+		t.Fatalf("the first: %v", is)
+	}
+	if is := b.forbidden(noon.Add(time.Second), "h", Page{}); is != Verifying {
+		t.Errorf("the second: %v", is)
+	}
+	if is := b.forbidden(noon.Add(longestVerification+time.Second), "h", Page{}); is != Verify {
+		t.Errorf("after a verification that has not ended: %v", is)
+	}
+	b.verified(noon, true)
+	if is := b.forbidden(noon, "h", Page{}); is != Blocked {
+		t.Errorf("a site that blocks: %v", is)
+	}
+	b = newBlock(usual)
+	b.forbidden(noon, "h", Page{})
+	b.verified(noon, false)
+	if is := b.forbidden(noon, "h", Page{}); is != Forbidden {
+		t.Errorf("a site that does not block: %v", is)
+	}
+}
+
+// TestPagesThatAreForbiddenAreVerifiedEverMoreSeldom, when there are many of them in a row.
+func TestPagesThatAreForbiddenAreVerifiedEverMoreSeldom(t *testing.T) {
+	t.Parallel()
+	b, verified := newBlock(usual), 0
+	for range 1000 {
+		if b.forbidden(noon, "h", Page{}) == Verify {
+			verified++
+			b.verified(noon, false)
+		}
+	}
+	if verified < 5 || verified > 10 {
+		t.Errorf("%d of 1,000 are verified", verified)
+	}
+	if b.forbidden(noon.Add(trusted+time.Second), "h", Page{}) != Verify {
+		t.Error("they are not verified later")
+	}
+}
+
+// TestABlockAfterABlockIsVerifiedAtOnce: that the first is over is no word on the second.
+func TestABlockAfterABlockIsVerifiedAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBlock(usual)
+	for range 3 {
+		if is := b.forbidden(noon, "h", Page{}); is != Verify {
+			t.Fatalf("the first page of a block: %v", is)
+		}
+		b.verified(noon, true)
+		b.verified(noon.Add(time.Minute), false) // it is over
+		b.succeeded()
+	}
+}
+
+// TestAPageThatLooksDifferentIsVerified although pages of another look are the site's own.
+func TestAPageThatLooksDifferentIsVerified(t *testing.T) {
+	t.Parallel()
+	own, other := Page{"text/html", "app", 120}, Page{"text/html", "edge", 80}
+	b := newBlock(usual)
+	b.forbidden(noon, "h", own)
+	b.verified(noon, false)
+	if is := b.forbidden(noon, "h", own); is != Forbidden {
+		t.Errorf("the site's own page: %v", is)
+	}
+	if is := b.forbidden(noon, "h", other); is != Verify {
+		t.Errorf("another page: %v", is)
+	}
+	// Where each page looks different, the look tells nothing.
+	b = newBlock(usual)
+	verified := 0
+	for i := range 100 {
+		if b.succeeded(); b.forbidden(noon, "h", Page{Length: int64(i)}) == Verify {
+			verified++
+			b.verified(noon, false)
+		}
+	}
+	if verified != mostPages {
+		t.Errorf("%d of 100 pages are verified", verified)
+	}
+}

@@ -1,0 +1,119 @@
+package sites
+
+import (
+	"slices"
+	"time"
+
+	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/limit/learn"
+	"github.com/abide-proxy/abide/limit/queue"
+	"github.com/abide-proxy/abide/sites/ledger"
+	"github.com/abide-proxy/abide/sites/routes"
+)
+
+// Answer is an answer of a site, with the request it answers.
+type Answer struct {
+	Lesson  *learn.Lesson // limits that the answer tells of
+	At      time.Time     // arrival of its head
+	Class   *routes.Class // of the request
+	Sent    time.Time     // when the request was sent, by the ledgers' time
+	Budget  string        // key of the ledgers that the request took from
+	Backend bool          // the request went to one of several backends, which have limits of their own
+	Reserve ledger.Reserve
+	Level   int64 // requests to the site that were in flight with it; 0: unknown
+	Failed  bool  // the site failed to answer: a status from 500 on
+	Denied  bool  // the status is 403
+
+	// Unavailable: the status is 503. The answer may become a refusal then: see Unavailable.
+	Unavailable bool
+}
+
+// updater applies updates to the meters of limits: a permit of the queue.
+type updater interface {
+	Update(list []queue.Update)
+}
+
+// whose is the key of the ledger that the announcement belongs to.
+func (a *Answer) whose(one *routes.Announcement) string {
+	if one.Site && !a.Backend {
+		return ""
+	}
+	return a.Budget
+}
+
+// LearnFrom applies an answer to the routes of the site, and to the ledgers of announced
+// limits. If the limits of routes change, the queue must plan the site's waiting requests
+// again.
+func (s *Site) LearnFrom(a *Answer, to updater) routes.Learned {
+	all := s.learn(a)
+	if len(all.Announcements) == 0 {
+		return all
+	}
+	surprises := make([]ledger.Surprise, len(all.Announcements))
+	to.Update(s.updates(a, all.Announcements, surprises))
+	for i := range all.Announcements {
+		one := &all.Announcements[i]
+		if one.Refused && !surprises[i].Until.IsZero() {
+			one.Until = surprises[i].Until
+		}
+		all.Changed = s.explain(a.At, a.Class, a.whose(one), one.ID, a.Sent, surprises[i]) || all.Changed
+	}
+	return all
+}
+
+// Unavailable makes an answer that says nothing but that the site is unavailable a refusal of
+// the site, if others succeed, and reports whether it did.
+func (s *Site) Unavailable(a *Answer, to updater) bool {
+	if !a.Unavailable || a.Lesson.Throttled {
+		return false
+	}
+	refuses, fails := s.unavailable(a.At, a.Sent)
+	if fails {
+		s.forgetHidden(a, to)
+	}
+	if refuses {
+		a.Lesson.Throttled, a.Lesson.Scope = true, learn.Site
+	}
+	return refuses
+}
+
+// forgetHidden has the hidden limits of an answer's class forget what they have learned.
+func (s *Site) forgetHidden(a *Answer, to updater) {
+	now := a.At
+	for i := range a.Class.Limits {
+		one := &a.Class.Limits[i]
+		if one.Kind != routes.Hidden {
+			continue
+		}
+		l := s.Limit(one, a.Reserve)
+		if !one.Site || a.Backend {
+			l.Key = a.Budget
+		}
+		to.Update([]queue.Update{{Limit: l, Apply: func(_ time.Time, m limit.Meter) {
+			if p, ok := m.(*ledger.HiddenRate); ok {
+				p.Forget(now)
+			}
+		}}})
+	}
+}
+
+// updates makes the updates of ledgers by an answer. They set the surprises.
+func (s *Site) updates(a *Answer, all []routes.Announcement, surprises []ledger.Surprise) []queue.Update {
+	list := make([]queue.Update, len(all))
+	for i := range all {
+		one := &all[i]
+		l := s.Limit(&routes.Limit{ID: one.ID, Title: one.Title, Entity: one.Entity, Unit: one.Limit.Unit}, a.Reserve)
+		l.Key = a.whose(one)
+		took := int64(0)
+		if slices.ContainsFunc(a.Class.Limits, func(l routes.Limit) bool { return l.ID == one.ID }) {
+			took = 1
+		}
+		now, sent, named := a.At, a.Sent, a.Lesson.Named
+		list[i] = queue.Update{Limit: l, Apply: func(_ time.Time, m limit.Meter) {
+			if l, ok := m.(*ledger.Ledger); ok {
+				surprises[i] = l.Update(now, ledger.Answer{Sent: sent, Units: took, Limit: one.Limit, Refused: one.Refused, RetryAt: one.RetryAt, Named: named})
+			}
+		}}
+	}
+	return list
+}

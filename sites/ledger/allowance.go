@@ -1,0 +1,267 @@
+package ledger
+
+import (
+	"math"
+
+	"github.com/abide-proxy/abide/limit/learn"
+)
+
+// allowance calculates how many units a server still allows.
+//
+// The level is the units that may be taken after all that were taken already. An
+// announcement was true when the server wrote it: of the units taken by now the server may
+// have counted all, or only those whose responses had arrived when its request was sent. So
+// each announcement gives a lower and an upper bound, and the level changes only to stay
+// between both. Requests in flight never lower it, then; use by other clients does. Not
+// safe for concurrent use.
+type allowance struct {
+	unit     learn.Unit
+	reserved Reserve
+	kind     refillKind
+	counts   bool // the server announces the units left
+
+	limit   float64 // 0: unknown
+	level   float64
+	levelAt int64 // time of level
+	refill  refill
+	cost    cost
+	flights flights
+	window  window
+	recent  recent
+	usage   usage
+	shared  bool // other instances of a fleet take units of the window, too
+
+	uncounted   int64   // units of responses that the server may not have counted
+	unexplained float64 // units that may come back without telling anything
+	increasedAt int64   // when more units were left than before
+	backoff     int64   // interval of probes if the reset is unknown
+	evidence    evidence
+	phase       phase
+}
+
+// refill is the rate at which units come back, if they come back continuously.
+type refill struct {
+	rate      float64      // in units per second
+	announced bool         // the rate is announced, or follows from announced resets
+	byReset   float64      // lower bound by announced resets
+	byCount   float64      // lower bound by the units left, if no reset is announced
+	starts    refillStarts // from which byCount is calculated
+}
+
+// pause is how long to wait after a first refusal that names no time: for one request of a
+// cost, if the limit refills at a known rate.
+func (r *refill) pause(refills bool, cost float64) int64 {
+	rate := max(r.rate, r.byReset)
+	if !refills || rate <= 0 {
+		return second
+	}
+	return max(min(plus(0, cost/rate), maxProbePause*second), second/10)
+}
+
+// usage is the units used recently, by this process and by other clients.
+type usage struct {
+	own, foreign             int64 // in the present window
+	ownBefore, foreignBefore int64 // in earlier windows, halved with each
+	foreignAt                int64 // last use by other clients; 0: never
+}
+
+// newWindow begins a window of which own units are already used.
+func (u *usage) newWindow(own int64) {
+	u.ownBefore = (u.ownBefore + u.own) / 2
+	u.foreignBefore = (u.foreignBefore + u.foreign) / 2
+	u.own, u.foreign = own, 0
+}
+
+// evidence is what tells the kind of a limit.
+type evidence struct {
+	scores       [sliding + 1]int8
+	sample       sample
+	steadyResets int8 // times that the reset stayed although more was used
+}
+
+// refillsContinuously reports whether the level rises continuously.
+func (a *allowance) refillsContinuously() bool { return a.refill.rate > 0 && a.kind >= refilling }
+
+// announcesReturn reports whether announcements tell when more units are available.
+func (a *allowance) announcesReturn() bool {
+	return a.refillsContinuously() || a.kind < refilling && a.window.over > 0 || a.kind == sliding && a.recent.on
+}
+
+func (a *allowance) cap(level float64) float64 {
+	if a.limit > 0 {
+		return min(level, a.limit)
+	}
+	return min(level, float64(maxAmount))
+}
+
+// spend returns the units that may be taken now.
+func (a *allowance) spend() float64 {
+	level := math.Inf(1)
+	if a.counts || a.limit > 0 && (a.kind < refilling && a.window.over > 0 || a.refillsContinuously()) {
+		level = a.level
+	}
+	if a.kind == sliding && a.recent.on && a.limit > 0 {
+		level = min(level, a.rollingBound())
+	}
+	return level - a.reserve()
+}
+
+// rollingBound returns the units that a rolling window leaves if no other client uses the
+// limit.
+func (a *allowance) rollingBound() float64 {
+	return a.limit - a.cost.each*float64(a.flights.unanswered()+a.recent.sum)
+}
+
+// maxTickReserve is the part of a limit that is not used because the units of a second may
+// come back at once, at the end of the second. It is kept once, not in each second.
+const maxTickReserve = 0.02
+
+func (a *allowance) reserve() float64 {
+	keep := max(float64(a.reserved.Units), a.limit*min(a.reserved.Percent, 100)/100)
+	if a.usedByOthers() {
+		if least := 2.0; a.limit >= 20 {
+			keep = max(keep, least, a.limit/100)
+		} else {
+			keep = max(keep, 1)
+		}
+	}
+	if a.kind == refilling {
+		keep = max(keep, min(a.refill.rate, maxTickReserve*a.limit))
+	}
+	if a.limit > 0 {
+		keep = max(min(keep, a.limit-a.cost.each), 0)
+	}
+	return keep
+}
+
+// usedByOthers reports whether other clients have recently used some of the limit.
+func (a *allowance) usedByOthers() bool {
+	return a.usage.foreignAt > 0 && a.levelAt-a.usage.foreignAt < max(3*a.window.period, minute)
+}
+
+func (a *allowance) pay(n int64) {
+	a.level = min(max(a.level-a.cost.each*float64(n), -float64(maxAmount)), float64(maxAmount))
+	a.usage.own = min(max(a.usage.own+n, 0), maxAmount)
+	if a.cost.varies && n > 0 {
+		a.unexplained += a.cost.each * float64(n) // it may cost less
+	}
+}
+
+// begin takes the first announcement.
+func (a *allowance) begin(r *reading) {
+	a.level = max(a.limit-a.cost.each*float64(a.flights.unanswered()+1), -float64(maxAmount))
+	if r.known {
+		a.level = r.low
+	}
+	if !r.known && r.reset == 0 && r.period > 0 && r.limit > 0 && a.kind < refilling {
+		a.becomeSliding(r.now, r.period)
+		return
+	}
+	a.open(r)
+	a.follow(r, false)
+	if r.known {
+		a.cost.sample(r.now, a.counted(r), r.left, r.uncounted, 0)
+	}
+}
+
+// resize takes an announced limit and window length.
+func (a *allowance) resize(h *announcement) {
+	size := h.limit
+	if size <= 0 && h.left >= 0 && a.limit < h.left+1 && (a.limit == 0 || a.window.limitGuessed) {
+		size, a.window.limitGuessed = min(h.left+1, float64(maxAmount)), true // there was one more before this response
+	}
+	if size > 0 && size != a.limit {
+		if a.limit > 0 {
+			a.level = min(a.level+size-a.limit, size)
+		} else {
+			a.level = max(size-a.cost.each*float64(a.flights.unanswered()), -float64(maxAmount))
+		}
+		a.limit = size
+		a.cost.reset()
+	}
+	if h.period > 0 {
+		a.window.period, a.window.lengthAnnounced = h.period, true
+		if a.recent.on {
+			a.recent.begin(h.period)
+		}
+	}
+	if h.left >= 0 {
+		a.counts = true
+	}
+	if h.rate > 0 && h.reset == 0 {
+		a.refill.rate, a.refill.announced, a.kind = h.rate, true, refilling
+	}
+}
+
+// bounds are the lower and the upper bound of the level, by one response.
+type bounds struct {
+	low, high float64
+	uncounted int64 // units that the server may not have counted in it
+	before    int64 // units taken before its own, including uncounted
+	known     bool  // the units left were announced
+}
+
+func (a *allowance) bounds(sent, own int64, h *announcement) bounds {
+	b := bounds{low: math.Inf(-1), high: math.Inf(1), uncounted: a.flights.uncounted(sent, own)}
+	b.before = a.flights.before(sent)
+	if h.left >= 0 {
+		b.high, b.known = h.left, true
+		b.low = max(h.left-a.cost.each*float64(b.uncounted), -float64(maxAmount))
+	}
+	return b
+}
+
+// clamp moves the level between the bounds of a response.
+func (a *allowance) clamp(r *reading) (news Surprise, gained float64) {
+	if !r.known {
+		return Surprise{}, 0
+	}
+	// The units left only decrease within a window. So a higher announcement was written
+	// earlier, unless its request was sent later.
+	w := &a.window
+	stale := a.kind < refilling && w.lowestLeftAt > 0 && r.high > w.lowestLeft && r.sent < w.lowestLeftAt
+	if !stale {
+		w.lowestLeft, w.lowestLeftAt = r.high, r.now
+	}
+	was := a.level
+	if was > r.high {
+		a.cost.decreases.doubt()
+		a.level = r.high
+		if a.kindUncertain() {
+			a.level = r.low
+		}
+		a.addForeignUse(r.now, was-r.high, &news)
+	}
+	if was < r.low && !stale {
+		a.level = r.low
+		gained = r.low - was
+		if a.unexplained > 0 {
+			by := min(a.unexplained, gained)
+			a.unexplained -= by
+			gained -= by
+		}
+	}
+	return news, gained
+}
+
+// kindUncertain reports whether apparent use by others may be a limit whose units do not
+// come back at its reset. Then only the lower bound is certain.
+func (a *allowance) kindUncertain() bool {
+	return a.kind == undecided && a.window.hadPrevious && a.window.reset > 0
+}
+
+// addForeignUse records units used by other clients.
+func (a *allowance) addForeignUse(v int64, n float64, news *Surprise) {
+	if a.shared || a.unit != learn.Requests || a.cost.each != 1 || n < 1 || a.window.limitGuessed {
+		return
+	}
+	switch w := &a.window; {
+	case a.kind == fixed || a.kind == refilling && a.refill.announced:
+	case a.kind == undecided && !w.hadPrevious:
+	default:
+		return // the limit may be of another kind
+	}
+	news.Foreign = whole(math.Floor(n))
+	a.usage.foreign = min(a.usage.foreign+news.Foreign, maxAmount)
+	a.usage.foreignAt = max(v, 1)
+}

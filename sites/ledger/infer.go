@@ -1,0 +1,368 @@
+package ledger
+
+import (
+	"math"
+
+	"github.com/abide-proxy/abide/limit/learn"
+)
+
+// sample is an announcement, compared with a later one of the same window.
+type sample struct {
+	at, reset int64
+	earliest  int64 // of the reset
+	used      float64
+	blur      int64
+}
+
+// minEvidence is how many more announcements must indicate a kind than any other.
+const minEvidence = 2
+
+// infer learns from a response the cost of a request, the refill, and the kind of the
+// limit.
+func (a *allowance) infer(r *reading, first bool) {
+	if r.left < 0 {
+		return
+	}
+	if first && a.unit != learn.Requests {
+		a.cost.each = 1
+		if a.limit > r.left && a.unit != learn.Percent {
+			a.cost.each = min(max(3*(a.limit-r.left), 1), max(a.limit/4, 1)) // others may take more
+		}
+	}
+	a.inferCost(r)
+	if r.reset == 0 && !a.refill.announced {
+		a.inferLeastRate(r)
+	}
+	if r.reset > 0 && a.limit > 0 {
+		a.inferRate(r)
+		a.inferKind(r)
+	}
+}
+
+// inferCost learns the cost of a request from the decrease of the units left.
+func (a *allowance) inferCost(r *reading) {
+	if a.shared || r.reset > 0 && a.kind < refilling && a.window.place(&r.announcement) != same {
+		return
+	}
+	var fill float64
+	if a.kind >= refilling {
+		fill = a.refill.rate
+		if a.limit > 0 && a.cost.left+fill*float64(r.now-a.cost.at)/float64(second) >= a.limit {
+			a.cost.forget() // the bucket may have been full meanwhile
+		}
+	}
+	n := a.counted(r)
+	off := float64(max(r.uncounted, a.cost.uncertain)) / float64(max(n-a.cost.answered, 1))
+	sample := a.cost.sample
+	if a.unit != learn.Requests {
+		sample = a.cost.sampleVarying
+	}
+	x, n, ok := sample(r.now, n, r.left, r.uncounted, fill)
+	if !ok {
+		return
+	}
+	was := a.cost.each
+	switch a.unit {
+	case learn.Requests:
+		if a.cost.add(x, n); a.cost.varies {
+			return
+		}
+		a.cost.constant(x, a.limit, 1, min(off, 0.15))
+	case learn.Percent:
+		a.cost.add(x, n)
+		a.cost.variable(0.01, a.limit)
+	default:
+		a.cost.add(x, n)
+		a.cost.variable(1, a.limit)
+		if a.cost.count < 8 {
+			a.cost.each = max(a.cost.each, was) // a few samples do not prove a lower cost
+		}
+	}
+	if more := a.cost.each - was; more > 0 {
+		a.level -= more * float64(a.flights.unanswered())
+	}
+}
+
+// inferVaryingCost learns whether requests cost more than a unit of a limit that seems to
+// count requests, and the most that one costs. Until more is known, that is reserved for
+// each request.
+func (a *allowance) inferVaryingCost(r *reading) {
+	c := &a.cost
+	if a.kind >= refilling && c.varies {
+		c.varies, c.each = false, 1 // units that came back looked like cheaper requests
+	}
+	if a.unit != learn.Requests || a.shared || a.kind >= refilling || !r.known || r.reset == 0 {
+		return
+	}
+	if c.decreases.certain() {
+		return
+	}
+	idle := r.sent-c.decreases.at > longestIdle
+	c.decreases.at = r.now
+	if idle || r.own == 0 || a.window.place(&r.announcement) != same {
+		c.decreases.interrupt()
+		return
+	}
+	c.decreases.add(announcedLeft{r.now, r.left, r.own}, a.flights.oldest(r.now))
+	was := c.varies
+	if c.varies = c.decreases.vary(); !c.varies {
+		if was {
+			a.unexplained += c.each * float64(a.flights.unanswered())
+			c.each = 1
+		}
+		return
+	}
+	c.each = min(max(c.decreases.highest(), 1), max(a.limit, 1))
+	if a.window.lowestLeftAt > 0 {
+		// All that have responses are counted in the lowest announcement.
+		a.level = max(a.window.lowestLeft-c.each*float64(a.flights.unanswered()), -float64(maxAmount))
+	}
+}
+
+// counted returns how many units the server has counted: certainly for requests,
+// approximately for other units.
+func (a *allowance) counted(r *reading) int64 {
+	if a.unit == learn.Requests {
+		return a.flights.taken - r.uncounted
+	}
+	return r.before - a.uncounted
+}
+
+// inferRate learns the refill rate of a limit that is full at its reset: the used units
+// come back until then. Part of the last unit may be back already, and the reset may be
+// later by its resolution, so this is a lower bound. The server wrote the reset after the
+// request was sent; a reset announced as a duration counts from now.
+func (a *allowance) inferRate(r *reading) {
+	used := a.limit - r.left
+	if used < 2 || r.certainEnd <= r.now {
+		return
+	}
+	from := r.now
+	if !r.exact {
+		from = r.sent
+	}
+	least := min(float64(maxAmount), (used-1)/(float64(r.certainEnd-from+second/1000)/float64(second)))
+	upper := math.Inf(1)
+	early := r.slop + maxSkewLeft
+	if r.exact {
+		early = r.certainEnd - r.reset // the reset may have been rounded up
+	}
+	if at := r.reset - r.now - early; at > 0 {
+		upper = max(used/(float64(at)/float64(second)), least)
+	}
+	switch {
+	case a.kind != refilling:
+		a.refill.byReset = max(a.refill.byReset, least)
+	case !a.refill.announced:
+		a.refill.announced, a.refill.rate = true, min(max(a.refill.byReset, least), upper)
+	default:
+		a.refill.rate = min(max(a.refill.rate, least), upper)
+	}
+}
+
+// inferKind learns the kind of the limit: each kind predicts the reset of a later
+// announcement from an earlier one.
+func (a *allowance) inferKind(r *reading) {
+	now := sample{at: r.now, reset: r.reset, earliest: r.earliest, used: a.limit - r.left, blur: r.blur}
+	old := a.evidence.sample
+	if now.used < 1 || now.at >= now.earliest {
+		return // the window may be over
+	}
+	if old.at == 0 || now.at >= old.earliest {
+		a.evidence.sample = now
+		return
+	}
+	slop := float64(max(old.blur, now.blur))
+	var errors [sliding + 1]float64
+	errors[fixed] = math.Abs(float64(now.reset - old.reset))
+	errors[sliding] = math.Abs(float64((now.reset - now.at) - (old.reset - old.at)))
+	// The announcement with more use tells the rate more exactly.
+	few, many := old, now
+	if few.used > many.used {
+		few, many = many, few
+	}
+	each := float64(many.reset-many.at) / many.used
+	// What is left is announced in whole units, so it is off by up to one on either side.
+	errors[refilling] = max(math.Abs(float64(few.at)+few.used*each-float64(few.reset))-2*each, 0)
+	if errors[fixed] <= slop && errors[refilling] >= 2*slop {
+		a.evidence.steadyResets = min(a.evidence.steadyResets+1, 8)
+	}
+	best, second := fixed, math.Inf(1)
+	for k := fixed; k <= sliding; k++ {
+		if errors[k] < errors[best] {
+			best = k
+		}
+	}
+	for k := fixed; k <= sliding; k++ {
+		if k != best {
+			second = min(second, errors[k])
+		}
+	}
+	if errors[best] > slop || second < 1.5*slop || best == refilling && second < 2*each {
+		return
+	}
+	a.evidence.sample = now
+	more := int8(1)
+	if best == refilling && second >= 1.8*slop {
+		more = minEvidence // neither a window nor a rolling one announces such resets
+	}
+	a.evidence.scores[best] = min(a.evidence.scores[best]+more, 8)
+	rest := int8(0)
+	for k := fixed; k <= sliding; k++ {
+		if k != best {
+			a.evidence.scores[k] = max(a.evidence.scores[k]-1, 0)
+			rest = max(rest, a.evidence.scores[k])
+		}
+	}
+	if a.evidence.scores[best] < rest+minEvidence || a.kind == best {
+		return
+	}
+	switch best {
+	case fixed:
+		if a.kind == undecided || a.kind == refilling {
+			a.kind, a.refill.rate, a.refill.byReset, a.refill.announced = fixed, 0, 0, false
+			a.window.reset, a.window.over = r.reset, r.certainEnd
+		}
+	case refilling:
+		a.kind, a.refill.rate, a.refill.announced = refilling, 0, false
+		a.window.over, a.window.reset = 0, 0
+		if a.unit == learn.Requests {
+			a.flights.maxInFlight = 0
+		}
+		a.cost.begin() // units that came back meanwhile were not counted
+		a.level = min(a.level, r.low)
+		if a.inferRate(r); !a.refill.announced && a.refill.byReset > 0 {
+			a.refill.announced, a.refill.rate = true, a.refill.byReset
+		}
+	case sliding:
+		a.becomeSliding(r.now, r.reset-r.now)
+	}
+}
+
+// seemsToRefill reports whether units come back continuously, as far as is known.
+func (a *allowance) seemsToRefill() bool {
+	if a.kind != undecided {
+		return a.kind == refilling
+	}
+	scores := &a.evidence.scores
+	return scores[refilling] > max(scores[fixed], scores[sliding])
+}
+
+// becomeSliding makes the limit one of a rolling window.
+func (a *allowance) becomeSliding(v, period int64) {
+	a.kind, a.refill.announced = sliding, false
+	a.window.period = max(period, 1)
+	if !a.recent.on {
+		a.recent.begin(a.window.period)
+		a.flights.eachAnswered(func(at, n int64) {
+			if at > v-a.window.period {
+				a.recent.add(at, n)
+			}
+		})
+	}
+	a.refill.rate = a.limit / (float64(a.window.period) / float64(second))
+	a.window.over, a.window.reset = 0, 0
+}
+
+// updateRefilling updates a limit whose units come back continuously.
+func (a *allowance) updateRefilling(r *reading) Surprise {
+	// The server wrote the announcement some time since the request was sent, in whole units.
+	r.high += 1 + 1.1*a.refill.rate*float64(r.now-r.sent)/float64(second)
+	if r.probe && a.kind == refilling && r.known {
+		a.level = max(a.level, min(r.low, r.high))
+	}
+	news, _ := a.clamp(r)
+	a.level = a.cap(a.level)
+	if a.kind == sliding {
+		news = Surprise{}
+		if a.recent.on && a.limit > 0 && r.known {
+			if over := r.low - a.rollingBound(); over >= 1 {
+				a.recent.remove(whole(over / a.cost.each))
+			}
+		}
+		return news
+	}
+	if !a.refill.announced {
+		a.refill.rate = max(a.refill.byCount, 0)
+	}
+	return news
+}
+
+// refillStart is an announcement from which the refill is measured.
+type refillStart struct {
+	at     int64   // the announcement was written after this
+	maxSum float64 // upper bound of units taken by then plus units left
+}
+
+// refillStarts are an older and a newer start.
+type refillStarts struct{ old, new refillStart }
+
+// refillStartInterval is the time between both.
+const refillStartInterval = minute
+
+// inferLeastRate learns the refill rate of a limit without announced resets. Units that
+// were taken between two announcements and are left nevertheless have come back. That is a
+// lower bound, because requests in flight are uncertain and a full bucket does not refill;
+// over longer times it is more exact.
+func (a *allowance) inferLeastRate(r *reading) {
+	if !r.known {
+		return
+	}
+	each := a.cost.each
+	if a.unit != learn.Requests {
+		each = a.cost.mean
+	}
+	counted := each * float64(a.flights.taken-r.uncounted-a.uncounted)
+	ramps := &a.refill.starts
+	for _, from := range [...]refillStart{ramps.old, ramps.new} {
+		if from.at > 0 && r.now-from.at >= second {
+			a.refill.byCount = max(a.refill.byCount, from.slope(r.now, r.left+counted))
+		}
+	}
+	now := refillStart{at: max(r.sent, 1), maxSum: r.left + 1 + each*float64(a.flights.taken-a.uncounted)}
+	switch {
+	case ramps.old.at == 0:
+		ramps.old = now
+	case ramps.new.at == 0:
+		if r.now-ramps.old.at >= refillStartInterval/4 {
+			ramps.new = now
+		}
+	case r.now-ramps.new.at >= refillStartInterval:
+		if ramps.new.slope(r.now, r.left+counted) >= ramps.old.slope(r.now, r.left+counted) {
+			ramps.old = ramps.new
+		}
+		ramps.new = now
+	}
+}
+
+// slope returns how many units a second have come back since a ramp.
+func (r refillStart) slope(v int64, top float64) float64 {
+	return (top - r.maxSum) / (float64(v-r.at) / float64(second))
+}
+
+// updateByLeft updates a limit that announces only the units left.
+func (a *allowance) updateByLeft(r *reading) Surprise {
+	w := &a.window
+	news, gained := a.clamp(r)
+	if gained < 1 {
+		return news
+	}
+	// Units came back: all at once, or some.
+	since := r.now - a.increasedAt
+	all := a.limit > 0 && r.high >= a.limit-a.cost.each*(float64(a.flights.unanswered())+2.5)
+	switch {
+	case all && !w.returnsOneByOne && gained >= a.limit/2 && since > 0 && since <= maxAhead:
+		a.refill.starts, a.refill.byCount = refillStarts{}, 0
+		w.period, w.lengthAnnounced = since, false
+		w.over = r.now + since
+		w.opened = r.now
+		a.usage.newWindow(a.flights.unanswered() + 1)
+	case !all && since >= second/10 && a.limit > 0:
+		if w.partialReturns++; w.partialReturns < 3 {
+			return news // the requests before may have cost nothing
+		}
+		a.kind, a.refill.rate = refilling, max(a.refill.byCount, 0)
+	}
+	a.increasedAt = r.now
+	return news
+}

@@ -1,0 +1,140 @@
+package ledger
+
+import (
+	"time"
+
+	"github.com/abide-proxy/abide/limit/learn"
+)
+
+// WindowReport is what a server has announced of a window, sent to other instances.
+type WindowReport struct {
+	Limit  int64         // of the window; 0: as the other instance knows it
+	Used   int64         // the most units announced as used
+	Reset  time.Time     // end of the window, by the local clock
+	Window time.Duration // length of the window; 0: not known
+	Number int64         // number of the window, the same for all instances; 0: not known
+}
+
+// Report returns what was announced of the present window. It returns false without a
+// window, or if its end or what is left was not announced.
+func (l *Ledger) Report(now time.Time) (WindowReport, bool) {
+	v := l.clock.At(now)
+	l.advance(v)
+	w := &l.window
+	if !l.reportsToOthers() || w.reset <= v || w.lowestLeftAt == 0 || w.limitGuessed || l.limit <= 0 {
+		return WindowReport{}, false
+	}
+	number := int64(0)
+	if l.shared {
+		number = l.sharing.numbering.present(v, w)
+	}
+	return WindowReport{
+		Number: number,
+		Limit:  whole(l.limit), Used: max(whole(l.limit-w.lowestLeft), 0), Reset: l.clock.Time(now, w.reset),
+		Window: time.Duration(w.period),
+	}, true
+}
+
+// reportsToOthers reports whether announcements are the same for all instances.
+func (l *Ledger) reportsToOthers() bool {
+	return l.kind < refilling && !l.announced.unlimited && l.unit != learn.Concurrent
+}
+
+// sameEndTolerance is how much two instances may differ about the reset of one window.
+const sameEndTolerance = 2 * second
+
+// AcceptReport takes another instance's report. It never raises the units left, unless its
+// window is newer and the present one has ended. Reports may be repeated or reordered.
+func (l *Ledger) AcceptReport(now time.Time, t WindowReport) {
+	v := l.clock.At(now)
+	l.advance(v)
+	reset := l.clock.On(t.Reset)
+	if t.Reset.IsZero() || reset <= v || reset-v > maxAhead || t.Used < 0 || t.Limit < 0 || !l.reportsToOthers() {
+		return
+	}
+	size := l.limit
+	if t.Limit > 0 {
+		size = float64(amount(t.Limit))
+	}
+	if size <= 0 {
+		return
+	}
+	if l.sharing.budget != nil {
+		l.sharing.numbering.agree(t.Number, reset, l.window.period)
+	}
+	left := max(size-float64(amount(t.Used)), 0)
+	if !l.announced.ever || !l.counts || l.limit <= 0 {
+		if left < 1 { // the first request would be refused
+			l.refusals.until = max(l.refusals.until, reset+maxSkewLeft)
+		}
+		return
+	}
+	w := &l.window
+	switch l.window.positionOf(v, reset, int64(t.Window)) {
+	case newer:
+		l.adoptWindow(v, reset, left)
+		l.probe.active, l.probe.sent = false, 0
+	case same:
+		if w.reset == 0 {
+			before := w.before
+			w.adopt(v, announcement{reset: reset, certainEnd: reset + maxSkewLeft + second, slop: maxSkewLeft + second})
+			w.before = before
+		}
+		l.limitLevel(v, left)
+	}
+}
+
+// positionOf compares a window with that reset to the present one. A window of uncertain
+// position counts as older, so it has no effect.
+func (w *window) positionOf(v, reset, period int64) position {
+	near := sameEndTolerance
+	if period = max(period, w.period); period > 0 {
+		near = min(near, period/8)
+	}
+	far := max(near, w.slop, period/2)
+	switch {
+	case w.reset == 0 && w.before == 0:
+		return older
+	case w.reset == 0 && reset-w.before > far:
+		return same // begun by the clock
+	case w.reset == 0:
+		return older
+	case reset-w.reset <= near && w.reset-reset <= near:
+		return same
+	case reset-w.reset > far && v >= w.reset:
+		return newer
+	}
+	return older
+}
+
+// limitLevel lowers the level to left units.
+func (a *allowance) limitLevel(v int64, left float64) {
+	w := &a.window
+	if w.lowestLeftAt == 0 || left < w.lowestLeft {
+		w.lowestLeft, w.lowestLeftAt = left, v
+	}
+	if a.level > left {
+		a.unexplained += a.level - left // more that is announced later proves nothing
+		a.level = left
+	}
+}
+
+// adoptWindow takes a window whose start only other instances have seen. The server may or
+// may not have counted the requests in flight there.
+func (a *allowance) adoptWindow(v, reset int64, left float64) {
+	w := &a.window
+	margin := maxSkewLeft + second
+	if w.over > w.reset {
+		margin = min(margin, w.over-w.reset)
+	}
+	a.usage.newWindow(a.flights.unanswered())
+	a.unexplained = 0
+	a.evidence.sample, w.lowestLeftAt = sample{}, 0
+	a.cost.forget()
+	a.phase.forget()
+	before := w.reset
+	w.adopt(v, announcement{reset: reset, certainEnd: reset + margin, slop: w.slop})
+	w.before, w.opened, w.hadPrevious = before, v, true
+	a.level = max(min(left, a.limit)-a.cost.each*float64(a.flights.unanswered()), -float64(maxAmount))
+	w.lowestLeft, w.lowestLeftAt = left, v
+}

@@ -1,0 +1,159 @@
+package ledger
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/limit/learn"
+)
+
+// savedVersion is the version of saved states. Others are not read.
+const savedVersion = 1
+
+var errState = errors.New("the state of a ledger is damaged")
+
+// saved is the JSON form of a ledger, without units in flight. Times are nanoseconds since
+// 1970. It is persisted: keep the keys.
+type saved struct {
+	Version     int        `json:"v"`
+	Now         int64      `json:"now"`
+	Kind        refillKind `json:"kind,omitempty"`
+	Off         bool       `json:"off,omitempty"`
+	Counts      bool       `json:"counts,omitempty"`
+	Probing     bool       `json:"probing,omitempty"`
+	Limit       float64    `json:"limit,omitempty"`
+	Level       float64    `json:"level"`
+	Rate        float64    `json:"rate,omitempty"`
+	Rated       bool       `json:"rated,omitempty"`
+	Cost        float64    `json:"cost"`
+	Mean        float64    `json:"mean,omitempty"`
+	Dev         float64    `json:"dev,omitempty"`
+	Samples     int        `json:"samples,omitempty"`
+	Reset       int64      `json:"reset,omitempty"`
+	Over        int64      `json:"over,omitempty"`
+	Slop        int64      `json:"slop,omitempty"`
+	Before      int64      `json:"before,omitempty"`
+	Opened      int64      `json:"opened,omitempty"`
+	Period      int64      `json:"period,omitempty"`
+	Said        bool       `json:"said,omitempty"`
+	Guess       bool       `json:"guess,omitempty"`
+	Passed      bool       `json:"passed,omitempty"`
+	Fulls       int        `json:"fulls,omitempty"`
+	Extra       int64      `json:"extra,omitempty"`
+	Until       int64      `json:"until,omitempty"`
+	Row         int        `json:"row,omitempty"`
+	Slow        int64      `json:"slow,omitempty"`
+	Heard       int64      `json:"heard"`
+	Own         int64      `json:"own,omitempty"`
+	Foreign     int64      `json:"foreign,omitempty"`
+	ForeignAt   int64      `json:"foreign_at,omitempty"`
+	Spread      bool       `json:"spread,omitempty"`
+	RecentUnits int64      `json:"trail,omitempty"` // units answered within the rolling window
+	Shift       int64      `json:"shift,omitempty"`
+}
+
+// State implements limit.Meter: nil for a ledger without announcements.
+func (l *Ledger) State() []byte {
+	if !l.announced.ever {
+		return nil
+	}
+	w := &l.window
+	b, err := json.Marshal(saved{
+		Version: savedVersion, Now: l.clock.Last(), Kind: l.kind, Off: l.announced.unlimited, Counts: l.counts, Probing: l.probe.active,
+		Limit: l.limit, Level: l.level, Passed: w.hadPrevious, Rate: l.refill.rate, Rated: l.refill.announced,
+		Cost: l.cost.each, Mean: l.cost.mean, Dev: l.cost.dev, Samples: l.cost.count,
+		Reset: w.reset, Over: w.over, Slop: w.slop, Before: w.before, Opened: w.opened,
+		Period: w.period, Said: w.lengthAnnounced, Guess: w.limitGuessed, Fulls: w.wholeInRow, Extra: w.serverDelay,
+		Until: l.refusals.until, Row: l.refusals.inRow, Slow: l.flights.maxInFlight, Heard: l.announced.at,
+		Own: min(l.usage.own, maxAmount), Foreign: l.usage.foreign, ForeignAt: l.usage.foreignAt,
+		Spread: l.recent.on, RecentUnits: min(l.recent.sum+l.flights.unanswered(), maxAmount),
+		Shift: l.announced.shift,
+	})
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// Restore implements limit.Meter. An empty state is that of a ledger without announcements.
+// Use since the state was saved is unknown, and the clock may have been set. So one probe
+// is sent first, and trust in full windows starts again.
+func (l *Ledger) Restore(now time.Time, state []byte) error {
+	if len(state) == 0 {
+		return nil
+	}
+	var s saved
+	if json.Unmarshal(state, &s) != nil || s.Version != savedVersion || !s.valid() {
+		return errState
+	}
+	v := l.clock.At(now)
+	// What was stored by a clock that was ahead is not in the future.
+	by := min(v-s.Now, 0)
+	at := func(t int64) int64 {
+		if t == 0 {
+			return 0
+		}
+		return min(max(t+by, 1), v+maxAhead)
+	}
+	l.announced.ever, l.kind, l.announced.unlimited, l.counts, l.probe.active = true, s.Kind, s.Off, s.Counts, s.Probing
+	l.limit, l.level, l.levelAt, l.refill.rate, l.refill.announced = s.Limit, s.Level, at(s.Now), s.Rate, s.Rated
+	l.cost = cost{each: s.Cost, mean: s.Mean, dev: s.Dev, peak: s.Mean, count: s.Samples}
+	if !l.refill.announced {
+		l.refill.byCount = l.refill.rate
+	}
+	l.window = window{
+		reset: at(s.Reset), over: at(s.Over), slop: s.Slop, before: at(s.Before), opened: at(s.Opened),
+		period: s.Period, lengthAnnounced: s.Said, limitGuessed: s.Guess, hadPrevious: s.Passed, wholeInRow: s.Fulls, serverDelay: s.Extra,
+	}
+	l.refusals.until, l.refusals.inRow, l.flights.maxInFlight, l.announced.at = at(s.Until), s.Row, s.Slow, at(s.Heard)
+	l.usage.own, l.usage.foreign, l.usage.foreignAt, l.increasedAt = s.Own, s.Foreign, at(s.ForeignAt), v
+	l.announced.shift = s.Shift
+	if s.Spread {
+		l.recent = recent{}
+		l.recent.begin(l.window.period)
+		l.recent.add(at(s.Now), s.RecentUnits)
+	}
+	l.window.wholeInRow = 0
+	l.probe.from, l.probe.sent = v, 0
+	l.advance(v)
+	if !l.announced.unlimited && l.options.Unit != learn.Concurrent && l.spend() >= l.cost.each {
+		l.probe.active = true
+	}
+	l.announced.restored = true
+	return nil
+}
+
+// valid tells whether a state can be that of a ledger.
+func (s *saved) valid() bool {
+	for _, n := range []float64{s.Limit, s.Rate, s.Mean, s.Dev} {
+		if !(n >= 0 && n <= float64(maxAmount)) {
+			return false
+		}
+	}
+	if !(math.Abs(s.Level) <= float64(maxAmount)) || !(s.Cost > 0 && s.Cost <= float64(maxAmount)) {
+		return false
+	}
+	for _, t := range []int64{s.Now, s.Reset, s.Over, s.Before, s.Opened, s.Until, s.Heard, s.ForeignAt} {
+		if t < 0 || t > limit.FarFuture || t > s.Now+2*maxAhead {
+			return false
+		}
+	}
+	for _, n := range []int64{s.Slop, s.Period, s.Extra} {
+		if n < 0 || n > maxAhead {
+			return false
+		}
+	}
+	if s.Shift < -limit.FarFuture || s.Shift > limit.FarFuture {
+		return false
+	}
+	for _, n := range []int64{s.Slow, s.Own, s.Foreign, s.RecentUnits} {
+		if n < 0 || n > maxAmount {
+			return false
+		}
+	}
+	return s.Kind <= sliding && s.Fulls >= 0 && s.Fulls <= trustedWindows && s.Row >= 0 && s.Row <= 16 &&
+		s.Samples >= 0 && s.Samples <= 1<<20
+}

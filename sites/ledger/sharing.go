@@ -1,0 +1,150 @@
+package ledger
+
+import (
+	"time"
+
+	"github.com/abide-proxy/abide/limit/learn"
+)
+
+// sharedUnits is a fleet's budget. Its methods are those of limit.Meter and of the queue's
+// optional interfaces.
+type sharedUnits interface {
+	When(now time.Time, n int64) (time.Time, bool)
+	Take(now time.Time, n int64)
+	Give(now, taken time.Time, n int64)
+	Demand(now time.Time, units int64)
+	Asks(now time.Time, n int64) bool
+}
+
+// Budget is a fleet's budget for the windows of a server's limit.
+type Budget interface {
+	sharedUnits
+
+	// Window sets the window: its number, which is the same for all instances, its amount
+	// and length. It returns an upper bound of what clients outside of the fleet used of
+	// the previous window.
+	Window(now time.Time, number, amount int64, period time.Duration) (outside int64)
+
+	// Said sets how much of the window the server reports as used, by any client, and how
+	// many requests of this instance were answered. outside means that clients outside of
+	// the fleet are assumed to use some.
+	Said(now time.Time, used, answered int64, outside bool)
+}
+
+// sharing is the state of a ledger whose limit a fleet shares.
+type sharing struct {
+	budget Budget // nil: not shared
+
+	numbering numbering
+	number    int64 // number of the budget's window; 0: the budget is not used
+	amount    int64 // of that window
+	since     int64 // start of the use of the budget for that window
+	began     int64 // start of the use of the budget; 0: never
+}
+
+// lasted tells whether the limit has been shared for longer than length. In its first
+// window the budget lacks earlier use.
+func (s *sharing) lasted(v, length int64) bool { return s.began > 0 && v-s.began > length }
+
+// Share takes units also from the fleet's budget, while the server announces the ends of
+// windows.
+func (l *Ledger) Share(b Budget) { l.sharing.budget = b }
+
+// share reports whether the fleet's budget applies now, and sets its window and the units
+// taken before.
+func (l *Ledger) share(now time.Time, v int64) bool {
+	s, w := &l.sharing, &l.window
+	if s.budget == nil {
+		return false
+	}
+	number := int64(0)
+	if l.announced.ever && l.counts && l.reportsToOthers() && l.options.Unit == learn.Requests && l.limit >= 1 && !w.limitGuessed && w.period > 0 && !l.announced.free(v, l.window.period) {
+		number = s.numbering.present(v, w)
+	}
+	if number == 0 {
+		s.number, l.shared = 0, false
+		return false
+	}
+	if number == s.number {
+		l.shareSaid(now, v)
+	}
+	amount := max(whole((l.limit-l.reserve())/l.cost.each), 1)
+	if number == s.number && amount == s.amount {
+		return true
+	}
+	taken := int64(0)
+	if number != s.number {
+		if taken = l.usage.own; s.number != 0 && w.reset > 0 && !s.numbering.isCurrent(v, w) {
+			taken = l.flights.unanswered() // nothing is announced of the new window yet
+		}
+		s.since = v
+		if s.began == 0 {
+			s.began = max(v, 1)
+		}
+	}
+	if s.budget.Window(now, number, amount, time.Duration(w.period)) > 0 && s.lasted(v, 2*w.period) {
+		l.usage.foreignAt = max(v, 1)
+	}
+	s.number, s.amount, l.shared = number, amount, true
+	if taken > 0 {
+		s.budget.Take(now, taken)
+	}
+	return true
+}
+
+// shareSaid limits the fleet's budget to the announced units.
+func (l *Ledger) shareSaid(now time.Time, v int64) {
+	s, w := &l.sharing, &l.window
+	if w.lowestLeftAt == 0 || !s.numbering.isCurrent(v, w) {
+		return // the announcement is of the window before
+	}
+	answered := max(l.usage.own-l.flights.unanswered(), 0)
+	s.budget.Said(now, whole((l.limit-w.lowestLeft)/l.cost.each), answered, l.usedByOthers())
+}
+
+// When is limit.Meter's.
+func (l *Ledger) When(now time.Time, n int64) (time.Time, bool) {
+	t, ok := l.when(now, n)
+	if l.sharing.budget != nil && ok && n > 0 && !t.After(now) {
+		t = l.shareWhen(now, n)
+	}
+	return t, ok
+}
+
+// shareWhen returns when the fleet's budget has n units, which the ledger itself would
+// allow now.
+func (l *Ledger) shareWhen(now time.Time, n int64) time.Time {
+	v := l.clock.Last()
+	if !l.share(now, v) {
+		return now
+	}
+	if l.mayBeOver(v) {
+		return l.clock.Time(now, l.window.end())
+	}
+	t, ok := l.sharing.budget.When(now, n)
+	if !ok || !t.After(now) {
+		return now
+	}
+	if end := l.window.end(); end > v {
+		if next := l.clock.Time(now, end); next.Before(t) {
+			return next // the window of another budget begins
+		}
+	}
+	return t
+}
+
+// mayBeOver reports whether the window may have ended, with few units left: the server may
+// count requests in the next window, of which other instances may have all units.
+func (a *allowance) mayBeOver(v int64) bool {
+	w := &a.window
+	return w.reset > 0 && v < w.end() && v >= w.reset-min(w.over-w.reset, second) && a.level < a.limit/4
+}
+
+// Asks is queue.Asking's.
+func (l *Ledger) Asks(now time.Time, n int64) bool {
+	if l.sharing.number == 0 {
+		return false
+	}
+	t, ok := l.when(now, n)
+	return ok && !t.After(now) && l.share(now, l.clock.Last()) && !l.mayBeOver(l.clock.Last()) && l.sharing.budget.Asks(now, n)
+}

@@ -1,0 +1,282 @@
+package sites
+
+import (
+	"context"
+	"hash/maphash"
+	"sync"
+	"time"
+
+	"github.com/abide-proxy/abide/internal/signal"
+	"github.com/abide-proxy/abide/store"
+)
+
+// Documents is the store of what was learned.
+type Documents interface {
+	store.Documents
+	// PutAll saves many documents of a kind at once.
+	PutAll(ctx context.Context, kind string, all map[string]store.Document) error
+}
+
+// The kinds of documents about sites.
+const (
+	kindOfLedger   = "ledger"
+	kindOfRoutes   = "routes"
+	kindOfCooldown = "cooldown"
+)
+
+const (
+	// writeEvery is the least time between two times that everything is written, and
+	// restPart the least rest after writing as a multiple of how long that took. What is
+	// urgent is written after a rest of that multiple, of at least urgentRest.
+	writeEvery = 2 * time.Second
+	restPart   = 200
+	urgentRest = 10 * time.Millisecond
+	// patience is how long reading or writing all documents may take.
+	patience = 5 * time.Second
+	// keptFor is how long a document is kept that does not say itself for how long it
+	// counts. It is written again when half of that time is over.
+	keptFor = 30 * 24 * time.Hour
+	// mostKept is how many limits, how many sites' routes and how many cooldowns are kept.
+	// What is known of others is learned again after a restart.
+	mostKept = 50_000
+)
+
+// MostKept is the maximum number of documents per kind; those that expire last are kept.
+func MostKept() map[string]int {
+	return map[string]int{kindOfLedger: mostKept, kindOfRoutes: mostKept, kindOfCooldown: mostKept}
+}
+
+// Found are the documents of a kind to save, by key.
+type Found map[string]store.Document
+
+// Add adds a document that is valid until a time. An empty one is ignored.
+func (f Found) Add(key string, value []byte, until time.Time) {
+	if len(value) > 0 {
+		f[key] = store.Document{Value: value, Until: until}
+	}
+}
+
+// Source is a kind of documents with the functions that provide them.
+type Source struct {
+	Kind string
+	// Urgent kinds are written soon after Persistence.Urge.
+	Urgent bool
+	// Remove means that Find adds all documents, and others are removed. Otherwise
+	// documents stay until they expire.
+	Remove bool
+	// Find adds the documents.
+	Find func(now time.Time, to Found)
+	// Unwritten is called with the key of each document that could not be written, so that
+	// Find adds it again; nil: Find adds all each time.
+	Unwritten func(key string)
+}
+
+// Persistence saves what was learned across restarts. nil saves nothing. Make it with
+// NewPersistence; it is safe for concurrent use, except for Add.
+type Persistence struct {
+	to      Documents
+	written func(err error)
+	seed    maphash.Seed
+	urgent  signal.Signal // buffered: an urgent kind has changed
+	sources []Source
+
+	mu   sync.Mutex
+	read map[string]map[string][]byte // :: kind → key → read and not taken yet
+
+	saved map[string]map[string]savedDocument // :: kind → key →; of the goroutine that writes
+}
+
+// savedDocument is the last written state of a document.
+type savedDocument struct {
+	hash  uint64
+	until time.Time
+}
+
+// NewPersistence saves in documents; nil returns no Persistence. written is called after
+// each write.
+func NewPersistence(to Documents, written func(err error)) *Persistence {
+	if to == nil {
+		return nil
+	}
+	return &Persistence{
+		to: to, written: written, seed: maphash.MakeSeed(), urgent: signal.New(),
+		read: map[string]map[string][]byte{}, saved: map[string]map[string]savedDocument{},
+	}
+}
+
+// Add registers a source. Call it before Run.
+func (p *Persistence) Add(s Source) {
+	if p != nil {
+		p.sources = append(p.sources, s)
+	}
+}
+
+// Read reads all documents about sites, and those of other kinds. Call it once, before
+// Take.
+func (p *Persistence) Read(ctx context.Context, others ...string) error {
+	if p == nil {
+		return nil
+	}
+	within, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for _, kind := range append([]string{kindOfLedger, kindOfRoutes, kindOfCooldown}, others...) {
+		all, err := p.to.All(within, kind)
+		if err != nil {
+			return err
+		}
+		if kind == kindOfLedger || kind == kindOfRoutes {
+			for key := range all {
+				if len(all) <= mostKept {
+					break
+				}
+				delete(all, key)
+			}
+		}
+		p.read[kind] = all
+	}
+	return nil
+}
+
+// Take returns the read document of a key, once; nil: none.
+func (p *Persistence) Take(kind, key string) []byte {
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	value := p.read[kind][key]
+	delete(p.read[kind], key)
+	return value
+}
+
+// TakeAll returns all read documents of a kind, once.
+func (p *Persistence) TakeAll(kind string) map[string][]byte {
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := p.read[kind]
+	delete(p.read, kind)
+	return all
+}
+
+// has tells whether a read document was not taken yet.
+func (p *Persistence) has(kind, key string) bool {
+	if p == nil {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, there := p.read[kind][key]
+	return there
+}
+
+// keys lists the keys of read documents that were not taken yet, at most so many.
+func (p *Persistence) keys(kind string, most int) (keys []string) {
+	if p == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for key := range p.read[kind] {
+		if len(keys) == most {
+			break
+		}
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// Urge requests a write of the urgent kinds soon.
+func (p *Persistence) Urge() {
+	if p != nil {
+		p.urgent.Send()
+	}
+}
+
+// Run writes changes until ctx is done, and once more then.
+func (p *Persistence) Run(ctx context.Context) {
+	if p == nil {
+		return
+	}
+	next := time.Now().Add(writeEvery)
+	timer := time.NewTimer(writeEvery)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+			continue
+		case <-timer.C:
+		case <-p.urgent:
+		}
+		began := time.Now()
+		all := !began.Before(next)
+		p.write(ctx, began, all)
+		took := time.Since(began)
+		if all {
+			next = began.Add(max(writeEvery, restPart*took))
+		}
+		timer.Reset(min(max(urgentRest, restPart*took), writeEvery)) // what changes meanwhile is written together
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+		timer.Reset(max(time.Until(next), 0))
+	}
+	p.write(ctx, time.Now(), true)
+}
+
+// write writes the changes of urgent kinds, or of all.
+func (p *Persistence) write(ctx context.Context, now time.Time, all bool) {
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	wrote, err := false, error(nil)
+	for i := range p.sources {
+		s := &p.sources[i]
+		if err != nil || !all && !s.Urgent {
+			continue
+		}
+		found := Found{}
+		s.Find(now, found)
+		fresh := p.changed(now, s, found)
+		if len(found) > 0 {
+			wrote = true
+			err = p.to.PutAll(within, s.Kind, found)
+		}
+		if err == nil {
+			p.saved[s.Kind] = fresh
+			continue
+		}
+		for key := range found {
+			if s.Unwritten != nil {
+				s.Unwritten(key)
+			}
+		}
+	}
+	if wrote {
+		p.written(err)
+	}
+}
+
+// changed reduces found to the changed documents, and adds those to remove. It returns what
+// is saved after the write.
+func (p *Persistence) changed(now time.Time, s *Source, found Found) map[string]savedDocument {
+	fresh := make(map[string]savedDocument, len(found))
+	for key, d := range found {
+		one := savedDocument{maphash.Bytes(p.seed, d.Value), d.Until}
+		if old, known := p.saved[s.Kind][key]; known && old.hash == one.hash && old.until.Sub(now) > one.until.Sub(now)/2 {
+			one = old
+			delete(found, key)
+		}
+		fresh[key] = one
+	}
+	if s.Remove {
+		for key, old := range p.saved[s.Kind] {
+			if _, there := fresh[key]; !there && old.until.After(now) {
+				found[key] = store.Document{}
+			}
+		}
+	}
+	return fresh
+}

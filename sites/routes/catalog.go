@@ -1,0 +1,344 @@
+package routes
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/abide-proxy/abide/limit/learn"
+)
+
+// catalog has the limits of a site, with the indexes to find them. It is not safe for
+// concurrent use.
+type catalog struct {
+	groups     map[string]*group       // :: ID → a limit
+	named      map[bucketKey]*group    // announced limits with a bucket
+	plain      map[nameKey]*candidates // announced limits without a bucket
+	partitions map[bucketKey][]string  // :: a limit without its partition → its partitions
+	common     []*group                // announced limits of no entity; the last also stands for those beyond the maximum
+	hidden     []*group                // limits of Kind Hidden, except for that of the whole site
+	hiddenOf   map[string]*group       // :: template → the hidden limit of the routes of all entities
+	made       uint64                  // groups so far
+	marks      uint64                  // number of responses that announced a limit
+}
+
+func newCatalog() catalog {
+	return catalog{
+		groups: map[string]*group{}, named: map[bucketKey]*group{}, plain: map[nameKey]*candidates{},
+		partitions: map[bucketKey][]string{}, hiddenOf: map[string]*group{},
+	}
+}
+
+// candidates are the groups with one name key: a response that announces such a limit
+// belongs to one of them.
+type candidates struct {
+	groups []*group
+	splits int
+}
+
+// choose returns the group that a route joins when it first announces a limit, or nil if
+// none fits.
+func (s *candidates) choose(r *route, h *observation) *group {
+	var best *group
+	sure := no
+	for _, g := range s.groups {
+		if r.in(g) != nil {
+			continue
+		}
+		v := g.accepts(h)
+		if v == no {
+			continue
+		}
+		guessed := slices.Contains(r.guessed, g)
+		if v > sure || v == sure && (guessed || g.routes > best.routes && !slices.Contains(r.guessed, best)) {
+			best, sure = g, v
+		}
+	}
+	return best
+}
+
+// groupOf returns the group of a limit that a route has announced, and makes one if none
+// fits.
+func (c *catalog) groupOf(r *route, h *observation) *group {
+	said := h.said
+	base := nameKey{
+		host: r.place.host.name, name: bounded(said.Name), unit: learn.Unit(bounded(string(said.Unit))),
+		partition: bounded(said.Partition),
+	}
+	if said.Scope != learn.Token && said.Scope != learn.Site { // these scopes hold for all entities
+		base.entity = r.place.entity.name
+	}
+	key := bucketKey{bounded(bucketOf(h.lesson, said)), base}
+	key.partition = c.partition(key)
+	if key.bucket != "" {
+		return c.groupNamed(r, key, h)
+	}
+	base = key.nameKey
+	var best *group
+	count, rank := 0, -1
+	for n := range r.members {
+		g := r.members[n].group
+		if g.nameKey != base {
+			continue
+		}
+		if g.bucket == "" {
+			count++
+		}
+		if g.mark == h.mark {
+			continue
+		}
+		// Of the groups that fit, the one with this amount and reset.
+		if fit := g.rank(h); fit > rank || fit == rank && fit >= 0 && r.members[n].seen.After(r.in(best).seen) {
+			best, rank = g, fit
+		}
+	}
+	if best != nil {
+		return best
+	}
+	if count >= mostAlike {
+		return r.latest(base)
+	}
+	return c.groupPlain(r, base, isOwn(h.lesson, said), h)
+}
+
+// isOwn reports whether a limit is for one route alone. The scope of a response holds
+// for its limits if none of them has a scope of its own; the scope of a refusal is about
+// what refused.
+func isOwn(l *learn.Lesson, said *learn.Limit) bool {
+	if said.Scope != learn.None {
+		return said.Scope == learn.Route
+	}
+	if l.Scope != learn.Route || l.Bucket != "" || l.Throttled {
+		return false
+	}
+	for n := range l.Limits {
+		if l.Limits[n].Scope == learn.Route {
+			return false
+		}
+	}
+	return true
+}
+
+// bucketOf returns the server's name for the requests that share a limit. The name of
+// the whole response holds for a limit if no limit of the response bears it.
+func bucketOf(l *learn.Lesson, said *learn.Limit) string {
+	if said.Bucket != "" || l.Bucket == "" || said.Scope == learn.Site {
+		return said.Bucket
+	}
+	for n := range l.Limits {
+		if l.Limits[n].Bucket == l.Bucket {
+			return ""
+		}
+	}
+	return l.Bucket
+}
+
+// groupNamed returns the group of a limit that the server names.
+func (c *catalog) groupNamed(r *route, key bucketKey, h *observation) *group {
+	g := c.named[key]
+	if g == nil {
+		id := key.bucket + "/" + key.name
+		if key.partition != "" {
+			id += "/" + key.partition
+		}
+		if key.entity != "" {
+			id += " " + key.entity
+		}
+		if key.host != "" {
+			id = key.host + " " + id
+		}
+		g = c.newGroup(h.now, id, key.nameKey, h.said, key.bucket)
+	}
+	// A group without a bucket that looks the same is the same limit: some refusals
+	// leave the bucket out.
+	for n := 0; n < len(r.members); n++ {
+		if o := r.members[n].group; o != g && o.mark != h.mark && o.bucket == "" && o.nameKey == g.nameKey && o.amount.Known && o.amount == h.said.Limit && r.in(g) == nil {
+			r.leave(n)
+			n--
+		}
+	}
+	return g
+}
+
+// partition returns the partition of a key, as far as partitions are distinguished: servers
+// may have one per token.
+func (c *catalog) partition(key bucketKey) string {
+	own := key.partition
+	if own == "" {
+		return ""
+	}
+	key.partition, key.entity = "", ""
+	all := c.partitions[key]
+	switch {
+	case slices.Contains(all, own), len(all) == 0 && len(c.partitions) >= mostGroups:
+		return own
+	case len(all) >= mostPartitions:
+		return all[len(all)-1]
+	}
+	c.partitions[key] = append(all, own)
+	return own
+}
+
+// groupPlain returns the group of a limit without a bucket, for a route that shows the
+// limit for the first time.
+func (c *catalog) groupPlain(r *route, base nameKey, own bool, h *observation) *group {
+	on := c.plain[base]
+	if on != nil && !own {
+		if g := on.choose(r, h); g != nil {
+			return g
+		}
+	}
+	g := c.newPlain(base, h.now, h.said)
+	if g.routes == 0 {
+		g.private = own
+		g.unshared = own || h.documented()
+	}
+	return g
+}
+
+func (c *catalog) newPlain(base nameKey, now time.Time, said *learn.Limit) *group {
+	id := base.name
+	if base.entity != "" {
+		id += " " + base.entity
+	}
+	if base.host != "" {
+		id = base.host + " " + id
+	}
+	return c.newGroup(now, id, base, said, "")
+}
+
+// add makes a group known by its keys.
+func (c *catalog) add(g *group) {
+	if g.entity == "" {
+		c.common = append(c.common, g)
+	}
+	if g.bucket != "" {
+		c.named[bucketKey{g.bucket, g.nameKey}] = g
+		return
+	}
+	on := c.plain[g.nameKey]
+	if on == nil {
+		on = &candidates{}
+		c.plain[g.nameKey] = on
+	}
+	on.groups = append(on.groups, g)
+}
+
+// newGroup makes a group, or returns the last one when there are too many. The ID of a
+// group without a bucket has a number.
+func (c *catalog) newGroup(now time.Time, id string, base nameKey, said *learn.Limit, bucket string) *group {
+	if base.entity == "" && len(c.common) >= mostGroups {
+		c.sweep(now)
+		if len(c.common) >= mostGroups {
+			return c.common[len(c.common)-1]
+		}
+	}
+	c.made++
+	g := &group{
+		number: c.made, bucket: bucket, nameKey: base, amount: believed(said.Limit), window: said.Window, seen: now,
+		site:    said.Scope == learn.Site,
+		budgets: make(map[string]*record),
+	}
+	g.id = c.unique(id, bucket == "", g.number)
+	g.title = g.entitle()
+	c.groups[g.id] = g
+	c.add(g)
+	return g
+}
+
+// newHidden makes a group for a limit that is not announced, of the routes of a template, or
+// returns the last one when there are too many.
+func (c *catalog) newHidden(covers string) *group {
+	if len(c.hidden) >= mostHidden {
+		return c.hidden[len(c.hidden)-1]
+	}
+	c.made++
+	g := &group{number: c.made, kind: Hidden, title: HiddenTitle, covers: bound(covers, longestTitle)}
+	g.id = c.unique("hidden", true, g.number)
+	c.groups[g.id] = g
+	c.hidden = append(c.hidden, g)
+	return g
+}
+
+// unique returns an ID that no other limit has.
+func (c *catalog) unique(id string, numbered bool, number uint64) string {
+	id = bounded(id)
+	if !numbered && c.groups[id] == nil {
+		return id
+	}
+	for {
+		end := "#" + strconv.FormatUint(number, 10)
+		one := id[:min(len(id), longestID-len(end))] + end
+		if c.groups[one] == nil {
+			return one
+		}
+		id += "#"
+		number++
+	}
+}
+
+// split moves a route from a group to a new one. No route that has not answered is taken
+// for a member of the new group.
+func (c *catalog) split(r *route, g *group, h *observation) *group {
+	if on := c.plain[g.nameKey]; on != nil {
+		on.splits++
+	}
+	to := c.newPlain(g.nameKey, h.now, h.said)
+	to.unshared = to.unshared || to.routes == 0 && g.unshared
+	r.leave(slices.IndexFunc(r.members, func(in membership) bool { return in.group == g }))
+	return r.join(to)
+}
+
+// sweep removes the groups without routes that no response has shown for an hour.
+func (c *catalog) sweep(now time.Time) {
+	for _, g := range slices.Clone(c.common) {
+		if g.routes == 0 && now.Sub(g.seen) >= forgetful {
+			c.remove(g)
+		}
+	}
+}
+
+func (c *catalog) remove(g *group) {
+	delete(c.groups, g.id)
+	if g.bucket != "" {
+		delete(c.named, bucketKey{g.bucket, g.nameKey})
+	} else if on := c.plain[g.nameKey]; on != nil {
+		on.groups = slices.DeleteFunc(on.groups, func(o *group) bool { return o == g })
+		if len(on.groups) == 0 {
+			delete(c.plain, g.nameKey)
+		}
+	}
+	if g.entity == "" {
+		c.common = slices.DeleteFunc(c.common, func(o *group) bool { return o == g })
+	}
+}
+
+// forget takes a route out of groups that its responses have not shown for long, though
+// they showed others of the same name.
+func (c *catalog) forget(now time.Time, r *route) {
+	for n := 0; n < len(r.members); n++ {
+		in := &r.members[n]
+		g := in.group
+		if g.mark == c.marks {
+			in.seen, in.missed = now, time.Time{}
+			continue
+		}
+		shown := slices.ContainsFunc(r.members, func(o membership) bool {
+			return o.group.mark == c.marks && o.group.nameKey == g.nameKey
+		})
+		if !shown {
+			continue
+		}
+		after := forgetful
+		if g.window > 0 {
+			after = max(2*g.window, time.Minute)
+		}
+		switch {
+		case in.missed.IsZero() || now.Before(in.missed):
+			in.missed = now
+		case now.Sub(in.missed) > after && !now.Before(g.until):
+			r.leave(n)
+			n--
+		}
+	}
+}

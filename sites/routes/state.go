@@ -1,0 +1,207 @@
+package routes
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/abide-proxy/abide/limit/learn"
+)
+
+// The state's version, and the most of it that is read.
+const (
+	stateVersion = 1
+	longestState = 4 << 20
+)
+
+// state is what is remembered across restarts: the routes, and the limits that they are
+// under. Nothing of budgets is in it.
+type state struct {
+	Version   int          `json:"version"`
+	Announced bool         `json:"announced,omitempty"`
+	Answers   int          `json:"answers,omitempty"`
+	Made      uint64       `json:"made,omitempty"`
+	Wide      string       `json:"wide,omitempty"`
+	Groups    []groupState `json:"groups,omitempty"`
+	Routes    []routeState `json:"routes,omitempty"`
+}
+
+type groupState struct {
+	ID        string   `json:"id"`
+	Number    uint64   `json:"number"`
+	Covers    string   `json:"title,omitempty"` // the name of older versions
+	Hidden    bool     `json:"hidden,omitempty"`
+	Host      string   `json:"host,omitempty"`
+	Bucket    string   `json:"bucket,omitempty"`
+	Name      string   `json:"name,omitempty"`
+	Partition string   `json:"partition,omitempty"`
+	Part      string   `json:"part,omitempty"`
+	Unit      string   `json:"unit,omitempty"`
+	Amount    *float64 `json:"amount,omitempty"`
+	Window    int64    `json:"window,omitempty"` // nanoseconds
+	Private   bool     `json:"private,omitempty"`
+	Apart     bool     `json:"apart,omitempty"`
+	Moving    bool     `json:"moving,omitempty"`
+	Site      bool     `json:"site,omitempty"`
+}
+
+type routeState struct {
+	Method string   `json:"method"`
+	Host   string   `json:"host,omitempty"`
+	Path   string   `json:"path"`
+	Apart  int      `json:"apart,omitempty"` // depth of the segment that names the entity; 0 is none
+	Part   string   `json:"part,omitempty"`
+	Hidden string   `json:"hidden,omitempty"`
+	Limits []string `json:"limits,omitempty"`
+	Seen   []int64  `json:"seen,omitempty"` // of each limit, Unix seconds
+}
+
+// State returns what is known of routes that have responses, for Restore.
+func (m *Table) State() []byte {
+	s := state{Version: stateVersion, Announced: m.announced, Answers: m.answers, Made: m.made}
+	if m.siteWide != nil {
+		s.Wide = m.siteWide.id
+	}
+	for _, g := range m.groups {
+		one := groupState{
+			ID: g.id, Number: g.number, Covers: g.covers, Hidden: g.kind == Hidden, Host: g.host, Bucket: g.bucket,
+			Name: g.name, Partition: g.partition, Part: g.entity, Unit: string(g.unit), Window: int64(g.window),
+			Private: g.private, Apart: g.unshared, Moving: g.moving >= 2, Site: g.site,
+		}
+		if g.amount.Known {
+			one.Amount = &g.amount.N
+		}
+		s.Groups = append(s.Groups, one)
+	}
+	slices.SortFunc(s.Groups, func(a, b groupState) int { return int(a.Number) - int(b.Number) })
+	for _, r := range m.byUse() {
+		if !r.answered && r.hidden == nil {
+			continue
+		}
+		one := routeState{Method: r.method, Host: r.place.host.name, Path: r.place.text, Apart: r.place.entity.segment, Part: r.place.entity.name}
+		if r.hidden != nil {
+			one.Hidden = r.hidden.id
+		}
+		for n := range r.members {
+			one.Limits = append(one.Limits, r.members[n].group.id)
+			one.Seen = append(one.Seen, r.members[n].seen.Unix())
+		}
+		s.Routes = append(s.Routes, one)
+	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+var errState = errors.New("the state of routes is damaged")
+
+// Restore replaces the table by what State wrote. After an error the table is unchanged.
+func (m *Table) Restore(text []byte) error {
+	if len(text) > longestState {
+		return fmt.Errorf("%w: it is larger than %d bytes", errState, longestState)
+	}
+	var s state
+	if err := json.Unmarshal(text, &s); err != nil {
+		return fmt.Errorf("reading the state of routes: %w", err)
+	}
+	if s.Version != stateVersion {
+		return fmt.Errorf("the state of routes has version %d, and this program reads %d", s.Version, stateVersion)
+	}
+	n := New()
+	n.version, n.dirty = m.version+1, true
+	n.tick, n.marks = m.tick, m.marks
+	n.announced, n.answers = s.Announced, min(max(s.Answers, 0), 2)
+	for i := range s.Groups {
+		if err := n.restoreGroup(&s.Groups[i]); err != nil {
+			return err
+		}
+	}
+	n.made = max(n.made, min(s.Made, 1<<53))
+	if n.siteWide = n.groups[s.Wide]; n.siteWide != nil && n.siteWide.kind != Hidden {
+		return fmt.Errorf("%w: the limit of the site is no hidden one", errState)
+	}
+	// The routes used longest ago come first.
+	routes := s.Routes[max(len(s.Routes)-mostRoutes, 0):]
+	for i := range routes {
+		n.restoreRoute(&routes[i])
+	}
+	n.rebuildAll()
+	*m = *n
+	return nil
+}
+
+func (c *catalog) restoreGroup(s *groupState) error {
+	switch {
+	case s.ID == "" || s.ID != bounded(s.ID) || c.groups[s.ID] != nil:
+		return fmt.Errorf("%w: a limit's name is missing, too long or there twice", errState)
+	case s.Number == 0 || s.Number > 1<<53 || s.Number <= c.made:
+		return fmt.Errorf("%w: the limits are not in order", errState)
+	case s.Hidden && len(c.hidden) >= mostHidden, !s.Hidden && s.Part == "" && len(c.common) >= mostGroups,
+		!s.Hidden && s.Part != "" && len(c.groups)-len(c.hidden)-len(c.common) >= mostEntityLimits+spareEntityLimits:
+		return fmt.Errorf("%w: there are too many limits", errState)
+	}
+	g := &group{
+		number: s.Number, id: strings.Clone(s.ID), bucket: bounded(s.Bucket), window: max(time.Duration(s.Window), 0),
+		private: s.Private, unshared: s.Apart, site: s.Site, budgets: make(map[string]*record),
+		nameKey: nameKey{
+			host: hostOf(s.Host), name: bounded(s.Name), partition: bounded(s.Partition), entity: bounded(s.Part),
+			unit: learn.Unit(bounded(s.Unit)),
+		},
+	}
+	if s.Amount != nil {
+		g.amount = learn.Amount{N: *s.Amount, Known: true}
+	}
+	if s.Moving {
+		g.moving = 2
+	}
+	c.made = s.Number
+	if s.Hidden {
+		g.kind, g.title, g.covers = Hidden, HiddenTitle, bound(s.Covers, longestTitle)
+		c.groups[g.id] = g
+		c.hidden = append(c.hidden, g)
+		return nil
+	}
+	g.title = g.entitle()
+	key := bucketKey{g.bucket, g.nameKey}
+	if c.partition(key) != g.partition || g.bucket != "" && c.named[key] != nil {
+		return fmt.Errorf("%w: a limit is there twice", errState)
+	}
+	c.groups[g.id] = g
+	c.add(g)
+	return nil
+}
+
+func (m *Table) restoreRoute(s *routeState) {
+	path := strings.TrimPrefix(s.Path, "/")
+	of := entityOf(path, s.Apart)
+	if of.segment > 0 && s.Part != "" {
+		of.name = bounded(s.Part)
+	}
+	r := m.add(s.Method, s.Host, path, of)
+	m.tick++
+	r.used = m.tick
+	r.answered, r.guessing, r.guessed = true, false, nil
+	if g := m.groups[s.Hidden]; g != nil && g.kind == Hidden && r.hidden == nil {
+		r.hidden = g
+		if r.place.entity.segment > 0 {
+			m.hiddenOf[r.template()] = g
+		}
+	}
+	for n, id := range s.Limits {
+		g := m.groups[id]
+		if g == nil || g.kind == Hidden || g.host != r.place.host.name || r.join(g) != g {
+			continue
+		}
+		if n < len(s.Seen) && s.Seen[n] > 0 && s.Seen[n] < 1<<40 {
+			r.in(g).seen = time.Unix(s.Seen[n], 0)
+			if g.seen.Before(r.in(g).seen) {
+				g.seen = r.in(g).seen
+			}
+		}
+	}
+}

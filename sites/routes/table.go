@@ -1,0 +1,212 @@
+package routes
+
+import (
+	"strings"
+	"time"
+
+	"github.com/abide-proxy/abide/limit/learn"
+)
+
+// Table knows which limits of a site its requests are under, as far as responses have
+// shown. It is not safe for concurrent use.
+//
+// The usual calls:
+//
+//	class := table.Class("GET", "", "/2/tweets/20/retweeted_by", learn.About(request).EntitySegment)
+//	… ask for a permit by class.Limits, and send …
+//	learned := table.Learn(now, class, budget, sent, &lesson)
+//	… update the ledger of each of learned.Announcements, and for its surprise …
+//	table.Explain(now, class, budget, announcement.ID, sent, surprise)
+type Table struct {
+	tree
+	catalog
+	version  uint64
+	dirty    bool   // version has grown in the present call
+	siteWide *group // the hidden limit of the whole site
+
+	lists     lists
+	answers   int // responses so far, up to 2
+	announced bool
+}
+
+// New returns a Table that knows nothing.
+func New() *Table {
+	return &Table{tree: newTree(), catalog: newCatalog(), lists: lists{known: map[string][]Limit{}}}
+}
+
+// Version grows whenever the limits of a class change.
+func (m *Table) Version() uint64 { return m.version }
+
+// Silent reports whether the site has responded and never announced a limit: then no
+// request has to go alone.
+func (m *Table) Silent() bool { return m.answers >= 2 && !m.announced }
+
+// Class returns the class of a request, never nil. The host is empty if the site is one
+// host. The path is as it was sent, without its query. Apart is the depth of the segment
+// that names an entity, by learn.EntitySegment.
+func (m *Table) Class(method, host, path string, apart int) *Class {
+	if path != "" && path[0] == '/' {
+		path = path[1:]
+	}
+	r := m.lookup(method, host, path, apart)
+	if r == nil {
+		m.dirty = false
+		r = m.add(method, host, path, entityOf(path, apart))
+	}
+	m.tick++
+	r.used = m.tick
+	if r.at != m.version && r.guessing {
+		m.dirty = false
+		m.rebuild(r)
+	}
+	return r.class
+}
+
+// add makes a route, unless the request belongs to a route that is known.
+func (m *Table) add(method, host, path string, of entity) *route {
+	method, host = methodOf(method), hostOf(host)
+	if r := m.lookup(method, host, path, of.segment); r != nil {
+		return r
+	}
+	if len(m.known) >= mostRoutes {
+		m.evict()
+	}
+	h := m.hosts[host]
+	if h == nil {
+		h = newHost(strings.Clone(host))
+		m.hosts[h.name] = h
+	}
+	p := m.ensure(h, path, of)
+	if r := p.at(method); r != nil {
+		return r
+	}
+	if len(p.routes) >= mostMethods {
+		method = "*"
+		if r := p.at(method); r != nil {
+			return r
+		}
+	}
+	m.count++
+	r := &route{number: m.count, method: strings.Clone(method), guessing: true}
+	m.put(r, p)
+	if p.entity.segment > 0 {
+		r.hidden = m.hiddenOf[r.template()]
+	}
+	m.guess(r)
+	r.class = r.classOf(m.limits(r), !m.Silent(), m.version)
+	r.at = m.version
+	return r
+}
+
+// routeOf returns the route of a class, which it makes again if the route has been
+// removed.
+func (m *Table) routeOf(c *Class) *route {
+	if r := m.known[c.Route]; r != nil {
+		return r
+	}
+	method, rest, _ := strings.Cut(c.Route, " ")
+	host, path, _ := strings.Cut(rest, "/")
+	r := m.add(method, host, path, c.entity)
+	m.tick++
+	r.used = m.tick
+	return r
+}
+
+// Learn takes over what a response announces to a request of a class. Budget names the
+// token that the request was sent with; "" is none.
+func (m *Table) Learn(now time.Time, c *Class, budget string, sent time.Time, l *learn.Lesson) Learned {
+	r := m.known[c.Route]
+	if r != nil && r.answered && !r.guessing && len(l.Limits) == 0 && m.answers >= 2 {
+		return Learned{}
+	}
+	m.dirty = false
+	if r == nil {
+		r = m.routeOf(c)
+	}
+	silent := m.Silent()
+	m.answers = min(m.answers+1, 2)
+	told := m.announcements(now, r, budget, sent, l)
+	switch {
+	case len(told) > 0:
+		m.announced, r.guessing, r.guessed = true, false, nil
+		m.forget(now, r)
+	case r.quiet >= 2 || len(r.guessed) == 0:
+		r.guessing, r.guessed = false, nil
+	default:
+		// Errors often come without headers, so one response alone shows nothing.
+		r.quiet++
+	}
+	r.answered = true
+	m.rebuild(r)
+	if silent != m.Silent() {
+		m.rebuildAll()
+	}
+	return Learned{Announcements: told, Changed: m.dirty}
+}
+
+// mostTold is how many limits of one response are read.
+const mostTold = 24
+
+// announcements finds the group of each limit that a response announced.
+func (m *Table) announcements(now time.Time, r *route, budget string, sent time.Time, l *learn.Lesson) []Announcement {
+	var told []Announcement
+	if len(l.Limits) > 0 && len(m.groups)-len(m.hidden)-len(m.common) >= mostEntityLimits {
+		m.evictEntities(r)
+	}
+	m.marks++
+	mark, blamed := m.marks, false
+	for n := range l.Limits[:min(len(l.Limits), mostTold)] {
+		said := &l.Limits[n]
+		if said.Other || isMark(l, said) {
+			continue
+		}
+		h := observation{now: now, sent: sent, budget: budget, said: said, lesson: l, mark: mark}
+		if said.Scope == learn.Site {
+			h.budget = "" // tokens count together in a limit of the site
+		}
+		g := r.join(m.groupOf(r, &h))
+		if g.mark == mark {
+			continue // two limits of a response in one group: the first binds
+		}
+		if g = m.update(r, g, &h); g.mark == mark {
+			continue
+		}
+		g.mark = mark
+		if told == nil {
+			told = make([]Announcement, 0, min(len(l.Limits), mostTold))
+		}
+		t := Announcement{ID: g.id, Title: g.title, Entity: g.entity, Site: g.site, Limit: *said}
+		if t.Refused = refusedBy(l, said, n); t.Refused && !blamed {
+			t.RetryAt, blamed = l.RetryAt, true
+		}
+		told = append(told, t)
+	}
+	return told
+}
+
+// isMark reports whether a limit only marks a refusal of too many requests in flight.
+func isMark(l *learn.Lesson, said *learn.Limit) bool {
+	return l.Concurrency && !said.Limit.Known && said.Unit != learn.Concurrent
+}
+
+// refusedBy reports whether a response was a refusal because of a limit: nothing is
+// left, or the wait ends with the reset.
+func refusedBy(l *learn.Lesson, said *learn.Limit, n int) bool {
+	if !l.Throttled || l.Lock || l.Permanent {
+		return false
+	}
+	switch said.Unit {
+	case learn.Concurrent:
+		return l.Concurrency || said.Remaining.Known && said.Remaining.N < 1
+	case learn.Percent:
+		return said.Used.Known && said.Used.N >= 100
+	}
+	if l.Concurrency {
+		return false
+	}
+	if said.Remaining.Known && said.Remaining.N < 1 {
+		return true
+	}
+	return n == 0 && !l.RetryAt.IsZero() && !said.Reset.IsZero() &&
+		l.RetryAt.Sub(said.Reset).Abs() <= time.Second+said.Resolution
+}

@@ -1,0 +1,239 @@
+package sites
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/limit/queue"
+	"github.com/abide-proxy/abide/sites/ledger"
+	"github.com/abide-proxy/abide/sites/routes"
+	"github.com/abide-proxy/abide/store"
+)
+
+// Site is the knowledge about one site: its routes, and refusals that no announced limit
+// explains. It is safe for concurrent use.
+type Site struct {
+	external func(site string, at queue.Scope, m limit.Meter) limit.Meter // makes the external meters of its limits; nil: nothing is saved or shared
+	since    uint64                                                       // versions begin after it: the queue knows those of an evicted site
+
+	// slow is true while few requests have succeeded and no limit is announced. It is read for
+	// each request, without the lock.
+	slow   atomic.Bool
+	flying atomic.Int64 // requests in flight
+	blocks atomic.Bool  // it has refused everything when it was asked last
+	known  atomic.Bool  // the URL of a success is known, and not old
+
+	mu       sync.Mutex
+	routes   *routes.Table
+	saved    uint64 // version that was saved
+	refused  refusals
+	common   common
+	block    block
+	answers  answers
+	history  map[string]ledger.History // :: ID of a hidden limit → what was accepted before the last refusal
+	findings map[string]ledger.Finding // :: name and budget of a hidden limit → last finding
+	titles   titles
+}
+
+// Class returns the class of a request's route, and the version of the knowledge.
+func (s *Site) Class(method, host, path string, entity int) (*routes.Class, uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.routes.Class(method, host, path, entity), s.since + s.routes.Version()
+}
+
+// Version grows with every change of the site's limits.
+func (s *Site) Version() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.since + s.routes.Version()
+}
+
+// Route is the name of a limit for operators: the site's name of it, or its routes.
+func (s *Site) Route(id string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return routeOf(s.routes, id)
+}
+
+// Title is the name of a limit wherever limits are shown. other is used for an unknown
+// limit.
+func (s *Site) Title(id, other string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.titles.of(s.routes, id, other)
+}
+
+// Limit makes the queue's limit. The reserve of an announced limit is not used.
+func (s *Site) Limit(l *routes.Limit, reserve ledger.Reserve) queue.Limit {
+	source := &meterSource{site: s}
+	switch l.Kind {
+	case routes.Hidden:
+		source.hidden = l.ID
+	default:
+		source.options = ledger.Options{Reserve: reserve, Unit: l.Unit, ShortLived: l.Entity != ""}
+	}
+	return queue.Limit{Name: learnedPrefix + l.ID, Title: s.Title(l.ID, l.Title), N: 1, Source: source}
+}
+
+// First is the limit that lets one request of an unknown route go alone; of the whole site
+// if nothing is known.
+func (s *Site) First(c *routes.Class) queue.Limit {
+	key := c.Route
+	if len(c.Limits) == 0 && s.fresh() {
+		key = ""
+	}
+	return queue.Limit{Name: FirstRequest, Title: "the first request of a route goes alone", Key: key, N: 1, Source: firstRequest{}}
+}
+
+// fresh tells whether the site has never answered.
+func (s *Site) fresh() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.routes.Fresh()
+}
+
+// SlowStarts tells whether few requests may be in flight: the site announces no limits, and has
+// answered few requests. A refusal does not end that: other tokens would go all at once.
+func (s *Site) SlowStarts() bool { return s.slow.Load() }
+
+// SlowStart is the limit of requests in flight while SlowStarts is true.
+func (s *Site) SlowStart() queue.Limit {
+	return queue.Limit{Name: SlowStart, Title: "few at once until the site has answered more", N: 1, Source: slowStart{s}}
+}
+
+// historyOf is what was accepted before the last refusal by a hidden limit. It is for the meter
+// that is made then.
+func (s *Site) historyOf(id string) ledger.History {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.history[id]
+}
+
+// identity is the limit's name, the same in all instances.
+func (s *Site) identity(id string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.routes.Identity(id)
+}
+
+// identified lists the limits with such a name.
+func (s *Site) identified(name string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(s.routes.IDs(), func(id string) bool { return s.routes.Identity(id) != name })
+}
+
+// finding is what was found last of a hidden limit.
+func (s *Site) finding(name, whose string) (f ledger.Finding, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f, known = s.findings[name+store.Separator+whose]
+	return f, known
+}
+
+// setFinding saves a finding, and tells whether it changed the limits of routes.
+func (s *Site) setFinding(name, whose string, f ledger.Finding) (changed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.findings == nil || len(s.findings) >= mostRefusals {
+		s.findings = map[string]ledger.Finding{}
+	}
+	s.findings[name+store.Separator+whose] = f
+	return s.routes.AdoptHidden(name)
+}
+
+// learn applies an answer to the routes.
+func (s *Site) learn(a *Answer) routes.Learned {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !a.Lesson.Throttled && !a.Failed && !a.Denied {
+		s.answers.add(a.At, a.Sent, a.Budget)
+		s.common.succeeded(a.Sent, a.Budget)
+		if s.block.succeeded(); s.block.successes%knownKept == 0 {
+			s.known.Store(false)
+		}
+	}
+	if a.Failed && !a.Unavailable {
+		s.answers.unavailable.failed(a.At)
+	}
+	learned := s.routes.Learn(a.At, a.Class, a.Budget, a.Sent, a.Lesson)
+	s.slow.Store(s.answers.successes < ledger.SlowStartSuccesses && !s.routes.Announces())
+	return learned
+}
+
+// explain applies what the ledger of a limit made of an answer.
+func (s *Site) explain(now time.Time, c *routes.Class, budget, id string, sent time.Time, n ledger.Surprise) (changed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.routes.Explain(now, c, budget, id, sent, n)
+}
+
+// sharedRefusal records that a route was refused with a budget, and tells whether the limit
+// is common to several budgets: see refusals.shared.
+func (s *Site) sharedRefusal(now time.Time, route, budget string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.refused.shared(now, route, budget)
+}
+
+// hidden makes a hidden limit for a refusal that no announced limit explains: of the route,
+// or of the whole site if nothing is announced. If together is true, it is one of all
+// credentials together. It returns the limit, and whether it is new.
+func (s *Site) hidden(a *Answer, together bool) (l routes.Limit, changed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	id, changed := s.routes.AddHidden(a.Class, s.routes.Silent())
+	united, joined := s.routes.Unite(id, s.common.refused(a.At, a.Sent, a.Budget) || together)
+	if s.history == nil {
+		s.history = map[string]ledger.History{}
+	}
+	s.history[id] = s.answers.history(a.At, a.Budget, united)
+	return routes.Limit{ID: id, Title: routes.HiddenTitle, Kind: routes.Hidden, Site: united}, changed || joined
+}
+
+// successes is how many requests have succeeded.
+func (s *Site) successes() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.answers.successes
+}
+
+// Begin notes that a request is sent, and returns how many are in flight with it. End must
+// follow.
+func (s *Site) Begin() (level int64) { return s.flying.Add(1) }
+
+// End notes that a request is answered, or will not be.
+func (s *Site) End() { s.flying.Add(-1) }
+
+// unavailable takes an answer that says nothing but that the site is unavailable, and reports
+// whether it is a refusal: see unavailable. fails is true if earlier ones turn out to be
+// failures.
+func (s *Site) unavailable(now, sent time.Time) (refuses, fails bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.answers.unavailable.refuses(now, sent, s.answers.latest)
+}
+
+// unsaved is the state to save: if the version was not saved yet, or always if again is
+// set; nil: nothing to save.
+func (s *Site) unsaved(again bool) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := s.routes.Version()
+	if v == s.saved && (v == 0 || !again) {
+		return nil
+	}
+	s.saved = v
+	return s.routes.State()
+}
+
+// notSaved makes the state be saved again.
+func (s *Site) notSaved() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.saved = 0
+}

@@ -1,0 +1,167 @@
+// Package knowledge has the knowledge about each site: which limits the site announces, which
+// of its requests are under them, and which limits only refusals show. It saves this
+// knowledge across restarts.
+//
+//	sites := sites.New(sites.Options{Persistence: p, Names: names, Share: share})
+//	site := sites.Open("api.example.com")
+//	class, version := site.Class("GET", "", "/items/7", 0)
+//	… ask for a permit by site.Limit of each of class.Limits, and send …
+//	learned := site.LearnFrom(&sites.Answer{Class: class, Lesson: lesson, …}, permit)
+package sites
+
+import (
+	"hash/maphash"
+	"strings"
+	"sync"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/limit/queue"
+	"github.com/abide-proxy/abide/sites/ledger"
+	"github.com/abide-proxy/abide/sites/routes"
+)
+
+const (
+	shards    = 16
+	mostSites = 256 // of a shard
+)
+
+// Sites is the knowledge about all sites. The least recently used are evicted, and restored
+// by their next request. It is safe for concurrent use.
+type Sites struct {
+	seed     maphash.Seed
+	kept     *Persistence // nil: nothing is saved
+	names    Names
+	share    func(site string, at queue.Scope, m limit.Meter, restored bool)
+	external func(site string, at queue.Scope, m limit.Meter) limit.Meter // of learned limits; nil: none is kept or shared
+	shards   [shards]shard
+}
+
+type shard struct {
+	mu      sync.Mutex
+	known   *simplelru.LRU[string, *Site] // :: name →
+	past    uint64                        // the largest version of the sites that have left
+	evicted evictedSites
+}
+
+// Options configure Sites. All are optional.
+type Options struct {
+	Persistence *Persistence // nil: nothing outlives this process
+	Names       Names        // needed with a Persistence
+	// Share divides a learned limit between the instances of a fleet; restored means that
+	// the limit was known before a restart. It is called under the queue's lock of the
+	// site. nil: no fleet.
+	Share func(site string, at queue.Scope, m limit.Meter, restored bool)
+}
+
+// New makes Sites without knowledge except for what the Persistence has read.
+func New(o Options) *Sites {
+	s := &Sites{seed: maphash.MakeSeed(), kept: o.Persistence, names: o.Names, share: o.Share}
+	if s.kept != nil || s.share != nil {
+		s.external = s.restoreMeter
+	}
+	for i := range s.shards {
+		sh := &s.shards[i]
+		sh.known, _ = simplelru.NewLRU(mostSites, func(name string, left *Site) { // fails for sizes below 1 only
+			sh.past = max(sh.past, left.Version())
+			sh.evicted.keep(name, left)
+		})
+	}
+	return s
+}
+
+// Open returns a site, and makes it if it is unknown.
+func (s *Sites) Open(name string) *Site { return s.of(name, true) }
+
+// Find returns a site, or nil if it is unknown.
+func (s *Sites) Find(name string) *Site { return s.of(name, false) }
+
+// Recall is Find for a site that may have been known before a restart.
+func (s *Sites) Recall(name string) *Site { return s.of(name, s.kept.has(kindOfRoutes, name)) }
+
+func (s *Sites) of(name string, open bool) *Site {
+	sh := &s.shards[maphash.String(s.seed, name)%shards]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	one, ok := sh.known.Get(name)
+	if ok || !open {
+		return one
+	}
+	one = &Site{routes: routes.New(), since: sh.past, external: s.external}
+	if !sh.evicted.restore(name, one.routes) {
+		s.restoreRoutes(name, one.routes)
+	}
+	sh.known.Add(strings.Clone(name), one)
+	return one
+}
+
+// visit visits all sites.
+func (s *Sites) visit(visit func(name string, one *Site)) {
+	for i := range s.shards {
+		sh := &s.shards[i]
+		sh.mu.Lock()
+		names, all := sh.known.Keys(), sh.known.Values()
+		sh.mu.Unlock()
+		for n, one := range all {
+			visit(names[n], one)
+		}
+	}
+}
+
+// Known lists sites with learned limits, at most so many: those of this process, and saved
+// ones.
+func (s *Sites) Known(most int) []string {
+	names := s.kept.keys(kindOfRoutes, most)
+	for i := range s.shards {
+		sh := &s.shards[i]
+		sh.mu.Lock()
+		known := sh.known.Keys()
+		sh.mu.Unlock()
+		names = append(names, known[:min(len(known), max(most-len(names), 0))]...)
+	}
+	return names
+}
+
+// ID is the ID of the learned limit behind a resource; false: it is no learned limit.
+func (*Sites) ID(resource string) (id string, learned bool) {
+	return strings.CutPrefix(resource, learnedPrefix)
+}
+
+// Slot is the reverse of ID. With a name it gives the key used in stores.
+func (*Sites) Slot(id string) string { return learnedPrefix + id }
+
+// Name is the name of a learned limit; false: the site is not known.
+func (s *Sites) Name(site, id string) (name string, known bool) {
+	one := s.Find(site)
+	if one == nil {
+		return "", false
+	}
+	return one.identity(id), true
+}
+
+// IDs are those of the limits of a site with a name.
+func (s *Sites) IDs(site, name string) []string {
+	one := s.Find(site)
+	if one == nil {
+		return nil
+	}
+	return one.identified(name)
+}
+
+// Finding is the last finding about a hidden limit, of this or another instance.
+func (s *Sites) Finding(site, name, whose string) (f ledger.Finding, known bool) {
+	one := s.Find(site)
+	if one == nil {
+		return f, false
+	}
+	return one.finding(name, whose)
+}
+
+// SetFinding saves a finding about a hidden limit. It returns the version of the site's
+// knowledge, and whether limits of routes have changed.
+func (s *Sites) SetFinding(site, name, whose string, f ledger.Finding) (version uint64, changed bool) {
+	one := s.Open(site)
+	changed = one.setFinding(name, whose, f)
+	return one.Version(), changed
+}

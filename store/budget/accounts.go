@@ -1,0 +1,187 @@
+package budget
+
+import (
+	"container/heap"
+	"sync"
+	"time"
+
+	"github.com/abide-proxy/abide/internal/signal"
+	"github.com/abide-proxy/abide/store/budget/lease"
+)
+
+// minAccountsToSweep is how many accounts there may be beyond twice those left by the last
+// sweep before the next sweep is due at once.
+const minAccountsToSweep = 1000
+
+// accounts are the accounts of all sites, by when they are due. The lock of a site in the
+// gate may be held when the lock of accounts is taken, never the other way round.
+type accounts struct {
+	// open makes the lease.Account of a site. onDue is called when it becomes due earlier.
+	open func(site string, onDue func()) *lease.Account
+	wake signal.Signal // some account may be due earlier
+
+	mu         sync.Mutex
+	all        map[string]*account // :: site →
+	due        dueAccounts
+	generation string    // of the store
+	settled    time.Time // when all instances have stated their leases to this generation
+	afterSweep int       // number of accounts left by the last sweep
+}
+
+func newAccounts(open func(site string, onDue func()) *lease.Account) *accounts {
+	return &accounts{open: open, wake: signal.New(), all: map[string]*account{}}
+}
+
+// of returns the account of a site, and makes it if necessary. The caller holds the site's
+// lock.
+func (l *accounts) of(site string) *account {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if a := l.all[site]; a != nil {
+		return a
+	}
+	a := &account{site: site, place: -1}
+	a.Account = l.open(site, func() { l.schedule(a, a.Due()) })
+	if now := time.Now(); now.Before(l.settled) {
+		a.NewGeneration(now, l.generation)
+	}
+	l.all[site] = a
+	if len(l.all) > 2*l.afterSweep+minAccountsToSweep {
+		l.wake.Send()
+	}
+	return a
+}
+
+// find is the account of a site, or nil.
+func (l *accounts) find(site string) *account {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all[site]
+}
+
+// list is all accounts. The caller holds the lock.
+func (l *accounts) list() []*account {
+	list := make([]*account, 0, len(l.all))
+	for _, a := range l.all {
+		list = append(list, a)
+	}
+	return list
+}
+
+// everyone is all accounts.
+func (l *accounts) everyone() []*account {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.list()
+}
+
+// schedule sets when an account is due; zero: not by time alone.
+func (l *accounts) schedule(a *account, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.place(a, at)
+}
+
+// place is schedule with the lock held. A busy account is placed when its exchange ends.
+func (l *accounts) place(a *account, at time.Time) {
+	a.at = at
+	if a.busy {
+		return
+	}
+	switch {
+	case at.IsZero():
+		if a.place >= 0 {
+			heap.Remove(&l.due, a.place)
+		}
+		return
+	case a.place >= 0:
+		heap.Fix(&l.due, a.place)
+	default:
+		heap.Push(&l.due, a)
+	}
+	if l.due[0] == a {
+		l.wake.Send()
+	}
+}
+
+// take takes at most so many due accounts. They are busy until release. If there are fewer,
+// next is when another is due; zero: none.
+func (l *accounts) take(now time.Time, most int) (list []*account, next time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.due) > 0 && len(list) < most {
+		a := l.due[0]
+		if a.at.After(now) {
+			return list, a.at
+		}
+		heap.Pop(&l.due)
+		a.busy, a.at = true, time.Time{}
+		list = append(list, a)
+	}
+	return list, time.Time{}
+}
+
+// takeIdle takes the accounts with nothing to ask. They are busy until release.
+func (l *accounts) takeIdle() (list []*account) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range l.all {
+		if !a.busy && a.place < 0 {
+			a.busy = true
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// release ends the use of an account, and schedules it. The caller holds the site's lock.
+func (l *accounts) release(a *account, busy bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a.busy = busy
+	l.place(a, a.Due())
+}
+
+// abandon is release for an account whose site the gate has forgotten.
+func (l *accounts) abandon(a *account) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a.busy = false
+	switch {
+	case !a.at.IsZero(): // a new site of that name uses the account already
+		l.place(a, a.at)
+	case l.all[a.site] == a:
+		delete(l.all, a.site)
+	}
+}
+
+// waits tells whether an account will have something to ask.
+func (l *accounts) waits(a *account) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !a.at.IsZero()
+}
+
+// sweepDue tells whether a sweep is due because of the number of accounts.
+func (l *accounts) sweepDue() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.all) > 2*l.afterSweep+minAccountsToSweep
+}
+
+// recordSweep records how many accounts a sweep has left.
+func (l *accounts) recordSweep() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.afterSweep = len(l.all)
+}
+
+// setGeneration records a new generation of the store, and when all instances have stated
+// their leases to it. It returns the generation before, and the accounts that do not know
+// the new one.
+func (l *accounts) setGeneration(generation string, settled time.Time) (before string, all []*account) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before, l.generation, l.settled = l.generation, generation, settled
+	return before, l.list()
+}

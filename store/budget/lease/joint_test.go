@@ -1,0 +1,268 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/store"
+	"github.com/abide-proxy/abide/store/budget/lease"
+	"github.com/abide-proxy/abide/store/reference"
+)
+
+// machine is processes of one machine that use one budget.
+type machine struct {
+	random *rand.Rand
+	now    time.Time
+	spec   limit.Spec
+	store  *reference.Store
+	seq    uint64
+	born   int
+	living []*jointProcess
+	used   []jointUse
+	failed float64 // part of the exchanges of which no answer comes
+}
+
+type jointUse struct {
+	at time.Time
+	n  int64
+}
+
+// jointProcess is one of them.
+type jointProcess struct {
+	id      string
+	account *lease.Account
+	meter   limit.Meter
+	waiting []int64 // units of requests
+
+	flying  bool
+	answer  *store.Reply
+	err     error
+	arrives time.Time
+	missed  int          // exchanges in a row of which no answer came
+	late    *store.Batch // that is done later than it was waited for
+}
+
+func (w *machine) join(t *rapid.T) {
+	m, err := limit.New(w.spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.born++
+	p := &jointProcess{id: fmt.Sprint("p", w.born)}
+	p.account = lease.NewAccount("s", lease.Options{
+		Instance: p.id, Seq: func() uint64 { w.seq++; return w.seq }, Several: func() bool { return true },
+	})
+	p.meter = p.account.Joint("requests", w.spec, m, store.Origin{})
+	w.living = append(w.living, p)
+}
+
+func (w *machine) exchange(b store.Batch) (*store.Reply, error) {
+	replies, err := w.store.Exchange(context.Background(), []store.Batch{b})
+	if err != nil {
+		return nil, err
+	}
+	return &replies[0], nil
+}
+
+// step has everybody do what there is to do now.
+func (w *machine) step(most int64) {
+	w.random.Shuffle(len(w.living), func(i, j int) { w.living[i], w.living[j] = w.living[j], w.living[i] })
+	for _, p := range w.living {
+		if p.late != nil && (p.flying && !w.now.Before(p.arrives) || w.random.IntN(4) == 0) {
+			_, _ = w.exchange(*p.late)
+			p.late = nil
+		}
+		if p.flying && !w.now.Before(p.arrives) {
+			p.flying = false
+			p.account.Receive(w.now, p.answer, p.err)
+		}
+		w.take(p, most)
+		b, ok := p.account.Batch(w.now)
+		if !ok {
+			continue
+		}
+		p.flying, p.arrives = true, w.now.Add(time.Duration(w.random.Int64N(int64(30*time.Millisecond))))
+		p.answer, p.err = nil, errors.New("no answer")
+		p.missed++
+		switch fate := w.random.Float64(); {
+		case fate >= w.failed, p.missed == 5: // for longer, a process goes by what it knows
+			p.missed = -1
+			if p.late != nil {
+				_, _ = w.exchange(*p.late)
+				p.late = nil
+			}
+			p.answer, p.err = w.exchange(b)
+		case fate < w.failed/2:
+			p.late = &b // its answer is not waited for
+		}
+	}
+}
+
+// take has go what may go.
+func (w *machine) take(p *jointProcess, most int64) {
+	total := int64(0)
+	for _, n := range p.waiting {
+		total += n
+	}
+	for len(p.waiting) > 0 {
+		n := p.waiting[0]
+		if at, ok := p.meter.When(w.now, n); !ok || at.After(w.now) {
+			break
+		}
+		p.waiting = p.waiting[1:]
+		total -= n
+		p.meter.Take(w.now, n)
+		if w.random.IntN(20) == 0 {
+			p.meter.Give(w.now, w.now, n)
+			continue
+		}
+		w.used = append(w.used, jointUse{w.now, n})
+	}
+	p.meter.(interface{ Demand(time.Time, int64) }).Demand(w.now, total)
+}
+
+// over says what the promise of the limit was broken by, "" if it was kept.
+func (w *machine) over() string {
+	amount, window := w.spec.Amount, w.spec.Window
+	if w.spec.As == limit.FirstUse {
+		sum, end := int64(0), time.Time{}
+		for _, u := range w.used {
+			if !u.at.Before(end) {
+				sum, end = 0, u.at.Add(window)
+			}
+			if sum += u.n; sum > amount {
+				return fmt.Sprintf("%d until %v", sum, end)
+			}
+		}
+		return ""
+	}
+	for i, first := range w.used {
+		sum, end := int64(0), first.at.Add(window)
+		if w.spec.As == limit.Fixed {
+			end = first.at.Truncate(window).Add(window)
+		}
+		for _, u := range w.used[i:] {
+			switch w.spec.As {
+			case limit.Bucket:
+				sum += u.n
+				if float64(sum) > float64(w.spec.Burst)+float64(amount)*u.at.Sub(first.at).Seconds()/window.Seconds()+1e-3 {
+					return fmt.Sprintf("%d from %v to %v", sum, first.at, u.at)
+				}
+				continue
+			case limit.Paced:
+				if u.at.Sub(first.at) < time.Duration(sum*int64(window)/amount) {
+					return fmt.Sprintf("%d units and one more from %v to %v", sum, first.at, u.at)
+				}
+				sum += u.n
+				continue
+			}
+			if !u.at.Before(end) {
+				break
+			}
+			if sum += u.n; sum > amount {
+				return fmt.Sprintf("%d from %v to %v", sum, first.at, u.at)
+			}
+		}
+	}
+	return ""
+}
+
+// Whatever processes of one machine do, come, go, die and wait for answers that never
+// come, they spend a limit together as one would alone.
+func TestProcessesOfOneMachineNeverExceedALimitTogether(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := &machine{random: rand.New(rand.NewPCG(1, rapid.Uint64().Draw(t, "seed"))), now: begin}
+		w.spec = limit.Spec{
+			As:     rapid.SampledFrom([]limit.As{limit.Fixed, limit.Rolling, limit.FirstUse, limit.Bucket, limit.Paced}).Draw(t, "as"),
+			Amount: rapid.Int64Range(1, 60).Draw(t, "amount"), Window: rapid.SampledFrom([]time.Duration{time.Second, 5 * time.Second}).Draw(t, "window"),
+		}
+		most := min(rapid.Int64Range(1, 3).Draw(t, "largest"), w.spec.Amount)
+		if w.spec.As == limit.Bucket {
+			w.spec.Burst = rapid.Int64Range(most, w.spec.Amount).Draw(t, "burst")
+		}
+		w.failed = rapid.SampledFrom([]float64{0, 0, 0.1, 0.4}).Draw(t, "failed")
+		rate := rapid.Float64Range(0.02, 2).Draw(t, "rate")
+		w.store = reference.New(func() time.Time { return w.now })
+		w.join(t)
+		for range 1500 {
+			w.now = w.now.Add(time.Duration(w.random.Int64N(int64(20 * time.Millisecond))))
+			switch x := w.random.IntN(300); {
+			case x == 0 && len(w.living) < 5:
+				w.join(t)
+			case x == 1 && len(w.living) > 0: // killed
+				w.store.End(w.living[0].id)
+				w.living = w.living[1:]
+			case x == 2 && len(w.living) > 0: // that asks for nothing any more
+				w.living[0].waiting = nil
+			}
+			for _, p := range w.living {
+				if w.random.Float64() < rate && len(p.waiting) < 50 {
+					p.waiting = append(p.waiting, 1+w.random.Int64N(most))
+				}
+			}
+			w.step(most)
+		}
+		if wrong := w.over(); wrong != "" {
+			t.Fatalf("%+v: %s", w.spec, wrong)
+		}
+	})
+}
+
+// Several processes that want all they can get get most of it together, and each a part.
+func TestProcessesOfOneMachineUseWhatThereIs(t *testing.T) {
+	for _, spec := range []limit.Spec{
+		{As: limit.Fixed, Amount: 20, Window: 2 * time.Second},
+		{As: limit.Rolling, Amount: 20, Window: 2 * time.Second},
+		{As: limit.FirstUse, Amount: 20, Window: 2 * time.Second},
+		{As: limit.Bucket, Amount: 20, Window: 2 * time.Second, Burst: 5},
+		{As: limit.Paced, Amount: 10, Window: 2 * time.Second},
+	} {
+		t.Run(string(spec.As), func(t *testing.T) {
+			w := &machine{random: rand.New(rand.NewPCG(1, 2)), now: begin, spec: spec}
+			w.store = reference.New(func() time.Time { return w.now })
+			rapid.Check(t, func(t *rapid.T) {
+				if w.born == 0 {
+					for range 3 {
+						w.join(t)
+					}
+				}
+			})
+			got := map[string]int{}
+			for w.now.Sub(begin) < 40*time.Second {
+				w.now = w.now.Add(5 * time.Millisecond)
+				for _, p := range w.living {
+					before := len(p.waiting)
+					for len(p.waiting) < 10 {
+						p.waiting = append(p.waiting, 1)
+					}
+					got[p.id] += len(p.waiting) - before
+				}
+				w.step(1)
+			}
+			if wrong := w.over(); wrong != "" {
+				t.Fatal(wrong)
+			}
+			sum := int64(0)
+			for _, u := range w.used {
+				sum += u.n
+			}
+			could := spec.Amount * 20
+			t.Logf("%d of %d: %v", sum, could, got)
+			if sum < could*6/10 {
+				t.Errorf("%d went where %d could", sum, could)
+			}
+			for id, n := range got {
+				if int64(n) < could/10 {
+					t.Errorf("%s got %d", id, n)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,173 @@
+// Package membership keeps an instance among those that use a store, and knows how many
+// they are.
+package membership
+
+import (
+	"cmp"
+	"context"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/abide-proxy/abide/status"
+	"github.com/abide-proxy/abide/store"
+	"github.com/abide-proxy/abide/store/budget/storehealth"
+)
+
+const (
+	// patience is how long one question about the members may take.
+	patience = 3 * time.Second
+	// listedFor is how long a list of the members is used again.
+	listedFor = 5 * time.Second
+)
+
+// Membership is that of one instance. It is safe for concurrent use.
+type Membership struct {
+	store  store.Store
+	self   store.Member
+	shared bool // by instances on several machines
+	health *storehealth.Health
+	log    *logrus.Logger
+
+	pulse  atomic.Pointer[store.Pulse] // the last answer; nil: there was none
+	listed atomic.Pointer[list]        // nil: nobody has asked for it
+}
+
+// Events are what follows from a pulse.
+type Events struct {
+	Documents  func()                                                 // some document may have changed
+	Generation func(began time.Time, old *store.Pulse, p store.Pulse) // the store has lost what it had, or answers for the first time: old is nil
+}
+
+// New is the membership of an instance that has not said yet that it is there. A store
+// that is not shared is a file of this machine, which several processes may use.
+func New(s store.Store, self store.Member, shared bool, h *storehealth.Health, log *logrus.Logger) *Membership {
+	return &Membership{store: s, self: self, shared: shared, health: h, log: log}
+}
+
+// Known tells whether the store has answered a pulse.
+func (m *Membership) Known() bool { return m.pulse.Load() != nil }
+
+// Size is how many instances there are.
+func (m *Membership) Size() int {
+	if p := m.pulse.Load(); p != nil {
+		return max(p.Members, 1)
+	}
+	return 1
+}
+
+// Several tells whether other processes use the file of this machine.
+func (m *Membership) Several() bool { return !m.shared && m.Size() > 1 }
+
+// Together tells whether other instances use the store.
+func (m *Membership) Together() bool { return m.shared || m.Several() }
+
+// Fill sets the fields of a status that follow from the members.
+func (m *Membership) Fill(s *status.Store) {
+	if p := m.pulse.Load(); p != nil {
+		s.Count = p.Members
+	}
+}
+
+// Run repeats the pulse of a shared store until ctx is done.
+func (m *Membership) Run(ctx context.Context, e Events) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		m.Beat(ctx, e)
+		if m.Known() {
+			m.health.Inspect(ctx, m.store, patience)
+		}
+		// Instances that were started together do not stay together.
+		timer.Reset(time.Duration((0.9 + 0.2*rand.Float64()) * float64(store.Beat(m.Size()))))
+	}
+}
+
+// Beat says once to a shared store that this instance is there.
+func (m *Membership) Beat(ctx context.Context, e Events) {
+	began := time.Now()
+	within, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	self := m.self
+	self.Lifetime = store.Lifetime(m.Size())
+	p, err := m.store.Pulse(within, self)
+	if ctx.Err() != nil {
+		return
+	}
+	m.health.Operation("pulse", err, time.Since(began))
+	if err != nil {
+		return
+	}
+	old := m.pulse.Swap(&p)
+	if old == nil || old.Documents != p.Documents {
+		e.Documents()
+	}
+	if old == nil || old.Generation != p.Generation {
+		e.Generation(began, old, p)
+	}
+}
+
+// Local tells whether the store is one of this machine that several processes may use.
+func (m *Membership) Local() bool {
+	_, is := m.store.(interface{ Several() bool })
+	return is && !m.shared
+}
+
+// Count finds out how many processes use a Local store.
+func (m *Membership) Count(ctx context.Context) {
+	if !m.Local() {
+		return
+	}
+	within, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	p, err := m.store.Pulse(within, m.self)
+	if err != nil {
+		return // the next exchange notes what is wrong
+	}
+	before := m.Several()
+	m.pulse.Store(&p)
+	if m.Several() && !before {
+		m.log.Infof("%d processes use the state file, and keep one budget together", p.Members)
+	}
+}
+
+// Leave says to a shared store that this instance ends.
+func (m *Membership) Leave(ctx context.Context) {
+	self := m.self
+	self.Gone = true
+	_, _ = m.store.Pulse(ctx, self) // without it the instance is forgotten a while later
+}
+
+// list is the members as they were listed at a time.
+type list struct {
+	all []status.Member
+	at  time.Time
+}
+
+// List is the members, as many as the store lists. While it does not answer, they are
+// those that it listed last.
+func (m *Membership) List(ctx context.Context) []status.Member {
+	old := m.listed.Load()
+	if old != nil && time.Since(old.at) < listedFor {
+		return old.all
+	}
+	within, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	is := &list{at: time.Now()}
+	all, err := m.store.Members(within)
+	for _, one := range all {
+		is.all = append(is.all, status.Member{ID: one.ID, Name: cmp.Or(one.Name, one.ID), Seen: one.Seen})
+	}
+	if err != nil && old != nil {
+		is.all = old.all
+	}
+	m.listed.Store(is)
+	return is.all
+}

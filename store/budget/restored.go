@@ -1,0 +1,119 @@
+package budget
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/limit/queue"
+	"github.com/abide-proxy/abide/store"
+)
+
+// restored are the budgets that the store had at the start of the process. It is safe for
+// concurrent use.
+type restored struct {
+	recent []store.SavedBudget // last used first
+	bySite []store.SavedBudget
+
+	mu     sync.Mutex
+	unused map[budgetOf]*store.SavedBudget // not taken by a limit yet
+	left   map[slotOf]int64                // units left when limits took their budgets, until takeLeft
+}
+
+// budgetOf names a budget of a site as the store does, and slotOf as the queue does.
+type (
+	// budgetOf identifies a budget as the store does, and slotOf as the queue does.
+	budgetOf struct{ site, key string }
+	slotOf   struct {
+		site string
+		at   queue.Scope
+	}
+)
+
+func newRestored(all []store.SavedBudget) *restored {
+	r := &restored{recent: all, unused: make(map[budgetOf]*store.SavedBudget, len(all)), left: map[slotOf]int64{}}
+	for i := range all {
+		r.unused[budgetOf{all[i].Site, all[i].Key}] = &all[i]
+	}
+	r.bySite = slices.SortedStableFunc(slices.Values(all), func(a, b store.SavedBudget) int { return cmp.Compare(a.Site, b.Site) })
+	return r
+}
+
+// take returns the store's state of a budget, once.
+func (r *restored) take(site, key string) (was store.SavedBudget, known bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := budgetOf{site, key}
+	one, known := r.unused[at]
+	if known {
+		was = *one
+		delete(r.unused, at)
+	}
+	return was, known
+}
+
+// has tells whether a stored budget was not taken yet.
+func (r *restored) has(site, key string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.unused[budgetOf{site, key}] != nil
+}
+
+// setLeft records how much of a limit was left when it took its budget.
+func (r *restored) setLeft(site string, at queue.Scope, left int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.left[slotOf{site, at}] = left
+}
+
+// takeLeft returns that, once.
+func (r *restored) takeLeft(site string, at queue.Scope) (left int64, known bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	left, known = r.left[slotOf{site, at}]
+	delete(r.left, slotOf{site, at})
+	return left, known
+}
+
+// spentBefore is what was used, before this process began, of limits that a budget's limit
+// replaces: those that the site has no more and that were used after the given time.
+func (r *restored) spentBefore(site, key string, after time.Time, has func(site, limit string) bool) []limit.Spent {
+	from, _ := slices.BinarySearchFunc(r.bySite, site, func(k store.SavedBudget, site string) int { return cmp.Compare(k.Site, site) })
+	name, whose, _ := strings.Cut(key, store.Separator)
+	subject, _ := subjectIn(name)
+	var was []queue.Predecessor
+	for ; from < len(r.bySite) && r.bySite[from].Site == site; from++ {
+		k := &r.bySite[from]
+		old, key, _ := strings.Cut(k.Key, store.Separator)
+		if old == name || !k.At.After(after) || has(site, old) {
+			continue
+		}
+		if of, as := subjectIn(old); of.Unit != "" {
+			was = append(was, queue.Predecessor{Subject: of, Key: key, Past: func(now time.Time) []limit.Spent { return pastOf(now, as, k) }})
+		}
+	}
+	if len(was) == 0 {
+		return nil
+	}
+	return queue.Inherit(time.Now(), subject, "", was)[whose]
+}
+
+// pastOf lists the takes in a stored budget's state, for a kind of limit.
+func pastOf(now time.Time, as limit.As, k *store.SavedBudget) []limit.Spent {
+	spec := limit.Spec{As: as, Amount: 1 << 50, Window: 365 * 24 * time.Hour, Period: limit.Month, Min: 1, Max: 1}
+	if as.Traits().Returns == limit.Continuously {
+		spec.Amount = 1 // the amount is not known, so that only the past counts
+	}
+	m, err := limit.New(spec)
+	if err != nil || m.Restore(now, k.State) != nil && len(k.State) > 0 {
+		return nil
+	}
+	list := limit.PastOf(now, m)
+	if k.Ahead > 0 {
+		list = append(list, limit.Spent{N: k.Ahead})
+	}
+	return list
+}

@@ -1,0 +1,245 @@
+package budget
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sirupsen/logrus"
+
+	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/limit/queue"
+	"github.com/abide-proxy/abide/store"
+	"github.com/abide-proxy/abide/store/budget/lease"
+	"github.com/abide-proxy/abide/store/budget/membership"
+	"github.com/abide-proxy/abide/store/budget/storehealth"
+)
+
+const (
+	// exchangeTimeout is how long one exchange may take. A request may not have to wait
+	// for that long: its meter goes by the outage rule when the store is slower than usual.
+	exchangeTimeout = 2 * time.Second
+	// maxBatches go to the store in one exchange, and mostExchanges are under way at once.
+	maxBatches   = 256
+	maxExchanges = 4
+	// finalExchangeTimeout is how long the last exchange of all may take.
+	finalExchangeTimeout = 2 * time.Second
+	// sweepInterval is how often accounts are forgotten whose sites the gate has forgotten.
+	sweepInterval = time.Minute
+)
+
+var (
+	errIncompleteReply = errors.New("the store has not answered everything")
+	errStoreUnknown    = errors.New("the store has not been heard yet")
+)
+
+// session exchanges the leases of this instance with the store. It is safe for concurrent
+// use.
+type session struct {
+	*accounts
+	store   store.Store
+	shared  bool
+	gate    *queue.Gate
+	health  *storehealth.Health
+	members *membership.Membership
+	log     *logrus.Logger
+	news    newsReceiver // set before the first exchange
+
+	granted  atomic.Int64 // units, in expired windows
+	spent    atomic.Int64 // of granted
+	underWay sync.WaitGroup
+	slots    chan struct{} // semaphore of concurrent exchanges
+}
+
+// run exchanges until ctx is done, and returns when no exchange is under way.
+func (s *session) run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	sweeping := time.NewTicker(sweepInterval)
+	defer sweeping.Stop()
+	defer s.underWay.Wait()
+	for ctx.Err() == nil {
+		if s.sweepDue() {
+			s.sweep()
+		}
+		list, next := s.take(time.Now(), maxBatches)
+		if len(list) > 0 {
+			select {
+			case s.slots <- struct{}{}:
+				s.underWay.Go(func() {
+					defer func() { <-s.slots }()
+					s.exchange(ctx, list, false)
+				})
+			case <-ctx.Done():
+			}
+			continue
+		}
+		wait := time.Hour
+		if !next.IsZero() {
+			wait = time.Until(next)
+		}
+		timer.Reset(wait)
+		select {
+		case <-ctx.Done():
+		case <-s.wake:
+		case <-timer.C:
+		case <-sweeping.C:
+			s.sweep()
+			s.health.Report()
+		}
+	}
+}
+
+// exchange sends the batches of accounts to the store and applies the replies. last marks
+// the final exchange, which returns the accounts that could not send everything.
+func (s *session) exchange(ctx context.Context, list []*account, last bool) (unsent []*account) {
+	batches := make([]store.Batch, 0, len(list))
+	sending := list[:0]
+	for _, a := range list {
+		var one store.Batch
+		var sends bool
+		s.withAccount(a, func(now time.Time) bool {
+			if last {
+				a.Release(now)
+			}
+			one, sends = a.Batch(now)
+			return sends
+		})
+		switch {
+		case sends:
+			batches, sending = append(batches, one), append(sending, a)
+		case last && s.waits(a):
+			unsent = append(unsent, a)
+		}
+	}
+	if len(batches) == 0 {
+		return unsent
+	}
+	replies, err := s.ask(ctx, batches)
+	if err != nil && last {
+		unsent = append(unsent, sending...)
+	}
+	for i, a := range sending {
+		if err != nil {
+			s.answer(a, nil, err)
+			continue
+		}
+		if len(replies[i].Notes) > 0 { // before anything is granted
+			s.receiveNotes(a, replies[i].Notes)
+		}
+		s.health.Settles(time.Now(), a.site, replies[i].Answers)
+		s.answer(a, &replies[i], nil)
+	}
+	return unsent
+}
+
+// answer passes the store's reply, or the error, to an account.
+func (s *session) answer(a *account, r *store.Reply, err error) {
+	var loans []lease.Loan
+	var off lease.ClockFault
+	s.withAccount(a, func(now time.Time) bool {
+		a.Receive(now, r, err)
+		loans = a.Loans()
+		if err == nil {
+			off = a.ClockFault()
+			granted, spent := a.Leased()
+			s.granted.Add(granted)
+			s.spent.Add(spent)
+		}
+		return false
+	})
+	s.health.Lent(a.site, loans, s.health.Failing(), err == nil)
+	s.health.ClockIsOff(off)
+}
+
+// ask is one exchange with the store. There is none before a shared store has answered a
+// pulse: it may have lost other instances' leases.
+func (s *session) ask(ctx context.Context, batches []store.Batch) ([]store.Reply, error) {
+	if s.shared && !s.members.Known() {
+		return nil, errStoreUnknown
+	}
+	began := time.Now()
+	within, cancel := context.WithTimeout(ctx, exchangeTimeout)
+	defer cancel()
+	replies, err := s.store.Exchange(within, batches)
+	if err == nil && len(replies) != len(batches) {
+		err = errIncompleteReply
+	}
+	took := time.Since(began)
+	s.health.Operation("exchange", err, took)
+	if err == nil {
+		s.health.ShowsClock(replies[0].Now, began.Add(took/2))
+	}
+	if err == nil && !s.shared {
+		s.rewriteIfNewFile(replies[0].Generation)
+	}
+	return replies, err
+}
+
+// rewriteIfNewFile writes all budgets of this machine again if the file is a new one,
+// because the old one was removed or damaged.
+func (s *session) rewriteIfNewFile(generation string) {
+	old, _ := s.setGeneration(generation, time.Time{})
+	if old == "" || old == generation {
+		return
+	}
+	s.log.Warn("the state file is another one than before, so everything is written again")
+	s.gate.VisitLimits(func(now time.Time, _ string, _ queue.Scope, _ string, _ *limit.Spec, _ int64, m limit.Meter) {
+		if kept, ok := m.(interface{ Lost(now time.Time) }); ok {
+			kept.Lost(now)
+		}
+	})
+}
+
+// receiveNotes passes notes to the account of their site, and new ones to the rest of the
+// process. It returns false if the gate does not know the site.
+func (s *session) receiveNotes(a *account, notes []store.Note) bool {
+	var fresh []store.Note
+	known := s.gate.UpdateExternal(a.site, func(now time.Time) { fresh = a.ReceiveNotes(now, notes) })
+	if len(fresh) > 0 {
+		s.news.Heard(a.site, fresh)
+	}
+	return known
+}
+
+// withAccount calls do under the lock of the account's site, and schedules the account
+// unless do returns that an exchange is under way. If the gate has forgotten the site, do
+// is not called.
+func (s *session) withAccount(a *account, do func(now time.Time) (busy bool)) {
+	known := s.gate.UpdateExternal(a.site, func(now time.Time) { s.release(a, do(now)) })
+	if !known {
+		s.abandon(a)
+	}
+}
+
+// sweep removes the accounts of sites that the gate has forgotten. Each site of the gate
+// has at most one account.
+func (s *session) sweep() {
+	for _, a := range s.takeIdle() {
+		s.withAccount(a, func(time.Time) bool { return false })
+	}
+	s.recordSweep()
+}
+
+// returnAll returns unused units to the store.
+func (s *session) returnAll(ctx context.Context) {
+	all := s.everyone()
+	for len(all) > 0 && ctx.Err() == nil {
+		var again []*account
+		for len(all) > 0 && ctx.Err() == nil {
+			n := min(len(all), maxBatches)
+			again = append(again, s.exchange(ctx, append([]*account(nil), all[:n]...), true)...)
+			all = all[n:]
+		}
+		if all = again; len(all) > 0 { // the store may be back in a moment
+			pause := time.NewTimer(finalExchangeTimeout / 20)
+			select {
+			case <-pause.C:
+			case <-ctx.Done():
+				pause.Stop()
+			}
+		}
+	}
+}
