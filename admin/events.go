@@ -103,8 +103,8 @@ func (e *events) produce(ctx context.Context) {
 	tick := time.NewTicker(eventEvery)
 	defer tick.Stop()
 	for {
-		if one := e.snapshot(ctx, time.Now()); one != nil {
-			e.send(one)
+		if snapshot := e.snapshot(ctx, time.Now()); snapshot != nil {
+			e.send(snapshot)
 		}
 		select {
 		case <-ctx.Done():
@@ -115,18 +115,18 @@ func (e *events) produce(ctx context.Context) {
 }
 
 // send gives each reader a snapshot, in place of one that the reader has not taken.
-func (e *events) send(one *snapshot) {
+func (e *events) send(item *snapshot) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(e.readers) > 0 {
-		e.last = one
+		e.last = item
 	}
 	for reader := range e.readers {
 		select {
 		case <-reader:
 		default:
 		}
-		reader <- one
+		reader <- item
 	}
 }
 
@@ -206,9 +206,9 @@ func (e *events) stream(w http.ResponseWriter, r *http.Request) {
 			return
 		case <-endingOf(r):
 			return
-		case one := <-reader:
+		case snapshot := <-reader:
 			// After a reload the token may be another, so the reader has to show it again.
-			if e.policy().Admin.Token != token || to.write(one) != nil {
+			if e.policy().Admin.Token != token || to.write(snapshot) != nil {
 				return
 			}
 		}
@@ -239,11 +239,11 @@ func (t *eventWriter) write(s *snapshot) error {
 	for _, name := range s.parts {
 		one := s.event[name]
 		if name == "sites" && t.filter != "" {
-			own, err := page.SitesPart(s.facts, t.filter, s.at)
+			part, err := page.SitesPart(s.facts, t.filter, s.at)
 			if err != nil {
 				return err
 			}
-			one = eventOf("part", own)
+			one = eventOf("part", part)
 		}
 		if !bytes.Equal(t.sent[name], one) {
 			b.Write(one)

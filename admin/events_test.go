@@ -46,8 +46,8 @@ type pipes struct {
 
 func (p *pipes) Accept() (net.Conn, error) {
 	select {
-	case one := <-p.conns:
-		return one, nil
+	case conn := <-p.conns:
+		return conn, nil
 	case <-p.closed:
 		return nil, net.ErrClosed
 	}
@@ -116,12 +116,12 @@ func (b *eventBed) read(conn net.Conn) (*http.Response, *bufio.Scanner) {
 // nextVersion is the number of the next snapshot, 0 at the end.
 func nextVersion(lines *bufio.Scanner) (n int) {
 	for lines.Scan() {
-		data, is := strings.CutPrefix(lines.Text(), "data: ")
-		var one page.Part
-		if !is || json.Unmarshal([]byte(data), &one) != nil || one.Name != "state" {
+		data, ok := strings.CutPrefix(lines.Text(), "data: ")
+		var part page.Part
+		if !ok || json.Unmarshal([]byte(data), &part) != nil || part.Name != "state" {
 			continue
 		}
-		_, rest, _ := strings.Cut(one.HTML, "snapshot ")
+		_, rest, _ := strings.Cut(part.HTML, "snapshot ")
 		fmt.Sscan(rest, &n)
 		return n
 	}

@@ -37,9 +37,9 @@ func TestForecastsAreAList(t *testing.T) {
 			if site == "none" {
 				return nil
 			}
-			one := monthly(6200, math.NaN())
-			one.Done = time.Date(2026, time.November, 28, 1, 0, 0, 0, time.FixedZone("", 3600))
-			return []status.Forecast{one, {Site: "a.test", Of: "b", RunsOut: time.Now().Add(status.Far + time.Hour)}, {Site: "a.test", Of: "a"}}
+			forecast := monthly(6200, math.NaN())
+			forecast.Done = time.Date(2026, time.November, 28, 1, 0, 0, 0, time.FixedZone("", 3600))
+			return []status.Forecast{forecast, {Site: "a.test", Of: "b", RunsOut: time.Now().Add(status.Far + time.Hour)}, {Site: "a.test", Of: "a"}}
 		}
 	})
 	r := b.get("/api/v1/forecast?site=api.test&requests=5000")

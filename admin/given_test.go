@@ -82,8 +82,8 @@ func (p givenProxy) ClearLimits(ctx context.Context, site string) (bool, error) 
 }
 
 func (p givenProxy) Pauses() map[string]status.Pause { return none(p.g.Pauses) }
-func (p givenProxy) PauseSite(_ context.Context, site string, one status.Pause) error {
-	return p.g.PauseSite(site, one)
+func (p givenProxy) PauseSite(_ context.Context, site string, pause status.Pause) error {
+	return p.g.PauseSite(site, pause)
 }
 
 func (p givenProxy) ResumeSite(_ context.Context, site string) (bool, error) {

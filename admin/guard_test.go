@@ -208,11 +208,11 @@ func TestANameThatAStrangerPointedHereIsRefused(t *testing.T) {
 			t.Errorf("%s: %d, want %d", host, r.StatusCode, want)
 		}
 	}
-	own := newBed(t, withToken)
-	if r := own.get("/api/v1/status", "Host: abide.example", "Authorization: Bearer "+token); r.StatusCode != http.StatusOK {
+	bed := newBed(t, withToken)
+	if r := bed.get("/api/v1/status", "Host: abide.example", "Authorization: Bearer "+token); r.StatusCode != http.StatusOK {
 		t.Errorf("another name with the token: %d", r.StatusCode)
 	}
-	if r := own.get("/api/v1/status", "Host: abide.example"); r.StatusCode != http.StatusUnauthorized {
+	if r := bed.get("/api/v1/status", "Host: abide.example"); r.StatusCode != http.StatusUnauthorized {
 		t.Errorf("another name without the token: %d", r.StatusCode)
 	}
 }

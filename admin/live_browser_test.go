@@ -94,7 +94,7 @@ func (b *browserTab) until(what, expression string) {
 // isTrue checks an expression.
 func (b *browserTab) isTrue(what, expression string) {
 	b.t.Helper()
-	if is, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](expression)); err != nil || !is {
+	if ok, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](expression)); err != nil || !ok {
 		b.t.Errorf("%s: not so (%v)", what, err)
 	}
 }
@@ -124,10 +124,10 @@ func (p *pausing) into(_ *policy.Policy, o *given) {
 		}
 		return copied
 	}
-	o.PauseSite = func(site string, one status.Pause) error {
+	o.PauseSite = func(site string, pause status.Pause) error {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.all[site] = one
+		p.all[site] = pause
 		return nil
 	}
 	o.ResumeSite = func(site string) (bool, error) {
@@ -143,11 +143,11 @@ func (p *pausing) into(_ *policy.Policy, o *given) {
 func (p *pausing) reason(site string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	one, paused := p.all[site]
+	pause, paused := p.all[site]
 	if !paused {
 		return "not paused"
 	}
-	return fmt.Sprint(one.Reason, " for ", one.Until.Sub(one.Since))
+	return fmt.Sprint(pause.Reason, " for ", pause.Until.Sub(pause.Since))
 }
 
 // limitsOf are the limits that were set of a site.

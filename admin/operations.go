@@ -49,8 +49,8 @@ func operations(s *openapi.Schemas) []openapi.Operation {
 		return openapi.Refusal{Status: code, Says: says, Of: decision{}}
 	}
 	ask, end := s.Request(asked{}, "url"), s.Request(ended{})
-	listOf := func(one openapi.Schema) openapi.Schema {
-		return openapi.Schema{"type": "array", "maxItems": mostPermits, "items": one}
+	listOf := func(schema openapi.Schema) openapi.Schema {
+		return openapi.Schema{"type": "array", "maxItems": mostPermits, "items": schema}
 	}
 	limits := openapi.Schema{"type": "object", "required": []string{"limits"}, "additionalProperties": false, "properties": openapi.Schema{"limits": s.Tagged["limits"]}}
 	all := []openapi.Operation{

@@ -93,10 +93,10 @@ func (p *pages) show(w http.ResponseWriter, r *http.Request) {
 // chosen is the site that the filter names, nil where nothing is known of such a site.
 func (p *pages) chosen(f *page.Facts) *page.Chosen {
 	for i := range f.Known {
-		one := &f.Known[i]
-		if one.Name == f.Filter && isSite(one.Name) {
-			text, set := p.sites.limits.text(one.Name)
-			return &page.Chosen{Site: one.Name, Limits: text, Set: set, Paused: one.Paused}
+		site := &f.Known[i]
+		if site.Name == f.Filter && isSite(site.Name) {
+			text, set := p.sites.limits.text(site.Name)
+			return &page.Chosen{Site: site.Name, Limits: text, Set: set, Paused: site.Paused}
 		}
 	}
 	return nil

@@ -27,12 +27,12 @@ func tags(t *testing.T, text string) map[string]int {
 		if kind != html.StartTagToken && kind != html.SelfClosingTagToken {
 			continue
 		}
-		one := tokens.Token()
-		all[one.Data]++
-		for _, attribute := range one.Attr {
+		token := tokens.Token()
+		all[token.Data]++
+		for _, attribute := range token.Attr {
 			all[attribute.Key+"="]++
 			if strings.HasPrefix(attribute.Key, "on") || attribute.Key == "style" || !slices.Contains([]string{"value", "data-key", "aria-label"}, attribute.Key) && strings.HasPrefix(attribute.Val, "javascript:") {
-				t.Errorf("<%s %s=%q>", one.Data, attribute.Key, attribute.Val)
+				t.Errorf("<%s %s=%q>", token.Data, attribute.Key, attribute.Val)
 			}
 		}
 	}
@@ -86,8 +86,8 @@ func TestAD05_WhatOthersNamedIsShownAndNeverRun(t *testing.T) {
 
 func TestAD05_BrowsersAreToldToRunNothing(t *testing.T) {
 	b := newBed(t, nil)
-	own := newBed(t, withToken)
-	answers := []response{b.get("/healthz"), b.get("/", "Host: evil.example"), b.raw("CONNECT a.test:443 HTTP/1.1\r\nHost: a.test\r\n\r\n"), own.get("/")}
+	bed := newBed(t, withToken)
+	answers := []response{b.get("/healthz"), b.get("/", "Host: evil.example"), b.raw("CONNECT a.test:443 HTTP/1.1\r\nHost: a.test\r\n\r\n"), bed.get("/")}
 	for _, one := range routes {
 		answers = append(answers, b.ask(one.method, one.path, ""))
 	}

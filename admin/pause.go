@@ -45,16 +45,16 @@ func (p pauses) pause(w http.ResponseWriter, r *http.Request) {
 
 // begin pauses a site, or answers the request itself.
 func (p pauses) begin(w http.ResponseWriter, r *http.Request, site string, ask pauseAsk) bool {
-	one := status.Pause{Reason: ask.Reason, Since: time.Now().UTC().Truncate(time.Millisecond)}
+	pause := status.Pause{Reason: ask.Reason, Since: time.Now().UTC().Truncate(time.Millisecond)}
 	if ask.For != "" {
 		d, err := policy.ParseDuration(ask.For)
 		if err != nil {
 			refuse(w, http.StatusBadRequest, quoted(ask.For)+" is no time for a pause; write for example 30m or 2h")
 			return false
 		}
-		one.Until = one.Since.Add(d)
+		pause.Until = pause.Since.Add(d)
 	}
-	if err := p.of.PauseSite(r.Context(), site, one); err != nil {
+	if err := p.of.PauseSite(r.Context(), site, pause); err != nil {
 		refuseLimits(w, err)
 		return false
 	}
@@ -108,8 +108,8 @@ func (p pauses) button(w http.ResponseWriter, r *http.Request) {
 // answer says whether a site is paused.
 func (p pauses) answer(w http.ResponseWriter, site string) {
 	says := status.SitePause{Site: site}
-	if one, paused := p.of.Pauses()[site]; paused {
-		says.Paused, says.Pause = true, &one
+	if pause, paused := p.of.Pauses()[site]; paused {
+		says.Paused, says.Pause = true, &pause
 	}
 	answerJSON(w, says)
 }

@@ -30,8 +30,8 @@ func TestASiteIsPausedAndResumed(t *testing.T) {
 	})
 	const path = "/api/v1/sites/api.test/"
 	r := b.ask(http.MethodPost, path+"pause", `{"for":"2h","reason":"they migrate"}`, asJSON)
-	if one := paused["api.test"]; r.StatusCode != 200 || !strings.Contains(r.body, `"paused":true`) || one.Reason != "they migrate" || one.Until.Sub(one.Since) != 2*time.Hour {
-		t.Errorf("%d %s, %+v", r.StatusCode, r.body, one)
+	if pause := paused["api.test"]; r.StatusCode != 200 || !strings.Contains(r.body, `"paused":true`) || pause.Reason != "they migrate" || pause.Until.Sub(pause.Since) != 2*time.Hour {
+		t.Errorf("%d %s, %+v", r.StatusCode, r.body, pause)
 	}
 	if r := b.get("/api/v1/sites/api.test"); r.StatusCode != 200 || !strings.Contains(r.body, `"paused":{"reason":"they migrate"`) {
 		t.Errorf("%d %s", r.StatusCode, r.body)
@@ -64,7 +64,7 @@ func TestASiteIsPausedAndResumed(t *testing.T) {
 			t.Errorf("%s: %d %s", do, r.StatusCode, r.body)
 		}
 	}
-	if _, is := paused["page.test"]; !is {
+	if _, ok := paused["page.test"]; !ok {
 		t.Error("the button pauses nothing")
 	}
 }

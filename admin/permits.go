@@ -53,15 +53,15 @@ func (p *permits) ask(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	patient(w, ask.Wait)
-	is := p.grant(r.Context(), ask)
-	if is.Granted {
-		answerJSON(w, is)
+	decision := p.grant(r.Context(), ask)
+	if decision.Granted {
+		answerJSON(w, decision)
 		return
 	}
-	if is.Retry != nil {
-		w.Header().Set("Retry-After", strconv.FormatFloat(max(math.Ceil(*is.Retry), 1), 'f', 0, 64))
+	if decision.Retry != nil {
+		w.Header().Set("Retry-After", strconv.FormatFloat(max(math.Ceil(*decision.Retry), 1), 'f', 0, 64))
 	}
-	answer(w, is.Status, "application/problem+json", is)
+	answer(w, decision.Status, "application/problem+json", decision)
 }
 
 // askAll asks for all in their order, and each waits by itself.
@@ -104,23 +104,23 @@ func (p *permits) askAll(w http.ResponseWriter, r *http.Request, list []json.Raw
 }
 
 // grant asks for one. Whoever is gone by then has sent nothing.
-func (p *permits) grant(ctx context.Context, ask status.PermitAsk) (is decision) {
+func (p *permits) grant(ctx context.Context, ask status.PermitAsk) (got decision) {
 	defer func() {
 		if v := recover(); v != nil {
 			p.log.WithField("stack", string(debug.Stack())).Error("the admin listener failed to ask for a permit")
-			is = unfit(http.StatusInternalServerError, "a fault of abide's, which its log tells about")
+			got = unfit(http.StatusInternalServerError, "a fault of abide's, which its log tells about")
 		}
 	}()
 	g, err := p.from.Permit(ctx, ask)
-	var no *status.Denied
+	var refused *status.Denied
 	switch {
 	case err == nil && ctx.Err() != nil:
 		p.giveBack(grantOf(g))
 		return unfit(http.StatusServiceUnavailable, "you have gone")
 	case err == nil:
 		return grantOf(g)
-	case errors.As(err, &no):
-		return denied(no, time.Now())
+	case errors.As(err, &refused):
+		return denied(refused, time.Now())
 	case ctx.Err() != nil:
 		return unfit(http.StatusServiceUnavailable, "you have gone")
 	}
@@ -128,9 +128,9 @@ func (p *permits) grant(ctx context.Context, ask status.PermitAsk) (is decision)
 }
 
 // giveBack is for a permit of which nobody will hear.
-func (p *permits) giveBack(is decision) {
-	if is.Granted {
-		_ = p.from.SettlePermit(is.ID, status.PermitEnd{Unsent: true}) // one that has expired counts as sent
+func (p *permits) giveBack(got decision) {
+	if got.Granted {
+		_ = p.from.SettlePermit(got.ID, status.PermitEnd{Unsent: true}) // one that has expired counts as sent
 	}
 }
 

@@ -82,12 +82,12 @@ func (s *sites) one(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	one := s.now(r.Context(), name, true)[name]
-	if one == nil {
+	site := s.now(r.Context(), name, true)[name]
+	if site == nil {
 		refuse(w, http.StatusNotFound, "nothing is known of a site "+quoted(name))
 		return
 	}
-	answerJSON(w, one.Normalize())
+	answerJSON(w, site.Normalize())
 }
 
 // now are the sites of which anything is known, or the one of a name. Without recorded traffic

@@ -59,19 +59,19 @@ func unusedLimits(p *policy.Policy, site string, limits []policy.Limit) []status
 	add := func(limits []policy.Limit, of string) {
 		for i := range limits {
 			l := &limits[i]
-			one := status.Limit{Site: site, Limit: l.Title(), Of: of, Amount: l.Amount, Left: l.Amount, Unit: string(l.Unit)}
+			limit := status.Limit{Site: site, Limit: l.Title(), Of: of, Amount: l.Amount, Left: l.Amount, Unit: string(l.Unit)}
 			if l.Traits().Burst {
-				one.Left = l.Burst
+				limit.Left = l.Burst
 			}
 			if l.Traits().Windowed {
-				one.Per = l.Per.String()
-				one.Shared = p.Store.Shared() && l.Shared()
-				one.Kept = p.Data != "none" && !p.Store.Shared()
+				limit.Per = l.Per.String()
+				limit.Shared = p.Store.Shared() && l.Shared()
+				limit.Kept = p.Data != "none" && !p.Store.Shared()
 			}
-			if one.Shared || l.Traits().Adapts {
-				one.Left = -1
+			if limit.Shared || l.Traits().Adapts {
+				limit.Left = -1
 			}
-			list = append(list, one)
+			list = append(list, limit)
 		}
 	}
 	rule := p.RuleOf(site)

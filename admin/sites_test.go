@@ -79,9 +79,9 @@ func TestSitesAreListedUpToABound(t *testing.T) {
 			t.Errorf("%s: %d of %d, %v", query, len(got.Sites), got.Count, err)
 		}
 	}
-	var one status.Site
-	if err := json.Unmarshal([]byte(b.get("/api/v1/sites/many").body), &one); err != nil || len(one.Limits) != status.MaxLimits || one.LimitCount != mostSites+1 {
-		t.Errorf("%d limits of %d, %v", len(one.Limits), one.LimitCount, err)
+	var site status.Site
+	if err := json.Unmarshal([]byte(b.get("/api/v1/sites/many").body), &site); err != nil || len(site.Limits) != status.MaxLimits || site.LimitCount != mostSites+1 {
+		t.Errorf("%d limits of %d, %v", len(site.Limits), site.LimitCount, err)
 	}
 	for _, query := range []string{"?limit=0", "?limit=x", "?limit=10001", "?limit=1&limit=2", "?recorded=no", "?recorded=", "?most=1", "?%zz"} {
 		if r := b.get("/api/v1/sites" + query); r.StatusCode != 400 || !json.Valid([]byte(r.body)) {

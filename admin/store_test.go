@@ -20,8 +20,8 @@ func someFleet() status.Store {
 }
 
 func TestTheStatusTellsOfTheStore(t *testing.T) {
-	is := someFleet()
-	b := newBed(t, func(_ *policy.Policy, o *given) { o.Store = func(context.Context) status.Store { return is } })
+	store := someFleet()
+	b := newBed(t, func(_ *policy.Policy, o *given) { o.Store = func(context.Context) status.Store { return store } })
 	var s status.Process
 	if err := json.Unmarshal([]byte(b.get("/api/v1/status").body), &s); err != nil || s.Store == nil {
 		t.Fatal(err)
@@ -29,31 +29,31 @@ func TestTheStatusTellsOfTheStore(t *testing.T) {
 	if s.Store.Count != 2 || s.Store.Members[0].ID != "1" || s.Store.Members[0].Self || !s.Store.Members[1].Self || s.Store.Operations != 1309 {
 		t.Errorf("%+v", s.Store)
 	}
-	if is.Members[0].ID != "2" {
+	if store.Members[0].ID != "2" {
 		t.Error("the list of somebody else was changed")
 	}
 	if r := b.get("/"); !strings.Contains(r.body, ">Fleet</h2>") {
 		t.Error(r.body)
 	}
-	is.Kind = "local"
+	store.Kind = "local"
 	if r := b.get("/"); !strings.Contains(r.body, ">Processes</h2>") || !strings.Contains(r.body, "2 processes use them together") {
 		t.Error(r.body)
 	}
-	is.Members = is.Members[:1]
+	store.Members = store.Members[:1]
 	if r := b.get("/"); strings.Contains(r.body, ">Processes</h2>") {
 		t.Error(r.body)
 	}
-	is = status.Store{Kind: "none"}
+	store = status.Store{Kind: "none"}
 	if r := b.get("/api/v1/status"); strings.Contains(r.body, `"store"`) {
 		t.Error(r.body)
 	}
-	is = status.Store{Kind: "local", Since: midday.In(time.FixedZone("", 3600)), Err: "disk\nfull"}
+	store = status.Store{Kind: "local", Since: midday.In(time.FixedZone("", 3600)), Err: "disk\nfull"}
 	if r := b.get("/api/v1/status"); !strings.Contains(r.body, `"store":{"kind":"local","failing_since":"2026-11-21T12:00:00Z","error":"disk full","operations":0,"failures":0,"mean_seconds":0}`) {
 		t.Error(r.body)
 	}
-	is = someFleet()
+	store = someFleet()
 	for i := range status.MaxMembers {
-		is.Members = append(is.Members, status.Member{ID: fmt.Sprint("more ", i), Name: "z"})
+		store.Members = append(store.Members, status.Member{ID: fmt.Sprint("more ", i), Name: "z"})
 	}
 	if err := json.Unmarshal([]byte(b.get("/api/v1/status").body), &s); err != nil || s.Store.Count != status.MaxMembers+2 || len(s.Store.Members) != status.MaxMembers {
 		t.Errorf("%v, %d of %d", err, len(s.Store.Members), s.Store.Count)

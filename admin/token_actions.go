@@ -26,8 +26,8 @@ func (t tokens) change(w http.ResponseWriter, r *http.Request, what string) {
 		return
 	}
 	if p := t.from.Tokens().Find(name); p != nil {
-		if one := p.Find(label); one != nil {
-			answerJSON(w, one.Normalize())
+		if token := p.Find(label); token != nil {
+			answerJSON(w, token.Normalize())
 			return
 		}
 	}

@@ -26,8 +26,8 @@ func (t tokens) list(w http.ResponseWriter, _ *http.Request) {
 // pool tells of a pool.
 func (t tokens) pool(w http.ResponseWriter, r *http.Request) {
 	all := t.from.Tokens()
-	if one := all.Find(r.PathValue("pool")); one != nil {
-		answerJSON(w, one.Normalize())
+	if pool := all.Find(r.PathValue("pool")); pool != nil {
+		answerJSON(w, pool.Normalize())
 		return
 	}
 	refuse(w, http.StatusNotFound, noPool(all, r.PathValue("pool")))

@@ -103,10 +103,10 @@ func TestTokensAreListedWithWhatTheyHaveLeft(t *testing.T) {
 			t.Errorf("%s is not in\n%s", want, r.body)
 		}
 	}
-	one := b.get("/api/v1/tokens/twitter")
+	response := b.get("/api/v1/tokens/twitter")
 	var pool status.Pool
-	if err := json.Unmarshal([]byte(one.body), &pool); err != nil || pool.Name != "twitter" || pool.Count != 4 || len(pool.Tokens) != 4 || !strings.Contains(r.body, strings.TrimSpace(one.body)) {
-		t.Errorf("%v %s", err, one.body)
+	if err := json.Unmarshal([]byte(response.body), &pool); err != nil || pool.Name != "twitter" || pool.Count != 4 || len(pool.Tokens) != 4 || !strings.Contains(r.body, strings.TrimSpace(response.body)) {
+		t.Errorf("%v %s", err, response.body)
 	}
 	if r := b.get("/api/v1/tokens/none"); r.StatusCode != 404 || r.Header.Get("Content-Type") != "application/problem+json" || !strings.Contains(r.body, `there is no pool \"none\"; there are: \"twitter\", \"empty\"`) {
 		t.Errorf("%d %s", r.StatusCode, r.body)

@@ -91,15 +91,15 @@ func (b *bed) beside(ctx context.Context, w *way, j job, held int) (sample, erro
 			return sample{}, err
 		}
 	}
-	one, err := b.underLoad(ctx, w, j)
-	one.Held = int64(held)
+	item, err := b.underLoad(ctx, w, j)
+	item.Held = int64(held)
 	if err != nil || held == 0 {
-		return one, err
+		return item, err
 	}
 	if _, err := b.do(job{Drop: true}); err != nil {
 		return sample{}, err
 	}
-	return one, b.waiting(ctx, w, 0, 0)
+	return item, b.waiting(ctx, w, 0, 0)
 }
 
 // waiting returns when so many requests wait in abide and so many are at the

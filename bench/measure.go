@@ -123,18 +123,18 @@ func (r *runner) job(s scenario, p pace) job {
 // load1 takes one sample under load, and a second one instead when others were
 // busy meanwhile.
 func (b *bed) load1(ctx context.Context, r *runner, s scenario, p pace) error {
-	one, err := b.underLoad(ctx, r.way, r.job(s, p))
+	sample, err := b.underLoad(ctx, r.way, r.job(s, p))
 	for range p.repeats {
-		if err != nil || !one.noisy() {
+		if err != nil || !sample.noisy() {
 			break
 		}
 		r.Dropped++
-		one, err = b.underLoad(ctx, r.way, r.job(s, p))
+		sample, err = b.underLoad(ctx, r.way, r.job(s, p))
 	}
 	if err != nil {
 		return err
 	}
-	r.Samples = append(r.Samples, one)
+	r.Samples = append(r.Samples, sample)
 	return nil
 }
 

@@ -151,7 +151,7 @@ func (m *fixed) Give(now, taken time.Time, n int64) {
 // GiveRestored is Give for a meter that was restored since n units were taken. The state
 // includes them, as with a budget whose state several processes restore again and again.
 func GiveRestored(now, taken time.Time, m Meter, n int64) {
-	if f, is := m.(*fixed); is {
+	if f, ok := m.(*fixed); ok {
 		f.opened = min(f.opened, f.begins(f.at(now)))
 	}
 	m.Give(now, taken, n)

@@ -87,9 +87,9 @@ func TestEachKindHasItsRow(t *testing.T) {
 		t.Errorf("there are %d kinds, and %d are tested", len(limit.Kinds()), len(kinds))
 	}
 	for n, name := range limit.Kinds() {
-		row, is := kinds[limit.As(name)]
+		row, ok := kinds[limit.As(name)]
 		switch {
-		case !is, row.keeps == nil:
+		case !ok, row.keeps == nil:
 			t.Errorf("%s has no row in kinds, or no function that tells whether the limit is kept", name)
 		case n < 8 && row.older == "":
 			t.Errorf("%s has no state of version 2, which had it", name)
@@ -145,7 +145,7 @@ func testTraits(t *testing.T, spec limit.Spec) {
 			t.Errorf("it comes back at %v, and nothing is done", full)
 		}
 	case limit.Continuously:
-		if one, _ := m.When(now, 1); !one.Before(full) && !traits.Spaced {
+		if at, _ := m.When(now, 1); !at.Before(full) && !traits.Spaced {
 			t.Error("nothing is back before all is")
 		}
 	case limit.AtEdges:

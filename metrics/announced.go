@@ -42,8 +42,8 @@ func (a remainingPart) plus(b remainingPart) remainingPart {
 }
 
 // leftOf makes a remainingPart of a limit; -1 is unknown.
-func leftOf(one Announced) remainingPart {
-	return remainingPart{max(float64(one.Limit), -1), max(float64(one.Remaining), -1), one.Reset}
+func leftOf(announced Announced) remainingPart {
+	return remainingPart{max(float64(announced.Limit), -1), max(float64(announced.Remaining), -1), announced.Reset}
 }
 
 // budgetRoute is a route for one budget: that of a token, or of the tokens labelled
@@ -67,9 +67,9 @@ func byToken(to chan<- prometheus.Metric, list []Announced, apart map[pair]bool)
 		if token[1] == other {
 			at.budget = cmp.Or(one.Budget, one.Token)
 		}
-		is := leftOf(one)
-		if was, there := scarcest[at]; !there || is.scarcer(was) {
-			scarcest[at] = is
+		part := leftOf(one)
+		if was, there := scarcest[at]; !there || part.scarcer(was) {
+			scarcest[at] = part
 		}
 		if share := foreign[token]; one.Foreign > share { // not NaN
 			foreign[token] = min(one.Foreign, 1)
@@ -104,9 +104,9 @@ func (c *tokenCollector) bySite(to chan<- prometheus.Metric, announced []Announc
 	theirs, ours := map[limitOwner]remainingPart{}, map[limitOwner]remainingPart{}
 	for _, one := range announced {
 		at := limitOwner{one.Site, one.Name, one.Pool + "\x00" + cmp.Or(one.Budget, one.Token)}
-		is := leftOf(one)
-		if was, there := theirs[at]; !there || is.scarcer(was) {
-			theirs[at] = is
+		part := leftOf(one)
+		if was, there := theirs[at]; !there || part.scarcer(was) {
+			theirs[at] = part
 		}
 	}
 	for _, one := range written {
@@ -164,8 +164,8 @@ func (c *tokenCollector) summed(by map[limitOwner]remainingPart, limits map[stri
 	for _, at := range slices.SortedFunc(maps.Keys(by), func(a, b limitOwner) int {
 		return cmp.Or(cmp.Compare(a.site, b.site), cmp.Compare(a.limit, b.limit))
 	}) {
-		site, is := c.sites.labelOf(at.site), by[at]
-		if is.remaining < 0 {
+		site, part := c.sites.labelOf(at.site), by[at]
+		if part.remaining < 0 {
 			continue
 		}
 		if limits[site] == nil {
@@ -173,10 +173,10 @@ func (c *tokenCollector) summed(by map[limitOwner]remainingPart, limits map[stri
 		}
 		key := pair{site, limits[site].label(at.limit)}
 		s := sums[key]
-		s.remaining += is.remaining
-		if is.limit > 0 {
-			s.of += is.limit
-			s.used += max(is.limit-is.remaining, 0)
+		s.remaining += part.remaining
+		if part.limit > 0 {
+			s.of += part.limit
+			s.used += max(part.limit-part.remaining, 0)
 		}
 		sums[key] = s
 	}

@@ -45,10 +45,10 @@ func (b *breakers) Collect(to chan<- prometheus.Metric) {
 var breakerStates = map[string]float64{"half-open": 1, "open": 2}
 
 // label has at most as many values as configured backends for each labelled site.
-func (b *breakers) label(one status.Breaker) string {
-	site := b.sites.labelOf(one.Site)
-	if one.Backend == "" || site == other {
+func (b *breakers) label(breaker status.Breaker) string {
+	site := b.sites.labelOf(breaker.Site)
+	if breaker.Backend == "" || site == other {
 		return site
 	}
-	return label(site + "/" + one.Backend)
+	return label(site + "/" + breaker.Backend)
 }

@@ -100,14 +100,14 @@ func (m *Metrics) Sites() []SiteCount { return m.sites.counts() }
 // LastMinute is the number of requests of a site answered in the last minute, 0 for a site
 // without a label of its own.
 func (m *Metrics) LastMinute(site string) uint64 {
-	one := m.sites.find(label(site))
+	item := m.sites.find(label(site))
 	if site == other {
-		one = m.sites.other
+		item = m.sites.other
 	}
-	if one == nil {
+	if item == nil {
 		return 0
 	}
-	return one.recent.lastMinute(time.Now())
+	return item.recent.lastMinute(time.Now())
 }
 
 // AccessLog has the metric of lines of the access log that were dropped.

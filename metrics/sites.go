@@ -43,8 +43,8 @@ func newSites(maxSites int) *sites {
 }
 
 func (s *sites) find(name string) *Site {
-	one, _ := s.index.Load(name)
-	site, _ := one.(*Site)
+	any, _ := s.index.Load(name)
+	site, _ := any.(*Site)
 	return site
 }
 
@@ -57,11 +57,11 @@ func (s *sites) labelOf(name string) string {
 }
 
 func (s *sites) site(name string) *Site {
-	if one := s.find(name); one != nil {
-		if age := s.age.Load(); age-one.used.Load() >= uint64(s.max+3)/4 {
-			s.markUsed(one, age)
+	if site := s.find(name); site != nil {
+		if age := s.age.Load(); age-site.used.Load() >= uint64(s.max+3)/4 {
+			s.markUsed(site, age)
 		}
-		return one
+		return site
 	}
 	if s.order == nil || name == other {
 		return s.other
@@ -73,22 +73,22 @@ func (s *sites) site(name string) *Site {
 }
 
 // markUsed moves a site to the most recently used end of the order.
-func (s *sites) markUsed(one *Site, age uint64) {
+func (s *sites) markUsed(site *Site, age uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	one.used.Store(age)
-	s.order.Get(one.name)
+	site.used.Store(age)
+	s.order.Get(site.name)
 }
 
 // add adds a site. The replaced site is emptied after the lock is released.
 func (s *sites) add(name string) *Site {
 	s.mu.Lock()
-	one := s.find(name)
-	if one == nil {
-		one = newSite(name, s.places)
-		one.used.Store(s.age.Add(1))
-		s.index.Store(name, one)
-		s.order.Add(name, one)
+	site := s.find(name)
+	if site == nil {
+		site = newSite(name, s.places)
+		site.used.Store(s.age.Add(1))
+		s.index.Store(name, site)
+		s.order.Add(name, site)
 	}
 	gone := s.evictedSites
 	s.evictedSites = nil
@@ -96,13 +96,13 @@ func (s *sites) add(name string) *Site {
 	for _, old := range gone {
 		old.moveTo(s.other)
 	}
-	return one
+	return site
 }
 
 // evicted is called by order, while mu is held.
-func (s *sites) evicted(name string, one *Site) {
+func (s *sites) evicted(name string, site *Site) {
 	s.index.Delete(name)
-	s.evictedSites = append(s.evictedSites, one)
+	s.evictedSites = append(s.evictedSites, site)
 }
 
 // all lists the present sites by name; "other" first.

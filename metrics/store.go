@@ -109,20 +109,20 @@ func (c *storeCollector) Collect(to chan<- prometheus.Metric) {
 		to <- gaugeOf(permitsDesc, float64((*open)()))
 	}
 	if now := c.now.Load(); now != nil {
-		is, up := (*now)(), 0.0
-		if is.Up {
+		storeState, up := (*now)(), 0.0
+		if storeState.Up {
 			up = 1
 		}
 		to <- gaugeOf(storeUpDesc, up)
-		to <- gaugeOf(storeMembersDesc, float64(is.Members))
-		if is.Clock != nil {
-			to <- gaugeOf(storeClockDesc, is.Clock.Seconds())
+		to <- gaugeOf(storeMembersDesc, float64(storeState.Members))
+		if storeState.Clock != nil {
+			to <- gaugeOf(storeClockDesc, storeState.Clock.Seconds())
 		}
-		for what, n := range is.Damaged {
+		for what, n := range storeState.Damaged {
 			to <- gaugeOf(damagedDesc, float64(n), what)
 		}
-		if is.Utilisation >= 0 && !math.IsInf(is.Utilisation, 0) { // not NaN either
-			to <- gaugeOf(utilisationDesc, min(is.Utilisation, 1))
+		if storeState.Utilisation >= 0 && !math.IsInf(storeState.Utilisation, 0) { // not NaN either
+			to <- gaugeOf(utilisationDesc, min(storeState.Utilisation, 1))
 		}
 	} else if read(c.took).GetSampleCount() == 0 {
 		return

@@ -117,6 +117,6 @@ func (f From) public() []netip.Prefix {
 
 // fromNode is the schema of access.from.
 func fromNode() node {
-	one := eitherNode(wordNode("any", "loopback", "private"), networkNode())
-	return eitherNode(one, sequenceNode(one, 1))
+	item := eitherNode(wordNode("any", "loopback", "private"), networkNode())
+	return eitherNode(item, sequenceNode(item, 1))
 }

@@ -20,10 +20,10 @@ func TestBackendsAreOriginsThatDiffer(t *testing.T) {
 	if want := "https://a.example http://a.example https://b.example:8443 http://[2001:db8::1] https://127.0.0.1:9443"; strings.Join(got, " ") != want {
 		t.Errorf("%v, want %s", got, want)
 	}
-	one := p.Sites[1]
+	site := p.Sites[1]
 	switch {
 	case p.Sites[0].Backends[0].Target != Target{"https", "a.example", 443}, p.Sites[0].Balance != "adaptive", p.Sites[0].Sticky,
-		one.Balance != "least-loaded", !one.Sticky, len(one.Backends) != 1, !one.needsRequests():
+		site.Balance != "least-loaded", !site.Sticky, len(site.Backends) != 1, !site.needsRequests():
 		t.Errorf("%+v", p.Sites)
 	}
 	if m := p.Match(Target{"https", "x.y.pool", 443}); m.Rule != &p.Sites[0] || m.Site != "x.y.pool" {

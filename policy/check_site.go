@@ -64,18 +64,18 @@ func (l *loading) complete(p *Policy) {
 			continue
 		}
 		for j := range pool.Limits {
-			one := &pool.Limits[j]
-			if !slices.ContainsFunc(s.Limits, func(own Limit) bool { return own.Title() == one.Title() }) {
-				s.Limits = append(s.Limits, *one)
+			limit := &pool.Limits[j]
+			if !slices.ContainsFunc(s.Limits, func(limit Limit) bool { return limit.Title() == limit.Title() }) {
+				s.Limits = append(s.Limits, *limit)
 			}
 		}
 	}
 }
 
 // openable is what would let https go to a port.
-func (p *Policy) openable(one Pattern) string {
-	if one.Port == 80 {
+func (p *Policy) openable(pattern Pattern) string {
+	if pattern.Port == 80 {
 		return ""
 	}
-	return fmt.Sprintf(", or add %d to egress.ports", one.Port)
+	return fmt.Sprintf(", or add %d to egress.ports", pattern.Port)
 }

@@ -69,8 +69,8 @@ func backendFields(d *decoder, b *Backend) []field {
 
 // backendsNode is the schema of a rule's backends.
 func backendsNode() node {
-	one := eitherNode(originNode(), objectNode(backendFields(nil, &Backend{})))
-	return eitherNode(one, sequenceNode(one, 1))
+	item := eitherNode(originNode(), objectNode(backendFields(nil, &Backend{})))
+	return eitherNode(item, sequenceNode(item, 1))
 }
 
 // checkBackends refuses backends that the rule is about: what goes there would come

@@ -86,8 +86,8 @@ func isDateForm(form string) bool {
 	if slices.Contains([]string{"unix", "unix_ms", "rfc3339"}, form) {
 		return true
 	}
-	one, other := time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC), time.Date(2017, 10, 28, 19, 40, 50, 0, time.UTC)
-	return one.Format(form) != other.Format(form)
+	at, other := time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC), time.Date(2017, 10, 28, 19, 40, 50, 0, time.UTC)
+	return at.Format(form) != other.Format(form)
 }
 
 var jobMethods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "QUERY"}
@@ -110,7 +110,7 @@ func (r *jobReader) headers(n *yaml.Node, path string) {
 		case slices.Contains(ownHeaders, strings.ToLower(name)), strings.HasPrefix(strings.ToLower(name), "abide-"):
 			r.failf(key, path, "cannot be set by a job")
 		}
-		if slices.ContainsFunc(r.job.Request.Headers, func(one JobHeader) bool { return strings.EqualFold(one.Name, name) }) {
+		if slices.ContainsFunc(r.job.Request.Headers, func(jobHeader JobHeader) bool { return strings.EqualFold(jobHeader.Name, name) }) {
 			r.failf(key, path, "is there twice")
 		}
 		r.secret(&h.Value).read(value, path)

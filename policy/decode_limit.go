@@ -147,8 +147,8 @@ func (r *limitReading) fields() []field {
 
 // limitsNode is the schema of a list of limits. A rate alone is a list of one.
 func limitsNode() node {
-	one := eitherNode(ratePerNode(), objectNode((&limitReading{}).fields()))
-	return eitherNode(ratePerNode(), sequenceNode(one, 0)).shared("limits")
+	item := eitherNode(ratePerNode(), objectNode((&limitReading{}).fields()))
+	return eitherNode(ratePerNode(), sequenceNode(item, 0)).shared("limits")
 }
 
 // complete fills in what the keys imply and refuses those that do not go

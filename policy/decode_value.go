@@ -61,8 +61,8 @@ func listed[T any](d *decoder, to *[]T, element func(to *T) value) value {
 			d.failf(n, path, "is empty")
 		}
 	}, func() node {
-		one := element(new(T)).schema()
-		return eitherNode(one, sequenceNode(one, 1))
+		item := element(new(T)).schema()
+		return eitherNode(item, sequenceNode(item, 1))
 	}}
 }
 

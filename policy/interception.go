@@ -94,11 +94,11 @@ func (p *Policy) opensAny() bool {
 }
 
 // plain tells whether a host can be reached by plain http only.
-func (p *Policy) plain(one Pattern) bool {
-	return one.Port == 80 || one.Port != 0 && !p.Egress.Ports.Allows(one.Port)
+func (p *Policy) plain(pattern Pattern) bool {
+	return pattern.Port == 80 || pattern.Port != 0 && !p.Egress.Ports.Allows(pattern.Port)
 }
 
 // plainOnly tells whether all targets of the rule use plain http.
 func (s *Site) plainOnly(p *Policy) bool {
-	return !slices.ContainsFunc(s.Hosts, func(one Pattern) bool { return !p.plain(one) })
+	return !slices.ContainsFunc(s.Hosts, func(pattern Pattern) bool { return !p.plain(pattern) })
 }

@@ -66,11 +66,11 @@ func FormatLimits(limits []Limit) ([]byte, error) {
 		Limits []limitText `json:"limits"`
 	}{[]limitText{}}
 	for i := range limits {
-		one, err := limits[i].written()
+		text, err := limits[i].written()
 		if err != nil {
 			return nil, fmt.Errorf("limits[%d]: %w", i, err)
 		}
-		all.Limits = append(all.Limits, one)
+		all.Limits = append(all.Limits, text)
 	}
 	return json.Marshal(all)
 }

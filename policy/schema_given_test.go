@@ -146,7 +146,7 @@ func disagreement(data []byte, err error, schema func() (*jsonschema.Schema, err
 		if strings.HasPrefix(f.Source, "ABIDE_") || f.Source == "flag" || f.Line == 0 {
 			continue // not of the file
 		}
-		if !slices.ContainsFunc(inexpressibleKinds, func(one inexpressible) bool { return one.has(f) }) {
+		if !slices.ContainsFunc(inexpressibleKinds, func(item inexpressible) bool { return item.has(f) }) {
 			return fmt.Sprintf("the schema accepts what is refused: %s", f.Error())
 		}
 	}

@@ -48,9 +48,9 @@ func (s *Site) unreadByRule() bool {
 
 // passesUnread tells whether https to a host of the rule is not opened for everybody.
 func (s *Site) passesUnread(p *Policy, opened *cover) bool {
-	return slices.ContainsFunc(s.Hosts, func(one Pattern) bool {
-		_, listed := opened.by(one)
-		return !listed && !p.plain(one)
+	return slices.ContainsFunc(s.Hosts, func(pattern Pattern) bool {
+		_, listed := opened.by(pattern)
+		return !listed && !p.plain(pattern)
 	})
 }
 

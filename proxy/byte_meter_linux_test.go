@@ -87,14 +87,14 @@ func (s *byteMeter) Accept() (net.Conn, error) {
 func (s *byteMeter) takeSample() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	one := sample{from: time.Now(), of: map[string]int64{}}
+	item := sample{from: time.Now(), of: map[string]int64{}}
 	for _, c := range s.conns {
 		n := c.bytesPassed()
-		one.all += n
-		one.of[c.addressOf()] += n
+		item.all += n
+		item.of[c.addressOf()] += n
 	}
-	one.to = time.Now()
-	s.samples = append(s.samples, one)
+	item.to = time.Now()
+	s.samples = append(s.samples, item)
 }
 
 // measure takes a sample every millisecond until a time.

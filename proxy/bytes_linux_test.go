@@ -236,8 +236,8 @@ func TestNoWindowHasMoreBytesThanItsLimit(t *testing.T) {
 			}
 			measureAll(all)
 			for i, k := range some {
-				is := all[i].windows(t, "", someBytes, someTime)
-				enough = all[i].check(t, k.name, k.conns, is.over, is.used) && enough
+				byteVerdict := all[i].windows(t, "", someBytes, someTime)
+				enough = all[i].check(t, k.name, k.conns, byteVerdict.over, byteVerdict.used) && enough
 			}
 			return enough
 		})

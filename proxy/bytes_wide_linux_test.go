@@ -16,12 +16,12 @@ func TestALargeLimitOfBytesHoldsWithItsWideConnections(t *testing.T) {
 		w.openTunnel("127.0.0.1", "flooda")
 		w.openTunnel("127.0.0.1", "floodb")
 		w.measure(time.Now().Truncate(every).Add(7 * every))
-		is := w.windows(t, "", amount, every)
-		t.Logf("%d bytes beyond the limit, %.1f %% used", is.over, 100*is.used)
-		if is.over > amount/64 {
-			t.Errorf("%d bytes beyond the limit came", is.over)
+		byteVerdict := w.windows(t, "", amount, every)
+		t.Logf("%d bytes beyond the limit, %.1f %% used", byteVerdict.over, 100*byteVerdict.used)
+		if byteVerdict.over > amount/64 {
+			t.Errorf("%d bytes beyond the limit came", byteVerdict.over)
 		}
-		return is.used >= 0.95 || is.used >= 0 && simRows == 1
+		return byteVerdict.used >= 0.95 || byteVerdict.used >= 0 && simRows == 1
 	})
 }
 

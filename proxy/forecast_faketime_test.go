@@ -71,9 +71,9 @@ func TestAQuotaOfBytesIsForeseen(t *testing.T) {
 	bubble(t, echoing, unlearned+"sites:\n  - {host: site.test, limits: [{bytes: 100MB, per: day}]}\n", func(w *bubbleProxy) {
 		startOfWindow(24 * time.Hour)
 		for range 120 { // 100 kB every half a minute
-			g, no := w.permit("http://site.test/", withBytes(100_000))
-			if no != nil {
-				t.Fatal(no)
+			g, denied := w.permit("http://site.test/", withBytes(100_000))
+			if denied != nil {
+				t.Fatal(denied)
 			}
 			w.settle(g, status.PermitEnd{Status: 200, Bytes: 100_000})
 			elapse(30 * time.Second)

@@ -72,8 +72,8 @@ func TestACooldownThatWasEndedIsForgotten(t *testing.T) {
 	runRestarts(t, newStatePath(t), 0, answerFine, func(l *restartTest) {
 		w := l.begin(accountsPool)
 		pool := w.server.Current().Pool("p")
-		one := pool.Find("ann")
-		w.server.Gate().Cool("site.test", queue.Scope{Limit: "token", Key: one.Key()}, time.Now().Add(time.Hour), "quarantine")
+		token := pool.Find("ann")
+		w.server.Gate().Cool("site.test", queue.Scope{Limit: "token", Key: token.Key()}, time.Now().Add(time.Hour), "quarantine")
 		elapse(5 * time.Second)
 		if all, err := w.file.All(l.t.Context(), "cooldown"); len(all) != 1 {
 			t.Fatal(all, err)
@@ -229,13 +229,13 @@ func TestWhatWasLearnedIsWrittenOnceWhenItCanBe(t *testing.T) {
 		w := l.begin("")
 		w.flood("site.test", 3, time.Second)
 		elapse(time.Minute)
-		if is := w.server.Store(); is.Since.IsZero() || is.Err != errFaulty.Error() {
-			t.Errorf("%+v", is)
+		if store := w.server.Store(); store.Since.IsZero() || store.Err != errFaulty.Error() {
+			t.Errorf("%+v", store)
 		}
 		to.fails.Store(false)
 		elapse(5 * time.Second)
-		if is := w.server.Store(); !is.Since.IsZero() {
-			t.Errorf("%+v", is)
+		if store := w.server.Store(); !store.Since.IsZero() {
+			t.Errorf("%+v", store)
 		}
 		for _, kind := range []string{"ledger", "routes"} {
 			if all, err := w.file.All(l.t.Context(), kind); len(all) != 1 || err != nil {

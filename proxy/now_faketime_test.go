@@ -65,8 +65,8 @@ func TestARequestThatGoesNowDoesNotWaitForOneInFlight(t *testing.T) {
 				t.Errorf("%s: %d %v after %v", path, a.status, a.header, a.at)
 			}
 		}
-		if _, no := w.permit("http://site.test/"); no == nil || no.Status != 429 || time.Since(w.began) != 0 {
-			t.Errorf("a permit: %+v after %v", no, time.Since(w.began))
+		if _, denied := w.permit("http://site.test/"); denied == nil || denied.Status != 429 || time.Since(w.began) != 0 {
+			t.Errorf("a permit: %+v after %v", denied, time.Since(w.began))
 		}
 		close(release)
 		if a := <-slow; a.status != 200 {
@@ -125,8 +125,8 @@ func TestEachRefusalOfAWaitSaysWhenToComeBack(t *testing.T) {
 				t.Errorf("%s: %d %v %s", wait, a.status, a.header, a.body)
 			}
 		}
-		if _, no := w.permit("http://site.test/"); no == nil || no.Status != 429 || time.Until(no.RetryAt) != time.Second {
-			t.Errorf("a permit: %+v", no)
+		if _, denied := w.permit("http://site.test/"); denied == nil || denied.Status != 429 || time.Until(denied.RetryAt) != time.Second {
+			t.Errorf("a permit: %+v", denied)
 		}
 		<-slow
 		w.idle("site.test")

@@ -103,11 +103,11 @@ func (o *opening) endTunnel(r *http.Request, m *tunnelMeter) {
 // wait holds the CONNECT while the operator has paused the site. It answers a CONNECT that may not
 // wait so long, and is false then.
 func (o *opening) wait(w http.ResponseWriter, r *http.Request, scheme string) bool {
-	no := o.dispatcher.WaitForTunnel(r.Context(), o.target(scheme), o.clientName(r), o.options)
-	if no != nil && r.Context().Err() == nil {
-		refuse(o.metrics, w, r, no)
+	problem := o.dispatcher.WaitForTunnel(r.Context(), o.target(scheme), o.clientName(r), o.options)
+	if problem != nil && r.Context().Err() == nil {
+		refuse(o.metrics, w, r, problem)
 	}
-	return no == nil
+	return problem == nil
 }
 
 // byteBudget is the budget that a tunnel takes its bytes from. The caller must release it.

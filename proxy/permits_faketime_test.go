@@ -28,11 +28,11 @@ func (w *bubbleProxy) permit(u string, change ...func(*status.PermitAsk)) (statu
 		one(&a)
 	}
 	g, err := w.server.Permit(w.t.Context(), a)
-	var no *status.Denied
-	if err != nil && !errors.As(err, &no) {
+	var denied *status.Denied
+	if err != nil && !errors.As(err, &denied) {
 		w.t.Fatalf("asking for %s: %v", u, err)
 	}
-	return g, no
+	return g, denied
 }
 
 func withWait(d time.Duration) func(*status.PermitAsk) {
@@ -69,22 +69,22 @@ func startOfWindow(window time.Duration) {
 func TestAPermitTakesAPlaceAndWaitsForOne(t *testing.T) {
 	bubble(t, echoing, unlearned+"sites:\n  - {host: site.test, limits: [{requests: 2, per: 10m, as: fixed}]}\n", func(w *bubbleProxy) {
 		startOfWindow(10 * time.Minute)
-		first, no := w.permit("http://site.test/a")
-		if no != nil || len(first.ID) != 32 || first.Site != "site.test" || first.Token != "" || first.Waited != 0 || time.Until(first.Expires) != permitLife {
-			t.Errorf("%+v, %v", first, no)
+		first, denied := w.permit("http://site.test/a")
+		if denied != nil || len(first.ID) != 32 || first.Site != "site.test" || first.Token != "" || first.Waited != 0 || time.Until(first.Expires) != permitLife {
+			t.Errorf("%+v, %v", first, denied)
 		}
 		second, _ := w.permit("https://site.test/a") // the same site
 		if second.ID == "" || second.ID == first.ID || w.remainingOf("site.test", "requests") != 0 {
 			t.Errorf("%+v, %d left", second, w.remainingOf("site.test", "requests"))
 		}
 		began := time.Now()
-		_, no = w.permit("http://site.test/a")
-		if no == nil || no.Status != 429 || no.Reason != "wait" || no.Limit == "" || time.Until(no.RetryAt) < 9*time.Minute || time.Since(began) > 100*time.Millisecond {
-			t.Errorf("%+v after %v", no, time.Since(began))
+		_, denied = w.permit("http://site.test/a")
+		if denied == nil || denied.Status != 429 || denied.Reason != "wait" || denied.Limit == "" || time.Until(denied.RetryAt) < 9*time.Minute || time.Since(began) > 100*time.Millisecond {
+			t.Errorf("%+v after %v", denied, time.Since(began))
 		}
-		third, no := w.permit("http://site.test/a", withWait(time.Hour))
-		if no != nil || time.Since(began) < 9*time.Minute || third.Waited < 9*time.Minute {
-			t.Errorf("%+v, %v after %v", third, no, time.Since(began))
+		third, denied := w.permit("http://site.test/a", withWait(time.Hour))
+		if denied != nil || time.Since(began) < 9*time.Minute || third.Waited < 9*time.Minute {
+			t.Errorf("%+v, %v after %v", third, denied, time.Since(began))
 		}
 		if n := w.server.OpenPermits(); n != 1 { // the others have expired
 			t.Errorf("%d are out", n)
@@ -160,9 +160,9 @@ func TestAPermitIsSettledOnce(t *testing.T) {
 			{status.PermitEnd{Unsent: true, Bytes: 100, Status: 429}, 0, 0, 0},
 		} {
 			requests, cost, bytes := w.remainingOf("site.test", "requests"), w.remainingOf("site.test", "cost"), w.remainingOf("site.test", "bytes")
-			g, no := w.permit("http://site.test/", withBytes(10_000), withCost(7))
-			if no != nil {
-				t.Fatal(no)
+			g, denied := w.permit("http://site.test/", withBytes(10_000), withCost(7))
+			if denied != nil {
+				t.Fatal(denied)
 			}
 			if took := bytes - w.remainingOf("site.test", "bytes"); took != 10_000 {
 				t.Errorf("%d bytes were taken", took)
@@ -187,9 +187,9 @@ func TestAPermitIsSettledOnce(t *testing.T) {
 
 func TestMoreBytesThanThereEverAreHaveNoPermit(t *testing.T) {
 	bubble(t, echoing, unlearned+"sites:\n  - {host: site.test, limits: [{bytes: 100kB, per: 1h}]}\n", func(w *bubbleProxy) {
-		_, no := w.permit("http://site.test/", withBytes(100_001), withWait(24*time.Hour))
-		if no == nil || no.Reason != "never" || no.Status != 429 {
-			t.Errorf("%+v", no)
+		_, denied := w.permit("http://site.test/", withBytes(100_001), withWait(24*time.Hour))
+		if denied == nil || denied.Reason != "never" || denied.Status != 429 {
+			t.Errorf("%+v", denied)
 		}
 	})
 }
@@ -198,12 +198,12 @@ func TestMoreBytesThanThereEverAreHaveNoPermit(t *testing.T) {
 func TestDeclaredBytesAreNobodyElses(t *testing.T) {
 	bubble(t, echoing, unlearned+"sites:\n  - {host: site.test, limits: [{bytes: 32kB, per: 1h}]}\n", func(w *bubbleProxy) {
 		startOfWindow(time.Hour)
-		g, no := w.permit("http://site.test/", withBytes(16<<10))
-		if took := 32_000 - w.remainingOf("site.test", "bytes"); no != nil || took != 16<<10 {
-			t.Errorf("%v, %d bytes were taken", no, took)
+		g, denied := w.permit("http://site.test/", withBytes(16<<10))
+		if took := 32_000 - w.remainingOf("site.test", "bytes"); denied != nil || took != 16<<10 {
+			t.Errorf("%v, %d bytes were taken", denied, took)
 		}
-		if _, no := w.permit("http://site.test/"); no != nil { // a fourth of the limit
-			t.Errorf("%+v", no)
+		if _, denied := w.permit("http://site.test/"); denied != nil { // a fourth of the limit
+			t.Errorf("%+v", denied)
 		}
 		w.settle(g, status.PermitEnd{})
 	})
@@ -214,8 +214,8 @@ func TestWhatASiteSaidToOthersHoldsForAll(t *testing.T) {
 		g, _ := w.permit("http://site.test/")
 		w.settle(g, status.PermitEnd{Status: 429, Headers: [][2]string{{"retry-after", "120"}}})
 		began := time.Now()
-		if _, no := w.permit("http://site.test/"); no == nil || no.Reason != "wait" || time.Until(no.RetryAt) < 119*time.Second {
-			t.Errorf("%+v", no)
+		if _, denied := w.permit("http://site.test/"); denied == nil || denied.Reason != "wait" || time.Until(denied.RetryAt) < 119*time.Second {
+			t.Errorf("%+v", denied)
 		}
 		if a := w.get(w.client(), "http://site.test/"); a.status != 200 || time.Since(began) < 119*time.Second || time.Since(began) > 125*time.Second {
 			t.Errorf("%d after %v", a.status, time.Since(began))
@@ -232,19 +232,19 @@ pools:
 sites:
   - {host: site.test, pool: crawl}
 `, func(w *bubbleProxy) {
-		g, no := w.permit("https://site.test/")
-		if no != nil || g.Token != "first" {
-			t.Errorf("%+v, %v", g, no)
+		g, denied := w.permit("https://site.test/")
+		if denied != nil || g.Token != "first" {
+			t.Errorf("%+v, %v", g, denied)
 		}
-		_, no = w.permit("https://site.test/")
-		if no == nil {
+		_, denied = w.permit("https://site.test/")
+		if denied == nil {
 			t.Error("a second one")
 		}
-		if text := fmt.Sprintf("%+v %+v %s", g, no, w.log.b.String()); strings.Contains(text, secret) {
+		if text := fmt.Sprintf("%+v %+v %s", g, denied, w.log.b.String()); strings.Contains(text, secret) {
 			t.Errorf("the token: %s", text)
 		}
-		if _, no := w.permit("http://site.test/"); no == nil || no.Status != 403 || no.Reason != "insecure" {
-			t.Errorf("in the open: %+v", no)
+		if _, denied := w.permit("http://site.test/"); denied == nil || denied.Status != 403 || denied.Reason != "insecure" {
+			t.Errorf("in the open: %+v", denied)
 		}
 		w.settle(g, status.PermitEnd{Status: 200})
 	})
@@ -253,24 +253,24 @@ sites:
 func TestASiteThatIsLeftAloneGivesNoPermits(t *testing.T) {
 	bubble(t, echoing, unlearned+"breaker: {failures: 2, pause: 1m}\nretry: {attempts: 0}\n", func(w *bubbleProxy) {
 		for range 2 {
-			g, no := w.permit("http://site.test/")
-			if no != nil {
-				t.Fatal(no)
+			g, denied := w.permit("http://site.test/")
+			if denied != nil {
+				t.Fatal(denied)
 			}
 			w.settle(g, status.PermitEnd{Status: 503})
 		}
-		if _, no := w.permit("http://site.test/"); no == nil || no.Reason != "breaker" || no.Status != 503 || no.RetryAt.IsZero() {
-			t.Errorf("%+v", no)
+		if _, denied := w.permit("http://site.test/"); denied == nil || denied.Reason != "breaker" || denied.Status != 503 || denied.RetryAt.IsZero() {
+			t.Errorf("%+v", denied)
 		}
 		elapse(61 * time.Second)
-		probe, no := w.permit("http://site.test/")
-		if no != nil {
-			t.Fatal(no)
+		probe, denied := w.permit("http://site.test/")
+		if denied != nil {
+			t.Fatal(denied)
 		}
 		elapse(2 * permitLife) // it is not settled
-		g, no := w.permit("http://site.test/")
-		if no != nil {
-			t.Fatalf("after a probe that was never settled: %+v", no)
+		g, denied := w.permit("http://site.test/")
+		if denied != nil {
+			t.Fatalf("after a probe that was never settled: %+v", denied)
 		}
 		w.settle(g, status.PermitEnd{Status: 200})
 		if err := w.server.SettlePermit(probe.ID, status.PermitEnd{Status: 200}); !errors.As(err, new(status.Missing)) {
@@ -299,8 +299,8 @@ func TestWhoStopsWaitingForAPermitLeavesNothingBehind(t *testing.T) {
 			t.Error(err)
 		}
 		elapse(10 * time.Minute)
-		if _, no := w.permit("http://site.test/"); no != nil {
-			t.Errorf("its place was not given up: %+v", no)
+		if _, denied := w.permit("http://site.test/"); denied != nil {
+			t.Errorf("its place was not given up: %+v", denied)
 		}
 	})
 }
@@ -349,10 +349,10 @@ func TestASettlementAfterItsRuleIsGone(t *testing.T) {
 		for _, next := range []string{unlearned, unlearned + yaml, unlearned + "sites:\n  - {host: \"*.test\", limits: [{requests: 1, per: 1m}]}\n"} {
 			elapse(2 * time.Minute)
 			must(t, w.server.Reload(w.policy(unlearned+yaml)))
-			g, no := w.permit("http://site.test/", withBytes(1000))
+			g, denied := w.permit("http://site.test/", withBytes(1000))
 			h, also := w.permit("http://site.test/", withBytes(1000))
-			if no != nil || also != nil {
-				t.Fatal(no, also)
+			if denied != nil || also != nil {
+				t.Fatal(denied, also)
 			}
 			must(t, w.server.Reload(w.policy(next)))
 			w.settle(g, status.PermitEnd{Status: 429, Bytes: 5000, Headers: [][2]string{{"Retry-After", "1"}}})
@@ -381,11 +381,11 @@ func TestPermitsThatAreOutDoNotHoldTheEnd(t *testing.T) {
 		if n := w.server.OpenPermits(); n != 0 || time.Since(began) > time.Second {
 			t.Errorf("%d are out after %v", n, time.Since(began))
 		}
-		var no *status.Denied
-		if errors.As(err, &no) && no.Reason != "draining" {
-			t.Errorf("%+v", no)
+		var denied *status.Denied
+		if errors.As(err, &denied) && denied.Reason != "draining" {
+			t.Errorf("%+v", denied)
 		}
-		if _, err := w.server.Permit(w.t.Context(), status.PermitAsk{URL: "http://site.test/"}); !errors.As(err, &no) || no.Reason != "draining" || no.Status != http.StatusServiceUnavailable {
+		if _, err := w.server.Permit(w.t.Context(), status.PermitAsk{URL: "http://site.test/"}); !errors.As(err, &denied) || denied.Reason != "draining" || denied.Status != http.StatusServiceUnavailable {
 			t.Errorf("%v", err)
 		}
 	})
@@ -394,9 +394,9 @@ func TestPermitsThatAreOutDoNotHoldTheEnd(t *testing.T) {
 func TestAPermitThatIsOnlyObservedIsThereAtOnce(t *testing.T) {
 	bubble(t, echoing, unlearned+"mode: observe\nsites:\n  - {host: site.test, limits: [{requests: 1, per: 1h}]}\n", func(w *bubbleProxy) {
 		for range 3 {
-			g, no := w.permit("http://site.test/")
-			if no != nil {
-				t.Fatal(no)
+			g, denied := w.permit("http://site.test/")
+			if denied != nil {
+				t.Fatal(denied)
 			}
 			w.settle(g, status.PermitEnd{Status: 429, Headers: [][2]string{{"Retry-After", "60"}}})
 		}
@@ -428,9 +428,9 @@ pools:
 sites:
   - {host: site.test, pool: crawl}
 `, func(w *bubbleProxy) {
-		g, no := w.permit("https://site.test/?api_key=of-the-client")
-		if no != nil {
-			t.Fatal(no)
+		g, denied := w.permit("https://site.test/?api_key=of-the-client")
+		if denied != nil {
+			t.Fatal(denied)
 		}
 		w.settle(g, status.PermitEnd{Status: 404, Headers: [][2]string{
 			{"RateLimit", `"` + secret + `";r=9;t=60, "for of-the-client";r=8;t=60`},

@@ -46,9 +46,9 @@ sites:
 						t.Fatal(a.status, a.body)
 					}
 				}
-				g, no := w.permit("http://bytes.test/", withBytes(100_000))
-				if no != nil {
-					t.Fatal(no)
+				g, denied := w.permit("http://bytes.test/", withBytes(100_000))
+				if denied != nil {
+					t.Fatal(denied)
 				}
 				w.settle(g, status.PermitEnd{Status: 200, Bytes: 100_000})
 				elapse(time.Minute)

@@ -83,8 +83,8 @@ func (l *restartTest) begin(yaml string) *restartedProxy {
 	var served sync.WaitGroup
 	served.Go(func() { w.server.Serve(ctx, w.front) })
 	synctest.Wait()
-	one := &restartedProxy{bubbleProxy: w, all: l, file: file}
-	one.end = sync.OnceFunc(func() {
+	proxy := &restartedProxy{bubbleProxy: w, all: l, file: file}
+	proxy.end = sync.OnceFunc(func() {
 		for _, c := range w.clients {
 			c.CloseIdleConnections()
 		}
@@ -94,7 +94,7 @@ func (l *restartTest) begin(yaml string) *restartedProxy {
 		origin.Close()
 		running.Wait()
 	})
-	return one
+	return proxy
 }
 
 // kill is kill -9: the next proxy has the file as it is at this moment.

@@ -71,14 +71,14 @@ func TestURLsOfOtherCrawlersAreRefused(t *testing.T) {
 	}
 	for i, path := range paths {
 		g, err := b.server.Permit(t.Context(), status.PermitAsk{URL: "http://" + host + path, Priority: -1})
-		var no *status.Denied
+		var denied *status.Denied
 		switch {
-		case i == 0 && err != nil, i == 1 && !errors.As(err, &no):
+		case i == 0 && err != nil, i == 1 && !errors.As(err, &denied):
 			t.Errorf("a permit for %d: %v", i, err)
 		case i == 0:
 			must(t, b.server.SettlePermit(g.ID, status.PermitEnd{}))
-		case no.Status != 421 || no.Reason != "shard" || no.Limit != "crawler 1 of 2":
-			t.Errorf("%+v", no)
+		case denied.Status != 421 || denied.Reason != "shard" || denied.Limit != "crawler 1 of 2":
+			t.Errorf("%+v", denied)
 		}
 	}
 	if n := b.metricValue(`abide_own_refusals_total{reason="shard"}`); n != 9 {

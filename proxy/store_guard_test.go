@@ -48,9 +48,9 @@ func TestTheStoreIsNotReachedThroughTheProxy(t *testing.T) {
 				}
 				conn.Close()
 			}
-			var no *status.Denied
-			if _, err := b.server.Permit(t.Context(), status.PermitAsk{URL: "http://" + authority + "/", Priority: -1}); err == nil || errors.As(err, &no) && no.Status != 508 && no.Status != 403 {
-				t.Errorf("store at %s, a permit for %s: %v, %+v", host, authority, err, no)
+			var denied *status.Denied
+			if _, err := b.server.Permit(t.Context(), status.PermitAsk{URL: "http://" + authority + "/", Priority: -1}); err == nil || errors.As(err, &denied) && denied.Status != 508 && denied.Status != 403 {
+				t.Errorf("store at %s, a permit for %s: %v, %+v", host, authority, err, denied)
 			}
 		}
 		b.stop()

@@ -40,10 +40,10 @@ type blame struct {
 // not announce.
 func (s *Site) Blame(a *Answer, learned *routes.Learned, r *Refused, to updater) blame {
 	for i := range learned.Announcements {
-		if one := &learned.Announcements[i]; one.Refused {
-			b := blame{At: queue.Scope{Limit: learnedPrefix + one.ID, Key: a.whose(one)}, Word: "route", Until: one.Until}
+		if announcement := &learned.Announcements[i]; announcement.Refused {
+			b := blame{At: queue.Scope{Limit: learnedPrefix + announcement.ID, Key: a.whose(announcement)}, Word: "route", Until: announcement.Until}
 			switch {
-			case one.Site:
+			case announcement.Site:
 				b.Word = "site"
 			case r.Signed:
 				b.Word = "token"

@@ -17,31 +17,31 @@ func newBlock(successes int) *block {
 // TestAnAnswer403IsVerifiedOnce, with a request that has succeeded before.
 func TestAnAnswer403IsVerifiedOnce(t *testing.T) {
 	t.Parallel()
-	if is := newBlock(usual-1).forbidden(noon, "h", Page{}); is != Forbidden {
-		t.Errorf("a site that has hardly answered: %v", is)
+	if access := newBlock(usual-1).forbidden(noon, "h", Page{}); access != Forbidden {
+		t.Errorf("a site that has hardly answered: %v", access)
 	}
-	if is := newBlock(usual).forbidden(noon, "other", Page{}); is != Forbidden {
-		t.Errorf("another host: %v", is)
+	if access := newBlock(usual).forbidden(noon, "other", Page{}); access != Forbidden {
+		t.Errorf("another host: %v", access)
 	}
 	b := newBlock(usual)
-	if is := b.forbidden(noon, "h", Page{}); is != Verify {
-		t.Fatalf("the first: %v", is)
+	if access := b.forbidden(noon, "h", Page{}); access != Verify {
+		t.Fatalf("the first: %v", access)
 	}
-	if is := b.forbidden(noon.Add(time.Second), "h", Page{}); is != Verifying {
-		t.Errorf("the second: %v", is)
+	if access := b.forbidden(noon.Add(time.Second), "h", Page{}); access != Verifying {
+		t.Errorf("the second: %v", access)
 	}
-	if is := b.forbidden(noon.Add(longestVerification+time.Second), "h", Page{}); is != Verify {
-		t.Errorf("after a verification that has not ended: %v", is)
+	if access := b.forbidden(noon.Add(longestVerification+time.Second), "h", Page{}); access != Verify {
+		t.Errorf("after a verification that has not ended: %v", access)
 	}
 	b.verified(noon, true)
-	if is := b.forbidden(noon, "h", Page{}); is != Blocked {
-		t.Errorf("a site that blocks: %v", is)
+	if access := b.forbidden(noon, "h", Page{}); access != Blocked {
+		t.Errorf("a site that blocks: %v", access)
 	}
 	b = newBlock(usual)
 	b.forbidden(noon, "h", Page{})
 	b.verified(noon, false)
-	if is := b.forbidden(noon, "h", Page{}); is != Forbidden {
-		t.Errorf("a site that does not block: %v", is)
+	if access := b.forbidden(noon, "h", Page{}); access != Forbidden {
+		t.Errorf("a site that does not block: %v", access)
 	}
 }
 
@@ -68,8 +68,8 @@ func TestABlockAfterABlockIsVerifiedAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newBlock(usual)
 	for range 3 {
-		if is := b.forbidden(noon, "h", Page{}); is != Verify {
-			t.Fatalf("the first page of a block: %v", is)
+		if access := b.forbidden(noon, "h", Page{}); access != Verify {
+			t.Fatalf("the first page of a block: %v", access)
 		}
 		b.verified(noon, true)
 		b.verified(noon.Add(time.Minute), false) // it is over
@@ -80,15 +80,15 @@ func TestABlockAfterABlockIsVerifiedAtOnce(t *testing.T) {
 // TestAPageThatLooksDifferentIsVerified although pages of another look are the site's own.
 func TestAPageThatLooksDifferentIsVerified(t *testing.T) {
 	t.Parallel()
-	own, other := Page{"text/html", "app", 120}, Page{"text/html", "edge", 80}
+	page, other := Page{"text/html", "app", 120}, Page{"text/html", "edge", 80}
 	b := newBlock(usual)
-	b.forbidden(noon, "h", own)
+	b.forbidden(noon, "h", page)
 	b.verified(noon, false)
-	if is := b.forbidden(noon, "h", own); is != Forbidden {
-		t.Errorf("the site's own page: %v", is)
+	if access := b.forbidden(noon, "h", page); access != Forbidden {
+		t.Errorf("the site's own page: %v", access)
 	}
-	if is := b.forbidden(noon, "h", other); is != Verify {
-		t.Errorf("another page: %v", is)
+	if access := b.forbidden(noon, "h", other); access != Verify {
+		t.Errorf("another page: %v", access)
 	}
 	// Where each page looks different, the look tells nothing.
 	b = newBlock(usual)

@@ -54,14 +54,14 @@ func (c *cooldowns) find(now time.Time, to Found) {
 // cooldown keeps its original length.
 func (c *cooldowns) restore(now time.Time, all map[string][]byte) {
 	for _, value := range all {
-		var one cooldown
-		if json.Unmarshal(value, &one) != nil {
+		var item cooldown
+		if json.Unmarshal(value, &item) != nil {
 			continue
 		}
-		one.Until = one.Until.Add(min(now.Sub(one.At), 0))
-		if one.Until.After(now) {
-			for _, key := range c.names.Local(one.Site, one.Limit, one.Key) {
-				c.gate.Cool(one.Site, queue.Scope{Limit: one.Limit, Key: key}, one.Until, one.Why)
+		item.Until = item.Until.Add(min(now.Sub(item.At), 0))
+		if item.Until.After(now) {
+			for _, key := range c.names.Local(item.Site, item.Limit, item.Key) {
+				c.gate.Cool(item.Site, queue.Scope{Limit: item.Limit, Key: key}, item.Until, item.Why)
 			}
 		}
 	}

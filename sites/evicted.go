@@ -27,13 +27,13 @@ type evictedSites struct {
 }
 
 // keep saves the state of a site's routes, if there are limits.
-func (l *evictedSites) keep(site string, one *Site) {
-	one.mu.Lock()
+func (l *evictedSites) keep(site string, item *Site) {
+	item.mu.Lock()
 	var state []byte
-	if one.routes.Limited() {
-		state = one.routes.State()
+	if item.routes.Limited() {
+		state = item.routes.State()
 	}
-	one.mu.Unlock()
+	item.mu.Unlock()
 	if len(state) == 0 || len(state) > longestState {
 		return
 	}

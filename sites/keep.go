@@ -44,12 +44,12 @@ func (s *Sites) findMeters(gate *queue.Gate, now time.Time, to Found) {
 
 // findRoutes adds the routes of all sites, or of those whose routes have changed.
 func (s *Sites) findRoutes(now time.Time, all bool, to Found) {
-	s.visit(func(name string, one *Site) { to.Add(name, one.unsaved(all), now.Add(keptFor)) })
+	s.visit(func(name string, site *Site) { to.Add(name, site.unsaved(all), now.Add(keptFor)) })
 }
 
 func (s *Sites) notSaved(name string) {
-	if one := s.Find(name); one != nil {
-		one.notSaved()
+	if site := s.Find(name); site != nil {
+		site.notSaved()
 	}
 }
 

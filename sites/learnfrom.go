@@ -34,8 +34,8 @@ type updater interface {
 }
 
 // whose is the key of the ledger that the announcement belongs to.
-func (a *Answer) whose(one *routes.Announcement) string {
-	if one.Site && !a.Backend {
+func (a *Answer) whose(announcement *routes.Announcement) string {
+	if announcement.Site && !a.Backend {
 		return ""
 	}
 	return a.Budget
@@ -52,11 +52,11 @@ func (s *Site) LearnFrom(a *Answer, to updater) routes.Learned {
 	surprises := make([]ledger.Surprise, len(all.Announcements))
 	to.Update(s.updates(a, all.Announcements, surprises))
 	for i := range all.Announcements {
-		one := &all.Announcements[i]
-		if one.Refused && !surprises[i].Until.IsZero() {
-			one.Until = surprises[i].Until
+		announcement := &all.Announcements[i]
+		if announcement.Refused && !surprises[i].Until.IsZero() {
+			announcement.Until = surprises[i].Until
 		}
-		all.Changed = s.explain(a.At, a.Class, a.whose(one), one.ID, a.Sent, surprises[i]) || all.Changed
+		all.Changed = s.explain(a.At, a.Class, a.whose(announcement), announcement.ID, a.Sent, surprises[i]) || all.Changed
 	}
 	return all
 }
@@ -81,12 +81,12 @@ func (s *Site) Unavailable(a *Answer, to updater) bool {
 func (s *Site) forgetHidden(a *Answer, to updater) {
 	now := a.At
 	for i := range a.Class.Limits {
-		one := &a.Class.Limits[i]
-		if one.Kind != routes.Hidden {
+		item := &a.Class.Limits[i]
+		if item.Kind != routes.Hidden {
 			continue
 		}
-		l := s.Limit(one, a.Reserve)
-		if !one.Site || a.Backend {
+		l := s.Limit(item, a.Reserve)
+		if !item.Site || a.Backend {
 			l.Key = a.Budget
 		}
 		to.Update([]queue.Update{{Limit: l, Apply: func(_ time.Time, m limit.Meter) {
@@ -101,17 +101,17 @@ func (s *Site) forgetHidden(a *Answer, to updater) {
 func (s *Site) updates(a *Answer, all []routes.Announcement, surprises []ledger.Surprise) []queue.Update {
 	list := make([]queue.Update, len(all))
 	for i := range all {
-		one := &all[i]
-		l := s.Limit(&routes.Limit{ID: one.ID, Title: one.Title, Entity: one.Entity, Unit: one.Limit.Unit}, a.Reserve)
-		l.Key = a.whose(one)
+		announcement := &all[i]
+		l := s.Limit(&routes.Limit{ID: announcement.ID, Title: announcement.Title, Entity: announcement.Entity, Unit: announcement.Limit.Unit}, a.Reserve)
+		l.Key = a.whose(announcement)
 		took := int64(0)
-		if slices.ContainsFunc(a.Class.Limits, func(l routes.Limit) bool { return l.ID == one.ID }) {
+		if slices.ContainsFunc(a.Class.Limits, func(l routes.Limit) bool { return l.ID == announcement.ID }) {
 			took = 1
 		}
 		now, sent, named := a.At, a.Sent, a.Lesson.Named
 		list[i] = queue.Update{Limit: l, Apply: func(_ time.Time, m limit.Meter) {
 			if l, ok := m.(*ledger.Ledger); ok {
-				surprises[i] = l.Update(now, ledger.Answer{Sent: sent, Units: took, Limit: one.Limit, Refused: one.Refused, RetryAt: one.RetryAt, Named: named})
+				surprises[i] = l.Update(now, ledger.Answer{Sent: sent, Units: took, Limit: announcement.Limit, Refused: announcement.Refused, RetryAt: announcement.RetryAt, Named: named})
 			}
 		}}
 	}

@@ -264,12 +264,12 @@ func (p *Persistence) write(ctx context.Context, now time.Time, all bool) {
 func (p *Persistence) changed(now time.Time, s *Source, found Found) map[string]savedDocument {
 	fresh := make(map[string]savedDocument, len(found))
 	for key, d := range found {
-		one := savedDocument{maphash.Bytes(p.seed, d.Value), d.Until}
-		if old, known := p.saved[s.Kind][key]; known && old.hash == one.hash && old.until.Sub(now) > one.until.Sub(now)/2 {
-			one = old
+		document := savedDocument{maphash.Bytes(p.seed, d.Value), d.Until}
+		if old, known := p.saved[s.Kind][key]; known && old.hash == document.hash && old.until.Sub(now) > document.until.Sub(now)/2 {
+			document = old
 			delete(found, key)
 		}
-		fresh[key] = one
+		fresh[key] = document
 	}
 	if s.Remove {
 		for key, old := range p.saved[s.Kind] {

@@ -44,9 +44,9 @@ func TestWhatDoesNotChangeIsWrittenAgainBeforeItsTimeIsOver(t *testing.T) {
 	sites := New(Options{Persistence: p, Names: alike{}})
 	sites.KeepFrom(newGate())
 	p.Add(Source{Kind: "other", Find: func(now time.Time, to Found) { to.Add("a", []byte("b"), now.Add(keptFor)) }})
-	one := sites.Open("site.test")
-	c, _ := one.Class("GET", "", "/", 0)
-	one.learn(&Answer{At: day0, Class: c, Budget: "", Sent: day0, Lesson: &learn.Lesson{Limits: []learn.Limit{{Bucket: "b", Remaining: learn.Amount{Known: true, N: 9}}}}})
+	site := sites.Open("site.test")
+	c, _ := site.Class("GET", "", "/", 0)
+	site.learn(&Answer{At: day0, Class: c, Budget: "", Sent: day0, Lesson: &learn.Lesson{Limits: []learn.Limit{{Bucket: "b", Remaining: learn.Amount{Known: true, N: 9}}}}})
 	for _, step := range []struct {
 		after time.Duration
 		puts  int

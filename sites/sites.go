@@ -84,20 +84,20 @@ func (s *Sites) of(name string, open bool) *Site {
 	sh := &s.shards[maphash.String(s.seed, name)%shards]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	one, ok := sh.known.Get(name)
+	site, ok := sh.known.Get(name)
 	if ok || !open {
-		return one
+		return site
 	}
-	one = &Site{routes: routes.New(), since: sh.past, external: s.external}
-	if !sh.evicted.restore(name, one.routes) {
-		s.restoreRoutes(name, one.routes)
+	site = &Site{routes: routes.New(), since: sh.past, external: s.external}
+	if !sh.evicted.restore(name, site.routes) {
+		s.restoreRoutes(name, site.routes)
 	}
-	sh.known.Add(strings.Clone(name), one)
-	return one
+	sh.known.Add(strings.Clone(name), site)
+	return site
 }
 
 // visit visits all sites.
-func (s *Sites) visit(visit func(name string, one *Site)) {
+func (s *Sites) visit(visit func(name string, site *Site)) {
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.Lock()
@@ -133,35 +133,35 @@ func (*Sites) Slot(id string) string { return learnedPrefix + id }
 
 // Name is the name of a learned limit; false: the site is not known.
 func (s *Sites) Name(site, id string) (name string, known bool) {
-	one := s.Find(site)
-	if one == nil {
+	item := s.Find(site)
+	if item == nil {
 		return "", false
 	}
-	return one.identity(id), true
+	return item.identity(id), true
 }
 
 // IDs are those of the limits of a site with a name.
 func (s *Sites) IDs(site, name string) []string {
-	one := s.Find(site)
-	if one == nil {
+	item := s.Find(site)
+	if item == nil {
 		return nil
 	}
-	return one.identified(name)
+	return item.identified(name)
 }
 
 // Finding is the last finding about a hidden limit, of this or another instance.
 func (s *Sites) Finding(site, name, whose string) (f ledger.Finding, known bool) {
-	one := s.Find(site)
-	if one == nil {
+	item := s.Find(site)
+	if item == nil {
 		return f, false
 	}
-	return one.finding(name, whose)
+	return item.finding(name, whose)
 }
 
 // SetFinding saves a finding about a hidden limit. It returns the version of the site's
 // knowledge, and whether limits of routes have changed.
 func (s *Sites) SetFinding(site, name, whose string, f ledger.Finding) (version uint64, changed bool) {
-	one := s.Open(site)
-	changed = one.setFinding(name, whose, f)
-	return one.Version(), changed
+	item := s.Open(site)
+	changed = item.setFinding(name, whose, f)
+	return item.Version(), changed
 }

@@ -43,10 +43,10 @@ func NormalizeForecasts(list []Forecast, now time.Time) []Forecast {
 	})
 	list = list[:min(len(list), maxForecasts)]
 	for i := range list {
-		one := &list[i]
-		one.Rate = Finite(one.Rate)
-		one.Opens, one.Ends = one.Opens.UTC(), one.Ends.UTC()
-		one.RunsOut, one.Done = known(one.RunsOut, now), known(one.Done, now)
+		forecast := &list[i]
+		forecast.Rate = Finite(forecast.Rate)
+		forecast.Opens, forecast.Ends = forecast.Opens.UTC(), forecast.Ends.UTC()
+		forecast.RunsOut, forecast.Done = known(forecast.RunsOut, now), known(forecast.Done, now)
 	}
 	return list
 }

@@ -40,10 +40,10 @@ func TestForecastsAreSentences(t *testing.T) {
 
 func TestQuotasAreATableForPeople(t *testing.T) {
 	short := Forecast{Site: "api.test", Limit: "75 per 15m", Opens: midday, Ends: midday.Add(15 * time.Minute)}
-	own := monthly(0, 0)
-	own.Site, own.Of = "b.test\x1b[2J", "news"
+	forecast := monthly(0, 0)
+	forecast.Site, forecast.Of = "b.test\x1b[2J", "news"
 	var b strings.Builder
-	DescribeForecasts(&b, []Forecast{monthly(6200, 1), short, own}, midday)
+	DescribeForecasts(&b, []Forecast{monthly(6200, 1), short, forecast}, midday)
 	want := `
 quotas
 

@@ -109,8 +109,8 @@ func SumWaits(holds []Hold, now time.Time) *Waits {
 	return sum
 }
 
-func (w *Wait) add(one Hold) {
-	if w.N++; w.Until.IsZero() || !one.Until.IsZero() && one.Until.Before(w.Until) {
-		w.Until = one.Until
+func (w *Wait) add(hold Hold) {
+	if w.N++; w.Until.IsZero() || !hold.Until.IsZero() && hold.Until.Before(w.Until) {
+		w.Until = hold.Until
 	}
 }

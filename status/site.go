@@ -88,11 +88,11 @@ type SiteList struct {
 
 // Normalize has its bounds and no null list.
 func (s *Site) Normalize() Site {
-	one := *s
-	one.Breaker = cmp.Or(one.Breaker, "closed")
-	one.LimitCount = len(one.Limits)
-	one.Limits = append([]Limit{}, one.Limits[:min(len(one.Limits), MaxLimits)]...)
-	return one
+	site := *s
+	site.Breaker = cmp.Or(site.Breaker, "closed")
+	site.LimitCount = len(site.Limits)
+	site.Limits = append([]Limit{}, site.Limits[:min(len(site.Limits), MaxLimits)]...)
+	return site
 }
 
 // Recorded is what was recorded of a site in the last 30 days.

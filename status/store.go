@@ -121,8 +121,8 @@ func (s Store) Normalize() Store {
 	s.Count = max(s.Count, len(s.Members))
 	s.Members = s.Members[:min(len(s.Members), MaxMembers)]
 	for i := range s.Members {
-		one := &s.Members[i]
-		one.Name, one.Seen, one.Self = OneLine(one.Name), one.Seen.UTC(), one.ID == s.Instance
+		member := &s.Members[i]
+		member.Name, member.Seen, member.Self = OneLine(member.Name), member.Seen.UTC(), member.ID == s.Instance
 	}
 	return s
 }

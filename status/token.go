@@ -89,9 +89,9 @@ func announced(list []Announced) []Announced {
 	})
 	list = list[:min(len(list), MaxAnnounced)]
 	for i := range list {
-		one := &list[i]
-		one.Reset = one.Reset.UTC()
-		one.Foreign, one.Window = Finite(one.Foreign), Finite(one.Window)
+		item := &list[i]
+		item.Reset = item.Reset.UTC()
+		item.Foreign, item.Window = Finite(item.Foreign), Finite(item.Window)
 	}
 	return list
 }

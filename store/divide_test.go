@@ -55,10 +55,10 @@ func TestOfARollingBudgetLaterSlotsAreGranted(t *testing.T) {
 		})
 		c.forward(10 * time.Second)
 		ask.Want, ask.Ahead, ask.Least = 20, 20, 5
-		_, one := say(t, s, "", "c", ask)
-		wantGranted(t, one, store.Done, 0, 0, 2)
-		if later := []store.Holding{{Window: w + 7, N: 20}}; !slices.Equal(one.Later, later) {
-			t.Errorf("got %v, want %v", one.Later, later)
+		_, answer := say(t, s, "", "c", ask)
+		wantGranted(t, answer, store.Done, 0, 0, 2)
+		if later := []store.Holding{{Window: w + 7, N: 20}}; !slices.Equal(answer.Later, later) {
+			t.Errorf("got %v, want %v", answer.Later, later)
 		}
 		ask.Want, ask.Ahead = 60, 60
 		_, two := say(t, s, "", "d", ask)
@@ -67,8 +67,8 @@ func TestOfARollingBudgetLaterSlotsAreGranted(t *testing.T) {
 		}
 		// What is not said any more is given back, and what is said is not granted again.
 		ask.Seq, ask.Want, ask.Ahead, ask.Holds = 2, 20, 20, []store.Holding{{Window: w + 7, N: 3}}
-		_, one = say(t, s, r.Generation, "c", ask)
-		if n := one.Later; len(n) != 1 || n[0].N != 16 {
+		_, answer = say(t, s, r.Generation, "c", ask)
+		if n := answer.Later; len(n) != 1 || n[0].N != 16 {
 			t.Errorf("got %v", n)
 		}
 	})

@@ -11,20 +11,20 @@ import (
 
 // Exchange answers each Batch when its data is on the disk.
 func (f *File) Exchange(ctx context.Context, batches []Batch) ([]Reply, error) {
-	own := make([]Batch, len(batches)) // a copy: it may be read after ctx has ended
+	batchs := make([]Batch, len(batches)) // a copy: it may be read after ctx has ended
 	for i, b := range batches {
 		b.Asks, b.Notes = slices.Clone(b.Asks), slices.Clone(b.Notes)
 		for j, a := range b.Asks {
 			b.Asks[j].State = slices.Clone(a.State)
 		}
-		own[i] = b
+		batchs[i] = b
 	}
 	var replies []Reply
 	err := f.write(ctx, func(d *database, now time.Time) error {
 		now = time.UnixMicro(now.UnixMicro())
-		list := make([]Reply, len(own))
-		for i := range own {
-			reply, err := f.budgets.exchange(d, &own[i], now)
+		list := make([]Reply, len(batchs))
+		for i := range batchs {
+			reply, err := f.budgets.exchange(d, &batchs[i], now)
 			if err != nil {
 				return err
 			}
@@ -65,9 +65,9 @@ func (f *File) Pulse(ctx context.Context, who Member) (Pulse, error) {
 	} else if who.ID != "" {
 		f.members[who.ID] = who
 	}
-	maps.DeleteFunc(f.members, func(_ string, one Member) bool {
-		silent := now.Sub(one.Seen)
-		return silent > one.lifetime() || silent < 0
+	maps.DeleteFunc(f.members, func(_ string, member Member) bool {
+		silent := now.Sub(member.Seen)
+		return silent > member.lifetime() || silent < 0
 	})
 	return Pulse{
 		Generation: d.generation, Since: max(now.Sub(d.generationStart), 0), Members: len(f.allMembers(others)),

@@ -30,8 +30,8 @@ func damagedf(format string, args ...any) error {
 
 // sqliteCode is the extended result code of an error, or 0.
 func sqliteCode(err error) int {
-	if one, ok := errors.AsType[*sqlite.Error](err); ok {
-		return one.Code()
+	if item, ok := errors.AsType[*sqlite.Error](err); ok {
+		return item.Code()
 	}
 	return 0
 }

@@ -47,20 +47,20 @@ func (f *File) Record(ctx context.Context, h History) error {
 	if h.Empty() {
 		return nil
 	}
-	own := History{slices.Clone(h.Traffic), slices.Clone(h.Usage), slices.Clone(h.Blocked)}
+	history := History{slices.Clone(h.Traffic), slices.Clone(h.Usage), slices.Clone(h.Blocked)}
 	return f.write(ctx, func(d *database, now time.Time) error {
-		for _, t := range own.Traffic {
+		for _, t := range history.Traffic {
 			if err := d.run(trafficTable.insert(), minutes, minuteOf(t.Minute, now), t.Site, clamp(t.In), clamp(t.Out), clamp(t.Requests)); err != nil {
 				return err
 			}
 		}
-		for _, u := range own.Usage {
+		for _, u := range history.Usage {
 			if err := d.run(usageTable.insert(), minutes, minuteOf(u.Minute, now), u.Site, u.Client, u.Priority, u.Token,
 				clamp(u.Requests), clamp(u.Refusals), clamp(u.Waited.Milliseconds()), clamp(u.In), clamp(u.Out)); err != nil {
 				return err
 			}
 		}
-		for _, b := range own.Blocked {
+		for _, b := range history.Blocked {
 			if err := d.run(blockedTable.insert(), minutes, minuteOf(b.Minute, now), b.Site, b.Limit, clamp(b.Held.Milliseconds()), clamp(b.Busy.Milliseconds())); err != nil {
 				return err
 			}

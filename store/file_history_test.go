@@ -49,11 +49,11 @@ func TestUsageIsSummedUpAndBounded(t *testing.T) {
 	f := openFile(t, newPath(t), FileOptions{Now: clock.now, Roll: Retention{Minutes: time.Hour, Sites: 3}})
 	for i := range 8 {
 		key := UsageKey{Site: fmt.Sprintf("s%d", i%4), Client: fmt.Sprintf("c%d", i), Priority: i, Token: "t"}
-		one := History{
+		history := History{
 			Usage:   []Usage{{UsageKey: key, Minute: noon, Requests: 1, Waited: time.Second}},
 			Blocked: []Blocked{{Site: key.Site, Limit: fmt.Sprintf("l%d", i), Minute: noon, Held: 2 * time.Second, Busy: time.Second}},
 		}
-		if err := f.Record(t.Context(), one); err != nil {
+		if err := f.Record(t.Context(), history); err != nil {
 			t.Fatal(err)
 		}
 		for range 4 { // each write brings a part of the maintenance

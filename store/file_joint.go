@@ -57,12 +57,12 @@ func (f *budgets) isAlive(instance string) bool {
 // the state for an instance that begins with it.
 func (f *budgets) unusedByOthers(k *SavedBudget, lives map[string]bool) bool {
 	known := func(id string) bool {
-		is, asked := lives[id]
+		ok, asked := lives[id]
 		if !asked {
-			is = processAlive(f.path, id)
-			lives[id] = is
+			ok = processAlive(f.path, id)
+			lives[id] = ok
 		}
-		return is
+		return ok
 	}
 	if instance := *k.From.instance; instance != sharedInstance {
 		return !known(instance)

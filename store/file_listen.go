@@ -99,12 +99,12 @@ func (f *File) recentNotes(ctx context.Context, now time.Time, told map[string]i
 		if sum != nil && *sum != noteSum(site, n.Key, at, until, n.N, n.Text) {
 			continue
 		}
-		one := sites[site]
+		notes := sites[site]
 		if n.Until = time.UnixMicro(until); at > told[site] {
-			one.notes = append(one.notes, n)
+			notes.notes = append(notes.notes, n)
 		}
-		one.at = max(one.at, at)
-		sites[site] = one
+		notes.at = max(notes.at, at)
+		sites[site] = notes
 	}
 	return sites
 }

@@ -124,8 +124,8 @@ func (l *fileLock) renew(ctx context.Context) error {
 	}
 	if !l.dirUnchanged() {
 		if others := otherProcesses(l.path, l.self.ID); len(others) > 0 {
-			one := others[0]
-			return &Held{Path: l.path, PID: one.PID, Host: one.Host, Since: one.Since, moved: true}
+			processInfo := others[0]
+			return &Held{Path: l.path, PID: processInfo.PID, Host: processInfo.Host, Since: processInfo.Since, moved: true}
 		}
 	}
 	fresh, leave, err := lockFile(ctx, l.path, l.self)

@@ -269,11 +269,11 @@ func readMagic(there *os.File, size int64, making bool) error {
 
 // setProbe keeps a file open until another replaces it: closing it would drop SQLite's
 // locks of this process on the same file. nil closes it.
-func (f *opener) setProbe(one *os.File) {
+func (f *opener) setProbe(file *os.File) {
 	if f.probe != nil {
 		f.probe.Close()
 	}
-	f.probe = one
+	f.probe = file
 }
 
 func (f *opener) syncDir() error {

@@ -31,8 +31,8 @@ func otherProcesses(path, own string) []processInfo {
 	}
 	var list []processInfo
 	for _, e := range entries {
-		id, is := strings.CutPrefix(e.Name(), base+processInfix)
-		if !is || id == own || !processAlive(path, id) {
+		id, ok := strings.CutPrefix(e.Name(), base+processInfix)
+		if !ok || id == own || !processAlive(path, id) {
 			continue
 		}
 		s, _ := readInfo(processFile(path, id)) // a file that is being written is empty

@@ -35,8 +35,8 @@ func keysIn(t *testing.T, path string) (keys []string) {
 
 func sameFileAs(t *testing.T, path string, was os.FileInfo) bool {
 	t.Helper()
-	is, err := os.Stat(path)
-	return err == nil && os.SameFile(is, was)
+	fileInfo, err := os.Stat(path)
+	return err == nil && os.SameFile(fileInfo, was)
 }
 
 // Somebody who has a file open that was removed does nothing to the one in its place when

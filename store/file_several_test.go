@@ -129,7 +129,7 @@ func TestProcessesThatAreKilledSpendABudgetOnce(t *testing.T) {
 				}
 				err = c.Wait()
 				<-killed
-				if ended, is := errors.AsType[*exec.ExitError](err); is && ended.ExitCode() > 0 {
+				if ended, ok := errors.AsType[*exec.ExitError](err); ok && ended.ExitCode() > 0 {
 					t.Errorf("it ended with %v", err)
 					return
 				}

@@ -47,13 +47,13 @@ func TestNewNotesAreTold(t *testing.T) {
 				t.Errorf("got %+v", n)
 			}
 			until := c.now().Add(30 * time.Second)
-			one := store.Note{Key: "cool\x1f\x1f", Until: until, Text: "429 \xff:@!"}
+			note := store.Note{Key: "cool\x1f\x1f", Until: until, Text: "429 \xff:@!"}
 			two := store.Note{Key: "other", Until: until.Add(time.Hour), N: -5}
-			say(one)
-			if n := next(); n.Site != "site.test:81" || !sameNotes(n.Notes, []store.Note{one}) {
+			say(note)
+			if n := next(); n.Site != "site.test:81" || !sameNotes(n.Notes, []store.Note{note}) {
 				t.Errorf("got %+v", n)
 			}
-			say(one, two) // one of them is not new
+			say(note, two) // one of them is not new
 			if n := next(); n.Site != "site.test:81" || !sameNotes(n.Notes, []store.Note{two}) {
 				t.Errorf("got %+v", n)
 			}

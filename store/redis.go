@@ -185,11 +185,11 @@ func Refused(err error) bool {
 // Answered tells whether an error is an answer of the store: it is reachable but refuses
 // the operation.
 func Answered(err error) bool {
-	if one, is := errors.AsType[redis.Error](err); is {
-		return !errors.Is(one, redis.Nil)
+	if item, ok := errors.AsType[redis.Error](err); ok {
+		return !errors.Is(item, redis.Nil)
 	}
-	_, is := errors.AsType[redactedError](err)
-	return is || errors.Is(err, errInvalidAnswer)
+	_, ok := errors.AsType[redactedError](err)
+	return ok || errors.Is(err, errInvalidAnswer)
 }
 
 // redactedError is an error answer of a server, without secrets.
@@ -255,8 +255,8 @@ const Permissions = "~abide:* &abide:* +eval +evalsha +info +time +hget +hgetall
 // isCluster tells whether the store is a Cluster, where the keys of a site and of the fleet
 // may be on different servers.
 func (r *Redis) isCluster() bool {
-	_, is := r.client.(*redis.ClusterClient)
-	return is
+	_, ok := r.client.(*redis.ClusterClient)
+	return ok
 }
 
 // Close closes all connections.

@@ -24,7 +24,7 @@ func FuzzNews(f *testing.F) {
 				t.Errorf("%+v is over", one)
 			}
 		}
-		if size > len(text) || slices.ContainsFunc(n.Notes, func(one Note) bool { return one.Until.IsZero() }) {
+		if size > len(text) || slices.ContainsFunc(n.Notes, func(note Note) bool { return note.Until.IsZero() }) {
 			t.Errorf("got %+v", n)
 		}
 	})

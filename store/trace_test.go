@@ -54,8 +54,8 @@ type message struct {
 	b    store.Batch
 }
 
-func newTrace(t *rapid.T, c *clock, one store.Store, reference *reference.Store, site string) *trace {
-	tr := &trace{T: t, clock: c, one: one, reference: reference, site: site, births: map[string]string{"": ""}}
+func newTrace(t *rapid.T, c *clock, item store.Store, reference *reference.Store, site string) *trace {
+	tr := &trace{T: t, clock: c, one: item, reference: reference, site: site, births: map[string]string{"": ""}}
 	amount := rapid.SampledFrom([]int64{0, 1, 2, 3, 10, 100, 12345, 1 << 50})
 	window := rapid.SampledFrom([]time.Duration{time.Second, time.Second / 3, time.Minute, 7*time.Millisecond + 1})
 	tr.budgets = []store.Ask{
@@ -423,12 +423,12 @@ func TestEveryStoreAnswersAsTheReferenceDoesAndNobodyGetsTooMuch(t *testing.T) {
 	for _, name := range fleets {
 		t.Run(name, func(t *testing.T) {
 			c, runs := newClock(), 0
-			one := constructors[name](t, c.now)
-			defer one.Close()
+			store := constructors[name](t, c.now)
+			defer store.Close()
 			rapid.Check(t, func(t *rapid.T) {
 				runs++
 				c.forward(time.Hour)
-				newTrace(t, c, one, reference.New(c.now), fmt.Sprintf("site-%d", runs)).run()
+				newTrace(t, c, store, reference.New(c.now), fmt.Sprintf("site-%d", runs)).run()
 			})
 		})
 	}

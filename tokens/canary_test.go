@@ -51,7 +51,7 @@ func TestTK01_NothingPrintsASecret(t *testing.T) {
 		}
 		synctest.Wait() // the exchange is over
 		var d Denials
-		no := p.Deny(start, a, 401, start, &d)
+		denyResult := p.Deny(start, a, 401, start, &d)
 		type holder struct {
 			Token *Token
 			Set   *Set
@@ -62,7 +62,7 @@ func TestTK01_NothingPrintsASecret(t *testing.T) {
 			Any   any
 		}
 		things := []any{
-			a, *a, set, *set, p, l, *l, l.Entries, l.Entries[0], set.Tokens(), set.Placement(), *set.Placement(), secret, d, &d, no, config,
+			a, *a, set, *set, p, l, *l, l.Entries, l.Entries[0], set.Tokens(), set.Placement(), *set.Placement(), secret, d, &d, denyResult, config,
 			p.Status(start), p.SavedStates(start), p.Availability(start, a, ""), a.state, set.exchange, p.background, set.exchange.grants, set.exchange.grants[a.id],
 			holder{a, set, p, a, l.Entries[0], map[string]*Token{"x": a}, *a},
 			&holder{own: a, Any: a},

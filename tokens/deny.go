@@ -108,29 +108,29 @@ func (p *Pool) Deny(now time.Time, t *Token, status int, sent time.Time, d *Deni
 	}
 	credible := s.lastAccepted.Load() > 0
 	was := s.rejection
-	is := was
+	rejection := was
 	switch {
 	case sent.Before(s.accepted): // older than the last success
 	case sent.Before(was.since): // sent before the current quarantine
 	default:
-		is.denialsInRow++
-		is.sent, is.reason = sent, denialReason(status)
+		rejection.denialsInRow++
+		rejection.sent, rejection.reason = sent, denialReason(status)
 		need := denialsToQuarantine
 		if was.quarantinesInRow > 0 || status == http.StatusUnauthorized && (!s.proven || p.hasOthers(now, t, d)) {
 			need = 1
 		}
-		if is.denialsInRow >= need && !was.until.After(now) {
-			is = is.withQuarantine(now)
+		if rejection.denialsInRow >= need && !was.until.After(now) {
+			rejection = rejection.withQuarantine(now)
 		}
 		s.trialSince = time.Time{}
 		s.lastAccepted.Store(0)
-		p.bumpVersionIf(s.reject(is))
+		p.bumpVersionIf(s.reject(rejection))
 	}
 	if d == nil {
 		return denyResult{Until: s.quarantinedUntil(now)}
 	}
 	if d.n < maxDenials {
-		d.list[d.n] = denial{t, status, sent, was, is, credible}
+		d.list[d.n] = denial{t, status, sent, was, rejection, credible}
 		d.n++
 		if d.n > 1 && credible {
 			p.version.Add(1)

@@ -21,8 +21,8 @@ func TestTK06_ATokenThatAnswers401IsQuarantinedAndTriedAgainEverMoreSeldom(t *te
 			t.Fatal(at)
 		}
 		var d Denials
-		if no := w.deny("a", 401, &d); !no.Again || !no.Until.Equal(w.now.Add(want*time.Minute)) {
-			t.Fatalf("%d: %+v", i, no)
+		if denyResult := w.deny("a", 401, &d); !denyResult.Again || !denyResult.Until.Equal(w.now.Add(want*time.Minute)) {
+			t.Fatalf("%d: %+v", i, denyResult)
 		}
 		w.is("a", "", Quarantined, want*time.Minute)
 		w.pass(want*time.Minute - 1)
@@ -80,8 +80,8 @@ func TestThree403InARowQuarantineAToken(t *testing.T) {
 	}
 	w.deny("a", 403, nil)
 	w.deny("a", 403, nil)
-	if no := w.deny("a", 403, nil); no.Until.IsZero() {
-		t.Fatal(no)
+	if denyResult := w.deny("a", 403, nil); denyResult.Until.IsZero() {
+		t.Fatal(denyResult)
 	}
 	w.is("a", "", Quarantined, 10*time.Minute)
 }
@@ -124,8 +124,8 @@ func TestOneDeadTokenOfFiveIsReplacedByAnotherAndQuarantined(t *testing.T) {
 	}
 	w.pass(time.Second)
 	var d Denials
-	no := w.deny("t0", 401, &d)
-	if !no.Again {
+	denyResult := w.deny("t0", 401, &d)
+	if !denyResult.Again {
 		t.Fatal("the client would see it")
 	}
 	w.success("t3")
@@ -148,12 +148,12 @@ func TestARequestThatAProvenTokenIsDeniedForToo(t *testing.T) {
 	for range 2 {
 		w.pass(time.Second)
 		var d Denials
-		if no := w.deny("t0", 401, &d); !no.Again || no.Until.IsZero() {
-			t.Fatal(no)
+		if denyResult := w.deny("t0", 401, &d); !denyResult.Again || denyResult.Until.IsZero() {
+			t.Fatal(denyResult)
 		}
-		no := w.deny("t1", 401, &d)
-		if no.Again || !no.Until.IsZero() || len(no.Released) != 2 {
-			t.Fatalf("%+v", no)
+		denyResult := w.deny("t1", 401, &d)
+		if denyResult.Again || !denyResult.Until.IsZero() || len(denyResult.Released) != 2 {
+			t.Fatalf("%+v", denyResult)
 		}
 		w.is("t0", "", Ready, 0)
 		w.is("t1", "", Ready, 0)
@@ -180,14 +180,14 @@ func TestAcquittalsAreNotWithoutEnd(t *testing.T) {
 			if len(ready) == 0 {
 				break
 			}
-			one := set.Tokens()[set.PickFor(ready, w.now, &d)]
+			token := set.Tokens()[set.PickFor(ready, w.now, &d)]
 			seen++
-			if !w.deny(one.Label(), 401, &d).Again {
+			if !w.deny(token.Label(), 401, &d).Again {
 				break
 			}
 		}
 	}
-	if s := w.pool.Status(w.now); slices.ContainsFunc(s, func(one Status) bool { return one.State == Ready }) || seen > 2*12*(denialsToQuarantine+2) {
+	if s := w.pool.Status(w.now); slices.ContainsFunc(s, func(status Status) bool { return status.State == Ready }) || seen > 2*12*(denialsToQuarantine+2) {
 		t.Fatalf("%v after %d requests", s, seen)
 	}
 }
@@ -198,11 +198,11 @@ func TestADenialThatAnotherRequestHasConfirmedStays(t *testing.T) {
 	w.success("t1")
 	w.success("t2")
 	w.pass(time.Second)
-	var one, other Denials
-	w.deny("t0", 401, &one)
+	var denials, other Denials
+	w.deny("t0", 401, &denials)
 	w.pool.Deny(w.now, w.token("t0"), 401, w.now.Add(-time.Millisecond), &other)
-	if no := w.deny("t1", 401, &one); len(no.Released) != 2 {
-		t.Fatal(no)
+	if denyResult := w.deny("t1", 401, &denials); len(denyResult.Released) != 2 {
+		t.Fatal(denyResult)
 	}
 	guilty := w.pool.Success(w.now, w.token("t2"), w.now, &other)
 	if len(guilty) != 1 || guilty[0].Label() != "t0" {
@@ -217,8 +217,8 @@ func TestA403ThatAnotherTokenDoesNotGetIsOneInARow(t *testing.T) {
 	for i := range 3 {
 		w.is("t0", "", Ready, 0)
 		var d Denials
-		if no := w.deny("t0", 403, &d); !no.Again || no.Until.IsZero() != (i < 2) {
-			t.Fatal(i, no)
+		if denyResult := w.deny("t0", 403, &d); !denyResult.Again || denyResult.Until.IsZero() != (i < 2) {
+			t.Fatal(i, denyResult)
 		}
 		if guilty := w.pool.Success(w.now, w.token("t1"), w.now, &d); guilty != nil {
 			t.Fatal(guilty)
@@ -252,17 +252,17 @@ func TestATokenAloneIsAskedThreeTimes(t *testing.T) {
 	w.success("a")
 	var d Denials
 	for range 2 {
-		if no := w.deny("a", 401, &d); no.Again || !no.Until.IsZero() {
-			t.Fatal(no)
+		if denyResult := w.deny("a", 401, &d); denyResult.Again || !denyResult.Until.IsZero() {
+			t.Fatal(denyResult)
 		}
 		d = Denials{}
 	}
-	if no := w.deny("a", 401, &d); no.Again || no.Until.IsZero() {
-		t.Fatal(no)
+	if denyResult := w.deny("a", 401, &d); denyResult.Again || denyResult.Until.IsZero() {
+		t.Fatal(denyResult)
 	}
 	w = newWorld(t, "a=s1") // nobody has ever accepted it
-	if no := w.deny("a", 401, nil); no.Until.IsZero() {
-		t.Fatal(no)
+	if denyResult := w.deny("a", 401, nil); denyResult.Until.IsZero() {
+		t.Fatal(denyResult)
 	}
 }
 
@@ -270,8 +270,8 @@ func TestARequestIsTriedWithThreeTokensAtMost(t *testing.T) {
 	w := many(t, 12)
 	var d Denials
 	for i, label := range []string{"t0", "t1", "t2"} {
-		if no := w.deny(label, 401, &d); no.Again != (i < 2) {
-			t.Fatal(i, no)
+		if denyResult := w.deny(label, 401, &d); denyResult.Again != (i < 2) {
+			t.Fatal(i, denyResult)
 		}
 		w.is(label, "", Quarantined, 10*time.Minute)
 	}
@@ -294,12 +294,12 @@ func TestWhatOneRequestIsDeniedTwiceCountsOnce(t *testing.T) {
 	w.success("t0")
 	w.pass(time.Second)
 	var d Denials
-	if no := w.deny("t0", http.StatusForbidden, &d); !no.Again {
+	if denyResult := w.deny("t0", http.StatusForbidden, &d); !denyResult.Again {
 		t.Fatal("the other was not asked")
 	}
 	for range denialsToQuarantine {
-		if no := w.deny("t0", http.StatusForbidden, &d); no.Again || !no.Until.IsZero() {
-			t.Fatal(no)
+		if denyResult := w.deny("t0", http.StatusForbidden, &d); denyResult.Again || !denyResult.Until.IsZero() {
+			t.Fatal(denyResult)
 		}
 	}
 	w.is("t0", "", Ready, 0)

@@ -158,8 +158,8 @@ func TestAClosedPoolExchangesNothing(t *testing.T) {
 		if err := <-failed; err == nil {
 			t.Fatal("it was cut off")
 		}
-		var no *ExchangeError
-		if _, err := set.Credential(t.Context(), set.Tokens()[1]); !errors.As(err, &no) || s.asked.Load() != 1 {
+		var exchangeError *ExchangeError
+		if _, err := set.Credential(t.Context(), set.Tokens()[1]); !errors.As(err, &exchangeError) || s.asked.Load() != 1 {
 			t.Fatal(err)
 		}
 	})
@@ -174,9 +174,9 @@ func TestAFailedExchangeIsTriedAgainEverMoreSeldom(t *testing.T) {
 		for i, wait := range []time.Duration{1, 2, 4, 8, 16, 32, 64, 64} {
 			for range 3 {
 				_, err := set.Credential(t.Context(), set.Tokens()[0])
-				var no *ExchangeError
-				if !errors.As(err, &no) || no.Rejected || !no.RetryAt.Equal(time.Now().Add(wait*time.Second)) {
-					t.Fatalf("%d: %+v", i, no)
+				var exchangeError *ExchangeError
+				if !errors.As(err, &exchangeError) || exchangeError.Rejected || !exchangeError.RetryAt.Equal(time.Now().Add(wait*time.Second)) {
+					t.Fatalf("%d: %+v", i, exchangeError)
 				}
 			}
 			if s.asked.Load() != int64(i+1) {
@@ -189,8 +189,8 @@ func TestAFailedExchangeIsTriedAgainEverMoreSeldom(t *testing.T) {
 			w.WriteHeader(http.StatusTooManyRequests)
 		}
 		_, err := set.Credential(t.Context(), set.Tokens()[0])
-		var no *ExchangeError
-		if !errors.As(err, &no) || !no.RetryAt.Equal(time.Now().Add(90*time.Second)) {
+		var exchangeError *ExchangeError
+		if !errors.As(err, &exchangeError) || !exchangeError.RetryAt.Equal(time.Now().Add(90*time.Second)) {
 			t.Fatal(err)
 		}
 		time.Sleep(90 * time.Second)
@@ -207,7 +207,7 @@ func TestAFailedExchangeIsTriedAgainEverMoreSeldom(t *testing.T) {
 			synctest.Wait()
 		}
 		time.Sleep(time.Second)
-		if _, err := set.Credential(t.Context(), set.Tokens()[0]); !errors.As(err, &no) || no.Status != http.StatusBadGateway {
+		if _, err := set.Credential(t.Context(), set.Tokens()[0]); !errors.As(err, &exchangeError) || exchangeError.Status != http.StatusBadGateway {
 			t.Fatal(err)
 		}
 	})
@@ -287,11 +287,11 @@ func TestWhyAnExchangeFailsHasNoSecrets(t *testing.T) {
 				p := s.pool(t, "alice=id:canary")
 				defer p.Close()
 				_, err := p.Set().Credential(t.Context(), p.Find("alice"))
-				var no *ExchangeError
-				if !errors.As(err, &no) || no.Error() != "exchanging the credentials of alice at api.test: "+one.want || no.Rejected != one.rejected || s.asked.Load() != one.asked {
+				var exchangeError *ExchangeError
+				if !errors.As(err, &exchangeError) || exchangeError.Error() != "exchanging the credentials of alice at api.test: "+one.want || exchangeError.Rejected != one.rejected || s.asked.Load() != one.asked {
 					t.Fatalf("%v, %d", err, s.asked.Load())
 				}
-				if text := fmt.Sprintf("%v %+v %#v", err, *no, *no); strings.Contains(text, "canary") {
+				if text := fmt.Sprintf("%v %+v %#v", err, *exchangeError, *exchangeError); strings.Contains(text, "canary") {
 					t.Fatal(text)
 				}
 			})
@@ -302,8 +302,8 @@ func TestWhyAnExchangeFailsHasNoSecrets(t *testing.T) {
 		p := s.pool(t, "alice=id:canary")
 		defer p.Close()
 		_, err := p.Set().Credential(t.Context(), p.Find("alice"))
-		var no *ExchangeError
-		if !errors.As(err, &no) || !no.TimedOut || no.Error() != "exchanging the credentials of alice at api.test: no answer within 30s" {
+		var exchangeError *ExchangeError
+		if !errors.As(err, &exchangeError) || !exchangeError.TimedOut || exchangeError.Error() != "exchanging the credentials of alice at api.test: no answer within 30s" {
 			t.Fatal(err)
 		}
 	})

@@ -60,14 +60,14 @@ func parseCSV(data []byte, column, label, account string) table {
 		case len(fields) != len(header):
 			t.faults = append(t.faults, lineFaultf(line, "has %d fields where the header row has %d", len(fields), len(header)))
 		default:
-			one := rawToken{secret: fields[secretAt], line: line}
+			token := rawToken{secret: fields[secretAt], line: line}
 			if labelAt >= 0 {
-				one.label = fields[labelAt]
+				token.label = fields[labelAt]
 			}
 			if accountAt >= 0 {
-				one.account = fields[accountAt]
+				token.account = fields[accountAt]
 			}
-			t.rows = append(t.rows, one)
+			t.rows = append(t.rows, token)
 		}
 	}
 }

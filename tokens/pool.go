@@ -132,12 +132,12 @@ func (p *Pool) Begin(now time.Time, t *Token, route string) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := t.state
-	switch is := s.availability(now, route); is.State {
+	switch availability := s.availability(now, route); availability.State {
 	case Ready:
 	case Disabled:
 		return now.Add(maxPause)
 	default:
-		return is.Until
+		return availability.Until
 	}
 	if s.rejection.quarantinesInRow > 0 { // its quarantine has just ended
 		if over := s.trialSince.Add(trialTimeout); !s.trialSince.IsZero() && over.After(now) {

@@ -45,8 +45,8 @@ func TestNoTokenIsUsedBeforeItsTime(t *testing.T) {
 		until := func() time.Time {
 			return now.Add(time.Duration(rapid.IntRange(-5, 100).Draw(t, "for")) * time.Second)
 		}
-		pause := func(one *Token, r string, at time.Time) {
-			m := models[account[one.Label()]]
+		pause := func(token *Token, r string, at time.Time) {
+			m := models[account[token.Label()]]
 			if r == "" && at.After(m.whole) {
 				m.whole = at
 			}
@@ -59,25 +59,25 @@ func TestNoTokenIsUsedBeforeItsTime(t *testing.T) {
 				now = now.Add(time.Duration(rapid.IntRange(0, 60).Draw(t, "seconds")) * time.Second)
 			},
 			"cool": func(t *rapid.T) {
-				one, r, at := pick("token"), route.Draw(t, "route"), until()
-				p.Cool(now, one, r, at, "")
-				pause(one, r, at)
-				throttled[account[one.Label()]] = now
+				token, r, at := pick("token"), route.Draw(t, "route"), until()
+				p.Cool(now, token, r, at, "")
+				pause(token, r, at)
+				throttled[account[token.Label()]] = now
 			},
 			"spend": func(t *rapid.T) {
-				one, r, at := pick("token"), route.Draw(t, "route"), until()
-				p.Spend(now, one, r, at, "")
-				pause(one, r, at)
+				token, r, at := pick("token"), route.Draw(t, "route"), until()
+				p.Spend(now, token, r, at, "")
+				pause(token, r, at)
 			},
 			"disable": func(*rapid.T) {
-				one := pick("token")
-				disabled[one.Label()] = true
-				_ = p.Disable(one.Label(), "")
+				token := pick("token")
+				disabled[token.Label()] = true
+				_ = p.Disable(token.Label(), "")
 			},
 			"enable": func(*rapid.T) {
-				one := pick("token")
-				disabled[one.Label()] = false
-				_ = p.Enable(one.Label())
+				token := pick("token")
+				disabled[token.Label()] = false
+				_ = p.Enable(token.Label())
 			},
 			"unite": func(t *rapid.T) {
 				a, b := pick("one"), pick("other")
@@ -120,27 +120,27 @@ func TestNoTokenIsUsedBeforeItsTime(t *testing.T) {
 				var ready []int
 				set := p.Set()
 				for i := range n {
-					one := p.Find(fmt.Sprint("t", i))
-					m := models[account[one.Label()]]
+					token := p.Find(fmt.Sprint("t", i))
+					m := models[account[token.Label()]]
 					want := m.whole
 					if r != "" && m.routes[r].After(want) {
 						want = m.routes[r]
 					}
-					s := p.Availability(now, one, r)
+					s := p.Availability(now, token, r)
 					switch {
-					case disabled[one.Label()]:
-						if s.State != Disabled || slices.Contains(set.Tokens(), one) {
-							t.Fatalf("%s is %v", one, s)
+					case disabled[token.Label()]:
+						if s.State != Disabled || slices.Contains(set.Tokens(), token) {
+							t.Fatalf("%s is %v", token, s)
 						}
 						continue
 					case want.After(now):
 						if s.State != Cooling && s.State != Spent || !s.Until.Equal(want) {
-							t.Fatalf("%s is %v, not until %v", one, s, want)
+							t.Fatalf("%s is %v, not until %v", token, s, want)
 						}
 					case s.State != Ready || !s.Until.IsZero():
-						t.Fatalf("%s is %v", one, s)
+						t.Fatalf("%s is %v", token, s)
 					default:
-						ready = append(ready, slices.Index(set.Tokens(), one))
+						ready = append(ready, slices.Index(set.Tokens(), token))
 					}
 				}
 				if len(ready) == 0 {
@@ -187,16 +187,16 @@ func TestADeadTokenIsSeldomTried(t *testing.T) {
 					}
 				}
 				i := set.PickFor(ready, now, &d)
-				one := set.Tokens()[i]
-				if !p.Begin(now, one, "").IsZero() {
+				token := set.Tokens()[i]
+				if !p.Begin(now, token, "").IsZero() {
 					t.Fatal("it was ready")
 				}
 				tries[i]++
 				if i >= dead {
-					p.Success(now, one, now, &d)
+					p.Success(now, token, now, &d)
 					break
 				}
-				if !p.Deny(now, one, status, now, &d).Again {
+				if !p.Deny(now, token, status, now, &d).Again {
 					shown++
 					break
 				}

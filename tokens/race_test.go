@@ -21,13 +21,13 @@ func TestAPoolIsSafeForConcurrentUse(t *testing.T) {
 					continue
 				}
 				var d Denials
-				one := set.Tokens()[set.pick([]int{n % k, (n + i) % k}, now)]
-				w.pool.Begin(now, one, "r")
+				token := set.Tokens()[set.pick([]int{n % k, (n + i) % k}, now)]
+				w.pool.Begin(now, token, "r")
 				switch n % 8 {
 				case 0:
-					w.pool.Cool(now, one, "r", now.Add(time.Second), "")
+					w.pool.Cool(now, token, "r", now.Add(time.Second), "")
 				case 1:
-					w.pool.Deny(now, one, 401, now, &d)
+					w.pool.Deny(now, token, 401, now, &d)
 					set.PickFor([]int{0, k - 1}, now, &d)
 					w.pool.Success(now, set.Tokens()[k-1], now, &d)
 				case 2:
@@ -35,8 +35,8 @@ func TestAPoolIsSafeForConcurrentUse(t *testing.T) {
 						t.Error(err)
 					}
 				case 3:
-					_ = w.pool.Disable(one.Label(), "")
-					_ = w.pool.Enable(one.Label())
+					_ = w.pool.Disable(token.Label(), "")
+					_ = w.pool.Enable(token.Label())
 				case 4:
 					if _, err := w.pool.Reload(now, w.config(), loaded("t0=s0", "t1=s1", "t2=s2", "x=s9")); err != nil {
 						t.Error(err)
@@ -44,12 +44,12 @@ func TestAPoolIsSafeForConcurrentUse(t *testing.T) {
 				case 5:
 					w.pool.Status(now)
 					w.pool.Restore(now, w.pool.SavedStates(now))
-					w.pool.Stable(one.Budget())
-					w.pool.ApplyQuarantine(now, SavedState{Token: one.Stable(), Quarantined: now.Add(time.Minute)})
+					w.pool.Stable(token.Budget())
+					w.pool.ApplyQuarantine(now, SavedState{Token: token.Stable(), Quarantined: now.Add(time.Minute)})
 				default:
-					w.pool.Success(now, one, now, nil)
-					_ = one.Budget()
-					w.pool.EndWithoutAnswer(one, now)
+					w.pool.Success(now, token, now, nil)
+					_ = token.Budget()
+					w.pool.EndWithoutAnswer(token, now)
 				}
 			}
 		})

@@ -119,8 +119,8 @@ func (a *account) dropEarliest() {
 // pause returns the pause of a route at a time, or the zero pause.
 func (a *account) pause(now time.Time, route string) pause {
 	p := a.all
-	if own := a.routes[route]; route != "" && own.until.After(p.until) {
-		p = own
+	if ours := a.routes[route]; route != "" && ours.until.After(p.until) {
+		p = ours
 	}
 	if !p.until.After(now) {
 		return pause{}

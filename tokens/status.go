@@ -42,24 +42,24 @@ func (p *Pool) Status(now time.Time) []Status {
 	for _, t := range slices.SortedFunc(slices.Values(p.all), byLabel) {
 		s := t.state
 		a := s.account.Load()
-		one := Status{
+		status := Status{
 			Label: t.label, Fingerprint: t.fingerprint(), Budget: a.key, availability: s.availability(now, ""),
 			Proven: s.proven, Accepted: s.accepted, Uses: s.uses, Refusals: s.refusals, Denials: s.denials,
 		}
 		if at := a.throttledAt.Load(); at != 0 {
-			one.Throttled = time.Unix(0, at)
+			status.Throttled = time.Unix(0, at)
 		}
 		for _, label := range by[a] {
 			if label != t.label {
-				one.Twins = append(one.Twins, label)
+				status.Twins = append(status.Twins, label)
 			}
 		}
 		for _, route := range slices.Sorted(maps.Keys(a.routes)) {
-			if is := s.availability(now, route); is != one.availability {
-				one.Routes = append(one.Routes, routeAvailability{route, is})
+			if availability := s.availability(now, route); availability != status.availability {
+				status.Routes = append(status.Routes, routeAvailability{route, availability})
 			}
 		}
-		list = append(list, one)
+		list = append(list, status)
 	}
 	return list
 }

@@ -70,7 +70,7 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 		}
 		return list
 	}
-	one := status.Limit{Site: site, Limit: "1 request per 1s", Amount: 1, Unit: "requests", Per: "1s", Window: 1}
+	limit := status.Limit{Site: site, Limit: "1 request per 1s", Amount: 1, Unit: "requests", Per: "1s", Window: 1}
 	bytes := status.Limit{Site: site, Limit: "1MB per 1m", Amount: 1e6, Unit: "bytes", Per: "1m", Window: 60}
 	five := status.Announced{Site: site, Title: "5 per 1s", Limit: 5, Remaining: 0, Window: 1}
 	unknown := status.Announced{Site: site, Title: "5 requests", Limit: 5, Remaining: 0}
@@ -89,7 +89,7 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 			[]string{"has held requests for 92 % of the time, 55 min of 60 min", "One more token in the pool x would raise 3/s to 4/s", "the 3600 requests that wait now would have gone by 12:15:00 instead of 12:30:00 UTC"},
 		},
 		"a limit of tokens is busy for a moment": {"limit", []func(*Facts){blocked(site, "900 requests per 15m by token", .05), limits(perToken(0)...), pool(site, three)}, nil},
-		"a limit without tokens is busy":         {"limit", []func(*Facts){blocked(site, one.Limit, .5), limits(one)}, []string{`the configured limit "1 request per 1s"`, "Twice the limit would raise 1/s to 2/s, if the site allows it"}},
+		"a limit without tokens is busy":         {"limit", []func(*Facts){blocked(site, limit.Limit, .5), limits(limit)}, []string{`the configured limit "1 request per 1s"`, "Twice the limit would raise 1/s to 2/s, if the site allows it"}},
 		"an announced limit of tokens is busy": {
 			"limit",
 			[]func(*Facts){blocked(site, "5 per 1s", .5), pool(site, three, five)},
@@ -110,10 +110,10 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 		"backends failed":                  {"limit", []func(*Facts){blocked(site, "backend", .5)}, []string{"its backends after failures"}},
 		"the operator has paused the site": {"limit", []func(*Facts){blocked(site, "paused by the operator", .9)}, nil},
 
-		"a limit is below the announced one": {"limit-below-announced", []func(*Facts){blocked(site, one.Limit, .5), limits(one), announced(five)}, []string{"(1/s) is below the 5/s that the site announces"}},
+		"a limit is below the announced one": {"limit-below-announced", []func(*Facts){blocked(site, limit.Limit, .5), limits(limit), announced(five)}, []string{"(1/s) is below the 5/s that the site announces"}},
 		"a limit is above the announced one": {"limit-below-announced", []func(*Facts){blocked(site, "9 requests per 1s", .5), limits(status.Limit{Site: site, Limit: "9 requests per 1s", Amount: 9, Unit: "requests", Window: 1}), announced(five)}, nil},
-		"a low limit holds nothing":          {"limit-below-announced", []func(*Facts){blocked(site, one.Limit, .001), limits(one), announced(five)}, nil},
-		"another site announces more":        {"limit-below-announced", []func(*Facts){blocked(site, one.Limit, .5), limits(one), announced(status.Announced{Site: "other.test", Limit: 5, Window: 1})}, nil},
+		"a low limit holds nothing":          {"limit-below-announced", []func(*Facts){blocked(site, limit.Limit, .001), limits(limit), announced(five)}, nil},
+		"another site announces more":        {"limit-below-announced", []func(*Facts){blocked(site, limit.Limit, .5), limits(limit), announced(status.Announced{Site: "other.test", Limit: 5, Window: 1})}, nil},
 
 		"one client fills a limit of bytes":   {"one-client", []func(*Facts){blocked(site, bytes.Limit, .2), limits(bytes), used(site, "big", 3, 1, 0, 0, 900), used(site, "small", 3, 1, 0, 0, 100)}, []string{"full 12 min of each hour", "90 % of the bytes are those of one client, big"}},
 		"two clients fill a limit of bytes":   {"one-client", []func(*Facts){blocked(site, bytes.Limit, .2), limits(bytes), used(site, "big", 3, 1, 0, 0, 500), used(site, "small", 3, 1, 0, 0, 500)}, nil},
@@ -121,7 +121,7 @@ func TestEachRuleHasATrueAndAFalseCase(t *testing.T) {
 		"one client fills a limit of its own": {"one-client", []func(*Facts){blocked(site, bytes.Limit, .2), limits(status.Limit{Site: site, Limit: bytes.Limit, By: "client", Unit: "bytes"}), used(site, "big", 3, 1, 0, 0, 900), used(site, "small", 3, 1, 0, 0, 1)}, nil},
 
 		"a site refuses much":                {"refusals", []func(*Facts){used(site, "a", 3, 80, 20, 0, 0)}, []string{"refused 20 % of all attempts, 20 in 60 min", "Write a limit"}},
-		"a site with a limit refuses much":   {"refusals", []func(*Facts){used(site, "a", 3, 80, 20, 0, 0), limits(one)}, []string{"lower the limits"}},
+		"a site with a limit refuses much":   {"refusals", []func(*Facts){used(site, "a", 3, 80, 20, 0, 0), limits(limit)}, []string{"lower the limits"}},
 		"a site refuses little":              {"refusals", []func(*Facts){used(site, "a", 3, 8000, 20, 0, 0)}, nil},
 		"others use a token":                 {"others-use-token", []func(*Facts){pool(site, []string{"a"}, foreign(.37, noon))}, []string{`37 % of the use of "5 per 1s" of the token a is not this abide's`}},
 		"others use little of a token":       {"others-use-token", []func(*Facts){pool(site, []string{"a"}, foreign(.1, noon))}, nil},

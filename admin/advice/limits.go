@@ -67,7 +67,7 @@ func (f *Facts) aboutLimit(b store.Blocked) (what, change string) {
 // Raise is which rate one more token, or twice a limit, would come to: "" where that is not known.
 func Raise(f Facts, site, name string) string {
 	if written := f.limits(site, name); len(written) > 0 {
-		if one := written[0]; one.Unit == "requests" && one.Window > 0 && one.Rate == 0 {
+		if limit := written[0]; limit.Unit == "requests" && limit.Window > 0 && limit.Rate == 0 {
 			return f.changeWritten(site, written)
 		}
 		return ""
@@ -103,17 +103,17 @@ func (f *Facts) refusals(site string) (n int64) {
 
 // changeWritten is what more than the limit of the configuration would do.
 func (f *Facts) changeWritten(site string, limits []status.Limit) string {
-	one := limits[0]
+	limit := limits[0]
 	switch {
-	case one.Unit == "bytes":
+	case limit.Unit == "bytes":
 		return "Twice the limit would halve the wait, if the site allows it."
-	case one.Rate > 0:
-		return fmt.Sprintf("The limit adapts to how the site answers, and is at %s now. A larger max would help only if the site does not slow down.", rate(one.Rate))
-	case one.Window <= 0:
-		return fmt.Sprintf("More than %d at once would help, if the site allows it.", one.Amount)
+	case limit.Rate > 0:
+		return fmt.Sprintf("The limit adapts to how the site answers, and is at %s now. A larger max would help only if the site does not slow down.", rate(limit.Rate))
+	case limit.Window <= 0:
+		return fmt.Sprintf("More than %d at once would help, if the site allows it.", limit.Amount)
 	}
-	budget := f.budget(int64(len(limits)), one.Amount, seconds(one.Window), left(limits))
-	if one.By == "token" && f.usable(f.Pools[site]) > 0 {
+	budget := f.budget(int64(len(limits)), limit.Amount, seconds(limit.Window), left(limits))
+	if limit.By == "token" && f.usable(f.Pools[site]) > 0 {
 		budget.meters = int64(max(f.usable(f.Pools[site]), 1))
 		return budget.oneMore("token", f.Pools[site], f.Waiting[site])
 	}
@@ -126,15 +126,15 @@ func (f *Facts) changeAnnounced(site string, limits []status.Announced) string {
 	if n == 0 {
 		return "It is the site's own: fewer requests, or an account of which the site allows more, would help."
 	}
-	one := limits[0]
-	if one.Limit <= 0 || one.Window <= 0 {
+	announced := limits[0]
+	if announced.Limit <= 0 || announced.Window <= 0 {
 		return f.moreTokens(site)
 	}
 	remaining := int64(0)
 	for _, l := range limits {
 		remaining += max(l.Remaining, 0)
 	}
-	return f.budget(int64(n), one.Limit, seconds(one.Window), remaining).oneMore("token", f.Pools[site], f.Waiting[site])
+	return f.budget(int64(n), announced.Limit, seconds(announced.Window), remaining).oneMore("token", f.Pools[site], f.Waiting[site])
 }
 
 // budget is a limit of which several have their own.
@@ -185,11 +185,11 @@ func ends(now, then budget, waiting int) string {
 	if waiting < 2 {
 		return ""
 	}
-	was, is := now.done(waiting), then.done(waiting)
-	if was.IsZero() || is.IsZero() || was.Sub(is) < time.Second {
+	was, at := now.done(waiting), then.done(waiting)
+	if was.IsZero() || at.IsZero() || was.Sub(at) < time.Second {
 		return ""
 	}
-	return fmt.Sprintf(", and the %d requests that wait now would have gone by %s instead of %s UTC", waiting, clock(is, now.now), clock(was, now.now))
+	return fmt.Sprintf(", and the %d requests that wait now would have gone by %s instead of %s UTC", waiting, clock(at, now.now), clock(was, now.now))
 }
 
 func left(limits []status.Limit) (n int64) {
@@ -207,11 +207,11 @@ func belowAnnounced(f *Facts) (list []status.Advice) {
 		if len(written) == 0 || f.share(b) < busyShare/10 {
 			continue
 		}
-		one := written[0]
-		if one.Unit != "requests" || one.Window <= 0 || one.Amount <= 0 {
+		limit := written[0]
+		if limit.Unit != "requests" || limit.Window <= 0 || limit.Amount <= 0 {
 			continue
 		}
-		own, site := float64(one.Amount)/one.Window, leastAnnounced(f.announced(b.Site, ""))
+		own, site := float64(limit.Amount)/limit.Window, leastAnnounced(f.announced(b.Site, ""))
 		if site <= own*1.1 {
 			continue
 		}

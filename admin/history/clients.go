@@ -77,12 +77,12 @@ func (c *clientAddresses) shared(now time.Time) (list []SharedName) {
 		if len(seen) < 2 {
 			continue
 		}
-		one := SharedName{Client: name}
+		sharedName := SharedName{Client: name}
 		for _, s := range seen {
-			one.Addresses = append(one.Addresses, s.address)
+			sharedName.Addresses = append(sharedName.Addresses, s.address)
 		}
-		slices.Sort(one.Addresses)
-		list = append(list, one)
+		slices.Sort(sharedName.Addresses)
+		list = append(list, sharedName)
 	}
 	slices.SortFunc(list, func(a, b SharedName) int {
 		if a.Client < b.Client {

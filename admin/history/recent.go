@@ -72,8 +72,8 @@ func (r *recent) forget(now time.Time) {
 	room := mostRecent
 	first := len(r.minutes)
 	for first > 0 {
-		one := r.minutes[first-1]
-		if room -= one.rows(); room < 0 || now.Sub(one.start) >= kept {
+		minute := r.minutes[first-1]
+		if room -= minute.rows(); room < 0 || now.Sub(minute.start) >= kept {
 			break
 		}
 		first--

@@ -23,7 +23,7 @@ func (t *tally) since(now []metrics.SiteCount) []store.Traffic {
 	var list []store.Traffic
 	moved := t.owed
 	for name, before := range t.seen {
-		if one, there := seen[name]; name != store.Others && (!there || hasDecreased(before, one)) {
+		if siteCount, there := seen[name]; name != store.Others && (!there || hasDecreased(before, siteCount)) {
 			moved.Requests += before.Requests
 			moved.In += before.In
 			moved.Out += before.Out

@@ -75,9 +75,9 @@ func limitsOf(f *Facts, now time.Time) (t limitTable) {
 	scarcestFirst(all)
 	t.Hidden = max(len(all)-status.MaxListed, 0)
 	for i := range first(all) {
-		one := barOf(&all[i])
-		one.Set, one.In = set[all[i].Site], status.Ahead(ends[limit{all[i].Site, all[i].Limit, all[i].Of}], now)
-		t.Lines = append(t.Lines, one)
+		bar := barOf(&all[i])
+		bar.Set, bar.In = set[all[i].Site], status.Ahead(ends[limit{all[i].Site, all[i].Limit, all[i].Of}], now)
+		t.Lines = append(t.Lines, bar)
 	}
 	slices.SortStableFunc(t.Lines, func(a, b limitBar) int { return cmp.Compare(a.Site, b.Site) })
 	return t

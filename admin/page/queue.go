@@ -42,16 +42,16 @@ func queueOf(holds []status.Hold) (t queueTable) {
 	t.N, t.More = min(len(holds), status.MaxHolds), len(holds) > status.MaxHolds
 	rows := map[key]*queueRow{}
 	for i := range holds[:t.N] {
-		one := &holds[i]
-		at := key{one.Site, one.Client, one.Priority}
+		hold := &holds[i]
+		at := key{hold.Site, hold.Client, hold.Priority}
 		row := rows[at]
 		if row == nil {
-			wait := status.Wait{Site: one.Site, Limit: one.Limit, Why: one.Why, Asks: one.Asks}
-			row = &queueRow{Site: one.Site, Client: one.Client, Priority: one.Priority, For: wait.For()}
+			wait := status.Wait{Site: hold.Site, Limit: hold.Limit, Why: hold.Why, Asks: hold.Asks}
+			row = &queueRow{Site: hold.Site, Client: hold.Client, Priority: hold.Priority, For: wait.For()}
 			rows[at] = row
 		}
 		row.N++
-		row.Longest, t.Longest = max(row.Longest, one.Waited), max(t.Longest, one.Waited)
+		row.Longest, t.Longest = max(row.Longest, hold.Waited), max(t.Longest, hold.Waited)
 	}
 	all := slices.SortedFunc(maps.Values(rows), func(a, b *queueRow) int {
 		return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.Client, b.Client))

@@ -62,21 +62,21 @@ func Parts(f *Facts, now time.Time) ([]Part, error) {
 	v := viewOf(f, now)
 	list := make([]Part, 0, len(partNames))
 	for _, name := range partNames {
-		one, err := v.part(name)
+		part, err := v.part(name)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, one)
+		list = append(list, part)
 	}
 	return list, nil
 }
 
 // SitesPart is the part with the sites whose names have a filter.
 func SitesPart(f *Facts, filter string, now time.Time) (Part, error) {
-	own := *f
-	own.Filter = filter
-	v := &view{Facts: &own, Now: now}
-	v.Sites = sitesOf(&own)
+	facts := *f
+	facts.Filter = filter
+	v := &view{Facts: &facts, Now: now}
+	v.Sites = sitesOf(&facts)
 	return v.part("sites")
 }
 

@@ -173,9 +173,9 @@ func countsOf(list []status.Token) (counts []stateCount) {
 func closeTogether(p *status.Pool, own map[string]written, from *samples.Snapshot, end time.Time) (list []timeline) {
 	for i := range p.Tokens[:min(len(p.Tokens), mostDrawn)] {
 		label := p.Tokens[i].Label
-		one := timelineOf(&p.Tokens[i], from.Tokens[samples.TokenKey{Pool: p.Name, Label: label}], own[label].Spent, end)
-		one.Top = timelineHeight * i
-		list = append(list, one)
+		item := timelineOf(&p.Tokens[i], from.Tokens[samples.TokenKey{Pool: p.Name, Label: label}], own[label].Spent, end)
+		item.Top = timelineHeight * i
+		list = append(list, item)
 	}
 	return list
 }

@@ -33,8 +33,8 @@ func (s *simulation) beginCrawl() {
 		if name == "" {
 			name = fmt.Sprintf("client %d", i+1)
 		}
-		one := s.newCrawler(name, from)
-		one.later(0, one.next)
+		crawler := s.newCrawler(name, from)
+		crawler.later(0, crawler.next)
 	}
 }
 

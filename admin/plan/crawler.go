@@ -151,14 +151,14 @@ func (c *crawler) received(began time.Time, limit string, whole bool) {
 // can never go is left out.
 func (c *crawler) refused(err error) {
 	s := c.of
-	var no *problem.Problem
-	if !errors.As(err, &no) || no.Retry <= 0 {
+	var refused *problem.Problem
+	if !errors.As(err, &refused) || refused.Retry <= 0 {
 		s.tally.never(c.flight.Site(), err)
 		c.later(0, c.next)
 		return
 	}
-	s.tally.refuse(no)
-	c.again(max(no.Retry.Truncate(time.Second), leastPause), s.titleOf(c.sends.place.target, no.Limit))
+	s.tally.refuse(refused)
+	c.again(max(refused.Retry.Truncate(time.Second), leastPause), s.titleOf(c.sends.place.target, refused.Limit))
 }
 
 // again repeats the present request after a pause, for which something is to blame.

@@ -24,9 +24,9 @@ func (l *Log) findCrawlers() {
 		before := of.answeredBefore(r.began)
 		r.first = before < 0
 		if before >= 0 {
-			one := &l.records[before]
-			one.next = int32(i)
-			r.pause = r.began - one.began - one.took
+			record := &l.records[before]
+			record.next = int32(i)
+			r.pause = r.began - record.began - record.took
 		}
 		heap.Push(of, int32(i))
 	}

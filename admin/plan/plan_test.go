@@ -172,16 +172,16 @@ pools:
   y: {env: NOT_SET}
 sites: [{host: api.test, pool: x}]
 `)
-	own := planned(p, map[string][]policy.Token{"x": {{Label: "a"}, {Label: "b", Account: "c"}}})
-	if own.Store.Hosts != nil || own.Data != "" || own.Egress.Proxy != nil || own.Shard.Of != 0 {
-		t.Errorf("%+v", own)
+	ours := planned(p, map[string][]policy.Token{"x": {{Label: "a"}, {Label: "b", Account: "c"}}})
+	if ours.Store.Hosts != nil || ours.Data != "" || ours.Egress.Proxy != nil || ours.Shard.Of != 0 {
+		t.Errorf("%+v", ours)
 	}
-	for _, pool := range own.Pools {
+	for _, pool := range ours.Pools {
 		if pool.File != "" || pool.Env != "" || pool.OAuth2.TokenURL != "" || len(pool.Tokens) == 0 {
 			t.Errorf("%+v", pool)
 		}
 	}
-	if len(own.Pools[0].Tokens) != 2 || own.Pools[0].Tokens[1].Account != "c" || len(own.Pools[0].Limits) != 1 || p.Pools[0].File == "" {
-		t.Errorf("%+v of %+v", own.Pools[0], p.Pools[0])
+	if len(ours.Pools[0].Tokens) != 2 || ours.Pools[0].Tokens[1].Account != "c" || len(ours.Pools[0].Limits) != 1 || p.Pools[0].File == "" {
+		t.Errorf("%+v of %+v", ours.Pools[0], p.Pools[0])
 	}
 }

@@ -10,20 +10,20 @@ import (
 // planned is the policy by which a scenario is simulated: with its rules, and with nothing
 // that reaches a network or a file. The tokens have made-up secrets.
 func planned(p *policy.Policy, tokens map[string][]policy.Token) *policy.Policy {
-	own := *p
-	own.Storage = policy.Storage{Store: policy.Store{Kind: "local"}}
-	own.Egress, own.Shard = policy.Egress{}, policy.Shard{By: "url"}
-	own.StrictState = false
-	own.Pools = slices.Clone(p.Pools)
-	for i := range own.Pools {
-		own.Pools[i] = plannedPool(&p.Pools[i], tokens[p.Pools[i].Name])
+	ours := *p
+	ours.Storage = policy.Storage{Store: policy.Store{Kind: "local"}}
+	ours.Egress, ours.Shard = policy.Egress{}, policy.Shard{By: "url"}
+	ours.StrictState = false
+	ours.Pools = slices.Clone(p.Pools)
+	for i := range ours.Pools {
+		ours.Pools[i] = plannedPool(&p.Pools[i], tokens[p.Pools[i].Name])
 	}
-	return &own
+	return &ours
 }
 
 // plannedPool is a pool with made-up secrets in place of its own.
 func plannedPool(p *policy.Pool, known []policy.Token) policy.Pool {
-	own := policy.Pool{
+	pool := policy.Pool{
 		Name: p.Name, Put: policy.Placement{Where: "header", Name: "Authorization", Before: "Bearer "},
 		Reserve: p.Reserve, Exhausted: p.Exhausted, Anonymous: p.Anonymous, Limits: p.Limits, Line: p.Line,
 	}
@@ -32,7 +32,7 @@ func plannedPool(p *policy.Pool, known []policy.Token) policy.Pool {
 	}
 	for i, t := range known {
 		t.Secret = policy.NewSecret(fmt.Sprintf("made-up-%05d", i))
-		own.Tokens = append(own.Tokens, t)
+		pool.Tokens = append(pool.Tokens, t)
 	}
-	return own
+	return pool
 }

@@ -14,17 +14,17 @@ func (s *replaySource) next() (r request, pause time.Duration, more bool) {
 	if s.at < 0 {
 		return request{}, 0, false
 	}
-	one := &s.log.records[s.at]
+	record := &s.log.records[s.at]
 	if s.begun {
-		pause = one.pause
+		pause = record.pause
 	}
-	s.begun, s.at = true, one.next
+	s.begun, s.at = true, record.next
 	if s.alone {
 		s.at = -1
 	}
 	return request{
-		place: &s.log.places[one.place], method: s.log.methods[one.method], priority: int(one.priority),
-		latency: one.latency, bytes: one.bytes,
+		place: &s.log.places[record.place], method: s.log.methods[record.method], priority: int(record.priority),
+		latency: record.latency, bytes: record.bytes,
 	}, pause, true
 }
 
@@ -33,8 +33,8 @@ func (s *simulation) beginReplay() {
 	log := s.scenario.Log
 	for i := range log.records {
 		if r := &log.records[i]; r.first {
-			one := s.newCrawler(log.clients[r.client], &replaySource{log: log, at: int32(i)})
-			one.later(r.began, one.next)
+			crawler := s.newCrawler(log.clients[r.client], &replaySource{log: log, at: int32(i)})
+			crawler.later(r.began, crawler.next)
 		}
 	}
 }

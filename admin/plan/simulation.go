@@ -39,7 +39,7 @@ func newSimulation(p *policy.Policy, s *Scenario) (*simulation, error) {
 			return nil, err
 		}
 	}
-	one := &simulation{
+	item := &simulation{
 		scenario: s, policy: planned(p, s.Tokens), clock: clock.NewVirtual(s.Start), tally: newTally(s.Start),
 		site: site{limit: s.SiteLimit, silent: s.Silent, windows: map[windowKey]*window{}},
 	}
@@ -47,27 +47,27 @@ func newSimulation(p *policy.Policy, s *Scenario) (*simulation, error) {
 	log.SetOutput(io.Discard)
 	log.SetLevel(logrus.PanicLevel)
 	var err error
-	one.dispatcher, err = dispatch.New(dispatch.Options{Policy: one.policy, Metrics: metrics.New(1), Log: log, Clock: one.clock})
+	item.dispatcher, err = dispatch.New(dispatch.Options{Policy: item.policy, Metrics: metrics.New(1), Log: log, Clock: item.clock})
 	if err != nil {
 		return nil, fmt.Errorf("preparing the plan: %w", err)
 	}
-	return one, nil
+	return item, nil
 }
 
 // Run simulates a scenario under a policy, and tells how it went. The result has no what-ifs.
 func Run(ctx context.Context, p *policy.Policy, s Scenario) (*Result, error) {
-	one, err := newSimulation(p, &s)
+	simulation, err := newSimulation(p, &s)
 	if err != nil {
 		return nil, err
 	}
-	one.begin()
+	simulation.begin()
 	end := s.Start.Add(longest)
-	for steps := 0; !one.clock.Next().After(end) && one.clock.Step(); steps++ {
+	for steps := 0; !simulation.clock.Next().After(end) && simulation.clock.Step(); steps++ {
 		if steps%checkEvery == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 	}
-	return one.result(), nil
+	return simulation.result(), nil
 }
 
 // begin has the first requests come.

@@ -54,8 +54,8 @@ func (t *tally) block(site, limit string, d time.Duration) {
 const mostReasons = 1000
 
 // refuse counts a refusal of abide that a client repeats.
-func (t *tally) refuse(no *problem.Problem) {
-	key := refusalKey{no.Title, no.Limit}
+func (t *tally) refuse(refused *problem.Problem) {
+	key := refusalKey{refused.Title, refused.Limit}
 	if _, known := t.refusals[key]; !known && len(t.refusals) >= mostReasons {
 		key.limit = ""
 	}

@@ -111,8 +111,8 @@ func doubleLimit(p *policy.Policy, s Scenario, base *Result) (c change, ok bool)
 	if top == nil {
 		return c, false
 	}
-	if own := withDoubled(p, s.targetOf(p, top), top.Limit); own != nil {
-		return change{fmt.Sprintf("double %q", top.Limit), own, s}, true
+	if ours := withDoubled(p, s.targetOf(p, top), top.Limit); ours != nil {
+		return change{fmt.Sprintf("double %q", top.Limit), ours, s}, true
 	}
 	if s.SiteLimit == nil {
 		return c, false
@@ -126,18 +126,18 @@ func doubleLimit(p *policy.Policy, s Scenario, base *Result) (c change, ok bool)
 
 // withDoubled is the policy with twice one limit of a target; nil if it has no such limit.
 func withDoubled(p *policy.Policy, t policy.Target, title string) *policy.Policy {
-	own := *p
-	own.Sites = slices.Clone(p.Sites)
-	for i := range own.Sites {
-		own.Sites[i].Limits = slices.Clone(own.Sites[i].Limits)
-		own.Sites[i].Backends = slices.Clone(own.Sites[i].Backends)
-		for j := range own.Sites[i].Backends {
-			own.Sites[i].Backends[j].Limits = slices.Clone(own.Sites[i].Backends[j].Limits)
+	ours := *p
+	ours.Sites = slices.Clone(p.Sites)
+	for i := range ours.Sites {
+		ours.Sites[i].Limits = slices.Clone(ours.Sites[i].Limits)
+		ours.Sites[i].Backends = slices.Clone(ours.Sites[i].Backends)
+		for j := range ours.Sites[i].Backends {
+			ours.Sites[i].Backends[j].Limits = slices.Clone(ours.Sites[i].Backends[j].Limits)
 		}
 	}
-	own.Defaults.Limits = slices.Clone(p.Defaults.Limits)
+	ours.Defaults.Limits = slices.Clone(p.Defaults.Limits)
 	found := false
-	for _, l := range limitsAt(&own, t) {
+	for _, l := range limitsAt(&ours, t) {
 		if l.Title() == title {
 			found = true
 			double(l)
@@ -146,7 +146,7 @@ func withDoubled(p *policy.Policy, t policy.Target, title string) *policy.Policy
 	if !found {
 		return nil
 	}
-	return &own
+	return &ours
 }
 
 // double makes a limit allow twice as much.

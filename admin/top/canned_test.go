@@ -55,9 +55,9 @@ func (c *canned) answer(ctx context.Context) error {
 	return failed
 }
 
-func (c *canned) counts(one status.Site) status.Counts {
-	n := c.rates[one.Name] * uint64(time.Since(c.began)/time.Second)
-	return status.Counts{Name: one.Name, Requests: n, In: 1000 * n, Out: 100 * n}
+func (c *canned) counts(site status.Site) status.Counts {
+	n := c.rates[site.Name] * uint64(time.Since(c.began)/time.Second)
+	return status.Counts{Name: site.Name, Requests: n, In: 1000 * n, Out: 100 * n}
 }
 
 func (c *canned) Status(ctx context.Context) (status.Process, error) {

@@ -140,8 +140,8 @@ func (m *model) tokenList() list {
 	for _, p := range m.now.tokens.Pools {
 		for _, t := range p.Tokens {
 			left, of, resets := "-", "-", "-"
-			if one := scarcest(t.Limits); one != nil {
-				left, of, resets = one.LeftText(), one.Site+": "+one.Label(), cmp.Or(status.Ahead(one.Reset, m.now.at), "-")
+			if announced := scarcest(t.Limits); announced != nil {
+				left, of, resets = announced.LeftText(), announced.Site+": "+announced.Label(), cmp.Or(status.Ahead(announced.Reset, m.now.at), "-")
 			}
 			state := t.State
 			if ends := status.Ahead(t.Until, m.now.at); ends != "" {

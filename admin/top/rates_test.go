@@ -14,8 +14,8 @@ var begun = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
 
 // counted are the counters of an abide with one site so many seconds after it began.
 func counted(after float64, requests uint64) counts {
-	one := status.Counts{Name: "api.test", Requests: requests, In: 100 * requests, Out: 10 * requests}
-	return counts{at: begun.Add(seconds(after)), total: one, sites: map[string]status.Counts{"api.test": one}}
+	item := status.Counts{Name: "api.test", Requests: requests, In: 100 * requests, Out: 10 * requests}
+	return counts{at: begun.Add(seconds(after)), total: item, sites: map[string]status.Counts{"api.test": item}}
 }
 
 func TestARateIsTheAverageOfTheLastSeconds(t *testing.T) {

@@ -19,10 +19,10 @@ type row struct {
 	paused    bool
 }
 
-func rowOf(one status.Site, r rates) row {
+func rowOf(site status.Site, r rates) row {
 	w := row{
-		site: one.Name, rates: r, waiting: one.Held, longest: seconds(one.LongestWait),
-		limitedBy: one.LimitedBy, refusals: one.Refusals, state: cmp.Or(one.Breaker, "closed"), paused: one.Paused != nil,
+		site: site.Name, rates: r, waiting: site.Held, longest: seconds(site.LongestWait),
+		limitedBy: site.LimitedBy, refusals: site.Refusals, state: cmp.Or(site.Breaker, "closed"), paused: site.Paused != nil,
 	}
 	if w.paused {
 		w.state = "paused"

@@ -113,7 +113,7 @@ func newScreen(o Options, quit func()) *screen {
 		app: tview.NewApplication(), poller: newPoller(o.Source, o.Every), model: newModel(o.Address), quit: quit, color: o.Color,
 		pages: tview.NewPages(), header: tview.NewTextView(), table: tview.NewTable(), footer: tview.NewTextView(), filter: tview.NewInputField(),
 	}
-	s.poller.tell = func(one sample, err error) { s.app.QueueUpdateDraw(func() { s.take(one, err) }) }
+	s.poller.tell = func(item sample, err error) { s.app.QueueUpdateDraw(func() { s.take(item, err) }) }
 	s.poller.done = func(c change, err error) { s.app.QueueUpdateDraw(func() { s.changed(c, err) }) }
 	s.header.SetWrap(false)
 	s.footer.SetWrap(false)
@@ -151,11 +151,11 @@ func plainTheme() {
 }
 
 // take shows a sample, or why there is none.
-func (s *screen) take(one sample, err error) {
+func (s *screen) take(item sample, err error) {
 	if err != nil {
 		s.model.failed = err
 	} else {
-		s.model.take(one)
+		s.model.take(item)
 	}
 	s.show()
 }

@@ -12,11 +12,11 @@ import (
 func BenchmarkRefreshOfAThousandSites(b *testing.B) {
 	var first, second sample
 	for i := range 1000 {
-		one := site(fmt.Sprintf("site-%d.example.com", i))
-		one.Held, one.LimitedBy = i%7, "900 requests per 15m"
-		first.sites.Sites = append(first.sites.Sites, one)
-		one.Requests = uint64(i)
-		second.sites.Sites = append(second.sites.Sites, one)
+		item := site(fmt.Sprintf("site-%d.example.com", i))
+		item.Held, item.LimitedBy = i%7, "900 requests per 15m"
+		first.sites.Sites = append(first.sites.Sites, item)
+		item.Requests = uint64(i)
+		second.sites.Sites = append(second.sites.Sites, item)
 	}
 	first.at, second.at = begun, begun.Add(time.Second)
 	s := newScreen(Options{Source: newCanned()}, func() {})

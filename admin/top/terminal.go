@@ -34,7 +34,7 @@ func (t *terminal) Init() error {
 // PollEvent implements tcell.Screen.
 func (t *terminal) PollEvent() tcell.Event {
 	event := t.Screen.PollEvent()
-	if bad, is := event.(*tcell.EventError); is {
+	if bad, ok := event.(*tcell.EventError); ok {
 		t.failed(fmt.Errorf("the terminal fails: %w", bad))
 		return tcell.NewEventInterrupt(nil)
 	}

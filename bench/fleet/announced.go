@@ -147,11 +147,11 @@ func (b *bed) announce(ctx context.Context, m announced) (announced, error) {
 	}
 	var members []*member
 	for range m.instances {
-		one, err := b.memberAt(ctx, url, []rule{{origin: &origin{host: site.host, at: site.at}, tokens: announcedTokens}})
+		item, err := b.memberAt(ctx, url, []rule{{origin: &origin{host: site.host, at: site.at}, tokens: announcedTokens}})
 		if err != nil {
 			return m, err
 		}
-		members = append(members, one)
+		members = append(members, item)
 	}
 	pause(ctx, 3500*time.Millisecond) // a store that is new gives nothing at first
 	from := time.Now().Truncate(announcedWindow).Add(announcedWindow)

@@ -115,11 +115,11 @@ func (s *bodySite) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := &bodyConn{c.(*net.TCPConn), s}
+	conn := &bodyConn{c.(*net.TCPConn), s}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.conns[own] = true
-	return own, nil
+	s.conns[conn] = true
+	return conn, nil
 }
 
 func (c *bodyConn) Close() error {
@@ -233,11 +233,11 @@ func (b *bed) bodies(ctx context.Context, instances int, way int, of budget, win
 	}
 	var members []*member
 	for range instances {
-		one, err := b.memberAt(ctx, r.url(), []rule{{origin: &origin{host: "site.test", at: site.Addr().String()}, limit: of.yaml}})
+		item, err := b.memberAt(ctx, r.url(), []rule{{origin: &origin{host: "site.test", at: site.Addr().String()}, limit: of.yaml}})
 		if err != nil {
 			return m, err
 		}
-		members = append(members, one)
+		members = append(members, item)
 	}
 	pause(ctx, 3500*time.Millisecond) // a store that is new gives nothing at first
 	from := of.edge(time.Now().Add(of.window / 10))

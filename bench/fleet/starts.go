@@ -36,10 +36,10 @@ func (b *bed) starts(ctx context.Context, say func(string, ...any)) ([]started, 
 		if err != nil {
 			return err
 		}
-		one := started{name: name, share: -1, strict: -1}
-		one.share, one.strict = b.firsts(ctx, m)
-		say("first requests, %s: share %v, strict %v", name, one.share, one.strict)
-		list = append(list, one)
+		item := started{name: name, share: -1, strict: -1}
+		item.share, item.strict = b.firsts(ctx, m)
+		say("first requests, %s: share %v, strict %v", name, item.share, item.strict)
+		list = append(list, item)
 		return ctx.Err()
 	}
 	r, err := b.redisAt(ctx)

@@ -74,29 +74,29 @@ func (b *bed) suffer(ctx context.Context, f fault, quick bool, say func(string, 
 	}
 	var list []suffered
 	for i, outage := range []string{"share", "strict", "open"} {
-		one := t.judge(sites[i].seen(false))
-		one.Outage = outage
-		_, one.Failed = crowds[i].between(t.from, t.to)
+		item := t.judge(sites[i].seen(false))
+		item.Outage = outage
+		_, item.Failed = crowds[i].between(t.from, t.to)
 		for _, d := range crowds[i].left {
 			if d > 2*of.window+store.RecoveryTime {
-				one.Hung++
+				item.Hung++
 			}
 		}
 		if outage == "share" {
 			for _, c := range crowds[3:] {
 				took, failed := c.between(t.begun.Add(-time.Second), t.ended.Add(of.window))
 				for _, d := range append(took, c.left...) {
-					one.Held = max(one.Held, d)
+					item.Held = max(item.Held, d)
 				}
 				if b.verbose {
 					c.long(t, 100*time.Millisecond)
 				}
-				one.Failed += failed
+				item.Failed += failed
 			}
 		}
 		say("%s: %s: over %d, used %.0f %% before, %.0f %% during, %.0f %% after, next %v, full %v, held %v, %d failed, %d hung, %.1f lines, %.2f cores (%.2f), well %v",
-			f.name, outage, one.Over, 100*one.Before, 100*one.During, 100*one.After, one.Next, one.Full, one.Held, one.Failed, one.Hung, one.Lines, one.Cores, one.Usual, one.Well)
-		list = append(list, one)
+			f.name, outage, item.Over, 100*item.Before, 100*item.During, 100*item.After, item.Next, item.Full, item.Held, item.Failed, item.Hung, item.Lines, item.Cores, item.Usual, item.Well)
+		list = append(list, item)
 	}
 	return list, nil
 }
@@ -254,7 +254,7 @@ func (t *course) flows(ctx context.Context) error {
 
 // judge says what the origin saw of it.
 func (t *course) judge(events []event) suffered {
-	one := suffered{
+	item := suffered{
 		Fault: t.what.name, Over: t.over(events), Next: first(events, t.ended), Full: -1,
 		Before: t.used(events, t.from, t.from.Add(t.window)),
 		During: t.used(events, t.begun.Truncate(t.window), t.edge(t.ended)),
@@ -264,11 +264,11 @@ func (t *course) judge(events []event) suffered {
 	}
 	for w := t.ended.Truncate(t.window); w.Before(t.to); w = w.Add(t.window) {
 		if t.used(events, w, w.Add(t.window)) >= usual {
-			one.Full = max(w.Sub(t.ended), 0)
+			item.Full = max(w.Sub(t.ended), 0)
 			break
 		}
 	}
-	return one
+	return item
 }
 
 func (s *scene) lines() (n int) {

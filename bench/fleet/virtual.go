@@ -70,13 +70,13 @@ func crawls(quick bool) []crawl {
 func (b *bed) virtual(ctx context.Context, quick bool, say func(string, ...any)) ([]crawled, error) {
 	var list []crawled
 	for _, c := range crawls(quick) {
-		one, err := b.crawls(ctx, c)
+		item, err := b.crawls(ctx, c)
 		if err != nil {
 			return list, err
 		}
 		say("%d instances in virtual time, %s, %d sessions: over %d, used %.1f %%, %.2f runs per request, in %v",
-			c.instances, c.yaml, c.sessions, one.over, 100*one.Utilisation, one.PerRequest, one.took.Round(time.Millisecond))
-		list = append(list, one)
+			c.instances, c.yaml, c.sessions, item.over, 100*item.Utilisation, item.PerRequest, item.took.Round(time.Millisecond))
+		list = append(list, item)
 	}
 	return list, nil
 }

@@ -98,16 +98,16 @@ const perWindow = 60
 func (s *windows) take(token string, now time.Time, h http.Header) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	one := s.by[token]
-	if one == nil || !now.Before(one.ends) {
-		one = &window{ends: now.Add(2*time.Minute + time.Duration(len(s.by)*37%180)*time.Second).Truncate(time.Second)}
-		s.by[token] = one
+	item := s.by[token]
+	if item == nil || !now.Before(item.ends) {
+		item = &window{ends: now.Add(2*time.Minute + time.Duration(len(s.by)*37%180)*time.Second).Truncate(time.Second)}
+		s.by[token] = item
 	}
-	one.used++
+	item.used++
 	h.Set("X-Rate-Limit-Limit", fmt.Sprint(perWindow))
-	h.Set("X-Rate-Limit-Remaining", fmt.Sprint(max(perWindow-one.used, 0)))
-	h.Set("X-Rate-Limit-Reset", fmt.Sprint(one.ends.Unix()))
-	return one.used <= perWindow
+	h.Set("X-Rate-Limit-Remaining", fmt.Sprint(max(perWindow-item.used, 0)))
+	h.Set("X-Rate-Limit-Reset", fmt.Sprint(item.ends.Unix()))
+	return item.used <= perWindow
 }
 
 // zeros are endless.

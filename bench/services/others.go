@@ -85,12 +85,12 @@ func (r *run) autothrottle() result {
 				}
 				return
 			}
-			one := queue[0]
+			item := queue[0]
 			queue = queue[1:]
 			flying++
 			free = now.Add(time.Duration(float64(delay) * (0.5 + r.random.Float64())))
 			sent := now
-			r.send(r.token(one.n+one.failed), r.site.path(one.n), one.n, func(status int, h http.Header, _ string) {
+			r.send(r.token(item.n+item.failed), r.site.path(item.n), item.n, func(status int, h http.Header, _ string) {
 				flying--
 				took := r.clock.Now().Sub(sent)
 				next := max((delay+took)/2, took)
@@ -98,10 +98,10 @@ func (r *run) autothrottle() result {
 					delay = min(next, time.Minute)
 				}
 				again := status == 429 || status == 408 || status >= 500 && status != 501 && status <= 504
-				if again && one.failed < retries {
-					queue = append(queue, waiting{one.n, one.failed + 1, one.answered})
+				if again && item.failed < retries {
+					queue = append(queue, waiting{item.n, item.failed + 1, item.answered})
 				} else {
-					one.answered(seen(status, h), "")
+					item.answered(seen(status, h), "")
 				}
 				pump()
 			})

@@ -73,11 +73,11 @@ type site struct {
 }
 
 func newSite(s *service, began time.Time) *site {
-	one := &site{service: s, began: began, budgets: map[string][]rule{}}
+	item := &site{service: s, began: began, budgets: map[string][]rule{}}
 	if s.shared != nil {
-		one.common = s.shared()
+		item.common = s.shared()
 	}
-	return one
+	return item
 }
 
 func (s *site) of(token, path string) []rule {
@@ -87,11 +87,11 @@ func (s *site) of(token, path string) []rule {
 	}
 	key := token + " " + scope
 	if _, known := s.budgets[key]; !known {
-		var own []rule
+		var rules []rule
 		if s.rules != nil {
-			own = s.rules(path)
+			rules = s.rules(path)
 		}
-		s.budgets[key] = append(own, s.common...)
+		s.budgets[key] = append(rules, s.common...)
 	}
 	return s.budgets[key]
 }

@@ -135,12 +135,12 @@ func withRunningAddresses(cmd *cobra.Command, p *policy.Policy, authority *ca.CA
 		note("%v; the lines are for the addresses of the configuration", err)
 		return p, nil, nil
 	}
-	own := *p
-	own.Listen, own.Open.Listen = about.Listen, about.ListenOpen
+	ours := *p
+	ours.Listen, ours.Open.Listen = about.Listen, about.ListenOpen
 	if about.CA != nil && about.CA.SHA256 != authority.Fingerprint() {
-		return &own, &otherAbide{address, about.CA.SHA256}, nil
+		return &ours, &otherAbide{address, about.CA.SHA256}, nil
 	}
-	return &own, nil, nil
+	return &ours, nil, nil
 }
 
 // servingAdmin is the admin listener of an abide that serves: the one at admin.listen if

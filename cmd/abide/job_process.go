@@ -86,11 +86,11 @@ func openJob(cmd *cobra.Command, job *policy.Job, errs io.Writer) (_ *jobProcess
 // start starts a program for the job: its dispatcher, and an admin listener on a free port for
 // "abide status" and "abide jobs".
 func (j *jobProcess) start(errs io.Writer) error {
-	own := *j.policy
-	own.Listen, own.Open, own.Admin.Listen = "127.0.0.1:0", policy.OpenListener{Off: true}, "127.0.0.1:0"
-	own.Timeouts.Drain = min(own.Timeouts.Drain, runDrain)
-	own.Queue.Wait = jobWait
-	a, err := open(nil, &own, newLog(errs, own.Log))
+	ours := *j.policy
+	ours.Listen, ours.Open, ours.Admin.Listen = "127.0.0.1:0", policy.OpenListener{Off: true}, "127.0.0.1:0"
+	ours.Timeouts.Drain = min(ours.Timeouts.Drain, runDrain)
+	ours.Queue.Wait = jobWait
+	a, err := open(nil, &ours, newLog(errs, ours.Log))
 	if err != nil {
 		return err
 	}

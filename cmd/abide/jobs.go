@@ -78,13 +78,13 @@ func listedJobs(cmd *cobra.Command) ([]listedJob, error) {
 	running := runningJobs(cmd.Context(), p)
 	list := []listedJob{}
 	for _, k := range known {
-		one := listedJob{File: k.File, Job: status.Job{Name: k.Name, Kind: k.Kind, State: status.JobStopped}}
+		job := listedJob{File: k.File, Job: status.Job{Name: k.Name, Kind: k.Kind, State: status.JobStopped}}
 		if live, ok := running[k.Name]; ok {
-			one.Job = live
-		} else if err := readJob(cmd.Context(), k, &one.Job); err != nil {
-			one.Error = err.Error()
+			job.Job = live
+		} else if err := readJob(cmd.Context(), k, &job.Job); err != nil {
+			job.Error = err.Error()
 		}
-		list = append(list, one)
+		list = append(list, job)
 	}
 	return list, nil
 }

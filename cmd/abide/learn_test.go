@@ -192,7 +192,7 @@ func same(got, want any, allowed map[string]any, key string) bool {
 		return true
 	}
 	other, ok := allowed[key]
-	if span, is := other.([]any); is && len(span) == 2 && key != "scope" {
+	if span, found := other.([]any); found && len(span) == 2 && key != "scope" {
 		low, lowest := span[0].(float64)
 		high, highest := span[1].(float64)
 		if !number {

@@ -89,21 +89,21 @@ func changePause(cmd *cobra.Command, site, what string, ask any) error {
 	return errors.Join(failed...)
 }
 
-func changePauseAt(ctx context.Context, out io.Writer, api adminAPI, one registration, site, what string, ask any) error {
+func changePauseAt(ctx context.Context, out io.Writer, api adminAPI, item registration, site, what string, ask any) error {
 	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
 	defer cancel()
-	body, err := api.post(ctx, one.Admin, sitePath(site, what), ask, pausesSites)
+	body, err := api.post(ctx, item.Admin, sitePath(site, what), ask, pausesSites)
 	if err != nil {
 		return err
 	}
-	var is status.SitePause
-	if json.Unmarshal(body, &is) != nil || is.Site == "" {
-		return notAbide(one.Admin, pausesSites)
+	var sitePause status.SitePause
+	if json.Unmarshal(body, &sitePause) != nil || sitePause.Site == "" {
+		return notAbide(item.Admin, pausesSites)
 	}
 	state := "is not paused"
-	if is.Paused && is.Pause != nil {
-		state = "is " + is.Title()
+	if sitePause.Paused && sitePause.Pause != nil {
+		state = "is " + sitePause.Title()
 	}
-	_, err = fmt.Fprintf(out, "%s: %s %s\n", printable(one.title()), printable(is.Site), printable(state))
+	_, err = fmt.Fprintf(out, "%s: %s %s\n", printable(item.title()), printable(sitePause.Site), printable(state))
 	return err
 }

@@ -211,8 +211,8 @@ func hostOf(p *policy.Policy, site string) string {
 		if rule.Name != site && rule.Title() != site || len(rule.Hosts) == 0 || rule.Hosts[0].All {
 			continue
 		}
-		if one := rule.Hosts[0]; one.Below {
-			return "www." + strings.TrimPrefix(one.String(), "*.")
+		if pattern := rule.Hosts[0]; pattern.Below {
+			return "www." + strings.TrimPrefix(pattern.String(), "*.")
 		}
 		return rule.Hosts[0].String()
 	}

@@ -100,8 +100,8 @@ func (a *program) start(p *policy.Policy) (err error) {
 	if a.admin == nil {
 		return nil
 	}
-	if own, ok := a.admin.Addr().(*net.TCPAddr); ok {
-		a.proxy.Own(own.AddrPort())
+	if tcpAddr, ok := a.admin.Addr().(*net.TCPAddr); ok {
+		a.proxy.Own(tcpAddr.AddrPort())
 	}
 	a.metrics.CertificateCache(a.ca.Cached)
 	a.metrics.Holds(a.holdCounts)
@@ -124,18 +124,18 @@ func (a *program) start(p *policy.Policy) (err error) {
 // withActualAddresses is p with the addresses of the open listeners, which a name or port 0
 // in the configuration does not determine.
 func (a *program) withActualAddresses(p *policy.Policy) *policy.Policy {
-	own := *p
-	own.Listen = a.listener.Addr().String()
+	ours := *p
+	ours.Listen = a.listener.Addr().String()
 	switch {
 	case a.open == nil:
-		own.Open.Listen = "" // the port is in use, or listen_open was off at the start
-	case own.Open.Listen != "":
-		own.Open.Listen = a.open.Addr().String()
+		ours.Open.Listen = "" // the port is in use, or listen_open was off at the start
+	case ours.Open.Listen != "":
+		ours.Open.Listen = a.open.Addr().String()
 	}
 	if a.admin != nil {
-		own.Admin.Listen = a.admin.Addr().String()
+		ours.Admin.Listen = a.admin.Addr().String()
 	}
-	return &own
+	return &ours
 }
 
 // close closes what open has opened.

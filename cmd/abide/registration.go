@@ -60,20 +60,20 @@ func register(data string, r registration) (*ownRegistration, error) {
 	if err != nil {
 		return nil, err
 	}
-	own := &ownRegistration{path: strings.TrimSuffix(f.Name(), unfinishedSuffix) + ".json", file: f}
+	ours := &ownRegistration{path: strings.TrimSuffix(f.Name(), unfinishedSuffix) + ".json", file: f}
 	err = lockRegistration(f)
 	if err == nil {
 		_, err = f.Write(append(text, '\n'))
 	}
 	if err == nil {
-		err = os.Rename(f.Name(), own.path)
+		err = os.Rename(f.Name(), ours.path)
 	}
 	if err != nil {
 		_ = os.Remove(f.Name())
 		f.Close()
 		return nil, err
 	}
-	return own, nil
+	return ours, nil
 }
 
 // unfinishedSuffix is the suffix of a registration's file while it is being written.
@@ -156,9 +156,9 @@ func (a *program) register(command string) (end func()) {
 	if a.admin != nil {
 		r.Admin = a.admin.Addr().String()
 	}
-	own, err := register(p.Data, r)
+	ownRegistration, err := register(p.Data, r)
 	if err != nil {
 		a.log.Warnf("abide status and abide explain find this process only by --admin: %v", err)
 	}
-	return func() { own.remove() }
+	return func() { ownRegistration.remove() }
 }

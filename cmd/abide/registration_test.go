@@ -17,16 +17,16 @@ import (
 func registeredAt(t *testing.T, data string, r registration) {
 	t.Helper()
 	r.PID, r.Started = os.Getpid(), time.Now()
-	own, err := register(data, r)
+	ownRegistration, err := register(data, r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(own.remove)
+	t.Cleanup(ownRegistration.remove)
 }
 
 func TestARegistrationIsGoneWhenItIsRemoved(t *testing.T) {
 	data := t.TempDir()
-	own, err := register(data, registration{PID: os.Getpid(), Command: "serve", Admin: "127.0.0.1:1"})
+	ownRegistration, err := register(data, registration{PID: os.Getpid(), Command: "serve", Admin: "127.0.0.1:1"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,11 +35,11 @@ func TestARegistrationIsGoneWhenItIsRemoved(t *testing.T) {
 	if len(list) != 2 || list[0].Command != "serve" || list[1].Admin != "127.0.0.1:2" {
 		t.Errorf("registered are %+v", list)
 	}
-	info, err := os.Stat(own.path)
+	info, err := os.Stat(ownRegistration.path)
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the file: %v %v", info.Mode(), err)
 	}
-	own.remove()
+	ownRegistration.remove()
 	if list := registrations(data); len(list) != 1 {
 		t.Errorf("afterwards %+v", list)
 	}

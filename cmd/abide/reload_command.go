@@ -61,8 +61,8 @@ func askReload(cmd *cobra.Command, _ []string) error {
 }
 
 // reloadOne reloads one abide and prints the result.
-func reloadOne(cmd *cobra.Command, one registration, api adminAPI) error {
-	address := one.Admin
+func reloadOne(cmd *cobra.Command, item registration, api adminAPI) error {
+	address := item.Admin
 	ctx, cancel := context.WithTimeout(cmd.Context(), reloadPatience)
 	defer cancel()
 	const does = "reloads its configuration"
@@ -87,7 +87,7 @@ func reloadOne(cmd *cobra.Command, one registration, api adminAPI) error {
 		return notAbide(address, does)
 	}
 	out := cmd.OutOrStdout()
-	if _, err := fmt.Fprintln(out, one.title()+":"); err != nil {
+	if _, err := fmt.Fprintln(out, item.title()+":"); err != nil {
 		return err
 	}
 	if len(said.Changes) == 0 {

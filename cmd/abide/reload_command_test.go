@@ -19,8 +19,8 @@ import (
 // output and standard error.
 func (d *daemon) command(args ...string) (code int, out, errs string) {
 	d.t.Helper()
-	one := launch(d.t, d.cmd.Dir, nil, append(args, "--admin", d.admin)...)
-	return one.status(), one.out.String(), one.log.String()
+	item := launch(d.t, d.cmd.Dir, nil, append(args, "--admin", d.admin)...)
+	return item.status(), item.out.String(), item.log.String()
 }
 
 func TestARefusedReloadIsToldUntilOneSucceeds(t *testing.T) {
@@ -108,10 +108,10 @@ func TestAFileThatCannotBeReadDoesNotReloadAnotherAbide(t *testing.T) {
 			t.Errorf("reload --config %s: %d %s%s", file, code, reload.out, reload.log)
 		}
 		for _, command := range []string{"status", "sites"} {
-			one := launch(t, dir, nil, command, "--config", file)
-			if code := one.status(); code != 0 || !strings.Contains(one.log.String(), "cannot be read (") ||
-				!strings.Contains(one.log.String(), "so the abide at "+d.admin+" is asked\n") {
-				t.Errorf("%s --config %s: %d %s%s", command, file, code, one.out, one.log)
+			daemon := launch(t, dir, nil, command, "--config", file)
+			if code := daemon.status(); code != 0 || !strings.Contains(daemon.log.String(), "cannot be read (") ||
+				!strings.Contains(daemon.log.String(), "so the abide at "+d.admin+" is asked\n") {
+				t.Errorf("%s --config %s: %d %s%s", command, file, code, daemon.out, daemon.log)
 			}
 		}
 		if code, _, errs := d.command("status", "--config", file); code != 0 || errs != "" {

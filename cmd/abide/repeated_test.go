@@ -295,7 +295,7 @@ func TestB7_LimitsThatAreNamedAfterCredentialsAreToldApart(t *testing.T) {
 	_, metrics := d.ask("/metrics")
 	names := map[string]bool{}
 	for line := range strings.SplitSeq(metrics, "\n") {
-		if rest, is := strings.CutPrefix(line, `abide_limit_remaining{limit="`); is {
+		if rest, ok := strings.CutPrefix(line, `abide_limit_remaining{limit="`); ok {
 			name, _, _ := strings.Cut(rest, `"`)
 			names[name] = strings.Contains(name, "key-{")
 		}

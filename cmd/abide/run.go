@@ -89,14 +89,14 @@ func run(cmd *cobra.Command, client string, quiet bool, args []string) error {
 	if err != nil {
 		return err
 	}
-	own := *p
-	own.Listen, own.Open, own.Admin.Listen = "127.0.0.1:0", policy.OpenListener{Off: true, Run: true}, "127.0.0.1:0"
-	own.Timeouts.Drain = min(own.Timeouts.Drain, runDrain)
-	user, err := credential(&own, client)
+	ours := *p
+	ours.Listen, ours.Open, ours.Admin.Listen = "127.0.0.1:0", policy.OpenListener{Off: true, Run: true}, "127.0.0.1:0"
+	ours.Timeouts.Drain = min(ours.Timeouts.Drain, runDrain)
+	user, err := credential(&ours, client)
 	if err != nil {
 		return err
 	}
-	if own.Log.Access == accesslog.Stdout {
+	if ours.Log.Access == accesslog.Stdout {
 		return usage(errors.New("log.access: stdout is the command's under abide run; name a file, with --log-access=FILE"))
 	}
 	var errs io.Writer = cmd.ErrOrStderr()
@@ -104,26 +104,26 @@ func run(cmd *cobra.Command, client string, quiet bool, args []string) error {
 	if console != nil {
 		errs = console
 	}
-	log := newLog(errs, own.Log)
-	for _, one := range own.Warnings() {
+	log := newLog(errs, ours.Log)
+	for _, one := range ours.Warnings() {
 		log.Warn(one)
 	}
-	warnOfProxyVariables(log, &own)
+	warnOfProxyVariables(log, &ours)
 
 	files, err := os.MkdirTemp("", "abide-run-")
 	if err != nil {
 		return fmt.Errorf("making a directory for the CA's files: %w", err)
 	}
 	defer os.RemoveAll(files)
-	if err := trustAsCommand(&own, files); err != nil {
+	if err := trustAsCommand(&ours, files); err != nil {
 		return err
 	}
-	a, err := open(nil, &own, log)
+	a, err := open(nil, &ours, log)
 	if err != nil {
 		return err
 	}
 	extraFile, bundleFile, err := a.ca.WriteBundle(files)
-	if err != nil && interceptsAny(&own) {
+	if err != nil && interceptsAny(&ours) {
 		a.close()
 		return err
 	}

@@ -43,12 +43,12 @@ func (h *holdReport) update(now time.Time, waiting []waitingSite) string {
 	var first *waitingSite
 	more := 0
 	for i := range waiting {
-		one := &waiting[i]
-		if now.Sub(one.since) < holdShown {
+		site := &waiting[i]
+		if now.Sub(site.since) < holdShown {
 			continue
 		}
-		if more++; first == nil || one.since.Before(first.since) {
-			first = one
+		if more++; first == nil || site.since.Before(first.since) {
+			first = site
 		}
 	}
 	h.unsaid = first != nil && (h.unsaid || !h.holding)

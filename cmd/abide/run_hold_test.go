@@ -41,14 +41,14 @@ func TestATerminalHasALineAboutAHoldOfFiveSeconds(t *testing.T) {
 
 func TestTheLineIsErasedBeforeTheOnlyRequestGoes(t *testing.T) {
 	report := holdReport{terminal: true}
-	one := []waitingSite{{site: "api.test", held: 1, since: second(0), goes: second(10)}}
+	waitingSites := []waitingSite{{site: "api.test", held: 1, since: second(0), goes: second(10)}}
 	for now, shown := range map[int]bool{6: true, 8: true, 9: false, 10: false} {
-		if got := report.update(second(now), one); (got != "") != shown {
+		if got := report.update(second(now), waitingSites); (got != "") != shown {
 			t.Errorf("after %d s: %q", now, got)
 		}
 	}
-	one[0].held = 2
-	if report.update(second(10), one) == "" {
+	waitingSites[0].held = 2
+	if report.update(second(10), waitingSites) == "" {
 		t.Error("of two requests")
 	}
 }

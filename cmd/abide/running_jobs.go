@@ -33,8 +33,8 @@ const askJobTime = 2 * time.Second
 
 // Jobs are the job of this process, or else those that run on this machine.
 func (c adminProcess) Jobs(ctx context.Context) []status.Job {
-	if own := c.job.Load(); own != nil {
-		return []status.Job{(*own).Status(time.Now())}
+	if steeredJob := c.job.Load(); steeredJob != nil {
+		return []status.Job{(*steeredJob).Status(time.Now())}
 	}
 	var list []status.Job
 	for _, one := range jobProcesses(c.policy.Load()) {
@@ -46,11 +46,11 @@ func (c adminProcess) Jobs(ctx context.Context) []status.Job {
 // PauseJob pauses a job, or lets it go on.
 func (c adminProcess) PauseJob(ctx context.Context, name string, pause bool) error {
 	missing := status.Missing("no job of that name runs on this machine")
-	if own := c.job.Load(); own != nil {
-		if (*own).Status(time.Now()).Name != name {
+	if steeredJob := c.job.Load(); steeredJob != nil {
+		if (*steeredJob).Status(time.Now()).Name != name {
 			return missing
 		}
-		(*own).Pause(pause)
+		(*steeredJob).Pause(pause)
 		return nil
 	}
 	does := "resume"

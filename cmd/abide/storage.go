@@ -34,21 +34,21 @@ type storage struct {
 // openStorage opens the state file and the store of a policy. It also returns the part of
 // them that the proxy uses.
 func openStorage(ctx context.Context, p *policy.Policy, log *logrus.Logger) (*storage, dispatch.Keeping, error) {
-	k, own := &storage{}, dispatch.Keeping{Instance: newInstance(), Name: instanceName()}
+	k, keeping := &storage{}, dispatch.Keeping{Instance: newInstance(), Name: instanceName()}
 	ctx, cancel := context.WithTimeout(ctx, openingPatience)
 	defer cancel()
 	if p.Data != "none" {
-		if err := k.openFile(ctx, p, log, &own); err != nil {
-			return nil, own, err
+		if err := k.openFile(ctx, p, log, &keeping); err != nil {
+			return nil, keeping, err
 		}
 	}
 	if !p.Store.Shared() {
-		return k, own, nil
+		return k, keeping, nil
 	}
 	shared, err := newRedis(&p.Store)
 	if err != nil {
 		k.close(log)
-		return nil, own, fmt.Errorf("store: %w", err)
+		return nil, keeping, fmt.Errorf("store: %w", err)
 	}
 	k.redis = shared
 	soon, cancel := context.WithTimeout(ctx, 2*time.Second)
@@ -56,12 +56,12 @@ func openStorage(ctx context.Context, p *policy.Policy, log *logrus.Logger) (*st
 	if _, err := shared.Pulse(soon, store.Member{}); err != nil {
 		if store.Refused(err) {
 			k.close(log)
-			return nil, own, fmt.Errorf("store: %w", err)
+			return nil, keeping, fmt.Errorf("store: %w", err)
 		}
 		log.Warnf("the store cannot be reached yet, so limits go by their outage rule until it can: %v", err)
 	}
-	own.Store, own.Shared, own.Documents, own.Budgets = shared, true, shared, nil
-	return k, own, nil
+	keeping.Store, keeping.Shared, keeping.Documents, keeping.Budgets = shared, true, shared, nil
+	return k, keeping, nil
 }
 
 // newRedis is a client for the store of a policy. It does not connect yet.

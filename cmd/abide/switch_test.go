@@ -35,26 +35,26 @@ sites: [{host: api.test, pool: p, insecure: true}]
 		_, text := d.ask("/api/v1/tokens/p")
 		return text
 	}
-	one := serveIn(t, dir, nil)
-	press(one, "disable") // before the other one is there
+	item := serveIn(t, dir, nil)
+	press(item, "disable") // before the other one is there
 	other := serveIn(t, dir, nil)
 	if text := tokens(other); !strings.Contains(text, "disabled") {
 		other.log.await(t, `the token ann of p is disabled: the operator told another instance so`)
 	}
 	for range 2 {
 		press(other, "enable")
-		one.log.await(t, `the token ann of p is enabled: the operator told another instance so`)
-		if text := tokens(one); strings.Contains(text, "disabled") {
+		item.log.await(t, `the token ann of p is enabled: the operator told another instance so`)
+		if text := tokens(item); strings.Contains(text, "disabled") {
 			t.Errorf("enabled, and yet %s", text)
 		}
 		other.log.forget()
-		press(one, "disable")
+		press(item, "disable")
 		other.log.await(t, `the token ann of p is disabled: the operator told another instance so`)
-		one.log.forget()
+		item.log.forget()
 	}
 	press(other, "enable")
-	one.log.await(t, `the token ann of p is enabled`)
-	for _, d := range []*daemon{one, other} {
+	item.log.await(t, `the token ann of p is enabled`)
+	for _, d := range []*daemon{item, other} {
 		d.signal(syscall.SIGTERM)
 		d.status()
 	}

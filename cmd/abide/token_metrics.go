@@ -33,9 +33,9 @@ func metricsOf(all status.Tokens) (k metrics.Known) {
 	return k
 }
 
-func announcedLimit(one status.Announced) metrics.Announced {
+func announcedLimit(announced status.Announced) metrics.Announced {
 	return metrics.Announced{
-		Site: one.Site, Route: cmp.Or(one.Route, one.Title), Name: one.Name(),
-		Limit: one.Limit, Remaining: one.Remaining, Reset: one.Reset, Foreign: one.Foreign,
+		Site: announced.Site, Route: cmp.Or(announced.Route, announced.Title), Name: announced.Name(),
+		Limit: announced.Limit, Remaining: announced.Remaining, Reset: announced.Reset, Foreign: announced.Foreign,
 	}
 }

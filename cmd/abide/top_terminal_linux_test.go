@@ -17,11 +17,11 @@ import (
 // modes are those of a terminal.
 func modes(t *testing.T, terminal *os.File) unix.Termios {
 	t.Helper()
-	is, err := unix.IoctlGetTermios(int(terminal.Fd()), unix.TCGETS)
+	termios, err := unix.IoctlGetTermios(int(terminal.Fd()), unix.TCGETS)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return *is
+	return *termios
 }
 
 // topIn starts "abide top" in a terminal, as a shell does. end closes the terminal and

@@ -103,8 +103,8 @@ func (c *calls) Push(one any) {
 
 func (c *calls) Pop() any {
 	last := len(*c) - 1
-	one := (*c)[last]
+	call := (*c)[last]
 	(*c)[last] = nil
-	*c, one.index = (*c)[:last], -1
-	return one
+	*c, call.index = (*c)[:last], -1
+	return call
 }

@@ -59,7 +59,7 @@ func (a *address) stop() {
 }
 
 func newAddresses() *addresses {
-	known, err := simplelru.NewLRU(maxAddresses, func(_ netip.Addr, one *address) { one.stop() })
+	known, err := simplelru.NewLRU(maxAddresses, func(_ netip.Addr, item *address) { item.stop() })
 	if err != nil {
 		panic(err) // only a size below one can be refused
 	}
@@ -68,8 +68,8 @@ func newAddresses() *addresses {
 
 // of is the state of an address, or nil.
 func (a *addresses) of(from netip.Addr) *address {
-	one, _ := a.known.Peek(network(from))
-	return one
+	item, _ := a.known.Peek(network(from))
+	return item
 }
 
 // forget removes all addresses.
@@ -78,34 +78,34 @@ func (a *addresses) forget() { a.known.Purge() }
 // wrong records a wrong secret and returns the delay of its answer.
 func (a *addresses) wrong(now time.Time, from netip.Addr) (delay time.Duration) {
 	from = network(from)
-	one, known := a.known.Get(from)
+	item, known := a.known.Get(from)
 	if !known {
-		one = &address{pause: firstPause}
-		a.known.Add(from, one)
+		item = &address{pause: firstPause}
+		a.known.Add(from, item)
 	}
 	// Answers to one address are spaced, however many connections it has.
-	if least := now.Add(-freeAttempts * attemptInterval); one.nextAnswer.Before(least) {
-		one.nextAnswer = least
+	if least := now.Add(-freeAttempts * attemptInterval); item.nextAnswer.Before(least) {
+		item.nextAnswer = least
 	}
-	one.nextAnswer = one.nextAnswer.Add(attemptInterval)
-	if most := now.Add(longestDelay); one.nextAnswer.After(most) {
-		one.nextAnswer = most
+	item.nextAnswer = item.nextAnswer.Add(attemptInterval)
+	if most := now.Add(longestDelay); item.nextAnswer.After(most) {
+		item.nextAnswer = most
 	}
-	one.notLogged++
-	return max(one.nextAnswer.Sub(now), 0)
+	item.notLogged++
+	return max(item.nextAnswer.Sub(now), 0)
 }
 
 // toLog is the number of wrong secrets to log for an address now; 0: none.
-func (a *addresses) toLog(now time.Time, one *address) int {
-	since := now.Sub(one.loggedAt)
-	if one.notLogged == 0 || !one.loggedAt.IsZero() && since < one.pause || !a.lines.AllowN(now, 1) {
+func (a *addresses) toLog(now time.Time, item *address) int {
+	since := now.Sub(item.loggedAt)
+	if item.notLogged == 0 || !item.loggedAt.IsZero() && since < item.pause || !a.lines.AllowN(now, 1) {
 		return 0
 	}
-	if one.pause = min(10*one.pause, logInterval); one.loggedAt.IsZero() || since > 2*logInterval {
-		one.pause = firstPause
+	if item.pause = min(10*item.pause, logInterval); item.loggedAt.IsZero() || since > 2*logInterval {
+		item.pause = firstPause
 	}
-	n := one.notLogged
-	one.loggedAt, one.notLogged = now, 0
+	n := item.notLogged
+	item.loggedAt, item.notLogged = now, 0
 	return n
 }
 

@@ -58,15 +58,15 @@ func (g *Guard) Wrong(ctx context.Context, from netip.Addr) {
 // the timer called it.
 func (g *Guard) logIfDue(from netip.Addr, due bool) {
 	g.mu.Lock()
-	one := g.addresses.of(from)
+	address := g.addresses.of(from)
 	wrong := 0
-	if one != nil {
+	if address != nil {
 		if due {
-			one.logTimer = nil
+			address.logTimer = nil
 		}
-		wrong = g.addresses.toLog(time.Now(), one)
-		if one.logTimer == nil && (wrong > 0 || one.notLogged > 0) && !g.over() {
-			one.logTimer = time.AfterFunc(one.pause, func() { g.logIfDue(from, true) })
+		wrong = g.addresses.toLog(time.Now(), address)
+		if address.logTimer == nil && (wrong > 0 || address.notLogged > 0) && !g.over() {
+			address.logTimer = time.AfterFunc(address.pause, func() { g.logIfDue(from, true) })
 		}
 	}
 	g.mu.Unlock()

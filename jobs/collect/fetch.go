@@ -122,12 +122,12 @@ func (c *Collector) fetch(ctx context.Context, t *target, known output.Target) (
 	before, now := digests(known.Hash), map[digest]digest{}
 	fresh := list[:0]
 	for i := range list {
-		one := &list[i]
-		one.Unit, one.Fetched = t.key, output.Precise(began)
-		id, sum := digestOf([]byte(one.ID)), digestOf(one.Body)
+		record := &list[i]
+		record.Unit, record.Fetched = t.key, output.Precise(began)
+		id, sum := digestOf([]byte(record.ID)), digestOf(record.Body)
 		now[id] = sum
 		if was, ok := before[id]; job.Collect.All || !ok || was != sum {
-			fresh = append(fresh, *one)
+			fresh = append(fresh, *record)
 		}
 	}
 	known.ETag, known.LastModified, known.Hash = a.Header.Get("ETag"), a.Header.Get("Last-Modified"), digestText(now)

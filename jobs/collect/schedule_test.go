@@ -38,13 +38,13 @@ func TestEachRoundOfATargetIsAskedOrCounted(t *testing.T) {
 				busy = append(busy, one)
 			}
 			if len(busy) > 0 && rapid.Bool().Draw(t, "ends") {
-				switch one := busy[0]; rapid.IntRange(0, 5).Draw(t, "how") {
+				switch item := busy[0]; rapid.IntRange(0, 5).Draw(t, "how") {
 				case 0:
-					s.miss(one, now)
+					s.miss(item, now)
 				case 1:
-					s.end(one, now, false)
+					s.end(item, now, false)
 				default:
-					s.end(one, now, true)
+					s.end(item, now, true)
 				}
 				busy = busy[1:]
 			}
@@ -97,8 +97,8 @@ func TestPlacesAreSpreadAndStay(t *testing.T) {
 
 func TestATargetThatFailsIsAskedMoreRarelyAndComesBack(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
-	one := &target{key: "a"}
-	s := newSchedule(time.Second, []*target{one}, now)
+	item := &target{key: "a"}
+	s := newSchedule(time.Second, []*target{item}, now)
 	var pauses []int
 	last := time.Time{}
 	for range 10 {
@@ -108,14 +108,14 @@ func TestATargetThatFailsIsAskedMoreRarelyAndComesBack(t *testing.T) {
 		}
 		last = now
 		s.begin(now)
-		s.end(one, now, false)
+		s.end(item, now, false)
 	}
 	if got := fmt.Sprint(pauses); got != "[1 2 4 8 16 32 32 32 32]" {
 		t.Errorf("pauses of %s rounds", got)
 	}
 	now, _ = s.next()
 	s.begin(now)
-	s.end(one, now, true)
+	s.end(item, now, true)
 	if next, _ := s.next(); next.Sub(now) != time.Second {
 		t.Errorf("after an answer it is asked again in %v", next.Sub(now))
 	}

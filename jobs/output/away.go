@@ -43,16 +43,16 @@ func isAway(err error) bool {
 
 // sqliteCode is SQLite's primary result code of an error, or 0.
 func sqliteCode(err error) int {
-	if one, ok := errors.AsType[*sqlite.Error](err); ok {
-		return one.Code() & 0xff
+	if item, ok := errors.AsType[*sqlite.Error](err); ok {
+		return item.Code() & 0xff
 	}
 	return 0
 }
 
 // postgresCode is the SQLSTATE of an error, or "".
 func postgresCode(err error) string {
-	if one, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return one.Code
+	if pgError, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return pgError.Code
 	}
 	return ""
 }

@@ -195,8 +195,8 @@ func aPageIsThereAfterwards(t *testing.T, k kept) {
 
 func aLeaseEnds(t *testing.T, k kept) {
 	clock := newWatch()
-	one, two := k.open(t, output.Options{Now: clock.Now}), k.open(t, output.Options{Now: clock.Now})
-	a, b := job(t, one, orders), job(t, two, orders)
+	item, two := k.open(t, output.Options{Now: clock.Now}), k.open(t, output.Options{Now: clock.Now})
+	a, b := job(t, item, orders), job(t, two, orders)
 	add(t, a, "a")
 	first := claim(t, a, 1)[0]
 	clock.pass(output.LeaseTime - time.Second)

@@ -68,8 +68,8 @@ func (d *database) Jobs(ctx context.Context) ([]Description, error) {
 	}
 	var list []Description
 	err = scanAll(rows, func(r *sql.Rows) error {
-		one, err := scanDescription(r)
-		list = append(list, one)
+		description, err := scanDescription(r)
+		list = append(list, description)
 		return err
 	})
 	return list, d.explain(ctx, err)

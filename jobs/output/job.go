@@ -14,10 +14,10 @@ type job struct {
 	inserts  string // of insertedAtOnce records; of SQLite
 }
 
-func newJob(e *engine, is Description) *job {
-	j := &job{engine: e, is: is, replacer: strings.NewReplacer(append(e.dialect.replacements(),
-		"{records}", quote(is.Name), "{units}", quote(is.Name+"_units"), "{targets}", quote(is.Name+"_targets"),
-		"{fetched}", quote(is.Name+"_fetched"), "{state}", quote(is.Name+"_units_state"),
+func newJob(e *engine, description Description) *job {
+	j := &job{engine: e, is: description, replacer: strings.NewReplacer(append(e.dialect.replacements(),
+		"{records}", quote(description.Name), "{units}", quote(description.Name+"_units"), "{targets}", quote(description.Name+"_targets"),
+		"{fetched}", quote(description.Name+"_fetched"), "{state}", quote(description.Name+"_units_state"),
 	)...)}
 	j.insert, j.inserts = j.insertText(1), j.insertText(insertedAtOnce)
 	return j

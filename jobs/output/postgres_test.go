@@ -53,11 +53,11 @@ func TestAServerThatComesBackIsUsedAgain(t *testing.T) {
 
 func TestAProcessThatIsFrozenWithinATransactionLosesItsUnits(t *testing.T) {
 	at := onPostgres(t)
-	one, two := at.open(t, output.Options{Lease: 200 * time.Millisecond}), at.open(t, output.Options{Lease: 200 * time.Millisecond})
-	j, other := job(t, one, orders), job(t, two, orders)
+	item, two := at.open(t, output.Options{Lease: 200 * time.Millisecond}), at.open(t, output.Options{Lease: 200 * time.Millisecond})
+	j, other := job(t, item, orders), job(t, two, orders)
 	add(t, j, "a")
 	claim(t, j, 1)
-	frozen, err := output.BeginWithoutEnd(t.Context(), one, orders.Name)
+	frozen, err := output.BeginWithoutEnd(t.Context(), item, orders.Name)
 	ok(t, err)
 	defer frozen.Rollback()
 	for over := time.Now().Add(5 * time.Minute); ; {

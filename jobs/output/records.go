@@ -146,11 +146,11 @@ func (j *job) Targets(ctx context.Context) (map[string]Target, error) {
 	}
 	all := map[string]Target{}
 	err = scanAll(rows, func(r *sql.Rows) error {
-		var one Target
+		var target Target
 		var at any
-		err := r.Scan(&one.Key, &one.ETag, &one.LastModified, &one.Hash, &one.Failures, &at)
-		one.Key, one.ETag, one.LastModified, one.Hash, one.Asked = decode(one.Key), decode(one.ETag), decode(one.LastModified), decode(one.Hash), instant(at)
-		all[one.Key] = one
+		err := r.Scan(&target.Key, &target.ETag, &target.LastModified, &target.Hash, &target.Failures, &at)
+		target.Key, target.ETag, target.LastModified, target.Hash, target.Asked = decode(target.Key), decode(target.ETag), decode(target.LastModified), decode(target.Hash), instant(at)
+		all[target.Key] = target
 		return err
 	})
 	return all, j.engine.explain(ctx, err)

@@ -45,9 +45,9 @@ func (l link) isNext(page *url.URL) bool {
 // cutLink takes the first link off a Link header. If it is no link, it ends at the next comma.
 func cutLink(text string) (l link, rest string, ok bool) {
 	text = strings.TrimLeft(text, " \t,")
-	inside, is := strings.CutPrefix(text, "<")
+	inside, found := strings.CutPrefix(text, "<")
 	target, text, closed := strings.Cut(inside, ">")
-	if !is || !closed {
+	if !found || !closed {
 		_, rest, _ = strings.Cut(inside, ",")
 		return link{}, rest, false
 	}
@@ -80,7 +80,7 @@ func cutParam(text string) (name, value, rest string) {
 		return name, "", text
 	}
 	text = strings.TrimLeft(text, " \t")
-	if quoted, is := strings.CutPrefix(text, `"`); is {
+	if quoted, ok := strings.CutPrefix(text, `"`); ok {
 		value, rest = cutQuoted(quoted)
 		return name, value, rest
 	}

@@ -28,7 +28,7 @@ func (v Value) part(step string) (found Value, ok bool) {
 	switch v.kind() {
 	case '{':
 		v.each(func(name, part Value) {
-			if s, is := name.Text(); is && s == step {
+			if s, present := name.Text(); present && s == step {
 				found, ok = part, true
 			}
 		})

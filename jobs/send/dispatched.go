@@ -54,9 +54,9 @@ func (t dispatchedTrip) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := t.dispatcher.Do(r.Context(), x)
 	if err != nil {
 		t.dispatcher.End(x, 0)
-		var no *problem.Problem
-		if r.Context().Err() == nil && errors.As(err, &no) {
-			return no.Response(r, x.Site()), nil
+		var refused *problem.Problem
+		if r.Context().Err() == nil && errors.As(err, &refused) {
+			return refused.Response(r, x.Site()), nil
 		}
 		return nil, errors.Join(r.Context().Err(), err)
 	}
@@ -84,11 +84,11 @@ func (c caller) Attempt(r *http.Request) *http.Request {
 	if c.get == nil {
 		return r
 	}
-	one := *r
+	request := *r
 	if body, err := c.get(); err == nil { // a body in memory has no error
-		one.Body = body
+		request.Body = body
 	}
-	return &one
+	return &request
 }
 
 // countedBody is the body of an answer. Its request ends with it.

@@ -116,9 +116,9 @@ func values(job *policy.Job, u output.Unit) (func(name, form string) string, err
 		if from, err = time.ParseInLocation(form, u.Key, job.Range.Zone); err != nil {
 			return nil, fmt.Errorf("the unit %s is no step of the range", u.Key)
 		}
-		one := *job.Range
-		one.From = from
-		next = step(&one, 1)
+		jobRange := *job.Range
+		jobRange.From = from
+		next = step(&jobRange, 1)
 	}
 	return func(name, wanted string) string {
 		at := from

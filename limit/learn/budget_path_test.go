@@ -6,7 +6,7 @@ import (
 )
 
 func TestWhatTellsBudgetsApartIsASegmentOfThePath(t *testing.T) {
-	own := &Dialect{Paths: []string{"/v1/", "/api/"}, Apart: []string{"/*/projects/*", "/api/*/*/*/*"}}
+	dialect := &Dialect{Paths: []string{"/v1/", "/api/"}, Apart: []string{"/*/projects/*", "/api/*/*/*/*"}}
 	for _, c := range []struct {
 		host, path string
 		own        *Dialect
@@ -25,10 +25,10 @@ func TestWhatTellsBudgetsApartIsASegmentOfThePath(t *testing.T) {
 		{"discord.com", "", nil, 0},
 		{"discord.com.evil.test", "/api/v10/channels/1", nil, 0},
 		{"api.github.com", "/api/v10/channels/1", nil, 0},
-		{"api.test", "/v1/projects/7/jobs", own, 3},
-		{"api.test", "/v2/projects/7/jobs", own, 0}, // the dialect is not spoken there
-		{"discord.com", "/api/v10/channels/1/messages/2", own, 5},
-		{"discord.com", "/api/v10/channels/1", own, 4},
+		{"api.test", "/v1/projects/7/jobs", dialect, 3},
+		{"api.test", "/v2/projects/7/jobs", dialect, 0}, // the dialect is not spoken there
+		{"discord.com", "/api/v10/channels/1/messages/2", dialect, 5},
+		{"discord.com", "/api/v10/channels/1", dialect, 4},
 	} {
 		if got := About(Request{Method: "GET", Host: c.host, Path: c.path, Dialect: c.own}).EntitySegment; got != c.want {
 			t.Errorf("%s%s: %d, want %d", c.host, c.path, got, c.want)

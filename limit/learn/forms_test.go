@@ -24,13 +24,13 @@ func TestEveryFormIsRead(t *testing.T) {
 			t.Errorf("%s has no example", form)
 			continue
 		}
-		own := &Dialect{Headers: []Header{{
+		dialect := &Dialect{Headers: []Header{{
 			Name: "calls-*", Is: IsLimit, Form: form, Of: "calls", Windows: []time.Duration{time.Second, time.Minute},
 		}}}
-		if err := own.Check(); err != nil {
+		if err := dialect.Check(); err != nil {
 			t.Errorf("%s: %v", form, err)
 		}
-		r := Request{Method: "GET", Host: "api.example.com", Path: "/", Dialect: own}
+		r := Request{Method: "GET", Host: "api.example.com", Path: "/", Dialect: dialect}
 		if l := Read(200, headersOf([2]string{"Calls-1m", text}), nil, r, base); len(l.Limits) == 0 {
 			t.Errorf("%s: nothing is read of %s", form, text)
 		}

@@ -24,12 +24,12 @@ func FuzzRead(f *testing.F) {
 		headers := headersOf(lines...)
 		request := Request{Method: method, Host: host, Path: path}
 		now := time.Unix(0, nanos)
-		one := Read(status, headers, []byte(body), request, now)
-		if err := sane(one, status, now); err != nil {
+		lesson := Read(status, headers, []byte(body), request, now)
+		if err := sane(lesson, status, now); err != nil {
 			t.Fatal(err)
 		}
-		if two := Read(status, headers, []byte(body), request, now); !reflect.DeepEqual(one, two) {
-			t.Fatalf("%+v\n%+v", one, two)
+		if two := Read(status, headers, []byte(body), request, now); !reflect.DeepEqual(lesson, two) {
+			t.Fatalf("%+v\n%+v", lesson, two)
 		}
 		WantsBody(status, request)
 	})

@@ -19,11 +19,11 @@ type hint struct {
 }
 
 // add keeps the latest time. An unbelievable time counts as later than any other.
-func (h *hint) add(m moment, is verdict) bool {
-	if is <= h.is && (is != h.is || is != good || !m.at.After(h.at)) {
+func (h *hint) add(m moment, got verdict) bool {
+	if got <= h.is && (got != h.is || got != good || !m.at.After(h.at)) {
 		return false
 	}
-	h.moment, h.is = m, is
+	h.moment, h.is = m, got
 	return true
 }
 
@@ -45,15 +45,15 @@ func (s *reading) retry(f *field, value string, unit time.Duration) bool {
 	case f.unit:
 		unit = time.Second
 	}
-	m, is := s.clock.read(value, unit)
-	if is == good && m.relative && s.clock.age > 0 {
+	m, verdict := s.clock.read(value, unit)
+	if verdict == good && m.relative && s.clock.age > 0 {
 		m.at = m.at.Add(-s.clock.age) // Retry-After counts from when the response was generated
 		m.ahead -= s.clock.age
 	}
-	if h.add(m, is) {
+	if h.add(m, verdict) {
 		h.number, _ = parseDecimal(trim(value))
 	}
-	return is != notANumber
+	return verdict != notANumber
 }
 
 // unbelievableHold is how long a refusal holds whose wait is too long to be believed.

@@ -82,7 +82,7 @@ func parseItem(text string) (item, bool) {
 		}
 		key, value, _ := strings.Cut(head, "=")
 		key, value = strings.ToLower(trimBlanks(key)), trimBlanks(value)
-		if inner, is := unquote(value); is {
+		if inner, found := unquote(value); found {
 			value = inner
 		}
 		switch key {
@@ -141,8 +141,8 @@ func items(lines []string) []item {
 
 // windowOf parses a window length in seconds.
 func windowOf(text string) int64 {
-	d, is := parseDecimal(trim(text))
-	if is != good || d.negative {
+	d, verdict := parseDecimal(trim(text))
+	if verdict != good || d.negative {
 		return 0
 	}
 	if d.whole > int64(maxAhead.Seconds()) {

@@ -104,8 +104,8 @@ const maxCount = 1 << 53
 
 // count parses a number of units.
 func count(text string) Amount {
-	d, is := parseDecimal(trim(text))
-	if is != good || d.whole > maxCount {
+	d, verdict := parseDecimal(trim(text))
+	if verdict != good || d.whole > maxCount {
 		return Amount{}
 	}
 	return amount(d.float())

@@ -7,7 +7,7 @@ import (
 )
 
 func TestAnOperatorsDialectIsReadFirst(t *testing.T) {
-	own := &Dialect{
+	dialect := &Dialect{
 		Name: "the operator's", Paths: []string{"/api/"}, ResetUnit: time.Millisecond, Scope: Route,
 		Headers: []Header{
 			{Name: "calls-left", Is: IsRemaining, Of: "calls", Window: time.Minute},
@@ -17,11 +17,11 @@ func TestAnOperatorsDialectIsReadFirst(t *testing.T) {
 			{Status: []int{200, 400}, Says: []string{"slow down"}, Wait: 30 * time.Second, Scope: Site},
 		},
 	}
-	if err := own.Check(); err != nil {
+	if err := dialect.Check(); err != nil {
 		t.Fatal(err)
 	}
 	read := func(status int, path, body string, lines ...[2]string) string {
-		r := Request{Method: "GET", Host: "api.github.com", Path: path, Dialect: own}
+		r := Request{Method: "GET", Host: "api.github.com", Path: path, Dialect: dialect}
 		return summary(Read(status, headersOf(lines...), []byte(body), r, base))
 	}
 	left, most := [2]string{"Calls-Left", "7"}, [2]string{"Calls-Allowed", "9"}
@@ -38,7 +38,7 @@ func TestAnOperatorsDialectIsReadFirst(t *testing.T) {
 			t.Errorf("%s, want %s", c.got, c.want)
 		}
 	}
-	if !WantsBody(200, Request{Host: "a.example", Path: "/api/x", Dialect: own}) || WantsBody(200, Request{Host: "a.example"}) {
+	if !WantsBody(200, Request{Host: "a.example", Path: "/api/x", Dialect: dialect}) || WantsBody(200, Request{Host: "a.example"}) {
 		t.Error("the body of a 200 is asked for when no dialect looks at it, or not when one does")
 	}
 }

@@ -137,10 +137,10 @@ func TestReadingTwiceTeachesTheSameAndChangesNothing(t *testing.T) {
 		r := responses(t)
 		headers := headersOf(r.lines...)
 		before := fmt.Sprint(headers)
-		one := Read(r.status, headers, []byte(r.body), r.request, r.now)
+		lesson := Read(r.status, headers, []byte(r.body), r.request, r.now)
 		two := Read(r.status, headers, []byte(r.body), r.request, r.now)
-		if !reflect.DeepEqual(one, two) {
-			t.Fatalf("%+v\n%+v", one, two)
+		if !reflect.DeepEqual(lesson, two) {
+			t.Fatalf("%+v\n%+v", lesson, two)
 		}
 		if fmt.Sprint(headers) != before {
 			t.Fatal("the headers have changed")
@@ -159,10 +159,10 @@ func TestTheOrderOfHeadersMeansNothing(t *testing.T) {
 			seen[name] = true
 			return twice
 		})
-		one := r.read()
+		lesson := r.read()
 		r.lines = rapid.Permutation(r.lines).Draw(t, "another order")
-		if two := r.read(); !reflect.DeepEqual(one, two) {
-			t.Fatalf("%+v\n%+v", one, two)
+		if two := r.read(); !reflect.DeepEqual(lesson, two) {
+			t.Fatalf("%+v\n%+v", lesson, two)
 		}
 	})
 }

@@ -101,11 +101,11 @@ func (s *reading) value(h *Header, g *group, line string, unit time.Duration) {
 		s.readTimes(line, func(text string) bool { return s.reset(g, text, unit) })
 	case IsNext:
 		s.readTimes(line, func(text string) bool {
-			m, is := s.clock.read(text, unit)
-			if is == good {
+			m, verdict := s.clock.read(text, unit)
+			if verdict == good {
 				g.Next = m.at
 			}
-			return is != notANumber
+			return verdict != notANumber
 		})
 	case IsRetry:
 		s.readTimes(line, func(text string) bool { return s.retry(&field{header: h.Name}, text, unit) })
@@ -192,8 +192,8 @@ func (s *reading) usage(h *Header, line string) {
 		if !ok {
 			continue
 		}
-		d, is := parseDecimal(string(value))
-		if ahead, believed := d.of(unit); is == good && believed && ahead > 0 {
+		d, verdict := parseDecimal(string(value))
+		if ahead, believed := d.of(unit); verdict == good && believed && ahead > 0 {
 			m := s.clock.in(ahead, unit)
 			s.hints.body.add(m, good)
 			g.Next = m.at

@@ -173,12 +173,12 @@ func (s *reading) perAddress(l *Lesson) {
 		return
 	}
 	for n := range l.Limits {
-		if one := &l.Limits[n]; one.Scope == None && one.Bucket == "" {
-			one.Scope, one.Bucket = Site, name
+		if limit := &l.Limits[n]; limit.Scope == None && limit.Bucket == "" {
+			limit.Scope, limit.Bucket = Site, name
 		}
 	}
-	s.labels = slices.DeleteFunc(s.labels, func(one label) bool {
-		scope, _ := one.scopeAndBucket()
+	s.labels = slices.DeleteFunc(s.labels, func(item label) bool {
+		scope, _ := item.scopeAndBucket()
 		return scope == Site
 	})
 }

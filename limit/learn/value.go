@@ -80,12 +80,12 @@ func (s *reading) readLine(f *field, line string, unit time.Duration) {
 		s.readTimes(line, func(text string) bool { return s.reset(g, text, unit) })
 	case IsNext:
 		s.readTimes(line, func(text string) bool {
-			m, is := s.clock.read(text, 0)
-			if is == good && m.at.After(g.Next) {
+			m, verdict := s.clock.read(text, 0)
+			if verdict == good && m.at.After(g.Next) {
 				g.Next = m.at
 			}
-			s.hints.vendor.add(m, is)
-			return is != notANumber
+			s.hints.vendor.add(m, verdict)
+			return verdict != notANumber
 		})
 	case IsWindow:
 		if w := durationOf(line, f.milli); w > 0 {
@@ -118,11 +118,11 @@ func (s *reading) defaultGroup(f *field) *group {
 
 // reset reads the reset of a group. -1 and times long past are ignored.
 func (s *reading) reset(g *group, text string, unit time.Duration) bool {
-	m, is := s.clock.read(text, unit)
-	if is == good && trimBlanks(text) != "-1" && m.ahead > -maxAhead {
+	m, verdict := s.clock.read(text, unit)
+	if verdict == good && trimBlanks(text) != "-1" && m.ahead > -maxAhead {
 		g.reset(m)
 	}
-	return is != notANumber
+	return verdict != notANumber
 }
 
 // readTimes reads a value as one time, or as several times if lines were joined. Dates
@@ -133,7 +133,7 @@ func (s *reading) readTimes(line string, read func(string) bool) {
 	}
 	parts := strings.Split(line, ",")
 	for _, part := range parts {
-		if _, is := s.clock.read(part, 0); is == notANumber || len(parts) > maxItems {
+		if _, verdict := s.clock.read(part, 0); verdict == notANumber || len(parts) > maxItems {
 			return
 		}
 	}
@@ -251,13 +251,13 @@ func (s *reading) items(f *field, all []item) {
 			continue
 		}
 		if it.t != "" {
-			d, is := parseDecimal(it.t)
-			if is == notANumber || d.negative {
+			d, verdict := parseDecimal(it.t)
+			if verdict == notANumber || d.negative {
 				continue
 			}
-			if t, is = s.clock.number(d, 0); is == notANumber {
+			if t, verdict = s.clock.number(d, 0); verdict == notANumber {
 				continue
-			} else if is == unbelievable {
+			} else if verdict == unbelievable {
 				t = moment{}
 			}
 		}
@@ -392,7 +392,7 @@ func durationOf(text string, milli bool) time.Duration {
 	if seconds, ok := periods[strings.ToLower(text)]; ok {
 		return time.Duration(seconds) * time.Second
 	}
-	if d, is := parseDecimal(text); is == good && !d.negative {
+	if d, verdict := parseDecimal(text); verdict == good && !d.negative {
 		unit := time.Second
 		if milli {
 			unit = time.Millisecond

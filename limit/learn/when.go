@@ -72,8 +72,8 @@ func (c *clock) read(text string, unit time.Duration) (moment, verdict) {
 	if text == "" || len(text) > maxValueLength {
 		return moment{}, notANumber
 	}
-	d, is := parseDecimal(text)
-	switch is {
+	d, got := parseDecimal(text)
+	switch got {
 	case good:
 		return c.number(d, unit)
 	case unbelievable:
@@ -166,8 +166,8 @@ func parseDuration(text string) (sum, resolution time.Duration, ok bool) {
 		if n == 0 || n == len(text) {
 			return 0, 0, false
 		}
-		d, is := parseDecimal(text[:n])
-		if is != good {
+		d, verdict := parseDecimal(text[:n])
+		if verdict != good {
 			return 0, 0, false
 		}
 		m := n

@@ -74,9 +74,9 @@ func TestWhatIsNotKnownYetIsNotUsedUp(t *testing.T) {
 						p.Finish(Result{})
 						return
 					}
-					var no *Refusal
-					if !errors.As(err, &no) || !no.RetryAt.Equal(a.reset) {
-						t.Errorf("%v, %+v", err, no)
+					var refusal *Refusal
+					if !errors.As(err, &refusal) || !refusal.RetryAt.Equal(a.reset) {
+						t.Errorf("%v, %+v", err, refusal)
 					}
 				})
 			})
@@ -91,9 +91,9 @@ func TestAnAnswerThatDoesNotComeIsWaitedForALittle(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			g, start := NewGate(Bounds{Wait: time.Hour}, nil), time.Now()
 			_, err := g.Wait(t.Context(), asking(&asker{}, func(r *Request) { r.Wait = wait }))
-			var no *Refusal
-			if !errors.As(err, &no) || no.Reason != TooLong || !no.RetryAt.IsZero() || time.Since(start) != max(wait, leastAnswer) {
-				t.Errorf("%v after %v: %+v", err, time.Since(start), no)
+			var refusal *Refusal
+			if !errors.As(err, &refusal) || refusal.Reason != TooLong || !refusal.RetryAt.IsZero() || time.Since(start) != max(wait, leastAnswer) {
+				t.Errorf("%v after %v: %+v", err, time.Since(start), refusal)
 			}
 			nobodyWaits(t, g)
 		})

@@ -33,15 +33,15 @@ func (b block) spent(now time.Time) bool {
 
 // exhausted is the refusal of a request that would have to wait for the block to end.
 func (b block) exhausted(now time.Time) *Refusal {
-	no := &Refusal{Reason: Exhausted, Limit: b.resource.title}
+	refusal := &Refusal{Reason: Exhausted, Limit: b.resource.title}
 	if b.resource.away(now) {
-		no.Reason = Away
-		return no
+		refusal.Reason = Away
+		return refusal
 	}
 	if b.at.Sub(now) <= far {
-		no.RetryAt = b.at
+		refusal.RetryAt = b.at
 	}
-	return no
+	return refusal
 }
 
 // exhausted refuses a hold that is new or has come back if each of its alternatives is

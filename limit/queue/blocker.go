@@ -98,12 +98,12 @@ func refuseNow(now time.Time, h *hold) *Refusal {
 		if res == nil {
 			return nil
 		}
-		no := &Refusal{Reason: res.tooLong(now), Limit: res.label(now)}
-		if no.Reason != Away && at.Sub(now) <= far {
-			no.RetryAt = at
+		refusal := &Refusal{Reason: res.tooLong(now), Limit: res.label(now)}
+		if refusal.Reason != Away && at.Sub(now) <= far {
+			refusal.RetryAt = at
 		}
-		if soonest == nil || !no.RetryAt.IsZero() && (soonest.RetryAt.IsZero() || no.RetryAt.Before(soonest.RetryAt)) {
-			soonest = no
+		if soonest == nil || !refusal.RetryAt.IsZero() && (soonest.RetryAt.IsZero() || refusal.RetryAt.Before(soonest.RetryAt)) {
+			soonest = refusal
 		}
 	}
 	return soonest

@@ -36,11 +36,11 @@ func drawing(t *testing.T, random *rand.Rand) {
 	const amount = 1000
 	drawn := sums{list: map[int64]int64{}}
 	kept := vaults{give: func(v *vault) { v.credit = 500 }}
-	own := rand.New(rand.NewPCG(random.Uint64(), 6)) // under the site's lock
+	ours := rand.New(rand.NewPCG(random.Uint64(), 6)) // under the site's lock
 	limits := func() [][]Limit {
 		return [][]Limit{{
 			{Name: "all", Of: Bytes, N: 50, Spec: &limit.Spec{As: limit.Fixed, Amount: amount, Window: 10 * time.Second}},
-			{Name: "of a client", By: ByClient, Of: Bytes, Spec: &limit.Spec{As: limit.Rolling, Amount: 1 + own.Int64N(900), Window: 7 * time.Second}, Source: externalFunc(kept.keep)},
+			{Name: "of a client", By: ByClient, Of: Bytes, Spec: &limit.Spec{As: limit.Rolling, Amount: 1 + ours.Int64N(900), Window: 7 * time.Second}, Source: externalFunc(kept.keep)},
 		}}
 	}
 	plan := plans(func(Request) [][]Limit { return limits() })
@@ -48,24 +48,24 @@ func drawing(t *testing.T, random *rand.Rand) {
 	ctx, stop := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	for i := range 12 {
-		own := rand.New(rand.NewPCG(random.Uint64(), 5))
+		ours := rand.New(rand.NewPCG(random.Uint64(), 5))
 		all.Go(func() {
 			tap := g.ByteSource(Request{Site: "a", Client: fmt.Sprint(i % 3), Generation: 1 << 40})
 			defer tap.Close()
 			for range 30 {
-				time.Sleep(upTo(own, time.Second))
+				time.Sleep(upTo(ours, time.Second))
 				until := time.Time{}
-				if own.IntN(4) == 0 {
-					until = time.Now().Add(upTo(own, 20*time.Second))
+				if ours.IntN(4) == 0 {
+					until = time.Now().Add(upTo(ours, 20*time.Second))
 				}
-				n, least := 1+own.Int64N(300), own.Int64N(100)
+				n, least := 1+ours.Int64N(300), ours.Int64N(100)
 				got, err := tap.Take(ctx.Done(), n, least, until)
 				if (got > 0) == (err != nil) || got > n || got > 0 && got < min(n, least, 1) {
 					t.Errorf("%d of %d, %v", got, n, err)
 				}
 				drawn.add(time.Now(), got)
-				if own.IntN(3) == 0 && got > 0 { // at once, in the same window
-					back := own.Int64N(got + 1)
+				if ours.IntN(3) == 0 && got > 0 { // at once, in the same window
+					back := ours.Int64N(got + 1)
 					drawn.add(time.Now(), -back)
 					tap.Refund(back)
 				}

@@ -82,11 +82,11 @@ func (t *ByteSource) begin(n, least int64, until time.Time, w waker) (int64, *by
 	}
 	b := &byteRequest{source: &t.byteAccount, most: n, least: max(min(least, n), 1), waker: w}
 	if !until.IsZero() && !until.After(now) {
-		by, no := t.stalled(now, b)
+		by, err := t.stalled(now, b)
 		if by != nil && by.demand != nil {
 			by.hint(now, n)
 		}
-		return 0, nil, no
+		return 0, nil, err
 	}
 	s.sched.waitForBytes(b)
 	s.step(now)
@@ -116,13 +116,13 @@ func (t *ByteSource) end(b *byteRequest, err error) (int64, error) {
 
 // stalled is the refusal of a byte request whose time is over, and the resource that blocks it.
 func (t *ByteSource) stalled(now time.Time, b *byteRequest) (*resource, error) {
-	no := &Refusal{Reason: stalled}
+	refusal := &Refusal{Reason: stalled}
 	by, at := longestWait(now, t.resources, b.least)
 	if at.Before(limit.Unknown) {
-		no.RetryAt = at
+		refusal.RetryAt = at
 	}
 	if by == nil { // enough, but others come first
-		no.RetryAt = t.site.sched.recheckAt
+		refusal.RetryAt = t.site.sched.recheckAt
 		for _, res := range t.resources {
 			if res.waitingBytes > 0 {
 				by = res
@@ -130,12 +130,12 @@ func (t *ByteSource) stalled(now time.Time, b *byteRequest) (*resource, error) {
 		}
 	}
 	if by != nil {
-		no.Limit = by.name
+		refusal.Limit = by.name
 		if by.away(now) {
-			no.Reason = Away
+			refusal.Reason = Away
 		}
 	}
-	return by, no
+	return by, refusal
 }
 
 // Refund gives back n bytes that were taken last and have not passed. Bytes beyond what is

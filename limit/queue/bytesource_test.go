@@ -177,8 +177,8 @@ func TestADrawEndsWhenNobodyWaitsForItAnyMore(t *testing.T) {
 		for _, until := range []time.Duration{90 * time.Second, 0, -time.Second} {
 			now := time.Now()
 			_, err := tap.Take(nil, 1000, 1000, now.Add(until))
-			var no *Refusal
-			if !errors.As(err, &no) || no.Reason != stalled || no.Limit != "bytes" || !no.RetryAt.Equal(start.Add(time.Hour)) {
+			var refusal *Refusal
+			if !errors.As(err, &refusal) || refusal.Reason != stalled || refusal.Limit != "bytes" || !refusal.RetryAt.Equal(start.Add(time.Hour)) {
 				t.Errorf("%+v", err)
 			}
 			if took := time.Since(now); took != max(until, 0) {
@@ -301,8 +301,8 @@ func TestAMeterHearsOfDraws(t *testing.T) {
 			t.Errorf("it heard %v", v.heard)
 		}
 		second := draws(t, tap, 50, 1)
-		var no *Refusal
-		if _, err := tap.Take(nil, 5, 5, time.Now().Add(time.Second)); !errors.As(err, &no) || no.Reason != Away || !no.RetryAt.IsZero() {
+		var refusal *Refusal
+		if _, err := tap.Take(nil, 5, 5, time.Now().Add(time.Second)); !errors.As(err, &refusal) || refusal.Reason != Away || !refusal.RetryAt.IsZero() {
 			t.Errorf("%+v", err)
 		}
 		g.UpdateExternal("a", func(time.Time) { v.credit = 200 })

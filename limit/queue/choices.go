@@ -80,8 +80,8 @@ func (c *choices) build() {
 	}
 	c.all = make([]choice, len(c.needs))
 	for i, needs := range c.needs {
-		one := &c.all[i]
-		one.of, one.index = c, int32(i)
+		item := &c.all[i]
+		item.of, item.index = c, int32(i)
 		rank, ok := order.Rank(i)
 		if !ok {
 			c.fallback = append(c.fallback, i)
@@ -94,10 +94,10 @@ func (c *choices) build() {
 			if n.of == Bytes { // which others may take at any time
 				c.unordered = true
 			}
-			n.resource.choices = append(slices.DeleteFunc(n.resource.choices, func(old *choice) bool { return old.of.ended }), one)
+			n.resource.choices = append(slices.DeleteFunc(n.resource.choices, func(old *choice) bool { return old.of.ended }), item)
 		}
-		one.rank = rank
-		c.ready.push(one)
+		item.rank = rank
+		c.ready.push(item)
 	}
 }
 
@@ -226,7 +226,7 @@ func (c *choices) when(now time.Time, needs []need) (until time.Time, external, 
 func (c *choices) detach() {
 	for i := range c.all {
 		for _, n := range c.needs[i] {
-			n.resource.choices = slices.DeleteFunc(n.resource.choices, func(one *choice) bool { return one == &c.all[i] })
+			n.resource.choices = slices.DeleteFunc(n.resource.choices, func(item *choice) bool { return item == &c.all[i] })
 		}
 	}
 }

@@ -125,7 +125,7 @@ func TestTheNextTokenIsTheOneThatLookingAtAllOfThemWouldFind(t *testing.T) {
 		w := &twin{t: t, now: noon}
 		const tokens = 20
 		w.accounts = &accounts{all: make([]account, tokens), now: &w.now}
-		own := rapid.SampledFrom([]*limit.Spec{
+		spec := rapid.SampledFrom([]*limit.Spec{
 			{As: limit.Rolling, Amount: 2, Window: 10 * time.Second},
 			{As: limit.Fixed, Amount: 3, Window: 5 * time.Second},
 			{As: limit.Paced, Amount: 1, Window: 4 * time.Second},
@@ -136,7 +136,7 @@ func TestTheNextTokenIsTheOneThatLookingAtAllOfThemWouldFind(t *testing.T) {
 			key := fmt.Sprint(i - i%rapid.IntRange(1, 2).Draw(t, "together")) // some are of one account
 			w.limits = append(w.limits, []Limit{
 				{Name: "all", Spec: &limit.Spec{As: limit.Bucket, Amount: 100, Window: time.Second, Burst: 30}, N: 1},
-				{Name: "own", Key: key, Spec: own, N: 1},
+				{Name: "own", Key: key, Spec: spec, N: 1},
 				{Name: "in flight", Key: key, Spec: &limit.Spec{As: limit.Concurrency, Amount: 2}, N: 1},
 				{Name: "token", Key: fmt.Sprint(i)},
 			})

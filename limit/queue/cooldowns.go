@@ -54,8 +54,8 @@ func (g *Gate) VisitCooldowns(visit func(site string, at Scope, until time.Time,
 func (g *Gate) EndCooldowns(at Scope) {
 	g.unstore(at)
 	g.each(func(s *site) {
-		if own, _ := s.find(at); own != nil {
-			own.endCooldown()
+		if resource, _ := s.find(at); resource != nil {
+			resource.endCooldown()
 			s.step(g.clock.Now())
 		}
 	})
@@ -66,10 +66,10 @@ func (g *Gate) EndCooldowns(at Scope) {
 func (g *Gate) CoolAll(at Scope, until time.Time, why string) {
 	g.unstore(at)
 	g.each(func(s *site) {
-		if own, _ := s.find(at); own != nil {
+		if resource, _ := s.find(at); resource != nil {
 			now := g.clock.Now()
-			own.dropSlowStart(now)
-			own.beginCooldown(until, why, 0)
+			resource.dropSlowStart(now)
+			resource.beginCooldown(until, why, 0)
 			s.step(now)
 		}
 	})
@@ -78,9 +78,9 @@ func (g *Gate) CoolAll(at Scope, until time.Time, why string) {
 // unstore loads the stored sites that have a resource of a scope.
 func (g *Gate) unstore(at Scope) {
 	at.Key = boundKey(at.Key)
-	g.everywhere(func(*site) {}, func(one *storedSite) {
-		if one.has(at) {
-			g.lock(one.name).mu.Unlock()
+	g.everywhere(func(*site) {}, func(item *storedSite) {
+		if item.has(at) {
+			g.lock(item.name).mu.Unlock()
 		}
 	})
 }

@@ -39,8 +39,8 @@ func TestCooldownsAreRemembered(t *testing.T) {
 			if len(list) != 1 || list[0].site != "a" || !list[0].until.Equal(until) || list[0].why != "Retry-After" {
 				t.Fatalf("%+v are remembered", list)
 			}
-			one := list[0]
-			if !after.Cool(one.site, one.at, one.until, one.why) || after.Cool(one.site, one.at, one.until.Add(-time.Second), "sooner") {
+			toldCooldown := list[0]
+			if !after.Cool(toldCooldown.site, toldCooldown.at, toldCooldown.until, toldCooldown.why) || after.Cool(toldCooldown.site, toldCooldown.at, toldCooldown.until.Add(-time.Second), "sooner") {
 				t.Error("it did not cool, or it became shorter")
 			}
 			if e := after.Explain(r); len(e.Limits) != 1 || e.Limits[0].Left != 10 && e.Limits[0].Left != 0 || !e.Limits[0].Cooling.Equal(until) {

@@ -35,14 +35,14 @@ func (s *site) enter(p *Permit) (held bool, err error) {
 		p.hold.deadline = now.Add(wait)
 	}
 	// Before others make room for it.
-	if no := s.sched.estimate(now, &p.hold); no != nil {
+	if refusal := s.sched.estimate(now, &p.hold); refusal != nil {
 		p.hold.hint(now)
-		return false, no
+		return false, refusal
 	}
 	if r.Now {
-		if no := refuseNow(now, &p.hold); no != nil {
+		if refusal := refuseNow(now, &p.hold); refusal != nil {
 			p.hold.hint(now)
-			return false, no
+			return false, refusal
 		}
 	}
 	if err := s.room(now, b, *r); err != nil {
@@ -52,10 +52,10 @@ func (s *site) enter(p *Permit) (held bool, err error) {
 	s.sched.add(now, &p.hold)
 	s.step(now)
 	if r.Now {
-		if no := s.sched.refuseWaiting(now, &p.hold); no != nil {
+		if refusal := s.sched.refuseWaiting(now, &p.hold); refusal != nil {
 			s.sched.cancel(now, &p.hold)
 			s.step(now)
-			return false, no
+			return false, refusal
 		}
 	}
 	return true, nil

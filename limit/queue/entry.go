@@ -51,8 +51,8 @@ func (s *registry) change(now time.Time, e *limitResource, l *Limit, at Scope, m
 	if e == s.overflow[l.Name] {
 		at.Key = overflowKey
 	}
-	own, can := e.resource.meter.(Changing)
-	if can && e.resource.external && l.Source != nil && spec != nil && own.Change(now, *spec, m) {
+	changing, can := e.resource.meter.(Changing)
+	if can && e.resource.external && l.Source != nil && spec != nil && changing.Change(now, *spec, m) {
 		e.resource.fresh, e.resource.pace = fresh, pace{}
 		e.resource.markDirty()
 	} else {
@@ -87,13 +87,13 @@ func (l *Limit) externalMeter(site string, at Scope, m limit.Meter) (limit.Meter
 	case l.Source == nil:
 		return m, false
 	case l.Spec == nil:
-		if own := l.Source.External(site, at, limit.Spec{}, m); own != nil {
-			return own, false
+		if meter := l.Source.External(site, at, limit.Spec{}, m); meter != nil {
+			return meter, false
 		}
 		return m, false
 	}
-	if own := l.Source.External(site, at, *l.Spec, m); own != nil {
-		return own, true
+	if meter := l.Source.External(site, at, *l.Spec, m); meter != nil {
+		return meter, true
 	}
 	return m, false
 }

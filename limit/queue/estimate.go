@@ -76,8 +76,8 @@ func (all *clients) estimate(now time.Time, h *hold) *Refusal {
 	if soonest != nil {
 		return soonest
 	}
-	if no := exhausted(now, h); no != nil {
-		return no
+	if refusal := exhausted(now, h); refusal != nil {
+		return refusal
 	}
 	for _, needs := range h.needs {
 		if tooSmall(now, needs) != nil {

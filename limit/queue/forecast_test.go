@@ -190,8 +190,8 @@ func TestWhoComesBackTooLateForADrainIsRefusedAtOnce(t *testing.T) {
 		p := allow(t, g, asks("a", "x", tenPerMinute()))
 		q := allow(t, g, asks("a", "x", tenPerMinute()))
 		g.StartDrain(start.Add(30 * time.Second))
-		var no *Refusal
-		if err := p.Again(t.Context(), Retry{NotBefore: start.Add(time.Minute)}); !errors.As(err, &no) || no.Reason != Draining || time.Since(start) > 0 {
+		var refusal *Refusal
+		if err := p.Again(t.Context(), Retry{NotBefore: start.Add(time.Minute)}); !errors.As(err, &refusal) || refusal.Reason != Draining || time.Since(start) > 0 {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
 		if err := q.Again(t.Context(), Retry{NotBefore: start.Add(10 * time.Second)}); err != nil || time.Since(start) != 10*time.Second {

@@ -130,21 +130,21 @@ func TestAWaitingRequestLeavesTheQueueWhenItsClientHangsUp(t *testing.T) {
 
 func TestNobodyIsGrantedWhoHasGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		one := &limit.Spec{As: limit.Rolling, Amount: 1, Window: time.Minute}
+		spec := &limit.Spec{As: limit.Rolling, Amount: 1, Window: time.Minute}
 		g := NewGate(Bounds{}, nil)
-		allow(t, g, asks("a", "x", one)).Finish(Result{})
+		allow(t, g, asks("a", "x", spec)).Finish(Result{})
 		// It hangs up at the very instant at which it could go.
 		ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(time.Minute))
 		defer cancel()
 		var both sync.WaitGroup
 		both.Go(func() {
-			if p, err := g.Wait(ctx, asks("a", "x", one)); err == nil {
+			if p, err := g.Wait(ctx, asks("a", "x", spec)); err == nil {
 				p.Finish(Result{Unsent: true})
 			}
 		})
 		synctest.Wait()
 		both.Go(func() {
-			p := allow(t, g, asks("a", "y", one))
+			p := allow(t, g, asks("a", "y", spec))
 			if p.Waited() != time.Minute {
 				t.Errorf("the next one waited %v", p.Waited())
 			}

@@ -16,19 +16,19 @@ func (g *group) longest(from, to time.Time) (limit string, longest time.Duration
 		kept time.Duration
 	}
 	for i := len(g.history) - 1; i >= 0 && to.After(from); i-- {
-		one := g.history[i]
-		begun := one.from
+		blockedSince := g.history[i]
+		begun := blockedSince.from
 		if begun.Before(from) {
 			begun = from
 		}
 		at := 0
-		for total[at].time != nil && total[at].time != one.time {
+		for total[at].time != nil && total[at].time != blockedSince.time {
 			at++
 		}
-		total[at].time = one.time
+		total[at].time = blockedSince.time
 		total[at].kept += to.Sub(begun)
 		if limit == "" || total[at].kept > longest {
-			limit, longest = one.time.name, total[at].kept
+			limit, longest = blockedSince.time.name, total[at].kept
 		}
 		to = begun
 	}

@@ -16,8 +16,8 @@ func TestAPermitTellsWhichLimitKeptItForLongest(t *testing.T) {
 		both := Request{Site: "a", Client: "x", Priority: DefaultPriority, Limits: [][]Limit{{
 			{Name: "window", Spec: &window, N: 1}, {Name: "spaced", Spec: &spaced, N: 1},
 		}}}
-		one := both
-		one.Limits = [][]Limit{{both.Limits[0][1]}}
+		request := both
+		request.Limits = [][]Limit{{both.Limits[0][1]}}
 		allow(t, g, both).Finish(Result{})
 		kept := make(chan string)
 		go func() {
@@ -26,7 +26,7 @@ func TestAPermitTellsWhichLimitKeptItForLongest(t *testing.T) {
 			p.Finish(Result{})
 		}()
 		time.Sleep(9900 * time.Millisecond)
-		allow(t, g, one).Finish(Result{})
+		allow(t, g, request).Finish(Result{})
 		began := time.Now()
 		if by := <-kept; by != "window" || time.Since(began) < 300*time.Millisecond {
 			t.Errorf("kept by %q, %v after another took what it needs", by, time.Since(began))

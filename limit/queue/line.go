@@ -50,24 +50,24 @@ func (s *scheduler) snapshot(now time.Time, guest *hold) *snapshot {
 	}
 	known := map[*[]need]Blocker{} // :: needs that several holds have → what blocks those that are not delayed
 	add := func(h *hold, c *client) {
-		one := snapped{
+		item := snapped{
 			heldView: heldView{hold: h, needs: h.needs, priority: h.priority, since: h.added, grant: h.grant},
 			client:   c, seq: h.seq, pays: float64(h.fairCost()) / h.fairWeight(),
 		}
 		switch {
 		case h.state == stateDelayed:
-			one.Blocker, one.later = blockerOf(now, h), h.later
+			item.Blocker, item.later = blockerOf(now, h), h.later
 		case len(h.needs) == 0:
-			one.Blocker = blockerOf(now, h)
+			item.Blocker = blockerOf(now, h)
 		default:
 			k, seen := known[&h.needs[0]]
 			if !seen {
 				k = blockerOf(now, h)
 				known[&h.needs[0]] = k
 			}
-			one.Blocker = k
+			item.Blocker = k
 		}
-		all.holds = append(all.holds, one)
+		all.holds = append(all.holds, item)
 		all.turns[c] = c.served
 	}
 	for _, g := range s.groups {

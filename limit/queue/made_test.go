@@ -240,8 +240,8 @@ func TestAWaitForAMadeMeterIsForeseen(t *testing.T) {
 		for range 3 {
 			r := made("a", b)
 			r.Wait = time.Minute
-			if no := deny(t, g, r, TooLong); no.RetryAt.Sub(start) != 15*time.Minute || !time.Now().Equal(start) {
-				t.Errorf("it is refused after %v, until %v", time.Since(start), no.RetryAt)
+			if refusal := deny(t, g, r, TooLong); refusal.RetryAt.Sub(start) != 15*time.Minute || !time.Now().Equal(start) {
+				t.Errorf("it is refused after %v, until %v", time.Since(start), refusal.RetryAt)
 			}
 			all.Go(func() { allow(t, g, made("a", b)).Finish(Result{}) })
 			synctest.Wait()

@@ -40,10 +40,10 @@ func BenchmarkTokens(b *testing.B) {
 	for _, tokens := range []int{10, 1000, 10_000} {
 		for _, used := range []int{0, tokens * 9 / 10} {
 			b.Run(fmt.Sprintf("%d/%d used up", tokens, used), func(b *testing.B) {
-				own := &limit.Spec{As: limit.FirstUse, Amount: 1, Window: 1000 * time.Hour}
+				ours := &limit.Spec{As: limit.FirstUse, Amount: 1, Window: 1000 * time.Hour}
 				limits := make([][]Limit, tokens)
 				for i := range limits {
-					spec := own
+					spec := ours
 					if i >= used {
 						spec = &limit.Spec{As: limit.Rolling, Amount: 1 << 40, Window: time.Hour}
 					}

@@ -206,14 +206,14 @@ func (p *Permit) Reenter(ctx context.Context, r Retry) error {
 // stops takes a hold that has come back out of the queue again if it may not wait
 // there.
 func (s *site) stops(now time.Time, h *hold) error {
-	var no *Refusal
+	var refusal *Refusal
 	if s.gate.over.Load() {
-		no = &Refusal{Reason: Draining}
-	} else if no = exhausted(now, h); no == nil {
+		refusal = &Refusal{Reason: Draining}
+	} else if refusal = exhausted(now, h); refusal == nil {
 		return nil
 	}
 	s.sched.cancel(now, h)
-	return no
+	return refusal
 }
 
 // Cool keeps everything of a scope from being sent before until.

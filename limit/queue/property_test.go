@@ -180,9 +180,9 @@ func (m *model) check() {
 		if m.s.options.aging > 0 {
 			return lacks[res]
 		}
-		own := rank{h.priority, h.client.served, h.seq}
+		ours := rank{h.priority, h.client.served, h.seq}
 		for other := range m.waiting {
-			if other.state != stateWaiting || other != h && !(rank{other.priority, other.client.served, other.seq}).before(own) {
+			if other.state != stateWaiting || other != h && !(rank{other.priority, other.client.served, other.seq}).before(ours) {
 				continue
 			}
 			for _, needs := range other.needs {
@@ -321,7 +321,7 @@ func TestAnyInterleavingKeepsEveryLimitAndLosesNobody(t *testing.T) {
 					h.deadline = m.now.Add(time.Duration(rapid.IntRange(1, 300).Draw(t, "wait")) * time.Second)
 				}
 				if err := m.s.tryAdd(m.now, h); err != nil {
-					if no := new(Refusal); errors.As(err, &no) && no.Reason == Exhausted {
+					if refusal := new(Refusal); errors.As(err, &refusal) && refusal.Reason == Exhausted {
 						m.wantExhausted(h)
 					} else if h.deadline.IsZero() {
 						t.Fatalf("refused: %v", err)

@@ -26,9 +26,9 @@ var wide = limit.Spec{As: limit.Rolling, Amount: 1000, Window: time.Second}
 
 func wantExhausted(t *testing.T, err error, want string, at time.Time) {
 	t.Helper()
-	var no *Refusal
-	if !errors.As(err, &no) || no.Reason != Exhausted || no.Limit != want || !no.RetryAt.Equal(at) {
-		t.Errorf("it is answered with %v (%+v), want %s until %v", err, no, want, at)
+	var refusal *Refusal
+	if !errors.As(err, &refusal) || refusal.Reason != Exhausted || refusal.Limit != want || !refusal.RetryAt.Equal(at) {
+		t.Errorf("it is answered with %v (%+v), want %s until %v", err, refusal, want, at)
 	}
 }
 

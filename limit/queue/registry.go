@@ -61,17 +61,17 @@ func (s *registry) scopeOf(res *resource, at Scope) Scope {
 
 // find is the resource of a scope, and the resource that all keys of its limit without an own
 // resource share. Each is nil if it does not exist.
-func (s *registry) find(at Scope) (own, shared *resource) {
+func (s *registry) find(at Scope) (ours, shared *resource) {
 	if at == (Scope{}) {
 		return s.whole, nil
 	}
 	if e := s.byScope[Scope{at.Limit, boundKey(at.Key)}]; e != nil {
-		own = e.resource
+		ours = e.resource
 	}
 	if e := s.overflow[at.Limit]; e != nil && at.Key != "" {
 		shared = e.resource
 	}
-	return own, shared
+	return ours, shared
 }
 
 // resourceOf is the resource of a scope that a permit needs. If the permit does not need the
@@ -79,15 +79,15 @@ func (s *registry) find(at Scope) (own, shared *resource) {
 // request: then it is the resource of the whole site, unless the permit still has other keys
 // of that limit, such as other tokens of a pool.
 func (s *registry) resourceOf(r *Request, needs [][]need, at Scope) *resource {
-	own, shared := s.find(at)
+	ours, shared := s.find(at)
 	for _, alternative := range needs {
 		for _, n := range alternative {
-			if n.resource == own || n.resource == shared {
+			if n.resource == ours || n.resource == shared {
 				return n.resource
 			}
 		}
 	}
-	if res := cmp.Or(own, shared); res != nil && at.Key != "" {
+	if res := cmp.Or(ours, shared); res != nil && at.Key != "" {
 		for _, alternative := range r.Limits {
 			for i := range alternative {
 				if alternative[i].Name == at.Limit {

@@ -153,31 +153,31 @@ func lending(t *testing.T, seed uint64) {
 	drawn := sums{list: map[int64]int64{}}
 	var all sync.WaitGroup
 	for i := range uint64(10) {
-		own := rand.New(rand.NewPCG(seed, i))
+		ours := rand.New(rand.NewPCG(seed, i))
 		all.Go(func() {
 			tap := g.ByteSource(reserving(0, amount))
 			defer tap.Close()
 			for range 20 {
-				time.Sleep(upTo(own, 10*time.Second))
-				p, err := g.Wait(context.Background(), reserving(1+own.Int64N(amount/2), amount))
+				time.Sleep(upTo(ours, 10*time.Second))
+				p, err := g.Wait(context.Background(), reserving(1+ours.Int64N(amount/2), amount))
 				if err != nil {
 					t.Error(err)
 					return
 				}
 				p.OfferReserved()
-				for range own.IntN(4) {
-					n, err := tap.Take(nil, 1+own.Int64N(200), 1, time.Time{})
+				for range ours.IntN(4) {
+					n, err := tap.Take(nil, 1+ours.Int64N(200), 1, time.Time{})
 					if err != nil {
 						t.Error(err)
 						return
 					}
 					drawn.add(time.Now(), n)
-					time.Sleep(upTo(own, time.Second))
+					time.Sleep(upTo(ours, time.Second))
 				}
-				if own.IntN(2) == 0 {
+				if ours.IntN(2) == 0 {
 					p.Unreserve()
 				}
-				p.Finish(Result{Outcome: limit.Success, Unsent: own.IntN(4) == 0, Exact: true})
+				p.Finish(Result{Outcome: limit.Success, Unsent: ours.IntN(4) == 0, Exact: true})
 			}
 		})
 	}

@@ -103,17 +103,17 @@ func (s *site) store(now time.Time) *storedSite {
 	}
 	var resources []storedResource
 	add := func(res *resource, at Scope, made bool) bool {
-		one, needed, ok := res.store(now, s.gate.began, made)
+		item, needed, ok := res.store(now, s.gate.began, made)
 		if !needed || !ok {
 			return ok
 		}
 		if at != (Scope{}) {
-			if one.scope == nil {
-				one.scope = &storedScope{}
+			if item.scope == nil {
+				item.scope = &storedScope{}
 			}
-			one.scope.at, one.scope.title = Scope{strings.Clone(at.Limit), strings.Clone(at.Key)}, res.title
+			item.scope.at, item.scope.title = Scope{strings.Clone(at.Limit), strings.Clone(at.Key)}, res.title
 		}
-		resources = append(resources, one)
+		resources = append(resources, item)
 		return len(resources) <= mostStoredResources
 	}
 	if !add(s.whole, Scope{}, false) {
@@ -129,15 +129,15 @@ func (s *site) store(now time.Time) *storedSite {
 
 // store is what a resource keeps back. It is not needed if that is nothing, and not ok if it
 // cannot be told in short. made says that MeterSource.NewMeter has made the meter.
-func (r *resource) store(now, began time.Time, made bool) (one storedResource, needed, ok bool) {
+func (r *resource) store(now, began time.Time, made bool) (item storedResource, needed, ok bool) {
 	if r.users > 0 || r.inFlight > 0 || r.waitingBytes > 0 || r.waitlist != nil || r.told > 0 {
-		return one, false, false
+		return item, false, false
 	}
 	if r.coolUntil.After(now) {
-		one.cool, one.why = r.coolUntil.Sub(began), r.coolWhy
+		item.cool, item.why = r.coolUntil.Sub(began), r.coolWhy
 	}
 	if r.recovering(now) {
-		one.ends, one.room, one.cooldowns, one.why = r.slowStart.ends.Sub(began), int32(r.slowStart.allowed), int32(r.slowStart.cooldowns), r.slowStart.after
+		item.ends, item.room, item.cooldowns, item.why = r.slowStart.ends.Sub(began), int32(r.slowStart.allowed), int32(r.slowStart.cooldowns), r.slowStart.after
 	}
 	state, spare := r.pending, r.pendingUntil
 	switch m, storable := r.meter.(Storable); {
@@ -146,41 +146,41 @@ func (r *resource) store(now, began time.Time, made bool) (one storedResource, n
 	case storable && made && !r.external:
 		state, spare = m.State(), m.SpareAt(now)
 		if len(state) == 0 || len(state) > longestState {
-			return one, false, false
+			return item, false, false
 		}
 	default:
 		if m, ok := r.meter.(Spareable); !ok || !m.Spare(now) {
-			return one, false, false
+			return item, false, false
 		}
 	}
 	if len(state) > 0 && spare.After(now) {
-		one.scope = &storedScope{state: state, spare: spare.Sub(began)}
+		item.scope = &storedScope{state: state, spare: spare.Sub(began)}
 	}
-	return one, one.cool > 0 || one.room > 0 || one.scope != nil, true
+	return item, item.cool > 0 || item.room > 0 || item.scope != nil, true
 }
 
 // restore brings a new site to where it was when it was stored.
 func (s *site) restore(now time.Time, from *storedSite) {
 	began := s.gate.began
 	for i := range from.resources {
-		one := &from.resources[i]
-		if began.Add(one.until()).Before(now) {
+		storedResource := &from.resources[i]
+		if began.Add(storedResource.until()).Before(now) {
 			continue
 		}
-		res := s.resourceAt(one.at())
-		if one.scope != nil {
-			l := Limit{Title: one.scope.title}
-			res.setName(l.label(one.scope.at.Key), l.Title)
-			if one.scope.state != nil {
-				res.pending, res.pendingUntil = one.scope.state, began.Add(one.scope.spare)
+		res := s.resourceAt(storedResource.at())
+		if storedResource.scope != nil {
+			l := Limit{Title: storedResource.scope.title}
+			res.setName(l.label(storedResource.scope.at.Key), l.Title)
+			if storedResource.scope.state != nil {
+				res.pending, res.pendingUntil = storedResource.scope.state, began.Add(storedResource.scope.spare)
 			}
 		}
-		if one.cool > 0 {
-			res.coolUntil, res.coolWhy = began.Add(one.cool), one.why
+		if storedResource.cool > 0 {
+			res.coolUntil, res.coolWhy = began.Add(storedResource.cool), storedResource.why
 		}
-		if one.room > 0 {
-			still := began.Add(one.ends)
-			res.slowStart = &slowStart{after: one.why, allowed: int(one.room), cooldowns: int(one.cooldowns), latest: still.Add(-quiet), ends: still}
+		if storedResource.room > 0 {
+			still := began.Add(storedResource.ends)
+			res.slowStart = &slowStart{after: storedResource.why, allowed: int(storedResource.room), cooldowns: int(storedResource.cooldowns), latest: still.Add(-quiet), ends: still}
 		}
 	}
 }
@@ -255,8 +255,8 @@ func (m *storedSites) list() []*storedSite {
 // cooldowns visits what cools at the site.
 func (s *storedSite) cooldowns(now, began time.Time, visit func(site string, at Scope, until time.Time, why string)) {
 	for i := range s.resources {
-		if one := &s.resources[i]; one.cool > now.Sub(began) {
-			visit(s.name, one.at(), began.Add(one.cool), one.why)
+		if storedResource := &s.resources[i]; storedResource.cool > now.Sub(began) {
+			visit(s.name, storedResource.at(), began.Add(storedResource.cool), storedResource.why)
 		}
 	}
 }
@@ -264,8 +264,8 @@ func (s *storedSite) cooldowns(now, began time.Time, visit func(site string, at 
 // states visits the learned limits of the site.
 func (s *storedSite) states(now, began time.Time, visit func(now time.Time, at ResourceInfo)) {
 	for i := range s.resources {
-		if one := s.resources[i].scope; one != nil && one.state != nil && one.spare > now.Sub(began) {
-			visit(now, ResourceInfo{Site: s.name, At: one.at, Title: one.title, State: one.state})
+		if storedScope := s.resources[i].scope; storedScope != nil && storedScope.state != nil && storedScope.spare > now.Sub(began) {
+			visit(now, ResourceInfo{Site: s.name, At: storedScope.at, Title: storedScope.title, State: storedScope.state})
 		}
 	}
 }

@@ -97,8 +97,8 @@ func (s *scheduler) refuseWaiting(now time.Time, h *hold) *Refusal {
 	if h.state != stateWaiting || h.asks(now) {
 		return nil
 	}
-	if no := refuseNow(now, h); no != nil {
-		return no
+	if refusal := refuseNow(now, h); refusal != nil {
+		return refusal
 	}
 	keeps, res := blocker(now, h) // others come first
 	return &Refusal{Reason: res.tooLong(now), Limit: keeps.String(), RetryAt: keeps.Until}

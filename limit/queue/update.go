@@ -33,13 +33,13 @@ func (g *Gate) Update(name string, at Scope, do func(now time.Time, m limit.Mete
 		return false
 	}
 	defer s.mu.Unlock()
-	own, _ := s.find(at)
-	if own == nil || own.meter == nil {
+	resource, _ := s.find(at)
+	if resource == nil || resource.meter == nil {
 		return false
 	}
 	now := s.gate.clock.Now()
-	do(now, own.meter)
-	own.markDirty()
+	do(now, resource.meter)
+	resource.markDirty()
 	s.step(now)
 	return true
 }

@@ -44,8 +44,8 @@ type entry struct {
 }
 
 // New is a Log that writes nothing yet. own is the log of the process.
-func New(own *logrus.Logger) *Log {
-	return &Log{own: own, lines: make(chan entry, queued), reopen: make(chan struct{}, 1)}
+func New(logger *logrus.Logger) *Log {
+	return &Log{own: logger, lines: make(chan entry, queued), reopen: make(chan struct{}, 1)}
 }
 
 // Add queues a line. If the queue is full, the line is dropped and counted.
@@ -93,14 +93,14 @@ func (l *Log) Run(ctx context.Context) {
 func (l *Log) write(ctx context.Context, w *writer) {
 	for {
 		select {
-		case one := <-l.lines:
-			w.write(&one)
+		case entry := <-l.lines:
+			w.write(&entry)
 		case <-l.reopen:
 			w.close()
 		case <-ctx.Done():
 			for len(l.lines) > 0 {
-				one := <-l.lines
-				w.write(&one)
+				entry := <-l.lines
+				w.write(&entry)
 			}
 			return
 		}

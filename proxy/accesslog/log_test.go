@@ -31,9 +31,9 @@ func lineOf(path string) Line {
 // started is a Log that runs, and a function that ends it and returns what its own log says.
 func started(t *testing.T) (*Log, func() string) {
 	var said bytes.Buffer
-	own := logrus.New()
-	own.SetOutput(&said)
-	l := New(own)
+	logger := logrus.New()
+	logger.SetOutput(&said)
+	l := New(logger)
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); l.Run(ctx) }()
@@ -43,23 +43,23 @@ func started(t *testing.T) (*Log, func() string) {
 }
 
 func TestALineHasAllFields(t *testing.T) {
-	one := lineOf("/2/tweets")
+	line := lineOf("/2/tweets")
 	want := `{"time":"2026-03-01T12:00:00.0000005Z","msg":"request","client":"news","priority":2,"method":"GET","url":"https://api.test:443/2/tweets",` +
 		`"site":"api.test","status":200,"ms":1500.25,"wait":1,"limit":"5 requests per 1s","attempts":2,"refusals":1,"token":"alice","received":8,"sent":3}` + "\n"
-	if got := string(one.json()); got != want {
+	if got := string(line.json()); got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 	want = `2026-03-01T12:00:00.0000005Z client=news priority=2 method=GET url=https://api.test:443/2/tweets site=api.test status=200 ` +
 		`ms=1500.25 wait=1 limit="5 requests per 1s" attempts=2 refusals=1 token=alice received=8 sent=3` + "\n"
-	if got := string(one.text()); got != want {
+	if got := string(line.text()); got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 }
 
 func TestALineIsOneLineWhateverItSays(t *testing.T) {
-	one := lineOf("/")
-	one.Client, one.Limit, one.Token = "a\nb \x1b[31m=\"", "", "\u2028\xff"
-	for _, text := range []string{string(one.json()), string(one.text())} {
+	line := lineOf("/")
+	line.Client, line.Limit, line.Token = "a\nb \x1b[31m=\"", "", "\u2028\xff"
+	for _, text := range []string{string(line.json()), string(line.text())} {
 		if strings.Count(text, "\n") != 1 || strings.ContainsAny(text, "\x1b\u2028") {
 			t.Errorf("%q", text)
 		}
@@ -67,11 +67,11 @@ func TestALineIsOneLineWhateverItSays(t *testing.T) {
 }
 
 func TestNoSecretIsInALine(t *testing.T) {
-	one := lineOf("/bot123456:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw/getMe/short-secret")
-	one.Secret = redact.New("short-secret")
-	one.Own = "Bearer getMeToo"
-	one.Path += "/getMeToo"
-	for _, text := range []string{string(one.json()), string(one.text())} {
+	line := lineOf("/bot123456:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw/getMe/short-secret")
+	line.Secret = redact.New("short-secret")
+	line.Own = "Bearer getMeToo"
+	line.Path += "/getMeToo"
+	for _, text := range []string{string(line.json()), string(line.text())} {
 		if strings.Contains(text, "AAHdq") || strings.Contains(text, "short-secret") || !strings.Contains(text, "/[redacted]/getMe/[redacted]/[redacted]") || strings.Contains(text, "getMeToo") {
 			t.Error(text)
 		}

@@ -23,21 +23,21 @@ type writer struct {
 }
 
 // write writes one line, to what it says.
-func (w *writer) write(one *entry) {
-	if one.to.To == WithLog {
-		w.withLog(&one.Line)
+func (w *writer) write(item *entry) {
+	if item.to.To == WithLog {
+		w.withLog(&item.Line)
 		return
 	}
-	if w.to != one.to.To {
+	if w.to != item.to.To {
 		w.close()
-		if err := w.open(one.to.To); err != nil {
-			w.failed(1, one.to.To, err)
+		if err := w.open(item.to.To); err != nil {
+			w.failed(1, item.to.To, err)
 			return
 		}
 	}
-	text := one.json()
-	if one.to.Text {
-		text = one.text()
+	text := item.json()
+	if item.to.Text {
+		text = item.text()
 	}
 	w.unsent++
 	if _, err := w.out.Write(text); err != nil {
@@ -101,19 +101,19 @@ func (w *writer) failed(lines uint64, to string, err error) {
 
 // withLog writes a line with the log of the process.
 func (w *writer) withLog(l *Line) {
-	is := l.written()
+	written := l.written()
 	fields := logrus.Fields{
-		"client": is.Client, "priority": is.Priority, "method": is.Method, "url": is.URL, "site": is.Site,
-		"status": is.Status, "ms": is.Took, "wait": is.Wait, "attempts": is.Attempts, "refusals": is.Refusals,
-		"received": is.Received, "sent": is.Sent,
+		"client": written.Client, "priority": written.Priority, "method": written.Method, "url": written.URL, "site": written.Site,
+		"status": written.Status, "ms": written.Took, "wait": written.Wait, "attempts": written.Attempts, "refusals": written.Refusals,
+		"received": written.Received, "sent": written.Sent,
 	}
-	if is.Limit != "" {
-		fields["limit"] = is.Limit
+	if written.Limit != "" {
+		fields["limit"] = written.Limit
 	}
-	if is.Token != "" {
-		fields["token"] = is.Token
+	if written.Token != "" {
+		fields["token"] = written.Token
 	}
-	w.log.own.WithTime(l.End).WithFields(fields).Info(is.Message)
+	w.log.own.WithTime(l.End).WithFields(fields).Info(written.Message)
 }
 
 // Inspect is why a file could not be written, as far as that is known without opening it.

@@ -162,8 +162,8 @@ func (b *SiteBudget) take(done <-chan struct{}, n, least int, trickles bool, pat
 // over tells whether a byte source will never give bytes again: abide stops, or the budget
 // was closed.
 func over(err error) bool {
-	var no *queue.Refusal
-	return errors.Is(err, queue.ErrGone) || errors.As(err, &no) && no.Reason == queue.Draining
+	var refusal *queue.Refusal
+	return errors.Is(err, queue.ErrGone) || errors.As(err, &refusal) && refusal.Reason == queue.Draining
 }
 
 func closed(done <-chan struct{}) bool {

@@ -47,9 +47,9 @@ func (b *bed) take(site, client string) *SiteBudget {
 func (b *bed) unused(t *testing.T, n int) {
 	t.Helper()
 	for i := range n {
-		one := b.take(fmt.Sprintf("h%d.test", i), fmt.Sprint("c", i%10))
-		must(t, one, 1000)
-		b.Release(one)
+		siteBudget := b.take(fmt.Sprintf("h%d.test", i), fmt.Sprint("c", i%10))
+		must(t, siteBudget, 1000)
+		b.Release(siteBudget)
 	}
 }
 
@@ -114,18 +114,18 @@ func TestABudgetThatIsOverGivesNothing(t *testing.T) {
 	if n, err := closed.Credit(nil, 10); !errors.Is(err, queue.ErrGone) {
 		t.Errorf("%d, %v", n, err)
 	}
-	one := b.take("a.test", "")
-	if n := must(t, one, 1<<20); n != 9_900 {
+	siteBudget := b.take("a.test", "")
+	if n := must(t, siteBudget, 1<<20); n != 9_900 {
 		t.Error(n)
 	}
 	waits := make(chan error)
 	go func() {
-		_, err := one.Credit(nil, 100)
+		_, err := siteBudget.Credit(nil, 100)
 		waits <- err
 	}()
 	b.gate.Close()
-	var no *queue.Refusal
-	if err := <-waits; !errors.As(err, &no) || no.Reason != queue.Draining || time.Since(began) > every {
+	var refusal *queue.Refusal
+	if err := <-waits; !errors.As(err, &refusal) || refusal.Reason != queue.Draining || time.Since(began) > every {
 		t.Errorf("%v after %v", err, time.Since(began))
 	}
 }

@@ -63,7 +63,7 @@ func (c *CA) trusted(dir string) (trusted, error) {
 		systems = nil
 	}
 	t := trusted{all: c.chainWith(append(systems, users...)), warnings: warnings}
-	t.extra = c.chainWith(slices.DeleteFunc(users, func(one *x509.Certificate) bool { return known[string(one.Raw)] }))
+	t.extra = c.chainWith(slices.DeleteFunc(users, func(certificate *x509.Certificate) bool { return known[string(certificate.Raw)] }))
 	if len(t.all) == len(c.chainWith(nil)) {
 		return trusted{}, errors.Join(errNoRoots, failed)
 	}

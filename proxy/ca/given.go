@@ -56,9 +56,9 @@ func (c *CA) openGiven(wanted constraints) error {
 	for _, one := range chain {
 		text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: one.Raw})...)
 	}
-	own := &root{cert: chain[0], key: key, chain: chain, pem: text}
-	own.names.any = len(own.constraintsText()) == 0
-	c.root.Store(own)
+	ours := &root{cert: chain[0], key: key, chain: chain, pem: text}
+	ours.names.any = len(ours.constraintsText()) == 0
+	c.root.Store(ours)
 	if shared {
 		c.options.Notice(fmt.Sprintf("ca.key: %s can be read by every user of this machine, who could then impersonate every host: chmod 600 it (in Kubernetes, defaultMode: 0400 of the volume)", c.options.Key))
 	}
@@ -87,11 +87,11 @@ func readChain(path string) ([]*x509.Certificate, error) {
 		if block.Type != "CERTIFICATE" {
 			continue
 		}
-		one, err := x509.ParseCertificate(block.Bytes)
+		certificate, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
 			return nil, fmt.Errorf("%s has a certificate that cannot be read: %w", path, err)
 		}
-		chain = append(chain, one)
+		chain = append(chain, certificate)
 	}
 	if len(chain) == 0 {
 		return nil, fmt.Errorf("%s has no certificate in PEM (BEGIN CERTIFICATE)", path)
@@ -177,17 +177,17 @@ func parseGivenKey(text []byte) (crypto.Signer, error) {
 // checkGiven tells why the first certificate of chain cannot sign leaf certificates with
 // key. Its errors follow the name of the file.
 func checkGiven(chain []*x509.Certificate, key crypto.Signer, now time.Time) error {
-	own := chain[0]
-	public, ok := own.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
+	certificate := chain[0]
+	public, ok := certificate.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
 	switch {
 	case !ok || !public.Equal(key.Public()):
 		return errors.New("belongs to another key than ca.key")
-	case !own.BasicConstraintsValid || !own.IsCA:
+	case !certificate.BasicConstraintsValid || !certificate.IsCA:
 		return errors.New("is not the certificate of a CA (its basic constraints do not say CA:TRUE)")
-	case own.KeyUsage != 0 && own.KeyUsage&x509.KeyUsageCertSign == 0:
+	case certificate.KeyUsage != 0 && certificate.KeyUsage&x509.KeyUsageCertSign == 0:
 		return errors.New("may not sign certificates (its key usage lacks keyCertSign)")
-	case len(own.ExtKeyUsage)+len(own.UnknownExtKeyUsage) > 0 &&
-		!slices.Contains(own.ExtKeyUsage, x509.ExtKeyUsageServerAuth) && !slices.Contains(own.ExtKeyUsage, x509.ExtKeyUsageAny):
+	case len(certificate.ExtKeyUsage)+len(certificate.UnknownExtKeyUsage) > 0 &&
+		!slices.Contains(certificate.ExtKeyUsage, x509.ExtKeyUsageServerAuth) && !slices.Contains(certificate.ExtKeyUsage, x509.ExtKeyUsageAny):
 		return errors.New("may not sign certificates of servers (its extended key usage lacks serverAuth)")
 	}
 	for i, one := range chain {

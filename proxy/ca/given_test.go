@@ -218,7 +218,7 @@ func TestAGivenCAThatCannotSignIsRefusedWithTheReason(t *testing.T) {
 func smallRSA(t *testing.T) crypto.Signer {
 	t.Helper()
 	t.Setenv("GODEBUG", "rsa1024min=0")
-	one := big.NewInt(1)
+	int := big.NewInt(1)
 	for {
 		p, errP := rand.Prime(rand.Reader, 512)
 		q, errQ := rand.Prime(rand.Reader, 512)
@@ -226,7 +226,7 @@ func smallRSA(t *testing.T) crypto.Signer {
 			t.Fatal(errP, errQ)
 		}
 		n := new(big.Int).Mul(p, q)
-		order := new(big.Int).Mul(new(big.Int).Sub(p, one), new(big.Int).Sub(q, one))
+		order := new(big.Int).Mul(new(big.Int).Sub(p, int), new(big.Int).Sub(q, int))
 		d := new(big.Int).ModInverse(big.NewInt(65537), order)
 		if n.BitLen() != 1024 || d == nil {
 			continue

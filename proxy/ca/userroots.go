@@ -22,15 +22,15 @@ const maxUserRoots = 64 << 20
 // left out. dir may be "".
 func UserRoots(dir string) []byte {
 	certs, _ := readUserRoots("", []string{dir})
-	var own []*x509.Certificate
+	var certificates []*x509.Certificate
 	if dir != "" {
-		own, _, _ = readCertificates(files{dir}.rootPath(), maxFile)
+		certificates, _, _ = readCertificates(files{dir}.rootPath(), maxFile)
 	}
 	return encodeCertificates(slices.DeleteFunc(certs, func(cert *x509.Certificate) bool {
 		sameKey := func(o *x509.Certificate) bool {
 			return bytes.Equal(o.RawSubjectPublicKeyInfo, cert.RawSubjectPublicKeyInfo)
 		}
-		return slices.ContainsFunc(own, sameKey)
+		return slices.ContainsFunc(certificates, sameKey)
 	}))
 }
 

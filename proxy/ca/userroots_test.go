@@ -21,8 +21,8 @@ type bundled struct {
 
 func (b bundled) has(t *testing.T, root []byte) (all, extra bool) {
 	t.Helper()
-	one := certificates(t, root)[0]
-	return slices.ContainsFunc(b.all, one.Equal), slices.ContainsFunc(b.extra, one.Equal)
+	certificate := certificates(t, root)[0]
+	return slices.ContainsFunc(b.all, certificate.Equal), slices.ContainsFunc(b.extra, certificate.Equal)
 }
 
 func writeBundle(t *testing.T, dir string, o Options) bundled {

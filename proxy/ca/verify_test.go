@@ -239,7 +239,7 @@ func TestAUnionCoversBothAndARootCoversWhatItWasMadeFor(t *testing.T) {
 	}), 0, 5)
 	key := open(t, "", Options{}).key
 	rapid.Check(t, func(t *rapid.T) {
-		one, err := parseNames(names.Draw(t, "one"))
+		constraints, err := parseNames(names.Draw(t, "one"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -247,9 +247,9 @@ func TestAUnionCoversBothAndARootCoversWhatItWasMadeFor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		both := one.union(two)
-		if !both.covers(one) || !both.covers(two) {
-			t.Fatalf("%v does not cover %v and %v", both, one, two)
+		both := constraints.union(two)
+		if !both.covers(constraints) || !both.covers(two) {
+			t.Fatalf("%v does not cover %v and %v", both, constraints, two)
 		}
 		made, err := newRoot(key, both, time.Now())
 		if err != nil {

@@ -36,18 +36,18 @@ type admission struct {
 // wait holds a request until it may be sent. If it may not, wait answers why.
 func (s *admission) wait(x *Request, r *http.Request) *problem.Problem {
 	s.wake()
-	if no := s.breakers.refuse(x); no != nil {
-		return no
+	if refused := s.breakers.refuse(x); refused != nil {
+		return refused
 	}
 	x.subject.Prior = crawlDelay(x, r, s.robots)
-	q, no := s.prepare(x, r)
-	if no != nil {
-		return no
+	q, refused := s.prepare(x, r)
+	if refused != nil {
+		return refused
 	}
 	s.kept.broadcasts.Meet(x.waitContext(r), &q)
 	permit, err := s.gate.Wait(x.waitContext(r), q)
-	if no := s.entered(x, permit, err); no != nil {
-		return no
+	if refused := s.entered(x, permit, err); refused != nil {
+		return refused
 	}
 	return s.waitUntilMayGo(x, r)
 }
@@ -145,9 +145,9 @@ func (t *progress) inTime(v verdict, broken, now time.Time) bool {
 // token requires.
 func (s *admission) waitUntilMayGo(x *Request, r *http.Request) *problem.Problem {
 	for {
-		again, no := s.mayGo(x, r)
+		again, refused := s.mayGo(x, r)
 		if again == nil {
-			return no
+			return refused
 		}
 		if err := x.progress.permit.Again(x.waitContext(r), *again); err != nil {
 			return s.lostPermit(x, err)
@@ -157,7 +157,7 @@ func (s *admission) waitUntilMayGo(x *Request, r *http.Request) *problem.Problem
 
 // mayGo decides whether a request that has a permit is sent now. If again is not nil, the
 // request has to wait once more.
-func (s *admission) mayGo(x *Request, r *http.Request) (again *queue.Retry, no *problem.Problem) {
+func (s *admission) mayGo(x *Request, r *http.Request) (again *queue.Retry, refused *problem.Problem) {
 	t := &x.progress
 	s.noteGrant(x)
 	t.result = queue.Result{Outcome: limit.Abandoned, Unsent: true}
@@ -203,8 +203,8 @@ func (s *admission) waitAgain(x *Request, r *http.Request, v verdict) *problem.P
 	if err := x.progress.permit.Again(x.waitContext(r), s.retryOf(x, v)); err != nil {
 		return s.lostPermit(x, err)
 	}
-	if no := s.waitUntilMayGo(x, r); no != nil {
-		return no
+	if refused := s.waitUntilMayGo(x, r); refused != nil {
+		return refused
 	}
 	x.meter.Replayed(v.reason)
 	return nil
@@ -259,9 +259,9 @@ func (s *admission) noteRefusal(x *Request, err error) {
 	waited := s.clock.Now().Sub(t.waitBegan)
 	t.waited += waited
 	limit, why := "", "its client has left"
-	var no *queue.Refusal
-	if errors.As(err, &no) {
-		limit, why = no.Limit, no.Error()
+	var refusal *queue.Refusal
+	if errors.As(err, &refusal) {
+		limit, why = refusal.Limit, refusal.Error()
 	}
 	if t.waiter != nil { // it did wait
 		limit = t.waiter.BlockedBy()

@@ -26,16 +26,16 @@ func (s *Dispatcher) Admit(ctx context.Context, x *Request, bytes int64) *proble
 	}
 	s.match(x)
 	r := x.HTTP.WithContext(x.Bind(ctx))
-	no := owned(x.Snapshot.policy.Shard, x.Target, r.URL)
-	if no == nil {
-		no = reachable(x)
+	refused := owned(x.Snapshot.policy.Shard, x.Target, r.URL)
+	if refused == nil {
+		refused = reachable(x)
 	}
-	if no == nil {
-		no = s.admission.wait(x, r)
+	if refused == nil {
+		refused = s.admission.wait(x, r)
 	}
-	if no != nil {
+	if refused != nil {
 		s.End(x, 0)
-		return no
+		return refused
 	}
 	x.sent = s.clock.Now()
 	x.first = x.sent

@@ -92,10 +92,10 @@ func verification(x *Request, r *http.Request) *http.Request {
 	if err != nil {
 		return r
 	}
-	one := r.Clone(r.Context())
-	one.Method, one.URL.Path, one.URL.RawPath, one.URL.RawQuery = http.MethodGet, u.Path, u.RawPath, u.RawQuery
+	request := r.Clone(r.Context())
+	request.Method, request.URL.Path, request.URL.RawPath, request.URL.RawQuery = http.MethodGet, u.Path, u.RawPath, u.RawQuery
 	for _, name := range []string{"If-None-Match", "If-Modified-Since", "If-Match", "If-Unmodified-Since", "If-Range", "Range"} {
-		one.Header.Del(name)
+		request.Header.Del(name)
 	}
-	return one
+	return request
 }

@@ -40,15 +40,15 @@ func (s *coalescing) share(x *Request, r *http.Request) (*http.Response, *proble
 		case err != nil:
 			return nil, problem.Left
 		}
-		is := m.Value()
-		if is.no == nil {
+		outcome := m.Value()
+		if outcome.no == nil {
 			x.adopt(m)
-			return is.response(m, r), nil
+			return outcome.response(m, r), nil
 		}
 		m.Close()
-		if m.Leads || !is.failsFor(x, until) {
+		if m.Leads || !outcome.failsFor(x, until) {
 			x.adopt(m)
-			return nil, is.no
+			return nil, outcome.no
 		}
 		x.Options.limitWait(remaining(until))
 	}
@@ -94,12 +94,12 @@ func personal(h http.Header) bool {
 // sum stands for all that makes two requests the same.
 type sum [sha256.Size]byte
 
-func sumOf(x *Request, r *http.Request) (is sum) {
+func sumOf(x *Request, r *http.Request) (got sum) {
 	hash := sha256.New()
 	fmt.Fprintf(hash, "%q %q %q %q %t %t ", x.site, r.Method, r.URL.EscapedPath(), r.URL.RawQuery, r.URL.ForceQuery, x.Options.Once)
 	fmt.Fprintf(hash, "%q %q %q", x.Target.Scheme, x.Target.HostPort(), r.Header) // sorted by name
-	hash.Sum(is[:0])
-	return is
+	hash.Sum(got[:0])
+	return got
 }
 
 // coalescing has the requests that may be shared now. A Log is needed.
@@ -133,22 +133,22 @@ func (s *coalescing) join(x *Request, r *http.Request, request sharedKey, until 
 		s.Done()
 		return m
 	}
-	own := x.forCall(m.Call)
-	is := &outcome{of: own, until: until}
-	go s.runShared(m.Call, is, r.Clone(&own.ctx))
+	ours := x.forCall(m.Call)
+	got := &outcome{of: ours, until: until}
+	go s.runShared(m.Call, got, r.Clone(&ours.ctx))
 	return m
 }
 
 // forCall is the request of a call that x began. It belongs to no connection, so that no
 // client's end is its own.
 func (x *Request) forCall(c *sharedCall) *Request {
-	own := &Request{Caller: NoCaller{}, Snapshot: x.Snapshot, Target: x.Target, Client: x.Client, Options: x.Options, Start: x.Start}
-	own.site, own.rule, own.meter, own.shared = x.site, x.rule, x.meter, true
-	if own.Client == nil {
-		own.Client = &Client{Name: x.ClientName(), Priority: queue.DefaultPriority}
+	request := &Request{Caller: NoCaller{}, Snapshot: x.Snapshot, Target: x.Target, Client: x.Client, Options: x.Options, Start: x.Start}
+	request.site, request.rule, request.meter, request.shared = x.site, x.rule, x.meter, true
+	if request.Client == nil {
+		request.Client = &Client{Name: x.ClientName(), Priority: queue.DefaultPriority}
 	}
-	own.Bind(c)
-	return own
+	request.Bind(c)
+	return request
 }
 
 // tellMembersSent tells the members of a call whether it is on its way, or waits for its turn.
@@ -159,30 +159,30 @@ func (x *Request) tellMembersSent(yes bool) {
 }
 
 // runShared has the request of a call sent, and gives the answer to its members.
-func (s *coalescing) runShared(c *sharedCall, is *outcome, r *http.Request) {
-	x := is.of
+func (s *coalescing) runShared(c *sharedCall, got *outcome, r *http.Request) {
+	x := got.of
 	defer s.Done()
 	defer c.End()
 	defer s.finish(x, 0)
 	defer s.Recover(x.Target.Host, func() { c.Fail(&outcome{no: &problem.Bug, of: x}) })
-	resp, no := s.send(x, r)
-	if no != nil {
-		is.no = no
-		c.Fail(is)
+	resp, refused := s.send(x, r)
+	if refused != nil {
+		got.no = refused
+		c.Fail(got)
 		return
 	}
 	defer resp.Body.Close()
 	x.RewriteRedirects(resp.Header)
 	head := *resp
 	head.Trailer = maps.Clone(resp.Trailer) // which reading the body changes
-	is.head, is.resp = &head, resp
+	got.head, got.resp = &head, resp
 	length := resp.ContentLength
 	if resp.Body == http.NoBody {
 		length = 0
 	} else if length == 0 {
 		length = -1
 	}
-	c.Publish(is, length, personal(resp.Header))
+	c.Publish(got, length, personal(resp.Header))
 	c.Fill(resp.Body)
 }
 

@@ -106,15 +106,15 @@ func (x *Request) sign(r *http.Request) *http.Request {
 	if x.subject.Tokens == nil {
 		return r
 	}
-	one := r.WithContext(r.Context())
+	request := r.WithContext(r.Context())
 	url := *r.URL
-	one.URL, one.Header = &url, r.Header.Clone()
+	request.URL, request.Header = &url, r.Header.Clone()
 	if t.token != nil {
-		x.subject.Tokens.Placement().Apply(one, t.credential)
+		x.subject.Tokens.Placement().Apply(request, t.credential)
 	} else {
-		x.subject.Tokens.Placement().Strip(one)
+		x.subject.Tokens.Placement().Strip(request)
 	}
-	return one
+	return request
 }
 
 // poolRoute is the name of a route in the pool, which knows the routes of all sites.

@@ -20,13 +20,13 @@ func (s *Dispatcher) Do(ctx context.Context, x *Request) (*http.Response, error)
 	}
 	r := x.HTTP
 	s.match(x)
-	if no := owned(x.Snapshot.policy.Shard, x.Target, r.URL); no != nil {
-		return nil, no
+	if problem := owned(x.Snapshot.policy.Shard, x.Target, r.URL); problem != nil {
+		return nil, problem
 	}
-	resp, no := s.coalescing.share(x, r)
+	resp, problem := s.coalescing.share(x, r)
 	x.meter.Waited(x.progress.waited)
-	if no != nil {
-		return nil, no
+	if problem != nil {
+		return nil, problem
 	}
 	return resp, nil
 }
@@ -37,8 +37,8 @@ func (s *Dispatcher) sendUntilDone(x *Request, r *http.Request) (*http.Response,
 	if err := x.Caller.Prepare(r); err != nil {
 		return nil, s.problems.ofFailure(x, err)
 	}
-	if no := s.admission.wait(x, r); no != nil {
-		return nil, no
+	if refused := s.admission.wait(x, r); refused != nil {
+		return nil, refused
 	}
 	for {
 		resp, err := s.send(x, r)
@@ -47,8 +47,8 @@ func (s *Dispatcher) sendUntilDone(x *Request, r *http.Request) (*http.Response,
 		if !v.again {
 			return s.result(x, resp, err)
 		}
-		if no := s.admission.waitAgain(x, r, v); no != nil {
-			return nil, no
+		if refused := s.admission.waitAgain(x, r, v); refused != nil {
+			return nil, refused
 		}
 	}
 }
@@ -73,9 +73,9 @@ func (s *Dispatcher) result(x *Request, resp *http.Response, err error) (*http.R
 	if err != nil {
 		return nil, s.problems.ofFailure(x, err)
 	}
-	if no := s.bytes.tooLong(x, resp); no != nil {
+	if refused := s.bytes.tooLong(x, resp); refused != nil {
 		resp.Body.Close()
-		return nil, no
+		return nil, refused
 	}
 	x.Caller.Release()
 	return resp, nil
@@ -88,9 +88,9 @@ func (s *Dispatcher) send(x *Request, r *http.Request) (resp *http.Response, err
 	beginVerification(x)
 	st := s.Current()
 	for {
-		one := verification(x, x.Caller.Attempt(r))
-		if err = st.mayForward(x.pointAtBackend(one)); err == nil {
-			resp, err = st.sends.RoundTrip(x.sign(one))
+		request := verification(x, x.Caller.Attempt(r))
+		if err = st.mayForward(x.pointAtBackend(request)); err == nil {
+			resp, err = st.sends.RoundTrip(x.sign(request))
 		}
 		now := s.Current()
 		if !errors.Is(err, upstream.ErrTransportClosed) || now.outbound == st.outbound || !x.Caller.Whole() {

@@ -101,8 +101,8 @@ func TestARefusalIsAnErrorThatNamesTheProblem(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := get(t, d, "http://api.test/")
-		var no *problem.Problem
-		if !errors.As(err, &no) || no.Reason != problem.TooLong.Reason {
+		var refused *problem.Problem
+		if !errors.As(err, &refused) || refused.Reason != problem.TooLong.Reason {
 			t.Errorf("%v", err)
 		}
 	})

@@ -65,8 +65,8 @@ func (s *lessons) apply(x *Request, resp *http.Response, lesson *learn.Lesson) {
 	}
 	all := x.subject.Known.LearnFrom(&a, t.permit)
 	for i := range all.Announcements {
-		if one := &all.Announcements[i]; t.token != nil && !one.Site && !one.Refused && one.Limit.Remaining.Known && one.Limit.Remaining.N < 1 {
-			t.plan.Pool.Spend(a.At, t.token, x.poolRoute(one.Title), one.Limit.Reset, "nothing is left")
+		if announcement := &all.Announcements[i]; t.token != nil && !announcement.Site && !announcement.Refused && announcement.Limit.Remaining.Known && announcement.Limit.Remaining.N < 1 {
+			t.plan.Pool.Spend(a.At, t.token, x.poolRoute(announcement.Title), announcement.Limit.Reset, "nothing is left")
 		}
 	}
 	if lesson.Throttled {

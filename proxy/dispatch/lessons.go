@@ -118,8 +118,8 @@ func (s *lessons) tellPool(x *Request, status int, v verdict) (again bool, until
 func (s *lessons) quarantine(x *Request, denied []*tokens.Token) {
 	pool, now := x.progress.plan.Pool, s.clock.Now()
 	for _, token := range denied {
-		is := pool.Availability(now, token, "")
-		s.log.Warnf("%s does not accept the token %s of %s: it is not used until %s", x.site, token.Label(), pool.Name(), is.Until.Format(time.RFC3339))
-		s.gate.CoolAll(scopeOfToken(token), is.Until, "quarantine")
+		availability := pool.Availability(now, token, "")
+		s.log.Warnf("%s does not accept the token %s of %s: it is not used until %s", x.site, token.Label(), pool.Name(), availability.Until.Format(time.RFC3339))
+		s.gate.CoolAll(scopeOfToken(token), availability.Until, "quarantine")
 	}
 }

@@ -35,43 +35,43 @@ func (v *View) Limits() []LimitStatus {
 		if !learned {
 			return
 		}
-		one := seen{at.At.Key, LimitStatus{Site: at.Site, Route: route, Title: at.Title, Limit: -1, Remaining: -1}}
+		item := seen{at.At.Key, LimitStatus{Site: at.Site, Route: route, Title: at.Title, Limit: -1, Remaining: -1}}
 		switch m := at.Meter.(type) {
 		case *ledger.Ledger:
-			is := m.Status(now)
-			one.Limit, one.Remaining, one.Reset, one.Window, one.State = is.Limit, is.Remaining, is.Reset, is.Window, is.State
-			if is.Foreign > 0 {
-				one.Foreign = float64(is.Foreign) / float64(is.Foreign+is.Own)
+			got := m.Status(now)
+			item.Limit, item.Remaining, item.Reset, item.Window, item.State = got.Limit, got.Remaining, got.Reset, got.Window, got.State
+			if got.Foreign > 0 {
+				item.Foreign = float64(got.Foreign) / float64(got.Foreign+got.Own)
 			}
 		case *ledger.HiddenRate:
 			found := m.Found(now)
-			one.State, one.Remaining, one.Window = status.Hidden, found.Left, found.Window
+			item.State, item.Remaining, item.Window = status.Hidden, found.Left, found.Window
 			if found.Limit > 0 {
-				one.Limit = found.Limit
+				item.Limit = found.Limit
 			}
 		default:
 			return
 		}
-		if at.Cooling.After(one.Reset) {
-			one.Reset = at.Cooling
+		if at.Cooling.After(item.Reset) {
+			item.Reset = at.Cooling
 		}
-		all = append(all, one)
+		all = append(all, item)
 	})
 	st := v.current.Load()
 	owners := st.owners(v.clock.Now())
 	list := make([]LimitStatus, 0, len(all))
 	for i := range all {
-		one := &all[i]
-		if pool := owners.pool(st.policy, one.Site); pool != "" {
-			one.Pool = pool
-			if one.Token = owners.labels[pool][one.budget]; one.Token == "" && one.budget != "" {
+		item := &all[i]
+		if pool := owners.pool(st.policy, item.Site); pool != "" {
+			item.Pool = pool
+			if item.Token = owners.labels[pool][item.budget]; item.Token == "" && item.budget != "" {
 				continue // of a token that is not there any more
 			}
 		}
-		if b := v.kept.learned.Find(one.Site); b != nil {
-			one.Title, one.Route = b.Title(one.Route, one.Title), b.Route(one.Route)
+		if b := v.kept.learned.Find(item.Site); b != nil {
+			item.Title, item.Route = b.Title(item.Route, item.Title), b.Route(item.Route)
 		}
-		list = append(list, one.LimitStatus)
+		list = append(list, item.LimitStatus)
 	}
 	slices.SortFunc(list, func(a, b LimitStatus) int {
 		return cmp.Or(strings.Compare(a.Site, b.Site), strings.Compare(a.Pool, b.Pool), strings.Compare(a.Token, b.Token), strings.Compare(a.Route, b.Route))

@@ -44,17 +44,17 @@ func (u *limitUse) sample() {
 		seen[name] = true
 		u.mu.Lock()
 		defer u.mu.Unlock()
-		one := u.known[name]
-		if one == nil {
+		rate := u.known[name]
+		if rate == nil {
 			// All that was not used before the start was used since the last sample.
 			used := l.used()
 			if !l.shown.Shared {
 				used = min(u.limits.usedBefore(l), used)
 			}
-			one = forecast.NewRate(l.now.Add(-sampleEvery), used)
-			u.known[name] = one
+			rate = forecast.NewRate(l.now.Add(-sampleEvery), used)
+			u.known[name] = rate
 		}
-		one.Sample(l.now, l.used(), *l.spec)
+		rate.Sample(l.now, l.used(), *l.spec)
 	})
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -69,8 +69,8 @@ func (u *limitUse) sample() {
 func (u *limitUse) rateOf(l *written) float64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if one := u.known[slotName{l.shown.Site, l.at}]; one != nil {
-		return one.PerSecond()
+	if rate := u.known[slotName{l.shown.Site, l.at}]; rate != nil {
+		return rate.PerSecond()
 	}
 	return 0
 }

@@ -42,12 +42,12 @@ func (o *ownAddresses) add(a netip.AddrPort) {
 func (o *ownAddresses) has(a netip.AddrPort) bool {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	return slices.ContainsFunc(o.all, func(one netip.AddrPort) bool { return reaches(a, one) }) ||
-		slices.ContainsFunc(o.store, func(one netip.AddrPort) bool { return reaches(a, one) })
+	return slices.ContainsFunc(o.all, func(addrPort netip.AddrPort) bool { return reaches(a, addrPort) }) ||
+		slices.ContainsFunc(o.store, func(addrPort netip.AddrPort) bool { return reaches(a, addrPort) })
 }
 
-func reaches(a, one netip.AddrPort) bool {
-	return one.Port() == a.Port() && (one.Addr() == a.Addr().Unmap() || one.Addr().IsUnspecified())
+func reaches(a, addrPort netip.AddrPort) bool {
+	return addrPort.Port() == a.Port() && (addrPort.Addr() == a.Addr().Unmap() || addrPort.Addr().IsUnspecified())
 }
 
 // setStore names the servers of the store in place of those before.

@@ -163,13 +163,13 @@ type PoolStatus struct {
 func (p pools) status(now time.Time) []PoolStatus {
 	var list []PoolStatus
 	for name, pool := range p {
-		one := PoolStatus{Name: name, Tokens: pool.Status(now)}
-		for i := range one.Tokens {
-			if one.Tokens[i].State == tokens.Ready {
-				one.Ready++
+		poolStatus := PoolStatus{Name: name, Tokens: pool.Status(now)}
+		for i := range poolStatus.Tokens {
+			if poolStatus.Tokens[i].State == tokens.Ready {
+				poolStatus.Ready++
 			}
 		}
-		list = append(list, one)
+		list = append(list, poolStatus)
 	}
 	slices.SortFunc(list, func(a, b PoolStatus) int { return strings.Compare(a.Name, b.Name) })
 	return list

@@ -23,25 +23,25 @@ type problems struct {
 
 // ofRefusal turns a refusal of the queue into an answer of abide.
 func (s *problems) ofRefusal(x *Request, err error) *problem.Problem {
-	var no *queue.Refusal
+	var refusal *queue.Refusal
 	if errors.Is(err, errInsecure) {
 		return &problem.Insecure
 	}
-	if !errors.As(err, &no) {
+	if !errors.As(err, &refusal) {
 		if a := x.Caller.BodyProblem(false); a != nil {
 			return a // the client is there, and what it sends makes no sense
 		}
 		return problem.Left
 	}
 	a, t := &problem.QueueFull, &x.progress
-	switch no.Reason {
+	switch refusal.Reason {
 	case queue.TooLong:
 		switch a = &problem.TooLong; {
 		case t.lastError != nil:
 			return s.ofFailure(x, t.lastError) // the last attempt's, which was to be repeated
 		case t.lastStatus != 0:
 			a = problem.Failed.WithStatus(t.lastStatus)
-		case strings.Contains(no.Limit, sitelog.SiteFailed):
+		case strings.Contains(refusal.Limit, sitelog.SiteFailed):
 			a = &problem.Broken
 		}
 	case queue.Never:
@@ -53,11 +53,11 @@ func (s *problems) ofRefusal(x *Request, err error) *problem.Problem {
 	case queue.Draining:
 		a = &problem.Draining
 	}
-	own := a.Until(no.Limit, no.RetryAt, s.clock.Now())
-	if own.Retry == 0 && no.Reason != queue.Never {
-		own.Retry = time.Second // the time is not known, but waiting helps
+	ours := a.Until(refusal.Limit, refusal.RetryAt, s.clock.Now())
+	if ours.Retry == 0 && refusal.Reason != queue.Never {
+		ours.Retry = time.Second // the time is not known, but waiting helps
 	}
-	return own
+	return ours
 }
 
 // ofFailure turns an error into an answer of abide.

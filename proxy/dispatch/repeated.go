@@ -62,20 +62,20 @@ func hideTokenInNames(r *http.Request, l *learn.Lesson, shown *redact.Finder) {
 	}
 	each(&l.Bucket)
 	for i := range l.Limits {
-		one := &l.Limits[i]
-		each(&one.Name)
-		each(&one.Bucket)
-		each(&one.Partition)
-		each((*string)(&one.Unit))
+		limit := &l.Limits[i]
+		each(&limit.Name)
+		each(&limit.Bucket)
+		each(&limit.Partition)
+		each((*string)(&limit.Unit))
 	}
 	if longest == 0 {
 		return
 	}
-	own := redact.New(credentialsOf(r, longest)...)
+	finder := redact.New(credentialsOf(r, longest)...)
 	for _, name := range names {
 		*name, _ = shown.Name(*name, InPlaceOfToken)
-		if _, found := own.Name(*name, ""); found {
-			*name, _ = own.Name(*name, "{"+nameHash(*name)+"}")
+		if _, found := finder.Name(*name, ""); found {
+			*name, _ = finder.Name(*name, "{"+nameHash(*name)+"}")
 		}
 	}
 }

@@ -41,10 +41,10 @@ func (s *Dispatcher) sendOwn(r *http.Request) (*http.Response, error) {
 	r.Host = r.URL.Host
 	x.Client, x.Options = crawler, RequestOptions{Urgency: 1}
 	s.match(x)
-	resp, no := s.sendUntilDone(x, x.Snapshot.SignVia(x.Target.Scheme, r.WithContext(x.Bind(r.Context())), ""))
-	if no != nil {
+	resp, problem := s.sendUntilDone(x, x.Snapshot.SignVia(x.Target.Scheme, r.WithContext(x.Bind(r.Context())), ""))
+	if problem != nil {
 		s.End(x, 0)
-		return nil, no
+		return nil, problem
 	}
 	x.RewriteRedirects(resp.Header)
 	resp.Body = &endingBody{resp.Body, func() { s.End(x, 0) }}

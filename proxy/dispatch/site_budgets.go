@@ -46,8 +46,8 @@ func (s siteBudgets) Stable(site, key string) string {
 // Local is the reverse: the keys that a name has in this process, for the slots of a
 // limit. There are none for a token that this process does not have.
 func (s siteBudgets) Local(site, limit, name string) []string {
-	token, is := strings.CutPrefix(name, stablePrefix)
-	if !is {
+	token, ok := strings.CutPrefix(name, stablePrefix)
+	if !ok {
 		return []string{name}
 	}
 	pool := s.pool(site)
@@ -72,7 +72,7 @@ func (s siteBudgets) Local(site, limit, name string) []string {
 //
 // Without a token a site counts by address, of which each machine has its own unless
 // egress.shared says otherwise.
-func (s siteBudgets) OfFleet(site, key string) (whose string, is bool) {
+func (s siteBudgets) OfFleet(site, key string) (whose string, ok bool) {
 	whose = s.Stable(site, key)
 	if strings.HasPrefix(whose, stablePrefix) {
 		return whose, true

@@ -31,17 +31,17 @@ func (s *Dispatcher) Start(ctx context.Context, x *Request, site Answering, done
 	}
 	p := &virtualRequest{of: s, x: x, r: x.HTTP, site: site, done: done}
 	s.match(x)
-	if no := owned(x.Snapshot.policy.Shard, x.Target, p.r.URL); no != nil {
-		p.end(nil, no)
+	if problem := owned(x.Snapshot.policy.Shard, x.Target, p.r.URL); problem != nil {
+		p.end(nil, problem)
 		return
 	}
-	if no := s.admission.breakers.refuse(x); no != nil {
-		p.end(nil, no)
+	if problem := s.admission.breakers.refuse(x); problem != nil {
+		p.end(nil, problem)
 		return
 	}
-	q, no := s.admission.prepare(x, p.r)
-	if no != nil {
-		p.end(nil, no)
+	q, problem := s.admission.prepare(x, p.r)
+	if problem != nil {
+		p.end(nil, problem)
 		return
 	}
 	p.waits = true
@@ -104,8 +104,8 @@ func (p *virtualRequest) goOn() {
 
 // entered continues with the queue's answer.
 func (p *virtualRequest) entered(permit *queue.Permit, err error) {
-	if no := p.of.admission.entered(p.x, permit, err); no != nil {
-		p.end(nil, no)
+	if problem := p.of.admission.entered(p.x, permit, err); problem != nil {
+		p.end(nil, problem)
 		return
 	}
 	p.granted()
@@ -113,10 +113,10 @@ func (p *virtualRequest) entered(permit *queue.Permit, err error) {
 
 // granted sends the request, or has it wait again.
 func (p *virtualRequest) granted() {
-	again, no := p.of.admission.mayGo(p.x, p.r)
+	again, problem := p.of.admission.mayGo(p.x, p.r)
 	switch {
-	case no != nil:
-		p.end(nil, no)
+	case problem != nil:
+		p.end(nil, problem)
 		return
 	case again != nil:
 		p.wait(*again)
@@ -128,9 +128,9 @@ func (p *virtualRequest) granted() {
 	}
 	p.of.beginAttempt(p.x)
 	beginVerification(p.x)
-	one := verification(p.x, p.x.Caller.Attempt(p.r))
-	p.x.pointAtBackend(one)
-	p.site(p.x.sign(one), p.answered)
+	request := verification(p.x, p.x.Caller.Attempt(p.r))
+	p.x.pointAtBackend(request)
+	p.site(p.x.sign(request), p.answered)
 }
 
 // wait has the request wait once more.
@@ -151,15 +151,15 @@ func (p *virtualRequest) answered(resp *http.Response, err error) {
 		p.wait(p.of.admission.retryOf(p.x, v))
 		return
 	}
-	resp, no := p.of.result(p.x, resp, err)
-	p.end(resp, no)
+	resp, problem := p.of.result(p.x, resp, err)
+	p.end(resp, problem)
 }
 
 // end gives the result.
-func (p *virtualRequest) end(resp *http.Response, no *problem.Problem) {
+func (p *virtualRequest) end(resp *http.Response, refused *problem.Problem) {
 	p.x.meter.Waited(p.x.progress.waited)
-	if no != nil {
-		p.done(nil, no)
+	if refused != nil {
+		p.done(nil, refused)
 		return
 	}
 	p.done(resp, nil)

@@ -27,9 +27,9 @@ func tokensOf(pools []PoolStatus, limits []LimitStatus) (all status.Tokens) {
 	for _, p := range pools {
 		pool := status.Pool{Name: p.Name, Ready: p.Ready}
 		for i := range p.Tokens {
-			one := tokenOf(&p.Tokens[i])
-			one.Limits = by[p.Name][one.Account()]
-			pool.Tokens = append(pool.Tokens, one)
+			token := tokenOf(&p.Tokens[i])
+			token.Limits = by[p.Name][token.Account()]
+			pool.Tokens = append(pool.Tokens, token)
 		}
 		all.Pools = append(all.Pools, pool)
 	}
@@ -49,9 +49,9 @@ func tokenOf(s *tokens.Status) status.Token {
 }
 
 // announced is a limit that a site has announced.
-func announced(one LimitStatus) status.Announced {
+func announced(limitStatus LimitStatus) status.Announced {
 	return status.Announced{
-		Site: one.Site, Route: one.Route, Title: one.Title, Limit: one.Limit, Remaining: one.Remaining,
-		Reset: one.Reset, Window: one.Window.Seconds(), State: one.State, Foreign: one.Foreign,
+		Site: limitStatus.Site, Route: limitStatus.Route, Title: limitStatus.Title, Limit: limitStatus.Limit, Remaining: limitStatus.Remaining,
+		Reset: limitStatus.Reset, Window: limitStatus.Window.Seconds(), State: limitStatus.State, Foreign: limitStatus.Foreign,
 	}
 }

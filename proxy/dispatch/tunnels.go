@@ -43,9 +43,9 @@ func (s *Dispatcher) WaitForTunnel(ctx context.Context, to policy.Target, client
 		}
 	}
 	permit, err := s.gate.Wait(ctx, q)
-	var no *queue.Refusal
+	var refusal *queue.Refusal
 	switch {
-	case errors.As(err, &no):
+	case errors.As(err, &refusal):
 		return s.problems.ofRefusal(&Request{Snapshot: st, Target: to, matched: matched{site: site}}, err)
 	case err != nil:
 		return problem.Left

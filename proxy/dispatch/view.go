@@ -68,7 +68,7 @@ func (v *View) Activity() sitelog.Summary { return v.activity.Summary() }
 // Waiting is what waits at each site, in short.
 func (v *View) Waiting() []queue.SiteWaiting {
 	var list []queue.SiteWaiting
-	v.gate.VisitWaiting(func(one queue.SiteWaiting) { list = append(list, one) })
+	v.gate.VisitWaiting(func(siteWaiting queue.SiteWaiting) { list = append(list, siteWaiting) })
 	return list
 }
 

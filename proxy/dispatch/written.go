@@ -50,14 +50,14 @@ func (s writtenLimits) each(visit func(l *written)) {
 		if shared, ok := m.(interface{ Rest(now time.Time) int64 }); ok {
 			left = shared.Rest(now) // not only what is leased to this instance
 		}
-		is := *spec
-		one := written{now: now, at: at, spec: &is}
+		got := *spec
+		item := written{now: now, at: at, spec: &got}
 		rate := 0.0
 		if adaptive, ok := m.(interface{ Rate(now time.Time) float64 }); ok && spec.Traits().Adapts {
 			rate = adaptive.Rate(now)
 		}
-		one.shown = status.Limit{Site: site, Limit: title, Of: at.Key, Amount: spec.Amount, Left: left, Rate: rate}
-		all = append(all, one)
+		item.shown = status.Limit{Site: site, Limit: title, Of: at.Key, Amount: spec.Amount, Left: left, Rate: rate}
+		all = append(all, item)
 	})
 	if len(all) == 0 {
 		return
@@ -66,33 +66,33 @@ func (s writtenLimits) each(visit func(l *written)) {
 	rules := st.writtenRules()
 	var owners owners // made only where a limit belongs to a token
 	for i := range all {
-		one := &all[i]
-		rule := rules[one.at.Limit]
+		item := &all[i]
+		rule := rules[item.at.Limit]
 		if rule == nil {
 			continue
 		}
-		one.shown.Unit, one.shown.Per = string(rule.Unit), rule.Per.String()
-		one.shown.By, one.shown.Window = string(rule.By), one.spec.Length().Seconds()
+		item.shown.Unit, item.shown.Per = string(rule.Unit), rule.Per.String()
+		item.shown.By, item.shown.Window = string(rule.By), item.spec.Length().Seconds()
 		if rule.Unit == policy.Bytes { // the part that trickles is in the title, too
-			whole := bandwidth.Whole(one.shown.Amount)
-			one.shown.Amount, one.shown.Left = whole, min(one.shown.Left+whole-one.shown.Amount, whole)
+			whole := bandwidth.Whole(item.shown.Amount)
+			item.shown.Amount, item.shown.Left = whole, min(item.shown.Left+whole-item.shown.Amount, whole)
 		}
-		one.shown.Most = one.most()
-		if !one.spec.Traits().Windowed {
-			one.shown.Per = ""
+		item.shown.Most = item.most()
+		if !item.spec.Traits().Windowed {
+			item.shown.Per = ""
 		} else if s.budgets != nil {
-			one.shown.Shared = s.budgets.Shared() && one.spec.Shareable()
-			one.shown.Kept = !s.budgets.Shared()
+			item.shown.Shared = s.budgets.Shared() && item.spec.Shareable()
+			item.shown.Kept = !s.budgets.Shared()
 		}
-		if one.shown.Of != "" {
+		if item.shown.Of != "" {
 			if owners.sites == nil {
-				owners = st.owners(one.now)
+				owners = st.owners(item.now)
 			}
-			if pool := owners.pool(st.policy, one.shown.Site); pool != "" {
-				one.shown.Of = cmp.Or(owners.labels[pool][one.shown.Of], one.shown.Of)
+			if pool := owners.pool(st.policy, item.shown.Site); pool != "" {
+				item.shown.Of = cmp.Or(owners.labels[pool][item.shown.Of], item.shown.Of)
 			}
 		}
-		visit(one)
+		visit(item)
 	}
 }
 

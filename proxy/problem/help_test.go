@@ -74,8 +74,8 @@ func answerReasons(t *testing.T) map[string]bool {
 					if pair, ok := element.(*ast.KeyValueExpr); ok {
 						element = pair.Value
 					}
-					if one, ok := element.(*ast.CompositeLit); ok && one.Type == nil {
-						addReason(t, reasons, one)
+					if compositeLit, ok := element.(*ast.CompositeLit); ok && compositeLit.Type == nil {
+						addReason(t, reasons, compositeLit)
 					}
 				}
 			}

@@ -89,12 +89,12 @@ func (l *Log) Released(r *Request, site, limit string, waited time.Duration) {
 		l.held[key] = h
 	}
 	h.Total += waited
-	if own := r.wait(limit); own != nil {
-		if !own.counted {
-			own.counted = true
+	if wait := r.wait(limit); wait != nil {
+		if !wait.counted {
+			wait.counted = true
 			h.Requests++
 		}
-		h.Longest = max(h.Longest, own.total)
+		h.Longest = max(h.Longest, wait.total)
 	}
 }
 
@@ -161,7 +161,7 @@ func (l *Log) Run(ctx context.Context, gate *queue.Gate) {
 // look writes due lines, and tells whether more may follow soon.
 func (l *Log) look(gate *queue.Gate) bool {
 	var waiting []queue.SiteWaiting
-	gate.VisitWaiting(func(one queue.SiteWaiting) { waiting = append(waiting, one) })
+	gate.VisitWaiting(func(siteWaiting queue.SiteWaiting) { waiting = append(waiting, siteWaiting) })
 	now := time.Now()
 	l.mu.Lock()
 	l.sites.waiting(now, waiting)

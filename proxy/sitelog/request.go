@@ -32,8 +32,8 @@ func (r *Request) Add(limit string, waited time.Duration) {
 	if waited <= 0 {
 		return
 	}
-	if one := r.wait(limit); one != nil {
-		one.total += waited
+	if item := r.wait(limit); item != nil {
+		item.total += waited
 	} else if len(r.waits) < mostWaits {
 		r.waits = append(r.waits, wait{limit: limit, total: waited})
 	}

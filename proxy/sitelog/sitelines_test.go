@@ -193,21 +193,21 @@ func TestWhatIsLeftOutIsSaidAtTheEnd(t *testing.T) {
 
 func TestARequestThatWaitsAgainIsNoOtherRequest(t *testing.T) {
 	var l siteLines
-	var one lineWait
+	var wait lineWait
 	for now := 0.0; now < 12; now++ {
 		look(&l, now, heldAt(0, 12, 1))
 		if now > 0 && int(now)%4 == 0 {
-			l.released(at(now), "api.test", 4*time.Second, &one)
+			l.released(at(now), "api.test", 4*time.Second, &wait)
 		}
 	}
-	l.released(at(12), "api.test", 4*time.Second, &one)
+	l.released(at(12), "api.test", 4*time.Second, &wait)
 	l.take()
 	look(&l, 15, nil)
 	wantLines(t, &l, "api.test: no request is held any more, after 12s; held for over a second: 1 request, the longest for 12s")
 	for now := 80.0; now < 85; now++ {
 		look(&l, now, heldAt(80, 85, 1))
 	}
-	l.released(at(85), "api.test", 5*time.Second, &one)
+	l.released(at(85), "api.test", 5*time.Second, &wait)
 	l.take()
 	look(&l, 88, nil)
 	wantLines(t, &l, "api.test: no request is held any more, after 5s; held for over a second: 1 request, the longest for 5s")

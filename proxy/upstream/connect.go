@@ -29,8 +29,8 @@ func (t *Transport) connect(ctx context.Context, o *outgoing, fresh bool) (*conn
 				return nil, &Error{Kind: Canceled, Err: ctx.Err()}
 			}
 			if e := offered.dialing.err; e != nil {
-				own := *e // a copy: the caller may change it
-				return nil, &own
+				ours := *e // a copy: the caller may change it
+				return nil, &ours
 			}
 		case offered.conn == nil:
 			o.waitedForConn = true

@@ -97,11 +97,11 @@ func (d *pausableDeadlines) setDeadline(b *pausableDeadline, t time.Time) error 
 	if b.done != nil && !d.closing {
 		now := time.Now()
 		b.since = now
-		switch is := past(t, now); {
-		case is && !b.closed:
+		switch ok := past(t, now); {
+		case ok && !b.closed:
 			b.closed = true
 			close(b.done)
-		case !is && b.closed:
+		case !ok && b.closed:
 			b.closed = false
 			b.done = make(chan struct{})
 		}

@@ -174,10 +174,10 @@ func isLocalhost(host string) bool {
 // address, so that an unreachable family costs one delay (RFC 8305).
 func interleave(all []netip.AddrPort) []netip.AddrPort {
 	first := all[0].Addr().Is4()
-	var one, other []netip.AddrPort
+	var addrPorts, other []netip.AddrPort
 	for _, a := range all {
 		if a.Addr().Is4() == first {
-			one = append(one, a)
+			addrPorts = append(addrPorts, a)
 		} else {
 			other = append(other, a)
 		}
@@ -186,9 +186,9 @@ func interleave(all []netip.AddrPort) []netip.AddrPort {
 		return all
 	}
 	out := all[:0]
-	for len(one) > 0 || len(other) > 0 {
-		if len(one) > 0 {
-			out, one = append(out, one[0]), one[1:]
+	for len(addrPorts) > 0 || len(other) > 0 {
+		if len(addrPorts) > 0 {
+			out, addrPorts = append(out, addrPorts[0]), addrPorts[1:]
 		}
 		if len(other) > 0 {
 			out, other = append(out, other[0]), other[1:]

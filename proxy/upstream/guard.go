@@ -171,7 +171,7 @@ func ofThisMachine(ip netip.Addr) bool {
 	}
 	for _, a := range all {
 		if n, ok := a.(*net.IPNet); ok {
-			if one, ok := netip.AddrFromSlice(n.IP); ok && one.Unmap() == ip {
+			if addr, ok := netip.AddrFromSlice(n.IP); ok && addr.Unmap() == ip {
 				return true
 			}
 		}

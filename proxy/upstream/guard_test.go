@@ -115,7 +115,7 @@ func isSelf(t *testing.T, g *Guard, want bool, all ...string) {
 	t.Helper()
 	for _, a := range all {
 		err := g.Check(netip.MustParseAddrPort(a))
-		if is := KindOf(err) == Self; (err != nil && is) != want {
+		if ok := KindOf(err) == Self; (err != nil && ok) != want {
 			t.Errorf("%s: %v, want self %v", a, err, want)
 		}
 	}

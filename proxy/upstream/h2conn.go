@@ -162,8 +162,8 @@ func (s *http2Conn) Read(p []byte) (int, error) {
 		s.c.multiplexed.ping.start(pingAfter + pingSlack)
 	}
 	n, err := s.Conn.Read(p)
-	if no := s.frames.read(p[:n]); no != nil {
-		n, err = 0, no
+	if cause := s.frames.read(p[:n]); cause != nil {
+		n, err = 0, cause
 	}
 	if s.frames.hasGoAway.Load() {
 		s.end()

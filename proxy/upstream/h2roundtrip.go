@@ -333,7 +333,7 @@ const connectionFault = "connection error: "
 // fail makes an *Error of an error of net/http.
 func (x *exchange) fail(err error, waiting Kind) *Error {
 	e := &Error{Kind: Closed, Sent: true, Err: err}
-	var own *Error
+	var ours *Error
 	var bad malformedAnswer
 	var stream streamError
 	var timeout net.Error
@@ -351,8 +351,8 @@ func (x *exchange) fail(err error, waiting Kind) *Error {
 	case errors.As(err, &stream):
 		// The cause wraps an error of this package if this side ended the stream.
 		switch {
-		case errors.As(stream.Cause, &own):
-			e.Kind = own.Kind
+		case errors.As(stream.Cause, &ours):
+			e.Kind = ours.Kind
 		case stream.Code == codeProtocol:
 			e.Kind = Protocol
 		}

@@ -72,8 +72,8 @@ func TestABodyThatIsClosedEarlyCostsItsConnection(t *testing.T) {
 func TestAnHTTP2ConnectionThatOthersUseIsLeftToThem(t *testing.T) {
 	f := flooding(t, "h2")
 	p := newPurse(64 << 20)
-	one, _ := f.get(t, p, "GET", "/", nil)
-	first, err := f.tr.RoundTrip(one)
+	request, _ := f.get(t, p, "GET", "/", nil)
+	first, err := f.tr.RoundTrip(request)
 	if err != nil {
 		t.Fatal(unwrapped(err))
 	}

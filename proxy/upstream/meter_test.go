@@ -59,12 +59,12 @@ func TestAConnectionDialedWithoutAMeterCanGetOneLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	swap(t, c, n.open[1])
-	one, two := &tally{}, &tally{}
-	for _, m := range []byteMeter{one, two, two, nil, one} {
+	item, two := &tally{}, &tally{}
+	for _, m := range []byteMeter{item, two, two, nil, item} {
 		c.(*meteredConn).setMeter(m)
 		swap(t, c, n.open[1])
 	}
-	one.expect(t, 10, 6)
+	item.expect(t, 10, 6)
 	two.expect(t, 10, 6)
 }
 

@@ -95,11 +95,11 @@ func (b *Broadcasts) tellLearned() {
 		}
 		switch m := at.Meter.(type) {
 		case *ledger.Ledger:
-			if one, ok := m.Report(now); ok {
-				reports = append(reports, report{at.Site, id, at.At.Key, one})
+			if windowReport, ok := m.Report(now); ok {
+				reports = append(reports, report{at.Site, id, at.At.Key, windowReport})
 			}
 		case *ledger.HiddenRate:
-			if whose, is := b.findings.shares(at.Site, at.At.Key); is {
+			if whose, ok := b.findings.shares(at.Site, at.At.Key); ok {
 				if f, news := m.Finding(); news {
 					found = append(found, finding{at.Site, id, whose, f})
 				}

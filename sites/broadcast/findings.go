@@ -44,16 +44,16 @@ func (f *findings) tell(all []finding) {
 
 // hear takes over what another instance has found of a hidden limit.
 func (f *findings) hear(site, name, whose string, n store.Note) {
-	var is ledger.Finding
-	if json.Unmarshal([]byte(n.Text), &is) != nil {
+	var finding ledger.Finding
+	if json.Unmarshal([]byte(n.Text), &finding) != nil {
 		return
 	}
-	if version, changed := f.learned.SetFinding(site, name, whose, is); changed {
+	if version, changed := f.learned.SetFinding(site, name, whose, finding); changed {
 		f.gate.Replan(site, version)
 	}
 	f.touch(site, name, whose, func(now time.Time, m limit.Meter) {
 		if p, ok := m.(*ledger.HiddenRate); ok {
-			p.AcceptFinding(now, is)
+			p.AcceptFinding(now, finding)
 		}
 	})
 }

@@ -59,7 +59,7 @@ type fleet struct {
 
 // shares tells whether a fleet has the learned limit of a key together, and what its key
 // is called there.
-func (f *fleet) shares(site, key string) (whose string, is bool) {
+func (f *fleet) shares(site, key string) (whose string, ok bool) {
 	if !f.keeper.Shared() || !f.names.Lasting(key) {
 		return "", false
 	}

@@ -15,8 +15,8 @@ import (
 // lock of the site.
 func (b *Broadcasts) Share(site string, at queue.Scope, m limit.Meter, recalled bool, outage lease.Outage) {
 	id, learned := b.learned.ID(at.Limit)
-	whose, is := b.findings.shares(site, at.Key)
-	if !learned || !is {
+	whose, ok := b.findings.shares(site, at.Key)
+	if !learned || !ok {
 		return
 	}
 	name, known := b.learned.Name(site, id)

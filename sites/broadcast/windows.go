@@ -35,16 +35,16 @@ func (w *windows) tell(all []report) {
 		if !known {
 			continue
 		}
-		if _, is := w.shares(one.site, one.key); w.keeper.Shared() && !is {
+		if _, ok := w.shares(one.site, one.key); w.keeper.Shared() && !ok {
 			continue
 		}
-		is := windowOf{one.site, name, w.names.Stable(one.site, one.key)}
-		told[is] = one.WindowReport
-		if old, was := w.told[is]; was && old.Used >= one.Used && old.Reset.Equal(one.Reset) && old.Number == one.Number {
+		of := windowOf{one.site, name, w.names.Stable(one.site, one.key)}
+		told[of] = one.WindowReport
+		if old, was := w.told[of]; was && old.Used >= one.Used && old.Reset.Equal(one.Reset) && old.Number == one.Number {
 			continue
 		}
 		if text, err := json.Marshal(one.WindowReport); err == nil {
-			w.keeper.Note(is.site, store.Note{Key: keyOf(noteOfWindow, is.name, is.whose), Until: one.Reset, N: one.Used, Text: string(text)})
+			w.keeper.Note(of.site, store.Note{Key: keyOf(noteOfWindow, of.name, of.whose), Until: one.Reset, N: one.Used, Text: string(text)})
 		}
 	}
 	w.told = told
@@ -52,14 +52,14 @@ func (w *windows) tell(all []report) {
 
 // hear takes over what another instance tells of a window.
 func (w *windows) hear(site, name, whose string, n store.Note) {
-	var one ledger.WindowReport
-	if json.Unmarshal([]byte(n.Text), &one) != nil {
+	var windowReport ledger.WindowReport
+	if json.Unmarshal([]byte(n.Text), &windowReport) != nil {
 		return
 	}
-	one.Reset, one.Used = n.Until, max(one.Used, n.N)
+	windowReport.Reset, windowReport.Used = n.Until, max(windowReport.Used, n.N)
 	w.touch(site, name, whose, func(now time.Time, m limit.Meter) {
 		if l, ok := m.(*ledger.Ledger); ok {
-			l.AcceptReport(now, one)
+			l.AcceptReport(now, windowReport)
 		}
 	})
 }

@@ -49,15 +49,15 @@ func (d *decreases) interrupt() { d.unsettled, d.known = d.unsettled[:0], false 
 
 // add takes an announcement. oldest is when the oldest request without a response was sent:
 // the server may count it after all announcements that had arrived by then.
-func (d *decreases) add(one announcedLeft, oldest int64) {
+func (d *decreases) add(left announcedLeft, oldest int64) {
 	if len(d.unsettled) == maxUnsettled {
 		d.interrupt()
 	}
 	n := len(d.unsettled)
-	for n > 0 && d.unsettled[n-1].left < one.left {
+	for n > 0 && d.unsettled[n-1].left < left.left {
 		n--
 	}
-	d.unsettled = slices.Insert(d.unsettled, n, one)
+	d.unsettled = slices.Insert(d.unsettled, n, left)
 	for n = len(d.unsettled); n > 0 && d.unsettled[n-1].at >= oldest; {
 		n--
 	}

@@ -15,15 +15,15 @@ type priced struct {
 }
 
 func (o *priced) arrive(at float64) reply {
-	one := o.fixedOrigin
+	fixedOrigin := o.fixedOrigin
 	n := o.cost()
 	r := o.fixedOrigin.arrive(at)
 	switch {
 	case r.refused:
 		return r
 	case o.used-1+n > o.limit: // it costs more than is left
-		o.fixedOrigin.used = one.used
-		if o.start != one.start {
+		o.fixedOrigin.used = fixedOrigin.used
+		if o.start != fixedOrigin.start {
 			o.fixedOrigin.used = 0
 		}
 		r.refused, r.left = true, o.limit-o.used

@@ -59,15 +59,15 @@ type supposition struct {
 }
 
 // learn narrows the bounds. Clocks may have drifted since the last time.
-func (s *supposition) learn(v int64, one span) {
+func (s *supposition) learn(v int64, item span) {
 	if s.refuted {
 		return
 	}
 	if !s.begun {
-		s.begun, s.span = true, one
+		s.begun, s.span = true, item
 	} else {
 		slack := (v - s.at) / phaseDrift
-		s.low, s.high = max(s.low-slack, one.low), min(s.high+slack, one.high)
+		s.low, s.high = max(s.low-slack, item.low), min(s.high+slack, item.high)
 	}
 	s.at = v
 	if s.low > s.high {
@@ -230,12 +230,12 @@ func (p *phase) end(by int64) span {
 		}
 	}
 	if !p.length.refuted {
-		one := known
+		item := known
 		if p.opening.high > 0 && p.length.begun {
-			one.atLeast(p.opening.low + p.length.low)
-			one.atMost(p.opening.high + p.length.high + phaseMargin)
+			item.atLeast(p.opening.low + p.length.low)
+			item.atMost(p.opening.high + p.length.high + phaseMargin)
 		}
-		end = span{min(end.low, one.low), max(end.high, one.high)}
+		end = span{min(end.low, item.low), max(end.high, item.high)}
 	}
 	end.atLeast(p.last)
 	end.atMost(by)

@@ -68,13 +68,13 @@ func FuzzTale(f *testing.F) {
 		f.Add(text, []byte(nil), int64(0))
 	}
 	f.Fuzz(func(t *testing.T, text, state []byte, offset int64) {
-		var one WindowReport
+		var windowReport WindowReport
 		now, l := fuzzTime(offset), New(Options{})
-		if json.Unmarshal(text, &one) != nil {
+		if json.Unmarshal(text, &windowReport) != nil {
 			return
 		}
 		_ = l.Restore(now, state)
-		l.AcceptReport(now, one)
+		l.AcceptReport(now, windowReport)
 		if tale, ok := l.Report(now); ok && (tale.Used < 0 || tale.Limit < 0 || !tale.Reset.After(now)) {
 			t.Fatalf("it tells %+v", tale)
 		}

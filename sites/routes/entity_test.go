@@ -76,11 +76,11 @@ func TestWhatIsHiddenInOnePartIsSoInAll(t *testing.T) {
 	if !changed || twice || id != again {
 		t.Errorf("%q, changed %v; then %q, %v", id, changed, again, twice)
 	}
-	hides := func(m *Table, path string) (is bool) {
+	hides := func(m *Table, path string) (ok bool) {
 		for _, l := range m.Class("GET", "", path, 3).Limits {
-			is = is || l.ID == id && l.Kind == Hidden && v.m.Identity(id) == "hidden/GET /api/channels/*/pins"
+			ok = ok || l.ID == id && l.Kind == Hidden && v.m.Identity(id) == "hidden/GET /api/channels/*/pins"
 		}
-		return is
+		return ok
 	}
 	m := New()
 	if err := m.Restore(v.m.State()); err != nil {

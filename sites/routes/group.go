@@ -126,14 +126,14 @@ func (g *group) mayBe(o *group) bool {
 // moves reports whether a group shows for a budget what another group shows, and has
 // been used since the response before.
 func (g *group) moves(o *group, k *record, foreign float64) bool {
-	own := g.budgets[k.budget]
-	if own == nil || !g.mayBe(o) || !own.sameEnd(k) || !own.left.Known || !k.left.Known {
+	ours := g.budgets[k.budget]
+	if ours == nil || !g.mayBe(o) || !ours.sameEnd(k) || !ours.left.Known || !k.left.Known {
 		return false
 	}
-	if own.hasShown(k.left.N) || k.hasShown(own.left.N) || k.sent.After(own.heard) && k.left.N >= max(own.left.N, 1) {
+	if ours.hasShown(k.left.N) || k.hasShown(ours.left.N) || k.sent.After(ours.heard) && k.left.N >= max(ours.left.N, 1) {
 		return false // one counter does not show both
 	}
-	return own.heard.After(k.before) && math.Abs(own.left.N-k.left.N) <= 2+foreign/8
+	return ours.heard.After(k.before) && math.Abs(ours.left.N-k.left.N) <= 2+foreign/8
 }
 
 // atMost returns how many records a group may have: n, or less for the limit of an

@@ -63,7 +63,7 @@ func (m *Table) unite(r, o *route) {
 		last := len(o.members) - 1
 		g := o.members[last].group
 		o.leave(last)
-		if !slices.ContainsFunc(r.members, func(own membership) bool { return own.group.like(g) }) {
+		if !slices.ContainsFunc(r.members, func(ours membership) bool { return ours.group.like(g) }) {
 			r.join(g)
 		}
 	}

@@ -85,12 +85,12 @@ func (m *Table) spent(r *route, g *group, k *record, h *observation) *group {
 	}
 	var all []*group
 	for _, o := range on.groups {
-		own := o.budgets[h.budget]
-		if o == g || own == nil || r.in(o) != nil || !g.mayBe(o) || !own.sameEnd(k) || own.many < leastServed || k.sameAmount(own) {
+		ours := o.budgets[h.budget]
+		if o == g || ours == nil || r.in(o) != nil || !g.mayBe(o) || !ours.sameEnd(k) || ours.many < leastServed || k.sameAmount(ours) {
 			continue
 		}
 		all = append(all, o)
-		used += float64(own.served)
+		used += float64(ours.served)
 	}
 	if len(all) == 0 || math.Abs(used-most) > most/10 {
 		return g
@@ -113,7 +113,7 @@ func (m *Table) merge(a, b *group) *group {
 		}
 	}
 	for budget, k := range b.budgets {
-		if own := a.budgets[budget]; own == nil || k.sent.After(own.sent) {
+		if record := a.budgets[budget]; record == nil || k.sent.After(record.sent) {
 			a.budgets[budget] = k
 		}
 	}

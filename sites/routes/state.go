@@ -66,30 +66,30 @@ func (m *Table) State() []byte {
 		s.Wide = m.siteWide.id
 	}
 	for _, g := range m.groups {
-		one := groupState{
+		item := groupState{
 			ID: g.id, Number: g.number, Covers: g.covers, Hidden: g.kind == Hidden, Host: g.host, Bucket: g.bucket,
 			Name: g.name, Partition: g.partition, Part: g.entity, Unit: string(g.unit), Window: int64(g.window),
 			Private: g.private, Apart: g.unshared, Moving: g.moving >= 2, Site: g.site,
 		}
 		if g.amount.Known {
-			one.Amount = &g.amount.N
+			item.Amount = &g.amount.N
 		}
-		s.Groups = append(s.Groups, one)
+		s.Groups = append(s.Groups, item)
 	}
 	slices.SortFunc(s.Groups, func(a, b groupState) int { return int(a.Number) - int(b.Number) })
 	for _, r := range m.byUse() {
 		if !r.answered && r.hidden == nil {
 			continue
 		}
-		one := routeState{Method: r.method, Host: r.place.host.name, Path: r.place.text, Apart: r.place.entity.segment, Part: r.place.entity.name}
+		item := routeState{Method: r.method, Host: r.place.host.name, Path: r.place.text, Apart: r.place.entity.segment, Part: r.place.entity.name}
 		if r.hidden != nil {
-			one.Hidden = r.hidden.id
+			item.Hidden = r.hidden.id
 		}
 		for n := range r.members {
-			one.Limits = append(one.Limits, r.members[n].group.id)
-			one.Seen = append(one.Seen, r.members[n].seen.Unix())
+			item.Limits = append(item.Limits, r.members[n].group.id)
+			item.Seen = append(item.Seen, r.members[n].seen.Unix())
 		}
-		s.Routes = append(s.Routes, one)
+		s.Routes = append(s.Routes, item)
 	}
 	text, err := json.Marshal(s)
 	if err != nil {

@@ -125,13 +125,13 @@ func (k *Keeper) Status() status.Store {
 	if k == nil {
 		return status.Store{Kind: status.StoreNone}
 	}
-	is := status.Store{Kind: status.StoreLocal, Instance: k.self.ID, Granted: k.session.granted.Load(), Spent: k.session.spent.Load()}
+	store := status.Store{Kind: status.StoreLocal, Instance: k.self.ID, Granted: k.session.granted.Load(), Spent: k.session.spent.Load()}
 	if k.shared {
-		is.Kind = status.StoreShared
+		store.Kind = status.StoreShared
 	}
-	k.members.Fill(&is)
-	k.health.Fill(&is)
-	return is
+	k.members.Fill(&store)
+	k.health.Fill(&store)
+	return store
 }
 
 // Members lists the instances that use the store, as many as the store lists.

@@ -142,16 +142,16 @@ func TestForgottenSitesLeaveNothing(t *testing.T) {
 func TestWhoStopsGivesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := reference.New(nil)
-		one := newCounter(t, s, true, "one", perMinute, lease.Strict)
+		counter := newCounter(t, s, true, "one", perMinute, lease.Strict)
 		two := newCounter(t, s, true, "two", perMinute, lease.Strict)
 		elapse(store.RecoveryTime + time.Second)
 		used := 0
 		for range 30 {
-			if ok, _ := one.take("site.test", time.Second); ok {
+			if ok, _ := counter.take("site.test", time.Second); ok {
 				used++
 			}
 		}
-		one.stop()
+		counter.stop()
 		for range 100 {
 			if ok, _ := two.take("site.test", time.Second); ok {
 				used++
@@ -172,12 +172,12 @@ func TestWhoStopsGivesBack(t *testing.T) {
 func TestANewGenerationHearsWhatIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := reference.New(nil)
-		one := newCounter(t, s, true, "one", perMinute, lease.Strict)
+		counter := newCounter(t, s, true, "one", perMinute, lease.Strict)
 		two := newCounter(t, s, true, "two", perMinute, lease.Strict)
 		elapse(store.RecoveryTime + 2*time.Second)
 		used := 0
 		for range 40 {
-			if ok, _ := one.take("site.test", time.Second); ok {
+			if ok, _ := counter.take("site.test", time.Second); ok {
 				used++
 			}
 			if ok, _ := two.take("site.test", time.Second); ok {
@@ -196,7 +196,7 @@ func TestANewGenerationHearsWhatIsHeld(t *testing.T) {
 		if used < 95 || used > 100 {
 			t.Errorf("%d of 100 were used", used)
 		}
-		one.stop()
+		counter.stop()
 		two.stop()
 	})
 }
@@ -207,7 +207,7 @@ func TestABellDuringAnExchangeIsHeard(t *testing.T) {
 	for seed := range uint64(30) {
 		synctest.Test(t, func(t *testing.T) {
 			s := &reference.Unreliable{Store: reference.New(nil)}
-			one := newCounter(t, s, true, "one", limit.Spec{As: limit.Fixed, Amount: 1000, Window: time.Hour}, lease.Strict)
+			counter := newCounter(t, s, true, "one", limit.Spec{As: limit.Fixed, Amount: 1000, Window: time.Hour}, lease.Strict)
 			elapse(store.RecoveryTime + time.Second)
 			var all sync.WaitGroup
 			for i := range 40 {
@@ -219,11 +219,11 @@ func TestABellDuringAnExchangeIsHeard(t *testing.T) {
 						site := fmt.Sprintf("site%d.test", chance.IntN(5))
 						switch chance.IntN(8) {
 						case 0:
-							one.keeper.Note(site, store.Note{Key: fmt.Sprint(chance.Int()), Until: time.Now().Add(time.Second)})
+							counter.keeper.Note(site, store.Note{Key: fmt.Sprint(chance.Int()), Until: time.Now().Add(time.Second)})
 						case 1:
-							one.keeper.session.sweep()
+							counter.keeper.session.sweep()
 						default:
-							if ok, waited := one.take(site, 5*time.Second); !ok || waited > time.Second {
+							if ok, waited := counter.take(site, 5*time.Second); !ok || waited > time.Second {
 								t.Errorf("%v after %v", ok, waited)
 							}
 						}
@@ -231,7 +231,7 @@ func TestABellDuringAnExchangeIsHeard(t *testing.T) {
 				})
 			}
 			all.Wait()
-			one.stop()
+			counter.stop()
 		})
 	}
 }
@@ -270,13 +270,13 @@ func TestAStoreThatIsAwayIsToldOnce(t *testing.T) {
 		c := newCounter(t, s, true, "one", perMinute, lease.Share)
 		s.Fails.Store(true)
 		elapse(30 * time.Second)
-		if is := c.keeper.Status(); is.Since.IsZero() || is.Err != reference.ErrUnreachable.Error() {
-			t.Errorf("%+v", is)
+		if store := c.keeper.Status(); store.Since.IsZero() || store.Err != reference.ErrUnreachable.Error() {
+			t.Errorf("%+v", store)
 		}
 		s.Fails.Store(false)
 		elapse(30 * time.Second)
-		if is := c.keeper.Status(); !is.Since.IsZero() || is.Failures == 0 || is.Count != 1 {
-			t.Errorf("%+v", is)
+		if store := c.keeper.Status(); !store.Since.IsZero() || store.Failures == 0 || store.Count != 1 {
+			t.Errorf("%+v", store)
 		}
 		c.stop()
 		if away, back := strings.Count(c.logged(), "does not answer"), strings.Count(c.logged(), "answers again"); away != 1 || back != 1 {

@@ -20,9 +20,9 @@ func TestWhatWasLentIsTakenOffWhatOthersGet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := reference.New(nil)
 		a, b := &reference.Unreliable{Store: memory}, &reference.Unreliable{Store: memory}
-		one, two := newCounter(t, a, true, "one", perMinute, lease.Share), newCounter(t, b, true, "two", perMinute, lease.Share)
+		counter, two := newCounter(t, a, true, "one", perMinute, lease.Share), newCounter(t, b, true, "two", perMinute, lease.Share)
 		elapse(store.RecoveryTime + 2*time.Second)
-		if ok, _ := one.take("site.test", time.Second); !ok {
+		if ok, _ := counter.take("site.test", time.Second); !ok {
 			t.Fatal("it does not go")
 		}
 		a.Fails.Store(true)
@@ -30,7 +30,7 @@ func TestWhatWasLentIsTakenOffWhatOthersGet(t *testing.T) {
 		elapse(time.Minute)
 		sent := 0
 		for range 100 {
-			if ok, _ := one.take("site.test", 100*time.Millisecond); ok {
+			if ok, _ := counter.take("site.test", 100*time.Millisecond); ok {
 				sent++
 			}
 		}
@@ -51,11 +51,11 @@ func TestWhatWasLentIsTakenOffWhatOthersGet(t *testing.T) {
 		if sent != 100 {
 			t.Errorf("%d of 100 went", sent)
 		}
-		one.stop()
+		counter.stop()
 		two.stop()
-		text := one.logged()
-		if len(one.lent) != 1 || one.lent["share"] != 50 || strings.Count(text, "lent ") != 1 || !strings.Contains(text, "lent 50 of 100 (requests at site.test) while the store was away for ") {
-			t.Errorf("%v were told of: %s", one.lent, text)
+		text := counter.logged()
+		if len(counter.lent) != 1 || counter.lent["share"] != 50 || strings.Count(text, "lent ") != 1 || !strings.Contains(text, "lent 50 of 100 (requests at site.test) while the store was away for ") {
+			t.Errorf("%v were told of: %s", counter.lent, text)
 		}
 	})
 }
@@ -65,11 +65,11 @@ func TestWhatWasLentIsTakenOffWhatOthersGet(t *testing.T) {
 func TestABudgetThatIsLostIsSaidAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := reference.New(nil)
-		one, two := newCounter(t, memory, true, "one", perMinute, lease.Share), newCounter(t, memory, true, "two", perMinute, lease.Share)
+		item, two := newCounter(t, memory, true, "one", perMinute, lease.Share), newCounter(t, memory, true, "two", perMinute, lease.Share)
 		elapse(store.RecoveryTime + 2*time.Second)
 		sent := 0
 		for range 60 {
-			if ok, _ := one.take("site.test", time.Second); ok {
+			if ok, _ := item.take("site.test", time.Second); ok {
 				sent++
 			}
 		}
@@ -88,10 +88,10 @@ func TestABudgetThatIsLostIsSaidAgain(t *testing.T) {
 		if sent != 100 {
 			t.Errorf("%d of 100 went", sent)
 		}
-		for _, c := range []*counter{one, two, three} {
+		for _, c := range []*counter{item, two, three} {
 			c.stop()
 		}
-		if text := one.logged(); strings.Count(text, "the store has lost budgets of site.test") != 1 {
+		if text := item.logged(); strings.Count(text, "the store has lost budgets of site.test") != 1 {
 			t.Errorf("the log is told: %s", text)
 		}
 	})
@@ -136,11 +136,11 @@ func TestWhoIsRefusedWhileTheStoreIsAwayIsToldSo(t *testing.T) {
 			t.Helper()
 			r.Site, r.Limits = "site.test", [][]queue.Limit{{c.need}}
 			_, err := c.gate.Wait(t.Context(), r)
-			var no *queue.Refusal
-			if !errors.As(err, &no) {
+			var refusal *queue.Refusal
+			if !errors.As(err, &refusal) {
 				t.Fatalf("got %v", err)
 			}
-			return no.Reason
+			return refusal.Reason
 		}
 		ask(queue.Request{Wait: 3 * time.Second}) // it is found to be away
 		refuses := c.need
@@ -158,8 +158,8 @@ func TestWhoIsRefusedWhileTheStoreIsAwayIsToldSo(t *testing.T) {
 			t.Errorf("explained as %+v", e)
 		}
 		_, err := c.gate.Wait(t.Context(), queue.Request{Site: "site.test", Limits: [][]queue.Limit{{refuses}}})
-		var no *queue.Refusal
-		if !errors.As(err, &no) || no.Reason != queue.Away {
+		var refusal *queue.Refusal
+		if !errors.As(err, &refusal) || refusal.Reason != queue.Away {
 			t.Errorf("who does not wait for the limit is told %v", err)
 		}
 		c.stop()

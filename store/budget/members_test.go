@@ -56,8 +56,8 @@ func TestALargeFleetHasSlowPulses(t *testing.T) {
 	}{{1, time.Second}, {1000, time.Second}, {10_000, 10 * time.Second}} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &crowded{Store: reference.New(nil), members: c.members}
-			one := newCounter(t, s, true, "one", perMinute, lease.Strict)
-			defer one.stop()
+			counter := newCounter(t, s, true, "one", perMinute, lease.Strict)
+			defer counter.stop()
 			elapse(c.every)
 			s.pulses.Store(0)
 			elapse(100 * c.every)
@@ -89,20 +89,20 @@ func (s *listing) Members(ctx context.Context) ([]store.Member, error) {
 func TestMembersAreListedForWhoAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &listing{Store: reference.New(nil)}
-		one := newCounter(t, s, true, "one", perMinute, lease.Strict)
-		defer one.stop()
+		counter := newCounter(t, s, true, "one", perMinute, lease.Strict)
+		defer counter.stop()
 		elapse(time.Minute)
 		if s.asked != 0 {
 			t.Errorf("nobody wants to know, and it is asked %d times", s.asked)
 		}
 		for range 10 {
-			if list := one.keeper.Members(t.Context()); len(list) != 1 || list[0].ID != "one" {
+			if list := counter.keeper.Members(t.Context()); len(list) != 1 || list[0].ID != "one" {
 				t.Fatalf("got %v", list)
 			}
 		}
 		s.err = errors.New("away")
 		elapse(time.Minute)
-		if list := one.keeper.Members(t.Context()); len(list) != 1 || s.asked != 2 {
+		if list := counter.keeper.Members(t.Context()); len(list) != 1 || s.asked != 2 {
 			t.Errorf("got %v, asked %d times", list, s.asked)
 		}
 	})

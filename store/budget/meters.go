@@ -59,8 +59,8 @@ func (k *Keeper) durable(site string, at queue.Scope, spec limit.Spec, m limit.M
 	carried := !m.Idle(now) // it has the takes of a replaced limit
 	if !carried {
 		if list := k.restored.spentBefore(site, key, was.At, k.sites.HasLimit); len(list) > 0 {
-			if own, err := limit.Carry(now, list, spec); err == nil {
-				m, carried = own, true
+			if meter, err := limit.Carry(now, list, spec); err == nil {
+				m, carried = meter, true
 			}
 		}
 	}

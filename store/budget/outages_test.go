@@ -30,8 +30,8 @@ func TestASecondOutageWithinAMinuteIsTold(t *testing.T) {
 		if away, back := strings.Count(c.logged(), "the store does not answer, so limits"), regexp.MustCompile(`answers again, after \d+\.\d+s`).FindAllString(c.logged(), -1); away != 2 || len(back) != 2 {
 			t.Errorf("%d and %q: %s", away, back, c.logged())
 		}
-		if is := c.keeper.Status(); is.Outages != 2 || c.outages != 2 {
-			t.Errorf("%d outages, and %d are counted", is.Outages, c.outages)
+		if store := c.keeper.Status(); store.Outages != 2 || c.outages != 2 {
+			t.Errorf("%d outages, and %d are counted", store.Outages, c.outages)
 		}
 	})
 }
@@ -69,15 +69,15 @@ func TestWhatTheStoreHasLostIsCountedAndShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCounter(t, &reference.Unreliable{Store: reference.New(nil)}, true, "one", perMinute, lease.Share)
 		elapse(10 * time.Second)
-		if is := c.keeper.Status().Loss; is != nil {
-			t.Errorf("%+v", is)
+		if loss := c.keeper.Status().Loss; loss != nil {
+			t.Errorf("%+v", loss)
 		}
 		began := time.Now()
 		for range 50 {
 			c.keeper.receiveNews(t.Context(), store.News{Site: "site.test", Lost: true}, membership.Events{})
 		}
-		if is := c.keeper.Status().Loss; is.Sites != 50 || is.All != 0 || is.Site != "site.test" || !is.At.Equal(began) || !is.Until.Equal(began.Add(store.RecoveryTime)) || c.losses["site"] != 50 {
-			t.Errorf("%+v, %v", is, c.losses)
+		if loss := c.keeper.Status().Loss; loss.Sites != 50 || loss.All != 0 || loss.Site != "site.test" || !loss.At.Equal(began) || !loss.Until.Equal(began.Add(store.RecoveryTime)) || c.losses["site"] != 50 {
+			t.Errorf("%+v, %v", loss, c.losses)
 		}
 		elapse(2 * time.Minute)
 		c.stop()

@@ -26,15 +26,15 @@ func (k *Keeper) Preload(limitOf func(site, name string) *queue.Limit, load func
 	}
 	now, n := time.Now(), 0
 	for i := range k.restored.recent {
-		one := &k.restored.recent[i]
-		name, whose, _ := strings.Cut(one.Key, store.Separator)
-		need := limitOf(one.Site, name)
-		if need == nil || need.Source == nil || !counts(now, need.Spec, one) {
+		savedBudget := &k.restored.recent[i]
+		name, whose, _ := strings.Cut(savedBudget.Key, store.Separator)
+		need := limitOf(savedBudget.Site, name)
+		if need == nil || need.Source == nil || !counts(now, need.Spec, savedBudget) {
 			continue
 		}
-		for _, key := range k.names.Local(one.Site, name, whose) {
+		for _, key := range k.names.Local(savedBudget.Site, name, whose) {
 			if key != keyOfOthers { // no client or route has this key yet
-				load(requestOf(one.Site, *need, key))
+				load(requestOf(savedBudget.Site, *need, key))
 			}
 		}
 		if n++; n >= maxPreloaded {
@@ -44,9 +44,9 @@ func (k *Keeper) Preload(limitOf func(site, name string) *queue.Limit, load func
 }
 
 // counts tells whether a stored budget still has used units that count.
-func counts(now time.Time, spec *limit.Spec, one *store.SavedBudget) bool {
+func counts(now time.Time, spec *limit.Spec, savedBudget *store.SavedBudget) bool {
 	m, err := limit.New(*spec)
-	return err == nil && (lease.Restore(now, *spec, m, one.State, one.Ahead) != nil || !m.Idle(now))
+	return err == nil && (lease.Restore(now, *spec, m, savedBudget.State, savedBudget.Ahead) != nil || !m.Idle(now))
 }
 
 // requestOf is a request that takes from the limit's meter with that key.

@@ -47,9 +47,9 @@ func (r *restored) take(site, key string) (was store.SavedBudget, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at := budgetOf{site, key}
-	one, known := r.unused[at]
+	savedBudget, known := r.unused[at]
 	if known {
-		was = *one
+		was = *savedBudget
 		delete(r.unused, at)
 	}
 	return was, known

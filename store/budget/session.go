@@ -98,18 +98,18 @@ func (s *session) exchange(ctx context.Context, list []*account, last bool) (uns
 	batches := make([]store.Batch, 0, len(list))
 	sending := list[:0]
 	for _, a := range list {
-		var one store.Batch
+		var batch store.Batch
 		var sends bool
 		s.withAccount(a, func(now time.Time) bool {
 			if last {
 				a.Release(now)
 			}
-			one, sends = a.Batch(now)
+			batch, sends = a.Batch(now)
 			return sends
 		})
 		switch {
 		case sends:
-			batches, sending = append(batches, one), append(sending, a)
+			batches, sending = append(batches, batch), append(sending, a)
 		case last && s.waits(a):
 			unsent = append(unsent, a)
 		}

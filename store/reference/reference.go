@@ -214,8 +214,8 @@ func (m *Store) Pulse(ctx context.Context, who store.Member) (store.Pulse, error
 	} else if who.ID != "" {
 		m.kept.members[who.ID] = who
 	}
-	maps.DeleteFunc(m.kept.members, func(_ string, one store.Member) bool {
-		return now.Sub(one.Seen) > cmp.Or(one.Lifetime, store.Lifetime(0))
+	maps.DeleteFunc(m.kept.members, func(_ string, member store.Member) bool {
+		return now.Sub(member.Seen) > cmp.Or(member.Lifetime, store.Lifetime(0))
 	})
 	return store.Pulse{
 		Generation: m.generation, Since: max(now.Sub(m.born), 0), Members: len(m.kept.members),
@@ -293,8 +293,8 @@ func (m *Store) Listen(ctx context.Context, heard func(store.News)) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case one := <-news:
-			heard(one)
+		case item := <-news:
+			heard(item)
 		}
 	}
 }

@@ -122,21 +122,21 @@ func goCache(t *testing.T) string {
 }
 
 // run runs a block of the page and compares what is printed. It returns standard error.
-func (q *quickStart) run(one command) string {
+func (q *quickStart) run(item command) string {
 	q.t.Helper()
 	ctx, cancel := context.WithTimeout(q.t.Context(), abideTime)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "sh", "-ec", one.script)
+	cmd := exec.CommandContext(ctx, "sh", "-ec", item.script)
 	together(cmd)
 	cmd.WaitDelay = 5 * time.Second
 	cmd.Dir, cmd.Env = q.dir, q.env
 	var out, log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &log
 	if err := cmd.Run(); err != nil {
-		q.t.Errorf("%s%v (%v)\n%s%s", one.script, err, ctx.Err(), &out, &log)
+		q.t.Errorf("%s%v (%v)\n%s%s", item.script, err, ctx.Err(), &out, &log)
 	}
-	if out.String() != one.output {
-		q.t.Errorf("%sprinted\n%s\nand not\n%s\n%s", one.script, &out, one.output, &log)
+	if out.String() != item.output {
+		q.t.Errorf("%sprinted\n%s\nand not\n%s\n%s", item.script, &out, item.output, &log)
 	}
 	return log.String()
 }

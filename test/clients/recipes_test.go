@@ -35,7 +35,7 @@ func TestTheRecipesAreTakenByAbide(t *testing.T) {
 				}
 			}
 			for _, line := range regexp.MustCompile(`\babide [^\n|<]*`).FindAllString(q.scripts(), -1) {
-				if out, is := understood(t, line); !is {
+				if out, ok := understood(t, line); !ok {
 					t.Errorf("there is no %s:\n%s", line, out)
 				}
 			}
@@ -77,7 +77,7 @@ func (q *quickStart) succeeds(script string) {
 }
 
 // understood tells whether a command of abide and its flags exist.
-func understood(t *testing.T, line string) (out []byte, is bool) {
+func understood(t *testing.T, line string) (out []byte, ok bool) {
 	t.Helper()
 	line, _, _ = strings.Cut(line, " -- ")
 	words := strings.Fields(line)
@@ -94,8 +94,8 @@ func TestACommandThatThereIsNotIsFound(t *testing.T) {
 		"abide plan --requests 5": true, "abide run -- another --flag": true,
 		"abide no-such-command": false, "abide plan --no-such-flag": false,
 	} {
-		if out, is := understood(t, line); is != exists {
-			t.Errorf("%s: %t\n%s", line, is, out)
+		if out, ok := understood(t, line); ok != exists {
+			t.Errorf("%s: %t\n%s", line, ok, out)
 		}
 	}
 }

@@ -42,15 +42,15 @@ var nodeVersions = []string{"18", "20", "22", "24"}
 func onNode(c *client, versions []string, options ...string) []client {
 	var all []client
 	for _, version := range versions {
-		one := *c
+		item := *c
 		binary := "node" + version
 		if runtime.GOARCH == "arm64" {
 			binary += "-arm64"
 		}
-		one.name = strings.Join(append([]string{c.name, "on Node", version}, options...), " ")
-		one.command = append([]string{filepath.Join("node_modules", binary, "bin", "node")}, c.command[1:]...)
-		one.options = options
-		all = append(all, one)
+		item.name = strings.Join(append([]string{c.name, "on Node", version}, options...), " ")
+		item.command = append([]string{filepath.Join("node_modules", binary, "bin", "node")}, c.command[1:]...)
+		item.options = options
+		all = append(all, item)
 	}
 	return all
 }
@@ -205,12 +205,12 @@ func (c *client) failsAlone(t *testing.T) {
 }
 
 // startOrigin is an origin that answers the tool.
-func (one tool) startOrigin(t *testing.T) *origin {
+func (item tool) startOrigin(t *testing.T) *origin {
 	t.Helper()
 	return startOriginThat(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
-		body, ok := one.answers[r.URL.Path]
-		if !ok && one.answers != nil {
+		body, ok := item.answers[r.URL.Path]
+		if !ok && item.answers != nil {
 			http.NotFound(w, r)
 			return
 		}
@@ -222,14 +222,14 @@ func (one tool) startOrigin(t *testing.T) *origin {
 }
 
 // worksUnderRun runs a tool under abide run with these flags.
-func (one tool) worksUnderRun(t *testing.T, o *origin, env []string, flags ...string) {
+func (item tool) worksUnderRun(t *testing.T, o *origin, env []string, flags ...string) {
 	t.Helper()
-	if _, err := exec.LookPath(one.command[0]); err != nil {
-		t.Fatalf("%s is not installed here; `make test` installs it: %v", one.name, err)
+	if _, err := exec.LookPath(item.command[0]); err != nil {
+		t.Fatalf("%s is not installed here; `make test` installs it: %v", item.name, err)
 	}
-	out := run(t, env, abideBinary, slices.Concat([]string{"run"}, flags, []string{"--"}, one.command)...)
-	if out != one.prints {
-		t.Errorf("%s said %q, not %q", one.name, out, one.prints)
+	out := run(t, env, abideBinary, slices.Concat([]string{"run"}, flags, []string{"--"}, item.command)...)
+	if out != item.prints {
+		t.Errorf("%s said %q, not %q", item.name, out, item.prints)
 	}
 	got := o.requests()
 	for _, r := range got {

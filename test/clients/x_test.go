@@ -76,20 +76,20 @@ func (x *xAPI) admit(h http.Header, endpoint string, tokens []string) int {
 	if endpoint == "retweeters" {
 		x.arrivals = append(x.arrivals, xArrival{now, x.firstReset()})
 	}
-	one := x.windows[[2]string{endpoint, token}]
-	if one == nil || !now.Before(one.reset) {
-		one = &xWindow{reset: now.Truncate(time.Second).Add(x.window)}
-		x.windows[[2]string{endpoint, token}] = one
+	window := x.windows[[2]string{endpoint, token}]
+	if window == nil || !now.Before(window.reset) {
+		window = &xWindow{reset: now.Truncate(time.Second).Add(x.window)}
+		x.windows[[2]string{endpoint, token}] = window
 	}
-	served := one.used < x.limit
+	served := window.used < x.limit
 	if served {
-		one.used++
+		window.used++
 	} else {
 		x.refused++
 	}
 	h.Set("x-rate-limit-limit", strconv.Itoa(x.limit))
-	h.Set("x-rate-limit-remaining", strconv.Itoa(x.limit-one.used))
-	h.Set("x-rate-limit-reset", strconv.FormatInt(one.reset.Unix(), 10))
+	h.Set("x-rate-limit-remaining", strconv.Itoa(x.limit-window.used))
+	h.Set("x-rate-limit-reset", strconv.FormatInt(window.reset.Unix(), 10))
 	if !served {
 		return http.StatusTooManyRequests
 	}

@@ -121,28 +121,28 @@ func runStage(t *testing.T, stage []instruction, repository, built string) {
 }
 
 // take follows one instruction of the last stage.
-func (i *image) take(t *testing.T, one instruction, built string) {
+func (i *image) take(t *testing.T, item instruction, built string) {
 	t.Helper()
-	switch one.name {
+	switch item.name {
 	case "COPY":
-		i.copy(t, strings.Fields(one.rest), built)
+		i.copy(t, strings.Fields(item.rest), built)
 	case "ENV":
-		i.env = append(i.env, strings.Fields(one.rest)...)
+		i.env = append(i.env, strings.Fields(item.rest)...)
 	case "USER":
-		i.user = one.rest
+		i.user = item.rest
 	case "VOLUME":
-		i.volumes = append(i.volumes, strings.Fields(one.rest)...)
+		i.volumes = append(i.volumes, strings.Fields(item.rest)...)
 	case "EXPOSE":
-		i.ports = append(i.ports, strings.Fields(one.rest)...)
+		i.ports = append(i.ports, strings.Fields(item.rest)...)
 	case "ENTRYPOINT":
-		i.start = words(t, one.rest)
+		i.start = words(t, item.rest)
 	case "CMD":
-		i.command = words(t, one.rest)
+		i.command = words(t, item.rest)
 	case "HEALTHCHECK":
-		_, command, _ := strings.Cut(one.rest, "CMD ")
+		_, command, _ := strings.Cut(item.rest, "CMD ")
 		i.health = words(t, command)
 	default:
-		t.Fatalf("this test does not know what %s does", one.name)
+		t.Fatalf("this test does not know what %s does", item.name)
 	}
 }
 

@@ -105,14 +105,14 @@ func TestImportsRunOneWay(t *testing.T) {
 	packages := imports(t, false)
 	for name, list := range packages {
 		own, _, _ := strings.Cut(name, "/")
-		place, is := known[own]
-		if !is {
+		place, ok := known[own]
+		if !ok {
 			t.Errorf("%s is in no room of imports_test.go", name)
 			continue
 		}
 		for _, path := range list {
-			ours, is := strings.CutPrefix(path, module)
-			if !is {
+			ours, ok := strings.CutPrefix(path, module)
+			if !ok {
 				if may, decides := pure[name]; decides && slices.Contains(effects, path) && !slices.Contains(may, path) {
 					t.Errorf("%s imports %s", name, path)
 				}

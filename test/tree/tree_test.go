@@ -70,7 +70,7 @@ func TestLinksToSectionsLeadToOne(t *testing.T) {
 			if link[1] != "" {
 				to = filepath.Join(filepath.Dir(page), link[1])
 			}
-			if all, is := pages[to]; is && !slices.Contains(all, link[2]) {
+			if all, ok := pages[to]; ok && !slices.Contains(all, link[2]) {
 				t.Errorf("%s links to %s#%s, and there is no such section", page, link[1], link[2])
 			}
 		}

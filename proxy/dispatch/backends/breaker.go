@@ -224,10 +224,10 @@ func (s *Breakers) Loggable() bool { return s.lines.Allow() }
 func (s *Breakers) Status(of Key, now time.Time) status.Breaker {
 	b := status.Breaker{Site: of.Site, Backend: of.Backend}
 	if known, ok := s.known.Load(of); ok {
-		one := known.(*breaker)
-		one.mu.Lock()
-		b.State, b.Until, b.Why = one.circuit.state(now), one.circuit.open(now), one.cause
-		one.mu.Unlock()
+		item := known.(*breaker)
+		item.mu.Lock()
+		b.State, b.Until, b.Why = item.circuit.state(now), item.circuit.open(now), item.cause
+		item.mu.Unlock()
 	}
 	return b
 }

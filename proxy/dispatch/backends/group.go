@@ -42,12 +42,12 @@ func NewGroup(rule *policy.Site, loads *Loads) Group {
 	weights := make([]int, len(rule.Backends))
 	for i := range rule.Backends {
 		b := &rule.Backends[i]
-		own := Backend{Name: b.Name, weight: max(b.Weight, 1), Target: b.Target, Load: loads.of(b.Origin())}
+		backend := Backend{Name: b.Name, weight: max(b.Weight, 1), Target: b.Target, Load: loads.of(b.Origin())}
 		if b.Own {
-			own.Limits = b.Name
+			backend.Limits = b.Name
 		}
-		weights[i] = own.weight
-		g.Hosts = append(g.Hosts, own)
+		weights[i] = backend.weight
+		g.Hosts = append(g.Hosts, backend)
 	}
 	g.rotation = newRotation(weights)
 	return g

@@ -83,8 +83,8 @@ type Loads struct{ known sync.Map }
 
 // of is the load of a backend.
 func (l *Loads) of(origin string) *Load {
-	one, _ := l.known.LoadOrStore(origin, &Load{})
-	return one.(*Load)
+	any, _ := l.known.LoadOrStore(origin, &Load{})
+	return any.(*Load)
 }
 
 // InFlight is how many requests each backend, by its origin, is busy with.

@@ -99,7 +99,7 @@ func (c *Call[K, V]) add(p *place, client string) bool {
 func (c *Call[K, V]) remove(p *place) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.members = slices.DeleteFunc(c.members, func(one *place) bool { return one == p })
+	c.members = slices.DeleteFunc(c.members, func(item *place) bool { return item == p })
 	if len(c.members) == 0 {
 		c.cancel()
 	}
@@ -209,7 +209,7 @@ func (c *Call[K, V]) End() {
 	g := c.group
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	rest := slices.DeleteFunc(g.open[c.request], func(one *Call[K, V]) bool { return one == c })
+	rest := slices.DeleteFunc(g.open[c.request], func(call *Call[K, V]) bool { return call == c })
 	if g.open[c.request] = rest; len(rest) == 0 {
 		delete(g.open, c.request)
 	}

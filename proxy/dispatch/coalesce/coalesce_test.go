@@ -38,9 +38,9 @@ func none(t *testing.T, is <-chan error) {
 
 func join(t *testing.T, g *group, client string, leads bool) *Member[string, string] {
 	t.Helper()
-	m, is := g.Join(t.Context(), "a", client)
-	if is != leads {
-		t.Fatalf("%s leads: %v", client, is)
+	m, ok := g.Join(t.Context(), "a", client)
+	if ok != leads {
+		t.Fatalf("%s leads: %v", client, ok)
 	}
 	return m
 }
@@ -48,15 +48,15 @@ func join(t *testing.T, g *group, client string, leads bool) *Member[string, str
 func TestACallThatWaitsIsOpenToItsClientAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g group
-		one := join(t, &g, "one", true)
+		member := join(t, &g, "one", true)
 		join(t, &g, "one", false)
 		join(t, &g, "two", true)
-		one.Sent(true)
+		member.Sent(true)
 		three := join(t, &g, "three", false)
-		if three.Call != one.Call {
+		if three.Call != member.Call {
 			t.Error("it joined the later call")
 		}
-		one.Sent(false)
+		member.Sent(false)
 		join(t, &g, "four", true)
 		if n := g.Members(); n != 5 {
 			t.Errorf("%d members", n)
@@ -69,32 +69,32 @@ func TestTheFirstHasAnAnswerAsItComesAndOthersWhenItIsWhole(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var g group
 			whole := bytes.Repeat([]byte("0123456789abcdef"), size/16+1)[:size]
-			one, two := join(t, &g, "a", true), join(t, &g, "a", false)
-			first, second := waits(t.Context(), one, patient), waits(t.Context(), two, patient)
+			member, two := join(t, &g, "a", true), join(t, &g, "a", false)
+			first, second := waits(t.Context(), member, patient), waits(t.Context(), two, patient)
 			from, to := io.Pipe()
-			one.Sent(true)
-			one.Publish("answer", -1, false)
+			member.Sent(true)
+			member.Publish("answer", -1, false)
 			filled := make(chan struct{})
-			go func() { one.Fill(from); close(filled) }()
-			if is := <-first; is != nil {
-				t.Fatalf("the first: %v", is)
+			go func() { member.Fill(from); close(filled) }()
+			if err := <-first; err != nil {
+				t.Fatalf("the first: %v", err)
 			}
 			to.Write(whole[:1000])
 			none(t, second)
 			late := join(t, &g, "b", false)
 			p := make([]byte, 1000)
-			if n, err := one.Read(p); n != 1000 || err != nil {
+			if n, err := member.Read(p); n != 1000 || err != nil {
 				t.Errorf("%d, %v", n, err)
 			}
 			go func() { to.Write(whole[1000:]); to.Close() }()
-			if is := <-second; is != want {
-				t.Errorf("the second: %v", is)
+			if err := <-second; err != want {
+				t.Errorf("the second: %v", err)
 			}
-			if rest, err := io.ReadAll(one); err != nil || !bytes.Equal(rest, whole[1000:]) {
+			if rest, err := io.ReadAll(member); err != nil || !bytes.Equal(rest, whole[1000:]) {
 				t.Errorf("the first has %d bytes more of %d, %v", len(rest), size, err)
 			}
-			if is := late.Wait(t.Context(), patient); is != want {
-				t.Errorf("one that came later: %v", is)
+			if err := late.Wait(t.Context(), patient); err != want {
+				t.Errorf("one that came later: %v", err)
 			}
 			for _, m := range []*Member[string, string]{two, late} {
 				if all, err := io.ReadAll(m); want == nil && (err != nil || !bytes.Equal(all, whole)) {
@@ -102,7 +102,7 @@ func TestTheFirstHasAnAnswerAsItComesAndOthersWhenItIsWhole(t *testing.T) {
 				}
 			}
 			<-filled
-			one.End()
+			member.End()
 			if g.Members() != 0 {
 				t.Error("it is kept")
 			}
@@ -114,19 +114,19 @@ func TestAnAnswerThatIsLongOrPersonalIsForTheFirst(t *testing.T) {
 	for _, personal := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			var g group
-			one, two, three := join(t, &g, "a", true), join(t, &g, "a", false), join(t, &g, "a", false)
+			member, two, three := join(t, &g, "a", true), join(t, &g, "a", false), join(t, &g, "a", false)
 			second, third := waits(t.Context(), two, patient), waits(t.Context(), three, patient)
-			one.Close()
+			member.Close()
 			length := int64(10)
 			if !personal {
 				length = maxBody + 1
 			}
-			one.Publish("answer", length, personal)
+			member.Publish("answer", length, personal)
 			if a, b := <-second, <-third; a != nil || b != ErrAlone {
 				t.Errorf("%v, %v", a, b)
 			}
 			filled := make(chan struct{})
-			go func() { one.Fill(strings.NewReader("text")); close(filled) }()
+			go func() { member.Fill(strings.NewReader("text")); close(filled) }()
 			if text, err := io.ReadAll(two); string(text) != "text" || err != nil {
 				t.Errorf("%q, %v", text, err)
 			}
@@ -139,17 +139,17 @@ func TestAnAnswerThatIsLongOrPersonalIsForTheFirst(t *testing.T) {
 func TestTheCallEndsWithItsLastMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g group
-		one, two := join(t, &g, "a", true), join(t, &g, "a", false)
+		member, two := join(t, &g, "a", true), join(t, &g, "a", false)
 		ctx, leave := context.WithCancel(t.Context())
 		second := waits(ctx, two, patient)
-		one.Close()
+		member.Close()
 		none(t, second)
-		if one.Err() != nil {
+		if member.Err() != nil {
 			t.Error("it ended with its first")
 		}
 		leave()
-		if is := <-second; is != context.Canceled || one.Err() == nil {
-			t.Errorf("%v, %v", is, one.Err())
+		if err := <-second; err != context.Canceled || member.Err() == nil {
+			t.Errorf("%v, %v", err, member.Err())
 		}
 		join(t, &g, "a", true)
 	})
@@ -158,28 +158,28 @@ func TestTheCallEndsWithItsLastMember(t *testing.T) {
 func TestAMemberWaitsNoLongerThanItIsPatient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g group
-		one, two := join(t, &g, "a", true), join(t, &g, "a", false)
+		member, two := join(t, &g, "a", true), join(t, &g, "a", false)
 		began := time.Now()
 		var held []bool
 		p := Patience{Turn: began.Add(time.Minute), Whole: time.Minute, Grace: time.Second, Held: func(yes bool) { held = append(held, yes) }}
-		leads := waits(t.Context(), one, p)
-		if is := two.Wait(t.Context(), Patience{Turn: p.Turn, Whole: p.Whole, Held: func(bool) {}}); is != ErrAlone || time.Since(began) != time.Minute {
-			t.Errorf("a turn: %v after %v", is, time.Since(began))
+		leads := waits(t.Context(), member, p)
+		if err := two.Wait(t.Context(), Patience{Turn: p.Turn, Whole: p.Whole, Held: func(bool) {}}); err != ErrAlone || time.Since(began) != time.Minute {
+			t.Errorf("a turn: %v after %v", err, time.Since(began))
 		}
-		one.Sent(true)
+		member.Sent(true)
 		three := join(t, &g, "a", false)
 		third := waits(t.Context(), three, patient)
 		time.Sleep(time.Hour)
 		none(t, third)
 		none(t, leads)
-		one.Publish("answer", -1, false)
+		member.Publish("answer", -1, false)
 		<-leads
 		if len(held) == 0 || !held[0] || held[len(held)-1] {
 			t.Errorf("held: %v", held)
 		}
 		began = time.Now()
-		if is := <-third; is != ErrAlone || time.Since(began) != time.Minute {
-			t.Errorf("an answer: %v after %v", is, time.Since(began))
+		if err := <-third; err != ErrAlone || time.Since(began) != time.Minute {
+			t.Errorf("an answer: %v after %v", err, time.Since(began))
 		}
 		time.Sleep(time.Minute)
 		join(t, &g, "a", true)
@@ -190,22 +190,22 @@ func TestABrokenAnswerIsBrokenForAll(t *testing.T) {
 	broken := errors.New("broken")
 	synctest.Test(t, func(t *testing.T) {
 		var g group
-		one, two := join(t, &g, "a", true), join(t, &g, "a", false)
-		one.Publish("answer", -1, false)
-		one.Fill(io.MultiReader(strings.NewReader("part"), failing{broken}))
-		for _, m := range []*Member[string, string]{one, two} {
-			if is := m.Wait(t.Context(), patient); is != nil {
-				t.Errorf("%v", is)
+		member, two := join(t, &g, "a", true), join(t, &g, "a", false)
+		member.Publish("answer", -1, false)
+		member.Fill(io.MultiReader(strings.NewReader("part"), failing{broken}))
+		for _, m := range []*Member[string, string]{member, two} {
+			if err := m.Wait(t.Context(), patient); err != nil {
+				t.Errorf("%v", err)
 			}
 			if text, err := io.ReadAll(m); string(text) != "part" || !errors.Is(err, broken) {
 				t.Errorf("%q, %v", text, err)
 			}
 		}
-		one, two = join(t, &g, "a", true), join(t, &g, "a", false)
-		one.Fail("no")
-		for _, m := range []*Member[string, string]{one, two} {
-			if is := m.Wait(t.Context(), patient); is != nil || m.Value() != "no" {
-				t.Errorf("%v %q", is, m.Value())
+		member, two = join(t, &g, "a", true), join(t, &g, "a", false)
+		member.Fail("no")
+		for _, m := range []*Member[string, string]{member, two} {
+			if err := m.Wait(t.Context(), patient); err != nil || m.Value() != "no" {
+				t.Errorf("%v %q", err, m.Value())
 			}
 		}
 	})

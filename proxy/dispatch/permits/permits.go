@@ -79,20 +79,20 @@ func (p *Permits) Permit(ctx context.Context, a status.PermitAsk) (status.Grant,
 		return status.Grant{}, err
 	}
 	began := time.Now()
-	if no := p.admitter.Admit(ctx, x, a.Bytes); no != nil {
+	if problem := p.admitter.Admit(ctx, x, a.Bytes); problem != nil {
 		if ctx.Err() != nil {
 			return status.Grant{}, ctx.Err()
 		}
-		p.metrics.Refused(no.Reason)
-		return status.Grant{}, denied(no, time.Now())
+		p.metrics.Refused(problem.Reason)
+		return status.Grant{}, denied(problem, time.Now())
 	}
 	id := make([]byte, 16)
 	rand.Read(id)
 	of := x.Report()
 	grant := status.Grant{ID: hex.EncodeToString(id), Site: of.Site, Token: of.Token, Waited: time.Since(began), Expires: time.Now().Add(life)}
-	if no := p.add(grant.ID, x); no != nil {
+	if problem := p.add(grant.ID, x); problem != nil {
 		p.admitter.Complete(x, status.PermitEnd{Unsent: true})
-		return status.Grant{}, denied(no, time.Now())
+		return status.Grant{}, denied(problem, time.Now())
 	}
 	return grant, nil
 }
@@ -140,18 +140,18 @@ func (p *Permits) request(a status.PermitAsk) (*dispatch.Request, error) {
 // own would have.
 func (p *Permits) SettlePermit(id string, e status.PermitEnd) error {
 	p.mu.Lock()
-	one := p.out[id]
+	permit := p.out[id]
 	delete(p.out, id)
-	if one != nil {
+	if permit != nil {
 		p.settled.Add(1)
 	}
 	p.mu.Unlock()
-	if one == nil {
+	if permit == nil {
 		return errNone
 	}
 	defer p.settled.Done()
-	one.expiry.Stop()
-	p.admitter.Complete(one.request, e)
+	permit.expiry.Stop()
+	p.admitter.Complete(permit.request, e)
 	return nil
 }
 

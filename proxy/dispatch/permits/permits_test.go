@@ -39,8 +39,8 @@ func TestPermitsAreBounded(t *testing.T) {
 		s.out[fmt.Sprint(i)] = nil
 	}
 	before := left()
-	var no *status.Denied
-	if _, err := s.Permit(t.Context(), status.PermitAsk{URL: "http://site.test/", Priority: -1}); !errors.As(err, &no) || no.Reason != "permits" || no.Status != 503 || no.RetryAt.IsZero() {
+	var denied *status.Denied
+	if _, err := s.Permit(t.Context(), status.PermitAsk{URL: "http://site.test/", Priority: -1}); !errors.As(err, &denied) || denied.Reason != "permits" || denied.Status != 503 || denied.RetryAt.IsZero() {
 		t.Errorf("%v", err)
 	}
 	if after := left(); before >= 0 && after != before || after >= 0 && after != 1000000 {

@@ -25,11 +25,11 @@ func (p *Plan) Called(identity string) *queue.Limit {
 		return nil
 	}
 	for i := range p.Limits {
-		switch one := &p.Limits[i]; identity {
-		case one.Need.Name:
-			return &one.Need
-		case one.Trickle.Name:
-			return &one.Trickle
+		switch limit := &p.Limits[i]; identity {
+		case limit.Need.Name:
+			return &limit.Need
+		case limit.Trickle.Name:
+			return &limit.Trickle
 		}
 	}
 	return nil

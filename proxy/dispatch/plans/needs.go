@@ -58,12 +58,12 @@ func (p *Plan) alternatives(r *Subject) [][]queue.Limit {
 	var each []int    // those that each token has for itself
 	var only []string // of each, what Limit.Only says; what was learned holds for all
 	for i := range p.Limits {
-		if one := &p.Limits[i]; one.Rule.Covers(r.Method, r.Path) {
-			if one.PerToken {
+		if limit := &p.Limits[i]; limit.Rule.Covers(r.Method, r.Path) {
+			if limit.PerToken {
 				each = append(each, len(list))
 			}
-			list, only = append(list, one.Need), append(only, one.Only)
-			if one.Need.Of == queue.Bytes {
+			list, only = append(list, limit.Need), append(only, limit.Only)
+			if limit.Need.Of == queue.Bytes {
 				list[len(list)-1].N = r.expects(list[len(list)-1:])
 			}
 		}
@@ -96,14 +96,14 @@ func (p *Plan) alternatives(r *Subject) [][]queue.Limit {
 	all := make([][]queue.Limit, len(p.Backends.Hosts))
 	for i := range p.Backends.Hosts {
 		b := &p.Backends.Hosts[i]
-		own := make([]queue.Limit, 0, len(list)+1)
+		limits := make([]queue.Limit, 0, len(list)+1)
 		for j := range list {
 			if j >= len(only) || only[j] == b.Limits {
 				list[j].Key = b.Name
-				own = append(own, list[j])
+				limits = append(limits, list[j])
 			}
 		}
-		all[i] = append(own, cooling(b))
+		all[i] = append(limits, cooling(b))
 	}
 	return all
 }
@@ -115,11 +115,11 @@ func (p *Plan) forTokens(r *Subject, list []queue.Limit, each []int) [][]queue.L
 	usable := r.Tokens.Tokens()
 	all := make([][]queue.Limit, 0, len(usable)+1)
 	with := func(budget string) []queue.Limit {
-		own := append(make([]queue.Limit, 0, len(list)+1), list...)
+		limits := append(make([]queue.Limit, 0, len(list)+1), list...)
 		for _, i := range each {
-			own[i].Key, own[i].Refuse = budget, refuse
+			limits[i].Key, limits[i].Refuse = budget, refuse
 		}
-		return own
+		return limits
 	}
 	for _, t := range usable {
 		all = append(all, append(with(t.Budget()), queue.Limit{Name: TokenLimit, Title: "token", Key: t.Key(), Refuse: refuse}))
@@ -135,10 +135,10 @@ func (p *Plan) forTokens(r *Subject, list []queue.Limit, each []int) [][]queue.L
 }
 
 // with adds a limit to each list.
-func (p *Plan) with(lists [][]queue.Limit, one queue.Limit) [][]queue.Limit {
+func (p *Plan) with(lists [][]queue.Limit, limit queue.Limit) [][]queue.Limit {
 	all := make([][]queue.Limit, len(lists))
 	for i, list := range lists {
-		l := one
+		l := limit
 		if len(p.Backends.Hosts) > 0 {
 			l.Key = strings.TrimSpace(p.Backends.Hosts[i].Name + " " + l.Key)
 		}

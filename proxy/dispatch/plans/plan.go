@@ -67,12 +67,12 @@ type Parts struct {
 func Make(p *policy.Policy, parts Parts) (map[*policy.Site]*Plan, error) {
 	plans := map[*policy.Site]*Plan{}
 	add := func(rule *policy.Site, limits []policy.Limit) error {
-		one, err := New(p, rule, limits, parts)
+		plan, err := New(p, rule, limits, parts)
 		if err != nil {
 			return err
 		}
-		if len(one.Limits)+len(one.Backends.Hosts) > 0 || one.Robots || one.Learns || one.Pool != nil {
-			plans[rule] = one
+		if len(plan.Limits)+len(plan.Backends.Hosts) > 0 || plan.Robots || plan.Learns || plan.Pool != nil {
+			plans[rule] = plan
 		}
 		return nil
 	}
@@ -90,29 +90,29 @@ func Make(p *policy.Policy, parts Parts) (map[*policy.Site]*Plan, error) {
 // New is the plan of a rule, or of none if rule is nil, with limits that need not be those
 // of the rule.
 func New(p *policy.Policy, rule *policy.Site, limits []policy.Limit, parts Parts) (*Plan, error) {
-	one := &Plan{Rule: rule, Learns: p.Defaults.Learn, unlimited: !policy.LimitRequests(limits), meters: parts.Meters}
-	if err := one.addLimits(parts, limits, ""); err != nil {
+	plan := &Plan{Rule: rule, Learns: p.Defaults.Learn, unlimited: !policy.LimitRequests(limits), meters: parts.Meters}
+	if err := plan.addLimits(parts, limits, ""); err != nil {
 		return nil, err
 	}
-	one.startsSlowly = one.unlimited
+	plan.startsSlowly = plan.unlimited
 	if rule == nil {
-		return one, nil
+		return plan, nil
 	}
 	// A rule that says how many requests may be in flight means it.
-	one.startsSlowly = one.unlimited && !slices.ContainsFunc(limits, func(l policy.Limit) bool { return l.Unit == policy.Concurrency })
+	plan.startsSlowly = plan.unlimited && !slices.ContainsFunc(limits, func(l policy.Limit) bool { return l.Unit == policy.Concurrency })
 	for i := range rule.Backends {
 		if b := &rule.Backends[i]; b.Own {
-			if err := one.addLimits(parts, b.Limits, b.Name); err != nil {
+			if err := plan.addLimits(parts, b.Limits, b.Name); err != nil {
 				return nil, err
 			}
 		}
 	}
-	one.Robots, one.Learns, one.Dialect = rule.Robots, rule.Learn, rule.Dialect
+	plan.Robots, plan.Learns, plan.Dialect = rule.Robots, rule.Learn, rule.Dialect
 	if config := p.Pool(rule.Pool); config != nil {
-		one.Pool, one.Tokens = parts.Pool(rule.Pool), *config
+		plan.Pool, plan.Tokens = parts.Pool(rule.Pool), *config
 	}
-	one.Backends = backends.NewGroup(rule, parts.Loads)
-	return one, nil
+	plan.Backends = backends.NewGroup(rule, parts.Loads)
+	return plan, nil
 }
 
 // addLimits adds limits to a plan, which are those of one backend alone if only is its
@@ -144,7 +144,7 @@ func (p *Plan) addLimits(parts Parts, limits []policy.Limit, only string) error 
 			need.By = queue.ByRoute
 		}
 		need.Source = parts.Meters(p.Rule, l, &spec)
-		one := Limit{Rule: l, PerToken: l.By == "token", Only: only}
+		item := Limit{Rule: l, PerToken: l.By == "token", Only: only}
 		switch l.Unit {
 		case policy.Cost:
 			need.Of = queue.Cost
@@ -152,13 +152,13 @@ func (p *Plan) addLimits(parts Parts, limits []policy.Limit, only string) error 
 			p.CountsBytes = true
 			p.Stall = shorter(p.Stall, cmp.Or(l.Stall, policy.DefaultStall))
 			need.Of = queue.Bytes
-			need, one.Trickle = bandwidth.Split(need)
+			need, item.Trickle = bandwidth.Split(need)
 		}
-		one.Need = need
+		item.Need = need
 		if l.Method != "" || l.Path != "" {
 			p.lists.routed = append(p.lists.routed, len(p.Limits))
 		}
-		p.Limits = append(p.Limits, one)
+		p.Limits = append(p.Limits, item)
 	}
 	return nil
 }

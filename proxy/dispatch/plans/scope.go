@@ -36,12 +36,12 @@ func (p *Plan) Scope(r *Subject, at *Place) (scope queue.Scope, word string) {
 	}
 	var found *Limit
 	for i := range p.Limits {
-		one := &p.Limits[i]
-		if one.Only != at.Backend.OwnLimits() {
+		limit := &p.Limits[i]
+		if limit.Only != at.Backend.OwnLimits() {
 			continue
 		}
-		if one.Rule.Path != "" && one.Rule.Covers(r.Method, r.Path) && (found == nil || len(one.Rule.Path) >= len(found.Rule.Path)) {
-			found = one
+		if limit.Rule.Path != "" && limit.Rule.Covers(r.Method, r.Path) && (found == nil || len(limit.Rule.Path) >= len(found.Rule.Path)) {
+			found = limit
 		}
 	}
 	if scope = at.Whole(); found != nil {

@@ -47,11 +47,11 @@ func (b *Announced) Window(now time.Time, number, amount int64, period time.Dura
 			b.a.remove(c)
 		}
 	}
-	one := budget{kind: store.Rolling, amount: min(max(amount, 1), maxAmount), window: 2 * roundedWindow(period), slots: 2, once: true}
-	one.width = int64(store.Width(&store.Ask{Kind: one.kind, Window: one.window, Slots: one.slots}))
+	item := budget{kind: store.Rolling, amount: min(max(amount, 1), maxAmount), window: 2 * roundedWindow(period), slots: 2, once: true}
+	item.width = int64(store.Width(&store.Ask{Kind: item.kind, Window: item.window, Slots: item.slots}))
 	b.number = number
-	b.shared = newShared(b.a, b.name+"\x1f"+strconv.FormatInt(number, 10), one, b.outage)
-	b.outside.amount = one.amount
+	b.shared = newShared(b.a, b.name+"\x1f"+strconv.FormatInt(number, 10), item, b.outage)
+	b.outside.amount = item.amount
 	return outside
 }
 

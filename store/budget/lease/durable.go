@@ -65,7 +65,7 @@ type writing struct {
 // the key before must not be used any more: it may have been moved into m.
 func (a *Account) Durable(key string, m limit.Meter) limit.Meter {
 	k := &durable{Meter: m, a: a, key: key, planned: never}
-	if old, is := a.sources[key].(*durable); is {
+	if old, ok := a.sources[key].(*durable); ok {
 		*k = *old
 		k.Meter, k.planned, k.maxTake, k.mustRestate = m, never, 0, true
 		a.add(k)

@@ -7,7 +7,7 @@ func Margin(width int64) int64 { return margin(width) }
 
 // Inside is the meter that a kept one has inside, or m itself.
 func Inside(m limit.Meter) limit.Meter {
-	if k, is := m.(*durable); is {
+	if k, ok := m.(*durable); ok {
 		return k.Meter
 	}
 	return m

@@ -42,12 +42,12 @@ func TestARollingLimitThatIsFarHoldsNobodyUp(t *testing.T) {
 				Budgets: []fleet.Budget{{Key: "requests", Outage: lease.Strict, Spec: limit.Spec{
 					As: limit.Rolling, Amount: int64(perSecond * c.window.Seconds() / 0.3), Window: c.window,
 				}}},
-				Taken: func(one fleet.Take) {
+				Taken: func(take fleet.Take) {
 					if began.IsZero() {
-						began = one.At
+						began = take.At
 					}
-					if one.At.Sub(began) > time.Second { // a store that is new settles at first
-						waits = append(waits, one.Waited)
+					if take.At.Sub(began) > time.Second { // a store that is new settles at first
+						waits = append(waits, take.Waited)
 					}
 				},
 			},

@@ -63,9 +63,9 @@ func newCrowd(t *testing.T, spec limit.Spec, outage lease.Outage, delay time.Dur
 			Timeout: 2 * time.Second,
 		},
 		Budgets: []fleet.Budget{{Key: "requests", Spec: spec, Outage: outage}},
-		Taken: func(one fleet.Take) {
-			c.sums[c.window(one.At)] += one.N
-			c.takes = append(c.takes, one)
+		Taken: func(take fleet.Take) {
+			c.sums[c.window(take.At)] += take.N
+			c.takes = append(c.takes, take)
 		},
 		Account: func(a *lease.Account) { c.accounts = append(c.accounts, a) },
 	})

@@ -77,9 +77,9 @@ func TestASiteThatGetsAnotherOwnerKeepsItsLimit(t *testing.T) {
 				Network: fleet.Network{Delay: func(*rand.Rand) time.Duration { return time.Millisecond }},
 				Budgets: []fleet.Budget{{Key: "requests", Spec: spec, Outage: lease.Strict}},
 				Owns:    func(i int) bool { return i == owner },
-				Taken: func(one fleet.Take) {
-					takes = append(takes, one)
-					taken[one.Instance] += one.N
+				Taken: func(take fleet.Take) {
+					takes = append(takes, take)
+					taken[take.Instance] += take.N
 				},
 			})
 			f.Store = reference.New(f.Now)

@@ -45,10 +45,10 @@ func (b *Rate) Rate(now time.Time, perSecond float64) {
 	}
 	amount := max(math.Floor(perSecond*rateWindow.Seconds()), 1)
 	takes := time.Duration(min(amount/perSecond, longestRate.Seconds()) * float64(time.Second))
-	one := budget{kind: store.Rolling, amount: int64(min(amount, float64(maxAmount))), window: max(takes*rateSlots/(rateSlots+1), time.Millisecond), slots: rateSlots}
-	one.width = int64(store.Width(&store.Ask{Kind: one.kind, Window: one.window, Slots: one.slots}))
+	item := budget{kind: store.Rolling, amount: int64(min(amount, float64(maxAmount))), window: max(takes*rateSlots/(rateSlots+1), time.Millisecond), slots: rateSlots}
+	item.width = int64(store.Width(&store.Ask{Kind: item.kind, Window: item.window, Slots: item.slots}))
 	key := b.name + "\x1f" + strconv.FormatFloat(perSecond, 'g', 6, 64)
-	b.shared = newShared(b.a, key, one, b.outage)
+	b.shared = newShared(b.a, key, item, b.outage)
 	b.pollAt = poll
 }
 

@@ -41,7 +41,7 @@ func (a *Account) Shared(key string, spec limit.Spec, o Outage) limit.Meter {
 	}
 	m := newShared(a, key, b, o)
 	m.past = allWindows
-	if old, is := a.sources[key].(*shared); is {
+	if old, found := a.sources[key].(*shared); found {
 		amount := m.amount
 		if old.compatible(&b) {
 			*m = *old

@@ -23,9 +23,9 @@ func TestASlowStoreGrantsWhatCanStillBeUsed(t *testing.T) {
 				Seed:    3,
 				Network: fleet.Network{Delay: func(*rand.Rand) time.Duration { return delay }, Timeout: 2 * time.Second},
 				Budgets: []fleet.Budget{{Key: "requests", Spec: limit.Spec{As: limit.Rolling, Amount: 20, Window: window}, Outage: lease.Strict}},
-				Taken: func(one fleet.Take) {
+				Taken: func(take fleet.Take) {
 					taken++
-					waited = max(waited, one.Waited)
+					waited = max(waited, take.Waited)
 				},
 			})
 			f.Store = reference.New(f.Now)

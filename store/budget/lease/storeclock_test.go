@@ -39,8 +39,8 @@ func TestTheStoresClockIsSet(t *testing.T) {
 						}
 						c.Run(300*time.Second - after*time.Second)
 						for _, a := range c.accounts {
-							one := a.ClockFault()
-							off.Step, off.Behind = max(off.Step.Abs(), one.Step.Abs()), max(off.Behind, one.Behind)
+							clockFault := a.ClockFault()
+							off.Step, off.Behind = max(off.Step.Abs(), clockFault.Step.Abs()), max(off.Behind, clockFault.Behind)
 						}
 						if set.long == 0 && off.Step < set.by.Abs()/2 {
 							t.Errorf("it is not said: %+v", off)

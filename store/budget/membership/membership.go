@@ -116,8 +116,8 @@ func (m *Membership) Beat(ctx context.Context, e Events) {
 
 // Local tells whether the store is one of this machine that several processes may use.
 func (m *Membership) Local() bool {
-	_, is := m.store.(interface{ Several() bool })
-	return is && !m.shared
+	_, ok := m.store.(interface{ Several() bool })
+	return ok && !m.shared
 }
 
 // Count finds out how many processes use a Local store.
@@ -160,14 +160,14 @@ func (m *Membership) List(ctx context.Context) []status.Member {
 	}
 	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	is := &list{at: time.Now()}
+	got := &list{at: time.Now()}
 	all, err := m.store.Members(within)
 	for _, one := range all {
-		is.all = append(is.all, status.Member{ID: one.ID, Name: cmp.Or(one.Name, one.ID), Seen: one.Seen})
+		got.all = append(got.all, status.Member{ID: one.ID, Name: cmp.Or(one.Name, one.ID), Seen: one.Seen})
 	}
 	if err != nil && old != nil {
-		is.all = old.all
+		got.all = old.all
 	}
-	m.listed.Store(is)
-	return is.all
+	m.listed.Store(got)
+	return got.all
 }

@@ -150,21 +150,21 @@ func (v *Overrides) change(site string, set func(o *Override)) error {
 		next = bySite{}
 	}
 	was := next[site]
-	one := was
-	set(&one)
+	override := was
+	set(&override)
 	// Limits that were set before stay, also where a new configuration has no room for them.
-	if one.Limits != nil && (was.Limits == nil || !sameLimits(was.Limits, one.Limits)) {
-		if err := v.o.Plans.Fits(site, one.Limits); err != nil {
+	if override.Limits != nil && (was.Limits == nil || !sameLimits(was.Limits, override.Limits)) {
+		if err := v.o.Plans.Fits(site, override.Limits); err != nil {
 			return fmt.Errorf("the limits of %s: %w", site, err)
 		}
 	}
-	if one.isEmpty() {
+	if override.isEmpty() {
 		delete(next, site)
 	} else {
-		next[site] = one
+		next[site] = override
 	}
 	if v.o.Documents != nil {
-		text, err := format(one)
+		text, err := format(override)
 		if err != nil {
 			return err
 		}
@@ -243,12 +243,12 @@ func (v *Overrides) read(ctx context.Context) (bySite, error) {
 	v.unsaved.over(texts)
 	all := bySite{}
 	for site, text := range texts {
-		one, err := parse(text)
+		override, err := parse(text)
 		if err != nil {
 			v.o.Log.Warnf("what was set for %s at run time is not understood, so the configuration holds: %v", site, err)
 			continue
 		}
-		all[site] = one
+		all[site] = override
 	}
 	return all, nil
 }

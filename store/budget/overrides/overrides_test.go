@@ -69,8 +69,8 @@ func TestASiteWhoseLimitsDoNotFitAnyMoreIsPausedAndResumed(t *testing.T) {
 	if was, err := v.Resume(t.Context(), "api.test"); err != nil || !was {
 		t.Errorf("%v, %v", was, err)
 	}
-	if one := v.All()["api.test"]; len(one.Limits) != 1 || one.Pause != nil {
-		t.Errorf("%+v", one)
+	if override := v.All()["api.test"]; len(override.Limits) != 1 || override.Pause != nil {
+		t.Errorf("%+v", override)
 	}
 	if err := v.Set(t.Context(), "other.test", limits); err == nil {
 		t.Error("limits are set that do not fit")

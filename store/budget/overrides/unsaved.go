@@ -34,8 +34,8 @@ func (u *unsaved) put(site string, text []byte) {
 func (u *unsaved) has(site string) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	_, is := u.set[site]
-	return is
+	_, ok := u.set[site]
+	return ok
 }
 
 func (u *unsaved) changes() uint64 {

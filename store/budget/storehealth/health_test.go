@@ -23,16 +23,16 @@ func TestTheStoreIsToldAsItIs(t *testing.T) {
 	log := logrus.New()
 	log.SetOutput(io.Discard)
 	h := New(true, uncounted{}, log)
-	var is status.Store
-	if h.Fill(&is); is.Mean != 0 || is.Loss != nil || is.Clock != nil || is.Fails() {
-		t.Errorf("%+v", is)
+	var store status.Store
+	if h.Fill(&store); store.Mean != 0 || store.Loss != nil || store.Clock != nil || store.Fails() {
+		t.Errorf("%+v", store)
 	}
 	for range 3 {
 		h.Operation("exchange", nil, time.Second)
 	}
 	before := time.Now()
 	h.Operation("exchange", errors.New("away"), 5*time.Second)
-	if h.Fill(&is); is.Since.Before(before) || is.Err != "away" || is.Operations != 3 || is.Failures != 1 || is.Mean != 2 || is.Outages != 1 {
-		t.Errorf("%+v", is)
+	if h.Fill(&store); store.Since.Before(before) || store.Err != "away" || store.Operations != 3 || store.Failures != 1 || store.Mean != 2 || store.Outages != 1 {
+		t.Errorf("%+v", store)
 	}
 }

@@ -29,12 +29,12 @@ type losses struct {
 func (l *losses) now(now time.Time) *status.Loss {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	is := l.lost
-	if is.All+is.Sites == 0 && !is.Settles(now) {
+	loss := l.lost
+	if loss.All+loss.Sites == 0 && !loss.Settles(now) {
 		return nil
 	}
-	is.At, is.Until = is.At.UTC(), is.Until.UTC()
-	return &is
+	loss.At, loss.Until = loss.At.UTC(), loss.Until.UTC()
+	return &loss
 }
 
 // LostAll notes that the store may have lost everything. It grants nothing more until

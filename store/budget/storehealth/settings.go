@@ -42,13 +42,13 @@ func (s *settings) due(now time.Time, outages uint64) (due, back bool) {
 // Inspect reads the settings of a store if that is due, and logs the warnings that are
 // new; after an outage all of them. A store without settings has no warnings.
 func (h *Health) Inspect(ctx context.Context, of store.Store, patience time.Duration) {
-	server, is := of.(interface {
+	server, ok := of.(interface {
 		Warnings(ctx context.Context) []string
 	})
 	outages, away := h.begun()
 	now, s := time.Now(), &h.settings
 	due, back := s.due(now, outages)
-	if !is || away || !due {
+	if !ok || away || !due {
 		return
 	}
 	within, cancel := context.WithTimeout(ctx, patience)
