@@ -103,7 +103,7 @@ simulate: toolchain
 # A thousand times kill -9 under load, with a daily quota.
 .PHONY: kills
 kills: toolchain
-	ABIDE_KILLS=1000 go test ./cmd/abide -run "TestST01|TestABackfill" -count=1 -v -timeout 30m
+	ABIDE_KILLS=1000 go test ./cmd/abide -run "TestKill|TestABackfill" -count=1 -v -timeout 30m
 
 # Outputs of jobs, beside raw inserts in the same run.
 .PHONY: jobs

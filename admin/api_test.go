@@ -34,7 +34,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return int(n), nil
 }
 
-func TestAD07_BodiesAreBoundedAndStrict(t *testing.T) {
+func TestBodiesAreBoundedAndStrict(t *testing.T) {
 	b := newBed(t, func(_ *policy.Policy, o *given) { o.Reload = func() ([]string, error) { return nil, nil } })
 	const kind = "Content-Type: application/json"
 	for _, one := range []struct {
@@ -69,7 +69,7 @@ func TestAD07_BodiesAreBoundedAndStrict(t *testing.T) {
 	}
 }
 
-func TestAD07_AHundredMegabytesAreCutOff(t *testing.T) {
+func TestAHundredMegabytesAreCutOff(t *testing.T) {
 	b := newBed(t, nil)
 	for _, length := range []int64{100 << 20, -1} { // announced, and in chunks
 		body := &endless{n: 100 << 20}

@@ -84,7 +84,7 @@ func TestThePageSaysWhatLimitsASite(t *testing.T) {
 	}
 }
 
-func TestAD05_BrokenNamesAreShownAndNeverRun(t *testing.T) {
+func TestBrokenNamesAreShownAndNeverRun(t *testing.T) {
 	var list []status.Breaker
 	for _, one := range hostile {
 		list = append(list, status.Breaker{Site: one, Backend: one, State: one})

@@ -21,7 +21,7 @@ func basic(user, password string) string {
 	return "Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
 }
 
-func TestAD03_EveryRouteThatIsNotOpenNeedsTheToken(t *testing.T) {
+func TestEveryRouteThatIsNotOpenNeedsTheToken(t *testing.T) {
 	b := newBed(t, withToken)
 	for _, one := range routes {
 		for _, headers := range [][]string{nil, {"Authorization: Bearer"}, {"Authorization: Bearer "}, {"Authorization: "}} {
@@ -45,7 +45,7 @@ func TestAD03_EveryRouteThatIsNotOpenNeedsTheToken(t *testing.T) {
 	}
 }
 
-func TestAD03_WhatIsNotExactlyTheTokenIsRefused(t *testing.T) {
+func TestWhatIsNotExactlyTheTokenIsRefused(t *testing.T) {
 	for _, wrong := range [][]string{
 		{"Authorization: Bearer wrong"},
 		{"Authorization: Bearer " + strings.ToUpper(token)},
@@ -110,7 +110,7 @@ func guarded(t *testing.T) (http.Handler, *metrics.Metrics, *strings.Builder) {
 	return New((&given{Options: Options{Policy: func() *policy.Policy { return p }, Metrics: m, Log: log}}).options()), m, &lines
 }
 
-func TestAD03_GuessingIsMadeToWait(t *testing.T) {
+func TestGuessingIsMadeToWait(t *testing.T) {
 	for _, path := range []string{"/", "/readyz"} { // a probe is no way to guess either
 		synctest.Test(t, func(t *testing.T) {
 			handler, m, lines := guarded(t)
@@ -160,7 +160,7 @@ func TestB8_TheRightTokenIsAcceptedAtOnceWhileOthersGuess(t *testing.T) {
 	})
 }
 
-func TestAD03_TheRightTokenIsNeverMadeToWait(t *testing.T) {
+func TestTheRightTokenIsNeverMadeToWait(t *testing.T) {
 	b := newBed(t, withToken)
 	var all sync.WaitGroup
 	for range 40 {
@@ -175,7 +175,7 @@ func TestAD03_TheRightTokenIsNeverMadeToWait(t *testing.T) {
 	all.Wait()
 }
 
-func TestAD04_AListenerBeyondLoopbackAnswersNothingWithoutAToken(t *testing.T) {
+func TestAListenerBeyondLoopbackAnswersNothingWithoutAToken(t *testing.T) {
 	for _, listen := range []string{"0.0.0.0:9128", ":9128", "[::]:9128", "192.0.2.1:9128", "proxy.example:9128"} {
 		b := newBed(t, func(p *policy.Policy, _ *given) { p.Admin.Listen = listen })
 		for _, one := range routes {
@@ -217,7 +217,7 @@ func TestANameThatAStrangerPointedHereIsRefused(t *testing.T) {
 	}
 }
 
-func TestAD10_WhatIsMeantForAProxyIsRefused(t *testing.T) {
+func TestWhatIsMeantForAProxyIsRefused(t *testing.T) {
 	b := newBed(t, nil)
 	for request, want := range map[string]int{
 		"GET http://api.test/ HTTP/1.1\r\nHost: api.test\r\n\r\n":                            400,
@@ -241,7 +241,7 @@ func TestAD10_WhatIsMeantForAProxyIsRefused(t *testing.T) {
 	}
 }
 
-func TestAD11_NoAnswerInvitesOtherOrigins(t *testing.T) {
+func TestNoAnswerInvitesOtherOrigins(t *testing.T) {
 	b := newBed(t, nil)
 	for _, origin := range []string{"null", "https://evil.example", "http://127.0.0.1:1", "http://" + b.address} {
 		for _, one := range routes {

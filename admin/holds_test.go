@@ -117,7 +117,7 @@ func TestThePageListsAHundredOfWhatIsWaitedFor(t *testing.T) {
 	}
 }
 
-func TestAD05_WhatWaitsIsShownAndNeverRun(t *testing.T) {
+func TestWhatWaitsIsShownAndNeverRun(t *testing.T) {
 	var holds []status.Hold
 	for _, one := range hostile {
 		holds = append(holds, status.Hold{Site: one, Client: one, Limit: one, Why: one, Place: 1})

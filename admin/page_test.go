@@ -53,7 +53,7 @@ func nothingRuns(t *testing.T, found map[string]int) {
 	}
 }
 
-func TestAD05_WhatOthersNamedIsShownAndNeverRun(t *testing.T) {
+func TestWhatOthersNamedIsShownAndNeverRun(t *testing.T) {
 	b := newBed(t, func(p *policy.Policy, o *given) {
 		o.Version = hostile[0]
 		p.Listen = hostile[2] + ":3128"
@@ -84,7 +84,7 @@ func TestAD05_WhatOthersNamedIsShownAndNeverRun(t *testing.T) {
 	}
 }
 
-func TestAD05_BrowsersAreToldToRunNothing(t *testing.T) {
+func TestBrowsersAreToldToRunNothing(t *testing.T) {
 	b := newBed(t, nil)
 	bed := newBed(t, withToken)
 	answers := []response{b.get("/healthz"), b.get("/", "Host: evil.example"), b.raw("CONNECT a.test:443 HTTP/1.1\r\nHost: a.test\r\n\r\n"), bed.get("/")}

@@ -25,7 +25,7 @@ func (l tight) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-func TestAD09_StuckClientsAreDropped(t *testing.T) {
+func TestStuckClientsAreDropped(t *testing.T) {
 	const each = 250
 	p := policy.Defaults()
 	server := Server(New((&given{Options: Options{Policy: func() *policy.Policy { return p }, Metrics: metrics.New(10)}}).options()))

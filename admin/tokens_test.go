@@ -267,7 +267,7 @@ func TestTheButtonsOfThePageDisableAndEnable(t *testing.T) {
 	}
 }
 
-func TestAD05_LabelsOfTokensAreShownAndNeverRun(t *testing.T) {
+func TestLabelsOfTokensAreShownAndNeverRun(t *testing.T) {
 	k := &keeper{all: status.Tokens{Pools: []status.Pool{{Name: hostile[2]}}}}
 	for _, one := range hostile {
 		k.all.Pools[0].Tokens = append(k.all.Pools[0].Tokens, status.Token{

@@ -144,7 +144,7 @@ func TestASiteCalledOtherAndNoRoomAtAll(t *testing.T) {
 	}
 }
 
-func TestAD06_NoNameThatAClientChoosesBreaksTheExposition(t *testing.T) {
+func TestNoNameThatAClientChoosesBreaksTheExposition(t *testing.T) {
 	names := []string{
 		`a"b`, "a\nb", `a\b`, "a\xffb", "\xff\xfe\xfd", "", "\x00", "{site=\"x\"} 1\nevil 1", "ünï.test", "a\u2028b", "<img onerror=x>",
 		strings.Repeat("x", 10_000), strings.Repeat("a\xff", 300), strings.Repeat("é", 200), "a\xfeb", "site", "__name__", "other",

@@ -215,7 +215,7 @@ func TestCountsOfTokensNeverFallWhileTheyComeAndGo(t *testing.T) {
 	})
 }
 
-func TestAD06_LabelsOfTokensAreOnesThatPrometheusTakes(t *testing.T) {
+func TestLabelsOfTokensAreOnesThatPrometheusTakes(t *testing.T) {
 	names := []string{`a"b`, "a\nb", `a\b`, "a\xffb", "a\xfeb", "", "\x00", "日本", strings.Repeat("x", 300), strings.Repeat("x", 301), "other", "__name__"}
 	m := New(100)
 	var k Known

@@ -10,7 +10,7 @@ import (
 
 // The cases of the configuration, by their id.
 
-func TestCF01_MalformedYAML(t *testing.T) {
+func TestMalformedYAML(t *testing.T) {
 	utf16 := func(s string) string {
 		var b strings.Builder
 		b.WriteString("\xff\xfe")
@@ -57,7 +57,7 @@ func TestCF01_MalformedYAML(t *testing.T) {
 	}
 }
 
-func TestCF02_UnknownMisspeltAndDuplicateKeys(t *testing.T) {
+func TestUnknownMisspeltAndDuplicateKeys(t *testing.T) {
 	for _, one := range []struct{ text, want string }{
 		{"lisetn: 127.0.0.1:1\n", `abide.yaml:1: lisetn: is not a key; did you mean "listen"?`},
 		{"log:\n  levle: info\n", `abide.yaml:2: log.levle: is not a key; did you mean "level"?`},
@@ -82,7 +82,7 @@ func TestCF02_UnknownMisspeltAndDuplicateKeys(t *testing.T) {
 // largestRefusal is what a bomb may cost, in bytes: what it would become is 800 MiB at least.
 const largestRefusal = 32 << 20
 
-func TestCF03_BombsAreRefusedAtOnce(t *testing.T) {
+func TestBombsAreRefusedAtOnce(t *testing.T) {
 	laughs := "a0: &a0 [x, x, x, x, x, x, x, x, x]\n"
 	for i := 1; i < 10; i++ {
 		laughs += fmt.Sprintf("a%d: &a%d [%s]\n", i, i, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*a%d, ", i-1), 9), ", "))
@@ -123,7 +123,7 @@ func TestCF03_BombsAreRefusedAtOnce(t *testing.T) {
 	}
 }
 
-func TestCF04_TypesThatSurprise(t *testing.T) {
+func TestTypesThatSurprise(t *testing.T) {
 	both := func(key, value, want string) { // quoted or not
 		t.Helper()
 		for _, v := range []string{value, `"` + value + `"`, "'" + value + "'"} {
@@ -194,7 +194,7 @@ func TestCF04_TypesThatSurprise(t *testing.T) {
 	}
 }
 
-func TestCF05_ASecondDocumentIsRefused(t *testing.T) {
+func TestASecondDocumentIsRefused(t *testing.T) {
 	refuse(t, "mode: enforce\n---\nmode: observe\n", "abide.yaml:2: starts a second document")
 	refuse(t, "---\nmode: enforce\n---\n", "second document")
 	refuse(t, "mode: enforce\n...\n---\nmode: enforce\n", "second document")
@@ -202,7 +202,7 @@ func TestCF05_ASecondDocumentIsRefused(t *testing.T) {
 	load(t, "---\nmode: enforce\n...\n")
 }
 
-func TestCF09_VariablesInSecrets(t *testing.T) {
+func TestVariablesInSecrets(t *testing.T) {
 	const canary = "canary-4711"
 	env := []string{"A", "left", "B", canary, "EMPTY", ""}
 	for _, one := range []struct{ written, want string }{

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestCT20_HostNormalisation(t *testing.T) {
+func TestHostNormalisation(t *testing.T) {
 	label63 := strings.Repeat("a", 63)
 	name253 := label63 + "." + label63 + "." + label63 + "." + strings.Repeat("a", 61)
 	for _, one := range []struct{ spelt, want string }{
@@ -63,7 +63,7 @@ func TestCT20_HostNormalisation(t *testing.T) {
 	}
 }
 
-func TestCT20_OneKeyForMatchAndTarget(t *testing.T) {
+func TestOneKeyForMatchAndTarget(t *testing.T) {
 	p := load(t, "sites: [{host: BÜCHER.test., name: books, group: rule}]")
 	for _, spelt := range []string{"bücher.test", "BÜCHER.TEST", "xn--bcher-kva.test", "XN--bcher-KVA.test.", "bücher。test:443"} {
 		target, err := ParseTarget("https", spelt)

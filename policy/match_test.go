@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestTK04_MatchingOfHosts(t *testing.T) {
+func TestMatchingOfHosts(t *testing.T) {
 	p := load(t, `sites:
   - {host: "api.test:8443", name: port, group: rule}
   - {host: api.test, name: exact, group: rule}

@@ -97,7 +97,7 @@ sites:
 }
 
 // TK-04: as far as the configuration says where tokens go.
-func TestTK04_TokensGoToTheHostsPortsAndSchemesThatTheRuleNames(t *testing.T) {
+func TestTokensGoToTheHostsPortsAndSchemesThatTheRuleNames(t *testing.T) {
 	p := load(t, `
 egress: {ports: any}
 sites:

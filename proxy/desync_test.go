@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-func TestUP28WhatIsLeftOfABodyIsNeverTheNextRequest(t *testing.T) {
+func TestWhatIsLeftOfABodyIsNeverTheNextRequest(t *testing.T) {
 	var smuggled sync.Map
 	b := newRawTestProxy(t, func(c net.Conn, head string) {
 		if strings.Contains(head, "SMUG") {
@@ -45,7 +45,7 @@ func TestUP28WhatIsLeftOfABodyIsNeverTheNextRequest(t *testing.T) {
 	smuggled.Range(func(head, _ any) bool { t.Errorf("it reached the origin: %q", head); return true })
 }
 
-func TestCP05ABodyThatNetHTTPDoesNotTellOfIsNotTheNextRequest(t *testing.T) {
+func TestABodyThatNetHTTPDoesNotTellOfIsNotTheNextRequest(t *testing.T) {
 	b := newTestProxy(t, "intercept: all")
 	for name, request := range map[string]string{
 		"CP-05 chunked on HTTP/1.0":                          "GET %s HTTP/1.0\r\nHost: api.test\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n",

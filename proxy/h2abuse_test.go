@@ -63,7 +63,7 @@ func (b *testProxy) stillServes() {
 	}
 }
 
-func TestCR17RapidResetIsBounded(t *testing.T) {
+func TestRapidResetIsBounded(t *testing.T) {
 	b := newTestProxy(t, "intercept: all")
 	a := b.abuse()
 	broke := make(chan error, 1)
@@ -85,7 +85,7 @@ func TestCR17RapidResetIsBounded(t *testing.T) {
 	b.stillServes()
 }
 
-func TestCR18FloodsEndTheConnectionAndHoldNoMemory(t *testing.T) {
+func TestFloodsEndTheConnectionAndHoldNoMemory(t *testing.T) {
 	floods := []struct {
 		name string
 		send func(a *abuser) error
@@ -177,7 +177,7 @@ func TestCR18FloodsEndTheConnectionAndHoldNoMemory(t *testing.T) {
 	}
 }
 
-func TestCR18AWindowOfZeroIsCut(t *testing.T) {
+func TestAWindowOfZeroIsCut(t *testing.T) {
 	b := newTestProxy(t, "intercept: all", "timeouts: {stall: 500ms}")
 	gone := make(chan struct{})
 	b.handle(func(w http.ResponseWriter, r *http.Request) {

@@ -207,7 +207,7 @@ func TestBytesAreCountedPerSiteWhileTheyPass(t *testing.T) {
 }
 
 // TK-01 and TK-02 without pools: a credential that a client sends must reach only its site.
-func TestTK01ACredentialIsNowhereButAtItsOrigin(t *testing.T) {
+func TestACredentialIsNowhereButAtItsOrigin(t *testing.T) {
 	const canary = "canary-7f3b9c1e"
 	b := newTestProxy(t, "intercept: all", "log: {level: trace, access: true}", "access: {clients: [{name: news, secret: "+canary+"-proxy}]}")
 	var reached, leaked sync.Map

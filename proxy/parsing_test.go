@@ -301,7 +301,7 @@ func TestOddRequestsAreForwardedInOneCleanForm(t *testing.T) {
 	})
 }
 
-func TestCP14AnEndlessHeadCostsNoMemory(t *testing.T) {
+func TestAnEndlessHeadCostsNoMemory(t *testing.T) {
 	b := newTestProxy(t)
 	for name, start := range map[string]string{
 		"endless request line": "GET http://api.test/",
@@ -346,7 +346,7 @@ func TestCP14AnEndlessHeadCostsNoMemory(t *testing.T) {
 	}
 }
 
-func TestCP30ATrailerFloodOverHTTP2IsBounded(t *testing.T) {
+func TestATrailerFloodOverHTTP2IsBounded(t *testing.T) {
 	b := newTestProxy(t, "intercept: all")
 	b.handle(func(w http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
 	conn := b.secure(b.connect(host+":443"), host, "h2")

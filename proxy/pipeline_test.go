@@ -49,7 +49,7 @@ func TestAFaultOfOursCostsOneRequestAndNoMore(t *testing.T) {
 	}
 }
 
-func TestTK15NoLeafIsSignedByTheCAThatGoproxyPublishes(t *testing.T) {
+func TestNoLeafIsSignedByTheCAThatGoproxyPublishes(t *testing.T) {
 	b := newTestProxy(t, "intercept: all")
 	c := b.secure(b.connect(host+":443"), host)
 	leaf := c.ConnectionState().PeerCertificates[0]

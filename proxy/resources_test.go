@@ -33,7 +33,7 @@ func writeSlowly(ctx context.Context, w io.Writer, every time.Duration) {
 	}
 }
 
-func TestCR02ASlowBodyLosesItsPlace(t *testing.T) {
+func TestASlowBodyLosesItsPlace(t *testing.T) {
 	b := newTestProxy(t, "intercept: all", "timeouts: {stall: 300ms}")
 	aborted := make(chan error, 16)
 	b.handle(func(_ http.ResponseWriter, r *http.Request) {
@@ -66,7 +66,7 @@ func TestCR02ASlowBodyLosesItsPlace(t *testing.T) {
 	}
 }
 
-func TestCR03AClientThatDoesNotReadIsCutAndHoldsLittle(t *testing.T) {
+func TestAClientThatDoesNotReadIsCutAndHoldsLittle(t *testing.T) {
 	b := newTestProxy(t, "intercept: all", "timeouts: {stall: 500ms}")
 	var wrote atomic.Int64
 	ended := make(chan struct{}, 1)
@@ -99,7 +99,7 @@ func TestCR03AClientThatDoesNotReadIsCutAndHoldsLittle(t *testing.T) {
 	}
 }
 
-func TestCR04StalledConnectionsGoAway(t *testing.T) {
+func TestStalledConnectionsGoAway(t *testing.T) {
 	const each = 100
 	for name, c := range map[string]struct {
 		ends  string // the timeout that is short; the others are long enough for a slow machine
@@ -148,7 +148,7 @@ func isTimeout(err error) bool {
 	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
-func TestCR05AClientThatLeavesCancelsItsRequest(t *testing.T) {
+func TestAClientThatLeavesCancelsItsRequest(t *testing.T) {
 	b := newTestProxy(t, "intercept: all")
 	arrived, canceled := make(chan struct{}), make(chan struct{})
 	b.handle(func(_ http.ResponseWriter, r *http.Request) {
@@ -185,7 +185,7 @@ func TestCR05AClientThatLeavesCancelsItsRequest(t *testing.T) {
 
 // The answer has to come within dispatch.HalfCloseGrace, which may be too short on a machine that
 // is busy. So each request is sent until one is answered.
-func TestCR08AHalfClosedClientStillGetsItsAnswer(t *testing.T) {
+func TestAHalfClosedClientStillGetsItsAnswer(t *testing.T) {
 	b := newTestProxy(t, "intercept: none")
 	arrived := make(chan chan struct{}) // has what lets the origin answer
 	b.handle(func(w http.ResponseWriter, r *http.Request) {
@@ -248,7 +248,7 @@ func TestCR08AHalfClosedClientStillGetsItsAnswer(t *testing.T) {
 	})
 }
 
-func TestCR10ATunnelEndsWhenItIsIdleOrOld(t *testing.T) {
+func TestATunnelEndsWhenItIsIdleOrOld(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	defer silent.Close()
@@ -285,7 +285,7 @@ func TestCR10ATunnelEndsWhenItIsIdleOrOld(t *testing.T) {
 	})
 }
 
-func TestCR11ConnectionsAboveTheCapAreTold(t *testing.T) {
+func TestConnectionsAboveTheCapAreTold(t *testing.T) {
 	for _, c := range []struct {
 		id, bounds string
 		want       int
@@ -323,7 +323,7 @@ func TestCR11ConnectionsAboveTheCapAreTold(t *testing.T) {
 	}
 }
 
-func TestCR14AnEndlessBodyEnds(t *testing.T) {
+func TestAnEndlessBodyEnds(t *testing.T) {
 	swallow := func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) }
 	t.Run("CR-14 by its bytes", func(t *testing.T) {
 		b := newTestProxy(t, "intercept: all", "bounds: {upload: 1MiB}")

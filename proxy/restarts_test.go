@@ -216,7 +216,7 @@ func TestWhatWasSpentIsRemembered(t *testing.T) {
 
 // A clock that was set back between two processes neither grants anything twice nor blocks
 // for longer than a window. A clock that was set forward counts as time that has passed.
-func TestST07_WhatWasSpentIsRememberedByAnotherClock(t *testing.T) {
+func TestWhatWasSpentIsRememberedByAnotherClock(t *testing.T) {
 	const base = 50*time.Hour + 11*time.Second
 	for _, one := range windows {
 		for _, jump := range []time.Duration{-time.Hour, -26 * time.Hour, 40 * 24 * time.Hour} {

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-func TestCT02AConnectNeedsAPort(t *testing.T) {
+func TestAConnectNeedsAPort(t *testing.T) {
 	b := newTestProxy(t)
 	for _, authority := range []string{"a.test", "a.test:", "/", ":80", "a.test:0", "a.test:65536", "a.test:http", "a.test:+80", "user@a.test:80", "a.test:80/x", "http://a.test:80"} {
 		t.Run("CT-02 CONNECT "+authority, func(t *testing.T) {
@@ -34,7 +34,7 @@ func newNonLocalProxy(t *testing.T, lines ...string) *testProxy {
 	return newTestProxy(t, append([]string{"egress: {ports: any}"}, lines...)...)
 }
 
-func TestCT04LoopbackByEverySpellingIsRefusedForOthers(t *testing.T) {
+func TestLoopbackByEverySpellingIsRefusedForOthers(t *testing.T) {
 	b := newNonLocalProxy(t)
 	st := b.server.Current()
 	st.Dialer().Guard.Local = false // as with a listener on another address
@@ -78,7 +78,7 @@ func TestMetadataAddressesAreRefusedEvenForThisMachine(t *testing.T) {
 	}
 }
 
-func TestCT09ARequestNeverComesBack(t *testing.T) {
+func TestARequestNeverComesBack(t *testing.T) {
 	t.Run("CT-09 the target is this proxy", func(t *testing.T) {
 		b := newTestProxy(t, "egress: {ports: any}")
 		for _, request := range []string{
@@ -128,7 +128,7 @@ func relayAll(l net.Listener, to string) {
 	}
 }
 
-func TestCT10InsideATunnelOnlyItsTargetIsServed(t *testing.T) {
+func TestInsideATunnelOnlyItsTargetIsServed(t *testing.T) {
 	b := newTestProxy(t, "intercept: all")
 	for _, inner := range []string{
 		"GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n",
@@ -160,7 +160,7 @@ func TestCT10InsideATunnelOnlyItsTargetIsServed(t *testing.T) {
 	}
 }
 
-func TestCT11AHostThatIsNoHostIsRefused(t *testing.T) {
+func TestAHostThatIsNoHostIsRefused(t *testing.T) {
 	b := newTestProxy(t, "intercept: all")
 	for _, h := range []string{"user@evil", "evil/x?", "a:443:444", "a%00b", "[::1]' UNION", "a b", "api.test:99999", "[::1", "api..test", strings.Repeat("a", 64) + ".test", strings.Repeat("a.", 127) + "test"} {
 		for _, w := range []clientPath{plain, viaInterception} {
@@ -182,7 +182,7 @@ func TestCT11AHostThatIsNoHostIsRefused(t *testing.T) {
 	}
 }
 
-func TestCT14CleartextInsideAnInterceptedTunnelIsRefused(t *testing.T) {
+func TestCleartextInsideAnInterceptedTunnelIsRefused(t *testing.T) {
 	b := newTestProxy(t, "intercept: all")
 	resp, _ := sendRaw(t, b.connect(host+":443"), "GET / HTTP/1.1\r\nHost: api.test\r\n\r\n")
 	if resp.StatusCode != 400 || b.dialed.Load() != 0 {
@@ -190,7 +190,7 @@ func TestCT14CleartextInsideAnInterceptedTunnelIsRefused(t *testing.T) {
 	}
 }
 
-func TestCT15CleartextInsideConnect80IsPlainHTTP(t *testing.T) {
+func TestCleartextInsideConnect80IsPlainHTTP(t *testing.T) {
 	for _, mode := range []string{"none", "all"} {
 		b := newTestProxy(t, "intercept: "+mode)
 		resp, body := sendRaw(t, b.open(viaConnect80), "GET /p HTTP/1.1\r\nHost: api.test\r\n\r\n")
@@ -200,7 +200,7 @@ func TestCT15CleartextInsideConnect80IsPlainHTTP(t *testing.T) {
 	}
 }
 
-func TestCT16AnAbsoluteHTTPSURLWorksAndIsVerified(t *testing.T) {
+func TestAnAbsoluteHTTPSURLWorksAndIsVerified(t *testing.T) {
 	b := newTestProxy(t)
 	resp, body := sendRaw(t, b.dial(), "GET https://api.test/p HTTP/1.1\r\nHost: api.test\r\n\r\n")
 	if resp.StatusCode != 200 || body != "GET api.test /p" {
@@ -213,7 +213,7 @@ func TestCT16AnAbsoluteHTTPSURLWorksAndIsVerified(t *testing.T) {
 	}
 }
 
-func TestCT17TheCertificateIsForTheConnectName(t *testing.T) {
+func TestTheCertificateIsForTheConnectName(t *testing.T) {
 	b := newTestProxy(t, "intercept: all")
 	for _, sni := range []string{"", "other.test", host} {
 		t.Run("CT-17 SNI "+sni, func(t *testing.T) {
@@ -235,7 +235,7 @@ func TestCT17TheCertificateIsForTheConnectName(t *testing.T) {
 	})
 }
 
-func TestCT18BytesSentWithTheConnectAreRelayed(t *testing.T) {
+func TestBytesSentWithTheConnectAreRelayed(t *testing.T) {
 	for _, mode := range []string{"none", "all"} {
 		t.Run("CT-18 intercept "+mode, func(t *testing.T) {
 			b := newTestProxy(t, "intercept: "+mode)
@@ -276,7 +276,7 @@ func (e *earlyConn) Read(p []byte) (int, error) {
 	return e.heard.Read(p)
 }
 
-func TestCT19AClientThatWaitsForTheServerIsNotHeld(t *testing.T) {
+func TestAClientThatWaitsForTheServerIsNotHeld(t *testing.T) {
 	b := newTestProxy(t, "intercept: all", "timeouts: {handshake: 200ms}")
 	conn := b.connect(host + ":443")
 	begun := time.Now()
@@ -288,7 +288,7 @@ func TestCT19AClientThatWaitsForTheServerIsNotHeld(t *testing.T) {
 	}
 }
 
-func TestCT20OneNameHasOneForm(t *testing.T) {
+func TestOneNameHasOneForm(t *testing.T) {
 	b := newTestProxy(t, "intercept: all")
 	for _, spelling := range []string{"API.TEST", "api.test.", "Api.Test", "ａｐｉ.test", "api。test"} {
 		t.Run("CT-20 "+spelling, func(t *testing.T) {
@@ -313,7 +313,7 @@ func TestCT20OneNameHasOneForm(t *testing.T) {
 	}
 }
 
-func TestCT21OnlyHTTPSchemesAreProxied(t *testing.T) {
+func TestOnlyHTTPSchemesAreProxied(t *testing.T) {
 	b := newTestProxy(t)
 	for _, u := range []string{"ftp://api.test/", "file:///etc/passwd", "gopher://api.test/", "ws://api.test/", "mailto:x"} {
 		resp, _ := sendRaw(t, b.dial(), "GET "+u+" HTTP/1.1\r\nHost: api.test\r\n\r\n")
@@ -371,7 +371,7 @@ func TestAStrangerIsTurnedAway(t *testing.T) {
 	}
 }
 
-func TestCF11TheProcessEnvironmentDoesNotRedirectUpstreams(t *testing.T) {
+func TestTheProcessEnvironmentDoesNotRedirectUpstreams(t *testing.T) {
 	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY"} {
 		t.Setenv(name, "http://127.0.0.1:1")
 	}

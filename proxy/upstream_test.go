@@ -78,7 +78,7 @@ func TestABodyCutShortByTheOriginIsCutShortForTheClient(t *testing.T) {
 	}
 }
 
-func TestUP08AnAnswerThatCouldBeMisreadIsA502(t *testing.T) {
+func TestAnAnswerThatCouldBeMisreadIsA502(t *testing.T) {
 	ok := "HTTP/1.1 200 OK\r\n"
 	cases := []struct{ name, answer string }{
 		{"Content-Length and Transfer-Encoding", ok + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"},
@@ -122,7 +122,7 @@ func TestUP08AnAnswerThatCouldBeMisreadIsA502(t *testing.T) {
 	})
 }
 
-func TestUP10InformationalAnswersDoNotDisturbTheFinalOne(t *testing.T) {
+func TestInformationalAnswersDoNotDisturbTheFinalOne(t *testing.T) {
 	b := newRawTestProxy(t, func(c net.Conn, _ string) {
 		io.WriteString(c, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 	}, "intercept: all")
@@ -151,7 +151,7 @@ func TestUP10InformationalAnswersDoNotDisturbTheFinalOne(t *testing.T) {
 	}
 }
 
-func TestUP11ASwitchThatNobodyAskedForIsA502(t *testing.T) {
+func TestASwitchThatNobodyAskedForIsA502(t *testing.T) {
 	b := newRawTestProxy(t, rawAnswer("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\nframes"), "intercept: all")
 	for _, a := range protocolClients {
 		resp, body, err := a.fetch(b, "GET", "/", nil)
@@ -162,7 +162,7 @@ func TestUP11ASwitchThatNobodyAskedForIsA502(t *testing.T) {
 	}
 }
 
-func TestUP12BytesAfterAnAnswerWithoutBodyAreNotRead(t *testing.T) {
+func TestBytesAfterAnAnswerWithoutBodyAreNotRead(t *testing.T) {
 	for _, c := range []struct{ method, answer string }{
 		{"GET", "HTTP/1.1 204 No Content\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"},
 		{"GET", "HTTP/1.1 304 Not Modified\r\nContent-Length: 4\r\n\r\nevil"},
@@ -188,7 +188,7 @@ func TestUP12BytesAfterAnAnswerWithoutBodyAreNotRead(t *testing.T) {
 	}
 }
 
-func TestUP13ARedirectIsTheClientsToFollow(t *testing.T) {
+func TestARedirectIsTheClientsToFollow(t *testing.T) {
 	b := newTestProxy(t, "intercept: all")
 	b.handle(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, map[string]string{"/other": "http://evil.test/", "/plain": "http://" + host + "/x"}[r.URL.Path], http.StatusFound)
@@ -205,7 +205,7 @@ func TestUP13ARedirectIsTheClientsToFollow(t *testing.T) {
 	}
 }
 
-func TestUP15CookiesKeepTheirLinesAndOrder(t *testing.T) {
+func TestCookiesKeepTheirLinesAndOrder(t *testing.T) {
 	var want []string
 	for i := range 60 {
 		want = append(want, fmt.Sprintf("c%d=%s; Expires=Wed, 21 Oct 2026 07:28:00 GMT, odd", i, strings.Repeat("v", 1000)))
@@ -222,7 +222,7 @@ func TestUP15CookiesKeepTheirLinesAndOrder(t *testing.T) {
 	}
 }
 
-func TestUP16HopByHopHeadersOfTheAnswerEndHere(t *testing.T) {
+func TestHopByHopHeadersOfTheAnswerEndHere(t *testing.T) {
 	b := newRawTestProxy(t, rawAnswer("HTTP/1.1 200 OK\r\nConnection: X-Up\r\nX-Up: s\r\nKeep-Alive: timeout=5\r\nProxy-Authenticate: Basic\r\n"+
 		"Proxy-Connection: keep-alive\r\nUpgrade: h2c\r\nX-End: kept\r\nContent-Length: 2\r\n\r\nok"), "intercept: all")
 	for _, a := range protocolClients {
@@ -239,7 +239,7 @@ func TestUP16HopByHopHeadersOfTheAnswerEndHere(t *testing.T) {
 	}
 }
 
-func TestUP17ConnectionCloseOnEveryAnswerWorks(t *testing.T) {
+func TestConnectionCloseOnEveryAnswerWorks(t *testing.T) {
 	b := newTestProxy(t, "intercept: all")
 	b.handle(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Connection", "close")
@@ -260,7 +260,7 @@ func TestUP17ConnectionCloseOnEveryAnswerWorks(t *testing.T) {
 	}
 }
 
-func TestUP18AStalePooledConnectionCostsNothing(t *testing.T) {
+func TestAStalePooledConnectionCostsNothing(t *testing.T) {
 	var requests atomic.Int64
 	b := newRawTestProxy(t, func(c net.Conn, head string) {
 		n := requests.Add(1)
@@ -293,7 +293,7 @@ func TestUP18AStalePooledConnectionCostsNothing(t *testing.T) {
 	}
 }
 
-func TestUP24AnOriginThatIsNotThereIsA502(t *testing.T) {
+func TestAnOriginThatIsNotThereIsA502(t *testing.T) {
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	gone := closed.Addr().String()
@@ -315,7 +315,7 @@ func TestUP24AnOriginThatIsNotThereIsA502(t *testing.T) {
 	}
 }
 
-func TestUP26AnHTTP2AnswerWithoutLengthEndsForAnHTTP1Client(t *testing.T) {
+func TestAnHTTP2AnswerWithoutLengthEndsForAnHTTP1Client(t *testing.T) {
 	b := newTestProxy(t, "intercept: all")
 	b.handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor != 2 {
@@ -332,7 +332,7 @@ func TestUP26AnHTTP2AnswerWithoutLengthEndsForAnHTTP1Client(t *testing.T) {
 	}
 }
 
-func TestUP28AnEarlyAnswerReachesAClientThatStillUploads(t *testing.T) {
+func TestAnEarlyAnswerReachesAClientThatStillUploads(t *testing.T) {
 	b := newRawTestProxy(t, func(c net.Conn, _ string) {
 		io.WriteString(c, "HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\nConnection: close\r\n\r\nbig")
 	}, "intercept: all")
@@ -357,7 +357,7 @@ func TestUP28AnEarlyAnswerReachesAClientThatStillUploads(t *testing.T) {
 	}
 }
 
-func TestUP04BytesReachTheClientAsTheyCome(t *testing.T) {
+func TestBytesReachTheClientAsTheyCome(t *testing.T) {
 	next := make(chan struct{})
 	b := newTestProxy(t, "intercept: all")
 	b.handle(func(w http.ResponseWriter, r *http.Request) {
@@ -389,7 +389,7 @@ func TestUP04BytesReachTheClientAsTheyCome(t *testing.T) {
 	}
 }
 
-func TestUP04AnOriginThatStopsInTheMiddleIsCut(t *testing.T) {
+func TestAnOriginThatStopsInTheMiddleIsCut(t *testing.T) {
 	b := newRawTestProxy(t, func(c net.Conn, _ string) {
 		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhello")
 		io.Copy(io.Discard, c)
@@ -414,7 +414,7 @@ func TestAnOriginThatDoesNotAnswerIsA504(t *testing.T) {
 	}
 }
 
-func TestUP03ARefusalWithAnEndlessBodyIsNotDrained(t *testing.T) {
+func TestARefusalWithAnEndlessBodyIsNotDrained(t *testing.T) {
 	ended := make(chan int64, len(protocolClients))
 	b := newTestProxy(t, "intercept: all")
 	b.handle(func(w http.ResponseWriter, r *http.Request) {
@@ -451,7 +451,7 @@ func TestUP03ARefusalWithAnEndlessBodyIsNotDrained(t *testing.T) {
 	}
 }
 
-func TestUP27AWebsocketEndsWithItsOrigin(t *testing.T) {
+func TestAWebsocketEndsWithItsOrigin(t *testing.T) {
 	b := newRawTestProxy(t, func(c net.Conn, head string) {
 		if !strings.Contains(head, "Upgrade: websocket\r\n") || !strings.Contains(head, "Sec-Websocket-Key: k\r\n") {
 			io.WriteString(c, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")

@@ -347,7 +347,7 @@ func TestASymbolicLinkIsRefused(t *testing.T) {
 	}
 }
 
-func TestST08_OlderFilesAreMigratedAndNewerRefused(t *testing.T) {
+func TestOlderFilesAreMigratedAndNewerRefused(t *testing.T) {
 	path := newPath(t)
 	image(t, path, 10)
 	second := append(append([]string{}, migrations...), "ALTER TABLE counts ADD COLUMN colour TEXT DEFAULT 'red'; CREATE TABLE more (a)")

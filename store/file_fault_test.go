@@ -83,7 +83,7 @@ func TestAFullDiskIsSaidAtOnceAndIsOverByItself(t *testing.T) {
 	}
 }
 
-func TestST04_WhatFailedOnceIsNotBelievedUntilTheFileWasOpenedAnew(t *testing.T) {
+func TestWhatFailedOnceIsNotBelievedUntilTheFileWasOpenedAnew(t *testing.T) {
 	clock, path := newWall(time.Now()), newPath(t)
 	var fails atomic.Value
 	fails.Store("")

@@ -241,7 +241,7 @@ func TestACallerLeavesWhenItsContextEnds(t *testing.T) {
 	close(stuck)
 }
 
-func TestST07_TimesFromTheFutureAreBounded(t *testing.T) {
+func TestTimesFromTheFutureAreBounded(t *testing.T) {
 	path, clock := newPath(t), newWall(time.Now())
 	now := clock.now()
 	f := openFile(t, path, FileOptions{Now: clock.now})

@@ -21,9 +21,9 @@ import (
 
 const canary = "canary-4711/+x"
 
-// TestTK01_NothingPrintsASecret prints everything that this package gives out, and
+// TestNothingPrintsASecret prints everything that this package gives out, and
 // what holds it, in every way that there is.
-func TestTK01_NothingPrintsASecret(t *testing.T) {
+func TestNothingPrintsASecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &server{}
 		s.handler = func(w http.ResponseWriter, _ *http.Request) {

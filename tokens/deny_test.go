@@ -13,7 +13,7 @@ func (w *world) deny(label string, status int, d *Denials) denyResult {
 
 func (w *world) pass(d time.Duration) { w.now = w.now.Add(d) }
 
-func TestTK06_ATokenThatAnswers401IsQuarantinedAndTriedAgainEverMoreSeldom(t *testing.T) {
+func TestATokenThatAnswers401IsQuarantinedAndTriedAgainEverMoreSeldom(t *testing.T) {
 	w := newWorld(t, "a=s1", "b=s2")
 	a := w.token("a")
 	for i, want := range []time.Duration{10, 20, 40, 80, 160, 320, 640, 1280, 1440, 1440} {

@@ -224,7 +224,7 @@ func TestADirectoryHasOneSecretAFile(t *testing.T) {
 	}
 }
 
-func TestTK10_FilesThatOthersMayReadAreWarnedAbout(t *testing.T) {
+func TestFilesThatOthersMayReadAreWarnedAbout(t *testing.T) {
 	for mode, want := range map[os.FileMode]string{
 		0o600: "", 0o400: "", 0o640: "its group may read", 0o644: "everybody on this machine may read", 0o604: "everybody on this machine may read",
 	} {

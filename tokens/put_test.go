@@ -31,7 +31,7 @@ func putting(t *testing.T, p policy.Placement) *placement {
 	return put
 }
 
-func TestTK11_ARequestHasExactlyOneTokenHoweverOftenItIsSent(t *testing.T) {
+func TestARequestHasExactlyOneTokenHoweverOftenItIsSent(t *testing.T) {
 	put := putting(t, bearer())
 	r := request(t, "https://api.test/a", "Authorization", "Bearer mine", "Authorization", "Basic bWluZQ==", "Accept", "*/*")
 	for _, secret := range []string{"s1", "s2"} {
@@ -46,7 +46,7 @@ func TestTK11_ARequestHasExactlyOneTokenHoweverOftenItIsSent(t *testing.T) {
 	}
 }
 
-func TestCP36_HeadersThatAServerMayTakeForTheTokenAreRemoved(t *testing.T) {
+func TestHeadersThatAServerMayTakeForTheTokenAreRemoved(t *testing.T) {
 	for _, one := range []struct {
 		put    policy.Placement
 		header string

@@ -179,7 +179,7 @@ func TestAConfigMapIsReadAgain(t *testing.T) {
 	}
 }
 
-func TestCF08_AReloadLosesNoRequestAndDoublesNone(t *testing.T) {
+func TestAReloadLosesNoRequestAndDoublesNone(t *testing.T) {
 	const n = 200
 	o, dir := newOrigin(t), t.TempDir()
 	file := filepath.Join(dir, "abide.yaml")

@@ -124,7 +124,7 @@ func TestAStopFinishesWhatIsInFlight(t *testing.T) {
 	}
 }
 
-func TestST13_ASecondSignalStopsAtOnce(t *testing.T) {
+func TestASecondSignalStopsAtOnce(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		o, d := newOrigin(t), serveIn(t, t.TempDir(), nil, "--drain", "1h")
 		failed := make(chan struct{})
@@ -146,7 +146,7 @@ func TestST13_ASecondSignalStopsAtOnce(t *testing.T) {
 	}
 }
 
-func TestST13_HangUpsAtAnyTimeDoNoHarm(t *testing.T) {
+func TestHangUpsAtAnyTimeDoNoHarm(t *testing.T) {
 	dir := t.TempDir()
 	// Reading a pipe holds the start until this test lets it go on.
 	pipe := filepath.Join(dir, "pipe")
@@ -178,7 +178,7 @@ func TestST13_HangUpsAtAnyTimeDoNoHarm(t *testing.T) {
 	}
 }
 
-func TestST13_AStopWhileStartingEnds(t *testing.T) {
+func TestAStopWhileStartingEnds(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
@@ -197,7 +197,7 @@ func TestST13_AStopWhileStartingEnds(t *testing.T) {
 	}
 }
 
-func TestST13_ALogThatNobodyReadsDoesNoHarm(t *testing.T) {
+func TestALogThatNobodyReadsDoesNoHarm(t *testing.T) {
 	o, dir := newOrigin(t), t.TempDir()
 	read, written, err := os.Pipe()
 	if err != nil {
@@ -252,7 +252,7 @@ func TestAPortThatIsInUseIsSaidWithWhatToDo(t *testing.T) {
 	}
 }
 
-func TestCF11_ItsOwnProxyVariablesAreIgnored(t *testing.T) {
+func TestItsOwnProxyVariablesAreIgnored(t *testing.T) {
 	trap, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

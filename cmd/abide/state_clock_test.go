@@ -28,11 +28,11 @@ var clockLimits = map[string]limit.Spec{
 	"firstuse.test": {As: limit.FirstUse, Amount: clockAmount, Window: clockWindow},
 }
 
-// TestST07_AStateOfAnotherClockIsNeitherABurstNorAStall: what was used when the clock was
+// TestAStateOfAnotherClockIsNeitherABurstNorAStall: what was used when the clock was
 // ahead counts as used now, for a window at most; what was used when it was behind is
 // over, as far as anybody knows. In one process windows go by a clock that nobody sets,
 // which the tests of the packages limit and proxy look at.
-func TestST07_AStateOfAnotherClockIsNeitherABurstNorAStall(t *testing.T) {
+func TestAStateOfAnotherClockIsNeitherABurstNorAStall(t *testing.T) {
 	for _, ahead := range []time.Duration{time.Hour, 24 * time.Hour, -time.Hour, -24 * time.Hour} {
 		t.Run(fmt.Sprint(ahead), func(t *testing.T) {
 			t.Parallel()

@@ -36,9 +36,9 @@ func spoiled(t *testing.T, data string, small bool) (mend func()) {
 	return func() { _ = errors.Join(os.Remove(file), os.Rename(file+".away", file)) }
 }
 
-// TestST03_AFullDiskIsSaidAndServedOn: requests go on, /readyz, the log and the metrics
+// TestAFullDiskIsSaidAndServedOn: requests go on, /readyz, the log and the metrics
 // say it, once, and it is over when there is room again.
-func TestST03_AFullDiskIsSaidAndServedOn(t *testing.T) {
+func TestAFullDiskIsSaidAndServedOn(t *testing.T) {
 	for _, how := range []string{"full", "taken away"} {
 		t.Run(how, func(t *testing.T) { cannotBeWritten(t, how == "full") })
 	}

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// TestST09_ManyBudgetsDoNotKeepItFromStarting: it starts within seconds, and keeps
+// TestManyBudgetsDoNotKeepItFromStarting: it starts within seconds, and keeps
 // those that were used last. With the race detector it is its CPU time that is bounded,
 // for the machine may be slow and have something else to do.
-func TestST09_ManyBudgetsDoNotKeepItFromStarting(t *testing.T) {
+func TestManyBudgetsDoNotKeepItFromStarting(t *testing.T) {
 	t.Parallel()
 	// A million take two minutes to be written with the race detector.
 	rows, whole := 210_000, false // more than are kept

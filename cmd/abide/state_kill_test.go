@@ -157,9 +157,9 @@ func left(t *testing.T, d *daemon, host string) int {
 	return e.Limits[0].Left
 }
 
-// TestST01_KilledAtAnyMomentItNeitherForgetsNorExceeds kills abide with -9 under load,
+// TestKilledAtAnyMomentItNeitherForgetsNorExceeds kills abide with -9 under load,
 // again and again on the same files. ABIDE_KILLS says how often.
-func TestST01_KilledAtAnyMomentItNeitherForgetsNorExceeds(t *testing.T) {
+func TestKilledAtAnyMomentItNeitherForgetsNorExceeds(t *testing.T) {
 	kills, lines := 24, 4
 	if text := os.Getenv("ABIDE_KILLS"); text != "" {
 		var err error

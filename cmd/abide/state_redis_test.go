@@ -177,9 +177,9 @@ const (
 	storeWait    = 400 * time.Millisecond
 )
 
-// TestST10_AStoreInTroubleMakesNothingUnlimitedAndNobodyWait has two real processes share
+// TestAStoreInTroubleMakesNothingUnlimitedAndNobodyWait has two real processes share
 // their limits by a real Redis that is in trouble under load for a while.
-func TestST10_AStoreInTroubleMakesNothingUnlimitedAndNobodyWait(t *testing.T) {
+func TestAStoreInTroubleMakesNothingUnlimitedAndNobodyWait(t *testing.T) {
 	for name, trouble := range storeTroubles {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -62,8 +62,8 @@ func says(t *testing.T, text string, wanted ...string) {
 	}
 }
 
-// TestST05_ADirectoryThatCannotBeUsedIsSaid: a clear error, and what to do.
-func TestST05_ADirectoryThatCannotBeUsedIsSaid(t *testing.T) {
+// TestADirectoryThatCannotBeUsedIsSaid: a clear error, and what to do.
+func TestADirectoryThatCannotBeUsedIsSaid(t *testing.T) {
 	o := newOrigin(t)
 	for name, one := range map[string]struct {
 		make func(data string) error
@@ -95,7 +95,7 @@ func TestST05_ADirectoryThatCannotBeUsedIsSaid(t *testing.T) {
 }
 
 // A directory that is somebody else's, and one that may only be read.
-func TestST05_ADirectoryOfSomebodyElseIsSaid(t *testing.T) {
+func TestADirectoryOfSomebodyElseIsSaid(t *testing.T) {
 	o, dir := newOrigin(t), t.TempDir()
 	stateConfig(t, dir, o)
 	data := filepath.Join(dir, "data")
@@ -140,8 +140,8 @@ func openTo(t *testing.T, path string) {
 	}
 }
 
-// TestST08_AFileOfANewerReleaseIsLeftAlone: it is refused, and not touched.
-func TestST08_AFileOfANewerReleaseIsLeftAlone(t *testing.T) {
+// TestAFileOfANewerReleaseIsLeftAlone: it is refused, and not touched.
+func TestAFileOfANewerReleaseIsLeftAlone(t *testing.T) {
 	dir := usedDir(t)
 	change(t, stateOf(dir), "PRAGMA user_version = 99; UPDATE meta SET value = 99 WHERE name = 'version'")
 	before, err := os.ReadFile(stateOf(dir))
@@ -159,7 +159,7 @@ func TestST08_AFileOfANewerReleaseIsLeftAlone(t *testing.T) {
 // A file that says of itself that it is older than the first release is none of ours.
 // There was no other version before this one: how older files are brought up to date
 // is looked at in the package store.
-func TestST08_AFileWithoutAVersionIsSetAside(t *testing.T) {
+func TestAFileWithoutAVersionIsSetAside(t *testing.T) {
 	dir := usedDir(t)
 	change(t, stateOf(dir), "PRAGMA user_version = 0")
 	before, err := os.ReadFile(stateOf(dir))
@@ -183,7 +183,7 @@ func TestST08_AFileWithoutAVersionIsSetAside(t *testing.T) {
 
 // Fields that a release does not know are no reason to refuse a file of its version, and
 // stay.
-func TestST08_UnknownFieldsAreLeftAlone(t *testing.T) {
+func TestUnknownFieldsAreLeftAlone(t *testing.T) {
 	dir := usedDir(t)
 	change(t, stateOf(dir), "INSERT INTO meta VALUES ('colour', 'red'); CREATE TABLE more (a); INSERT INTO documents (kind, key, at, until, value) VALUES ('unheard of', 'k', 0, 0, 'v')")
 	d := serveIn(t, dir, nil, "--strict-state")
@@ -298,9 +298,9 @@ func TestAnOlderReleaseFindsTheFileInUse(t *testing.T) {
 	}
 }
 
-// TestST13_SignalsAtAnyMomentNeitherHangNorCrash: SIGHUP while it starts and stops,
+// TestSignalsAtAnyMomentNeitherHangNorCrash: SIGHUP while it starts and stops,
 // SIGTERM twice, SIGPIPE.
-func TestST13_SignalsAtAnyMomentNeitherHangNorCrash(t *testing.T) {
+func TestSignalsAtAnyMomentNeitherHangNorCrash(t *testing.T) {
 	o, dir := newOrigin(t), t.TempDir()
 	stateConfig(t, dir, o)
 	for round := range 6 {

@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// TestTK03_AConfigurationIsEchoedWithoutItsTokens: what check, explain, the API, the
+// TestAConfigurationIsEchoedWithoutItsTokens: what check, explain, the API, the
 // dashboard, a refused reload and a refused start say of a configuration names tokens by
 // their labels, and by a fingerprint those that have none. None of it has the text. What
 // other commands print is in the script "secrets".
-func TestTK03_AConfigurationIsEchoedWithoutItsTokens(t *testing.T) {
+func TestAConfigurationIsEchoedWithoutItsTokens(t *testing.T) {
 	const config = `
 data: data
 pools:

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-func TestCR19_ManyNamesStayWithinTheCache(t *testing.T) {
+func TestManyNamesStayWithinTheCache(t *testing.T) {
 	const names, kept = 10_000, 500
 	var signed atomic.Int64
 	c := open(t, "", Options{Cache: kept, OnSign: func() { signed.Add(1) }})
@@ -31,7 +31,7 @@ func TestCR19_ManyNamesStayWithinTheCache(t *testing.T) {
 	}
 }
 
-func TestCR19_ManyFirstAsksForOneNameAreOneSigning(t *testing.T) {
+func TestManyFirstAsksForOneNameAreOneSigning(t *testing.T) {
 	var signed atomic.Int64
 	c := open(t, "", Options{OnSign: func() { signed.Add(1) }})
 	configs := make([]*tls.Config, 1000)
@@ -59,7 +59,7 @@ func TestCR19_ManyFirstAsksForOneNameAreOneSigning(t *testing.T) {
 	}
 }
 
-func TestCR19_FewSignAtATime(t *testing.T) {
+func TestFewSignAtATime(t *testing.T) {
 	most := int64(max(1, runtime.GOMAXPROCS(0)/2))
 	var now, peak atomic.Int64
 	c := open(t, "", Options{OnSign: func() {

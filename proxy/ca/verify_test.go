@@ -145,7 +145,7 @@ func checkExtensions(t *testing.T, cert *x509.Certificate, want map[string]bool)
 }
 
 // The proxy library that this is built on has a CA whose key is public.
-func TestTK15_BuiltInCANeverUsed(t *testing.T) {
+func TestBuiltInCANeverUsed(t *testing.T) {
 	for _, o := range []Options{{}, {Names: []string{"api.test"}}, {Names: []string{}}} {
 		c := open(t, t.TempDir(), o)
 		for _, host := range everyKindOfHost {

@@ -106,7 +106,7 @@ func dialWith(t *testing.T, n *network, d *Dialer, host string) (net.Conn, error
 	return c, err
 }
 
-func TestCT04_EverySpellingOfALocalAddressIsRefusedBeforeConnect(t *testing.T) {
+func TestEverySpellingOfALocalAddressIsRefusedBeforeConnect(t *testing.T) {
 	names := map[string][]answers{}
 	// What getaddrinfo makes of these; policy has made addresses of them before.
 	for _, host := range []string{"127.1", "2130706433", "0x7f.1", "017700000001"} {
@@ -128,7 +128,7 @@ func TestCT04_EverySpellingOfALocalAddressIsRefusedBeforeConnect(t *testing.T) {
 	}
 }
 
-func TestCT05_SpecialRangesAreRefusedBeforeConnect(t *testing.T) {
+func TestSpecialRangesAreRefusedBeforeConnect(t *testing.T) {
 	n := newNetwork()
 	for _, a := range special {
 		d := &Dialer{Resolver: &book{names: map[string][]answers{"a.test": {{addrs: []string{a}}}}}}
@@ -143,7 +143,7 @@ func TestCT05_SpecialRangesAreRefusedBeforeConnect(t *testing.T) {
 	}
 }
 
-func TestCT06_ANameThatRebindsIsDialedAtACheckedAddressOnly(t *testing.T) {
+func TestANameThatRebindsIsDialedAtACheckedAddressOnly(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		answers []answers
@@ -232,7 +232,7 @@ func TestLocalhostIsNeverResolved(t *testing.T) {
 	}
 }
 
-func TestUP24_EveryWayThatConnectingFailsHasItsKind(t *testing.T) {
+func TestEveryWayThatConnectingFailsHasItsKind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, c := range []struct {
 			name string
@@ -260,7 +260,7 @@ func TestUP24_EveryWayThatConnectingFailsHasItsKind(t *testing.T) {
 	})
 }
 
-func TestUP24_TheClearestOfSeveralFailuresIsTold(t *testing.T) {
+func TestTheClearestOfSeveralFailuresIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &book{names: map[string][]answers{"a.test": {{addrs: []string{"2a00::1", "8.8.8.8"}}}}}
 		for _, c := range []struct {
@@ -283,7 +283,7 @@ func TestUP24_TheClearestOfSeveralFailuresIsTold(t *testing.T) {
 	})
 }
 
-func TestUP24_RealSocketsThatNobodyListensOnRefuse(t *testing.T) {
+func TestRealSocketsThatNobodyListensOnRefuse(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

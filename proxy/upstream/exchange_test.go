@@ -54,7 +54,7 @@ func (e *endless) Close() error {
 	return nil
 }
 
-func TestUP03_ABodyWithoutEndIsNotDrained(t *testing.T) {
+func TestABodyWithoutEndIsNotDrained(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func TestUP03_ABodyWithoutEndIsNotDrained(t *testing.T) {
 	}
 }
 
-func TestUP05_ATruncatedChunkedBodyIsAnError(t *testing.T) {
+func TestATruncatedChunkedBodyIsAnError(t *testing.T) {
 	for _, chunks := range []string{"", "5", "5\r\n", "5\r\nhel", "5\r\nhello", "5\r\nhello\r\n", "5\r\nhello\r\n0", "5\r\nhello\r\n0\r\n", "0\r\n", "0\r\nX: y\r\n"} {
 		s := playing(t, []step{{answer: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks, close: true}})
 		_, _, err := ask(t, newTransport(t), newRequest(t, "GET", "http://"+s.addr+"/", nil))
@@ -95,7 +95,7 @@ func TestUP05_ATruncatedChunkedBodyIsAnError(t *testing.T) {
 	}
 }
 
-func TestUP06_ATruncatedBodyOfKnownLengthIsAnError(t *testing.T) {
+func TestATruncatedBodyOfKnownLengthIsAnError(t *testing.T) {
 	s := playing(t, []step{{answer: "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhello", close: true}})
 	_, body, err := ask(t, newTransport(t), newRequest(t, "GET", "http://"+s.addr+"/", nil))
 	if body != "hello" || err != io.ErrUnexpectedEOF {
@@ -112,7 +112,7 @@ func TestAGetOnANewConnectionIsSentOnce(t *testing.T) {
 	}
 }
 
-func TestUP28_AnAnswerBeforeTheBodyWasReadComesAtOnce(t *testing.T) {
+func TestAnAnswerBeforeTheBodyWasReadComesAtOnce(t *testing.T) {
 	for name, answer := range map[string]string{
 		"with a body":      "HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nbig",
 		"without":          "HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n",
@@ -143,7 +143,7 @@ func TestUP28_AnAnswerBeforeTheBodyWasReadComesAtOnce(t *testing.T) {
 	}
 }
 
-func TestUP28_AnOriginThatAnswersAndClosesWhileTheBodyStreams(t *testing.T) {
+func TestAnOriginThatAnswersAndClosesWhileTheBodyStreams(t *testing.T) {
 	for range 20 {
 		s := playing(t, []step{{early: "HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nbig", blind: true, close: true}})
 		resp, err := newTransport(t).RoundTrip(newRequest(t, "POST", "http://"+s.addr+"/", newEndless()))

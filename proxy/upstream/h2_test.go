@@ -132,7 +132,7 @@ func TestAnUpgradeOverTLSGoesOverHTTP1(t *testing.T) {
 	}
 }
 
-func TestUP26_AnHTTP2AnswerWithoutALengthHasNone(t *testing.T) {
+func TestAnHTTP2AnswerWithoutALengthHasNone(t *testing.T) {
 	tr, f := framed(t, nil, func(c *frameConn) {
 		for s := c.next(); s != 0; s = c.next() {
 			c.answer(s, "hello")
@@ -212,7 +212,7 @@ func TestAnotherConnectionIsOpenedWhereOneTakesNoMoreStreams(t *testing.T) {
 	}
 }
 
-func TestUP25_ARequestThatAGoawayLeftOutIsSentAgain(t *testing.T) {
+func TestARequestThatAGoawayLeftOutIsSentAgain(t *testing.T) {
 	for _, method := range []string{"GET", "POST"} {
 		tr, f := framed(t, nil, func(c *frameConn) {
 			s := c.next()
@@ -235,7 +235,7 @@ func TestUP25_ARequestThatAGoawayLeftOutIsSentAgain(t *testing.T) {
 	}
 }
 
-func TestUP25_ARequestThatAGoawayMayHaveMetIsSentOnce(t *testing.T) {
+func TestARequestThatAGoawayMayHaveMetIsSentOnce(t *testing.T) {
 	tr, f := framed(t, nil, func(c *frameConn) {
 		s := c.next()
 		c.WriteGoAway(s, http2.ErrCodeNo, nil)
@@ -250,7 +250,7 @@ func TestUP25_ARequestThatAGoawayMayHaveMetIsSentOnce(t *testing.T) {
 	}
 }
 
-func TestUP25_ARefusedStreamIsSentAgainAFewTimes(t *testing.T) {
+func TestARefusedStreamIsSentAgainAFewTimes(t *testing.T) {
 	refusals := 2
 	tr, f := framed(t, nil, func(c *frameConn) {
 		for s := c.next(); s != 0; s = c.next() {
@@ -278,7 +278,7 @@ func TestUP25_ARefusedStreamIsSentAgainAFewTimes(t *testing.T) {
 	}
 }
 
-func TestUP25_AStreamThatIsResetIsNotSentAgain(t *testing.T) {
+func TestAStreamThatIsResetIsNotSentAgain(t *testing.T) {
 	tr, f := framed(t, nil, func(c *frameConn) {
 		for s := c.next(); s != 0; s = c.next() {
 			c.WriteRSTStream(s, http2.ErrCodeInternal)
@@ -291,7 +291,7 @@ func TestUP25_AStreamThatIsResetIsNotSentAgain(t *testing.T) {
 	}
 }
 
-func TestUP25_HTTP2ThatIsNotRightIsAnErrorAndNoSpin(t *testing.T) {
+func TestHTTP2ThatIsNotRightIsAnErrorAndNoSpin(t *testing.T) {
 	for name, c := range map[string]struct {
 		settings []http2.Setting
 		serve    func(*frameConn, uint32)
@@ -352,7 +352,7 @@ func TestUP25_HTTP2ThatIsNotRightIsAnErrorAndNoSpin(t *testing.T) {
 	}
 }
 
-func TestUP06_ATruncatedHTTP2BodyIsAnError(t *testing.T) {
+func TestATruncatedHTTP2BodyIsAnError(t *testing.T) {
 	for name, cut := range map[string]func(*frameConn, uint32){
 		"shorter than its length": func(c *frameConn, s uint32) { c.WriteData(s, true, []byte("hello")) },
 		"reset": func(c *frameConn, s uint32) {
@@ -377,7 +377,7 @@ func TestUP06_ATruncatedHTTP2BodyIsAnError(t *testing.T) {
 	}
 }
 
-func TestUP04_AnHTTP2BodyThatStopsIsCut(t *testing.T) {
+func TestAnHTTP2BodyThatStopsIsCut(t *testing.T) {
 	tr, f := framed(t, nil, func(c *frameConn) {
 		s := c.next()
 		c.headers(s, false, ":status", "200")
@@ -423,7 +423,7 @@ func TestACancelledHTTP2RequestEndsAtOnce(t *testing.T) {
 	}
 }
 
-func TestUP28_AnEarlyAnswerOverHTTP2ComesAtOnce(t *testing.T) {
+func TestAnEarlyAnswerOverHTTP2ComesAtOnce(t *testing.T) {
 	tr, f := framed(t, nil, func(c *frameConn) {
 		for s := c.next(); s != 0; s = c.next() {
 			c.headers(s, false, ":status", "413")

@@ -95,7 +95,7 @@ func settlingFor(t *testing.T, tr *Transport, address string) *http2Conn {
 	return c.multiplexed.netConn
 }
 
-func TestUP25_SentIsExactOverHTTP2(t *testing.T) {
+func TestSentIsExactOverHTTP2(t *testing.T) {
 	for name, c := range refusals {
 		for _, method := range []string{"GET", "POST"} {
 			t.Run(name+", "+method, func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestUP25_SentIsExactOverHTTP2(t *testing.T) {
 }
 
 // What cannot be written at all has not been sent, and would not be written better again.
-func TestUP25_ARequestThatIsTooLongForTheOriginIsNotSent(t *testing.T) {
+func TestARequestThatIsTooLongForTheOriginIsNotSent(t *testing.T) {
 	tr, f := framed(t, []http2.Setting{{ID: http2.SettingMaxHeaderListSize, Val: 1000}}, func(c *frameConn) {
 		for s := c.next(); s != 0; s = c.next() {
 			c.answer(s, "hello")
@@ -140,7 +140,7 @@ func TestUP25_ARequestThatIsTooLongForTheOriginIsNotSent(t *testing.T) {
 }
 
 // An HTTP/2 connection that ended while nothing was asked on it costs no request.
-func TestUP25_AnHTTP2ConnectionThatDiedUnusedIsNotAskedOn(t *testing.T) {
+func TestAnHTTP2ConnectionThatDiedUnusedIsNotAskedOn(t *testing.T) {
 	tr, f := framed(t, nil, func(c *frameConn) { c.answer(c.next(), "hello") })
 	for range 3 {
 		wantAnswer(t, tr, newRequest(t, "POST", f.url, nil), "hello")

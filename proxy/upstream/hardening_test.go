@@ -33,7 +33,7 @@ func refuses(t *testing.T, answer string) {
 	}
 }
 
-func TestUP08_AnswersThatAreNotSafeToBelieve(t *testing.T) {
+func TestAnswersThatAreNotSafeToBelieve(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\n"
 	for name, answer := range map[string]string{
 		"both framings":            ok + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
@@ -81,7 +81,7 @@ func TestUP08_AnswersThatAreNotSafeToBelieve(t *testing.T) {
 	}
 }
 
-func TestUP08_AHeaderWithoutEndIsCutOff(t *testing.T) {
+func TestAHeaderWithoutEndIsCutOff(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func TestUP08_AHeaderWithoutEndIsCutOff(t *testing.T) {
 	l.Close()
 }
 
-func TestUP08_AChunkedBodyThatBreaksItsFramingIsAnError(t *testing.T) {
+func TestAChunkedBodyThatBreaksItsFramingIsAnError(t *testing.T) {
 	for name, chunks := range map[string]string{
 		"no size":             "\r\nhello\r\n0\r\n\r\n",
 		"a negative size":     "-5\r\nhello\r\n0\r\n\r\n",
@@ -146,11 +146,11 @@ func TestTrailersThatFrameOrRouteAreDropped(t *testing.T) {
 	}
 }
 
-func TestUP11_ASwitchThatNobodyAskedForIsRefused(t *testing.T) {
+func TestASwitchThatNobodyAskedForIsRefused(t *testing.T) {
 	refuses(t, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
 }
 
-func TestUP12_BytesWhereNoBodyMayBeAreNotTheNextAnswer(t *testing.T) {
+func TestBytesWhereNoBodyMayBeAreNotTheNextAnswer(t *testing.T) {
 	for _, c := range []struct{ method, head string }{
 		{"HEAD", "HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\n"},
 		{"GET", "HTTP/1.1 204 No Content\r\n\r\n"},
@@ -201,7 +201,7 @@ func TestARequestThatWouldSayMoreThanOneThingIsNotSent(t *testing.T) {
 	}
 }
 
-func TestUP24_AFailureToDialIsToldByItsKind(t *testing.T) {
+func TestAFailureToDialIsToldByItsKind(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

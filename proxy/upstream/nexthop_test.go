@@ -229,7 +229,7 @@ func TestANextHopThatCannotBeReachedIsTheNextHopsFault(t *testing.T) {
 	}
 }
 
-func TestCT05_ANextHopIsNotAskedForWhatTheGuardRefuses(t *testing.T) {
+func TestANextHopIsNotAskedForWhatTheGuardRefuses(t *testing.T) {
 	h := &hop{}
 	n := through(t, h, "http://10.0.0.8:3128")
 	for _, host := range append([]string{"localhost", "metadata.google.internal"}, special...) {

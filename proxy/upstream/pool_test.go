@@ -199,7 +199,7 @@ func TestHostsShareTheConnectionsToTheNextHop(t *testing.T) {
 	}
 }
 
-func TestUP17_ConnectionsThatTheirOriginEndsAreNotKept(t *testing.T) {
+func TestConnectionsThatTheirOriginEndsAreNotKept(t *testing.T) {
 	s := playing(t, []step{{answer: "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello"}})
 	d := &counting{to: s.addr}
 	tr := newTransport(t)

@@ -100,7 +100,7 @@ func receiveEnd(t *testing.T, c net.Conn) {
 	}
 }
 
-func TestCR08_AnEndThatHasSaidEverythingStillHears(t *testing.T) {
+func TestAnEndThatHasSaidEverythingStillHears(t *testing.T) {
 	both := map[string]func(r *table) (first, second net.Conn){
 		"client first": func(r *table) (net.Conn, net.Conn) { return r.client, r.origin },
 		"origin first": func(r *table) (net.Conn, net.Conn) { return r.origin, r.client },
@@ -156,7 +156,7 @@ func TestWhatWasReadBeforeGoesFirst(t *testing.T) {
 	})
 }
 
-func TestCR10_ATunnelInWhichNothingMovesEnds(t *testing.T) {
+func TestATunnelInWhichNothingMovesEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := relayed(t.Context(), RelayOptions{Idle: time.Hour})
 		if took := r.over(t); took != time.Hour {
@@ -165,7 +165,7 @@ func TestCR10_ATunnelInWhichNothingMovesEnds(t *testing.T) {
 	})
 }
 
-func TestCR10_MovingEitherWayKeepsATunnel(t *testing.T) {
+func TestMovingEitherWayKeepsATunnel(t *testing.T) {
 	for name, order := range map[string]bool{"up": true, "down": false} {
 		synctest.Test(t, func(t *testing.T) {
 			r := relayed(t.Context(), RelayOptions{Idle: time.Hour})
@@ -188,7 +188,7 @@ func TestCR10_MovingEitherWayKeepsATunnel(t *testing.T) {
 	}
 }
 
-func TestCR10_AnEndThatTakesNothingEndsTheTunnel(t *testing.T) {
+func TestAnEndThatTakesNothingEndsTheTunnel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := relayed(t.Context(), RelayOptions{Idle: time.Hour})
 		var sender sync.WaitGroup
@@ -202,7 +202,7 @@ func TestCR10_AnEndThatTakesNothingEndsTheTunnel(t *testing.T) {
 	})
 }
 
-func TestCR10_NoTunnelOutlivesItsLife(t *testing.T) {
+func TestNoTunnelOutlivesItsLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := relayed(t.Context(), RelayOptions{Idle: time.Hour, Life: 3 * time.Hour})
 		var chat sync.WaitGroup

@@ -22,9 +22,9 @@ func (f freed) Close() error {
 	return f.ReadCloser.Close()
 }
 
-// TestUP28_AClientThatIsStillUploadingSeesTheAnswer shows how a server has to
+// TestAClientThatIsStillUploadingSeesTheAnswer shows how a server has to
 // hand its requests on for this: in full duplex, with a body that Close frees.
-func TestUP28_AClientThatIsStillUploadingSeesTheAnswer(t *testing.T) {
+func TestAClientThatIsStillUploadingSeesTheAnswer(t *testing.T) {
 	for name, length := range map[string]string{"of known length": "Content-Length: 1000000", "chunked": "Transfer-Encoding: chunked"} {
 		t.Run(name, func(t *testing.T) {
 			s := playing(t, []step{{early: "HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nbig", blind: true}})

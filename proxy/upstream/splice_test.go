@@ -65,7 +65,7 @@ func soon(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-func TestCR08_HalfCloseWorksOnSockets(t *testing.T) {
+func TestHalfCloseWorksOnSockets(t *testing.T) {
 	m := &tally{}
 	r := relayedTCP(t, m, RelayOptions{Idle: time.Minute, FromClient: []byte("early ")})
 	send(t, r.client, "question")
@@ -82,7 +82,7 @@ func TestCR08_HalfCloseWorksOnSockets(t *testing.T) {
 	m.expect(t, 15, 14)
 }
 
-func TestCR10_IdleAndLifeEndATunnelOfSockets(t *testing.T) {
+func TestIdleAndLifeEndATunnelOfSockets(t *testing.T) {
 	for name, o := range map[string]RelayOptions{"idle": {Idle: time.Second}, "life": {Life: time.Second}} {
 		r := relayedTCP(t, nil, o)
 		send(t, r.client, "x")
@@ -93,7 +93,7 @@ func TestCR10_IdleAndLifeEndATunnelOfSockets(t *testing.T) {
 	}
 }
 
-func TestCR10_AReceiverThatIsDeadEndsATunnelOfSockets(t *testing.T) {
+func TestAReceiverThatIsDeadEndsATunnelOfSockets(t *testing.T) {
 	r := relayedTCP(t, nil, RelayOptions{Idle: 300 * time.Millisecond})
 	var sender sync.WaitGroup
 	sender.Go(func() { io.Copy(r.client, io.LimitReader(zeros{}, 1<<30)) })
@@ -104,7 +104,7 @@ func TestCR10_AReceiverThatIsDeadEndsATunnelOfSockets(t *testing.T) {
 // A slow receiver must not be taken for a dead one, although a slice towards it takes
 // longer than the tunnel may be idle. When the kernel acknowledges something depends on
 // the machine, so what is held is that a tunnel is cut only when it has not for that long.
-func TestCR10_AReceiverThatIsSlowKeepsATunnelOfSockets(t *testing.T) {
+func TestAReceiverThatIsSlowKeepsATunnelOfSockets(t *testing.T) {
 	const idle = 2 * time.Second
 	client, near := sockets(t)
 	far, origin := sockets(t)

@@ -53,7 +53,7 @@ func repeated(t *testing.T, url string) []*http.Request {
 	}
 }
 
-func TestUP18_AStaleConnectionIsFoundOutBeforeItIsUsed(t *testing.T) {
+func TestAStaleConnectionIsFoundOutBeforeItIsUsed(t *testing.T) {
 	s := playing(t, []step{{answer: ok5, close: true}}, []step{{answer: ok5}})
 	tr := newTransport(t)
 	ask(t, tr, newRequest(t, "GET", "http://"+s.addr+"/", nil))
@@ -67,7 +67,7 @@ func TestUP18_AStaleConnectionIsFoundOutBeforeItIsUsed(t *testing.T) {
 	}
 }
 
-func TestUP18_WhatMayHaveArrivedIsSentOnce(t *testing.T) {
+func TestWhatMayHaveArrivedIsSentOnce(t *testing.T) {
 	server, client := certified(t)
 	for name, last := range map[string]step{"closed": {close: true}, "reset": {reset: true}} {
 		for i := range repeated(t, "http://a.test/") {
@@ -97,7 +97,7 @@ func TestUP18_WhatMayHaveArrivedIsSentOnce(t *testing.T) {
 	}
 }
 
-func TestUP18_AConnectionThatEndedUnseenIsAnErrorOnce(t *testing.T) {
+func TestAConnectionThatEndedUnseenIsAnErrorOnce(t *testing.T) {
 	for i := range repeated(t, "http://a.test/") {
 		s := playing(t, []step{{answer: ok5, close: true}}, []step{{answer: ok5}})
 		tr := newTransport(t)
@@ -186,7 +186,7 @@ func (c *clogged) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-func TestUP18_WhatHasNotLeftIsSentOnANewConnection(t *testing.T) {
+func TestWhatHasNotLeftIsSentOnANewConnection(t *testing.T) {
 	for i := range repeated(t, "http://a.test/") {
 		s := playing(t, []step{{answer: ok5}, {answer: ok5}})
 		tr := newTransport(t)
@@ -236,7 +236,7 @@ func TestOnlyASilentEndOfAUsedConnectionIsStale(t *testing.T) {
 	}
 }
 
-func TestUP25_WhatMayHaveArrivedOverHTTP2IsSentOnce(t *testing.T) {
+func TestWhatMayHaveArrivedOverHTTP2IsSentOnce(t *testing.T) {
 	for name, end := range map[string]func(*frameConn, uint32){
 		"closed":   func(*frameConn, uint32) {},
 		"told off": func(c *frameConn, s uint32) { c.WriteGoAway(s, http2.ErrCodeNo, nil) },

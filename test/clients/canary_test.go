@@ -221,10 +221,10 @@ func lower(escaped string) string {
 	return strings.NewReplacer("%2B", "%2b", "%2F", "%2f", "%7E", "%7e").Replace(escaped)
 }
 
-// TestTK01_ACanaryIsNowhereButAtItsOwnSite has the binary tell everything that it can
+// TestACanaryIsNowhereButAtItsOwnSite has the binary tell everything that it can
 // tell, and looks for the tokens in all of it. That the parts do not is in the tests of
 // the packages tokens and proxy, and of the configuration in those of cmd/abide.
-func TestTK01_ACanaryIsNowhereButAtItsOwnSite(t *testing.T) {
+func TestACanaryIsNowhereButAtItsOwnSite(t *testing.T) {
 	t.Parallel()
 	c, dir := newCanaries(), t.TempDir()
 	o := startOriginThat(t, c.echo)
@@ -443,9 +443,9 @@ func (a *abide) command(t *testing.T, env []string, args ...string) string {
 	return string(out)
 }
 
-// TestTK02_WhatAProcessLeavesWhenItIsKilledHasNoToken: its goroutines, with a token in
+// TestWhatAProcessLeavesWhenItIsKilledHasNoToken: its goroutines, with a token in
 // the hands of some. That a fault of abide's own tells none is in the tests of proxy.
-func TestTK02_WhatAProcessLeavesWhenItIsKilledHasNoToken(t *testing.T) {
+func TestWhatAProcessLeavesWhenItIsKilledHasNoToken(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
 		return // which has no such signal

@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// TestTK04_ATokenArrivesWhereItsRuleNamesAndNowhereElse sends a request to
+// TestATokenArrivesWhereItsRuleNamesAndNowhereElse sends a request to
 // everything that looks like the host of a token. What the rule's names mean is in
 // policy's tests; here it counts what arrives.
-func TestTK04_ATokenArrivesWhereItsRuleNamesAndNowhereElse(t *testing.T) {
+func TestATokenArrivesWhereItsRuleNamesAndNowhereElse(t *testing.T) {
 	t.Parallel()
 	o := startOrigin(t)
 	also := []string{"api.test:8443", "alt.test:443", "alt.test:8443"}
@@ -104,9 +104,9 @@ sites:
 	}
 }
 
-// TestTK04_AStreamOfHTTP2ThatNamesAnotherHostGetsNoToken: browsers send what they have
+// TestAStreamOfHTTP2ThatNamesAnotherHostGetsNoToken: browsers send what they have
 // for one host on the connection of another, where its certificate has both names.
-func TestTK04_AStreamOfHTTP2ThatNamesAnotherHostGetsNoToken(t *testing.T) {
+func TestAStreamOfHTTP2ThatNamesAnotherHostGetsNoToken(t *testing.T) {
 	t.Parallel()
 	o := startOrigin(t)
 	a := startAbide(t, setup{intercept: "all", also: []string{"evil-api.test:443"}, more: poolOf("api.test")}, o)
@@ -143,9 +143,9 @@ func TestTK04_AStreamOfHTTP2ThatNamesAnotherHostGetsNoToken(t *testing.T) {
 	}
 }
 
-// TestTK08_NothingThatEchoesItsHeadersIsAsked: what the origin's own headers and
+// TestNothingThatEchoesItsHeadersIsAsked: what the origin's own headers and
 // answers repeat is looked at by the test of TK-01.
-func TestTK08_NothingThatEchoesItsHeadersIsAsked(t *testing.T) {
+func TestNothingThatEchoesItsHeadersIsAsked(t *testing.T) {
 	t.Parallel()
 	o := startOrigin(t)
 	a := startAbide(t, setup{intercept: "auto", more: poolOf("api.test")}, o)
@@ -170,9 +170,9 @@ sites:
 `, strings.Join(append([]string{""}, more...), ", "), host)
 }
 
-// TestTK15_TheHostOfATokenHasALeafOfAbidesOwnCA: what the packages ca and proxy make
+// TestTheHostOfATokenHasALeafOfAbidesOwnCA: what the packages ca and proxy make
 // sure of, of the binary with a pool.
-func TestTK15_TheHostOfATokenHasALeafOfAbidesOwnCA(t *testing.T) {
+func TestTheHostOfATokenHasALeafOfAbidesOwnCA(t *testing.T) {
 	t.Parallel()
 	o := startOrigin(t)
 	a := startAbide(t, setup{intercept: "auto", more: poolOf("api.test")}, o)

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// TestTK05_NoTokenGoesToAnAddressThatAbideMayNotReach: the name is the rule's, and
+// TestNoTokenGoesToAnAddressThatAbideMayNotReach: the name is the rule's, and
 // what it resolves to is this machine. Whoever listens on more than loopback does
 // not connect there.
-func TestTK05_NoTokenGoesToAnAddressThatAbideMayNotReach(t *testing.T) {
+func TestNoTokenGoesToAnAddressThatAbideMayNotReach(t *testing.T) {
 	t.Parallel()
 	for _, one := range []struct {
 		env       []string
@@ -106,9 +106,9 @@ func (a *abide) token(t *testing.T, label string) (found struct {
 	return found
 }
 
-// TestTK06_ADeadTokenIsAskedOnceAndNoClientSeesIt: what becomes of it in the course of
+// TestADeadTokenIsAskedOnceAndNoClientSeesIt: what becomes of it in the course of
 // days is in the tests of the packages tokens and proxy.
-func TestTK06_ADeadTokenIsAskedOnceAndNoClientSeesIt(t *testing.T) {
+func TestADeadTokenIsAskedOnceAndNoClientSeesIt(t *testing.T) {
 	t.Parallel()
 	o := startOriginThat(t, keeper{dead: []string{"canary-1"}}.ServeHTTP)
 	a := startAbide(t, setup{intercept: "auto", more: poolOf("api.test")}, o)
@@ -133,7 +133,7 @@ func TestTK06_ADeadTokenIsAskedOnceAndNoClientSeesIt(t *testing.T) {
 	}
 }
 
-func TestTK06_WhereAllTokensAreDeadTheClientGetsThe401WithoutThem(t *testing.T) {
+func TestWhereAllTokensAreDeadTheClientGetsThe401WithoutThem(t *testing.T) {
 	t.Parallel()
 	o := startOriginThat(t, keeper{dead: []string{"canary-1", "canary-2"}}.ServeHTTP)
 	a := startAbide(t, setup{intercept: "auto", more: poolOf("api.test", "exhausted: refuse")}, o)
@@ -155,7 +155,7 @@ func TestTK06_WhereAllTokensAreDeadTheClientGetsThe401WithoutThem(t *testing.T) 
 	}
 }
 
-func TestTK07_WithoutATokenNothingGoesUnlessThePoolSaysSo(t *testing.T) {
+func TestWithoutATokenNothingGoesUnlessThePoolSaysSo(t *testing.T) {
 	t.Parallel()
 	for _, one := range []struct {
 		more, hint string
@@ -190,9 +190,9 @@ func TestTK07_WithoutATokenNothingGoesUnlessThePoolSaysSo(t *testing.T) {
 	}
 }
 
-// TestTK11_ARequestThatIsAskedAgainHasTheOtherTokenAlone: that it is one in every
+// TestARequestThatIsAskedAgainHasTheOtherTokenAlone: that it is one in every
 // place for a token is in the tests of the package tokens.
-func TestTK11_ARequestThatIsAskedAgainHasTheOtherTokenAlone(t *testing.T) {
+func TestARequestThatIsAskedAgainHasTheOtherTokenAlone(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"GET", "POST"} {
 		o := startOriginThat(t, keeper{spent: []string{"canary-1"}}.ServeHTTP)
@@ -218,9 +218,9 @@ func TestTK11_ARequestThatIsAskedAgainHasTheOtherTokenAlone(t *testing.T) {
 	}
 }
 
-// TestTK11_WhatTheClientSendsInAnyPlaceForATokenIsReplaced: whatever some server may
+// TestWhatTheClientSendsInAnyPlaceForATokenIsReplaced: whatever some server may
 // take for it, however it is written, and though it is named as this connection's.
-func TestTK11_WhatTheClientSendsInAnyPlaceForATokenIsReplaced(t *testing.T) {
+func TestWhatTheClientSendsInAnyPlaceForATokenIsReplaced(t *testing.T) {
 	t.Parallel()
 	o := startOrigin(t)
 	a := startAbide(t, setup{intercept: "auto", also: []string{"head.test:443", "query.test:443", "basic.test:443"}, more: `

@@ -37,7 +37,7 @@ sites:
 	})
 }
 
-func TestCR05AHeldRequestWhoseClientLeavesIsGone(t *testing.T) {
+func TestAHeldRequestWhoseClientLeavesIsGone(t *testing.T) {
 	bubble(t, echoing, `
 sites:
   - host: site.test
@@ -65,7 +65,7 @@ sites:
 	})
 }
 
-func TestCF08AReloadPlansWhatWaitsAnew(t *testing.T) {
+func TestAReloadPlansWhatWaitsAnew(t *testing.T) {
 	const yaml = `
 queue: {wait: 2h}
 sites:
@@ -95,7 +95,7 @@ sites:
 	})
 }
 
-func TestCF08ALoweredLimitKeepsWhatWasSpent(t *testing.T) {
+func TestALoweredLimitKeepsWhatWasSpent(t *testing.T) {
 	const yaml = "sites:\n  - {host: site.test, limits: [{requests: %d, per: 10m}]}\n"
 	bubble(t, echoing, fmt.Sprintf(yaml, 5), func(w *bubbleProxy) {
 		c := w.client()
@@ -180,7 +180,7 @@ sites:
 	})
 }
 
-func TestCR12TheQueueIsBounded(t *testing.T) {
+func TestTheQueueIsBounded(t *testing.T) {
 	bubble(t, echoing, `
 queue: {max: 8, per_site: 5, wait: 1h}
 sites:

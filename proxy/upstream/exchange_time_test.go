@@ -72,7 +72,7 @@ func TestAConnectionAfterASwitchIsTheCallers(t *testing.T) {
 	})
 }
 
-func TestUP04_AnAnswerThatDripsIsHandedOnAndOneThatStopsIsCut(t *testing.T) {
+func TestAnAnswerThatDripsIsHandedOnAndOneThatStopsIsCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := memorized(t, func(c net.Conn) {
 			c.Read(make([]byte, 4096))

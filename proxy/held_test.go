@@ -17,7 +17,7 @@ type unsized struct{ io.Reader }
 
 const tenMinutes = "sites:\n  - {host: site.test, limits: [{requests: 1, per: 10m}]}\n"
 
-func TestCR05AClientThatLeavesWhileHeldIsGoneAtOnce(t *testing.T) {
+func TestAClientThatLeavesWhileHeldIsGoneAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		body   func() io.Reader
