@@ -75,7 +75,6 @@ var only = map[string][]string{
 	"github.com/rivo/tview":                                   {"admin/top"},
 	"github.com/gdamore/tcell/v2":                             {"admin/top"},
 	"github.com/rivo/uniseg":                                  {"admin/top"},
-	"github.com/chromedp/chromedp":                            {"admin"}, // for tests
 	"net/http/httputil":                                       {},
 	"net/http/pprof":                                          {},
 	"github.com/prometheus/client_golang/prometheus/promauto": {}, // registers from init
