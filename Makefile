@@ -62,16 +62,19 @@ test/clients/node_modules: test/clients/package.json test/clients/package-lock.j
 
 .PHONY: test
 test: toolchain setup
-	go vet ./...
 	tools/test
 
+# Two modules besides the product's: what benches and tests in a browser need, and the tools.
 .PHONY: check
 check: toolchain
+	@echo "check: format, vet and staticcheck of three modules, go.mod, other systems"
 	@unformatted=$$($(TOOL) gofumpt -l $$(git ls-files -co --exclude-standard '*.go')); \
 	  if [ -n "$$unformatted" ]; then echo "gofumpt would change: $$unformatted" >&2; exit 1; fi
-	go vet ./...
-	$(TOOL) staticcheck ./...
-	go mod tidy -diff
+	@set -e; tools=$$(mktemp -d); trap 'rm -rf "$$tools"' EXIT; \
+	go build -modfile=tools/go.mod -o "$$tools/staticcheck" honnef.co/go/tools/cmd/staticcheck; \
+	for module in . bench tools; do echo "check: module $$module"; \
+	  (cd $$module && go vet ./... && "$$tools/staticcheck" ./... && go mod tidy -diff); \
+	done
 	GOOS=windows GOARCH=amd64 CGO_ENABLED=0 go build -o /dev/null ./cmd/abide
 	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go build -o /dev/null ./cmd/abide
 	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 go build -o /dev/null ./cmd/abide

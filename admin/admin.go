@@ -49,7 +49,7 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
-// Options are what there is to show and who is asked. All but CA, Listen, EnvCommand,
+// Options are the sources of everything that is shown. All but CA, Listen, EnvCommand,
 // Samples, Version, Started and Log are needed.
 type Options struct {
 	Policy  func() *policy.Policy // the policy in force
@@ -57,7 +57,7 @@ type Options struct {
 	Metrics *metrics.Metrics
 	Proxy   Proxy
 	Process Process
-	// Listen is where the proxy listens, as clients must be told; "" is what the
+	// Listen is the address of the proxy as clients must be told; "" is the one that the
 	// policy says, which does not know a port that the system chose.
 	Listen string
 	// EnvCommand is the command that prints what sets up a shell of this machine: the
@@ -70,7 +70,7 @@ type Options struct {
 	Log     *logrus.Logger
 }
 
-// Proxy is what the API asks of the proxy. If you add an endpoint, add here what it asks, a
+// Proxy is the part of the proxy that the API needs. If you add an endpoint, add its method here, a
 // row to endpoints, its documentation to operations, and its type to package status.
 type Proxy interface {
 	siteSource
@@ -81,18 +81,18 @@ type Proxy interface {
 	tokenPools
 }
 
-// Process is what the API asks of the process around the proxy.
+// Process is the part of the process around the proxy that the API needs.
 type Process interface {
 	explainer
 	reloader
 	recorder
 	adviser
 	jobKeeper
-	// Ready is what readiness depends on, now.
+	// Ready returns the checks of readiness, as of now.
 	Ready() []status.Check
 	// Refused is the reload that was refused last, nil after a reload that succeeded.
 	Refused() *status.RefusedReload
-	// Store is how what keeps budgets is, now.
+	// Store returns the state of the store, as of now.
 	Store(ctx context.Context) status.Store
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/sirupsen/logrus"
 )
 
-// contentPolicy is what pages of the listener may load: files of the listener alone, and no
+// contentPolicy lists the files that pages of the listener may load: those of the listener alone, and no
 // script or style inside a page.
 const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 

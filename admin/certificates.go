@@ -8,8 +8,8 @@ import (
 	"github.com/abide-proxy/abide/proxy/ca"
 )
 
-// bundleLife is how long a bundle is handed out before it is made again. Its
-// system certificates may change, and anybody may ask for it.
+// bundleLife is the time after which a bundle is made again: its system certificates may
+// change, and anybody may ask for it.
 const bundleLife = time.Minute
 
 // certificates hands out what clients must trust, to whoever asks. It never has

@@ -18,17 +18,17 @@ import (
 )
 
 const (
-	// eventEvery is how long it takes from one snapshot to the next.
+	// eventEvery is the time from one snapshot to the next.
 	eventEvery = time.Second
-	// eventTimeout is for how long a reader may not read before it is dropped.
+	// eventTimeout is the time after which a reader that does not read is dropped.
 	eventTimeout = 10 * time.Second
-	// maxReaders is how many may read events at once.
+	// maxReaders is the largest number of readers of events at a time.
 	maxReaders = 64
-	// mostEvents is how many snapshots may be asked for.
+	// mostEvents is the largest number of snapshots that may be asked for.
 	mostEvents = 1 << 30
 )
 
-// snapshot is how everything was at a time, as events. It is not changed after it is made.
+// snapshot has everything at one time, as events. It is not changed after it is made.
 type snapshot struct {
 	facts *page.Facts
 	at    time.Time
@@ -130,7 +130,7 @@ func (e *events) send(item *snapshot) {
 	}
 }
 
-// snapshot is how everything is now, nil where a fault of abide's prevents it.
+// snapshot returns everything as of now, nil where a fault of abide's prevents it.
 func (e *events) snapshot(ctx context.Context, now time.Time) (s *snapshot) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -237,17 +237,17 @@ func (t *eventWriter) write(s *snapshot) error {
 	var b bytes.Buffer
 	b.Write(s.now)
 	for _, name := range s.parts {
-		one := s.event[name]
+		event := s.event[name]
 		if name == "sites" && t.filter != "" {
 			part, err := page.SitesPart(s.facts, t.filter, s.at)
 			if err != nil {
 				return err
 			}
-			one = eventOf("part", part)
+			event = eventOf("part", part)
 		}
-		if !bytes.Equal(t.sent[name], one) {
-			b.Write(one)
-			t.sent[name] = one
+		if !bytes.Equal(t.sent[name], event) {
+			b.Write(event)
+			t.sent[name] = event
 		}
 	}
 	t.extend()

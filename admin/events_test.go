@@ -137,14 +137,14 @@ func TestEventsGoOnForLongerThanOtherAnswersMayTake(t *testing.T) {
 		}
 		n := 0
 		for last := 0; ; n++ {
-			one := nextVersion(lines)
-			if one == 0 {
+			version := nextVersion(lines)
+			if version == 0 {
 				break
 			}
-			if one <= last {
-				t.Errorf("snapshot %d after %d", one, last)
+			if version <= last {
+				t.Errorf("snapshot %d after %d", version, last)
 			}
-			last = one
+			last = version
 		}
 		if took := time.Since(began); n != 600 || took < 599*time.Second || took > 601*time.Second {
 			t.Errorf("%d snapshots in %v", n, took)

@@ -34,3 +34,13 @@ func forecast(from forecaster, w http.ResponseWriter, r *http.Request) {
 	}
 	answerJSON(w, status.NormalizeForecasts(from.Forecast(query.Get("site"), requests), time.Now()))
 }
+
+// adviser knows which limits hold requests back, and what would change that.
+type adviser interface {
+	Advice(now time.Time) status.AdviceList
+}
+
+// advice answers what would help.
+func advice(from adviser, w http.ResponseWriter, _ *http.Request) {
+	answerJSON(w, from.Advice(time.Now()))
+}

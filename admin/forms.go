@@ -45,7 +45,7 @@ func (a *formAnswer) finish() {
 	}
 }
 
-// backTo is where a form about a site leads: to the page about the site, or to all sites.
+// backTo returns the page that follows a form about a site: the site's, or that of all sites.
 func backTo(r *http.Request, site string) string {
 	if r.PostForm.Get("back") == "site" {
 		return siteURL(site)

@@ -9,7 +9,7 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
-// usualHolds is how many requests the API lists that wait, unless it is asked for more.
+// usualHolds is the number of waiting requests that the API lists, unless it is asked for more.
 const usualHolds = 1000
 
 // holder knows the requests that wait, at most so many: of one site, or "" for all.

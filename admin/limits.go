@@ -191,7 +191,7 @@ func refuseLimits(w http.ResponseWriter, err error) {
 	}
 }
 
-// maxFaults is how many faults of one body an answer lists.
+// maxFaults is the largest number of faults of one body that an answer lists.
 const maxFaults = 20
 
 // now are the limits that are written, of one site or of all, by name. The slice is

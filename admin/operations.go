@@ -1,6 +1,9 @@
 package admin
 
 import (
+	"net/http"
+	"sync"
+
 	"github.com/abide-proxy/abide/admin/openapi"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/status"
@@ -185,3 +188,12 @@ func describeAPI(version string) openapi.Schema {
 	}
 	return api.Document()
 }
+
+// apiDocument answers with the description of the API, which is made when it is first asked for.
+type apiDocument struct{ made func() map[string]any }
+
+func newAPIDocument(version string) apiDocument {
+	return apiDocument{sync.OnceValue(func() map[string]any { return describeAPI(version) })}
+}
+
+func (d apiDocument) answer(w http.ResponseWriter, _ *http.Request) { answerJSON(w, d.made()) }

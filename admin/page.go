@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/abide-proxy/abide/admin/page"
@@ -29,7 +30,7 @@ type pages struct {
 	store  cached[status.Store]
 }
 
-// pageProcess is what the page asks of the process.
+// pageProcess is the part of the process that the page needs.
 type pageProcess interface {
 	recorder
 	adviser
@@ -50,7 +51,7 @@ func newPages(o *Options, v *overview, s *sites) *pages {
 	return p
 }
 
-// facts are what the page shows. What is looked up elsewhere is new where isNew, else it may be
+// facts returns everything that the page shows. Slow answers are new where isNew, else they may be
 // some seconds old.
 func (p *pages) facts(ctx context.Context, now time.Time, isNew bool) *page.Facts {
 	ctx, cancel := context.WithTimeout(ctx, pagePatience)
@@ -110,7 +111,7 @@ func file(kind string, text []byte) http.HandlerFunc {
 	}
 }
 
-// proxyURL is where clients find the proxy. One that listens on every address is
+// proxyURL returns the URL of the proxy for clients. One that listens on every address is
 // reached by the name under which the operator reached this page.
 func proxyURL(listen, asked string, authenticate bool) string {
 	host, port, err := net.SplitHostPort(listen)
@@ -127,4 +128,57 @@ func proxyURL(listen, asked string, authenticate bool) string {
 		who = "NAME:SECRET@"
 	}
 	return "http://" + who + net.JoinHostPort(host, port)
+}
+
+// pagePatience is the longest time that the page waits for a store or for another process.
+const pagePatience = 2 * time.Second
+
+// periods are the parts of the past that the page draws.
+var periods = []page.Period{
+	{Name: "hour", Step: time.Minute, Steps: 60},
+	{Name: "day", Step: time.Hour, Steps: 24},
+	{Name: "month", Step: 24 * time.Hour, Steps: 31},
+}
+
+// pastOf is the recorded traffic of the last hour, day and month; without periods where there
+// was none.
+func pastOf(ctx context.Context, from recorder, now time.Time) (past page.Past) {
+	some := false
+	for _, one := range periods {
+		one.Since = now.UTC().Truncate(one.Step).Add(-time.Duration(one.Steps-1) * one.Step)
+		list, err := from.Bandwidth(ctx, "", one.Since, now, one.Step)
+		if err != nil {
+			return page.Past{Err: "What is recorded cannot be read: " + status.ErrorLine(err)}
+		}
+		some = some || len(list) > 0
+		one.Traffic = list
+		past.Periods = append(past.Periods, one)
+	}
+	if !some {
+		past.Periods = nil
+	}
+	return past
+}
+
+// cached is a value that is read again when it is older than kept. It is safe for concurrent
+// use, and no lock is held while it is read.
+type cached[T any] struct {
+	kept time.Duration
+	last atomic.Pointer[readValue[T]]
+}
+
+// readValue is a value and when it was read.
+type readValue[T any] struct {
+	value T
+	at    time.Time
+}
+
+// get is the value, which is read again where it is too old or has to be new.
+func (c *cached[T]) get(now time.Time, isNew bool, read func() T) T {
+	if last := c.last.Load(); last != nil && !isNew && now.Sub(last.at) < c.kept {
+		return last.value
+	}
+	next := &readValue[T]{read(), now}
+	c.last.Store(next)
+	return next.value
 }

@@ -99,7 +99,7 @@ type ended struct {
 	Unsent  bool        `json:"unsent"`
 }
 
-// readEnd is what became of a request, or what is wrong with that.
+// readEnd reads the outcome of a request, or returns the fault of the body.
 func readEnd(text []byte) (id string, e status.PermitEnd, err error) {
 	var in ended
 	if len(text) > 0 {
@@ -131,11 +131,11 @@ func (h *headerPairs) UnmarshalJSON(text []byte) error {
 		return errHeaders
 	}
 	for name, value := range object {
-		var one string
+		var field string
 		var several []string
 		switch {
-		case json.Unmarshal(value, &one) == nil:
-			several = []string{one}
+		case json.Unmarshal(value, &field) == nil:
+			several = []string{field}
 		case json.Unmarshal(value, &several) != nil:
 			return errHeaders
 		}
@@ -148,7 +148,7 @@ func (h *headerPairs) UnmarshalJSON(text []byte) error {
 
 var errHeaders = errors.New("headers need to be a list of names and values, or an object")
 
-// decision is what is answered to an ask, whether it may be sent or not.
+// decision is the answer to an ask, whether it may be sent or not.
 type decision struct {
 	ID      string     `json:"id,omitempty"`
 	Granted bool       `json:"granted"`

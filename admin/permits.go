@@ -32,7 +32,7 @@ type permits struct {
 	log  *logrus.Logger
 }
 
-// mostPermits is how many are asked for, or settled, in one call.
+// mostPermits is the largest number of permits that are asked for, or settled, in one call.
 const mostPermits = 1000
 
 // ask grants one, or each of a list as far as it can be.
@@ -174,7 +174,7 @@ func (p *permits) settled(w http.ResponseWriter, id string, end status.PermitEnd
 	}
 }
 
-// settlement is how settling one went.
+// settlement is the result of settling one permit.
 type settlement struct {
 	ID      string `json:"id"`
 	Settled bool   `json:"settled"`

@@ -13,7 +13,7 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
-// ReportQuery is what a report is asked to be about. Times are as RFC 3339 has them, or back from
+// ReportQuery selects the rows of a report. Times are as RFC 3339 has them, or back from
 // now; "" is the usual.
 type ReportQuery struct {
 	By    string // one of status.ReportKeys; "": site

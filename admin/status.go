@@ -34,7 +34,7 @@ func (v *overview) answer(w http.ResponseWriter, r *http.Request) {
 	answerJSON(w, v.now(v.proxy.Holds("", status.MaxHolds+1), v.process.Store(r.Context())))
 }
 
-// now is how the process is, with the requests that wait and what keeps budgets.
+// now returns the state of the process, with the requests that wait and the state of the store.
 func (v *overview) now(holds []status.Hold, store status.Store) status.Process {
 	p, checks := v.policy(), v.process.Ready()
 	if checks == nil {
@@ -64,7 +64,7 @@ func (v *overview) now(holds []status.Hold, store status.Store) status.Process {
 	return s
 }
 
-// countsOf is what was counted of a site.
+// countsOf returns the counts of a site.
 func countsOf(c metrics.SiteCount) status.Counts {
 	return status.Counts{Name: c.Name, Requests: c.Requests, In: c.In, Out: c.Out}
 }
@@ -82,4 +82,36 @@ func addCounts(s *status.Process, sites []metrics.SiteCount) {
 		return cmp.Or(cmp.Compare(b.Bytes(), a.Bytes()), cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Name, b.Name))
 	})
 	s.Sites = s.Sites[:min(len(s.Sites), status.MaxListed)]
+}
+
+// unreadOf are the unread connections of a site, nil where there were none.
+func unreadOf(p *policy.Policy, c metrics.SiteCount) *status.SiteUnread {
+	var s *status.SiteUnread
+	c.Unread.Each(func(reason string, connections uint64) {
+		if s == nil {
+			s = &status.SiteUnread{Site: c.Name}
+		}
+		s.Connections += connections
+		s.Reasons = append(s.Reasons, status.UnreadReason{Reason: reason, Connections: connections, Remedy: p.UnreadRemedy(policy.Unread(reason))})
+	})
+	return s
+}
+
+// UnreadNow returns the https connections whose limits were not seen; nil: there were none.
+func UnreadNow(p *policy.Policy, counts []metrics.SiteCount) *status.Unread {
+	u := &status.Unread{}
+	for _, one := range counts {
+		if s := unreadOf(p, one); s != nil {
+			u.Connections += s.Connections
+			u.Sites = append(u.Sites, *s)
+		}
+	}
+	if u.SiteCount = len(u.Sites); u.SiteCount == 0 {
+		return nil
+	}
+	slices.SortFunc(u.Sites, func(a, b status.SiteUnread) int {
+		return cmp.Or(cmp.Compare(b.Connections, a.Connections), cmp.Compare(a.Site, b.Site))
+	})
+	u.Sites = u.Sites[:min(len(u.Sites), status.MaxListed)]
+	return u
 }

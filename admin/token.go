@@ -81,7 +81,7 @@ func (g *guard) hasToken(w http.ResponseWriter, r *http.Request, token policy.Se
 
 // refusedTokens is for the log.
 func (g *guard) refusedTokens(from netip.Addr, wrong int) {
-	g.log.Warnf("the admin listener refused a wrong token from %s: %d since the last such line", from, wrong)
+	g.log.WithField("client", from).Warnf("the admin listener refused a wrong token from %s: %d since the last such line", from, wrong)
 }
 
 func challenge(w http.ResponseWriter) {
@@ -90,7 +90,7 @@ func challenge(w http.ResponseWriter) {
 	refuse(w, http.StatusUnauthorized, "admin.token is needed, as a bearer token or as a password")
 }
 
-// presentedToken is what the one Authorization header says.
+// presentedToken returns the token of the one Authorization header.
 func presentedToken(r *http.Request) (string, bool) {
 	lines := r.Header["Authorization"]
 	if len(lines) != 1 {

@@ -159,14 +159,14 @@ func TestNoisyRoundsAreDroppedWhileEnoughQuietOnesRemain(t *testing.T) {
 
 func TestATargetIsPassedMissedOrNotMeasured(t *testing.T) {
 	results := func(abide, goproxy time.Duration) []result {
-		one := func(peer string, cpu time.Duration) *series {
+		peerSeries := func(peer string, cpu time.Duration) *series {
 			return &series{Peer: peer, Samples: []sample{{Requests: 1, CPU: cpu}}}
 		}
 		r := result{scenario: scenario{name: "plain-1k"}}
 		if abide > 0 {
-			r.Series = append(r.Series, one("abide", abide))
+			r.Series = append(r.Series, peerSeries("abide", abide))
 		}
-		r.Series = append(r.Series, one("goproxy", goproxy))
+		r.Series = append(r.Series, peerSeries("goproxy", goproxy))
 		return []result{r}
 	}
 	for _, c := range []struct {

@@ -77,9 +77,9 @@ func table(b *strings.Builder, r *result) {
 		b.WriteString(" " + f.title + " |")
 	}
 	b.WriteString(" abide ÷ it | quiet samples |\n| --- |" + strings.Repeat(" ---: |", len(r.figures)+2) + "\n")
-	first, own := median(r.figures[0]), ""
+	first, asterisk := median(r.figures[0]), ""
 	if i := slices.IndexFunc(r.Series, func(s *series) bool { return strings.HasPrefix(s.Peer, "abide") }); i >= 0 {
-		own = r.Series[i].Peer
+		asterisk = r.Series[i].Peer
 	}
 	for _, s := range r.Series {
 		mark := ""
@@ -94,7 +94,7 @@ func table(b *strings.Builder, r *result) {
 			}
 			fmt.Fprintf(b, " %s |", withRange(s.of(f.of), f.digits))
 		}
-		fmt.Fprintf(b, " %s | %d of %d |\n", number(first(r, own)/first(r, s.Peer), 2, ""), s.Quiet, s.taken())
+		fmt.Fprintf(b, " %s | %d of %d |\n", number(first(r, asterisk)/first(r, s.Peer), 2, ""), s.Quiet, s.taken())
 	}
 	for _, s := range r.Series {
 		if s.Fault != "" {

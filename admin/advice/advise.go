@@ -2,7 +2,10 @@ package advice
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strconv"
+	"time"
 
 	"github.com/abide-proxy/abide/status"
 )
@@ -39,4 +42,34 @@ func Advise(f Facts) status.AdviceList {
 		return cmp.Or(cmp.Compare(b.Weight, a.Weight), cmp.Compare(a.Site, b.Site), cmp.Compare(a.Text, b.Text))
 	})
 	return status.AdviceList{Since: f.Since.UTC(), Until: f.Now.UTC(), Advice: list[:min(len(list), most)]}
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
+
+func rate(perSecond float64) string {
+	if perSecond < 0.1 {
+		return strconv.FormatFloat(perSecond*60, 'g', 3, 64) + " a minute"
+	}
+	return strconv.FormatFloat(perSecond, 'g', 3, 64) + "/s"
+}
+
+func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
+
+// minutes is a time in minutes, or in seconds if it is short.
+func minutes(d time.Duration) string {
+	if d < 2*time.Minute {
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	}
+	return fmt.Sprintf("%.0f min", d.Minutes())
+}
+
+// span is a time in words.
+func span(d time.Duration) string { return d.Round(time.Second).String() }
+
+// clock is a time of day, with its date if it is not within a day.
+func clock(at, now time.Time) string {
+	if at.Sub(now) < 24*time.Hour {
+		return at.UTC().Format("15:04:05")
+	}
+	return at.UTC().Format("2006-01-02 15:04")
 }

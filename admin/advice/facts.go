@@ -8,7 +8,7 @@ import (
 	"github.com/abide-proxy/abide/store"
 )
 
-// Facts are what advice goes by.
+// Facts are the numbers from which advice is computed.
 type Facts struct {
 	Now     time.Time
 	Since   time.Time     // when History begins

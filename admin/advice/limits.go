@@ -34,7 +34,7 @@ func busyLimits(f *Facts) (list []status.Advice) {
 	return list
 }
 
-// aboutLimit is what a limit is called, and what would change that it holds requests. Both are
+// aboutLimit returns the title of a limit, and the change by which it would hold fewer requests. Both are
 // "" where nothing can be said.
 func (f *Facts) aboutLimit(b store.Blocked) (what, change string) {
 	switch {
@@ -64,7 +64,7 @@ func (f *Facts) aboutLimit(b store.Blocked) (what, change string) {
 	return fmt.Sprintf("the limit %q", b.Limit), ""
 }
 
-// Raise is which rate one more token, or twice a limit, would come to: "" where that is not known.
+// Raise returns the rate with one more token, or with twice a limit: "" where that is not known.
 func Raise(f Facts, site, name string) string {
 	if written := f.limits(site, name); len(written) > 0 {
 		if limit := written[0]; limit.Unit == "requests" && limit.Window > 0 && limit.Rate == 0 {
@@ -91,7 +91,7 @@ func (f *Facts) moreTokens(site string) string {
 	return "More tokens would help."
 }
 
-// refusals is how many answers of a site refused a request.
+// refusals returns the number of answers of a site that refused a request.
 func (f *Facts) refusals(site string) (n int64) {
 	for _, u := range f.History.Usage {
 		if u.Site == site {
@@ -101,7 +101,7 @@ func (f *Facts) refusals(site string) (n int64) {
 	return n
 }
 
-// changeWritten is what more than the limit of the configuration would do.
+// changeWritten describes the effect of a larger limit in the configuration.
 func (f *Facts) changeWritten(site string, limits []status.Limit) string {
 	limit := limits[0]
 	switch {
@@ -120,7 +120,7 @@ func (f *Facts) changeWritten(site string, limits []status.Limit) string {
 	return budget.double(f.Waiting[site])
 }
 
-// changeAnnounced is what another token would do about a limit of the site's own.
+// changeAnnounced describes the effect of another token on a limit of the site's own.
 func (f *Facts) changeAnnounced(site string, limits []status.Announced) string {
 	n := f.usable(f.Pools[site])
 	if n == 0 {
@@ -150,10 +150,10 @@ func (f *Facts) budget(meters, amount int64, window time.Duration, left int64) b
 	return budget{f.Now, meters, amount, window, left}
 }
 
-// perSecond is what all of the limit comes to.
+// perSecond returns the rate of all of the limit.
 func (b budget) perSecond() float64 { return float64(b.meters*b.amount) / b.window.Seconds() }
 
-// done is when so many requests will have gone.
+// done returns the time at which so many requests will have gone.
 func (b budget) done(requests int) time.Time {
 	of := forecast.Budget{
 		Spec:   limit.Spec{As: limit.Rolling, Amount: b.meters * b.amount, Window: b.window},
@@ -162,7 +162,7 @@ func (b budget) done(requests int) time.Time {
 	return of.Forecast(b.now, int64(requests)).Done
 }
 
-// oneMore is what one more token would do.
+// oneMore describes the effect of one more token.
 func (b budget) oneMore(what, pool string, waiting int) string {
 	more := b
 	more.meters++
@@ -171,7 +171,7 @@ func (b budget) oneMore(what, pool string, waiting int) string {
 	return text + ends(b, more, waiting) + "."
 }
 
-// double is what twice the limit would do.
+// double describes the effect of twice the limit.
 func (b budget) double(waiting int) string {
 	more := b
 	more.amount *= 2
@@ -211,13 +211,13 @@ func belowAnnounced(f *Facts) (list []status.Advice) {
 		if limit.Unit != "requests" || limit.Window <= 0 || limit.Amount <= 0 {
 			continue
 		}
-		own, site := float64(limit.Amount)/limit.Window, leastAnnounced(f.announced(b.Site, ""))
-		if site <= own*1.1 {
+		ofConfig, site := float64(limit.Amount)/limit.Window, leastAnnounced(f.announced(b.Site, ""))
+		if site <= ofConfig*1.1 {
 			continue
 		}
 		list = append(list, status.Advice{
 			Site: b.Site, Weight: f.share(b),
-			Text:   fmt.Sprintf("%s: the configured limit %q (%s) is below the %s that the site announces.", b.Site, b.Limit, rate(own), rate(site)),
+			Text:   fmt.Sprintf("%s: the configured limit %q (%s) is below the %s that the site announces.", b.Site, b.Limit, rate(ofConfig), rate(site)),
 			Change: "Raise or remove the configured limit: abide keeps the announced one by itself.",
 		})
 	}

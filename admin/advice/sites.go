@@ -13,7 +13,7 @@ const (
 	// word, and fewestRefusals how many.
 	refusedShare   = 0.05
 	fewestRefusals = 10
-	// fewestUnread is how many connections must have passed unread.
+	// fewestUnread is the least number of connections for which advice is given.
 	fewestUnread = 10
 	// foreignShare is the part of a limit that others must use.
 	foreignShare = 0.2

@@ -171,7 +171,7 @@ func drawLegend(w *strings.Builder, series []Series) {
 	}
 }
 
-// mostName is how much of a name the legend has room for.
+// mostName is the longest part of a name in the legend.
 const mostName = 28
 
 func short(name string) string {

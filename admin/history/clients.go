@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// mostNames is how many names of clients are followed, and mostAddresses how many addresses
+	// mostNames bounds the names of clients that are followed, and mostAddresses the addresses
 	// of each.
 	mostNames     = 5_000
 	mostAddresses = 4

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// kept is how long history is in memory.
+	// kept is the time for which history is in memory.
 	kept = time.Hour
 	// mostRecent bounds the rows in memory; the oldest minutes go first.
 	mostRecent = 100_000
@@ -85,7 +85,7 @@ func (r *recent) forget(now time.Time) {
 	}
 }
 
-// since is when the first minute in memory began; zero: there is none.
+// since returns the beginning of the first minute in memory; zero: there is none.
 func (r *recent) since() time.Time {
 	if len(r.minutes) == 0 {
 		return time.Time{}

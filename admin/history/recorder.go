@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// writingPatience is how long writing one minute may take, and lastPatience the last
+	// writingPatience bounds the time for writing one minute, and lastPatience that for the last
 	// write before the process ends.
 	writingPatience = 30 * time.Second
 	lastPatience    = 2 * time.Second
@@ -28,7 +28,7 @@ type File interface {
 	Blocked(ctx context.Context, site string, since, until time.Time, step time.Duration) ([]store.Blocked, error)
 }
 
-// Options are what a Recorder reads, and where it writes. A function that is nil has nothing.
+// Options are the sources and the destination of a Recorder. A function that is nil has nothing.
 type Options struct {
 	Sites   func() []metrics.SiteCount
 	Blocked func() []queue.Blocked
@@ -103,7 +103,7 @@ func (r *Recorder) load(ctx context.Context, now time.Time) {
 	h.Usage, errs[1] = r.options.File.Usage(ctx, "", since, until, time.Minute)
 	h.Blocked, errs[2] = r.options.File.Blocked(ctx, "", since, until, time.Minute)
 	if err := errors.Join(errs[:]...); err != nil && ctx.Err() == nil {
-		r.options.Log.Warnf("the history of the last hour cannot be read, so advice begins anew: %v", err)
+		r.options.Log.WithField("reason", err).Warnf("the history of the last hour cannot be read, so advice begins anew: %v", err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -122,7 +122,7 @@ func (r *Recorder) record(ctx context.Context, minute time.Time, within time.Dur
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err != nil && !r.failing {
-		r.options.Log.Warnf("what went from and to sites cannot be recorded: %v", err)
+		r.options.Log.WithField("reason", err).Warnf("what went from and to sites cannot be recorded: %v", err)
 	}
 	r.failing = err != nil
 	if err != nil && !errors.Is(err, context.DeadlineExceeded) { // after a timeout the rows may have been written, and must not be written twice
@@ -148,7 +148,7 @@ func (r *Recorder) collect(minute time.Time) store.History {
 	return list
 }
 
-// unrecorded is what was counted, but not recorded yet, as of the present minute.
+// unrecorded returns the counts that are not recorded yet, as those of the present minute.
 func (r *Recorder) unrecorded(now time.Time) store.History {
 	tally, growth := r.tally, r.growth // copies, so that the counts are not taken
 	all := sums{}

@@ -7,8 +7,8 @@ import (
 	"github.com/abide-proxy/abide/store"
 )
 
-// Recent is what was counted in the last hour, all of it together, since when, and how long the
-// minutes are in which anything was counted.
+// Recent returns the counts of the last hour, added up, when they begin, and the total length of
+// the minutes that have any.
 func (r *Recorder) Recent(now time.Time) (h store.History, since time.Time, active time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -27,7 +27,7 @@ func (r *Recorder) Recent(now time.Time) (h store.History, since time.Time, acti
 	return all.at(since), since, active
 }
 
-// inMemory is what no file has: all that is not written, and without a file the last hour.
+// inMemory returns the counts that no file has: all that is not written, and without a file the last hour.
 func (r *Recorder) inMemory(now time.Time) store.History {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -59,7 +59,7 @@ func (r *Recorder) Bandwidth(ctx context.Context, site string, since, until time
 	return trafficRows.inSteps(list, ofSite(h.Traffic, site, func(t store.Traffic) string { return t.Site }), period{since, until, step}), nil
 }
 
-// Usage is what became of requests, as Bandwidth has traffic.
+// Usage returns the outcomes of requests, as Bandwidth returns traffic.
 func (r *Recorder) Usage(ctx context.Context, site string, since, until time.Time, step time.Duration) (list []store.Usage, err error) {
 	if f := r.options.File; f != nil {
 		if list, err = f.Usage(ctx, site, since, until, step); err != nil {
@@ -70,7 +70,7 @@ func (r *Recorder) Usage(ctx context.Context, site string, since, until time.Tim
 	return usageRows.inSteps(list, ofSite(h.Usage, site, func(u store.Usage) string { return u.Site }), period{since, until, step}), nil
 }
 
-// Blocked is how long limits held requests, as Bandwidth has traffic.
+// Blocked returns the times for which limits held requests, as Bandwidth returns traffic.
 func (r *Recorder) Blocked(ctx context.Context, site string, since, until time.Time, step time.Duration) (list []store.Blocked, err error) {
 	if f := r.options.File; f != nil {
 		if list, err = f.Blocked(ctx, site, since, until, step); err != nil {

@@ -1,6 +1,10 @@
 package history
 
 import (
+	"sync"
+	"time"
+
+	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/store"
 )
@@ -65,3 +69,69 @@ func hasDecreased(before, now metrics.SiteCount) bool {
 
 // subtract is a − b, but at least 0.
 func subtract(a, b uint64) uint64 { return a - min(a, b) }
+
+// blockedGrowth finds how much the blocked times of limits have grown since the last call. The
+// zero value has seen none.
+type blockedGrowth struct{ seen map[blockedKey]queue.Blocked }
+
+// since is the growth since the last call. A time that is less than before has begun again: its
+// site was forgotten in between.
+func (g *blockedGrowth) since(now []queue.Blocked) []store.Blocked {
+	seen := make(map[blockedKey]queue.Blocked, len(now))
+	var list []store.Blocked
+	for _, one := range now {
+		key := blockedKey{one.Site, one.Limit}
+		seen[key] = one
+		before := g.seen[key]
+		if one.Seconds < before.Seconds || one.Busy < before.Busy {
+			before = queue.Blocked{}
+		}
+		held, busy := one.Seconds-before.Seconds, one.Busy-before.Busy
+		if held > 0 {
+			list = append(list, store.Blocked{Site: one.Site, Limit: one.Limit, Held: seconds(held), Busy: seconds(busy)})
+		}
+	}
+	g.seen = seen
+	return list
+}
+
+func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
+
+// usageCounts counts requests as they end.
+type usageCounts struct {
+	mu   sync.Mutex
+	sums map[store.UsageKey]*store.Usage
+}
+
+func (c *usageCounts) count(u store.Usage) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sums == nil {
+		c.sums = map[store.UsageKey]*store.Usage{}
+	}
+	usageRows.addTo(c.sums, u, mostUsage)
+}
+
+// list returns the counts since the last call of take.
+func (c *usageCounts) list() []store.Usage {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := make([]store.Usage, 0, len(c.sums))
+	for _, one := range c.sums {
+		list = append(list, *one)
+	}
+	return list
+}
+
+// take returns the counts since the last call, and begins anew.
+func (c *usageCounts) take() []store.Usage {
+	c.mu.Lock()
+	taken := c.sums
+	c.sums = nil
+	c.mu.Unlock()
+	list := make([]store.Usage, 0, len(taken))
+	for _, one := range taken {
+		list = append(list, *one)
+	}
+	return list
+}

@@ -56,7 +56,7 @@ type Parameter struct {
 	Required bool
 }
 
-// Body is what a request has.
+// Body describes the body of a request.
 type Body struct {
 	Schema   Schema
 	Example  any

@@ -19,7 +19,7 @@ type Schemas struct {
 	Tagged map[string]any
 }
 
-// comments are what the source says of types and fields: "Hold", "Hold.Waited".
+// comments are the comments of the source about types and fields: "Hold", "Hold.Waited".
 //
 //go:embed comments.json
 var commentsText []byte

@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// mostColours is how many sites of a chart have a colour of their own. The others share one.
+	// mostColours is the number of sites of a chart with a colour of their own. The others share one.
 	mostColours = 5
 	// chartHeight is the height of the highest bar, chartStep the width of a step.
 	chartHeight = 100
 	chartStep   = 10
 )
 
-// block is what a site had in one step of a chart.
+// block is the traffic of a site in one step of a chart.
 type block struct {
 	X, Y, Height int
 	Class        string
@@ -81,7 +81,7 @@ func chartOf(p Period) chart {
 	return c
 }
 
-// heightOf is how high so many bytes are drawn.
+// heightOf returns the height of so many bytes in a chart.
 func heightOf(n, most uint64) int {
 	return int(float64(n) / float64(max(most, 1)) * chartHeight)
 }
@@ -134,7 +134,7 @@ func stepName(step time.Duration) string {
 	return "day"
 }
 
-// stepTime is when a step begins, for people.
+// stepTime formats the beginning of a step.
 func stepTime(at time.Time, step time.Duration) string {
 	if step >= 24*time.Hour {
 		return at.UTC().Format("2 January")

@@ -14,7 +14,7 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
-// Facts are what the page shows. If you add a fact, fill it in admin/page.go.
+// Facts has everything that the page shows. If you add a fact, fill it in admin/page.go.
 type Facts struct {
 	status.Process
 	Proxy string // URL for clients

@@ -10,7 +10,7 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
-// glance is what the top of the page says: what flows, what waits, what limits it, when it ends.
+// glance is the top of the page: rates, waiting requests, limits, and the expected end.
 type glance struct {
 	Flow, Waiting spark
 	Bytes         spark
@@ -32,7 +32,7 @@ type ending struct {
 	Tone       string
 }
 
-// mostGlance is how many lines a box at the top has.
+// mostGlance is the largest number of lines of a box at the top.
 const mostGlance = 3
 
 func glanceOf(f *Facts, now time.Time) glance {
@@ -78,7 +78,7 @@ func endsOf(f *Facts, now time.Time) (list []ending) {
 	return list
 }
 
-// lastExpected is when the last of the requests that wait goes, for people.
+// lastExpected formats the time at which the last waiting request goes.
 func lastExpected(holds []status.Hold, now time.Time) string {
 	var last time.Time
 	for i := range holds {

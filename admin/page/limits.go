@@ -29,7 +29,7 @@ func barOf(l *status.Limit) limitBar {
 	return b
 }
 
-// toneOf is how a used part looks, in hundredths.
+// toneOf returns the class of a bar by its used part, in hundredths.
 func toneOf(used int) string {
 	switch {
 	case used >= 100:

@@ -21,7 +21,7 @@ type queueRow struct {
 // Wait is for how long a request has waited.
 func (r queueRow) Wait() string { return span(r.Longest) }
 
-// queueTable is what waits.
+// queueTable lists the requests that wait.
 type queueTable struct {
 	Rows    []queueRow
 	N       int

@@ -29,7 +29,7 @@ var (
 // of the element that has what the template makes.
 var partNames = []string{"state", "summary", "glance", "trouble", "advice", "sites", "tokens", "queue", "jobs", "quotas", "limits", "bandwidth", "fleet"}
 
-// fewAdvice is how much advice is shown at once.
+// fewAdvice is the number of pieces of advice that are shown at once.
 const fewAdvice = 2
 
 // templates needs each function that a template calls; those that take the time are given by view.

@@ -31,7 +31,7 @@ type siteTable struct {
 	Filter string
 }
 
-// maxBars is how many limits of a site are shown.
+// maxBars is the largest number of limits that a site shows.
 const maxBars = 2
 
 // sitesOf are the busiest sites.

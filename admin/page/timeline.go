@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// ahead is how many steps a timeline has after now.
+	// ahead is the number of steps that a timeline has after now.
 	ahead = samples.Points
 	// timelineWidth is the width of a timeline, one unit for a step. Now is in its middle.
 	timelineWidth = samples.Points + ahead
 	// timelineHeight is the height of a timeline.
 	timelineHeight = 10
-	// mostApart is how many tokens have a row of a table each. Those of a larger pool are drawn
+	// mostApart is the largest number of tokens with a row each. Those of a larger pool are drawn
 	// close together.
 	mostApart = 30
-	// mostDrawn is how many tokens of a pool are drawn.
+	// mostDrawn is the largest number of tokens of a pool that are drawn.
 	mostDrawn = 1000
 	// closeHeight is the height of one of many timelines in pixels, and closerHeight that of one
 	// of more than mostClose.
@@ -87,10 +87,10 @@ type poolView struct {
 	now          time.Time
 }
 
-// At is how far ahead a time is.
+// At formats the time from now until a mark.
 func (p poolView) At(at time.Time) string { return status.Ahead(at, p.now) }
 
-// stateCount is how many tokens of a pool are in a state.
+// stateCount is the number of tokens of a pool in one state.
 type stateCount struct {
 	Name, Words string
 	N           int
@@ -100,12 +100,12 @@ type stateCount struct {
 func (p poolView) Legend() []stateCount { return p.Counts }
 
 // poolOf is a pool with the timelines of its tokens.
-func poolOf(p *status.Pool, own map[string]written, from *samples.Snapshot, now time.Time) poolView {
+func poolOf(p *status.Pool, configured map[string]written, from *samples.Snapshot, now time.Time) poolView {
 	v := poolView{Name: p.Name, Ready: p.Ready, Count: p.Count, Width: timelineWidth, now: now, Counts: countsOf(p.Tokens)}
 	end := cmp.Or(from.End, now.Truncate(samples.Step).Add(samples.Step))
 	several, apart := p.Sites() > 1, len(p.Tokens) <= mostApart
 	if !apart {
-		v.Close = closeTogether(p, own, from, end)
+		v.Close = closeTogether(p, configured, from, end)
 		v.Height, v.Pixels = timelineHeight*len(v.Close), closeHeight*len(v.Close)
 		if len(v.Close) > mostClose {
 			v.Pixels = closerHeight * len(v.Close)
@@ -113,16 +113,16 @@ func poolOf(p *status.Pool, own map[string]written, from *samples.Snapshot, now 
 	}
 	for _, t := range listed(p.Tokens, apart) {
 		row := tokenRow{Token: t, Several: several, More: max(len(t.Limits)-maxScarce, 0), Scarce: scarceOf(t.Limits, several, now)}
-		row.Scarce = append(row.Scarce, own[t.Label].Bars...)
+		row.Scarce = append(row.Scarce, configured[t.Label].Bars...)
 		if apart {
-			row.Timeline = timelineOf(&t, from.Tokens[samples.TokenKey{Pool: p.Name, Label: t.Label}], own[t.Label].Spent, end)
+			row.Timeline = timelineOf(&t, from.Tokens[samples.TokenKey{Pool: p.Name, Label: t.Label}], configured[t.Label].Spent, end)
 		}
 		v.Rows = append(v.Rows, row)
 	}
 	return v
 }
 
-// written is what the configuration's limits say of a token.
+// written has the limits of the configuration for one token.
 type written struct {
 	Bars  []limitBar
 	Spent time.Time // until when nothing is left of one of them; zero: something is
@@ -170,10 +170,10 @@ func countsOf(list []status.Token) (counts []stateCount) {
 }
 
 // closeTogether are the timelines of many tokens, one below the other.
-func closeTogether(p *status.Pool, own map[string]written, from *samples.Snapshot, end time.Time) (list []timeline) {
+func closeTogether(p *status.Pool, configured map[string]written, from *samples.Snapshot, end time.Time) (list []timeline) {
 	for i := range p.Tokens[:min(len(p.Tokens), mostDrawn)] {
 		label := p.Tokens[i].Label
-		item := timelineOf(&p.Tokens[i], from.Tokens[samples.TokenKey{Pool: p.Name, Label: label}], own[label].Spent, end)
+		item := timelineOf(&p.Tokens[i], from.Tokens[samples.TokenKey{Pool: p.Name, Label: label}], configured[label].Spent, end)
 		item.Top = timelineHeight * i
 		list = append(list, item)
 	}
@@ -215,7 +215,7 @@ func timelineOf(t *status.Token, past samples.Timeline, spent, end time.Time) ti
 	}
 }
 
-// lastOf is when the token is whole again; zero: nobody knows.
+// lastOf returns the time at which the token has no pause any more; zero: nobody knows.
 func lastOf(t *status.Token) time.Time {
 	last := t.Until
 	if t.State == "ready" {
@@ -228,7 +228,7 @@ func lastOf(t *status.Token) time.Time {
 	return last
 }
 
-// stepsUntil is how many steps there are until a time, all for zero.
+// stepsUntil returns the number of steps until a time, all for zero.
 func stepsUntil(until, end time.Time) int {
 	if until.IsZero() {
 		return ahead
@@ -258,7 +258,7 @@ func stretchesOf(steps [timelineWidth]samples.State) (list []stretch) {
 	return list
 }
 
-// maxResets is how many marks a timeline has.
+// maxResets is the largest number of marks of a timeline.
 const maxResets = 4
 
 // resetsOf marks when limits of a token reset of which less than a half is left.
@@ -293,7 +293,7 @@ func wordsOf(t *status.Token, past samples.Timeline) string {
 	return fmt.Sprintf("%s now; of the last 15 min in use for %s, put away for %s", t.State, minutes(used), minutes(away))
 }
 
-// maxScarce is how many limits of a token a row has room for.
+// maxScarce is the largest number of limits in the row of a token.
 const maxScarce = 4
 
 // scarceOf are the limits of a token that have the least left.

@@ -7,28 +7,12 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/dispatch"
 	"github.com/abide-proxy/abide/proxy/problem"
 )
 
-// leastPause is how long a crawler waits at least before it repeats a request.
+// leastPause is the shortest pause of a crawler before it repeats a request.
 const leastPause = time.Second
-
-// place is where a request goes.
-type place struct {
-	target policy.Target
-	url    url.URL
-}
-
-// request is one request to come.
-type request struct {
-	place    *place
-	method   string
-	priority int           // -1: not said
-	latency  time.Duration // until the site has answered
-	bytes    int64
-}
 
 // source gives a crawler one request after the other. pause is the time between the last
 // answer and the request.
@@ -93,8 +77,8 @@ func (c *crawler) send() {
 	c.of.dispatcher.Start(context.Background(), &f.Request, c.answers, c.done)
 }
 
-// answer has the site answer. Where it has a limit, it decides when half of the latency is
-// over, which is when the request arrives.
+// answer has the site answer. A site with a limit decides when the request arrives, after half
+// of the latency.
 func (c *crawler) answer(r *http.Request, answer func(*http.Response, error)) {
 	s := c.of
 	took := s.jittered(c.sends.latency)

@@ -14,10 +14,10 @@ import (
 // leastShare is the least share of a cause that is told to people.
 const leastShare = 0.005
 
-// mostCauses is how many causes people are told of.
+// mostCauses is the largest number of causes that are listed.
 const mostCauses = 5
 
-// column is where the text begins behind a name.
+// column is the width of the column of names.
 const column = 12
 
 // Describe writes the result for people, without its what-ifs.
@@ -192,7 +192,7 @@ func (r *Result) DescribeWhatIfs(w io.Writer) {
 	}
 }
 
-// ends is when the changed scenario ends.
+// ends formats the end of the changed scenario.
 func (f WhatIf) ends() string {
 	if !f.Finished {
 		return "not all answered"
@@ -203,7 +203,7 @@ func (f WhatIf) ends() string {
 // same is the part of the whole time up to which two ends are the same.
 const same = 0.005
 
-// difference is how much sooner or later the changed scenario ends.
+// difference describes by how much sooner or later the changed scenario ends.
 func (f WhatIf) difference(whole float64) string {
 	text := "the same"
 	switch {

@@ -30,7 +30,7 @@ type line struct {
 	Sent     int64     `json:"sent"`
 }
 
-// longestTook is how long a request of a log can have taken.
+// longestTook is the longest time that a request of a log can have taken.
 const longestTook = 30 * 24 * time.Hour
 
 // errOtherLine is for a line that is about something else than a request.
@@ -71,10 +71,10 @@ func (l *line) unsent() bool {
 	return l.Method == http.MethodConnect || l.Attempts != nil && *l.Attempts == 0
 }
 
-// took is how long the request took from begin to end, to the nanosecond.
+// took returns the time from begin to end of the request, to the nanosecond.
 func (l *line) took() time.Duration { return time.Duration(l.Took * float64(time.Millisecond)) }
 
-// latency is how long the site took for one attempt.
+// latency returns the time that the site took for one attempt.
 func (l *line) latency() time.Duration {
 	attempts := 1
 	if l.Attempts != nil {
@@ -83,7 +83,7 @@ func (l *line) latency() time.Duration {
 	return max(l.took()-time.Duration(l.Wait*float64(time.Second)), 0) / time.Duration(attempts)
 }
 
-// place is where the request went.
+// place returns the target and URL of the request.
 func (l *line) place() (*place, error) {
 	u, err := url.Parse(l.URL)
 	if err != nil || u.Host == "" {

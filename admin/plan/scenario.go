@@ -3,19 +3,21 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"net/url"
+	"slices"
 	"time"
 
 	"github.com/abide-proxy/abide/policy"
 )
 
 const (
-	// MostRequests is how many requests a scenario has at most.
+	// MostRequests is the largest number of requests of a scenario.
 	MostRequests = 100_000_000
-	// MostClients is how many clients a Crawl has at most.
+	// MostClients is the largest number of clients of a Crawl.
 	MostClients = 100_000
 )
 
-// Scenario is what is simulated: requests that come, and how the sites answer.
+// Scenario describes a simulation: requests that come, and the answers of the sites.
 type Scenario struct {
 	Start time.Time // when the first request comes
 
@@ -85,4 +87,61 @@ func (s *Scenario) Pools(p *policy.Policy) (names []string) {
 		}
 	}
 	return names
+}
+
+// planned is the policy by which a scenario is simulated: with its rules, and with nothing
+// that reaches a network or a file. The tokens have made-up secrets.
+func planned(p *policy.Policy, tokens map[string][]policy.Token) *policy.Policy {
+	ours := *p
+	ours.Storage = policy.Storage{Store: policy.Store{Kind: "local"}}
+	ours.Egress, ours.Shard = policy.Egress{}, policy.Shard{By: "url"}
+	ours.StrictState = false
+	ours.Pools = slices.Clone(p.Pools)
+	for i := range ours.Pools {
+		ours.Pools[i] = plannedPool(&p.Pools[i], tokens[p.Pools[i].Name])
+	}
+	return &ours
+}
+
+// plannedPool is a pool with made-up secrets in place of its own.
+func plannedPool(p *policy.Pool, known []policy.Token) policy.Pool {
+	pool := policy.Pool{
+		Name: p.Name, Put: policy.Placement{Where: "header", Name: "Authorization", Before: "Bearer "},
+		Reserve: p.Reserve, Exhausted: p.Exhausted, Anonymous: p.Anonymous, Limits: p.Limits, Line: p.Line,
+	}
+	if len(known) == 0 {
+		known = make([]policy.Token, 1)
+	}
+	for i, t := range known {
+		t.Secret = policy.NewSecret(fmt.Sprintf("made-up-%05d", i))
+		pool.Tokens = append(pool.Tokens, t)
+	}
+	return pool
+}
+
+// place is the target and URL of a request.
+type place struct {
+	target policy.Target
+	url    url.URL
+}
+
+// request is one request to come.
+type request struct {
+	place    *place
+	method   string
+	priority int           // -1: not said
+	latency  time.Duration // until the site has answered
+	bytes    int64
+}
+
+// newPlace is the place of a target and an escaped path.
+func newPlace(t policy.Target, path string) *place {
+	p := &place{target: t, url: url.URL{Scheme: t.Scheme, Host: t.HostPort(), Path: path}}
+	if t.UsualPort() {
+		p.url.Host = t.Host
+	}
+	if plain, err := url.PathUnescape(path); err == nil && plain != path {
+		p.url.Path, p.url.RawPath = plain, path
+	}
+	return p
 }

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// longest is how far a plan looks ahead.
+	// longest is the longest time that a plan looks ahead.
 	longest = 10 * 365 * 24 * time.Hour
 	// checkEvery is after how many steps a simulation looks whether it is still wanted.
 	checkEvery = 1 << 12
@@ -97,8 +97,8 @@ func (s *simulation) jittered(latency time.Duration) time.Duration {
 func (s *simulation) titleOf(t policy.Target, name string) string {
 	title := ""
 	for _, l := range limitsAt(s.policy, t) {
-		if one := l.Title(); len(one) > len(title) && strings.HasPrefix(name, one) {
-			title = one
+		if found := l.Title(); len(found) > len(title) && strings.HasPrefix(name, found) {
+			title = found
 		}
 	}
 	if title == "" {
@@ -127,4 +127,84 @@ func pointers(limits []policy.Limit) (list []*policy.Limit) {
 		list = append(list, &limits[i])
 	}
 	return list
+}
+
+// crawlSource gives the requests of a Crawl to all of its crawlers.
+type crawlSource struct {
+	request request
+	left    int
+}
+
+func (c *crawlSource) next() (request, time.Duration, bool) {
+	if c.left == 0 {
+		return request{}, 0, false
+	}
+	c.left--
+	return c.request, 0, true
+}
+
+// beginCrawl has the clients of a Crawl begin, all at once.
+func (s *simulation) beginCrawl() {
+	c := &s.scenario.Crawl
+	from := &crawlSource{left: c.Requests, request: request{
+		place: newPlace(c.Target, c.Path), method: c.Method, priority: c.Priority, latency: c.Latency, bytes: c.Bytes,
+	}}
+	for i := range min(c.Clients, c.Requests) {
+		name := c.Client
+		if name == "" {
+			name = fmt.Sprintf("client %d", i+1)
+		}
+		crawler := s.newCrawler(name, from)
+		crawler.later(0, crawler.next)
+	}
+}
+
+// replaySource is the requests of one crawler of a log.
+type replaySource struct {
+	log   *Log
+	at    int32 // the next request; -1: none
+	alone bool  // no other follows the first
+	begun bool
+}
+
+func (s *replaySource) next() (r request, pause time.Duration, more bool) {
+	if s.at < 0 {
+		return request{}, 0, false
+	}
+	record := &s.log.records[s.at]
+	if s.begun {
+		pause = record.pause
+	}
+	s.begun, s.at = true, record.next
+	if s.alone {
+		s.at = -1
+	}
+	return request{
+		place: &s.log.places[record.place], method: s.log.methods[record.method], priority: int(record.priority),
+		latency: record.latency, bytes: record.bytes,
+	}, pause, true
+}
+
+// beginReplay has the first request of each crawler of the log come when it came.
+func (s *simulation) beginReplay() {
+	log := s.scenario.Log
+	for i := range log.records {
+		if r := &log.records[i]; r.first {
+			crawler := s.newCrawler(log.clients[r.client], &replaySource{log: log, at: int32(i)})
+			crawler.later(r.began, crawler.next)
+		}
+	}
+}
+
+// replayAt has a request of the log come when it came, and then those after it.
+func (s *simulation) replayAt(i int) {
+	log := s.scenario.Log
+	if i == len(log.records) {
+		return
+	}
+	r := &log.records[i]
+	s.clock.AfterFunc(s.scenario.Start.Add(r.began).Sub(s.clock.Now()), func() {
+		s.newCrawler(log.clients[r.client], &replaySource{log: log, at: int32(i), alone: true}).next()
+		s.replayAt(i + 1)
+	})
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/abide-proxy/abide/policy"
 )
 
-// WhatIf is how the same scenario goes with one thing changed.
+// WhatIf is the result of the same scenario with one thing changed.
 type WhatIf struct {
 	Change    string    `json:"change"`
 	End       time.Time `json:"end"`

@@ -2,14 +2,14 @@ package samples
 
 import "time"
 
-// Counters are what was counted of a site since the start.
+// Counters are the counts of a site since the start.
 type Counters struct{ Requests, In, Out uint64 }
 
 func (c *Counters) add(other Counters) {
 	c.Requests, c.In, c.Out = c.Requests+other.Requests, c.In+other.In, c.Out+other.Out
 }
 
-// since is what was counted after earlier counters. Counters that fell began anew.
+// since returns the counts after earlier counters. Counters that fell began anew.
 func (c Counters) since(earlier Counters) Counters {
 	return Counters{risen(c.Requests, earlier.Requests), risen(c.In, earlier.In), risen(c.Out, earlier.Out)}
 }
@@ -24,17 +24,17 @@ func risen(now, before uint64) uint64 {
 // Rate is something per second.
 type Rate struct{ Requests, In, Out float64 }
 
-// Course is how a site went: Now is the rate of the last seconds, the other two have the rate
+// Course has the rates of a site: Now is the rate of the last seconds, the other two have the rate
 // of each step that is over, oldest first. They are nil where there was nothing.
 type Course struct {
 	Now             Rate
 	Requests, Bytes []float32 // per second
 }
 
-// rateOver is how many samples the present rate is about.
+// rateOver is the number of samples of the present rate.
 const rateOver = 5
 
-// course is what is kept of a site. The zero value is empty.
+// course has the samples of a site. The zero value is empty.
 type course struct {
 	began    bool
 	last     Counters

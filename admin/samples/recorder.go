@@ -18,22 +18,22 @@ import (
 )
 
 const (
-	// Step is how long a point of a Course, and of a Timeline, stands for.
+	// Step is the time that a point of a Course, and of a Timeline, stands for.
 	Step = 10 * time.Second
-	// Points is how many points are kept.
+	// Points is the number of points in memory.
 	Points = 90
-	// Kept is how far back the points reach.
+	// Kept is the age of the oldest point.
 	Kept = Points * Step
 
-	// every is how long it takes from one sample to the next.
+	// every is the time from one sample to the next.
 	every = time.Second
-	// maxSites is how many sites have a course. The others have none.
+	// maxSites is the largest number of sites with a course. The others have none.
 	maxSites = 2000
-	// maxTokens is how many tokens have a timeline. The others have none.
+	// maxTokens is the largest number of tokens with a timeline. The others have none.
 	maxTokens = 2000
 )
 
-// Sources are what is observed. Each may be nil.
+// Sources are the functions that are sampled. Each may be nil.
 type Sources struct {
 	Sites   func() []metrics.SiteCount
 	Tokens  func() status.Tokens
@@ -157,7 +157,7 @@ func (r *Recorder) takeTokens(now time.Time, tokens status.Tokens) {
 	}
 }
 
-// Snapshot is what was observed until now. It shares nothing with the Recorder.
+// Snapshot returns all points until now. It shares nothing with the Recorder.
 type Snapshot struct {
 	End     time.Time // of the last step of Tokens, which is not over. The others have steps that are over
 	Total   Course
@@ -166,7 +166,7 @@ type Snapshot struct {
 	Tokens  map[TokenKey]Timeline
 }
 
-// Snapshot is what was observed until now.
+// Snapshot has all points until now.
 func (r *Recorder) Snapshot(now time.Time) Snapshot {
 	r.mu.Lock()
 	defer r.mu.Unlock()

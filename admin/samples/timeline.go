@@ -9,7 +9,7 @@ import (
 // TokenKey names a token.
 type TokenKey struct{ Pool, Label string }
 
-// State is how a token was in a step. In a step with several states the greatest is kept.
+// State is the state of a token in a step. Of several states in a step the greatest is stored.
 type State uint8
 
 const (
@@ -40,7 +40,7 @@ func StateOf(t *status.Token) State {
 // Timeline is the state of a token in each step, oldest first.
 type Timeline [Points]State
 
-// timeline is what is kept of a token. The zero value is empty.
+// timeline has the samples of a token. The zero value is empty.
 type timeline struct {
 	states [Points]State // :: step modulo Points → its state
 	last   int64         // the last step with a state

@@ -10,11 +10,11 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
-// headerLines is how many lines are above the table.
+// headerLines is the number of lines above the table.
 const headerLines = 4
 
-// header is what is above the table: the abide, its rates, the quota that ends first, and what
-// is wrong. The last two may be "".
+// header returns the lines above the table: the abide, its rates, the quota that ends first, and
+// the faults. The last two may be "".
 func (m *model) header() [headerLines]string {
 	p, all, waiting := m.now.process, m.past.total(), 0
 	if p.Waiting != nil {
@@ -47,7 +47,7 @@ func quota(list []status.Forecast, now time.Time) string {
 	return fmt.Sprintf("quota of %s, %s: %s used, %s", f.Site, f.Name(), f.Percent(), f.Lasts(now))
 }
 
-// runsOut is when nothing is left of a quota; now if nothing is, far ahead if it is enough.
+// runsOut returns the time at which a quota ends; now if it has ended, far ahead if it is enough.
 func runsOut(f status.Forecast, now time.Time) time.Time {
 	switch {
 	case f.Left <= 0:
@@ -58,7 +58,7 @@ func runsOut(f status.Forecast, now time.Time) time.Time {
 	return f.RunsOut
 }
 
-// wrong is what is wrong, in one line: that the abide does not answer, or what is degraded.
+// wrong returns the faults in one line: the abide does not answer, or a part of it is degraded.
 func (m *model) wrong() string {
 	if m.failed != nil {
 		return "NO ANSWER, asked again each time: " + m.failed.Error()
@@ -72,7 +72,7 @@ func (m *model) wrong() string {
 	return strings.Join(list, "; ")
 }
 
-// footer is what became of the last key, or which keys there are.
+// footer returns the result of the last key, or the list of keys.
 func (m *model) footer() string {
 	text := "s sort  r reverse  / filter  p pause  enter holds  t tokens  ? help  q quit"
 	switch {
@@ -86,7 +86,7 @@ func (m *model) footer() string {
 	return clean(text)
 }
 
-// found is how many requests or tokens there are, or that the abide has not answered yet.
+// found returns the number of requests or tokens, or says that the abide has not answered yet.
 func (m *model) found() string {
 	if m.now.about != m.about {
 		return "waiting for abide's answer"

@@ -10,7 +10,7 @@ type placed struct {
 	width  int
 }
 
-// layout is which columns a terminal has room for, and how wide they are. used is the width
+// layout lists the columns that fit into a terminal, and their widths. used is the width
 // of the texts in each column.
 func layout(width int, used []int) []placed {
 	shown, left := fitting(width)

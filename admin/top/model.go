@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// model is what is shown: the last sample, rates, and how the user wants to see them.
+// model is the state of the table: the last sample, rates, and the choices of the user.
 type model struct {
 	address string
 	now     sample
@@ -56,7 +56,7 @@ func (m *model) rows() []row {
 // choose sorts by a column.
 func (m *model) choose(column int) { m.sortBy, m.reverse = column%len(columns), false }
 
-// place is where the selected site is in rows: the first if the selected one is not there, -1
+// place returns the index of the selected site in rows: the first if the selected one is not there, -1
 // without rows.
 func (m *model) place(rows []row) int {
 	if len(rows) == 0 {

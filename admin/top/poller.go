@@ -4,12 +4,14 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"github.com/abide-proxy/abide/status"
 )
 
 const (
-	// patience is how long an abide may take for a sample or a change.
+	// patience is the longest time that an abide may take for a sample or a change.
 	patience = 5 * time.Second
-	// mostChanges is how many changes may wait for their turn.
+	// mostChanges is the largest number of changes that wait for their turn.
 	mostChanges = 8
 )
 
@@ -89,4 +91,18 @@ func (p *poller) send(c change) bool {
 	default:
 		return false
 	}
+}
+
+// Source is the abide that is shown.
+type Source interface {
+	Status(ctx context.Context) (status.Process, error)
+	Sites(ctx context.Context) (status.SiteList, error)
+	// Holds are the requests that wait at a site.
+	Holds(ctx context.Context, site string) (status.HoldList, error)
+	// Tokens and Forecasts are empty where the abide has none.
+	Tokens(ctx context.Context) (status.Tokens, error)
+	Forecasts(ctx context.Context) ([]status.Forecast, error)
+	// Pause pauses a site. length is a duration such as 2h; "": until the site is resumed.
+	Pause(ctx context.Context, site, reason, length string) error
+	Resume(ctx context.Context, site string) error
 }

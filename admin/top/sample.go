@@ -18,13 +18,13 @@ type sample struct {
 	tokens    status.Tokens   // with subjects about tokens
 }
 
-// subject is what a sample is about besides the sites.
+// subject names the list that a sample has besides the sites.
 type subject struct {
 	site   string // the holds of this site; "": none
 	tokens bool
 }
 
-// forecastEvery is how often forecasts are asked for: there may be many of them, and they
+// forecastEvery is the time between two requests for forecasts: there may be many of them, and they
 // change slowly.
 const forecastEvery = 10 * time.Second
 

@@ -21,11 +21,11 @@ type Options struct {
 	Every time.Duration
 	// Color says that the user wants colours.
 	Color bool
-	// Screen is where the table is drawn; nil: the terminal of the process.
+	// Screen is the screen on which the table is drawn; nil: the terminal of the process.
 	Screen tcell.Screen
 }
 
-// screen is what the terminal shows. All of it but the poller belongs to the loop of app.
+// screen draws the table. All of it but the poller belongs to the loop of app.
 type screen struct {
 	app    *tview.Application
 	poller *poller
@@ -167,4 +167,39 @@ func (s *screen) resize(on tcell.Screen) bool {
 		s.show()
 	}
 	return false
+}
+
+// terminal is a screen that reports why it fails. Package tview drops an error of Init, and
+// would end its loop at an error event while others still wait for the loop.
+type terminal struct {
+	tcell.Screen
+	failed func(err error)
+}
+
+// newTerminal is the terminal of the process.
+func newTerminal() (tcell.Screen, error) {
+	s, err := tcell.NewScreen()
+	if err != nil {
+		return nil, fmt.Errorf("this terminal cannot show the table (%w); --once prints it", err)
+	}
+	return s, nil
+}
+
+// Init implements tcell.Screen.
+func (t *terminal) Init() error {
+	err := t.Screen.Init()
+	if err != nil {
+		t.failed(fmt.Errorf("this terminal cannot show the table (%w); --once prints it", err))
+	}
+	return err
+}
+
+// PollEvent implements tcell.Screen.
+func (t *terminal) PollEvent() tcell.Event {
+	event := t.Screen.PollEvent()
+	if bad, ok := event.(*tcell.EventError); ok {
+		t.failed(fmt.Errorf("the terminal fails: %w", bad))
+		return tcell.NewEventInterrupt(nil)
+	}
+	return event
 }

@@ -15,7 +15,7 @@ func clean(s string) string {
 	return strings.Map(status.Printable, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-// width is how many columns of a terminal a clean text takes.
+// width returns the number of columns of a terminal that a clean text takes.
 func width(s string) int { return uniseg.StringWidth(s) }
 
 // cut is a clean text of at most so many columns of a terminal.

@@ -77,6 +77,6 @@ func (b *bed) firsts(ctx context.Context, m *member) (share, strict time.Duratio
 		}()
 		return took
 	}
-	one, other := ask("share.test"), ask("strict.test")
-	return <-one, <-other
+	shared, other := ask("share.test"), ask("strict.test")
+	return <-shared, <-other
 }

@@ -157,9 +157,9 @@ func (r *run) ideal() time.Duration {
 				flying--
 				answered(http.StatusOK, "")
 				if len(waiting) > 0 {
-					one := waiting[0]
+					next := waiting[0]
 					waiting = waiting[1:]
-					one()
+					next()
 				}
 			})
 		}

@@ -183,13 +183,13 @@ func (s *service) path(n int) string {
 
 // line is the method and the path of a request.
 func (s *service) line(n int) (method, path string) {
-	one := "/items/%d"
+	pattern := "/items/%d"
 	if len(s.paths) > 0 {
-		one = s.paths[n%len(s.paths)]
+		pattern = s.paths[n%len(s.paths)]
 	}
-	method, path, other := strings.Cut(one, " ")
+	method, path, other := strings.Cut(pattern, " ")
 	if !other {
-		method, path = http.MethodGet, one
+		method, path = http.MethodGet, pattern
 	}
 	return method, strings.ReplaceAll(path, "%d", strconv.Itoa(n))
 }

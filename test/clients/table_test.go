@@ -69,7 +69,7 @@ func tableRows(t *testing.T) []row {
 		}
 		return all
 	}
-	one := func(name string) *client { return clientNamed(t, name) }
+	byName := func(name string) *client { return clientNamed(t, name) }
 	fetch := &client{name: "fetch", command: script(node, "fetch_client.mjs"), plain: "-", secure: "-"}
 	old, modern := nodeVersions[:2], nodeVersions[2:]
 	streams := client{
@@ -102,25 +102,25 @@ func tableRows(t *testing.T) []row {
 				answers: map[string]string{"/simple/polite/": `<a href="polite-1.5-py3-none-any.whl">polite-1.5-py3-none-any.whl</a>`},
 			},
 		}},
-		{name: "Python: aiohttp", runs: named("aiohttp"), fails: []client{with(*one("aiohttp"), "alone")}},
+		{name: "Python: aiohttp", runs: named("aiohttp"), fails: []client{with(*byName("aiohttp"), "alone")}},
 		{
 			name: "Node 22.21 and later, 24.5 and later: `fetch`, `http`, `https`, undici, got", alone: true,
 			runs: slices.Concat(
-				onNode(fetch, modern), onNode(one("node"), modern, "alone"),
-				onNode(one("undici"), modern, "alone"), onNode(one("got"), modern, "alone"),
+				onNode(fetch, modern), onNode(byName("node"), modern, "alone"),
+				onNode(byName("undici"), modern, "alone"), onNode(byName("got"), modern, "alone"),
 			),
 		},
 		{
 			name:  "Node 18 and 20: `fetch`, undici",
-			runs:  slices.Concat(onNode(one("undici"), old), onNode(one("undici"), old, "ProxyAgent")),
-			fails: slices.Concat(onNode(fetch, old), onNode(one("undici"), old, "alone")),
+			runs:  slices.Concat(onNode(byName("undici"), old), onNode(byName("undici"), old, "ProxyAgent")),
+			fails: slices.Concat(onNode(fetch, old), onNode(byName("undici"), old, "alone")),
 		},
 		{
 			name:  "Node 18 and 20: `http`, `https`, got",
-			runs:  slices.Concat(onNode(one("node"), old), onNode(one("got"), old)),
-			fails: slices.Concat(onNode(one("node"), old, "alone"), onNode(one("got"), old, "alone")),
+			runs:  slices.Concat(onNode(byName("node"), old), onNode(byName("got"), old)),
+			fails: slices.Concat(onNode(byName("node"), old, "alone"), onNode(byName("got"), old, "alone")),
 		},
-		{name: "Node 18 to 24: axios, needle", alone: true, runs: slices.Concat(onNode(one("axios"), nodeVersions), onNode(one("needle"), nodeVersions))},
+		{name: "Node 18 to 24: axios, needle", alone: true, runs: slices.Concat(onNode(byName("axios"), nodeVersions), onNode(byName("needle"), nodeVersions))},
 		{name: "Java: `HttpClient`", alone: true, runs: named("java")},
 		{name: "Go: `net/http`", alone: true, runs: named("go")},
 		{name: "PHP: curl extension", alone: true, runs: []client{{name: "PHP's curl", command: script("php", "php_curl_client.php"), secure: "HTTP/2"}}},

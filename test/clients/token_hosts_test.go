@@ -95,8 +95,8 @@ sites:
 		if got != one.want {
 			t.Errorf("%q: %s, not %s\n%s%s", one, got, one.want, answer.head, answer.body)
 		}
-		if is := answer.header.Get("Abide-Token"); (is == "one") != (one.want == token) {
-			t.Errorf("%q: Abide-Token: %s", one, is)
+		if label := answer.header.Get("Abide-Token"); (label == "one") != (one.want == token) {
+			t.Errorf("%q: Abide-Token: %s", one, label)
 		}
 		if one.want == "403" && !strings.Contains(answer.body, "urn:abide:insecure") {
 			t.Errorf("%q: %s", one, answer.body)

@@ -122,8 +122,8 @@ func TestADeadTokenIsAskedOnceAndNoClientSeesIt(t *testing.T) {
 	if got := came(o); len(got) != 2 || got[`["Bearer canary-1"]`] != 1 || got[`["Bearer canary-2"]`] != 20 {
 		t.Errorf("the origin was asked by %v", got)
 	}
-	if one := a.token(t, "one"); one.State != "quarantined" || one.Denials != 1 {
-		t.Errorf("%+v", one)
+	if first := a.token(t, "one"); first.State != "quarantined" || first.Denials != 1 {
+		t.Errorf("%+v", first)
 	}
 	if n := a.metric(t, "abide_token_state", `token="one"`, `state="quarantined"`); n != 1 {
 		t.Error("no metric tells of the quarantine")
@@ -211,9 +211,9 @@ func TestARequestThatIsAskedAgainHasTheOtherTokenAlone(t *testing.T) {
 				t.Errorf("%s %s: another body", r.Method, r.URI)
 			}
 		}
-		one, two := a.token(t, "one"), a.token(t, "two")
-		if one.Uses != 1 || one.Refusals != 1 || two.Uses != 5 || two.Refusals != 0 || len(two.Routes) != 0 || len(one.Routes) != 1 {
-			t.Errorf("%s: %+v and %+v", method, one, two)
+		first, two := a.token(t, "one"), a.token(t, "two")
+		if first.Uses != 1 || first.Refusals != 1 || two.Uses != 5 || two.Refusals != 0 || len(two.Routes) != 0 || len(first.Routes) != 1 {
+			t.Errorf("%s: %+v and %+v", method, first, two)
 		}
 	}
 }

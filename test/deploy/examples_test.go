@@ -51,7 +51,7 @@ func pod(t *testing.T) map[string]podContainer {
 	defer file.Close()
 	all := map[string]podContainer{}
 	for documents := yaml.NewDecoder(file); ; {
-		var one struct {
+		var document struct {
 			Spec struct {
 				Template struct {
 					Spec struct {
@@ -61,14 +61,14 @@ func pod(t *testing.T) map[string]podContainer {
 				}
 			}
 		}
-		err := documents.Decode(&one)
+		err := documents.Decode(&document)
 		if errors.Is(err, io.EOF) {
 			return all
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, c := range slices.Concat(one.Spec.Template.Spec.Init, one.Spec.Template.Spec.Containers) {
+		for _, c := range slices.Concat(document.Spec.Template.Spec.Init, document.Spec.Template.Spec.Containers) {
 			all[c.Name] = c
 		}
 	}
@@ -92,7 +92,7 @@ func TestTheExamplesNameCommandsAndFlagsThatExist(t *testing.T) {
 		command.Env = []string{"HOME=/nowhere"}
 		help, err := command.Output()
 		// Help for a command that there is not is that of abide itself.
-		words := slices.IndexFunc(args, func(one string) bool { return strings.HasPrefix(one, "-") })
+		words := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "-") })
 		if words < 0 {
 			words = len(args)
 		}

@@ -294,17 +294,17 @@ func (m *monitored) query(query string) (series int, err error) {
 		return 0, err
 	}
 	defer answer.Body.Close()
-	var is struct {
+	var response struct {
 		Status, Error string
 		Data          struct{ Result []any }
 	}
-	if err := json.NewDecoder(answer.Body).Decode(&is); err != nil {
+	if err := json.NewDecoder(answer.Body).Decode(&response); err != nil {
 		return 0, err
 	}
-	if is.Status != "success" {
-		return 0, fmt.Errorf("%s: %s", query, is.Error)
+	if response.Status != "success" {
+		return 0, fmt.Errorf("%s: %s", query, response.Error)
 	}
-	return len(is.Data.Result), nil
+	return len(response.Data.Result), nil
 }
 
 func TestEveryPanelHasDataFromAPrometheusThatScrapesAbide(t *testing.T) {

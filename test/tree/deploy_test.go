@@ -155,15 +155,15 @@ func documents(t *testing.T, file string, text []byte) []any {
 	t.Helper()
 	var all []any
 	for from := yaml.NewDecoder(bytes.NewReader(text)); ; {
-		var one any
-		err := from.Decode(&one)
+		var document any
+		err := from.Decode(&document)
 		if errors.Is(err, io.EOF) {
 			return all
 		}
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
-		all = append(all, one)
+		all = append(all, document)
 	}
 }
 

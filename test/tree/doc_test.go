@@ -3,8 +3,6 @@ package tree
 import (
 	"fmt"
 	"go/ast"
-	"go/parser"
-	"go/token"
 	"regexp"
 	"strings"
 	"testing"
@@ -49,11 +47,7 @@ var isTest = regexp.MustCompile(`^(Test|Benchmark|Fuzz)[A-Z]`)
 // misnamedIn returns the functions, methods and types of a file whose comments begin with another name.
 func misnamedIn(t *testing.T, path string, source []byte) (faults []string) {
 	t.Helper()
-	files := token.NewFileSet()
-	file, err := parser.ParseFile(files, path, source, parser.ParseComments|parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := parse(t, path, source)
 	check := func(name *ast.Ident, comment *ast.CommentGroup) {
 		if text := comment.Text(); text != "" && !beginsWith(text, name.Name) {
 			first, _, _ := strings.Cut(text, "\n")
@@ -92,4 +86,55 @@ func beginsWith(comment, name string) bool {
 	rest, ok := strings.CutPrefix(comment, name)
 	next, _ := utf8.DecodeRuneInString(rest)
 	return ok && (rest == "" || next != '_' && !unicode.IsLetter(next) && !unicode.IsDigit(next))
+}
+
+// vague matches comments that say that something is what it does: "X is how Y", "X tells what Z".
+var vague = regexp.MustCompile(`\b(is|are) (what|how|when|whose|where|which|whether|who)\b`)
+
+func TestCommentsSayWhatSomethingDoes(t *testing.T) {
+	for _, path := range program(t) {
+		for _, group := range parse(t, path, read(t, path)).Comments {
+			for _, comment := range group.List {
+				if vague.MatchString(comment.Text) {
+					t.Errorf("%s: %s: begin with the name and a verb", files.Position(comment.Pos()), comment.Text)
+				}
+			}
+		}
+	}
+}
+
+// identifier matches words that can only be names of code: camelCase and Type.Member.
+var identifier = regexp.MustCompile(`\b[a-z]+[a-z0-9]*[A-Z]\w*\b|\b[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]+)+\b|\b[A-Z]\w*\.[A-Z]\w*\b`)
+
+// products lists names of products, protocols and fields of others that look like identifiers.
+var products = map[string]bool{}
+
+func TestNamesInCommentsExist(t *testing.T) {
+	known := map[string]bool{}
+	for _, path := range tree(t, ".go") {
+		ast.Inspect(parse(t, path, read(t, path)), func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.Ident:
+				known[n.Name] = true
+			case *ast.BasicLit:
+				for _, word := range regexp.MustCompile(`\w+`).FindAllString(n.Value, -1) {
+					known[word] = true
+				}
+			}
+			return true
+		})
+	}
+	for _, path := range tree(t, ".go") {
+		for _, group := range parse(t, path, read(t, path)).Comments {
+			for _, comment := range group.List {
+				for _, name := range identifier.FindAllString(comment.Text, -1) {
+					for _, part := range strings.Split(name, ".") {
+						if !known[part] && !products[part] {
+							t.Errorf("%s: there is no %s", files.Position(comment.Pos()), part)
+						}
+					}
+				}
+			}
+		}
+	}
 }

@@ -103,8 +103,8 @@ func TestImportsRunOneWay(t *testing.T) {
 	}
 	packages := imports(t, false)
 	for name, list := range packages {
-		own, _, _ := strings.Cut(name, "/")
-		place, ok := known[own]
+		folder, _, _ := strings.Cut(name, "/")
+		place, ok := known[folder]
 		if !ok {
 			t.Errorf("%s is in no room of imports_test.go", name)
 			continue
@@ -118,10 +118,10 @@ func TestImportsRunOneWay(t *testing.T) {
 				continue
 			}
 			other, _, _ := strings.Cut(ours, "/")
-			if other != own && !slices.Contains(rooms[place].may, other) {
+			if other != folder && !slices.Contains(rooms[place].may, other) {
 				t.Errorf("%s imports %s", name, ours)
 			}
-			if may, written := inside[name]; written && other == own && !slices.Contains(may, ours) {
+			if may, written := inside[name]; written && other == folder && !slices.Contains(may, ours) {
 				t.Errorf("%s imports %s", name, ours)
 			}
 		}

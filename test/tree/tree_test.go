@@ -1,7 +1,9 @@
 package tree
 
 import (
-	"bytes"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -10,18 +12,6 @@ import (
 	"strings"
 	"testing"
 )
-
-// longest is where a file hides another noun.
-const longest = 500
-
-func TestNoFileIsTooLong(t *testing.T) {
-	for _, path := range tree(t, ".go") {
-		text := read(t, path)
-		if n := bytes.Count(text, []byte("\n")); n > longest {
-			t.Errorf("%s has %d lines, more than %d", path, n, longest)
-		}
-	}
-}
 
 func TestNothingWaitsByTheClockOrIsLeftForLater(t *testing.T) {
 	// Written apart, so that this file does not find itself.
@@ -121,3 +111,16 @@ func read(t *testing.T, path string) []byte {
 	}
 	return text
 }
+
+// parse returns the syntax of a Go file with its comments.
+func parse(t *testing.T, path string, source []byte) *ast.File {
+	t.Helper()
+	file, err := parser.ParseFile(files, path, source, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// files has the positions of every file that was parsed.
+var files = token.NewFileSet()

@@ -3,7 +3,6 @@ package tree
 import (
 	"fmt"
 	"go/ast"
-	"go/parser"
 	"go/token"
 	"strings"
 	"testing"
@@ -43,9 +42,6 @@ var legitimate = map[string]bool{
 
 func TestNamesAreUsualTerms(t *testing.T) {
 	for _, path := range tree(t, ".go") {
-		if strings.HasSuffix(path, "_test.go") {
-			continue
-		}
 		for _, fault := range oldWordsIn(t, path, read(t, path)) {
 			t.Error(fault)
 		}
@@ -63,14 +59,10 @@ func TestAnOldWordIsFound(t *testing.T) {
 	}
 }
 
-// oldWordsIn are the faults of the identifiers that a file declares.
+// oldWordsIn returns the faults of the identifiers that a file declares.
 func oldWordsIn(t *testing.T, path string, source []byte) (faults []string) {
 	t.Helper()
-	files := token.NewFileSet()
-	file, err := parser.ParseFile(files, path, source, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := parse(t, path, source)
 	elsewhere := map[*ast.Ident]bool{} // names after a dot, which may be another module's
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -91,7 +83,7 @@ func oldWordsIn(t *testing.T, path string, source []byte) (faults []string) {
 	return faults
 }
 
-// wordsOf are the words of a camelCase name, in lower case.
+// wordsOf returns the words of a camelCase name, in lower case.
 func wordsOf(name string) (words []string) {
 	runes := []rune(name)
 	start := 0
@@ -106,4 +98,74 @@ func wordsOf(name string) (words []string) {
 		}
 	}
 	return words
+}
+
+// grammar lists words that say nothing of a variable. A range loop may have them.
+var grammar = map[string]bool{"is": true, "no": true, "one": true, "own": true}
+
+func TestVariablesAreNamedByWhatTheyAre(t *testing.T) {
+	for _, path := range tree(t, ".go") {
+		for _, fault := range grammarIn(parse(t, path, read(t, path))) {
+			t.Error(fault)
+		}
+	}
+}
+
+func TestAVariableNamedByGrammarIsFound(t *testing.T) {
+	for source, wrong := range map[string]bool{
+		"func f() { is := 1 }":                         true,
+		"func f() { _, is := m[1] }":                   true,
+		"func f() { var no error }":                    true,
+		"func f(one int) {}":                           true,
+		"func f() (own int) { return }":                true,
+		"func f() { g(func(is bool) {}) }":             true,
+		"func f() { for _, one := range m {} }":        false,
+		"func f() { x := 1; x.is = 2 }":                false,
+		"type T struct { own int }":                    false,
+		"func f() { for no := range m { one := no } }": true,
+	} {
+		if faults := grammarIn(parse(t, "p.go", []byte("package p\n\n"+source+"\n"))); (len(faults) > 0) != wrong {
+			t.Errorf("%s: %v", source, faults)
+		}
+	}
+}
+
+// grammarIn returns the faults of the variables, parameters and results that a file declares.
+func grammarIn(file *ast.File) (faults []string) {
+	check := func(names ...ast.Expr) {
+		for _, name := range names {
+			if id, ok := name.(*ast.Ident); ok && grammar[id.Name] {
+				faults = append(faults, fmt.Sprintf("%s: name the variable %s by what it is", files.Position(id.Pos()), id.Name))
+			}
+		}
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			if n.Tok == token.DEFINE {
+				check(n.Lhs...)
+			}
+		case *ast.ValueSpec:
+			for _, name := range n.Names {
+				check(name)
+			}
+		case *ast.FuncType:
+			for _, list := range []*ast.FieldList{n.Params, n.Results} {
+				for _, field := range fieldsOf(list) {
+					for _, name := range field.Names {
+						check(name)
+					}
+				}
+			}
+		}
+		return true
+	})
+	return faults
+}
+
+func fieldsOf(list *ast.FieldList) []*ast.Field {
+	if list == nil {
+		return nil
+	}
+	return list.List
 }
