@@ -150,7 +150,7 @@ func (k *Keeper) Saved(err error) {
 }
 
 // Account is the lease.Account of a site, whose lock the caller holds.
-func (k *Keeper) Account(site string) *lease.Account { return k.session.of(site).Account }
+func (k *Keeper) Account(site string) *lease.Account { return k.session.accounts.of(site).Account }
 
 // key is the key of a slot's budget, the same in every process.
 func (k *Keeper) key(site string, at queue.Scope) string {
@@ -175,9 +175,9 @@ func (k *Keeper) LeftBefore(site string, at queue.Scope) (left int64, known bool
 // Note sends a note about a site to the other instances.
 func (k *Keeper) Note(site string, n store.Note) {
 	k.gate.UpdateExternal(site, func(now time.Time) {
-		a := k.session.of(site)
+		a := k.session.accounts.of(site)
 		a.AddNote(now, n)
-		k.session.schedule(a, a.Due())
+		k.session.accounts.schedule(a, a.Due())
 	})
 }
 
@@ -222,7 +222,7 @@ func (k *Keeper) Run(ctx context.Context, news newsReceiver) {
 
 // restateAll states all leases again to a store that may have lost them.
 func (k *Keeper) restateAll(began time.Time, old *store.Pulse, p store.Pulse) {
-	_, all := k.session.setGeneration(p.Generation, began.Add(max(store.RecoveryTime-p.Since, 0)))
+	_, all := k.session.accounts.setGeneration(p.Generation, began.Add(max(store.RecoveryTime-p.Since, 0)))
 	if old != nil {
 		k.health.LostAll(began)
 	} else if p.Since >= store.RecoveryTime {
@@ -268,7 +268,7 @@ func (k *Keeper) receiveNews(ctx context.Context, n store.News, events membershi
 	if n.Lost {
 		k.health.LostSite(time.Now(), n.Site)
 	}
-	a := k.session.find(n.Site)
+	a := k.session.accounts.find(n.Site)
 	switch {
 	case a != nil && n.Lost:
 		k.gate.UpdateExternal(n.Site, a.Restate)

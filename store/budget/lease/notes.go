@@ -15,6 +15,31 @@ type noteExchange struct {
 	fetch    bool // there may be new notes in the store
 }
 
+// AddNote sends a note with the next Batch, unless it contains nothing new.
+func (a *Account) AddNote(now time.Time, n store.Note) {
+	at := a.clock.at(now)
+	if a.notes.update(now, n) {
+		a.notes.send(n)
+		a.announceDue(at.low)
+	}
+}
+
+// ReceiveNotes takes notes from the store, with or without an answer, and returns those
+// that are new. Notes of an answer should be taken before Receive, which may let requests
+// go.
+func (a *Account) ReceiveNotes(now time.Time, notes []store.Note) (news []store.Note) {
+	a.notes.receive(now, notes)
+	news, a.notes.news = a.notes.news, nil
+	return news
+}
+
+// FetchNotes tells that there may be new notes: the next Batch fetches them.
+func (a *Account) FetchNotes(now time.Time) {
+	at := a.clock.at(now)
+	a.notes.fetch = true
+	a.announceDue(at.low)
+}
+
 // newer tells whether a note supersedes a known one. It must be the same as in package
 // store.
 func newer(n, old store.Note) bool {
