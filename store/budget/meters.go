@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/sirupsen/logrus"
+
 	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/policy"
@@ -14,7 +16,7 @@ import (
 // outages are the rules for when a store is away, by their words in the configuration.
 var outages = map[string]lease.Outage{"share": lease.Share, "strict": lease.Strict, "open": lease.Open}
 
-// OutageOf is the configured outage rule of a site.
+// OutageOf returns the configured outage rule of a site.
 func OutageOf(rule *policy.Site) lease.Outage {
 	if rule == nil {
 		return lease.Share
@@ -68,7 +70,7 @@ func (k *Keeper) durable(site string, at queue.Scope, spec limit.Spec, m limit.M
 	}
 	if known && !carried {
 		if err := lease.Restore(now, spec, m, was.State, was.Ahead); err != nil {
-			k.log.Warnf("what %s had used of %q before the restart is not understood: %v", site, at.Limit, err)
+			k.log.WithFields(logrus.Fields{"site": site, "limit": at.Limit, "reason": err}).Warnf("what %s had used of %q before the restart is not understood: %v", site, at.Limit, err)
 		}
 		k.restored.setLeft(site, at, m.Left(now))
 	}
@@ -81,10 +83,10 @@ func (k *Keeper) durable(site string, at queue.Scope, spec limit.Spec, m limit.M
 
 // Names translates keys of the queue's slots to names that are the same in every process.
 type Names interface {
-	// Stable is the name of a slot's key at a site.
+	// Stable returns the name of a slot's key at a site.
 	Stable(site, key string) string
-	// Local is the reverse: the keys of a name in this process, for the slots of a limit.
-	// There are none for a token that this process does not have.
+	// Local lists the keys of a name in this process, for the slots of a limit. There are
+	// none for a token that this process does not have.
 	Local(site, limit, name string) []string
 	// Lasting tells whether a key has a meaning in other processes.
 	Lasting(key string) bool
@@ -93,7 +95,7 @@ type Names interface {
 // trickleSuffix ends the names and units of trickle limits: see package bandwidth.
 const trickleSuffix = " trickle"
 
-// NameOf is the name of a configured limit without its amounts: with another amount after a
+// NameOf returns the name of a configured limit without its amounts: with another amount after a
 // reload it is the same limit, and used units stay used. Stores have these names, and
 // subjectIn parses them.
 func NameOf(l *policy.Limit) string {

@@ -24,7 +24,6 @@ type restored struct {
 	left   map[slotOf]int64                // units left when limits took their budgets, until takeLeft
 }
 
-// budgetOf names a budget of a site as the store does, and slotOf as the queue does.
 type (
 	// budgetOf identifies a budget as the store does, and slotOf as the queue does.
 	budgetOf struct{ site, key string }
@@ -79,7 +78,7 @@ func (r *restored) takeLeft(site string, at queue.Scope) (left int64, known bool
 	return left, known
 }
 
-// spentBefore is what was used, before this process began, of limits that a budget's limit
+// spentBefore lists the takes, before this process began, of limits that a budget's limit
 // replaces: those that the site has no more and that were used after the given time.
 func (r *restored) spentBefore(site, key string, after time.Time, has func(site, limit string) bool) []limit.Spent {
 	from, _ := slices.BinarySearchFunc(r.bySite, site, func(k store.SavedBudget, site string) int { return cmp.Compare(k.Site, site) })
@@ -158,7 +157,7 @@ func counts(now time.Time, spec *limit.Spec, savedBudget *store.SavedBudget) boo
 	return err == nil && (lease.Restore(now, *spec, m, savedBudget.State, savedBudget.Ahead) != nil || !m.Idle(now))
 }
 
-// requestOf is a request that takes from the limit's meter with that key.
+// requestOf makes a request that takes from the limit's meter with that key.
 func requestOf(site string, need queue.Limit, key string) queue.Request {
 	r := queue.Request{Site: site}
 	switch need.Key = ""; need.By {

@@ -18,15 +18,16 @@ import (
 )
 
 const (
-	// exchangeTimeout is how long one exchange may take. A request may not have to wait
-	// for that long: its meter goes by the outage rule when the store is slower than usual.
+	// exchangeTimeout bounds one exchange. Requests do not wait as long as that: their meters
+	// go by the outage rule when the store is slower than usual.
 	exchangeTimeout = 2 * time.Second
-	// maxBatches go to the store in one exchange, and mostExchanges are under way at once.
+	// maxBatches go to the store in one exchange, and maxExchanges are under way at once.
 	maxBatches   = 256
 	maxExchanges = 4
-	// finalExchangeTimeout is how long the last exchange of all may take.
+	// finalExchangeTimeout bounds the last exchange of all.
 	finalExchangeTimeout = 2 * time.Second
-	// sweepInterval is how often accounts are forgotten whose sites the gate has forgotten.
+	// sweepInterval is the time between two sweeps of accounts whose sites the gate has
+	// forgotten.
 	sweepInterval = time.Minute
 )
 

@@ -328,8 +328,8 @@ func (m *shared) storeAvailableAt(at instant, n int64) int64 {
 	case b.kind == store.Rolling && d.pollAt > at.low && !m.a.away:
 		return d.pollAt
 	case m.a.storeAway(at) || held.unreadable:
-		if end, known := held.presentEnd(at); known && held.outage != Strict && end > at.low {
-			return end
+		if s, _ := held.span(at); k.set && held.outage != Strict && s.endedBy > at.low {
+			return s.endedBy
 		}
 		return max(m.a.retryAt, at.low+minRetry)
 	}

@@ -78,7 +78,11 @@ func (d *demand) goal(at instant, h *hold) int64 {
 	if d.held.scarce(at) || d.a.releasing || d.rate.unitsIn(at.low, second) < 2 {
 		span = 0
 	}
-	return d.shareFor(at, min(d.waiting+d.rate.unitsIn(at.low, span), d.held.budget.amount))
+	units := min(d.waiting+d.rate.unitsIn(at.low, span), d.held.budget.amount)
+	if units > 0 {
+		units = max(units, d.share(at))
+	}
+	return units
 }
 
 // needsSoon tells whether the units will be insufficient soon.
@@ -301,14 +305,6 @@ func (d *demand) part() int64 {
 		return b.amount / ownedPart
 	}
 	return b.amount / alonePart
-}
-
-// shareFor returns the units to hold if some are needed: at least a share.
-func (d *demand) shareFor(at instant, needed int64) int64 {
-	if needed <= 0 {
-		return needed
-	}
-	return max(needed, d.share(at))
 }
 
 // shareTime returns the time after which an unspent share is returned; 0: there is no

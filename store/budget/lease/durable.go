@@ -215,7 +215,7 @@ func (m *durable) spend(now time.Time, n int64) {
 	m.ahead, m.scarce = max(m.ahead-n, -maxAmount), false
 	m.since = min(m.since+n, maxAmount)
 	if m.joint != nil {
-		m.joint.recordTake(n)
+		m.joint.sinceAsk = min(m.joint.sinceAsk+n, maxAmount)
 	}
 	if m.unwritten == 0 {
 		m.unwritten = at.low

@@ -58,9 +58,6 @@ func (a *Account) Joint(key string, spec limit.Spec, m limit.Meter, from store.O
 	return k
 }
 
-// recordTake records that n units were taken.
-func (j *joint) recordTake(n int64) { j.sinceAsk = min(j.sinceAsk+n, maxAmount) }
-
 // recordReturn records that n units taken at a time were returned. Takes that are not
 // recorded any more count as used.
 func (j *joint) recordReturn(taken time.Time, n int64) {

@@ -274,39 +274,23 @@ func (l *leases) span(at instant) (s span, ok bool) {
 		s = span{k.window + n, k.endedBy + (n-1)*l.budget.width, k.until + n*l.budget.width, k.endedBy + n*l.budget.width}
 	}
 	for i := 0; l.budget.kind == store.Quota && at.low >= s.endedBy && i < 1000; i++ {
-		s = l.spanAfter(s)
+		number, length := l.budget.next(s.window)
+		s = span{number, s.endedBy, s.until + length, s.endedBy + length}
 	}
 	return s, at.low >= s.from && at.high < s.until
-}
-
-func (l *leases) spanAfter(s span) span {
-	number, length := l.budget.next(s.window)
-	return span{number, s.endedBy, s.until + length, s.endedBy + length}
-}
-
-// presentEnd returns the time by which the present window has ended.
-func (l *leases) presentEnd(at instant) (low int64, known bool) {
-	s, _ := l.span(at)
-	return s.endedBy, l.known.set
 }
 
 // granted takes a grant of a window with the tightest times of all answers. more tells
 // whether it grew.
 func (l *leases) granted(window, n, from, until, over int64) (h *hold, more bool) {
 	h = l.open(window, hold{from: from, until: until, endedBy: over})
-	more = h.receive(n)
+	more = n > h.lastSaid
+	h.n = max(n, h.used)
 	h.from, h.until = min(h.from, from), max(h.until, until)
 	if h.endedBy = min(h.endedBy, over); h.endedBy <= from { // the store's clock has stood still
 		h.endedBy = over
 	}
 	return h, more
-}
-
-// receive takes a grant and tells whether it grew.
-func (h *hold) receive(granted int64) bool {
-	more := granted > h.lastSaid
-	h.n = max(granted, h.used)
-	return more
 }
 
 // scarce tells whether little is left for other instances.

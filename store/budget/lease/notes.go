@@ -18,8 +18,9 @@ type noteExchange struct {
 // AddNote sends a note with the next Batch, unless it contains nothing new.
 func (a *Account) AddNote(now time.Time, n store.Note) {
 	at := a.clock.at(now)
-	if a.notes.update(now, n) {
-		a.notes.send(n)
+	if t := &a.notes; t.update(now, n) {
+		t.outgoing = slices.DeleteFunc(t.outgoing, func(old store.Note) bool { return old.Key == n.Key })
+		t.outgoing = append(t.outgoing, n)
 		a.announceDue(at.low)
 	}
 }
@@ -40,22 +41,10 @@ func (a *Account) FetchNotes(now time.Time) {
 	a.announceDue(at.low)
 }
 
-// newer tells whether a note supersedes a known one. It must be the same as in package
-// store.
-func newer(n, old store.Note) bool {
-	switch by := n.Until.Sub(old.Until); {
-	case by > time.Second:
-		return true
-	case by < -time.Second:
-		return false
-	}
-	return n.N > old.N
-}
-
 // update remembers a note, and tells whether it is new.
 func (t *noteExchange) update(now time.Time, n store.Note) bool {
 	old, known := t.known[n.Key]
-	if known && !newer(n, old) && old.Until.After(now) {
+	if known && !n.Replaces(old) && old.Until.After(now) {
 		return false
 	}
 	if t.known == nil {
@@ -63,11 +52,6 @@ func (t *noteExchange) update(now time.Time, n store.Note) bool {
 	}
 	t.known[n.Key] = n
 	return true
-}
-
-func (t *noteExchange) send(n store.Note) {
-	t.outgoing = slices.DeleteFunc(t.outgoing, func(old store.Note) bool { return old.Key == n.Key })
-	t.outgoing = append(t.outgoing, n)
 }
 
 func (t *noteExchange) waiting() bool { return len(t.outgoing) > 0 || t.fetch }

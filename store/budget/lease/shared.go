@@ -201,13 +201,9 @@ func (m *shared) planAfterTake(at instant, h *hold) {
 	}
 }
 
-func (m *shared) Give(now, taken time.Time, n int64) {
-	m.giveBack(now, taken, n)
-}
-
-// giveBack returns n units to the hold they were taken from, if known. Of two possible
+// Give returns n units to the hold they were taken from, if known. Of two possible
 // holds it takes the first: units of the other count longer.
-func (m *shared) giveBack(now, taken time.Time, n int64) {
+func (m *shared) Give(now, taken time.Time, n int64) {
 	at := m.a.clock.at(now)
 	n = min(max(n, 0), maxAmount)
 	low, known := m.a.clock.past(taken)
@@ -238,7 +234,7 @@ func (m *shared) Settle(now, taken time.Time, estimate, actual int64) {
 	case more > 0:
 		m.spend(m.a.clock.at(now), more)
 	case more < 0:
-		m.giveBack(now, taken, -more)
+		m.Give(now, taken, -more)
 	}
 }
 

@@ -13,14 +13,14 @@ import (
 	"github.com/abide-proxy/abide/store"
 )
 
-// document is what is kept of a site: {"limits": […], "pause": {…}}. Older releases know the
-// limits alone.
+// document is the saved override of a site: {"limits": […], "pause": {…}}. Older releases
+// know the limits alone.
 type document struct {
 	Limits json.RawMessage `json:"limits,omitempty"`
 	Pause  *status.Pause   `json:"pause,omitempty"`
 }
 
-// format is the document of an override; nil: there is none.
+// format makes the document of an override; nil: there is none.
 func format(o Override) ([]byte, error) {
 	if o.isEmpty() {
 		return nil, nil
@@ -105,7 +105,7 @@ func (u *unsaved) changes() uint64 {
 	return u.n
 }
 
-// over puts what is to be written in the place of what was.
+// over puts the unsaved documents in the place of saved ones.
 func (u *unsaved) over(saved map[string][]byte) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -118,7 +118,8 @@ func (u *unsaved) over(saved map[string][]byte) {
 	}
 }
 
-// write writes everything. What is set meanwhile is left to the caller that has set it.
+// write writes all documents. A document that is set meanwhile is left to the caller that has
+// set it.
 func (u *unsaved) write(ctx context.Context, to store.Documents) error {
 	select {
 	case u.writing <- struct{}{}:
