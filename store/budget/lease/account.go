@@ -123,11 +123,7 @@ func (a *Account) add(p askSource) {
 	case old == p:
 		return
 	case known:
-		for i := range a.ordered {
-			if a.ordered[i] == old {
-				a.ordered[i] = p
-			}
-		}
+		a.ordered[slices.Index(a.ordered, old)] = p
 	default:
 		a.ordered = append(a.ordered, p)
 	}
@@ -376,13 +372,8 @@ func (a *Account) replan(at instant) {
 // new account it tells that the store is new and that other instances may not have returned
 // yet.
 func (a *Account) NewGeneration(now time.Time, generation string) {
-	if generation == a.generation {
-		return
-	}
-	for _, old := range a.oldGenerations {
-		if old == generation {
-			return // an outdated message
-		}
+	if generation == a.generation || slices.Contains(a.oldGenerations, generation) {
+		return // known, or an outdated message
 	}
 	at := a.clock.at(now)
 	a.newGeneration(at, generation)

@@ -69,30 +69,30 @@ func (m *shared) ask(now time.Time, at instant, _ uint64) store.Ask {
 	if b.kind == store.Quota {
 		ask.Edges = b.edges(now)
 	}
-	keeps, gives := room, false
+	retained, gives := room, false
 	switch {
 	case h == nil:
 	case d.isShort(room) && (d.storeEmpty(at) || held.scarce(at)):
-		keeps = 0 // useless here, and another instance may need it
+		retained = 0 // useless here, and another instance may need it
 	case d.returnDue(at, h, room, true) <= at.low:
 		if m.a.releasing || d.idleAt(at, h, true) <= at.low {
 			gives = true
-			keeps, d.waiting, d.minimum, d.lastReturn = 0, 0, 0, at.low
+			retained, d.waiting, d.minimum, d.lastReturn = 0, 0, 0, at.low
 			if d.lastTake < held.known.heardAt {
 				d.fruitlessReturns = min(d.fruitlessReturns+1, 3)
 			}
 		} else {
-			keeps = min(d.goal(at, h), room)
+			retained = min(d.goal(at, h), room)
 		}
 	}
 	idle := max(d.lastTake, held.known.heardAt)+idleBeforeReturn-idleBeforeReturn/5 <= at.low
-	for i := len(held.holds) - 1; i >= 0; i-- { // keep the holds that end last
+	for i := len(held.holds) - 1; i >= 0; i-- { // retain the holds that end last
 		o := &held.holds[i]
 		switch {
 		case o.usable(at):
-			free := min(o.free(at), keeps)
-			o.keep(at, free, !d.laterUnwanted(at, o) || !idle)
-			keeps -= free
+			free := min(o.free(at), retained)
+			o.retain(at, free, !d.laterUnwanted(at, o) || !idle)
+			retained -= free
 		case o.ended(at), m.a.releasing:
 			o.n = o.used
 		case d.laterUnwanted(at, o) && idle:
@@ -168,12 +168,12 @@ func (m *shared) receive(_ time.Time, at, sent instant, ans *store.Answer) {
 	}
 	held.endEarly(ans.Window, until-margin(length))
 	from := max(at.low, b.blockedUntil(&m.a.store, at, ans.Window))
-	h, got := held.granted(ans.Window, ans.Granted, from, until-margin(length), over)
+	h, grown := held.granted(ans.Window, ans.Granted, from, until-margin(length), over)
 	if held.record.notBefore = 0; h.from > at.low {
 		held.record.notBefore = h.from
 	}
-	tooLate := got && b.kind == store.Rolling && at.high >= h.until // to be used in this slot
-	got = got && !tooLate
+	tooLate := grown && b.kind == store.Rolling && at.high >= h.until // to be used in this slot
+	grown = grown && !tooLate
 	shift := int64(0)
 	if from > at.low { // the following slots are delayed, too
 		shift = from + length - over
@@ -186,18 +186,18 @@ func (m *shared) receive(_ time.Time, at, sent instant, ans *store.Answer) {
 	}
 	for _, l := range ans.Later {
 		later := (l.Window - ans.Window) * b.width
-		h, more := held.granted(l.Window, l.N, over+later-b.width+shift, until+later-margin(length), over+later)
+		h, grew := held.granted(l.Window, l.N, over+later-b.width+shift, until+later-margin(length), over+later)
 		if ans.Remaining > 0 && from == at.low { // all granted units fit
 			h.usableEarly = h.n
 		}
-		got = got || more && h.usable(at) && !m.demand.isShort(held.available(at))
+		grown = grown || grew && h.usable(at) && !m.demand.isShort(held.available(at))
 	}
 	m.updatePosition(at, ans, over, until-margin(length))
 	if at.low-sent.low > second {
 		m.mustRestate = true // when the answer was made is uncertain
 	}
-	m.planNextAsk(at, got)
-	if tooLate && !got { // these units are returned, so the store would grant them again
+	m.planNextAsk(at, grown)
+	if tooLate && !grown { // these units are returned, so the store would grant them again
 		m.demand.pollAt = max(m.demand.pollAt, held.known.endedBy)
 	}
 }

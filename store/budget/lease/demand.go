@@ -51,8 +51,8 @@ type demand struct {
 // wait for the next window are taken together, which says nothing about the rate after
 // that.
 func (d *demand) setWaiting(at instant, units int64) {
-	if more := units - d.waiting; more > 0 {
-		d.rate.add(at.low, more)
+	if added := units - d.waiting; added > 0 {
+		d.rate.add(at.low, added)
 	}
 	d.waiting, d.unwantedAnswers = units, 0
 }
@@ -162,18 +162,18 @@ func (d *demand) laterUnwanted(at instant, h *hold) bool {
 // idleAt returns the time from which units should be returned because none were taken.
 func (d *demand) idleAt(at instant, h *hold, eager bool) int64 {
 	k := &d.held.known
-	rest := idleBeforeReturn
+	delay := idleBeforeReturn
 	if d.waiting == 0 && d.held.scarce(at) { // otherwise requests may wait for another budget, too
-		rest = scarceReturnDelay
+		delay = scarceReturnDelay
 	}
-	rest = max(rest, d.shareTime(at))
+	delay = max(delay, d.shareTime(at))
 	if eager {
-		rest -= rest / 5
+		delay -= delay / 5
 	}
 	if h.from > at.low { // some units may be usable before
-		return max(d.lastTake, k.heardAt) + rest
+		return max(d.lastTake, k.heardAt) + delay
 	}
-	return max(d.lastTake, k.heardAt, h.from) + rest
+	return max(d.lastTake, k.heardAt, h.from) + delay
 }
 
 // servedLater tells whether most waiting units have a place in a later slot, and from when

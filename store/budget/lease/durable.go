@@ -314,32 +314,32 @@ func (m *durable) due(at instant, eager bool) int64 {
 		return m.dueJoint(at, eager)
 	}
 	goal := m.goal(at)
-	rest := m.writeDelay(eager)
+	delay := m.writeDelay(eager)
 	switch {
 	case m.mustRestate, m.ahead < 0, m.minimum > m.ahead:
 		return at.low
 	case m.a.releasing && (m.unwritten != 0 || m.ahead > 0):
 		return at.low
-	case at.low < m.lastTake+min(rest, unusedReturnDelay) && m.ahead < askThreshold(goal, eager) && !m.scarce && !m.a.releasing:
+	case at.low < m.lastTake+min(delay, unusedReturnDelay) && m.ahead < askThreshold(goal, eager) && !m.scarce && !m.a.releasing:
 		return at.low
 	case m.unwritten != 0 && m.lastTake < m.unwritten && m.ahead == 0: // heard, not taken
 		return m.unwritten + maxUnwrittenTime
 	case m.unwritten != 0 || m.ahead > 0:
-		return max(m.lastTake, m.unwritten) + rest
+		return max(m.lastTake, m.unwritten) + delay
 	}
 	return never
 }
 
 // writeDelay returns the time without takes after which the state is written.
 func (m *durable) writeDelay(eager bool) int64 {
-	rest := idleBeforeReturn
+	delay := idleBeforeReturn
 	if m.ahead > 0 {
-		rest = unusedReturnDelay
+		delay = unusedReturnDelay
 	}
 	if eager {
-		rest -= rest / 5
+		delay -= delay / 5
 	}
-	return rest
+	return delay
 }
 
 func (m *durable) ask(now time.Time, at instant, seq uint64) store.Ask {

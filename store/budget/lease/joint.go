@@ -91,12 +91,12 @@ func compact(uses []store.Use) []store.Use {
 	if len(uses) <= 2*maxUses {
 		return uses
 	}
-	all := store.Use{}
+	sum := store.Use{}
 	for _, u := range uses {
-		all.Seq, all.At = u.Seq, u.At
-		all.N = min(all.N+max(u.N, 0), maxAmount)
+		sum.Seq, sum.At = u.Seq, u.At
+		sum.N = min(sum.N+max(u.N, 0), maxAmount)
 	}
-	return []store.Use{all}
+	return []store.Use{sum}
 }
 
 // answered forgets the uses of an answered ask, and of asks before it.
@@ -224,20 +224,20 @@ func (m *durable) dueJoint(at instant, eager bool) int64 {
 	if m.unwritten == 0 && m.ahead == 0 {
 		return low
 	}
-	rest := idleBeforeReturn
+	delay := idleBeforeReturn
 	if j.others > 0 || m.minimum > m.ahead {
-		rest = reportAfter
+		delay = reportAfter
 		if m.ahead > 0 {
-			rest *= 10
+			delay *= 10
 		}
 	}
 	if eager {
-		rest -= rest / 5
+		delay -= delay / 5
 	}
-	if m.ahead < askThreshold(m.goalJoint(at), eager) && at.low < m.lastTake+rest && m.wants(at) <= at.low {
+	if m.ahead < askThreshold(m.goalJoint(at), eager) && at.low < m.lastTake+delay && m.wants(at) <= at.low {
 		return at.low
 	}
-	return min(low, max(m.lastTake, m.unwritten)+rest)
+	return min(low, max(m.lastTake, m.unwritten)+delay)
 }
 
 // wants returns the time from which more should be asked for: when enough may be left, or

@@ -8,6 +8,13 @@ import (
 	"github.com/abide-proxy/abide/store"
 )
 
+// forgetAfter is the time after the end of a window after which it is forgotten, although
+// the store may have recorded it as present.
+const forgetAfter = 10 * second
+
+// allWindows is the last possible window.
+const allWindows = int64(math.MaxInt64)
+
 // hold is an instance's part of one window: leased units, and units taken without the
 // store.
 type hold struct {
@@ -44,6 +51,9 @@ func (h *hold) usable(at instant) bool {
 	return (h.from <= at.low || h.usableEarly > 0) && at.high < h.until
 }
 
+// ended tells whether a hold has expired.
+func (h *hold) ended(at instant) bool { return at.high >= h.until }
+
 // free returns the unspent units that may be used now.
 func (h *hold) free(at instant) int64 {
 	if h.from > at.low {
@@ -60,15 +70,15 @@ func (h *hold) reserved(at instant) int64 {
 	return 0
 }
 
-// keep returns unused units except for n free ones and, if reserved is true, the reserved
+// retain returns unused units except for n free ones and, if reserved is true, the reserved
 // ones.
-func (h *hold) keep(at instant, n int64, reserved bool) {
-	free, rest := min(h.free(at), n), h.reserved(at)
-	if !reserved {
-		rest = 0
+func (h *hold) retain(at instant, n int64, reserved bool) {
+	free, later := min(h.free(at), n), int64(0)
+	if reserved {
+		later = h.reserved(at)
 	}
 	h.usableEarly = min(h.usableEarly, h.used+free)
-	h.n = h.used + free + rest
+	h.n = h.used + free + later
 }
 
 // leases are the units that an instance may spend of one budget: those that the store has
@@ -86,6 +96,59 @@ type leases struct {
 	unreadable  bool  // the store cannot read the budget's record
 	notSaid     int64 // taken without the store since the last ask
 	notReported int64 // taken without the store since the last Loan
+}
+
+// position is the state of the budget by the store's last answer.
+type position struct {
+	set        bool
+	window     int64
+	endedBy    int64 // low: the window has ended by then
+	until      int64 // high: end of use of the window
+	nextExpiry int64 // low: Rolling: when counted units expire next
+	heardAt    int64 // low: time of the answer
+	remaining  int64
+	counted    int64 // units that are not left by that, as of then
+	heldHere   int64 // of these, held by this instance
+	holders    int
+	slept      int64 // clock.slept at that time
+}
+
+// span is the time of a window by an account's clock.
+type span struct {
+	window               int64
+	from, until, endedBy int64
+}
+
+// record identifies the store's record of a budget, as an instance knows it.
+type record struct {
+	birth     string
+	seen      time.Time // the latest time reported by the store
+	counting  int64     // the first window that counted then
+	past      int64     // windows up to this one were forgotten; allWindows: the record begins
+	toldPast  int64     // past in the last ask
+	settledAt int64     // low: nothing is granted before, after a loss
+	clockSets int       // number of changes of the store's clock at the last answer
+	notBefore int64     // low: the last grant is not used before, after a change of the store's clock
+}
+
+// say puts the record into an ask.
+func (r *record) say(ask *store.Ask) {
+	ask.Birth, ask.Seen, ask.Past, r.toldPast = r.birth, r.seen, r.past, r.past
+}
+
+// receive takes an answer that is Done or Foreign. It makes the store's record known,
+// except for windows forgotten meanwhile.
+func (r *record) receive(at instant, ans *store.Answer, first int64) {
+	r.birth, r.counting, r.settledAt = ans.Birth, max(r.counting, first), 0
+	if ans.Now.After(r.seen) {
+		r.seen = ans.Now
+	}
+	if ans.Status == store.Foreign {
+		r.settledAt = at.low + int64(ans.Recovery)
+	}
+	if r.past == r.toldPast {
+		r.past = 0
+	}
 }
 
 // present returns the last hold that can be used now, or nil. It pays debts first.
@@ -177,25 +240,6 @@ func (l *leases) forget(at instant) {
 	l.holds = slices.Delete(l.holds, 0, n)
 }
 
-// forgetAfter is the time after the end of a window after which it is forgotten, although
-// the store may have recorded it as present.
-const forgetAfter = 10 * second
-
-// allWindows is the last possible window.
-const allWindows = int64(math.MaxInt64)
-
-// record identifies the store's record of a budget, as an instance knows it.
-type record struct {
-	birth     string
-	seen      time.Time // the latest time reported by the store
-	counting  int64     // the first window that counted then
-	past      int64     // windows up to this one were forgotten; allWindows: the record begins
-	toldPast  int64     // past in the last ask
-	settledAt int64     // low: nothing is granted before, after a loss
-	clockSets int       // number of changes of the store's clock at the last answer
-	notBefore int64     // low: the last grant is not used before, after a change of the store's clock
-}
-
 // endEarly ends the use of all windows at the end of the present one, by the first answer
 // after the store's clock was set.
 func (l *leases) endEarly(window, until int64) {
@@ -210,55 +254,11 @@ func (l *leases) endEarly(window, until int64) {
 	}
 }
 
-// say puts the record into an ask.
-func (r *record) say(ask *store.Ask) {
-	ask.Birth, ask.Seen, ask.Past, r.toldPast = r.birth, r.seen, r.past, r.past
-}
-
 func (l *leases) say(ask *store.Ask) {
 	l.record.say(ask)
 	if l.budget.kind != store.Rolling {
 		ask.Counted, ask.Held = store.Holding{Window: l.known.window, N: l.known.counted}, l.known.heldHere
 	}
-}
-
-// receive takes an answer that is Done or Foreign. It makes the store's record known,
-// except for windows forgotten meanwhile.
-func (r *record) receive(at instant, ans *store.Answer, first int64) {
-	r.birth, r.counting, r.settledAt = ans.Birth, max(r.counting, first), 0
-	if ans.Now.After(r.seen) {
-		r.seen = ans.Now
-	}
-	if ans.Status == store.Foreign {
-		r.settledAt = at.low + int64(ans.Recovery)
-	}
-	if r.past == r.toldPast {
-		r.past = 0
-	}
-}
-
-// ended tells whether a hold has expired.
-func (h *hold) ended(at instant) bool { return at.high >= h.until }
-
-// position is the state of the budget by the store's last answer.
-type position struct {
-	set        bool
-	window     int64
-	endedBy    int64 // low: the window has ended by then
-	until      int64 // high: end of use of the window
-	nextExpiry int64 // low: Rolling: when counted units expire next
-	heardAt    int64 // low: time of the answer
-	remaining  int64
-	counted    int64 // units that are not left by that, as of then
-	heldHere   int64 // of these, held by this instance
-	holders    int
-	slept      int64 // clock.slept at that time
-}
-
-// span is the time of a window by an account's clock.
-type span struct {
-	window               int64
-	from, until, endedBy int64
 }
 
 // span returns the present window, also during an outage. ok is false between two windows,
@@ -280,17 +280,17 @@ func (l *leases) span(at instant) (s span, ok bool) {
 	return s, at.low >= s.from && at.high < s.until
 }
 
-// granted takes a grant of a window with the tightest times of all answers. more tells
-// whether it grew.
-func (l *leases) granted(window, n, from, until, over int64) (h *hold, more bool) {
+// granted takes a grant of a window with the tightest times of all answers. grew tells
+// whether the grant grew.
+func (l *leases) granted(window, n, from, until, over int64) (h *hold, grew bool) {
 	h = l.open(window, hold{from: from, until: until, endedBy: over})
-	more = n > h.lastSaid
+	grew = n > h.lastSaid
 	h.n = max(n, h.used)
 	h.from, h.until = min(h.from, from), max(h.until, until)
 	if h.endedBy = min(h.endedBy, over); h.endedBy <= from { // the store's clock has stood still
 		h.endedBy = over
 	}
-	return h, more
+	return h, grew
 }
 
 // scarce tells whether little is left for other instances.

@@ -160,8 +160,8 @@ func (m *shared) Take(now time.Time, n int64) {
 // owes the rest.
 func (m *shared) spend(at instant, n int64) {
 	m.demand.lastTake, m.demand.fruitlessReturns = at.low, 0
-	if more := n - m.held.available(at); more > 0 {
-		m.lend(at, min(more, m.held.lendable(at)))
+	if shortage := n - m.held.available(at); shortage > 0 {
+		m.lend(at, min(shortage, m.held.lendable(at)))
 	}
 	last := m.held.present(at)
 	for i := range m.held.holds { // use the hold that ends first
@@ -230,11 +230,11 @@ func (m *shared) Postpone(now, taken time.Time, n int64) {
 }
 
 func (m *shared) Settle(now, taken time.Time, estimate, actual int64) {
-	switch more := min(max(actual, 0), maxAmount) - min(max(estimate, 0), maxAmount); {
-	case more > 0:
-		m.spend(m.a.clock.at(now), more)
-	case more < 0:
-		m.Give(now, taken, -more)
+	switch extra := min(max(actual, 0), maxAmount) - min(max(estimate, 0), maxAmount); {
+	case extra > 0:
+		m.spend(m.a.clock.at(now), extra)
+	case extra < 0:
+		m.Give(now, taken, -extra)
 	}
 }
 
@@ -251,11 +251,11 @@ func (m *shared) Left(now time.Time) int64 {
 // knows: its leases, and the units left by the store's last answer.
 func (m *shared) Rest(now time.Time) int64 {
 	at := m.a.clock.at(now)
-	rest := m.held.budget.amount
+	left := m.held.budget.amount
 	if m.held.known.set && m.held.known.endedBy > at.low {
-		rest = m.held.known.remaining
+		left = m.held.known.remaining
 	}
-	return max(min(rest+m.held.available(at)-m.held.owed, m.held.budget.amount), 0)
+	return max(min(left+m.held.available(at)-m.held.owed, m.held.budget.amount), 0)
 }
 
 // State is nil: the store has the state.

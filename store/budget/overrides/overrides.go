@@ -120,11 +120,11 @@ func (v *Overrides) Set(ctx context.Context, site string, body []byte) error {
 
 // mayOverride returns why a site can have no override.
 func (v *Overrides) mayOverride(site string) error {
-	all := v.All()
+	known := v.All()
 	if !canBe(v.o.Plans.Policy(), site) {
 		return errNoSuchSite
 	}
-	if _, set := all[site]; !set && len(all) >= mostSites {
+	if _, set := known[site]; !set && len(known) >= mostSites {
 		return errManySites
 	}
 	return nil
