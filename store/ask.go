@@ -60,7 +60,7 @@ func normalHolds(holds []Holding) []Holding {
 	return list[:n]
 }
 
-// Width is the length of a numbered window or slot by the store's clock: Window, or a slot
+// Width returns the length of a numbered window or slot by the store's clock: Window, or a slot
 // of it, in whole microseconds, rounded up so that Slots of them are at least a Window. It
 // is 0 for kinds without a fixed length.
 func Width(a *Ask) time.Duration {
@@ -78,7 +78,7 @@ func Width(a *Ask) time.Duration {
 	return microseconds((each-1)/1000 + 1)
 }
 
-// Name is the name of a budget's record. It includes the limit's shape, because window
+// Name returns the name of a budget's record. It includes the limit's shape, because window
 // numbers of one length mean nothing in another: instances may have different
 // configurations for a while.
 func (a *Ask) Name() string {
@@ -105,4 +105,54 @@ func (b *Batch) Newcomer() bool {
 	return b.Generation == "" && !slices.ContainsFunc(b.Asks, func(a Ask) bool {
 		return slices.ContainsFunc(a.Holds, func(h Holding) bool { return h.N > 0 })
 	})
+}
+
+// untilTolerance is the largest difference of the Until of two notes with the same content.
+const untilTolerance = time.Second
+
+// maxUntil is the latest Until of a Note: later times would not be exact in the floating
+// point of a script.
+var maxUntil = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// normalized returns the Note as it is saved.
+func (n Note) normalized() Note {
+	if n.Until.After(maxUntil) {
+		n.Until = maxUntil
+	}
+	n.Until = time.UnixMicro(n.Until.UnixMicro())
+	n.N = min(max(n.N, -maxSum), maxSum)
+	return n
+}
+
+// Replaces tells whether a Note replaces a known one: a later Until does, or if both are
+// nearly equal, a larger N. The same rule is in redis.lua.
+func (n Note) Replaces(known Note) bool {
+	if d := n.Until.Sub(known.Until); d > untilTolerance || d < -untilTolerance {
+		return d > 0
+	}
+	return n.N > known.N
+}
+
+// MergeNotes adds received notes to the known ones, and drops expired ones. It returns the
+// notes that were new.
+func MergeNotes(known map[string]Note, said []Note, now time.Time) (news []Note) {
+	for key, n := range known {
+		if !n.Until.After(now) {
+			delete(known, key)
+		}
+	}
+	for _, n := range said {
+		n = n.normalized()
+		if old, there := known[n.Key]; n.Until.After(now) && (!there || n.Replaces(old)) {
+			known[n.Key] = n
+			news = append(news, n)
+		}
+	}
+	return news
+}
+
+// SortNotes sorts notes by key.
+func SortNotes(notes []Note) []Note {
+	slices.SortFunc(notes, func(a, b Note) int { return cmp.Compare(a.Key, b.Key) })
+	return notes
 }

@@ -45,7 +45,7 @@ func BenchmarkExchange(b *testing.B) {
 	}
 }
 
-// BenchmarkScript is what the server needs for one Batch with one Ask, when so many
+// BenchmarkScript measures the server's time for one Batch with one Ask, when so many
 // instances have something of the budget.
 func BenchmarkScript(b *testing.B) {
 	server := redistest.Start(b)
@@ -74,7 +74,7 @@ func BenchmarkScript(b *testing.B) {
 	}
 }
 
-// BenchmarkNewSites is what sites cost the server that so many instances ask for, each
+// BenchmarkNewSites measures the server's cost of sites that so many instances ask for, each
 // of them once.
 func BenchmarkNewSites(b *testing.B) {
 	server := redistest.Start(b)
@@ -113,7 +113,7 @@ func BenchmarkNewSites(b *testing.B) {
 	}
 }
 
-// processor is how many seconds of it a server has used.
+// processor returns the seconds of processor time that a server has used.
 func processor(server *redistest.Server) (seconds float64) {
 	for line := range strings.Lines(server.Do("INFO", "cpu").(string)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")

@@ -5,9 +5,29 @@ import (
 	"crypto/rand"
 	"errors"
 	"os"
+	"sync"
 	"sync/atomic"
 	"time"
 )
+
+// FileOptions configure a File. The zero value has usual defaults.
+type FileOptions struct {
+	Now    func() time.Time                 // nil: the machine's clock
+	Strict bool                             // refuse an unusable file instead of moving it aside
+	Log    func(format string, args ...any) // nil: no log; see Damage
+	Counts int                              // maximum number of Count budgets, the last used are stored; 0: 200,000
+	Most   map[string]int                   // :: kind → maximum number of documents, those that expire last are stored; a missing kind has no bound
+	Roll   Retention                        // of traffic; zero values: 48 hours, 60 days, 5 years
+
+	// Instance is the Batch.Instance of this process, of letters and digits, and Name its
+	// name for operators; "": generated.
+	Instance, Name string
+
+	migrations []string                // replaces the real migrations, in tests
+	pragmas    func() []string         // run on each new connection
+	noSync     bool                    // a loss of power may lose saved data; for tests
+	fault      func(step string) error // error to inject at a step; for tests
+}
 
 // File is a store in one file on this machine, which several processes may use at the same
 // time. Data survives kill -9 and a loss of power once Exchange, Put or Record has returned
@@ -17,14 +37,34 @@ import (
 // tries again, at most once a second. Everything after the last success counts as lost: the
 // file is opened again before further data counts as saved.
 type File struct {
-	committer
-	budgets budgets           // used by the committer only
-	members map[string]Member // of this process; guarded by committer.mu
-	version atomic.Uint64     // of the documents
+	path             string
+	o                FileOptions
+	log              *fileLog
+	openedForWriting atomic.Bool              // the file was opened for writing at some time
+	disk             atomic.Pointer[database] // nil while the file is not open
+	version          atomic.Uint64            // of the documents
+	processes        processList              // the other processes that use the file
+
+	// The goroutine that commits and opens the file alone uses these.
+	lock        *fileLock
+	info        os.FileInfo // of the file that was opened last
+	probe       *os.File    // the same file, see setProbe
+	lastChecked time.Time   // when the file was last checked for existence
+	maybeLost   bool        // data of this generation may be lost
+	budgets     budgets
+	maintenance maintenance
+
+	mu      sync.Mutex
+	members map[string]Member // of this process
+	pending []*writeRequest
+	running bool // a goroutine commits
+	closed  bool
+	health  Health
+	done    sync.WaitGroup // waits for that goroutine
 }
 
 // OpenFile opens the file at path, or creates it and its directory. An unusable file is
-// moved aside and a new one is created, which Findings and Log report, unless o.Strict is
+// moved aside and a new one is created, which Damage and Log report, unless o.Strict is
 // set. If the file cannot be written, it is read as far as possible and Health reports why,
 // unless o.Strict is set. The error says what to do.
 func OpenFile(ctx context.Context, path string, o FileOptions) (*File, error) {
@@ -47,11 +87,11 @@ func OpenFile(ctx context.Context, path string, o FileOptions) (*File, error) {
 	}
 	host, _ := os.Hostname()
 	who := processInfo{ID: o.Instance, Name: o.Name, PID: os.Getpid(), Host: host, Since: o.Now()}
-	f := &File{members: map[string]Member{}}
 	log := &fileLog{path: path, now: o.Now, logf: o.Log}
-	f.opener = opener{path: path, o: o, log: log, lock: &fileLock{path: path, self: who}}
-	f.maintenance = maintenance{path: path, o: o, log: log}
-	f.budgets = budgets{path: path, own: o.Instance, log: log}
+	f := &File{
+		path: path, o: o, log: log, lock: &fileLock{path: path, self: who}, members: map[string]Member{},
+		maintenance: maintenance{path: path, o: o, log: log}, budgets: budgets{path: path, own: o.Instance, log: log},
+	}
 	if err == nil {
 		err = f.begin(ctx)
 	}
@@ -95,7 +135,7 @@ func (f *File) Close() error {
 	return nil
 }
 
-// Health returns whether the file can be written.
+// Health returns the state of writing.
 func (f *File) Health() Health {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -105,8 +145,8 @@ func (f *File) Health() Health {
 // Several tells whether other processes use the file.
 func (f *File) Several() bool { return len(f.others()) > 0 }
 
-// Damage returns what was moved aside.
+// Damage returns the files and rows that were moved aside.
 func (f *File) Damage() Damage { return f.log.damaged() }
 
-// Path is the file's path.
+// Path returns the file's path.
 func (f *File) Path() string { return f.path }

@@ -7,35 +7,18 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"sync"
 	"time"
 )
 
-// writeRequest is what one caller wants to write.
+// writeRequest is the write of one caller.
 type writeRequest struct {
 	do   func(d *database, now time.Time) error
 	done chan error
 }
 
-// committer writes the requests of callers, many in one transaction, and keeps the file
-// open. write may be called concurrently.
-type committer struct {
-	opener
-	maintenance maintenance
-	lastChecked time.Time // when the file was last checked for existence
-	maybeLost   bool      // data of this generation may be lost
-
-	mu      sync.Mutex
-	pending []*writeRequest
-	running bool // a goroutine commits
-	closed  bool
-	health  Health
-	done    sync.WaitGroup // waits for that goroutine
-}
-
 // Health is the state of writing. The zero value means that the file can be written.
 type Health struct {
-	Since time.Time // since when writing fails
+	Since time.Time // of the first failure
 	Tried time.Time // time of the last attempt
 	Err   error     // error of the last attempt
 }
@@ -48,10 +31,10 @@ var errOpening = errors.New("the state file is being opened")
 // maxGroup bounds the requests of one transaction.
 const maxGroup = 512
 
-// write hands do to the committer and waits until its data is on the disk. Requests that
+// write hands do to the goroutine that commits, and waits until its data is on the disk. Requests that
 // arrive during a commit are committed together in the next one. If ctx ends first, do may
 // still run later: it must own all data that it uses.
-func (f *committer) write(ctx context.Context, do func(d *database, now time.Time) error) error {
+func (f *File) write(ctx context.Context, do func(d *database, now time.Time) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -82,7 +65,7 @@ func (f *committer) write(ctx context.Context, do func(d *database, now time.Tim
 }
 
 // commit writes pending requests until there are none.
-func (f *committer) commit() {
+func (f *File) commit() {
 	for {
 		f.mu.Lock()
 		group := f.pending[:min(len(f.pending), maxGroup)]
@@ -111,7 +94,7 @@ func (f *committer) commit() {
 }
 
 // writeGroup writes a group in one transaction and records the result.
-func (f *committer) writeGroup(group []*writeRequest) error {
+func (f *File) writeGroup(group []*writeRequest) error {
 	now := f.o.Now()
 	err := f.commitGroup(group, now)
 	if err != nil && isDamage(err) && !f.o.Strict {
@@ -128,7 +111,7 @@ func (f *committer) writeGroup(group []*writeRequest) error {
 	return err
 }
 
-func (f *committer) recordResult(err error) {
+func (f *File) recordResult(err error) {
 	now := f.o.Now()
 	f.mu.Lock()
 	before := f.health
@@ -149,7 +132,7 @@ func (f *committer) recordResult(err error) {
 	}
 }
 
-func (f *committer) commitGroup(group []*writeRequest, now time.Time) (err error) {
+func (f *File) commitGroup(group []*writeRequest, now time.Time) (err error) {
 	ctx := context.Background()
 	d, err := f.ensureOpen(ctx, now)
 	if err != nil {
@@ -189,7 +172,7 @@ func (f *committer) commitGroup(group []*writeRequest, now time.Time) (err error
 
 // ensureOpen returns the open file. It opens the file again after a failure, or when it was
 // removed or replaced.
-func (f *committer) ensureOpen(ctx context.Context, now time.Time) (*database, error) {
+func (f *File) ensureOpen(ctx context.Context, now time.Time) (*database, error) {
 	d := f.disk.Load()
 	if d != nil && !d.readOnly {
 		if since := now.Sub(f.lastChecked); since >= 0 && since < retryInterval {
@@ -244,7 +227,7 @@ func (f *committer) ensureOpen(ctx context.Context, now time.Time) (*database, e
 }
 
 // closeDisk closes the file. If data may be lost, the next open begins a new generation.
-func (f *committer) closeDisk(lost bool) {
+func (f *File) closeDisk(lost bool) {
 	f.maybeLost = f.maybeLost || lost
 	if d := f.disk.Swap(nil); d != nil {
 		_ = d.close() // its error would tell nothing new
@@ -252,7 +235,7 @@ func (f *committer) closeDisk(lost bool) {
 }
 
 // replaceDamaged moves a damaged file aside, unless another process has done so.
-func (f *committer) replaceDamaged(why error) error {
+func (f *File) replaceDamaged(why error) error {
 	f.closeDisk(true)
 	leave, err := openingLock(context.Background(), f.path)
 	if err != nil {
@@ -265,9 +248,9 @@ func (f *committer) replaceDamaged(why error) error {
 	return f.setAside(why)
 }
 
-// reading calls do with the connections for reading. Damage is reported to the committer,
-// which moves the file aside; what was read before counts.
-func (f *committer) reading(ctx context.Context, do func(ctx context.Context, d *database) error) error {
+// reading calls do with the connections for reading. Damage is reported by a write, which
+// moves the file aside; rows that were read before count.
+func (f *File) reading(ctx context.Context, do func(ctx context.Context, d *database) error) error {
 	f.mu.Lock()
 	closed, trouble := f.closed, f.health
 	f.mu.Unlock()
@@ -306,7 +289,7 @@ func (f *committer) reading(ctx context.Context, do func(ctx context.Context, d 
 
 // openReadOnly begins with a file that cannot be opened for writing, and reads what can be
 // read. The next write tries again, as after any other failure.
-func (f *committer) openReadOnly(ctx context.Context, why error) error {
+func (f *File) openReadOnly(ctx context.Context, why error) error {
 	d, err := f.openForReading(ctx)
 	if errors.Is(err, errNewer) {
 		return err
@@ -329,13 +312,13 @@ func (f *committer) openReadOnly(ctx context.Context, why error) error {
 }
 
 // retryOpen tries to open the file for writing, once a second, without waiting for a write.
-func (f *committer) retryOpen(ctx context.Context) {
+func (f *File) retryOpen(ctx context.Context) {
 	_ = f.write(ctx, func(d *database, _ time.Time) error { return f.writeHolder(context.Background(), d) }) // Health has the result
 }
 
 // setRowsAside is setRowAside for rows found by a reader. With Strict the first row is an
 // error.
-func (f *committer) setRowsAside(ctx context.Context, list []damagedRow) error {
+func (f *File) setRowsAside(ctx context.Context, list []damagedRow) error {
 	if len(list) == 0 {
 		return nil
 	}

@@ -1,13 +1,14 @@
 package store
 
 import (
+	"encoding/json"
 	"maps"
 	"slices"
 	"time"
 )
 
-// budgets are the tables counts and notes of a file. The committer uses it, in its
-// transactions.
+// budgets are the tables counts and notes of a file. The goroutine that commits uses
+// them, in its transactions.
 type budgets struct {
 	path, own string // instance of this process
 	log       *fileLog
@@ -39,6 +40,14 @@ func (f *budgets) exchange(d *database, b *Batch, now time.Time) (Reply, error) 
 	return reply, err
 }
 
+const (
+	countValues = "(site, key, instance, seq, ahead, at, state, sum) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"
+	// updateCount inserts a row, or overwrites the present one under a condition.
+	updateCount = "INSERT INTO counts " + countValues + ` ON CONFLICT DO UPDATE SET
+		instance = excluded.instance, seq = excluded.seq, ahead = excluded.ahead, at = excluded.at,
+		state = excluded.state, sum = excluded.sum WHERE `
+)
+
 // count answers an Ask for a Count: the latest state replaces the row.
 func (f *budgets) count(d *database, site string, a *Ask, t caller) (Answer, error) {
 	said := Answer{Key: a.Key, Seq: a.Seq, Status: Stale}
@@ -47,12 +56,8 @@ func (f *budgets) count(d *database, site string, a *Ask, t caller) (Answer, err
 			return said, err
 		}
 	}
-	n, err := d.change(`INSERT INTO counts (site, key, instance, seq, ahead, at, state, sum) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-		ON CONFLICT DO UPDATE SET instance = excluded.instance, seq = excluded.seq, ahead = excluded.ahead, at = excluded.at,
-		state = excluded.state, sum = excluded.sum
-		WHERE instance IS NOT excluded.instance OR seq < excluded.seq`,
-		site, a.Key, t.Instance, seqOrder(a.Seq), clamp(a.Want), t.Now, a.State,
-		countSum(site, a.Key, t.Instance, seqOrder(a.Seq), clamp(a.Want), t.Now, a.State))
+	next, _ := ownRow(a, t)
+	n, err := d.change(updateCount+"instance IS NOT excluded.instance OR seq < excluded.seq", next.values(site, a.Key)...)
 	if err != nil || n == 0 {
 		return said, err
 	}
@@ -138,4 +143,83 @@ func (f *budgets) exchangeNotes(d *database, b *Batch, now time.Time) ([]Note, e
 		}
 	}
 	return SortNotes(slices.Collect(maps.Values(known))), nil
+}
+
+// joint answers an Ask with Joint. While no other instance uses the budget that is one
+// statement, which writes the instance's state.
+func (f *budgets) joint(d *database, site string, a *Ask, t caller) (Answer, error) {
+	if a.Joint.Owned {
+		next, said := ownRow(a, t)
+		n, err := d.change(updateCount+"instance = ?3 AND seq < ?4 OR instance = ?9 AND seq = ?10", // as owns: NULL equals nothing
+			append(next.values(site, a.Key), a.Joint.From.instance, a.Joint.From.seq)...)
+		if err != nil || n > 0 {
+			return said, err
+		}
+	}
+	r := &JointRow{}
+	var sum *int64
+	err := d.row("SELECT instance, seq, ahead, at, state, sum FROM counts WHERE site = ? AND key = ?", []any{site, a.Key}, &r.instance, &r.seq, &r.ahead, &r.at, &r.state, &sum)
+	switch {
+	case noRows(err):
+		r = nil
+	case err != nil:
+		return Answer{}, err
+	case sum != nil && *sum != r.sum(site, a.Key):
+		if err := f.log.setRowAside(d, r.bad(site, a.Key, *sum), t.Now); err != nil {
+			return Answer{}, err
+		}
+		r = nil
+	}
+	next, said := r.share(a, t, f.isAlive)
+	if said.Status != Done {
+		return said, nil
+	}
+	return said, d.run("INSERT OR REPLACE INTO counts "+countValues, next.values(site, a.Key)...)
+}
+
+// values returns the values for countValues.
+func (r *JointRow) values(site, key string) []any {
+	return []any{site, key, r.instance, r.seq, r.ahead, r.at, r.state, r.sum(site, key)}
+}
+
+// sum is the checksum of a row of counts.
+func (r *JointRow) sum(site, key string) int64 {
+	return checksum("count", site, key, r.instance, r.seq, r.ahead, r.at, r.state)
+}
+
+// bad returns the row as a damagedRow.
+func (r *JointRow) bad(site, key string, sum int64) damagedRow {
+	return damagedRow{"counts", "site, key", []any{site, key}, sum, r.values(site, key)[:7]}
+}
+
+// isAlive tells whether an instance is still running.
+func (f *budgets) isAlive(instance string) bool {
+	return instance == f.own || f.known.all[instance] || processAlive(f.path, instance)
+}
+
+// unusedByOthers tells whether no live instance may take of a Count. If so, it changes k to
+// the state for an instance that begins with it.
+func (f *budgets) unusedByOthers(k *SavedBudget, lives map[string]bool) bool {
+	known := func(id string) bool {
+		ok, asked := lives[id]
+		if !asked {
+			ok = processAlive(f.path, id)
+			lives[id] = ok
+		}
+		return ok
+	}
+	if instance := *k.From.instance; instance != sharedInstance {
+		return !known(instance)
+	}
+	var c sharedState
+	if json.Unmarshal(k.State, &c) != nil {
+		return true
+	}
+	for id := range c.Parts {
+		if known(id) {
+			return false
+		}
+	}
+	k.State = c.State
+	return true
 }

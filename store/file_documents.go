@@ -20,12 +20,12 @@ func (f *File) Put(ctx context.Context, kind, key string, value []byte, until ti
 
 // PutAll saves and removes documents of a kind: all of them, or none on an error.
 func (f *File) PutAll(ctx context.Context, kind string, documents map[string]Document) error {
-	own := make(map[string]Document, len(documents))
+	copies := make(map[string]Document, len(documents))
 	for key, one := range documents {
-		own[key] = Document{bytes.Clone(one.Value), one.Until}
+		copies[key] = Document{bytes.Clone(one.Value), one.Until}
 	}
 	return f.write(ctx, func(d *database, now time.Time) error {
-		for key, one := range own {
+		for key, one := range copies {
 			if one.Value == nil {
 				if err := d.run("DELETE FROM documents WHERE kind = ? AND key = ?", kind, key); err != nil {
 					return err

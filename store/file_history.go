@@ -79,30 +79,24 @@ func minuteOf(at, now time.Time) int64 {
 	return s - s%minutes
 }
 
-// period is a time in steps, as a query wants it.
-type period struct {
-	since, until time.Time
-	step         time.Duration // 0: one step
-}
-
 // query sums up a table of a site, or of each site if site is "", in [since, until), by
-// steps aligned to 1970 and by the named keys.
-func (t historyTable) query(site string, p period, by []string) (string, []any) {
-	bucket, args := "?", []any{p.since.Unix()}
-	if p.step > 0 {
-		bucket, args = "start - start % ?", []any{max(int64(p.step/time.Second), minutes)}
+// steps aligned to 1970 and by its keys. Step 0 is one step.
+func (t historyTable) query(site string, since, until time.Time, step time.Duration) (string, []any) {
+	bucket, args := "?", []any{since.Unix()}
+	if step > 0 {
+		bucket, args = "start - start % ?", []any{max(int64(step/time.Second), minutes)}
 	}
 	which := ""
 	if site != "" {
 		which = "site = ? AND "
 		args = append(args, site)
 	}
-	columns := append([]string{bucket + " AS bucket"}, by...)
+	columns := append([]string{bucket + " AS bucket"}, t.keys...)
 	for _, name := range t.sums {
 		columns = append(columns, "CAST(total("+name+") AS INTEGER)")
 	}
-	group := strings.Join(append([]string{"bucket"}, by...), ", ")
-	args = append(args, ceil(p.since), ceil(p.until), maxHistoryRows+1)
+	group := strings.Join(append([]string{"bucket"}, t.keys...), ", ")
+	args = append(args, ceil(since), ceil(until), maxHistoryRows+1)
 	return "SELECT " + strings.Join(columns, ", ") + " FROM " + t.name + " WHERE " + which +
 		"step IN (60, 3600, 86400) AND start >= ? AND start < ? GROUP BY " + group + " ORDER BY " + group + " LIMIT ?", args
 }
@@ -110,8 +104,9 @@ func (t historyTable) query(site string, p period, by []string) (string, []any) 
 // maxHistoryRows bounds the rows of an answer.
 const maxHistoryRows = 1_000_000
 
-// sum runs a query of a table, and calls each with the scanner of each row.
-func (f *File) sum(ctx context.Context, query string, args []any, each func(scan func(...any) error) error) error {
+// sum queries a table, and calls each with the scanner of each row.
+func (f *File) sum(ctx context.Context, t historyTable, site string, since, until time.Time, step time.Duration, each func(scan func(...any) error) error) error {
+	query, args := t.query(site, since, until, step)
 	return f.reading(ctx, func(ctx context.Context, d *database) error {
 		rows, err := d.readers.QueryContext(ctx, query, args...)
 		if err != nil {
@@ -135,8 +130,7 @@ func (f *File) sum(ctx context.Context, query string, args []any, each func(scan
 // [since, until), summed by steps aligned to 1970; step 0 sums up all. If only longer steps
 // are kept of that time, these are returned.
 func (f *File) Bandwidth(ctx context.Context, site string, since, until time.Time, step time.Duration) (list []Traffic, err error) {
-	query, args := trafficTable.query(site, period{since, until, step}, trafficTable.keys)
-	err = f.sum(ctx, query, args, func(scan func(...any) error) error {
+	err = f.sum(ctx, trafficTable, site, since, until, step, func(scan func(...any) error) error {
 		var t Traffic
 		var start int64
 		err := scan(&start, &t.Site, &t.In, &t.Out, &t.Requests)
@@ -149,8 +143,7 @@ func (f *File) Bandwidth(ctx context.Context, site string, since, until time.Tim
 
 // Usage returns the usage of a site, or of each site if site is "", as Bandwidth does.
 func (f *File) Usage(ctx context.Context, site string, since, until time.Time, step time.Duration) (list []Usage, err error) {
-	query, args := usageTable.query(site, period{since, until, step}, usageTable.keys)
-	err = f.sum(ctx, query, args, func(scan func(...any) error) error {
+	err = f.sum(ctx, usageTable, site, since, until, step, func(scan func(...any) error) error {
 		var u Usage
 		var start, waited int64
 		err := scan(&start, &u.Site, &u.Client, &u.Priority, &u.Token, &u.Requests, &u.Refusals, &waited, &u.In, &u.Out)
@@ -164,8 +157,7 @@ func (f *File) Usage(ctx context.Context, site string, since, until time.Time, s
 // Blocked returns how long limits of a site, or of each site if site is "", held requests,
 // as Bandwidth does.
 func (f *File) Blocked(ctx context.Context, site string, since, until time.Time, step time.Duration) (list []Blocked, err error) {
-	query, args := blockedTable.query(site, period{since, until, step}, blockedTable.keys)
-	err = f.sum(ctx, query, args, func(scan func(...any) error) error {
+	err = f.sum(ctx, blockedTable, site, since, until, step, func(scan func(...any) error) error {
 		var b Blocked
 		var start, held, busy int64
 		err := scan(&start, &b.Site, &b.Limit, &held, &busy)
@@ -181,4 +173,80 @@ func ceil(t time.Time) int64 {
 		return t.Unix() + 1
 	}
 	return t.Unix()
+}
+
+// rollUp runs a part of the due roll-ups. It returns whether there may be more.
+func rollUp(d *database, now time.Time, keep Retention) (bool, error) {
+	for _, t := range historyTables {
+		for _, r := range keep.rollUps(now) {
+			if full, err := t.rollUp(d, r, keep.Sites); err != nil || full {
+				return full, err
+			}
+		}
+	}
+	return false, nil
+}
+
+// rollUp moves at most maxRowsPerStep rows to a larger step. It returns whether there may be
+// more.
+func (t historyTable) rollUp(d *database, r rollUpStep, most int) (full bool, err error) {
+	last, to := make([]any, 1+len(t.keys)), make([]any, 1+len(t.keys))
+	for i := range last {
+		to[i] = &last[i]
+	}
+	err = d.row(t.lastOfStep(), []any{r.from, r.before, maxRowsPerStep - 1}, to...)
+	if err != nil && !noRows(err) {
+		return false, err
+	}
+	full = err == nil
+	args := []any{r.from, r.before}
+	those := "step = ?1 AND start < ?2"
+	if full {
+		those += " AND " + t.upToLast()
+		args = append(args, last...)
+	}
+	if r.into > 0 {
+		if err := d.run(t.moveQuery(those, len(args)), append(args, r.into, most, Others)...); err != nil {
+			return false, err
+		}
+	}
+	return full, d.run("DELETE FROM "+t.name+" WHERE "+those, args...)
+}
+
+// lastOfStep finds the last row of a part of a step.
+func (t historyTable) lastOfStep() string {
+	at := "start, " + strings.Join(t.keys, ", ")
+	return "SELECT " + at + " FROM " + t.name + " WHERE step = ? AND start < ? ORDER BY " + at + " LIMIT 1 OFFSET ?"
+}
+
+// upToLast is the condition of the rows up to that row, whose values are the arguments from
+// the third on.
+func (t historyTable) upToLast() string {
+	at, values := "start", "?3"
+	for i, key := range t.keys {
+		at += ", " + key
+		values += fmt.Sprintf(", ?%d", 4+i)
+	}
+	return "(" + at + ") <= (" + values + ")"
+}
+
+// moveQuery adds rows to those of a larger step. If a step has the maximum number of rows,
+// the texts of further keys become Others. After n arguments of those, the arguments are the
+// larger step, that maximum, and Others.
+func (t historyTable) moveQuery(those string, n int) string {
+	into, most, others := fmt.Sprintf("?%d", n+1), fmt.Sprintf("?%d", n+2), fmt.Sprintf("?%d", n+3)
+	same, keys := make([]string, len(t.keys)), make([]string, len(t.keys))
+	for i, key := range t.keys {
+		same[i] = fmt.Sprintf("kept.%s = part.%[1]s", key)
+		keys[i] = fmt.Sprintf("CASE WHEN bucket IN crowded AND typeof(part.%s) = 'text' AND NOT EXISTS (SELECT 1 FROM %s AS kept WHERE step = %s AND start = bucket AND %s) THEN %s ELSE part.%[1]s END",
+			key, t.name, into, "%s", others)
+	}
+	for i := range keys {
+		keys[i] = fmt.Sprintf(keys[i], strings.Join(same, " AND "))
+	}
+	return fmt.Sprintf(`WITH
+	part AS (SELECT start - start %% %[1]s AS bucket, * FROM %[2]s WHERE %[3]s),
+	crowded AS (SELECT start FROM %[2]s WHERE step = %[1]s AND start IN (SELECT bucket FROM part) GROUP BY start HAVING count(*) >= %[4]s)
+	INSERT INTO %[2]s SELECT %[1]s, bucket, %[5]s, %[6]s FROM part WHERE true`,
+		into, t.name, those, most, strings.Join(keys, ", "), strings.Join(t.sums, ", ")) + t.addToExisting()
 }

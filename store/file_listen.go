@@ -6,9 +6,10 @@ import (
 )
 
 const (
-	// membersInterval is how often other processes are looked for.
+	// membersInterval is the time between two searches for other processes.
 	membersInterval = 100 * time.Millisecond
-	// newsInterval is how often, while there are others, their news are read.
+	// newsInterval is the time between two readings of the news of other processes, while
+	// there are some.
 	newsInterval = 250 * time.Millisecond
 )
 
@@ -70,7 +71,7 @@ type newNotes struct {
 	notes []Note // not reported yet
 }
 
-// recentNotes are the recently written notes by site, without those up to the time of the
+// recentNotes lists the recently written notes by site, without those up to the time of the
 // last report in told.
 func (f *File) recentNotes(ctx context.Context, now time.Time, told map[string]int64) map[string]newNotes {
 	d := f.disk.Load()

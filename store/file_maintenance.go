@@ -11,8 +11,9 @@ import (
 // briefly.
 const maxRowsPerStep = 1000
 
-// maintenance runs after commits: it drops expired rows, sums up old traffic and keeps the
-// file small. It runs only while data is written. Only the committer uses it.
+// maintenance runs after commits: it drops expired rows, sums up old traffic and bounds the
+// size of the file. It runs only while data is written. Only the
+// goroutine that commits uses it.
 type maintenance struct {
 	path string
 	o    FileOptions
@@ -167,7 +168,7 @@ func (c *maintenance) dropExcessCounts(d *database) (more bool, err error) {
 	return false, err
 }
 
-// oldest is the save time of the nth latest Count, or 0 if there are no more than n, and
+// oldest returns the save time of the nth latest Count, or 0 if there are no more than n, and
 // about how many are later. Sorting in SQLite would take much longer.
 func (d *database) oldest(ctx context.Context, n int) (at int64, since int, err error) {
 	var there int

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -9,28 +10,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	_ "modernc.org/sqlite" // the driver
 )
 
-// opener opens a file, moves it aside when it is unusable, and has its locks. Only the
-// committer calls it, except for others and atomic fields.
-type opener struct {
-	path             string
-	o                FileOptions
-	log              *fileLog
-	lock             *fileLock
-	openedForWriting atomic.Bool              // the file was opened for writing at some time
-	info             os.FileInfo              // of the file that was opened last
-	probe            *os.File                 // the same file, see setProbe
-	disk             atomic.Pointer[database] // nil while the file is not open
-	processes        processList
-}
-
 // begin takes the locks and opens the file.
-func (f *opener) begin(ctx context.Context) error {
+func (f *File) begin(ctx context.Context) error {
 	if err := f.fail("lock"); err != nil {
 		return err
 	}
@@ -61,7 +47,7 @@ func prepareDir(path string) (string, error) {
 }
 
 // others are the other processes that use the file.
-func (f *opener) others() []processInfo { return f.processes.refresh(f.path, f.o.Instance, time.Now()) }
+func (f *File) others() []processInfo { return f.processes.refresh(f.path, f.o.Instance, time.Now()) }
 
 // maxQuickCheck is the size in bytes up to which a file is always checked when it is
 // opened. A larger file is checked only after an unclean end. See checkTimeout.
@@ -69,7 +55,7 @@ const maxQuickCheck = 8 << 20
 
 // connect opens the file. An unusable file is moved aside and a new one is created. The
 // caller holds the opening lock.
-func (f *opener) connect(ctx context.Context) error {
+func (f *File) connect(ctx context.Context) error {
 	d, err := f.openDisk(ctx)
 	if err != nil && isDamage(err) && !f.o.Strict {
 		if err := f.setAside(err); err != nil {
@@ -89,7 +75,7 @@ func (f *opener) connect(ctx context.Context) error {
 }
 
 // setAside moves the file and its companion files away.
-func (f *opener) setAside(why error) error {
+func (f *File) setAside(why error) error {
 	name := f.path + ".bad-" + f.o.Now().UTC().Format("20060102T150405.000000")
 	for i := 0; ; i++ {
 		if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
@@ -109,7 +95,7 @@ func (f *opener) setAside(why error) error {
 }
 
 // openDisk opens the existing file.
-func (f *opener) openDisk(ctx context.Context) (_ *database, err error) {
+func (f *File) openDisk(ctx context.Context) (_ *database, err error) {
 	if err := f.fail("open"); err != nil {
 		return nil, err
 	}
@@ -169,7 +155,7 @@ func (f *opener) openDisk(ctx context.Context) (_ *database, err error) {
 
 // createIfMissing creates the file if it does not exist, and checks whether it can be a
 // state file before anything else opens it.
-func (f *opener) createIfMissing() (os.FileInfo, error) {
+func (f *File) createIfMissing() (os.FileInfo, error) {
 	info, err := kindOf(f.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -269,21 +255,21 @@ func readMagic(there *os.File, size int64, making bool) error {
 
 // setProbe keeps a file open until another replaces it: closing it would drop SQLite's
 // locks of this process on the same file. nil closes it.
-func (f *opener) setProbe(file *os.File) {
+func (f *File) setProbe(file *os.File) {
 	if f.probe != nil {
 		f.probe.Close()
 	}
 	f.probe = file
 }
 
-func (f *opener) syncDir() error {
+func (f *File) syncDir() error {
 	if f.o.noSync {
 		return nil
 	}
 	return syncDir(filepath.Dir(f.path))
 }
 
-func (f *opener) fail(step string) error {
+func (f *File) fail(step string) error {
 	if f.o.fault == nil {
 		return nil
 	}
@@ -292,7 +278,7 @@ func (f *opener) fail(step string) error {
 
 // writeHolder records in the file which process has opened it last, for an older release
 // that does not share it.
-func (f *opener) writeHolder(ctx context.Context, d *database) error {
+func (f *File) writeHolder(ctx context.Context, d *database) error {
 	if f.lock == nil {
 		return nil
 	}
@@ -301,4 +287,61 @@ func (f *opener) writeHolder(ctx context.Context, d *database) error {
 		return err
 	}
 	return nil // fails on a full disk; not important
+}
+
+// openForReading opens the file read-only.
+func (f *File) openForReading(ctx context.Context) (*database, error) {
+	info, err := os.Lstat(f.path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("it is not a file (%v)", info.Mode())
+	}
+	// A cleanly closed file has no log and is complete without. With a log, SQLite needs
+	// the -shm file, too. Neither must be created here: they would be as read-only as the
+	// file is now.
+	log, err := os.Stat(f.path + "-wal")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	_, beside := os.Stat(f.path + "-shm")
+	switch {
+	case err == nil && beside == nil:
+		return f.connectForReading(ctx, "mode=ro")
+	case err == nil && log.Size() > 0:
+		return nil, fmt.Errorf("a part of it is in a log that can be read only with another file: %w", beside)
+	}
+	return f.connectForReading(ctx, "mode=ro&immutable=1")
+}
+
+func (f *File) connectForReading(ctx context.Context, how string) (_ *database, err error) {
+	readers, err := sql.Open("sqlite", sourceOf(f.path, how+"&_query_only=1&_pragma=busy_timeout(5000)&_pragma=temp_store(MEMORY)&_pragma=cell_size_check(1)&_pragma=trusted_schema(0)"))
+	if err != nil {
+		return nil, err
+	}
+	readers.SetMaxOpenConns(2)
+	d := newDatabase()
+	d.readers, d.readOnly = readers, true
+	defer func() {
+		if err != nil {
+			_ = d.close()
+		}
+	}()
+	conn, err := readers.Conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	h, err := readHeader(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.check(len(f.o.migrations), isBeingMade(f.path)); err != nil {
+		return nil, err
+	}
+	if h.version != len(f.o.migrations) {
+		return nil, errors.New("it is of an older release, and has to be brought up to date first")
+	}
+	return d, nil
 }

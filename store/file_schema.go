@@ -24,8 +24,8 @@ const applicationID = 0x61626964
 //     (born), and the number of changes of documents.
 //   - counts: the state of a budget that counts (Count in store.go). instance is the process
 //     that wrote it, "" if several processes use the budget. seq orders the writes of an
-//     instance, at is the time of the write, and ahead is how many units may have been taken
-//     after the state.
+//     instance, at is the time of the write, and ahead has the units that may have been
+//     taken after the state.
 //   - budgets: never written by this release; rows are removed after until.
 //   - notes: what instances tell each other of a site (type Note). at is the time of the
 //     write; n and text are the fields N and Text.
@@ -36,8 +36,8 @@ const applicationID = 0x61626964
 //     milliseconds. Since version 3, as blocked.
 //   - blocked: how long a limit (name) of a site held requests, in milliseconds: held counts
 //     each request, busy the time in which any was held.
-//   - aside: rows set aside because they were damaged. at is when, origin is the table,
-//     and value is the row as JSON.
+//   - aside: rows set aside because they were damaged. at is the time of that,
+//     origin is the table, and value is the row as JSON.
 //
 // sum is the checksum of a row; NULL in rows of version 1.
 var migrations = []string{`

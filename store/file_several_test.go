@@ -16,14 +16,14 @@ import (
 	"time"
 )
 
-// severalLimit is how much of a budget there is in all, and severalPart how much of it a
-// process asks for at most in one go.
+// severalLimit is the amount of a budget, and severalPart the most of it that a
+// process asks for at once.
 const (
 	severalLimit = 3000
 	severalPart  = 7
 )
 
-// tally is the Merge of a budget whose state is how much was used.
+// tally is the Merge of a budget whose state counts the used units.
 func tally(_ time.Time, state []byte, uses []Use, lapsed, others int64) ([]byte, int64) {
 	n, _ := strconv.ParseInt(string(state), 10, 64)
 	for _, u := range uses {

@@ -55,7 +55,7 @@ func (l *logLines) add(line string) {
 	l.list = append(l.list, line)
 }
 
-// lines are what a file of openFile has logged.
+// lines are the logged lines of a file of openFile.
 func lines(f *File) []string {
 	kept, _ := logged.Load(f)
 	l := kept.(*logLines)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// size is how large files of this process may become.
+// size bounds the files of this process.
 func size(t *testing.T, n uint64) {
 	t.Helper()
 	signal.Ignore(syscall.SIGXFSZ)

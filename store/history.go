@@ -1,8 +1,11 @@
 package store
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
-// History is what was counted in one or more minutes.
+// History has the counts of one or more minutes.
 type History struct {
 	Traffic []Traffic
 	Usage   []Usage
@@ -12,8 +15,8 @@ type History struct {
 // Empty tells whether nothing was counted.
 func (h *History) Empty() bool { return len(h.Traffic)+len(h.Usage)+len(h.Blocked) == 0 }
 
-// Usage is what became of the requests of one client to one site, of one priority and with
-// one token, in one minute or in one step of a query.
+// Usage counts the requests of one client to one site, of one priority and with one token,
+// in one minute or in one step of a query.
 type Usage struct {
 	UsageKey
 	Minute   time.Time // start
@@ -23,18 +26,94 @@ type Usage struct {
 	In, Out  int64 // bytes of the bodies from the site and to it
 }
 
-// UsageKey is whose requests are counted together.
+// UsageKey identifies the requests that are counted together.
 type UsageKey struct {
 	Site, Client string
 	Priority     int
 	Token        string // label; "": without a token
 }
 
-// Blocked is how long a limit of a site held requests in one minute, or in one step of a
-// query.
+// Blocked measures the time for which a limit of a site held requests in one minute, or in
+// one step of a query.
 type Blocked struct {
 	Site, Limit string
 	Minute      time.Time     // start
 	Held        time.Duration // times requests: three for two seconds are six
 	Busy        time.Duration // in which any request was held
 }
+
+// Traffic is the number of bytes and requests of a site in one minute, or in one step of a
+// query.
+type Traffic struct {
+	Site     string
+	Minute   time.Time // start
+	In, Out  int64     // bytes from the site and to it
+	Requests int64
+}
+
+// Retention says for how long traffic is stored per minute, then per hour, then per day,
+// each back from now. For one hour or day about Sites sites are stored separately; the sum
+// of all others has the name Others.
+//
+// While a file is larger than Bytes, the times are halved until it is small enough. No
+// other data is dropped for this reason.
+type Retention struct {
+	Minutes, Hours, Days time.Duration
+	Sites                int   // 0: 10,000
+	Bytes                int64 // 0: 256 MiB
+}
+
+// maxHalvings bounds how often the times of a Retention are halved.
+const maxHalvings = 10
+
+// halved returns the Retention with its times halved that often.
+func (r Retention) halved(times int) Retention {
+	r.Minutes = max(r.Minutes>>times, time.Hour)
+	r.Hours, r.Days = r.Hours>>times, r.Days>>times
+	return r
+}
+
+// Others is the name of all sites that are not stored separately.
+const Others = "other"
+
+func (r Retention) orDefault() Retention {
+	const day = 24 * time.Hour
+	return Retention{
+		Minutes: cmp.Or(max(r.Minutes, 0), 2*day),
+		Hours:   cmp.Or(max(r.Hours, 0), 60*day),
+		Days:    cmp.Or(max(r.Days, 0), 5*365*day),
+		Sites:   cmp.Or(max(r.Sites, 0), 10_000),
+		Bytes:   cmp.Or(max(r.Bytes, 0), 256<<20),
+	}
+}
+
+// Lengths of the steps of traffic, in seconds. Days are UTC days.
+const (
+	minutes = int64(60)
+	hours   = 60 * minutes
+	days    = 24 * hours
+)
+
+// rollUpStep describes a roll-up: traffic of step from that began before a time is added to
+// step into, or dropped.
+type rollUpStep struct {
+	from, into int64 // in seconds; 0: dropped
+	before     int64 // seconds since 1970, a multiple of into, so that no step is rolled up partly
+}
+
+// rollUps lists the roll-ups that are due. Traffic that they leave is within the Retention,
+// or older by less than one larger step.
+func (r Retention) rollUps(now time.Time) []rollUpStep {
+	edge := func(keep time.Duration, step int64) int64 {
+		return floor(now.Add(-keep).Unix(), step)
+	}
+	minutesEnd := edge(r.Minutes, hours)
+	hoursEnd := min(edge(r.Hours, days), floor(minutesEnd, days))
+	return []rollUpStep{
+		{minutes, hours, minutesEnd},
+		{hours, days, hoursEnd},
+		{days, 0, min(edge(r.Days, days), hoursEnd)},
+	}
+}
+
+func floor(t, step int64) int64 { return t - (t%step+step)%step }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// recentUse is how long an instance counts as a user of a budget after it has wanted or
-// used units.
+// recentUse is the time for which an instance counts as a user of a budget after it has
+// wanted or used units.
 const recentUse = 2 * time.Second
 
 // sharedState is the record of a Count that several instances use. It is saved as JSON.
@@ -59,7 +59,7 @@ func AnswerJoint(r *JointRow, a *Ask, instance string, now time.Time, lives func
 	return r.share(a, t, lives)
 }
 
-// ownRow is the row that the owner of a budget writes.
+// ownRow returns the row that the owner of a budget writes.
 func ownRow(a *Ask, t caller) (*JointRow, Answer) {
 	said := Answer{Key: a.Key, Seq: a.Seq, Granted: clamp(a.Want), Holders: 1, Owned: true}
 	return &JointRow{t.Instance, seqOrder(a.Seq), clamp(a.Want), t.Now, a.State}, said
@@ -90,7 +90,7 @@ func (r *JointRow) share(a *Ask, t caller, lives func(instance string) bool) (*J
 	return next, said
 }
 
-// common is the row's state. Without a row it is the Ask's.
+// common returns the row's state. Without a row it is the Ask's.
 func (r *JointRow) common(a *Ask) sharedState {
 	switch {
 	case r == nil:
@@ -105,7 +105,7 @@ func (r *JointRow) common(a *Ask) sharedState {
 	return c
 }
 
-// share decides what an Ask gets.
+// share decides how much an Ask gets.
 func (c *sharedState) share(a *Ask, j *Joint, t caller, lives func(instance string) bool) (granted, others int64) {
 	mine, rivals, lapsed := c.Parts[t.Instance], int64(0), int64(0)
 	for id, p := range c.Parts {
@@ -144,7 +144,7 @@ func (c *sharedState) share(a *Ask, j *Joint, t caller, lives func(instance stri
 	return granted, others
 }
 
-// totalAhead is what all instances may take.
+// totalAhead returns the units that all instances together may take.
 func (c *sharedState) totalAhead() int64 {
 	n := int64(0)
 	for _, p := range c.Parts {

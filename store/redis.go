@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -75,7 +76,7 @@ func NewRedis(a RedisAddress, o RedisOptions) (*Redis, error) {
 	return r, nil
 }
 
-// siteKeyPrefix is the prefix of all keys of a site. The text between the braces is the
+// siteKeyPrefix returns the prefix of all keys of a site. The text between the braces is the
 // hash tag, which decides the slot in a Cluster.
 func (r *Redis) siteKeyPrefix(site string) string {
 	if site == "" {
@@ -86,7 +87,7 @@ func (r *Redis) siteKeyPrefix(site string) string {
 
 func (r *Redis) newsChannel() string { return r.prefix + "news" }
 
-// timeArgument is the time argument of the script, and the local time.
+// timeArgument returns the time argument of the script, and the local time.
 func (r *Redis) timeArgument() (passed string, here time.Time) {
 	if r.now == nil {
 		return "", time.Now()
@@ -251,6 +252,52 @@ func (r *Redis) explain(err error) error {
 const Permissions = "~abide:* &abide:* +eval +evalsha +info +time +hget +hgetall +hset +hdel +pexpire +get +incr " +
 	"+zadd +zrem +zcount +zrangebyscore " +
 	"+publish +subscribe +unsubscribe +ping +select +hello, and in a Cluster +cluster|slots +cluster|shards +command +readonly"
+
+// Warnings lists recommended changes of a server that is usable as it is. Each is a sentence
+// for operators.
+func (r *Redis) Warnings(ctx context.Context) []string {
+	var mu sync.Mutex
+	var all []string
+	look := func(ctx context.Context, server *redis.Client) error {
+		list := warningsOf(ctx, server, server.Options().Addr)
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, list...)
+		return nil
+	}
+	switch c := r.client.(type) {
+	case *redis.ClusterClient:
+		_ = c.ForEachMaster(ctx, look) // a server without an answer has no warnings
+	case *redis.Client:
+		all = warningsOf(ctx, c, r.address)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func warningsOf(ctx context.Context, server *redis.Client, where string) (list []string) {
+	text, err := server.Info(ctx, "memory").Result()
+	policy := ""
+	for line := range strings.Lines(text) {
+		if value, found := strings.CutPrefix(strings.TrimSpace(line), "maxmemory_policy:"); found {
+			policy = value
+		}
+	}
+	if err != nil && Refused(err) {
+		list = append(list, fmt.Sprintf("redis at %s: its user may not run INFO, so nothing tells at once when it was started again from an old copy, "+
+			"or a replica has taken over: give it the permission +info (ACL SETUSER name +info)", where))
+	}
+	if policy == "" {
+		if found, err := server.ConfigGet(ctx, "maxmemory-policy").Result(); err == nil {
+			policy = found["maxmemory-policy"]
+		}
+	}
+	if policy != "" && policy != "noeviction" {
+		list = append(list, fmt.Sprintf("redis at %s: its maxmemory-policy is %s, so when it is full it removes limits that count, "+
+			"and each of those stands still for %v: set it to noeviction", where, policy, RecoveryTime))
+	}
+	return list
+}
 
 // isCluster tells whether the store is a Cluster, where the keys of a site and of the fleet
 // may be on different servers.

@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// RedisAddress is where a Redis is, and how to log in.
+// RedisAddress names a Redis, and has the login for it.
 type RedisAddress struct {
 	Form           string   // "": one server; "unix": one, by its socket; "sentinel"; "cluster"
 	Hosts          []string // "host:port" of the server, of Sentinels or of nodes of a Cluster; or the path of a socket
@@ -44,29 +44,22 @@ func (a *RedisAddress) client() (redis.UniversalClient, error) {
 			}
 		}
 	}
-	quiet := &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	o := &redis.UniversalOptions{
+		Addrs: a.Hosts, MasterName: a.Master, SentinelUsername: a.SentinelUser, SentinelPassword: a.SentinelPassword,
+		Username: a.User, Password: a.Password, DB: a.DB, TLSConfig: secure,
+		DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, ContextTimeoutEnabled: true,
+		MaxRetries: -1, DialerRetries: 1, DisableIdentity: true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
 	switch a.Form {
 	case "cluster":
-		return redis.NewClusterClient(&redis.ClusterOptions{
-			Addrs: a.Hosts, Username: a.User, Password: a.Password, TLSConfig: secure,
-			DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, ContextTimeoutEnabled: true,
-			MaxRetries: -1, DialerRetries: 1, DisableIdentity: true, MaintNotificationsConfig: quiet,
-		}), nil
+		return redis.NewClusterClient(o.Cluster()), nil
 	case "sentinel":
-		return redis.NewFailoverClient(&redis.FailoverOptions{
-			MasterName: a.Master, SentinelAddrs: a.Hosts, SentinelUsername: a.SentinelUser, SentinelPassword: a.SentinelPassword,
-			Username: a.User, Password: a.Password, DB: a.DB, TLSConfig: secure,
-			DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, ContextTimeoutEnabled: true,
-			MaxRetries: -1, DialerRetries: 1, DisableIdentity: true,
-		}), nil
+		return redis.NewFailoverClient(o.Failover()), nil
 	}
-	network := "tcp"
+	single := o.Simple()
 	if a.Form == "unix" {
-		network = "unix"
+		single.Network = "unix"
 	}
-	return redis.NewClient(&redis.Options{
-		Network: network, Addr: a.Hosts[0], Username: a.User, Password: a.Password, DB: a.DB, TLSConfig: secure,
-		DialTimeout: timeout, ReadTimeout: timeout, WriteTimeout: timeout, ContextTimeoutEnabled: true,
-		MaxRetries: -1, DialerRetries: 1, DisableIdentity: true, MaintNotificationsConfig: quiet,
-	}), nil
+	return redis.NewClient(single), nil
 }

@@ -9,12 +9,12 @@ import (
 	"github.com/abide-proxy/abide/store/redistest"
 )
 
-// addressOf is where a server is, for a user who needs no password.
+// addressOf returns the address of a server, for a user who needs no password.
 func addressOf(s *redistest.Server) store.RedisAddress {
 	return store.RedisAddress{Hosts: []string{s.Addr}}
 }
 
-// loginAt is where a server is, for a user with a password.
+// loginAt returns the address of a server, for a user with a password.
 func loginAt(s *redistest.Server, user, password string) store.RedisAddress {
 	return store.RedisAddress{Hosts: []string{s.Addr}, User: user, Password: password}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// fleetKey is a key that belongs to no site. All have one hash tag, so that one script may
+// fleetKey makes a key that belongs to no site. All have one hash tag, so that one script may
 // use several of them.
 func (r *Redis) fleetKey(name string) string { return r.prefix + "{fleet}:" + name }
 

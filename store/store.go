@@ -8,8 +8,11 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"iter"
+	"slices"
 	"time"
 )
 
@@ -63,7 +66,7 @@ type Ask struct {
 	// show a store what it has lost.
 	Birth string
 	Seen  time.Time
-	// Counted is how much counted in a window by the latest Answer: Amount minus Remaining.
+	// Counted has the units that counted in a window by the latest Answer: Amount minus Remaining.
 	// After a loss it restores, for Fixed and Quota, what ended instances had spent. Held
 	// is the part of it that the instance held then: it may give some back with this Ask.
 	Counted Holding
@@ -74,13 +77,13 @@ type Ask struct {
 	Waits int64 // part of Want that waits and is used as soon as it is granted
 	Ahead int64 // total units in the next window; Rolling: in later slots, of what is not granted now
 
-	// Lasts is, for Rolling, for how many slots after the present one granted units should
-	// stay usable. They count in the last of these slots if half of Amount is left then, or
+	// Lasts is, for Rolling, the number of slots after the present one in which granted
+	// units should stay usable. They count in the last of these slots if half of Amount is left then, or
 	// a fourth with a single instance; then Ahead is not granted. Otherwise they count in
 	// the present slot.
 	Lasts int
 
-	State []byte // Count: state of the meter; Want is how much may be taken after it
+	State []byte // Count: state of the meter; Want may be taken after it
 	Joint *Joint // Count: for a budget that several processes may use
 }
 
@@ -164,8 +167,8 @@ type Answer struct {
 	// Now is the budget's time: the store's clock, or the latest time of the budget if the
 	// clock is behind that. It never goes back.
 	Now time.Time
-	// Recovery is how long nothing is granted after a loss, so that all instances can state
-	// their holds.
+	// Recovery is the time after a loss in which nothing is granted, so that all instances
+	// can state their holds.
 	Recovery time.Duration
 
 	Window    int64         // number of the present window
@@ -231,20 +234,21 @@ type Store interface {
 	Close() error
 }
 
-// Beat is the interval of pulses in a fleet of a size: it grows with large fleets, so that
+// Beat returns the interval of pulses in a fleet of a size: it grows with large fleets, so that
 // the store gets no more pulses than from a thousand instances.
 func Beat(members int) time.Duration {
 	return max(time.Duration(members)*time.Millisecond, time.Second)
 }
 
-// Lifetime is how long a member of a fleet of a size counts after its last pulse.
+// Lifetime returns the time for which a member of a fleet of a size counts after its last
+// pulse.
 func Lifetime(members int) time.Duration { return 5 * Beat(members) }
 
-// mostMembers is how many members are listed at most.
+// mostMembers bounds the members that are listed.
 const mostMembers = 1000
 
-// RecoveryTime is how long after a new Generation nothing is granted: by then all instances
-// have stated their holds.
+// RecoveryTime is the time after a new Generation in which nothing is granted: by its end all
+// instances have stated their holds.
 const RecoveryTime = 3 * time.Second
 
 // Member is an instance that uses a store.
@@ -254,8 +258,8 @@ type Member struct {
 	Seen time.Time // by the store's clock; set by the store
 	Gone bool      // it leaves
 
-	// Lifetime is how long it counts after this pulse: Lifetime of the fleet's size as it
-	// knows it. 0: that of a small fleet.
+	// Lifetime is the time for which it counts after this pulse: Lifetime of the fleet's
+	// size as it knows it. 0: that of a small fleet.
 	Lifetime time.Duration
 }
 
@@ -297,4 +301,24 @@ type Listener interface {
 	// Listen calls heard with news until ctx is done. It only accelerates: the next
 	// Exchange or Pulse finds what it misses.
 	Listen(ctx context.Context, heard func(News)) error
+}
+
+// Separator is between the parts of a key. No part contains it.
+const Separator = "\x1f"
+
+// BudgetKey is the key of a limit's budget: the limit's name, and the key of whose budget
+// it is, "" for a budget common to all.
+func BudgetKey(limit, whose string) string {
+	if whose == "" {
+		return limit
+	}
+	return limit + Separator + whose
+}
+
+func (m *Member) lifetime() time.Duration { return cmp.Or(m.Lifetime, Lifetime(0)) }
+
+// sortedMembers sorts members by ID, and returns at most MostMembers.
+func sortedMembers(all iter.Seq[Member]) []Member {
+	list := slices.SortedFunc(all, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
+	return list[:min(len(list), mostMembers)]
 }

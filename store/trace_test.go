@@ -31,8 +31,8 @@ type trace struct {
 	snapshot  reference.Snapshot
 }
 
-// instance is the other side of an Ask, as simple as it can be: what it believes to
-// have of each budget is what it may spend.
+// instance is the other side of an Ask, as simple as it can be. It spends of each budget
+// the units that it believes to have.
 type instance struct {
 	id      string
 	seq     uint64
@@ -93,7 +93,7 @@ func edges(now time.Time) []time.Time {
 	return list
 }
 
-// say is what an instance sends.
+// say sends the Batch of an instance.
 func (tr *trace) say() {
 	in := rapid.SampledFrom(tr.instances).Draw(tr.T, "who")
 	b := store.Batch{Site: tr.site, Instance: in.id}
@@ -317,7 +317,7 @@ func (tr *trace) everybody() (replies []store.Reply) {
 	return replies
 }
 
-// bound is what it is all about.
+// bound checks that no budget has more units in a window than its amount.
 func (tr *trace) bound() {
 	tr.Helper()
 	for i, b := range tr.budgets {

@@ -2,6 +2,8 @@ package budget
 
 import (
 	"container/heap"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -9,8 +11,8 @@ import (
 	"github.com/abide-proxy/abide/store/budget/lease"
 )
 
-// minAccountsToSweep is how many accounts there may be beyond twice those left by the last
-// sweep before the next sweep is due at once.
+// minAccountsToSweep is the number of accounts beyond twice those left by the last sweep from
+// which the next sweep is due at once.
 const minAccountsToSweep = 1000
 
 // accounts are the accounts of all sites, by when they are due. The lock of a site in the
@@ -52,27 +54,18 @@ func (l *accounts) of(site string) *account {
 	return a
 }
 
-// find is the account of a site, or nil.
+// find returns the account of a site, or nil.
 func (l *accounts) find(site string) *account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.all[site]
 }
 
-// list is all accounts. The caller holds the lock.
-func (l *accounts) list() []*account {
-	list := make([]*account, 0, len(l.all))
-	for _, a := range l.all {
-		list = append(list, a)
-	}
-	return list
-}
-
-// everyone is all accounts.
+// everyone lists all accounts.
 func (l *accounts) everyone() []*account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.list()
+	return slices.Collect(maps.Values(l.all))
 }
 
 // schedule sets when an account is due; zero: not by time alone.
@@ -105,7 +98,7 @@ func (l *accounts) place(a *account, at time.Time) {
 }
 
 // take takes at most so many due accounts. They are busy until release. If there are fewer,
-// next is when another is due; zero: none.
+// next is the time at which another is due; zero: none.
 func (l *accounts) take(now time.Time, most int) (list []*account, next time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -183,5 +176,42 @@ func (l *accounts) setGeneration(generation string, settled time.Time) (before s
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	before, l.generation, l.settled = l.generation, generation, settled
-	return before, l.list()
+	return before, slices.Collect(maps.Values(l.all))
+}
+
+// account is the leases of one site, with when there is something to ask the store. The
+// lock of the site in the gate guards the lease.Account, the lock of accounts the other
+// fields.
+type account struct {
+	*lease.Account
+	site string
+
+	at    time.Time // when it is due; zero: not by time alone. While busy: that it became due meanwhile
+	place int       // index in the heap; -1: not in it
+	busy  bool      // an exchange for it is under way
+}
+
+// dueAccounts is a heap: the account that is due first comes first.
+type dueAccounts []*account
+
+func (h dueAccounts) Len() int           { return len(h) }
+func (h dueAccounts) Less(i, j int) bool { return h[i].at.Before(h[j].at) }
+func (h dueAccounts) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].place, h[j].place = i, j
+}
+
+func (h *dueAccounts) Push(x any) {
+	a := x.(*account)
+	a.place = len(*h)
+	*h = append(*h, a)
+}
+
+func (h *dueAccounts) Pop() any {
+	old := *h
+	a := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	a.place = -1
+	return a
 }

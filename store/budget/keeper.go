@@ -109,7 +109,7 @@ func (k *Keeper) Together() bool { return k != nil && k.members.Together() }
 // Joinable tells whether other processes may begin to use the budgets.
 func (k *Keeper) Joinable() bool { return k != nil && (k.shared || k.members.Local()) }
 
-// Size is the number of instances that share the budgets.
+// Size returns the number of instances that share the budgets.
 func (k *Keeper) Size() int {
 	if !k.Shared() {
 		return 1
@@ -117,10 +117,10 @@ func (k *Keeper) Size() int {
 	return k.members.Size()
 }
 
-// Failing is the duration of the present outage of the store, 0 if there is none.
+// Failing returns the duration of the present outage of the store, 0 if there is none.
 func (k *Keeper) Failing() time.Duration { return k.health.Failing() }
 
-// Status is the store's state.
+// Status returns the store's state.
 func (k *Keeper) Status() status.Store {
 	if k == nil {
 		return status.Store{Kind: status.StoreNone}
@@ -149,10 +149,10 @@ func (k *Keeper) Saved(err error) {
 	}
 }
 
-// Account is the lease.Account of a site, whose lock the caller holds.
-func (k *Keeper) Account(site string) *lease.Account { return k.session.of(site).Account }
+// Account returns the lease.Account of a site, whose lock the caller holds.
+func (k *Keeper) Account(site string) *lease.Account { return k.session.accounts.of(site).Account }
 
-// key is the key of a slot's budget, the same in every process.
+// key returns the key of a slot's budget, the same in every process.
 func (k *Keeper) key(site string, at queue.Scope) string {
 	return store.BudgetKey(at.Limit, k.names.Stable(site, at.Key))
 }
@@ -163,8 +163,8 @@ func (k *Keeper) Has(site string, at queue.Scope) bool {
 	return k != nil && k.restored.has(site, k.key(site, at))
 }
 
-// LeftBefore is how much of a limit was left at the start of the process. It is known once,
-// for limits that outlive the process.
+// LeftBefore returns the units of a limit that were left at the start of the process. They
+// are known once, for limits that outlive the process.
 func (k *Keeper) LeftBefore(site string, at queue.Scope) (left int64, known bool) {
 	if k == nil {
 		return 0, false
@@ -175,9 +175,9 @@ func (k *Keeper) LeftBefore(site string, at queue.Scope) (left int64, known bool
 // Note sends a note about a site to the other instances.
 func (k *Keeper) Note(site string, n store.Note) {
 	k.gate.UpdateExternal(site, func(now time.Time) {
-		a := k.session.of(site)
+		a := k.session.accounts.of(site)
 		a.AddNote(now, n)
-		k.session.schedule(a, a.Due())
+		k.session.accounts.schedule(a, a.Due())
 	})
 }
 
@@ -222,7 +222,7 @@ func (k *Keeper) Run(ctx context.Context, news newsReceiver) {
 
 // restateAll states all leases again to a store that may have lost them.
 func (k *Keeper) restateAll(began time.Time, old *store.Pulse, p store.Pulse) {
-	_, all := k.session.setGeneration(p.Generation, began.Add(max(store.RecoveryTime-p.Since, 0)))
+	_, all := k.session.accounts.setGeneration(p.Generation, began.Add(max(store.RecoveryTime-p.Since, 0)))
 	if old != nil {
 		k.health.LostAll(began)
 	} else if p.Since >= store.RecoveryTime {
@@ -268,7 +268,7 @@ func (k *Keeper) receiveNews(ctx context.Context, n store.News, events membershi
 	if n.Lost {
 		k.health.LostSite(time.Now(), n.Site)
 	}
-	a := k.session.find(n.Site)
+	a := k.session.accounts.find(n.Site)
 	switch {
 	case a != nil && n.Lost:
 		k.gate.UpdateExternal(n.Site, a.Restate)

@@ -243,19 +243,19 @@ func TestASiteThatIsForgottenInAnExchangeBeginsAnew(t *testing.T) {
 		s := &reference.Unreliable{Store: reference.New(nil)}
 		c := newCounter(t, s, true, "one", perMinute, lease.Strict)
 		elapse(store.RecoveryTime + time.Second)
-		session := c.keeper.session
-		session.mu.Lock()
+		session, accounts := c.keeper.session, c.keeper.session.accounts
+		accounts.mu.Lock()
 		a := &account{site: "site.test", place: -1, busy: true}
-		a.Account = c.keeper.open(a.site, func() { session.schedule(a, a.Due()) })
-		session.all[a.site] = a
-		session.mu.Unlock()
-		session.schedule(a, time.Now()) // the new site is due between the two locks
+		a.Account = c.keeper.open(a.site, func() { accounts.schedule(a, a.Due()) })
+		accounts.all[a.site] = a
+		accounts.mu.Unlock()
+		accounts.schedule(a, time.Now()) // the new site is due between the two locks
 		session.withAccount(a, func(time.Time) bool { t.Error("there is no such site"); return false })
-		session.mu.Lock()
-		if a.busy || a.place < 0 && session.all[a.site] != nil {
+		accounts.mu.Lock()
+		if a.busy || a.place < 0 && accounts.all[a.site] != nil {
 			t.Errorf("%+v", a)
 		}
-		session.mu.Unlock()
+		accounts.mu.Unlock()
 		if ok, _ := c.take("site.test", time.Second); !ok {
 			t.Error("it does not begin anew")
 		}

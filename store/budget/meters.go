@@ -1,7 +1,11 @@
 package budget
 
 import (
+	"fmt"
+	"strings"
 	"time"
+
+	"github.com/sirupsen/logrus"
 
 	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/limit/queue"
@@ -12,7 +16,7 @@ import (
 // outages are the rules for when a store is away, by their words in the configuration.
 var outages = map[string]lease.Outage{"share": lease.Share, "strict": lease.Strict, "open": lease.Open}
 
-// OutageOf is the configured outage rule of a site.
+// OutageOf returns the configured outage rule of a site.
 func OutageOf(rule *policy.Site) lease.Outage {
 	if rule == nil {
 		return lease.Share
@@ -66,7 +70,7 @@ func (k *Keeper) durable(site string, at queue.Scope, spec limit.Spec, m limit.M
 	}
 	if known && !carried {
 		if err := lease.Restore(now, spec, m, was.State, was.Ahead); err != nil {
-			k.log.Warnf("what %s had used of %q before the restart is not understood: %v", site, at.Limit, err)
+			k.log.WithFields(logrus.Fields{"site": site, "limit": at.Limit, "reason": err}).Warnf("what %s had used of %q before the restart is not understood: %v", site, at.Limit, err)
 		}
 		k.restored.setLeft(site, at, m.Left(now))
 	}
@@ -75,4 +79,41 @@ func (k *Keeper) durable(site string, at queue.Scope, spec limit.Spec, m limit.M
 		kept.(interface{ Lost(now time.Time) }).Lost(now)
 	}
 	return kept
+}
+
+// Names translates keys of the queue's slots to names that are the same in every process.
+type Names interface {
+	// Stable returns the name of a slot's key at a site.
+	Stable(site, key string) string
+	// Local lists the keys of a name in this process, for the slots of a limit. There are
+	// none for a token that this process does not have.
+	Local(site, limit, name string) []string
+	// Lasting tells whether a key has a meaning in other processes.
+	Lasting(key string) bool
+}
+
+// trickleSuffix ends the names and units of trickle limits: see package bandwidth.
+const trickleSuffix = " trickle"
+
+// NameOf returns the name of a configured limit without its amounts: with another amount after a
+// reload it is the same limit, and used units stay used. Stores have these names, and
+// subjectIn parses them.
+func NameOf(l *policy.Limit) string {
+	return fmt.Sprintf("%s %s per %s %s by %s for %s %s", l.As, l.Unit, l.Per, l.Timezone, l.By, l.Method, l.Path)
+}
+
+// subjectIn parses a limit's name for what the limit counts, and its kind: see NameOf.
+func subjectIn(name string) (queue.Subject, limit.As) {
+	name, trickle := strings.CutSuffix(name, trickleSuffix)
+	part := strings.SplitN(name, " ", 10)
+	if len(part) < 10 || part[2] != "per" || part[5] != "by" || part[7] != "for" || part[1] == "concurrency" {
+		return queue.Subject{}, ""
+	}
+	path, at, _ := strings.Cut(part[9], " at ")
+	path, _, _ = strings.Cut(path, " ")
+	s := queue.Subject{Unit: part[1], By: part[6], At: at, Method: part[8], Path: path}
+	if trickle {
+		s.Unit += trickleSuffix
+	}
+	return s, limit.As(part[0])
 }

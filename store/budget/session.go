@@ -18,15 +18,16 @@ import (
 )
 
 const (
-	// exchangeTimeout is how long one exchange may take. A request may not have to wait
-	// for that long: its meter goes by the outage rule when the store is slower than usual.
+	// exchangeTimeout bounds one exchange. Requests do not wait as long as that: their meters
+	// go by the outage rule when the store is slower than usual.
 	exchangeTimeout = 2 * time.Second
-	// maxBatches go to the store in one exchange, and mostExchanges are under way at once.
+	// maxBatches go to the store in one exchange, and maxExchanges are under way at once.
 	maxBatches   = 256
 	maxExchanges = 4
-	// finalExchangeTimeout is how long the last exchange of all may take.
+	// finalExchangeTimeout bounds the last exchange of all.
 	finalExchangeTimeout = 2 * time.Second
-	// sweepInterval is how often accounts are forgotten whose sites the gate has forgotten.
+	// sweepInterval is the time between two sweeps of accounts whose sites the gate has
+	// forgotten.
 	sweepInterval = time.Minute
 )
 
@@ -38,14 +39,14 @@ var (
 // session exchanges the leases of this instance with the store. It is safe for concurrent
 // use.
 type session struct {
-	*accounts
-	store   store.Store
-	shared  bool
-	gate    *queue.Gate
-	health  *storehealth.Health
-	members *membership.Membership
-	log     *logrus.Logger
-	news    newsReceiver // set before the first exchange
+	accounts *accounts
+	store    store.Store
+	shared   bool
+	gate     *queue.Gate
+	health   *storehealth.Health
+	members  *membership.Membership
+	log      *logrus.Logger
+	news     newsReceiver // set before the first exchange
 
 	granted  atomic.Int64 // units, in expired windows
 	spent    atomic.Int64 // of granted
@@ -61,10 +62,10 @@ func (s *session) run(ctx context.Context) {
 	defer sweeping.Stop()
 	defer s.underWay.Wait()
 	for ctx.Err() == nil {
-		if s.sweepDue() {
+		if s.accounts.sweepDue() {
 			s.sweep()
 		}
-		list, next := s.take(time.Now(), maxBatches)
+		list, next := s.accounts.take(time.Now(), maxBatches)
 		if len(list) > 0 {
 			select {
 			case s.slots <- struct{}{}:
@@ -83,7 +84,7 @@ func (s *session) run(ctx context.Context) {
 		timer.Reset(wait)
 		select {
 		case <-ctx.Done():
-		case <-s.wake:
+		case <-s.accounts.wake:
 		case <-timer.C:
 		case <-sweeping.C:
 			s.sweep()
@@ -110,7 +111,7 @@ func (s *session) exchange(ctx context.Context, list []*account, last bool) (uns
 		switch {
 		case sends:
 			batches, sending = append(batches, batch), append(sending, a)
-		case last && s.waits(a):
+		case last && s.accounts.waits(a):
 			unsent = append(unsent, a)
 		}
 	}
@@ -181,7 +182,7 @@ func (s *session) ask(ctx context.Context, batches []store.Batch) ([]store.Reply
 // rewriteIfNewFile writes all budgets of this machine again if the file is a new one,
 // because the old one was removed or damaged.
 func (s *session) rewriteIfNewFile(generation string) {
-	old, _ := s.setGeneration(generation, time.Time{})
+	old, _ := s.accounts.setGeneration(generation, time.Time{})
 	if old == "" || old == generation {
 		return
 	}
@@ -208,24 +209,24 @@ func (s *session) receiveNotes(a *account, notes []store.Note) bool {
 // unless do returns that an exchange is under way. If the gate has forgotten the site, do
 // is not called.
 func (s *session) withAccount(a *account, do func(now time.Time) (busy bool)) {
-	known := s.gate.UpdateExternal(a.site, func(now time.Time) { s.release(a, do(now)) })
+	known := s.gate.UpdateExternal(a.site, func(now time.Time) { s.accounts.release(a, do(now)) })
 	if !known {
-		s.abandon(a)
+		s.accounts.abandon(a)
 	}
 }
 
 // sweep removes the accounts of sites that the gate has forgotten. Each site of the gate
 // has at most one account.
 func (s *session) sweep() {
-	for _, a := range s.takeIdle() {
+	for _, a := range s.accounts.takeIdle() {
 		s.withAccount(a, func(time.Time) bool { return false })
 	}
-	s.recordSweep()
+	s.accounts.recordSweep()
 }
 
 // returnAll returns unused units to the store.
 func (s *session) returnAll(ctx context.Context) {
-	all := s.everyone()
+	all := s.accounts.everyone()
 	for len(all) > 0 && ctx.Err() == nil {
 		var again []*account
 		for len(all) > 0 && ctx.Err() == nil {

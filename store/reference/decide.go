@@ -10,17 +10,17 @@ import (
 // Amounts and sums are as package store counts them.
 const (
 	most  = int64(1) << 50
-	brims = int64(1) << 52 // where sums stop to grow
+	brims = int64(1) << 52 // upper bound of sums
 )
 
 const (
 	settling = int64(store.RecoveryTime / time.Microsecond)
-	// spare is how much longer than it may count a record is kept, and how much is
-	// known of it at least: so seldom its end is written down anew.
+	// spare is the time for which a record is stored longer than it may count, so that its
+	// end is seldom written anew.
 	spare = int64(time.Minute / time.Microsecond)
 )
 
-// turn is who asks, and when.
+// turn identifies the asking instance, and has the store's clock and life at that time.
 type turn struct {
 	Instance string
 	Now      int64  // by the store's clock, in microseconds
@@ -36,9 +36,8 @@ func foreign(b *store.Batch, generation string) bool {
 	return b.Generation != generation && !b.Newcomer()
 }
 
-// decide writes an Ask down and answers it. It is the arithmetic of every store; the
-// script of Redis says the same in its language. When it returns that something was
-// lost, everybody is to be told.
+// decide records an Ask and answers it. It is the arithmetic of every store; redis.lua
+// does the same. If lost is true, all instances must be told.
 func decide(r *record, a *store.Ask, t turn) (said store.Answer, lost bool) {
 	said = store.Answer{Key: a.Key, Seq: a.Seq}
 	if a.Kind == store.Count {
@@ -66,7 +65,7 @@ func decide(r *record, a *store.Ask, t turn) (said store.Answer, lost bool) {
 	}
 	r.Now, r.Life = now, t.Life
 
-	// What it has said before is exchanged for what it says now.
+	// The new statement replaces the one before.
 	r.forget(s, now)
 	if s.window > a.Past {
 		mine.Holds = r.keeps(a, s, mine.Holds)
@@ -119,8 +118,8 @@ func decide(r *record, a *store.Ask, t turn) (said store.Answer, lost bool) {
 	return said, lost
 }
 
-// keep is decide for a Count. Nothing that somebody else says would change the answer,
-// so it does not matter for which life of the store it was.
+// keep is decide for a Count. Nothing that another instance says would change the answer,
+// so the life of the store for which it was meant does not matter.
 func (r *record) keep(a *store.Ask, t turn) store.Answer {
 	said := store.Answer{Key: a.Key, Seq: a.Seq}
 	if known, there := r.Entries[t.Instance]; there && a.Seq <= known.Seq {
@@ -138,9 +137,8 @@ func (r *record) keep(a *store.Ask, t turn) store.Answer {
 	return said
 }
 
-// begin gives a record its birth mark if it is new, and another one if something that
-// was written down may be lost. Nothing is granted then until everybody has had time to
-// say what he holds.
+// begin gives a record its birth mark if it is new, and another one if recorded data may be
+// lost. Nothing is granted then until all instances had time to state their holdings.
 func (r *record) begin(a *store.Ask, t turn, holds []store.Holding) (lost bool) {
 	fresh := r.Birth == "" || r.Until < t.Now
 	moved := r.Life != t.Life && !fresh
@@ -170,7 +168,7 @@ func (r *record) begin(a *store.Ask, t turn, holds []store.Holding) (lost bool) 
 	return lost
 }
 
-// grants is what an instance holds with what it is granted.
+// grants adds a grant to the holdings of an instance.
 func (r *record) grants(a *store.Ask, s span, holds []store.Holding, holders int64) []store.Holding {
 	amount, least := a.Amount, a.Least
 	part := amount / (2 * holders)
@@ -186,7 +184,7 @@ func (r *record) grants(a *store.Ask, s span, holds []store.Holding, holders int
 	if slot > s.window {
 		return holds
 	}
-	// A newcomer should find some of the next window as well.
+	// A newcomer should find units of the next window, too.
 	ahead := min(a.Ahead, max(part, least))
 	if a.Kind == store.Rolling {
 		return r.reserve(holds, a, s, ahead-got, least)
@@ -196,10 +194,11 @@ func (r *record) grants(a *store.Ask, s span, holds []store.Holding, holders int
 	return add(holds, s.next, more)
 }
 
-// grant is how much of what is left somebody gets. One alone gets all he wants. Of
-// several each gets a part of what is left, so that little is with those who will not
-// use it when it comes to an end, or what waits if that is more: that is used at once,
-// so there is no reason for several small parts. And the last ones go one by one.
+// grant returns the part of the units left that an instance gets. A single instance gets
+// all it wants. Of several each gets a part of the units left, so that few are with
+// instances that do not use them when the budget runs out, or the waiting units if these
+// are more: they are used at once, so several small parts have no use. The last units go
+// one by one.
 func grant(left, want, least, waits, holders int64) int64 {
 	if want < least || left < least {
 		return 0
@@ -211,8 +210,8 @@ func grant(left, want, least, waits, holders int64) int64 {
 	return min(want, left)
 }
 
-// plenty is how much is left of a Rolling budget that is far from being used up. One alone
-// takes nothing away from others.
+// plenty returns the units left from which a Rolling budget is far from being used up. A
+// single instance takes nothing away from others.
 func plenty(amount, holders int64) int64 {
 	if holders <= 1 {
 		return amount / 4

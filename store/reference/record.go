@@ -9,9 +9,8 @@ import (
 	"github.com/abide-proxy/abide/store"
 )
 
-// record is what is written down of one budget. What an Ask needs of it are its
-// instance's entry and what all have together, so that it costs the same however many
-// they are.
+// record is the record of one budget. An Ask needs its instance's entry and the sums of all
+// instances, so that it costs the same for any number of them.
 type record struct {
 	Birth   string // names it; "" when nothing is written down
 	Life    string // of the store, when it was written last
@@ -26,14 +25,15 @@ type record struct {
 	Before  before
 }
 
-// before is what counted in a window before a loss, as far as anybody has heard, and what
-// of it was said again or written down. The rest was of instances that have ended.
+// before has the units that counted in a window before a loss, as far as any instance knew,
+// and the part of them that was stated again or is recorded. The others were of instances
+// that have ended.
 type before struct {
 	Counted store.Holding
 	Known   int64
 }
 
-// gone is what counts in a window of instances that have ended before a loss.
+// gone returns the units that count in a window of instances that ended before a loss.
 func (b *before) gone(window int64) int64 {
 	if b.Counted.Window != window {
 		return 0
@@ -47,8 +47,9 @@ func (r *record) knewMore(a *store.Ask) bool {
 	return a.Birth != "" && a.Birth != r.Birth && (a.Kind == store.Fixed || a.Kind == store.Quota)
 }
 
-// keeps is what an instance holds after a loss, with what it gives back of the present
-// window: that was counted before the loss, and is given back by its next Ask.
+// keeps returns the holdings of an instance after a loss, with the units of the present
+// window that it gives back: those were counted before the loss, and its next Ask gives
+// them back.
 func (r *record) keeps(a *store.Ask, s span, holds []store.Holding) []store.Holding {
 	if r.knewMore(a) && a.Counted.Window == s.window {
 		return add(holds, s.window, a.Held-held(holds, s.window))
@@ -56,8 +57,9 @@ func (r *record) keeps(a *store.Ask, s span, holds []store.Holding) []store.Hold
 	return holds
 }
 
-// remember hears what an instance knows of the time before a loss: what counted, and what
-// it holds itself, in place of what is written down of it. Totals are still without that.
+// remember records what an instance knows of the time before a loss: the units that
+// counted, and those it holds itself, in place of its recorded ones. Totals are still
+// without them.
 func (r *record) remember(a *store.Ask, s span, known, holds []store.Holding) {
 	if !r.knewMore(a) {
 		return
@@ -74,7 +76,7 @@ func (r *record) remember(a *store.Ask, s span, known, holds []store.Holding) {
 	}
 }
 
-// entry is what is written down of one instance in one budget.
+// entry is the record of one instance in one budget.
 type entry struct {
 	Seq    uint64
 	Said   int64           // the window in which it was said
@@ -84,7 +86,7 @@ type entry struct {
 	Ahead  int64           // Count: may have been taken after State
 }
 
-// users is how many instances use a budget until a time.
+// users counts the instances that use a budget until a time.
 type users struct{ Until, N int64 }
 
 // over tells whether nothing of an entry is of use any more. It stays a little longer
@@ -93,7 +95,7 @@ func (e *entry) over(s span) bool {
 	return e.Said < s.since && len(since(e.Holds, s.first)) == 0
 }
 
-// count adds to what all have in a window. What is too much to be counted stays so.
+// count adds to the total of a window. A total at its bound stays there.
 func (r *record) count(window, n int64) {
 	i, found := find(r.Totals, window)
 	switch {
@@ -106,7 +108,7 @@ func (r *record) count(window, n int64) {
 	}
 }
 
-// sum is what counts in the present: in its window, or in all slots.
+// sum returns the units that count in the present: in its window, or in all slots.
 func (r *record) sum(a *store.Ask, s span) int64 {
 	if a.Kind != store.Rolling {
 		return min(held(r.Totals, s.window)+r.Before.gone(s.window), brims)
@@ -118,15 +120,15 @@ func (r *record) sum(a *store.Ask, s span) int64 {
 	return total
 }
 
-// Of those who have something or want some only these count when it is divided: who
-// has waited for some, and who was there a moment ago. Whoever has died, or has done
-// what he had to do, would make it smaller for all who go on.
+// When a budget is divided, only these instances count: those that waited for units within
+// awaited, and those that held some within lately. Instances that have ended or have
+// nothing more to do would make the parts of the others smaller.
 const (
 	awaited = int64(time.Minute / time.Microsecond)
 	lately  = int64(2 * time.Second / time.Microsecond)
 )
 
-// using is until when an instance is one of those who use the budget, by what it says.
+// using returns the time until which an instance counts as a user of the budget, by its Ask.
 // It is a whole second, so that there are few such times.
 func using(a *store.Ask, s span, now int64, holds []store.Holding) int64 {
 	until := int64(0)
@@ -145,13 +147,13 @@ func using(a *store.Ask, s span, now int64, holds []store.Holding) int64 {
 	return wholeSecond(until)
 }
 
-// wholeSecond is rounded up, as all times that are written down and need not be exact.
+// wholeSecond rounds up, as for all recorded times that need not be exact.
 func wholeSecond(at int64) int64 {
 	const second = int64(time.Second / time.Microsecond)
 	return (at + second - 1) / second * second
 }
 
-// use says that one more, or with -1 one less, uses the budget until a time.
+// use counts one more user of the budget until a time, or with -1 one less.
 func (r *record) use(until, n int64) {
 	i, found := slices.BinarySearchFunc(r.Active, until, func(u users, until int64) int { return cmp.Compare(u.Until, until) })
 	switch {
@@ -164,7 +166,7 @@ func (r *record) use(until, n int64) {
 	}
 }
 
-// forget drops what no longer counts of what all have together.
+// forget drops the totals and users that no longer count.
 func (r *record) forget(s span, now int64) {
 	r.Totals = since(r.Totals, s.first)
 	i := 0
@@ -174,8 +176,8 @@ func (r *record) forget(s span, now int64) {
 	r.Active = r.Active[i:]
 }
 
-// sweep drops the entries of those who are long gone, when there are twice as many as
-// there were.
+// sweep drops the entries of instances that are long gone, when their number is more than
+// twice that after the last sweep, and sweeps.
 func (r *record) sweep(s span) {
 	if r.Added <= r.Kept+sweeps {
 		return
@@ -186,9 +188,9 @@ func (r *record) sweep(s span) {
 
 const sweeps = 32
 
-// reserve adds some of later slots, as soon as there will be room, until that is as
-// much as rest with what is held there already. Whoever comes next is after it: all
-// from a slot on counts for what is granted in it, so no interval has too much.
+// reserve adds units of later slots, as soon as there will be room, until they are rest
+// together with those held there already. A later Ask comes after them: all from a slot on
+// counts for its grants, so no interval has too much.
 func (r *record) reserve(holds []store.Holding, a *store.Ask, s span, rest, least int64) []store.Holding {
 	for _, h := range since(holds, s.next) {
 		rest -= h.N
@@ -209,7 +211,7 @@ func (r *record) reserve(holds []store.Holding, a *store.Ask, s span, rest, leas
 	return holds
 }
 
-// lasts is until when a record may count.
+// lasts returns the time until which a record may count.
 func (r *record) lasts(a *store.Ask, s span) int64 {
 	last := s.window
 	if n := len(r.Totals); n > 0 {

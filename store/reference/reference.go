@@ -28,7 +28,7 @@ type Store struct {
 	closed     bool
 }
 
-// kept is all that is written down.
+// kept is the data of a Store.
 type kept struct {
 	sites     map[string]*place
 	members   map[string]store.Member
@@ -38,7 +38,7 @@ type kept struct {
 	swept     time.Time                      // when what is over was dropped last
 }
 
-// place is what is written down of one site.
+// place is the record of one site.
 type place struct {
 	budgets map[string]*record   // by the name under which they are written down
 	until   map[string]time.Time // when each of them may be dropped, and is not missed
@@ -53,7 +53,7 @@ type document struct {
 
 func (d document) over(now time.Time) bool { return !d.until.IsZero() && !d.until.After(now) }
 
-// Snapshot is what a Store knew at some time.
+// Snapshot is a copy of a Store's data at some time.
 type Snapshot struct{ kept kept }
 
 // New makes an empty store. The clock may be nil: it is that of the machine then.
@@ -66,7 +66,7 @@ func New(now func() time.Time) *Store {
 	return m
 }
 
-// begin is a new life of the store.
+// begin begins a new life of the store.
 func (m *Store) begin(k kept) {
 	m.generation, m.born, m.kept = rand.Text(), m.now(), k.clone()
 }
@@ -88,21 +88,21 @@ func (m *Store) Evict(site string) {
 	}
 }
 
-// End says that the process of an instance has ended, whatever it may have taken.
+// End records that the process of an instance has ended, whatever it may have taken.
 func (m *Store) End(instance string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.kept.ended[instance] = true
 }
 
-// Snapshot is what a replica knows that lags from now on.
+// Snapshot returns a copy of the data, as a lagging replica has it.
 func (m *Store) Snapshot() Snapshot {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return Snapshot{m.kept.clone()}
 }
 
-// Revert is a failover to the replica that has only that snapshot.
+// Revert fails over to the replica that has only that snapshot.
 func (m *Store) Revert(s Snapshot) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -174,7 +174,7 @@ func (m *Store) exchange(b *store.Batch) store.Reply {
 	return reply
 }
 
-// sweep drops what is over, once in a while.
+// sweep drops expired data, once a minute.
 func (m *Store) sweep(now time.Time) {
 	if since := now.Sub(m.kept.swept); since >= 0 && since < time.Minute {
 		return
@@ -197,7 +197,7 @@ func (m *Store) sweep(now time.Time) {
 	}
 }
 
-// Pulse says that an instance is there.
+// Pulse records that an instance is alive.
 func (m *Store) Pulse(ctx context.Context, who store.Member) (store.Pulse, error) {
 	if err := ctx.Err(); err != nil {
 		return store.Pulse{}, err
@@ -223,7 +223,7 @@ func (m *Store) Pulse(ctx context.Context, who store.Member) (store.Pulse, error
 	}, nil
 }
 
-// Members are the instances that are there.
+// Members lists the live instances.
 func (m *Store) Members(ctx context.Context) ([]store.Member, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -233,7 +233,7 @@ func (m *Store) Members(ctx context.Context) ([]store.Member, error) {
 	return slices.SortedFunc(maps.Values(m.kept.members), func(a, b store.Member) int { return cmp.Compare(a.ID, b.ID) }), nil
 }
 
-// Put keeps a document, or removes it.
+// Put stores a document, or removes it.
 func (m *Store) Put(ctx context.Context, kind, key string, value []byte, until time.Time) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -258,7 +258,7 @@ func (m *Store) Put(ctx context.Context, kind, key string, value []byte, until t
 	return nil
 }
 
-// All are the documents of a kind.
+// All returns the documents of a kind.
 func (m *Store) All(ctx context.Context, kind string) (map[string][]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -277,7 +277,7 @@ func (m *Store) All(ctx context.Context, kind string) (map[string][]byte, error)
 	return all, nil
 }
 
-// Listen calls heard with what is news until ctx is done.
+// Listen calls heard with news until ctx is done.
 func (m *Store) Listen(ctx context.Context, heard func(store.News)) error {
 	news := make(chan store.News, 64)
 	news <- store.News{Began: true}
@@ -299,7 +299,7 @@ func (m *Store) Listen(ctx context.Context, heard func(store.News)) error {
 	}
 }
 
-// tell never waits: who does not listen fast enough finds it with his next Exchange.
+// tell never waits: a slow listener finds the news with its next Exchange.
 func (m *Store) tell(what store.News) {
 	for news := range m.listeners {
 		select {
@@ -309,7 +309,7 @@ func (m *Store) tell(what store.News) {
 	}
 }
 
-// Close is the end: everything is forgotten.
+// Close forgets everything.
 func (m *Store) Close() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

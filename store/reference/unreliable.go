@@ -36,7 +36,7 @@ func (u *Unreliable) Pulse(ctx context.Context, m store.Member) (store.Pulse, er
 	return u.Store.Pulse(ctx, m)
 }
 
-// wait is what happens before a call reaches the store.
+// wait delays or fails a call before it reaches the store.
 func (u *Unreliable) wait(ctx context.Context) error {
 	u.Calls.Add(1)
 	if u.Hangs.Load() {

@@ -32,7 +32,7 @@ type Options struct {
 	Members  func() int    // number of instances; nil: 1
 	Several  func() bool   // other processes of this machine use the store; nil: none does
 	Owns     func() bool   // this instance is expected to be the only user of the site; nil: it is not
-	// Returned is when the store became available again, by any account's observation; zero
+	// Returned is the time at which the store became available again, by any account's observation; zero
 	// or nil: it was not away.
 	Returned func() time.Time
 }
@@ -59,8 +59,16 @@ type Account struct {
 	announcedDue int64                // the time that OnDue was last called for; never: not called since Due was read
 	waitingSince int64                // since when a request waits for the next Batch; 0: none waits
 
-	contact
-	ownsSite bool // Options.Owns at the last Batch
+	// The connection to the store.
+	away          bool // the last Batch had no answer
+	awaySince     int64
+	usualAnswer   int64 // average time of an answer; 0: unknown
+	returnedAt    int64 // low: when the store became available again; 0: it was not away
+	membersBefore int64 // number of instances when the store was last available
+	pause         int64 // between attempts
+	retryAt       int64
+	awayFor       int64 // duration of the current or last outage
+	ownsSite      bool  // Options.Owns at the last Batch
 
 	generation     string   // the store's generation
 	oldGenerations []string // earlier generations of the store
@@ -70,46 +78,29 @@ type Account struct {
 	notes noteExchange
 	store storeClock
 
-	leased leaseTotals
-	loans  []Loan // not collected yet: one per limit
+	granted, spent int64  // of leases whose windows have expired, until Leased
+	loans          []Loan // not collected yet: one per limit
 }
-
-// contact is the state of the connection to the store.
-type contact struct {
-	away          bool // the last Batch had no answer
-	awaySince     int64
-	usualAnswer   int64 // average time of an answer; 0: unknown
-	returnedAt    int64 // low: when the store became available again; 0: it was not away
-	membersBefore int64 // number of instances when the store was last available
-	pause         int64 // between attempts
-	retryAt       int64
-	awayFor       int64 // duration of the current or last outage
-}
-
-// leaseTotals sums up leases whose windows have expired.
-type leaseTotals struct{ granted, spent int64 }
 
 // Leased returns the units granted and not returned in windows that have expired, and how
 // many of them were used, since its last call.
 func (a *Account) Leased() (granted, spent int64) {
-	was := a.leased
-	a.leased = leaseTotals{}
-	return was.granted, was.spent
+	granted, spent = a.granted, a.spent
+	a.granted, a.spent = 0, 0
+	return granted, spent
 }
 
 // askSource is a meter, as its account uses it to make Batches.
 type askSource interface {
 	name() string
 	due(at instant, eager bool) int64                           // due is the time from which there is something to ask
-	ask(now time.Time, at instant) store.Ask                    // ask makes the ask
+	ask(now time.Time, at instant, seq uint64) store.Ask        // ask makes the ask with that number
 	receive(now time.Time, at, sent instant, ans *store.Answer) // receive takes the answer; ans.Seq is that of the ask
 	answerLost(at instant)                                      // answerLost tells that the answer is lost
-	restate(at instant)                                         // restate tells that the store may have lost all state
+	restate()                                                   // restate tells that the store may have lost all state
 	plannedAt() int64                                           // plannedAt is the time set by setPlanned
 	setPlanned(low int64)                                       // setPlanned stores the result of due
 	forgettable(at instant) bool                                // forgettable tells whether there is nothing to remember
-	uses(now time.Time, seq uint64) []store.Use                 // uses lists what was used, for the ask with number seq of a Joint meter
-	takeLoan() Loan                                             // takeLoan returns what was taken without the store since its last call
 }
 
 // sentBatch is a Batch without an answer yet.
@@ -132,11 +123,7 @@ func (a *Account) add(p askSource) {
 	case old == p:
 		return
 	case known:
-		for i := range a.ordered {
-			if a.ordered[i] == old {
-				a.ordered[i] = p
-			}
-		}
+		a.ordered[slices.Index(a.ordered, old)] = p
 	default:
 		a.ordered = append(a.ordered, p)
 	}
@@ -171,7 +158,7 @@ func (a *Account) setWaiting(p askSource, at instant) {
 	}
 }
 
-// waitStart is since when an answer is awaited.
+// waitStart returns the time since which an answer is awaited.
 func (a *Account) waitStart(at instant) int64 {
 	switch {
 	case a.underWay != nil:
@@ -182,7 +169,7 @@ func (a *Account) waitStart(at instant) int64 {
 	return at.low
 }
 
-// answerDeadline is when the awaited answer times out.
+// answerDeadline returns the time at which the awaited answer times out.
 func (a *Account) answerDeadline(at instant) int64 {
 	return a.waitStart(at) + max(minAnswerTimeout, answerTimeoutFactor*a.usualAnswer)
 }
@@ -199,15 +186,16 @@ func (a *Account) recordAnswerTime(took int64) {
 // minAnswerTime is the shortest time of an answer.
 const minAnswerTime = int64(time.Millisecond)
 
-// checkAgainIn is when to check again for an answer that is awaited since asked: after as
-// long again, because the rest of the wait is unknown.
+// checkAgainIn returns the time until the next check for an answer that is awaited since
+// asked: as long again, because the rest of the wait is unknown.
 func checkAgainIn(asked int64, at instant) int64 { return max(at.low-asked, minAnswerTime) }
 
 // storeAway tells whether the store is away: its last answer was an error, or an answer is
 // overdue.
 func (a *Account) storeAway(at instant) bool { return a.away || at.low >= a.answerDeadline(at) }
 
-// settledAt is when the instances have reported what they took during an outage.
+// settledAt returns the time by which the instances have reported what they took during an
+// outage; 0: there was none.
 func (a *Account) settledAt(at instant) int64 {
 	low := a.returnedAt
 	if a.o.Returned != nil {
@@ -221,7 +209,7 @@ func (a *Account) settledAt(at instant) int64 {
 	return low + int64(store.RecoveryTime)
 }
 
-// members is the number of instances that divide a budget during an outage. After an outage
+// members returns the number of instances that divide a budget during an outage. After an outage
 // the store needs a while to hear from all of them, so the number before it counts, too.
 func (a *Account) members() int64 { return max(a.present(), a.membersBefore) }
 
@@ -232,7 +220,7 @@ func (a *Account) present() int64 {
 	return int64(max(a.o.Members(), 1))
 }
 
-// Due is when Batch should be called. It is zero if time alone does not decide: while a
+// Due returns the time at which Batch should be called. It is zero if time alone does not decide: while a
 // Batch is under way, and when there is nothing to ask.
 func (a *Account) Due() time.Time {
 	a.announcedDue = never
@@ -285,11 +273,9 @@ func (a *Account) Batch(now time.Time) (b store.Batch, ok bool) {
 		if p.due(at, true) > at.low {
 			continue // not even together with others
 		}
-		ask := p.ask(now, at)
-		ask.Seq = a.o.Seq()
-		if ask.Joint != nil {
-			ask.Joint.Uses = p.uses(now, ask.Seq)
-		}
+		seq := a.o.Seq()
+		ask := p.ask(now, at, seq)
+		ask.Seq = seq
 		f.seqs[ask.Key] = ask.Seq
 		b.Asks = append(b.Asks, ask)
 		p.setPlanned(never)
@@ -386,13 +372,8 @@ func (a *Account) replan(at instant) {
 // new account it tells that the store is new and that other instances may not have returned
 // yet.
 func (a *Account) NewGeneration(now time.Time, generation string) {
-	if generation == a.generation {
-		return
-	}
-	for _, old := range a.oldGenerations {
-		if old == generation {
-			return // an outdated message
-		}
+	if generation == a.generation || slices.Contains(a.oldGenerations, generation) {
+		return // known, or an outdated message
 	}
 	at := a.clock.at(now)
 	a.newGeneration(at, generation)
@@ -407,7 +388,7 @@ func (a *Account) newGeneration(at instant, generation string) {
 	a.generation = generation
 	a.noWantsBefore = at.low + int64(store.RecoveryTime)
 	for _, p := range a.ordered {
-		p.restate(at)
+		p.restate()
 	}
 }
 
@@ -415,7 +396,7 @@ func (a *Account) newGeneration(at instant, generation string) {
 func (a *Account) Restate(now time.Time) {
 	at := a.clock.at(now)
 	for _, p := range a.ordered {
-		p.restate(at)
+		p.restate()
 	}
 	a.replan(at)
 }

@@ -11,12 +11,12 @@ import (
 const (
 	// maxAmount is the largest amount, as in package limit.
 	maxAmount = int64(1) << 50
-	// minSlot is how long a slot is at least. What is granted for one can be used when
-	// it has surely begun and has surely not ended, and that is not known better than
-	// it takes to ask: on a slow network a shorter one may pass unused.
+	// minSlot is the minimum length of a slot. Units granted for a slot can be used when it
+	// has surely begun and has surely not ended, and that is not known better than an ask
+	// takes: on a slow network a shorter slot may pass unused.
 	minSlot = 250 * time.Millisecond
-	// maxSlots is into how many slots a window is divided at most. One slot's worth of
-	// a window is not used.
+	// maxSlots is the maximum number of slots of a window. One slot's worth of a window is
+	// not used.
 	maxSlots = 128
 )
 
@@ -64,7 +64,7 @@ func (b *budget) compatible(o *budget) bool {
 	return b.kind == o.kind && b.window == o.window && b.slots == o.slots && b.period == o.period
 }
 
-// countsFor is how long a window counts after its end.
+// countsFor returns the time for which a window counts after its end.
 func (b *budget) countsFor() int64 {
 	if b.kind == store.Rolling {
 		return int64(b.slots) * b.width
@@ -72,7 +72,7 @@ func (b *budget) countsFor() int64 {
 	return 0
 }
 
-// counted is the first window that still counts in the given window.
+// counted returns the first window that still counts in the given window.
 func (b *budget) counted(window int64) int64 {
 	if b.kind == store.Rolling {
 		return window - int64(b.slots)
@@ -80,7 +80,7 @@ func (b *budget) counted(window int64) int64 {
 	return window
 }
 
-// next is the following window, and its length.
+// next returns the following window, and its length.
 func (b *budget) next(window int64) (number, length int64) {
 	if b.kind != store.Quota {
 		return window + 1, b.width
@@ -89,7 +89,7 @@ func (b *budget) next(window int64) (number, length int64) {
 	return begins.Unix(), int64(b.after(begins).Sub(begins))
 }
 
-// length is the length of a window.
+// length returns the length of a window.
 func (b *budget) length(window int64) int64 {
 	if b.kind != store.Quota {
 		return b.width
@@ -98,8 +98,8 @@ func (b *budget) length(window int64) int64 {
 	return int64(b.after(begins).Sub(begins))
 }
 
-// after is the first calendar boundary after a time: when a used-up quota is available
-// again.
+// after returns the first calendar boundary after a time: then a used-up quota is
+// available again.
 func (b *budget) after(t time.Time) time.Time {
 	m, err := limit.New(b.period)
 	if err != nil {
@@ -110,7 +110,8 @@ func (b *budget) after(t time.Time) time.Time {
 	return at
 }
 
-// edges are the calendar boundaries around a time, enough for a store whose clock differs.
+// edges lists the calendar boundaries around a time, enough for a store whose clock
+// differs.
 func (b *budget) edges(now time.Time) []time.Time {
 	list := []time.Time{b.after(now.Round(0).Add(-3 * time.Duration(b.width)))}
 	for list[len(list)-1].Before(now) {
@@ -122,7 +123,7 @@ func (b *budget) edges(now time.Time) []time.Time {
 	return slices.Clone(list[max(len(list)-5, 0):])
 }
 
-// at is the window at a wall-clock time, and how long it has been running.
+// at returns the window at a wall-clock time, and the time since it began.
 func (b *budget) at(now time.Time) (window, since int64) {
 	if b.kind == store.Quota {
 		edges := b.edges(now)
@@ -145,9 +146,34 @@ const (
 	marginLong    = int64(time.Second)
 )
 
-// margin is how long before the end of a window sending stops, so that requests arrive
-// within it. As in package limit, but bounded so that the end of a day or month has no
-// noticeable pause.
+// margin returns the time before the end of a window at which sending stops, so that
+// requests arrive within it. As in package limit, but bounded so that the end of a day or
+// month has no noticeable pause.
 func margin(width int64) int64 {
 	return min(max(width/marginPart, marginLeast), width/marginDivisor, marginLong)
+}
+
+// blockedUntil returns the time before which a window may not be used because it has not
+// begun by the store's clock as it was before it was set: the window present then may have
+// been used. 0: it may be used.
+func (b *budget) blockedUntil(c *storeClock, at instant, window int64) (until int64) {
+	if !c.set {
+		return 0
+	}
+	for _, s := range append(c.steps, step{at.low, at.low + c.low - c.tolerance(at), c.latest(at)}) {
+		if b.begins(window) <= s.high {
+			continue
+		}
+		present, since := b.at(time.Unix(0, s.high))
+		until = max(until, s.at+(s.high-s.low)-since+b.length(present)+b.countsFor())
+	}
+	return until
+}
+
+// begins returns the start of a window, in nanoseconds since 1970.
+func (b *budget) begins(window int64) int64 {
+	if b.kind == store.Quota {
+		return window * int64(time.Second)
+	}
+	return window * b.width
 }

@@ -1,20 +1,25 @@
 package lease
 
-import "time"
+import (
+	"time"
+)
 
 const (
-	// start is where an account's clock begins, so that 0 is before every time.
+	// start is the first time of an account's clock, so that 0 is before every time.
 	start = int64(time.Hour)
 	// never is later than every time.
 	never = int64(1) << 62
-	// minClockJump is how far the wall clock may run ahead before that counts as a jump:
-	// two readings are never taken at the same moment.
+	// minClockJump is the deviation of the wall clock from which it counts as a jump: two
+	// readings are never taken at the same moment.
 	minClockJump = int64(100 * time.Millisecond)
 )
 
 // instant is a time in nanoseconds of an account's clock. While a machine sleeps, or when
 // its clock is set, the passed time is unknown: at least up to low, at most up to high.
 type instant struct{ low, high int64 }
+
+// slept returns the time that may have passed without the monotonic reading, until then.
+func (t instant) slept() int64 { return t.high - t.low }
 
 // clock measures time by the monotonic reading of the times it gets, if they have one. It
 // is not safe for concurrent use.
@@ -49,7 +54,7 @@ func (c *clock) at(now time.Time) instant {
 	return instant{c.highest, c.highest + c.slept}
 }
 
-// past converts a time that the caller has kept; known is false if it could mean two
+// past converts an earlier time of the caller's clock; known is false if it could mean two
 // instants.
 func (c *clock) past(t time.Time) (low int64, known bool) {
 	if !c.set {
@@ -64,3 +69,71 @@ func (c *clock) low(t time.Time) int64 { return start + int64(t.Sub(c.base)) }
 
 // time converts an instant to the caller's clock.
 func (c *clock) time(low int64) time.Time { return c.base.Add(time.Duration(low - start)) }
+
+const (
+	// minClockStep is the deviation from which the store's clock counts as set. It may also
+	// be faster or slower than this machine's clock by one part in driftPart.
+	minClockStep = int64(100 * time.Millisecond)
+	driftPart    = 1000
+	// maxClockSteps bounds the steps that are remembered.
+	maxClockSteps = 8
+	// minClockLag is the lead of a budget over the store's clock from which it is
+	// reported.
+	minClockLag = time.Second
+)
+
+// storeClock estimates the store's clock: between low and high ahead of the account's
+// clock.
+type storeClock struct {
+	set       bool
+	low, high int64
+	at        int64 // low: time of the estimate
+	slept     int64 // clock.slept at that time
+	steps     []step
+	sets      int // how often it was set
+	fault     ClockFault
+}
+
+// step records that the store's clock was set forward at a time: without that it would
+// have been between low and high then.
+type step struct{ at, low, high int64 }
+
+// ClockFault describes errors of a store's clock.
+type ClockFault struct {
+	Step   time.Duration // the clock was set by this much
+	Behind time.Duration // the clock is behind its own budgets by this much; they stand still until then
+}
+
+// observe takes a reading of the store's clock, made between sent and at.
+func (c *storeClock) observe(sent, at instant, now time.Time) {
+	t, slept := now.UnixNano(), at.slept()
+	low, high := t-at.low, t-sent.low+slept-sent.slept()
+	if c.set {
+		least, most := c.low-c.tolerance(at), c.latest(at)-at.low
+		switch {
+		case low > most:
+			c.fault.Step, c.sets = time.Duration(low-most), c.sets+1
+			c.steps = append(c.steps, step{at.low, at.low + least, at.low + most})
+			c.steps = c.steps[max(len(c.steps)-maxClockSteps, 0):]
+		case high < least:
+			c.fault.Step, c.sets = time.Duration(high-least), c.sets+1
+		default:
+			low, high = max(low, least), min(high, most)
+		}
+	}
+	c.set, c.low, c.high, c.at, c.slept = true, low, high, at.low, slept
+}
+
+func (c *storeClock) tolerance(at instant) int64 { return (at.low-c.at)/driftPart + minClockStep }
+
+// latest is the upper bound of the store's clock at an instant, unless it was set.
+func (c *storeClock) latest(at instant) int64 {
+	return at.low + c.high + c.tolerance(at) + at.slept() - c.slept
+}
+
+// ClockFault returns the errors of the store's clock since the last call.
+func (a *Account) ClockFault() ClockFault {
+	off := a.store.fault
+	a.store.fault = ClockFault{}
+	return off
+}

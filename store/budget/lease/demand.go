@@ -15,21 +15,23 @@ const (
 	// scarcePart: with less than amount/scarcePart left, each instance takes only what it
 	// needs at once, and returns the rest.
 	scarcePart = 16
-	// scarceReturnDelay is when unspent units of a scarce budget are returned.
+	// scarceReturnDelay is the time after the last take after which unspent units of a
+	// scarce budget are returned.
 	scarceReturnDelay = int64(50 * time.Millisecond)
 	// minPoll and maxPoll bound the pause between asks for units that other instances may
 	// return.
 	minPoll = 10 * second
 	maxPoll = 900 * second
-	// maxUnwantedAnswers is how many answers without a grant may arrive in a row while no
-	// request asks for the meter: then no request waits.
+	// maxUnwantedAnswers bounds the answers without a grant in a row while no request asks
+	// for the meter. After more of them no request is assumed to wait.
 	maxUnwantedAnswers = 3
 )
 
 // demand calculates how many units should be held: what waits for a budget, and how fast
 // units are taken.
 type demand struct {
-	outageLoan
+	a                *Account
+	held             *leases
 	rate             rateMeter
 	lastTake         int64 // time of the last take
 	lastUnits        int64 // units of the last take
@@ -48,63 +50,48 @@ type demand struct {
 // setWaiting sets how many units wait. Only an increase counts for the rate: units that
 // wait for the next window are taken together, which says nothing about the rate after
 // that.
-func (m *demand) setWaiting(at instant, units int64) {
-	if more := units - m.waiting; more > 0 {
-		m.rate.add(at.low, more)
+func (d *demand) setWaiting(at instant, units int64) {
+	if added := units - d.waiting; added > 0 {
+		d.rate.add(at.low, added)
 	}
-	m.waiting, m.unwantedAnswers = units, 0
+	d.waiting, d.unwantedAnswers = units, 0
 }
 
 // isShort tells whether units wait that the available units do not cover.
-func (m *demand) isShort(room int64) bool {
-	return m.owed > 0 || m.waiting > 0 && room < max(m.minimum, 1)
-}
-
-// scarce tells whether little is left for other instances.
-func (m *demand) scarce(at instant) bool {
-	k := &m.known
-	return k.set && at.low < k.endedBy && k.holders > 1 && k.remaining <= m.amount/scarcePart/int64(max(m.slots, 1))
+func (d *demand) isShort(room int64) bool {
+	return d.held.owed > 0 || d.waiting > 0 && room < max(d.minimum, 1)
 }
 
 // storeEmpty tells whether the store had nothing left by its last answer.
-func (m *demand) storeEmpty(at instant) bool {
-	return m.pollPause > 0 && at.low < m.known.endedBy && m.known.slept == m.a.clock.slept
+func (d *demand) storeEmpty(at instant) bool {
+	k := &d.held.known
+	return d.pollPause > 0 && at.low < k.endedBy && k.slept == at.slept()
 }
 
-// betweenWindows tells whether the present window is about to end: nothing is sent in it
-// any more, nor in the next one yet.
-func (m *demand) betweenWindows(at instant) bool {
-	k := &m.known
-	return k.set && at.high >= k.until && at.low < k.endedBy && k.slept == m.a.clock.slept && !m.farFromLimit(at)
-}
-
-// goal is how many units should be held: those that wait, and those that will be taken
-// soon.
-func (m *demand) goal(at instant, h *hold) int64 {
-	span := min(m.horizon(), m.rate.expectedFor(at.low))
-	if h != nil && !m.farFromLimit(at) {
+// goal returns how many units should be held: those that wait, and those that will be
+// taken soon.
+func (d *demand) goal(at instant, h *hold) int64 {
+	span := min(d.horizon(), d.rate.expectedFor(at.low))
+	if h != nil && !d.held.farFromLimit(at) {
 		span = min(span, h.until-at.high)
 	}
-	if m.scarce(at) || m.a.releasing || m.rate.unitsIn(at.low, second) < 2 {
+	if d.held.scarce(at) || d.a.releasing || d.rate.unitsIn(at.low, second) < 2 {
 		span = 0
 	}
-	return m.shareFor(at, min(m.waiting+m.rate.unitsIn(at.low, span), m.amount))
+	units := min(d.waiting+d.rate.unitsIn(at.low, span), d.held.budget.amount)
+	if units > 0 {
+		units = max(units, d.share(at))
+	}
+	return units
 }
 
 // needsSoon tells whether the units will be insufficient soon.
-func (m *demand) needsSoon(at instant, h *hold, room int64, eager bool) bool {
-	if h == nil || m.lastTake <= m.lastReturn || at.low < m.noPrefetchBefore {
+func (d *demand) needsSoon(at instant, h *hold, room int64, eager bool) bool {
+	if h == nil || d.lastTake <= d.lastReturn || at.low < d.noPrefetchBefore {
 		return false
 	}
-	goal, room := m.goal(at, h), m.remainingThen(at, room, eager)
-	return room < askThreshold(goal, eager) && m.expectsGrant(at, goal-room)
-}
-
-// expectsGrant tells whether the store will probably grant n units in advance. If not, it
-// is better to ask when units wait: that ask is granted as a whole.
-func (m *demand) expectsGrant(at instant, n int64) bool {
-	k := &m.known
-	return at.low >= k.endedBy || k.holders <= 1 || k.remaining/int64(2*k.holders) >= n/2
+	goal, room := d.goal(at, h), d.remainingThen(at, room, eager)
+	return room < askThreshold(goal, eager) && d.held.expectsGrant(at, goal-room)
 }
 
 // askThreshold is the number of units left at which more are asked for.
@@ -115,12 +102,12 @@ func askThreshold(goal int64, eager bool) int64 {
 	return (goal + 3) / 4
 }
 
-// lead is how long before the end of a window units of the next are asked for. It differs
-// between instances, so that their asks are spread.
-func (m *demand) lead(length int64, eager bool) int64 {
-	lead := min(max(length/20, minRetry+2*m.a.usualAnswer+margin(length)), 2*second)
+// lead returns the time before the end of a window at which units of the next are asked
+// for. It differs between instances, so that their asks are spread.
+func (d *demand) lead(length int64, eager bool) int64 {
+	lead := min(max(length/20, minRetry+2*d.a.usualAnswer+margin(length)), 2*second)
 	f := fnv.New32a()
-	_, _ = f.Write([]byte(m.a.o.Instance))
+	_, _ = f.Write([]byte(d.a.o.Instance))
 	lead -= lead / 4 * int64(f.Sum32()%256) / 256
 	if eager {
 		lead += lead / 5
@@ -128,68 +115,207 @@ func (m *demand) lead(length int64, eager bool) int64 {
 	return lead
 }
 
-// wantedAhead is how many units of the next window are wanted.
-func (m *demand) wantedAhead(at instant) int64 {
-	return min(max(m.waiting, m.rate.unitsIn(at.low, m.horizon())), m.amount)
+// wantedAhead returns how many units of the next window are wanted.
+func (d *demand) wantedAhead(at instant) int64 {
+	return min(max(d.waiting, d.rate.unitsIn(at.low, d.horizon())), d.held.budget.amount)
 }
 
-// returnDue is when to return unspent units.
-func (m *demand) returnDue(at instant, h *hold, room int64, eager bool) int64 {
+// returnDue returns the time from which unspent units should be returned.
+func (d *demand) returnDue(at instant, h *hold, room int64, eager bool) int64 {
+	b, k := &d.held.budget, &d.held.known
 	low := never
-	for i := range m.holds {
-		o := &m.holds[i]
+	for i := range d.held.holds {
+		o := &d.held.holds[i]
 		switch {
 		case o.n <= o.used:
-		case m.a.releasing && m.waiting == 0:
+		case d.a.releasing && d.waiting == 0:
 			return at.low
-		case m.laterUnwanted(at, o):
-			low = min(low, max(m.lastTake, m.known.heardAt)+idleBeforeReturn)
-		case m.kind == store.Rolling && o.ended(at) && m.shareKeptFor(at) > 0: // with the next ask
-		case m.kind == store.Rolling && o.ended(at):
-			if late := o.endedBy + int64(m.window)/horizonPart/8; !eager && late > at.low {
+		case d.laterUnwanted(at, o):
+			low = min(low, max(d.lastTake, k.heardAt)+idleBeforeReturn)
+		case b.kind == store.Rolling && o.ended(at) && d.shareTime(at) > 0: // with the next ask
+		case b.kind == store.Rolling && o.ended(at):
+			if late := o.endedBy + int64(b.window)/horizonPart/8; !eager && late > at.low {
 				low = min(low, late)
 				continue
 			}
 			return at.low // it counts for a long time
-		case m.kind == store.Rolling:
+		case b.kind == store.Rolling:
 			low = min(low, o.endedBy)
 		case o.from > at.low:
 			low = min(low, o.from+idleBeforeReturn)
 		}
 	}
-	if h == nil || room == 0 || m.isShort(room) {
+	if h == nil || room == 0 || d.isShort(room) {
 		return low
 	}
-	if at.low >= m.known.heardAt+idleBeforeReturn && room > 4*m.goal(at, h)+8 && m.shareKeptFor(at) == 0 {
+	if at.low >= k.heardAt+idleBeforeReturn && room > 4*d.goal(at, h)+8 && d.shareTime(at) == 0 {
 		return at.low
 	}
-	return min(low, m.idleAt(at, h, eager))
+	return min(low, d.idleAt(at, h, eager))
 }
 
 // laterUnwanted tells whether units of a later slot are held and none wait any more.
-func (m *demand) laterUnwanted(at instant, h *hold) bool {
-	return m.kind == store.Rolling && h.reserved(at) > 0 && m.waiting == 0
+func (d *demand) laterUnwanted(at instant, h *hold) bool {
+	return d.held.budget.kind == store.Rolling && h.reserved(at) > 0 && d.waiting == 0
 }
 
-// idleAt is when nothing has been taken for long enough to return units.
-func (m *demand) idleAt(at instant, h *hold, eager bool) int64 {
-	rest := idleBeforeReturn
-	if m.waiting == 0 && m.scarce(at) { // otherwise requests may wait for another budget, too
-		rest = scarceReturnDelay
+// idleAt returns the time from which units should be returned because none were taken.
+func (d *demand) idleAt(at instant, h *hold, eager bool) int64 {
+	k := &d.held.known
+	delay := idleBeforeReturn
+	if d.waiting == 0 && d.held.scarce(at) { // otherwise requests may wait for another budget, too
+		delay = scarceReturnDelay
 	}
-	rest = max(rest, m.shareKeptFor(at))
+	delay = max(delay, d.shareTime(at))
 	if eager {
-		rest -= rest / 5
+		delay -= delay / 5
 	}
 	if h.from > at.low { // some units may be usable before
-		return max(m.lastTake, m.known.heardAt) + rest
+		return max(d.lastTake, k.heardAt) + delay
 	}
-	return max(m.lastTake, m.known.heardAt, h.from) + rest
+	return max(d.lastTake, k.heardAt, h.from) + delay
 }
 
 // servedLater tells whether most waiting units have a place in a later slot, and from when
 // on.
-func (m *demand) servedLater(at instant, room int64) (from int64, enough bool) {
-	n, from := m.reservedLater(at)
-	return from, n > 0 && 2*n >= m.waiting-room
+func (d *demand) servedLater(at instant, room int64) (from int64, enough bool) {
+	n, from := d.held.reservedLater(at)
+	return from, n > 0 && 2*n >= d.waiting-room
+}
+
+// The store grants units of a rolling limit by slots. While the limit is far from being
+// reached, units of a slot may be used until the end of a later slot, in which they count,
+// and more are granted before that. So no request waits at the boundary of slots.
+
+// laterSlots returns the number of slots after the present one that an ask covers.
+func (d *demand) laterSlots(at instant) int {
+	b := &d.held.budget
+	if b.kind != store.Rolling || b.once {
+		return 0
+	}
+	span := d.horizon() + d.renewalLead(true)
+	if d.share(at) > 0 {
+		span = max(span, int64(b.window)/4)
+		if k := &d.held.known; d.a.ownsSite && (!k.set || at.low >= k.endedBy+b.countsFor() || k.remaining > b.amount/4*3) {
+			span = max(span, int64(b.window)/2)
+		}
+	}
+	return int(min((span-1)/b.width+1, int64(b.slots)))
+}
+
+// renewalLead returns the time before the end of the units at which more are asked for.
+func (d *demand) renewalLead(eager bool) int64 {
+	b := &d.held.budget
+	return min(d.lead(b.width, eager), int64(b.window)/4)
+}
+
+// remainingThen returns how many of the units will be left when the answer to an ask made
+// now arrives.
+func (d *demand) remainingThen(at instant, room int64, eager bool) int64 {
+	if !d.held.farFromLimit(at) {
+		return room
+	}
+	return min(room, d.held.availableAfter(at, d.renewalLead(eager)))
+}
+
+// renewal returns the time at which units of a later slot should be asked for, because the
+// present ones will end.
+func (d *demand) renewal(at instant, eager bool) int64 {
+	h := d.held.present(at)
+	if h == nil || !d.held.farFromLimit(at) || d.goal(at, h) == 0 {
+		return never
+	}
+	if t := at.low + h.until - at.high - d.renewalLead(eager); t > at.low {
+		return t
+	}
+	return never // the shortage is asked for at once
+}
+
+// slotsTooShort tells whether the slot of a grant may be over when the answer arrives.
+// Units of the next slot can be used then.
+func (d *demand) slotsTooShort() bool {
+	b := &d.held.budget
+	return 2*d.a.usualAnswer+margin(b.width) > b.width/2
+}
+
+// reserveAhead returns how many units of later slots are wanted when units wait. If slots
+// are small compared with the waiting units, each slot fits one take, and a remainder of
+// several is useless.
+func (d *demand) reserveAhead(at instant, least, waits int64) int64 {
+	b := &d.held.budget
+	if least > b.amount/int64(4*b.slots) {
+		return least
+	}
+	span := min(d.rate.expectedFor(at.low), b.width+100*int64(time.Millisecond))
+	if d.a.ownsSite {
+		span = min(d.rate.expectedFor(at.low), int64(b.window)/4)
+	}
+	return min(waits+d.rate.unitsIn(at.low, span), b.amount)
+}
+
+// horizon returns the time ahead for which units are asked for.
+func (d *demand) horizon() int64 {
+	b := &d.held.budget
+	if b.kind == store.Quota {
+		return second // a killed process loses its units for the whole period
+	}
+	return min(max(int64(b.window)/horizonPart, horizonLeast), horizonMost)
+}
+
+// A budget that no other instance uses need not be asked for in small parts. The owner of a
+// site takes a large share with its first request, and holds the share as long as it lasts.
+// An instance that only appears to be alone takes less, when it asks again soon, and
+// returns the share after a while. Other instances may join in both cases: the store grants
+// nothing twice, so they find less until then.
+const (
+	ownedPart      = 8 // -
+	alonePart      = 16
+	quotaPart      = 256 // of a day or a month, which is lost with a process that is killed
+	aloneShareTime = 30 * second
+)
+
+// alone tells whether no other instance used the budget by the store's last answer.
+func (d *demand) alone(at instant) bool {
+	b := &d.held.budget
+	k := &d.held.known
+	return k.set && k.holders <= 1 && d.lastTake > 0 && at.low < k.endedBy+max(b.countsFor(), b.width)
+}
+
+// share returns the units taken at once of a budget that no other instance uses.
+func (d *demand) share(at instant) int64 {
+	b, k := &d.held.budget, &d.held.known
+	switch {
+	case b.once || d.a.releasing:
+		return 0
+	case b.kind == store.Rolling && k.set && at.low < k.endedBy+b.countsFor() && !d.held.farFromLimit(at):
+		return 0 // a share may be used for one slot only
+	case !d.a.ownsSite && (!d.alone(at) || at.low-d.lastTake >= aloneShareTime/2), d.a.ownsSite && k.set && k.holders > 1:
+		return 0
+	}
+	return d.part()
+}
+
+// part returns the size of a share, as a fraction of the amount.
+func (d *demand) part() int64 {
+	b := &d.held.budget
+	switch {
+	case b.kind == store.Quota:
+		return b.amount / quotaPart
+	case d.a.ownsSite:
+		return b.amount / ownedPart
+	}
+	return b.amount / alonePart
+}
+
+// shareTime returns the time after which an unspent share is returned; 0: there is no
+// share.
+func (d *demand) shareTime(at instant) int64 {
+	b := &d.held.budget
+	switch {
+	case d.a.releasing || b.once || !d.alone(at) || d.held.available(at) > d.part():
+		return 0
+	case d.a.ownsSite && b.kind != store.Quota:
+		return never / 2
+	}
+	return aloneShareTime
 }

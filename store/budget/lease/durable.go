@@ -12,17 +12,17 @@ const (
 	// and the units left/aheadOfLeftPart. So much can be lost in a crash.
 	aheadPart       = 20
 	aheadOfLeftPart = 200
-	// aheadWrites is for how many journal writes units are journaled in advance, and
-	// minAheadTime for how long at least: one limit causes no more frequent writes.
+	// aheadWrites is the number of journal writes for which units are journaled in advance,
+	// and minAheadTime the minimum time: one limit causes no more frequent writes.
 	aheadWrites  = 6
 	minAheadTime = int64(40 * time.Millisecond)
-	// unusedReturnDelay is when units that were not taken are returned.
+	// unusedReturnDelay is the time after which units that were not taken are returned.
 	unusedReturnDelay = int64(250 * time.Millisecond)
 	// journalTimeout is the timeout of a journal that reports no error. It is longer than
 	// for a shared store: otherwise a busy disk would make a crash lose what was taken
 	// meanwhile.
 	journalTimeout = second
-	// maxUnwrittenTime is how long a server's report may stay unwritten.
+	// maxUnwrittenTime is the longest time for which a server's report may stay unwritten.
 	maxUnwrittenTime = int64(time.Second)
 )
 
@@ -43,22 +43,19 @@ type durable struct {
 	minimum   int64
 	unwritten int64 // low: since when the journal lacks something; 0: it is complete
 
-	planned int64
-	writing
+	planned      int64
 	mustRestate  bool
 	scarce       bool  // fewer units were left than should be ahead
 	refusedUntil int64 // low: the journal could not read its entry; do not ask before
 
-	joint *joint // nil: no other process uses the budget
-}
-
-// writing is the journal record that is under way, or was last.
-type writing struct {
+	// The record of the journal that is being written, or was written last.
 	inFlight   bool
 	written    int64 // the record's ahead
 	since      int64 // units taken since the record was made
 	aheadLimit int64 // upper bound of ahead, by the units left then
 	writeTime  int64 // approximate duration of a write
+
+	joint *joint // nil: no other process uses the budget
 }
 
 // Durable makes a meter that counts as m does and survives the process. A meter made for
@@ -111,6 +108,9 @@ func restoreJoint(now time.Time, m limit.Meter, state []byte) error {
 	return nil
 }
 
+// Within returns the inner meter: the state of the limit, whatever is journaled.
+func (m *durable) Within() limit.Meter { return m.Meter }
+
 // Demand sets how many units wait for the meter and cannot be taken. Units that wait for
 // the inner meter need no journal.
 func (m *durable) Demand(_ time.Time, units int64) {
@@ -143,7 +143,26 @@ func (m *durable) When(now time.Time, n int64) (time.Time, bool) {
 	return now.Add(time.Duration(min(checkAgainIn(asked, at), by-at.low))), true
 }
 
-// Rate is an adaptive meter's current rate per second; 0 for other meters.
+// Asks tells whether n units, which the inner meter has, wait for the journal.
+func (m *durable) Asks(now time.Time, n int64) bool {
+	if n <= 0 || n <= m.ahead {
+		return false
+	}
+	if m.joint == nil || !m.joint.othersUse {
+		t, ok := m.Meter.When(now, n)
+		return ok && !t.After(now)
+	}
+	if m.maxTake == 0 {
+		m.maxTake = largestTake(now, m.Meter)
+	}
+	if n > m.maxTake || m.a.failing(m.a.clock.at(now)) {
+		return false
+	}
+	t, ok := m.Meter.When(now, min(n+m.joint.others, m.maxTake))
+	return ok && !t.After(now)
+}
+
+// Rate returns an adaptive meter's current rate per second; 0 for other meters.
 func (m *durable) Rate(now time.Time) float64 {
 	if inside, ok := m.Meter.(interface{ Rate(now time.Time) float64 }); ok {
 		return inside.Rate(now)
@@ -151,7 +170,7 @@ func (m *durable) Rate(now time.Time) float64 {
 	return 0
 }
 
-// Change replaces the limit and keeps what was taken.
+// Change replaces the limit; units that were taken stay taken.
 func (m *durable) Change(now time.Time, spec limit.Spec, _ limit.Meter) bool {
 	to := spec
 	if m.joint != nil {
@@ -196,7 +215,7 @@ func (m *durable) spend(now time.Time, n int64) {
 	m.ahead, m.scarce = max(m.ahead-n, -maxAmount), false
 	m.since = min(m.since+n, maxAmount)
 	if m.joint != nil {
-		m.joint.recordTake(n)
+		m.joint.sinceAsk = min(m.joint.sinceAsk+n, maxAmount)
 	}
 	if m.unwritten == 0 {
 		m.unwritten = at.low
@@ -259,8 +278,8 @@ func (m *durable) Idle(now time.Time) bool {
 	return !m.inFlight && m.ahead == 0 && m.unwritten == 0 && m.Meter.Idle(now)
 }
 
-// goal is how many units should be ahead: those that wait, and those taken during some
-// journal writes.
+// goal returns how many units should be ahead: those that wait, and those taken during
+// some journal writes.
 func (m *durable) goal(at instant) int64 {
 	soon := m.rate.unitsIn(at.low, second)
 	switch {
@@ -295,35 +314,35 @@ func (m *durable) due(at instant, eager bool) int64 {
 		return m.dueJoint(at, eager)
 	}
 	goal := m.goal(at)
-	rest := m.writeDelay(eager)
+	delay := m.writeDelay(eager)
 	switch {
 	case m.mustRestate, m.ahead < 0, m.minimum > m.ahead:
 		return at.low
 	case m.a.releasing && (m.unwritten != 0 || m.ahead > 0):
 		return at.low
-	case at.low < m.lastTake+min(rest, unusedReturnDelay) && m.ahead < askThreshold(goal, eager) && !m.scarce && !m.a.releasing:
+	case at.low < m.lastTake+min(delay, unusedReturnDelay) && m.ahead < askThreshold(goal, eager) && !m.scarce && !m.a.releasing:
 		return at.low
 	case m.unwritten != 0 && m.lastTake < m.unwritten && m.ahead == 0: // heard, not taken
 		return m.unwritten + maxUnwrittenTime
 	case m.unwritten != 0 || m.ahead > 0:
-		return max(m.lastTake, m.unwritten) + rest
+		return max(m.lastTake, m.unwritten) + delay
 	}
 	return never
 }
 
-// writeDelay is the time without takes after which the state is written.
+// writeDelay returns the time without takes after which the state is written.
 func (m *durable) writeDelay(eager bool) int64 {
-	rest := idleBeforeReturn
+	delay := idleBeforeReturn
 	if m.ahead > 0 {
-		rest = unusedReturnDelay
+		delay = unusedReturnDelay
 	}
 	if eager {
-		rest -= rest / 5
+		delay -= delay / 5
 	}
-	return rest
+	return delay
 }
 
-func (m *durable) ask(now time.Time, at instant) store.Ask {
+func (m *durable) ask(now time.Time, at instant, seq uint64) store.Ask {
 	if m.maxTake == 0 {
 		m.maxTake = largestTake(now, m.Meter)
 	}
@@ -340,7 +359,7 @@ func (m *durable) ask(now time.Time, at instant) store.Ask {
 		ask.State = m.Meter.State()
 	}
 	if m.joint != nil {
-		m.askJoint(at, &ask)
+		m.askJoint(now, at, &ask, seq)
 		n = ask.Want
 	}
 	m.inFlight, m.mustRestate, m.unwritten = true, false, 0
@@ -384,23 +403,19 @@ func (m *durable) answerLost(at instant) {
 	}
 }
 
-func (m *durable) restate(instant) { m.mustRestate = true }
+func (m *durable) restate() { m.mustRestate = true }
 
-func (m *durable) name() string         { return m.key }
-func (m *durable) plannedAt() int64     { return m.planned }
+func (m *durable) name() string { return m.key }
+
+func (m *durable) plannedAt() int64 { return m.planned }
+
 func (m *durable) setPlanned(low int64) { m.planned = low }
 
 func (m *durable) forgettable(instant) bool {
 	return !m.inFlight && !m.mustRestate && m.ahead == 0 && m.unwritten == 0
 }
 
-func (m *durable) takeLoan() Loan { return Loan{} }
-
-func (m *durable) uses(now time.Time, seq uint64) []store.Use {
-	return m.joint.unansweredUses(now, seq)
-}
-
-// largestTake is the most that can be taken at once.
+// largestTake returns the most that can be taken at once.
 func largestTake(now time.Time, m limit.Meter) int64 {
 	low, high := int64(1), maxAmount
 	for low < high {

@@ -10,15 +10,17 @@ import (
 const (
 	// maxUses bounds the uses that the store has not confirmed.
 	maxUses = 32
-	// outageAfter is how long the store must fail before a budget of several processes is
-	// decided by this process alone.
+	// outageAfter is the duration of an outage after which this process alone decides about
+	// a budget of several processes.
 	outageAfter = 10 * second
-	// reportAfter is when takes of a budget are reported that other processes use now.
+	// reportAfter is the time after which takes of a budget are reported that other
+	// processes use now.
 	reportAfter = 10 * int64(time.Millisecond)
 	// minPause and maxPause bound the pause between asks for units of other processes.
 	minPause = 20 * int64(time.Millisecond)
 	maxPause = 500 * int64(time.Millisecond)
-	// lookahead is how far ahead a process asks for units of a budget that others use.
+	// lookahead is the time ahead for which a process asks for units of a budget that others
+	// use.
 	lookahead = 200 * int64(time.Millisecond)
 )
 
@@ -56,9 +58,6 @@ func (a *Account) Joint(key string, spec limit.Spec, m limit.Meter, from store.O
 	return k
 }
 
-// recordTake records that n units were taken.
-func (j *joint) recordTake(n int64) { j.sinceAsk = min(j.sinceAsk+n, maxAmount) }
-
 // recordReturn records that n units taken at a time were returned. Takes that are not
 // recorded any more count as used.
 func (j *joint) recordReturn(taken time.Time, n int64) {
@@ -92,12 +91,12 @@ func compact(uses []store.Use) []store.Use {
 	if len(uses) <= 2*maxUses {
 		return uses
 	}
-	all := store.Use{}
+	sum := store.Use{}
 	for _, u := range uses {
-		all.Seq, all.At = u.Seq, u.At
-		all.N = min(all.N+max(u.N, 0), maxAmount)
+		sum.Seq, sum.At = u.Seq, u.At
+		sum.N = min(sum.N+max(u.N, 0), maxAmount)
 	}
-	return []store.Use{all}
+	return []store.Use{sum}
 }
 
 // answered forgets the uses of an answered ask, and of asks before it.
@@ -202,7 +201,7 @@ func (m *durable) whenJoint(now time.Time, n int64) (time.Time, bool) {
 	return now.Add(time.Duration(m.answerIn(at))), true
 }
 
-// answerIn is when to check whether an answer has arrived.
+// answerIn returns the time until the next check whether an answer has arrived.
 func (m *durable) answerIn(at instant) int64 {
 	if low := m.wants(at); !m.inFlight && low > at.low {
 		return low - at.low
@@ -225,23 +224,24 @@ func (m *durable) dueJoint(at instant, eager bool) int64 {
 	if m.unwritten == 0 && m.ahead == 0 {
 		return low
 	}
-	rest := idleBeforeReturn
+	delay := idleBeforeReturn
 	if j.others > 0 || m.minimum > m.ahead {
-		rest = reportAfter
+		delay = reportAfter
 		if m.ahead > 0 {
-			rest *= 10
+			delay *= 10
 		}
 	}
 	if eager {
-		rest -= rest / 5
+		delay -= delay / 5
 	}
-	if m.ahead < askThreshold(m.goalJoint(at), eager) && at.low < m.lastTake+rest && m.wants(at) <= at.low {
+	if m.ahead < askThreshold(m.goalJoint(at), eager) && at.low < m.lastTake+delay && m.wants(at) <= at.low {
 		return at.low
 	}
-	return min(low, max(m.lastTake, m.unwritten)+rest)
+	return min(low, max(m.lastTake, m.unwritten)+delay)
 }
 
-// wants is when to ask for more: when enough may be left, or others may have returned some.
+// wants returns the time from which more should be asked for: when enough may be left, or
+// others may have returned some.
 func (m *durable) wants(at instant) int64 {
 	low := m.joint.enoughAt
 	if m.joint.others > 0 {
@@ -250,7 +250,7 @@ func (m *durable) wants(at instant) int64 {
 	return max(low, m.joint.notBefore, at.low)
 }
 
-// goalJoint is how many units should be ahead, beside those that wait.
+// goalJoint returns how many units should be ahead, beside those that wait.
 func (m *durable) goalJoint(at instant) int64 {
 	if m.joint.spec.Traits().Spaced || m.rate.unitsIn(at.low, second) < 2 {
 		return 0
@@ -259,7 +259,7 @@ func (m *durable) goalJoint(at instant) int64 {
 }
 
 // askJoint completes an ask for a budget that other processes may use.
-func (m *durable) askJoint(at instant, ask *store.Ask) {
+func (m *durable) askJoint(now time.Time, at instant, ask *store.Ask, seq uint64) {
 	j := m.joint
 	waits := m.minimum > m.ahead && !m.a.releasing
 	if j.othersUse {
@@ -275,7 +275,8 @@ func (m *durable) askJoint(at instant, ask *store.Ask) {
 	}
 	ask.Joint = &store.Joint{
 		Owned: j.owned && !j.othersUse, From: j.origin, Stays: j.spec.Traits().Returns == limit.AfterFirstUse,
-		Keep: min(m.ahead, ask.Want), Waits: waits, Merge: merge(j.spec, max(m.minimum, 1)),
+		Keep: min(m.ahead, ask.Want), Waits: waits,
+		Merge: merge(j.spec, max(m.minimum, 1)), Uses: j.unansweredUses(now, seq),
 	}
 	if waits {
 		ask.Joint.Least = m.minimum

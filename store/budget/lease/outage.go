@@ -1,13 +1,14 @@
 package lease
 
 import (
+	"slices"
 	"time"
 
 	"github.com/abide-proxy/abide/store"
 )
 
-// Outage is the rule of a shared meter while the store does not answer. If you add a rule,
-// also change String and allowed.
+// Outage is the rule of a shared meter while the store does not answer. Who adds a rule
+// also changes String and allowed.
 type Outage uint8
 
 // The ways through an outage.
@@ -28,7 +29,7 @@ func (o Outage) String() string {
 	return "share"
 }
 
-// Loan is what was taken of a limit without the store.
+// Loan is the units taken of a limit without the store.
 type Loan struct {
 	Key       string
 	Outage    Outage
@@ -36,80 +37,71 @@ type Loan struct {
 	Away      time.Duration // how long the store had been away
 }
 
-// outageLoan calculates what may be taken without the store, by the outage rule.
-type outageLoan struct {
-	holdings
-	outage      Outage
-	unreadable  bool  // the store cannot read the budget's record
-	notSaid     int64 // taken without the store since the last ask
-	notReported int64 // taken without the store since the last Loan
-}
-
-// lendable is how much may be taken now without the store, beyond the leases.
-func (m *outageLoan) lendable(at instant) int64 {
-	if !m.lends(at) {
+// lendable returns the units that may be taken now without the store, beyond the leases.
+func (l *leases) lendable(at instant) int64 {
+	if !l.lends(at) {
 		return 0
 	}
-	if !m.known.set {
-		m.guessPosition(at)
+	if !l.known.set {
+		l.guessPosition(at)
 	}
-	s, ok := m.span(at)
+	s, ok := l.span(at)
 	if !ok {
 		return 0
 	}
-	return max(m.allowed(at, s, m.hold(s.window))-m.owed, 0)
+	return max(l.allowed(at, s, l.hold(s.window))-l.owed, 0)
 }
 
 // lends tells whether units may be taken now without the store. When the store is back,
 // that ends a while before other instances ask for units, so that loans are reported by
 // then.
-func (m *outageLoan) lends(at instant) bool {
+func (l *leases) lends(at instant) bool {
 	switch {
-	case m.outage == Strict:
+	case l.outage == Strict:
 		return false
-	case m.unreadable, m.a.storeAway(at), m.a.returnedAt > 0 && at.low < m.a.returnedAt+int64(store.RecoveryTime)-second:
+	case l.unreadable, l.a.storeAway(at), l.a.returnedAt > 0 && at.low < l.a.returnedAt+int64(store.RecoveryTime)-second:
 		return true
 	}
-	return m.outage == Open && m.a.noWantsBefore > at.low
+	return l.outage == Open && l.a.noWantsBefore > at.low
 }
 
-// wantsFrom is until when nothing may be wanted. After an outage other instances report
-// their loans first.
-func (m *outageLoan) wantsFrom(at instant) int64 {
-	low := max(m.a.noWantsBefore, m.settledAt, m.notBefore)
-	if m.outage != Strict {
-		low = max(low, m.a.settledAt(at))
+// wantsFrom returns the time before which nothing may be wanted. After an outage other
+// instances report their loans first.
+func (l *leases) wantsFrom(at instant) int64 {
+	low := max(l.a.noWantsBefore, l.record.settledAt, l.record.notBefore)
+	if l.outage != Strict {
+		low = max(low, l.a.settledAt(at))
 	}
 	return low
 }
 
-// mayWant tells whether an ask may want units. During an outage it is unknown when the ask
-// arrives and what others have taken by then.
-func (m *outageLoan) mayWant(at instant) bool {
-	return m.wantsFrom(at) <= at.low && !m.lentBeforeHeard() && (m.outage == Strict || !m.a.away)
+// mayWant tells whether an ask may want units. During an outage nobody knows the time at
+// which the ask arrives, and the units that others have taken by then.
+func (l *leases) mayWant(at instant) bool {
+	return l.wantsFrom(at) <= at.low && !l.lentBeforeHeard() && (l.outage == Strict || !l.a.away)
 }
 
 // lentBeforeHeard tells whether units were taken without the store before its first answer.
 // Leases of an earlier meter must be known first.
-func (m *outageLoan) lentBeforeHeard() bool { return m.past == allWindows && len(m.holds) > 0 }
+func (l *leases) lentBeforeHeard() bool { return l.record.past == allWindows && len(l.holds) > 0 }
 
 // mayBeLent tells whether an answer's grant may have been taken without the store, by this
 // or another instance, after the ask.
-func (m *outageLoan) mayBeLent(at instant, wanted bool) bool {
-	return m.notSaid > 0 || m.outage != Strict && m.a.settledAt(at) > at.low && wanted
+func (l *leases) mayBeLent(at instant, wanted bool) bool {
+	return l.notSaid > 0 || l.outage != Strict && l.a.settledAt(at) > at.low && wanted
 }
 
-// allowed is what the outage rule allows beyond hold h in a window.
-func (m *outageLoan) allowed(at instant, s span, h *hold) int64 {
+// allowed returns the units that the outage rule allows beyond hold h in a window.
+func (l *leases) allowed(at instant, s span, h *hold) int64 {
 	n, lent := int64(0), int64(0)
 	if h != nil {
 		n, lent = h.n, h.lent
 	}
-	if m.slots > 0 { // sum up all slots that count
+	if l.budget.slots > 0 { // sum up all slots that count
 		n, lent = 0, 0
-		for i := range m.holds {
-			h := &m.holds[i]
-			if h.endedBy+m.countsFor() <= at.low {
+		for i := range l.holds {
+			h := &l.holds[i]
+			if h.endedBy+l.budget.countsFor() <= at.low {
 				continue
 			}
 			lent += h.lent
@@ -120,28 +112,59 @@ func (m *outageLoan) allowed(at instant, s span, h *hold) int64 {
 			}
 		}
 	}
-	part := m.amount / m.a.members()
+	part := l.budget.amount / l.a.members()
 	switch {
-	case m.outage == Open:
-		return max(m.amount-n, 0)
-	case at.low < m.known.endedBy+m.countsFor():
+	case l.outage == Open:
+		return max(l.budget.amount-n, 0)
+	case at.low < l.known.endedBy+l.budget.countsFor():
 		if h != nil {
 			lent += max(h.n-h.used, 0)
 		}
-		return max(m.known.remaining/m.a.members()-lent, 0)
+		return max(l.known.remaining/l.a.members()-lent, 0)
 	}
 	return max(part-n, 0)
 }
 
 // guessPosition assumes the position of a store with this machine's clock, until the first
 // answer.
-func (m *outageLoan) guessPosition(at instant) {
-	now := m.a.clock.time(at.low)
-	window, since := m.at(now)
-	length := m.length(window)
+func (l *leases) guessPosition(at instant) {
+	now := l.a.clock.time(at.low)
+	window, since := l.budget.at(now)
+	length := l.budget.length(window)
 	end := at.low + length - since
-	m.known = position{
+	l.known = position{
 		set: true, window: window, endedBy: end, until: end + at.high - at.low - margin(length),
-		nextExpiry: end, heardAt: at.low, remaining: m.amount,
+		nextExpiry: end, heardAt: at.low, remaining: l.budget.amount,
+	}
+}
+
+// Loans returns the units taken without the store since the last call.
+func (a *Account) Loans() []Loan {
+	loans := a.loans
+	a.loans = nil
+	return loans
+}
+
+// collectLoans collects the loans of all meters when an answer or an error has arrived.
+func (a *Account) collectLoans(at instant) {
+	if a.away {
+		a.awayFor = at.low - a.awaySince
+	} else if a.storeAway(at) {
+		a.awayFor = at.low - a.waitStart(at)
+	}
+	for _, p := range a.ordered {
+		m, ok := p.(*shared)
+		if !ok || m.held.notReported == 0 {
+			continue
+		}
+		loan := Loan{Key: m.key, Outage: m.held.outage, N: m.held.notReported, Amount: m.held.budget.amount, Away: time.Duration(a.awayFor)}
+		m.held.notReported = 0
+		i := slices.IndexFunc(a.loans, func(l Loan) bool { return l.Key == loan.Key })
+		if i < 0 {
+			a.loans = append(a.loans, loan)
+			continue
+		}
+		loan.N += a.loans[i].N
+		a.loans[i] = loan
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/abide-proxy/abide/store/reference"
 )
 
-// exchangesEach is how many exchanges a request takes at a site that one instance uses: some
+// exchangesEach returns the exchanges that a request takes at a site that one instance uses: some
 // requests in a row, and that again after a while.
 func exchangesEach(owns bool, spec limit.Spec, inRow int, every time.Duration, rounds int) float64 {
 	f := fleet.New(fleet.Options{

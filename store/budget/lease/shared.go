@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/store"
 )
 
 // shared is a meter that counts what the store has leased to this instance. It never gives
@@ -12,7 +13,10 @@ import (
 //
 // Costs beyond the leases are owed, and are paid from the next lease first.
 type shared struct {
-	demand
+	a           *Account
+	key         string
+	held        *leases
+	demand      demand
 	planned     int64
 	inFlight    bool    // an ask is under way
 	mustRestate bool    // what is held must be stated, whatever is wanted
@@ -26,13 +30,12 @@ type shared struct {
 
 // newShared makes a meter that holds nothing.
 func newShared(a *Account, key string, b budget, o Outage) *shared {
-	m := &shared{planned: never}
-	m.budget, m.a, m.key, m.outage = b, a, key, o
-	return m
+	held := &leases{a: a, budget: b, outage: o}
+	return &shared{a: a, key: key, held: held, demand: demand{a: a, held: held}, planned: never}
 }
 
-// Shared is the meter of a budget that the store divides between instances. It is nil for a
-// limit that is not shareable. A meter made for the key before, with another spec, must not
+// Shared makes the meter of a budget that the store divides between instances. It is nil
+// for a limit that is not shareable. A meter made for the key before, with another spec, must not
 // be used any more.
 func (a *Account) Shared(key string, spec limit.Spec, o Outage) limit.Meter {
 	b, ok := shareable(spec)
@@ -40,12 +43,11 @@ func (a *Account) Shared(key string, spec limit.Spec, o Outage) limit.Meter {
 		return nil
 	}
 	m := newShared(a, key, b, o)
-	m.past = allWindows
+	m.held.record.past = allWindows
 	if old, found := a.sources[key].(*shared); found {
-		amount := m.amount
-		if old.compatible(&b) {
+		if old.held.budget.compatible(&b) {
 			*m = *old
-			m.amount, m.outage = amount, o
+			m.held.budget.amount, m.held.outage = b.amount, o
 		}
 		m.inFlight, m.mustRestate = false, true
 		m.planned = never
@@ -58,10 +60,10 @@ func (a *Account) Shared(key string, spec limit.Spec, o Outage) limit.Meter {
 // Change replaces the limit by another with the same windows.
 func (m *shared) Change(now time.Time, spec limit.Spec, _ limit.Meter) bool {
 	b, ok := shareable(spec)
-	if !ok || !m.compatible(&b) {
+	if !ok || !m.held.budget.compatible(&b) {
 		return false
 	}
-	m.amount, m.mustRestate = b.amount, true
+	m.held.budget.amount, m.mustRestate = b.amount, true
 	m.a.schedule(m, m.a.clock.at(now).low)
 	return true
 }
@@ -69,9 +71,9 @@ func (m *shared) Change(now time.Time, spec limit.Spec, _ limit.Meter) bool {
 // Demand sets how many units wait for the meter and cannot be taken.
 func (m *shared) Demand(now time.Time, units int64) {
 	at := m.a.clock.at(now)
-	m.setWaiting(at, min(max(units, 0), maxAmount))
-	if m.waiting == 0 {
-		m.minimum = 0
+	m.demand.setWaiting(at, min(max(units, 0), maxAmount))
+	if m.demand.waiting == 0 {
+		m.demand.minimum = 0
 	} else if low := m.due(at, false); low <= at.low {
 		m.a.schedule(m, low)
 	}
@@ -79,16 +81,16 @@ func (m *shared) Demand(now time.Time, units int64) {
 
 // recordShortage records that n units cannot be taken.
 func (m *shared) recordShortage(at instant, n int64) {
-	m.minimum = n
-	m.setWaiting(at, max(m.waiting, n))
+	m.demand.minimum = n
+	m.demand.setWaiting(at, max(m.demand.waiting, n))
 	switch {
 	case m.inFlight:
-	case m.wantsFrom(at) > at.low:
-		m.a.schedule(m, m.wantsFrom(at))
-	case m.pollAt > at.low:
-		m.a.schedule(m, m.pollAt)
+	case m.held.wantsFrom(at) > at.low:
+		m.a.schedule(m, m.held.wantsFrom(at))
+	case m.demand.pollAt > at.low:
+		m.a.schedule(m, m.demand.pollAt)
 	default:
-		if n, from := m.reservedLater(at); n > 0 {
+		if n, from := m.held.reservedLater(at); n > 0 {
 			m.a.schedule(m, from)
 			return
 		}
@@ -104,14 +106,14 @@ func (m *shared) When(now time.Time, n int64) (time.Time, bool) {
 	if n <= 0 {
 		return now, true
 	}
-	if n > m.amount {
+	if n > m.held.budget.amount {
 		return now, false
 	}
 	at := m.a.clock.at(now)
 	wait := int64(0)
-	if m.available(at) < n {
+	if m.held.available(at) < n {
 		m.recordShortage(at, n)
-		if m.available(at)+m.lendable(at) < n {
+		if m.held.available(at)+m.held.lendable(at) < n {
 			wait = max(m.availableAt(at, n)-at.low, 1)
 		}
 	}
@@ -121,31 +123,49 @@ func (m *shared) When(now time.Time, n int64) (time.Time, bool) {
 	return now, true
 }
 
+// Asks tells whether n units cannot be taken only because the store's answer is pending. It
+// implements queue.Asking.
+func (m *shared) Asks(now time.Time, n int64) bool {
+	at := m.a.clock.at(now)
+	switch {
+	case n <= 0, n > m.held.budget.amount, m.held.available(at)+m.held.lendable(at) >= n:
+		return false
+	case m.held.betweenWindows(at), m.demand.storeEmpty(at), m.held.unreadable:
+		return false
+	case m.a.noWantsBefore > at.low:
+		return true // others have not stated their leases yet
+	case m.a.away, m.held.budget.kind == store.Rolling && m.demand.pollAt > at.low:
+		return false
+	}
+	reserved, _ := m.held.reservedLater(at)
+	return reserved == 0 || m.inFlight || 2*reserved < m.demand.waiting
+}
+
 func (m *shared) Take(now time.Time, n int64) {
 	if n = min(max(n, 0), maxAmount); n == 0 {
 		return
 	}
 	at := m.a.clock.at(now)
-	m.lastUnits = n
-	waited := min(m.waiting, n)
-	m.waiting -= waited
-	m.rate.add(at.low, n-waited)
+	m.demand.lastUnits = n
+	waited := min(m.demand.waiting, n)
+	m.demand.waiting -= waited
+	m.demand.rate.add(at.low, n-waited)
 	m.spend(at, n)
-	if m.waiting == 0 {
-		m.minimum = 0
+	if m.demand.waiting == 0 {
+		m.demand.minimum = 0
 	}
 }
 
 // spend takes n units from the leases, then from what may be taken without the store, and
 // owes the rest.
 func (m *shared) spend(at instant, n int64) {
-	m.lastTake, m.fruitlessReturns = at.low, 0
-	if more := n - m.available(at); more > 0 {
-		m.lend(at, min(more, m.lendable(at)))
+	m.demand.lastTake, m.demand.fruitlessReturns = at.low, 0
+	if shortage := n - m.held.available(at); shortage > 0 {
+		m.lend(at, min(shortage, m.held.lendable(at)))
 	}
-	last := m.present(at)
-	for i := range m.holds { // use the hold that ends first
-		if h := &m.holds[i]; h.usable(at) {
+	last := m.held.present(at)
+	for i := range m.held.holds { // use the hold that ends first
+		if h := &m.held.holds[i]; h.usable(at) {
 			if x := min(n, h.free(at)); x > 0 {
 				h.take(at.low, x)
 				n -= x
@@ -156,10 +176,10 @@ func (m *shared) spend(at instant, n int64) {
 		m.planAfterTake(at, last)
 	}
 	if n > 0 {
-		if m.owed == 0 {
-			m.since = at.low
+		if m.held.owed == 0 {
+			m.held.since = at.low
 		}
-		m.owed = min(m.owed+n, maxAmount)
+		m.held.owed = min(m.held.owed+n, maxAmount)
 		m.a.schedule(m, at.low)
 	}
 }
@@ -169,7 +189,7 @@ func (m *shared) spend(at instant, n int64) {
 func (m *shared) planAfterTake(at instant, h *hold) {
 	switch {
 	case m.inFlight:
-	case m.available(at) < h.askBelow:
+	case m.held.available(at) < h.askBelow:
 		h.askBelow /= 2
 		if low := m.due(at, false); low <= at.low {
 			m.a.schedule(m, low)
@@ -181,30 +201,26 @@ func (m *shared) planAfterTake(at instant, h *hold) {
 	}
 }
 
-func (m *shared) Give(now, taken time.Time, n int64) {
-	m.giveBack(now, taken, n)
-}
-
-// giveBack returns n units to the hold they were taken from, if known. Of two possible
+// Give returns n units to the hold they were taken from, if known. Of two possible
 // holds it takes the first: units of the other count longer.
-func (m *shared) giveBack(now, taken time.Time, n int64) {
+func (m *shared) Give(now, taken time.Time, n int64) {
 	at := m.a.clock.at(now)
 	n = min(max(n, 0), maxAmount)
 	low, known := m.a.clock.past(taken)
 	if !known || n == 0 {
 		return
 	}
-	for i := range m.holds {
-		if h := &m.holds[i]; h.took(low) {
+	for i := range m.held.holds {
+		if h := &m.held.holds[i]; h.took(low) {
 			x := min(n, h.used)
 			h.used -= x
 			n -= x
 		}
 	}
-	if m.owed > 0 && low >= m.since {
-		m.owed = max(m.owed-n, 0)
+	if m.held.owed > 0 && low >= m.held.since {
+		m.held.owed = max(m.held.owed-n, 0)
 	}
-	m.present(at)
+	m.held.present(at)
 	m.a.schedule(m, m.due(at, false))
 }
 
@@ -214,32 +230,32 @@ func (m *shared) Postpone(now, taken time.Time, n int64) {
 }
 
 func (m *shared) Settle(now, taken time.Time, estimate, actual int64) {
-	switch more := min(max(actual, 0), maxAmount) - min(max(estimate, 0), maxAmount); {
-	case more > 0:
-		m.spend(m.a.clock.at(now), more)
-	case more < 0:
-		m.giveBack(now, taken, -more)
+	switch extra := min(max(actual, 0), maxAmount) - min(max(estimate, 0), maxAmount); {
+	case extra > 0:
+		m.spend(m.a.clock.at(now), extra)
+	case extra < 0:
+		m.Give(now, taken, -extra)
 	}
 }
 
 // Done does nothing: each lease ends early enough for requests in flight.
 func (m *shared) Done(time.Time, time.Time, int64, limit.Outcome) {}
 
-// Left is what can be taken without asking the store.
+// Left returns the units that can be taken without asking the store.
 func (m *shared) Left(now time.Time) int64 {
 	at := m.a.clock.at(now)
-	return m.available(at) + m.lendable(at)
+	return m.held.available(at) + m.held.lendable(at)
 }
 
-// Rest is an upper bound of what this instance could take, as far as it knows: its leases,
-// and the units left by the store's last answer.
+// Rest returns an upper bound of the units that this instance could take, as far as it
+// knows: its leases, and the units left by the store's last answer.
 func (m *shared) Rest(now time.Time) int64 {
 	at := m.a.clock.at(now)
-	rest := m.amount
-	if m.known.set && m.known.endedBy > at.low {
-		rest = m.known.remaining
+	left := m.held.budget.amount
+	if m.held.known.set && m.held.known.endedBy > at.low {
+		left = m.held.known.remaining
 	}
-	return max(min(rest+m.available(at)-m.owed, m.amount), 0)
+	return max(min(left+m.held.available(at)-m.held.owed, m.held.budget.amount), 0)
 }
 
 // State is nil: the store has the state.
@@ -254,13 +270,13 @@ func (m *shared) Idle(now time.Time) bool {
 
 // lend takes n units without a grant. They are reported when the store is back.
 func (m *shared) lend(at instant, n int64) {
-	s, ok := m.span(at)
+	s, ok := m.held.span(at)
 	if n <= 0 || !ok {
 		return
 	}
-	h := m.open(s.window, hold{from: at.low, until: s.until, endedBy: s.endedBy})
+	h := m.held.open(s.window, hold{from: at.low, until: s.until, endedBy: s.endedBy})
 	h.n, h.lent = h.n+n, h.lent+n
-	m.notSaid, m.notReported = m.notSaid+n, m.notReported+n
+	m.held.notSaid, m.held.notReported = m.held.notSaid+n, m.held.notReported+n
 	m.mustRestate = true
 	m.a.schedule(m, at.low)
 }
@@ -269,12 +285,5 @@ func (m *shared) lend(at instant, n int64) {
 // implements queue.Remote.
 func (m *shared) Away(now time.Time) bool {
 	at := m.a.clock.at(now)
-	return m.a.storeAway(at) && m.available(at)+m.lendable(at) <= 0
-}
-
-// takeLoan is what was taken without the store since the last call.
-func (m *shared) takeLoan() Loan {
-	n := m.notReported
-	m.notReported = 0
-	return Loan{Key: m.key, Outage: m.outage, N: n, Amount: m.amount}
+	return m.a.storeAway(at) && m.held.available(at)+m.held.lendable(at) <= 0
 }

@@ -31,7 +31,7 @@ func reading(wall time.Time, passed time.Duration) time.Time {
 	return *(*time.Time)(unsafe.Pointer(&t))
 }
 
-// scenario is what happens to a fleet.
+// scenario describes the events of a fleet.
 type scenario struct {
 	seed      int64
 	instances int
@@ -117,14 +117,14 @@ func scenarios(loses bool) *rapid.Generator[scenario] {
 	})
 }
 
-// outcome is what a run showed.
+// outcome has the results of a run.
 type outcome struct {
 	fleet *fleet.Fleet
 	takes map[string][]fleet.Take
 	wrong string // with what the store has written down
 }
 
-// breakage is what is wrong on purpose.
+// breakage is an intended error.
 type breakage struct{ unnumbered bool }
 
 func (s scenario) run(b breakage) outcome {

@@ -1,5 +1,5 @@
-// Package membership keeps an instance among those that use a store, and knows how many
-// they are.
+// Package membership registers an instance with the store, and counts the instances that use
+// it.
 package membership
 
 import (
@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// patience is how long one question about the members may take.
+	// patience bounds one question about the members.
 	patience = 3 * time.Second
-	// listedFor is how long a list of the members is used again.
+	// listedFor is the time for which a list of the members is used again.
 	listedFor = 5 * time.Second
 )
 
-// Membership is that of one instance. It is safe for concurrent use.
+// Membership registers one instance with its store. It is safe for concurrent use.
 type Membership struct {
 	store  store.Store
 	self   store.Member
@@ -35,14 +35,14 @@ type Membership struct {
 	listed atomic.Pointer[list]        // nil: nobody has asked for it
 }
 
-// Events are what follows from a pulse.
+// Events are called after a pulse.
 type Events struct {
 	Documents  func()                                                 // some document may have changed
 	Generation func(began time.Time, old *store.Pulse, p store.Pulse) // the store has lost what it had, or answers for the first time: old is nil
 }
 
-// New is the membership of an instance that has not said yet that it is there. A store
-// that is not shared is a file of this machine, which several processes may use.
+// New makes the membership of an instance that is not registered yet. A store that is not
+// shared is a file of this machine, which several processes may use.
 func New(s store.Store, self store.Member, shared bool, h *storehealth.Health, log *logrus.Logger) *Membership {
 	return &Membership{store: s, self: self, shared: shared, health: h, log: log}
 }
@@ -50,7 +50,7 @@ func New(s store.Store, self store.Member, shared bool, h *storehealth.Health, l
 // Known tells whether the store has answered a pulse.
 func (m *Membership) Known() bool { return m.pulse.Load() != nil }
 
-// Size is how many instances there are.
+// Size returns the number of instances.
 func (m *Membership) Size() int {
 	if p := m.pulse.Load(); p != nil {
 		return max(p.Members, 1)
@@ -90,7 +90,7 @@ func (m *Membership) Run(ctx context.Context, e Events) {
 	}
 }
 
-// Beat says once to a shared store that this instance is there.
+// Beat registers this instance with a shared store.
 func (m *Membership) Beat(ctx context.Context, e Events) {
 	began := time.Now()
 	within, cancel := context.WithTimeout(ctx, patience)
@@ -129,7 +129,7 @@ func (m *Membership) Count(ctx context.Context) {
 	defer cancel()
 	p, err := m.store.Pulse(within, m.self)
 	if err != nil {
-		return // the next exchange notes what is wrong
+		return // the next exchange records the error
 	}
 	before := m.Several()
 	m.pulse.Store(&p)
@@ -138,21 +138,21 @@ func (m *Membership) Count(ctx context.Context) {
 	}
 }
 
-// Leave says to a shared store that this instance ends.
+// Leave removes this instance from a shared store.
 func (m *Membership) Leave(ctx context.Context) {
 	self := m.self
 	self.Gone = true
 	_, _ = m.store.Pulse(ctx, self) // without it the instance is forgotten a while later
 }
 
-// list is the members as they were listed at a time.
+// list has the members as they were listed at a time.
 type list struct {
 	all []status.Member
 	at  time.Time
 }
 
-// List is the members, as many as the store lists. While it does not answer, they are
-// those that it listed last.
+// List returns the members, as many as the store lists. While the store does not answer,
+// they are those that it listed last.
 func (m *Membership) List(ctx context.Context) []status.Member {
 	old := m.listed.Load()
 	if old != nil && time.Since(old.at) < listedFor {

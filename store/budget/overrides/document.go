@@ -1,21 +1,26 @@
 package overrides
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"maps"
+	"sync"
+	"time"
 
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/status"
+	"github.com/abide-proxy/abide/store"
 )
 
-// document is what is kept of a site: {"limits": […], "pause": {…}}. Older releases know the
-// limits alone.
+// document is the saved override of a site: {"limits": […], "pause": {…}}. Older releases
+// know the limits alone.
 type document struct {
 	Limits json.RawMessage `json:"limits,omitempty"`
 	Pause  *status.Pause   `json:"pause,omitempty"`
 }
 
-// format is the document of an override; nil: there is none.
+// format makes the document of an override; nil: there is none.
 func format(o Override) ([]byte, error) {
 	if o.isEmpty() {
 		return nil, nil
@@ -63,4 +68,77 @@ func same(a, b Override) bool {
 		return false
 	}
 	return a.Limits == nil || sameLimits(a.Limits, b.Limits)
+}
+
+// kindOfLimits is the kind of the documents. Stores have it.
+const kindOfLimits = "limits"
+
+// unsaved are the documents that are to be written.
+type unsaved struct {
+	writing chan struct{} // has room for the one that writes
+	mu      sync.Mutex
+	set     map[string][]byte // :: site → the document; nil: it is to be removed
+	n       uint64            // how often something was set
+}
+
+func newUnsaved() *unsaved {
+	return &unsaved{writing: make(chan struct{}, 1), set: map[string][]byte{}}
+}
+
+func (u *unsaved) put(site string, text []byte) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.set[site] = text
+	u.n++
+}
+
+func (u *unsaved) has(site string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	_, ok := u.set[site]
+	return ok
+}
+
+func (u *unsaved) changes() uint64 {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.n
+}
+
+// over puts the unsaved documents in the place of saved ones.
+func (u *unsaved) over(saved map[string][]byte) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for site, text := range u.set {
+		if text == nil {
+			delete(saved, site)
+		} else {
+			saved[site] = text
+		}
+	}
+}
+
+// write writes all documents. A document that is set meanwhile is left to the caller that has
+// set it.
+func (u *unsaved) write(ctx context.Context, to store.Documents) error {
+	select {
+	case u.writing <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-u.writing }()
+	u.mu.Lock()
+	set, n := maps.Clone(u.set), u.n
+	u.mu.Unlock()
+	for site, text := range set {
+		if err := to.Put(ctx, kindOfLimits, site, text, time.Time{}); err != nil {
+			return err
+		}
+		u.mu.Lock()
+		if u.n == n || string(u.set[site]) == string(text) && (u.set[site] == nil) == (text == nil) {
+			delete(u.set, site)
+		}
+		u.mu.Unlock()
+	}
+	return nil
 }

@@ -1,5 +1,5 @@
-// Package overrides keeps what the operator sets for sites at run time, which is limits and
-// pauses: over restarts, and with a shared store in every instance.
+// Package overrides has the limits and pauses that the operator sets for sites at run time. It
+// saves them over restarts and, with a shared store, for every instance.
 package overrides
 
 import (
@@ -22,11 +22,11 @@ import (
 )
 
 const (
-	// Patience is how long a document may take to be read or written.
+	// Patience bounds reading or writing a document.
 	Patience = 5 * time.Second
-	// readEvery is how often documents are read that nobody has said have changed.
+	// readEvery is the time between two readings of documents without news of a change.
 	readEvery = time.Minute
-	// mostSites is how many sites may have limits of their own at once.
+	// mostSites bounds the sites with limits or pauses of their own.
 	mostSites = 10_000
 )
 
@@ -38,15 +38,16 @@ var (
 	errNoTokens  = errors.New("limits by token need a rule with a pool for the site")
 )
 
-// Overrides are what was set at run time. They are safe for concurrent use.
+// Overrides are the limits and pauses that were set at run time. They are safe for
+// concurrent use.
 type Overrides struct {
 	o       Options
-	unsaved *unsaved // what was set and is not written yet
+	unsaved *unsaved // documents that are not written yet
 	wake    signal.Signal
 	now     atomic.Pointer[bySite]
 }
 
-// Options are what Overrides are made of. All but Documents are needed.
+// Options are the dependencies of Overrides. All but Documents are needed.
 type Options struct {
 	Documents store.Documents // nil: the limits end with the process
 	Shared    bool            // by other instances
@@ -58,17 +59,17 @@ type Options struct {
 	Log      *logrus.Logger
 }
 
-// Plans is where limits come to hold.
+// Plans applies limits.
 type Plans interface {
-	sync.Locker // is held while the limits change
+	sync.Locker // held while the limits change
 	Policy() *policy.Policy
-	// Fits answers why a site cannot have limits. The lock is held.
+	// Fits returns why a site cannot have the limits. The lock is held.
 	Fits(site string, limits []policy.Limit) error
-	// Apply makes the limits hold that All answers. The lock is held.
+	// Apply applies the limits of All. The lock is held.
 	Apply() error
 }
 
-// Override is what the operator has set for a site.
+// Override has the operator's settings for a site.
 type Override struct {
 	Limits []policy.Limit // nil: those of its rule
 	Pause  *status.Pause  // nil: it is not paused
@@ -83,7 +84,7 @@ func New(o Options) *Overrides {
 	return &Overrides{o: o, unsaved: newUnsaved(), wake: signal.New()}
 }
 
-// All is what was set, by site.
+// All returns the overrides by site.
 func (v *Overrides) All() map[string]Override {
 	if known := v.now.Load(); known != nil {
 		return *known
@@ -91,24 +92,20 @@ func (v *Overrides) All() map[string]Override {
 	return nil
 }
 
-// Changed has the documents read again soon.
+// Changed lets Run read the documents again soon.
 func (v *Overrides) Changed() { v.wake.Send() }
 
-// Set has a site keep other limits than its rule says, until Clear. The body is JSON, as
+// Set gives a site other limits than its rule says, until Clear. The body is JSON, as
 // in the configuration: {"limits": [{"requests": 10, "per": "1s"}]}.
 func (v *Overrides) Set(ctx context.Context, site string, body []byte) error {
-	p, all := v.o.Plans.Policy(), v.All()
-	if !canBe(p, site) {
-		return errNoSuchSite
-	}
-	if _, set := all[site]; !set && len(all) >= mostSites {
-		return errManySites
+	if err := v.mayOverride(site); err != nil {
+		return err
 	}
 	limits, err := policy.ParseLimits(body)
 	if err != nil {
 		return err
 	}
-	if rule := p.RuleOf(site); slices.ContainsFunc(limits, func(l policy.Limit) bool { return l.By == "token" }) && (rule == nil || rule.Pool == "") {
+	if rule := v.o.Plans.Policy().RuleOf(site); slices.ContainsFunc(limits, func(l policy.Limit) bool { return l.By == "token" }) && (rule == nil || rule.Pool == "") {
 		return errNoTokens
 	}
 	if limits == nil {
@@ -117,11 +114,23 @@ func (v *Overrides) Set(ctx context.Context, site string, body []byte) error {
 	if err := v.change(site, func(o *Override) { o.Limits = limits }); err != nil {
 		return err
 	}
-	v.o.Log.Infof("the limits of %s were set by the operator: %s", site, titlesOf(limits))
+	v.o.Log.WithField("site", site).Infof("the limits of %s were set by the operator: %s", site, titlesOf(limits))
 	return notKept(v.save(ctx, site))
 }
 
-// notKept says of an error that the limits hold in this process all the same.
+// mayOverride returns why a site can have no override.
+func (v *Overrides) mayOverride(site string) error {
+	known := v.All()
+	if !canBe(v.o.Plans.Policy(), site) {
+		return errNoSuchSite
+	}
+	if _, set := known[site]; !set && len(known) >= mostSites {
+		return errManySites
+	}
+	return nil
+}
+
+// notKept wraps an error of saving: the limits hold in this process all the same.
 func notKept(err error) error {
 	if err != nil {
 		return status.NotKept{Err: err}
@@ -137,11 +146,11 @@ func (v *Overrides) Clear(ctx context.Context, site string) (bool, error) {
 	if err := v.change(site, func(o *Override) { o.Limits = nil }); err != nil {
 		return true, notKept(err)
 	}
-	v.o.Log.Infof("the limits of %s are those of the configuration again", site)
+	v.o.Log.WithField("site", site).Infof("the limits of %s are those of the configuration again", site)
 	return true, notKept(v.save(ctx, site))
 }
 
-// change changes what is set for a site in this process.
+// change changes the override of a site in this process.
 func (v *Overrides) change(site string, set func(o *Override)) error {
 	v.o.Plans.Lock()
 	defer v.o.Plans.Unlock()
@@ -174,8 +183,8 @@ func (v *Overrides) change(site string, set func(o *Override)) error {
 	return v.o.Plans.Apply()
 }
 
-// save writes what was set for a site. Without documents it lasts as long as the process;
-// what cannot be written now is tried again.
+// save writes the override of a site. Without documents it lasts as long as the process; a
+// write that fails is tried again.
 func (v *Overrides) save(ctx context.Context, site string) error {
 	if v.o.Documents == nil {
 		return nil
@@ -193,7 +202,7 @@ func (v *Overrides) saveAll(ctx context.Context) error {
 	return v.unsaved.write(within, v.o.Documents)
 }
 
-// Restore reads what was set before a restart, before anything is applied.
+// Restore reads the overrides from before a restart, before anything is applied.
 func (v *Overrides) Restore(ctx context.Context) error {
 	all, err := v.read(ctx)
 	if err == nil {
@@ -203,7 +212,7 @@ func (v *Overrides) Restore(ctx context.Context) error {
 	return err
 }
 
-// Read reads what was set by other instances, or before a restart, and makes it hold.
+// Read reads the overrides of other instances, or from before a restart, and applies them.
 func (v *Overrides) Read(ctx context.Context) error {
 	for {
 		set := v.unsaved.changes()
@@ -217,7 +226,7 @@ func (v *Overrides) Read(ctx context.Context) error {
 	}
 }
 
-// take makes the limits hold that were read, unless others were set meanwhile.
+// take applies the overrides that were read, unless others were set meanwhile.
 func (v *Overrides) take(set uint64, all bySite) (done bool, err error) {
 	v.o.Plans.Lock()
 	defer v.o.Plans.Unlock()
@@ -232,7 +241,7 @@ func (v *Overrides) take(set uint64, all bySite) (done bool, err error) {
 	return true, v.o.Plans.Apply()
 }
 
-// read reads the documents, with what is to be written in their place.
+// read reads the documents, and puts the unsaved ones in their place.
 func (v *Overrides) read(ctx context.Context) (bySite, error) {
 	within, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
@@ -245,7 +254,7 @@ func (v *Overrides) read(ctx context.Context) (bySite, error) {
 	for site, text := range texts {
 		override, err := parse(text)
 		if err != nil {
-			v.o.Log.Warnf("what was set for %s at run time is not understood, so the configuration holds: %v", site, err)
+			v.o.Log.WithFields(logrus.Fields{"site": site, "reason": err}).Warnf("what was set for %s at run time is not understood, so the configuration holds: %v", site, err)
 			continue
 		}
 		all[site] = override
@@ -253,26 +262,26 @@ func (v *Overrides) read(ctx context.Context) (bySite, error) {
 	return all, nil
 }
 
-// log logs what is other than now.
+// log logs the differences to the present overrides.
 func (v *Overrides) log(all bySite) {
 	for site, one := range all {
 		old := v.All()[site]
 		if one.Limits != nil && (old.Limits == nil || !sameLimits(old.Limits, one.Limits)) {
-			v.o.Log.Infof("the limits of %s are those that were set at run time: %s", site, titlesOf(one.Limits))
+			v.o.Log.WithField("site", site).Infof("the limits of %s are those that were set at run time: %s", site, titlesOf(one.Limits))
 		}
 		if one.Pause != nil && !samePause(old.Pause, one.Pause) {
-			v.o.Log.Warnf("%s is %s", site, one.Pause.Title())
+			v.o.Log.WithFields(logrus.Fields{"site": site, "reason": one.Pause.Reason}).Warnf("%s is %s", site, one.Pause.Title())
 		}
 	}
 	for site, old := range v.All() {
 		if old.Pause != nil && all[site].Pause == nil {
-			v.o.Log.Infof("%s is paused no longer", site)
+			v.o.Log.WithField("site", site).Infof("%s is paused no longer", site)
 		}
 	}
 }
 
 // Run reads the documents again whenever other instances may have changed them, and after
-// a while in any case, until ctx is done. What could not be written is tried again.
+// a while in any case, until ctx is done. It tries again to write unsaved documents.
 func (v *Overrides) Run(ctx context.Context) {
 	if v.o.Documents == nil {
 		return
@@ -290,7 +299,7 @@ func (v *Overrides) Run(ctx context.Context) {
 		}
 		if read || v.o.Together() {
 			if err := v.Read(ctx); err != nil && ctx.Err() == nil {
-				v.o.Log.Warnf("the limits that were set at run time cannot be read: %v", err)
+				v.o.Log.WithField("reason", err).Warnf("the limits that were set at run time cannot be read: %v", err)
 			}
 			v.o.Others(ctx)
 		}

@@ -6,6 +6,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/sirupsen/logrus"
+
 	"github.com/abide-proxy/abide/status"
 )
 
@@ -20,12 +22,8 @@ var (
 // Pause lets no request go to a site until Resume, or until a time; the zero time is for ever. A
 // pause takes the place of an earlier one.
 func (v *Overrides) Pause(ctx context.Context, site string, p status.Pause) error {
-	all := v.All()
-	if !canBe(v.o.Plans.Policy(), site) {
-		return errNoSuchSite
-	}
-	if _, set := all[site]; !set && len(all) >= mostSites {
-		return errManySites
+	if err := v.mayOverride(site); err != nil {
+		return err
 	}
 	if len(p.Reason) > status.MaxPauseReason || !utf8.ValidString(p.Reason) || !oneLine(p.Reason) {
 		return errPauseReason
@@ -36,7 +34,7 @@ func (v *Overrides) Pause(ctx context.Context, site string, p status.Pause) erro
 	if err := v.change(site, func(o *Override) { o.Pause = &p }); err != nil {
 		return err
 	}
-	v.o.Log.Warnf("%s is %s", site, p.Title())
+	v.o.Log.WithFields(logrus.Fields{"site": site, "reason": p.Reason}).Warnf("%s is %s", site, p.Title())
 	return notKept(v.save(ctx, site))
 }
 
@@ -57,11 +55,11 @@ func (v *Overrides) Resume(ctx context.Context, site string) (bool, error) {
 	if err := v.change(site, func(o *Override) { o.Pause = nil }); err != nil {
 		return true, notKept(err)
 	}
-	v.o.Log.Infof("%s is resumed by the operator", site)
+	v.o.Log.WithField("site", site).Infof("%s is resumed by the operator", site)
 	return true, notKept(v.save(ctx, site))
 }
 
-// endPauses forgets the pauses that have ended by themselves. Requests have gone since their end.
+// endPauses removes the pauses whose time is over. Requests have gone since then.
 func (v *Overrides) endPauses(ctx context.Context, now time.Time) {
 	for site, one := range v.All() {
 		if one.Pause == nil || !one.Pause.Over(now) {
@@ -77,7 +75,7 @@ func (v *Overrides) endPauses(ctx context.Context, now time.Time) {
 			err = v.save(ctx, site)
 		}
 		if err != nil {
-			v.o.Log.Warnf("the pause of %s has ended, and is not removed yet: %v", site, err)
+			v.o.Log.WithFields(logrus.Fields{"site": site, "reason": err}).Warnf("the pause of %s has ended, and is not removed yet: %v", site, err)
 		}
 	}
 }

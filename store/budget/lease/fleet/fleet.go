@@ -7,7 +7,7 @@
 //	f.Request(7, fleet.Need{"requests": 1})
 //	f.Run(time.Minute)
 //
-// What instances took, and when, is told to Options.Taken.
+// Options.Taken is called with each take of an instance.
 package fleet
 
 import (
@@ -21,17 +21,17 @@ import (
 	"github.com/abide-proxy/abide/store/budget/lease"
 )
 
-// Budget is one that the instances share.
+// Budget is a budget that the instances share.
 type Budget struct {
 	Key    string
 	Spec   limit.Spec
 	Outage lease.Outage
 }
 
-// Need is how much of each budget a request takes.
+// Need has the units of each budget that a request takes.
 type Need map[string]int64 // :: key of a budget → units
 
-// Take is something that an instance took.
+// Take is one take of an instance.
 type Take struct {
 	At       time.Time // by the clock of the fleet
 	Instance int
@@ -41,7 +41,7 @@ type Take struct {
 	Waited   time.Duration
 }
 
-// Network is what becomes of messages.
+// Network describes the delay and loss of messages.
 type Network struct {
 	Delay   func(*rand.Rand) time.Duration // of each, one way; nil: none
 	Loss    float64                        // the part that is lost, each way
@@ -50,7 +50,7 @@ type Network struct {
 	Timeout time.Duration                  // for how long an answer is waited for; 0: 250 ms
 }
 
-// Options are how a fleet is.
+// Options describe a fleet.
 type Options struct {
 	Site    string
 	Seed    int64
@@ -58,9 +58,9 @@ type Options struct {
 	Budgets []Budget
 	Network Network
 	Clock   func(instance int, now time.Time) time.Time // what an instance's clock shows; nil: the time
-	Taken   func(Take)                                  // nil: nobody wants to know
+	Taken   func(Take)                                  // called with each take; may be nil
 	Account func(*lease.Account)                        // sees each account that is made; may be nil
-	Owns    func(instance int) bool                     // it takes itself for the only one; nil: none does
+	Owns    func(instance int) bool                     // Options.Owns of the instance; nil: none owns the site
 }
 
 // Fleet is instances, their network, and a clock. It is not safe for concurrent use.
@@ -81,7 +81,7 @@ type Fleet struct {
 	told   map[string]string // :: budget → birth mark after the loss that was told last
 }
 
-// Count is what happened.
+// Count counts the events of a Fleet.
 type Count struct {
 	Exchanges int // that the store answered
 	Pulses    int
@@ -90,7 +90,7 @@ type Count struct {
 	Failed    int // exchanges that the store answered with an error
 }
 
-// New is a fleet without instances. It needs a Store before it starts.
+// New makes a fleet without instances. It needs a Store before it starts.
 func New(o Options) *Fleet {
 	if o.Begin.IsZero() {
 		o.Begin = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
@@ -107,7 +107,7 @@ func New(o Options) *Fleet {
 	}
 }
 
-// Now is the time. A store has to have this clock.
+// Now returns the fleet's time. A store has to have this clock.
 func (f *Fleet) Now() time.Time { return f.now }
 
 // Start adds instances.
@@ -119,26 +119,26 @@ func (f *Fleet) Start(n int) {
 	}
 }
 
-// Len is how many there are.
+// Len returns the number of instances.
 func (f *Fleet) Len() int { return len(f.nodes) }
 
-// Request is something that an instance wants to send now.
+// Request adds a request to an instance.
 func (f *Fleet) Request(instance int, need Need) { f.request(instance, need, nil) }
 
 func (f *Fleet) request(instance int, need Need, went func()) {
 	f.nodes[instance].add(waiting{need, f.now, went})
 }
 
-// Waiting is how many requests an instance holds.
+// Waiting returns the number of requests that wait at an instance.
 func (f *Fleet) Waiting(instance int) int { return len(f.nodes[instance].queue) }
 
-// At does something later.
+// At calls do after a time.
 func (f *Fleet) At(after time.Duration, do func()) {
 	f.order++
 	heap.Push(&f.events, event{at: f.now.Add(max(after, 0)), order: f.order, do: do})
 }
 
-// Run lets time pass.
+// Run runs the fleet for a time.
 func (f *Fleet) Run(d time.Duration) {
 	end := f.now.Add(d)
 	for len(f.events) > 0 && !f.events[0].at.After(end) {
@@ -182,7 +182,7 @@ func (f *Fleet) Cut(cut bool) {
 // FreezeStore stops the store: what arrives there is done after ThawStore.
 func (f *Fleet) FreezeStore() { f.frozen = true }
 
-// ThawStore has the store go on.
+// ThawStore ends FreezeStore.
 func (f *Fleet) ThawStore() {
 	f.frozen = false
 	later := f.later
@@ -192,7 +192,7 @@ func (f *Fleet) ThawStore() {
 	}
 }
 
-// serve does something at the store.
+// serve calls do at the store, or after ThawStore.
 func (f *Fleet) serve(do func()) {
 	if f.frozen {
 		f.later = append(f.later, do)

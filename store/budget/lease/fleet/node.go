@@ -12,8 +12,7 @@ import (
 
 var errNoAnswer = errors.New("no answer")
 
-// node is one instance: an account, and requests that wait in the order in which
-// they came.
+// node is one instance: an account, and requests that wait in the order of their arrival.
 type node struct {
 	f     *Fleet
 	index int
@@ -68,7 +67,7 @@ func (nd *node) now() time.Time {
 	return nd.f.o.Clock(nd.index, nd.f.now)
 }
 
-// when does something, unless this life has ended by then; a frozen one does it later.
+// when calls do unless this life has ended; a frozen node calls it later.
 func (nd *node) when(life int, do func()) {
 	switch {
 	case nd.life != life:
@@ -89,7 +88,7 @@ func (nd *node) thaw() {
 	nd.step()
 }
 
-// pulse says again and again that the instance is there.
+// pulse registers the instance with the store, and repeats that.
 func (nd *node) pulse(life int) {
 	nd.when(life, func() {
 		again := store.Beat(nd.members)
@@ -127,7 +126,7 @@ func (nd *node) add(w waiting) {
 	}
 }
 
-// step lets go what may go, and says what there is to say.
+// step admits requests and exchanges with the store.
 func (nd *node) step() {
 	if nd.frozen || !nd.ready {
 		return
@@ -151,7 +150,7 @@ func (nd *node) step() {
 	}
 }
 
-// admit lets go what may go; otherwise it says when the first may.
+// admit admits requests in order. It returns the time at which the first of the others may go.
 func (nd *node) admit(now time.Time) (next time.Time) {
 	for len(nd.queue) > 0 {
 		w := nd.queue[0]
@@ -199,7 +198,7 @@ func (nd *node) demand(now time.Time) {
 	}
 }
 
-// exchange sends a batch; an answer that comes too late may still be heard.
+// exchange sends a batch. A late answer may still be received.
 func (nd *node) exchange(b store.Batch) {
 	f, life := nd.f, nd.life
 	nd.trip++
@@ -216,8 +215,8 @@ func (nd *node) exchange(b store.Batch) {
 	})
 }
 
-// answer is what the store does with a batch. What it answers without an error may be
-// heard later, and more than once.
+// answer passes a batch to the store. A reply without an error may arrive later, and more
+// than once.
 func (nd *node) answer(b store.Batch, life, trip int) {
 	f := nd.f
 	f.Count.Exchanges++

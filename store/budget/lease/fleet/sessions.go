@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
@@ -23,7 +24,7 @@ type Sessions struct {
 	Windows   int           // that are measured
 }
 
-// Result is what was measured.
+// Result has the measured values.
 type Result struct {
 	Instances   int
 	Requests    int           // that went
@@ -35,7 +36,7 @@ type Result struct {
 	Wait        time.Duration // of a request, on average
 }
 
-// Run does the work, and measures.
+// Run runs the sessions and measures them.
 func (s Sessions) Run() Result {
 	var spec limit.Spec
 	for _, b := range s.Options.Budgets {
@@ -46,8 +47,8 @@ func (s Sessions) Run() Result {
 	if s.Units == nil {
 		s.Units = []Need{{s.Key: 1}}
 	}
-	s.AtOnce, s.Length, s.Parallel = or(s.AtOnce, 4), or(s.Length, 50), or(s.Parallel, 4)
-	s.Lasts = or(s.Lasts, 200*time.Millisecond)
+	s.AtOnce, s.Length, s.Parallel = cmp.Or(s.AtOnce, 4), cmp.Or(s.Length, 50), cmp.Or(s.Parallel, 4)
+	s.Lasts = cmp.Or(s.Lasts, 200*time.Millisecond)
 	sums, waited := map[int64]int64{}, time.Duration(0)
 	o, taken, measuring := s.Options, s.Options.Taken, false
 	o.Taken = func(t Take) {
@@ -91,16 +92,8 @@ func (s Sessions) Run() Result {
 	return r
 }
 
-func or[T comparable](v, otherwise T) T {
-	var zero T
-	if v == zero {
-		return otherwise
-	}
-	return v
-}
-
-// sessions are always as many; each is at an instance that has nothing else to do, if
-// there is one.
+// sessions runs a constant number of sessions, each at an instance that has nothing else
+// to do, if there is one.
 func (f *Fleet) sessions(s Sessions) {
 	busy := make([]int, s.Instances)
 	units := 0

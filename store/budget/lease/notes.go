@@ -15,22 +15,36 @@ type noteExchange struct {
 	fetch    bool // there may be new notes in the store
 }
 
-// newer tells whether a note supersedes a known one. It must be the same as in package
-// store.
-func newer(n, old store.Note) bool {
-	switch by := n.Until.Sub(old.Until); {
-	case by > time.Second:
-		return true
-	case by < -time.Second:
-		return false
+// AddNote sends a note with the next Batch, unless it contains nothing new.
+func (a *Account) AddNote(now time.Time, n store.Note) {
+	at := a.clock.at(now)
+	if t := &a.notes; t.update(now, n) {
+		t.outgoing = slices.DeleteFunc(t.outgoing, func(old store.Note) bool { return old.Key == n.Key })
+		t.outgoing = append(t.outgoing, n)
+		a.announceDue(at.low)
 	}
-	return n.N > old.N
+}
+
+// ReceiveNotes takes notes from the store, with or without an answer, and returns those
+// that are new. Notes of an answer should be taken before Receive, which may let requests
+// go.
+func (a *Account) ReceiveNotes(now time.Time, notes []store.Note) (news []store.Note) {
+	a.notes.receive(now, notes)
+	news, a.notes.news = a.notes.news, nil
+	return news
+}
+
+// FetchNotes tells that there may be new notes: the next Batch fetches them.
+func (a *Account) FetchNotes(now time.Time) {
+	at := a.clock.at(now)
+	a.notes.fetch = true
+	a.announceDue(at.low)
 }
 
 // update remembers a note, and tells whether it is new.
 func (t *noteExchange) update(now time.Time, n store.Note) bool {
 	old, known := t.known[n.Key]
-	if known && !newer(n, old) && old.Until.After(now) {
+	if known && !n.Replaces(old) && old.Until.After(now) {
 		return false
 	}
 	if t.known == nil {
@@ -38,11 +52,6 @@ func (t *noteExchange) update(now time.Time, n store.Note) bool {
 	}
 	t.known[n.Key] = n
 	return true
-}
-
-func (t *noteExchange) send(n store.Note) {
-	t.outgoing = slices.DeleteFunc(t.outgoing, func(old store.Note) bool { return old.Key == n.Key })
-	t.outgoing = append(t.outgoing, n)
 }
 
 func (t *noteExchange) waiting() bool { return len(t.outgoing) > 0 || t.fetch }

@@ -14,7 +14,7 @@ func width(a *store.Ask) int64 { return store.Width(a).Microseconds() }
 
 func slots(a *store.Ask) int64 { return int64(a.Slots) }
 
-// span is where the present is among the windows of an Ask.
+// span is the position of the present among the windows of an Ask.
 type span struct {
 	window int64 // the number of the present one
 	next   int64 // of the next
@@ -23,7 +23,8 @@ type span struct {
 	since  int64 // of the first in which wanting something still counts
 }
 
-// counts is when what is held in a window counts no more, if windows have a length.
+// counts returns the time at which holdings of a window count no more, if windows have a
+// length.
 func (s *span) counts(a *store.Ask, window int64) int64 {
 	switch a.Kind {
 	case store.Fixed:
@@ -34,7 +35,8 @@ func (s *span) counts(a *store.Ask, window int64) int64 {
 	return math.MaxInt64
 }
 
-// spanOf is false when the Ask does not say in which window now is.
+// spanOf returns the span of an Ask. It is false if the Ask does not say in which window now
+// is.
 func spanOf(a *store.Ask, now int64) (span, bool) {
 	switch a.Kind {
 	case store.Fixed:
@@ -65,3 +67,42 @@ func spanOf(a *store.Ask, now int64) (span, bool) {
 	}
 	return span{}, false
 }
+
+// since returns the holdings of windows from first on.
+func since(holds []store.Holding, first int64) []store.Holding {
+	i := slices.IndexFunc(holds, func(h store.Holding) bool { return h.Window >= first })
+	if i < 0 {
+		return nil
+	}
+	return holds[i:]
+}
+
+func held(holds []store.Holding, window int64) int64 {
+	if i, found := find(holds, window); found {
+		return holds[i].N
+	}
+	return 0
+}
+
+// add makes a new list: a recorded list is never changed in place.
+func add(holds []store.Holding, window, n int64) []store.Holding {
+	if n <= 0 {
+		return holds
+	}
+	i, found := find(holds, window)
+	holds = slices.Clone(holds)
+	if found {
+		holds[i].N = min(holds[i].N+n, most)
+		return holds
+	}
+	return slices.Insert(holds, i, store.Holding{Window: window, N: n})
+}
+
+func find(holds []store.Holding, window int64) (int, bool) {
+	return slices.BinarySearchFunc(holds, window, func(h store.Holding, window int64) int {
+		return cmp.Compare(h.Window, window)
+	})
+}
+
+// micro returns a duration in microseconds.
+func micro(n int64) time.Duration { return time.Duration(n) * time.Microsecond }

@@ -1,15 +1,18 @@
 package store
 
 import (
+	"encoding/binary"
 	"encoding/json"
+	"fmt"
+	"hash/crc32"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 )
 
-// Damage is what was moved aside since the process began, because it was damaged: the file,
-// or rows of it. The zero value is nothing.
+// Damage counts the files, and rows of them, that were moved aside since the process began
+// because they were damaged. The zero value is nothing.
 type Damage struct {
 	At    time.Time // last time that damage was found
 	File  string    // path of the last file that was moved aside; "": none
@@ -28,7 +31,7 @@ type fileLog struct {
 	damage Damage
 }
 
-// damaged returns what was moved aside.
+// damaged returns the Damage until now.
 func (l *fileLog) damaged() Damage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -43,7 +46,7 @@ func (l *fileLog) addDamagedFile(name string, why error) {
 	l.damage.Files++
 }
 
-// maxDamagedRows bounds the damaged rows that are kept for inspection.
+// maxDamagedRows bounds the damaged rows that are saved for inspection.
 const maxDamagedRows = 1000
 
 // maxLoggedRows bounds the damaged rows that are logged. All are counted.
@@ -83,4 +86,54 @@ func (l *fileLog) setRowAside(d *database, b damagedRow, now int64) error {
 		l.logf("state file %s: a row of %s (%v) is damaged: it was set aside, and what it kept is forgotten", l.path, b.table, b.names)
 	}
 	return nil
+}
+
+// Rows of counts, documents and notes have a checksum of all fields, since SQLite has none:
+// a flipped bit would make a wrong amount or time. A row without a checksum is of version 1
+// and accepted; its next write adds one. A row with a wrong checksum is moved to the table
+// aside.
+
+var castagnoliTable = crc32.MakeTable(crc32.Castagnoli)
+
+// checksumBuffers are buffers for checksum, which is called for very many rows at a start.
+var checksumBuffers = sync.Pool{New: func() any { return new([]byte) }}
+
+// checksum is the checksum of a row's fields in order: texts, bytes and numbers.
+func checksum(fields ...any) int64 {
+	scratch := checksumBuffers.Get().(*[]byte)
+	defer checksumBuffers.Put(scratch)
+	b := (*scratch)[:0]
+	for _, one := range fields {
+		switch v := one.(type) {
+		case string:
+			b = append(binary.AppendUvarint(b, uint64(len(v))), v...)
+		case []byte:
+			b = append(binary.AppendUvarint(b, uint64(len(v))), v...)
+		case int64:
+			b = binary.AppendVarint(b, v)
+		default:
+			panic(fmt.Sprintf("the checksum of a %T", one))
+		}
+	}
+	*scratch = b
+	return int64(crc32.Checksum(b, castagnoliTable))
+}
+
+// documentSum is the checksum of a row of documents. It stays valid when both times are
+// moved because the clock was set back.
+func documentSum(kind, key string, value []byte, at, until int64) int64 {
+	return checksum("document", kind, key, value, lifetimeOf(at, until))
+}
+
+// noteSum is the checksum of a row of notes.
+func noteSum(site, key string, at, until, n int64, text string) int64 {
+	return checksum("note", site, key, lifetimeOf(at, until), n, text)
+}
+
+// lifetimeOf returns the time for which a row is valid in microseconds, -1 for ever.
+func lifetimeOf(at, until int64) int64 {
+	if until == 0 {
+		return -1
+	}
+	return until - at
 }
