@@ -64,9 +64,9 @@ func (l *loading) complete(p *Policy) {
 			continue
 		}
 		for j := range pool.Limits {
-			limit := &pool.Limits[j]
-			if !slices.ContainsFunc(s.Limits, func(limit Limit) bool { return limit.Title() == limit.Title() }) {
-				s.Limits = append(s.Limits, *limit)
+			shared := &pool.Limits[j]
+			if !slices.ContainsFunc(s.Limits, func(written Limit) bool { return written.Title() == shared.Title() }) {
+				s.Limits = append(s.Limits, *shared)
 			}
 		}
 	}
