@@ -1,6 +1,9 @@
 package policy
 
-import "time"
+import (
+	"net/url"
+	"time"
+)
 
 // Job is a job file: which requests abide sends by itself, and where their records go. It is
 // read by LoadJob. A backfill asks once for each unit of Range or Items; a collection asks
@@ -119,4 +122,20 @@ type JobBatch struct {
 type JobPriority struct {
 	Items    string // a pattern with *
 	Priority int
+}
+
+// String is the output without a password.
+func (o JobOutput) String() string {
+	if o.File != "" {
+		return o.File
+	}
+	u, err := url.Parse(o.URL.Reveal())
+	if err != nil {
+		return "postgres://…"
+	}
+	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
+	if name := u.User.Username(); name != "" {
+		shown.User = url.User(name)
+	}
+	return shown.String()
 }
