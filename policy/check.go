@@ -72,16 +72,16 @@ func (l *loading) checkListeners(p *Policy) {
 		}
 	} else {
 		if collide(p.Listen, p.Admin.Listen) {
-			l.contradict("admin.listen", "%s is the proxy's own address (listen: %s)", quote(p.Admin.Listen), p.Listen)
+			l.contradict("admin.listen", "%s is the proxy's own address (listen: %s)", Quote(p.Admin.Listen), p.Listen)
 		}
 		if !isLoopback(p.Admin.Listen) && p.Admin.Token.Empty() {
-			l.contradict("admin.listen", "%s is reachable from elsewhere, so admin.token must be set", quote(p.Admin.Listen))
+			l.contradict("admin.listen", "%s is reachable from elsewhere, so admin.token must be set", Quote(p.Admin.Listen))
 		}
 	}
 	if !p.Open.Default && p.Open.Listen != "" {
 		for _, other := range []struct{ key, address string }{{"listen", p.Listen}, {"admin.listen", p.Admin.Listen}} {
 			if other.address != "" && collide(p.Open.Listen, other.address) {
-				l.contradict("listen_open", "%s is the address of %s already", quote(p.Open.Listen), other.key)
+				l.contradict("listen_open", "%s is the address of %s already", Quote(p.Open.Listen), other.key)
 			}
 		}
 	}

@@ -128,7 +128,7 @@ func (c Client) share() string {
 	if c.Weight != 1 {
 		words = append(words, fmt.Sprintf("weight %d", c.Weight))
 	}
-	if c.Priority != defaultPriority {
+	if c.Priority != DefaultPriority {
 		words = append(words, fmt.Sprintf("priority %d", c.Priority))
 	}
 	if c.OpensAll {
@@ -218,7 +218,7 @@ func (s *Site) describe(b *strings.Builder, title string, limit func(Limit) stri
 	if s.Dialect != nil {
 		line(b, "", "%s", s.dialectText())
 	}
-	if s.Priority != defaultPriority {
+	if s.Priority != DefaultPriority {
 		line(b, "", "priority %d", s.Priority)
 	}
 	if s.Robots {

@@ -33,7 +33,7 @@ func (c *Intercept) read(in *input) {
 		}
 		pattern, err := parsePattern(s)
 		if err == nil && len(in.items) == 1 && strings.IndexByte(s, '.') < 0 && nearest(s, modes) != "" {
-			err = fmt.Errorf("%s is none of %s, nor a list of hosts%s", quote(s), strings.Join(modes, ", "), didYouMean(s, modes))
+			err = fmt.Errorf("%s is none of %s, nor a list of hosts%s", Quote(s), strings.Join(modes, ", "), DidYouMean(s, modes))
 		}
 		if err != nil {
 			in.fail(i, err)
@@ -62,8 +62,8 @@ func (c *Intercept) text() string {
 }
 
 // interceptNode is the schema of intercept.
-func interceptNode() node {
-	return eitherNode(wordNode("auto", "all", "none"), hostNode(), sequenceNode(hostNode(), 1))
+func interceptNode() Node {
+	return EitherNode(WordNode("auto", "all", "none"), hostNode(), SequenceNode(hostNode(), 1))
 }
 
 // CA is a certificate authority that the operator gives, so that a fleet has one:

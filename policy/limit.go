@@ -198,13 +198,13 @@ func parseBytes(s string) (int64, error) {
 	case err != nil:
 		return 0, err
 	case size < leastBytes:
-		err = fmt.Errorf("%s is less than %s, in which no answer with its headers and TLS would fit", quote(s), leastBytes)
+		err = fmt.Errorf("%s is less than %s, in which no answer with its headers and TLS would fit", Quote(s), leastBytes)
 		if number, unit, _ := cutPart(s); strings.EqualFold(unit, "B") && digits(number) {
 			err = fmt.Errorf("%w; did you mean %skB?", err, number)
 		}
 		return 0, err
 	case size > mostAmount:
-		return 0, fmt.Errorf("%s is more than %s", quote(s), Size(mostAmount))
+		return 0, fmt.Errorf("%s is more than %s", Quote(s), Size(mostAmount))
 	}
 	return int64(size), nil
 }
@@ -212,18 +212,18 @@ func parseBytes(s string) (int64, error) {
 // parseConcurrency reads how many requests may be in flight, for which there is no window.
 func parseConcurrency(s string) (int64, error) {
 	if amount, _, found := cutWindow(s); found && digits(amount) {
-		return 0, fmt.Errorf("%s has a time, but concurrency is how many are in flight at once; write requests: %s, or concurrency: %s", quote(s), s, amount)
+		return 0, fmt.Errorf("%s has a time, but concurrency is how many are in flight at once; write requests: %s, or concurrency: %s", Quote(s), s, amount)
 	}
 	return parseAmount(s)
 }
 
-// amountNode is what parseAmount reads.
-func amountNode() node {
-	return node{"type": []string{"integer", "string"}, "minimum": 1, "maximum": int64(mostAmount), "pattern": `^\s*` + positivePattern + `\s*$`}
+// amountNode describes the values that parseAmount reads.
+func amountNode() Node {
+	return Node{"type": []string{"integer", "string"}, "minimum": 1, "maximum": int64(mostAmount), "pattern": `^\s*` + positivePattern + `\s*$`}
 }
 
-// bytesNode is what parseBytes reads.
-func bytesNode() node { return sizeNode() }
+// bytesNode describes the values that parseBytes reads.
+func bytesNode() Node { return SizeNode() }
 
 // KnownLimit is a limit that a service documents, as the limit of a rule.
 func KnownLimit(k *learn.KnownLimit) *Limit {

@@ -44,15 +44,8 @@ func (l *loading) file(p *Policy, src Source) {
 	if src.Path != "" {
 		l.base = filepath.Dir(src.Path)
 	}
-	root, fault := parseDocument(data)
-	if fault != nil {
-		fault.Source = l.name
-		l.fail(*fault)
-		return
-	}
-	if root != nil {
-		d := &decoder{loading: l, policy: p, source: l.name}
-		readDocument(d, root)
+	if root, _ := l.parse(data); root != nil {
+		readConfiguration(&Decoder{loading: l, policy: p}, root)
 	}
 }
 
@@ -86,7 +79,7 @@ func (l *loading) environment(p *Policy, environ []string) {
 	for _, one := range environ {
 		name, value, _ := strings.Cut(one, "=")
 		if strings.HasPrefix(name, "ABIDE_") && !slices.Contains(known, name) && !l.used[name] && !serviceLink(name, value) {
-			l.fail(Fault{Source: clip(name), Text: "is a variable that abide does not know" + didYouMean(name, known)})
+			l.fail(Fault{Source: clip(name), Text: "is a variable that abide does not know" + DidYouMean(name, known)})
 		}
 	}
 }
@@ -115,7 +108,7 @@ func (l *loading) flags(p *Policy, flags map[string]string) {
 		}
 		i := slices.Index(known, key)
 		if i < 0 {
-			l.fail(Fault{Source: "flag", Key: clip(name), Text: "is not a key" + didYouMean(name, known)})
+			l.fail(Fault{Source: "flag", Key: clip(name), Text: "is not a key" + DidYouMean(name, known)})
 			continue
 		}
 		l.outside(p, l.table[i], Fault{Source: "flag", Key: key}, flags[name])
@@ -153,17 +146,12 @@ func LoadAdmin(src Source) (*Policy, Faults) {
 	l := newLoading(src)
 	l.table = slices.DeleteFunc(l.table, func(s setting) bool { return !slices.Contains(AdminKeys, s.Name) })
 	p := defaults(l.lookup)
-	root, fault := parseDocument(src.Data)
-	switch {
-	case fault != nil:
-		fault.Source = l.name
-		l.fail(*fault)
-	case root != nil:
+	if root, _ := l.parse(src.Data); root != nil {
 		if src.Path != "" {
 			l.base = filepath.Dir(src.Path)
 		}
-		d := &decoder{loading: l, policy: p, source: l.name}
-		d.mapping(onlyKeys(root, "admin", "data"), "", section(d, "")...)
+		d := &Decoder{loading: l, policy: p}
+		d.Mapping(onlyKeys(root, "admin", "data"), "", section(d, "")...)
 		l.base = ""
 	}
 	l.environment(p, nil)

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"gopkg.in/yaml.v3"
 )
 
 // loading is one run of Load.
@@ -85,6 +87,17 @@ func (l *loading) count() int { return len(l.faults) }
 
 func (l *loading) full() bool { return len(l.faults) > mostFaults }
 
+// parse reads the one YAML document of data. It reports a fault of the syntax by itself; the root
+// of an empty document is nil.
+func (l *loading) parse(data []byte) (root *yaml.Node, ok bool) {
+	root, fault := parseDocument(data)
+	if fault != nil {
+		fault.Source = l.name
+		l.fail(*fault)
+	}
+	return root, fault == nil
+}
+
 // sorted has the file's faults in the order of its lines, then the others.
 func (l *loading) sorted() Faults {
 	rank := func(f Fault) int {
@@ -146,7 +159,7 @@ var inURL = strings.NewReplacer("@", "%40", "&", "%26", "+", "%2B", "=", "%3D", 
 // expand replaces ${NAME} in a secret. Its errors name variables, never what
 // they hold nor what stands around them. Inside of a longer URL a variable is
 // taken literally, so a password needs no percent-encoding.
-func (l *loading) expand(s string, kind text) (string, error) {
+func (l *loading) expand(s string, kind TextKind) (string, error) {
 	var b strings.Builder
 	for whole := s; ; {
 		before, rest, found := strings.Cut(s, "$")
@@ -176,7 +189,7 @@ func (l *loading) expand(s string, kind text) (string, error) {
 			return "", fmt.Errorf("refers to the variable %s, which is not set", name)
 		case value == "":
 			return "", fmt.Errorf("refers to the variable %s, which is empty", name)
-		case kind == secretURL && whole != "${"+name+"}":
+		case kind == SecretURL && whole != "${"+name+"}":
 			value = inURL.Replace(url.PathEscape(value))
 		}
 		b.WriteString(value)
@@ -184,13 +197,13 @@ func (l *loading) expand(s string, kind text) (string, error) {
 	}
 }
 
-// text is what a value may contain, and what may be quoted of it.
-type text int
+// TextKind says which references a value may have, and whether it may be quoted.
+type TextKind int
 
 const (
-	plainText  text = iota
-	secretText      // ${NAME} is replaced, and the value is never quoted
-	secretURL       // the same, for a URL with a password somewhere in it
+	PlainText  TextKind = iota
+	SecretText          // ${NAME} is replaced, and the value is never quoted
+	SecretURL           // the same, for a URL with a password somewhere in it
 )
 
 // input is the text of one value, and where relative paths in it start.
@@ -212,17 +225,17 @@ func (in *input) path() (string, error) {
 		return "", errors.New("has a NUL character in a path")
 	case s == "~" || strings.HasPrefix(s, "~/"):
 		if in.home == "" {
-			return "", fmt.Errorf("%s needs a home directory and $HOME names none", quote(s))
+			return "", fmt.Errorf("%s needs a home directory and $HOME names none", Quote(s))
 		}
 		return filepath.Join(in.home, s[1:]), nil
 	case strings.HasPrefix(s, "~"):
-		return "", fmt.Errorf("%s names another user's home; write the whole path", quote(s))
+		return "", fmt.Errorf("%s names another user's home; write the whole path", Quote(s))
 	case filepath.IsAbs(s):
 		return filepath.Clean(s), nil
 	}
 	abs, err := filepath.Abs(filepath.Join(in.base, s))
 	if err != nil {
-		return "", fmt.Errorf("%s is relative, and the working directory is not known", quote(s))
+		return "", fmt.Errorf("%s is relative, and the working directory is not known", Quote(s))
 	}
 	return abs, nil
 }

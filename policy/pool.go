@@ -67,7 +67,7 @@ func parseReserve(s string) (Reserve, error) {
 	if part, ok := strings.CutSuffix(s, "%"); ok {
 		n, err := scaled(part, 1e6)
 		if err != nil || n >= 100e6 {
-			return Reserve{}, fmt.Errorf("%s is not a part of less than 100%%", quote(s))
+			return Reserve{}, fmt.Errorf("%s is not a part of less than 100%%", Quote(s))
 		}
 		percent, _ := strconv.ParseFloat(part, 64)
 		return Reserve{Percent: percent}, nil
@@ -76,9 +76,9 @@ func parseReserve(s string) (Reserve, error) {
 	return Reserve{Units: n}, err
 }
 
-// reserveNode is what parseReserve reads.
-func reserveNode() node {
-	n := node{"type": []string{"integer", "string"}, "minimum": 0, "maximum": int64(1e15)}
+// reserveNode describes the values that parseReserve reads.
+func reserveNode() Node {
+	n := Node{"type": []string{"integer", "string"}, "minimum": 0, "maximum": int64(1e15)}
 	n["pattern"] = `^(?:` + wholePattern + `|` + decimalPattern + `%)$`
 	return n.suchAs(50, "1%")
 }
@@ -170,9 +170,9 @@ func isHeaderName(s string) bool {
 	return s != ""
 }
 
-// placementNode is what parsePlacement reads, as far as a pattern tells.
-func placementNode() node {
-	return patternNode(`^[^:]+:.*\{token\}`).suchAs("Authorization: Bearer {token}", "query: api_key={token}", "basic: {token}")
+// placementNode describes the values that parsePlacement reads, as far as a pattern tells.
+func placementNode() Node {
+	return PatternNode(`^[^:]+:.*\{token\}`).suchAs("Authorization: Bearer {token}", "query: api_key={token}", "basic: {token}")
 }
 
 // poolSource is a place that the tokens of a pool can come from, and the key that names the
@@ -180,7 +180,7 @@ func placementNode() node {
 type poolSource struct {
 	key, doc string
 	// value returns what reads the value of the key into the pool.
-	value func(d *decoder, p *Pool) value
+	value func(d *Decoder, p *Pool) Value
 	// describe says where the tokens are, after the word "tokens"; "" if the pool does not
 	// have this source.
 	describe func(p *Pool) string
@@ -191,25 +191,25 @@ type poolSource struct {
 var poolSources = []poolSource{
 	{
 		"file", "A CSV with a header row, or a file with one secret a line.",
-		func(d *decoder, p *Pool) value { return d.file(&p.File) },
+		func(d *Decoder, p *Pool) Value { return d.File(&p.File) },
 		func(p *Pool) string { return prefixed("of ", p.File) },
 	},
 	{
 		"env", "A variable with secrets between commas.",
-		func(d *decoder, p *Pool) value { return d.variable(&p.Env) },
+		func(d *Decoder, p *Pool) Value { return d.variable(&p.Env) },
 		func(p *Pool) string { return prefixed("of $", p.Env) },
 	},
 	{
 		"dir", "A directory with one secret a file.",
-		func(d *decoder, p *Pool) value { return d.file(&p.Dir) },
+		func(d *Decoder, p *Pool) Value { return d.File(&p.Dir) },
 		func(p *Pool) string { return prefixed("in ", p.Dir) },
 	},
 	{
 		"tokens", "The secrets themselves, each with a label.",
-		func(d *decoder, p *Pool) value {
-			return value{
+		func(d *Decoder, p *Pool) Value {
+			return Value{
 				func(n *yaml.Node, path string) { p.Tokens = readTokens(d, n, path) },
-				func() node { return sequenceNode(objectNode(tokenFields(d, &Token{})), 1) },
+				func() Node { return SequenceNode(ObjectNode(tokenFields(d, &Token{})), 1) },
 			}
 		},
 		func(p *Pool) string {
@@ -231,18 +231,18 @@ func prefixed(before, s string) string {
 }
 
 // variable reads the name of an environment variable, which then counts as used.
-func (d *decoder) variable(to *string) value {
-	return value{func(n *yaml.Node, path string) {
-		s, ok := d.scalar(n, path, plainText)
+func (d *Decoder) variable(to *string) Value {
+	return Value{func(n *yaml.Node, path string) {
+		s, ok := d.Scalar(n, path, PlainText)
 		if !ok {
 			return
 		}
 		if !variableName.MatchString(s) {
-			d.failf(n, path, "is not the name of a variable")
+			d.Failf(n, path, "is not the name of a variable")
 			return
 		}
-		*to, d.used[s] = s, true
-	}, func() node { return patternNode(variableName.String()) }}
+		*to, d.loading.used[s] = s, true
+	}, func() Node { return PatternNode(variableName.String()) }}
 }
 
 // source describes where the tokens of the pool come from.

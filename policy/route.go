@@ -34,9 +34,9 @@ const (
 func parseRoute(s string) (*route, error) {
 	switch {
 	case !strings.HasPrefix(s, "/"):
-		return nil, fmt.Errorf("%s does not begin with a slash", quote(s))
+		return nil, fmt.Errorf("%s does not begin with a slash", Quote(s))
 	case strings.ContainsAny(s, "?#"):
-		return nil, fmt.Errorf("%s has a query or a fragment; limits look at paths alone", quote(s))
+		return nil, fmt.Errorf("%s has a query or a fragment; limits look at paths alone", Quote(s))
 	case strings.ContainsFunc(s, unicode.IsControl):
 		return nil, errors.New("has a control character, which no path has")
 	}
@@ -51,11 +51,11 @@ func parseRoute(s string) (*route, error) {
 		case part == "*":
 			r.segments = append(r.segments, segment{kind: anyOne})
 		case strings.Contains(part, "*"):
-			return nil, fmt.Errorf("%s has a * that is not a whole segment", quote(s))
+			return nil, fmt.Errorf("%s has a * that is not a whole segment", Quote(s))
 		default:
 			text, err := unescape(part)
 			if err != nil {
-				return nil, fmt.Errorf("%s %w", quote(s), err)
+				return nil, fmt.Errorf("%s %w", Quote(s), err)
 			}
 			r.segments = append(r.segments, segment{text: text, kind: literal})
 		}
@@ -169,9 +169,9 @@ func unescape(s string) (string, error) {
 	return b.String(), nil
 }
 
-// routeNode is what parseRoute reads, as far as a pattern tells.
-func routeNode() node {
-	return patternNode(`^(?:/(?:\*\*?|[^/*?#]*))+$`).suchAs("/2/tweets/*", "/v1/**")
+// routeNode describes the values that parseRoute reads, as far as a pattern tells.
+func routeNode() Node {
+	return PatternNode(`^(?:/(?:\*\*?|[^/*?#]*))+$`).suchAs("/2/tweets/*", "/v1/**")
 }
 
 // NormalPath is the one spelling of an escaped path that stands for all that

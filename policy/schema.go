@@ -12,20 +12,14 @@ import (
 // Schema is the JSON Schema of a configuration, as editors read it. It is made of the fields
 // that read a configuration.
 func Schema() []byte {
-	d := &decoder{loading: newLoading(Source{}), policy: &Policy{}}
-	return written("Configuration of abide", objectNode(section(d, "")))
-}
-
-// JobSchema is the JSON Schema of a job file.
-func JobSchema() []byte {
-	r := &jobReader{decoder: &decoder{loading: newLoading(Source{})}, job: &Job{}}
-	return written("Job of abide", objectNode(r.fields(new(bool))))
+	d := &Decoder{loading: newLoading(Source{}), policy: &Policy{}}
+	return WriteSchema("Configuration of abide", ObjectNode(section(d, "")))
 }
 
 // LimitsSchema is the JSON Schema of a list of limits as ParseLimits reads it. It refers to
 // the definitions by their names behind path.
 func LimitsSchema(path string) (limits map[string]any, definitions map[string]any) {
-	all := node{}
+	all := Node{}
 	define(limitsNode(), all)
 	text, _ := json.Marshal(all) // texts and numbers have no error
 	text = bytes.ReplaceAll(text, []byte("#/definitions/"), []byte(path))
@@ -33,10 +27,10 @@ func LimitsSchema(path string) (limits map[string]any, definitions map[string]an
 	return map[string]any{"$ref": path + "limits"}, definitions
 }
 
-// written is a schema as JSON, in a version that all editors know.
-func written(title string, schema node) []byte {
-	definitions := node{}
-	schema = define(schema, definitions).(node)
+// WriteSchema returns a schema as JSON, in a version that all editors know.
+func WriteSchema(title string, schema Node) []byte {
+	definitions := Node{}
+	schema = define(schema, definitions).(Node)
 	schema["$schema"], schema["title"], schema["definitions"] = "http://json-schema.org/draft-07/schema#", title, definitions
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -47,10 +41,10 @@ func written(title string, schema node) []byte {
 }
 
 // define is a part of a schema whose shared nodes are moved to the definitions.
-func define(part any, definitions node) any {
+func define(part any, definitions Node) any {
 	switch part := part.(type) {
-	case node:
-		out := node{}
+	case Node:
+		out := Node{}
 		for key, one := range part {
 			if key != definition {
 				out[key] = define(one, definitions)
@@ -62,7 +56,7 @@ func define(part any, definitions node) any {
 			}
 		}
 		return out
-	case []node:
+	case []Node:
 		out := make([]any, len(part))
 		for i, one := range part {
 			out[i] = define(one, definitions)
@@ -72,11 +66,11 @@ func define(part any, definitions node) any {
 	return part
 }
 
-// node is a part of a JSON Schema.
-type node map[string]any
+// Node is a part of a JSON Schema.
+type Node map[string]any
 
 // describedBy is the node with a description, unless the description is empty.
-func (n node) describedBy(doc string) node {
+func (n Node) describedBy(doc string) Node {
 	if doc != "" {
 		n["description"] = doc
 	}
@@ -84,7 +78,7 @@ func (n node) describedBy(doc string) node {
 }
 
 // suchAs is the node with examples, which editors offer.
-func (n node) suchAs(examples ...any) node {
+func (n Node) suchAs(examples ...any) Node {
 	n["examples"] = examples
 	return n
 }
@@ -93,82 +87,82 @@ func (n node) suchAs(examples ...any) node {
 const definition = "$definition"
 
 // shared is the node as a definition of the whole schema, which is written once.
-func (n node) shared(name string) node {
-	return node{"$ref": "#/definitions/" + name, definition: n}
+func (n Node) shared(name string) Node {
+	return Node{"$ref": "#/definitions/" + name, definition: n}
 }
 
-// textNode is any text. A text that looks like a number or a switch is a text too.
-func textNode() node {
-	return node{"type": []string{"string", "number", "boolean"}, "not": node{"type": "string", "pattern": `\$\{`}}
+// TextNode is any text. A text that looks like a number or a switch is a text too.
+func TextNode() Node {
+	return Node{"type": []string{"string", "number", "boolean"}, "not": Node{"type": "string", "pattern": `\$\{`}}
 }
 
-// filledNode is a text that is not empty.
-func filledNode() node {
-	n := textNode()
+// FilledNode is a text that is not empty.
+func FilledNode() Node {
+	n := TextNode()
 	n["pattern"] = `\S`
 	return n
 }
 
-// secretNode is a text in which ${NAME} is replaced.
-func secretNode() node {
-	return node{"type": []string{"string", "number", "boolean"}, "minLength": 1}
+// SecretNode is a text in which ${NAME} is replaced.
+func SecretNode() Node {
+	return Node{"type": []string{"string", "number", "boolean"}, "minLength": 1}
 }
 
-func patternNode(pattern string) node { return node{"type": "string", "pattern": pattern} }
+func PatternNode(pattern string) Node { return Node{"type": "string", "pattern": pattern} }
 
-func wordNode(words ...string) node { return node{"enum": words} }
+func WordNode(words ...string) Node { return Node{"enum": words} }
 
-func switchNode() node {
-	return node{"enum": []any{true, false, "on", "off", "true", "false"}}.shared("switch")
+func switchNode() Node {
+	return Node{"enum": []any{true, false, "on", "off", "true", "false"}}.shared("switch")
 }
 
 // countNode is a whole number, which may be quoted and have _ between its thousands.
-func countNode(least, most int64) node {
+func countNode(least, most int64) Node {
 	pattern := wholePattern
 	if least > 0 {
 		pattern = positivePattern
 	}
-	return node{"type": []string{"integer", "string"}, "minimum": least, "maximum": most, "pattern": "^" + pattern + "$"}
+	return Node{"type": []string{"integer", "string"}, "minimum": least, "maximum": most, "pattern": "^" + pattern + "$"}
 }
 
 // autoNode is a whole number from 1, or the word auto.
-func autoNode(most int64) node {
-	return eitherNode(wordNode("auto"), countNode(1, most))
+func autoNode(most int64) Node {
+	return EitherNode(WordNode("auto"), countNode(1, most))
 }
 
-func eitherNode(of ...node) node { return node{"anyOf": of} }
+func EitherNode(of ...Node) Node { return Node{"anyOf": of} }
 
-// listNode is a list. A value alone counts as a list of one.
-func listNode(of node) node { return eitherNode(of, sequenceNode(of, 0)) }
+// ListNode is a list. A value alone counts as a list of one.
+func ListNode(of Node) Node { return EitherNode(of, SequenceNode(of, 0)) }
 
-// sequenceNode is what must be written as a list, of at least a number of elements.
-func sequenceNode(of node, least int) node {
-	n := node{"type": "array", "items": of}
+// SequenceNode is a list of at least so many elements.
+func SequenceNode(of Node, least int) Node {
+	n := Node{"type": "array", "items": of}
 	if least > 0 {
 		n["minItems"] = least
 	}
 	return n
 }
 
-// mapNode is keys of one's own choice, each with a value of the same kind.
-func mapNode(name string, value node) node {
-	n := node{"type": "object", "additionalProperties": value}
+// MapNode is keys of one's own choice, each with a value of the same kind.
+func MapNode(name string, value Node) Node {
+	n := Node{"type": "object", "additionalProperties": value}
 	if name != "" {
-		n["propertyNames"] = node{"pattern": name}
+		n["propertyNames"] = Node{"pattern": name}
 	}
 	return n
 }
 
-// objectNode is a mapping with some keys and no other.
-func objectNode(fields []field) node {
-	keys, needed := node{}, []string{}
+// ObjectNode is a mapping with some keys and no other.
+func ObjectNode(fields []Field) Node {
+	keys, needed := Node{}, []string{}
 	for _, f := range fields {
-		keys[f.name] = f.schema().describedBy(f.doc)
+		keys[f.name] = f.Schema().describedBy(f.doc)
 		if f.needed {
 			needed = append(needed, f.name)
 		}
 	}
-	n := node{"type": "object", "properties": keys, "additionalProperties": false}
+	n := Node{"type": "object", "properties": keys, "additionalProperties": false}
 	if len(needed) > 0 {
 		n["required"] = needed
 	}

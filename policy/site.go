@@ -120,8 +120,8 @@ func (s *Site) MaySign(t Target) bool {
 }
 
 const (
-	defaultPriority = 3
-	lowestPriority  = 7
+	DefaultPriority = 3
+	LowestPriority  = 7
 )
 
 // Backend is a server that answers instead of a rule's hosts.

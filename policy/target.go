@@ -35,7 +35,7 @@ func ParseTarget(scheme, hostport string) (Target, error) {
 	case "https":
 		usual = 443
 	default:
-		return Target{}, fmt.Errorf("scheme %s is neither http nor https", quote(scheme))
+		return Target{}, fmt.Errorf("scheme %s is neither http nor https", Quote(scheme))
 	}
 	host, port, err := ParseHostPort(hostport, usual)
 	if err != nil {
@@ -56,7 +56,7 @@ func ParseHostPort(s string, defaultPort uint16) (host string, port uint16, err 
 		host, err = canonicalHost(host)
 	}
 	if err != nil {
-		return "", 0, fmt.Errorf("host %s %w", quote(s), err)
+		return "", 0, fmt.Errorf("host %s %w", Quote(s), err)
 	}
 	return host, port, nil
 }
@@ -142,22 +142,22 @@ func parseListen(s string) (string, error) {
 		return "", errors.New("has no value; write an address such as 127.0.0.1:3128")
 	}
 	if digits(s) {
-		return "", fmt.Errorf("%s needs an address too, such as 127.0.0.1:%s, or :%s for every address", quote(s), s, s)
+		return "", fmt.Errorf("%s needs an address too, such as 127.0.0.1:%s, or :%s for every address", Quote(s), s, s)
 	}
 	colon := strings.LastIndexByte(s, ':')
 	if colon < 0 || strings.HasSuffix(s, "]") {
-		return "", fmt.Errorf("%s needs a port, such as %s:3128", quote(s), s)
+		return "", fmt.Errorf("%s needs a port, such as %s:3128", Quote(s), s)
 	}
 	host, text := s[:colon], s[colon+1:]
 	port, ok := parsePort(text)
 	if !ok && text != "0" {
-		return "", fmt.Errorf("%s %w", quote(s), errPortBad)
+		return "", fmt.Errorf("%s %w", Quote(s), errPortBad)
 	}
 	switch host {
 	case "":
 		return ":" + text, nil
 	case "*":
-		return "", fmt.Errorf("%s has a *; write :%s for every address", quote(s), text)
+		return "", fmt.Errorf("%s has a *; write :%s for every address", Quote(s), text)
 	case "localhost":
 		host = "127.0.0.1"
 	}
@@ -165,9 +165,9 @@ func parseListen(s string) (string, error) {
 	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("%s is not an IP address and a port, such as 127.0.0.1:3128", quote(s))
+		return "", fmt.Errorf("%s is not an IP address and a port, such as 127.0.0.1:3128", Quote(s))
 	case bracketed != addr.Is6():
-		return "", fmt.Errorf("%s is written %s", quote(s), netip.AddrPortFrom(addr, port))
+		return "", fmt.Errorf("%s is written %s", Quote(s), netip.AddrPortFrom(addr, port))
 	}
 	return netip.AddrPortFrom(addr.Unmap(), port).String(), nil
 }
@@ -178,7 +178,7 @@ func parsePrefix(s string, words ...string) (netip.Prefix, error) {
 	if a, b, cut := strings.Cut(s, "/"); cut {
 		n, err := parseCount(b, 0, 128)
 		if err != nil {
-			return netip.Prefix{}, fmt.Errorf("%s is not a network such as 10.0.0.0/8", quote(s))
+			return netip.Prefix{}, fmt.Errorf("%s is not a network such as 10.0.0.0/8", Quote(s))
 		}
 		addr, bits = a, int(n)
 	}
@@ -186,20 +186,20 @@ func parsePrefix(s string, words ...string) (netip.Prefix, error) {
 	switch {
 	case err != nil && len(words) > 0:
 		return netip.Prefix{}, fmt.Errorf("%s is neither a network such as 10.0.0.0/8 nor one of %s%s",
-			quote(s), strings.Join(words, ", "), didYouMean(s, words))
+			Quote(s), strings.Join(words, ", "), DidYouMean(s, words))
 	case err != nil || a.Zone() != "":
-		return netip.Prefix{}, fmt.Errorf("%s is not a network such as 10.0.0.0/8", quote(s))
+		return netip.Prefix{}, fmt.Errorf("%s is not a network such as 10.0.0.0/8", Quote(s))
 	case a.Is4In6():
-		return netip.Prefix{}, fmt.Errorf("%s is an IPv4 network written as IPv6; write it as IPv4", quote(s))
+		return netip.Prefix{}, fmt.Errorf("%s is an IPv4 network written as IPv6; write it as IPv4", Quote(s))
 	case bits < 0:
 		bits = a.BitLen()
 	}
 	prefix, err := a.Prefix(bits)
 	if err != nil {
-		return netip.Prefix{}, fmt.Errorf("%s has more bits than the address", quote(s))
+		return netip.Prefix{}, fmt.Errorf("%s has more bits than the address", Quote(s))
 	}
 	if prefix.Addr() != a {
-		return netip.Prefix{}, fmt.Errorf("%s has bits outside of its mask; did you mean %s?", quote(s), prefix)
+		return netip.Prefix{}, fmt.Errorf("%s has bits outside of its mask; did you mean %s?", Quote(s), prefix)
 	}
 	return prefix, nil
 }
@@ -240,14 +240,14 @@ var ownNetworks = []string{
 	"::1/128", "fc00::/7", "fe80::/10",
 }
 
-// listenNode is what parseListen reads, as far as a pattern tells.
-func listenNode() node {
-	return patternNode(`^(?:[^:/\s]*|\[[^\]]+\]):[0-9]{1,5}$`).suchAs("127.0.0.1:3128", ":3128")
+// listenNode describes the values that parseListen reads, as far as a pattern tells.
+func listenNode() Node {
+	return PatternNode(`^(?:[^:/\s]*|\[[^\]]+\]):[0-9]{1,5}$`).suchAs("127.0.0.1:3128", ":3128")
 }
 
-// networkNode is what parsePrefix reads, as far as a pattern tells.
-func networkNode() node {
-	return patternNode(`^[0-9A-Fa-f:.]+(?:/[0-9]{1,3})?$`).suchAs("10.0.0.0/8")
+// networkNode describes the values that parsePrefix reads, as far as a pattern tells.
+func networkNode() Node {
+	return PatternNode(`^[0-9A-Fa-f:.]+(?:/[0-9]{1,3})?$`).suchAs("10.0.0.0/8")
 }
 
 // parseOrigin reads the scheme, the host and perhaps the port of a server. It
@@ -272,7 +272,7 @@ func parseOrigin(s string) (Target, error) {
 	return ParseTarget(u.Scheme, u.Host)
 }
 
-// originNode is what parseOrigin reads, as far as a pattern tells.
-func originNode() node {
-	return patternNode("^" + anyCase("http") + `[sS]?://[^/?#@]+/?$`).suchAs("https://a.example")
+// originNode describes the values that parseOrigin reads, as far as a pattern tells.
+func originNode() Node {
+	return PatternNode("^" + anyCase("http") + `[sS]?://[^/?#@]+/?$`).suchAs("https://a.example")
 }

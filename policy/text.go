@@ -8,8 +8,8 @@ import (
 	"unicode"
 )
 
-// quote keeps what a stranger wrote short and printable.
-func quote(s string) string {
+// Quote makes a text of a stranger short and printable.
+func Quote(s string) string {
 	const most = 80
 	if len(s) > most {
 		return fmt.Sprintf("%q…", s[:most])
@@ -105,8 +105,8 @@ func parseLabel(s string) (string, error) {
 func parseMethod(s string) (string, error) {
 	for i := range len(s) {
 		if s[i] < 'A' || s[i] > 'Z' {
-			return "", fmt.Errorf("%s is not a method such as GET%s", quote(s),
-				didYouMean(s, []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}))
+			return "", fmt.Errorf("%s is not a method such as GET%s", Quote(s),
+				DidYouMean(s, []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}))
 		}
 	}
 	if s == "" {
@@ -115,11 +115,11 @@ func parseMethod(s string) (string, error) {
 	return s, nil
 }
 
-func methodNode() node { return patternNode("^[A-Z]+$").suchAs("GET") }
+func methodNode() Node { return PatternNode("^[A-Z]+$").suchAs("GET") }
 
-// didYouMean is the end of an error about an unknown word, such as `; did you mean "limits"?`,
+// DidYouMean is the end of an error about an unknown word, such as `; did you mean "limits"?`,
 // with the known word of which it is a likely misspelling; "" if there is none.
-func didYouMean(wrong string, words []string) string {
+func DidYouMean(wrong string, words []string) string {
 	if suggestion := nearest(wrong, words); suggestion != "" {
 		return `; did you mean "` + suggestion + `"?`
 	}

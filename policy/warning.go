@@ -204,7 +204,7 @@ func (p *Policy) warnOfUnread(warn func(format string, args ...any)) {
 // unreadByRule tells whether the rule is about requests, but has nothing for which its
 // https is opened.
 func (s *Site) unreadByRule() bool {
-	return !s.needsRequests() && (s.learn || s.Dialect != nil || s.Priority != defaultPriority || s.Learn && len(s.Limits) == 0)
+	return !s.needsRequests() && (s.learn || s.Dialect != nil || s.Priority != DefaultPriority || s.Learn && len(s.Limits) == 0)
 }
 
 // passesUnread tells whether https to a host of the rule is not opened for everybody.
