@@ -116,7 +116,7 @@ func (f From) public() []netip.Prefix {
 }
 
 // fromNode is the schema of access.from.
-func fromNode() node {
-	item := eitherNode(wordNode("any", "loopback", "private"), networkNode())
-	return eitherNode(item, sequenceNode(item, 1))
+func fromNode() Node {
+	item := EitherNode(WordNode("any", "loopback", "private"), networkNode())
+	return EitherNode(item, SequenceNode(item, 1))
 }

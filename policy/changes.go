@@ -58,7 +58,7 @@ func (l *changeList) setting(s setting, old, next *Policy) {
 			l.add("admin.token changed")
 		}
 	case a == b:
-	case s.text != plainText:
+	case s.text != PlainText:
 		l.add("%s changed", s.Name)
 	default:
 		l.add("%s %s → %s", s.Name, cmp.Or(a, "none"), cmp.Or(b, "none"))

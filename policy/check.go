@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 )
 
 // check looks at what single keys cannot know: settings that contradict each
@@ -71,16 +72,16 @@ func (l *loading) checkListeners(p *Policy) {
 		}
 	} else {
 		if collide(p.Listen, p.Admin.Listen) {
-			l.contradict("admin.listen", "%s is the proxy's own address (listen: %s)", quote(p.Admin.Listen), p.Listen)
+			l.contradict("admin.listen", "%s is the proxy's own address (listen: %s)", Quote(p.Admin.Listen), p.Listen)
 		}
 		if !isLoopback(p.Admin.Listen) && p.Admin.Token.Empty() {
-			l.contradict("admin.listen", "%s is reachable from elsewhere, so admin.token must be set", quote(p.Admin.Listen))
+			l.contradict("admin.listen", "%s is reachable from elsewhere, so admin.token must be set", Quote(p.Admin.Listen))
 		}
 	}
 	if !p.Open.Default && p.Open.Listen != "" {
 		for _, other := range []struct{ key, address string }{{"listen", p.Listen}, {"admin.listen", p.Admin.Listen}} {
 			if other.address != "" && collide(p.Open.Listen, other.address) {
-				l.contradict("listen_open", "%s is the address of %s already", quote(p.Open.Listen), other.key)
+				l.contradict("listen_open", "%s is the address of %s already", Quote(p.Open.Listen), other.key)
 			}
 		}
 	}
@@ -138,4 +139,79 @@ func (l *loading) checkCA(p *Policy) {
 	case p.CA.Key != "" && p.CA.Cert == "":
 		l.contradict("ca.key", "needs ca.cert, the file with the certificate of this key")
 	}
+}
+
+// checkSites checks rules together with the rest of the configuration.
+func (l *loading) checkSites(p *Policy) {
+	var opened cover
+	for i, one := range p.Intercept.Patterns {
+		opened.add(one, i)
+	}
+	for i := range p.Sites {
+		s := &p.Sites[i]
+		key := fmt.Sprintf("sites[%d].", i)
+		if _, said := l.places[key+"learn"]; !said {
+			s.Learn = p.Defaults.Learn
+		}
+		if s.Dialect != nil && !s.Learn {
+			l.contradict(key+"dialect", "says how to read limits, but none are learned here; write learn: true in the rule, or leave the dialect out")
+		}
+		if s.Pool != "" && len(s.Hosts) > 0 && len(s.Backends) == 0 {
+			l.checkPooled(p, s, &opened, key+"pool")
+		}
+	}
+}
+
+// checkPooled refuses a pool whose tokens could not go anywhere: the https in
+// which the requests are is not opened, or there is no https.
+func (l *loading) checkPooled(p *Policy, s *Site, opened *cover, key string) {
+	if i := slices.IndexFunc(s.Hosts, p.plain); i >= 0 && !s.Insecure {
+		l.contradict(key, "puts its tokens into requests, but none goes over plain http, by which alone %s can be reached; write insecure: true if everybody on the way may read them, or name another port%s", s.Hosts[i], p.openable(s.Hosts[i]))
+		return
+	}
+	switch p.Intercept.Mode {
+	case "none":
+		if !s.plainOnly(p) {
+			l.contradict(key, "puts its tokens into requests, which nobody sees inside of https with intercept: none; write intercept: auto, or a list that has %s", s.Hosts[0])
+		}
+	case "listed":
+		for _, one := range s.Hosts {
+			if one.All || p.plain(one) {
+				continue
+			}
+			tls := one
+			if tls.Port == 0 {
+				tls.Port = 443 // tokens are only sent to named ports
+			}
+			if _, ok := opened.by(tls); !ok {
+				l.contradict(key, "puts its tokens into requests, which nobody sees inside of https to %s; add it to intercept, or write intercept: auto", one)
+				return
+			}
+		}
+	}
+}
+
+// complete gives rules the limits of their pools.
+func (l *loading) complete(p *Policy) {
+	for i := range p.Sites {
+		s := &p.Sites[i]
+		pool := p.Pool(s.Pool)
+		if pool == nil {
+			continue
+		}
+		for j := range pool.Limits {
+			shared := &pool.Limits[j]
+			if !slices.ContainsFunc(s.Limits, func(written Limit) bool { return written.Title() == shared.Title() }) {
+				s.Limits = append(s.Limits, *shared)
+			}
+		}
+	}
+}
+
+// openable is what would let https go to a port.
+func (p *Policy) openable(pattern Pattern) string {
+	if pattern.Port == 80 {
+		return ""
+	}
+	return fmt.Sprintf(", or add %d to egress.ports", pattern.Port)
 }

@@ -12,13 +12,12 @@ import (
 // aliasVisits bounds what the aliases of a file may expand to.
 const aliasVisits = 100_000
 
-// decoder turns one YAML document into a Policy and notes every fault on the
-// way. It goes through nodes rather than into structs, since only a node has its
-// line, its anchor and its quotes.
-type decoder struct {
-	*loading
-	policy *Policy
-	source string
+// Decoder reads one YAML document and notes every fault on the way. It goes through nodes rather
+// than into structs, since only a node has its line, its anchor and its quotes. The zero value
+// makes the schema of what it would read.
+type Decoder struct {
+	loading *loading
+	policy  *Policy
 
 	within  []*yaml.Node // anchored nodes that are being read, to find cycles
 	aliases int          // how many of them were entered through an alias
@@ -28,57 +27,81 @@ type decoder struct {
 	pooled []reference
 }
 
-// reader reads the value of a key: the node, and the dotted path that faults name.
-type reader func(n *yaml.Node, path string)
-
-// value is how the value of a key is read, and what the JSON Schema says of it. Both are
-// written at one place, so that the schema has what is read.
-type value struct {
-	read   reader
-	schema func() node
+// reference is the name of a pool in a rule. The pool may come later in the file.
+type reference struct {
+	name string
+	node *yaml.Node
+	path string
 }
 
-// field is one key of a mapping, and a sentence about it.
-type field struct {
+// Reader reads the value of a key: the node, and the dotted path that faults name.
+type Reader func(n *yaml.Node, path string)
+
+// Value has a function that reads the value of a key, and one that describes the value in a JSON
+// Schema. Both are written at one place, so that the schema has what is read.
+type Value struct {
+	Read   Reader
+	Schema func() Node
+}
+
+// NewValue returns the value that read reads and schema describes.
+func NewValue(read Reader, schema func() Node) Value { return Value{read, schema} }
+
+// Field is one key of a mapping, and a sentence about it.
+type Field struct {
 	name, doc string
-	value
+	Value
 	needed bool
 }
 
-// optional is a key that may be left out.
-func optional(name, doc string, v value) field { return field{name: name, doc: doc, value: v} }
+// Optional returns a key that may be left out.
+func Optional(name, doc string, v Value) Field { return Field{name: name, doc: doc, Value: v} }
 
-// required is a key that its mapping needs.
-func required(name, doc string, v value) field {
-	return field{name: name, doc: doc, value: v, needed: true}
+// Required returns a key that its mapping needs.
+func Required(name, doc string, v Value) Field {
+	return Field{name: name, doc: doc, Value: v, needed: true}
 }
 
-func (d *decoder) fail(n *yaml.Node, path string, err error) {
-	d.loading.fail(Fault{Source: d.source, Line: n.Line, Key: path, Text: err.Error()})
+// ReadDocument reads one YAML document that is not a configuration, such as a job file. Relative
+// paths in the document start at base. The root is nil if the document is empty. The faults are
+// those of the syntax and those that read reports.
+func ReadDocument(src Source, base string, read func(d *Decoder, root *yaml.Node)) Faults {
+	l := newLoading(src)
+	l.base = base
+	if root, ok := l.parse(src.Data); ok {
+		read(&Decoder{loading: l, policy: &Policy{}}, root)
+	}
+	return l.sorted()
 }
 
-func (d *decoder) failf(n *yaml.Node, path, format string, args ...any) {
-	d.fail(n, path, fmt.Errorf(format, args...))
+// Fail reports a fault of a node.
+func (d *Decoder) Fail(n *yaml.Node, path string, err error) {
+	d.loading.fail(Fault{Source: d.loading.name, Line: n.Line, Key: path, Text: err.Error()})
+}
+
+// Failf reports a fault of a node.
+func (d *Decoder) Failf(n *yaml.Node, path, format string, args ...any) {
+	d.Fail(n, path, fmt.Errorf(format, args...))
 }
 
 // enter resolves an alias and refuses what no value may be. The caller calls
 // leave when it is done with the node.
-func (d *decoder) enter(n *yaml.Node, path string) (real *yaml.Node, leave func(), ok bool) {
+func (d *Decoder) enter(n *yaml.Node, path string) (real *yaml.Node, leave func(), ok bool) {
 	leave = func() {}
-	if d.stopped || d.full() {
+	if d.stopped || d.loading.full() {
 		return nil, leave, false
 	}
 	alias := n.Kind == yaml.AliasNode
 	if alias || d.aliases > 0 {
 		if d.visits++; d.visits > aliasVisits {
 			d.stopped = true
-			d.failf(n, path, "expands to more than %d values through its aliases", aliasVisits)
+			d.Failf(n, path, "expands to more than %d values through its aliases", aliasVisits)
 			return nil, leave, false
 		}
 	}
 	if alias {
 		if slices.Contains(d.within, n.Alias) {
-			d.failf(n, path, "is an alias of what it is part of")
+			d.Failf(n, path, "is an alias of what it is part of")
 			return nil, leave, false
 		}
 		n = n.Alias
@@ -97,37 +120,37 @@ func (d *decoder) enter(n *yaml.Node, path string) (real *yaml.Node, leave func(
 		}
 	}
 	if n.Style&yaml.TaggedStyle != 0 {
-		d.failf(n, path, "has a tag such as !!int; write the value alone")
+		d.Failf(n, path, "has a tag such as !!int; write the value alone")
 		leave()
 		return nil, func() {}, false
 	}
 	return n, leave, true
 }
 
-// mapping reads the keys of a mapping, each at most once, and reports those that are missing.
-func (d *decoder) mapping(n *yaml.Node, path string, fields ...field) (set map[string]*yaml.Node) {
+// Mapping reads the keys of a mapping, each at most once, and reports those that are missing.
+func (d *Decoder) Mapping(n *yaml.Node, path string, fields ...Field) (set map[string]*yaml.Node) {
 	set = map[string]*yaml.Node{}
-	private := slices.ContainsFunc(fields, func(f field) bool { return f.name == "secret" })
-	d.each(n, path, private, func(key, value *yaml.Node, name, path string) {
-		i := slices.IndexFunc(fields, func(f field) bool { return f.name == name })
+	private := slices.ContainsFunc(fields, func(f Field) bool { return f.name == "secret" })
+	d.Each(n, path, private, func(key, value *yaml.Node, name, path string) {
+		i := slices.IndexFunc(fields, func(f Field) bool { return f.name == name })
 		if i < 0 {
 			d.unknown(key, path, name, fields, private)
 			return
 		}
 		set[name] = value
-		fields[i].read(value, path)
+		fields[i].Read(value, path)
 	})
 	for _, f := range fields {
-		if f.needed && set[f.name] == nil && isMapping(n) {
-			d.failf(n, path, "needs %s", f.name)
+		if f.needed && set[f.name] == nil && IsMapping(n) {
+			d.Failf(n, path, "needs %s", f.name)
 		}
 	}
 	return set
 }
 
-// each calls f for every key of a mapping whose keys are text and differ. Keys of
+// Each calls f for every key of a mapping whose keys are text and differ. Keys of
 // a private mapping are not told: what was mistaken for one may be a secret.
-func (d *decoder) each(n *yaml.Node, path string, private bool, f func(key, value *yaml.Node, name, path string)) {
+func (d *Decoder) Each(n *yaml.Node, path string, private bool, f func(key, value *yaml.Node, name, path string)) {
 	at := n
 	n, leave, ok := d.enter(n, path)
 	defer leave()
@@ -135,7 +158,7 @@ func (d *decoder) each(n *yaml.Node, path string, private bool, f func(key, valu
 		return
 	}
 	if n.Kind != yaml.MappingNode {
-		d.failf(at, path, "takes keys with values, not %s", kindOf(n))
+		d.Failf(at, path, "takes keys with values, not %s", kindOf(n))
 		return
 	}
 	seen := map[string]int{}
@@ -143,13 +166,13 @@ func (d *decoder) each(n *yaml.Node, path string, private bool, f func(key, valu
 		key, value := n.Content[i], n.Content[i+1]
 		switch {
 		case key.Kind == yaml.ScalarNode && key.Style == 0 && key.Value == "<<":
-			d.failf(key, path, "has a merge key (<<); write the keys out")
+			d.Failf(key, path, "has a merge key (<<); write the keys out")
 			continue
 		case key.Kind != yaml.ScalarNode:
-			d.failf(key, path, "has a key that is %s", kindOf(key))
+			d.Failf(key, path, "has a key that is %s", kindOf(key))
 			continue
 		case key.Style&yaml.TaggedStyle != 0:
-			d.failf(key, path, "has a key with a tag such as !!str; write the key alone")
+			d.Failf(key, path, "has a key with a tag such as !!str; write the key alone")
 			continue
 		}
 		name := unbrace.Replace(key.Value)
@@ -158,7 +181,7 @@ func (d *decoder) each(n *yaml.Node, path string, private bool, f func(key, valu
 			if private {
 				inner = path
 			}
-			d.failf(key, inner, "is written twice, first in line %d", first)
+			d.Failf(key, inner, "is written twice, first in line %d", first)
 			continue
 		}
 		seen[name] = key.Line
@@ -169,16 +192,16 @@ func (d *decoder) each(n *yaml.Node, path string, private bool, f func(key, valu
 	}
 }
 
-func (d *decoder) unknown(key *yaml.Node, path, name string, fields []field, private bool) {
+func (d *Decoder) unknown(key *yaml.Node, path, name string, fields []Field, private bool) {
 	if digits(name) && !private {
-		d.failf(key, path, "is not a key; a comma inside of braces ends a value, so write 10000 or 10_000 and not 10,000")
+		d.Failf(key, path, "is not a key; a comma inside of braces ends a value, so write 10000 or 10_000 and not 10,000")
 		return
 	}
 	var names []string
 	for _, f := range fields {
 		names = append(names, f.name)
 	}
-	hint := didYouMean(name, names)
+	hint := DidYouMean(name, names)
 	if hint == "" && !private {
 		for _, s := range settings() {
 			if s.Name == name || strings.HasSuffix(s.Name, "."+name) {
@@ -189,17 +212,17 @@ func (d *decoder) unknown(key *yaml.Node, path, name string, fields []field, pri
 	}
 	if hint == "" && private {
 		outer, _, _ := cutLast(path, ".")
-		d.failf(key, outer, "has a key that is none of %s", strings.Join(names, ", "))
+		d.Failf(key, outer, "has a key that is none of %s", strings.Join(names, ", "))
 		return
 	}
 	if hint == "" && len(fields) <= 13 {
 		hint = "; there are " + strings.Join(names, ", ")
 	}
-	d.failf(key, path, "is not a key%s", hint)
+	d.Failf(key, path, "is not a key%s", hint)
 }
 
-// list reads the elements of a sequence; a value alone counts as one.
-func (d *decoder) list(n *yaml.Node, path string, f func(i int, n *yaml.Node, path string)) {
+// List reads the elements of a sequence; a value alone counts as one.
+func (d *Decoder) List(n *yaml.Node, path string, f func(i int, n *yaml.Node, path string)) {
 	real, leave, ok := d.enter(n, path)
 	defer leave()
 	switch {
@@ -216,47 +239,47 @@ func (d *decoder) list(n *yaml.Node, path string, f func(i int, n *yaml.Node, pa
 	}
 }
 
-// sequence is list for what must be written as one.
-func (d *decoder) sequence(n *yaml.Node, path string, f func(i int, n *yaml.Node, path string)) {
+// Sequence reads the elements of what must be written as a list.
+func (d *Decoder) Sequence(n *yaml.Node, path string, f func(i int, n *yaml.Node, path string)) {
 	real, leave, ok := d.enter(n, path)
 	leave()
 	if ok && real.Kind != yaml.SequenceNode {
-		d.failf(n, path, "takes a list, not %s", kindOf(real))
+		d.Failf(n, path, "takes a list, not %s", kindOf(real))
 		return
 	}
 	if ok {
-		d.list(n, path, f)
+		d.List(n, path, f)
 	}
 }
 
-// scalar is the text of a single value. Only a secret may refer to variables.
-func (d *decoder) scalar(n *yaml.Node, path string, kind text) (string, bool) {
+// Scalar returns the text of a single value. Only a secret may refer to variables.
+func (d *Decoder) Scalar(n *yaml.Node, path string, kind TextKind) (string, bool) {
 	real, leave, ok := d.enter(n, path)
 	defer leave()
 	switch {
 	case !ok:
 		return "", false
 	case bracesAlone(real):
-		d.failf(n, path, `takes a single value; quote one that has braces, such as "{token}"`)
+		d.Failf(n, path, `takes a single value; quote one that has braces, such as "{token}"`)
 		return "", false
 	case real.Kind != yaml.ScalarNode:
-		d.failf(n, path, "takes a single value, not %s", kindOf(real))
+		d.Failf(n, path, "takes a single value, not %s", kindOf(real))
 		return "", false
 	case real.Tag == "!!null" && real.Style == 0:
-		d.fail(n, path, errors.New(`has no value; leave the key out, or write "" where nothing is meant`))
+		d.Fail(n, path, errors.New(`has no value; leave the key out, or write "" where nothing is meant`))
 		return "", false
 	}
 	text := unbrace.Replace(real.Value)
-	if kind != plainText {
-		expanded, err := d.expand(text, kind)
+	if kind != PlainText {
+		expanded, err := d.loading.expand(text, kind)
 		if err != nil {
-			d.fail(n, path, err)
+			d.Fail(n, path, err)
 			return "", false
 		}
 		return expanded, true
 	}
 	if strings.Contains(text, "${") {
-		d.failf(n, path, "has a ${…}, which is replaced in secrets only")
+		d.Failf(n, path, "has a ${…}, which is replaced in secrets only")
 		return "", false
 	}
 	return text, true
@@ -286,9 +309,112 @@ func kindOf(n *yaml.Node) string {
 	return "a single value"
 }
 
-// reference is where a rule names a pool, which may come later in the file.
-type reference struct {
-	name string
-	node *yaml.Node
-	path string
+// IsScalar tells whether a node, or the node behind its alias, is a single value.
+func IsScalar(n *yaml.Node) bool {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	return n.Kind == yaml.ScalarNode
+}
+
+// IsMapping tells whether a node, or the node behind its alias, has keys.
+func IsMapping(n *yaml.Node) bool {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	return n.Kind == yaml.MappingNode
+}
+
+// IsEmptyList tells whether a node, or the node behind its alias, is an empty list.
+func IsEmptyList(n *yaml.Node) bool {
+	if n.Kind == yaml.AliasNode {
+		n = n.Alias
+	}
+	return n.Kind == yaml.SequenceNode && len(n.Content) == 0
+}
+
+// Parsed reads a single value by parse. A value that cannot be parsed leaves to unchanged.
+func Parsed[T any](d *Decoder, to *T, parse func(string) (T, error), schema func() Node) Value {
+	return Value{func(n *yaml.Node, path string) {
+		s, ok := d.Scalar(n, path, PlainText)
+		if !ok {
+			return
+		}
+		v, err := parse(s)
+		if err != nil {
+			d.Fail(n, path, err)
+			return
+		}
+		*to = v
+	}, schema}
+}
+
+// listed reads a list that is not empty, each element with the reader that element
+// makes for it.
+func listed[T any](d *Decoder, to *[]T, element func(to *T) Value) Value {
+	return Value{func(n *yaml.Node, path string) {
+		d.List(n, path, func(_ int, n *yaml.Node, path string) {
+			var one T
+			element(&one).Read(n, path)
+			*to = append(*to, one)
+		})
+		if IsEmptyList(n) {
+			d.Failf(n, path, "is empty")
+		}
+	}, func() Node {
+		item := element(new(T)).Schema()
+		return EitherNode(item, SequenceNode(item, 1))
+	}}
+}
+
+// Truth reads true or false.
+func (d *Decoder) Truth(to *bool) Value { return Parsed(d, to, parseSwitch, switchNode) }
+
+// Label reads a text that is shown.
+func (d *Decoder) Label(to *string) Value { return Parsed(d, to, parseLabel, FilledNode) }
+
+// Word reads one of some words.
+func (d *Decoder) Word(to *string, words ...string) Value {
+	parse := func(s string) (string, error) { return ParseWord(s, words...) }
+	return Parsed(d, to, parse, func() Node { return WordNode(words...) })
+}
+
+// Number reads a whole number.
+func (d *Decoder) Number(to *int, least, most int64) Value {
+	return Parsed(d, to, func(s string) (int, error) {
+		n, err := parseCount(s, least, most)
+		return int(n), err
+	}, func() Node { return countNode(least, most) })
+}
+
+// Secret reads a secret, in which ${NAME} is replaced.
+func (d *Decoder) Secret(to *Secret) Value {
+	return Value{func(n *yaml.Node, path string) {
+		s, ok := d.Scalar(n, path, SecretText)
+		switch {
+		case !ok:
+		case s == "":
+			d.Failf(n, path, "is empty")
+		case strings.ContainsAny(s, "\r\n\x00"):
+			d.Failf(n, path, "has a line break, which no header can carry")
+		default:
+			*to = NewSecret(s)
+		}
+	}, SecretNode}
+}
+
+// File reads a path that starts where the configuration is.
+func (d *Decoder) File(to *string) Value {
+	return Parsed(d, to, func(s string) (string, error) {
+		if s == "" {
+			return "", errors.New("is empty")
+		}
+		return d.Path(s)
+	}, FilledNode)
+}
+
+// Path returns the absolute path of a file that the document names.
+func (d *Decoder) Path(s string) (string, error) {
+	in := input{items: []string{s}, base: d.loading.base, home: d.loading.home}
+	return in.path()
 }

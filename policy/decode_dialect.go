@@ -10,31 +10,31 @@ import (
 	"github.com/abide-proxy/abide/limit/learn"
 )
 
-// dialecting is a dialect that is being read, and the node of each of its parts: learn
+// dialectReading is a dialect that is being read, and the node of each of its parts: learn
 // checks the dialect as a whole and names the part that is wrong.
-type dialecting struct {
-	*decoder
+type dialectReading struct {
+	d    *Decoder
 	path string
 	at   map[string]*yaml.Node // :: headers[0].name → its value
 }
 
 // readDialect reads how a service speaks of its limits. Its keys are the fields of
 // learn.Dialect.
-func readDialect(d *decoder, n *yaml.Node, path string) *learn.Dialect {
-	g := &dialecting{d, path, map[string]*yaml.Node{}}
+func readDialect(d *Decoder, n *yaml.Node, path string) *learn.Dialect {
+	g := &dialectReading{d, path, map[string]*yaml.Node{}}
 	out := &learn.Dialect{}
-	before := d.count()
-	set := d.mapping(n, path, g.fields(out)...)
-	if d.count() > before || !isMapping(n) {
+	before := d.loading.count()
+	set := d.Mapping(n, path, g.fields(out)...)
+	if d.loading.count() > before || !IsMapping(n) {
 		return nil
 	}
 	if len(set) == 0 || len(set) == 1 && set["paths"] != nil {
-		d.failf(n, path, "says nothing; write headers, body, refusals, reset_unit, retry_unit, scope, statuses or apart")
+		d.Failf(n, path, "says nothing; write headers, body, refusals, reset_unit, retry_unit, scope, statuses or apart")
 		return nil
 	}
 	for i, one := range out.Paths {
 		if !strings.HasPrefix(one, "/") {
-			d.failf(set["paths"], fmt.Sprintf("%s.paths[%d]", path, i), "%s does not begin with a slash", quote(one))
+			d.Failf(set["paths"], fmt.Sprintf("%s.paths[%d]", path, i), "%s does not begin with a slash", Quote(one))
 		}
 	}
 	if err := out.Check(); err != nil {
@@ -44,24 +44,24 @@ func readDialect(d *decoder, n *yaml.Node, path string) *learn.Dialect {
 }
 
 // fields are the keys of a dialect.
-func (g *dialecting) fields(out *learn.Dialect) []field {
-	headers := func() node { return sequenceNode(objectNode((&headerReading{dialecting: g}).fields()), 1) }
-	refusals := func() node { return sequenceNode(objectNode(g.refusalFields(&learn.Refusal{})), 1) }
-	return []field{
-		optional("headers", "Headers of an answer that say something about a limit.", value{func(n *yaml.Node, path string) { out.Headers = g.headers(n, path, headerSpelling) }, headers}),
-		optional("body", "Members of a JSON body that say something about a limit.", value{func(n *yaml.Node, path string) { out.Body = g.headers(n, path, strings.TrimSpace) }, headers}),
-		optional("refusals", "Answers that refuse a request for a limit.", value{func(n *yaml.Node, path string) { out.Refusals = g.refusals(n, path) }, refusals}),
-		optional("reset_unit", "The unit of a bare number that says when a limit is renewed.", parsed(g.decoder, &out.ResetUnit, parseTimeUnit, timeUnitNode)),
-		optional("retry_unit", "The unit of a bare number that says when to ask again.", parsed(g.decoder, &out.RetryUnit, parseTimeUnit, timeUnitNode)),
-		optional("scope", "Which requests a refusal is about.", g.scope(&out.Scope)),
-		optional("statuses", "Statuses that refuse a request for a limit.", listed(g.decoder, &out.Statuses, g.status)),
-		optional("paths", "The paths whose answers are read so.", listed(g.decoder, &out.Paths, g.pathPrefix)),
-		optional("apart", "Patterns of paths with limits of their own.", listed(g.decoder, &out.Apart, g.apart)),
+func (g *dialectReading) fields(out *learn.Dialect) []Field {
+	headers := func() Node { return SequenceNode(ObjectNode((&headerReading{of: g}).fields()), 1) }
+	refusals := func() Node { return SequenceNode(ObjectNode(g.refusalFields(&learn.Refusal{})), 1) }
+	return []Field{
+		Optional("headers", "Headers of an answer that say something about a limit.", Value{func(n *yaml.Node, path string) { out.Headers = g.headers(n, path, headerSpelling) }, headers}),
+		Optional("body", "Members of a JSON body that say something about a limit.", Value{func(n *yaml.Node, path string) { out.Body = g.headers(n, path, strings.TrimSpace) }, headers}),
+		Optional("refusals", "Answers that refuse a request for a limit.", Value{func(n *yaml.Node, path string) { out.Refusals = g.refusals(n, path) }, refusals}),
+		Optional("reset_unit", "The unit of a bare number that says when a limit is renewed.", Parsed(g.d, &out.ResetUnit, parseTimeUnit, timeUnitNode)),
+		Optional("retry_unit", "The unit of a bare number that says when to ask again.", Parsed(g.d, &out.RetryUnit, parseTimeUnit, timeUnitNode)),
+		Optional("scope", "Which requests a refusal is about.", g.scope(&out.Scope)),
+		Optional("statuses", "Statuses that refuse a request for a limit.", listed(g.d, &out.Statuses, g.status)),
+		Optional("paths", "The paths whose answers are read so.", listed(g.d, &out.Paths, g.pathPrefix)),
+		Optional("apart", "Patterns of paths with limits of their own.", listed(g.d, &out.Apart, g.apart)),
 	}
 }
 
 // explain reports a fault that learn found at the node that it names.
-func (g *dialecting) explain(n *yaml.Node, err error) {
+func (g *dialectReading) explain(n *yaml.Node, err error) {
 	where, what, ok := strings.Cut(err.Error(), ": ")
 	if !ok {
 		where, what = "", err.Error()
@@ -73,20 +73,20 @@ func (g *dialecting) explain(n *yaml.Node, err error) {
 			break
 		}
 	}
-	g.failf(n, strings.TrimSuffix(g.path+"."+where, "."), "%s", what)
+	g.d.Failf(n, strings.TrimSuffix(g.path+"."+where, "."), "%s", what)
 }
 
 // elements reads a list of mappings, and keeps where their values are.
-func (g *dialecting) elements(n *yaml.Node, path string, element func(n *yaml.Node, path string) map[string]*yaml.Node) {
-	g.sequence(n, path, func(_ int, n *yaml.Node, path string) {
+func (g *dialectReading) elements(n *yaml.Node, path string, element func(n *yaml.Node, path string) map[string]*yaml.Node) {
+	g.d.Sequence(n, path, func(_ int, n *yaml.Node, path string) {
 		key := strings.TrimPrefix(path, g.path+".")
 		g.at[key] = n
 		for name, value := range element(n, path) {
 			g.at[key+"."+name] = value
 		}
 	})
-	if isEmpty(n) {
-		g.failf(n, path, "is empty")
+	if IsEmptyList(n) {
+		g.d.Failf(n, path, "is empty")
 	}
 }
 
@@ -97,23 +97,23 @@ func headerSpelling(name string) string {
 }
 
 // pathPrefix is one of paths. That it begins with a slash is checked when all are read.
-func (g *dialecting) pathPrefix(to *string) value {
-	return value{g.label(to).read, func() node { return patternNode("^/") }}
+func (g *dialectReading) pathPrefix(to *string) Value {
+	return Value{g.d.Label(to).Read, func() Node { return PatternNode("^/") }}
 }
 
 // apart reads one of the paths of apart, and keeps where it is.
-func (g *dialecting) apart(to *string) value {
-	return value{func(n *yaml.Node, path string) {
-		g.label(to).read(n, path)
+func (g *dialectReading) apart(to *string) Value {
+	return Value{func(n *yaml.Node, path string) {
+		g.d.Label(to).Read(n, path)
 		g.at[strings.TrimPrefix(path, g.path+".")] = n
-	}, func() node { return patternNode("^/") }}
+	}, func() Node { return PatternNode("^/") }}
 }
 
-func (g *dialecting) headers(n *yaml.Node, path string, spelling func(string) string) []learn.Header {
+func (g *dialectReading) headers(n *yaml.Node, path string, spelling func(string) string) []learn.Header {
 	var all []learn.Header
 	g.elements(n, path, func(n *yaml.Node, path string) map[string]*yaml.Node {
-		r := &headerReading{dialecting: g}
-		set := g.mapping(n, path, r.fields()...)
+		r := &headerReading{of: g}
+		set := g.d.Mapping(n, path, r.fields()...)
 		all = append(all, r.done(spelling))
 		return set
 	})
@@ -122,32 +122,32 @@ func (g *dialecting) headers(n *yaml.Node, path string, spelling func(string) st
 
 // headerReading is what a header says, while it is being read.
 type headerReading struct {
-	*dialecting
-	learn.Header
+	of             *dialectReading
+	header         learn.Header
 	is, form, unit string
 }
 
 // fields are the keys of a header, or of a member of a body.
-func (r *headerReading) fields() []field {
-	d, h := r.decoder, &r.Header
-	return []field{
-		required("name", "The name of the header, or the path of the member of the body.", r.label(&h.Name)),
-		required("is", "What its value says.", r.word(&r.is, learn.Roles()...)),
-		optional("form", "How its value is written.", r.word(&r.form, learn.Forms()...)),
-		optional("of", "The limit that it is about, where a site has several.", r.label(&h.Of)),
-		optional("unit", "What the limit counts.", r.word(&r.unit, "requests", "tokens", "points", "content-bytes", "weight", "concurrent-requests", "percent")),
-		optional("scope", "Which requests the limit is about.", r.scope(&h.Scope)),
-		optional("method", "The method of the requests that the limit is about.", parsed(d, &h.Method, parseMethod, methodNode)),
-		optional("in", "The unit of a bare number.", parsed(d, &h.In, parseTimeUnit, timeUnitNode)),
-		optional("window", "The window of the limit.", parsed(d, &h.Window, ParseDuration, durationNode)),
-		optional("windows", "The windows of the limits, where the value has several numbers.", value{func(n *yaml.Node, path string) {
-			r.list(n, path, func(_ int, n *yaml.Node, path string) {
+func (r *headerReading) fields() []Field {
+	d, h := r.of.d, &r.header
+	return []Field{
+		Required("name", "The name of the header, or the path of the member of the body.", d.Label(&h.Name)),
+		Required("is", "What its value says.", d.Word(&r.is, learn.Roles()...)),
+		Optional("form", "How its value is written.", d.Word(&r.form, learn.Forms()...)),
+		Optional("of", "The limit that it is about, where a site has several.", d.Label(&h.Of)),
+		Optional("unit", "What the limit counts.", d.Word(&r.unit, "requests", "tokens", "points", "content-bytes", "weight", "concurrent-requests", "percent")),
+		Optional("scope", "Which requests the limit is about.", r.of.scope(&h.Scope)),
+		Optional("method", "The method of the requests that the limit is about.", Parsed(d, &h.Method, parseMethod, methodNode)),
+		Optional("in", "The unit of a bare number.", Parsed(d, &h.In, parseTimeUnit, timeUnitNode)),
+		Optional("window", "The window of the limit.", Parsed(d, &h.Window, ParseDuration, DurationNode)),
+		Optional("windows", "The windows of the limits, where the value has several numbers.", Value{func(n *yaml.Node, path string) {
+			d.List(n, path, func(_ int, n *yaml.Node, path string) {
 				var window time.Duration
-				parsed(d, &window, ParseDuration, durationNode).read(n, path)
+				Parsed(d, &window, ParseDuration, DurationNode).Read(n, path)
 				h.Windows = append(h.Windows, window)
 			})
-		}, func() node { return listNode(durationNode()) }}),
-		optional("aligned", "Whether the windows begin on the clock, in UTC.", r.truth(&h.Aligned)),
+		}, func() Node { return ListNode(DurationNode()) }}),
+		Optional("aligned", "Whether the windows begin on the clock, in UTC.", d.Truth(&h.Aligned)),
 	}
 }
 
@@ -156,16 +156,16 @@ func (r *headerReading) done(spelling func(string) string) learn.Header {
 	if r.unit == "requests" {
 		r.unit = string(learn.Requests)
 	}
-	h := r.Header
+	h := r.header
 	h.Name, h.Is, h.Form, h.Unit = spelling(h.Name), learn.Role(r.is), learn.Form(r.form), learn.Unit(r.unit)
 	return h
 }
 
-func (g *dialecting) refusals(n *yaml.Node, path string) []learn.Refusal {
+func (g *dialectReading) refusals(n *yaml.Node, path string) []learn.Refusal {
 	var all []learn.Refusal
 	g.elements(n, path, func(n *yaml.Node, path string) map[string]*yaml.Node {
 		var r learn.Refusal
-		set := g.mapping(n, path, g.refusalFields(&r)...)
+		set := g.d.Mapping(n, path, g.refusalFields(&r)...)
 		all = append(all, r)
 		return set
 	})
@@ -173,44 +173,44 @@ func (g *dialecting) refusals(n *yaml.Node, path string) []learn.Refusal {
 }
 
 // refusalFields are the keys of a refusal.
-func (g *dialecting) refusalFields(r *learn.Refusal) []field {
-	d := g.decoder
-	return []field{
-		optional("status", "Statuses of such an answer, any from 400 on if it is left out.", listed(d, &r.Status, g.status)),
-		required("says", "Texts of which the answer has one.", listed(d, &r.Says, g.label)),
-		optional("in", "Where the text is: a header, or the body if it is left out.", value{func(n *yaml.Node, path string) {
-			g.label(&r.In).read(n, path)
+func (g *dialectReading) refusalFields(r *learn.Refusal) []Field {
+	d := g.d
+	return []Field{
+		Optional("status", "Statuses of such an answer, any from 400 on if it is left out.", listed(d, &r.Status, g.status)),
+		Required("says", "Texts of which the answer has one.", listed(d, &r.Says, g.d.Label)),
+		Optional("in", "Where the text is: a header, or the body if it is left out.", Value{func(n *yaml.Node, path string) {
+			g.d.Label(&r.In).Read(n, path)
 			r.In = strings.ToLower(strings.TrimSpace(r.In))
-		}, filledNode}),
-		optional("and", "A text that the answer has besides.", g.label(&r.And)),
-		optional("scope", "Which requests the refusal is about.", g.scope(&r.Scope)),
-		optional("wait", "How long to wait.", parsed(d, &r.Wait, ParseDuration, durationNode)),
-		optional("until", "The time zone whose midnight ends the refusal.", parsed(d, &r.Until, parseTimezone, timezoneNode)),
-		optional("key", "The member of the JSON body with the seconds to wait.", g.label(&r.Key)),
-		optional("prose", "The text before the seconds to wait.", g.label(&r.Prose)),
-		optional("spent", "Whether the announced limits are used up, whatever they say.", g.truth(&r.Spent)),
-		optional("lock", "Whether another request held a lock, so that no rate was exceeded.", g.truth(&r.Lock)),
-		optional("concurrency", "Whether too many requests were in flight.", g.truth(&r.Concurrency)),
-		optional("overload", "Whether the server is short of capacity, whatever the rate of requests is.", g.truth(&r.Overload)),
-		optional("block", "Whether everything is refused for a while, and asking again prolongs that.", g.truth(&r.Block)),
-		optional("permanent", "Whether waiting does not help.", g.truth(&r.Permanent)),
-		optional("fine", "Whether the answer is no refusal after all.", g.truth(&r.Fine)),
-		optional("hint", "Whether the answer is no refusal, and its wait applies.", g.truth(&r.Hint)),
+		}, FilledNode}),
+		Optional("and", "A text that the answer has besides.", g.d.Label(&r.And)),
+		Optional("scope", "Which requests the refusal is about.", g.scope(&r.Scope)),
+		Optional("wait", "How long to wait.", Parsed(d, &r.Wait, ParseDuration, DurationNode)),
+		Optional("until", "The time zone whose midnight ends the refusal.", Parsed(d, &r.Until, parseTimezone, TimezoneNode)),
+		Optional("key", "The member of the JSON body with the seconds to wait.", g.d.Label(&r.Key)),
+		Optional("prose", "The text before the seconds to wait.", g.d.Label(&r.Prose)),
+		Optional("spent", "Whether the announced limits are used up, whatever they say.", g.d.Truth(&r.Spent)),
+		Optional("lock", "Whether another request held a lock, so that no rate was exceeded.", g.d.Truth(&r.Lock)),
+		Optional("concurrency", "Whether too many requests were in flight.", g.d.Truth(&r.Concurrency)),
+		Optional("overload", "Whether the server is short of capacity, whatever the rate of requests is.", g.d.Truth(&r.Overload)),
+		Optional("block", "Whether everything is refused for a while, and asking again prolongs that.", g.d.Truth(&r.Block)),
+		Optional("permanent", "Whether waiting does not help.", g.d.Truth(&r.Permanent)),
+		Optional("fine", "Whether the answer is no refusal after all.", g.d.Truth(&r.Fine)),
+		Optional("hint", "Whether the answer is no refusal, and its wait applies.", g.d.Truth(&r.Hint)),
 	}
 }
 
 // scope is the value that says which requests a limit or a refusal is about.
-func (g *dialecting) scope(to *learn.Scope) value {
-	return parsed(g.decoder, to, parseScope, func() node {
-		return wordNode(learn.Token.String(), learn.Route.String(), learn.Site.String())
+func (g *dialectReading) scope(to *learn.Scope) Value {
+	return Parsed(g.d, to, parseScope, func() Node {
+		return WordNode(learn.Token.String(), learn.Route.String(), learn.Site.String())
 	})
 }
 
 func parseScope(s string) (learn.Scope, error) {
-	name, err := parseWord(s, learn.Token.String(), learn.Route.String(), learn.Site.String())
+	name, err := ParseWord(s, learn.Token.String(), learn.Route.String(), learn.Site.String())
 	scope, _ := learn.ParseScope(name)
 	return scope, err
 }
 
 // status is the reader of a status of an answer.
-func (g *dialecting) status(to *int) value { return g.number(to, 100, 599) }
+func (g *dialectReading) status(to *int) Value { return g.d.Number(to, 100, 599) }

@@ -20,12 +20,12 @@ const (
 )
 
 // readLimits reads a list of limits. Those by token need a pool.
-func readLimits(d *decoder, n *yaml.Node, path string, of owner) []Limit {
+func readLimits(d *Decoder, n *yaml.Node, path string, of owner) []Limit {
 	var all []Limit
 	seen := map[Limit]int{}
-	read := d.sequence
-	if isScalar(n) {
-		read = d.list // a rate alone is a list of one
+	read := d.Sequence
+	if IsScalar(n) {
+		read = d.List // a rate alone is a list of one
 	}
 	read(n, path, func(_ int, n *yaml.Node, path string) {
 		l, ok := readLimit(d, n, path)
@@ -34,13 +34,13 @@ func readLimits(d *decoder, n *yaml.Node, path string, of owner) []Limit {
 		}
 		switch {
 		case l.By == "token" && of == ofRule:
-			d.failf(n, path, "counts by token where there is no pool, which a rule has with pool: NAME")
+			d.Failf(n, path, "counts by token where there is no pool, which a rule has with pool: NAME")
 		case of == ofPool && l.By != "token":
-			d.failf(n, path, "needs by: token, as limits of a pool are each token's; others belong into a rule")
+			d.Failf(n, path, "needs by: token, as limits of a pool are each token's; others belong into a rule")
 		}
 		same := Limit{As: l.As, Unit: l.Unit, Per: l.Per, By: l.By, Method: l.Method, Path: l.Path, Timezone: l.Timezone}
 		if line, twice := seen[same]; twice {
-			d.failf(n, path, "limits the same as line %d; only the tighter one would ever bind", line)
+			d.Failf(n, path, "limits the same as line %d; only the tighter one would ever bind", line)
 			return
 		}
 		seen[same] = n.Line
@@ -68,36 +68,36 @@ func requestsOf(n *yaml.Node) *yaml.Node {
 	return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Line: n.Line, Column: n.Column, Content: []*yaml.Node{key, n}}
 }
 
-func readLimit(d *decoder, n *yaml.Node, path string) (Limit, bool) {
-	if n = requestsOf(n); isScalar(n) {
-		d.failf(n, path, "takes a limit, such as {requests: 5, per: 1s}, or 5/s for requests alone")
+func readLimit(d *Decoder, n *yaml.Node, path string) (Limit, bool) {
+	if n = requestsOf(n); IsScalar(n) {
+		d.Failf(n, path, "takes a limit, such as {requests: 5, per: 1s}, or 5/s for requests alone")
 		return Limit{}, false
 	}
-	r := &limitReading{decoder: d, Limit: Limit{Line: n.Line}}
-	l := &r.Limit
-	before := d.count()
-	set := d.mapping(n, path, r.fields()...)
+	r := &limitReading{d: d, limit: Limit{Line: n.Line}}
+	l := &r.limit
+	before := d.loading.count()
+	set := d.Mapping(n, path, r.fields()...)
 	switch {
 	case r.burst == nil:
 	case set["bytes"] != nil:
-		parsed(d, &l.Burst, parseBytes, bytesNode).read(r.burst, join(path, "burst"))
+		Parsed(d, &l.Burst, parseBytes, bytesNode).Read(r.burst, join(path, "burst"))
 	default:
-		parsed(d, &l.Burst, parseAmount, amountNode).read(r.burst, join(path, "burst"))
+		Parsed(d, &l.Burst, parseAmount, amountNode).Read(r.burst, join(path, "burst"))
 	}
-	if d.count() > before || !isMapping(n) || d.stopped {
+	if d.loading.count() > before || !IsMapping(n) || d.stopped {
 		return *l, false
 	}
 	l.As = limit.As(r.as)
 	behind := r.per != Period{}
 	switch {
 	case behind && set["per"] != nil:
-		d.failf(set["per"], join(path, "per"), "stands behind the amount already; write one of them")
+		d.Failf(set["per"], join(path, "per"), "stands behind the amount already; write one of them")
 		return *l, false
 	case behind:
 		l.Per = r.per
 	}
 	if err := l.complete(func(key string) bool { return set[key] != nil || behind && key == "per" }); err != nil {
-		d.fail(n, path, err)
+		d.Fail(n, path, err)
 		return *l, false
 	}
 	return *l, true
@@ -105,50 +105,50 @@ func readLimit(d *decoder, n *yaml.Node, path string) (Limit, bool) {
 
 // limitReading is a limit that is being read.
 type limitReading struct {
-	*decoder
-	Limit
+	d     *Decoder
+	limit Limit
 	as    string
 	burst *yaml.Node // read last, since it is a size where bytes are counted
 	per   Period     // written after the amount, as in 5/s
 }
 
 // fields are the keys of a limit.
-func (r *limitReading) fields() []field {
-	d, l := r.decoder, &r.Limit
-	return []field{
-		optional("requests", "How many requests, perhaps with their window: 900, 5/s, 5 per minute.", amountPer(d, &l.Amount, &r.per, parseAmount, amountPerNode)),
-		optional("bytes", "How many bytes in both directions, with headers and TLS.", amountPer(d, &l.Amount, &r.per, parseBytes, bytesPerNode)),
-		optional("cost", "How much of what the header Abide-Cost of each request says, 1 if it says nothing.", amountPer(d, &l.Amount, &r.per, parseAmount, amountPerNode)),
-		optional("concurrency", "How many requests at once.", parsed(d, &l.Amount, parseConcurrency, amountNode)),
-		optional("per", "The window: a duration, or day, week or month of the calendar.", parsed(d, &l.Per, parsePeriod, periodNode)),
-		optional("as", "How the limit counts.", d.word(&r.as, limit.Kinds()...)),
-		optional("by", "Each client, each route or each token of the pool has the limit for itself.", d.word(&l.By, "token", "client", "route")),
-		optional("method", "The method of the requests that are under the limit.", parsed(d, &l.Method, parseMethod, methodNode)),
-		optional("path", "The paths that are under the limit: * is one segment, ** any number of segments.", value{func(n *yaml.Node, path string) {
-			if s, ok := d.scalar(n, path, plainText); ok {
+func (r *limitReading) fields() []Field {
+	d, l := r.d, &r.limit
+	return []Field{
+		Optional("requests", "How many requests, perhaps with their window: 900, 5/s, 5 per minute.", amountPer(d, &l.Amount, &r.per, parseAmount, amountPerNode)),
+		Optional("bytes", "How many bytes in both directions, with headers and TLS.", amountPer(d, &l.Amount, &r.per, parseBytes, bytesPerNode)),
+		Optional("cost", "How much of what the header Abide-Cost of each request says, 1 if it says nothing.", amountPer(d, &l.Amount, &r.per, parseAmount, amountPerNode)),
+		Optional("concurrency", "How many requests at once.", Parsed(d, &l.Amount, parseConcurrency, amountNode)),
+		Optional("per", "The window: a duration, or day, week or month of the calendar.", Parsed(d, &l.Per, parsePeriod, periodNode)),
+		Optional("as", "How the limit counts.", d.Word(&r.as, limit.Kinds()...)),
+		Optional("by", "Each client, each route or each token of the pool has the limit for itself.", d.Word(&l.By, "token", "client", "route")),
+		Optional("method", "The method of the requests that are under the limit.", Parsed(d, &l.Method, parseMethod, methodNode)),
+		Optional("path", "The paths that are under the limit: * is one segment, ** any number of segments.", Value{func(n *yaml.Node, path string) {
+			if s, ok := d.Scalar(n, path, PlainText); ok {
 				route, err := parseRoute(s)
 				if err != nil {
-					d.fail(n, path, err)
+					d.Fail(n, path, err)
 				}
 				l.Path, l.route = s, route
 			}
 		}, routeNode}),
-		optional("each", "What one request takes, 1 if it is left out.", parsed(d, &l.Each, parseAmount, amountNode)),
-		optional("burst", "How many at once; a size where bytes are counted.", value{
+		Optional("each", "What one request takes, 1 if it is left out.", Parsed(d, &l.Each, parseAmount, amountNode)),
+		Optional("burst", "How many at once; a size where bytes are counted.", Value{
 			func(n *yaml.Node, _ string) { r.burst = n },
-			func() node { return eitherNode(amountNode(), bytesNode()) },
+			func() Node { return EitherNode(amountNode(), bytesNode()) },
 		}),
-		optional("min", "The least rate of an adaptive limit.", parsed(d, &l.Min, parseRate, rateNode)),
-		optional("max", "The largest rate of an adaptive limit.", parsed(d, &l.Max, parseRate, rateNode)),
-		optional("stall", "How long a body under a limit of bytes may stand still.", parsed(d, &l.Stall, parseStall, durationNode)),
-		optional("timezone", "Of a day, week or month of the calendar.", parsed(d, &l.Timezone, parseTimezone, timezoneNode)),
+		Optional("min", "The least rate of an adaptive limit.", Parsed(d, &l.Min, parseRate, rateNode)),
+		Optional("max", "The largest rate of an adaptive limit.", Parsed(d, &l.Max, parseRate, rateNode)),
+		Optional("stall", "How long a body under a limit of bytes may stand still.", Parsed(d, &l.Stall, parseStall, DurationNode)),
+		Optional("timezone", "Of a day, week or month of the calendar.", Parsed(d, &l.Timezone, parseTimezone, TimezoneNode)),
 	}
 }
 
 // limitsNode is the schema of a list of limits. A rate alone is a list of one.
-func limitsNode() node {
-	item := eitherNode(ratePerNode(), objectNode((&limitReading{}).fields()))
-	return eitherNode(ratePerNode(), sequenceNode(item, 0)).shared("limits")
+func limitsNode() Node {
+	item := EitherNode(ratePerNode(), ObjectNode((&limitReading{}).fields()))
+	return EitherNode(ratePerNode(), SequenceNode(item, 0)).shared("limits")
 }
 
 // complete fills in what the keys imply and refuses those that do not go
@@ -261,9 +261,9 @@ func (l *Limit) completeAdaptive(has func(string) bool, unit bool) error {
 }
 
 // amountPer reads an amount that may have its window behind it: 900, 5/s, 5 per minute.
-func amountPer(d *decoder, to *int64, per *Period, parse func(string) (int64, error), schema func() node) value {
-	return value{func(n *yaml.Node, path string) {
-		s, ok := d.scalar(n, path, plainText)
+func amountPer(d *Decoder, to *int64, per *Period, parse func(string) (int64, error), schema func() Node) Value {
+	return Value{func(n *yaml.Node, path string) {
+		s, ok := d.Scalar(n, path, PlainText)
 		if !ok {
 			return
 		}
@@ -276,7 +276,7 @@ func amountPer(d *decoder, to *int64, per *Period, parse func(string) (int64, er
 			*to, err = parse(amount)
 		}
 		if err != nil {
-			d.fail(n, path, err)
+			d.Fail(n, path, err)
 		}
 	}, schema}
 }

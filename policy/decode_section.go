@@ -11,10 +11,10 @@ import (
 
 // section is the keys right below a prefix, such as "log.": those of the table,
 // and those with a structure of their own.
-func section(d *decoder, prefix string) []field {
-	var fields []field
+func section(d *Decoder, prefix string) []Field {
+	var fields []Field
 	seen := map[string]bool{}
-	for _, s := range d.table {
+	for _, s := range d.loading.table {
 		rest, ok := strings.CutPrefix(s.Name, prefix)
 		if !ok {
 			continue
@@ -22,30 +22,30 @@ func section(d *decoder, prefix string) []field {
 		name, _, nested := strings.Cut(rest, ".")
 		switch {
 		case !nested:
-			fields = append(fields, optional(name, sentence(s.Doc), settingValue(d, s)))
+			fields = append(fields, Optional(name, sentence(s.Doc), settingValue(d, s)))
 		case !seen[name]:
 			seen[name] = true
-			fields = append(fields, optional(name, sectionDocs[prefix+name], nestedSection(d, prefix+name)))
+			fields = append(fields, Optional(name, sectionDocs[prefix+name], nestedSection(d, prefix+name)))
 		}
 	}
 	switch prefix {
 	case "":
 		fields = append(fields,
-			optional("pools", "Tokens that abide puts into requests, by the names of their pools.", value{
+			Optional("pools", "Tokens that abide puts into requests, by the names of their pools.", Value{
 				func(n *yaml.Node, path string) { readPools(d, n, path) }, poolsNode,
 			}),
-			optional("sites", "Rules, of which the first that matches counts.", value{
+			Optional("sites", "Rules, of which the first that matches counts.", Value{
 				func(n *yaml.Node, path string) { readSites(d, n, path) },
-				func() node { return sitesNode(d) },
+				func() Node { return sitesNode(d) },
 			}),
 		)
 	case "access.":
-		fields = append(fields, optional("clients", "The clients that may connect. With any client listed, all need Proxy-Authorization.", value{
+		fields = append(fields, Optional("clients", "The clients that may connect. With any client listed, all need Proxy-Authorization.", Value{
 			func(n *yaml.Node, path string) { readClients(d, n, path) },
-			func() node { return sequenceNode(objectNode(clientFields(d, &Client{}, nil)), 1) },
+			func() Node { return SequenceNode(ObjectNode(clientFields(d, &Client{}, nil)), 1) },
 		}))
 	case "defaults.":
-		fields = append(fields, optional("limits", "The limits of sites without a rule.", value{func(n *yaml.Node, path string) {
+		fields = append(fields, Optional("limits", "The limits of sites without a rule.", Value{func(n *yaml.Node, path string) {
 			d.policy.Defaults.Limits = readLimits(d, n, path, ofRule)
 		}, limitsNode}))
 	}
@@ -76,67 +76,67 @@ func sentence(s string) string {
 }
 
 // nestedSection is the section of a name, of which admin may be an address alone.
-func nestedSection(d *decoder, name string) value {
-	return value{func(n *yaml.Node, path string) {
-		if name == "admin" && isScalar(n) { // just an address
-			for _, s := range d.table {
+func nestedSection(d *Decoder, name string) Value {
+	return Value{func(n *yaml.Node, path string) {
+		if name == "admin" && IsScalar(n) { // just an address
+			for _, s := range d.loading.table {
 				if s.Name == "admin.listen" {
-					settingValue(d, s).read(n, path)
+					settingValue(d, s).Read(n, path)
 				}
 			}
 			return
 		}
-		d.mapping(n, path, section(d, name+".")...)
-	}, func() node {
-		all := objectNode(section(d, name+"."))
+		d.Mapping(n, path, section(d, name+".")...)
+	}, func() Node {
+		all := ObjectNode(section(d, name+"."))
 		if name == "admin" {
-			return eitherNode(all["properties"].(node)["listen"].(node), all)
+			return EitherNode(all["properties"].(Node)["listen"].(Node), all)
 		}
 		return all
 	}}
 }
 
-func readClients(d *decoder, n *yaml.Node, path string) {
+func readClients(d *Decoder, n *yaml.Node, path string) {
 	first := map[string]int{}
-	d.sequence(n, path, func(_ int, n *yaml.Node, path string) {
-		c := Client{Weight: 1, Priority: defaultPriority}
-		d.mapping(n, path, clientFields(d, &c, first)...)
+	d.Sequence(n, path, func(_ int, n *yaml.Node, path string) {
+		c := Client{Weight: 1, Priority: DefaultPriority}
+		d.Mapping(n, path, clientFields(d, &c, first)...)
 		d.policy.Access.Clients = append(d.policy.Access.Clients, c)
 	})
-	if isEmpty(n) {
-		d.failf(n, path, "is empty; leave it out to ask nobody for a secret")
+	if IsEmptyList(n) {
+		d.Failf(n, path, "is empty; leave it out to ask nobody for a secret")
 	}
 }
 
 // clientFields are the keys of a client. first has the lines of the clients before.
-func clientFields(d *decoder, c *Client, first map[string]int) []field {
-	return []field{
-		required("name", "The name in Proxy-Authorization.", value{func(n *yaml.Node, path string) {
-			if name, ok := d.scalar(n, path, plainText); ok {
+func clientFields(d *Decoder, c *Client, first map[string]int) []Field {
+	return []Field{
+		Required("name", "The name in Proxy-Authorization.", Value{func(n *yaml.Node, path string) {
+			if name, ok := d.Scalar(n, path, PlainText); ok {
 				c.Name = name
 				if err := checkClientName(name); err != nil {
-					d.fail(n, path, err)
+					d.Fail(n, path, err)
 				} else if line, twice := first[name]; twice {
-					d.failf(n, path, "%s is a client already, in line %d", quote(name), line)
+					d.Failf(n, path, "%s is a client already, in line %d", Quote(name), line)
 				} else {
 					first[name] = n.Line
 				}
 			}
 		}, clientNameNode}),
-		required("secret", "The secret in Proxy-Authorization; ${NAME} takes the variable NAME.", d.secret(&c.Secret)),
-		optional("weight", "The share of the client beside others that wait for the same site.", d.number(&c.Weight, 1, mostWeight)),
-		optional("priority", "Of requests that ask for no other: 0, the most urgent, to 7; 3 is usual.", d.number(&c.Priority, 0, lowestPriority)),
-		optional("intercept", "Whether all https of the client is opened. It has to trust abide's CA then.", value{func(n *yaml.Node, path string) {
-			if word, ok := d.scalar(n, path, plainText); ok && word != "all" {
-				d.failf(n, path, "%s is not all, the only value that it has for a client; leave it out for what intercept says", quote(word))
+		Required("secret", "The secret in Proxy-Authorization; ${NAME} takes the variable NAME.", d.Secret(&c.Secret)),
+		Optional("weight", "The share of the client beside others that wait for the same site.", d.Number(&c.Weight, 1, mostWeight)),
+		Optional("priority", "Of requests that ask for no other: 0, the most urgent, to 7; 3 is usual.", d.Number(&c.Priority, 0, LowestPriority)),
+		Optional("intercept", "Whether all https of the client is opened. It has to trust abide's CA then.", Value{func(n *yaml.Node, path string) {
+			if word, ok := d.Scalar(n, path, PlainText); ok && word != "all" {
+				d.Failf(n, path, "%s is not all, the only value that it has for a client; leave it out for what intercept says", Quote(word))
 			}
 			c.OpensAll = true
-		}, func() node { return wordNode("all") }}),
+		}, func() Node { return WordNode("all") }}),
 	}
 }
 
-func clientNameNode() node {
-	n := textNode()
+func clientNameNode() Node {
+	n := TextNode()
 	n["pattern"] = "^[^:]+$"
 	return n
 }
@@ -147,22 +147,22 @@ func checkClientName(s string) error {
 	case s == "":
 		return errors.New("is empty")
 	case strings.Contains(s, ":"):
-		return fmt.Errorf("%s has a colon, which ends the name in Proxy-Authorization", quote(s))
+		return fmt.Errorf("%s has a colon, which ends the name in Proxy-Authorization", Quote(s))
 	case strings.ContainsFunc(s, unicode.IsControl):
-		return fmt.Errorf("%s has a control character", quote(s))
+		return fmt.Errorf("%s has a control character", Quote(s))
 	}
 	return nil
 }
 
-// readDocument reads the whole document.
-func readDocument(d *decoder, root *yaml.Node) {
-	d.mapping(root, "", section(d, "")...)
+// readConfiguration reads the whole configuration.
+func readConfiguration(d *Decoder, root *yaml.Node) {
+	d.Mapping(root, "", section(d, "")...)
 	checkReferences(d)
 }
 
 // settingValue is the value of one scalar key of the table.
-func settingValue(d *decoder, s setting) value {
-	return value{func(n *yaml.Node, path string) {
+func settingValue(d *Decoder, s setting) Value {
+	return Value{func(n *yaml.Node, path string) {
 		var (
 			items []string
 			nodes []*yaml.Node
@@ -171,41 +171,41 @@ func settingValue(d *decoder, s setting) value {
 		add := func(n *yaml.Node, path, text string) {
 			items, nodes, paths = append(items, text), append(nodes, n), append(paths, path)
 		}
-		before := d.count()
+		before := d.loading.count()
 		switch s.shape {
 		case list:
-			d.list(n, path, func(_ int, n *yaml.Node, path string) {
-				if text, ok := d.scalar(n, path, s.text); ok {
+			d.List(n, path, func(_ int, n *yaml.Node, path string) {
+				if text, ok := d.Scalar(n, path, s.text); ok {
 					add(n, path, text)
 				}
 			})
 		case pairs:
-			d.each(n, path, false, func(key, value *yaml.Node, name, path string) {
-				if text, ok := d.scalar(value, path, s.text); ok {
+			d.Each(n, path, false, func(key, value *yaml.Node, name, path string) {
+				if text, ok := d.Scalar(value, path, s.text); ok {
 					add(key, path, name+"="+text)
 				}
 			})
 		default:
-			text, ok := d.scalar(n, path, s.text)
+			text, ok := d.Scalar(n, path, s.text)
 			if !ok {
 				return
 			}
 			add(n, path, text)
 		}
-		if d.count() > before {
+		if d.loading.count() > before {
 			return
 		}
-		d.set(d.policy, s, Fault{Source: d.source, Line: n.Line, Key: path}, &input{
-			items: items, base: d.base, home: d.home,
+		d.loading.set(d.policy, s, Fault{Source: d.loading.name, Line: n.Line, Key: path}, &input{
+			items: items, base: d.loading.base, home: d.loading.home,
 			fail: func(i int, err error) {
 				if i < 0 {
-					d.fail(n, path, err)
+					d.Fail(n, path, err)
 				} else {
-					d.fail(nodes[i], paths[i], err)
+					d.Fail(nodes[i], paths[i], err)
 				}
 			},
 		})
-	}, func() node {
+	}, func() Node {
 		return s.schemaWithDefault()
 	}}
 }

@@ -13,59 +13,59 @@ import (
 
 // readSites reads the rules, of which the first that matches counts, and so finds
 // those that never would.
-func readSites(d *decoder, n *yaml.Node, path string) {
+func readSites(d *Decoder, n *yaml.Node, path string) {
 	var (
 		covered cover
 		owner   []int // pattern number → rule
 		listed  []Pattern
 		names   = map[string]int{}
 	)
-	if isScalar(n) {
+	if IsScalar(n) {
 		refuseRuleAlone(d, n, path, "takes a list of rules, not a single value")
 		return
 	}
-	d.sequence(n, path, func(i int, n *yaml.Node, path string) {
-		if isScalar(n) {
+	d.Sequence(n, path, func(i int, n *yaml.Node, path string) {
+		if IsScalar(n) {
 			refuseRuleAlone(d, n, path, "is a single value where a rule belongs")
 			return
 		}
-		s := Site{Group: "host", Priority: defaultPriority, Line: n.Line}
+		s := Site{Group: "host", Priority: DefaultPriority, Line: n.Line}
 		host := func(n *yaml.Node, path string) {
-			text, ok := d.scalar(n, path, plainText)
+			text, ok := d.Scalar(n, path, PlainText)
 			if !ok {
 				return
 			}
 			pattern, err := parsePattern(text)
 			if err != nil {
-				d.fail(n, path, err)
+				d.Fail(n, path, err)
 				return
 			}
 			by, ok := covered.by(pattern)
 			switch {
 			case ok && owner[by] == i && listed[by] == pattern:
-				d.failf(n, path, "%s is listed twice", pattern)
+				d.Failf(n, path, "%s is listed twice", pattern)
 			case ok && owner[by] != i:
-				d.failf(n, path, "%s never comes to this rule: %s in line %d comes first",
+				d.Failf(n, path, "%s never comes to this rule: %s in line %d comes first",
 					pattern, listed[by], d.policy.Sites[owner[by]].Line)
 			}
 			covered.add(pattern, len(listed))
 			listed, owner = append(listed, pattern), append(owner, i)
 			s.Hosts = append(s.Hosts, pattern)
 		}
-		readSite(&siteReading{decoder: d, site: &s, host: host, names: names}, n, path)
+		readSite(&siteReading{d: d, site: &s, host: host, names: names}, n, path)
 		d.policy.Sites = append(d.policy.Sites, s)
 	})
 }
 
 // sitesNode is the schema of sites.
-func sitesNode(d *decoder) node {
-	return sequenceNode(objectNode((&siteReading{decoder: d, site: &Site{}}).fields()), 0)
+func sitesNode(d *Decoder) Node {
+	return SequenceNode(ObjectNode((&siteReading{d: d, site: &Site{}}).fields()), 0)
 }
 
 // refuseRuleAlone refuses a value where a rule belongs, and says what to write. Of the value it
 // repeats a name of a host and nothing else.
-func refuseRuleAlone(d *decoder, n *yaml.Node, path, text string) {
-	value, ok := d.scalar(n, path, plainText)
+func refuseRuleAlone(d *Decoder, n *yaml.Node, path, text string) {
+	value, ok := d.Scalar(n, path, PlainText)
 	if !ok {
 		return
 	}
@@ -73,7 +73,7 @@ func refuseRuleAlone(d *decoder, n *yaml.Node, path, text string) {
 	if pattern, err := parsePattern(value); err == nil {
 		write = fmt.Sprintf("{host: %s}", hostText(pattern.String()))
 	}
-	d.failf(n, path, "%s; write %s", text, write)
+	d.Failf(n, path, "%s; write %s", text, write)
 }
 
 // hostText is a pattern as YAML has it inside of braces.
@@ -86,78 +86,78 @@ func hostText(pattern string) string {
 
 // siteReading is a rule that is being read.
 type siteReading struct {
-	*decoder
+	d      *Decoder
 	site   *Site
-	host   reader         // of one host
+	host   Reader         // of one host
 	names  map[string]int // of the rules before, with their lines
 	limits *yaml.Node     // read last, since the pool says which make sense
 	origin []place        // of the backends
 }
 
 // fields are the keys of a rule.
-func (r *siteReading) fields() []field {
+func (r *siteReading) fields() []Field {
 	s := r.site
-	return []field{
-		required("host", "The hosts that the rule is about.", value{r.hosts, func() node {
-			return eitherNode(hostNode(), sequenceNode(hostNode(), 1)).suchAs("api.example.com", "*.example.com")
+	return []Field{
+		Required("host", "The hosts that the rule is about.", Value{r.hosts, func() Node {
+			return EitherNode(hostNode(), SequenceNode(hostNode(), 1)).suchAs("api.example.com", "*.example.com")
 		}}),
-		optional("name", "What the site is called, with group: rule.", value{r.name, filledNode}),
-		optional("group", "What is counted together: each host, each registrable domain, or all that the rule matches.", r.word(&s.Group, "host", "domain", "rule")),
-		optional("pool", "The pool of the tokens of these requests.", value{r.pool, filledNode}),
-		optional("insecure", "Whether the tokens may go over plain http.", r.truth(&s.Insecure)),
-		optional("learn", "Whether limits are learned from the site's answers.", value{r.learn, switchNode}),
-		optional("dialect", "How the site speaks of its limits, where abide cannot read it by itself.", value{r.dialect, func() node {
-			n := objectNode((&dialecting{decoder: r.decoder}).fields(&learn.Dialect{}))
+		Optional("name", "What the site is called, with group: rule.", Value{r.name, FilledNode}),
+		Optional("group", "What is counted together: each host, each registrable domain, or all that the rule matches.", r.d.Word(&s.Group, "host", "domain", "rule")),
+		Optional("pool", "The pool of the tokens of these requests.", Value{r.pool, FilledNode}),
+		Optional("insecure", "Whether the tokens may go over plain http.", r.d.Truth(&s.Insecure)),
+		Optional("learn", "Whether limits are learned from the site's answers.", Value{r.learn, switchNode}),
+		Optional("dialect", "How the site speaks of its limits, where abide cannot read it by itself.", Value{r.dialect, func() Node {
+			n := ObjectNode((&dialectReading{d: r.d}).fields(&learn.Dialect{}))
 			n["minProperties"] = 1
 			return n
 		}}),
-		optional("limits", "What a request takes before it is sent, or waits for.", value{func(n *yaml.Node, _ string) { r.limits = n }, limitsNode}),
-		optional("priority", "Of requests that ask for no other: 0, the most urgent, to 7; 3 is usual.", r.number(&s.Priority, 0, lowestPriority)),
-		optional("robots", "Whether the Crawl-delay of the site's robots.txt is kept.", r.truth(&s.Robots)),
-		optional("coalesce", "Whether identical requests in flight share one answer.", r.truth(&s.Coalesce)),
-		optional("backends", "Servers that answer instead of the host.", value{func(n *yaml.Node, path string) { s.Backends, r.origin = readBackends(r.decoder, n, path) }, backendsNode}),
-		optional("balance", "Which of the backends is next.", r.word(&s.Balance, "adaptive", "round-robin", "least-loaded")),
-		optional("sticky", "Whether a client stays at its backend while the backend works.", r.truth(&s.Sticky)),
-		optional("outage", "What holds while a shared store is away: a share of the limits, what was leased and no more, or all of the limits.", r.word(&s.Outage, "share", "strict", "open")),
+		Optional("limits", "What a request takes before it is sent, or waits for.", Value{func(n *yaml.Node, _ string) { r.limits = n }, limitsNode}),
+		Optional("priority", "Of requests that ask for no other: 0, the most urgent, to 7; 3 is usual.", r.d.Number(&s.Priority, 0, LowestPriority)),
+		Optional("robots", "Whether the Crawl-delay of the site's robots.txt is kept.", r.d.Truth(&s.Robots)),
+		Optional("coalesce", "Whether identical requests in flight share one answer.", r.d.Truth(&s.Coalesce)),
+		Optional("backends", "Servers that answer instead of the host.", Value{func(n *yaml.Node, path string) { s.Backends, r.origin = readBackends(r.d, n, path) }, backendsNode}),
+		Optional("balance", "Which of the backends is next.", r.d.Word(&s.Balance, "adaptive", "round-robin", "least-loaded")),
+		Optional("sticky", "Whether a client stays at its backend while the backend works.", r.d.Truth(&s.Sticky)),
+		Optional("outage", "What holds while a shared store is away: a share of the limits, what was leased and no more, or all of the limits.", r.d.Word(&s.Outage, "share", "strict", "open")),
 	}
 }
 
 func (r *siteReading) hosts(n *yaml.Node, path string) {
-	if isEmpty(n) {
-		r.failf(n, path, "is empty")
+	if IsEmptyList(n) {
+		r.d.Failf(n, path, "is empty")
 	}
-	r.list(n, path, func(_ int, n *yaml.Node, path string) { r.host(n, path) })
+	r.d.List(n, path, func(_ int, n *yaml.Node, path string) { r.host(n, path) })
 }
 
 func (r *siteReading) name(n *yaml.Node, path string) {
-	r.label(&r.site.Name).read(n, path)
+	r.d.Label(&r.site.Name).Read(n, path)
 	if line, twice := r.names[r.site.Name]; twice && r.site.Name != "" {
-		r.failf(n, path, "%s is the name of line %d already", quote(r.site.Name), line)
+		r.d.Failf(n, path, "%s is the name of line %d already", Quote(r.site.Name), line)
 		return
 	}
 	r.names[r.site.Name] = n.Line
 }
 
 func (r *siteReading) pool(n *yaml.Node, path string) {
-	r.label(&r.site.Pool).read(n, path)
-	r.pooled = append(r.pooled, reference{r.site.Pool, n, path})
-	r.places[path] = Fault{Source: r.source, Line: n.Line, Key: path}
+	r.d.Label(&r.site.Pool).Read(n, path)
+	r.d.pooled = append(r.d.pooled, reference{r.site.Pool, n, path})
+	r.d.loading.places[path] = Fault{Source: r.d.loading.name, Line: n.Line, Key: path}
 }
 
 func (r *siteReading) learn(n *yaml.Node, path string) {
-	r.truth(&r.site.Learn).read(n, path)
+	r.d.Truth(&r.site.Learn).Read(n, path)
 	r.site.learn = r.site.Learn
-	r.places[path] = Fault{Source: r.source, Line: n.Line, Key: path}
+	r.d.loading.places[path] = Fault{Source: r.d.loading.name, Line: n.Line, Key: path}
 }
 
 func (r *siteReading) dialect(n *yaml.Node, path string) {
-	r.site.Dialect = readDialect(r.decoder, n, path)
-	r.places[path] = Fault{Source: r.source, Line: n.Line, Key: path}
+	r.site.Dialect = readDialect(r.d, n, path)
+	r.d.loading.places[path] = Fault{Source: r.d.loading.name, Line: n.Line, Key: path}
 }
 
 func readSite(r *siteReading, n *yaml.Node, path string) {
-	d, s := r.decoder, r.site
-	set := d.mapping(n, path, r.fields()...)
+	d, s := r.d, r.site
+	set := d.Mapping(n, path, r.fields()...)
 	if r.limits != nil {
 		of := ofRule
 		if set["pool"] != nil {
@@ -166,11 +166,11 @@ func readSite(r *siteReading, n *yaml.Node, path string) {
 		s.Limits = readLimits(d, r.limits, join(path, "limits"), of)
 	}
 	if set["insecure"] != nil && set["pool"] == nil {
-		d.failf(set["insecure"], join(path, "insecure"), "is about the tokens of a pool, and there is none")
+		d.Failf(set["insecure"], join(path, "insecure"), "is about the tokens of a pool, and there is none")
 	}
 	for _, key := range []string{"balance", "sticky"} {
 		if set[key] != nil && set["backends"] == nil {
-			d.failf(set[key], join(path, key), "is about backends, and there are none")
+			d.Failf(set[key], join(path, key), "is about backends, and there are none")
 		}
 	}
 	if set["backends"] != nil && s.Balance == "" {
@@ -189,17 +189,17 @@ func readSite(r *siteReading, n *yaml.Node, path string) {
 }
 
 // checkPooledSite refuses rules that would send secrets to hosts that are not named.
-func checkPooledSite(d *decoder, n *yaml.Node, path string, s *Site) {
+func checkPooledSite(d *Decoder, n *yaml.Node, path string, s *Site) {
 	if len(s.Backends) > 0 {
-		d.failf(n, path, "goes with no backends: tokens are for the hosts that the rule names, and backends are other ones; write a rule with the pool for the backends' hosts, and leave the pool out here")
+		d.Failf(n, path, "goes with no backends: tokens are for the hosts that the rule names, and backends are other ones; write a rule with the pool for the backends' hosts, and leave the pool out here")
 	}
 	for _, one := range s.Hosts {
 		if one.All {
-			d.failf(n, path, "would send its secrets to every host; name the hosts")
+			d.Failf(n, path, "would send its secrets to every host; name the hosts")
 			return
 		}
 		if one.Below && icann(one.Host) {
-			d.failf(n, path, "would send its secrets to everybody's hosts below %s; name the domain", one.Host)
+			d.Failf(n, path, "would send its secrets to everybody's hosts below %s; name the domain", one.Host)
 			return
 		}
 	}
@@ -212,7 +212,7 @@ func icann(name string) bool {
 }
 
 // checkReferences checks what needs the whole file.
-func checkReferences(d *decoder) {
+func checkReferences(d *Decoder) {
 	var names []string
 	for _, p := range d.policy.Pools {
 		names = append(names, p.Name)
@@ -223,7 +223,96 @@ func checkReferences(d *decoder) {
 			known = known || name == r.name
 		}
 		if !known {
-			d.failf(r.node, r.path, "%s is not a pool%s", quote(r.name), didYouMean(r.name, names))
+			d.Failf(r.node, r.path, "%s is not a pool%s", Quote(r.name), DidYouMean(r.name, names))
+		}
+	}
+}
+
+// place is the position of a value in the file.
+type place struct {
+	node *yaml.Node
+	path string
+}
+
+// readBackends reads the servers that answer instead of a rule's hosts, and where each of
+// them stands.
+func readBackends(d *Decoder, n *yaml.Node, path string) (all []Backend, at []place) {
+	origins, names := map[Target]bool{}, map[string]bool{}
+	d.List(n, path, func(_ int, n *yaml.Node, path string) {
+		b, ok := readBackend(d, n, path)
+		switch {
+		case !ok:
+		case origins[b.Target]:
+			d.Failf(n, path, "%s is listed twice", b.Origin())
+		case names[b.Name]:
+			d.Failf(n, path, "%s is the name of a backend already", Quote(b.Name))
+		default:
+			origins[b.Target], names[b.Name] = true, true
+			all, at = append(all, b), append(at, place{n, path})
+		}
+	})
+	if IsEmptyList(n) {
+		d.Failf(n, path, "is empty")
+	}
+	return all, at
+}
+
+// readBackend reads an origin, or keys of which url is an origin.
+func readBackend(d *Decoder, n *yaml.Node, path string) (b Backend, ok bool) {
+	before := d.loading.count()
+	b.Weight = 1
+	if IsMapping(n) {
+		d.Mapping(n, path, backendFields(d, &b)...)
+	} else {
+		Parsed(d, &b.Target, parseOrigin, originNode).Read(n, path)
+	}
+	if b.Target != (Target{}) && b.Name == "" {
+		b.Name = b.usualName()
+	}
+	return b, d.loading.count() == before && b.Target != (Target{})
+}
+
+// backendFields are the keys of a backend.
+func backendFields(d *Decoder, b *Backend) []Field {
+	return []Field{
+		Required("url", "The origin of the server.", Parsed(d, &b.Target, parseOrigin, originNode)),
+		Optional("name", "What the backend is called.", Value{func(n *yaml.Node, path string) {
+			if s, ok := d.Scalar(n, path, PlainText); ok {
+				if b.Name = s; !backendName.MatchString(s) {
+					d.Failf(n, path, "is not a name for a backend: letters, digits and . _ - do")
+				}
+			}
+		}, func() Node { return PatternNode(backendName.String()) }}),
+		Optional("weight", "Its share beside other backends.", d.Number(&b.Weight, 1, mostWeight)),
+		Optional("limits", "Limits of its own, in place of those of the rule.", Value{
+			func(n *yaml.Node, path string) { b.Limits, b.Own = readLimits(d, n, path, ofRule), true },
+			limitsNode,
+		}),
+	}
+}
+
+// backendsNode is the schema of a rule's backends.
+func backendsNode() Node {
+	item := EitherNode(originNode(), ObjectNode(backendFields(nil, &Backend{})))
+	return EitherNode(item, SequenceNode(item, 1))
+}
+
+// checkBackends refuses backends that the rule is about: what goes there would come
+// to the rule again.
+func checkBackends(d *Decoder, s *Site, at []place) {
+	if len(at) == 0 {
+		return
+	}
+	rule := newIndex([]Site{*s})
+	for i, t := range s.Backends {
+		if d.loading.full() || rule.find(t.Host, t.Port) == none {
+			continue
+		}
+		for _, one := range s.Hosts {
+			if one.matches(t.Host, t.Port) {
+				d.Failf(at[i].node, at[i].path, "%s is one of the hosts of this rule (%s), so its requests would come back to the rule", t.Origin(), one)
+				break
+			}
 		}
 	}
 }

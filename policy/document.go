@@ -146,3 +146,88 @@ func tabAt(text []byte) int {
 	}
 	return 0
 }
+
+var (
+	// bareStar is a pattern of hosts, or * alone, that should stand in quotes.
+	bareStar = regexp.MustCompile(`(?:^|[\s\[{,])(\*(?:\.[A-Za-z0-9-]+)*(?:\.[A-Za-z0-9-]+(?::\d+)?)?)\s*(?:$|[,\]}#])`)
+	// innerBrace is a brace inside of a value, such as that of /users/{id}.
+	innerBrace = regexp.MustCompile(`[^\s,:\[{]\{|\{token\}`)
+)
+
+const quotedPut = `put: "Authorization: Bearer {token}"`
+
+// remedied is what YAML says about a line, and what to write instead where that is
+// known. It has nothing of the line but a pattern of hosts: the rest may be a secret.
+func remedied(problem, line string) string {
+	text := "is not valid YAML: " + problem
+	switch {
+	case problem == "found unexpected end of stream":
+		return text + " (is a quote not closed?)"
+	case problem == "did not find expected alphabetic or numeric character":
+		if m := bareStar.FindStringSubmatch(line); m != nil {
+			return fmt.Sprintf("is not valid YAML: write %q in quotes", m[1])
+		}
+		return text + "; quote a value that begins with * or &"
+	case problem == "found character that cannot start any token":
+		return text + "; quote a value that begins with @, % or a backtick"
+	case problem == "mapping values are not allowed in this context" && strings.Contains(line, tokenMark):
+		return text + `; quote a value that has ": " in it, such as ` + quotedPut
+	case problem == "mapping values are not allowed in this context":
+		return text + ` (quote a value that has ": " in it)`
+	case strings.HasPrefix(problem, "did not find expected ',' or") && strings.Contains(line, tokenMark):
+		return text + "; quote a value that has braces in it, such as " + quotedPut
+	case strings.HasPrefix(problem, "did not find expected ',' or") && innerBrace.MatchString(line):
+		return text + "; quote a value that has braces in it"
+	case problem == "did not find expected whitespace or line break":
+		return text + "; quote a value that begins with !"
+	}
+	return text
+}
+
+// lineAt is a line of a text, counted from 1, without its end.
+func lineAt(text []byte, number int) string {
+	for one := range bytes.Lines(text) {
+		if number--; number == 0 {
+			return strings.TrimRight(string(one), "\r\n")
+		}
+	}
+	return ""
+}
+
+// Fault is one thing that is wrong with a configuration.
+type Fault struct {
+	Source string // a file, a variable or a flag
+	Line   int    // of the file, 0 elsewhere
+	Key    string // dotted, such as sites[2].limits[0].per
+	Text   string // what is wrong and what to write; never a secret
+}
+
+// Error is the fault as an editor can jump to it: abide.yaml:14: sites[2].host: …
+func (f Fault) Error() string {
+	var b strings.Builder
+	b.WriteString(f.Source)
+	if f.Line > 0 {
+		fmt.Fprintf(&b, ":%d", f.Line)
+	}
+	if b.Len() > 0 {
+		b.WriteString(": ")
+	}
+	if f.Key != "" {
+		b.WriteString(f.Key + ": ")
+	}
+	b.WriteString(f.Text)
+	return b.String()
+}
+
+// Faults is every fault of a configuration, in the order of the file, then of
+// the environment and the command line. It is never empty.
+type Faults []Fault
+
+// Error has one fault a line.
+func (f Faults) Error() string {
+	lines := make([]string, len(f))
+	for i, one := range f {
+		lines[i] = one.Error()
+	}
+	return strings.Join(lines, "\n")
+}

@@ -48,7 +48,7 @@ func ParseWait(s string) (time.Duration, error) {
 func ParseDuration(s string) (time.Duration, error) {
 	d, err := readDuration(s)
 	if err == nil && d == 0 {
-		err = fmt.Errorf("%s is no time at all", quote(s))
+		err = fmt.Errorf("%s is no time at all", Quote(s))
 	}
 	return d, err
 }
@@ -59,9 +59,9 @@ func readDuration(s string) (time.Duration, error) {
 	case s == "":
 		return 0, errors.New("has no value; write a duration such as 15m")
 	case strings.Trim(s, "0123456789._") == "":
-		return 0, fmt.Errorf("%s needs a unit, such as %ss or %sm", quote(s), s, s)
+		return 0, fmt.Errorf("%s needs a unit, such as %ss or %sm", Quote(s), s, s)
 	case s[0] == '-':
-		return 0, fmt.Errorf("%s is less than no time", quote(s))
+		return 0, fmt.Errorf("%s is less than no time", Quote(s))
 	}
 	var total int64
 	last := -1 // unit of the part before
@@ -70,20 +70,20 @@ func readDuration(s string) (time.Duration, error) {
 		i := durationAt(name)
 		switch {
 		case number == "":
-			return 0, fmt.Errorf("%s is not a duration; write a number and a unit, such as 500ms, 90s, 15m or 1h30m", quote(s))
+			return 0, fmt.Errorf("%s is not a duration; write a number and a unit, such as 500ms, 90s, 15m or 1h30m", Quote(s))
 		case i < 0:
-			return 0, fmt.Errorf("%s %w", quote(s), noUnit(s, name))
+			return 0, fmt.Errorf("%s %w", Quote(s), noUnit(s, name))
 		case i <= last:
-			return 0, fmt.Errorf("%s has its units out of order; write the larger first, such as 1h30m", quote(s))
+			return 0, fmt.Errorf("%s has its units out of order; write the larger first, such as 1h30m", Quote(s))
 		case more != "" && strings.Contains(number, "."):
-			return 0, fmt.Errorf("%s has a fraction that is not in its last part", quote(s))
+			return 0, fmt.Errorf("%s has a fraction that is not in its last part", Quote(s))
 		}
 		n, err := scaled(number, durations[i].size)
 		if err != nil {
-			return 0, fmt.Errorf("%s %w", quote(s), err)
+			return 0, fmt.Errorf("%s %w", Quote(s), err)
 		}
 		if total += n; total > int64(longest) {
-			return 0, fmt.Errorf("%s is more than %s", quote(s), formatDuration(longest))
+			return 0, fmt.Errorf("%s is more than %s", Quote(s), formatDuration(longest))
 		}
 		rest, last = more, i
 	}
@@ -106,9 +106,9 @@ func noUnit(s, name string) error {
 		near = "m"
 	}
 	if near != "" {
-		return fmt.Errorf("has the unit %s; did you mean %q?", quote(name), strings.Replace(s, name, near, 1))
+		return fmt.Errorf("has the unit %s; did you mean %q?", Quote(name), strings.Replace(s, name, near, 1))
 	}
-	return fmt.Errorf("has the unit %s, which is none of ms, s, m, h, d, w", quote(name))
+	return fmt.Errorf("has the unit %s, which is none of ms, s, m, h, d, w", Quote(name))
 }
 
 // formatDuration is the duration as it would be written.
@@ -145,7 +145,7 @@ func parseTimeUnit(s string) (time.Duration, error) {
 	}
 	v, err := ParseDuration(s)
 	if err != nil {
-		err = fmt.Errorf("%s is not a unit of time; write ms, s, m, h or d", quote(s))
+		err = fmt.Errorf("%s is not a unit of time; write ms, s, m, h or d", Quote(s))
 	}
 	return v, err
 }
@@ -157,9 +157,9 @@ func parseStall(s string) (time.Duration, error) {
 	case err != nil:
 		return 0, err
 	case v < time.Second:
-		return 0, fmt.Errorf("%s is less than 1s; servers and networks pause for longer by themselves", quote(s))
+		return 0, fmt.Errorf("%s is less than 1s; servers and networks pause for longer by themselves", Quote(s))
 	case v > day:
-		return 0, fmt.Errorf("%s is more than 1d", quote(s))
+		return 0, fmt.Errorf("%s is more than 1d", Quote(s))
 	}
 	return v, nil
 }
@@ -167,7 +167,7 @@ func parseStall(s string) (time.Duration, error) {
 // parseTimezone reads the IANA name of a time zone.
 func parseTimezone(s string) (string, error) {
 	if _, err := time.LoadLocation(s); err != nil || s == "" || s == "Local" {
-		return "", fmt.Errorf("%s is not a time zone such as UTC or Europe/Berlin", quote(s))
+		return "", fmt.Errorf("%s is not a time zone such as UTC or Europe/Berlin", Quote(s))
 	}
 	return s, nil
 }
@@ -175,15 +175,143 @@ func parseTimezone(s string) (string, error) {
 // lengthPattern matches what readDuration reads, but for the order of the units.
 func lengthPattern() string { return `(?:` + decimalPattern + ` *` + unitPattern(durations) + ` *)+` }
 
-// durationNode is what ParseDuration reads.
-func durationNode() node {
-	return patternNode(`^\s*`+lengthPattern()+`$`).suchAs("500ms", "90s", "15m").shared("duration")
+// DurationNode describes the values that ParseDuration reads.
+func DurationNode() Node {
+	return PatternNode(`^\s*`+lengthPattern()+`$`).suchAs("500ms", "90s", "15m").shared("duration")
 }
 
-// timeUnitNode is what parseTimeUnit reads.
-func timeUnitNode() node {
-	return patternNode(`^\s*(?:`+unitPattern(durations)+`|`+lengthPattern()+`)$`).suchAs("s", "ms").shared("unit_of_time")
+// timeUnitNode describes the values that parseTimeUnit reads.
+func timeUnitNode() Node {
+	return PatternNode(`^\s*(?:`+unitPattern(durations)+`|`+lengthPattern()+`)$`).suchAs("s", "ms").shared("unit_of_time")
 }
 
-// timezoneNode is what parseTimezone reads, as far as a pattern tells.
-func timezoneNode() node { return patternNode(`^[A-Za-z]`).suchAs("UTC", "Europe/Berlin") }
+// TimezoneNode describes the values that parseTimezone reads, as far as a pattern tells.
+func TimezoneNode() Node { return PatternNode(`^[A-Za-z]`).suchAs("UTC", "Europe/Berlin") }
+
+// Period is a length of time, or a calendar period, which has none.
+type Period struct {
+	Length   time.Duration
+	Calendar string // day | week | month
+}
+
+// String is the period as it is written.
+func (p Period) String() string {
+	if p.Calendar != "" {
+		return p.Calendar
+	}
+	return formatDuration(p.Length)
+}
+
+// Rate is an amount per second.
+type Rate float64
+
+// String is the rate as it is written.
+func (r Rate) String() string {
+	return strconv.FormatFloat(float64(r), 'g', 6, 64) + "/s"
+}
+
+// calendars are the names of calendar periods.
+var calendars = []string{"day", "week", "month"}
+
+// parseWindow reads the time behind the slash of a rate: a duration, or a unit alone,
+// which is one of it.
+func parseWindow(s string) (time.Duration, error) {
+	if i := durationAt(s); i >= 0 {
+		return time.Duration(durations[i].size), nil
+	}
+	return ParseDuration(s)
+}
+
+// parsePeriod reads the window of a limit: a calendar period, or what parseWindow
+// reads.
+func parsePeriod(s string) (Period, error) {
+	s = strings.TrimSpace(s)
+	for _, word := range calendars {
+		if strings.EqualFold(s, word) {
+			return Period{Calendar: word}, nil
+		}
+	}
+	switch strings.ToLower(s) {
+	case "d", "days":
+		return Period{}, fmt.Errorf("%s may mean two things; write day for days of the calendar, or 1d for any 24 hours", Quote(s))
+	case "w", "weeks":
+		return Period{}, fmt.Errorf("%s may mean two things; write week for weeks of the calendar, or 1w for any 7 days", Quote(s))
+	}
+	length, err := parseWindow(s)
+	if err == nil {
+		return Period{Length: length}, nil
+	}
+	if near := nearest(s, append([]string{"hour", "minute", "second"}, calendars...)); near != "" {
+		err = fmt.Errorf("%s is not a time; did you mean %q?", Quote(s), near)
+	}
+	return Period{}, err
+}
+
+// cutWindow parts an amount from the window that is written with it: 5/s, 5/15m,
+// 5 per minute.
+func cutWindow(s string) (amount, window string, found bool) {
+	amount, window, found = strings.Cut(s, "/")
+	if !found {
+		amount, window, found = strings.Cut(s, " per ")
+	}
+	return strings.TrimSpace(amount), strings.TrimSpace(window), found
+}
+
+// parseRate reads an amount per time: 2/s, 0.2/s, 100/m, 3/10s, 2 per minute.
+func parseRate(s string) (Rate, error) {
+	amount, per, found := cutWindow(s)
+	if !found {
+		if _, err := scaled(s, 1); err == nil {
+			return 0, fmt.Errorf("%s is not a rate; did you mean %q?", Quote(s), s+"/s")
+		}
+		return 0, fmt.Errorf("%s is not a rate; write an amount and a time, such as 2/s, 100/m or 3/10s", Quote(s))
+	}
+	length, err := parseWindow(per)
+	if err != nil {
+		return 0, fmt.Errorf("%s is not a rate, such as 2/s, 100/m or 3/10s: %w", Quote(s), err)
+	}
+	n, err := scaled(amount, 1e9)
+	if err != nil {
+		return 0, fmt.Errorf("%s %w", Quote(s), err)
+	}
+	if n == 0 {
+		return 0, fmt.Errorf("%s lets nothing pass, ever", Quote(s))
+	}
+	return Rate(float64(n) / 1e9 / length.Seconds()), nil
+}
+
+// perPattern matches what parts an amount from its window.
+const perPattern = `\s*(?:/| per )\s*`
+
+// windowPattern matches what parsePeriod reads.
+func windowPattern() string {
+	units := unitPattern(durations, "d", "days", "w", "weeks") // which may mean two things
+	return `(?:` + anyCase("month") + `|` + units + `|` + lengthPattern() + `)`
+}
+
+// periodNode describes the values that parsePeriod reads.
+func periodNode() Node {
+	return PatternNode(`^\s*`+windowPattern()+`\s*$`).suchAs("15m", "day", "month").shared("window")
+}
+
+// ratePerNode is a limit that is a rate alone.
+func ratePerNode() Node {
+	return PatternNode(`^\s*`+positivePattern+perPattern+windowPattern()+`\s*$`).suchAs("5/s", "900 per 15m").shared("rate_alone")
+}
+
+// amountPerNode is an amount that may have its window behind it.
+func amountPerNode() Node {
+	n := Node{"type": []string{"integer", "string"}, "minimum": 1, "maximum": int64(mostAmount)}
+	n["pattern"] = `^\s*` + positivePattern + `(?:` + perPattern + windowPattern() + `)?\s*$`
+	return n.suchAs(900, "5/s").shared("amount")
+}
+
+// bytesPerNode is an amount of bytes that may have its window behind it.
+func bytesPerNode() Node {
+	return PatternNode(`^\s*`+sizePattern()+`(?:`+perPattern+windowPattern()+`)?\s*$`).suchAs("1MB", "1MB/m").shared("bytes")
+}
+
+// rateNode describes the values that parseRate reads.
+func rateNode() Node {
+	return PatternNode(`^\s*`+decimalPattern+perPattern+`(?:`+unitPattern(durations)+`|`+lengthPattern()+`)\s*$`).suchAs("2/s", "100/m").shared("rate")
+}

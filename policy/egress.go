@@ -68,7 +68,7 @@ func (p *Ports) read(in *input) {
 		n, ok := parsePort(s)
 		switch {
 		case !ok:
-			in.fail(i, fmt.Errorf("%s is not a port from 1 to 65535, nor any", quote(s)))
+			in.fail(i, fmt.Errorf("%s is not a port from 1 to 65535, nor any", Quote(s)))
 		case slices.Contains(ports.List, n):
 			in.fail(i, fmt.Errorf("port %d is listed twice", n))
 		default:
@@ -161,13 +161,13 @@ func (e *Egress) readResolve(in *input) {
 		if err != nil {
 			addr, err := netip.ParseAddr(strings.Trim(strings.TrimSpace(to), "[]"))
 			if err != nil {
-				in.fail(i, fmt.Errorf("%s is not an address and a port, such as 127.0.0.1:9443", quote(to)))
+				in.fail(i, fmt.Errorf("%s is not an address and a port, such as 127.0.0.1:9443", Quote(to)))
 				continue
 			}
 			address = netip.AddrPortFrom(addr, port)
 		}
 		if address.Port() == 0 {
-			in.fail(i, fmt.Errorf("%s %w", quote(to), errPortBad))
+			in.fail(i, fmt.Errorf("%s %w", Quote(to), errPortBad))
 			continue
 		}
 		key := Target{Host: host, Port: port}.HostPort()
@@ -194,11 +194,11 @@ func (e *Egress) resolveText() string {
 }
 
 // portsNode is the schema of egress.ports.
-func portsNode() node {
-	return listNode(eitherNode(wordNode("any"), node{"type": []string{"integer", "string"}, "minimum": 1, "maximum": 65535, "pattern": "^[0-9]+$"}))
+func portsNode() Node {
+	return ListNode(EitherNode(WordNode("any"), Node{"type": []string{"integer", "string"}, "minimum": 1, "maximum": 65535, "pattern": "^[0-9]+$"}))
 }
 
 // nextHopNode is the schema of egress.proxy.
-func nextHopNode() node {
-	return patternNode(`^(?:$|\$\{|` + anyCase("http") + `[sS]?://[^/?#]*/?$)`).suchAs("http://user:${NAME}@proxy.example:3128")
+func nextHopNode() Node {
+	return PatternNode(`^(?:$|\$\{|` + anyCase("http") + `[sS]?://[^/?#]*/?$)`).suchAs("http://user:${NAME}@proxy.example:3128")
 }

@@ -88,7 +88,7 @@ func FuzzLoad(f *testing.F) {
 			}
 		}
 		for _, s := range settings() {
-			if s.text != plainText {
+			if s.text != PlainText {
 				continue
 			}
 			shown := s.show(p)

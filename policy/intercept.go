@@ -33,7 +33,7 @@ func (c *Intercept) read(in *input) {
 		}
 		pattern, err := parsePattern(s)
 		if err == nil && len(in.items) == 1 && strings.IndexByte(s, '.') < 0 && nearest(s, modes) != "" {
-			err = fmt.Errorf("%s is none of %s, nor a list of hosts%s", quote(s), strings.Join(modes, ", "), didYouMean(s, modes))
+			err = fmt.Errorf("%s is none of %s, nor a list of hosts%s", Quote(s), strings.Join(modes, ", "), DidYouMean(s, modes))
 		}
 		if err != nil {
 			in.fail(i, err)
@@ -62,6 +62,196 @@ func (c *Intercept) text() string {
 }
 
 // interceptNode is the schema of intercept.
-func interceptNode() node {
-	return eitherNode(wordNode("auto", "all", "none"), hostNode(), sequenceNode(hostNode(), 1))
+func interceptNode() Node {
+	return EitherNode(WordNode("auto", "all", "none"), hostNode(), SequenceNode(hostNode(), 1))
+}
+
+// CA is a certificate authority that the operator gives, so that a fleet has one:
+// absolute paths of its certificate and its key in PEM. Both are empty where abide
+// makes its own.
+type CA struct{ Cert, Key string }
+
+// Given tells whether the operator gives the CA.
+func (c CA) Given() bool { return c.Cert != "" }
+
+// Listeners are where the proxy and the operator's listener are.
+type Listeners struct {
+	Listen string // of the proxy: "ip:port", or ":port" for every address
+	Open   OpenListener
+	Admin  Admin
+}
+
+// Admin is the operator's listener. An empty Listen turns it off.
+type Admin struct {
+	Listen string
+	Token  Secret
+}
+
+// OpenListener is the second port of the proxy. A client that uses it says by that
+// that it trusts the CA, so all its https is opened.
+type OpenListener struct {
+	Listen string // "ip:port", or ":port" for every address; "" for no listener
+	// Default says that listen_open is not written: abide serves without this
+	// listener when its port is taken.
+	Default bool
+	// Off says that no client can ask for its https to be opened, neither by a port
+	// nor by a user name.
+	Off bool
+	// Run says that the proxy is of abide run, whose command is set up already.
+	Run bool
+}
+
+// Local tells whether only this machine can reach the proxy.
+func (l *Listeners) Local() bool {
+	return isLoopback(l.Listen) && (l.Open.Listen == "" || isLoopback(l.Open.Listen))
+}
+
+// UnreadRemedy says what to do so that https which passes unread is read, "" where it
+// is meant to pass unread.
+func (l *Listeners) UnreadRemedy(why Unread) string {
+	ask := `start the crawler with "abide run", or set its environment with eval "$(abide env)", or `
+	switch {
+	case l.Open.Run:
+		ask = ""
+	case l.Open.Off:
+		ask = `start the crawler with "abide run", or `
+	}
+	switch why {
+	case UnreadAuto:
+		return ask + "write intercept: all"
+	case UnreadUnlisted:
+		return ask + "add the host to intercept"
+	case UnreadConstrained:
+		return "have ca.cert issued for the host, too"
+	case UnreadRefused:
+		if l.Open.Run {
+			return l.TrustRemedy()
+		}
+		return "have the client trust abide's CA, then run abide reload"
+	}
+	return ""
+}
+
+// TrustRemedy says what to do about a client that does not accept the certificate of
+// abide's CA.
+func (l *Listeners) TrustRemedy() string {
+	if l.Open.Run {
+		return "the program does not trust the CA that abide run sets: it pins the site's certificate, has a certificate store of its own, or sets the variable that names the CA itself; see docs/clients.md#https"
+	}
+	return "`abide env` prints what makes a client trust the CA, `abide ca install` has the whole machine trust it"
+}
+
+// Unread is why https passes unread.
+type Unread string
+
+// The reasons why https passes unread.
+const (
+	UnreadAuto     Unread = "auto"     // intercept: auto, and no rule needs to read the requests
+	UnreadUnlisted Unread = "unlisted" // intercept lists other hosts
+	UnreadNone     Unread = "none"     // intercept: none
+	UnreadExcluded Unread = "excluded" // the host's rule has learn: false and no limit that needs requests
+	UnreadRefused  Unread = "refused"  // the client does not accept the certificate of abide's CA
+	// UnreadConstrained: the name constraints of ca.cert do not permit the host.
+	UnreadConstrained Unread = "constrained"
+)
+
+// opens tells whether https to host and port is intercepted.
+// The limits of defaults open nothing: they hold for the requests that are seen
+// anyway.
+func (p *Policy) opens(host string, port uint16) bool {
+	switch p.Intercept.Mode {
+	case "all":
+		return true
+	case "auto":
+		i := p.index.find(host, port)
+		return i != none && p.Sites[i].needsRequests()
+	case "listed":
+		for _, one := range p.Intercept.Patterns {
+			if one.matches(host, port) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// InterceptNames are the names that a CA may be constrained to, since nothing
+// else is intercepted: example.com stands for itself and what is below it,
+// addresses are written as such. nil means that any name may be intercepted, an
+// empty slice that none is.
+func (p *Policy) InterceptNames() []string {
+	if p.opensAny() {
+		return nil
+	}
+	var patterns []Pattern
+	switch p.Intercept.Mode {
+	case "auto":
+		for i := range p.Sites {
+			if p.Sites[i].needsRequests() {
+				patterns = append(patterns, p.Sites[i].Hosts...)
+			}
+		}
+	case "listed":
+		patterns = p.Intercept.Patterns
+	}
+	names := []string{}
+	seen := map[string]bool{}
+	for _, one := range patterns {
+		if one.All {
+			return nil
+		}
+		if !seen[one.Host] {
+			seen[one.Host] = true
+			names = append(names, one.Host)
+		}
+	}
+	return names
+}
+
+// Interception says what becomes of a CONNECT's https: it is opened, so that its
+// requests are read, or it passes unread.
+type Interception struct {
+	Open bool
+	// Needed is set where a rule needs to read the requests or intercept lists the
+	// host: a client that refuses the certificate is not let through unread.
+	Needed bool
+	Why    Unread // of https that is not opened
+}
+
+// Interception decides on https to a host. trusting says that the client trusts the
+// CA: by the port, the user name or the client that it uses.
+func (p *Policy) Interception(host string, port uint16, trusting bool) Interception {
+	var rule *Site
+	if i := p.index.find(host, port); i != none {
+		rule = &p.Sites[i]
+	}
+	needed := rule != nil && rule.needsRequests()
+	if configured := p.opens(host, port); configured || trusting {
+		return Interception{Open: true, Needed: needed || configured && p.Intercept.Mode == "listed"}
+	}
+	switch {
+	case p.Intercept.Mode == "none":
+		return Interception{Why: UnreadNone}
+	case rule != nil && !rule.Learn && !needed:
+		return Interception{Why: UnreadExcluded}
+	case p.Intercept.Mode == "listed":
+		return Interception{Why: UnreadUnlisted}
+	}
+	return Interception{Why: UnreadAuto}
+}
+
+// opensAny tells whether https to any host may be intercepted. A CA that the operator gives
+// need not vouch for every host because of a listener by default.
+func (p *Policy) opensAny() bool {
+	return p.Intercept.Mode == "all" || !p.Open.Off && !(p.Open.Default && p.CA.Given()) || slices.ContainsFunc(p.Access.Clients, func(c Client) bool { return c.OpensAll })
+}
+
+// plain tells whether a host can be reached by plain http only.
+func (p *Policy) plain(pattern Pattern) bool {
+	return pattern.Port == 80 || pattern.Port != 0 && !p.Egress.Ports.Allows(pattern.Port)
+}
+
+// plainOnly tells whether all targets of the rule use plain http.
+func (s *Site) plainOnly(p *Policy) bool {
+	return !slices.ContainsFunc(s.Hosts, func(pattern Pattern) bool { return !p.plain(pattern) })
 }

@@ -1,18 +1,29 @@
-package policy
+package policy_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
+	"regexp"
 	"strings"
+	"sync"
 	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
-func readJob(t *testing.T, text string) (*Job, error) {
+var jobSchema = sync.OnceValues(func() (*jsonschema.Schema, error) { return policy.Compiled(jobfile.Schema(), "") })
+
+func readJob(t *testing.T, text string) (*jobfile.Job, error) {
 	t.Helper()
-	j, err := LoadJob(Source{Path: "job.yaml", Data: []byte(text), Environ: []string{"TOKEN=s3cret", "PGPASS=p@ss"}})
+	j, err := jobfile.Load(policy.Source{Path: "job.yaml", Data: []byte(text), Environ: []string{"TOKEN=s3cret", "PGPASS=p@ss"}})
 	if err == nil {
-		if complaint := disagreement([]byte(text), nil, jobSchema); complaint != "" {
+		if complaint := policy.Disagreement([]byte(text), nil, jobSchema); complaint != "" {
 			t.Error(complaint)
 		}
 	}
@@ -35,29 +46,31 @@ func TestTheSmallestJobIsOneLine(t *testing.T) {
 func TestAJobMayBeWrittenInManyForms(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
-		ok   func(j *Job) bool
+		ok   func(j *jobfile.Job) bool
 	}{
-		"a URL alone": {"name: a\nrequest: https://api.test/x", func(j *Job) bool {
+		"a URL alone": {"name: a\nrequest: https://api.test/x", func(j *jobfile.Job) bool {
 			return j.Request.URL == "https://api.test/x" && strings.HasSuffix(j.Output.File, "/a.db")
 		}},
-		"placeholders unquoted": {"name: a\nrequest:\n  url: https://api.test/x?d={date:2006/01/02}&t={to:unix}\nrange: {from: 2025-01, to: 2025-03, step: 1mo, timezone: Europe/Berlin}", func(j *Job) bool { return j.Range.Step == JobStep{1, "mo"} && j.Range.Zone.String() == "Europe/Berlin" }},
-		"a list of items":       {"name: a\nrequest: https://api.test/{item}\nitems: [x, y]", func(j *Job) bool { return len(j.Items.List) == 2 }},
-		"a file of items":       {"name: a\nrequest: https://api.test/{item}\nitems: ids.txt", func(j *Job) bool { return strings.HasSuffix(j.Items.File, "/ids.txt") }},
-		"a column":              {"name: a\nrequest: https://api.test/{item}\nitems: {csv: ids.csv, column: id}", func(j *Job) bool { return j.Items.Column == "id" }},
-		"another job":           {"name: a\nrequest: https://api.test/{item}\nitems: {job: orders.db, column: id}", func(j *Job) bool { return strings.HasSuffix(j.Items.Job.File, "/orders.db") }},
-		"pages by a word":       {"name: a\nrequest: https://api.test/\npaginate: auto", func(j *Job) bool { return j.Paginate.Style == AutoPages }},
-		"pages by number":       {"name: a\nrequest: https://api.test/\npaginate: {style: page, size: 100, size_param: per_page}", func(j *Job) bool { return j.Paginate.Param == "page" && j.Paginate.First == 1 }},
-		"the hash of a record":  {"name: a\nrequest: https://api.test/\nid: hash", func(j *Job) bool { return j.ID == nil }},
-		"several fields":        {"name: a\nrequest: https://api.test/\nid: [shop, number]", func(j *Job) bool { return len(j.ID) == 2 }},
-		"columns as a list":     {"name: a\nrequest: https://api.test/\ncolumns: [user.name, day]", func(j *Job) bool { return j.Columns[0] == JobColumn{"name", "user.name"} }},
-		"a job that writes":     {"name: a\nrequest: {url: https://api.test/, method: post, body: '{\"id\": \"{item}\"}'}\nitems: [x]", func(j *Job) bool { return j.Request.Method == "POST" && j.Request.Idempotency }},
-		"a secret in a header":  {"name: a\nrequest: {url: https://api.test/, headers: {Authorization: \"Bearer ${TOKEN}\"}}", func(j *Job) bool { return j.Request.Headers[0].Value.Reveal() == "Bearer s3cret" }},
-		"PostgreSQL": {"name: a\nrequest: https://api.test/\noutput: postgres://me:${PGPASS}@db.test/jobs", func(j *Job) bool {
+		"placeholders unquoted": {"name: a\nrequest:\n  url: https://api.test/x?d={date:2006/01/02}&t={to:unix}\nrange: {from: 2025-01, to: 2025-03, step: 1mo, timezone: Europe/Berlin}", func(j *jobfile.Job) bool {
+			return j.Range.Step == jobfile.Step{N: 1, Unit: "mo"} && j.Range.Zone.String() == "Europe/Berlin"
+		}},
+		"a list of items":      {"name: a\nrequest: https://api.test/{item}\nitems: [x, y]", func(j *jobfile.Job) bool { return len(j.Items.List) == 2 }},
+		"a file of items":      {"name: a\nrequest: https://api.test/{item}\nitems: ids.txt", func(j *jobfile.Job) bool { return strings.HasSuffix(j.Items.File, "/ids.txt") }},
+		"a column":             {"name: a\nrequest: https://api.test/{item}\nitems: {csv: ids.csv, column: id}", func(j *jobfile.Job) bool { return j.Items.Column == "id" }},
+		"another job":          {"name: a\nrequest: https://api.test/{item}\nitems: {job: orders.db, column: id}", func(j *jobfile.Job) bool { return strings.HasSuffix(j.Items.Job.File, "/orders.db") }},
+		"pages by a word":      {"name: a\nrequest: https://api.test/\npaginate: auto", func(j *jobfile.Job) bool { return j.Paginate.Style == jobfile.AutoPages }},
+		"pages by number":      {"name: a\nrequest: https://api.test/\npaginate: {style: page, size: 100, size_param: per_page}", func(j *jobfile.Job) bool { return j.Paginate.Param == "page" && j.Paginate.First == 1 }},
+		"the hash of a record": {"name: a\nrequest: https://api.test/\nid: hash", func(j *jobfile.Job) bool { return j.ID == nil }},
+		"several fields":       {"name: a\nrequest: https://api.test/\nid: [shop, number]", func(j *jobfile.Job) bool { return len(j.ID) == 2 }},
+		"columns as a list":    {"name: a\nrequest: https://api.test/\ncolumns: [user.name, day]", func(j *jobfile.Job) bool { return j.Columns[0] == jobfile.Column{Name: "name", Path: "user.name"} }},
+		"a job that writes":    {"name: a\nrequest: {url: https://api.test/, method: post, body: '{\"id\": \"{item}\"}'}\nitems: [x]", func(j *jobfile.Job) bool { return j.Request.Method == "POST" && j.Request.Idempotency }},
+		"a secret in a header": {"name: a\nrequest: {url: https://api.test/, headers: {Authorization: \"Bearer ${TOKEN}\"}}", func(j *jobfile.Job) bool { return j.Request.Headers[0].Value.Reveal() == "Bearer s3cret" }},
+		"PostgreSQL": {"name: a\nrequest: https://api.test/\noutput: postgres://me:${PGPASS}@db.test/jobs", func(j *jobfile.Job) bool {
 			return j.Output.String() == "postgres://me@db.test/jobs" && strings.Contains(j.Output.URL.Reveal(), "p%40ss")
 		}},
-		"a variable in a file name": {"name: a\nrequest: https://api.test/\noutput: /data/${TOKEN}/x.db", func(j *Job) bool { return j.Output.File == "/data/s3cret/x.db" }},
-		"a collection":              {"name: a\nrequest: https://api.test/{item}\nitems: [x]\nevery: 30s\nstore: all\nkeep: 30d\nmemory: 10MB\npriority: [{items: 'x*', priority: 1}]", func(j *Job) bool { return j.Collect.All && j.Collect.Priority[0].Priority == 1 }},
-		"many items one request":    {"name: a\nrequest: https://api.test/\nitems: [x, y]\nevery: 30s\nbatch: {param: ids}", func(j *Job) bool { return j.Collect.Batch == JobBatch{"ids", 100, ","} }},
+		"a variable in a file name": {"name: a\nrequest: https://api.test/\noutput: /data/${TOKEN}/x.db", func(j *jobfile.Job) bool { return j.Output.File == "/data/s3cret/x.db" }},
+		"a collection":              {"name: a\nrequest: https://api.test/{item}\nitems: [x]\nevery: 30s\nstore: all\nkeep: 30d\nmemory: 10MB\npriority: [{items: 'x*', priority: 1}]", func(j *jobfile.Job) bool { return j.Collect.All && j.Collect.Priority[0].Priority == 1 }},
+		"many items one request":    {"name: a\nrequest: https://api.test/\nitems: [x, y]\nevery: 30s\nbatch: {param: ids}", func(j *jobfile.Job) bool { return j.Collect.Batch == jobfile.Batch{Param: "ids", Size: 100, Join: ","} }},
 	} {
 		if j, err := readJob(t, c.text); err != nil || !c.ok(j) {
 			t.Errorf("%s: %+v, %v", name, j, err)
@@ -105,7 +118,7 @@ func TestWhatIsWrongWithAJobIsSaidWhereItIs(t *testing.T) {
 		"name: a\nrequest: https://api.test/{item}\nitems: {file: a, csv: b}":   `items: needs one of file, csv and job`,
 	} {
 		_, err := readJob(t, text)
-		var faults Faults
+		var faults policy.Faults
 		if !errors.As(err, &faults) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q:\n got %v\nwant %s", text, err, want)
 		}
@@ -120,7 +133,7 @@ func FuzzLoadJob(f *testing.F) {
 	f.Add([]byte("name: a\nrequest: https://api.test/{item}\nitems: {job: x.db, column: id}\nevery: 30s"))
 	f.Add([]byte("name: a\nrequest: {url: https://api.test/, headers: {Authorization: Bearer canary77}}\noutput: postgres://me:canary77@db/x"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		j, err := LoadJob(Source{Path: "job.yaml", Data: data})
+		j, err := jobfile.Load(policy.Source{Path: "job.yaml", Data: data})
 		if err == nil {
 			// What is secret in a job is not shown with it.
 			shown := fmt.Sprintf("%v %+v %#v", j.Output, j.Request.Headers, j.Output)
@@ -139,4 +152,109 @@ func FuzzLoadJob(f *testing.F) {
 			t.Errorf("%+v", j)
 		}
 	})
+}
+
+var yamlExample = regexp.MustCompile("(?s)```yaml\n(.*?)```")
+
+func TestEveryJobInTheGuideLoads(t *testing.T) {
+	page, err := os.ReadFile("../docs/jobs.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples := yamlExample.FindAllStringSubmatch(string(page), -1)
+	if len(examples) < 10 {
+		t.Fatalf("only %d examples were found", len(examples))
+	}
+	for _, one := range examples {
+		if _, err := jobfile.Load(policy.Source{Path: "job.yaml", Data: []byte(one[1]), Environ: []string{"API_TOKEN=x", "PGPASSWORD=y"}}); err != nil {
+			t.Errorf("%s\n%v", one[1], err)
+		}
+		if complaint := policy.Disagreement([]byte(one[1]), nil, jobSchema); complaint != "" {
+			t.Errorf("%s\n%s", one[1], complaint)
+		}
+	}
+	for _, style := range pageStyles(t) {
+		if !strings.Contains(string(page), "| `"+style+"` |") {
+			t.Errorf("the guide does not have the style %s", style)
+		}
+	}
+}
+
+// keysIn are the keys of a schema with their paths.
+func keysIn(path string, v any, all map[string]bool) {
+	switch v := v.(type) {
+	case []any:
+		for _, one := range v {
+			keysIn(path, one, all)
+		}
+	case map[string]any:
+		for key, one := range v {
+			if key != "properties" {
+				keysIn(path, one, all)
+				continue
+			}
+			for name, inner := range one.(map[string]any) {
+				at := strings.TrimPrefix(path+"."+name, ".")
+				all[at] = true
+				keysIn(at, inner, all)
+			}
+		}
+	}
+}
+
+func TestTheSchemaOfJobsHasTheKeysOfTheGuide(t *testing.T) {
+	var schema any
+	if err := json.Unmarshal(jobfile.Schema(), &schema); err != nil {
+		t.Fatal(err)
+	}
+	known := map[string]bool{}
+	keysIn("", schema, known)
+	if len(known) < 40 {
+		t.Fatalf("only %d keys", len(known))
+	}
+	page, err := os.ReadFile("../docs/jobs.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "## Every key")
+	rows := regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\|").FindAllStringSubmatch(table, -1)
+	if len(rows) < 15 {
+		t.Fatalf("only %d rows", len(rows))
+	}
+	for _, row := range rows {
+		if !known[row[1]] {
+			t.Errorf("the schema does not have %s", row[1])
+		}
+	}
+}
+
+func TestTheSchemaOfJobsHasEveryKeyThatIsReadAndNoOther(t *testing.T) {
+	policy.CheckKeys(t, jobfile.Schema(), func(text string) error {
+		_, err := jobfile.Load(policy.Source{Path: "job.yaml", Data: []byte(text)})
+		return err
+	}, 7)
+}
+
+func TestTheExamplesInTheSchemaOfJobsAreValid(t *testing.T) {
+	policy.CheckAnnotations(t, jobfile.Schema())
+}
+
+// pageStyles are the styles of paginate that the schema knows.
+func pageStyles(t *testing.T) []string {
+	t.Helper()
+	var schema struct {
+		Properties struct {
+			Paginate struct {
+				AnyOf []struct{ Enum []string }
+			}
+		}
+	}
+	if err := json.Unmarshal(jobfile.Schema(), &schema); err != nil {
+		t.Fatal(err)
+	}
+	styles := schema.Properties.Paginate.AnyOf[0].Enum
+	if len(styles) < 7 {
+		t.Fatalf("only %q", styles)
+	}
+	return styles
 }

@@ -17,7 +17,7 @@ func Keys() []Key {
 	keys := make([]Key, len(all))
 	for i, s := range all {
 		keys[i] = s.Key
-		if s.text != secretText {
+		if s.text != SecretText {
 			keys[i].Default = s.show(p)
 		}
 	}
@@ -33,7 +33,7 @@ func settings() []setting {
 			addressSetting("admin.listen", "where the operator's listener is, off for none", true, func(p *Policy) *string { return &p.Admin.Listen }),
 			{
 				Key:  Key{Name: "admin.token", Kind: "secret", Doc: "what the operator's listener asks for"},
-				text: secretText,
+				text: SecretText,
 				read: func(p *Policy, in *input) {
 					if in.value() == "" {
 						in.fail(-1, errors.New("is empty; leave it out for none"))
@@ -41,17 +41,17 @@ func settings() []setting {
 					p.Admin.Token = NewSecret(in.value())
 				},
 				show:   func(p *Policy) string { return p.Admin.Token.String() },
-				schema: secretNode,
+				schema: SecretNode,
 			},
 			{
 				Key:    Key{Name: "data", Kind: "directory", Doc: "where the CA and everything else is kept, none to keep nothing"},
 				read:   readData,
 				show:   func(p *Policy) string { return p.Data },
-				schema: filledNode,
+				schema: FilledNode,
 			},
 			{
 				Key:    Key{Name: "store", Kind: "local|URL", Doc: "where budgets are kept: local, or a Redis that a fleet shares"},
-				text:   secretURL,
+				text:   SecretURL,
 				read:   func(p *Policy, in *input) { p.Store.read(in) },
 				show:   func(p *Policy) string { return p.Store.Kind },
 				schema: storeNode,
@@ -73,7 +73,7 @@ func settings() []setting {
 				shape:  list,
 				read:   func(p *Policy, in *input) { p.Egress.readAllow(in) },
 				show:   func(p *Policy) string { return prefixes(p.Egress.Allow) },
-				schema: func() node { return listNode(networkNode()) },
+				schema: func() Node { return ListNode(networkNode()) },
 			},
 			{
 				Key:    Key{Name: "egress.ports", Kind: "ports", Doc: "ports that CONNECT may name, any for every one"},
@@ -84,7 +84,7 @@ func settings() []setting {
 			},
 			{
 				Key:    Key{Name: "egress.proxy", Kind: "URL", Doc: "the next hop"},
-				text:   secretURL,
+				text:   SecretURL,
 				read:   func(p *Policy, in *input) { p.Egress.readProxy(in) },
 				show:   func(p *Policy) string { return p.Egress.proxyText() },
 				schema: nextHopNode,
@@ -94,7 +94,7 @@ func settings() []setting {
 				shape:  pairs,
 				read:   func(p *Policy, in *input) { p.Egress.readResolve(in) },
 				show:   func(p *Policy) string { return p.Egress.resolveText() },
-				schema: func() node { return mapNode("", patternNode(`^[0-9A-Za-z:.%[\]]+$`)) },
+				schema: func() Node { return MapNode("", PatternNode(`^[0-9A-Za-z:.%[\]]+$`)) },
 			},
 			fileSetting("egress.roots", "certificates in PEM that are trusted besides the system's", func(p *Policy) *string { return &p.Egress.Roots }),
 			switchSetting("egress.shared", "whether all abides of a fleet go out by one address, so that they share what a site counts by address", func(p *Policy) *bool { return &p.Egress.Shared }),
@@ -192,7 +192,7 @@ func readData(p *Policy, in *input) {
 func accessLogSetting() setting {
 	return setting{
 		Key:    Key{Name: "log.access", Kind: "off|on|stdout|file", Doc: "where every request is logged: on is with the log"},
-		schema: func() node { return eitherNode(switchNode(), wordNode("stdout"), patternNode(`[./\\]`)) },
+		schema: func() Node { return EitherNode(switchNode(), WordNode("stdout"), PatternNode(`[./\\]`)) },
 		read: func(p *Policy, in *input) {
 			on, err := parseSwitch(in.value())
 			switch {
@@ -244,7 +244,7 @@ func openListenerSetting() setting {
 			}
 			return p.Open.Listen
 		},
-		schema: func() node { return eitherNode(wordNode("off"), listenNode()) },
+		schema: func() Node { return EitherNode(WordNode("off"), listenNode()) },
 	}
 }
 

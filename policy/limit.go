@@ -1,11 +1,14 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/limit/learn"
 )
 
 // Unit is what a limit counts.
@@ -177,3 +180,78 @@ func (l Limit) String() string {
 
 // long tells whether a limit's window is a day or longer.
 func (l *Limit) long() bool { return l.Traits().Calendar || l.Per.Length >= 24*time.Hour }
+
+// mostAmount of any unit is a petabyte, and far from overflowing.
+const mostAmount = 1e15
+
+// parseAmount reads an amount of requests or of what they cost.
+func parseAmount(s string) (int64, error) { return parseCount(s, 1, mostAmount) }
+
+// The least of a byte limit is what a short answer takes with its headers and the
+// TLS around it.
+const leastBytes = 4 * kib
+
+// parseBytes reads an amount of bytes for a limit.
+func parseBytes(s string) (int64, error) {
+	size, err := ParseSize(s)
+	switch {
+	case err != nil:
+		return 0, err
+	case size < leastBytes:
+		err = fmt.Errorf("%s is less than %s, in which no answer with its headers and TLS would fit", Quote(s), leastBytes)
+		if number, unit, _ := cutPart(s); strings.EqualFold(unit, "B") && digits(number) {
+			err = fmt.Errorf("%w; did you mean %skB?", err, number)
+		}
+		return 0, err
+	case size > mostAmount:
+		return 0, fmt.Errorf("%s is more than %s", Quote(s), Size(mostAmount))
+	}
+	return int64(size), nil
+}
+
+// parseConcurrency reads how many requests may be in flight, for which there is no window.
+func parseConcurrency(s string) (int64, error) {
+	if amount, _, found := cutWindow(s); found && digits(amount) {
+		return 0, fmt.Errorf("%s has a time, but concurrency is how many are in flight at once; write requests: %s, or concurrency: %s", Quote(s), s, amount)
+	}
+	return parseAmount(s)
+}
+
+// amountNode describes the values that parseAmount reads.
+func amountNode() Node {
+	return Node{"type": []string{"integer", "string"}, "minimum": 1, "maximum": int64(mostAmount), "pattern": `^\s*` + positivePattern + `\s*$`}
+}
+
+// bytesNode describes the values that parseBytes reads.
+func bytesNode() Node { return SizeNode() }
+
+// KnownLimit is a limit that a service documents, as the limit of a rule.
+func KnownLimit(k *learn.KnownLimit) *Limit {
+	if k.AtOnce > 0 {
+		return &Limit{As: limit.Concurrency, Unit: Concurrency, Amount: k.AtOnce}
+	}
+	return &Limit{As: limit.Rolling, Unit: Requests, Amount: k.Requests, Per: Period{Length: k.Per}}
+}
+
+// LimitRequests reports whether any of the limits bounds how many requests go in some time.
+// Where none does, those hold that the service documents.
+func LimitRequests(limits []Limit) bool {
+	return slices.ContainsFunc(limits, func(l Limit) bool { return l.Unit != Concurrency && l.Unit != Bytes })
+}
+
+// LearnedTitle is the name of a limit that a site has taught, for people and for labels
+// of metrics: "75 per 15m for GET /2/tweets/*". Title is what the limit is, "75 per 15m",
+// and route is which requests it is about: a route, or what the site calls the limit.
+// Limits of the same amount for different routes have different names. A title that has
+// its route in it already stays as it is.
+//
+// LearnedTitle does for learned limits what Limit.Title does for written limits.
+func LearnedTitle(title, route string) string {
+	switch {
+	case title == "" || title == route:
+		return cmp.Or(route, "all requests")
+	case route == "" || strings.Contains(title, route):
+		return title
+	}
+	return title + " for " + route
+}

@@ -18,22 +18,18 @@ import (
 //
 // A limit by token is accepted; the caller knows whether the site has tokens.
 func ParseLimits(body []byte) ([]Limit, error) {
-	l := newLoading(Source{Path: "body"})
-	root, fault := parseDocument(body)
-	switch {
-	case fault != nil:
-		fault.Source = l.name
-		return nil, Faults{*fault}
-	case root == nil:
-		return nil, Faults{{Source: l.name, Text: `is empty; write {"limits": [{"requests": 10, "per": "1s"}]}, or {"limits": []} for none`}}
-	}
-	d := &decoder{loading: l, policy: &Policy{}, source: l.name}
 	limits := []Limit{}
-	d.mapping(root, "", required("limits", "", value{read: func(n *yaml.Node, path string) {
-		limits = append(limits, readLimits(d, n, path, ofPooled)...)
-	}}))
-	if l.count() > 0 {
-		return nil, l.sorted()
+	faults := ReadDocument(Source{Path: "body", Data: body}, "", func(d *Decoder, root *yaml.Node) {
+		if root == nil {
+			d.Failf(&yaml.Node{}, "", `is empty; write {"limits": [{"requests": 10, "per": "1s"}]}, or {"limits": []} for none`)
+			return
+		}
+		d.Mapping(root, "", Required("limits", "", Value{Read: func(n *yaml.Node, path string) {
+			limits = append(limits, readLimits(d, n, path, ofPooled)...)
+		}}))
+	})
+	if len(faults) > 0 {
+		return nil, faults
 	}
 	for i := range limits {
 		limits[i].Line = 0 // of no file

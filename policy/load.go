@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"gopkg.in/yaml.v3"
 )
 
 // Load reads, checks and completes a configuration. A flag beats the
@@ -42,15 +44,8 @@ func (l *loading) file(p *Policy, src Source) {
 	if src.Path != "" {
 		l.base = filepath.Dir(src.Path)
 	}
-	root, fault := parseDocument(data)
-	if fault != nil {
-		fault.Source = l.name
-		l.fail(*fault)
-		return
-	}
-	if root != nil {
-		d := &decoder{loading: l, policy: p, source: l.name}
-		readDocument(d, root)
+	if root, _ := l.parse(data); root != nil {
+		readConfiguration(&Decoder{loading: l, policy: p}, root)
 	}
 }
 
@@ -84,7 +79,7 @@ func (l *loading) environment(p *Policy, environ []string) {
 	for _, one := range environ {
 		name, value, _ := strings.Cut(one, "=")
 		if strings.HasPrefix(name, "ABIDE_") && !slices.Contains(known, name) && !l.used[name] && !serviceLink(name, value) {
-			l.fail(Fault{Source: clip(name), Text: "is a variable that abide does not know" + didYouMean(name, known)})
+			l.fail(Fault{Source: clip(name), Text: "is a variable that abide does not know" + DidYouMean(name, known)})
 		}
 	}
 }
@@ -113,7 +108,7 @@ func (l *loading) flags(p *Policy, flags map[string]string) {
 		}
 		i := slices.Index(known, key)
 		if i < 0 {
-			l.fail(Fault{Source: "flag", Key: clip(name), Text: "is not a key" + didYouMean(name, known)})
+			l.fail(Fault{Source: "flag", Key: clip(name), Text: "is not a key" + DidYouMean(name, known)})
 			continue
 		}
 		l.outside(p, l.table[i], Fault{Source: "flag", Key: key}, flags[name])
@@ -138,4 +133,51 @@ func (l *loading) outside(p *Policy, s setting, place Fault, value string) {
 			l.fail(Fault{Source: place.Source, Key: place.Key, Text: err.Error()})
 		},
 	})
+}
+
+// AdminKeys are the settings that LoadAdmin reads.
+var AdminKeys = []string{"admin.listen", "admin.token", "data"}
+
+// LoadAdmin reads AdminKeys and leaves everything else at its default, so that a command
+// finds a running abide although its configuration file has faults elsewhere. A flag
+// beats the environment, which beats the file. The faults are those of these settings,
+// and that of a file which is not YAML; what can be read is in the answer all the same.
+func LoadAdmin(src Source) (*Policy, Faults) {
+	l := newLoading(src)
+	l.table = slices.DeleteFunc(l.table, func(s setting) bool { return !slices.Contains(AdminKeys, s.Name) })
+	p := defaults(l.lookup)
+	if root, _ := l.parse(src.Data); root != nil {
+		if src.Path != "" {
+			l.base = filepath.Dir(src.Path)
+		}
+		d := &Decoder{loading: l, policy: p}
+		d.Mapping(onlyKeys(root, "admin", "data"), "", section(d, "")...)
+		l.base = ""
+	}
+	l.environment(p, nil)
+	l.flags(p, src.Flags)
+	return p, l.faults
+}
+
+// onlyKeys is a mapping with some keys of another mapping, each once.
+func onlyKeys(from *yaml.Node, names ...string) *yaml.Node {
+	only := *from
+	only.Kind, only.Content = yaml.MappingNode, nil
+	if from.Kind != yaml.MappingNode {
+		return &only
+	}
+	for i := 0; i+1 < len(from.Content); i += 2 {
+		if at := slices.Index(names, from.Content[i].Value); at >= 0 {
+			only.Content = append(only.Content, from.Content[i:i+2]...)
+			names = slices.Delete(slices.Clone(names), at, at+1)
+		}
+	}
+	return &only
+}
+
+// HasNoKeys tells whether a configuration file sets nothing: it is empty, or all of it
+// is comments. A file that is not YAML is not empty.
+func HasNoKeys(data []byte) bool {
+	root, fault := parseDocument(data)
+	return fault == nil && (root == nil || root.Kind == yaml.MappingNode && len(root.Content) == 0)
 }

@@ -1,11 +1,21 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
+	"time"
+
+	"gopkg.in/yaml.v3"
 )
 
 // loading is one run of Load.
@@ -77,6 +87,17 @@ func (l *loading) count() int { return len(l.faults) }
 
 func (l *loading) full() bool { return len(l.faults) > mostFaults }
 
+// parse reads the one YAML document of data. It reports a fault of the syntax by itself; the root
+// of an empty document is nil.
+func (l *loading) parse(data []byte) (root *yaml.Node, ok bool) {
+	root, fault := parseDocument(data)
+	if fault != nil {
+		fault.Source = l.name
+		l.fail(*fault)
+	}
+	return root, fault == nil
+}
+
 // sorted has the file's faults in the order of its lines, then the others.
 func (l *loading) sorted() Faults {
 	rank := func(f Fault) int {
@@ -128,4 +149,136 @@ type Source struct {
 	// configuration: dotted key → text. The file, the environment and flags beat
 	// them.
 	Defaults map[string]string
+}
+
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// inURL escapes what a path may have, and a user, a password or an option may not.
+var inURL = strings.NewReplacer("@", "%40", "&", "%26", "+", "%2B", "=", "%3D", ":", "%3A")
+
+// expand replaces ${NAME} in a secret. Its errors name variables, never what
+// they hold nor what stands around them. Inside of a longer URL a variable is
+// taken literally, so a password needs no percent-encoding.
+func (l *loading) expand(s string, kind TextKind) (string, error) {
+	var b strings.Builder
+	for whole := s; ; {
+		before, rest, found := strings.Cut(s, "$")
+		b.WriteString(before)
+		if !found {
+			return b.String(), nil
+		}
+		if s, found = strings.CutPrefix(rest, "$"); found {
+			b.WriteByte('$')
+			continue
+		}
+		rest, found = strings.CutPrefix(rest, "{")
+		if !found {
+			return "", errors.New("has a lone $; write ${NAME} for a variable, $$ for a $ itself")
+		}
+		name, after, closed := strings.Cut(rest, "}")
+		if !closed {
+			return "", errors.New("has a ${ that nothing closes; write $$ for a $ itself")
+		}
+		if !variableName.MatchString(name) {
+			return "", errors.New("has a ${…} that is not the name of a variable; write $$ for a $ itself")
+		}
+		l.used[name] = true
+		value, ok := l.lookup(name)
+		switch {
+		case !ok:
+			return "", fmt.Errorf("refers to the variable %s, which is not set", name)
+		case value == "":
+			return "", fmt.Errorf("refers to the variable %s, which is empty", name)
+		case kind == SecretURL && whole != "${"+name+"}":
+			value = inURL.Replace(url.PathEscape(value))
+		}
+		b.WriteString(value)
+		s = after
+	}
+}
+
+// TextKind says which references a value may have, and whether it may be quoted.
+type TextKind int
+
+const (
+	PlainText  TextKind = iota
+	SecretText          // ${NAME} is replaced, and the value is never quoted
+	SecretURL           // the same, for a URL with a password somewhere in it
+)
+
+// input is the text of one value, and where relative paths in it start.
+type input struct {
+	items []string // one, unless the shape is another
+	base  string
+	home  string
+	fail  func(item int, err error) // item is -1 for the value as a whole
+}
+
+func (in *input) value() string { return in.items[0] }
+
+// path makes a path absolute: ~/ is the home directory, the rest starts where
+// the file is.
+func (in *input) path() (string, error) {
+	s := in.value()
+	switch {
+	case strings.IndexByte(s, 0) >= 0:
+		return "", errors.New("has a NUL character in a path")
+	case s == "~" || strings.HasPrefix(s, "~/"):
+		if in.home == "" {
+			return "", fmt.Errorf("%s needs a home directory and $HOME names none", Quote(s))
+		}
+		return filepath.Join(in.home, s[1:]), nil
+	case strings.HasPrefix(s, "~"):
+		return "", fmt.Errorf("%s names another user's home; write the whole path", Quote(s))
+	case filepath.IsAbs(s):
+		return filepath.Clean(s), nil
+	}
+	abs, err := filepath.Abs(filepath.Join(in.base, s))
+	if err != nil {
+		return "", fmt.Errorf("%s is relative, and the working directory is not known", Quote(s))
+	}
+	return abs, nil
+}
+
+// pipePatience is the time that the writer of a pipe has to write into it.
+const pipePatience = 5 * time.Second
+
+// ReadFile reads at most so many bytes of a file. It never waits for ever: not for
+// somebody who opens the other end of a pipe, nor for what a device has to say.
+func ReadFile(path string, most int64) ([]byte, error) {
+	over := time.Now().Add(pipePatience)
+	for {
+		data, mode, err := readNow(path, most, over)
+		if err != nil || len(data) > 0 || mode&fs.ModeNamedPipe == 0 {
+			return data, err
+		}
+		if !time.Now().Before(over) {
+			return nil, errNobodyWrites
+		}
+		timer := time.NewTimer(pipePatience / 100) // a writer may be about to open it
+		<-timer.C
+	}
+}
+
+var errNobodyWrites = fmt.Errorf("it is a pipe, and nobody has written into it for %v", pipePatience)
+
+func readNow(path string, most int64, over time.Time) ([]byte, fs.FileMode, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
+	_ = f.SetReadDeadline(over) // a regular file has none, and needs none
+	data, err := io.ReadAll(io.LimitReader(f, most))
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded) && info.Mode()&fs.ModeNamedPipe != 0:
+		return nil, 0, errNobodyWrites
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, syscall.EAGAIN):
+		return nil, 0, errors.New("it is a device, and has nothing to read")
+	}
+	return data, info.Mode(), err
 }

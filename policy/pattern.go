@@ -31,7 +31,7 @@ var errPatternStar = errors.New(`has a * that is not a whole pattern or the firs
 func parsePattern(s string) (Pattern, error) {
 	p, err := splitPattern(s)
 	if err != nil {
-		return Pattern{}, fmt.Errorf("host %s %w", quote(s), err)
+		return Pattern{}, fmt.Errorf("host %s %w", Quote(s), err)
 	}
 	return p, nil
 }
@@ -112,10 +112,10 @@ func (p Pattern) String() string {
 	return net.JoinHostPort(host, strconv.Itoa(int(p.Port)))
 }
 
-// hostNode is what parsePattern reads, as far as a pattern of the schema tells. 127.1 and
+// hostNode describes the values that parsePattern reads, as far as a pattern of the schema tells. 127.1 and
 // true are hosts, too.
-func hostNode() node {
-	n := textNode()
+func hostNode() Node {
+	n := TextNode()
 	n["pattern"] = `^[^/]+$`
 	return n
 }

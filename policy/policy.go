@@ -2,6 +2,7 @@ package policy
 
 import (
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
@@ -150,4 +151,42 @@ func defaults(lookup func(string) (string, bool)) *Policy {
 		Shard: Shard{By: "url"},
 	}
 	return p
+}
+
+// Rules are what the operator wrote about sites and their pools of tokens, and what
+// holds for all other sites.
+type Rules struct {
+	Defaults Unnamed
+	Pools    []Pool
+	Sites    []Site
+
+	index index // of Sites, by host
+}
+
+// Unnamed is what holds for sites that no rule names.
+type Unnamed struct {
+	Limits []Limit
+	Learn  bool
+}
+
+// Storage is where state is kept: the data directory, the CA and the store of budgets.
+type Storage struct {
+	Data string // absolute directory, or "none" to keep nothing
+	// StrictState ends abide when the state of an earlier run cannot be read; without it
+	// that state is set aside.
+	StrictState bool
+	CA          CA
+	Store       Store
+}
+
+// dataDir is where the XDG base directories put state; without a home there is
+// nowhere to keep any.
+func dataDir(lookup func(string) (string, bool)) string {
+	if state, ok := lookup("XDG_STATE_HOME"); ok && filepath.IsAbs(state) {
+		return filepath.Join(state, "abide")
+	}
+	if home, ok := lookup("HOME"); ok && filepath.IsAbs(home) {
+		return filepath.Join(home, ".local", "state", "abide")
+	}
+	return "none"
 }

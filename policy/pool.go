@@ -1,5 +1,15 @@
 package policy
 
+import (
+	"errors"
+	"fmt"
+	"net/textproto"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
 // Pool is the tokens that may be used for a site. Its secrets come from exactly
 // one of the sources in poolSources.
 type Pool struct {
@@ -36,4 +46,301 @@ type Token struct {
 type OAuth2 struct {
 	TokenURL string
 	Scopes   []string
+}
+
+// Reserve is what stays unspent of every learned limit, in units or in percent.
+type Reserve struct {
+	Units   int64
+	Percent float64
+}
+
+// String is the reserve as it is written, "0" for none.
+func (r Reserve) String() string {
+	if r.Percent > 0 {
+		return strconv.FormatFloat(r.Percent, 'f', -1, 64) + "%"
+	}
+	return strconv.FormatInt(r.Units, 10)
+}
+
+// parseReserve reads units, 50, or a part, 1%.
+func parseReserve(s string) (Reserve, error) {
+	if part, ok := strings.CutSuffix(s, "%"); ok {
+		n, err := scaled(part, 1e6)
+		if err != nil || n >= 100e6 {
+			return Reserve{}, fmt.Errorf("%s is not a part of less than 100%%", Quote(s))
+		}
+		percent, _ := strconv.ParseFloat(part, 64)
+		return Reserve{Percent: percent}, nil
+	}
+	n, err := parseCount(s, 0, 1e15)
+	return Reserve{Units: n}, err
+}
+
+// reserveNode describes the values that parseReserve reads.
+func reserveNode() Node {
+	n := Node{"type": []string{"integer", "string"}, "minimum": 0, "maximum": int64(1e15)}
+	n["pattern"] = `^(?:` + wholePattern + `|` + decimalPattern + `%)$`
+	return n.suchAs(50, "1%")
+}
+
+// Placement is where a token is placed: a header, a query parameter or Basic credentials.
+type Placement struct {
+	Where  string // header | query | basic
+	Name   string // of the header or the parameter
+	Before string // text before the token in the value
+	After  string // text after the token in the value
+}
+
+// String is the placement with "{token}" in place of the secret.
+func (p Placement) String() string {
+	switch p.Where {
+	case "header":
+		return p.Name + ": " + p.Before + "{token}" + p.After
+	case "query":
+		return "query: " + p.Name + "=" + p.Before + "{token}" + p.After
+	}
+	return "basic: " + p.Before + "{token}" + p.After
+}
+
+const tokenMark = "{token}"
+
+// parsePlacement reads "Name: before{token}after", "query: name={token}" and
+// "basic: {token}". Its errors quote nothing of s, which may have the
+// secret in place of {token}.
+func parsePlacement(s string) (Placement, error) {
+	where, value, ok := strings.Cut(s, ":")
+	if !ok || strings.Count(s, tokenMark) != 1 || strings.Contains(where, tokenMark) {
+		return Placement{}, errors.New(`is not a place for {token}, such as "Authorization: Bearer {token}", "query: api_key={token}" or "basic: {token}"`)
+	}
+	value = strings.TrimLeft(value, " ")
+	var p Placement
+	switch where {
+	case "query":
+		name, rest, ok := strings.Cut(value, "=")
+		if !ok || name == "" || strings.Contains(name, tokenMark) || strings.ContainsAny(value, "&#? ") {
+			return Placement{}, errors.New(`is not a query parameter, such as "query: api_key={token}"`)
+		}
+		p.Where, p.Name, value = "query", name, rest
+	case "basic":
+		p.Where = "basic"
+	default:
+		if !isHeaderName(where) {
+			return Placement{}, errors.New(`does not begin with the name of a header, such as "Authorization: Bearer {token}"`)
+		}
+		p.Where, p.Name = "header", textproto.CanonicalMIMEHeaderKey(where)
+		if err := forbiddenHeader(p.Name); err != nil {
+			return Placement{}, err
+		}
+	}
+	p.Before, p.After, _ = strings.Cut(value, tokenMark)
+	for _, one := range p.Before + p.After {
+		if one < ' ' || one == 0x7f {
+			return Placement{}, errors.New("has a control character")
+		}
+	}
+	return p, nil
+}
+
+// forbiddenHeader is the error of a header that no token may be in; nil for other headers.
+// Forbidden are headers about the transport of a message, which do not reach the site, and
+// abide's own. Some servers take _ for -.
+func forbiddenHeader(name string) error {
+	plain := strings.ToLower(strings.ReplaceAll(name, "_", "-"))
+	switch {
+	case strings.HasPrefix(plain, "abide-"):
+		return fmt.Errorf("puts the token into %s, but headers that begin with Abide- are between clients and abide, and no site gets them", name)
+	case strings.HasPrefix(plain, "proxy-"):
+		return fmt.Errorf("puts the token into %s, which is for proxies and does not reach the site; write Authorization", name)
+	}
+	switch plain {
+	case "host", "connection", "keep-alive", "content-length", "transfer-encoding", "te", "trailer", "upgrade", "expect", "via":
+		return fmt.Errorf("puts the token into %s, which is not a header for credentials", name)
+	}
+	return nil
+}
+
+// isHeaderName tells whether s may be the name of a header.
+func isHeaderName(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if c <= ' ' || c >= 0x7f || strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) >= 0 {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// placementNode describes the values that parsePlacement reads, as far as a pattern tells.
+func placementNode() Node {
+	return PatternNode(`^[^:]+:.*\{token\}`).suchAs("Authorization: Bearer {token}", "query: api_key={token}", "basic: {token}")
+}
+
+// poolSource is a place that the tokens of a pool can come from, and the key that names the
+// place in the configuration.
+type poolSource struct {
+	key, doc string
+	// value returns what reads the value of the key into the pool.
+	value func(d *Decoder, p *Pool) Value
+	// describe says where the tokens are, after the word "tokens"; "" if the pool does not
+	// have this source.
+	describe func(p *Pool) string
+}
+
+// poolSources are all sources of tokens. If you add a row, also add its case to sourceOf in
+// package tokens.
+var poolSources = []poolSource{
+	{
+		"file", "A CSV with a header row, or a file with one secret a line.",
+		func(d *Decoder, p *Pool) Value { return d.File(&p.File) },
+		func(p *Pool) string { return prefixed("of ", p.File) },
+	},
+	{
+		"env", "A variable with secrets between commas.",
+		func(d *Decoder, p *Pool) Value { return d.variable(&p.Env) },
+		func(p *Pool) string { return prefixed("of $", p.Env) },
+	},
+	{
+		"dir", "A directory with one secret a file.",
+		func(d *Decoder, p *Pool) Value { return d.File(&p.Dir) },
+		func(p *Pool) string { return prefixed("in ", p.Dir) },
+	},
+	{
+		"tokens", "The secrets themselves, each with a label.",
+		func(d *Decoder, p *Pool) Value {
+			return Value{
+				func(n *yaml.Node, path string) { p.Tokens = readTokens(d, n, path) },
+				func() Node { return SequenceNode(ObjectNode(tokenFields(d, &Token{})), 1) },
+			}
+		},
+		func(p *Pool) string {
+			labels := make([]string, len(p.Tokens))
+			for i, t := range p.Tokens {
+				labels[i] = t.Label
+			}
+			return someOf(labels)
+		},
+	},
+}
+
+// prefixed is s after before; "" if s is empty.
+func prefixed(before, s string) string {
+	if s == "" {
+		return ""
+	}
+	return before + s
+}
+
+// variable reads the name of an environment variable, which then counts as used.
+func (d *Decoder) variable(to *string) Value {
+	return Value{func(n *yaml.Node, path string) {
+		s, ok := d.Scalar(n, path, PlainText)
+		if !ok {
+			return
+		}
+		if !variableName.MatchString(s) {
+			d.Failf(n, path, "is not the name of a variable")
+			return
+		}
+		*to, d.loading.used[s] = s, true
+	}, func() Node { return PatternNode(variableName.String()) }}
+}
+
+// source describes where the tokens of the pool come from.
+func (p *Pool) source() string {
+	for _, one := range poolSources {
+		if text := one.describe(p); text != "" {
+			return "tokens " + text
+		}
+	}
+	return "no tokens"
+}
+
+// sourceKeys are the keys of the sources among those that a mapping has.
+func sourceKeys(set map[string]*yaml.Node) (keys []string) {
+	for _, one := range poolSources {
+		if set[one.key] != nil {
+			keys = append(keys, one.key)
+		}
+	}
+	return keys
+}
+
+// allSourceKeys lists the keys of all sources: "file, env, dir and tokens".
+func allSourceKeys() string {
+	var keys []string
+	for _, one := range poolSources {
+		keys = append(keys, one.key)
+	}
+	last := len(keys) - 1
+	return strings.Join(keys[:last], ", ") + " and " + keys[last]
+}
+
+// describe writes what a pool is. Labels are those of its tokens, where they have
+// been read.
+func (p *Pool) describe(b *strings.Builder, labels []string) {
+	line(b, "pool "+p.Name, "%s as %s", p.source(), p.Put)
+	if len(labels) > 0 {
+		line(b, "", "%s: %s", plural(len(labels), "token"), someOf(labels))
+	}
+	if p.OAuth2.TokenURL != "" {
+		text := "each is exchanged at " + p.OAuth2.TokenURL
+		if len(p.OAuth2.Scopes) > 0 {
+			text += " for " + strings.Join(p.OAuth2.Scopes, ", ")
+		}
+		line(b, "", "%s", text)
+	}
+	if p.Reserve != (Reserve{}) {
+		line(b, "", "reserve %s of every limit that is learned", p.Reserve)
+	}
+	line(b, "", "%s", p.exhaustedText())
+	for _, l := range p.Limits {
+		line(b, "", "%s", l)
+	}
+}
+
+// exhaustedText is what becomes of requests when no token can go.
+func (p *Pool) exhaustedText() string {
+	text := "when none is usable, requests wait"
+	if p.Exhausted == "refuse" {
+		text = "when none is usable, requests are refused"
+	}
+	if p.Anonymous {
+		text = "when none is usable, requests go without"
+	}
+	return text
+}
+
+// poolText describes the pool of the rule.
+func (s *Site) poolText() string {
+	text := "pool " + s.Pool
+	if s.Insecure {
+		text += ", over plain http too"
+	}
+	return text
+}
+
+func (s *Site) learnText() string {
+	if s.Learn {
+		return "learns the limits that the site announces"
+	}
+	return "learns no limits"
+}
+
+// dialectText summarises the configured dialect.
+func (s *Site) dialectText() string {
+	var parts []string
+	for _, one := range []struct {
+		n    int
+		name string
+	}{
+		{len(s.Dialect.Headers), "header"}, {len(s.Dialect.Body), "member"}, {len(s.Dialect.Refusals), "refusal"},
+	} {
+		if one.n > 0 {
+			parts = append(parts, plural(one.n, one.name))
+		}
+	}
+	if len(parts) == 0 {
+		return "a dialect of its own"
+	}
+	return "a dialect of its own: " + strings.Join(parts, ", ")
 }

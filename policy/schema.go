@@ -3,26 +3,23 @@ package policy
 import (
 	"bytes"
 	"encoding/json"
+	"regexp"
+	"slices"
 	"strings"
+	"unicode"
 )
 
 // Schema is the JSON Schema of a configuration, as editors read it. It is made of the fields
 // that read a configuration.
 func Schema() []byte {
-	d := &decoder{loading: newLoading(Source{}), policy: &Policy{}}
-	return written("Configuration of abide", objectNode(section(d, "")))
-}
-
-// JobSchema is the JSON Schema of a job file.
-func JobSchema() []byte {
-	r := &jobReader{decoder: &decoder{loading: newLoading(Source{})}, job: &Job{}}
-	return written("Job of abide", objectNode(r.fields(new(bool))))
+	d := &Decoder{loading: newLoading(Source{}), policy: &Policy{}}
+	return WriteSchema("Configuration of abide", ObjectNode(section(d, "")))
 }
 
 // LimitsSchema is the JSON Schema of a list of limits as ParseLimits reads it. It refers to
 // the definitions by their names behind path.
 func LimitsSchema(path string) (limits map[string]any, definitions map[string]any) {
-	all := node{}
+	all := Node{}
 	define(limitsNode(), all)
 	text, _ := json.Marshal(all) // texts and numbers have no error
 	text = bytes.ReplaceAll(text, []byte("#/definitions/"), []byte(path))
@@ -30,10 +27,10 @@ func LimitsSchema(path string) (limits map[string]any, definitions map[string]an
 	return map[string]any{"$ref": path + "limits"}, definitions
 }
 
-// written is a schema as JSON, in a version that all editors know.
-func written(title string, schema node) []byte {
-	definitions := node{}
-	schema = define(schema, definitions).(node)
+// WriteSchema returns a schema as JSON, in a version that all editors know.
+func WriteSchema(title string, schema Node) []byte {
+	definitions := Node{}
+	schema = define(schema, definitions).(Node)
 	schema["$schema"], schema["title"], schema["definitions"] = "http://json-schema.org/draft-07/schema#", title, definitions
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -44,10 +41,10 @@ func written(title string, schema node) []byte {
 }
 
 // define is a part of a schema whose shared nodes are moved to the definitions.
-func define(part any, definitions node) any {
+func define(part any, definitions Node) any {
 	switch part := part.(type) {
-	case node:
-		out := node{}
+	case Node:
+		out := Node{}
 		for key, one := range part {
 			if key != definition {
 				out[key] = define(one, definitions)
@@ -59,7 +56,7 @@ func define(part any, definitions node) any {
 			}
 		}
 		return out
-	case []node:
+	case []Node:
 		out := make([]any, len(part))
 		for i, one := range part {
 			out[i] = define(one, definitions)
@@ -67,4 +64,145 @@ func define(part any, definitions node) any {
 		return out
 	}
 	return part
+}
+
+// Node is a part of a JSON Schema.
+type Node map[string]any
+
+// describedBy is the node with a description, unless the description is empty.
+func (n Node) describedBy(doc string) Node {
+	if doc != "" {
+		n["description"] = doc
+	}
+	return n
+}
+
+// suchAs is the node with examples, which editors offer.
+func (n Node) suchAs(examples ...any) Node {
+	n["examples"] = examples
+	return n
+}
+
+// definition is the key of a node that stands in for a definition, until written moves it.
+const definition = "$definition"
+
+// shared is the node as a definition of the whole schema, which is written once.
+func (n Node) shared(name string) Node {
+	return Node{"$ref": "#/definitions/" + name, definition: n}
+}
+
+// TextNode is any text. A text that looks like a number or a switch is a text too.
+func TextNode() Node {
+	return Node{"type": []string{"string", "number", "boolean"}, "not": Node{"type": "string", "pattern": `\$\{`}}
+}
+
+// FilledNode is a text that is not empty.
+func FilledNode() Node {
+	n := TextNode()
+	n["pattern"] = `\S`
+	return n
+}
+
+// SecretNode is a text in which ${NAME} is replaced.
+func SecretNode() Node {
+	return Node{"type": []string{"string", "number", "boolean"}, "minLength": 1}
+}
+
+func PatternNode(pattern string) Node { return Node{"type": "string", "pattern": pattern} }
+
+func WordNode(words ...string) Node { return Node{"enum": words} }
+
+func switchNode() Node {
+	return Node{"enum": []any{true, false, "on", "off", "true", "false"}}.shared("switch")
+}
+
+// countNode is a whole number, which may be quoted and have _ between its thousands.
+func countNode(least, most int64) Node {
+	pattern := wholePattern
+	if least > 0 {
+		pattern = positivePattern
+	}
+	return Node{"type": []string{"integer", "string"}, "minimum": least, "maximum": most, "pattern": "^" + pattern + "$"}
+}
+
+// autoNode is a whole number from 1, or the word auto.
+func autoNode(most int64) Node {
+	return EitherNode(WordNode("auto"), countNode(1, most))
+}
+
+func EitherNode(of ...Node) Node { return Node{"anyOf": of} }
+
+// ListNode is a list. A value alone counts as a list of one.
+func ListNode(of Node) Node { return EitherNode(of, SequenceNode(of, 0)) }
+
+// SequenceNode is a list of at least so many elements.
+func SequenceNode(of Node, least int) Node {
+	n := Node{"type": "array", "items": of}
+	if least > 0 {
+		n["minItems"] = least
+	}
+	return n
+}
+
+// MapNode is keys of one's own choice, each with a value of the same kind.
+func MapNode(name string, value Node) Node {
+	n := Node{"type": "object", "additionalProperties": value}
+	if name != "" {
+		n["propertyNames"] = Node{"pattern": name}
+	}
+	return n
+}
+
+// ObjectNode is a mapping with some keys and no other.
+func ObjectNode(fields []Field) Node {
+	keys, needed := Node{}, []string{}
+	for _, f := range fields {
+		keys[f.name] = f.Schema().describedBy(f.doc)
+		if f.needed {
+			needed = append(needed, f.name)
+		}
+	}
+	n := Node{"type": "object", "properties": keys, "additionalProperties": false}
+	if len(needed) > 0 {
+		n["required"] = needed
+	}
+	return n
+}
+
+// Patterns of what parseCount and scaled read. All patterns are in the part of the syntax
+// that Go and editors, which have that of JavaScript, read alike.
+const (
+	positivePattern = `(?:[1-9][0-9]*|[1-9][0-9]{0,2}(?:_[0-9]{3})+)`
+	wholePattern    = `(?:0|` + positivePattern + `)`
+	decimalPattern  = wholePattern + `(?:\.[0-9]{1,9})?`
+)
+
+// unitPattern matches the names of units, in letters of either case.
+func unitPattern(units []unit, without ...string) string {
+	var names []string
+	for _, u := range units {
+		for _, name := range u.names {
+			if !slices.Contains(without, name) {
+				names = append(names, anyCase(name))
+			}
+		}
+	}
+	return "(?:" + strings.Join(names, "|") + ")"
+}
+
+// anyCase matches a word in letters of either case. A capital M alone is no unit: it may
+// stand for a month.
+func anyCase(word string) string {
+	if word == "m" {
+		return word
+	}
+	var b strings.Builder
+	for _, r := range word {
+		if lower, upper := unicode.ToLower(r), unicode.ToUpper(r); lower != upper {
+			b.WriteString("[" + string(lower) + string(upper) + "]")
+			continue
+		}
+		b.WriteString(regexp.QuoteMeta(string(r)))
+	}
+	return b.String()
 }

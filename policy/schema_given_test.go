@@ -28,10 +28,7 @@ func compiled(schema []byte, part string) (*jsonschema.Schema, error) {
 	return c.Compile("schema.json#" + part)
 }
 
-var (
-	configurationSchema = sync.OnceValues(func() (*jsonschema.Schema, error) { return compiled(Schema(), "") })
-	jobSchema           = sync.OnceValues(func() (*jsonschema.Schema, error) { return compiled(JobSchema(), "") })
-)
+var configurationSchema = sync.OnceValues(func() (*jsonschema.Schema, error) { return compiled(Schema(), "") })
 
 // mostNodes bounds what an alias may expand to in a test.
 const mostNodes = 20_000

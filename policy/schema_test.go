@@ -49,7 +49,7 @@ func TestEveryTestOfThisPackageLoadsByLoadSourceWhichAsksTheSchemaToo(t *testing
 
 func TestEveryConfigurationInTheGuidesIsValidByTheSchema(t *testing.T) {
 	pages, _ := filepath.Glob("../docs/*.md")
-	names := section(&decoder{loading: newLoading(Source{}), policy: &Policy{}}, "")
+	names := section(&Decoder{loading: newLoading(Source{}), policy: &Policy{}}, "")
 	found := 0
 	for _, page := range append(pages, "../README.md") {
 		data, err := os.ReadFile(page)
@@ -58,7 +58,7 @@ func TestEveryConfigurationInTheGuidesIsValidByTheSchema(t *testing.T) {
 		}
 		for _, block := range yamlOf(data) {
 			var keys map[string]any
-			if yaml.Unmarshal(block, &keys) != nil || !slices.ContainsFunc(names, func(f field) bool { return keys[f.name] != nil }) {
+			if yaml.Unmarshal(block, &keys) != nil || !slices.ContainsFunc(names, func(f Field) bool { return keys[f.name] != nil }) {
 				continue // a job, or a file of another program
 			}
 			if keys["name"] != nil && keys["request"] != nil {
@@ -164,18 +164,8 @@ func TestTheSchemaHasEveryKeyThatIsReadAndNoOther(t *testing.T) {
 	}, 25)
 }
 
-func TestTheSchemaOfJobsHasEveryKeyThatIsReadAndNoOther(t *testing.T) {
-	checkKeys(t, JobSchema(), func(text string) error {
-		_, err := LoadJob(Source{Path: "job.yaml", Data: []byte(text)})
-		return err
-	}, 7)
-}
-
 func TestEveryKeyOfTheSchemaHasADescriptionAndValidDefaultsAndExamples(t *testing.T) {
-	for name, schema := range map[string][]byte{"configuration": Schema(), "job": JobSchema()} {
-		root, _ := decoded(t, schema)
-		checkAnnotations(t, schema, name, "", root)
-	}
+	checkAnnotations(t, Schema())
 	root, definitions := decoded(t, Schema())
 	for _, o := range objectsIn(definitions, "", root, "%s") {
 		for key, one := range o.keys {
@@ -186,13 +176,20 @@ func TestEveryKeyOfTheSchemaHasADescriptionAndValidDefaultsAndExamples(t *testin
 	}
 }
 
-// checkAnnotations checks that the defaults and the examples of a part of a schema are valid.
-func checkAnnotations(t *testing.T, schema []byte, name, path string, part any) {
+// checkAnnotations checks that the defaults and the examples of a schema are valid.
+func checkAnnotations(t *testing.T, schema []byte) {
+	t.Helper()
+	root, _ := decoded(t, schema)
+	checkAnnotationsOf(t, schema, "", root)
+}
+
+// checkAnnotationsOf checks a part of a schema.
+func checkAnnotationsOf(t *testing.T, schema []byte, path string, part any) {
 	t.Helper()
 	switch part := part.(type) {
 	case []any:
 		for i, one := range part {
-			checkAnnotations(t, schema, name, fmt.Sprintf("%s/%d", path, i), one)
+			checkAnnotationsOf(t, schema, fmt.Sprintf("%s/%d", path, i), one)
 		}
 	case map[string]any:
 		values, _ := part["examples"].([]any)
@@ -211,7 +208,7 @@ func checkAnnotations(t *testing.T, schema []byte, name, path string, part any) 
 			}
 		}
 		for key, one := range part {
-			checkAnnotations(t, schema, name, path+"/"+key, one)
+			checkAnnotationsOf(t, schema, path+"/"+key, one)
 		}
 	}
 }

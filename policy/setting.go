@@ -15,15 +15,15 @@ import (
 type setting struct {
 	Key
 	shape  shape
-	text   text
+	text   TextKind
 	read   func(p *Policy, in *input)
 	show   func(p *Policy) string
-	schema func() node
+	schema func() Node
 }
 
 // schemaWithDefault is the schema of the setting with its default, unless the default cannot
 // be written.
-func (s *setting) schemaWithDefault() node {
+func (s *setting) schemaWithDefault() Node {
 	n := s.schema()
 	home := func(name string) (string, bool) { return "/~", name == "HOME" }
 	shown := s.show(defaults(home))
@@ -35,7 +35,7 @@ func (s *setting) schemaWithDefault() node {
 	number, err := strconv.ParseInt(shown, 10, 64)
 	on, switched := strconv.ParseBool(shown)
 	switch {
-	case shown == "", s.text == secretText, err == nil && counted && number < least:
+	case shown == "", s.text == SecretText, err == nil && counted && number < least:
 		return n
 	case err == nil:
 		value = number
@@ -76,7 +76,7 @@ const (
 
 // valueSetting is a setting that parse reads and format writes. A value that cannot be
 // parsed leaves the default.
-func valueSetting[T any](key Key, at func(*Policy) *T, parse func(string) (T, error), format func(T) string, schema func() node) setting {
+func valueSetting[T any](key Key, at func(*Policy) *T, parse func(string) (T, error), format func(T) string, schema func() Node) setting {
 	return setting{
 		schema: schema,
 		Key:    key,
@@ -100,15 +100,15 @@ func upToSetting(name, doc string, most time.Duration, at func(*Policy) *time.Du
 	parse := func(s string) (time.Duration, error) {
 		d, err := ParseDuration(s)
 		if err == nil && d > most {
-			err = fmt.Errorf("%s is more than %s", quote(s), formatDuration(most))
+			err = fmt.Errorf("%s is more than %s", Quote(s), formatDuration(most))
 		}
 		return d, err
 	}
-	return valueSetting(Key{Name: name, Kind: "duration", Doc: doc}, at, parse, formatDuration, durationNode)
+	return valueSetting(Key{Name: name, Kind: "duration", Doc: doc}, at, parse, formatDuration, DurationNode)
 }
 
 func sizeSetting(name, doc string, at func(*Policy) *Size) setting {
-	return valueSetting(Key{Name: name, Kind: "size", Doc: doc}, at, ParseSize, Size.String, sizeNode)
+	return valueSetting(Key{Name: name, Kind: "size", Doc: doc}, at, ParseSize, Size.String, SizeNode)
 }
 
 func countSetting(name, doc string, least int64, at func(*Policy) *int) setting {
@@ -120,7 +120,7 @@ func rangeSetting(name, doc string, least, most int64, at func(*Policy) *int) se
 		n, err := parseCount(s, least, most)
 		return int(n), err
 	}
-	schema := func() node { return countNode(least, most) }
+	schema := func() Node { return countNode(least, most) }
 	return valueSetting(Key{Name: name, Kind: "number", Doc: doc}, at, parse, strconv.Itoa, schema)
 }
 
@@ -139,7 +139,7 @@ func autoSetting(name, doc string, at func(*Policy) *int) setting {
 		}
 		return strconv.Itoa(n)
 	}
-	schema := func() node { return autoNode(math.MaxInt32) }
+	schema := func() Node { return autoNode(math.MaxInt32) }
 	return valueSetting(Key{Name: name, Kind: "number", Doc: doc}, at, parse, format, schema)
 }
 
@@ -148,8 +148,8 @@ func switchSetting(name, doc string, at func(*Policy) *bool) setting {
 }
 
 func wordSetting(name, doc string, at func(*Policy) *string, words ...string) setting {
-	parse := func(s string) (string, error) { return parseWord(s, words...) }
-	schema := func() node { return wordNode(words...) }
+	parse := func(s string) (string, error) { return ParseWord(s, words...) }
+	schema := func() Node { return WordNode(words...) }
 	return valueSetting(Key{Name: name, Kind: strings.Join(words, "|"), Doc: doc}, at, parse, func(s string) string { return s }, schema)
 }
 
@@ -165,7 +165,7 @@ func addressSetting(name, doc string, off bool, at func(*Policy) *string) settin
 	format := func(s string) string { return cmp.Or(s, "off") }
 	schema := listenNode
 	if off {
-		schema = func() node { return eitherNode(wordNode("off", ""), listenNode()) }
+		schema = func() Node { return EitherNode(WordNode("off", ""), listenNode()) }
 	}
 	return valueSetting(Key{Name: name, Kind: "address", Doc: doc}, at, parse, format, schema)
 }
@@ -188,7 +188,7 @@ func envName(name string) string {
 func fileSetting(name, doc string, at func(*Policy) *string) setting {
 	return setting{
 		Key:    Key{Name: name, Kind: "file", Doc: doc},
-		schema: textNode,
+		schema: TextNode,
 		read: func(p *Policy, in *input) {
 			*at(p) = ""
 			if in.value() == "" {

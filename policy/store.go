@@ -297,10 +297,10 @@ func checkPrefix(s string) error {
 }
 
 // storeNode is the schema of store.
-func storeNode() node {
+func storeNode() Node {
 	kinds := make([]string, len(storeKinds))
 	for i, kind := range storeKinds {
 		kinds[i] = regexp.QuoteMeta(kind)
 	}
-	return patternNode(`^(?:local$|(?:`+strings.Join(kinds, "|")+`)://|\$\{)`).suchAs("local", "rediss://abide:${NAME}@redis.example:6379")
+	return PatternNode(`^(?:local$|(?:`+strings.Join(kinds, "|")+`)://|\$\{)`).suchAs("local", "rediss://abide:${NAME}@redis.example:6379")
 }

@@ -24,16 +24,16 @@ func parseCount(s string, least, most int64) (int64, error) {
 			return 0, errors.New("has no value; write a whole number")
 		}
 		if plain := strings.NewReplacer(",", "", "_", "", " ", "", "'", "").Replace(s); plain != s && digits(plain) && plain[0] != '0' {
-			return 0, fmt.Errorf("%s is not a whole number; write %s or %s", quote(s), plain, group(plain))
+			return 0, fmt.Errorf("%s is not a whole number; write %s or %s", Quote(s), plain, group(plain))
 		}
-		return 0, fmt.Errorf("%s is not a whole number; write digits alone, such as 1000", quote(s))
+		return 0, fmt.Errorf("%s is not a whole number; write digits alone, such as 1000", Quote(s))
 	}
 	n, err := strconv.ParseInt(number, 10, 64)
 	switch {
 	case err != nil || n > most:
-		return 0, fmt.Errorf("%s is more than %d", quote(s), most)
+		return 0, fmt.Errorf("%s is more than %d", Quote(s), most)
 	case n < least:
-		return 0, fmt.Errorf("%s is less than %d", quote(s), least)
+		return 0, fmt.Errorf("%s is less than %d", Quote(s), least)
 	}
 	return n, nil
 }
@@ -46,17 +46,17 @@ func parseSwitch(s string) (bool, error) {
 	case "false", "off":
 		return false, nil
 	}
-	return false, fmt.Errorf("%s is neither true nor false (on and off will do)", quote(s))
+	return false, fmt.Errorf("%s is neither true nor false (on and off will do)", Quote(s))
 }
 
-// parseWord parses one of the allowed words.
-func parseWord(s string, words ...string) (string, error) {
+// ParseWord parses one of the allowed words.
+func ParseWord(s string, words ...string) (string, error) {
 	for _, w := range words {
 		if s == w {
 			return w, nil
 		}
 	}
-	return "", fmt.Errorf("%s is none of %s%s", quote(s), strings.Join(words, ", "), didYouMean(s, words))
+	return "", fmt.Errorf("%s is none of %s%s", Quote(s), strings.Join(words, ", "), DidYouMean(s, words))
 }
 
 // cutPart splits off one number and its unit, with or without a space between them.
@@ -139,4 +139,79 @@ func scaled(number string, unit int64) (int64, error) {
 		return 0, errTooLarge
 	}
 	return int64(lo), nil
+}
+
+// Size is a number of bytes.
+type Size int64
+
+// Sizes, as they are written.
+const (
+	kib Size = 1 << 10
+	mib Size = 1 << 20
+	gib Size = 1 << 30
+)
+
+// sizes are the units of sizes, larger ones first. Letters of either case mean the
+// same: a small b is a byte here, and never a bit.
+var sizes = []unit{
+	{1 << 40, []string{"TiB"}},
+	{1e12, []string{"TB"}},
+	{1 << 30, []string{"GiB"}},
+	{1e9, []string{"GB"}},
+	{1 << 20, []string{"MiB"}},
+	{1e6, []string{"MB"}},
+	{1 << 10, []string{"KiB"}},
+	{1e3, []string{"kB"}},
+	{1, []string{"B", "byte", "bytes"}},
+}
+
+// ParseSize reads 500B, 1kB, 1MB = 10^6 bytes, 1MiB = 2^20 bytes, and the same as
+// 1mb or 1 MB.
+func ParseSize(s string) (Size, error) {
+	switch s = strings.TrimSpace(s); {
+	case s == "":
+		return 0, errors.New("has no value; write a size such as 1MiB")
+	case strings.Trim(s, "0123456789._") == "":
+		return 0, fmt.Errorf("%s needs a unit, such as %sB or %sMiB", Quote(s), s, s)
+	}
+	number, name, more := cutPart(s)
+	i := unitAt(sizes, name)
+	switch {
+	case number != "" && more == "" && i < 0 && unitAt(sizes, name+"B") >= 0:
+		return 0, fmt.Errorf("%s is not a size; did you mean %q?", Quote(s), number+name+"B")
+	case number == "" || more != "" || i < 0:
+		return 0, fmt.Errorf("%s is not a size; write a number and a unit, such as 500B, 64KiB, 1MB or 1.5GB", Quote(s))
+	}
+	n, err := scaled(number, sizes[i].size)
+	if err != nil {
+		return 0, fmt.Errorf("%s %w", Quote(s), err)
+	}
+	if n == 0 {
+		return 0, fmt.Errorf("%s is no bytes at all", Quote(s))
+	}
+	return Size(n), nil
+}
+
+// String is the size as it would be written.
+func (s Size) String() string {
+	if s == 0 {
+		return "0B"
+	}
+	best := strconv.FormatInt(int64(s), 10) + "B"
+	for _, u := range sizes {
+		if int64(s)%u.size == 0 {
+			if text := strconv.FormatInt(int64(s)/u.size, 10) + u.names[0]; len(text) < len(best) {
+				best = text
+			}
+		}
+	}
+	return best
+}
+
+// sizePattern matches what ParseSize reads.
+func sizePattern() string { return decimalPattern + ` *` + unitPattern(sizes) }
+
+// SizeNode describes the values that ParseSize reads.
+func SizeNode() Node {
+	return PatternNode(`^\s*`+sizePattern()+`\s*$`).suchAs("64KiB", "1MB").shared("size")
 }

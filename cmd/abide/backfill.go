@@ -17,7 +17,7 @@ import (
 	"github.com/abide-proxy/abide/jobs/backfill"
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/jobs/units"
-	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/policy/jobfile"
 	"github.com/abide-proxy/abide/status"
 )
 
@@ -62,7 +62,7 @@ again. docs/jobs.md has every form of a job file.`,
 	addProxyFlag(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if flags.schema {
-			_, err := cmd.OutOrStdout().Write(policy.JobSchema())
+			_, err := cmd.OutOrStdout().Write(jobfile.Schema())
 			return err
 		}
 		job, err := loadJob(args[0])
@@ -99,7 +99,7 @@ func addProxyFlag(cmd *cobra.Command) {
 // progressEvery is the time between two updates of the progress.
 const progressEvery = 500 * time.Millisecond
 
-func runBackfill(cmd *cobra.Command, job *policy.Job, errs io.Writer, retry bool, show *jobProgress) error {
+func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, retry bool, show *jobProgress) error {
 	caught := catchSignals(cmd.Context())
 	defer caught.close()
 	j, err := openJob(cmd, job, errs)
@@ -179,7 +179,7 @@ func runShown(ctx context.Context, b *backfill.Backfill, show *jobProgress) erro
 }
 
 // openOther opens the output of another job, for items that come from its records.
-func openOther(ctx context.Context, o policy.JobOutput) (output.Output, error) {
+func openOther(ctx context.Context, o jobfile.Output) (output.Output, error) {
 	return output.Open(ctx, o, output.Options{ReadOnly: true})
 }
 
@@ -187,7 +187,7 @@ func openOther(ctx context.Context, o policy.JobOutput) (output.Output, error) {
 const shownRequests = 3
 
 // dryRun prints the plan of a job and its first requests.
-func dryRun(w io.Writer, job *policy.Job) error {
+func dryRun(w io.Writer, job *jobfile.Job) error {
 	total, first := 0, []output.Unit{}
 	seen, seed := map[uint64]struct{}{}, maphash.MakeSeed() // hashes, as there may be millions of units
 	for u, err := range units.Of(context.Background(), job, openOther) {
@@ -206,7 +206,7 @@ func dryRun(w io.Writer, job *policy.Job) error {
 		count += fmt.Sprintf(" (%d are given, some more than once)", total)
 	}
 	style := job.Paginate.Style
-	if style == policy.NoPages {
+	if style == jobfile.NoPages {
 		style = "none: each answer is one page"
 	}
 	fmt.Fprintf(w, "job        %s (%s)\nunits      %s\nworkers    %d\npages      %s\noutput     %s\n\n", job.Name, filepath.Base(job.File), count, job.Workers, style, job.Output)

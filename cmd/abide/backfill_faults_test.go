@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/abide-proxy/abide/jobs/jobstest"
-	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/policy/jobfile"
 	"github.com/abide-proxy/abide/store/redistest"
 )
 
@@ -28,10 +28,10 @@ func resolved(server *httptest.Server) string {
 }
 
 // paginateText is a pagination as a job file has it.
-func paginateText(p policy.Pagination) string {
+func paginateText(p jobfile.Pagination) string {
 	text := "style: " + p.Style
 	for _, one := range [][2]string{{"param", p.Param}, {"next", p.Next}, {"size_param", p.SizeParam}, {"total", p.Total}} {
-		if one[1] != "" && (one[0] != "total" || p.Style != policy.LinkPages) { // a Link header says no total
+		if one[1] != "" && (one[0] != "total" || p.Style != jobfile.LinkPages) { // a Link header says no total
 			text += ", " + one[0] + ": " + one[1]
 		}
 	}
@@ -59,11 +59,11 @@ func count(t *testing.T, file, query string) (n int) {
 // unit is incomplete, and the command fails and says so.
 func TestABackfillNeverCallsAWalkCompleteThatWasCutShort(t *testing.T) {
 	t.Parallel()
-	for _, style := range []string{policy.OffsetPages, policy.PagePages, policy.CursorPages, policy.LinkPages, policy.NextPages} {
+	for _, style := range []string{jobfile.OffsetPages, jobfile.PagePages, jobfile.CursorPages, jobfile.LinkPages, jobfile.NextPages} {
 		for _, end := range []jobstest.End{jobstest.Honest, jobstest.Repeats, jobstest.Shrinks, jobstest.OtherHost, jobstest.TotalTooHigh} {
-			byURL := style == policy.LinkPages || style == policy.NextPages
-			counted := style == policy.OffsetPages || style == policy.PagePages
-			if end == jobstest.OtherHost && !byURL || end == jobstest.Shrinks && !counted || end == jobstest.TotalTooHigh && style == policy.LinkPages {
+			byURL := style == jobfile.LinkPages || style == jobfile.NextPages
+			counted := style == jobfile.OffsetPages || style == jobfile.PagePages
+			if end == jobstest.OtherHost && !byURL || end == jobstest.Shrinks && !counted || end == jobstest.TotalTooHigh && style == jobfile.LinkPages {
 				continue
 			}
 			t.Run(strings.ReplaceAll(style+" "+string(end), " ", "_"), func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"github.com/abide-proxy/abide/jobs/export"
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/jobs/units"
-	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
 // collectLineEvery is the time between two lines of the log about a collection.
@@ -63,7 +63,7 @@ of each target, such as its ETag, outlives a restart.`,
 	return cmd
 }
 
-func runCollect(cmd *cobra.Command, job *policy.Job, rounds int, quiet bool, written func(*output.Record) error) error {
+func runCollect(cmd *cobra.Command, job *jobfile.Job, rounds int, quiet bool, written func(*output.Record) error) error {
 	caught := catchSignals(cmd.Context())
 	defer caught.close()
 	j, err := openJob(cmd, job, cmd.ErrOrStderr())

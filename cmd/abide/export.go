@@ -17,6 +17,7 @@ import (
 	"github.com/abide-proxy/abide/jobs/export"
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
 func exportCommand() *cobra.Command {
@@ -98,36 +99,36 @@ func exportSince(text string, now time.Time) (time.Time, error) {
 }
 
 // exportSource is where the records of a job are.
-func exportSource(cmd *cobra.Command, named, job string) (policy.JobOutput, string, error) {
+func exportSource(cmd *cobra.Command, named, job string) (jobfile.Output, string, error) {
 	if strings.HasPrefix(named, "postgres://") || strings.HasPrefix(named, "postgresql://") {
-		return policy.JobOutput{URL: policy.NewSecret(named)}, job, nil
+		return jobfile.Output{URL: policy.NewSecret(named)}, job, nil
 	}
 	isFile := strings.HasSuffix(named, ".yaml") || strings.HasSuffix(named, ".yml")
 	if info, err := os.Stat(named); err == nil && info.Mode().IsRegular() && !isFile {
 		path, err := filepath.Abs(named)
-		return policy.JobOutput{File: path}, job, err
+		return jobfile.Output{File: path}, job, err
 	}
 	s, err := sourceOf(cmd)
 	if err != nil {
-		return policy.JobOutput{}, "", err
+		return jobfile.Output{}, "", err
 	}
 	p, err := s.load()
 	if err != nil {
-		return policy.JobOutput{}, "", err
+		return jobfile.Output{}, "", err
 	}
 	found, err := findJob(p.Data, named)
 	if err != nil {
-		return policy.JobOutput{}, "", err
+		return jobfile.Output{}, "", err
 	}
 	if job != "" && job != found.Name {
-		return policy.JobOutput{}, "", usage(fmt.Errorf("--job: %s is the job %s", named, found.Name))
+		return jobfile.Output{}, "", usage(fmt.Errorf("--job: %s is the job %s", named, found.Name))
 	}
 	at, err := found.output()
 	return at, found.Name, err
 }
 
 // openExported opens a job in an output, "" for the only one. The caller must close the output.
-func openExported(ctx context.Context, at policy.JobOutput, name string) (output.Job, output.Output, error) {
+func openExported(ctx context.Context, at jobfile.Output, name string) (output.Job, output.Output, error) {
 	o, err := output.Open(ctx, at, output.Options{ReadOnly: true})
 	if err != nil {
 		return nil, nil, err

@@ -19,6 +19,7 @@ import (
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/jobs/send"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/policy/jobfile"
 	"github.com/abide-proxy/abide/proxy/ca"
 	"github.com/abide-proxy/abide/proxy/sitelog"
 )
@@ -29,7 +30,7 @@ const jobWait = 400 * 24 * time.Hour
 // jobProcess is a process that runs a job. Its requests go by the dispatcher of a program of its
 // own, or through another abide.
 type jobProcess struct {
-	job     *policy.Job
+	job     *jobfile.Job
 	policy  *policy.Policy
 	log     *logrus.Logger // of the job
 	output  output.Output
@@ -39,17 +40,17 @@ type jobProcess struct {
 }
 
 // loadJob reads a job file.
-func loadJob(path string) (*policy.Job, error) {
+func loadJob(path string) (*jobfile.Job, error) {
 	data, err := readFile(path)
 	if err != nil {
 		return nil, usage(fmt.Errorf("reading the job file: %w", err))
 	}
-	return policy.LoadJob(policy.Source{Path: path, Data: data, Environ: os.Environ()})
+	return jobfile.Load(policy.Source{Path: path, Data: data, Environ: os.Environ()})
 }
 
 // openJob opens what a job needs: its output, and its way to sites. The log goes to errs. The
 // caller must close it.
-func openJob(cmd *cobra.Command, job *policy.Job, errs io.Writer) (_ *jobProcess, err error) {
+func openJob(cmd *cobra.Command, job *jobfile.Job, errs io.Writer) (_ *jobProcess, err error) {
 	s, err := sourceOf(cmd)
 	if err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 
 	"github.com/abide-proxy/abide/jobs/backfill"
 	"github.com/abide-proxy/abide/jobs/output"
-	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/policy/jobfile"
 	"github.com/abide-proxy/abide/proxy/sitelog"
 	"github.com/abide-proxy/abide/status"
 )
@@ -118,7 +118,7 @@ func readJob(ctx context.Context, k knownJob, to *status.Job) error {
 }
 
 // openKnown opens the output of a known job.
-func openKnown(ctx context.Context, k knownJob) (at policy.JobOutput, o output.Output, err error) {
+func openKnown(ctx context.Context, k knownJob) (at jobfile.Output, o output.Output, err error) {
 	if at, err = k.output(); err != nil {
 		return at, nil, err
 	}

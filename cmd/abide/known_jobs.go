@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
 // knownJobsDir is the directory, in the data directory, that has a file for each job that was run
@@ -29,18 +29,18 @@ type knownJob struct {
 }
 
 // knownJobOf is what is remembered of a job.
-func knownJobOf(job *policy.Job, kind string) knownJob {
+func knownJobOf(job *jobfile.Job, kind string) knownJob {
 	return knownJob{job.Name, kind, job.File, job.Output.File}
 }
 
 // output is where the records of the job are. The job file is read only for the secret of a URL.
-func (k knownJob) output() (policy.JobOutput, error) {
+func (k knownJob) output() (jobfile.Output, error) {
 	if k.Output != "" {
-		return policy.JobOutput{File: k.Output}, nil
+		return jobfile.Output{File: k.Output}, nil
 	}
 	job, err := loadJob(k.File)
 	if err != nil {
-		return policy.JobOutput{}, err
+		return jobfile.Output{}, err
 	}
 	return job.Output, nil
 }

@@ -19,13 +19,13 @@ import (
 
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/jobs/send"
-	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/policy/jobfile"
 	"github.com/abide-proxy/abide/status"
 )
 
 // Options are what a backfill works with. Log, Warn, Limited and Ends may be nil.
 type Options struct {
-	Job     *policy.Job
+	Job     *jobfile.Job
 	Output  output.Job
 	Sender  send.Sender
 	Units   iter.Seq2[output.Unit, error] // of the job

@@ -18,7 +18,7 @@ import (
 
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/jobs/send"
-	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/policy/jobfile"
 	"github.com/abide-proxy/abide/status"
 )
 
@@ -102,7 +102,7 @@ func numbered(n int) iter.Seq2[output.Unit, error] {
 func newRun(o *origin, m *memory) *Backfill {
 	o.asked = map[string]int{}
 	return New(Options{
-		Job: &policy.Job{Name: "orders", Workers: 3, Tries: 5}, Output: m, Sender: o, Units: numbered(10),
+		Job: &jobfile.Job{Name: "orders", Workers: 3, Tries: 5}, Output: m, Sender: o, Units: numbered(10),
 		Pages: pagesOfTwo, Process: "one",
 	})
 }

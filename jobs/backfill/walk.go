@@ -11,11 +11,11 @@ import (
 	"github.com/abide-proxy/abide/jobs/records"
 	"github.com/abide-proxy/abide/jobs/send"
 	"github.com/abide-proxy/abide/jobs/units"
-	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
 // PagesOf makes the walks of a job's units.
-func PagesOf(job *policy.Job) (func(c *output.Claim) (Walk, error), error) {
+func PagesOf(job *jobfile.Job) (func(c *output.Claim) (Walk, error), error) {
 	extractor, err := records.New(job)
 	if err != nil {
 		return nil, err

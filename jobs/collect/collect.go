@@ -21,13 +21,13 @@ import (
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/jobs/records"
 	"github.com/abide-proxy/abide/jobs/send"
-	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/policy/jobfile"
 	"github.com/abide-proxy/abide/status"
 )
 
 // Options are what a collection works with. Log, Warn and Written may be nil.
 type Options struct {
-	Job     *policy.Job
+	Job     *jobfile.Job
 	Output  output.Job
 	Sender  send.Sender
 	Units   iter.Seq2[output.Unit, error]    // the items of the job

@@ -19,6 +19,7 @@ import (
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/jobs/send"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -107,7 +108,7 @@ func items(n int) iter.Seq2[output.Unit, error] {
 // collector is a collection of n targets every 30 seconds.
 func collector(t *testing.T, w *world, n int, more string) *Collector {
 	t.Helper()
-	job, err := policy.LoadJob(policy.Source{Path: "job.yaml", Data: []byte("name: prices\nrequest: https://api.test/{item}\nitems: [x]\nid: id\nevery: 30s\n" + more)})
+	job, err := jobfile.Load(policy.Source{Path: "job.yaml", Data: []byte("name: prices\nrequest: https://api.test/{item}\nitems: [x]\nid: id\nevery: 30s\n" + more)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +258,7 @@ func TestABatchIsOneRequest(t *testing.T) {
 			return 200, `[{"id":1},{"id":2}]`, nil, 0
 		}
 		c := collector(t, w, 5, "")
-		c.options.Job.Collect.Batch = policy.JobBatch{Param: "ids", Size: 2, Join: ","}
+		c.options.Job.Collect.Batch = jobfile.Batch{Param: "ids", Size: 2, Join: ","}
 		c, err := New(t.Context(), c.options)
 		if err != nil {
 			t.Fatal(err)
@@ -281,7 +282,7 @@ func TestAChangedListOfItemsStoresNothingTwice(t *testing.T) {
 		}
 		for _, n := range []int{5, 6} { // the batches of the second list are others
 			c := collector(t, w, n, "")
-			c.options.Job.Collect.Batch = policy.JobBatch{Param: "ids", Size: n, Join: ","}
+			c.options.Job.Collect.Batch = jobfile.Batch{Param: "ids", Size: n, Join: ","}
 			c, err := New(t.Context(), c.options)
 			if err != nil {
 				t.Fatal(err)

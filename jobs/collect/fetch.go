@@ -18,11 +18,11 @@ import (
 	"github.com/abide-proxy/abide/jobs/records"
 	"github.com/abide-proxy/abide/jobs/send"
 	"github.com/abide-proxy/abide/jobs/units"
-	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
 // targetsOf makes the targets of a job: an item each, or a batch of items each.
-func targetsOf(job *policy.Job, all iter.Seq2[output.Unit, error]) ([]*target, error) {
+func targetsOf(job *jobfile.Job, all iter.Seq2[output.Unit, error]) ([]*target, error) {
 	var list []*target
 	seen := map[string]bool{}
 	for u, err := range all {
@@ -58,7 +58,7 @@ func targetsOf(job *policy.Job, all iter.Seq2[output.Unit, error]) ([]*target, e
 }
 
 // priorityOf is the priority of an item: that of the first pattern that matches, or the job's.
-func priorityOf(job *policy.Job, item string) int {
+func priorityOf(job *jobfile.Job, item string) int {
 	for _, p := range job.Collect.Priority {
 		if ok, _ := path.Match(p.Items, item); ok || p.Items == "*" {
 			return p.Priority
@@ -68,7 +68,7 @@ func priorityOf(job *policy.Job, item string) int {
 }
 
 // request is the request for a target.
-func request(job *policy.Job, t *target, known output.Target) (*http.Request, error) {
+func request(job *jobfile.Job, t *target, known output.Target) (*http.Request, error) {
 	filled, err := units.Fill(job, output.Unit{Key: t.items[0]})
 	if err != nil {
 		return nil, err

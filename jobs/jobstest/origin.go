@@ -1,9 +1,9 @@
 // Package jobstest is an origin for tests of jobs: an http.Handler whose answers have pages, in
 // each style of pagination and with each fault at their ends. It counts what was asked.
 //
-//	o := jobstest.New(jobstest.Options{Style: policy.CursorPages, Records: 95, Size: 10})
+//	o := jobstest.New(jobstest.Options{Style: jobfile.CursorPages, Records: 95, Size: 10})
 //	server := httptest.NewServer(o)
-//	job := policy.Job{Request: policy.JobRequest{URL: server.URL + o.Path("{date}")},
+//	job := jobfile.Job{Request: jobfile.Request{URL: server.URL + o.Path("{date}")},
 //		Paginate: o.Pagination(), Records: "data", ID: []string{"id"}}
 //
 // The IDs of the records of a unit are UNIT-0 to UNIT-94.
@@ -19,7 +19,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
 // End is a fault of an origin.
@@ -89,25 +89,25 @@ func New(o Options) *Origin {
 func (o *Origin) Path(unit string) string { return "/records?unit=" + unit }
 
 // Pagination is what a job says about the origin.
-func (o *Origin) Pagination() policy.Pagination {
-	p := policy.Pagination{Style: o.options.Style, MaxPages: 100_000}
+func (o *Origin) Pagination() jobfile.Pagination {
+	p := jobfile.Pagination{Style: o.options.Style, MaxPages: 100_000}
 	switch p.Style {
-	case policy.OffsetPages:
+	case jobfile.OffsetPages:
 		p.Param, p.SizeParam, p.Size = "offset", "limit", o.options.Size
-	case policy.PagePages:
+	case jobfile.PagePages:
 		p.Param, p.First, p.SizeParam, p.Size = "page", 1, "limit", o.options.Size
-	case policy.CursorPages:
+	case jobfile.CursorPages:
 		p.Param, p.Header = "cursor", o.options.Header
 		if p.Header == "" {
 			p.Next = "next"
 		}
-	case policy.NextPages:
+	case jobfile.NextPages:
 		p.Next = "next"
 	}
 	if o.total() {
 		p.Total = "total"
 	}
-	if o.options.End == EmptyMiddle && (p.Style == policy.OffsetPages || p.Style == policy.PagePages) {
+	if o.options.End == EmptyMiddle && (p.Style == jobfile.OffsetPages || p.Style == jobfile.PagePages) {
 		p.More = "more"
 	}
 	return p
@@ -227,7 +227,7 @@ func (o *Origin) count(ask Ask, h http.Header) (fails, breaks, refused bool) {
 
 // from is the position that a request asks for.
 func (o *Origin) from(query url.Values) (int, error) {
-	name := map[string]string{policy.OffsetPages: "offset", policy.PagePages: "page", policy.CursorPages: "cursor"}[o.options.Style]
+	name := map[string]string{jobfile.OffsetPages: "offset", jobfile.PagePages: "page", jobfile.CursorPages: "cursor"}[o.options.Style]
 	if name == "" {
 		name = "from"
 	}
@@ -235,13 +235,13 @@ func (o *Origin) from(query url.Values) (int, error) {
 	if text == "" {
 		return 0, nil
 	}
-	if o.options.Style == policy.CursorPages {
+	if o.options.Style == jobfile.CursorPages {
 		var n int
 		_, err := fmt.Sscanf(text, "behind %d+&=", &n)
 		return n, err
 	}
 	n, err := strconv.Atoi(text)
-	if o.options.Style == policy.PagePages {
+	if o.options.Style == jobfile.PagePages {
 		n = (n - 1) * o.options.Size
 	}
 	return n, err

@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
 func TestAQuotaIsRefusedUntilItsWindowEnds(t *testing.T) {
 	now := time.Unix(0, 0)
-	o := New(Options{Style: policy.OffsetPages, Records: 5, Size: 2, Quota: 2, Now: func() time.Time { return now }})
+	o := New(Options{Style: jobfile.OffsetPages, Records: 5, Size: 2, Quota: 2, Now: func() time.Time { return now }})
 	ask := func() *http.Response {
 		answer := httptest.NewRecorder()
 		o.ServeHTTP(answer, httptest.NewRequest("GET", o.Path("u"), nil))
@@ -34,7 +34,7 @@ func TestAQuotaIsRefusedUntilItsWindowEnds(t *testing.T) {
 }
 
 func TestAPartOfTheAnswersFailsOrBreaksOff(t *testing.T) {
-	o := New(Options{Style: policy.CursorPages, Records: 50, Size: 50, Failures: 0.5})
+	o := New(Options{Style: jobfile.CursorPages, Records: 50, Size: 50, Failures: 0.5})
 	server := httptest.NewServer(o)
 	defer server.Close()
 	client := server.Client()

@@ -7,7 +7,7 @@ import (
 	"net/url"
 	"strconv"
 
-	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
 // body is what an answer has.
@@ -27,7 +27,7 @@ type record struct {
 // page is the answer about the records from a position on.
 func (o *Origin) page(host, unit string, from int) (http.Header, []byte) {
 	size, n, end := o.options.Size, o.options.Records, o.options.End
-	counted := o.options.Style == policy.OffsetPages || o.options.Style == policy.PagePages
+	counted := o.options.Style == jobfile.OffsetPages || o.options.Style == jobfile.PagePages
 	vanished, begin, hole := 0, from, 0
 	switch {
 	case end == Shrinks && from > 0:
@@ -84,20 +84,20 @@ func (o *Origin) lead(b *body, h http.Header, host, unit string, next int) {
 		path = o.options.Elsewhere + path
 	}
 	switch o.options.Style {
-	case policy.CursorPages:
+	case jobfile.CursorPages:
 		cursor := fmt.Sprintf("behind %d+&=", next)
 		if o.options.Header != "" {
 			h.Set(o.options.Header, cursor)
 			break
 		}
 		b.Next = &cursor
-	case policy.LinkPages:
+	case jobfile.LinkPages:
 		if o.options.End != OtherHost {
 			path = "http://" + host + path
 		}
 		h.Add("Link", `</records>; rel="first"; title="a, \"b\"; rel=next"`)
 		h.Add("Link", `</>; rel=prev, <`+path+`>; rel="last next"`)
-	case policy.NextPages:
+	case jobfile.NextPages:
 		b.Next = &path
 	}
 }

@@ -10,10 +10,11 @@ import (
 
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
 // benchPages commits units of one page by workers.
-func benchPages(b *testing.B, at policy.JobOutput, workers, records int) {
+func benchPages(b *testing.B, at jobfile.Output, workers, records int) {
 	o, err := output.Open(b.Context(), at, output.Options{})
 	if err != nil {
 		b.Fatal(err)
@@ -65,7 +66,7 @@ func benchPages(b *testing.B, at policy.JobOutput, workers, records int) {
 func BenchmarkSQLite(b *testing.B) {
 	for _, records := range []int{1, 100} {
 		b.Run(fmt.Sprint("records=", records), func(b *testing.B) {
-			benchPages(b, policy.JobOutput{File: filepath.Join(b.TempDir(), "items.db")}, 16, records)
+			benchPages(b, jobfile.Output{File: filepath.Join(b.TempDir(), "items.db")}, 16, records)
 		})
 	}
 }
@@ -73,7 +74,7 @@ func BenchmarkSQLite(b *testing.B) {
 func BenchmarkPostgreSQL(b *testing.B) {
 	for _, records := range []int{1, 100} {
 		b.Run(fmt.Sprint("records=", records), func(b *testing.B) {
-			benchPages(b, policy.JobOutput{URL: policy.NewSecret(postgres.Database(b))}, 16, records)
+			benchPages(b, jobfile.Output{URL: policy.NewSecret(postgres.Database(b))}, 16, records)
 		})
 	}
 }

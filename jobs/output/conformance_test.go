@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/jobs/output"
-	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
 // kept is a database that the suite runs on.
 type kept struct {
-	at policy.JobOutput
+	at jobfile.Output
 }
 
 func (k kept) open(t *testing.T, o output.Options) output.Output {
@@ -127,7 +127,7 @@ func ids(records []output.Record) string {
 
 func TestTheSuiteHoldsForSQLite(t *testing.T) {
 	suite(t, func(t *testing.T) kept {
-		return kept{policy.JobOutput{File: filepath.Join(t.TempDir(), "items.db")}}
+		return kept{jobfile.Output{File: filepath.Join(t.TempDir(), "items.db")}}
 	})
 }
 

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 
-	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
 // Open opens an output, and makes a SQLite file if there is none. Errors that may pass wrap
 // ErrAway.
-func Open(ctx context.Context, at policy.JobOutput, o Options) (Output, error) {
+func Open(ctx context.Context, at jobfile.Output, o Options) (Output, error) {
 	if o.Lease <= 0 {
 		o.Lease = LeaseTime
 	}

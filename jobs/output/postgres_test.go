@@ -7,10 +7,11 @@ import (
 
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
 func onPostgres(t *testing.T) kept {
-	return kept{policy.JobOutput{URL: policy.NewSecret(postgres.Database(t))}}
+	return kept{jobfile.Output{URL: policy.NewSecret(postgres.Database(t))}}
 }
 
 func TestTheSuiteHoldsForPostgreSQL(t *testing.T) { suite(t, onPostgres) }

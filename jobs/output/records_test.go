@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/jobs/output"
-	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
 func anyTextIsKept(t *testing.T, k kept) {
@@ -184,7 +184,7 @@ func TestTheFileOfAnotherProgramIsRefused(t *testing.T) {
 	ok(t, err)
 	ok(t, db.Close())
 	before := must[[]byte](t)(os.ReadFile(path))
-	if _, err := output.Open(t.Context(), policy.JobOutput{File: path}, output.Options{}); err == nil || !strings.Contains(err.Error(), "users") {
+	if _, err := output.Open(t.Context(), jobfile.Output{File: path}, output.Options{}); err == nil || !strings.Contains(err.Error(), "users") {
 		t.Error(err)
 	}
 	if string(must[[]byte](t)(os.ReadFile(path))) != string(before) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/abide-proxy/abide/jobs/records"
-	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
 // Where servers usually put what leads to the next page. The first name that an answer has
@@ -62,7 +62,7 @@ var (
 // recognise is how the pages of a server follow each other, by its first answer, and a
 // sentence about it. What the job says counts before what an answer looks like. The style
 // stays auto if nothing leads to another page.
-func recognise(p policy.Pagination, first *url.URL, page Page) (policy.Pagination, string) {
+func recognise(p jobfile.Pagination, first *url.URL, page Page) (jobfile.Pagination, string) {
 	if p.More == "" {
 		p.More = nameOf(page.Body, moreNames, func(v records.Value) bool { _, err := truth(v); return err == nil })
 	}
@@ -71,14 +71,14 @@ func recognise(p policy.Pagination, first *url.URL, page Page) (policy.Paginatio
 		total = nameOf(page.Body, totalNames, func(v records.Value) bool { _, err := count(v); return err == nil && v.Number() })
 	}
 	if _, has := nextLink(page.Header, page.URL); has {
-		p.Style = policy.LinkPages
+		p.Style = jobfile.LinkPages
 		return p, `pages follow by the header Link with rel="next"`
 	}
 	if name := nextURLName(p, page.Body); name != "" {
-		p.Style, p.Next = policy.NextPages, name
+		p.Style, p.Next = jobfile.NextPages, name
 		return p, fmt.Sprintf("pages follow by the URL in %q", name)
 	}
-	byCursor := func(known policy.Pagination) (policy.Pagination, string) {
+	byCursor := func(known jobfile.Pagination) (jobfile.Pagination, string) {
 		return known, fmt.Sprintf("pages follow by the cursor in %q, which the parameter %q carries", firstOf(known.Header, known.Next), known.Param)
 	}
 	cursor, named, has := cursorIn(p, page)
@@ -115,7 +115,7 @@ func valueAt(body records.Value, name string) (records.Value, bool) {
 	return body.At(path)
 }
 
-func nextURLName(p policy.Pagination, body records.Value) string {
+func nextURLName(p jobfile.Pagination, body records.Value) string {
 	names := urlNames
 	if p.Next != "" {
 		names = []string{p.Next}
@@ -127,9 +127,9 @@ func nextURLName(p policy.Pagination, body records.Value) string {
 }
 
 // cursorIn is the rule of a cursor that an answer names, and maybe has: it may be null.
-func cursorIn(p policy.Pagination, page Page) (known policy.Pagination, named, has bool) {
+func cursorIn(p jobfile.Pagination, page Page) (known jobfile.Pagination, named, has bool) {
 	known = p
-	known.Style = policy.CursorPages
+	known.Style = jobfile.CursorPages
 	if p.Header != "" {
 		known.Param = firstOf(p.Param, "cursor")
 		has = page.Header.Get(p.Header) != ""
@@ -165,7 +165,7 @@ func firstOf(a, b string) string {
 }
 
 // countedBy is the rule of an offset or a number of a page in the URL of the first page.
-func countedBy(p policy.Pagination, first *url.URL, n int) (policy.Pagination, bool) {
+func countedBy(p jobfile.Pagination, first *url.URL, n int) (jobfile.Pagination, bool) {
 	query := first.Query()
 	find := func(names []string) (string, int, bool) {
 		if p.Param != "" {
@@ -179,12 +179,12 @@ func countedBy(p policy.Pagination, first *url.URL, n int) (policy.Pagination, b
 		return "", 0, false
 	}
 	name, number, has := find(offsetParams)
-	p.Style = policy.OffsetPages
+	p.Style = jobfile.OffsetPages
 	if !has {
 		if name, number, has = find(pageParams); !has {
 			return p, false
 		}
-		p.Style = policy.PagePages
+		p.Style = jobfile.PagePages
 	}
 	p.Param, p.First = name, number
 	for _, size := range sizeParams {

@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"testing"
 
-	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
 func TestLinkHeaders(t *testing.T) {
@@ -57,14 +57,14 @@ func FuzzCheckpoint(f *testing.F) {
 	f.Add([]byte(`{"found":{"Style":"cursor","Param":"c","Next":"next"},"cursor":"x"}`))
 	f.Add([]byte(`{"found":{"Style":"link"},"url":"//evil.test/"}`))
 	f.Fuzz(func(t *testing.T, checkpoint []byte) {
-		w, err := Restore(policy.Pagination{Style: policy.AutoPages}, first, checkpoint)
+		w, err := Restore(jobfile.Pagination{Style: jobfile.AutoPages}, first, checkpoint)
 		if err != nil {
 			return
 		}
 		if u := w.Next(); u != nil && (u.Host != first.Host || u.Scheme != first.Scheme) {
 			t.Errorf("the checkpoint %s leads to %s", checkpoint, u)
 		}
-		again, err := Restore(policy.Pagination{Style: policy.AutoPages}, first, w.Checkpoint())
+		again, err := Restore(jobfile.Pagination{Style: jobfile.AutoPages}, first, w.Checkpoint())
 		if err != nil || string(again.Checkpoint()) != string(w.Checkpoint()) {
 			t.Errorf("the checkpoint %s is not kept: %v", w.Checkpoint(), err)
 		}
@@ -92,12 +92,12 @@ func TestALongCycleIsFoundThoughEachPageBeginsFromACheckpoint(t *testing.T) {
 func TestAPageThatDoesNotExistEndsAWalk(t *testing.T) {
 	first := &url.URL{Scheme: "https", Host: "api.test", Path: "/a"}
 	for _, test := range []struct {
-		p    policy.Pagination
+		p    jobfile.Pagination
 		body string
 		want State
 	}{
 		{numbers, data(0, 3), Complete},
-		{policy.Pagination{Style: policy.PagePages, Param: "page", Total: "total"}, data(0, 3, `"total":5`), Incomplete},
+		{jobfile.Pagination{Style: jobfile.PagePages, Param: "page", Total: "total"}, data(0, 3, `"total":5`), Incomplete},
 		{cursors, data(0, 3, `"next":"a"`), Incomplete},
 	} {
 		w, err := Begin(test.p, first)

@@ -11,17 +11,17 @@ import (
 
 	"github.com/abide-proxy/abide/jobs/jobstest"
 	"github.com/abide-proxy/abide/jobs/records"
-	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
 // read walks through a unit of an origin as a job does. Before some pages the walk is restored
 // from its checkpoint. It returns how the walk ends and how often each ID came.
-func read(t interface{ Fatal(...any) }, o *jobstest.Origin, p policy.Pagination, query string, restored func() bool) (Step, map[string]int) {
+func read(t interface{ Fatal(...any) }, o *jobstest.Origin, p jobfile.Pagination, query string, restored func() bool) (Step, map[string]int) {
 	first, err := url.Parse("http://api.test" + o.Path("u") + query)
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err := records.New(&policy.Job{Records: "data", ID: []string{"id"}})
+	x, err := records.New(&jobfile.Job{Records: "data", ID: []string{"id"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func read(t interface{ Fatal(...any) }, o *jobstest.Origin, p policy.Pagination,
 	return Step{}, nil
 }
 
-var styles = []string{policy.OffsetPages, policy.PagePages, policy.CursorPages, policy.LinkPages, policy.NextPages}
+var styles = []string{jobfile.OffsetPages, jobfile.PagePages, jobfile.CursorPages, jobfile.LinkPages, jobfile.NextPages}
 
 func TestEachStyleReadsEachRecordOnceThoughItIsRestored(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -77,7 +77,7 @@ func TestEachStyleReadsEachRecordOnceThoughItIsRestored(t *testing.T) {
 			Size: rapid.IntRange(1, 20).Draw(t, "size"), Total: rapid.Bool().Draw(t, "total"),
 			End: rapid.SampledFrom([]jobstest.End{jobstest.Honest, jobstest.Honest, jobstest.EmptyMiddle, jobstest.TotalTooLow}).Draw(t, "end"),
 		}
-		if options.Style == policy.CursorPages && rapid.Bool().Draw(t, "in a header") {
+		if options.Style == jobfile.CursorPages && rapid.Bool().Draw(t, "in a header") {
 			options.Header = "X-Next"
 		}
 		o := jobstest.New(options)
@@ -89,7 +89,7 @@ func TestEachStyleReadsEachRecordOnceThoughItIsRestored(t *testing.T) {
 					break // a first page with all of the total is the only one
 				}
 				p.Size, p.SizeParam = 0, ""
-				if p.More != "" && p.Style == policy.OffsetPages {
+				if p.More != "" && p.Style == jobfile.OffsetPages {
 					p.Size = options.Size
 				}
 			case 1: // more than the server allows, which has a usual maximum
@@ -99,11 +99,11 @@ func TestEachStyleReadsEachRecordOnceThoughItIsRestored(t *testing.T) {
 			}
 		}
 		if options.End != jobstest.TotalTooLow && options.Header == "" && rapid.Bool().Draw(t, "auto") {
-			p = policy.Pagination{Style: policy.AutoPages}
+			p = jobfile.Pagination{Style: jobfile.AutoPages}
 			switch options.Style {
-			case policy.OffsetPages:
+			case jobfile.OffsetPages:
 				query = fmt.Sprintf("&offset=0&limit=%d", options.Size)
-			case policy.PagePages:
+			case jobfile.PagePages:
 				query = fmt.Sprintf("&page=1&limit=%d", options.Size)
 			}
 		}
@@ -125,8 +125,8 @@ func TestEachStyleReadsEachRecordOnceThoughItIsRestored(t *testing.T) {
 func TestAWalkThatWasCutShortIsNeverComplete(t *testing.T) {
 	for _, style := range styles {
 		for _, end := range []jobstest.End{jobstest.Repeats, jobstest.OtherHost, jobstest.TotalTooHigh, jobstest.Shrinks} {
-			byURL := style == policy.LinkPages || style == policy.NextPages
-			counted := style == policy.OffsetPages || style == policy.PagePages
+			byURL := style == jobfile.LinkPages || style == jobfile.NextPages
+			counted := style == jobfile.OffsetPages || style == jobfile.PagePages
 			if end == jobstest.OtherHost && !byURL || end == jobstest.Shrinks && !counted {
 				continue
 			}

@@ -8,28 +8,28 @@ import (
 	"strings"
 
 	"github.com/abide-proxy/abide/jobs/records"
-	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
 // rule is how a page leads to the next one.
 type rule struct {
-	policy.Pagination
+	jobfile.Pagination
 	next, more, total records.Path
 }
 
-func ruleOf(p policy.Pagination) (r rule, err error) {
+func ruleOf(p jobfile.Pagination) (r rule, err error) {
 	r.Pagination = p
 	switch p.Style {
-	case policy.NoPages, policy.AutoPages, policy.LinkPages:
-	case policy.OffsetPages, policy.PagePages:
+	case jobfile.NoPages, jobfile.AutoPages, jobfile.LinkPages:
+	case jobfile.OffsetPages, jobfile.PagePages:
 		if p.Param == "" {
 			return r, fmt.Errorf("paginate: the style %s needs \"param\"", p.Style)
 		}
-	case policy.CursorPages:
+	case jobfile.CursorPages:
 		if p.Param == "" || p.Next == "" && p.Header == "" {
 			return r, errors.New("paginate: the style cursor needs \"param\", and \"next\" or \"header\"")
 		}
-	case policy.NextPages:
+	case jobfile.NextPages:
 		if p.Next == "" {
 			return r, errors.New("paginate: the style next_url needs \"next\"")
 		}
@@ -48,11 +48,11 @@ func ruleOf(p policy.Pagination) (r rule, err error) {
 }
 
 // counted says whether the next page is known without the server.
-func (r rule) counted() bool { return r.Style == policy.OffsetPages || r.Style == policy.PagePages }
+func (r rule) counted() bool { return r.Style == jobfile.OffsetPages || r.Style == jobfile.PagePages }
 
 // follows is what leads to the next page.
 func (r rule) follows() string {
-	if r.Style == policy.CursorPages {
+	if r.Style == jobfile.CursorPages {
 		return "cursor"
 	}
 	return "URL"
@@ -98,9 +98,9 @@ func (r rule) hear(p Page) (s said, err error) {
 		}
 	}
 	switch r.Style {
-	case policy.LinkPages:
+	case jobfile.LinkPages:
 		s.cursor, _ = nextLink(p.Header, p.URL)
-	case policy.CursorPages, policy.NextPages:
+	case jobfile.CursorPages, jobfile.NextPages:
 		if r.Header != "" {
 			s.cursor = p.Header.Get(r.Header)
 			break
@@ -162,11 +162,11 @@ func reference(v records.Value) (string, error) {
 // move goes to the next page, if there is one.
 func (r rule) move(at *position, p Page, s said, first *url.URL) Step {
 	switch r.Style {
-	case policy.OffsetPages, policy.PagePages:
+	case jobfile.OffsetPages, jobfile.PagePages:
 		return r.count(at, p.Records, s)
-	case policy.CursorPages, policy.LinkPages, policy.NextPages:
+	case jobfile.CursorPages, jobfile.LinkPages, jobfile.NextPages:
 		return r.refer(at, p, s, first)
-	case policy.AutoPages:
+	case jobfile.AutoPages:
 		return complete("nothing in the answer leads to another page")
 	}
 	return complete("it is the only page")
@@ -177,11 +177,11 @@ func (r rule) refer(at *position, p Page, s said, first *url.URL) Step {
 	switch {
 	case s.more == no:
 		return complete("the server says that there are no more records")
-	case s.cursor == "", s.cursor == "0" && r.Style == policy.CursorPages: // from 0 a walk would begin again
+	case s.cursor == "", s.cursor == "0" && r.Style == jobfile.CursorPages: // from 0 a walk would begin again
 		return complete("page %d has no %s of a next page", at.Pages, r.follows())
 	case len(s.cursor) > maxNext:
 		return incomplete("the %s of the next page has %d characters, more than %d", r.follows(), len(s.cursor), maxNext)
-	case r.Style == policy.CursorPages:
+	case r.Style == jobfile.CursorPages:
 		at.Cursor = s.cursor
 		return Step{State: Going}
 	}
@@ -201,8 +201,8 @@ func (r rule) count(at *position, n int, s said) Step {
 	switch {
 	case s.more == no:
 		return complete("the server says that there are no more records")
-	case n == 0 && s.more == yes && (at.Full > 0 || r.Style == policy.PagePages):
-		if r.Style == policy.OffsetPages {
+	case n == 0 && s.more == yes && (at.Full > 0 || r.Style == jobfile.PagePages):
+		if r.Style == jobfile.OffsetPages {
 			r.advance(at, at.Full)
 		}
 		return Step{State: Going}
@@ -221,7 +221,7 @@ func (r rule) count(at *position, n int, s said) Step {
 }
 
 func (r rule) advance(at *position, n int) {
-	if r.Style == policy.PagePages {
+	if r.Style == jobfile.PagePages {
 		n = 1
 	}
 	at.Number += n
@@ -231,11 +231,11 @@ func (r rule) advance(at *position, n int) {
 // begins behind the first records has these behind it, too.
 func (p *position) came(r rule) int64 {
 	switch {
-	case r.Style == policy.OffsetPages && r.First > 1:
+	case r.Style == jobfile.OffsetPages && r.First > 1:
 		return int64(p.Number)
-	case r.Style == policy.OffsetPages:
+	case r.Style == jobfile.OffsetPages:
 		return int64(p.Number - r.First)
-	case r.Style == policy.PagePages:
+	case r.Style == jobfile.PagePages:
 		return int64(max(r.First-1, 0))*int64(p.Full) + int64(p.Records)
 	}
 	return int64(p.Records)

@@ -41,7 +41,7 @@ import (
 	"strconv"
 
 	"github.com/abide-proxy/abide/jobs/records"
-	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
 // MaxEmpty is how many pages in a row may be empty.
@@ -76,7 +76,7 @@ type Step struct {
 // Walk goes from page to page. It is not safe for concurrent use.
 type Walk struct {
 	first  *url.URL
-	given  policy.Pagination
+	given  jobfile.Pagination
 	rule   rule
 	at     position
 	recent recent
@@ -84,24 +84,24 @@ type Walk struct {
 
 // position is the checkpoint of a walk.
 type position struct {
-	Over     State              `json:"over,omitempty"`
-	Found    *policy.Pagination `json:"found,omitempty"` // by auto
-	Pages    int                `json:"pages,omitempty"`
-	Records  int                `json:"records,omitempty"`
-	Empty    int                `json:"empty,omitempty"`  // pages in a row
-	Full     int                `json:"full,omitempty"`   // records of a full page; 0: unknown
-	Number   int                `json:"number,omitempty"` // of the next page, or its offset
-	Cursor   string             `json:"cursor,omitempty"`
-	URL      string             `json:"url,omitempty"` // path and query
-	Digest   string             `json:"digest,omitempty"`
-	Total    int64              `json:"total,omitempty"`
-	Fallen   bool               `json:"fallen,omitempty"` // the total
-	Places   cycle              `json:"places,omitzero"`
-	Contents cycle              `json:"contents,omitzero"`
+	Over     State               `json:"over,omitempty"`
+	Found    *jobfile.Pagination `json:"found,omitempty"` // by auto
+	Pages    int                 `json:"pages,omitempty"`
+	Records  int                 `json:"records,omitempty"`
+	Empty    int                 `json:"empty,omitempty"`  // pages in a row
+	Full     int                 `json:"full,omitempty"`   // records of a full page; 0: unknown
+	Number   int                 `json:"number,omitempty"` // of the next page, or its offset
+	Cursor   string              `json:"cursor,omitempty"`
+	URL      string              `json:"url,omitempty"` // path and query
+	Digest   string              `json:"digest,omitempty"`
+	Total    int64               `json:"total,omitempty"`
+	Fallen   bool                `json:"fallen,omitempty"` // the total
+	Places   cycle               `json:"places,omitzero"`
+	Contents cycle               `json:"contents,omitzero"`
 }
 
 // Begin is a walk at its first page.
-func Begin(p policy.Pagination, first *url.URL) (*Walk, error) {
+func Begin(p jobfile.Pagination, first *url.URL) (*Walk, error) {
 	if first.Scheme == "" || first.Host == "" {
 		return nil, errors.New("the URL of the first page has no scheme or host")
 	}
@@ -117,7 +117,7 @@ func Begin(p policy.Pagination, first *url.URL) (*Walk, error) {
 }
 
 // Restore is a walk at a checkpoint. Without one it is at its first page.
-func Restore(p policy.Pagination, first *url.URL, checkpoint []byte) (*Walk, error) {
+func Restore(p jobfile.Pagination, first *url.URL, checkpoint []byte) (*Walk, error) {
 	w, err := Begin(p, first)
 	if err != nil || len(checkpoint) == 0 {
 		return w, err
@@ -140,7 +140,7 @@ func Restore(p policy.Pagination, first *url.URL, checkpoint []byte) (*Walk, err
 	return w, nil
 }
 
-func (w *Walk) setRule(p policy.Pagination) (err error) {
+func (w *Walk) setRule(p jobfile.Pagination) (err error) {
 	w.rule, err = ruleOf(p)
 	return err
 }
@@ -164,7 +164,7 @@ func (w *Walk) Next() *url.URL {
 	}
 	r, u := w.rule, w.first
 	switch r.Style {
-	case policy.LinkPages, policy.NextPages:
+	case jobfile.LinkPages, jobfile.NextPages:
 		if w.at.URL != "" {
 			next, err := at(w.first, w.at.URL)
 			if err != nil {
@@ -172,9 +172,9 @@ func (w *Walk) Next() *url.URL {
 			}
 			return next
 		}
-	case policy.OffsetPages, policy.PagePages:
+	case jobfile.OffsetPages, jobfile.PagePages:
 		u = withParam(u, r.Param, strconv.Itoa(w.at.Number))
-	case policy.CursorPages:
+	case jobfile.CursorPages:
 		if w.at.Cursor != "" {
 			u = withParam(u, r.Param, w.at.Cursor)
 		}
@@ -192,8 +192,8 @@ func (w *Walk) Answer(p Page) (Step, error) {
 		return Step{}, errors.New("the walk is over")
 	}
 	at, r, found := w.at, w.rule, ""
-	if r.Style == policy.AutoPages {
-		var known policy.Pagination
+	if r.Style == jobfile.AutoPages {
+		var known jobfile.Pagination
 		known, found = recognise(w.given, w.first, p)
 		var err error
 		if r, err = ruleOf(known); err != nil {
@@ -248,9 +248,9 @@ func (w *Walk) repeats(at *position, p Page, r rule) Step {
 // place is what tells the next page from others, "" if pages are counted.
 func (p *position) place(r rule, first *url.URL) string {
 	switch r.Style {
-	case policy.CursorPages:
+	case jobfile.CursorPages:
 		return short("cursor " + p.Cursor)
-	case policy.LinkPages, policy.NextPages:
+	case jobfile.LinkPages, jobfile.NextPages:
 		return short(origin(first) + " " + p.URL)
 	}
 	return ""

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/abide-proxy/abide/jobs/records"
-	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
 const firstURL = "https://api.test/orders?day=1"
@@ -20,7 +20,7 @@ type asked struct {
 
 // walked answers the URLs of a walk in turn, restored from its checkpoint before each one,
 // and returns how the walk ends.
-func walked(t *testing.T, p policy.Pagination, first string, answers []asked) Step {
+func walked(t *testing.T, p jobfile.Pagination, first string, answers []asked) Step {
 	t.Helper()
 	start, err := url.Parse(first)
 	if err != nil {
@@ -60,7 +60,7 @@ func pageOf(t *testing.T, u *url.URL, a asked) Page {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err := records.New(&policy.Job{Records: "data"})
+	x, err := records.New(&jobfile.Job{Records: "data"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,25 +85,25 @@ func data(from, to int, rest ...string) string {
 }
 
 var (
-	offsets = policy.Pagination{Style: policy.OffsetPages, Param: "offset"}
-	sized   = policy.Pagination{Style: policy.OffsetPages, Param: "offset", SizeParam: "limit", Size: 7}
-	totals  = policy.Pagination{Style: policy.OffsetPages, Param: "offset", SizeParam: "limit", Size: 7, Total: "total"}
-	numbers = policy.Pagination{Style: policy.PagePages, Param: "page", First: 1}
-	cursors = policy.Pagination{Style: policy.CursorPages, Param: "cursor", Next: "next"}
-	mores   = policy.Pagination{Style: policy.CursorPages, Param: "cursor", Next: "next", More: "more"}
-	links   = policy.Pagination{Style: policy.LinkPages}
-	nexts   = policy.Pagination{Style: policy.NextPages, Next: "next"}
-	auto    = policy.Pagination{Style: policy.AutoPages}
+	offsets = jobfile.Pagination{Style: jobfile.OffsetPages, Param: "offset"}
+	sized   = jobfile.Pagination{Style: jobfile.OffsetPages, Param: "offset", SizeParam: "limit", Size: 7}
+	totals  = jobfile.Pagination{Style: jobfile.OffsetPages, Param: "offset", SizeParam: "limit", Size: 7, Total: "total"}
+	numbers = jobfile.Pagination{Style: jobfile.PagePages, Param: "page", First: 1}
+	cursors = jobfile.Pagination{Style: jobfile.CursorPages, Param: "cursor", Next: "next"}
+	mores   = jobfile.Pagination{Style: jobfile.CursorPages, Param: "cursor", Next: "next", More: "more"}
+	links   = jobfile.Pagination{Style: jobfile.LinkPages}
+	nexts   = jobfile.Pagination{Style: jobfile.NextPages, Next: "next"}
+	auto    = jobfile.Pagination{Style: jobfile.AutoPages}
 )
 
 func TestHowWalksEnd(t *testing.T) {
 	for name, test := range map[string]struct {
-		p       policy.Pagination
+		p       jobfile.Pagination
 		answers []asked
 		state   State
 		reason  string
 	}{
-		"no style": {policy.Pagination{}, []asked{{firstURL, data(0, 3), ""}}, Complete, "only page"},
+		"no style": {jobfile.Pagination{}, []asked{{firstURL, data(0, 3), ""}}, Complete, "only page"},
 		"an empty page": {
 			offsets,
 			[]asked{{firstURL + "&offset=0", data(0, 3), ""}, {firstURL + "&offset=3", data(3, 5), ""}, {firstURL + "&offset=5", data(5, 5), ""}},
@@ -116,7 +116,7 @@ func TestHowWalksEnd(t *testing.T) {
 		},
 		"a short first page": {sized, []asked{{firstURL + "&offset=0&limit=7", data(0, 3), ""}}, Complete, "page 1 is short"},
 		"a server with a maximum": {
-			policy.Pagination{Style: policy.OffsetPages, Param: "offset", SizeParam: "limit", Size: 50},
+			jobfile.Pagination{Style: jobfile.OffsetPages, Param: "offset", SizeParam: "limit", Size: 50},
 			[]asked{{firstURL + "&offset=0&limit=50", data(0, 10), ""}, {firstURL + "&offset=10&limit=50", data(10, 20), ""}, {firstURL + "&offset=20&limit=50", data(20, 21), ""}},
 			Complete, "page 3 is short",
 		},
@@ -146,7 +146,7 @@ func TestHowWalksEnd(t *testing.T) {
 			Incomplete, `may not know the parameter "page"`,
 		},
 		"an empty page, and more": {
-			policy.Pagination{Style: policy.PagePages, Param: "page", First: 1, More: "more"},
+			jobfile.Pagination{Style: jobfile.PagePages, Param: "page", First: 1, More: "more"},
 			[]asked{{firstURL + "&page=1", data(0, 3, `"more":true`), ""}, {firstURL + "&page=2", data(3, 3, `"more":true`), ""}, {firstURL + "&page=3", data(3, 4, `"more":false`), ""}},
 			Complete, "no more",
 		},
@@ -198,7 +198,7 @@ func TestHowWalksEnd(t *testing.T) {
 		},
 		"a next URL to another host": {nexts, []asked{{firstURL, data(0, 3, `"next":"//evil.test/orders"`), ""}}, Incomplete, "evil.test"},
 		"too many pages": {
-			policy.Pagination{Style: policy.PagePages, Param: "page", MaxPages: 2},
+			jobfile.Pagination{Style: jobfile.PagePages, Param: "page", MaxPages: 2},
 			[]asked{{firstURL + "&page=0", data(0, 3), ""}, {firstURL + "&page=1", data(3, 4), ""}},
 			Incomplete, "more than 2 pages",
 		},

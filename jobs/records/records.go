@@ -43,7 +43,7 @@ import (
 	"strings"
 
 	"github.com/abide-proxy/abide/jobs/output"
-	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
 // Extractor takes the records of a job out of answers. It is safe for concurrent use.
@@ -54,7 +54,7 @@ type Extractor struct {
 }
 
 // New is the Extractor of a job.
-func New(job *policy.Job) (*Extractor, error) {
+func New(job *jobfile.Job) (*Extractor, error) {
 	x := &Extractor{}
 	var err error
 	if x.records, err = ParsePath(job.Records); err != nil {

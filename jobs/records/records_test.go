@@ -7,11 +7,11 @@ import (
 	"testing"
 
 	"github.com/abide-proxy/abide/jobs/output"
-	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
 // recordsOf are the records that a job finds on page 7.
-func recordsOf(t *testing.T, job policy.Job, kind, body string) ([]output.Record, error) {
+func recordsOf(t *testing.T, job jobfile.Job, kind, body string) ([]output.Record, error) {
 	t.Helper()
 	x, err := New(&job)
 	if err != nil {
@@ -44,7 +44,7 @@ func TestRecordsAreKeptAsTheyCame(t *testing.T) {
 		"a name with digits":    {"0.1", "", `{"0":{"1":[1]}}`, "1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			list, err := recordsOf(t, policy.Job{Records: test.records}, test.kind, test.body)
+			list, err := recordsOf(t, jobfile.Job{Records: test.records}, test.kind, test.body)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,7 +65,7 @@ func TestAnIDIsUnambiguous(t *testing.T) {
 		"a": "x", "b": "7", "f": "12345678901234567890", "d.e": "ü", "a b": `["x","7"]`, "b a c d.e": `["7","x","true","ü"]`,
 		"": "",
 	} {
-		list, err := recordsOf(t, policy.Job{ID: strings.Fields(paths)}, "", body)
+		list, err := recordsOf(t, jobfile.Job{ID: strings.Fields(paths)}, "", body)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +77,7 @@ func TestAnIDIsUnambiguous(t *testing.T) {
 	for body, canonical := range map[string]string{
 		`{"a":1,"b":"ä"}`: "x", `{"b":"\u00e4", "a":1}`: "x", `{"a":1.0,"b":"ä"}`: "y", `{"a":12345678901234567890}`: "z", `{"a":12345678901234567891}`: "w",
 	} {
-		list, err := recordsOf(t, policy.Job{}, "", body)
+		list, err := recordsOf(t, jobfile.Job{}, "", body)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,9 +98,9 @@ func TestAnIDIsUnambiguous(t *testing.T) {
 func TestColumnsLoseNothing(t *testing.T) {
 	const body = `{"s":"x","t":true,"i":-7,"l":12345678901234567890,"f":0.10,"p":0.30000000000000004,"d":0.1000000000000000055511151231257827,"e":1E2,"h":1e999,"o":{"a": [1]},"n":null}`
 	want := []any{"x", true, int64(-7), "12345678901234567890", 0.1, 0.30000000000000004, "0.1000000000000000055511151231257827", 100.0, "1e999", `{"a":[1]}`, nil, nil, int64(1)}
-	job := policy.Job{}
+	job := jobfile.Job{}
 	for _, path := range []string{"s", "t", "i", "l", "f", "p", "d", "e", "h", "o", "n", "missing", "o.a.0"} {
-		job.Columns = append(job.Columns, policy.JobColumn{Name: path, Path: path})
+		job.Columns = append(job.Columns, jobfile.Column{Name: path, Path: path})
 	}
 	list, err := recordsOf(t, job, "", body)
 	if err != nil {
@@ -113,17 +113,17 @@ func TestColumnsLoseNothing(t *testing.T) {
 
 func TestErrorsSayWhatIsThereAndWhatToWrite(t *testing.T) {
 	for name, test := range map[string]struct {
-		job  policy.Job
+		job  jobfile.Job
 		body string
 		want []string
 	}{
-		"no records": {policy.Job{Records: "data.items"}, `{"items":[],"next":1}`, []string{`page 7 has no "data.items" (there is items, next)`, `"records"`}},
-		"a text":     {policy.Job{Records: "data"}, `{"data":"` + strings.Repeat("x", 100) + `"}`, []string{`"` + strings.Repeat("x", 39) + `…`, "an array or an object"}},
-		"no ID":      {policy.Job{Records: "data", ID: []string{"id"}}, `{"data":[{"id":1},{"key":2}]}`, []string{`record 2 of page 7 has no "id" (there is key)`, `write as "id"`}},
-		"a null ID":  {policy.Job{Records: "data", ID: []string{"id"}}, `{"data":[{"id":null}]}`, []string{`record 1 of page 7 has null at "id"`}},
-		"an empty":   {policy.Job{Records: "data", ID: []string{"id"}}, `{"data":[{"id":""}]}`, []string{`has "" at "id"`}},
-		"an object":  {policy.Job{Records: "data", ID: []string{"a", "id"}}, `{"data":[{"a":1,"id":{}}]}`, []string{`has {} at "id"`}},
-		"no object":  {policy.Job{ID: []string{"id"}}, `[[1]]`, []string{`has no "id", but is an array`}},
+		"no records": {jobfile.Job{Records: "data.items"}, `{"items":[],"next":1}`, []string{`page 7 has no "data.items" (there is items, next)`, `"records"`}},
+		"a text":     {jobfile.Job{Records: "data"}, `{"data":"` + strings.Repeat("x", 100) + `"}`, []string{`"` + strings.Repeat("x", 39) + `…`, "an array or an object"}},
+		"no ID":      {jobfile.Job{Records: "data", ID: []string{"id"}}, `{"data":[{"id":1},{"key":2}]}`, []string{`record 2 of page 7 has no "id" (there is key)`, `write as "id"`}},
+		"a null ID":  {jobfile.Job{Records: "data", ID: []string{"id"}}, `{"data":[{"id":null}]}`, []string{`record 1 of page 7 has null at "id"`}},
+		"an empty":   {jobfile.Job{Records: "data", ID: []string{"id"}}, `{"data":[{"id":""}]}`, []string{`has "" at "id"`}},
+		"an object":  {jobfile.Job{Records: "data", ID: []string{"a", "id"}}, `{"data":[{"a":1,"id":{}}]}`, []string{`has {} at "id"`}},
+		"no object":  {jobfile.Job{ID: []string{"id"}}, `[[1]]`, []string{`has no "id", but is an array`}},
 	} {
 		list, err := recordsOf(t, test.job, "", test.body)
 		if err == nil {
@@ -182,7 +182,7 @@ func FuzzRecords(f *testing.F) {
 	f.Add("[0][\"a.b\"].-1", "", "application/x-ndjson", []byte("{\"a.b\":[1]}\n2"))
 	f.Add("", "a", "text/csv", []byte("a,b\n1,2"))
 	f.Fuzz(func(t *testing.T, path, id, kind string, body []byte) {
-		job := &policy.Job{Records: path, Columns: []policy.JobColumn{{Name: "c", Path: id}}}
+		job := &jobfile.Job{Records: path, Columns: []jobfile.Column{{Name: "c", Path: id}}}
 		if id != "" {
 			job.ID = []string{id}
 		}

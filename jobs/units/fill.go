@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/abide-proxy/abide/jobs/output"
-	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
 // Request is the request of a unit.
@@ -26,33 +26,33 @@ type Request struct {
 }
 
 // Fill is the request of a unit, with its placeholders replaced.
-func Fill(job *policy.Job, u output.Unit) (*Request, error) {
+func Fill(job *jobfile.Job, u output.Unit) (*Request, error) {
 	value, err := values(job, u)
 	if err != nil {
 		return nil, err
 	}
 	r := &Request{Method: job.Request.Method, Header: http.Header{}}
 	path, query, hasQuery := strings.Cut(job.Request.URL, "?")
-	text := policy.ReplacePlaceholders(path, func(name, form string) string { return url.PathEscape(value(name, form)) })
+	text := jobfile.ReplacePlaceholders(path, func(name, form string) string { return url.PathEscape(value(name, form)) })
 	if dotSegments(text) > dotSegments(path) {
 		return nil, fmt.Errorf("the unit %s cannot stand in a path, where . and .. mean other directories: put it in the query", u.Key)
 	}
 	if hasQuery {
-		text += "?" + policy.ReplacePlaceholders(query, func(name, form string) string { return url.QueryEscape(value(name, form)) })
+		text += "?" + jobfile.ReplacePlaceholders(query, func(name, form string) string { return url.QueryEscape(value(name, form)) })
 	}
 	if r.URL, err = url.Parse(text); err != nil {
 		return nil, fmt.Errorf("the URL of the unit %s cannot be read: %w", u.Key, err)
 	}
 	for _, h := range job.Request.Headers {
-		filled := policy.ReplacePlaceholders(h.Value.Reveal(), value)
+		filled := jobfile.ReplacePlaceholders(h.Value.Reveal(), value)
 		if strings.ContainsAny(filled, "\r\n\x00") {
 			return nil, fmt.Errorf("the header %s of the unit %s would have a line break", h.Name, u.Key)
 		}
 		r.Header.Set(h.Name, filled)
 	}
 	if job.Request.Body != "" {
-		isJSON := json.Valid([]byte(policy.ReplacePlaceholders(job.Request.Body, func(string, string) string { return "1" })))
-		r.Body = []byte(policy.ReplacePlaceholders(job.Request.Body, func(name, form string) string {
+		isJSON := json.Valid([]byte(jobfile.ReplacePlaceholders(job.Request.Body, func(string, string) string { return "1" })))
+		r.Body = []byte(jobfile.ReplacePlaceholders(job.Request.Body, func(name, form string) string {
 			if isJSON {
 				return inJSON(value(name, form))
 			}
@@ -102,7 +102,7 @@ func inJSON(s string) string {
 }
 
 // values are the values of the placeholders of a unit.
-func values(job *policy.Job, u output.Unit) (func(name, form string) string, error) {
+func values(job *jobfile.Job, u output.Unit) (func(name, form string) string, error) {
 	if job.Range == nil {
 		return func(string, string) string { return u.Key }, nil
 	}
@@ -140,7 +140,7 @@ func values(job *policy.Job, u output.Unit) (func(name, form string) string, err
 }
 
 // IdempotencyKey is the same for every attempt of a unit, after a restart too.
-func IdempotencyKey(job *policy.Job, u output.Unit) string {
+func IdempotencyKey(job *jobfile.Job, u output.Unit) string {
 	sum := sha256.Sum256([]byte(Fingerprint(job) + "\x00" + job.Name + "\x00" + u.Key))
 	return hex.EncodeToString(sum[:16])
 }
@@ -148,7 +148,7 @@ func IdempotencyKey(job *policy.Job, u output.Unit) string {
 // Fingerprint is of what must not change while records are kept: with another request, step or
 // time zone the same unit would have other records, and with another id the same record another
 // row.
-func Fingerprint(job *policy.Job) string {
+func Fingerprint(job *jobfile.Job) string {
 	parts := []any{job.Request.Method, job.Request.URL, job.Request.Body, job.Records, job.ID, job.Collect.Every > 0}
 	if r := job.Range; r != nil {
 		parts = append(parts, r.Step.String(), r.Zone.String())

@@ -22,20 +22,20 @@ import (
 	"unicode/utf8"
 
 	"github.com/abide-proxy/abide/jobs/output"
-	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
 // Most is how many units a job may have.
 const Most = 10_000_000
 
 // Opener opens the output of another job, whose records are items.
-type Opener func(ctx context.Context, o policy.JobOutput) (output.Output, error)
+type Opener func(ctx context.Context, o jobfile.Output) (output.Output, error)
 
 // single is the key of the only unit of a job without range and items.
 const single = "all"
 
 // Of yields the units of a job, each once. An error ends them.
-func Of(ctx context.Context, job *policy.Job, open Opener) iter.Seq2[output.Unit, error] {
+func Of(ctx context.Context, job *jobfile.Job, open Opener) iter.Seq2[output.Unit, error] {
 	return func(yield func(output.Unit, error) bool) {
 		n := int64(0)
 		for key, err := range keys(ctx, job, open) {
@@ -53,7 +53,7 @@ func Of(ctx context.Context, job *policy.Job, open Opener) iter.Seq2[output.Unit
 	}
 }
 
-func keys(ctx context.Context, job *policy.Job, open Opener) iter.Seq2[string, error] {
+func keys(ctx context.Context, job *jobfile.Job, open Opener) iter.Seq2[string, error] {
 	switch {
 	case job.Range != nil:
 		return steps(job.Range)
@@ -79,7 +79,7 @@ func keys(ctx context.Context, job *policy.Job, open Opener) iter.Seq2[string, e
 }
 
 // steps are the starts of the steps of a range.
-func steps(r *policy.JobRange) iter.Seq2[string, error] {
+func steps(r *jobfile.Range) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for i := 0; ; i++ {
 			at := step(r, i)
@@ -97,7 +97,7 @@ func steps(r *policy.JobRange) iter.Seq2[string, error] {
 }
 
 // step is the start of step i of a range.
-func step(r *policy.JobRange, i int) time.Time {
+func step(r *jobfile.Range, i int) time.Time {
 	n := i * r.Step.N
 	switch r.Step.Unit {
 	case "h":
@@ -113,7 +113,7 @@ func step(r *policy.JobRange, i int) time.Time {
 
 // onDay is the time of day of the start of a range, on another day. Where clocks skip that time,
 // it is the moment at which they do, which belongs to the day and not to the one before.
-func onDay(r *policy.JobRange, y int, m time.Month, d int) time.Time {
+func onDay(r *jobfile.Range, y int, m time.Month, d int) time.Time {
 	hour, minute, second := r.From.Clock()
 	at := time.Date(y, m, d, hour, minute, second, 0, r.Zone)
 	_, offset := at.Zone()
@@ -124,7 +124,7 @@ func onDay(r *policy.JobRange, y int, m time.Month, d int) time.Time {
 }
 
 // keyOf is the key of a step.
-func keyOf(r *policy.JobRange, at time.Time) string {
+func keyOf(r *jobfile.Range, at time.Time) string {
 	if r.Step.Unit == "h" {
 		return at.Format(time.RFC3339)
 	}
@@ -202,7 +202,7 @@ func column(r io.Reader, name string, yield func(string) bool) error {
 }
 
 // fromJob reads items from the records of another job.
-func fromJob(ctx context.Context, items *policy.JobItems, open Opener) iter.Seq2[string, error] {
+func fromJob(ctx context.Context, items *jobfile.Items, open Opener) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		if err := eachOfJob(ctx, items, open, func(item string) bool { return yield(item, nil) }); err != nil {
 			yield("", err)
@@ -210,7 +210,7 @@ func fromJob(ctx context.Context, items *policy.JobItems, open Opener) iter.Seq2
 	}
 }
 
-func eachOfJob(ctx context.Context, items *policy.JobItems, open Opener, yield func(string) bool) error {
+func eachOfJob(ctx context.Context, items *jobfile.Items, open Opener, yield func(string) bool) error {
 	o, err := open(ctx, items.Job)
 	if err != nil {
 		return fmt.Errorf("the items come from %s, which cannot be opened: %w", items.Job, err)
@@ -234,7 +234,7 @@ func eachOfJob(ctx context.Context, items *policy.JobItems, open Opener, yield f
 }
 
 // queryOf is the query for a column of the records of a job.
-func queryOf(ctx context.Context, o output.Output, items *policy.JobItems) (string, error) {
+func queryOf(ctx context.Context, o output.Output, items *jobfile.Items) (string, error) {
 	list, err := o.Jobs(ctx)
 	if err != nil {
 		return "", err

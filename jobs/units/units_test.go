@@ -14,23 +14,24 @@ import (
 
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
-func load(t testing.TB, text string) *policy.Job {
+func load(t testing.TB, text string) *jobfile.Job {
 	t.Helper()
-	j, err := policy.LoadJob(policy.Source{Path: "job.yaml", Data: []byte(text)})
+	j, err := jobfile.Load(policy.Source{Path: "job.yaml", Data: []byte(text)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return j
 }
 
-func noOther(context.Context, policy.JobOutput) (output.Output, error) {
+func noOther(context.Context, jobfile.Output) (output.Output, error) {
 	return nil, errors.New("there is no other job")
 }
 
 // urls are the URLs of all units.
-func urls(t testing.TB, j *policy.Job) (list []string) {
+func urls(t testing.TB, j *jobfile.Job) (list []string) {
 	t.Helper()
 	for u, err := range Of(t.Context(), j, noOther) {
 		if err != nil {
@@ -77,10 +78,10 @@ func TestStepsMeet(t *testing.T) {
 			t.Fatal(err)
 		}
 		from := time.Date(rapid.IntRange(2000, 2030).Draw(t, "year"), time.Month(rapid.IntRange(1, 12).Draw(t, "month")), rapid.IntRange(1, 31).Draw(t, "day"), 0, 0, 0, 0, zone)
-		r := &policy.JobRange{From: from, To: from.AddDate(0, rapid.IntRange(0, 3).Draw(t, "months"), 5), Zone: zone, Step: policy.JobStep{
+		r := &jobfile.Range{From: from, To: from.AddDate(0, rapid.IntRange(0, 3).Draw(t, "months"), 5), Zone: zone, Step: jobfile.Step{
 			N: rapid.IntRange(1, 40).Draw(t, "n"), Unit: rapid.SampledFrom([]string{"h", "d", "mo"}).Draw(t, "unit"),
 		}}
-		j := &policy.Job{Range: r, Request: policy.JobRequest{Method: "GET", URL: "https://api.test/?a={from:unix}&b={to:unix}"}}
+		j := &jobfile.Job{Range: r, Request: jobfile.Request{Method: "GET", URL: "https://api.test/?a={from:unix}&b={to:unix}"}}
 		end, n, seen := "", 0, map[string]bool{}
 		for u, err := range Of(context.Background(), j, noOther) {
 			if err != nil {

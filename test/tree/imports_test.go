@@ -62,7 +62,7 @@ var only = map[string][]string{
 	"github.com/elazarl/goproxy":                              {"proxy"},
 	"github.com/spf13/cobra":                                  {"cmd/abide"},
 	"github.com/fsnotify/fsnotify":                            {"cmd/abide"},
-	"gopkg.in/yaml.v3":                                        {"policy", "test/tree", "test/deploy"},
+	"gopkg.in/yaml.v3":                                        {"policy", "policy/jobfile", "test/tree", "test/deploy"},
 	"github.com/prometheus/client_golang/prometheus":          {"metrics"},
 	"github.com/rogpeppe/go-internal/testscript":              {"cmd/abide"},
 	"github.com/sirupsen/logrus":                              {"cmd/abide", "admin", "admin/history", "admin/plan", "jobs/send", "proxy", "proxy/accesslog", "proxy/sitelog", "proxy/dispatch", "proxy/dispatch/permits", "proxy/dispatch/robots", "sites/broadcast", "store/budget", "store/budget/membership", "store/budget/overrides", "store/budget/storehealth", "internal/background", "test/clients"},

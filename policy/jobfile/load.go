@@ -1,0 +1,199 @@
+package jobfile
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/abide-proxy/abide/policy"
+)
+
+// Defaults of a job.
+const (
+	defaultWorkers = 4
+	defaultTries   = 10
+	defaultMemory  = 64 << 20
+	// collectionWorkers is the default for collections, whose targets may be slow to answer.
+	collectionWorkers = 256
+	// mostWorkers bounds the requests of a job at one time.
+	mostWorkers = 1000
+	// defaultMostPages is the default of paginate.max_pages.
+	defaultMostPages = 1_000_000
+)
+
+// Load reads and checks a job file. The error is a policy.Faults, with every fault at once.
+func Load(src policy.Source) (*Job, error) {
+	path, err := filepath.Abs(src.Path)
+	if err != nil {
+		path = src.Path
+	}
+	j := &Job{
+		File: path, Request: Request{Method: "GET", Priority: policy.DefaultPriority}, Workers: defaultWorkers, Tries: defaultTries,
+		Paginate: Pagination{MaxPages: defaultMostPages}, Collect: Collection{Memory: defaultMemory},
+	}
+	faults := policy.ReadDocument(src, filepath.Dir(path), func(d *policy.Decoder, root *yaml.Node) {
+		if root == nil {
+			d.Failf(&yaml.Node{Line: 1}, "", "is empty; docs/jobs.md begins with a job")
+			return
+		}
+		r := &reader{d: d, job: j}
+		r.read(root)
+	})
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	if j.Output == (Output{}) {
+		j.Output.File = filepath.Join(filepath.Dir(path), j.Name+".db")
+	}
+	return j, nil
+}
+
+// Schema returns the JSON Schema of a job file.
+func Schema() []byte {
+	r := &reader{d: &policy.Decoder{}, job: &Job{}}
+	return policy.WriteSchema("Job of abide", policy.ObjectNode(r.fields(new(bool))))
+}
+
+// reader reads the document of a job file.
+type reader struct {
+	d   *policy.Decoder
+	job *Job
+}
+
+var nameForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,39}$`)
+
+// read reads the whole document.
+func (r *reader) read(root *yaml.Node) {
+	j, idempotent := r.job, false
+	set := r.d.Mapping(root, "", r.fields(&idempotent)...)
+	if !idempotent {
+		j.Request.Idempotency = !slices.Contains([]string{"GET", "HEAD", "OPTIONS"}, j.Request.Method)
+	}
+	r.check(root, set)
+}
+
+// fields are the keys of a job file. idempotent is set if the request says idempotency.
+func (r *reader) fields(idempotent *bool) []policy.Field {
+	j := r.job
+	word := ""
+	return []policy.Field{
+		policy.Required("name", "Of the job and its table: letters, digits, - and _.", policy.Parsed(r.d, &j.Name, parseName, func() policy.Node { return policy.PatternNode(nameForm.String()) })),
+		policy.Required("request", "What is asked for each unit. {date}, {from}, {to} and {item} are replaced.", policy.NewValue(
+			func(n *yaml.Node, path string) { *idempotent = r.request(n, path) },
+			func() policy.Node { return policy.EitherNode(urlNode(), policy.ObjectNode(r.requestFields())) },
+		)),
+		policy.Optional("range", "The dates of the job. Each step is a unit.", policy.NewValue(r.dates, func() policy.Node {
+			return policy.ObjectNode(r.rangeFields(&Range{}, new(string), new(string)))
+		})),
+		policy.Optional("items", "The items of the job, each of which is a unit: a file with a line for each, a list, or where they come from.", policy.NewValue(r.items, r.itemsNode)),
+		policy.Optional("paginate", "How an answer leads to the next page.", policy.NewValue(r.paginate, func() policy.Node {
+			return policy.EitherNode(policy.WordNode(pageStyles...), policy.ObjectNode(r.pageFields(&pageReading{})))
+		})),
+		policy.Optional("records", "The path of the records in the body.", r.jsonPath(&j.Records)),
+		policy.Optional("id", "What identifies a record: a path, several paths, or hash.", policy.NewValue(r.id, func() policy.Node {
+			return policy.EitherNode(policy.FilledNode(), policy.SequenceNode(policy.FilledNode(), 1))
+		})),
+		policy.Optional("columns", "Parts of a record with a column of their own.", policy.NewValue(r.columns, func() policy.Node {
+			return policy.EitherNode(policy.MapNode(columnName.String(), policy.FilledNode()), policy.ListNode(policy.FilledNode()))
+		})),
+		policy.Optional("workers", "Requests at one time.", r.d.Number(&j.Workers, 1, mostWorkers)),
+		policy.Optional("tries", "How often a page is asked for before its unit fails.", r.d.Number(&j.Tries, 1, 1000)),
+		policy.Optional("output", "A SQLite file, or postgres://USER@HOST/DATABASE.", r.outputValue(&j.Output)),
+		policy.Optional("every", "The interval of a collection, such as 30s.", policy.Parsed(r.d, &j.Collect.Every, parseEvery, policy.DurationNode)),
+		policy.Optional("batch", "Several items in one request.", policy.NewValue(r.batch, func() policy.Node { return policy.ObjectNode(r.batchFields()) })),
+		policy.Optional("store", "Whether a collection stores what has changed, or all.", policy.NewValue(func(n *yaml.Node, path string) {
+			r.d.Word(&word, "changes", "all").Read(n, path)
+			j.Collect.All = word == "all"
+		}, func() policy.Node { return policy.WordNode("changes", "all") })),
+		policy.Optional("keep", "How long records are kept, such as 30d.", policy.Parsed(r.d, &j.Collect.Keep, policy.ParseDuration, policy.DurationNode)),
+		policy.Optional("memory", "How much is kept that is not written yet, such as 64MiB.", policy.Parsed(r.d, &j.Collect.Memory, policy.ParseSize, policy.SizeNode)),
+		policy.Optional("priority", "The priorities of some items.", policy.NewValue(r.priorities, func() policy.Node {
+			return policy.SequenceNode(policy.ObjectNode(r.priorityFields(&Priority{})), 0)
+		})),
+	}
+}
+
+// check refuses what does not fit together.
+func (r *reader) check(root *yaml.Node, set map[string]*yaml.Node) {
+	j := r.job
+	if set["range"] != nil && set["items"] != nil {
+		r.d.Failf(set["items"], "items", "does not go with range: a job has one of both")
+	}
+	if j.Collect.Every > 0 && set["workers"] == nil {
+		j.Workers = collectionWorkers
+	}
+	if j.Collect.Every == 0 {
+		for _, key := range []string{"batch", "store", "keep", "memory", "priority"} {
+			if n := set[key]; n != nil {
+				r.d.Failf(n, key, "is for collections, which have every")
+			}
+		}
+	} else {
+		for _, key := range []string{"range", "paginate"} {
+			if n := set[key]; n != nil {
+				r.d.Failf(n, key, "is for backfills, which have no every")
+			}
+		}
+	}
+	if set["batch"] != nil && set["items"] == nil {
+		r.d.Failf(set["batch"], "batch", "needs items")
+	}
+	known := []string{}
+	switch {
+	case set["range"] != nil:
+		known = []string{"date", "from", "to"}
+	case set["items"] != nil:
+		known = []string{"item"}
+	}
+	n := set["request"]
+	if n == nil {
+		return
+	}
+	texts := map[string]string{"request.url": j.Request.URL, "request.body": j.Request.Body}
+	for _, h := range j.Request.Headers {
+		texts["request.headers."+h.Name] = h.Value.Reveal()
+	}
+	keys := make([]string, 0, len(texts))
+	for key := range texts {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	used := false
+	for _, key := range keys {
+		for _, name := range Placeholders(texts[key]) {
+			used = true
+			switch {
+			case slices.Contains(known, name):
+			case name == "item":
+				r.d.Failf(n, key, "has {item}, and the job has no items")
+			default:
+				r.d.Failf(n, key, "has {%s}, and the job has no range", name)
+			}
+		}
+	}
+	if len(known) > 0 && !used && set["batch"] == nil {
+		r.d.Failf(n, "request", "has none of the placeholders {%s}, so all units would ask for the same", strings.Join(known, "}, {"))
+	}
+}
+
+func parseName(s string) (string, error) {
+	if !nameForm.MatchString(s) {
+		return "", fmt.Errorf("%s is no name of a job: a letter, then letters, digits, - and _, 40 characters at most", policy.Quote(s))
+	}
+	return s, nil
+}
+
+// jsonPath reads a path in JSON; its syntax is checked where it is used.
+func (r *reader) jsonPath(to *string) policy.Value {
+	return policy.Parsed(r.d, to, func(s string) (string, error) {
+		if strings.TrimSpace(s) == "" {
+			return "", errors.New("is empty; write a path such as data.items, or leave it out")
+		}
+		return s, nil
+	}, policy.FilledNode)
+}

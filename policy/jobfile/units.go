@@ -1,0 +1,257 @@
+package jobfile
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/abide-proxy/abide/policy"
+)
+
+// dates reads the range of a job.
+func (r *reader) dates(n *yaml.Node, path string) {
+	to, first, last := &Range{Step: Step{1, "d"}, Zone: time.UTC}, "", ""
+	set := r.d.Mapping(n, path, r.rangeFields(to, &first, &last)...)
+	r.job.Range = to
+	if set["from"] == nil || set["to"] == nil || to.Zone == nil {
+		return
+	}
+	var err error
+	if to.From, err = parseDate(first, to.Zone); err != nil {
+		r.d.Fail(set["from"], path+".from", err)
+		return
+	}
+	if to.To, err = parseDate(last, to.Zone); err != nil {
+		r.d.Fail(set["to"], path+".to", err)
+		return
+	}
+	to.To = to.Step.lastOf(to.To, last)
+	if to.To.Before(to.From) {
+		r.d.Failf(set["to"], path+".to", "is before from")
+	}
+}
+
+// rangeFields are the keys of the range of a job. first and last are its dates as they are written.
+func (r *reader) rangeFields(to *Range, first, last *string) []policy.Field {
+	return []policy.Field{
+		policy.Required("from", "The first date: 2025-01-31, 2025-01 or 2025-01-31T15:00.", r.plain(first)),
+		policy.Required("to", "The last date, which belongs to the range.", r.plain(last)),
+		policy.Optional("step", "The length of a unit: 1h, 1d, 1w, 1mo or 1y.", policy.Parsed(r.d, &to.Step, parseStep, func() policy.Node {
+			return policy.PatternNode(`^\s*[0-9]{1,6}\s*(?:h|d|w|mo|y)\s*$`)
+		})),
+		policy.Optional("timezone", "The time zone of the dates, such as Europe/Berlin.", policy.Parsed(r.d, &to.Zone, parseZone, policy.TimezoneNode)),
+	}
+}
+
+// plain reads a single value as it is.
+func (r *reader) plain(to *string) policy.Value {
+	return policy.Parsed(r.d, to, func(s string) (string, error) { return s, nil }, policy.TextNode)
+}
+
+var stepForm = regexp.MustCompile(`^(\d{1,6})\s*(h|d|w|mo|y)$`)
+
+func parseStep(s string) (Step, error) {
+	found := stepForm.FindStringSubmatch(strings.TrimSpace(s))
+	if found == nil {
+		return Step{}, fmt.Errorf("%s is no step; write 1h, 1d, 1w, 1mo or 1y", policy.Quote(s))
+	}
+	n, _ := strconv.Atoi(found[1]) // six digits are a number
+	if n == 0 {
+		return Step{}, fmt.Errorf("%s is no time at all", policy.Quote(s))
+	}
+	switch found[2] {
+	case "w":
+		return Step{7 * n, "d"}, nil
+	case "y":
+		return Step{12 * n, "mo"}, nil
+	}
+	return Step{n, found[2]}, nil
+}
+
+// lastOf is the last moment of a day or month that was written as the end of a range of
+// shorter steps: all of it belongs to the range.
+func (s Step) lastOf(at time.Time, written string) time.Time {
+	switch {
+	case len(written) == len("2006-01") && s.Unit != "mo":
+		return at.AddDate(0, 1, 0).Add(-1)
+	case len(written) == len(time.DateOnly) && s.Unit == "h":
+		return at.AddDate(0, 0, 1).Add(-1)
+	}
+	return at
+}
+
+func parseZone(s string) (*time.Location, error) {
+	if strings.EqualFold(s, "local") {
+		return nil, errors.New("is local, which differs between machines; write a zone such as Europe/Berlin")
+	}
+	zone, err := time.LoadLocation(s)
+	if err != nil || s == "" {
+		return nil, fmt.Errorf("%s is no time zone; write one such as Europe/Berlin or UTC", policy.Quote(s))
+	}
+	return zone, nil
+}
+
+// parseDate reads a day or a time of day.
+func parseDate(s string, zone *time.Location) (time.Time, error) {
+	for _, form := range []string{time.DateOnly, "2006-01", "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02T15:04:05", time.RFC3339} {
+		if at, err := time.ParseInLocation(form, s, zone); err == nil {
+			return at.In(zone), nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%s is no date; write 2025-01-31 or 2025-01-31T15:00", policy.Quote(s))
+}
+
+func parseEvery(s string) (time.Duration, error) {
+	d, err := policy.ParseDuration(s)
+	if err == nil && d < time.Second {
+		err = fmt.Errorf("%s is shorter than a second", policy.Quote(s))
+	}
+	return d, err
+}
+
+// items reads the items of a job: a list, the name of a file, or where they come from.
+func (r *reader) items(n *yaml.Node, path string) {
+	to := &Items{}
+	r.job.Items = to
+	switch {
+	case policy.IsMapping(n):
+		r.itemSource(n, path, to)
+	case policy.IsScalar(n):
+		r.d.File(&to.File).Read(n, path)
+	case policy.IsEmptyList(n):
+		r.d.Failf(n, path, "is empty")
+	default:
+		r.d.Sequence(n, path, func(_ int, n *yaml.Node, path string) {
+			if text, ok := r.d.Scalar(n, path, policy.PlainText); ok && text == "" {
+				r.d.Failf(n, path, "is empty")
+			} else if ok {
+				to.List = append(to.List, text)
+			}
+		})
+	}
+}
+
+func (r *reader) itemSource(n *yaml.Node, path string, to *Items) {
+	csv := ""
+	set := r.d.Mapping(n, path, r.itemFields(to, &csv)...)
+	sources := 0
+	for _, key := range []string{"file", "csv", "job"} {
+		if set[key] != nil {
+			sources++
+		}
+	}
+	switch {
+	case sources != 1:
+		r.d.Failf(n, path, "needs one of file, csv and job")
+	case set["csv"] != nil:
+		to.File = csv
+		if set["column"] == nil {
+			r.d.Failf(n, path, "needs column: the name of the column with the items")
+		}
+		r.only(set, path, "csv", "name", "query")
+	case set["file"] != nil:
+		r.only(set, path, "file", "name", "column", "query")
+	case set["query"] == nil && set["column"] == nil:
+		r.d.Failf(n, path, "needs column or query: what of the other job's records is the item")
+	case set["query"] != nil && set["column"] != nil:
+		r.d.Failf(set["query"], path+".query", "does not go with column")
+	}
+}
+
+// itemFields are the keys of items.
+func (r *reader) itemFields(to *Items, csv *string) []policy.Field {
+	return []policy.Field{
+		policy.Optional("file", "A file with a line for each item.", r.d.File(&to.File)),
+		policy.Optional("csv", "A CSV file with a header row.", r.d.File(csv)),
+		policy.Optional("job", "The output of another job.", r.outputValue(&to.Job)),
+		policy.Optional("name", "The name of the other job, if its output has several.", r.d.Label(&to.Name)),
+		policy.Optional("column", "The column with the items.", r.d.Label(&to.Column)),
+		policy.Optional("query", "A SELECT with one column.", r.plain(&to.Query)),
+	}
+}
+
+// itemsNode is the schema of items.
+func (r *reader) itemsNode() policy.Node {
+	return policy.EitherNode(policy.FilledNode(), policy.SequenceNode(policy.FilledNode(), 1), policy.ObjectNode(r.itemFields(&Items{}, new(string))))
+}
+
+// only refuses keys that do not go with another.
+func (r *reader) only(set map[string]*yaml.Node, path, with string, names ...string) {
+	for _, name := range names {
+		if n := set[name]; n != nil {
+			r.d.Failf(n, path+"."+name, "does not go with %s", with)
+		}
+	}
+}
+
+// output reads where records are: a file, or the URL of a PostgreSQL.
+func (r *reader) output(n *yaml.Node, path string, to *Output) {
+	kind := policy.SecretText
+	if strings.HasPrefix(n.Value, "postgres") {
+		kind = policy.SecretURL
+	}
+	text, ok := r.d.Scalar(n, path, kind)
+	if !ok {
+		return
+	}
+	scheme, _, found := strings.Cut(text, "://")
+	switch {
+	case scheme == "postgres" && found, scheme == "postgresql" && found:
+		to.URL = policy.NewSecret(text)
+	case found:
+		r.d.Failf(n, path, "has a scheme that is not postgres; write a file name, or postgres://USER@HOST/DATABASE")
+	default:
+		file, err := r.d.Path(text)
+		if err == nil && filepath.Base(file) == "abide.db" {
+			err = errors.New("is abide.db, which has the state of abide; name a file of its own")
+		}
+		if err != nil {
+			r.d.Fail(n, path, err)
+		}
+		to.File = file
+	}
+}
+
+// outputValue reads the place of records.
+func (r *reader) outputValue(to *Output) policy.Value {
+	return policy.NewValue(func(n *yaml.Node, path string) { r.output(n, path, to) }, policy.SecretNode)
+}
+
+// batch reads how several items go into one request.
+func (r *reader) batch(n *yaml.Node, path string) {
+	r.job.Collect.Batch = Batch{Size: 100, Join: ","}
+	r.d.Mapping(n, path, r.batchFields()...)
+}
+
+// batchFields are the keys of batch.
+func (r *reader) batchFields() []policy.Field {
+	to := &r.job.Collect.Batch
+	return []policy.Field{
+		policy.Required("param", "The parameter of the query with the items.", r.d.Label(&to.Param)),
+		policy.Optional("size", "Items of a request, 100 if it is left out.", r.d.Number(&to.Size, 2, 10_000)),
+		policy.Optional("join", "What stands between items, a comma if it is left out.", r.plain(&to.Join)),
+	}
+}
+
+// priorities reads the priorities of targets.
+func (r *reader) priorities(n *yaml.Node, path string) {
+	r.d.Sequence(n, path, func(_ int, n *yaml.Node, path string) {
+		p := Priority{Priority: policy.DefaultPriority}
+		r.d.Mapping(n, path, r.priorityFields(&p)...)
+		r.job.Collect.Priority = append(r.job.Collect.Priority, p)
+	})
+}
+
+// priorityFields are the keys of a priority of items.
+func (r *reader) priorityFields(to *Priority) []policy.Field {
+	return []policy.Field{
+		policy.Required("items", "A pattern of items with *.", r.d.Label(&to.Items)),
+		policy.Required("priority", "0, the most urgent, to 7.", r.d.Number(&to.Priority, 0, policy.LowestPriority)),
+	}
+}
