@@ -57,6 +57,26 @@ func (t *ByteSource) Take(done <-chan struct{}, n, least int64, until time.Time)
 	return t.end(b, err)
 }
 
+// ByteWait is a wait for bytes without a goroutine that waits: see ByteSource.Enter.
+type ByteWait struct {
+	source *ByteSource
+	wait   *byteRequest
+}
+
+// Enter is Take without a goroutine that waits. If the ByteWait is not nil, the bytes are
+// waited for, and woken is called when the wait is over; then ByteWait.End has its result,
+// once. woken is called under the lock of the site, so it only notes the call.
+func (t *ByteSource) Enter(n, least int64, woken func()) (granted int64, w *ByteWait, err error) {
+	granted, b, err := t.begin(n, least, time.Time{}, wakeFunc(woken))
+	if b == nil {
+		return granted, nil, err
+	}
+	return 0, &ByteWait{t, b}, nil
+}
+
+// End is the result of the wait. A wait that is not over ends without bytes, with ErrGone.
+func (w *ByteWait) End() (granted int64, err error) { return w.source.end(w.wait, ErrGone) }
+
 // begin takes what is available, or queues a byte request. Without a waker, that one has a
 // wakeChannel.
 func (t *ByteSource) begin(n, least int64, until time.Time, w waker) (int64, *byteRequest, error) {
@@ -205,17 +225,6 @@ func (t *ByteSource) Close() {
 	s.step(now)
 }
 
-// follow finds the resources anew if the limits may have changed.
-func (t *ByteSource) follow(now time.Time) {
-	if s := t.site; t.generation != s.gate.latest.Load().number || t.version != s.version {
-		s.findResources(now, &t.byteAccount)
-		if len(s.sched.byteRequests) > 0 {
-			s.sched.bytesChanged = true
-			s.step(now)
-		}
-	}
-}
-
 // UnreserveOffered unreserves the bytes of one request that offers them, if it has
 // reserved any of a limit that the byte source takes from: its connection takes them as
 // they pass.
@@ -235,4 +244,175 @@ func (t *ByteSource) UnreserveOffered() {
 	if len(s.sched.byteRequests) > 0 {
 		s.step(now)
 	}
+}
+
+// follow finds the resources anew if the limits may have changed.
+func (t *ByteSource) follow(now time.Time) {
+	if s := t.site; t.generation != s.gate.latest.Load().number || t.version != s.version {
+		s.findResources(now, &t.byteAccount)
+		if len(s.sched.byteRequests) > 0 {
+			s.sched.bytesChanged = true
+			s.step(now)
+		}
+	}
+}
+
+// refundable is how many of the bytes that were taken last can be given back, at least.
+const refundable = 64 << 10
+
+// byteAccount holds the resources that a ByteSource takes bytes from, and what it took last.
+// The site's lock guards it.
+type byteAccount struct {
+	request    Request
+	resources  []*resource
+	generation uint64 // number of the reload (Gate.Generation) when the resources were found
+	version    uint64 // version of what was known of the site (site.version) when the resources were found
+	closed     bool
+	numRecent  int
+	recent     [8]bytesTaken // what was taken last and may be given back, in order of time
+	last       time.Time     // when bytes were taken last
+}
+
+// bytesTaken is an amount that was taken at one time.
+type bytesTaken struct {
+	at time.Time
+	n  int64
+}
+
+// note records bytes that were taken, and settles those that are too old to come back.
+func (a *byteAccount) note(now time.Time, n int64) {
+	if a.numRecent == len(a.recent) {
+		a.settle(now, 1)
+	}
+	a.recent[a.numRecent], a.last = bytesTaken{now, n}, now
+	a.numRecent++
+	newer := int64(0)
+	for i := a.numRecent - 1; i > 0; i-- {
+		if newer += a.recent[i].n; newer >= refundable {
+			a.settle(now, i)
+			break
+		}
+	}
+}
+
+// settle reports the oldest amounts to the meters as done: they will not be given back.
+func (a *byteAccount) settle(now time.Time, draws int) {
+	for _, old := range a.recent[:draws] {
+		for _, res := range a.resources {
+			if res.knows(old.at) && old.n > 0 {
+				res.meter.Done(now, old.at, old.n, limit.Abandoned)
+			}
+		}
+	}
+	a.numRecent = copy(a.recent[:], a.recent[draws:a.numRecent])
+}
+
+// choice is the index of the alternative that the byte source takes from.
+func (a *byteAccount) choice(of int) int {
+	if a.request.Chooser == nil || of == 1 {
+		return 0
+	}
+	all := make([]int, of)
+	for i := range all {
+		all[i] = i
+	}
+	if i := a.request.Chooser.Choose(all); i >= 0 && i < of {
+		return i
+	}
+	return 0
+}
+
+// release settles all amounts, and gives back the resources: they have one user less.
+func (a *byteAccount) release(now time.Time) {
+	a.settle(now, a.numRecent)
+	for _, res := range a.resources {
+		res.users--
+		res.markDirty()
+	}
+	a.resources = nil
+}
+
+// findResources gives an account the resources of the newest limits of its request. If a
+// limit makes no sense, the account keeps the resources that it has. The site's lock is held.
+func (s *site) findResources(now time.Time, a *byteAccount) {
+	a.generation, a.version = s.gate.latest.Load().number, s.version
+	s.sweep(now)
+	s.renew(&a.request)
+	limits := a.request.Limits
+	var list []Limit
+	if len(limits) > 0 {
+		list = limits[a.choice(len(limits))]
+	}
+	var resources []*resource
+	for i := range list {
+		if list[i].Of != Bytes {
+			continue
+		}
+		res, err := s.resourceFor(now, &list[i], &a.request)
+		if err != nil {
+			return
+		}
+		if !slices.Contains(resources, res) {
+			resources = append(resources, res)
+		}
+	}
+	a.release(now) // what was taken of the old resources counts there
+	a.resources = resources
+	for _, res := range resources {
+		res.users++
+	}
+}
+
+// updateByteRequests gives the accounts of the byte requests that wait their resources anew,
+// if the limits may have changed since these were found. The site's lock is held.
+func (s *site) updateByteRequests(now time.Time) {
+	for _, b := range s.sched.byteRequests {
+		if a := b.source; a.generation != s.gate.latest.Load().number || a.version != s.version {
+			s.findResources(now, a)
+			s.sched.bytesChanged = true
+		}
+	}
+}
+
+const (
+	// bufferPart is the part of a limit of bytes that one connection may receive before
+	// anybody reads it, where what comes in bufferTime is not more.
+	bufferPart = 64
+	bufferTime = 50 * time.Millisecond
+	// bufferMost is the largest part.
+	bufferMost = 32
+	// leastBuffer and mostBuffer bound it: with less than the first the system's own
+	// work is larger than what passes.
+	leastBuffer, mostBuffer = 4608, 32 << 10
+	// widePart is the part of a limit that one connection may receive ahead where that is
+	// more than mostBuffer, and widest the largest such buffer in bytes.
+	widePart, widest = 1024, 64 << 20
+)
+
+// BufferOf is how many bytes the system may receive on a connection under some limits
+// before they are read. They are paid for before anything is asked for on the connection,
+// so a small buffer lets more connections go at once, and a large buffer is faster over
+// long distances. Where a limit is so loose that each connection takes a small part of it,
+// buffers are large.
+func BufferOf(limits []Limit) int64 {
+	n, wide := int64(mostBuffer), int64(widest)
+	for i := range limits {
+		l := &limits[i]
+		if l.Of != Bytes {
+			continue
+		}
+		if l.Spec == nil { // nobody knows how large it is
+			wide = 0
+			continue
+		}
+		spec := l.Spec
+		amount := min(spec.Amount, spec.AtOnce())
+		wide = min(wide, amount/widePart)
+		even := int64(0)
+		if spec.Window > 0 {
+			even = int64(float64(spec.Amount) / float64(spec.Window) * float64(bufferTime))
+		}
+		n = min(n, max(amount/bufferPart, min(even, amount/bufferMost)))
+	}
+	return max(n, wide, leastBuffer)
 }

@@ -225,3 +225,166 @@ func (s *scheduler) refuseLate(now time.Time, h *hold) {
 	k, res := blocker(now, h)
 	s.refuse(h, &Refusal{Reason: res.tooLong(now), Limit: k.String(), RetryAt: k.Until})
 }
+
+// tryAtOnce grants a hold at once if no other hold waits for anything that it needs, and
+// tells whether it did. It is add and next for the usual case.
+func (s *scheduler) tryAtOnce(now time.Time, h *hold) bool {
+	if h.state != stateOutside || len(s.dirty) > 0 {
+		return false
+	}
+	if first := s.nextAt(); !first.IsZero() && !first.After(now) {
+		return false // something else is due first
+	}
+	if len(h.needs) == 0 {
+		h.needs = noNeeds
+	}
+	if went, sure := s.tryChoices(now, h); sure {
+		return went
+	}
+	s.ready = s.ready[:0]
+	for i, alternative := range h.needs {
+		if !free(now, alternative) {
+			continue
+		}
+		s.ready = append(s.ready, i)
+		if h.chooser == nil {
+			break
+		}
+	}
+	if len(s.ready) == 0 {
+		return false
+	}
+	s.stamp(now, h)
+	s.take(now, h, s.pick(h))
+	return true
+}
+
+// choices are those of a hold, nil if all alternatives have to be looked at.
+func (s *scheduler) choices(h *hold) *choices {
+	c := h.choices
+	if c == nil || len(s.groups) > 0 || len(h.needs) != len(c.needs) || &h.needs[0] != &c.needs[0] {
+		return nil
+	}
+	if c.order != c.wanted {
+		c.detach()
+		c.build()
+	}
+	if c.unordered {
+		return nil
+	}
+	return c
+}
+
+// tryChoices grants a hold at once that has very many alternatives. sure is false when
+// all of them have to be looked at.
+func (s *scheduler) tryChoices(now time.Time, h *hold) (went, sure bool) {
+	c := s.choices(h)
+	if c == nil {
+		return false, false
+	}
+	i, sure := c.choose(now, &s.agenda)
+	if i < 0 {
+		return false, sure
+	}
+	c.order.Chosen(i)
+	s.stamp(now, h)
+	s.take(now, h, i)
+	return true, true
+}
+
+// allowed finds the alternatives of a hold that nothing keeps but limits of which
+// nothing is known, and tells whether there are any.
+func (s *scheduler) allowed(now time.Time, h *hold) bool {
+	s.ready = s.ready[:0]
+	for i, needs := range h.needs {
+		if allows(now, s.options.aging, h, needs) {
+			s.ready = append(s.ready, i)
+		}
+	}
+	return len(s.ready) > 0
+}
+
+// tryAllowed grants a hold that is not in the queue yet and does not wait, if nothing
+// keeps it but limits of which nothing is known.
+func (s *scheduler) tryAllowed(now time.Time, h *hold) bool {
+	if !s.allowed(now, h) {
+		return false
+	}
+	s.stamp(now, h)
+	s.take(now, h, s.pick(h))
+	return true
+}
+
+// refuseWaiting refuses a hold that goes now or not at all and is still in the queue,
+// unless it waits for nothing but the answer of a store.
+func (s *scheduler) refuseWaiting(now time.Time, h *hold) *Refusal {
+	if h.state != stateWaiting || h.asks(now) {
+		return nil
+	}
+	if refusal := refuseNow(now, h); refusal != nil {
+		return refusal
+	}
+	keeps, res := blocker(now, h) // others come first
+	return &Refusal{Reason: res.tooLong(now), Limit: keeps.String(), RetryAt: keeps.Until}
+}
+
+func allows(now time.Time, aging time.Duration, h *hold, needs []need) bool {
+	for _, n := range needs {
+		if n.resource.unknown(now, n.n) {
+			continue
+		}
+		if n.resource.when(now, n.n).After(now) {
+			return false
+		}
+		if on := n.resource.waitlist; on != nil && (h.group == nil || on.best(now, aging, h.group).group != h.group) {
+			return false // others come first
+		}
+	}
+	return true
+}
+
+// force grants a hold whether or not it may go, and answers what would have blocked it. It
+// takes what is available: a hold that would have waited takes nothing, so that the limits
+// stand as if it still waited. It does not wait for the answer of a store, and what that
+// store counts is taken nevertheless.
+func (s *scheduler) force(now time.Time, h *hold) *Blocker {
+	if s.tryAtOnce(now, h) {
+		return nil
+	}
+	s.stamp(now, h)
+	s.ready = s.ready[:0]
+	for i, needs := range h.needs {
+		if res, _, _ := missing(now, needs); res == nil {
+			s.ready = append(s.ready, i)
+		}
+	}
+	if len(s.ready) > 0 {
+		s.take(now, h, s.pick(h))
+		return nil
+	}
+	k, res := blocker(now, h)
+	if res != nil && k.Until.After(now) {
+		res.blockedTime().observed += k.Until.Sub(now).Seconds()
+	}
+	h.choice, h.taken, h.late, h.state, h.forced = int32(s.least(now, h)), now, 0, stateGranted, true
+	s.numGranted++
+	for _, n := range h.needs[h.choice] {
+		n.resource.users++
+	}
+	return &k
+}
+
+// least is the alternative for a hold that may go by none: one where nothing cools,
+// if there is any.
+func (s *scheduler) least(now time.Time, h *hold) int {
+	s.ready = s.ready[:0]
+	for i, needs := range h.needs {
+		if !slices.ContainsFunc(needs, func(n need) bool { return n.resource.coolUntil.After(now) }) {
+			s.ready = append(s.ready, i)
+		}
+	}
+	if len(s.ready) == 0 {
+		return 0
+	}
+	return s.pick(h)
+}

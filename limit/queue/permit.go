@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
@@ -19,6 +20,97 @@ type Permit struct {
 	site   *site
 	waited time.Duration
 	would  *Blocker
+}
+
+// caller is the request of a Gate's user that a hold belongs to.
+type caller struct {
+	request Request
+	ctx     context.Context // of the wait that goes on
+	asked   time.Time       // when that wait began
+	waker   waker           // of that wait
+}
+
+// enter grants a permit's request, or puts it in the queue. It unlocks the site.
+func (s *site) enter(p *Permit) (held bool, err error) {
+	defer s.mu.Unlock()
+	now, g, r := p.asked, s.gate, &p.request
+	s.renew(r)
+	if p.hold.needs, err = s.plan(now, r); err != nil {
+		return false, err
+	}
+	p.hold.choices = s.choices.rankedBy(r.Order)
+	if r.Observe {
+		p.would = s.sched.force(now, &p.hold)
+		return false, nil
+	}
+	if s.sched.tryAtOnce(now, &p.hold) {
+		p.hold.awaited = p.hold.probes
+		return false, nil
+	}
+	if r.Now && s.sched.tryAllowed(now, &p.hold) {
+		p.hold.awaited = p.hold.probes
+		return false, nil
+	}
+	b := g.bounds.Load()
+	wait := b.Wait
+	if r.Wait > 0 && (wait <= 0 || r.Wait < wait) {
+		wait = r.Wait
+	}
+	if wait > 0 {
+		p.hold.deadline = now.Add(wait)
+	}
+	// Before others make room for it.
+	if refusal := s.sched.estimate(now, &p.hold); refusal != nil {
+		p.hold.hint(now)
+		return false, refusal
+	}
+	if r.Now {
+		if refusal := refuseNow(now, &p.hold); refusal != nil {
+			p.hold.hint(now)
+			return false, refusal
+		}
+	}
+	if err := s.room(now, b, *r); err != nil {
+		return false, err
+	}
+	p.beginWait()
+	s.sched.add(now, &p.hold)
+	s.step(now)
+	if r.Now {
+		if refusal := s.sched.refuseWaiting(now, &p.hold); refusal != nil {
+			s.sched.cancel(now, &p.hold)
+			s.step(now)
+			return false, refusal
+		}
+	}
+	return true, nil
+}
+
+// room makes room for one more hold, or answers which bound has none.
+func (s *site) room(now time.Time, b *Bounds, r Request) error {
+	refusal := func(why Reason, setting string, n int) *Refusal {
+		at := s.sched.nextAt()
+		if at.IsZero() {
+			at = now.Add(time.Second)
+		}
+		return &Refusal{Reason: why, Limit: fmt.Sprintf("%s: %d", setting, n), RetryAt: at}
+	}
+	if held, _ := s.sched.size(); b.PerSite > 0 && held >= b.PerSite {
+		full := refusal(siteFull, "queue.per_site", b.PerSite)
+		greedy := s.sched.evict(now, r.Client, r.Weight)
+		if greedy == nil {
+			return full
+		}
+		greedy.refusal = full
+		greedy.owner.wake()
+		return nil // its place in the count goes over
+	}
+	if n := s.gate.held.Add(1); b.Max > 0 && n > int64(b.Max) {
+		s.gate.held.Add(-1)
+		return refusal(allFull, "queue.max", b.Max)
+	}
+	s.heldCounted++
+	return nil
 }
 
 // reportWait tells the hooks that the request waits.
@@ -100,6 +192,18 @@ func (p *Permit) Blocker() Blocker {
 // WouldBlock is what would have kept an observed request, or nil.
 func (p *Permit) WouldBlock() *Blocker { return p.would }
 
+// Sent says that the request goes out only now: limits that count time count it from
+// here.
+func (p *Permit) Sent() {
+	s := p.site
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.gate.clock.Now()
+	if p.hold.sent(now) {
+		s.step(now)
+	}
+}
+
 // Answered tells how the site has answered, as soon as that is known: a body may
 // take long, and after a cooldown others wait for the news. It costs nothing
 // otherwise.
@@ -114,18 +218,6 @@ func (p *Permit) Answered(o limit.Outcome) {
 	now := s.gate.clock.Now()
 	p.hold.answered(now, o)
 	s.step(now)
-}
-
-// Sent says that the request goes out only now: limits that count time count it from
-// here.
-func (p *Permit) Sent() {
-	s := p.site
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.gate.clock.Now()
-	if p.hold.sent(now) {
-		s.step(now)
-	}
 }
 
 // Finish ends the request, with what it truly cost.
@@ -266,3 +358,36 @@ func (p *Permit) OfferReserved() {
 		s.step(s.gate.clock.Now())
 	}
 }
+
+// beginWait prepares for a wait.
+func (c *caller) beginWait() {
+	if _, calls := c.waker.(wakeFunc); !calls {
+		c.waker = make(wakeChannel, 1)
+	}
+}
+
+// wake ends the wait.
+func (c *caller) wake() {
+	if c.waker != nil {
+		c.waker.wake()
+	}
+}
+
+// waker hears that a wait is over. wake is called under the lock of a site and never
+// blocks. It may be called more than once for a wait.
+type waker interface{ wake() }
+
+// wakeChannel wakes a goroutine that waits. It has room for one.
+type wakeChannel chan struct{}
+
+func (c wakeChannel) wake() {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// wakeFunc is called when a wait is over: see Gate.Enter.
+type wakeFunc func()
+
+func (f wakeFunc) wake() { f() }

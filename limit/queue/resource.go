@@ -50,8 +50,30 @@ type demands struct {
 	listed   bool      // in agenda.blocking
 }
 
+// metering is a meter and what was taken from it.
+type metering struct {
+	meter    limit.Meter        // nil: only a cooldown
+	inFlight int64              // taken by what is not finished
+	changed  time.Time          // when the meter last replaced another
+	fresh    func() limit.Meter // makes an unused meter like it; nil: waits are not estimated beyond what the meter says
+	owed     int64              // of what is in flight, what is older than the meter and more than it could hold
+	pace     pace
+}
+
+// pace is how fast a resource lets units pass when it is never idle.
+type pace struct {
+	known bool
+	whole int64         // the most that can be taken together
+	each  time.Duration // for one unit; 0 is not known, as for what is in flight
+}
+
 // Name is the name of the resource.
 func (r *resource) Name() string { return r.name }
+
+// label names the resource, and why it blocks holds if the reason is not its amount.
+func (r *resource) label(now time.Time) string {
+	return Blocker{Limit: r.name, Why: r.why(now)}.String()
+}
 
 // left is how many units could be taken at once, or soon if the meter's store grants them;
 // -1 if there is no meter.
@@ -145,48 +167,6 @@ type byWake struct{}
 
 func (byWake) before(a, b *resource) bool { return a.wake.Before(b.wake) }
 func (byWake) place(r *resource) *int32   { return &r.inWake }
-
-// wait puts a group on the resource's waitlist, once.
-func (r *resource) wait(g *group) {
-	if r.waitlist == nil {
-		r.waitlist = r.agenda.borrow()
-		r.noteBlocking()
-	}
-	// lastAdded saves a group on a thousand waitlists the search for this waitlist among its
-	// waiters.
-	if last := r.waitlist.lastAdded; last < len(g.waiters) && g.waiters[last].resource == r {
-		return
-	}
-	// A group is removed and added all the time, so its waiters are used again.
-	n := len(g.waiters)
-	if n < cap(g.waiters) && g.waiters[:n+1][n] != nil {
-		g.waiters = g.waiters[:n+1]
-		g.waiters[n].resource = r
-	} else {
-		g.waiters = append(g.waiters, &waiter{group: g, resource: r})
-	}
-	r.waitlist.add(g.waiters[n])
-	r.waitlist.lastAdded = n
-}
-
-// stopWaiting removes a group from all waitlists.
-func (g *group) stopWaiting() {
-	for _, w := range g.waiters {
-		r := w.resource
-		r.waitlist.remove(w)
-		if r.first == g {
-			r.first = nil
-			r.markDirty()
-		}
-		if r.waitlist.size == 0 && r != &r.agenda.open {
-			r.agenda.spareWaitlists, r.waitlist = append(r.agenda.spareWaitlists, r.waitlist), nil
-			r.markClean()
-			r.wakeAt(time.Time{})
-			r.noteDemand()
-		}
-	}
-	g.waiters = g.waiters[:0]
-}
 
 // change replaces the meter by a meter of another arithmetic. What was spent of the old meter
 // counts as spent now of the new one. That is the most that it can have been, so a reload
@@ -285,17 +265,6 @@ func (r *resource) countAnswer(now time.Time, h *hold, success bool) {
 	}
 }
 
-// countAnswer counts the answer to a hold in all slow starts that it was granted in, once.
-func (h *hold) countAnswer(now time.Time, success bool) {
-	if !h.probes {
-		return
-	}
-	h.probes = false
-	for _, n := range h.needs[h.choice] {
-		n.resource.countAnswer(now, h, success)
-	}
-}
-
 // expendable tells whether the resource is idle, or forgetting it costs little.
 func (r *resource) expendable(now time.Time) bool {
 	if r.users > 0 || r.coolUntil.After(now) || r.recovering(now) || r.pendingUntil.After(now) {
@@ -334,3 +303,78 @@ func (r *resource) changeMeter(now time.Time, m limit.Meter, fresh func() limit.
 	}
 	r.markDirty()
 }
+
+// measure finds the pace of the meter by using up a fresh one, so that it holds
+// for every arithmetic.
+func (m *metering) measure(now time.Time) pace {
+	if m.pace.known || m.fresh == nil {
+		return m.pace
+	}
+	m.pace = paceOf(now, m.fresh())
+	return m.pace
+}
+
+func paceOf(now time.Time, m limit.Meter) pace {
+	p := pace{known: true}
+	fits := func(n int64) bool {
+		_, ok := m.When(now, n)
+		return ok
+	}
+	low, high := int64(0), int64(1)
+	for fits(high) && high < 1<<50 {
+		low, high = high, 2*high
+	}
+	for low+1 < high {
+		if mid := low + (high-low)/2; fits(mid) {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	p.whole = low
+	// The second round is a whole one, also when windows follow the clock.
+	at := now
+	for range 2 {
+		start, ok := m.When(at, low)
+		if low == 0 || !ok || start.Sub(at) > far {
+			return p
+		}
+		at = start
+		m.Take(at, low)
+		if end, ok := m.When(at, low); !ok || end.Sub(at) > far {
+			return p // nobody knows when, as for what is in flight
+		}
+		m.Done(at, at, low, limit.Success)
+	}
+	if end, ok := m.When(at, low); ok && end.Sub(at) < far {
+		p.each = end.Sub(at) / time.Duration(low)
+	}
+	return p
+}
+
+// within is an amount, or the most that the meter can have.
+func (m *metering) within(now time.Time, n int64) int64 {
+	if _, ok := m.meter.When(now, n); ok {
+		return n
+	}
+	return min(n, max(m.measure(now).whole, 1))
+}
+
+// knows tells whether the meter has what was taken at a time.
+func (m *metering) knows(at time.Time) bool {
+	return m.meter != nil && (m.changed.IsZero() || at.After(m.changed))
+}
+
+// takenBefore tells whether a grant at a time took from the meter before this one.
+func (m *metering) takenBefore(at time.Time) bool { return !m.changed.IsZero() && !at.After(m.changed) }
+
+// countsInFlight tells whether the meter counts what is in flight, which is given back
+// when it is done and not with time.
+func (m *metering) countsInFlight(now time.Time) bool {
+	p := m.measure(now)
+	return p.known && p.whole > 0 && p.each == 0
+}
+
+// far is later than any wait: an answer beyond it means "when something
+// happens", as for a limit on what is in flight.
+const far = 5 * 365 * 24 * time.Hour
