@@ -28,7 +28,7 @@ func longestBlock(now, from time.Time, needs []need) block {
 // What depends on an answer that is still to come, of the site or of a store, may be
 // available at once.
 func (b block) spent(now time.Time) bool {
-	return b.refuse && !b.asking && (b.at.Sub(now) <= far || b.resource.inFlight == 0 && !b.resource.awaitsAnswer(now))
+	return b.refuse && !b.asking && (b.at.Sub(now) <= far || b.resource.inFlight == 0 && !b.resource.cooldown.awaitsAnswer(now))
 }
 
 // exhausted is the refusal of a request that would have to wait for the block to end.
@@ -137,8 +137,8 @@ func (b block) scheduleWake(now time.Time, aging time.Duration, g *group) {
 	if m, ok := res.meter.(Impatient); ok && next.IsZero() {
 		next = m.Patience(now)
 	}
-	if res.awaitsAnswer(now) {
-		if other := res.slowStart.latest.Add(probeWait); next.IsZero() || other.Before(next) {
+	if res.cooldown.awaitsAnswer(now) {
+		if other := res.cooldown.slowStart.latest.Add(probeWait); next.IsZero() || other.Before(next) {
 			next = other
 		}
 	}
@@ -245,7 +245,7 @@ func (g *Gate) Blocked() []Blocked {
 	var list []Blocked
 	g.each(func(s *site) {
 		now := g.clock.Now()
-		for name, t := range s.sched.blockedTimes {
+		for name, t := range s.sched.agenda.blockedTimes {
 			if seconds := t.upTo(now); seconds > 0 {
 				list = append(list, Blocked{s.name, name, seconds, t.busyUpTo(now)})
 			}
@@ -259,7 +259,7 @@ func (g *Gate) Blocked() []Blocked {
 func (g *Gate) Observed() []Blocked {
 	var list []Blocked
 	g.each(func(s *site) {
-		for name, t := range s.sched.blockedTimes {
+		for name, t := range s.sched.agenda.blockedTimes {
 			if t.observed > 0 {
 				list = append(list, Blocked{Site: s.name, Limit: name, Seconds: t.observed})
 			}

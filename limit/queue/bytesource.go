@@ -14,8 +14,16 @@ var ErrGone = errors.New("the connection is closed")
 // ByteSource takes bytes for a transfer that is under way: the body of a request, or a
 // tunnel, which has no permit. It is safe for concurrent use. Close it in the end.
 type ByteSource struct {
-	site        *site
-	byteAccount // the site's lock guards it
+	site *site // its lock guards the fields below
+
+	request    Request
+	resources  []*resource
+	generation uint64 // number of the reload (Gate.Generation) when the resources were found
+	version    uint64 // version of what was known of the site (site.version) when the resources were found
+	closed     bool
+	numRecent  int
+	recent     [8]bytesTaken // what was taken last and may be given back, in order of time
+	last       time.Time     // when bytes were taken last
 }
 
 // ByteSource makes a byte source for the limits of a request that count bytes. Of several
@@ -24,8 +32,8 @@ func (g *Gate) ByteSource(r Request) *ByteSource {
 	s := g.lock(r.Site)
 	defer s.mu.Unlock()
 	s.sources++
-	t := &ByteSource{site: s, byteAccount: byteAccount{request: r}}
-	s.findResources(g.clock.Now(), &t.byteAccount)
+	t := &ByteSource{site: s, request: r}
+	s.findResources(g.clock.Now(), t)
 	return t
 }
 
@@ -89,7 +97,7 @@ func (t *ByteSource) begin(n, least int64, until time.Time, w waker) (int64, *by
 	}
 	t.follow(now)
 	if !anyWaiting(t.resources) {
-		if granted := s.sched.takeOrUnreserve(now, t.resources, n, least); granted > 0 {
+		if granted := s.sched.byteQueue.takeOrUnreserve(now, t.resources, n, least); granted > 0 {
 			t.note(now, granted)
 			return granted, nil, nil
 		}
@@ -100,7 +108,7 @@ func (t *ByteSource) begin(n, least int64, until time.Time, w waker) (int64, *by
 	if w == nil {
 		w = make(wakeChannel, 1)
 	}
-	b := &byteRequest{source: &t.byteAccount, most: n, least: max(min(least, n), 1), waker: w}
+	b := &byteRequest{source: t, most: n, least: max(min(least, n), 1), waker: w}
 	if !until.IsZero() && !until.After(now) {
 		by, err := t.stalled(now, b)
 		if by != nil && by.demand != nil {
@@ -108,7 +116,7 @@ func (t *ByteSource) begin(n, least int64, until time.Time, w waker) (int64, *by
 		}
 		return 0, nil, err
 	}
-	s.sched.waitForBytes(b)
+	s.sched.byteQueue.waitForBytes(b)
 	s.step(now)
 	if b.over {
 		return b.granted, nil, b.err
@@ -129,7 +137,7 @@ func (t *ByteSource) end(b *byteRequest, err error) (int64, error) {
 	if err == nil {
 		_, err = t.stalled(now, b)
 	}
-	s.sched.drop(b)
+	s.sched.byteQueue.drop(b)
 	s.step(now)
 	return 0, err
 }
@@ -142,7 +150,7 @@ func (t *ByteSource) stalled(now time.Time, b *byteRequest) (*resource, error) {
 		refusal.RetryAt = at
 	}
 	if by == nil { // enough, but others come first
-		refusal.RetryAt = t.site.sched.recheckAt
+		refusal.RetryAt = t.site.sched.byteQueue.recheckAt
 		for _, res := range t.resources {
 			if res.waitingBytes > 0 {
 				by = res
@@ -221,7 +229,7 @@ func (t *ByteSource) Close() {
 	t.release(now)
 	t.closed = true
 	s.sources--
-	s.sched.byteQueue.refuse(&t.byteAccount, ErrGone)
+	s.sched.byteQueue.refuse(t, ErrGone)
 	s.step(now)
 }
 
@@ -235,13 +243,13 @@ func (t *ByteSource) UnreserveOffered() {
 	if t.closed {
 		return
 	}
-	i := slices.IndexFunc(s.sched.offered, func(h *hold) bool { return slices.ContainsFunc(t.resources, h.takes) })
+	i := slices.IndexFunc(s.sched.byteQueue.offered, func(h *hold) bool { return slices.ContainsFunc(t.resources, h.takes) })
 	if i < 0 {
 		return
 	}
 	now := s.gate.clock.Now()
-	s.sched.unreserve(now, s.sched.offered[i])
-	if len(s.sched.byteRequests) > 0 {
+	s.sched.byteQueue.unreserve(now, s.sched.byteQueue.offered[i])
+	if len(s.sched.byteQueue.byteRequests) > 0 {
 		s.step(now)
 	}
 }
@@ -249,9 +257,9 @@ func (t *ByteSource) UnreserveOffered() {
 // follow finds the resources anew if the limits may have changed.
 func (t *ByteSource) follow(now time.Time) {
 	if s := t.site; t.generation != s.gate.latest.Load().number || t.version != s.version {
-		s.findResources(now, &t.byteAccount)
-		if len(s.sched.byteRequests) > 0 {
-			s.sched.bytesChanged = true
+		s.findResources(now, t)
+		if len(s.sched.byteQueue.byteRequests) > 0 {
+			s.sched.agenda.bytesChanged = true
 			s.step(now)
 		}
 	}
@@ -260,19 +268,6 @@ func (t *ByteSource) follow(now time.Time) {
 // refundable is how many of the bytes that were taken last can be given back, at least.
 const refundable = 64 << 10
 
-// byteAccount holds the resources that a ByteSource takes bytes from, and what it took last.
-// The site's lock guards it.
-type byteAccount struct {
-	request    Request
-	resources  []*resource
-	generation uint64 // number of the reload (Gate.Generation) when the resources were found
-	version    uint64 // version of what was known of the site (site.version) when the resources were found
-	closed     bool
-	numRecent  int
-	recent     [8]bytesTaken // what was taken last and may be given back, in order of time
-	last       time.Time     // when bytes were taken last
-}
-
 // bytesTaken is an amount that was taken at one time.
 type bytesTaken struct {
 	at time.Time
@@ -280,75 +275,75 @@ type bytesTaken struct {
 }
 
 // note records bytes that were taken, and settles those that are too old to come back.
-func (a *byteAccount) note(now time.Time, n int64) {
-	if a.numRecent == len(a.recent) {
-		a.settle(now, 1)
+func (t *ByteSource) note(now time.Time, n int64) {
+	if t.numRecent == len(t.recent) {
+		t.settle(now, 1)
 	}
-	a.recent[a.numRecent], a.last = bytesTaken{now, n}, now
-	a.numRecent++
+	t.recent[t.numRecent], t.last = bytesTaken{now, n}, now
+	t.numRecent++
 	newer := int64(0)
-	for i := a.numRecent - 1; i > 0; i-- {
-		if newer += a.recent[i].n; newer >= refundable {
-			a.settle(now, i)
+	for i := t.numRecent - 1; i > 0; i-- {
+		if newer += t.recent[i].n; newer >= refundable {
+			t.settle(now, i)
 			break
 		}
 	}
 }
 
 // settle reports the oldest amounts to the meters as done: they will not be given back.
-func (a *byteAccount) settle(now time.Time, draws int) {
-	for _, old := range a.recent[:draws] {
-		for _, res := range a.resources {
+func (t *ByteSource) settle(now time.Time, draws int) {
+	for _, old := range t.recent[:draws] {
+		for _, res := range t.resources {
 			if res.knows(old.at) && old.n > 0 {
 				res.meter.Done(now, old.at, old.n, limit.Abandoned)
 			}
 		}
 	}
-	a.numRecent = copy(a.recent[:], a.recent[draws:a.numRecent])
+	t.numRecent = copy(t.recent[:], t.recent[draws:t.numRecent])
 }
 
 // choice is the index of the alternative that the byte source takes from.
-func (a *byteAccount) choice(of int) int {
-	if a.request.Chooser == nil || of == 1 {
+func (t *ByteSource) choice(of int) int {
+	if t.request.Chooser == nil || of == 1 {
 		return 0
 	}
 	all := make([]int, of)
 	for i := range all {
 		all[i] = i
 	}
-	if i := a.request.Chooser.Choose(all); i >= 0 && i < of {
+	if i := t.request.Chooser.Choose(all); i >= 0 && i < of {
 		return i
 	}
 	return 0
 }
 
 // release settles all amounts, and gives back the resources: they have one user less.
-func (a *byteAccount) release(now time.Time) {
-	a.settle(now, a.numRecent)
-	for _, res := range a.resources {
+func (t *ByteSource) release(now time.Time) {
+	t.settle(now, t.numRecent)
+	for _, res := range t.resources {
 		res.users--
 		res.markDirty()
 	}
-	a.resources = nil
+	t.resources = nil
 }
 
 // findResources gives an account the resources of the newest limits of its request. If a
 // limit makes no sense, the account keeps the resources that it has. The site's lock is held.
-func (s *site) findResources(now time.Time, a *byteAccount) {
-	a.generation, a.version = s.gate.latest.Load().number, s.version
-	s.sweep(now)
-	s.renew(&a.request)
-	limits := a.request.Limits
+func (s *site) findResources(now time.Time, t *ByteSource) {
+	t.generation, t.version = s.gate.latest.Load().number, s.version
+	s.registry.sweep(now)
+	s.renew(&t.request)
+	limits := t.request.Limits
 	var list []Limit
 	if len(limits) > 0 {
-		list = limits[a.choice(len(limits))]
+		list = limits[t.choice(len(limits))]
 	}
 	var resources []*resource
 	for i := range list {
 		if list[i].Of != Bytes {
 			continue
 		}
-		res, err := s.resourceFor(now, &list[i], &a.request)
+		res, err := s.registry.resourceFor(now, &list[i], &t.request)
 		if err != nil {
 			return
 		}
@@ -356,8 +351,8 @@ func (s *site) findResources(now time.Time, a *byteAccount) {
 			resources = append(resources, res)
 		}
 	}
-	a.release(now) // what was taken of the old resources counts there
-	a.resources = resources
+	t.release(now) // what was taken of the old resources counts there
+	t.resources = resources
 	for _, res := range resources {
 		res.users++
 	}
@@ -366,10 +361,10 @@ func (s *site) findResources(now time.Time, a *byteAccount) {
 // updateByteRequests gives the accounts of the byte requests that wait their resources anew,
 // if the limits may have changed since these were found. The site's lock is held.
 func (s *site) updateByteRequests(now time.Time) {
-	for _, b := range s.sched.byteRequests {
+	for _, b := range s.sched.byteQueue.byteRequests {
 		if a := b.source; a.generation != s.gate.latest.Load().number || a.version != s.version {
 			s.findResources(now, a)
-			s.sched.bytesChanged = true
+			s.sched.agenda.bytesChanged = true
 		}
 	}
 }

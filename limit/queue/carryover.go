@@ -16,7 +16,7 @@ import (
 // and never calls the gate.
 func (g *Gate) CarryOver(since time.Time, of func(site string) (old, fresh []Limit)) {
 	g.each(func(s *site) {
-		if len(s.byScope) == 0 {
+		if len(s.registry.byScope) == 0 {
 			return
 		}
 		old, fresh := of(s.name)
@@ -39,7 +39,7 @@ func (s *site) succeed(now, since time.Time, old []Limit, l *Limit) {
 			continue
 		}
 		at := Scope{l.Name, key}
-		e := s.entry(at)
+		e := s.registry.entry(at)
 		if !since.IsZero() {
 			if n := recently(list, now.Sub(since)); n > 0 && e != nil && e.resource.meter != nil {
 				e.resource.meter.Take(now, n)
@@ -56,7 +56,7 @@ func (s *site) succeed(now, since time.Time, old []Limit, l *Limit) {
 		if e == nil {
 			e = &limitResource{resource: s.sched.newResource(l.label(key), nil, nil), perKey: l.By != byAll, spec: l.Spec, subject: l.Subject}
 			e.resource.title = l.title()
-			at = s.remember(l, at, e)
+			at = s.registry.remember(l, at, e)
 			m, external = l.externalMeter(s.name, at, m)
 			e.resource.setMeter(now, m, fresh, external)
 		} else {
@@ -66,7 +66,7 @@ func (s *site) succeed(now, since time.Time, old []Limit, l *Limit) {
 			e.resource.changed, e.resource.owed = now, 0
 			e.spec, e.subject, e.onlyCools, e.perKey = l.Spec, l.Subject, false, l.By != byAll
 		}
-		clear(s.patterns)
+		clear(s.registry.patterns)
 	}
 }
 
@@ -81,7 +81,7 @@ func (s *site) spent(now time.Time, old []Limit, l *Limit) map[string][]limit.Sp
 		subjects[old[i].Name] = old[i].Subject
 	}
 	var was []Predecessor
-	for at, e := range s.byScope {
+	for at, e := range s.registry.byScope {
 		of := subjects[at.Limit]
 		if of == nil && at.Limit != l.Name {
 			of = e.subject

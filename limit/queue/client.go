@@ -46,9 +46,9 @@ func (c *client) setServed(served float64) {
 }
 
 func (h *hold) refund() {
-	if h.client != nil && h.charge > 0 {
-		h.client.setServed(h.client.served - h.charge)
-		h.charge = 0
+	if h.client != nil && h.grant.charge > 0 {
+		h.client.setServed(h.client.served - h.grant.charge)
+		h.grant.charge = 0
 	}
 }
 

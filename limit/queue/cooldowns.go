@@ -15,8 +15,8 @@ const (
 // cooldown blocks a resource until a time. After that, requests go in a slow start.
 type cooldown struct {
 	slowStart *slowStart // usually nil
-	coolUntil time.Time
-	coolWhy   string // what caused it, such as "Retry-After"
+	until     time.Time
+	reason    string // what caused it, such as "Retry-After"
 }
 
 // slowStart bounds the requests in flight after a cooldown, because the site may still refuse.
@@ -86,8 +86,8 @@ func (c *cooldown) beginSlowStart(until time.Time, why string, grants uint64) {
 // why is why the resource blocks holds, if the reason is not its amount.
 func (c *cooldown) why(now time.Time) string {
 	switch {
-	case c.coolUntil.After(now):
-		return c.coolWhy
+	case c.until.After(now):
+		return c.reason
 	case !c.awaitsAnswer(now):
 		return ""
 	case c.slowStart.after == "":
@@ -118,20 +118,20 @@ func (c *cooldown) countAnswer(now time.Time, grant uint64, success bool) bool {
 // changes nothing and returns false if the resource cools for as long already. grant is the
 // number of the grant that the site refused; 0: not known.
 func (r *resource) beginCooldown(until time.Time, why string, grant uint64) bool {
-	if !until.After(r.coolUntil) {
+	if !until.After(r.cooldown.until) {
 		return false
 	}
-	row := r.cooldownsInRow(grant)
-	r.coolUntil, r.coolWhy = until, why
-	r.beginSlowStart(until, why, r.agenda.grants)
-	r.slowStart.cooldowns = row
+	row := r.cooldown.cooldownsInRow(grant)
+	r.cooldown.until, r.cooldown.reason = until, why
+	r.cooldown.beginSlowStart(until, why, r.agenda.grants)
+	r.cooldown.slowStart.cooldowns = row
 	r.markDirty()
 	return true
 }
 
 // endCooldown ends a cooldown and its slow start.
 func (r *resource) endCooldown() {
-	r.coolUntil, r.coolWhy, r.slowStart = time.Time{}, "", nil
+	r.cooldown = cooldown{}
 	r.markDirty()
 }
 
@@ -145,18 +145,18 @@ func (g *Gate) Cool(name string, at Scope, until time.Time, why string) bool {
 	}
 	s := g.lock(name)
 	defer s.mu.Unlock()
-	res := s.resourceAt(at)
-	if res == nil || !until.After(res.coolUntil) {
+	res := s.registry.resourceAt(at)
+	if res == nil || !until.After(res.cooldown.until) {
 		return false
 	}
 	now := g.clock.Now()
-	res.dropSlowStart(now)
-	row, cooling := res.cooldownsInRow(0), res.coolUntil.After(now)
+	res.cooldown.dropSlowStart(now)
+	row, cooling := res.cooldown.cooldownsInRow(0), res.cooldown.until.After(now)
 	if cooling {
-		row = max(res.slowStart.cooldowns, 0) // it is the same one
+		row = max(res.cooldown.slowStart.cooldowns, 0) // it is the same one
 	}
 	res.beginCooldown(until, why, 0)
-	res.slowStart.cooldowns = row
+	res.cooldown.slowStart.cooldowns = row
 	s.step(now)
 	return true
 }
@@ -168,12 +168,12 @@ func (g *Gate) VisitCooldowns(visit func(site string, at Scope, until time.Time,
 	g.everywhere(func(s *site) {
 		now := g.clock.Now()
 		see := func(res *resource, at Scope) {
-			if res.coolUntil.After(now) {
-				visit(s.name, at, res.coolUntil, res.coolWhy)
+			if res.cooldown.until.After(now) {
+				visit(s.name, at, res.cooldown.until, res.cooldown.reason)
 			}
 		}
-		see(s.whole, Scope{})
-		for at, e := range s.byScope {
+		see(s.registry.whole, Scope{})
+		for at, e := range s.registry.byScope {
 			see(e.resource, at)
 		}
 	}, func(s *storedSite) { s.cooldowns(g.clock.Now(), g.began, visit) })
@@ -185,7 +185,7 @@ func (g *Gate) VisitCooldowns(visit func(site string, at Scope, until time.Time,
 func (g *Gate) EndCooldowns(at Scope) {
 	g.unstore(at)
 	g.each(func(s *site) {
-		if resource, _ := s.find(at); resource != nil {
+		if resource, _ := s.registry.find(at); resource != nil {
 			resource.endCooldown()
 			s.step(g.clock.Now())
 		}
@@ -197,9 +197,9 @@ func (g *Gate) EndCooldowns(at Scope) {
 func (g *Gate) CoolAll(at Scope, until time.Time, why string) {
 	g.unstore(at)
 	g.each(func(s *site) {
-		if resource, _ := s.find(at); resource != nil {
+		if resource, _ := s.registry.find(at); resource != nil {
 			now := g.clock.Now()
-			resource.dropSlowStart(now)
+			resource.cooldown.dropSlowStart(now)
 			resource.beginCooldown(until, why, 0)
 			s.step(now)
 		}

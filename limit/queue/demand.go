@@ -24,7 +24,7 @@ func (g *Gate) UpdateExternal(site string, do func(now time.Time)) bool {
 	now := s.gate.clock.Now()
 	do(now)
 	s.sched.recheckDeadlines = true
-	s.sched.recheckExternal()
+	s.sched.agenda.recheckExternal()
 	s.step(now)
 	return true
 }
@@ -38,7 +38,7 @@ func (g *Gate) Update(name string, at Scope, do func(now time.Time, m limit.Mete
 		return false
 	}
 	defer s.mu.Unlock()
-	resource, _ := s.find(at)
+	resource, _ := s.registry.find(at)
 	if resource == nil || resource.meter == nil {
 		return false
 	}
@@ -64,7 +64,7 @@ func (p *Permit) Update(list []Update) {
 	defer s.mu.Unlock()
 	now := s.gate.clock.Now()
 	for i := range list {
-		res, err := s.resourceFor(now, &list[i].Limit, &p.request)
+		res, err := s.registry.resourceFor(now, &list[i].Limit, &p.request)
 		if err != nil {
 			continue
 		}
@@ -90,10 +90,10 @@ func (r *resource) setMeter(now time.Time, m limit.Meter, fresh func() limit.Met
 // asking tells whether n units, which the resource's meter does not give before at, are
 // lacking only because nobody knows yet whether they are there.
 func (r *resource) asking(now, at time.Time, n int64) bool {
-	if !at.After(now) || r.coolUntil.After(now) {
+	if !at.After(now) || r.cooldown.until.After(now) {
 		return false
 	}
-	if m, ok := r.meter.(Asking); ok && r.waitingBytes == 0 && !r.awaitsAnswer(now) {
+	if m, ok := r.meter.(Asking); ok && r.waitingBytes == 0 && !r.cooldown.awaitsAnswer(now) {
 		return m.Asks(now, n)
 	}
 	return (r.demand != nil || r.waitingBytes > 0) && at.Sub(now) > far
@@ -109,7 +109,7 @@ func (r *resource) asks(now time.Time, n int64) bool {
 // limit.
 func (r *resource) unknown(now time.Time, n int64) bool {
 	m, ok := r.meter.(Unknowing)
-	return ok && r.waitingBytes == 0 && !r.coolUntil.After(now) && !r.awaitsAnswer(now) && m.Unknown(now, n)
+	return ok && r.waitingBytes == 0 && !r.cooldown.until.After(now) && !r.cooldown.awaitsAnswer(now) && m.Unknown(now, n)
 }
 
 // setExternal says whether Gate.UpdateExternal may change the resource's meter.

@@ -109,11 +109,11 @@ func (r *resource) forecastResource(now time.Time, live liveView) *forecastResou
 	p := &forecastResource{resource: r, from: now, known: true, live: live}
 	var state []byte
 	live(func(now time.Time) {
-		if r.awaitsAnswer(now) { // it recovers, and nobody can tell when it has
+		if r.cooldown.awaitsAnswer(now) { // it recovers, and nobody can tell when it has
 			p.known = false
 		}
-		if r.coolUntil.After(p.from) {
-			p.from = r.coolUntil
+		if r.cooldown.until.After(p.from) {
+			p.from = r.cooldown.until
 		}
 		p.metered = r.meter != nil
 		if r.meter == nil || r.fresh == nil {

@@ -21,22 +21,20 @@ type Bounds struct {
 // use; sites share nothing but a count of the requests that wait. NewGate makes
 // one, Wait is what most callers want.
 type Gate struct {
-	gateState
-	seed   maphash.Seed
-	shards [shards]shard
-}
+	clock  clock.Clock
+	began  time.Time
+	bounds atomic.Pointer[Bounds]
+	latest atomic.Pointer[generation]
+	held   atomic.Int64 // requests that wait at all sites
 
-// gateState is the part of a Gate that its sites use.
-type gateState struct {
-	clock    clock.Clock
-	bounds   atomic.Pointer[Bounds]
-	latest   atomic.Pointer[generation]
+	// Drain:
 	draining atomic.Bool               // new requests are refused
 	drainEnd atomic.Pointer[time.Time] // see StartDrain; nil before that
 	over     atomic.Bool               // requests that come back are refused too
-	held     atomic.Int64              // requests that wait at all sites
-	began    time.Time
-	many     int // see manySites
+
+	seed   maphash.Seed
+	shards [shards]shard
+	many   int // see manySites
 }
 
 // generation is the limits between two reloads.
@@ -53,7 +51,7 @@ func NewGate(b Bounds, hooks Hooks) *Gate { return NewGateWithClock(clock.System
 // NewGateWithClock is NewGate with another clock than the computer's. In virtual time
 // use Enter in place of Wait: nothing else would let the time pass.
 func NewGateWithClock(c clock.Clock, b Bounds, hooks Hooks) *Gate {
-	g := &Gate{gateState: gateState{clock: c, began: c.Now(), many: manySites}, seed: maphash.MakeSeed()}
+	g := &Gate{clock: c, began: c.Now(), many: manySites, seed: maphash.MakeSeed()}
 	g.bounds.Store(&b)
 	g.latest.Store(&generation{hooks: hooks})
 	return g
@@ -88,11 +86,11 @@ func (g *Gate) Enter(ctx context.Context, r Request, woken func()) (p *Permit, h
 		s.mu.Unlock()
 		return nil, false, &Refusal{Reason: Draining}
 	}
-	p = &Permit{caller: caller{request: r, ctx: ctx, asked: g.clock.Now()}, site: s}
+	p = &Permit{request: r, ctx: ctx, asked: g.clock.Now(), site: s}
 	if woken != nil {
 		p.waker = wakeFunc(woken)
 	}
-	p.hold = hold{name: r.Client, weight: r.Weight, priority: r.Priority, cost: r.Cost, chooser: r.Chooser, owner: &p.caller}
+	p.hold = hold{name: r.Client, weight: r.Weight, priority: r.Priority, cost: r.Cost, chooser: r.Chooser, owner: p}
 	if held, err = s.enter(p); err != nil {
 		return nil, false, err
 	}
@@ -124,8 +122,8 @@ func (g *Gate) Preload(r Request, known func(at Scope) bool) {
 		return // these are limits of yesterday
 	}
 	for _, l := range list {
-		if s.entry(l.scope(&r)) == nil {
-			_, _ = s.resourceFor(now, l, &r) // one that makes no sense is said to who sends a request
+		if s.registry.entry(l.scope(&r)) == nil {
+			_, _ = s.registry.resourceFor(now, l, &r) // one that makes no sense is said to who sends a request
 		}
 	}
 }
@@ -151,7 +149,7 @@ func (g *Gate) Reload(b Bounds, hooks Hooks) {
 		now := g.clock.Now()
 		s.sched.options.aging = b.Aging
 		if hooks != nil {
-			s.forgetPatterns()
+			s.registry.forgetPatterns()
 			s.replan(now, s.sched.all())
 			s.updateByteRequests(now)
 		}
@@ -255,7 +253,7 @@ func (g *Gate) lock(name string) *site {
 	for {
 		s, _ := sh.find(name)
 		if s == nil {
-			s = sh.make(&g.gateState, name)
+			s = sh.make(g, name)
 		}
 		s.mu.Lock()
 		if !s.gone {
@@ -331,7 +329,7 @@ func (g *Gate) sites() (all []*site) {
 }
 
 // cooled reports a cooldown to the hooks, after the lock of the site was given back.
-func (g *gateState) cooled(site string, at Scope, until time.Time, why string) {
+func (g *Gate) cooled(site string, at Scope, until time.Time, why string) {
 	if hooks := g.latest.Load().hooks; hooks != nil {
 		hooks.Cooled(site, at, until, why)
 	}

@@ -35,55 +35,46 @@ type hold struct {
 	// chooser chooses among the alternatives that are ready; nil takes the first.
 	chooser Chooser
 
-	owner   *caller  // of a Gate; nil in tests of the scheduler alone
+	owner   *Permit  // of a Gate; nil in tests of the scheduler alone
 	choices *choices // of its needs; nil: no other hold has these needs
 
 	state   state
-	awaited bool  // others may wait for the answer; only the permit uses it, without a lock
-	missed  int32 // number of changes of waitRecord.bound
+	missed  int32 // number of changes of bound
 	seq     uint64
 	added   time.Time
 	refusal *Refusal
+	grant   grant // the latest
 
-	grantRecord
-	waitRecord
-	position
-}
-
-// grantRecord describes the latest grant of a hold.
-type grantRecord struct {
-	choice     int32         // :: index into needs
-	forced     bool          // granted without taking anything
-	unreserved bool          // the bytes that it took were given back
-	offered    bool          // byte requests may take the bytes that it took
-	probes     bool          // it was granted in a slow start, and has no answer yet
-	grant      uint64        // the number of the grant
-	taken      time.Time     // when it was granted, or was sent: the time by which meters find what it took
-	late       time.Duration // from the grant to taken
-	charge     float64       // what was added to client.served for it
-}
-
-// grantedAt is the time of the grant.
-func (g *grantRecord) grantedAt() time.Time { return g.taken.Add(-g.late) }
-
-// waitRecord describes the latest wait of a hold.
-type waitRecord struct {
+	// The latest wait:
 	entered    time.Time     // when it joined the group where it waits, or waited last
 	later      time.Time     // end of its delay
 	answerIn   time.Duration // how long after added it waits for the answer of a store, also past its deadline; 0: not past it
 	bound      *resource     // the resource that blocked it last
 	blockedBy  string        // title of the limit that blocked it for longest, "" if it never waited
 	blockedFor time.Duration // by that limit
-}
 
-// position is where a hold waits.
-type position struct {
-	client *client
-	queue  *clientQueue
-	group  *group
-
+	// Its place in the queue:
+	client                                      *client
+	queue                                       *clientQueue
+	group                                       *group
 	inQueue, inPriority, inDelayed, inDeadlines int32
 }
+
+// grant describes one grant of a hold.
+type grant struct {
+	number     uint64        // of the site's grants
+	choice     int32         // :: index into hold.needs
+	forced     bool          // nothing was taken for it
+	unreserved bool          // the bytes that it took were given back
+	offered    bool          // byte requests may take the bytes that it took
+	probes     bool          // it was granted in a slow start, and has no answer yet
+	taken      time.Time     // when it was granted, or was sent: the time by which meters find what it took
+	late       time.Duration // from the grant to taken
+	charge     float64       // what was added to client.served for it
+}
+
+// at is the time of the grant.
+func (g *grant) at() time.Time { return g.taken.Add(-g.late) }
 
 type state uint8
 
@@ -123,14 +114,14 @@ func (h *hold) want(by int64) {
 // sent records that a granted request is sent only now. It returns whether that is later
 // than the grant by a millisecond or more: then meters count the request from now on.
 func (h *hold) sent(now time.Time) bool {
-	if h.state != stateGranted || h.forced || now.Sub(h.taken) < time.Millisecond {
+	if h.state != stateGranted || h.grant.forced || now.Sub(h.grant.taken) < time.Millisecond {
 		return false
 	}
-	for _, n := range h.needs[h.choice] {
+	for _, n := range h.needs[h.grant.choice] {
 		n.resource.postpone(now, h, n)
 	}
-	h.late += now.Sub(h.taken)
-	h.taken = now
+	h.grant.late += now.Sub(h.grant.taken)
+	h.grant.taken = now
 	return true
 }
 
@@ -145,7 +136,7 @@ func (h *hold) answered(now time.Time, o limit.Outcome) {
 
 // takes tells whether a granted hold has taken bytes of a resource.
 func (h *hold) takes(of *resource) bool {
-	for _, n := range h.needs[h.choice] {
+	for _, n := range h.needs[h.grant.choice] {
 		if n.of == Bytes && n.n > 0 && n.resource == of {
 			return true
 		}
@@ -155,11 +146,11 @@ func (h *hold) takes(of *resource) bool {
 
 // countAnswer counts the answer to a hold in all slow starts that it was granted in, once.
 func (h *hold) countAnswer(now time.Time, success bool) {
-	if !h.probes {
+	if !h.grant.probes {
 		return
 	}
-	h.probes = false
-	for _, n := range h.needs[h.choice] {
+	h.grant.probes = false
+	for _, n := range h.needs[h.grant.choice] {
 		n.resource.countAnswer(now, h, success)
 	}
 }
@@ -213,13 +204,6 @@ type byDeadline struct{}
 
 func (byDeadline) before(a, b *hold) bool { return a.ends().Before(b.ends()) }
 func (byDeadline) place(h *hold) *int32   { return &h.inDeadlines }
-
-// deadlines are the holds that do not wait forever.
-type deadlines struct {
-	ends             heap[*hold, byDeadline]
-	late             int  // holds with answerIn
-	recheckDeadlines bool // an answer that holds wait for may be known now
-}
 
 // group is the queue of the holds that need the same resources. Only its first hold
 // matters to the rest of the site: what blocks the first blocks the others too.

@@ -71,7 +71,9 @@ type HeldRequest struct {
 	Site, Client string
 	Priority     int
 	Since        time.Time
-	heldView
+	Blocker
+	Place int       // 1 is next, among those that need the same limits
+	ETA   time.Time // when it goes; zero: not known
 }
 
 // HeldRequests are the requests that wait at a site, in order; "" is every site. When each goes
@@ -83,7 +85,7 @@ func (g *Gate) HeldRequests(name string) []HeldRequest {
 			continue
 		}
 		for _, w := range s.predicted() {
-			list = append(list, HeldRequest{Site: s.name, Client: w.hold.name, Priority: w.priority, Since: w.since, heldView: w})
+			list = append(list, HeldRequest{Site: s.name, Client: w.hold.name, Priority: w.priority, Since: w.since, Blocker: w.Blocker, Place: w.Place, ETA: w.ETA})
 		}
 	}
 	return list
@@ -148,7 +150,7 @@ func (s *site) refuseAfter(end time.Time) (refused int) {
 	defer s.mu.Unlock()
 	now := s.gate.clock.Now()
 	for _, w := range late {
-		if w.hold.grant == w.grant && s.sched.cancel(now, w.hold) {
+		if w.hold.grant.number == w.grant && s.sched.cancel(now, w.hold) {
 			w.hold.refusal = &Refusal{Reason: Draining}
 			w.hold.owner.wake()
 			refused++
@@ -182,7 +184,7 @@ func (s *site) refuseLate(h *hold) bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		now := s.gate.clock.Now()
-		canceled := h.grant == w.grant && s.sched.cancel(now, h)
+		canceled := h.grant.number == w.grant && s.sched.cancel(now, h)
 		s.step(now)
 		return canceled
 	}
@@ -206,6 +208,9 @@ type heldView struct {
 	since    time.Time // hold.added
 	grant    uint64    // the number of its last grant
 	later    time.Time // end of the delay of a delayed hold; zero for other holds
+	client   *client
+	seq      uint64
+	pays     float64 // in snapshot.turns
 }
 
 // snapshot is what waits at a site at one moment, in no order. It is taken under the lock
@@ -213,30 +218,22 @@ type heldView struct {
 type snapshot struct {
 	now    time.Time
 	aging  time.Duration
-	holds  []snapped
+	holds  []heldView
 	turns  map[*client]float64
-	oldest [numPriorities]*snapped
-}
-
-// snapped is a hold in a snapshot.
-type snapped struct {
-	heldView
-	client *client
-	seq    uint64
-	pays   float64 // in turns
+	oldest [numPriorities]*heldView
 }
 
 // snapshot copies what waits, and adds guest, a hold that is not in the queue; nil adds none.
 func (s *scheduler) snapshot(now time.Time, guest *hold) *snapshot {
 	all := &snapshot{
 		now: now, aging: s.options.aging, turns: map[*client]float64{},
-		holds: make([]snapped, 0, s.numWaiting+s.numDelayed+1),
+		holds: make([]heldView, 0, s.numWaiting+s.numDelayed+1),
 	}
 	known := map[*[]need]Blocker{} // :: needs that several holds have → what blocks those that are not delayed
 	add := func(h *hold, c *client) {
-		item := snapped{
-			heldView: heldView{hold: h, needs: h.needs, priority: h.priority, since: h.added, grant: h.grant},
-			client:   c, seq: h.seq, pays: float64(h.fairCost()) / h.fairWeight(),
+		item := heldView{
+			hold: h, needs: h.needs, priority: h.priority, since: h.added, grant: h.grant.number,
+			client: c, seq: h.seq, pays: float64(h.fairCost()) / h.fairWeight(),
 		}
 		switch {
 		case h.state == stateDelayed:
@@ -267,7 +264,7 @@ func (s *scheduler) snapshot(now time.Time, guest *hold) *snapshot {
 	if guest != nil {
 		c := s.clients.byName[guest.name]
 		if c == nil {
-			c = &client{served: s.served}
+			c = &client{served: s.clients.served}
 		}
 		guest.clampPriority()
 		guest.seq, guest.added = s.seq+1, now
@@ -278,7 +275,7 @@ func (s *scheduler) snapshot(now time.Time, guest *hold) *snapshot {
 
 // line puts what waits in the order in which it would go.
 func (a *snapshot) line() []heldView {
-	own := make(map[*client][]*snapped, len(a.turns))
+	own := make(map[*client][]*heldView, len(a.turns))
 	for i := range a.holds {
 		h := &a.holds[i]
 		if old := a.oldest[h.priority]; old == nil || h.seq < old.seq {
@@ -294,7 +291,7 @@ func (a *snapshot) line() []heldView {
 		turn := a.turns[c]
 		for _, h := range holds {
 			h.level = level(h.priority, a.oldest[h.priority].since, a.now, a.aging)
-			list, ranks = append(list, h.heldView), append(ranks, rank{h.level, turn, h.seq})
+			list, ranks = append(list, *h), append(ranks, rank{h.level, turn, h.seq})
 			turn += h.pays
 		}
 	}

@@ -15,8 +15,8 @@ import (
 // but does not wait for, is left to others.
 func (s *scheduler) next(now time.Time) decisions {
 	s.run(now)
-	if len(s.demanding) > 0 {
-		s.tellDemand(now)
+	if len(s.agenda.demanding) > 0 {
+		s.agenda.tellDemand(now)
 	}
 	return s.decisions
 }
@@ -25,13 +25,13 @@ func (s *scheduler) next(now time.Time) decisions {
 func (s *scheduler) run(now time.Time) {
 	s.setClock(now)
 	s.decisions.clear()
-	if len(s.byteRequests)+len(s.blockedResources) > 0 {
-		s.decisions.bytes = s.grantBytes(now, s.decisions.bytes)
+	if len(s.byteQueue.byteRequests)+len(s.byteQueue.blockedResources) > 0 {
+		s.decisions.bytes = s.byteQueue.grantBytes(now, s.decisions.bytes)
 	}
-	if s.numWaiting+s.numDelayed == 0 && len(s.dirty) == 0 { // the usual case
-		s.decisions.again = s.recheckAt
-		if len(s.spareWaitlists) > 1 {
-			s.spareWaitlists = []*waitlist{s.spareWaitlists[0]} // long queues leave nothing behind
+	if s.numWaiting+s.numDelayed == 0 && len(s.agenda.dirty) == 0 { // the usual case
+		s.decisions.again = s.byteQueue.recheckAt
+		if len(s.agenda.spareWaitlists) > 1 {
+			s.agenda.spareWaitlists = []*waitlist{s.agenda.spareWaitlists[0]} // long queues leave nothing behind
 		}
 		return
 	}
@@ -40,8 +40,8 @@ func (s *scheduler) run(now time.Time) {
 		s.leave(h)
 		s.enter(h)
 	}
-	for !s.wakes.empty() && !s.wakes.top().wake.After(now) {
-		res := s.wakes.top()
+	for !s.agenda.wakes.empty() && !s.agenda.wakes.top().wake.After(now) {
+		res := s.agenda.wakes.top()
 		res.wakeAt(time.Time{})
 		res.markDirty()
 	}
@@ -55,7 +55,7 @@ func (s *scheduler) run(now time.Time) {
 // known to wait.
 func (s *scheduler) runUntilStable(now time.Time) {
 	for {
-		c := s.firstDirty(now, s.options.aging)
+		c := s.agenda.firstDirty(now, s.options.aging)
 		if c.group == nil {
 			return
 		}
@@ -71,14 +71,14 @@ func (s *scheduler) nextAt() time.Time {
 			next = at
 		}
 	}
-	if !s.recheckAt.IsZero() {
-		sooner(s.recheckAt)
+	if !s.byteQueue.recheckAt.IsZero() {
+		sooner(s.byteQueue.recheckAt)
 	}
 	if !s.delayed.empty() {
 		sooner(s.delayed.top().later)
 	}
-	if !s.wakes.empty() {
-		sooner(s.wakes.top().wake)
+	if !s.agenda.wakes.empty() {
+		sooner(s.agenda.wakes.top().wake)
 	}
 	if !s.ends.empty() {
 		sooner(s.ends.top().ends())
@@ -121,8 +121,8 @@ func (s *scheduler) tryFirst(now time.Time, c candidate) {
 		return
 	}
 	if g.size > 0 {
-		s.open.wait(g)
-		s.open.markDirty()
+		s.agenda.open.wait(g)
+		s.agenda.open.markDirty()
 	}
 }
 
@@ -166,19 +166,19 @@ func (s *scheduler) grant(now time.Time, h *hold) {
 	s.uncountWaiting(h)
 	s.take(now, h, choice)
 	c := h.client
-	s.served = max(s.served, c.served)
-	h.charge = float64(h.fairCost()) / h.fairWeight()
-	c.setServed(s.served + h.charge)
+	s.clients.served = max(s.clients.served, c.served)
+	h.grant.charge = float64(h.fairCost()) / h.fairWeight()
+	c.setServed(s.clients.served + h.grant.charge)
 	s.decisions.granted = append(s.decisions.granted, h)
 }
 
 // take takes all the needs of an alternative at once.
 func (s *scheduler) take(now time.Time, h *hold, choice int) {
-	s.grants++
-	h.choice, h.taken, h.late, h.state, h.charge, h.grant, h.probes = int32(choice), now, 0, stateGranted, 0, s.grants, false
+	s.agenda.grants++
+	h.state, h.grant = stateGranted, grant{number: s.agenda.grants, choice: int32(choice), taken: now}
 	for _, n := range h.needs[choice] {
 		n.resource.take(now, n.n) // makes nobody's wait shorter: there is nothing to look at
-		h.probes = n.resource.countGrant(now) || h.probes
+		h.grant.probes = n.resource.cooldown.countGrant(now) || h.grant.probes
 	}
 	s.numGranted++
 }
@@ -187,7 +187,7 @@ func (s *scheduler) take(now time.Time, h *hold, choice int) {
 func (s *scheduler) refuse(h *hold, r *Refusal) {
 	s.leave(h)
 	s.uncountWaiting(h)
-	s.tidy(h.client)
+	s.clients.tidy(h.client)
 	h.state, h.refusal = stateOutside, r
 	s.decisions.refused = append(s.decisions.refused, h)
 }
@@ -229,7 +229,7 @@ func (s *scheduler) refuseLate(now time.Time, h *hold) {
 // tryAtOnce grants a hold at once if no other hold waits for anything that it needs, and
 // tells whether it did. It is add and next for the usual case.
 func (s *scheduler) tryAtOnce(now time.Time, h *hold) bool {
-	if h.state != stateOutside || len(s.dirty) > 0 {
+	if h.state != stateOutside || len(s.agenda.dirty) > 0 {
 		return false
 	}
 	if first := s.nextAt(); !first.IsZero() && !first.After(now) {
@@ -366,9 +366,9 @@ func (s *scheduler) force(now time.Time, h *hold) *Blocker {
 	if res != nil && k.Until.After(now) {
 		res.blockedTime().observed += k.Until.Sub(now).Seconds()
 	}
-	h.choice, h.taken, h.late, h.state, h.forced = int32(s.least(now, h)), now, 0, stateGranted, true
+	h.state, h.grant = stateGranted, grant{choice: int32(s.least(now, h)), taken: now, forced: true}
 	s.numGranted++
-	for _, n := range h.needs[h.choice] {
+	for _, n := range h.needs[h.grant.choice] {
 		n.resource.users++
 	}
 	return &k
@@ -379,7 +379,7 @@ func (s *scheduler) force(now time.Time, h *hold) *Blocker {
 func (s *scheduler) least(now time.Time, h *hold) int {
 	s.ready = s.ready[:0]
 	for i, needs := range h.needs {
-		if !slices.ContainsFunc(needs, func(n need) bool { return n.resource.coolUntil.After(now) }) {
+		if !slices.ContainsFunc(needs, func(n need) bool { return n.resource.cooldown.until.After(now) }) {
 			s.ready = append(s.ready, i)
 		}
 	}

@@ -15,19 +15,17 @@ import (
 //	if err != nil { … }
 //	defer permit.Finish(queue.Result{Outcome: limit.Abandoned})
 type Permit struct {
-	caller
-	hold   hold
-	site   *site
-	waited time.Duration
-	would  *Blocker
-}
-
-// caller is the request of a Gate's user that a hold belongs to.
-type caller struct {
 	request Request
-	ctx     context.Context // of the wait that goes on
-	asked   time.Time       // when that wait began
-	waker   waker           // of that wait
+	hold    hold
+	site    *site
+	awaited bool // others may wait for the answer; used without a lock
+	would   *Blocker
+
+	// The wait that goes on:
+	ctx    context.Context
+	asked  time.Time // when it began
+	waker  waker
+	waited time.Duration // in the waits before
 }
 
 // enter grants a permit's request, or puts it in the queue. It unlocks the site.
@@ -35,20 +33,20 @@ func (s *site) enter(p *Permit) (held bool, err error) {
 	defer s.mu.Unlock()
 	now, g, r := p.asked, s.gate, &p.request
 	s.renew(r)
-	if p.hold.needs, err = s.plan(now, r); err != nil {
+	if p.hold.needs, err = s.registry.plan(now, r); err != nil {
 		return false, err
 	}
-	p.hold.choices = s.choices.rankedBy(r.Order)
+	p.hold.choices = s.registry.choices.rankedBy(r.Order)
 	if r.Observe {
 		p.would = s.sched.force(now, &p.hold)
 		return false, nil
 	}
 	if s.sched.tryAtOnce(now, &p.hold) {
-		p.hold.awaited = p.hold.probes
+		p.awaited = p.hold.grant.probes
 		return false, nil
 	}
 	if r.Now && s.sched.tryAllowed(now, &p.hold) {
-		p.hold.awaited = p.hold.probes
+		p.awaited = p.hold.grant.probes
 		return false, nil
 	}
 	b := g.bounds.Load()
@@ -60,7 +58,7 @@ func (s *site) enter(p *Permit) (held bool, err error) {
 		p.hold.deadline = now.Add(wait)
 	}
 	// Before others make room for it.
-	if refusal := s.sched.estimate(now, &p.hold); refusal != nil {
+	if refusal := s.sched.clients.estimate(now, &p.hold); refusal != nil {
 		p.hold.hint(now)
 		return false, refusal
 	}
@@ -143,8 +141,8 @@ func (p *Permit) Woken() error {
 	if r := p.hold.refusal; r != nil {
 		return r
 	}
-	p.waited += p.hold.taken.Sub(p.asked)
-	p.hold.awaited = p.hold.probes
+	p.waited += p.hold.grant.taken.Sub(p.asked)
+	p.awaited = p.hold.grant.probes
 	return nil
 }
 
@@ -162,14 +160,14 @@ func (p *Permit) Leave() {
 }
 
 // Choice is which alternative of the request's limits was taken.
-func (p *Permit) Choice() int { return int(p.hold.choice) }
+func (p *Permit) Choice() int { return int(p.hold.grant.choice) }
 
 // Granted is when its last try was granted, and after Sent when that went out: the
 // time by which meters know what it took.
 func (p *Permit) Granted() time.Time {
 	p.site.mu.Lock()
 	defer p.site.mu.Unlock()
-	return p.hold.taken
+	return p.hold.grant.taken
 }
 
 // Waited is how long it was held, in all its waits.
@@ -208,10 +206,10 @@ func (p *Permit) Sent() {
 // take long, and after a cooldown others wait for the news. It costs nothing
 // otherwise.
 func (p *Permit) Answered(o limit.Outcome) {
-	if !p.hold.awaited {
+	if !p.awaited {
 		return
 	}
-	p.hold.awaited = false
+	p.awaited = false
 	s := p.site
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -272,9 +270,9 @@ func (p *Permit) Reenter(ctx context.Context, r Retry) error {
 	var cool Scope
 	longer := false
 	if !r.Until.IsZero() {
-		if res := s.resourceOf(&p.request, p.hold.needs, r.Cool); res != s.whole || !r.Alone {
-			longer = res.beginCooldown(r.Until, r.Why, p.hold.grant)
-			cool = s.scopeOf(res, r.Cool)
+		if res := s.registry.resourceOf(&p.request, p.hold.needs, r.Cool); res != s.registry.whole || !r.Alone {
+			longer = res.beginCooldown(r.Until, r.Why, p.hold.grant.number)
+			cool = s.registry.scopeOf(res, r.Cool)
 		}
 	}
 	if err == nil {
@@ -317,12 +315,12 @@ func (p *Permit) Cool(at Scope, until time.Time, why string) {
 	if s.stale(&p.request) {
 		needs = s.needs(now, &p.hold)
 	}
-	res := s.resourceOf(&p.request, needs, at)
-	longer := res.beginCooldown(until, why, p.hold.grant)
+	res := s.registry.resourceOf(&p.request, needs, at)
+	longer := res.beginCooldown(until, why, p.hold.grant.number)
 	s.step(now)
 	s.mu.Unlock()
 	if longer {
-		s.gate.cooled(s.name, s.scopeOf(res, at), until, why)
+		s.gate.cooled(s.name, s.registry.scopeOf(res, at), until, why)
 	}
 }
 
@@ -332,7 +330,7 @@ func (p *Permit) RefusalsInRow(at Scope) int {
 	s := p.site
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.resourceOf(&p.request, p.hold.needs, at).cooldownsInRow(p.hold.grant)
+	return s.registry.resourceOf(&p.request, p.hold.needs, at).cooldown.cooldownsInRow(p.hold.grant.number)
 }
 
 // Unreserve says that the answer has begun to come: what was taken for its bytes goes
@@ -342,7 +340,7 @@ func (p *Permit) Unreserve() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.gate.clock.Now()
-	if s.sched.unreserve(now, &p.hold) {
+	if s.sched.byteQueue.unreserve(now, &p.hold) {
 		s.step(now)
 	}
 }
@@ -354,22 +352,22 @@ func (p *Permit) OfferReserved() {
 	s := p.site
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.sched.offer(&p.hold) && len(s.sched.byteRequests) > 0 {
+	if s.sched.byteQueue.offer(&p.hold) && len(s.sched.byteQueue.byteRequests) > 0 {
 		s.step(s.gate.clock.Now())
 	}
 }
 
 // beginWait prepares for a wait.
-func (c *caller) beginWait() {
-	if _, calls := c.waker.(wakeFunc); !calls {
-		c.waker = make(wakeChannel, 1)
+func (p *Permit) beginWait() {
+	if _, calls := p.waker.(wakeFunc); !calls {
+		p.waker = make(wakeChannel, 1)
 	}
 }
 
 // wake ends the wait.
-func (c *caller) wake() {
-	if c.waker != nil {
-		c.waker.wake()
+func (p *Permit) wake() {
+	if p.waker != nil {
+		p.waker.wake()
 	}
 }
 

@@ -11,26 +11,15 @@ import (
 type resource struct {
 	// The fields that every request reads come first, so that they are in few lines of the
 	// processor's cache.
-	metering
-	users int // number of holds, permits and byte sources that refer to it
-	waiting
-	cooldown
+	meter    limit.Meter        // nil: only a cooldown
+	inFlight int64              // taken by what is not finished
+	changed  time.Time          // when the meter last replaced another
+	fresh    func() limit.Meter // makes an unused meter like it; nil: waits are not estimated beyond what the meter says
+	owed     int64              // of what is in flight, what is older than the meter and more than it could hold
+	pace     pace
+	users    int // number of holds, permits and byte sources that refer to it
 
-	name   string
-	title  string // name without the key
-	agenda *agenda
-	id     uint32
-
-	demands
-
-	choices []*choice // alternatives that need it
-
-	pending      []byte    // state for its next meter; see site.restore
-	pendingUntil time.Time // when pending is worth nothing any more
-}
-
-// waiting is what waits for a resource.
-type waiting struct {
+	// What waits for it:
 	waitlist     *waitlist            // nil while no group waits for it
 	dirtyAt      int                  // index in agenda.dirty plus one
 	waitingBytes int64                // bytes that byte requests wait for because of it
@@ -39,25 +28,25 @@ type waiting struct {
 	wake         time.Time            // when time alone makes it dirty; zero is never
 	inWake       int32
 	blocked      *blockedTime // nil until it blocks a hold
-}
 
-// demands are what the meter of a resource knows of the requests that wait.
-type demands struct {
+	cooldown cooldown
+
+	name   string
+	title  string // name without the key
+	agenda *agenda
+	id     uint32
+
+	// What the meter knows of what waits:
 	demand   Demanding // the meter, if it wants to know; nil otherwise
 	told     int64     // units that the meter was told last
 	noted    bool      // in agenda.demanding
 	external bool      // Gate.UpdateExternal may change the meter
 	listed   bool      // in agenda.blocking
-}
 
-// metering is a meter and what was taken from it.
-type metering struct {
-	meter    limit.Meter        // nil: only a cooldown
-	inFlight int64              // taken by what is not finished
-	changed  time.Time          // when the meter last replaced another
-	fresh    func() limit.Meter // makes an unused meter like it; nil: waits are not estimated beyond what the meter says
-	owed     int64              // of what is in flight, what is older than the meter and more than it could hold
-	pace     pace
+	choices []*choice // alternatives that need it
+
+	pending      []byte    // state for its next meter; see site.restore
+	pendingUntil time.Time // when pending is worth nothing any more
 }
 
 // pace is how fast a resource lets units pass when it is never idle.
@@ -72,14 +61,14 @@ func (r *resource) Name() string { return r.name }
 
 // label names the resource, and why it blocks holds if the reason is not its amount.
 func (r *resource) label(now time.Time) string {
-	return Blocker{Limit: r.name, Why: r.why(now)}.String()
+	return Blocker{Limit: r.name, Why: r.cooldown.why(now)}.String()
 }
 
 // left is how many units could be taken at once, or soon if the meter's store grants them;
 // -1 if there is no meter.
 func (r *resource) left(now time.Time) int64 {
 	switch {
-	case r.coolUntil.After(now), r.awaitsAnswer(now):
+	case r.cooldown.until.After(now), r.cooldown.awaitsAnswer(now):
 		return 0
 	case r.meter == nil:
 		return -1
@@ -92,12 +81,12 @@ func (r *resource) left(now time.Time) int64 {
 
 // forgettable tells whether nothing would change if the resource were made anew.
 func (r *resource) forgettable(now time.Time) bool {
-	return r.users == 0 && !r.coolUntil.After(now) && !r.recovering(now) && !r.pendingUntil.After(now) && (r.meter == nil || r.meter.Idle(now))
+	return r.users == 0 && !r.cooldown.until.After(now) && !r.cooldown.recovering(now) && !r.pendingUntil.After(now) && (r.meter == nil || r.meter.Idle(now))
 }
 
 // when is when n units could be taken if no other request waited.
 func (r *resource) when(now time.Time, n int64) time.Time {
-	if r.slowStart != nil && r.awaitsAnswer(now) {
+	if r.cooldown.slowStart != nil && r.cooldown.awaitsAnswer(now) {
 		return now.Add(2 * far)
 	}
 	at := now
@@ -110,8 +99,8 @@ func (r *resource) when(now time.Time, n int64) time.Time {
 			at = t
 		}
 	}
-	if r.coolUntil.After(at) {
-		at = r.coolUntil
+	if r.cooldown.until.After(at) {
+		at = r.cooldown.until
 	}
 	if r.waitingBytes > 0 && n > 0 && !at.After(now) {
 		return now.Add(2 * far) // when the byte requests that wait have their bytes
@@ -200,10 +189,10 @@ func (r *resource) take(now time.Time, n int64) {
 
 // postpone moves what a hold took to now. No other hold can take it meanwhile.
 func (r *resource) postpone(now time.Time, h *hold, need need) {
-	if r.meter == nil || need.n <= 0 || r.takenBefore(h.grantedAt()) {
+	if r.meter == nil || need.n <= 0 || r.takenBefore(h.grant.at()) {
 		return
 	}
-	r.meter.Postpone(now, h.taken, need.n)
+	r.meter.Postpone(now, h.grant.taken, need.n)
 	r.markDirty()
 }
 
@@ -215,7 +204,7 @@ func (r *resource) finish(now time.Time, h *hold, need need, result Result) {
 	if r.meter == nil || need.n <= 0 {
 		return
 	}
-	n, taken := need.n, h.taken
+	n, taken := need.n, h.grant.taken
 	actual := n
 	switch {
 	case need.of == Cost && result.Cost > 0:
@@ -224,7 +213,7 @@ func (r *resource) finish(now time.Time, h *hold, need need, result Result) {
 		actual = result.Bytes
 	}
 	switch {
-	case r.takenBefore(h.grantedAt()): // taken from the meter before this one
+	case r.takenBefore(h.grant.at()): // taken from the meter before this one
 		at := now
 		if r.fresh == nil {
 			at, taken = r.changed, r.changed // when it took it, if it remembers each
@@ -260,14 +249,14 @@ func (r *resource) setName(name, title string) { r.name, r.title, r.blocked = na
 
 // countAnswer counts the answer to a hold that was granted in the slow start.
 func (r *resource) countAnswer(now time.Time, h *hold, success bool) {
-	if r.cooldown.countAnswer(now, h.grant, success) {
+	if r.cooldown.countAnswer(now, h.grant.number, success) {
 		r.markDirty()
 	}
 }
 
 // expendable tells whether the resource is idle, or forgetting it costs little.
 func (r *resource) expendable(now time.Time) bool {
-	if r.users > 0 || r.coolUntil.After(now) || r.recovering(now) || r.pendingUntil.After(now) {
+	if r.users > 0 || r.cooldown.until.After(now) || r.cooldown.recovering(now) || r.pendingUntil.After(now) {
 		return false
 	}
 	m, ok := r.meter.(Spareable)
@@ -306,12 +295,12 @@ func (r *resource) changeMeter(now time.Time, m limit.Meter, fresh func() limit.
 
 // measure finds the pace of the meter by using up a fresh one, so that it holds
 // for every arithmetic.
-func (m *metering) measure(now time.Time) pace {
-	if m.pace.known || m.fresh == nil {
-		return m.pace
+func (r *resource) measure(now time.Time) pace {
+	if r.pace.known || r.fresh == nil {
+		return r.pace
 	}
-	m.pace = paceOf(now, m.fresh())
-	return m.pace
+	r.pace = paceOf(now, r.fresh())
+	return r.pace
 }
 
 func paceOf(now time.Time, m limit.Meter) pace {
@@ -353,25 +342,25 @@ func paceOf(now time.Time, m limit.Meter) pace {
 }
 
 // within is an amount, or the most that the meter can have.
-func (m *metering) within(now time.Time, n int64) int64 {
-	if _, ok := m.meter.When(now, n); ok {
+func (r *resource) within(now time.Time, n int64) int64 {
+	if _, ok := r.meter.When(now, n); ok {
 		return n
 	}
-	return min(n, max(m.measure(now).whole, 1))
+	return min(n, max(r.measure(now).whole, 1))
 }
 
 // knows tells whether the meter has what was taken at a time.
-func (m *metering) knows(at time.Time) bool {
-	return m.meter != nil && (m.changed.IsZero() || at.After(m.changed))
+func (r *resource) knows(at time.Time) bool {
+	return r.meter != nil && (r.changed.IsZero() || at.After(r.changed))
 }
 
 // takenBefore tells whether a grant at a time took from the meter before this one.
-func (m *metering) takenBefore(at time.Time) bool { return !m.changed.IsZero() && !at.After(m.changed) }
+func (r *resource) takenBefore(at time.Time) bool { return !r.changed.IsZero() && !at.After(r.changed) }
 
 // countsInFlight tells whether the meter counts what is in flight, which is given back
 // when it is done and not with time.
-func (m *metering) countsInFlight(now time.Time) bool {
-	p := m.measure(now)
+func (r *resource) countsInFlight(now time.Time) bool {
+	p := r.measure(now)
 	return p.known && p.whole > 0 && p.each == 0
 }
 

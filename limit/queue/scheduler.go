@@ -38,11 +38,10 @@ type schedulerOptions struct {
 // scheduler is the queue of one site. It takes the time as an argument and does
 // no I/O. The lock of its site guards it. newScheduler makes one.
 type scheduler struct {
-	options schedulerOptions
-	agenda
-	clients
-	byteQueue
-	deadlines
+	options   schedulerOptions
+	agenda    agenda
+	clients   clients
+	byteQueue byteQueue
 
 	resources map[*resource]struct{}
 	groups    map[string]*group
@@ -51,6 +50,11 @@ type scheduler struct {
 	lastID    uint32
 
 	numWaiting, numDelayed, numGranted int
+
+	// Deadlines:
+	ends             heap[*hold, byDeadline] // the holds that do not wait forever
+	late             int                     // number of holds with answerIn
+	recheckDeadlines bool                    // an answer that holds wait for may be known now
 
 	now       time.Time // of the last event
 	decisions decisions
@@ -74,7 +78,7 @@ type decisions struct {
 func newScheduler(o schedulerOptions) *scheduler {
 	s := &scheduler{options: o}
 	s.byteQueue.agenda = &s.agenda
-	s.open = resource{agenda: &s.agenda, name: "open"}
+	s.agenda.open = resource{agenda: &s.agenda, name: "open"}
 	return s
 }
 
@@ -83,7 +87,7 @@ func newScheduler(o schedulerOptions) *scheduler {
 // as the meter tells.
 func (s *scheduler) newResource(name string, m limit.Meter, fresh func() limit.Meter) *resource {
 	s.lastID++
-	res := &resource{name: name, title: name, metering: metering{meter: m, fresh: fresh}, id: s.lastID, agenda: &s.agenda}
+	res := &resource{name: name, title: name, meter: m, fresh: fresh, id: s.lastID, agenda: &s.agenda}
 	res.demand, _ = m.(Demanding)
 	if s.resources == nil {
 		s.resources = map[*resource]struct{}{}
@@ -176,8 +180,8 @@ func (s *scheduler) enter(h *hold) {
 			s.groups = map[string]*group{}
 		}
 		s.groups[g.key] = g
-		s.open.wait(g)
-		s.open.markDirty()
+		s.agenda.open.wait(g)
+		s.agenda.open.markDirty()
 	}
 	h.entered = s.now
 	g.add(h)
@@ -192,7 +196,7 @@ func (s *scheduler) enter(h *hold) {
 func (s *scheduler) leave(h *hold) {
 	if h.state == stateDelayed {
 		s.delayed.remove(h)
-		s.blockedTimes.of(retryLimit).change(s.now, -1)
+		s.agenda.blockedTimes.of(retryLimit).change(s.now, -1)
 		h.noteBlocked(retryLimit, s.now.Sub(h.entered))
 		s.numDelayed--
 		return
@@ -219,7 +223,7 @@ func (s *scheduler) cancel(now time.Time, h *hold) bool {
 	s.setClock(now)
 	s.leave(h)
 	s.uncountWaiting(h)
-	s.tidy(h.client)
+	s.clients.tidy(h.client)
 	h.state = stateOutside
 	return true
 }
@@ -235,22 +239,22 @@ func (s *scheduler) finish(now time.Time, h *hold, r Result) error {
 	}
 	h.state = stateOutside
 	if h.client != nil {
-		s.tidy(h.client)
+		s.clients.tidy(h.client)
 	}
 	return nil
 }
 
 func (s *scheduler) release(now time.Time, h *hold, r Result) {
-	s.withdraw(h)
+	s.byteQueue.withdraw(h)
 	h.countAnswer(now, r.Outcome == limit.Success && !r.Unsent)
-	for _, n := range h.needs[h.choice] {
-		if h.forced || h.unreserved && n.of == Bytes {
+	for _, n := range h.needs[h.grant.choice] {
+		if h.grant.forced || h.grant.unreserved && n.of == Bytes {
 			n.n = 0
 		}
 		n.resource.finish(now, h, n, r)
 	}
 	s.numGranted--
-	h.forced, h.unreserved = false, false
+	h.grant.forced, h.grant.unreserved = false, false
 }
 
 // giveBack puts a granted request that has to be sent again back at its place: it keeps
@@ -276,7 +280,7 @@ func (s *scheduler) giveBack(now time.Time, h *hold, r Result, later time.Time, 
 	if later.After(now) {
 		h.later, h.entered, h.state = later, s.now, stateDelayed
 		s.delayed.push(h)
-		s.blockedTimes.of(retryLimit).change(s.now, 1)
+		s.agenda.blockedTimes.of(retryLimit).change(s.now, 1)
 		s.numDelayed++
 		return nil
 	}

@@ -43,7 +43,7 @@ func (sh *shard) find(name string) (s *site, stored *storedSite) {
 
 // make adds a site and looks whether a few others can be forgotten. So memory follows
 // the sites whose limits remember something, however many were seen.
-func (sh *shard) make(g *gateState, name string) *site {
+func (sh *shard) make(g *Gate, name string) *site {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if s := sh.sites[name]; s != nil {
@@ -113,13 +113,13 @@ func (s *site) knows() bool {
 		return true
 	}
 	defer s.mu.Unlock()
-	for _, e := range s.byScope {
+	for _, e := range s.registry.byScope {
 		blank, mayBe := e.resource.meter.(Blank)
 		if _, learned := e.resource.meter.(Spareable); learned && !(mayBe && blank.Blank()) || e.spec != nil && !e.spec.Traits().InFlight {
 			return true
 		}
 	}
-	return len(s.overflow) > 0
+	return len(s.registry.overflow) > 0
 }
 
 // forget marks the site as gone if nothing would change by it, or little where there are
@@ -213,7 +213,7 @@ type storedScope struct {
 
 // store is the site in short; nil: that would lose something. The site is locked.
 func (s *site) store(now time.Time) *storedSite {
-	if s.sched.numWaiting+s.sched.numDelayed+s.sched.numGranted > 0 || len(s.overflow) > 0 {
+	if s.sched.numWaiting+s.sched.numDelayed+s.sched.numGranted > 0 || len(s.registry.overflow) > 0 {
 		return nil
 	}
 	var resources []storedResource
@@ -231,10 +231,10 @@ func (s *site) store(now time.Time) *storedSite {
 		resources = append(resources, item)
 		return len(resources) <= mostStoredResources
 	}
-	if !add(s.whole, Scope{}, false) {
+	if !add(s.registry.whole, Scope{}, false) {
 		return nil
 	}
-	for at, e := range s.byScope {
+	for at, e := range s.registry.byScope {
 		if !add(e.resource, at, e.made) {
 			return nil
 		}
@@ -248,11 +248,11 @@ func (r *resource) store(now, began time.Time, made bool) (item storedResource, 
 	if r.users > 0 || r.inFlight > 0 || r.waitingBytes > 0 || r.waitlist != nil || r.told > 0 {
 		return item, false, false
 	}
-	if r.coolUntil.After(now) {
-		item.cool, item.why = r.coolUntil.Sub(began), r.coolWhy
+	if r.cooldown.until.After(now) {
+		item.cool, item.why = r.cooldown.until.Sub(began), r.cooldown.reason
 	}
-	if r.recovering(now) {
-		item.ends, item.room, item.cooldowns, item.why = r.slowStart.ends.Sub(began), int32(r.slowStart.allowed), int32(r.slowStart.cooldowns), r.slowStart.after
+	if r.cooldown.recovering(now) {
+		item.ends, item.room, item.cooldowns, item.why = r.cooldown.slowStart.ends.Sub(began), int32(r.cooldown.slowStart.allowed), int32(r.cooldown.slowStart.cooldowns), r.cooldown.slowStart.after
 	}
 	state, spare := r.pending, r.pendingUntil
 	switch m, storable := r.meter.(Storable); {
@@ -282,7 +282,7 @@ func (s *site) restore(now time.Time, from *storedSite) {
 		if began.Add(storedResource.until()).Before(now) {
 			continue
 		}
-		res := s.resourceAt(storedResource.at())
+		res := s.registry.resourceAt(storedResource.at())
 		if storedResource.scope != nil {
 			l := Limit{Title: storedResource.scope.title}
 			res.setName(l.label(storedResource.scope.at.Key), l.Title)
@@ -291,11 +291,11 @@ func (s *site) restore(now time.Time, from *storedSite) {
 			}
 		}
 		if storedResource.cool > 0 {
-			res.coolUntil, res.coolWhy = began.Add(storedResource.cool), storedResource.why
+			res.cooldown.until, res.cooldown.reason = began.Add(storedResource.cool), storedResource.why
 		}
 		if storedResource.room > 0 {
 			still := began.Add(storedResource.ends)
-			res.slowStart = &slowStart{after: storedResource.why, allowed: int(storedResource.room), cooldowns: int(storedResource.cooldowns), latest: still.Add(-quiet), ends: still}
+			res.cooldown.slowStart = &slowStart{after: storedResource.why, allowed: int(storedResource.room), cooldowns: int(storedResource.cooldowns), latest: still.Add(-quiet), ends: still}
 		}
 	}
 }

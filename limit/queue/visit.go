@@ -43,9 +43,9 @@ func (g *Gate) VisitLoadedResources(visit func(now time.Time, at ResourceInfo)) 
 func (s *site) visit(visit func(now time.Time, at ResourceInfo)) {
 	now := s.gate.clock.Now()
 	see := func(res *resource, at Scope, made bool) {
-		n := ResourceInfo{Site: s.name, At: at, Title: res.title, Why: res.why(now), InFlight: res.inFlight}
-		if res.coolUntil.After(now) {
-			n.Cooling = res.coolUntil
+		n := ResourceInfo{Site: s.name, At: at, Title: res.title, Why: res.cooldown.why(now), InFlight: res.inFlight}
+		if res.cooldown.until.After(now) {
+			n.Cooling = res.cooldown.until
 		}
 		if made {
 			n.Meter = res.meter
@@ -61,11 +61,11 @@ func (s *site) visit(visit func(now time.Time, at ResourceInfo)) {
 		}
 		visit(now, n)
 	}
-	see(s.whole, Scope{}, false)
-	for at, e := range s.byScope {
+	see(s.registry.whole, Scope{}, false)
+	for at, e := range s.registry.byScope {
 		see(e.resource, at, e.made)
 	}
-	for name, e := range s.overflow {
+	for name, e := range s.registry.overflow {
 		see(e.resource, Scope{name, overflowKey}, e.made)
 	}
 }
@@ -82,10 +82,10 @@ func (g *Gate) VisitLimits(visit func(now time.Time, site string, at Scope, titl
 				visit(now, s.name, at, e.resource.title, e.spec, e.resource.left(now), e.resource.meter)
 			}
 		}
-		for at, e := range s.byScope {
+		for at, e := range s.registry.byScope {
 			see(at, e)
 		}
-		for name, e := range s.overflow {
+		for name, e := range s.registry.overflow {
 			see(Scope{name, overflowKey}, e)
 		}
 	})
