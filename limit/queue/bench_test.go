@@ -116,13 +116,13 @@ func BenchmarkMemory(b *testing.B) {
 		for name, limits := range map[string][][]Limit{"three": {everyKind[:3]}, "eleven": {everyKind}} {
 			b.Run(fmt.Sprintf("permit of %s limits/%d", name, n), func(b *testing.B) {
 				weigh(b, n, func() any {
-					s := newSite(&NewGate(Bounds{}, nil).gateState, "site")
-					s.whole.beginCooldown(noon.Add(time.Hour), "Retry-After", 0)
+					s := newSite(NewGate(Bounds{}, nil), "site")
+					s.registry.whole.beginCooldown(noon.Add(time.Hour), "Retry-After", 0)
 					for i := range n {
 						r := Request{Site: "site", Client: clientNames[i%len(clientNames)], Method: "GET", Path: "/", Limits: limits, Shared: true}
-						p := &Permit{caller: caller{request: r, ctx: context.Background(), waker: make(wakeChannel, 1)}, site: s}
-						p.hold = hold{name: r.Client, owner: &p.caller}
-						p.hold.needs, _ = s.plan(noon, &p.request)
+						p := &Permit{request: r, ctx: context.Background(), waker: make(wakeChannel, 1), site: s}
+						p.hold = hold{name: r.Client, owner: p}
+						p.hold.needs, _ = s.registry.plan(noon, &p.request)
 						if err := s.sched.tryAdd(noon, &p.hold); err != nil {
 							b.Fatal(err)
 						}
@@ -139,14 +139,14 @@ func BenchmarkMemory(b *testing.B) {
 			all := make([]*site, n)
 			g := NewGate(Bounds{}, nil)
 			for i := range all {
-				s := newSite(&g.gateState, "site")
-				p := &Permit{caller: caller{request: asks("site", "x", &perMinute), ctx: context.Background(), waker: make(wakeChannel, 1)}, site: s}
-				p.hold = hold{name: "x", owner: &p.caller}
-				p.hold.needs, _ = s.plan(noon, &p.request)
+				s := newSite(g, "site")
+				p := &Permit{request: asks("site", "x", &perMinute), ctx: context.Background(), waker: make(wakeChannel, 1), site: s}
+				p.hold = hold{name: "x", owner: p}
+				p.hold.needs, _ = s.registry.plan(noon, &p.request)
 				s.sched.tryAtOnce(noon, &p.hold)
-				p = &Permit{caller: caller{request: asks("site", "x", &perMinute), ctx: context.Background(), waker: make(wakeChannel, 1)}, site: s}
-				p.hold = hold{name: "x", owner: &p.caller}
-				p.hold.needs, _ = s.plan(noon, &p.request)
+				p = &Permit{request: asks("site", "x", &perMinute), ctx: context.Background(), waker: make(wakeChannel, 1), site: s}
+				p.hold = hold{name: "x", owner: p}
+				p.hold.needs, _ = s.registry.plan(noon, &p.request)
 				_ = s.sched.tryAdd(noon, &p.hold)
 				s.sched.next(noon)
 				all[i] = s

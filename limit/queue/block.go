@@ -28,7 +28,7 @@ func longestBlock(now, from time.Time, needs []need) block {
 // What depends on an answer that is still to come, of the site or of a store, may be
 // available at once.
 func (b block) spent(now time.Time) bool {
-	return b.refuse && !b.asking && (b.at.Sub(now) <= far || b.resource.inFlight == 0 && !b.resource.awaitsAnswer(now))
+	return b.refuse && !b.asking && (b.at.Sub(now) <= far || b.resource.inFlight == 0 && !b.resource.cooldown.awaitsAnswer(now))
 }
 
 // exhausted is the refusal of a request that would have to wait for the block to end.
@@ -114,25 +114,6 @@ func (list blocks) hopeless(now time.Time, h *hold) bool {
 	return len(list) > 0
 }
 
-// mostMisses is how often one resource is found ready and another not until a hold may
-// reserve the first.
-const mostMisses = 8
-
-// misses tells whether a hold may reserve the resources that are ready while it waits for
-// the rest. Two meters that other requests empty in turns would block a request that needs
-// both forever. So a hold that has often found one ready and the other not may block the
-// first for other holds, for an eighth of the time that it has waited.
-func (h *hold) misses(now time.Time, only block) bool {
-	if len(h.needs) > 1 || only.behind {
-		return false
-	}
-	if h.bound != nil && h.bound != only.resource {
-		h.missed++
-	}
-	h.bound = only.resource
-	return h.missed >= mostMisses && only.at.Sub(now) <= now.Sub(h.added)/8
-}
-
 // scheduleWake sets when the resource is looked at again, after a group was added to its
 // waitlist.
 func (b block) scheduleWake(now time.Time, aging time.Duration, g *group) {
@@ -156,8 +137,8 @@ func (b block) scheduleWake(now time.Time, aging time.Duration, g *group) {
 	if m, ok := res.meter.(Impatient); ok && next.IsZero() {
 		next = m.Patience(now)
 	}
-	if res.awaitsAnswer(now) {
-		if other := res.slowStart.latest.Add(probeWait); next.IsZero() || other.Before(next) {
+	if res.cooldown.awaitsAnswer(now) {
+		if other := res.cooldown.slowStart.latest.Add(probeWait); next.IsZero() || other.Before(next) {
 			next = other
 		}
 	}
@@ -182,4 +163,107 @@ func (c candidate) block(now time.Time, aging time.Duration, needs []need) block
 		}
 	}
 	return block{}
+}
+
+// blockedTime is the time for which one limit has blocked requests, in all: three requests
+// that waited for two seconds are six seconds.
+type blockedTime struct {
+	name    string
+	seconds float64
+	busy    float64   // seconds for which it blocked any request
+	count   int       // how many requests it blocks
+	since   time.Time // when seconds was brought up to date
+
+	observed float64 // seconds for which it would have blocked requests that were only observed
+}
+
+// change adds the time until now, and then changes the number of requests that the limit
+// blocks.
+func (t *blockedTime) change(now time.Time, by int) {
+	t.seconds, t.busy, t.since = t.upTo(now), t.busyUpTo(now), now
+	t.count += by
+}
+
+// upTo is the blocked time until now, in seconds.
+func (t *blockedTime) upTo(now time.Time) float64 {
+	if t.count == 0 {
+		return t.seconds
+	}
+	return t.seconds + float64(t.count)*max(now.Sub(t.since), 0).Seconds()
+}
+
+// busyUpTo is the time until now for which the limit blocked any request, in seconds.
+func (t *blockedTime) busyUpTo(now time.Time) float64 {
+	if t.count == 0 {
+		return t.busy
+	}
+	return t.busy + max(now.Sub(t.since), 0).Seconds()
+}
+
+// The names of blocked time that no configured limit causes.
+const (
+	cooldownLimit = "cooldown"
+	retryLimit    = "retry"
+)
+
+// blockedTimes are the blocked times of a site by the title of the limit. The keys of a
+// limit share its blocked time.
+type blockedTimes map[string]*blockedTime
+
+func (b *blockedTimes) of(name string) *blockedTime {
+	t := (*b)[name]
+	if t == nil {
+		t = &blockedTime{name: name}
+		if *b == nil {
+			*b = blockedTimes{}
+		}
+		(*b)[name] = t
+	}
+	return t
+}
+
+// blockedSince says what blocks a group from a time on.
+type blockedSince struct {
+	time *blockedTime
+	from time.Time
+}
+
+// mostBlockedSince bounds the history of a group: what blocked it long ago does not
+// matter.
+const mostBlockedSince = 32
+
+// Blocked is the time for which a limit has blocked requests since it was first seen.
+type Blocked struct {
+	Site, Limit string
+	Seconds     float64 // times requests
+	Busy        float64 // seconds for which it blocked any request
+}
+
+// Blocked lists the limits that have blocked requests, of all sites in memory. A site that
+// was forgotten begins at zero.
+func (g *Gate) Blocked() []Blocked {
+	var list []Blocked
+	g.each(func(s *site) {
+		now := g.clock.Now()
+		for name, t := range s.sched.agenda.blockedTimes {
+			if seconds := t.upTo(now); seconds > 0 {
+				list = append(list, Blocked{s.name, name, seconds, t.busyUpTo(now)})
+			}
+		}
+	})
+	return list
+}
+
+// Observed lists for how long requests that were only observed would have waited for each
+// limit.
+func (g *Gate) Observed() []Blocked {
+	var list []Blocked
+	g.each(func(s *site) {
+		for name, t := range s.sched.agenda.blockedTimes {
+			if t.observed > 0 {
+				list = append(list, Blocked{Site: s.name, Limit: name, Seconds: t.observed})
+			}
+		}
+	})
+	return list
 }

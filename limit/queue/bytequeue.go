@@ -96,37 +96,37 @@ func (q *byteQueue) tryBytes(now time.Time, b *byteRequest) bool {
 // unreserve gives back what a granted request has taken of limits that count bytes. From now
 // on a byte source takes the bytes as they pass.
 func (q *byteQueue) unreserve(now time.Time, h *hold) bool {
-	if h.state != stateGranted || h.unreserved || h.forced {
+	if h.state != stateGranted || h.grant.unreserved || h.grant.forced {
 		return false
 	}
 	q.withdraw(h)
-	for _, n := range h.needs[h.choice] {
+	for _, n := range h.needs[h.grant.choice] {
 		if n.of != Bytes || n.n <= 0 {
 			continue
 		}
-		h.unreserved = true
+		h.grant.unreserved = true
 		n.resource.inFlight -= n.n
 		switch {
 		case n.resource.meter == nil:
-		case n.resource.takenBefore(h.grantedAt()): // it took from the meter before this one
+		case n.resource.takenBefore(h.grant.at()): // it took from the meter before this one
 			n.resource.owed -= min(n.resource.owed, n.n)
 		default:
-			n.resource.meter.Give(now, h.taken, n.n)
+			n.resource.meter.Give(now, h.grant.taken, n.n)
 		}
 		n.resource.markDirty()
 	}
-	return h.unreserved
+	return h.grant.unreserved
 }
 
 // offer lets byte requests take the bytes that a granted request has reserved, when they find
 // no others. The request is under way, and takes its bytes through a byte source too.
 func (q *byteQueue) offer(h *hold) bool {
-	if h.state != stateGranted || h.unreserved || h.forced || h.offered {
+	if h.state != stateGranted || h.grant.unreserved || h.grant.forced || h.grant.offered {
 		return false
 	}
-	for _, n := range h.needs[h.choice] {
+	for _, n := range h.needs[h.grant.choice] {
 		if n.of == Bytes && n.n > 0 {
-			h.offered = true
+			h.grant.offered = true
 			q.offered = append(q.offered, h)
 			q.agenda.bytesChanged = true
 			return true
@@ -137,10 +137,10 @@ func (q *byteQueue) offer(h *hold) bool {
 
 // withdraw ends the offer of a request that is over or has no reserved bytes any more.
 func (q *byteQueue) withdraw(h *hold) {
-	if !h.offered {
+	if !h.grant.offered {
 		return
 	}
-	h.offered = false
+	h.grant.offered = false
 	for i := range q.offered {
 		if q.offered[i] == h {
 			q.offered = slices.Delete(q.offered, i, i+1)
@@ -166,18 +166,8 @@ func (q *byteQueue) takeOrUnreserve(now time.Time, resources []*resource, n, lea
 	}
 }
 
-// takes tells whether a granted hold has taken bytes of a resource.
-func (h *hold) takes(of *resource) bool {
-	for _, n := range h.needs[h.choice] {
-		if n.of == Bytes && n.n > 0 && n.resource == of {
-			return true
-		}
-	}
-	return false
-}
-
 // refuse ends the byte requests of an account that wait, or all that wait if of is nil.
-func (q *byteQueue) refuse(of *byteAccount, err error) {
+func (q *byteQueue) refuse(of *ByteSource, err error) {
 	rest := q.byteRequests[:0]
 	for _, b := range q.byteRequests {
 		if of != nil && b.source != of {
@@ -189,4 +179,76 @@ func (q *byteQueue) refuse(of *byteAccount, err error) {
 	}
 	clear(q.byteRequests[len(rest):])
 	q.byteRequests, q.agenda.bytesChanged = rest, true
+}
+
+// byteRequest is an amount of bytes that a request or a tunnel which is under way waits
+// for.
+type byteRequest struct {
+	source  *ByteSource
+	most    int64 // bytes, at most
+	least   int64 // bytes, at least
+	granted int64 // bytes; 0 while it waits
+	over    bool  // granted or refused
+	err     error
+	waker   waker
+}
+
+// wake tells who waits that the byte request is over.
+func (b *byteRequest) wake() { b.waker.wake() }
+
+// takeFromAll takes the same amount from each resource: at most n and at least the least, or
+// nothing. From a resource that can never have the least, all that it can have is enough.
+func takeFromAll(now time.Time, resources []*resource, n, least int64) int64 {
+	least = max(min(least, n), 1)
+	for _, res := range resources {
+		if res.meter == nil {
+			continue
+		}
+		left := res.meter.Left(now)
+		if left < least {
+			least = res.within(now, least)
+		}
+		if left < least {
+			if at, ok := res.meter.When(now, least); !ok || at.After(now) {
+				return 0
+			}
+			left = least
+		}
+		n = min(n, left)
+	}
+	for _, res := range resources {
+		if res.meter != nil {
+			res.meter.Take(now, n)
+		}
+	}
+	return n
+}
+
+// longestWait is when all resources have an amount, and the resource that has it last; nil if
+// that is now. The time is limit.Unknown if it is not known.
+func longestWait(now time.Time, resources []*resource, n int64) (by *resource, at time.Time) {
+	at = now
+	for _, res := range resources {
+		if res.meter == nil {
+			continue
+		}
+		t, ok := res.meter.When(now, res.within(now, n))
+		if !ok || t.Sub(now) > far {
+			t = limit.Unknown
+		}
+		if t.After(at) {
+			by, at = res, t
+		}
+	}
+	return by, at
+}
+
+// anyWaiting tells whether earlier byte requests wait for one of the resources.
+func anyWaiting(resources []*resource) bool {
+	for _, res := range resources {
+		if res.waitingBytes > 0 {
+			return true
+		}
+	}
+	return false
 }

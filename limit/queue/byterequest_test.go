@@ -124,7 +124,7 @@ func check(t *testing.T, g *Gate, kept *vaults, over bool) {
 	t.Helper()
 	s := g.lock("a")
 	defer s.mu.Unlock()
-	for _, e := range s.byScope {
+	for _, e := range s.registry.byScope {
 		if v, ok := e.resource.meter.(*vault); ok {
 			last := int64(0)
 			if len(v.heard) > 0 {
@@ -138,7 +138,7 @@ func check(t *testing.T, g *Gate, kept *vaults, over bool) {
 			t.Errorf("%d use it in the end, %d wait", e.resource.users, e.resource.waitingBytes)
 		}
 	}
-	if over && (len(s.sched.byteRequests)+len(s.sched.blockedResources)+s.sources > 0) {
+	if over && (len(s.sched.byteQueue.byteRequests)+len(s.sched.byteQueue.blockedResources)+s.sources > 0) {
 		t.Error("something is left of the draws")
 	}
 }

@@ -14,8 +14,16 @@ var ErrGone = errors.New("the connection is closed")
 // ByteSource takes bytes for a transfer that is under way: the body of a request, or a
 // tunnel, which has no permit. It is safe for concurrent use. Close it in the end.
 type ByteSource struct {
-	site        *site
-	byteAccount // the site's lock guards it
+	site *site // its lock guards the fields below
+
+	request    Request
+	resources  []*resource
+	generation uint64 // number of the reload (Gate.Generation) when the resources were found
+	version    uint64 // version of what was known of the site (site.version) when the resources were found
+	closed     bool
+	numRecent  int
+	recent     [8]bytesTaken // what was taken last and may be given back, in order of time
+	last       time.Time     // when bytes were taken last
 }
 
 // ByteSource makes a byte source for the limits of a request that count bytes. Of several
@@ -24,8 +32,8 @@ func (g *Gate) ByteSource(r Request) *ByteSource {
 	s := g.lock(r.Site)
 	defer s.mu.Unlock()
 	s.sources++
-	t := &ByteSource{site: s, byteAccount: byteAccount{request: r}}
-	s.findResources(g.clock.Now(), &t.byteAccount)
+	t := &ByteSource{site: s, request: r}
+	s.findResources(g.clock.Now(), t)
 	return t
 }
 
@@ -57,6 +65,26 @@ func (t *ByteSource) Take(done <-chan struct{}, n, least int64, until time.Time)
 	return t.end(b, err)
 }
 
+// ByteWait is a wait for bytes without a goroutine that waits: see ByteSource.Enter.
+type ByteWait struct {
+	source *ByteSource
+	wait   *byteRequest
+}
+
+// Enter is Take without a goroutine that waits. If the ByteWait is not nil, the bytes are
+// waited for, and woken is called when the wait is over; then ByteWait.End has its result,
+// once. woken is called under the lock of the site, so it only notes the call.
+func (t *ByteSource) Enter(n, least int64, woken func()) (granted int64, w *ByteWait, err error) {
+	granted, b, err := t.begin(n, least, time.Time{}, wakeFunc(woken))
+	if b == nil {
+		return granted, nil, err
+	}
+	return 0, &ByteWait{t, b}, nil
+}
+
+// End is the result of the wait. A wait that is not over ends without bytes, with ErrGone.
+func (w *ByteWait) End() (granted int64, err error) { return w.source.end(w.wait, ErrGone) }
+
 // begin takes what is available, or queues a byte request. Without a waker, that one has a
 // wakeChannel.
 func (t *ByteSource) begin(n, least int64, until time.Time, w waker) (int64, *byteRequest, error) {
@@ -69,7 +97,7 @@ func (t *ByteSource) begin(n, least int64, until time.Time, w waker) (int64, *by
 	}
 	t.follow(now)
 	if !anyWaiting(t.resources) {
-		if granted := s.sched.takeOrUnreserve(now, t.resources, n, least); granted > 0 {
+		if granted := s.sched.byteQueue.takeOrUnreserve(now, t.resources, n, least); granted > 0 {
 			t.note(now, granted)
 			return granted, nil, nil
 		}
@@ -80,7 +108,7 @@ func (t *ByteSource) begin(n, least int64, until time.Time, w waker) (int64, *by
 	if w == nil {
 		w = make(wakeChannel, 1)
 	}
-	b := &byteRequest{source: &t.byteAccount, most: n, least: max(min(least, n), 1), waker: w}
+	b := &byteRequest{source: t, most: n, least: max(min(least, n), 1), waker: w}
 	if !until.IsZero() && !until.After(now) {
 		by, err := t.stalled(now, b)
 		if by != nil && by.demand != nil {
@@ -88,7 +116,7 @@ func (t *ByteSource) begin(n, least int64, until time.Time, w waker) (int64, *by
 		}
 		return 0, nil, err
 	}
-	s.sched.waitForBytes(b)
+	s.sched.byteQueue.waitForBytes(b)
 	s.step(now)
 	if b.over {
 		return b.granted, nil, b.err
@@ -109,7 +137,7 @@ func (t *ByteSource) end(b *byteRequest, err error) (int64, error) {
 	if err == nil {
 		_, err = t.stalled(now, b)
 	}
-	s.sched.drop(b)
+	s.sched.byteQueue.drop(b)
 	s.step(now)
 	return 0, err
 }
@@ -122,7 +150,7 @@ func (t *ByteSource) stalled(now time.Time, b *byteRequest) (*resource, error) {
 		refusal.RetryAt = at
 	}
 	if by == nil { // enough, but others come first
-		refusal.RetryAt = t.site.sched.recheckAt
+		refusal.RetryAt = t.site.sched.byteQueue.recheckAt
 		for _, res := range t.resources {
 			if res.waitingBytes > 0 {
 				by = res
@@ -201,19 +229,8 @@ func (t *ByteSource) Close() {
 	t.release(now)
 	t.closed = true
 	s.sources--
-	s.sched.byteQueue.refuse(&t.byteAccount, ErrGone)
+	s.sched.byteQueue.refuse(t, ErrGone)
 	s.step(now)
-}
-
-// follow finds the resources anew if the limits may have changed.
-func (t *ByteSource) follow(now time.Time) {
-	if s := t.site; t.generation != s.gate.latest.Load().number || t.version != s.version {
-		s.findResources(now, &t.byteAccount)
-		if len(s.sched.byteRequests) > 0 {
-			s.sched.bytesChanged = true
-			s.step(now)
-		}
-	}
 }
 
 // UnreserveOffered unreserves the bytes of one request that offers them, if it has
@@ -226,13 +243,171 @@ func (t *ByteSource) UnreserveOffered() {
 	if t.closed {
 		return
 	}
-	i := slices.IndexFunc(s.sched.offered, func(h *hold) bool { return slices.ContainsFunc(t.resources, h.takes) })
+	i := slices.IndexFunc(s.sched.byteQueue.offered, func(h *hold) bool { return slices.ContainsFunc(t.resources, h.takes) })
 	if i < 0 {
 		return
 	}
 	now := s.gate.clock.Now()
-	s.sched.unreserve(now, s.sched.offered[i])
-	if len(s.sched.byteRequests) > 0 {
+	s.sched.byteQueue.unreserve(now, s.sched.byteQueue.offered[i])
+	if len(s.sched.byteQueue.byteRequests) > 0 {
 		s.step(now)
 	}
+}
+
+// follow finds the resources anew if the limits may have changed.
+func (t *ByteSource) follow(now time.Time) {
+	if s := t.site; t.generation != s.gate.latest.Load().number || t.version != s.version {
+		s.findResources(now, t)
+		if len(s.sched.byteQueue.byteRequests) > 0 {
+			s.sched.agenda.bytesChanged = true
+			s.step(now)
+		}
+	}
+}
+
+// refundable is how many of the bytes that were taken last can be given back, at least.
+const refundable = 64 << 10
+
+// bytesTaken is an amount that was taken at one time.
+type bytesTaken struct {
+	at time.Time
+	n  int64
+}
+
+// note records bytes that were taken, and settles those that are too old to come back.
+func (t *ByteSource) note(now time.Time, n int64) {
+	if t.numRecent == len(t.recent) {
+		t.settle(now, 1)
+	}
+	t.recent[t.numRecent], t.last = bytesTaken{now, n}, now
+	t.numRecent++
+	newer := int64(0)
+	for i := t.numRecent - 1; i > 0; i-- {
+		if newer += t.recent[i].n; newer >= refundable {
+			t.settle(now, i)
+			break
+		}
+	}
+}
+
+// settle reports the oldest amounts to the meters as done: they will not be given back.
+func (t *ByteSource) settle(now time.Time, draws int) {
+	for _, old := range t.recent[:draws] {
+		for _, res := range t.resources {
+			if res.knows(old.at) && old.n > 0 {
+				res.meter.Done(now, old.at, old.n, limit.Abandoned)
+			}
+		}
+	}
+	t.numRecent = copy(t.recent[:], t.recent[draws:t.numRecent])
+}
+
+// choice is the index of the alternative that the byte source takes from.
+func (t *ByteSource) choice(of int) int {
+	if t.request.Chooser == nil || of == 1 {
+		return 0
+	}
+	all := make([]int, of)
+	for i := range all {
+		all[i] = i
+	}
+	if i := t.request.Chooser.Choose(all); i >= 0 && i < of {
+		return i
+	}
+	return 0
+}
+
+// release settles all amounts, and gives back the resources: they have one user less.
+func (t *ByteSource) release(now time.Time) {
+	t.settle(now, t.numRecent)
+	for _, res := range t.resources {
+		res.users--
+		res.markDirty()
+	}
+	t.resources = nil
+}
+
+// findResources gives an account the resources of the newest limits of its request. If a
+// limit makes no sense, the account keeps the resources that it has. The site's lock is held.
+func (s *site) findResources(now time.Time, t *ByteSource) {
+	t.generation, t.version = s.gate.latest.Load().number, s.version
+	s.registry.sweep(now)
+	s.renew(&t.request)
+	limits := t.request.Limits
+	var list []Limit
+	if len(limits) > 0 {
+		list = limits[t.choice(len(limits))]
+	}
+	var resources []*resource
+	for i := range list {
+		if list[i].Of != Bytes {
+			continue
+		}
+		res, err := s.registry.resourceFor(now, &list[i], &t.request)
+		if err != nil {
+			return
+		}
+		if !slices.Contains(resources, res) {
+			resources = append(resources, res)
+		}
+	}
+	t.release(now) // what was taken of the old resources counts there
+	t.resources = resources
+	for _, res := range resources {
+		res.users++
+	}
+}
+
+// updateByteRequests gives the accounts of the byte requests that wait their resources anew,
+// if the limits may have changed since these were found. The site's lock is held.
+func (s *site) updateByteRequests(now time.Time) {
+	for _, b := range s.sched.byteQueue.byteRequests {
+		if a := b.source; a.generation != s.gate.latest.Load().number || a.version != s.version {
+			s.findResources(now, a)
+			s.sched.agenda.bytesChanged = true
+		}
+	}
+}
+
+const (
+	// bufferPart is the part of a limit of bytes that one connection may receive before
+	// anybody reads it, where what comes in bufferTime is not more.
+	bufferPart = 64
+	bufferTime = 50 * time.Millisecond
+	// bufferMost is the largest part.
+	bufferMost = 32
+	// leastBuffer and mostBuffer bound it: with less than the first the system's own
+	// work is larger than what passes.
+	leastBuffer, mostBuffer = 4608, 32 << 10
+	// widePart is the part of a limit that one connection may receive ahead where that is
+	// more than mostBuffer, and widest the largest such buffer in bytes.
+	widePart, widest = 1024, 64 << 20
+)
+
+// BufferOf is how many bytes the system may receive on a connection under some limits
+// before they are read. They are paid for before anything is asked for on the connection,
+// so a small buffer lets more connections go at once, and a large buffer is faster over
+// long distances. Where a limit is so loose that each connection takes a small part of it,
+// buffers are large.
+func BufferOf(limits []Limit) int64 {
+	n, wide := int64(mostBuffer), int64(widest)
+	for i := range limits {
+		l := &limits[i]
+		if l.Of != Bytes {
+			continue
+		}
+		if l.Spec == nil { // nobody knows how large it is
+			wide = 0
+			continue
+		}
+		spec := l.Spec
+		amount := min(spec.Amount, spec.AtOnce())
+		wide = min(wide, amount/widePart)
+		even := int64(0)
+		if spec.Window > 0 {
+			even = int64(float64(spec.Amount) / float64(spec.Window) * float64(bufferTime))
+		}
+		n = min(n, max(amount/bufferPart, min(even, amount/bufferMost)))
+	}
+	return max(n, wide, leastBuffer)
 }

@@ -96,7 +96,7 @@ func TestATapDrawsTheSameFromEachLimit(t *testing.T) {
 		y := g.ByteSource(r)
 		expect(t, draws(t, x, 500, 1), "300 after 0s")
 		expect(t, draws(t, y, 500, 1), "300 after 0s")
-		if x.Left() != 0 || g.lock("a").byScope[Scope{Limit: "bytes"}].resource.meter.Left(time.Now()) != 400 {
+		if x.Left() != 0 || g.lock("a").registry.byScope[Scope{Limit: "bytes"}].resource.meter.Left(time.Now()) != 400 {
 			t.Error("not the same from each")
 		}
 		s := x.site

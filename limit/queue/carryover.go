@@ -1,6 +1,9 @@
 package queue
 
 import (
+	"cmp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
@@ -13,7 +16,7 @@ import (
 // and never calls the gate.
 func (g *Gate) CarryOver(since time.Time, of func(site string) (old, fresh []Limit)) {
 	g.each(func(s *site) {
-		if len(s.byScope) == 0 {
+		if len(s.registry.byScope) == 0 {
 			return
 		}
 		old, fresh := of(s.name)
@@ -36,7 +39,7 @@ func (s *site) succeed(now, since time.Time, old []Limit, l *Limit) {
 			continue
 		}
 		at := Scope{l.Name, key}
-		e := s.entry(at)
+		e := s.registry.entry(at)
 		if !since.IsZero() {
 			if n := recently(list, now.Sub(since)); n > 0 && e != nil && e.resource.meter != nil {
 				e.resource.meter.Take(now, n)
@@ -53,7 +56,7 @@ func (s *site) succeed(now, since time.Time, old []Limit, l *Limit) {
 		if e == nil {
 			e = &limitResource{resource: s.sched.newResource(l.label(key), nil, nil), perKey: l.By != byAll, spec: l.Spec, subject: l.Subject}
 			e.resource.title = l.title()
-			at = s.remember(l, at, e)
+			at = s.registry.remember(l, at, e)
 			m, external = l.externalMeter(s.name, at, m)
 			e.resource.setMeter(now, m, fresh, external)
 		} else {
@@ -63,7 +66,7 @@ func (s *site) succeed(now, since time.Time, old []Limit, l *Limit) {
 			e.resource.changed, e.resource.owed = now, 0
 			e.spec, e.subject, e.onlyCools, e.perKey = l.Spec, l.Subject, false, l.By != byAll
 		}
-		clear(s.patterns)
+		clear(s.registry.patterns)
 	}
 }
 
@@ -78,7 +81,7 @@ func (s *site) spent(now time.Time, old []Limit, l *Limit) map[string][]limit.Sp
 		subjects[old[i].Name] = old[i].Subject
 	}
 	var was []Predecessor
-	for at, e := range s.byScope {
+	for at, e := range s.registry.byScope {
 		of := subjects[at.Limit]
 		if of == nil && at.Limit != l.Name {
 			of = e.subject
@@ -89,3 +92,132 @@ func (s *site) spent(now time.Time, old []Limit, l *Limit) map[string][]limit.Sp
 	}
 	return Inherit(now, *l.Subject, l.Key, was)
 }
+
+// Subject is what a limit counts, whatever its amount and its window. Limits of one site
+// with the same Unit and At are compared by what they count:
+//
+//   - A limit that comes anew begins with what was spent of one that counts the same, or
+//     else of one that counts more, of which its own is a part that nobody knows.
+//   - Where there is none, it begins with the sum of those that count a part of it.
+//   - A limit without By counts what all those of a limit with By do. The other way round
+//     nobody knows whose it was, so that begins anew.
+type Subject struct {
+	Unit         string // "": it is compared with none
+	By           string // whose: each has a meter of its own
+	At           string // the backend whose limit it is
+	Method, Path string // of the requests; "": all. Of a path * is one segment, ** any number
+}
+
+// relation is how what a limit counts is related to what another one does.
+type relation uint8
+
+const (
+	unrelated  relation = iota
+	partial             // the other counts a part
+	containing          // the other counts all of it
+	identical
+)
+
+// relationTo is how the other one is related.
+func (s Subject) relationTo(other Subject) relation {
+	switch {
+	case s.Unit == "" || s.Unit != other.Unit || s.At != other.At:
+		return unrelated
+	case s.By != other.By && s.By != "":
+		return unrelated
+	case s == other:
+		return identical
+	}
+	method := s.Method == other.Method || other.Method == ""
+	switch {
+	case !method && s.Method != "", !overlap(segments(s.Path), segments(other.Path)):
+		return unrelated
+	case s.By == other.By && method && within(segments(s.Path), segments(other.Path)):
+		return containing
+	}
+	return partial
+}
+
+// segments are the parts of a path's pattern; nil is every path.
+func segments(path string) []string {
+	if path == "" {
+		return []string{"**"}
+	}
+	return strings.Split(strings.Trim(path, "/"), "/")
+}
+
+// overlap tells whether some path may match both patterns.
+func overlap(a, b []string) bool {
+	switch {
+	case len(a) == 0 && len(b) == 0:
+		return true
+	case len(a) > 0 && a[0] == "**":
+		return overlap(a[1:], b) || len(b) > 0 && overlap(a, b[1:])
+	case len(b) > 0 && b[0] == "**":
+		return overlap(b, a)
+	case len(a) == 0 || len(b) == 0:
+		return false
+	}
+	return (strings.Contains(a[0], "*") || strings.Contains(b[0], "*") || a[0] == b[0]) && overlap(a[1:], b[1:])
+}
+
+// within tells whether all paths that match a pattern are known to match the other one.
+func within(a, b []string) bool {
+	switch {
+	case len(b) > 0 && b[0] == "**":
+		return within(a, b[1:]) || len(a) > 0 && within(a[1:], b)
+	case len(a) == 0 || len(b) == 0:
+		return len(a) == len(b)
+	}
+	return (b[0] == "*" && a[0] != "**" || a[0] == b[0]) && within(a[1:], b[1:])
+}
+
+// Predecessor is a meter of a limit that another one may replace.
+type Predecessor struct {
+	Subject Subject
+	Key     string // whose it is
+	Past    func(now time.Time) []limit.Spent
+}
+
+// Inherit is what a limit begins with by those that it replaces, by whose it was; key is
+// whose it is if it is everyone's.
+func Inherit(now time.Time, s Subject, key string, was []Predecessor) map[string][]limit.Spent {
+	best := unrelated
+	for _, one := range was {
+		best = max(best, s.relationTo(one.Subject))
+	}
+	all := map[string][]limit.Spent{}
+	if best == unrelated {
+		return all
+	}
+	for _, one := range was {
+		if s.relationTo(one.Subject) != best {
+			continue
+		}
+		whose, list := one.Key, one.Past(now)
+		if s.By == "" && one.Subject.By != "" {
+			whose = key
+		}
+		switch {
+		case best == partial:
+			list = append(list, all[whose]...)
+			slices.SortStableFunc(list, func(a, b limit.Spent) int { return cmp.Compare(b.Ago, a.Ago) })
+		case total(list) < total(all[whose]):
+			continue // each of them is of all that the new one counts
+		}
+		all[whose] = list
+	}
+	return all
+}
+
+// recently is how much was spent within a time.
+func recently(list []limit.Spent, within time.Duration) (n int64) {
+	for _, one := range list {
+		if one.Ago < within {
+			n += one.N
+		}
+	}
+	return n
+}
+
+func total(list []limit.Spent) int64 { return recently(list, 1<<63-1) }

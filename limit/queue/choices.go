@@ -209,8 +209,8 @@ func (c *choices) when(now time.Time, needs []need) (until time.Time, external, 
 			continue
 		}
 		switch {
-		case res.slowStart != nil && res.awaitsAnswer(now):
-			at = res.slowStart.latest.Add(probeWait)
+		case res.cooldown.slowStart != nil && res.cooldown.awaitsAnswer(now):
+			at = res.cooldown.slowStart.latest.Add(probeWait)
 		case at.Sub(now) > far:
 			at = time.Time{}
 			if m, impatient := res.meter.(Impatient); impatient {

@@ -79,20 +79,20 @@ func (w *twin) come(queues bool) int {
 		if n == 0 {
 			r.Order = w.accounts
 		}
-		p := &Permit{caller: caller{request: r, ctx: context.Background(), asked: w.now, waker: make(wakeChannel, 1)}, site: s}
-		p.hold = hold{name: r.Client, chooser: r.Chooser, owner: &p.caller}
+		p := &Permit{request: r, ctx: context.Background(), asked: w.now, waker: make(wakeChannel, 1), site: s}
+		p.hold = hold{name: r.Client, chooser: r.Chooser, owner: p}
 		var err error
-		if p.hold.needs, err = s.plan(w.now, &p.request); err != nil {
+		if p.hold.needs, err = s.registry.plan(w.now, &p.request); err != nil {
 			w.t.Fatal(err)
 		}
-		p.hold.choices = s.choices.rankedBy(r.Order)
+		p.hold.choices = s.registry.choices.rankedBy(r.Order)
 		switch {
 		case s.sched.tryAtOnce(w.now, &p.hold):
 			chosen[n] = p.Choice()
 			w.going[n] = append(w.going[n], p)
 		default:
 			chosen[n] = -1
-			if queues && s.sched.estimate(w.now, &p.hold) == nil {
+			if queues && s.sched.clients.estimate(w.now, &p.hold) == nil {
 				s.sched.add(w.now, &p.hold)
 				w.waiting[n] = append(w.waiting[n], p)
 				w.step(n)
@@ -142,7 +142,7 @@ func TestTheNextTokenIsTheOneThatLookingAtAllOfThemWouldFind(t *testing.T) {
 			})
 		}
 		for n := range w.sites {
-			w.sites[n] = newSite(&NewGate(Bounds{}, nil).gateState, "site")
+			w.sites[n] = newSite(NewGate(Bounds{}, nil), "site")
 		}
 		for range rapid.IntRange(1, 150).Draw(t, "events") {
 			token := rapid.IntRange(0, tokens-1).Draw(t, "token")
@@ -173,7 +173,7 @@ func TestTheNextTokenIsTheOneThatLookingAtAllOfThemWouldFind(t *testing.T) {
 				w.turn++
 				w.accounts.all[token].throttled = w.turn
 				for n, s := range w.sites {
-					if e := s.byScope[Scope{"token", fmt.Sprint(token)}]; e != nil {
+					if e := s.registry.byScope[Scope{"token", fmt.Sprint(token)}]; e != nil {
 						e.resource.beginCooldown(until, "Retry-After", 0)
 						w.step(n)
 					}
@@ -186,7 +186,7 @@ func TestTheNextTokenIsTheOneThatLookingAtAllOfThemWouldFind(t *testing.T) {
 				}
 			case 8:
 				for n, s := range w.sites {
-					if e := s.byScope[Scope{"token", fmt.Sprint(token)}]; e != nil {
+					if e := s.registry.byScope[Scope{"token", fmt.Sprint(token)}]; e != nil {
 						e.resource.endCooldown()
 						w.step(n)
 					}
@@ -229,12 +229,12 @@ func TestAChoiceDoesNotLookAtAllTokens(t *testing.T) {
 			return asked{m, &times}
 		})}}
 	}
-	s := newSite(&NewGate(Bounds{}, nil).gateState, "site")
+	s := newSite(NewGate(Bounds{}, nil), "site")
 	come := func() bool {
-		p := &Permit{caller: caller{request: Request{Site: "site", Limits: limits, Shared: true, Order: a, Chooser: chooseFunc(a.pick)}, ctx: context.Background()}, site: s}
-		p.hold = hold{chooser: chooseFunc(a.pick), owner: &p.caller}
-		p.hold.needs, _ = s.plan(now, &p.request)
-		p.hold.choices = s.choices.rankedBy(p.request.Order)
+		p := &Permit{request: Request{Site: "site", Limits: limits, Shared: true, Order: a, Chooser: chooseFunc(a.pick)}, ctx: context.Background(), site: s}
+		p.hold = hold{chooser: chooseFunc(a.pick), owner: p}
+		p.hold.needs, _ = s.registry.plan(now, &p.request)
+		p.hold.choices = s.registry.choices.rankedBy(p.request.Order)
 		went := s.sched.tryAtOnce(now, &p.hold)
 		if went {
 			_ = s.sched.finish(now, &p.hold, Result{})

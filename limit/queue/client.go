@@ -1,5 +1,7 @@
 package queue
 
+import "time"
+
 // client is one client of a site, for fairness between the clients.
 type client struct {
 	name   string
@@ -44,9 +46,9 @@ func (c *client) setServed(served float64) {
 }
 
 func (h *hold) refund() {
-	if h.client != nil && h.charge > 0 {
-		h.client.setServed(h.client.served - h.charge)
-		h.charge = 0
+	if h.client != nil && h.grant.charge > 0 {
+		h.client.setServed(h.client.served - h.grant.charge)
+		h.grant.charge = 0
 	}
 }
 
@@ -125,4 +127,27 @@ func (all *clients) greediest(name string, weight int) (greedy *client) {
 		}
 	}
 	return greedy
+}
+
+// evict makes room in a full queue for a hold of a client: it removes the newest of the
+// least urgent holds of the client with the most holds for its weight, and returns it. It
+// returns nil if every other client would have fewer holds for its weight than this
+// client. Without evict, a client that fills the queue would exclude all others.
+func (s *scheduler) evict(now time.Time, name string, weight int) *hold {
+	s.setClock(now)
+	greedy := s.clients.greediest(name, weight)
+	if greedy == nil {
+		return nil
+	}
+	var last *hold
+	for _, f := range greedy.queues {
+		for _, h := range f.holds.items {
+			if last == nil || h.priority > last.priority || h.priority == last.priority && h.seq > last.seq {
+				last = h
+			}
+		}
+	}
+	s.refuse(last, &Refusal{Reason: siteFull})
+	s.decisions.refused = s.decisions.refused[:len(s.decisions.refused)-1] // the caller has it
+	return last
 }

@@ -1,8 +1,139 @@
 package queue
 
-import (
-	"time"
+import "time"
+
+const (
+	// slowStartEnd is how many requests may be in flight when a slow start is over.
+	slowStartEnd = 1024
+	// quiet is the time without grants and answers after which a slow start is over.
+	quiet = time.Minute
+	// probeWait is how long a slow start waits for the answers to its requests before it
+	// allows another request.
+	probeWait = 15 * time.Second
 )
+
+// cooldown blocks a resource until a time. After that, requests go in a slow start.
+type cooldown struct {
+	slowStart *slowStart // usually nil
+	until     time.Time
+	reason    string // what caused it, such as "Retry-After"
+}
+
+// slowStart bounds the requests in flight after a cooldown, because the site may still refuse.
+// At first one request may be in flight, and each success allows one more, so that the number
+// doubles with each round trip.
+type slowStart struct {
+	after     string    // what caused the cooldown
+	since     uint64    // number of the last grant before the cooldown
+	allowed   int       // how many requests may be in flight
+	inFlight  int       // requests granted since that are not answered
+	cooldowns int       // number of cooldowns before this one without a success between; -1: it had a success
+	latest    time.Time // of the last grant; the end of the cooldown before the first
+	ends      time.Time // when it is over, if nothing happens until then
+}
+
+// awaitsAnswer tells whether the resource has to wait for an answer of its site.
+func (c *cooldown) awaitsAnswer(now time.Time) bool {
+	r := c.slowStart
+	return r != nil && r.inFlight >= r.allowed && now.Before(r.latest.Add(probeWait))
+}
+
+// recovering tells whether the resource is in a slow start that is not over.
+func (c *cooldown) recovering(now time.Time) bool {
+	r := c.slowStart
+	return r != nil && (r.inFlight > 0 || now.Before(r.ends))
+}
+
+// dropSlowStart forgets a slow start that is over.
+func (c *cooldown) dropSlowStart(now time.Time) {
+	if !c.recovering(now) {
+		c.slowStart = nil
+	}
+}
+
+// countGrant counts a hold that was granted, and tells whether there is a slow start.
+func (c *cooldown) countGrant(now time.Time) bool {
+	if c.slowStart == nil {
+		return false
+	}
+	if c.dropSlowStart(now); c.slowStart == nil {
+		return false
+	}
+	c.slowStart.inFlight++
+	c.slowStart.latest, c.slowStart.ends = now, now.Add(quiet)
+	return true
+}
+
+// cooldownsInRow is how many cooldowns in a row came before a refusal of a grant; 0: the number
+// of the grant is not known. A refusal of a request that was sent before the last cooldown
+// belongs to that cooldown.
+func (c *cooldown) cooldownsInRow(grant uint64) int {
+	switch r := c.slowStart; {
+	case r == nil:
+		return 0
+	case grant > 0 && grant <= r.since:
+		return max(r.cooldowns, 0)
+	default:
+		return r.cooldowns + 1
+	}
+}
+
+// beginSlowStart begins a slow start, or begins it again.
+func (c *cooldown) beginSlowStart(until time.Time, why string, grants uint64) {
+	c.slowStart = &slowStart{after: why, since: grants, allowed: 1, latest: until, ends: until.Add(quiet)}
+}
+
+// why is why the resource blocks holds, if the reason is not its amount.
+func (c *cooldown) why(now time.Time) string {
+	switch {
+	case c.until.After(now):
+		return c.reason
+	case !c.awaitsAnswer(now):
+		return ""
+	case c.slowStart.after == "":
+		return "recovering"
+	}
+	return "recovering after " + c.slowStart.after
+}
+
+// countAnswer counts the answer to a request by the number of its grant, and tells whether
+// the request was granted in the slow start.
+func (c *cooldown) countAnswer(now time.Time, grant uint64, success bool) bool {
+	r := c.slowStart
+	if r == nil || grant <= r.since {
+		return false // it was sent before the cooldown
+	}
+	r.inFlight--
+	r.ends = now.Add(quiet)
+	if success {
+		r.cooldowns = -1 // the next cooldown is the first again
+		if r.allowed++; r.allowed > slowStartEnd {
+			c.slowStart = nil
+		}
+	}
+	return true
+}
+
+// beginCooldown blocks the resource until a time, and begins a slow start after that. It
+// changes nothing and returns false if the resource cools for as long already. grant is the
+// number of the grant that the site refused; 0: not known.
+func (r *resource) beginCooldown(until time.Time, why string, grant uint64) bool {
+	if !until.After(r.cooldown.until) {
+		return false
+	}
+	row := r.cooldown.cooldownsInRow(grant)
+	r.cooldown.until, r.cooldown.reason = until, why
+	r.cooldown.beginSlowStart(until, why, r.agenda.grants)
+	r.cooldown.slowStart.cooldowns = row
+	r.markDirty()
+	return true
+}
+
+// endCooldown ends a cooldown and its slow start.
+func (r *resource) endCooldown() {
+	r.cooldown = cooldown{}
+	r.markDirty()
+}
 
 // Cool blocks a scope until a time: for a cooldown that another instance has begun, or that
 // began before a restart. Neither the site nor the limit needs to be
@@ -14,18 +145,18 @@ func (g *Gate) Cool(name string, at Scope, until time.Time, why string) bool {
 	}
 	s := g.lock(name)
 	defer s.mu.Unlock()
-	res := s.resourceAt(at)
-	if res == nil || !until.After(res.coolUntil) {
+	res := s.registry.resourceAt(at)
+	if res == nil || !until.After(res.cooldown.until) {
 		return false
 	}
 	now := g.clock.Now()
-	res.dropSlowStart(now)
-	row, cooling := res.cooldownsInRow(0), res.coolUntil.After(now)
+	res.cooldown.dropSlowStart(now)
+	row, cooling := res.cooldown.cooldownsInRow(0), res.cooldown.until.After(now)
 	if cooling {
-		row = max(res.slowStart.cooldowns, 0) // it is the same one
+		row = max(res.cooldown.slowStart.cooldowns, 0) // it is the same one
 	}
 	res.beginCooldown(until, why, 0)
-	res.slowStart.cooldowns = row
+	res.cooldown.slowStart.cooldowns = row
 	s.step(now)
 	return true
 }
@@ -37,12 +168,12 @@ func (g *Gate) VisitCooldowns(visit func(site string, at Scope, until time.Time,
 	g.everywhere(func(s *site) {
 		now := g.clock.Now()
 		see := func(res *resource, at Scope) {
-			if res.coolUntil.After(now) {
-				visit(s.name, at, res.coolUntil, res.coolWhy)
+			if res.cooldown.until.After(now) {
+				visit(s.name, at, res.cooldown.until, res.cooldown.reason)
 			}
 		}
-		see(s.whole, Scope{})
-		for at, e := range s.byScope {
+		see(s.registry.whole, Scope{})
+		for at, e := range s.registry.byScope {
 			see(e.resource, at)
 		}
 	}, func(s *storedSite) { s.cooldowns(g.clock.Now(), g.began, visit) })
@@ -54,7 +185,7 @@ func (g *Gate) VisitCooldowns(visit func(site string, at Scope, until time.Time,
 func (g *Gate) EndCooldowns(at Scope) {
 	g.unstore(at)
 	g.each(func(s *site) {
-		if resource, _ := s.find(at); resource != nil {
+		if resource, _ := s.registry.find(at); resource != nil {
 			resource.endCooldown()
 			s.step(g.clock.Now())
 		}
@@ -66,9 +197,9 @@ func (g *Gate) EndCooldowns(at Scope) {
 func (g *Gate) CoolAll(at Scope, until time.Time, why string) {
 	g.unstore(at)
 	g.each(func(s *site) {
-		if resource, _ := s.find(at); resource != nil {
+		if resource, _ := s.registry.find(at); resource != nil {
 			now := g.clock.Now()
-			resource.dropSlowStart(now)
+			resource.cooldown.dropSlowStart(now)
 			resource.beginCooldown(until, why, 0)
 			s.step(now)
 		}

@@ -11,6 +11,68 @@ import (
 // whether the limit is used up.
 const leastAnswer = time.Second
 
+// UpdateExternal calls do under the lock of a site, so that it updates the meters that
+// MeterSource.External has answered, and grants what may go by that. do only touches
+// meters: it never waits and never calls the gate. false says that the site is not in
+// memory.
+func (g *Gate) UpdateExternal(site string, do func(now time.Time)) bool {
+	s := g.find(site)
+	if s == nil {
+		return false
+	}
+	defer s.mu.Unlock()
+	now := s.gate.clock.Now()
+	do(now)
+	s.sched.recheckDeadlines = true
+	s.sched.agenda.recheckExternal()
+	s.step(now)
+	return true
+}
+
+// Update calls do with the meter of a scope, under the lock of its site, and grants what
+// may go by that. do only touches the meter: it never waits and never calls the gate.
+// false says that there is no such meter.
+func (g *Gate) Update(name string, at Scope, do func(now time.Time, m limit.Meter)) bool {
+	s := g.find(name)
+	if s == nil {
+		return false
+	}
+	defer s.mu.Unlock()
+	resource, _ := s.registry.find(at)
+	if resource == nil || resource.meter == nil {
+		return false
+	}
+	now := s.gate.clock.Now()
+	do(now, resource.meter)
+	resource.markDirty()
+	s.step(now)
+	return true
+}
+
+// Update is what an answer says of a limit. No request may have needed the limit before.
+type Update struct {
+	Limit Limit // with Key
+	Apply func(now time.Time, m limit.Meter)
+}
+
+// Update calls Apply with the meter of each limit of a list, and
+// grants what may go by that. Meters that the site does not have yet are made. Apply is called
+// under the site's lock: it never waits and never calls the gate or a permit.
+func (p *Permit) Update(list []Update) {
+	s := p.site
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.gate.clock.Now()
+	for i := range list {
+		res, err := s.registry.resourceFor(now, &list[i].Limit, &p.request)
+		if err != nil {
+			continue
+		}
+		res.updateMeter(now, list[i].Apply)
+	}
+	s.step(now)
+}
+
 // setMeter gives a resource its meter. external says that Gate.UpdateExternal may change it.
 func (r *resource) setMeter(now time.Time, m limit.Meter, fresh func() limit.Meter, external bool) {
 	if r.told > 0 {
@@ -28,10 +90,10 @@ func (r *resource) setMeter(now time.Time, m limit.Meter, fresh func() limit.Met
 // asking tells whether n units, which the resource's meter does not give before at, are
 // lacking only because nobody knows yet whether they are there.
 func (r *resource) asking(now, at time.Time, n int64) bool {
-	if !at.After(now) || r.coolUntil.After(now) {
+	if !at.After(now) || r.cooldown.until.After(now) {
 		return false
 	}
-	if m, ok := r.meter.(Asking); ok && r.waitingBytes == 0 && !r.awaitsAnswer(now) {
+	if m, ok := r.meter.(Asking); ok && r.waitingBytes == 0 && !r.cooldown.awaitsAnswer(now) {
 		return m.Asks(now, n)
 	}
 	return (r.demand != nil || r.waitingBytes > 0) && at.Sub(now) > far
@@ -41,6 +103,13 @@ func (r *resource) asking(now, at time.Time, n int64) bool {
 func (r *resource) asks(now time.Time, n int64) bool {
 	m, ok := r.meter.(Asking)
 	return ok && m.Asks(now, n)
+}
+
+// unknown tells whether the resource blocks n units only because nothing is known of its
+// limit.
+func (r *resource) unknown(now time.Time, n int64) bool {
+	m, ok := r.meter.(Unknowing)
+	return ok && r.waitingBytes == 0 && !r.cooldown.until.After(now) && !r.cooldown.awaitsAnswer(now) && m.Unknown(now, n)
 }
 
 // setExternal says whether Gate.UpdateExternal may change the resource's meter.

@@ -7,12 +7,12 @@ import (
 // estimate is when n more units will have passed, one after the other. The zero time is
 // not known.
 func (r *resource) estimate(now time.Time, n int64) time.Time {
-	if r.awaitsAnswer(now) {
+	if r.cooldown.awaitsAnswer(now) {
 		return time.Time{}
 	}
 	at := now
-	if r.coolUntil.After(at) {
-		at = r.coolUntil
+	if r.cooldown.until.After(at) {
+		at = r.cooldown.until
 	}
 	p := r.measure(now)
 	if r.meter == nil || n <= 0 || p.whole == 0 && r.fresh != nil {

@@ -45,7 +45,7 @@ func (g *Gate) Explain(r Request) Explanation {
 	for {
 		s, from := sh.find(r.Site)
 		if s == nil {
-			s = newSite(&g.gateState, r.Site) // nobody else has it
+			s = newSite(g, r.Site) // nobody else has it
 			if from != nil {
 				s.restore(g.clock.Now(), from)
 			}
@@ -62,15 +62,14 @@ func (g *Gate) Explain(r Request) Explanation {
 // which takes long if many requests wait.
 func (s *site) explain(r Request) Explanation {
 	now := s.gate.clock.Now()
-	p := &caller{request: r}
-	s.renew(&p.request)
+	s.renew(&r)
 	h := &hold{name: r.Client, weight: r.Weight, priority: r.Priority, cost: r.Cost}
-	h.needs = [][]need{{{resource: s.whole}}}
-	for i, alternative := range p.request.Limits {
-		needs := []need{{resource: s.whole}}
+	h.needs = [][]need{{{resource: s.registry.whole}}}
+	for i, alternative := range r.Limits {
+		needs := []need{{resource: s.registry.whole}}
 		for j := range alternative {
 			l := &alternative[j]
-			needs = merge(needs, l.need(s.preview(now, l, l.scope(&p.request)), &p.request))
+			needs = merge(needs, l.need(s.registry.preview(now, l, l.scope(&r)), &r))
 		}
 		h.needs = append(h.needs[:i], needs)
 	}
@@ -82,7 +81,7 @@ func (s *site) explain(r Request) Explanation {
 	unenclosed(h.needs, func() {
 		all = s.sched.snapshot(now, h)
 		refusal = neverFits(now, h.needs)
-		resources = s.limitsNow(now, p, h, &e)
+		resources = s.limitsNow(now, &r, h, &e)
 	})
 	s.mu.Unlock()
 	line := all.line()
@@ -133,21 +132,21 @@ func unenclosed(needs [][]need, do func()) {
 }
 
 // limitsNow adds how each limit of a request stands, and answers their resources.
-func (s *site) limitsNow(now time.Time, p *caller, h *hold, e *Explanation) (resources []*resource) {
+func (s *site) limitsNow(now time.Time, r *Request, h *hold, e *Explanation) (resources []*resource) {
 	if at := s.now(now, h.needs[0][0], s.name, ""); !at.Cooling.IsZero() || at.Why != "" {
-		e.Limits, resources = append(e.Limits, at), append(resources, s.whole)
+		e.Limits, resources = append(e.Limits, at), append(resources, s.registry.whole)
 	}
 	seen := map[Scope]bool{}
-	for _, alternative := range p.request.Limits {
+	for _, alternative := range r.Limits {
 		for i := range alternative {
 			l := &alternative[i]
-			at := l.scope(&p.request)
+			at := l.scope(r)
 			if seen[at] {
 				continue
 			}
 			seen[at] = true
-			need := l.need(s.preview(now, l, at), &p.request)
-			stands := s.now(now, need, l.title(), l.key(&p.request))
+			need := l.need(s.registry.preview(now, l, at), r)
+			stands := s.now(now, need, l.title(), l.key(r))
 			stands.Learned = l.made()
 			e.Limits, resources = append(e.Limits, stands), append(resources, need.resource)
 		}
@@ -169,9 +168,9 @@ func (s *registry) preview(now time.Time, l *Limit, at Scope) *resource {
 		return e.resource
 	}
 	m, fresh, _ := l.meter()
-	res := &resource{name: l.label(at.Key), title: l.title(), metering: metering{meter: m, fresh: fresh}, agenda: &s.sched.agenda}
+	res := &resource{name: l.label(at.Key), title: l.title(), meter: m, fresh: fresh, agenda: &s.sched.agenda}
 	if e != nil {
-		res.coolUntil, res.coolWhy, res.slowStart = e.resource.coolUntil, e.resource.coolWhy, e.resource.slowStart
+		res.cooldown = e.resource.cooldown
 		res.pending = e.resource.pending
 		res.resume(now, l.made())
 	}
@@ -183,7 +182,7 @@ func (s *site) now(now time.Time, n need, title, key string) limitInfo {
 	res := n.resource
 	at := limitInfo{
 		Limit: title, Key: key, Left: -1, Next: res.when(now, n.n),
-		Why: res.why(now), InFlight: res.inFlight,
+		Why: res.cooldown.why(now), InFlight: res.inFlight,
 	}
 	if res.meter != nil {
 		at.Left = res.left(now)
@@ -191,12 +190,113 @@ func (s *site) now(now time.Time, n need, title, key string) limitInfo {
 			at.Rate = adaptive.Rate(now)
 		}
 	}
-	away := at.Next.After(now) && res.away(now) && !res.coolUntil.After(now)
+	away := at.Next.After(now) && res.away(now) && !res.cooldown.until.After(now)
 	if asking := res.asking(now, at.Next, n.n); away || asking || at.Next.Sub(now) > far {
 		at.Next, at.Asking = time.Time{}, away || asking && res.asks(now, n.n)
 	}
-	if res.coolUntil.After(now) {
-		at.Cooling = res.coolUntil
+	if res.cooldown.until.After(now) {
+		at.Cooling = res.cooldown.until
 	}
 	return at
+}
+
+// blocker is what blocks a hold that waits or is delayed, and the resource, which is nil
+// for a delayed hold.
+func blocker(now time.Time, h *hold) (found Blocker, res *resource) {
+	if h.state == stateDelayed {
+		return Blocker{Limit: retryLimit, Until: h.later}, nil
+	}
+	asking := false
+	for i, needs := range h.needs {
+		var k Blocker
+		var by *resource
+		asks := false
+		for _, n := range needs {
+			at := n.resource.when(now, n.n)
+			switch {
+			case at.After(now) && (k.Limit == "" || k.Behind || at.After(k.Until)):
+				k, by, asks = Blocker{Limit: n.resource.name, Until: at}, n.resource, n.resource.asking(now, at, n.n)
+				k.Asking = asks && n.resource.asks(now, n.n)
+				if n.resource.away(now) && !n.resource.cooldown.until.After(now) {
+					asks, k.Asking = true, true
+				}
+				if n.resource.cooldown.until.Equal(at) || n.resource.cooldown.awaitsAnswer(now) {
+					k.Why = n.resource.cooldown.why(now)
+				}
+			case k.Limit == "" && n.resource.waitlist != nil:
+				k, by = Blocker{Limit: n.resource.name, Until: n.resource.wake, Behind: true}, n.resource
+			}
+		}
+		if i == 0 || !k.Until.IsZero() && k.Until.Before(found.Until) {
+			found, res, asking = k, by, asks
+		}
+	}
+	if asking || found.Until.Sub(now) > far {
+		found.Until = time.Time{}
+	}
+	return found, res
+}
+
+// titledBlocker is blocker with the title of the limit in place of the name of the
+// resource.
+func titledBlocker(now time.Time, h *hold) Blocker {
+	k, res := blocker(now, h)
+	if res != nil {
+		k.Limit = res.title
+	}
+	return k
+}
+
+// missing is the resource that is known to have too little for the longest time; nil if
+// there is none. asks tells whether a store is asked about others.
+func missing(now time.Time, needs []need) (found *resource, until time.Time, asks bool) {
+	for _, n := range needs {
+		switch at := n.resource.when(now, n.n); {
+		case !at.After(now), n.resource.unknown(now, n.n):
+		case n.resource.asking(now, at, n.n):
+			asks = true
+		case found == nil || at.After(until):
+			found, until = n.resource, at
+		}
+	}
+	return found, until, asks
+}
+
+// asks tells whether a hold waits for nothing but the answer of a store.
+func (h *hold) asks(now time.Time) bool {
+	if h.state != stateWaiting {
+		return false
+	}
+	for _, needs := range h.needs {
+		if res, _, asks := missing(now, needs); res == nil && asks {
+			return true
+		}
+	}
+	return false
+}
+
+// refuseNow refuses a request that goes now or not at all, before it is queued, if each
+// alternative lacks something that is known to be missing.
+func refuseNow(now time.Time, h *hold) *Refusal {
+	var soonest *Refusal
+	for _, needs := range h.needs {
+		res, at, _ := missing(now, needs)
+		if res == nil {
+			return nil
+		}
+		refusal := &Refusal{Reason: res.tooLong(now), Limit: res.label(now)}
+		if refusal.Reason != Away && at.Sub(now) <= far {
+			refusal.RetryAt = at
+		}
+		if soonest == nil || !refusal.RetryAt.IsZero() && (soonest.RetryAt.IsZero() || refusal.RetryAt.Before(soonest.RetryAt)) {
+			soonest = refusal
+		}
+	}
+	return soonest
+}
+
+// blockerOf is what blocks a hold that waits or is delayed.
+func blockerOf(now time.Time, h *hold) Blocker {
+	k, _ := blocker(now, h)
+	return k
 }

@@ -28,7 +28,7 @@ func TestSitesThatHaveNothingToRememberAreForgotten(t *testing.T) {
 			}
 		}
 		s := g.lock("one")
-		if n := len(s.byScope); n > 1000 || len(s.sched.resources) > n+1 {
+		if n := len(s.registry.byScope); n > 1000 || len(s.sched.resources) > n+1 {
 			t.Errorf("%d clients are remembered, %d in all", n, len(s.sched.resources))
 		}
 		s.mu.Unlock()
@@ -52,7 +52,7 @@ func TestAMeterIsNotForgottenBetweenLookingItUpAndUsingIt(t *testing.T) {
 	}
 	s := g.lock("a")
 	defer s.mu.Unlock()
-	if len(s.byScope) > 100 {
-		t.Errorf("%d slots are remembered", len(s.byScope))
+	if len(s.registry.byScope) > 100 {
+		t.Errorf("%d slots are remembered", len(s.registry.byScope))
 	}
 }

@@ -3,17 +3,44 @@ package queue
 import (
 	"context"
 	"hash/maphash"
+	"sync/atomic"
+	"time"
 
 	"github.com/abide-proxy/abide/internal/clock"
 )
+
+// Bounds of a Gate. Zero is unbounded.
+type Bounds struct {
+	Max     int           // holds in all
+	PerSite int           // holds of one site
+	Wait    time.Duration // the longest wait
+	Aging   time.Duration // how long a priority waits for a step
+}
 
 // Gate holds requests until their site lets them go. It is safe for concurrent
 // use; sites share nothing but a count of the requests that wait. NewGate makes
 // one, Wait is what most callers want.
 type Gate struct {
-	gateState
+	clock  clock.Clock
+	began  time.Time
+	bounds atomic.Pointer[Bounds]
+	latest atomic.Pointer[generation]
+	held   atomic.Int64 // requests that wait at all sites
+
+	// Drain:
+	draining atomic.Bool               // new requests are refused
+	drainEnd atomic.Pointer[time.Time] // see StartDrain; nil before that
+	over     atomic.Bool               // requests that come back are refused too
+
 	seed   maphash.Seed
 	shards [shards]shard
+	many   int // see manySites
+}
+
+// generation is the limits between two reloads.
+type generation struct {
+	number uint64
+	hooks  Hooks // nil: limits stay as they came
 }
 
 // NewGate makes a gate. It starts nothing: a site where a request waits has a timer, and
@@ -24,7 +51,7 @@ func NewGate(b Bounds, hooks Hooks) *Gate { return NewGateWithClock(clock.System
 // NewGateWithClock is NewGate with another clock than the computer's. In virtual time
 // use Enter in place of Wait: nothing else would let the time pass.
 func NewGateWithClock(c clock.Clock, b Bounds, hooks Hooks) *Gate {
-	g := &Gate{gateState: gateState{clock: c, began: c.Now(), many: manySites}, seed: maphash.MakeSeed()}
+	g := &Gate{clock: c, began: c.Now(), many: manySites, seed: maphash.MakeSeed()}
 	g.bounds.Store(&b)
 	g.latest.Store(&generation{hooks: hooks})
 	return g
@@ -59,11 +86,11 @@ func (g *Gate) Enter(ctx context.Context, r Request, woken func()) (p *Permit, h
 		s.mu.Unlock()
 		return nil, false, &Refusal{Reason: Draining}
 	}
-	p = &Permit{caller: caller{request: r, ctx: ctx, asked: g.clock.Now()}, site: s}
+	p = &Permit{request: r, ctx: ctx, asked: g.clock.Now(), site: s}
 	if woken != nil {
 		p.waker = wakeFunc(woken)
 	}
-	p.hold = hold{name: r.Client, weight: r.Weight, priority: r.Priority, cost: r.Cost, chooser: r.Chooser, owner: &p.caller}
+	p.hold = hold{name: r.Client, weight: r.Weight, priority: r.Priority, cost: r.Cost, chooser: r.Chooser, owner: p}
 	if held, err = s.enter(p); err != nil {
 		return nil, false, err
 	}
@@ -73,13 +100,160 @@ func (g *Gate) Enter(ctx context.Context, r Request, woken func()) (p *Permit, h
 	return p, held, nil
 }
 
+// Preload makes the meters of a request's limits, as if the request had come and gone, for
+// the scopes that are known from before. So the status shows what is left of limits that
+// are kept elsewhere.
+func (g *Gate) Preload(r Request, known func(at Scope) bool) {
+	var list []*Limit
+	for _, alternative := range r.Limits {
+		for i := range alternative {
+			if l := &alternative[i]; known(l.scope(&r)) {
+				list = append(list, l)
+			}
+		}
+	}
+	if len(list) == 0 {
+		return
+	}
+	s := g.lock(r.Site)
+	defer s.mu.Unlock()
+	now := g.clock.Now()
+	if r.Generation != g.Generation() {
+		return // these are limits of yesterday
+	}
+	for _, l := range list {
+		if s.registry.entry(l.scope(&r)) == nil {
+			_, _ = s.registry.resourceFor(now, l, &r) // one that makes no sense is said to who sends a request
+		}
+	}
+}
+
+// Generation counts the reloads that changed limits. The caller who makes a Request reads it
+// before the configuration that the request's limits are made from.
+func (g *Gate) Generation() uint64 { return g.latest.Load().number }
+
+// Reload sets other bounds and other limits. It asks hooks for the limits of every request that
+// waits, which keeps its place, and from now on for the limits of requests that were made
+// before the reload, so hooks must know the new limits already. nil leaves the limits and the
+// hooks. A limit with a known name and another Spec stays as used as it was. Requests that are
+// now larger than a limit are refused.
+func (g *Gate) Reload(b Bounds, hooks Hooks) {
+	g.bounds.Store(&b)
+	for hooks != nil {
+		old := g.latest.Load()
+		if g.latest.CompareAndSwap(old, &generation{old.number + 1, hooks}) {
+			break
+		}
+	}
+	g.each(func(s *site) {
+		now := g.clock.Now()
+		s.sched.options.aging = b.Aging
+		if hooks != nil {
+			s.registry.forgetPatterns()
+			s.replan(now, s.sched.all())
+			s.updateByteRequests(now)
+		}
+		s.step(now)
+	})
+}
+
+// Replan says that what is known of a site has a new version. Requests of an older version,
+// those that wait and those that come later, get the limits that the hooks have now; a request
+// that waits keeps its place. The hooks must know the limits already. Replan does nothing if
+// version is not larger than all before, or if the site is not in memory.
+func (g *Gate) Replan(name string, version uint64) {
+	s := g.find(name)
+	if s == nil {
+		return
+	}
+	defer s.mu.Unlock()
+	if version <= s.version {
+		return
+	}
+	s.version = version
+	now := g.clock.Now()
+	var old []*hold
+	for _, h := range s.sched.all() {
+		if s.stale(&h.owner.request) {
+			old = append(old, h)
+		}
+	}
+	s.replan(now, old)
+	s.updateByteRequests(now)
+	s.step(now)
+}
+
+// StartDrain refuses new requests from now on, and at once those waiting requests that
+// surely go after the end. It answers how many it has refused, and how many still wait.
+func (g *Gate) StartDrain(end time.Time) (refused, waiting int) {
+	g.drainEnd.Store(&end)
+	g.draining.Store(true)
+	for _, s := range g.sites() {
+		refused += s.refuseAfter(end)
+		s.mu.Lock()
+		held, _ := s.sched.size()
+		s.mu.Unlock()
+		waiting += held
+	}
+	return refused, waiting
+}
+
+// Drain refuses new requests and waits until those that are held or granted are
+// over. When the context ends first, what is still held is refused.
+func (g *Gate) Drain(ctx context.Context) error {
+	g.draining.Store(true)
+	var busy []chan struct{}
+	g.each(func(s *site) {
+		if held, granted := s.sched.size(); held+granted > 0 {
+			done := make(chan struct{})
+			s.drained = append(s.drained, done)
+			busy = append(busy, done)
+		}
+	})
+	for _, done := range busy {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			g.Close()
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// Close refuses all requests that wait and all to come, those that are sent again
+// included.
+func (g *Gate) Close() {
+	g.draining.Store(true)
+	g.over.Store(true)
+	g.each(func(s *site) { s.refuseAll() })
+}
+
+// Len is how many sites are remembered and how many requests wait.
+func (g *Gate) Len() (sites, held int) {
+	for i := range g.shards {
+		sh := &g.shards[i]
+		sh.mu.RLock()
+		sites += len(sh.ring) + len(sh.stored.known)
+		sh.mu.RUnlock()
+	}
+	return sites, int(g.held.Load())
+}
+
+// Knows tells whether a site is remembered.
+func (g *Gate) Knows(name string) bool {
+	sh := &g.shards[maphash.String(g.seed, name)%shards]
+	s, stored := sh.find(name)
+	return s != nil || stored != nil
+}
+
 // lock finds a site or makes it, and locks it.
 func (g *Gate) lock(name string) *site {
 	sh := &g.shards[maphash.String(g.seed, name)%shards]
 	for {
 		s, _ := sh.find(name)
 		if s == nil {
-			s = sh.make(&g.gateState, name)
+			s = sh.make(g, name)
 		}
 		s.mu.Lock()
 		if !s.gone {
@@ -102,13 +276,6 @@ func (g *Gate) find(name string) *site {
 		return nil
 	}
 	return s
-}
-
-// Knows tells whether a site is remembered.
-func (g *Gate) Knows(name string) bool {
-	sh := &g.shards[maphash.String(g.seed, name)%shards]
-	s, stored := sh.find(name)
-	return s != nil || stored != nil
 }
 
 // each calls use with every site, locked.
@@ -161,13 +328,9 @@ func (g *Gate) sites() (all []*site) {
 	return all
 }
 
-// Len is how many sites are remembered and how many requests wait.
-func (g *Gate) Len() (sites, held int) {
-	for i := range g.shards {
-		sh := &g.shards[i]
-		sh.mu.RLock()
-		sites += len(sh.ring) + len(sh.stored.known)
-		sh.mu.RUnlock()
+// cooled reports a cooldown to the hooks, after the lock of the site was given back.
+func (g *Gate) cooled(site string, at Scope, until time.Time, why string) {
+	if hooks := g.latest.Load().hooks; hooks != nil {
+		hooks.Cooled(site, at, until, why)
 	}
-	return sites, int(g.held.Load())
 }

@@ -11,7 +11,7 @@ func (s *scheduler) tryAdd(now time.Time, h *hold) error {
 	if h.state != stateOutside {
 		return errInUse
 	}
-	if r := s.estimate(now, h); r != nil {
+	if r := s.clients.estimate(now, h); r != nil {
 		return r
 	}
 	s.add(now, h)

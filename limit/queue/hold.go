@@ -35,55 +35,46 @@ type hold struct {
 	// chooser chooses among the alternatives that are ready; nil takes the first.
 	chooser Chooser
 
-	owner   *caller  // of a Gate; nil in tests of the scheduler alone
+	owner   *Permit  // of a Gate; nil in tests of the scheduler alone
 	choices *choices // of its needs; nil: no other hold has these needs
 
 	state   state
-	awaited bool  // others may wait for the answer; only the permit uses it, without a lock
-	missed  int32 // number of changes of waitRecord.bound
+	missed  int32 // number of changes of bound
 	seq     uint64
 	added   time.Time
 	refusal *Refusal
+	grant   grant // the latest
 
-	grantRecord
-	waitRecord
-	position
-}
-
-// grantRecord describes the latest grant of a hold.
-type grantRecord struct {
-	choice     int32         // :: index into needs
-	forced     bool          // granted without taking anything
-	unreserved bool          // the bytes that it took were given back
-	offered    bool          // byte requests may take the bytes that it took
-	probes     bool          // it was granted in a slow start, and has no answer yet
-	grant      uint64        // the number of the grant
-	taken      time.Time     // when it was granted, or was sent: the time by which meters find what it took
-	late       time.Duration // from the grant to taken
-	charge     float64       // what was added to client.served for it
-}
-
-// grantedAt is the time of the grant.
-func (g *grantRecord) grantedAt() time.Time { return g.taken.Add(-g.late) }
-
-// waitRecord describes the latest wait of a hold.
-type waitRecord struct {
+	// The latest wait:
 	entered    time.Time     // when it joined the group where it waits, or waited last
 	later      time.Time     // end of its delay
 	answerIn   time.Duration // how long after added it waits for the answer of a store, also past its deadline; 0: not past it
 	bound      *resource     // the resource that blocked it last
 	blockedBy  string        // title of the limit that blocked it for longest, "" if it never waited
 	blockedFor time.Duration // by that limit
-}
 
-// position is where a hold waits.
-type position struct {
-	client *client
-	queue  *clientQueue
-	group  *group
-
+	// Its place in the queue:
+	client                                      *client
+	queue                                       *clientQueue
+	group                                       *group
 	inQueue, inPriority, inDelayed, inDeadlines int32
 }
+
+// grant describes one grant of a hold.
+type grant struct {
+	number     uint64        // of the site's grants
+	choice     int32         // :: index into hold.needs
+	forced     bool          // nothing was taken for it
+	unreserved bool          // the bytes that it took were given back
+	offered    bool          // byte requests may take the bytes that it took
+	probes     bool          // it was granted in a slow start, and has no answer yet
+	taken      time.Time     // when it was granted, or was sent: the time by which meters find what it took
+	late       time.Duration // from the grant to taken
+	charge     float64       // what was added to client.served for it
+}
+
+// at is the time of the grant.
+func (g *grant) at() time.Time { return g.taken.Add(-g.late) }
 
 type state uint8
 
@@ -100,6 +91,95 @@ func (h *hold) clampPriority() { h.priority = min(max(h.priority, mostUrgent), l
 func (h *hold) fairCost() int64 { return max(h.cost, 1) }
 
 func (h *hold) fairWeight() float64 { return float64(max(h.weight, 1)) }
+
+// ends is when a hold that waits is refused.
+func (h *hold) ends() time.Time {
+	if by := h.added.Add(h.answerIn); h.answerIn > 0 && by.After(h.deadline) {
+		return by
+	}
+	return h.deadline
+}
+
+// want adds what a hold needs, times by (1 or -1), to what is queued at its resources.
+func (h *hold) want(by int64) {
+	for _, alternative := range h.needs {
+		for _, n := range alternative {
+			n.resource.users += int(by)
+			n.resource.queued[h.priority] += by * n.n
+			n.resource.noteDemand()
+		}
+	}
+}
+
+// sent records that a granted request is sent only now. It returns whether that is later
+// than the grant by a millisecond or more: then meters count the request from now on.
+func (h *hold) sent(now time.Time) bool {
+	if h.state != stateGranted || h.grant.forced || now.Sub(h.grant.taken) < time.Millisecond {
+		return false
+	}
+	for _, n := range h.needs[h.grant.choice] {
+		n.resource.postpone(now, h, n)
+	}
+	h.grant.late += now.Sub(h.grant.taken)
+	h.grant.taken = now
+	return true
+}
+
+// answered counts the answer of a site to a granted request that is not over yet, so that
+// requests which wait for that answer in a slow start can go before the body has passed. A
+// refusal is counted by finish or giveBack, together with its cooldown.
+func (h *hold) answered(now time.Time, o limit.Outcome) {
+	if h.state == stateGranted && o != limit.Refused {
+		h.countAnswer(now, o == limit.Success)
+	}
+}
+
+// takes tells whether a granted hold has taken bytes of a resource.
+func (h *hold) takes(of *resource) bool {
+	for _, n := range h.needs[h.grant.choice] {
+		if n.of == Bytes && n.n > 0 && n.resource == of {
+			return true
+		}
+	}
+	return false
+}
+
+// countAnswer counts the answer to a hold in all slow starts that it was granted in, once.
+func (h *hold) countAnswer(now time.Time, success bool) {
+	if !h.grant.probes {
+		return
+	}
+	h.grant.probes = false
+	for _, n := range h.needs[h.grant.choice] {
+		n.resource.countAnswer(now, h, success)
+	}
+}
+
+// noteBlocked records a limit that has blocked the hold, unless another limit did for longer.
+func (h *hold) noteBlocked(limit string, kept time.Duration) {
+	if kept >= h.blockedFor {
+		h.blockedBy, h.blockedFor = limit, kept
+	}
+}
+
+// mostMisses is how often one resource is found ready and another not until a hold may
+// reserve the first.
+const mostMisses = 8
+
+// misses tells whether a hold may reserve the resources that are ready while it waits for
+// the rest. Two meters that other requests empty in turns would block a request that needs
+// both forever. So a hold that has often found one ready and the other not may block the
+// first for other holds, for an eighth of the time that it has waited.
+func (h *hold) misses(now time.Time, only block) bool {
+	if len(h.needs) > 1 || only.behind {
+		return false
+	}
+	if h.bound != nil && h.bound != only.resource {
+		h.missed++
+	}
+	h.bound = only.resource
+	return h.missed >= mostMisses && only.at.Sub(now) <= now.Sub(h.added)/8
+}
 
 // byArrival orders the holds of a client queue.
 type byArrival struct{}
@@ -119,43 +199,162 @@ type byDelay struct{}
 func (byDelay) before(a, b *hold) bool { return a.later.Before(b.later) }
 func (byDelay) place(h *hold) *int32   { return &h.inDelayed }
 
-// noteBlocked records a limit that has blocked the hold, unless another limit did for longer.
-func (h *hold) noteBlocked(limit string, kept time.Duration) {
-	if kept >= h.blockedFor {
-		h.blockedBy, h.blockedFor = limit, kept
+// byDeadline orders the holds that do not wait forever.
+type byDeadline struct{}
+
+func (byDeadline) before(a, b *hold) bool { return a.ends().Before(b.ends()) }
+func (byDeadline) place(h *hold) *int32   { return &h.inDeadlines }
+
+// group is the queue of the holds that need the same resources. Only its first hold
+// matters to the rest of the site: what blocks the first blocks the others too.
+type group struct {
+	key        string        // :: its resources' numbers
+	resources  [][]*resource // :: alternative → resources
+	priorities [numPriorities]priorityQueue
+	waiters    []*waiter // its places on waitlists; on agenda.open when nothing is known to block it
+	size       int
+	blocked    *blockedTime   // the blocked time that counts its holds; nil until it is known what blocks them
+	history    []blockedSince // what blocked it, oldest first; the last is blocked
+}
+
+// priorityQueue are the holds of one priority in a group.
+type priorityQueue struct {
+	clients heap[*clientQueue, byServed] // first: the client that was served least
+	oldest  heap[*hold, byAge]           // first: the hold that came first
+}
+
+// clientQueue are the holds of one client in one priority of a group.
+type clientQueue struct {
+	client   *client
+	group    *group
+	priority int
+	served   float64 // copy of client.served: the items of a heap may only change one at a time
+	holds    heap[*hold, byArrival]
+
+	inPriority int32
+}
+
+type byServed struct{}
+
+func (byServed) before(a, b *clientQueue) bool {
+	if a.served != b.served {
+		return a.served < b.served
+	}
+	return a.holds.top().seq < b.holds.top().seq
+}
+
+func (byServed) place(f *clientQueue) *int32 { return &f.inPriority }
+
+// add puts a hold at its place.
+func (g *group) add(h *hold) {
+	c := &g.priorities[h.priority]
+	before := c.first()
+	f := h.client.queue(g, h.priority)
+	f.holds.push(h)
+	if c.clients.has(f) {
+		c.clients.fix(f)
+	} else {
+		c.clients.push(f)
+	}
+	c.oldest.push(h)
+	h.queue, h.group = f, g
+	g.size++
+	g.updateWaiters(h.priority, before)
+}
+
+// remove takes a hold out of the group, wherever it is.
+func (g *group) remove(h *hold) {
+	c, f := &g.priorities[h.priority], h.queue
+	before := c.first()
+	f.holds.remove(h)
+	if f.holds.empty() {
+		c.clients.remove(f)
+		delete(f.client.queues, queueKey{g, h.priority})
+	} else {
+		c.clients.fix(f)
+	}
+	c.oldest.remove(h)
+	h.queue, h.group = nil, nil
+	g.size--
+	g.updateWaiters(h.priority, before)
+}
+
+// foremost is what orders a priority of a group on the waitlists.
+type foremost struct {
+	next, oldest *hold
+	served       float64
+}
+
+func (c *priorityQueue) first() foremost {
+	if c.clients.empty() {
+		return foremost{}
+	}
+	f := c.clients.top()
+	return foremost{f.holds.top(), c.oldest.top(), f.served}
+}
+
+// updateWaiters tells the waitlists where the group waits that one of its priorities has changed,
+// if its first or its oldest hold is another one.
+func (g *group) updateWaiters(p int, before foremost) {
+	if g.priorities[p].first() == before {
+		return
+	}
+	for _, s := range g.waiters {
+		s.resource.waitlist.update(s, p)
+		s.resource.markDirty()
 	}
 }
 
-// want adds what a hold needs, times by (1 or -1), to what is queued at its resources.
-func (h *hold) want(by int64) {
-	for _, alternative := range h.needs {
-		for _, n := range alternative {
-			n.resource.users += int(by)
-			n.resource.queued[h.priority] += by * n.n
-			n.resource.noteDemand()
+// longest returns the limit that blocked the group for longest between two times, and for
+// how long; of limits with equal times, the last. It allocates nothing, because it is called
+// for each hold that leaves.
+func (g *group) longest(from, to time.Time) (limit string, longest time.Duration) {
+	if to.After(from) && len(g.history) > 0 {
+		if last := g.history[len(g.history)-1]; !last.from.After(from) {
+			return last.time.name, to.Sub(from) // the usual case
 		}
 	}
+	var total [mostBlockedSince]struct {
+		time *blockedTime
+		kept time.Duration
+	}
+	for i := len(g.history) - 1; i >= 0 && to.After(from); i-- {
+		blockedSince := g.history[i]
+		begun := blockedSince.from
+		if begun.Before(from) {
+			begun = from
+		}
+		at := 0
+		for total[at].time != nil && total[at].time != blockedSince.time {
+			at++
+		}
+		total[at].time = blockedSince.time
+		total[at].kept += to.Sub(begun)
+		if limit == "" || total[at].kept > longest {
+			limit, longest = blockedSince.time.name, total[at].kept
+		}
+		to = begun
+	}
+	if limit == "" {
+		limit = g.blocked.name
+	}
+	return limit, longest
 }
 
-// sent records that a granted request is sent only now. It returns whether that is later
-// than the grant by a millisecond or more: then meters count the request from now on.
-func (h *hold) sent(now time.Time) bool {
-	if h.state != stateGranted || h.forced || now.Sub(h.taken) < time.Millisecond {
-		return false
+// countBlocked adds the holds of a group to the blocked time of a resource: what blocks the
+// first hold blocks the others too.
+func (g *group) countBlocked(now time.Time, res *resource) {
+	t := res.blockedTime()
+	if t == g.blocked {
+		return
 	}
-	for _, n := range h.needs[h.choice] {
-		n.resource.postpone(now, h, n)
+	if g.blocked != nil {
+		g.blocked.change(now, -g.size)
 	}
-	h.late += now.Sub(h.taken)
-	h.taken = now
-	return true
-}
-
-// answered counts the answer of a site to a granted request that is not over yet, so that
-// requests which wait for that answer in a slow start can go before the body has passed. A
-// refusal is counted by finish or giveBack, together with its cooldown.
-func (h *hold) answered(now time.Time, o limit.Outcome) {
-	if h.state == stateGranted && o != limit.Refused {
-		h.countAnswer(now, o == limit.Success)
+	t.change(now, g.size)
+	g.blocked = t
+	if len(g.history) == mostBlockedSince {
+		g.history = g.history[:copy(g.history, g.history[mostBlockedSince/2:])]
 	}
+	g.history = append(g.history, blockedSince{t, now})
 }

@@ -5,6 +5,192 @@ import (
 	"time"
 )
 
+// SiteWaiting is what waits at one site, in short.
+type SiteWaiting struct {
+	Site    string
+	Held    int // requests that wait
+	Clients int // whose they are
+
+	// Of the request whose wait began first:
+	Client  string
+	Since   time.Time // when this wait of it began
+	Blocker           // with the title of the limit, which does not say whose it is
+}
+
+// VisitWaiting visits each site where requests wait. It costs little per site: it looks
+// at the first request of each group of requests, not at all of them. visit is called
+// without a lock.
+func (g *Gate) VisitWaiting(visit func(SiteWaiting)) {
+	if g.held.Load() == 0 {
+		return
+	}
+	var list []SiteWaiting
+	g.each(func(s *site) {
+		if held, _ := s.sched.size(); held > 0 {
+			list = append(list, s.waiting(g.clock.Now()))
+		}
+	})
+	for _, one := range list {
+		visit(one)
+	}
+}
+
+func (s *site) waiting(now time.Time) SiteWaiting {
+	var first *hold
+	see := func(h *hold) {
+		if first == nil || h.owner.asked.Before(first.owner.asked) {
+			first = h
+		}
+	}
+	for _, g := range s.sched.groups {
+		for p := range g.priorities {
+			if old := &g.priorities[p].oldest; !old.empty() {
+				see(old.top())
+			}
+		}
+	}
+	for _, h := range s.sched.delayed.items {
+		see(h)
+	}
+	found := SiteWaiting{Site: s.name}
+	found.Held, _ = s.sched.size()
+	for _, c := range s.sched.clients.byName {
+		if c.holds > 0 {
+			found.Clients++
+		}
+	}
+	if first != nil {
+		found.Client, found.Since, found.Blocker = first.name, first.owner.asked, titledBlocker(now, first)
+	}
+	return found
+}
+
+// HeldRequest is one request that waits, as shown to the operator. Counts are by HeldCount,
+// and a summary of a site is a SiteWaiting.
+type HeldRequest struct {
+	Site, Client string
+	Priority     int
+	Since        time.Time
+	Blocker
+	Place int       // 1 is next, among those that need the same limits
+	ETA   time.Time // when it goes; zero: not known
+}
+
+// HeldRequests are the requests that wait at a site, in order; "" is every site. When each goes
+// is found out without the lock of its site, which is only taken to look at its limits.
+func (g *Gate) HeldRequests(name string) []HeldRequest {
+	var list []HeldRequest
+	for _, s := range g.sites() {
+		if name != "" && s.name != name {
+			continue
+		}
+		for _, w := range s.predicted() {
+			list = append(list, HeldRequest{Site: s.name, Client: w.hold.name, Priority: w.priority, Since: w.since, Blocker: w.Blocker, Place: w.Place, ETA: w.ETA})
+		}
+	}
+	return list
+}
+
+// HeldCount is the key by which the requests that wait are counted: those of one client and
+// priority at one site.
+type HeldCount struct {
+	Site, Client string
+	Priority     int
+}
+
+// HeldCounts counts the requests that wait at a site; "" is every site. It asks no limit.
+func (g *Gate) HeldCounts(name string) map[HeldCount]int {
+	counts := map[HeldCount]int{}
+	if g.held.Load() == 0 {
+		return counts
+	}
+	g.each(func(s *site) {
+		if name != "" && s.name != name {
+			return
+		}
+		for _, h := range s.sched.all() {
+			counts[HeldCount{s.name, h.name, h.priority}]++
+		}
+	})
+	return counts
+}
+
+// predicted are the requests that wait, in order, with when each goes. That is found out
+// without the lock of the site, which is only taken to look at its limits.
+func (s *site) predicted() []heldView {
+	s.mu.Lock()
+	now := s.gate.clock.Now()
+	if held, _ := s.sched.size(); held == 0 || s.gone {
+		s.mu.Unlock()
+		return nil
+	}
+	all := s.sched.snapshot(now, nil)
+	s.mu.Unlock()
+	line := all.line()
+	place(line)
+	predict(now, line, s.locked)
+	return line
+}
+
+// locked calls look under the lock of the site.
+func (s *site) locked(look func(now time.Time)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	look(s.gate.clock.Now())
+}
+
+// refuseAfter refuses the requests that cannot go before the end. It finds them without
+// the lock of the site; requests that have gone meanwhile are not refused.
+func (s *site) refuseAfter(end time.Time) (refused int) {
+	late := s.after(end)
+	if len(late) == 0 {
+		return 0
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.gate.clock.Now()
+	for _, w := range late {
+		if w.hold.grant.number == w.grant && s.sched.cancel(now, w.hold) {
+			w.hold.refusal = &Refusal{Reason: Draining}
+			w.hold.owner.wake()
+			refused++
+		}
+	}
+	s.step(now)
+	return refused
+}
+
+// after are the requests that wait and cannot go before the end.
+func (s *site) after(end time.Time) (late []heldView) {
+	for _, w := range s.predicted() {
+		if w.Soonest.After(end) {
+			late = append(late, w)
+		}
+	}
+	return late
+}
+
+// refuseLate refuses a request that has come back and cannot go before the gate's drain
+// ends, and tells whether it did.
+func (s *site) refuseLate(h *hold) bool {
+	end := s.gate.drainEnd.Load()
+	if end == nil {
+		return false
+	}
+	for _, w := range s.after(*end) {
+		if w.hold != h {
+			continue
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		now := s.gate.clock.Now()
+		canceled := h.grant.number == w.grant && s.sched.cancel(now, h)
+		s.step(now)
+		return canceled
+	}
+	return false
+}
+
 // heldView is one hold as an operator sees it.
 type heldView struct {
 	hold *hold
@@ -22,6 +208,9 @@ type heldView struct {
 	since    time.Time // hold.added
 	grant    uint64    // the number of its last grant
 	later    time.Time // end of the delay of a delayed hold; zero for other holds
+	client   *client
+	seq      uint64
+	pays     float64 // in snapshot.turns
 }
 
 // snapshot is what waits at a site at one moment, in no order. It is taken under the lock
@@ -29,30 +218,22 @@ type heldView struct {
 type snapshot struct {
 	now    time.Time
 	aging  time.Duration
-	holds  []snapped
+	holds  []heldView
 	turns  map[*client]float64
-	oldest [numPriorities]*snapped
-}
-
-// snapped is a hold in a snapshot.
-type snapped struct {
-	heldView
-	client *client
-	seq    uint64
-	pays   float64 // in turns
+	oldest [numPriorities]*heldView
 }
 
 // snapshot copies what waits, and adds guest, a hold that is not in the queue; nil adds none.
 func (s *scheduler) snapshot(now time.Time, guest *hold) *snapshot {
 	all := &snapshot{
 		now: now, aging: s.options.aging, turns: map[*client]float64{},
-		holds: make([]snapped, 0, s.numWaiting+s.numDelayed+1),
+		holds: make([]heldView, 0, s.numWaiting+s.numDelayed+1),
 	}
 	known := map[*[]need]Blocker{} // :: needs that several holds have → what blocks those that are not delayed
 	add := func(h *hold, c *client) {
-		item := snapped{
-			heldView: heldView{hold: h, needs: h.needs, priority: h.priority, since: h.added, grant: h.grant},
-			client:   c, seq: h.seq, pays: float64(h.fairCost()) / h.fairWeight(),
+		item := heldView{
+			hold: h, needs: h.needs, priority: h.priority, since: h.added, grant: h.grant.number,
+			client: c, seq: h.seq, pays: float64(h.fairCost()) / h.fairWeight(),
 		}
 		switch {
 		case h.state == stateDelayed:
@@ -83,7 +264,7 @@ func (s *scheduler) snapshot(now time.Time, guest *hold) *snapshot {
 	if guest != nil {
 		c := s.clients.byName[guest.name]
 		if c == nil {
-			c = &client{served: s.served}
+			c = &client{served: s.clients.served}
 		}
 		guest.clampPriority()
 		guest.seq, guest.added = s.seq+1, now
@@ -94,7 +275,7 @@ func (s *scheduler) snapshot(now time.Time, guest *hold) *snapshot {
 
 // line puts what waits in the order in which it would go.
 func (a *snapshot) line() []heldView {
-	own := make(map[*client][]*snapped, len(a.turns))
+	own := make(map[*client][]*heldView, len(a.turns))
 	for i := range a.holds {
 		h := &a.holds[i]
 		if old := a.oldest[h.priority]; old == nil || h.seq < old.seq {
@@ -110,7 +291,7 @@ func (a *snapshot) line() []heldView {
 		turn := a.turns[c]
 		for _, h := range holds {
 			h.level = level(h.priority, a.oldest[h.priority].since, a.now, a.aging)
-			list, ranks = append(list, h.heldView), append(ranks, rank{h.level, turn, h.seq})
+			list, ranks = append(list, *h), append(ranks, rank{h.level, turn, h.seq})
 			turn += h.pays
 		}
 	}

@@ -58,7 +58,7 @@ func BenchmarkTokens(b *testing.B) {
 					w.now = w.now.Add(time.Millisecond)
 					w.come()
 					turn++
-					a.all[w.going[len(w.going)-1].choice].used = turn
+					a.all[w.going[len(w.going)-1].grant.choice].used = turn
 					w.finish()
 				}
 				for range used + 1 {
@@ -126,19 +126,19 @@ type crowd struct {
 func newCrowd(b *testing.B, limits [][]Limit, shared bool) *crowd {
 	g := NewGate(Bounds{Wait: 30 * time.Minute}, nil)
 	r := Request{Site: "site", Client: "x", Method: "GET", Path: "/", Limits: limits, Shared: shared, Chooser: chooseFunc(byTurns())}
-	return &crowd{b: b, s: newSite(&g.gateState, "site"), now: noon, r: r}
+	return &crowd{b: b, s: newSite(g, "site"), now: noon, r: r}
 }
 
 func (w *crowd) come() {
-	p := &Permit{caller: caller{request: w.r, ctx: context.Background(), asked: w.now}, site: w.s}
-	p.hold = hold{name: w.r.Client, chooser: w.r.Chooser, deadline: w.now.Add(1000 * time.Hour), owner: &p.caller}
-	p.hold.needs, _ = w.s.plan(w.now, &p.request)
-	p.hold.choices = w.s.choices.rankedBy(w.r.Order)
+	p := &Permit{request: w.r, ctx: context.Background(), asked: w.now, site: w.s}
+	p.hold = hold{name: w.r.Client, chooser: w.r.Chooser, deadline: w.now.Add(1000 * time.Hour), owner: p}
+	p.hold.needs, _ = w.s.registry.plan(w.now, &p.request)
+	p.hold.choices = w.s.registry.choices.rankedBy(w.r.Order)
 	if w.s.sched.tryAtOnce(w.now, &p.hold) {
 		w.going = append(w.going, &p.hold)
 		return
 	}
-	if err := w.s.sched.estimate(w.now, &p.hold); err != nil {
+	if err := w.s.sched.clients.estimate(w.now, &p.hold); err != nil {
 		w.b.Fatal(err)
 	}
 	w.s.sched.add(w.now, &p.hold)

@@ -15,8 +15,8 @@ import (
 // but does not wait for, is left to others.
 func (s *scheduler) next(now time.Time) decisions {
 	s.run(now)
-	if len(s.demanding) > 0 {
-		s.tellDemand(now)
+	if len(s.agenda.demanding) > 0 {
+		s.agenda.tellDemand(now)
 	}
 	return s.decisions
 }
@@ -25,13 +25,13 @@ func (s *scheduler) next(now time.Time) decisions {
 func (s *scheduler) run(now time.Time) {
 	s.setClock(now)
 	s.decisions.clear()
-	if len(s.byteRequests)+len(s.blockedResources) > 0 {
-		s.decisions.bytes = s.grantBytes(now, s.decisions.bytes)
+	if len(s.byteQueue.byteRequests)+len(s.byteQueue.blockedResources) > 0 {
+		s.decisions.bytes = s.byteQueue.grantBytes(now, s.decisions.bytes)
 	}
-	if s.numWaiting+s.numDelayed == 0 && len(s.dirty) == 0 { // the usual case
-		s.decisions.again = s.recheckAt
-		if len(s.spareWaitlists) > 1 {
-			s.spareWaitlists = []*waitlist{s.spareWaitlists[0]} // long queues leave nothing behind
+	if s.numWaiting+s.numDelayed == 0 && len(s.agenda.dirty) == 0 { // the usual case
+		s.decisions.again = s.byteQueue.recheckAt
+		if len(s.agenda.spareWaitlists) > 1 {
+			s.agenda.spareWaitlists = []*waitlist{s.agenda.spareWaitlists[0]} // long queues leave nothing behind
 		}
 		return
 	}
@@ -40,8 +40,8 @@ func (s *scheduler) run(now time.Time) {
 		s.leave(h)
 		s.enter(h)
 	}
-	for !s.wakes.empty() && !s.wakes.top().wake.After(now) {
-		res := s.wakes.top()
+	for !s.agenda.wakes.empty() && !s.agenda.wakes.top().wake.After(now) {
+		res := s.agenda.wakes.top()
 		res.wakeAt(time.Time{})
 		res.markDirty()
 	}
@@ -55,7 +55,7 @@ func (s *scheduler) run(now time.Time) {
 // known to wait.
 func (s *scheduler) runUntilStable(now time.Time) {
 	for {
-		c := s.firstDirty(now, s.options.aging)
+		c := s.agenda.firstDirty(now, s.options.aging)
 		if c.group == nil {
 			return
 		}
@@ -71,14 +71,14 @@ func (s *scheduler) nextAt() time.Time {
 			next = at
 		}
 	}
-	if !s.recheckAt.IsZero() {
-		sooner(s.recheckAt)
+	if !s.byteQueue.recheckAt.IsZero() {
+		sooner(s.byteQueue.recheckAt)
 	}
 	if !s.delayed.empty() {
 		sooner(s.delayed.top().later)
 	}
-	if !s.wakes.empty() {
-		sooner(s.wakes.top().wake)
+	if !s.agenda.wakes.empty() {
+		sooner(s.agenda.wakes.top().wake)
 	}
 	if !s.ends.empty() {
 		sooner(s.ends.top().ends())
@@ -121,8 +121,8 @@ func (s *scheduler) tryFirst(now time.Time, c candidate) {
 		return
 	}
 	if g.size > 0 {
-		s.open.wait(g)
-		s.open.markDirty()
+		s.agenda.open.wait(g)
+		s.agenda.open.markDirty()
 	}
 }
 
@@ -166,19 +166,19 @@ func (s *scheduler) grant(now time.Time, h *hold) {
 	s.uncountWaiting(h)
 	s.take(now, h, choice)
 	c := h.client
-	s.served = max(s.served, c.served)
-	h.charge = float64(h.fairCost()) / h.fairWeight()
-	c.setServed(s.served + h.charge)
+	s.clients.served = max(s.clients.served, c.served)
+	h.grant.charge = float64(h.fairCost()) / h.fairWeight()
+	c.setServed(s.clients.served + h.grant.charge)
 	s.decisions.granted = append(s.decisions.granted, h)
 }
 
 // take takes all the needs of an alternative at once.
 func (s *scheduler) take(now time.Time, h *hold, choice int) {
-	s.grants++
-	h.choice, h.taken, h.late, h.state, h.charge, h.grant, h.probes = int32(choice), now, 0, stateGranted, 0, s.grants, false
+	s.agenda.grants++
+	h.state, h.grant = stateGranted, grant{number: s.agenda.grants, choice: int32(choice), taken: now}
 	for _, n := range h.needs[choice] {
 		n.resource.take(now, n.n) // makes nobody's wait shorter: there is nothing to look at
-		h.probes = n.resource.countGrant(now) || h.probes
+		h.grant.probes = n.resource.cooldown.countGrant(now) || h.grant.probes
 	}
 	s.numGranted++
 }
@@ -187,7 +187,7 @@ func (s *scheduler) take(now time.Time, h *hold, choice int) {
 func (s *scheduler) refuse(h *hold, r *Refusal) {
 	s.leave(h)
 	s.uncountWaiting(h)
-	s.tidy(h.client)
+	s.clients.tidy(h.client)
 	h.state, h.refusal = stateOutside, r
 	s.decisions.refused = append(s.decisions.refused, h)
 }
@@ -224,4 +224,167 @@ func (s *scheduler) refuseLate(now time.Time, h *hold) {
 	}
 	k, res := blocker(now, h)
 	s.refuse(h, &Refusal{Reason: res.tooLong(now), Limit: k.String(), RetryAt: k.Until})
+}
+
+// tryAtOnce grants a hold at once if no other hold waits for anything that it needs, and
+// tells whether it did. It is add and next for the usual case.
+func (s *scheduler) tryAtOnce(now time.Time, h *hold) bool {
+	if h.state != stateOutside || len(s.agenda.dirty) > 0 {
+		return false
+	}
+	if first := s.nextAt(); !first.IsZero() && !first.After(now) {
+		return false // something else is due first
+	}
+	if len(h.needs) == 0 {
+		h.needs = noNeeds
+	}
+	if went, sure := s.tryChoices(now, h); sure {
+		return went
+	}
+	s.ready = s.ready[:0]
+	for i, alternative := range h.needs {
+		if !free(now, alternative) {
+			continue
+		}
+		s.ready = append(s.ready, i)
+		if h.chooser == nil {
+			break
+		}
+	}
+	if len(s.ready) == 0 {
+		return false
+	}
+	s.stamp(now, h)
+	s.take(now, h, s.pick(h))
+	return true
+}
+
+// choices are those of a hold, nil if all alternatives have to be looked at.
+func (s *scheduler) choices(h *hold) *choices {
+	c := h.choices
+	if c == nil || len(s.groups) > 0 || len(h.needs) != len(c.needs) || &h.needs[0] != &c.needs[0] {
+		return nil
+	}
+	if c.order != c.wanted {
+		c.detach()
+		c.build()
+	}
+	if c.unordered {
+		return nil
+	}
+	return c
+}
+
+// tryChoices grants a hold at once that has very many alternatives. sure is false when
+// all of them have to be looked at.
+func (s *scheduler) tryChoices(now time.Time, h *hold) (went, sure bool) {
+	c := s.choices(h)
+	if c == nil {
+		return false, false
+	}
+	i, sure := c.choose(now, &s.agenda)
+	if i < 0 {
+		return false, sure
+	}
+	c.order.Chosen(i)
+	s.stamp(now, h)
+	s.take(now, h, i)
+	return true, true
+}
+
+// allowed finds the alternatives of a hold that nothing keeps but limits of which
+// nothing is known, and tells whether there are any.
+func (s *scheduler) allowed(now time.Time, h *hold) bool {
+	s.ready = s.ready[:0]
+	for i, needs := range h.needs {
+		if allows(now, s.options.aging, h, needs) {
+			s.ready = append(s.ready, i)
+		}
+	}
+	return len(s.ready) > 0
+}
+
+// tryAllowed grants a hold that is not in the queue yet and does not wait, if nothing
+// keeps it but limits of which nothing is known.
+func (s *scheduler) tryAllowed(now time.Time, h *hold) bool {
+	if !s.allowed(now, h) {
+		return false
+	}
+	s.stamp(now, h)
+	s.take(now, h, s.pick(h))
+	return true
+}
+
+// refuseWaiting refuses a hold that goes now or not at all and is still in the queue,
+// unless it waits for nothing but the answer of a store.
+func (s *scheduler) refuseWaiting(now time.Time, h *hold) *Refusal {
+	if h.state != stateWaiting || h.asks(now) {
+		return nil
+	}
+	if refusal := refuseNow(now, h); refusal != nil {
+		return refusal
+	}
+	keeps, res := blocker(now, h) // others come first
+	return &Refusal{Reason: res.tooLong(now), Limit: keeps.String(), RetryAt: keeps.Until}
+}
+
+func allows(now time.Time, aging time.Duration, h *hold, needs []need) bool {
+	for _, n := range needs {
+		if n.resource.unknown(now, n.n) {
+			continue
+		}
+		if n.resource.when(now, n.n).After(now) {
+			return false
+		}
+		if on := n.resource.waitlist; on != nil && (h.group == nil || on.best(now, aging, h.group).group != h.group) {
+			return false // others come first
+		}
+	}
+	return true
+}
+
+// force grants a hold whether or not it may go, and answers what would have blocked it. It
+// takes what is available: a hold that would have waited takes nothing, so that the limits
+// stand as if it still waited. It does not wait for the answer of a store, and what that
+// store counts is taken nevertheless.
+func (s *scheduler) force(now time.Time, h *hold) *Blocker {
+	if s.tryAtOnce(now, h) {
+		return nil
+	}
+	s.stamp(now, h)
+	s.ready = s.ready[:0]
+	for i, needs := range h.needs {
+		if res, _, _ := missing(now, needs); res == nil {
+			s.ready = append(s.ready, i)
+		}
+	}
+	if len(s.ready) > 0 {
+		s.take(now, h, s.pick(h))
+		return nil
+	}
+	k, res := blocker(now, h)
+	if res != nil && k.Until.After(now) {
+		res.blockedTime().observed += k.Until.Sub(now).Seconds()
+	}
+	h.state, h.grant = stateGranted, grant{choice: int32(s.least(now, h)), taken: now, forced: true}
+	s.numGranted++
+	for _, n := range h.needs[h.grant.choice] {
+		n.resource.users++
+	}
+	return &k
+}
+
+// least is the alternative for a hold that may go by none: one where nothing cools,
+// if there is any.
+func (s *scheduler) least(now time.Time, h *hold) int {
+	s.ready = s.ready[:0]
+	for i, needs := range h.needs {
+		if !slices.ContainsFunc(needs, func(n need) bool { return n.resource.cooldown.until.After(now) }) {
+			s.ready = append(s.ready, i)
+		}
+	}
+	if len(s.ready) == 0 {
+		return 0
+	}
+	return s.pick(h)
 }

@@ -1,10 +1,6 @@
 package queue
 
-import (
-	"time"
-
-	"github.com/abide-proxy/abide/limit"
-)
+import "time"
 
 // mostPatterns is how many a site remembers. There is one for each set of limits
 // that some route of a rule has.
@@ -69,16 +65,6 @@ func (p *pattern) place(r *Request) **recentRequest {
 
 func (m *recentRequest) is(r *Request) bool {
 	return m != nil && m.cost == r.Cost && m.path == r.Path && m.client == r.Client && m.method == r.Method
-}
-
-// limitResource is a limit's resource and what it was made from.
-type limitResource struct {
-	resource  *resource
-	spec      *limit.Spec
-	subject   *Subject // of the limit that it was made for last; nil: of none
-	made      bool     // by MeterSource.NewMeter
-	perKey    bool     // a client's or route's
-	onlyCools bool     // only cools, and nobody has needed it yet
 }
 
 // plan finds the resources of a request's limits. The whole site is one of them. Other

@@ -23,7 +23,7 @@ func TestSharedLimitsNeedWhatTheyNeedAlone(t *testing.T) {
 		"many":         {everyKind},
 		"more than 12": {append(append([]Limit(nil), everyKind...), one("a", "", ByClient), one("b", "", byAll))},
 	}
-	s := newSite(&NewGate(Bounds{}, nil).gateState, "site")
+	s := newSite(NewGate(Bounds{}, nil), "site")
 	for range 2 {
 		for name, limits := range lists {
 			for i := range 40 { // more than are remembered
@@ -31,7 +31,7 @@ func TestSharedLimitsNeedWhatTheyNeedAlone(t *testing.T) {
 				if i%5 == 0 {
 					r.Method = "POST"
 				}
-				alone, err := s.planAlone(noon, &r)
+				alone, err := s.registry.planAlone(noon, &r)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -41,7 +41,7 @@ func TestSharedLimitsNeedWhatTheyNeedAlone(t *testing.T) {
 					}
 				}
 				r.Shared = true
-				shared, err := s.plan(noon, &r)
+				shared, err := s.registry.plan(noon, &r)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -51,7 +51,7 @@ func TestSharedLimitsNeedWhatTheyNeedAlone(t *testing.T) {
 			}
 		}
 	}
-	if n := len(s.patterns); n != len(lists) {
+	if n := len(s.registry.patterns); n != len(lists) {
 		t.Errorf("%d of %d are remembered", n, len(lists))
 	}
 }
@@ -125,15 +125,15 @@ func TestASiteRemembersOnlySoManyLists(t *testing.T) {
 	s.mu.Unlock()
 	for range 3 * mostPatterns {
 		r := &Request{Limits: [][]Limit{{{Name: "all", Spec: &perSecond, N: 1}}}, Shared: true}
-		if _, err := s.plan(noon, r); err != nil {
+		if _, err := s.registry.plan(noon, r); err != nil {
 			t.Fatal(err)
 		}
-		if len(s.patterns) > mostPatterns {
-			t.Fatalf("%d are remembered", len(s.patterns))
+		if len(s.registry.patterns) > mostPatterns {
+			t.Fatalf("%d are remembered", len(s.registry.patterns))
 		}
 	}
 	g.Reload(Bounds{}, plans(func(Request) [][]Limit { return nil }))
-	if len(s.patterns) > 0 {
+	if len(s.registry.patterns) > 0 {
 		t.Error("after a reload the old ones are remembered")
 	}
 }

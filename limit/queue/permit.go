@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
@@ -14,11 +15,100 @@ import (
 //	if err != nil { … }
 //	defer permit.Finish(queue.Result{Outcome: limit.Abandoned})
 type Permit struct {
-	caller
-	hold   hold
-	site   *site
-	waited time.Duration
-	would  *Blocker
+	request Request
+	hold    hold
+	site    *site
+	awaited bool // others may wait for the answer; used without a lock
+	would   *Blocker
+
+	// The wait that goes on:
+	ctx    context.Context
+	asked  time.Time // when it began
+	waker  waker
+	waited time.Duration // in the waits before
+}
+
+// enter grants a permit's request, or puts it in the queue. It unlocks the site.
+func (s *site) enter(p *Permit) (held bool, err error) {
+	defer s.mu.Unlock()
+	now, g, r := p.asked, s.gate, &p.request
+	s.renew(r)
+	if p.hold.needs, err = s.registry.plan(now, r); err != nil {
+		return false, err
+	}
+	p.hold.choices = s.registry.choices.rankedBy(r.Order)
+	if r.Observe {
+		p.would = s.sched.force(now, &p.hold)
+		return false, nil
+	}
+	if s.sched.tryAtOnce(now, &p.hold) {
+		p.awaited = p.hold.grant.probes
+		return false, nil
+	}
+	if r.Now && s.sched.tryAllowed(now, &p.hold) {
+		p.awaited = p.hold.grant.probes
+		return false, nil
+	}
+	b := g.bounds.Load()
+	wait := b.Wait
+	if r.Wait > 0 && (wait <= 0 || r.Wait < wait) {
+		wait = r.Wait
+	}
+	if wait > 0 {
+		p.hold.deadline = now.Add(wait)
+	}
+	// Before others make room for it.
+	if refusal := s.sched.clients.estimate(now, &p.hold); refusal != nil {
+		p.hold.hint(now)
+		return false, refusal
+	}
+	if r.Now {
+		if refusal := refuseNow(now, &p.hold); refusal != nil {
+			p.hold.hint(now)
+			return false, refusal
+		}
+	}
+	if err := s.room(now, b, *r); err != nil {
+		return false, err
+	}
+	p.beginWait()
+	s.sched.add(now, &p.hold)
+	s.step(now)
+	if r.Now {
+		if refusal := s.sched.refuseWaiting(now, &p.hold); refusal != nil {
+			s.sched.cancel(now, &p.hold)
+			s.step(now)
+			return false, refusal
+		}
+	}
+	return true, nil
+}
+
+// room makes room for one more hold, or answers which bound has none.
+func (s *site) room(now time.Time, b *Bounds, r Request) error {
+	refusal := func(why Reason, setting string, n int) *Refusal {
+		at := s.sched.nextAt()
+		if at.IsZero() {
+			at = now.Add(time.Second)
+		}
+		return &Refusal{Reason: why, Limit: fmt.Sprintf("%s: %d", setting, n), RetryAt: at}
+	}
+	if held, _ := s.sched.size(); b.PerSite > 0 && held >= b.PerSite {
+		full := refusal(siteFull, "queue.per_site", b.PerSite)
+		greedy := s.sched.evict(now, r.Client, r.Weight)
+		if greedy == nil {
+			return full
+		}
+		greedy.refusal = full
+		greedy.owner.wake()
+		return nil // its place in the count goes over
+	}
+	if n := s.gate.held.Add(1); b.Max > 0 && n > int64(b.Max) {
+		s.gate.held.Add(-1)
+		return refusal(allFull, "queue.max", b.Max)
+	}
+	s.heldCounted++
+	return nil
 }
 
 // reportWait tells the hooks that the request waits.
@@ -51,8 +141,8 @@ func (p *Permit) Woken() error {
 	if r := p.hold.refusal; r != nil {
 		return r
 	}
-	p.waited += p.hold.taken.Sub(p.asked)
-	p.hold.awaited = p.hold.probes
+	p.waited += p.hold.grant.taken.Sub(p.asked)
+	p.awaited = p.hold.grant.probes
 	return nil
 }
 
@@ -70,14 +160,14 @@ func (p *Permit) Leave() {
 }
 
 // Choice is which alternative of the request's limits was taken.
-func (p *Permit) Choice() int { return int(p.hold.choice) }
+func (p *Permit) Choice() int { return int(p.hold.grant.choice) }
 
 // Granted is when its last try was granted, and after Sent when that went out: the
 // time by which meters know what it took.
 func (p *Permit) Granted() time.Time {
 	p.site.mu.Lock()
 	defer p.site.mu.Unlock()
-	return p.hold.taken
+	return p.hold.grant.taken
 }
 
 // Waited is how long it was held, in all its waits.
@@ -100,22 +190,6 @@ func (p *Permit) Blocker() Blocker {
 // WouldBlock is what would have kept an observed request, or nil.
 func (p *Permit) WouldBlock() *Blocker { return p.would }
 
-// Answered tells how the site has answered, as soon as that is known: a body may
-// take long, and after a cooldown others wait for the news. It costs nothing
-// otherwise.
-func (p *Permit) Answered(o limit.Outcome) {
-	if !p.hold.awaited {
-		return
-	}
-	p.hold.awaited = false
-	s := p.site
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := s.gate.clock.Now()
-	p.hold.answered(now, o)
-	s.step(now)
-}
-
 // Sent says that the request goes out only now: limits that count time count it from
 // here.
 func (p *Permit) Sent() {
@@ -126,6 +200,22 @@ func (p *Permit) Sent() {
 	if p.hold.sent(now) {
 		s.step(now)
 	}
+}
+
+// Answered tells how the site has answered, as soon as that is known: a body may
+// take long, and after a cooldown others wait for the news. It costs nothing
+// otherwise.
+func (p *Permit) Answered(o limit.Outcome) {
+	if !p.awaited {
+		return
+	}
+	p.awaited = false
+	s := p.site
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.gate.clock.Now()
+	p.hold.answered(now, o)
+	s.step(now)
 }
 
 // Finish ends the request, with what it truly cost.
@@ -180,9 +270,9 @@ func (p *Permit) Reenter(ctx context.Context, r Retry) error {
 	var cool Scope
 	longer := false
 	if !r.Until.IsZero() {
-		if res := s.resourceOf(&p.request, p.hold.needs, r.Cool); res != s.whole || !r.Alone {
-			longer = res.beginCooldown(r.Until, r.Why, p.hold.grant)
-			cool = s.scopeOf(res, r.Cool)
+		if res := s.registry.resourceOf(&p.request, p.hold.needs, r.Cool); res != s.registry.whole || !r.Alone {
+			longer = res.beginCooldown(r.Until, r.Why, p.hold.grant.number)
+			cool = s.registry.scopeOf(res, r.Cool)
 		}
 	}
 	if err == nil {
@@ -225,12 +315,12 @@ func (p *Permit) Cool(at Scope, until time.Time, why string) {
 	if s.stale(&p.request) {
 		needs = s.needs(now, &p.hold)
 	}
-	res := s.resourceOf(&p.request, needs, at)
-	longer := res.beginCooldown(until, why, p.hold.grant)
+	res := s.registry.resourceOf(&p.request, needs, at)
+	longer := res.beginCooldown(until, why, p.hold.grant.number)
 	s.step(now)
 	s.mu.Unlock()
 	if longer {
-		s.gate.cooled(s.name, s.scopeOf(res, at), until, why)
+		s.gate.cooled(s.name, s.registry.scopeOf(res, at), until, why)
 	}
 }
 
@@ -240,7 +330,7 @@ func (p *Permit) RefusalsInRow(at Scope) int {
 	s := p.site
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.resourceOf(&p.request, p.hold.needs, at).cooldownsInRow(p.hold.grant)
+	return s.registry.resourceOf(&p.request, p.hold.needs, at).cooldown.cooldownsInRow(p.hold.grant.number)
 }
 
 // Unreserve says that the answer has begun to come: what was taken for its bytes goes
@@ -250,7 +340,7 @@ func (p *Permit) Unreserve() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.gate.clock.Now()
-	if s.sched.unreserve(now, &p.hold) {
+	if s.sched.byteQueue.unreserve(now, &p.hold) {
 		s.step(now)
 	}
 }
@@ -262,7 +352,40 @@ func (p *Permit) OfferReserved() {
 	s := p.site
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.sched.offer(&p.hold) && len(s.sched.byteRequests) > 0 {
+	if s.sched.byteQueue.offer(&p.hold) && len(s.sched.byteQueue.byteRequests) > 0 {
 		s.step(s.gate.clock.Now())
 	}
 }
+
+// beginWait prepares for a wait.
+func (p *Permit) beginWait() {
+	if _, calls := p.waker.(wakeFunc); !calls {
+		p.waker = make(wakeChannel, 1)
+	}
+}
+
+// wake ends the wait.
+func (p *Permit) wake() {
+	if p.waker != nil {
+		p.waker.wake()
+	}
+}
+
+// waker hears that a wait is over. wake is called under the lock of a site and never
+// blocks. It may be called more than once for a wait.
+type waker interface{ wake() }
+
+// wakeChannel wakes a goroutine that waits. It has room for one.
+type wakeChannel chan struct{}
+
+func (c wakeChannel) wake() {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// wakeFunc is called when a wait is over: see Gate.Enter.
+type wakeFunc func()
+
+func (f wakeFunc) wake() { f() }

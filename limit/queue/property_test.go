@@ -121,7 +121,7 @@ func (m *model) next() {
 		}
 		delete(m.waiting, h)
 		m.granted[h] = true
-		for _, n := range h.needs[h.choice] {
+		for _, n := range h.needs[h.grant.choice] {
 			m.audits[n.resource].granted(m.t, m.now, h, n.n)
 		}
 	}
@@ -156,8 +156,8 @@ func (m *model) check() {
 		m.t.Fatalf("%d of %d holds are in lanes", len(m.s.all()), held)
 	}
 	for _, a := range m.audits {
-		if a.slot.awaitsAnswer(m.now) != a.ramp.full(m.now) {
-			m.t.Fatalf("%s: waits for an answer: %v, should: %v", a.slot.name, a.slot.awaitsAnswer(m.now), a.ramp.full(m.now))
+		if a.slot.cooldown.awaitsAnswer(m.now) != a.ramp.full(m.now) {
+			m.t.Fatalf("%s: waits for an answer: %v, should: %v", a.slot.name, a.slot.cooldown.awaitsAnswer(m.now), a.ramp.full(m.now))
 		}
 	}
 	lacks := map[*resource]bool{}
@@ -211,18 +211,18 @@ func (m *model) check() {
 			}
 		}
 	}
-	if len(m.s.dirty) > 0 {
+	if len(m.s.agenda.dirty) > 0 {
 		m.t.Fatalf("something is left to look at")
 	}
 }
 
 func (m *model) end(h *hold, r Result) {
-	for _, n := range h.needs[h.choice] {
+	for _, n := range h.needs[h.grant.choice] {
 		a := m.audits[n.resource]
 		a.flying -= n.n
 		a.ramp.answered(m.now, h, r.Outcome == limit.Success && !r.Unsent)
 		if r.Unsent {
-			a.unsent(h.taken, n.n)
+			a.unsent(h.grant.taken, n.n)
 		}
 	}
 	delete(m.granted, h)
@@ -311,7 +311,7 @@ func TestAnyInterleavingKeepsEveryLimitAndLosesNobody(t *testing.T) {
 					if m.s.tryAtOnce(m.now, h) {
 						added++
 						m.granted[h] = true
-						for _, n := range h.needs[h.choice] {
+						for _, n := range h.needs[h.grant.choice] {
 							m.audits[n.resource].granted(t, m.now, h, n.n)
 						}
 						return
@@ -368,7 +368,7 @@ func TestAnyInterleavingKeepsEveryLimitAndLosesNobody(t *testing.T) {
 			"cool": func(t *rapid.T) {
 				res := rapid.SampledFrom(m.slots).Draw(t, "slot")
 				until := m.now.Add(time.Duration(rapid.IntRange(0, 30).Draw(t, "for")) * time.Second)
-				if until.After(res.coolUntil) {
+				if until.After(res.cooldown.until) {
 					m.audits[res].ramp = newRampAudit(until)
 				}
 				res.beginCooldown(until, "test", 0)
@@ -384,7 +384,7 @@ func TestAnyInterleavingKeepsEveryLimitAndLosesNobody(t *testing.T) {
 					o := limit.Outcome(rapid.IntRange(0, 3).Draw(t, "outcome"))
 					h.answered(m.now, o)
 					if o != limit.Refused {
-						for _, n := range h.needs[h.choice] {
+						for _, n := range h.needs[h.grant.choice] {
 							m.audits[n.resource].ramp.answered(m.now, h, o == limit.Success)
 						}
 					}

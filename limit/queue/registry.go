@@ -2,7 +2,24 @@ package queue
 
 import (
 	"cmp"
+	"fmt"
 	"time"
+
+	"github.com/abide-proxy/abide/limit"
+)
+
+const (
+	// mostResources is how many clients and routes of a site have their own meters, where
+	// requests do not have as many alternatives.
+	mostResources = 10_000
+	// resourcesEach is how many resources there may be for each alternative of a request.
+	resourcesEach = 4
+	// sweepPause is how often a site that has so many looks for some to forget, and how
+	// often any site does for those that are nobody's own. The next request that could
+	// go with any of many tokens brings back all that were forgotten.
+	sweepPause = time.Second
+	// overflowKey is the key of all that come after.
+	overflowKey = "other"
 )
 
 // registry finds and makes the resources that the limits of a request take from. The lock of
@@ -23,10 +40,177 @@ type registry struct {
 	nextOverflowSweep time.Time // when the next sweep of overflow may be
 }
 
+// limitResource is a limit's resource and what it was made from.
+type limitResource struct {
+	resource  *resource
+	spec      *limit.Spec
+	subject   *Subject // of the limit that it was made for last; nil: of none
+	made      bool     // by MeterSource.NewMeter
+	perKey    bool     // a client's or route's
+	onlyCools bool     // only cools, and nobody has needed it yet
+}
+
 func newRegistry(name string, sched *scheduler) registry {
 	all := sched.newResource(name, nil, nil)
 	all.title = cooldownLimit
 	return registry{name: name, sched: sched, whole: all, unlimited: [][]need{{{resource: all}}}}
+}
+
+// resourceFor is the resource of a limit for a request; it is made or changed if need be.
+func (s *registry) resourceFor(now time.Time, l *Limit, r *Request) (*resource, error) {
+	at := l.scope(r)
+	spec, made := l.arithmetic()
+	e := s.entry(at)
+	if e != nil && e.made == made && !e.onlyCools && (e.spec == spec || e.spec != nil && spec != nil && *e.spec == *spec) {
+		e.spec = spec // is found to be the same at once the next time
+		if made && e.resource.title != l.title() {
+			s.rename(e, l, at.Key) // more is known of it now
+		}
+		return e.resource, nil
+	}
+	m, fresh, err := l.meter()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case e == nil:
+		e = &limitResource{resource: s.sched.newResource(l.label(at.Key), nil, nil), perKey: l.By != byAll}
+		e.resource.title = l.title()
+		at = s.remember(l, at, e)
+		m, external := l.externalMeter(s.name, at, m)
+		e.resource.setMeter(now, m, fresh, external)
+	case e.onlyCools: // nothing was taken from it yet
+		e.onlyCools, e.perKey = false, l.By != byAll
+		s.rename(e, l, at.Key)
+		m, external := l.externalMeter(s.name, at, m)
+		e.resource.setMeter(now, m, fresh, external)
+		e.resource.resume(now, made)
+	default:
+		if err := s.change(now, e, l, at, m, fresh); err != nil {
+			return nil, err
+		}
+	}
+	e.spec, e.subject, e.made = spec, l.Subject, made
+	return e.resource, nil
+}
+
+// change gives the resource of a limit that has another arithmetic now its meter.
+func (s *registry) change(now time.Time, e *limitResource, l *Limit, at Scope, m limit.Meter, fresh func() limit.Meter) error {
+	spec, _ := l.arithmetic()
+	if e == s.overflow[l.Name] {
+		at.Key = overflowKey
+	}
+	changing, can := e.resource.meter.(Changing)
+	if can && e.resource.external && l.Source != nil && spec != nil && changing.Change(now, *spec, m) {
+		e.resource.fresh, e.resource.pace = fresh, pace{}
+		e.resource.markDirty()
+	} else {
+		moved := e.spec != nil && spec != nil && e.spec.As == spec.As && !e.resource.external
+		if moved {
+			var err error
+			if m, err = limit.Move(now, e.resource.meter, *spec); err != nil {
+				return fmt.Errorf("the limit %q: %w", l.Name, err)
+			}
+		}
+		m, external := l.externalMeter(s.name, at, m)
+		e.resource.changeMeter(now, m, fresh, moved)
+		e.resource.setExternal(external)
+	}
+	s.rename(e, l, at.Key)
+	s.forgetPatterns() // others may know it by the limits from before
+	return nil
+}
+
+// rename gives the resource of a limit the limit's name.
+func (s *registry) rename(e *limitResource, l *Limit, key string) {
+	if e == s.overflow[l.Name] {
+		key = overflowKey
+	}
+	e.resource.setName(l.label(key), l.title())
+}
+
+// externalMeter is the meter that a limit's resource has in place of the one that was made for it,
+// and whether Gate.UpdateExternal may change it.
+func (l *Limit) externalMeter(site string, at Scope, m limit.Meter) (limit.Meter, bool) {
+	switch {
+	case l.Source == nil:
+		return m, false
+	case l.Spec == nil:
+		if meter := l.Source.External(site, at, limit.Spec{}, m); meter != nil {
+			return meter, false
+		}
+		return m, false
+	}
+	if meter := l.Source.External(site, at, *l.Spec, m); meter != nil {
+		return meter, true
+	}
+	return m, false
+}
+
+// entry is the resource of a scope, or nil. When a site has as many as it may,
+// all that are new share one resource of their limit, for as long as it remembers
+// anything: so each gets less than the limit allows, and never more.
+func (s *registry) entry(at Scope) *limitResource {
+	if e := s.byScope[at]; e != nil {
+		return e
+	}
+	if at.Key != "" {
+		return s.overflow[at.Limit]
+	}
+	return nil
+}
+
+// remember keeps a limit's new resource where entry will find it, and answers its scope.
+func (s *registry) remember(l *Limit, at Scope, e *limitResource) Scope {
+	if at.Key != "" && len(s.byScope) >= s.mostResources() {
+		e.resource.setName(l.label(overflowKey), l.title())
+		if s.overflow == nil {
+			s.overflow = map[string]*limitResource{}
+		}
+		s.overflow[l.Name] = e
+		return Scope{l.Name, overflowKey}
+	}
+	if s.byScope == nil {
+		s.byScope = map[Scope]*limitResource{}
+	}
+	s.byScope[at] = e
+	return at
+}
+
+// mostResources is how many resources the site may have: its tokens are the operator's.
+func (s *registry) mostResources() int { return max(mostResources, resourcesEach*s.alternatives) }
+
+// sweep forgets resources of clients and routes that are not seen any more, when there are
+// twice as many as the last time, or as many as there may be. A resource that was looked
+// up must be taken from before the next sweep: plan begins with it.
+func (s *registry) sweep(now time.Time) {
+	// One for each limit, and a server may have named thousands.
+	if len(s.overflow) > 0 && (len(s.overflow) <= 16 || !now.Before(s.nextOverflowSweep)) {
+		s.nextOverflowSweep = now.Add(sweepPause)
+		for name, e := range s.overflow {
+			if s.sched.forget(now, e.resource) {
+				delete(s.overflow, name)
+				s.forgetPatterns()
+			}
+		}
+	}
+	if len(s.byScope) < min(max(16, 2*s.sweptTo), s.mostResources()) || now.Before(s.nextSweep) {
+		return
+	}
+	lasting := !now.Before(s.nextSharedSweep)
+	if lasting {
+		s.nextSharedSweep = now.Add(time.Duration(1+s.alternatives/100) * sweepPause)
+	}
+	for at, e := range s.byScope {
+		if (e.perKey || lasting) && s.sched.forget(now, e.resource) {
+			delete(s.byScope, at)
+			s.forgetPatterns()
+		}
+	}
+	s.sweptTo = len(s.byScope)
+	if s.sweptTo > mostResources/2 {
+		s.nextSweep = now.Add(sweepPause)
+	}
 }
 
 // resourceAt is the resource of a scope, which is made if it does not exist; nil if the site

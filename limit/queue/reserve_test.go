@@ -81,7 +81,7 @@ func TestDrawsHaveWhatIsLentIfThereIsNothingElse(t *testing.T) {
 		expect(t, waits, "200 after 0s")
 		expect(t, draws(t, tap, 1000, 1), fmt.Sprint("1000 after ", time.Minute))
 		lent[0].Finish(Result{Outcome: limit.Success})
-		if n := len(tap.site.sched.offered); n != 0 {
+		if n := len(tap.site.sched.byteQueue.offered); n != 0 {
 			t.Errorf("%d are still lent", n)
 		}
 	})
@@ -194,7 +194,7 @@ func lending(t *testing.T, seed uint64) {
 	time.Sleep(time.Minute)
 	s := g.lock("a")
 	defer s.mu.Unlock()
-	if len(s.sched.offered) > 0 || !s.sched.restsAnd((*resource).forgettable, time.Now()) {
-		t.Errorf("%d are lent in the end", len(s.sched.offered))
+	if len(s.sched.byteQueue.offered) > 0 || !s.sched.restsAnd((*resource).forgettable, time.Now()) {
+		t.Errorf("%d are lent in the end", len(s.sched.byteQueue.offered))
 	}
 }

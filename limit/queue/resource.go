@@ -11,26 +11,15 @@ import (
 type resource struct {
 	// The fields that every request reads come first, so that they are in few lines of the
 	// processor's cache.
-	metering
-	users int // number of holds, permits and byte sources that refer to it
-	waiting
-	cooldown
+	meter    limit.Meter        // nil: only a cooldown
+	inFlight int64              // taken by what is not finished
+	changed  time.Time          // when the meter last replaced another
+	fresh    func() limit.Meter // makes an unused meter like it; nil: waits are not estimated beyond what the meter says
+	owed     int64              // of what is in flight, what is older than the meter and more than it could hold
+	pace     pace
+	users    int // number of holds, permits and byte sources that refer to it
 
-	name   string
-	title  string // name without the key
-	agenda *agenda
-	id     uint32
-
-	demands
-
-	choices []*choice // alternatives that need it
-
-	pending      []byte    // state for its next meter; see site.restore
-	pendingUntil time.Time // when pending is worth nothing any more
-}
-
-// waiting is what waits for a resource.
-type waiting struct {
+	// What waits for it:
 	waitlist     *waitlist            // nil while no group waits for it
 	dirtyAt      int                  // index in agenda.dirty plus one
 	waitingBytes int64                // bytes that byte requests wait for because of it
@@ -39,25 +28,47 @@ type waiting struct {
 	wake         time.Time            // when time alone makes it dirty; zero is never
 	inWake       int32
 	blocked      *blockedTime // nil until it blocks a hold
-}
 
-// demands are what the meter of a resource knows of the requests that wait.
-type demands struct {
+	cooldown cooldown
+
+	name   string
+	title  string // name without the key
+	agenda *agenda
+	id     uint32
+
+	// What the meter knows of what waits:
 	demand   Demanding // the meter, if it wants to know; nil otherwise
 	told     int64     // units that the meter was told last
 	noted    bool      // in agenda.demanding
 	external bool      // Gate.UpdateExternal may change the meter
 	listed   bool      // in agenda.blocking
+
+	choices []*choice // alternatives that need it
+
+	pending      []byte    // state for its next meter; see site.restore
+	pendingUntil time.Time // when pending is worth nothing any more
+}
+
+// pace is how fast a resource lets units pass when it is never idle.
+type pace struct {
+	known bool
+	whole int64         // the most that can be taken together
+	each  time.Duration // for one unit; 0 is not known, as for what is in flight
 }
 
 // Name is the name of the resource.
 func (r *resource) Name() string { return r.name }
 
+// label names the resource, and why it blocks holds if the reason is not its amount.
+func (r *resource) label(now time.Time) string {
+	return Blocker{Limit: r.name, Why: r.cooldown.why(now)}.String()
+}
+
 // left is how many units could be taken at once, or soon if the meter's store grants them;
 // -1 if there is no meter.
 func (r *resource) left(now time.Time) int64 {
 	switch {
-	case r.coolUntil.After(now), r.awaitsAnswer(now):
+	case r.cooldown.until.After(now), r.cooldown.awaitsAnswer(now):
 		return 0
 	case r.meter == nil:
 		return -1
@@ -70,12 +81,12 @@ func (r *resource) left(now time.Time) int64 {
 
 // forgettable tells whether nothing would change if the resource were made anew.
 func (r *resource) forgettable(now time.Time) bool {
-	return r.users == 0 && !r.coolUntil.After(now) && !r.recovering(now) && !r.pendingUntil.After(now) && (r.meter == nil || r.meter.Idle(now))
+	return r.users == 0 && !r.cooldown.until.After(now) && !r.cooldown.recovering(now) && !r.pendingUntil.After(now) && (r.meter == nil || r.meter.Idle(now))
 }
 
 // when is when n units could be taken if no other request waited.
 func (r *resource) when(now time.Time, n int64) time.Time {
-	if r.slowStart != nil && r.awaitsAnswer(now) {
+	if r.cooldown.slowStart != nil && r.cooldown.awaitsAnswer(now) {
 		return now.Add(2 * far)
 	}
 	at := now
@@ -88,8 +99,8 @@ func (r *resource) when(now time.Time, n int64) time.Time {
 			at = t
 		}
 	}
-	if r.coolUntil.After(at) {
-		at = r.coolUntil
+	if r.cooldown.until.After(at) {
+		at = r.cooldown.until
 	}
 	if r.waitingBytes > 0 && n > 0 && !at.After(now) {
 		return now.Add(2 * far) // when the byte requests that wait have their bytes
@@ -146,48 +157,6 @@ type byWake struct{}
 func (byWake) before(a, b *resource) bool { return a.wake.Before(b.wake) }
 func (byWake) place(r *resource) *int32   { return &r.inWake }
 
-// wait puts a group on the resource's waitlist, once.
-func (r *resource) wait(g *group) {
-	if r.waitlist == nil {
-		r.waitlist = r.agenda.borrow()
-		r.noteBlocking()
-	}
-	// lastAdded saves a group on a thousand waitlists the search for this waitlist among its
-	// waiters.
-	if last := r.waitlist.lastAdded; last < len(g.waiters) && g.waiters[last].resource == r {
-		return
-	}
-	// A group is removed and added all the time, so its waiters are used again.
-	n := len(g.waiters)
-	if n < cap(g.waiters) && g.waiters[:n+1][n] != nil {
-		g.waiters = g.waiters[:n+1]
-		g.waiters[n].resource = r
-	} else {
-		g.waiters = append(g.waiters, &waiter{group: g, resource: r})
-	}
-	r.waitlist.add(g.waiters[n])
-	r.waitlist.lastAdded = n
-}
-
-// stopWaiting removes a group from all waitlists.
-func (g *group) stopWaiting() {
-	for _, w := range g.waiters {
-		r := w.resource
-		r.waitlist.remove(w)
-		if r.first == g {
-			r.first = nil
-			r.markDirty()
-		}
-		if r.waitlist.size == 0 && r != &r.agenda.open {
-			r.agenda.spareWaitlists, r.waitlist = append(r.agenda.spareWaitlists, r.waitlist), nil
-			r.markClean()
-			r.wakeAt(time.Time{})
-			r.noteDemand()
-		}
-	}
-	g.waiters = g.waiters[:0]
-}
-
 // change replaces the meter by a meter of another arithmetic. What was spent of the old meter
 // counts as spent now of the new one. That is the most that it can have been, so a reload
 // never allows more than the site does.
@@ -220,10 +189,10 @@ func (r *resource) take(now time.Time, n int64) {
 
 // postpone moves what a hold took to now. No other hold can take it meanwhile.
 func (r *resource) postpone(now time.Time, h *hold, need need) {
-	if r.meter == nil || need.n <= 0 || r.takenBefore(h.grantedAt()) {
+	if r.meter == nil || need.n <= 0 || r.takenBefore(h.grant.at()) {
 		return
 	}
-	r.meter.Postpone(now, h.taken, need.n)
+	r.meter.Postpone(now, h.grant.taken, need.n)
 	r.markDirty()
 }
 
@@ -235,7 +204,7 @@ func (r *resource) finish(now time.Time, h *hold, need need, result Result) {
 	if r.meter == nil || need.n <= 0 {
 		return
 	}
-	n, taken := need.n, h.taken
+	n, taken := need.n, h.grant.taken
 	actual := n
 	switch {
 	case need.of == Cost && result.Cost > 0:
@@ -244,7 +213,7 @@ func (r *resource) finish(now time.Time, h *hold, need need, result Result) {
 		actual = result.Bytes
 	}
 	switch {
-	case r.takenBefore(h.grantedAt()): // taken from the meter before this one
+	case r.takenBefore(h.grant.at()): // taken from the meter before this one
 		at := now
 		if r.fresh == nil {
 			at, taken = r.changed, r.changed // when it took it, if it remembers each
@@ -280,25 +249,14 @@ func (r *resource) setName(name, title string) { r.name, r.title, r.blocked = na
 
 // countAnswer counts the answer to a hold that was granted in the slow start.
 func (r *resource) countAnswer(now time.Time, h *hold, success bool) {
-	if r.cooldown.countAnswer(now, h.grant, success) {
+	if r.cooldown.countAnswer(now, h.grant.number, success) {
 		r.markDirty()
-	}
-}
-
-// countAnswer counts the answer to a hold in all slow starts that it was granted in, once.
-func (h *hold) countAnswer(now time.Time, success bool) {
-	if !h.probes {
-		return
-	}
-	h.probes = false
-	for _, n := range h.needs[h.choice] {
-		n.resource.countAnswer(now, h, success)
 	}
 }
 
 // expendable tells whether the resource is idle, or forgetting it costs little.
 func (r *resource) expendable(now time.Time) bool {
-	if r.users > 0 || r.coolUntil.After(now) || r.recovering(now) || r.pendingUntil.After(now) {
+	if r.users > 0 || r.cooldown.until.After(now) || r.cooldown.recovering(now) || r.pendingUntil.After(now) {
 		return false
 	}
 	m, ok := r.meter.(Spareable)
@@ -334,3 +292,78 @@ func (r *resource) changeMeter(now time.Time, m limit.Meter, fresh func() limit.
 	}
 	r.markDirty()
 }
+
+// measure finds the pace of the meter by using up a fresh one, so that it holds
+// for every arithmetic.
+func (r *resource) measure(now time.Time) pace {
+	if r.pace.known || r.fresh == nil {
+		return r.pace
+	}
+	r.pace = paceOf(now, r.fresh())
+	return r.pace
+}
+
+func paceOf(now time.Time, m limit.Meter) pace {
+	p := pace{known: true}
+	fits := func(n int64) bool {
+		_, ok := m.When(now, n)
+		return ok
+	}
+	low, high := int64(0), int64(1)
+	for fits(high) && high < 1<<50 {
+		low, high = high, 2*high
+	}
+	for low+1 < high {
+		if mid := low + (high-low)/2; fits(mid) {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	p.whole = low
+	// The second round is a whole one, also when windows follow the clock.
+	at := now
+	for range 2 {
+		start, ok := m.When(at, low)
+		if low == 0 || !ok || start.Sub(at) > far {
+			return p
+		}
+		at = start
+		m.Take(at, low)
+		if end, ok := m.When(at, low); !ok || end.Sub(at) > far {
+			return p // nobody knows when, as for what is in flight
+		}
+		m.Done(at, at, low, limit.Success)
+	}
+	if end, ok := m.When(at, low); ok && end.Sub(at) < far {
+		p.each = end.Sub(at) / time.Duration(low)
+	}
+	return p
+}
+
+// within is an amount, or the most that the meter can have.
+func (r *resource) within(now time.Time, n int64) int64 {
+	if _, ok := r.meter.When(now, n); ok {
+		return n
+	}
+	return min(n, max(r.measure(now).whole, 1))
+}
+
+// knows tells whether the meter has what was taken at a time.
+func (r *resource) knows(at time.Time) bool {
+	return r.meter != nil && (r.changed.IsZero() || at.After(r.changed))
+}
+
+// takenBefore tells whether a grant at a time took from the meter before this one.
+func (r *resource) takenBefore(at time.Time) bool { return !r.changed.IsZero() && !at.After(r.changed) }
+
+// countsInFlight tells whether the meter counts what is in flight, which is given back
+// when it is done and not with time.
+func (r *resource) countsInFlight(now time.Time) bool {
+	p := r.measure(now)
+	return p.known && p.whole > 0 && p.each == 0
+}
+
+// far is later than any wait: an answer beyond it means "when something
+// happens", as for a limit on what is in flight.
+const far = 5 * 365 * 24 * time.Hour

@@ -38,11 +38,10 @@ type schedulerOptions struct {
 // scheduler is the queue of one site. It takes the time as an argument and does
 // no I/O. The lock of its site guards it. newScheduler makes one.
 type scheduler struct {
-	options schedulerOptions
-	agenda
-	clients
-	byteQueue
-	deadlines
+	options   schedulerOptions
+	agenda    agenda
+	clients   clients
+	byteQueue byteQueue
 
 	resources map[*resource]struct{}
 	groups    map[string]*group
@@ -51,6 +50,11 @@ type scheduler struct {
 	lastID    uint32
 
 	numWaiting, numDelayed, numGranted int
+
+	// Deadlines:
+	ends             heap[*hold, byDeadline] // the holds that do not wait forever
+	late             int                     // number of holds with answerIn
+	recheckDeadlines bool                    // an answer that holds wait for may be known now
 
 	now       time.Time // of the last event
 	decisions decisions
@@ -61,11 +65,20 @@ type scheduler struct {
 	blocks blocks
 }
 
+// decisions are the results of a call of scheduler.next. The slices are valid until the next call of
+// scheduler.next.
+type decisions struct {
+	granted []*hold
+	refused []*hold // hold.refusal says why
+	bytes   []*byteRequest
+	again   time.Time // when to ask again if nothing else happens; zero is never
+}
+
 // newScheduler makes the queue of one site.
 func newScheduler(o schedulerOptions) *scheduler {
 	s := &scheduler{options: o}
 	s.byteQueue.agenda = &s.agenda
-	s.open = resource{agenda: &s.agenda, name: "open"}
+	s.agenda.open = resource{agenda: &s.agenda, name: "open"}
 	return s
 }
 
@@ -74,7 +87,7 @@ func newScheduler(o schedulerOptions) *scheduler {
 // as the meter tells.
 func (s *scheduler) newResource(name string, m limit.Meter, fresh func() limit.Meter) *resource {
 	s.lastID++
-	res := &resource{name: name, title: name, metering: metering{meter: m, fresh: fresh}, id: s.lastID, agenda: &s.agenda}
+	res := &resource{name: name, title: name, meter: m, fresh: fresh, id: s.lastID, agenda: &s.agenda}
 	res.demand, _ = m.(Demanding)
 	if s.resources == nil {
 		s.resources = map[*resource]struct{}{}
@@ -167,8 +180,8 @@ func (s *scheduler) enter(h *hold) {
 			s.groups = map[string]*group{}
 		}
 		s.groups[g.key] = g
-		s.open.wait(g)
-		s.open.markDirty()
+		s.agenda.open.wait(g)
+		s.agenda.open.markDirty()
 	}
 	h.entered = s.now
 	g.add(h)
@@ -183,7 +196,7 @@ func (s *scheduler) enter(h *hold) {
 func (s *scheduler) leave(h *hold) {
 	if h.state == stateDelayed {
 		s.delayed.remove(h)
-		s.blockedTimes.of(retryLimit).change(s.now, -1)
+		s.agenda.blockedTimes.of(retryLimit).change(s.now, -1)
 		h.noteBlocked(retryLimit, s.now.Sub(h.entered))
 		s.numDelayed--
 		return
@@ -210,7 +223,7 @@ func (s *scheduler) cancel(now time.Time, h *hold) bool {
 	s.setClock(now)
 	s.leave(h)
 	s.uncountWaiting(h)
-	s.tidy(h.client)
+	s.clients.tidy(h.client)
 	h.state = stateOutside
 	return true
 }
@@ -226,22 +239,22 @@ func (s *scheduler) finish(now time.Time, h *hold, r Result) error {
 	}
 	h.state = stateOutside
 	if h.client != nil {
-		s.tidy(h.client)
+		s.clients.tidy(h.client)
 	}
 	return nil
 }
 
 func (s *scheduler) release(now time.Time, h *hold, r Result) {
-	s.withdraw(h)
+	s.byteQueue.withdraw(h)
 	h.countAnswer(now, r.Outcome == limit.Success && !r.Unsent)
-	for _, n := range h.needs[h.choice] {
-		if h.forced || h.unreserved && n.of == Bytes {
+	for _, n := range h.needs[h.grant.choice] {
+		if h.grant.forced || h.grant.unreserved && n.of == Bytes {
 			n.n = 0
 		}
 		n.resource.finish(now, h, n, r)
 	}
 	s.numGranted--
-	h.forced, h.unreserved = false, false
+	h.grant.forced, h.grant.unreserved = false, false
 }
 
 // giveBack puts a granted request that has to be sent again back at its place: it keeps
@@ -267,7 +280,7 @@ func (s *scheduler) giveBack(now time.Time, h *hold, r Result, later time.Time, 
 	if later.After(now) {
 		h.later, h.entered, h.state = later, s.now, stateDelayed
 		s.delayed.push(h)
-		s.blockedTimes.of(retryLimit).change(s.now, 1)
+		s.agenda.blockedTimes.of(retryLimit).change(s.now, 1)
 		s.numDelayed++
 		return nil
 	}
@@ -329,4 +342,95 @@ func (s *scheduler) restsAnd(so func(*resource, time.Time) bool, now time.Time) 
 		}
 	}
 	return true
+}
+
+// clear drops the holds of the latest decisions, so that an inactive site keeps no
+// requests in memory.
+func (d *decisions) clear() {
+	clear(d.granted)
+	clear(d.refused)
+	clear(d.bytes)
+	d.granted, d.refused, d.bytes = d.granted[:0], d.refused[:0], d.bytes[:0]
+}
+
+// agenda lists what the scheduler has to look at next. Resources report to it.
+type agenda struct {
+	dirty []*resource             // resources whose first group may go
+	wakes heap[*resource, byWake] // resources that time alone makes dirty
+	open  resource                // no real one: its waitlist has the groups that nothing is known to block
+
+	blocking        []*resource // resources that block a hold and that Gate.UpdateExternal may change, and some that blocked one
+	listed          int         // the length of blocking after it was pruned last
+	externalChanges uint64      // number of calls of Gate.UpdateExternal
+	demanding       []*resource // resources whose demand may have changed
+
+	bytesChanged   bool         // a byte request may be granted
+	grants         uint64       // number of grants so far
+	blockedTimes   blockedTimes // by limit
+	spareWaitlists []*waitlist  // empty ones, to be used again
+}
+
+// recheckExternal marks the resources dirty that block a hold and that Gate.UpdateExternal
+// may have changed.
+func (a *agenda) recheckExternal() {
+	a.bytesChanged = true
+	a.externalChanges++
+	a.pruneBlocking()
+	for _, res := range a.blocking {
+		res.markDirty()
+	}
+}
+
+// pruneBlocking drops the resources from blocking that block no hold any more.
+func (a *agenda) pruneBlocking() {
+	list := a.blocking[:0]
+	for _, res := range a.blocking {
+		if res.listed = res.waitlist != nil; res.listed {
+			list = append(list, res)
+		}
+	}
+	clear(a.blocking[len(list):])
+	a.blocking, a.listed = list, len(list)
+}
+
+// tellDemand tells the meters whose demand may have changed how many units wait for them
+// now.
+func (a *agenda) tellDemand(now time.Time) {
+	for i, res := range a.demanding {
+		a.demanding[i], res.noted = nil, false
+		if res.demand != nil {
+			res.tellDemand(now, res.demandNow())
+		}
+	}
+	a.demanding = a.demanding[:0]
+}
+
+// firstDirty is the group that comes first of those on the waitlists of dirty resources.
+// Its group is nil if there is none.
+func (a *agenda) firstDirty(now time.Time, aging time.Duration) candidate {
+	var found candidate
+	for i := 0; i < len(a.dirty); {
+		res := a.dirty[i]
+		if res.waitlist == nil || res.waitlist.size == 0 {
+			res.markClean() // puts another resource at i
+			continue
+		}
+		if c := res.waitlist.best(now, aging, nil); found.group == nil || c.rank.before(found.rank) {
+			found = c
+		}
+		i++
+	}
+	return found
+}
+
+// borrow returns an empty waitlist, a spare one if there is any.
+func (a *agenda) borrow() *waitlist {
+	last := len(a.spareWaitlists) - 1
+	if last < 0 {
+		return new(waitlist)
+	}
+	w := a.spareWaitlists[last]
+	a.spareWaitlists[last] = nil
+	a.spareWaitlists = a.spareWaitlists[:last]
+	return w
 }

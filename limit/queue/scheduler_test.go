@@ -213,7 +213,7 @@ func TestTheFirstAlternativeThatIsReadyIsTaken(t *testing.T) {
 	for range 3 {
 		w.next()
 		for _, h := range w.went {
-			choices = append(choices, int(h.choice))
+			choices = append(choices, int(h.grant.choice))
 		}
 		w.went = nil
 		w.now = w.now.Add(time.Second)
@@ -225,7 +225,7 @@ func TestTheFirstAlternativeThatIsReadyIsTaken(t *testing.T) {
 	w.now = w.now.Add(time.Hour)
 	w.add("picked", picked)
 	w.next()
-	if got := w.went[0].choice; got != 1 {
+	if got := w.went[0].grant.choice; got != 1 {
 		t.Errorf("the caller's choice was 1, not %d", got)
 	}
 }

@@ -9,13 +9,15 @@ import (
 
 // site is a scheduler with a lock and a timer.
 type site struct {
-	gate *gateState
+	gate *Gate
+	name string
 
-	mu          sync.Mutex      // guards all fields below; nothing waits, sends or dials under it
-	gone        bool            // forgotten: look it up again
-	registry                    // has the scheduler
+	mu          sync.Mutex // guards all fields below; nothing waits, sends or dials under it
+	gone        bool       // forgotten: look it up again
+	sched       *scheduler
+	registry    registry
 	version     uint64          // the largest version of what is known of the site; see Gate.Replan
-	heldCounted int             // how many of its holds gateState.held counts
+	heldCounted int             // number of its holds that Gate.held counts
 	sources     int             // number of byte sources that are not closed
 	drained     []chan struct{} // closed when nothing is held or granted
 
@@ -23,9 +25,9 @@ type site struct {
 	timerAt time.Time // when the timer calls onTimer; zero is never
 }
 
-func newSite(g *gateState, name string) *site {
+func newSite(g *Gate, name string) *site {
 	sched := newScheduler(schedulerOptions{aging: g.bounds.Load().Aging, live: live})
-	return &site{gate: g, registry: newRegistry(name, sched)}
+	return &site{gate: g, name: name, sched: sched, registry: newRegistry(name, sched)}
 }
 
 // step grants what may go, wakes the callers, and sets the timer.
@@ -113,7 +115,7 @@ func (s *site) renew(r *Request) {
 // make no sense.
 func (s *site) needs(now time.Time, h *hold) [][]need {
 	s.renew(&h.owner.request)
-	needs, err := s.plan(now, &h.owner.request)
+	needs, err := s.registry.plan(now, &h.owner.request)
 	if err != nil {
 		return h.needs
 	}

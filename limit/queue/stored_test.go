@@ -91,12 +91,12 @@ func TestSitesThatAreKeptInShortAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGate(Bounds{}, nil)
 		g.many = 0
-		s := newSite(&g.gateState, "a")
+		s := newSite(g, "a")
 		began := time.Now()
 		sh := &g.shards[0]
 		for i := range mostStoredBytes / 100 {
 			s.name = fmt.Sprint("site ", i)
-			s.whole.beginCooldown(began.Add(time.Hour+time.Duration(i)*time.Millisecond), "Retry-After", 0)
+			s.registry.whole.beginCooldown(began.Add(time.Hour+time.Duration(i)*time.Millisecond), "Retry-After", 0)
 			sh.stored.add(s.store(time.Now()))
 		}
 		if sh.stored.bytes > mostStoredBytes {

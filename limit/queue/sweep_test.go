@@ -36,7 +36,7 @@ func TestALongKeyIsCutAndIsStillItsOwn(t *testing.T) {
 		}
 		s := g.lock("a")
 		defer s.mu.Unlock()
-		for at, e := range s.byScope {
+		for at, e := range s.registry.byScope {
 			if len(at.Key) > 129 || len(e.resource.name) > 200 {
 				t.Errorf("a key of %d is kept, and a name of %d", len(at.Key), len(e.resource.name))
 			}
@@ -106,7 +106,7 @@ func TestManyNamesAreLookedThroughOnceASecond(t *testing.T) {
 		rest := func() int {
 			s := g.lock("a")
 			defer s.mu.Unlock()
-			return len(s.overflow)
+			return len(s.registry.overflow)
 		}
 		perHour := &limit.Spec{As: limit.Paced, Amount: 1, Window: time.Hour}
 		for i := range mostResources {

@@ -6,6 +6,25 @@ import (
 	"github.com/abide-proxy/abide/limit"
 )
 
+// ResourceInfo is the state of a resource.
+type ResourceInfo struct {
+	Site  string
+	At    Scope  // zero: the whole site; the key "other" may stand for all keys without an own resource
+	Title string // of its limit
+
+	// Meter is a meter that MeterSource.NewMeter has made; nil otherwise. It may be used until
+	// the visit is over.
+	Meter limit.Meter
+
+	// State is the state of a meter that is not made yet; nil otherwise.
+	State []byte
+
+	Cooling  time.Time // end of the cooldown; zero: none
+	Why      string    // reason of the cooldown or of the slow start after it
+	Held     int64     // units that waiting holds need
+	InFlight int64     // units that requests under way have taken
+}
+
 // VisitResources visits all resources whose meters MeterSource.NewMeter has made, and all
 // others that cool or are in a slow start. It locks one site after the other and calls visit
 // under the lock, because meters are not safe without it: visit only copies what it
@@ -24,9 +43,9 @@ func (g *Gate) VisitLoadedResources(visit func(now time.Time, at ResourceInfo)) 
 func (s *site) visit(visit func(now time.Time, at ResourceInfo)) {
 	now := s.gate.clock.Now()
 	see := func(res *resource, at Scope, made bool) {
-		n := ResourceInfo{Site: s.name, At: at, Title: res.title, Why: res.why(now), InFlight: res.inFlight}
-		if res.coolUntil.After(now) {
-			n.Cooling = res.coolUntil
+		n := ResourceInfo{Site: s.name, At: at, Title: res.title, Why: res.cooldown.why(now), InFlight: res.inFlight}
+		if res.cooldown.until.After(now) {
+			n.Cooling = res.cooldown.until
 		}
 		if made {
 			n.Meter = res.meter
@@ -42,11 +61,11 @@ func (s *site) visit(visit func(now time.Time, at ResourceInfo)) {
 		}
 		visit(now, n)
 	}
-	see(s.whole, Scope{}, false)
-	for at, e := range s.byScope {
+	see(s.registry.whole, Scope{}, false)
+	for at, e := range s.registry.byScope {
 		see(e.resource, at, e.made)
 	}
-	for name, e := range s.overflow {
+	for name, e := range s.registry.overflow {
 		see(e.resource, Scope{name, overflowKey}, e.made)
 	}
 }
@@ -63,10 +82,10 @@ func (g *Gate) VisitLimits(visit func(now time.Time, site string, at Scope, titl
 				visit(now, s.name, at, e.resource.title, e.spec, e.resource.left(now), e.resource.meter)
 			}
 		}
-		for at, e := range s.byScope {
+		for at, e := range s.registry.byScope {
 			see(at, e)
 		}
-		for name, e := range s.overflow {
+		for name, e := range s.registry.overflow {
 			see(Scope{name, overflowKey}, e)
 		}
 	})

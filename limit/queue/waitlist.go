@@ -26,6 +26,48 @@ type waiterAt struct {
 	p int
 }
 
+// wait puts a group on the resource's waitlist, once.
+func (r *resource) wait(g *group) {
+	if r.waitlist == nil {
+		r.waitlist = r.agenda.borrow()
+		r.noteBlocking()
+	}
+	// lastAdded saves a group on a thousand waitlists the search for this waitlist among its
+	// waiters.
+	if last := r.waitlist.lastAdded; last < len(g.waiters) && g.waiters[last].resource == r {
+		return
+	}
+	// A group is removed and added all the time, so its waiters are used again.
+	n := len(g.waiters)
+	if n < cap(g.waiters) && g.waiters[:n+1][n] != nil {
+		g.waiters = g.waiters[:n+1]
+		g.waiters[n].resource = r
+	} else {
+		g.waiters = append(g.waiters, &waiter{group: g, resource: r})
+	}
+	r.waitlist.add(g.waiters[n])
+	r.waitlist.lastAdded = n
+}
+
+// stopWaiting removes a group from all waitlists.
+func (g *group) stopWaiting() {
+	for _, w := range g.waiters {
+		r := w.resource
+		r.waitlist.remove(w)
+		if r.first == g {
+			r.first = nil
+			r.markDirty()
+		}
+		if r.waitlist.size == 0 && r != &r.agenda.open {
+			r.agenda.spareWaitlists, r.waitlist = append(r.agenda.spareWaitlists, r.waitlist), nil
+			r.markClean()
+			r.wakeAt(time.Time{})
+			r.noteDemand()
+		}
+	}
+	g.waiters = g.waiters[:0]
+}
+
 // byRank orders the groups on a waitlist by what the client that is next in each has had.
 type byRank struct{}
 
