@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"math"
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
@@ -407,6 +408,18 @@ func (p *HiddenRate) Idle(now time.Time) bool {
 	return len(p.atOnce.flying) == 0 && v >= p.stop.until && v-p.lastUsed >= p.kept(idleAfter)
 }
 
+// Spare reports whether the rate has not been used for a while.
+func (p *HiddenRate) Spare(now time.Time) bool {
+	v := p.at(now)
+	return len(p.atOnce.flying) == 0 && v >= p.stop.until && v-p.lastUsed >= p.kept(unusedKept)
+}
+
+// SpareAt returns when the rate is spare, if it is not used before.
+func (p *HiddenRate) SpareAt(now time.Time) time.Time {
+	v := p.at(now)
+	return p.clock.Time(now, min(max(p.stop.until, p.lastUsed+p.kept(unusedKept)), v+maxAhead))
+}
+
 // kept is how long the meter is kept unused: for a time if anything is known.
 func (p *HiddenRate) kept(known int64) int64 {
 	if p.Blank() {
@@ -426,4 +439,33 @@ func (p *HiddenRate) Forget(now time.Time) {
 	flying := p.atOnce.flying
 	p.search, p.window, p.windowed, p.paced = rateSearch{step: attemptFactor - 1, since: v, emptyAt: v}, hiddenWindow{}, false, false
 	p.atOnce, p.stop, p.nextAt = atOnce{flying: flying}, stop{pause: firstPause, rateSince: v + 1}, v
+}
+
+// Found is what is known of a limit that the server does not announce.
+type Found struct {
+	Limit  int64         // requests in a window, or in flight if there is no window; 0: not known
+	Window time.Duration // 0: the limit is of requests in flight
+	Left   int64         // -1: not known
+}
+
+// Found returns what is known of the limit. A rate is told for the shortest of a second, a
+// minute and an hour in which one request goes.
+func (p *HiddenRate) Found(now time.Time) Found {
+	p.at(now)
+	if p.windowed && p.window.limit > 0 && p.window.length > 0 {
+		return Found{p.window.limit, time.Duration(p.window.length).Round(time.Second), max(p.window.limit-p.window.taken, 0)}
+	}
+	if rate := p.search.rate; rate > 0 && !p.windowed {
+		per := time.Second
+		for _, longer := range []time.Duration{time.Minute, time.Hour} {
+			if rate*per.Seconds() < 1 {
+				per = longer
+			}
+		}
+		return Found{max(int64(math.Round(rate*per.Seconds())), 1), per, -1}
+	}
+	if p.atOnce.limit > 0 {
+		return Found{p.atOnce.limit, 0, max(p.atOnce.limit-int64(len(p.atOnce.flying)), 0)}
+	}
+	return Found{Left: -1}
 }

@@ -1,3 +1,9 @@
+// Package ledger calculates how much servers allow, from what they announce of their own
+// limits. It is pure: now is an argument.
+//
+// A Ledger is the meter of one announced limit for one budget: a token, or requests
+// without one. A HiddenRate is the meter of a limit that only refusals show. An UnknownRoute
+// lets one request go alone while the limits of its route are unknown.
 package ledger
 
 import (
@@ -405,4 +411,36 @@ func (l *Ledger) Idle(now time.Time) bool {
 		return l.limit > 0 && l.usage.own == 0 && l.level >= l.limit
 	}
 	return l.limit > 0 && l.level >= l.limit && (!l.recent.on || l.recent.sum == 0)
+}
+
+// Spare reports whether the next announcement would restore all that is lost with the
+// ledger. A new ledger sends a probe, so at least one unit must be left. Counts that only
+// the ledger has are not spare.
+func (l *Ledger) Spare(now time.Time) bool {
+	v := l.clock.At(now)
+	l.advance(v)
+	switch {
+	case l.flights.busy > 0 || v < l.refusals.until:
+		return false
+	case !l.announced.ever:
+		return true
+	case v-l.announced.at < entityUnusedKept:
+		return false
+	case l.announced.free(v, l.window.period) || l.probe.active || l.options.Unit == learn.Concurrent:
+		return true
+	}
+	if l.spend() < l.cost.each {
+		return false
+	}
+	said := l.counts && l.announced.missing == 0
+	return said || l.limit <= 0 || l.level >= l.limit && (!l.recent.on || l.recent.sum == 0) ||
+		v-l.announced.at > max(2*l.window.period, hour)
+}
+
+// SpareAt returns when the ledger is spare at the latest, if it is not used before: at the
+// end of its window, or when its announcements have expired.
+func (l *Ledger) SpareAt(now time.Time) time.Time {
+	v := l.clock.At(now)
+	at := max(l.refusals.until, l.window.end(), l.announced.at+max(2*l.window.period, hour))
+	return l.clock.Time(now, min(at, v+maxAhead))
 }
