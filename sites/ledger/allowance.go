@@ -151,17 +151,17 @@ func (a *allowance) pay(n int64) {
 // begin takes the first announcement.
 func (a *allowance) begin(r *reading) {
 	a.level = max(a.limit-a.cost.each*float64(a.flights.unanswered()+1), -float64(maxAmount))
-	if r.known {
-		a.level = r.low
+	if r.bounds.known {
+		a.level = r.bounds.low
 	}
-	if !r.known && r.reset == 0 && r.period > 0 && r.limit > 0 && a.kind < refilling {
-		a.becomeSliding(r.now, r.period)
+	if !r.bounds.known && r.said.reset == 0 && r.said.period > 0 && r.said.limit > 0 && a.kind < refilling {
+		a.becomeSliding(r.now, r.said.period)
 		return
 	}
 	a.open(r)
 	a.follow(r, false)
-	if r.known {
-		a.cost.sample(r.now, a.counted(r), r.left, r.uncounted, 0)
+	if r.bounds.known {
+		a.cost.sample(r.now, a.counted(r), r.said.left, r.bounds.uncounted, 0)
 	}
 }
 
@@ -214,28 +214,28 @@ func (a *allowance) bounds(sent, own int64, h *announcement) bounds {
 
 // clamp moves the level between the bounds of a response.
 func (a *allowance) clamp(r *reading) (news Surprise, gained float64) {
-	if !r.known {
+	if !r.bounds.known {
 		return Surprise{}, 0
 	}
 	// The units left only decrease within a window. So a higher announcement was written
 	// earlier, unless its request was sent later.
 	w := &a.window
-	stale := a.kind < refilling && w.lowestLeftAt > 0 && r.high > w.lowestLeft && r.sent < w.lowestLeftAt
+	stale := a.kind < refilling && w.lowestLeftAt > 0 && r.bounds.high > w.lowestLeft && r.sent < w.lowestLeftAt
 	if !stale {
-		w.lowestLeft, w.lowestLeftAt = r.high, r.now
+		w.lowestLeft, w.lowestLeftAt = r.bounds.high, r.now
 	}
 	was := a.level
-	if was > r.high {
+	if was > r.bounds.high {
 		a.cost.decreases.doubt()
-		a.level = r.high
+		a.level = r.bounds.high
 		if a.kindUncertain() {
-			a.level = r.low
+			a.level = r.bounds.low
 		}
-		a.addForeignUse(r.now, was-r.high, &news)
+		a.addForeignUse(r.now, was-r.bounds.high, &news)
 	}
-	if was < r.low && !stale {
-		a.level = r.low
-		gained = r.low - was
+	if was < r.bounds.low && !stale {
+		a.level = r.bounds.low
+		gained = r.bounds.low - was
 		if a.unexplained > 0 {
 			by := min(a.unexplained, gained)
 			a.unexplained -= by

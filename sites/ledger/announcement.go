@@ -30,8 +30,8 @@ type reading struct {
 	own       int64 // units of its request that were not counted as answered before
 	probe     bool  // its request was the probe
 	probing   bool  // a later request is the probe
-	bounds
-	announcement
+	bounds    bounds
+	said      announcement
 }
 
 // maxSkewLeft bounds the error of a server's time after correction of its clock.
@@ -64,7 +64,7 @@ func (l *Ledger) read(v, rtt int64, s *learn.Limit) (h announcement, said bool) 
 	if !s.Reset.IsZero() {
 		l.readReset(v, min(max(rtt, 0), minute), s, &h)
 	}
-	if h.period > 0 && h.reset > 0 && 2*h.coarse >= h.period && l.kind < refilling {
+	if h.period > 0 && h.reset > 0 && 2*h.coarse >= h.period && l.allowance.kind < refilling {
 		h.reset, h.certainEnd = 0, 0 // rounded too coarsely to distinguish two windows
 	}
 	if !s.Next.IsZero() {
@@ -120,12 +120,12 @@ const sameSkew = 3 * second
 // shift returns what is added to the server's times. It changes only if the clocks do, or if
 // an answer was faster than those before.
 func (l *Ledger) shift(server, applied, rtt int64) int64 {
-	w, was := &l.window, l.announced.shift
+	w, was := &l.allowance.window, l.announced.shift
 	by := applied - was
 	if by == 0 || by > 0 && by <= sameSkew+rtt {
 		return was
 	}
-	l.announced.shift, l.evidence.sample = applied, sample{}
+	l.announced.shift, l.allowance.evidence.sample = applied, sample{}
 	near := w.reset - server
 	switch {
 	case by < -sameSkew-rtt, by > 0:

@@ -36,6 +36,12 @@ type flights struct {
 // unanswered is how many units the server may or may not have counted.
 func (f *flights) unanswered() int64 { return f.taken - f.answered }
 
+// full reports whether n more units in flight would be too many. At least one request may be.
+func (f *flights) full(n int64) bool {
+	flying := f.unanswered()
+	return f.maxInFlight > 0 && flying > 0 && flying+n > f.maxInFlight
+}
+
 func (f *flights) take(v, n int64) {
 	if f.taken > rebase {
 		f.taken -= f.answered

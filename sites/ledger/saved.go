@@ -57,19 +57,20 @@ type saved struct {
 
 // State implements limit.Meter: nil for a ledger without announcements.
 func (l *Ledger) State() []byte {
+	a := &l.allowance
 	if !l.announced.ever {
 		return nil
 	}
-	w := &l.window
+	w := &a.window
 	b, err := json.Marshal(saved{
-		Version: savedVersion, Now: l.clock.Last(), Kind: l.kind, Off: l.announced.unlimited, Counts: l.counts, Probing: l.probe.active,
-		Limit: l.limit, Level: l.level, Passed: w.hadPrevious, Rate: l.refill.rate, Rated: l.refill.announced,
-		Cost: l.cost.each, Mean: l.cost.mean, Dev: l.cost.dev, Samples: l.cost.count,
+		Version: savedVersion, Now: l.clock.Last(), Kind: a.kind, Off: l.announced.unlimited, Counts: a.counts, Probing: l.probe.active,
+		Limit: a.limit, Level: a.level, Passed: w.hadPrevious, Rate: a.refill.rate, Rated: a.refill.announced,
+		Cost: a.cost.each, Mean: a.cost.mean, Dev: a.cost.dev, Samples: a.cost.count,
 		Reset: w.reset, Over: w.over, Slop: w.slop, Before: w.before, Opened: w.opened,
 		Period: w.period, Said: w.lengthAnnounced, Guess: w.limitGuessed, Fulls: w.wholeInRow, Extra: w.serverDelay,
-		Until: l.refusals.until, Row: l.refusals.inRow, Slow: l.flights.maxInFlight, Heard: l.announced.at,
-		Own: min(l.usage.own, maxAmount), Foreign: l.usage.foreign, ForeignAt: l.usage.foreignAt,
-		Spread: l.recent.on, RecentUnits: min(l.recent.sum+l.flights.unanswered(), maxAmount),
+		Until: l.refusals.until, Row: l.refusals.inRow, Slow: a.flights.maxInFlight, Heard: l.announced.at,
+		Own: min(a.usage.own, maxAmount), Foreign: a.usage.foreign, ForeignAt: a.usage.foreignAt,
+		Spread: a.recent.on, RecentUnits: min(a.recent.sum+a.flights.unanswered(), maxAmount),
 		Shift: l.announced.shift,
 	})
 	if err != nil {
@@ -89,7 +90,7 @@ func (l *Ledger) Restore(now time.Time, state []byte) error {
 	if json.Unmarshal(state, &s) != nil || s.Version != savedVersion || !s.valid() {
 		return errState
 	}
-	v := l.clock.At(now)
+	a, v := &l.allowance, l.clock.At(now)
 	// What was stored by a clock that was ahead is not in the future.
 	by := min(v-s.Now, 0)
 	at := func(t int64) int64 {
@@ -98,28 +99,28 @@ func (l *Ledger) Restore(now time.Time, state []byte) error {
 		}
 		return min(max(t+by, 1), v+maxAhead)
 	}
-	l.announced.ever, l.kind, l.announced.unlimited, l.counts, l.probe.active = true, s.Kind, s.Off, s.Counts, s.Probing
-	l.limit, l.level, l.levelAt, l.refill.rate, l.refill.announced = s.Limit, s.Level, at(s.Now), s.Rate, s.Rated
-	l.cost = cost{each: s.Cost, mean: s.Mean, dev: s.Dev, peak: s.Mean, count: s.Samples}
-	if !l.refill.announced {
-		l.refill.byCount = l.refill.rate
+	l.announced.ever, a.kind, l.announced.unlimited, a.counts, l.probe.active = true, s.Kind, s.Off, s.Counts, s.Probing
+	a.limit, a.level, a.levelAt, a.refill.rate, a.refill.announced = s.Limit, s.Level, at(s.Now), s.Rate, s.Rated
+	a.cost = cost{each: s.Cost, mean: s.Mean, dev: s.Dev, peak: s.Mean, count: s.Samples}
+	if !a.refill.announced {
+		a.refill.byCount = a.refill.rate
 	}
-	l.window = window{
+	a.window = window{
 		reset: at(s.Reset), over: at(s.Over), slop: s.Slop, before: at(s.Before), opened: at(s.Opened),
 		period: s.Period, lengthAnnounced: s.Said, limitGuessed: s.Guess, hadPrevious: s.Passed, wholeInRow: s.Fulls, serverDelay: s.Extra,
 	}
-	l.refusals.until, l.refusals.inRow, l.flights.maxInFlight, l.announced.at = at(s.Until), s.Row, s.Slow, at(s.Heard)
-	l.usage.own, l.usage.foreign, l.usage.foreignAt, l.increasedAt = s.Own, s.Foreign, at(s.ForeignAt), v
+	l.refusals.until, l.refusals.inRow, a.flights.maxInFlight, l.announced.at = at(s.Until), s.Row, s.Slow, at(s.Heard)
+	a.usage.own, a.usage.foreign, a.usage.foreignAt, a.increasedAt = s.Own, s.Foreign, at(s.ForeignAt), v
 	l.announced.shift = s.Shift
 	if s.Spread {
-		l.recent = recent{}
-		l.recent.begin(l.window.period)
-		l.recent.add(at(s.Now), s.RecentUnits)
+		a.recent = recent{}
+		a.recent.begin(a.window.period)
+		a.recent.add(at(s.Now), s.RecentUnits)
 	}
-	l.window.wholeInRow = 0
+	a.window.wholeInRow = 0
 	l.probe.from, l.probe.sent = v, 0
 	l.advance(v)
-	if !l.announced.unlimited && l.options.Unit != learn.Concurrent && l.spend() >= l.cost.each {
+	if !l.announced.unlimited && l.options.Unit != learn.Concurrent && a.spend() >= a.cost.each {
 		l.probe.active = true
 	}
 	l.announced.restored = true

@@ -53,29 +53,30 @@ func (l *Ledger) Share(b Budget) { l.sharing.budget = b }
 // share reports whether the fleet's budget applies now, and sets its window and the units
 // taken before.
 func (l *Ledger) share(now time.Time, v int64) bool {
-	s, w := &l.sharing, &l.window
+	a := &l.allowance
+	s, w := &l.sharing, &a.window
 	if s.budget == nil {
 		return false
 	}
 	number := int64(0)
-	if l.announced.ever && l.counts && l.reportsToOthers() && l.options.Unit == learn.Requests && l.limit >= 1 && !w.limitGuessed && w.period > 0 && !l.announced.free(v, l.window.period) {
+	if l.announced.ever && a.counts && l.reportsToOthers() && l.options.Unit == learn.Requests && a.limit >= 1 && !w.limitGuessed && w.period > 0 && !l.free(v) {
 		number = s.numbering.present(v, w)
 	}
 	if number == 0 {
-		s.number, l.shared = 0, false
+		s.number, a.shared = 0, false
 		return false
 	}
 	if number == s.number {
 		l.shareSaid(now, v)
 	}
-	amount := max(whole((l.limit-l.reserve())/l.cost.each), 1)
+	amount := max(whole((a.limit-a.reserve())/a.cost.each), 1)
 	if number == s.number && amount == s.amount {
 		return true
 	}
 	taken := int64(0)
 	if number != s.number {
-		if taken = l.usage.own; s.number != 0 && w.reset > 0 && !s.numbering.isCurrent(v, w) {
-			taken = l.flights.unanswered() // nothing is announced of the new window yet
+		if taken = a.usage.own; s.number != 0 && w.reset > 0 && !s.numbering.isCurrent(v, w) {
+			taken = a.flights.unanswered() // nothing is announced of the new window yet
 		}
 		s.since = v
 		if s.began == 0 {
@@ -83,9 +84,9 @@ func (l *Ledger) share(now time.Time, v int64) bool {
 		}
 	}
 	if s.budget.Window(now, number, amount, time.Duration(w.period)) > 0 && s.lasted(v, 2*w.period) {
-		l.usage.foreignAt = max(v, 1)
+		a.usage.foreignAt = max(v, 1)
 	}
-	s.number, s.amount, l.shared = number, amount, true
+	s.number, s.amount, a.shared = number, amount, true
 	if taken > 0 {
 		s.budget.Take(now, taken)
 	}
@@ -94,12 +95,13 @@ func (l *Ledger) share(now time.Time, v int64) bool {
 
 // shareSaid limits the fleet's budget to the announced units.
 func (l *Ledger) shareSaid(now time.Time, v int64) {
-	s, w := &l.sharing, &l.window
+	a := &l.allowance
+	s, w := &l.sharing, &a.window
 	if w.lowestLeftAt == 0 || !s.numbering.isCurrent(v, w) {
 		return // the announcement is of the window before
 	}
-	answered := max(l.usage.own-l.flights.unanswered(), 0)
-	s.budget.Said(now, whole((l.limit-w.lowestLeft)/l.cost.each), answered, l.usedByOthers())
+	answered := max(a.usage.own-a.flights.unanswered(), 0)
+	s.budget.Said(now, whole((a.limit-w.lowestLeft)/a.cost.each), answered, a.usedByOthers())
 }
 
 // When is limit.Meter's.
@@ -114,18 +116,19 @@ func (l *Ledger) When(now time.Time, n int64) (time.Time, bool) {
 // shareWhen returns when the fleet's budget has n units, which the ledger itself would
 // allow now.
 func (l *Ledger) shareWhen(now time.Time, n int64) time.Time {
+	a := &l.allowance
 	v := l.clock.Last()
 	if !l.share(now, v) {
 		return now
 	}
-	if l.mayBeOver(v) {
-		return l.clock.Time(now, l.window.end())
+	if a.mayBeOver(v) {
+		return l.clock.Time(now, a.window.end())
 	}
 	t, ok := l.sharing.budget.When(now, n)
 	if !ok || !t.After(now) {
 		return now
 	}
-	if end := l.window.end(); end > v {
+	if end := a.window.end(); end > v {
 		if next := l.clock.Time(now, end); next.Before(t) {
 			return next // the window of another budget begins
 		}
@@ -146,7 +149,7 @@ func (l *Ledger) Asks(now time.Time, n int64) bool {
 		return false
 	}
 	t, ok := l.when(now, n)
-	return ok && !t.After(now) && l.share(now, l.clock.Last()) && !l.mayBeOver(l.clock.Last()) && l.sharing.budget.Asks(now, n)
+	return ok && !t.After(now) && l.share(now, l.clock.Last()) && !l.allowance.mayBeOver(l.clock.Last()) && l.sharing.budget.Asks(now, n)
 }
 
 // numbering numbers the windows of a limit alike in all instances of a fleet. The zero

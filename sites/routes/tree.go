@@ -254,3 +254,141 @@ func (p *node) prune() {
 func (p *node) bare() bool {
 	return len(p.routes) == 0 && len(p.children) == 0 && len(p.values) == 0 && p.star == nil
 }
+
+// ensure returns the node of a path. It makes the nodes that are missing.
+func (m *Table) ensure(h *host, path string, of entity) *node {
+	p, whole := h.root, path
+	for more := true; more; {
+		var segment string
+		if p.depth+1 == of.segment {
+			if value, rest, further := strings.Cut(path, "/"); identifies(value) {
+				if m.forgetBelow(p.children[keyOf(value)]) {
+					return m.ensure(h, whole, of)
+				}
+				p, path, more = p.ensureValue(value, of), rest, further
+				continue
+			}
+		}
+		segment, path, more = p.segment(path)
+		if segment != "" && segment[0] != '*' && p.children[segment] == nil && p.names() >= mostKids {
+			m.generalise(p)
+			segment = "*"
+		}
+		if m.forgetBelow(p.values[segment]) {
+			return m.ensure(h, whole, of)
+		}
+		p = p.child(segment)
+	}
+	return p
+}
+
+// generalise makes one wildcard of all names below a node, and unites the routes below
+// them.
+func (m *Table) generalise(p *node) {
+	loose, paths := p.takeNames()
+	order := make([]int, len(loose))
+	for n := range order {
+		order[n] = n
+	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(loose[b].used, loose[a].used) })
+	for _, n := range order {
+		r := loose[n]
+		delete(m.known, r.name)
+		to := m.ensure(p.host, paths[n], r.place.entity)
+		if same := to.at(r.method); same != nil {
+			m.unite(same, r)
+			continue
+		}
+		m.put(r, to)
+		m.rebuild(r)
+	}
+}
+
+// unite adds to a route what another one knew, which is no more. Of two groups that are
+// alike the route keeps its own.
+func (m *Table) unite(r, o *route) {
+	o.class = nil
+	for len(o.members) > 0 {
+		last := len(o.members) - 1
+		g := o.members[last].group
+		o.leave(last)
+		if !slices.ContainsFunc(r.members, func(ours membership) bool { return ours.group.like(g) }) {
+			r.join(g)
+		}
+	}
+	r.answered = r.answered || o.answered
+	r.used = max(r.used, o.used)
+	if r.hidden == nil {
+		r.hidden = o.hidden
+	}
+	if len(r.members) > 0 {
+		r.guessing, r.guessed = false, nil
+	}
+	m.rebuild(r)
+}
+
+// evict removes the routes that were used longest ago.
+func (m *Table) evict() {
+	all := m.byUse()
+	m.changed() // routes that come back may have other limits
+	for _, r := range all[:min(spareRoute, len(all))] {
+		m.drop(r)
+	}
+}
+
+// forgetBelow removes a node and the routes below, and reports whether there was a node.
+// It is for a segment that has become, or ceased to be, an entity.
+func (m *Table) forgetBelow(p *node) bool {
+	if p == nil {
+		return false
+	}
+	m.changed()
+	var all []*route
+	p.each(func(r *route) { all = append(all, r) })
+	for _, r := range all {
+		m.drop(r)
+	}
+	for _, of := range []map[string]*node{p.up.children, p.up.values} {
+		if last := p.text[len(p.up.text)+1:]; of[last] == p {
+			delete(of, last)
+		}
+	}
+	m.hosts[p.host.name] = p.host
+	return true
+}
+
+// evictEntities removes the limits of entities that were seen longest ago, and the
+// routes under them. The limits of route r stay.
+func (m *Table) evictEntities(r *route) {
+	all := make([]*group, 0, len(m.groups))
+	for _, g := range m.groups {
+		if g.entity != "" && r.in(g) == nil {
+			all = append(all, g)
+		}
+	}
+	slices.SortFunc(all, func(a, b *group) int {
+		if (a.routes == 0) != (b.routes == 0) {
+			return cmp.Compare(a.routes, b.routes)
+		}
+		return cmp.Or(a.seen.Compare(b.seen), cmp.Compare(a.number, b.number))
+	})
+	all = all[:min(spareEntityLimits, len(all))]
+	for _, g := range all {
+		g.leaving = true
+	}
+	m.changed()
+	for _, o := range m.known {
+		if slices.ContainsFunc(o.members, func(in membership) bool { return in.group.leaving }) {
+			m.drop(o)
+		}
+	}
+	for _, g := range all {
+		m.remove(g)
+	}
+}
+
+// Bounds of the limits of entities: there are as many entities as clients ask for.
+const (
+	mostEntityLimits  = 2000 // in a table
+	spareEntityLimits = 200  // removed at once when there are more, and the most that one response may add
+)
