@@ -89,8 +89,8 @@ func (m *Table) guess(r *route) {
 	if len(r.guessed) > 0 {
 		return
 	}
-	for _, g := range m.common {
-		if g.host == host.name && g.routes >= host.limited && !g.unshared {
+	for _, g := range m.catalog.common {
+		if g.key.host == host.name && g.routes >= host.limited && !g.unshared {
 			r.guessed = append(r.guessed, g)
 		}
 	}
@@ -119,14 +119,14 @@ func (m *Table) rebuild(r *route) {
 }
 
 func (m *Table) rebuildAll() {
-	for _, r := range m.known {
+	for _, r := range m.tree.known {
 		m.rebuild(r)
 	}
 }
 
 // rebuildOf rebuilds the routes of a group, and those whose limits are guessed.
 func (m *Table) rebuildOf(g *group) {
-	for _, r := range m.known {
+	for _, r := range m.tree.known {
 		if r.in(g) != nil || r.guessing {
 			m.rebuild(r)
 		}
@@ -179,7 +179,7 @@ func (l *lists) of(all []*group) []Limit {
 	}
 	limits := make([]Limit, len(all))
 	for n, g := range all {
-		limits[n] = Limit{ID: g.id, Title: g.title, Entity: g.entity, Kind: g.kind, Unit: g.unit, Site: g.site}
+		limits[n] = Limit{ID: g.id, Title: g.title, Entity: g.key.entity, Kind: g.kind, Unit: g.key.unit, Site: g.site}
 	}
 	if len(l.known) >= 2*mostRoutes {
 		clear(l.known)

@@ -35,7 +35,7 @@ type nameKey struct {
 // bucketKey is the name of a limit that has a bucket.
 type bucketKey struct {
 	bucket string
-	nameKey
+	limit  nameKey
 }
 
 // group is one limit of the site, and is shared by the routes that joined it.
@@ -46,8 +46,8 @@ type group struct {
 	kind   Kind
 	covers string // of Kind Hidden: the template of its routes; "": every route
 
-	bucket string // the server's name of the shared limit; "": none
-	nameKey
+	bucket   string // the server's name of the shared limit; "": none
+	key      nameKey
 	amount   learn.Amount
 	window   time.Duration
 	private  bool // the limit of one route alone
@@ -88,7 +88,7 @@ func (h *observation) documented() bool {
 
 // like reports whether two groups could be one.
 func (g *group) like(o *group) bool {
-	return g.kind == o.kind && g.bucket == o.bucket && g.nameKey == o.nameKey && agree(g.amount, o.amount) && agreeWindow(g.window, o.window)
+	return g.kind == o.kind && g.bucket == o.bucket && g.key == o.key && agree(g.amount, o.amount) && agreeWindow(g.window, o.window)
 }
 
 func agree(a, b learn.Amount) bool { return !a.Known || !b.Known || a.N == b.N }
@@ -139,7 +139,7 @@ func (g *group) moves(o *group, k *record, foreign float64) bool {
 // atMost returns how many records a group may have: n, or less for the limit of an
 // entity.
 func (g *group) atMost(n int) int {
-	if g.entity != "" {
+	if g.key.entity != "" {
 		return n / fewer
 	}
 	return n

@@ -86,7 +86,7 @@ func (r *route) leave(n int) {
 func (r *route) latest(base nameKey) *group {
 	var best *membership
 	for n := range r.members {
-		if o := &r.members[n]; o.group.nameKey == base && (best == nil || o.seen.After(best.seen)) {
+		if o := &r.members[n]; o.group.key == base && (best == nil || o.seen.After(best.seen)) {
 			best = o
 		}
 	}

@@ -25,8 +25,8 @@ import (
 //	… update the ledger of each of learned.Announcements, and for its surprise …
 //	table.Explain(now, class, budget, announcement.ID, sent, surprise)
 type Table struct {
-	tree
-	catalog
+	tree     tree
+	catalog  catalog
 	version  uint64
 	dirty    bool   // version has grown in the present call
 	siteWide *group // the hidden limit of the whole site
@@ -55,13 +55,12 @@ func (m *Table) Class(method, host, path string, apart int) *Class {
 	if path != "" && path[0] == '/' {
 		path = path[1:]
 	}
-	r := m.lookup(method, host, path, apart)
+	r := m.tree.lookup(method, host, path, apart)
 	if r == nil {
 		m.dirty = false
 		r = m.add(method, host, path, entityOf(path, apart))
 	}
-	m.tick++
-	r.used = m.tick
+	m.tree.use(r)
 	if r.at != m.version && r.guessing {
 		m.dirty = false
 		m.rebuild(r)
@@ -72,16 +71,16 @@ func (m *Table) Class(method, host, path string, apart int) *Class {
 // add makes a route, unless the request belongs to a route that is known.
 func (m *Table) add(method, host, path string, of entity) *route {
 	method, host = methodOf(method), hostOf(host)
-	if r := m.lookup(method, host, path, of.segment); r != nil {
+	if r := m.tree.lookup(method, host, path, of.segment); r != nil {
 		return r
 	}
-	if len(m.known) >= mostRoutes {
+	if len(m.tree.known) >= mostRoutes {
 		m.evict()
 	}
-	h := m.hosts[host]
+	h := m.tree.hosts[host]
 	if h == nil {
 		h = newHost(strings.Clone(host))
-		m.hosts[h.name] = h
+		m.tree.hosts[h.name] = h
 	}
 	p := m.ensure(h, path, of)
 	if r := p.at(method); r != nil {
@@ -93,11 +92,11 @@ func (m *Table) add(method, host, path string, of entity) *route {
 			return r
 		}
 	}
-	m.count++
-	r := &route{number: m.count, method: strings.Clone(method), guessing: true}
-	m.put(r, p)
+	m.tree.count++
+	r := &route{number: m.tree.count, method: strings.Clone(method), guessing: true}
+	m.tree.put(r, p)
 	if p.entity.segment > 0 {
-		r.hidden = m.hiddenOf[r.template()]
+		r.hidden = m.catalog.hiddenOf[r.template()]
 	}
 	m.guess(r)
 	r.class = r.classOf(m.limits(r), !m.Silent(), m.version)
@@ -108,21 +107,20 @@ func (m *Table) add(method, host, path string, of entity) *route {
 // routeOf returns the route of a class, which it makes again if the route has been
 // removed.
 func (m *Table) routeOf(c *Class) *route {
-	if r := m.known[c.Route]; r != nil {
+	if r := m.tree.known[c.Route]; r != nil {
 		return r
 	}
 	method, rest, _ := strings.Cut(c.Route, " ")
 	host, path, _ := strings.Cut(rest, "/")
 	r := m.add(method, host, path, c.entity)
-	m.tick++
-	r.used = m.tick
+	m.tree.use(r)
 	return r
 }
 
 // Learn takes over what a response announces to a request of a class. Budget names the
 // token that the request was sent with; "" is none.
 func (m *Table) Learn(now time.Time, c *Class, budget string, sent time.Time, l *learn.Lesson) Learned {
-	r := m.known[c.Route]
+	r := m.tree.known[c.Route]
 	if r != nil && r.answered && !r.guessing && len(l.Limits) == 0 && m.answers >= 2 {
 		return Learned{}
 	}
@@ -136,7 +134,7 @@ func (m *Table) Learn(now time.Time, c *Class, budget string, sent time.Time, l 
 	switch {
 	case len(told) > 0:
 		m.announced, r.guessing, r.guessed = true, false, nil
-		m.forget(now, r)
+		m.catalog.forget(now, r)
 	case r.quiet >= 2 || len(r.guessed) == 0:
 		r.guessing, r.guessed = false, nil
 	default:
@@ -157,11 +155,11 @@ const mostTold = 24
 // announcements finds the group of each limit that a response announced.
 func (m *Table) announcements(now time.Time, r *route, budget string, sent time.Time, l *learn.Lesson) []Announcement {
 	var told []Announcement
-	if len(l.Limits) > 0 && len(m.groups)-len(m.hidden)-len(m.common) >= mostEntityLimits {
+	if len(l.Limits) > 0 && m.catalog.ofEntities() >= mostEntityLimits {
 		m.evictEntities(r)
 	}
-	m.marks++
-	mark, blamed := m.marks, false
+	m.catalog.marks++
+	mark, blamed := m.catalog.marks, false
 	for n := range l.Limits[:min(len(l.Limits), mostTold)] {
 		said := &l.Limits[n]
 		if said.Other || isMark(l, said) {
@@ -171,7 +169,7 @@ func (m *Table) announcements(now time.Time, r *route, budget string, sent time.
 		if said.Scope == learn.Site {
 			h.budget = "" // tokens count together in a limit of the site
 		}
-		g := r.join(m.groupOf(r, &h))
+		g := r.join(m.catalog.groupOf(r, &h))
 		if g.mark == mark {
 			continue // two limits of a response in one group: the first binds
 		}
@@ -182,7 +180,7 @@ func (m *Table) announcements(now time.Time, r *route, budget string, sent time.
 		if told == nil {
 			told = make([]Announcement, 0, min(len(l.Limits), mostTold))
 		}
-		t := Announcement{ID: g.id, Title: g.title, Entity: g.entity, Site: g.site, Limit: *said}
+		t := Announcement{ID: g.id, Title: g.title, Entity: g.key.entity, Site: g.site, Limit: *said}
 		if t.Refused = refusedBy(l, said, n); t.Refused && !blamed {
 			t.RetryAt, blamed = l.RetryAt, true
 		}
@@ -222,12 +220,12 @@ func refusedBy(l *learn.Lesson, said *learn.Limit, n int) bool {
 func (m *Table) Fresh() bool { return m.answers == 0 }
 
 // Limited reports whether the site is known to have a limit.
-func (m *Table) Limited() bool { return len(m.groups) > 0 }
+func (m *Table) Limited() bool { return len(m.catalog.groups) > 0 }
 
 // IDs returns the IDs of all limits of the site, sorted.
 func (m *Table) IDs() []string {
-	ids := make([]string, 0, len(m.groups))
-	for id := range m.groups {
+	ids := make([]string, 0, len(m.catalog.groups))
+	for id := range m.catalog.groups {
 		ids = append(ids, id)
 	}
 	slices.Sort(ids)
@@ -236,7 +234,7 @@ func (m *Table) IDs() []string {
 
 // Title returns a limit's title: "75 per 15m"; "" if the limit does not exist.
 func (m *Table) Title(id string) string {
-	if g := m.groups[id]; g != nil {
+	if g := m.catalog.groups[id]; g != nil {
 		return g.title
 	}
 	return ""
@@ -245,17 +243,17 @@ func (m *Table) Title(id string) string {
 // Describe returns the bucket of a limit, with its entity, or, if the server names none,
 // the routes that are known to be under the limit, sorted.
 func (m *Table) Describe(id string) (bucket string, routes []string) {
-	g := m.groups[id]
+	g := m.catalog.groups[id]
 	if g == nil {
 		return "", nil
 	}
 	if g.bucket != "" {
-		if g.entity != "" {
-			return g.bucket + " " + g.entity, nil
+		if g.key.entity != "" {
+			return g.bucket + " " + g.key.entity, nil
 		}
 		return g.bucket, nil
 	}
-	for _, r := range m.known {
+	for _, r := range m.tree.known {
 		if r.in(g) != nil || r.hidden == g {
 			routes = append(routes, r.name)
 		}
@@ -268,7 +266,7 @@ func (m *Table) Describe(id string) (bucket string, routes []string) {
 // responses: the server's names and the amount. Limits that only their routes tell apart
 // have the first route in it.
 func (m *Table) Identity(id string) string {
-	g := m.groups[id]
+	g := m.catalog.groups[id]
 	switch {
 	case g == nil:
 		return ""
@@ -277,13 +275,13 @@ func (m *Table) Identity(id string) string {
 	case g.kind == Hidden:
 		return hiddenIdentity + "/" + g.covers
 	}
-	parts := []string{g.bucket, g.host, g.name, g.partition, g.entity, string(g.unit)}
+	parts := []string{g.bucket, g.key.host, g.key.name, g.key.partition, g.key.entity, string(g.key.unit)}
 	if g.amount.Known {
 		parts = append(parts, strconv.FormatFloat(g.amount.N, 'g', -1, 64))
 	}
 	alone := !g.private
-	for _, o := range m.groups {
-		alone = alone && (o == g || o.kind != g.kind || o.bucket != g.bucket || o.nameKey != g.nameKey || !agree(o.amount, g.amount))
+	for _, o := range m.catalog.groups {
+		alone = alone && (o == g || o.kind != g.kind || o.bucket != g.bucket || o.key != g.key || !agree(o.amount, g.amount))
 	}
 	if _, routes := m.Describe(id); !alone && len(routes) > 0 {
 		parts = append(parts, routes[0])

@@ -23,30 +23,30 @@ const HiddenTitle = "a limit that the site does not announce"
 func (g *group) entitle() string {
 	what := g.bucket
 	if what == "" {
-		what = g.name
+		what = g.key.name
 	}
 	if !g.amount.Known {
 		if what == "" {
-			what = unitOf(g.unit)
+			what = unitOf(g.key.unit)
 		}
-		if g.entity != "" {
-			what = g.entity + " " + what
+		if g.key.entity != "" {
+			what = g.key.entity + " " + what
 		}
 		return bound(what, longestTitle)
 	}
 	title := amountOf(g.amount.N)
-	if g.unit != learn.Requests && g.unit != learn.Percent {
-		title += " " + string(g.unit)
+	if g.key.unit != learn.Requests && g.key.unit != learn.Percent {
+		title += " " + string(g.key.unit)
 	}
-	if g.entity != "" { // before the end, which may be cut off
-		title += " in " + g.entity
+	if g.key.entity != "" { // before the end, which may be cut off
+		title += " in " + g.key.entity
 	}
 	switch {
 	case g.window > 0:
 		title += " per " + windowOf(g.window)
-	case what != "" && what != string(g.unit):
+	case what != "" && what != string(g.key.unit):
 		title += " of " + what
-	case g.unit == learn.Requests:
+	case g.key.unit == learn.Requests:
 		title += " requests"
 	}
 	return bound(title, longestTitle)

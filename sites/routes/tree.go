@@ -42,6 +42,12 @@ func (t *tree) put(r *route, p *node) {
 	t.known[r.name] = r
 }
 
+// use makes a route the one that was used last.
+func (t *tree) use(r *route) {
+	t.tick++
+	r.used = t.tick
+}
+
 func (t *tree) drop(r *route) {
 	delete(t.known, r.name)
 	for len(r.members) > 0 {
@@ -293,13 +299,13 @@ func (m *Table) generalise(p *node) {
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(loose[b].used, loose[a].used) })
 	for _, n := range order {
 		r := loose[n]
-		delete(m.known, r.name)
+		delete(m.tree.known, r.name)
 		to := m.ensure(p.host, paths[n], r.place.entity)
 		if same := to.at(r.method); same != nil {
 			m.unite(same, r)
 			continue
 		}
-		m.put(r, to)
+		m.tree.put(r, to)
 		m.rebuild(r)
 	}
 }
@@ -329,10 +335,10 @@ func (m *Table) unite(r, o *route) {
 
 // evict removes the routes that were used longest ago.
 func (m *Table) evict() {
-	all := m.byUse()
+	all := m.tree.byUse()
 	m.changed() // routes that come back may have other limits
 	for _, r := range all[:min(spareRoute, len(all))] {
-		m.drop(r)
+		m.tree.drop(r)
 	}
 }
 
@@ -346,23 +352,23 @@ func (m *Table) forgetBelow(p *node) bool {
 	var all []*route
 	p.each(func(r *route) { all = append(all, r) })
 	for _, r := range all {
-		m.drop(r)
+		m.tree.drop(r)
 	}
 	for _, of := range []map[string]*node{p.up.children, p.up.values} {
 		if last := p.text[len(p.up.text)+1:]; of[last] == p {
 			delete(of, last)
 		}
 	}
-	m.hosts[p.host.name] = p.host
+	m.tree.hosts[p.host.name] = p.host
 	return true
 }
 
 // evictEntities removes the limits of entities that were seen longest ago, and the
 // routes under them. The limits of route r stay.
 func (m *Table) evictEntities(r *route) {
-	all := make([]*group, 0, len(m.groups))
-	for _, g := range m.groups {
-		if g.entity != "" && r.in(g) == nil {
+	all := make([]*group, 0, len(m.catalog.groups))
+	for _, g := range m.catalog.groups {
+		if g.key.entity != "" && r.in(g) == nil {
 			all = append(all, g)
 		}
 	}
@@ -377,13 +383,13 @@ func (m *Table) evictEntities(r *route) {
 		g.leaving = true
 	}
 	m.changed()
-	for _, o := range m.known {
+	for _, o := range m.tree.known {
 		if slices.ContainsFunc(o.members, func(in membership) bool { return in.group.leaving }) {
-			m.drop(o)
+			m.tree.drop(o)
 		}
 	}
 	for _, g := range all {
-		m.remove(g)
+		m.catalog.remove(g)
 	}
 }
 
