@@ -49,8 +49,8 @@ type refill struct {
 	starts    refillStarts // from which byCount is calculated
 }
 
-// pause is how long to wait after a first refusal that names no time: for one request of a
-// cost, if the limit refills at a known rate.
+// pause returns the wait after a first refusal that names no time: for one request of a cost,
+// if the limit refills at a known rate.
 func (r *refill) pause(refills bool, cost float64) int64 {
 	rate := max(r.rate, r.byReset)
 	if !refills || rate <= 0 {
@@ -73,7 +73,7 @@ func (u *usage) newWindow(own int64) {
 	u.own, u.foreign = own, 0
 }
 
-// evidence is what tells the kind of a limit.
+// evidence counts the announcements that tell the kind of a limit.
 type evidence struct {
 	scores       [sliding + 1]int8
 	sample       sample
@@ -114,25 +114,23 @@ func (a *allowance) rollingBound() float64 {
 }
 
 // maxTickReserve is the part of a limit that is not used because the units of a second may
-// come back at once, at the end of the second. It is kept once, not in each second.
+// come back at once, at the end of the second. It is reserved once, not in each second.
 const maxTickReserve = 0.02
 
 func (a *allowance) reserve() float64 {
-	keep := max(float64(a.reserved.Units), a.limit*min(a.reserved.Percent, 100)/100)
+	reserve := max(float64(a.reserved.Units), a.limit*min(a.reserved.Percent, 100)/100)
 	if a.usedByOthers() {
-		if least := 2.0; a.limit >= 20 {
-			keep = max(keep, least, a.limit/100)
-		} else {
-			keep = max(keep, 1)
+		if reserve = max(reserve, 1); a.limit >= 20 {
+			reserve = max(reserve, 2, a.limit/100)
 		}
 	}
 	if a.kind == refilling {
-		keep = max(keep, min(a.refill.rate, maxTickReserve*a.limit))
+		reserve = max(reserve, min(a.refill.rate, maxTickReserve*a.limit))
 	}
 	if a.limit > 0 {
-		keep = max(min(keep, a.limit-a.cost.each), 0)
+		reserve = max(min(reserve, a.limit-a.cost.each), 0)
 	}
-	return keep
+	return reserve
 }
 
 // usedByOthers reports whether other clients have recently used some of the limit.
@@ -272,7 +270,7 @@ const (
 	minute = int64(time.Minute)
 	hour   = int64(time.Hour)
 
-	// maxAhead is how far in the future an announced time may be, and unbelievableHold
+	// maxAhead bounds how far in the future an announced time may be, and unbelievableHold
 	// replaces longer times.
 	maxAhead         = 31 * 24 * hour
 	unbelievableHold = 24 * hour
@@ -281,7 +279,7 @@ const (
 	maxAmount = int64(1) << 50
 )
 
-// plus is v plus a number of seconds, clamped.
+// plus returns v plus a number of seconds, clamped.
 func plus(v int64, seconds float64) int64 {
 	n := seconds * float64(second)
 	if !(n < float64(maxAhead)) {
@@ -290,7 +288,7 @@ func plus(v int64, seconds float64) int64 {
 	return v + int64(math.Ceil(max(n, 0)))
 }
 
-// number is an announced amount, -1 if unknown.
+// number returns an announced amount, -1 if unknown.
 func number(n float64, known bool) float64 {
 	if !known || math.IsNaN(n) {
 		return -1

@@ -4,7 +4,7 @@ import (
 	"github.com/abide-proxy/abide/limit/learn"
 )
 
-// announcement is what a response announces of a limit, without impossible values.
+// announcement is one response's announcement of a limit, without impossible values.
 type announcement struct {
 	limit, left float64 // -1: not announced
 	reset       int64   // nominal end of the window; 0: not announced
@@ -24,7 +24,7 @@ type announcement struct {
 	roundTrip   int64   // time from the request to its response
 }
 
-// reading is all that one response tells of a limit.
+// reading is one response about a limit.
 type reading struct {
 	now, sent int64
 	own       int64 // units of its request that were not counted as answered before
@@ -110,11 +110,11 @@ func (l *Ledger) readReset(v, rtt int64, s *learn.Limit, h *announcement) {
 	}
 }
 
-// resetJitter is how much two announcements of one time may differ beside their rounding.
+// resetJitter bounds the difference of two announcements of one time beside their rounding.
 const resetJitter = 20 * second / 1000
 
-// sameSkew is how much two measured differences of the same clocks differ at most, besides
-// the time that the answers took.
+// sameSkew bounds the difference of two measured skews of the same clocks, besides the time that
+// the answers took.
 const sameSkew = 3 * second
 
 // shift returns what is added to the server's times. It changes only if the clocks do, or if

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// samplesForCertainty is how many requests must have had the same cost before it is assumed
-// for the next.
+// samplesForCertainty is the number of requests that must have had the same cost before it is
+// assumed for the next.
 const samplesForCertainty = 12
 
 // cost estimates how many units a request takes.
@@ -160,11 +160,11 @@ func (d *decreases) next() {
 	d.interrupt()
 }
 
-// interrupt drops what is not settled: a response is missing.
+// interrupt drops the announcements that are not settled: a response is missing.
 func (d *decreases) interrupt() { d.unsettled, d.known = d.unsettled[:0], false }
 
-// add takes an announcement. oldest is when the oldest request without a response was sent:
-// the server may count it after all announcements that had arrived by then.
+// add takes an announcement. The server may count the oldest request without a response, which
+// was sent at the time oldest, after all announcements that had arrived by then.
 func (d *decreases) add(left announcedLeft, oldest int64) {
 	if len(d.unsettled) == maxUnsettled {
 		d.interrupt()

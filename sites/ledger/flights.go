@@ -1,8 +1,11 @@
 package ledger
 
-import "sort"
+import (
+	"slices"
+	"sort"
+)
 
-// takenAt is the units taken at one time.
+// takenAt counts the units taken at one time.
 type takenAt struct {
 	at    int64
 	open  int64 // units not answered
@@ -33,7 +36,7 @@ type flights struct {
 	maxInFlight int64 // bound of units in flight while little is known; 0: none
 }
 
-// unanswered is how many units the server may or may not have counted.
+// unanswered returns the number of units that the server may or may not have counted.
 func (f *flights) unanswered() int64 { return f.taken - f.answered }
 
 // full reports whether n more units in flight would be too many. At least one request may be.
@@ -60,28 +63,16 @@ func (f *flights) take(v, n int64) {
 	f.list = append(f.list, takenAt{at: v, open: n, from: f.taken - n, upto: f.taken})
 }
 
-// pack removes entries that are done, if there are many.
+// pack removes the entries that are done from a full list, and makes room if few are.
 func (f *flights) pack() {
-	kept := 0
-	for _, got := range f.list[f.head:] {
-		if got.open != 0 || got.heard != 0 {
-			kept++
-		}
+	open := slices.DeleteFunc(f.list[f.head:], func(t takenAt) bool { return t.open == 0 && t.heard == 0 })
+	f.list, f.head = append(f.list[:0], open...), 0
+	if size := cap(f.list); len(f.list) > size/2 {
+		f.list = slices.Grow(f.list, size)
 	}
-	if kept > len(f.list)/2 {
-		return
-	}
-	kept = 0
-	for _, got := range f.list[f.head:] {
-		if got.open != 0 || got.heard != 0 {
-			f.list[kept] = got
-			kept++
-		}
-	}
-	f.list, f.head = f.list[:kept], 0
 }
 
-// find is the entry of a time.
+// find returns the entry of a time, or nil.
 func (f *flights) find(at int64) *takenAt {
 	list := f.list[f.head:]
 	if len(list) == 0 {
@@ -211,8 +202,8 @@ func (f *flights) count(v, n int64) {
 	f.marks++
 }
 
-// thin makes room in answeredLog: of times before all units in flight only the last is
-// kept, of the others every second. Then fewer units count as answered than are.
+// thin makes room in answeredLog: of the times before all units in flight only the last stays,
+// of the others every second. Then fewer units count as answered than are.
 func (f *flights) thin() {
 	oldest := f.answeredLog[f.marks-1].at
 	for n := f.head; n < len(f.list); n++ {
@@ -226,18 +217,18 @@ func (f *flights) thin() {
 	if f.marks < marks*3/4 {
 		return
 	}
-	kept := 1
+	to := 1
 	for n := 1; n < f.marks; n++ {
 		if (f.marks-1-n)%2 == 0 {
-			f.answeredLog[kept] = f.answeredLog[n]
-			kept++
+			f.answeredLog[to] = f.answeredLog[n]
+			to++
 		}
 	}
-	f.marks = kept
+	f.marks = to
 }
 
-// eachAnswered calls f for the units that were answered, in the order of times. Of those that
-// are long ago only the sum is known, and of others that they were answered by a time.
+// eachAnswered visits the units that were answered, in the order of times. Of those of long ago
+// only the sum is known, and of others a time by which they were answered.
 func (f *flights) eachAnswered(visit func(at, n int64)) {
 	var sum int64
 	for _, m := range f.answeredLog[:f.marks] {
@@ -246,8 +237,8 @@ func (f *flights) eachAnswered(visit func(at, n int64)) {
 	}
 }
 
-// before is about how many units were taken when the request sent at that time reached the
-// server, including its own: of requests sent together it is one in the middle.
+// before estimates the number of units taken when the request sent at that time reached the
+// server, including its own: of requests sent together, of one in the middle.
 func (f *flights) before(sent int64) int64 {
 	got := f.find(sent)
 	if got == nil {
@@ -256,7 +247,7 @@ func (f *flights) before(sent int64) int64 {
 	return min((got.from+got.upto+1)/2, f.taken)
 }
 
-// oldest is when the oldest unanswered unit was taken; after v if there is none.
+// oldest returns the time at which the oldest unanswered unit was taken; after v if there is none.
 func (f *flights) oldest(v int64) int64 {
 	for n := f.head; n < len(f.list); n++ {
 		if f.list[n].open > 0 {
@@ -266,20 +257,12 @@ func (f *flights) oldest(v int64) int64 {
 	return v + 1
 }
 
-// mark is the index of the last mark not after a time, or -1.
+// mark returns the index of the last mark not after a time, or -1.
 func (f *flights) mark(at int64) int {
-	low, high := 0, f.marks
-	for low < high {
-		if mid := (low + high) / 2; f.answeredLog[mid].at <= at {
-			low = mid + 1
-		} else {
-			high = mid
-		}
-	}
-	return low - 1
+	return sort.Search(f.marks, func(n int) bool { return f.answeredLog[n].at > at }) - 1
 }
 
-// since is an upper bound of the units answered since a time.
+// since returns an upper bound of the units answered since a time.
 func (f *flights) since(at int64) int64 {
 	if n := f.mark(at); n >= 0 {
 		return f.answered - f.answeredLog[n].sum
@@ -287,8 +270,8 @@ func (f *flights) since(at int64) int64 {
 	return f.answered
 }
 
-// uncounted is how many units the server may not have counted in the answer to the request
-// sent at a time, without own, the units of that request.
+// uncounted returns the most units that the server may not have counted in the answer to the
+// request sent at a time, without own, the units of that request.
 func (f *flights) uncounted(sent, own int64) int64 {
 	var sum int64
 	if n := f.mark(sent); n >= 0 {

@@ -14,7 +14,7 @@ type sample struct {
 	blur      int64
 }
 
-// minEvidence is how many more announcements must indicate a kind than any other.
+// minEvidence more announcements must indicate a kind than any other.
 const minEvidence = 2
 
 // infer learns from a response the cost of a request, the refill, and the kind of the
@@ -207,14 +207,14 @@ func (a *allowance) inferKind(r *reading) {
 		more = minEvidence // neither a window nor a rolling one announces such resets
 	}
 	a.evidence.scores[best] = min(a.evidence.scores[best]+more, 8)
-	rest := int8(0)
+	others := int8(0)
 	for k := fixed; k <= sliding; k++ {
 		if k != best {
 			a.evidence.scores[k] = max(a.evidence.scores[k]-1, 0)
-			rest = max(rest, a.evidence.scores[k])
+			others = max(others, a.evidence.scores[k])
 		}
 	}
-	if a.evidence.scores[best] < rest+minEvidence || a.kind == best {
+	if a.evidence.scores[best] < others+minEvidence || a.kind == best {
 		return
 	}
 	switch best {
@@ -313,29 +313,29 @@ func (a *allowance) inferLeastRate(r *reading) {
 		each = a.cost.mean
 	}
 	counted := each * float64(a.flights.taken-r.bounds.uncounted-a.uncounted)
-	ramps := &a.refill.starts
-	for _, from := range [...]refillStart{ramps.old, ramps.new} {
+	starts := &a.refill.starts
+	for _, from := range [...]refillStart{starts.old, starts.new} {
 		if from.at > 0 && r.now-from.at >= second {
 			a.refill.byCount = max(a.refill.byCount, from.slope(r.now, r.said.left+counted))
 		}
 	}
 	now := refillStart{at: max(r.sent, 1), maxSum: r.said.left + 1 + each*float64(a.flights.taken-a.uncounted)}
 	switch {
-	case ramps.old.at == 0:
-		ramps.old = now
-	case ramps.new.at == 0:
-		if r.now-ramps.old.at >= refillStartInterval/4 {
-			ramps.new = now
+	case starts.old.at == 0:
+		starts.old = now
+	case starts.new.at == 0:
+		if r.now-starts.old.at >= refillStartInterval/4 {
+			starts.new = now
 		}
-	case r.now-ramps.new.at >= refillStartInterval:
-		if ramps.new.slope(r.now, r.said.left+counted) >= ramps.old.slope(r.now, r.said.left+counted) {
-			ramps.old = ramps.new
+	case r.now-starts.new.at >= refillStartInterval:
+		if starts.new.slope(r.now, r.said.left+counted) >= starts.old.slope(r.now, r.said.left+counted) {
+			starts.old = starts.new
 		}
-		ramps.new = now
+		starts.new = now
 	}
 }
 
-// slope returns how many units a second have come back since a ramp.
+// slope returns the units a second that have come back since r.
 func (r refillStart) slope(v int64, top float64) float64 {
 	return (top - r.maxSum) / (float64(v-r.at) / float64(second))
 }

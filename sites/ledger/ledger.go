@@ -26,14 +26,14 @@ type Reserve struct {
 	Percent float64
 }
 
-// refillKind is how the units of a limit come back. If you add a kind, also change kinds
-// and inferKind.
+// refillKind names the way in which the units of a limit come back. If you add a kind, also
+// change inferKind.
 type refillKind uint8
 
 const (
 	undecided refillKind = iota // handled as fixed
 	fixed                       // all at the reset
-	refilling                   // continuously; the reset is when all are back
+	refilling                   // continuously; all are back at the reset
 	sliding                     // each when it leaves a rolling window
 )
 
@@ -44,8 +44,8 @@ const (
 
 	rateSafety = 0.999 // part of a known rate that is counted on
 
-	unusedKept       = 10 * minute // for which an unused ledger is kept
-	entityUnusedKept = 10 * second // the same for the limit of an entity
+	unusedTime       = 10 * minute // after which an unused ledger is idle
+	entityUnusedTime = 10 * second // the same for the limit of an entity
 )
 
 // Ledger is the meter of one announced limit for one budget: it calculates the units that
@@ -150,7 +150,7 @@ func (l *Ledger) advance(v int64) {
 	}
 }
 
-// when is When without the fleet's budget.
+// when returns the result of When without the fleet's budget.
 func (l *Ledger) when(now time.Time, n int64) (time.Time, bool) {
 	a := &l.allowance
 	v := l.clock.At(now)
@@ -236,7 +236,6 @@ func (l *Ledger) enough(v int64, need float64) int64 {
 	return at
 }
 
-// Take is limit.Meter's.
 func (l *Ledger) Take(now time.Time, n int64) {
 	v := l.clock.At(now)
 	l.advance(v)
@@ -253,7 +252,6 @@ func (l *Ledger) Take(now time.Time, n int64) {
 	}
 }
 
-// Give is limit.Meter's.
 func (l *Ledger) Give(now, taken time.Time, n int64) {
 	a := &l.allowance
 	v, at := l.clock.At(now), l.clock.On(taken)
@@ -277,7 +275,6 @@ func (l *Ledger) Give(now, taken time.Time, n int64) {
 	}
 }
 
-// Postpone is limit.Meter's.
 func (l *Ledger) Postpone(now, taken time.Time, n int64) {
 	v, at := l.clock.At(now), l.clock.On(taken)
 	l.advance(v)
@@ -290,7 +287,6 @@ func (l *Ledger) Postpone(now, taken time.Time, n int64) {
 	}
 }
 
-// Settle is limit.Meter's.
 func (l *Ledger) Settle(now, taken time.Time, estimate, actual int64) {
 	a := &l.allowance
 	v := l.clock.At(now)
@@ -304,7 +300,6 @@ func (l *Ledger) Settle(now, taken time.Time, estimate, actual int64) {
 	}
 }
 
-// Done is limit.Meter's.
 func (l *Ledger) Done(now, taken time.Time, n int64, o limit.Outcome) {
 	a := &l.allowance
 	v, at := l.clock.At(now), l.clock.On(taken)
@@ -369,7 +364,6 @@ func (l *Ledger) unannounced(v, sent, n int64) {
 	}
 }
 
-// Left is limit.Meter's.
 func (l *Ledger) Left(now time.Time) int64 {
 	a := &l.allowance
 	v := l.clock.At(now)
@@ -402,7 +396,6 @@ func (l *Ledger) Left(now time.Time) int64 {
 	return left
 }
 
-// Idle is limit.Meter's.
 func (l *Ledger) Idle(now time.Time) bool {
 	a := &l.allowance
 	v := l.clock.At(now)
@@ -413,7 +406,7 @@ func (l *Ledger) Idle(now time.Time) bool {
 	switch {
 	case !l.announced.ever:
 		return l.probe.active
-	case v-l.announced.at < entityUnusedKept, !l.options.ShortLived && v-l.announced.at < unusedKept:
+	case v-l.announced.at < entityUnusedTime, !l.options.ShortLived && v-l.announced.at < unusedTime:
 		return false // keep what was learned
 	case l.free(v) || l.probe.active:
 		return true
@@ -435,7 +428,7 @@ func (l *Ledger) Spare(now time.Time) bool {
 		return false
 	case !l.announced.ever:
 		return true
-	case v-l.announced.at < entityUnusedKept:
+	case v-l.announced.at < entityUnusedTime:
 		return false
 	case l.free(v) || l.probe.active || l.options.Unit == learn.Concurrent:
 		return true

@@ -46,7 +46,7 @@ type phase struct {
 	hold     hold
 }
 
-// present is what is known of the present window.
+// present describes the present window, as far as it is known.
 type present struct {
 	announced span  // bounds of the announced end, by the server's clock; high 0: none
 	opening   span  // arrival of the first request; high 0: unknown
@@ -84,7 +84,7 @@ func (s *supposition) learn(v int64, item span) {
 // holds reports whether the supposition has bounds.
 func (s *supposition) holds() bool { return s.begun && !s.refuted }
 
-// restart forgets everything, because a refusal or an answer has contradicted it.
+// restart forgets everything learned, because a refusal or an answer has contradicted it.
 func (p *phase) restart() {
 	*p = phase{restarts: min(p.restarts+1, maxRestarts), hold: p.hold}
 	p.hold.next()
@@ -107,8 +107,7 @@ func (p *phase) opens() bool {
 	return p.present.opening.high > 0 && p.openings >= enough && !p.length.refuted
 }
 
-// note takes an answer of the present window. opener tells that its request was the first
-// of the window.
+// note takes an answer of the present window. opener: its request was the first of the window.
 func (p *phase) note(r *reading, opener bool) {
 	p.present.last, p.present.roundTrip = max(p.present.last, r.sent), r.said.roundTrip
 	opener = opener && p.present.opening.high == 0
@@ -134,7 +133,7 @@ func (p *phase) note(r *reading, opener bool) {
 	}
 }
 
-// close ends the present window by the first answer of the next, which r is.
+// close ends the present window by r, the first answer of the next.
 func (p *phase) close(r *reading) {
 	was := p.present
 	if h := &p.hold; h.sent > 0 && r.sent == h.sent {
@@ -205,7 +204,7 @@ const (
 // fullSecond rounds a time up to a second.
 func fullSecond(v int64) int64 { return v + (second-v%second)%second }
 
-// known is when the window ends by its announcement. by is the end without a phase.
+// known returns the end of the window by its announcement; at most by, the end without a phase.
 func (p *phase) known(by int64) span {
 	skew, round := span{-maxSkewLeft, maxSkewLeft}, span{-p.present.step, p.present.step}
 	switch {
@@ -219,8 +218,7 @@ func (p *phase) known(by int64) span {
 	return span{p.present.announced.low + skew.low + round.low, min(by, p.present.announced.high+skew.high+round.high+phaseMargin)}
 }
 
-// end is when the present window ends. by is when it ends at the latest without what the
-// phase knows.
+// end returns the end of the present window; at most by, the latest end without a phase.
 func (p *phase) end(by int64) span {
 	if !p.usable() {
 		return span{0, by}
@@ -292,7 +290,7 @@ func (h *hold) next() {
 	*h = hold{demand: h.demand, peak: h.demand, before: h.peak, spent: min(h.spent, spentBeforeOne)}
 }
 
-// Demand is queue.Demanding's.
+// Demand implements queue.Demanding.
 func (l *Ledger) Demand(now time.Time, units int64) {
 	a := &l.allowance
 	a.phase.hold.demand = units
@@ -352,8 +350,8 @@ func (l *Ledger) mayHold(v int64) bool {
 		a.phase.usable() && a.phase.opens() && !a.phase.present.exact && !a.phase.aligned && a.phase.tests < maxTests && a.phase.lost < maxLost
 }
 
-// testAt is when the last unit tells most about the end of a window: at the latest end
-// that is likely and early enough to gain something. It is 0 if the end is known.
+// testAt returns the time at which the last unit tells most about the end of a window: the
+// latest end that is likely and early enough to gain something. It is 0 if the end is known.
 func (p *phase) testAt(windowEnd int64) int64 {
 	end := p.end(windowEnd)
 	enough := max((end.high-p.present.opening.low)/15, 2*p.present.roundTrip)
@@ -365,8 +363,8 @@ func (p *phase) testAt(windowEnd int64) int64 {
 	return 0
 }
 
-// likely are the likely lengths of a window: whole seconds, of which the announced end, cut
-// or rounded up to a second, tells two.
+// likely returns the likely lengths of a window: whole seconds, of which the announced end,
+// cut or rounded up to a second, tells two.
 func (p *phase) likely() [3]int64 {
 	skew := int64(0)
 	if p.skew.holds() {

@@ -7,7 +7,7 @@ import (
 	"github.com/abide-proxy/abide/limit/learn"
 )
 
-// WindowReport is what a server has announced of a window, sent to other instances.
+// WindowReport is a server's announcement of a window, sent to other instances.
 type WindowReport struct {
 	Limit  int64         // of the window; 0: as the other instance knows it
 	Used   int64         // the most units announced as used
@@ -42,7 +42,7 @@ func (l *Ledger) reportsToOthers() bool {
 	return l.allowance.kind < refilling && !l.announced.unlimited && l.allowance.unit != learn.Concurrent
 }
 
-// sameEndTolerance is how much two instances may differ about the reset of one window.
+// sameEndTolerance bounds the difference of two instances about the reset of one window.
 const sameEndTolerance = 2 * second
 
 // AcceptReport takes another instance's report. It never raises the units left, unless its
@@ -151,7 +151,7 @@ type Status struct {
 	Own, Foreign     int64         // units recently used by this process, and by other clients
 }
 
-// Status returns what is shown of the ledger.
+// Status returns the state of the ledger for operators.
 func (l *Ledger) Status(now time.Time) Status {
 	a := &l.allowance
 	v := l.clock.At(now)

@@ -127,7 +127,7 @@ func (l *Ledger) Restore(now time.Time, state []byte) error {
 	return nil
 }
 
-// valid tells whether a state can be that of a ledger.
+// valid reports whether a state can be that of a ledger.
 func (s *saved) valid() bool {
 	for _, n := range []float64{s.Limit, s.Rate, s.Mean, s.Dev} {
 		if !(n >= 0 && n <= float64(maxAmount)) {
@@ -183,7 +183,6 @@ type storedRate struct {
 
 var errRate = errors.New("the state of a hidden rate is damaged")
 
-// State is limit.Meter's.
 func (p *HiddenRate) State() []byte {
 	s := storedRate{
 		Version: savedVersion, Now: p.clock.Last(), Rate: p.search.rate, Bad: p.search.refused, Debt: p.search.debt, Fails: p.search.fails,
@@ -199,7 +198,6 @@ func (p *HiddenRate) State() []byte {
 	return b
 }
 
-// Restore is limit.Meter's.
 func (p *HiddenRate) Restore(now time.Time, state []byte) error {
 	var s storedRate
 	if json.Unmarshal(state, &s) != nil || s.Version != savedVersion || !s.valid() {

@@ -104,7 +104,6 @@ func (l *Ledger) shareSaid(now time.Time, v int64) {
 	s.budget.Said(now, whole((a.limit-w.lowestLeft)/a.cost.each), answered, a.usedByOthers())
 }
 
-// When is limit.Meter's.
 func (l *Ledger) When(now time.Time, n int64) (time.Time, bool) {
 	t, ok := l.when(now, n)
 	if l.sharing.budget != nil && ok && n > 0 && !t.After(now) {
@@ -143,7 +142,7 @@ func (a *allowance) mayBeOver(v int64) bool {
 	return w.reset > 0 && v < w.end() && v >= w.reset-min(w.over-w.reset, second) && a.level < a.limit/4
 }
 
-// Asks is queue.Asking's.
+// Asks implements queue.Asking.
 func (l *Ledger) Asks(now time.Time, n int64) bool {
 	if l.sharing.number == 0 {
 		return false

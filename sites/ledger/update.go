@@ -6,7 +6,7 @@ import (
 	"github.com/abide-proxy/abide/limit/learn"
 )
 
-// Answer is what a response says of one limit.
+// Answer is a response, as far as it is about one limit.
 type Answer struct {
 	Sent  time.Time // when its request was let go: the time of Take
 	Units int64     // what it took of this limit; 0 is nothing, which nobody expected
@@ -17,12 +17,12 @@ type Answer struct {
 	Named   bool        // the server named RetryAt; otherwise it follows from the announced limit
 }
 
-// Surprise is how a response differs from what the ledger expected.
+// Surprise is the difference between a response and the ledger's expectation.
 type Surprise struct {
 	Foreign int64 // units that somebody else has used since the answer before
 	Higher  bool  // more is left, inside a window, than there was: two counters are taken for one
 
-	// Until is when the next request may go, after a refusal. It may be earlier than
+	// Until is the time of the next request, after a refusal. It may be earlier than
 	// Answer.RetryAt: a bucket that is full at that time has a unit long before.
 	Until time.Time
 }
