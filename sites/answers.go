@@ -43,8 +43,8 @@ func (a *answers) add(now, sent time.Time, budget string) {
 // since reports whether a request succeeded that was sent after a time.
 func (a *answers) since(t time.Time) bool { return a.latestSent.After(t) }
 
-// history is what a limit of a budget that is found now has accepted so far; of all budgets
-// together if together is true.
+// history counts the requests that a limit of a budget that is found now has accepted so far; of
+// all budgets together if together is true.
 func (a *answers) history(now time.Time, budget string, together bool) ledger.History {
 	if now.Sub(a.latest) > longestBreak {
 		return ledger.History{}
@@ -60,7 +60,7 @@ func (a *answers) history(now time.Time, budget string, together bool) ledger.Hi
 }
 
 const (
-	// certain is how many refusals more must speak for a common limit than against it.
+	// certain is the number by which more refusals must speak for a common limit than against it.
 	certain = 3
 	// mostBudgets bounds the budgets that are counted.
 	mostBudgets = 256
@@ -75,7 +75,7 @@ type common struct {
 	score   int
 }
 
-// usage is how a budget is used.
+// usage records the last refusal of a budget, and a success since.
 type usage struct {
 	succeeded bool      // since its last refusal
 	refusedAt time.Time // its last refusal
@@ -91,8 +91,8 @@ func (c *common) succeeded(sent time.Time, budget string) {
 	}
 }
 
-// refused takes a refusal of a request that was sent at a time, and tells whether all budgets
-// share the limit.
+// refused takes a refusal of a request that was sent at a time, and reports whether all
+// budgets share the limit.
 func (c *common) refused(now, sent time.Time, budget string) bool {
 	u := c.budgets[budget]
 	switch {

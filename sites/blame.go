@@ -79,15 +79,15 @@ func (s *Site) Blame(a *Answer, learned *routes.Learned, r *Refused, to updater)
 	return b
 }
 
-// oddRefusals is how many refusals of one request may be due to a rate although others
+// oddRefusals is the number of refusals of one request that may be due to a rate although others
 // succeed between them.
 const oddRefusals = 3
 
 const (
-	// together is how close two tokens are refused on one route, if it is not the tokens
-	// that are limited.
+	// together is the longest time between refusals of two tokens on one route, if it is not the
+	// tokens that are limited.
 	together = 10 * time.Second
-	// mostRefusals bounds what is kept of routes, whose names strangers choose.
+	// mostRefusals bounds the refusals of routes, whose names strangers choose.
 	mostRefusals = 256
 )
 
@@ -103,7 +103,7 @@ type refusal struct {
 	at     time.Time
 }
 
-// shared records that a route was refused with a budget, and tells whether another budget
+// shared records that a route was refused with a budget, and reports whether another budget
 // was refused shortly before: then the limit may not be the token's.
 func (r *refusals) shared(now time.Time, route, budget string) bool {
 	last, ok := r.last[route]

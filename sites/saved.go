@@ -1,53 +1,48 @@
 package sites
 
 import (
-	"container/heap"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/limit/queue"
-	"github.com/abide-proxy/abide/sites/routes"
 	"github.com/abide-proxy/abide/store"
 )
 
-// KeepFrom makes the Persistence save what a gate knows of sites, and restores the
-// cooldowns of before a restart. Call it before the Persistence runs.
+// KeepFrom makes the Persistence save a gate's cooldowns and meters of learned limits, and the
+// routes of sites, and restores the cooldowns of before a restart. Call it before the
+// Persistence runs.
 func (s *Sites) KeepFrom(gate *queue.Gate) {
-	if s.kept == nil {
+	if s.saved == nil {
 		return
 	}
 	cooling := &cooldowns{gate: gate, names: s.names}
-	cooling.restore(time.Now(), s.kept.TakeAll(kindOfCooldown))
-	s.kept.Add(Source{Kind: kindOfCooldown, Urgent: true, Remove: true, Find: cooling.find})
-	s.kept.Add(Source{Kind: kindOfLedger, Find: func(now time.Time, to Found) { s.findMeters(gate, now, to) }})
+	cooling.restore(time.Now(), s.saved.TakeAll(kindOfCooldown))
+	s.saved.Add(Source{Kind: kindOfCooldown, Urgent: true, Remove: true, Find: cooling.find})
+	s.saved.Add(Source{Kind: kindOfLedger, Find: func(now time.Time, to Found) { s.findMeters(gate, now, to) }})
 	var renewed time.Time // when routes that had not changed were written last
-	s.kept.Add(Source{Kind: kindOfRoutes, Unwritten: s.notSaved, Find: func(now time.Time, to Found) {
-		again := now.Sub(renewed) > keptFor/2
+	s.saved.Add(Source{Kind: kindOfRoutes, Unwritten: s.notSaved, Find: func(now time.Time, to Found) {
+		again := now.Sub(renewed) > lasting/2
 		if again {
 			renewed = now
 		}
-		s.findRoutes(now, again, to)
+		s.visit(func(name string, site *Site) { to.Add(name, site.unsaved(again), now.Add(lasting)) })
 	}})
 }
 
 // findMeters adds the meters of learned limits.
 func (s *Sites) findMeters(gate *queue.Gate, now time.Time, to Found) {
 	gate.VisitResources(func(_ time.Time, at queue.ResourceInfo) {
-		if _, learned := s.ID(at.At.Limit); !learned || !s.names.Lasting(at.At.Key) || len(to) >= mostKept {
+		if _, learned := s.ID(at.At.Limit); !learned || !s.names.Lasting(at.At.Key) || len(to) >= mostStored {
 			return
 		}
 		state := at.State
 		if at.Meter != nil {
 			state = at.Meter.State()
 		}
-		to.Add(resourceKey(s.names, at.Site, at.At), state, now.Add(keptFor))
+		to.Add(resourceKey(s.names, at.Site, at.At), state, now.Add(lasting))
 	})
-}
-
-// findRoutes adds the routes of all sites, or of those whose routes have changed.
-func (s *Sites) findRoutes(now time.Time, all bool, to Found) {
-	s.visit(func(name string, site *Site) { to.Add(name, site.unsaved(all), now.Add(keptFor)) })
 }
 
 func (s *Sites) notSaved(name string) {
@@ -56,17 +51,17 @@ func (s *Sites) notSaved(name string) {
 	}
 }
 
-// HasMeter tells whether a saved meter of a learned limit has not been restored yet.
+// HasMeter reports whether a saved meter of a learned limit has not been restored yet.
 func (s *Sites) HasMeter(site string, at queue.Scope) bool {
-	return s.kept != nil && s.kept.has(kindOfLedger, resourceKey(s.names, site, at))
+	return s.saved != nil && s.saved.has(kindOfLedger, resourceKey(s.names, site, at))
 }
 
 // restoreMeter restores a new meter of a learned limit after a restart. It is called under
 // the queue's lock of the site.
 func (s *Sites) restoreMeter(site string, at queue.Scope, m limit.Meter) limit.Meter {
 	restored := false
-	if s.kept != nil {
-		if state := s.kept.Take(kindOfLedger, resourceKey(s.names, site, at)); state != nil {
+	if s.saved != nil {
+		if state := s.saved.Take(kindOfLedger, resourceKey(s.names, site, at)); state != nil {
 			restored = m.Restore(time.Now(), state) == nil // an invalid state is ignored
 		}
 	}
@@ -76,14 +71,7 @@ func (s *Sites) restoreMeter(site string, at queue.Scope, m limit.Meter) limit.M
 	return m
 }
 
-// restoreRoutes restores the routes of a site.
-func (s *Sites) restoreRoutes(site string, r *routes.Table) {
-	if state := s.kept.Take(kindOfRoutes, site); state != nil {
-		_ = r.Restore(state) // an invalid state is ignored
-	}
-}
-
-// cooldown is the persisted form of a cooldown. It is stored as JSON: keep the keys.
+// cooldown is the stored form of a cooldown. It is stored as JSON: do not change the keys.
 type cooldown struct {
 	Site  string    `json:"site"`
 	Limit string    `json:"limit,omitempty"`
@@ -102,14 +90,15 @@ type cooldowns struct {
 
 // find adds the cooldowns that last longest.
 func (c *cooldowns) find(now time.Time, to Found) {
-	all := longest{most: mostKept}
+	var all []cooldown
 	c.gate.VisitCooldowns(func(site string, at queue.Scope, until time.Time, why string) {
 		if c.names.Lasting(at.Key) {
-			all.add(cooldown{site, at.Limit, at.Key, until, why, now})
+			all = append(all, cooldown{site, at.Limit, at.Key, until, why, now})
 		}
 	})
-	written := make(map[string]cooldown, len(all.list))
-	for _, one := range all.list {
+	slices.SortFunc(all, func(a, b cooldown) int { return b.Until.Compare(a.Until) })
+	written := make(map[string]cooldown, min(len(all), mostStored))
+	for _, one := range all[:min(len(all), mostStored)] {
 		key := resourceKey(c.names, one.Site, queue.Scope{Limit: one.Limit, Key: one.Key})
 		one.Key = c.names.Stable(one.Site, one.Key)
 		if old, known := c.written[key]; known && old.Until.Equal(one.Until) {
@@ -142,38 +131,7 @@ func (c *cooldowns) restore(now time.Time, all map[string][]byte) {
 	}
 }
 
-// resourceKey is the name of a queue resource, the same in every process.
+// resourceKey returns the name of a queue resource, the same in every process.
 func resourceKey(names Names, site string, at queue.Scope) string {
 	return site + store.Separator + store.BudgetKey(at.Limit, names.Stable(site, at.Key))
-}
-
-// longest keeps at most a number of cooldowns, those that last longest. It is a heap with
-// the earliest end in front.
-type longest struct {
-	list []cooldown
-	most int
-}
-
-// add adds a cooldown, and drops the shortest if there are too many.
-func (l *longest) add(c cooldown) {
-	switch {
-	case len(l.list) < l.most:
-		heap.Push(l, c)
-	case l.list[0].Until.Before(c.Until):
-		l.list[0] = c
-		heap.Fix(l, 0)
-	}
-}
-
-// Len and the following methods implement heap.Interface.
-func (l *longest) Len() int           { return len(l.list) }
-func (l *longest) Less(i, j int) bool { return l.list[i].Until.Before(l.list[j].Until) }
-func (l *longest) Swap(i, j int)      { l.list[i], l.list[j] = l.list[j], l.list[i] }
-func (l *longest) Push(c any)         { l.list = append(l.list, c.(cooldown)) }
-
-// Pop is not used: cooldowns are only replaced.
-func (l *longest) Pop() any {
-	last := l.list[len(l.list)-1]
-	l.list = l.list[:len(l.list)-1]
-	return last
 }
