@@ -55,7 +55,7 @@ func (w *hiddenWindow) begin(start, accepted int64) {
 	w.start, w.accepted, w.taken = start, accepted, accepted
 }
 
-// refused takes the named end of a window. whole tells whether it is named in whole seconds.
+// refused takes the named end of a window. whole: it is named in whole seconds.
 func (w *hiddenWindow) refused(v, until int64, whole bool) {
 	soon := w.held > 0 && 2*w.accepted < w.limit && v-w.start < w.length/4
 	w.held, w.whole = 0, whole

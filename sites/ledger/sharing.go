@@ -42,7 +42,7 @@ type sharing struct {
 	began     int64 // start of the use of the budget; 0: never
 }
 
-// lasted tells whether the limit has been shared for longer than length. In its first
+// lasted reports whether the limit has been shared for longer than length. In its first
 // window the budget lacks earlier use.
 func (s *sharing) lasted(v, length int64) bool { return s.began > 0 && v-s.began > length }
 
@@ -105,34 +105,27 @@ func (l *Ledger) shareSaid(now time.Time, v int64) {
 }
 
 func (l *Ledger) When(now time.Time, n int64) (time.Time, bool) {
-	t, ok := l.when(now, n)
-	if l.sharing.budget != nil && ok && n > 0 && !t.After(now) {
-		t = l.shareWhen(now, n)
+	at, ok := l.when(now, n)
+	if l.sharing.budget == nil || !ok || n <= 0 || at.After(now) {
+		return at, ok
 	}
-	return t, ok
-}
-
-// shareWhen returns when the fleet's budget has n units, which the ledger itself would
-// allow now.
-func (l *Ledger) shareWhen(now time.Time, n int64) time.Time {
-	a := &l.allowance
 	v := l.clock.Last()
 	if !l.share(now, v) {
-		return now
+		return now, true
 	}
-	if a.mayBeOver(v) {
-		return l.clock.Time(now, a.window.end())
+	end := l.allowance.window.end()
+	next := l.clock.Time(now, end)
+	if l.allowance.mayBeOver(v) {
+		return next, true
 	}
-	t, ok := l.sharing.budget.When(now, n)
-	if !ok || !t.After(now) {
-		return now
+	at, ok = l.sharing.budget.When(now, n)
+	switch {
+	case !ok || !at.After(now):
+		return now, true
+	case end > v && next.Before(at):
+		return next, true // the window of another budget begins
 	}
-	if end := a.window.end(); end > v {
-		if next := l.clock.Time(now, end); next.Before(t) {
-			return next // the window of another budget begins
-		}
-	}
-	return t
+	return at, true
 }
 
 // mayBeOver reports whether the window may have ended, with few units left: the server may
@@ -157,7 +150,7 @@ type numbering struct {
 	last, end int64 // number of the newest window whose end was announced, and that end
 }
 
-// present is the number of the present window: that of the last window with an announced
+// present returns the number of the present window: that of the last window with an announced
 // end, plus the windows since; 0: unknown.
 func (n *numbering) present(v int64, w *window) int64 {
 	if w.reset > 0 {
@@ -174,7 +167,7 @@ func (n *numbering) present(v int64, w *window) int64 {
 	return n.last + max((v-n.end)/w.period+1, 1)
 }
 
-// isCurrent tells whether the newest number belongs to the window whose end was announced
+// isCurrent reports whether the newest number belongs to the window whose end was announced
 // to this instance. Other instances may have sent the number of the next window already.
 func (n *numbering) isCurrent(v int64, w *window) bool {
 	by := n.end - w.reset

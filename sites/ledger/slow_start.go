@@ -25,6 +25,7 @@ const (
 // answered few requests. It starts with one, and allows more as requests succeed. It is not
 // safe for concurrent use.
 type SlowStart struct {
+	unsaved
 	clock     limit.Clock
 	successes int64
 	latency   int64 // mean
@@ -108,11 +109,8 @@ func (m *SlowStart) Done(now, taken time.Time, n int64, o limit.Outcome) {
 	m.latency += (took - m.latency) / 8
 }
 
-// Postpone is limit.Meter's, and does nothing.
+// Postpone does nothing: a request counts until it is done.
 func (m *SlowStart) Postpone(_, _ time.Time, _ int64) {}
-
-// Settle is limit.Meter's, and does nothing.
-func (m *SlowStart) Settle(_, _ time.Time, _, _ int64) {}
 
 func (m *SlowStart) Left(now time.Time) int64 {
 	v := m.clock.At(now)
@@ -121,11 +119,6 @@ func (m *SlowStart) Left(now time.Time) int64 {
 	}
 	return max(m.allowed(v)-m.inFlight, 0)
 }
-
-// State implements limit.Meter. It is empty.
-func (m *SlowStart) State() []byte { return nil }
-
-func (m *SlowStart) Restore(time.Time, []byte) error { return nil }
 
 func (m *SlowStart) Idle(now time.Time) bool {
 	m.clock.At(now)

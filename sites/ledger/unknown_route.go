@@ -14,10 +14,19 @@ const (
 	firstProbeTimeout = 5 * second
 )
 
+// unsaved has the methods of limit.Meter for a meter that counts requests and has no state to
+// save.
+type unsaved struct{}
+
+func (unsaved) Settle(_, _ time.Time, _, _ int64)   {}
+func (unsaved) State() []byte                       { return nil }
+func (unsaved) Restore(_ time.Time, _ []byte) error { return nil }
+
 // UnknownRoute is a meter that lets one request of a route go alone while its limits are
 // unknown. Requests sent after an answer use the learned limits instead of it; each answer
 // allows one more request in flight. It is not safe for concurrent use.
 type UnknownRoute struct {
+	unsaved
 	clock         limit.Clock
 	maxInFlight   int64
 	inFlight      int64
@@ -96,18 +105,10 @@ func (m *UnknownRoute) Postpone(now, _ time.Time, n int64) {
 	}
 }
 
-// Settle is limit.Meter's, and does nothing.
-func (m *UnknownRoute) Settle(_, _ time.Time, _, _ int64) {}
-
 func (m *UnknownRoute) Left(now time.Time) int64 {
 	v := m.clock.At(now)
 	return max(m.allowed(v)-m.inFlight, 0)
 }
-
-// State implements limit.Meter. It is empty.
-func (m *UnknownRoute) State() []byte { return nil }
-
-func (m *UnknownRoute) Restore(time.Time, []byte) error { return nil }
 
 // Idle implements limit.Meter. The number of requests in flight that answers have allowed
 // counts for a moment only, because an answered route uses its own limits.

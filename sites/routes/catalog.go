@@ -268,9 +268,9 @@ func (c *catalog) unique(id string, numbered bool, number uint64) string {
 	}
 	for {
 		end := "#" + strconv.FormatUint(number, 10)
-		one := id[:min(len(id), longestID-len(end))] + end
-		if c.groups[one] == nil {
-			return one
+		name := id[:min(len(id), longestID-len(end))] + end
+		if c.groups[name] == nil {
+			return name
 		}
 		id += "#"
 		number++

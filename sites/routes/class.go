@@ -19,8 +19,7 @@ type Limit struct {
 	Site   bool // the site counts all requests together, whatever their credentials
 }
 
-// Kind tells which meter a limit needs. If you add a kind, also change NewMeter in package
-// knowledge.
+// Kind selects the meter of a limit. If you add a kind, also change NewMeter in package sites.
 type Kind uint8
 
 const (
@@ -28,8 +27,8 @@ const (
 	Hidden                // needs ledger.NewHiddenRate: the server refuses without announcing a limit
 )
 
-// Class is what the requests of one route have in common. It is immutable: a route whose
-// limits change gets another class.
+// Class has the limits of the requests of one route. It is immutable: a route whose limits change
+// gets another class.
 type Class struct {
 	Route    string // "GET /2/tweets/*/retweeted_by"; with its host where a site has several
 	Template string // the route with a * for its entity
@@ -69,9 +68,7 @@ func (m *Table) guess(r *route) {
 		return
 	}
 	var common siblings
-	for _, o := range r.place.routes {
-		common.add(o)
-	}
+	common.addAll(r.place)
 	if len(common.groups) == 0 && r.place.up != nil {
 		common = siblings{}
 		for _, o := range r.place.up.children {
@@ -164,7 +161,7 @@ type lists struct {
 	key    []byte             // scratch
 }
 
-// of is the list of the limits of groups, which it sorts.
+// of returns the list of the limits of groups, which it sorts.
 func (l *lists) of(all []*group) []Limit {
 	if len(all) == 0 {
 		return nil

@@ -2,6 +2,7 @@ package routes
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -20,8 +21,8 @@ const (
 	forgetful      = time.Hour
 )
 
-// fewer is by what factor the limit of an entity remembers less: there are as many
-// entities as clients ask for.
+// fewer divides the records of the limit of an entity: there are as many entities as clients ask
+// for.
 const fewer = 16
 
 // nameKey is the name of a limit. Limits with the same key differ only in their amounts and
@@ -136,8 +137,7 @@ func (g *group) moves(o *group, k *record, foreign float64) bool {
 	return ours.heard.After(k.before) && math.Abs(ours.left.N-k.left.N) <= 2+foreign/8
 }
 
-// atMost returns how many records a group may have: n, or less for the limit of an
-// entity.
+// atMost returns a bound of the records of a group: n, or less for the limit of an entity.
 func (g *group) atMost(n int) int {
 	if g.key.entity != "" {
 		return n / fewer
@@ -151,15 +151,8 @@ func (g *group) record(budget string) *record {
 	if k != nil {
 		return k
 	}
-	if g.budgets == nil {
-		g.budgets = make(map[string]*record)
-	}
 	if len(g.budgets) >= g.atMost(mostBudgets) {
-		all := make([]*record, 0, len(g.budgets))
-		for _, o := range g.budgets {
-			all = append(all, o)
-		}
-		slices.SortFunc(all, func(a, b *record) int {
+		all := slices.SortedFunc(maps.Values(g.budgets), func(a, b *record) int {
 			return cmp.Or(a.heard.Compare(b.heard), cmp.Compare(a.budget, b.budget))
 		})
 		for _, o := range all[:g.atMost(spareBudget)] {
@@ -265,9 +258,8 @@ func (k *record) sameEnd(o *record) bool {
 	return !k.reset.IsZero() && !o.reset.IsZero() && k.sameReset(o.reset, o.resolution)
 }
 
-// sameRefill reports whether two responses look like one bucket whose reset is when it
-// is full: the units that were used come back by then at one rate. The reset of a window
-// does not depend on its use.
+// sameRefill reports whether two responses look like one bucket that is full at its reset: the
+// used units come back by then at one rate. The reset of a window does not depend on its use.
 func (k *record) sameRefill(g *group, h *observation) bool {
 	left := h.said.Remaining
 	if !g.amount.Known || !left.Known || !k.left.Known || h.said.Reset.IsZero() || k.reset.IsZero() || k.heard.IsZero() {
@@ -283,8 +275,8 @@ func tolerance(a, b time.Duration) time.Duration {
 	return min(max(a, b, 0), time.Minute) + 3*time.Second
 }
 
-// unitTime returns how many seconds a unit takes to come back, at least and at most, if
-// the used units are back in so long. Part of the last unit may be back already.
+// unitTime returns the seconds in which a unit comes back, at least and at most, if the used
+// units are back in that time. Part of the last unit may be back already.
 func unitTime(in, resolution time.Duration, used float64) (least, most float64) {
 	if used < 3 || in <= 0 {
 		return 0, 0 // too few to tell

@@ -10,8 +10,8 @@ import (
 // that is not known.
 func identifies(segment string) bool { return segment != "" && segment != "*" && segment != "**" }
 
-// keyOf returns a segment as it is kept: a short one unchanged, else a hash, as it may
-// be a secret.
+// keyOf returns the stored form of a segment: a short one unchanged, else a hash, as it may be a
+// secret.
 func keyOf(segment string) string {
 	if isPlain(segment) {
 		return strings.Clone(segment)
@@ -20,17 +20,9 @@ func keyOf(segment string) string {
 	return string(sumOf(room[:0], segment))
 }
 
-// isPlain reports whether a segment is kept unchanged.
+// isPlain reports whether a segment is stored unchanged.
 func isPlain(s string) bool {
-	if len(s) > longestName {
-		return false
-	}
-	for i := 0; i < len(s); i++ {
-		if c := s[i]; c <= ' ' || c >= 0x7f || c == '*' {
-			return false
-		}
-	}
-	return true
+	return len(s) <= longestName && !strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c >= 0x7f || c == '*' })
 }
 
 const longestSum = 1 + 2*8
@@ -120,26 +112,17 @@ func isNumbered(s string) bool {
 
 // methodOf returns a method as it stands in a route; * for an odd one.
 func methodOf(method string) string {
-	if method == "" || len(method) > 16 {
+	other := func(c rune) bool { return (c|0x20 < 'a' || c|0x20 > 'z') && c != '-' }
+	if method == "" || len(method) > 16 || strings.ContainsFunc(method, other) {
 		return "*"
-	}
-	for i := 0; i < len(method); i++ {
-		if c := method[i] | 0x20; (c < 'a' || c > 'z') && c != '-' {
-			return "*"
-		}
 	}
 	return method
 }
 
 // hostOf returns a host as it stands in a route; * for an odd one.
 func hostOf(host string) string {
-	if len(host) > longestHost {
+	if len(host) > longestHost || strings.ContainsFunc(host, func(c rune) bool { return c <= ' ' || c >= 0x7f || c == '/' }) {
 		return "*"
-	}
-	for i := 0; i < len(host); i++ {
-		if c := host[i]; c <= ' ' || c >= 0x7f || c == '/' {
-			return "*"
-		}
 	}
 	return host
 }

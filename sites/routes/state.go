@@ -17,8 +17,8 @@ const (
 	longestState = 4 << 20
 )
 
-// state is what is remembered across restarts: the routes, and the limits that they are
-// under. Nothing of budgets is in it.
+// state is the stored form of a table: the routes, and the limits that they are under. Nothing of
+// budgets is in it.
 type state struct {
 	Version   int          `json:"version"`
 	Announced bool         `json:"announced,omitempty"`

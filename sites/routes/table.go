@@ -6,6 +6,7 @@
 package routes
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -149,7 +150,7 @@ func (m *Table) Learn(now time.Time, c *Class, budget string, sent time.Time, l 
 	return Learned{Announcements: told, Changed: m.dirty}
 }
 
-// mostTold is how many limits of one response are read.
+// mostTold bounds the limits of one response that are read.
 const mostTold = 24
 
 // announcements finds the group of each limit that a response announced.
@@ -224,12 +225,7 @@ func (m *Table) Limited() bool { return len(m.catalog.groups) > 0 }
 
 // IDs returns the IDs of all limits of the site, sorted.
 func (m *Table) IDs() []string {
-	ids := make([]string, 0, len(m.catalog.groups))
-	for id := range m.catalog.groups {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	return ids
+	return slices.Sorted(maps.Keys(m.catalog.groups))
 }
 
 // Title returns a limit's title: "75 per 15m"; "" if the limit does not exist.

@@ -10,7 +10,7 @@ import (
 	"github.com/abide-proxy/abide/limit/learn"
 )
 
-// What servers name is bounded before it is kept, in bytes.
+// Bounds of stored names and titles, in bytes.
 const (
 	longestTitle = 64
 	longestID    = 128
@@ -94,23 +94,18 @@ func bound(text string, most int) string {
 		return text
 	}
 	return strings.Map(func(c rune) rune {
-		if c < ' ' || c > '~' {
+		if odd(c) {
 			return '?'
 		}
 		return c
 	}, text)
 }
 
-func printable(text string) bool {
-	for n := 0; n < len(text); n++ {
-		if text[n] < ' ' || text[n] > '~' {
-			return false
-		}
-	}
-	return true
-}
+func printable(text string) bool { return !strings.ContainsFunc(text, odd) }
 
-// bounded returns a server's name as it is kept: unchanged if it is short and printable,
+func odd(c rune) bool { return c < ' ' || c > '~' }
+
+// bounded returns the stored form of a server's name: unchanged if it is short and printable,
 // else cut, with a hash of all of it.
 func bounded(name string) string {
 	if len(name) <= longestID && printable(name) {

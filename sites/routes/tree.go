@@ -2,14 +2,18 @@ package routes
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 )
 
-// Bounds of what is kept of a site.
+// Bounds of the routes of a site, and of the limits of its entities: there are as many entities
+// as clients ask for.
 const (
-	mostRoutes = 2000
-	spareRoute = 200 // removed at once when there are more
+	mostRoutes        = 2000
+	spareRoute        = 200  // removed at once when there are more
+	mostEntityLimits  = 2000 // in a table
+	spareEntityLimits = 200  // removed at once when there are more, and the most that one response may add
 )
 
 // tree is the routes of a site, by host and path.
@@ -63,12 +67,7 @@ func (t *tree) drop(r *route) {
 
 // byUse returns all routes, the one used longest ago first.
 func (t *tree) byUse() []*route {
-	all := make([]*route, 0, len(t.known))
-	for _, r := range t.known {
-		all = append(all, r)
-	}
-	slices.SortFunc(all, func(a, b *route) int { return cmp.Compare(a.used, b.used) })
-	return all
+	return slices.SortedFunc(maps.Values(t.known), func(a, b *route) int { return cmp.Compare(a.used, b.used) })
 }
 
 // host is the tree of the paths of one host.
@@ -197,7 +196,7 @@ func (p *node) child(segment string) *node {
 	return next
 }
 
-// names returns how many names are below a node.
+// names returns the number of names below a node.
 func (p *node) names() int {
 	n := len(p.children)
 	if p.children[""] != nil {
@@ -206,9 +205,14 @@ func (p *node) names() int {
 	return n
 }
 
-// takeNames removes the nodes of all names below a node, and returns the routes that
-// were there, without a place, with the rest of their paths.
-func (p *node) takeNames() (loose []*route, paths []string) {
+// loose is a route without a place, with its path.
+type loose struct {
+	route *route
+	path  string
+}
+
+// takeNames removes the nodes of all names below a node, and returns the routes that were there.
+func (p *node) takeNames() (taken []loose) {
 	p.generalised = true
 	for name, kid := range p.children {
 		if name == "" {
@@ -216,11 +220,10 @@ func (p *node) takeNames() (loose []*route, paths []string) {
 		}
 		delete(p.children, name)
 		kid.each(func(r *route) {
-			loose = append(loose, r)
-			paths = append(paths, strings.TrimPrefix(p.text+"/*"+r.place.text[len(kid.text):], "/"))
+			taken = append(taken, loose{r, strings.TrimPrefix(p.text+"/*"+r.place.text[len(kid.text):], "/")})
 		})
 	}
-	return loose, paths
+	return taken
 }
 
 // each calls f with every route at a node and below.
@@ -291,16 +294,12 @@ func (m *Table) ensure(h *host, path string, of entity) *node {
 // generalise makes one wildcard of all names below a node, and unites the routes below
 // them.
 func (m *Table) generalise(p *node) {
-	loose, paths := p.takeNames()
-	order := make([]int, len(loose))
-	for n := range order {
-		order[n] = n
-	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(loose[b].used, loose[a].used) })
-	for _, n := range order {
-		r := loose[n]
+	taken := p.takeNames()
+	slices.SortFunc(taken, func(a, b loose) int { return cmp.Compare(b.route.used, a.route.used) })
+	for _, one := range taken {
+		r := one.route
 		delete(m.tree.known, r.name)
-		to := m.ensure(p.host, paths[n], r.place.entity)
+		to := m.ensure(p.host, one.path, r.place.entity)
 		if same := to.at(r.method); same != nil {
 			m.unite(same, r)
 			continue
@@ -392,9 +391,3 @@ func (m *Table) evictEntities(r *route) {
 		m.catalog.remove(g)
 	}
 }
-
-// Bounds of the limits of entities: there are as many entities as clients ask for.
-const (
-	mostEntityLimits  = 2000 // in a table
-	spareEntityLimits = 200  // removed at once when there are more, and the most that one response may add
-)

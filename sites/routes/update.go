@@ -6,7 +6,7 @@ import (
 	"github.com/abide-proxy/abide/limit/learn"
 )
 
-// update keeps what a route shows of the limit of a group, and returns its group: a
+// update records a route's announcement of the limit of a group, and returns its group: a
 // route whose reset differs twice from that of the others gets a group of its own.
 func (m *Table) update(r *route, g *group, h *observation) *group {
 	said := h.said
@@ -147,5 +147,5 @@ func (m *Table) AdoptHidden(identity string) (changed bool) {
 	return m.dirty
 }
 
-// hiddenIdentity is how the identities of hidden limits begin.
+// hiddenIdentity begins the identities of hidden limits.
 const hiddenIdentity = "hidden"
