@@ -6,19 +6,19 @@ import (
 )
 
 const (
-	// usual is how many requests have to succeed before a refusal of everything is unusual.
+	// usual is the number of successes before a refusal of everything is unusual.
 	usual = 10
-	// trusted is how long an answer 403 is the site's own after that was verified.
+	// trusted is the time for which an answer 403 is the site's own after that was verified.
 	trusted = 10 * time.Minute
-	// firstStreak is how many answers 403 in a row, without a success, are verified again.
+	// firstStreak is the number of answers 403 in a row, without a success, that are verified again.
 	firstStreak = 3
-	// longestVerification is how long one request verifies whether the site blocks.
+	// longestVerification is the longest time in which one request verifies whether the site blocks.
 	longestVerification = 30 * time.Second
-	// knownKept is for how many successes a request that has succeeded is kept.
-	knownKept = 64
+	// knownLasts is the number of successes for which the URL of one is remembered.
+	knownLasts = 64
 )
 
-// Access is what an answer 403 to a request means.
+// Access is the meaning of an answer 403 to a request.
 type Access uint8
 
 const (
@@ -28,7 +28,7 @@ const (
 	Blocked                 // the site refuses everything
 )
 
-// block tells whether a site refuses everything, because of too many requests: answers that
+// block decides whether a site refuses everything, because of too many requests: answers that
 // were successes have become 403. The zero value has seen nothing. It is not safe for
 // concurrent use.
 type block struct {
@@ -44,23 +44,23 @@ type block struct {
 	own       []Page    // of answers that were the site's own
 }
 
-// Page is how an answer 403 looks: pages by which a site blocks look different from its own.
+// Page is the look of an answer 403: pages by which a site blocks look different from its own.
 type Page struct {
 	Type, Server string // Content-Type and Server
 	Length       int64
 }
 
-// longestName bounds what is kept of a header.
+// longestName bounds the part of a header that is remembered, in bytes.
 const longestName = 64
 
-// NewPage returns how an answer looks that has these headers and a body of a length, -1 if
-// that is not announced.
+// NewPage returns the look of an answer with these headers and a body of a length, -1 if that is
+// not announced.
 func NewPage(contentType, server string, length int64) Page {
 	return Page{contentType[:min(len(contentType), longestName)], server[:min(len(server), longestName)], length}
 }
 
-// mostPages is how many pages a site may have that look different. If it has more, they do
-// not tell anything.
+// mostPages bounds the pages of a site that look different. If it has more, they do not tell
+// anything.
 const mostPages = 8
 
 // trusts reports whether an answer is the site's own, as far as it looks like others were.
@@ -107,7 +107,7 @@ func (b *block) verified(now time.Time, blocked bool) {
 }
 
 // Forbidden takes an answer 403 to a request of a host, of which no header and no text says
-// more, and tells what it means.
+// more, and returns its meaning.
 func (s *Site) Forbidden(now time.Time, host string, page Page) Access {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +122,7 @@ func (s *Site) Verified(now time.Time, blocked bool) {
 	s.blocks.Store(blocked)
 }
 
-// Known is the URL, without its host, of a request to a host that succeeded before; "" if
+// Known returns the URL, without its host, of a request to a host that succeeded before; "" if
 // there is none.
 func (s *Site) Known(host string) string {
 	s.mu.Lock()

@@ -20,11 +20,11 @@ func TestWhatIsKeptOfEvictedSitesIsBounded(t *testing.T) {
 		return b
 	}
 	var l evictedSites
-	l.keep("silent", &Site{routes: routes.New()})
-	l.keep("long", limited(strings.Repeat("long", longestState)))
+	l.save("silent", &Site{routes: routes.New()})
+	l.save("long", limited(strings.Repeat("long", longestState)))
 	const sites = mostEvictedBytes/stateOverhead + 100
 	for n := range sites {
-		l.keep(fmt.Sprint("site", n%(sites-10)), limited(""))
+		l.save(fmt.Sprint("site", n%(sites-10)), limited(""))
 	}
 	if l.bytes > mostEvictedBytes || l.states.Len() < mostEvictedBytes/1200 {
 		t.Errorf("%d sites with %d bytes are kept", l.states.Len(), l.bytes)

@@ -33,7 +33,7 @@ type updater interface {
 	Update(list []queue.Update)
 }
 
-// whose is the key of the ledger that the announcement belongs to.
+// whose returns the key of the ledger that the announcement belongs to.
 func (a *Answer) whose(announcement *routes.Announcement) string {
 	if announcement.Site && !a.Backend {
 		return ""
@@ -97,7 +97,7 @@ func (s *Site) forgetHidden(a *Answer, to updater) {
 	}
 }
 
-// updates makes the updates of ledgers by an answer. They set the surprises.
+// updates returns the updates of ledgers by an answer. They set the surprises.
 func (s *Site) updates(a *Answer, all []routes.Announcement, surprises []ledger.Surprise) []queue.Update {
 	list := make([]queue.Update, len(all))
 	for i := range all {

@@ -31,19 +31,19 @@ const (
 	writeEvery = 2 * time.Second
 	restPart   = 200
 	urgentRest = 10 * time.Millisecond
-	// patience is how long reading or writing all documents may take.
+	// patience is the longest time of reading or writing all documents.
 	patience = 5 * time.Second
-	// keptFor is how long a document is kept that does not say itself for how long it
-	// counts. It is written again when half of that time is over.
-	keptFor = 30 * 24 * time.Hour
-	// mostKept is how many limits, how many sites' routes and how many cooldowns are kept.
-	// What is known of others is learned again after a restart.
-	mostKept = 50_000
+	// lasting is the time for which a document stays stored that does not say itself for how
+	// long it counts. It is written again when half of that time is over.
+	lasting = 30 * 24 * time.Hour
+	// mostStored bounds the limits, the sites' routes and the cooldowns that are stored. Others
+	// are learned again after a restart.
+	mostStored = 50_000
 )
 
-// MostKept is the maximum number of documents per kind; those that expire last are kept.
+// MostKept returns the maximum number of documents per kind. Those that expire last stay.
 func MostKept() map[string]int {
-	return map[string]int{kindOfLedger: mostKept, kindOfRoutes: mostKept, kindOfCooldown: mostKept}
+	return map[string]int{kindOfLedger: mostStored, kindOfRoutes: mostStored, kindOfCooldown: mostStored}
 }
 
 // Found are the documents of a kind to save, by key.
@@ -126,7 +126,7 @@ func (p *Persistence) Read(ctx context.Context, others ...string) error {
 		}
 		if kind == kindOfLedger || kind == kindOfRoutes {
 			for key := range all {
-				if len(all) <= mostKept {
+				if len(all) <= mostStored {
 					break
 				}
 				delete(all, key)
@@ -161,7 +161,7 @@ func (p *Persistence) TakeAll(kind string) map[string][]byte {
 	return all
 }
 
-// has tells whether a read document was not taken yet.
+// has reports whether a read document was not taken yet.
 func (p *Persistence) has(kind, key string) bool {
 	if p == nil {
 		return false
@@ -172,7 +172,7 @@ func (p *Persistence) has(kind, key string) bool {
 	return there
 }
 
-// keys lists the keys of read documents that were not taken yet, at most so many.
+// keys returns the keys of read documents that were not taken yet, at most so many.
 func (p *Persistence) keys(kind string, most int) (keys []string) {
 	if p == nil {
 		return nil

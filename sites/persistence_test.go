@@ -43,14 +43,14 @@ func TestWhatDoesNotChangeIsWrittenAgainBeforeItsTimeIsOver(t *testing.T) {
 	p := NewPersistence(to, func(error) {})
 	sites := New(Options{Persistence: p, Names: alike{}})
 	sites.KeepFrom(newGate())
-	p.Add(Source{Kind: "other", Find: func(now time.Time, to Found) { to.Add("a", []byte("b"), now.Add(keptFor)) }})
+	p.Add(Source{Kind: "other", Find: func(now time.Time, to Found) { to.Add("a", []byte("b"), now.Add(lasting)) }})
 	site := sites.Open("site.test")
 	c, _ := site.Class("GET", "", "/", 0)
 	site.learn(&Answer{At: day0, Class: c, Budget: "", Sent: day0, Lesson: &learn.Lesson{Limits: []learn.Limit{{Bucket: "b", Remaining: learn.Amount{Known: true, N: 9}}}}})
 	for _, step := range []struct {
 		after time.Duration
 		puts  int
-	}{{0, 2}, {time.Hour, 0}, {keptFor/2 - time.Hour, 0}, {keptFor/2 + time.Hour, 2}, {keptFor/2 + 2*time.Hour, 0}} {
+	}{{0, 2}, {time.Hour, 0}, {lasting/2 - time.Hour, 0}, {lasting/2 + time.Hour, 2}, {lasting/2 + 2*time.Hour, 0}} {
 		to.puts = 0
 		if p.write(t.Context(), day0.Add(step.after), true); to.puts != step.puts {
 			t.Errorf("after %v %d documents are written", step.after, to.puts)
@@ -66,7 +66,7 @@ type crowd struct{ Documents }
 
 func (crowd) All(_ context.Context, kind string) (map[string][]byte, error) {
 	all := map[string][]byte{}
-	for n := range mostKept + 10 {
+	for n := range mostStored + 10 {
 		all[fmt.Sprint(kind, n)] = nil
 	}
 	return all, nil
@@ -78,7 +78,7 @@ func TestWhatIsReadOfVeryManyHostsIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for kind, all := range p.read {
-		want := mostKept
+		want := mostStored
 		if kind != kindOfLedger && kind != kindOfRoutes {
 			want += 10 // cooldowns and tokens are never left out
 		}
@@ -89,7 +89,7 @@ func TestWhatIsReadOfVeryManyHostsIsBounded(t *testing.T) {
 }
 
 func TestTheCooldownsThatLastLongestAreKept(t *testing.T) {
-	const hosts = mostKept + 1000
+	const hosts = mostStored + 1000
 	began := time.Now()
 	cooling := &cooldowns{gate: newGate(), names: alike{}}
 	until := func(n int) time.Time { return began.Add(time.Hour + time.Duration(n*7919%hosts)*time.Second) }
@@ -98,12 +98,12 @@ func TestTheCooldownsThatLastLongestAreKept(t *testing.T) {
 	}
 	all := Found{}
 	cooling.find(began, all)
-	if len(all) != mostKept || len(cooling.written) != mostKept {
+	if len(all) != mostStored || len(cooling.written) != mostStored {
 		t.Fatalf("%d of %d are kept", len(all), hosts)
 	}
 	for _, one := range all {
-		if one.Until.Before(began.Add(time.Hour + (hosts-mostKept)*time.Second)) {
-			t.Fatalf("a cooldown is kept that ends at %v, though %d end later", one.Until, mostKept)
+		if one.Until.Before(began.Add(time.Hour + (hosts-mostStored)*time.Second)) {
+			t.Fatalf("a cooldown is kept that ends at %v, though %d end later", one.Until, mostStored)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package sites
 
 import (
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/sites/ledger"
 	"github.com/abide-proxy/abide/sites/routes"
-	"github.com/abide-proxy/abide/store"
 )
 
 // Site is the knowledge about one site: its routes, and refusals that no announced limit
@@ -33,7 +31,7 @@ type Site struct {
 	common   common
 	block    block
 	answers  answers
-	history  map[string]ledger.History // :: ID of a hidden limit → what was accepted before the last refusal
+	history  map[string]ledger.History // :: ID of a hidden limit → accepted requests before the last refusal
 	findings map[string]ledger.Finding // :: name and budget of a hidden limit → last finding
 	titles   titles
 }
@@ -52,15 +50,14 @@ func (s *Site) Version() uint64 {
 	return s.since + s.routes.Version()
 }
 
-// Route is the name of a limit for operators: the site's name of it, or its routes.
+// Route returns the name of a limit for operators: the site's name of it, or its routes.
 func (s *Site) Route(id string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return routeOf(s.routes, id)
 }
 
-// Title is the name of a limit wherever limits are shown. other is used for an unknown
-// limit.
+// Title returns the name of a limit wherever limits are shown; other for an unknown limit.
 func (s *Site) Title(id, other string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +76,7 @@ func (s *Site) Limit(l *routes.Limit, reserve ledger.Reserve) queue.Limit {
 	return queue.Limit{Name: learnedPrefix + l.ID, Title: s.Title(l.ID, l.Title), N: 1, Source: source}
 }
 
-// First is the limit that lets one request of an unknown route go alone; of the whole site
+// First returns the limit that lets one request of an unknown route go alone; of the whole site
 // if nothing is known.
 func (s *Site) First(c *routes.Class) queue.Limit {
 	key := c.Route
@@ -89,61 +86,28 @@ func (s *Site) First(c *routes.Class) queue.Limit {
 	return queue.Limit{Name: FirstRequest, Title: "the first request of a route goes alone", Key: key, N: 1, Source: firstRequest{}}
 }
 
-// fresh tells whether the site has never answered.
+// fresh reports whether the site has never answered.
 func (s *Site) fresh() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.routes.Fresh()
 }
 
-// SlowStarts tells whether few requests may be in flight: the site announces no limits, and has
+// SlowStarts reports whether few requests may be in flight: the site announces no limits, and has
 // answered few requests. A refusal does not end that: other tokens would go all at once.
 func (s *Site) SlowStarts() bool { return s.slow.Load() }
 
-// SlowStart is the limit of requests in flight while SlowStarts is true.
+// SlowStart returns the limit of requests in flight while SlowStarts is true.
 func (s *Site) SlowStart() queue.Limit {
 	return queue.Limit{Name: SlowStart, Title: "few at once until the site has answered more", N: 1, Source: slowStart{s}}
 }
 
-// historyOf is what was accepted before the last refusal by a hidden limit. It is for the meter
-// that is made then.
+// historyOf returns the history before the last refusal by a hidden limit, for the meter that is
+// made then.
 func (s *Site) historyOf(id string) ledger.History {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.history[id]
-}
-
-// identity is the limit's name, the same in all instances.
-func (s *Site) identity(id string) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.routes.Identity(id)
-}
-
-// identified lists the limits with such a name.
-func (s *Site) identified(name string) []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.DeleteFunc(s.routes.IDs(), func(id string) bool { return s.routes.Identity(id) != name })
-}
-
-// finding is what was found last of a hidden limit.
-func (s *Site) finding(name, whose string) (f ledger.Finding, known bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	f, known = s.findings[name+store.Separator+whose]
-	return f, known
-}
-
-// setFinding saves a finding, and tells whether it changed the limits of routes.
-func (s *Site) setFinding(name, whose string, f ledger.Finding) (changed bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.findings == nil || len(s.findings) >= mostRefusals {
-		s.findings = map[string]ledger.Finding{}
-	}
-	s.findings[name+store.Separator+whose] = f
-	return s.routes.AdoptHidden(name)
 }
 
 // learn applies an answer to the routes.
@@ -153,7 +117,7 @@ func (s *Site) learn(a *Answer) routes.Learned {
 	if !a.Lesson.Throttled && !a.Failed && !a.Denied {
 		s.answers.add(a.At, a.Sent, a.Budget)
 		s.common.succeeded(a.Sent, a.Budget)
-		if s.block.succeeded(); s.block.successes%knownKept == 0 {
+		if s.block.succeeded(); s.block.successes%knownLasts == 0 {
 			s.known.Store(false)
 		}
 	}
@@ -165,14 +129,14 @@ func (s *Site) learn(a *Answer) routes.Learned {
 	return learned
 }
 
-// explain applies what the ledger of a limit made of an answer.
+// explain applies the surprise of a limit's ledger about an answer.
 func (s *Site) explain(now time.Time, c *routes.Class, budget, id string, sent time.Time, n ledger.Surprise) (changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.routes.Explain(now, c, budget, id, sent, n)
 }
 
-// sharedRefusal records that a route was refused with a budget, and tells whether the limit
+// sharedRefusal records that a route was refused with a budget, and reports whether the limit
 // is common to several budgets: see refusals.shared.
 func (s *Site) sharedRefusal(now time.Time, route, budget string) bool {
 	s.mu.Lock()
@@ -195,15 +159,14 @@ func (s *Site) hidden(a *Answer, together bool) (l routes.Limit, changed bool) {
 	return routes.Limit{ID: id, Title: routes.HiddenTitle, Kind: routes.Hidden, Site: united}, changed || joined
 }
 
-// successes is how many requests have succeeded.
+// successes returns the number of requests that have succeeded.
 func (s *Site) successes() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.answers.successes
 }
 
-// Begin notes that a request is sent, and returns how many are in flight with it. End must
-// follow.
+// Begin notes that a request is sent, and returns the number in flight with it. End must follow.
 func (s *Site) Begin() (level int64) { return s.flying.Add(1) }
 
 // End notes that a request is answered, or will not be.
@@ -218,7 +181,7 @@ func (s *Site) unavailable(now, sent time.Time) (refuses, fails bool) {
 	return s.answers.unavailable.refuses(now, sent, s.answers.latest)
 }
 
-// unsaved is the state to save: if the version was not saved yet, or always if again is
+// unsaved returns the state to save: if the version was not saved yet, or always if again is
 // set; nil: nothing to save.
 func (s *Site) unsaved(again bool) []byte {
 	s.mu.Lock()
@@ -237,3 +200,44 @@ func (s *Site) notSaved() {
 	defer s.mu.Unlock()
 	s.saved = 0
 }
+
+// meterSource makes the meters of a learned limit.
+type meterSource struct {
+	site    *Site
+	hidden  string         // ID of a hidden limit; "": announced
+	options ledger.Options // of an announced limit
+}
+
+// NewMeter makes an empty meter.
+func (l *meterSource) NewMeter() limit.Meter {
+	if l.hidden != "" {
+		return ledger.NewHiddenRate(l.site.historyOf(l.hidden))
+	}
+	return ledger.New(l.options)
+}
+
+// External restores a new meter after a restart, and shares it with the fleet.
+func (l *meterSource) External(site string, at queue.Scope, _ limit.Spec, m limit.Meter) limit.Meter {
+	if l.site.external == nil {
+		return nil
+	}
+	return l.site.external(site, at, m)
+}
+
+// firstRequest makes the meters of routes whose limits are unknown.
+type firstRequest struct{}
+
+// NewMeter lets one request go alone.
+func (firstRequest) NewMeter() limit.Meter { return ledger.NewUnknownRoute() }
+
+// External returns nil: such a meter ends with the first answer.
+func (firstRequest) External(string, queue.Scope, limit.Spec, limit.Meter) limit.Meter { return nil }
+
+// slowStart makes the meter of a site that has answered few requests.
+type slowStart struct{ site *Site }
+
+// NewMeter lets as many requests go at once as the answers so far allow.
+func (l slowStart) NewMeter() limit.Meter { return ledger.NewSlowStart(l.site.successes()) }
+
+// External returns nil: such a meter ends soon.
+func (slowStart) External(string, queue.Scope, limit.Spec, limit.Meter) limit.Meter { return nil }

@@ -1,4 +1,4 @@
-// Package knowledge has the knowledge about each site: which limits the site announces, which
+// Package sites has the knowledge about each site: which limits the site announces, which
 // of its requests are under them, and which limits only refusals show. It saves this
 // knowledge across restarts.
 //
@@ -11,6 +11,7 @@ package sites
 
 import (
 	"hash/maphash"
+	"slices"
 	"strings"
 	"sync"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/sites/ledger"
 	"github.com/abide-proxy/abide/sites/routes"
+	"github.com/abide-proxy/abide/store"
 )
 
 const (
@@ -31,10 +33,10 @@ const (
 // by their next request. It is safe for concurrent use.
 type Sites struct {
 	seed     maphash.Seed
-	kept     *Persistence // nil: nothing is saved
+	saved    *Persistence // nil: nothing is saved
 	names    Names
 	share    func(site string, at queue.Scope, m limit.Meter, restored bool)
-	external func(site string, at queue.Scope, m limit.Meter) limit.Meter // of learned limits; nil: none is kept or shared
+	external func(site string, at queue.Scope, m limit.Meter) limit.Meter // of learned limits; nil: none is saved or shared
 	shards   [shards]shard
 }
 
@@ -57,15 +59,15 @@ type Options struct {
 
 // New makes Sites without knowledge except for what the Persistence has read.
 func New(o Options) *Sites {
-	s := &Sites{seed: maphash.MakeSeed(), kept: o.Persistence, names: o.Names, share: o.Share}
-	if s.kept != nil || s.share != nil {
+	s := &Sites{seed: maphash.MakeSeed(), saved: o.Persistence, names: o.Names, share: o.Share}
+	if s.saved != nil || s.share != nil {
 		s.external = s.restoreMeter
 	}
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.known, _ = simplelru.NewLRU(mostSites, func(name string, left *Site) { // fails for sizes below 1 only
 			sh.past = max(sh.past, left.Version())
-			sh.evicted.keep(name, left)
+			sh.evicted.save(name, left)
 		})
 	}
 	return s
@@ -78,7 +80,7 @@ func (s *Sites) Open(name string) *Site { return s.of(name, true) }
 func (s *Sites) Find(name string) *Site { return s.of(name, false) }
 
 // Recall is Find for a site that may have been known before a restart.
-func (s *Sites) Recall(name string) *Site { return s.of(name, s.kept.has(kindOfRoutes, name)) }
+func (s *Sites) Recall(name string) *Site { return s.of(name, s.saved.has(kindOfRoutes, name)) }
 
 func (s *Sites) of(name string, open bool) *Site {
 	sh := &s.shards[maphash.String(s.seed, name)%shards]
@@ -90,7 +92,9 @@ func (s *Sites) of(name string, open bool) *Site {
 	}
 	site = &Site{routes: routes.New(), since: sh.past, external: s.external}
 	if !sh.evicted.restore(name, site.routes) {
-		s.restoreRoutes(name, site.routes)
+		if state := s.saved.Take(kindOfRoutes, name); state != nil {
+			_ = site.routes.Restore(state) // an invalid state is ignored
+		}
 	}
 	sh.known.Add(strings.Clone(name), site)
 	return site
@@ -112,7 +116,7 @@ func (s *Sites) visit(visit func(name string, site *Site)) {
 // Known lists sites with learned limits, at most so many: those of this process, and saved
 // ones.
 func (s *Sites) Known(most int) []string {
-	names := s.kept.keys(kindOfRoutes, most)
+	names := s.saved.keys(kindOfRoutes, most)
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.Lock()
@@ -123,45 +127,132 @@ func (s *Sites) Known(most int) []string {
 	return names
 }
 
-// ID is the ID of the learned limit behind a resource; false: it is no learned limit.
+// ID returns the ID of the learned limit behind a resource; false: it is no learned limit.
 func (*Sites) ID(resource string) (id string, learned bool) {
 	return strings.CutPrefix(resource, learnedPrefix)
 }
 
-// Slot is the reverse of ID. With a name it gives the key used in stores.
+// Slot returns the resource of a limit by its ID; with a name, the key used in stores.
 func (*Sites) Slot(id string) string { return learnedPrefix + id }
 
-// Name is the name of a learned limit; false: the site is not known.
+// Name returns the name of a learned limit by its ID, the same in all instances; false: the site
+// is not known.
 func (s *Sites) Name(site, id string) (name string, known bool) {
-	item := s.Find(site)
-	if item == nil {
-		return "", false
+	if item := s.Find(site); item != nil {
+		item.mu.Lock()
+		defer item.mu.Unlock()
+		return item.routes.Identity(id), true
 	}
-	return item.identity(id), true
+	return "", false
 }
 
-// IDs are those of the limits of a site with a name.
+// IDs returns the IDs of the limits of a site with a name.
 func (s *Sites) IDs(site, name string) []string {
 	item := s.Find(site)
 	if item == nil {
 		return nil
 	}
-	return item.identified(name)
+	item.mu.Lock()
+	defer item.mu.Unlock()
+	return slices.DeleteFunc(item.routes.IDs(), func(id string) bool { return item.routes.Identity(id) != name })
 }
 
-// Finding is the last finding about a hidden limit, of this or another instance.
+// Finding returns the last finding about a hidden limit, of this or another instance.
 func (s *Sites) Finding(site, name, whose string) (f ledger.Finding, known bool) {
-	item := s.Find(site)
-	if item == nil {
-		return f, false
+	if item := s.Find(site); item != nil {
+		item.mu.Lock()
+		defer item.mu.Unlock()
+		f, known = item.findings[name+store.Separator+whose]
 	}
-	return item.finding(name, whose)
+	return f, known
 }
 
 // SetFinding saves a finding about a hidden limit. It returns the version of the site's
-// knowledge, and whether limits of routes have changed.
+// knowledge, and reports whether limits of routes have changed.
 func (s *Sites) SetFinding(site, name, whose string, f ledger.Finding) (version uint64, changed bool) {
 	item := s.Open(site)
-	changed = item.setFinding(name, whose, f)
-	return item.Version(), changed
+	item.mu.Lock()
+	defer item.mu.Unlock()
+	if item.findings == nil || len(item.findings) >= mostRefusals {
+		item.findings = map[string]ledger.Finding{}
+	}
+	item.findings[name+store.Separator+whose] = f
+	changed = item.routes.AdoptHidden(name)
+	return item.since + item.routes.Version(), changed
+}
+
+// Names translates keys of the queue's resources to names that are the same in every
+// process.
+type Names interface {
+	// Stable returns the name of a resource's key at a site.
+	Stable(site, key string) string
+	// Local returns the keys of a name in this process, for the resources of a limit. There
+	// are none for a token that this process does not have.
+	Local(site, limit, name string) []string
+	// Lasting reports whether a key has a meaning in other processes.
+	Lasting(key string) bool
+}
+
+// The names of the queue's resources. A learned limit has an ID in its process, which
+// changes with a restart, and a name that is the same in every instance of a fleet. The
+// queue's resources have the ID.
+const (
+	// learnedPrefix begins the names of resources that are learned limits.
+	learnedPrefix = "learned "
+	// FirstRequest is the resource that lets the first request of a route go alone.
+	FirstRequest = "first "
+	// SlowStart is the resource that lets few requests go at once to a site that has
+	// answered few.
+	SlowStart = "slow start "
+)
+
+const (
+	// mostEvictedBytes bounds the memory of the states of a shard's evicted sites: 32 MiB
+	// in all shards, or about 60,000 sites with one limit.
+	mostEvictedBytes = 32 << 20 / shards
+	// longestState bounds the state of an evicted site, in bytes.
+	longestState = 16 << 10
+	// stateOverhead is the approximate overhead of a state, in bytes.
+	stateOverhead = 220
+)
+
+// evictedSites stores the states of sites with limits that were evicted from Sites: a request
+// to such a site must know its limits. The oldest are dropped first. It is not safe
+// for concurrent use.
+type evictedSites struct {
+	states *simplelru.LRU[string, []byte] // :: site → state of its routes
+	bytes  int
+}
+
+// save stores the state of a site's routes, if there are limits.
+func (l *evictedSites) save(site string, item *Site) {
+	item.mu.Lock()
+	var state []byte
+	if item.routes.Limited() {
+		state = item.routes.State()
+	}
+	item.mu.Unlock()
+	if len(state) == 0 || len(state) > longestState {
+		return
+	}
+	if l.states == nil {
+		l.states, _ = simplelru.NewLRU(mostEvictedBytes/stateOverhead, func(site string, state []byte) { // fails for sizes below 1 only
+			l.bytes -= len(site) + len(state) + stateOverhead
+		})
+	}
+	l.states.Remove(site)
+	for l.bytes += len(site) + len(state) + stateOverhead; l.bytes > mostEvictedBytes && l.states.Len() > 0; {
+		l.states.RemoveOldest()
+	}
+	l.states.Add(strings.Clone(site), state)
+}
+
+// restore sets routes to the saved state of the site, and returns false if there is none.
+func (l *evictedSites) restore(site string, to *routes.Table) bool {
+	if l.states == nil {
+		return false
+	}
+	state, known := l.states.Peek(site)
+	l.states.Remove(site)
+	return known && to.Restore(state) == nil
 }

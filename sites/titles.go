@@ -18,7 +18,7 @@ type titles struct {
 	same    map[string]int    // :: amount → limits of the site with it
 }
 
-// of is the name of a limit: "5 per 5s", with a route if the site has several limits. Names
+// of returns the name of a limit: "5 per 5s", with a route if the site has several limits. Names
 // are unique within a site. other is used if the routes do not know the limit.
 func (t *titles) of(all *routes.Table, id, other string) string {
 	if v := all.Version(); t.known == nil || v != t.version {
@@ -39,7 +39,7 @@ func (t *titles) of(all *routes.Table, id, other string) string {
 	return title
 }
 
-// name is the server's name of the limit, if any. Otherwise it contains a route if the site
+// name returns the server's name of the limit, if any. Otherwise it contains a route if the site
 // has several limits and the route identifies it: it covers that route alone, or another
 // limit has the same amount. A limit of every route that the site does not announce has no
 // other name.
@@ -59,7 +59,7 @@ func (t *titles) name(all *routes.Table, id, other string) string {
 	return amount
 }
 
-// routeOf is what the site calls a limit, or else the routes that are under it.
+// routeOf returns the site's name of a limit, or else the routes that are under it.
 func routeOf(all *routes.Table, id string) string {
 	bucket, routes := all.Describe(id)
 	switch {

@@ -6,27 +6,26 @@ const (
 	// longestAnswering is the time after a success in which a site that is unavailable may
 	// refuse instead.
 	longestAnswering = 10 * time.Minute
-	// mostUnavailable is how many times in a row, without a success, a site may be
-	// unavailable before that is an outage.
+	// mostUnavailable times in a row, without a success, a site may be unavailable before that is
+	// an outage.
 	mostUnavailable = 7
-	// rare is how many successes there are at least between two refusals, once the rate has
-	// been lowered.
+	// rare is the least number of successes between two refusals, once the rate has been lowered.
 	rare = 5
-	// mostFrequent is how many refusals in a row may have fewer between them. After that
-	// they are failures, which come whatever the rate is.
+	// mostFrequent refusals in a row may have fewer between them. After that they are failures,
+	// which come whatever the rate is.
 	mostFrequent = 6
-	// manyRefusals is how many refusals, each after a success, are enough to tell failures that
-	// come at any rate from a limit: if there are fewer than mostServed successes for each.
+	// manyRefusals refusals, each after a success, are enough to tell failures that come at any
+	// rate from a limit: if there are fewer than mostServed successes for each.
 	manyRefusals = 12
 	mostServed   = 40
-	// failing is how long answers are taken for failures after that, and four times as long
-	// with each time. failureKept is how long they are after another failure.
-	failing     = 10 * time.Minute
-	mostFailing = 24 * time.Hour
-	failureKept = 30 * time.Second
+	// failing is the time for which answers are taken for failures after that, four times as long
+	// with each time. failureLasts is that time after another failure.
+	failing      = 10 * time.Minute
+	mostFailing  = 24 * time.Hour
+	failureLasts = 30 * time.Second
 )
 
-// unavailable tells whether a site that answers 503, and says no more, refuses or fails. The
+// unavailable decides whether a site that answers 503, and says no more, refuses or fails. The
 // zero value has seen nothing.
 type unavailable struct {
 	inRow     int       // such answers since the last success
@@ -49,13 +48,13 @@ func (u *unavailable) succeeded(sent time.Time) {
 
 // failed takes another failure of the site.
 func (u *unavailable) failed(now time.Time) {
-	if until := now.Add(failureKept); until.After(u.failsTo) {
+	if until := now.Add(failureLasts); until.After(u.failsTo) {
 		u.failsTo = until
 	}
 }
 
-// refuses takes an answer to a request that was sent at a time, and tells whether it is a
-// refusal. again is true if refusals turn out to be failures.
+// refuses takes an answer to a request that was sent at a time, and reports whether it is
+// a refusal. again is true if refusals turn out to be failures.
 func (u *unavailable) refuses(now, sent, latest time.Time) (refuses, again bool) {
 	if now.Before(u.failsTo) || latest.IsZero() || u.inRow == 0 && now.Sub(latest) > longestAnswering {
 		return false, false

@@ -1,6 +1,6 @@
 // Package broadcast has the instances of a fleet tell each other what they learn of sites:
-// cooldowns, what servers announce of windows, and the rates that servers hide. Such news
-// are notes beside the budgets of their site.
+// cooldowns, announced windows, and the rates that servers hide. Such news are notes beside the
+// budgets of their site.
 package broadcast
 
 import (
@@ -8,42 +8,51 @@ import (
 	"strings"
 	"time"
 
+	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/limit/queue"
+	"github.com/abide-proxy/abide/sites"
 	"github.com/abide-proxy/abide/sites/ledger"
 	"github.com/abide-proxy/abide/store"
 	"github.com/abide-proxy/abide/store/budget"
+	"github.com/abide-proxy/abide/store/budget/lease"
 )
 
 const (
 	// tellEvery is the least time between two rounds of telling, and restPart the least
-	// rest after a round as a multiple of what the round took.
+	// rest after a round, as a multiple of the time of the round.
 	tellEvery = 250 * time.Millisecond
 	restPart  = 200
-	// lookEvery is how often a process that is alone looks whether others have come.
+	// lookEvery is the interval in which a process that is alone looks whether others have come.
 	lookEvery = time.Second
-	// questionPatience is how long a request waits for the cooldowns of its site at most.
+	// questionPatience is the longest wait of a request for the cooldowns of its site.
 	questionPatience = 500 * time.Millisecond
 )
+
+// Names names the budgets of tokens and clients alike in every process.
+type Names interface {
+	budget.Names
+	// OfFleet returns the stable name of a slot's key at a site, and reports whether all
+	// instances of a fleet have a learned limit of that key together.
+	OfFleet(site, key string) (whose string, shared bool)
+}
 
 // Broadcasts are the news of one instance. They are safe for concurrent use.
 type Broadcasts struct {
 	keeper  *budget.Keeper
 	gate    *queue.Gate
 	names   Names
-	learned Learned
+	learned *sites.Sites
 	tokens  func(ctx context.Context, together bool)
-
-	windows  *windows
-	findings *findings
-	unmet    *unmetSites
+	told    map[windowOf]ledger.WindowReport // in the last round
+	unmet   *unmetSites
 }
 
-// Options are what Broadcasts are made of.
+// Options configure Broadcasts.
 type Options struct {
 	Keeper  *budget.Keeper // nil: there is no other instance
 	Gate    *queue.Gate
 	Names   Names
-	Learned Learned
+	Learned *sites.Sites
 	// Tokens is called in each round of telling, to tell of tokens; together says whether
 	// other instances are there.
 	Tokens func(ctx context.Context, together bool)
@@ -51,14 +60,10 @@ type Options struct {
 
 // New makes Broadcasts. They tell nothing before Run.
 func New(o Options) *Broadcasts {
-	f := &fleet{o.Keeper, o.Gate, o.Names, o.Learned}
-	return &Broadcasts{
-		keeper: o.Keeper, gate: o.Gate, names: o.Names, learned: o.Learned, tokens: o.Tokens,
-		windows: &windows{fleet: f}, findings: &findings{f}, unmet: newUnmetSites(),
-	}
+	return &Broadcasts{keeper: o.Keeper, gate: o.Gate, names: o.Names, learned: o.Learned, tokens: o.Tokens, unmet: newUnmetSites()}
 }
 
-// Run tells the other instances what servers have said, until ctx is done.
+// Run tells the other instances of new announcements and findings, until ctx is done.
 func (b *Broadcasts) Run(ctx context.Context) {
 	timer := time.NewTimer(tellEvery)
 	defer timer.Stop()
@@ -72,7 +77,7 @@ func (b *Broadcasts) Run(ctx context.Context) {
 		if together {
 			b.tellLearned()
 		} else {
-			b.windows.forget()
+			clear(b.told)
 		}
 		b.tokens(ctx, together)
 		if !together {
@@ -83,8 +88,7 @@ func (b *Broadcasts) Run(ctx context.Context) {
 	}
 }
 
-// tellLearned tells of all windows of servers that have changed, and of the hidden rates
-// that have.
+// tellLearned tells of all windows and hidden rates of servers that have changed.
 func (b *Broadcasts) tellLearned() {
 	var reports []report
 	var found []finding
@@ -99,15 +103,15 @@ func (b *Broadcasts) tellLearned() {
 				reports = append(reports, report{at.Site, id, at.At.Key, windowReport})
 			}
 		case *ledger.HiddenRate:
-			if whose, ok := b.findings.shares(at.Site, at.At.Key); ok {
+			if whose, ok := b.shares(at.Site, at.At.Key); ok {
 				if f, news := m.Finding(); news {
 					found = append(found, finding{at.Site, id, whose, f})
 				}
 			}
 		}
 	})
-	b.windows.tell(reports)
-	b.findings.tell(found)
+	b.tellWindows(reports)
+	b.tellFindings(found)
 }
 
 // Cooled tells the other instances of a cooldown that begins in this one. A learned limit
@@ -119,7 +123,7 @@ func (b *Broadcasts) Cooled(site string, at queue.Scope, until time.Time, why st
 	b.keeper.Note(site, store.Note{Key: keyOf(noteOfCooldown, at.Limit, b.names.Stable(site, at.Key)), Until: until, Text: why})
 }
 
-// Heard takes over what other instances tell of a site.
+// Heard takes over the news of other instances about a site.
 func (b *Broadcasts) Heard(site string, notes []store.Note) {
 	for _, n := range notes {
 		parts := strings.Split(n.Key, store.Separator)
@@ -132,9 +136,9 @@ func (b *Broadcasts) Heard(site string, notes []store.Note) {
 				b.gate.Cool(site, queue.Scope{Limit: name, Key: key}, n.Until, n.Text)
 			}
 		case noteOfWindow:
-			b.windows.hear(site, name, whose, n)
+			b.hearWindow(site, name, whose, n)
 		case noteOfFinding:
-			b.findings.hear(site, name, whose, n)
+			b.hearFinding(site, name, whose, n)
 		}
 	}
 }
@@ -152,8 +156,8 @@ func (b *Broadcasts) Unmet(site string, notes []store.Note) {
 // Listens notes since when every note is heard; nil: some may be missed.
 func (b *Broadcasts) Listens(since *time.Time) { b.unmet.listens.Store(since) }
 
-// Meet is called before a request goes to a site. What other instances have told of the
-// site holds for the request. At a site that this instance has not met, and of which notes
+// Meet is called before a request goes to a site. The news of other instances about the site
+// hold for the request. At a site that this instance has not met, and of which notes
 // may have been missed, it asks the store, unless the request waits for a lease anyway: the
 // answer to that brings the same.
 func (b *Broadcasts) Meet(ctx context.Context, q *queue.Request) {
@@ -185,7 +189,7 @@ func (b *Broadcasts) Meet(ctx context.Context, q *queue.Request) {
 	}
 }
 
-// leases tells whether a request needs a lease, whichever way it goes.
+// leases reports whether a request needs a lease, whichever way it goes.
 func leases(ways [][]queue.Limit) bool {
 	for _, limits := range ways {
 		found := false
@@ -197,4 +201,30 @@ func leases(ways [][]queue.Limit) bool {
 		}
 	}
 	return len(ways) > 0
+}
+
+// Share has the instances of a fleet divide a learned limit, by the outage rule of its
+// site. recalled says that the limit was known before a restart. Share is called under the
+// lock of the site.
+func (b *Broadcasts) Share(site string, at queue.Scope, m limit.Meter, recalled bool, outage lease.Outage) {
+	id, learned := b.learned.ID(at.Limit)
+	whose, ok := b.shares(site, at.Key)
+	if !learned || !ok {
+		return
+	}
+	name, known := b.learned.Name(site, id)
+	if !known {
+		return
+	}
+	account, key := b.keeper.Account(site), store.BudgetKey(b.learned.Slot(name), whose)
+	switch m := m.(type) {
+	case *ledger.Ledger:
+		m.Share(account.Announced(key, outage))
+	case *ledger.HiddenRate:
+		f, found := b.learned.Finding(site, name, whose)
+		m.Share(account.SharedRate(key, outage), recalled || found, b.keeper.Size())
+		if found {
+			m.AcceptFinding(time.Now(), f)
+		}
+	}
 }

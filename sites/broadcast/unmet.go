@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// mostUnmet is of how many sites that this instance has not met cooldowns are
-	// remembered, and unmetNotes how many of each.
+	// mostUnmet bounds the sites that this instance has not met and of which it remembers
+	// cooldowns, and unmetNotes the cooldowns of each.
 	mostUnmet  = 10_000
 	unmetNotes = 16
-	// missedFor is how long after an instance began to listen it asks for the cooldowns of
-	// a site that it meets: it has not heard those that began before.
+	// missedFor is the time after the beginning of listening in which an instance asks for the
+	// cooldowns of a site that it meets: it has not heard those that began before.
 	missedFor = time.Hour
-	// fleetQuestions is how many such questions a second all instances ask together.
+	// fleetQuestions bounds such questions a second of all instances together.
 	fleetQuestions = 2000
 )
 
-// unmetSites are sites to which this instance has sent nothing yet. The cooldowns that
-// others tell of are remembered until its first request.
+// unmetSites are sites to which this instance has sent nothing yet. It remembers their
+// cooldowns, of which others tell, until its first request.
 type unmetSites struct {
 	listens atomic.Pointer[time.Time] // since when all notes are heard; nil: they are not
 	allowed *rate.Limiter             // questions
@@ -43,7 +43,7 @@ func newUnmetSites() *unmetSites {
 	}
 }
 
-// remember keeps the cooldowns among the notes of a site. Where there are too many sites,
+// remember stores the cooldowns among the notes of a site. Where there are too many sites,
 // a site is forgotten whose cooldowns end soon.
 func (u *unmetSites) remember(now time.Time, site string, notes []store.Note) {
 	u.mu.Lock()
@@ -91,7 +91,7 @@ func (u *unmetSites) drop() {
 	delete(u.told, first)
 }
 
-// of are the notes that are remembered of a site.
+// of returns the notes that are remembered of a site.
 func (u *unmetSites) of(site string) (notes []store.Note) {
 	if u.count.Load() == 0 {
 		return nil
@@ -111,8 +111,8 @@ func (u *unmetSites) forget(site string) {
 	u.count.Store(int64(len(u.told)))
 }
 
-// question is the question for a site's cooldowns that is under way. done is nil if
-// another request asks already; otherwise the caller asks, and calls done.
+// question begins the question for a site's cooldowns. done is nil if another request asks
+// already; otherwise the caller asks, and calls done.
 func (u *unmetSites) question(site string) (answered <-chan struct{}, done func()) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -129,13 +129,13 @@ func (u *unmetSites) question(site string) (answered <-chan struct{}, done func(
 	}
 }
 
-// misses tells whether there may be cooldowns that this instance has not heard of.
+// misses reports whether there may be cooldowns that this instance has not heard of.
 func (u *unmetSites) misses(now time.Time) bool {
 	since := u.listens.Load()
 	return since == nil || now.Sub(*since) < missedFor
 }
 
-// allows tells whether this instance, one of so many, may ask one more question.
+// allows reports whether this instance, one of so many, may ask one more question.
 func (u *unmetSites) allows(now time.Time, members int) bool {
 	part := max(fleetQuestions/members, 1)
 	u.allowed.SetLimitAt(now, rate.Limit(float64(fleetQuestions)/float64(members)))

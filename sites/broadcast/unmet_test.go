@@ -14,6 +14,7 @@ import (
 
 	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/limit/queue"
+	"github.com/abide-proxy/abide/sites"
 	"github.com/abide-proxy/abide/store"
 	"github.com/abide-proxy/abide/store/budget"
 	"github.com/abide-proxy/abide/store/reference"
@@ -36,7 +37,7 @@ func (s *asked) Exchange(ctx context.Context, batches []store.Batch) ([]store.Re
 }
 
 // plain is a configuration in which keys are the same everywhere.
-type plain struct{ Learned }
+type plain struct{}
 
 func (plain) Stable(_, key string) string                { return key }
 func (plain) Local(_, _, name string) []string           { return []string{name} }
@@ -61,7 +62,7 @@ func TestQuestionsForCooldownsAreBounded(t *testing.T) {
 			Store: s, Shared: true, Self: store.Member{ID: "one"}, Gate: gate,
 			Names: plain{}, Sites: plain{}, Changed: func() {}, Metrics: plain{}, Log: log,
 		})
-		b := New(Options{Keeper: keeper, Gate: gate, Names: plain{}, Learned: plain{}})
+		b := New(Options{Keeper: keeper, Gate: gate, Names: plain{}, Learned: sites.New(sites.Options{})})
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { keeper.Run(ctx, b) })

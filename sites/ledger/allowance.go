@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"math"
+	"time"
 
 	"github.com/abide-proxy/abide/limit/learn"
 )
@@ -48,8 +49,8 @@ type refill struct {
 	starts    refillStarts // from which byCount is calculated
 }
 
-// pause is how long to wait after a first refusal that names no time: for one request of a
-// cost, if the limit refills at a known rate.
+// pause returns the wait after a first refusal that names no time: for one request of a cost,
+// if the limit refills at a known rate.
 func (r *refill) pause(refills bool, cost float64) int64 {
 	rate := max(r.rate, r.byReset)
 	if !refills || rate <= 0 {
@@ -72,7 +73,7 @@ func (u *usage) newWindow(own int64) {
 	u.own, u.foreign = own, 0
 }
 
-// evidence is what tells the kind of a limit.
+// evidence counts the announcements that tell the kind of a limit.
 type evidence struct {
 	scores       [sliding + 1]int8
 	sample       sample
@@ -113,25 +114,23 @@ func (a *allowance) rollingBound() float64 {
 }
 
 // maxTickReserve is the part of a limit that is not used because the units of a second may
-// come back at once, at the end of the second. It is kept once, not in each second.
+// come back at once, at the end of the second. It is reserved once, not in each second.
 const maxTickReserve = 0.02
 
 func (a *allowance) reserve() float64 {
-	keep := max(float64(a.reserved.Units), a.limit*min(a.reserved.Percent, 100)/100)
+	reserve := max(float64(a.reserved.Units), a.limit*min(a.reserved.Percent, 100)/100)
 	if a.usedByOthers() {
-		if least := 2.0; a.limit >= 20 {
-			keep = max(keep, least, a.limit/100)
-		} else {
-			keep = max(keep, 1)
+		if reserve = max(reserve, 1); a.limit >= 20 {
+			reserve = max(reserve, 2, a.limit/100)
 		}
 	}
 	if a.kind == refilling {
-		keep = max(keep, min(a.refill.rate, maxTickReserve*a.limit))
+		reserve = max(reserve, min(a.refill.rate, maxTickReserve*a.limit))
 	}
 	if a.limit > 0 {
-		keep = max(min(keep, a.limit-a.cost.each), 0)
+		reserve = max(min(reserve, a.limit-a.cost.each), 0)
 	}
-	return keep
+	return reserve
 }
 
 // usedByOthers reports whether other clients have recently used some of the limit.
@@ -150,17 +149,17 @@ func (a *allowance) pay(n int64) {
 // begin takes the first announcement.
 func (a *allowance) begin(r *reading) {
 	a.level = max(a.limit-a.cost.each*float64(a.flights.unanswered()+1), -float64(maxAmount))
-	if r.known {
-		a.level = r.low
+	if r.bounds.known {
+		a.level = r.bounds.low
 	}
-	if !r.known && r.reset == 0 && r.period > 0 && r.limit > 0 && a.kind < refilling {
-		a.becomeSliding(r.now, r.period)
+	if !r.bounds.known && r.said.reset == 0 && r.said.period > 0 && r.said.limit > 0 && a.kind < refilling {
+		a.becomeSliding(r.now, r.said.period)
 		return
 	}
 	a.open(r)
 	a.follow(r, false)
-	if r.known {
-		a.cost.sample(r.now, a.counted(r), r.left, r.uncounted, 0)
+	if r.bounds.known {
+		a.cost.sample(r.now, a.counted(r), r.said.left, r.bounds.uncounted, 0)
 	}
 }
 
@@ -213,28 +212,28 @@ func (a *allowance) bounds(sent, own int64, h *announcement) bounds {
 
 // clamp moves the level between the bounds of a response.
 func (a *allowance) clamp(r *reading) (news Surprise, gained float64) {
-	if !r.known {
+	if !r.bounds.known {
 		return Surprise{}, 0
 	}
 	// The units left only decrease within a window. So a higher announcement was written
 	// earlier, unless its request was sent later.
 	w := &a.window
-	stale := a.kind < refilling && w.lowestLeftAt > 0 && r.high > w.lowestLeft && r.sent < w.lowestLeftAt
+	stale := a.kind < refilling && w.lowestLeftAt > 0 && r.bounds.high > w.lowestLeft && r.sent < w.lowestLeftAt
 	if !stale {
-		w.lowestLeft, w.lowestLeftAt = r.high, r.now
+		w.lowestLeft, w.lowestLeftAt = r.bounds.high, r.now
 	}
 	was := a.level
-	if was > r.high {
+	if was > r.bounds.high {
 		a.cost.decreases.doubt()
-		a.level = r.high
+		a.level = r.bounds.high
 		if a.kindUncertain() {
-			a.level = r.low
+			a.level = r.bounds.low
 		}
-		a.addForeignUse(r.now, was-r.high, &news)
+		a.addForeignUse(r.now, was-r.bounds.high, &news)
 	}
-	if was < r.low && !stale {
-		a.level = r.low
-		gained = r.low - was
+	if was < r.bounds.low && !stale {
+		a.level = r.bounds.low
+		gained = r.bounds.low - was
 		if a.unexplained > 0 {
 			by := min(a.unexplained, gained)
 			a.unexplained -= by
@@ -265,3 +264,38 @@ func (a *allowance) addForeignUse(v int64, n float64, news *Surprise) {
 	a.usage.foreign = min(a.usage.foreign+news.Foreign, maxAmount)
 	a.usage.foreignAt = max(v, 1)
 }
+
+const (
+	second = int64(time.Second)
+	minute = int64(time.Minute)
+	hour   = int64(time.Hour)
+
+	// maxAhead bounds how far in the future an announced time may be, and unbelievableHold
+	// replaces longer times.
+	maxAhead         = 31 * 24 * hour
+	unbelievableHold = 24 * hour
+
+	// maxAmount is the largest amount of anything, so that sums cannot overflow.
+	maxAmount = int64(1) << 50
+)
+
+// plus returns v plus a number of seconds, clamped.
+func plus(v int64, seconds float64) int64 {
+	n := seconds * float64(second)
+	if !(n < float64(maxAhead)) {
+		return v + maxAhead
+	}
+	return v + int64(math.Ceil(max(n, 0)))
+}
+
+// number returns an announced amount, -1 if unknown.
+func number(n float64, known bool) float64 {
+	if !known || math.IsNaN(n) {
+		return -1
+	}
+	return min(max(n, 0), float64(maxAmount))
+}
+
+func whole(n float64) int64 { return int64(min(max(n, -float64(maxAmount)), float64(maxAmount))) }
+
+func amount(n int64) int64 { return min(max(n, 0), maxAmount) }

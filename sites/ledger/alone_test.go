@@ -94,7 +94,7 @@ func TestAloneNoBucketIsEmptied(t *testing.T) {
 		// Nobody can take what there is at the end of the run and has not come yet.
 		all := o.limit + o.rate*(s.length-2*s.each())
 		if u := float64(r.served) / all; u < 0.98 && all-float64(r.served) > 3 {
-			t.Fatalf("%.2f%% used, rate %v of %v", 100*u, s.meter.(*Ledger).refill.rate, o.rate)
+			t.Fatalf("%.2f%% used, rate %v of %v", 100*u, s.meter.(*Ledger).allowance.refill.rate, o.rate)
 		}
 	})
 }
@@ -145,8 +145,8 @@ func TestAloneNoBucketIsEmptiedThatDoesNotSayItsRate(t *testing.T) {
 		travel(t, &s)
 		r := s.do()
 		l := s.meter.(*Ledger)
-		if r.refused > 12 || l.kind == refilling && l.refill.rate > o.rate*1.000001 {
-			t.Fatalf("%d of %d refused, the first at %v; rate %v of %v", r.refused, r.sent, r.refusals, l.refill.rate, o.rate)
+		if r.refused > 12 || l.allowance.kind == refilling && l.allowance.refill.rate > o.rate*1.000001 {
+			t.Fatalf("%d of %d refused, the first at %v; rate %v of %v", r.refused, r.sent, r.refusals, l.allowance.refill.rate, o.rate)
 		}
 		if r.higher > 0 || r.foreign > 0 {
 			t.Fatalf("higher %d, foreign %d", r.higher, r.foreign)
@@ -157,7 +157,7 @@ func TestAloneNoBucketIsEmptiedThatDoesNotSayItsRate(t *testing.T) {
 		}
 		all := o.limit + o.rate*(s.length-2*s.each())
 		if u := float64(r.served) / all; u < 0.96 {
-			t.Fatalf("%.2f%% used, rate %v of %v, kind %s", 100*u, l.refill.rate, o.rate, kinds[l.kind])
+			t.Fatalf("%.2f%% used, rate %v of %v, kind %s", 100*u, l.allowance.refill.rate, o.rate, kinds[l.allowance.kind])
 		}
 	})
 }

@@ -4,7 +4,7 @@ import (
 	"github.com/abide-proxy/abide/limit/learn"
 )
 
-// announcement is what a response announces of a limit, without impossible values.
+// announcement is one response's announcement of a limit, without impossible values.
 type announcement struct {
 	limit, left float64 // -1: not announced
 	reset       int64   // nominal end of the window; 0: not announced
@@ -24,14 +24,14 @@ type announcement struct {
 	roundTrip   int64   // time from the request to its response
 }
 
-// reading is all that one response tells of a limit.
+// reading is one response about a limit.
 type reading struct {
 	now, sent int64
 	own       int64 // units of its request that were not counted as answered before
 	probe     bool  // its request was the probe
 	probing   bool  // a later request is the probe
-	bounds
-	announcement
+	bounds    bounds
+	said      announcement
 }
 
 // maxSkewLeft bounds the error of a server's time after correction of its clock.
@@ -64,7 +64,7 @@ func (l *Ledger) read(v, rtt int64, s *learn.Limit) (h announcement, said bool) 
 	if !s.Reset.IsZero() {
 		l.readReset(v, min(max(rtt, 0), minute), s, &h)
 	}
-	if h.period > 0 && h.reset > 0 && 2*h.coarse >= h.period && l.kind < refilling {
+	if h.period > 0 && h.reset > 0 && 2*h.coarse >= h.period && l.allowance.kind < refilling {
 		h.reset, h.certainEnd = 0, 0 // rounded too coarsely to distinguish two windows
 	}
 	if !s.Next.IsZero() {
@@ -110,22 +110,22 @@ func (l *Ledger) readReset(v, rtt int64, s *learn.Limit, h *announcement) {
 	}
 }
 
-// resetJitter is how much two announcements of one time may differ beside their rounding.
+// resetJitter bounds the difference of two announcements of one time beside their rounding.
 const resetJitter = 20 * second / 1000
 
-// sameSkew is how much two measured differences of the same clocks differ at most, besides
-// the time that the answers took.
+// sameSkew bounds the difference of two measured skews of the same clocks, besides the time that
+// the answers took.
 const sameSkew = 3 * second
 
 // shift returns what is added to the server's times. It changes only if the clocks do, or if
 // an answer was faster than those before.
 func (l *Ledger) shift(server, applied, rtt int64) int64 {
-	w, was := &l.window, l.announced.shift
+	w, was := &l.allowance.window, l.announced.shift
 	by := applied - was
 	if by == 0 || by > 0 && by <= sameSkew+rtt {
 		return was
 	}
-	l.announced.shift, l.evidence.sample = applied, sample{}
+	l.announced.shift, l.allowance.evidence.sample = applied, sample{}
 	near := w.reset - server
 	switch {
 	case by < -sameSkew-rtt, by > 0:

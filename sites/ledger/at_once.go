@@ -37,7 +37,7 @@ func (a *atOnce) take(v int64) {
 	a.sent = v
 }
 
-// next is when another request may go, if not as many are in flight as may be.
+// next returns the time at which another request may go, unless full.
 func (a *atOnce) next() int64 {
 	if a.limit == 0 {
 		return 0
@@ -58,8 +58,8 @@ func (a *atOnce) took(d int64) {
 	a.latency += (d - a.latency) / 8
 }
 
-// end removes a request, and returns how many were in flight with it when it was sent; 0 if
-// it is unknown.
+// end removes a request, and returns the number in flight with it when it was sent; 0 if it is
+// unknown.
 func (a *atOnce) end(at int64) (level int64) {
 	for i := range a.flying {
 		if a.flying[i].at == at {
@@ -74,7 +74,7 @@ func (a *atOnce) end(at int64) (level int64) {
 	return 0
 }
 
-// level is how many requests were in flight with one that still is.
+// level returns the number of requests that were in flight with one that still is.
 func (a *atOnce) level(at int64) int64 {
 	for i := range a.flying {
 		if a.flying[i].at == at {

@@ -89,8 +89,8 @@ func TestTheUseOfAnotherClientIsNoCost(t *testing.T) {
 	o := &fixedOrigin{limit: 1000, window: 60, grain: 1, aligned: true}
 	l := New(Options{})
 	s := run{origin: o, meter: l, flying: 4, fastest: 0.05, slowest: 0.2, length: 600, foreign: 2, random: dice(4)}
-	if r := s.do(); l.cost.each != 1 || r.foreign == 0 {
-		t.Errorf("a request is thought to cost %v; %d of others", l.cost.each, r.foreign)
+	if r := s.do(); l.allowance.cost.each != 1 || r.foreign == 0 {
+		t.Errorf("a request is thought to cost %v; %d of others", l.allowance.cost.each, r.foreign)
 	}
 }
 
@@ -134,8 +134,8 @@ func TestWhatIsUsedDuringAPauseIsNoCost(t *testing.T) {
 	t.Parallel()
 	for every, varies := range map[float64]bool{.1: true, 10: false} {
 		l := New(Options{})
-		if crawl(l, every); l.cost.varies != varies {
-			t.Errorf("a request every %v s: costs vary is %v, up to %v", every, l.cost.varies, l.cost.each)
+		if crawl(l, every); l.allowance.cost.varies != varies {
+			t.Errorf("a request every %v s: costs vary is %v, up to %v", every, l.allowance.cost.varies, l.allowance.cost.each)
 		}
 	}
 }
@@ -146,8 +146,8 @@ func TestAFleetCountsEachRequestAsOne(t *testing.T) {
 	t.Parallel()
 	l := New(Options{})
 	l.Share(wholeBudget{})
-	if crawl(l, .1); l.cost.varies || l.cost.each != 1 {
-		t.Errorf("a request is thought to cost up to %v", l.cost.each)
+	if crawl(l, .1); l.allowance.cost.varies || l.allowance.cost.each != 1 {
+		t.Errorf("a request is thought to cost up to %v", l.allowance.cost.each)
 	}
 }
 

@@ -1,8 +1,11 @@
 package ledger
 
-import "sort"
+import (
+	"slices"
+	"sort"
+)
 
-// takenAt is the units taken at one time.
+// takenAt counts the units taken at one time.
 type takenAt struct {
 	at    int64
 	open  int64 // units not answered
@@ -33,8 +36,14 @@ type flights struct {
 	maxInFlight int64 // bound of units in flight while little is known; 0: none
 }
 
-// unanswered is how many units the server may or may not have counted.
+// unanswered returns the number of units that the server may or may not have counted.
 func (f *flights) unanswered() int64 { return f.taken - f.answered }
+
+// full reports whether n more units in flight would be too many. At least one request may be.
+func (f *flights) full(n int64) bool {
+	flying := f.unanswered()
+	return f.maxInFlight > 0 && flying > 0 && flying+n > f.maxInFlight
+}
 
 func (f *flights) take(v, n int64) {
 	if f.taken > rebase {
@@ -54,28 +63,16 @@ func (f *flights) take(v, n int64) {
 	f.list = append(f.list, takenAt{at: v, open: n, from: f.taken - n, upto: f.taken})
 }
 
-// pack removes entries that are done, if there are many.
+// pack removes the entries that are done from a full list, and makes room if few are.
 func (f *flights) pack() {
-	kept := 0
-	for _, got := range f.list[f.head:] {
-		if got.open != 0 || got.heard != 0 {
-			kept++
-		}
+	open := slices.DeleteFunc(f.list[f.head:], func(t takenAt) bool { return t.open == 0 && t.heard == 0 })
+	f.list, f.head = append(f.list[:0], open...), 0
+	if size := cap(f.list); len(f.list) > size/2 {
+		f.list = slices.Grow(f.list, size)
 	}
-	if kept > len(f.list)/2 {
-		return
-	}
-	kept = 0
-	for _, got := range f.list[f.head:] {
-		if got.open != 0 || got.heard != 0 {
-			f.list[kept] = got
-			kept++
-		}
-	}
-	f.list, f.head = f.list[:kept], 0
 }
 
-// find is the entry of a time.
+// find returns the entry of a time, or nil.
 func (f *flights) find(at int64) *takenAt {
 	list := f.list[f.head:]
 	if len(list) == 0 {
@@ -205,8 +202,8 @@ func (f *flights) count(v, n int64) {
 	f.marks++
 }
 
-// thin makes room in answeredLog: of times before all units in flight only the last is
-// kept, of the others every second. Then fewer units count as answered than are.
+// thin makes room in answeredLog: of the times before all units in flight only the last stays,
+// of the others every second. Then fewer units count as answered than are.
 func (f *flights) thin() {
 	oldest := f.answeredLog[f.marks-1].at
 	for n := f.head; n < len(f.list); n++ {
@@ -220,18 +217,18 @@ func (f *flights) thin() {
 	if f.marks < marks*3/4 {
 		return
 	}
-	kept := 1
+	to := 1
 	for n := 1; n < f.marks; n++ {
 		if (f.marks-1-n)%2 == 0 {
-			f.answeredLog[kept] = f.answeredLog[n]
-			kept++
+			f.answeredLog[to] = f.answeredLog[n]
+			to++
 		}
 	}
-	f.marks = kept
+	f.marks = to
 }
 
-// eachAnswered calls f for the units that were answered, in the order of times. Of those that
-// are long ago only the sum is known, and of others that they were answered by a time.
+// eachAnswered visits the units that were answered, in the order of times. Of those of long ago
+// only the sum is known, and of others a time by which they were answered.
 func (f *flights) eachAnswered(visit func(at, n int64)) {
 	var sum int64
 	for _, m := range f.answeredLog[:f.marks] {
@@ -240,8 +237,8 @@ func (f *flights) eachAnswered(visit func(at, n int64)) {
 	}
 }
 
-// before is about how many units were taken when the request sent at that time reached the
-// server, including its own: of requests sent together it is one in the middle.
+// before estimates the number of units taken when the request sent at that time reached the
+// server, including its own: of requests sent together, of one in the middle.
 func (f *flights) before(sent int64) int64 {
 	got := f.find(sent)
 	if got == nil {
@@ -250,7 +247,7 @@ func (f *flights) before(sent int64) int64 {
 	return min((got.from+got.upto+1)/2, f.taken)
 }
 
-// oldest is when the oldest unanswered unit was taken; after v if there is none.
+// oldest returns the time at which the oldest unanswered unit was taken; after v if there is none.
 func (f *flights) oldest(v int64) int64 {
 	for n := f.head; n < len(f.list); n++ {
 		if f.list[n].open > 0 {
@@ -260,20 +257,12 @@ func (f *flights) oldest(v int64) int64 {
 	return v + 1
 }
 
-// mark is the index of the last mark not after a time, or -1.
+// mark returns the index of the last mark not after a time, or -1.
 func (f *flights) mark(at int64) int {
-	low, high := 0, f.marks
-	for low < high {
-		if mid := (low + high) / 2; f.answeredLog[mid].at <= at {
-			low = mid + 1
-		} else {
-			high = mid
-		}
-	}
-	return low - 1
+	return sort.Search(f.marks, func(n int) bool { return f.answeredLog[n].at > at }) - 1
 }
 
-// since is an upper bound of the units answered since a time.
+// since returns an upper bound of the units answered since a time.
 func (f *flights) since(at int64) int64 {
 	if n := f.mark(at); n >= 0 {
 		return f.answered - f.answeredLog[n].sum
@@ -281,12 +270,91 @@ func (f *flights) since(at int64) int64 {
 	return f.answered
 }
 
-// uncounted is how many units the server may not have counted in the answer to the request
-// sent at a time, without own, the units of that request.
+// uncounted returns the most units that the server may not have counted in the answer to the
+// request sent at a time, without own, the units of that request.
 func (f *flights) uncounted(sent, own int64) int64 {
 	var sum int64
 	if n := f.mark(sent); n >= 0 {
 		sum = f.answeredLog[n].sum
 	}
 	return max(f.taken-sum-own, 0)
+}
+
+const slots = 64
+
+// slot is the units of the responses in a piece of time.
+type slot struct {
+	since int64 // the first answer of it
+	until int64 // the latest
+	units int64
+}
+
+// recent counts the units answered within a rolling window. The zero value is off.
+type recent struct {
+	on     bool
+	window int64
+	slots  [slots]slot
+	head   int
+	len    int
+	sum    int64
+}
+
+// begin counts from now on, with a window of that length.
+func (t *recent) begin(window int64) { t.on, t.window = true, window }
+
+func (t *recent) add(v, n int64) {
+	if n <= 0 {
+		return
+	}
+	t.expire(v)
+	t.sum += n
+	if t.len > 0 {
+		last := &t.slots[(t.head+t.len-1)%slots]
+		// What is in one slot is counted until its last answer has gone.
+		if t.len == slots || v-last.since < t.window/(slots-2) {
+			last.until, last.units = v, last.units+n
+			return
+		}
+	}
+	t.slots[(t.head+t.len)%slots] = slot{v, v, n}
+	t.len++
+}
+
+// expire removes units that have left the window.
+func (t *recent) expire(v int64) {
+	for t.len > 0 && v-t.slots[t.head].until >= t.window {
+		t.sum -= t.slots[t.head].units
+		t.head = (t.head + 1) % slots
+		t.len--
+	}
+}
+
+// remove removes n units, oldest first, because the server counts fewer.
+func (t *recent) remove(n int64) {
+	for n > 0 && t.len > 0 {
+		first := &t.slots[t.head]
+		by := min(n, first.units)
+		first.units -= by
+		t.sum -= by
+		n -= by
+		if first.units > 0 {
+			return
+		}
+		t.head = (t.head + 1) % slots
+		t.len--
+	}
+}
+
+// free returns when at most left units are in the window.
+func (t *recent) free(v, left int64) int64 {
+	sum := t.sum
+	for n := 0; n < t.len; n++ {
+		if sum <= left {
+			return v
+		}
+		s := t.slots[(t.head+n)%slots]
+		sum -= s.units
+		v = max(v, s.until+t.window)
+	}
+	return v
 }

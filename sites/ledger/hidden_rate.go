@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"math"
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
@@ -57,7 +58,7 @@ const (
 // what windows usually last, or a little more. Each begins before its refusals.
 var usualLengths = [...]int64{1, 5, 13, 31, 61, 121, 301, 601, 901, 1801, 2701, 3601}
 
-// next is the pause after another refusal, in which a single request was sent.
+// next returns the pause after another refusal of a single request.
 func (s *stop) next(v int64) int64 {
 	longer := min(pauseFactor*s.pause, maxSearchPause)
 	for _, length := range usualLengths {
@@ -70,15 +71,15 @@ func (s *stop) next(v int64) int64 {
 
 var _ limit.Meter = (*HiddenRate)(nil)
 
-// History is what a server has accepted before it refused for the first time: since requests
-// began, without long breaks.
+// History counts the requests that a server has accepted before it refused for the first time:
+// since requests began, without long breaks.
 type History struct {
 	Accepted int64
 	Lasted   time.Duration
 }
 
-// NewHiddenRate returns a meter without a limit. h is what was accepted before the refusal
-// that follows.
+// NewHiddenRate returns a meter without a limit. h counts the requests before the refusal that
+// follows.
 func NewHiddenRate(h History) *HiddenRate {
 	p := &HiddenRate{stop: stop{pause: firstPause}}
 	p.search.full, p.search.step = float64(amount(h.Accepted)), attemptFactor-1
@@ -200,7 +201,7 @@ func (p *HiddenRate) tooFast(v, sent, until int64, block bool) {
 	p.stop.until = until
 }
 
-// when is When without the fleet's budget.
+// when returns the result of When without the fleet's budget.
 func (p *HiddenRate) when(now time.Time, n int64) (time.Time, bool) {
 	if n <= 0 {
 		return now, true
@@ -238,7 +239,6 @@ func (p *HiddenRate) Patience(now time.Time) time.Time {
 	return p.clock.Time(now, max(p.stop.probeSent+probeTimeout, v))
 }
 
-// Take implements limit.Meter.
 func (p *HiddenRate) Take(now time.Time, n int64) {
 	v := p.at(now)
 	if n = amount(n); n == 0 {
@@ -284,7 +284,6 @@ func (p *HiddenRate) takeInWindow(v int64) {
 	w.taken++
 }
 
-// Give implements limit.Meter.
 func (p *HiddenRate) Give(now, taken time.Time, n int64) {
 	p.at(now)
 	if n = amount(n); n == 0 {
@@ -305,7 +304,6 @@ func (p *HiddenRate) Give(now, taken time.Time, n int64) {
 	}
 }
 
-// Postpone implements limit.Meter.
 func (p *HiddenRate) Postpone(now, taken time.Time, n int64) {
 	v := p.at(now)
 	at := p.clock.On(taken)
@@ -404,26 +402,67 @@ func (p *HiddenRate) Left(now time.Time) int64 {
 // known of it.
 func (p *HiddenRate) Idle(now time.Time) bool {
 	v := p.at(now)
-	return len(p.atOnce.flying) == 0 && v >= p.stop.until && v-p.lastUsed >= p.kept(idleAfter)
+	return len(p.atOnce.flying) == 0 && v >= p.stop.until && v-p.lastUsed >= p.lasts(idleAfter)
 }
 
-// kept is how long the meter is kept unused: for a time if anything is known.
-func (p *HiddenRate) kept(known int64) int64 {
+// Spare reports whether the rate has not been used for a while.
+func (p *HiddenRate) Spare(now time.Time) bool {
+	v := p.at(now)
+	return len(p.atOnce.flying) == 0 && v >= p.stop.until && v-p.lastUsed >= p.lasts(unusedTime)
+}
+
+// SpareAt returns when the rate is spare, if it is not used before.
+func (p *HiddenRate) SpareAt(now time.Time) time.Time {
+	v := p.at(now)
+	return p.clock.Time(now, min(max(p.stop.until, p.lastUsed+p.lasts(unusedTime)), v+maxAhead))
+}
+
+// lasts returns the time for which the meter stays unused: known if anything is learned.
+func (p *HiddenRate) lasts(known int64) int64 {
 	if p.Blank() {
 		return minute
 	}
 	return known
 }
 
-// Blank implements queue.Blank.
+// Blank implements queue.Blank: nothing is known of the limit.
 func (p *HiddenRate) Blank() bool {
 	return p.search.rate == 0 && p.window.limit == 0 && p.atOnce.limit == 0
 }
 
-// Forget forgets what was learned: the refusals had another cause than a limit.
+// Forget drops the learned limit: the refusals had another cause.
 func (p *HiddenRate) Forget(now time.Time) {
 	v := p.at(now)
 	flying := p.atOnce.flying
 	p.search, p.window, p.windowed, p.paced = rateSearch{step: attemptFactor - 1, since: v, emptyAt: v}, hiddenWindow{}, false, false
 	p.atOnce, p.stop, p.nextAt = atOnce{flying: flying}, stop{pause: firstPause, rateSince: v + 1}, v
+}
+
+// Found describes a limit that the server does not announce, as far as it is known.
+type Found struct {
+	Limit  int64         // requests in a window, or in flight if there is no window; 0: not known
+	Window time.Duration // 0: the limit is of requests in flight
+	Left   int64         // -1: not known
+}
+
+// Found describes the limit. A rate is told for the shortest of a second, a minute and an hour
+// in which one request goes.
+func (p *HiddenRate) Found(now time.Time) Found {
+	p.at(now)
+	if p.windowed && p.window.limit > 0 && p.window.length > 0 {
+		return Found{p.window.limit, time.Duration(p.window.length).Round(time.Second), max(p.window.limit-p.window.taken, 0)}
+	}
+	if rate := p.search.rate; rate > 0 && !p.windowed {
+		per := time.Second
+		for _, longer := range []time.Duration{time.Minute, time.Hour} {
+			if rate*per.Seconds() < 1 {
+				per = longer
+			}
+		}
+		return Found{max(int64(math.Round(rate*per.Seconds())), 1), per, -1}
+	}
+	if p.atOnce.limit > 0 {
+		return Found{p.atOnce.limit, 0, max(p.atOnce.limit-int64(len(p.atOnce.flying)), 0)}
+	}
+	return Found{Left: -1}
 }

@@ -109,7 +109,7 @@ func (p *HiddenRate) share(now time.Time) bool {
 	return true
 }
 
-// weight is for how many successes of the fleet one success of this instance counts.
+// weight returns the number of successes of the fleet for which one of this instance counts.
 func (p *HiddenRate) weight() int64 {
 	if p.sharing.budget == nil {
 		return 1
@@ -130,7 +130,6 @@ func (p *HiddenRate) Asks(now time.Time, n int64) bool {
 	return ok && !t.After(now) && p.share(now) && p.sharing.budget.Asks(now, n)
 }
 
-// When implements limit.Meter.
 func (p *HiddenRate) When(now time.Time, n int64) (time.Time, bool) {
 	t, ok := p.when(now, n)
 	if !ok || n <= 0 || t.After(now) || !p.share(now) {

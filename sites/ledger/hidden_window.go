@@ -40,14 +40,14 @@ const (
 // server names ends in whole seconds.
 const shorten = 0.93
 
-// slowStartWindow is how many requests of the first windows allow one more in flight.
+// slowStartWindow is the number of requests of the first windows that allow one more in flight.
 const slowStartWindow = 8
 
-// windowsToTry is how many windows in a row are used up before another trial, and four times as
-// many after each that was refused.
+// windowsToTry is the number of windows in a row that are used up before another trial, and four
+// times as many after each that was refused.
 const windowsToTry = 3
 
-// trialFactor is how many times the limit is sent in a trial.
+// trialFactor times the limit is sent in a trial.
 const trialFactor = 3
 
 // begin starts the model with what was accepted before the first refusal.
@@ -55,7 +55,7 @@ func (w *hiddenWindow) begin(start, accepted int64) {
 	w.start, w.accepted, w.taken = start, accepted, accepted
 }
 
-// refused takes the named end of a window. whole tells whether it is named in whole seconds.
+// refused takes the named end of a window. whole: it is named in whole seconds.
 func (w *hiddenWindow) refused(v, until int64, whole bool) {
 	soon := w.held > 0 && 2*w.accepted < w.limit && v-w.start < w.length/4
 	w.held, w.whole = 0, whole
@@ -149,8 +149,8 @@ func (w *hiddenWindow) answered(v int64) {
 	}
 }
 
-// next is when another request may go, while others are in flight; ok is false if one of
-// these has to be answered first.
+// next returns the time at which another request may go, while others are in flight; ok is false
+// if one of these has to be answered first.
 func (w *hiddenWindow) next(v, flying int64) (at int64, ok bool) {
 	if w.limit == 0 || w.start == 0 {
 		return v, true

@@ -87,10 +87,10 @@ func TestNothingThatIsSaidIsTooMuch(t *testing.T) {
 					t.Fatalf("its own state: %v: %s", err, state)
 				}
 			}
-			if math.IsNaN(l.level) || math.Abs(l.level) > float64(maxAmount) || !(l.cost.each > 0) || math.IsNaN(l.refill.rate) {
-				t.Fatalf("level %v cost %v rate %v", l.level, l.cost.each, l.refill.rate)
+			if math.IsNaN(l.allowance.level) || math.Abs(l.allowance.level) > float64(maxAmount) || !(l.allowance.cost.each > 0) || math.IsNaN(l.allowance.refill.rate) {
+				t.Fatalf("level %v cost %v rate %v", l.allowance.level, l.allowance.cost.each, l.allowance.refill.rate)
 			}
-			if f := &l.flights; f.unanswered() < 0 || f.busy < 0 || f.answered < 0 {
+			if f := &l.allowance.flights; f.unanswered() < 0 || f.busy < 0 || f.answered < 0 {
 				t.Fatalf("taken %d answered %d busy %d", f.taken, f.answered, f.busy)
 			}
 			s := l.Status(now)

@@ -14,26 +14,26 @@ type sample struct {
 	blur      int64
 }
 
-// minEvidence is how many more announcements must indicate a kind than any other.
+// minEvidence more announcements must indicate a kind than any other.
 const minEvidence = 2
 
 // infer learns from a response the cost of a request, the refill, and the kind of the
 // limit.
 func (a *allowance) infer(r *reading, first bool) {
-	if r.left < 0 {
+	if r.said.left < 0 {
 		return
 	}
 	if first && a.unit != learn.Requests {
 		a.cost.each = 1
-		if a.limit > r.left && a.unit != learn.Percent {
-			a.cost.each = min(max(3*(a.limit-r.left), 1), max(a.limit/4, 1)) // others may take more
+		if a.limit > r.said.left && a.unit != learn.Percent {
+			a.cost.each = min(max(3*(a.limit-r.said.left), 1), max(a.limit/4, 1)) // others may take more
 		}
 	}
 	a.inferCost(r)
-	if r.reset == 0 && !a.refill.announced {
+	if r.said.reset == 0 && !a.refill.announced {
 		a.inferLeastRate(r)
 	}
-	if r.reset > 0 && a.limit > 0 {
+	if r.said.reset > 0 && a.limit > 0 {
 		a.inferRate(r)
 		a.inferKind(r)
 	}
@@ -41,7 +41,7 @@ func (a *allowance) infer(r *reading, first bool) {
 
 // inferCost learns the cost of a request from the decrease of the units left.
 func (a *allowance) inferCost(r *reading) {
-	if a.shared || r.reset > 0 && a.kind < refilling && a.window.place(&r.announcement) != same {
+	if a.shared || r.said.reset > 0 && a.kind < refilling && a.window.place(&r.said) != same {
 		return
 	}
 	var fill float64
@@ -52,12 +52,12 @@ func (a *allowance) inferCost(r *reading) {
 		}
 	}
 	n := a.counted(r)
-	off := float64(max(r.uncounted, a.cost.uncertain)) / float64(max(n-a.cost.answered, 1))
+	off := float64(max(r.bounds.uncounted, a.cost.uncertain)) / float64(max(n-a.cost.answered, 1))
 	sample := a.cost.sample
 	if a.unit != learn.Requests {
 		sample = a.cost.sampleVarying
 	}
-	x, n, ok := sample(r.now, n, r.left, r.uncounted, fill)
+	x, n, ok := sample(r.now, n, r.said.left, r.bounds.uncounted, fill)
 	if !ok {
 		return
 	}
@@ -91,7 +91,7 @@ func (a *allowance) inferVaryingCost(r *reading) {
 	if a.kind >= refilling && c.varies {
 		c.varies, c.each = false, 1 // units that came back looked like cheaper requests
 	}
-	if a.unit != learn.Requests || a.shared || a.kind >= refilling || !r.known || r.reset == 0 {
+	if a.unit != learn.Requests || a.shared || a.kind >= refilling || !r.bounds.known || r.said.reset == 0 {
 		return
 	}
 	if c.decreases.certain() {
@@ -99,11 +99,11 @@ func (a *allowance) inferVaryingCost(r *reading) {
 	}
 	idle := r.sent-c.decreases.at > longestIdle
 	c.decreases.at = r.now
-	if idle || r.own == 0 || a.window.place(&r.announcement) != same {
+	if idle || r.own == 0 || a.window.place(&r.said) != same {
 		c.decreases.interrupt()
 		return
 	}
-	c.decreases.add(announcedLeft{r.now, r.left, r.own}, a.flights.oldest(r.now))
+	c.decreases.add(announcedLeft{r.now, r.said.left, r.own}, a.flights.oldest(r.now))
 	was := c.varies
 	if c.varies = c.decreases.vary(); !c.varies {
 		if was {
@@ -123,9 +123,9 @@ func (a *allowance) inferVaryingCost(r *reading) {
 // approximately for other units.
 func (a *allowance) counted(r *reading) int64 {
 	if a.unit == learn.Requests {
-		return a.flights.taken - r.uncounted
+		return a.flights.taken - r.bounds.uncounted
 	}
-	return r.before - a.uncounted
+	return r.bounds.before - a.uncounted
 }
 
 // inferRate learns the refill rate of a limit that is full at its reset: the used units
@@ -133,21 +133,21 @@ func (a *allowance) counted(r *reading) int64 {
 // later by its resolution, so this is a lower bound. The server wrote the reset after the
 // request was sent; a reset announced as a duration counts from now.
 func (a *allowance) inferRate(r *reading) {
-	used := a.limit - r.left
-	if used < 2 || r.certainEnd <= r.now {
+	used := a.limit - r.said.left
+	if used < 2 || r.said.certainEnd <= r.now {
 		return
 	}
 	from := r.now
-	if !r.exact {
+	if !r.said.exact {
 		from = r.sent
 	}
-	least := min(float64(maxAmount), (used-1)/(float64(r.certainEnd-from+second/1000)/float64(second)))
+	least := min(float64(maxAmount), (used-1)/(float64(r.said.certainEnd-from+second/1000)/float64(second)))
 	upper := math.Inf(1)
-	early := r.slop + maxSkewLeft
-	if r.exact {
-		early = r.certainEnd - r.reset // the reset may have been rounded up
+	early := r.said.slop + maxSkewLeft
+	if r.said.exact {
+		early = r.said.certainEnd - r.said.reset // the reset may have been rounded up
 	}
-	if at := r.reset - r.now - early; at > 0 {
+	if at := r.said.reset - r.now - early; at > 0 {
 		upper = max(used/(float64(at)/float64(second)), least)
 	}
 	switch {
@@ -163,7 +163,7 @@ func (a *allowance) inferRate(r *reading) {
 // inferKind learns the kind of the limit: each kind predicts the reset of a later
 // announcement from an earlier one.
 func (a *allowance) inferKind(r *reading) {
-	now := sample{at: r.now, reset: r.reset, earliest: r.earliest, used: a.limit - r.left, blur: r.blur}
+	now := sample{at: r.now, reset: r.said.reset, earliest: r.said.earliest, used: a.limit - r.said.left, blur: r.said.blur}
 	old := a.evidence.sample
 	if now.used < 1 || now.at >= now.earliest {
 		return // the window may be over
@@ -207,21 +207,21 @@ func (a *allowance) inferKind(r *reading) {
 		more = minEvidence // neither a window nor a rolling one announces such resets
 	}
 	a.evidence.scores[best] = min(a.evidence.scores[best]+more, 8)
-	rest := int8(0)
+	others := int8(0)
 	for k := fixed; k <= sliding; k++ {
 		if k != best {
 			a.evidence.scores[k] = max(a.evidence.scores[k]-1, 0)
-			rest = max(rest, a.evidence.scores[k])
+			others = max(others, a.evidence.scores[k])
 		}
 	}
-	if a.evidence.scores[best] < rest+minEvidence || a.kind == best {
+	if a.evidence.scores[best] < others+minEvidence || a.kind == best {
 		return
 	}
 	switch best {
 	case fixed:
 		if a.kind == undecided || a.kind == refilling {
 			a.kind, a.refill.rate, a.refill.byReset, a.refill.announced = fixed, 0, 0, false
-			a.window.reset, a.window.over = r.reset, r.certainEnd
+			a.window.reset, a.window.over = r.said.reset, r.said.certainEnd
 		}
 	case refilling:
 		a.kind, a.refill.rate, a.refill.announced = refilling, 0, false
@@ -230,12 +230,12 @@ func (a *allowance) inferKind(r *reading) {
 			a.flights.maxInFlight = 0
 		}
 		a.cost.begin() // units that came back meanwhile were not counted
-		a.level = min(a.level, r.low)
+		a.level = min(a.level, r.bounds.low)
 		if a.inferRate(r); !a.refill.announced && a.refill.byReset > 0 {
 			a.refill.announced, a.refill.rate = true, a.refill.byReset
 		}
 	case sliding:
-		a.becomeSliding(r.now, r.reset-r.now)
+		a.becomeSliding(r.now, r.said.reset-r.now)
 	}
 }
 
@@ -267,16 +267,16 @@ func (a *allowance) becomeSliding(v, period int64) {
 // updateRefilling updates a limit whose units come back continuously.
 func (a *allowance) updateRefilling(r *reading) Surprise {
 	// The server wrote the announcement some time since the request was sent, in whole units.
-	r.high += 1 + 1.1*a.refill.rate*float64(r.now-r.sent)/float64(second)
-	if r.probe && a.kind == refilling && r.known {
-		a.level = max(a.level, min(r.low, r.high))
+	r.bounds.high += 1 + 1.1*a.refill.rate*float64(r.now-r.sent)/float64(second)
+	if r.probe && a.kind == refilling && r.bounds.known {
+		a.level = max(a.level, min(r.bounds.low, r.bounds.high))
 	}
 	news, _ := a.clamp(r)
 	a.level = a.cap(a.level)
 	if a.kind == sliding {
 		news = Surprise{}
-		if a.recent.on && a.limit > 0 && r.known {
-			if over := r.low - a.rollingBound(); over >= 1 {
+		if a.recent.on && a.limit > 0 && r.bounds.known {
+			if over := r.bounds.low - a.rollingBound(); over >= 1 {
 				a.recent.remove(whole(over / a.cost.each))
 			}
 		}
@@ -305,37 +305,37 @@ const refillStartInterval = minute
 // lower bound, because requests in flight are uncertain and a full bucket does not refill;
 // over longer times it is more exact.
 func (a *allowance) inferLeastRate(r *reading) {
-	if !r.known {
+	if !r.bounds.known {
 		return
 	}
 	each := a.cost.each
 	if a.unit != learn.Requests {
 		each = a.cost.mean
 	}
-	counted := each * float64(a.flights.taken-r.uncounted-a.uncounted)
-	ramps := &a.refill.starts
-	for _, from := range [...]refillStart{ramps.old, ramps.new} {
+	counted := each * float64(a.flights.taken-r.bounds.uncounted-a.uncounted)
+	starts := &a.refill.starts
+	for _, from := range [...]refillStart{starts.old, starts.new} {
 		if from.at > 0 && r.now-from.at >= second {
-			a.refill.byCount = max(a.refill.byCount, from.slope(r.now, r.left+counted))
+			a.refill.byCount = max(a.refill.byCount, from.slope(r.now, r.said.left+counted))
 		}
 	}
-	now := refillStart{at: max(r.sent, 1), maxSum: r.left + 1 + each*float64(a.flights.taken-a.uncounted)}
+	now := refillStart{at: max(r.sent, 1), maxSum: r.said.left + 1 + each*float64(a.flights.taken-a.uncounted)}
 	switch {
-	case ramps.old.at == 0:
-		ramps.old = now
-	case ramps.new.at == 0:
-		if r.now-ramps.old.at >= refillStartInterval/4 {
-			ramps.new = now
+	case starts.old.at == 0:
+		starts.old = now
+	case starts.new.at == 0:
+		if r.now-starts.old.at >= refillStartInterval/4 {
+			starts.new = now
 		}
-	case r.now-ramps.new.at >= refillStartInterval:
-		if ramps.new.slope(r.now, r.left+counted) >= ramps.old.slope(r.now, r.left+counted) {
-			ramps.old = ramps.new
+	case r.now-starts.new.at >= refillStartInterval:
+		if starts.new.slope(r.now, r.said.left+counted) >= starts.old.slope(r.now, r.said.left+counted) {
+			starts.old = starts.new
 		}
-		ramps.new = now
+		starts.new = now
 	}
 }
 
-// slope returns how many units a second have come back since a ramp.
+// slope returns the units a second that have come back since r.
 func (r refillStart) slope(v int64, top float64) float64 {
 	return (top - r.maxSum) / (float64(v-r.at) / float64(second))
 }
@@ -349,7 +349,7 @@ func (a *allowance) updateByLeft(r *reading) Surprise {
 	}
 	// Units came back: all at once, or some.
 	since := r.now - a.increasedAt
-	all := a.limit > 0 && r.high >= a.limit-a.cost.each*(float64(a.flights.unanswered())+2.5)
+	all := a.limit > 0 && r.bounds.high >= a.limit-a.cost.each*(float64(a.flights.unanswered())+2.5)
 	switch {
 	case all && !w.returnsOneByOne && gained >= a.limit/2 && since > 0 && since <= maxAhead:
 		a.refill.starts, a.refill.byCount = refillStarts{}, 0

@@ -80,7 +80,7 @@ func TestALedgerRunsAtTheRateOfABucket(t *testing.T) {
 				}
 				all := o.limit + o.rate*s.length
 				if can := float64(flying) / (slow/2 + 0.03); float64(r.served) < 0.98*all && can > 1.5*o.rate {
-					t.Errorf("%s: %.1f%% used; %+v rate %v of %v", name, 100*float64(r.served)/all, l.Status(seconds(s.length)), l.refill.rate, o.rate)
+					t.Errorf("%s: %.1f%% used; %+v rate %v of %v", name, 100*float64(r.served)/all, l.Status(seconds(s.length)), l.allowance.refill.rate, o.rate)
 				}
 				if r.foreign > 0 {
 					t.Errorf("%s: foreign %d", name, r.foreign)

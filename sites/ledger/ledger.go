@@ -1,3 +1,9 @@
+// Package ledger calculates how much servers allow, from what they announce of their own
+// limits. It is pure: now is an argument.
+//
+// A Ledger is the meter of one announced limit for one budget: a token, or requests
+// without one. A HiddenRate is the meter of a limit that only refusals show. An UnknownRoute
+// lets one request go alone while the limits of its route are unknown.
 package ledger
 
 import (
@@ -20,14 +26,14 @@ type Reserve struct {
 	Percent float64
 }
 
-// refillKind is how the units of a limit come back. If you add a kind, also change kinds
-// and inferKind.
+// refillKind names the way in which the units of a limit come back. If you add a kind, also
+// change inferKind.
 type refillKind uint8
 
 const (
 	undecided refillKind = iota // handled as fixed
 	fixed                       // all at the reset
-	refilling                   // continuously; the reset is when all are back
+	refilling                   // continuously; all are back at the reset
 	sliding                     // each when it leaves a rolling window
 )
 
@@ -38,17 +44,17 @@ const (
 
 	rateSafety = 0.999 // part of a known rate that is counted on
 
-	unusedKept       = 10 * minute // for which an unused ledger is kept
-	entityUnusedKept = 10 * second // the same for the limit of an entity
+	unusedTime       = 10 * minute // after which an unused ledger is idle
+	entityUnusedTime = 10 * second // the same for the limit of an entity
 )
 
 // Ledger is the meter of one announced limit for one budget: it calculates the units that
 // may be taken from the units taken and the announcements of responses. It is not safe for
 // concurrent use.
 type Ledger struct {
-	options Options
-	clock   limit.Clock
-	allowance
+	options   Options
+	clock     limit.Clock
+	allowance allowance
 	announced announced
 	probe     probe
 	refusals  refusals
@@ -64,12 +70,6 @@ type announced struct {
 	restored  bool  // the state was restored, and no announcement has arrived since
 	shift     int64 // what is added to the server's times for those of the ledger's clock
 }
-
-// stale reports whether responses have not announced the limit for long.
-func (a *announced) stale(v, period int64) bool { return a.missing > 0 && v-a.at > max(2*period, hour) }
-
-// free reports whether there is no limit, as far as it is known.
-func (a *announced) free(v, period int64) bool { return a.unlimited || a.ever && a.stale(v, period) }
 
 // probe is a single request that goes alone to learn how many units are left.
 type probe struct {
@@ -99,51 +99,60 @@ func New(o Options) *Ledger {
 	}
 	o.Reserve.Units = amount(o.Reserve.Units)
 	l := &Ledger{options: o, probe: probe{active: true}}
-	l.unit, l.reserved, l.backoff = o.Unit, o.Reserve, second
-	l.cost.each, l.flights.maxInFlight = 1, 1
+	l.allowance.unit, l.allowance.reserved, l.allowance.backoff = o.Unit, o.Reserve, second
+	l.allowance.cost.each, l.allowance.flights.maxInFlight = 1, 1
 	return l
+}
+
+// free reports whether there is no limit, as far as is known: the server says so, or its
+// responses have not announced the limit for long.
+func (l *Ledger) free(v int64) bool {
+	s := &l.announced
+	return s.unlimited || s.ever && s.missing > 0 && v-s.at > max(2*l.allowance.window.period, hour)
 }
 
 // advance updates the state to a time: refill, end of the window, time of a probe.
 func (l *Ledger) advance(v int64) {
-	if v > l.levelAt {
-		if l.refillsContinuously() {
+	a := &l.allowance
+	if v > a.levelAt {
+		if a.refillsContinuously() {
 			// Requests in flight may not be counted yet, so nothing comes back for them.
 			whole := float64(maxAmount)
-			if l.limit > 0 {
-				whole = l.limit - l.cost.each*float64(l.flights.unanswered())
+			if a.limit > 0 {
+				whole = a.limit - a.cost.each*float64(a.flights.unanswered())
 			}
-			l.level = max(l.level, min(l.level+rateSafety*l.refill.rate*float64(v-l.levelAt)/float64(second), whole))
+			a.level = max(a.level, min(a.level+rateSafety*a.refill.rate*float64(v-a.levelAt)/float64(second), whole))
 		}
-		l.levelAt = v
+		a.levelAt = v
 	}
-	if l.recent.on {
-		l.recent.expire(v)
+	if a.recent.on {
+		a.recent.expire(v)
 	}
 	if !l.announced.ever || l.probe.active || v < l.refusals.until {
 		return
 	}
-	if end := l.window.end(); end > 0 && v >= end && l.kind < refilling {
+	if end := a.window.end(); end > 0 && v >= end && a.kind < refilling {
 		l.expire(v)
 		return
 	}
 	l.sendLast(v)
-	if !l.counts || l.spend() >= l.cost.each {
+	if !a.counts || a.spend() >= a.cost.each {
 		l.probe.tryAt = 0
 		return
 	}
-	if l.probe.tryAt == 0 && !l.announcesReturn() {
-		l.probe.tryAt = v + l.backoff
+	if l.probe.tryAt == 0 && !a.announcesReturn() {
+		l.probe.tryAt = v + a.backoff
 	}
 	if l.probe.tryAt > 0 && v >= l.probe.tryAt {
 		l.probe.tryAt = 0
-		l.backoff = min(2*l.backoff, maxProbePause*second)
+		a.backoff = min(2*a.backoff, maxProbePause*second)
 		l.probe.start(v)
 	}
 }
 
-// when is When without the fleet's budget.
+// when returns the result of When without the fleet's budget.
 func (l *Ledger) when(now time.Time, n int64) (time.Time, bool) {
+	a := &l.allowance
 	v := l.clock.At(now)
 	l.advance(v)
 	switch {
@@ -151,11 +160,11 @@ func (l *Ledger) when(now time.Time, n int64) (time.Time, bool) {
 		return now, true
 	case n > maxAmount:
 		return now, false
-	case l.options.Unit == learn.Requests && l.limit > 0 && !l.announced.free(v, l.window.period) && float64(n) > max(l.limit, 1):
+	case l.options.Unit == learn.Requests && a.limit > 0 && !l.free(v) && float64(n) > max(a.limit, 1):
 		return now, false
 	case v < l.refusals.until:
 		return l.clock.Time(now, l.refusals.until), true
-	case l.announced.free(v, l.window.period):
+	case l.free(v):
 		return now, true
 	case l.probe.active:
 		if l.probe.sent > 0 && v-l.probe.sent < probeTimeout {
@@ -163,28 +172,28 @@ func (l *Ledger) when(now time.Time, n int64) (time.Time, bool) {
 		}
 		return now, true
 	case !l.announced.ever:
-		if f := l.flights.unanswered(); l.flights.maxInFlight > 0 && f > 0 && f+n > l.flights.maxInFlight {
+		if a.flights.full(n) {
 			return limit.Unknown, true
 		}
 		return now, true
 	case l.options.Unit == learn.Concurrent:
-		if l.limit > 0 && float64(l.flights.busy+n) > l.limit {
+		if a.limit > 0 && float64(a.flights.busy+n) > a.limit {
 			return limit.Unknown, true
 		}
 		return now, true
 	}
 	// A request for more than the limit goes when all units are there.
-	need := l.cost.each * float64(n)
-	if l.limit > 0 {
-		need = min(need, l.limit-l.reserve())
+	need := a.cost.each * float64(n)
+	if a.limit > 0 {
+		need = min(need, a.limit-a.reserve())
 	}
-	if spend := l.spend(); spend < need {
+	if spend := a.spend(); spend < need {
 		return l.clock.Time(now, l.enough(v, need)), true
 	}
-	if f := l.flights.unanswered(); l.flights.maxInFlight > 0 && f > 0 && f+n > l.flights.maxInFlight {
+	if a.flights.full(n) {
 		return limit.Unknown, true
 	}
-	if l.spend()-need < l.cost.each {
+	if a.spend()-need < a.cost.each {
 		if until := l.holdsLast(v); until > 0 {
 			return l.clock.Time(now, until), true
 		}
@@ -203,30 +212,30 @@ func (l *Ledger) Patience(now time.Time) time.Time {
 
 // enough returns when the needed units are available.
 func (l *Ledger) enough(v int64, need float64) int64 {
+	a := &l.allowance
 	at := int64(0)
 	switch {
-	case l.kind < refilling:
-		at = l.window.end()
+	case a.kind < refilling:
+		at = a.window.end()
 	default:
-		keep := l.reserve()
-		if l.refillsContinuously() {
-			at = plus(v, (need+keep-l.level)/(rateSafety*l.refill.rate))
+		reserve := a.reserve()
+		if a.refillsContinuously() {
+			at = plus(v, (need+reserve-a.level)/(rateSafety*a.refill.rate))
 		}
-		if l.kind == sliding && l.recent.on && l.limit > 0 {
-			left := (l.limit-need-keep)/l.cost.each - float64(l.flights.unanswered())
-			at = max(at, l.recent.free(v, max(whole(left), 0)))
+		if a.kind == sliding && a.recent.on && a.limit > 0 {
+			left := (a.limit-need-reserve)/a.cost.each - float64(a.flights.unanswered())
+			at = max(at, a.recent.free(v, max(whole(left), 0)))
 		}
 	}
 	if l.probe.tryAt > 0 && (at <= v || l.probe.tryAt < at) {
 		at = l.probe.tryAt
 	}
 	if at <= v {
-		at = v + l.backoff
+		at = v + a.backoff
 	}
 	return at
 }
 
-// Take is limit.Meter's.
 func (l *Ledger) Take(now time.Time, n int64) {
 	v := l.clock.At(now)
 	l.advance(v)
@@ -236,85 +245,84 @@ func (l *Ledger) Take(now time.Time, n int64) {
 	if l.share(now, v) {
 		l.sharing.budget.Take(now, n)
 	}
-	l.flights.take(v, n)
-	l.pay(n)
+	l.allowance.flights.take(v, n)
+	l.allowance.pay(n)
 	if l.probe.active {
 		l.probe.sent = v
 	}
 }
 
-// Give is limit.Meter's.
 func (l *Ledger) Give(now, taken time.Time, n int64) {
+	a := &l.allowance
 	v, at := l.clock.At(now), l.clock.On(taken)
 	l.advance(v)
 	if n = amount(n); n == 0 {
 		return
 	}
-	l.flights.give(at, n)
+	a.flights.give(at, n)
 	if s := &l.sharing; s.number != 0 && at >= s.since {
 		s.budget.Give(now, taken, n)
 	}
 	// An announcement since then may have been lower by these units.
 	if at >= l.announced.at || !l.announced.ever {
-		l.pay(-n)
-		l.level = l.cap(l.level)
+		a.pay(-n)
+		a.level = a.cap(a.level)
 	} else {
-		l.unexplained += float64(n)
+		a.unexplained += float64(n)
 	}
 	if at == l.probe.sent {
 		l.probe.sent = 0
 	}
 }
 
-// Postpone is limit.Meter's.
 func (l *Ledger) Postpone(now, taken time.Time, n int64) {
 	v, at := l.clock.At(now), l.clock.On(taken)
 	l.advance(v)
 	if n = amount(n); n == 0 {
 		return
 	}
-	l.flights.move(at, v, n)
+	l.allowance.flights.move(at, v, n)
 	if l.probe.sent > 0 && at == l.probe.sent {
 		l.probe.sent = v
 	}
 }
 
-// Settle is limit.Meter's.
 func (l *Ledger) Settle(now, taken time.Time, estimate, actual int64) {
+	a := &l.allowance
 	v := l.clock.At(now)
 	l.advance(v)
-	by := l.flights.settle(l.clock.On(taken), amount(estimate), amount(actual))
+	by := a.flights.settle(l.clock.On(taken), amount(estimate), amount(actual))
 	if by != 0 {
-		l.pay(by)
+		a.pay(by)
 	}
 	if by < 0 {
-		l.level = l.cap(l.level)
+		a.level = a.cap(a.level)
 	}
 }
 
-// Done is limit.Meter's.
 func (l *Ledger) Done(now, taken time.Time, n int64, o limit.Outcome) {
+	a := &l.allowance
 	v, at := l.clock.At(now), l.clock.On(taken)
 	l.advance(v)
 	if n = amount(n); n == 0 {
 		return
 	}
-	late := l.flights.done(v, at, n)
+	late := a.flights.done(v, at, n)
 	if o == limit.Refused && late < n {
 		// Another limit refused the request, so this one may not have counted it.
-		l.uncounted += n - late
+		a.uncounted += n - late
 	}
 	if late == 0 {
 		return
 	}
-	l.finished(v, late)
+	a.finished(v, late)
 	switch o {
 	case limit.Success, limit.Refused:
 		l.unannounced(v, at, late)
 	case limit.Failed, limit.Abandoned:
-		l.unexplained += float64(late)
-		l.uncounted += late
-		l.cost.decreases.interrupt()
+		a.unexplained += float64(late)
+		a.uncounted += late
+		a.cost.decreases.interrupt()
 		if at == l.probe.sent {
 			l.probe.sent = 0
 		}
@@ -338,10 +346,11 @@ func (a *allowance) finished(v, n int64) {
 
 // unannounced counts n units whose response did not announce the limit.
 func (l *Ledger) unannounced(v, sent, n int64) {
+	a := &l.allowance
 	l.announced.missing = min(l.announced.missing+n, maxAmount)
-	l.cost.decreases.interrupt()
-	l.unexplained += float64(n)
-	l.uncounted += n
+	a.cost.decreases.interrupt()
+	a.unexplained += float64(n)
+	a.uncounted += n
 	if !l.probe.active || sent < l.probe.from {
 		return
 	}
@@ -350,19 +359,19 @@ func (l *Ledger) unannounced(v, sent, n int64) {
 		return
 	}
 	l.probe.inRow, l.probe.active = 0, false
-	if l.announced.ever && l.limit > 0 {
-		l.beginWindow(v)
+	if l.announced.ever && a.limit > 0 {
+		a.beginWindow(v)
 	}
 }
 
-// Left is limit.Meter's.
 func (l *Ledger) Left(now time.Time) int64 {
+	a := &l.allowance
 	v := l.clock.At(now)
 	l.advance(v)
 	switch {
 	case v < l.refusals.until:
 		return 0
-	case l.announced.free(v, l.window.period):
+	case l.free(v):
 		return maxAmount
 	case l.probe.active:
 		if l.probe.sent > 0 && v-l.probe.sent < probeTimeout {
@@ -370,39 +379,72 @@ func (l *Ledger) Left(now time.Time) int64 {
 		}
 		return 1
 	case !l.announced.ever:
-		if l.flights.maxInFlight > 0 {
-			return max(l.flights.maxInFlight-l.flights.unanswered(), 0)
+		if a.flights.maxInFlight > 0 {
+			return max(a.flights.maxInFlight-a.flights.unanswered(), 0)
 		}
 		return maxAmount
 	case l.options.Unit == learn.Concurrent:
-		if l.limit > 0 {
-			return max(whole(l.limit)-l.flights.busy, 0)
+		if a.limit > 0 {
+			return max(whole(a.limit)-a.flights.busy, 0)
 		}
 		return maxAmount
 	}
-	left := max(whole(min(l.spend(), float64(maxAmount))/l.cost.each), 0)
-	if f := l.flights.unanswered(); l.flights.maxInFlight > 0 {
-		left = min(left, max(l.flights.maxInFlight-f, 0))
+	left := max(whole(min(a.spend(), float64(maxAmount))/a.cost.each), 0)
+	if f := a.flights.unanswered(); a.flights.maxInFlight > 0 {
+		left = min(left, max(a.flights.maxInFlight-f, 0))
 	}
 	return left
 }
 
-// Idle is limit.Meter's.
 func (l *Ledger) Idle(now time.Time) bool {
+	a := &l.allowance
 	v := l.clock.At(now)
 	l.advance(v)
-	if l.flights.busy > 0 || v < l.refusals.until {
+	if a.flights.busy > 0 || v < l.refusals.until {
 		return false
 	}
 	switch {
 	case !l.announced.ever:
 		return l.probe.active
-	case v-l.announced.at < entityUnusedKept, !l.options.ShortLived && v-l.announced.at < unusedKept:
+	case v-l.announced.at < entityUnusedTime, !l.options.ShortLived && v-l.announced.at < unusedTime:
 		return false // keep what was learned
-	case l.announced.free(v, l.window.period) || l.probe.active:
+	case l.free(v) || l.probe.active:
 		return true
-	case l.kind < refilling:
-		return l.limit > 0 && l.usage.own == 0 && l.level >= l.limit
+	case a.kind < refilling:
+		return a.limit > 0 && a.usage.own == 0 && a.level >= a.limit
 	}
-	return l.limit > 0 && l.level >= l.limit && (!l.recent.on || l.recent.sum == 0)
+	return a.limit > 0 && a.level >= a.limit && (!a.recent.on || a.recent.sum == 0)
+}
+
+// Spare reports whether the next announcement would restore all that is lost with the
+// ledger. A new ledger sends a probe, so at least one unit must be left. Counts that only
+// the ledger has are not spare.
+func (l *Ledger) Spare(now time.Time) bool {
+	a := &l.allowance
+	v := l.clock.At(now)
+	l.advance(v)
+	switch {
+	case a.flights.busy > 0 || v < l.refusals.until:
+		return false
+	case !l.announced.ever:
+		return true
+	case v-l.announced.at < entityUnusedTime:
+		return false
+	case l.free(v) || l.probe.active || l.options.Unit == learn.Concurrent:
+		return true
+	}
+	if a.spend() < a.cost.each {
+		return false
+	}
+	said := a.counts && l.announced.missing == 0
+	return said || a.limit <= 0 || a.level >= a.limit && (!a.recent.on || a.recent.sum == 0) ||
+		v-l.announced.at > max(2*a.window.period, hour)
+}
+
+// SpareAt returns when the ledger is spare at the latest, if it is not used before: at the
+// end of its window, or when its announcements have expired.
+func (l *Ledger) SpareAt(now time.Time) time.Time {
+	v := l.clock.At(now)
+	at := max(l.refusals.until, l.allowance.window.end(), l.announced.at+max(2*l.allowance.window.period, hour))
+	return l.clock.Time(now, min(at, v+maxAhead))
 }

@@ -137,7 +137,7 @@ func TestAnAnswerBoundsWhatIsLeft(t *testing.T) {
 	d := deskFor(t, Options{})
 	d.hear(d.send(), d.says(100, 99, 600))
 	l := d.m.(*Ledger)
-	l.flights.maxInFlight = 0
+	l.allowance.flights.maxInFlight = 0
 	left := func(want int64) {
 		t.Helper()
 		if got := l.Left(d.now()); got != want {
@@ -180,7 +180,7 @@ func TestAReserveStaysUnspent(t *testing.T) {
 	}{{Reserve{}, 9}, {Reserve{Units: 3}, 6}, {Reserve{Percent: 20}, 7}, {Reserve{Units: 1, Percent: 40}, 5}, {Reserve{Units: 100}, 0}, {Reserve{Percent: math.NaN()}, 9}} {
 		d := deskFor(t, Options{Reserve: c.reserve})
 		d.hear(d.send(), d.says(10, 9, 60))
-		d.m.(*Ledger).flights.maxInFlight = 0
+		d.m.(*Ledger).allowance.flights.maxInFlight = 0
 		if got := d.m.Left(d.now()); got != c.want {
 			t.Errorf("%+v leaves %d, want %d", c.reserve, got, c.want)
 		}
@@ -270,7 +270,7 @@ func TestABurstOfRefusalsIsOneRefusal(t *testing.T) {
 	t.Parallel()
 	d := deskFor(t, Options{})
 	d.hear(d.send(), d.says(100, 99, 300))
-	d.m.(*Ledger).flights.maxInFlight = 0
+	d.m.(*Ledger).allowance.flights.maxInFlight = 0
 	var sent []time.Time
 	for range 20 {
 		d.v += 0.001
@@ -296,7 +296,7 @@ func TestAnotherLimitReplacesTheOld(t *testing.T) {
 	t.Parallel()
 	d := deskFor(t, Options{})
 	d.hear(d.send(), d.says(100, 99, 300))
-	d.m.(*Ledger).flights.maxInFlight = 0
+	d.m.(*Ledger).allowance.flights.maxInFlight = 0
 	d.hear(d.send(), d.says(1000, 998, 300))
 	if left := d.m.Left(d.now()); left != 998 {
 		t.Fatalf("%d left of 1000", left)
@@ -349,7 +349,7 @@ func TestALimitThatWasNotExpectedIsHeard(t *testing.T) {
 	d := deskFor(t, Options{})
 	d.v = 1
 	d.m.(*Ledger).Update(d.now(), Answer{Sent: seconds(0.5), Limit: d.says(10, 4, 60)})
-	d.m.(*Ledger).flights.maxInFlight = 0
+	d.m.(*Ledger).allowance.flights.maxInFlight = 0
 	for range 4 {
 		d.send()
 	}

@@ -17,11 +17,11 @@ func bucketDesk(t *testing.T, unsure bool) *desk {
 		d.hear(d.send(), d.says(60, 59-float64(n), float64(n+1)))
 	}
 	l := d.m.(*Ledger)
-	if l.kind != refilling {
-		t.Fatalf("the kind is %s", kinds[l.kind])
+	if l.allowance.kind != refilling {
+		t.Fatalf("the kind is %s", kinds[l.allowance.kind])
 	}
 	if unsure {
-		l.kind = undecided
+		l.allowance.kind = undecided
 	}
 	return d
 }

@@ -37,7 +37,7 @@ func TestLimitsThatSayLittleAreLearned(t *testing.T) {
 				s := run{origin: c.make(), meter: l, flying: flying, fastest: slow / 5, slowest: slow, length: c.length, random: dice(2)}
 				r := s.do()
 				if u := float64(r.served) / (c.rate * c.length); u < c.least {
-					t.Errorf("%s: %.1f%% used, kind %v", name, 100*u, kinds[l.kind])
+					t.Errorf("%s: %.1f%% used, kind %v", name, 100*u, kinds[l.allowance.kind])
 				}
 				late := 0
 				for _, at := range r.refusals {

@@ -1,6 +1,11 @@
 package ledger
 
-import "math"
+import (
+	"math"
+	"time"
+
+	"github.com/abide-proxy/abide/limit/learn"
+)
 
 // span is a range of times or of durations, in nanoseconds.
 type span struct{ low, high int64 }
@@ -37,11 +42,11 @@ type phase struct {
 	tests    int  // windows whose last unit was held back
 	lost     int  // of these, windows that had ended when it was sent
 	aligned  bool // announced ends are multiples of their distance, so windows begin on the clock
-	present
-	hold hold
+	present  present
+	hold     hold
 }
 
-// present is what is known of the present window.
+// present describes the present window, as far as it is known.
 type present struct {
 	announced span  // bounds of the announced end, by the server's clock; high 0: none
 	opening   span  // arrival of the first request; high 0: unknown
@@ -53,7 +58,7 @@ type present struct {
 
 // supposition is a duration that is supposed to be constant.
 type supposition struct {
-	span
+	span           span
 	begun, refuted bool
 	at             int64 // when it was narrowed last
 }
@@ -67,19 +72,19 @@ func (s *supposition) learn(v int64, item span) {
 		s.begun, s.span = true, item
 	} else {
 		slack := (v - s.at) / phaseDrift
-		s.low, s.high = max(s.low-slack, item.low), min(s.high+slack, item.high)
+		s.span.low, s.span.high = max(s.span.low-slack, item.low), min(s.span.high+slack, item.high)
 	}
 	s.at = v
-	if s.low > s.high {
-		s.refuted = s.low-s.high > contradicted
-		s.high = s.low
+	if s.span.low > s.span.high {
+		s.refuted = s.span.low-s.span.high > contradicted
+		s.span.high = s.span.low
 	}
 }
 
 // holds reports whether the supposition has bounds.
 func (s *supposition) holds() bool { return s.begun && !s.refuted }
 
-// restart forgets everything, because a refusal or an answer has contradicted it.
+// restart forgets everything learned, because a refusal or an answer has contradicted it.
 func (p *phase) restart() {
 	*p = phase{restarts: min(p.restarts+1, maxRestarts), hold: p.hold}
 	p.hold.next()
@@ -91,7 +96,7 @@ func (p *phase) forget() {
 	p.hold.next()
 }
 
-func (p *phase) usable() bool { return p.restarts < maxRestarts && p.announced.high > 0 }
+func (p *phase) usable() bool { return p.restarts < maxRestarts && p.present.announced.high > 0 }
 
 // opens reports whether windows begin with their first request, as far as is known.
 func (p *phase) opens() bool {
@@ -99,48 +104,47 @@ func (p *phase) opens() bool {
 	if p.skew.holds() {
 		enough = manyWindows
 	}
-	return p.opening.high > 0 && p.openings >= enough && !p.length.refuted
+	return p.present.opening.high > 0 && p.openings >= enough && !p.length.refuted
 }
 
-// note takes an answer of the present window. opener tells that its request was the first
-// of the window.
+// note takes an answer of the present window. opener: its request was the first of the window.
 func (p *phase) note(r *reading, opener bool) {
-	p.last, p.roundTrip = max(p.last, r.sent), r.roundTrip
-	opener = opener && p.opening.high == 0
+	p.present.last, p.present.roundTrip = max(p.present.last, r.sent), r.said.roundTrip
+	opener = opener && p.present.opening.high == 0
 	if opener {
-		p.opening = span{r.sent, r.now}
+		p.present.opening = span{r.sent, r.now}
 		p.openings = min(p.openings+1, manyWindows)
 	}
-	if r.reset == 0 {
+	if r.said.reset == 0 {
 		return
 	}
-	if r.dated {
-		p.skew.learn(r.now, span{r.skew - second - r.roundTrip, r.skew})
+	if r.said.dated {
+		p.skew.learn(r.now, span{r.said.skew - second - r.said.roundTrip, r.said.skew})
 	}
-	p.step, p.exact = r.step, r.exact
-	if p.announced.high == 0 {
-		p.announced = r.nominal
+	p.present.step, p.present.exact = r.said.step, r.said.exact
+	if p.present.announced.high == 0 {
+		p.present.announced = r.said.nominal
 	}
-	p.announced.atLeast(r.nominal.low)
-	p.announced.atMost(r.nominal.high)
+	p.present.announced.atLeast(r.said.nominal.low)
+	p.present.announced.atMost(r.said.nominal.high)
 	if opener {
-		p.rounded.learn(r.now, span{r.nominal.low - r.step - r.now, r.nominal.high + r.step - r.sent})
+		p.rounded.learn(r.now, span{r.said.nominal.low - r.said.step - r.now, r.said.nominal.high + r.said.step - r.sent})
 		p.length.refuted = p.length.refuted || p.rounded.refuted
 	}
 }
 
-// close ends the present window by the first answer of the next, which r is.
+// close ends the present window by r, the first answer of the next.
 func (p *phase) close(r *reading) {
 	was := p.present
 	if h := &p.hold; h.sent > 0 && r.sent == h.sent {
 		p.lost++
 	}
-	if p.usable() && p.last > 0 && r.now > p.last && was.announced.low <= was.announced.high {
-		if p.opening.high > 0 {
-			p.length.learn(r.now, span{p.last - p.opening.high, min(r.now, p.known(r.now).high) - p.opening.low})
+	if p.usable() && p.present.last > 0 && r.now > p.present.last && was.announced.low <= was.announced.high {
+		if p.present.opening.high > 0 {
+			p.length.learn(r.now, span{p.present.last - p.present.opening.high, min(r.now, p.known(r.now).high) - p.present.opening.low})
 		}
-		if p.exact || p.step < second {
-			p.offset.learn(r.now, span{p.last - was.announced.high, r.now - was.announced.low})
+		if p.present.exact || p.present.step < second {
+			p.offset.learn(r.now, span{p.present.last - was.announced.high, r.now - was.announced.low})
 		}
 		p.apart(r, &was)
 	}
@@ -154,11 +158,11 @@ func (p *phase) close(r *reading) {
 // ends at constant distances, but for rounding.
 func (p *phase) apart(r *reading, was *present) {
 	// A window that was skipped is none of the two: length is at most that of a window.
-	by, length := r.nominal.high-was.announced.high, was.announced.high-was.opening.high-maxSkewLeft
+	by, length := r.said.nominal.high-was.announced.high, was.announced.high-was.opening.high-maxSkewLeft
 	if p.skew.holds() {
-		length += maxSkewLeft + p.skew.low
+		length += maxSkewLeft + p.skew.span.low
 	}
-	if r.exact || r.step < second || r.nominal.low != r.nominal.high || was.opening.high == 0 || by >= 2*length-r.step {
+	if r.said.exact || r.said.step < second || r.said.nominal.low != r.said.nominal.high || was.opening.high == 0 || by >= 2*length-r.said.step {
 		return
 	}
 	p.aligned = by > 0 && was.announced.high%by == 0
@@ -166,7 +170,7 @@ func (p *phase) apart(r *reading, was *present) {
 		p.distance = span{by, by}
 	}
 	p.distance = span{min(p.distance.low, by), max(p.distance.high, by)}
-	if p.distance.high-p.distance.low > r.step {
+	if p.distance.high-p.distance.low > r.said.step {
 		p.offset.refuted = true
 	}
 }
@@ -178,16 +182,16 @@ func (p *phase) apart(r *reading, was *present) {
 // server's clock, which tells that clock exactly; and once at the end of a second, which
 // tells the length of a window exactly. It is worth that for windows that are short.
 func (p *phase) openLater(end int64) int64 {
-	length := p.announced.high + p.skew.high - p.opening.low
+	length := p.present.announced.high + p.skew.span.high - p.present.opening.low
 	switch {
-	case p.opening.high == 0 || p.exact || p.step != second || !p.skew.holds() || p.length.refuted || !p.usable():
+	case p.present.opening.high == 0 || p.present.exact || p.present.step != second || !p.skew.holds() || p.length.refuted || !p.usable():
 		return end
 	case length < 2*second || length > shortWindow:
 		return end
 	case p.openings == 1:
-		return p.skew.low + (p.skew.high-p.skew.low)/2 - p.roundTrip + fullSecond(end+2*second-p.skew.low)
+		return p.skew.span.low + (p.skew.span.high-p.skew.span.low)/2 - p.present.roundTrip + fullSecond(end+2*second-p.skew.span.low)
 	case p.openings == 2:
-		return p.skew.low + lateInSecond + fullSecond(end-p.skew.low-lateInSecond)
+		return p.skew.span.low + lateInSecond + fullSecond(end-p.skew.span.low-lateInSecond)
 	}
 	return end
 }
@@ -200,22 +204,21 @@ const (
 // fullSecond rounds a time up to a second.
 func fullSecond(v int64) int64 { return v + (second-v%second)%second }
 
-// known is when the window ends by its announcement. by is the end without a phase.
+// known returns the end of the window by its announcement; at most by, the end without a phase.
 func (p *phase) known(by int64) span {
-	skew, round := span{-maxSkewLeft, maxSkewLeft}, span{-p.step, p.step}
+	skew, round := span{-maxSkewLeft, maxSkewLeft}, span{-p.present.step, p.present.step}
 	switch {
-	case p.exact:
+	case p.present.exact:
 		skew, round.low = span{}, 0
 	case p.skew.holds() && p.restarts == 0:
 		skew = p.skew.span
 	case p.skew.begun: // and may be wrong
-		skew = span{p.skew.low - maxSkewLeft, p.skew.high + maxSkewLeft}
+		skew = span{p.skew.span.low - maxSkewLeft, p.skew.span.high + maxSkewLeft}
 	}
-	return span{p.announced.low + skew.low + round.low, min(by, p.announced.high+skew.high+round.high+phaseMargin)}
+	return span{p.present.announced.low + skew.low + round.low, min(by, p.present.announced.high+skew.high+round.high+phaseMargin)}
 }
 
-// end is when the present window ends. by is when it ends at the latest without what the
-// phase knows.
+// end returns the end of the present window; at most by, the latest end without a phase.
 func (p *phase) end(by int64) span {
 	if !p.usable() {
 		return span{0, by}
@@ -224,20 +227,20 @@ func (p *phase) end(by int64) span {
 	end := span{forever, 0}
 	if !p.offset.refuted {
 		end = known
-		if p.offset.begun && (p.exact || p.step < second) && p.announced.low <= p.announced.high {
-			end.atLeast(p.announced.low + p.offset.low)
-			end.atMost(p.announced.high + p.offset.high + phaseMargin)
+		if p.offset.begun && (p.present.exact || p.present.step < second) && p.present.announced.low <= p.present.announced.high {
+			end.atLeast(p.present.announced.low + p.offset.span.low)
+			end.atMost(p.present.announced.high + p.offset.span.high + phaseMargin)
 		}
 	}
 	if !p.length.refuted {
 		item := known
-		if p.opening.high > 0 && p.length.begun {
-			item.atLeast(p.opening.low + p.length.low)
-			item.atMost(p.opening.high + p.length.high + phaseMargin)
+		if p.present.opening.high > 0 && p.length.begun {
+			item.atLeast(p.present.opening.low + p.length.span.low)
+			item.atMost(p.present.opening.high + p.length.span.high + phaseMargin)
 		}
 		end = span{min(end.low, item.low), max(end.high, item.high)}
 	}
-	end.atLeast(p.last)
+	end.atLeast(p.present.last)
 	end.atMost(by)
 	return end
 }
@@ -253,13 +256,136 @@ func (a *allowance) follow(r *reading, opens bool) {
 	if opens {
 		p.close(r)
 	}
-	if r.known && r.left < 2*a.cost.each {
+	if r.bounds.known && r.said.left < 2*a.cost.each {
 		p.hold.usedUp = true
 	}
-	p.note(r, r.known && a.limit > 0 && !a.cost.varies && r.left >= a.limit-a.cost.each*float64(max(r.own, 1)))
+	p.note(r, r.bounds.known && a.limit > 0 && !a.cost.varies && r.said.left >= a.limit-a.cost.each*float64(max(r.own, 1)))
 	if by := p.end(w.over).high; by < w.over && by > r.now {
 		w.over = by
 	}
 	end := w.end() - w.later
 	w.later = p.openLater(end) - end
+}
+
+// hold is the state of holding back the last unit of a window. Sent while it is uncertain
+// whether the window has ended, it is not refused: it is the last unit of the window, or it
+// opens the next. Its answer tells which, and the end is known more exactly from then on.
+type hold struct {
+	demand int64 // units that wait for the limit
+	peak   int64 // the most that have waited in this window
+	before int64 // the same for the window before
+	since  int64 // when the last unit was first held back; 0: it was not
+	spent  int   // windows in a row that were used up
+	usedUp bool  // this window is used up, but for the last unit
+	sent   int64 // when it was sent as a probe; 0: it was not
+	done   bool  // the last unit of this window was sent, or is not held back any more
+}
+
+// next begins another window.
+func (h *hold) next() {
+	h.spent++
+	if !h.usedUp {
+		h.spent = 0
+	}
+	*h = hold{demand: h.demand, peak: h.demand, before: h.peak, spent: min(h.spent, spentBeforeOne)}
+}
+
+// Demand implements queue.Demanding.
+func (l *Ledger) Demand(now time.Time, units int64) {
+	a := &l.allowance
+	a.phase.hold.demand = units
+	a.phase.hold.peak = max(a.phase.hold.peak, units)
+	if l.sharing.number != 0 {
+		l.sharing.budget.Demand(now, units)
+	}
+}
+
+const (
+	longestHold    = 5 * minute // longer windows lose little by their margins
+	fewestToHold   = 10         // units of a limit of which one may be lost
+	maxTests       = 4          // windows in which the last unit is held back, until something is contradicted
+	maxLost        = 2          // of these, windows whose last unit was lost: it was sent after their end
+	holdGrace      = second / 4 // for others to come that want the last unit, too
+	manyWindows    = 24         // after which a test is worth it though the server's clock is known
+	spentBeforeOne = 1          // windows that one client has used up before its request is held back
+)
+
+// holdsLast reports until when the last unit is held back; 0: it is not.
+func (l *Ledger) holdsLast(v int64) int64 {
+	a := &l.allowance
+	h := &a.phase.hold
+	at := int64(0)
+	if !h.done && l.mayHold(v) {
+		at = a.phase.testAt(a.window.end())
+	}
+	if at <= v {
+		return 0
+	}
+	if h.since == 0 {
+		h.since = v
+	}
+	switch crowd := max(h.peak, h.before) > 1; {
+	case !crowd && h.spent < spentBeforeOne:
+		h.done = true
+		return 0
+	case crowd && h.demand < 2 && v-h.since >= holdGrace:
+		h.done = true // it may be the last request of all
+		return 0
+	case crowd && v-h.since < holdGrace:
+		return min(at, h.since+holdGrace)
+	}
+	return at
+}
+
+// mayHold reports whether the limit is one whose last unit may be held back.
+func (l *Ledger) mayHold(v int64) bool {
+	a := &l.allowance
+	w := &a.window
+	period := w.period
+	if period == 0 {
+		period = w.reset - w.opened
+	}
+	return !a.shared && l.sharing.budget == nil && a.kind < refilling && a.counts && a.unit == learn.Requests && w.reset > 0 && v < w.end() &&
+		!w.limitGuessed && !a.cost.varies && a.limit >= fewestToHold*a.cost.each && period <= longestHold && !a.usedByOthers() &&
+		a.phase.usable() && a.phase.opens() && !a.phase.present.exact && !a.phase.aligned && a.phase.tests < maxTests && a.phase.lost < maxLost
+}
+
+// testAt returns the time at which the last unit tells most about the end of a window: the
+// latest end that is likely and early enough to gain something. It is 0 if the end is known.
+func (p *phase) testAt(windowEnd int64) int64 {
+	end := p.end(windowEnd)
+	enough := max((end.high-p.present.opening.low)/15, 2*p.present.roundTrip)
+	for _, length := range p.likely() {
+		if at := p.present.opening.high + length + phaseMargin; at > end.low && end.high-at > enough {
+			return at
+		}
+	}
+	return 0
+}
+
+// likely returns the likely lengths of a window: whole seconds, of which the announced end,
+// cut or rounded up to a second, tells two.
+func (p *phase) likely() [3]int64 {
+	skew := int64(0)
+	if p.skew.holds() {
+		skew = p.skew.span.low + (p.skew.span.high-p.skew.span.low)/2
+	}
+	length := p.present.announced.high + skew - p.present.opening.high
+	length = fullSecond(length)
+	return [3]int64{length, length - second, length + second}
+}
+
+// sendLast starts a probe with the last unit of a window, if its time has come.
+func (l *Ledger) sendLast(v int64) {
+	a := &l.allowance
+	h := &a.phase.hold
+	if h.since == 0 || h.done || a.spend() >= 2*a.cost.each || !l.mayHold(v) {
+		return
+	}
+	if at := a.phase.testAt(a.window.end()); at > v {
+		return
+	}
+	h.done, h.sent = true, v
+	a.phase.tests++
+	l.probe.start(v)
 }

@@ -38,7 +38,7 @@ func TestNothingIsRefusedWhileThePhaseIsLearned(t *testing.T) {
 		s.fastest = min(s.fastest, s.slowest)
 		s.waiting = rapid.IntRange(0, 64).Draw(t, "waiting")
 		if r := s.do(); r.refused > 0 {
-			t.Fatalf("%d of %d refused, the first at %v: %+v", r.refused, r.sent, r.refusals[0], l.phase)
+			t.Fatalf("%d of %d refused, the first at %v: %+v", r.refused, r.sent, r.refusals[0], l.allowance.phase)
 		}
 	})
 }

@@ -31,7 +31,7 @@ const (
 // rateSearch finds the highest rate that is not refused.
 //
 // At a refusal nothing is left of the limit, and at the next refusal nothing is left again.
-// So what was accepted between both is what has come back, and their quotient with the time
+// So the requests accepted between both have come back, and their quotient with the time
 // is the rate, whether the units come back one by one or all at the end of a window. After a
 // pause this is a lower bound, because no limit saves more than its amount. The rate at
 // which requests were sent is the upper bound. The search goes up from the lower bound,
@@ -63,7 +63,7 @@ type rateSearch struct {
 	step   float64 // factor of the next attempt, less 1
 }
 
-// refusedRate is what was accepted before the last refusal, since the one before.
+// refusedRate counts the requests accepted before the last refusal, since the one before.
 type refusedRate struct {
 	accepted float64
 	from, to int64
@@ -78,7 +78,7 @@ func (s *rateSearch) gap(n int64) int64 {
 	return plus(0, float64(n)/s.rate)
 }
 
-// late is by how much a request may go late and not delay the next. The server may refuse
+// late returns by how much a request may go late and not delay the next. The server may refuse
 // requests that come closer to each other than at the rate.
 func (s *rateSearch) late() int64 { return min(maxLateStart, s.gap(1)/lateStartPart) }
 
@@ -145,7 +145,7 @@ func (s *rateSearch) again(sent int64) bool {
 	return true
 }
 
-// lower sets a rate below the refused one. sent is when the refused request was.
+// lower sets a rate below the refused one. The refused request was sent at the time sent.
 func (s *rateSearch) lower(v, sent int64) {
 	n := s.accepted
 	took := max(float64(sent-s.emptyAt)/float64(second), 1/s.rate)
@@ -212,7 +212,7 @@ func (s *rateSearch) block(v, sent int64) {
 	s.cycle, s.gain = max(s.cycle, second), firstGain
 }
 
-// pause is how long nothing goes after a refusal of a rate, before lower. A window that is
+// pause returns the time without requests after a refusal of a rate, before lower. A window that is
 // used up early ends when its requests had been sent at the rate that held.
 func (s *rateSearch) pause() int64 {
 	pause := max(s.gap(1), leastPause)

@@ -1,12 +1,13 @@
 package ledger
 
 import (
+	"math"
 	"time"
 
 	"github.com/abide-proxy/abide/limit/learn"
 )
 
-// WindowReport is what a server has announced of a window, sent to other instances.
+// WindowReport is a server's announcement of a window, sent to other instances.
 type WindowReport struct {
 	Limit  int64         // of the window; 0: as the other instance knows it
 	Used   int64         // the most units announced as used
@@ -18,41 +19,43 @@ type WindowReport struct {
 // Report returns what was announced of the present window. It returns false without a
 // window, or if its end or what is left was not announced.
 func (l *Ledger) Report(now time.Time) (WindowReport, bool) {
+	a := &l.allowance
 	v := l.clock.At(now)
 	l.advance(v)
-	w := &l.window
-	if !l.reportsToOthers() || w.reset <= v || w.lowestLeftAt == 0 || w.limitGuessed || l.limit <= 0 {
+	w := &a.window
+	if !l.reportsToOthers() || w.reset <= v || w.lowestLeftAt == 0 || w.limitGuessed || a.limit <= 0 {
 		return WindowReport{}, false
 	}
 	number := int64(0)
-	if l.shared {
+	if a.shared {
 		number = l.sharing.numbering.present(v, w)
 	}
 	return WindowReport{
 		Number: number,
-		Limit:  whole(l.limit), Used: max(whole(l.limit-w.lowestLeft), 0), Reset: l.clock.Time(now, w.reset),
+		Limit:  whole(a.limit), Used: max(whole(a.limit-w.lowestLeft), 0), Reset: l.clock.Time(now, w.reset),
 		Window: time.Duration(w.period),
 	}, true
 }
 
 // reportsToOthers reports whether announcements are the same for all instances.
 func (l *Ledger) reportsToOthers() bool {
-	return l.kind < refilling && !l.announced.unlimited && l.unit != learn.Concurrent
+	return l.allowance.kind < refilling && !l.announced.unlimited && l.allowance.unit != learn.Concurrent
 }
 
-// sameEndTolerance is how much two instances may differ about the reset of one window.
+// sameEndTolerance bounds the difference of two instances about the reset of one window.
 const sameEndTolerance = 2 * second
 
 // AcceptReport takes another instance's report. It never raises the units left, unless its
 // window is newer and the present one has ended. Reports may be repeated or reordered.
 func (l *Ledger) AcceptReport(now time.Time, t WindowReport) {
+	a := &l.allowance
 	v := l.clock.At(now)
 	l.advance(v)
 	reset := l.clock.On(t.Reset)
 	if t.Reset.IsZero() || reset <= v || reset-v > maxAhead || t.Used < 0 || t.Limit < 0 || !l.reportsToOthers() {
 		return
 	}
-	size := l.limit
+	size := a.limit
 	if t.Limit > 0 {
 		size = float64(amount(t.Limit))
 	}
@@ -60,19 +63,19 @@ func (l *Ledger) AcceptReport(now time.Time, t WindowReport) {
 		return
 	}
 	if l.sharing.budget != nil {
-		l.sharing.numbering.agree(t.Number, reset, l.window.period)
+		l.sharing.numbering.agree(t.Number, reset, a.window.period)
 	}
 	left := max(size-float64(amount(t.Used)), 0)
-	if !l.announced.ever || !l.counts || l.limit <= 0 {
+	if !l.announced.ever || !a.counts || a.limit <= 0 {
 		if left < 1 { // the first request would be refused
 			l.refusals.until = max(l.refusals.until, reset+maxSkewLeft)
 		}
 		return
 	}
-	w := &l.window
-	switch l.window.positionOf(v, reset, int64(t.Window)) {
+	w := &a.window
+	switch a.window.positionOf(v, reset, int64(t.Window)) {
 	case newer:
-		l.adoptWindow(v, reset, left)
+		a.adoptWindow(v, reset, left)
 		l.probe.active, l.probe.sent = false, 0
 	case same:
 		if w.reset == 0 {
@@ -80,7 +83,7 @@ func (l *Ledger) AcceptReport(now time.Time, t WindowReport) {
 			w.adopt(v, announcement{reset: reset, certainEnd: reset + maxSkewLeft + second, slop: maxSkewLeft + second})
 			w.before = before
 		}
-		l.limitLevel(v, left)
+		a.limitLevel(v, left)
 	}
 }
 
@@ -137,4 +140,56 @@ func (a *allowance) adoptWindow(v, reset int64, left float64) {
 	w.before, w.opened, w.hadPrevious = before, v, true
 	a.level = max(min(left, a.limit)-a.cost.each*float64(a.flights.unanswered()), -float64(maxAmount))
 	w.lowestLeft, w.lowestLeftAt = left, v
+}
+
+// Status is a ledger's state for operators.
+type Status struct {
+	Limit, Remaining int64         // -1: not known
+	Reset            time.Time     // zero: not known
+	Window           time.Duration // 0: not known
+	State            string        // "unknown", "probing", "open" or "spent"
+	Own, Foreign     int64         // units recently used by this process, and by other clients
+}
+
+// Status returns the state of the ledger for operators.
+func (l *Ledger) Status(now time.Time) Status {
+	a := &l.allowance
+	v := l.clock.At(now)
+	l.advance(v)
+	s := Status{
+		Limit: -1, Remaining: -1, Window: time.Duration(a.window.period),
+		State: "open", Own: a.usage.own + a.usage.ownBefore, Foreign: a.usage.foreign + a.usage.foreignBefore,
+	}
+	if a.limit > 0 {
+		s.Limit = whole(a.limit)
+	}
+	if l.options.Unit == learn.Concurrent {
+		if a.limit > 0 {
+			s.Remaining = max(s.Limit-a.flights.busy, 0)
+		}
+	} else if level := a.spend() + a.reserve(); l.announced.ever && !math.IsInf(level, 0) {
+		s.Remaining = max(whole(level), 0)
+	}
+	if a.kind < refilling && a.window.end() > v {
+		s.Reset = l.clock.Time(now, max(a.window.end(), l.refusals.until))
+	}
+	switch {
+	case !l.announced.ever:
+		s.State = "unknown"
+	case v < l.refusals.until:
+		s.State = "spent"
+		s.Remaining = min(s.Remaining, 0)
+		if s.Reset.IsZero() {
+			s.Reset = l.clock.Time(now, l.refusals.until)
+		}
+	case l.free(v):
+	case l.probe.active:
+		s.State = "probing"
+	case l.Left(now) == 0 && (l.options.Unit == learn.Concurrent || a.spend() < a.cost.each):
+		s.State = "spent"
+		if s.Reset.IsZero() && l.options.Unit != learn.Concurrent {
+			s.Reset = l.clock.Time(now, l.enough(v, a.cost.each))
+		}
+	}
+	return s
 }

@@ -30,7 +30,7 @@ func begun(t *testing.T) *desk {
 		d.hear(d.send(), said)
 		d.v += 0.1
 	}
-	d.m.(*Ledger).flights.maxInFlight = 0
+	d.m.(*Ledger).allowance.flights.maxInFlight = 0
 	d.left(80)
 	return d
 }
@@ -148,7 +148,7 @@ func TestTalesOnlyTighten(t *testing.T) {
 			}
 		}
 		other := *l
-		was, over := l.Left(now), l.window.reset == 0 || l.window.reset <= l.clock.At(now)
+		was, over := l.Left(now), l.allowance.window.reset == 0 || l.allowance.window.reset <= l.clock.At(now)
 		for _, one := range tales {
 			before := l.Left(now)
 			l.AcceptReport(now, one)

@@ -57,19 +57,20 @@ type saved struct {
 
 // State implements limit.Meter: nil for a ledger without announcements.
 func (l *Ledger) State() []byte {
+	a := &l.allowance
 	if !l.announced.ever {
 		return nil
 	}
-	w := &l.window
+	w := &a.window
 	b, err := json.Marshal(saved{
-		Version: savedVersion, Now: l.clock.Last(), Kind: l.kind, Off: l.announced.unlimited, Counts: l.counts, Probing: l.probe.active,
-		Limit: l.limit, Level: l.level, Passed: w.hadPrevious, Rate: l.refill.rate, Rated: l.refill.announced,
-		Cost: l.cost.each, Mean: l.cost.mean, Dev: l.cost.dev, Samples: l.cost.count,
+		Version: savedVersion, Now: l.clock.Last(), Kind: a.kind, Off: l.announced.unlimited, Counts: a.counts, Probing: l.probe.active,
+		Limit: a.limit, Level: a.level, Passed: w.hadPrevious, Rate: a.refill.rate, Rated: a.refill.announced,
+		Cost: a.cost.each, Mean: a.cost.mean, Dev: a.cost.dev, Samples: a.cost.count,
 		Reset: w.reset, Over: w.over, Slop: w.slop, Before: w.before, Opened: w.opened,
 		Period: w.period, Said: w.lengthAnnounced, Guess: w.limitGuessed, Fulls: w.wholeInRow, Extra: w.serverDelay,
-		Until: l.refusals.until, Row: l.refusals.inRow, Slow: l.flights.maxInFlight, Heard: l.announced.at,
-		Own: min(l.usage.own, maxAmount), Foreign: l.usage.foreign, ForeignAt: l.usage.foreignAt,
-		Spread: l.recent.on, RecentUnits: min(l.recent.sum+l.flights.unanswered(), maxAmount),
+		Until: l.refusals.until, Row: l.refusals.inRow, Slow: a.flights.maxInFlight, Heard: l.announced.at,
+		Own: min(a.usage.own, maxAmount), Foreign: a.usage.foreign, ForeignAt: a.usage.foreignAt,
+		Spread: a.recent.on, RecentUnits: min(a.recent.sum+a.flights.unanswered(), maxAmount),
 		Shift: l.announced.shift,
 	})
 	if err != nil {
@@ -89,7 +90,7 @@ func (l *Ledger) Restore(now time.Time, state []byte) error {
 	if json.Unmarshal(state, &s) != nil || s.Version != savedVersion || !s.valid() {
 		return errState
 	}
-	v := l.clock.At(now)
+	a, v := &l.allowance, l.clock.At(now)
 	// What was stored by a clock that was ahead is not in the future.
 	by := min(v-s.Now, 0)
 	at := func(t int64) int64 {
@@ -98,35 +99,35 @@ func (l *Ledger) Restore(now time.Time, state []byte) error {
 		}
 		return min(max(t+by, 1), v+maxAhead)
 	}
-	l.announced.ever, l.kind, l.announced.unlimited, l.counts, l.probe.active = true, s.Kind, s.Off, s.Counts, s.Probing
-	l.limit, l.level, l.levelAt, l.refill.rate, l.refill.announced = s.Limit, s.Level, at(s.Now), s.Rate, s.Rated
-	l.cost = cost{each: s.Cost, mean: s.Mean, dev: s.Dev, peak: s.Mean, count: s.Samples}
-	if !l.refill.announced {
-		l.refill.byCount = l.refill.rate
+	l.announced.ever, a.kind, l.announced.unlimited, a.counts, l.probe.active = true, s.Kind, s.Off, s.Counts, s.Probing
+	a.limit, a.level, a.levelAt, a.refill.rate, a.refill.announced = s.Limit, s.Level, at(s.Now), s.Rate, s.Rated
+	a.cost = cost{each: s.Cost, mean: s.Mean, dev: s.Dev, peak: s.Mean, count: s.Samples}
+	if !a.refill.announced {
+		a.refill.byCount = a.refill.rate
 	}
-	l.window = window{
+	a.window = window{
 		reset: at(s.Reset), over: at(s.Over), slop: s.Slop, before: at(s.Before), opened: at(s.Opened),
 		period: s.Period, lengthAnnounced: s.Said, limitGuessed: s.Guess, hadPrevious: s.Passed, wholeInRow: s.Fulls, serverDelay: s.Extra,
 	}
-	l.refusals.until, l.refusals.inRow, l.flights.maxInFlight, l.announced.at = at(s.Until), s.Row, s.Slow, at(s.Heard)
-	l.usage.own, l.usage.foreign, l.usage.foreignAt, l.increasedAt = s.Own, s.Foreign, at(s.ForeignAt), v
+	l.refusals.until, l.refusals.inRow, a.flights.maxInFlight, l.announced.at = at(s.Until), s.Row, s.Slow, at(s.Heard)
+	a.usage.own, a.usage.foreign, a.usage.foreignAt, a.increasedAt = s.Own, s.Foreign, at(s.ForeignAt), v
 	l.announced.shift = s.Shift
 	if s.Spread {
-		l.recent = recent{}
-		l.recent.begin(l.window.period)
-		l.recent.add(at(s.Now), s.RecentUnits)
+		a.recent = recent{}
+		a.recent.begin(a.window.period)
+		a.recent.add(at(s.Now), s.RecentUnits)
 	}
-	l.window.wholeInRow = 0
+	a.window.wholeInRow = 0
 	l.probe.from, l.probe.sent = v, 0
 	l.advance(v)
-	if !l.announced.unlimited && l.options.Unit != learn.Concurrent && l.spend() >= l.cost.each {
+	if !l.announced.unlimited && l.options.Unit != learn.Concurrent && a.spend() >= a.cost.each {
 		l.probe.active = true
 	}
 	l.announced.restored = true
 	return nil
 }
 
-// valid tells whether a state can be that of a ledger.
+// valid reports whether a state can be that of a ledger.
 func (s *saved) valid() bool {
 	for _, n := range []float64{s.Limit, s.Rate, s.Mean, s.Dev} {
 		if !(n >= 0 && n <= float64(maxAmount)) {
@@ -156,4 +157,85 @@ func (s *saved) valid() bool {
 	}
 	return s.Kind <= sliding && s.Fulls >= 0 && s.Fulls <= trustedWindows && s.Row >= 0 && s.Row <= 16 &&
 		s.Samples >= 0 && s.Samples <= 1<<20
+}
+
+// storedRate is the stored form of a HiddenRate. It is stored as JSON: keep the keys.
+type storedRate struct {
+	Version int     `json:"v"`
+	Now     int64   `json:"now"`
+	Rate    float64 `json:"rate"`
+	Bad     float64 `json:"bad,omitempty"`
+	Debt    float64 `json:"debt,omitempty"`
+	Fails   int     `json:"fails,omitempty"`
+	Until   int64   `json:"until,omitempty"`
+	Used    int64   `json:"used"`
+	Refused bool    `json:"refused,omitempty"`
+
+	Good   float64 `json:"good,omitempty"`
+	Cycle  int64   `json:"cycle,omitempty"`
+	Limit  int64   `json:"limit,omitempty"`  // of a window
+	Length int64   `json:"length,omitempty"` // of a window
+	Start  int64   `json:"start,omitempty"`  // of the present window
+	Taken  int64   `json:"taken,omitempty"`  // in the present window
+	Tried  bool    `json:"tried,omitempty"`  // it is a window
+	AtOnce int64   `json:"at_once,omitempty"`
+}
+
+var errRate = errors.New("the state of a hidden rate is damaged")
+
+func (p *HiddenRate) State() []byte {
+	s := storedRate{
+		Version: savedVersion, Now: p.clock.Last(), Rate: p.search.rate, Bad: p.search.refused, Debt: p.search.debt, Fails: p.search.fails,
+		Until: p.stop.until, Used: p.lastUsed, Refused: p.stop.active, Good: p.search.good, Cycle: p.search.cycle, AtOnce: p.atOnce.limit,
+	}
+	if w := &p.window; p.windowed && w.limit > 0 {
+		s.Limit, s.Length, s.Start, s.Taken, s.Tried = w.limit, w.length, w.start, w.taken, w.trial == tried
+	}
+	b, err := json.Marshal(s)
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+func (p *HiddenRate) Restore(now time.Time, state []byte) error {
+	var s storedRate
+	if json.Unmarshal(state, &s) != nil || s.Version != savedVersion || !s.valid() {
+		return errRate
+	}
+	v := p.at(now)
+	by := min(v-s.Now, 0)
+	p.search = rateSearch{
+		rate: s.Rate, refused: s.Bad, debt: s.Debt, fails: s.Fails, good: s.Good, cycle: max(s.Cycle, second),
+		since: v, emptyAt: v, gain: firstGain, step: attemptFactor - 1,
+	}
+	p.window, p.windowed = hiddenWindow{}, s.Limit > 0
+	if p.windowed {
+		p.window = hiddenWindow{limit: s.Limit, length: s.Length, start: max(s.Start+by, 0), taken: s.Taken}
+		p.window.recent.begin(s.Length)
+		p.window.recent.add(max(p.window.start, 1), s.Taken)
+		if s.Tried {
+			p.window.trial = tried
+		}
+	}
+	p.atOnce.limit = s.AtOnce
+	p.stop.active, p.stop.until = s.Refused, max(s.Until+by, 0)
+	p.stop.since = p.stop.until
+	p.lastUsed = max(s.Used+by, 0)
+	if p.search.rate > 0 {
+		p.nextAt = plus(v, 1/p.search.rate)
+	}
+	return nil
+}
+
+// valid reports whether all numbers are possible.
+func (s *storedRate) valid() bool {
+	rate := s.Rate >= minRate && s.Rate <= maxRate || s.Rate == 0
+	search := s.Bad >= 0 && s.Bad <= 2*maxRate && s.Good >= 0 && s.Good <= maxRate && s.Debt >= 0 &&
+		s.Debt <= successesPerRefusal*successesToAttempt && s.Fails >= 0 && s.Fails <= 16 && s.Cycle >= 0 && s.Cycle <= maxAhead
+	window := s.Limit >= 0 && s.Limit <= maxAmount && s.Length >= 0 && s.Length <= 2*maxAhead && (s.Limit == 0) == (s.Length == 0) &&
+		s.Start >= 0 && s.Start <= s.Now && s.Taken >= 0 && s.Taken <= maxAmount && s.AtOnce >= 0 && s.AtOnce <= maxAmount
+	times := s.Now >= 0 && s.Now <= limit.FarFuture && s.Used >= 0 && s.Used <= s.Now && s.Until >= 0 &&
+		s.Until <= min(s.Now+2*maxAhead, limit.FarFuture)
+	return rate && search && window && times
 }

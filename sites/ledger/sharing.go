@@ -42,7 +42,7 @@ type sharing struct {
 	began     int64 // start of the use of the budget; 0: never
 }
 
-// lasted tells whether the limit has been shared for longer than length. In its first
+// lasted reports whether the limit has been shared for longer than length. In its first
 // window the budget lacks earlier use.
 func (s *sharing) lasted(v, length int64) bool { return s.began > 0 && v-s.began > length }
 
@@ -53,29 +53,30 @@ func (l *Ledger) Share(b Budget) { l.sharing.budget = b }
 // share reports whether the fleet's budget applies now, and sets its window and the units
 // taken before.
 func (l *Ledger) share(now time.Time, v int64) bool {
-	s, w := &l.sharing, &l.window
+	a := &l.allowance
+	s, w := &l.sharing, &a.window
 	if s.budget == nil {
 		return false
 	}
 	number := int64(0)
-	if l.announced.ever && l.counts && l.reportsToOthers() && l.options.Unit == learn.Requests && l.limit >= 1 && !w.limitGuessed && w.period > 0 && !l.announced.free(v, l.window.period) {
+	if l.announced.ever && a.counts && l.reportsToOthers() && l.options.Unit == learn.Requests && a.limit >= 1 && !w.limitGuessed && w.period > 0 && !l.free(v) {
 		number = s.numbering.present(v, w)
 	}
 	if number == 0 {
-		s.number, l.shared = 0, false
+		s.number, a.shared = 0, false
 		return false
 	}
 	if number == s.number {
 		l.shareSaid(now, v)
 	}
-	amount := max(whole((l.limit-l.reserve())/l.cost.each), 1)
+	amount := max(whole((a.limit-a.reserve())/a.cost.each), 1)
 	if number == s.number && amount == s.amount {
 		return true
 	}
 	taken := int64(0)
 	if number != s.number {
-		if taken = l.usage.own; s.number != 0 && w.reset > 0 && !s.numbering.isCurrent(v, w) {
-			taken = l.flights.unanswered() // nothing is announced of the new window yet
+		if taken = a.usage.own; s.number != 0 && w.reset > 0 && !s.numbering.isCurrent(v, w) {
+			taken = a.flights.unanswered() // nothing is announced of the new window yet
 		}
 		s.since = v
 		if s.began == 0 {
@@ -83,9 +84,9 @@ func (l *Ledger) share(now time.Time, v int64) bool {
 		}
 	}
 	if s.budget.Window(now, number, amount, time.Duration(w.period)) > 0 && s.lasted(v, 2*w.period) {
-		l.usage.foreignAt = max(v, 1)
+		a.usage.foreignAt = max(v, 1)
 	}
-	s.number, s.amount, l.shared = number, amount, true
+	s.number, s.amount, a.shared = number, amount, true
 	if taken > 0 {
 		s.budget.Take(now, taken)
 	}
@@ -94,43 +95,37 @@ func (l *Ledger) share(now time.Time, v int64) bool {
 
 // shareSaid limits the fleet's budget to the announced units.
 func (l *Ledger) shareSaid(now time.Time, v int64) {
-	s, w := &l.sharing, &l.window
+	a := &l.allowance
+	s, w := &l.sharing, &a.window
 	if w.lowestLeftAt == 0 || !s.numbering.isCurrent(v, w) {
 		return // the announcement is of the window before
 	}
-	answered := max(l.usage.own-l.flights.unanswered(), 0)
-	s.budget.Said(now, whole((l.limit-w.lowestLeft)/l.cost.each), answered, l.usedByOthers())
+	answered := max(a.usage.own-a.flights.unanswered(), 0)
+	s.budget.Said(now, whole((a.limit-w.lowestLeft)/a.cost.each), answered, a.usedByOthers())
 }
 
-// When is limit.Meter's.
 func (l *Ledger) When(now time.Time, n int64) (time.Time, bool) {
-	t, ok := l.when(now, n)
-	if l.sharing.budget != nil && ok && n > 0 && !t.After(now) {
-		t = l.shareWhen(now, n)
+	at, ok := l.when(now, n)
+	if l.sharing.budget == nil || !ok || n <= 0 || at.After(now) {
+		return at, ok
 	}
-	return t, ok
-}
-
-// shareWhen returns when the fleet's budget has n units, which the ledger itself would
-// allow now.
-func (l *Ledger) shareWhen(now time.Time, n int64) time.Time {
 	v := l.clock.Last()
 	if !l.share(now, v) {
-		return now
+		return now, true
 	}
-	if l.mayBeOver(v) {
-		return l.clock.Time(now, l.window.end())
+	end := l.allowance.window.end()
+	next := l.clock.Time(now, end)
+	if l.allowance.mayBeOver(v) {
+		return next, true
 	}
-	t, ok := l.sharing.budget.When(now, n)
-	if !ok || !t.After(now) {
-		return now
+	at, ok = l.sharing.budget.When(now, n)
+	switch {
+	case !ok || !at.After(now):
+		return now, true
+	case end > v && next.Before(at):
+		return next, true // the window of another budget begins
 	}
-	if end := l.window.end(); end > v {
-		if next := l.clock.Time(now, end); next.Before(t) {
-			return next // the window of another budget begins
-		}
-	}
-	return t
+	return at, true
 }
 
 // mayBeOver reports whether the window may have ended, with few units left: the server may
@@ -140,11 +135,65 @@ func (a *allowance) mayBeOver(v int64) bool {
 	return w.reset > 0 && v < w.end() && v >= w.reset-min(w.over-w.reset, second) && a.level < a.limit/4
 }
 
-// Asks is queue.Asking's.
+// Asks implements queue.Asking.
 func (l *Ledger) Asks(now time.Time, n int64) bool {
 	if l.sharing.number == 0 {
 		return false
 	}
 	t, ok := l.when(now, n)
-	return ok && !t.After(now) && l.share(now, l.clock.Last()) && !l.mayBeOver(l.clock.Last()) && l.sharing.budget.Asks(now, n)
+	return ok && !t.After(now) && l.share(now, l.clock.Last()) && !l.allowance.mayBeOver(l.clock.Last()) && l.sharing.budget.Asks(now, n)
+}
+
+// numbering numbers the windows of a limit alike in all instances of a fleet. The zero
+// value has no number.
+type numbering struct {
+	last, end int64 // number of the newest window whose end was announced, and that end
+}
+
+// present returns the number of the present window: that of the last window with an announced
+// end, plus the windows since; 0: unknown.
+func (n *numbering) present(v int64, w *window) int64 {
+	if w.reset > 0 {
+		n.announce(w.reset, w.period)
+	}
+	switch end := w.end(); {
+	case n.last == 0:
+		return 0
+	case w.reset > 0 && v < end:
+		return n.last
+	case w.reset == 0 && v < end: // begun by our clock
+		return n.last + max((w.opened-n.end)/w.period+1, 1)
+	}
+	return n.last + max((v-n.end)/w.period+1, 1)
+}
+
+// isCurrent reports whether the newest number belongs to the window whose end was announced
+// to this instance. Other instances may have sent the number of the next window already.
+func (n *numbering) isCurrent(v int64, w *window) bool {
+	by := n.end - w.reset
+	return w.reset > 0 && v < w.end() && by <= w.period/2 && -by <= w.period/2
+}
+
+// announce takes the end of a window.
+func (n *numbering) announce(reset, period int64) {
+	switch by := reset - n.end; {
+	case n.last == 0:
+		// Instances know the length of a window only roughly. The step is the same for all
+		// of them, and grows no faster than the number of windows.
+		step := 3 * second / 2
+		for step < period {
+			step *= 4
+		}
+		n.last, n.end = (reset+step/2)/step, reset
+	case by > period/2:
+		n.last, n.end = n.last+(by+period/2)/period, reset
+	}
+}
+
+// agree takes another instance's number of the window with a reset. Of two numbers for one
+// window the larger one is used.
+func (n *numbering) agree(number, reset, period int64) {
+	if number > max(n.last, 0) && reset > n.end-period/2 {
+		n.last, n.end = number, reset
+	}
 }

@@ -7,17 +7,17 @@ import (
 )
 
 const (
-	// slowStartStep is how many successes allow one more request in flight, at most. So the
-	// number in flight grows exponentially with time, and few requests are refused when it
-	// meets a limit that nobody announces.
+	// slowStartStep is the number of successes that allow one more request in flight, at most.
+	// So the number in flight grows exponentially with time, and few requests are refused when
+	// it meets a limit that nobody announces.
 	slowStartStep = 16
-	// slowStartTime is how long it takes, about, until twice as many may be in flight at a
-	// server that answers slowly: then fewer successes are needed.
+	// slowStartTime is about the time until twice as many may be in flight at a server that
+	// answers slowly: then fewer successes are needed.
 	slowStartTime = 2 * second
-	// slowStartTimeout is how long no answer is waited for before twice as many requests may
-	// be in flight.
+	// slowStartTimeout is the time without an answer after which twice as many requests may be
+	// in flight.
 	slowStartTimeout = 5 * second
-	// SlowStartSuccesses is how many successes end a slow start.
+	// SlowStartSuccesses is the number of successes that end a slow start.
 	SlowStartSuccesses = 16 * 64
 )
 
@@ -25,6 +25,7 @@ const (
 // answered few requests. It starts with one, and allows more as requests succeed. It is not
 // safe for concurrent use.
 type SlowStart struct {
+	unsaved
 	clock     limit.Clock
 	successes int64
 	latency   int64 // mean
@@ -40,7 +41,7 @@ func NewSlowStart(successes int64) *SlowStart {
 	return &SlowStart{successes: min(successes, SlowStartSuccesses)}
 }
 
-// allowed is how many requests may be in flight.
+// allowed returns the number of requests that may be in flight.
 func (m *SlowStart) allowed(v int64) int64 {
 	step := int64(slowStartStep)
 	if m.latency > 0 {
@@ -53,7 +54,6 @@ func (m *SlowStart) allowed(v int64) int64 {
 	return allowed
 }
 
-// When is limit.Meter's.
 func (m *SlowStart) When(now time.Time, n int64) (time.Time, bool) {
 	v := m.clock.At(now)
 	if n <= 0 || m.successes >= SlowStartSuccesses || m.inFlight < m.allowed(v) {
@@ -68,7 +68,7 @@ func (m *SlowStart) Unknown(now time.Time, n int64) bool {
 	return ok && at.After(now)
 }
 
-// Patience is queue.Impatient's.
+// Patience implements queue.Impatient.
 func (m *SlowStart) Patience(now time.Time) time.Time {
 	v := m.clock.At(now)
 	if m.inFlight == 0 {
@@ -85,7 +85,6 @@ func (m *SlowStart) Take(now time.Time, n int64) {
 	}
 }
 
-// Give is limit.Meter's.
 func (m *SlowStart) Give(now, _ time.Time, n int64) {
 	m.clock.At(now)
 	if n > 0 {
@@ -93,7 +92,6 @@ func (m *SlowStart) Give(now, _ time.Time, n int64) {
 	}
 }
 
-// Done is limit.Meter's.
 func (m *SlowStart) Done(now, taken time.Time, n int64, o limit.Outcome) {
 	v := m.clock.At(now)
 	if n <= 0 {
@@ -111,13 +109,9 @@ func (m *SlowStart) Done(now, taken time.Time, n int64, o limit.Outcome) {
 	m.latency += (took - m.latency) / 8
 }
 
-// Postpone is limit.Meter's, and does nothing.
+// Postpone does nothing: a request counts until it is done.
 func (m *SlowStart) Postpone(_, _ time.Time, _ int64) {}
 
-// Settle is limit.Meter's, and does nothing.
-func (m *SlowStart) Settle(_, _ time.Time, _, _ int64) {}
-
-// Left is limit.Meter's.
 func (m *SlowStart) Left(now time.Time) int64 {
 	v := m.clock.At(now)
 	if m.successes >= SlowStartSuccesses {
@@ -126,13 +120,6 @@ func (m *SlowStart) Left(now time.Time) int64 {
 	return max(m.allowed(v)-m.inFlight, 0)
 }
 
-// State implements limit.Meter. It is empty.
-func (m *SlowStart) State() []byte { return nil }
-
-// Restore is limit.Meter's.
-func (m *SlowStart) Restore(time.Time, []byte) error { return nil }
-
-// Idle implements limit.Meter.
 func (m *SlowStart) Idle(now time.Time) bool {
 	m.clock.At(now)
 	return m.inFlight == 0

@@ -51,13 +51,13 @@ func TestWhatARequestCostsIsLearned(t *testing.T) {
 		r := s.do()
 		sum = float64(r.served) * 400
 		if share := sum / (o.limit + o.rate*s.length); share < 0.9 && float64(flying)/0.3*400 > 1.5*o.rate {
-			t.Errorf("%d in flight: %.1f%% used, cost %.0f", flying, 100*share, l.cost.each)
+			t.Errorf("%d in flight: %.1f%% used, cost %.0f", flying, 100*share, l.allowance.cost.each)
 		}
 		if r.refused*200 > r.sent {
-			t.Errorf("%d in flight: %d of %d refused, cost %.0f", flying, r.refused, r.sent, l.cost.each)
+			t.Errorf("%d in flight: %d of %d refused, cost %.0f", flying, r.refused, r.sent, l.allowance.cost.each)
 		}
-		if l.cost.each < 400 || l.cost.each > 900 {
-			t.Errorf("a request is thought to cost %.0f", l.cost.each)
+		if l.allowance.cost.each < 400 || l.allowance.cost.each > 900 {
+			t.Errorf("a request is thought to cost %.0f", l.allowance.cost.each)
 		}
 	}
 }
@@ -78,10 +78,10 @@ func TestCostsThatVaryAreNotUnderestimated(t *testing.T) {
 				r := s.do()
 				taken = o.taken
 				if r.refused*100 > r.sent {
-					t.Errorf("%d in flight, %v s, %d: %d of %d refused at %v, cost %.0f", flying, slow, seed, r.refused, r.sent, r.refusals[0], l.cost.each)
+					t.Errorf("%d in flight, %v s, %d: %d of %d refused at %v, cost %.0f", flying, slow, seed, r.refused, r.sent, r.refusals[0], l.allowance.cost.each)
 				}
 				if share := taken / (o.limit + o.rate*s.length); share < 0.97 && float64(flying)/slow*600 > 1.5*o.rate {
-					t.Errorf("%d in flight, %v s, %d: %.1f%% used, cost %.0f", flying, slow, seed, 100*share, l.cost.each)
+					t.Errorf("%d in flight, %v s, %d: %.1f%% used, cost %.0f", flying, slow, seed, 100*share, l.allowance.cost.each)
 				}
 			}
 		}
@@ -96,8 +96,8 @@ func TestRequestsThatCountTwiceAreCountedTwice(t *testing.T) {
 		l := New(Options{})
 		s := run{origin: twice{o}, meter: l, flying: flying, fastest: 0.05, slowest: 0.1, length: 600, random: dice(5)}
 		r := s.do()
-		if l.cost.each != 2 {
-			t.Errorf("%d in flight: a request is thought to cost %v", flying, l.cost.each)
+		if l.allowance.cost.each != 2 {
+			t.Errorf("%d in flight: a request is thought to cost %v", flying, l.allowance.cost.each)
 		}
 		if r.refused > 10*flying {
 			t.Errorf("%d of %d refused", r.refused, r.sent)
@@ -125,7 +125,7 @@ func TestAPercentageIsUsedUp(t *testing.T) {
 	s := run{origin: o, meter: l, flying: 5, fastest: 0.1, slowest: 0.4, length: 3600, random: dice(5)}
 	r := s.do()
 	if u := o.share(); u < 0.9 || r.refused > 12 {
-		t.Errorf("%.1f%% used, %d refused, a request is thought to cost %v", 100*u, r.refused, l.cost.each)
+		t.Errorf("%.1f%% used, %d refused, a request is thought to cost %v", 100*u, r.refused, l.allowance.cost.each)
 	}
 }
 

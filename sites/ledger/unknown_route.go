@@ -7,19 +7,28 @@ import (
 )
 
 const (
-	// probeTimeout is how long a probe may take before another request goes.
+	// probeTimeout is the time after which another request goes, although a probe has no answer.
 	probeTimeout = 15 * second
 	// firstProbeTimeout is the same for the first request of a route, so that a slow site
 	// does not block all others. After each timeout as many more may go as are in flight.
 	firstProbeTimeout = 5 * second
 )
 
+// unsaved has the methods of limit.Meter for a meter that counts requests and has no state to
+// save.
+type unsaved struct{}
+
+func (unsaved) Settle(_, _ time.Time, _, _ int64)   {}
+func (unsaved) State() []byte                       { return nil }
+func (unsaved) Restore(_ time.Time, _ []byte) error { return nil }
+
 // UnknownRoute is a meter that lets one request of a route go alone while its limits are
 // unknown. Requests sent after an answer use the learned limits instead of it; each answer
 // allows one more request in flight. It is not safe for concurrent use.
 type UnknownRoute struct {
+	unsaved
 	clock         limit.Clock
-	maxInFlight   int64 // how many may be in flight
+	maxInFlight   int64
 	inFlight      int64
 	inFlightSince int64 // since when some are in flight
 }
@@ -29,7 +38,6 @@ var _ limit.Meter = (*UnknownRoute)(nil)
 // NewUnknownRoute makes an UnknownRoute with no request in flight.
 func NewUnknownRoute() *UnknownRoute { return &UnknownRoute{maxInFlight: 1} }
 
-// When is limit.Meter's.
 func (m *UnknownRoute) When(now time.Time, n int64) (time.Time, bool) {
 	v := m.clock.At(now)
 	if n <= 0 || m.inFlight < m.allowed(v) {
@@ -44,7 +52,7 @@ func (m *UnknownRoute) Unknown(now time.Time, n int64) bool {
 	return ok && at.After(now)
 }
 
-// allowed is how many requests may be in flight: more the longer no answer arrives.
+// allowed returns the number of requests that may be in flight: more the longer no answer arrives.
 func (m *UnknownRoute) allowed(v int64) int64 {
 	if m.inFlight == 0 {
 		return m.maxInFlight
@@ -52,7 +60,7 @@ func (m *UnknownRoute) allowed(v int64) int64 {
 	return min(m.maxInFlight<<min(max(v-m.inFlightSince, 0)/firstProbeTimeout, 20), maxAmount)
 }
 
-// Patience is queue.Impatient's.
+// Patience implements queue.Impatient.
 func (m *UnknownRoute) Patience(now time.Time) time.Time {
 	v := m.clock.At(now)
 	if m.inFlight == 0 {
@@ -73,7 +81,6 @@ func (m *UnknownRoute) Take(now time.Time, n int64) {
 	m.inFlight = min(m.inFlight+1, maxAmount)
 }
 
-// Give is limit.Meter's.
 func (m *UnknownRoute) Give(now, _ time.Time, n int64) {
 	m.clock.At(now)
 	if n > 0 {
@@ -81,7 +88,6 @@ func (m *UnknownRoute) Give(now, _ time.Time, n int64) {
 	}
 }
 
-// Done is limit.Meter's.
 func (m *UnknownRoute) Done(now, _ time.Time, n int64, o limit.Outcome) {
 	m.clock.At(now)
 	if n <= 0 {
@@ -93,30 +99,19 @@ func (m *UnknownRoute) Done(now, _ time.Time, n int64, o limit.Outcome) {
 	}
 }
 
-// Postpone is limit.Meter's.
 func (m *UnknownRoute) Postpone(now, _ time.Time, n int64) {
 	if v := m.clock.At(now); n > 0 && m.inFlight == 1 {
 		m.inFlightSince = v
 	}
 }
 
-// Settle is limit.Meter's, and does nothing.
-func (m *UnknownRoute) Settle(_, _ time.Time, _, _ int64) {}
-
-// Left is limit.Meter's.
 func (m *UnknownRoute) Left(now time.Time) int64 {
 	v := m.clock.At(now)
 	return max(m.allowed(v)-m.inFlight, 0)
 }
 
-// State implements limit.Meter. It is empty.
-func (m *UnknownRoute) State() []byte { return nil }
-
-// Restore is limit.Meter's.
-func (m *UnknownRoute) Restore(time.Time, []byte) error { return nil }
-
 // Idle implements limit.Meter. The number of requests in flight that answers have allowed
-// is kept for a moment only, because an answered route uses its own limits.
+// counts for a moment only, because an answered route uses its own limits.
 func (m *UnknownRoute) Idle(now time.Time) bool {
 	v := m.clock.At(now)
 	return m.inFlight == 0 && (m.maxInFlight == 1 || v-m.inFlightSince >= firstProbeTimeout)

@@ -6,58 +6,82 @@ import (
 	"github.com/abide-proxy/abide/limit/learn"
 )
 
+// Answer is a response, as far as it is about one limit.
+type Answer struct {
+	Sent  time.Time // when its request was let go: the time of Take
+	Units int64     // what it took of this limit; 0 is nothing, which nobody expected
+
+	Limit   learn.Limit // the zero value is no word on it
+	Refused bool        // it was refused because of this limit
+	RetryAt time.Time   // of a refusal; zero is not said
+	Named   bool        // the server named RetryAt; otherwise it follows from the announced limit
+}
+
+// Surprise is the difference between a response and the ledger's expectation.
+type Surprise struct {
+	Foreign int64 // units that somebody else has used since the answer before
+	Higher  bool  // more is left, inside a window, than there was: two counters are taken for one
+
+	// Until is the time of the next request, after a refusal. It may be earlier than
+	// Answer.RetryAt: a bucket that is full at that time has a unit long before.
+	Until time.Time
+}
+
 // Update takes what a response announces, when its headers have arrived.
-func (l *Ledger) Update(now time.Time, a Answer) Surprise {
-	v, sent := l.clock.At(now), l.clock.On(a.Sent)
+func (l *Ledger) Update(now time.Time, answer Answer) Surprise {
+	a := &l.allowance
+	v, sent := l.clock.At(now), l.clock.On(answer.Sent)
 	sent = min(sent, v)
 	l.advance(v)
-	n := amount(a.Units)
-	own := l.flights.answer(v, sent, n)
-	l.finished(v, own)
-	h, said := l.read(v, v-sent, &a.Limit)
-	if !said && !a.Refused {
+	n := amount(answer.Units)
+	own := a.flights.answer(v, sent, n)
+	a.finished(v, own)
+	h, said := l.read(v, v-sent, &answer.Limit)
+	if !said && !answer.Refused {
 		l.unannounced(v, sent, own)
 		return Surprise{}
 	}
 	if said {
 		l.announced.at, l.announced.missing, l.probe.inRow = v, 0, 0
-		if l.announced.unlimited = h.limit == 0 && !a.Refused; l.announced.unlimited {
+		if l.announced.unlimited = h.limit == 0 && !answer.Refused; l.announced.unlimited {
 			l.start(v)
 			l.probe.active = false
 			return Surprise{}
 		}
 	}
-	if n == 0 && l.announced.ever && !a.Refused && l.kind < refilling && l.window.place(&h) == same {
-		l.pay(1) // the request was not expected to be under this limit
+	if n == 0 && l.announced.ever && !answer.Refused && a.kind < refilling && a.window.place(&h) == same {
+		a.pay(1) // the request was not expected to be under this limit
 	}
 	var news Surprise
-	if a.Refused {
-		l.refuse(v, sent, own, &a, &h)
+	if answer.Refused {
+		l.refuse(v, sent, own, &answer, &h)
 		news.Until = l.clock.Time(now, l.refusals.until)
 	} else {
-		news = l.served(&reading{now: v, sent: sent, own: own, announcement: h})
+		news = l.served(&reading{now: v, sent: sent, own: own, said: h})
 	}
-	l.level = min(max(l.level, -float64(maxAmount)), float64(maxAmount))
-	l.refill.rate = min(l.refill.rate, float64(maxAmount))
+	a.level = min(max(a.level, -float64(maxAmount)), float64(maxAmount))
+	a.refill.rate = min(a.refill.rate, float64(maxAmount))
 	return news
 }
 
 // start begins the state with the first announcement.
 func (l *Ledger) start(v int64) {
+	a := &l.allowance
 	if !l.announced.ever {
-		l.announced.ever, l.levelAt, l.increasedAt, l.window.opened = true, v, v, v
+		l.announced.ever, a.levelAt, a.increasedAt, a.window.opened = true, v, v, v
 	}
 }
 
 // served handles a response that is no refusal.
 func (l *Ledger) served(r *reading) Surprise {
+	a := &l.allowance
 	first := !l.announced.ever
 	if r.sent >= l.refusals.at {
 		l.refusals.inRow = 0
 	}
-	l.resize(&r.announcement)
+	a.resize(&r.said)
 	l.start(r.now)
-	r.bounds = l.bounds(r.sent, r.own, &r.announcement)
+	r.bounds = a.bounds(r.sent, r.own, &r.said)
 	r.probe = l.probe.active && r.sent >= l.probe.from
 	r.probing = l.probe.active && !r.probe
 	if l.options.Unit == learn.Concurrent {
@@ -66,14 +90,14 @@ func (l *Ledger) served(r *reading) Surprise {
 	}
 	if l.announced.restored {
 		l.announced.restored = false
-		if r.known && l.level > r.high {
-			l.level = r.high // used by this process after its state was stored
+		if r.bounds.known && a.level > r.bounds.high {
+			a.level = r.bounds.high // used by this process after its state was stored
 		}
 	}
-	l.infer(r, first)
+	a.infer(r, first)
 	defer func() {
 		if l.sharing.budget == nil {
-			l.inferVaryingCost(r)
+			a.inferVaryingCost(r)
 		}
 		l.planProbe(r)
 	}()
@@ -82,38 +106,40 @@ func (l *Ledger) served(r *reading) Surprise {
 	}
 	switch {
 	case first:
-		l.begin(r)
+		a.begin(r)
 		return Surprise{}
-	case l.kind >= refilling:
-		return l.updateRefilling(r)
-	case r.reset == 0 && l.window.period == 0:
-		return l.updateByLeft(r)
+	case a.kind >= refilling:
+		return a.updateRefilling(r)
+	case r.said.reset == 0 && a.window.period == 0:
+		return a.updateByLeft(r)
 	}
-	return l.updateFixed(r)
+	return a.updateFixed(r)
 }
 
 // planProbe sets the next probe to the announced time of the next unit, if nothing is left.
 func (l *Ledger) planProbe(r *reading) {
-	if l.spend() >= l.cost.each {
-		l.backoff = second
+	a := &l.allowance
+	if a.spend() >= a.cost.each {
+		a.backoff = second
 		return
 	}
-	if r.next > 0 && r.left >= 0 && r.left < l.cost.each {
-		l.probe.tryAt = max(r.next, r.now+second/100)
+	if r.said.next > 0 && r.said.left >= 0 && r.said.left < a.cost.each {
+		l.probe.tryAt = max(r.said.next, r.now+second/100)
 	}
 }
 
 // refuse handles a refusal because of this limit.
-func (l *Ledger) refuse(v, sent, own int64, a *Answer, h *announcement) {
-	l.uncounted += own
-	l.resize(h)
+func (l *Ledger) refuse(v, sent, own int64, answer *Answer, h *announcement) {
+	a := &l.allowance
+	a.uncounted += own
+	a.resize(h)
 	l.start(v)
 	late := l.refusals.at > 0 && sent < l.refusals.at // sent before the last refusal was known
-	old := sent < l.window.opened && (h.reset == 0 || l.window.place(h) == older)
+	old := sent < a.window.opened && (h.reset == 0 || a.window.place(h) == older)
 	var at int64
-	refills := !a.Named && l.seemsToRefill()
-	if !a.RetryAt.IsZero() && !refills {
-		at = l.clock.On(a.RetryAt)
+	refills := !answer.Named && a.seemsToRefill()
+	if !answer.RetryAt.IsZero() && !refills {
+		at = l.clock.On(answer.RetryAt)
 		if at-v > maxAhead {
 			at = v + unbelievableHold
 		}
@@ -122,12 +148,12 @@ func (l *Ledger) refuse(v, sent, own int64, a *Answer, h *announcement) {
 	if old && at <= v+second {
 		return // the refusal belongs to a window that has ended
 	}
-	if h.reset > 0 && !old && l.kind < refilling && !refills {
-		if l.window.place(h) != older {
-			l.window.adopt(v, *h)
+	if h.reset > 0 && !old && a.kind < refilling && !refills {
+		if a.window.place(h) != older {
+			a.window.adopt(v, *h)
 		}
 		if at == 0 && h.certainEnd > v {
-			at = max(h.certainEnd+l.window.serverDelay, v+second)
+			at = max(h.certainEnd+a.window.serverDelay, v+second)
 		}
 	}
 	if at == 0 && refills && h.next > 0 {
@@ -139,11 +165,11 @@ func (l *Ledger) refuse(v, sent, own int64, a *Answer, h *announcement) {
 		l.refusals.at = v
 	}
 	if at == 0 {
-		at = v + min(l.refill.pause(refills, l.cost.each)<<max(l.refusals.inRow-1, 0), maxProbePause*second)
+		at = v + min(a.refill.pause(refills, a.cost.each)<<max(l.refusals.inRow-1, 0), maxProbePause*second)
 	}
 	l.refusals.until = max(l.refusals.until, at)
-	l.level = min(l.level, 0)
-	l.window.lowestLeft, l.window.lowestLeftAt = 0, v
+	a.level = min(a.level, 0)
+	a.window.lowestLeft, a.window.lowestLeftAt = 0, v
 	if !l.probe.active || sent >= l.probe.from {
 		l.probe.start(v)
 	}
@@ -152,16 +178,17 @@ func (l *Ledger) refuse(v, sent, own int64, a *Answer, h *announcement) {
 
 // surprise handles a refusal while units seemed to be left.
 func (l *Ledger) surprise(v, sent int64) {
-	l.phase.restart()
-	if l.shared && l.sharing.lasted(v, l.window.period) {
-		l.usage.foreignAt = max(v, 1) // although the fleet's budget had units left
+	a := &l.allowance
+	a.phase.restart()
+	if a.shared && l.sharing.lasted(v, a.window.period) {
+		a.usage.foreignAt = max(v, 1) // although the fleet's budget had units left
 	}
-	if l.kind < refilling && l.window.wholeInRow >= trustedWindows && sent-l.window.opened < 5*second {
-		l.window.delay()
+	if a.kind < refilling && a.window.wholeInRow >= trustedWindows && sent-a.window.opened < 5*second {
+		a.window.delay()
 	}
-	l.window.wholeInRow = 0
-	if l.kind >= refilling && !l.refill.announced {
-		l.refill.rate *= 0.9
-		l.refill.byCount, l.refill.starts = l.refill.rate, refillStarts{}
+	a.window.wholeInRow = 0
+	if a.kind >= refilling && !a.refill.announced {
+		a.refill.rate *= 0.9
+		a.refill.byCount, a.refill.starts = a.refill.rate, refillStarts{}
 	}
 }

@@ -116,9 +116,10 @@ func (w *window) place(h *announcement) position {
 
 // expire ends a window that has ended by the clock.
 func (l *Ledger) expire(v int64) {
-	alone := !l.shared || !l.usedByOthers() // otherwise others may have used some already
-	if alone && l.window.wholeInRow >= trustedWindows && l.limit > 0 && (l.counts || l.window.reset > 0) {
-		l.beginWindow(v)
+	a := &l.allowance
+	alone := !a.shared || !a.usedByOthers() // otherwise others may have used some already
+	if alone && a.window.wholeInRow >= trustedWindows && a.limit > 0 && (a.counts || a.window.reset > 0) {
+		a.beginWindow(v)
 		return
 	}
 	l.probe.start(v)
@@ -160,14 +161,14 @@ func (a *allowance) open(r *reading) {
 	a.evidence.sample, w.lowestLeftAt = sample{}, 0
 	a.cost.forget()
 	switch {
-	case r.reset > 0:
+	case r.said.reset > 0:
 		w.before = w.reset
-		w.adopt(r.now, r.announcement)
+		w.adopt(r.now, r.said)
 		if w.over <= r.now {
 			w.over = r.now + a.backoff // over by its announcement, and not over: rounded, or always so
 		}
 	case w.period > 0:
-		w.reset, w.over, w.earlyBy = 0, r.now+w.period, r.roundTrip
+		w.reset, w.over, w.earlyBy = 0, r.now+w.period, r.said.roundTrip
 	default:
 		w.reset, w.over = 0, 0
 	}
@@ -177,10 +178,10 @@ func (a *allowance) open(r *reading) {
 // updateFixed updates a limit whose units all come back at the end of a window.
 func (a *allowance) updateFixed(r *reading) Surprise {
 	w := &a.window
-	at := a.window.place(&r.announcement)
+	at := a.window.place(&r.said)
 	was := w.reset
-	if r.reset > 0 {
-		w.longest = max(w.longest, min(r.reset+r.step-r.sent, maxAhead))
+	if r.said.reset > 0 {
+		w.longest = max(w.longest, min(r.said.reset+r.said.step-r.sent, maxAhead))
 	}
 	switch {
 	case at == older:
@@ -188,14 +189,14 @@ func (a *allowance) updateFixed(r *reading) Surprise {
 		return Surprise{}
 	case at == newer && a.rolls(r):
 		a.becomeSliding(r.now, w.longest)
-		a.level = r.low
+		a.level = r.bounds.low
 		return Surprise{}
 	case at == newer && was == 0 && !r.probe && w.opened <= r.sent:
 		// This is the window that began by the clock.
 		before := w.before
-		w.adopt(r.now, r.announcement)
+		w.adopt(r.now, r.said)
 		w.before = before
-		if by := r.reset - before; before > 0 && !w.lengthAnnounced && by > w.slop && by <= maxAhead && (w.period == 0 || by < w.period) {
+		if by := r.said.reset - before; before > 0 && !w.lengthAnnounced && by > w.slop && by <= maxAhead && (w.period == 0 || by < w.period) {
 			w.period = by
 		}
 		a.follow(r, true)
@@ -204,18 +205,18 @@ func (a *allowance) updateFixed(r *reading) Surprise {
 		return news
 	case at == newer && !r.probe && !r.probing && was > 0 && !(a.kind == fixed && r.now >= w.earliest):
 		// The end has moved before its time: only the lower bound is certain.
-		if r.known {
-			a.level = r.low
+		if r.bounds.known {
+			a.level = r.bounds.low
 		}
-		w.move(r.now, r.announcement)
+		w.move(r.now, r.said)
 		a.phase.forget()
 		w.hadPrevious = true
 		return Surprise{}
 	case at == newer:
 		return a.newWindow(r)
-	case r.reset == 0 && r.probe:
+	case r.said.reset == 0 && r.probe:
 		return a.newWindow(r)
-	case r.reset == 0 && r.sent < w.opened:
+	case r.said.reset == 0 && r.sent < w.opened:
 		a.unexplained += float64(r.own) // counted in this window or in the one before
 		return Surprise{}
 	}
@@ -230,21 +231,21 @@ func (a *allowance) rolls(r *reading) bool {
 	if end == 0 {
 		end = w.before
 	}
-	whole := r.left+a.cost.each*float64(a.flights.unanswered()+r.own+1) >= a.limit*0.98
-	return end > 0 && r.now >= end && r.known && !whole && !a.shared && w.longest >= 4*(r.step+second/4) && r.reset-end < w.longest/2
+	whole := r.said.left+a.cost.each*float64(a.flights.unanswered()+r.own+1) >= a.limit*0.98
+	return end > 0 && r.now >= end && r.bounds.known && !whole && !a.shared && w.longest >= 4*(r.said.step+second/4) && r.said.reset-end < w.longest/2
 }
 
 // sameWindow takes over an announcement of the present window.
 func (a *allowance) sameWindow(r *reading) Surprise {
 	w := &a.window
 	news, gained := a.clamp(r)
-	if r.reset == 0 && w.over > 0 && r.known && r.high >= a.limit-a.cost.each*float64(max(r.own, 1)) {
+	if r.said.reset == 0 && w.over > 0 && r.bounds.known && r.bounds.high >= a.limit-a.cost.each*float64(max(r.own, 1)) {
 		// This may be the first response of the next window, though responses that were
 		// in flight with it announced less.
-		w.over, w.earlyBy = max(w.over, r.now+w.period), max(w.earlyBy, r.roundTrip)
+		w.over, w.earlyBy = max(w.over, r.now+w.period), max(w.earlyBy, r.said.roundTrip)
 	}
-	if r.reset > 0 {
-		w.adopt(r.now, r.announcement)
+	if r.said.reset > 0 {
+		w.adopt(r.now, r.said)
 		if r.probe && w.over <= r.now {
 			// The window should be over and is not, or its end is rounded.
 			w.over = r.now + a.backoff
@@ -257,12 +258,12 @@ func (a *allowance) sameWindow(r *reading) Surprise {
 		}
 		a.follow(r, false)
 	} else if bound := r.now + w.period; w.period > 0 && (w.over == 0 || w.over > bound) {
-		w.over, w.earlyBy = bound, 2*r.roundTrip
+		w.over, w.earlyBy = bound, 2*r.said.roundTrip
 	}
 	if gained < 1 || w.limitGuessed {
 		return news
 	}
-	if r.reset > 0 {
+	if r.said.reset > 0 {
 		// Near the end this may be the next window.
 		clear := r.now+w.slop < w.earliest
 		news.Higher = clear && a.cost.each == 1 && (a.kind == fixed || a.kind == undecided && !w.hadPrevious && a.evidence.steadyResets >= minEvidence) && gained > max(1, a.limit/100) && a.unit == learn.Requests && r.sent >= w.opened
@@ -275,7 +276,7 @@ func (a *allowance) sameWindow(r *reading) Surprise {
 // cameBack handles an increase of the units left in a window without an announced end.
 func (a *allowance) cameBack(r *reading) {
 	w := &a.window
-	if r.high >= a.limit-a.cost.each*(float64(a.flights.unanswered()+r.own)+2)-a.limit/10 {
+	if r.bounds.high >= a.limit-a.cost.each*(float64(a.flights.unanswered()+r.own)+2)-a.limit/10 {
 		a.open(r) // all units came back
 		w.hadPrevious = true
 		w.partialReturns = 0
@@ -297,7 +298,7 @@ func (a *allowance) cameBack(r *reading) {
 // newWindow opens the window of an announcement.
 func (a *allowance) newWindow(r *reading) Surprise {
 	taken := r.own
-	if r.reset == 0 {
+	if r.said.reset == 0 {
 		taken = max(a.lateResponses(), r.own)
 	}
 	level := max(a.limit-a.cost.each*float64(a.flights.unanswered()+taken), -float64(maxAmount))
@@ -310,27 +311,27 @@ func (a *allowance) newWindow(r *reading) Surprise {
 	a.follow(r, true)
 	a.usage.own = a.flights.unanswered() + max(r.own, 1)
 	if a.limit <= 0 {
-		if r.known {
-			a.level = r.low
+		if r.bounds.known {
+			a.level = r.bounds.low
 		}
 		return Surprise{}
 	}
 	a.level = level
-	if r.known {
-		a.window.lowestLeft, a.window.lowestLeftAt = r.high, r.now
-		a.cost.sample(r.now, a.counted(r), r.left, r.uncounted, 0)
+	if r.bounds.known {
+		a.window.lowestLeft, a.window.lowestLeftAt = r.bounds.high, r.now
+		a.cost.sample(r.now, a.counted(r), r.said.left, r.bounds.uncounted, 0)
 	}
 	if a.kind == sliding {
 		return Surprise{}
 	}
 	var news Surprise
-	if r.known {
-		if r.high < level && sure {
-			a.addForeignUse(r.now, level-r.high, &news)
+	if r.bounds.known {
+		if r.bounds.high < level && sure {
+			a.addForeignUse(r.now, level-r.bounds.high, &news)
 		}
-		a.level = max(min(level, r.high), r.low)
+		a.level = max(min(level, r.bounds.high), r.bounds.low)
 		if a.kindUncertain() {
-			a.level = r.low
+			a.level = r.bounds.low
 		}
 	}
 	return news
@@ -341,10 +342,10 @@ func (a *allowance) newWindow(r *reading) Surprise {
 func (a *allowance) noteFull(r *reading, level float64) (sure bool) {
 	w := &a.window
 	sure = w.wholeInRow > 0
-	if !r.known || a.limit <= 0 {
+	if !r.bounds.known || a.limit <= 0 {
 		return sure
 	}
-	if r.left >= level-1.5*a.cost.each-a.limit/100-a.cost.each*float64(r.own) {
+	if r.said.left >= level-1.5*a.cost.each-a.limit/100-a.cost.each*float64(r.own) {
 		w.wholeInRow, w.notWholeInRow = min(w.wholeInRow+1, trustedWindows), 0
 		return sure
 	}
@@ -354,17 +355,17 @@ func (a *allowance) noteFull(r *reading, level float64) (sure bool) {
 	// As much is left as before, so nothing came back.
 	w.wholeInRow = 0
 	enough := 2
-	if w.lengthAnnounced && r.reset == 0 {
+	if w.lengthAnnounced && r.said.reset == 0 {
 		enough = 1 // a rolling window never takes more than a fixed one
 	}
-	if w.notWholeInRow++; w.notWholeInRow >= enough && w.period > 0 && r.left < a.limit/2 {
-		if !w.lengthAnnounced && r.reset == 0 {
+	if w.notWholeInRow++; w.notWholeInRow >= enough && w.period > 0 && r.said.left < a.limit/2 {
+		if !w.lengthAnnounced && r.said.reset == 0 {
 			w.period, w.over, w.returnsOneByOne, w.notWholeInRow = 0, 0, true, 0
 			return sure
 		}
 		a.becomeSliding(r.now, w.period)
-		if r.known {
-			a.level = r.low
+		if r.bounds.known {
+			a.level = r.bounds.low
 		}
 	}
 	return sure
@@ -379,13 +380,13 @@ func (a *allowance) oldWindow(r *reading) {
 		a.usage.own = max(a.usage.own-r.own, 0)
 		return
 	}
-	if w.reset > 0 || !r.known {
+	if w.reset > 0 || !r.bounds.known {
 		return
 	}
 	// The server's window ends later than expected.
 	w.wholeInRow = 0
 	a.phase.restart()
 	w.delay()
-	w.reset, w.over, w.slop = r.reset, max(r.certainEnd, r.now), r.slop
-	a.level = min(a.level, r.high)
+	w.reset, w.over, w.slop = r.said.reset, max(r.said.certainEnd, r.now), r.said.slop
+	a.level = min(a.level, r.bounds.high)
 }

@@ -69,16 +69,16 @@ func (c *catalog) groupOf(r *route, h *observation) *group {
 		base.entity = r.place.entity.name
 	}
 	key := bucketKey{bounded(bucketOf(h.lesson, said)), base}
-	key.partition = c.partition(key)
+	key.limit.partition = c.partition(key)
 	if key.bucket != "" {
 		return c.groupNamed(r, key, h)
 	}
-	base = key.nameKey
+	base = key.limit
 	var best *group
 	count, rank := 0, -1
 	for n := range r.members {
 		g := r.members[n].group
-		if g.nameKey != base {
+		if g.key != base {
 			continue
 		}
 		if g.bucket == "" {
@@ -137,22 +137,22 @@ func bucketOf(l *learn.Lesson, said *learn.Limit) string {
 func (c *catalog) groupNamed(r *route, key bucketKey, h *observation) *group {
 	g := c.named[key]
 	if g == nil {
-		id := key.bucket + "/" + key.name
-		if key.partition != "" {
-			id += "/" + key.partition
+		id := key.bucket + "/" + key.limit.name
+		if key.limit.partition != "" {
+			id += "/" + key.limit.partition
 		}
-		if key.entity != "" {
-			id += " " + key.entity
+		if key.limit.entity != "" {
+			id += " " + key.limit.entity
 		}
-		if key.host != "" {
-			id = key.host + " " + id
+		if key.limit.host != "" {
+			id = key.limit.host + " " + id
 		}
-		g = c.newGroup(h.now, id, key.nameKey, h.said, key.bucket)
+		g = c.newGroup(h.now, id, key.limit, h.said, key.bucket)
 	}
 	// A group without a bucket that looks the same is the same limit: some refusals
 	// leave the bucket out.
 	for n := 0; n < len(r.members); n++ {
-		if o := r.members[n].group; o != g && o.mark != h.mark && o.bucket == "" && o.nameKey == g.nameKey && o.amount.Known && o.amount == h.said.Limit && r.in(g) == nil {
+		if o := r.members[n].group; o != g && o.mark != h.mark && o.bucket == "" && o.key == g.key && o.amount.Known && o.amount == h.said.Limit && r.in(g) == nil {
 			r.leave(n)
 			n--
 		}
@@ -163,11 +163,11 @@ func (c *catalog) groupNamed(r *route, key bucketKey, h *observation) *group {
 // partition returns the partition of a key, as far as partitions are distinguished: servers
 // may have one per token.
 func (c *catalog) partition(key bucketKey) string {
-	own := key.partition
+	own := key.limit.partition
 	if own == "" {
 		return ""
 	}
-	key.partition, key.entity = "", ""
+	key.limit.partition, key.limit.entity = "", ""
 	all := c.partitions[key]
 	switch {
 	case slices.Contains(all, own), len(all) == 0 && len(c.partitions) >= mostGroups:
@@ -209,17 +209,17 @@ func (c *catalog) newPlain(base nameKey, now time.Time, said *learn.Limit) *grou
 
 // add makes a group known by its keys.
 func (c *catalog) add(g *group) {
-	if g.entity == "" {
+	if g.key.entity == "" {
 		c.common = append(c.common, g)
 	}
 	if g.bucket != "" {
-		c.named[bucketKey{g.bucket, g.nameKey}] = g
+		c.named[bucketKey{g.bucket, g.key}] = g
 		return
 	}
-	on := c.plain[g.nameKey]
+	on := c.plain[g.key]
 	if on == nil {
 		on = &candidates{}
-		c.plain[g.nameKey] = on
+		c.plain[g.key] = on
 	}
 	on.groups = append(on.groups, g)
 }
@@ -235,7 +235,7 @@ func (c *catalog) newGroup(now time.Time, id string, base nameKey, said *learn.L
 	}
 	c.made++
 	g := &group{
-		number: c.made, bucket: bucket, nameKey: base, amount: believed(said.Limit), window: said.Window, seen: now,
+		number: c.made, bucket: bucket, key: base, amount: believed(said.Limit), window: said.Window, seen: now,
 		site:    said.Scope == learn.Site,
 		budgets: make(map[string]*record),
 	}
@@ -268,9 +268,9 @@ func (c *catalog) unique(id string, numbered bool, number uint64) string {
 	}
 	for {
 		end := "#" + strconv.FormatUint(number, 10)
-		one := id[:min(len(id), longestID-len(end))] + end
-		if c.groups[one] == nil {
-			return one
+		name := id[:min(len(id), longestID-len(end))] + end
+		if c.groups[name] == nil {
+			return name
 		}
 		id += "#"
 		number++
@@ -280,14 +280,17 @@ func (c *catalog) unique(id string, numbered bool, number uint64) string {
 // split moves a route from a group to a new one. No route that has not answered is taken
 // for a member of the new group.
 func (c *catalog) split(r *route, g *group, h *observation) *group {
-	if on := c.plain[g.nameKey]; on != nil {
+	if on := c.plain[g.key]; on != nil {
 		on.splits++
 	}
-	to := c.newPlain(g.nameKey, h.now, h.said)
+	to := c.newPlain(g.key, h.now, h.said)
 	to.unshared = to.unshared || to.routes == 0 && g.unshared
 	r.leave(slices.IndexFunc(r.members, func(in membership) bool { return in.group == g }))
 	return r.join(to)
 }
+
+// ofEntities returns the number of announced limits that entities have for themselves.
+func (c *catalog) ofEntities() int { return len(c.groups) - len(c.hidden) - len(c.common) }
 
 // sweep removes the groups without routes that no response has shown for an hour.
 func (c *catalog) sweep(now time.Time) {
@@ -301,14 +304,14 @@ func (c *catalog) sweep(now time.Time) {
 func (c *catalog) remove(g *group) {
 	delete(c.groups, g.id)
 	if g.bucket != "" {
-		delete(c.named, bucketKey{g.bucket, g.nameKey})
-	} else if on := c.plain[g.nameKey]; on != nil {
+		delete(c.named, bucketKey{g.bucket, g.key})
+	} else if on := c.plain[g.key]; on != nil {
 		on.groups = slices.DeleteFunc(on.groups, func(o *group) bool { return o == g })
 		if len(on.groups) == 0 {
-			delete(c.plain, g.nameKey)
+			delete(c.plain, g.key)
 		}
 	}
-	if g.entity == "" {
+	if g.key.entity == "" {
 		c.common = slices.DeleteFunc(c.common, func(o *group) bool { return o == g })
 	}
 }
@@ -324,7 +327,7 @@ func (c *catalog) forget(now time.Time, r *route) {
 			continue
 		}
 		shown := slices.ContainsFunc(r.members, func(o membership) bool {
-			return o.group.mark == c.marks && o.group.nameKey == g.nameKey
+			return o.group.mark == c.marks && o.group.key == g.key
 		})
 		if !shown {
 			continue

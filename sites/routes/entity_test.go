@@ -172,8 +172,8 @@ func TestACrawlOfManyPartsIsBounded(t *testing.T) {
 		if n%100 == 0 {
 			kept()
 		}
-		if parted := len(v.m.groups) - len(v.m.common); len(v.m.known) > mostRoutes || parted > mostEntityLimits+spareEntityLimits {
-			t.Fatalf("%d routes, %d limits of parts", len(v.m.known), parted)
+		if parted := len(v.m.catalog.groups) - len(v.m.catalog.common); len(v.m.tree.known) > mostRoutes || parted > mostEntityLimits+spareEntityLimits {
+			t.Fatalf("%d routes, %d limits of parts", len(v.m.tree.known), parted)
 		}
 	}
 	if v.class(channel(0)).Unknown || v.class(channel(4999)).Unknown {
@@ -182,7 +182,7 @@ func TestACrawlOfManyPartsIsBounded(t *testing.T) {
 	if !v.class(channel(1)).Unknown {
 		t.Error("what was used long ago is known")
 	}
-	if n := len(v.m.hosts[""].root.children["api"].children["v10"].children["channels"].values); n > mostRoutes {
+	if n := len(v.m.tree.hosts[""].root.children["api"].children["v10"].children["channels"].values); n > mostRoutes {
 		t.Errorf("there are %d places", n)
 	}
 	v.sameIDs(channel(0), channel(0))
@@ -198,13 +198,13 @@ func TestLimitsOfPartsThatAreNotSeenLeave(t *testing.T) {
 		// Each has so many that there are more limits than routes.
 		v.ask("bot", fmt.Sprintf("GET /api/channels/%d/pins 200", n/8)+bucket(fmt.Sprint("b", n%8), 3))
 	}
-	if n := len(v.m.groups); n != 1+mostEntityLimits {
+	if n := len(v.m.catalog.groups); n != 1+mostEntityLimits {
 		t.Fatalf("there are %d", n)
 	}
 	first := v.class("GET /api/channels/0/pins")
 	version := v.m.Version()
 	v.ask("bot", "GET /api/channels/x/pins 200"+bucket("b0", 3))
-	if n := len(v.m.groups); n != 1+mostEntityLimits-spareEntityLimits+1 || v.m.Version() == version {
+	if n := len(v.m.catalog.groups); n != 1+mostEntityLimits-spareEntityLimits+1 || v.m.Version() == version {
 		t.Errorf("there are %d, in version %d after %d", n, v.m.Version(), version)
 	}
 	if c := v.class("GET /api/channels/0/pins"); !c.Unknown || len(c.Limits) != 0 {
@@ -230,7 +230,7 @@ func TestNoPlaceOfAPartStaysForEver(t *testing.T) {
 	for n := range mostRoutes {
 		m.Class("GET", fmt.Sprintf("h%d.test", n), "/a", 0)
 	}
-	if h := m.hosts[""]; h != nil {
+	if h := m.tree.hosts[""]; h != nil {
 		t.Errorf("%d places are left", len(h.root.children["channels"].values))
 	}
 }

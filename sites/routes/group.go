@@ -2,6 +2,7 @@ package routes
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -20,8 +21,8 @@ const (
 	forgetful      = time.Hour
 )
 
-// fewer is by what factor the limit of an entity remembers less: there are as many
-// entities as clients ask for.
+// fewer divides the records of the limit of an entity: there are as many entities as clients ask
+// for.
 const fewer = 16
 
 // nameKey is the name of a limit. Limits with the same key differ only in their amounts and
@@ -35,7 +36,7 @@ type nameKey struct {
 // bucketKey is the name of a limit that has a bucket.
 type bucketKey struct {
 	bucket string
-	nameKey
+	limit  nameKey
 }
 
 // group is one limit of the site, and is shared by the routes that joined it.
@@ -46,8 +47,8 @@ type group struct {
 	kind   Kind
 	covers string // of Kind Hidden: the template of its routes; "": every route
 
-	bucket string // the server's name of the shared limit; "": none
-	nameKey
+	bucket   string // the server's name of the shared limit; "": none
+	key      nameKey
 	amount   learn.Amount
 	window   time.Duration
 	private  bool // the limit of one route alone
@@ -88,7 +89,7 @@ func (h *observation) documented() bool {
 
 // like reports whether two groups could be one.
 func (g *group) like(o *group) bool {
-	return g.kind == o.kind && g.bucket == o.bucket && g.nameKey == o.nameKey && agree(g.amount, o.amount) && agreeWindow(g.window, o.window)
+	return g.kind == o.kind && g.bucket == o.bucket && g.key == o.key && agree(g.amount, o.amount) && agreeWindow(g.window, o.window)
 }
 
 func agree(a, b learn.Amount) bool { return !a.Known || !b.Known || a.N == b.N }
@@ -136,10 +137,9 @@ func (g *group) moves(o *group, k *record, foreign float64) bool {
 	return ours.heard.After(k.before) && math.Abs(ours.left.N-k.left.N) <= 2+foreign/8
 }
 
-// atMost returns how many records a group may have: n, or less for the limit of an
-// entity.
+// atMost returns a bound of the records of a group: n, or less for the limit of an entity.
 func (g *group) atMost(n int) int {
-	if g.entity != "" {
+	if g.key.entity != "" {
 		return n / fewer
 	}
 	return n
@@ -151,15 +151,8 @@ func (g *group) record(budget string) *record {
 	if k != nil {
 		return k
 	}
-	if g.budgets == nil {
-		g.budgets = make(map[string]*record)
-	}
 	if len(g.budgets) >= g.atMost(mostBudgets) {
-		all := make([]*record, 0, len(g.budgets))
-		for _, o := range g.budgets {
-			all = append(all, o)
-		}
-		slices.SortFunc(all, func(a, b *record) int {
+		all := slices.SortedFunc(maps.Values(g.budgets), func(a, b *record) int {
 			return cmp.Or(a.heard.Compare(b.heard), cmp.Compare(a.budget, b.budget))
 		})
 		for _, o := range all[:g.atMost(spareBudget)] {
@@ -216,3 +209,78 @@ const (
 	maybe
 	yes
 )
+
+// record is the last announcement of a group for a budget.
+type record struct {
+	budget      string
+	route       uint64 // number of the route that showed it
+	sent, heard time.Time
+	before      time.Time // when the response before was heard
+	reset       time.Time
+	resolution  time.Duration
+	left        learn.Amount
+
+	recent [24]float64 // announced remaining amounts in this window
+	many   int         // number of values in recent
+	served int         // responses in this window that were no refusals
+}
+
+// hasShown reports whether a response of late showed that just so much was left. Two
+// responses of one counter never show the same.
+func (k *record) hasShown(left float64) bool {
+	return slices.Contains(k.recent[:min(k.many, len(k.recent))], left)
+}
+
+// running reports whether the window that was shown is certainly not over.
+func (k *record) running(now time.Time, window time.Duration) bool {
+	switch {
+	case !k.reset.IsZero():
+		return now.Add(tolerance(k.resolution, 0)).Before(k.reset)
+	case window > 0:
+		return now.Before(k.heard.Add(window))
+	}
+	return now.Before(k.heard.Add(time.Minute))
+}
+
+// sameReset reports whether a reset can be the one that was shown. An unknown reset can.
+func (k *record) sameReset(reset time.Time, resolution time.Duration) bool {
+	return k.reset.IsZero() || reset.IsZero() || k.reset.Sub(reset).Abs() <= tolerance(k.resolution, resolution)
+}
+
+// sameAmount reports whether two records have shown the same amount, which one counter
+// does not.
+func (k *record) sameAmount(o *record) bool {
+	return slices.ContainsFunc(k.recent[:min(k.many, len(k.recent))], o.hasShown)
+}
+
+// sameEnd reports whether two windows certainly end together.
+func (k *record) sameEnd(o *record) bool {
+	return !k.reset.IsZero() && !o.reset.IsZero() && k.sameReset(o.reset, o.resolution)
+}
+
+// sameRefill reports whether two responses look like one bucket that is full at its reset: the
+// used units come back by then at one rate. The reset of a window does not depend on its use.
+func (k *record) sameRefill(g *group, h *observation) bool {
+	left := h.said.Remaining
+	if !g.amount.Known || !left.Known || !k.left.Known || h.said.Reset.IsZero() || k.reset.IsZero() || k.heard.IsZero() {
+		return false
+	}
+	low, high := unitTime(k.reset.Sub(k.heard), k.resolution, g.amount.N-k.left.N)
+	least, most := unitTime(h.said.Reset.Sub(h.now), h.said.Resolution, g.amount.N-left.N)
+	return high > 0 && most > 0 && low <= most && least <= high
+}
+
+// tolerance returns by how much two announcements of one reset may differ.
+func tolerance(a, b time.Duration) time.Duration {
+	return min(max(a, b, 0), time.Minute) + 3*time.Second
+}
+
+// unitTime returns the seconds in which a unit comes back, at least and at most, if the used
+// units are back in that time. Part of the last unit may be back already.
+func unitTime(in, resolution time.Duration, used float64) (least, most float64) {
+	if used < 3 || in <= 0 {
+		return 0, 0 // too few to tell
+	}
+	slack := max(resolution, 10*time.Millisecond)
+	return max((in-slack).Seconds(), 0) / used, (in + slack).Seconds() / (used - 1)
+}

@@ -13,7 +13,7 @@ import (
 // differed from what the ledger of a limit expected. It reports whether the limits of
 // some routes have changed.
 func (m *Table) Explain(now time.Time, c *Class, budget, id string, sent time.Time, n ledger.Surprise) (changed bool) {
-	g := m.groups[id]
+	g := m.catalog.groups[id]
 	if g == nil || g.kind == Hidden || n.Foreign <= 0 && !n.Higher {
 		return false
 	}
@@ -34,7 +34,7 @@ func (m *Table) higher(now time.Time, r *route, g *group, budget string, sent ti
 	if in == nil || g.bucket != "" || g.routes < 2 || !in.rose(sent) {
 		return
 	}
-	m.split(r, g, &observation{now: now, said: &learn.Limit{Limit: g.amount, Window: g.window}})
+	m.catalog.split(r, g, &observation{now: now, said: &learn.Limit{Limit: g.amount, Window: g.window}})
 	if k := g.budgets[budget]; k != nil {
 		// The record is of the other counter.
 		k.heard, k.sent, k.reset, k.left = time.Time{}, time.Time{}, time.Time{}, learn.Amount{}
@@ -45,7 +45,7 @@ func (m *Table) higher(now time.Time, r *route, g *group, budget string, sent ti
 // explain looks for another group whose use accounts for the foreign use of a group, and
 // merges both when that happens three times in a row.
 func (m *Table) explain(g *group, k *record, foreign float64) {
-	on := m.plain[g.nameKey]
+	on := m.catalog.plain[g.key]
 	if g.bucket != "" || on == nil || len(on.groups) < 2 {
 		return
 	}
@@ -73,7 +73,7 @@ func (m *Table) explain(g *group, k *record, foreign float64) {
 // the groups that have used the rest, and merges them. In a burst nothing else shows
 // that they are one limit. It returns the group that remains.
 func (m *Table) spent(r *route, g *group, k *record, h *observation) *group {
-	on := m.plain[g.nameKey]
+	on := m.catalog.plain[g.key]
 	left := h.said.Remaining
 	if g.bucket != "" || on == nil || len(on.groups) < 2 || !left.Known || left.N >= 1 || !g.amount.Known {
 		return g
@@ -106,7 +106,7 @@ func (m *Table) merge(a, b *group) *group {
 	if b.number < a.number {
 		a, b = b, a
 	}
-	for _, r := range m.known {
+	for _, r := range m.tree.known {
 		if n := slices.IndexFunc(r.members, func(in membership) bool { return in.group == b }); n >= 0 {
 			r.leave(n)
 			r.join(a)
@@ -121,7 +121,7 @@ func (m *Table) merge(a, b *group) *group {
 	if b.until.After(a.until) {
 		a.until = b.until
 	}
-	m.remove(b)
+	m.catalog.remove(b)
 	m.changed()
 	m.rebuildOf(a)
 	return a

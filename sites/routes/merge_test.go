@@ -80,8 +80,8 @@ func TestOneRouteAloneIsNotSplit(t *testing.T) {
 			t.Error("it has changed")
 		}
 	}
-	if len(v.m.groups) != 1 {
-		t.Errorf("there are %d limits", len(v.m.groups))
+	if len(v.m.catalog.groups) != 1 {
+		t.Errorf("there are %d limits", len(v.m.catalog.groups))
 	}
 }
 
@@ -104,8 +104,8 @@ func TestAResetThatMovesSplitsNothing(t *testing.T) {
 		end := int(v.now.Sub(noon).Seconds()) + 900
 		v.say("one", []string{"/a", "/a", "/b"}[n%3], 75, 74, end, ledger.Surprise{})
 	}
-	if len(v.m.groups) > 2 {
-		t.Errorf("there are %d limits", len(v.m.groups))
+	if len(v.m.catalog.groups) > 2 {
+		t.Errorf("there are %d limits", len(v.m.catalog.groups))
 	}
 	v.say("one", "/c", 75, 74, int(v.now.Sub(noon).Seconds())+905, ledger.Surprise{})
 	if c := v.class("GET /c"); len(c.Limits) != 1 {
@@ -128,8 +128,8 @@ func TestGroupsThatFallTogetherAreMerged(t *testing.T) {
 		changed = changed || one || two
 	}
 	v.sameIDs("GET /a", "GET /b")
-	if !changed || len(v.m.groups) != 1 {
-		t.Errorf("changed %v, %d limits", changed, len(v.m.groups))
+	if !changed || len(v.m.catalog.groups) != 1 {
+		t.Errorf("changed %v, %d limits", changed, len(v.m.catalog.groups))
 	}
 }
 
@@ -169,10 +169,10 @@ func TestAHostileServerMakesABoundedNumberOfLimits(t *testing.T) {
 		v.ask(fmt.Sprint(n), fmt.Sprintf("GET %s 200%s | x-ratelimit-bucket: b%d", path, triple(n, 1, 900), n))
 		v.ask(fmt.Sprint(n), "GET "+path+" 200"+triple(100000+n, 1, 900))
 	}
-	if len(v.m.groups) > mostGroups {
-		t.Errorf("there are %d limits", len(v.m.groups))
+	if len(v.m.catalog.groups) > mostGroups {
+		t.Errorf("there are %d limits", len(v.m.catalog.groups))
 	}
-	for _, r := range v.m.known {
+	for _, r := range v.m.tree.known {
 		if len(r.class.Limits) > mostMembers {
 			t.Errorf("a route has %d limits", len(r.class.Limits))
 		}
@@ -180,11 +180,11 @@ func TestAHostileServerMakesABoundedNumberOfLimits(t *testing.T) {
 	for n := range 100 {
 		v.m.AddHidden(v.class(fmt.Sprintf("GET /x/%s/%s", word(n/20), word(n%20))), false)
 	}
-	if len(v.m.hidden) > mostHidden {
-		t.Errorf("there are %d hidden limits", len(v.m.hidden))
+	if len(v.m.catalog.hidden) > mostHidden {
+		t.Errorf("there are %d hidden limits", len(v.m.catalog.hidden))
 	}
-	if len(v.m.groups) > mostGroups+mostHidden {
-		t.Errorf("there are %d limits in all", len(v.m.groups))
+	if len(v.m.catalog.groups) > mostGroups+mostHidden {
+		t.Errorf("there are %d limits in all", len(v.m.catalog.groups))
 	}
 }
 
@@ -193,7 +193,7 @@ func TestBudgetsThatNobodyUsesAreForgotten(t *testing.T) {
 	for n := range mostBudgets + 2*spareBudget {
 		v.say(fmt.Sprint("token ", n), "/a", 75, 74, 900+n, ledger.Surprise{Foreign: 1})
 	}
-	for _, g := range v.m.groups {
+	for _, g := range v.m.catalog.groups {
 		if len(g.budgets) > mostBudgets {
 			t.Errorf("%d budgets", len(g.budgets))
 		}

@@ -54,7 +54,7 @@ func (in *membership) rose(sent time.Time) bool {
 	return in.higher >= 2
 }
 
-// mostMembers is how many groups a route may join. The last one stands for all others.
+// mostMembers bounds the groups that a route may join. The last one stands for all others.
 const mostMembers = 32
 
 // join puts a route into a group, and returns the group that it is in: the last one if
@@ -86,7 +86,7 @@ func (r *route) leave(n int) {
 func (r *route) latest(base nameKey) *group {
 	var best *membership
 	for n := range r.members {
-		if o := &r.members[n]; o.group.nameKey == base && (best == nil || o.seen.After(best.seen)) {
+		if o := &r.members[n]; o.group.key == base && (best == nil || o.seen.After(best.seen)) {
 			best = o
 		}
 	}

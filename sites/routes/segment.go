@@ -10,8 +10,8 @@ import (
 // that is not known.
 func identifies(segment string) bool { return segment != "" && segment != "*" && segment != "**" }
 
-// keyOf returns a segment as it is kept: a short one unchanged, else a hash, as it may
-// be a secret.
+// keyOf returns the stored form of a segment: a short one unchanged, else a hash, as it may be a
+// secret.
 func keyOf(segment string) string {
 	if isPlain(segment) {
 		return strings.Clone(segment)
@@ -20,17 +20,9 @@ func keyOf(segment string) string {
 	return string(sumOf(room[:0], segment))
 }
 
-// isPlain reports whether a segment is kept unchanged.
+// isPlain reports whether a segment is stored unchanged.
 func isPlain(s string) bool {
-	if len(s) > longestName {
-		return false
-	}
-	for i := 0; i < len(s); i++ {
-		if c := s[i]; c <= ' ' || c >= 0x7f || c == '*' {
-			return false
-		}
-	}
-	return true
+	return len(s) <= longestName && !strings.ContainsFunc(s, func(c rune) bool { return c <= ' ' || c >= 0x7f || c == '*' })
 }
 
 const longestSum = 1 + 2*8
@@ -120,26 +112,17 @@ func isNumbered(s string) bool {
 
 // methodOf returns a method as it stands in a route; * for an odd one.
 func methodOf(method string) string {
-	if method == "" || len(method) > 16 {
+	other := func(c rune) bool { return (c|0x20 < 'a' || c|0x20 > 'z') && c != '-' }
+	if method == "" || len(method) > 16 || strings.ContainsFunc(method, other) {
 		return "*"
-	}
-	for i := 0; i < len(method); i++ {
-		if c := method[i] | 0x20; (c < 'a' || c > 'z') && c != '-' {
-			return "*"
-		}
 	}
 	return method
 }
 
 // hostOf returns a host as it stands in a route; * for an odd one.
 func hostOf(host string) string {
-	if len(host) > longestHost {
+	if len(host) > longestHost || strings.ContainsFunc(host, func(c rune) bool { return c <= ' ' || c >= 0x7f || c == '/' }) {
 		return "*"
-	}
-	for i := 0; i < len(host); i++ {
-		if c := host[i]; c <= ' ' || c >= 0x7f || c == '/' {
-			return "*"
-		}
 	}
 	return host
 }
@@ -152,3 +135,44 @@ const (
 	longestName = 40  // of a segment that is a name
 	longestHost = 253 // of a host
 )
+
+// entity is a part of a path that has limits of its own although the server gives them one
+// name: a channel, a project. The zero value is none.
+type entity struct {
+	segment int    // depth of the segment that names the entity; 0: no entity
+	name    string // "channels/41771983423143937"
+	shape   string // of the path so far, the same for all entities: "/channels/*/messages"
+}
+
+// below returns the entity of a node below, with its shape.
+func (p entity) below(segment string) entity {
+	if p.segment > 0 {
+		p.shape += "/" + segment
+	}
+	return p
+}
+
+// entityOf returns the entity of a path, by the depth of the segment that names it. The
+// path is without its first slash. The name before that segment is part of the entity's
+// name.
+func entityOf(path string, apart int) entity {
+	if apart <= 0 || apart > mostDepth {
+		return entity{}
+	}
+	var before, value string
+	more := true
+	for n := 0; n < apart; n++ {
+		if !more {
+			return entity{}
+		}
+		before = value
+		value, path, more = strings.Cut(path, "/")
+	}
+	if !identifies(value) {
+		return entity{}
+	}
+	if before == "" || isValue(before, false) {
+		before = "*"
+	}
+	return entity{segment: apart, name: before + "/" + keyOf(value)}
+}

@@ -17,8 +17,8 @@ const (
 	longestState = 4 << 20
 )
 
-// state is what is remembered across restarts: the routes, and the limits that they are
-// under. Nothing of budgets is in it.
+// state is the stored form of a table: the routes, and the limits that they are under. Nothing of
+// budgets is in it.
 type state struct {
 	Version   int          `json:"version"`
 	Announced bool         `json:"announced,omitempty"`
@@ -61,14 +61,14 @@ type routeState struct {
 
 // State returns what is known of routes that have responses, for Restore.
 func (m *Table) State() []byte {
-	s := state{Version: stateVersion, Announced: m.announced, Answers: m.answers, Made: m.made}
+	s := state{Version: stateVersion, Announced: m.announced, Answers: m.answers, Made: m.catalog.made}
 	if m.siteWide != nil {
 		s.Wide = m.siteWide.id
 	}
-	for _, g := range m.groups {
+	for _, g := range m.catalog.groups {
 		item := groupState{
-			ID: g.id, Number: g.number, Covers: g.covers, Hidden: g.kind == Hidden, Host: g.host, Bucket: g.bucket,
-			Name: g.name, Partition: g.partition, Part: g.entity, Unit: string(g.unit), Window: int64(g.window),
+			ID: g.id, Number: g.number, Covers: g.covers, Hidden: g.kind == Hidden, Host: g.key.host, Bucket: g.bucket,
+			Name: g.key.name, Partition: g.key.partition, Part: g.key.entity, Unit: string(g.key.unit), Window: int64(g.window),
 			Private: g.private, Apart: g.unshared, Moving: g.moving >= 2, Site: g.site,
 		}
 		if g.amount.Known {
@@ -77,7 +77,7 @@ func (m *Table) State() []byte {
 		s.Groups = append(s.Groups, item)
 	}
 	slices.SortFunc(s.Groups, func(a, b groupState) int { return int(a.Number) - int(b.Number) })
-	for _, r := range m.byUse() {
+	for _, r := range m.tree.byUse() {
 		if !r.answered && r.hidden == nil {
 			continue
 		}
@@ -114,15 +114,15 @@ func (m *Table) Restore(text []byte) error {
 	}
 	n := New()
 	n.version, n.dirty = m.version+1, true
-	n.tick, n.marks = m.tick, m.marks
+	n.tree.tick, n.catalog.marks = m.tree.tick, m.catalog.marks
 	n.announced, n.answers = s.Announced, min(max(s.Answers, 0), 2)
 	for i := range s.Groups {
-		if err := n.restoreGroup(&s.Groups[i]); err != nil {
+		if err := n.catalog.restoreGroup(&s.Groups[i]); err != nil {
 			return err
 		}
 	}
-	n.made = max(n.made, min(s.Made, 1<<53))
-	if n.siteWide = n.groups[s.Wide]; n.siteWide != nil && n.siteWide.kind != Hidden {
+	n.catalog.made = max(n.catalog.made, min(s.Made, 1<<53))
+	if n.siteWide = n.catalog.groups[s.Wide]; n.siteWide != nil && n.siteWide.kind != Hidden {
 		return fmt.Errorf("%w: the limit of the site is no hidden one", errState)
 	}
 	// The routes used longest ago come first.
@@ -142,13 +142,13 @@ func (c *catalog) restoreGroup(s *groupState) error {
 	case s.Number == 0 || s.Number > 1<<53 || s.Number <= c.made:
 		return fmt.Errorf("%w: the limits are not in order", errState)
 	case s.Hidden && len(c.hidden) >= mostHidden, !s.Hidden && s.Part == "" && len(c.common) >= mostGroups,
-		!s.Hidden && s.Part != "" && len(c.groups)-len(c.hidden)-len(c.common) >= mostEntityLimits+spareEntityLimits:
+		!s.Hidden && s.Part != "" && c.ofEntities() >= mostEntityLimits+spareEntityLimits:
 		return fmt.Errorf("%w: there are too many limits", errState)
 	}
 	g := &group{
 		number: s.Number, id: strings.Clone(s.ID), bucket: bounded(s.Bucket), window: max(time.Duration(s.Window), 0),
 		private: s.Private, unshared: s.Apart, site: s.Site, budgets: make(map[string]*record),
-		nameKey: nameKey{
+		key: nameKey{
 			host: hostOf(s.Host), name: bounded(s.Name), partition: bounded(s.Partition), entity: bounded(s.Part),
 			unit: learn.Unit(bounded(s.Unit)),
 		},
@@ -167,8 +167,8 @@ func (c *catalog) restoreGroup(s *groupState) error {
 		return nil
 	}
 	g.title = g.entitle()
-	key := bucketKey{g.bucket, g.nameKey}
-	if c.partition(key) != g.partition || g.bucket != "" && c.named[key] != nil {
+	key := bucketKey{g.bucket, g.key}
+	if c.partition(key) != g.key.partition || g.bucket != "" && c.named[key] != nil {
 		return fmt.Errorf("%w: a limit is there twice", errState)
 	}
 	c.groups[g.id] = g
@@ -183,18 +183,17 @@ func (m *Table) restoreRoute(s *routeState) {
 		of.name = bounded(s.Part)
 	}
 	r := m.add(s.Method, s.Host, path, of)
-	m.tick++
-	r.used = m.tick
+	m.tree.use(r)
 	r.answered, r.guessing, r.guessed = true, false, nil
-	if g := m.groups[s.Hidden]; g != nil && g.kind == Hidden && r.hidden == nil {
+	if g := m.catalog.groups[s.Hidden]; g != nil && g.kind == Hidden && r.hidden == nil {
 		r.hidden = g
 		if r.place.entity.segment > 0 {
-			m.hiddenOf[r.template()] = g
+			m.catalog.hiddenOf[r.template()] = g
 		}
 	}
 	for n, id := range s.Limits {
-		g := m.groups[id]
-		if g == nil || g.kind == Hidden || g.host != r.place.host.name || r.join(g) != g {
+		g := m.catalog.groups[id]
+		if g == nil || g.kind == Hidden || g.key.host != r.place.host.name || r.join(g) != g {
 			continue
 		}
 		if n < len(s.Seen) && s.Seen[n] > 0 && s.Seen[n] < 1<<40 {

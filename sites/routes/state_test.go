@@ -52,7 +52,7 @@ func TestWhatIsKnownIsRememberedAcrossRestarts(t *testing.T) {
 	}
 	// What comes next has names of its own.
 	told, _ := n.say("one", "/d", 33, 32, 900, ledger.Surprise{})
-	if v.m.groups[told.ID] != nil {
+	if v.m.catalog.groups[told.ID] != nil {
 		t.Errorf("%q is an old name", told.ID)
 	}
 	if again := n.m.State(); len(again) <= len(text) {

@@ -1,6 +1,14 @@
+// Package routes finds out which of a site's own limits its requests are under, as far as
+// its responses show. It is pure: now is an argument.
+//
+// A request belongs to a route: a method and a path in which values are stars. A group is
+// one limit and the routes that share it. Table connects both.
 package routes
 
 import (
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,8 +26,8 @@ import (
 //	… update the ledger of each of learned.Announcements, and for its surprise …
 //	table.Explain(now, class, budget, announcement.ID, sent, surprise)
 type Table struct {
-	tree
-	catalog
+	tree     tree
+	catalog  catalog
 	version  uint64
 	dirty    bool   // version has grown in the present call
 	siteWide *group // the hidden limit of the whole site
@@ -48,13 +56,12 @@ func (m *Table) Class(method, host, path string, apart int) *Class {
 	if path != "" && path[0] == '/' {
 		path = path[1:]
 	}
-	r := m.lookup(method, host, path, apart)
+	r := m.tree.lookup(method, host, path, apart)
 	if r == nil {
 		m.dirty = false
 		r = m.add(method, host, path, entityOf(path, apart))
 	}
-	m.tick++
-	r.used = m.tick
+	m.tree.use(r)
 	if r.at != m.version && r.guessing {
 		m.dirty = false
 		m.rebuild(r)
@@ -65,16 +72,16 @@ func (m *Table) Class(method, host, path string, apart int) *Class {
 // add makes a route, unless the request belongs to a route that is known.
 func (m *Table) add(method, host, path string, of entity) *route {
 	method, host = methodOf(method), hostOf(host)
-	if r := m.lookup(method, host, path, of.segment); r != nil {
+	if r := m.tree.lookup(method, host, path, of.segment); r != nil {
 		return r
 	}
-	if len(m.known) >= mostRoutes {
+	if len(m.tree.known) >= mostRoutes {
 		m.evict()
 	}
-	h := m.hosts[host]
+	h := m.tree.hosts[host]
 	if h == nil {
 		h = newHost(strings.Clone(host))
-		m.hosts[h.name] = h
+		m.tree.hosts[h.name] = h
 	}
 	p := m.ensure(h, path, of)
 	if r := p.at(method); r != nil {
@@ -86,11 +93,11 @@ func (m *Table) add(method, host, path string, of entity) *route {
 			return r
 		}
 	}
-	m.count++
-	r := &route{number: m.count, method: strings.Clone(method), guessing: true}
-	m.put(r, p)
+	m.tree.count++
+	r := &route{number: m.tree.count, method: strings.Clone(method), guessing: true}
+	m.tree.put(r, p)
 	if p.entity.segment > 0 {
-		r.hidden = m.hiddenOf[r.template()]
+		r.hidden = m.catalog.hiddenOf[r.template()]
 	}
 	m.guess(r)
 	r.class = r.classOf(m.limits(r), !m.Silent(), m.version)
@@ -101,21 +108,20 @@ func (m *Table) add(method, host, path string, of entity) *route {
 // routeOf returns the route of a class, which it makes again if the route has been
 // removed.
 func (m *Table) routeOf(c *Class) *route {
-	if r := m.known[c.Route]; r != nil {
+	if r := m.tree.known[c.Route]; r != nil {
 		return r
 	}
 	method, rest, _ := strings.Cut(c.Route, " ")
 	host, path, _ := strings.Cut(rest, "/")
 	r := m.add(method, host, path, c.entity)
-	m.tick++
-	r.used = m.tick
+	m.tree.use(r)
 	return r
 }
 
 // Learn takes over what a response announces to a request of a class. Budget names the
 // token that the request was sent with; "" is none.
 func (m *Table) Learn(now time.Time, c *Class, budget string, sent time.Time, l *learn.Lesson) Learned {
-	r := m.known[c.Route]
+	r := m.tree.known[c.Route]
 	if r != nil && r.answered && !r.guessing && len(l.Limits) == 0 && m.answers >= 2 {
 		return Learned{}
 	}
@@ -129,7 +135,7 @@ func (m *Table) Learn(now time.Time, c *Class, budget string, sent time.Time, l 
 	switch {
 	case len(told) > 0:
 		m.announced, r.guessing, r.guessed = true, false, nil
-		m.forget(now, r)
+		m.catalog.forget(now, r)
 	case r.quiet >= 2 || len(r.guessed) == 0:
 		r.guessing, r.guessed = false, nil
 	default:
@@ -144,17 +150,17 @@ func (m *Table) Learn(now time.Time, c *Class, budget string, sent time.Time, l 
 	return Learned{Announcements: told, Changed: m.dirty}
 }
 
-// mostTold is how many limits of one response are read.
+// mostTold bounds the limits of one response that are read.
 const mostTold = 24
 
 // announcements finds the group of each limit that a response announced.
 func (m *Table) announcements(now time.Time, r *route, budget string, sent time.Time, l *learn.Lesson) []Announcement {
 	var told []Announcement
-	if len(l.Limits) > 0 && len(m.groups)-len(m.hidden)-len(m.common) >= mostEntityLimits {
+	if len(l.Limits) > 0 && m.catalog.ofEntities() >= mostEntityLimits {
 		m.evictEntities(r)
 	}
-	m.marks++
-	mark, blamed := m.marks, false
+	m.catalog.marks++
+	mark, blamed := m.catalog.marks, false
 	for n := range l.Limits[:min(len(l.Limits), mostTold)] {
 		said := &l.Limits[n]
 		if said.Other || isMark(l, said) {
@@ -164,7 +170,7 @@ func (m *Table) announcements(now time.Time, r *route, budget string, sent time.
 		if said.Scope == learn.Site {
 			h.budget = "" // tokens count together in a limit of the site
 		}
-		g := r.join(m.groupOf(r, &h))
+		g := r.join(m.catalog.groupOf(r, &h))
 		if g.mark == mark {
 			continue // two limits of a response in one group: the first binds
 		}
@@ -175,7 +181,7 @@ func (m *Table) announcements(now time.Time, r *route, budget string, sent time.
 		if told == nil {
 			told = make([]Announcement, 0, min(len(l.Limits), mostTold))
 		}
-		t := Announcement{ID: g.id, Title: g.title, Entity: g.entity, Site: g.site, Limit: *said}
+		t := Announcement{ID: g.id, Title: g.title, Entity: g.key.entity, Site: g.site, Limit: *said}
 		if t.Refused = refusedBy(l, said, n); t.Refused && !blamed {
 			t.RetryAt, blamed = l.RetryAt, true
 		}
@@ -210,3 +216,74 @@ func refusedBy(l *learn.Lesson, said *learn.Limit, n int) bool {
 	return n == 0 && !l.RetryAt.IsZero() && !said.Reset.IsZero() &&
 		l.RetryAt.Sub(said.Reset).Abs() <= time.Second+said.Resolution
 }
+
+// Fresh reports whether the site has not responded yet, so that nothing is known.
+func (m *Table) Fresh() bool { return m.answers == 0 }
+
+// Limited reports whether the site is known to have a limit.
+func (m *Table) Limited() bool { return len(m.catalog.groups) > 0 }
+
+// IDs returns the IDs of all limits of the site, sorted.
+func (m *Table) IDs() []string {
+	return slices.Sorted(maps.Keys(m.catalog.groups))
+}
+
+// Title returns a limit's title: "75 per 15m"; "" if the limit does not exist.
+func (m *Table) Title(id string) string {
+	if g := m.catalog.groups[id]; g != nil {
+		return g.title
+	}
+	return ""
+}
+
+// Describe returns the bucket of a limit, with its entity, or, if the server names none,
+// the routes that are known to be under the limit, sorted.
+func (m *Table) Describe(id string) (bucket string, routes []string) {
+	g := m.catalog.groups[id]
+	if g == nil {
+		return "", nil
+	}
+	if g.bucket != "" {
+		if g.key.entity != "" {
+			return g.bucket + " " + g.key.entity, nil
+		}
+		return g.bucket, nil
+	}
+	for _, r := range m.tree.known {
+		if r.in(g) != nil || r.hidden == g {
+			routes = append(routes, r.name)
+		}
+	}
+	slices.Sort(routes)
+	return "", routes
+}
+
+// Identity returns a name of a limit that is the same in all processes that see the same
+// responses: the server's names and the amount. Limits that only their routes tell apart
+// have the first route in it.
+func (m *Table) Identity(id string) string {
+	g := m.catalog.groups[id]
+	switch {
+	case g == nil:
+		return ""
+	case g.kind == Hidden && g == m.siteWide:
+		return hiddenIdentity
+	case g.kind == Hidden:
+		return hiddenIdentity + "/" + g.covers
+	}
+	parts := []string{g.bucket, g.key.host, g.key.name, g.key.partition, g.key.entity, string(g.key.unit)}
+	if g.amount.Known {
+		parts = append(parts, strconv.FormatFloat(g.amount.N, 'g', -1, 64))
+	}
+	alone := !g.private
+	for _, o := range m.catalog.groups {
+		alone = alone && (o == g || o.kind != g.kind || o.bucket != g.bucket || o.key != g.key || !agree(o.amount, g.amount))
+	}
+	if _, routes := m.Describe(id); !alone && len(routes) > 0 {
+		parts = append(parts, routes[0])
+	}
+	return strings.Join(parts, "/")
+}
+
+// Announces reports whether the site has announced a limit.
+func (m *Table) Announces() bool { return m.announced }

@@ -16,12 +16,12 @@ import (
 
 // checkBounds is what holds whatever has come.
 func checkBounds(t *rapid.T, m *Table) {
-	parted := len(m.groups) - len(m.hidden) - len(m.common)
-	if len(m.known) > mostRoutes || len(m.common) > mostGroups || parted > mostEntityLimits+spareEntityLimits || len(m.hidden) > mostHidden || len(m.partitions) > mostGroups || len(m.hiddenOf) > mostRoutes {
-		t.Fatalf("%d routes, %d limits of %d parts, %d hidden, %d partitions", len(m.known), len(m.groups), parted, len(m.hidden), len(m.partitions))
+	parted := m.catalog.ofEntities()
+	if len(m.tree.known) > mostRoutes || len(m.catalog.common) > mostGroups || parted > mostEntityLimits+spareEntityLimits || len(m.catalog.hidden) > mostHidden || len(m.catalog.partitions) > mostGroups || len(m.catalog.hiddenOf) > mostRoutes {
+		t.Fatalf("%d routes, %d limits of %d parts, %d hidden, %d partitions", len(m.tree.known), len(m.catalog.groups), parted, len(m.catalog.hidden), len(m.catalog.partitions))
 	}
 	counts, bearing := map[*group]int{}, map[*host]int{}
-	for name, r := range m.known {
+	for name, r := range m.tree.known {
 		c := r.class
 		if name != r.name || c.Route != name || c.Version > m.version || !slices.Contains(r.place.routes, r) {
 			t.Fatalf("%q is %q with %+v", name, r.name, c)
@@ -35,15 +35,15 @@ func checkBounds(t *rapid.T, m *Table) {
 		for n := range r.members {
 			g := r.members[n].group
 			counts[g]++
-			if m.groups[g.id] != g || g.entity != "" && g.entity != r.place.entity.name {
-				t.Fatalf("%q of %q is under %q of %q", name, r.place.entity.name, g.id, g.entity)
+			if m.catalog.groups[g.id] != g || g.key.entity != "" && g.key.entity != r.place.entity.name {
+				t.Fatalf("%q of %q is under %q of %q", name, r.place.entity.name, g.id, g.key.entity)
 			}
 		}
-		if r.place.entity.segment == 0 && c.Template != name || m.lookup(r.method, r.place.host.name, strings.TrimPrefix(r.place.text, "/"), r.place.entity.segment) != r {
+		if r.place.entity.segment == 0 && c.Template != name || m.tree.lookup(r.method, r.place.host.name, strings.TrimPrefix(r.place.text, "/"), r.place.entity.segment) != r {
 			t.Fatalf("%q is not found, or is %q", name, c.Template)
 		}
 		for _, l := range c.Limits {
-			g := m.groups[l.ID]
+			g := m.catalog.groups[l.ID]
 			if r.at == m.version && (g == nil || g.kind != l.Kind || g.title != l.Title) {
 				t.Fatalf("%q has the limit %+v, which is %+v", name, l, g)
 			}
@@ -52,18 +52,18 @@ func checkBounds(t *rapid.T, m *Table) {
 			}
 		}
 	}
-	for id, g := range m.groups {
+	for id, g := range m.catalog.groups {
 		if g.id != id || g.routes != counts[g] || len(g.budgets) > mostBudgets {
 			t.Fatalf("%q is %+v, in %d routes", id, g, counts[g])
 		}
-		if g.kind == Announced && slices.Contains(m.common, g) != (g.entity == "") {
-			t.Fatalf("%q is of %q", id, g.entity)
+		if g.kind == Announced && slices.Contains(m.catalog.common, g) != (g.key.entity == "") {
+			t.Fatalf("%q is of %q", id, g.key.entity)
 		}
-		if g.kind == Announced && g.bucket == "" && !slices.Contains(m.plain[g.nameKey].groups, g) {
+		if g.kind == Announced && g.bucket == "" && !slices.Contains(m.catalog.plain[g.key].groups, g) {
 			t.Fatalf("%q is not found", id)
 		}
 	}
-	for _, h := range m.hosts {
+	for _, h := range m.tree.hosts {
 		if h.limited != bearing[h] {
 			t.Fatalf("%q has %d routes with limits, not %d", h.name, bearing[h], h.limited)
 		}

@@ -220,8 +220,8 @@ func TestRedditHasOneLimitForAll(t *testing.T) {
 	if len(got.Announcements) != 1 || !got.Announcements[0].Refused || got.Changed {
 		t.Errorf("a refusal is %+v", got)
 	}
-	if len(v.m.groups) != 1 {
-		t.Errorf("there are %d limits", len(v.m.groups))
+	if len(v.m.catalog.groups) != 1 {
+		t.Errorf("there are %d limits", len(v.m.catalog.groups))
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/abide-proxy/abide/limit/learn"
 )
 
-// What servers name is bounded before it is kept, in bytes.
+// Bounds of stored names and titles, in bytes.
 const (
 	longestTitle = 64
 	longestID    = 128
@@ -23,30 +23,30 @@ const HiddenTitle = "a limit that the site does not announce"
 func (g *group) entitle() string {
 	what := g.bucket
 	if what == "" {
-		what = g.name
+		what = g.key.name
 	}
 	if !g.amount.Known {
 		if what == "" {
-			what = unitOf(g.unit)
+			what = unitOf(g.key.unit)
 		}
-		if g.entity != "" {
-			what = g.entity + " " + what
+		if g.key.entity != "" {
+			what = g.key.entity + " " + what
 		}
 		return bound(what, longestTitle)
 	}
 	title := amountOf(g.amount.N)
-	if g.unit != learn.Requests && g.unit != learn.Percent {
-		title += " " + string(g.unit)
+	if g.key.unit != learn.Requests && g.key.unit != learn.Percent {
+		title += " " + string(g.key.unit)
 	}
-	if g.entity != "" { // before the end, which may be cut off
-		title += " in " + g.entity
+	if g.key.entity != "" { // before the end, which may be cut off
+		title += " in " + g.key.entity
 	}
 	switch {
 	case g.window > 0:
 		title += " per " + windowOf(g.window)
-	case what != "" && what != string(g.unit):
+	case what != "" && what != string(g.key.unit):
 		title += " of " + what
-	case g.unit == learn.Requests:
+	case g.key.unit == learn.Requests:
 		title += " requests"
 	}
 	return bound(title, longestTitle)
@@ -94,23 +94,18 @@ func bound(text string, most int) string {
 		return text
 	}
 	return strings.Map(func(c rune) rune {
-		if c < ' ' || c > '~' {
+		if odd(c) {
 			return '?'
 		}
 		return c
 	}, text)
 }
 
-func printable(text string) bool {
-	for n := 0; n < len(text); n++ {
-		if text[n] < ' ' || text[n] > '~' {
-			return false
-		}
-	}
-	return true
-}
+func printable(text string) bool { return !strings.ContainsFunc(text, odd) }
 
-// bounded returns a server's name as it is kept: unchanged if it is short and printable,
+func odd(c rune) bool { return c < ' ' || c > '~' }
+
+// bounded returns the stored form of a server's name: unchanged if it is short and printable,
 // else cut, with a hash of all of it.
 func bounded(name string) string {
 	if len(name) <= longestID && printable(name) {

@@ -32,7 +32,7 @@ func TestTitlesAreForPeople(t *testing.T) {
 		{7, 0, "a\x1b[31mb", "", "", "7 of a?[31mb"},
 		{7, 0, strings.Repeat("é", 100), "", "", "7 of " + strings.Repeat("??", 29) + "?"},
 	} {
-		g := group{bucket: c.bucket, nameKey: nameKey{name: c.name, unit: c.unit}, window: c.window, amount: learn.Amount{N: c.amount, Known: c.amount > 0}}
+		g := group{bucket: c.bucket, key: nameKey{name: c.name, unit: c.unit}, window: c.window, amount: learn.Amount{N: c.amount, Known: c.amount > 0}}
 		got := g.entitle()
 		if strings.HasPrefix(c.bucket, "é") {
 			if len(got) > longestTitle || !printable(got) {

@@ -85,8 +85,8 @@ func TestAPlaceWithManyNamesHasValues(t *testing.T) {
 	if got := m.Class("GET", "", "/users/", 0).Route; got != "GET /users/" {
 		t.Errorf("the place itself is %q", got)
 	}
-	if len(m.known) != 3 {
-		t.Errorf("%d routes are known, not 3", len(m.known))
+	if len(m.tree.known) != 3 {
+		t.Errorf("%d routes are known, not 3", len(m.tree.known))
 	}
 }
 
@@ -95,8 +95,8 @@ func TestNamesAtTheRootGrowTogether(t *testing.T) {
 	for n := range mostKids + 5 {
 		m.Class("GET", "", "/"+word(n)+"/about", 0)
 	}
-	if got := m.Class("GET", "", "/"+word(1)+"/about", 0).Route; got != "GET /*/about" || len(m.known) != 1 {
-		t.Errorf("it is %q, of %d", got, len(m.known))
+	if got := m.Class("GET", "", "/"+word(1)+"/about", 0).Route; got != "GET /*/about" || len(m.tree.known) != 1 {
+		t.Errorf("it is %q, of %d", got, len(m.tree.known))
 	}
 }
 
@@ -137,11 +137,11 @@ func TestRoutesThatNobodyUsesLeave(t *testing.T) {
 	for n := range 3 * mostRoutes {
 		m.Class("GET", fmt.Sprintf("h%d.test", n), "/a/b/c", 0)
 		m.Class("GET", "", "/kept", 0)
-		if len(m.known) > mostRoutes || len(m.hosts) > mostRoutes {
-			t.Fatalf("there are %d routes of %d hosts", len(m.known), len(m.hosts))
+		if len(m.tree.known) > mostRoutes || len(m.tree.hosts) > mostRoutes {
+			t.Fatalf("there are %d routes of %d hosts", len(m.tree.known), len(m.tree.hosts))
 		}
 	}
-	if m.known["GET /kept"] == nil {
+	if m.tree.known["GET /kept"] == nil {
 		t.Error("the one that was used all the time has left")
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/abide-proxy/abide/limit/learn"
 )
 
-// update keeps what a route shows of the limit of a group, and returns its group: a
+// update records a route's announcement of the limit of a group, and returns its group: a
 // route whose reset differs twice from that of the others gets a group of its own.
 func (m *Table) update(r *route, g *group, h *observation) *group {
 	said := h.said
@@ -25,7 +25,7 @@ func (m *Table) update(r *route, g *group, h *observation) *group {
 			g.moving = min(g.moving+1, 2)
 		case g.moving < 2 && g.bucket == "" && g.routes > 1:
 			if in.clash++; in.clash >= 2 {
-				return m.update(r, m.split(r, g, h), h)
+				return m.update(r, m.catalog.split(r, g, h), h)
 			}
 		}
 	}
@@ -92,7 +92,7 @@ func (m *Table) AddHidden(c *Class, wide bool) (id string, changed bool) {
 // Unite makes a hidden limit one of all credentials together, if together is true. It reports
 // whether the limit is one, and whether that is new.
 func (m *Table) Unite(id string, together bool) (united, changed bool) {
-	g := m.groups[id]
+	g := m.catalog.groups[id]
 	if g == nil || g.kind != Hidden || g.site || !together {
 		return g != nil && g.site, false
 	}
@@ -107,16 +107,16 @@ func (m *Table) Unite(id string, together bool) (united, changed bool) {
 // their entity: refusals are spread over many entities.
 func (m *Table) hide(r *route) {
 	what := r.template()
-	g := m.newHidden(what)
+	g := m.catalog.newHidden(what)
 	if r.place.entity.segment == 0 {
 		r.hidden = g
 		m.rebuild(r)
 		return
 	}
-	if len(m.hiddenOf) < mostRoutes {
-		m.hiddenOf[what] = g
+	if len(m.catalog.hiddenOf) < mostRoutes {
+		m.catalog.hiddenOf[what] = g
 	}
-	for _, o := range m.known {
+	for _, o := range m.tree.known {
 		if o.hidden == nil && o.place.entity.segment > 0 && o.template() == what {
 			o.hidden = g
 			m.rebuild(o)
@@ -130,7 +130,7 @@ func (m *Table) AdoptHidden(identity string) (changed bool) {
 	m.dirty = false
 	if identity == hiddenIdentity {
 		if m.siteWide == nil {
-			m.siteWide = m.newHidden("")
+			m.siteWide = m.catalog.newHidden("")
 			m.rebuildAll()
 		}
 		return m.dirty
@@ -139,7 +139,7 @@ func (m *Table) AdoptHidden(identity string) (changed bool) {
 	if !hidden {
 		return false
 	}
-	for _, r := range m.known {
+	for _, r := range m.tree.known {
 		if r.hidden == nil && bound(r.template(), longestTitle) == covers {
 			m.hide(r)
 		}
@@ -147,5 +147,5 @@ func (m *Table) AdoptHidden(identity string) (changed bool) {
 	return m.dirty
 }
 
-// hiddenIdentity is how the identities of hidden limits begin.
+// hiddenIdentity begins the identities of hidden limits.
 const hiddenIdentity = "hidden"
