@@ -90,7 +90,7 @@ type meteredConn struct {
 	meter atomic.Pointer[metering]
 
 	// Used with a byteLimiter:
-	pausableDeadlines
+	deadlines       pausableDeadlines
 	arrival         arrival
 	buffer          int         // see Dialer.ReceiveBuffer
 	usedBefore      bool        // bytes may have passed before the limit was set
@@ -99,7 +99,7 @@ type meteredConn struct {
 
 	// The fields below are used with a Windowed limiter.
 	paysAhead atomic.Bool   // credit for the receive buffer is taken in advance
-	prepaid   receiveCredit // guarded by mu
+	prepaid   receiveCredit // guarded by deadlines.mu
 }
 
 // metering is a connection's byteMeter with the limiter interfaces that it implements.
@@ -113,7 +113,7 @@ type metering struct {
 // buffer in bytes. Bytes may have passed before.
 func newBudgetedConn(nc net.Conn, m byteMeter, buffer int) *meteredConn {
 	c := &meteredConn{Conn: nc, arrival: newArrival(nc), buffer: buffer}
-	c.conn = nc
+	c.deadlines.conn = nc
 	c.setMeter(m)
 	c.usedBefore = true
 	return c
@@ -225,12 +225,12 @@ func (c *meteredConn) writeBudgeted(p []byte) (wrote int, err error) {
 
 // credit asks for n bytes of one direction. Deadlines are paused meanwhile.
 func (c *meteredConn) credit(b *pausableDeadline, l byteLimiter, n int) (int, error) {
-	done, err := c.pause(b)
+	done, err := c.deadlines.pause(b)
 	if err != nil {
 		return 0, err
 	}
 	granted, err := l.Credit(done, n)
-	released := c.resume(b, done)
+	released := c.deadlines.resume(b, done)
 	switch {
 	case err == nil:
 		return granted, nil
@@ -342,20 +342,24 @@ func budgetErrorOf(err error) *Error {
 
 // SetDeadline implements net.Conn, as do SetReadDeadline and SetWriteDeadline.
 func (c *meteredConn) SetDeadline(t time.Time) error {
-	err := c.setDeadline(&c.in, t)
-	if other := c.setDeadline(&c.out, t); err == nil {
+	err := c.deadlines.setDeadline(&c.deadlines.in, t)
+	if other := c.deadlines.setDeadline(&c.deadlines.out, t); err == nil {
 		err = other
 	}
 	return err
 }
 
-func (c *meteredConn) SetReadDeadline(t time.Time) error { return c.setDeadline(&c.in, t) }
+func (c *meteredConn) SetReadDeadline(t time.Time) error {
+	return c.deadlines.setDeadline(&c.deadlines.in, t)
+}
 
-func (c *meteredConn) SetWriteDeadline(t time.Time) error { return c.setDeadline(&c.out, t) }
+func (c *meteredConn) SetWriteDeadline(t time.Time) error {
+	return c.deadlines.setDeadline(&c.deadlines.out, t)
+}
 
 // Close also ends waits for credit.
 func (c *meteredConn) Close() error {
-	c.endPauses()
+	c.deadlines.endPauses()
 	c.endReceiving()
 	return c.Conn.Close()
 }
@@ -366,18 +370,18 @@ func (c *meteredConn) paused() (sum time.Duration, pausedNow bool) {
 	if c == nil {
 		return 0, false
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.pauses == 0 {
-		return c.pausedBefore, false
+	c.deadlines.mu.Lock()
+	defer c.deadlines.mu.Unlock()
+	if c.deadlines.pauses == 0 {
+		return c.deadlines.pausedBefore, false
 	}
-	return c.pausedBefore + time.Since(c.since), true
+	return c.deadlines.pausedBefore + time.Since(c.deadlines.since), true
 }
 
 // closeAtOnce closes nc. It sends TLS close_notify only if that needs no wait for credit.
 func closeAtOnce(nc net.Conn) error {
 	if c := meteredConnOf(nc); c != nil {
-		c.endPauses()
+		c.deadlines.endPauses()
 	}
 	return nc.Close()
 }

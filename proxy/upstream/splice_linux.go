@@ -121,9 +121,9 @@ func (s *side) acknowledged() (total uint64) {
 func limitedEnd(to, from *side) (*meteredConn, *pausableDeadline) {
 	switch {
 	case from.bypassed != nil && from.bypassed.limiter() != nil:
-		return from.bypassed, &from.bypassed.in
+		return from.bypassed, &from.bypassed.deadlines.in
 	case to.bypassed != nil && to.bypassed.limiter() != nil:
-		return to.bypassed, &to.bypassed.out
+		return to.bypassed, &to.bypassed.deadlines.out
 	}
 	return nil, nil
 }
@@ -143,7 +143,7 @@ func (r *relay) spliceCredit(to, from *side, raw syscall.RawConn, c *meteredConn
 	granted := 0
 	if have > 0 {
 		credit := c.creditOut
-		if b == &c.in {
+		if b == &c.deadlines.in {
 			credit = c.creditIn
 		}
 		if granted, err = credit(l, min(have, c.creditStep())); err != nil {
@@ -160,7 +160,7 @@ func (r *relay) spliceCredit(to, from *side, raw syscall.RawConn, c *meteredConn
 	n, err := to.tcp.ReadFrom(slice)
 	to.sliceBegan.Store(0)
 	back := granted - int(n)
-	if b == &c.in {
+	if b == &c.deadlines.in {
 		back = c.consumed(granted, int(n))
 	}
 	if back > 0 {
