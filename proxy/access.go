@@ -27,12 +27,12 @@ type access struct {
 
 func newAccess(m *metrics.Metrics, log *logrus.Logger) *access {
 	return &access{m, throttle.New(func(from netip.Addr, wrong int) {
-		log.Warnf("the proxy refused a name or secret from %s that is not one of access.clients: %d since the last such line", from, wrong)
+		log.WithField("client", from.String()).Warnf("the proxy refused a name or secret from %s that is not one of access.clients: %d since the last such line", from, wrong)
 	})}
 }
 
-// admit returns the client of a request, nil without access.clients, or why the request is
-// refused.
+// admit returns the client of a request, nil without access.clients, or the problem for which
+// the request is refused.
 func (a *access) admit(p *policy.Policy, r *http.Request) (*dispatch.Client, *problem.Problem) {
 	if c := connOf(r); c != nil && c.addr.IsValid() && !p.Access.From.Contains(c.addr) {
 		return nil, &problem.Stranger
@@ -87,7 +87,7 @@ func stillNamed(clients []policy.Client, client *dispatch.Client) bool {
 	return false
 }
 
-// trustsCA tells whether the client of a CONNECT says that it trusts the CA: by
+// trustsCA reports whether the client of a CONNECT says that it trusts the CA: by
 // intercept: all of its name in access.clients, by the open listener, or by the user name
 // open where access.clients is empty.
 func trustsCA(p *policy.Policy, r *http.Request, conn *clientConn, client *dispatch.Client) bool {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"github.com/sirupsen/logrus"
 
 	"github.com/abide-proxy/abide/policy"
@@ -16,18 +17,32 @@ import (
 	"github.com/abide-proxy/abide/store"
 )
 
-// distrustSilence is for how long the log does not repeat that a client does not trust the
-// CA.
-const distrustSilence = 10 * time.Minute
+const (
+	// refusalsKept is the time after the last refusal until refusals are no longer counted.
+	refusalsKept = 30 * 24 * time.Hour
+	// refusalsInRow is the number of connections in a row that a client must close without a
+	// TLS alert before that counts as a refusal.
+	refusalsInRow = 3
+	// maxRefusedHosts bounds the stored refusals; the least recently used is removed.
+	maxRefusedHosts = 4096
+	// distrustSilence is the time during which the log does not repeat that a client does not
+	// trust the CA.
+	distrustSilence = 10 * time.Minute
+	// kindOfRefusedHost is the kind of stored documents with a refusedHost.
+	kindOfRefusedHost = "refused-host"
+)
 
-// kindOfRefusedHost is the kind of documents about refusedHosts.
-const kindOfRefusedHost = "refused-host"
+// unreadPeriods are the times for which the https of a host is tunnelled after the first
+// refusal, the second and so on; the last is for all that follow. The first is short, because
+// a program that lacks the CA shares its address with crawlers that trust it. The last covers
+// a job that runs once a day.
+var unreadPeriods = [...]time.Duration{2 * time.Minute, 10 * time.Minute, time.Hour, 36 * time.Hour}
 
-// certificateRefusals keeps which clients refused a certificate of abide's CA for which
-// hosts, so that their https to these hosts passes unread, and logs refusals.
+// certificateRefusals records which clients refused a certificate of abide's CA for which
+// hosts, so that their https to these hosts is tunnelled, and logs refusals.
 type certificateRefusals struct {
 	log         *logrus.Logger
-	persistence *sites.Persistence // nil before keep, or where nothing is kept
+	persistence *sites.Persistence // nil before keep, or where nothing is stored
 
 	mu    sync.Mutex
 	hosts *refusedHosts
@@ -58,35 +73,37 @@ func keyOf(addr netip.Addr, client *dispatch.Client, host string) refusedKey {
 // middle of the handshake, and wget after the handshake.
 func (c *certificateRefusals) rejected(p *policy.Policy, addr netip.Addr, client *dispatch.Client, to policy.Target, certain bool) {
 	now := time.Now()
-	// Where a rule needs to see the requests, https never passes unread: the client would
-	// get around the rule.
+	// Where a rule needs to see the requests, https is never tunnelled: the client would get
+	// around the rule.
 	needed := p.Interception(to.Host, to.Port, true).Needed
-	var period time.Duration // for which https of the host passes unread
+	key := keyOf(addr, client, to.Host)
+	var period time.Duration // for which https of the host is tunnelled
 	if !needed {
 		c.mu.Lock()
-		period = c.hosts.rejected(now, keyOf(addr, client, to.Host), certain)
+		period = c.hosts.rejected(now, key, certain)
 		c.mu.Unlock()
 	}
+	log := c.log.WithFields(logrus.Fields{"client": key.client, "site": p.Match(to).Site})
 	if period > 0 {
 		c.persistence.Urge()
 	}
 	switch {
 	case period > 0:
 		if c.refusedLines.Due(addr.String()+" "+to.Host+" "+period.String(), now) {
-			c.log.Warnf("the client at %s does not accept the certificate of abide's CA for %s: its https to this host passes unread for %s, then abide tries again, so limits there are not seen meanwhile; %s", addr, to.Host, inWords(period), p.TrustRemedy())
+			log.Warnf("the client at %s does not accept the certificate of abide's CA for %s: its https to this host passes unread for %s, then abide tries again, so limits there are not seen meanwhile; %s", addr, to.Host, inWords(period), p.TrustRemedy())
 		}
 	case certain && needed:
 		if c.distrustLines.Due(addr.String(), now) {
-			c.log.Warnf("the client at %s does not trust abide's CA, so it cannot reach %s: %s", addr, to.Host, p.TrustRemedy())
+			log.Warnf("the client at %s does not trust abide's CA, so it cannot reach %s: %s", addr, to.Host, p.TrustRemedy())
 		}
 	case !certain:
 		if c.doubtLines.Due(addr.String(), now) {
-			c.log.Warnf("the client at %s opened TLS to %s and closed it without a request: if it complains about the certificate, %s", addr, to.Host, p.TrustRemedy())
+			log.Warnf("the client at %s opened TLS to %s and closed it without a request: if it complains about the certificate, %s", addr, to.Host, p.TrustRemedy())
 		}
 	}
 }
 
-// inWords is a duration of whole minutes or hours.
+// inWords formats a duration of whole minutes or hours: 1 hour.
 func inWords(d time.Duration) string {
 	n, unit := int(d/time.Minute), "minute"
 	if d%time.Hour == 0 {
@@ -105,20 +122,20 @@ func (c *certificateRefusals) accepted(key refusedKey) {
 	c.hosts.accepted(key)
 }
 
-// current returns the refusal because of which a client's https to a host passes unread, and
-// whether there is one.
-func (c *certificateRefusals) current(key refusedKey) (refusedHost, bool) {
+// current returns the refusal because of which a client's https to a host is tunnelled. ok is
+// false if there is none.
+func (c *certificateRefusals) current(key refusedKey) (refusal refusedHost, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.hosts.passes(time.Now(), key)
 }
 
-// passes tells whether a client's https to a host passes unread because of a refusal. It
+// passes reports whether a client's https to a host is tunnelled because of a refusal. It
 // logs that the refusal is from before a restart.
 func (c *certificateRefusals) passes(key refusedKey) bool {
 	refusal, passes := c.current(key)
 	if passes && refusal.restored && c.restoredLines.Due(key.client+" "+key.host, time.Now()) {
-		c.log.Warnf("https of the client %s to %s passes unread until %s, so limits there are not seen: the client did not accept the certificate of abide's CA before the restart; then abide tries again",
+		c.log.WithField("client", key.client).Warnf("https of the client %s to %s passes unread until %s, so limits there are not seen: the client did not accept the certificate of abide's CA before the restart; then abide tries again",
 			key.client, key.host, refusal.Until.Local().Format(time.DateTime))
 	}
 	return passes
@@ -131,7 +148,7 @@ func (c *certificateRefusals) forget() {
 	c.hosts.forget()
 }
 
-// keep restores the refusals from before a restart, and has later ones kept in p.
+// keep restores the refusals from before a restart, and has p store later ones.
 func (c *certificateRefusals) keep(p *sites.Persistence) {
 	c.persistence = p
 	now := time.Now()
@@ -144,14 +161,140 @@ func (c *certificateRefusals) keep(p *sites.Persistence) {
 	p.Add(sites.Source{Kind: kindOfRefusedHost, Urgent: true, Remove: true, Find: c.find})
 }
 
-// find adds the documents that are to be kept.
+// find adds the documents that are to be stored.
 func (c *certificateRefusals) find(now time.Time, to sites.Found) {
 	c.mu.Lock()
 	all := c.hosts.all(now)
 	c.mu.Unlock()
 	for _, refusal := range all {
 		if value, err := json.Marshal(refusal); err == nil {
-			to.Add(refusal.Client+store.Separator+refusal.Host, value, refusal.keptUntil())
+			to.Add(refusal.Client+store.Separator+refusal.Host, value, refusal.expires())
 		}
 	}
+}
+
+// refusedKey is a host for one client: its name where clients authenticate, else its
+// address. A client that lacks the CA must not close a host for other clients.
+type refusedKey struct{ client, host string }
+
+// refusedHost is a host whose https a client does not let abide open.
+type refusedHost struct {
+	Client string `json:"client"`
+	Host   string `json:"host"`
+	// Refusals counts the refusals without an accepted connection in between.
+	Refusals int       `json:"refusals"`
+	Since    time.Time `json:"since"` // time of the last refusal
+	Until    time.Time `json:"until"` // https is tunnelled until then, and is opened again after
+
+	restored bool // the refusal is older than the process
+}
+
+// counts reports whether the refusal has an effect now, or on the next refusal.
+func (r refusedHost) counts(now time.Time) bool {
+	return now.Before(r.Until) || r.Refusals > 0 && now.Before(r.expires())
+}
+
+func (r refusedHost) expires() time.Time { return r.Since.Add(refusalsKept) }
+
+// refusedHosts decides for which hosts a client's https is tunnelled because the client
+// refuses abide's certificate. It has no lock and reads no clock.
+type refusedHosts struct {
+	refused *simplelru.LRU[refusedKey, refusedHost]
+	trials  *simplelru.LRU[refusedKey, trial]
+}
+
+// trial counts a client's intercepted connections to a host.
+type trial struct {
+	accepted bool // a request has come on a connection
+	failed   int  // number of connections in a row without a request since
+}
+
+func newRefusedHosts() *refusedHosts {
+	h := &refusedHosts{}
+	h.refused, _ = simplelru.NewLRU[refusedKey, refusedHost](maxRefusedHosts, nil) // fails for sizes below 1 only
+	h.trials, _ = simplelru.NewLRU[refusedKey, trial](maxRefusedHosts, nil)
+	return h
+}
+
+// rejected counts a connection that a client did not accept. It returns the time for which
+// https of the host is tunnelled from now on, 0 if this connection changes nothing. certain
+// says that a TLS alert named the certificate. One such connection is enough, unless a request of
+// the same client has come before: then another program at the same address may lack the CA,
+// and refusalsInRow are needed. Connections that were closed without an alert count only
+// where no request has ever come, because clients also close connections that they did not
+// need.
+func (h *refusedHosts) rejected(now time.Time, key refusedKey, certain bool) time.Duration {
+	old, _ := h.refused.Peek(key)
+	if now.Before(old.Until) {
+		return 0 // the connection was opened before the refusal
+	}
+	t, _ := h.trials.Get(key)
+	switch {
+	case t.accepted && !certain:
+		return 0
+	case t.accepted || !certain:
+		t.failed++
+	default:
+		t.failed = refusalsInRow
+	}
+	if t.failed < refusalsInRow {
+		h.trials.Add(key, t)
+		return 0
+	}
+	h.trials.Remove(key)
+	refusals := 1
+	if old.counts(now) {
+		refusals += old.Refusals
+	}
+	period := unreadPeriods[min(refusals, len(unreadPeriods))-1]
+	h.refused.Add(key, refusedHost{Client: key.client, Host: key.host, Refusals: refusals, Since: now, Until: now.Add(period)})
+	return period
+}
+
+// accepted notes a request on an intercepted connection: refusals are counted from 0 again.
+// A period that has begun goes on.
+func (h *refusedHosts) accepted(key refusedKey) {
+	h.trials.Add(key, trial{accepted: true})
+	if refusal, ok := h.refused.Peek(key); ok && refusal.Refusals > 0 {
+		refusal.Refusals = 0
+		h.refused.Add(key, refusal)
+	}
+}
+
+// passes returns the refusal because of which https of a new connection is tunnelled. ok is
+// false if there is none.
+func (h *refusedHosts) passes(now time.Time, key refusedKey) (refusal refusedHost, ok bool) {
+	refusal, ok = h.refused.Get(key)
+	return refusal, ok && now.Before(refusal.Until)
+}
+
+// all returns the refusals that count now, least recently used first.
+func (h *refusedHosts) all(now time.Time) []refusedHost {
+	var list []refusedHost
+	for _, refusal := range h.refused.Values() {
+		if refusal.counts(now) {
+			list = append(list, refusal)
+		}
+	}
+	return list
+}
+
+// restore adds a refusal from before a restart. A clock that was set back meanwhile does not
+// make the refusal last longer.
+func (h *refusedHosts) restore(now time.Time, refusal refusedHost) {
+	if refusal.Since.After(now) {
+		refusal.Since = now
+	}
+	if latest := now.Add(unreadPeriods[len(unreadPeriods)-1]); refusal.Until.After(latest) {
+		refusal.Until = latest
+	}
+	if refusal.restored = true; refusal.counts(now) {
+		h.refused.Add(refusedKey{refusal.Client, refusal.Host}, refusal)
+	}
+}
+
+// forget removes all refusals.
+func (h *refusedHosts) forget() {
+	h.refused.Purge()
+	h.trials.Purge()
 }

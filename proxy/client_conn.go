@@ -1,16 +1,20 @@
 package proxy
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/abide-proxy/abide/proxy/dispatch"
+	"github.com/abide-proxy/abide/proxy/problem"
 )
 
 // lingerTime and lingerBytes bound how much of an unwanted request body is read and
@@ -19,6 +23,172 @@ const (
 	lingerTime  = time.Second
 	lingerBytes = 64 << 20
 )
+
+// halfClose delays the end of a client's bytes (EOF) while a request of the connection is
+// sent. net/http watches the connection while a handler runs, takes EOF for a client that
+// has left, and cancels the request. A client that has closed only its sending side still
+// reads its response.
+type halfClose struct {
+	delays atomic.Bool // EOF is delayed
+
+	mu      sync.Mutex
+	expired bool          // the read deadline lies in the past
+	waiting chan struct{} // closed to end a wait; nil: nothing waits
+}
+
+// delay sets whether EOF is delayed from now on. While a request waits in the queue, EOF is
+// not delayed: a client that closes its sending side then has left, and nothing is spent on
+// its request.
+func (h *halfClose) delay(yes bool) {
+	if h.delays.Load() == yes {
+		return
+	}
+	h.delays.Store(yes)
+	if !yes {
+		h.mu.Lock()
+		h.wake()
+		h.mu.Unlock()
+	}
+}
+
+// wait returns io.EOF after dispatch.HalfCloseGrace, or earlier when EOF is no longer
+// delayed. It returns os.ErrDeadlineExceeded when the read deadline passes first: net/http
+// ends its watch by a read deadline in the past.
+func (h *halfClose) wait() error {
+	h.mu.Lock()
+	if h.expired {
+		h.mu.Unlock()
+		return os.ErrDeadlineExceeded
+	}
+	woken := make(chan struct{})
+	h.waiting = woken
+	h.mu.Unlock()
+	grace := time.NewTimer(dispatch.HalfCloseGrace)
+	defer grace.Stop()
+	select {
+	case <-grace.C:
+	case <-woken:
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.expired {
+			return os.ErrDeadlineExceeded
+		}
+	}
+	return io.EOF
+}
+
+// setDeadline follows the connection's read deadline. The zero time is no deadline.
+func (h *halfClose) setDeadline(t time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.expired = !t.IsZero() && t.Before(time.Now())
+	if h.expired {
+		h.wake()
+	}
+}
+
+// close ends waits for good.
+func (h *halfClose) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.expired = true
+	h.wake()
+}
+
+// wake ends a wait. h.mu is held.
+func (h *halfClose) wake() {
+	if h.waiting != nil {
+		close(h.waiting)
+		h.waiting = nil
+	}
+}
+
+// writeDeadline gives a client timeouts.stall to receive what is written to it. The
+// deadline is moved only when a quarter of stall has passed, because moving the deadline
+// costs more than reading the clock.
+type writeDeadline struct {
+	stall time.Duration
+	moved atomic.Int64 // sinceStart when extend last moved the deadline; 0: another deadline is set
+}
+
+// extend is called before each write to conn.
+func (d *writeDeadline) extend(conn net.Conn) {
+	now := int64(sinceStart())
+	if last := d.moved.Load(); last == 0 || now-last > int64(d.stall)/4 {
+		d.moved.Store(now)
+		conn.SetWriteDeadline(time.Now().Add(d.stall))
+	}
+}
+
+// set sets a deadline of a caller, such as net/http when it closes the connection. The next
+// write may move it. net/http also removes the deadline after each response: a deadline that
+// extend has set then stays, because it has no effect while nothing is written.
+func (d *writeDeadline) set(conn net.Conn, t time.Time) error {
+	if t.IsZero() && d.moved.Load() != 0 {
+		return nil
+	}
+	return d.replace(conn, t)
+}
+
+// replace sets a deadline, also in the place of one that extend has set.
+func (d *writeDeadline) replace(conn net.Conn, t time.Time) error {
+	d.moved.Store(0)
+	return conn.SetWriteDeadline(t)
+}
+
+// httpErrors replaces the error responses that net/http writes by itself, for HTTP/1
+// requests that it cannot read and therefore gives to no handler. net/http writes to an
+// HTTP/1 client outside a handler only then, so such a response is known by that.
+type httpErrors struct {
+	inHandler atomic.Bool         // from the begin of a request's handler to the end of the request
+	refused   func(reason string) // counts a response that was replaced; nil: nothing counts
+}
+
+// write writes p to a client, or abide's error response if p is one of net/http's.
+func (e *httpErrors) write(to io.Writer, p []byte) (int, error) {
+	if e.inHandler.Load() {
+		return to.Write(p)
+	}
+	replacement := problemOf(p)
+	if replacement == nil {
+		return to.Write(p)
+	}
+	if e.refused != nil {
+		e.refused(replacement.Reason)
+	}
+	if err := replacement.WriteRaw(to); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// problemOf is abide's counterpart of an error response of net/http, nil if text is
+// no such response.
+func problemOf(text []byte) *problem.Problem {
+	if !bytes.HasPrefix(text, []byte("HTTP/1.")) || len(text) < len("HTTP/1.1 400") {
+		return nil
+	}
+	switch string(text[len("HTTP/1.1 "):len("HTTP/1.1 400")]) {
+	case "400":
+		return &problem.Malformed
+	case "417":
+		return &problem.Expectation
+	case "431":
+		return &problem.LargeHead
+	case "501":
+		return &problem.Coding
+	case "505":
+		return &problem.Version
+	}
+	return nil
+}
+
+// processStart is the zero of sinceStart.
+var processStart = time.Now()
+
+// sinceStart is the time since the process began. Connections keep times in this form,
+// because it fits into an atomic.Int64.
+func sinceStart() time.Duration { return time.Since(processStart) }
 
 // clientConn is a client's TCP connection. It has no method ReadFrom, so that net/http
 // writes a response's head and a small body at once.
@@ -178,7 +348,7 @@ func (c *clientConn) waitReadable() error {
 	return c.raw.Read(isReadable)
 }
 
-// hasLeft tells whether the client has closed the connection, or its sending side.
+// hasLeft reports whether the client has closed the connection, or its sending side.
 func (c *clientConn) hasLeft() (left bool) {
 	if raw := rawConnOf(c.Conn); raw != nil {
 		err := raw.Control(func(fd uintptr) { left = peerClosed(fd) })

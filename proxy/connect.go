@@ -1,24 +1,63 @@
 package proxy
 
 import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
 	"net/http"
 	"net/netip"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
 
+	"github.com/sirupsen/logrus"
+
+	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/proxy/bandwidth"
+	"github.com/abide-proxy/abide/proxy/ca"
 	"github.com/abide-proxy/abide/proxy/dispatch"
 	"github.com/abide-proxy/abide/proxy/problem"
+	"github.com/abide-proxy/abide/proxy/sitelog"
+	"github.com/abide-proxy/abide/proxy/upstream"
+)
+
+const (
+	// portSilence is the time during which the log does not repeat that a port of a host is
+	// refused.
+	portSilence = time.Minute
+	// cleartextPeek is the time for which a CONNECT to port 80 waits for the client's first
+	// bytes. A client that waits for the server to speak first gets a tunnel.
+	cleartextPeek = 2 * time.Second
+	// methodLetters are the letters of a method. Lower case counts: a request with the method
+	// get is HTTP, and is refused rather than tunnelled.
+	methodLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-"
+
+	established = "HTTP/1.1 200 Connection established\r\n\r\n"
 )
 
 // connectHandler answers CONNECTs: it refuses them, tunnels their bytes, or gives their
 // connection to the inner server, which sees the requests inside.
 type connectHandler struct {
-	opener
-	counts connectCounts
+	dispatcher   *dispatch.Dispatcher
+	ca           *ca.CA
+	metrics      *metrics.Metrics
+	log          *logrus.Logger
+	interception *interception
+	conns        *trackedConns
+	inner        *innerListener
+
+	// CONNECTs of clients, and those of them to ports that egress.ports does not name.
+	all, refusedPorts atomic.Uint64
+	portLines         sitelog.LineLimit
 }
 
 // serve answers a CONNECT of an admitted client.
 func (h *connectHandler) serve(w http.ResponseWriter, r *http.Request, snapshot *dispatch.Snapshot, client *dispatch.Client) {
-	h.counts.all.Add(1)
+	h.all.Add(1)
 	host, port, err := policy.ParseAuthority(r.RequestURI)
 	if err != nil {
 		refuse(h.metrics, w, r, &problem.BadTarget)
@@ -29,7 +68,7 @@ func (h *connectHandler) serve(w http.ResponseWriter, r *http.Request, snapshot 
 		refuse(h.metrics, w, r, p)
 		return
 	}
-	o := opening{opener: &h.opener, snapshot: snapshot, host: host, port: port, client: client, via: dispatch.JoinVia("", r.Header["Via"]), options: options}
+	o := opening{handler: h, snapshot: snapshot, host: host, port: port, client: client, via: dispatch.JoinVia("", r.Header["Via"]), options: options}
 	if port == 80 {
 		if o.wait(w, r, "http") {
 			o.openCleartext(w, r)
@@ -41,7 +80,7 @@ func (h *connectHandler) serve(w http.ResponseWriter, r *http.Request, snapshot 
 		return conn != nil && h.interception.refusals.passes(keyOf(conn.addr, client, host))
 	})
 	if https.Why == policy.UnreadConstrained {
-		h.interception.warnConstrained(host)
+		h.interception.warnConstrained(host, snapshot.Policy().Match(policy.Target{Scheme: "https", Host: host, Port: port}).Site)
 	}
 	switch {
 	case https.Open:
@@ -51,14 +90,14 @@ func (h *connectHandler) serve(w http.ResponseWriter, r *http.Request, snapshot 
 	}
 }
 
-// refusal is why a CONNECT is refused, nil if it is not. validOptions says that the request's
-// options could be read.
+// refusal returns the problem for which a CONNECT is refused, nil if it is not. validOptions
+// says that the request's options could be read.
 func (h *connectHandler) refusal(r *http.Request, snapshot *dispatch.Snapshot, to policy.Target, validOptions bool) *problem.Problem {
 	switch {
 	case r.ContentLength != 0:
 		return &problem.ConnectBody
 	case !snapshot.Policy().Egress.Ports.Allows(to.Port):
-		h.counts.portRefused(to)
+		h.portRefused(snapshot.Policy(), to)
 		return &problem.Port
 	case snapshot.Passed(r.Header["Via"]):
 		return &problem.Loop
@@ -73,4 +112,269 @@ func (h *connectHandler) refusal(r *http.Request, snapshot *dispatch.Snapshot, t
 		}
 	}
 	return dispatch.OwnedHost(snapshot.Policy().Shard, to.Host, to.Port)
+}
+
+// portRefused counts and logs a CONNECT to a port that egress.ports does not name.
+func (h *connectHandler) portRefused(p *policy.Policy, to policy.Target) {
+	h.refusedPorts.Add(1)
+	if h.portLines.Due(to.HostPort(), time.Now()) {
+		h.log.WithField("site", p.Match(to).Site).Warnf("CONNECT to %s is refused, since egress.ports does not name port %d; add it there to allow it", to.HostPort(), to.Port)
+	}
+}
+
+// grant is a CONNECT that was accepted: what applies to all requests inside it.
+type grant struct {
+	target  policy.Target
+	client  *dispatch.Client // nil: access.clients is empty
+	via     string           // Via header of the CONNECT
+	options dispatch.RequestOptions
+	policy  *policy.Policy // by which the client was admitted
+	used    atomic.Bool    // a request has come inside
+}
+
+// opening is one CONNECT that was not refused.
+type opening struct {
+	handler  *connectHandler
+	snapshot *dispatch.Snapshot
+	host     string
+	port     uint16
+	client   *dispatch.Client // nil: access.clients is empty
+	via      string           // Via header of the CONNECT
+	options  dispatch.RequestOptions
+}
+
+func (o *opening) target(scheme string) policy.Target {
+	return policy.Target{Scheme: scheme, Host: o.host, Port: o.port}
+}
+
+// hijack writes the response 200 and takes the connection from the outer server. Bytes that
+// the client has sent after its CONNECT become pending.
+func (o *opening) hijack(w http.ResponseWriter) (*clientConn, error) {
+	raw, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return nil, err
+	}
+	conn, ok := raw.(*clientConn)
+	if !ok {
+		raw.Close()
+		return nil, errors.New("the connection did not come from a clientListener")
+	}
+	conn.SetDeadline(time.Time{})
+	if n := buffered.Reader.Buffered(); n > 0 {
+		early, _ := buffered.Reader.Peek(n)
+		conn.pending = append([]byte(nil), early...)
+	}
+	if _, err := io.WriteString(conn, established); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// tunnel connects to the site first, so that a failure has a status, and then relays bytes.
+func (o *opening) tunnel(w http.ResponseWriter, r *http.Request, why policy.Unread) {
+	bytes := o.byteBudget(r, "https")
+	defer o.handler.dispatcher.ReleaseTunnelBytes(bytes)
+	meter := &tunnelMeter{SiteBudget: bytes}
+	origin, err := o.dial(upstream.WithMeter(r.Context(), meter))
+	if err != nil {
+		if r.Context().Err() == nil {
+			refuse(o.handler.metrics, w, r, problem.OfUpstream(err))
+		}
+		return
+	}
+	conn, err := o.hijack(w)
+	if err != nil {
+		origin.Close()
+		return
+	}
+	o.handler.interception.countTunnel(o.snapshot.Policy(), o.target("https"), why)
+	o.relay(conn, origin)
+	o.endTunnel(r, meter)
+}
+
+// endTunnel reports the bytes that a tunnel has moved.
+func (o *opening) endTunnel(r *http.Request, m *tunnelMeter) {
+	o.handler.dispatcher.EndTunnel(m.Owner().Site, o.clientName(r), m.received.Load(), m.sent.Load())
+}
+
+// wait holds the CONNECT while the operator has paused the site. It returns false after it has
+// answered a CONNECT that may not wait so long.
+func (o *opening) wait(w http.ResponseWriter, r *http.Request, scheme string) bool {
+	refusal := o.handler.dispatcher.WaitForTunnel(r.Context(), o.target(scheme), o.clientName(r), o.options)
+	if refusal != nil && r.Context().Err() == nil {
+		refuse(o.handler.metrics, w, r, refusal)
+	}
+	return refusal == nil
+}
+
+// byteBudget is the budget that a tunnel takes its bytes from. The caller must release it.
+func (o *opening) byteBudget(r *http.Request, scheme string) *bandwidth.SiteBudget {
+	to := o.target(scheme)
+	return o.handler.dispatcher.TunnelBytes(o.snapshot.Policy().Match(to).Site, to, o.clientName(r))
+}
+
+// clientName is the client that the CONNECT counts for.
+func (o *opening) clientName(r *http.Request) string {
+	x := dispatch.Request{Snapshot: o.snapshot, Client: o.client, Options: o.options, Address: connOf(r).name()}
+	return x.ClientName()
+}
+
+func (o *opening) dial(ctx context.Context) (net.Conn, error) {
+	return o.snapshot.Dial(upstream.WithVia(ctx, o.via), o.host, o.port)
+}
+
+// relay copies bytes both ways until both sides are done.
+func (o *opening) relay(conn *clientConn, origin net.Conn) {
+	t := o.snapshot.Policy().Timeouts
+	o.handler.metrics.TunnelOpened()
+	defer o.handler.metrics.TunnelClosed()
+	early := conn.pending
+	conn.pending = nil
+	o.handler.conns.relay(conn, func(ctx context.Context, active func(up bool)) {
+		upstream.Relay(ctx, conn, origin, upstream.RelayOptions{
+			Idle: t.TunnelIdle, Life: t.TunnelLife, FromClient: early, OnProgress: active,
+		})
+	})
+}
+
+// intercept does the TLS handshake with a certificate for the host, and gives the connection
+// to the inner server.
+func (o *opening) intercept(w http.ResponseWriter, r *http.Request) {
+	config, err := o.handler.ca.TLSConfig(o.host)
+	if err != nil {
+		o.handler.log.WithError(err).WithField("site", o.snapshot.Policy().Match(o.target("https")).Site).Warn("cannot make a certificate")
+		refuse(o.handler.metrics, w, r, &problem.Bug)
+		return
+	}
+	conn, err := o.hijack(w)
+	if err != nil {
+		return
+	}
+	o.handler.metrics.Intercepted()
+	secure := tls.Server(conn, config)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), o.snapshot.Policy().Timeouts.Handshake)
+	defer cancel()
+	if !o.handler.conns.add(conn) {
+		conn.Close()
+		return
+	}
+	defer o.handler.conns.remove(conn)
+	err = secure.HandshakeContext(ctx)
+	o.handler.metrics.Handshake("client", err == nil)
+	if err != nil {
+		o.handshakeFailed(conn, err)
+		return
+	}
+	if secure.ConnectionState().NegotiatedProtocol == "h2" {
+		o.give(conn, secure, "https") // net/http serves HTTP/2 only on a *tls.Conn
+		return
+	}
+	o.give(conn, &interceptedConn{Conn: secure, client: conn}, "https")
+}
+
+// handshakeFailed answers a client that did not speak TLS, and notes a client that does not
+// trust the CA.
+func (o *opening) handshakeFailed(conn *clientConn, err error) {
+	var notTLS tls.RecordHeaderError
+	if errors.As(err, &notTLS) && notTLS.Conn != nil {
+		o.handler.metrics.Refused(problem.Cleartext.Reason)
+		conn.SetDeadline(time.Now().Add(time.Second))
+		problem.Cleartext.WriteRaw(conn)
+	}
+	certain := ca.Rejected(err)
+	if certain || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+		o.handler.interception.refusals.rejected(o.handler.dispatcher.Policy(), conn.addr, o.client, o.target("https"), certain)
+	}
+	conn.Close()
+}
+
+// give gives a connection to the inner server. as is conn, or a TLS connection over conn.
+func (o *opening) give(conn *clientConn, as net.Conn, scheme string) {
+	conn.grant = &grant{target: o.target(scheme), client: o.client, via: o.via, options: o.options, policy: o.snapshot.Policy()}
+	conn.errors.inHandler.Store(false)
+	if !o.handler.inner.give(as) {
+		conn.Close()
+	}
+}
+
+// openCleartext opens a CONNECT to port 80. Some clients use CONNECT for plain http too:
+// requests inside are then handled like those without CONNECT. Other protocols are
+// tunnelled.
+func (o *opening) openCleartext(w http.ResponseWriter, r *http.Request) {
+	conn, err := o.hijack(w)
+	if err != nil {
+		return
+	}
+	if !o.handler.conns.add(conn) {
+		conn.Close()
+		return
+	}
+	first, err := peek(conn)
+	o.handler.conns.remove(conn)
+	switch {
+	case err != nil:
+		conn.Close()
+	case looksLikeHTTP(first):
+		o.give(conn, conn, "http")
+	default:
+		bytes := o.byteBudget(r, "http")
+		defer o.handler.dispatcher.ReleaseTunnelBytes(bytes)
+		meter := &tunnelMeter{SiteBudget: bytes}
+		origin, err := o.dial(upstream.WithMeter(context.WithoutCancel(r.Context()), meter))
+		if err != nil {
+			o.handler.metrics.Refused(problem.OfUpstream(err).Reason)
+			conn.Close()
+			return
+		}
+		o.relay(conn, origin)
+		o.endTunnel(r, meter)
+	}
+}
+
+// tunnelMeter counts the bytes of one tunnel, for its client, and has the budget of its site
+// count them too.
+type tunnelMeter struct {
+	*bandwidth.SiteBudget
+	received, sent atomic.Int64
+}
+
+// Read counts bytes received from the site.
+func (m *tunnelMeter) Read(n int) {
+	m.received.Add(int64(n))
+	m.SiteBudget.Read(n)
+}
+
+// Wrote counts bytes sent to the site.
+func (m *tunnelMeter) Wrote(n int) {
+	m.sent.Add(int64(n))
+	m.SiteBudget.Wrote(n)
+}
+
+// peek returns the client's first bytes without consuming them, none if the client waits for
+// the server.
+func peek(conn *clientConn) ([]byte, error) {
+	if len(conn.pending) > 0 {
+		return conn.pending, nil
+	}
+	conn.SetReadDeadline(time.Now().Add(cleartextPeek))
+	defer conn.SetReadDeadline(time.Time{})
+	first := make([]byte, 1024)
+	n, err := conn.Read(first)
+	var timeout net.Error
+	if n == 0 && errors.As(err, &timeout) && timeout.Timeout() {
+		return nil, nil
+	}
+	if n == 0 {
+		return nil, err
+	}
+	conn.pending = first[:n]
+	return first[:n], nil
+}
+
+// looksLikeHTTP recognises a request line by its first word, of which only a part may have
+// come.
+func looksLikeHTTP(b []byte) bool {
+	method, _, _ := strings.Cut(string(b[:min(len(b), 24)]), " ")
+	return method != "" && strings.Trim(method, methodLetters) == ""
 }

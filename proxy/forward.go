@@ -1,9 +1,14 @@
 package proxy
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"runtime/debug"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -14,16 +19,27 @@ import (
 	"github.com/abide-proxy/abide/proxy/accesslog"
 	"github.com/abide-proxy/abide/proxy/dispatch"
 	"github.com/abide-proxy/abide/proxy/problem"
+	"github.com/abide-proxy/abide/proxy/upstream"
 )
+
+// hopByHop are the headers that are for one connection only, in canonical spelling.
+var hopByHop = [...]string{
+	"Connection", "Proxy-Connection", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+	"Http2-Settings", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Authentication-Info",
+}
+
+// fewFields is the number of fields up to which a search through the header is faster than a
+// look-up of each hop-by-hop field.
+const fewFields = 8
 
 // forwarder forwards the requests that abide can see, and counts them.
 type forwarder struct {
-	transport
+	transport   transport
 	log         *logrus.Logger
 	accessLog   *accesslog.Log
 	conns       *trackedConns
 	pipeline    *goproxy.ProxyHttpServer // copies the responses of transport
-	replayBytes atomic.Int64             // bytes of request bodies that are kept for another attempt
+	replayBytes atomic.Int64             // bytes of request bodies that are stored for another attempt
 }
 
 func newForwarder(t transport, log *logrus.Logger, conns *trackedConns) *forwarder {
@@ -53,7 +69,7 @@ func newPipeline(t *transport, log *logrus.Logger) *goproxy.ProxyHttpServer {
 func (f *forwarder) forward(w http.ResponseWriter, r *http.Request, x *exchange, via string) {
 	upgrade := asksForWebsocket(r)
 	if p := f.prepare(r, x, upgrade); p != nil {
-		refuse(f.metrics, w, r, p)
+		f.refuse(w, r, p)
 		return
 	}
 	if x.conn != nil && r.ProtoMajor == 1 {
@@ -69,13 +85,13 @@ func (f *forwarder) forward(w http.ResponseWriter, r *http.Request, x *exchange,
 	}
 	x.memory.total = &f.replayBytes
 	r = x.begin(w, r)
-	defer x.end(f.dispatcher)
+	defer x.end(f.transport.dispatcher)
 	if r.ContentLength == 0 {
 		r.Body = http.NoBody // HTTP/2 has another object for an empty body
 	}
 	if r.Body != nil && r.Body != http.NoBody {
 		if r.ContentLength > int64(x.Snapshot.Policy().Bounds.Upload) {
-			refuse(f.metrics, w, r, &problem.LargeBody)
+			f.refuse(w, r, &problem.LargeBody)
 			return
 		}
 		x.beginUpload(r)
@@ -85,13 +101,19 @@ func (f *forwarder) forward(w http.ResponseWriter, r *http.Request, x *exchange,
 	defer f.count(x, r)
 	defer f.recoverPanic(x, w, r)
 	if upgrade {
-		websockets{&f.transport, f.conns}.serve(x, r)
+		f.serveWebsocket(x, r)
 		return
 	}
 	f.pipeline.ServeHTTP(&x.writer, r)
 }
 
-// prepare changes r to what is sent to the site, or returns why it is refused.
+// refuse answers a request with an error response of abide.
+func (f *forwarder) refuse(w http.ResponseWriter, r *http.Request, p *problem.Problem) {
+	refuse(f.transport.metrics, w, r, p)
+}
+
+// prepare changes r to the request that is sent to the site, or returns the problem for which
+// it is refused.
 func (f *forwarder) prepare(r *http.Request, x *exchange, upgrade bool) *problem.Problem {
 	if p := checkRequest(r); p != nil {
 		return p
@@ -130,12 +152,12 @@ func (f *forwarder) recoverPanic(x *exchange, w http.ResponseWriter, r *http.Req
 		panic(value)
 	}
 	// The value of a panic may quote a header; its type and stack may not.
-	f.log.WithField("panic", fmt.Sprintf("%T", value)).Errorf("abide failed while serving %s: %s", x.Target.Host, redact.Frames(debug.Stack()))
+	f.log.WithFields(logrus.Fields{"panic": fmt.Sprintf("%T", value), "site": x.Snapshot.Policy().Match(x.Target).Site}).Errorf("abide failed while serving %s: %s", x.Target.Host, redact.Frames(debug.Stack()))
 	if x.writer.began {
 		panic(http.ErrAbortHandler)
 	}
 	clear(w.Header())
-	refuse(f.metrics, w, r, &problem.Bug)
+	f.refuse(w, r, &problem.Bug)
 }
 
 // count counts a request that is complete, and writes its line of the access log.
@@ -146,17 +168,105 @@ func (f *forwarder) count(x *exchange, r *http.Request) {
 	}
 	report := x.Report()
 	if report.Meter == nil {
-		report.Meter = f.metrics.Site(x.Snapshot.Policy().Match(x.Target).Site)
+		report.Meter = f.transport.metrics.Site(x.Snapshot.Policy().Match(x.Target).Site)
 	}
 	var asked time.Duration
 	if !report.Sent.IsZero() && !report.Answered.IsZero() {
 		asked = report.Answered.Sub(report.Sent)
 		// Abide's own time is before the upstream was asked, and between the upstream's
 		// head and the client's. How long the body takes depends on the two ends.
-		f.metrics.Overhead(report.First.Sub(x.Start) - x.Uploading - report.Before + x.writer.wroteHead.Sub(report.Answered))
+		f.transport.metrics.Overhead(report.First.Sub(x.Start) - x.Uploading - report.Before + x.writer.wroteHead.Sub(report.Answered))
 	}
 	report.Meter.Request(r.Method, status, asked)
 	if to := x.Snapshot.Policy().Log; to.Access != accesslog.Off {
 		f.accessLog.Add(x.accessLine(r, report, status), accesslog.Target{To: to.Access, Text: to.Lines == "text"})
 	}
+}
+
+// accessLine is the line of the access log about a request that is complete.
+func (x *exchange) accessLine(r *http.Request, report dispatch.Report, status int) accesslog.Line {
+	now := time.Now()
+	return accesslog.Line{
+		End: now, Client: report.Client, Priority: report.Priority, Method: r.Method,
+		Origin: fmt.Sprintf("%s://%s", x.Target.Scheme, x.Target.HostPort()), Path: r.URL.EscapedPath(), Secret: x.Token(), Own: r.Header.Get("Authorization"),
+		Site: report.Site, Status: status, Took: now.Sub(x.Start),
+		Wait: report.Waited, Limit: report.Limit, Attempts: report.Attempts, Refusals: report.Refusals, Token: report.Token,
+		Received: x.download.total, Sent: x.upload.size(),
+	}
+}
+
+// stripHop removes the hop-by-hop headers in place: the fixed set, and those that
+// Connection names. Content-Length and Host stay even when Connection names them, or a
+// client could hide where its own request ends.
+func stripHop(h http.Header) {
+	for _, line := range h["Connection"] {
+		for name := range strings.SplitSeq(line, ",") {
+			name = http.CanonicalHeaderKey(strings.TrimSpace(name))
+			switch name {
+			case "", "Close", "Keep-Alive", "Content-Length", "Host", "Content-Type", "Authorization", "Cookie":
+			default:
+				delete(h, name)
+			}
+		}
+	}
+	if len(h) > fewFields {
+		for _, name := range hopByHop {
+			delete(h, name)
+		}
+		return
+	}
+	for name := range h {
+		if slices.Contains(hopByHop[:], name) {
+			delete(h, name)
+		}
+	}
+}
+
+// serveWebsocket sends an upgrade to WebSocket like any request and, when the upstream agrees,
+// relays bytes both ways. goproxy's own relay would leave the client's connection open after
+// the upstream has closed its own.
+func (f *forwarder) serveWebsocket(x *exchange, r *http.Request) {
+	w := &x.writer
+	resp, _ := f.transport.RoundTrip(r, nil)
+	defer resp.Body.Close()
+	for k, v := range resp.Header { // of a response of abide itself
+		w.Header()[k] = v
+	}
+	origin, upgraded := resp.Body.(*download)
+	if resp.StatusCode != http.StatusSwitchingProtocols || !upgraded {
+		w.WriteHeader(resp.StatusCode)
+		io.Copy(w, resp.Body)
+		return
+	}
+	stream, ok := origin.body.(net.Conn)
+	if !ok {
+		w.head = nil
+		f.refuse(w, r, &problem.Upgrade)
+		return
+	}
+	w.Header()["Connection"] = []string{"Upgrade"}
+	w.Header()["Upgrade"] = []string{"websocket"}
+	w.WriteHeader(resp.StatusCode)
+	raw, buffered, err := w.ctl.Hijack()
+	if err != nil {
+		return
+	}
+	defer raw.Close()
+	if x.conn != nil {
+		x.conn.halfClose.delays.Store(false) // EOF now ends the WebSocket
+	}
+	early, _ := buffered.Reader.Peek(buffered.Reader.Buffered())
+	t := x.Snapshot.Policy().Timeouts
+	f.conns.relay(raw, func(ctx context.Context, active func(up bool)) {
+		upstream.Relay(ctx, raw, stream, upstream.RelayOptions{
+			Idle: t.TunnelIdle, Life: t.TunnelLife, FromClient: early, CloseBoth: true, OnProgress: active,
+		})
+	})
+}
+
+// asksForWebsocket recognises an upgrade to WebSocket, the only upgrade that is forwarded.
+func asksForWebsocket(r *http.Request) bool {
+	return r.Method == http.MethodGet && r.ProtoMajor == 1 && r.ProtoMinor >= 1 &&
+		len(r.Header["Upgrade"]) == 1 && strings.EqualFold(r.Header["Upgrade"][0], "websocket") &&
+		dispatch.Lists(r.Header["Connection"], "upgrade")
 }

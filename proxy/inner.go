@@ -1,8 +1,10 @@
 package proxy
 
 import (
+	"crypto/tls"
 	"net"
 	"net/http"
+	"sync"
 
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/dispatch"
@@ -11,14 +13,14 @@ import (
 
 // innerHandler answers the requests inside CONNECTs.
 type innerHandler struct {
-	*forwarder
-	refusals *certificateRefusals
+	forwarder *forwarder
+	refusals  *certificateRefusals
 }
 
 // ServeHTTP forwards a request to the target of the connection's CONNECT. A request with
 // another Host is refused, because limits and tokens are chosen by the target.
 func (h *innerHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	refuse := func(p *problem.Problem) { refuse(h.metrics, w, r, p) }
+	refuse := func(p *problem.Problem) { h.forwarder.refuse(w, r, p) }
 	conn := connOf(r)
 	if conn == nil || conn.grant == nil {
 		refuse(&problem.Bug)
@@ -40,7 +42,7 @@ func (h *innerHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(&problem.Userinfo)
 		return
 	}
-	snapshot := h.dispatcher.Current()
+	snapshot := h.forwarder.transport.dispatcher.Current()
 	if p := readmit(snapshot.Policy(), conn); p != nil {
 		refuse(p)
 		return
@@ -58,7 +60,7 @@ func (h *innerHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	x := &exchange{Request: dispatch.Request{Snapshot: snapshot, Target: target, Client: conn.grant.client}, conn: conn}
-	h.forward(w, r, x, conn.grant.via)
+	h.forwarder.forward(w, r, x, conn.grant.via)
 }
 
 // connState is called by http.Server when the state of a connection changes. The first byte
@@ -76,8 +78,72 @@ func (h *innerHandler) connState(c net.Conn, state http.ConnState) {
 			h.refusals.accepted(keyOf(conn.addr, grant.client, grant.target.Host))
 		}
 	case http.StateClosed:
-		if !grant.used.Load() && !h.conns.draining() {
-			h.refusals.rejected(h.dispatcher.Policy(), conn.addr, grant.client, grant.target, false)
+		if !grant.used.Load() && !h.forwarder.conns.draining() {
+			h.refusals.rejected(h.forwarder.transport.dispatcher.Policy(), conn.addr, grant.client, grant.target, false)
 		}
 	}
 }
+
+// innerListener is the listener of the inner server. Its connections are those inside
+// CONNECTs, which do not come from the network.
+type innerListener struct {
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+func newInnerListener() *innerListener {
+	return &innerListener{conns: make(chan net.Conn), done: make(chan struct{})}
+}
+
+// give hands a connection to Accept. It is false if the listener is closed.
+func (l *innerListener) give(c net.Conn) bool {
+	select {
+	case l.conns <- c:
+		return true
+	case <-l.done:
+		return false
+	}
+}
+
+func (l *innerListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.done:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *innerListener) Close() error {
+	l.once.Do(func() { close(l.done) })
+	return nil
+}
+
+func (l *innerListener) Addr() net.Addr { return &net.UnixAddr{Name: "intercepted", Net: "abide"} }
+
+// interceptedConn is an intercepted TLS connection, as net/http has it for HTTP/1.
+// net/http watches a client by a read of one byte, on a new goroutine for each request. In
+// TLS that read needs more stack than a goroutine begins with, and growing the stack costs
+// more than sending a small response. So the read first waits below TLS, where little stack
+// is needed.
+type interceptedConn struct {
+	*tls.Conn
+	client *clientConn
+}
+
+func (c *interceptedConn) Read(p []byte) (int, error) {
+	if len(p) == 1 && c.client.noBody.Load() {
+		if err := c.client.waitReadable(); err != nil {
+			return 0, err
+		}
+	}
+	return c.Conn.Read(p)
+}
+
+// Write replaces the error responses that net/http writes by itself.
+func (c *interceptedConn) Write(p []byte) (int, error) { return c.client.errors.write(c.Conn, p) }
+
+// NetConn is the TLS connection and not the TCP connection below: a relay must not pass on
+// encrypted bytes.
+func (c *interceptedConn) NetConn() net.Conn { return c.Conn }

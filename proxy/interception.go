@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// unreadSilence is for how long the log does not repeat that https to a host passes
-	// unread.
+	// unreadSilence is the time during which the log does not repeat that https to a host is
+	// tunnelled.
 	unreadSilence = 24 * time.Hour
-	// constrainedSilence is for how long the log does not repeat that the CA may not sign
-	// for a host.
+	// constrainedSilence is the time during which the log does not repeat that the CA may not
+	// sign for a host.
 	constrainedSilence = time.Hour
 )
 
@@ -39,7 +39,7 @@ func newInterception(authority *ca.CA, m *metrics.Metrics, log *logrus.Logger) *
 }
 
 // decide decides on https to a host. trusting says that the client trusts the CA; refused
-// tells whether the client has refused a certificate for the host, and is called only where
+// reports whether the client has refused a certificate for the host, and is called only where
 // that matters.
 func (i *interception) decide(p *policy.Policy, host string, port uint16, trusting bool, refused func() bool) policy.Interception {
 	https := p.Interception(host, port, trusting)
@@ -55,22 +55,23 @@ func (i *interception) decide(p *policy.Policy, host string, port uint16, trusti
 // warnConstrained logs that the CA may not sign a certificate for a host: the operator's CA
 // certificate has name constraints, and clients would refuse a certificate that violates
 // them. Https to such a host is tunnelled.
-func (i *interception) warnConstrained(host string) {
+func (i *interception) warnConstrained(host, site string) {
 	if i.constrainedLines.Due(host, time.Now()) {
-		i.log.Warnf("the name constraints of ca.cert do not permit %s, so its https passes unread: its limits and tokens hold for plain http alone", host)
+		i.log.WithField("site", site).Warnf("the name constraints of ca.cert do not permit %s, so its https passes unread: its limits and tokens hold for plain http alone", host)
 	}
 }
 
 // countTunnel counts a tunnel, and logs which setting would open its https.
 func (i *interception) countTunnel(p *policy.Policy, to policy.Target, why policy.Unread) {
-	i.metrics.Site(p.Match(to).Site).Unread(string(why))
+	site := p.Match(to).Site
+	i.metrics.Site(site).Unread(string(why))
 	switch why {
 	case policy.UnreadAuto, policy.UnreadUnlisted:
 	default: // the configuration wants a tunnel, or another line was logged
 		return
 	}
 	if i.unreadLines.Due(to.HostPort(), time.Now()) {
-		i.log.Warnf("https to %s passes unread (intercept: %s), so limits there are not seen: %s", to.Host, p.Intercept.Mode, p.UnreadRemedy(why))
+		i.log.WithFields(logrus.Fields{"site": site, "reason": string(why)}).Warnf("https to %s passes unread (intercept: %s), so limits there are not seen: %s", to.Host, p.Intercept.Mode, p.UnreadRemedy(why))
 	}
 }
 

@@ -11,9 +11,9 @@ import (
 // outerHandler answers what clients send to the proxy's own port: CONNECTs, and requests
 // with an absolute URL.
 type outerHandler struct {
-	*forwarder
-	access   *access
-	connects *connectHandler
+	forwarder *forwarder
+	access    *access
+	connects  *connectHandler
 }
 
 func (h *outerHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -21,8 +21,8 @@ func (h *outerHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if conn != nil {
 		conn.errors.inHandler.Store(true)
 	}
-	snapshot := h.dispatcher.Current()
-	refuse := func(p *problem.Problem) { refuse(h.metrics, w, r, p) }
+	snapshot := h.forwarder.transport.dispatcher.Current()
+	refuse := func(p *problem.Problem) { h.forwarder.refuse(w, r, p) }
 	if r.ProtoMajor != 1 || r.ProtoMinor > 1 {
 		refuse(&problem.Version)
 		return
@@ -59,5 +59,5 @@ func (h *outerHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(&problem.BadTarget)
 		return
 	}
-	h.forward(w, r, &exchange{Request: dispatch.Request{Snapshot: snapshot, Target: target, Client: client}, conn: conn}, "")
+	h.forwarder.forward(w, r, &exchange{Request: dispatch.Request{Snapshot: snapshot, Target: target, Client: client}, conn: conn}, "")
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/abide-proxy/abide/proxy/problem"
 )
 
-// refusedBodyWait is for how long a refusal waits for the body of the refused request.
+// refusedBodyWait is the time for which a refusal waits for the body of the refused request.
 const refusedBodyWait = time.Second
 
 // refuse answers a request with an error response of abide.
@@ -29,7 +29,7 @@ func refuse(m *metrics.Metrics, w http.ResponseWriter, r *http.Request, p *probl
 // times the memory of its letters for as long as the body is read.
 const maxTrailers = 64
 
-// checkRequest returns why a request cannot be forwarded, nil if it can.
+// checkRequest returns the problem for which a request cannot be forwarded, nil if it can.
 func checkRequest(r *http.Request) *problem.Problem {
 	switch {
 	case r.URL.User != nil:
@@ -50,7 +50,7 @@ func usuallyHasBody(method string) bool {
 	return method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch
 }
 
-// expectsOnly100 tells whether the Expect header is empty, or has only 100-continue, which
+// expectsOnly100 reports whether the Expect header is empty, or has only 100-continue, which
 // net/http handles.
 func expectsOnly100(lines []string) bool {
 	for _, line := range lines {

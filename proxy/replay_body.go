@@ -5,10 +5,22 @@ import (
 	"io"
 	"net/http"
 	"sync"
+	"sync/atomic"
+
+	"github.com/abide-proxy/abide/policy"
 )
 
-// replayBody is a request's body that can be sent more than once: what has come is kept, as
-// far as there is memory. The body is sent while it comes, because it may be half of a
+// replayStep is the least memory in bytes that a body takes at a time. Memory is taken for
+// bytes that have come and not for a length that was announced.
+const replayStep = 16 << 10
+
+// maxReadAhead bounds the bytes read of a body that is too large to be stored, while its
+// request waits: the end of a client that has left comes after what the client has sent.
+// Half of retry.memory is not available for that.
+const maxReadAhead = 8 << 20
+
+// replayBody is a request's body that can be sent more than once: bytes that have come are
+// stored, as far as there is memory. The body is sent while it comes, because it may be half of a
 // conversation. While there is memory, a goroutine of its own reads the body, so that an
 // attempt can end without waiting for the body. Beyond that the body streams: it is sent
 // once. The zero value is no body.
@@ -21,15 +33,15 @@ type replayBody struct {
 	mu      sync.Mutex
 	changed sync.Cond // a read of source has ended, or an attempt was closed
 	buf     []byte    // the begin of the body
-	streams bool      // nothing more is kept
+	streams bool      // nothing more is stored
 	dropped bool      // only the last attempt may read buf
 	ended   error     // io.EOF after the last byte, or why the body failed
 	reading bool      // a read of source is under way
 	last    *replayReader
 }
 
-// allowance grants memory. take is by how many bytes a buffer with have bytes may grow, 0 if
-// not at all.
+// allowance grants memory. take returns the number of bytes by which a buffer with have bytes
+// may grow, 0 if not at all.
 type allowance interface{ take(have int) int }
 
 func (b *replayBody) begin(source io.ReadCloser, trailer http.Header, memory allowance) {
@@ -40,7 +52,7 @@ func (b *replayBody) begin(source io.ReadCloser, trailer http.Header, memory all
 	b.changed.L = &b.mu
 }
 
-// intact tells whether everything that has come was kept, and the body has not failed.
+// intact reports whether all bytes that have come were stored, and the body has not failed.
 func (b *replayBody) intact() bool {
 	if b.source == nil {
 		return false
@@ -50,14 +62,14 @@ func (b *replayBody) intact() bool {
 	return !b.streams && (b.ended == nil || b.ended == io.EOF)
 }
 
-// whole tells whether the whole body has come and was kept.
+// whole reports whether the whole body has come and was stored.
 func (b *replayBody) whole() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return !b.streams && b.ended == io.EOF
 }
 
-// growing tells whether more may be kept.
+// growing reports whether more may be stored.
 func (b *replayBody) growing() bool {
 	if b.source == nil {
 		return false
@@ -104,8 +116,8 @@ func (b *replayBody) grow() bool {
 // read reads once, into p, or into the buffer if p is nil. b is locked, but not during the
 // read.
 func (b *replayBody) read(p []byte) int {
-	into, kept := p, p == nil
-	if kept {
+	into, stored := p, p == nil
+	if stored {
 		into = b.buf[len(b.buf):cap(b.buf)]
 	}
 	b.reading = true
@@ -113,7 +125,7 @@ func (b *replayBody) read(p []byte) int {
 	n, err := b.source.Read(into)
 	b.mu.Lock()
 	b.reading, b.ended = false, err
-	if kept {
+	if stored {
 		b.buf = b.buf[:len(b.buf)+n]
 	}
 	b.changed.Broadcast()
@@ -183,7 +195,7 @@ func (b *replayBody) shrink() {
 func (b *replayBody) reader() (*replayReader, http.Header) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	r := &replayReader{replayBody: b}
+	r := &replayReader{body: b}
 	if len(b.names) > 0 {
 		r.ends = make(http.Header, len(b.names))
 		for _, name := range b.names {
@@ -196,7 +208,7 @@ func (b *replayBody) reader() (*replayReader, http.Header) {
 
 // replayReader is the body of one attempt. A Read may be under way during Close.
 type replayReader struct {
-	*replayBody
+	body   *replayBody
 	at     int         // position in buf
 	ends   http.Header // the attempt's trailer
 	closed bool
@@ -205,58 +217,109 @@ type replayReader struct {
 var errBodyClosed = errors.New("the body was closed")
 
 func (r *replayReader) Read(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	b := r.body
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	for {
 		switch {
 		case r.closed:
 			return 0, errBodyClosed
-		case r.at < len(r.buf):
-			n := copy(p, r.buf[r.at:])
+		case r.at < len(b.buf):
+			n := copy(p, b.buf[r.at:])
 			r.at += n
-			r.shrink()
+			b.shrink()
 			return n, nil
-		case r.ended != nil:
+		case b.ended != nil:
 			return 0, r.end()
-		case r.reading:
-			r.changed.Wait()
-		case r.grow():
-			r.reading = true
-			go r.fill()
+		case b.reading:
+			b.changed.Wait()
+		case b.grow():
+			b.reading = true
+			go b.fill()
 		default:
-			r.shrink()
-			if n := r.read(p); r.ended == nil || n > 0 {
+			b.shrink()
+			if n := b.read(p); b.ended == nil || n > 0 {
 				return n, nil
 			}
 		}
 	}
 }
 
-// end fills the trailer and returns how the body ended. r is locked.
+// end fills the trailer and returns the end of the body as an error. r.body is locked.
 func (r *replayReader) end() error {
-	if r.ended == io.EOF {
+	if r.body.ended == io.EOF {
 		for name := range r.ends {
-			r.ends[name] = r.trailer[name]
+			r.ends[name] = r.body.trailer[name]
 		}
 	}
-	return r.ended
+	return r.body.ended
 }
 
 // Close ends the attempt. It closes source if the body streams, because no other attempt can
 // have the rest.
 func (r *replayReader) Close() error {
-	r.mu.Lock()
+	b := r.body
+	b.mu.Lock()
 	if r.closed {
-		r.mu.Unlock()
+		b.mu.Unlock()
 		return nil
 	}
 	r.closed = true
-	r.changed.Broadcast()
-	unwanted := r.ended == nil && r.streams
-	r.shrink()
-	r.mu.Unlock()
+	b.changed.Broadcast()
+	unwanted := b.ended == nil && b.streams
+	b.shrink()
+	b.mu.Unlock()
 	if unwanted {
-		return r.source.Close()
+		return b.source.Close()
 	}
 	return nil
+}
+
+// replayMemory is the part of retry.memory that one request's body takes.
+type replayMemory struct {
+	total     *atomic.Int64 // bytes that all requests take
+	maxBody   int64         // retry.body
+	maxTotal  int64         // retry.memory
+	announced int64         // length of the body; negative: unknown
+	taken     atomic.Int64  // bytes that this request takes
+	ahead     atomic.Bool   // the request waits, and its body is read ahead
+	released  atomic.Bool   // nothing more may be taken
+}
+
+// begin sets the bounds, and the announced length of the body.
+func (m *replayMemory) begin(retry policy.Retry, announced int64) {
+	m.maxBody, m.maxTotal, m.announced = int64(retry.Body), int64(retry.Memory), announced
+}
+
+// take returns the number of bytes by which a buffer with have bytes may grow, 0 if not at
+// all. There is one byte more than announced or allowed, for EOF itself: net/http looks at the client only
+// after EOF. Only one goroutine may call take at a time.
+func (m *replayMemory) take(have int) int {
+	most, memory := m.maxBody+1, m.maxTotal
+	switch ahead := m.ahead.Load(); {
+	case ahead && (int64(have) >= most || m.announced >= most):
+		most, memory = max(most, maxReadAhead+1), memory/2
+	case m.announced >= most:
+		most = 0 // nothing is stored of a body that is too large
+	}
+	if m.announced >= 0 {
+		most = min(most, m.announced+1)
+	}
+	step := min(max(replayStep, have), int(most)-have)
+	if step <= 0 || m.total.Add(int64(step)) > memory {
+		m.total.Add(-int64(max(step, 0)))
+		return 0
+	}
+	m.taken.Add(int64(step))
+	if m.released.Load() { // by the end of the handler, meanwhile
+		m.total.Add(-m.taken.Swap(0))
+		return 0
+	}
+	return step
+}
+
+// release gives the memory back. Nothing more is taken.
+func (m *replayMemory) release() {
+	m.released.Store(true)
+	m.total.Add(-m.taken.Swap(0))
 }

@@ -18,6 +18,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -37,14 +38,14 @@ import (
 // 64 KiB is accepted and one byte more gets a 431.
 const maxHead = 64<<10 - 4096
 
-// Options are what a Server is made of. All fields but Lookup are needed.
+// Options are the parts of a Server. All fields but Lookup, Ended and Upstream are needed.
 type Options struct {
 	Policy  *policy.Policy
 	CA      *ca.CA
 	Metrics *metrics.Metrics
 	Log     *logrus.Logger
 	Lookup  func(name string) (string, bool) // the environment, for pools; nil is an empty one
-	Keeping dispatch.Keeping                 // the zero one keeps and shares nothing
+	Keeping dispatch.Keeping                 // the zero value stores and shares nothing
 
 	Ended func(dispatch.Report) // is called when a request or a tunnel has ended; nil: nothing is
 
@@ -96,11 +97,9 @@ func New(o Options) (*Server, error) {
 	o.Metrics.AccessLog(s.forwarder.accessLog.Dropped)
 	o.Metrics.RefusalReasons(problem.Reasons())
 	s.connects = &connectHandler{
-		opener: opener{
-			dispatcher: s.Dispatcher, ca: o.CA, metrics: o.Metrics, log: o.Log,
-			interception: s.interception, conns: &s.conns, inner: s.innerListener,
-		},
-		counts: connectCounts{log: o.Log, lines: sitelog.LineLimit{Every: portSilence}},
+		dispatcher: s.Dispatcher, ca: o.CA, metrics: o.Metrics, log: o.Log,
+		interception: s.interception, conns: &s.conns, inner: s.innerListener,
+		portLines: sitelog.LineLimit{Every: portSilence},
 	}
 	t := o.Policy.Timeouts
 	s.outer = newHTTPServer(&outerHandler{s.forwarder, s.access, s.connects}, onIdle, t, o.Log)
@@ -207,15 +206,37 @@ func (s *Server) Reload(p *policy.Policy) error {
 	return nil
 }
 
-// ReopenAccessLog has the next line of the access log open its file again.
+// ReopenAccessLog makes the next line of the access log open its file again.
 func (s *Server) ReopenAccessLog() { s.forwarder.accessLog.Reopen() }
 
-// Connects is how many CONNECTs clients have sent, and how many of them to ports that
-// egress.ports does not name.
+// Connects counts the CONNECTs of clients, and those of them to ports that egress.ports does
+// not name.
 func (s *Server) Connects() (all, refusedPorts uint64) {
-	return s.connects.counts.all.Load(), s.connects.counts.refused.Load()
+	return s.connects.all.Load(), s.connects.refusedPorts.Load()
 }
 
 // ForgetRejections forgets which clients refused a certificate of the CA: abide opens their
 // https again.
 func (s *Server) ForgetRejections() { s.interception.refusals.forget() }
+
+// serverLog receives the log lines of net/http and goproxy. Both may put URLs, with their
+// passwords and queries, into a line, so only the kind of event is logged, at level debug.
+type serverLog struct{ log *logrus.Logger }
+
+func (l serverLog) Write(p []byte) (int, error) {
+	l.log.Debug("http server: ", eventOf(string(p)))
+	return len(p), nil
+}
+
+func (l serverLog) Printf(format string, _ ...any) { l.log.Debug("goproxy: ", eventOf(format)) }
+
+// eventOf is the constant begin of a line of net/http or goproxy: the words before the
+// first text that a client or site may have chosen.
+func eventOf(line string) string {
+	line = strings.TrimPrefix(line, "http:")
+	for _, mark := range []string{"%", "\"", "://"} {
+		line, _, _ = strings.Cut(line, mark)
+	}
+	words := strings.Fields(line)
+	return strings.Join(words[:min(len(words), 6)], " ")
+}

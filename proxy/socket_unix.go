@@ -20,7 +20,7 @@ func rawConnOf(c net.Conn) syscall.RawConn {
 	return raw
 }
 
-// isReadable tells whether a read would return at once.
+// isReadable reports whether a read would return at once.
 func isReadable(fd uintptr) bool {
 	var b [1]byte
 	for {
@@ -29,4 +29,14 @@ func isReadable(fd uintptr) bool {
 			return err != syscall.EAGAIN && err != syscall.EWOULDBLOCK
 		}
 	}
+}
+
+// descriptors returns the number of files that this process may open. Each client may need one
+// more for its upstream.
+func descriptors() int64 {
+	var r syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r) != nil {
+		return 1024
+	}
+	return int64(min(r.Cur, 1<<20))
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/abide-proxy/abide/proxy/problem"
 )
 
-// uploadStep is how many bytes a request body must bring in each timeouts.stall.
+// uploadStep is the number of bytes that a request body must bring in each timeouts.stall.
 const uploadStep = 4 << 10
 
 var (
@@ -23,7 +23,7 @@ var (
 )
 
 // upload is the body of a client's request. It holds the body to bounds.upload,
-// timeouts.stall and timeouts.upload, and keeps the first failure for the client's
+// timeouts.stall and timeouts.upload, and records the first failure for the client's
 // response. One goroutine reads the body. It may go on after the handler has returned, when
 // the deadlines belong to the connection's next request.
 type upload struct {
@@ -177,7 +177,7 @@ func (u *upload) finish() {
 	u.finished = true
 }
 
-// spared tells whether the upstream closed the body while the client was there. net/http
+// spared reports whether the upstream closed the body while the client was there. net/http
 // then cancels the request as if the client had left. u may be nil.
 func (u *upload) spared() bool {
 	if u == nil {
@@ -188,7 +188,7 @@ func (u *upload) spared() bool {
 	return u.unwanted && u.present
 }
 
-// whole tells whether the client has sent the whole body. u may be nil.
+// whole reports whether the client has sent the whole body. u may be nil.
 func (u *upload) whole() bool {
 	if u == nil {
 		return true

@@ -15,7 +15,7 @@ func TestCloseCountsTheUnreadBytesOnce(t *testing.T) {
 	c.Write([]byte("?"))
 	send(t, origin, string(make([]byte, 20_000)))
 	soon(t, "coming", func() bool { have, _, _ := c.arrival.wait(); return have == 20_000 })
-	c.endPauses()
+	c.deadlines.endPauses()
 	c.endReceiving()
 	c.endReceiving() // as another goroutine does before the first has closed the socket
 	c.Conn.Close()
@@ -45,7 +45,7 @@ func TestCloseSpendsWhatPassed(t *testing.T) {
 			io.Copy(io.Discard, onlyReader{c})
 		})
 		<-some
-		all.Go(func() { c.endPauses(); c.Close() })
+		all.Go(func() { c.deadlines.endPauses(); c.Close() })
 		all.Go(func() { c.Write([]byte("!")); c.Close() })
 		all.Go(func() { c.requestComplete(); c.Close() })
 		all.Wait()
@@ -65,7 +65,7 @@ func TestNothingIsPaidAfterClose(t *testing.T) {
 	c := newMeteredConn(far, p)
 	c.startRequest()
 	c.Write([]byte("?"))
-	c.endPauses()
+	c.deadlines.endPauses()
 	c.requestComplete() // gives back the credit for the receive window
 	send(t, origin, string(make([]byte, 20_000)))
 	soon(t, "coming", func() bool { have, _, _ := c.arrival.wait(); return have == 20_000 })

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"context"
 	"net"
 	"os"
 	"sync"
@@ -111,18 +112,6 @@ func (d *pausableDeadlines) setDeadline(b *pausableDeadline, t time.Time) error 
 
 func past(t, now time.Time) bool { return !t.IsZero() && !t.After(now) }
 
-// SetDeadline implements net.Conn, as do SetReadDeadline and SetWriteDeadline.
-func (c *meteredConn) SetDeadline(t time.Time) error {
-	err := c.setDeadline(&c.in, t)
-	if other := c.setDeadline(&c.out, t); err == nil {
-		err = other
-	}
-	return err
-}
-
-func (c *meteredConn) SetReadDeadline(t time.Time) error  { return c.setDeadline(&c.in, t) }
-func (c *meteredConn) SetWriteDeadline(t time.Time) error { return c.setDeadline(&c.out, t) }
-
 // endPauses ends current and future waits for credit, because the connection is about to be
 // closed. Closing messages are sent only with credit that is available at once.
 func (d *pausableDeadlines) endPauses() {
@@ -137,50 +126,78 @@ func (d *pausableDeadlines) endPauses() {
 	}
 }
 
-// Close also ends waits for credit.
-func (c *meteredConn) Close() error {
-	c.endPauses()
-	c.endReceiving()
-	return c.Conn.Close()
+// pausableTimer calls onExpire after a time in which the peer could have acted. While a
+// byte limit pauses the connection, the timer is paused, too. Safe for concurrent use.
+type pausableTimer struct {
+	conn     *meteredConn // nil: never paused
+	onExpire func()
+
+	mu            sync.Mutex
+	timer         *time.Timer
+	duration      time.Duration
+	due           time.Time     // zero: not running
+	pausedAtStart time.Duration // conn's pauses when due was set
 }
 
-// paused returns how long the connection has waited for credit in all, and whether it waits
-// now. A nil connection has never waited.
-func (c *meteredConn) paused() (sum time.Duration, pausedNow bool) {
-	if c == nil {
-		return 0, false
+// start restarts the timer.
+func (p *pausableTimer) start(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.duration = d
+	p.pausedAtStart, _ = p.conn.paused()
+	p.due = time.Now().Add(d)
+	if p.timer == nil {
+		p.timer = time.AfterFunc(d, p.check)
+	} else {
+		p.timer.Reset(d)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.pauses == 0 {
-		return c.pausedBefore, false
-	}
-	return c.pausedBefore + time.Since(c.since), true
 }
 
-// meteredConnOf unwraps a connection to its metered connection; nil if there is none.
-func meteredConnOf(nc net.Conn) *meteredConn {
-	for nc != nil {
-		switch c := nc.(type) {
-		case *meteredConn:
-			return c
-		case *bufferedConn:
-			nc = c.Conn
-			continue
+func (p *pausableTimer) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.due = time.Time{}
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+}
+
+// check runs when the timer fires. It may run late, after a stop or another start.
+func (p *pausableTimer) check() {
+	if p.expired() {
+		p.onExpire()
+	}
+}
+
+func (p *pausableTimer) expired() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.due.IsZero() || time.Now().Before(p.due) {
+		return false
+	}
+	still, now := p.conn.paused()
+	if more := still - p.pausedAtStart; more > 0 || now {
+		p.pausedAtStart = still
+		p.due = p.due.Add(more)
+		wait := time.Until(p.due)
+		if now {
+			// The end of the pause is not known; checking more often would waste time.
+			wait = max(wait, p.duration/16, time.Millisecond)
 		}
-		inner, ok := nc.(interface{ NetConn() net.Conn })
-		if !ok {
-			break
-		}
-		nc = inner.NetConn()
+		p.timer.Reset(max(wait, 0))
+		return false
 	}
-	return nil
+	p.due = time.Time{}
+	return true
 }
 
-// closeAtOnce closes nc. It sends TLS close_notify only if that needs no wait for credit.
-func closeAtOnce(nc net.Conn) error {
-	if c := meteredConnOf(nc); c != nil {
-		c.endPauses()
+// withPausableTimeout is a context that ends after d, not counting pauses of conn.
+func withPausableTimeout(ctx context.Context, conn *meteredConn, d time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	p := &pausableTimer{conn: conn, onExpire: func() { cancel(context.DeadlineExceeded) }}
+	p.start(d)
+	return ctx, func() {
+		p.stop()
+		cancel(nil)
 	}
-	return nc.Close()
 }

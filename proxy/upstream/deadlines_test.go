@@ -75,7 +75,7 @@ func TestWhatEndsAPause(t *testing.T) {
 		want error
 	}{
 		"closing":              {func(c *meteredConn) { c.Close() }, net.ErrClosed},
-		"haste":                {func(c *meteredConn) { c.endPauses() }, net.ErrClosed},
+		"haste":                {func(c *meteredConn) { c.deadlines.endPauses() }, net.ErrClosed},
 		"a deadline long ago":  {func(c *meteredConn) { c.SetDeadline(pastDeadline) }, os.ErrDeadlineExceeded},
 		"a deadline taken off": {func(c *meteredConn) { c.SetDeadline(pastDeadline); c.SetDeadline(time.Time{}) }, os.ErrDeadlineExceeded},
 	} {
@@ -124,7 +124,7 @@ func TestAGoodbyeTakesTheCreditAtHand(t *testing.T) {
 	c, there := pausable(p)
 	defer there.Close()
 	defer c.Close()
-	c.endPauses()
+	c.deadlines.endPauses()
 	if _, err := c.Write([]byte("x")); !errors.Is(err, net.ErrClosed) {
 		t.Error(err)
 	}

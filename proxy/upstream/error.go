@@ -1,8 +1,17 @@
 package upstream
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
 )
 
 // Kind classifies why an origin could not be reached or did not answer. The proxy maps it
@@ -73,4 +82,214 @@ func KindOf(err error) Kind {
 	default:
 		return Unknown
 	}
+}
+
+// TLSFault classifies why TLS with an origin failed. If you add a fault, also change
+// tlsFaultNames, and tlsAnswers in package proxy.
+type TLSFault uint8
+
+// The faults.
+const (
+	TLSOther       TLSFault = iota // none of the faults below
+	TLSExpired                     // a certificate of the chain has expired
+	TLSNotYetValid                 // a certificate of the chain is not valid yet
+	TLSName                        // the certificate is for other names
+	TLSIssuer                      // the issuer of the certificate is not trusted
+	TLSSelfSigned                  // the certificate is self-signed and not trusted
+	TLSUnusable                    // the certificate has the wrong usage, or cannot be parsed
+	TLSNoRoots                     // this machine has no trusted root certificates
+	TLSVersion                     // no TLS version or cipher in common
+	TLSNotTLS                      // the origin's answer is not TLS
+	TLSClient                      // the origin requires a client certificate
+	TLSAlert                       // the origin ended the handshake with another alert
+	TLSCut                         // the connection ended during the handshake
+)
+
+var tlsFaultNames = [...]string{
+	"tls", "tls_expired", "tls_not_yet_valid", "tls_name", "tls_issuer", "tls_self_signed", "tls_unfit", "tls_no_roots",
+	"tls_version", "tls_not_tls", "tls_client_certificate", "tls_alert", "tls_cut",
+}
+
+func (f TLSFault) String() string { return tlsFaultNames[f] }
+
+// TLSFailure describes a failed handshake. Its texts come from the origin: they are cut and
+// made printable, but not trustworthy.
+type TLSFailure struct {
+	Fault  TLSFault
+	Names  []string  // TLSName: some names of the certificate, without internal addresses
+	More   int       // TLSName: number of further names
+	Issuer string    // TLSIssuer, TLSSelfSigned: issuer of the certificate
+	At     time.Time // TLSExpired: end of validity; TLSNotYetValid: begin of validity
+}
+
+const (
+	maxCertificateNames = 5
+	maxCertificateText  = 100 // in bytes, of one name
+)
+
+// tlsFailureOf makes a TLSFailure of the error of a client-side handshake. asked tells
+// whether the server has requested a client certificate.
+func tlsFailureOf(err error, asked bool, now time.Time) *TLSFailure {
+	var (
+		name    x509.HostnameError
+		invalid x509.CertificateInvalidError
+		unknown x509.UnknownAuthorityError
+		noRoots x509.SystemRootsError
+		checked *tls.CertificateVerificationError
+		record  tls.RecordHeaderError
+	)
+	alert := alertOf(err)
+	switch {
+	case errors.As(err, &noRoots):
+		return &TLSFailure{Fault: TLSNoRoots}
+	case errors.As(err, &name):
+		return wrongName(name.Certificate)
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		if now.Before(invalid.Cert.NotBefore) {
+			return &TLSFailure{Fault: TLSNotYetValid, At: invalid.Cert.NotBefore}
+		}
+		return &TLSFailure{Fault: TLSExpired, At: invalid.Cert.NotAfter}
+	case errors.As(err, &unknown):
+		return unknownIssuer(unknown.Cert)
+	case errors.As(err, &checked), errors.As(err, &invalid):
+		return &TLSFailure{Fault: TLSUnusable}
+	case errors.As(err, &record):
+		return &TLSFailure{Fault: TLSNotTLS}
+	case alert != "" && asked:
+		return &TLSFailure{Fault: TLSClient}
+	case alert != "":
+		return &TLSFailure{Fault: faultOfAlert(alert)}
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), slices.ContainsFunc(errsReset, func(reset error) bool { return errors.Is(err, reset) }):
+		return &TLSFailure{Fault: TLSCut}
+	}
+	// crypto/tls reports faults that it finds itself as text only.
+	for _, one := range localFaults {
+		if strings.Contains(err.Error(), one.text) {
+			return &TLSFailure{Fault: one.fault}
+		}
+	}
+	return &TLSFailure{Fault: TLSOther}
+}
+
+var localFaults = []struct {
+	text  string
+	fault TLSFault
+}{
+	{"server selected unsupported protocol version", TLSVersion},
+	{"server chose an unconfigured cipher suite", TLSVersion},
+	{"server selected unsupported curve", TLSVersion},
+	{"failed to parse certificate from server", TLSUnusable},
+	{"server sent certificate containing RSA key larger", TLSUnusable},
+	{"unsupported type of public key", TLSUnusable},
+}
+
+// alertOf is the text of the alert with which the peer ended TLS; "" if there was none.
+func alertOf(err error) string {
+	var remote *net.OpError
+	if errors.As(err, &remote) && remote.Op == "remote error" && remote.Err != nil {
+		return remote.Err.Error()
+	}
+	return ""
+}
+
+// alertFaults maps alerts of an origin to faults (RFC 8446, section 6.2).
+var alertFaults = map[tls.AlertError]TLSFault{
+	40:  TLSVersion, // handshake_failure: most servers send it if nothing is in common
+	70:  TLSVersion, // protocol_version
+	71:  TLSVersion, // insufficient_security
+	42:  TLSClient,  // bad_certificate
+	46:  TLSClient,  // certificate_unknown
+	48:  TLSClient,  // unknown_ca
+	116: TLSClient,  // certificate_required
+}
+
+// faultOfAlert maps the text of an alert to a fault. crypto/tls does not export the type of
+// these errors; their text equals that of tls.AlertError.
+func faultOfAlert(text string) TLSFault {
+	for alert, fault := range alertFaults {
+		if text == alert.Error() {
+			return fault
+		}
+	}
+	return TLSAlert
+}
+
+// noteCertificateRequest makes a configuration, used for one handshake, record whether the
+// server requested a client certificate. None is sent.
+func noteCertificateRequest(config *tls.Config) *bool {
+	asked := false
+	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		asked = true
+		return &tls.Certificate{}, nil
+	}
+	return &asked
+}
+
+// wantsCertificate is the failure of a request because the origin requires a client
+// certificate, or nil. In TLS 1.3 that alert arrives after the handshake.
+func wantsCertificate(err error) *TLSFailure {
+	if alert := alertOf(err); alert != "" && faultOfAlert(alert) == TLSClient {
+		return &TLSFailure{Fault: TLSClient}
+	}
+	return nil
+}
+
+func wrongName(cert *x509.Certificate) *TLSFailure {
+	f := &TLSFailure{Fault: TLSName}
+	add := func(name string) {
+		if len(f.Names) == maxCertificateNames {
+			f.More++
+			return
+		}
+		f.Names = append(f.Names, cleanText(name))
+	}
+	for _, one := range cert.DNSNames {
+		add(one)
+	}
+	for _, one := range cert.IPAddresses {
+		// Internal addresses of the origin are not shown to the client.
+		if one.IsGlobalUnicast() && !one.IsPrivate() {
+			add(one.String())
+		}
+	}
+	return f
+}
+
+func unknownIssuer(cert *x509.Certificate) *TLSFailure {
+	f := &TLSFailure{Fault: TLSIssuer}
+	if cert == nil {
+		return f
+	}
+	if bytes.Equal(cert.RawIssuer, cert.RawSubject) {
+		f.Fault = TLSSelfSigned
+	}
+	f.Issuer = cert.Issuer.CommonName
+	if f.Issuer == "" && len(cert.Issuer.Organization) > 0 {
+		f.Issuer = cert.Issuer.Organization[0]
+	}
+	f.Issuer = cleanText(f.Issuer)
+	return f
+}
+
+// cleanText cuts a text of a certificate and makes it one printable line.
+func cleanText(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, text)
+	if len(text) > maxCertificateText {
+		text = strings.ToValidUTF8(text[:maxCertificateText], "") + "…"
+	}
+	return text
+}
+
+// TLSFailureOf is the failed handshake that an error of this package describes, or nil.
+func TLSFailureOf(err error) *TLSFailure {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.TLS
+	}
+	return nil
 }

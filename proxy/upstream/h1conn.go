@@ -29,8 +29,14 @@ type conn struct {
 	t    *Transport
 	home *host // the host whose idle list it belongs to
 
-	layers
-	auth string // Proxy-Authorization for the next hop
+	// The wrapped connections, from TLS down to TCP.
+	nc        net.Conn       // as dialed, or the *tls.Conn above it
+	raw       net.Conn       // as dialed: closing it never blocks
+	metered   *meteredConn   // the metered connection underneath; nil if bytes are not counted
+	plain     *meteredConn   // nc, if it is a metered TCP connection without TLS
+	blockable *blockableConn // the layer under TLS; nil if there is none
+	state     *tls.ConnectionState
+	auth      string // Proxy-Authorization for the next hop
 
 	br     *bufio.Reader // nil while idle
 	peeker peeker        // tells whether an idle connection is still alive
@@ -40,51 +46,29 @@ type conn struct {
 	reused  bool // a request was answered on it before
 	noReuse bool // it must not go back to the pool, whatever the answer says
 
-	progress
-	setDeadlines
+	// For the current request.
+	requestWritten bool // a byte of the request may have been sent
+	answered       bool // a byte of the answer has arrived
+	readErr        error
+
+	// The deadlines that are set on the connection; zero: none. Setting a deadline costs more
+	// than reading the clock, so a deadline that is late by at most deadlineTolerance is not
+	// set again.
+	readBy, writeBy time.Time
+	patience        time.Duration // StallTimeout while a body is read: each read gets this long; 0: reads do not set the deadline
 
 	abortFn func()
 	closed  atomic.Bool // close was called
 	aborted atomic.Bool
 	one     [1]byte
 
-	idleLink
-}
-
-// layers are the wrapped connections, from TLS down to TCP.
-type layers struct {
-	nc        net.Conn       // as dialed, or the *tls.Conn above it
-	raw       net.Conn       // as dialed: closing it never blocks
-	metered   *meteredConn   // the metered connection underneath; nil if bytes are not counted
-	plain     *meteredConn   // nc, if it is a metered TCP connection without TLS
-	blockable *blockableConn // the layer under TLS; nil if there is none
-	state     *tls.ConnectionState
-}
-
-// progress is what has passed on the connection for the current request.
-type progress struct {
-	requestWritten bool // a byte of the request may have been sent
-	answered       bool // a byte of the answer has arrived
-	readErr        error
-}
-
-// setDeadlines are the deadlines that are set on the connection; zero: none. Setting a
-// deadline costs more than reading the clock, so a deadline that is late by at most
-// deadlineTolerance is not set again.
-type setDeadlines struct {
-	readBy, writeBy time.Time
-	patience        time.Duration // StallTimeout while a body is read: each read gets this long; 0: reads do not set the deadline
-}
-
-// idleLink is a connection's place in its shard's list of idle connections. The shard's
-// lock guards it.
-type idleLink struct {
+	// The place in its shard's list of idle connections, guarded by the shard's lock.
 	older, newer *conn
 	since        time.Time // when the connection became idle
 }
 
 func newConn(t *Transport, h *host, nc net.Conn) *conn {
-	c := &conn{t: t, home: h, layers: layers{nc: nc, raw: nc}}
+	c := &conn{t: t, home: h, nc: nc, raw: nc}
 	if tc, ok := nc.(*tls.Conn); ok {
 		c.raw = tc.NetConn()
 		if c.blockable, ok = c.raw.(*blockableConn); ok {
@@ -145,7 +129,7 @@ func (c *conn) abort() {
 // it.
 func (c *conn) abortGauge() {
 	if c.metered != nil {
-		c.metered.endPauses()
+		c.metered.deadlines.endPauses()
 	}
 	c.raw.Close()
 }

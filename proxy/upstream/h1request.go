@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -283,4 +284,85 @@ func allowedTrailer(canonical string) bool {
 		return false
 	}
 	return true
+}
+
+func closeBody(req *http.Request) {
+	if req.Body != nil {
+		req.Body.Close()
+	}
+}
+
+// closeBody closes the body unless another owner does.
+func (o *outgoing) closeBody() {
+	if o.body != nil && !o.bodyTaken {
+		o.body.Close()
+		o.body = nil
+	}
+}
+
+// rewind makes the body readable again from its start.
+func (o *outgoing) rewind() bool {
+	if !o.bodyTaken {
+		return true
+	}
+	if o.req.GetBody == nil {
+		return false
+	}
+	body, err := o.req.GetBody()
+	if err != nil {
+		return false
+	}
+	o.body, o.bodyTaken = body, false
+	return true
+}
+
+// measure detects an empty body without a length: clients mark it by nil or http.NoBody,
+// but servers pass on empty bodies, too. It looks only with methods that rarely have a
+// body.
+func (o *outgoing) measure(ctx context.Context) *Error {
+	switch o.req.Method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodDelete, http.MethodTrace, "PROPFIND", "SEARCH":
+	default:
+		o.length = -1
+		return nil
+	}
+	var first [1]byte
+	body := o.body
+	stop := context.AfterFunc(ctx, func() { body.Close() })
+	defer stop()
+	for {
+		n, err := body.Read(first[:])
+		switch {
+		case n > 0:
+			o.length = -1
+			o.body = &prefixed{first: first, ReadCloser: body}
+			return nil
+		case err == io.EOF:
+			body.Close()
+			o.body = nil
+			return nil
+		case err != nil && ctx.Err() != nil:
+			body.Close()
+			return &Error{Kind: Canceled, Err: ctx.Err()}
+		case err != nil:
+			body.Close()
+			return &Error{Kind: Upload, Err: &requestBodyError{err}}
+		}
+	}
+}
+
+// prefixed is a body whose first byte has been read.
+type prefixed struct {
+	first [1]byte
+	given bool
+	io.ReadCloser
+}
+
+func (p *prefixed) Read(b []byte) (int, error) {
+	if p.given || len(b) == 0 {
+		return p.ReadCloser.Read(b)
+	}
+	p.given = true
+	b[0] = p.first[0]
+	return 1, nil
 }

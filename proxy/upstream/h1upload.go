@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"sync"
@@ -17,6 +18,7 @@ import (
 type requestBodyError struct{ Err error }
 
 func (e *requestBodyError) Error() string { return fmt.Sprintf("reading the request body: %v", e.Err) }
+
 func (e *requestBodyError) Unwrap() error { return e.Err }
 
 var (
@@ -257,4 +259,22 @@ func sendInline(w *bufio.Writer, o *outgoing) error {
 		return &requestBodyError{errBodyLong}
 	}
 	return nil
+}
+
+// budgetError is the error of the byte limit that ended the upload, or nil.
+func (u *upload) budgetError() error {
+	select {
+	case <-u.done:
+		if e := budgetErrorOf(u.writeErr); e != nil {
+			return e
+		}
+	default:
+	}
+	return nil
+}
+
+// stalled tells whether the origin stopped reading the body.
+func (u *upload) stalled() bool {
+	var timeout net.Error
+	return u.wait() && errors.As(u.writeErr, &timeout) && timeout.Timeout()
 }

@@ -84,7 +84,7 @@ func dialed(ctx context.Context, _, _ string) (net.Conn, error) {
 // newConn2 starts HTTP/2 on tc. The connection has one stream reserved. Other requests may
 // use it when the origin's settings have arrived.
 func (t *Transport) newConn2(ctx context.Context, home *host, tc *tls.Conn, lead bool) (*conn, error) {
-	c := &conn{t: t, home: home, layers: layers{nc: tc, raw: tc.NetConn(), metered: meteredConnOf(tc)}, multiplexed: &http2State{endsDial: lead, streams: 1}}
+	c := &conn{t: t, home: home, nc: tc, raw: tc.NetConn(), metered: meteredConnOf(tc), multiplexed: &http2State{endsDial: lead, streams: 1}}
 	c.multiplexed.ping = &pausableTimer{conn: c.metered, onExpire: c.ping}
 	nc := &http2Conn{Conn: tc, c: c, frames: newFrameMonitor(time.Now)}
 	if c.metered != nil {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -378,65 +376,4 @@ func pause(ctx context.Context, refused int) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// body2 is the body of an HTTP/2 answer.
-type body2 struct {
-	x     *exchange
-	resp  *http.Response
-	inner io.ReadCloser
-	err   error
-	ended atomic.Bool // err was returned to the reader
-}
-
-func (b *body2) Read(p []byte) (int, error) {
-	if b.err != nil {
-		return 0, b.err
-	}
-	d := b.x.t.StallTimeout
-	if d > 0 {
-		b.x.timer.start(d)
-	}
-	n, err := b.inner.Read(p)
-	if d > 0 {
-		b.x.timer.stop()
-	}
-	if err == nil {
-		return n, nil
-	}
-	b.ended.Store(true)
-	switch err {
-	case io.EOF:
-		maps.DeleteFunc(b.resp.Trailer, func(name string, _ []string) bool { return !allowedTrailer(name) })
-		if b.x.up == nil {
-			b.x.end(false)
-		}
-		b.err = err
-	case io.ErrUnexpectedEOF:
-		b.err = err
-	default:
-		b.err = b.x.fail(err, Stalled)
-	}
-	return n, b.err
-}
-
-// Close ends the stream if it has not ended.
-func (b *body2) Close() error {
-	ended := b.ended.Load()
-	b.x.bodyAbandoned.Store(!ended)
-	if ended || !b.x.c.byteLimited() {
-		b.x.end(false)
-		b.inner.Close()
-		return nil
-	}
-	// Closing may write to a connection that is paused for another request. It ends with
-	// the connection, at the latest.
-	closing := &b.x.t.closing
-	closing.Add(1)
-	b.x.end(false)
-	go func() {
-		defer closing.Done()
-		b.inner.Close()
-	}()
-	return nil
 }

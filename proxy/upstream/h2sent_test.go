@@ -89,7 +89,7 @@ func settlingFor(t *testing.T, tr *Transport, address string) *http2Conn {
 	}
 	offer, _ := tr.pool.take(hostKey{name: "example.com"}, false, true)
 	t.Cleanup(func() { tr.pool.connectionGone(offer.home) })
-	c := &conn{t: tr, home: offer.home, layers: layers{nc: tc, raw: tc.NetConn()}, multiplexed: &http2State{streams: 1}}
+	c := &conn{t: tr, home: offer.home, nc: tc, raw: tc.NetConn(), multiplexed: &http2State{streams: 1}}
 	c.multiplexed.ping = &pausableTimer{onExpire: c.ping}
 	c.multiplexed.netConn = &http2Conn{Conn: tc, c: c, frames: newFrameMonitor(time.Now)}
 	return c.multiplexed.netConn

@@ -47,7 +47,7 @@ var noWait = func() chan struct{} {
 // receiveCredit is the prepaid credit for a connection's receive window.
 // pausableDeadlines.mu guards it.
 type receiveCredit struct {
-	receiveWindow
+	window          receiveWindow
 	payer           Windowed // whose credit it is; nil: nothing is paid
 	knowsPeerWindow bool     // the system reports the window announced to the peer
 	reading         bool     // a read is running: the number of unread bytes is unknown
@@ -61,9 +61,9 @@ type receiveCredit struct {
 // startPrepaying begins to pay for a receive buffer of that size.
 func (c *meteredConn) startPrepaying(size int) {
 	promised := c.arrival.peerWindow()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.prepaid.size, c.prepaid.knowsPeerWindow = size, promised > 0
+	c.deadlines.mu.Lock()
+	defer c.deadlines.mu.Unlock()
+	c.prepaid.window.size, c.prepaid.knowsPeerWindow = size, promised > 0
 	c.paysAhead.Store(true)
 }
 
@@ -72,9 +72,9 @@ func (c *meteredConn) roomSize() int {
 	if !c.paysAhead.Load() {
 		return 0
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.prepaid.size
+	c.deadlines.mu.Lock()
+	defer c.deadlines.mu.Unlock()
+	return c.prepaid.window.size
 }
 
 // windowed is the Windowed that pays for the receive window; nil if there is none.
@@ -91,13 +91,13 @@ func (c *meteredConn) refresh(w Windowed, have int) (back int, to Windowed) {
 	r := &c.prepaid
 	if r.payer != w {
 		next := beforeRequest
-		if r.pooled && r.state == answerComplete {
+		if r.pooled && r.window.state == answerComplete {
 			next = answerComplete
 		}
-		back, to = r.endExchange(next), r.payer
-		r.payer, r.window, r.unread, r.paid = w, w.Window(), have, 0
+		back, to = r.window.endExchange(next), r.payer
+		r.payer, r.window.number, r.window.unread, r.window.paid = w, w.Window(), have, 0
 	}
-	r.update(w.Window(), have)
+	r.window.update(w.Window(), have)
 	return back, to
 }
 
@@ -105,13 +105,13 @@ func (c *meteredConn) refresh(w Windowed, have int) (back int, to Windowed) {
 // read are counted after the read, since otherwise bytes that the read took would count as
 // new.
 func (c *meteredConn) withCredit(w Windowed, do func(r *receiveCredit)) {
-	c.mu.Lock()
+	c.deadlines.mu.Lock()
 	back, to := 0, w
 	if r := &c.prepaid; !r.closed && (!r.reading || r.payer != w) {
 		back, to = c.refresh(w, c.arrival.unread())
 	}
 	do(&c.prepaid)
-	c.mu.Unlock()
+	c.deadlines.mu.Unlock()
 	if back > 0 && to != nil {
 		to.Refund(back)
 	}
@@ -123,28 +123,28 @@ func (c *meteredConn) withCredit(w Windowed, do func(r *receiveCredit)) {
 func (c *meteredConn) creditOut(l byteLimiter, n int) (granted int, err error) {
 	w := c.windowed()
 	if w == nil {
-		return c.credit(&c.out, l, n)
+		return c.credit(&c.deadlines.out, l, n)
 	}
 	need, ahead := 0, min(n, maxPrepaidWrite)
 	c.withCredit(w, func(r *receiveCredit) {
-		need, r.lastMoved = r.toWrite(), time.Now()
+		need, r.lastMoved = r.window.toWrite(), time.Now()
 	})
 	if need == 0 {
 		if got, err := l.Credit(noWait, n); err == nil {
 			return got, nil
 		}
-		c.withCredit(w, func(r *receiveCredit) { granted = r.borrow(n) })
+		c.withCredit(w, func(r *receiveCredit) { granted = r.window.borrow(n) })
 		if granted > 0 {
 			return granted, nil
 		}
-		return c.credit(&c.out, l, n)
+		return c.credit(&c.deadlines.out, l, n)
 	}
-	got, err := c.credit(&c.out, minimumCredit{w, w.Open, need + 1}, need+ahead)
+	got, err := c.credit(&c.deadlines.out, minimumCredit{w, w.Open, need + 1}, need+ahead)
 	if err != nil {
 		return 0, err
 	}
 	c.withCredit(w, func(r *receiveCredit) {
-		granted = r.splitGrant(got, n)
+		granted = r.window.splitGrant(got, n)
 		c.startIdleTimer(r)
 	})
 	c.refundClosed(w, 0)
@@ -168,17 +168,17 @@ func (f minimumCredit) Credit(done <-chan struct{}, n int) (int, error) {
 func (c *meteredConn) creditIn(l byteLimiter, n int) (granted int, err error) {
 	w := c.windowed()
 	if w == nil {
-		return c.credit(&c.in, l, n)
+		return c.credit(&c.deadlines.in, l, n)
 	}
 	for {
 		need, least, more := 0, 0, false
 		c.withCredit(w, func(r *receiveCredit) {
 			ahead := n
-			if r.size > maxCredit {
-				granted, ahead = r.readable(n), max(min(r.unread, maxCreditWide), n)
+			if r.window.size > maxCredit {
+				granted, ahead = r.window.readable(n), max(min(r.window.unread, maxCreditWide), n)
 				r.reading = granted > 0
 			}
-			need, least, more, r.lastMoved = r.toRead(ahead), r.toRead(min(n, minRead)), r.paid > 0, time.Now()
+			need, least, more, r.lastMoved = r.window.toRead(ahead), r.window.toRead(min(n, minRead)), r.window.paid > 0, time.Now()
 		})
 		if granted > 0 {
 			return granted, nil
@@ -187,7 +187,7 @@ func (c *meteredConn) creditIn(l byteLimiter, n int) (granted int, err error) {
 		if more {
 			patience = settleTime
 		}
-		got, err := c.credit(&c.in, minimumCredit{w, func(done <-chan struct{}, n, least int) (int, error) {
+		got, err := c.credit(&c.deadlines.in, minimumCredit{w, func(done <-chan struct{}, n, least int) (int, error) {
 			return w.Refill(done, n, least, patience)
 		}, least}, need)
 		if err != nil {
@@ -199,11 +199,11 @@ func (c *meteredConn) creditIn(l byteLimiter, n int) (granted int, err error) {
 		}
 		closed := false
 		c.withCredit(w, func(r *receiveCredit) {
-			r.paid += got
+			r.window.paid += got
 			if closed = r.closed; closed {
 				return // what is unread is counted
 			}
-			granted = r.readable(n)
+			granted = r.window.readable(n)
 			if got < least { // no more credit is to be expected soon
 				granted = min(n, got)
 			}
@@ -222,13 +222,13 @@ func (c *meteredConn) creditIn(l byteLimiter, n int) (granted int, err error) {
 // refundClosed gives back credit that was taken while the connection was closed, except for
 // bytes about to be read.
 func (c *meteredConn) refundClosed(w Windowed, reading int) {
-	c.mu.Lock()
+	c.deadlines.mu.Lock()
 	back := 0
-	if r := &c.prepaid; c.closing {
-		back = max(r.paid-reading, 0)
-		r.paid -= back
+	if r := &c.prepaid; c.deadlines.closing {
+		back = max(r.window.paid-reading, 0)
+		r.window.paid -= back
 	}
-	c.mu.Unlock()
+	c.deadlines.mu.Unlock()
 	if back > 0 {
 		w.Refund(back)
 	}
@@ -241,17 +241,17 @@ func (c *meteredConn) consumed(n, got int) (back int) {
 		return n - got
 	}
 	left := 0 // arrived and paid for, but will not be read
-	c.mu.Lock()
+	c.deadlines.mu.Lock()
 	r := &c.prepaid
-	r.unread = max(r.unread-got, 0)
+	r.window.unread = max(r.window.unread-got, 0)
 	if r.closed {
-		left = r.countUnread()
+		left = r.window.countUnread()
 	} else {
-		back = max(min(n-got, r.paid), 0)
-		r.paid -= back
+		back = max(min(n-got, r.window.paid), 0)
+		r.window.paid -= back
 	}
 	r.reading = false
-	c.mu.Unlock()
+	c.deadlines.mu.Unlock()
 	c.read(left)
 	return back
 }
@@ -261,12 +261,12 @@ func (c *meteredConn) consumed(n, got int) (back int) {
 func (c *meteredConn) refundSurplus(w Windowed) {
 	back := 0
 	c.withCredit(w, func(r *receiveCredit) {
-		promised := r.size - r.unread
+		promised := r.window.size - r.window.unread
 		if r.knowsPeerWindow {
 			promised = c.arrival.peerWindow()
 		}
-		if r.unread > 0 {
-			back = r.surplus(promised)
+		if r.window.unread > 0 {
+			back = r.window.surplus(promised)
 		}
 	})
 	if back > 0 {
@@ -278,7 +278,7 @@ func (c *meteredConn) refundSurplus(w Windowed) {
 // holds the lock.
 func (c *meteredConn) startIdleTimer(r *receiveCredit) {
 	switch {
-	case r.pooled || c.closing:
+	case r.pooled || c.deadlines.closing:
 	case r.idleTimer == nil:
 		r.idleTimer = time.AfterFunc(tunnelIdleTime, c.idleTimeout)
 	default:
@@ -294,13 +294,13 @@ func (c *meteredConn) idleTimeout() {
 	back := 0
 	c.withCredit(w, func(r *receiveCredit) {
 		switch still := time.Since(r.lastMoved); {
-		case r.pooled || c.closing || r.state != awaitingAnswer:
+		case r.pooled || c.deadlines.closing || r.window.state != awaitingAnswer:
 		case still < tunnelIdleTime:
 			r.idleTimer.Reset(tunnelIdleTime - still)
-		case r.unread > 0 || c.pauses > 0:
+		case r.window.unread > 0 || c.deadlines.pauses > 0:
 			r.idleTimer.Reset(tunnelIdleTime)
 		default:
-			back = r.endExchange(beforeRequest)
+			back = r.window.endExchange(beforeRequest)
 		}
 	})
 	if back > 0 {
@@ -310,18 +310,18 @@ func (c *meteredConn) idleTimeout() {
 
 // startRequest records that a Transport uses the connection for a request.
 func (c *meteredConn) startRequest() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.deadlines.mu.Lock()
+	defer c.deadlines.mu.Unlock()
 	c.prepaid.pooled, c.prepaid.pendingRequests = true, 1
 }
 
 // anotherRequest records that another request follows on the connection.
 func (c *meteredConn) anotherRequest() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.deadlines.mu.Lock()
+	defer c.deadlines.mu.Unlock()
 	r := &c.prepaid
-	if r.pendingRequests++; r.state == answerComplete {
-		r.state = beforeRequest
+	if r.pendingRequests++; r.window.state == answerComplete {
+		r.window.state = beforeRequest
 	}
 }
 
@@ -350,23 +350,23 @@ func (c *meteredConn) endReceiving() {
 // close of the connection it returns how many paid bytes have arrived and are not being read.
 // After that it does nothing: a connection may be closed by several goroutines.
 func (c *meteredConn) stopReceiving(end func(r *receiveCredit) bool, closes bool) (unread int) {
-	c.mu.Lock()
+	c.deadlines.mu.Lock()
 	r, back := &c.prepaid, 0
 	to := r.payer
 	over := end(r) && !r.closed
 	if over && to != nil {
 		if !r.reading { // otherwise consumed counts what is unread
-			r.update(to.Window(), c.arrival.unread())
+			r.window.update(to.Window(), c.arrival.unread())
 			if closes {
-				unread = r.countUnread()
+				unread = r.window.countUnread()
 			}
 		}
-		back = r.endExchange(answerComplete)
+		back = r.window.endExchange(answerComplete)
 	}
 	if over {
-		r.state, r.closed = answerComplete, closes
+		r.window.state, r.closed = answerComplete, closes
 	}
-	c.mu.Unlock()
+	c.deadlines.mu.Unlock()
 	if back > 0 {
 		to.Refund(back)
 	}
@@ -375,10 +375,10 @@ func (c *meteredConn) stopReceiving(end func(r *receiveCredit) bool, closes bool
 
 // becomesTunnel records that the connection is a tunnel from now on.
 func (c *meteredConn) becomesTunnel() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.deadlines.mu.Lock()
+	defer c.deadlines.mu.Unlock()
 	r := &c.prepaid
-	if r.pooled = false; r.state == awaitingAnswer {
+	if r.pooled = false; r.window.state == awaitingAnswer {
 		c.startIdleTimer(r)
 	}
 }

@@ -197,7 +197,7 @@ func (r *relay) abort() {
 
 func (s *side) abort() {
 	if s.metered != nil {
-		s.metered.endPauses()
+		s.metered.deadlines.endPauses()
 	}
 	s.innermost.Close()
 }

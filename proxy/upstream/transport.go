@@ -4,9 +4,9 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 )
@@ -154,83 +154,166 @@ func (t *Transport) send(ctx context.Context, o *outgoing) (*http.Response, *Err
 	}
 }
 
-func closeBody(req *http.Request) {
-	if req.Body != nil {
-		req.Body.Close()
+// connect returns a connection for the request, from the pool or new. On an HTTP/2
+// connection it has reserved a stream.
+func (t *Transport) connect(ctx context.Context, o *outgoing, fresh bool) (*conn, *Error) {
+	key := hostKey{name: o.host, port: o.port, secure: o.secure}
+	if o.forward {
+		key = hostKey{}
 	}
-}
-
-// closeBody closes the body unless another owner does.
-func (o *outgoing) closeBody() {
-	if o.body != nil && !o.bodyTaken {
-		o.body.Close()
-		o.body = nil
-	}
-}
-
-// rewind makes the body readable again from its start.
-func (o *outgoing) rewind() bool {
-	if !o.bodyTaken {
-		return true
-	}
-	if o.req.GetBody == nil {
-		return false
-	}
-	body, err := o.req.GetBody()
-	if err != nil {
-		return false
-	}
-	o.body, o.bodyTaken = body, false
-	return true
-}
-
-// measure detects an empty body without a length: clients mark it by nil or http.NoBody,
-// but servers pass on empty bodies, too. It looks only with methods that rarely have a
-// body.
-func (o *outgoing) measure(ctx context.Context) *Error {
-	switch o.req.Method {
-	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodDelete, http.MethodTrace, "PROPFIND", "SEARCH":
-	default:
-		o.length = -1
-		return nil
-	}
-	var first [1]byte
-	body := o.body
-	stop := context.AfterFunc(ctx, func() { body.Close() })
-	defer stop()
 	for {
-		n, err := body.Read(first[:])
+		offered, ok := t.pool.take(key, fresh, o.upgrade != "")
 		switch {
-		case n > 0:
-			o.length = -1
-			o.body = &prefixed{first: first, ReadCloser: body}
-			return nil
-		case err == io.EOF:
-			body.Close()
-			o.body = nil
-			return nil
-		case err != nil && ctx.Err() != nil:
-			body.Close()
-			return &Error{Kind: Canceled, Err: ctx.Err()}
-		case err != nil:
-			body.Close()
-			return &Error{Kind: Upload, Err: &requestBodyError{err}}
+		case !ok:
+			return nil, &Error{Kind: Canceled, Err: ErrTransportClosed}
+		case offered.dialing != nil:
+			o.waitedForConn = true
+			select {
+			case <-offered.dialing.done:
+			case <-ctx.Done():
+				return nil, &Error{Kind: Canceled, Err: ctx.Err()}
+			}
+			if e := offered.dialing.err; e != nil {
+				ours := *e // a copy: the caller may change it
+				return nil, &ours
+			}
+		case offered.conn == nil:
+			o.waitedForConn = true
+			return t.dial(ctx, o, offered)
+		case offered.conn.multiplexed != nil:
+			// Other requests may use the connection, so it keeps its meter.
+			if m, g := meterFrom(ctx), offered.conn.metered; m != nil && g != nil && !g.reuse(m) {
+				t.pool.retire(offered.conn)
+				offered.conn.multiplexed.client.Release()
+				t.pool.releaseStream(offered.conn)
+				continue
+			}
+			return offered.conn, nil
+		case !offered.conn.peeker.alive():
+			offered.conn.close()
+		default:
+			if g := offered.conn.metered; g != nil && !g.reuse(meterFrom(ctx)) {
+				offered.conn.close()
+				continue
+			}
+			return offered.conn, nil
 		}
 	}
 }
 
-// prefixed is a body whose first byte has been read.
-type prefixed struct {
-	first [1]byte
-	given bool
-	io.ReadCloser
+// dial opens a connection for an offer that has neither a connection nor a pending dial.
+func (t *Transport) dial(ctx context.Context, o *outgoing, to offer) (*conn, *Error) {
+	opened := false
+	defer func() {
+		if opened {
+			return
+		}
+		// After a panic too, requests that wait for this dial must be released.
+		if to.first {
+			t.pool.dialEnded(to.home, nil, &Error{Kind: Unknown})
+		}
+		t.pool.connectionGone(to.home)
+	}()
+	c, err := t.open(ctx, o, to)
+	opened = true
+	if err != nil {
+		e := dialError(ctx, err)
+		if to.first {
+			t.pool.dialEnded(to.home, nil, e)
+		}
+		t.pool.connectionGone(to.home)
+		return nil, e
+	}
+	switch {
+	case c.multiplexed != nil:
+		c.allowPublish()
+	case to.first:
+		t.pool.dialEnded(to.home, c, nil)
+	}
+	return c, nil
 }
 
-func (p *prefixed) Read(b []byte) (int, error) {
-	if p.given || len(b) == 0 {
-		return p.ReadCloser.Read(b)
+func (t *Transport) open(ctx context.Context, o *outgoing, to offer) (*conn, error) {
+	if o.forward {
+		nc, auth, err := t.Forward(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c := newConn(t, to.home, nc)
+		c.auth = auth
+		return c, nil
 	}
-	p.given = true
-	b[0] = p.first[0]
-	return 1, nil
+	nc, err := t.Dial(ctx, o.host, o.port)
+	if err != nil {
+		return nil, err
+	}
+	if !o.secure {
+		return newConn(t, to.home, nc), nil
+	}
+	tc, err := t.handshake(ctx, o, nc)
+	if err != nil {
+		nc.Close()
+		return nil, err
+	}
+	if tc.ConnectionState().NegotiatedProtocol == alpnHTTP2 {
+		c, err := t.newConn2(ctx, to.home, tc, to.first)
+		if err != nil {
+			nc.Close()
+			return nil, err
+		}
+		return c, nil
+	}
+	return newConn(t, to.home, tc), nil
+}
+
+func (t *Transport) handshake(ctx context.Context, o *outgoing, nc net.Conn) (*tls.Conn, error) {
+	config := t.both
+	if o.upgrade != "" { // HTTP/2 has no Upgrade
+		config = t.single
+	}
+	config = config.Clone()
+	asked := noteCertificateRequest(config)
+	if config.ServerName == "" {
+		config.ServerName = strings.TrimSuffix(o.host, ".")
+	}
+	tc := tls.Client(&blockableConn{Conn: nc}, config)
+	limited := ctx
+	if t.HandshakeTimeout > 0 {
+		var cancel context.CancelFunc
+		limited, cancel = withPausableTimeout(ctx, meteredConnOf(nc), t.HandshakeTimeout)
+		defer cancel()
+	}
+	// The handshake runs on a goroutine of its own: verifying a certificate grows the
+	// stack, and the request's goroutine would keep that stack while it waits for the
+	// answer.
+	done := make(chan error, 1)
+	go func() { done <- tc.HandshakeContext(limited) }()
+	if err := <-done; err != nil {
+		e := &Error{Kind: TLS, TLS: tlsFailureOf(err, *asked, time.Now()), Err: err}
+		var timeout net.Error
+		switch still := budgetErrorOf(err); {
+		case ctx.Err() != nil:
+			e = &Error{Kind: Canceled, Err: ctx.Err()}
+		case still != nil:
+			e = still
+		case limited.Err() != nil, errors.As(err, &timeout) && timeout.Timeout():
+			e = &Error{Kind: ConnectTimeout, Err: err}
+		}
+		return nil, e
+	}
+	return tc, nil
+}
+
+// dialError returns the *Error of a dialer of this package as it is, and wraps any other
+// error.
+func dialError(ctx context.Context, err error) *Error {
+	var e *Error
+	switch {
+	case errors.As(err, &e):
+		return e
+	case ctx.Err() != nil:
+		return &Error{Kind: Canceled, Err: ctx.Err()}
+	default:
+		return &Error{Kind: Unreachable, Err: err}
+	}
 }

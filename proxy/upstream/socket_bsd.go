@@ -25,16 +25,3 @@ func (a arrival) wait() (have int, known bool, err error) {
 	})
 	return have, true, err
 }
-
-// reportsUnread tells whether this system reports the number of unread bytes.
-const reportsUnread = false
-
-func (arrival) unread() int { return 0 }
-
-func (arrival) peerWindow() int { return 0 }
-
-func (arrival) receiveBuffer() int { return 0 }
-
-// maxSystemReceiveBuffer is the size in bytes up to which the system grows a receive buffer
-// whose size was not set.
-func maxSystemReceiveBuffer() int64 { return 8 << 20 }

@@ -7,6 +7,26 @@ import (
 	"syscall"
 )
 
+// arrival looks at the receive buffer of a connection without reading from it.
+type arrival struct{ raw syscall.RawConn }
+
+func newArrival(nc net.Conn) (a arrival) {
+	if tc, ok := nc.(*net.TCPConn); ok {
+		if raw, err := tc.SyscallConn(); err == nil {
+			a.raw = raw
+		}
+	}
+	return a
+}
+
+// limitReceive sets the receive buffer of a socket before it connects, so that no larger
+// window is announced to the peer.
+func limitReceive(raw syscall.RawConn, size int) {
+	raw.Control(func(fd uintptr) {
+		syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, size)
+	})
+}
+
 // peeker checks whether bytes or an end have arrived on a connection that should be idle.
 type peeker struct {
 	rc     syscall.RawConn

@@ -10,7 +10,7 @@ type receiveWindow struct {
 	size   int           // size of the receive buffer, the most that can arrive unread
 	paid   int           // credit of this window minus the bytes that arrived in it; below 0: owed
 	unread int           // unread bytes at the last update
-	window int64         // number of the window that paid belongs to
+	number int64         // of the time window that paid belongs to
 	state  exchangePhase // phase of the exchange with the peer
 }
 
@@ -23,13 +23,13 @@ const (
 	answerComplete                      // the answer is complete, and writes request nothing
 )
 
-// update takes the number of unread bytes. In a new window nothing is paid: bytes that were
+// update takes the number of the time window and that of the unread bytes. In a new window nothing is paid: bytes that were
 // unread before belong to the old window, together with the bytes directly behind them,
 // since the sender only waited for buffer space. Bytes on a connection that was completely
 // read belong to the new window.
-func (r *receiveWindow) update(window int64, have int) {
-	if r.window != window {
-		r.window, r.paid = window, 0
+func (r *receiveWindow) update(number int64, have int) {
+	if r.number != number {
+		r.number, r.paid = number, 0
 		if r.unread > 0 {
 			r.unread = have
 		}
