@@ -45,7 +45,7 @@ var (
 )
 
 // operations document the routes of the listener, but for the page and its forms. Each row of
-// endpoints and of openEndpoints has a row here; TestEveryRouteIsDocumented says which is
+// endpoints and of openEndpoints has a row here; TestEveryRouteIsDocumentedAndEveryDocumentedRouteIsServed says which is
 // missing, and TestEveryDocumentedRequestIsAnsweredAsDocumented sends the examples.
 func operations(s *openapi.Schemas) []openapi.Operation {
 	denied := func(code int, says string) openapi.Refusal {

@@ -53,7 +53,7 @@ type RedisOptions struct {
 	Now    func() time.Time // replaces the server's clock, for tests and simulations
 }
 
-// NewRedis is OpenRedis without contacting the server, for processes that start while the
+// NewRedis makes a store without contacting the server, for processes that start while the
 // store may be away.
 func NewRedis(a RedisAddress, o RedisOptions) (*Redis, error) {
 	silenceClientLog()

@@ -228,7 +228,7 @@ type Store interface {
 	// repeated every Beat.
 	Pulse(ctx context.Context, m Member) (Pulse, error)
 
-	// Members lists live instances, by ID, at most MostMembers.
+	// Members lists live instances, by ID, at most mostMembers.
 	Members(ctx context.Context) ([]Member, error)
 
 	Close() error
@@ -317,7 +317,7 @@ func BudgetKey(limit, whose string) string {
 
 func (m *Member) lifetime() time.Duration { return cmp.Or(m.Lifetime, Lifetime(0)) }
 
-// sortedMembers sorts members by ID, and returns at most MostMembers.
+// sortedMembers sorts members by ID, and returns at most mostMembers.
 func sortedMembers(all iter.Seq[Member]) []Member {
 	list := slices.SortedFunc(all, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
 	return list[:min(len(list), mostMembers)]

@@ -113,7 +113,7 @@ func (a *API) operation(o Operation, method, path string) Schema {
 	return all
 }
 
-// operationID is a name for generated code: getApiV1Holds.
+// operationID makes a name for generated code of a method and a path, in camel case.
 func operationID(method, path string) string {
 	words := strings.FieldsFunc(path, func(r rune) bool { return strings.ContainsRune("/{}._", r) })
 	var b strings.Builder

@@ -85,7 +85,7 @@ func KindOf(err error) Kind {
 }
 
 // TLSFault classifies why TLS with an origin failed. If you add a fault, also change
-// tlsFaultNames, and tlsAnswers in package proxy.
+// tlsFaultNames, and ofTLS in package problem.
 type TLSFault uint8
 
 // The faults.

@@ -103,11 +103,15 @@ func TestCommentsSayWhatSomethingDoes(t *testing.T) {
 	}
 }
 
-// identifier matches words that can only be names of code: camelCase and Type.Member.
+// identifier matches words that can only be names of code: names in camel case, and a type with a member.
 var identifier = regexp.MustCompile(`\b[a-z]+[a-z0-9]*[A-Z]\w*\b|\b[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]+)+\b|\b[A-Z]\w*\.[A-Z]\w*\b`)
 
 // products lists names of products, protocols and fields of others that look like identifiers.
-var products = map[string]bool{}
+var products = map[string]bool{
+	"JavaScript": true, "WebSockets": true, "gRPC": true, "macOS": true, "openSUSE": true, "DigitalOcean": true, "OpenStack": true,
+	"TimeoutStopSec": true, "StateDirectory": true, // settings of systemd
+	"CertStorage": true, // an interface of goproxy
+}
 
 func TestNamesInCommentsExist(t *testing.T) {
 	known := map[string]bool{}

@@ -48,16 +48,13 @@ func TestTheGuidesNameTestsThatThereAre(t *testing.T) {
 
 func TestTheArchitectureHasEveryPackage(t *testing.T) {
 	page := read(t, "ARCHITECTURE.md")
-	if n := bytes.Count(page, []byte("\n")); n > 150 {
-		t.Errorf("ARCHITECTURE.md has %d lines, more than 150", n)
+	if n := bytes.Count(page, []byte("\n")); n > 110 {
+		t.Errorf("ARCHITECTURE.md has %d lines, more than 110", n)
 	}
 	for name := range imports(t, false) {
-		switch folder, _, _ := strings.Cut(name, "/"); folder {
-		case "test":
-			continue
-		}
-		if !bytes.Contains(page, []byte("`"+name+"`")) {
-			t.Errorf("ARCHITECTURE.md does not say what %s decides", name)
+		// A package stands with its path, or with its last name in the row of its room.
+		if last := name[strings.LastIndex(name, "/")+1:]; !bytes.Contains(page, []byte("`"+name+"`")) && !bytes.Contains(page, []byte("`"+last+"`")) {
+			t.Errorf("ARCHITECTURE.md does not name %s", name)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // oldWords are words that no identifier may contain, with the usual term for each. A word
-// is a part of a camelCase name: the word "pour" is in pourOut, and not in pouring.
+// is a part of a name in camel case: "pour" is a word of an identifier "pour Out" without its space, and not of "pouring".
 var oldWords = map[string]string{
 	// queue
 	"seat": "waiter", "lane": "request group", "toll": "blocked time", "stir": "mark dirty",
@@ -83,7 +83,7 @@ func oldWordsIn(t *testing.T, path string, source []byte) (faults []string) {
 	return faults
 }
 
-// wordsOf returns the words of a camelCase name, in lower case.
+// wordsOf returns the words of a name in camel case, in lower case.
 func wordsOf(name string) (words []string) {
 	runes := []rune(name)
 	start := 0
