@@ -91,7 +91,7 @@ func TestEachMinuteIsRecordedAndTheRestAtTheEnd(t *testing.T) {
 		if got := strings.Join(written, "; "); got != want {
 			t.Errorf("%s\nwant %s", got, want)
 		}
-		if n := strings.Count(said.String(), "disk full"); n != 1 {
+		if n := strings.Count(said.String(), "recorded: disk full"); n != 1 {
 			t.Errorf("it was told %d times:\n%s", n, said.String())
 		}
 	})
