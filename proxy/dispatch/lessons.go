@@ -2,15 +2,20 @@ package dispatch
 
 import (
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/sirupsen/logrus"
 
 	"github.com/abide-proxy/abide/internal/clock"
+	"github.com/abide-proxy/abide/limit/learn"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/proxy/dispatch/backends"
+	"github.com/abide-proxy/abide/proxy/dispatch/plans"
 	"github.com/abide-proxy/abide/proxy/sitelog"
 	"github.com/abide-proxy/abide/proxy/upstream"
+	"github.com/abide-proxy/abide/sites"
+	"github.com/abide-proxy/abide/sites/routes"
 	"github.com/abide-proxy/abide/tokens"
 )
 
@@ -122,4 +127,220 @@ func (s *lessons) quarantine(x *Request, denied []*tokens.Token) {
 		s.log.Warnf("%s does not accept the token %s of %s: it is not used until %s", x.site, token.Label(), pool.Name(), availability.Until.Format(time.RFC3339))
 		s.gate.CoolAll(scopeOfToken(token), availability.Until, "quarantine")
 	}
+}
+
+// learned is what the last answer says of a refusal.
+type learned struct {
+	refusal hint
+	at      queue.Scope // what the refusal is about
+	word    string      // the kind of scope, for the metrics
+}
+
+// learnFrom reads what an answer says of limits, and passes it on. It returns the answer to
+// be used from now on: reading may have taken the beginning of the body, see headOf.
+func (s *lessons) learnFrom(x *Request, r *http.Request, resp *http.Response) *http.Response {
+	t := &x.progress
+	t.learned = learned{}
+	if resp == nil {
+		return nil
+	}
+	if t.plan == nil || !t.plan.Learns || x.subject.Class == nil {
+		t.learned.plain(x, resp)
+		return resp
+	}
+	request := learn.Request{Method: x.subject.Method, Host: x.Target.Host, Path: x.subject.Path, Dialect: t.plan.Dialect}
+	var head []byte
+	if learn.WantsBody(resp.StatusCode, request) {
+		resp, head = headOf(resp)
+	}
+	lesson := learn.Read(resp.StatusCode, resp.Header, head, request, x.answered)
+	hideTokenInNames(r, &lesson, x.progress.shown)
+	s.apply(x, resp, &lesson)
+	return resp
+}
+
+// plain reads Retry-After alone, for a site whose answers teach nothing.
+func (l *learned) plain(x *Request, resp *http.Response) {
+	if l.refusal = plainHint(resp.StatusCode, resp.Header, x.answered); l.refusal.is {
+		l.at, l.word = x.refusedScope()
+	}
+}
+
+// apply passes a lesson on to what is known of the site, to the tokens and to the queue, and
+// keeps what the verdict needs.
+func (s *lessons) apply(x *Request, resp *http.Response, lesson *learn.Lesson) {
+	t := &x.progress
+	a := sites.Answer{
+		Lesson: lesson, At: x.answered, Class: x.subject.Class, Sent: x.sent, Budget: x.budget(),
+		Backend: x.backend() != nil, Reserve: t.plan.Reserve(), Level: t.level, Failed: resp.StatusCode >= 500,
+		Denied: resp.StatusCode == http.StatusForbidden, Unavailable: resp.StatusCode == http.StatusServiceUnavailable,
+	}
+	if a.Unavailable {
+		a.Sent = t.permit.Granted()
+	}
+	unavailable := x.subject.Known.Unavailable(&a, t.permit)
+	if len(lesson.Limits) > 0 || lesson.Throttled {
+		a.Sent = t.permit.Granted() // the time by which ledgers know the request
+	}
+	all := x.subject.Known.LearnFrom(&a, t.permit)
+	for i := range all.Announcements {
+		if announcement := &all.Announcements[i]; t.token != nil && !announcement.Site && !announcement.Refused && announcement.Limit.Remaining.Known && announcement.Limit.Remaining.N < 1 {
+			t.plan.Pool.Spend(a.At, t.token, x.poolRoute(announcement.Title), announcement.Limit.Reset, "nothing is left")
+		}
+	}
+	if lesson.Throttled {
+		t.learned.refusal = hintOf(lesson, resp.Header, a.At)
+		t.learned.refusal.unsafe = unavailable
+		t.learned.refusal.final = lesson.Permanent && (t.token == nil || len(x.subject.Tokens.Tokens()) < 2)
+	}
+	if lesson.Throttled && !lesson.Lock {
+		b := x.subject.Known.Blame(&a, &all, x.refused(), t.permit)
+		t.learned.at, t.learned.word, t.refusedAt, t.odd = b.At, b.Word, x.answered, b.Odd
+		if !b.Until.IsZero() {
+			t.learned.refusal.said, t.learned.refusal.exact, t.learned.refusal.wait = true, true, max(b.Until.Sub(x.answered), 0)
+		}
+		all.Changed = all.Changed || b.Changed
+	}
+	if all.Changed {
+		s.gate.Replan(x.site, x.subject.Known.Version())
+	}
+}
+
+// refused is the request for sites.Site.Blame.
+func (x *Request) refused() *sites.Refused {
+	t := &x.progress
+	narrowest, word := x.refusedScope()
+	r := &sites.Refused{
+		Narrowest: narrowest, Word: word, Whole: x.breakerScope(),
+		Token: queue.Scope{Limit: plans.TokenLimit}, Pooled: x.subject.Tokens != nil, Signed: t.token != nil,
+		Refusals: t.refusals, Since: t.refusedAt, Odd: t.odd,
+	}
+	if t.token != nil {
+		r.Token = scopeOfToken(t.token)
+	}
+	return r
+}
+
+// place is where the request was sent, and for whom.
+func (x *Request) place() plans.Place {
+	return plans.Place{Backend: x.backend(), Budget: x.budget(), Client: x.ClientName()}
+}
+
+// refusedScope is what a refusal is about as far as the site does not say that, and the kind
+// of it for the metrics.
+func (x *Request) refusedScope() (queue.Scope, string) {
+	at := x.place()
+	return x.progress.plan.Scope(&x.subject, &at)
+}
+
+// breakerScope is what the request's breaker keeps from being sent.
+func (x *Request) breakerScope() queue.Scope {
+	at := plans.Place{Backend: x.backend()}
+	return at.Whole()
+}
+
+// unpaid is how long a token is not used after an answer that asks for a payment.
+const unpaid = time.Hour
+
+// hintOf is how long to wait after a refusal, as its lesson says.
+func hintOf(l *learn.Lesson, h http.Header, now time.Time) hint {
+	r := hint{is: !l.Lock, lock: l.Lock, said: !l.RetryAt.IsZero(), overload: l.Overload}
+	switch {
+	case r.said:
+		r.wait = max(l.RetryAt.Sub(now), 0)
+	case l.Permanent:
+		r.said, r.wait = true, unpaid
+	}
+	r.why = whyRefused(r.said, h)
+	return r
+}
+
+// verificationPause is how long a request waits while another verifies whether the site
+// blocks.
+const verificationPause = time.Second
+
+// verify finds out what an answer 403 means that says nothing more. Where requests have
+// succeeded before, one that did is sent again: if the site refuses it, too, the site blocks
+// this client, and nothing is sent for a while. The request itself is sent again after that.
+func (s *lessons) verify(x *Request, r *http.Request, resp *http.Response, v verdict) verdict {
+	known, t := x.subject.Known, &x.progress
+	if known == nil || resp == nil || t.plan == nil || !t.plan.Learns {
+		return v
+	}
+	status := resp.StatusCode
+	switch {
+	case t.verifying && v.refused:
+		return v // for another reason
+	case t.verifying:
+		blocked := status == http.StatusForbidden
+		known.Verified(x.answered, blocked)
+		if blocked {
+			return s.blocked(x)
+		}
+		return verdict{again: true, reason: "verified"}
+	case v.again || v.refused || !x.replayable(r) || x.Caller.HasBody():
+		return v
+	case status == http.StatusOK && r.Method == http.MethodGet:
+		if known.WantsKnown() {
+			known.SetKnown(x.Target.HostPort(), r.URL.RequestURI())
+		}
+		return v
+	case status != http.StatusForbidden:
+		return v
+	}
+	page := sites.NewPage(resp.Header.Get("Content-Type"), resp.Header.Get("Server"), resp.ContentLength)
+	switch known.Forbidden(x.answered, x.Target.HostPort(), page) {
+	case sites.Verify:
+		t.verifies = true
+		return verdict{again: true, reason: "verified"}
+	case sites.Verifying:
+		return verdict{again: true, reason: "verified", pause: verificationPause}
+	case sites.Blocked:
+		return s.blocked(x)
+	case sites.Forbidden:
+	}
+	return v
+}
+
+// blocked takes an answer by which the site refuses everything.
+func (s *lessons) blocked(x *Request) verdict {
+	t := &x.progress
+	a := sites.Answer{
+		Lesson: &learn.Lesson{Throttled: true, Block: true, Scope: learn.Site}, At: x.answered, Class: x.subject.Class,
+		Sent: t.permit.Granted(), Budget: x.budget(), Backend: x.backend() != nil, Reserve: t.plan.Reserve(), Failed: true,
+	}
+	b := x.subject.Known.Blame(&a, &routes.Learned{}, x.refused(), t.permit)
+	t.learned.at, t.learned.word, t.refusedAt, t.odd = b.At, b.Word, x.answered, b.Odd
+	if b.Changed {
+		s.gate.Replan(x.site, x.subject.Known.Version())
+	}
+	return verdict{refused: true, again: true, reason: "refused", until: b.Until, why: "the site refuses everything"}
+}
+
+// beginVerification makes the attempt one that verifies, if the site may block.
+func beginVerification(x *Request) {
+	t := &x.progress
+	t.verifying = false
+	if x.subject.Known == nil || x.Caller.HasBody() || !t.verifies && !x.subject.Known.Blocks() {
+		return
+	}
+	t.verifying = x.subject.Known.Known(x.Target.HostPort()) != ""
+	t.verifies = false
+}
+
+// verification is the attempt in place of which a request is sent that succeeded before.
+func verification(x *Request, r *http.Request) *http.Request {
+	if !x.progress.verifying {
+		return r
+	}
+	u, err := url.ParseRequestURI(x.subject.Known.Known(x.Target.HostPort()))
+	if err != nil {
+		return r
+	}
+	request := r.Clone(r.Context())
+	request.Method, request.URL.Path, request.URL.RawPath, request.URL.RawQuery = http.MethodGet, u.Path, u.RawPath, u.RawQuery
+	for _, name := range []string{"If-None-Match", "If-Modified-Since", "If-Match", "If-Unmodified-Since", "If-Range", "Range"} {
+		request.Header.Del(name)
+	}
+	return request
 }

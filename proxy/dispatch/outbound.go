@@ -1,13 +1,26 @@
 package dispatch
 
 import (
+	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/hex"
 	"fmt"
+	"net"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/proxy/problem"
+	"github.com/abide-proxy/abide/proxy/shard"
 	"github.com/abide-proxy/abide/proxy/upstream"
 )
 
@@ -102,4 +115,175 @@ func loadRoots(file string) (*x509.CertPool, error) {
 		return nil, fmt.Errorf("egress.roots: %s has no PEM certificate in it", file)
 	}
 	return pool, nil
+}
+
+// pseudonym is what this process calls itself in Via. Sites never see it:
+// it goes out only to a next hop, where a ring of proxies could close.
+type pseudonym string
+
+// newPseudonym is made anew by each process.
+func newPseudonym() pseudonym {
+	var b [8]byte
+	rand.Read(b[:])
+	return pseudonym("abide-" + hex.EncodeToString(b[:]))
+}
+
+// Passed tells whether a request with these Via headers was here before.
+func (st *Snapshot) Passed(via []string) bool {
+	for _, v := range via {
+		if strings.Contains(v, string(st.name)) {
+			return true
+		}
+	}
+	return false
+}
+
+// JoinVia is the chain of proxies that a request has passed: those that its
+// CONNECT named and those that it names itself.
+func JoinVia(before string, lines []string) string {
+	if len(lines) == 0 {
+		return before
+	}
+	own := strings.Join(lines, ", ")
+	if before == "" {
+		return own
+	}
+	return before + ", " + own
+}
+
+// SignVia has a request with a URL of a scheme, which goes to a next hop, carry the chain of
+// proxies that it has passed: via, those in its headers, and this process where the request
+// goes in the open. A request that goes through a CONNECT there is signed on the CONNECT.
+func (st *Snapshot) SignVia(scheme string, r *http.Request, via string) *http.Request {
+	if st.nextHop == nil {
+		return r
+	}
+	chain := JoinVia(via, r.Header["Via"])
+	if scheme == "http" {
+		r.Header["Via"] = []string{JoinVia(chain, []string{"1.1 " + string(st.name)})}
+	}
+	return r.WithContext(upstream.WithVia(r.Context(), chain))
+}
+
+// ownerHeader tells which crawler owns a URL that is another's.
+const ownerHeader = "Abide-Owner"
+
+// owned refuses a request whose URL belongs to another crawler.
+func owned(of policy.Shard, t policy.Target, u *url.URL) *problem.Problem {
+	if of.Of < 2 {
+		return nil
+	}
+	return misplaced(of, shard.KeyOf(t.Scheme, t.Host, t.Port, u.EscapedPath(), u.RawQuery, shard.By(of.By)))
+}
+
+// OwnedHost refuses a tunnel to a host that is another crawler's. Where URLs tell the
+// parts apart, the owner of a tunnel is not known.
+func OwnedHost(of policy.Shard, host string, port uint16) *problem.Problem {
+	if of.Of < 2 || shard.By(of.By) != shard.Host {
+		return nil
+	}
+	return misplaced(of, shard.KeyOf("https", host, port, "/", "", shard.Host))
+}
+
+func misplaced(of policy.Shard, key string) *problem.Problem {
+	owner := shard.Owner(key, of.Of)
+	if owner == of.Index {
+		return nil
+	}
+	a := problem.Others
+	a.Limit = fmt.Sprintf("crawler %d of %d", owner, of.Of)
+	a.Header = [2]string{ownerHeader, strconv.Itoa(owner)}
+	return &a
+}
+
+// ownAddresses are the listeners of this process, and its store. The zero value has none.
+type ownAddresses struct {
+	mu    sync.RWMutex
+	all   []netip.AddrPort
+	store []netip.AddrPort
+	names []string // of the store's servers, with ports
+
+	lookups sync.WaitGroup // of the addresses of the names
+}
+
+// named tells whether a target is a server of the store by its name. Addresses are for has.
+func (o *ownAddresses) named(host string, port uint16) bool {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	return slices.ContainsFunc(o.names, func(one string) bool {
+		own, at, err := policy.ParseHostPort(one, 0)
+		return err == nil && at == port && own == host
+	})
+}
+
+func (o *ownAddresses) add(a netip.AddrPort) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.all = append(o.all, netip.AddrPortFrom(a.Addr().Unmap(), a.Port()))
+}
+
+// has tells whether dialing a reaches one of them. Which addresses a listener
+// on every address has is for the guard to know.
+func (o *ownAddresses) has(a netip.AddrPort) bool {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	return slices.ContainsFunc(o.all, func(addrPort netip.AddrPort) bool { return reaches(a, addrPort) }) ||
+		slices.ContainsFunc(o.store, func(addrPort netip.AddrPort) bool { return reaches(a, addrPort) })
+}
+
+func reaches(a, addrPort netip.AddrPort) bool {
+	return addrPort.Port() == a.Port() && (addrPort.Addr() == a.Addr().Unmap() || addrPort.Addr().IsUnspecified())
+}
+
+// setStore names the servers of the store in place of those before.
+func (o *ownAddresses) setStore(servers []netip.AddrPort, names []string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.store, o.names = servers, names
+}
+
+// storeLookup is how long is waited for the addresses of the store's servers.
+const storeLookup = 5 * time.Second
+
+// ownStore keeps requests from reaching the store through this proxy: a request to the
+// store could change every limit. A server on this machine counts with all addresses of the machine.
+func (o *ownAddresses) ownStore(st policy.Store) {
+	var servers []netip.AddrPort
+	var names []string
+	for _, one := range st.Hosts {
+		host, port, err := policy.ParseHostPort(one, 0)
+		if err != nil {
+			continue // a socket's path
+		}
+		if ip, err := netip.ParseAddr(host); err == nil {
+			servers = append(servers, storeAddress(ip, port))
+		} else if host == "localhost" {
+			servers = append(servers, netip.AddrPortFrom(netip.IPv4Unspecified(), port))
+		} else {
+			names = append(names, one)
+		}
+	}
+	o.setStore(servers, names)
+	if len(names) == 0 {
+		return
+	}
+	o.lookups.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), storeLookup)
+		defer cancel()
+		for _, one := range names {
+			host, port, _ := policy.ParseHostPort(one, 0)
+			found, _ := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+			for _, ip := range found {
+				servers = append(servers, storeAddress(ip, port))
+			}
+		}
+		o.setStore(servers, names)
+	})
+}
+
+func storeAddress(ip netip.Addr, port uint16) netip.AddrPort {
+	if ip = ip.WithZone("").Unmap(); ip.IsLoopback() {
+		ip = netip.IPv4Unspecified()
+	}
+	return netip.AddrPortFrom(ip, port)
 }

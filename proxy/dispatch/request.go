@@ -2,7 +2,11 @@ package dispatch
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/abide-proxy/abide/limit/queue"
@@ -10,6 +14,7 @@ import (
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/bandwidth"
 	"github.com/abide-proxy/abide/proxy/dispatch/plans"
+	"github.com/abide-proxy/abide/proxy/problem"
 	"github.com/abide-proxy/abide/proxy/sitelog"
 	"github.com/abide-proxy/abide/proxy/upstream"
 )
@@ -183,3 +188,167 @@ func (x *Request) priority() int {
 	}
 	return queue.DefaultPriority
 }
+
+// Client is who sends requests: a name of access.clients.
+type Client struct {
+	Name     string
+	Secret   policy.Secret // that it has shown
+	Weight   int           // its share of a site's limit
+	Priority int           // of its requests, 0 (first) to 7
+	OpensAll bool          // intercept: all
+}
+
+// ClientNamed is the client of a name, which has shown no secret; nil if no entry of
+// access.clients has that name.
+func ClientNamed(p *policy.Policy, name string) *Client {
+	for _, c := range p.Access.Clients {
+		if c.Name == name {
+			return &Client{Name: c.Name, Weight: c.Weight, Priority: c.Priority, OpensAll: c.OpensAll}
+		}
+	}
+	return nil
+}
+
+// RequestOptions are what a crawler says about its own request, in Abide-* headers. The zero
+// value is a request that says nothing.
+type RequestOptions struct {
+	Urgency int           // Abide-Priority plus one; 0: not said
+	Wait    time.Duration // Abide-Max-Wait, if Limited; 0: now or not at all
+	Cost    int64         // Abide-Cost; 0: not said
+	Client  string        // Abide-Client; "": not said
+	Once    bool          // Abide-Retry: none
+	Limited bool          // Abide-Max-Wait was said
+}
+
+// HeaderPrefix begins the headers that are for abide alone.
+const HeaderPrefix = "Abide-"
+
+// ReadOptions reads the Abide-* headers and removes them: sites never see them. What a
+// CONNECT said holds for each request inside that does not say otherwise.
+func ReadOptions(h http.Header, o RequestOptions) (_ RequestOptions, ok bool) {
+	ok = true
+	for name, values := range h {
+		if !strings.HasPrefix(name, HeaderPrefix) {
+			continue
+		}
+		delete(h, name)
+		if len(values) != 1 || !o.read(name, strings.TrimSpace(values[0])) {
+			ok = false
+		}
+	}
+	return o, ok
+}
+
+// limitWait sets the longest wait.
+func (o *RequestOptions) limitWait(d time.Duration) { o.Wait, o.Limited = d, true }
+
+// now tells whether the request goes now or not at all.
+func (o *RequestOptions) now() bool { return o.Limited && o.Wait == 0 }
+
+// read takes one header; false when it makes no sense.
+func (o *RequestOptions) read(name, value string) bool {
+	switch name {
+	case "Abide-Priority":
+		n, err := strconv.Atoi(value)
+		o.Urgency = n + 1
+		return err == nil && n >= 0 && n <= 7
+	case "Abide-Max-Wait":
+		d, err := policy.ParseWait(value)
+		o.limitWait(d)
+		return err == nil
+	case "Abide-Cost":
+		n, err := strconv.ParseInt(value, 10, 32)
+		o.Cost = n
+		return err == nil && n >= 1
+	case "Abide-Client":
+		o.Client = value
+		return value != "" && len(value) <= 64
+	case "Abide-Retry":
+		o.Once = value == "none"
+		return o.Once
+	}
+	return false // unknown: a misspelt option would be ignored in silence otherwise
+}
+
+// knownMethods are the registered methods that a proxy forwards: RFC 9110,
+// PATCH, WebDAV and its kin, QUERY, and PURGE, which caches understand.
+var knownMethods = map[string]bool{
+	"GET": true, "HEAD": true, "POST": true, "PUT": true, "PATCH": true, "DELETE": true, "OPTIONS": true,
+	"PROPFIND": true, "PROPPATCH": true, "MKCOL": true, "COPY": true, "MOVE": true, "LOCK": true, "UNLOCK": true,
+	"REPORT": true, "SEARCH": true, "ACL": true, "BIND": true, "UNBIND": true, "REBIND": true, "LINK": true, "UNLINK": true,
+	"MKCALENDAR": true, "MKACTIVITY": true, "MKWORKSPACE": true, "CHECKIN": true, "CHECKOUT": true, "UNCHECKOUT": true,
+	"LABEL": true, "MERGE": true, "UPDATE": true, "VERSION-CONTROL": true, "BASELINE-CONTROL": true, "ORDERPATCH": true,
+	"QUERY": true, "PURGE": true, "NOTIFY": true, "SUBSCRIBE": true, "UNSUBSCRIBE": true,
+}
+
+// MethodRefusal says why a method does not pass, nil when it does.
+func MethodRefusal(m string) *problem.Problem {
+	switch {
+	case knownMethods[m]:
+		return nil
+	case m == "TRACE" || m == "TRACK":
+		return &problem.Trace
+	default:
+		return &problem.Method
+	}
+}
+
+// Lists tells whether a comma-separated header names a token.
+func Lists(lines []string, token string) bool {
+	for _, line := range lines {
+		for part := range strings.SplitSeq(line, ",") {
+			if strings.EqualFold(strings.TrimSpace(part), token) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Absolute makes u name the target in its canonical form.
+func Absolute(u *url.URL, t policy.Target) {
+	u.Scheme, u.User, u.Fragment = t.Scheme, nil, ""
+	u.Host = hostOf(t)
+}
+
+// hostOf is a target as Host names it: without its port where that is the usual.
+func hostOf(t policy.Target) string {
+	switch {
+	case !t.UsualPort():
+		return t.HostPort()
+	case strings.Contains(t.Host, ":"):
+		return "[" + t.Host + "]"
+	}
+	return t.Host
+}
+
+// KeepPath has the path go out as it came. What must not stand in a path is
+// escaped, and nothing else: net/url would write the whole path anew for one such
+// byte, and %2F would become a slash. A fragment is not for the wire.
+func KeepPath(u *url.URL) {
+	if raw, _, found := strings.Cut(u.RawPath, "#"); found {
+		u.RawPath, u.RawQuery, u.ForceQuery = raw, "", false
+		u.Path, _ = url.PathUnescape(raw)
+	}
+	u.RawQuery, _, _ = strings.Cut(u.RawQuery, "#")
+	if u.RawPath == "" || u.EscapedPath() == u.RawPath {
+		return
+	}
+	var b strings.Builder
+	for i := range len(u.RawPath) {
+		if c := u.RawPath[i]; pathBytes[c] {
+			b.WriteByte(c)
+		} else {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	u.RawPath = b.String()
+}
+
+// pathBytes may stand in a path (RFC 3986), % of escapes included.
+var pathBytes = func() (ok [256]bool) {
+	for c := range 256 {
+		ok[c] = 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c < 128 && strings.IndexByte("-._~!$&'()*+,;=:@/%[]", byte(c)) >= 0
+	}
+	return ok
+}()

@@ -2,12 +2,16 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 
 	"github.com/abide-proxy/abide/internal/clock"
+	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/dispatch/plans"
+	"github.com/abide-proxy/abide/proxy/problem"
 	"github.com/abide-proxy/abide/proxy/sitelog"
 	"github.com/abide-proxy/abide/proxy/upstream"
 	"github.com/abide-proxy/abide/tokens"
@@ -66,4 +70,136 @@ func (st *Snapshot) Dial(ctx context.Context, host string, port uint16) (net.Con
 		return st.nextHop.Tunnel(ctx, host, port)
 	}
 	return st.dialer.Dial(ctx, host, port)
+}
+
+// succession is which limits a site has had, and which it has now that are new.
+func succession(old, next *Snapshot, site string) (had, fresh []queue.Limit) {
+	before := old.planOf(site, old.policy.RuleOf(site))
+	now := next.planOf(site, next.policy.RuleOf(site))
+	if now == nil || before == now {
+		return nil, nil
+	}
+	if before != nil {
+		had = before.All()
+	}
+	names := map[string]bool{}
+	for _, one := range had {
+		names[one.Name] = true
+	}
+	for _, one := range now.All() {
+		if !names[one.Name] && one.Subject != nil {
+			fresh = append(fresh, one)
+		}
+	}
+	return had, fresh
+}
+
+// overridePlans is overrides.Plans': it makes limits hold that are set at run time.
+type overridePlans struct{ *configuration }
+
+// Lock keeps the configuration from being loaded again.
+func (c overridePlans) Lock()   { c.changing.Lock() }
+func (c overridePlans) Unlock() { c.changing.Unlock() }
+
+// Policy is the configuration that holds.
+func (c overridePlans) Policy() *policy.Policy { return c.current.Load().policy }
+
+// Fits answers why a site cannot have limits.
+func (c overridePlans) Fits(site string, limits []policy.Limit) error {
+	st := c.current.Load()
+	_, err := plans.New(st.policy, st.policy.RuleOf(site), limits, c.partsWith(st.pools))
+	return err
+}
+
+// Apply makes the overrides hold.
+func (c overridePlans) Apply() (err error) {
+	next := *c.current.Load()
+	if next.own, err = c.overridden(&next); err != nil {
+		return err
+	}
+	c.publish(&next)
+	return nil
+}
+
+// overridden are the plans of the sites whose limits were set at run time. Limits that
+// the configuration has no room for any more are not a reason to have none at all.
+func (c *configuration) overridden(st *Snapshot) (map[string]*plans.Plan, error) {
+	own := map[string]*plans.Plan{}
+	for site, set := range c.overrides() {
+		rule, limits := st.policy.RuleOf(site), set.Limits
+		if limits == nil {
+			limits = limitsOf(st.policy, rule)
+		}
+		p, err := plans.New(st.policy, rule, limits, c.partsWith(st.pools))
+		if err != nil {
+			c.log.Warnf("the limits that were set for %s at run time do not fit the configuration, whose own hold: %v", site, err)
+			if p, err = plans.New(st.policy, rule, limitsOf(st.policy, rule), c.partsWith(st.pools)); err != nil || set.Pause == nil {
+				continue
+			}
+		}
+		if set.Pause != nil {
+			p.Pause(set.Pause)
+		}
+		own[site] = p
+	}
+	return own, nil
+}
+
+// limitsOf are the limits that the configuration has for a rule; nil is for sites without one.
+func limitsOf(p *policy.Policy, rule *policy.Site) []policy.Limit {
+	if rule == nil {
+		return p.Defaults.Limits
+	}
+	return rule.Limits
+}
+
+// tunnel is what the queue has of a tunnel that waits: the name of its site.
+type tunnel string
+
+// limits are what holds a tunnel: the pause of its site. Requests inside are not seen, so no other
+// limit of requests is about them.
+func (t tunnel) limits(st *Snapshot) [][]queue.Limit {
+	if pause := st.own[string(t)].PauseLimit(); pause != nil {
+		return [][]queue.Limit{{*pause}}
+	}
+	return nil
+}
+
+// WaitForTunnel holds a tunnel to a target while the operator has paused the site.
+func (s *Dispatcher) WaitForTunnel(ctx context.Context, to policy.Target, client string, o RequestOptions) *problem.Problem {
+	st := s.Current()
+	if len(st.own) == 0 {
+		return nil // the operator has set nothing
+	}
+	site := st.policy.Match(to).Site
+	limits := tunnel(site).limits(st)
+	if limits == nil || st.policy.Observes() {
+		return nil
+	}
+	q := queue.Request{
+		Site: site, Client: client, Priority: queue.DefaultPriority, Method: "CONNECT",
+		Tag: tunnel(site), Generation: st.made, Limits: limits,
+	}
+	if o.Limited {
+		if q.Wait, q.Now = o.Wait, o.now(); q.Now {
+			q.Wait = leastWait
+		}
+	}
+	permit, err := s.gate.Wait(ctx, q)
+	var refusal *queue.Refusal
+	switch {
+	case errors.As(err, &refusal):
+		return s.problems.ofRefusal(&Request{Snapshot: st, Target: to, matched: matched{site: site}}, err)
+	case err != nil:
+		return problem.Left
+	}
+	permit.Finish(queue.Result{Outcome: limit.Abandoned, Unsent: true})
+	return nil
+}
+
+// EndTunnel reports a tunnel of a client that has moved so many bytes.
+func (s *Dispatcher) EndTunnel(site, client string, received, sent int64) {
+	if s.ended != nil {
+		s.ended(Report{Site: site, Client: client, Priority: queue.DefaultPriority, Received: received, Uploaded: sent, Tunnel: true})
+	}
 }

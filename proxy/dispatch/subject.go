@@ -1,7 +1,15 @@
 package dispatch
 
 import (
+	"hash/maphash"
+	"net/http"
+	"strconv"
+	"time"
+
 	"github.com/abide-proxy/abide/limit/learn"
+	"github.com/abide-proxy/abide/limit/queue"
+	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/proxy/dispatch/plans"
 	"github.com/abide-proxy/abide/tokens"
 )
 
@@ -60,4 +68,61 @@ func (x *Request) budget() string {
 		return x.subject.Credential
 	}
 	return ""
+}
+
+// scopeOfToken is what cools when a token does.
+func scopeOfToken(t *tokens.Token) queue.Scope {
+	return queue.Scope{Limit: plans.TokenLimit, Key: t.Key()}
+}
+
+// ownPrefix begins the names of the budgets of clients' own credentials.
+const ownPrefix = "own "
+
+// fingerprints is this process's alone, so what is made by it cannot be looked up.
+var fingerprints = maphash.MakeSeed()
+
+// ownBudget tells the credentials of clients apart, where no pool replaces them: a
+// site counts for each.
+func ownBudget(r *http.Request) string {
+	values := r.Header["Authorization"]
+	if len(values) == 0 {
+		return ""
+	}
+	return ownPrefix + strconv.FormatUint(maphash.String(fingerprints, values[0]), 36)
+}
+
+// owners says which pool and token a budget of a site is.
+type owners struct {
+	sites  map[string]string            // :: site → pool
+	labels map[string]map[string]string // :: pool → budget → labels
+}
+
+// owners are those of the pools of a configuration.
+func (st *Snapshot) owners(now time.Time) owners {
+	o := owners{map[string]string{}, map[string]map[string]string{}}
+	for _, pool := range st.pools.status(now) {
+		by := map[string]string{}
+		for i := range pool.Tokens {
+			t := &pool.Tokens[i]
+			if by[t.Budget] != "" {
+				by[t.Budget] += ", "
+			}
+			by[t.Budget] += t.Label
+		}
+		o.labels[pool.Name] = by
+	}
+	return o
+}
+
+// pool is the name of a site's pool, "" if the site has none.
+func (o *owners) pool(p *policy.Policy, site string) string {
+	name, known := o.sites[site]
+	if known {
+		return name
+	}
+	if rule := p.RuleOf(site); rule != nil {
+		name = rule.Pool
+	}
+	o.sites[site] = name
+	return name
 }

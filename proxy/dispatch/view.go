@@ -2,7 +2,9 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"net/http"
+	"net/url"
 	"sync/atomic"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/abide-proxy/abide/proxy/dispatch/backends"
 	"github.com/abide-proxy/abide/proxy/sitelog"
 	"github.com/abide-proxy/abide/status"
+	"github.com/abide-proxy/abide/store/budget/overrides"
 )
 
 // View shows what a Dispatcher knows and does. It changes nothing.
@@ -130,3 +133,130 @@ func (v *View) Sizes() map[string]int {
 
 // InFlight is how many requests each backend, by its origin, is busy with.
 func (v *View) InFlight() map[string]int64 { return v.loads.InFlight() }
+
+var (
+	errNoTarget = errors.New("the URL has to begin with http:// or https:// and name a host")
+	errNoMethod = errors.New("the method is not one that abide sends")
+)
+
+// localClient is the client that a crawler on this machine is, where clients have no
+// names.
+const localClient = "127.0.0.1"
+
+// usualClient is the client that a question about a site is most likely about: the one
+// with the most requests waiting there, else the first of access.clients, else this
+// machine.
+func (v *View) usualClient(site string, clients []policy.Client) string {
+	held := map[string]int{}
+	most := ""
+	for at, n := range v.gate.HeldCounts(site) {
+		if held[at.Client] += n; held[at.Client] > held[most] {
+			most = at.Client
+		}
+	}
+	switch {
+	case most != "":
+		return most
+	case len(clients) > 0:
+		return clients[0].Name
+	}
+	return localClient
+}
+
+// Explain tells what a request of a client would meet now; "" is the usual client. It
+// sends nothing.
+func (v *View) Explain(method string, u *url.URL, name string) (status.Explanation, error) {
+	target, err := policy.ParseTarget(u.Scheme, u.Host)
+	if err != nil {
+		return status.Explanation{}, errNoTarget
+	}
+	if method == "" {
+		method = http.MethodGet
+	}
+	if MethodRefusal(method) != nil || method == http.MethodConnect {
+		return status.Explanation{}, errNoMethod
+	}
+	st := v.current.Load()
+	match := st.policy.Match(target)
+	guessed := name == ""
+	if guessed {
+		name = v.usualClient(match.Site, st.policy.Access.Clients)
+	}
+	x := &Request{Caller: NoCaller{}, Snapshot: st, Target: target, Options: RequestOptions{Client: name}}
+	x.site, x.rule, x.explained = match.Site, match.Rule, true
+	x.Client = ClientNamed(st.policy, name)
+	q := v.ask(x, &http.Request{Method: method, URL: u})
+	v.kept.preload(q) // what no request has asked for since the start
+	e := explanationOf(v.gate.Explain(q))
+	e.Target, e.Site = target.Scheme+"://"+target.HostPort(), match.Site
+	e.Client, e.ClientGuessed, e.Observed = name, guessed, st.policy.Observes()
+	if match.Rule != nil {
+		e.Rule = match.Rule.Title()
+	}
+	if target.Scheme == "https" && v.side != nil {
+		why, until := v.side.Unread(st.policy, target, x)
+		e.Unread, e.UnreadUntil = string(why), until
+	}
+	e.Intercepted = e.Unread == ""
+	now := v.clock.Now()
+	breaker := v.breakers.Status(x.breaker(), now)
+	e.Breaker, e.Tries, e.Failed = breaker.State, breaker.Until, breaker.Why
+	if p := x.progress.plan; p != nil {
+		for i := range p.Backends.Hosts {
+			b := &p.Backends.Hosts[i]
+			breaker := v.breakers.Status(breakerOf(match.Site, b), now)
+			e.Backends = append(e.Backends, status.ExplainedBackend{Backend: b.Name, Breaker: breaker.State, Tries: breaker.Until, InFlight: b.Load.InFlight()})
+		}
+	}
+	return e, nil
+}
+
+// explanationOf is what the queue says of a request.
+func explanationOf(x queue.Explanation) status.Explanation {
+	e := status.Explanation{
+		Held: x.Held, InFlight: x.InFlight, Place: x.Place, Expected: x.ETA,
+		Limit: x.Limit, Why: x.Why, Until: x.Until, First: x.Behind, Asks: x.Asking, Never: x.Never,
+	}
+	for _, one := range x.Limits {
+		e.Limits = append(e.Limits, status.ExplainedLimit{
+			Limit: one.Limit, Of: one.Key, Learned: one.Learned, Left: one.Left, Rate: one.Rate, Next: one.Next,
+			Asks: one.Asking, Cooling: one.Cooling, Why: one.Why, Held: one.Held, InFlight: one.InFlight,
+		})
+	}
+	return e
+}
+
+// Operator changes, while abide runs, what a Dispatcher goes by.
+type Operator struct {
+	overrides *overrides.Overrides
+	tokens    *sharedTokens
+}
+
+// NewOperator is the operator of a Dispatcher.
+func NewOperator(d *Dispatcher) *Operator { return &Operator{d.kept.overrides, d.kept.tokens} }
+
+// SetLimits has a site keep other limits than its rule says: see overrides.Overrides.Set.
+func (o *Operator) SetLimits(ctx context.Context, site string, body []byte) error {
+	return o.overrides.Set(ctx, site, body)
+}
+
+// ClearLimits gives a site the limits of its rule again. It is false if it had them.
+func (o *Operator) ClearLimits(ctx context.Context, site string) (bool, error) {
+	return o.overrides.Clear(ctx, site)
+}
+
+// PauseSite lets no request go to a site: see overrides.Overrides.Pause.
+func (o *Operator) PauseSite(ctx context.Context, site string, p status.Pause) error {
+	return o.overrides.Pause(ctx, site, p)
+}
+
+// ResumeSite ends the pause of a site. It is false if the site is not paused.
+func (o *Operator) ResumeSite(ctx context.Context, site string) (bool, error) {
+	return o.overrides.Resume(ctx, site)
+}
+
+// DisableToken takes a token out of use until EnableToken.
+func (o *Operator) DisableToken(pool, label string) error { return o.tokens.disable(pool, label) }
+
+// EnableToken puts a token back into use, out of quarantine too.
+func (o *Operator) EnableToken(pool, label string) error { return o.tokens.enable(pool, label) }

@@ -2,11 +2,14 @@ package dispatch
 
 import (
 	"cmp"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
+	"github.com/abide-proxy/abide/limit/forecast"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/bandwidth"
@@ -125,4 +128,114 @@ func (s writtenLimits) usedBefore(l *written) int64 {
 	}
 	before := written{shown: status.Limit{Amount: l.spec.Amount, Left: left}, spec: l.spec}
 	return before.used()
+}
+
+// WrittenLimits are all that are remembered, in order.
+func (v *View) WrittenLimits() []status.Limit {
+	var list []status.Limit
+	v.use.limits.each(func(l *written) { list = append(list, l.shown) })
+	slices.SortFunc(list, func(a, b status.Limit) int {
+		return cmp.Or(strings.Compare(a.Site, b.Site), strings.Compare(a.Limit, b.Limit), strings.Compare(a.Of, b.Of))
+	})
+	return list
+}
+
+// Forecast says of the limits with long windows, of one site or "" for all, when they
+// end at the present rate, and when so many more requests would be done.
+func (v *View) Forecast(site string, requests int64) []status.Forecast {
+	v.use.sample() // it may have been a while
+	var list []status.Forecast
+	v.use.limits.each(func(l *written) {
+		if site != "" && l.shown.Site != site || !forecast.Covers(l.spec) {
+			return
+		}
+		f := status.Forecast{Site: l.shown.Site, Limit: l.shown.Limit, Of: l.shown.Of, Amount: l.shown.Amount, Left: l.shown.Left, Used: l.used(), Unit: l.shown.Unit}
+		f.Rate = v.use.rateOf(l)
+		more := requests
+		if l.shown.Unit == string(policy.Bytes) {
+			more = 0 // requests say nothing of bytes
+		}
+		b := forecast.Budget{Spec: *l.spec, Amount: l.shown.Amount, Used: f.Used, Left: l.shown.Left, Rate: f.Rate}
+		ahead := b.Forecast(l.now, more)
+		f.Opens, f.Ends, f.RunsOut, f.Done = ahead.Opens, ahead.Ends, ahead.RunsOut, ahead.Done
+		list = append(list, f)
+	})
+	slices.SortFunc(list, func(a, b status.Forecast) int {
+		return cmp.Or(strings.Compare(a.Site, b.Site), strings.Compare(a.Limit, b.Limit), strings.Compare(a.Of, b.Of))
+	})
+	return list
+}
+
+const (
+	// sampleEvery is the time between two samples of how much of the limits is used.
+	sampleEvery = 2 * time.Second
+	// mostUsed is how many limits' use is followed.
+	mostUsed = 10_000
+)
+
+// slotName is whose meter of which limit of a site it is.
+type slotName struct {
+	site string
+	at   queue.Scope
+}
+
+// limitUse is how fast the limits with long windows are used.
+type limitUse struct {
+	limits writtenLimits
+
+	mu    sync.Mutex
+	known map[slotName]*forecast.Rate
+}
+
+func newLimitUse(limits writtenLimits) *limitUse {
+	return &limitUse{limits: limits, known: map[slotName]*forecast.Rate{}}
+}
+
+// sample samples how much of the limits is used.
+func (u *limitUse) sample() {
+	seen := map[slotName]bool{}
+	u.limits.each(func(l *written) {
+		if !forecast.Covers(l.spec) || len(seen) >= mostUsed {
+			return
+		}
+		name := slotName{l.shown.Site, l.at}
+		seen[name] = true
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		rate := u.known[name]
+		if rate == nil {
+			// All that was not used before the start was used since the last sample.
+			used := l.used()
+			if !l.shown.Shared {
+				used = min(u.limits.usedBefore(l), used)
+			}
+			rate = forecast.NewRate(l.now.Add(-sampleEvery), used)
+			u.known[name] = rate
+		}
+		rate.Sample(l.now, l.used(), *l.spec)
+	})
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for name := range u.known {
+		if !seen[name] {
+			delete(u.known, name)
+		}
+	}
+}
+
+// rateOf is how fast a limit is used lately, per second.
+func (u *limitUse) rateOf(l *written) float64 {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if rate := u.known[slotName{l.shown.Site, l.at}]; rate != nil {
+		return rate.PerSecond()
+	}
+	return 0
+}
+
+// size is how many limits' use is followed.
+func (u *limitUse) size() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.known)
 }
