@@ -1,3 +1,4 @@
+# make demo     builds bin/abide and shows what it does, in 15 seconds and without a network
 # make run      builds bin/abide and runs the proxy, on 127.0.0.1:3128
 # make test     everything, with the race detector; installs what is missing
 # make          bin/abide, static
@@ -25,11 +26,15 @@ TOOL     := go tool -modfile=tools/go.mod
 # is done with a toolchain that does not, where that can be fetched, and says so
 # where it cannot.
 FIXED_GO := go1.26.11
-export GOTOOLCHAIN := $(shell GOTOOLCHAIN=$(FIXED_GO) go version >/dev/null 2>&1 && echo $(FIXED_GO) || echo local)
+export GOTOOLCHAIN := $(shell GOTOOLCHAIN=$(FIXED_GO) go version >/dev/null && echo $(FIXED_GO) || echo local)
 
 .PHONY: build
 build: toolchain
-	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/abide ./cmd/abide
+	@tools/build -trimpath -ldflags '$(LDFLAGS)' -o bin/abide ./cmd/abide
+
+.PHONY: demo
+demo: build
+	bin/abide demo
 
 .PHONY: run
 run: build

@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -38,7 +40,7 @@ func (a *program) banner() string {
 	} else {
 		fmt.Fprintf(&b, "  data       %s\n", p.Data)
 	}
-	b.WriteString("\nIn the shell of the crawler:\n\n")
+	b.WriteString("\nIn the shell of the crawler:\n\n" + pathLine())
 	if command := a.envCommand(p); command != "" {
 		fmt.Fprintf(&b, "  eval \"$(%s)\"\n", command)
 	} else {
@@ -53,6 +55,30 @@ func (a *program) banner() string {
 	b.WriteString(a.httpsText(p))
 	b.WriteString("\n")
 	return b.String()
+}
+
+// pathLine returns the shell line with which the commands of this abide are found, "" if the shell
+// finds them without it.
+func pathLine() string {
+	program, err := os.Executable()
+	if err != nil {
+		return ""
+	}
+	if found, err := exec.LookPath("abide"); err == nil && sameFile(found, program) {
+		return ""
+	}
+	dir := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "$", `\$`, "`", "\\`").Replace(filepath.Dir(program))
+	return `  export PATH="` + dir + ":$PATH\"\n"
+}
+
+// sameFile reports whether two paths lead to one file.
+func sameFile(a, b string) bool {
+	one, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(b)
+	return err == nil && os.SameFile(one, other)
 }
 
 // crawlerAddress is the listener on which abide opens the most https of crawlers.

@@ -44,9 +44,15 @@ func serveIn(t *testing.T, dir string, env []string, args ...string) *daemon {
 // launch starts abide in dir, which is also its home.
 func launch(t *testing.T, dir string, env []string, args ...string) *daemon {
 	t.Helper()
+	return newDaemon(t, dir, "abide", env, args...)
+}
+
+// newDaemon starts a program in dir, which is also its home.
+func newDaemon(t *testing.T, dir, program string, env []string, args ...string) *daemon {
+	t.Helper()
 	d := &daemon{t: t, ended: make(chan struct{})}
 	d.out, d.log = newTranscript(d.ended), newTranscript(d.ended)
-	d.cmd = exec.Command("abide", args...)
+	d.cmd = exec.Command(program, args...)
 	d.cmd.Dir = dir
 	d.cmd.Env = append([]string{"HOME=" + dir, "PATH=" + os.Getenv("PATH"), "GOCOVERDIR=" + os.Getenv("GOCOVERDIR")}, env...)
 	d.cmd.Stdout, d.cmd.Stderr = d.out, d.log

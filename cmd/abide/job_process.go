@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -87,27 +86,18 @@ func openJob(cmd *cobra.Command, job *jobfile.Job, errs io.Writer) (_ *jobProces
 // start starts a program for the job: its dispatcher, and an admin listener on a free port for
 // "abide status" and "abide jobs".
 func (j *jobProcess) start(errs io.Writer) error {
-	ours := *j.policy
-	ours.Listen, ours.Open, ours.Admin.Listen = "127.0.0.1:0", policy.OpenListener{Off: true}, "127.0.0.1:0"
-	ours.Timeouts.Drain = min(ours.Timeouts.Drain, runDrain)
-	ours.Queue.Wait = jobWait
-	a, err := open(nil, &ours, newLog(errs, ours.Log))
+	p := onFreePorts(j.policy)
+	p.Queue.Wait = jobWait
+	a, err := open(nil, p, newLog(errs, p.Log))
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		if err := a.run(ctx, nil); err != nil {
-			j.log.Error(err)
-		}
-	})
+	end := a.background(context.Background())
 	unregister := a.register(j.command())
 	j.program, j.sender = a, send.New(a.proxy.Dispatcher)
 	j.stop = func() {
 		unregister()
-		cancel()
-		serving.Wait()
+		end()
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	standard "log"
+	"maps"
 	"os"
 	"strings"
 	"time"
@@ -41,7 +42,27 @@ func setLog(log *logrus.Logger, p policy.Log) {
 	}
 	_, onTerminal := log.Out.(*liveLine) // logrus does not know
 	plain := os.Getenv("NO_COLOR") != ""
-	log.SetFormatter(&logrus.TextFormatter{FullTimestamp: true, DisableColors: plain, ForceColors: onTerminal && !plain})
+	log.SetFormatter(&sentences{logrus.TextFormatter{FullTimestamp: true, DisableColors: plain, ForceColors: onTerminal && !plain}})
+}
+
+// sentences formats entries as text, without the fields that the sentence of an entry says
+// anyway. They are for programs, which read log.format: json.
+type sentences struct{ logrus.TextFormatter }
+
+// saidFields are the keys of the fields that a sentence says.
+var saidFields = []string{"site", "token", "client", "limit", "reason"}
+
+// Format formats an entry. A line of the access log is no sentence, and has all its fields.
+func (s *sentences) Format(entry *logrus.Entry) ([]byte, error) {
+	if _, access := entry.Data["url"]; access || len(entry.Data) == 0 {
+		return s.TextFormatter.Format(entry)
+	}
+	shown := *entry
+	shown.Data = maps.Clone(entry.Data)
+	for _, key := range saidFields {
+		delete(shown.Data, key)
+	}
+	return s.TextFormatter.Format(&shown)
 }
 
 // warnOfProxyVariables logs that abide itself ignores the usual proxy variables. Their

@@ -56,6 +56,18 @@ type program struct {
 	refused   refusedReload
 }
 
+// onFreePorts returns p with free ports of 127.0.0.1 for the listeners, and no open listener: for
+// an abide that a command has for itself. After the command only what it left behind still sends.
+func onFreePorts(p *policy.Policy) *policy.Policy {
+	ours := *p
+	ours.Listen, ours.Open, ours.Admin.Listen = "127.0.0.1:0", policy.OpenListener{Off: true}, "127.0.0.1:0"
+	ours.Timeouts.Drain = min(ours.Timeouts.Drain, runDrain)
+	return &ours
+}
+
+// runDrain bounds timeouts.drain of an abide that a command has for itself.
+const runDrain = time.Second
+
 // open opens the listeners and the data directory of the policy. It serves nothing yet. A
 // caller that does not call run must call close.
 func open(s *source, p *policy.Policy, log *logrus.Logger) (*program, error) {
@@ -201,6 +213,22 @@ func (a *program) run(ctx context.Context, reload <-chan struct{}) error {
 	stopRecording() // all traffic is counted now
 	running.Wait()
 	return err
+}
+
+// background serves in a goroutine. end stops that and waits until all requests have ended.
+func (a *program) background(ctx context.Context) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		if err := a.run(ctx, nil); err != nil {
+			a.log.Error(err)
+		}
+	}()
+	return func() {
+		cancel()
+		<-served
+	}
 }
 
 // ready is the answer of /readyz.

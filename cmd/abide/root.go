@@ -78,7 +78,7 @@ which beats the file. "abide help config" lists every setting.`,
 		id, title string
 		commands  []*cobra.Command
 	}{
-		{"run", "Run:", []*cobra.Command{serveCommand(), runCommand(), envCommand()}},
+		{"run", "Run:", []*cobra.Command{serveCommand(), runCommand(), envCommand(), demoCommand()}},
 		{"jobs", "Fetch without a crawler:", []*cobra.Command{backfillCommand(), collectCommand(), jobsCommand(), exportCommand()}},
 		{"configure", "Configure:", []*cobra.Command{initCommand(), checkCommand(), explainCommand(), schemaCommand(), planCommand(), caCommand()}},
 		{"ask", "Ask a running abide:", []*cobra.Command{statusCommand(), topCommand(), sitesCommand(), reportCommand(), adviseCommand(), pauseCommand(), resumeCommand(), reloadCommand(), healthcheckCommand()}},

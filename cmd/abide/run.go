@@ -14,14 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/accesslog"
 	"github.com/abide-proxy/abide/proxy/ca"
 )
-
-// runDrain is timeouts.drain after the command has ended: only processes that it has left
-// behind still send requests.
-const runDrain = time.Second
 
 // runDefaults are the settings with another default for a command that run starts: the
 // command trusts the CA, so all its https can be opened, and its terminal is its own.
@@ -89,14 +84,13 @@ func run(cmd *cobra.Command, client string, quiet bool, args []string) error {
 	if err != nil {
 		return err
 	}
-	ours := *p
-	ours.Listen, ours.Open, ours.Admin.Listen = "127.0.0.1:0", policy.OpenListener{Off: true, Run: true}, "127.0.0.1:0"
-	ours.Timeouts.Drain = min(ours.Timeouts.Drain, runDrain)
-	user, err := credential(&ours, client)
+	p = onFreePorts(p)
+	p.Open.Run = true
+	user, err := credential(p, client)
 	if err != nil {
 		return err
 	}
-	if ours.Log.Access == accesslog.Stdout {
+	if p.Log.Access == accesslog.Stdout {
 		return usage(errors.New("log.access: stdout is the command's under abide run; name a file, with --log-access=FILE"))
 	}
 	var errs io.Writer = cmd.ErrOrStderr()
@@ -104,26 +98,26 @@ func run(cmd *cobra.Command, client string, quiet bool, args []string) error {
 	if console != nil {
 		errs = console
 	}
-	log := newLog(errs, ours.Log)
-	for _, one := range ours.Warnings() {
+	log := newLog(errs, p.Log)
+	for _, one := range p.Warnings() {
 		log.Warn(one)
 	}
-	warnOfProxyVariables(log, &ours)
+	warnOfProxyVariables(log, p)
 
 	files, err := os.MkdirTemp("", "abide-run-")
 	if err != nil {
 		return fmt.Errorf("making a directory for the CA's files: %w", err)
 	}
 	defer os.RemoveAll(files)
-	if err := trustAsCommand(&ours, files); err != nil {
+	if err := trustAsCommand(p, files); err != nil {
 		return err
 	}
-	a, err := open(nil, &ours, log)
+	a, err := open(nil, p, log)
 	if err != nil {
 		return err
 	}
 	extraFile, bundleFile, err := a.ca.WriteBundle(files)
-	if err != nil && interceptsAny(&ours) {
+	if err != nil && interceptsAny(p) {
 		a.close()
 		return err
 	}
@@ -134,8 +128,7 @@ func run(cmd *cobra.Command, client string, quiet bool, args []string) error {
 	env := childEnviron(os.Environ(), ca.Env(address.String(), extraFile, bundleFile))
 
 	ctx, stop := context.WithCancel(cmd.Context())
-	served := make(chan error, 1)
-	go func() { served <- a.run(ctx, nil) }()
+	end := a.background(ctx)
 	defer a.register("run " + filepath.Base(args[0]))()
 
 	child := exec.CommandContext(ctx, path, args[1:]...)
@@ -151,9 +144,7 @@ func run(cmd *cobra.Command, client string, quiet bool, args []string) error {
 	took := time.Since(began)
 	stop()
 	reporting.Wait()
-	if err := <-served; err != nil {
-		log.Error(err)
-	}
+	end()
 	if !quiet && child.ProcessState != nil {
 		happened := a.summary(took)
 		happened.write(errs)

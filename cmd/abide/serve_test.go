@@ -67,6 +67,39 @@ func TestTheLineToCopyWorks(t *testing.T) {
 	}
 }
 
+// TestTheLinesToCopyWorkWhereAbideIsNotInThePath starts abide by its path, as make run does, in a
+// directory with a name that a shell would change.
+func TestTheLinesToCopyWorkWhereAbideIsNotInThePath(t *testing.T) {
+	t.Parallel()
+	there, err := exec.LookPath("abide")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := os.ReadFile(there)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	bin := filepath.Join(dir, `a "$HOME" of its own`)
+	if err := os.Mkdir(bin, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(bin, "abide"), program, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	const without = "PATH=/usr/bin:/bin"
+	d := newDaemon(t, dir, filepath.Join(bin, "abide"), []string{newOrigin(t).named(), without}, "serve", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+	lines := d.out.await(t, `(?s)In the shell of the crawler:\n\n(.*?\n)\n`)[1]
+	if !strings.HasPrefix(lines, "  export PATH=\"") {
+		t.Errorf("the lines are\n%s", lines)
+	}
+	cmd := exec.Command("/bin/sh", "-c", lines+"curl -sS http://api.test/; command -v abide")
+	cmd.Env, cmd.Dir = []string{"HOME=" + dir, without}, dir
+	if got, err := cmd.CombinedOutput(); err != nil || string(got) != "from the origin"+filepath.Join(bin, "abide")+"\n" {
+		t.Errorf("%v: %s\n%s", err, got, lines)
+	}
+}
+
 func TestTheBannerSaysWhoseHTTPSIsOpened(t *testing.T) {
 	d := serveIn(t, t.TempDir(), nil, "--intercept", "all")
 	d.out.await(t, `All https is opened`)
