@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/abide-proxy/abide/policy"
+	"github.com/abide-proxy/abide/status"
 )
 
 func explainCommand() *cobra.Command {
@@ -141,4 +142,21 @@ func targetOf(text string) (t policy.Target, path string, err error) {
 		return t, "", fmt.Errorf("reading the URL: %w", err)
 	}
 	return t, cmp.Or(u.EscapedPath(), "/"), nil
+}
+
+// explain is what a request would meet now, for the admin API.
+func (a *program) explain(method, text, client string) (status.Explanation, error) {
+	target, path, err := targetOf(text)
+	if err != nil {
+		return status.Explanation{}, err
+	}
+	u, err := url.Parse(urlOf(target, path))
+	if err != nil {
+		return status.Explanation{}, err
+	}
+	e, err := a.proxy.Explain(method, u, client)
+	if err == nil && a.open != nil && !e.Intercepted && e.UnreadUntil.IsZero() {
+		e.OpenedAt = addressOf(a.open)
+	}
+	return e, err
 }

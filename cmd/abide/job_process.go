@@ -3,12 +3,16 @@ package main
 import (
 	"context"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +25,7 @@ import (
 	"github.com/abide-proxy/abide/policy/jobfile"
 	"github.com/abide-proxy/abide/proxy/ca"
 	"github.com/abide-proxy/abide/proxy/sitelog"
+	"github.com/abide-proxy/abide/status"
 )
 
 // jobWait is queue.wait of a process that runs a job: a job waits for a quota as long as it takes.
@@ -220,4 +225,210 @@ func rootsOfJob(p *policy.Policy) *x509.CertPool {
 		}
 	}
 	return roots
+}
+
+// steeredJob is the job of this process.
+type steeredJob interface {
+	Status(now time.Time) status.Job
+	Pause(pause bool)
+}
+
+// expose shows a job on the admin listener and in the metrics of its process.
+func (j *jobProcess) expose(job steeredJob) {
+	if j.program == nil {
+		return
+	}
+	j.program.job.Store(&job)
+	j.program.metrics.Jobs(func() []status.Job { return []status.Job{job.Status(time.Now())} })
+}
+
+// askJobTime bounds a question to a process that runs a job.
+const askJobTime = 2 * time.Second
+
+// Jobs are the job of this process, or else those that run on this machine.
+func (c adminProcess) Jobs(ctx context.Context) []status.Job {
+	if steeredJob := c.job.Load(); steeredJob != nil {
+		return []status.Job{(*steeredJob).Status(time.Now())}
+	}
+	var list []status.Job
+	for _, one := range jobProcesses(c.policy.Load()) {
+		list = append(list, jobsAt(ctx, one, c.policy.Load().Admin.Token)...)
+	}
+	return list
+}
+
+// PauseJob pauses a job, or lets it go on.
+func (c adminProcess) PauseJob(ctx context.Context, name string, pause bool) error {
+	missing := status.Missing("no job of that name runs on this machine")
+	if steeredJob := c.job.Load(); steeredJob != nil {
+		if (*steeredJob).Status(time.Now()).Name != name {
+			return missing
+		}
+		(*steeredJob).Pause(pause)
+		return nil
+	}
+	does := "resume"
+	if pause {
+		does = "pause"
+	}
+	for _, one := range jobProcesses(c.policy.Load()) {
+		if jobOf(one) != name {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(ctx, askJobTime)
+		defer cancel()
+		_, err := callAPI(ctx, http.MethodPost, one.Admin, c.policy.Load().Admin.Token, "jobs/"+url.PathEscape(name)+"/"+does, nil, "knows jobs")
+		return err
+	}
+	return missing
+}
+
+// jobOf is the job that a process runs; "" if it runs none.
+func jobOf(r registration) string {
+	for _, kind := range []string{"backfill ", "collect "} {
+		if name, ok := strings.CutPrefix(r.Command, kind); ok {
+			return name
+		}
+	}
+	return ""
+}
+
+// jobProcesses are the other processes of this machine that run jobs.
+func jobProcesses(p *policy.Policy) []registration {
+	var list []registration
+	for _, one := range registrations(p.Data) {
+		if at, err := localAddress(one.Admin); err == nil && jobOf(one) != "" && one.PID != os.Getpid() {
+			one.Admin = at
+			list = append(list, one)
+		}
+	}
+	return list
+}
+
+// jobsAt are the jobs of a process; none if it does not answer.
+func jobsAt(ctx context.Context, r registration, token policy.Secret) []status.Job {
+	ctx, cancel := context.WithTimeout(ctx, askJobTime)
+	defer cancel()
+	body, err := callAPI(ctx, http.MethodGet, r.Admin, token, "jobs", nil, "knows jobs")
+	var list []status.Job
+	if err != nil || json.Unmarshal(body, &list) != nil {
+		return nil
+	}
+	return list
+}
+
+// runningJobs are the jobs that run on this machine, by name.
+func runningJobs(ctx context.Context, p *policy.Policy) map[string]status.Job {
+	all := map[string]status.Job{}
+	for _, one := range jobProcesses(p) {
+		for _, j := range jobsAt(ctx, one, p.Admin.Token) {
+			all[j.Name] = j
+		}
+	}
+	return all
+}
+
+// knownJobsDir is the directory, in the data directory, that has a file for each job that was run
+// on this machine.
+const knownJobsDir = "jobs"
+
+// maxKnownJobs bounds how many jobs are listed.
+const maxKnownJobs = 1000
+
+// knownJob is where a job and its output are.
+type knownJob struct {
+	Name   string `json:"name"`
+	Kind   string `json:"kind"`             // "backfill" or "collect"
+	File   string `json:"file"`             // absolute path of the job file
+	Output string `json:"output,omitempty"` // absolute path of the SQLite file; "": the job file has the URL
+}
+
+// knownJobOf is what is remembered of a job.
+func knownJobOf(job *jobfile.Job, kind string) knownJob {
+	return knownJob{job.Name, kind, job.File, job.Output.File}
+}
+
+// output is where the records of the job are. The job file is read only for the secret of a URL.
+func (k knownJob) output() (jobfile.Output, error) {
+	if k.Output != "" {
+		return jobfile.Output{File: k.Output}, nil
+	}
+	job, err := loadJob(k.File)
+	if err != nil {
+		return jobfile.Output{}, err
+	}
+	return job.Output, nil
+}
+
+// rememberJob writes down that a job was run on this machine.
+func rememberJob(data string, j knownJob) error {
+	if data == "none" {
+		return nil
+	}
+	dir := filepath.Join(data, knownJobsDir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	text, err := json.Marshal(j)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, j.Name+".json")
+	f, err := os.CreateTemp(dir, j.Name+"-*.new")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(text, '\n'))
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
+
+// knownJobs are the jobs that were run on this machine, by name.
+func knownJobs(data string) ([]knownJob, error) {
+	if data == "none" {
+		return nil, nil
+	}
+	dir := filepath.Join(data, knownJobsDir)
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var list []knownJob
+	for _, entry := range entries[:min(len(entries), maxKnownJobs)] {
+		if !strings.HasSuffix(entry.Name(), ".json") {
+			continue
+		}
+		var j knownJob
+		if text, err := os.ReadFile(filepath.Join(dir, entry.Name())); err == nil && json.Unmarshal(text, &j) == nil && j.Name != "" {
+			list = append(list, j)
+		}
+	}
+	slices.SortFunc(list, func(a, b knownJob) int { return strings.Compare(a.Name, b.Name) })
+	return list, err
+}
+
+// findJob is the job of a name that was run on this machine, or of a job file.
+func findJob(data, name string) (knownJob, error) {
+	if strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml") {
+		job, err := loadJob(name)
+		if err != nil {
+			return knownJob{}, err
+		}
+		return knownJobOf(job, ""), nil
+	}
+	list, err := knownJobs(data)
+	if err != nil {
+		return knownJob{}, err
+	}
+	i := slices.IndexFunc(list, func(j knownJob) bool { return j.Name == name })
+	if i < 0 {
+		return knownJob{}, fmt.Errorf("no job %q was run on this machine (with this data directory); name its job file, or see \"abide jobs\"", name)
+	}
+	return list[i], nil
 }

@@ -2,13 +2,20 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/spf13/cobra"
+
+	"github.com/abide-proxy/abide/admin"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/dispatch"
+	"github.com/abide-proxy/abide/status"
 )
 
 // quietTime is for how long a configuration file must not have changed before it is read:
@@ -170,4 +177,152 @@ func needRestart(now, next *policy.Policy) []string {
 		}
 	}
 	return keys
+}
+
+func reloadCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "reload",
+		Short: "Have the running proxy read its configuration again",
+		Long: `Reload asks the running proxy to read its configuration file again, and prints
+what has changed. Where the file has faults, it prints each with its file and
+line and ends with 2; the proxy goes on with the last good configuration. It
+ends with 1 when no proxy runs. It finds the proxy as abide status does; those
+of "abide run" do not read their configuration again. A file of --config or
+$ABIDE_CONFIG that cannot be read says no address, so --admin has to.
+
+The proxy also reads the file when it changes, and on SIGHUP.`,
+		Example: `  abide reload
+  abide reload --admin 127.0.0.1:9128`,
+		Args: arguments(cobra.NoArgs),
+		RunE: askReload,
+	}
+}
+
+func askReload(cmd *cobra.Command, _ []string) error {
+	list, api, err := findRunning(cmd)
+	if err != nil {
+		return err
+	}
+	if api.guessed && namesFile(cmd) {
+		return usage(fmt.Errorf("nothing was reloaded: %w, so the address of its abide is not known; mend the file, or say the address with --admin", api.unread))
+	}
+	api.warnGuessed(cmd, list)
+	asked := false
+	for _, one := range list {
+		if one.PID != 0 && one.Command != "serve" {
+			continue
+		}
+		asked = true
+		failed := reloadOne(cmd, one, api)
+		if err == nil {
+			err = failed // without a prefix, as faults are printed
+		} else {
+			err = errors.Join(err, failed)
+		}
+	}
+	if !asked {
+		return errors.New("only proxies of abide run are running, which do not read their configuration again")
+	}
+	return err
+}
+
+// reloadOne reloads one abide and prints the result.
+func reloadOne(cmd *cobra.Command, item registration, api adminAPI) error {
+	address := item.Admin
+	ctx, cancel := context.WithTimeout(cmd.Context(), reloadPatience)
+	defer cancel()
+	const does = "reloads its configuration"
+	body, err := api.post(ctx, address, "reload", nil, does)
+	var refused *problem
+	if errors.As(err, &refused) && refused.status == http.StatusUnprocessableEntity {
+		text := fmt.Sprintf("the proxy at %s did not reload and keeps its last good configuration:", address)
+		if len(refused.faults) == 0 {
+			return usage(errors.New(text + " " + strings.TrimPrefix(refused.detail, reloadRefused)))
+		}
+		fmt.Fprintln(cmd.ErrOrStderr(), text)
+		return faultsOf(refused)
+	}
+	if err != nil {
+		return err
+	}
+	var said struct {
+		Reloaded bool
+		Changes  []string
+	}
+	if json.Unmarshal(body, &said) != nil || !said.Reloaded {
+		return notAbide(address, does)
+	}
+	out := cmd.OutOrStdout()
+	if _, err := fmt.Fprintln(out, item.title()+":"); err != nil {
+		return err
+	}
+	if len(said.Changes) == 0 {
+		_, err = fmt.Fprintln(out, "reloaded: nothing has changed")
+		return err
+	}
+	for _, change := range said.Changes {
+		if _, err := fmt.Fprintln(out, "reloaded:", printable(change)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// faultsOf are the faults for which a reload was refused.
+func faultsOf(refused *problem) policy.Faults {
+	var faults policy.Faults
+	for _, one := range refused.faults {
+		faults = append(faults, policy.Fault{Source: printable(one.File), Line: one.Line, Key: printable(one.Key), Text: printable(one.Text)})
+	}
+	return faults
+}
+
+// refusedReload is the reload that was refused last, until a reload succeeds. The zero value
+// is none. It is safe for concurrent use.
+type refusedReload struct {
+	mu    sync.Mutex
+	since time.Time // the first refusal; zero: the last reload succeeded, or there was none
+	err   error     // of the last refusal
+}
+
+// note notes the result of a reload; a nil error is a success.
+func (r *refusedReload) note(now time.Time, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.err = err
+	switch {
+	case err == nil:
+		r.since = time.Time{}
+	case r.since.IsZero():
+		r.since = now
+	}
+}
+
+// status is the refused reload for the admin API, nil for none.
+func (r *refusedReload) status() *status.RefusedReload {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil {
+		return nil
+	}
+	return admin.NewRefusedReload(r.since, r.err)
+}
+
+// checks are the checks for /readyz, the status and the page. abide serves with the
+// configuration before, so the check is degraded and not failed.
+func (r *refusedReload) checks() []status.Check {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil {
+		return nil
+	}
+	text := r.err.Error()
+	var faults policy.Faults
+	if errors.As(r.err, &faults) {
+		text = faults[0].Error()
+		if more := len(faults) - 1; more > 0 {
+			text += fmt.Sprintf(" (and %d more; abide check lists them)", more)
+		}
+	}
+	return []status.Check{checkOf("configuration", "", r.since, "the last good one is used, because a reload was refused: "+text)}
 }
