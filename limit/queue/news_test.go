@@ -29,7 +29,7 @@ func learning(t *testing.T, random *rand.Rand) {
 	limits := func(v uint64) (all [][]Limit) {
 		for token := range 3 {
 			key := fmt.Sprint(token)
-			one := func() limit.Meter {
+			makeMeter := func() limit.Meter {
 				mu.Lock()
 				defer mu.Unlock()
 				b := newBudget(3, time.Minute)

@@ -132,12 +132,12 @@ func (l *Limit) scope(r *Request) Scope { return Scope{l.Name, boundKey(l.key(r)
 
 // key is the key of the resource that the request takes from.
 func (l *Limit) key(r *Request) string {
-	own := ""
+	part := ""
 	switch {
 	case l.By == byAll:
 		return l.Key
 	case l.By == ByClient:
-		own = r.Client
+		part = r.Client
 	case l.Key != "":
 		return l.Key + " " + r.Method + " " + r.Path
 	default:
@@ -145,11 +145,11 @@ func (l *Limit) key(r *Request) string {
 	}
 	switch {
 	case l.Key == "":
-		return own
-	case own == "":
+		return part
+	case part == "":
 		return l.Key
 	}
-	return l.Key + " " + own
+	return l.Key + " " + part
 }
 
 // units are what a request needs.
