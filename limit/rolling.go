@@ -53,7 +53,7 @@ func (m *rolling) When(now time.Time, n int64) (time.Time, bool) {
 	return later(now, max(at, v)-v), true
 }
 
-// freed is when n units, counted or owed, have left the window.
+// freed returns the time at which n units, counted or owed, have left the window.
 func (m *rolling) freed(n int64) int64 {
 	late := int64(0)
 	if n > m.used {
@@ -363,7 +363,7 @@ const (
 	marginDivisor = 8
 )
 
-// margin is how long after Take a request may arrive so that the limit is kept. A take
+// margin returns the time after Take within which a request may arrive so that the limit is kept. A take
 // counts from when its request is done, but at most from a margin after it: a request may
 // last for hours, and arrives early in that time. It is 1/128 of the window and at least 5
 // ms, but at most an eighth of the window.

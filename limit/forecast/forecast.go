@@ -19,14 +19,14 @@ func Covers(spec *limit.Spec) bool {
 	return spec.Depletes() && spec.Length() >= shortest
 }
 
-// Budget is what is used and left of a limit.
+// Budget holds the used and the remaining units of a limit.
 type Budget struct {
 	Spec               limit.Spec
 	Amount, Used, Left int64
 	Rate               float64 // per second, lately
 }
 
-// Forecast is what becomes of a budget.
+// Forecast describes the expected end of a budget.
 type Forecast struct {
 	Opens, Ends time.Time // of the window; zero: the window has no edges
 	RunsOut     time.Time // when nothing is left; zero: not in this window
@@ -56,7 +56,7 @@ func (b *Budget) Forecast(now time.Time, n int64) Forecast {
 	return f
 }
 
-// done is when n more would be taken, where the next window begins at a time and windows are
+// done returns the time at which n more would be taken, where the next window begins at a time and windows are
 // so wide.
 func (b *Budget) done(now, next time.Time, width time.Duration, n int64) time.Time {
 	switch {
@@ -76,7 +76,7 @@ func (b *Budget) done(now, next time.Time, width time.Duration, n int64) time.Ti
 	return next.Add(time.Duration(whole) * each).Add(b.takes(last))
 }
 
-// takes is how long n take at the present rate.
+// takes returns the time in which n are taken at the present rate.
 func (b *Budget) takes(n int64) time.Duration {
 	if b.Rate <= 0 {
 		return 0
@@ -84,7 +84,7 @@ func (b *Budget) takes(n int64) time.Duration {
 	return min(seconds(float64(n)/b.Rate), longest)
 }
 
-// returns is how much per second is there again by itself, of limits whose windows have no
+// returns returns the units per second that come back by themselves, of limits whose windows have no
 // edges.
 func (b *Budget) returns() float64 {
 	window := max(b.Spec.Window.Seconds(), 1)

@@ -66,7 +66,7 @@ type Header struct {
 	Aligned bool            // windows begin on the clock, in UTC
 }
 
-// Form is how a value is written. If you add a form, add its row to forms, its case to readByRule in
+// Form is the notation of a value. If you add a form, add its row to forms, its case to readByRule in
 // rule.go, an example to forms_test.go, and its name to docs/learning.md.
 type Form string
 
@@ -250,7 +250,7 @@ type row struct {
 	header  *Header
 }
 
-// row is what a header is wherever it is met.
+// row returns the properties of a header, wherever it is met.
 func (b *book) row(name string) (*Dialect, *Header) {
 	if r, ok := b.rows[name]; ok {
 		return r.dialect, r.header
@@ -305,7 +305,7 @@ func canonical(name string) string {
 	return string(out)
 }
 
-// most is how many dialects one host has.
+// most is the largest number of dialects of one host.
 const most = 6
 
 // of are the dialects of a host, the closest first, then those that are spoken
@@ -347,7 +347,7 @@ func lower(host string, into []byte) []byte {
 	return into
 }
 
-// Documented is what the dialects say of a request before it is sent.
+// Documented holds the statements of the dialects about a request before it is sent.
 type Documented struct {
 	EntitySegment int          // the path segment, from 1, that distinguishes budgets of one name; 0: none
 	Limits        []KnownLimit // limits of its service; each call returns the same slice

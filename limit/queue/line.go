@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// SiteWaiting is what waits at one site, in short.
+// SiteWaiting summarizes the requests that wait at one site.
 type SiteWaiting struct {
 	Site    string
 	Held    int // requests that wait
@@ -213,7 +213,7 @@ type heldView struct {
 	pays     float64 // in snapshot.turns
 }
 
-// snapshot is what waits at a site at one moment, in no order. It is taken under the lock
+// snapshot lists the holds of a site at one moment, in no order. It is taken under the lock
 // of the site and may be used without the lock, but for the holds.
 type snapshot struct {
 	now    time.Time
