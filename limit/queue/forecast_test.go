@@ -165,7 +165,7 @@ func TestADrainRefusesAtOnceWhatCannotGoBeforeItEnds(t *testing.T) {
 		denied, on := g.StartDrain(start.Add(64*time.Second + time.Second/2))
 		synctest.Wait()
 		mu.Lock()
-		if no != 7 || on != 6 || refused[10*time.Second] != 7 {
+		if denied != 7 || on != 6 || refused[10*time.Second] != 7 {
 			t.Errorf("%d were refused and %d wait on; refused after %v", denied, on, refused)
 		}
 		mu.Unlock()

@@ -38,7 +38,7 @@ func learning(t *testing.T, random *rand.Rand) {
 				return b
 			}
 			all = append(all, []Limit{
-				{Name: "ledger", Title: fmt.Sprint("ledger of ", v), Key: fmt.Sprint(v%5, token), Source: makeFunc(one), N: 1},
+				{Name: "ledger", Title: fmt.Sprint("ledger of ", v), Key: fmt.Sprint(v%5, token), Source: makeFunc(makeMeter), N: 1},
 				{Name: "token", Key: key},
 			})
 		}
