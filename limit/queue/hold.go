@@ -279,7 +279,7 @@ func (g *group) remove(h *hold) {
 	g.updateWaiters(h.priority, before)
 }
 
-// foremost returns the hold that orders a priority of a group on the waitlists.
+// foremost orders a priority of a group on the waitlists.
 type foremost struct {
 	next, oldest *hold
 	served       float64

@@ -49,7 +49,7 @@ type resource struct {
 	pendingUntil time.Time // when pending is worth nothing any more
 }
 
-// pace returns the rate at which a resource lets units pass when it is never idle.
+// pace is the rate at which a resource lets units pass when it is never idle.
 type pace struct {
 	known bool
 	whole int64         // the most that can be taken together
