@@ -265,7 +265,7 @@ func (t *ByteSource) follow(now time.Time) {
 	}
 }
 
-// refundable returns the least number of the bytes taken last that can be given back.
+// refundable is the least number of the bytes taken last that can be given back.
 const refundable = 64 << 10
 
 // bytesTaken is an amount that was taken at one time.
