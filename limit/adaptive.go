@@ -13,7 +13,7 @@ const (
 	failuresToFall  = 3    // refusals or failures within a window before the rate falls
 	fall            = 0.75 // to this part of it
 
-	// maxUnused is how long a learned rate is kept without use.
+	// maxUnused is the time a learned rate is retained without use.
 	maxUnused = int64(24 * time.Hour)
 )
 

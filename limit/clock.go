@@ -82,7 +82,7 @@ func (c *Clock) raw(t time.Time) int64 {
 	return max(c.zero+d, 0)
 }
 
-// restored is how much stored times have to move so that the latest is not in the future.
+// restored returns the time by which stored times have to move so that the latest is not in the future.
 func (c *Clock) restored(now time.Time, last int64) int64 {
 	return min(c.At(now)-last, 0)
 }

@@ -62,7 +62,7 @@ func (m *fixed) at(now time.Time) int64 {
 	return v
 }
 
-// passed is how many windows have ended by v, as far as anything was owed.
+// passed returns the number of windows that have ended by v, as far as anything was owed.
 func (m *fixed) passed(v int64) int64 {
 	if m.calendar == nil {
 		return 1 + (v-m.end)/m.width
@@ -74,7 +74,7 @@ func (m *fixed) passed(v int64) int64 {
 	return n
 }
 
-// remainingDebt is what remains of used after a number of windows with amount each.
+// remainingDebt returns the rest of used after a number of windows with amount each.
 func remainingDebt(used, amount, windows int64) int64 {
 	if windows > used/amount {
 		return 0

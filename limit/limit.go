@@ -67,7 +67,7 @@ type Meter interface {
 	Idle(now time.Time) bool
 }
 
-// Outcome is how a request ended.
+// Outcome is the end of a request.
 type Outcome uint8
 
 // The outcomes. Abandoned teaches nothing: the client left.

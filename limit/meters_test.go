@@ -279,7 +279,7 @@ func TestTakeAndWhenAllocateNothing(t *testing.T) {
 	for _, s := range all {
 		m := build(t, s)
 		now := began
-		one := func() {
+		takeOnce := func() {
 			at, _ := m.When(now, 1)
 			if at.After(now) && !at.Equal(limit.Unknown) {
 				now = at
@@ -288,9 +288,9 @@ func TestTakeAndWhenAllocateNothing(t *testing.T) {
 			m.Done(now, now, 1, limit.Success)
 		}
 		for range 100 {
-			one()
+			takeOnce()
 		}
-		if n := testing.AllocsPerRun(1000, one); n > 0 {
+		if n := testing.AllocsPerRun(1000, takeOnce); n > 0 {
 			t.Errorf("%s: %v allocations", s.As, n)
 		}
 	}

@@ -64,14 +64,14 @@ func Move(now time.Time, from Meter, to Spec) (Meter, error) {
 // PastOf lists what was taken of a meter, oldest first. Counted units of unknown time count
 // as taken now.
 func PastOf(now time.Time, m Meter) []Spent {
-	own, ours := m.(meter)
-	if !ours {
+	local, isMeter := m.(meter)
+	if !isMeter {
 		if other, knows := m.(interface{ Past(now time.Time) []Spent }); knows {
 			return other.Past(now)
 		}
 		return nil
 	}
-	list, within, counts := own.past(now)
+	list, within, counts := local.past(now)
 	for _, s := range list {
 		if int64(s.Ago) < within {
 			counts -= s.N

@@ -53,7 +53,7 @@ func (m *rolling) When(now time.Time, n int64) (time.Time, bool) {
 	return later(now, max(at, v)-v), true
 }
 
-// freed is when n units, counted or owed, have left the window.
+// freed returns the time at which n units, counted or owed, have left the window.
 func (m *rolling) freed(n int64) int64 {
 	late := int64(0)
 	if n > m.used {
@@ -350,4 +350,23 @@ func (m *rolling) become(now time.Time, to Meter, _ []Spent) Meter {
 	m.amount, m.window, m.nextChange = fresh.amount, fresh.window, 0
 	m.repay(m.clock.At(now))
 	return m
+}
+
+const (
+	// marginPart: a take may be in flight for window/marginPart before
+	// it counts: so little that at least 99 % of the limit is used.
+	marginPart = 128
+	// minMargin is the margin of short windows, where the way to a server is
+	// longer than that part.
+	minMargin = int64(5 * time.Millisecond)
+	// marginDivisor is the largest part of a window.
+	marginDivisor = 8
+)
+
+// margin returns the time after Take within which a request may arrive so that the limit is kept. A take
+// counts from when its request is done, but at most from a margin after it: a request may
+// last for hours, and arrives early in that time. It is 1/128 of the window and at least 5
+// ms, but at most an eighth of the window.
+func margin(window int64) int64 {
+	return min(max(window/marginPart, minMargin), window/marginDivisor)
 }

@@ -28,7 +28,7 @@ func newServerBucket(window time.Duration, burst int64, refill float64) serverBu
 	return serverBucket{margin: min(margin(int64(window)), nanoseconds(float64(burst-1)/refill)), nanosPerUnit: each, burst: burst}
 }
 
-// units is how long n units take to refill, rounded down.
+// units returns the time in which n units refill, rounded down.
 func (t *serverBucket) units(n int64) int64 {
 	if long := float64(n) * t.nanosPerUnit; long < float64(FarFuture) {
 		return int64(long)
@@ -74,7 +74,7 @@ func (t *serverBucket) postpone(v, n int64) {
 	}
 }
 
-// left is how many of the units here the server has, too.
+// left returns the number of the units here that the server has, too.
 func (t *serverBucket) left(v int64, here float64) float64 {
 	missing := t.fullAt - v
 	if v < t.firstArrival {

@@ -39,7 +39,7 @@ const (
 // Traits are those of the limit's kind.
 func (s *Spec) Traits() Traits { return s.As.Traits() }
 
-// AtOnce is how much can be taken at once of an unused limit; 0 for Adaptive.
+// AtOnce returns the units that can be taken at once of an unused limit; 0 for Adaptive.
 func (s *Spec) AtOnce() int64 {
 	if s.Traits().Burst && s.Burst > 0 {
 		return s.Burst

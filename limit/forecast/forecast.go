@@ -19,14 +19,14 @@ func Covers(spec *limit.Spec) bool {
 	return spec.Depletes() && spec.Length() >= shortest
 }
 
-// Budget is what is used and left of a limit.
+// Budget holds the used and the remaining units of a limit.
 type Budget struct {
 	Spec               limit.Spec
 	Amount, Used, Left int64
 	Rate               float64 // per second, lately
 }
 
-// Forecast is what becomes of a budget.
+// Forecast describes the expected end of a budget.
 type Forecast struct {
 	Opens, Ends time.Time // of the window; zero: the window has no edges
 	RunsOut     time.Time // when nothing is left; zero: not in this window
@@ -56,7 +56,7 @@ func (b *Budget) Forecast(now time.Time, n int64) Forecast {
 	return f
 }
 
-// done is when n more would be taken, where the next window begins at a time and windows are
+// done returns the time at which n more would be taken, where the next window begins at a time and windows are
 // so wide.
 func (b *Budget) done(now, next time.Time, width time.Duration, n int64) time.Time {
 	switch {
@@ -76,7 +76,7 @@ func (b *Budget) done(now, next time.Time, width time.Duration, n int64) time.Ti
 	return next.Add(time.Duration(whole) * each).Add(b.takes(last))
 }
 
-// takes is how long n take at the present rate.
+// takes returns the time in which n are taken at the present rate.
 func (b *Budget) takes(n int64) time.Duration {
 	if b.Rate <= 0 {
 		return 0
@@ -84,7 +84,7 @@ func (b *Budget) takes(n int64) time.Duration {
 	return min(seconds(float64(n)/b.Rate), longest)
 }
 
-// returns is how much per second is there again by itself, of limits whose windows have no
+// returns returns the units per second that come back by themselves, of limits whose windows have no
 // edges.
 func (b *Budget) returns() float64 {
 	window := max(b.Spec.Window.Seconds(), 1)
@@ -103,4 +103,42 @@ func (b *Budget) returns() float64 {
 
 func seconds(n float64) time.Duration {
 	return time.Duration(min(n, longest.Seconds()) * float64(time.Second))
+}
+
+// windowAt is the window that is open at a time; false: it has no edges.
+func windowAt(now time.Time, spec limit.Spec) (opens, ends time.Time, ok bool) {
+	if spec.Traits().Returns != limit.AtEdges {
+		return opens, ends, false
+	}
+	if ends = endOf(now, spec); ends.IsZero() {
+		return opens, ends, false
+	}
+	// The window before ends where this one begins.
+	for at := ends.Add(-spec.Length() - 2*time.Hour); at.Before(ends); {
+		next := endOf(at, spec)
+		if next.IsZero() {
+			break
+		}
+		if !next.Before(ends) {
+			return at, ends, true
+		}
+		at = next
+	}
+	return opens, ends, false
+}
+
+// endOf is the end of the window that a time is in.
+func endOf(at time.Time, spec limit.Spec) time.Time {
+	spec.Amount = 1
+	m, err := limit.New(spec)
+	if err != nil {
+		return time.Time{}
+	}
+	at = at.Round(0) // by the clock, for which these windows are
+	m.Take(at, 1)
+	end, ok := m.When(at, 1)
+	if !ok || !end.After(at) {
+		return time.Time{}
+	}
+	return end
 }

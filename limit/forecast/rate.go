@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	// Lately is what the present rate is about, and atLeast what it is about when a limit has
+	// Lately is the time that the present rate covers, and atLeast the time it covers when a limit has
 	// been used for a shorter time than that: a second's burst is no rate.
 	Lately  = 10 * time.Minute
 	atLeast = time.Minute
 )
 
-// Rate is how fast a limit is used. It is not safe for concurrent use.
+// Rate measures the use of a limit per second. It is not safe for concurrent use.
 type Rate struct {
 	used    int64
 	at      time.Time     // of the last sample

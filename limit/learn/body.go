@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// maxBodyBytes is how much of a body is read.
+// maxBodyBytes is the largest part of a body that is read.
 const maxBodyBytes = 4096
 
 // finding is the Refusal that a body or a header's text matched, with its wait.
@@ -84,7 +84,7 @@ func inNumberRange(text, span string) bool {
 	return n.Known && from.Known && to.Known && from.N <= n.N && n.N <= to.N
 }
 
-// wait is how long a refusal asks to wait.
+// wait returns the time that a refusal asks to wait.
 func (s *reading) wait(r *Refusal, body []byte) hint {
 	var h hint
 	if r.Key != "" {

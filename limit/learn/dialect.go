@@ -66,7 +66,7 @@ type Header struct {
 	Aligned bool            // windows begin on the clock, in UTC
 }
 
-// Form is how a value is written. If you add a form, add its row to forms, its case to readByRule in
+// Form is the notation of a value. If you add a form, add its row to forms, its case to readByRule in
 // rule.go, an example to forms_test.go, and its name to docs/learning.md.
 type Form string
 
@@ -250,7 +250,7 @@ type row struct {
 	header  *Header
 }
 
-// row is what a header is wherever it is met.
+// row returns the properties of a header, wherever it is met.
 func (b *book) row(name string) (*Dialect, *Header) {
 	if r, ok := b.rows[name]; ok {
 		return r.dialect, r.header
@@ -305,7 +305,7 @@ func canonical(name string) string {
 	return string(out)
 }
 
-// most is how many dialects one host has.
+// most is the largest number of dialects of one host.
 const most = 6
 
 // of are the dialects of a host, the closest first, then those that are spoken
@@ -345,4 +345,73 @@ func lower(host string, into []byte) []byte {
 		into = into[:n-1]
 	}
 	return into
+}
+
+// Documented holds the statements of the dialects about a request before it is sent.
+type Documented struct {
+	EntitySegment int          // the path segment, from 1, that distinguishes budgets of one name; 0: none
+	Limits        []KnownLimit // limits of its service; each call returns the same slice
+}
+
+// About returns what the dialects say of a request. The closest dialect with limits counts.
+func About(request Request) (d Documented) {
+	var room [most]*Dialect
+	for _, one := range builtin.of(&request, room[:0]) {
+		if d.EntitySegment == 0 {
+			d.EntitySegment = one.entitySegment(request.Path)
+		}
+		if len(d.Limits) == 0 {
+			d.Limits = one.Limits
+		}
+	}
+	return d
+}
+
+// maxBudgetPathSegments bounds the segments of a path in Dialect.Apart.
+const maxBudgetPathSegments = 12
+
+// entitySegment is the position, from 1, of the path segment that distinguishes budgets
+// which the server gives the same name. For /v1/projects/7/jobs it is 3, where each project
+// has a budget of its own. 0: none.
+func (d *Dialect) entitySegment(path string) int {
+	for _, pattern := range d.Apart {
+		if n := matchedSegments(path, pattern); n > 0 {
+			return n
+		}
+	}
+	return 0
+}
+
+// matchedSegments is the number of segments of a pattern that the path begins with, or 0.
+func matchedSegments(path, pattern string) (n int) {
+	path, more := strings.CutPrefix(path, "/")
+	for pattern, another := pattern[1:], true; another; n++ {
+		var want, segment string
+		want, pattern, another = strings.Cut(pattern, "/")
+		if !more {
+			return 0
+		}
+		segment, path, more = strings.Cut(path, "/")
+		if segment == "" || want != "*" && want != segment {
+			return 0
+		}
+	}
+	return n
+}
+
+// checkBudgetPath tells what is wrong with a path of Dialect.Apart.
+func checkBudgetPath(path string) error {
+	if !strings.HasPrefix(path, "/") || !strings.HasSuffix(path, "/*") {
+		return fmt.Errorf("%q does not begin with a slash and end with the segment that tells budgets apart, as /v1/projects/* does", path)
+	}
+	segments := strings.Split(path[1:], "/")
+	if len(segments) > maxBudgetPathSegments {
+		return fmt.Errorf("%q has more than %d segments", path, maxBudgetPathSegments)
+	}
+	for _, one := range segments {
+		if one == "" || one != "*" && strings.Contains(one, "*") {
+			return fmt.Errorf("%q: each segment is a name, or a * for any", path)
+		}
+	}
+	return nil
 }

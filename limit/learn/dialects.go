@@ -366,7 +366,7 @@ var dialects = []Dialect{
 	},
 }
 
-// slowDown is what S3 and stores like it say while they grow.
+// slowDown is the refusal of S3 and stores like it while they grow.
 var slowDown = []string{"<Code>SlowDown</Code>", "<Code>SlowDownRead</Code>", "<Code>SlowDownWrite</Code>"}
 
 // blockPages are phrases of the pages by which sites and their edges block a client: of the
@@ -383,12 +383,12 @@ var (
 	incapsula = []string{"Incapsula incident ID", "_Incapsula_Resource"}
 )
 
-// rateWords are what a refusal speaks of that is about a rate, and not about a permission.
+// rateWords are the words of a refusal that is about a rate, and not about a permission.
 var rateWords = []string{
 	"Rate Limit", "Rate limit", "rate limit", "equest rate", "equest Rate", "oo many requests", "oo Many Requests", "ate exceeded", "ate Exceeded",
 }
 
-// concurrencyWords and simultaneousWords are what a refusal speaks of that is about requests in
+// concurrencyWords and simultaneousWords are the words of a refusal that is about requests in
 // flight.
 var (
 	concurrencyWords  = []string{"oncurrent requests", "oncurrency limit", "oncurrent request limit"}

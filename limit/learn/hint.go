@@ -56,10 +56,10 @@ func (s *reading) retry(f *field, value string, unit time.Duration) bool {
 	return verdict != notANumber
 }
 
-// unbelievableHold is how long a refusal holds whose wait is too long to be believed.
+// unbelievableHold is the time a refusal holds whose wait is too long to be believed.
 const unbelievableHold = 24 * time.Hour
 
-// minHold is how long a refusal holds whose retry time is not in the future.
+// minHold is the time a refusal holds whose retry time is not in the future.
 const minHold = time.Second
 
 // best returns the most trusted retry time. ok is false if there is none.

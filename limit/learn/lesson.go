@@ -31,7 +31,7 @@ func ParseScope(text string) (Scope, bool) {
 	return None, false
 }
 
-// Unit is what a limit counts. The empty unit is requests.
+// Unit names the things that a limit counts. The empty unit is requests.
 type Unit string
 
 const (
@@ -67,7 +67,7 @@ type Request struct {
 	Dialect *Dialect
 }
 
-// Lesson is what one response tells about limits. The zero value tells nothing. Times are
+// Lesson holds the statements of one response about limits. The zero value tells nothing. Times are
 // nominal: by the local clock, without a safety margin, never before the response and at
 // most 31 days after it.
 type Lesson struct {
@@ -115,7 +115,7 @@ type Limit struct {
 
 	Limit, Remaining, Used Amount
 
-	// Reset is when all units are available again; the true time is up to Resolution later.
+	// Reset is the time at which all units are available again; the true time is up to Resolution later.
 	// Relative tells that the server sent a duration, so its clock does not matter.
 	Reset      time.Time
 	Resolution time.Duration
@@ -128,7 +128,7 @@ type Limit struct {
 	Other  bool    // the limit does not apply to requests like this one
 }
 
-// Skew is how much the local clock is ahead of the server's.
+// Skew is the time by which the local clock is ahead of the server's.
 type Skew struct {
 	Known   bool          // the response told the server's time, in Date
 	Most    time.Duration // at most; at the least a second and the response's latency less

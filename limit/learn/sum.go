@@ -105,7 +105,7 @@ func (s *reading) before(a, b *group) bool {
 
 func (g *group) exhausted() bool { return g.usedUp() || g.status == "rejected" && !g.Other }
 
-// end is when a limit is available again; if the response does not tell it, the latest
+// end returns the time at which a limit is available again; if the response does not tell it, the latest
 // possible time.
 func (s *reading) end(g *group) time.Time {
 	if g.Reset.IsZero() {
@@ -275,7 +275,7 @@ func (s *reading) retryAt(l *Lesson, status int, found *finding, binding *group)
 	}
 }
 
-// announced is when the announced limits allow the next request: the latest reset of the
+// announced returns the time at which the announced limits allow the next request: the latest reset of the
 // used-up limits. If none of them explains a refusal, limits with unknown remaining units
 // count, too.
 func (s *reading) announced(refused, all bool, binding *group) time.Time {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// maxAhead is how far in the future a time may be.
+// maxAhead is the largest distance of a time in the future.
 const maxAhead = 31 * 24 * time.Hour
 
 // moment is a time named by a response.

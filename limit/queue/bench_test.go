@@ -14,15 +14,15 @@ import (
 func full(b *testing.B, n, clients int, byClient bool) (*world, *resource) {
 	w := newWorld(b, 30*time.Second)
 	site := w.slot("site", limit.Spec{As: limit.Paced, Amount: 1000, Window: time.Second})
-	own := map[string]*resource{}
+	byName := map[string]*resource{}
 	for i := range n {
 		name := fmt.Sprint(i % clients)
 		needs := one(site)
 		if byClient {
-			if own[name] == nil {
-				own[name] = w.slot(name, limit.Spec{As: limit.Concurrency, Amount: 4})
+			if byName[name] == nil {
+				byName[name] = w.slot(name, limit.Spec{As: limit.Concurrency, Amount: 4})
 			}
-			needs = one(site, own[name])
+			needs = one(site, byName[name])
 		}
 		w.add("", hold{name: name, priority: i % 8, needs: needs})
 	}

@@ -135,7 +135,7 @@ func TestAllThatIsWaitedIsCounted(t *testing.T) {
 	})
 }
 
-func TestWhatKeptALaneForLongest(t *testing.T) {
+func TestWhatKeptAGroupForLongest(t *testing.T) {
 	tolls := []*blockedTime{{name: "a"}, {name: "b"}, {name: "c"}}
 	// The plain way: each stretch of time counts for the limit that kept the group then.
 	plain := func(g *group, from, to time.Time) (string, time.Duration) {

@@ -32,17 +32,17 @@ func TestAWaitForManyBytesIsForeseen(t *testing.T) {
 				begin(24 * time.Hour)
 				r := bytesOf(1, time.Hour)
 				r.Limits[0][1].Spec = &c.spec
-				tap := g.ByteSource(r)
-				defer tap.Close()
+				source := g.ByteSource(r)
+				defer source.Close()
 				if c.spent > 0 {
-					expect(t, draws(t, tap, c.spent, c.spent), fmt.Sprint(c.spent, " after 0s"))
+					expect(t, draws(t, source, c.spent, c.spent), fmt.Sprint(c.spent, " after 0s"))
 				}
-				left := tap.Left()
-				at, pause, ok := tap.Forecast(c.n)
+				left := source.Left()
+				at, pause, ok := source.Forecast(c.n)
 				if ok == c.never {
 					t.Fatalf("it is foreseen: %v", ok)
 				}
-				if tap.Left() != left {
+				if source.Left() != left {
 					t.Error("to look changes something")
 				}
 				if near := func(a, b time.Duration) bool { return (a - b).Abs() <= b/50+time.Millisecond }; ok &&
@@ -62,13 +62,13 @@ func TestWhatIsKeptElsewhereIsForeseenAsFarAsItTells(t *testing.T) {
 		all := vaults{}
 		r := bytesOf(1000, time.Hour)
 		r.Limits[0][1].Source = externalFunc(all.keep)
-		tap := g.ByteSource(r)
-		defer tap.Close()
-		if at, pause, ok := tap.Forecast(1000); !ok || pause != 0 || !at.Equal(time.Now()) {
+		source := g.ByteSource(r)
+		defer source.Close()
+		if at, pause, ok := source.Forecast(1000); !ok || pause != 0 || !at.Equal(time.Now()) {
 			t.Errorf("%v, %v, %v", time.Until(at), pause, ok)
 		}
 		all.last().Meter.Take(time.Now(), 1000)
-		if at, pause, ok := tap.Forecast(1000); !ok || pause < time.Hour || time.Until(at) != pause {
+		if at, pause, ok := source.Forecast(1000); !ok || pause < time.Hour || time.Until(at) != pause {
 			t.Errorf("%v, %v, %v", time.Until(at), pause, ok)
 		}
 	})
@@ -88,23 +88,23 @@ func TestWhatIsForeseenComesTrue(t *testing.T) {
 				}
 				r.Limits[0] = append(r.Limits[0], Limit{Name: fmt.Sprint(i), Of: Bytes, Spec: &spec})
 			}
-			tap := g.ByteSource(r)
-			defer tap.Close()
+			source := g.ByteSource(r)
+			defer source.Close()
 			for range random.IntN(10) {
 				time.Sleep(upTo(random, 10*time.Second))
-				_, _ = tap.Take(nil, 1+random.Int64N(1<<18), 1, time.Now())
+				_, _ = source.Take(nil, 1+random.Int64N(1<<18), 1, time.Now())
 			}
 			time.Sleep(time.Second)
 			n := random.Int64N(1 << 21)
 			start := time.Now()
-			at, pause, ok := tap.Forecast(n)
+			at, pause, ok := source.Forecast(n)
 			if !ok {
 				t.Fatalf("seed %d: nobody knows", seed)
 			}
 			longest := time.Duration(0)
 			for n > 0 {
 				before := time.Now()
-				got, err := tap.Take(nil, n, step, time.Time{})
+				got, err := source.Take(nil, n, step, time.Time{})
 				if err != nil {
 					t.Fatal(err)
 				}

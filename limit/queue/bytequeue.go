@@ -224,7 +224,7 @@ func takeFromAll(now time.Time, resources []*resource, n, least int64) int64 {
 	return n
 }
 
-// longestWait is when all resources have an amount, and the resource that has it last; nil if
+// longestWait returns the time at which all resources have an amount, and the resource that has it last; nil if
 // that is now. The time is limit.Unknown if it is not known.
 func longestWait(now time.Time, resources []*resource, n int64) (by *resource, at time.Time) {
 	at = now

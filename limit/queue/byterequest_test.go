@@ -50,8 +50,8 @@ func drawing(t *testing.T, random *rand.Rand) {
 	for i := range 12 {
 		ours := rand.New(rand.NewPCG(random.Uint64(), 5))
 		all.Go(func() {
-			tap := g.ByteSource(Request{Site: "a", Client: fmt.Sprint(i % 3), Generation: 1 << 40})
-			defer tap.Close()
+			source := g.ByteSource(Request{Site: "a", Client: fmt.Sprint(i % 3), Generation: 1 << 40})
+			defer source.Close()
 			for range 30 {
 				time.Sleep(upTo(ours, time.Second))
 				until := time.Time{}
@@ -59,7 +59,7 @@ func drawing(t *testing.T, random *rand.Rand) {
 					until = time.Now().Add(upTo(ours, 20*time.Second))
 				}
 				n, least := 1+ours.Int64N(300), ours.Int64N(100)
-				got, err := tap.Take(ctx.Done(), n, least, until)
+				got, err := source.Take(ctx.Done(), n, least, until)
 				if (got > 0) == (err != nil) || got > n || got > 0 && got < min(n, least, 1) {
 					t.Errorf("%d of %d, %v", got, n, err)
 				}
@@ -67,9 +67,9 @@ func drawing(t *testing.T, random *rand.Rand) {
 				if ours.IntN(3) == 0 && got > 0 { // at once, in the same window
 					back := ours.Int64N(got + 1)
 					drawn.add(time.Now(), -back)
-					tap.Refund(back)
+					source.Refund(back)
 				}
-				_, _, _ = tap.Forecast(1000)
+				_, _, _ = source.Forecast(1000)
 			}
 		})
 		other := rand.New(rand.NewPCG(random.Uint64(), 7))

@@ -199,7 +199,7 @@ func (t *ByteSource) Refund(n int64) {
 	s.step(now)
 }
 
-// Left is how many bytes could be taken at once if no other byte request waited; -1 if no
+// Left returns the number of bytes that could be taken at once if no other byte request waited; -1 if no
 // limit counts bytes.
 func (t *ByteSource) Left() int64 {
 	s := t.site
@@ -265,7 +265,7 @@ func (t *ByteSource) follow(now time.Time) {
 	}
 }
 
-// refundable is how many of the bytes that were taken last can be given back, at least.
+// refundable is the least number of the bytes taken last that can be given back.
 const refundable = 64 << 10
 
 // bytesTaken is an amount that was taken at one time.
@@ -384,7 +384,7 @@ const (
 	widePart, widest = 1024, 64 << 20
 )
 
-// BufferOf is how many bytes the system may receive on a connection under some limits
+// BufferOf returns the number of bytes the system may receive on a connection under some limits
 // before they are read. They are paid for before anything is asked for on the connection,
 // so a small buffer lets more connections go at once, and a large buffer is faster over
 // long distances. Where a limit is so loose that each connection takes a small part of it,

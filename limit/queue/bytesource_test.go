@@ -19,10 +19,10 @@ func bytesOf(amount int64, window time.Duration) Request {
 }
 
 // draws takes bytes, and sends how many and after how long.
-func draws(t *testing.T, tap *ByteSource, n, least int64) <-chan string {
+func draws(t *testing.T, source *ByteSource, n, least int64) <-chan string {
 	out, start := make(chan string, 1), time.Now()
 	go func() {
-		got, err := tap.Take(t.Context().Done(), n, least, time.Time{})
+		got, err := source.Take(t.Context().Done(), n, least, time.Time{})
 		if err != nil {
 			out <- err.Error()
 			return
@@ -50,42 +50,42 @@ func expect(t *testing.T, out <-chan string, want string) {
 	}
 }
 
-func TestATapDrawsWhatIsThereAndWaitsForTheRest(t *testing.T) {
+func TestASourceDrawsWhatIsThereAndWaitsForTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGate(Bounds{}, nil)
 		begin(time.Minute)
-		tap := g.ByteSource(bytesOf(1000, time.Minute))
-		defer tap.Close()
-		expect(t, draws(t, tap, 600, 100), "600 after 0s")
-		if left := tap.Left(); left != 400 {
+		source := g.ByteSource(bytesOf(1000, time.Minute))
+		defer source.Close()
+		expect(t, draws(t, source, 600, 100), "600 after 0s")
+		if left := source.Left(); left != 400 {
 			t.Errorf("%d are left", left)
 		}
-		expect(t, draws(t, tap, 600, 100), "400 after 0s")
-		expect(t, draws(t, tap, 600, 100), "600 after 1m0s")
-		expect(t, draws(t, tap, 5000, 5000), "1000 after 1m0s") // never more than a window has
-		expect(t, draws(t, tap, 0, 0), "0 after 0s")
+		expect(t, draws(t, source, 600, 100), "400 after 0s")
+		expect(t, draws(t, source, 600, 100), "600 after 1m0s")
+		expect(t, draws(t, source, 5000, 5000), "1000 after 1m0s") // never more than a window has
+		expect(t, draws(t, source, 0, 0), "0 after 0s")
 	})
 }
 
-func TestATapWithoutLimitsOfBytesKeepsNothing(t *testing.T) {
+func TestASourceWithoutLimitsOfBytesKeepsNothing(t *testing.T) {
 	g := NewGate(Bounds{}, nil)
-	tap := g.ByteSource(asks("a", "x", tenPerMinute()))
-	if n, err := tap.Take(nil, 1<<40, 1, time.Time{}); n != 1<<40 || err != nil || tap.Left() != -1 {
-		t.Errorf("%d, %v, %d", n, err, tap.Left())
+	source := g.ByteSource(asks("a", "x", tenPerMinute()))
+	if n, err := source.Take(nil, 1<<40, 1, time.Time{}); n != 1<<40 || err != nil || source.Left() != -1 {
+		t.Errorf("%d, %v, %d", n, err, source.Left())
 	}
-	if _, pause, ok := tap.Forecast(1 << 40); pause != 0 || !ok {
+	if _, pause, ok := source.Forecast(1 << 40); pause != 0 || !ok {
 		t.Errorf("%v, %v", pause, ok)
 	}
-	tap.Close()
-	tap.Close()
-	if _, err := tap.Take(nil, 1, 1, time.Time{}); !errors.Is(err, ErrGone) {
+	source.Close()
+	source.Close()
+	if _, err := source.Take(nil, 1, 1, time.Time{}); !errors.Is(err, ErrGone) {
 		t.Errorf("%v", err)
 	}
-	tap.Refund(1)
+	source.Refund(1)
 }
 
 // Each meter gives the same, and the byte source's resources are not forgotten.
-func TestATapDrawsTheSameFromEachLimit(t *testing.T) {
+func TestASourceDrawsTheSameFromEachLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGate(Bounds{}, nil)
 		begin(time.Minute)
@@ -103,12 +103,12 @@ func TestATapDrawsTheSameFromEachLimit(t *testing.T) {
 		s.mu.Unlock() // locked above
 		time.Sleep(time.Hour)
 		if s.leaves(time.Now()) || s.sched.forget(time.Now(), x.resources[0]) {
-			t.Error("it is forgotten while it has a tap")
+			t.Error("it is forgotten while it has a source")
 		}
 		x.Close()
 		y.Close()
 		if !s.leaves(time.Now()) {
-			t.Error("it is not forgotten when the taps are closed")
+			t.Error("it is not forgotten when the sources are closed")
 		}
 	})
 }
@@ -164,19 +164,19 @@ func TestADrawEndsWhenNobodyWaitsForItAnyMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGate(Bounds{}, nil)
 		begin(time.Hour)
-		tap := g.ByteSource(bytesOf(1000, time.Hour))
-		defer tap.Close()
-		expect(t, draws(t, tap, 1000, 1), "1000 after 0s")
+		source := g.ByteSource(bytesOf(1000, time.Hour))
+		defer source.Close()
+		expect(t, draws(t, source, 1000, 1), "1000 after 0s")
 		start := time.Now()
 		done := make(chan struct{})
 		time.AfterFunc(time.Second, func() { close(done) })
-		behind := draws(t, tap, 100, 100)
-		if _, err := tap.Take(done, 1000, 1000, time.Time{}); !errors.Is(err, ErrGone) || time.Since(start) != time.Second {
+		behind := draws(t, source, 100, 100)
+		if _, err := source.Take(done, 1000, 1000, time.Time{}); !errors.Is(err, ErrGone) || time.Since(start) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
 		for _, until := range []time.Duration{90 * time.Second, 0, -time.Second} {
 			now := time.Now()
-			_, err := tap.Take(nil, 1000, 1000, now.Add(until))
+			_, err := source.Take(nil, 1000, 1000, now.Add(until))
 			var refusal *Refusal
 			if !errors.As(err, &refusal) || refusal.Reason != stalled || refusal.Limit != "bytes" || !refusal.RetryAt.Equal(start.Add(time.Hour)) {
 				t.Errorf("%+v", err)
@@ -186,13 +186,13 @@ func TestADrawEndsWhenNobodyWaitsForItAnyMore(t *testing.T) {
 			}
 		}
 		expect(t, behind, "100 after 1h0m0s")
-		last := draws(t, tap, 1000, 1000)
+		last := draws(t, source, 1000, 1000)
 		g.Close()
 		expect(t, last, string(Draining))
-		if _, err := tap.Take(nil, 1000, 1000, time.Time{}); err == nil {
+		if _, err := source.Take(nil, 1000, 1000, time.Time{}); err == nil {
 			t.Error("it waits when all is over")
 		}
-		expect(t, draws(t, tap, 900, 900), "900 after 0s") // what is under way goes on while it may
+		expect(t, draws(t, source, 900, 900), "900 after 0s") // what is under way goes on while it may
 	})
 }
 
@@ -203,28 +203,28 @@ func TestWhatWasDrawnLastCanBeGivenBack(t *testing.T) {
 			begin(time.Hour)
 			r := bytesOf(1<<20, time.Hour)
 			r.Limits[0][1].Spec.As = as
-			tap := g.ByteSource(r)
-			defer tap.Close()
+			source := g.ByteSource(r)
+			defer source.Close()
 			drawn := int64(0)
 			for i := range 100 {
 				n := int64(1000 + 1000*(i%70))
 				if n > 1<<20-drawn {
 					break
 				}
-				expect(t, draws(t, tap, n, n), fmt.Sprint(n, " after 0s"))
-				tap.Refund(n - 1)
+				expect(t, draws(t, source, n, n), fmt.Sprint(n, " after 0s"))
+				source.Refund(n - 1)
 				drawn++
 				time.Sleep(time.Millisecond)
-				if left := tap.Left(); left > 1<<20 || left < 1<<20-2*drawn { // a bucket fills, and rounds
+				if left := source.Left(); left > 1<<20 || left < 1<<20-2*drawn { // a bucket fills, and rounds
 					t.Fatalf("%s: %d are left after %d", as, left, drawn)
 				}
 			}
-			other := draws(t, tap, 1<<20, 1<<20)
-			tap.Refund(1 << 20)
-			if left := tap.Left(); left > 1<<20 {
+			other := draws(t, source, 1<<20, 1<<20)
+			source.Refund(1 << 20)
+			if left := source.Left(); left > 1<<20 {
 				t.Errorf("%s: %d are left", as, left)
 			}
-			tap.Close()
+			source.Close()
 			<-other
 		})
 	}
@@ -256,7 +256,7 @@ func TestARefundLetsOthersGo(t *testing.T) {
 }
 
 // A byte request that waits and one that comes later follow the limits.
-func TestATapFollowsTheLimits(t *testing.T) {
+func TestASourceFollowsTheLimits(t *testing.T) {
 	for name, change := range map[string]func(*Gate, planFunc){
 		"reload": func(g *Gate, p planFunc) { g.Reload(Bounds{}, p) },
 		"replan": func(g *Gate, _ planFunc) { g.Replan("a", 1) },
@@ -267,18 +267,18 @@ func TestATapFollowsTheLimits(t *testing.T) {
 				plan := planFunc(func(Request) ([][]Limit, uint64) { return bytesOf(amount, time.Hour).Limits, seen })
 				g := NewGate(Bounds{}, plan)
 				begin(time.Hour)
-				tap := g.ByteSource(Request{Site: "a", Generation: 1000})
-				defer tap.Close()
+				source := g.ByteSource(Request{Site: "a", Generation: 1000})
+				defer source.Close()
 				idle := g.ByteSource(bytesOf(1000, time.Hour))
 				defer idle.Close()
-				expect(t, draws(t, tap, 1000, 1), "1000 after 0s")
-				waits := draws(t, tap, 3000, 3000)
+				expect(t, draws(t, source, 1000, 1), "1000 after 0s")
+				waits := draws(t, source, 3000, 3000)
 				time.Sleep(time.Second)
 				amount, seen = 5000, 1
 				change(g, plan)
 				expect(t, waits, "3000 after 1s")
 				expect(t, draws(t, idle, 3000, 1), "1000 after 0s")
-				if res := tap.resources[0]; res.users != 2 || res != idle.resources[0] {
+				if res := source.resources[0]; res.users != 2 || res != idle.resources[0] {
 					t.Errorf("%d use the slot", res.users)
 				}
 			})
@@ -293,16 +293,16 @@ func TestAMeterHearsOfDraws(t *testing.T) {
 		all := vaults{give: func(v *vault) { v.credit = 10; v.away = true }}
 		r := bytesOf(1000, time.Hour)
 		r.Limits[0][1].Source = externalFunc(all.keep)
-		tap := g.ByteSource(r)
-		defer tap.Close()
-		waits := draws(t, tap, 600, 100)
+		source := g.ByteSource(r)
+		defer source.Close()
+		waits := draws(t, source, 600, 100)
 		v := all.last()
 		if len(v.heard) != 1 || v.heard[0] != 600 {
 			t.Errorf("it heard %v", v.heard)
 		}
-		second := draws(t, tap, 50, 1)
+		second := draws(t, source, 50, 1)
 		var refusal *Refusal
-		if _, err := tap.Take(nil, 5, 5, time.Now().Add(time.Second)); !errors.As(err, &refusal) || refusal.Reason != Away || !refusal.RetryAt.IsZero() {
+		if _, err := source.Take(nil, 5, 5, time.Now().Add(time.Second)); !errors.As(err, &refusal) || refusal.Reason != Away || !refusal.RetryAt.IsZero() {
 			t.Errorf("%+v", err)
 		}
 		g.UpdateExternal("a", func(time.Time) { v.credit = 200 })
@@ -317,13 +317,13 @@ func TestAMeterHearsOfDraws(t *testing.T) {
 
 func TestADrawThatGoesAtOnceAllocatesNothing(t *testing.T) {
 	g := NewGate(Bounds{}, nil)
-	tap := g.ByteSource(bytesOf(1<<40, time.Hour))
-	defer tap.Close()
+	source := g.ByteSource(bytesOf(1<<40, time.Hour))
+	defer source.Close()
 	if n := testing.AllocsPerRun(100, func() {
-		if _, err := tap.Take(nil, 64<<10, 1, time.Time{}); err != nil {
+		if _, err := source.Take(nil, 64<<10, 1, time.Time{}); err != nil {
 			t.Fatal(err)
 		}
-		tap.Refund(1000)
+		source.Refund(1000)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

@@ -70,7 +70,7 @@ func (s *site) succeed(now, since time.Time, old []Limit, l *Limit) {
 	}
 }
 
-// spent is what was spent of the limits that a new limit replaces, by key: of the limits in
+// spent returns the units spent of the limits that a new limit replaces, by key: of the limits in
 // force until now, and of limits removed earlier whose meters are still in memory.
 func (s *site) spent(now time.Time, old []Limit, l *Limit) map[string][]limit.Spent {
 	if l.Subject == nil {
@@ -93,7 +93,7 @@ func (s *site) spent(now time.Time, old []Limit, l *Limit) map[string][]limit.Sp
 	return Inherit(now, *l.Subject, l.Key, was)
 }
 
-// Subject is what a limit counts, whatever its amount and its window. Limits of one site
+// Subject names the things that a limit counts, whatever its amount and its window. Limits of one site
 // with the same Unit and At are compared by what they count:
 //
 //   - A limit that comes anew begins with what was spent of one that counts the same, or
@@ -108,7 +108,7 @@ type Subject struct {
 	Method, Path string // of the requests; "": all. Of a path * is one segment, ** any number
 }
 
-// relation is how what a limit counts is related to what another one does.
+// relation compares the subjects of two limits.
 type relation uint8
 
 const (
@@ -118,7 +118,7 @@ const (
 	identical
 )
 
-// relationTo is how the other one is related.
+// relationTo returns the relation of the other subject to this one.
 func (s Subject) relationTo(other Subject) relation {
 	switch {
 	case s.Unit == "" || s.Unit != other.Unit || s.At != other.At:
@@ -179,7 +179,7 @@ type Predecessor struct {
 	Past    func(now time.Time) []limit.Spent
 }
 
-// Inherit is what a limit begins with by those that it replaces, by whose it was; key is
+// Inherit returns the units a limit begins with by those that it replaces, by whose it was; key says
 // whose it is if it is everyone's.
 func Inherit(now time.Time, s Subject, key string, was []Predecessor) map[string][]limit.Spent {
 	best := unrelated
@@ -210,7 +210,7 @@ func Inherit(now time.Time, s Subject, key string, was []Predecessor) map[string
 	return all
 }
 
-// recently is how much was spent within a time.
+// recently returns the units spent within a time.
 func recently(list []limit.Spent, within time.Duration) (n int64) {
 	for _, one := range list {
 		if one.Ago < within {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// minRanked is how many alternatives a request has before they are kept in order.
+// minRanked is the least number of alternatives of a request that are held in order.
 const minRanked = 16
 
 // longestPostponed bounds how long an alternative is left out because it rests
@@ -199,7 +199,7 @@ func (c *choices) choose(now time.Time, a *agenda) (at int, sure bool) {
 }
 
 // when tells whether needs can be taken now, and if not, from when on they may be: the
-// zero time is when a resource of them is marked dirty. external tells that
+// zero time stands for the moment a resource of them is marked dirty. external tells that
 // Gate.UpdateExternal may change that.
 func (c *choices) when(now time.Time, needs []need) (until time.Time, external, ok bool) {
 	for _, n := range needs {

@@ -94,15 +94,15 @@ func (all *clients) tidyAll() {
 // fairShare is the part of what waits that goes before a new hold of a client: of
 // others no more than their share while its own are served.
 func (all *clients) fairShare(h *hold) float64 {
-	own, total, before := float64(h.fairCost()), 0.0, 0.0
+	cost, total, before := float64(h.fairCost()), 0.0, 0.0
 	if c := all.byName[h.name]; c != nil {
-		own += float64(c.cost)
+		cost += float64(c.cost)
 		before = float64(c.cost)
 	}
 	for name, c := range all.byName {
 		total += float64(c.cost)
 		if name != h.name {
-			before += min(float64(c.cost), own*c.share/h.fairWeight())
+			before += min(float64(c.cost), cost*c.share/h.fairWeight())
 		}
 	}
 	if total == 0 {
@@ -114,14 +114,14 @@ func (all *clients) fairShare(h *hold) float64 {
 // greediest is the client with the most holds for its weight; nil if every other client
 // has fewer than the client of that name would have with one more.
 func (all *clients) greediest(name string, weight int) (greedy *client) {
-	own := 1.0
+	load := 1.0
 	if c := all.byName[name]; c != nil {
-		own += float64(c.holds)
+		load += float64(c.holds)
 	}
-	own /= float64(max(weight, 1))
+	load /= float64(max(weight, 1))
 	for _, c := range all.byName {
 		switch {
-		case c.name == name || len(c.queues) == 0 || float64(c.holds-1)/c.share < own:
+		case c.name == name || len(c.queues) == 0 || float64(c.holds-1)/c.share < load:
 		case greedy == nil || float64(c.holds)/c.share > float64(greedy.holds)/greedy.share:
 			greedy = c
 		}

@@ -3,11 +3,11 @@ package queue
 import "time"
 
 const (
-	// slowStartEnd is how many requests may be in flight when a slow start is over.
+	// slowStartEnd is the number of requests that may be in flight when a slow start is over.
 	slowStartEnd = 1024
 	// quiet is the time without grants and answers after which a slow start is over.
 	quiet = time.Minute
-	// probeWait is how long a slow start waits for the answers to its requests before it
+	// probeWait is the time a slow start waits for the answers to its requests before it
 	// allows another request.
 	probeWait = 15 * time.Second
 )
@@ -64,7 +64,7 @@ func (c *cooldown) countGrant(now time.Time) bool {
 	return true
 }
 
-// cooldownsInRow is how many cooldowns in a row came before a refusal of a grant; 0: the number
+// cooldownsInRow returns the number of cooldowns in a row before a refusal of a grant; 0: the number
 // of the grant is not known. A refusal of a request that was sent before the last cooldown
 // belongs to that cooldown.
 func (c *cooldown) cooldownsInRow(grant uint64) int {

@@ -49,7 +49,7 @@ func (g *Gate) Update(name string, at Scope, do func(now time.Time, m limit.Mete
 	return true
 }
 
-// Update is what an answer says of a limit. No request may have needed the limit before.
+// Update is the statement of an answer about a limit. No request may have needed the limit before.
 type Update struct {
 	Limit Limit // with Key
 	Apply func(now time.Time, m limit.Meter)
@@ -160,7 +160,7 @@ func (r *resource) noteDemand() {
 	}
 }
 
-// demandNow is how many units byte requests and holds wait for at the resource.
+// demandNow returns the number of units that byte requests and holds wait for at the resource.
 func (r *resource) demandNow() int64 {
 	n := r.waitingBytes
 	if r.waitlist != nil {

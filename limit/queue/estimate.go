@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// estimate is when n more units will have passed, one after the other. The zero time is
+// estimate returns the time at which n more units will have passed, one after the other. The zero time is
 // not known.
 func (r *resource) estimate(now time.Time, n int64) time.Time {
 	if r.cooldown.awaitsAnswer(now) {
@@ -94,7 +94,7 @@ func (all *clients) estimate(now time.Time, h *hold) *Refusal {
 	return soonest
 }
 
-// estimateOne is when a hold that is not in the queue yet would go by one
+// estimateOne returns the time at which a hold that is not in the queue yet would go by one
 // alternative, and which resource keeps it until then.
 func (all *clients) estimateOne(now time.Time, h *hold, needs []need) (keeps *resource, at time.Time) {
 	at = now
@@ -128,5 +128,5 @@ func (all *clients) estimateOne(now time.Time, h *hold, needs []need) (keeps *re
 	return keeps, at
 }
 
-// nothing is what a hold needs that needs nothing.
+// nothing is the list of needs of a hold that needs nothing.
 var noNeeds = [][]need{nil}

@@ -7,7 +7,7 @@ import (
 	"github.com/abide-proxy/abide/limit"
 )
 
-// Explanation is what a request would meet now.
+// Explanation describes the limits and waits that a request would meet now.
 type Explanation struct {
 	Held     int // that wait at the site
 	InFlight int // that were granted and are not over
@@ -22,7 +22,7 @@ type Explanation struct {
 	Limits []limitInfo // that it needs, in order; the site itself only while it cools
 }
 
-// limitInfo is how one limit stands.
+// limitInfo describes the state of one limit.
 type limitInfo struct {
 	Limit    string // as people know it
 	Key      string
@@ -177,7 +177,7 @@ func (s *registry) preview(now time.Time, l *Limit, at Scope) *resource {
 	return res
 }
 
-// now is how a limit stands for a request that needs so much of it.
+// now returns the state of a limit for a request that needs so much of it.
 func (s *site) now(now time.Time, n need, title, key string) limitInfo {
 	res := n.resource
 	at := limitInfo{
@@ -200,7 +200,7 @@ func (s *site) now(now time.Time, n need, title, key string) limitInfo {
 	return at
 }
 
-// blocker is what blocks a hold that waits or is delayed, and the resource, which is nil
+// blocker returns the cause that blocks a hold that waits or is delayed, and the resource, which is nil
 // for a delayed hold.
 func blocker(now time.Time, h *hold) (found Blocker, res *resource) {
 	if h.state == stateDelayed {
@@ -295,7 +295,7 @@ func refuseNow(now time.Time, h *hold) *Refusal {
 	return soonest
 }
 
-// blockerOf is what blocks a hold that waits or is delayed.
+// blockerOf returns the cause that blocks a hold that waits or is delayed.
 func blockerOf(now time.Time, h *hold) Blocker {
 	k, _ := blocker(now, h)
 	return k

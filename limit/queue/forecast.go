@@ -32,7 +32,7 @@ type forecastGroup struct {
 	holds []*heldView
 	ranks []int // of each hold, in the whole line
 	at    time.Time
-	known bool // at is when, not only the soonest that it can be
+	known bool // at is exact, not only the soonest that it can be
 	by    int  // alternative of the first hold
 	index int32
 }
@@ -264,7 +264,7 @@ func (p *forecast) whenAll(at time.Time, needs []need) (time.Time, bool) {
 }
 
 const (
-	// step is how much is waited for at once where bytes pass a few at a time.
+	// step is the number of bytes waited for at once where bytes pass a few at a time.
 	step = 16 << 10
 	// mostSteps is after how many of these the rest is taken to be as what came before.
 	mostSteps = 4096
@@ -277,7 +277,7 @@ type meterCopy struct {
 	whole int64       // the most that it can have
 }
 
-// Forecast is when n more bytes could have passed the limits, if no other connection took
+// Forecast returns the time at which n more bytes could have passed the limits, if no other connection took
 // any, and the longest pause on the way. The time is never too late. ok is false if the
 // bytes can never pass or the time is not known.
 func (t *ByteSource) Forecast(n int64) (at time.Time, pause time.Duration, ok bool) {

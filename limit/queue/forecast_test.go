@@ -162,11 +162,11 @@ func TestADrainRefusesAtOnceWhatCannotGoBeforeItEnds(t *testing.T) {
 		})
 		synctest.Wait()
 		// Now is 10 s after the start, and what went then comes free from 60 s on.
-		no, on := g.StartDrain(start.Add(64*time.Second + time.Second/2))
+		denied, on := g.StartDrain(start.Add(64*time.Second + time.Second/2))
 		synctest.Wait()
 		mu.Lock()
-		if no != 7 || on != 6 || refused[10*time.Second] != 7 {
-			t.Errorf("%d were refused and %d wait on; refused after %v", no, on, refused)
+		if denied != 7 || on != 6 || refused[10*time.Second] != 7 {
+			t.Errorf("%d were refused and %d wait on; refused after %v", denied, on, refused)
 		}
 		mu.Unlock()
 		deny(t, g, asks("a", "y", tenPerMinute()), Draining)

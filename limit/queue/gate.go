@@ -19,7 +19,7 @@ type Bounds struct {
 
 // Gate holds requests until their site lets them go. It is safe for concurrent
 // use; sites share nothing but a count of the requests that wait. NewGate makes
-// one, Wait is what most callers want.
+// one; most callers want Wait.
 type Gate struct {
 	clock  clock.Clock
 	began  time.Time
@@ -229,7 +229,7 @@ func (g *Gate) Close() {
 	g.each(func(s *site) { s.refuseAll() })
 }
 
-// Len is how many sites are remembered and how many requests wait.
+// Len returns the number of sites remembered and the number of requests that wait.
 func (g *Gate) Len() (sites, held int) {
 	for i := range g.shards {
 		sh := &g.shards[i]

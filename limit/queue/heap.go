@@ -1,6 +1,6 @@
 package queue
 
-// order is how a heap compares its items and where an item remembers its place:
+// order compares the items of a heap and finds the field in which an item remembers its place:
 // the index plus one, so that zero is "not in this heap". Orders are types
 // without fields, so that a heap is no bigger than its slice.
 type order[T any] interface {

@@ -24,7 +24,7 @@ type hold struct {
 	priority int   // 0 (most urgent) to 7: see clampPriority; level is the priority after aging
 	cost     int64 // counts against the client's share; 0 is 1
 
-	// deadline is when the hold stops waiting; zero is never. The hold is refused as soon
+	// deadline is the time at which the hold stops waiting; zero is never. The hold is refused as soon
 	// as it is certain that it would wait for longer.
 	deadline time.Time
 
@@ -92,7 +92,7 @@ func (h *hold) fairCost() int64 { return max(h.cost, 1) }
 
 func (h *hold) fairWeight() float64 { return float64(max(h.weight, 1)) }
 
-// ends is when a hold that waits is refused.
+// ends returns the time at which a hold that waits is refused.
 func (h *hold) ends() time.Time {
 	if by := h.added.Add(h.answerIn); h.answerIn > 0 && by.After(h.deadline) {
 		return by
@@ -162,7 +162,7 @@ func (h *hold) noteBlocked(limit string, kept time.Duration) {
 	}
 }
 
-// mostMisses is how often one resource is found ready and another not until a hold may
+// mostMisses is the number of times that one resource is found ready and another not until a hold may
 // reserve the first.
 const mostMisses = 8
 
@@ -279,7 +279,7 @@ func (g *group) remove(h *hold) {
 	g.updateWaiters(h.priority, before)
 }
 
-// foremost is what orders a priority of a group on the waitlists.
+// foremost orders a priority of a group on the waitlists.
 type foremost struct {
 	next, oldest *hold
 	served       float64

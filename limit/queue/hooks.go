@@ -6,7 +6,7 @@ import (
 	"github.com/abide-proxy/abide/limit"
 )
 
-// The interfaces of this file are what a Gate calls of its user. The rule for all of
+// A Gate calls its user by the interfaces of this file. The rule for all of
 // their methods, but for the two that say otherwise:
 //
 //   - They are called under the lock of the request's site. So they only look up what
@@ -104,7 +104,7 @@ type Asking interface {
 // Impatient is a meter that answers limit.Unknown while it waits for the answer to a
 // request, and does not wait for it for ever.
 type Impatient interface {
-	// Patience is when another may go without that answer, if nothing happens before;
+	// Patience returns the time at which another may go without that answer, if nothing happens before;
 	// zero is never. That is no promise, so that nobody is refused for it.
 	Patience(now time.Time) time.Time
 }
@@ -134,6 +134,6 @@ type Blank interface {
 type Storable interface {
 	limit.Meter
 	Spareable
-	// SpareAt is when the meter is Spare at the latest, if nothing happens before.
+	// SpareAt returns the latest time at which the meter is Spare, if nothing happens before.
 	SpareAt(now time.Time) time.Time
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// SiteWaiting is what waits at one site, in short.
+// SiteWaiting summarizes the requests that wait at one site.
 type SiteWaiting struct {
 	Site    string
 	Held    int // requests that wait
@@ -213,7 +213,7 @@ type heldView struct {
 	pays     float64 // in snapshot.turns
 }
 
-// snapshot is what waits at a site at one moment, in no order. It is taken under the lock
+// snapshot lists the holds of a site at one moment, in no order. It is taken under the lock
 // of the site and may be used without the lock, but for the holds.
 type snapshot struct {
 	now    time.Time
@@ -275,16 +275,16 @@ func (s *scheduler) snapshot(now time.Time, guest *hold) *snapshot {
 
 // line puts what waits in the order in which it would go.
 func (a *snapshot) line() []heldView {
-	own := make(map[*client][]*heldView, len(a.turns))
+	byClient := make(map[*client][]*heldView, len(a.turns))
 	for i := range a.holds {
 		h := &a.holds[i]
 		if old := a.oldest[h.priority]; old == nil || h.seq < old.seq {
 			a.oldest[h.priority] = h
 		}
-		own[h.client] = append(own[h.client], h)
+		byClient[h.client] = append(byClient[h.client], h)
 	}
 	list, ranks := make([]heldView, 0, len(a.holds)), make([]rank, 0, len(a.holds))
-	for c, holds := range own {
+	for c, holds := range byClient {
 		sort.Slice(holds, func(i, j int) bool {
 			return rank{holds[i].priority, 0, holds[i].seq}.before(rank{holds[j].priority, 0, holds[j].seq})
 		})

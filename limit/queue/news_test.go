@@ -29,7 +29,7 @@ func learning(t *testing.T, random *rand.Rand) {
 	limits := func(v uint64) (all [][]Limit) {
 		for token := range 3 {
 			key := fmt.Sprint(token)
-			one := func() limit.Meter {
+			makeMeter := func() limit.Meter {
 				mu.Lock()
 				defer mu.Unlock()
 				b := newBudget(3, time.Minute)
@@ -38,7 +38,7 @@ func learning(t *testing.T, random *rand.Rand) {
 				return b
 			}
 			all = append(all, []Limit{
-				{Name: "ledger", Title: fmt.Sprint("ledger of ", v), Key: fmt.Sprint(v%5, token), Source: makeFunc(one), N: 1},
+				{Name: "ledger", Title: fmt.Sprint("ledger of ", v), Key: fmt.Sprint(v%5, token), Source: makeFunc(makeMeter), N: 1},
 				{Name: "token", Key: key},
 			})
 		}

@@ -63,7 +63,7 @@ func (s *scheduler) runUntilStable(now time.Time) {
 	}
 }
 
-// nextAt is when time alone changes something.
+// nextAt returns the time at which time alone changes something.
 func (s *scheduler) nextAt() time.Time {
 	var next time.Time
 	sooner := func(at time.Time) {

@@ -21,7 +21,7 @@ func threeLeft(w *world) *resource {
 	return site
 }
 
-func TestACheapHoldOfAnotherLaneDoesNotPassACostlyOne(t *testing.T) {
+func TestACheapHoldOfAnotherGroupDoesNotPassACostlyOne(t *testing.T) {
 	w := newWorld(t, 0)
 	site := threeLeft(w)
 	w.add("big", hold{name: "a", priority: 3, needs: units(site, 5)})

@@ -2,7 +2,7 @@ package queue
 
 import "time"
 
-// mostPatterns is how many a site remembers. There is one for each set of limits
+// mostPatterns is the largest number a site remembers. There is one for each set of limits
 // that some route of a rule has.
 const mostPatterns = 64
 
@@ -22,7 +22,7 @@ type pattern struct {
 	choices *choices // nil: they are few
 }
 
-// recentRequest is what requests of one client for one route need.
+// recentRequest holds the needs of requests of one client for one route.
 type recentRequest struct {
 	client, method, path string
 	cost                 int64
@@ -51,7 +51,7 @@ func (s *registry) forgetPatterns() {
 	clear(s.patterns)
 }
 
-// place is where the needs of such requests are remembered.
+// place returns the place where the needs of such requests are remembered.
 func (p *pattern) place(r *Request) **recentRequest {
 	n := len(r.Client) + len(r.Path)
 	if r.Client != "" {
@@ -214,5 +214,5 @@ func merge(list []need, n need) []need {
 	return append(list, n)
 }
 
-// need is what a request needs of the limit's resource.
+// need returns the units that a request needs of the limit's resource.
 func (l *Limit) need(res *resource, r *Request) need { return need{res, l.units(r), l.Of, l.Refuse} }

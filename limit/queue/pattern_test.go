@@ -12,16 +12,16 @@ import (
 // What is remembered of shared limits is what would be found without it.
 func TestSharedLimitsNeedWhatTheyNeedAlone(t *testing.T) {
 	perHour := &limit.Spec{As: limit.Rolling, Amount: 100, Window: time.Hour}
-	one := func(name, key string, by By) Limit { return Limit{Name: name, Key: key, By: by, Spec: perHour, N: 1} }
+	limitOf := func(name, key string, by By) Limit { return Limit{Name: name, Key: key, By: by, Spec: perHour, N: 1} }
 	lists := map[string][][]Limit{
-		"static":       {{one("a", "", byAll), one("b", "x", byAll)}},
-		"own":          {{one("a", "", byAll), one("c", "", ByClient), one("d", "", ByRoute), one("e", "", byAll)}},
-		"backends":     {{one("a", "one", ByClient), {Name: "backend", Key: "one"}}, {one("a", "two", ByClient), {Name: "backend", Key: "two"}}},
-		"same name":    {{one("a", "", byAll), one("a", "x", ByClient), one("a", "", byAll)}},
-		"cost":         {{{Name: "cost", Spec: perHour, N: 2, Of: Cost}, one("a", "", byAll)}},
+		"static":       {{limitOf("a", "", byAll), limitOf("b", "x", byAll)}},
+		"own":          {{limitOf("a", "", byAll), limitOf("c", "", ByClient), limitOf("d", "", ByRoute), limitOf("e", "", byAll)}},
+		"backends":     {{limitOf("a", "one", ByClient), {Name: "backend", Key: "one"}}, {limitOf("a", "two", ByClient), {Name: "backend", Key: "two"}}},
+		"same name":    {{limitOf("a", "", byAll), limitOf("a", "x", ByClient), limitOf("a", "", byAll)}},
+		"cost":         {{{Name: "cost", Spec: perHour, N: 2, Of: Cost}, limitOf("a", "", byAll)}},
 		"nothing":      {{}},
 		"many":         {everyKind},
-		"more than 12": {append(append([]Limit(nil), everyKind...), one("a", "", ByClient), one("b", "", byAll))},
+		"more than 12": {append(append([]Limit(nil), everyKind...), limitOf("a", "", ByClient), limitOf("b", "", byAll))},
 	}
 	s := newSite(NewGate(Bounds{}, nil), "site")
 	for range 2 {

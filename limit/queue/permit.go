@@ -159,10 +159,10 @@ func (p *Permit) Leave() {
 	s.step(now)
 }
 
-// Choice is which alternative of the request's limits was taken.
+// Choice returns the alternative of the request's limits that was taken.
 func (p *Permit) Choice() int { return int(p.hold.grant.choice) }
 
-// Granted is when its last try was granted, and after Sent when that went out: the
+// Granted returns the time its last try was granted, and after Sent the time that went out: the
 // time by which meters know what it took.
 func (p *Permit) Granted() time.Time {
 	p.site.mu.Lock()
@@ -170,14 +170,14 @@ func (p *Permit) Granted() time.Time {
 	return p.hold.grant.taken
 }
 
-// Waited is how long it was held, in all its waits.
+// Waited returns the time it was held, in all its waits.
 func (p *Permit) Waited() time.Duration { return p.waited }
 
 // BlockedBy is the title of the limit that held it for longest in its last wait, as in
 // Blocked; "" if it was never held.
 func (p *Permit) BlockedBy() string { return p.hold.blockedBy }
 
-// Blocker is what blocks the request while it waits.
+// Blocker returns the cause that blocks the request while it waits.
 func (p *Permit) Blocker() Blocker {
 	p.site.mu.Lock()
 	defer p.site.mu.Unlock()
@@ -187,7 +187,7 @@ func (p *Permit) Blocker() Blocker {
 	return titledBlocker(p.site.gate.clock.Now(), &p.hold)
 }
 
-// WouldBlock is what would have kept an observed request, or nil.
+// WouldBlock returns the cause that would have held an observed request, or nil.
 func (p *Permit) WouldBlock() *Blocker { return p.would }
 
 // Sent says that the request goes out only now: limits that count time count it from
@@ -324,7 +324,7 @@ func (p *Permit) Cool(at Scope, until time.Time, why string) {
 	}
 }
 
-// RefusalsInRow is how often in a row what a scope covers has been refused before this
+// RefusalsInRow returns the number of times in a row that a scope has been refused before this
 // request was, each time after a cooldown and without a success between.
 func (p *Permit) RefusalsInRow(at Scope) int {
 	s := p.site

@@ -9,12 +9,12 @@ import (
 )
 
 const (
-	// mostResources is how many clients and routes of a site have their own meters, where
+	// mostResources is the largest number of clients and routes of a site with their own meters, where
 	// requests do not have as many alternatives.
 	mostResources = 10_000
-	// resourcesEach is how many resources there may be for each alternative of a request.
+	// resourcesEach is the largest number of resources for each alternative of a request.
 	resourcesEach = 4
-	// sweepPause is how often a site that has so many looks for some to forget, and how
+	// sweepPause is the time between two searches of such a site for resources to forget, and how
 	// often any site does for those that are nobody's own. The next request that could
 	// go with any of many tokens brings back all that were forgotten.
 	sweepPause = time.Second
@@ -177,7 +177,7 @@ func (s *registry) remember(l *Limit, at Scope, e *limitResource) Scope {
 	return at
 }
 
-// mostResources is how many resources the site may have: its tokens are the operator's.
+// mostResources returns the largest number of resources of the site: its tokens are the operator's.
 func (s *registry) mostResources() int { return max(mostResources, resourcesEach*s.alternatives) }
 
 // sweep forgets resources of clients and routes that are not seen any more, when there are

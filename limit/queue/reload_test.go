@@ -156,7 +156,7 @@ func TestWhatIsLargerThanItsLimitAfterAReloadIsRefused(t *testing.T) {
 }
 
 // The meter may become smaller while the hold's own limits stay as they were.
-func TestAHoldThatOutgrowsItsMeterDoesNotBlockItsLane(t *testing.T) {
+func TestAHoldThatOutgrowsItsMeterDoesNotBlockItsGroup(t *testing.T) {
 	w := newWorld(t, 0)
 	site := w.slot("site", limit.Spec{As: limit.Rolling, Amount: 10, Window: time.Minute})
 	w.add("big", hold{needs: units(site, 10)})

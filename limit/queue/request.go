@@ -59,7 +59,7 @@ type Scope struct {
 	Limit, Key string
 }
 
-// Result is how a granted request ended.
+// Result describes the end of a granted request.
 type Result struct {
 	Outcome limit.Outcome
 
@@ -85,7 +85,7 @@ type Limit struct {
 	// differs from the meter's changes the meter, which stays as used as it was.
 	Spec *limit.Spec
 
-	// Subject is what the limit counts: a limit of another name with one like it, that
+	// Subject names the things the limit counts: a limit of another name with one like it, that
 	// comes in its place, begins with what was spent of it. nil is of its own.
 	Subject *Subject
 
@@ -104,7 +104,7 @@ type Limit struct {
 	Refuse bool
 }
 
-// By is which part of a request tells its own meter of a limit from others.
+// By names the part of a request that tells its own meter of a limit from others.
 type By uint8
 
 // The parts.
@@ -114,7 +114,7 @@ const (
 	ByRoute            // Request.Method and Request.Path
 )
 
-// Unit is what the amount of a Limit counts, which says how the amount is settled.
+// Unit is the unit of the amount of a Limit, which says how the amount is settled.
 type Unit uint8
 
 // The units.
@@ -124,20 +124,20 @@ const (
 	Bytes             // settled with Result.Bytes
 )
 
-// Scope is what a cooldown is about that concerns the limit, for a request.
+// Scope returns the scope of a cooldown that concerns the limit, for a request.
 func (l *Limit) Scope(r *Request) Scope { return Scope{l.Name, l.key(r)} }
 
-// scope is where a limit's resource is found.
+// scope returns the scope under which a limit's resource is found.
 func (l *Limit) scope(r *Request) Scope { return Scope{l.Name, boundKey(l.key(r))} }
 
 // key is the key of the resource that the request takes from.
 func (l *Limit) key(r *Request) string {
-	own := ""
+	part := ""
 	switch {
 	case l.By == byAll:
 		return l.Key
 	case l.By == ByClient:
-		own = r.Client
+		part = r.Client
 	case l.Key != "":
 		return l.Key + " " + r.Method + " " + r.Path
 	default:
@@ -145,14 +145,14 @@ func (l *Limit) key(r *Request) string {
 	}
 	switch {
 	case l.Key == "":
-		return own
-	case own == "":
+		return part
+	case part == "":
 		return l.Key
 	}
-	return l.Key + " " + own
+	return l.Key + " " + part
 }
 
-// units are what a request needs.
+// units returns the number of units that a request needs.
 func (l *Limit) units(r *Request) int64 {
 	if l.Of == Cost {
 		return max(l.N, r.Cost)
@@ -163,7 +163,7 @@ func (l *Limit) units(r *Request) int64 {
 // made tells whether Source makes the limit's meter.
 func (l *Limit) made() bool { return l.Spec == nil && l.Source != nil }
 
-// arithmetic is what the limit's meter is made from.
+// arithmetic returns the spec that the limit's meter is made from.
 func (l *Limit) arithmetic() (spec *limit.Spec, made bool) {
 	return l.Spec, l.made()
 }
@@ -254,7 +254,7 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("%s: %s", r.Limit, r.Reason)
 }
 
-// Blocker is what blocks a hold.
+// Blocker describes the cause that blocks a hold.
 type Blocker struct {
 	Limit  string    // the resource's name
 	Why    string    // of a cooldown: who asked for it, or that it was just over

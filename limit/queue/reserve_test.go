@@ -33,19 +33,19 @@ func TestWhatWasReservedGoesBackWhenTheAnswerComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGate(Bounds{}, nil)
 		begin(time.Minute)
-		tap := g.ByteSource(reserving(0, 1000))
-		defer tap.Close()
+		source := g.ByteSource(reserving(0, 1000))
+		defer source.Close()
 		p := let(t, g, reserving(600, 1000))
-		if left := tap.Left(); left != 400 {
+		if left := source.Left(); left != 400 {
 			t.Errorf("%d are left", left)
 		}
 		p.Unreserve()
 		p.Unreserve()
-		if left := tap.Left(); left != 1000 {
+		if left := source.Left(); left != 1000 {
 			t.Errorf("%d are left", left)
 		}
 		p.Finish(Result{Outcome: limit.Success, Bytes: 300, Exact: true}) // byte sources have taken them
-		if left := tap.Left(); left != 1000 {
+		if left := source.Left(); left != 1000 {
 			t.Errorf("%d are left", left)
 		}
 	})
@@ -57,8 +57,8 @@ func TestDrawsHaveWhatIsLentIfThereIsNothingElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGate(Bounds{}, nil)
 		begin(time.Minute)
-		tap := g.ByteSource(reserving(0, 1000))
-		defer tap.Close()
+		source := g.ByteSource(reserving(0, 1000))
+		defer source.Close()
 		kept := let(t, g, reserving(300, 1000)) // somebody else sends it
 		var lent []*Permit
 		for range 2 {
@@ -67,21 +67,21 @@ func TestDrawsHaveWhatIsLentIfThereIsNothingElse(t *testing.T) {
 			p.OfferReserved()
 			lent = append(lent, p)
 		}
-		expect(t, draws(t, tap, 100, 1), "100 after 0s") // which nobody had
-		expect(t, draws(t, tap, 50, 1), "50 after 0s")
-		if left := tap.Left(); left != 250 {
+		expect(t, draws(t, source, 100, 1), "100 after 0s") // which nobody had
+		expect(t, draws(t, source, 50, 1), "50 after 0s")
+		if left := source.Left(); left != 250 {
 			t.Errorf("%d are left", left)
 		}
-		expect(t, draws(t, tap, 1000, 1), "250 after 0s")
+		expect(t, draws(t, source, 1000, 1), "250 after 0s")
 		lent[0].Unreserve() // too late
-		expect(t, draws(t, tap, 1000, 1), "300 after 0s")
+		expect(t, draws(t, source, 1000, 1), "300 after 0s")
 		lent[1].Finish(Result{Outcome: limit.Success})
-		waits := draws(t, tap, 1000, 1)
+		waits := draws(t, source, 1000, 1)
 		kept.Finish(Result{Outcome: limit.Success, Bytes: 100, Exact: true})
 		expect(t, waits, "200 after 0s")
-		expect(t, draws(t, tap, 1000, 1), fmt.Sprint("1000 after ", time.Minute))
+		expect(t, draws(t, source, 1000, 1), fmt.Sprint("1000 after ", time.Minute))
 		lent[0].Finish(Result{Outcome: limit.Success})
-		if n := len(tap.site.sched.byteQueue.offered); n != 0 {
+		if n := len(source.site.sched.byteQueue.offered); n != 0 {
 			t.Errorf("%d are still lent", n)
 		}
 	})
@@ -91,24 +91,24 @@ func TestADrawThatWaitsHasWhatIsLentLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGate(Bounds{}, nil)
 		begin(time.Minute)
-		tap := g.ByteSource(reserving(0, 1000))
-		defer tap.Close()
+		source := g.ByteSource(reserving(0, 1000))
+		defer source.Close()
 		p, err := g.Wait(t.Context(), reserving(1000, 1000))
 		if err != nil {
 			t.Fatal(err)
 		}
-		waits := draws(t, tap, 400, 1)
+		waits := draws(t, source, 400, 1)
 		p.OfferReserved()
 		expect(t, waits, "400 after 0s")
-		if left := tap.Left(); left != 600 {
+		if left := source.Left(); left != 600 {
 			t.Errorf("%d are left", left)
 		}
 		// Sent again, it takes anew, in the next minute.
-		if err := p.Again(t.Context(), Retry{Result: Result{Outcome: limit.Failed}}); err != nil || tap.Left() != 0 {
-			t.Errorf("%v, %d are left", err, tap.Left())
+		if err := p.Again(t.Context(), Retry{Result: Result{Outcome: limit.Failed}}); err != nil || source.Left() != 0 {
+			t.Errorf("%v, %d are left", err, source.Left())
 		}
 		p.OfferReserved()
-		expect(t, draws(t, tap, 400, 1), "400 after 0s")
+		expect(t, draws(t, source, 400, 1), "400 after 0s")
 		p.Finish(Result{Outcome: limit.Success})
 	})
 }
@@ -121,14 +121,14 @@ func TestOnlyWhatHelpsIsTakenOfWhatIsLent(t *testing.T) {
 		r := reserving(600, 1000)
 		other := reserving(0, 1000)
 		other.Limits[0] = append(other.Limits[0], Limit{Name: "less", Of: Bytes, Spec: &limit.Spec{As: limit.Fixed, Amount: 100, Window: time.Minute}})
-		tap := g.ByteSource(other)
-		defer tap.Close()
+		source := g.ByteSource(other)
+		defer source.Close()
 		p := let(t, g, r)
 		p.OfferReserved()
-		expect(t, draws(t, tap, 400, 1), "100 after 0s")
-		waits := draws(t, tap, 400, 1)
+		expect(t, draws(t, source, 400, 1), "100 after 0s")
+		waits := draws(t, source, 400, 1)
 		s := g.lock("a")
-		left := tap.resources[0].meter.Left(time.Now())
+		left := source.resources[0].meter.Left(time.Now())
 		s.mu.Unlock()
 		if left != 300 {
 			t.Errorf("%d are left of the larger one", left)
@@ -155,8 +155,8 @@ func lending(t *testing.T, seed uint64) {
 	for i := range uint64(10) {
 		ours := rand.New(rand.NewPCG(seed, i))
 		all.Go(func() {
-			tap := g.ByteSource(reserving(0, amount))
-			defer tap.Close()
+			source := g.ByteSource(reserving(0, amount))
+			defer source.Close()
 			for range 20 {
 				time.Sleep(upTo(ours, 10*time.Second))
 				p, err := g.Wait(context.Background(), reserving(1+ours.Int64N(amount/2), amount))
@@ -166,7 +166,7 @@ func lending(t *testing.T, seed uint64) {
 				}
 				p.OfferReserved()
 				for range ours.IntN(4) {
-					n, err := tap.Take(nil, 1+ours.Int64N(200), 1, time.Time{})
+					n, err := source.Take(nil, 1+ours.Int64N(200), 1, time.Time{})
 					if err != nil {
 						t.Error(err)
 						return

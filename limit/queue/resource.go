@@ -49,7 +49,7 @@ type resource struct {
 	pendingUntil time.Time // when pending is worth nothing any more
 }
 
-// pace is how fast a resource lets units pass when it is never idle.
+// pace is the rate at which a resource lets units pass when it is never idle.
 type pace struct {
 	known bool
 	whole int64         // the most that can be taken together
@@ -64,7 +64,7 @@ func (r *resource) label(now time.Time) string {
 	return Blocker{Limit: r.name, Why: r.cooldown.why(now)}.String()
 }
 
-// left is how many units could be taken at once, or soon if the meter's store grants them;
+// left returns the number of units that could be taken at once, or soon if the meter's store grants them;
 // -1 if there is no meter.
 func (r *resource) left(now time.Time) int64 {
 	switch {
@@ -84,7 +84,7 @@ func (r *resource) forgettable(now time.Time) bool {
 	return r.users == 0 && !r.cooldown.until.After(now) && !r.cooldown.recovering(now) && !r.pendingUntil.After(now) && (r.meter == nil || r.meter.Idle(now))
 }
 
-// when is when n units could be taken if no other request waited.
+// when returns the time at which n units could be taken if no other request waited.
 func (r *resource) when(now time.Time, n int64) time.Time {
 	if r.cooldown.slowStart != nil && r.cooldown.awaitsAnswer(now) {
 		return now.Add(2 * far)

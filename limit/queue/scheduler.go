@@ -26,7 +26,7 @@ import (
 
 // schedulerOptions are the settings of a scheduler.
 type schedulerOptions struct {
-	// aging is how long the oldest hold of a priority waits until its priority
+	// aging is the time the oldest hold of a priority waits until its priority
 	// gains a step; 0 is never.
 	aging time.Duration
 
@@ -106,7 +106,7 @@ func (s *scheduler) forget(now time.Time, res *resource) bool {
 	return true
 }
 
-// size is how many holds wait, and how many requests are granted and unfinished.
+// size returns the number of holds that wait, and the number of requests granted and unfinished.
 func (s *scheduler) size() (held, granted int) { return s.numWaiting + s.numDelayed, s.numGranted }
 
 var errNotGranted = errors.New("the hold is not granted")

@@ -111,7 +111,7 @@ func (s *site) renew(r *Request) {
 	}
 }
 
-// needs are what a hold's request needs by the newest limits; what it needed before, if these
+// needs returns the needs of a hold's request by the newest limits; its earlier needs, if these
 // make no sense.
 func (s *site) needs(now time.Time, h *hold) [][]need {
 	s.renew(&h.owner.request)

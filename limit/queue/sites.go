@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// shards is how many parts the sites of a Gate are in.
+// shards is the number of parts that the sites of a Gate are in.
 const shards = 64
 
 const (
-	// manySites is how many sites are remembered before those leave as well of which
+	// manySites is the number of sites that are remembered before those leave as well of which
 	// something is known: that none of a limit is used, or what the next answer says
 	// again. Other idle sites are stored then.
 	manySites = 20_000
-	// tidyAtOnce is how many sites are looked at with the lock of their shard held.
+	// tidyAtOnce is the largest number of sites looked at with the lock of their shard held.
 	tidyAtOnce = 64
 )
 
-// ForgetParts is how many parts ForgetIdle has.
+// ForgetParts is the number of parts of ForgetIdle.
 const ForgetParts = shards
 
 // shard is a part of the sites, so that looking up a site does not wait for the others.
@@ -172,10 +172,10 @@ func (g *Gate) ForgetIdle(now time.Time, part int) {
 }
 
 const (
-	// mostStoredBytes is how much memory the stored sites of a shard may take, 192 MiB in
+	// mostStoredBytes is the most memory that the stored sites of a shard may take, 192 MiB in
 	// all: a million of sites that cool.
 	mostStoredBytes = 192 << 20 / shards
-	// mostStoredResources is how many resources of a stored site may be in use. A site with more
+	// mostStoredResources is the largest number of resources in use of a stored site. A site with more
 	// stays as it is.
 	mostStoredResources = 16
 	// longestState is the longest state of a meter that is stored.
@@ -242,7 +242,7 @@ func (s *site) store(now time.Time) *storedSite {
 	return &storedSite{strings.Clone(s.name), append(make([]storedResource, 0, len(resources)), resources...)}
 }
 
-// store is what a resource keeps back. It is not needed if that is nothing, and not ok if it
+// store returns the stored form of a resource. It is not needed if that is nothing, and not ok if it
 // cannot be told in short. made says that MeterSource.NewMeter has made the meter.
 func (r *resource) store(now, began time.Time, made bool) (item storedResource, needed, ok bool) {
 	if r.users > 0 || r.inFlight > 0 || r.waitingBytes > 0 || r.waitlist != nil || r.told > 0 {
@@ -308,7 +308,7 @@ func (s *storedResource) at() Scope {
 	return s.scope.at
 }
 
-// until is when forgetting the resource changes nothing.
+// until returns the time from which forgetting the resource changes nothing.
 func (s *storedResource) until() time.Duration {
 	until := s.cool
 	if s.room > 0 {

@@ -190,7 +190,7 @@ func (w *waitlist) best(now time.Time, aging time.Duration, also *group) candida
 	return found
 }
 
-// nextAging is when the level of a priority on the waitlist changes next; zero is never, or
+// nextAging returns the time at which the level of a priority on the waitlist changes next; zero is never, or
 // if it has holds of one priority only.
 func (w *waitlist) nextAging(now time.Time, aging time.Duration) time.Time {
 	var next time.Time
