@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -10,6 +11,54 @@ import (
 	"testing/synctest"
 	"time"
 )
+
+func TestReloadsUnderLoadLeaveNothingBehind(t *testing.T) {
+	var n atomic.Int64
+	sites := func(rw http.ResponseWriter, r *http.Request) {
+		discard(r.Body)
+		time.Sleep(time.Duration(n.Load()%50) * 10 * time.Millisecond)
+		switch n.Add(1) % 6 {
+		case 0:
+			rw.Header().Set("Retry-After", "1")
+			rw.WriteHeader(429)
+		case 1:
+			rw.WriteHeader(503)
+		case 2:
+			panic(http.ErrAbortHandler)
+		}
+	}
+	yamls := []string{
+		"sites:\n  - {host: site.test, backends: [http://a.test, http://b.test], limits: [{concurrency: 3}, {requests: 20, per: 5s}]}\n",
+		"sites:\n  - {host: site.test, backends: [http://c.test], balance: least-loaded, limits: [{concurrency: 3, by: client}, {path: /1, requests: 20, per: 5s}]}\n",
+		"sites:\n  - {host: site.test, limits: [{requests: 20, per: 3s, as: bucket, burst: 3}]}\n",
+		"sites: []\n",
+		"sites:\n  - {host: site.test, backends: [http://a.test, http://b.test, http://c.test], balance: round-robin, limits: [{cost: 30, per: 3s}]}\n",
+	}
+	bubble(t, sites, yamls[0], func(w *bubbleProxy) {
+		var running, good atomic.Int64
+		const crowd = 100
+		for i := range crowd {
+			running.Add(1)
+			go func() {
+				defer running.Add(-1)
+				time.Sleep(time.Duration(i) * 141 * time.Millisecond)
+				if w.requestNumbered(i, fmt.Sprintf("http://site.test/%d", i%4), time.Duration(1+i%4)*20*time.Second) == 200 {
+					good.Add(1)
+				}
+			}()
+		}
+		for i := range 30 {
+			time.Sleep(time.Second / 2)
+			w.reload(yamls[i%len(yamls)])
+		}
+		time.Sleep(2 * time.Hour)
+		synctest.Wait()
+		if running.Load() != 0 || good.Load() < crowd/4 {
+			t.Errorf("%d still wait, %d were answered", running.Load(), good.Load())
+		}
+		w.idle("site.test")
+	})
+}
 
 func discard(r io.Reader) { io.Copy(io.Discard, r) }
 
@@ -128,70 +177,6 @@ func TestAFaultOfOursGivesEverythingBack(t *testing.T) {
 		w.fault.Store(false)
 		if a := w.get(w.client(), "http://site.test/"); a.status != 200 {
 			t.Errorf("%d %s", a.status, a.body)
-		}
-	})
-}
-
-func TestAProbeWhoseClientLeavesIsFollowedByAnother(t *testing.T) {
-	var down atomic.Bool
-	down.Store(true)
-	sites := func(rw http.ResponseWriter, r *http.Request) {
-		select {
-		case <-time.After(time.Second):
-		case <-r.Context().Done():
-			return
-		}
-		if down.Load() {
-			rw.WriteHeader(503)
-		}
-	}
-	bubble(t, sites, "breaker: {failures: 2, pause: 30s}\nretry: {attempts: 1}\n", func(w *bubbleProxy) {
-		c := w.client()
-		for range 2 {
-			w.get(c, "http://site.test/")
-		}
-		for _, patience := range []time.Duration{0, time.Millisecond, 500 * time.Millisecond} {
-			time.Sleep(31 * time.Second)
-			w.requestNumbered(0, "http://site.test/", patience)
-			synctest.Wait()
-		}
-		down.Store(false)
-		time.Sleep(31 * time.Second)
-		if a := w.get(c, "http://site.test/"); a.status != 200 || len(w.server.Breakers()) != 0 {
-			t.Errorf("%d %s %v", a.status, a.body, w.server.Breakers())
-		}
-		w.idle("site.test")
-	})
-}
-
-func TestWhatWaitsBehindASlowProbeIsSentWhenThatHasSucceeded(t *testing.T) {
-	var down, probed atomic.Bool
-	down.Store(true)
-	sites := func(rw http.ResponseWriter, _ *http.Request) {
-		if down.Load() {
-			rw.WriteHeader(503)
-		} else if probed.CompareAndSwap(false, true) {
-			time.Sleep(time.Minute)
-		}
-	}
-	bubble(t, sites, "retry: {attempts: 1, base: 1ms}\nbreaker: {failures: 4, pause: 30s}\n", func(w *bubbleProxy) {
-		for range 3 {
-			w.get(w.client(), "http://site.test/")
-		}
-		asked := w.asked.Load()
-		down.Store(false)
-		time.Sleep(31 * time.Second)
-		done := make(chan clientResult, 20)
-		for range 20 {
-			go func() { done <- w.get(w.client(), "http://site.test/") }()
-		}
-		for range 20 {
-			if a := <-done; a.status != 200 || a.at > 2*time.Minute || a.header.Get("Abide-Attempts") != "1" {
-				t.Errorf("%d after %v, %v", a.status, a.at, a.header)
-			}
-		}
-		if n := w.asked.Load() - asked; n != 20 {
-			t.Errorf("%d requests for 20 answers", n)
 		}
 	})
 }

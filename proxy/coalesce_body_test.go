@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"sync"
@@ -13,6 +12,20 @@ import (
 	"testing/synctest"
 	"time"
 )
+
+const coalesced = "sites:\n  - {host: site.test, coalesce: on}\n"
+
+// getTogether sends n requests at once and returns all results.
+func (w *bubbleProxy) getTogether(n int) []clientResult {
+	all := make([]clientResult, n)
+	var running sync.WaitGroup
+	for i := range n {
+		c := w.client()
+		running.Go(func() { all[i] = w.get(c, "http://site.test/") })
+	}
+	running.Wait()
+	return all
+}
 
 // patternBody is a body in which no two regions are equal.
 func patternBody(n int) []byte {
@@ -35,7 +48,7 @@ func TestCoalesceALargeBodyReachesEachByARequestOfItsOwn(t *testing.T) {
 				rw.Write(whole)
 			}
 			bubble(t, sites, coalesced, func(w *bubbleProxy) {
-				for _, a := range w.requestTogether(8, func(_ int, c *http.Client) clientResult { return w.get(c, "http://site.test/") }) {
+				for _, a := range w.getTogether(8) {
 					if a.body != string(whole) || a.at > 5*time.Second {
 						t.Errorf("announced %v: %d bytes of %d after %v", announced, len(a.body), size, a.at)
 					}
@@ -254,63 +267,6 @@ func TestCoalesceAStopCutsWhatDoesNotEnd(t *testing.T) {
 	})
 }
 
-func TestCoalesceAReloadBeginsNewFlights(t *testing.T) {
-	const plain = coalesced + "defaults: {learn: false}\n" // the second of a route need not wait for the first
-	bubble(t, answerAfterSecond, plain, func(w *bubbleProxy) {
-		answers := make(chan clientResult, 3)
-		get := func(c *http.Client) { answers <- w.get(c, "http://site.test/") }
-		go get(w.client())
-		synctest.Wait()
-		must(t, w.server.Reload(w.policy(plain+"log: {level: debug}\n")))
-		go get(w.client())
-		synctest.Wait()
-		must(t, w.server.Reload(w.policy(plain)))
-		w.server.Current().Upstream().Dial = func(context.Context, string, uint16) (net.Conn, error) { return nil, net.ErrClosed }
-		for range 2 {
-			if a := <-answers; a.status != 200 || a.at != time.Second {
-				t.Errorf("%d after %v", a.status, a.at)
-			}
-		}
-		if n := w.asked.Load(); n != 2 {
-			t.Errorf("%d requests, one by each configuration", n)
-		}
-	})
-}
-
-func TestCoalesceAnotherClientDoesNotWaitForWhatOneHasUsedUp(t *testing.T) {
-	bubble(t, answerAfterSecond, "sites:\n  - {host: site.test, coalesce: on, limits: [{requests: 1, per: 10m, by: client}]}\n", func(w *bubbleProxy) {
-		w.get(w.client(), "http://site.test/first", "Abide-Client", "greedy")
-		held := make(chan clientResult, 1)
-		c := w.client()
-		go func() { held <- w.get(c, "http://site.test/held", "Abide-Client", "greedy") }()
-		synctest.Wait()
-		answers := w.requestTogether(3, func(_ int, c *http.Client) clientResult {
-			return w.get(c, "http://site.test/held", "Abide-Client", "other")
-		})
-		for _, a := range answers {
-			if a.status != 200 || a.at != 2*time.Second {
-				t.Errorf("%d after %v", a.status, a.at)
-			}
-		}
-		if a := <-held; a.status != 200 || w.asked.Load() != 3 {
-			t.Errorf("%d, %d requests", a.status, w.asked.Load())
-		}
-	})
-}
-
-func TestCoalesceAnyClientJoinsWhatIsOnItsWay(t *testing.T) {
-	bubble(t, answerAfterSecond, coalesced, func(w *bubbleProxy) {
-		first := make(chan clientResult, 1)
-		c := w.client()
-		go func() { first <- w.get(c, "http://site.test/", "Abide-Client", "one") }()
-		synctest.Wait()
-		a, b := w.get(w.client(), "http://site.test/", "Abide-Client", "two"), <-first
-		if a.status != 200 || b.status != 200 || w.asked.Load() != 1 {
-			t.Errorf("%d, %d, %d requests", a.status, b.status, w.asked.Load())
-		}
-	})
-}
-
 func TestCoalesceBytesOfTheSiteAreCountedOnce(t *testing.T) {
 	const n = 20
 	b := newTestProxy(t, "sites: [{host: "+host+", coalesce: on}]")
@@ -350,5 +306,40 @@ func TestCoalesceBytesOfTheSiteAreCountedOnce(t *testing.T) {
 	}
 	if n := b.server.Sizes()["shared requests"]; n != 0 {
 		t.Errorf("%d members stay after the end", n)
+	}
+}
+
+func TestCoalesceTheFirstLeavesAndOthersHaveItAll(t *testing.T) {
+	sites := func(rw http.ResponseWriter, r *http.Request) {
+		time.Sleep(time.Second)
+		io.WriteString(rw, "half ")
+		rw.(http.Flusher).Flush()
+		time.Sleep(time.Second)
+		io.WriteString(rw, "whole")
+	}
+	for _, after := range []time.Duration{500 * time.Millisecond, 1500 * time.Millisecond} {
+		bubble(t, sites, coalesced, func(w *bubbleProxy) {
+			ctx, leave := context.WithTimeout(w.t.Context(), after)
+			defer leave()
+			var all sync.WaitGroup
+			first := w.client()
+			all.Go(func() {
+				r, _ := http.NewRequestWithContext(ctx, "GET", "http://site.test/", nil)
+				if resp, err := first.Do(r); err == nil {
+					io.ReadAll(resp.Body)
+					resp.Body.Close()
+				}
+			})
+			synctest.Wait()
+			for _, a := range w.getTogether(3) {
+				if a.body != "half whole" || a.at != 2*time.Second {
+					t.Errorf("%q after %v", a.body, a.at)
+				}
+			}
+			all.Wait()
+			if n := w.asked.Load(); n != 1 {
+				t.Errorf("%d requests", n)
+			}
+		})
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -164,54 +163,6 @@ func TestAnUploadThatIsHeldIsNotCalledSlow(t *testing.T) {
 	}
 }
 
-func TestAReloadWhileARequestIsInFlight(t *testing.T) {
-	var refused atomic.Int64
-	var reload func()
-	sites := func(rw http.ResponseWriter, _ *http.Request) {
-		if refused.Add(1) <= 3 {
-			if refused.Load() == 1 {
-				reload()
-			}
-			rw.Header().Set("Retry-After", "60")
-			rw.WriteHeader(429)
-		}
-	}
-	const yaml = "sites:\n  - {host: site.test, limits: [{requests: 100, per: 1m}, {path: %s, requests: 100, per: 1m}]}\n"
-	bubble(t, sites, fmt.Sprintf(yaml, "/a"), func(w *bubbleProxy) {
-		reload = func() { must(t, w.server.Reload(w.policy("sites: []\n"))) }
-		a := w.get(w.client(), "http://site.test/a")
-		if a.status != 200 || w.asked.Load() != 4 || a.at < 3*time.Minute || a.at > 4*time.Minute {
-			t.Errorf("%d after %v and %d requests", a.status, a.at, w.asked.Load())
-		}
-	})
-}
-
-func TestASiteThatSaysZeroSecondsIsNotHammered(t *testing.T) {
-	sites := func(rw http.ResponseWriter, _ *http.Request) {
-		rw.Header().Set("Retry-After", "0")
-		rw.WriteHeader(429)
-	}
-	bubble(t, sites, "", func(w *bubbleProxy) {
-		a := w.get(w.client(), "http://site.test/")
-		if a.status != 429 || w.asked.Load() > 21 || a.at < 5*time.Minute {
-			t.Errorf("%d after %v and %d requests", a.status, a.at, w.asked.Load())
-		}
-	})
-}
-
-func TestAFailureThatCannotBeRetriedInTimeIsDelivered(t *testing.T) {
-	sites := func(rw http.ResponseWriter, _ *http.Request) {
-		rw.WriteHeader(502)
-		io.WriteString(rw, "the site's own words")
-	}
-	bubble(t, sites, "retry: {base: 30s}\n", func(w *bubbleProxy) {
-		a := w.get(w.client(), "http://site.test/", "Abide-Max-Wait", "1ms")
-		if a.status != 502 || a.body != "the site's own words" || a.at > time.Second {
-			t.Errorf("%d %q after %v", a.status, a.body, a.at)
-		}
-	})
-}
-
 func TestARefusalOfOursTellsOfTheAttemptsBefore(t *testing.T) {
 	sites := func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Header().Set("Retry-After", "3600")
@@ -231,100 +182,6 @@ func TestARefusalOfOursTellsOfTheAttemptsBefore(t *testing.T) {
 		a = w.get(w.client(), "http://other.test/", "Abide-Retry", "none")
 		if a.status != 429 || a.header.Get("Abide-Site") != "other.test" || a.header.Get("Abide-Anything") != "" {
 			t.Errorf("%d %v %s", a.status, a.header, a.body)
-		}
-	})
-}
-
-func TestOneRouteHasOneMeterHoweverItIsWritten(t *testing.T) {
-	bubble(t, echoing, "sites:\n  - {host: site.test, limits: [{requests: 1, per: 10m, by: route}]}\n", func(w *bubbleProxy) {
-		c := w.client()
-		w.get(c, "http://site.test/t")
-		if a := w.get(c, "http://site.test/other"); a.at > time.Minute {
-			t.Errorf("another route waited until %v", a.at)
-		}
-		if a := w.get(c, "http://site.test/%74"); a.at < 10*time.Minute {
-			t.Errorf("the same route in other letters went after %v", a.at)
-		}
-	})
-}
-
-func TestAHerdIsNotLetLooseAfterACooldown(t *testing.T) {
-	var refusals atomic.Int64
-	sites := func(rw http.ResponseWriter, _ *http.Request) {
-		time.Sleep(20 * time.Millisecond)
-		if refusals.Load() < 4 {
-			refusals.Add(1)
-			rw.Header().Set("Retry-After", "30")
-			rw.WriteHeader(429)
-		}
-	}
-	bubble(t, sites, "", func(w *bubbleProxy) {
-		codes := make(chan int, 200)
-		c := w.client()
-		codes <- w.do(w.t.Context(), c, "GET", "http://site.test/", nil, "Abide-Max-Wait", "1s").status // the first learns it
-		for range 100 {
-			c := w.client()
-			go func() { codes <- w.get(c, "http://site.test/").status }()
-		}
-		for i := range 101 {
-			if code := <-codes; code != 200 && i > 0 {
-				t.Errorf("%d", code)
-			}
-		}
-		if n := w.asked.Load(); n > 104 {
-			t.Errorf("%d requests for 100 answers and 4 refusals", n)
-		}
-	})
-}
-
-func TestAURLThatIsAlwaysRefusedStarvesNobody(t *testing.T) {
-	for _, said := range []string{"0", ""} {
-		sites := func(rw http.ResponseWriter, r *http.Request) {
-			time.Sleep(20 * time.Millisecond)
-			if r.URL.Path == "/refused" {
-				if said != "" {
-					rw.Header().Set("Retry-After", said)
-				}
-				rw.WriteHeader(429)
-			}
-		}
-		bubble(t, sites, "", func(w *bubbleProxy) {
-			done := make(chan struct{})
-			go func() { defer close(done); w.get(w.client(), "http://site.test/refused") }()
-			time.Sleep(time.Second)
-			c := w.client()
-			began := time.Now()
-			for range 300 {
-				if a := w.get(c, "http://site.test/"); a.status != 200 {
-					t.Errorf("%d", a.status)
-				}
-				time.Sleep(time.Second)
-			}
-			if took := time.Since(began) - 300*time.Second; took > 60*time.Second {
-				t.Errorf("Retry-After %q: others waited for %v of 5 minutes", said, took)
-			}
-			<-done
-		})
-	}
-}
-
-func TestADeadSiteIsSaidToBeDead(t *testing.T) {
-	bubble(t, func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(502) }, "queue: {wait: 20s}\n", func(w *bubbleProxy) {
-		answers := make(chan clientResult, 40)
-		for i := range 40 {
-			c := w.client()
-			go func() {
-				if i%2 == 0 {
-					answers <- w.get(c, "http://site.test/", "Abide-Max-Wait", "5s")
-				} else {
-					answers <- w.get(c, "http://site.test/")
-				}
-			}()
-		}
-		for range 40 {
-			if a := <-answers; a.status != 502 && !(a.status == 503 && strings.Contains(a.body, "urn:abide:breaker")) {
-				t.Errorf("%d %s", a.status, a.body)
-			}
 		}
 	})
 }

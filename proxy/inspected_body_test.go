@@ -106,3 +106,35 @@ func TestBodiesThatAreLookedIntoStayWhole(t *testing.T) {
 		w.idle("site.test")
 	})
 }
+
+// A body that is inspected and does not come does not delay its head.
+func TestARefusalWhoseBodyDoesNotComeIsAnsweredInTime(t *testing.T) {
+	bubble(t, func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Content-Type", "application/json")
+		rw.WriteHeader(404)
+		fmt.Fprint(rw, "{")
+		http.NewResponseController(rw).Flush()
+		elapse(40 * time.Second)
+		fmt.Fprint(rw, "}")
+	}, "sites:\n  - {host: site.test, limits: [{concurrency: 100}]}\n", func(w *bubbleProxy) {
+		r, err := http.NewRequestWithContext(w.t.Context(), "GET", "http://site.test/", nil)
+		must(t, err)
+		resp, err := w.client().Do(r)
+		must(t, err)
+		if at := time.Since(w.began); at > 5*time.Second {
+			t.Errorf("the head came after %v", at)
+		}
+		body := make([]byte, 10)
+		n := 0
+		for err == nil {
+			var more int
+			more, err = resp.Body.Read(body[n:])
+			n += more
+		}
+		if string(body[:n]) != "{}" {
+			t.Errorf("%q %v", body[:n], err)
+		}
+		resp.Body.Close()
+		w.idle("site.test")
+	})
+}

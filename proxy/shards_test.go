@@ -124,7 +124,7 @@ func TestHostsOfOtherCrawlersAreRefused(t *testing.T) {
 
 // robots.txt belongs to another crawler, and abide fetches it nevertheless.
 func TestRobotsAreReadForAHostOfSeveralCrawlers(t *testing.T) {
-	key, err := shard.Key("http://"+host+robotsPath, shard.URL)
+	key, err := shard.Key("http://"+host+"/robots.txt", shard.URL)
 	must(t, err)
 	index := 1 - shard.Owner(key, 2)
 	b := newTestProxy(t, fmt.Sprintf("shard: {index: %d, of: 2}", index), "sites:\n  - {host: "+host+", robots: true}")
@@ -141,14 +141,14 @@ func TestRobotsAreReadForAHostOfSeveralCrawlers(t *testing.T) {
 	must(t, err)
 	resp.Body.Close()
 	for len(asked) > 0 {
-		if <-asked == robotsPath {
+		if <-asked == "/robots.txt" {
 			robots++
 		}
 	}
 	if resp.StatusCode != 200 || robots != 1 {
 		t.Errorf("%d, robots.txt was read %d times", resp.StatusCode, robots)
 	}
-	resp, err = b.client(false).Get("http://" + host + robotsPath)
+	resp, err = b.client(false).Get("http://" + host + "/robots.txt")
 	must(t, err)
 	resp.Body.Close()
 	if resp.StatusCode != 421 {

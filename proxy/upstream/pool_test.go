@@ -390,6 +390,31 @@ type tallied struct{ in, out int }
 func (m *tallied) Read(n int)  { m.in += n }
 func (m *tallied) Wrote(n int) { m.out += n }
 
+// sendings counts how often requests are told that they are sent after a wait for a connection.
+type sendings struct{ n int }
+
+func (s *sendings) Sending() { s.n++ }
+
+func TestARequestIsToldWhenItsNewConnectionIsThere(t *testing.T) {
+	tr, d := pooled(t)
+	for i, want := range []int{1, 0} { // the second has the connection of the first
+		told := &sendings{}
+		dial := tr.Dial
+		tr.Dial = func(ctx context.Context, host string, port uint16) (net.Conn, error) {
+			if told.n > 0 {
+				t.Error("it was told before it had a connection")
+			}
+			return dial(ctx, host, port)
+		}
+		req := newRequest(t, "GET", "http://host.test/", nil)
+		wantAnswer(t, tr, req.WithContext(context.WithValue(req.Context(), SenderKey{}, told)), "xxxxx")
+		tr.Dial = dial
+		if told.n != want || d.dialed.Load() != 1 {
+			t.Errorf("request %d was told %d times, not %d, and %d connections were made", i, told.n, want, d.dialed.Load())
+		}
+	}
+}
+
 func TestThousandsOfRequestsAtOnceKeepTheirBooks(t *testing.T) {
 	tr, d := pooled(t)
 	tr.MaxIdlePerHost, tr.MaxIdle, tr.IdleTimeout = 2, 20, 20*time.Millisecond

@@ -1,0 +1,73 @@
+package dispatch_test
+
+import (
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestAnOutageAndTheRecoveryFromIt(t *testing.T) {
+	down := atomic.Bool{}
+	var probes, most, flying atomic.Int64
+	sites := func(rw http.ResponseWriter, _ *http.Request) {
+		n := flying.Add(1)
+		defer flying.Add(-1)
+		time.Sleep(100 * time.Millisecond)
+		if down.Load() {
+			rw.WriteHeader(503)
+			return
+		}
+		if probes.Add(1) == 1 {
+			most.Store(n)
+		}
+	}
+	run(t, sites, "breaker: {failures: 10, pause: 30s}\nretry: {attempts: 4, base: 500ms}\n", func(w rig) {
+		down.Store(true)
+		var all sync.WaitGroup
+		codes := make(chan int, 100)
+		for range 20 {
+			all.Go(func() { codes <- w.Get("http://site.test/").Status })
+		}
+		time.Sleep(15 * time.Second)
+		synctest.Wait()
+		asked := w.Asked.Load()
+		if asked > 40 {
+			t.Errorf("%d requests to a site that is down", asked)
+		}
+		began := time.Now()
+		a := w.Get("http://site.test/new")
+		if a.Status != 503 || a.Header.Get("Retry-After") == "" || time.Since(began) > time.Second || w.Asked.Load() != asked {
+			t.Errorf("a new request: %d after %v: %v %s", a.Status, time.Since(began), a.Header, a.Body)
+		}
+		if b := w.Breakers(); len(b) != 1 || b[0].Site != "site.test" || b[0].State != "open" {
+			t.Errorf("%+v", b)
+		}
+		if a := w.Get("http://other.test/"); a.Status != 503 || a.Attempts != 5 {
+			t.Errorf("another site: %d %v", a.Status, a.Header) // which is down as well, but has its own breaker
+		}
+		down.Store(false)
+		all.Wait()
+		close(codes)
+		good := 0
+		for code := range codes {
+			if code == 200 {
+				good++
+			}
+		}
+		if good < 18 {
+			t.Errorf("%d of 20 got through the outage", good)
+		}
+		if most.Load() != 1 {
+			t.Errorf("%d at once when it came back", most.Load())
+		}
+		if time.Since(w.Began) > 65*time.Second {
+			t.Errorf("after %v", time.Since(w.Began))
+		}
+		if len(w.Breakers()) > 1 {
+			t.Errorf("%+v", w.Breakers())
+		}
+	})
+}

@@ -1,0 +1,63 @@
+package dispatch_test
+
+import (
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestEachTokenHasTheWholeLimitForItself(t *testing.T) {
+	var mu sync.Mutex
+	flying, most, sent := map[string]int{}, map[string]int{}, map[string]int{}
+	sites := func(_ http.ResponseWriter, r *http.Request) {
+		who := r.Header.Get("Authorization")
+		mu.Lock()
+		flying[who]++
+		most[who] = max(most[who], flying[who])
+		sent[who]++
+		mu.Unlock()
+		elapse(time.Second)
+		mu.Lock()
+		flying[who]--
+		mu.Unlock()
+	}
+	const yaml = `
+pools:
+  p:
+    tokens: [{label: ann, secret: ann-secret}, {label: bob, secret: bob-secret}, {label: eve, secret: eve-secret}]
+    limits: [{concurrency: 2, by: token}]
+sites:
+  - host: site.test
+    pool: p
+    insecure: true
+    learn: false
+    limits: [{requests: 5, per: 10m, by: token}]
+`
+	run(t, sites, yaml, func(w rig) {
+		var all sync.WaitGroup
+		for range 16 {
+			all.Go(func() {
+				if a := w.Get("http://site.test/"); a.Status != 200 || a.Token == "" {
+					t.Errorf("%d %v", a.Status, a.Header)
+				}
+			})
+		}
+		time.AfterFunc(9*time.Minute, func() {
+			mu.Lock()
+			defer mu.Unlock()
+			for who, n := range sent {
+				if n != 5 || most[who] != 2 {
+					t.Errorf("%d requests with one token in a window, %d at once", n, most[who])
+				}
+			}
+			if len(sent) != 3 {
+				t.Errorf("%d tokens", len(sent))
+			}
+		})
+		all.Wait()
+		if took := time.Since(w.Began); took < 10*time.Minute || took > 11*time.Minute {
+			t.Errorf("the sixteenth came after %v", took)
+		}
+	})
+}
