@@ -296,14 +296,14 @@ func TestNothingIsLostOrCountedTwiceInAnyOrderOfEvents(t *testing.T) {
 					rt.Fatalf("other fell from %v to %v", lastOther, other)
 				}
 				lastOther = other
-				own := most - m.sites.places.free.Load()
+				series := most - m.sites.places.free.Load()
 				for _, s := range m.sites.all()[1:] {
 					if s.times.Load() != nil {
-						own--
+						series--
 					}
 				}
-				if own != 0 || m.sites.places.free.Load() < 0 {
-					rt.Fatalf("%d places of %d are lost", own, most)
+				if series != 0 || m.sites.places.free.Load() < 0 {
+					rt.Fatalf("%d places of %d are lost", series, most)
 				}
 				if told := len(m.sites.all()) - 1; told > max(m.sites.max, 0) {
 					rt.Fatalf("%d sites are told apart", told)

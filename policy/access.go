@@ -104,8 +104,8 @@ func (f From) String() string {
 func (f From) public() []netip.Prefix {
 	var found []netip.Prefix
 	for _, p := range f.Prefixes {
-		inside := func(own string) bool {
-			o := netip.MustParsePrefix(own)
+		inside := func(name string) bool {
+			o := netip.MustParsePrefix(name)
 			return o.Addr().Is4() == p.Addr().Is4() && o.Bits() <= p.Bits() && o.Contains(p.Addr())
 		}
 		if !slices.ContainsFunc(ownNetworks, inside) {

@@ -85,17 +85,17 @@ func (l *loading) checkListeners(p *Policy) {
 			}
 		}
 	}
-	own := func(address string) bool {
+	listens := func(address string) bool {
 		return address == p.Listen || address == p.Admin.Listen || address == p.Open.Listen && address != ""
 	}
 	for i := range p.Sites {
 		for j, one := range p.Sites[i].Backends {
-			if own(one.HostPort()) {
+			if listens(one.HostPort()) {
 				l.fail(Fault{Source: l.name, Line: p.Sites[i].Line, Key: fmt.Sprintf("sites[%d].backends[%d]", i, j), Text: "is this proxy itself"})
 			}
 		}
 	}
-	if hop := p.Egress.Proxy; hop != nil && own(hop.Host) {
+	if hop := p.Egress.Proxy; hop != nil && listens(hop.Host) {
 		l.contradict("egress.proxy", "is this proxy itself")
 	}
 }

@@ -354,9 +354,9 @@ func Parsed[T any](d *Decoder, to *T, parse func(string) (T, error), schema func
 func listed[T any](d *Decoder, to *[]T, element func(to *T) Value) Value {
 	return Value{func(n *yaml.Node, path string) {
 		d.List(n, path, func(_ int, n *yaml.Node, path string) {
-			var one T
-			element(&one).Read(n, path)
-			*to = append(*to, one)
+			var item T
+			element(&item).Read(n, path)
+			*to = append(*to, item)
 		})
 		if IsEmptyList(n) {
 			d.Failf(n, path, "is empty")

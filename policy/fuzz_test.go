@@ -94,7 +94,7 @@ func FuzzLoad(f *testing.F) {
 			shown := s.show(p)
 			items := []string{shown}
 			if s.shape != single {
-				items = slices.DeleteFunc(strings.Split(shown, ", "), func(one string) bool { return one == "" })
+				items = slices.DeleteFunc(strings.Split(shown, ", "), func(item string) bool { return item == "" })
 			}
 			again := Defaults()
 			s.read(again, &input{items: items, fail: func(_ int, err error) {

@@ -87,39 +87,39 @@ func TestWhatIsWrongWithABodyIsSaidWhereItIs(t *testing.T) {
 
 // limitTexts draws a limit as somebody would write it.
 func limitTexts(t *rapid.T) string {
-	one := func(name string, words ...string) string { return rapid.SampledFrom(words).Draw(t, name) }
+	item := func(name string, words ...string) string { return rapid.SampledFrom(words).Draw(t, name) }
 	size := func(name string) string {
 		if rapid.Bool().Draw(t, name+" round") {
-			return fmt.Sprint(rapid.IntRange(5, 9999).Draw(t, name), one(name+" unit", "kB", "KiB", "MB", "MiB", "GB", "GiB"))
+			return fmt.Sprint(rapid.IntRange(5, 9999).Draw(t, name), item(name+" unit", "kB", "KiB", "MB", "MiB", "GB", "GiB"))
 		}
 		return fmt.Sprint(rapid.Int64Range(4096, mostAmount).Draw(t, name), "B")
 	}
 	number := func(name string) string { return fmt.Sprint(rapid.Int64Range(100, mostAmount).Draw(t, name)) }
 	per := func() string {
-		return fmt.Sprint(rapid.IntRange(1, 900).Draw(t, "per"), one("unit of per", "ms", "s", "m", "h", "d"))
+		return fmt.Sprint(rapid.IntRange(1, 900).Draw(t, "per"), item("unit of per", "ms", "s", "m", "h", "d"))
 	}
-	text := one("by", "", ", by: client", ", by: route", ", by: token") + one("method", "", ", method: GET") +
-		one("path", "", ", path: /a", `, path: "/**/b%20c/*"`)
-	unit := one("unit", "requests", "cost", "bytes", "concurrency", "adaptive")
+	text := item("by", "", ", by: client", ", by: route", ", by: token") + item("method", "", ", method: GET") +
+		item("path", "", ", path: /a", `, path: "/**/b%20c/*"`)
+	unit := item("unit", "requests", "cost", "bytes", "concurrency", "adaptive")
 	switch unit {
 	case "concurrency":
 		return "{concurrency: " + number("amount") + text + "}"
 	case "adaptive":
 		low, high := rapid.IntRange(1, 499).Draw(t, "min"), rapid.IntRange(500, 9999).Draw(t, "max")
-		behind := one("per of rates", "s", "m", "h", "d", "10s", "7s", "15m")
+		behind := item("per of rates", "s", "m", "h", "d", "10s", "7s", "15m")
 		return fmt.Sprintf("{as: adaptive, min: %d.5/%s, max: %d/%s%s}", low, behind, high, behind, text)
 	}
 	amount := number
 	if unit == "bytes" {
 		amount = size
-		text += one("stall", "", ", stall: 30s", ", stall: 1m30s", ", stall: 1.5s")
+		text += item("stall", "", ", stall: 30s", ", stall: 1m30s", ", stall: 1.5s")
 	} else {
-		text += one("each", "", ", each: 1", ", each: 100")
+		text += item("each", "", ", each: 1", ", each: 100")
 	}
 	text = "{" + unit + ": " + amount("amount") + text
-	switch as := one("as", "", "fixed", "rolling", "first-use", "paced", "bucket", "quota"); {
+	switch as := item("as", "", "fixed", "rolling", "first-use", "paced", "bucket", "quota"); {
 	case as == "quota":
-		return text + ", per: " + one("calendar", "day", "week", "month") + one("timezone", "", ", timezone: Europe/Berlin") + "}"
+		return text + ", per: " + item("calendar", "day", "week", "month") + item("timezone", "", ", timezone: Europe/Berlin") + "}"
 	case as == "bucket":
 		return text + ", per: " + per() + ", as: bucket, burst: " + amount("burst") + "}"
 	case as == "" || as == "paced" && unit == "bytes":

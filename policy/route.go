@@ -88,8 +88,8 @@ func (r *route) covers(path string) bool {
 			again, against = at, rest
 			continue
 		case at < len(r.segments) && rest != "":
-			one, more := cutSegment(rest)
-			if r.segments[at].kind == anyOne || r.segments[at].is(one) {
+			segment, more := cutSegment(rest)
+			if r.segments[at].kind == anyOne || r.segments[at].is(segment) {
 				at, rest = at+1, more
 				continue
 			}
@@ -106,7 +106,7 @@ func (r *route) covers(path string) bool {
 
 // cutSegment splits off the first segment. The rest begins with a slash, or is
 // empty.
-func cutSegment(path string) (one, rest string) {
+func cutSegment(path string) (segment, rest string) {
 	if end := strings.IndexByte(path[1:], '/'); end >= 0 {
 		return path[1 : end+1], path[end+1:]
 	}

@@ -35,13 +35,13 @@ func TestTheSchemaRefusesWhatIsRefusedButForTheListedKindsOfFaults(t *testing.T)
 func TestEveryTestOfThisPackageLoadsByLoadSourceWhichAsksTheSchemaToo(t *testing.T) {
 	files, _ := filepath.Glob("*_test.go")
 	direct := regexp.MustCompile(`[^A-Za-z.]Load\((Source|src|data)`)
-	own := []string{"schema_given_test.go", "schema_test.go", "fuzz_test.go"}
+	keys := []string{"schema_given_test.go", "schema_test.go", "fuzz_test.go"}
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if direct.Match(data) && !slices.Contains(own, file) {
+		if direct.Match(data) && !slices.Contains(keys, file) {
 			t.Errorf("%s calls Load; call loadSource", file)
 		}
 	}

@@ -71,8 +71,8 @@ func (s *Store) hasPassword() bool { return !s.Password.Empty() }
 
 // local tells whether all hosts of the store are on this machine.
 func (s *Store) local() bool {
-	return s.unix() || !slices.ContainsFunc(s.Hosts, func(one string) bool {
-		host, _, err := net.SplitHostPort(one)
+	return s.unix() || !slices.ContainsFunc(s.Hosts, func(part string) bool {
+		host, _, err := net.SplitHostPort(part)
 		addr, bad := netip.ParseAddr(host)
 		return err != nil || host != "localhost" && (bad != nil || !addr.IsLoopback())
 	})

@@ -76,7 +76,7 @@ func cutPart(s string) (number, name, rest string) {
 // unitAt is the index of the unit that has a name, in letters of either case.
 func unitAt(units []unit, name string) int {
 	return slices.IndexFunc(units, func(u unit) bool {
-		return slices.ContainsFunc(u.names, func(one string) bool { return strings.EqualFold(one, name) })
+		return slices.ContainsFunc(u.names, func(word string) bool { return strings.EqualFold(word, name) })
 	})
 }
 

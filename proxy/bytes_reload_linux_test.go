@@ -28,14 +28,14 @@ func (w *byteTest) rate() (each int64, known bool) {
 // may be busy. Exceeding the range fails at once.
 func (w *byteTest) expectRate(least, most int64) {
 	w.t.Helper()
-	is, known := int64(0), false
+	got, known := int64(0), false
 	for range 40 {
-		if is, known = w.rate(); known && is >= least {
+		if got, known = w.rate(); known && got >= least {
 			break
 		}
 	}
-	if !known || is < least || is > most {
-		w.t.Errorf("%d bytes pass, not %d to %d; was it seen: %v", is, least, most, known)
+	if !known || got < least || got > most {
+		w.t.Errorf("%d bytes pass, not %d to %d; was it seen: %v", got, least, most, known)
 	}
 }
 
@@ -75,16 +75,16 @@ func TestALimitOfBytesBeginsToHoldInTunnelsThatAreOpen(t *testing.T) {
 	for tries := 1; ; tries++ { // the machine may have something else to do
 		began, before := time.Now(), w.readFromSites()
 		w.measure(began.Truncate(someTime).Add(5 * someTime))
-		is := w.readFromSites() - before
+		got := w.readFromSites() - before
 		windows := uint64(time.Now().Truncate(someTime).Sub(began.Truncate(someTime))/someTime) + 1
-		if is > windows*100_000+buffer {
-			t.Fatalf("%d bytes passed in %d windows of 100,000", is, windows)
+		if got > windows*100_000+buffer {
+			t.Fatalf("%d bytes passed in %d windows of 100,000", got, windows)
 		}
-		if is >= 300_000 {
+		if got >= 300_000 {
 			break
 		}
 		if tries == 5 {
-			t.Fatalf("only %d bytes passed in %d windows of 100,000", is, windows)
+			t.Fatalf("only %d bytes passed in %d windows of 100,000", got, windows)
 		}
 	}
 }

@@ -25,7 +25,7 @@ func TestASiteThatHasLeftIsLearnedAgain(t *testing.T) {
 	if again == first {
 		t.Fatal("the site is still there")
 	}
-	if _, is := again.Class("GET", "", "/0", 0); is < was || again.Version() < was || was == 0 {
-		t.Errorf("version %d after %d", is, was)
+	if _, got := again.Class("GET", "", "/0", 0); got < was || again.Version() < was || was == 0 {
+		t.Errorf("version %d after %d", got, was)
 	}
 }

@@ -270,9 +270,9 @@ func (l ExplainedLimit) next(now time.Time) string {
 }
 
 // others are n requests and their verb.
-func others(n int, one, many string) string {
+func others(n int, singular, many string) string {
 	if n == 1 {
-		return "1 other " + one
+		return "1 other " + singular
 	}
 	return fmt.Sprintf("%d others %s", n, many)
 }

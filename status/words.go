@@ -11,9 +11,9 @@ import (
 )
 
 // Number is a number with its noun, in the singular or the plural.
-func Number(n int, one, many string) string {
+func Number(n int, singular, many string) string {
 	if n == 1 {
-		return "1 " + one
+		return "1 " + singular
 	}
 	return fmt.Sprintf("%d %s", n, many)
 }

@@ -61,22 +61,22 @@ func FuzzRedisAnswer(f *testing.F) {
 
 // numbersWhole is JSON as go-redis reads an answer: lists, texts and whole numbers.
 func numbersWhole(text []byte) any {
-	var one any
-	if json.Unmarshal(text, &one) != nil {
+	var item any
+	if json.Unmarshal(text, &item) != nil {
 		return nil
 	}
-	return wholeIn(one)
+	return wholeIn(item)
 }
 
-func wholeIn(one any) any {
-	switch one := one.(type) {
+func wholeIn(item any) any {
+	switch value := item.(type) {
 	case float64:
-		return int64(max(min(one, 1<<53), -1<<53))
+		return int64(max(min(value, 1<<53), -1<<53))
 	case []any:
-		for i := range one {
-			one[i] = wholeIn(one[i])
+		for i := range value {
+			value[i] = wholeIn(value[i])
 		}
-		return one
+		return value
 	}
-	return one
+	return item
 }

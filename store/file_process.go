@@ -26,7 +26,7 @@ func plainID(id string) bool {
 
 // otherProcesses lists the processes that use the file at path now, without the process
 // own. Files of ended processes are removed.
-func otherProcesses(path, own string) []processInfo {
+func otherProcesses(path, ourName string) []processInfo {
 	dir, base := filepath.Split(path)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -35,7 +35,7 @@ func otherProcesses(path, own string) []processInfo {
 	var list []processInfo
 	for _, e := range entries {
 		id, ok := strings.CutPrefix(e.Name(), base+processInfix)
-		if !ok || id == own || !processAlive(path, id) {
+		if !ok || id == ourName || !processAlive(path, id) {
 			continue
 		}
 		s, _ := readInfo(processFile(path, id)) // a file that is being written is empty
@@ -81,7 +81,7 @@ const dirTimeGranularity = 50 * time.Millisecond
 
 // refresh returns the other processes that use the file. It reads the directory only if a
 // process may have been added, and otherwise checks the known processes.
-func (c *processList) refresh(path, own string, now time.Time) []processInfo {
+func (c *processList) refresh(path, ourName string, now time.Time) []processInfo {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	info, err := os.Stat(filepath.Dir(path))
@@ -95,7 +95,7 @@ func (c *processList) refresh(path, own string, now time.Time) []processInfo {
 		c.others = living
 		return living
 	}
-	c.others, c.looked = otherProcesses(path, own), now
+	c.others, c.looked = otherProcesses(path, ourName), now
 	if err == nil {
 		c.dir = info.ModTime()
 	}

@@ -139,11 +139,11 @@ func (r *Redis) Listen(ctx context.Context, heard func(News)) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case one, more := <-messages:
+		case message, more := <-messages:
 			if !more {
 				return ErrClosed
 			}
-			switch m := one.(type) {
+			switch m := message.(type) {
 			case *redis.Subscription: // after a reconnect
 				heard(News{Began: true})
 			case *redis.Message:

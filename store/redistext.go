@@ -145,8 +145,8 @@ func readFields(text string) (fields []string, ok bool) {
 	return fields, true
 }
 
-func readAnswer(one any, a *Ask) (said Answer, ok bool) {
-	list, _ := one.([]any)
+func readAnswer(value any, a *Ask) (said Answer, ok bool) {
+	list, _ := value.([]any)
 	if len(list) < 11 || len(list)%2 == 0 {
 		return said, false
 	}

@@ -84,8 +84,8 @@ func TestAPairIsExchangedOnceAndRenewedBeforeItExpires(t *testing.T) {
 			}()
 		}
 		for range 50 {
-			if one := <-got; one != "given1" {
-				t.Fatal(one)
+			if item := <-got; item != "given1" {
+				t.Fatal(item)
 			}
 		}
 		expect := func(want string, asked int64, wait time.Duration) {

@@ -178,9 +178,9 @@ func (l *loader) checkLabels() {
 			continue
 		}
 		if seen[e.Label] {
-			own := freeLabel(e.Label, taken)
-			l.out.Entries[i].Label, taken[own] = own, true
-			l.warn(e.Line, "the label %q is there before, with another secret: this one is called %q", e.Label, own)
+			label := freeLabel(e.Label, taken)
+			l.out.Entries[i].Label, taken[label] = label, true
+			l.warn(e.Line, "the label %q is there before, with another secret: this one is called %q", e.Label, label)
 		}
 		seen[e.Label] = true
 		_, other := l.indexBySecret[hashOf(policy.NewSecret(e.Label))]
@@ -193,8 +193,8 @@ func (l *loader) checkLabels() {
 // freeLabel returns label~2, label~3 and so on: the first that is not taken.
 func freeLabel(label string, taken map[string]bool) string {
 	for n := 2; ; n++ {
-		if own := fmt.Sprintf("%s~%d", label, n); !taken[own] {
-			return own
+		if numbered := fmt.Sprintf("%s~%d", label, n); !taken[numbered] {
+			return numbered
 		}
 	}
 }

@@ -351,7 +351,7 @@ func TestStatusTellsTheRoutesThatAreWorseOff(t *testing.T) {
 
 func TestAccountsThatASourceTakesBackAreTwoAgain(t *testing.T) {
 	w := newWorld(t, "a@x=s1", "b@x=s2", "c@y=s3", "d@y=s4")
-	same := func(one, other string) bool { return w.token(one).Budget() == w.token(other).Budget() }
+	same := func(item, other string) bool { return w.token(item).Budget() == w.token(other).Budget() }
 	if !same("a", "b") || !same("c", "d") || same("a", "c") {
 		t.Fatal("what one source calls an account is not one")
 	}

@@ -140,10 +140,10 @@ func TestTwoProcessesShareABackfillOfOneFile(t *testing.T) {
 	file := filepath.Join(dir, "orders.db")
 	var both []*daemon
 	for _, name := range []string{"a", "b"} {
-		own := filepath.Join(dir, name)
-		write(t, filepath.Join(own, "abide.yaml"), origin.config())
-		write(t, filepath.Join(own, "orders.yaml"), yearJob(file))
-		both = append(both, launch(t, own, nil, "backfill", "--quiet", "orders.yaml"))
+		server := filepath.Join(dir, name)
+		write(t, filepath.Join(server, "abide.yaml"), origin.config())
+		write(t, filepath.Join(server, "orders.yaml"), yearJob(file))
+		both = append(both, launch(t, server, nil, "backfill", "--quiet", "orders.yaml"))
 	}
 	for _, d := range both {
 		if code := d.status(); code != 0 {

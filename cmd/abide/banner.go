@@ -73,12 +73,12 @@ func pathLine() string {
 
 // sameFile reports whether two paths lead to one file.
 func sameFile(a, b string) bool {
-	one, err := os.Stat(a)
+	info, err := os.Stat(a)
 	if err != nil {
 		return false
 	}
 	other, err := os.Stat(b)
-	return err == nil && os.SameFile(one, other)
+	return err == nil && os.SameFile(info, other)
 }
 
 // crawlerAddress is the listener on which abide opens the most https of crawlers.

@@ -141,11 +141,11 @@ func TestACollectionStoresWhatChangesAlsoAfterARestart(t *testing.T) {
 // A collection through a running abide: the requests are that one's, with its limits.
 func TestACollectionGoesThroughARunningAbide(t *testing.T) {
 	t.Parallel()
-	site, dir, own := newPrices(t), t.TempDir(), t.TempDir()
+	site, dir, registered := newPrices(t), t.TempDir(), t.TempDir()
 	write(t, filepath.Join(dir, "abide.yaml"), resolved(site.Server))
 	through := serveIn(t, dir, nil)
-	write(t, filepath.Join(own, "prices.yaml"), "name: prices\nrequest: http://api.test/{item}\nitems: [a, b]\nid: id\nevery: 1s\noutput: prices.db\n")
-	d := launch(t, own, nil, "collect", "--stdout", "--proxy", "http://"+through.proxy, "prices.yaml")
+	write(t, filepath.Join(registered, "prices.yaml"), "name: prices\nrequest: http://api.test/{item}\nitems: [a, b]\nid: id\nevery: 1s\noutput: prices.db\n")
+	d := launch(t, registered, nil, "collect", "--stdout", "--proxy", "http://"+through.proxy, "prices.yaml")
 	for _, item := range []string{"a", "b"} {
 		d.out.await(t, `"id":"`+item+`"`)
 	}

@@ -220,8 +220,8 @@ func rootsOfJob(p *policy.Policy) *x509.CertPool {
 	}
 	roots.AppendCertsFromPEM(ca.UserRoots(""))
 	if dir := ca.Dir(p.Data); dir != "" {
-		if own, err := os.ReadFile(ca.RootFile(dir)); err == nil {
-			roots.AppendCertsFromPEM(own)
+		if root, err := os.ReadFile(ca.RootFile(dir)); err == nil {
+			roots.AppendCertsFromPEM(root)
 		}
 	}
 	return roots

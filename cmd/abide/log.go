@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	standard "log"
 	"maps"
@@ -61,7 +62,9 @@ func (s *sentences) Format(entry *logrus.Entry) ([]byte, error) {
 	shown := *entry
 	shown.Data = maps.Clone(entry.Data)
 	for _, key := range saidFields {
-		delete(shown.Data, key)
+		if value, ok := shown.Data[key]; ok && strings.Contains(entry.Message, fmt.Sprint(value)) {
+			delete(shown.Data, key)
+		}
 	}
 	return s.TextFormatter.Format(&shown)
 }

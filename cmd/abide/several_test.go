@@ -44,12 +44,12 @@ sites:%s
 }
 
 // keepsTrying does something again and again until it is so.
-func keepsTrying(t *testing.T, what string, is func() bool) {
+func keepsTrying(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	over := time.After(patience)
-	for !is() {
+	for !condition() {
 		select {
 		case <-tick.C:
 		case <-over:

@@ -173,16 +173,16 @@ func fileError(path string, err error) error {
 // ABIDE_SERVICE_HOST, ABIDE_PORT_3128_TCP and the like for a Service named abide, and policy
 // refuses unknown variables.
 func ownVariables(environ []string) []string {
-	own := make([]string, 0, len(environ))
+	set := make([]string, 0, len(environ))
 	for _, one := range environ {
 		name, _, _ := strings.Cut(one, "=")
 		if name == "ABIDE_PORT" || strings.HasPrefix(name, "ABIDE_PORT_") || strings.HasPrefix(name, "ABIDE_SERVICE_") ||
 			name == "ABIDE_CONFIG" {
 			continue
 		}
-		own = append(own, one)
+		set = append(set, one)
 	}
-	return own
+	return set
 }
 
 // loadPolicy is the policy of a command that needs it once.

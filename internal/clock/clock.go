@@ -121,8 +121,8 @@ func (c calls) Swap(i, j int) {
 	c[i].index, c[j].index = i, j
 }
 
-func (c *calls) Push(one any) {
-	added := one.(*call)
+func (c *calls) Push(item any) {
+	added := item.(*call)
 	added.index = len(*c)
 	*c = append(*c, added)
 }

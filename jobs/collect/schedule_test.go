@@ -22,9 +22,9 @@ func TestEachRoundOfATargetIsAskedOrCounted(t *testing.T) {
 		var busy []*target
 		asked, rounds := 0, map[*target]map[int64]bool{}
 		for range 200 {
-			for one := s.begin(now); one != nil; one = s.begin(now) {
-				n := s.number(one.at)
-				if want := time.Unix(0, n*int64(every)).Add(one.place); !one.at.Equal(want) || one.at.After(now) || now.Sub(one.at) >= every {
+			for lone := s.begin(now); lone != nil; lone = s.begin(now) {
+				n := s.number(lone.at)
+				if want := time.Unix(0, n*int64(every)).Add(lone.place); !lone.at.Equal(want) || lone.at.After(now) || now.Sub(lone.at) >= every {
 					t.Fatalf("at %v it begins the place %v of round %d, not %v", now, one.at, n, want)
 				}
 				if rounds[one] == nil {
@@ -84,8 +84,8 @@ func TestPlacesAreSpreadAndStay(t *testing.T) {
 		}
 		return all
 	}
-	one, other := places(time.Unix(1_000_000, 0)), places(time.Unix(1_234_567, 8))
-	for key, place := range one {
+	single, other := places(time.Unix(1_000_000, 0)), places(time.Unix(1_234_567, 8))
+	for key, place := range single {
 		if other[key] != place {
 			t.Fatalf("after a restart the place of %s is %v, not %v", key, other[key], place)
 		}

@@ -99,14 +99,14 @@ func (j *job) Claim(ctx context.Context, process string, n int) ([]*Claim, error
 }
 
 // freeEnded ends the leases of processes that have ended.
-func (j *job) freeEnded(t *transaction, own string) error {
+func (j *job) freeEnded(t *transaction, mine string) error {
 	var others []string
 	err := t.query(func(r *sql.Rows) error {
 		var id string
 		err := r.Scan(&id)
 		others = append(others, id)
 		return err
-	}, j.text("SELECT DISTINCT holder FROM {units} WHERE state = 'running' AND lease_end > 0 AND holder <> $1"), own)
+	}, j.text("SELECT DISTINCT holder FROM {units} WHERE state = 'running' AND lease_end > 0 AND holder <> $1"), mine)
 	if err != nil {
 		return err
 	}

@@ -98,9 +98,9 @@ func recognise(p jobfile.Pagination, first *url.URL, page Page) (jobfile.Paginat
 }
 
 // nameOf is the first of some paths whose value is as it should be, "" if there is none.
-func nameOf(body records.Value, names []string, is func(records.Value) bool) string {
+func nameOf(body records.Value, names []string, accepts func(records.Value) bool) string {
 	for _, name := range names {
-		if v, ok := valueAt(body, name); ok && !v.Null() && is(v) {
+		if v, ok := valueAt(body, name); ok && !v.Null() && accepts(v) {
 			return name
 		}
 	}

@@ -91,9 +91,9 @@ func failureOf(resp *http.Response, now time.Time) *Failure {
 		return nil
 	}
 	f := &Failure{Status: status, After: retryAfter(resp.Header, now), Attempts: attempts(resp)}
-	own := strings.HasPrefix(resp.Header.Get("Proxy-Status"), "abide")
+	direct := strings.HasPrefix(resp.Header.Get("Proxy-Status"), "abide")
 	switch {
-	case own:
+	case direct:
 		f.Text = "abide did not send the request: " + ownReason(resp)
 		f.Held = (status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable) && !f.After.IsZero()
 		f.Permanent = !f.Held && status != http.StatusBadGateway && status != http.StatusGatewayTimeout && status != http.StatusServiceUnavailable && status != http.StatusTooManyRequests

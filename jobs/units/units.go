@@ -180,7 +180,7 @@ func column(r io.Reader, name string, yield func(string) bool) error {
 	}
 	head = slices.Clone(head)
 	head[0] = strings.TrimPrefix(head[0], "\ufeff")
-	at := slices.IndexFunc(head, func(one string) bool { return strings.TrimSpace(one) == name })
+	at := slices.IndexFunc(head, func(item string) bool { return strings.TrimSpace(item) == name })
 	if at < 0 {
 		return fmt.Errorf("there is no column %q; there are %s", name, strings.Join(head, ", "))
 	}

@@ -197,7 +197,7 @@ func TestTheFingerprintIsOfWhatMustNotChange(t *testing.T) {
 		"31} → 31, step: 1d}": false, "31} → 31, step: 1mo}": true, "31} → 31, timezone: Asia/Tokyo}": true, "from: 2025-01-01 → from: 2024-01-01": false, "from: 2025-01-01 → from: 2025-01-01T12:00": true,
 	} {
 		old, with, _ := strings.Cut(change, " → ")
-		if is := Fingerprint(load(t, strings.Replace(text, old, with, 1))); (is != was) != differs {
+		if got := Fingerprint(load(t, strings.Replace(text, old, with, 1))); (got != was) != differs {
 			t.Errorf("%s", change)
 		}
 	}

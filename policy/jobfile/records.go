@@ -103,9 +103,9 @@ func orElse(text, other string) string {
 // id reads what identifies a record: a path, several paths, or "hash".
 func (r *reader) id(n *yaml.Node, path string) {
 	r.d.List(n, path, func(_ int, n *yaml.Node, path string) {
-		one := ""
-		r.jsonPath(&one).Read(n, path)
-		r.job.ID = append(r.job.ID, one)
+		chosen := ""
+		r.jsonPath(&chosen).Read(n, path)
+		r.job.ID = append(r.job.ID, chosen)
 	})
 	if policy.IsEmptyList(n) {
 		r.d.Failf(n, path, "is empty; leave it out, and the hash of a record identifies it")

@@ -176,8 +176,8 @@ func TestEveryLineOfManyWritersIsWhole(t *testing.T) {
 	seen := 0
 	in := bufio.NewScanner(strings.NewReader(read(t, path)))
 	for in.Scan() {
-		var one map[string]any
-		if err := json.Unmarshal(in.Bytes(), &one); err != nil {
+		var item map[string]any
+		if err := json.Unmarshal(in.Bytes(), &item); err != nil {
 			t.Fatal(err, in.Text())
 		}
 		seen++

@@ -21,13 +21,13 @@ func phpIni(bundleFile string) []byte {
 // entry is the directory that PHP is built with, which it reads when the variable
 // is unset.
 func phpScanDirs(bundleFile string) string {
-	own := filepath.Join(filepath.Dir(bundleFile), phpDir)
+	folder := filepath.Join(filepath.Dir(bundleFile), phpDir)
 	dirs, set := os.LookupEnv("PHP_INI_SCAN_DIR")
 	switch {
 	case set && dirs == "": // PHP reads none
-		return own
-	case slices.Contains(strings.Split(dirs, string(os.PathListSeparator)), own):
+		return folder
+	case slices.Contains(strings.Split(dirs, string(os.PathListSeparator)), folder):
 		return dirs
 	}
-	return dirs + string(os.PathListSeparator) + own
+	return dirs + string(os.PathListSeparator) + folder
 }

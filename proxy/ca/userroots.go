@@ -42,7 +42,7 @@ type rootFile struct {
 
 // userRootFiles are the files and directories of readUserRoots, each once, in the
 // order in which they are named.
-func userRootFiles(egressRoots string, own []string) []rootFile {
+func userRootFiles(egressRoots string, bundles []string) []rootFile {
 	var files []rootFile
 	add := func(name, path string) {
 		if path == "" {
@@ -61,7 +61,7 @@ func userRootFiles(egressRoots string, own []string) []rootFile {
 	for _, path := range filepath.SplitList(os.Getenv("SSL_CERT_DIR")) {
 		add("SSL_CERT_DIR", path)
 	}
-	rc := userWgetrc(own)
+	rc := userWgetrc(bundles)
 	add("ca_certificate in "+rc.path, rc.certificates())
 	add("egress.roots", egressRoots)
 	return files
@@ -71,12 +71,12 @@ func userRootFiles(egressRoots string, own []string) []rootFile {
 // egressRoots, which may be "". A warning names an unusable file. Bundles in the
 // directories own are written by abide: their user certificates are in the file of
 // additions, and the bundles may be missing.
-func readUserRoots(egressRoots string, own []string) (certs []*x509.Certificate, warnings []string) {
+func readUserRoots(egressRoots string, files []string) (certs []*x509.Certificate, warnings []string) {
 	seen := map[string]bool{} // raw certificate → it is in certs
 	left := maxUserRoots
-	for _, file := range userRootFiles(egressRoots, own) {
+	for _, file := range userRootFiles(egressRoots, files) {
 		path := file.path
-		isOwn := isBundle(path, own)
+		isOwn := isBundle(path, files)
 		if isOwn {
 			path = filepath.Join(filepath.Dir(path), extraName)
 		}

@@ -83,15 +83,15 @@ func TestABundleHasWhatTheUserTrusts(t *testing.T) {
 
 func TestTheSystemsRootsAreNotAdditions(t *testing.T) {
 	withoutUserRoots(t)
-	own := userCA(t)
+	rootPEM := userCA(t)
 	system, err := systemRoots()
 	if err != nil {
 		t.Fatal(err)
 	}
 	// As a file that somebody made for requests: everything.
-	t.Setenv("REQUESTS_CA_BUNDLE", write(t, filepath.Join(t.TempDir(), "all.pem"), append(system, own...), 0o644))
+	t.Setenv("REQUESTS_CA_BUNDLE", write(t, filepath.Join(t.TempDir(), "all.pem"), append(system, rootPEM...), 0o644))
 	b := writeBundle(t, t.TempDir(), Options{})
-	if all, extra := b.has(t, own); !all || !extra || len(b.all) < 20 || len(b.extra) != 2 {
+	if all, extra := b.has(t, rootPEM); !all || !extra || len(b.all) < 20 || len(b.extra) != 2 {
 		t.Errorf("%v %v, %d in all, %d additions", all, extra, len(b.all), len(b.extra))
 	}
 	// Both variables may name what the system has anyway.
@@ -103,7 +103,7 @@ func TestTheSystemsRootsAreNotAdditions(t *testing.T) {
 	}
 	t.Setenv("SSL_CERT_DIR", "")
 	// OpenSSL and Go read SSL_CERT_FILE beside the system's directory.
-	t.Setenv("SSL_CERT_FILE", write(t, filepath.Join(t.TempDir(), "own.pem"), own, 0o644))
+	t.Setenv("SSL_CERT_FILE", write(t, filepath.Join(t.TempDir(), "own.pem"), rootPEM, 0o644))
 	if again := writeBundle(t, t.TempDir(), Options{}); len(again.all) != len(b.all) || len(again.extra) != 2 {
 		t.Errorf("%d in all, %d additions", len(again.all), len(again.extra))
 	}
@@ -137,8 +137,8 @@ func TestAFileOfRootsThatCannotBeUsedIsTold(t *testing.T) {
 // As a shell that was set up before does.
 func TestABundleOfABundleIsTheSame(t *testing.T) {
 	withoutUserRoots(t)
-	own := userCA(t)
-	t.Setenv("NODE_EXTRA_CA_CERTS", write(t, filepath.Join(t.TempDir(), "own.pem"), own, 0o644))
+	rootPEM := userCA(t)
+	t.Setenv("NODE_EXTRA_CA_CERTS", write(t, filepath.Join(t.TempDir(), "own.pem"), rootPEM, 0o644))
 	dir := t.TempDir()
 	first := writeBundle(t, dir, Options{Names: []string{"api.test"}})
 	for key, value := range first.env {
@@ -146,7 +146,7 @@ func TestABundleOfABundleIsTheSame(t *testing.T) {
 	}
 	// The root is another one now, of the same key.
 	again := writeBundle(t, dir, Options{Names: []string{"api.test", "other.test"}})
-	if all, extra := again.has(t, own); !all || !extra || len(again.all) != len(first.all) || len(again.extra) != 2 {
+	if all, extra := again.has(t, rootPEM); !all || !extra || len(again.all) != len(first.all) || len(again.extra) != 2 {
 		t.Errorf("%v %v, %d of %d in all, %d additions", all, extra, len(again.all), len(first.all), len(again.extra))
 	}
 	for key, value := range first.env {
@@ -156,7 +156,7 @@ func TestABundleOfABundleIsTheSame(t *testing.T) {
 	}
 	// A command that abide runs in that shell.
 	other := writeBundle(t, t.TempDir(), Options{})
-	if all, extra := other.has(t, own); !all || !extra {
+	if all, extra := other.has(t, rootPEM); !all || !extra {
 		t.Error("the user's CA is lost in a bundle elsewhere")
 	}
 	// The files are gone: nobody has to hear of them before they are there again.
@@ -172,8 +172,8 @@ func TestABundleOfABundleIsTheSame(t *testing.T) {
 
 func TestBundlesAreWrittenAgainWithARenewedRoot(t *testing.T) {
 	withoutUserRoots(t)
-	own := userCA(t)
-	named := write(t, filepath.Join(t.TempDir(), "own.pem"), own, 0o644)
+	rootPEM := userCA(t)
+	named := write(t, filepath.Join(t.TempDir(), "own.pem"), rootPEM, 0o644)
 	t.Setenv("REQUESTS_CA_BUNDLE", named)
 	kept, run := t.TempDir(), t.TempDir()
 	writeBundle(t, kept, Options{Names: []string{"api.test"}}) // another process
@@ -193,7 +193,7 @@ func TestBundlesAreWrittenAgainWithARenewedRoot(t *testing.T) {
 			if !all[0].Equal(rootOf(t, c)) || slices.ContainsFunc(all, old.Equal) {
 				t.Errorf("%s in %s has another root", name, dir)
 			}
-			theirs := slices.ContainsFunc(all, certificates(t, own)[0].Equal)
+			theirs := slices.ContainsFunc(all, certificates(t, rootPEM)[0].Equal)
 			if theirs != (dir == kept) {
 				t.Errorf("%s in %s has the user's CA: %v", name, dir, theirs)
 			}
@@ -228,8 +228,8 @@ func TestNothingIsWrittenForARenewedRootWhereNothingWas(t *testing.T) {
 
 func TestTheUsersRootsAreNotOurs(t *testing.T) {
 	underRoots(t, testRoots())
-	own := userCA(t)
-	t.Setenv("REQUESTS_CA_BUNDLE", write(t, filepath.Join(t.TempDir(), "own.pem"), own, 0o644))
+	rootPEM := userCA(t)
+	t.Setenv("REQUESTS_CA_BUNDLE", write(t, filepath.Join(t.TempDir(), "own.pem"), rootPEM, 0o644))
 	dir := t.TempDir()
 	for key, value := range writeBundle(t, dir, Options{Names: []string{"api.test"}}).env {
 		t.Setenv(key, value)
@@ -237,7 +237,7 @@ func TestTheUsersRootsAreNotOurs(t *testing.T) {
 	// This CA has another root of the same key since.
 	open(t, dir, Options{})
 	all := certificates(t, UserRoots(dir))
-	if len(all) != 2 || !slices.ContainsFunc(all, certificates(t, own)[0].Equal) || !slices.ContainsFunc(all, certificates(t, testRoots())[0].Equal) {
+	if len(all) != 2 || !slices.ContainsFunc(all, certificates(t, rootPEM)[0].Equal) || !slices.ContainsFunc(all, certificates(t, testRoots())[0].Equal) {
 		t.Errorf("%d certificates", len(all))
 	}
 	withoutUserRoots(t)

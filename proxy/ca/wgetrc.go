@@ -35,7 +35,7 @@ type wgetrc struct {
 
 // userWgetrc is the file that wget reads without abide. A file written by abide stands for
 // the file it was copied from. abide's files in the directories own may be missing.
-func userWgetrc(own []string) wgetrc {
+func userWgetrc(files []string) wgetrc {
 	path := ""
 	if home, err := os.UserHomeDir(); err == nil && home != "" {
 		path = filepath.Join(home, ".wgetrc")
@@ -45,7 +45,7 @@ func userWgetrc(own []string) wgetrc {
 		return readWgetrc(path)
 	}
 	rc := readWgetrc(named)
-	if rc.err != nil && slices.Contains(own, filepath.Dir(named)) {
+	if rc.err != nil && slices.Contains(files, filepath.Dir(named)) {
 		return readWgetrc(path)
 	}
 	if copied, lines, found := bytes.Cut(rc.text, []byte(addedMarker)); found {

@@ -233,8 +233,8 @@ func credentialsOf(r *http.Request, room int) []string {
 			switch {
 			case name == "Cookie":
 				for part := range strings.SplitSeq(value, ";") {
-					_, is, _ := strings.Cut(part, "=")
-					add(is)
+					_, directive, _ := strings.Cut(part, "=")
+					add(directive)
 				}
 			case isSecret(name):
 				add(value)

@@ -131,10 +131,10 @@ func TestCoalesceAnAnswerWithACookieIsForTheFirstAlone(t *testing.T) {
 	for _, header := range [][2]string{{"Set-Cookie", "session=%d"}, {"Vary", "%d, *"}} {
 		var n atomic.Int64
 		sites := func(rw http.ResponseWriter, _ *http.Request) {
-			is := n.Add(1)
+			got := n.Add(1)
 			time.Sleep(time.Second)
-			rw.Header().Set(header[0], fmt.Sprintf(header[1], is))
-			fmt.Fprint(rw, is)
+			rw.Header().Set(header[0], fmt.Sprintf(header[1], got))
+			fmt.Fprint(rw, got)
 		}
 		run(t, sites, coalesced, func(w rig) {
 			seen := map[string]bool{}

@@ -151,8 +151,8 @@ func TestStartTakesTheStepsOfDo(t *testing.T) {
 					})
 				}
 				running.Wait()
-				if is := time.Since(began); (is - took).Abs() > is/50 {
-					t.Errorf("it took %v, and %v was planned", is, took)
+				if got := time.Since(began); (got - took).Abs() > got/50 {
+					t.Errorf("it took %v, and %v was planned", got, took)
 				}
 			})
 			t.Logf("asked %d, planned %d; refused %d, planned %d; %v", actual.asked, planned.asked, actual.refused, planned.refused, took)

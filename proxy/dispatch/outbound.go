@@ -144,11 +144,11 @@ func JoinVia(before string, lines []string) string {
 	if len(lines) == 0 {
 		return before
 	}
-	own := strings.Join(lines, ", ")
+	hops := strings.Join(lines, ", ")
 	if before == "" {
-		return own
+		return hops
 	}
-	return before + ", " + own
+	return before + ", " + hops
 }
 
 // SignVia has a request with a URL of a scheme, which goes to a next hop, carry the chain of
@@ -210,9 +210,9 @@ type ownAddresses struct {
 func (o *ownAddresses) named(host string, port uint16) bool {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	return slices.ContainsFunc(o.names, func(one string) bool {
-		own, at, err := policy.ParseHostPort(one, 0)
-		return err == nil && at == port && own == host
+	return slices.ContainsFunc(o.names, func(pattern string) bool {
+		named, at, err := policy.ParseHostPort(pattern, 0)
+		return err == nil && at == port && named == host
 	})
 }
 

@@ -207,8 +207,8 @@ const longestRetryAfter = 24 * time.Hour
 // counts.
 func retryAfter(h http.Header, now time.Time) (wait time.Duration, said bool) {
 	for _, text := range h["Retry-After"] {
-		if one, ok := retryAfterOne(strings.TrimSpace(text), h, now); ok {
-			wait, said = max(wait, one), true
+		if when, ok := retryAfterOne(strings.TrimSpace(text), h, now); ok {
+			wait, said = max(wait, when), true
 		}
 	}
 	return wait, said

@@ -105,7 +105,7 @@ func TestHalfOfAllAttemptsFail(t *testing.T) {
 	// Ten failures in a row, which open the breaker, are not rare among 2,000 attempts.
 	run(t, sites, "retry: {attempts: 5}\nbreaker: {failures: 30}\n", func(w rig) {
 		var all sync.WaitGroup
-		var good, bad, own atomic.Int64
+		var good, bad, item atomic.Int64
 		for range 20 {
 			all.Go(func() {
 				for range 50 {
@@ -113,7 +113,7 @@ func TestHalfOfAllAttemptsFail(t *testing.T) {
 					case a.Status == 200:
 						good.Add(1)
 					case a.Header.Get("Proxy-Status") != "":
-						own.Add(1)
+						item.Add(1)
 					case a.Attempts == 6:
 						bad.Add(1)
 					default:
@@ -124,9 +124,9 @@ func TestHalfOfAllAttemptsFail(t *testing.T) {
 		}
 		all.Wait()
 		// One in 64 fails six times. Thirty failures in a row are one in a million.
-		if bad.Load() > 35 || own.Load() > 0 || good.Load() < 965 {
-			t.Errorf("%d good, %d failed six times, %d refused by the breaker", good.Load(), bad.Load(), own.Load())
+		if bad.Load() > 35 || item.Load() > 0 || good.Load() < 965 {
+			t.Errorf("%d good, %d failed six times, %d refused by the breaker", good.Load(), bad.Load(), item.Load())
 		}
-		t.Logf("%d good, %d failed six times, %d refused by the breaker, %d requests, in %v", good.Load(), bad.Load(), own.Load(), w.Asked.Load(), time.Since(w.Began))
+		t.Logf("%d good, %d failed six times, %d refused by the breaker, %d requests, in %v", good.Load(), bad.Load(), item.Load(), w.Asked.Load(), time.Since(w.Began))
 	})
 }

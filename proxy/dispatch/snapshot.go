@@ -124,7 +124,7 @@ func (c overridePlans) Apply() (err error) {
 // overridden are the plans of the sites whose limits were set at run time. Limits that
 // the configuration has no room for any more are not a reason to have none at all.
 func (c *configuration) overridden(st *Snapshot) (map[string]*plans.Plan, error) {
-	own := map[string]*plans.Plan{}
+	planned := map[string]*plans.Plan{}
 	for site, set := range c.overrides() {
 		rule, limits := st.policy.RuleOf(site), set.Limits
 		if limits == nil {
@@ -140,9 +140,9 @@ func (c *configuration) overridden(st *Snapshot) (map[string]*plans.Plan, error)
 		if set.Pause != nil {
 			p.Pause(set.Pause)
 		}
-		own[site] = p
+		planned[site] = p
 	}
-	return own, nil
+	return planned, nil
 }
 
 // limitsOf are the limits that the configuration has for a rule; nil is for sites without one.

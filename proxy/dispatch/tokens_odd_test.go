@@ -63,8 +63,8 @@ func TestAForbiddenPageDoesNotCostTheOnlyTokenThatIsReady(t *testing.T) {
 		if n := asked["/forbidden a-secret"]; n > 2 {
 			t.Errorf("it was asked %d times with one token", n)
 		}
-		if is := w.stateOf("a"); is != "ready" {
-			t.Errorf("the token is %s", is)
+		if got := w.stateOf("a"); got != "ready" {
+			t.Errorf("the token is %s", got)
 		}
 		w.idle("site.test")
 	})

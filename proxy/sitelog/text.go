@@ -16,9 +16,9 @@ const tokenTitle = "token"
 
 // heldRequests says how many requests are held, and whose.
 func heldRequests(h *queue.SiteWaiting) string {
-	is, whose := "are", ""
+	verb, whose := "are", ""
 	if h.Held == 1 {
-		is = "is"
+		verb = "is"
 	}
 	switch {
 	case h.Clients > 1:
@@ -26,7 +26,7 @@ func heldRequests(h *queue.SiteWaiting) string {
 	case h.Client != "":
 		whose = " of " + h.Client
 	}
-	return requests(h.Held) + whose + " " + is + " held"
+	return requests(h.Held) + whose + " " + verb + " held"
 }
 
 // HeldUntil describes until when a request is held, and why.

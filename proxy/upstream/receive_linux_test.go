@@ -48,14 +48,14 @@ func TestTheReceiveBufferIsAsLargeAsTheLimitAllows(t *testing.T) {
 		return receiveBufferOf(t, c.Conn.(*net.TCPConn)), c.roomSize()
 	}
 	system, _ := held(nil)
-	own := int(maxSystemReceiveBuffer())
+	conn := int(maxSystemReceiveBuffer())
 	for _, size := range []int{4608, 32 << 10, 256 << 10} {
-		if is, room := held(newPayingAhead(0, size)); is != size || room != size {
-			t.Errorf("%d bytes are held, and %d are paid for, of %d", is, room, size)
+		if got, room := held(newPayingAhead(0, size)); got != size || room != size {
+			t.Errorf("%d bytes are held, and %d are paid for, of %d", got, room, size)
 		}
 	}
-	if is, room := held(newPayingAhead(0, own)); is != system || room != own {
-		t.Errorf("%d bytes are held, and %d are paid for; the system's own are %d, up to %d", is, room, system, own)
+	if got, room := held(newPayingAhead(0, conn)); got != system || room != conn {
+		t.Errorf("%d bytes are held, and %d are paid for; the system's own are %d, up to %d", got, room, system, conn)
 	}
 }
 

@@ -67,10 +67,10 @@ type usage struct {
 }
 
 // newWindow begins a window of which own units are already used.
-func (u *usage) newWindow(own int64) {
+func (u *usage) newWindow(units int64) {
 	u.ownBefore = (u.ownBefore + u.own) / 2
 	u.foreignBefore = (u.foreignBefore + u.foreign) / 2
-	u.own, u.foreign = own, 0
+	u.own, u.foreign = units, 0
 }
 
 // evidence counts the announcements that tell the kind of a limit.
@@ -200,8 +200,8 @@ type bounds struct {
 	known     bool  // the units left were announced
 }
 
-func (a *allowance) bounds(sent, own int64, h *announcement) bounds {
-	b := bounds{low: math.Inf(-1), high: math.Inf(1), uncounted: a.flights.uncounted(sent, own)}
+func (a *allowance) bounds(sent, units int64, h *announcement) bounds {
+	b := bounds{low: math.Inf(-1), high: math.Inf(1), uncounted: a.flights.uncounted(sent, units)}
 	b.before = a.flights.before(sent)
 	if h.left >= 0 {
 		b.high, b.known = h.left, true

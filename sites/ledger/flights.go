@@ -272,12 +272,12 @@ func (f *flights) since(at int64) int64 {
 
 // uncounted returns the most units that the server may not have counted in the answer to the
 // request sent at a time, without own, the units of that request.
-func (f *flights) uncounted(sent, own int64) int64 {
+func (f *flights) uncounted(sent, units int64) int64 {
 	var sum int64
 	if n := f.mark(sent); n >= 0 {
 		sum = f.answeredLog[n].sum
 	}
-	return max(f.taken-sum-own, 0)
+	return max(f.taken-sum-units, 0)
 }
 
 const slots = 64

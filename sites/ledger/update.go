@@ -34,11 +34,11 @@ func (l *Ledger) Update(now time.Time, answer Answer) Surprise {
 	sent = min(sent, v)
 	l.advance(v)
 	n := amount(answer.Units)
-	own := a.flights.answer(v, sent, n)
-	a.finished(v, own)
+	units := a.flights.answer(v, sent, n)
+	a.finished(v, units)
 	h, said := l.read(v, v-sent, &answer.Limit)
 	if !said && !answer.Refused {
-		l.unannounced(v, sent, own)
+		l.unannounced(v, sent, units)
 		return Surprise{}
 	}
 	if said {
@@ -54,10 +54,10 @@ func (l *Ledger) Update(now time.Time, answer Answer) Surprise {
 	}
 	var news Surprise
 	if answer.Refused {
-		l.refuse(v, sent, own, &answer, &h)
+		l.refuse(v, sent, units, &answer, &h)
 		news.Until = l.clock.Time(now, l.refusals.until)
 	} else {
-		news = l.served(&reading{now: v, sent: sent, own: own, said: h})
+		news = l.served(&reading{now: v, sent: sent, own: units, said: h})
 	}
 	a.level = min(max(a.level, -float64(maxAmount)), float64(maxAmount))
 	a.refill.rate = min(a.refill.rate, float64(maxAmount))
@@ -129,9 +129,9 @@ func (l *Ledger) planProbe(r *reading) {
 }
 
 // refuse handles a refusal because of this limit.
-func (l *Ledger) refuse(v, sent, own int64, answer *Answer, h *announcement) {
+func (l *Ledger) refuse(v, sent, units int64, answer *Answer, h *announcement) {
 	a := &l.allowance
-	a.uncounted += own
+	a.uncounted += units
 	a.resize(h)
 	l.start(v)
 	late := l.refusals.at > 0 && sent < l.refusals.at // sent before the last refusal was known

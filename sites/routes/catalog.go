@@ -163,35 +163,35 @@ func (c *catalog) groupNamed(r *route, key bucketKey, h *observation) *group {
 // partition returns the partition of a key, as far as partitions are distinguished: servers
 // may have one per token.
 func (c *catalog) partition(key bucketKey) string {
-	own := key.limit.partition
-	if own == "" {
+	partition := key.limit.partition
+	if partition == "" {
 		return ""
 	}
 	key.limit.partition, key.limit.entity = "", ""
 	all := c.partitions[key]
 	switch {
-	case slices.Contains(all, own), len(all) == 0 && len(c.partitions) >= mostGroups:
-		return own
+	case slices.Contains(all, partition), len(all) == 0 && len(c.partitions) >= mostGroups:
+		return partition
 	case len(all) >= mostPartitions:
 		return all[len(all)-1]
 	}
-	c.partitions[key] = append(all, own)
-	return own
+	c.partitions[key] = append(all, partition)
+	return partition
 }
 
 // groupPlain returns the group of a limit without a bucket, for a route that shows the
 // limit for the first time.
-func (c *catalog) groupPlain(r *route, base nameKey, own bool, h *observation) *group {
+func (c *catalog) groupPlain(r *route, base nameKey, partitioned bool, h *observation) *group {
 	on := c.plain[base]
-	if on != nil && !own {
+	if on != nil && !partitioned {
 		if g := on.choose(r, h); g != nil {
 			return g
 		}
 	}
 	g := c.newPlain(base, h.now, h.said)
 	if g.routes == 0 {
-		g.private = own
-		g.unshared = own || h.documented()
+		g.private = partitioned
+		g.unshared = partitioned || h.documented()
 	}
 	return g
 }

@@ -122,10 +122,10 @@ func TestGroupsThatFallTogetherAreMerged(t *testing.T) {
 	var changed bool
 	for range 4 {
 		left--
-		_, one := v.say("one", "/a", 75, left, 900, ledger.Surprise{Foreign: 1})
+		_, item := v.say("one", "/a", 75, left, 900, ledger.Surprise{Foreign: 1})
 		left--
 		_, two := v.say("one", "/b", 75, left, 900, ledger.Surprise{Foreign: 1})
-		changed = changed || one || two
+		changed = changed || item || two
 	}
 	v.sameIDs("GET /a", "GET /b")
 	if !changed || len(v.m.catalog.groups) != 1 {

@@ -22,9 +22,9 @@ func FuzzRoutesRestore(f *testing.F) {
 			t.Fatalf("there are %d routes", len(m.tree.known))
 		}
 		m.Class("GET", "a.test", "/b/c", 0)
-		own := m.State()
-		if err := New().Restore(own); err != nil {
-			t.Fatalf("its own state: %v: %s", err, own)
+		seed := m.State()
+		if err := New().Restore(seed); err != nil {
+			t.Fatalf("its own state: %v: %s", err, seed)
 		}
 	})
 }

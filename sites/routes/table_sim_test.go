@@ -213,7 +213,7 @@ func shared(amount int, window time.Duration, key func(token int, path string) s
 func TestRoutesUnderLoadAreInTheirGroups(t *testing.T) {
 	const long, quick = 90 * time.Second, 200 * time.Millisecond
 	apart := func(token int, path string) string { return fmt.Sprint(token, path) }
-	one := func(token int, path string) string { return fmt.Sprint(token) }
+	item := func(token int, path string) string { return fmt.Sprint(token) }
 	pairs := func(token int, path string) string { return fmt.Sprint(token, path[:2]) }
 	twin := func(token int, path string) string { return fmt.Sprint(max(token, 1), path) }
 	for _, c := range []struct {
@@ -229,10 +229,10 @@ func TestRoutesUnderLoadAreInTheirGroups(t *testing.T) {
 		{"each its own, slow", 75, 2 * time.Second, apart, 0, 0, 5},
 		{"each its own, as documented", 75, quick, apart, learn.Route, 0, 5},
 		{"each its own, and others use them", 75, quick, apart, 0, 3, 5},
-		{"one for all", 300, quick, one, 0, 0, 1},
-		{"one for all, slow", 300, 2 * time.Second, one, 0, 0, 1},
-		{"one for all, documented as their own", 300, quick, one, learn.Route, 0, 1},
-		{"one for all, and others use it", 300, quick, one, 0, 3, 1},
+		{"one for all", 300, quick, item, 0, 0, 1},
+		{"one for all, slow", 300, 2 * time.Second, item, 0, 0, 1},
+		{"one for all, documented as their own", 300, quick, item, learn.Route, 0, 1},
+		{"one for all, and others use it", 300, quick, item, 0, 3, 1},
 		{"two share one", 100, quick, pairs, 0, 0, 3},
 		{"two tokens of one account", 200, quick, twin, 0, 0, 5},
 	} {

@@ -110,8 +110,8 @@ func TestTheStoresClockIsTold(t *testing.T) {
 			c.take("site.test", time.Second)
 			elapse(100 * time.Millisecond)
 		}
-		if is := c.keeper.Status().Clock; is == nil || *is != -15*time.Second {
-			t.Errorf("%v", is)
+		if got := c.keeper.Status().Clock; got == nil || *got != -15*time.Second {
+			t.Errorf("%v", got)
 		}
 		c.stop()
 		text := c.logged()

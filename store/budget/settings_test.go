@@ -29,8 +29,8 @@ func TestTheSettingsOfAStoreAreLookedAtWhenItComesBack(t *testing.T) {
 		c := newCounter(t, s, true, "one", perMinute, lease.Share)
 		said := func(n int) {
 			t.Helper()
-			if is := strings.Count(c.logged(), "the store can be used, but: it evicts"); is != n {
-				t.Errorf("it is said %d times, not %d: %s", is, n, c.logged())
+			if got := strings.Count(c.logged(), "the store can be used, but: it evicts"); got != n {
+				t.Errorf("it is said %d times, not %d: %s", got, n, c.logged())
 			}
 		}
 		elapse(time.Hour)

@@ -52,43 +52,43 @@ type dependency struct {
 // bill lists the modules that are linked into a program, from what the linker
 // recorded in it.
 func bill(p *program, version string) ([]byte, error) {
-	own := component{
+	abide := component{
 		Type: "application", Name: p.info.Main.Path, Version: version,
 		PURL:     "pkg:golang/" + p.info.Main.Path + "@" + version,
 		Licences: []any{map[string]any{"license": map[string]string{"id": "Apache-2.0"}}},
 	}
-	own.Ref = own.PURL
+	abide.Ref = abide.PURL
 	for _, setting := range p.info.Settings {
 		if strings.HasPrefix(setting.Key, "GO") || strings.HasPrefix(setting.Key, "CGO") {
-			own.Properties = append(own.Properties, property{Name: "go:" + setting.Key, Value: setting.Value})
+			abide.Properties = append(abide.Properties, property{Name: "go:" + setting.Key, Value: setting.Value})
 		}
 	}
 	std := moduleComponent(&debug.Module{Path: "std", Version: strings.TrimPrefix(p.info.GoVersion, "go")})
 	std.PURL = "pkg:golang/stdlib@" + std.Version
 	std.Ref = std.PURL
-	document := bom{Format: "CycloneDX", Spec: "1.5", Version: 1, Metadata: metadata{own}, Components: []component{std}}
+	document := bom{Format: "CycloneDX", Spec: "1.5", Version: 1, Metadata: metadata{abide}, Components: []component{std}}
 	on := []string{std.Ref}
 	for _, module := range p.info.Deps {
 		if module.Replace != nil {
 			module = module.Replace
 		}
-		one := moduleComponent(module)
-		document.Components = append(document.Components, one)
-		on = append(on, one.Ref)
+		library := moduleComponent(module)
+		document.Components = append(document.Components, library)
+		on = append(on, library.Ref)
 	}
-	document.Dependencies = []dependency{{Ref: own.Ref, On: on}}
+	document.Dependencies = []dependency{{Ref: abide.Ref, On: on}}
 	text, err := json.MarshalIndent(document, "", "  ")
 	return append(text, '\n'), err
 }
 
 func moduleComponent(module *debug.Module) component {
-	one := component{Type: "library", Name: module.Path, Version: module.Version, PURL: "pkg:golang/" + module.Path + "@" + module.Version}
-	one.Ref = one.PURL
+	library := component{Type: "library", Name: module.Path, Version: module.Version, PURL: "pkg:golang/" + module.Path + "@" + module.Version}
+	library.Ref = library.PURL
 	// h1: is the base64 of a SHA-256 over the module's files.
 	if sum, ok := strings.CutPrefix(module.Sum, "h1:"); ok {
 		if raw, err := base64.StdEncoding.DecodeString(sum); err == nil {
-			one.Hashes = []hash{{Algorithm: "SHA-256", Content: hex.EncodeToString(raw)}}
+			library.Hashes = []hash{{Algorithm: "SHA-256", Content: hex.EncodeToString(raw)}}
 		}
 	}
-	return one
+	return library
 }

@@ -107,8 +107,8 @@ func (s *Breakers) forget(of Key) {
 
 // Reload forgets the breakers that go by other rules than the new one.
 func (s *Breakers) Reload(rule policy.Breaker) {
-	s.known.Range(func(at, one any) bool {
-		if one.(*breaker).rule != rule {
+	s.known.Range(func(at, value any) bool {
+		if value.(*breaker).rule != rule {
 			s.forget(at.(Key))
 		}
 		return true
@@ -118,8 +118,8 @@ func (s *Breakers) Reload(rule policy.Breaker) {
 // make is the breaker of a site that begins to fail; nil when there is no room.
 func (s *Breakers) make(of Key, rule policy.Breaker) *breaker {
 	if s.n.Load() >= mostBreakers {
-		s.known.Range(func(at, one any) bool {
-			if one.(*breaker).closed() {
+		s.known.Range(func(at, value any) bool {
+			if value.(*breaker).closed() {
 				s.forget(at.(Key))
 			}
 			return true

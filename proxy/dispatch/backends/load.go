@@ -62,11 +62,11 @@ func (l *Load) AddAbandoned(took time.Duration, now time.Time) {
 	}
 }
 
-func average(was, is float64, began time.Time) float64 {
+func average(was, latest float64, began time.Time) float64 {
 	if began.IsZero() {
-		return is
+		return latest
 	}
-	return was + newestWeight*(is-was)
+	return was + newestWeight*(latest-was)
 }
 
 // cost estimates the seconds that a request would take at the backend. Old averages count
@@ -94,8 +94,8 @@ func (l *Loads) of(origin string) *Load {
 // InFlight is how many requests each backend, by its origin, is busy with.
 func (l *Loads) InFlight() map[string]int64 {
 	all := map[string]int64{}
-	l.known.Range(func(origin, one any) bool {
-		all[origin.(string)] = one.(*Load).InFlight()
+	l.known.Range(func(origin, value any) bool {
+		all[origin.(string)] = value.(*Load).InFlight()
 		return true
 	})
 	return all

@@ -20,17 +20,17 @@ var patient = Patience{Turn: time.Now().Add(1000 * time.Hour), Whole: time.Minut
 
 // waits waits in the background.
 func waits(ctx context.Context, m *Member[string, string], p Patience) <-chan error {
-	is := make(chan error, 1)
-	go func() { is <- m.Wait(ctx, p) }()
-	return is
+	condition := make(chan error, 1)
+	go func() { condition <- m.Wait(ctx, p) }()
+	return condition
 }
 
 // none tells that nothing is known yet.
-func none(t *testing.T, is <-chan error) {
+func none(t *testing.T, condition <-chan error) {
 	t.Helper()
 	synctest.Wait()
 	select {
-	case o := <-is:
+	case o := <-condition:
 		t.Errorf("it is known already: %v", o)
 	default:
 	}

@@ -346,10 +346,10 @@ func titlesOf(limits []policy.Limit) string {
 }
 
 func sameLimits(a, b []policy.Limit) bool {
-	one, err := policy.FormatLimits(a)
+	text, err := policy.FormatLimits(a)
 	if err != nil {
 		return false
 	}
 	other, err := policy.FormatLimits(b)
-	return err == nil && string(one) == string(other)
+	return err == nil && string(text) == string(other)
 }
