@@ -25,17 +25,17 @@ func TestEachRoundOfATargetIsAskedOrCounted(t *testing.T) {
 			for lone := s.begin(now); lone != nil; lone = s.begin(now) {
 				n := s.number(lone.at)
 				if want := time.Unix(0, n*int64(every)).Add(lone.place); !lone.at.Equal(want) || lone.at.After(now) || now.Sub(lone.at) >= every {
-					t.Fatalf("at %v it begins the place %v of round %d, not %v", now, one.at, n, want)
+					t.Fatalf("at %v it begins the place %v of round %d, not %v", now, lone.at, n, want)
 				}
-				if rounds[one] == nil {
-					rounds[one] = map[int64]bool{}
+				if rounds[lone] == nil {
+					rounds[lone] = map[int64]bool{}
 				}
-				if rounds[one][n] {
+				if rounds[lone][n] {
 					t.Fatalf("round %d is asked twice", n)
 				}
-				rounds[one][n] = true
+				rounds[lone][n] = true
 				asked++
-				busy = append(busy, one)
+				busy = append(busy, lone)
 			}
 			if len(busy) > 0 && rapid.Bool().Draw(t, "ends") {
 				switch item := busy[0]; rapid.IntRange(0, 5).Draw(t, "how") {
