@@ -39,14 +39,15 @@ type Rig struct {
 	*dispatch.Operator
 	*permits.Permits
 
-	T     testing.TB
-	Sites http.HandlerFunc                              // answers for every host
-	Send  func(r *http.Request) (*http.Response, error) // is called for each attempt: Answer, or what a test puts in front of it
-	Began time.Time
-	Asked atomic.Int64  // requests that have reached a site
-	Ended atomic.Int64  // requests that have ended, those for robots.txt too
-	Log   *logtest.Hook // what the Dispatcher has written
-	Close func()        // ends the Dispatcher as Server.Serve of package proxy does at a stop
+	T        testing.TB
+	Sites    http.HandlerFunc                              // answers for every host
+	Send     func(r *http.Request) (*http.Response, error) // is called for each attempt: Answer, or what a test puts in front of it
+	Began    time.Time
+	Asked    atomic.Int64  // requests that have reached a site
+	Ended    atomic.Int64  // requests that have ended, those for robots.txt too
+	Log      *logtest.Hook // what the Dispatcher has written
+	handlers sync.WaitGroup
+	Close    func() // ends the Dispatcher as Server.Serve of package proxy does at a stop
 }
 
 // Run runs a test in a bubble.
@@ -77,6 +78,7 @@ func Start(t testing.TB, sites http.HandlerFunc, yaml string, k dispatch.Keeping
 	var running sync.WaitGroup
 	running.Go(func() { w.Run(background) })
 	w.Close = sync.OnceFunc(func() {
+		defer w.handlers.Wait()
 		w.CancelBackground()
 		w.SettleAll()
 		w.DrainQueue(background, w.Policy().Timeouts.Drain)
@@ -171,11 +173,11 @@ func (w *Rig) Answer(r *http.Request) (*http.Response, error) {
 	out, ended := httptest.NewRecorder(), make(chan any, 1)
 	in := httptest.NewRequestWithContext(r.Context(), r.Method, r.URL.String(), r.Body)
 	in.Header = r.Header.Clone()
-	go func() {
+	w.handlers.Go(func() {
 		defer func() { ended <- recover() }()
 		w.Asked.Add(1)
 		w.Sites(out, in)
-	}()
+	})
 	select {
 	case <-r.Context().Done():
 		return nil, &upstream.Error{Kind: upstream.Canceled, Sent: true}
