@@ -30,7 +30,7 @@ func RepositoryRoot(ctx context.Context) (string, error) {
 	}
 	file := strings.TrimSpace(string(out))
 	if filepath.Base(file) != "go.mod" {
-		return "", errors.New("run it inside the module bench: go -C bench run .")
+		return "", errors.New("not inside the module bench: run go -C bench run .")
 	}
 	return filepath.Dir(filepath.Dir(file)), nil
 }
