@@ -30,7 +30,7 @@ func RepositoryRoot(ctx context.Context) (string, error) {
 	}
 	file := strings.TrimSpace(string(out))
 	if filepath.Base(file) != "go.mod" {
-		return "", errors.New("not inside the module bench: run go -C bench run .")
+		return "", errors.New("this has to run inside the module bench, as go -C bench run . does")
 	}
 	return filepath.Dir(filepath.Dir(file)), nil
 }
