@@ -101,10 +101,9 @@ fleet: toolchain
 hosts: toolchain
 	go -C bench run ./hosts
 
-# Crawls of simulated services, in fake time: two files of tables, each beside two usual ways.
+# Crawls of simulated services, in fake time, beside two usual ways.
 .PHONY: simulate
 simulate: toolchain
-	ABIDE_SIM_WHOLE=1 ABIDE_SIM_TABLE=$(CURDIR)/bench/SIMULATED.md go test ./proxy -run WhatServersAnnounce -count=1 -timeout 60m
 	go -C bench run ./services > bench/SERVICES.md.new
 	mv bench/SERVICES.md.new bench/SERVICES.md
 

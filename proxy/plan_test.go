@@ -196,13 +196,19 @@ type plannedOrigin struct {
 	body  []byte
 
 	mu      sync.Mutex
-	windows map[string]*simWindow // :: token → its window
+	windows map[string]*plannedWindow // :: token → its window
 	asked   int
 	refused int
 }
 
+// plannedWindow begins with its first request.
+type plannedWindow struct {
+	end  time.Time
+	left float64
+}
+
 func (c *plannedCrawl) origin(t *testing.T) *plannedOrigin {
-	o := &plannedOrigin{crawl: c, windows: map[string]*simWindow{}, body: bytes.Repeat([]byte("x"), c.body)}
+	o := &plannedOrigin{crawl: c, windows: map[string]*plannedWindow{}, body: bytes.Repeat([]byte("x"), c.body)}
 	if c.siteLimit != "" {
 		_, err := fmt.Sscanf(c.siteLimit, "%g per 1m", &o.limit)
 		must(t, err)
@@ -234,17 +240,17 @@ func (o *plannedOrigin) answer(token string, h http.Header) int {
 	defer o.mu.Unlock()
 	now := time.Now()
 	w := o.windows[token]
-	if w == nil {
-		w = &simWindow{limit: o.limit, per: o.per}
+	if w == nil || !now.Before(w.end) {
+		w = &plannedWindow{end: now.Add(o.per), left: o.limit}
 		o.windows[token] = w
 	}
-	served := w.room(now, 1)
+	served := w.left >= 1
 	if served {
-		w.take(now, 1)
+		w.left--
 	}
-	reset := strconv.Itoa(simSeconds(w.refill(now).Sub(now)))
+	reset := strconv.Itoa(int(math.Ceil(w.end.Sub(now).Seconds())))
 	h.Set("X-Ratelimit-Limit", fmt.Sprint(o.limit))
-	h.Set("X-Ratelimit-Remaining", fmt.Sprint(w.left(now)))
+	h.Set("X-Ratelimit-Remaining", fmt.Sprint(w.left))
 	h.Set("X-Ratelimit-Reset", reset)
 	if served {
 		return http.StatusOK

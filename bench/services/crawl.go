@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -23,19 +24,26 @@ const usualLatency = 50 * time.Millisecond
 // start is when runs begin: not at the beginning of a minute or a second.
 var start = time.Date(2026, time.March, 1, 12, 0, 17, 342_000_000, time.UTC)
 
+// setting describes a crawl besides its service.
+type setting struct {
+	clients int
+	tokens  int
+	latency time.Duration // mean time of an answer; 0: that of the service
+	skew    time.Duration // the clock of the service is ahead by it
+}
+
 // run is a crawl of a service by some clients, each of which sends one request after the
 // other.
 type run struct {
-	clock   *clock.Virtual
-	site    *site
-	clients int
-	tokens  int
-	random  *rand.Rand
-	sent    int // requests that clients have begun
-	done    int // requests that have ended, for clients
-	errors  int // of these, with an answer that is no success
-	end     time.Time
-	failed  []string // the first of these
+	setting
+	clock  *clock.Virtual
+	site   *site
+	random *rand.Rand
+	sent   int // requests that clients have begun
+	done   int // requests that have ended, for clients
+	errors int // of these, with an answer that is no success
+	end    time.Time
+	failed []string // the first of these
 }
 
 // result is what came of a run.
@@ -49,11 +57,11 @@ type result struct {
 	failed  []string
 }
 
-func newRun(s *service, clients, tokens int) *run {
-	v := clock.NewVirtual(start)
+func newRun(s *service, c setting) *run {
+	c.latency = cmp.Or(c.latency, s.latency, usualLatency)
 	return &run{
-		clock: v, site: newSite(s, start), clients: clients, tokens: tokens,
-		random: rand.New(rand.NewPCG(uint64(clients), uint64(tokens))),
+		setting: c, clock: clock.NewVirtual(start), site: newSite(s, start, c.skew),
+		random: rand.New(rand.NewPCG(uint64(c.clients), uint64(c.tokens))),
 	}
 }
 
@@ -97,7 +105,7 @@ func (r *run) crawl(ask func(client, n int, answered func(status int, why string
 
 // roundTrip is the time of one answer.
 func (r *run) roundTrip() time.Duration {
-	return time.Duration(float64(r.site.answerTime()) * (0.9 + 0.2*r.random.Float64()))
+	return time.Duration(float64(r.latency) * (0.9 + 0.2*r.random.Float64()))
 }
 
 // send sends a request to the service, which decides after half of the round trip.

@@ -7,6 +7,7 @@ type goal struct {
 	early  int     // refusals in the first half
 	slower float64 // time ÷ that of urllib3
 	often  int     // refusals in the second half, where there are more than one in 500 requests
+	unsaid bool    // one in 100 requests may be refused, and one of each token: nothing says beforehand what it costs
 }
 
 // late is how many of the requests may be refused in the second half.

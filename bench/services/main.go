@@ -23,19 +23,29 @@ func main() {
 	match := flag.String("run", "", "`pattern` of the names of services")
 	clients := flag.String("clients", "1,8,64", "numbers of clients")
 	alone := flag.Bool("alone", false, "abide only")
+	settings := flag.Bool("settings", true, "crawl with all numbers of tokens and clients, times of answers and clocks, too")
 	random := flag.Int("random", 300, "how many random services are crawled, too")
 	each := flag.Bool("each", false, "print each crawl of a random service, and nothing else")
 	flag.Parse()
-	if err := tables(*match, *clients, *alone, *random, *each); err != nil {
+	if err := tables(*match, *clients, *alone, *settings, *random, *each); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
 // tables prints all tables.
-func tables(match, clients string, alone bool, random int, each bool) error {
+func tables(match, clients string, alone, settings bool, random int, each bool) error {
+	pattern, err := regexp.Compile(match)
+	if err != nil {
+		return err
+	}
 	if !each {
-		if err := table(match, clients, alone); err != nil {
+		if err := table(pattern, clients, alone); err != nil {
+			return err
+		}
+	}
+	if settings && !each {
+		if err := settingsTable(pattern); err != nil {
 			return err
 		}
 	}
@@ -59,11 +69,7 @@ Beside abide: clients that repeat as urllib3's Retry does (10 attempts, backoff 
 `
 
 // table prints the table.
-func table(match, clients string, alone bool) error {
-	pattern, err := regexp.Compile(match)
-	if err != nil {
-		return err
-	}
+func table(pattern *regexp.Regexp, clients string, alone bool) error {
 	var numbers []int
 	for text := range strings.SplitSeq(clients, ",") {
 		n, err := strconv.Atoi(text)
@@ -78,12 +84,12 @@ func table(match, clients string, alone bool) error {
 			continue
 		}
 		for _, n := range numbers {
-			if err := row(s, n, 1, alone); err != nil {
+			if err := row(s, setting{clients: n, tokens: 1}, alone); err != nil {
 				return err
 			}
 		}
 		for _, n := range []int{8, 64} {
-			if err := row(s, n, 3, alone); err != nil {
+			if err := row(s, setting{clients: n, tokens: 3}, alone); err != nil {
 				return err
 			}
 		}
@@ -98,19 +104,19 @@ func table(match, clients string, alone bool) error {
 }
 
 // row prints one row.
-func row(s *service, clients, tokens int, alone bool) error {
-	ideal := newRun(s, clients, tokens).ideal()
-	r, err := newRun(s, clients, tokens).abide()
+func row(s *service, c setting, alone bool) error {
+	ideal := newRun(s, c).ideal()
+	r, err := newRun(s, c).abide()
 	if err != nil {
 		return err
 	}
-	fmt.Printf("| %s | %s | %d | %d | %d |%s", s.name, s.kind, clients, tokens, s.requests, r.cells(ideal.Seconds()))
+	fmt.Printf("| %s | %s | %d | %d | %d |%s", s.name, s.kind, c.clients, c.tokens, s.requests, r.cells(ideal.Seconds()))
 	if !alone {
-		fmt.Print(newRun(s, clients, tokens).urllib3().cells(ideal.Seconds()), newRun(s, clients, tokens).autothrottle().cells(ideal.Seconds()))
+		fmt.Print(newRun(s, c).urllib3().cells(ideal.Seconds()), newRun(s, c).autothrottle().cells(ideal.Seconds()))
 	}
 	fmt.Println()
 	for _, why := range r.failed {
-		fmt.Fprintf(os.Stderr, "%s, %d clients: %s\n", s.name, clients, why)
+		fmt.Fprintf(os.Stderr, "%s, %d clients: %s\n", s.name, c.clients, why)
 	}
 	return nil
 }

@@ -119,7 +119,7 @@ const usualAtOnce = 32
 // ideal is the time of clients that know the rules: they wait for the token that may go
 // first, and no longer.
 func (r *run) ideal() time.Duration {
-	s, token, latency := r.site, "", r.site.answerTime()
+	s, token, latency := r.site, "", r.latency
 	flying, most := 0, min(r.clients, usualAtOnce)
 	for _, n := range []int{s.atOnce, s.polite} {
 		if n > 0 {
@@ -149,9 +149,7 @@ func (r *run) ideal() time.Duration {
 				r.clock.AfterFunc(at.Sub(arrives), try)
 				return
 			}
-			for _, one := range s.of(token, path) {
-				one.take(arrives, cost)
-			}
+			s.take(arrives, token, path, cost)
 			flying++
 			r.clock.AfterFunc(latency, func() {
 				flying--

@@ -97,8 +97,8 @@ func crawlRandom(count int, clients []int, service func(n int) *service) ([]cell
 	for i := range count {
 		s := service(i)
 		for _, n := range clients {
-			ideal := newRun(s, n, 1).ideal()
-			r, err := newRun(s, n, 1).abide()
+			ideal := newRun(s, setting{clients: n, tokens: 1}).ideal()
+			r, err := newRun(s, setting{clients: n, tokens: 1}).abide()
 			if err != nil {
 				return nil, err
 			}

@@ -19,26 +19,9 @@ var resets = []struct {
 	{"epoch, rounded up", func(_, end time.Time) string { return strconv.FormatInt(end.Add(time.Second-1).Unix(), 10) }},
 	{"epoch in ms", func(_, end time.Time) string { return strconv.FormatInt(end.UnixMilli(), 10) }},
 	{"seconds, rounded down", deltaFloor},
-	{"seconds, rounded up", func(now, end time.Time) string { return seconds(end.Sub(now)) }},
+	{"seconds, rounded up", deltaCeil},
 	{"seconds with decimals", func(now, end time.Time) string { return fmt.Sprintf("%.3f", end.Sub(now).Seconds()) }},
 	{"a date", func(_, end time.Time) string { return end.UTC().Format(time.RFC3339) }},
-}
-
-// leftOf is how many units are left of a rule, and when they have all come back; of a rolling
-// window, when the next comes back.
-func leftOf(r rule, now time.Time) (left int, back time.Time) {
-	switch r := r.(type) {
-	case *rolling:
-		if r.expire(now); len(r.times) == 0 {
-			return int(r.amount), now
-		}
-		return int(r.amount) - len(r.times), r.times[0].Add(r.length)
-	case *bucket:
-		return int(r.level + 1e-9), r.full(now)
-	case *window:
-		return int(r.left(now)), r.end()
-	}
-	panic("no such rule")
 }
 
 // randomAnnounced is the service of a number. It announces its limit by three headers, or by
@@ -63,7 +46,7 @@ func randomAnnounced(n int) *service {
 		if !dated {
 			h.Del("Date")
 		}
-		left, back := leftOf(t.rules[0], t.now)
+		_, left, back := state(t.rules[0], t.now)
 		h.Set("X-RateLimit-Remaining", strconv.Itoa(left))
 		h.Set("X-RateLimit-Reset", reset.text(t.now, back))
 	}

@@ -158,3 +158,29 @@ func (p *penalty) refuse(now time.Time) {
 	}
 	p.rule.refuse(now)
 }
+
+// counted counts requests, whatever they cost.
+type counted struct{ rule }
+
+func (c *counted) next(now time.Time, _ float64) time.Time { return c.rule.next(now, 1) }
+func (c *counted) take(now time.Time, _ float64)           { c.rule.take(now, 1) }
+
+// state returns what a rule announces: its amount, how many units are left, and when all of
+// them are back. Of a rolling window this is when the next unit comes back.
+func state(r rule, now time.Time) (amount, left int, back time.Time) {
+	switch r := r.(type) {
+	case *rolling:
+		if r.expire(now); len(r.times) == 0 {
+			return int(r.amount), int(r.amount), now
+		}
+		return int(r.amount), int(r.amount) - len(r.times), r.times[0].Add(r.length)
+	case *bucket:
+		full := r.full(now)
+		return int(r.size), int(r.level + 1e-9), full
+	case *window:
+		return int(r.amount), int(r.left(now)), r.end()
+	case *counted:
+		return state(r.rule, now)
+	}
+	panic("no such rule")
+}

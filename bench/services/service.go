@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"math"
 	"net/http"
 	"strconv"
@@ -26,15 +27,16 @@ type service struct {
 	paths  []string // requested in turn, with another method than GET before; %d is the number of the request
 	body   string   // of an answer; "": {}
 
-	requests int                         // of a run: about 20 windows
-	latency  time.Duration               // mean time of an answer; 0: usualLatency
-	rules    func(path string) []rule    // of one token, for one path; the first that refuses answers
-	shared   func() []rule               // of all tokens together
-	scope    func(path string) string    // which paths share rules; nil: all
-	atOnce   int                         // how many requests may be in flight; 0: any number
-	cost     func(n int) float64         // of a request; nil: 1
-	polite   int                         // how many the service asks to have in flight at most; 0: any number
-	overload func(at time.Duration) bool // the service is overloaded at a time of the run
+	requests int                                       // of a run: about 20 windows
+	latency  time.Duration                             // mean time of an answer; 0: usualLatency
+	rules    func(path string) []rule                  // of one token, for one path; the first that refuses answers
+	shared   func() []rule                             // of all tokens together
+	scope    func(path string) string                  // which paths share rules; nil: all
+	atOnce   int                                       // how many requests may be in flight; 0: any number
+	cost     func(n int) float64                       // of a request; nil: 1
+	polite   int                                       // how many the service asks to have in flight at most; 0: any number
+	overload func(at time.Duration) bool               // the service is overloaded at a time of the run
+	denied   func(token string, at time.Duration) bool // the token is answered with 401; nil: none
 
 	// announce writes headers of an answer, and answers a refusal.
 	announce func(s *said, h http.Header)
@@ -49,6 +51,7 @@ type service struct {
 type said struct {
 	now   time.Time
 	rules []rule
+	path  string
 	cost  float64
 	next  time.Time // when the request would be accepted
 }
@@ -63,17 +66,17 @@ func seconds(d time.Duration) string { return strconv.Itoa(int(math.Ceil(d.Secon
 type site struct {
 	*service
 	began    time.Time
+	skew     time.Duration     // the clock of the service is ahead by it
 	budgets  map[string][]rule // :: token and scope → rules
 	common   []rule
 	inFlight int
-	answers  int
 
 	served  []time.Time
 	refused []time.Time
 }
 
-func newSite(s *service, began time.Time) *site {
-	item := &site{service: s, began: began, budgets: map[string][]rule{}}
+func newSite(s *service, began time.Time, skew time.Duration) *site {
+	item := &site{service: s, began: began, skew: skew, budgets: map[string][]rule{}}
 	if s.shared != nil {
 		item.common = s.shared()
 	}
@@ -96,15 +99,22 @@ func (s *site) of(token, path string) []rule {
 	return s.budgets[key]
 }
 
-// next is when a request would be accepted.
+// next returns the time at which a request would be accepted. Rules live by the clock of the service.
 func (s *site) next(now time.Time, token, path string, cost float64) time.Time {
-	at := now
+	at := now.Add(s.skew)
 	for _, r := range s.of(token, path) {
 		if t := r.next(at, cost); t.After(at) {
 			at = t
 		}
 	}
-	return at
+	return at.Add(-s.skew)
+}
+
+// take counts a request that is accepted.
+func (s *site) take(now time.Time, token, path string, cost float64) {
+	for _, r := range s.of(token, path) {
+		r.take(now.Add(s.skew), cost)
+	}
 }
 
 // refusedHeader marks refusals, for the simulation: some have the status 200.
@@ -118,61 +128,48 @@ func (s *site) costOf(n int) float64 {
 	return s.cost(n)
 }
 
-// answer is the answer to a request that arrives at now. done must be called when it has
-// left.
+// answer answers a request that arrives at now. done must be called when the answer has left.
 func (s *site) answer(now time.Time, token, path string, n int) (status int, h http.Header, body string, done func()) {
-	h = http.Header{"Date": {now.UTC().Format(http.TimeFormat)}}
-	s.answers++
+	clock := now.Add(s.skew)
+	h = http.Header{"Date": {clock.UTC().Format(http.TimeFormat)}}
 	s.inFlight++
 	done = func() { s.inFlight-- }
+	if s.denied != nil && s.denied(token, now.Sub(s.began)) {
+		return http.StatusUnauthorized, h, "{}", done
+	}
 	rules, cost := s.of(token, path), s.costOf(n)
-	told := &said{now: now, rules: rules, cost: cost, next: s.next(now, token, path, cost)}
+	next := s.next(now, token, path, cost)
+	refuse := true
 	switch {
 	case s.overload != nil && s.overload(now.Sub(s.began)):
 		status, body = s.overdone(h)
-		h.Set(refusedHeader, "yes")
-		s.refused = append(s.refused, now)
-		return status, h, body, done
 	case s.atOnce > 0 && s.inFlight > s.atOnce:
 		status, body = s.busy(h)
-		h.Set(refusedHeader, "yes")
-		s.refused = append(s.refused, now)
-		return status, h, body, done
-	case told.next.After(now):
+	case next.After(now):
 		for _, r := range rules {
-			if r.next(now, cost).After(now) {
-				r.refuse(now)
+			if r.next(clock, cost).After(clock) {
+				r.refuse(clock)
 			}
 		}
-		told.next = s.next(now, token, path, cost)
-		s.refused = append(s.refused, now)
+		told := &said{now: clock, rules: rules, path: path, cost: cost, next: s.next(now, token, path, cost).Add(s.skew)}
 		status, body = s.refuse(told, h)
-		h.Set(refusedHeader, "yes")
 		if s.announce != nil {
 			s.announce(told, h)
 		}
-		return status, h, body, done
+	default:
+		refuse = false
+		s.take(now, token, path, cost)
+		s.served = append(s.served, now)
+		if s.announce != nil {
+			s.announce(&said{now: clock, rules: rules, path: path, cost: cost, next: clock}, h)
+		}
+		status, body = http.StatusOK, cmp.Or(s.body, "{}")
 	}
-	for _, r := range rules {
-		r.take(now, cost)
+	if refuse {
+		h.Set(refusedHeader, "yes")
+		s.refused = append(s.refused, now)
 	}
-	s.served = append(s.served, now)
-	if s.announce != nil {
-		s.announce(told, h)
-	}
-	body = s.body
-	if body == "" {
-		body = "{}"
-	}
-	return http.StatusOK, h, body, done
-}
-
-// answerTime is the mean time of an answer.
-func (s *service) answerTime() time.Duration {
-	if s.latency == 0 {
-		return usualLatency
-	}
-	return s.latency
+	return status, h, body, done
 }
 
 // path is the path of a request.

@@ -7,16 +7,21 @@ import (
 )
 
 // crawls are the crawls of each service: clients and tokens.
-var crawls = []struct{ clients, tokens int }{{1, 1}, {8, 1}, {64, 1}, {8, 3}, {64, 3}}
+var crawls = []setting{{clients: 1, tokens: 1}, {clients: 8, tokens: 1}, {clients: 64, tokens: 1}, {clients: 8, tokens: 3}, {clients: 64, tokens: 3}}
 
 // crawled are the crawls that were done, by service, clients and tokens: several tests look
 // at one.
-var crawled sync.Map // :: [3]any → func() (result, error)
+var crawled sync.Map // :: crawl → func() (result, error)
+
+type crawl struct {
+	service *service
+	setting
+}
 
 // crawlOnce is a crawl of a service through abide.
-func crawlOnce(s *service, clients, tokens int) (result, error) {
-	do, _ := crawled.LoadOrStore([3]any{s, clients, tokens}, sync.OnceValues(func() (result, error) {
-		return newRun(s, clients, tokens).abide()
+func crawlOnce(s *service, c setting) (result, error) {
+	do, _ := crawled.LoadOrStore(crawl{s, c}, sync.OnceValues(func() (result, error) {
+		return newRun(s, c).abide()
 	}))
 	return do.(func() (result, error))()
 }
@@ -27,8 +32,8 @@ func holds(t *testing.T, name string) {
 	s := serviceOf(t, name)
 	var alone time.Duration
 	for _, c := range crawls {
-		ideal := newRun(s, c.clients, c.tokens).ideal()
-		r, err := crawlOnce(s, c.clients, c.tokens)
+		ideal := newRun(s, c).ideal()
+		r, err := crawlOnce(s, c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,11 +112,11 @@ func TestAbideIsNotSlowerThanClientsThatRepeat(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			for _, c := range crawls[:3] {
-				r, err := crawlOnce(s, c.clients, 1)
+				r, err := crawlOnce(s, c)
 				if err != nil {
 					t.Fatal(err)
 				}
-				other := newRun(s, c.clients, 1).urllib3()
+				other := newRun(s, c).urllib3()
 				if other.errors > 0 || s.polite > 0 {
 					continue // it did not do the work, or had more in flight than the service asks for
 				}

@@ -26,6 +26,11 @@ var silentServices = []*service{
 		goal:   goal{ratio: 7, early: 5},
 	},
 	{
+		name: "one a second, for hours", source: "a bucket of ten", host: "hours.test", kind: silent, requests: 14400,
+		shared: one(func() rule { return &bucket{size: 10, rate: 1} }), refuse: refusing(429, ""),
+		goal: goal{early: 8},
+	},
+	{
 		name: "nginx limit_req", source: "https://nginx.org/en/docs/http/ngx_http_limit_req_module.html", host: "nginx.test", kind: silent, requests: 300,
 		shared: one(func() rule { return &bucket{size: 21, rate: 10} }),
 		refuse: refusing(503, "<html><head><title>503 Service Temporarily Unavailable</title></head></html>", "Content-Type", "text/html"),
