@@ -12,9 +12,9 @@ import (
 const mostChanges = 20
 
 // Changes are the differences between two configurations, in short phrases such as
-// "rules 3 → 0" or "limits of api.example.com changed". oldTokens and newTokens are how
-// many tokens each pool has, by the pool's name: they are in the pool's file, which is
-// not part of a Policy. Phrases never have a secret. The list is empty when both mean the
+// "rules 3 → 0" or "limits of api.example.com changed". oldTokens and newTokens count the
+// tokens of each pool, by the pool's name: they are in the pool's file, which is not part
+// of a Policy. Phrases never have a secret. The list is empty if the configurations mean the
 // same.
 //
 // If you add a field to Policy that is not one of Keys, also compare it here.

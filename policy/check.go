@@ -208,7 +208,7 @@ func (l *loading) complete(p *Policy) {
 	}
 }
 
-// openable is what would let https go to a port.
+// openable returns the remedy that would let https go to the port of a pattern, "" for port 80.
 func (p *Policy) openable(pattern Pattern) string {
 	if pattern.Port == 80 {
 		return ""

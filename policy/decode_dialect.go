@@ -120,7 +120,7 @@ func (g *dialectReading) headers(n *yaml.Node, path string, spelling func(string
 	return all
 }
 
-// headerReading is what a header says, while it is being read.
+// headerReading holds the state of reading the description of a header.
 type headerReading struct {
 	of             *dialectReading
 	header         learn.Header

@@ -156,8 +156,8 @@ var (
 
 const quotedPut = `put: "Authorization: Bearer {token}"`
 
-// remedied is what YAML says about a line, and what to write instead where that is
-// known. It has nothing of the line but a pattern of hosts: the rest may be a secret.
+// remedied returns the YAML parser's complaint about a line, with a remedy if there is a
+// known one. It quotes nothing of the line but a pattern of hosts: other text may be secret.
 func remedied(problem, line string) string {
 	text := "is not valid YAML: " + problem
 	switch {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Egress is which destinations may be reached, and how.
+// Egress configures the destinations that may be reached, and the path to them.
 type Egress struct {
 	Allow         []netip.Prefix // reachable although they are not public
 	Ports         Ports          // that CONNECT may name

@@ -74,7 +74,7 @@ type CA struct{ Cert, Key string }
 // Given tells whether the operator gives the CA.
 func (c CA) Given() bool { return c.Cert != "" }
 
-// Listeners are where the proxy and the operator's listener are.
+// Listeners has the addresses of the proxy's listeners and of the operator's listener.
 type Listeners struct {
 	Listen string // of the proxy: "ip:port", or ":port" for every address
 	Open   OpenListener

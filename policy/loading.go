@@ -115,7 +115,7 @@ func (l *loading) sorted() Faults {
 	return l.faults
 }
 
-// kept is where a key was set, for faults that two keys share.
+// kept returns a fault at the place at which a key was set, for faults that two keys share.
 func (l *loading) kept(key string) Fault {
 	if place, ok := l.places[key]; ok {
 		return place
@@ -135,8 +135,8 @@ func (l *loading) contradict(key, format string, args ...any) {
 	l.fail(place)
 }
 
-// Source is what a Policy is loaded from. The zero value is an empty file in an
-// empty environment.
+// Source has the inputs of a Policy. The zero value is an empty file in an empty
+// environment.
 type Source struct {
 	Path   string                      // of the file, "" for none
 	Data   []byte                      // what it holds; nil has Load read Path

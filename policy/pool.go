@@ -48,7 +48,7 @@ type OAuth2 struct {
 	Scopes   []string
 }
 
-// Reserve is what stays unspent of every learned limit, in units or in percent.
+// Reserve is the unspent part of every learned limit, in units or in percent.
 type Reserve struct {
 	Units   int64
 	Percent float64
@@ -83,7 +83,7 @@ func reserveNode() Node {
 	return n.suchAs(50, "1%")
 }
 
-// Placement is where a token is placed: a header, a query parameter or Basic credentials.
+// Placement is the place of a token in a request: a header, a query parameter or Basic credentials.
 type Placement struct {
 	Where  string // header | query | basic
 	Name   string // of the header or the parameter
@@ -298,7 +298,7 @@ func (p *Pool) describe(b *strings.Builder, labels []string) {
 	}
 }
 
-// exhaustedText is what becomes of requests when no token can go.
+// exhaustedText describes the treatment of requests while no token is usable.
 func (p *Pool) exhaustedText() string {
 	text := "when none is usable, requests wait"
 	if p.Exhausted == "refuse" {

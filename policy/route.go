@@ -7,11 +7,11 @@ import (
 	"unicode"
 )
 
-// route is the pattern of a path, ready for matching. A segment is what stands
-// between two slashes, so /a/ has two, of which the second is empty.
+// route is the pattern of a path, ready for matching. A segment is the text between two
+// slashes, so /a/ has two, of which the second is empty.
 //
-// Segments are compared by what they mean: %74 is t, and so nobody gets around a
-// limit by writing a path in another way. An escaped slash is not a slash.
+// Segments are compared unescaped, so nobody gets around a limit by writing %74 instead
+// of t. An escaped slash is not a slash.
 type route struct {
 	segments []segment
 	least    int // segments of a path that matches, at least
@@ -174,11 +174,10 @@ func routeNode() Node {
 	return PatternNode(`^(?:/(?:\*\*?|[^/*?#]*))+$`).suchAs("/2/tweets/*", "/v1/**")
 }
 
-// NormalPath is the one spelling of an escaped path that stands for all that
-// mean the same, for keys: %74 is t and %2f is %2F, as it is where a limit's
-// pattern is compared. An escaped slash stays escaped, dot segments stay, and no
-// path at all is /. It does not allocate for a path that is spelt so already. What
-// is sent upstream is another matter.
+// NormalPath returns the canonical spelling of an escaped path, for keys: %74 becomes t and
+// %2f becomes %2F, as in the comparison with a limit's pattern. An escaped slash stays
+// escaped, dot segments stay, and an empty path becomes /. NormalPath does not allocate for
+// a path in canonical spelling. The path that is sent upstream does not change.
 func NormalPath(escaped string) string {
 	if escaped == "" {
 		return "/"

@@ -64,8 +64,8 @@ func listOf(shown string) any {
 	return all
 }
 
-// shape is how YAML writes the value. In a variable or a flag a list is
-// separated by commas, a map too, with = between key and value.
+// shape is the form of a value in YAML. In a variable or a flag, commas separate the items
+// of a list and of a map, with = between key and value.
 type shape int
 
 const (

@@ -67,8 +67,8 @@ func needRequests(limits []Limit) bool {
 	return false
 }
 
-// limitsIn is what limits are called of which some can only be kept by seeing
-// requests.
+// limitsIn names the limits in a sentence: "limits other than of bytes" if one of them needs
+// to see requests.
 func limitsIn(limits []Limit) string {
 	for _, l := range limits {
 		if !l.NeedsRequests() {
@@ -78,11 +78,11 @@ func limitsIn(limits []Limit) string {
 	return "limits"
 }
 
-// OutageOf is what becomes of a limit of the rule while a shared store is away:
-// share, strict or open. A token's limits are always strict: whose account it is would
-// rather wait than be blocked. Those of a day or longer are, unless the rule says
-// otherwise: what is too much of them cannot be made good soon. A nil rule is that of
-// sites without one.
+// OutageOf returns the treatment of a limit of the rule while the shared store cannot be
+// reached: share, strict or open. A token's limits are always strict: the account's owner
+// would rather wait than be blocked. Limits of a day or longer are strict unless the rule
+// has an outage of its own, since their excess cannot be made good soon. A nil rule stands
+// for sites without a rule.
 func (s *Site) OutageOf(l *Limit) string {
 	switch {
 	case l.By == "token", l.long() && (s == nil || !s.outage):

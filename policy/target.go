@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// Target is where a request goes. Host is canonical (see canonicalHost), so two
-// Targets are the same place exactly when they are equal. Scheme is http, https
-// or, for a tunnel whose content is not known, empty.
+// Target is the destination of a request. Host is canonical (see canonicalHost), so two
+// Targets mean the same destination exactly if they are equal. Scheme is http, https or,
+// for a tunnel with unknown content, empty.
 type Target struct {
 	Scheme string
 	Host   string

@@ -40,7 +40,7 @@ func (d *Denials) has(s *state) bool {
 	return false
 }
 
-// denyResult is what Deny decided.
+// denyResult is the decision of Deny.
 type denyResult struct {
 	Until    time.Time // end of the token's quarantine; zero: not quarantined
 	Again    bool      // another token should be tried before the client gets the answer

@@ -121,8 +121,8 @@ func (p *Pool) Availability(now time.Time, t *Token, route string) availability 
 	return t.state.availability(now, route)
 }
 
-// trialTimeout is how long a request has the exclusive right to try a token that comes from
-// quarantine.
+// trialTimeout is the time for which a request has the exclusive right to try a token that
+// comes from quarantine.
 const trialTimeout = 30 * time.Second
 
 // Begin announces that a request is about to be sent with a token. It returns zero, or the

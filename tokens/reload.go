@@ -9,8 +9,8 @@ import (
 	"github.com/abide-proxy/abide/policy"
 )
 
-// retention is how long the state of a secret is kept after the secret left the pool. A
-// file that was read while an editor wrote it may lack some secrets for a moment.
+// retention is the time for which the state of a secret is kept after the secret left the
+// pool. A file that was read while an editor wrote it may lack some secrets for a moment.
 const retention = 25 * time.Hour
 
 // reloadChange is the result of a reload, by label.

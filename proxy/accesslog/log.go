@@ -15,16 +15,17 @@ const (
 	Stdout  = "stdout" // standard output
 )
 
-// Target is where lines go.
+// Target is the destination of lines.
 type Target struct {
 	To   string // Off, WithLog, Stdout or the path of a file
 	Text bool   // name=value pairs in place of JSON; of WithLog, the log decides
 }
 
 const (
-	// queued is how many lines may wait to be written. More are dropped.
+	// queued bounds the lines that wait to be written. Further lines are dropped.
 	queued = 4096
-	// patience is how long the end waits for lines to be written: a pipe may have no reader.
+	// patience bounds the time for which Run, at its end, waits for lines to be written: a pipe may
+	// have no reader.
 	patience = 2 * time.Second
 	// complaint is the least time between two lines of the log about a file.
 	complaint = time.Minute
@@ -68,7 +69,7 @@ func (l *Log) Reopen() {
 	}
 }
 
-// Dropped is how many lines were not written.
+// Dropped returns the number of lines that were not written.
 func (l *Log) Dropped() uint64 { return l.dropped.Load() }
 
 // Run writes until ctx is done and the queue is empty.

@@ -24,10 +24,10 @@ import (
 )
 
 const (
-	// unusedFor is how long an unused budget is kept: longer than a connection is idle,
-	// which still refers to it.
+	// unusedFor is the time for which an unused budget is kept: longer than an idle connection, which
+	// still refers to it, stays open.
 	unusedFor = time.Minute
-	// maxBudgets is how many budgets there may be before unused ones go early.
+	// maxBudgets is the number of budgets above which unused budgets are removed early.
 	maxBudgets = 10_000
 )
 

@@ -12,9 +12,9 @@ const (
 	// firstSize is the assumed size of answers of a site without answers; minSize and
 	// maxSize bound the sizes of others. All are logarithms to base 2 of bytes.
 	firstSize, minSize, maxSize = 14, 10, 16
-	// sizeStep is how much an answer moves the median.
+	// sizeStep is the distance by which an answer moves the median.
 	sizeStep = 1.0 / 16
-	// maxSizes is how many sites are remembered.
+	// maxSizes bounds the sites that are remembered.
 	maxSizes = 10_000
 )
 

@@ -21,8 +21,8 @@ const (
 
 var errNoRoots = errors.New("this system has no root certificates: install them (on Debian: ca-certificates), or name a PEM file with them in SSL_CERT_FILE")
 
-// Bundle is what clients trust, in PEM, for those whose setting replaces what
-// they trust instead of adding to it: our root, the system's and the user's own.
+// Bundle returns all certificates that clients trust, in PEM: our root, the system's and the
+// user's own. It is for clients with a setting that replaces their roots instead of adding to them.
 func (c *CA) Bundle() ([]byte, error) {
 	trusted, err := c.trusted("")
 	return encodeCertificates(trusted.all), err
@@ -45,11 +45,11 @@ type trusted struct {
 	warnings []string
 }
 
-// trusted is our root, the system's roots and the user's own. dir is where the result is
-// written, "" for nowhere.
+// trusted collects our root, the system's roots and the user's own. dir is the directory to
+// which the result will be written, "" if it will not.
 //
 // SSL_CERT_FILE replaces the system's file, and SSL_CERT_DIR its directory, as in OpenSSL
-// and Go: both together exclude what the system trusts.
+// and Go: both together exclude the system's roots.
 func (c *CA) trusted(dir string) (trusted, error) {
 	system, failed := systemRoots()
 	users, warnings := readUserRoots(c.rootsFile(), []string{c.dir, dir})
@@ -179,7 +179,7 @@ func (c *CA) rewriteBundle(dir string) error {
 	return nil
 }
 
-// storeFile is where WriteBundle puts the Java key store beside a bundle.
+// storeFile returns the path at which WriteBundle puts the Java key store beside a bundle.
 func storeFile(bundleFile string) string {
 	return strings.TrimSuffix(bundleFile, filepath.Ext(bundleFile)) + filepath.Ext(storeName)
 }

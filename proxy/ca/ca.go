@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// defaultCache is how many leaf certificates are kept when Options.Cache is 0.
+// defaultCache is the number of leaf certificates that are kept if Options.Cache is 0.
 const defaultCache = 10_000
 
 // Options configure a CA. The zero value makes a CA for any name.

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// givenMargin is how long before the end of the operator's certificate a start warns.
+	// givenMargin is the remaining life of the operator's certificate below which a start warns.
 	givenMargin = 30 * 24 * time.Hour
 	// minRSABits is the size of RSA key below which clients refuse signatures.
 	minRSABits = 2048
@@ -290,8 +290,8 @@ func (c *CA) noticeUncovered(wanted constraints) {
 		strings.Join(out, ", "), more, strings.Join(c.root.Load().constraintsText(), ", ")))
 }
 
-// constraintsText is what the constraints of a certificate that the operator gave
-// permit and exclude, in words.
+// constraintsText lists the names and networks that the constraints of the operator's
+// certificates permit and exclude.
 func (r *root) constraintsText() []string {
 	var text []string
 	for _, one := range r.chain {

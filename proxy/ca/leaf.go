@@ -15,9 +15,9 @@ import (
 const (
 	// leafLife plus backdating is far below the 397 days that strict clients accept.
 	leafLife = 90 * 24 * time.Hour
-	// leafMargin is how long before its end a leaf is signed anew.
+	// leafMargin is the remaining life of a leaf at which it is signed anew.
 	leafMargin = 30 * 24 * time.Hour
-	// maxCommonName is what X.520 allows.
+	// maxCommonName is the longest common name that X.520 allows.
 	maxCommonName = 64
 )
 
@@ -132,8 +132,8 @@ func (c *CA) sign(name string, addr netip.Addr) (*leaf, error) {
 	return &leaf{certificate: certificate, config: c.config(certificate), renew: renewal(now, ends)}, nil
 }
 
-// renewal is when a leaf with that end is signed again. If the root ends soon, leaves are
-// short but still not signed for every connection.
+// renewal returns the time at which a leaf with that end is signed again. If the root ends
+// soon, leaves are short but still not signed for every connection.
 func renewal(now, ends time.Time) time.Time {
 	if left := ends.Sub(now); left < 2*leafMargin {
 		return now.Add(left / 2)

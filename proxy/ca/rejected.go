@@ -18,9 +18,9 @@ var rejectionAlerts = []tls.AlertError{
 	48, // unknown_ca
 }
 
-// damagedRecord is how a server that expects encryption sees a plain-text alert: OpenSSL's
-// client sends such an alert in TLS 1.3 before it changes its keys. Other causes are a
-// broken client or an attack.
+// damagedRecord is the error of a server that expects encryption and gets a plain-text
+// alert: OpenSSL's client sends such an alert in TLS 1.3 before it changes its keys. Other
+// causes are a broken client or an attack.
 const damagedRecord tls.AlertError = 20
 
 // Rejected tells whether a TLS server's handshake failed because the client does

@@ -9,7 +9,7 @@ import (
 	"github.com/abide-proxy/abide/policy"
 )
 
-// By is what distinguishes parts.
+// By selects the property that distinguishes parts.
 type By string
 
 // The values of By.

@@ -35,14 +35,14 @@ type Log struct {
 	held   map[heldKey]*HeldTime
 }
 
-// Summary is what happened since the start.
+// Summary counts refusals and waits since the start.
 type Summary struct {
 	Refusals int        // answers that refused a request because of a limit
 	Replayed int        // of these, those whose request was sent again
 	Held     []HeldTime // for what requests were held, the longest in all first
 }
 
-// HeldTime is how long requests were held for one limit of a site.
+// HeldTime counts the time for which requests were held for one limit of a site.
 type HeldTime struct {
 	Site, Limit string
 	Requests    int           // each counts once, however often it was held
@@ -178,7 +178,7 @@ func (l *Log) write(lines []string) {
 	}
 }
 
-// Summary is what happened since the start.
+// Summary returns the counts of refusals and waits since the start.
 func (l *Log) Summary() Summary {
 	l.mu.Lock()
 	defer l.mu.Unlock()

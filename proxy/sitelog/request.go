@@ -10,15 +10,15 @@ type Request struct {
 	line   lineWait
 }
 
-// wait is how long one limit held the request.
+// wait is the time for which one limit held the request.
 type wait struct {
 	limit   string // title
 	total   time.Duration
 	counted bool // in the HeldTime of the limit
 }
 
-// lineWait is how long a request was held, for the next log line that counts held requests
-// (see siteLines).
+// lineWait is the time for which a request was held, for the next log line that counts held
+// requests (see siteLines).
 type lineWait struct {
 	line  uint64 // number of that line, from 1; 0: not counted in a line yet
 	total time.Duration
@@ -39,7 +39,7 @@ func (r *Request) Add(limit string, waited time.Duration) {
 	}
 }
 
-// wait is how long one limit held the request; nil: not at all.
+// wait returns the wait for a limit; nil if that limit did not hold the request.
 func (r *Request) wait(limit string) *wait {
 	for i := range r.waits {
 		if r.waits[i].limit == limit {

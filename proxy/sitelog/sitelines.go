@@ -8,16 +8,15 @@ import (
 )
 
 const (
-	// longHold is how long a request must wait before its site is logged as holding
-	// requests.
+	// longHold is the wait of a request from which its site is logged as holding requests.
 	longHold = time.Second
 	// holdsOver is the time without a wait of longHold after which the site is logged as
 	// holding none.
 	holdsOver = 2 * time.Second
 	// lineEvery is the least time between two lines of a kind about a site.
 	lineEvery = time.Minute
-	// refusalForgotten is how long after a pause a site that is asked for nothing
-	// counts as one that refuses.
+	// refusalForgotten is the time after a pause for which a site without requests still counts as
+	// refusing.
 	refusalForgotten = time.Minute
 	// mostSites bounds the sites of siteLines. What more sites do has no lines.
 	mostSites = 1000

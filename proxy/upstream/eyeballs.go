@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// attemptDelay is how long a connect to one address runs alone before the next address is
-// tried in parallel (RFC 8305).
+// attemptDelay is the time for which a connect to one address runs alone before the next
+// address is tried in parallel (RFC 8305).
 const attemptDelay = 250 * time.Millisecond
 
 // keepAlive detects a vanished peer within two minutes, so that connections without an idle
