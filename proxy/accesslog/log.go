@@ -1,7 +1,12 @@
 package accesslog
 
 import (
+	"bufio"
 	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -109,4 +114,124 @@ func (l *Log) write(ctx context.Context, w *writer) {
 			w.flush()
 		}
 	}
+}
+
+// writer writes lines to where they go. One goroutine uses it.
+type writer struct {
+	log      *Log
+	to       string // what is open; "": nothing
+	file     io.Closer
+	out      *bufio.Writer
+	unsent   uint64    // lines in out
+	broken   bool      // the file may end in the middle of a line
+	complain time.Time // when the log may have the next line about a file
+}
+
+// write writes one line, to what it says.
+func (w *writer) write(item *entry) {
+	if item.to.To == WithLog {
+		w.withLog(&item.Line)
+		return
+	}
+	if w.to != item.to.To {
+		w.close()
+		if err := w.open(item.to.To); err != nil {
+			w.failed(1, item.to.To, err)
+			return
+		}
+	}
+	text := item.json()
+	if item.to.Text {
+		text = item.text()
+	}
+	w.unsent++
+	if _, err := w.out.Write(text); err != nil {
+		w.lost(err)
+	}
+}
+
+// open opens a file, or standard output.
+func (w *writer) open(to string) error {
+	out := io.Writer(os.Stdout)
+	if to != Stdout {
+		file, err := os.OpenFile(to, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+		if err != nil {
+			return err
+		}
+		w.file, out = file, file
+	}
+	w.to, w.out = to, bufio.NewWriterSize(out, 64<<10)
+	if w.broken {
+		_ = w.out.WriteByte('\n') // the error is that of the next write
+		w.broken = false
+	}
+	return nil
+}
+
+// flush writes what is buffered.
+func (w *writer) flush() {
+	if w.out == nil {
+		return
+	}
+	if err := w.out.Flush(); err != nil {
+		w.lost(err)
+		return
+	}
+	w.unsent = 0
+}
+
+// lost counts what is buffered as dropped, and closes the file.
+func (w *writer) lost(err error) {
+	w.failed(w.unsent, w.to, err)
+	w.broken, w.unsent, w.out = true, 0, nil
+	w.close()
+}
+
+// close writes what is buffered and closes the file.
+func (w *writer) close() {
+	w.flush()
+	if w.file != nil {
+		_ = w.file.Close() // all of it was written
+	}
+	w.to, w.file, w.out = "", nil, nil
+}
+
+func (w *writer) failed(lines uint64, to string, err error) {
+	w.log.dropped.Add(lines)
+	if now := time.Now(); now.After(w.complain) {
+		w.complain = now.Add(complaint)
+		w.log.own.Errorf("the access log cannot be written to %s, so its lines are lost: %v", to, err)
+	}
+}
+
+// withLog writes a line with the log of the process.
+func (w *writer) withLog(l *Line) {
+	written := l.written()
+	fields := logrus.Fields{
+		"client": written.Client, "priority": written.Priority, "method": written.Method, "url": written.URL, "site": written.Site,
+		"status": written.Status, "ms": written.Took, "wait": written.Wait, "attempts": written.Attempts, "refusals": written.Refusals,
+		"received": written.Received, "sent": written.Sent,
+	}
+	if written.Limit != "" {
+		fields["limit"] = written.Limit
+	}
+	if written.Token != "" {
+		fields["token"] = written.Token
+	}
+	w.log.own.WithTime(l.End).WithFields(fields).Info(written.Message)
+}
+
+// Inspect is why a file could not be written, as far as that is known without opening it.
+func Inspect(to string) error {
+	if to == Off || to == WithLog || to == Stdout {
+		return nil
+	}
+	if info, err := os.Stat(to); err == nil && info.IsDir() {
+		return fmt.Errorf("log.access: %s is a directory; name a file in it", to)
+	}
+	dir := filepath.Dir(to)
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return fmt.Errorf("log.access: there is no directory %s; make it, or name another file", dir)
+	}
+	return nil
 }

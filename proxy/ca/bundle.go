@@ -2,7 +2,9 @@ package ca
 
 import (
 	"bytes"
+	"crypto/sha1"
 	"crypto/x509"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
+	"unicode/utf16"
 )
 
 // The names of what WriteBundle writes, besides the files for wget and PHP.
@@ -35,6 +39,48 @@ func (c *CA) JavaStore() ([]byte, error) {
 		return nil, err
 	}
 	return javaStore(trusted.all, c.options.Now()), nil
+}
+
+// storePassword is the password of Java's own trust store. It protects no secret:
+// certificates are public, and the digest made with it only detects damage.
+const storePassword = "changeit"
+
+// javaStore is a key store of trusted certificates in Java's JKS format, which every
+// version of Java reads. Java cannot be configured to read PEM.
+func javaStore(trusted []*x509.Certificate, now time.Time) []byte {
+	var b bytes.Buffer
+	put := func(v any) { _ = binary.Write(&b, binary.BigEndian, v) } // a Buffer takes everything
+	text := func(s string) {
+		put(uint16(len(s)))
+		b.WriteString(s)
+	}
+	put(uint32(0xFEEDFEED))
+	put(uint32(2)) // version
+	put(uint32(len(trusted)))
+	for i, one := range trusted {
+		put(uint32(2)) // a trusted certificate, not a key
+		alias := "abide"
+		if i > 0 {
+			alias = fmt.Sprintf("root-%d", i)
+		}
+		text(alias)
+		put(now.UnixMilli())
+		text("X.509")
+		put(uint32(len(one.Raw)))
+		b.Write(one.Raw)
+	}
+	digest := sha1.New()
+	for _, unit := range utf16.Encode([]rune(storePassword)) {
+		digest.Write([]byte{byte(unit >> 8), byte(unit)})
+	}
+	digest.Write([]byte("Mighty Aphrodite")) // Java's salt
+	digest.Write(b.Bytes())
+	return digest.Sum(b.Bytes())
+}
+
+// storeFile returns the path at which WriteBundle puts the Java key store beside a bundle.
+func storeFile(bundleFile string) string {
+	return strings.TrimSuffix(bundleFile, filepath.Ext(bundleFile)) + filepath.Ext(storeName)
 }
 
 // trusted are the certificates that clients trust, our root first and each once.
@@ -179,7 +225,27 @@ func (c *CA) rewriteBundle(dir string) error {
 	return nil
 }
 
-// storeFile returns the path at which WriteBundle puts the Java key store beside a bundle.
-func storeFile(bundleFile string) string {
-	return strings.TrimSuffix(bundleFile, filepath.Ext(bundleFile)) + filepath.Ext(storeName)
+// phpDir is the directory, beside a bundle, of settings for PHP, which reads the
+// *.ini files of every directory that PHP_INI_SCAN_DIR lists.
+const phpDir = "php"
+
+// phpIni has PHP's curl extension and its streams trust a bundle.
+func phpIni(bundleFile string) []byte {
+	value := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "$", `\$`).Replace(bundleFile) + `"`
+	return []byte("curl.cainfo = " + value + "\nopenssl.cafile = " + value + "\n")
+}
+
+// phpScanDirs is PHP_INI_SCAN_DIR with the directory for a bundle added. An empty
+// entry is the directory that PHP is built with, which it reads when the variable
+// is unset.
+func phpScanDirs(bundleFile string) string {
+	folder := filepath.Join(filepath.Dir(bundleFile), phpDir)
+	dirs, set := os.LookupEnv("PHP_INI_SCAN_DIR")
+	switch {
+	case set && dirs == "": // PHP reads none
+		return folder
+	case slices.Contains(strings.Split(dirs, string(os.PathListSeparator)), folder):
+		return dirs
+	}
+	return dirs + string(os.PathListSeparator) + folder
 }
