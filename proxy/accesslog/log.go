@@ -200,7 +200,7 @@ func (w *writer) failed(lines uint64, to string, err error) {
 	w.log.dropped.Add(lines)
 	if now := time.Now(); now.After(w.complain) {
 		w.complain = now.Add(complaint)
-		w.log.own.Errorf("the access log cannot be written to %s, so its lines are lost: %v", to, err)
+		w.log.own.WithField("reason", err).Errorf("the access log cannot be written to %s, so its lines are lost: %v", to, err)
 	}
 }
 

@@ -171,9 +171,9 @@ func (l *Log) look(gate *queue.Gate) bool {
 	return !idle || len(waiting) > 0
 }
 
-func (l *Log) write(lines []string) {
+func (l *Log) write(lines []siteLine) {
 	for _, line := range lines {
-		l.to.Info(line)
+		l.to.WithFields(line.fields).Info(line.text)
 	}
 }
 

@@ -2,7 +2,10 @@ package sitelog
 
 import (
 	"fmt"
+	"strings"
 	"time"
+
+	"github.com/sirupsen/logrus"
 
 	"github.com/abide-proxy/abide/limit/queue"
 )
@@ -38,8 +41,14 @@ const (
 // concurrent use.
 type siteLines struct {
 	sites  map[string]*siteState // :: site → its state
-	lines  []string              // to be written
+	lines  []siteLine            // to be written
 	number uint64                // of the last line that counts held requests, written or planned
+}
+
+// siteLine is a line of the log. Its text says the values of its fields, too.
+type siteLine struct {
+	text   string
+	fields logrus.Fields
 }
 
 // state is the state of a site, nil if there are too many of them.
@@ -194,14 +203,14 @@ func (l *siteLines) finish(now time.Time) {
 func (l *siteLines) idle() bool { return len(l.sites) == 0 }
 
 // take returns the lines to write, once.
-func (l *siteLines) take() []string {
+func (l *siteLines) take() []siteLine {
 	lines := l.lines
 	l.lines = nil
 	return lines
 }
 
 // say adds a line if one of its kind is due, otherwise it counts the line as skipped.
-func (l *siteLines) say(now time.Time, s *siteState, kind lineKind, text string) {
+func (l *siteLines) say(now time.Time, s *siteState, kind lineKind, line siteLine) {
 	if s.due[kind].After(now) {
 		s.skipped[kind]++
 		return
@@ -210,7 +219,7 @@ func (l *siteLines) say(now time.Time, s *siteState, kind lineKind, text string)
 	switch kind {
 	case holdBegins, refusalBegins:
 		if n := s.skipped[kind]; n > 0 {
-			text += fmt.Sprintf("; %s since the last such line", times(n))
+			line.text += fmt.Sprintf("; %s since the last such line", times(n))
 		}
 	case holdEnds:
 		l.number++
@@ -219,7 +228,7 @@ func (l *siteLines) say(now time.Time, s *siteState, kind lineKind, text string)
 		s.refusals, s.shown = 0, 0
 	}
 	s.skipped[kind] = 0
-	l.lines = append(l.lines, text)
+	l.lines = append(l.lines, line)
 }
 
 // siteState is the state of a site for its log lines.
@@ -257,13 +266,17 @@ func (s *siteState) over(now time.Time) bool {
 }
 
 // begins is the line of a site that begins to hold requests.
-func (s *siteState) begins(now time.Time) string {
+func (s *siteState) begins(now time.Time) siteLine {
 	h := &s.holds
-	return fmt.Sprintf("%s: %s %s", h.Site, heldRequests(h), HeldUntil(now, h.Blocker))
+	line := siteLine{fmt.Sprintf("%s: %s %s", h.Site, heldRequests(h), HeldUntil(now, h.Blocker)), logrus.Fields{"site": h.Site}}
+	if strings.Contains(line.text, ", limit: ") {
+		line.fields["limit"] = h.Blocker.Limit
+	}
+	return line
 }
 
 // ends is the line of a site that holds requests no more.
-func (s *siteState) ends(site string) string {
+func (s *siteState) ends(site string) siteLine {
 	took := max(s.seen.Sub(s.since), s.longest)
 	text := fmt.Sprintf("%s: no request is held any more", site)
 	if s.episodes > 1 {
@@ -271,18 +284,20 @@ func (s *siteState) ends(site string) string {
 	} else {
 		text += ", after " + InSeconds(took)
 	}
-	return text + fmt.Sprintf("; held for over a second: %s, the longest for %s", requests(s.held), InSeconds(s.longest))
+	text += fmt.Sprintf("; held for over a second: %s, the longest for %s", requests(s.held), InSeconds(s.longest))
+	return siteLine{text, logrus.Fields{"site": site}}
 }
 
 // accepts is the line of a site that does not refuse requests any more.
-func (s *siteState) accepts(now time.Time, site string) string {
+func (s *siteState) accepts(now time.Time, site string) siteLine {
 	text := fmt.Sprintf("%s: the site accepts requests again", site)
 	if s.skipped[refusalEnds] == 0 {
 		text += ", after " + InSeconds(now.Sub(s.refusedAt))
 	} else {
 		text += fmt.Sprintf(", %s since the last such line", times(s.skipped[refusalEnds]+1))
 	}
-	return text + fmt.Sprintf("; refusals: %d, of which clients saw %d", s.refusals, s.shown)
+	text += fmt.Sprintf("; refusals: %d, of which clients saw %d", s.refusals, s.shown)
+	return siteLine{text, logrus.Fields{"site": site}}
 }
 
 // Refusal is an answer of a site that refused a request because of a limit.
@@ -297,10 +312,11 @@ type Refusal struct {
 }
 
 // describe is the line of a site that begins to refuse requests.
-func (r *Refusal) describe(now time.Time) string {
-	text := fmt.Sprintf("%s: the site refuses a request (status %d)", r.Site, r.Status)
+func (r *Refusal) describe(now time.Time) siteLine {
+	text, fields := fmt.Sprintf("%s: the site refuses a request (status %d)", r.Site, r.Status), logrus.Fields{"site": r.Site, "reason": r.Why}
 	if r.Token != "" {
 		text += " with the token " + r.Token
+		fields["token"] = r.Token
 	}
 	what := "is sent to the site"
 	switch r.Scope {
@@ -311,7 +327,7 @@ func (r *Refusal) describe(now time.Time) string {
 	}
 	text += fmt.Sprintf("; nothing %s until %s (%s); ", what, ClockTime(now, r.Until), r.Why)
 	if r.Again {
-		return text + "the request is sent again then, the client does not see it"
+		return siteLine{text + "the request is sent again then, the client does not see it", fields}
 	}
-	return text + "the client is given the refusal"
+	return siteLine{text + "the client is given the refusal", fields}
 }
