@@ -9,31 +9,6 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// aliasVisits bounds what the aliases of a file may expand to.
-const aliasVisits = 100_000
-
-// Decoder reads one YAML document and notes every fault on the way. It goes through nodes rather
-// than into structs, since only a node has its line, its anchor and its quotes. The zero value
-// makes the schema of what it would read.
-type Decoder struct {
-	loading *loading
-	policy  *Policy
-
-	within  []*yaml.Node // anchored nodes that are being read, to find cycles
-	aliases int          // how many of them were entered through an alias
-	visits  int          // nodes seen through aliases
-	stopped bool
-
-	pooled []reference
-}
-
-// reference is the name of a pool in a rule. The pool may come later in the file.
-type reference struct {
-	name string
-	node *yaml.Node
-	path string
-}
-
 // Reader reads the value of a key: the node, and the dotted path that faults name.
 type Reader func(n *yaml.Node, path string)
 
@@ -60,6 +35,31 @@ func Optional(name, doc string, v Value) Field { return Field{name: name, doc: d
 // Required returns a key that its mapping needs.
 func Required(name, doc string, v Value) Field {
 	return Field{name: name, doc: doc, Value: v, needed: true}
+}
+
+// aliasVisits bounds what the aliases of a file may expand to.
+const aliasVisits = 100_000
+
+// Decoder reads one YAML document and notes every fault on the way. It goes through nodes rather
+// than into structs, since only a node has its line, its anchor and its quotes. The zero value
+// makes the schema of what it would read.
+type Decoder struct {
+	loading *loading
+	policy  *Policy
+
+	within  []*yaml.Node // anchored nodes that are being read, to find cycles
+	aliases int          // how many of them were entered through an alias
+	visits  int          // nodes seen through aliases
+	stopped bool
+
+	pooled []reference
+}
+
+// reference is the name of a pool in a rule. The pool may come later in the file.
+type reference struct {
+	name string
+	node *yaml.Node
+	path string
 }
 
 // ReadDocument reads one YAML document that is not a configuration, such as a job file. Relative
@@ -285,6 +285,58 @@ func (d *Decoder) Scalar(n *yaml.Node, path string, kind TextKind) (string, bool
 	return text, true
 }
 
+// Truth reads true or false.
+func (d *Decoder) Truth(to *bool) Value { return Parsed(d, to, parseSwitch, switchNode) }
+
+// Label reads a text that is shown.
+func (d *Decoder) Label(to *string) Value { return Parsed(d, to, parseLabel, FilledNode) }
+
+// Word reads one of some words.
+func (d *Decoder) Word(to *string, words ...string) Value {
+	parse := func(s string) (string, error) { return ParseWord(s, words...) }
+	return Parsed(d, to, parse, func() Node { return WordNode(words...) })
+}
+
+// Number reads a whole number.
+func (d *Decoder) Number(to *int, least, most int64) Value {
+	return Parsed(d, to, func(s string) (int, error) {
+		n, err := parseCount(s, least, most)
+		return int(n), err
+	}, func() Node { return countNode(least, most) })
+}
+
+// Secret reads a secret, in which ${NAME} is replaced.
+func (d *Decoder) Secret(to *Secret) Value {
+	return Value{func(n *yaml.Node, path string) {
+		s, ok := d.Scalar(n, path, SecretText)
+		switch {
+		case !ok:
+		case s == "":
+			d.Failf(n, path, "is empty")
+		case strings.ContainsAny(s, "\r\n\x00"):
+			d.Failf(n, path, "has a line break, which no header can carry")
+		default:
+			*to = NewSecret(s)
+		}
+	}, SecretNode}
+}
+
+// File reads a path that starts where the configuration is.
+func (d *Decoder) File(to *string) Value {
+	return Parsed(d, to, func(s string) (string, error) {
+		if s == "" {
+			return "", errors.New("is empty")
+		}
+		return d.Path(s)
+	}, FilledNode)
+}
+
+// Path returns the absolute path of a file that the document names.
+func (d *Decoder) Path(s string) (string, error) {
+	in := input{items: []string{s}, base: d.loading.base, home: d.loading.home}
+	return in.path()
+}
+
 func join(path, name string) string {
 	if path == "" {
 		return clip(name)
@@ -365,56 +417,4 @@ func listed[T any](d *Decoder, to *[]T, element func(to *T) Value) Value {
 		item := element(new(T)).Schema()
 		return EitherNode(item, SequenceNode(item, 1))
 	}}
-}
-
-// Truth reads true or false.
-func (d *Decoder) Truth(to *bool) Value { return Parsed(d, to, parseSwitch, switchNode) }
-
-// Label reads a text that is shown.
-func (d *Decoder) Label(to *string) Value { return Parsed(d, to, parseLabel, FilledNode) }
-
-// Word reads one of some words.
-func (d *Decoder) Word(to *string, words ...string) Value {
-	parse := func(s string) (string, error) { return ParseWord(s, words...) }
-	return Parsed(d, to, parse, func() Node { return WordNode(words...) })
-}
-
-// Number reads a whole number.
-func (d *Decoder) Number(to *int, least, most int64) Value {
-	return Parsed(d, to, func(s string) (int, error) {
-		n, err := parseCount(s, least, most)
-		return int(n), err
-	}, func() Node { return countNode(least, most) })
-}
-
-// Secret reads a secret, in which ${NAME} is replaced.
-func (d *Decoder) Secret(to *Secret) Value {
-	return Value{func(n *yaml.Node, path string) {
-		s, ok := d.Scalar(n, path, SecretText)
-		switch {
-		case !ok:
-		case s == "":
-			d.Failf(n, path, "is empty")
-		case strings.ContainsAny(s, "\r\n\x00"):
-			d.Failf(n, path, "has a line break, which no header can carry")
-		default:
-			*to = NewSecret(s)
-		}
-	}, SecretNode}
-}
-
-// File reads a path that starts where the configuration is.
-func (d *Decoder) File(to *string) Value {
-	return Parsed(d, to, func(s string) (string, error) {
-		if s == "" {
-			return "", errors.New("is empty")
-		}
-		return d.Path(s)
-	}, FilledNode)
-}
-
-// Path returns the absolute path of a file that the document names.
-func (d *Decoder) Path(s string) (string, error) {
-	in := input{items: []string{s}, base: d.loading.base, home: d.loading.home}
-	return in.path()
 }

@@ -74,13 +74,6 @@ type CA struct{ Cert, Key string }
 // Given tells whether the operator gives the CA.
 func (c CA) Given() bool { return c.Cert != "" }
 
-// Listeners has the addresses of the proxy's listeners and of the operator's listener.
-type Listeners struct {
-	Listen string // of the proxy: "ip:port", or ":port" for every address
-	Open   OpenListener
-	Admin  Admin
-}
-
 // Admin is the operator's listener. An empty Listen turns it off.
 type Admin struct {
 	Listen string
@@ -99,6 +92,13 @@ type OpenListener struct {
 	Off bool
 	// Run says that the proxy is of abide run, whose command is set up already.
 	Run bool
+}
+
+// Listeners has the addresses of the proxy's listeners and of the operator's listener.
+type Listeners struct {
+	Listen string // of the proxy: "ip:port", or ":port" for every address
+	Open   OpenListener
+	Admin  Admin
 }
 
 // Local tells whether only this machine can reach the proxy.

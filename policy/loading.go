@@ -135,22 +135,6 @@ func (l *loading) contradict(key, format string, args ...any) {
 	l.fail(place)
 }
 
-// Source has the inputs of a Policy. The zero value is an empty file in an empty
-// environment.
-type Source struct {
-	Path   string                      // of the file, "" for none
-	Data   []byte                      // what it holds; nil has Load read Path
-	Lookup func(string) (string, bool) // the environment; nil uses Environ
-	// Environ is the environment as os.Environ gives it. Unlike Lookup it lets
-	// Load refuse an ABIDE_ variable that nothing reads.
-	Environ []string
-	Flags   map[string]string // dotted key → text
-	// Defaults are the defaults of a command that differ from those of the
-	// configuration: dotted key → text. The file, the environment and flags beat
-	// them.
-	Defaults map[string]string
-}
-
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // inURL escapes what a path may have, and a user, a password or an option may not.
@@ -195,6 +179,22 @@ func (l *loading) expand(s string, kind TextKind) (string, error) {
 		b.WriteString(value)
 		s = after
 	}
+}
+
+// Source has the inputs of a Policy. The zero value is an empty file in an empty
+// environment.
+type Source struct {
+	Path   string                      // of the file, "" for none
+	Data   []byte                      // what it holds; nil has Load read Path
+	Lookup func(string) (string, bool) // the environment; nil uses Environ
+	// Environ is the environment as os.Environ gives it. Unlike Lookup it lets
+	// Load refuse an ABIDE_ variable that nothing reads.
+	Environ []string
+	Flags   map[string]string // dotted key → text
+	// Defaults are the defaults of a command that differ from those of the
+	// configuration: dotted key → text. The file, the environment and flags beat
+	// them.
+	Defaults map[string]string
 }
 
 // TextKind says which references a value may have, and whether it may be quoted.

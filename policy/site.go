@@ -8,6 +8,14 @@ import (
 	"github.com/abide-proxy/abide/limit/learn"
 )
 
+const (
+	DefaultPriority = 3
+	LowestPriority  = 7
+)
+
+// mostWeight of a backend or a client is far more than differs in practice.
+const mostWeight = 1000
+
 // Site is a rule of sites: the hosts that it matches, and what holds there.
 type Site struct {
 	Name  string // empty unless configured
@@ -119,11 +127,6 @@ func (s *Site) MaySign(t Target) bool {
 	return false
 }
 
-const (
-	DefaultPriority = 3
-	LowestPriority  = 7
-)
-
 // Backend is a server that answers instead of a rule's hosts.
 type Backend struct {
 	Target
@@ -154,6 +157,3 @@ func (b *Backend) String() string {
 
 // backendName is a word that can stand in labels and keys.
 var backendName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-
-// mostWeight of a backend or a client is far more than differs in practice.
-const mostWeight = 1000
