@@ -148,12 +148,7 @@ func (p Ports) Allows(port uint16) bool {
 	if p.Any {
 		return port != 0
 	}
-	for _, one := range p.List {
-		if one == port {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(p.List, port)
 }
 
 // read reads egress.ports.

@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/abide-proxy/abide/limit/learn"
@@ -67,12 +68,7 @@ func (s *Site) needs() []string {
 }
 
 func needRequests(limits []Limit) bool {
-	for _, l := range limits {
-		if l.NeedsRequests() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(limits, func(l Limit) bool { return l.NeedsRequests() })
 }
 
 // limitsIn names the limits in a sentence: "limits other than of bytes" if one of them needs
@@ -119,12 +115,7 @@ func (s *Site) MaySign(t Target) bool {
 	case t.UsualPort():
 		return true
 	}
-	for _, one := range s.Hosts {
-		if one.Port == t.Port && one.matches(t.Host, t.Port) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Hosts, func(one Pattern) bool { return one.Port == t.Port && one.matches(t.Host, t.Port) })
 }
 
 // Backend is a server that answers instead of a rule's hosts.

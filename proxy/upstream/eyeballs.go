@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -188,10 +189,5 @@ func outOfResources(err error) bool {
 }
 
 func isAny(err error, all []error) bool {
-	for _, e := range all {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(all, func(e error) bool { return errors.Is(err, e) })
 }
