@@ -361,27 +361,23 @@ func kindOf(n *yaml.Node) string {
 	return "a single value"
 }
 
-// IsScalar tells whether a node, or the node behind its alias, is a single value.
-func IsScalar(n *yaml.Node) bool {
+// unaliased returns the node behind an alias, and any other node as it is.
+func unaliased(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
-		n = n.Alias
+		return n.Alias
 	}
-	return n.Kind == yaml.ScalarNode
+	return n
 }
 
+// IsScalar tells whether a node, or the node behind its alias, is a single value.
+func IsScalar(n *yaml.Node) bool { return unaliased(n).Kind == yaml.ScalarNode }
+
 // IsMapping tells whether a node, or the node behind its alias, has keys.
-func IsMapping(n *yaml.Node) bool {
-	if n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
-	return n.Kind == yaml.MappingNode
-}
+func IsMapping(n *yaml.Node) bool { return unaliased(n).Kind == yaml.MappingNode }
 
 // IsEmptyList tells whether a node, or the node behind its alias, is an empty list.
 func IsEmptyList(n *yaml.Node) bool {
-	if n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
+	n = unaliased(n)
 	return n.Kind == yaml.SequenceNode && len(n.Content) == 0
 }
 

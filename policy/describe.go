@@ -189,11 +189,7 @@ func (p *Policy) describeSettings(b *strings.Builder, section string) {
 }
 
 func (s *Site) describe(b *strings.Builder, title string, limit func(Limit) string) {
-	hosts := make([]string, len(s.Hosts))
-	for i, one := range s.Hosts {
-		hosts[i] = one.String()
-	}
-	line(b, title, "%s", someOf(hosts))
+	line(b, title, "%s", someOf(texts(s.Hosts)))
 	if s.Name != "" {
 		line(b, "", "called %s", s.Name)
 	}

@@ -54,11 +54,7 @@ func (c *Intercept) text() string {
 	if c.Mode != "listed" {
 		return c.Mode
 	}
-	var words []string
-	for _, one := range c.Patterns {
-		words = append(words, one.String())
-	}
-	return strings.Join(words, ", ")
+	return strings.Join(texts(c.Patterns), ", ")
 }
 
 // interceptNode is the schema of intercept.
@@ -166,11 +162,7 @@ func (p *Policy) opens(host string, port uint16) bool {
 		i := p.index.find(host, port)
 		return i != none && p.Sites[i].needsRequests()
 	case "listed":
-		for _, one := range p.Intercept.Patterns {
-			if one.matches(host, port) {
-				return true
-			}
-		}
+		return slices.ContainsFunc(p.Intercept.Patterns, func(one Pattern) bool { return one.matches(host, port) })
 	}
 	return false
 }

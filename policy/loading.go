@@ -216,6 +216,16 @@ type input struct {
 
 func (in *input) value() string { return in.items[0] }
 
+// readPath stores the value as an absolute path, or reports its fault.
+func (in *input) readPath(to *string) {
+	path, err := in.path()
+	if err != nil {
+		in.fail(-1, err)
+		return
+	}
+	*to = path
+}
+
 // path makes a path absolute: ~/ is the home directory, the rest starts where
 // the file is.
 func (in *input) path() (string, error) {

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -133,24 +134,12 @@ func (s *segment) is(sent string) bool {
 // that begins no escape means itself.
 func sentByte(s string) (c byte, size int) {
 	if s[0] == '%' && len(s) >= 3 {
-		high, low := hexDigit(s[1]), hexDigit(s[2])
-		if high >= 0 && low >= 0 {
-			return byte(high<<4 | low), 3
+		var b [1]byte
+		if _, err := hex.Decode(b[:], []byte(s[1:3])); err == nil {
+			return b[0], 3
 		}
 	}
 	return s[0], 1
-}
-
-func hexDigit(c byte) int {
-	switch {
-	case c >= '0' && c <= '9':
-		return int(c - '0')
-	case c >= 'a' && c <= 'f':
-		return int(c-'a') + 10
-	case c >= 'A' && c <= 'F':
-		return int(c-'A') + 10
-	}
-	return -1
 }
 
 func unescape(s string) (string, error) {

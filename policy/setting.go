@@ -191,15 +191,9 @@ func fileSetting(name, doc string, at func(*Policy) *string) setting {
 		schema: TextNode,
 		read: func(p *Policy, in *input) {
 			*at(p) = ""
-			if in.value() == "" {
-				return
+			if in.value() != "" {
+				in.readPath(at(p))
 			}
-			path, err := in.path()
-			if err != nil {
-				in.fail(-1, err)
-				return
-			}
-			*at(p) = path
 		},
 		show: func(p *Policy) string { return *at(p) },
 	}

@@ -2,6 +2,7 @@ package tokens
 
 import (
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -32,12 +33,7 @@ type denial struct {
 func (d *Denials) None() bool { return d.n == 0 }
 
 func (d *Denials) has(s *state) bool {
-	for i := range d.n {
-		if d.list[i].token.state == s {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.list[:d.n], func(one denial) bool { return one.token.state == s })
 }
 
 // denyResult is the decision of Deny.

@@ -214,7 +214,7 @@ func readPEM(r io.Reader, types ...string) (*pem.Block, error) {
 // writeNew writes a file that does not exist, atomically. If several processes do, one
 // succeeds and the others get fs.ErrExist.
 func writeNew(path string, data []byte, mode fs.FileMode) error {
-	return writeAtomically(path, data, mode, linkNew)
+	return writeAtomically(path, data, mode, os.Link)
 }
 
 // writeFile writes or replaces a file atomically.

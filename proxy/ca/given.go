@@ -52,11 +52,7 @@ func (c *CA) openGiven(wanted constraints) error {
 	if err := checkGiven(chain, key, now); err != nil {
 		return fmt.Errorf("ca.cert: %s %w", c.options.Cert, err)
 	}
-	var text []byte
-	for _, one := range chain {
-		text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: one.Raw})...)
-	}
-	ours := &root{cert: chain[0], key: key, chain: chain, pem: text}
+	ours := &root{cert: chain[0], key: key, chain: chain, pem: encodeCertificates(chain)}
 	ours.names.any = len(ours.constraintsText()) == 0
 	c.root.Store(ours)
 	if shared {

@@ -24,9 +24,8 @@ const (
 
 // leaf is the certificate of one name, with its TLS configuration.
 type leaf struct {
-	certificate *tls.Certificate
-	config      *tls.Config
-	renew       time.Time
+	config *tls.Config
+	renew  time.Time
 }
 
 // TLSConfig is the server configuration for host, whatever server name the client sends.
@@ -40,14 +39,7 @@ func (c *CA) TLSConfig(host string) (*tls.Config, error) {
 	return l.config, nil
 }
 
-// Certificate is the leaf certificate of host with its key.
-func (c *CA) Certificate(host string) (*tls.Certificate, error) {
-	l, err := c.leaf(host)
-	if err != nil {
-		return nil, err
-	}
-	return l.certificate, nil
-}
+
 
 func (c *CA) leaf(host string) (*leaf, error) {
 	if l, ok := c.fresh(host); ok {
@@ -130,7 +122,7 @@ func (c *CA) sign(name string, addr netip.Addr) (*leaf, error) {
 	// The parsed form is left out: a server with one certificate never looks at
 	// it, and it is larger than the certificate itself.
 	certificate := &tls.Certificate{Certificate: append([][]byte{der}, root.issuers()...), PrivateKey: c.leafKey}
-	return &leaf{certificate: certificate, config: c.config(certificate), renew: renewal(now, ends)}, nil
+	return &leaf{config: c.config(certificate), renew: renewal(now, ends)}, nil
 }
 
 // renewal returns the time at which a leaf with that end is signed again. If the root ends

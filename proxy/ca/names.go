@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -133,12 +134,8 @@ func (c constraints) union(o constraints) constraints {
 	}
 	u := constraints{dns: map[string]bool{}, ip: map[netip.Prefix]bool{}}
 	for _, from := range []constraints{c, o} {
-		for one := range from.dns {
-			u.dns[one] = true
-		}
-		for one := range from.ip {
-			u.ip[one] = true
-		}
+		maps.Copy(u.dns, from.dns)
+		maps.Copy(u.ip, from.ip)
 	}
 	return u
 }

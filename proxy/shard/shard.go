@@ -15,6 +15,7 @@ package shard
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strconv"
@@ -161,12 +162,12 @@ func normalQuery(query string) string {
 	for i := same; i < len(query); i++ {
 		c := query[i]
 		if c == '%' && i+2 < len(query) {
-			high, low := hex(query[i+1]), hex(query[i+2])
-			if high >= 0 && low >= 0 {
-				if d := byte(high<<4 | low); unreserved(d) {
-					b.WriteByte(d)
+			var d [1]byte
+			if _, err := hex.Decode(d[:], []byte(query[i+1:i+3])); err == nil {
+				if unreserved(d[0]) {
+					b.WriteByte(d[0])
 				} else {
-					b.Write([]byte{'%', digits[high], digits[low]})
+					b.Write([]byte{'%', digits[d[0]>>4], digits[d[0]&15]})
 				}
 				i += 2
 				continue
@@ -188,18 +189,6 @@ func queryByte(c byte) bool {
 
 func unreserved(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~'
-}
-
-func hex(c byte) int {
-	switch {
-	case '0' <= c && c <= '9':
-		return int(c - '0')
-	case 'a' <= c && c <= 'f':
-		return int(c-'a') + 10
-	case 'A' <= c && c <= 'F':
-		return int(c-'A') + 10
-	}
-	return -1
 }
 
 // Owner is the part, from 0 to n-1, that a key belongs to. With n of 1 or less it is 0.
