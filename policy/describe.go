@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -19,11 +20,7 @@ func (p *Policy) Describe(w io.Writer) { p.DescribeWith(w, nil) }
 // by the pool's name. The command abide check prints this text.
 func (p *Policy) DescribeWith(w io.Writer, labels map[string][]string) {
 	var b strings.Builder
-	from := p.File
-	if from == "" {
-		from = "no file, the defaults"
-	}
-	line(&b, "configuration", "%s", from)
+	line(&b, "configuration", "%s", cmp.Or(p.File, "no file, the defaults"))
 	line(&b, "proxy", "%s, for %s", p.Listen, p.Access.users())
 	if p.Open.Listen != "" {
 		line(&b, "", "%s, where all https is opened", p.Open.Listen)

@@ -125,9 +125,7 @@ func syntaxFault(err error, text []byte) *Fault {
 	if line > 0 && parser {
 		line++
 	}
-	if last := 1 + bytes.Count(bytes.TrimRight(text, "\n"), []byte("\n")); line > last {
-		line = last
-	}
+	line = min(line, 1+bytes.Count(bytes.TrimRight(text, "\n"), []byte("\n")))
 	if strings.Contains(problem, "max depth") {
 		return &Fault{Line: max(line, 1), Text: "is nested too deeply"}
 	}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"strings"
 
 	"golang.org/x/net/publicsuffix"
@@ -89,11 +90,7 @@ func (r *Rules) SiteNames(most int) []string {
 			if one.All || one.Below {
 				continue
 			}
-			port := one.Port
-			if port == 0 {
-				port = 443
-			}
-			add(r.Match(Target{Scheme: "https", Host: one.Host, Port: port}).Site)
+			add(r.Match(Target{Scheme: "https", Host: one.Host, Port: cmp.Or(one.Port, 443)}).Site)
 		}
 	}
 	return names

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -69,9 +70,7 @@ func parseRoute(s string) (*route, error) {
 // fails, lets the last ** take one segment more: an earlier one never has to,
 // since what lies between the two was found as far in front as it can be.
 func (r *route) covers(path string) bool {
-	if path == "" {
-		path = "/"
-	}
+	path = cmp.Or(path, "/")
 	if path[0] != '/' || strings.Count(path, "/") < r.least {
 		return false
 	}

@@ -1,6 +1,7 @@
 package tokens
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -197,9 +198,7 @@ func (l *loader) add(r rawToken) {
 // mergeDuplicate merges an entry into entry i, which has the same secret.
 func (l *loader) mergeDuplicate(i int, e entry, what string) {
 	first := &l.out.Entries[i]
-	if first.Label == "" {
-		first.Label = e.Label
-	}
+	first.Label = cmp.Or(first.Label, e.Label)
 	if first.Line > 0 {
 		l.warn(e.Line, "%s is that of line %d: they are one token", what, first.Line)
 		return

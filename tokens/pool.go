@@ -1,6 +1,7 @@
 package tokens
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -166,10 +167,7 @@ var errNoToken = errors.New("the pool has no such token")
 
 // Disable takes a token out of use until Enable.
 func (p *Pool) Disable(label, why string) error {
-	if why == "" {
-		why = "by the operator"
-	}
-	return p.setDisabledByLabel(label, why)
+	return p.setDisabledByLabel(label, cmp.Or(why, "by the operator"))
 }
 
 // Enable puts a token back into use and ends its quarantine.
