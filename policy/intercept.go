@@ -162,7 +162,7 @@ func (p *Policy) opens(host string, port uint16) bool {
 		i := p.index.find(host, port)
 		return i != none && p.Sites[i].needsRequests()
 	case "listed":
-		return slices.ContainsFunc(p.Intercept.Patterns, func(one Pattern) bool { return one.matches(host, port) })
+		return slices.ContainsFunc(p.Intercept.Patterns, func(pattern Pattern) bool { return pattern.matches(host, port) })
 	}
 	return false
 }

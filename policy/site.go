@@ -115,7 +115,7 @@ func (s *Site) MaySign(t Target) bool {
 	case t.UsualPort():
 		return true
 	}
-	return slices.ContainsFunc(s.Hosts, func(one Pattern) bool { return one.Port == t.Port && one.matches(t.Host, t.Port) })
+	return slices.ContainsFunc(s.Hosts, func(pattern Pattern) bool { return pattern.Port == t.Port && pattern.matches(t.Host, t.Port) })
 }
 
 // Backend is a server that answers instead of a rule's hosts.

@@ -33,7 +33,7 @@ type denial struct {
 func (d *Denials) None() bool { return d.n == 0 }
 
 func (d *Denials) has(s *state) bool {
-	return slices.ContainsFunc(d.list[:d.n], func(one denial) bool { return one.token.state == s })
+	return slices.ContainsFunc(d.list[:d.n], func(d denial) bool { return d.token.state == s })
 }
 
 // denyResult is the decision of Deny.

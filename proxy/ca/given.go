@@ -216,7 +216,7 @@ func (c *CA) Vouches(host string) bool {
 // permits tells whether the name constraints of every certificate of the chain allow a
 // name, or an address if that is valid (RFC 5280, section 4.2.1.10).
 func (r *root) permits(name string, addr netip.Addr) bool {
-	return !slices.ContainsFunc(r.chain, func(one *x509.Certificate) bool { return !certificatePermits(one, name, addr) })
+	return !slices.ContainsFunc(r.chain, func(cert *x509.Certificate) bool { return !certificatePermits(cert, name, addr) })
 }
 
 func certificatePermits(cert *x509.Certificate, name string, addr netip.Addr) bool {
