@@ -38,7 +38,7 @@ const (
 
 // Log writes lines on a goroutine of its own. Make it with New, and call Run.
 type Log struct {
-	own     *logrus.Logger
+	process *logrus.Logger // the log of the process
 	lines   chan entry
 	reopen  chan struct{}
 	dropped atomic.Uint64
@@ -49,9 +49,9 @@ type entry struct {
 	to Target
 }
 
-// New is a Log that writes nothing yet. own is the log of the process.
+// New makes a Log that writes nothing yet. logger is the log of the process.
 func New(logger *logrus.Logger) *Log {
-	return &Log{own: logger, lines: make(chan entry, queued), reopen: make(chan struct{}, 1)}
+	return &Log{process: logger, lines: make(chan entry, queued), reopen: make(chan struct{}, 1)}
 }
 
 // Add queues a line. If the queue is full, the line is dropped and counted.
@@ -92,7 +92,7 @@ func (l *Log) Run(ctx context.Context) {
 	select {
 	case <-done:
 	case <-timer.C:
-		l.own.Warn("lines of the access log cannot be written, so the last ones are lost")
+		l.process.Warn("lines of the access log cannot be written, so the last ones are lost")
 	}
 }
 
@@ -200,7 +200,7 @@ func (w *writer) failed(lines uint64, to string, err error) {
 	w.log.dropped.Add(lines)
 	if now := time.Now(); now.After(w.complain) {
 		w.complain = now.Add(complaint)
-		w.log.own.WithField("reason", err).Errorf("the access log cannot be written to %s, so its lines are lost: %v", to, err)
+		w.log.process.WithField("reason", err).Errorf("the access log cannot be written to %s, so its lines are lost: %v", to, err)
 	}
 }
 
@@ -218,7 +218,7 @@ func (w *writer) withLog(l *Line) {
 	if written.Token != "" {
 		fields["token"] = written.Token
 	}
-	w.log.own.WithTime(l.End).WithFields(fields).Info(written.Message)
+	w.log.process.WithTime(l.End).WithFields(fields).Info(written.Message)
 }
 
 // Inspect is why a file could not be written, as far as that is known without opening it.
