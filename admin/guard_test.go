@@ -145,7 +145,7 @@ func scraped(m *metrics.Metrics) string {
 }
 
 // TestB8_TheRightTokenIsAcceptedAtOnceWhileOthersGuess: from the same address, too.
-func TestB8_TheRightTokenIsAcceptedAtOnceWhileOthersGuess(t *testing.T) {
+func TestTheRightTokenIsAcceptedAtOnceWhileOthersGuess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		handler, _, _ := guarded(t)
 		var guessing sync.WaitGroup

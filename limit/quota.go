@@ -1,6 +1,9 @@
 package limit
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // calendar has the boundaries of days, weeks or months at a location, including changes of
 // its clocks.
@@ -11,10 +14,7 @@ type calendar struct {
 
 // newQuota makes a fixed with the windows of a calendar.
 func newQuota(s Spec) *fixed {
-	place := s.Location
-	if place == nil {
-		place = time.UTC
-	}
+	place := cmp.Or(s.Location, time.UTC)
 	return &fixed{
 		as: Quota, amount: s.Amount, width: int64(s.Length()),
 		calendar: &calendar{period: s.Period, location: place},

@@ -43,12 +43,7 @@ func (f From) Contains(a netip.Addr) bool {
 		f.Private && (a.IsPrivate() || a.IsLinkLocalUnicast()):
 		return true
 	}
-	for _, p := range f.Prefixes {
-		if p.Contains(a) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(f.Prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 // read reads access.from.

@@ -12,9 +12,9 @@ import (
 const mostChanges = 20
 
 // Changes are the differences between two configurations, in short phrases such as
-// "rules 3 → 0" or "limits of api.example.com changed". oldTokens and newTokens are how
-// many tokens each pool has, by the pool's name: they are in the pool's file, which is
-// not part of a Policy. Phrases never have a secret. The list is empty when both mean the
+// "rules 3 → 0" or "limits of api.example.com changed". oldTokens and newTokens count the
+// tokens of each pool, by the pool's name: they are in the pool's file, which is not part
+// of a Policy. Phrases never have a secret. The list is empty if the configurations mean the
 // same.
 //
 // If you add a field to Policy that is not one of Keys, also compare it here.
@@ -117,14 +117,14 @@ func (l *changeList) pools(old, next *Policy, oldTokens, newTokens map[string]in
 		a, b := old.Pool(name), next.Pool(name)
 		switch {
 		case a == nil:
-			l.add("pool %s added with %s", name, tokenCount(newTokens[name]))
+			l.add("pool %s added with %s", name, plural(newTokens[name], "token"))
 			continue
 		case b == nil:
 			l.add("pool %s removed", name)
 			continue
 		}
 		if n, m := oldTokens[name], newTokens[name]; n != m {
-			l.add("pool %s: %d → %s", name, n, tokenCount(m))
+			l.add("pool %s: %d → %s", name, n, plural(m, "token"))
 		}
 		if !reflect.DeepEqual(withoutLines(a.Limits), withoutLines(b.Limits)) {
 			l.add("limits of pool %s changed", name)
@@ -199,12 +199,7 @@ func inOrder[T any](old, next []T, name func(*T) string) []string {
 	return names
 }
 
-func tokenCount(n int) string {
-	if n == 1 {
-		return "1 token"
-	}
-	return fmt.Sprintf("%d tokens", n)
-}
+
 
 // ChangesText is the list in one line.
 func ChangesText(changes []string) string {

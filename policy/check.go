@@ -12,11 +12,11 @@ func (l *loading) check(p *Policy) {
 	l.checkListeners(p)
 	l.checkAccess(p)
 	l.checkSites(p)
-	l.order(p, "bounds.idle_per_host", "bounds.idle", &p.Bounds.IdlePerHost, p.Bounds.Idle)
+	order(l, p, "bounds.idle_per_host", "bounds.idle", &p.Bounds.IdlePerHost, p.Bounds.Idle)
 	if p.Bounds.Connections > 0 && p.Bounds.PerClient > 0 {
-		l.order(p, "bounds.per_client", "bounds.connections", &p.Bounds.PerClient, p.Bounds.Connections)
+		order(l, p, "bounds.per_client", "bounds.connections", &p.Bounds.PerClient, p.Bounds.Connections)
 	}
-	l.order(p, "queue.per_site", "queue.max", &p.Queue.PerSite, p.Queue.Max)
+	order(l, p, "queue.per_site", "queue.max", &p.Queue.PerSite, p.Queue.Max)
 	order(l, p, "retry.base", "retry.max", &p.Retry.Base, p.Retry.Max)
 	order(l, p, "retry.body", "retry.memory", &p.Retry.Body, p.Retry.Memory)
 	order(l, p, "timeouts.tunnel_idle", "timeouts.tunnel_life", &p.Timeouts.TunnelIdle, p.Timeouts.TunnelLife)
@@ -45,7 +45,7 @@ func (l *loading) checkShard(p *Policy) {
 	}
 }
 
-func (l *loading) order(p *Policy, less, more string, a *int, b int) { order(l, p, less, more, a, b) }
+
 
 // order has one setting never above another. A default yields to what was
 // written.
@@ -208,7 +208,7 @@ func (l *loading) complete(p *Policy) {
 	}
 }
 
-// openable is what would let https go to a port.
+// openable returns the remedy that would let https go to the port of a pattern, "" for port 80.
 func (p *Policy) openable(pattern Pattern) string {
 	if pattern.Port == 80 {
 		return ""

@@ -9,31 +9,6 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// aliasVisits bounds what the aliases of a file may expand to.
-const aliasVisits = 100_000
-
-// Decoder reads one YAML document and notes every fault on the way. It goes through nodes rather
-// than into structs, since only a node has its line, its anchor and its quotes. The zero value
-// makes the schema of what it would read.
-type Decoder struct {
-	loading *loading
-	policy  *Policy
-
-	within  []*yaml.Node // anchored nodes that are being read, to find cycles
-	aliases int          // how many of them were entered through an alias
-	visits  int          // nodes seen through aliases
-	stopped bool
-
-	pooled []reference
-}
-
-// reference is the name of a pool in a rule. The pool may come later in the file.
-type reference struct {
-	name string
-	node *yaml.Node
-	path string
-}
-
 // Reader reads the value of a key: the node, and the dotted path that faults name.
 type Reader func(n *yaml.Node, path string)
 
@@ -60,6 +35,31 @@ func Optional(name, doc string, v Value) Field { return Field{name: name, doc: d
 // Required returns a key that its mapping needs.
 func Required(name, doc string, v Value) Field {
 	return Field{name: name, doc: doc, Value: v, needed: true}
+}
+
+// aliasVisits bounds what the aliases of a file may expand to.
+const aliasVisits = 100_000
+
+// Decoder reads one YAML document and notes every fault on the way. It goes through nodes rather
+// than into structs, since only a node has its line, its anchor and its quotes. The zero value
+// makes the schema of what it would read.
+type Decoder struct {
+	loading *loading
+	policy  *Policy
+
+	within  []*yaml.Node // anchored nodes that are being read, to find cycles
+	aliases int          // how many of them were entered through an alias
+	visits  int          // nodes seen through aliases
+	stopped bool
+
+	pooled []reference
+}
+
+// reference is the name of a pool in a rule. The pool may come later in the file.
+type reference struct {
+	name string
+	node *yaml.Node
+	path string
 }
 
 // ReadDocument reads one YAML document that is not a configuration, such as a job file. Relative
@@ -285,88 +285,6 @@ func (d *Decoder) Scalar(n *yaml.Node, path string, kind TextKind) (string, bool
 	return text, true
 }
 
-func join(path, name string) string {
-	if path == "" {
-		return clip(name)
-	}
-	return path + "." + clip(name)
-}
-
-// bracesAlone tells whether a mapping is {word}, which was meant as a text.
-func bracesAlone(n *yaml.Node) bool {
-	return n.Kind == yaml.MappingNode && n.Style&yaml.FlowStyle != 0 && len(n.Content) == 2 && n.Content[1].Tag == "!!null"
-}
-
-func kindOf(n *yaml.Node) string {
-	switch n.Kind {
-	case yaml.MappingNode:
-		return "keys with values"
-	case yaml.SequenceNode:
-		return "a list"
-	case yaml.AliasNode:
-		return "an alias"
-	}
-	return "a single value"
-}
-
-// IsScalar tells whether a node, or the node behind its alias, is a single value.
-func IsScalar(n *yaml.Node) bool {
-	if n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
-	return n.Kind == yaml.ScalarNode
-}
-
-// IsMapping tells whether a node, or the node behind its alias, has keys.
-func IsMapping(n *yaml.Node) bool {
-	if n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
-	return n.Kind == yaml.MappingNode
-}
-
-// IsEmptyList tells whether a node, or the node behind its alias, is an empty list.
-func IsEmptyList(n *yaml.Node) bool {
-	if n.Kind == yaml.AliasNode {
-		n = n.Alias
-	}
-	return n.Kind == yaml.SequenceNode && len(n.Content) == 0
-}
-
-// Parsed reads a single value by parse. A value that cannot be parsed leaves to unchanged.
-func Parsed[T any](d *Decoder, to *T, parse func(string) (T, error), schema func() Node) Value {
-	return Value{func(n *yaml.Node, path string) {
-		s, ok := d.Scalar(n, path, PlainText)
-		if !ok {
-			return
-		}
-		v, err := parse(s)
-		if err != nil {
-			d.Fail(n, path, err)
-			return
-		}
-		*to = v
-	}, schema}
-}
-
-// listed reads a list that is not empty, each element with the reader that element
-// makes for it.
-func listed[T any](d *Decoder, to *[]T, element func(to *T) Value) Value {
-	return Value{func(n *yaml.Node, path string) {
-		d.List(n, path, func(_ int, n *yaml.Node, path string) {
-			var item T
-			element(&item).Read(n, path)
-			*to = append(*to, item)
-		})
-		if IsEmptyList(n) {
-			d.Failf(n, path, "is empty")
-		}
-	}, func() Node {
-		item := element(new(T)).Schema()
-		return EitherNode(item, SequenceNode(item, 1))
-	}}
-}
-
 // Truth reads true or false.
 func (d *Decoder) Truth(to *bool) Value { return Parsed(d, to, parseSwitch, switchNode) }
 
@@ -417,4 +335,82 @@ func (d *Decoder) File(to *string) Value {
 func (d *Decoder) Path(s string) (string, error) {
 	in := input{items: []string{s}, base: d.loading.base, home: d.loading.home}
 	return in.path()
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return clip(name)
+	}
+	return path + "." + clip(name)
+}
+
+// bracesAlone tells whether a mapping is {word}, which was meant as a text.
+func bracesAlone(n *yaml.Node) bool {
+	return n.Kind == yaml.MappingNode && n.Style&yaml.FlowStyle != 0 && len(n.Content) == 2 && n.Content[1].Tag == "!!null"
+}
+
+func kindOf(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "keys with values"
+	case yaml.SequenceNode:
+		return "a list"
+	case yaml.AliasNode:
+		return "an alias"
+	}
+	return "a single value"
+}
+
+// unaliased returns the node behind an alias, and any other node as it is.
+func unaliased(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		return n.Alias
+	}
+	return n
+}
+
+// IsScalar tells whether a node, or the node behind its alias, is a single value.
+func IsScalar(n *yaml.Node) bool { return unaliased(n).Kind == yaml.ScalarNode }
+
+// IsMapping tells whether a node, or the node behind its alias, has keys.
+func IsMapping(n *yaml.Node) bool { return unaliased(n).Kind == yaml.MappingNode }
+
+// IsEmptyList tells whether a node, or the node behind its alias, is an empty list.
+func IsEmptyList(n *yaml.Node) bool {
+	n = unaliased(n)
+	return n.Kind == yaml.SequenceNode && len(n.Content) == 0
+}
+
+// Parsed reads a single value by parse. A value that cannot be parsed leaves to unchanged.
+func Parsed[T any](d *Decoder, to *T, parse func(string) (T, error), schema func() Node) Value {
+	return Value{func(n *yaml.Node, path string) {
+		s, ok := d.Scalar(n, path, PlainText)
+		if !ok {
+			return
+		}
+		v, err := parse(s)
+		if err != nil {
+			d.Fail(n, path, err)
+			return
+		}
+		*to = v
+	}, schema}
+}
+
+// listed reads a list that is not empty, each element with the reader that element
+// makes for it.
+func listed[T any](d *Decoder, to *[]T, element func(to *T) Value) Value {
+	return Value{func(n *yaml.Node, path string) {
+		d.List(n, path, func(_ int, n *yaml.Node, path string) {
+			var item T
+			element(&item).Read(n, path)
+			*to = append(*to, item)
+		})
+		if IsEmptyList(n) {
+			d.Failf(n, path, "is empty")
+		}
+	}, func() Node {
+		item := element(new(T)).Schema()
+		return EitherNode(item, SequenceNode(item, 1))
+	}}
 }

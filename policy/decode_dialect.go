@@ -120,47 +120,6 @@ func (g *dialectReading) headers(n *yaml.Node, path string, spelling func(string
 	return all
 }
 
-// headerReading is what a header says, while it is being read.
-type headerReading struct {
-	of             *dialectReading
-	header         learn.Header
-	is, form, unit string
-}
-
-// fields are the keys of a header, or of a member of a body.
-func (r *headerReading) fields() []Field {
-	d, h := r.of.d, &r.header
-	return []Field{
-		Required("name", "The name of the header, or the path of the member of the body.", d.Label(&h.Name)),
-		Required("is", "What its value says.", d.Word(&r.is, learn.Roles()...)),
-		Optional("form", "How its value is written.", d.Word(&r.form, learn.Forms()...)),
-		Optional("of", "The limit that it is about, where a site has several.", d.Label(&h.Of)),
-		Optional("unit", "What the limit counts.", d.Word(&r.unit, "requests", "tokens", "points", "content-bytes", "weight", "concurrent-requests", "percent")),
-		Optional("scope", "Which requests the limit is about.", r.of.scope(&h.Scope)),
-		Optional("method", "The method of the requests that the limit is about.", Parsed(d, &h.Method, parseMethod, methodNode)),
-		Optional("in", "The unit of a bare number.", Parsed(d, &h.In, parseTimeUnit, timeUnitNode)),
-		Optional("window", "The window of the limit.", Parsed(d, &h.Window, ParseDuration, DurationNode)),
-		Optional("windows", "The windows of the limits, where the value has several numbers.", Value{func(n *yaml.Node, path string) {
-			d.List(n, path, func(_ int, n *yaml.Node, path string) {
-				var window time.Duration
-				Parsed(d, &window, ParseDuration, DurationNode).Read(n, path)
-				h.Windows = append(h.Windows, window)
-			})
-		}, func() Node { return ListNode(DurationNode()) }}),
-		Optional("aligned", "Whether the windows begin on the clock, in UTC.", d.Truth(&h.Aligned)),
-	}
-}
-
-// done is the header that was read.
-func (r *headerReading) done(spelling func(string) string) learn.Header {
-	if r.unit == "requests" {
-		r.unit = string(learn.Requests)
-	}
-	h := r.header
-	h.Name, h.Is, h.Form, h.Unit = spelling(h.Name), learn.Role(r.is), learn.Form(r.form), learn.Unit(r.unit)
-	return h
-}
-
 func (g *dialectReading) refusals(n *yaml.Node, path string) []learn.Refusal {
 	var all []learn.Refusal
 	g.elements(n, path, func(n *yaml.Node, path string) map[string]*yaml.Node {
@@ -214,3 +173,44 @@ func parseScope(s string) (learn.Scope, error) {
 
 // status is the reader of a status of an answer.
 func (g *dialectReading) status(to *int) Value { return g.d.Number(to, 100, 599) }
+
+// headerReading holds the state of reading the description of a header.
+type headerReading struct {
+	of             *dialectReading
+	header         learn.Header
+	is, form, unit string
+}
+
+// fields are the keys of a header, or of a member of a body.
+func (r *headerReading) fields() []Field {
+	d, h := r.of.d, &r.header
+	return []Field{
+		Required("name", "The name of the header, or the path of the member of the body.", d.Label(&h.Name)),
+		Required("is", "What its value says.", d.Word(&r.is, learn.Roles()...)),
+		Optional("form", "How its value is written.", d.Word(&r.form, learn.Forms()...)),
+		Optional("of", "The limit that it is about, where a site has several.", d.Label(&h.Of)),
+		Optional("unit", "What the limit counts.", d.Word(&r.unit, "requests", "tokens", "points", "content-bytes", "weight", "concurrent-requests", "percent")),
+		Optional("scope", "Which requests the limit is about.", r.of.scope(&h.Scope)),
+		Optional("method", "The method of the requests that the limit is about.", Parsed(d, &h.Method, parseMethod, methodNode)),
+		Optional("in", "The unit of a bare number.", Parsed(d, &h.In, parseTimeUnit, timeUnitNode)),
+		Optional("window", "The window of the limit.", Parsed(d, &h.Window, ParseDuration, DurationNode)),
+		Optional("windows", "The windows of the limits, where the value has several numbers.", Value{func(n *yaml.Node, path string) {
+			d.List(n, path, func(_ int, n *yaml.Node, path string) {
+				var window time.Duration
+				Parsed(d, &window, ParseDuration, DurationNode).Read(n, path)
+				h.Windows = append(h.Windows, window)
+			})
+		}, func() Node { return ListNode(DurationNode()) }}),
+		Optional("aligned", "Whether the windows begin on the clock, in UTC.", d.Truth(&h.Aligned)),
+	}
+}
+
+// done is the header that was read.
+func (r *headerReading) done(spelling func(string) string) learn.Header {
+	if r.unit == "requests" {
+		r.unit = string(learn.Requests)
+	}
+	h := r.header
+	h.Name, h.Is, h.Form, h.Unit = spelling(h.Name), learn.Role(r.is), learn.Form(r.form), learn.Unit(r.unit)
+	return h
+}

@@ -10,7 +10,7 @@ import (
 	"github.com/abide-proxy/abide/limit"
 )
 
-// owner is what a list of limits belongs to.
+// owner is the kind of section that a list of limits belongs to.
 type owner int
 
 const (

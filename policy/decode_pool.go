@@ -104,7 +104,7 @@ func tokenFields(d *Decoder, t *Token) []Field {
 	}
 }
 
-// oauth2Value is how a pool exchanges its secrets.
+// oauth2Value reads the settings with which a pool exchanges its secrets for access tokens.
 func oauth2Value(d *Decoder, to *OAuth2) Value {
 	fields := []Field{
 		Required("token_url", "The address that gives out access tokens.", Parsed(d, &to.TokenURL, parseTokenURL, tokenURLNode)),

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -218,11 +219,7 @@ func checkReferences(d *Decoder) {
 		names = append(names, p.Name)
 	}
 	for _, r := range d.pooled {
-		known := r.name == ""
-		for _, name := range names {
-			known = known || name == r.name
-		}
-		if !known {
+		if r.name != "" && !slices.Contains(names, r.name) {
 			d.Failf(r.node, r.path, "%s is not a pool%s", Quote(r.name), DidYouMean(r.name, names))
 		}
 	}

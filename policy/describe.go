@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -15,15 +16,11 @@ import (
 // Describe writes what the configuration means, without any secret.
 func (p *Policy) Describe(w io.Writer) { p.DescribeWith(w, nil) }
 
-// DescribeWith also tells which tokens pools have: labels are those of a pool's
-// tokens, by its name. It is what abide check prints.
+// DescribeWith also lists the tokens of pools: labels has the labels of each pool's tokens,
+// by the pool's name. The command abide check prints this text.
 func (p *Policy) DescribeWith(w io.Writer, labels map[string][]string) {
 	var b strings.Builder
-	from := p.File
-	if from == "" {
-		from = "no file, the defaults"
-	}
-	line(&b, "configuration", "%s", from)
+	line(&b, "configuration", "%s", cmp.Or(p.File, "no file, the defaults"))
 	line(&b, "proxy", "%s, for %s", p.Listen, p.Access.users())
 	if p.Open.Listen != "" {
 		line(&b, "", "%s, where all https is opened", p.Open.Listen)
@@ -122,7 +119,7 @@ func (a *Access) users() string {
 	return who
 }
 
-// share is what a client has that others have not.
+// share describes the settings of a client that differ from the defaults; "" if none does.
 func (c Client) share() string {
 	var words []string
 	if c.Weight != 1 {
@@ -189,11 +186,7 @@ func (p *Policy) describeSettings(b *strings.Builder, section string) {
 }
 
 func (s *Site) describe(b *strings.Builder, title string, limit func(Limit) string) {
-	hosts := make([]string, len(s.Hosts))
-	for i, one := range s.Hosts {
-		hosts[i] = one.String()
-	}
-	line(b, title, "%s", someOf(hosts))
+	line(b, title, "%s", someOf(texts(s.Hosts)))
 	if s.Name != "" {
 		line(b, "", "called %s", s.Name)
 	}
@@ -255,8 +248,8 @@ func (s *Site) ownLimits() bool {
 	return slices.ContainsFunc(s.Backends, func(b Backend) bool { return b.Own })
 }
 
-// bytesText is what limits of bytes count, and what becomes of a body for which there
-// are none.
+// bytesText describes whether the byte limits count tunnels, and the longest pause of a
+// body; "" without byte limits.
 func (s *Site) bytesText() string {
 	tunnels, stall := "", time.Duration(0)
 	for _, l := range s.Limits {
@@ -336,7 +329,7 @@ func (s *Storage) kept(l Limit) string {
 	return l.String() + ", " + l.sharing()
 }
 
-// sharing is how a limit is kept in a store that several have.
+// sharing describes whether the limit is shared, and the form in which the store counts it.
 func (l *Limit) sharing() string {
 	switch {
 	case !l.Shared():

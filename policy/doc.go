@@ -1,4 +1,4 @@
-// Package policy is what the operator wrote: the types of the configuration
+// Package policy holds the operator's configuration: the types of the configuration
 // file, its strict loading, and the matching of a request to a rule. It is
 // pure: it opens no connection, starts nothing and keeps no state. A Policy
 // never changes after Load, so any number of goroutines may share one; a reload

@@ -125,9 +125,7 @@ func syntaxFault(err error, text []byte) *Fault {
 	if line > 0 && parser {
 		line++
 	}
-	if last := 1 + bytes.Count(bytes.TrimRight(text, "\n"), []byte("\n")); line > last {
-		line = last
-	}
+	line = min(line, 1+bytes.Count(bytes.TrimRight(text, "\n"), []byte("\n")))
 	if strings.Contains(problem, "max depth") {
 		return &Fault{Line: max(line, 1), Text: "is nested too deeply"}
 	}
@@ -156,8 +154,8 @@ var (
 
 const quotedPut = `put: "Authorization: Bearer {token}"`
 
-// remedied is what YAML says about a line, and what to write instead where that is
-// known. It has nothing of the line but a pattern of hosts: the rest may be a secret.
+// remedied returns the YAML parser's complaint about a line, with a remedy if there is a
+// known one. It quotes nothing of the line but a pattern of hosts: other text may be secret.
 func remedied(problem, line string) string {
 	text := "is not valid YAML: " + problem
 	switch {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Egress is which destinations may be reached, and how.
+// Egress configures the destinations that may be reached, and the path to them.
 type Egress struct {
 	Allow         []netip.Prefix // reachable although they are not public
 	Ports         Ports          // that CONNECT may name
@@ -32,62 +32,6 @@ func (e Egress) NextHop() *url.URL {
 		hop.User = url.UserPassword(e.Proxy.User.Username(), e.ProxyPassword.Reveal())
 	}
 	return &hop
-}
-
-// Ports is a set of ports. The zero value allows none.
-type Ports struct {
-	Any  bool
-	List []uint16
-}
-
-// Allows tells whether port is one of the ports.
-func (p Ports) Allows(port uint16) bool {
-	if p.Any {
-		return port != 0
-	}
-	for _, one := range p.List {
-		if one == port {
-			return true
-		}
-	}
-	return false
-}
-
-// read reads egress.ports.
-func (p *Ports) read(in *input) {
-	ports := Ports{}
-	for i, s := range in.items {
-		if s == "any" {
-			if len(in.items) > 1 {
-				in.fail(i, errors.New("any stands alone"))
-				return
-			}
-			ports.Any = true
-			continue
-		}
-		n, ok := parsePort(s)
-		switch {
-		case !ok:
-			in.fail(i, fmt.Errorf("%s is not a port from 1 to 65535, nor any", Quote(s)))
-		case slices.Contains(ports.List, n):
-			in.fail(i, fmt.Errorf("port %d is listed twice", n))
-		default:
-			ports.List = append(ports.List, n)
-		}
-	}
-	*p = ports
-}
-
-// text is the set as it would be written.
-func (p Ports) text() string {
-	if p.Any {
-		return "any"
-	}
-	var words []string
-	for _, n := range p.List {
-		words = append(words, strconv.Itoa(int(n)))
-	}
-	return strings.Join(words, ", ")
 }
 
 // readAllow reads egress.allow.
@@ -190,6 +134,57 @@ func (e *Egress) resolveText() string {
 		words = append(words, name+" = "+to)
 	}
 	slices.Sort(words)
+	return strings.Join(words, ", ")
+}
+
+// Ports is a set of ports. The zero value allows none.
+type Ports struct {
+	Any  bool
+	List []uint16
+}
+
+// Allows tells whether port is one of the ports.
+func (p Ports) Allows(port uint16) bool {
+	if p.Any {
+		return port != 0
+	}
+	return slices.Contains(p.List, port)
+}
+
+// read reads egress.ports.
+func (p *Ports) read(in *input) {
+	ports := Ports{}
+	for i, s := range in.items {
+		if s == "any" {
+			if len(in.items) > 1 {
+				in.fail(i, errors.New("any stands alone"))
+				return
+			}
+			ports.Any = true
+			continue
+		}
+		n, ok := parsePort(s)
+		switch {
+		case !ok:
+			in.fail(i, fmt.Errorf("%s is not a port from 1 to 65535, nor any", Quote(s)))
+		case slices.Contains(ports.List, n):
+			in.fail(i, fmt.Errorf("port %d is listed twice", n))
+		default:
+			ports.List = append(ports.List, n)
+		}
+	}
+	*p = ports
+}
+
+// text is the set as it would be written.
+func (p Ports) text() string {
+	if p.Any {
+		return "any"
+	}
+	var words []string
+	for _, n := range p.List {
+		words = append(words, strconv.Itoa(int(n)))
+	}
 	return strings.Join(words, ", ")
 }
 

@@ -141,7 +141,7 @@ func (p *Policy) seen(t Target) bool {
 	return t.Scheme == "http" || p.opens(t.Host, t.Port)
 }
 
-// way is how a connection to a target is made.
+// way describes the path of a connection to a target.
 func (p *Policy) way(t Target) string {
 	switch to, named := p.Egress.Resolve[t.HostPort()]; {
 	case p.Egress.Proxy != nil:

@@ -229,7 +229,7 @@ func legacyNumber(s string) (uint64, bool) {
 	return v, true
 }
 
-// spell is addr as text, s itself when that is how it was written.
+// spell returns addr as text: s itself if both are equal, which saves an allocation.
 func spell(addr netip.Addr, s string) string {
 	var buf [48]byte
 	if text := addr.AppendTo(buf[:0]); string(text) != s {

@@ -54,11 +54,7 @@ func (c *Intercept) text() string {
 	if c.Mode != "listed" {
 		return c.Mode
 	}
-	var words []string
-	for _, one := range c.Patterns {
-		words = append(words, one.String())
-	}
-	return strings.Join(words, ", ")
+	return strings.Join(texts(c.Patterns), ", ")
 }
 
 // interceptNode is the schema of intercept.
@@ -73,13 +69,6 @@ type CA struct{ Cert, Key string }
 
 // Given tells whether the operator gives the CA.
 func (c CA) Given() bool { return c.Cert != "" }
-
-// Listeners are where the proxy and the operator's listener are.
-type Listeners struct {
-	Listen string // of the proxy: "ip:port", or ":port" for every address
-	Open   OpenListener
-	Admin  Admin
-}
 
 // Admin is the operator's listener. An empty Listen turns it off.
 type Admin struct {
@@ -99,6 +88,13 @@ type OpenListener struct {
 	Off bool
 	// Run says that the proxy is of abide run, whose command is set up already.
 	Run bool
+}
+
+// Listeners has the addresses of the proxy's listeners and of the operator's listener.
+type Listeners struct {
+	Listen string // of the proxy: "ip:port", or ":port" for every address
+	Open   OpenListener
+	Admin  Admin
 }
 
 // Local tells whether only this machine can reach the proxy.
@@ -166,11 +162,7 @@ func (p *Policy) opens(host string, port uint16) bool {
 		i := p.index.find(host, port)
 		return i != none && p.Sites[i].needsRequests()
 	case "listed":
-		for _, one := range p.Intercept.Patterns {
-			if one.matches(host, port) {
-				return true
-			}
-		}
+		return slices.ContainsFunc(p.Intercept.Patterns, func(pattern Pattern) bool { return pattern.matches(host, port) })
 	}
 	return false
 }

@@ -176,17 +176,11 @@ func readData(p *Policy, in *input) {
 	switch in.value() {
 	case "none":
 		p.Data = "none"
-		return
 	case "":
 		in.fail(-1, errors.New("has no value; write a directory, or none to keep nothing"))
-		return
+	default:
+		in.readPath(&p.Data)
 	}
-	path, err := in.path()
-	if err != nil {
-		in.fail(-1, err)
-		return
-	}
-	p.Data = path
 }
 
 func accessLogSetting() setting {
@@ -198,23 +192,15 @@ func accessLogSetting() setting {
 			switch {
 			case err == nil && on:
 				p.Log.Access = "on"
-				return
 			case err == nil:
 				p.Log.Access = ""
-				return
 			case in.value() == "stdout":
 				p.Log.Access = "stdout"
-				return
 			case !strings.ContainsAny(in.value(), "./\\"): // nobody means a file by "yes"
 				in.fail(-1, fmt.Errorf("%w, nor stdout, nor a file: its name has a . or a /", err))
-				return
+			default:
+				in.readPath(&p.Log.Access)
 			}
-			path, err := in.path()
-			if err != nil {
-				in.fail(-1, err)
-				return
-			}
-			p.Log.Access = path
 		},
 		show: func(p *Policy) string { return cmp.Or(p.Log.Access, "off") },
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/abide-proxy/abide/limit/learn"
 )
 
-// Unit is what a limit counts.
+// Unit is the quantity that a limit counts.
 type Unit string
 
 // The units. Cost counts requests by their weight.
@@ -22,8 +22,8 @@ const (
 	Concurrency Unit = "concurrency"
 )
 
-// DefaultStall is how long a body may stand still for want of bytes, where a limit
-// does not say.
+// DefaultStall is the longest pause of a body because of a byte limit without a stall of
+// its own.
 const DefaultStall = 90 * time.Second
 
 // Limit is an amount of a unit per window, and for whom.
@@ -187,8 +187,8 @@ const mostAmount = 1e15
 // parseAmount reads an amount of requests or of what they cost.
 func parseAmount(s string) (int64, error) { return parseCount(s, 1, mostAmount) }
 
-// The least of a byte limit is what a short answer takes with its headers and the
-// TLS around it.
+// leastBytes is the least amount of a byte limit: the size of a short answer with its
+// headers and TLS.
 const leastBytes = 4 * kib
 
 // parseBytes reads an amount of bytes for a limit.
@@ -240,8 +240,8 @@ func LimitRequests(limits []Limit) bool {
 }
 
 // LearnedTitle is the name of a limit that a site has taught, for people and for labels
-// of metrics: "75 per 15m for GET /2/tweets/*". Title is what the limit is, "75 per 15m",
-// and route is which requests it is about: a route, or what the site calls the limit.
+// of metrics: "75 per 15m for GET /2/tweets/*". title states the amount, "75 per 15m", and
+// route the requests that the limit counts: a route, or the site's name for the limit.
 // Limits of the same amount for different routes have different names. A title that has
 // its route in it already stays as it is.
 //

@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -93,15 +94,11 @@ func serviceLink(name, value string) bool {
 }
 
 func (l *loading) flags(p *Policy, flags map[string]string) {
-	var names, known []string
-	for name := range flags {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	var known []string
 	for _, s := range l.table {
 		known = append(known, s.Name)
 	}
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(flags)) {
 		key := name
 		if name == "admin" {
 			key = "admin.listen"

@@ -115,7 +115,7 @@ func (l *loading) sorted() Faults {
 	return l.faults
 }
 
-// kept is where a key was set, for faults that two keys share.
+// kept returns a fault at the place at which a key was set, for faults that two keys share.
 func (l *loading) kept(key string) Fault {
 	if place, ok := l.places[key]; ok {
 		return place
@@ -133,22 +133,6 @@ func (l *loading) contradict(key, format string, args ...any) {
 	place := l.kept(key)
 	place.Text = fmt.Sprintf(format, args...)
 	l.fail(place)
-}
-
-// Source is what a Policy is loaded from. The zero value is an empty file in an
-// empty environment.
-type Source struct {
-	Path   string                      // of the file, "" for none
-	Data   []byte                      // what it holds; nil has Load read Path
-	Lookup func(string) (string, bool) // the environment; nil uses Environ
-	// Environ is the environment as os.Environ gives it. Unlike Lookup it lets
-	// Load refuse an ABIDE_ variable that nothing reads.
-	Environ []string
-	Flags   map[string]string // dotted key → text
-	// Defaults are the defaults of a command that differ from those of the
-	// configuration: dotted key → text. The file, the environment and flags beat
-	// them.
-	Defaults map[string]string
 }
 
 var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -197,6 +181,22 @@ func (l *loading) expand(s string, kind TextKind) (string, error) {
 	}
 }
 
+// Source has the inputs of a Policy. The zero value is an empty file in an empty
+// environment.
+type Source struct {
+	Path   string                      // of the file, "" for none
+	Data   []byte                      // what it holds; nil has Load read Path
+	Lookup func(string) (string, bool) // the environment; nil uses Environ
+	// Environ is the environment as os.Environ gives it. Unlike Lookup it lets
+	// Load refuse an ABIDE_ variable that nothing reads.
+	Environ []string
+	Flags   map[string]string // dotted key → text
+	// Defaults are the defaults of a command that differ from those of the
+	// configuration: dotted key → text. The file, the environment and flags beat
+	// them.
+	Defaults map[string]string
+}
+
 // TextKind says which references a value may have, and whether it may be quoted.
 type TextKind int
 
@@ -215,6 +215,16 @@ type input struct {
 }
 
 func (in *input) value() string { return in.items[0] }
+
+// readPath stores the value as an absolute path, or reports its fault.
+func (in *input) readPath(to *string) {
+	path, err := in.path()
+	if err != nil {
+		in.fail(-1, err)
+		return
+	}
+	*to = path
+}
 
 // path makes a path absolute: ~/ is the home directory, the rest starts where
 // the file is.

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"strings"
 
 	"golang.org/x/net/publicsuffix"
@@ -54,6 +55,47 @@ func (r *Rules) Pool(name string) *Pool {
 	return nil
 }
 
+// RuleOf is the rule that a site's name comes from, nil if there is none.
+func (r *Rules) RuleOf(site string) *Site {
+	for i := range r.Sites {
+		if r.Sites[i].Group == "rule" && r.Sites[i].Title() == site {
+			return &r.Sites[i]
+		}
+	}
+	t, err := ParseTarget("https", site)
+	if err != nil {
+		return nil
+	}
+	return r.Match(t).Rule
+}
+
+// SiteNames are the sites that rules name exactly, in the order of the rules, at most
+// so many: a host without *, or a rule whose hosts are one site.
+func (r *Rules) SiteNames(most int) []string {
+	var names []string
+	seen := map[string]bool{}
+	add := func(name string) {
+		if !seen[name] && len(names) < most {
+			seen[name] = true
+			names = append(names, name)
+		}
+	}
+	for i := range r.Sites {
+		s := &r.Sites[i]
+		if s.Group == "rule" {
+			add(s.Title())
+			continue
+		}
+		for _, one := range s.Hosts {
+			if one.All || one.Below {
+				continue
+			}
+			add(r.Match(Target{Scheme: "https", Host: one.Host, Port: cmp.Or(one.Port, 443)}).Site)
+		}
+	}
+	return names
+}
+
 // index finds the first rule that matches a host and port, in one map access per
 // label.
 type index struct {
@@ -63,31 +105,14 @@ type index struct {
 	all   ports
 }
 
-// ports is the first rule for every port, and the rules for one port each.
-type ports struct {
-	any int32
-	one map[uint16]int32 // port → its first rule
-}
-
-const none int32 = 1<<31 - 1
-
-func (p ports) find(port uint16) int32 {
-	if rule, ok := p.one[port]; ok {
-		return min(p.any, rule)
-	}
-	return p.any
-}
-
-func (p ports) add(port uint16, rule int32) ports {
-	if port == 0 {
-		p.any = min(p.any, rule)
-	} else if p.find(port) > rule {
-		if p.one == nil {
-			p.one = map[uint16]int32{}
+func newIndex(sites []Site) index {
+	x := index{built: true, all: ports{any: none}}
+	for i := range sites {
+		for _, p := range sites[i].Hosts {
+			x.add(p, int32(i))
 		}
-		p.one[port] = rule
 	}
-	return p
+	return x
 }
 
 func (x *index) add(p Pattern, rule int32) {
@@ -132,14 +157,31 @@ func (x *index) find(host string, port uint16) int32 {
 	return min(first, x.all.find(port))
 }
 
-func newIndex(sites []Site) index {
-	x := index{built: true, all: ports{any: none}}
-	for i := range sites {
-		for _, p := range sites[i].Hosts {
-			x.add(p, int32(i))
-		}
+// ports is the first rule for every port, and the rules for one port each.
+type ports struct {
+	any int32
+	one map[uint16]int32 // port → its first rule
+}
+
+const none int32 = 1<<31 - 1
+
+func (p ports) find(port uint16) int32 {
+	if rule, ok := p.one[port]; ok {
+		return min(p.any, rule)
 	}
-	return x
+	return p.any
+}
+
+func (p ports) add(port uint16, rule int32) ports {
+	if port == 0 {
+		p.any = min(p.any, rule)
+	} else if p.find(port) > rule {
+		if p.one == nil {
+			p.one = map[uint16]int32{}
+		}
+		p.one[port] = rule
+	}
+	return p
 }
 
 // cover finds, for a pattern, the first of the patterns before it that matches
@@ -182,49 +224,4 @@ func (c *cover) by(p Pattern) (int, bool) {
 		}
 	}
 	return int(first), first != none
-}
-
-// RuleOf is the rule that a site's name comes from, nil if there is none.
-func (r *Rules) RuleOf(site string) *Site {
-	for i := range r.Sites {
-		if r.Sites[i].Group == "rule" && r.Sites[i].Title() == site {
-			return &r.Sites[i]
-		}
-	}
-	t, err := ParseTarget("https", site)
-	if err != nil {
-		return nil
-	}
-	return r.Match(t).Rule
-}
-
-// SiteNames are the sites that rules name exactly, in the order of the rules, at most
-// so many: a host without *, or a rule whose hosts are one site.
-func (r *Rules) SiteNames(most int) []string {
-	var names []string
-	seen := map[string]bool{}
-	add := func(name string) {
-		if !seen[name] && len(names) < most {
-			seen[name] = true
-			names = append(names, name)
-		}
-	}
-	for i := range r.Sites {
-		s := &r.Sites[i]
-		if s.Group == "rule" {
-			add(s.Title())
-			continue
-		}
-		for _, one := range s.Hosts {
-			if one.All || one.Below {
-				continue
-			}
-			port := one.Port
-			if port == 0 {
-				port = 443
-			}
-			add(r.Match(Target{Scheme: "https", Host: one.Host, Port: port}).Site)
-		}
-	}
-	return names
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Pattern is which hosts a rule is about:
+// Pattern selects the hosts of a rule:
 //
 //	example.com         this host, on every port
 //	example.com:8443    this host on this port (":*" says every port outright)

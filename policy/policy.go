@@ -38,7 +38,7 @@ type Policy struct {
 // reported.
 func (p *Policy) Observes() bool { return p.Mode == "observe" }
 
-// Log is how this process speaks of itself. Access is the access log.
+// Log configures the log of the process and the access log.
 type Log struct {
 	Level  string // trace | debug | info | warn | error
 	Format string // text | json
@@ -153,8 +153,8 @@ func defaults(lookup func(string) (string, bool)) *Policy {
 	return p
 }
 
-// Rules are what the operator wrote about sites and their pools of tokens, and what
-// holds for all other sites.
+// Rules has the operator's rules for sites, their pools of tokens, and the rules for all
+// other sites.
 type Rules struct {
 	Defaults Unnamed
 	Pools    []Pool
@@ -163,13 +163,13 @@ type Rules struct {
 	index index // of Sites, by host
 }
 
-// Unnamed is what holds for sites that no rule names.
+// Unnamed has the rules for sites that no rule names.
 type Unnamed struct {
 	Limits []Limit
 	Learn  bool
 }
 
-// Storage is where state is kept: the data directory, the CA and the store of budgets.
+// Storage configures the places of state: the data directory, the CA and the store of budgets.
 type Storage struct {
 	Data string // absolute directory, or "none" to keep nothing
 	// StrictState ends abide when the state of an earlier run cannot be read; without it
@@ -179,8 +179,8 @@ type Storage struct {
 	Store       Store
 }
 
-// dataDir is where the XDG base directories put state; without a home there is
-// nowhere to keep any.
+// dataDir returns the directory for state by the XDG base directory specification, "none"
+// without a home directory.
 func dataDir(lookup func(string) (string, bool)) string {
 	if state, ok := lookup("XDG_STATE_HOME"); ok && filepath.IsAbs(state) {
 		return filepath.Join(state, "abide")

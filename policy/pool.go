@@ -33,6 +33,51 @@ type Pool struct {
 	Line int
 }
 
+// source describes where the tokens of the pool come from.
+func (p *Pool) source() string {
+	for _, one := range poolSources {
+		if text := one.describe(p); text != "" {
+			return "tokens " + text
+		}
+	}
+	return "no tokens"
+}
+
+// describe writes what a pool is. Labels are those of its tokens, where they have
+// been read.
+func (p *Pool) describe(b *strings.Builder, labels []string) {
+	line(b, "pool "+p.Name, "%s as %s", p.source(), p.Put)
+	if len(labels) > 0 {
+		line(b, "", "%s: %s", plural(len(labels), "token"), someOf(labels))
+	}
+	if p.OAuth2.TokenURL != "" {
+		text := "each is exchanged at " + p.OAuth2.TokenURL
+		if len(p.OAuth2.Scopes) > 0 {
+			text += " for " + strings.Join(p.OAuth2.Scopes, ", ")
+		}
+		line(b, "", "%s", text)
+	}
+	if p.Reserve != (Reserve{}) {
+		line(b, "", "reserve %s of every limit that is learned", p.Reserve)
+	}
+	line(b, "", "%s", p.exhaustedText())
+	for _, l := range p.Limits {
+		line(b, "", "%s", l)
+	}
+}
+
+// exhaustedText describes the treatment of requests while no token is usable.
+func (p *Pool) exhaustedText() string {
+	text := "when none is usable, requests wait"
+	if p.Exhausted == "refuse" {
+		text = "when none is usable, requests are refused"
+	}
+	if p.Anonymous {
+		text = "when none is usable, requests go without"
+	}
+	return text
+}
+
 // Token is one credential of a pool.
 type Token struct {
 	Label   string
@@ -48,7 +93,7 @@ type OAuth2 struct {
 	Scopes   []string
 }
 
-// Reserve is what stays unspent of every learned limit, in units or in percent.
+// Reserve is the unspent part of every learned limit, in units or in percent.
 type Reserve struct {
 	Units   int64
 	Percent float64
@@ -83,7 +128,7 @@ func reserveNode() Node {
 	return n.suchAs(50, "1%")
 }
 
-// Placement is where a token is placed: a header, a query parameter or Basic credentials.
+// Placement is the place of a token in a request: a header, a query parameter or Basic credentials.
 type Placement struct {
 	Where  string // header | query | basic
 	Name   string // of the header or the parameter
@@ -245,16 +290,6 @@ func (d *Decoder) variable(to *string) Value {
 	}, func() Node { return PatternNode(variableName.String()) }}
 }
 
-// source describes where the tokens of the pool come from.
-func (p *Pool) source() string {
-	for _, one := range poolSources {
-		if text := one.describe(p); text != "" {
-			return "tokens " + text
-		}
-	}
-	return "no tokens"
-}
-
 // sourceKeys are the keys of the sources among those that a mapping has.
 func sourceKeys(set map[string]*yaml.Node) (keys []string) {
 	for _, one := range poolSources {
@@ -273,41 +308,6 @@ func allSourceKeys() string {
 	}
 	last := len(keys) - 1
 	return strings.Join(keys[:last], ", ") + " and " + keys[last]
-}
-
-// describe writes what a pool is. Labels are those of its tokens, where they have
-// been read.
-func (p *Pool) describe(b *strings.Builder, labels []string) {
-	line(b, "pool "+p.Name, "%s as %s", p.source(), p.Put)
-	if len(labels) > 0 {
-		line(b, "", "%s: %s", plural(len(labels), "token"), someOf(labels))
-	}
-	if p.OAuth2.TokenURL != "" {
-		text := "each is exchanged at " + p.OAuth2.TokenURL
-		if len(p.OAuth2.Scopes) > 0 {
-			text += " for " + strings.Join(p.OAuth2.Scopes, ", ")
-		}
-		line(b, "", "%s", text)
-	}
-	if p.Reserve != (Reserve{}) {
-		line(b, "", "reserve %s of every limit that is learned", p.Reserve)
-	}
-	line(b, "", "%s", p.exhaustedText())
-	for _, l := range p.Limits {
-		line(b, "", "%s", l)
-	}
-}
-
-// exhaustedText is what becomes of requests when no token can go.
-func (p *Pool) exhaustedText() string {
-	text := "when none is usable, requests wait"
-	if p.Exhausted == "refuse" {
-		text = "when none is usable, requests are refused"
-	}
-	if p.Anonymous {
-		text = "when none is usable, requests go without"
-	}
-	return text
 }
 
 // poolText describes the pool of the rule.

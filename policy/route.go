@@ -1,17 +1,19 @@
 package policy
 
 import (
+	"cmp"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
 	"unicode"
 )
 
-// route is the pattern of a path, ready for matching. A segment is what stands
-// between two slashes, so /a/ has two, of which the second is empty.
+// route is the pattern of a path, ready for matching. A segment is the text between two
+// slashes, so /a/ has two, of which the second is empty.
 //
-// Segments are compared by what they mean: %74 is t, and so nobody gets around a
-// limit by writing a path in another way. An escaped slash is not a slash.
+// Segments are compared unescaped, so nobody gets around a limit by writing %74 instead
+// of t. An escaped slash is not a slash.
 type route struct {
 	segments []segment
 	least    int // segments of a path that matches, at least
@@ -68,9 +70,7 @@ func parseRoute(s string) (*route, error) {
 // fails, lets the last ** take one segment more: an earlier one never has to,
 // since what lies between the two was found as far in front as it can be.
 func (r *route) covers(path string) bool {
-	if path == "" {
-		path = "/"
-	}
+	path = cmp.Or(path, "/")
 	if path[0] != '/' || strings.Count(path, "/") < r.least {
 		return false
 	}
@@ -133,24 +133,12 @@ func (s *segment) is(sent string) bool {
 // that begins no escape means itself.
 func sentByte(s string) (c byte, size int) {
 	if s[0] == '%' && len(s) >= 3 {
-		high, low := hexDigit(s[1]), hexDigit(s[2])
-		if high >= 0 && low >= 0 {
-			return byte(high<<4 | low), 3
+		var b [1]byte
+		if _, err := hex.Decode(b[:], []byte(s[1:3])); err == nil {
+			return b[0], 3
 		}
 	}
 	return s[0], 1
-}
-
-func hexDigit(c byte) int {
-	switch {
-	case c >= '0' && c <= '9':
-		return int(c - '0')
-	case c >= 'a' && c <= 'f':
-		return int(c-'a') + 10
-	case c >= 'A' && c <= 'F':
-		return int(c-'A') + 10
-	}
-	return -1
 }
 
 func unescape(s string) (string, error) {
@@ -174,11 +162,10 @@ func routeNode() Node {
 	return PatternNode(`^(?:/(?:\*\*?|[^/*?#]*))+$`).suchAs("/2/tweets/*", "/v1/**")
 }
 
-// NormalPath is the one spelling of an escaped path that stands for all that
-// mean the same, for keys: %74 is t and %2f is %2F, as it is where a limit's
-// pattern is compared. An escaped slash stays escaped, dot segments stay, and no
-// path at all is /. It does not allocate for a path that is spelt so already. What
-// is sent upstream is another matter.
+// NormalPath returns the canonical spelling of an escaped path, for keys: %74 becomes t and
+// %2f becomes %2F, as in the comparison with a limit's pattern. An escaped slash stays
+// escaped, dot segments stay, and an empty path becomes /. NormalPath does not allocate for
+// a path in canonical spelling. The path that is sent upstream does not change.
 func NormalPath(escaped string) string {
 	if escaped == "" {
 		return "/"

@@ -64,8 +64,8 @@ func listOf(shown string) any {
 	return all
 }
 
-// shape is how YAML writes the value. In a variable or a flag a list is
-// separated by commas, a map too, with = between key and value.
+// shape is the form of a value in YAML. In a variable or a flag, commas separate the items
+// of a list and of a map, with = between key and value.
 type shape int
 
 const (
@@ -191,15 +191,9 @@ func fileSetting(name, doc string, at func(*Policy) *string) setting {
 		schema: TextNode,
 		read: func(p *Policy, in *input) {
 			*at(p) = ""
-			if in.value() == "" {
-				return
+			if in.value() != "" {
+				in.readPath(at(p))
 			}
-			path, err := in.path()
-			if err != nil {
-				in.fail(-1, err)
-				return
-			}
-			*at(p) = path
 		},
 		show: func(p *Policy) string { return *at(p) },
 	}

@@ -3,10 +3,19 @@ package policy
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/abide-proxy/abide/limit/learn"
 )
+
+const (
+	DefaultPriority = 3
+	LowestPriority  = 7
+)
+
+// mostWeight of a backend or a client is far more than differs in practice.
+const mostWeight = 1000
 
 // Site is a rule of sites: the hosts that it matches, and what holds there.
 type Site struct {
@@ -59,16 +68,11 @@ func (s *Site) needs() []string {
 }
 
 func needRequests(limits []Limit) bool {
-	for _, l := range limits {
-		if l.NeedsRequests() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(limits, func(l Limit) bool { return l.NeedsRequests() })
 }
 
-// limitsIn is what limits are called of which some can only be kept by seeing
-// requests.
+// limitsIn names the limits in a sentence: "limits other than of bytes" if one of them needs
+// to see requests.
 func limitsIn(limits []Limit) string {
 	for _, l := range limits {
 		if !l.NeedsRequests() {
@@ -78,11 +82,11 @@ func limitsIn(limits []Limit) string {
 	return "limits"
 }
 
-// OutageOf is what becomes of a limit of the rule while a shared store is away:
-// share, strict or open. A token's limits are always strict: whose account it is would
-// rather wait than be blocked. Those of a day or longer are, unless the rule says
-// otherwise: what is too much of them cannot be made good soon. A nil rule is that of
-// sites without one.
+// OutageOf returns the treatment of a limit of the rule while the shared store cannot be
+// reached: share, strict or open. A token's limits are always strict: the account's owner
+// would rather wait than be blocked. Limits of a day or longer are strict unless the rule
+// has an outage of its own, since their excess cannot be made good soon. A nil rule stands
+// for sites without a rule.
 func (s *Site) OutageOf(l *Limit) string {
 	switch {
 	case l.By == "token", l.long() && (s == nil || !s.outage):
@@ -111,18 +115,8 @@ func (s *Site) MaySign(t Target) bool {
 	case t.UsualPort():
 		return true
 	}
-	for _, one := range s.Hosts {
-		if one.Port == t.Port && one.matches(t.Host, t.Port) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Hosts, func(pattern Pattern) bool { return pattern.Port == t.Port && pattern.matches(t.Host, t.Port) })
 }
-
-const (
-	DefaultPriority = 3
-	LowestPriority  = 7
-)
 
 // Backend is a server that answers instead of a rule's hosts.
 type Backend struct {
@@ -154,6 +148,3 @@ func (b *Backend) String() string {
 
 // backendName is a word that can stand in labels and keys.
 var backendName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-
-// mostWeight of a backend or a client is far more than differs in practice.
-const mostWeight = 1000

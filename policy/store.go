@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// Store is where budgets are kept that outlive a process or span a fleet. What a URL
-// says is taken apart here; the fields after it are empty when Kind is local.
+// Store is the place of budgets that outlive a process or span a fleet. The fields after
+// Kind are the parts of the store's URL; they are empty if Kind is local.
 type Store struct {
 	Kind string // local | redis | rediss | redis+sentinel | …
 
@@ -36,7 +36,7 @@ var storeKinds = []string{
 	"redis", "rediss", "redis+unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster",
 }
 
-// storeExamples are what each kind looks like.
+// storeExamples has a URL of each form of store.
 var storeExamples = map[string]string{
 	"unix":     "redis+unix:///run/redis/redis.sock",
 	"":         "redis://user:secret@redis.example:6379",

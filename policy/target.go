@@ -10,13 +10,43 @@ import (
 	"strings"
 )
 
-// Target is where a request goes. Host is canonical (see canonicalHost), so two
-// Targets are the same place exactly when they are equal. Scheme is http, https
-// or, for a tunnel whose content is not known, empty.
+// Target is the destination of a request. Host is canonical (see canonicalHost), so two
+// Targets mean the same destination exactly if they are equal. Scheme is http, https or,
+// for a tunnel with unknown content, empty.
 type Target struct {
 	Scheme string
 	Host   string
 	Port   uint16
+}
+
+// HostPort is host and port, always both, with brackets around IPv6.
+func (t Target) HostPort() string {
+	return net.JoinHostPort(t.Host, strconv.Itoa(int(t.Port)))
+}
+
+// Origin is the target as a URL begins, without the port when it is the usual
+// one: https://a.example, http://[::1]:8080.
+func (t Target) Origin() string {
+	host := t.HostPort()
+	if t.UsualPort() {
+		host = t.Host
+		if strings.IndexByte(host, ':') >= 0 {
+			host = "[" + host + "]"
+		}
+	}
+	return t.Scheme + "://" + host
+}
+
+// UsualPort tells whether the port is the scheme's own, so that a URL leaves it
+// out. Without a scheme both 80 and 443 are usual.
+func (t Target) UsualPort() bool {
+	switch t.Scheme {
+	case "http":
+		return t.Port == 80
+	case "https":
+		return t.Port == 443
+	}
+	return t.Port == 80 || t.Port == 443
 }
 
 var (
@@ -103,36 +133,6 @@ func parsePort(s string) (uint16, bool) {
 	}
 	n, err := strconv.ParseUint(s, 10, 16)
 	return uint16(n), err == nil && n != 0
-}
-
-// HostPort is host and port, always both, with brackets around IPv6.
-func (t Target) HostPort() string {
-	return net.JoinHostPort(t.Host, strconv.Itoa(int(t.Port)))
-}
-
-// Origin is the target as a URL begins, without the port when it is the usual
-// one: https://a.example, http://[::1]:8080.
-func (t Target) Origin() string {
-	host := t.HostPort()
-	if t.UsualPort() {
-		host = t.Host
-		if strings.IndexByte(host, ':') >= 0 {
-			host = "[" + host + "]"
-		}
-	}
-	return t.Scheme + "://" + host
-}
-
-// UsualPort tells whether the port is the scheme's own, so that a URL leaves it
-// out. Without a scheme both 80 and 443 are usual.
-func (t Target) UsualPort() bool {
-	switch t.Scheme {
-	case "http":
-		return t.Port == 80
-	case "https":
-		return t.Port == 443
-	}
-	return t.Port == 80 || t.Port == 443
 }
 
 // parseListen reads an address to listen on: an IP address and a port, or a port

@@ -79,13 +79,16 @@ func line(b *strings.Builder, name, format string, args ...any) {
 	fmt.Fprintf(b, "%-15s %s\n", name, fmt.Sprintf(format, args...))
 }
 
-func prefixes(list []netip.Prefix) string {
-	words := make([]string, len(list))
-	for i, p := range list {
-		words[i] = p.String()
+// texts returns the texts of some values.
+func texts[T fmt.Stringer](values []T) []string {
+	list := make([]string, len(values))
+	for i, one := range values {
+		list[i] = one.String()
 	}
-	return strings.Join(words, ", ")
+	return list
 }
+
+func prefixes(list []netip.Prefix) string { return strings.Join(texts(list), ", ") }
 
 // parseLabel reads a text that is shown: short, printable and not empty.
 func parseLabel(s string) (string, error) {

@@ -143,7 +143,7 @@ func (p *Policy) warnOfBackends(warn func(format string, args ...any)) {
 	}
 }
 
-// metadata is where clouds hand out credentials.
+// metadata lists the addresses at which clouds hand out credentials.
 var metadata = []netip.Prefix{
 	netip.MustParsePrefix("169.254.0.0/16"),
 	netip.MustParsePrefix("100.100.100.200/32"),

@@ -83,22 +83,22 @@ func (c *certificateRefusals) rejected(p *policy.Policy, addr netip.Addr, client
 		period = c.hosts.rejected(now, key, certain)
 		c.mu.Unlock()
 	}
-	log := c.log.WithFields(logrus.Fields{"client": key.client, "site": p.Match(to).Site})
+	entry := c.log.WithFields(logrus.Fields{"client": key.client, "site": p.Match(to).Site})
 	if period > 0 {
 		c.persistence.Urge()
 	}
 	switch {
 	case period > 0:
 		if c.refusedLines.Due(addr.String()+" "+to.Host+" "+period.String(), now) {
-			log.Warnf("the client at %s does not accept the certificate of abide's CA for %s: its https to this host passes unread for %s, then abide tries again, so limits there are not seen meanwhile; %s", addr, to.Host, inWords(period), p.TrustRemedy())
+			entry.Warnf("the client at %s does not accept the certificate of abide's CA for %s: its https to this host passes unread for %s, then abide tries again, so limits there are not seen meanwhile; %s", addr, to.Host, inWords(period), p.TrustRemedy())
 		}
 	case certain && needed:
 		if c.distrustLines.Due(addr.String(), now) {
-			log.Warnf("the client at %s does not trust abide's CA, so it cannot reach %s: %s", addr, to.Host, p.TrustRemedy())
+			entry.Warnf("the client at %s does not trust abide's CA, so it cannot reach %s: %s", addr, to.Host, p.TrustRemedy())
 		}
 	case !certain:
 		if c.doubtLines.Due(addr.String(), now) {
-			log.Warnf("the client at %s opened TLS to %s and closed it without a request: if it complains about the certificate, %s", addr, to.Host, p.TrustRemedy())
+			entry.Warnf("the client at %s opened TLS to %s and closed it without a request: if it complains about the certificate, %s", addr, to.Host, p.TrustRemedy())
 		}
 	}
 }

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptrace"
 	"sync/atomic"
 	"time"
 
 	"github.com/abide-proxy/abide/proxy/dispatch"
 	"github.com/abide-proxy/abide/proxy/problem"
+	"github.com/abide-proxy/abide/proxy/upstream"
 )
 
 // exchange is the HTTP side of a dispatch.Request: the client's connection, the request's
@@ -42,7 +42,7 @@ func (c *exchangeContext) Value(key any) any {
 	switch key {
 	case exchangeKey{}:
 		return c.x
-	case traceKey:
+	case upstream.TraceKey:
 		if trace := c.x.writer.informational(); trace != nil {
 			return trace
 		}
@@ -277,18 +277,3 @@ func (c *clientWatch) close() {
 		c.cancel(nil)
 	}
 }
-
-// traceKey is the key under which httptrace looks for a trace in a context. httptrace does
-// not export the key, so it is found by a context that records which key is asked for.
-var traceKey = func() any {
-	var r keyRecorder
-	httptrace.ContextClientTrace(&r)
-	return r.key
-}()
-
-type keyRecorder struct {
-	context.Context
-	key any
-}
-
-func (r *keyRecorder) Value(key any) any { r.key = key; return nil }

@@ -64,9 +64,9 @@ func (s *exchanging) serve(rw http.ResponseWriter, r *http.Request) {
 // secure makes connections to idp.test use TLS, without verifying the certificate.
 func (w *bubbleProxy) secure() {
 	w.t.Helper()
-	certificate, err := w.server.interception.ca.Certificate("idp.test")
+	shown, err := w.server.interception.ca.TLSConfig("idp.test")
 	must(w.t, err)
-	config := &tls.Config{Certificates: []tls.Certificate{*certificate}}
+	config := &tls.Config{Certificates: shown.Certificates}
 	up := w.server.Current().Upstream()
 	up.TLS.InsecureSkipVerify = true
 	up.Dial = func(ctx context.Context, host string, port uint16) (net.Conn, error) {

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -162,10 +163,7 @@ func (f *forwarder) recoverPanic(x *exchange, w http.ResponseWriter, r *http.Req
 
 // count counts a request that is complete, and writes its line of the access log.
 func (f *forwarder) count(x *exchange, r *http.Request) {
-	status := x.writer.status
-	if status == 0 {
-		status = 499 // nothing was written: the client left
-	}
+	status := cmp.Or(x.writer.status, 499) // 499: nothing was written, the client left
 	report := x.Report()
 	if report.Meter == nil {
 		report.Meter = f.transport.metrics.Site(x.Snapshot.Policy().Match(x.Target).Site)

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"net"
 	"net/netip"
 	"sync"
@@ -105,12 +106,8 @@ func (c *connLimiter) setBounds(b policy.Bounds) {
 	if limit == 0 {
 		limit = max(descriptors()/2-128, 16)
 	}
-	perClient := int64(b.PerClient)
-	if perClient == 0 {
-		perClient = limit
-	}
 	c.max.Store(limit)
-	c.perClient.Store(perClient)
+	c.perClient.Store(cmp.Or(int64(b.PerClient), limit))
 }
 
 // take counts a connection of an address, or returns the bound that refuses it.

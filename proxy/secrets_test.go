@@ -12,7 +12,7 @@ import (
 
 // TestB8_WrongSecretsOfClientsAreSlowedDown checks that a client with wrong secrets waits
 // for each response, and a client with a right secret does not.
-func TestB8_WrongSecretsOfClientsAreSlowedDown(t *testing.T) {
+func TestWrongSecretsOfClientsAreSlowedDown(t *testing.T) {
 	const yaml = "access: {clients: [{name: news, secret: hunter2hunter2}]}\ndefaults: {limits: [], learn: false}\n"
 	bubble(t, echoing, yaml, func(w *bubbleProxy) {
 		ask := func(credentials string) (status int, took time.Duration) {

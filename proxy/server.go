@@ -224,11 +224,13 @@ func (s *Server) ForgetRejections() { s.interception.refusals.forget() }
 type serverLog struct{ log *logrus.Logger }
 
 func (l serverLog) Write(p []byte) (int, error) {
-	l.log.Debug("http server: ", eventOf(string(p)))
+	l.debug("http server: ", eventOf(string(p)))
 	return len(p), nil
 }
 
-func (l serverLog) Printf(format string, _ ...any) { l.log.Debug("goproxy: ", eventOf(format)) }
+func (l serverLog) Printf(format string, _ ...any) { l.debug("goproxy: ", eventOf(format)) }
+
+func (l serverLog) debug(from, event string) { l.log.WithField("reason", event).Debug(from, event) }
 
 // eventOf is the constant begin of a line of net/http or goproxy: the words before the
 // first text that a client or site may have chosen.

@@ -151,7 +151,11 @@ func originTLS(protocols ...string) *tls.Config {
 	return &tls.Config{
 		NextProtos: protocols,
 		GetCertificate: func(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
-			return originCA().Certificate(h.ServerName)
+			config, err := originCA().TLSConfig(h.ServerName)
+			if err != nil {
+				return nil, err
+			}
+			return &config.Certificates[0], nil
 		},
 	}
 }

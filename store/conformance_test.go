@@ -432,13 +432,13 @@ func TestAPulseSaysHowManyAreThere(t *testing.T) {
 
 func TestDocumentsAreKeptUntilTheirTime(t *testing.T) {
 	each(t, func(t *testing.T, s store.Store, c *clock) {
-		shelf, can := s.(store.Documents)
+		documents, can := s.(store.Documents)
 		if !can {
-			t.Fatal("it has no shelf")
+			t.Fatal("it has no documents")
 		}
 		all := func() map[string][]byte {
 			t.Helper()
-			found, err := shelf.All(t.Context(), "kind")
+			found, err := documents.All(t.Context(), "kind")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -447,7 +447,7 @@ func TestDocumentsAreKeptUntilTheirTime(t *testing.T) {
 		put := func(key string, value []byte, until time.Time) {
 			t.Helper()
 			before, err1 := s.Pulse(t.Context(), store.Member{})
-			err := shelf.Put(t.Context(), "kind", key, value, until)
+			err := documents.Put(t.Context(), "kind", key, value, until)
 			after, err2 := s.Pulse(t.Context(), store.Member{})
 			if err := errors.Join(err, err1, err2); err != nil {
 				t.Fatal(err)
@@ -467,7 +467,7 @@ func TestDocumentsAreKeptUntilTheirTime(t *testing.T) {
 		if got := all(); !reflect.DeepEqual(got, map[string][]byte{"a": []byte("1:\x00\xff")}) {
 			t.Errorf("got %q", got)
 		}
-		if got, err := shelf.All(t.Context(), "another"); len(got) != 0 || err != nil {
+		if got, err := documents.All(t.Context(), "another"); len(got) != 0 || err != nil {
 			t.Errorf("got %q, %v", got, err)
 		}
 	})

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha1"
 	_ "embed"
@@ -57,9 +58,7 @@ type RedisOptions struct {
 // store may be away.
 func NewRedis(a RedisAddress, o RedisOptions) (*Redis, error) {
 	silenceClientLog()
-	if o.Prefix == "" {
-		o.Prefix = "abide:"
-	}
+	o.Prefix = cmp.Or(o.Prefix, "abide:")
 	if strings.ContainsAny(o.Prefix, "{}") {
 		return nil, errors.New("the prefix of the store's keys has a brace in it, which Redis would take for a hash tag")
 	}
@@ -79,10 +78,7 @@ func NewRedis(a RedisAddress, o RedisOptions) (*Redis, error) {
 // siteKeyPrefix returns the prefix of all keys of a site. The text between the braces is the
 // hash tag, which decides the slot in a Cluster.
 func (r *Redis) siteKeyPrefix(site string) string {
-	if site == "" {
-		site = "%"
-	}
-	return r.prefix + "{" + strings.ReplaceAll(site, "}", "%7D") + "}:"
+	return r.prefix + "{" + strings.ReplaceAll(cmp.Or(site, "%"), "}", "%7D") + "}:"
 }
 
 func (r *Redis) newsChannel() string { return r.prefix + "news" }

@@ -2,6 +2,7 @@ package tokens
 
 import (
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -32,15 +33,10 @@ type denial struct {
 func (d *Denials) None() bool { return d.n == 0 }
 
 func (d *Denials) has(s *state) bool {
-	for i := range d.n {
-		if d.list[i].token.state == s {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.list[:d.n], func(d denial) bool { return d.token.state == s })
 }
 
-// denyResult is what Deny decided.
+// denyResult is the decision of Deny.
 type denyResult struct {
 	Until    time.Time // end of the token's quarantine; zero: not quarantined
 	Again    bool      // another token should be tried before the client gets the answer

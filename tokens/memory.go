@@ -24,7 +24,7 @@ type SavedState struct {
 const (
 	maxReasonBytes = 200
 	maxQuarantines = 32
-	// quarantineTolerance is how much two reports of one quarantine may differ.
+	// quarantineTolerance bounds the difference between two reports of one quarantine.
 	quarantineTolerance = 2 * time.Second
 )
 

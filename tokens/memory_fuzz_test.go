@@ -10,7 +10,7 @@ import (
 
 // Whatever is kept of tokens, or told by another instance, no token is put away for longer
 // than the longest quarantine, and what is remembered has a bound.
-func FuzzMemories(f *testing.F) {
+func FuzzSavedStates(f *testing.F) {
 	pool := func(t testing.TB) (*Pool, string) {
 		p := policy.Pool{Name: "p", Put: bearer()}
 		l, err := loadText(p, []byte("one\ntwo\n"))

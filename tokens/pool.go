@@ -1,6 +1,7 @@
 package tokens
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -121,8 +122,8 @@ func (p *Pool) Availability(now time.Time, t *Token, route string) availability 
 	return t.state.availability(now, route)
 }
 
-// trialTimeout is how long a request has the exclusive right to try a token that comes from
-// quarantine.
+// trialTimeout is the time for which a request has the exclusive right to try a token that
+// comes from quarantine.
 const trialTimeout = 30 * time.Second
 
 // Begin announces that a request is about to be sent with a token. It returns zero, or the
@@ -166,10 +167,7 @@ var errNoToken = errors.New("the pool has no such token")
 
 // Disable takes a token out of use until Enable.
 func (p *Pool) Disable(label, why string) error {
-	if why == "" {
-		why = "by the operator"
-	}
-	return p.setDisabledByLabel(label, why)
+	return p.setDisabledByLabel(label, cmp.Or(why, "by the operator"))
 }
 
 // Enable puts a token back into use and ends its quarantine.

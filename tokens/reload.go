@@ -3,14 +3,16 @@ package tokens
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/abide-proxy/abide/policy"
 )
 
-// retention is how long the state of a secret is kept after the secret left the pool. A
-// file that was read while an editor wrote it may lack some secrets for a moment.
+// retention is the time for which the state of a secret is kept after the secret left the
+// pool. A file that was read while an editor wrote it may lack some secrets for a moment.
 const retention = 25 * time.Hour
 
 // reloadChange is the result of a reload, by label.
@@ -95,6 +97,47 @@ func (p *Pool) forget(now time.Time) {
 		if now.Sub(m.Left) > retention {
 			delete(p.restored, who)
 		}
+	}
+}
+
+// assignAccounts gives the tokens of each account one shared account state, and a token
+// without an account a state of its own. The entries are in the order of p.all.
+func (p *Pool) assignAccounts(now time.Time, entries []entry) {
+	before := map[*account]int{}
+	var alone []*state
+	shared := map[string][]*state{} // :: account → the states of its tokens
+	for i, e := range entries {
+		s := p.all[i].state
+		before[s.account.Load()]++
+		if e.Account == "" {
+			alone = append(alone, s)
+		} else {
+			shared[e.Account] = append(shared[e.Account], s)
+		}
+	}
+	for i := range alone {
+		assignAccount(now, alone[i:i+1], before)
+	}
+	for _, members := range shared {
+		assignAccount(now, members, before)
+	}
+}
+
+// assignAccount gives the members an account state that no other token of the pool has. The
+// account's name is the smallest of their stable names, so every process with the same
+// tokens uses the same name. A new account state takes over the pauses of the old ones.
+// before counts the tokens that each account had.
+func assignAccount(now time.Time, members []*state, before map[*account]int) {
+	smallest := slices.MinFunc(members, func(a, b *state) int { return strings.Compare(a.stable, b.stable) })
+	old := smallest.account.Load()
+	mixed := slices.ContainsFunc(members, func(s *state) bool { return s.account.Load() != old })
+	if !mixed && before[old] == len(members) && old.stable == smallest.stable {
+		return
+	}
+	next := &account{key: smallest.key, stable: smallest.stable}
+	for _, s := range members {
+		next.mergeFrom(now, s.account.Load())
+		s.account.Store(next)
 	}
 }
 

@@ -14,8 +14,7 @@ type Switch struct {
 	Given    time.Time `json:"given"`
 }
 
-// maxSwitchAhead is how far in the future the time of a switch may be, because clocks
-// differ.
+// maxSwitchAhead bounds the distance of a switch's time into the future, because clocks differ.
 const maxSwitchAhead = 24 * time.Hour
 
 // Switches returns the commands given at this process, sorted by stable name. Commands

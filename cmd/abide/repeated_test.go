@@ -178,7 +178,7 @@ func without(t *testing.T, where, text, secret string, forms []string) {
 	}
 }
 
-func TestB7_ATokenThatASiteRepeatsIsShownNowhere(t *testing.T) {
+func TestATokenThatASiteRepeatsIsShownNowhere(t *testing.T) {
 	t.Parallel()
 	for _, one := range []struct{ put, secret, user string }{
 		{`"Authorization: Bearer {token}"`, "tok_4eC39HqLyjWDarjtT1zdp7dc", ""},
@@ -215,7 +215,7 @@ sites: [{host: api.test, pool: p, insecure: true}]
 	}
 }
 
-func TestB7_AClientsCredentialIsNoName(t *testing.T) {
+func TestAClientsCredentialIsNoName(t *testing.T) {
 	t.Parallel()
 	secrets := []string{"own-Secret/4eC39HqLyjWDarjtT1", "Another_one.0123456789abcdef"}
 	for _, one := range []struct {
@@ -262,7 +262,7 @@ func TestB7_AClientsCredentialIsNoName(t *testing.T) {
 
 // TestB7_LimitsThatAreNamedAfterCredentialsAreToldApart: a site that names a bucket after
 // the key of each client has a limit for each.
-func TestB7_LimitsThatAreNamedAfterCredentialsAreToldApart(t *testing.T) {
+func TestLimitsThatAreNamedAfterCredentialsAreToldApart(t *testing.T) {
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("X-RateLimit-Limit", "50")

@@ -14,7 +14,7 @@ import (
 
 // TestB8_GuessersAreSlowedDownAndLockNobodyOut: the proxy and the admin listener of the
 // same abide, with a right and wrong secrets from one address.
-func TestB8_GuessersAreSlowedDownAndLockNobodyOut(t *testing.T) {
+func TestGuessersAreSlowedDownAndLockNobodyOut(t *testing.T) {
 	site := httptest.NewServer(http.NotFoundHandler())
 	defer site.Close()
 	dir := t.TempDir()

@@ -75,7 +75,7 @@ var encodings = map[string]func(before, s, after string) string{
 // TestB7_ASecretIsFoundInEveryEncoding is a property: whatever the secret, the encoding,
 // the escapes around it and the text beside it, nothing of the secret is left, and
 // what stood beside it as it is stays.
-func TestB7_ASecretIsFoundInEveryEncoding(t *testing.T) {
+func TestASecretIsFoundInEveryEncoding(t *testing.T) {
 	for name, encode := range encodings {
 		for how, escape := range escapes {
 			t.Run(name+", "+how, func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestB7_ASecretIsFoundInEveryEncoding(t *testing.T) {
 
 // TestB7_NoBitOfASecretIsLeftInBase64: the digits at both ends hold bits of the secret's
 // first and last byte. Two secrets that differ in these alone leave the same text.
-func TestB7_NoBitOfASecretIsLeftInBase64(t *testing.T) {
+func TestNoBitOfASecretIsLeftInBase64(t *testing.T) {
 	for before := range 7 {
 		for after := range 7 {
 			var left []string

@@ -14,7 +14,7 @@ import (
 
 var from = netip.MustParseAddr("192.0.2.1")
 
-func TestB8_TheFirstWrongSecretsAreAnsweredAtOnceAndLaterOnesLater(t *testing.T) {
+func TestTheFirstWrongSecretsAreAnsweredAtOnceAndLaterOnesLater(t *testing.T) {
 	a, now := newAddresses(), time.Unix(1_800_000_000, 0)
 	for i := range freeAttempts {
 		if delay := a.wrong(now, from); delay != 0 {
@@ -39,7 +39,7 @@ func TestB8_TheFirstWrongSecretsAreAnsweredAtOnceAndLaterOnesLater(t *testing.T)
 
 // TestB8_OneConnectionGuessesNoFasterThanTheInterval is a property: one that waits for each
 // answer before it presents the next secret gets what is free and then one an interval.
-func TestB8_OneConnectionGuessesNoFasterThanTheInterval(t *testing.T) {
+func TestOneConnectionTriesNoFasterThanTheInterval(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, begin := newAddresses(), time.Unix(1_800_000_000, 0)
 		now, n := begin, 0
@@ -58,7 +58,7 @@ func TestB8_OneConnectionGuessesNoFasterThanTheInterval(t *testing.T) {
 	})
 }
 
-func TestB8_ANetworkOfIPv6IsOneAddress(t *testing.T) {
+func TestANetworkOfIPv6IsOneAddress(t *testing.T) {
 	for a, same := range map[[2]string]bool{
 		{"2001:db8::1", "2001:db8::ffff:1"}:             true,
 		{"2001:db8::1", "2001:db8:0:1::1"}:              false,
@@ -74,7 +74,7 @@ func TestB8_ANetworkOfIPv6IsOneAddress(t *testing.T) {
 	newAddresses().wrong(time.Now(), netip.Addr{}) // of a pipe, which has none
 }
 
-func TestB8_NoMoreAddressesAreRememberedThanTheBound(t *testing.T) {
+func TestNoMoreAddressesAreRememberedThanTheBound(t *testing.T) {
 	a := newAddresses()
 	for i := range 3 * maxAddresses {
 		a.wrong(time.Unix(int64(i), 0), netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}))
@@ -84,7 +84,7 @@ func TestB8_NoMoreAddressesAreRememberedThanTheBound(t *testing.T) {
 	}
 }
 
-func TestB8_TheLogTellsOfAnAddressSoonAndOfAllInTheEnd(t *testing.T) {
+func TestTheLogTellsOfAnAddressSoonAndOfAllInTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var lines []string
@@ -114,7 +114,7 @@ func TestB8_TheLogTellsOfAnAddressSoonAndOfAllInTheEnd(t *testing.T) {
 	})
 }
 
-func TestB8_ManyAtOnceEndAfterTheLongestDelay(t *testing.T) {
+func TestManyAtOnceEndAfterTheLongestDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := New(func(netip.Addr, int) {})
 		began, answers := time.Now(), 0
@@ -137,7 +137,7 @@ func TestB8_ManyAtOnceEndAfterTheLongestDelay(t *testing.T) {
 	})
 }
 
-func TestB8_NothingIsHeldBackAtTheEnd(t *testing.T) {
+func TestNothingIsHeldBackAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := New(func(netip.Addr, int) {})
 		began := time.Now()
@@ -157,7 +157,7 @@ func TestB8_NothingIsHeldBackAtTheEnd(t *testing.T) {
 }
 
 // Very many addresses do not fill the log, and leave no timer behind.
-func TestB8_TheLogHasFewLinesOfVeryManyAddresses(t *testing.T) {
+func TestTheLogHasFewLinesOfVeryManyAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		lines, wrong := 0, 0

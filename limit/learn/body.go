@@ -2,6 +2,7 @@ package learn
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -49,12 +50,7 @@ func (r *Refusal) matches(status int, body []byte, headers map[string][]string) 
 	if r.And != "" && indexOf(body, r.And) < 0 {
 		return false
 	}
-	for _, word := range r.Says {
-		if bodySays(text, word) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Says, func(word string) bool { return bodySays(text, word) })
 }
 
 // bodySays looks for a phrase, or for key=value as a member of JSON.

@@ -43,12 +43,7 @@ func interesting(name string) bool {
 	if builtin.headers[name] {
 		return true
 	}
-	for _, start := range builtin.beginning {
-		if strings.HasPrefix(name, start) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(builtin.beginning, func(start string) bool { return strings.HasPrefix(name, start) })
 }
 
 // WantsBody tells whether Read needs the beginning of a body: of errors, and of all answers
@@ -62,12 +57,7 @@ func needsBody(status int, head []byte, request *Request) bool {
 		return false
 	}
 	var room [most]*Dialect
-	for _, d := range builtin.of(request, room[:0]) {
-		if d.readsBody(status) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(builtin.of(request, room[:0]), func(d *Dialect) bool { return d.readsBody(status) })
 }
 
 // readsBody tells whether a dialect looks at the bodies of a status.

@@ -56,9 +56,6 @@ type pace struct {
 	each  time.Duration // for one unit; 0 is not known, as for what is in flight
 }
 
-// Name is the name of the resource.
-func (r *resource) Name() string { return r.name }
-
 // label names the resource, and why it blocks holds if the reason is not its amount.
 func (r *resource) label(now time.Time) string {
 	return Blocker{Limit: r.name, Why: r.cooldown.why(now)}.String()

@@ -3,6 +3,7 @@ package jobfile
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -158,13 +159,8 @@ func (r *reader) check(root *yaml.Node, set map[string]*yaml.Node) {
 	for _, h := range j.Request.Headers {
 		texts["request.headers."+h.Name] = h.Value.Reveal()
 	}
-	keys := make([]string, 0, len(texts))
-	for key := range texts {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
 	used := false
-	for _, key := range keys {
+	for _, key := range slices.Sorted(maps.Keys(texts)) {
 		for _, name := range Placeholders(texts[key]) {
 			used = true
 			switch {

@@ -1,7 +1,12 @@
 package accesslog
 
 import (
+	"bufio"
 	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -15,16 +20,17 @@ const (
 	Stdout  = "stdout" // standard output
 )
 
-// Target is where lines go.
+// Target is the destination of lines.
 type Target struct {
 	To   string // Off, WithLog, Stdout or the path of a file
 	Text bool   // name=value pairs in place of JSON; of WithLog, the log decides
 }
 
 const (
-	// queued is how many lines may wait to be written. More are dropped.
+	// queued bounds the lines that wait to be written. Further lines are dropped.
 	queued = 4096
-	// patience is how long the end waits for lines to be written: a pipe may have no reader.
+	// patience bounds the time for which Run, at its end, waits for lines to be written: a pipe may
+	// have no reader.
 	patience = 2 * time.Second
 	// complaint is the least time between two lines of the log about a file.
 	complaint = time.Minute
@@ -32,7 +38,7 @@ const (
 
 // Log writes lines on a goroutine of its own. Make it with New, and call Run.
 type Log struct {
-	own     *logrus.Logger
+	process *logrus.Logger // the log of the process
 	lines   chan entry
 	reopen  chan struct{}
 	dropped atomic.Uint64
@@ -43,9 +49,9 @@ type entry struct {
 	to Target
 }
 
-// New is a Log that writes nothing yet. own is the log of the process.
+// New makes a Log that writes nothing yet. logger is the log of the process.
 func New(logger *logrus.Logger) *Log {
-	return &Log{own: logger, lines: make(chan entry, queued), reopen: make(chan struct{}, 1)}
+	return &Log{process: logger, lines: make(chan entry, queued), reopen: make(chan struct{}, 1)}
 }
 
 // Add queues a line. If the queue is full, the line is dropped and counted.
@@ -68,7 +74,7 @@ func (l *Log) Reopen() {
 	}
 }
 
-// Dropped is how many lines were not written.
+// Dropped returns the number of lines that were not written.
 func (l *Log) Dropped() uint64 { return l.dropped.Load() }
 
 // Run writes until ctx is done and the queue is empty.
@@ -86,7 +92,7 @@ func (l *Log) Run(ctx context.Context) {
 	select {
 	case <-done:
 	case <-timer.C:
-		l.own.Warn("lines of the access log cannot be written, so the last ones are lost")
+		l.process.Warn("lines of the access log cannot be written, so the last ones are lost")
 	}
 }
 
@@ -108,4 +114,124 @@ func (l *Log) write(ctx context.Context, w *writer) {
 			w.flush()
 		}
 	}
+}
+
+// writer writes lines to where they go. One goroutine uses it.
+type writer struct {
+	log      *Log
+	to       string // what is open; "": nothing
+	file     io.Closer
+	out      *bufio.Writer
+	unsent   uint64    // lines in out
+	broken   bool      // the file may end in the middle of a line
+	complain time.Time // when the log may have the next line about a file
+}
+
+// write writes one line, to what it says.
+func (w *writer) write(item *entry) {
+	if item.to.To == WithLog {
+		w.withLog(&item.Line)
+		return
+	}
+	if w.to != item.to.To {
+		w.close()
+		if err := w.open(item.to.To); err != nil {
+			w.failed(1, item.to.To, err)
+			return
+		}
+	}
+	text := item.json()
+	if item.to.Text {
+		text = item.text()
+	}
+	w.unsent++
+	if _, err := w.out.Write(text); err != nil {
+		w.lost(err)
+	}
+}
+
+// open opens a file, or standard output.
+func (w *writer) open(to string) error {
+	out := io.Writer(os.Stdout)
+	if to != Stdout {
+		file, err := os.OpenFile(to, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+		if err != nil {
+			return err
+		}
+		w.file, out = file, file
+	}
+	w.to, w.out = to, bufio.NewWriterSize(out, 64<<10)
+	if w.broken {
+		_ = w.out.WriteByte('\n') // the error is that of the next write
+		w.broken = false
+	}
+	return nil
+}
+
+// flush writes what is buffered.
+func (w *writer) flush() {
+	if w.out == nil {
+		return
+	}
+	if err := w.out.Flush(); err != nil {
+		w.lost(err)
+		return
+	}
+	w.unsent = 0
+}
+
+// lost counts what is buffered as dropped, and closes the file.
+func (w *writer) lost(err error) {
+	w.failed(w.unsent, w.to, err)
+	w.broken, w.unsent, w.out = true, 0, nil
+	w.close()
+}
+
+// close writes what is buffered and closes the file.
+func (w *writer) close() {
+	w.flush()
+	if w.file != nil {
+		_ = w.file.Close() // all of it was written
+	}
+	w.to, w.file, w.out = "", nil, nil
+}
+
+func (w *writer) failed(lines uint64, to string, err error) {
+	w.log.dropped.Add(lines)
+	if now := time.Now(); now.After(w.complain) {
+		w.complain = now.Add(complaint)
+		w.log.process.WithField("reason", err).Errorf("the access log cannot be written to %s, so its lines are lost: %v", to, err)
+	}
+}
+
+// withLog writes a line with the log of the process.
+func (w *writer) withLog(l *Line) {
+	written := l.written()
+	fields := logrus.Fields{
+		"client": written.Client, "priority": written.Priority, "method": written.Method, "url": written.URL, "site": written.Site,
+		"status": written.Status, "ms": written.Took, "wait": written.Wait, "attempts": written.Attempts, "refusals": written.Refusals,
+		"received": written.Received, "sent": written.Sent,
+	}
+	if written.Limit != "" {
+		fields["limit"] = written.Limit
+	}
+	if written.Token != "" {
+		fields["token"] = written.Token
+	}
+	w.log.process.WithTime(l.End).WithFields(fields).Info(written.Message)
+}
+
+// Inspect is why a file could not be written, as far as that is known without opening it.
+func Inspect(to string) error {
+	if to == Off || to == WithLog || to == Stdout {
+		return nil
+	}
+	if info, err := os.Stat(to); err == nil && info.IsDir() {
+		return fmt.Errorf("log.access: %s is a directory; name a file in it", to)
+	}
+	dir := filepath.Dir(to)
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return fmt.Errorf("log.access: there is no directory %s; make it, or name another file", dir)
+	}
+	return nil
 }

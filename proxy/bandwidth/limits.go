@@ -12,7 +12,7 @@ const (
 	tricklePart = 100
 	// TrickleSuffix ends the names and units of the limits that trickle. Stores have them.
 	TrickleSuffix = " trickle"
-	// maxTrickle is how many bytes a connection gets at once.
+	// maxTrickle bounds the bytes that a connection gets from the trickle at once.
 	maxTrickle = 512
 )
 
@@ -56,8 +56,8 @@ func shortestWindow(limits []queue.Limit) int64 {
 	return least
 }
 
-// minimumTime is how long bytes of a bucket are accumulated before they are taken. Taking
-// each byte separately would cost too much.
+// minimumTime is the time for which bytes of a bucket accumulate before they are taken.
+// Taking each byte separately would cost too much.
 const minimumTime = 2 * time.Millisecond
 
 // minimumOf is the minimum number of bytes taken at once: the refill of the slowest bucket

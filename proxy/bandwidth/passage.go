@@ -7,7 +7,7 @@ import (
 	"github.com/abide-proxy/abide/limit/queue"
 )
 
-// atOnce is how many bytes of a body in virtual time are asked for at once.
+// atOnce is the number of bytes of a body in virtual time that are asked for at once.
 const atOnce = 64 << 10
 
 // passage is a body that passes a budget in virtual time.

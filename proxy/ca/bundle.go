@@ -2,7 +2,9 @@ package ca
 
 import (
 	"bytes"
+	"crypto/sha1"
 	"crypto/x509"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
+	"unicode/utf16"
 )
 
 // The names of what WriteBundle writes, besides the files for wget and PHP.
@@ -21,8 +25,8 @@ const (
 
 var errNoRoots = errors.New("this system has no root certificates: install them (on Debian: ca-certificates), or name a PEM file with them in SSL_CERT_FILE")
 
-// Bundle is what clients trust, in PEM, for those whose setting replaces what
-// they trust instead of adding to it: our root, the system's and the user's own.
+// Bundle returns all certificates that clients trust, in PEM: our root, the system's and the
+// user's own. It is for clients with a setting that replaces their roots instead of adding to them.
 func (c *CA) Bundle() ([]byte, error) {
 	trusted, err := c.trusted("")
 	return encodeCertificates(trusted.all), err
@@ -37,6 +41,48 @@ func (c *CA) JavaStore() ([]byte, error) {
 	return javaStore(trusted.all, c.options.Now()), nil
 }
 
+// storePassword is the password of Java's own trust store. It protects no secret:
+// certificates are public, and the digest made with it only detects damage.
+const storePassword = "changeit"
+
+// javaStore is a key store of trusted certificates in Java's JKS format, which every
+// version of Java reads. Java cannot be configured to read PEM.
+func javaStore(trusted []*x509.Certificate, now time.Time) []byte {
+	var b bytes.Buffer
+	put := func(v any) { _ = binary.Write(&b, binary.BigEndian, v) } // a Buffer takes everything
+	text := func(s string) {
+		put(uint16(len(s)))
+		b.WriteString(s)
+	}
+	put(uint32(0xFEEDFEED))
+	put(uint32(2)) // version
+	put(uint32(len(trusted)))
+	for i, one := range trusted {
+		put(uint32(2)) // a trusted certificate, not a key
+		alias := "abide"
+		if i > 0 {
+			alias = fmt.Sprintf("root-%d", i)
+		}
+		text(alias)
+		put(now.UnixMilli())
+		text("X.509")
+		put(uint32(len(one.Raw)))
+		b.Write(one.Raw)
+	}
+	digest := sha1.New()
+	for _, unit := range utf16.Encode([]rune(storePassword)) {
+		digest.Write([]byte{byte(unit >> 8), byte(unit)})
+	}
+	digest.Write([]byte("Mighty Aphrodite")) // Java's salt
+	digest.Write(b.Bytes())
+	return digest.Sum(b.Bytes())
+}
+
+// storeFile returns the path at which WriteBundle puts the Java key store beside a bundle.
+func storeFile(bundleFile string) string {
+	return strings.TrimSuffix(bundleFile, filepath.Ext(bundleFile)) + filepath.Ext(storeName)
+}
+
 // trusted are the certificates that clients trust, our root first and each once.
 type trusted struct {
 	all   []*x509.Certificate // replaces what a client trusts by default
@@ -45,11 +91,11 @@ type trusted struct {
 	warnings []string
 }
 
-// trusted is our root, the system's roots and the user's own. dir is where the result is
-// written, "" for nowhere.
+// trusted collects our root, the system's roots and the user's own. dir is the directory to
+// which the result will be written, "" if it will not.
 //
 // SSL_CERT_FILE replaces the system's file, and SSL_CERT_DIR its directory, as in OpenSSL
-// and Go: both together exclude what the system trusts.
+// and Go: both together exclude the system's roots.
 func (c *CA) trusted(dir string) (trusted, error) {
 	system, failed := systemRoots()
 	users, warnings := readUserRoots(c.rootsFile(), []string{c.dir, dir})
@@ -179,7 +225,27 @@ func (c *CA) rewriteBundle(dir string) error {
 	return nil
 }
 
-// storeFile is where WriteBundle puts the Java key store beside a bundle.
-func storeFile(bundleFile string) string {
-	return strings.TrimSuffix(bundleFile, filepath.Ext(bundleFile)) + filepath.Ext(storeName)
+// phpDir is the directory, beside a bundle, of settings for PHP, which reads the
+// *.ini files of every directory that PHP_INI_SCAN_DIR lists.
+const phpDir = "php"
+
+// phpIni has PHP's curl extension and its streams trust a bundle.
+func phpIni(bundleFile string) []byte {
+	value := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "$", `\$`).Replace(bundleFile) + `"`
+	return []byte("curl.cainfo = " + value + "\nopenssl.cafile = " + value + "\n")
+}
+
+// phpScanDirs is PHP_INI_SCAN_DIR with the directory for a bundle added. An empty
+// entry is the directory that PHP is built with, which it reads when the variable
+// is unset.
+func phpScanDirs(bundleFile string) string {
+	folder := filepath.Join(filepath.Dir(bundleFile), phpDir)
+	dirs, set := os.LookupEnv("PHP_INI_SCAN_DIR")
+	switch {
+	case set && dirs == "": // PHP reads none
+		return folder
+	case slices.Contains(strings.Split(dirs, string(os.PathListSeparator)), folder):
+		return dirs
+	}
+	return dirs + string(os.PathListSeparator) + folder
 }

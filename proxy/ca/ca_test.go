@@ -48,11 +48,11 @@ func open(t testing.TB, dir string, o Options) *CA {
 // leafOf is the parsed certificate of a host.
 func leafOf(t testing.TB, c *CA, host string) *x509.Certificate {
 	t.Helper()
-	certificate, err := c.Certificate(host)
+	config, err := c.TLSConfig(host)
 	if err != nil {
 		t.Fatalf("a certificate for %s: %v", host, err)
 	}
-	cert, err := x509.ParseCertificate(certificate.Certificate[0])
+	cert, err := x509.ParseCertificate(config.Certificates[0].Certificate[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package ca
 
 import (
+	"cmp"
 	"net/url"
 	"os"
 	"strings"
@@ -72,10 +73,7 @@ func Env(proxyURL, extraFile, bundleFile string) []string {
 func javaOptions(proxyURL, bundleFile string) []string {
 	var options []string
 	if proxy, err := url.Parse(proxyURL); err == nil && proxy.Hostname() != "" {
-		port := proxy.Port()
-		if port == "" {
-			port = "80"
-		}
+		port := cmp.Or(proxy.Port(), "80")
 		for _, scheme := range []string{"http", "https"} {
 			options = append(options, "-D"+scheme+".proxyHost="+proxy.Hostname(), "-D"+scheme+".proxyPort="+port)
 		}

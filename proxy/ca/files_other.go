@@ -7,8 +7,7 @@ import (
 	"os"
 )
 
-// linkNew gives a complete file its name unless there is one.
-func linkNew(from, to string) error { return os.Link(from, to) }
+
 
 // checkKeyMode accepts every file. Where permissions are lists and not bits, the data
 // directory is in the user's profile, which others cannot read.

@@ -8,8 +8,7 @@ import (
 	"os"
 )
 
-// linkNew gives a complete file its name unless there is one.
-func linkNew(from, to string) error { return os.Link(from, to) }
+
 
 // checkKeyMode refuses a key that others can read: whoever has it can impersonate
 // every host to the clients that trust this CA.

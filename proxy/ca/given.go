@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// givenMargin is how long before the end of the operator's certificate a start warns.
+	// givenMargin is the remaining life of the operator's certificate below which a start warns.
 	givenMargin = 30 * 24 * time.Hour
 	// minRSABits is the size of RSA key below which clients refuse signatures.
 	minRSABits = 2048
@@ -52,11 +52,7 @@ func (c *CA) openGiven(wanted constraints) error {
 	if err := checkGiven(chain, key, now); err != nil {
 		return fmt.Errorf("ca.cert: %s %w", c.options.Cert, err)
 	}
-	var text []byte
-	for _, one := range chain {
-		text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: one.Raw})...)
-	}
-	ours := &root{cert: chain[0], key: key, chain: chain, pem: text}
+	ours := &root{cert: chain[0], key: key, chain: chain, pem: encodeCertificates(chain)}
 	ours.names.any = len(ours.constraintsText()) == 0
 	c.root.Store(ours)
 	if shared {
@@ -220,12 +216,7 @@ func (c *CA) Vouches(host string) bool {
 // permits tells whether the name constraints of every certificate of the chain allow a
 // name, or an address if that is valid (RFC 5280, section 4.2.1.10).
 func (r *root) permits(name string, addr netip.Addr) bool {
-	for _, one := range r.chain {
-		if !certificatePermits(one, name, addr) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.chain, func(cert *x509.Certificate) bool { return !certificatePermits(cert, name, addr) })
 }
 
 func certificatePermits(cert *x509.Certificate, name string, addr netip.Addr) bool {
@@ -290,8 +281,8 @@ func (c *CA) noticeUncovered(wanted constraints) {
 		strings.Join(out, ", "), more, strings.Join(c.root.Load().constraintsText(), ", ")))
 }
 
-// constraintsText is what the constraints of a certificate that the operator gave
-// permit and exclude, in words.
+// constraintsText lists the names and networks that the constraints of the operator's
+// certificates permit and exclude.
 func (r *root) constraintsText() []string {
 	var text []string
 	for _, one := range r.chain {

@@ -151,10 +151,11 @@ func TestLeavesOfAGivenIntermediateComeWithTheirIssuer(t *testing.T) {
 	roots.AddCert(top.cert)
 	for _, chain := range [][]*givenFiles{{middle}, {middle, top}} {
 		c := open(t, "", written(t, chain...))
-		shown, err := c.Certificate("api.test")
+		config, err := c.TLSConfig("api.test")
 		if err != nil {
 			t.Fatal(err)
 		}
+		shown := config.Certificates[0]
 		if len(shown.Certificate) != 2 || string(shown.Certificate[1]) != string(middle.cert.Raw) {
 			t.Fatalf("%d certificates are shown", len(shown.Certificate))
 		}

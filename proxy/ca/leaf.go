@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -15,17 +16,16 @@ import (
 const (
 	// leafLife plus backdating is far below the 397 days that strict clients accept.
 	leafLife = 90 * 24 * time.Hour
-	// leafMargin is how long before its end a leaf is signed anew.
+	// leafMargin is the remaining life of a leaf at which it is signed anew.
 	leafMargin = 30 * 24 * time.Hour
-	// maxCommonName is what X.520 allows.
+	// maxCommonName is the longest common name that X.520 allows.
 	maxCommonName = 64
 )
 
 // leaf is the certificate of one name, with its TLS configuration.
 type leaf struct {
-	certificate *tls.Certificate
-	config      *tls.Config
-	renew       time.Time
+	config *tls.Config
+	renew  time.Time
 }
 
 // TLSConfig is the server configuration for host, whatever server name the client sends.
@@ -39,14 +39,7 @@ func (c *CA) TLSConfig(host string) (*tls.Config, error) {
 	return l.config, nil
 }
 
-// Certificate is the leaf certificate of host with its key.
-func (c *CA) Certificate(host string) (*tls.Certificate, error) {
-	l, err := c.leaf(host)
-	if err != nil {
-		return nil, err
-	}
-	return l.certificate, nil
-}
+
 
 func (c *CA) leaf(host string) (*leaf, error) {
 	if l, ok := c.fresh(host); ok {
@@ -129,11 +122,11 @@ func (c *CA) sign(name string, addr netip.Addr) (*leaf, error) {
 	// The parsed form is left out: a server with one certificate never looks at
 	// it, and it is larger than the certificate itself.
 	certificate := &tls.Certificate{Certificate: append([][]byte{der}, root.issuers()...), PrivateKey: c.leafKey}
-	return &leaf{certificate: certificate, config: c.config(certificate), renew: renewal(now, ends)}, nil
+	return &leaf{config: c.config(certificate), renew: renewal(now, ends)}, nil
 }
 
-// renewal is when a leaf with that end is signed again. If the root ends soon, leaves are
-// short but still not signed for every connection.
+// renewal returns the time at which a leaf with that end is signed again. If the root ends
+// soon, leaves are short but still not signed for every connection.
 func renewal(now, ends time.Time) time.Time {
 	if left := ends.Sub(now); left < 2*leafMargin {
 		return now.Add(left / 2)
@@ -151,4 +144,44 @@ func (c *CA) config(certificate *tls.Certificate) *tls.Config {
 		WrapSession:   c.tickets.EncryptTicket,
 		UnwrapSession: c.tickets.DecryptTicket,
 	}
+}
+
+// rejectionAlerts are the alerts (RFC 8446, section 6.2) of clients that do not accept a
+// certificate: OpenSSL and GnuTLS send unknown_ca, Go bad_certificate, Java
+// certificate_unknown.
+var rejectionAlerts = []tls.AlertError{
+	42, // bad_certificate
+	43, // unsupported_certificate
+	44, // certificate_revoked
+	45, // certificate_expired
+	46, // certificate_unknown
+	48, // unknown_ca
+}
+
+// damagedRecord is the error of a server that expects encryption and gets a plain-text
+// alert: OpenSSL's client sends such an alert in TLS 1.3 before it changes its keys. Other
+// causes are a broken client or an attack.
+const damagedRecord tls.AlertError = 20
+
+// Rejected tells whether a TLS server's handshake failed because the client does
+// not accept the certificate, which mostly means that it does not know the CA.
+func Rejected(err error) bool {
+	var op *net.OpError
+	if !errors.As(err, &op) || op.Err == nil {
+		return false
+	}
+	// crypto/tls keeps the type of these errors to itself; their text is that of
+	// the exported one.
+	text := op.Err.Error()
+	switch op.Op {
+	case "local error":
+		return text == damagedRecord.Error()
+	case "remote error":
+		for _, alert := range rejectionAlerts {
+			if text == alert.Error() {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -20,7 +20,7 @@ import (
 const (
 	// rootLife is long because installing a root is manual work.
 	rootLife = 10 * 365 * 24 * time.Hour
-	// rootMargin is how long before its end a root is renewed: the lifetime of a leaf
+	// rootMargin is the remaining life of a root at which it is renewed: the lifetime of a leaf
 	// signed the day before.
 	rootMargin = leafLife
 	// backdating allows clients whose clocks are behind.

@@ -4,8 +4,8 @@ package ca
 
 import "os"
 
-// rootFiles are where distributions keep all roots in one file; the first that
-// exists counts.
+// rootFiles lists the files in which distributions keep all roots; the first that exists
+// counts.
 var rootFiles = []string{
 	"/etc/ssl/certs/ca-certificates.crt",                // Debian, Arch, Alpine, Gentoo
 	"/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem", // Fedora, RHEL

@@ -94,7 +94,7 @@ func (rc wgetrc) withoutProxies() wgetrc {
 	return rc
 }
 
-// wgetrcFile is where WriteBundle puts the settings for wget beside a bundle.
+// wgetrcFile returns the path at which WriteBundle puts the settings for wget beside a bundle.
 func wgetrcFile(bundleFile string, proxied bool) string {
 	name := wgetrcName
 	if proxied {

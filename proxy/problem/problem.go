@@ -14,7 +14,7 @@ import (
 )
 
 // Problem is an answer of abide itself, in place of a site's: a problem document of RFC
-// 9457. All of them stand in list.go, upstream.go and tls.go. Their texts are fixed: nothing
+// 9457. All of them stand in list.go and upstream.go. Their texts are fixed: nothing
 // of a request, an address or an error's text gets into them, but for the names and
 // dates of a certificate that a site shows to everybody.
 type Problem struct {

@@ -15,7 +15,181 @@ package shard
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/abide-proxy/abide/policy"
 )
+
+// By selects the property that distinguishes parts.
+type By string
+
+// The values of By.
+const (
+	URL  By = "url"  // each URL; the zero value is the same
+	Host By = "host" // all URLs of a host together, whatever the port
+)
+
+// Longest is the longest accepted URL in bytes.
+const Longest = 1 << 20
+
+var (
+	errScheme  = errors.New("is no URL that begins with http:// or https://")
+	errControl = errors.New("has a control character inside")
+	errLong    = fmt.Errorf("is longer than %d bytes", Longest)
+)
+
+// Key is the hashed text of a URL: equal for all equivalent spellings. Scheme and host are
+// in lower case and ASCII; default port, user, password and fragment are left out. Escapes
+// are normalised, dot segments removed, and an empty path is /. The query keeps its order
+// and meaning. By Host the key is the host alone.
+//
+// The error contains nothing of the URL, which may contain a password.
+func Key(url string, by By) (string, error) {
+	url = strings.TrimSpace(url)
+	if len(url) > Longest {
+		return "", errLong
+	}
+	for i := range len(url) {
+		if url[i] < ' ' || url[i] == 0x7f {
+			return "", errControl
+		}
+	}
+	scheme, usual := "http", uint16(80)
+	rest, ok := cutScheme(url, "http://")
+	if !ok {
+		scheme, usual = "https", 443
+		if rest, ok = cutScheme(url, "https://"); !ok {
+			return "", errScheme
+		}
+	}
+	rest, _, _ = strings.Cut(rest, "#")
+	authority, path := rest, ""
+	if end := strings.IndexAny(rest, "/?"); end >= 0 {
+		authority, path = rest[:end], rest[end:]
+	}
+	authority = authority[strings.LastIndexByte(authority, '@')+1:]
+	host, port, err := policy.ParseHostPort(authority, usual)
+	if err != nil {
+		return "", fmt.Errorf("has a host that %w", errors.Unwrap(err)) // which leaves out what stands there
+	}
+	path, query, _ := strings.Cut(path, "?")
+	return KeyOf(scheme, host, port, path, query, by), nil
+}
+
+// cutScheme cuts a scheme off, in any case.
+func cutScheme(url, scheme string) (rest string, ok bool) {
+	if len(url) < len(scheme) || !strings.EqualFold(url[:len(scheme)], scheme) {
+		return url, false
+	}
+	return url[len(scheme):], true
+}
+
+// KeyOf is the key of a request. scheme is http or https, host as policy.ParseTarget writes
+// it, path and query as sent.
+func KeyOf(scheme, host string, port uint16, escapedPath, rawQuery string, by By) string {
+	if by == Host {
+		return host
+	}
+	path := undotted(policy.NormalPath(escapedPath))
+	query := normalQuery(rawQuery)
+	var b strings.Builder
+	b.Grow(len(scheme) + len("://[]:65535?") + len(host) + len(path) + len(query))
+	b.WriteString(scheme)
+	b.WriteString("://")
+	if strings.IndexByte(host, ':') >= 0 {
+		b.WriteString("[" + host + "]")
+	} else {
+		b.WriteString(host)
+	}
+	if scheme == "http" && port != 80 || scheme == "https" && port != 443 {
+		b.WriteByte(':')
+		b.WriteString(strconv.Itoa(int(port)))
+	}
+	if !strings.HasPrefix(path, "/") {
+		b.WriteByte('/')
+	}
+	b.WriteString(path)
+	if query != "" {
+		b.WriteByte('?')
+		b.WriteString(query)
+	}
+	return b.String()
+}
+
+// undotted removes the segments . and .. of a path, which most clients resolve before
+// sending.
+func undotted(path string) string {
+	if !strings.Contains(path, "/.") {
+		return path
+	}
+	var kept []string
+	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
+	for i, one := range parts {
+		switch {
+		case one == ".." && len(kept) > 0:
+			kept = kept[:len(kept)-1]
+		case one != "." && one != "..":
+			kept = append(kept, one)
+			continue
+		}
+		if i == len(parts)-1 {
+			kept = append(kept, "") // a directory ends in a slash
+		}
+	}
+	return "/" + strings.Join(kept, "/")
+}
+
+const digits = "0123456789ABCDEF"
+
+// normalQuery normalises the escapes of a query: unreserved bytes are unescaped, invalid
+// bytes escaped as clients do, and hex digits in upper case. Bytes whose meaning an escape
+// changes stay as they are; a % without an escape is %25.
+func normalQuery(query string) string {
+	same := 0
+	for same < len(query) && queryByte(query[same]) {
+		same++
+	}
+	if same == len(query) {
+		return query
+	}
+	var b strings.Builder
+	b.Grow(len(query) + 8)
+	b.WriteString(query[:same])
+	for i := same; i < len(query); i++ {
+		c := query[i]
+		if c == '%' && i+2 < len(query) {
+			var d [1]byte
+			if _, err := hex.Decode(d[:], []byte(query[i+1:i+3])); err == nil {
+				if unreserved(d[0]) {
+					b.WriteByte(d[0])
+				} else {
+					b.Write([]byte{'%', digits[d[0]>>4], digits[d[0]&15]})
+				}
+				i += 2
+				continue
+			}
+		}
+		if queryByte(c) {
+			b.WriteByte(c)
+		} else {
+			b.Write([]byte{'%', digits[c>>4], digits[c&15]})
+		}
+	}
+	return b.String()
+}
+
+// queryByte tells which bytes a query may contain without an escape (RFC 3986).
+func queryByte(c byte) bool {
+	return unreserved(c) || strings.IndexByte("!$&'()*+,;=:@/?", c) >= 0
+}
+
+func unreserved(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '.' || c == '_' || c == '~'
+}
 
 // Owner is the part, from 0 to n-1, that a key belongs to. With n of 1 or less it is 0.
 func Owner(key string, n int) int {
@@ -37,4 +211,21 @@ func jump(h uint64, n int) int {
 		next = int64(float64(at+1) * (float64(1<<31) / float64(h>>33+1)))
 	}
 	return int(at)
+}
+
+// OwnsSite tells whether all of a site belongs to this policy's part: the site has one
+// host, and that host belongs to it.
+func OwnsSite(p *policy.Policy, site string) bool {
+	if p.Shard.Of < 2 || By(p.Shard.By) != Host {
+		return false
+	}
+	t, err := policy.ParseTarget("https", site)
+	if err != nil {
+		return false
+	}
+	m := p.Match(t)
+	if m.Site != site || m.Rule != nil && m.Rule.Group != "host" {
+		return false
+	}
+	return Owner(KeyOf(t.Scheme, t.Host, t.Port, "/", "", Host), p.Shard.Of) == p.Shard.Index
 }

@@ -1,4 +1,4 @@
-// Package activity logs what happens to requests: lines about sites that hold or
+// Package sitelog logs what happens to requests: lines about sites that hold or
 // refuse requests, lines about each decision at log level debug, and the counts of the
 // summary at the end.
 package sitelog
@@ -11,10 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/sirupsen/logrus"
-
 	"github.com/abide-proxy/abide/internal/signal"
 	"github.com/abide-proxy/abide/limit/queue"
+	"github.com/sirupsen/logrus"
 )
 
 // lookEvery is the time between two looks at the requests that wait, while any do.
@@ -35,14 +34,14 @@ type Log struct {
 	held   map[heldKey]*HeldTime
 }
 
-// Summary is what happened since the start.
+// Summary counts refusals and waits since the start.
 type Summary struct {
 	Refusals int        // answers that refused a request because of a limit
 	Replayed int        // of these, those whose request was sent again
 	Held     []HeldTime // for what requests were held, the longest in all first
 }
 
-// HeldTime is how long requests were held for one limit of a site.
+// HeldTime counts the time for which requests were held for one limit of a site.
 type HeldTime struct {
 	Site, Limit string
 	Requests    int           // each counts once, however often it was held
@@ -172,13 +171,13 @@ func (l *Log) look(gate *queue.Gate) bool {
 	return !idle || len(waiting) > 0
 }
 
-func (l *Log) write(lines []string) {
+func (l *Log) write(lines []siteLine) {
 	for _, line := range lines {
-		l.to.Info(line)
+		l.to.WithFields(line.fields).Info(line.text)
 	}
 }
 
-// Summary is what happened since the start.
+// Summary returns the counts of refusals and waits since the start.
 func (l *Log) Summary() Summary {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -201,4 +200,109 @@ func (l *Log) Decided(r *Request, method, origin, format string, args ...any) {
 		r.number = l.numbers.Add(1)
 	}
 	l.to.Debugf("request %d, %s %s: %s", r.number, method, origin, fmt.Sprintf(format, args...))
+}
+
+// Request records one request for the log: its number in debug lines, and its waits in all
+// attempts. The zero value is a new request. It is not safe for concurrent use.
+type Request struct {
+	number uint64 // 0: not assigned yet
+	waits  []wait
+	line   lineWait
+}
+
+// wait is the time for which one limit held the request.
+type wait struct {
+	limit   string // title
+	total   time.Duration
+	counted bool // in the HeldTime of the limit
+}
+
+// lineWait is the time for which a request was held, for the next log line that counts held
+// requests (see siteLines).
+type lineWait struct {
+	line  uint64 // number of that line, from 1; 0: not counted in a line yet
+	total time.Duration
+}
+
+// mostWaits bounds the limits of one request that are counted separately.
+const mostWaits = 16
+
+// Add counts a wait for a limit, by the limit's title.
+func (r *Request) Add(limit string, waited time.Duration) {
+	if waited <= 0 {
+		return
+	}
+	if item := r.wait(limit); item != nil {
+		item.total += waited
+	} else if len(r.waits) < mostWaits {
+		r.waits = append(r.waits, wait{limit: limit, total: waited})
+	}
+}
+
+// wait returns the wait for a limit; nil if that limit did not hold the request.
+func (r *Request) wait(limit string) *wait {
+	for i := range r.waits {
+		if r.waits[i].limit == limit {
+			return &r.waits[i]
+		}
+	}
+	return nil
+}
+
+// Longest is the limit that held the request for longest; "" if none did.
+func (r *Request) Longest() string {
+	var most wait
+	for _, one := range r.waits {
+		if one.total > most.total {
+			most = one
+		}
+	}
+	return most.limit
+}
+
+// maxLines bounds how many lines a LineLimit remembers.
+const maxLines = 1000
+
+// LineLimit limits the repetition of log lines of one kind. It is safe for concurrent use.
+type LineLimit struct {
+	Every time.Duration // minimum time between two lines about the same key
+
+	mu   sync.Mutex
+	last map[string]time.Time // :: key → time of the last line
+	full time.Time            // until then no remembered line can be forgotten
+}
+
+// Due tells whether a line about key may be written now: the last is at least Every old. It
+// returns false while 1,000 other keys have younger lines.
+func (l *LineLimit) Due(key string, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if at, ok := l.last[key]; ok && now.Sub(at) < l.Every {
+		return false
+	}
+	if len(l.last) >= maxLines && !l.forget(now) {
+		return false
+	}
+	if l.last == nil {
+		l.last = map[string]time.Time{}
+	}
+	l.last[key] = now
+	return true
+}
+
+// forget removes lines that are old enough, and tells whether there is room.
+func (l *LineLimit) forget(now time.Time) bool {
+	if now.Before(l.full) {
+		return false
+	}
+	oldest := now
+	for key, at := range l.last {
+		if now.Sub(at) >= l.Every {
+			delete(l.last, key)
+		} else if at.Before(oldest) {
+			oldest = at
+		}
+	}
+	l.full = oldest.Add(l.Every)
+	return len(l.last) < maxLines
 }

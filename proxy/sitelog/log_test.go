@@ -10,9 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/sirupsen/logrus"
-
 	"github.com/abide-proxy/abide/limit/queue"
+	"github.com/sirupsen/logrus"
 )
 
 func TestLinesAreTakenAtEveryLogLevel(t *testing.T) {
@@ -43,4 +42,44 @@ func TestLinesAreTakenAtEveryLogLevel(t *testing.T) {
 		end()
 		running.Wait()
 	})
+}
+
+func TestALineIsWrittenOnceAndTheMemoryOfItIsBounded(t *testing.T) {
+	l := LineLimit{Every: time.Minute}
+	now := time.Now()
+	if !l.Due("a", now) || l.Due("a", now.Add(59*time.Second)) || !l.Due("b", now) {
+		t.Error("it is due at the wrong times")
+	}
+	if !l.Due("a", now.Add(time.Minute)) {
+		t.Error("it is not due after a minute")
+	}
+	for i := range 5 * maxLines {
+		l.Due(fmt.Sprint(i), now)
+	}
+	if len(l.last) > maxLines || l.Due("one more", now) {
+		t.Errorf("%d are remembered", len(l.last))
+	}
+	if !l.Due("one more", now.Add(2*time.Minute)) || len(l.last) > 2 {
+		t.Errorf("afterwards %d are remembered", len(l.last))
+	}
+}
+
+// TestAFullLineLimitIsSearchedOnlyWhenALineMayLeave: a thousand hosts must not make each
+// further CONNECT look at a thousand lines.
+func TestAFullLineLimitIsSearchedOnlyWhenALineMayLeave(t *testing.T) {
+	l := LineLimit{Every: time.Hour}
+	now := time.Now()
+	for i := range maxLines {
+		l.Due(fmt.Sprint(i), now.Add(time.Duration(i)*time.Second))
+	}
+	if now = now.Add(maxLines * time.Second); l.Due("more", now) {
+		t.Error("there is room")
+	}
+	if want := now.Add(time.Hour - maxLines*time.Second); !l.full.Equal(want) {
+		t.Errorf("it is full until %v, the first line leaves at %v", l.full, want)
+	}
+	room := l.full
+	if l.Due("more", room.Add(-1)) || !l.Due("more", room) || l.Due("yet more", room) {
+		t.Error("the room of one line is not that of one")
+	}
 }

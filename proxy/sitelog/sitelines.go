@@ -2,25 +2,38 @@ package sitelog
 
 import (
 	"fmt"
+	"strings"
 	"time"
+
+	"github.com/sirupsen/logrus"
 
 	"github.com/abide-proxy/abide/limit/queue"
 )
 
 const (
-	// longHold is how long a request must wait before its site is logged as holding
-	// requests.
+	// longHold is the wait of a request from which its site is logged as holding requests.
 	longHold = time.Second
 	// holdsOver is the time without a wait of longHold after which the site is logged as
 	// holding none.
 	holdsOver = 2 * time.Second
 	// lineEvery is the least time between two lines of a kind about a site.
 	lineEvery = time.Minute
-	// refusalForgotten is how long after a pause a site that is asked for nothing
-	// counts as one that refuses.
+	// refusalForgotten is the time after a pause for which a site without requests still counts as
+	// refusing.
 	refusalForgotten = time.Minute
 	// mostSites bounds the sites of siteLines. What more sites do has no lines.
 	mostSites = 1000
+)
+
+// lineKind is the kind of a line. Each kind has its own lineEvery.
+type lineKind uint8
+
+const (
+	holdBegins lineKind = iota
+	holdEnds
+	refusalBegins
+	refusalEnds
+	lineKinds
 )
 
 // siteLines decides what is logged about sites that hold or refuse requests. It is pure: it
@@ -28,8 +41,14 @@ const (
 // concurrent use.
 type siteLines struct {
 	sites  map[string]*siteState // :: site → its state
-	lines  []string              // to be written
+	lines  []siteLine            // to be written
 	number uint64                // of the last line that counts held requests, written or planned
+}
+
+// siteLine is a line of the log. Its text says the values of its fields, too.
+type siteLine struct {
+	text   string
+	fields logrus.Fields
 }
 
 // state is the state of a site, nil if there are too many of them.
@@ -184,14 +203,14 @@ func (l *siteLines) finish(now time.Time) {
 func (l *siteLines) idle() bool { return len(l.sites) == 0 }
 
 // take returns the lines to write, once.
-func (l *siteLines) take() []string {
+func (l *siteLines) take() []siteLine {
 	lines := l.lines
 	l.lines = nil
 	return lines
 }
 
 // say adds a line if one of its kind is due, otherwise it counts the line as skipped.
-func (l *siteLines) say(now time.Time, s *siteState, kind lineKind, text string) {
+func (l *siteLines) say(now time.Time, s *siteState, kind lineKind, line siteLine) {
 	if s.due[kind].After(now) {
 		s.skipped[kind]++
 		return
@@ -200,7 +219,7 @@ func (l *siteLines) say(now time.Time, s *siteState, kind lineKind, text string)
 	switch kind {
 	case holdBegins, refusalBegins:
 		if n := s.skipped[kind]; n > 0 {
-			text += fmt.Sprintf("; %s since the last such line", times(n))
+			line.text += fmt.Sprintf("; %s since the last such line", times(n))
 		}
 	case holdEnds:
 		l.number++
@@ -209,5 +228,106 @@ func (l *siteLines) say(now time.Time, s *siteState, kind lineKind, text string)
 		s.refusals, s.shown = 0, 0
 	}
 	s.skipped[kind] = 0
-	l.lines = append(l.lines, text)
+	l.lines = append(l.lines, line)
+}
+
+// siteState is the state of a site for its log lines.
+type siteState struct {
+	holds    queue.SiteWaiting // as last seen
+	holding  bool
+	since    time.Time     // when that began
+	seen     time.Time     // when a long hold was last seen
+	episodes int           // times that it held requests, since the last line that said so
+	held     int           // requests held for longHold since the last such line
+	longest  time.Duration // longest hold of one of these
+	number   uint64        // of the line that will say so
+
+	refusing  bool
+	refusedAt time.Time // when that began
+	until     time.Time // no request of the refused scope is sent before
+	refusals  int       // since the last line about the end of refusals
+	shown     int       // of these, refusals passed to a client
+
+	due     [lineKinds]time.Time // no line of the kind before
+	skipped [lineKinds]int       // lines of the kind that were postponed
+}
+
+// over tells whether the state can be forgotten without changing any line.
+func (s *siteState) over(now time.Time) bool {
+	if s.holding || s.refusing {
+		return false
+	}
+	for kind := range lineKinds {
+		if s.due[kind].After(now) || s.skipped[kind] > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// begins is the line of a site that begins to hold requests.
+func (s *siteState) begins(now time.Time) siteLine {
+	h := &s.holds
+	line := siteLine{fmt.Sprintf("%s: %s %s", h.Site, heldRequests(h), HeldUntil(now, h.Blocker)), logrus.Fields{"site": h.Site}}
+	if strings.Contains(line.text, ", limit: ") {
+		line.fields["limit"] = h.Blocker.Limit
+	}
+	return line
+}
+
+// ends is the line of a site that holds requests no more.
+func (s *siteState) ends(site string) siteLine {
+	took := max(s.seen.Sub(s.since), s.longest)
+	text := fmt.Sprintf("%s: no request is held any more", site)
+	if s.episodes > 1 {
+		text += fmt.Sprintf(", after %s since the last such line", times(s.episodes))
+	} else {
+		text += ", after " + InSeconds(took)
+	}
+	text += fmt.Sprintf("; held for over a second: %s, the longest for %s", requests(s.held), InSeconds(s.longest))
+	return siteLine{text, logrus.Fields{"site": site}}
+}
+
+// accepts is the line of a site that does not refuse requests any more.
+func (s *siteState) accepts(now time.Time, site string) siteLine {
+	text := fmt.Sprintf("%s: the site accepts requests again", site)
+	if s.skipped[refusalEnds] == 0 {
+		text += ", after " + InSeconds(now.Sub(s.refusedAt))
+	} else {
+		text += fmt.Sprintf(", %s since the last such line", times(s.skipped[refusalEnds]+1))
+	}
+	text += fmt.Sprintf("; refusals: %d, of which clients saw %d", s.refusals, s.shown)
+	return siteLine{text, logrus.Fields{"site": site}}
+}
+
+// Refusal is an answer of a site that refused a request because of a limit.
+type Refusal struct {
+	Site   string
+	Status int
+	Scope  string    // "site", "route" or "token", as in refusals_total
+	Token  string    // label of the token that was refused, "" without one
+	Until  time.Time // no request of that scope is sent before
+	Why    string    // the header that gave the time, or another cause
+	Again  bool      // the request is sent again
+}
+
+// describe is the line of a site that begins to refuse requests.
+func (r *Refusal) describe(now time.Time) siteLine {
+	text, fields := fmt.Sprintf("%s: the site refuses a request (status %d)", r.Site, r.Status), logrus.Fields{"site": r.Site, "reason": r.Why}
+	if r.Token != "" {
+		text += " with the token " + r.Token
+		fields["token"] = r.Token
+	}
+	what := "is sent to the site"
+	switch r.Scope {
+	case "token":
+		what = "is sent with this token"
+	case "route":
+		what = "under the same limit is sent"
+	}
+	text += fmt.Sprintf("; nothing %s until %s (%s); ", what, ClockTime(now, r.Until), r.Why)
+	if r.Again {
+		return siteLine{text + "the request is sent again then, the client does not see it", fields}
+	}
+	return siteLine{text + "the client is given the refusal", fields}
 }

@@ -22,9 +22,24 @@ func heldAt(since, until float64, n int) []queue.SiteWaiting {
 	}}
 }
 
+// texts takes the lines to write, and returns their texts. Each has its site as a field, and no
+// field that its text does not say.
+func texts(t *testing.T, l *siteLines) (all []string) {
+	t.Helper()
+	for _, line := range l.take() {
+		all = append(all, line.text)
+		for key, value := range line.fields {
+			if line.fields["site"] == nil || !strings.Contains(line.text, fmt.Sprint(value)) {
+				t.Errorf("the field %s is %v in the line %s", key, value, line.text)
+			}
+		}
+	}
+	return all
+}
+
 func wantLines(t *testing.T, l *siteLines, want ...string) {
 	t.Helper()
-	if got := l.take(); !slices.Equal(got, want) {
+	if got := texts(t, l); !slices.Equal(got, want) {
 		t.Errorf("the lines are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
@@ -78,12 +93,12 @@ func TestThereIsAtMostOneLineAMinuteOfAKind(t *testing.T) {
 		if now%8 == 4 {
 			l.released(at(float64(now)), "api.test", 4*time.Second, &lineWait{})
 		}
-		for _, line := range l.take() {
+		for _, line := range texts(t, &l) {
 			lines = append(lines, fmt.Sprintf("%3d %s", now, line))
 		}
 	}
 	l.finish(at(600))
-	lines = append(lines, l.take()...)
+	lines = append(lines, texts(t, &l)...)
 	begins, held := 0, 0
 	for _, line := range lines {
 		if strings.Contains(line, " held until ") {

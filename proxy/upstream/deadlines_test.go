@@ -12,7 +12,7 @@ import (
 )
 
 // pausable is a connection under a Limiter, in memory, and its other end.
-func pausable(p *purse) (c *meteredConn, there net.Conn) {
+func pausable(p *testBudget) (c *meteredConn, there net.Conn) {
 	here, there := net.Pipe()
 	return newMeteredConn(here, p), there
 }
@@ -22,7 +22,7 @@ func in(d time.Duration, f func()) { time.AfterFunc(d, f) }
 
 func TestAPausePutsDeadlinesOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPurse(0)
+		p := newTestBudget(0)
 		c, there := pausable(p)
 		defer there.Close()
 		defer c.Close()
@@ -56,7 +56,7 @@ func TestAPausePutsDeadlinesOff(t *testing.T) {
 
 func TestADeadlineThatIsSetInAPauseIsPutOffByTheRestOfIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPurse(0)
+		p := newTestBudget(0)
 		c, there := pausable(p)
 		defer there.Close()
 		defer c.Close()
@@ -80,7 +80,7 @@ func TestWhatEndsAPause(t *testing.T) {
 		"a deadline taken off": {func(c *meteredConn) { c.SetDeadline(pastDeadline); c.SetDeadline(time.Time{}) }, os.ErrDeadlineExceeded},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			p := newPurse(0)
+			p := newTestBudget(0)
 			c, there := pausable(p)
 			defer there.Close()
 			defer c.Close()
@@ -101,7 +101,7 @@ func TestWhatEndsAPause(t *testing.T) {
 
 func TestAConnectionGoesOnAfterADeadlineEndedItsPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPurse(0)
+		p := newTestBudget(0)
 		c, there := pausable(p)
 		defer there.Close()
 		defer c.Close()
@@ -120,7 +120,7 @@ func TestAConnectionGoesOnAfterADeadlineEndedItsPause(t *testing.T) {
 }
 
 func TestAGoodbyeTakesTheCreditAtHand(t *testing.T) {
-	p := newPurse(0)
+	p := newTestBudget(0)
 	c, there := pausable(p)
 	defer there.Close()
 	defer c.Close()
@@ -136,7 +136,7 @@ func TestAGoodbyeTakesTheCreditAtHand(t *testing.T) {
 }
 
 func TestALimitThatComesAndGoesIsMinded(t *testing.T) {
-	p := newPurse(0)
+	p := newTestBudget(0)
 	p.free = true
 	c, there := pausable(p)
 	defer there.Close()
@@ -164,7 +164,7 @@ func TestALimitThatComesAndGoesIsMinded(t *testing.T) {
 
 func TestPatienceDoesNotCountPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPurse(0)
+		p := newTestBudget(0)
 		c, there := pausable(p)
 		defer there.Close()
 		defer c.Close()

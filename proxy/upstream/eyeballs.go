@@ -6,13 +6,14 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 )
 
-// attemptDelay is how long a connect to one address runs alone before the next address is
-// tried in parallel (RFC 8305).
+// attemptDelay is the time for which a connect to one address runs alone before the next
+// address is tried in parallel (RFC 8305).
 const attemptDelay = 250 * time.Millisecond
 
 // keepAlive detects a vanished peer within two minutes, so that connections without an idle
@@ -188,10 +189,5 @@ func outOfResources(err error) bool {
 }
 
 func isAny(err error, all []error) bool {
-	for _, e := range all {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(all, func(e error) bool { return errors.Is(err, e) })
 }

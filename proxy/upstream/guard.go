@@ -215,12 +215,7 @@ func embeddedIPv4(ip netip.Addr) netip.Addr {
 }
 
 func within(all []netip.Prefix, ip netip.Addr) bool {
-	for _, p := range all {
-		if p.Contains(ip) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(all, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
 func addrs(all ...string) []netip.Addr {

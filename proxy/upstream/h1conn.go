@@ -197,7 +197,7 @@ func (w *connWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// deadlineTolerance is how much later than wanted a deadline d from now may end.
+// deadlineTolerance bounds the lateness of a deadline d from now.
 func deadlineTolerance(d time.Duration) time.Duration { return min(d/8, 2*time.Second) }
 
 // expectRead sets the read deadline to d from now, or up to deadlineTolerance later. 0

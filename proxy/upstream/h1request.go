@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -154,10 +155,7 @@ func cleanTarget(s string) bool {
 // writeHead writes the request line and the header to w. Errors are reported by Flush.
 func (o *outgoing) writeHead(w *bufio.Writer) {
 	req := o.req
-	method := req.Method
-	if method == "" {
-		method = http.MethodGet
-	}
+	method := cmp.Or(req.Method, http.MethodGet)
 	w.WriteString(method)
 	w.WriteByte(' ')
 	o.writeTarget(w, method)

@@ -32,8 +32,8 @@ const inlineBody = 2 << 10
 
 const (
 	uploadBuffer = 32 << 10
-	// answerGrace is how long an origin that stopped reading the body, or ended its answer,
-	// may take to send the rest.
+	// answerGrace bounds the time in which an origin that stopped reading the body, or ended its
+	// answer, must send the rest.
 	answerGrace   = 5 * time.Second
 	uploadEndWait = 50 * time.Millisecond
 )

@@ -22,8 +22,8 @@ const (
 	pingWait  = 15 * time.Second
 	pingSlack = 500 * time.Millisecond // how much later than pingAfter a ping may be sent
 
-	// settingsTimeout is how long other requests wait for an origin to announce how many
-	// streams a new connection takes.
+	// settingsTimeout bounds the time for which other requests wait for an origin to announce the
+	// number of streams of a new connection.
 	settingsTimeout = 10 * time.Second
 )
 

@@ -304,7 +304,7 @@ func (h *frameHeads) fill(b []byte, whole int) []byte {
 	return b[n:]
 }
 
-// kept is how many bytes of the payload are kept.
+// kept returns the number of bytes of the payload that are kept.
 func (h *frameHeads) kept() int {
 	words := 0
 	switch h.kind() {

@@ -165,7 +165,7 @@ func hasOurs(h http.Header) bool {
 
 // Value implements context.Context. net/http gets the exchange's trace and no other.
 func (x *exchange) Value(key any) any {
-	if key == traceKey {
+	if key == TraceKey {
 		return &x.trace
 	}
 	return x.Context.Value(key)
@@ -177,7 +177,7 @@ func (x *exchange) setTrace() {
 	if x.up != nil && x.t.AnswerTimeout > 0 {
 		x.trace.WroteRequest = func(httptrace.WroteRequestInfo) { x.await() }
 	}
-	theirs, _ := x.Context.Value(traceKey).(*httptrace.ClientTrace)
+	theirs, _ := x.Context.Value(TraceKey).(*httptrace.ClientTrace)
 	if theirs == nil {
 		return
 	}
@@ -195,9 +195,9 @@ func (x *exchange) setTrace() {
 	}
 }
 
-// traceKey is the context key of a trace. net/http/httptrace does not export it, so it is
+// TraceKey is the context key of a trace. net/http/httptrace does not export it, so it is
 // read through a context that records the key it is asked for.
-var traceKey = func() any {
+var TraceKey = func() any {
 	var asked keyRecorder
 	httptrace.ContextClientTrace(&asked)
 	return asked.key

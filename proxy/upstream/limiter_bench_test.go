@@ -8,8 +8,8 @@ import (
 // BenchmarkRead reads 4 KiB at a time from a socket: bare, counted, and under a
 // limit that always has credit.
 func BenchmarkRead(b *testing.B) {
-	broad := newPurse(1 << 62)
-	free := newPurse(0)
+	broad := newTestBudget(1 << 62)
+	free := newTestBudget(0)
 	free.free = true
 	for _, c := range []struct {
 		name string
@@ -50,8 +50,8 @@ func (nothing) Read(p []byte) (int, error) { return len(p), nil }
 
 // BenchmarkReadAlone is what a Read costs beside the system's.
 func BenchmarkReadAlone(b *testing.B) {
-	broad := newPurse(1 << 62)
-	free := newPurse(0)
+	broad := newTestBudget(1 << 62)
+	free := newTestBudget(0)
 	free.free = true
 	for name, m := range map[string]byteMeter{"no meter": nil, "meter": &tally{}, "limiter without a limit": free, "limiter": broad} {
 		b.Run(name, func(b *testing.B) {

@@ -24,7 +24,7 @@ func TestAConnectionFromBeforeALimitIsNotUsedUnderIt(t *testing.T) {
 	for _, speaks := range []string{"http", "https", "h2"} {
 		t.Run(speaks, func(t *testing.T) {
 			f := flooding(t, speaks)
-			p := newPurse(1 << 20)
+			p := newTestBudget(1 << 20)
 			p.free = true
 			f.small(t, p)
 			f.small(t, p)
@@ -51,7 +51,7 @@ func TestABodyThatIsClosedEarlyCostsItsConnection(t *testing.T) {
 	for _, speaks := range []string{"http", "https", "h2"} {
 		t.Run(speaks, func(t *testing.T) {
 			f := flooding(t, speaks)
-			p := newPurse(1 << 20)
+			p := newTestBudget(1 << 20)
 			req, _ := f.get(t, p, "GET", "/", nil)
 			resp, err := f.tr.RoundTrip(req)
 			if err != nil {
@@ -71,7 +71,7 @@ func TestABodyThatIsClosedEarlyCostsItsConnection(t *testing.T) {
 
 func TestAnHTTP2ConnectionThatOthersUseIsLeftToThem(t *testing.T) {
 	f := flooding(t, "h2")
-	p := newPurse(64 << 20)
+	p := newTestBudget(64 << 20)
 	request, _ := f.get(t, p, "GET", "/", nil)
 	first, err := f.tr.RoundTrip(request)
 	if err != nil {
@@ -109,18 +109,18 @@ func TestTheReceiveBufferIsSmallUnderALimit(t *testing.T) {
 		defer c.Close()
 		return receiveBufferOf(t, c.(*meteredConn).Conn.(*net.TCPConn))
 	}
-	free := newPurse(0)
+	free := newTestBudget(0)
 	free.free = true
-	wide, narrow := size(free), size(newPurse(0))
+	wide, narrow := size(free), size(newTestBudget(0))
 	if narrow > beyond || narrow >= wide {
 		t.Errorf("%d bytes, and %d without a limit", narrow, wide)
 	}
 	f.dialer = &Dialer{Resolve: f.dialer.Resolve, ReceiveBuffer: 40_000}
-	if n := size(newPurse(0)); n <= narrow || n > 80_000 {
+	if n := size(newTestBudget(0)); n <= narrow || n > 80_000 {
 		t.Errorf("%d bytes when 40000 were asked for", n)
 	}
 	f.dialer = &Dialer{Resolve: f.dialer.Resolve, ReceiveBuffer: -1}
-	if n := size(newPurse(0)); n != wide {
+	if n := size(newTestBudget(0)); n != wide {
 		t.Errorf("%d bytes when the system was to say", n)
 	}
 }

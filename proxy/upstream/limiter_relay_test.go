@@ -10,7 +10,7 @@ import (
 )
 
 // budgetedRelay is a relay of sockets of which the origin's is under a Limiter.
-func budgetedRelay(t *testing.T, ctx context.Context, p *purse, plain bool, o RelayOptions) *table {
+func budgetedRelay(t *testing.T, ctx context.Context, p *testBudget, plain bool, o RelayOptions) *table {
 	t.Helper()
 	client, near := sockets(t)
 	far, origin := sockets(t)
@@ -29,7 +29,7 @@ func eachRelay(t *testing.T, test func(t *testing.T, plain bool)) {
 
 func TestATunnelWithoutCreditIsNotIdle(t *testing.T) {
 	eachRelay(t, func(t *testing.T, plain bool) {
-		p := newPurse(0)
+		p := newTestBudget(0)
 		r := budgetedRelay(t, t.Context(), p, plain, RelayOptions{Idle: time.Second})
 		began := time.Now()
 		send(t, r.origin, "answer")
@@ -46,7 +46,7 @@ func TestATunnelWithoutCreditIsNotIdle(t *testing.T) {
 
 func TestADirectionWithoutCreditDoesNotHoldTheOther(t *testing.T) {
 	eachRelay(t, func(t *testing.T, plain bool) {
-		p := newPurse(6)
+		p := newTestBudget(6)
 		r := budgetedRelay(t, t.Context(), p, plain, RelayOptions{})
 		send(t, r.client, "123456")
 		receive(t, r.origin, "123456")
@@ -69,7 +69,7 @@ func TestADirectionWithoutCreditDoesNotHoldTheOther(t *testing.T) {
 func TestATunnelWithoutCreditEndsAtOnce(t *testing.T) {
 	eachRelay(t, func(t *testing.T, plain bool) {
 		for _, how := range []string{"cancel", "life", "stall"} {
-			p := newPurse(0)
+			p := newTestBudget(0)
 			ctx, cancel := context.WithCancel(t.Context())
 			o := RelayOptions{}
 			if how == "life" {
@@ -98,7 +98,7 @@ func TestATunnelWithoutCreditEndsAtOnce(t *testing.T) {
 func TestATunnelUnderALimitArrivesWhole(t *testing.T) {
 	eachRelay(t, func(t *testing.T, plain bool) {
 		const size = 2 << 20
-		p := newPurse(0)
+		p := newTestBudget(0)
 		r := budgetedRelay(t, t.Context(), p, plain, RelayOptions{Idle: time.Minute})
 		var live sync.WaitGroup
 		for _, ends := range [][2]net.Conn{{r.client, r.origin}, {r.origin, r.client}} {
@@ -131,7 +131,7 @@ type onlyWriter struct{ io.Writer }
 
 func TestALimitThatEndsLetsATunnelGo(t *testing.T) {
 	eachRelay(t, func(t *testing.T, plain bool) {
-		p := newPurse(3)
+		p := newTestBudget(3)
 		r := budgetedRelay(t, t.Context(), p, plain, RelayOptions{})
 		send(t, r.origin, "123")
 		receive(t, r.client, "123")

@@ -154,7 +154,7 @@ const beyond = 2 * defaultReceiveBuffer
 
 // overspent looks once whether more has left the origin than there was credit
 // for. A read of the connection is not more than what was granted by then.
-func overspent(t *testing.T, p *purse, acknowledged func() int64) int64 {
+func overspent(t *testing.T, p *testBudget, acknowledged func() int64) int64 {
 	t.Helper()
 	wrote := p.out.Load()
 	left := acknowledged()
@@ -215,7 +215,7 @@ func tunnelled(t *testing.T, p granting, plain bool) (*flood, io.Reader, func())
 func TestBytesBeyondTheCreditStayInTheReceiveBuffer(t *testing.T) {
 	for _, name := range floods {
 		t.Run(name, func(t *testing.T) {
-			p := newPurse(0)
+			p := newTestBudget(0)
 			f, from, end := floodedBy(t, p, name)
 			var reader sync.WaitGroup
 			reader.Go(func() { io.Copy(io.Discard, onlyReader{from}) })
@@ -249,7 +249,7 @@ func TestNoCreditIsHeldWhileAConnectionWaits(t *testing.T) {
 	for _, speaks := range []string{"http", "https", "h2"} {
 		t.Run(speaks, func(t *testing.T) {
 			f := flooding(t, speaks)
-			p := newPurse(1 << 20)
+			p := newTestBudget(1 << 20)
 			for range 3 {
 				req, _ := f.get(t, p, "GET", "/small", nil)
 				if _, body, err := ask(t, f.tr, req); err != nil || body != "hello" {
@@ -279,7 +279,7 @@ func TestWritingWaitsForCredit(t *testing.T) {
 	for _, speaks := range []string{"http", "https", "h2"} {
 		t.Run(speaks, func(t *testing.T) {
 			f := flooding(t, speaks)
-			p := newPurse(16 << 10)
+			p := newTestBudget(16 << 10)
 			const size = 3 << 20
 			req, _ := f.get(t, p, "POST", "/take", io.LimitReader(zeros{}, size))
 			req.ContentLength = size
@@ -316,7 +316,7 @@ func TestWritingWaitsForCredit(t *testing.T) {
 func TestWhoLeavesAPauseLeavesAtOnce(t *testing.T) {
 	for _, name := range floods {
 		t.Run(name, func(t *testing.T) {
-			p := newPurse(0)
+			p := newTestBudget(0)
 			_, from, end := floodedBy(t, p, name)
 			var reader sync.WaitGroup
 			reader.Go(func() { io.Copy(io.Discard, onlyReader{from}) })
@@ -336,7 +336,7 @@ func TestACanceledRequestLeavesItsPauseAtOnce(t *testing.T) {
 	for _, speaks := range []string{"http", "https", "h2"} {
 		t.Run(speaks, func(t *testing.T) {
 			f := flooding(t, speaks)
-			p := newPurse(0)
+			p := newTestBudget(0)
 			req, cancel := f.get(t, p, "GET", "/", nil)
 			asked := make(chan error)
 			go func() {
@@ -371,7 +371,7 @@ func TestAPauseThatIsTooLongIsToldByItsKind(t *testing.T) {
 	for _, speaks := range []string{"http", "https", "h2"} {
 		t.Run(speaks, func(t *testing.T) {
 			f := flooding(t, speaks)
-			p := newPurse(0)
+			p := newTestBudget(0)
 			p.broke = true
 			req, _ := f.get(t, p, "GET", "/", nil)
 			_, err := f.tr.RoundTrip(req)

@@ -8,8 +8,8 @@ import (
 
 var errStill = errors.New("no credit within the stall")
 
-// purse is a Limiter whose credit comes in steps.
-type purse struct {
+// testBudget is a Limiter whose credit comes in steps.
+type testBudget struct {
 	tally
 	mu      sync.Mutex
 	credit  int
@@ -23,24 +23,26 @@ type purse struct {
 	change  chan struct{}
 }
 
-func newPurse(credit int) *purse { return &purse{credit: credit, change: make(chan struct{})} }
+func newTestBudget(credit int) *testBudget {
+	return &testBudget{credit: credit, change: make(chan struct{})}
+}
 
 // tell lets everybody look again. The lock is held.
-func (p *purse) tell() {
+func (p *testBudget) tell() {
 	close(p.change)
 	p.change = make(chan struct{})
 }
 
-func (p *purse) Budgeted() bool {
+func (p *testBudget) Budgeted() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return !p.free
 }
 
-func (p *purse) Credit(done <-chan struct{}, n int) (int, error) { return p.take(done, n, 1) }
+func (p *testBudget) Credit(done <-chan struct{}, n int) (int, error) { return p.take(done, n, 1) }
 
 // take waits for at least so much.
-func (p *purse) take(done <-chan struct{}, n, least int) (int, error) {
+func (p *testBudget) take(done <-chan struct{}, n, least int) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.asked++
@@ -70,7 +72,7 @@ func (p *purse) take(done <-chan struct{}, n, least int) (int, error) {
 	return n, nil
 }
 
-func (p *purse) Refund(n int) {
+func (p *testBudget) Refund(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.credit += n
@@ -79,41 +81,41 @@ func (p *purse) Refund(n int) {
 }
 
 // grant adds n to the credit.
-func (p *purse) grant(n int) {
+func (p *testBudget) grant(n int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.credit += n
 	p.tell()
 }
 
-func (p *purse) set(how func()) {
+func (p *testBudget) set(how func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	how()
 	p.tell()
 }
 
-func (p *purse) look() (granted int64, asked, waiting int) {
+func (p *testBudget) look() (granted int64, asked, waiting int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.granted, p.asked, p.waiting
 }
 
 // empty tells whether somebody waits although all the credit has been used.
-func (p *purse) empty() bool {
+func (p *testBudget) empty() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.credit < max(p.least, 1) && p.waiting > 0
 }
 
 // held waits until that is so.
-func (p *purse) held(t *testing.T) {
+func (p *testBudget) held(t *testing.T) {
 	t.Helper()
 	soon(t, "waiting for credit", p.empty)
 }
 
 // balanced is for when all is over: nothing was kept and nothing passed by.
-func (p *purse) balanced(t *testing.T) {
+func (p *testBudget) balanced(t *testing.T) {
 	t.Helper()
 	soon(t, "using what was granted, and no more", func() bool {
 		granted, _, waiting := p.look()

@@ -25,7 +25,7 @@ type site struct {
 
 // sited makes a Transport that dials serve. It gives up a site that does not
 // answer for 10 s, or stalls for as long.
-func sited(t *testing.T, p *purse, serve func(net.Conn)) *site {
+func sited(t *testing.T, p *testBudget, serve func(net.Conn)) *site {
 	t.Helper()
 	s := &site{gone: make(chan struct{})}
 	s.tr = &Transport{
@@ -50,7 +50,7 @@ func (s *site) end() {
 	<-s.gone
 }
 
-func asking(p *purse, url string) *http.Request {
+func asking(p *testBudget, url string) *http.Request {
 	ctx := context.Background()
 	if p != nil {
 		ctx = WithMeter(ctx, p)
@@ -83,7 +83,7 @@ func dripping(rest bool) func(net.Conn) {
 func TestAPauseIsNoStallAndAStallStaysOne(t *testing.T) {
 	for name, rest := range map[string]bool{"it goes on": true, "it stalls": false} {
 		synctest.Test(t, func(t *testing.T) {
-			p := newPurse(0)
+			p := newTestBudget(0)
 			s := sited(t, p, dripping(rest))
 			// A few bytes a minute: every pause is longer than a stall.
 			tick := time.NewTicker(time.Minute)
@@ -177,7 +177,7 @@ func byHand(t *testing.T, server *tls.Config, do func(c *frameConn, stream uint3
 
 // shut holds the other end still for d. A read that has its credit already is
 // given something first.
-func shut(c *frameConn, p *purse, d time.Duration) {
+func shut(c *frameConn, p *testBudget, d time.Duration) {
 	p.set(func() { p.shut = true })
 	over := make(chan struct{})
 	in(d, func() {
@@ -192,7 +192,7 @@ func TestAnHTTP2AnswerMayTakeAsLongAsItMayNotCountingPauses(t *testing.T) {
 	server, client := certified(t)
 	for name, answers := range map[string]bool{"it answers": true, "it does not": false} {
 		synctest.Test(t, func(t *testing.T) {
-			p := newPurse(1 << 20)
+			p := newTestBudget(1 << 20)
 			s := sited(t, p, byHand(t, server, func(c *frameConn, stream uint32) {
 				shut(c, p, time.Hour)
 				if answers {
@@ -226,7 +226,7 @@ func TestASilentHTTP2OriginIsPingedAndAPauseIsNoSilence(t *testing.T) {
 	server, client := certified(t)
 	for name, dead := range map[string]bool{"it is dead": true, "it is held still": false} {
 		synctest.Test(t, func(t *testing.T) {
-			p := newPurse(1 << 20)
+			p := newTestBudget(1 << 20)
 			p.free = dead
 			s := sited(t, p, byHand(t, server, func(c *frameConn, stream uint32) {
 				c.headers(stream, false, ":status", "200")

@@ -241,7 +241,7 @@ func (c *meteredConn) credit(b *pausableDeadline, l byteLimiter, n int) (int, er
 	}
 }
 
-// creditStep is how much credit is asked for at once.
+// creditStep returns the credit in bytes that is asked for at once.
 func (c *meteredConn) creditStep() int {
 	return min(max(c.roomSize(), maxCredit), maxCreditWide)
 }

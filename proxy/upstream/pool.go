@@ -221,7 +221,7 @@ func (p *pool) closeOlderThan(c *conn) {
 	}
 }
 
-// bound is how many idle connections to h are kept. A next hop stands for many hosts.
+// bound returns the number of idle connections to h that are kept. A next hop stands for many hosts.
 func (p *pool) bound(h *host) int {
 	if h.key == (hostKey{}) {
 		return int(min(p.total, 1<<20))

@@ -30,7 +30,7 @@ const (
 	// tunnelIdleTime is the time after which a tunnel without traffic gives its prepaid
 	// credit back.
 	tunnelIdleTime = time.Second
-	// maxPrepaidWrite is how much of the first write is paid for together with the receive
+	// maxPrepaidWrite bounds the part of the first write that is paid for together with the receive
 	// window.
 	maxPrepaidWrite = 4 << 10
 	// minRead is the minimum size of a read, if so much has arrived.

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// payingAhead is a purse that is paid for what may come.
+// payingAhead is a testBudget that is paid for what may come.
 type payingAhead struct {
-	*purse
+	*testBudget
 	buffer atomic.Int64
 }
 
 func newPayingAhead(credit, buffer int) *payingAhead {
-	p := &payingAhead{purse: newPurse(credit)}
+	p := &payingAhead{testBudget: newTestBudget(credit)}
 	p.buffer.Store(int64(buffer))
 	return p
 }

@@ -38,7 +38,7 @@ func (r *receiveWindow) update(number int64, have int) {
 	r.unread = have
 }
 
-// capacity is how many bytes may still arrive without a read.
+// capacity returns the number of bytes that may still arrive without a read.
 func (r *receiveWindow) capacity() int { return max(r.size-r.unread, 0) }
 
 // toWrite is the credit needed for the answer before something is written.
@@ -63,7 +63,7 @@ func (r *receiveWindow) splitGrant(granted, n int) (write int) {
 // there is space for.
 func (r *receiveWindow) toRead(n int) int { return max(r.capacity()+n-r.paid, 0) }
 
-// readable is how many of n bytes may be read with the paid credit.
+// readable returns the number of bytes, of n, that may be read with the paid credit.
 func (r *receiveWindow) readable(n int) int { return max(min(n, r.paid-r.capacity()), 0) }
 
 // borrow takes up to n bytes of the paid credit for another use, if nothing has arrived

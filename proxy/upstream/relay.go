@@ -43,9 +43,9 @@ func Relay(ctx context.Context, client, origin net.Conn, o RelayOptions) {
 	r.run(ctx)
 }
 
-// uncountedTime is how long bytes stay uncounted while the kernel moves them, unless the
-// receiver takes longer for one slice. A slice is the bytes that one call moves to a side; they
-// are counted when the call ends.
+// uncountedTime is the time for which bytes stay uncounted while the kernel moves them, unless
+// the receiver takes longer for one slice. A slice is the bytes that one call moves to a side;
+// they are counted when the call ends.
 const uncountedTime = 250 * time.Millisecond
 
 // relay is a running Relay.
@@ -66,7 +66,7 @@ type side struct {
 	innermost net.Conn     // its Close never blocks
 	metered   *meteredConn // counts the bytes, whether or not splicing bypasses it; nil if there is none
 
-	// sliceBegan is when the slice that is being moved to this side began, as the time since
+	// sliceBegan is the begin of the slice that is being moved to this side, as the time since
 	// relay.start; 0: no slice is being moved.
 	sliceBegan atomic.Int64
 	ackedBytes func() uint64 // bytes that the peer has acknowledged

@@ -71,8 +71,8 @@ func (a arrival) peerWindow() (n int) {
 	return n
 }
 
-// maxSystemReceiveBuffer is how large the system lets a receive buffer become of which nobody sets
-// the size, in bytes.
+// maxSystemReceiveBuffer returns the size in bytes up to which the system grows a receive buffer
+// without a set size.
 var maxSystemReceiveBuffer = sync.OnceValue(func() int64 {
 	const unknown = 32 << 20
 	text, err := os.ReadFile("/proc/sys/net/ipv4/tcp_rmem") // minimum, default, maximum

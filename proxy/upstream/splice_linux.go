@@ -13,9 +13,9 @@ import (
 
 const canSplice = true
 
-// A slice is what the kernel moves in one call; its bytes are counted when the call ends. A
-// call ends when the sender pauses for a tick. Slices grow while they take less than a
-// tick, so slices to a slow receiver stay small.
+// A slice has the bytes that the kernel moves in one call; they are counted when the call
+// ends. A call ends when the sender pauses for a tick. Slices grow while they take less than
+// a tick, so slices to a slow receiver stay small.
 const (
 	smallSlice = 64 << 10 // -
 	largeSlice = 4 << 20
@@ -95,7 +95,7 @@ func readable(fd uintptr) bool {
 	return err != syscall.EAGAIN
 }
 
-// acknowledged is how many bytes the peer has acknowledged.
+// acknowledged returns the number of bytes that the peer has acknowledged.
 func (s *side) acknowledged() (total uint64) {
 	tc := s.tcp
 	if tc == nil {

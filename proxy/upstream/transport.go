@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// defaultIdlePerHost is what a MaxIdlePerHost of zero means.
+// defaultIdlePerHost stands for a MaxIdlePerHost of zero.
 const defaultIdlePerHost = 32
 
 // Transport sends requests to origins, over HTTP/1.1 and HTTP/2, and keeps idle

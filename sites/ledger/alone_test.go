@@ -25,18 +25,18 @@ func TestAloneNoWindowIsExceeded(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		o := &fixedOrigin{
-			limit:    float64(rapid.IntRange(1, 400).Draw(t, "limit")),
-			window:   float64(rapid.SampledFrom([]int{20, 60, 300, 900, 3600}).Draw(t, "window")),
-			aligned:  rapid.Bool().Draw(t, "aligned"),
-			grain:    rapid.SampledFrom([]float64{0, 1}).Draw(t, "grain"),
-			ceil:     rapid.Bool().Draw(t, "ceil"),
-			relative: rapid.Bool().Draw(t, "relative"),
-			length:   rapid.Bool().Draw(t, "length"),
+			limit:      float64(rapid.IntRange(1, 400).Draw(t, "limit")),
+			window:     float64(rapid.SampledFrom([]int{20, 60, 300, 900, 3600}).Draw(t, "window")),
+			aligned:    rapid.Bool().Draw(t, "aligned"),
+			resolution: rapid.SampledFrom([]float64{0, 1}).Draw(t, "resolution"),
+			ceil:       rapid.Bool().Draw(t, "ceil"),
+			relative:   rapid.Bool().Draw(t, "relative"),
+			length:     rapid.Bool().Draw(t, "length"),
 		}
 		if !o.relative {
 			o.skew = rapid.Float64Range(-1.9, 1.9).Draw(t, "skew")
 		}
-		if o.grain == 0 {
+		if o.resolution == 0 {
 			o.ceil = false
 		}
 		s := run{origin: o, meter: New(Options{}), length: 7 * o.window}
@@ -65,10 +65,10 @@ func TestAloneNoBucketIsEmptied(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		o := &drip{
-			limit:    float64(rapid.IntRange(2, 1000).Draw(t, "limit")),
-			grain:    rapid.SampledFrom([]float64{0, 1}).Draw(t, "grain"),
-			absolute: rapid.Bool().Draw(t, "absolute"),
-			whole:    rapid.Bool().Draw(t, "whole"),
+			limit:      float64(rapid.IntRange(2, 1000).Draw(t, "limit")),
+			resolution: rapid.SampledFrom([]float64{0, 1}).Draw(t, "resolution"),
+			absolute:   rapid.Bool().Draw(t, "absolute"),
+			whole:      rapid.Bool().Draw(t, "whole"),
 		}
 		if o.absolute {
 			o.skew = rapid.Float64Range(-1.9, 1.9).Draw(t, "skew")
@@ -105,11 +105,11 @@ func TestOthersCostNoMoreThanWhatIsInFlight(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		o := &fixedOrigin{
-			limit:    float64(rapid.IntRange(20, 400).Draw(t, "limit")),
-			window:   float64(rapid.SampledFrom([]int{60, 300, 900}).Draw(t, "window")),
-			aligned:  rapid.Bool().Draw(t, "aligned"),
-			relative: rapid.Bool().Draw(t, "relative"),
-			grain:    1,
+			limit:      float64(rapid.IntRange(20, 400).Draw(t, "limit")),
+			window:     float64(rapid.SampledFrom([]int{60, 300, 900}).Draw(t, "window")),
+			aligned:    rapid.Bool().Draw(t, "aligned"),
+			relative:   rapid.Bool().Draw(t, "relative"),
+			resolution: 1,
 		}
 		s := run{origin: o, meter: New(Options{}), length: 6 * o.window}
 		s.foreign = rapid.Float64Range(0.05, 0.9).Draw(t, "share") * o.limit / o.window

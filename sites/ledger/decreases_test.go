@@ -43,7 +43,7 @@ func TestGitHubGraphQLPointsAreNeverRefused(t *testing.T) {
 			for _, slow := range []float64{0.05, 0.5} {
 				for seed := range uint64(6) {
 					random := rand.New(rand.NewPCG(seed, 3))
-					o := &priced{fixedOrigin: fixedOrigin{limit: 5000, window: 3600, grain: 1}}
+					o := &priced{fixedOrigin: fixedOrigin{limit: 5000, window: 3600, resolution: 1}}
 					o.cost = func() float64 { return float64(1 + random.IntN(most)) }
 					s := run{origin: o, meter: New(Options{}), begin: 7.3, flying: flying, fastest: slow / 2, slowest: slow, length: 5 * 3600, random: dice(seed)}
 					r := s.do()
@@ -86,7 +86,7 @@ func TestNeighboursTellTheCostOfARequest(t *testing.T) {
 // TestTheUseOfAnotherClientIsNoCost, if it is little.
 func TestTheUseOfAnotherClientIsNoCost(t *testing.T) {
 	t.Parallel()
-	o := &fixedOrigin{limit: 1000, window: 60, grain: 1, aligned: true}
+	o := &fixedOrigin{limit: 1000, window: 60, resolution: 1, aligned: true}
 	l := New(Options{})
 	s := run{origin: o, meter: l, flying: 4, fastest: 0.05, slowest: 0.2, length: 600, foreign: 2, random: dice(4)}
 	if r := s.do(); l.allowance.cost.each != 1 || r.foreign == 0 {
@@ -99,7 +99,7 @@ func TestCostsThatVaryLaterAreSeen(t *testing.T) {
 	t.Parallel()
 	for _, flying := range []int{1, 8, 64} {
 		random := rand.New(rand.NewPCG(1, 3))
-		o, n := &priced{fixedOrigin: fixedOrigin{limit: 5000, window: 3600, grain: 1}}, 0
+		o, n := &priced{fixedOrigin: fixedOrigin{limit: 5000, window: 3600, resolution: 1}}, 0
 		o.cost = func() float64 {
 			if n++; n < 1000 {
 				return 1

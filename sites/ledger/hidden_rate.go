@@ -400,15 +400,14 @@ func (p *HiddenRate) Left(now time.Time) int64 {
 
 // Idle reports whether the limit has not been used for a day, or for a minute if nothing is
 // known of it.
-func (p *HiddenRate) Idle(now time.Time) bool {
-	v := p.at(now)
-	return len(p.atOnce.flying) == 0 && v >= p.stop.until && v-p.lastUsed >= p.lasts(idleAfter)
-}
+func (p *HiddenRate) Idle(now time.Time) bool { return p.unusedFor(now, idleAfter) }
 
 // Spare reports whether the rate has not been used for a while.
-func (p *HiddenRate) Spare(now time.Time) bool {
+func (p *HiddenRate) Spare(now time.Time) bool { return p.unusedFor(now, unusedTime) }
+
+func (p *HiddenRate) unusedFor(now time.Time, known int64) bool {
 	v := p.at(now)
-	return len(p.atOnce.flying) == 0 && v >= p.stop.until && v-p.lastUsed >= p.lasts(unusedTime)
+	return len(p.atOnce.flying) == 0 && v >= p.stop.until && v-p.lastUsed >= p.lasts(known)
 }
 
 // SpareAt returns when the rate is spare, if it is not used before.

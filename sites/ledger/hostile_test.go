@@ -109,7 +109,7 @@ func TestNothingThatIsSaidIsTooMuch(t *testing.T) {
 // Whatever is found where a state was stored does no harm.
 func TestADamagedStateDoesNoHarm(t *testing.T) {
 	t.Parallel()
-	d := deskFor(&testing.T{}, Options{})
+	d := newDriver(&testing.T{}, Options{})
 	d.hear(d.send(), d.says(10, 9, 60))
 	p := NewHiddenRate(History{Accepted: 30, Lasted: 10 * time.Second})
 	p.Refused(epoch, Refusal{Sent: epoch, RetryAt: time.Time{}})

@@ -10,22 +10,26 @@ import (
 func TestALedgerUsesEveryWindowAndIsNeverRefused(t *testing.T) {
 	t.Parallel()
 	cases := map[string]func() *fixedOrigin{
-		"epoch, first request": func() *fixedOrigin { return &fixedOrigin{limit: 300, window: 900, grain: 1} },
-		"epoch, aligned":       func() *fixedOrigin { return &fixedOrigin{limit: 300, window: 60, aligned: true, grain: 1} },
-		"epoch, rounded up":    func() *fixedOrigin { return &fixedOrigin{limit: 100, window: 60, grain: 1, ceil: true} },
-		"epoch, behind":        func() *fixedOrigin { return &fixedOrigin{limit: 100, window: 60, grain: 1, skew: -1.9} },
-		"epoch, ahead":         func() *fixedOrigin { return &fixedOrigin{limit: 100, window: 60, grain: 1, skew: 1.9} },
+		"epoch, first request": func() *fixedOrigin { return &fixedOrigin{limit: 300, window: 900, resolution: 1} },
+		"epoch, aligned":       func() *fixedOrigin { return &fixedOrigin{limit: 300, window: 60, aligned: true, resolution: 1} },
+		"epoch, rounded up":    func() *fixedOrigin { return &fixedOrigin{limit: 100, window: 60, resolution: 1, ceil: true} },
+		"epoch, behind":        func() *fixedOrigin { return &fixedOrigin{limit: 100, window: 60, resolution: 1, skew: -1.9} },
+		"epoch, ahead":         func() *fixedOrigin { return &fixedOrigin{limit: 100, window: 60, resolution: 1, skew: 1.9} },
 		"delta": func() *fixedOrigin {
-			return &fixedOrigin{limit: 75, window: 600, aligned: true, relative: true, grain: 1}
+			return &fixedOrigin{limit: 75, window: 600, aligned: true, relative: true, resolution: 1}
 		},
-		"delta, rounded up":    func() *fixedOrigin { return &fixedOrigin{limit: 75, window: 60, relative: true, grain: 1, ceil: true} },
-		"exact delta":          func() *fixedOrigin { return &fixedOrigin{limit: 50, window: 60, relative: true} },
-		"by the minute":        func() *fixedOrigin { return &fixedOrigin{limit: 500, window: 3600, aligned: true, grain: 60} },
-		"short":                func() *fixedOrigin { return &fixedOrigin{limit: 5, window: 5, relative: true} },
-		"short, whole seconds": func() *fixedOrigin { return &fixedOrigin{limit: 20, window: 10, relative: true, grain: 1, ceil: true} },
-		"no reset":             func() *fixedOrigin { return &fixedOrigin{limit: 100, window: 120, quiet: true, length: true} },
-		"short, no reset":      func() *fixedOrigin { return &fixedOrigin{limit: 20, window: 1, quiet: true, length: true} },
-		"one":                  func() *fixedOrigin { return &fixedOrigin{limit: 1, window: 60, relative: true, grain: 1} },
+		"delta, rounded up": func() *fixedOrigin {
+			return &fixedOrigin{limit: 75, window: 60, relative: true, resolution: 1, ceil: true}
+		},
+		"exact delta":   func() *fixedOrigin { return &fixedOrigin{limit: 50, window: 60, relative: true} },
+		"by the minute": func() *fixedOrigin { return &fixedOrigin{limit: 500, window: 3600, aligned: true, resolution: 60} },
+		"short":         func() *fixedOrigin { return &fixedOrigin{limit: 5, window: 5, relative: true} },
+		"short, whole seconds": func() *fixedOrigin {
+			return &fixedOrigin{limit: 20, window: 10, relative: true, resolution: 1, ceil: true}
+		},
+		"no reset":        func() *fixedOrigin { return &fixedOrigin{limit: 100, window: 120, quiet: true, length: true} },
+		"short, no reset": func() *fixedOrigin { return &fixedOrigin{limit: 20, window: 1, quiet: true, length: true} },
+		"one":             func() *fixedOrigin { return &fixedOrigin{limit: 1, window: 60, relative: true, resolution: 1} },
 	}
 	for name, make := range cases {
 		for _, flying := range []int{1, 3, 12, 100} {
@@ -58,9 +62,9 @@ func TestALedgerRunsAtTheRateOfABucket(t *testing.T) {
 	t.Parallel()
 	cases := map[string]func() *drip{
 		"exact":          func() *drip { return &drip{limit: 100, rate: 100.0 / 60} },
-		"whole seconds":  func() *drip { return &drip{limit: 100, rate: 100.0 / 60, grain: 1} },
+		"whole seconds":  func() *drip { return &drip{limit: 100, rate: 100.0 / 60, resolution: 1} },
 		"large":          func() *drip { return &drip{limit: 5000, rate: 5000.0 / 60} },
-		"epoch":          func() *drip { return &drip{limit: 800, rate: 800.0 / 60, grain: 1, absolute: true} },
+		"epoch":          func() *drip { return &drip{limit: 800, rate: 800.0 / 60, resolution: 1, absolute: true} },
 		"says its rate":  func() *drip { return &drip{limit: 40, rate: 2, mute: true, saysRate: true} },
 		"few and slowly": func() *drip { return &drip{limit: 5, rate: 0.1} },
 	}

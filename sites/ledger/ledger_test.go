@@ -9,19 +9,19 @@ import (
 	"github.com/abide-proxy/abide/limit/learn"
 )
 
-// desk drives a meter by hand.
-type desk struct {
+// driver operates a meter by hand.
+type driver struct {
 	t *testing.T
 	m limit.Meter
 	v float64 // seconds since epoch
 }
 
-func deskFor(t *testing.T, o Options) *desk { return &desk{t: t, m: New(o)} }
+func newDriver(t *testing.T, o Options) *driver { return &driver{t: t, m: New(o)} }
 
-func (d *desk) now() time.Time { return seconds(d.v) }
+func (d *driver) now() time.Time { return seconds(d.v) }
 
 // wait is how long one has to wait, -1 for somebody else's answer.
-func (d *desk) wait() float64 {
+func (d *driver) wait() float64 {
 	at, ok := d.m.When(d.now(), 1)
 	switch {
 	case !ok:
@@ -32,14 +32,14 @@ func (d *desk) wait() float64 {
 	return max(at.Sub(d.now()).Seconds(), 0)
 }
 
-func (d *desk) goes() {
+func (d *driver) goes() {
 	d.t.Helper()
 	if w := d.wait(); w != 0 {
 		d.t.Fatalf("at %v it waits for %v s", d.v, w)
 	}
 }
 
-func (d *desk) waits(least, most float64) {
+func (d *driver) waits(least, most float64) {
 	d.t.Helper()
 	if w := d.wait(); w < least || w > most {
 		d.t.Fatalf("at %v it waits for %v s, want %v to %v", d.v, w, least, most)
@@ -47,7 +47,7 @@ func (d *desk) waits(least, most float64) {
 }
 
 // send takes one, and is when.
-func (d *desk) send() time.Time {
+func (d *driver) send() time.Time {
 	d.t.Helper()
 	d.goes()
 	d.m.Take(d.now(), 1)
@@ -55,13 +55,13 @@ func (d *desk) send() time.Time {
 }
 
 // hear hears an answer, of a request that is then over.
-func (d *desk) hear(sent time.Time, s learn.Limit) Surprise {
+func (d *driver) hear(sent time.Time, s learn.Limit) Surprise {
 	news := d.m.(*Ledger).Update(d.now(), Answer{Sent: sent, Units: 1, Limit: s})
 	d.m.Done(d.now(), sent, 1, limit.Success)
 	return news
 }
 
-func (d *desk) refused(sent time.Time, s learn.Limit, retry float64) {
+func (d *driver) refused(sent time.Time, s learn.Limit, retry float64) {
 	a := Answer{Sent: sent, Units: 1, Limit: s, Refused: true, Named: true}
 	if !math.IsNaN(retry) {
 		a.RetryAt = seconds(d.v + retry)
@@ -74,13 +74,13 @@ func some(n float64) learn.Amount { return learn.Amount{N: n, Known: true} }
 
 // says is limit and left, and the seconds until the reset, which the server said
 // exactly.
-func (d *desk) says(limit, left, reset float64) learn.Limit {
+func (d *driver) says(limit, left, reset float64) learn.Limit {
 	return learn.Limit{Limit: some(limit), Remaining: some(left), Reset: seconds(d.v + reset), Relative: true}
 }
 
 func TestTheFirstGoesAlone(t *testing.T) {
 	t.Parallel()
-	d := deskFor(t, Options{})
+	d := newDriver(t, Options{})
 	sent := d.send()
 	d.v += 1
 	d.waits(-1, -1)
@@ -96,7 +96,7 @@ func TestTheFirstGoesAlone(t *testing.T) {
 func TestAnswersWithoutAWordOpenItByAndBy(t *testing.T) {
 	t.Parallel()
 	for _, done := range []bool{false, true} {
-		d := deskFor(t, Options{})
+		d := newDriver(t, Options{})
 		var sent []time.Time
 		for range 1000 { // each answer makes room for one more, after the first few
 			sent = append(sent, d.send())
@@ -111,7 +111,7 @@ func TestAnswersWithoutAWordOpenItByAndBy(t *testing.T) {
 			d.send()
 		}
 	}
-	d := deskFor(t, Options{})
+	d := newDriver(t, Options{})
 	d.m.Done(d.now(), d.send(), 1, limit.Failed)
 	d.send()
 	d.waits(-1, -1) // nobody has answered
@@ -119,7 +119,7 @@ func TestAnswersWithoutAWordOpenItByAndBy(t *testing.T) {
 
 func TestWhatIsNeverSentIsGivenBack(t *testing.T) {
 	t.Parallel()
-	d := deskFor(t, Options{})
+	d := newDriver(t, Options{})
 	d.m.Give(d.now(), d.send(), 1)
 	sent := d.send()
 	d.v++
@@ -134,7 +134,7 @@ func TestWhatIsNeverSentIsGivenBack(t *testing.T) {
 
 func TestAnAnswerBoundsWhatIsLeft(t *testing.T) {
 	t.Parallel()
-	d := deskFor(t, Options{})
+	d := newDriver(t, Options{})
 	d.hear(d.send(), d.says(100, 99, 600))
 	l := d.m.(*Ledger)
 	l.allowance.flights.maxInFlight = 0
@@ -178,7 +178,7 @@ func TestAReserveStaysUnspent(t *testing.T) {
 		reserve Reserve
 		want    int64
 	}{{Reserve{}, 9}, {Reserve{Units: 3}, 6}, {Reserve{Percent: 20}, 7}, {Reserve{Units: 1, Percent: 40}, 5}, {Reserve{Units: 100}, 0}, {Reserve{Percent: math.NaN()}, 9}} {
-		d := deskFor(t, Options{Reserve: c.reserve})
+		d := newDriver(t, Options{Reserve: c.reserve})
 		d.hear(d.send(), d.says(10, 9, 60))
 		d.m.(*Ledger).allowance.flights.maxInFlight = 0
 		if got := d.m.Left(d.now()); got != c.want {
@@ -199,7 +199,7 @@ func TestAWindowIsOverAtItsResetAndAMargin(t *testing.T) {
 		"epoch":          {time.Second, false, 63, 63.1},
 		"epoch, minutes": {time.Minute, false, 122, 122.1},
 	} {
-		d := deskFor(t, Options{})
+		d := newDriver(t, Options{})
 		said := d.says(2, 0, 60)
 		said.Resolution, said.Relative = c.resolution, c.relative
 		d.hear(d.send(), said)
@@ -218,21 +218,21 @@ func TestARefusalIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	none := math.NaN()
 	for name, c := range map[string]struct {
-		said        func(*desk) learn.Limit
+		said        func(*driver) learn.Limit
 		retry       float64
 		least, most float64
 	}{
-		"retry after":           {func(d *desk) learn.Limit { return learn.Limit{} }, 30, 30, 30},
-		"retry at once":         {func(d *desk) learn.Limit { return learn.Limit{} }, 0, 1, 1},
-		"retry before":          {func(d *desk) learn.Limit { return learn.Limit{} }, -100, 1, 1},
-		"retry in a year":       {func(d *desk) learn.Limit { return learn.Limit{} }, 365 * 86400, 86400, 86400},
-		"at the reset":          {func(d *desk) learn.Limit { return d.says(10, 0, 42) }, none, 42, 42.1},
-		"at the retry, no less": {func(d *desk) learn.Limit { return d.says(10, 0, 42) }, 7, 7, 7},
-		"nothing said":          {func(d *desk) learn.Limit { return learn.Limit{} }, none, 1, 1},
-		"reset at once":         {func(d *desk) learn.Limit { return d.says(10, 0, 0) }, none, 1, 1},
-		"limit 0":               {func(d *desk) learn.Limit { return learn.Limit{Limit: some(0)} }, none, 1, 1},
+		"retry after":           {func(d *driver) learn.Limit { return learn.Limit{} }, 30, 30, 30},
+		"retry at once":         {func(d *driver) learn.Limit { return learn.Limit{} }, 0, 1, 1},
+		"retry before":          {func(d *driver) learn.Limit { return learn.Limit{} }, -100, 1, 1},
+		"retry in a year":       {func(d *driver) learn.Limit { return learn.Limit{} }, 365 * 86400, 86400, 86400},
+		"at the reset":          {func(d *driver) learn.Limit { return d.says(10, 0, 42) }, none, 42, 42.1},
+		"at the retry, no less": {func(d *driver) learn.Limit { return d.says(10, 0, 42) }, 7, 7, 7},
+		"nothing said":          {func(d *driver) learn.Limit { return learn.Limit{} }, none, 1, 1},
+		"reset at once":         {func(d *driver) learn.Limit { return d.says(10, 0, 0) }, none, 1, 1},
+		"limit 0":               {func(d *driver) learn.Limit { return learn.Limit{Limit: some(0)} }, none, 1, 1},
 	} {
-		d := deskFor(t, Options{})
+		d := newDriver(t, Options{})
 		d.hear(d.send(), d.says(10, 9, 300))
 		sent := d.send()
 		d.v += 0.2
@@ -249,7 +249,7 @@ func TestARefusalIsWaitedFor(t *testing.T) {
 
 func TestRefusalsInARowAreWaitedForLonger(t *testing.T) {
 	t.Parallel()
-	d := deskFor(t, Options{})
+	d := newDriver(t, Options{})
 	for n, want := range []float64{1, 2, 4, 8, 16, 32, 60, 60} {
 		d.v += 0.001
 		sent := d.send()
@@ -268,7 +268,7 @@ func TestRefusalsInARowAreWaitedForLonger(t *testing.T) {
 // Those that were under way when the first was refused do not make it worse.
 func TestABurstOfRefusalsIsOneRefusal(t *testing.T) {
 	t.Parallel()
-	d := deskFor(t, Options{})
+	d := newDriver(t, Options{})
 	d.hear(d.send(), d.says(100, 99, 300))
 	d.m.(*Ledger).allowance.flights.maxInFlight = 0
 	var sent []time.Time
@@ -285,7 +285,7 @@ func TestABurstOfRefusalsIsOneRefusal(t *testing.T) {
 
 func TestALimitOfZeroIsNone(t *testing.T) {
 	t.Parallel()
-	d := deskFor(t, Options{})
+	d := newDriver(t, Options{})
 	d.hear(d.send(), learn.Limit{Limit: some(0), Remaining: some(0)})
 	for range 100 {
 		d.send()
@@ -294,7 +294,7 @@ func TestALimitOfZeroIsNone(t *testing.T) {
 
 func TestAnotherLimitReplacesTheOld(t *testing.T) {
 	t.Parallel()
-	d := deskFor(t, Options{})
+	d := newDriver(t, Options{})
 	d.hear(d.send(), d.says(100, 99, 300))
 	d.m.(*Ledger).allowance.flights.maxInFlight = 0
 	d.hear(d.send(), d.says(1000, 998, 300))
@@ -309,7 +309,7 @@ func TestAnotherLimitReplacesTheOld(t *testing.T) {
 
 func TestALimitThatIsNotSaidAnyMoreDoesNotRestrain(t *testing.T) {
 	t.Parallel()
-	d := deskFor(t, Options{})
+	d := newDriver(t, Options{})
 	d.hear(d.send(), d.says(3, 2, 60))
 	d.v = 70
 	for d.v < 3600 {
@@ -329,7 +329,7 @@ func TestALimitThatIsNotSaidAnyMoreDoesNotRestrain(t *testing.T) {
 // A second answer that counts as fewer in flight makes room.
 func TestAtMostSoManyAreInFlight(t *testing.T) {
 	t.Parallel()
-	d := deskFor(t, Options{Unit: learn.Concurrent})
+	d := newDriver(t, Options{Unit: learn.Concurrent})
 	d.hear(d.send(), learn.Limit{Limit: some(3), Remaining: some(2)})
 	a := d.send()
 	d.v += 0.1
@@ -346,7 +346,7 @@ func TestAtMostSoManyAreInFlight(t *testing.T) {
 // An announced answer of what nobody had taken for this limit.
 func TestALimitThatWasNotExpectedIsHeard(t *testing.T) {
 	t.Parallel()
-	d := deskFor(t, Options{})
+	d := newDriver(t, Options{})
 	d.v = 1
 	d.m.(*Ledger).Update(d.now(), Answer{Sent: seconds(0.5), Limit: d.says(10, 4, 60)})
 	d.m.(*Ledger).allowance.flights.maxInFlight = 0
@@ -358,7 +358,7 @@ func TestALimitThatWasNotExpectedIsHeard(t *testing.T) {
 
 func TestTheNextUnitIsTriedWhenItIsSaidToBeThere(t *testing.T) {
 	t.Parallel()
-	d := deskFor(t, Options{})
+	d := newDriver(t, Options{})
 	said := d.says(10, 0, 600)
 	said.Next = seconds(d.v + 20)
 	d.hear(d.send(), said)
@@ -367,7 +367,7 @@ func TestTheNextUnitIsTriedWhenItIsSaidToBeThere(t *testing.T) {
 
 func TestALedgerThatIsRestoredGoesOn(t *testing.T) {
 	t.Parallel()
-	d := deskFor(t, Options{})
+	d := newDriver(t, Options{})
 	for n := range 7 {
 		d.v += 0.1
 		d.hear(d.send(), d.says(10, 9-float64(n), 60-d.v))
@@ -375,7 +375,7 @@ func TestALedgerThatIsRestoredGoesOn(t *testing.T) {
 	state := d.m.State()
 	left := d.m.Left(d.now())
 	for _, later := range []float64{0, 20, 70, -1000} {
-		e := &desk{t: t, m: New(Options{}), v: d.v + later}
+		e := &driver{t: t, m: New(Options{}), v: d.v + later}
 		if err := e.m.Restore(e.now(), state); err != nil {
 			t.Fatal(err)
 		}
@@ -400,7 +400,7 @@ func TestALedgerThatIsRestoredGoesOn(t *testing.T) {
 
 func TestStatusTellsHowItStands(t *testing.T) {
 	t.Parallel()
-	d := deskFor(t, Options{})
+	d := newDriver(t, Options{})
 	l := d.m.(*Ledger)
 	state := func(want string) Status {
 		t.Helper()

@@ -8,10 +8,10 @@ import (
 	"github.com/abide-proxy/abide/limit/learn"
 )
 
-// bucketDesk is a desk whose ledger has heard of a bucket of 60 units, one a second: the
+// bucketDriver returns a driver whose ledger has heard of a bucket of 60 units, one a second: the
 // reset is when it is full.
-func bucketDesk(t *testing.T, unsure bool) *desk {
-	d := deskFor(t, Options{})
+func bucketDriver(t *testing.T, unsure bool) *driver {
+	d := newDriver(t, Options{})
 	for n := range 20 {
 		d.v += 0.05
 		d.hear(d.send(), d.says(60, 59-float64(n), float64(n+1)))
@@ -38,7 +38,7 @@ func TestABucketIsNotAwaitedUntilItIsFull(t *testing.T) {
 		"the server named the time":           {true, false, 40, 40},
 		"it named the time of an unsure one":  {true, true, 40, 40},
 	} {
-		d := bucketDesk(t, c.unsure)
+		d := bucketDriver(t, c.unsure)
 		sent := d.send()
 		d.v += 0.1
 		said := d.says(60, 0, 40)
@@ -51,7 +51,7 @@ func TestABucketIsNotAwaitedUntilItIsFull(t *testing.T) {
 			t.Errorf("%s: it is said to wait for %v s, and waits for %v", name, until, wait)
 		}
 	}
-	d := deskFor(t, Options{})
+	d := newDriver(t, Options{})
 	if news := d.hear(d.send(), learn.Limit{Limit: some(10), Remaining: some(9), Reset: seconds(60), Resolution: time.Second}); !news.Until.IsZero() {
 		t.Errorf("a served request: until %v", news.Until)
 	}

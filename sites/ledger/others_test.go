@@ -27,7 +27,7 @@ func TestLimitsThatSayLittleAreLearned(t *testing.T) {
 		}, 100.0 / 60, 1800, 0.95, 0},
 		"a reset that does not refill": {func() origin { return &counter{limit: 100, window: 60} }, 100.0 / 60, 3600, 0.85, 20},
 		"a second, said in whole seconds": {func() origin {
-			return &fixedOrigin{limit: 20, window: 1, aligned: true, relative: true, grain: 1, ceil: true, length: true}
+			return &fixedOrigin{limit: 20, window: 1, aligned: true, relative: true, resolution: 1, ceil: true, length: true}
 		}, 20, 600, 0.45, 10}, // as long as the way there and back, so that no answer says which it is of
 	} {
 		for _, flying := range []int{10, 100} {

@@ -9,13 +9,13 @@ import (
 // drawWindows draws a server with windows whose ends are announced in whole seconds.
 func drawWindows(t *rapid.T) *fixedOrigin {
 	o := &fixedOrigin{
-		limit:    float64(rapid.IntRange(1, 60).Draw(t, "limit")),
-		window:   rapid.SampledFrom([]float64{3, 5, 10, 12, 12.5, 15, 30, 47.3, 60}).Draw(t, "window"),
-		aligned:  rapid.Bool().Draw(t, "aligned"),
-		relative: rapid.Bool().Draw(t, "relative"),
-		length:   rapid.Bool().Draw(t, "length"),
-		rounding: rapid.SampledFrom([]string{"floor", "ceil", "round"}).Draw(t, "rounding"),
-		grain:    1,
+		limit:      float64(rapid.IntRange(1, 60).Draw(t, "limit")),
+		window:     rapid.SampledFrom([]float64{3, 5, 10, 12, 12.5, 15, 30, 47.3, 60}).Draw(t, "window"),
+		aligned:    rapid.Bool().Draw(t, "aligned"),
+		relative:   rapid.Bool().Draw(t, "relative"),
+		length:     rapid.Bool().Draw(t, "length"),
+		rounding:   rapid.SampledFrom([]string{"floor", "ceil", "round"}).Draw(t, "rounding"),
+		resolution: 1,
 	}
 	if o.dated = rapid.Bool().Draw(t, "dated"); o.dated {
 		o.clock = rapid.Float64Range(-30, 30).Draw(t, "clock")
@@ -60,7 +60,7 @@ func TestWindowsThatBeginWithTheirFirstRequestLoseLittle(t *testing.T) {
 		{"12 s, without Date", 12, false, 0, 0.3},
 		{"60 s", 60, true, 0, 1.5},
 	} {
-		o := &fixedOrigin{limit: 20, window: c.window, grain: 1, dated: c.dated, clock: c.clock}
+		o := &fixedOrigin{limit: 20, window: c.window, resolution: 1, dated: c.dated, clock: c.clock}
 		s := run{origin: o, meter: New(Options{}), begin: 123.37, flying: 4, fastest: 0.04, slowest: 0.06, length: 40 * c.window, waiting: 8, random: dice(1)}
 		if r := s.do(); r.refused > 0 {
 			t.Errorf("%s: %d refused", c.name, r.refused)

@@ -9,12 +9,12 @@ import (
 	"github.com/abide-proxy/abide/limit/learn"
 )
 
-// told hears a tale of a window that ends in some seconds.
-func (d *desk) told(used int64, in float64) {
+// told hears a report of a window that ends in some seconds.
+func (d *driver) told(used int64, in float64) {
 	d.m.(*Ledger).AcceptReport(d.now(), WindowReport{Limit: 100, Used: used, Reset: seconds(d.v + in)})
 }
 
-func (d *desk) left(want int64) {
+func (d *driver) left(want int64) {
 	d.t.Helper()
 	if got := d.m.Left(d.now()); got != want {
 		d.t.Fatalf("at %v there are %d left, want %d", d.v, got, want)
@@ -22,8 +22,8 @@ func (d *desk) left(want int64) {
 }
 
 // begun is a ledger that has heard of a window of 60 s, that ends at 60.
-func begun(t *testing.T) *desk {
-	d := deskFor(t, Options{})
+func begun(t *testing.T) *driver {
+	d := newDriver(t, Options{})
 	for n := range 20 {
 		said := d.says(100, 99-float64(n), 60-d.v)
 		said.Window = time.Minute
@@ -40,13 +40,13 @@ func TestALedgerTellsWhatItHasHeard(t *testing.T) {
 	d := begun(t)
 	l := d.m.(*Ledger)
 	d.send() // which nobody has counted yet
-	tale, ok := l.Report(d.now())
-	if !ok || tale.Limit != 100 || tale.Used != 20 || tale.Window != time.Minute || tale.Reset.Sub(seconds(60)).Abs() > time.Millisecond {
-		t.Fatalf("%+v, %v", tale, ok)
+	report, ok := l.Report(d.now())
+	if !ok || report.Limit != 100 || report.Used != 20 || report.Window != time.Minute || report.Reset.Sub(seconds(60)).Abs() > time.Millisecond {
+		t.Fatalf("%+v, %v", report, ok)
 	}
 	d.v = 61
-	if tale, ok := l.Report(d.now()); ok {
-		t.Fatalf("of a window that is over: %+v", tale)
+	if report, ok := l.Report(d.now()); ok {
+		t.Fatalf("of a window that is over: %+v", report)
 	}
 	for name, said := range map[string]learn.Limit{
 		"nothing": {},
@@ -54,10 +54,10 @@ func TestALedgerTellsWhatItHasHeard(t *testing.T) {
 		"a rate":  {Limit: some(10), Remaining: some(9), Rate: 1},
 		"no more": {Limit: some(10), Reset: seconds(60)},
 	} {
-		d := deskFor(t, Options{})
+		d := newDriver(t, Options{})
 		d.hear(d.send(), said)
-		if tale, ok := d.m.(*Ledger).Report(d.now()); ok {
-			t.Errorf("%s: %+v", name, tale)
+		if report, ok := d.m.(*Ledger).Report(d.now()); ok {
+			t.Errorf("%s: %+v", name, report)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func TestANewWindowThatSomebodyElseSawIsOurs(t *testing.T) {
 // An instance that has just begun asks nothing of a window where nothing is left.
 func TestTheFirstOfASpentWindowWaits(t *testing.T) {
 	t.Parallel()
-	d := deskFor(t, Options{})
+	d := newDriver(t, Options{})
 	d.told(99, 50)
 	d.left(1)
 	d.told(100, 50)
@@ -126,12 +126,12 @@ func TestTheFirstOfASpentWindowWaits(t *testing.T) {
 
 // Whatever is told in whatever order, no more is left by it while a window lasts, and
 // it makes no difference how often it is told, or which is told first.
-func TestTalesOnlyTighten(t *testing.T) {
+func TestReportsOnlyTighten(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		o := &fixedOrigin{
 			limit: float64(rapid.IntRange(1, 100).Draw(t, "limit")), window: float64(rapid.SampledFrom([]int{10, 60, 900}).Draw(t, "window")),
-			grain: rapid.SampledFrom([]float64{0, 1}).Draw(t, "grain"), relative: rapid.Bool().Draw(t, "relative"),
+			resolution: rapid.SampledFrom([]float64{0, 1}).Draw(t, "resolution"), relative: rapid.Bool().Draw(t, "relative"),
 			aligned: rapid.Bool().Draw(t, "aligned"),
 		}
 		s := run{origin: o, meter: New(Options{}), begin: 200_000, length: o.window * rapid.Float64Range(0, 3).Draw(t, "lives")}
@@ -139,9 +139,9 @@ func TestTalesOnlyTighten(t *testing.T) {
 		s.do()
 		l := s.meter.(*Ledger)
 		now := seconds(s.begin + s.length + 3)
-		tales := make([]WindowReport, rapid.IntRange(1, 4).Draw(t, "tales"))
-		for n := range tales {
-			tales[n] = WindowReport{
+		reports := make([]WindowReport, rapid.IntRange(1, 4).Draw(t, "reports"))
+		for n := range reports {
+			reports[n] = WindowReport{
 				Limit: rapid.SampledFrom([]int64{0, int64(o.limit), int64(o.limit) + 5, -1, maxAmount * 4}).Draw(t, "of"),
 				Used:  rapid.Int64Range(-1, int64(o.limit)+2).Draw(t, "used"),
 				Reset: seconds(o.start + o.window + rapid.Float64Range(-3, 3).Draw(t, "off")),
@@ -149,7 +149,7 @@ func TestTalesOnlyTighten(t *testing.T) {
 		}
 		other := *l
 		was, over := l.Left(now), l.allowance.window.reset == 0 || l.allowance.window.reset <= l.clock.At(now)
-		for _, one := range tales {
+		for _, one := range reports {
 			before := l.Left(now)
 			l.AcceptReport(now, one)
 			after := l.Left(now)
@@ -161,8 +161,8 @@ func TestTalesOnlyTighten(t *testing.T) {
 				t.Fatalf("%d are left when it is told again, there were %d", again, after)
 			}
 		}
-		for n := range tales {
-			other.AcceptReport(now, tales[len(tales)-1-n])
+		for n := range reports {
+			other.AcceptReport(now, reports[len(reports)-1-n])
 		}
 		if a, b := l.Left(now), other.Left(now); a != b && !over {
 			t.Fatalf("%d are left, and %d in another order, of %d", a, b, was)

@@ -62,7 +62,7 @@ func FuzzLedgerRestore(f *testing.F) {
 }
 
 // Whatever another instance tells of a window, nobody waits for longer than that.
-func FuzzTale(f *testing.F) {
+func FuzzReport(f *testing.F) {
 	for _, one := range []WindowReport{{}, {Limit: 10, Used: 3, Reset: fuzzBegan.Add(time.Minute), Window: time.Minute, Number: 7}} {
 		text, _ := json.Marshal(one)
 		f.Add(text, []byte(nil), int64(0))
@@ -75,8 +75,8 @@ func FuzzTale(f *testing.F) {
 		}
 		_ = l.Restore(now, state)
 		l.AcceptReport(now, windowReport)
-		if tale, ok := l.Report(now); ok && (tale.Used < 0 || tale.Limit < 0 || !tale.Reset.After(now)) {
-			t.Fatalf("it tells %+v", tale)
+		if report, ok := l.Report(now); ok && (report.Used < 0 || report.Limit < 0 || !report.Reset.After(now)) {
+			t.Fatalf("it tells %+v", report)
 		}
 		passes(t, l, now, 2*maxAhead)
 	})

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/abide-proxy/abide/limit"
@@ -137,25 +138,10 @@ func (s *saved) valid() bool {
 	if !(math.Abs(s.Level) <= float64(maxAmount)) || !(s.Cost > 0 && s.Cost <= float64(maxAmount)) {
 		return false
 	}
-	for _, t := range []int64{s.Now, s.Reset, s.Over, s.Before, s.Opened, s.Until, s.Heard, s.ForeignAt} {
-		if t < 0 || t > limit.FarFuture || t > s.Now+2*maxAhead {
-			return false
-		}
-	}
-	for _, n := range []int64{s.Slop, s.Period, s.Extra} {
-		if n < 0 || n > maxAhead {
-			return false
-		}
-	}
-	if s.Shift < -limit.FarFuture || s.Shift > limit.FarFuture {
-		return false
-	}
-	for _, n := range []int64{s.Slow, s.Own, s.Foreign, s.RecentUnits} {
-		if n < 0 || n > maxAmount {
-			return false
-		}
-	}
-	return s.Kind <= sliding && s.Fulls >= 0 && s.Fulls <= trustedWindows && s.Row >= 0 && s.Row <= 16 &&
+	upTo := func(most int64, list ...int64) bool { return slices.Min(list) >= 0 && slices.Max(list) <= most }
+	return upTo(min(limit.FarFuture, s.Now+2*maxAhead), s.Now, s.Reset, s.Over, s.Before, s.Opened, s.Until, s.Heard, s.ForeignAt) &&
+		upTo(maxAhead, s.Slop, s.Period, s.Extra) && -limit.FarFuture <= s.Shift && s.Shift <= limit.FarFuture &&
+		upTo(maxAmount, s.Slow, s.Own, s.Foreign, s.RecentUnits) && s.Kind <= sliding && s.Fulls >= 0 && s.Fulls <= trustedWindows && s.Row >= 0 && s.Row <= 16 &&
 		s.Samples >= 0 && s.Samples <= 1<<20
 }
 

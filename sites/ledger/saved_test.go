@@ -51,11 +51,11 @@ func TestARestoredLedgerNeitherBurstsNorStalls(t *testing.T) {
 		switch rapid.IntRange(0, 1).Draw(t, "kind") {
 		case 0:
 			o = &fixedOrigin{
-				limit: limit, window: window, grain: 1, retry: true,
+				limit: limit, window: window, resolution: 1, retry: true,
 				aligned: rapid.Bool().Draw(t, "aligned"), relative: rapid.Bool().Draw(t, "relative"),
 			}
 		case 1:
-			o = &drip{limit: limit, rate: limit / window, grain: 1, absolute: rapid.Bool().Draw(t, "absolute")}
+			o = &drip{limit: limit, rate: limit / window, resolution: 1, absolute: rapid.Bool().Draw(t, "absolute")}
 		}
 		s := &run{origin: o, meter: New(Options{}), begin: 200_000, length: window * rapid.Float64Range(0.05, 4).Draw(t, "lives")}
 		travel(t, s)

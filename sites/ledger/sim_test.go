@@ -230,7 +230,7 @@ func (s *run) do() result {
 type fixedOrigin struct {
 	limit, window float64
 	aligned       bool    // else a window begins with its first request
-	grain         float64 // the resets are said in such steps
+	resolution    float64 // the resets are said in such steps
 	ceil          bool
 	rounding      string // "floor", "ceil" or "round"; "": by ceil
 	relative      bool
@@ -285,14 +285,14 @@ func (o *fixedOrigin) arrive(at float64) reply {
 	}
 	if o.relative {
 		r.resetIn = end - at
-		if o.grain > 0 {
-			r.resetIn, r.resolution = round(r.resetIn/o.grain)*o.grain, o.grain
+		if o.resolution > 0 {
+			r.resetIn, r.resolution = round(r.resetIn/o.resolution)*o.resolution, o.resolution
 		}
 		return r
 	}
 	r.reset = end
-	if o.grain > 0 {
-		r.reset, r.resolution = round((r.reset+o.clock)/o.grain)*o.grain, o.grain
+	if o.resolution > 0 {
+		r.reset, r.resolution = round((r.reset+o.clock)/o.resolution)*o.resolution, o.resolution
 	} else {
 		r.reset += o.clock
 	}
@@ -317,7 +317,7 @@ func (o *fixedOrigin) share() float64 {
 // drip is a bucket: full is when it is full again.
 type drip struct {
 	limit, rate float64
-	grain       float64
+	resolution  float64
 	absolute    bool
 	whole       bool // the time that is said is whole, not how long that is from now
 	skew        float64
@@ -348,12 +348,12 @@ func (o *drip) arrive(at float64) reply {
 	}
 	if !o.mute {
 		in := (o.limit - o.level) / o.rate // until it is full
-		if o.grain > 0 {
-			in, r.resolution = math.Ceil(in/o.grain)*o.grain, o.grain
+		if o.resolution > 0 {
+			in, r.resolution = math.Ceil(in/o.resolution)*o.resolution, o.resolution
 		}
 		switch {
-		case o.whole && o.absolute && o.grain > 0:
-			r.reset = math.Ceil((at+(o.limit-o.level)/o.rate)/o.grain)*o.grain + o.skew
+		case o.whole && o.absolute && o.resolution > 0:
+			r.reset = math.Ceil((at+(o.limit-o.level)/o.rate)/o.resolution)*o.resolution + o.skew
 		case o.absolute:
 			r.reset = at + in + o.skew
 		default:

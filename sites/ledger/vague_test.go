@@ -14,9 +14,9 @@ func TestABucketThatMayBeAWindowIsNotEmptied(t *testing.T) {
 		slowest, fastest float64
 		seed             uint64
 	}{
-		"its resets move within what may be a window": {drip{limit: 5, grain: 1}, 30, 5, 1.984375, 1.984375, 0},
+		"its resets move within what may be a window": {drip{limit: 5, resolution: 1}, 30, 5, 1.984375, 1.984375, 0},
 		"it was not whole when its end had come":      {drip{limit: 7}, 30, 100, 1.5, 1.5, 0},
-		"many at once":                                {drip{limit: 71, grain: 1}, 30, 100, 1.875, 1.875, 0},
+		"many at once":                                {drip{limit: 71, resolution: 1}, 30, 100, 1.875, 1.875, 0},
 		"all were sent when it was nearly full":       {drip{limit: 100}, 144.5, 100, 1.99609375, 0.7407379150390625, 15},
 		"its clock is behind":                         {drip{limit: 4, skew: -1.9}, 30, 2, 1.5, 1.5, 0},
 	} {

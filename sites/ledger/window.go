@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"cmp"
+
 	"github.com/abide-proxy/abide/limit/learn"
 )
 
@@ -227,10 +229,7 @@ func (a *allowance) updateFixed(r *reading) Surprise {
 // oldest request: after an end not all units have come back, and another end follows soon.
 func (a *allowance) rolls(r *reading) bool {
 	w := &a.window
-	end := w.reset
-	if end == 0 {
-		end = w.before
-	}
+	end := cmp.Or(w.reset, w.before)
 	whole := r.said.left+a.cost.each*float64(a.flights.unanswered()+r.own+1) >= a.limit*0.98
 	return end > 0 && r.now >= end && r.bounds.known && !whole && !a.shared && w.longest >= 4*(r.said.step+second/4) && r.said.reset-end < w.longest/2
 }

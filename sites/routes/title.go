@@ -1,6 +1,7 @@
 package routes
 
 import (
+	"cmp"
 	"hash/fnv"
 	"math"
 	"strconv"
@@ -21,10 +22,7 @@ const HiddenTitle = "a limit that the site does not announce"
 
 // entitle returns the title of a limit as it is shown: "75 per 15m", "5000 of core".
 func (g *group) entitle() string {
-	what := g.bucket
-	if what == "" {
-		what = g.key.name
-	}
+	what := cmp.Or(g.bucket, g.key.name)
 	if !g.amount.Known {
 		if what == "" {
 			what = unitOf(g.key.unit)

@@ -201,9 +201,9 @@ func TestANewGenerationHearsWhatIsHeld(t *testing.T) {
 	})
 }
 
-// A bell that rings at any moment of an exchange is heard: whoever waits for the store
+// A wake-up at any moment of an exchange is heard: whoever waits for the store
 // goes when that has answered.
-func TestABellDuringAnExchangeIsHeard(t *testing.T) {
+func TestAWakeUpDuringAnExchangeIsHeard(t *testing.T) {
 	for seed := range uint64(30) {
 		synctest.Test(t, func(t *testing.T) {
 			s := &reference.Unreliable{Store: reference.New(nil)}

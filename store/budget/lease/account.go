@@ -414,12 +414,7 @@ func (a *Account) Idle(now time.Time) bool {
 		return false
 	}
 	at := a.clock.at(now)
-	for _, p := range a.ordered {
-		if !p.forgettable(at) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(a.ordered, func(p askSource) bool { return !p.forgettable(at) })
 }
 
 // forget removes sources with nothing to remember. A meter that is used again is added

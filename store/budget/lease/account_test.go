@@ -14,8 +14,8 @@ import (
 
 var errAway = errors.New("away")
 
-// desk is one instance's account beside a store.
-type desk struct {
+// instance has an account of one instance beside a store.
+type instance struct {
 	t       *testing.T
 	now     time.Time
 	store   *reference.Store
@@ -25,14 +25,14 @@ type desk struct {
 	bells   int
 }
 
-func newDesk(t *testing.T) *desk {
-	d := &desk{t: t, now: begin.Truncate(time.Minute).Add(10 * time.Second), members: 1}
+func newInstance(t *testing.T) *instance {
+	d := &instance{t: t, now: begin.Truncate(time.Minute).Add(10 * time.Second), members: 1}
 	d.store = reference.New(func() time.Time { return d.now })
 	d.account = d.other("one")
 	return d
 }
 
-func (d *desk) other(id string) *lease.Account {
+func (d *instance) other(id string) *lease.Account {
 	return lease.NewAccount("site", lease.Options{
 		Instance: id,
 		Seq:      func() uint64 { d.seq++; return d.seq },
@@ -42,7 +42,7 @@ func (d *desk) other(id string) *lease.Account {
 }
 
 // exchange has an account say what it has to say; false when that is nothing.
-func (d *desk) exchange(a *lease.Account) bool {
+func (d *instance) exchange(a *lease.Account) bool {
 	b, ok := a.Batch(d.now)
 	if !ok {
 		return false
@@ -56,7 +56,7 @@ func (d *desk) exchange(a *lease.Account) bool {
 }
 
 // takes takes one after the other until something has to be waited for.
-func (d *desk) takes(m limit.Meter, most int) (n int) {
+func (d *instance) takes(m limit.Meter, most int) (n int) {
 	for ; n < most; n++ {
 		if at, ok := m.When(d.now, 1); !ok || at.After(d.now) {
 			break
@@ -69,7 +69,7 @@ func (d *desk) takes(m limit.Meter, most int) (n int) {
 var minute = limit.Spec{As: limit.Fixed, Amount: 100, Window: time.Minute}
 
 func TestAMeterAsksWhenSomethingWaits(t *testing.T) {
-	d := newDesk(t)
+	d := newInstance(t)
 	m := d.account.Shared("requests", minute, lease.Strict)
 	if n := d.takes(m, 1); n != 0 {
 		t.Fatal("something went without a lease")
@@ -87,7 +87,7 @@ func TestAMeterAsksWhenSomethingWaits(t *testing.T) {
 }
 
 func TestWhatIsUnspentGoesBack(t *testing.T) {
-	d := newDesk(t)
+	d := newInstance(t)
 	m := d.account.Shared("requests", minute, lease.Strict)
 	m.(lease.Meter).Demand(d.now, 100)
 	d.exchange(d.account)
@@ -106,7 +106,7 @@ func TestWhatIsUnspentGoesBack(t *testing.T) {
 }
 
 func TestAnInstanceThatStopsGivesBackAtOnce(t *testing.T) {
-	d := newDesk(t)
+	d := newInstance(t)
 	m := d.account.Shared("requests", minute, lease.Strict)
 	m.(lease.Meter).Demand(d.now, 100)
 	d.exchange(d.account)
@@ -126,7 +126,7 @@ func TestAnInstanceThatStopsGivesBackAtOnce(t *testing.T) {
 }
 
 func TestAnAnswerThatComesTwiceOrLateRaisesNothing(t *testing.T) {
-	d := newDesk(t)
+	d := newInstance(t)
 	m := d.account.Shared("requests", minute, lease.Strict)
 	m.(lease.Meter).Demand(d.now, 20)
 	b, _ := d.account.Batch(d.now)
@@ -165,7 +165,7 @@ func TestWhileTheStoreIsAway(t *testing.T) {
 		{"open", lease.Open, 76, 100},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d := newDesk(t)
+			d := newInstance(t)
 			d.members = 4
 			m := d.account.Shared("requests", minute, c.outage)
 			m.(lease.Meter).Demand(d.now, 20)
@@ -218,7 +218,7 @@ func TestWhileTheStoreIsAway(t *testing.T) {
 // What was held in slots that count no more is no reason to stand still.
 func TestARollingLimitGoesOnWhileTheStoreIsAway(t *testing.T) {
 	for _, outage := range []lease.Outage{lease.Share, lease.Open} {
-		d := newDesk(t)
+		d := newInstance(t)
 		m := d.account.Shared("requests", limit.Spec{As: limit.Rolling, Amount: 100, Window: 10 * time.Second}, outage)
 		m.(lease.Meter).Demand(d.now, 100)
 		d.exchange(d.account)
@@ -240,7 +240,7 @@ func TestARollingLimitGoesOnWhileTheStoreIsAway(t *testing.T) {
 }
 
 func TestAfterALossNothingIsWantedUntilAllHaveSaidWhatTheyHold(t *testing.T) {
-	d := newDesk(t)
+	d := newInstance(t)
 	m := d.account.Shared("requests", minute, lease.Strict)
 	m.(lease.Meter).Demand(d.now, 60)
 	d.exchange(d.account)
@@ -280,7 +280,7 @@ func TestAfterALossNothingIsWantedUntilAllHaveSaidWhatTheyHold(t *testing.T) {
 }
 
 func TestNotesAreHandedOnOnce(t *testing.T) {
-	d := newDesk(t)
+	d := newInstance(t)
 	two := d.other("two")
 	note := store.Note{Key: "cool", Until: d.now.Add(time.Minute), Text: "503"}
 	d.account.AddNote(d.now, note)
@@ -305,7 +305,7 @@ func TestNotesAreHandedOnOnce(t *testing.T) {
 }
 
 func TestANoteThatMayBeLostIsSaidAgain(t *testing.T) {
-	d := newDesk(t)
+	d := newInstance(t)
 	d.account.AddNote(d.now, store.Note{Key: "cool", Until: d.now.Add(time.Minute)})
 	d.account.Batch(d.now)
 	d.account.Receive(d.now, nil, errAway)
@@ -319,7 +319,7 @@ func TestANoteThatMayBeLostIsSaidAgain(t *testing.T) {
 }
 
 func TestADebtIsPaidBeforeAnythingElse(t *testing.T) {
-	d := newDesk(t)
+	d := newInstance(t)
 	m := d.account.Shared("bytes", minute, lease.Strict)
 	m.(lease.Meter).Demand(d.now, 10)
 	d.exchange(d.account)

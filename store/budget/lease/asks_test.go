@@ -16,7 +16,7 @@ func asks(m limit.Meter, now time.Time, n int64) bool {
 
 // What is not leased yet is not used up, until the store has said that it is.
 func TestASharedMeterTellsWhetherItKnows(t *testing.T) {
-	d := newDesk(t)
+	d := newInstance(t)
 	minute := limit.Spec{As: limit.Fixed, Amount: 10, Window: time.Minute}
 	m := d.account.Shared("requests", minute, lease.Strict)
 	m.When(d.now, 1)
@@ -50,7 +50,7 @@ func TestASharedMeterTellsWhetherItKnows(t *testing.T) {
 
 // The same of what waits for the journal.
 func TestAKeptMeterTellsWhetherItKnows(t *testing.T) {
-	d := newDesk(t)
+	d := newInstance(t)
 	inside, err := limit.New(limit.Spec{As: limit.Fixed, Amount: 2, Window: time.Hour})
 	if err != nil {
 		t.Fatal(err)

@@ -91,15 +91,15 @@ func (w *machine) step(most int64) {
 		p.flying, p.arrives = true, w.now.Add(time.Duration(w.random.Int64N(int64(30*time.Millisecond))))
 		p.answer, p.err = nil, errors.New("no answer")
 		p.missed++
-		switch fate := w.random.Float64(); {
-		case fate >= w.failed, p.missed == 5: // for longer, a process goes by what it knows
+		switch outcome := w.random.Float64(); {
+		case outcome >= w.failed, p.missed == 5: // for longer, a process goes by what it knows
 			p.missed = -1
 			if p.late != nil {
 				_, _ = w.exchange(*p.late)
 				p.late = nil
 			}
 			p.answer, p.err = w.exchange(b)
-		case fate < w.failed/2:
+		case outcome < w.failed/2:
 			p.late = &b // its answer is not waited for
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // An answer that took long says little of when its window ends. What another one has
 // said of the same window stays.
 func TestASlowAnswerDoesNotForgetWhatAFastOneSaid(t *testing.T) {
-	d := newDesk(t)
+	d := newInstance(t)
 	d.now = d.now.Add(40 * time.Second)
 	m := d.account.Shared("requests", minute, lease.Strict)
 	m.(lease.Meter).Demand(d.now, 100)
@@ -42,7 +42,7 @@ func TestASlowAnswerDoesNotForgetWhatAFastOneSaid(t *testing.T) {
 // nothing more until then.
 func TestWhatWaitsForARollingLimitHasAPlaceInALaterSlot(t *testing.T) {
 	spec := limit.Spec{As: limit.Rolling, Amount: 100, Window: time.Minute}
-	d := newDesk(t)
+	d := newInstance(t)
 	two := d.other("two")
 	m, n := d.account.Shared("requests", spec, lease.Strict), two.Shared("requests", spec, lease.Strict)
 	m.(lease.Meter).Demand(d.now, 100)

@@ -126,14 +126,14 @@ func (h *Health) Answered(err error, took time.Duration) {
 
 // logAnswer writes to the log that the store is away or back, and for how long it was away.
 func (h *Health) logAnswer(err error, away time.Duration) {
-	log := h.log.WithField("reason", err)
+	entry := h.log.WithField("reason", err)
 	switch {
 	case err == nil && h.shared:
 		h.log.Infof("the store answers again, after %v", away)
 	case err == nil:
 		h.log.Infof("the state file is written again, after %v", away)
 	case !h.shared:
-		log.Warnf("the state file takes too long to be written, so what is counted now is lost if this process dies: %v", err)
+		entry.Warnf("the state file takes too long to be written, so what is counted now is lost if this process dies: %v", err)
 	default:
 		failure, since := "does not answer", ""
 		if store.Answered(err) {
@@ -142,7 +142,7 @@ func (h *Health) logAnswer(err error, away time.Duration) {
 		if away > 0 {
 			since = ", for " + away.String() + " now"
 		}
-		log.Warnf("the store %s%s, so limits go by their outage rule: %v", failure, since, err)
+		entry.Warnf("the store %s%s, so limits go by their outage rule: %v", failure, since, err)
 	}
 }
 
