@@ -8,14 +8,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// HoldCount is how many requests of one priority wait for a site.
+// HoldCount counts the requests of one priority that wait for a site.
 type HoldCount struct {
 	Site        string
 	Priority, N int
 }
 
-// BlockedTime is how long a limit has held requests of a site, in all: three requests for
-// two seconds are six.
+// BlockedTime sums the time that a limit has held requests of a site: three requests for two
+// seconds are six.
 type BlockedTime struct {
 	Site, Limit string
 	Seconds     float64

@@ -14,7 +14,7 @@ type StoreState struct {
 	Members int  // instances that use it, including this one
 	// Utilisation is the used part of what the store granted, 0 to 1. Negative: unknown.
 	Utilisation float64
-	// Clock is how far the store's clock is ahead of this machine's; nil: unknown.
+	// Clock is the lead of the store's clock over this machine's; nil: unknown.
 	Clock *time.Duration
 	// Damaged counts damaged parts that were moved aside: the state file, and rows of it.
 	Damaged map[string]int

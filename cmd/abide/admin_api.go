@@ -226,13 +226,13 @@ func printable(s string) string {
 	}, s)
 }
 
-// adminProcess is what the admin listener needs of the process.
+// adminProcess offers the admin listener what it needs of the process.
 type adminProcess struct{ *program }
 
 // Ready is the answer of /readyz.
 func (c adminProcess) Ready() []status.Check { return c.ready() }
 
-// Explain is what a request would meet now.
+// Explain tells what a request would meet now.
 func (c adminProcess) Explain(method, url, client string) (status.Explanation, error) {
 	return c.explain(method, url, client)
 }

@@ -58,7 +58,7 @@ func printAdvice(cmd *cobra.Command, asJSON bool) error {
 	return failed
 }
 
-// Advice is what holds requests back, and what would change that.
+// Advice lists what holds requests back, and what would change that.
 func (c adminProcess) Advice(now time.Time) status.AdviceList {
 	f := c.adviceFacts(now)
 	f.History, f.Since, f.Active = c.history.Recent(now)
@@ -72,7 +72,7 @@ func (c adminProcess) Advice(now time.Time) status.AdviceList {
 	return advice.Advise(f)
 }
 
-// adviceFacts are what advice goes by, without what was counted.
+// adviceFacts returns the facts for advice, without the recorded history.
 func (a *program) adviceFacts(now time.Time) advice.Facts {
 	f := advice.Facts{
 		Now: now, Limits: a.proxy.WrittenLimits(), Tokens: a.proxy.Tokens(), Shared: a.history.SharedNames(now),
@@ -84,7 +84,7 @@ func (a *program) adviceFacts(now time.Time) advice.Facts {
 	return f
 }
 
-// raise is what would raise the rate at which requests to a site go, "" if that is not known.
+// raise says what would raise the rate of requests to a site, "" if that is not known.
 func (a *program) raise(site, limit string, now time.Time) string {
 	f := a.adviceFacts(now)
 	addPool(&f, a.policy.Load(), site)

@@ -185,7 +185,7 @@ func openOther(ctx context.Context, o jobfile.Output) (output.Output, error) {
 	return output.Open(ctx, o, output.Options{ReadOnly: true})
 }
 
-// shownRequests is how many requests a dry run prints.
+// shownRequests is the number of requests that a dry run prints.
 const shownRequests = 3
 
 // dryRun prints the plan of a job and its first requests.

@@ -98,7 +98,7 @@ func exportSince(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, usage(fmt.Errorf("--since: %q is no time; write 24h, 2026-01-31 or 2026-01-31T15:00:00Z", text))
 }
 
-// exportSource is where the records of a job are.
+// exportSource returns the output with the records of a job, and the job's name.
 func exportSource(cmd *cobra.Command, named, job string) (jobfile.Output, string, error) {
 	if strings.HasPrefix(named, "postgres://") || strings.HasPrefix(named, "postgresql://") {
 		return jobfile.Output{URL: policy.NewSecret(named)}, job, nil

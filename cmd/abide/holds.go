@@ -5,7 +5,7 @@ import (
 	"github.com/abide-proxy/abide/proxy/dispatch"
 )
 
-// holdCounts is how many requests wait, by site and priority, for the metrics.
+// holdCounts counts the requests that wait, by site and priority, for the metrics.
 func (a *program) holdCounts() []metrics.HoldCount {
 	type at struct {
 		site     string
@@ -31,7 +31,7 @@ func blockedTimes(since []dispatch.Blocked) []metrics.BlockedTime {
 	return list
 }
 
-// waiting is how many requests wait.
+// waiting counts the requests that wait.
 func (a *program) waiting() (n int) {
 	for _, one := range a.proxy.HeldCounts() {
 		n += one

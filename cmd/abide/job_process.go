@@ -107,7 +107,7 @@ func (j *jobProcess) start(errs io.Writer) error {
 	return nil
 }
 
-// command is how the process is registered.
+// command returns the command line under which the process is registered.
 func (j *jobProcess) command() string {
 	if j.job.Collect.Every > 0 {
 		return "collect " + j.job.Name
@@ -130,7 +130,7 @@ func (j *jobProcess) close() {
 	}
 }
 
-// limited is what holds requests of the job back now; "" if nothing does or it is unknown.
+// limited says what holds requests of the job back now; "" if nothing does or it is unknown.
 func (j *jobProcess) limited() string {
 	if j.program == nil {
 		return ""
@@ -142,7 +142,8 @@ func (j *jobProcess) limited() string {
 	return ""
 }
 
-// ends is when the limits allow so many more requests; zero if no limit with a long window says.
+// ends returns the time at which the limits will have allowed so many more requests; zero if
+// no limit with a long window tells.
 func (j *jobProcess) ends(requests int64) time.Time {
 	if j.program == nil {
 		return time.Time{}
@@ -211,8 +212,8 @@ func isAbide(ctx context.Context, u *url.URL) error {
 	return nil
 }
 
-// rootsOfJob is what a job trusts behind a running abide: what the system trusts, and the CA in
-// the data directory.
+// rootsOfJob returns the CAs that a job behind a running abide trusts: those of the system, and
+// the one in the data directory.
 func rootsOfJob(p *policy.Policy) *x509.CertPool {
 	roots, err := x509.SystemCertPool()
 	if err != nil {
@@ -335,7 +336,7 @@ const knownJobsDir = "jobs"
 // maxKnownJobs bounds how many jobs are listed.
 const maxKnownJobs = 1000
 
-// knownJob is where a job and its output are.
+// knownJob names the files of a job and of its output.
 type knownJob struct {
 	Name   string `json:"name"`
 	Kind   string `json:"kind"`             // "backfill" or "collect"
@@ -343,12 +344,12 @@ type knownJob struct {
 	Output string `json:"output,omitempty"` // absolute path of the SQLite file; "": the job file has the URL
 }
 
-// knownJobOf is what is remembered of a job.
+// knownJobOf returns what a later command needs to find a job.
 func knownJobOf(job *jobfile.Job, kind string) knownJob {
 	return knownJob{job.Name, kind, job.File, job.Output.File}
 }
 
-// output is where the records of the job are. The job file is read only for the secret of a URL.
+// output returns the output of the job. The job file is read only for the secret of a URL.
 func (k knownJob) output() (jobfile.Output, error) {
 	if k.Output != "" {
 		return jobfile.Output{File: k.Output}, nil

@@ -174,7 +174,7 @@ func writeJobs(w io.Writer, list []listedJob, now time.Time) {
 	_ = t.Flush() // an error does not matter
 }
 
-// shownProblems is how many units "abide jobs show" lists.
+// shownProblems is the number of units that "abide jobs show" lists at most.
 const shownProblems = 1000
 
 func showJobCommand() *cobra.Command {

@@ -141,7 +141,7 @@ func (x *planCall) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// scenario is what the flags say, or the log.
+// scenario returns the scenario of the flags, or that of the log.
 func (x *planCall) scenario(cmd *cobra.Command, p *policy.Policy) (s plan.Scenario, err error) {
 	s = plan.Scenario{Start: time.Now().UTC().Truncate(time.Second), KeepTimes: x.keepTimes, Silent: x.silent}
 	if x.siteLimit != "" {

@@ -117,7 +117,7 @@ func (s *childSignals) forward(child *os.Process, group childGroup) {
 // finishing when it gets a second signal.
 const sameSignal = 100 * time.Millisecond
 
-// repeats is when each signal came last.
+// repeats holds the time at which each signal came last.
 type repeats map[os.Signal]time.Time
 
 // again tells whether a signal that ends a command repeats one within sameSignal.
@@ -141,7 +141,7 @@ func (s *childSignals) close() {
 }
 
 const (
-	// holdShown is how long a request of the command must have waited to be reported.
+	// holdShown is the time that a request of the command must have waited to be reported.
 	holdShown = 5 * time.Second
 	// holdLookEvery is the time between two looks at the requests that wait.
 	holdLookEvery = time.Second

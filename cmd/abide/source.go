@@ -22,8 +22,8 @@ const defaultFile = "abide.yaml"
 // already; maxFile keeps an endless one (/dev/zero) out of memory.
 const maxFile = 16 << 20
 
-// source is where a command's policy comes from: a file, the environment and flags. It can
-// be read again, by any goroutine.
+// source reads a command's policy from a file, the environment and flags. Any goroutine can
+// read it again.
 type source struct {
 	path    string // "" for none
 	environ []string

@@ -21,11 +21,11 @@ import (
 // stateFile is the name of the state file in the data directory.
 const stateFile = "abide.db"
 
-// openingPatience is how long opening the state file and the store may take.
+// openingPatience bounds the time for opening the state file and the store.
 const openingPatience = 30 * time.Second
 
-// storage is what outlives the process: the state file on this machine, and the store of a
-// fleet.
+// storage holds what outlives the process: the state file on this machine, and the store of
+// a fleet.
 type storage struct {
 	file  *store.File  // nil: data is none
 	redis *store.Redis // nil: budgets are this machine's own

@@ -85,7 +85,7 @@ func (w *watch) run(ctx context.Context, settle time.Duration, changed func()) {
 	}
 }
 
-// maxPlaceAttempts is how often a path is followed again whose links change meanwhile.
+// maxPlaceAttempts bounds the attempts to follow a path while its links change.
 const maxPlaceAttempts = 20
 
 // place watches every directory in which a change can make the path lead to another file,

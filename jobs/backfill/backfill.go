@@ -23,7 +23,7 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
-// Options are what a backfill works with. Log, Warn, Limited and Ends may be nil.
+// Options lists what a backfill works with. Log, Warn, Limited and Ends may be nil.
 type Options struct {
 	Job     *jobfile.Job
 	Output  output.Job
@@ -127,7 +127,7 @@ func (b *Backfill) addUnits(ctx context.Context) error {
 // Pause has the workers of this process wait before their next request, or lets them go on.
 func (b *Backfill) Pause(pause bool) { b.pausing.set(pause) }
 
-// Status is how far the job is.
+// Status tells how far the job is.
 func (b *Backfill) Status(now time.Time) status.Job {
 	s, done := b.progress.status(now)
 	s.Name, s.Kind, s.Output = b.options.Job.Name, "backfill", b.options.Job.Output.String()

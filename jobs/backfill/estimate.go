@@ -2,7 +2,7 @@ package backfill
 
 import "time"
 
-// work is what was done so far, from which the rest is estimated. Pure.
+// work counts what was done so far, from which the rest is estimated. Pure.
 type work struct {
 	units    int64 // that this process has ended
 	requests int64 // that this process has sent
@@ -10,11 +10,11 @@ type work struct {
 	left     int64 // units of all processes
 }
 
-// leastUnits is how many units must be over before there is an estimate.
+// leastUnits is the number of units that must be over before there is an estimate.
 const leastUnits = 3
 
-// requestsLeft is how many requests the units that are left need, if they need as many as those
-// that are over; 0: unknown.
+// requestsLeft estimates the requests that the units that are left need, if they need as many
+// as those that are over; 0: unknown.
 func (w work) requestsLeft() int64 {
 	if w.units < leastUnits {
 		return 0
@@ -22,8 +22,8 @@ func (w work) requestsLeft() int64 {
 	return (w.requests*w.left + w.units - 1) / w.units
 }
 
-// ends is when the job is done: when the limit allows, or else at the rate so far.
-// The zero time is unknown.
+// ends estimates the end of the job: by the limit, or else by the rate so far. The zero time
+// is unknown.
 func (w work) ends(now, byLimit time.Time) time.Time {
 	if w.units < leastUnits || w.took <= 0 {
 		return time.Time{}

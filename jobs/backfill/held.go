@@ -8,7 +8,7 @@ import (
 	"github.com/abide-proxy/abide/jobs/output"
 )
 
-// closingTime is how long the output gets for what is written while a process stops.
+// closingTime bounds the time of the output for what is written while a process stops.
 const closingTime = 10 * time.Second
 
 // heldClaims are the claims of this process, each with what cancels the work on it.

@@ -12,12 +12,12 @@ import (
 const (
 	// rateWindow is the time over which the rate of records is measured.
 	rateWindow = 30 * time.Second
-	// holdShown is how long a refusal of abide is shown as what limits the job.
+	// holdShown is the time for which a refusal of abide is shown as what limits the job.
 	holdShown = 10 * time.Second
 )
 
-// progress is what this process has done of a job, and how far the job is. Safe for concurrent
-// use.
+// progress counts what this process has done of a job, and how far the job is. Safe for
+// concurrent use.
 type progress struct {
 	mu       sync.Mutex
 	total    output.Counts // of all processes, as counted last
@@ -32,7 +32,7 @@ type progress struct {
 	noted    map[string]bool
 }
 
-// sample is how many records there were at a time.
+// sample is the number of records at a time.
 type sample struct {
 	at      time.Time
 	records int64
@@ -120,7 +120,7 @@ func (p *progress) set(counts output.Counts, now time.Time) {
 	}
 }
 
-// status is what p says of a job. done is what the rest is estimated from.
+// status tells how far the job is. done is the work from which the rest is estimated.
 func (p *progress) status(now time.Time) (s status.Job, done work) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

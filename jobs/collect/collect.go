@@ -25,7 +25,7 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
-// Options are what a collection works with. Log, Warn and Written may be nil.
+// Options lists what a collection works with. Log, Warn and Written may be nil.
 type Options struct {
 	Job     *jobfile.Job
 	Output  output.Job
@@ -152,7 +152,7 @@ func (c *Collector) Run(ctx context.Context) error {
 	}
 }
 
-// idle is how long Run waits if nothing is due.
+// idle is the time that Run waits if nothing is due.
 const idle = time.Minute
 
 // rest is the time until the next target is due.
@@ -257,7 +257,7 @@ func (c *Collector) Pause(pause bool) {
 	c.wakeUp()
 }
 
-// Status is how the collection goes.
+// Status tells how the collection goes.
 func (c *Collector) Status(now time.Time) status.Job {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,12 +12,12 @@ import (
 const (
 	// writeEvery is the longest time that a record waits to be written.
 	writeEvery = time.Second
-	// writeAtOnce is how many records one transaction has, at most about.
+	// writeAtOnce is about the largest number of records of one transaction.
 	writeAtOnce = 2000
-	// lastWrites is how long the output gets for what is written at the end.
+	// lastWrites bounds the time of the output for what is written at the end.
 	lastWrites = 10 * time.Second
-	// pruneEvery is the time between two deletions of old records, and pruneAtOnce how many
-	// one statement deletes.
+	// pruneEvery is the time between two deletions of old records, and pruneAtOnce the number
+	// that one statement deletes.
 	pruneEvery  = 10 * time.Minute
 	pruneAtOnce = 10_000
 	// Pauses between two tries to write.
@@ -40,7 +40,7 @@ type writer struct {
 	closed  bool
 }
 
-// batch is what one transaction writes.
+// batch holds what one transaction writes.
 type batch struct {
 	records []output.Record
 	targets []output.Target
@@ -110,7 +110,7 @@ func (w *writer) isAway() bool {
 	return w.away
 }
 
-// take is what is to be written now.
+// take takes what is to be written now.
 func (w *writer) take() (b batch, closed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -38,7 +38,7 @@ func (d *dialect) at(t time.Time) any {
 	return t
 }
 
-// replacements are what differs in a statement, in pairs.
+// replacements returns the differing parts of statements: each placeholder and its text.
 func (d *dialect) replacements() []string {
 	return []string{
 		// The first argument is the time of Options.Now, or NULL.

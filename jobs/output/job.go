@@ -26,11 +26,11 @@ func newJob(e *engine, description Description) *job {
 // text is a statement about the tables of the job.
 func (j *job) text(s string) string { return j.replacer.Replace(s) }
 
-// Description is how the job was opened.
+// Description returns the description with which the job was opened.
 func (j *job) Description() Description { return j.is }
 
-// insertedAtOnce is how many records one statement adds to SQLite, which is faster than a
-// statement for each.
+// insertedAtOnce is the number of records that one statement adds to SQLite, which is faster
+// than a statement for each.
 const insertedAtOnce = 16
 
 // insertText is the statement that adds rows records in SQLite, and any number in PostgreSQL.

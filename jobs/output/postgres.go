@@ -12,7 +12,7 @@ import (
 	"github.com/abide-proxy/abide/policy"
 )
 
-// connectTimeout is how long connecting to PostgreSQL may take, unless the URL says it.
+// connectTimeout bounds the time for connecting to PostgreSQL, unless the URL does.
 const connectTimeout = 10 * time.Second
 
 // openPostgres prepares connections to PostgreSQL.

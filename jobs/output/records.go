@@ -170,7 +170,7 @@ func (j *job) Prune(ctx context.Context, before time.Time, replaced bool, n int)
 	return deleted, err
 }
 
-// Read yields all records that were fetched since a time, as they are when it begins.
+// Read yields all records that were fetched since a time, in a snapshot of its begin.
 func (j *job) Read(ctx context.Context, since time.Time) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		if err := j.read(ctx, since, yield); err != nil {

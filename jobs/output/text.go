@@ -20,7 +20,8 @@ func decode(s string) string { return withNUL.Replace(s) }
 // quote makes an identifier of SQL.
 func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
-// sqliteTime is how SQLite has times: texts of one length, whose order is that of the times.
+// sqliteTime is the layout of times in SQLite: texts of one length, whose order is that of the
+// times.
 const sqliteTime = "2006-01-02T15:04:05.000000Z"
 
 // instant reads a time of a row.

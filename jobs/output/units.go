@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// unitsAtOnce is how many units are added in a transaction.
+// unitsAtOnce is the number of units that a transaction adds.
 const unitsAtOnce = 5000
 
 // AddUnits adds units that the job does not have yet.

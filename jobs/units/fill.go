@@ -71,7 +71,7 @@ func Fill(job *jobfile.Job, u output.Unit) (*Request, error) {
 	return r, nil
 }
 
-// dotSegments is how many parts of a path are . or .., which clients and servers remove.
+// dotSegments counts the parts . and .. of a path, which clients and servers remove.
 func dotSegments(path string) (n int) {
 	for part := range strings.SplitSeq(path, "/") {
 		if part == "." || part == ".." {
