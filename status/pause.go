@@ -36,7 +36,7 @@ func (p *Pause) Title() string {
 	return title
 }
 
-// SitePause is what the API answers about the pause of a site.
+// SitePause is the API's answer about the pause of a site.
 type SitePause struct {
 	Site   string `json:"site"`
 	Paused bool   `json:"paused"`

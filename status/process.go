@@ -44,8 +44,7 @@ func (s Process) Describe(w io.Writer) {
 	}
 }
 
-// mostDescribed is how many sites the status for people lists; abide sites lists them
-// all.
+// mostDescribed bounds the sites that the status for people lists; abide sites lists them all.
 const mostDescribed = 10
 
 // Word is the state as a word. A degraded process still serves: if all instances share a
@@ -60,7 +59,7 @@ func (c Check) Word() string {
 	return "ok"
 }
 
-// MaxListed is how many sites, breakers and the like a list has at most.
+// MaxListed bounds the sites, breakers and the like in a list.
 const MaxListed = 100
 
 // Process is the answer of /api/v1/status, and the data of the dashboard. If you add a
@@ -73,13 +72,13 @@ type Process struct {
 	Ready   bool      `json:"ready"`
 	Checks  []Check   `json:"checks"`
 	Listen  string    `json:"listen"`
-	// ListenOpen is where all https is opened, "" where there is no such listener.
+	// ListenOpen is the address of the listener that opens all https, "" if there is none.
 	ListenOpen string `json:"listen_open,omitempty"`
 	Admin      string `json:"admin"`
 	CA         *CA    `json:"ca"`
 	// Connections is nil where nobody counts them.
 	Connections *Connections `json:"connections,omitempty"`
-	// Sites are those with the most bytes; SiteCount is how many there are.
+	// Sites are those with the most bytes; SiteCount counts all.
 	Sites     []Counts `json:"sites"`
 	SiteCount int      `json:"site_count"`
 	Total     Counts   `json:"total"`

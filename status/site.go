@@ -50,8 +50,7 @@ func (l SiteList) Describe(w io.Writer, now time.Time) {
 	}
 }
 
-// MaxLimits is how many limits of a site are listed at most: each token or client may have
-// its own.
+// MaxLimits bounds the limits of a site in a list: each token or client may have its own.
 const MaxLimits = 1000
 
 // Site is a site as it is now.
@@ -65,7 +64,7 @@ type Site struct {
 	Held       int     `json:"held"`        // requests that wait
 	// LongestWait is for how long the first of them has waited, 0 where none waits.
 	LongestWait float64 `json:"longest_wait_seconds"`
-	// LimitedBy is what most of those that wait are kept by, "" where none waits.
+	// LimitedBy names the limit that keeps most of the waiting requests, "" if none waits.
 	LimitedBy string `json:"limited_by,omitempty"`
 	// Paused is nil where the operator has not paused the site.
 	Paused *Pause `json:"paused,omitempty"`
@@ -73,13 +72,13 @@ type Site struct {
 	// its backends that are not closed.
 	Breaker  string    `json:"breaker"`
 	Breakers []Breaker `json:"breakers,omitempty"`
-	// Recorded is what went from and to the site lately, before a restart too.
+	// Recorded counts the site's traffic of the last 30 days, before a restart too.
 	Recorded *Recorded `json:"last_30_days,omitempty"`
 	// Unread is nil where no https to the site has passed unread.
 	Unread *SiteUnread `json:"https_unread,omitempty"`
 }
 
-// SiteList is what /api/v1/sites answers. More tells that not all are listed.
+// SiteList is the answer of /api/v1/sites. More tells that not all are listed.
 type SiteList struct {
 	Sites []Site `json:"sites"`
 	Count int    `json:"count"`
@@ -95,7 +94,7 @@ func (s *Site) Normalize() Site {
 	return site
 }
 
-// Recorded is what was recorded of a site in the last 30 days.
+// Recorded counts the traffic of a site that was recorded in the last 30 days.
 type Recorded struct {
 	Requests int64 `json:"requests"`
 	In       int64 `json:"bytes_received"`

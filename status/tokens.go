@@ -79,7 +79,7 @@ func (p Pool) describe(w io.Writer, now time.Time) {
 	}
 }
 
-// standing is how a token is: "cooling for 3m12s (Retry-After)".
+// standing describes the state of a token: "cooling for 3m12s (Retry-After)".
 func standing(state string, until time.Time, why string, now time.Time) string {
 	if until.After(now) {
 		state += " for " + span(until.Sub(now))
@@ -90,8 +90,8 @@ func standing(state string, until time.Time, why string, now time.Time) string {
 	return state
 }
 
-// MaxTokens is how many tokens of a pool are listed at most, MaxAnnounced how many limits
-// of one token, or of requests without a token.
+// MaxTokens bounds the tokens of a pool in a list, MaxAnnounced the limits of one token, or of
+// requests without a token.
 const (
 	MaxTokens    = 10_000
 	MaxAnnounced = 1000
@@ -148,7 +148,7 @@ func (p Pool) Find(label string) *Token {
 	return &p.Tokens[i]
 }
 
-// Sites is how many Sites have announced something to tokens of the pool.
+// Sites counts the sites that have announced something to tokens of the pool.
 func (p Pool) Sites() int {
 	seen := map[string]bool{}
 	for _, t := range p.Tokens {

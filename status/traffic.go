@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// MaxTraffic is how many steps of all sites together are listed at most.
+// MaxTraffic bounds the steps of all sites together in a list.
 const MaxTraffic = 100_000
 
-// Traffic is what went from and to a site from Start on, for one step.
+// Traffic counts what went from and to a site from Start on, for one step.
 type Traffic struct {
 	Site     string    `json:"site"`
 	Start    time.Time `json:"start"`
@@ -18,7 +18,7 @@ type Traffic struct {
 	Requests int64     `json:"requests"`
 }
 
-// TrafficList is what /api/v1/bandwidth answers. More tells that not all is listed.
+// TrafficList is the answer of /api/v1/bandwidth. More tells that not all is listed.
 type TrafficList struct {
 	Since   time.Time `json:"since"`
 	Until   time.Time `json:"until"`

@@ -36,7 +36,7 @@ func span(d time.Duration) string {
 // MaxDetail is the longest text of an error, in bytes.
 const MaxDetail = 300
 
-// Far is how far ahead a time stands for "when something else is over".
+// Far is the distance from which a time stands for "when something else is over".
 const Far = 5 * 365 * 24 * time.Hour
 
 // ErrorLine is the text of an error as one printable line of bounded length.
