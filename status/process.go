@@ -7,13 +7,6 @@ import (
 	"time"
 )
 
-// Connections counts what is open: connections of clients, and the tunnels among
-// them.
-type Connections struct {
-	Clients int `json:"clients"`
-	Tunnels int `json:"tunnels"`
-}
-
 // Check is one condition of readiness. OK and Degraded means that it works, but not
 // completely.
 type Check struct {
@@ -22,30 +15,6 @@ type Check struct {
 	Degraded bool   `json:"degraded,omitempty"`
 	Detail   string `json:"detail,omitempty"`
 }
-
-// Describe writes the state of the process as text. Control characters are removed, so that
-// they cannot change a terminal.
-func (s Process) Describe(w io.Writer) {
-	state := "not ready"
-	if s.Ready {
-		state = "ready"
-	}
-	up := time.Duration(s.Uptime * float64(time.Second)).Truncate(time.Second)
-	say(w, "%s at %s: %s, up %v", strings.TrimSpace("abide "+s.Version), s.Listen, state, up)
-	if s.Connections != nil {
-		say(w, "%s, %s", Number(s.Connections.Clients, "client connection", "client connections"), Number(s.Connections.Tunnels, "tunnel", "tunnels"))
-	}
-	say(w, "%s to %s; %s received, %s sent", Number(int(s.Total.Requests), "request", "requests"), Number(s.SiteCount, "site", "sites"), Size(s.Total.In), Size(s.Total.Out))
-	for _, one := range s.Checks {
-		told := s.Store != nil && s.Store.Err != "" && strings.Contains(one.Detail, s.Store.Err) // DescribeStore says it
-		if !one.OK || one.Degraded && !told {
-			say(w, "%s is %s: %s", one.Name, one.Word(), cmp.Or(one.Detail, "it does not say why"))
-		}
-	}
-}
-
-// mostDescribed bounds the sites that the status for people lists; abide sites lists them all.
-const mostDescribed = 10
 
 // Word is the state as a word. A degraded process still serves: if all instances share a
 // store that is away, no instance would be left otherwise.
@@ -58,6 +27,9 @@ func (c Check) Word() string {
 	}
 	return "ok"
 }
+
+// mostDescribed bounds the sites that the status for people lists; abide sites lists them all.
+const mostDescribed = 10
 
 // MaxListed bounds the sites, breakers and the like in a list.
 const MaxListed = 100
@@ -96,10 +68,49 @@ type Process struct {
 	Reload *RefusedReload `json:"refused_reload,omitempty"`
 }
 
+// Describe writes the state of the process as text. Control characters are removed, so that
+// they cannot change a terminal.
+func (s Process) Describe(w io.Writer) {
+	state := "not ready"
+	if s.Ready {
+		state = "ready"
+	}
+	up := time.Duration(s.Uptime * float64(time.Second)).Truncate(time.Second)
+	say(w, "%s at %s: %s, up %v", strings.TrimSpace("abide "+s.Version), s.Listen, state, up)
+	if s.Connections != nil {
+		say(w, "%s, %s", Number(s.Connections.Clients, "client connection", "client connections"), Number(s.Connections.Tunnels, "tunnel", "tunnels"))
+	}
+	say(w, "%s to %s; %s received, %s sent", Number(int(s.Total.Requests), "request", "requests"), Number(s.SiteCount, "site", "sites"), Size(s.Total.In), Size(s.Total.Out))
+	for _, one := range s.Checks {
+		told := s.Store != nil && s.Store.Err != "" && strings.Contains(one.Detail, s.Store.Err) // DescribeStore says it
+		if !one.OK || one.Degraded && !told {
+			say(w, "%s is %s: %s", one.Name, one.Word(), cmp.Or(one.Detail, "it does not say why"))
+		}
+	}
+}
+
+// Connections counts what is open: connections of clients, and the tunnels among
+// them.
+type Connections struct {
+	Clients int `json:"clients"`
+	Tunnels int `json:"tunnels"`
+}
+
 type CA struct {
 	Subject  string    `json:"subject"`
 	SHA256   string    `json:"sha256"`
 	NotAfter time.Time `json:"not_after"`
 	AnyName  bool      `json:"any_name"`
 	Names    []string  `json:"names"`
+}
+
+// Live is the event "now" of /api/v1/events: the numbers that change most.
+type Live struct {
+	Time     time.Time `json:"time"`
+	Requests float64   `json:"requests_per_second"` // of the last seconds
+	Received float64   `json:"bytes_received_per_second"`
+	Sent     float64   `json:"bytes_sent_per_second"`
+	Waiting  int       `json:"waiting"` // requests
+	// Longest is for how long one of those that wait has waited.
+	Longest float64 `json:"longest_wait_seconds"`
 }

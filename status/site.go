@@ -4,51 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 )
-
-// DescribeSites writes the sites with the most bytes, as text.
-func (s Process) DescribeSites(w io.Writer) {
-	if len(s.Sites) == 0 {
-		return
-	}
-	heading(w, "sites")
-	t := table{numbers: []int{1, 2, 3}}
-	t.add("SITE", "REQUESTS", "RECEIVED", "SENT")
-	for _, one := range s.Sites[:min(len(s.Sites), mostDescribed)] {
-		t.add(one.Name, fmt.Sprint(one.Requests), Size(one.In), Size(one.Out))
-	}
-	t.write(w)
-	if more := s.SiteCount - min(len(s.Sites), mostDescribed); more > 0 {
-		say(w, "and %s; abide sites lists them", Number(more, "other", "others"))
-	}
-}
-
-// Describe writes a line for each site.
-func (l SiteList) Describe(w io.Writer, now time.Time) {
-	if len(l.Sites) == 0 {
-		say(w, "no request has come yet")
-		return
-	}
-	t := table{numbers: []int{1, 2, 3, 4, 5}}
-	t.add("SITE", "REQUESTS", "LAST MINUTE", "RECEIVED", "SENT", "WAIT", "MOST WAIT FOR", "STATE")
-	for _, one := range l.Sites {
-		state := cmp.Or(one.Breaker, "closed")
-		if one.Paused != nil {
-			state = "paused"
-		}
-		for _, b := range one.Breakers {
-			if b.Backend == "" && b.Until.After(now) {
-				state += ", tries " + In(b.Until, now)
-			}
-		}
-		t.add(one.Name, fmt.Sprint(one.Requests), fmt.Sprint(one.LastMinute), Size(one.In), Size(one.Out), fmt.Sprint(one.Held), cmp.Or(one.LimitedBy, "-"), state)
-	}
-	t.write(w)
-	if l.More {
-		say(w, "and %s", Number(l.Count-len(l.Sites), "other", "others"))
-	}
-}
 
 // MaxLimits bounds the limits of a site in a list: each token or client may have its own.
 const MaxLimits = 1000
@@ -78,13 +37,6 @@ type Site struct {
 	Unread *SiteUnread `json:"https_unread,omitempty"`
 }
 
-// SiteList is the answer of /api/v1/sites. More tells that not all are listed.
-type SiteList struct {
-	Sites []Site `json:"sites"`
-	Count int    `json:"count"`
-	More  bool   `json:"more"`
-}
-
 // Normalize has its bounds and no null list.
 func (s *Site) Normalize() Site {
 	site := *s
@@ -109,3 +61,125 @@ type Counts struct {
 }
 
 func (s Counts) Bytes() uint64 { return s.In + s.Out }
+
+// SiteList is the answer of /api/v1/sites. More tells that not all are listed.
+type SiteList struct {
+	Sites []Site `json:"sites"`
+	Count int    `json:"count"`
+	More  bool   `json:"more"`
+}
+
+// Describe writes a line for each site.
+func (l SiteList) Describe(w io.Writer, now time.Time) {
+	if len(l.Sites) == 0 {
+		say(w, "no request has come yet")
+		return
+	}
+	t := table{numbers: []int{1, 2, 3, 4, 5}}
+	t.add("SITE", "REQUESTS", "LAST MINUTE", "RECEIVED", "SENT", "WAIT", "MOST WAIT FOR", "STATE")
+	for _, one := range l.Sites {
+		state := cmp.Or(one.Breaker, "closed")
+		if one.Paused != nil {
+			state = "paused"
+		}
+		for _, b := range one.Breakers {
+			if b.Backend == "" && b.Until.After(now) {
+				state += ", tries " + In(b.Until, now)
+			}
+		}
+		t.add(one.Name, fmt.Sprint(one.Requests), fmt.Sprint(one.LastMinute), Size(one.In), Size(one.Out), fmt.Sprint(one.Held), cmp.Or(one.LimitedBy, "-"), state)
+	}
+	t.write(w)
+	if l.More {
+		say(w, "and %s", Number(l.Count-len(l.Sites), "other", "others"))
+	}
+}
+
+// DescribeSites writes the sites with the most bytes, as text.
+func (s Process) DescribeSites(w io.Writer) {
+	if len(s.Sites) == 0 {
+		return
+	}
+	heading(w, "sites")
+	t := table{numbers: []int{1, 2, 3}}
+	t.add("SITE", "REQUESTS", "RECEIVED", "SENT")
+	for _, one := range s.Sites[:min(len(s.Sites), mostDescribed)] {
+		t.add(one.Name, fmt.Sprint(one.Requests), Size(one.In), Size(one.Out))
+	}
+	t.write(w)
+	if more := s.SiteCount - min(len(s.Sites), mostDescribed); more > 0 {
+		say(w, "and %s; abide sites lists them", Number(more, "other", "others"))
+	}
+}
+
+// MaxPauseReason is the longest reason of a pause, in bytes.
+const MaxPauseReason = 200
+
+// Pause is a pause of a site: the operator lets no request go to the site.
+type Pause struct {
+	Reason string    `json:"reason,omitempty"`
+	Since  time.Time `json:"since"`
+	Until  time.Time `json:"until,omitzero"` // zero: until the site is resumed
+}
+
+// Over tells whether the pause has ended by itself.
+func (p *Pause) Over(now time.Time) bool { return !p.Until.IsZero() && !p.Until.After(now) }
+
+// pauseTitle begins the title of each pause.
+const pauseTitle = "paused by the operator"
+
+// IsPause tells whether a limit that holds requests back is a pause, by the limit's title.
+func IsPause(limit string) bool { return strings.HasPrefix(limit, pauseTitle) }
+
+// Title is the pause as what holds requests back.
+func (p *Pause) Title() string {
+	title := pauseTitle
+	if !p.Until.IsZero() {
+		title += " until " + p.Until.UTC().Format(time.RFC3339)
+	}
+	if p.Reason != "" {
+		title += ": " + p.Reason
+	}
+	return title
+}
+
+// SitePause is the API's answer about the pause of a site.
+type SitePause struct {
+	Site   string `json:"site"`
+	Paused bool   `json:"paused"`
+	*Pause
+}
+
+// MaxTraffic bounds the steps of all sites together in a list.
+const MaxTraffic = 100_000
+
+// Traffic counts what went from and to a site from Start on, for one step.
+type Traffic struct {
+	Site     string    `json:"site"`
+	Start    time.Time `json:"start"`
+	In       int64     `json:"bytes_received"` // from the site
+	Out      int64     `json:"bytes_sent"`     // to the site
+	Requests int64     `json:"requests"`
+}
+
+// TrafficList is the answer of /api/v1/bandwidth. More tells that not all is listed.
+type TrafficList struct {
+	Since   time.Time `json:"since"`
+	Until   time.Time `json:"until"`
+	Step    string    `json:"step"`
+	Traffic []Traffic `json:"traffic"`
+	More    bool      `json:"more"`
+}
+
+// Normalize has its bound, an order, no null list, and times in UTC.
+func (l *TrafficList) Normalize() {
+	list := append([]Traffic{}, l.Traffic...)
+	slices.SortStableFunc(list, func(a, b Traffic) int {
+		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(a.Site, b.Site))
+	})
+	l.More = len(list) > MaxTraffic
+	l.Traffic = list[:min(len(list), MaxTraffic)]
+	for i := range l.Traffic {
+		l.Traffic[i].Start = l.Traffic[i].Start.UTC()
+	}
+}
