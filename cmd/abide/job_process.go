@@ -81,7 +81,7 @@ func openJob(cmd *cobra.Command, job *jobfile.Job, errs io.Writer) (_ *jobProces
 		return nil, err
 	}
 	if proxy != nil {
-		j.log.Infof("requests go through the abide at %s", proxy.Redacted())
+		j.line().Infof("requests go through the abide at %s", proxy.Redacted())
 		j.sender = send.Through(http.ProxyURL(proxy), rootsOfJob(p), job.Name)
 		return j, nil
 	}
@@ -107,6 +107,9 @@ func (j *jobProcess) start(errs io.Writer) error {
 	return nil
 }
 
+// line begins a line of the log about the job.
+func (j *jobProcess) line() *logrus.Entry { return j.log.WithField("job", j.job.Name) }
+
 // command returns the command line under which the process is registered.
 func (j *jobProcess) command() string {
 	if j.job.Collect.Every > 0 {
@@ -125,7 +128,7 @@ func (j *jobProcess) close() {
 	}
 	if j.output != nil {
 		if err := j.output.Close(); err != nil {
-			j.log.Warnf("closing the output: %v", err)
+			j.line().WithField("reason", err).Warnf("closing the output: %v", err)
 		}
 	}
 }

@@ -45,6 +45,18 @@ func TestFieldsThatTheSentenceSaysAreInJSONAlone(t *testing.T) {
 	}
 }
 
+func TestTheJobOfAProcessIsInJSONAlone(t *testing.T) {
+	write := func(log *logrus.Logger) {
+		log.WithFields(logrus.Fields{"job": "orders", "path": "/data"}).Info("2 units to be tried again")
+	}
+	if text := logged("text", write); !strings.HasSuffix(text, ` level=info msg="2 units to be tried again" path=/data`+"\n") {
+		t.Errorf("the text is %s", text)
+	}
+	if text := logged("json", write); !strings.Contains(text, `"job":"orders"`) {
+		t.Errorf("the JSON is %s", text)
+	}
+}
+
 func TestALineWithoutFieldsAndALineOfTheAccessLogAreWhole(t *testing.T) {
 	plain := logged("text", func(log *logrus.Logger) { log.Warn("all is well") })
 	if !strings.HasSuffix(plain, " level=warning msg=\"all is well\"\n") {

@@ -226,7 +226,7 @@ func (a *program) background(ctx context.Context) (end func()) {
 	go func() {
 		defer close(served)
 		if err := a.run(ctx, nil); err != nil {
-			a.log.Error(err)
+			a.log.WithField("reason", err).Error(err)
 		}
 	}()
 	return func() {
@@ -253,7 +253,7 @@ func openCA(p *policy.Policy, m *metrics.Metrics, log *logrus.Logger) (*ca.CA, e
 	}
 	authority, err := ca.Open(ca.Dir(p.Data), options)
 	if ca.Unwritable(err) && !p.CA.Given() && !p.StrictState && !ca.Begun(ca.Dir(p.Data)) {
-		log.Warnf("there is no CA in %s and none can be written there, so one is made in memory, which clients have to trust anew after a restart: %v", ca.Dir(p.Data), err)
+		log.WithFields(logrus.Fields{"path": ca.Dir(p.Data), "reason": err}).Warnf("there is no CA in %s and none can be written there, so one is made in memory, which clients have to trust anew after a restart: %v", ca.Dir(p.Data), err)
 		return ca.Open("", options)
 	}
 	if err != nil && p.CA.Given() {
@@ -381,7 +381,7 @@ func (a *program) listenOpen(p *policy.Policy) (err error) {
 		if !p.Open.Default {
 			return err
 		}
-		a.log.Warnf("there is no listener that opens all https: %v, or listen_open: off", err)
+		a.log.WithField("reason", err).Warnf("there is no listener that opens all https: %v, or listen_open: off", err)
 	}
 	return nil
 }

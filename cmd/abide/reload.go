@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 
 	"github.com/abide-proxy/abide/admin"
@@ -132,7 +133,7 @@ func (a *program) follow(ctx context.Context, asked <-chan struct{}) {
 	if a.source != nil && a.source.rereadable() {
 		w, err := newWatch(a.source.path)
 		if err != nil {
-			a.log.Warnf("%s is not watched for changes (%v); SIGHUP and POST /api/v1/reload still have it read again", a.source.path, err)
+			a.log.WithFields(logrus.Fields{"path": a.source.path, "reason": err}).Warnf("%s is not watched for changes (%v); SIGHUP and POST /api/v1/reload still have it read again", a.source.path, err)
 		} else {
 			done := make(chan struct{})
 			go func() {
@@ -204,7 +205,7 @@ func (a *program) reload() (changes []string, err error) {
 	if err != nil {
 		err = fmt.Errorf(reloadRefused+"%w", err)
 		a.systemd.ready(err.Error())
-		a.log.Error(err)
+		a.log.WithField("reason", err).Error(err)
 		return nil, err
 	}
 	a.systemd.ready("serving on " + a.listener.Addr().String())

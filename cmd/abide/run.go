@@ -130,7 +130,7 @@ func run(cmd *cobra.Command, client string, quiet bool, args []string) error {
 		return err
 	}
 	if err != nil {
-		log.Warnf("the variables that name certificates are not set: %v", err)
+		log.WithField("reason", err).Warnf("the variables that name certificates are not set: %v", err)
 	}
 	address := url.URL{Scheme: "http", User: user, Host: a.listener.Addr().String()}
 	env := childEnviron(os.Environ(), ca.Env(address.String(), extraFile, bundleFile))

@@ -61,7 +61,7 @@ func openStorage(ctx context.Context, p *policy.Policy, log *logrus.Logger) (*st
 			k.close(log)
 			return nil, keeping, fmt.Errorf("store: %w", err)
 		}
-		log.Warnf("the store cannot be reached yet, so limits go by their outage rule until it can: %v", err)
+		log.WithField("reason", err).Warnf("the store cannot be reached yet, so limits go by their outage rule until it can: %v", err)
 	}
 	keeping.Store, keeping.Shared, keeping.Documents, keeping.Budgets = shared, true, shared, nil
 	return k, keeping, nil
@@ -108,7 +108,7 @@ func (k *storage) close(log *logrus.Logger) {
 	}
 	if k.file != nil {
 		if err := k.file.Close(); err != nil {
-			log.Warnf("closing the state file: %v", err)
+			log.WithField("reason", err).Warnf("closing the state file: %v", err)
 		}
 	}
 }

@@ -218,7 +218,7 @@ func (t *tokenWatches) watch(path string) {
 	t.running[path] = end
 	w, err := newWatch(path)
 	if err != nil {
-		t.log.Warnf("%s is not watched for changes (%v); SIGHUP and POST /api/v1/reload still have it read again", path, err)
+		t.log.WithFields(logrus.Fields{"path": path, "reason": err}).Warnf("%s is not watched for changes (%v); SIGHUP and POST /api/v1/reload still have it read again", path, err)
 		return
 	}
 	t.ends.Go(func() {
