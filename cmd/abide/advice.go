@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,35 +25,13 @@ It finds the proxy, or several, as abide status does.`,
 		Example: `  abide advise
   abide advise --json | jq -r '.advice[].text'`,
 		Args: arguments(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error { return printAdvice(cmd, asJSON) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			known := func(l status.AdviceList) bool { return l.Advice != nil }
+			return printAnswers(cmd, asJSON, "advice", "gives advice", known, func(l status.AdviceList, w io.Writer) { l.Describe(w) })
+		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print what the proxy's API answers")
 	return cmd
-}
-
-func printAdvice(cmd *cobra.Command, asJSON bool) error {
-	var text bytes.Buffer
-	_, failed := askRunning(cmd, &text, asJSON, func(ctx context.Context, address string, api adminAPI) error {
-		const does = "gives advice"
-		body, err := api.get(ctx, address, "advice", does)
-		if err != nil {
-			return err
-		}
-		var list status.AdviceList
-		if json.Unmarshal(body, &list) != nil || list.Advice == nil {
-			return notAbide(address, does)
-		}
-		if asJSON {
-			text.Write(body)
-		} else {
-			list.Describe(&text)
-		}
-		return nil
-	})
-	if _, err := text.WriteTo(cmd.OutOrStdout()); err != nil {
-		return err
-	}
-	return failed
 }
 
 // Advice lists what holds requests back, and what would change that.

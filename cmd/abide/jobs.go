@@ -63,11 +63,7 @@ type listedJob struct {
 
 // listedJobs are the jobs of this machine.
 func listedJobs(cmd *cobra.Command) ([]listedJob, error) {
-	s, err := sourceOf(cmd)
-	if err != nil {
-		return nil, err
-	}
-	p, err := s.load()
+	p, err := loadPolicy(cmd)
 	if err != nil {
 		return nil, err
 	}
@@ -183,11 +179,7 @@ func showJobCommand() *cobra.Command {
 		Short: "List the units of a job that failed or are incomplete, and why",
 		Args:  arguments(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := sourceOf(cmd)
-			if err != nil {
-				return err
-			}
-			p, err := s.load()
+			p, err := loadPolicy(cmd)
 			if err != nil {
 				return err
 			}

@@ -293,3 +293,36 @@ func askRunning(cmd *cobra.Command, text *bytes.Buffer, asJSON bool, ask func(ct
 	}
 	return answered, failed
 }
+
+// printRunning asks each running abide, as askRunning does, and prints what ask writes.
+func printRunning(cmd *cobra.Command, asJSON bool, ask func(ctx context.Context, text *bytes.Buffer, address string, api adminAPI) error) error {
+	var text bytes.Buffer
+	_, failed := askRunning(cmd, &text, asJSON, func(ctx context.Context, address string, api adminAPI) error {
+		return ask(ctx, &text, address, api)
+	})
+	if _, err := text.WriteTo(cmd.OutOrStdout()); err != nil {
+		return err
+	}
+	return failed
+}
+
+// printAnswers prints the answer of each running abide for a path of the API: in JSON as it came,
+// or described. known tells whether an answer is that of an abide.
+func printAnswers[T any](cmd *cobra.Command, asJSON bool, path, does string, known func(T) bool, describe func(T, io.Writer)) error {
+	return printRunning(cmd, asJSON, func(ctx context.Context, text *bytes.Buffer, address string, api adminAPI) error {
+		body, err := api.get(ctx, address, path, does)
+		if err != nil {
+			return err
+		}
+		var answer T
+		switch {
+		case json.Unmarshal(body, &answer) != nil || !known(answer):
+			return notAbide(address, does)
+		case asJSON:
+			text.Write(body)
+		default:
+			describe(answer, text)
+		}
+		return nil
+	})
+}

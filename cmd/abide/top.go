@@ -63,14 +63,9 @@ if several run, --admin says which.`,
 
 // printTop prints the table of each running abide once.
 func printTop(cmd *cobra.Command) error {
-	var text bytes.Buffer
-	_, failed := askRunning(cmd, &text, false, func(ctx context.Context, address string, api adminAPI) error {
-		return top.Print(ctx, &text, topSource{api, address}, address)
+	return printRunning(cmd, false, func(ctx context.Context, text *bytes.Buffer, address string, api adminAPI) error {
+		return top.Print(ctx, text, topSource{api, address}, address)
 	})
-	if _, err := text.WriteTo(cmd.OutOrStdout()); err != nil {
-		return err
-	}
-	return failed
 }
 
 // showTop shows the live table of the running abide.
