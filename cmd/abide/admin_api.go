@@ -211,6 +211,12 @@ type problem struct {
 
 func (p *problem) Error() string { return p.text }
 
+// isAbsent tells whether an abide has no such endpoint, or nothing to say there.
+func isAbsent(err error) bool {
+	var none *problem
+	return errors.As(err, &none) && (none.status == http.StatusNotImplemented || none.status == http.StatusNotFound)
+}
+
 func notAbide(address, does string) error {
 	return fmt.Errorf("what answers at %s is no abide that %s", address, does)
 }

@@ -373,24 +373,7 @@ func rememberJob(data string, j knownJob) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	text, err := json.Marshal(j)
-	if err != nil {
-		return err
-	}
-	path := filepath.Join(dir, j.Name+".json")
-	f, err := os.CreateTemp(dir, j.Name+"-*.new")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(text, '\n'))
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
+	return writeWhole(filepath.Join(dir, j.Name+".json"), 0o600, func(w io.Writer) error { return json.NewEncoder(w).Encode(j) })
 }
 
 // knownJobs are the jobs that were run on this machine, by name.

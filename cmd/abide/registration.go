@@ -207,7 +207,7 @@ func running(cmd *cobra.Command, p *policy.Policy) ([]registration, error) {
 		}
 	}
 	if address != "" {
-		if remote := listeningAddress(cmd.Context(), address); remote != "" && !has(list, remote) {
+		if remote := listeningAddress(cmd.Context(), address); remote != "" && !slices.ContainsFunc(list, func(r registration) bool { return r.Admin == remote }) {
 			list = append([]registration{{Admin: address}}, list...)
 		}
 	}
@@ -226,15 +226,6 @@ func registrationsOf(p *policy.Policy) string {
 		return "a data directory (data: none)"
 	}
 	return filepath.Join(p.Data, registrationDir)
-}
-
-func has(list []registration, address string) bool {
-	for _, one := range list {
-		if one.Admin == address {
-			return true
-		}
-	}
-	return false
 }
 
 // listeningAddress is the resolved address at which connections are accepted, "" without a

@@ -10,10 +10,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 
 	"github.com/abide-proxy/abide/admin"
+	"github.com/abide-proxy/abide/internal/signal"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/dispatch"
 	"github.com/abide-proxy/abide/status"
@@ -129,27 +129,13 @@ func faultsOf(refused *problem) policy.Faults {
 // follow reloads the configuration when asked to, or when the file has changed, until ctx is
 // done.
 func (a *program) follow(ctx context.Context, asked <-chan struct{}) {
-	changed := make(chan struct{}, 1)
+	changed := signal.New()
 	if a.source != nil && a.source.rereadable() {
-		w, err := newWatch(a.source.path)
-		if err != nil {
-			a.log.WithFields(logrus.Fields{"path": a.source.path, "reason": err}).Warnf("%s is not watched for changes (%v); SIGHUP and POST /api/v1/reload still have it read again", a.source.path, err)
-		} else {
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				w.run(ctx, quietTime, func() {
-					select {
-					case changed <- struct{}{}:
-					default: // a reload is pending already, and will see this change
-					}
-				})
-			}()
-			defer func() { <-done }()
-		}
+		var watching sync.WaitGroup
+		defer watching.Wait()
 		// For changes between the start and the watch.
-		if err == nil && a.source.changed() {
-			changed <- struct{}{}
+		if watchFile(ctx, a.source.path, a.log, changed, &watching) && a.source.changed() {
+			changed.Send()
 		}
 	}
 	secrets := newTokenWatches(ctx, a.log)

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"strings"
@@ -158,6 +159,15 @@ func readFile(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%s has more than %d MiB", path, maxFile>>20)
 	}
 	return data, nil
+}
+
+// openInput opens a file, or standard input for "-". name names the input in errors.
+func openInput(cmd *cobra.Command, path string) (in io.ReadCloser, name string, err error) {
+	if path == "-" {
+		return io.NopCloser(cmd.InOrStdin()), "standard input", nil
+	}
+	in, err = os.Open(path)
+	return in, path, err
 }
 
 // fileError adds the name of a file to an error.

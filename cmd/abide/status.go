@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
-	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -93,8 +91,7 @@ func askStatus(ctx context.Context, address string, api adminAPI) (said statusAn
 	}
 	for path, where := range map[string]*json.RawMessage{"tokens": &said.Tokens, "forecast": &said.Forecast} {
 		*where, err = api.get(ctx, address, path, "tells its status")
-		var none *problem
-		if errors.As(err, &none) && (none.status == http.StatusNotImplemented || none.status == http.StatusNotFound) {
+		if isAbsent(err) {
 			*where, err = []byte("null"), nil // an older abide, or one without pools
 		}
 		if err != nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"net/url"
 	"os"
 	"os/signal"
@@ -102,8 +101,7 @@ type topSource struct {
 func askFor[T any](ctx context.Context, s topSource, path string) (v T, err error) {
 	const does = "tells its status"
 	body, err := s.api.get(ctx, s.address, path, does)
-	var none *problem
-	if errors.As(err, &none) && (none.status == http.StatusNotImplemented || none.status == http.StatusNotFound) {
+	if isAbsent(err) {
 		return v, nil
 	}
 	if err == nil && json.Unmarshal(body, &v) != nil {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/signal"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/fsnotify/fsnotify"
 	"github.com/sirupsen/logrus"
@@ -45,6 +46,18 @@ func newWatch(path string) (*watch, error) {
 		return nil, err
 	}
 	return w, nil
+}
+
+// watchFile watches a file or directory in a goroutine of running until ctx is done, and sends
+// changed after each change. It returns false, and warns, if the path cannot be watched.
+func watchFile(ctx context.Context, path string, log *logrus.Logger, changed signal.Signal, running *sync.WaitGroup) bool {
+	w, err := newWatch(path)
+	if err != nil {
+		log.WithFields(logrus.Fields{"path": path, "reason": err}).Warnf("%s is not watched for changes (%v); SIGHUP and POST /api/v1/reload still have it read again", path, err)
+		return false
+	}
+	running.Go(func() { w.run(ctx, quietTime, changed.Send) })
+	return true
 }
 
 // run calls changed after each change, once the file has not changed for settle, or has kept
@@ -181,13 +194,13 @@ func split(path string) []string {
 type tokenWatches struct {
 	ctx     context.Context
 	log     *logrus.Logger
-	changed chan struct{}
+	changed signal.Signal
 	running map[string]context.CancelFunc // :: path → end of its watch
 	ends    sync.WaitGroup
 }
 
 func newTokenWatches(ctx context.Context, log *logrus.Logger) *tokenWatches {
-	return &tokenWatches{ctx: ctx, log: log, changed: make(chan struct{}, 1), running: map[string]context.CancelFunc{}}
+	return &tokenWatches{ctx: ctx, log: log, changed: signal.New(), running: map[string]context.CancelFunc{}}
 }
 
 // follow watches the files that a policy names, and stops watching others.
@@ -216,19 +229,7 @@ func (t *tokenWatches) follow(p *policy.Policy) {
 func (t *tokenWatches) watch(path string) {
 	ctx, end := context.WithCancel(t.ctx)
 	t.running[path] = end
-	w, err := newWatch(path)
-	if err != nil {
-		t.log.WithFields(logrus.Fields{"path": path, "reason": err}).Warnf("%s is not watched for changes (%v); SIGHUP and POST /api/v1/reload still have it read again", path, err)
-		return
-	}
-	t.ends.Go(func() {
-		w.run(ctx, quietTime, func() {
-			select {
-			case t.changed <- struct{}{}:
-			default: // a reload is pending already, and will see this change
-			}
-		})
-	})
+	watchFile(ctx, path, t.log, t.changed, &t.ends)
 }
 
 // close ends all watches.

@@ -2,6 +2,8 @@ package backfill
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -53,11 +55,7 @@ func (h *heldClaims) remove(c *output.Claim) {
 func (h *heldClaims) list() []*output.Claim {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	list := make([]*output.Claim, 0, len(h.all))
-	for c := range h.all {
-		list = append(list, c)
-	}
-	return list
+	return slices.Collect(maps.Keys(h.all))
 }
 
 // renew renews the leases of the claims until ctx is done.

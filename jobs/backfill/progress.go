@@ -125,8 +125,8 @@ func (p *progress) status(now time.Time) (s status.Job, done work) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s = status.Job{State: status.JobRunning, Units: UnitsOf(p.total), Pages: p.total.Pages, Records: p.total.Records, Started: p.began}
-	if first, last := p.rate(); last.at.After(first.at) {
-		s.Rate = float64(last.records-first.records) / last.at.Sub(first.at).Seconds()
+	if n := len(p.samples); n > 1 && p.samples[n-1].at.After(p.samples[0].at) {
+		s.Rate = float64(p.samples[n-1].records-p.samples[0].records) / p.samples[n-1].at.Sub(p.samples[0].at).Seconds()
 	}
 	if now.Sub(p.heldAt) < holdShown {
 		s.Limited = p.held
@@ -135,14 +135,6 @@ func (p *progress) status(now time.Time) (s status.Job, done work) {
 		s.Limited = "the output cannot be written"
 	}
 	return s, work{units: p.units, requests: p.requests, took: now.Sub(p.began), left: s.Units.Left()}
-}
-
-// rate is the first and the last sample. The caller holds the lock.
-func (p *progress) rate() (first, last sample) {
-	if len(p.samples) == 0 {
-		return first, last
-	}
-	return p.samples[0], p.samples[len(p.samples)-1]
 }
 
 // UnitsOf are the counts of units as they are shown.

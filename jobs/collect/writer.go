@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/signal"
 	"github.com/abide-proxy/abide/jobs/output"
 )
 
@@ -29,8 +30,8 @@ const (
 // is bounded by the job's memory.
 type writer struct {
 	options Options
-	free    func() // there may be room again
-	changed chan struct{}
+	free    func()        // there may be room again
+	changed signal.Signal // wakes run
 
 	mu      sync.Mutex
 	batch   batch
@@ -48,7 +49,7 @@ type batch struct {
 }
 
 func newWriter(o Options, free func()) *writer {
-	return &writer{options: o, free: free, changed: make(chan struct{}, 1)}
+	return &writer{options: o, free: free, changed: signal.New()}
 }
 
 // reserve takes memory for an answer, if there is any. A single answer may have more than all.
@@ -78,15 +79,7 @@ func (w *writer) add(list []output.Record, t output.Target, reserved, size int) 
 	w.batch.targets = append(w.batch.targets, t)
 	w.batch.bytes += int64(size)
 	if len(w.batch.records) >= writeAtOnce {
-		w.change()
-	}
-}
-
-// change wakes run. The caller holds the lock.
-func (w *writer) change() {
-	select {
-	case w.changed <- struct{}{}:
-	default:
+		w.changed.Send()
 	}
 }
 
@@ -95,7 +88,7 @@ func (w *writer) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.closed = true
-	w.change()
+	w.changed.Send()
 }
 
 func (w *writer) count() int64 {

@@ -80,6 +80,15 @@ func (e *engine) writePostgres(ctx context.Context, f func(*transaction) error) 
 	return tx.Commit()
 }
 
+// read runs a query outside of a transaction, and calls scan for each row.
+func (e *engine) read(ctx context.Context, scan func(*sql.Rows) error, query string, args ...any) error {
+	rows, err := e.readers.QueryContext(ctx, query, args...)
+	if err == nil {
+		err = scanAll(rows, scan)
+	}
+	return e.explain(ctx, err)
+}
+
 // close ends the connections.
 func (e *engine) close() error {
 	if e.writer != nil {
