@@ -74,7 +74,7 @@ func (c *counters) child(p pair) prometheus.Counter {
 	return c.vec.WithLabelValues(values[:c.labels]...)
 }
 
-// counterSnapshot is a counter at one time. Its labels are sorted by name and shared by
+// counterSnapshot is a prometheus.Metric: a counter at one time. Its labels are sorted by name and shared by
 // many counters, so that a scrape of many sites formats few.
 type counterSnapshot struct {
 	desc   *prometheus.Desc
@@ -82,10 +82,8 @@ type counterSnapshot struct {
 	value  float64
 }
 
-// Desc implements prometheus.Metric.
 func (c *counterSnapshot) Desc() *prometheus.Desc { return c.desc }
 
-// Write implements prometheus.Metric.
 func (c *counterSnapshot) Write(to *dto.Metric) error {
 	to.Label, to.Counter = c.labels, &dto.Counter{Value: &c.value}
 	return nil

@@ -198,14 +198,10 @@ var (
 	jobLagDesc     = desc("job_round_lag_seconds", "How late the last target of a round was asked by a collection.", "job")
 )
 
-// Describe implements prometheus.Collector.
 func (j *jobs) Describe(to chan<- *prometheus.Desc) {
-	to <- jobRecordsDesc
-	to <- jobUnitsDesc
-	to <- jobLagDesc
+	describe(to, jobRecordsDesc, jobUnitsDesc, jobLagDesc)
 }
 
-// Collect implements prometheus.Collector.
 func (j *jobs) Collect(to chan<- prometheus.Metric) {
 	now := j.now.Load()
 	if now == nil {
@@ -215,14 +211,14 @@ func (j *jobs) Collect(to chan<- prometheus.Metric) {
 		name := label(one.Name)
 		to <- prometheus.MustNewConstMetric(jobRecordsDesc, prometheus.CounterValue, float64(one.Records), name)
 		if one.Round != nil {
-			to <- prometheus.MustNewConstMetric(jobLagDesc, prometheus.GaugeValue, one.Round.Lag, name)
+			to <- gaugeOf(jobLagDesc, one.Round.Lag, name)
 			continue
 		}
 		for state, n := range map[string]int64{
 			"waiting": one.Units.Waiting, "running": one.Units.Running, "done": one.Units.Done,
 			"failed": one.Units.Failed, "incomplete": one.Units.Incomplete,
 		} {
-			to <- prometheus.MustNewConstMetric(jobUnitsDesc, prometheus.GaugeValue, float64(n), name, state)
+			to <- gaugeOf(jobUnitsDesc, float64(n), name, state)
 		}
 	}
 }

@@ -60,10 +60,7 @@ var (
 	blockedDesc = desc("queue_blocked_seconds_total", "How long a limit held requests back: seconds times requests.", "site", "limit")
 )
 
-func (q *queue) Describe(to chan<- *prometheus.Desc) {
-	to <- holdsDesc
-	to <- blockedDesc
-}
+func (q *queue) Describe(to chan<- *prometheus.Desc) { describe(to, holdsDesc, blockedDesc) }
 
 // Collect calls the functions with the lock held, so that of two concurrent scrapes neither
 // uses an older value for a limit that has begun again. Only scrapes take the lock.
@@ -71,12 +68,17 @@ func (q *queue) Collect(to chan<- prometheus.Metric) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for at, n := range q.count() {
-		to <- prometheus.MustNewConstMetric(holdsDesc, prometheus.GaugeValue, float64(n), at[0], at[1])
+		to <- gaugeOf(holdsDesc, float64(n), at[0], at[1])
 	}
+	q.collectTimes(to, blockedDesc)
+}
+
+// collectTimes collects the times that limits held requests. The caller holds the lock.
+func (q *queue) collectTimes(to chan<- prometheus.Metric, d *prometheus.Desc) {
 	q.addSince()
 	for site, limits := range q.total {
 		for limit, seconds := range limits {
-			to <- prometheus.MustNewConstMetric(blockedDesc, prometheus.CounterValue, seconds, site, limit)
+			to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, seconds, site, limit)
 		}
 	}
 }
@@ -153,10 +155,5 @@ func (o observed) Describe(to chan<- *prometheus.Desc) { to <- observedDesc }
 func (o observed) Collect(to chan<- prometheus.Metric) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.addSince()
-	for site, limits := range o.total {
-		for limit, seconds := range limits {
-			to <- prometheus.MustNewConstMetric(observedDesc, prometheus.CounterValue, seconds, site, limit)
-		}
-	}
+	o.collectTimes(to, observedDesc)
 }

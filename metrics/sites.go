@@ -139,13 +139,7 @@ var (
 )
 
 func (s *sites) Describe(to chan<- *prometheus.Desc) {
-	to <- requestsDesc
-	to <- bytesDesc
-	to <- durationDesc
-	to <- waitDesc
-	to <- replaysDesc
-	to <- refusalsDesc
-	to <- unreadDesc
+	describe(to, requestsDesc, bytesDesc, durationDesc, waitDesc, replaysDesc, refusalsDesc, unreadDesc)
 }
 
 // Collect reads "other" first. A site that is replaced meanwhile is then missing once;
@@ -240,7 +234,7 @@ func (b *breakers) Collect(to chan<- prometheus.Metric) {
 		}
 	}
 	for at, state := range worst {
-		to <- prometheus.MustNewConstMetric(breakerDesc, prometheus.GaugeValue, state, at)
+		to <- gaugeOf(breakerDesc, state, at)
 	}
 }
 

@@ -95,9 +95,7 @@ func (c *storeCollector) Describe(to chan<- *prometheus.Desc) {
 	c.lent.vec.Describe(to)
 	c.losses.vec.Describe(to)
 	c.outages.vec.Describe(to)
-	for _, one := range []*prometheus.Desc{c.took.Desc(), storeUpDesc, storeMembersDesc, utilisationDesc, storeClockDesc, permitsDesc, damagedDesc} {
-		to <- one
-	}
+	describe(to, c.took.Desc(), storeUpDesc, storeMembersDesc, utilisationDesc, storeClockDesc, permitsDesc, damagedDesc)
 }
 
 func (c *storeCollector) Collect(to chan<- prometheus.Metric) {
