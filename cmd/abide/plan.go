@@ -190,7 +190,7 @@ func (x *planCall) readCrawl(p *policy.Policy) (c plan.Crawl, err error) {
 		return c, fmt.Errorf("--latency: a site cannot answer after %v", c.Latency)
 	case c.Clients < 1 || c.Clients > plan.MostClients:
 		return c, fmt.Errorf("--clients: a crawl has 1 to %d clients, not %d", plan.MostClients, c.Clients)
-	case len(p.Access.Clients) > 0 && c.Client != "" && !slices.ContainsFunc(p.Access.Clients, func(one policy.Client) bool { return one.Name == c.Client }):
+	case len(p.Access.Clients) > 0 && c.Client != "" && !slices.ContainsFunc(p.Access.Clients, func(known policy.Client) bool { return known.Name == c.Client }):
 		return c, fmt.Errorf("--client: access.clients names no %q", clipped(c.Client))
 	}
 	c.Bytes, c.Method = int64(size), strings.ToUpper(c.Method)
