@@ -7,7 +7,7 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
-// mostRequests is of how many more requests may be asked.
+// mostRequests bounds the number of requests that a question names.
 const mostRequests = 1 << 50
 
 // forecaster tells when what is left ends, of one site or of all, and when so many more

@@ -18,7 +18,7 @@ type Explanation struct {
 	UnreadUntil time.Time `json:"unread_until,omitzero"`
 	OpenedAt    string    `json:"opened_at,omitempty"`
 	Observed    bool      `json:"observed"` // mode: observe, so nothing is held back
-	// Client is for whom it is explained. ClientGuessed says that the question named
+	// Client is the client of the explained request. ClientGuessed says that the question named
 	// none, so that it is the client with the most requests waiting at the site, or a
 	// crawler on this machine where none waits.
 	Client        string `json:"client,omitempty"`

@@ -111,6 +111,6 @@ type Live struct {
 	Received float64   `json:"bytes_received_per_second"`
 	Sent     float64   `json:"bytes_sent_per_second"`
 	Waiting  int       `json:"waiting"` // requests
-	// Longest is for how long one of those that wait has waited.
+	// Longest is the longest time that a waiting request has waited.
 	Longest float64 `json:"longest_wait_seconds"`
 }

@@ -21,7 +21,7 @@ type Site struct {
 	LimitCount int     `json:"limit_count"` // those that are not listed, too
 	Set        bool    `json:"limits_set"`  // at run time, and not by the configuration
 	Held       int     `json:"held"`        // requests that wait
-	// LongestWait is for how long the first of them has waited, 0 where none waits.
+	// LongestWait is the time that the first waiting request has waited, 0 if none waits.
 	LongestWait float64 `json:"longest_wait_seconds"`
 	// LimitedBy names the limit that keeps most of the waiting requests, "" if none waits.
 	LimitedBy string `json:"limited_by,omitempty"`

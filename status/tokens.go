@@ -163,7 +163,7 @@ const (
 	// suspiciousShare is the part of a limit that others seem to use of two tokens before
 	// these are shown as perhaps one account.
 	suspiciousShare = 0.2
-	// sameEnd is by how much the ends of one window may differ between two tokens.
+	// sameEnd bounds the difference between the ends of one window of two tokens.
 	sameEnd = 2 * time.Second
 )
 

@@ -141,7 +141,7 @@ func when(at, now time.Time) string {
 	return at.Add(time.Second-1).UTC().Format("15:04:05 UTC") + " (" + In(at, now) + ")"
 }
 
-// Ago is for how long a time is past, by clocks that need not agree.
+// Ago says how long a time is past, by clocks that need not agree.
 func Ago(at, now time.Time) string {
 	switch past := now.Sub(at); {
 	case at.IsZero():

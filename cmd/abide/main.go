@@ -16,8 +16,8 @@ func main() {
 	os.Exit(code)
 }
 
-// heapFloor is a number of bytes that are always live, and gcPercent by how much the heap may
-// grow over the live bytes before the garbage collector runs. A proxy's live heap is a few
+// heapFloor is a number of bytes that are always live, and gcPercent the growth of the heap over
+// the live bytes, in percent, at which the garbage collector runs. A proxy's live heap is a few
 // megabytes, and a few hundred requests make as much garbage. Without the floor the collector
 // runs all the time, which makes a small request a quarter slower. With thousands of held
 // requests the live heap is hundreds of megabytes, and the default of 100 percent would double

@@ -58,7 +58,7 @@ func (a *program) holdCounts() []metrics.HoldCount {
 	return list
 }
 
-// blockedTimes is for how long each limit held requests, for the metrics.
+// blockedTimes converts the times that limits held requests for the metrics.
 func blockedTimes(since []dispatch.Blocked) []metrics.BlockedTime {
 	list := make([]metrics.BlockedTime, len(since))
 	for i, one := range since {

@@ -19,7 +19,7 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
-// quietTime is for how long a configuration file must not have changed before it is read:
+// quietTime is the time that a configuration file must not have changed before it is read:
 // editors and Kubernetes change files in several steps.
 const quietTime = 100 * time.Millisecond
 

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// dialect is in what the two databases differ.
+// dialect holds the differences between the two databases.
 type dialect struct {
 	clock     string // the present, in milliseconds since 1970
 	skip      string // rows that another transaction has locked are left out

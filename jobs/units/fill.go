@@ -145,7 +145,7 @@ func IdempotencyKey(job *jobfile.Job, u output.Unit) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// Fingerprint is of what must not change while records are kept: with another request, step or
+// Fingerprint hashes what must not change while records are kept: with another request, step or
 // time zone the same unit would have other records, and with another id the same record another
 // row.
 func Fingerprint(job *jobfile.Job) string {
