@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/abide-proxy/abide/status"
@@ -88,9 +89,8 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 // queryOf is the query of a request with at most one value for each of these names,
 // and no other name. It answers the request itself when that is not so.
 func queryOf(w http.ResponseWriter, r *http.Request, names ...string) (url.Values, bool) {
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		refuse(w, http.StatusBadRequest, "the query cannot be read")
+	query, ok := anyQuery(w, r)
+	if !ok {
 		return nil, false
 	}
 	for name, values := range query {
@@ -104,6 +104,27 @@ func queryOf(w http.ResponseWriter, r *http.Request, names ...string) (url.Value
 		}
 	}
 	return query, true
+}
+
+// anyQuery is the query of a request. It answers the request itself when that cannot be read.
+func anyQuery(w http.ResponseWriter, r *http.Request) (url.Values, bool) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "the query cannot be read")
+	}
+	return query, err == nil
+}
+
+// numberOf is a number of a query, usual if the query has none of that name.
+func numberOf[T int | int64](query url.Values, name string, usual, least, most T) (T, error) {
+	if !query.Has(name) {
+		return usual, nil
+	}
+	n, err := strconv.ParseInt(query.Get(name), 10, 64)
+	if err != nil || n < int64(least) || n > int64(most) {
+		return 0, fmt.Errorf("%s must be a number from %d to %d", name, least, most)
+	}
+	return T(n), nil
 }
 
 // maxQuery is more than any value of a query needs.

@@ -180,13 +180,10 @@ func (e *events) stream(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	count := mostEvents
-	if query.Has("count") {
-		var err error
-		if count, err = strconv.Atoi(query.Get("count")); err != nil || count < 1 || count > mostEvents {
-			refuse(w, http.StatusBadRequest, "count must be a number from 1 to "+strconv.Itoa(mostEvents))
-			return
-		}
+	count, err := numberOf(query, "count", mostEvents, 1, mostEvents)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+		return
 	}
 	reader, leave, ok := e.add()
 	if !ok {

@@ -3,7 +3,6 @@ package admin
 import (
 	"cmp"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -24,9 +23,8 @@ type explainer interface {
 
 // explain tells what ?url= would meet now, asked for with ?method= by ?client=.
 func explain(from explainer, w http.ResponseWriter, r *http.Request) {
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		refuse(w, http.StatusBadRequest, "the query cannot be read")
+	query, ok := anyQuery(w, r)
+	if !ok {
 		return
 	}
 	for name, most := range map[string]int{"url": maxURL, "method": maxMethod, "client": maxClient} {

@@ -1,15 +1,13 @@
 package admin
 
 import (
-	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/abide-proxy/abide/status"
 )
 
-// mostRequests is of how many more requests may be asked.
+// mostRequests bounds the number of requests that a question names.
 const mostRequests = 1 << 50
 
 // forecaster tells when what is left ends, of one site or of all, and when so many more
@@ -24,13 +22,10 @@ func forecast(from forecaster, w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	var requests int64
-	if query.Has("requests") {
-		var err error
-		if requests, err = strconv.ParseInt(query.Get("requests"), 10, 64); err != nil || requests < 0 || requests > mostRequests {
-			refuse(w, http.StatusBadRequest, fmt.Sprintf("requests must be a number from 0 to %d", int64(mostRequests)))
-			return
-		}
+	requests, err := numberOf[int64](query, "requests", 0, 0, mostRequests)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+		return
 	}
 	answerJSON(w, status.NormalizeForecasts(from.Forecast(query.Get("site"), requests), time.Now()))
 }

@@ -1,10 +1,7 @@
 package admin
 
 import (
-	"fmt"
 	"net/http"
-	"net/url"
-	"strconv"
 
 	"github.com/abide-proxy/abide/status"
 )
@@ -19,23 +16,18 @@ type holder interface {
 
 // listHolds lists what waits: of one site with ?site=, at most ?limit= of them.
 func listHolds(from holder, w http.ResponseWriter, r *http.Request) {
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		refuse(w, http.StatusBadRequest, "the query cannot be read")
+	query, ok := anyQuery(w, r)
+	if !ok {
 		return
 	}
-	most := usualHolds
-	if text := query.Get("limit"); query.Has("limit") {
-		if most, err = strconv.Atoi(text); err != nil || most < 1 || most > status.MaxHolds {
-			refuse(w, http.StatusBadRequest, fmt.Sprintf("limit must be a number from 1 to %d", status.MaxHolds))
-			return
-		}
+	most, err := numberOf(query, "limit", usualHolds, 1, status.MaxHolds)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+		return
 	}
 	list := from.Holds(query.Get("site"), most+1)
 	more := len(list) > most
-	if more {
-		list = list[:most]
-	}
+	list = list[:min(len(list), most)]
 	for i := range list {
 		list[i].Until, list[i].Expected = list[i].Until.UTC(), list[i].Expected.UTC()
 	}

@@ -19,6 +19,8 @@ const (
 // Values of parameters of queries, with examples that a process answers.
 var (
 	ofSite = openapi.Parameter{Name: "site", Says: "Of this site alone.", Example: "api.example.com"}
+	since  = openapi.Parameter{Name: "since", Says: "A time as RFC 3339 has it, or back from now.", Example: "7d"}
+	until  = openapi.Parameter{Name: "until", Says: "A time as RFC 3339 has it, or back from now.", Example: "1h"}
 
 	// pathParameters are the parameters of paths.
 	pathParameters = map[string]openapi.Parameter{
@@ -88,9 +90,7 @@ func operations(s *openapi.Schemas) []openapi.Operation {
 		{
 			Route: "GET /api/v1/bandwidth", Tag: "sites", Says: "What went from and to sites.", Answer: status.TrafficList{}, Refuses: openapi.Refuse(400, 503),
 			Query: []openapi.Parameter{
-				ofSite,
-				{Name: "since", Says: "A time as RFC 3339 has it, or back from now.", Example: "7d"},
-				{Name: "until", Says: "A time as RFC 3339 has it, or back from now.", Example: "1h"},
+				ofSite, since, until,
 				{Name: "step", Says: "1m, 1h or 1d.", Example: "1d"},
 			},
 		},
@@ -99,9 +99,7 @@ func operations(s *openapi.Schemas) []openapi.Operation {
 			Route: "GET /api/v1/report", Tag: "sites", Says: "What became of requests, and which limits held them.", Answer: status.Report{}, Refuses: openapi.Refuse(400, 503),
 			Query: []openapi.Parameter{
 				{Name: "by", Says: "site, client, token or priority.", Example: "client"},
-				ofSite,
-				{Name: "since", Says: "A time as RFC 3339 has it, or back from now.", Example: "7d"},
-				{Name: "until", Says: "A time as RFC 3339 has it, or back from now.", Example: "1h"},
+				ofSite, since, until,
 				{Name: "step", Says: "1m, 1h or 1d; the whole time if it is left out.", Example: "1d"},
 			},
 		},

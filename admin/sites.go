@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/abide-proxy/abide/metrics"
@@ -65,12 +63,10 @@ func (s *sites) list(w http.ResponseWriter, r *http.Request) {
 
 // readSitesQuery reads how many sites are listed at most, and whether with recorded traffic.
 func readSitesQuery(query url.Values) (most int, recorded bool, err error) {
-	most, recorded = usualSites, query.Get("recorded") != "false"
-	if query.Has("limit") {
-		if most, err = strconv.Atoi(query.Get("limit")); err != nil || most < 1 || most > mostSites {
-			return 0, false, fmt.Errorf("limit must be a number from 1 to %d", mostSites)
-		}
+	if most, err = numberOf(query, "limit", usualSites, 1, mostSites); err != nil {
+		return 0, false, err
 	}
+	recorded = query.Get("recorded") != "false"
 	if query.Has("recorded") && recorded && query.Get("recorded") != "true" {
 		return 0, false, errors.New("recorded must be true or false")
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
-// remainingPart is what is left of a limit, or of several.
+// remainingPart is the rest of a limit, or of several.
 type remainingPart struct {
 	limit, remaining float64 // -1: unknown
 	reset            time.Time
@@ -155,7 +155,7 @@ func (c *tokenCollector) rates(to chan<- prometheus.Metric, written []status.Lim
 // limitOwner is a limit of one budget.
 type limitOwner struct{ site, limit, budget string }
 
-// leftOfAll is what is left of a limit in all its budgets, and the used part where known.
+// leftOfAll sums the rest of a limit in all its budgets, and the used part where known.
 type leftOfAll struct{ remaining, used, of float64 }
 
 // summed sums what is left by the labels of site and limit. limits collects the labels.

@@ -4,8 +4,10 @@ import (
 	"maps"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 )
 
 // maxChildren bounds the children of a counter with fixed label values, in case a value is
@@ -70,4 +72,122 @@ func (c *counters) add(p pair) prometheus.Counter {
 func (c *counters) child(p pair) prometheus.Counter {
 	values := []string{label(p[0]), label(p[1])}
 	return c.vec.WithLabelValues(values[:c.labels]...)
+}
+
+// counterSnapshot is a prometheus.Metric: a counter at one time. Its labels are sorted by name and shared by
+// many counters, so that a scrape of many sites formats few.
+type counterSnapshot struct {
+	desc   *prometheus.Desc
+	labels []*dto.LabelPair
+	value  float64
+}
+
+func (c *counterSnapshot) Desc() *prometheus.Desc { return c.desc }
+
+func (c *counterSnapshot) Write(to *dto.Metric) error {
+	to.Label, to.Counter = c.labels, &dto.Counter{Value: &c.value}
+	return nil
+}
+
+// move adds what is in one counter to another and leaves nothing behind.
+func move(from, to *atomic.Uint64) {
+	if n := from.Swap(0); n > 0 {
+		to.Add(n)
+	}
+}
+
+func pairOf(name, value string) *dto.LabelPair {
+	return &dto.LabelPair{Name: new(name), Value: new(value)}
+}
+
+var (
+	directionIn, directionOut = pairOf("direction", "in"), pairOf("direction", "out")
+
+	methodPairs = func() (all [len(methods)]*dto.LabelPair) {
+		for i, method := range methods {
+			all[i] = pairOf("method", method)
+		}
+		return all
+	}()
+	codePairs = func() (all [6][100]*dto.LabelPair) {
+		for hundred := range all {
+			for rest := range all[hundred] {
+				all[hundred][rest] = pairOf("code", codeLabel(hundred, rest))
+			}
+		}
+		return all
+	}()
+)
+
+// words are the fixed values of a label; any other value counts as "other".
+type words [6]string
+
+var (
+	replayReasons = words{"refused", "unavailable", "connection", "gateway", "verified"}
+	refusalScopes = words{"site", "route", "backend"}
+	unreadReasons = words{"auto", "unlisted", "none", "excluded", "refused", "constrained"}
+)
+
+// wordCounts are counters by words. The zero value is empty.
+type wordCounts [len(words{}) + 1]atomic.Uint64
+
+func (c *wordCounts) at(all *words, word string) *atomic.Uint64 {
+	for i, one := range all {
+		if one == word && word != "" {
+			return &c[i]
+		}
+	}
+	return &c[len(all)]
+}
+
+// each calls do for every used counter.
+func (c *wordCounts) each(all *words, do func(word string, n uint64)) {
+	for i := range c {
+		word := other
+		if i < len(all) {
+			word = all[i]
+		}
+		if n := c[i].Load(); n > 0 {
+			do(word, n)
+		}
+	}
+}
+
+func (c *wordCounts) moveTo(to *wordCounts) {
+	for i := range c {
+		move(&c[i], &to[i])
+	}
+}
+
+// recent counts events by the second, for the last minute. The zero value is empty. It
+// is safe for concurrent use.
+type recent struct {
+	seconds [64]atomic.Uint64 // :: Unix second modulo 64 → that second in the upper half, events in the lower
+}
+
+// add counts an event.
+func (r *recent) add(now time.Time) {
+	second := uint64(uint32(now.Unix()))
+	at := &r.seconds[second%64]
+	for {
+		old := at.Load()
+		next := old + 1
+		if old>>32 != second {
+			next = second<<32 | 1
+		}
+		if at.CompareAndSwap(old, next) {
+			return
+		}
+	}
+}
+
+// lastMinute is the number of events in the last 60 seconds.
+func (r *recent) lastMinute(now time.Time) (sum uint64) {
+	second := uint64(uint32(now.Unix()))
+	for i := range r.seconds {
+		if word := r.seconds[i].Load(); second-word>>32 < 60 {
+			sum += word & (1<<32 - 1)
+		}
+	}
+	return sum
 }

@@ -44,6 +44,13 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil)
 }
 
+// describe sends descriptions.
+func describe(to chan<- *prometheus.Desc, list ...*prometheus.Desc) {
+	for _, one := range list {
+		to <- one
+	}
+}
+
 func counter(d *prometheus.Desc, n uint64, labels ...string) prometheus.Metric {
 	return prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
 }

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/abide-proxy/abide/status"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -181,4 +182,43 @@ func (m *Metrics) Reloaded(ok bool) {
 func (m *Metrics) BuildInfo(version, goVersion string) {
 	m.build.Reset()
 	m.build.WithLabelValues(label(version), label(goVersion)).Set(1)
+}
+
+// Jobs sets the function that lists the jobs of this process.
+func (m *Metrics) Jobs(now func() []status.Job) { m.jobs.now.Store(&now) }
+
+// jobs collects how far the jobs of this process are, at a scrape.
+type jobs struct {
+	now atomic.Pointer[func() []status.Job]
+}
+
+var (
+	jobRecordsDesc = desc("job_records_total", "Records that a job has in its output.", "job")
+	jobUnitsDesc   = desc("job_units", "Units of a job, by state.", "job", "state")
+	jobLagDesc     = desc("job_round_lag_seconds", "How late the last target of a round was asked by a collection.", "job")
+)
+
+func (j *jobs) Describe(to chan<- *prometheus.Desc) {
+	describe(to, jobRecordsDesc, jobUnitsDesc, jobLagDesc)
+}
+
+func (j *jobs) Collect(to chan<- prometheus.Metric) {
+	now := j.now.Load()
+	if now == nil {
+		return
+	}
+	for _, one := range (*now)() {
+		name := label(one.Name)
+		to <- prometheus.MustNewConstMetric(jobRecordsDesc, prometheus.CounterValue, float64(one.Records), name)
+		if one.Round != nil {
+			to <- gaugeOf(jobLagDesc, one.Round.Lag, name)
+			continue
+		}
+		for state, n := range map[string]int64{
+			"waiting": one.Units.Waiting, "running": one.Units.Running, "done": one.Units.Done,
+			"failed": one.Units.Failed, "incomplete": one.Units.Incomplete,
+		} {
+			to <- gaugeOf(jobUnitsDesc, float64(n), name, state)
+		}
+	}
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// HoldCount is how many requests of one priority wait for a site.
+// HoldCount counts the requests of one priority that wait for a site.
 type HoldCount struct {
 	Site        string
 	Priority, N int
 }
 
-// BlockedTime is how long a limit has held requests of a site, in all: three requests for
-// two seconds are six.
+// BlockedTime sums the time that a limit has held requests of a site: three requests for two
+// seconds are six.
 type BlockedTime struct {
 	Site, Limit string
 	Seconds     float64
@@ -60,10 +60,7 @@ var (
 	blockedDesc = desc("queue_blocked_seconds_total", "How long a limit held requests back: seconds times requests.", "site", "limit")
 )
 
-func (q *queue) Describe(to chan<- *prometheus.Desc) {
-	to <- holdsDesc
-	to <- blockedDesc
-}
+func (q *queue) Describe(to chan<- *prometheus.Desc) { describe(to, holdsDesc, blockedDesc) }
 
 // Collect calls the functions with the lock held, so that of two concurrent scrapes neither
 // uses an older value for a limit that has begun again. Only scrapes take the lock.
@@ -71,12 +68,17 @@ func (q *queue) Collect(to chan<- prometheus.Metric) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for at, n := range q.count() {
-		to <- prometheus.MustNewConstMetric(holdsDesc, prometheus.GaugeValue, float64(n), at[0], at[1])
+		to <- gaugeOf(holdsDesc, float64(n), at[0], at[1])
 	}
+	q.collectTimes(to, blockedDesc)
+}
+
+// collectTimes collects the times that limits held requests. The caller holds the lock.
+func (q *queue) collectTimes(to chan<- prometheus.Metric, d *prometheus.Desc) {
 	q.addSince()
 	for site, limits := range q.total {
 		for limit, seconds := range limits {
-			to <- prometheus.MustNewConstMetric(blockedDesc, prometheus.CounterValue, seconds, site, limit)
+			to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, seconds, site, limit)
 		}
 	}
 }
@@ -137,4 +139,21 @@ func (q *queue) add(site, limit string, seconds float64) {
 		limit = other
 	}
 	limits[limit] += seconds
+}
+
+// Observed sets the function that lists how long limits with mode: observe would have held
+// requests, since the process began.
+func (m *Metrics) Observed(since func() []BlockedTime) { m.observed.blocked(since) }
+
+// observed collects the times that mode: observe would have held requests.
+type observed struct{ *queue }
+
+var observedDesc = desc("observed_wait_seconds_total", "How long a limit would have held requests back with mode: enforce: seconds times requests.", "site", "limit")
+
+func (o observed) Describe(to chan<- *prometheus.Desc) { to <- observedDesc }
+
+func (o observed) Collect(to chan<- prometheus.Metric) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.collectTimes(to, observedDesc)
 }

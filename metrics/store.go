@@ -14,7 +14,7 @@ type StoreState struct {
 	Members int  // instances that use it, including this one
 	// Utilisation is the used part of what the store granted, 0 to 1. Negative: unknown.
 	Utilisation float64
-	// Clock is how far the store's clock is ahead of this machine's; nil: unknown.
+	// Clock is the lead of the store's clock over this machine's; nil: unknown.
 	Clock *time.Duration
 	// Damaged counts damaged parts that were moved aside: the state file, and rows of it.
 	Damaged map[string]int
@@ -95,9 +95,7 @@ func (c *storeCollector) Describe(to chan<- *prometheus.Desc) {
 	c.lent.vec.Describe(to)
 	c.losses.vec.Describe(to)
 	c.outages.vec.Describe(to)
-	for _, one := range []*prometheus.Desc{c.took.Desc(), storeUpDesc, storeMembersDesc, utilisationDesc, storeClockDesc, permitsDesc, damagedDesc} {
-		to <- one
-	}
+	describe(to, c.took.Desc(), storeUpDesc, storeMembersDesc, utilisationDesc, storeClockDesc, permitsDesc, damagedDesc)
 }
 
 func (c *storeCollector) Collect(to chan<- prometheus.Metric) {

@@ -10,8 +10,8 @@ const (
 	// maxHistograms bounds the sites with histograms of their own: a site's histograms are
 	// 36 lines, and all its other series are a few.
 	maxHistograms = 100
-	// slotIdleTime is how long a site must be idle before another may take its histograms,
-	// and seriesIdleTime before a scrape leaves its series out.
+	// slotIdleTime is the time that a site must be idle before another may take its
+	// histograms, and seriesIdleTime the time before a scrape leaves its series out.
 	slotIdleTime   = 10 * time.Minute
 	seriesIdleTime = time.Hour
 )
@@ -109,7 +109,7 @@ type idleState struct {
 	since atomic.Int64  // time of that change in nanoseconds since 1970; 0: no scrape yet
 }
 
-// idleFor is how long the site has been idle.
+// idleFor returns the time since the site became idle.
 func (s *Site) idleFor(now time.Time) time.Duration {
 	sum := s.in.Load() + s.out.Load() + s.requests.sum()
 	for i := range s.unread {

@@ -80,11 +80,7 @@ var (
 var tokenStates = [...]string{"ready", "cooling", "spent", "quarantined", "disabled"}
 
 func (c *tokenCollector) Describe(to chan<- *prometheus.Desc) {
-	for _, one := range []*prometheus.Desc{
-		remainingDesc, resetDesc, stateDesc, usesDesc, refusedDesc, deniedDesc, foreignDesc, limitRemainingDesc, limitUsageDesc, limitRateDesc,
-	} {
-		to <- one
-	}
+	describe(to, remainingDesc, resetDesc, stateDesc, usesDesc, refusedDesc, deniedDesc, foreignDesc, limitRemainingDesc, limitUsageDesc, limitRateDesc)
 }
 
 // Collect calls the function with the lock held, as queue.Collect does. Only scrapes take

@@ -14,7 +14,7 @@ type Advice struct {
 	Weight float64 `json:"weight"`           // 0 to 1; the first of a list has the largest
 }
 
-// AdviceList is what /api/v1/advice answers: from what was counted since Since.
+// AdviceList is the answer of /api/v1/advice: from what was counted since Since.
 type AdviceList struct {
 	Since  time.Time `json:"since"`
 	Until  time.Time `json:"until"`

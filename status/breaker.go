@@ -14,9 +14,9 @@ type Breaker struct {
 	Site    string `json:"site"`
 	Backend string `json:"backend,omitempty"`
 	State   string `json:"state"`
-	// Until is when an open one lets a request try.
+	// Until is the time at which an open breaker lets a request try.
 	Until time.Time `json:"until,omitzero"`
-	// Why is how it failed last.
+	// Why is the reason of the last failure.
 	Why string `json:"why,omitempty"`
 }
 

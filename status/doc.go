@@ -1,4 +1,4 @@
-// Package status is what abide shows of itself: plain structs with the JSON tags of the API,
+// Package status holds what abide shows of itself: plain structs with the JSON tags of the API,
 // and the words in which people read them. The parts of the proxy fill the structs, package
 // admin serves them as JSON and as the dashboard, and the commands of cmd/abide decode and
 // print them. It imports nothing else of abide, and does no I/O except for writing text.

@@ -18,7 +18,7 @@ type Explanation struct {
 	UnreadUntil time.Time `json:"unread_until,omitzero"`
 	OpenedAt    string    `json:"opened_at,omitempty"`
 	Observed    bool      `json:"observed"` // mode: observe, so nothing is held back
-	// Client is for whom it is explained. ClientGuessed says that the question named
+	// Client is the client of the explained request. ClientGuessed says that the question named
 	// none, so that it is the client with the most requests waiting at the site, or a
 	// crawler on this machine where none waits.
 	Client        string `json:"client,omitempty"`
@@ -26,8 +26,8 @@ type Explanation struct {
 
 	Held     int `json:"held"`      // requests that wait at the site
 	InFlight int `json:"in_flight"` // requests of the site that are on their way
-	// Place would be the request's own, 1 for the next. Expected is when it would
-	// go, zero if nobody knows.
+	// Place is the place that the request would have, 1 for the next to go. Expected is
+	// the time at which it would go, zero if unknown.
 	Place    int       `json:"place"`
 	Expected time.Time `json:"expected,omitzero"`
 
@@ -59,9 +59,9 @@ type ExplainedLimit struct {
 
 	Rate    float64 `json:"rate,omitempty"`    // what an adaptive limit allows now, per second
 	Learned bool    `json:"learned,omitempty"` // the site has taught it
-	// Next is when it would let the request go, were there no other limit; zero is
-	// when something else is over. The listener says with Keeps whether that is yet
-	// to come, and leaves out what is past.
+	// Next is the time at which the limit alone would let the request go; zero: when
+	// something else is over. The API tells with Keeps whether that time is yet to come,
+	// and leaves out what is past.
 	Next     time.Time `json:"next,omitzero"`
 	Keeps    bool      `json:"keeps"`
 	Asks     bool      `json:"asks_store,omitempty"` // the store is asked what is left

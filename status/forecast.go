@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// maxForecasts is how many forecasts are listed at most.
+// maxForecasts bounds the forecasts in a list.
 const maxForecasts = 10_000
 
-// longWindow is how long a window is at least that people are told of without asking:
-// one that is over soon is no plan.
+// longWindow is the shortest window that people are told of without asking: a forecast of one
+// that is over soon is of no use to a plan.
 const longWindow = time.Hour
 
 // Forecast tells when a limit's window is used up at the present rate.
@@ -29,8 +29,9 @@ type Forecast struct {
 	Opens time.Time `json:"opens,omitzero"` // the window
 	Ends  time.Time `json:"ends,omitzero"`
 	Rate  float64   `json:"rate_per_second"` // lately
-	// RunsOut is when nothing is left, zero if not in this window. Done is when so many
-	// more requests as were asked for would be done, zero if never or not asked for.
+	// RunsOut is the time at which nothing is left, zero if not in this window. Done is the
+	// time at which as many more requests as were asked for would be done, zero if never
+	// or not asked for.
 	RunsOut time.Time `json:"runs_out,omitzero"`
 	Done    time.Time `json:"done,omitzero"`
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// MaxHolds is how many requests that wait are listed or counted at most.
+// MaxHolds bounds the waiting requests that are listed or counted.
 const MaxHolds = 10_000
 
 // Hold is a waiting request.
@@ -21,8 +21,8 @@ type Hold struct {
 	Why   string    `json:"why,omitempty"`
 	Until time.Time `json:"until,omitzero"`
 	Asks  bool      `json:"asks_store,omitempty"` // the store is asked what is left of the limit
-	// Place is 1 for the next, among those that wait for the same limit. Expected
-	// is when it goes, zero if nobody knows.
+	// Place is the request's place among those that wait for the same limit, 1 for the
+	// next to go. Expected is the time at which it goes, zero if unknown.
 	Place    int       `json:"place"`
 	Expected time.Time `json:"expected,omitzero"`
 }
@@ -40,10 +40,10 @@ type Wait struct {
 	Why   string    `json:"why,omitempty"` // it pauses, if it does
 	Asks  bool      `json:"asks_store,omitempty"`
 	N     int       `json:"requests"`
-	Until time.Time `json:"until,omitzero"` // when the first of them may go; zero is when something is over
+	Until time.Time `json:"until,omitzero"` // when the first of them may go; zero: when something is over
 }
 
-// Ends is when the requests may go, as text.
+// Ends says when the requests may go.
 func (w Wait) Ends(now time.Time) string {
 	if w.Until.IsZero() && IsPause(w.Limit) {
 		return "the site is resumed"

@@ -11,7 +11,7 @@ const (
 	JobFailed  = "failed" // all units are over, and some failed or are incomplete
 )
 
-// Job is how far a job is.
+// Job tells how far a job is.
 type Job struct {
 	Name    string    `json:"name"`
 	Kind    string    `json:"kind"` // "backfill" or "collect"
@@ -37,10 +37,10 @@ type JobUnits struct {
 	Incomplete int64 `json:"incomplete"`
 }
 
-// Left is how many units are not over.
+// Left counts the units that are not over.
 func (u JobUnits) Left() int64 { return u.Waiting + u.Running }
 
-// JobRound is how the rounds of a collection go.
+// JobRound tells how the rounds of a collection go.
 type JobRound struct {
 	Every   float64 `json:"every_seconds"`
 	Number  int64   `json:"number"`

@@ -38,10 +38,10 @@ type Limit struct {
 	Of     string `json:"of,omitempty"` // the client, token, route or backend with this limit of its own; "": all share it
 	Amount int64  `json:"amount"`
 	Left   int64  `json:"left"` // -1: not known
-	// Most is what can be left at most, where that is not the amount: the burst of a
-	// bucket. The listener leaves out what is equal.
+	// Most is the largest possible rest, where that is not the amount: the burst of a
+	// bucket. The API leaves out a Most that equals the amount.
 	Most int64 `json:"most,omitempty"`
-	// Rate is what an adaptive limit allows now, per second; 0 for others.
+	// Rate is the present rate of an adaptive limit, per second; 0 for others.
 	Rate   float64 `json:"rate,omitempty"`
 	Unit   string  `json:"unit"`
 	Per    string  `json:"per,omitempty"`
@@ -51,7 +51,7 @@ type Limit struct {
 	Kept   bool    `json:"kept"`                     // over a restart
 }
 
-// SiteLimits is what holds for a site, as it may be written again.
+// SiteLimits holds the limits of a site, in the form in which they may be set.
 type SiteLimits struct {
 	Site   string          `json:"site"`
 	Set    bool            `json:"set"` // at run time, and not by the configuration

@@ -19,11 +19,12 @@ func (n NotKept) Unwrap() error { return n.Err }
 // PermitAsk describes a request of a client that cannot use a proxy.
 type PermitAsk struct {
 	URL, Method, Client string
-	Bytes, Cost         int64 // expected; 0 is what is usual
+	Bytes, Cost         int64 // expected; 0: as usual
 	Wait                time.Duration
-	Priority            int // 0 is the most urgent, 7 the least; -1 is what is usual
+	Priority            int // 0 is the most urgent, 7 the least; -1: as usual
 
-	// Queued is called once: when its place in the queue is certain, or none is needed.
+	// Queued is called once: when the request's place in the queue is certain, or none is
+	// needed.
 	Queued func()
 }
 

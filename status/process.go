@@ -7,13 +7,6 @@ import (
 	"time"
 )
 
-// Connections counts what is open: connections of clients, and the tunnels among
-// them.
-type Connections struct {
-	Clients int `json:"clients"`
-	Tunnels int `json:"tunnels"`
-}
-
 // Check is one condition of readiness. OK and Degraded means that it works, but not
 // completely.
 type Check struct {
@@ -21,6 +14,58 @@ type Check struct {
 	OK       bool   `json:"ok"`
 	Degraded bool   `json:"degraded,omitempty"`
 	Detail   string `json:"detail,omitempty"`
+}
+
+// Word is the state as a word. A degraded process still serves: if all instances share a
+// store that is away, no instance would be left otherwise.
+func (c Check) Word() string {
+	switch {
+	case !c.OK:
+		return "not ready"
+	case c.Degraded:
+		return "degraded"
+	}
+	return "ok"
+}
+
+// mostDescribed bounds the sites that the status for people lists; abide sites lists them all.
+const mostDescribed = 10
+
+// MaxListed bounds the sites, breakers and the like in a list.
+const MaxListed = 100
+
+// Process is the answer of /api/v1/status, and the data of the dashboard. If you add a
+// field, also describe it in docs/operating.md.
+type Process struct {
+	Version string    `json:"version"`
+	Go      string    `json:"go"`
+	Started time.Time `json:"started"`
+	Uptime  float64   `json:"uptime_seconds"`
+	Ready   bool      `json:"ready"`
+	Checks  []Check   `json:"checks"`
+	Listen  string    `json:"listen"`
+	// ListenOpen is the address of the listener that opens all https, "" if there is none.
+	ListenOpen string `json:"listen_open,omitempty"`
+	Admin      string `json:"admin"`
+	CA         *CA    `json:"ca"`
+	// Connections is nil where nobody counts them.
+	Connections *Connections `json:"connections,omitempty"`
+	// Sites are those with the most bytes; SiteCount counts all.
+	Sites     []Counts `json:"sites"`
+	SiteCount int      `json:"site_count"`
+	Total     Counts   `json:"total"`
+	// Unread is nil where no https has passed unread.
+	Unread *Unread `json:"https_unread,omitempty"`
+	// Breakers are those that are not closed, at most as many as sites.
+	Breakers []Breaker `json:"breakers,omitempty"`
+	// Adaptive are the adaptive limits with their present rates, at most as many as sites.
+	Adaptive []Adaptive `json:"adaptive,omitempty"`
+	// Waiting is nil where nobody knows what waits.
+	Waiting *Waits `json:"waiting,omitempty"`
+	// Store is nil where nothing keeps budgets.
+	Store *Store `json:"store,omitempty"`
+	// Reload is the last reload, where it was refused; nil where it was not.
+	Reload *RefusedReload `json:"refused_reload,omitempty"`
 }
 
 // Describe writes the state of the process as text. Control characters are removed, so that
@@ -44,57 +89,11 @@ func (s Process) Describe(w io.Writer) {
 	}
 }
 
-// mostDescribed is how many sites the status for people lists; abide sites lists them
-// all.
-const mostDescribed = 10
-
-// Word is the state as a word. A degraded process still serves: if all instances share a
-// store that is away, no instance would be left otherwise.
-func (c Check) Word() string {
-	switch {
-	case !c.OK:
-		return "not ready"
-	case c.Degraded:
-		return "degraded"
-	}
-	return "ok"
-}
-
-// MaxListed is how many sites, breakers and the like a list has at most.
-const MaxListed = 100
-
-// Process is the answer of /api/v1/status, and the data of the dashboard. If you add a
-// field, also describe it in docs/operating.md.
-type Process struct {
-	Version string    `json:"version"`
-	Go      string    `json:"go"`
-	Started time.Time `json:"started"`
-	Uptime  float64   `json:"uptime_seconds"`
-	Ready   bool      `json:"ready"`
-	Checks  []Check   `json:"checks"`
-	Listen  string    `json:"listen"`
-	// ListenOpen is where all https is opened, "" where there is no such listener.
-	ListenOpen string `json:"listen_open,omitempty"`
-	Admin      string `json:"admin"`
-	CA         *CA    `json:"ca"`
-	// Connections is nil where nobody counts them.
-	Connections *Connections `json:"connections,omitempty"`
-	// Sites are those with the most bytes; SiteCount is how many there are.
-	Sites     []Counts `json:"sites"`
-	SiteCount int      `json:"site_count"`
-	Total     Counts   `json:"total"`
-	// Unread is nil where no https has passed unread.
-	Unread *Unread `json:"https_unread,omitempty"`
-	// Breakers are those that are not closed, at most as many as sites.
-	Breakers []Breaker `json:"breakers,omitempty"`
-	// Adaptive are the adaptive limits with their present rates, at most as many as sites.
-	Adaptive []Adaptive `json:"adaptive,omitempty"`
-	// Waiting is nil where nobody knows what waits.
-	Waiting *Waits `json:"waiting,omitempty"`
-	// Store is nil where nothing keeps budgets.
-	Store *Store `json:"store,omitempty"`
-	// Reload is the last reload, where it was refused; nil where it was not.
-	Reload *RefusedReload `json:"refused_reload,omitempty"`
+// Connections counts what is open: connections of clients, and the tunnels among
+// them.
+type Connections struct {
+	Clients int `json:"clients"`
+	Tunnels int `json:"tunnels"`
 }
 
 type CA struct {
@@ -103,4 +102,15 @@ type CA struct {
 	NotAfter time.Time `json:"not_after"`
 	AnyName  bool      `json:"any_name"`
 	Names    []string  `json:"names"`
+}
+
+// Live is the event "now" of /api/v1/events: the numbers that change most.
+type Live struct {
+	Time     time.Time `json:"time"`
+	Requests float64   `json:"requests_per_second"` // of the last seconds
+	Received float64   `json:"bytes_received_per_second"`
+	Sent     float64   `json:"bytes_sent_per_second"`
+	Waiting  int       `json:"waiting"` // requests
+	// Longest is the longest time that a waiting request has waited.
+	Longest float64 `json:"longest_wait_seconds"`
 }

@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// MaxReport is how many rows of a report are listed at most.
+// MaxReport bounds the rows of a report.
 const MaxReport = 100_000
 
-// ReportKeys are what a report can be by.
+// ReportKeys lists what a report can be by.
 var ReportKeys = []string{"site", "client", "token", "priority"}
 
-// Report is what /api/v1/report answers: what became of requests, by site, client, token or
+// Report is the answer of /api/v1/report: what became of requests, by site, client, token or
 // priority, and which limits held them. More tells that not all is listed.
 type Report struct {
 	Since  time.Time       `json:"since"`
@@ -29,7 +29,7 @@ type Report struct {
 	More   bool            `json:"more"`
 }
 
-// ReportRow is what became of the requests of one site, client, token or priority from Start
+// ReportRow tells what became of the requests of one site, client, token or priority from Start
 // on, for one step. Bytes are those of bodies, and of https that passed unread.
 type ReportRow struct {
 	Start    time.Time `json:"start"`
@@ -41,7 +41,7 @@ type ReportRow struct {
 	Out      int64     `json:"bytes_sent"`
 }
 
-// ReportBlocked is how long a limit of a site held requests from Start on, for one step.
+// ReportBlocked tells how long a limit of a site held requests from Start on, for one step.
 type ReportBlocked struct {
 	Start time.Time `json:"start"`
 	Site  string    `json:"site"`
@@ -69,7 +69,7 @@ func (r *Report) Normalize() {
 	}
 }
 
-// maxReportLines is how many rows, and how many limits, Describe prints.
+// maxReportLines bounds the rows that Describe prints, and the limits.
 const maxReportLines = 50
 
 // Describe prints the report for people.

@@ -66,7 +66,7 @@ func (e Explanation) Describe(w io.Writer, now time.Time) {
 	_, _ = io.WriteString(w, b.String())
 }
 
-// https is what becomes of the https of the request.
+// https says what becomes of the https of the request.
 func (e Explanation) https() string {
 	switch {
 	case e.Intercepted:
@@ -79,7 +79,7 @@ func (e Explanation) https() string {
 	return "passes unread"
 }
 
-// describe is what is left of a limit, and when there is more.
+// describe says what is left of a limit, and when there is more.
 func (l ExplainedLimit) describe(now time.Time) string {
 	text := l.name() + ": "
 	switch {
@@ -115,7 +115,7 @@ func (l ExplainedLimit) describe(now time.Time) string {
 	return text
 }
 
-// soon is when, where "another is done" is no time.
+// soon returns a time as text: "when another is done" for the zero time.
 func soon(at, now time.Time) string {
 	if at.IsZero() {
 		return "when another is done"
@@ -158,7 +158,7 @@ func (e Explanation) keeper(now time.Time) string {
 	return ""
 }
 
-// last is how the site failed last.
+// last says why the site failed last.
 func (e Explanation) last() string {
 	if e.Failed == "" {
 		return ""
@@ -242,7 +242,7 @@ func (e Explanation) closedBackends() (n int) {
 	return n
 }
 
-// tries is when the first of several breakers lets a request try.
+// tries returns the time at which the first of several breakers lets a request try.
 func (e Explanation) tries() (first time.Time) {
 	for _, one := range e.Backends {
 		if first.IsZero() || one.Tries.Before(first) {
@@ -252,7 +252,7 @@ func (e Explanation) tries() (first time.Time) {
 	return first
 }
 
-// name is what the queue calls it.
+// name returns the name that the queue gives the limit.
 func (l ExplainedLimit) name() string {
 	if l.Of != "" {
 		return l.Limit + " of " + l.Of
@@ -260,7 +260,7 @@ func (l ExplainedLimit) name() string {
 	return l.Limit
 }
 
-// next is when it would not keep it any more.
+// next says when the limit would let the request go.
 func (l ExplainedLimit) next(now time.Time) string {
 	at := l.Next
 	if l.Cooling.After(at) {

@@ -4,24 +4,69 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 )
 
-// DescribeSites writes the sites with the most bytes, as text.
-func (s Process) DescribeSites(w io.Writer) {
-	if len(s.Sites) == 0 {
-		return
-	}
-	heading(w, "sites")
-	t := table{numbers: []int{1, 2, 3}}
-	t.add("SITE", "REQUESTS", "RECEIVED", "SENT")
-	for _, one := range s.Sites[:min(len(s.Sites), mostDescribed)] {
-		t.add(one.Name, fmt.Sprint(one.Requests), Size(one.In), Size(one.Out))
-	}
-	t.write(w)
-	if more := s.SiteCount - min(len(s.Sites), mostDescribed); more > 0 {
-		say(w, "and %s; abide sites lists them", Number(more, "other", "others"))
-	}
+// MaxLimits bounds the limits of a site in a list: each token or client may have its own.
+const MaxLimits = 1000
+
+// Site is a site as it is now.
+type Site struct {
+	Counts
+	LastMinute uint64  `json:"requests_last_minute"`
+	Refusals   uint64  `json:"refusals"` // answers that refused a request because of a limit
+	Limits     []Limit `json:"limits"`
+	LimitCount int     `json:"limit_count"` // those that are not listed, too
+	Set        bool    `json:"limits_set"`  // at run time, and not by the configuration
+	Held       int     `json:"held"`        // requests that wait
+	// LongestWait is the time that the first waiting request has waited, 0 if none waits.
+	LongestWait float64 `json:"longest_wait_seconds"`
+	// LimitedBy names the limit that keeps most of the waiting requests, "" if none waits.
+	LimitedBy string `json:"limited_by,omitempty"`
+	// Paused is nil where the operator has not paused the site.
+	Paused *Pause `json:"paused,omitempty"`
+	// Breaker is its own: "closed", "half-open" or "open". Breakers are those of it and
+	// its backends that are not closed.
+	Breaker  string    `json:"breaker"`
+	Breakers []Breaker `json:"breakers,omitempty"`
+	// Recorded counts the site's traffic of the last 30 days, before a restart too.
+	Recorded *Recorded `json:"last_30_days,omitempty"`
+	// Unread is nil where no https to the site has passed unread.
+	Unread *SiteUnread `json:"https_unread,omitempty"`
+}
+
+// Normalize has its bounds and no null list.
+func (s *Site) Normalize() Site {
+	site := *s
+	site.Breaker = cmp.Or(site.Breaker, "closed")
+	site.LimitCount = len(site.Limits)
+	site.Limits = append([]Limit{}, site.Limits[:min(len(site.Limits), MaxLimits)]...)
+	return site
+}
+
+// Recorded counts the traffic of a site that was recorded in the last 30 days.
+type Recorded struct {
+	Requests int64 `json:"requests"`
+	In       int64 `json:"bytes_received"`
+	Out      int64 `json:"bytes_sent"`
+}
+
+type Counts struct {
+	Name     string `json:"site,omitempty"`
+	Requests uint64 `json:"requests"`
+	In       uint64 `json:"bytes_received"` // from the site
+	Out      uint64 `json:"bytes_sent"`     // to the site
+}
+
+func (s Counts) Bytes() uint64 { return s.In + s.Out }
+
+// SiteList is the answer of /api/v1/sites. More tells that not all are listed.
+type SiteList struct {
+	Sites []Site `json:"sites"`
+	Count int    `json:"count"`
+	More  bool   `json:"more"`
 }
 
 // Describe writes a line for each site.
@@ -50,63 +95,91 @@ func (l SiteList) Describe(w io.Writer, now time.Time) {
 	}
 }
 
-// MaxLimits is how many limits of a site are listed at most: each token or client may have
-// its own.
-const MaxLimits = 1000
-
-// Site is a site as it is now.
-type Site struct {
-	Counts
-	LastMinute uint64  `json:"requests_last_minute"`
-	Refusals   uint64  `json:"refusals"` // answers that refused a request because of a limit
-	Limits     []Limit `json:"limits"`
-	LimitCount int     `json:"limit_count"` // those that are not listed, too
-	Set        bool    `json:"limits_set"`  // at run time, and not by the configuration
-	Held       int     `json:"held"`        // requests that wait
-	// LongestWait is for how long the first of them has waited, 0 where none waits.
-	LongestWait float64 `json:"longest_wait_seconds"`
-	// LimitedBy is what most of those that wait are kept by, "" where none waits.
-	LimitedBy string `json:"limited_by,omitempty"`
-	// Paused is nil where the operator has not paused the site.
-	Paused *Pause `json:"paused,omitempty"`
-	// Breaker is its own: "closed", "half-open" or "open". Breakers are those of it and
-	// its backends that are not closed.
-	Breaker  string    `json:"breaker"`
-	Breakers []Breaker `json:"breakers,omitempty"`
-	// Recorded is what went from and to the site lately, before a restart too.
-	Recorded *Recorded `json:"last_30_days,omitempty"`
-	// Unread is nil where no https to the site has passed unread.
-	Unread *SiteUnread `json:"https_unread,omitempty"`
+// DescribeSites writes the sites with the most bytes, as text.
+func (s Process) DescribeSites(w io.Writer) {
+	if len(s.Sites) == 0 {
+		return
+	}
+	heading(w, "sites")
+	t := table{numbers: []int{1, 2, 3}}
+	t.add("SITE", "REQUESTS", "RECEIVED", "SENT")
+	for _, one := range s.Sites[:min(len(s.Sites), mostDescribed)] {
+		t.add(one.Name, fmt.Sprint(one.Requests), Size(one.In), Size(one.Out))
+	}
+	t.write(w)
+	if more := s.SiteCount - min(len(s.Sites), mostDescribed); more > 0 {
+		say(w, "and %s; abide sites lists them", Number(more, "other", "others"))
+	}
 }
 
-// SiteList is what /api/v1/sites answers. More tells that not all are listed.
-type SiteList struct {
-	Sites []Site `json:"sites"`
-	Count int    `json:"count"`
-	More  bool   `json:"more"`
+// MaxPauseReason is the longest reason of a pause, in bytes.
+const MaxPauseReason = 200
+
+// Pause is a pause of a site: the operator lets no request go to the site.
+type Pause struct {
+	Reason string    `json:"reason,omitempty"`
+	Since  time.Time `json:"since"`
+	Until  time.Time `json:"until,omitzero"` // zero: until the site is resumed
 }
 
-// Normalize has its bounds and no null list.
-func (s *Site) Normalize() Site {
-	site := *s
-	site.Breaker = cmp.Or(site.Breaker, "closed")
-	site.LimitCount = len(site.Limits)
-	site.Limits = append([]Limit{}, site.Limits[:min(len(site.Limits), MaxLimits)]...)
-	return site
+// Over tells whether the pause has ended by itself.
+func (p *Pause) Over(now time.Time) bool { return !p.Until.IsZero() && !p.Until.After(now) }
+
+// pauseTitle begins the title of each pause.
+const pauseTitle = "paused by the operator"
+
+// IsPause tells whether a limit that holds requests back is a pause, by the limit's title.
+func IsPause(limit string) bool { return strings.HasPrefix(limit, pauseTitle) }
+
+// Title is the pause as what holds requests back.
+func (p *Pause) Title() string {
+	title := pauseTitle
+	if !p.Until.IsZero() {
+		title += " until " + p.Until.UTC().Format(time.RFC3339)
+	}
+	if p.Reason != "" {
+		title += ": " + p.Reason
+	}
+	return title
 }
 
-// Recorded is what was recorded of a site in the last 30 days.
-type Recorded struct {
-	Requests int64 `json:"requests"`
-	In       int64 `json:"bytes_received"`
-	Out      int64 `json:"bytes_sent"`
+// SitePause is the API's answer about the pause of a site.
+type SitePause struct {
+	Site   string `json:"site"`
+	Paused bool   `json:"paused"`
+	*Pause
 }
 
-type Counts struct {
-	Name     string `json:"site,omitempty"`
-	Requests uint64 `json:"requests"`
-	In       uint64 `json:"bytes_received"` // from the site
-	Out      uint64 `json:"bytes_sent"`     // to the site
+// MaxTraffic bounds the steps of all sites together in a list.
+const MaxTraffic = 100_000
+
+// Traffic counts what went from and to a site from Start on, for one step.
+type Traffic struct {
+	Site     string    `json:"site"`
+	Start    time.Time `json:"start"`
+	In       int64     `json:"bytes_received"` // from the site
+	Out      int64     `json:"bytes_sent"`     // to the site
+	Requests int64     `json:"requests"`
 }
 
-func (s Counts) Bytes() uint64 { return s.In + s.Out }
+// TrafficList is the answer of /api/v1/bandwidth. More tells that not all is listed.
+type TrafficList struct {
+	Since   time.Time `json:"since"`
+	Until   time.Time `json:"until"`
+	Step    string    `json:"step"`
+	Traffic []Traffic `json:"traffic"`
+	More    bool      `json:"more"`
+}
+
+// Normalize has its bound, an order, no null list, and times in UTC.
+func (l *TrafficList) Normalize() {
+	list := append([]Traffic{}, l.Traffic...)
+	slices.SortStableFunc(list, func(a, b Traffic) int {
+		return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(a.Site, b.Site))
+	})
+	l.More = len(list) > MaxTraffic
+	l.Traffic = list[:min(len(list), MaxTraffic)]
+	for i := range l.Traffic {
+		l.Traffic[i].Start = l.Traffic[i].Start.UTC()
+	}
+}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// MaxMembers is how many instances of a fleet are listed at most.
+// MaxMembers bounds the instances of a fleet in a list.
 const MaxMembers = 1000
 
 // Kinds of a Store.
@@ -22,19 +22,19 @@ const (
 type Store struct {
 	Kind     string `json:"kind"`
 	Instance string `json:"instance,omitempty"` // this one
-	// Since is when it began to fail, zero if it answers, and Err how it does.
+	// Since is the time at which the store began to fail, zero if it answers, and Err the error.
 	Since time.Time `json:"failing_since,omitzero"`
 	Err   string    `json:"error,omitempty"`
-	// Answered says that Err is what the store itself has answered.
+	// Answered tells that the store itself answered Err.
 	Answered bool `json:"answered,omitempty"`
-	// Outages is how often it began to fail.
+	// Outages counts the times that the store began to fail.
 	Outages uint64 `json:"outages,omitempty"`
-	// Loss is what the store has lost of budgets; nil: nothing, as far as is known.
+	// Loss tells which budgets the store has lost; nil: none, as far as is known.
 	Loss *Loss `json:"loss,omitempty"`
-	// Warnings are what is to be changed about the store, each a sentence.
+	// Warnings lists what is to be changed about the store, each a sentence.
 	Warnings []string `json:"warnings,omitempty"`
-	// Damage is what was set aside of the state file since the process began, because it
-	// was damaged; nil: nothing was.
+	// Damage tells what was damaged in the state file and set aside since the process began;
+	// nil: nothing.
 	Damage     *Damage  `json:"damage,omitempty"`
 	Operations uint64   `json:"operations"`
 	Failures   uint64   `json:"failures"`
@@ -42,11 +42,11 @@ type Store struct {
 	Members    []Member `json:"members,omitempty"`
 	Count      int      `json:"member_count,omitempty"` // those that are not listed, too
 
-	// Clock is by how much the store's clock was ahead of this machine's when it answered
-	// last; nil: not known.
+	// Clock is the lead of the store's clock over this machine's at its last answer; nil: not
+	// known.
 	Clock *time.Duration `json:"-"`
-	// Granted is how many units the store has granted in windows that are over, and Spent
-	// how many of them were used.
+	// Granted counts the units that the store has granted in windows that are over, and
+	// Spent those of them that were used.
 	Granted int64 `json:"-"`
 	Spent   int64 `json:"-"`
 }
@@ -59,13 +59,14 @@ type Damage struct {
 	Rows int       `json:"rows,omitempty"` // that were set aside within the file
 }
 
-// Loss is what a store has lost of budgets since the process began.
+// Loss tells which budgets a store has lost since the process began.
 type Loss struct {
 	All   uint64    `json:"all"`            // times that it may have lost all of them
 	Sites uint64    `json:"sites"`          // times that it has lost those of one site
 	At    time.Time `json:"at"`             // the last one
 	Site  string    `json:"site,omitempty"` // of which that was; "": of all
-	// Until is when what was lost is granted again: everybody says first what he holds.
+	// Until is the time from which lost budgets are granted again: until then the instances
+	// tell the store what they hold.
 	Until time.Time `json:"until"`
 }
 
@@ -130,7 +131,7 @@ func (s Store) Normalize() Store {
 // Fails tells whether it did the last time.
 func (s Store) Fails() bool { return !s.Since.IsZero() }
 
-// Sentence is how it is, for people.
+// Sentence describes the state of the store.
 func (s Store) Sentence(now time.Time) string {
 	text := "budgets are kept on this machine"
 	switch {

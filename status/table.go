@@ -21,7 +21,7 @@ func say(w io.Writer, format string, args ...any) {
 	_, _ = io.WriteString(w, strings.Map(Printable, text)+"\n")
 }
 
-// maxCell is how much of a cell a table has room for.
+// maxCell bounds the characters of a cell.
 const maxCell = 64
 
 // table is rows for people, in columns as wide as what is in them.

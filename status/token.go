@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// cells are what is left of a limit, and when there is more.
+// cells shows what is left of a limit, and when there is more.
 func (a Announced) cells(now time.Time, site string) []string {
 	name := site + a.Label()
 	if others := a.OthersText(); others != "" {
@@ -22,12 +22,12 @@ func (a Announced) cells(now time.Time, site string) []string {
 	return []string{name, a.LeftText(), reset}
 }
 
-// Token is what people may know of one. State is "ready", "cooling", "spent",
+// Token holds what people may know of a token. State is "ready", "cooling", "spent",
 // "quarantined" or "disabled".
 type Token struct {
 	Label string `json:"label"`
 	State string `json:"state"`
-	// Until is when the state ends, and Why who said so.
+	// Until is the end of the state, and Why the source of that.
 	Until time.Time `json:"until,omitzero"`
 	Why   string    `json:"why,omitempty"`
 	// Fingerprint tells secrets apart while the process runs.
@@ -37,8 +37,8 @@ type Token struct {
 	Uses     uint64 `json:"uses"`
 	Refusals uint64 `json:"refusals"` // "too much"
 	Denials  uint64 `json:"denials"`  // "who are you"
-	// Accepted is when a request was sent that a site accepted, Throttled when one
-	// was refused: each the last, zero is never.
+	// Accepted is the time of the last request that a site accepted, Throttled that of
+	// the last one that a site refused; zero: never.
 	Accepted  time.Time `json:"last_accepted,omitzero"`
 	Throttled time.Time `json:"last_throttled,omitzero"`
 
@@ -96,7 +96,7 @@ func announced(list []Announced) []Announced {
 	return list
 }
 
-// Name is what people call it: "75 per 15m for GET /2/tweets/*".
+// Name returns the limit's name for people: "75 per 15m for GET /2/tweets/*".
 func (a Announced) Name() string { return cmp.Or(a.Title, a.Route, "all requests") }
 
 // Label is the name with what was found of a limit that the server does not announce.
@@ -107,7 +107,7 @@ func (a Announced) Label() string {
 	return a.Name()
 }
 
-// FoundText is what was found of a limit that the server does not announce: "about 20 in 1s",
+// FoundText says what was found of a limit that the server does not announce: "about 20 in 1s",
 // "5 at once"; "" if nothing was found, or the server announces the limit.
 func (a Announced) FoundText() string {
 	switch {

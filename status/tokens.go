@@ -9,6 +9,30 @@ import (
 	"time"
 )
 
+// MaxTokens bounds the tokens of a pool in a list, MaxAnnounced the limits of one token, or of
+// requests without a token.
+const (
+	MaxTokens    = 10_000
+	MaxAnnounced = 1000
+)
+
+// Tokens are the pools, and the limits that servers announce to requests without a
+// token. No secret is in any of it.
+type Tokens struct {
+	Pools  []Pool      `json:"pools"`
+	Limits []Announced `json:"limits"`
+}
+
+// Normalize has no null lists, a bound, an order, and its times in UTC.
+func (t Tokens) Normalize() Tokens {
+	pools := make([]Pool, 0, len(t.Pools))
+	for _, p := range t.Pools {
+		pools = append(pools, p.Normalize())
+	}
+	slices.SortStableFunc(pools, func(a, b Pool) int { return cmp.Compare(a.Name, b.Name) })
+	return Tokens{pools, announced(t.Limits)}
+}
+
 // Describe writes each pool as a table, for people.
 func (t Tokens) Describe(w io.Writer, now time.Time) {
 	for _, p := range t.Pools {
@@ -24,6 +48,32 @@ func (t Tokens) Describe(w io.Writer, now time.Time) {
 		rows.add(append([]string{one.Site}, one.cells(now, "")...)...)
 	}
 	rows.write(w)
+}
+
+func (t Tokens) Find(name string) *Pool {
+	i := slices.IndexFunc(t.Pools, func(p Pool) bool { return p.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &t.Pools[i]
+}
+
+// Pool is the tokens of one name. The listener says how many there are.
+type Pool struct {
+	Name   string  `json:"pool"`
+	Ready  int     `json:"ready"`
+	Count  int     `json:"count"` // those that are not listed, too
+	Tokens []Token `json:"tokens"`
+}
+
+func (p Pool) Normalize() Pool {
+	list := append([]Token{}, p.Tokens...)
+	slices.SortStableFunc(list, func(a, b Token) int { return cmp.Compare(a.Label, b.Label) })
+	p.Count, p.Tokens = len(list), list[:min(len(list), MaxTokens)]
+	for i, one := range p.Tokens {
+		p.Tokens[i] = one.Normalize()
+	}
+	return p
 }
 
 func (p Pool) describe(w io.Writer, now time.Time) {
@@ -79,7 +129,7 @@ func (p Pool) describe(w io.Writer, now time.Time) {
 	}
 }
 
-// standing is how a token is: "cooling for 3m12s (Retry-After)".
+// standing describes the state of a token: "cooling for 3m12s (Retry-After)".
 func standing(state string, until time.Time, why string, now time.Time) string {
 	if until.After(now) {
 		state += " for " + span(until.Sub(now))
@@ -90,56 +140,6 @@ func standing(state string, until time.Time, why string, now time.Time) string {
 	return state
 }
 
-// MaxTokens is how many tokens of a pool are listed at most, MaxAnnounced how many limits
-// of one token, or of requests without a token.
-const (
-	MaxTokens    = 10_000
-	MaxAnnounced = 1000
-)
-
-// Tokens are the pools, and the limits that servers announce to requests without a
-// token. No secret is in any of it.
-type Tokens struct {
-	Pools  []Pool      `json:"pools"`
-	Limits []Announced `json:"limits"`
-}
-
-// Pool is the tokens of one name. The listener says how many there are.
-type Pool struct {
-	Name   string  `json:"pool"`
-	Ready  int     `json:"ready"`
-	Count  int     `json:"count"` // those that are not listed, too
-	Tokens []Token `json:"tokens"`
-}
-
-// Normalize has no null lists, a bound, an order, and its times in UTC.
-func (t Tokens) Normalize() Tokens {
-	pools := make([]Pool, 0, len(t.Pools))
-	for _, p := range t.Pools {
-		pools = append(pools, p.Normalize())
-	}
-	slices.SortStableFunc(pools, func(a, b Pool) int { return cmp.Compare(a.Name, b.Name) })
-	return Tokens{pools, announced(t.Limits)}
-}
-
-func (p Pool) Normalize() Pool {
-	list := append([]Token{}, p.Tokens...)
-	slices.SortStableFunc(list, func(a, b Token) int { return cmp.Compare(a.Label, b.Label) })
-	p.Count, p.Tokens = len(list), list[:min(len(list), MaxTokens)]
-	for i, one := range p.Tokens {
-		p.Tokens[i] = one.Normalize()
-	}
-	return p
-}
-
-func (t Tokens) Find(name string) *Pool {
-	i := slices.IndexFunc(t.Pools, func(p Pool) bool { return p.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return &t.Pools[i]
-}
-
 func (p Pool) Find(label string) *Token {
 	i := slices.IndexFunc(p.Tokens, func(t Token) bool { return t.Label == label })
 	if i < 0 {
@@ -148,7 +148,7 @@ func (p Pool) Find(label string) *Token {
 	return &p.Tokens[i]
 }
 
-// Sites is how many Sites have announced something to tokens of the pool.
+// Sites counts the sites that have announced something to tokens of the pool.
 func (p Pool) Sites() int {
 	seen := map[string]bool{}
 	for _, t := range p.Tokens {
@@ -157,4 +157,45 @@ func (p Pool) Sites() int {
 		}
 	}
 	return len(seen)
+}
+
+const (
+	// suspiciousShare is the part of a limit that others seem to use of two tokens before
+	// these are shown as perhaps one account.
+	suspiciousShare = 0.2
+	// sameEnd bounds the difference between the ends of one window of two tokens.
+	sameEnd = 2 * time.Second
+)
+
+// Suspects are lists of labels of tokens that may be of one account though the pool does
+// not say so: others seem to use a limit of each, and the windows end together.
+func (p Pool) Suspects() [][]string {
+	type use struct {
+		limit, label string
+		reset        time.Time
+	}
+	var all []use
+	for _, t := range p.Tokens {
+		for _, l := range t.Limits {
+			if l.Foreign >= suspiciousShare && !l.Reset.IsZero() && len(t.Twins) == 0 {
+				all = append(all, use{l.Site + " " + l.Name(), t.Label, l.Reset})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b use) int {
+		return cmp.Or(strings.Compare(a.limit, b.limit), a.reset.Compare(b.reset), strings.Compare(a.label, b.label))
+	})
+	var found [][]string
+	for n := 0; n < len(all); {
+		first, labels := all[n], []string{}
+		for ; n < len(all) && all[n].limit == first.limit && all[n].reset.Sub(first.reset) <= sameEnd; n++ {
+			labels = append(labels, all[n].label)
+		}
+		if len(labels) > 1 {
+			slices.Sort(labels)
+			found = append(found, labels)
+		}
+	}
+	slices.SortFunc(found, slices.Compare)
+	return slices.CompactFunc(found, slices.Equal)
 }

@@ -45,7 +45,7 @@ var whyUnread = map[string]string{
 // Why is the reason in words.
 func (r UnreadReason) Why() string { return cmp.Or(whyUnread[r.Reason], r.Reason) }
 
-// Remedies are what to do, each once, in the order of the sites.
+// Remedies lists what to do, each once, in the order of the sites.
 func (u *Unread) Remedies() []string {
 	var list []string
 	for _, site := range u.Sites {

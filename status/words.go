@@ -36,7 +36,7 @@ func span(d time.Duration) string {
 // MaxDetail is the longest text of an error, in bytes.
 const MaxDetail = 300
 
-// Far is how far ahead a time stands for "when something else is over".
+// Far is the distance from which a time stands for "when something else is over".
 const Far = 5 * 365 * 24 * time.Hour
 
 // ErrorLine is the text of an error as one printable line of bounded length.
@@ -141,7 +141,7 @@ func when(at, now time.Time) string {
 	return at.Add(time.Second-1).UTC().Format("15:04:05 UTC") + " (" + In(at, now) + ")"
 }
 
-// Ago is for how long a time is past, by clocks that need not agree.
+// Ago says how long a time is past, by clocks that need not agree.
 func Ago(at, now time.Time) string {
 	switch past := now.Sub(at); {
 	case at.IsZero():

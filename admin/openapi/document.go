@@ -35,7 +35,7 @@ type Operation struct {
 	Kind   string
 	// Refuses are the other statuses.
 	Refuses []Refusal
-	// Open is for what needs no token.
+	// Open tells that the operation needs no token.
 	Open bool
 }
 

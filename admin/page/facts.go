@@ -58,6 +58,18 @@ type Chosen struct {
 	Paused *status.Pause
 }
 
+// limitOf names a limit: its site, and the client or token that it is of.
+type limitOf struct{ site, name, of string }
+
+// limitEnds are the ends of the windows of limits.
+func (f *Facts) limitEnds() map[limitOf]time.Time {
+	ends := map[limitOf]time.Time{}
+	for _, one := range f.Forecasts {
+		ends[limitOf{one.Site, one.Limit, one.Of}] = one.Ends
+	}
+	return ends
+}
+
 // fleet tells whether other instances keep budgets with this one, or could.
 func (f *Facts) fleet() bool {
 	return f.Store != nil && (f.Store.Kind == status.StoreShared || f.Store.Count > 1)

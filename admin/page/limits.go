@@ -54,11 +54,7 @@ type limitTable struct {
 // limitsOf has the limits with the smallest part left, by site, and those that were set at run
 // time and not used yet.
 func limitsOf(f *Facts, now time.Time) (t limitTable) {
-	type limit struct{ site, name, of string }
-	ends := map[limit]time.Time{}
-	for _, one := range f.Forecasts {
-		ends[limit{one.Site, one.Limit, one.Of}] = one.Ends
-	}
+	ends := f.limitEnds()
 	var all []status.Limit
 	set := map[string]bool{}
 	for i := range f.Known {
@@ -76,7 +72,7 @@ func limitsOf(f *Facts, now time.Time) (t limitTable) {
 	t.Hidden = max(len(all)-status.MaxListed, 0)
 	for i := range first(all) {
 		bar := barOf(&all[i])
-		bar.Set, bar.In = set[all[i].Site], status.Ahead(ends[limit{all[i].Site, all[i].Limit, all[i].Of}], now)
+		bar.Set, bar.In = set[all[i].Site], status.Ahead(ends[limitOf{all[i].Site, all[i].Limit, all[i].Of}], now)
 		t.Lines = append(t.Lines, bar)
 	}
 	slices.SortStableFunc(t.Lines, func(a, b limitBar) int { return cmp.Compare(a.Site, b.Site) })

@@ -18,7 +18,7 @@ type queueRow struct {
 	Share        int     // of all that wait, in hundredths
 }
 
-// Wait is for how long a request has waited.
+// Wait is the longest time that a request has waited.
 func (r queueRow) Wait() string { return span(r.Longest) }
 
 // queueTable lists the requests that wait.
@@ -30,7 +30,7 @@ type queueTable struct {
 	Longest float64
 }
 
-// Wait is for how long a request has waited.
+// Wait is the longest time that a request has waited.
 func (t queueTable) Wait() string { return span(t.Longest) }
 
 // queueOf sums up requests that wait by site, client and priority: most of them first.

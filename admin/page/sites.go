@@ -18,7 +18,7 @@ type siteRow struct {
 	recent float64 // requests of the last minutes
 }
 
-// Wait is for how long a request has waited.
+// Wait is the longest time that a request has waited.
 func (r siteRow) Wait() string { return span(r.LongestWait) }
 
 // Flow is the bytes a second of the last seconds, both ways.

@@ -130,11 +130,7 @@ type written struct {
 
 // writtenByToken are the written limits of which each token has its own, by label.
 func writtenByToken(f *Facts) map[string]written {
-	type limit struct{ site, name, of string }
-	ends := map[limit]time.Time{}
-	for _, one := range f.Forecasts {
-		ends[limit{one.Site, one.Limit, one.Of}] = one.Ends
-	}
+	ends := f.limitEnds()
 	by := map[string]written{}
 	for i := range f.Known {
 		site := f.Known[i].Name
@@ -143,7 +139,7 @@ func writtenByToken(f *Facts) map[string]written {
 			if one.By != "token" || label == "" {
 				continue
 			}
-			w, end := by[label], ends[limit{site, one.Limit, label}]
+			w, end := by[label], ends[limitOf{site, one.Limit, label}]
 			if one.Left == 0 && end.After(w.Spent) {
 				w.Spent = end
 			}

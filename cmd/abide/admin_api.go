@@ -211,6 +211,12 @@ type problem struct {
 
 func (p *problem) Error() string { return p.text }
 
+// isAbsent tells whether an abide has no such endpoint, or nothing to say there.
+func isAbsent(err error) bool {
+	var none *problem
+	return errors.As(err, &none) && (none.status == http.StatusNotImplemented || none.status == http.StatusNotFound)
+}
+
 func notAbide(address, does string) error {
 	return fmt.Errorf("what answers at %s is no abide that %s", address, does)
 }
@@ -226,13 +232,13 @@ func printable(s string) string {
 	}, s)
 }
 
-// adminProcess is what the admin listener needs of the process.
+// adminProcess offers the admin listener what it needs of the process.
 type adminProcess struct{ *program }
 
 // Ready is the answer of /readyz.
 func (c adminProcess) Ready() []status.Check { return c.ready() }
 
-// Explain is what a request would meet now.
+// Explain tells what a request would meet now.
 func (c adminProcess) Explain(method, url, client string) (status.Explanation, error) {
 	return c.explain(method, url, client)
 }

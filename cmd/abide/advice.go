@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
-	"context"
-	"encoding/json"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,38 +25,16 @@ It finds the proxy, or several, as abide status does.`,
 		Example: `  abide advise
   abide advise --json | jq -r '.advice[].text'`,
 		Args: arguments(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error { return printAdvice(cmd, asJSON) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			known := func(l status.AdviceList) bool { return l.Advice != nil }
+			return printAnswers(cmd, asJSON, "advice", "gives advice", known, func(l status.AdviceList, w io.Writer) { l.Describe(w) })
+		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print what the proxy's API answers")
 	return cmd
 }
 
-func printAdvice(cmd *cobra.Command, asJSON bool) error {
-	var text bytes.Buffer
-	_, failed := askRunning(cmd, &text, asJSON, func(ctx context.Context, address string, api adminAPI) error {
-		const does = "gives advice"
-		body, err := api.get(ctx, address, "advice", does)
-		if err != nil {
-			return err
-		}
-		var list status.AdviceList
-		if json.Unmarshal(body, &list) != nil || list.Advice == nil {
-			return notAbide(address, does)
-		}
-		if asJSON {
-			text.Write(body)
-		} else {
-			list.Describe(&text)
-		}
-		return nil
-	})
-	if _, err := text.WriteTo(cmd.OutOrStdout()); err != nil {
-		return err
-	}
-	return failed
-}
-
-// Advice is what holds requests back, and what would change that.
+// Advice lists what holds requests back, and what would change that.
 func (c adminProcess) Advice(now time.Time) status.AdviceList {
 	f := c.adviceFacts(now)
 	f.History, f.Since, f.Active = c.history.Recent(now)
@@ -72,7 +48,7 @@ func (c adminProcess) Advice(now time.Time) status.AdviceList {
 	return advice.Advise(f)
 }
 
-// adviceFacts are what advice goes by, without what was counted.
+// adviceFacts returns the facts for advice, without the recorded history.
 func (a *program) adviceFacts(now time.Time) advice.Facts {
 	f := advice.Facts{
 		Now: now, Limits: a.proxy.WrittenLimits(), Tokens: a.proxy.Tokens(), Shared: a.history.SharedNames(now),
@@ -84,7 +60,7 @@ func (a *program) adviceFacts(now time.Time) advice.Facts {
 	return f
 }
 
-// raise is what would raise the rate at which requests to a site go, "" if that is not known.
+// raise says what would raise the rate of requests to a site, "" if that is not known.
 func (a *program) raise(site, limit string, now time.Time) string {
 	f := a.adviceFacts(now)
 	addPool(&f, a.policy.Load(), site)

@@ -116,14 +116,14 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, retry boo
 		return err
 	}
 	if err := rememberJob(j.policy.Data, knownJobOf(job, "backfill")); err != nil {
-		j.log.Warnf("\"abide jobs\" does not list this job: %v", err)
+		j.line().WithField("reason", err).Warnf("\"abide jobs\" does not list this job: %v", err)
 	}
 	if retry {
 		n, err := records.Retry(cmd.Context())
 		if err != nil {
 			return err
 		}
-		j.log.Infof("%s to be tried again", countText(int(n), "unit"))
+		j.line().Infof("%s to be tried again", countText(int(n), "unit"))
 	}
 	pages, err := backfill.PagesOf(job)
 	if err != nil {
@@ -131,7 +131,7 @@ func runBackfill(cmd *cobra.Command, job *jobfile.Job, errs io.Writer, retry boo
 	}
 	b := backfill.New(backfill.Options{
 		Job: job, Output: records, Sender: j.sender, Units: units.Of(cmd.Context(), job, openOther), Pages: pages,
-		Process: newInstance(), Log: j.log.Infof, Warn: j.log.Warnf, Limited: j.limited, Ends: j.ends,
+		Process: newInstance(), Log: j.line().Infof, Warn: j.line().Warnf, Limited: j.limited, Ends: j.ends,
 	})
 	j.expose(b)
 	err = runShown(caught.stop, b, show)
@@ -185,7 +185,7 @@ func openOther(ctx context.Context, o jobfile.Output) (output.Output, error) {
 	return output.Open(ctx, o, output.Options{ReadOnly: true})
 }
 
-// shownRequests is how many requests a dry run prints.
+// shownRequests is the number of requests that a dry run prints.
 const shownRequests = 3
 
 // dryRun prints the plan of a job and its first requests.

@@ -14,7 +14,7 @@ import (
 	"github.com/abide-proxy/abide/proxy/ca"
 )
 
-// banner is what serve prints: all addresses, and the command to copy.
+// banner returns the text that serve prints: all addresses, and the command to copy.
 func (a *program) banner() string {
 	p := a.policy.Load()
 	var b strings.Builder

@@ -83,10 +83,10 @@ func runCollect(cmd *cobra.Command, job *jobfile.Job, rounds int, quiet bool, wr
 	}
 	defer release()
 	if err := rememberJob(j.policy.Data, knownJobOf(job, "collect")); err != nil {
-		j.log.Warnf("\"abide jobs\" does not list this job: %v", err)
+		j.line().WithField("reason", err).Warnf("\"abide jobs\" does not list this job: %v", err)
 	}
 	c, err := collect.New(cmd.Context(), collect.Options{
-		Job: job, Output: records, Sender: j.sender, Units: units.Of(cmd.Context(), job, openOther), Log: j.log.Infof, Warn: j.log.Warnf, Written: written, Limited: j.limited,
+		Job: job, Output: records, Sender: j.sender, Units: units.Of(cmd.Context(), job, openOther), Log: j.line().Infof, Warn: j.line().Warnf, Written: written, Limited: j.limited,
 	})
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ func runCollect(cmd *cobra.Command, job *jobfile.Job, rounds int, quiet bool, wr
 	stop()
 	telling.Wait()
 	if !quiet {
-		j.log.Info(collect.Text(c.Status(time.Now())))
+		j.line().Info(collect.Text(c.Status(time.Now())))
 	}
 	return err
 }
@@ -119,7 +119,7 @@ func (j *jobProcess) tellRounds(ctx context.Context, c *collect.Collector) {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			j.log.Info(collect.Text(c.Status(now)))
+			j.line().Info(collect.Text(c.Status(now)))
 		}
 	}
 }

@@ -119,12 +119,12 @@ func (x *explainCall) ask(ctx context.Context, cmd *cobra.Command, w io.Writer, 
 	return nil
 }
 
-// urlOf is what the process that runs is asked: without the user, the query and
-// whatever else could be secret.
+// urlOf returns the URL that the running process is asked about: without the user, the query
+// and whatever else could be secret.
 func urlOf(t policy.Target, path string) string { return t.Scheme + "://" + t.HostPort() + path }
 
-// targetOf is where a URL of the command line goes, and its escaped path. A user
-// name and password in it stay out of what is printed.
+// targetOf returns the target of a URL of the command line, and its escaped path. A user
+// name and password in the URL are not printed.
 func targetOf(text string) (t policy.Target, path string, err error) {
 	if !strings.Contains(text, "://") {
 		text = "https://" + text
@@ -144,7 +144,7 @@ func targetOf(text string) (t policy.Target, path string, err error) {
 	return t, cmp.Or(u.EscapedPath(), "/"), nil
 }
 
-// explain is what a request would meet now, for the admin API.
+// explain tells the admin API what a request would meet now.
 func (a *program) explain(method, text, client string) (status.Explanation, error) {
 	target, path, err := targetOf(text)
 	if err != nil {

@@ -66,7 +66,13 @@ Parquet have the job's columns as well. A file gets its name when it is complete
 		if flags.to == "" || flags.to == "-" {
 			return write(cmd.OutOrStdout())
 		}
-		return writeWhole(flags.to, write)
+		if info, err := os.Stat(flags.to); err == nil && info.IsDir() {
+			return fmt.Errorf("%s is a directory: name a file", flags.to)
+		}
+		if _, err := os.Stat(filepath.Dir(flags.to)); errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("there is no directory %s: make it, or name another file", filepath.Dir(flags.to))
+		}
+		return writeWhole(flags.to, 0o644, write)
 	}
 	return cmd
 }
@@ -98,7 +104,7 @@ func exportSince(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, usage(fmt.Errorf("--since: %q is no time; write 24h, 2026-01-31 or 2026-01-31T15:00:00Z", text))
 }
 
-// exportSource is where the records of a job are.
+// exportSource returns the output with the records of a job, and the job's name.
 func exportSource(cmd *cobra.Command, named, job string) (jobfile.Output, string, error) {
 	if strings.HasPrefix(named, "postgres://") || strings.HasPrefix(named, "postgresql://") {
 		return jobfile.Output{URL: policy.NewSecret(named)}, job, nil
@@ -108,11 +114,7 @@ func exportSource(cmd *cobra.Command, named, job string) (jobfile.Output, string
 		path, err := filepath.Abs(named)
 		return jobfile.Output{File: path}, job, err
 	}
-	s, err := sourceOf(cmd)
-	if err != nil {
-		return jobfile.Output{}, "", err
-	}
-	p, err := s.load()
+	p, err := loadPolicy(cmd)
 	if err != nil {
 		return jobfile.Output{}, "", err
 	}
@@ -160,18 +162,12 @@ func exported(ctx context.Context, o output.Output, name string) (output.Job, er
 }
 
 // writeWhole writes a file, which gets its name when it is complete.
-func writeWhole(path string, write func(w io.Writer) error) error {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return fmt.Errorf("%s is a directory: name a file", path)
-	}
-	if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no directory %s: make it, or name another file", filepath.Dir(path))
-	}
+func writeWhole(path string, mode os.FileMode, write func(w io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-*.new")
 	if err != nil {
 		return err
 	}
-	err = errors.Join(write(f), f.Chmod(0o644), f.Sync(), f.Close())
+	err = errors.Join(write(f), f.Chmod(mode), f.Sync(), f.Close())
 	if err == nil {
 		err = os.Rename(f.Name(), path)
 	}

@@ -81,7 +81,7 @@ func openJob(cmd *cobra.Command, job *jobfile.Job, errs io.Writer) (_ *jobProces
 		return nil, err
 	}
 	if proxy != nil {
-		j.log.Infof("requests go through the abide at %s", proxy.Redacted())
+		j.line().Infof("requests go through the abide at %s", proxy.Redacted())
 		j.sender = send.Through(http.ProxyURL(proxy), rootsOfJob(p), job.Name)
 		return j, nil
 	}
@@ -107,7 +107,10 @@ func (j *jobProcess) start(errs io.Writer) error {
 	return nil
 }
 
-// command is how the process is registered.
+// line begins a line of the log about the job.
+func (j *jobProcess) line() *logrus.Entry { return j.log.WithField("job", j.job.Name) }
+
+// command returns the command line under which the process is registered.
 func (j *jobProcess) command() string {
 	if j.job.Collect.Every > 0 {
 		return "collect " + j.job.Name
@@ -125,12 +128,12 @@ func (j *jobProcess) close() {
 	}
 	if j.output != nil {
 		if err := j.output.Close(); err != nil {
-			j.log.Warnf("closing the output: %v", err)
+			j.line().WithField("reason", err).Warnf("closing the output: %v", err)
 		}
 	}
 }
 
-// limited is what holds requests of the job back now; "" if nothing does or it is unknown.
+// limited says what holds requests of the job back now; "" if nothing does or it is unknown.
 func (j *jobProcess) limited() string {
 	if j.program == nil {
 		return ""
@@ -142,7 +145,8 @@ func (j *jobProcess) limited() string {
 	return ""
 }
 
-// ends is when the limits allow so many more requests; zero if no limit with a long window says.
+// ends returns the time at which the limits will have allowed so many more requests; zero if
+// no limit with a long window tells.
 func (j *jobProcess) ends(requests int64) time.Time {
 	if j.program == nil {
 		return time.Time{}
@@ -211,8 +215,8 @@ func isAbide(ctx context.Context, u *url.URL) error {
 	return nil
 }
 
-// rootsOfJob is what a job trusts behind a running abide: what the system trusts, and the CA in
-// the data directory.
+// rootsOfJob returns the CAs that a job behind a running abide trusts: those of the system, and
+// the one in the data directory.
 func rootsOfJob(p *policy.Policy) *x509.CertPool {
 	roots, err := x509.SystemCertPool()
 	if err != nil {
@@ -335,7 +339,7 @@ const knownJobsDir = "jobs"
 // maxKnownJobs bounds how many jobs are listed.
 const maxKnownJobs = 1000
 
-// knownJob is where a job and its output are.
+// knownJob names the files of a job and of its output.
 type knownJob struct {
 	Name   string `json:"name"`
 	Kind   string `json:"kind"`             // "backfill" or "collect"
@@ -343,12 +347,12 @@ type knownJob struct {
 	Output string `json:"output,omitempty"` // absolute path of the SQLite file; "": the job file has the URL
 }
 
-// knownJobOf is what is remembered of a job.
+// knownJobOf returns what a later command needs to find a job.
 func knownJobOf(job *jobfile.Job, kind string) knownJob {
 	return knownJob{job.Name, kind, job.File, job.Output.File}
 }
 
-// output is where the records of the job are. The job file is read only for the secret of a URL.
+// output returns the output of the job. The job file is read only for the secret of a URL.
 func (k knownJob) output() (jobfile.Output, error) {
 	if k.Output != "" {
 		return jobfile.Output{File: k.Output}, nil
@@ -369,24 +373,7 @@ func rememberJob(data string, j knownJob) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	text, err := json.Marshal(j)
-	if err != nil {
-		return err
-	}
-	path := filepath.Join(dir, j.Name+".json")
-	f, err := os.CreateTemp(dir, j.Name+"-*.new")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(text, '\n'))
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
+	return writeWhole(filepath.Join(dir, j.Name+".json"), 0o600, func(w io.Writer) error { return json.NewEncoder(w).Encode(j) })
 }
 
 // knownJobs are the jobs that were run on this machine, by name.

@@ -63,11 +63,7 @@ type listedJob struct {
 
 // listedJobs are the jobs of this machine.
 func listedJobs(cmd *cobra.Command) ([]listedJob, error) {
-	s, err := sourceOf(cmd)
-	if err != nil {
-		return nil, err
-	}
-	p, err := s.load()
+	p, err := loadPolicy(cmd)
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +170,7 @@ func writeJobs(w io.Writer, list []listedJob, now time.Time) {
 	_ = t.Flush() // an error does not matter
 }
 
-// shownProblems is how many units "abide jobs show" lists.
+// shownProblems is the number of units that "abide jobs show" lists at most.
 const shownProblems = 1000
 
 func showJobCommand() *cobra.Command {
@@ -183,11 +179,7 @@ func showJobCommand() *cobra.Command {
 		Short: "List the units of a job that failed or are incomplete, and why",
 		Args:  arguments(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := sourceOf(cmd)
-			if err != nil {
-				return err
-			}
-			p, err := s.load()
+			p, err := loadPolicy(cmd)
 			if err != nil {
 				return err
 			}

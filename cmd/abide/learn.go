@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -80,15 +79,11 @@ func (x *learnCall) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return usage(err)
 	}
-	in, name := cmd.InOrStdin(), "standard input"
-	if len(args) == 1 && args[0] != "-" {
-		file, err := os.Open(args[0])
-		if err != nil {
-			return err
-		}
-		defer file.Close()
-		in, name = file, args[0]
+	in, name, err := openInput(cmd, append(args, "-")[0])
+	if err != nil {
+		return err
 	}
+	defer in.Close()
 	if x.jsonl {
 		return learnLines(in, name, cmd.OutOrStdout(), cmd.ErrOrStderr())
 	}

@@ -52,7 +52,7 @@ func setLog(log *logrus.Logger, p policy.Log) {
 type sentences struct{ logrus.TextFormatter }
 
 // saidFields are the keys of the fields that a sentence says.
-var saidFields = []string{"site", "token", "client", "limit", "reason"}
+var saidFields = []string{"site", "token", "client", "limit", "reason", "path"}
 
 // Format formats an entry. A line of the access log is no sentence, and has all its fields.
 func (s *sentences) Format(entry *logrus.Entry) ([]byte, error) {
@@ -61,6 +61,7 @@ func (s *sentences) Format(entry *logrus.Entry) ([]byte, error) {
 	}
 	shown := *entry
 	shown.Data = maps.Clone(entry.Data)
+	delete(shown.Data, "job") // a process runs one
 	for _, key := range saidFields {
 		if value, ok := shown.Data[key]; ok && strings.Contains(entry.Message, fmt.Sprint(value)) {
 			delete(shown.Data, key)

@@ -25,10 +25,10 @@ func logged(format string, write func(*logrus.Logger)) string {
 func TestFieldsThatTheSentenceSaysAreInJSONAlone(t *testing.T) {
 	fields := logrus.Fields{"site": "a.test", "token": "alice", "client": "news", "limit": "5 requests", "reason": "429"}
 	write := func(log *logrus.Logger) {
-		log.WithFields(fields).WithError(errors.New("gone")).WithField("stack", "main.go:1").Warn("a.test holds requests")
+		log.WithFields(fields).WithError(errors.New("gone")).WithField("stack", "main.go:1").Warn("a.test holds news and alice by 5 requests after 429")
 	}
 	text := logged("text", write)
-	if !strings.HasSuffix(text, ` level=warning msg="a.test holds requests" error=gone stack="main.go:1"`+"\n") || !strings.HasPrefix(text, "time=") {
+	if !strings.HasSuffix(text, ` level=warning msg="a.test holds news and alice by 5 requests after 429" error=gone stack="main.go:1"`+"\n") || !strings.HasPrefix(text, "time=") {
 		t.Errorf("the text is %s", text)
 	}
 	var object map[string]any
@@ -42,6 +42,18 @@ func TestFieldsThatTheSentenceSaysAreInJSONAlone(t *testing.T) {
 	}
 	if object["error"] != "gone" || object["stack"] != "main.go:1" {
 		t.Errorf("the JSON is %v", object)
+	}
+}
+
+func TestTheJobOfAProcessIsInJSONAlone(t *testing.T) {
+	write := func(log *logrus.Logger) {
+		log.WithFields(logrus.Fields{"job": "orders", "site": "a.test"}).Info("2 units to be tried again")
+	}
+	if text := logged("text", write); !strings.HasSuffix(text, ` level=info msg="2 units to be tried again" site=a.test`+"\n") {
+		t.Errorf("the text is %s", text)
+	}
+	if text := logged("json", write); !strings.Contains(text, `"job":"orders"`) {
+		t.Errorf("the JSON is %s", text)
 	}
 }
 

@@ -4,6 +4,8 @@ package main
 import (
 	"context"
 	"os"
+	"runtime"
+	"runtime/debug"
 	_ "time/tzdata" // the container image has no time zones
 )
 
@@ -12,4 +14,29 @@ func main() {
 	code := execute(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	lift()
 	os.Exit(code)
+}
+
+// heapFloor is a number of bytes that are always live, and gcPercent the growth of the heap over
+// the live bytes, in percent, at which the garbage collector runs. A proxy's live heap is a few
+// megabytes, and a few hundred requests make as much garbage. Without the floor the collector
+// runs all the time, which makes a small request a quarter slower. With thousands of held
+// requests the live heap is hundreds of megabytes, and the default of 100 percent would double
+// that.
+const (
+	heapFloor = 64 << 20
+	gcPercent = 50
+)
+
+// setHeapFloor allocates heapFloor bytes and returns a function that frees them. The bytes
+// are never written, so they take address space and no memory. Where GOGC or GOMEMLIMIT is
+// set, nothing changes.
+func setHeapFloor() (release func()) {
+	for _, name := range []string{"GOGC", "GOMEMLIMIT"} {
+		if os.Getenv(name) != "" {
+			return func() {}
+		}
+	}
+	debug.SetGCPercent(gcPercent)
+	floor := make([]byte, heapFloor)
+	return func() { runtime.KeepAlive(floor) }
 }

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -141,7 +142,7 @@ func (x *planCall) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// scenario is what the flags say, or the log.
+// scenario returns the scenario of the flags, or that of the log.
 func (x *planCall) scenario(cmd *cobra.Command, p *policy.Policy) (s plan.Scenario, err error) {
 	s = plan.Scenario{Start: time.Now().UTC().Truncate(time.Second), KeepTimes: x.keepTimes, Silent: x.silent}
 	if x.siteLimit != "" {
@@ -189,20 +190,11 @@ func (x *planCall) readCrawl(p *policy.Policy) (c plan.Crawl, err error) {
 		return c, fmt.Errorf("--latency: a site cannot answer after %v", c.Latency)
 	case c.Clients < 1 || c.Clients > plan.MostClients:
 		return c, fmt.Errorf("--clients: a crawl has 1 to %d clients, not %d", plan.MostClients, c.Clients)
-	case len(p.Access.Clients) > 0 && c.Client != "" && !namesClient(p, c.Client):
+	case len(p.Access.Clients) > 0 && c.Client != "" && !slices.ContainsFunc(p.Access.Clients, func(known policy.Client) bool { return known.Name == c.Client }):
 		return c, fmt.Errorf("--client: access.clients names no %q", clipped(c.Client))
 	}
 	c.Bytes, c.Method = int64(size), strings.ToUpper(c.Method)
 	return c, nil
-}
-
-func namesClient(p *policy.Policy, name string) bool {
-	for i := range p.Access.Clients {
-		if p.Access.Clients[i].Name == name {
-			return true
-		}
-	}
-	return false
 }
 
 // hostOf is a host of a site: the site itself, or where it has the name of a rule, a host
@@ -299,17 +291,11 @@ func (x *planCall) print(ctx context.Context, w io.Writer, p *policy.Policy, s p
 // readAccessLog reads the access log of a file, which gzip may have compressed; - is
 // standard input.
 func readAccessLog(cmd *cobra.Command, name string) (*plan.Log, error) {
-	in := cmd.InOrStdin()
-	if name == "-" {
-		name = "standard input"
-	} else {
-		file, err := os.Open(name)
-		if err != nil {
-			return nil, usage(fmt.Errorf("--from-log: %w", err))
-		}
-		defer file.Close()
-		in = file
+	in, name, err := openInput(cmd, name)
+	if err != nil {
+		return nil, usage(fmt.Errorf("--from-log: %w", err))
 	}
+	defer in.Close()
 	text, err := unzipped(in)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", name, err)

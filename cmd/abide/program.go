@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -14,8 +15,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"github.com/sirupsen/logrus"
 
 	"github.com/abide-proxy/abide/admin"
 	"github.com/abide-proxy/abide/admin/history"
@@ -28,6 +27,7 @@ import (
 	"github.com/abide-proxy/abide/proxy/dispatch"
 	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store"
+	"github.com/sirupsen/logrus"
 )
 
 // adminDrain is the time that requests to the admin listener get to finish after the proxy
@@ -226,7 +226,7 @@ func (a *program) background(ctx context.Context) (end func()) {
 	go func() {
 		defer close(served)
 		if err := a.run(ctx, nil); err != nil {
-			a.log.Error(err)
+			a.log.WithField("reason", err).Error(err)
 		}
 	}()
 	return func() {
@@ -253,7 +253,7 @@ func openCA(p *policy.Policy, m *metrics.Metrics, log *logrus.Logger) (*ca.CA, e
 	}
 	authority, err := ca.Open(ca.Dir(p.Data), options)
 	if ca.Unwritable(err) && !p.CA.Given() && !p.StrictState && !ca.Begun(ca.Dir(p.Data)) {
-		log.Warnf("there is no CA in %s and none can be written there, so one is made in memory, which clients have to trust anew after a restart: %v", ca.Dir(p.Data), err)
+		log.WithFields(logrus.Fields{"path": ca.Dir(p.Data), "reason": err}).Warnf("there is no CA in %s and none can be written there, so one is made in memory, which clients have to trust anew after a restart: %v", ca.Dir(p.Data), err)
 		return ca.Open("", options)
 	}
 	if err != nil && p.CA.Given() {
@@ -324,4 +324,72 @@ func foreignAddresses(p *policy.Policy) (warnings []string) {
 		}
 	}
 	return warnings
+}
+
+// listen opens a listener for a setting. Its error says what to do.
+func listen(key, address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	if err == nil {
+		return l, nil
+	}
+	name, flag := "ABIDE_LISTEN", "--listen"
+	switch key {
+	case "admin.listen":
+		name, flag = "ABIDE_ADMIN", "--admin"
+	case "listen_open":
+		name, flag = "ABIDE_LISTEN_OPEN", "--listen-open"
+	}
+	other := fmt.Sprintf("%s, %s or %s", flag, name, key)
+	_, port, _ := net.SplitHostPort(address)
+	inUse := errors.Is(err, syscall.EADDRINUSE)
+	switch {
+	case inUse && port == "0":
+		return nil, fmt.Errorf("%s: this machine has no port left for %s; wait until some of its connections have ended", key, address)
+	case inUse || strings.Contains(err.Error(), "Only one usage of each socket address"):
+		return nil, fmt.Errorf("%s: %s is in use by another process, maybe another abide; stop that one or choose another address with %s", key, address, other)
+	case errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("%s: this user may not listen on %s; choose a port above 1023 with %s", key, address, other)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return nil, fmt.Errorf("%s: this machine does not have the address of %s; choose another with %s", key, address, other)
+	}
+	return nil, fmt.Errorf("%s: %w; choose another address with %s", key, err, other)
+}
+
+// addresses are the configured addresses of listeners.
+type addresses struct {
+	listen, admin string
+	open          policy.OpenListener
+}
+
+func addressesOf(p *policy.Policy) addresses { return addresses{p.Listen, p.Admin.Listen, p.Open} }
+
+// sameOpen tells whether another configuration needs the same open listener. A default
+// address follows listen, and intercept: none needs no restart.
+func (a addresses) sameOpen(next policy.OpenListener) bool {
+	return a.open == next || a.open.Default && next.Default
+}
+
+// listenOpen opens the listener on which all https is opened. Where listen_open is not
+// written and its port is taken, abide serves without it.
+func (a *program) listenOpen(p *policy.Policy) (err error) {
+	if p.Open.Listen == "" {
+		return nil
+	}
+	address := p.Open.Listen
+	if a.open, err = listen("listen_open", address); err != nil {
+		a.open = nil
+		if !p.Open.Default {
+			return err
+		}
+		a.log.WithField("reason", err).Warnf("there is no listener that opens all https: %v, or listen_open: off", err)
+	}
+	return nil
+}
+
+// opens are the listeners on which all https is opened.
+func (a *program) opens() []net.Listener {
+	if a.open == nil {
+		return nil
+	}
+	return []net.Listener{a.open}
 }

@@ -1,23 +1,33 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"text/tabwriter"
 	"time"
+
+	"github.com/abide-proxy/abide/policy"
+	"github.com/spf13/cobra"
 )
 
 // registrationDir is the directory, in the data directory, where each running abide
 // has a file named after its process ID.
 const registrationDir = "run"
+
+// unfinishedSuffix is the suffix of a registration's file while it is being written.
+const unfinishedSuffix = ".new"
 
 // Bounds of reading registrations.
 const (
@@ -33,6 +43,20 @@ type registration struct {
 	Proxy   string    `json:"proxy"`   // address of the proxy
 	Admin   string    `json:"admin"`   // address of the admin listener, "" without one
 	Started time.Time `json:"started"`
+}
+
+// needsTitle tells whether the output about an abide must name it: it is one of several, or
+// a run, whose admin listener no configuration names.
+func (r registration) needsTitle(list []registration) bool {
+	return len(list) > 1 || r.PID != 0 && r.Command != "serve"
+}
+
+// title names an abide.
+func (r registration) title() string {
+	if r.PID == 0 {
+		return "the abide at " + r.Admin
+	}
+	return fmt.Sprintf("abide %s, process %d, admin %s", printable(r.Command), r.PID, r.Admin)
 }
 
 // ownRegistration is the registration of this process.
@@ -75,9 +99,6 @@ func register(data string, r registration) (*ownRegistration, error) {
 	}
 	return ours, nil
 }
-
-// unfinishedSuffix is the suffix of a registration's file while it is being written.
-const unfinishedSuffix = ".new"
 
 // remove ends a registration. It may be called on nil.
 func (r *ownRegistration) remove() {
@@ -158,7 +179,141 @@ func (a *program) register(command string) (end func()) {
 	}
 	ownRegistration, err := register(p.Data, r)
 	if err != nil {
-		a.log.Warnf("abide status and abide explain find this process only by --admin: %v", err)
+		a.log.WithField("reason", err).Warnf("abide status and abide explain find this process only by --admin: %v", err)
 	}
 	return func() { ownRegistration.remove() }
+}
+
+// running are the abides that a command such as "abide status" asks: the one at --admin if
+// that is given, else the one at admin.listen and all that are registered in the data
+// directory. Without a running abide it is admin.listen alone, so that the error names the
+// address. Each has an address in Admin.
+func running(cmd *cobra.Command, p *policy.Policy) ([]registration, error) {
+	address := ""
+	if p.Admin.Listen != "" {
+		var err error
+		if address, err = localAddress(p.Admin.Listen); err != nil {
+			return nil, err
+		}
+	}
+	if f := cmd.Flags().Lookup(settingFlags["admin.listen"]); f != nil && f.Changed && address != "" {
+		return []registration{{Admin: address}}, nil
+	}
+	var list []registration
+	for _, one := range registrations(p.Data) {
+		if at, err := localAddress(one.Admin); err == nil {
+			one.Admin = at
+			list = append(list, one)
+		}
+	}
+	if address != "" {
+		if remote := listeningAddress(cmd.Context(), address); remote != "" && !slices.ContainsFunc(list, func(r registration) bool { return r.Admin == remote }) {
+			list = append([]registration{{Admin: address}}, list...)
+		}
+	}
+	switch {
+	case len(list) > 0:
+		return list, nil
+	case address != "":
+		return []registration{{Admin: address}}, nil
+	}
+	return nil, errors.New("admin.listen is off, and no abide is registered in " + registrationsOf(p) + ", so no abide can be asked")
+}
+
+// registrationsOf is the directory of registrations, for an error.
+func registrationsOf(p *policy.Policy) string {
+	if p.Data == "none" {
+		return "a data directory (data: none)"
+	}
+	return filepath.Join(p.Data, registrationDir)
+}
+
+// listeningAddress is the resolved address at which connections are accepted, "" without a
+// listener.
+func listeningAddress(ctx context.Context, address string) string {
+	dialer := net.Dialer{Timeout: time.Second}
+	conn, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return ""
+	}
+	defer conn.Close()
+	return conn.RemoteAddr().String()
+}
+
+// describeRunning lists the abides that are asked, if there are several.
+func describeRunning(w io.Writer, list []registration) {
+	if len(list) < 2 {
+		return
+	}
+	fmt.Fprintf(w, "%d abides are running; --admin ADDRESS asks one of them\n\n", len(list))
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "COMMAND\tPID\tPROXY\tADMIN\tSINCE")
+	for _, one := range list {
+		if one.PID == 0 {
+			fmt.Fprintf(t, "not registered in this data directory\t-\t-\t%s\t-\n", one.Admin)
+			continue
+		}
+		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%s\n", printable(one.Command), one.PID, printable(one.Proxy), one.Admin, one.Started.Format(time.RFC3339))
+	}
+	t.Flush()
+}
+
+// askRunning asks each running abide, within liveTimeout each. The output in text has titles
+// where needed, unless it is JSON. It tells whether any abide has answered, and joins the
+// errors of the others.
+func askRunning(cmd *cobra.Command, text *bytes.Buffer, asJSON bool, ask func(ctx context.Context, address string, api adminAPI) error) (answered bool, failed error) {
+	list, api, err := findRunning(cmd)
+	if err != nil {
+		return false, err
+	}
+	api.warnGuessed(cmd, list)
+	if !asJSON {
+		describeRunning(text, list)
+	}
+	for _, one := range list {
+		if !asJSON && one.needsTitle(list) {
+			if text.Len() > 0 {
+				text.WriteString("\n")
+			}
+			fmt.Fprintf(text, "%s\n", one.title())
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), liveTimeout)
+		err := ask(ctx, one.Admin, api)
+		cancel()
+		failed, answered = errors.Join(failed, err), answered || err == nil
+	}
+	return answered, failed
+}
+
+// printRunning asks each running abide, as askRunning does, and prints what ask writes.
+func printRunning(cmd *cobra.Command, asJSON bool, ask func(ctx context.Context, text *bytes.Buffer, address string, api adminAPI) error) error {
+	var text bytes.Buffer
+	_, failed := askRunning(cmd, &text, asJSON, func(ctx context.Context, address string, api adminAPI) error {
+		return ask(ctx, &text, address, api)
+	})
+	if _, err := text.WriteTo(cmd.OutOrStdout()); err != nil {
+		return err
+	}
+	return failed
+}
+
+// printAnswers prints the answer of each running abide for a path of the API: in JSON as it came,
+// or described. known tells whether an answer is that of an abide.
+func printAnswers[T any](cmd *cobra.Command, asJSON bool, path, does string, known func(T) bool, describe func(T, io.Writer)) error {
+	return printRunning(cmd, asJSON, func(ctx context.Context, text *bytes.Buffer, address string, api adminAPI) error {
+		body, err := api.get(ctx, address, path, does)
+		if err != nil {
+			return err
+		}
+		var answer T
+		switch {
+		case json.Unmarshal(body, &answer) != nil || !known(answer):
+			return notAbide(address, does)
+		case asJSON:
+			text.Write(body)
+		default:
+			describe(answer, text)
+		}
+		return nil
+	})
 }

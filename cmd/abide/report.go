@@ -22,7 +22,7 @@ import (
 	"github.com/abide-proxy/abide/store"
 )
 
-// reportCall is what "abide report" was asked.
+// reportCall holds the flags of "abide report".
 type reportCall struct {
 	by, site, since, until, step string
 	json, csv                    bool
@@ -155,7 +155,7 @@ func (x *reportCall) readFile(cmd *cobra.Command, query admin.ReportQuery, now t
 // fileReports reports what a state file has.
 type fileReports struct{ history *history.Recorder }
 
-// Report is what became of requests.
+// Report counts what became of requests.
 func (f fileReports) Report(ctx context.Context, by, site string, since, until time.Time, step time.Duration) (status.Report, error) {
 	return reportOf(ctx, f.history, by, site, since, until, step)
 }
@@ -189,7 +189,7 @@ func reportChart(r status.Report) []byte {
 	return c.SVG()
 }
 
-// newHistory is what keeps the counts of each minute.
+// newHistory returns a recorder of the counts of each minute.
 func (a *program) newHistory() *history.Recorder {
 	o := history.Options{Sites: a.metrics.Sites, Blocked: func() []dispatch.Blocked { return a.proxy.Blocked() }, Log: a.log}
 	if a.kept != nil && a.kept.file != nil {
@@ -221,8 +221,8 @@ func (c adminProcess) Bandwidth(ctx context.Context, site string, since, until t
 	return list, err
 }
 
-// Report is what became of requests, by site, client, token or priority, and which limits held
-// them.
+// Report counts what became of requests, by site, client, token or priority, and lists the
+// limits that held them.
 func (c adminProcess) Report(ctx context.Context, by, site string, since, until time.Time, step time.Duration) (r status.Report, err error) {
 	return reportOf(ctx, c.history, by, site, since, until, step)
 }

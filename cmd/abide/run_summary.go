@@ -13,10 +13,10 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
-// shownLimits is how many limits a summary names.
+// shownLimits is the number of limits that a summary names.
 const shownLimits = 3
 
-// summary is what a command of "abide run" did. It reads no clock.
+// summary counts what a command of "abide run" did. It reads no clock.
 type summary struct {
 	took     time.Duration
 	requests uint64 // number of requests of clients, also those that abide answered itself
@@ -32,7 +32,7 @@ type summary struct {
 	tokens   []tokenUse
 }
 
-// tokenUse is how often a token was used.
+// tokenUse counts the uses of a token.
 type tokenUse struct {
 	pool, label string
 	uses        uint64 // attempts: a request that is sent again uses a token again
@@ -85,7 +85,7 @@ func (s *summary) write(w io.Writer) {
 	}
 }
 
-// shownUnread is how many sites a summary names whose https passed unread.
+// shownUnread is the number of tunnelled sites that a summary names.
 const shownUnread = 3
 
 func (s *summary) unreadSites() string {
@@ -141,7 +141,7 @@ func heldFor(h sitelog.HeldTime) string {
 	return h.Site + ", limit: " + h.Limit
 }
 
-// shownTokens is how many tokens a summary names.
+// shownTokens is the number of tokens that a summary names.
 const shownTokens = 8
 
 func (s *summary) tokenNames() []string {

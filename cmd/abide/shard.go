@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -121,17 +120,11 @@ func (x *shardCall) check(given bool) error {
 
 // file reads the lines of one file.
 func (x *shardCall) file(cmd *cobra.Command, name string, out *bufio.Writer) error {
-	in := cmd.InOrStdin()
-	if name != "-" {
-		file, err := os.Open(name)
-		if err != nil {
-			return err
-		}
-		defer file.Close()
-		in = file
-	} else {
-		name = "standard input"
+	in, name, err := openInput(cmd, name)
+	if err != nil {
+		return err
 	}
+	defer in.Close()
 	lines := newLongLines(in)
 	for {
 		line, err := lines.next()

@@ -4,8 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"net/http"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -51,14 +50,9 @@ type statusAnswers struct {
 }
 
 func printStatus(cmd *cobra.Command, asJSON bool) error {
-	var text bytes.Buffer
-	_, failed := askRunning(cmd, &text, asJSON, func(ctx context.Context, address string, api adminAPI) error {
-		return oneStatus(ctx, &text, address, api, asJSON)
+	return printRunning(cmd, asJSON, func(ctx context.Context, text *bytes.Buffer, address string, api adminAPI) error {
+		return oneStatus(ctx, text, address, api, asJSON)
 	})
-	if _, err := text.WriteTo(cmd.OutOrStdout()); err != nil {
-		return err
-	}
-	return failed
 }
 
 // oneStatus prints the status of the abide whose admin listener is at address.
@@ -97,8 +91,7 @@ func askStatus(ctx context.Context, address string, api adminAPI) (said statusAn
 	}
 	for path, where := range map[string]*json.RawMessage{"tokens": &said.Tokens, "forecast": &said.Forecast} {
 		*where, err = api.get(ctx, address, path, "tells its status")
-		var none *problem
-		if errors.As(err, &none) && (none.status == http.StatusNotImplemented || none.status == http.StatusNotFound) {
+		if isAbsent(err) {
 			*where, err = []byte("null"), nil // an older abide, or one without pools
 		}
 		if err != nil {
@@ -117,4 +110,27 @@ func isStatus(status []byte) bool {
 		Uptime *float64 `json:"uptime_seconds"`
 	}
 	return json.Unmarshal(status, &known) == nil && known.Uptime != nil
+}
+
+func sitesCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "sites",
+		Short: "List the sites of the running proxy: requests, bytes, what waits",
+		Long: `Sites asks the running proxy, once, and prints a line for each site, those with
+the most bytes first: its requests and those of the last minute, the bytes
+received from it and sent to it, how many requests wait, for which limit most of
+them do, and its breaker. It ends with 1 when no proxy runs.
+
+It finds the proxy, or several, as abide status does.`,
+		Example: `  abide sites
+  abide sites --json | jq '.sites[] | select(.held > 0) | .site'`,
+		Args: arguments(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			known := func(l status.SiteList) bool { return l.Sites != nil }
+			return printAnswers(cmd, asJSON, "sites", "lists its sites", known, func(l status.SiteList, w io.Writer) { l.Describe(w, time.Now()) })
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print what the proxy's API answers")
+	return cmd
 }

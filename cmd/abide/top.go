@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"net/url"
 	"os"
 	"os/signal"
@@ -63,14 +62,9 @@ if several run, --admin says which.`,
 
 // printTop prints the table of each running abide once.
 func printTop(cmd *cobra.Command) error {
-	var text bytes.Buffer
-	_, failed := askRunning(cmd, &text, false, func(ctx context.Context, address string, api adminAPI) error {
-		return top.Print(ctx, &text, topSource{api, address}, address)
+	return printRunning(cmd, false, func(ctx context.Context, text *bytes.Buffer, address string, api adminAPI) error {
+		return top.Print(ctx, text, topSource{api, address}, address)
 	})
-	if _, err := text.WriteTo(cmd.OutOrStdout()); err != nil {
-		return err
-	}
-	return failed
 }
 
 // showTop shows the live table of the running abide.
@@ -107,8 +101,7 @@ type topSource struct {
 func askFor[T any](ctx context.Context, s topSource, path string) (v T, err error) {
 	const does = "tells its status"
 	body, err := s.api.get(ctx, s.address, path, does)
-	var none *problem
-	if errors.As(err, &none) && (none.status == http.StatusNotImplemented || none.status == http.StatusNotFound) {
+	if isAbsent(err) {
 		return v, nil
 	}
 	if err == nil && json.Unmarshal(body, &v) != nil {

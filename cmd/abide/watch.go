@@ -7,9 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/signal"
+	"github.com/abide-proxy/abide/policy"
 	"github.com/fsnotify/fsnotify"
+	"github.com/sirupsen/logrus"
 )
 
 // watch notices that a file, or a file in a directory, may have changed. It watches
@@ -42,6 +46,18 @@ func newWatch(path string) (*watch, error) {
 		return nil, err
 	}
 	return w, nil
+}
+
+// watchFile watches a file or directory in a goroutine of running until ctx is done, and sends
+// changed after each change. It returns false, and warns, if the path cannot be watched.
+func watchFile(ctx context.Context, path string, log *logrus.Logger, changed signal.Signal, running *sync.WaitGroup) bool {
+	w, err := newWatch(path)
+	if err != nil {
+		log.WithFields(logrus.Fields{"path": path, "reason": err}).Warnf("%s is not watched for changes (%v); SIGHUP and POST /api/v1/reload still have it read again", path, err)
+		return false
+	}
+	running.Go(func() { w.run(ctx, quietTime, changed.Send) })
+	return true
 }
 
 // run calls changed after each change, once the file has not changed for settle, or has kept
@@ -85,7 +101,7 @@ func (w *watch) run(ctx context.Context, settle time.Duration, changed func()) {
 	}
 }
 
-// maxPlaceAttempts is how often a path is followed again whose links change meanwhile.
+// maxPlaceAttempts bounds the attempts to follow a path while its links change.
 const maxPlaceAttempts = 20
 
 // place watches every directory in which a change can make the path lead to another file,
@@ -171,4 +187,55 @@ func components(path string) map[string]bool {
 
 func split(path string) []string {
 	return strings.FieldsFunc(path, func(r rune) bool { return os.IsPathSeparator(uint8(r)) })
+}
+
+// tokenWatches watch the files and directories that tokens come from, so that a new token is
+// used without a restart.
+type tokenWatches struct {
+	ctx     context.Context
+	log     *logrus.Logger
+	changed signal.Signal
+	running map[string]context.CancelFunc // :: path → end of its watch
+	ends    sync.WaitGroup
+}
+
+func newTokenWatches(ctx context.Context, log *logrus.Logger) *tokenWatches {
+	return &tokenWatches{ctx: ctx, log: log, changed: signal.New(), running: map[string]context.CancelFunc{}}
+}
+
+// follow watches the files that a policy names, and stops watching others.
+func (t *tokenWatches) follow(p *policy.Policy) {
+	named := map[string]bool{}
+	for i := range p.Pools {
+		for _, path := range []string{p.Pools[i].File, p.Pools[i].Dir} {
+			if path != "" {
+				named[path] = true
+			}
+		}
+	}
+	for path, end := range t.running {
+		if !named[path] {
+			end()
+			delete(t.running, path)
+		}
+	}
+	for path := range named {
+		if t.running[path] == nil {
+			t.watch(path)
+		}
+	}
+}
+
+func (t *tokenWatches) watch(path string) {
+	ctx, end := context.WithCancel(t.ctx)
+	t.running[path] = end
+	watchFile(ctx, path, t.log, t.changed, &t.ends)
+}
+
+// close ends all watches.
+func (t *tokenWatches) close() {
+	for _, end := range t.running {
+		end()
+	}
+	t.ends.Wait()
 }

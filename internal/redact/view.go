@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth is how often a secret may be escaped and is still found.
+// maxDepth is the largest number of escapings under which a secret is found.
 const maxDepth = 3
 
 // maxViewBytes bounds the bytes of a text's views: a site can send very many nested

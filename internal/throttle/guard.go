@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// freeAttempts is how many wrong secrets from an address are answered without delay.
+	// freeAttempts is the number of wrong secrets of an address that are answered without delay.
 	freeAttempts = 10
 	// attemptInterval is the time after which one more attempt is free.
 	attemptInterval = 5 * time.Second

@@ -23,7 +23,7 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
-// Options are what a backfill works with. Log, Warn, Limited and Ends may be nil.
+// Options lists what a backfill works with. Log, Warn, Limited and Ends may be nil.
 type Options struct {
 	Job     *jobfile.Job
 	Output  output.Job
@@ -127,7 +127,7 @@ func (b *Backfill) addUnits(ctx context.Context) error {
 // Pause has the workers of this process wait before their next request, or lets them go on.
 func (b *Backfill) Pause(pause bool) { b.pausing.set(pause) }
 
-// Status is how far the job is.
+// Status tells how far the job is.
 func (b *Backfill) Status(now time.Time) status.Job {
 	s, done := b.progress.status(now)
 	s.Name, s.Kind, s.Output = b.options.Job.Name, "backfill", b.options.Job.Output.String()
@@ -245,6 +245,47 @@ func pause(ctx context.Context, d time.Duration) error {
 	defer t.Stop()
 	select {
 	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// pausing lets workers wait while the job is paused. The zero value is not paused.
+type pausing struct {
+	mu     sync.Mutex
+	resume chan struct{} // closed at the end of the pause; nil: not paused
+}
+
+// set pauses, or ends the pause.
+func (p *pausing) set(pause bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case pause && p.resume == nil:
+		p.resume = make(chan struct{})
+	case !pause && p.resume != nil:
+		close(p.resume)
+		p.resume = nil
+	}
+}
+
+func (p *pausing) paused() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.resume != nil
+}
+
+// wait waits for the end of a pause.
+func (p *pausing) wait(ctx context.Context) error {
+	p.mu.Lock()
+	resume := p.resume
+	p.mu.Unlock()
+	if resume == nil {
+		return ctx.Err()
+	}
+	select {
+	case <-resume:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

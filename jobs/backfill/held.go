@@ -2,13 +2,15 @@ package backfill
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/abide-proxy/abide/jobs/output"
 )
 
-// closingTime is how long the output gets for what is written while a process stops.
+// closingTime bounds the time of the output for what is written while a process stops.
 const closingTime = 10 * time.Second
 
 // heldClaims are the claims of this process, each with what cancels the work on it.
@@ -53,11 +55,7 @@ func (h *heldClaims) remove(c *output.Claim) {
 func (h *heldClaims) list() []*output.Claim {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	list := make([]*output.Claim, 0, len(h.all))
-	for c := range h.all {
-		list = append(list, c)
-	}
-	return list
+	return slices.Collect(maps.Keys(h.all))
 }
 
 // renew renews the leases of the claims until ctx is done.

@@ -12,12 +12,12 @@ import (
 const (
 	// rateWindow is the time over which the rate of records is measured.
 	rateWindow = 30 * time.Second
-	// holdShown is how long a refusal of abide is shown as what limits the job.
+	// holdShown is the time for which a refusal of abide is shown as what limits the job.
 	holdShown = 10 * time.Second
 )
 
-// progress is what this process has done of a job, and how far the job is. Safe for concurrent
-// use.
+// progress counts what this process has done of a job, and how far the job is. Safe for
+// concurrent use.
 type progress struct {
 	mu       sync.Mutex
 	total    output.Counts // of all processes, as counted last
@@ -32,7 +32,7 @@ type progress struct {
 	noted    map[string]bool
 }
 
-// sample is how many records there were at a time.
+// sample is the number of records at a time.
 type sample struct {
 	at      time.Time
 	records int64
@@ -120,13 +120,13 @@ func (p *progress) set(counts output.Counts, now time.Time) {
 	}
 }
 
-// status is what p says of a job. done is what the rest is estimated from.
+// status tells how far the job is. done is the work from which the rest is estimated.
 func (p *progress) status(now time.Time) (s status.Job, done work) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s = status.Job{State: status.JobRunning, Units: UnitsOf(p.total), Pages: p.total.Pages, Records: p.total.Records, Started: p.began}
-	if first, last := p.rate(); last.at.After(first.at) {
-		s.Rate = float64(last.records-first.records) / last.at.Sub(first.at).Seconds()
+	if n := len(p.samples); n > 1 && p.samples[n-1].at.After(p.samples[0].at) {
+		s.Rate = float64(p.samples[n-1].records-p.samples[0].records) / p.samples[n-1].at.Sub(p.samples[0].at).Seconds()
 	}
 	if now.Sub(p.heldAt) < holdShown {
 		s.Limited = p.held
@@ -137,14 +137,6 @@ func (p *progress) status(now time.Time) (s status.Job, done work) {
 	return s, work{units: p.units, requests: p.requests, took: now.Sub(p.began), left: s.Units.Left()}
 }
 
-// rate is the first and the last sample. The caller holds the lock.
-func (p *progress) rate() (first, last sample) {
-	if len(p.samples) == 0 {
-		return first, last
-	}
-	return p.samples[0], p.samples[len(p.samples)-1]
-}
-
 // UnitsOf are the counts of units as they are shown.
 func UnitsOf(c output.Counts) status.JobUnits {
 	u := status.JobUnits{
@@ -153,4 +145,41 @@ func UnitsOf(c output.Counts) status.JobUnits {
 	}
 	u.Total = u.Waiting + u.Running + u.Done + u.Failed + u.Incomplete
 	return u
+}
+
+// work counts what was done so far, from which the rest is estimated. Pure.
+type work struct {
+	units    int64 // that this process has ended
+	requests int64 // that this process has sent
+	took     time.Duration
+	left     int64 // units of all processes
+}
+
+// leastUnits is the number of units that must be over before there is an estimate.
+const leastUnits = 3
+
+// requestsLeft estimates the requests that the units that are left need, if they need as many
+// as those that are over; 0: unknown.
+func (w work) requestsLeft() int64 {
+	if w.units < leastUnits {
+		return 0
+	}
+	return (w.requests*w.left + w.units - 1) / w.units
+}
+
+// ends estimates the end of the job: by the limit, or else by the rate so far. The zero time
+// is unknown.
+func (w work) ends(now, byLimit time.Time) time.Time {
+	if w.units < leastUnits || w.took <= 0 {
+		return time.Time{}
+	}
+	if !byLimit.IsZero() {
+		return byLimit
+	}
+	each := float64(w.took) / float64(w.units)
+	rest := each * float64(w.left)
+	if rest > float64(10*365*24*time.Hour) {
+		return time.Time{}
+	}
+	return now.Add(time.Duration(rest))
 }

@@ -21,7 +21,7 @@ type Walk interface {
 	Missing() (Step, error)
 }
 
-// Step is what an answer adds to a walk.
+// Step holds what an answer adds to a walk.
 type Step struct {
 	Page output.Page
 	Cut  string // why the walk ends although it is not complete; "": it goes on, or is complete
@@ -138,8 +138,8 @@ const (
 	maxPause = time.Minute
 )
 
-// nextTry is when a unit may be tried again after so many tries. after is when the site allows
-// it; zero: not said.
+// nextTry returns the time of a unit's next try after so many tries. after is the time from
+// which the site allows it; zero: not said.
 func nextTry(now, after time.Time, tries int) time.Time {
 	at := now.Add(min(minPause<<min(tries, 20), maxPause))
 	if after.After(at) {

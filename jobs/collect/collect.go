@@ -11,6 +11,7 @@
 package collect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/signal"
 	"github.com/abide-proxy/abide/jobs/output"
 	"github.com/abide-proxy/abide/jobs/records"
 	"github.com/abide-proxy/abide/jobs/send"
@@ -25,7 +27,7 @@ import (
 	"github.com/abide-proxy/abide/status"
 )
 
-// Options are what a collection works with. Log, Warn and Written may be nil.
+// Options lists what a collection works with. Log, Warn and Written may be nil.
 type Options struct {
 	Job     *jobfile.Job
 	Output  output.Job
@@ -42,7 +44,7 @@ type Collector struct {
 	options   Options
 	extractor *records.Extractor
 	writer    *writer
-	wake      chan struct{} // something has changed that Run waits for
+	wake      signal.Signal // something has changed that Run waits for
 
 	mu       sync.Mutex
 	schedule *schedule
@@ -69,7 +71,7 @@ func New(ctx context.Context, o Options) (*Collector, error) {
 	if o.Warn == nil {
 		o.Warn = o.Log
 	}
-	c := &Collector{options: o, wake: make(chan struct{}, 1), sizes: map[string]int{}}
+	c := &Collector{options: o, wake: signal.New(), sizes: map[string]int{}}
 	var err error
 	if c.extractor, err = records.New(o.Job); err != nil {
 		return nil, err
@@ -102,15 +104,8 @@ func New(ctx context.Context, o Options) (*Collector, error) {
 		o.Warn("%s has no items, so nothing is asked", o.Job.Name)
 	}
 	c.schedule = newSchedule(o.Job.Collect.Every, list, time.Now())
-	c.writer = newWriter(o, c.wakeUp)
+	c.writer = newWriter(o, c.wake.Send)
 	return c, nil
-}
-
-func (c *Collector) wakeUp() {
-	select {
-	case c.wake <- struct{}{}:
-	default:
-	}
 }
 
 // Run asks targets until ctx is done. Then it writes what it has.
@@ -152,7 +147,7 @@ func (c *Collector) Run(ctx context.Context) error {
 	}
 }
 
-// idle is how long Run waits if nothing is due.
+// idle is the time that Run waits if nothing is due.
 const idle = time.Minute
 
 // rest is the time until the next target is due.
@@ -180,11 +175,7 @@ func (c *Collector) begin(now time.Time) *target {
 		return nil
 	}
 	first := c.schedule.due[0]
-	size := c.sizes[first.key]
-	if size == 0 {
-		size = usualSize
-	}
-	if first.at.After(now) || !c.writer.reserve(size) {
+	if first.at.After(now) || !c.writer.reserve(cmp.Or(c.sizes[first.key], usualSize)) {
 		return nil
 	}
 	t := c.schedule.begin(now)
@@ -199,10 +190,7 @@ func (c *Collector) begin(now time.Time) *target {
 func (c *Collector) ask(ctx context.Context, t *target) {
 	c.mu.Lock()
 	known, wasFailing := c.known[t.key], t.failures > 0
-	reserved := c.sizes[t.key]
-	if reserved == 0 {
-		reserved = usualSize
-	}
+	reserved := cmp.Or(c.sizes[t.key], usualSize)
 	c.mu.Unlock()
 	every := c.options.Job.Collect.Every
 	limited, cancel := context.WithTimeout(ctx, min(every, maxTimeout))
@@ -246,7 +234,7 @@ func (c *Collector) ask(ctx context.Context, t *target) {
 	} else {
 		c.writer.add(found, next, reserved, size)
 	}
-	c.wakeUp()
+	c.wake.Send()
 }
 
 // Pause has no more targets asked, or lets the collection go on.
@@ -254,10 +242,10 @@ func (c *Collector) Pause(pause bool) {
 	c.mu.Lock()
 	c.paused = pause
 	c.mu.Unlock()
-	c.wakeUp()
+	c.wake.Send()
 }
 
-// Status is how the collection goes.
+// Status tells how the collection goes.
 func (c *Collector) Status(now time.Time) status.Job {
 	c.mu.Lock()
 	defer c.mu.Unlock()

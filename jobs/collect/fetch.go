@@ -153,7 +153,7 @@ func digests(text string) map[digest]digest {
 	return all
 }
 
-// digestText is what digests reads.
+// digestText writes a map as the text that digests reads.
 func digestText(all map[digest]digest) string {
 	data := make([]byte, 0, 16*len(all))
 	for id, body := range all {
@@ -162,7 +162,8 @@ func digestText(all map[digest]digest) string {
 	return base64.StdEncoding.EncodeToString(data)
 }
 
-// union is what digests reads of all targets together: of each record what was asked last.
+// union joins the hashes of all targets to one text: of each record, the digest of the answer
+// that was asked last.
 func union(targets map[string]output.Target) string {
 	all := map[digest]digest{}
 	for _, t := range slices.SortedFunc(maps.Values(targets), func(a, b output.Target) int { return a.Asked.Compare(b.Asked) }) {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// slowest is how many rounds lie between two requests to a target that keeps failing, at most.
+// slowest bounds the rounds between two requests to a target that keeps failing.
 const slowest = 32
 
 // schedule decides which target is asked when. It is pure: now is an argument.
@@ -24,7 +24,7 @@ type schedule struct {
 	round  int64 // that lag is of
 }
 
-// target is what is asked for in one request.
+// target holds the items that one request asks for.
 type target struct {
 	key      string
 	items    []string
@@ -71,7 +71,7 @@ func (s *schedule) slot(t *target, now time.Time) time.Time {
 	return at
 }
 
-// next is when the next target is due; false: none is.
+// next returns the time at which the next target is due; false: none is.
 func (s *schedule) next() (time.Time, bool) {
 	if len(s.due) == 0 {
 		return time.Time{}, false
@@ -128,7 +128,7 @@ func (s *schedule) miss(t *target, now time.Time) {
 	t.failures = failures
 }
 
-// pause is how many rounds lie between two requests to a target.
+// pause returns the number of rounds between two requests to a target.
 func (s *schedule) pause(t *target) time.Duration {
 	if t.failures == 0 {
 		return 1

@@ -6,18 +6,19 @@ import (
 	"sync"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/signal"
 	"github.com/abide-proxy/abide/jobs/output"
 )
 
 const (
 	// writeEvery is the longest time that a record waits to be written.
 	writeEvery = time.Second
-	// writeAtOnce is how many records one transaction has, at most about.
+	// writeAtOnce is about the largest number of records of one transaction.
 	writeAtOnce = 2000
-	// lastWrites is how long the output gets for what is written at the end.
+	// lastWrites bounds the time of the output for what is written at the end.
 	lastWrites = 10 * time.Second
-	// pruneEvery is the time between two deletions of old records, and pruneAtOnce how many
-	// one statement deletes.
+	// pruneEvery is the time between two deletions of old records, and pruneAtOnce the number
+	// that one statement deletes.
 	pruneEvery  = 10 * time.Minute
 	pruneAtOnce = 10_000
 	// Pauses between two tries to write.
@@ -29,8 +30,8 @@ const (
 // is bounded by the job's memory.
 type writer struct {
 	options Options
-	free    func() // there may be room again
-	changed chan struct{}
+	free    func()        // there may be room again
+	changed signal.Signal // wakes run
 
 	mu      sync.Mutex
 	batch   batch
@@ -40,7 +41,7 @@ type writer struct {
 	closed  bool
 }
 
-// batch is what one transaction writes.
+// batch holds what one transaction writes.
 type batch struct {
 	records []output.Record
 	targets []output.Target
@@ -48,7 +49,7 @@ type batch struct {
 }
 
 func newWriter(o Options, free func()) *writer {
-	return &writer{options: o, free: free, changed: make(chan struct{}, 1)}
+	return &writer{options: o, free: free, changed: signal.New()}
 }
 
 // reserve takes memory for an answer, if there is any. A single answer may have more than all.
@@ -78,15 +79,7 @@ func (w *writer) add(list []output.Record, t output.Target, reserved, size int) 
 	w.batch.targets = append(w.batch.targets, t)
 	w.batch.bytes += int64(size)
 	if len(w.batch.records) >= writeAtOnce {
-		w.change()
-	}
-}
-
-// change wakes run. The caller holds the lock.
-func (w *writer) change() {
-	select {
-	case w.changed <- struct{}{}:
-	default:
+		w.changed.Send()
 	}
 }
 
@@ -95,7 +88,7 @@ func (w *writer) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.closed = true
-	w.change()
+	w.changed.Send()
 }
 
 func (w *writer) count() int64 {
@@ -110,7 +103,7 @@ func (w *writer) isAway() bool {
 	return w.away
 }
 
-// take is what is to be written now.
+// take takes what is to be written now.
 func (w *writer) take() (b batch, closed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -140,8 +140,7 @@ func textOf(v any) string {
 	return fmt.Sprint(v)
 }
 
-// rowGroup is how many rows are in memory before Parquet writes them, and rowBytes how many
-// bytes of them.
+// rowGroup bounds the rows in memory before Parquet writes them, and rowBytes their bytes.
 const (
 	rowGroup = 50_000
 	rowBytes = 32 << 20

@@ -55,7 +55,7 @@ type Options struct {
 	Slow     time.Duration // before each answer
 }
 
-// Ask is what a request asks for.
+// Ask names the page that a request asks for.
 type Ask struct {
 	Unit string
 	From int // position of the first record
@@ -88,7 +88,7 @@ func New(o Options) *Origin {
 // Path is path and query of the first page of a unit.
 func (o *Origin) Path(unit string) string { return "/records?unit=" + unit }
 
-// Pagination is what a job says about the origin.
+// Pagination returns the pagination that a job for the origin has.
 func (o *Origin) Pagination() jobfile.Pagination {
 	p := jobfile.Pagination{Style: o.options.Style, MaxPages: 100_000}
 	switch p.Style {
@@ -122,10 +122,10 @@ func (o *Origin) IDs(unit string) []string {
 	return ids
 }
 
-// Asked is how many requests asked for each page, with those that failed.
+// Asked counts the requests for each page, with those that failed.
 func (o *Origin) Asked() map[Ask]int { return o.copied(o.asked) }
 
-// Served is how many answers with 200 each page had, as far as the origin knows.
+// Served counts the answers with 200 of each page, as far as the origin knows.
 func (o *Origin) Served() map[Ask]int { return o.copied(o.served) }
 
 func (o *Origin) copied(m map[Ask]int) map[Ask]int {
@@ -134,7 +134,7 @@ func (o *Origin) copied(m map[Ask]int) map[Ask]int {
 	return maps.Clone(m)
 }
 
-// Again is how many answers with 200 were for pages that had been served before.
+// Again counts the answers with 200 for pages that had been served before.
 func (o *Origin) Again() (n int) {
 	for _, times := range o.Served() {
 		n += times - 1
@@ -142,7 +142,7 @@ func (o *Origin) Again() (n int) {
 	return n
 }
 
-// Refused is how many requests were answered with 429.
+// Refused counts the requests that were answered with 429.
 func (o *Origin) Refused() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
-// body is what an answer has.
+// body is the body of an answer.
 type body struct {
 	Data  []record `json:"data"`
 	Next  *string  `json:"next"`

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
 // layout is the version of the tables.
@@ -19,6 +21,32 @@ const layout = 1
 // database is an Output in SQL.
 type database struct {
 	*engine
+}
+
+// Open opens an output, and makes a SQLite file if there is none. Errors that may pass wrap
+// ErrAway.
+func Open(ctx context.Context, at jobfile.Output, o Options) (Output, error) {
+	if o.Lease <= 0 {
+		o.Lease = LeaseTime
+	}
+	d := &database{engine: &engine{o: o, writer: newWriter()}}
+	var err error
+	switch {
+	case !at.URL.Empty():
+		err = d.openPostgres(at.URL)
+	case at.File != "":
+		err = d.openSQLite(ctx, at.File)
+	default:
+		return nil, errors.New("no output is set: set a file or a postgres:// URL")
+	}
+	if err == nil {
+		err = d.prepare(ctx)
+	}
+	if err != nil {
+		d.Close()
+		return nil, d.explain(ctx, err)
+	}
+	return d, nil
 }
 
 // Close ends the connections.
@@ -62,17 +90,13 @@ const selectJobs = "SELECT name, kind, fingerprint, request, columns, history, l
 
 // Jobs are the descriptions of the jobs.
 func (d *database) Jobs(ctx context.Context) ([]Description, error) {
-	rows, err := d.readers.QueryContext(ctx, selectJobs+" ORDER BY name")
-	if err != nil {
-		return nil, d.explain(ctx, err)
-	}
 	var list []Description
-	err = scanAll(rows, func(r *sql.Rows) error {
+	err := d.read(ctx, func(r *sql.Rows) error {
 		description, err := scanDescription(r)
 		list = append(list, description)
 		return err
-	})
-	return list, d.explain(ctx, err)
+	}, selectJobs+" ORDER BY name")
+	return list, err
 }
 
 func scanDescription(r *sql.Rows) (d Description, err error) {
@@ -95,7 +119,7 @@ func (d *database) Job(ctx context.Context, want Description) (Job, error) {
 	}
 	kept, found, err := d.find(ctx, want.Name)
 	if err != nil {
-		return nil, d.explain(ctx, err)
+		return nil, err
 	}
 	switch {
 	case opened && !found:
@@ -118,15 +142,11 @@ func isCovered(kept, want Description) bool {
 }
 
 func (d *database) find(ctx context.Context, name string) (kept Description, found bool, err error) {
-	rows, err := d.readers.QueryContext(ctx, selectJobs+" WHERE name = $1", name)
-	if err != nil {
-		return kept, false, err
-	}
-	err = scanAll(rows, func(r *sql.Rows) (err error) {
+	err = d.read(ctx, func(r *sql.Rows) (err error) {
 		found = true
 		kept, err = scanDescription(r)
 		return err
-	})
+	}, selectJobs+" WHERE name = $1", name)
 	return kept, found, err
 }
 

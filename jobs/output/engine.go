@@ -5,8 +5,13 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/abide-proxy/abide/policy"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 )
 
 // engine is the SQL engine that an output is in, with the connections to it.
@@ -75,6 +80,15 @@ func (e *engine) writePostgres(ctx context.Context, f func(*transaction) error) 
 	return tx.Commit()
 }
 
+// read runs a query outside of a transaction, and calls scan for each row.
+func (e *engine) read(ctx context.Context, scan func(*sql.Rows) error, query string, args ...any) error {
+	rows, err := e.readers.QueryContext(ctx, query, args...)
+	if err == nil {
+		err = scanAll(rows, scan)
+	}
+	return e.explain(ctx, err)
+}
+
 // close ends the connections.
 func (e *engine) close() error {
 	if e.writer != nil {
@@ -111,4 +125,35 @@ func (e *engine) explain(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %w", ErrAway, err)
 	}
 	return err
+}
+
+// connectTimeout bounds the time for connecting to PostgreSQL, unless the URL does.
+const connectTimeout = 10 * time.Second
+
+// openPostgres prepares connections to PostgreSQL.
+func (e *engine) openPostgres(at policy.Secret) error {
+	e.dialect, e.name = postgresDialect, "postgres"
+	c, err := pgx.ParseConfig(at.Reveal())
+	if err != nil {
+		return errors.New("the URL cannot be read: write postgres://user:password@host:5432/database")
+	}
+	e.name, e.password = "postgres://"+c.Host+"/"+c.Database, c.Password
+	if c.ConnectTimeout == 0 {
+		c.ConnectTimeout = connectTimeout
+	}
+	if c.RuntimeParams["application_name"] == "" {
+		c.RuntimeParams["application_name"] = "abide"
+	}
+	// A process that is frozen within a transaction would keep its units locked after their
+	// leases have ended.
+	end := "SET idle_in_transaction_session_timeout = " + strconv.FormatInt(max(e.o.Lease.Milliseconds(), 1000), 10)
+	e.db = stdlib.OpenDB(*c, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, end)
+		return err
+	}))
+	e.db.SetMaxOpenConns(16)
+	e.db.SetMaxIdleConns(16)
+	e.db.SetConnMaxIdleTime(time.Minute)
+	e.readers = e.db
+	return nil
 }

@@ -1,6 +1,9 @@
 package output
 
 import (
+	"context"
+	"errors"
+	"os"
 	"strconv"
 	"strings"
 )
@@ -26,11 +29,11 @@ func newJob(e *engine, description Description) *job {
 // text is a statement about the tables of the job.
 func (j *job) text(s string) string { return j.replacer.Replace(s) }
 
-// Description is how the job was opened.
+// Description returns the description with which the job was opened.
 func (j *job) Description() Description { return j.is }
 
-// insertedAtOnce is how many records one statement adds to SQLite, which is faster than a
-// statement for each.
+// insertedAtOnce is the number of records that one statement adds to SQLite, which is faster
+// than a statement for each.
 const insertedAtOnce = 16
 
 // insertText is the statement that adds rows records in SQLite, and any number in PostgreSQL.
@@ -71,4 +74,47 @@ func (j *job) insertText(rows int) string {
 	}
 	return j.text("INSERT INTO {records} (" + strings.Join(names, ", ") + ") " + source +
 		" ON CONFLICT (" + key + ") DO UPDATE SET " + strings.Join(sets, ", "))
+}
+
+// Own makes the caller the only one who collects the job.
+func (j *job) Own(ctx context.Context) (release func(), err error) {
+	if j.engine.isSQLite() {
+		return j.ownFile()
+	}
+	// The lock belongs to the connection, and ends with it.
+	conn, err := j.engine.db.Conn(ctx)
+	if err != nil {
+		return nil, j.engine.explain(ctx, err)
+	}
+	var got bool
+	err = conn.QueryRowContext(ctx, "SELECT pg_try_advisory_lock(hashtext(current_schema()), hashtext($1))", j.is.Name).Scan(&got)
+	if err == nil && got {
+		return func() {
+			_, _ = conn.ExecContext(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock(hashtext(current_schema()), hashtext($1))", j.is.Name)
+			conn.Close()
+		}, nil
+	}
+	conn.Close()
+	if err == nil {
+		err = ErrOwned
+	}
+	return nil, j.engine.explain(ctx, err)
+}
+
+const ownerSuffix = "-collect-"
+
+// ownFile locks a file beside that of SQLite.
+func (j *job) ownFile() (release func(), err error) {
+	f, err := os.OpenFile(j.engine.file+ownerSuffix+j.is.Name, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := tryLock(f); err != nil {
+		f.Close()
+		if errors.Is(err, errLocked) {
+			err = ErrOwned
+		}
+		return nil, err
+	}
+	return func() { f.Close() }, nil
 }

@@ -28,7 +28,8 @@ import (
 	"time"
 )
 
-// LeaseTime is how long a claimed unit belongs to a process that does not renew its claim.
+// LeaseTime is the time for which a claimed unit belongs to a process that does not renew its
+// claim.
 const LeaseTime = 30 * time.Second
 
 var (
@@ -46,15 +47,15 @@ var (
 type Options struct {
 	// ReadOnly opens an output that exists, and changes nothing.
 	ReadOnly bool
-	// Lease is how long a claim lasts that is not renewed. 0: LeaseTime.
+	// Lease is the time for which a claim lasts that is not renewed. 0: LeaseTime.
 	Lease time.Duration
 	// Now is the clock of leases. nil: the clock of this machine for SQLite, and the clock
 	// of the server for PostgreSQL.
 	Now func() time.Time
 }
 
-// Description is what identifies a job in an output. With a name alone it opens a job as it
-// is kept.
+// Description identifies a job in an output. With a name alone it opens a job with the
+// description that the output has.
 type Description struct {
 	Name        string
 	Kind        string   // "backfill" or "collect"
@@ -89,7 +90,7 @@ type Record struct {
 	Columns []any  // nil, bool, int64, float64 or string, in the order of Description.Columns
 }
 
-// Page is what one answer adds.
+// Page holds what one answer adds.
 type Page struct {
 	Records    []Record
 	Checkpoint []byte // where the next page begins
@@ -116,7 +117,7 @@ type Counts struct {
 	Earlier time.Time // when a unit that was put back may be claimed first; zero: none is put back
 }
 
-// Left is how many units are not over.
+// Left counts the units that are not over.
 func (c Counts) Left() int64 { return c.Units[Waiting] + c.Units[Running] }
 
 // Problem is a unit that failed or is incomplete.
@@ -128,7 +129,7 @@ type Problem struct {
 	At     time.Time
 }
 
-// Target is what a collection remembers of one item.
+// Target holds what a collection remembers of one item.
 type Target struct {
 	Key          string
 	ETag         string
@@ -187,7 +188,7 @@ type Job interface {
 	// what was valid at any time since is kept.
 	Prune(ctx context.Context, before time.Time, replaced bool, n int) (int64, error)
 
-	// Description is how the job was opened, or is kept.
+	// Description returns the description with which the job was opened, or is kept.
 	Description() Description
 	// Read yields all records that were fetched since a time, in the order of fetching. Memory
 	// does not grow with their number.

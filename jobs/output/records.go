@@ -140,20 +140,16 @@ func (j *job) Append(ctx context.Context, records []Record, targets []Target) er
 
 // Targets are all that the job remembers.
 func (j *job) Targets(ctx context.Context) (map[string]Target, error) {
-	rows, err := j.engine.readers.QueryContext(ctx, j.text("SELECT key, etag, last_modified, hash, failures, asked FROM {targets}"))
-	if err != nil {
-		return nil, j.engine.explain(ctx, err)
-	}
 	all := map[string]Target{}
-	err = scanAll(rows, func(r *sql.Rows) error {
+	err := j.engine.read(ctx, func(r *sql.Rows) error {
 		var target Target
 		var at any
 		err := r.Scan(&target.Key, &target.ETag, &target.LastModified, &target.Hash, &target.Failures, &at)
 		target.Key, target.ETag, target.LastModified, target.Hash, target.Asked = decode(target.Key), decode(target.ETag), decode(target.LastModified), decode(target.Hash), instant(at)
 		all[target.Key] = target
 		return err
-	})
-	return all, j.engine.explain(ctx, err)
+	}, j.text("SELECT key, etag, last_modified, hash, failures, asked FROM {targets}"))
+	return all, err
 }
 
 // Prune deletes records that were fetched before a time, at most n.
@@ -170,7 +166,7 @@ func (j *job) Prune(ctx context.Context, before time.Time, replaced bool, n int)
 	return deleted, err
 }
 
-// Read yields all records that were fetched since a time, as they are when it begins.
+// Read yields all records that were fetched since a time, in a snapshot of its begin.
 func (j *job) Read(ctx context.Context, since time.Time) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		if err := j.read(ctx, since, yield); err != nil {

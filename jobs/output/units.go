@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// unitsAtOnce is how many units are added in a transaction.
+// unitsAtOnce is the number of units that a transaction adds.
 const unitsAtOnce = 5000
 
 // AddUnits adds units that the job does not have yet.
@@ -249,12 +249,7 @@ func (j *job) Counts(ctx context.Context) (Counts, error) {
 		err := j.engine.readers.QueryRowContext(ctx, j.text("SELECT count(*) FROM {records}")).Scan(&c.Records)
 		return c, j.engine.explain(ctx, err)
 	}
-	rows, err := j.engine.readers.QueryContext(ctx, j.text(`SELECT state, count(*), CAST(sum(pages) AS BIGINT), CAST(sum(records) AS BIGINT),
-		min(CASE WHEN state = 'waiting' AND not_before > 0 THEN not_before END), {now} FROM {units} GROUP BY state`), j.engine.now())
-	if err != nil {
-		return c, j.engine.explain(ctx, err)
-	}
-	err = scanAll(rows, func(r *sql.Rows) error {
+	err := j.engine.read(ctx, func(r *sql.Rows) error {
 		var state State
 		var n, pages, records, now int64
 		var from sql.NullInt64
@@ -268,40 +263,30 @@ func (j *job) Counts(ctx context.Context) (Counts, error) {
 			c.Earlier = j.engine.here().Add(time.Duration(from.Int64-now) * time.Millisecond)
 		}
 		return nil
-	})
-	return c, j.engine.explain(ctx, err)
+	}, j.text(`SELECT state, count(*), CAST(sum(pages) AS BIGINT), CAST(sum(records) AS BIGINT),
+		min(CASE WHEN state = 'waiting' AND not_before > 0 THEN not_before END), {now} FROM {units} GROUP BY state`), j.engine.now())
+	return c, err
 }
 
 // Problems are the units that failed or are incomplete.
-func (j *job) Problems(ctx context.Context, n int) ([]Problem, error) {
+func (j *job) Problems(ctx context.Context, n int) (list []Problem, err error) {
 	if j.is.Kind == "collect" {
 		return j.failing(ctx, n)
 	}
-	rows, err := j.engine.readers.QueryContext(ctx, j.text(`SELECT key, state, reason, pages, changed FROM {units}
-		WHERE state IN ('failed', 'incomplete') ORDER BY place LIMIT $1`), n)
-	if err != nil {
-		return nil, j.engine.explain(ctx, err)
-	}
-	var list []Problem
-	err = scanAll(rows, func(r *sql.Rows) error {
+	err = j.engine.read(ctx, func(r *sql.Rows) error {
 		var p Problem
 		var at int64
 		err := r.Scan(&p.Unit, &p.State, &p.Reason, &p.Pages, &at)
 		p.Unit, p.Reason, p.At = decode(p.Unit), decode(p.Reason), time.UnixMilli(at)
 		list = append(list, p)
 		return err
-	})
-	return list, j.engine.explain(ctx, err)
+	}, j.text("SELECT key, state, reason, pages, changed FROM {units} WHERE state IN ('failed', 'incomplete') ORDER BY place LIMIT $1"), n)
+	return list, err
 }
 
 // failing are the targets of a collection that fail now.
-func (j *job) failing(ctx context.Context, n int) ([]Problem, error) {
-	rows, err := j.engine.readers.QueryContext(ctx, j.text("SELECT key, failures, asked FROM {targets} WHERE failures > 0 ORDER BY failures DESC, key LIMIT $1"), n)
-	if err != nil {
-		return nil, j.engine.explain(ctx, err)
-	}
-	var list []Problem
-	err = scanAll(rows, func(r *sql.Rows) error {
+func (j *job) failing(ctx context.Context, n int) (list []Problem, err error) {
+	err = j.engine.read(ctx, func(r *sql.Rows) error {
 		p := Problem{State: Failed}
 		var failures int64
 		var at any
@@ -309,6 +294,6 @@ func (j *job) failing(ctx context.Context, n int) ([]Problem, error) {
 		p.Unit, p.Reason, p.At = decode(p.Unit), fmt.Sprintf("failures in a row: %d", failures), instant(at)
 		list = append(list, p)
 		return err
-	})
-	return list, j.engine.explain(ctx, err)
+	}, j.text("SELECT key, failures, asked FROM {targets} WHERE failures > 0 ORDER BY failures DESC, key LIMIT $1"), n)
+	return list, err
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"fmt"
+	"slices"
 	"sync"
 )
 
@@ -61,13 +62,11 @@ func (w *writer) write(ctx context.Context, db *sql.DB, f func(*transaction) err
 func (w *writer) withdraw(t *task) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for i, one := range w.waiting {
-		if one == t {
-			w.waiting = append(w.waiting[:i], w.waiting[i+1:]...)
-			return true
-		}
+	i := slices.Index(w.waiting, t)
+	if i >= 0 {
+		w.waiting = append(w.waiting[:i], w.waiting[i+1:]...)
 	}
-	return false
+	return i >= 0
 }
 
 func (w *writer) take() []*task {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// maxNext is how long a cursor or a URL of a next page may be.
+// maxNext bounds the bytes of a cursor, or of a URL of a next page.
 const maxNext = 8 << 10
 
 // withParam is a URL whose query has a parameter once. Other parameters stay as they are.
@@ -49,7 +49,7 @@ func origin(u *url.URL) string {
 	return scheme + "://" + strings.ToLower(strings.TrimSuffix(u.Hostname(), ".")) + ":" + port
 }
 
-// address is what tells a URL from others: its origin, path and query.
+// address returns what tells a URL from others: its origin, path and query.
 func address(u *url.URL) string { return origin(u) + " " + u.RequestURI() }
 
 // follow is the URL that a page names as the next one. The walk stays at the origin of its

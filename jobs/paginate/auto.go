@@ -59,9 +59,9 @@ var (
 	}
 )
 
-// recognise is how the pages of a server follow each other, by its first answer, and a
-// sentence about it. What the job says counts before what an answer looks like. The style
-// stays auto if nothing leads to another page.
+// recognise returns the pagination that a server's first answer shows, and a sentence about it.
+// What the job says counts before what an answer looks like. The style stays auto if nothing
+// leads to another page.
 func recognise(p jobfile.Pagination, first *url.URL, page Page) (jobfile.Pagination, string) {
 	if p.More == "" {
 		p.More = nameOf(page.Body, moreNames, func(v records.Value) bool { _, err := truth(v); return err == nil })

@@ -5,7 +5,7 @@ import (
 	"encoding/hex"
 )
 
-// maxRecent is how many positions a walk remembers in memory.
+// maxRecent is the number of positions that a walk remembers in memory.
 const maxRecent = 10_000
 
 // cycle finds a repetition in a sequence with one remembered element (Brent's algorithm): an

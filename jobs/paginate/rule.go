@@ -11,7 +11,7 @@ import (
 	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
-// rule is how a page leads to the next one.
+// rule finds the next page in a page.
 type rule struct {
 	jobfile.Pagination
 	next, more, total records.Path
@@ -50,7 +50,7 @@ func ruleOf(p jobfile.Pagination) (r rule, err error) {
 // counted says whether the next page is known without the server.
 func (r rule) counted() bool { return r.Style == jobfile.OffsetPages || r.Style == jobfile.PagePages }
 
-// follows is what leads to the next page.
+// follows names what leads to the next page.
 func (r rule) follows() string {
 	if r.Style == jobfile.CursorPages {
 		return "cursor"
@@ -58,7 +58,7 @@ func (r rule) follows() string {
 	return "URL"
 }
 
-// suspect is why pages may repeat.
+// suspect says why pages may repeat.
 func (r rule) suspect() string {
 	if r.Param == "" {
 		return "the pages lead round in a circle"
@@ -75,7 +75,7 @@ const (
 	no
 )
 
-// said is what a page says about the next one.
+// said holds what a page says about the next one.
 type said struct {
 	more   answer
 	total  int64  // of records; -1: it does not say
@@ -227,8 +227,8 @@ func (r rule) advance(at *position, n int) {
 	at.Number += n
 }
 
-// came is how many of the records that the server counts are behind the walk. A walk that
-// begins behind the first records has these behind it, too.
+// came returns the number of the server's records that the walk has passed. A walk that
+// begins behind the first records has passed these, too.
 func (p *position) came(r rule) int64 {
 	switch {
 	case r.Style == jobfile.OffsetPages && r.First > 1:

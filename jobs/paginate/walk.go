@@ -44,7 +44,7 @@ import (
 	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
-// MaxEmpty is how many pages in a row may be empty.
+// MaxEmpty bounds the number of empty pages in a row.
 const MaxEmpty = 100
 
 // Page is an answer.
@@ -66,7 +66,7 @@ const (
 	Incomplete State = "incomplete"
 )
 
-// Step is what an answer means for a walk.
+// Step tells what an answer means for a walk.
 type Step struct {
 	State  State
 	Reason string // why the walk is over, a part of a sentence: "the page has no cursor"
@@ -145,7 +145,7 @@ func (w *Walk) setRule(p jobfile.Pagination) (err error) {
 	return err
 }
 
-// Checkpoint is what Restore needs.
+// Checkpoint returns the state that Restore needs.
 func (w *Walk) Checkpoint() []byte {
 	text, err := json.Marshal(w.at)
 	if err != nil {
@@ -154,7 +154,7 @@ func (w *Walk) Checkpoint() []byte {
 	return text
 }
 
-// Pages is how many pages were answered.
+// Pages returns the number of pages that were answered.
 func (w *Walk) Pages() int { return w.at.Pages }
 
 // Next is the URL to ask for, nil if the walk is over.
@@ -186,7 +186,7 @@ func (w *Walk) Next() *url.URL {
 	return &copied
 }
 
-// Answer moves the walk past a page. After an error the walk is where it was.
+// Answer moves the walk past a page. An error leaves the walk unchanged.
 func (w *Walk) Answer(p Page) (Step, error) {
 	if w.at.Over != "" {
 		return Step{}, errors.New("the walk is over")
@@ -245,7 +245,7 @@ func (w *Walk) repeats(at *position, p Page, r rule) Step {
 	return Step{State: Going}
 }
 
-// place is what tells the next page from others, "" if pages are counted.
+// place returns what tells the next page from others, "" if pages are counted.
 func (p *position) place(r rule, first *url.URL) string {
 	switch r.Style {
 	case jobfile.CursorPages:

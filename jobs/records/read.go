@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// MaxBody is how long a body may be.
+// MaxBody bounds the bytes of a body.
 const MaxBody = 64 << 20
 
 // Read is the value of a body of a content type: JSON, or the array of what JSON lines or the

@@ -77,8 +77,8 @@ func New(job *jobfile.Job) (*Extractor, error) {
 	return x, nil
 }
 
-// Records are the records of an answer, without Unit and Fetched. The page is how many pages
-// of the unit came before, and one: errors name it.
+// Records returns the records of an answer, without Unit and Fetched. The page is the number
+// of the answer in its unit, from 1: errors name it.
 func (x *Extractor) Records(answer Value, page int) ([]output.Record, error) {
 	v, ok := answer.At(x.records)
 	if !ok {

@@ -145,7 +145,7 @@ func retryAfter(h http.Header, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// attempts is how often abide has sent the request; 1 if it does not say.
+// attempts returns the number of times that abide has sent the request; 1 if it does not say.
 func attempts(resp *http.Response) int {
 	if n, err := strconv.Atoi(resp.Header.Get(attemptsHeader)); err == nil && n >= 0 {
 		return n

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Options are what a job says about a request.
+// Options holds what a job says about a request.
 type Options struct {
 	Priority int           // 0, the most urgent, to 7
 	Wait     time.Duration // the longest wait; 0: as long as it takes
@@ -34,7 +34,7 @@ type Sender interface {
 // longestWait is the wait of a request that may wait as long as it takes.
 const longestWait = 400 * 24 * time.Hour
 
-// maxRedirects is how many redirects a request follows.
+// maxRedirects bounds the redirects that a request follows.
 const maxRedirects = 10
 
 // follow sends a request and follows redirects within the origin of the request. A redirect to

@@ -71,7 +71,7 @@ func Fill(job *jobfile.Job, u output.Unit) (*Request, error) {
 	return r, nil
 }
 
-// dotSegments is how many parts of a path are . or .., which clients and servers remove.
+// dotSegments counts the parts . and .. of a path, which clients and servers remove.
 func dotSegments(path string) (n int) {
 	for part := range strings.SplitSeq(path, "/") {
 		if part == "." || part == ".." {
@@ -145,7 +145,7 @@ func IdempotencyKey(job *jobfile.Job, u output.Unit) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// Fingerprint is of what must not change while records are kept: with another request, step or
+// Fingerprint hashes what must not change while records are kept: with another request, step or
 // time zone the same unit would have other records, and with another id the same record another
 // row.
 func Fingerprint(job *jobfile.Job) string {

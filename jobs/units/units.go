@@ -25,7 +25,7 @@ import (
 	"github.com/abide-proxy/abide/policy/jobfile"
 )
 
-// Most is how many units a job may have.
+// Most bounds the number of units of a job.
 const Most = 10_000_000
 
 // Opener opens the output of another job, whose records are items.

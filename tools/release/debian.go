@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// maintainer is who the control file names.
+// maintainer is the person that the control file names.
 const maintainer = "abide-proxy <abide-proxy@users.noreply.github.com>"
 
-// debianFiles are where the files of deploy/debian are installed.
+// debianFiles lists the paths to which the files of deploy/debian are installed.
 var debianFiles = []struct{ from, to string }{
 	{"abide.service", "usr/lib/systemd/system/abide.service"},
 	{"abide.sysusers", "usr/lib/sysusers.d/abide.conf"},

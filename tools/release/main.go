@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// release is what is made and where.
+// release says which files are made of which source.
 type release struct {
 	source  string // the directory of the repository
 	out     string // the directory for the files; created when it is missing
@@ -119,7 +119,7 @@ func (r *release) add(made map[string][]byte, p *program) error {
 	return err
 }
 
-// checksums is what `sha256sum -c` reads.
+// checksums returns a list that `sha256sum -c` reads.
 func checksums(made map[string][]byte) []byte {
 	var names []string
 	for name := range made {

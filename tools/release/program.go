@@ -25,7 +25,7 @@ type program struct {
 	licences []licence // of everything that is linked into it
 }
 
-// licence is what a module, or Go itself, is licensed under.
+// licence is the licence of a module, or of Go itself.
 type licence struct {
 	module string // path and version
 	texts  []string

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"syscall"
@@ -77,3 +78,45 @@ func (g childGroup) send(child *os.Process, sig syscall.Signal) {
 		_ = syscall.Kill(-child.Pid, sig)
 	}
 }
+
+// columns is the width of a terminal, 0 if the terminal does not know its width; false for a
+// file that is no terminal.
+func columns(f *os.File) (int, bool) {
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0, false
+	}
+	return int(size.Col), true
+}
+
+// lockRegistration locks a file for as long as it is open. A file system without
+// locks is no error: registrationLocked goes by the process ID there.
+func lockRegistration(f *os.File) error {
+	err := flock(f, syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.ENOTSUP) || errors.Is(err, syscall.ENOLCK) || errors.Is(err, syscall.ENOSYS) {
+		return nil
+	}
+	return err
+}
+
+// registrationLocked tells whether the process that wrote a registration still runs.
+func registrationLocked(f *os.File, pid int) bool {
+	switch err := flock(f, syscall.LOCK_SH|syscall.LOCK_NB); {
+	case err == nil:
+		return false
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return true
+	}
+	return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
+}
+
+func flock(f *os.File, how int) error {
+	for {
+		if err := syscall.Flock(int(f.Fd()), how); !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+	}
+}
+
+// reopenSignals are the signals that open the access log again.
+var reopenSignals = []os.Signal{syscall.SIGUSR1}

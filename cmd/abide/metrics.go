@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/abide-proxy/abide/metrics"
+	"github.com/abide-proxy/abide/proxy/dispatch"
 	"github.com/abide-proxy/abide/status"
 )
 
@@ -38,4 +39,38 @@ func announcedLimit(announced status.Announced) metrics.Announced {
 		Site: announced.Site, Route: cmp.Or(announced.Route, announced.Title), Name: announced.Name(),
 		Limit: announced.Limit, Remaining: announced.Remaining, Reset: announced.Reset, Foreign: announced.Foreign,
 	}
+}
+
+// holdCounts counts the requests that wait, by site and priority, for the metrics.
+func (a *program) holdCounts() []metrics.HoldCount {
+	type at struct {
+		site     string
+		priority int
+	}
+	counts := map[at]int{}
+	for h, n := range a.proxy.HeldCounts() {
+		counts[at{h.Site, h.Priority}] += n
+	}
+	list := make([]metrics.HoldCount, 0, len(counts))
+	for where, n := range counts {
+		list = append(list, metrics.HoldCount{Site: where.site, Priority: where.priority, N: n})
+	}
+	return list
+}
+
+// blockedTimes converts the times that limits held requests for the metrics.
+func blockedTimes(since []dispatch.Blocked) []metrics.BlockedTime {
+	list := make([]metrics.BlockedTime, len(since))
+	for i, one := range since {
+		list[i] = metrics.BlockedTime{Site: one.Site, Limit: one.Limit, Seconds: one.Seconds}
+	}
+	return list
+}
+
+// waiting counts the requests that wait.
+func (a *program) waiting() (n int) {
+	for _, one := range a.proxy.HeldCounts() {
+		n += one
+	}
+	return n
 }
