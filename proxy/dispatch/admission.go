@@ -175,7 +175,7 @@ func (s *admission) mayGo(x *Request, r *http.Request) (again *queue.Retry, refu
 		x.countAttempt()
 		return nil, nil
 	}
-	t.leaveBackend()
+	t.to.leave()
 	t.waitBegan = s.clock.Now()
 	return again, nil
 }
@@ -216,7 +216,7 @@ func (s *admission) waitAgain(x *Request, r *http.Request, v verdict) *problem.P
 // retryOf is what the queue is told of a request that is sent again. Its wait begins.
 func (s *admission) retryOf(x *Request, v verdict) queue.Retry {
 	t := &x.progress
-	t.leaveBackend()
+	t.to.leave()
 	x.tellMembersSent(false)
 	retry := queue.Retry{Result: t.result}
 	switch {
@@ -293,7 +293,7 @@ func (s *admission) lostPermit(x *Request, err error) *problem.Problem {
 
 // finish gives up the permit, once.
 func (t *progress) finish() {
-	t.leaveBackend()
+	t.to.leave()
 	t.pass.Cancel()
 	t.pass = backends.Pass{}
 	if t.permit != nil {

@@ -16,6 +16,39 @@ import (
 	"github.com/abide-proxy/abide/proxy/sitelog"
 )
 
+// destination has the backend of a request.
+type destination struct {
+	backend   *backends.Backend // of the attempt, if it is counted there
+	rewritten bool              // the request's URL has the host that it was last sent to
+	failed    []string          // names of the backends that failed this request
+}
+
+// leave counts an attempt as over at its backend.
+func (d *destination) leave() {
+	if d.backend != nil {
+		d.backend.Load.End()
+		d.backend = nil
+	}
+}
+
+// addHealth tells the load of the backend how an attempt went.
+func (d *destination) addHealth(how backends.Health, took time.Duration, now time.Time) {
+	if d.backend == nil {
+		return
+	}
+	d.backend.Load.Add(took, how, now)
+	if how == backends.Ill {
+		d.failed = append(d.failed, d.backend.Name)
+	}
+}
+
+// addAbandoned tells the load of the backend that the client left before there was an answer.
+func (d *destination) addAbandoned(took time.Duration, now time.Time) {
+	if d.backend != nil {
+		d.backend.Load.AddAbandoned(took, now)
+	}
+}
+
 // breakerOf is the breaker of a site, or of one of its backends.
 func breakerOf(site string, b *backends.Backend) backends.Key {
 	if b == nil {
@@ -59,10 +92,10 @@ func (x *Request) destination() policy.Target {
 // pointAtBackend puts the destination into the URL of r, and answers it.
 func (x *Request) pointAtBackend(r *http.Request) policy.Target {
 	t := x.destination()
-	if x.backend() == nil && !x.progress.rewritten {
+	if x.backend() == nil && !x.progress.to.rewritten {
 		return t
 	}
-	x.progress.rewritten = true
+	x.progress.to.rewritten = true
 	Absolute(r.URL, t)
 	r.Host = r.URL.Host
 	return t
@@ -71,47 +104,21 @@ func (x *Request) pointAtBackend(r *http.Request) policy.Target {
 // countAttempt counts an attempt that is about to be made, unless that was done when its
 // backend was chosen.
 func (x *Request) countAttempt() {
-	if b := x.backend(); b != nil && b != x.progress.backend {
-		x.progress.leaveBackend()
+	if b := x.backend(); b != nil && b != x.progress.to.backend {
+		x.progress.to.leave()
 		b.Load.Begin()
-		x.progress.backend = b
+		x.progress.to.backend = b
 	}
 }
 
-// leaveBackend counts an attempt as over at its backend.
-func (t *progress) leaveBackend() {
-	if t.backend != nil {
-		t.backend.Load.End()
-		t.backend = nil
-	}
-}
-
-// addHealth tells a backend's load how an attempt went.
-func (t *progress) addHealth(how backends.Health, took time.Duration, now time.Time) {
-	if t.backend == nil {
-		return
-	}
-	t.backend.Load.Add(took, how, now)
-	if how == backends.Ill {
-		t.failedBackends = append(t.failedBackends, t.backend.Name)
-	}
-}
-
-// addAbandoned tells a backend's load that the client left before there was an answer.
-func (t *progress) addAbandoned(took time.Duration, now time.Time) {
-	if t.backend != nil {
-		t.backend.Load.AddAbandoned(took, now)
-	}
-}
-
-// hasOtherBackend tells whether another backend has not failed this request yet.
+// hasOtherBackend reports whether another backend has not failed this request yet.
 func (t *progress) hasOtherBackend() bool {
 	if t.plan == nil {
 		return false
 	}
 	hosts := t.plan.Backends.Hosts
 	for i := range hosts {
-		if b := &hosts[i]; b != t.backend && !slices.Contains(t.failedBackends, b.Name) {
+		if b := &hosts[i]; b != t.to.backend && !slices.Contains(t.to.failed, b.Name) {
 			return true
 		}
 	}
@@ -124,18 +131,18 @@ func (t *progress) hasOtherBackend() bool {
 func (x *Request) chooseBackend(ready []int) int {
 	group := &x.progress.plan.Backends
 	fit := ready
-	if len(x.progress.failedBackends) > 0 {
+	if len(x.progress.to.failed) > 0 {
 		if fresh := slices.DeleteFunc(slices.Clone(ready), func(i int) bool {
-			return i >= len(group.Hosts) || slices.Contains(x.progress.failedBackends, group.Hosts[i].Name)
+			return i >= len(group.Hosts) || slices.Contains(x.progress.to.failed, group.Hosts[i].Name)
 		}); len(fresh) > 0 {
 			fit = fresh
 		}
 	}
 	i := group.Pick(fit, x.ClientName(), x.Snapshot.clock.Now())
 	if i < len(group.Hosts) {
-		x.progress.leaveBackend()
-		x.progress.backend = &group.Hosts[i]
-		x.progress.backend.Load.Begin()
+		x.progress.to.leave()
+		x.progress.to.backend = &group.Hosts[i]
+		x.progress.to.backend.Load.Begin()
 	}
 	return i
 }

@@ -5,22 +5,10 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/abide-proxy/abide/internal/redact"
 	"github.com/abide-proxy/abide/limit/queue"
-	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/dispatch/plans"
 	"github.com/abide-proxy/abide/tokens"
 )
-
-// tokenUse is the token that an attempt is made with.
-type tokenUse struct {
-	token      *tokens.Token // of the attempt; nil is none
-	label      string        // of the last attempt, for the answer
-	credential policy.Secret
-	shown      *redact.Finder // finds the credential in the answer; nil: there is no token
-	began      time.Time      // of the attempt, as the pool knows it
-	denials    tokens.Denials
-}
 
 // reasonToken is the reason of a cooldown of a token that another site has refused.
 const reasonToken = "token"

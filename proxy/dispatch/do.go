@@ -61,7 +61,7 @@ func (s *Dispatcher) learnAndJudge(x *Request, r *http.Request, resp *http.Respo
 	v = s.lessons.judgeToken(x, r, resp, v)
 	v = s.lessons.verify(x, r, resp, v)
 	v = s.lessons.tellAll(x, statusOf(resp), err, v)
-	v.again = v.again || x.progress.verifying && err == nil // its answer is not the client's
+	v.again = v.again || x.progress.probing && err == nil // its answer is not the client's
 	if v.again && resp != nil {
 		resp.Body.Close()
 	}

@@ -36,9 +36,9 @@ func (s *lessons) tellAll(x *Request, status int, err error, v verdict) verdict 
 	t.result = queue.Result{Outcome: outcomeOf(status, err, v), Unsent: err != nil && unsent(err)}
 	how, took := backends.HealthOf(status, err, v.refused), x.answered.Sub(x.sent)
 	if upstream.KindOf(err) == upstream.Canceled {
-		t.addAbandoned(took, x.answered)
+		t.to.addAbandoned(took, x.answered)
 	}
-	t.addHealth(how, took, x.answered)
+	t.to.addHealth(how, took, x.answered)
 	broken := s.breakers.update(key, t.pass, how, status, err, x.answered)
 	t.pass = backends.Pass{}
 	if !broken.IsZero() && !x.grouped() {
@@ -269,9 +269,9 @@ func (s *lessons) verify(x *Request, r *http.Request, resp *http.Response, v ver
 	}
 	status := resp.StatusCode
 	switch {
-	case t.verifying && v.refused:
+	case t.probing && v.refused:
 		return v // for another reason
-	case t.verifying:
+	case t.probing:
 		blocked := status == http.StatusForbidden
 		known.Verified(x.answered, blocked)
 		if blocked {
@@ -291,7 +291,7 @@ func (s *lessons) verify(x *Request, r *http.Request, resp *http.Response, v ver
 	page := sites.NewPage(resp.Header.Get("Content-Type"), resp.Header.Get("Server"), resp.ContentLength)
 	switch known.Forbidden(x.answered, x.Target.HostPort(), page) {
 	case sites.Verify:
-		t.verifies = true
+		t.probeNext = true
 		return verdict{again: true, reason: "verified"}
 	case sites.Verifying:
 		return verdict{again: true, reason: "verified", pause: verificationPause}
@@ -320,17 +320,17 @@ func (s *lessons) blocked(x *Request) verdict {
 // beginVerification makes the attempt one that verifies, if the site may block.
 func beginVerification(x *Request) {
 	t := &x.progress
-	t.verifying = false
-	if x.subject.Known == nil || x.Caller.HasBody() || !t.verifies && !x.subject.Known.Blocks() {
+	t.probing = false
+	if x.subject.Known == nil || x.Caller.HasBody() || !t.probeNext && !x.subject.Known.Blocks() {
 		return
 	}
-	t.verifying = x.subject.Known.Known(x.Target.HostPort()) != ""
-	t.verifies = false
+	t.probing = x.subject.Known.Known(x.Target.HostPort()) != ""
+	t.probeNext = false
 }
 
 // verification is the attempt in place of which a request is sent that succeeded before.
 func verification(x *Request, r *http.Request) *http.Request {
-	if !x.progress.verifying {
+	if !x.progress.probing {
 		return r
 	}
 	u, err := url.ParseRequestURI(x.subject.Known.Known(x.Target.HostPort()))

@@ -9,18 +9,20 @@ import (
 	"strings"
 	"time"
 
+	"github.com/abide-proxy/abide/internal/redact"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/bandwidth"
+	"github.com/abide-proxy/abide/proxy/dispatch/backends"
 	"github.com/abide-proxy/abide/proxy/dispatch/plans"
 	"github.com/abide-proxy/abide/proxy/problem"
 	"github.com/abide-proxy/abide/proxy/sitelog"
 	"github.com/abide-proxy/abide/proxy/upstream"
+	"github.com/abide-proxy/abide/tokens"
 )
 
-// Request is one request on its way: what is asked, and what was decided about it so
-// far.
+// Request is a request on its way: the question, and the decisions about it so far.
 type Request struct {
 	Snapshot  *Snapshot
 	Target    policy.Target
@@ -34,40 +36,68 @@ type Request struct {
 	Uploading time.Duration // the client's part of the time before the wait
 	Uploaded  int64         // bytes of the body that the client has sent
 
-	// Filled by the request's path.
-	purpose
-	matched
-	times
-	progress progress
-	activity sitelog.Request       // its waits, and its number in the log
-	bytes    *bandwidth.SiteBudget // what its connection takes bytes from; nil: no limit of bytes
-	ctx      requestContext
-}
-
-// purpose is what a request is for, where abide does not send it for a client.
-type purpose struct {
+	// The purpose of a request that abide does not send for a client.
 	explained    bool // nothing is sent: an explanation is asked for
 	shared       bool // it is sent in place of other requests, which are reported themselves
 	sentByCaller bool // the caller sends it, and may never say what came of it
-}
 
-// matched is what was found out about a request: its site, and what is known of that.
-type matched struct {
-	site  string
-	rule  *policy.Site // nil: no rule names the target
-	meter *metrics.Site
+	// Filled by the request's path.
+	site     string
+	rule     *policy.Site // nil: no rule names the target
+	meter    *metrics.Site
+	subject  plans.Subject // what its limits depend on
+	seen     uint64        // the version of subject.Known by which subject.Class was found
+	progress progress
+	activity sitelog.Request       // its waits, and its number in the log
+	bytes    *bandwidth.SiteBudget // what its connection takes bytes from; nil: no limit of bytes
+	received int64                 // bytes of the answer's body
+	ctx      requestContext
 
-	subject plans.Subject // what its limits depend on
-	seen    uint64        // the version of subject.Known by which subject.Class was found
-
-	received int64 // bytes of the answer's body
-}
-
-// times are the times of the steps of a request.
-type times struct {
+	// The times of its steps.
 	first    time.Time // when the site was first asked
 	sent     time.Time // when it was last asked
 	answered time.Time // when the head of that answer had come
+}
+
+// progress has the permit, the token and the backend of a request, and the results of its
+// attempts.
+type progress struct {
+	plan    *plans.Plan
+	permit  *queue.Permit
+	pass    backends.Pass // of the breaker, for the attempt
+	to      destination
+	learned learned // from the last answer
+
+	// The token of the attempt.
+	token      *tokens.Token // nil: none
+	label      string        // of the last attempt, for the answer
+	credential policy.Secret
+	shown      *redact.Finder // finds the credential in the answer; nil: there is no token
+	began      time.Time      // of the attempt, as the pool knows it
+	denials    tokens.Denials
+
+	// The waits. The answer needs these fields when the permit may be over.
+	waitBegan  time.Time      // of the present wait
+	until      time.Time      // the end of the patience
+	waited     time.Duration  // in all waits
+	before     time.Duration  // of that, before the first attempt
+	waiter     queue.Waiter   // the permit of the last wait; nil: it never had to wait
+	wouldBlock *queue.Blocker // what would have held it, if limits were only observed
+	shared     bool           // it shared the answer to another request
+
+	// The results of the attempts.
+	sent           int          // attempts that were made
+	failures       int          // attempts that failed and were followed by another
+	refusals       int          // refusals that were followed by another attempt
+	refusedAnswers int          // refusals, the last answer included
+	refusedAt      time.Time    // of the last refusal
+	odd            bool         // it was refused although the rate was not the cause
+	probeNext      bool         // the next attempt probes whether the site blocks
+	probing        bool         // the present attempt does
+	level          int64        // requests to the site in flight with the attempt
+	result         queue.Result // of the last attempt
+	lastError      error        // of the last attempt, if another was to follow it
+	lastStatus     int          // the same, where there was an answer
 }
 
 // requestContext is the context of a request on its path. It answers for the meter of

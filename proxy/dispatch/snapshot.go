@@ -189,7 +189,7 @@ func (s *Dispatcher) WaitForTunnel(ctx context.Context, to policy.Target, client
 	var refusal *queue.Refusal
 	switch {
 	case errors.As(err, &refusal):
-		return s.problems.ofRefusal(&Request{Snapshot: st, Target: to, matched: matched{site: site}}, err)
+		return s.problems.ofRefusal(&Request{Snapshot: st, Target: to, site: site}, err)
 	case err != nil:
 		return problem.Left
 	}

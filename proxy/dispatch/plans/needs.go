@@ -132,7 +132,7 @@ func (p *Plan) forTokens(r *Subject, list []queue.Limit, each []int) [][]queue.L
 		all = append(all, append(with(""), queue.Limit{Name: TokenLimit, Title: "no token", Refuse: refuse}))
 	case len(usable) == 0:
 		// Nothing may go, until there is a token again.
-		all = append(all, append(with(""), queue.Limit{Name: TokenLimit, Title: NoTokenTitle, Source: noToken{}, N: 1, Refuse: refuse}))
+		all = append(all, append(with(""), queue.Limit{Name: TokenLimit, Title: NoTokenTitle, Source: closedSource{}, N: 1, Refuse: refuse}))
 	}
 	return all
 }
