@@ -55,7 +55,7 @@ func (s *admission) wait(x *Request, r *http.Request) *problem.Problem {
 	return s.waitUntilMayGo(x, r)
 }
 
-// prepare is what a request asks of the queue. Its wait begins.
+// prepare returns the question of a request to the queue. The wait of the request begins.
 func (s *admission) prepare(x *Request, r *http.Request) (queue.Request, *problem.Problem) {
 	q := s.ask(x, r)
 	if !x.maySign() {
@@ -82,7 +82,7 @@ func (s *admission) entered(x *Request, permit *queue.Permit, err error) *proble
 	return nil
 }
 
-// ask is the request as the queue sees it.
+// ask returns a request as the queue sees it.
 func (s *admission) ask(x *Request, r *http.Request) queue.Request {
 	x.subject.Method, x.subject.Path = r.Method, policy.NormalPath(r.URL.EscapedPath())
 	x.progress.plan = x.Snapshot.planOf(x.site, x.rule)
@@ -120,12 +120,12 @@ func (s *admission) ask(x *Request, r *http.Request) queue.Request {
 	return q
 }
 
-// waitContext is the context of a wait.
+// waitContext returns the context of a wait.
 func (x *Request) waitContext(r *http.Request) context.Context {
 	return x.Caller.WaitContext(r.Context())
 }
 
-// patience is how long a request may wait, in all its waits.
+// patience returns the longest time that a request may wait, in all its waits.
 func patience(x *Request) time.Duration {
 	wait := x.Snapshot.policy.Queue.Wait
 	if x.Options.now() {
@@ -137,9 +137,9 @@ func patience(x *Request) time.Duration {
 	return wait
 }
 
-// inTime tells whether a request can be sent again before its patience ends. If a failure
+// inTime reports whether a request can be sent again before its patience ends. If a failure
 // cannot be repaired in time, its answer is better than none. A refusal is left to the
-// queue, which knows when the site is ready. broken is until when the breaker is open.
+// queue, which knows when the site is ready. broken is the time when the breaker is open no more.
 func (t *progress) inTime(v verdict, broken, now time.Time) bool {
 	return v.refused || !now.Add(v.pause).After(t.until) && !broken.After(t.until)
 }
@@ -180,8 +180,8 @@ func (s *admission) mayGo(x *Request, r *http.Request) (again *queue.Retry, refu
 	return again, nil
 }
 
-// passBreakerAndToken asks the breaker, and acquires a token. If one of them keeps the
-// request, the answer is how the request goes back into the queue.
+// passBreakerAndToken asks the breaker, and acquires a token. If one of them holds the
+// request back, passBreakerAndToken returns the way back into the queue.
 func (s *admission) passBreakerAndToken(x *Request, r *http.Request) (*queue.Retry, error) {
 	t := &x.progress
 	pass, until := s.breakers.Enter(x.breaker(), s.breakers.rule(), s.clock.Now())
@@ -213,7 +213,7 @@ func (s *admission) waitAgain(x *Request, r *http.Request, v verdict) *problem.P
 	return nil
 }
 
-// retryOf is what the queue is told of a request that is sent again. Its wait begins.
+// retryOf tells the queue of a request that is sent again. The wait of the request begins.
 func (s *admission) retryOf(x *Request, v verdict) queue.Retry {
 	t := &x.progress
 	t.to.leave()
@@ -240,7 +240,7 @@ func (s *admission) retryOf(x *Request, v verdict) queue.Retry {
 	return retry
 }
 
-// noteGrant notes that a request is held no more, for how long it was, and by which limit.
+// noteGrant notes that a request is held no more, the time that it was held, and the limit.
 func (s *admission) noteGrant(x *Request) {
 	t := &x.progress
 	before := t.waited
@@ -278,12 +278,12 @@ func (s *admission) noteRefusal(x *Request, err error) {
 	}
 }
 
-// noteWaits keeps what the answer to the client says of the waits.
+// noteWaits copies from the permit what the answer to the client says of the waits.
 func (t *progress) noteWaits() {
 	t.waited, t.wouldBlock = t.permit.Waited(), t.permit.WouldBlock()
 }
 
-// lostPermit is the answer to a request whose permit the queue has taken back after a wait.
+// lostPermit answers a request whose permit the queue has taken back after a wait.
 func (s *admission) lostPermit(x *Request, err error) *problem.Problem {
 	x.progress.noteWaits()
 	s.noteRefusal(x, err)
@@ -302,8 +302,7 @@ func (t *progress) finish() {
 	}
 }
 
-// hooks are what the queue calls of the dispatcher, under the lock of a site: see
-// queue.Hooks.
+// hooks implements queue.Hooks: the queue calls the dispatcher under the lock of a site.
 type hooks struct{ *admission }
 
 // The interfaces of the queue that types of other packages implement.
@@ -317,19 +316,19 @@ var (
 	_ queue.Storable  = (*ledger.Ledger)(nil)
 )
 
-// Waits is queue.Hooks': a request has to wait.
+// Waits is called when a request has to wait.
 func (hooks) Waits(q *queue.Request, p queue.Waiter) {
 	if x, ok := q.Tag.(*Request); ok {
 		x.beginWait(p)
 	}
 }
 
-// Cooled is queue.Hooks': a cooldown begins here.
+// Cooled is called when a cooldown begins in this process.
 func (s hooks) Cooled(site string, at queue.Scope, until time.Time, why string) {
 	s.kept.cooled(site, at, until, why)
 }
 
-// Limits is queue.Hooks': it gives a request the limits of the configuration that is new.
+// Limits returns the limits that a request has by the configuration that is new.
 func (s hooks) Limits(q queue.Request) (limits [][]queue.Limit, seen uint64) {
 	st := s.kept.sites.current.Load()
 	if source, ok := q.Tag.(bandwidth.Tag); ok {

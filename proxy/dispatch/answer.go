@@ -21,15 +21,14 @@ import (
 )
 
 const (
-	// mostPeek is how much of a body is looked at.
+	// mostPeek bounds the bytes of a body that are looked at.
 	mostPeek = 4 << 10
-	// longestPeek is how long that is waited for: the client wants the head.
+	// longestPeek bounds the wait for these bytes: the client wants the head.
 	longestPeek = time.Second
 )
 
-// headOf is the beginning of a body, which stays whole; what has not come in time is
-// not in it. What is compressed in a way that everybody knows is read. The answer is
-// to be used in place of the one that was given.
+// headOf returns the beginning of a body, decoded: the bytes that have come in time. The body
+// stays whole in the answer that headOf returns in place of resp.
 func headOf(resp *http.Response) (*http.Response, []byte) {
 	if resp.Body == nil || resp.Body == http.NoBody || resp.ContentLength == 0 {
 		return resp, nil
@@ -47,7 +46,7 @@ func headOf(resp *http.Response) (*http.Response, []byte) {
 	return shown, decoded(resp.Header, body.peek())
 }
 
-// decoded is a head without its coding, nil if that is not known.
+// decoded returns a head without its coding, nil if that is not known.
 func decoded(h http.Header, head []byte) []byte {
 	switch coding := h.Get("Content-Encoding"); coding {
 	case "", "identity":
@@ -216,8 +215,8 @@ func hideTokenInNames(r *http.Request, l *learn.Lesson, shown *redact.Finder) {
 // leastCredential is the length from which on what a client sends is taken for a secret.
 const leastCredential = 6
 
-// credentialsOf are what the client of a request shows to be let in, as far as a name of a
-// length has room for it.
+// credentialsOf returns the secrets with which a client authenticates a request, those that are
+// no longer than room.
 func credentialsOf(r *http.Request, room int) []string {
 	if room < leastCredential {
 		return nil
@@ -261,7 +260,7 @@ func credentialsOf(r *http.Request, room int) []string {
 	return list
 }
 
-// isSecret tells whether a header or a parameter is for a credential, by its name.
+// isSecret reports whether a header or a parameter is for a credential, by its name.
 func isSecret(name string) bool {
 	name = strings.ToLower(name)
 	for _, word := range [...]string{"auth", "key", "token", "secret", "pass", "session", "sign", "credential", "jwt"} {

@@ -49,7 +49,7 @@ func (d *destination) addAbandoned(took time.Duration, now time.Time) {
 	}
 }
 
-// breakerOf is the breaker of a site, or of one of its backends.
+// breakerOf names the breaker of a site, or of a backend of the site.
 func breakerOf(site string, b *backends.Backend) backends.Key {
 	if b == nil {
 		return backends.Key{Site: site}
@@ -57,7 +57,7 @@ func breakerOf(site string, b *backends.Backend) backends.Key {
 	return backends.Key{Site: site, Backend: b.Name}
 }
 
-// backend is where the request's permit sends it, nil if that is its target.
+// backend returns the backend of the request's permit, nil if the request goes to its target.
 func (x *Request) backend() *backends.Backend {
 	t := &x.progress
 	if t.permit == nil || t.plan == nil || t.permit.Choice() >= len(t.plan.Backends.Hosts) {
@@ -66,7 +66,7 @@ func (x *Request) backend() *backends.Backend {
 	return &t.plan.Backends.Hosts[t.permit.Choice()]
 }
 
-// breaker is the breaker of the request's attempt. If a site has several hosts, each host
+// breaker names the breaker of the request's attempt. If a site has several hosts, each host
 // has a breaker: a host that fails says nothing about the others.
 func (x *Request) breaker() backends.Key {
 	key := breakerOf(x.site, x.backend())
@@ -76,12 +76,12 @@ func (x *Request) breaker() backends.Key {
 	return key
 }
 
-// grouped tells whether the site is more than the host.
+// grouped reports whether the site is more than the host.
 func (x *Request) grouped() bool {
 	return x.rule != nil && x.rule.Group != "" && x.rule.Group != "host"
 }
 
-// destination is the host that the request is sent to.
+// destination returns the host that the request is sent to.
 func (x *Request) destination() policy.Target {
 	if b := x.backend(); b != nil {
 		return b.Target
@@ -89,7 +89,7 @@ func (x *Request) destination() policy.Target {
 	return x.Target
 }
 
-// pointAtBackend puts the destination into the URL of r, and answers it.
+// pointAtBackend puts the destination into the URL of r, and returns it.
 func (x *Request) pointAtBackend(r *http.Request) policy.Target {
 	t := x.destination()
 	if x.backend() == nil && !x.progress.to.rewritten {
@@ -182,7 +182,7 @@ type siteBreakers struct {
 	log   *logrus.Logger
 }
 
-// causeOf says why an attempt failed, in words that name nothing.
+// causeOf tells why an attempt failed, in words that name nothing.
 func causeOf(status int, err error) string {
 	if err != nil {
 		return problem.OfUpstream(err).Title
@@ -190,7 +190,8 @@ func causeOf(status int, err error) string {
 	return fmt.Sprintf("it answered %d", status)
 }
 
-// update tells a breaker how an attempt went. The time is until when nothing more is sent.
+// update tells a breaker how an attempt went. It returns the end of the time in which nothing
+// more is sent, zero if something may be.
 func (s *siteBreakers) update(of backends.Key, pass backends.Pass, how backends.Health, status int, err error, now time.Time) time.Time {
 	cause := ""
 	if how == backends.Ill {

@@ -19,7 +19,7 @@ import (
 // share sends a request. Identical requests that are under way share one answer: those that
 // ask the same of the same site in the same words, header by header. So nothing crosses
 // from one set of credentials to another, whichever of abide's own clients they come from;
-// what abide knows its clients by never leaves it. Nothing is kept.
+// what abide knows its clients by never leaves it. Nothing is stored.
 func (s *coalescing) share(x *Request, r *http.Request) (*http.Response, *problem.Problem) {
 	if !shareable(x, r) {
 		return s.send(x, r)
@@ -63,11 +63,11 @@ func (s *coalescing) sendAlone(x *Request, r *http.Request, began, until time.Ti
 	return s.send(x, r)
 }
 
-// remaining is how long a request may still wait. Without any time left it goes at
-// once or is told what keeps it.
+// remaining returns the time that a request may still wait. Without any time left the request
+// goes at once, or is told which limit holds it.
 func remaining(until time.Time) time.Duration { return max(time.Until(until), 1) }
 
-// shareable tells whether a request may share its answer. A part of something does
+// shareable reports whether a request may share its answer. A part of something does
 // not: whether it fits together with another is for its client to see. A request that
 // goes now or not at all waits for no other.
 func shareable(x *Request, r *http.Request) bool {
@@ -85,8 +85,8 @@ func shareable(x *Request, r *http.Request) bool {
 	return true
 }
 
-// personal tells whether an answer is meant for one client alone, or may have no end. What
-// Cache-Control says is about keeping an answer, which abide does not do.
+// personal reports whether an answer is meant for one client alone, or may have no end. What
+// Cache-Control says is about storing an answer, which abide does not do.
 func personal(h http.Header) bool {
 	return len(h["Set-Cookie"]) > 0 || Lists(h["Vary"], "*") || strings.HasPrefix(h.Get("Content-Type"), "text/event-stream")
 }
@@ -139,7 +139,7 @@ func (s *coalescing) join(x *Request, r *http.Request, request sharedKey, until 
 	return m
 }
 
-// forCall is the request of a call that x began. It belongs to no connection, so that no
+// forCall returns the request of a call that x began. It belongs to no connection, so that no
 // client's end is its own.
 func (x *Request) forCall(c *sharedCall) *Request {
 	request := &Request{Caller: NoCaller{}, Snapshot: x.Snapshot, Target: x.Target, Client: x.Client, Options: x.Options, Start: x.Start}
@@ -186,8 +186,8 @@ func (s *coalescing) runShared(c *sharedCall, got *outcome, r *http.Request) {
 	c.Fill(resp.Body)
 }
 
-// outcome is what became of a request that several share. It does not change once it is
-// published.
+// outcome is the answer or the refusal that several requests share. It does not change once it
+// is published.
 type outcome struct {
 	no    *problem.Problem // there is nothing else
 	head  *http.Response   // to be copied
@@ -196,13 +196,13 @@ type outcome struct {
 	until time.Time // how long the first request wished to wait
 }
 
-// failsFor tells whether a refusal is about what the first request wished, and x wishes for
+// failsFor reports whether a refusal is about what the first request wished, and x wishes for
 // something else.
 func (o *outcome) failsFor(x *Request, until time.Time) bool {
 	return o.no.Reason == problem.TooLong.Reason && until.After(o.until) || o.no.Reason == problem.Never.Reason && x.Options.Cost < o.of.Options.Cost
 }
 
-// patience is how long a request waits for a call.
+// patience returns the times that a request waits for a call.
 func (x *Request) patience(until time.Time) coalesce.Patience {
 	return coalesce.Patience{
 		Turn: until, Whole: x.Snapshot.policy.Timeouts.Stall,
@@ -213,7 +213,7 @@ func (x *Request) patience(until time.Time) coalesce.Patience {
 	}
 }
 
-// adopt makes what happened to a call what happened to its member, as far as that was there.
+// adopt copies the times and attempts of a call to a member, those since the member joined.
 func (x *Request) adopt(m *sharedMember) {
 	of := m.Value().of
 	x.first = of.first
@@ -226,7 +226,7 @@ func (x *Request) adopt(m *sharedMember) {
 	x.progress.waited = min(of.progress.waited, max(of.sent.Sub(m.Came()), 0))
 }
 
-// response is the answer as the member's own.
+// response returns a copy of the answer for one member.
 func (o *outcome) response(m *sharedMember, r *http.Request) *http.Response {
 	resp := *o.head
 	resp.Header, resp.Trailer = resp.Header.Clone(), resp.Trailer.Clone()

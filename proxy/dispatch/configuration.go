@@ -104,7 +104,7 @@ func (c *configuration) newSnapshot(p *policy.Policy, old *Snapshot, out *outbou
 	return st, err
 }
 
-// partsWith are what plans are made with.
+// partsWith returns the parts of plans, with pools.
 func (c *configuration) partsWith(all pools) plans.Parts {
 	parts := c.parts
 	parts.Pool = func(name string) *tokens.Pool { return all[name] }
@@ -175,7 +175,7 @@ func (c *configuration) close() {
 	c.current.Load().pools.close(nil)
 }
 
-// boundsOf are the queue's, as the operator wrote them.
+// boundsOf returns the bounds of the queue, as the operator wrote them.
 func boundsOf(p *policy.Policy) queue.Bounds {
 	return queue.Bounds{Max: p.Queue.Max, PerSite: p.Queue.PerSite, Wait: p.Queue.Wait, Aging: p.Queue.Aging}
 }

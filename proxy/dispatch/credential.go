@@ -13,7 +13,7 @@ import (
 // reasonToken is the reason of a cooldown of a token that another site has refused.
 const reasonToken = "token"
 
-// maySign tells whether the request's token, if it gets one, may be sent to its target.
+// maySign reports whether the request's token, if it gets one, may be sent to its target.
 func (x *Request) maySign() bool {
 	return x.subject.Tokens == nil || x.progress.plan.Rule.MaySign(x.Target)
 }
@@ -30,7 +30,7 @@ func (x *Request) Choose(ready []int) int {
 	return x.subject.Tokens.PickFor(ready, x.Snapshot.clock.Now(), &t.denials)
 }
 
-// hasOtherTokens tells whether the request could be sent with another token, or without
+// hasOtherTokens reports whether the request could be sent with another token, or without
 // one. Then a refusal cools one token, and the request goes with the first that is ready.
 func (x *Request) hasOtherTokens() bool {
 	return x.subject.Tokens != nil && (len(x.subject.Tokens.Tokens()) > 1 || x.progress.plan.Tokens.Anonymous)
@@ -41,7 +41,7 @@ func (x *Request) hasOtherTokens() bool {
 const longestRest = 365 * 24 * time.Hour
 
 // acquireToken gives a granted request the credential of its token. If that is not ready,
-// the answer is how the request goes back into the queue.
+// acquireToken returns the way back into the queue.
 func (s *admission) acquireToken(x *Request, r *http.Request) (*queue.Retry, error) {
 	t := &x.progress
 	t.token, t.label, t.shown = x.token(), "", nil
@@ -87,7 +87,7 @@ func (s *admission) acquireToken(x *Request, r *http.Request) (*queue.Retry, err
 	return &again, nil
 }
 
-// sign is the request with its token. If a pool allows requests without a token, the
+// sign returns the request with its token. If a pool allows requests without a token, the
 // credential of the client is removed.
 func (x *Request) sign(r *http.Request) *http.Request {
 	t := &x.progress
@@ -105,10 +105,10 @@ func (x *Request) sign(r *http.Request) *http.Request {
 	return request
 }
 
-// poolRoute is the name of a route in the pool, which knows the routes of all sites.
+// poolRoute returns the name of a route in the pool, which knows the routes of all sites.
 func (x *Request) poolRoute(route string) string { return x.site + " " + route }
 
-// route is the name of the request's route.
+// route returns the name of the request's route.
 func (x *Request) route() string {
 	if x.subject.Class != nil {
 		return x.subject.Class.Route

@@ -37,7 +37,7 @@ import (
 	"github.com/abide-proxy/abide/tokens"
 )
 
-// Options are what a Dispatcher is made of.
+// Options configure a Dispatcher.
 type Options struct {
 	Policy  *policy.Policy
 	Metrics *metrics.Metrics
@@ -126,19 +126,19 @@ func (s *Dispatcher) connect() {
 	s.coalescing.Log, s.coalescing.send, s.coalescing.finish = s.log, s.sendUntilDone, s.End
 }
 
-// Current is the snapshot of the configuration that new requests go by.
+// Current returns the snapshot of the configuration that new requests go by.
 func (s *Dispatcher) Current() *Snapshot { return s.config.current.Load() }
 
-// Policy is the configuration that new requests go by.
+// Policy returns the configuration that new requests go by.
 func (s *Dispatcher) Policy() *policy.Policy { return s.Current().policy }
 
-// Own names a listener of this process, which is never dialed.
+// Own adds the address of a listener of this process, which is never dialed.
 func (s *Dispatcher) Own(a netip.AddrPort) { s.config.own.add(a) }
 
-// Gate has the requests that wait.
+// Gate returns the queue of the requests that wait.
 func (s *Dispatcher) Gate() *queue.Gate { return s.gate }
 
-// Persistence keeps what was learned across restarts.
+// Persistence stores what was learned across restarts.
 func (s *Dispatcher) Persistence() *sites.Persistence { return s.kept.persistence }
 
 // Reload swaps the policy. Requests in flight go on.
@@ -181,7 +181,7 @@ func (s *Dispatcher) DrainQueue(ctx context.Context, limit time.Duration) {
 	s.gate.Drain(soon)
 }
 
-// TunnelBytes is the byte budget of a tunnel. ReleaseTunnelBytes must follow.
+// TunnelBytes returns the byte budget of a tunnel. ReleaseTunnelBytes must follow.
 func (s *Dispatcher) TunnelBytes(site string, target policy.Target, client string) *bandwidth.SiteBudget {
 	return s.bytes.tunnel(site, target, client)
 }

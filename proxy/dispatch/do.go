@@ -12,7 +12,7 @@ import (
 	"github.com/abide-proxy/abide/proxy/upstream"
 )
 
-// Do sends a request as often as it takes. It gives the site's answer, whose body is
+// Do sends a request as often as it takes. It returns the site's answer, whose body is
 // still to come, or a *problem.Problem. End must be called when the answer is over.
 func (s *Dispatcher) Do(ctx context.Context, x *Request) (*http.Response, error) {
 	if x.ctx.Context == nil {
@@ -31,7 +31,7 @@ func (s *Dispatcher) Do(ctx context.Context, x *Request) (*http.Response, error)
 	return resp, nil
 }
 
-// sendUntilDone sends a request as often as it takes. It gives the site's answer, whose body
+// sendUntilDone sends a request as often as it takes. It returns the site's answer, whose body
 // is still to come, or why there is none.
 func (s *Dispatcher) sendUntilDone(x *Request, r *http.Request) (*http.Response, *problem.Problem) {
 	if err := x.Caller.Prepare(r); err != nil {
@@ -59,7 +59,7 @@ func (s *Dispatcher) learnAndJudge(x *Request, r *http.Request, resp *http.Respo
 	resp = s.lessons.learnFrom(x, r, resp)
 	v := judge(x.Snapshot.policy.Retry, x.attempt(r, resp, err), x.answered, jitter)
 	v = s.lessons.judgeToken(x, r, resp, v)
-	v = s.lessons.verify(x, r, resp, v)
+	v = s.lessons.probe(x, r, resp, v)
 	v = s.lessons.tellAll(x, statusOf(resp), err, v)
 	v.again = v.again || x.progress.probing && err == nil // its answer is not the client's
 	if v.again && resp != nil {
@@ -68,7 +68,7 @@ func (s *Dispatcher) learnAndJudge(x *Request, r *http.Request, resp *http.Respo
 	return resp, v
 }
 
-// result is the answer of the last attempt as the request gets it.
+// result returns the answer of the last attempt as the request gets it.
 func (s *Dispatcher) result(x *Request, resp *http.Response, err error) (*http.Response, *problem.Problem) {
 	if err != nil {
 		return nil, s.problems.ofFailure(x, err)
@@ -81,14 +81,14 @@ func (s *Dispatcher) result(x *Request, resp *http.Response, err error) (*http.R
 	return resp, nil
 }
 
-// send is one attempt. It goes by the newest way to upstreams: that of the time
-// when the request came may be closed, or lead where nothing may go any more.
+// send makes one attempt. It goes by the newest outbound: that of the time when the request
+// came may be closed, or lead where nothing may go any more.
 func (s *Dispatcher) send(x *Request, r *http.Request) (resp *http.Response, err error) {
 	s.beginAttempt(x)
-	beginVerification(x)
+	beginProbe(x)
 	st := s.Current()
 	for {
-		request := verification(x, x.Caller.Attempt(r))
+		request := probeOf(x, x.Caller.Attempt(r))
 		if err = st.mayForward(x.pointAtBackend(request)); err == nil {
 			resp, err = st.sends.RoundTrip(x.sign(request))
 		}
@@ -152,7 +152,7 @@ func statusOf(resp *http.Response) int {
 	return resp.StatusCode
 }
 
-// attempt is what judge has to know.
+// attempt describes the last attempt for judge.
 func (x *Request) attempt(r *http.Request, resp *http.Response, err error) attempt {
 	a := attempt{
 		err: err, status: statusOf(resp), safe: repeatable(r), possible: x.replayable(r),

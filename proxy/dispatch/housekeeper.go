@@ -14,12 +14,12 @@ import (
 // restPart is the least rest after a round, as a multiple of how long the round took.
 const restPart = 200
 
-// tidyParts is how many parts of the sites are looked at in each sampleEvery, for those
+// tidyParts is the number of parts of the sites that are searched in each sampleEvery for sites
 // that have nothing to remember any more.
 const tidyParts = 8
 
-// partsAfter is how many parts are looked at when the last time was so long ago: the more
-// sites there are, the more seldom it is done, and they leave as soon.
+// partsAfter returns the number of parts that are searched a time after the last search. The
+// more sites there are, the longer that time is, and idle sites leave as soon.
 func partsAfter(since time.Duration) int {
 	return min(tidyParts*max(int(since/sampleEvery), 1), queue.ForgetParts)
 }
@@ -82,7 +82,7 @@ func (h *housekeeper) run(ctx context.Context) {
 	}
 }
 
-// wake keeps the housekeeper from sleeping.
+// wake wakes the housekeeper.
 func (h *housekeeper) wake() {
 	if !h.woken.Load() {
 		h.woken.Store(true)

@@ -89,7 +89,7 @@ func (s *lessons) judgeToken(x *Request, r *http.Request, resp *http.Response, v
 }
 
 // tellPool tells the pool how the site answered to the token. again is true if another
-// token should be tried; until is how long this one is not used.
+// token should be tried; until is the end of the time in which this one is not used.
 func (s *lessons) tellPool(x *Request, status int, v verdict) (again bool, until time.Time) {
 	t := &x.progress
 	token, pool, now := t.token, t.plan.Pool, x.answered
@@ -129,7 +129,7 @@ func (s *lessons) quarantine(x *Request, denied []*tokens.Token) {
 	}
 }
 
-// learned is what the last answer says of a refusal.
+// learned describes a refusal by the last answer; the zero value is none.
 type learned struct {
 	refusal hint
 	at      queue.Scope // what the refusal is about
@@ -167,7 +167,7 @@ func (l *learned) plain(x *Request, resp *http.Response) {
 }
 
 // apply passes a lesson on to what is known of the site, to the tokens and to the queue, and
-// keeps what the verdict needs.
+// notes what the verdict needs.
 func (s *lessons) apply(x *Request, resp *http.Response, lesson *learn.Lesson) {
 	t := &x.progress
 	a := sites.Answer{
@@ -206,7 +206,7 @@ func (s *lessons) apply(x *Request, resp *http.Response, lesson *learn.Lesson) {
 	}
 }
 
-// refused is the request for sites.Site.Blame.
+// refused describes the request for sites.Site.Blame.
 func (x *Request) refused() *sites.Refused {
 	t := &x.progress
 	narrowest, word := x.refusedScope()
@@ -221,28 +221,28 @@ func (x *Request) refused() *sites.Refused {
 	return r
 }
 
-// place is where the request was sent, and for whom.
+// place returns the backend, the budget and the client of the request.
 func (x *Request) place() plans.Place {
 	return plans.Place{Backend: x.backend(), Budget: x.budget(), Client: x.ClientName()}
 }
 
-// refusedScope is what a refusal is about as far as the site does not say that, and the kind
-// of it for the metrics.
+// refusedScope returns the scope of a refusal of which the site does not tell the scope, and the
+// kind of the scope for the metrics.
 func (x *Request) refusedScope() (queue.Scope, string) {
 	at := x.place()
 	return x.progress.plan.Scope(&x.subject, &at)
 }
 
-// breakerScope is what the request's breaker keeps from being sent.
+// breakerScope returns the scope of the request's breaker.
 func (x *Request) breakerScope() queue.Scope {
 	at := plans.Place{Backend: x.backend()}
 	return at.Whole()
 }
 
-// unpaid is how long a token is not used after an answer that asks for a payment.
+// unpaid is the time that a token is not used after an answer that asks for a payment.
 const unpaid = time.Hour
 
-// hintOf is how long to wait after a refusal, as its lesson says.
+// hintOf returns what the lesson of a refusal says of the wait.
 func hintOf(l *learn.Lesson, h http.Header, now time.Time) hint {
 	r := hint{is: !l.Lock, lock: l.Lock, said: !l.RetryAt.IsZero(), overload: l.Overload}
 	switch {
@@ -255,14 +255,13 @@ func hintOf(l *learn.Lesson, h http.Header, now time.Time) hint {
 	return r
 }
 
-// verificationPause is how long a request waits while another verifies whether the site
-// blocks.
-const verificationPause = time.Second
+// probePause is the wait of a request while another probes whether the site blocks.
+const probePause = time.Second
 
-// verify finds out what an answer 403 means that says nothing more. Where requests have
+// probe finds out the meaning of an answer 403 that says nothing more. Where requests have
 // succeeded before, one that did is sent again: if the site refuses it, too, the site blocks
 // this client, and nothing is sent for a while. The request itself is sent again after that.
-func (s *lessons) verify(x *Request, r *http.Request, resp *http.Response, v verdict) verdict {
+func (s *lessons) probe(x *Request, r *http.Request, resp *http.Response, v verdict) verdict {
 	known, t := x.subject.Known, &x.progress
 	if known == nil || resp == nil || t.plan == nil || !t.plan.Learns {
 		return v
@@ -294,7 +293,7 @@ func (s *lessons) verify(x *Request, r *http.Request, resp *http.Response, v ver
 		t.probeNext = true
 		return verdict{again: true, reason: "verified"}
 	case sites.Verifying:
-		return verdict{again: true, reason: "verified", pause: verificationPause}
+		return verdict{again: true, reason: "verified", pause: probePause}
 	case sites.Blocked:
 		return s.blocked(x)
 	case sites.Forbidden:
@@ -302,7 +301,7 @@ func (s *lessons) verify(x *Request, r *http.Request, resp *http.Response, v ver
 	return v
 }
 
-// blocked takes an answer by which the site refuses everything.
+// blocked learns from an answer by which the site refuses everything.
 func (s *lessons) blocked(x *Request) verdict {
 	t := &x.progress
 	a := sites.Answer{
@@ -317,8 +316,8 @@ func (s *lessons) blocked(x *Request) verdict {
 	return verdict{refused: true, again: true, reason: "refused", until: b.Until, why: "the site refuses everything"}
 }
 
-// beginVerification makes the attempt one that verifies, if the site may block.
-func beginVerification(x *Request) {
+// beginProbe makes the attempt a probe, if the site may block.
+func beginProbe(x *Request) {
 	t := &x.progress
 	t.probing = false
 	if x.subject.Known == nil || x.Caller.HasBody() || !t.probeNext && !x.subject.Known.Blocks() {
@@ -328,8 +327,9 @@ func beginVerification(x *Request) {
 	t.probeNext = false
 }
 
-// verification is the attempt in place of which a request is sent that succeeded before.
-func verification(x *Request, r *http.Request) *http.Request {
+// probeOf returns the request that a probe sends in place of r: one that succeeded before. It
+// returns r for an attempt that is no probe.
+func probeOf(x *Request, r *http.Request) *http.Request {
 	if !x.progress.probing {
 		return r
 	}

@@ -72,7 +72,7 @@ func (c *configuration) newOutbound(p *policy.Policy) (*outbound, error) {
 	return st, nil
 }
 
-// sameOutbound tells whether two policies reach upstreams alike.
+// sameOutbound reports whether two policies reach upstreams alike.
 func sameOutbound(a, b *policy.Policy) bool {
 	return a.Listen == b.Listen && a.Open == b.Open && a.Timeouts == b.Timeouts && a.Bounds == b.Bounds && reflect.DeepEqual(a.Egress, b.Egress)
 }
@@ -89,10 +89,10 @@ func (s *outbound) mayForward(t policy.Target) error {
 // close ends idle connections and waits for those in use.
 func (s *outbound) close() { s.upstream.Close() }
 
-// mostRoots is how many bytes of egress.roots are read.
+// mostRoots bounds the bytes of egress.roots that are read.
 const mostRoots = 16 << 20
 
-// CheckRoots answers why the file of egress.roots cannot be used.
+// CheckRoots tells why the file of egress.roots cannot be used.
 func CheckRoots(file string) error {
 	_, err := loadRoots(file)
 	return err
@@ -117,18 +117,18 @@ func loadRoots(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// pseudonym is what this process calls itself in Via. Sites never see it:
-// it goes out only to a next hop, where a ring of proxies could close.
+// pseudonym is the name of this process in Via. Sites never see it: only a next hop gets it,
+// where a ring of proxies could close.
 type pseudonym string
 
-// newPseudonym is made anew by each process.
+// newPseudonym returns a random pseudonym.
 func newPseudonym() pseudonym {
 	var b [8]byte
 	rand.Read(b[:])
 	return pseudonym("abide-" + hex.EncodeToString(b[:]))
 }
 
-// Passed tells whether a request with these Via headers was here before.
+// Passed reports whether a request with these Via headers was here before.
 func (st *Snapshot) Passed(via []string) bool {
 	for _, v := range via {
 		if strings.Contains(v, string(st.name)) {
@@ -138,7 +138,7 @@ func (st *Snapshot) Passed(via []string) bool {
 	return false
 }
 
-// JoinVia is the chain of proxies that a request has passed: those that its
+// JoinVia returns the chain of proxies that a request has passed: those that its
 // CONNECT named and those that it names itself.
 func JoinVia(before string, lines []string) string {
 	if len(lines) == 0 {
@@ -206,7 +206,7 @@ type ownAddresses struct {
 	lookups sync.WaitGroup // of the addresses of the names
 }
 
-// named tells whether a target is a server of the store by its name. Addresses are for has.
+// named reports whether a target is a server of the store by its name. Addresses are for has.
 func (o *ownAddresses) named(host string, port uint16) bool {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
@@ -222,7 +222,7 @@ func (o *ownAddresses) add(a netip.AddrPort) {
 	o.all = append(o.all, netip.AddrPortFrom(a.Addr().Unmap(), a.Port()))
 }
 
-// has tells whether dialing a reaches one of them. Which addresses a listener
+// has reports whether dialing a reaches one of them. Which addresses a listener
 // on every address has is for the guard to know.
 func (o *ownAddresses) has(a netip.AddrPort) bool {
 	o.mu.RLock()
@@ -242,10 +242,10 @@ func (o *ownAddresses) setStore(servers []netip.AddrPort, names []string) {
 	o.store, o.names = servers, names
 }
 
-// storeLookup is how long is waited for the addresses of the store's servers.
+// storeLookup bounds the wait for the addresses of the store's servers.
 const storeLookup = 5 * time.Second
 
-// ownStore keeps requests from reaching the store through this proxy: a request to the
+// ownStore prevents requests from reaching the store through this proxy: a request to the
 // store could change every limit. A server on this machine counts with all addresses of the machine.
 func (o *ownAddresses) ownStore(st policy.Store) {
 	var servers []netip.AddrPort

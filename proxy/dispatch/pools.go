@@ -18,14 +18,14 @@ import (
 	"github.com/abide-proxy/abide/tokens"
 )
 
-// errNoPool is for a name that no pool has.
+// errNoPool is the error for a name that no pool has.
 var errNoPool = errors.New("there is no such pool")
 
 // pools are the tokens that a configuration names, by the name of their pool. A
 // pool outlives the reload that leaves it, with all that is known of its tokens.
 type pools map[string]*tokens.Pool
 
-// tokenPatience is how long the sources of tokens may take at a start or a reload.
+// tokenPatience bounds the time of the sources of tokens at a start or a reload.
 const tokenPatience = 30 * time.Second
 
 // poolLoader makes pools.
@@ -91,17 +91,17 @@ func (l *poolLoader) take(p *policy.Policy, loaded map[string]*tokens.Loaded, ol
 // kindOfToken is the kind of documents about the tokens of a pool.
 const kindOfToken = "token"
 
-// find adds the states of tokens, to be kept across restarts.
+// find adds the states of tokens, to be stored across restarts.
 func (p pools) find(now time.Time, to sites.Found) {
 	for name, pool := range p {
 		if value, err := json.Marshal(pool.SavedStates(now)); err == nil {
-			to.Add(name, value, now.Add(tokensKept))
+			to.Add(name, value, now.Add(tokenStateLife))
 		}
 	}
 }
 
-// tokensKept is how long the state of a token counts after it was written.
-const tokensKept = 30 * 24 * time.Hour
+// tokenStateLife is the time that the state of a token counts after it was written.
+const tokenStateLife = 30 * 24 * time.Hour
 
 // restore brings a new pool to where it was.
 func (l *poolLoader) restore(pool *tokens.Pool, now time.Time) {
@@ -159,7 +159,7 @@ type PoolStatus struct {
 	Tokens []tokens.Status
 }
 
-// status is how all pools are, in order of their names.
+// status returns the states of all pools, in order of their names.
 func (p pools) status(now time.Time) []PoolStatus {
 	var list []PoolStatus
 	for name, pool := range p {

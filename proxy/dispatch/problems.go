@@ -15,7 +15,7 @@ import (
 	"github.com/abide-proxy/abide/proxy/upstream"
 )
 
-// problems turns what kept a request from its answer into an answer of abide.
+// problems turns refusals and failures into answers of abide.
 type problems struct {
 	log   *logrus.Logger
 	tls   tlsLines
@@ -77,10 +77,10 @@ func (s *problems) ofFailure(x *Request, err error) *problem.Problem {
 	return a
 }
 
-// tlsSilence is how long a TLS failure of one kind at one site is not logged again.
+// tlsSilence is the time in which a TLS failure of one kind at one site is not logged again.
 const tlsSilence = time.Minute
 
-// tlsLines are the lines of the log about TLS that failed.
+// tlsLines writes the lines of the log about TLS that failed.
 type tlsLines struct {
 	limit sitelog.LineLimit
 	log   *logrus.Logger

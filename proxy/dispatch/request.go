@@ -123,7 +123,7 @@ func (c *requestContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// NewRequest is a request of abide itself, with an absolute URL.
+// NewRequest returns a request of abide itself, with an absolute URL.
 func (s *Dispatcher) NewRequest(r *http.Request) (*Request, error) {
 	target, err := policy.ParseTarget(r.URL.Scheme, r.URL.Host)
 	if err != nil {
@@ -162,20 +162,20 @@ func (x *Request) beginWait(p queue.Waiter) {
 	x.Caller.BeginWait()
 }
 
-// Sending is called when the request had to wait for a new connection: only from now
-// on can it arrive, whenever it was let go.
+// Sending is called when the request had to wait for a new connection: it cannot have arrived
+// before.
 func (x *Request) Sending() {
 	if x.progress.permit != nil {
 		x.progress.permit.Sent()
 	}
 }
 
-// replayable tells whether the request could be sent once more.
+// replayable reports whether the request could be sent once more.
 func (x *Request) replayable(r *http.Request) bool {
 	return !x.Options.Once && !x.Snapshot.policy.Observes() && x.Caller.Replayable(r)
 }
 
-// End gives back what the request still has, after an answer of so many bytes, and reports
+// End gives back the permit and the bytes of the request, after an answer of so many bytes, and reports
 // the request.
 func (s *Dispatcher) End(x *Request, received int64) {
 	if received > 0 {
@@ -194,7 +194,7 @@ func (s *Dispatcher) End(x *Request, received int64) {
 	x.Caller.Release()
 }
 
-// ClientName is the client that the request counts for: the name that authenticated, or the
+// ClientName returns the client that the request counts for: the name that authenticated, or the
 // name that the request gives where no client has to authenticate, or else the address.
 func (x *Request) ClientName() string {
 	switch {
@@ -206,7 +206,7 @@ func (x *Request) ClientName() string {
 	return x.Address
 }
 
-// priority is what the request says, or else its client's, or else its rule's.
+// priority returns the priority that the request says, or else its client's, or else its rule's.
 func (x *Request) priority() int {
 	switch {
 	case x.Options.Urgency > 0:
@@ -219,7 +219,7 @@ func (x *Request) priority() int {
 	return queue.DefaultPriority
 }
 
-// Client is who sends requests: a name of access.clients.
+// Client is a sender of requests: a name of access.clients.
 type Client struct {
 	Name     string
 	Secret   policy.Secret // that it has shown
@@ -228,7 +228,7 @@ type Client struct {
 	OpensAll bool          // intercept: all
 }
 
-// ClientNamed is the client of a name, which has shown no secret; nil if no entry of
+// ClientNamed returns the client of a name, which has shown no secret; nil if no entry of
 // access.clients has that name.
 func ClientNamed(p *policy.Policy, name string) *Client {
 	for _, c := range p.Access.Clients {
@@ -239,8 +239,8 @@ func ClientNamed(p *policy.Policy, name string) *Client {
 	return nil
 }
 
-// RequestOptions are what a crawler says about its own request, in Abide-* headers. The zero
-// value is a request that says nothing.
+// RequestOptions are the options that a crawler sets for its own request, in Abide-* headers. The
+// zero value is a request that sets none.
 type RequestOptions struct {
 	Urgency int           // Abide-Priority plus one; 0: not said
 	Wait    time.Duration // Abide-Max-Wait, if Limited; 0: now or not at all
@@ -272,7 +272,7 @@ func ReadOptions(h http.Header, o RequestOptions) (_ RequestOptions, ok bool) {
 // limitWait sets the longest wait.
 func (o *RequestOptions) limitWait(d time.Duration) { o.Wait, o.Limited = d, true }
 
-// now tells whether the request goes now or not at all.
+// now reports whether the request goes now or not at all.
 func (o *RequestOptions) now() bool { return o.Limited && o.Wait == 0 }
 
 // read takes one header; false when it makes no sense.
@@ -311,7 +311,7 @@ var knownMethods = map[string]bool{
 	"QUERY": true, "PURGE": true, "NOTIFY": true, "SUBSCRIBE": true, "UNSUBSCRIBE": true,
 }
 
-// MethodRefusal says why a method does not pass, nil when it does.
+// MethodRefusal tells why a method does not pass, nil when it does.
 func MethodRefusal(m string) *problem.Problem {
 	switch {
 	case knownMethods[m]:
@@ -323,7 +323,7 @@ func MethodRefusal(m string) *problem.Problem {
 	}
 }
 
-// Lists tells whether a comma-separated header names a token.
+// Lists reports whether a comma-separated header names a token.
 func Lists(lines []string, token string) bool {
 	for _, line := range lines {
 		for part := range strings.SplitSeq(line, ",") {
@@ -341,7 +341,7 @@ func Absolute(u *url.URL, t policy.Target) {
 	u.Host = hostOf(t)
 }
 
-// hostOf is a target as Host names it: without its port where that is the usual.
+// hostOf returns the value of Host for a target: without the port where that is the usual.
 func hostOf(t policy.Target) string {
 	switch {
 	case !t.UsualPort():

@@ -11,7 +11,7 @@ import (
 // crawler is abide itself where it asks a site on its own account.
 var crawler = &Client{Name: robots.UserAgent, Priority: queue.DefaultPriority}
 
-// crawlDelay is the limit that robots.txt sets a request, nil if it sets none. The first
+// crawlDelay returns the limit that robots.txt sets a request, nil if it sets none. The first
 // requests to an origin wait for it, but not for long.
 func crawlDelay(x *Request, r *http.Request, all *robots.Cache) *queue.Limit {
 	if p := x.Snapshot.plans[x.rule]; p == nil || !p.Robots || x.Client == crawler {

@@ -25,8 +25,8 @@ import (
 	"github.com/abide-proxy/abide/tokens"
 )
 
-// documentPatience is how long a document may take to be read or written, and
-// readSoon how long the start of the process waits for documents that others keep.
+// documentPatience bounds the time of reading documents, and readSoon that at the start of the
+// process and of writing a document about a token.
 const (
 	documentPatience = overrides.Patience
 	readSoon         = 2 * time.Second
@@ -183,27 +183,26 @@ func (s *kept) preload(r queue.Request) {
 // stablePrefix begins the names of tokens' budgets that mean the same in every process.
 const stablePrefix = "#"
 
-// siteBudgets is what the present configuration says of the budgets of sites, for package
-// budget.
+// siteBudgets tells package budget what the present configuration says of the budgets of sites.
 type siteBudgets struct{ current *atomic.Pointer[Snapshot] }
 
-// HasLimit tells whether a site has a limit of that name now.
+// HasLimit reports whether a site has a limit of that name now.
 func (s siteBudgets) HasLimit(site, name string) bool {
 	st := s.current.Load()
 	return st.planOf(site, st.policy.RuleOf(site)).Called(name) != nil
 }
 
-// Owned tells whether all of a site is this instance's, as shard in the configuration says.
+// Owned reports whether all of a site is this instance's, as shard in the configuration says.
 func (s siteBudgets) Owned(site string) bool {
 	st := s.current.Load()
 	return st != nil && shard.OwnsSite(st.policy, site)
 }
 
-// Lasting tells whether a key means anything to another process. Those of clients' own
+// Lasting reports whether a key means anything to another process. Those of clients' own
 // credentials are made anew in each, so that no name leads back to a credential.
 func (siteBudgets) Lasting(key string) bool { return !strings.HasPrefix(key, ownPrefix) }
 
-// Stable is the name of a slot's key in every process.
+// Stable returns the name of a slot's key in every process.
 func (s siteBudgets) Stable(site, key string) string {
 	if pool := s.pool(site); pool != nil && key != "" {
 		if name := pool.Stable(key); name != "" {
@@ -213,7 +212,7 @@ func (s siteBudgets) Stable(site, key string) string {
 	return key
 }
 
-// Local is the reverse: the keys that a name has in this process, for the slots of a
+// Local is the reverse of Stable: it returns the keys that a name has in this process, for the slots of a
 // limit. There are none for a token that this process does not have.
 func (s siteBudgets) Local(site, limit, name string) []string {
 	token, ok := strings.CutPrefix(name, stablePrefix)
@@ -237,7 +236,7 @@ func (s siteBudgets) Local(site, limit, name string) []string {
 	return keys
 }
 
-// OfFleet is the stable name of a slot's key, and whether all instances of a fleet have a
+// OfFleet returns the stable name of a slot's key, and whether all instances of a fleet have a
 // learned limit of that key together.
 //
 // Without a token a site counts by address, of which each machine has its own unless
@@ -251,10 +250,10 @@ func (s siteBudgets) OfFleet(site, key string) (whose string, ok bool) {
 	return whose, byAddress && s.current.Load().policy.Egress.Shared
 }
 
-// rule is the rule that names a site, nil if none does.
+// rule returns the rule that names a site, nil if none does.
 func (s siteBudgets) rule(site string) *policy.Site { return s.current.Load().policy.RuleOf(site) }
 
-// pool is the pool of a site, nil if it has none.
+// pool returns the pool of a site, nil if it has none.
 func (s siteBudgets) pool(site string) *tokens.Pool {
 	st := s.current.Load()
 	if len(st.pools) == 0 {

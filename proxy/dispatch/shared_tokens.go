@@ -20,8 +20,8 @@ const (
 	kindOfSwitch     = "token switch"
 )
 
-// switchKept is how long a document about a disabled or enabled token is kept.
-const switchKept = 365 * 24 * time.Hour
+// switchLife is the time after which a document about a disabled or enabled token is removed.
+const switchLife = 365 * 24 * time.Hour
 
 // sharedTokens publishes to the instances of a fleet which tokens a server does not accept,
 // and which tokens the operator has disabled or enabled. It applies what the others publish.
@@ -35,7 +35,7 @@ type sharedTokens struct {
 	published   map[string]uint64 // :: pool → its version that was published; of the goroutine that calls publish
 }
 
-// pools are the pools of the configuration that holds.
+// pools returns the pools of the configuration that holds.
 func (n *sharedTokens) pools() pools { return n.config.current.Load().pools }
 
 // disable takes a token out of use until it is enabled.
@@ -68,8 +68,8 @@ func (n *sharedTokens) enable(pool, label string) error {
 	return nil
 }
 
-// switched makes a token hold that the operator has disabled or enabled; nil is a token that
-// no pool has any more.
+// switched makes a change of the operator to a token hold; a nil token is one that no pool has any
+// more.
 func (n *sharedTokens) switched(t *tokens.Token, enabled bool) {
 	if enabled && t != nil {
 		n.gate.EndCooldowns(scopeOfToken(t))
@@ -78,7 +78,7 @@ func (n *sharedTokens) switched(t *tokens.Token, enabled bool) {
 	n.config.replan()
 }
 
-// put writes a document about a token; a nil value removes the document.
+// put writes a document about a token; a nil value removes the document. It reports success.
 func (n *sharedTokens) put(ctx context.Context, kind string, pool *tokens.Pool, token string, value any, until time.Time) bool {
 	var text []byte
 	if value != nil {
@@ -99,7 +99,7 @@ func (n *sharedTokens) publishSwitches(ctx context.Context, pool *tokens.Pool) b
 	if n.documents == nil {
 		return true
 	}
-	well, until := true, time.Now().Add(switchKept)
+	well, until := true, time.Now().Add(switchLife)
 	for _, one := range pool.Switches() {
 		well = n.put(ctx, kindOfSwitch, pool, one.Token, one, until) && well
 		if one.Disabled == "" {
@@ -177,7 +177,7 @@ func (n *sharedTokens) applyQuarantine(_ context.Context, pool *tokens.Pool, m t
 func (n *sharedTokens) applySwitch(ctx context.Context, pool *tokens.Pool, o tokens.Switch) {
 	t, later := pool.ApplySwitch(time.Now(), o)
 	if later != nil { // two instances wrote at once, and the older switch was written last
-		n.put(ctx, kindOfSwitch, pool, later.Token, later, time.Now().Add(switchKept))
+		n.put(ctx, kindOfSwitch, pool, later.Token, later, time.Now().Add(switchLife))
 	}
 	if t != nil {
 		done := "disabled"

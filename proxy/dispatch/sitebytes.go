@@ -11,8 +11,8 @@ import (
 	"github.com/abide-proxy/abide/proxy/problem"
 )
 
-// usualTrickle is the usual time between two trickles of a body that a limit of bytes keeps
-// still.
+// usualTrickle is the usual time between two trickles of a body that a limit of bytes holds
+// up.
 const usualTrickle = 5 * time.Second
 
 // siteBytes gives requests and tunnels the byte budgets of their sites.
@@ -35,7 +35,7 @@ func newSiteBytes(c *configuration, m *metrics.Metrics, trickle time.Duration) *
 	return s
 }
 
-// byteRules is what the present configuration says about an owner's bytes.
+// byteRules returns the rules of the present configuration for an owner's bytes.
 func (s *siteBytes) byteRules(o bandwidth.Owner) bandwidth.Rules {
 	st := s.config.current.Load()
 	rules := bandwidth.Rules{Made: st.made}
@@ -95,7 +95,7 @@ func (s *siteBytes) byteBudget(o bandwidth.Owner, meter *metrics.Site) *bandwidt
 	return s.Acquire(o, meter)
 }
 
-// tunnel is the byte budget of a tunnel. The caller must release it.
+// tunnel returns the byte budget of a tunnel. The caller must release it.
 func (s *siteBytes) tunnel(site string, target policy.Target, client string) *bandwidth.SiteBudget {
 	return s.byteBudget(bandwidth.Owner{Site: site, Target: target, Client: client, Tunnel: true}, s.metrics.Site(site))
 }

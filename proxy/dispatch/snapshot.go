@@ -17,8 +17,8 @@ import (
 	"github.com/abide-proxy/abide/tokens"
 )
 
-// Snapshot is what one loading of the configuration made. A request keeps the one
-// that it started with.
+// Snapshot is made by one loading of the configuration. A request holds the snapshot that it
+// started with.
 type Snapshot struct {
 	policy *policy.Policy
 	plans  map[*policy.Site]*plans.Plan // :: rule → its limits; nil → those of sites that no rule names
@@ -31,7 +31,7 @@ type Snapshot struct {
 	*outbound
 }
 
-// planOf is what holds for a site that a rule names, or none.
+// planOf returns the plan of a site that a rule names, or none; nil: nothing holds for the site.
 func (st *Snapshot) planOf(site string, rule *policy.Site) *plans.Plan {
 	if len(st.own) > 0 {
 		if p := st.own[site]; p != nil {
@@ -41,19 +41,19 @@ func (st *Snapshot) planOf(site string, rule *policy.Site) *plans.Plan {
 	return st.plans[rule]
 }
 
-// Policy is the configuration.
+// Policy returns the configuration.
 func (st *Snapshot) Policy() *policy.Policy { return st.policy }
 
-// Debugs tells whether each decision about a request has a line in the log.
+// Debugs reports whether each decision about a request has a line in the log.
 func (st *Snapshot) Debugs() bool { return st.activity.Debugs() }
 
-// Upstream is what reaches sites.
+// Upstream returns the transport to sites.
 func (st *Snapshot) Upstream() *upstream.Transport { return st.upstream }
 
-// Dialer opens connections to sites.
+// Dialer returns the dialer of connections to sites.
 func (st *Snapshot) Dialer() *upstream.Dialer { return st.dialer }
 
-// Pool is the pool with a name; nil if there is none.
+// Pool returns the pool with a name; nil if there is none.
 func (st *Snapshot) Pool(name string) *tokens.Pool { return st.pools[name] }
 
 // CheckAddress tells why a tunnel may not go to an address; nil: it may.
@@ -72,7 +72,7 @@ func (st *Snapshot) Dial(ctx context.Context, host string, port uint16) (net.Con
 	return st.dialer.Dial(ctx, host, port)
 }
 
-// succession is which limits a site has had, and which it has now that are new.
+// succession returns the limits that a site has had, and those that it has now and had not.
 func succession(old, next *Snapshot, site string) (had, fresh []queue.Limit) {
 	before := old.planOf(site, old.policy.RuleOf(site))
 	now := next.planOf(site, next.policy.RuleOf(site))
@@ -94,17 +94,17 @@ func succession(old, next *Snapshot, site string) (had, fresh []queue.Limit) {
 	return had, fresh
 }
 
-// overridePlans is overrides.Plans': it makes limits hold that are set at run time.
+// overridePlans implements overrides.Plans: it makes limits hold that are set at run time.
 type overridePlans struct{ *configuration }
 
-// Lock keeps the configuration from being loaded again.
+// Lock prevents changes of the snapshot.
 func (c overridePlans) Lock()   { c.changing.Lock() }
 func (c overridePlans) Unlock() { c.changing.Unlock() }
 
-// Policy is the configuration that holds.
+// Policy returns the configuration that holds.
 func (c overridePlans) Policy() *policy.Policy { return c.current.Load().policy }
 
-// Fits answers why a site cannot have limits.
+// Fits tells why a site cannot have limits.
 func (c overridePlans) Fits(site string, limits []policy.Limit) error {
 	st := c.current.Load()
 	_, err := plans.New(st.policy, st.policy.RuleOf(site), limits, c.partsWith(st.pools))
@@ -121,7 +121,7 @@ func (c overridePlans) Apply() (err error) {
 	return nil
 }
 
-// overridden are the plans of the sites whose limits were set at run time. Limits that
+// overridden returns the plans of the sites whose limits were set at run time. Limits that
 // the configuration has no room for any more are not a reason to have none at all.
 func (c *configuration) overridden(st *Snapshot) (map[string]*plans.Plan, error) {
 	planned := map[string]*plans.Plan{}
@@ -145,7 +145,7 @@ func (c *configuration) overridden(st *Snapshot) (map[string]*plans.Plan, error)
 	return planned, nil
 }
 
-// limitsOf are the limits that the configuration has for a rule; nil is for sites without one.
+// limitsOf returns the limits that the configuration has for a rule; nil is for sites without one.
 func limitsOf(p *policy.Policy, rule *policy.Site) []policy.Limit {
 	if rule == nil {
 		return p.Defaults.Limits
@@ -153,11 +153,11 @@ func limitsOf(p *policy.Policy, rule *policy.Site) []policy.Limit {
 	return rule.Limits
 }
 
-// tunnel is what the queue has of a tunnel that waits: the name of its site.
+// tunnel is the tag in the queue of a tunnel that waits: the name of its site.
 type tunnel string
 
-// limits are what holds a tunnel: the pause of its site. Requests inside are not seen, so no other
-// limit of requests is about them.
+// limits returns the limits that hold a tunnel: the pause of its site. The requests inside are not
+// seen, so no other limit of requests counts them.
 func (t tunnel) limits(st *Snapshot) [][]queue.Limit {
 	if pause := st.own[string(t)].PauseLimit(); pause != nil {
 		return [][]queue.Limit{{*pause}}

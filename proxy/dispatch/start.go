@@ -9,8 +9,8 @@ import (
 	"github.com/abide-proxy/abide/proxy/problem"
 )
 
-// Answering is what answers attempts in place of sites. It calls answer once, at once or
-// later, in the goroutine that steps the clock.
+// Answering answers attempts in place of sites. It calls answer once, at once or later, in the
+// goroutine that steps the clock.
 type Answering func(r *http.Request, answer func(*http.Response, error))
 
 // Start is Do for virtual time: it takes the same steps, and waits without a goroutine.
@@ -23,8 +23,8 @@ type Answering func(r *http.Request, answer func(*http.Response, error))
 //	for v.Step() {
 //	}
 //
-// Receive is what follows for an answer with a body. Start asks no robots.txt and no fleet, and shares no answers: these need the network.
-// Tokens must be known without an exchange.
+// For an answer with a body, Receive follows. Start asks no robots.txt and no fleet, and shares
+// no answers: these need the network. Tokens must be known without an exchange.
 func (s *Dispatcher) Start(ctx context.Context, x *Request, site Answering, done func(*http.Response, error)) {
 	if x.ctx.Context == nil {
 		x.HTTP = x.HTTP.WithContext(x.Bind(ctx))
@@ -127,8 +127,8 @@ func (p *virtualRequest) granted() {
 		p.reason = ""
 	}
 	p.of.beginAttempt(p.x)
-	beginVerification(p.x)
-	request := verification(p.x, p.x.Caller.Attempt(p.r))
+	beginProbe(p.x)
+	request := probeOf(p.x, p.x.Caller.Attempt(p.r))
 	p.x.pointAtBackend(request)
 	p.site(p.x.sign(request), p.answered)
 }

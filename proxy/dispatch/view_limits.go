@@ -25,7 +25,7 @@ type writtenLimits struct {
 	budgets *budget.Keeper // nil: nothing is kept, and nothing shared
 }
 
-// written is a limit of the configuration: its state as it is shown, and where it is from.
+// written is a limit of the configuration: its state as it is shown, and its meter.
 type written struct {
 	shown status.Limit
 	now   time.Time
@@ -33,11 +33,11 @@ type written struct {
 	spec  *limit.Spec
 }
 
-// used is how much of the limit is.
+// used returns the used part of the limit, in its unit.
 func (l *written) used() int64 { return max(l.most()-l.shown.Left, 0) }
 
-// most is how much can be left of the limit at most. A bucket never has more than its
-// burst, so that an idle bucket is not taken for a used one.
+// most returns the largest amount that can be left of the limit. A bucket never has more than
+// its burst, so that an idle bucket is not taken for a used one.
 func (l *written) most() int64 {
 	return l.spec.AtOnce() + l.shown.Amount - l.spec.Amount // of bytes, Amount has the part that trickles as well
 }
@@ -99,8 +99,8 @@ func (s writtenLimits) each(visit func(l *written)) {
 	}
 }
 
-// writtenRules are what the operator has written of all limits, by their identity, which
-// says all of them but the amount.
+// writtenRules returns the limits as the operator has written them, by identity. Limits that
+// differ only in the amount have the same identity.
 func (st *Snapshot) writtenRules() map[string]*policy.Limit {
 	rules := map[string]*policy.Limit{}
 	add := func(p *plans.Plan) {
@@ -120,7 +120,8 @@ func (st *Snapshot) writtenRules() map[string]*policy.Limit {
 	return rules
 }
 
-// usedBefore is how much of a limit had been used when the process began, once.
+// usedBefore returns the part of a limit that had been used when the process began. It tells that
+// once for each limit.
 func (s writtenLimits) usedBefore(l *written) int64 {
 	left, known := s.budgets.LeftBefore(l.shown.Site, l.at)
 	if !known {
@@ -140,8 +141,8 @@ func (v *View) WrittenLimits() []status.Limit {
 	return list
 }
 
-// Forecast says of the limits with long windows, of one site or "" for all, when they
-// end at the present rate, and when so many more requests would be done.
+// Forecast tells of the limits with long windows, of one site or "" for all, when they are used
+// up at the present rate, and when so many more requests would be done.
 func (v *View) Forecast(site string, requests int64) []status.Forecast {
 	v.use.sample() // it may have been a while
 	var list []status.Forecast
@@ -169,17 +170,17 @@ func (v *View) Forecast(site string, requests int64) []status.Forecast {
 const (
 	// sampleEvery is the time between two samples of how much of the limits is used.
 	sampleEvery = 2 * time.Second
-	// mostUsed is how many limits' use is followed.
+	// mostUsed bounds the limits of which the use is sampled.
 	mostUsed = 10_000
 )
 
-// slotName is whose meter of which limit of a site it is.
+// slotName names a meter: by its site, its limit and its key.
 type slotName struct {
 	site string
 	at   queue.Scope
 }
 
-// limitUse is how fast the limits with long windows are used.
+// limitUse measures the rates at which the limits with long windows are used.
 type limitUse struct {
 	limits writtenLimits
 
@@ -223,7 +224,7 @@ func (u *limitUse) sample() {
 	}
 }
 
-// rateOf is how fast a limit is used lately, per second.
+// rateOf returns the rate at which a limit is used lately, per second.
 func (u *limitUse) rateOf(l *written) float64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -233,7 +234,7 @@ func (u *limitUse) rateOf(l *written) float64 {
 	return 0
 }
 
-// size is how many limits' use is followed.
+// size counts the limits of which the use is sampled.
 func (u *limitUse) size() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -12,10 +12,10 @@ import (
 	"github.com/abide-proxy/abide/tokens"
 )
 
-// Tokens are the pools, and the limits that sites have announced to tokens or without one.
+// Tokens returns the pools, and the limits that sites have announced to tokens or without one.
 func (v *View) Tokens() status.Tokens { return tokensOf(v.Pools(), v.Limits()) }
 
-// TokenStates are the pools without limits, which takes less time than Tokens.
+// TokenStates returns the pools without limits, which takes less time than Tokens.
 func (v *View) TokenStates() status.Tokens { return tokensOf(v.Pools(), nil) }
 
 // tokensOf gives each token the limits of its account.
@@ -43,7 +43,7 @@ func tokensOf(pools []PoolStatus, limits []LimitStatus) (all status.Tokens) {
 	return all
 }
 
-// tokenOf is how a token is.
+// tokenOf converts the state of a token.
 func tokenOf(s *tokens.Status) status.Token {
 	t := status.Token{
 		Label: s.Label, State: s.State.String(), Until: s.Until, Why: s.Why, Fingerprint: s.Fingerprint, Twins: s.Twins,
@@ -63,8 +63,8 @@ func announced(limitStatus LimitStatus) status.Announced {
 	}
 }
 
-// LimitStatus is how a limit stands that a site has announced, or that was found
-// out, for one token or without a token.
+// LimitStatus is the state of a limit that a site has announced, or that was found out, for one
+// token or without a token.
 type LimitStatus struct {
 	Site, Pool, Token string // Token is "" without one
 	Route             string // which of the site's limits
@@ -75,7 +75,7 @@ type LimitStatus struct {
 	Foreign           float64 // the share that others use, 0 to 1
 }
 
-// Limits are all that were learned and not forgotten yet, in order.
+// Limits returns the limits that were learned and not forgotten yet, in order.
 func (v *View) Limits() []LimitStatus {
 	type seen struct {
 		budget string

@@ -14,19 +14,19 @@ import (
 // Key names a breaker: it is a site's, or a backend's.
 type Key struct{ Site, Backend string }
 
-// Breakers keep requests from sites and backends that fail again and again. Each site has a
-// breaker, or each of its backends, while there is a failure to remember: a site that answers costs a look into a
-// map that is usually empty.
+// Breakers block requests to sites and backends that fail again and again. Each site has a
+// breaker, or each of its backends, while there is a failure to remember: a site that answers
+// costs a look into a map that is usually empty.
 type Breakers struct {
 	known sync.Map // :: Key → *breaker
 	n     atomic.Int64
 	lines *rate.Limiter // for the log: a crawl of dead hosts must not fill it
 }
 
-// NewBreakers are none so far.
+// NewBreakers makes Breakers of which none is open.
 func NewBreakers() *Breakers { return &Breakers{lines: rate.NewLimiter(1, 20)} }
 
-// breaker is of one site, or of one backend of it.
+// breaker is the breaker of one site, or of one backend of the site.
 type breaker struct {
 	rule policy.Breaker
 
@@ -42,7 +42,7 @@ func newBreaker(rule policy.Breaker) *breaker {
 	return &breaker{rule: rule, circuit: circuit{most: rule.Failures, pause: rule.Pause}}
 }
 
-// open is until when an open breaker lets nothing through; zero when it is not open.
+// open returns the end of the time in which nothing passes; zero when the breaker is not open.
 func (b *breaker) open(now time.Time) time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -63,8 +63,8 @@ func (b *breaker) begin(now time.Time) (Pass, bool) {
 	return Pass{b, b.circuit.changes}, may
 }
 
-// Pass is what a breaker gives an attempt that may be made. The zero Pass is that of a
-// breaker that does not exist.
+// Pass is given by a breaker to an attempt that may be made. The zero Pass is for an attempt
+// without a breaker.
 type Pass struct {
 	of      *breaker
 	changes uint64
@@ -83,7 +83,7 @@ func (p Pass) end(how Health, now time.Time) {
 	p.of.circuit.end(p.changes, how, now)
 }
 
-// Len is the number of breakers.
+// Len returns the number of breakers.
 func (s *Breakers) Len() int { return int(s.n.Load()) }
 
 func (s *Breakers) find(of Key, rule policy.Breaker) *breaker {
@@ -115,7 +115,7 @@ func (s *Breakers) Reload(rule policy.Breaker) {
 	})
 }
 
-// make is the breaker of a site that begins to fail; nil when there is no room.
+// make adds the breaker of a site that begins to fail; nil when there is no room.
 func (s *Breakers) make(of Key, rule policy.Breaker) *breaker {
 	if s.n.Load() >= mostBreakers {
 		s.known.Range(func(at, value any) bool {
@@ -135,7 +135,7 @@ func (s *Breakers) make(of Key, rule policy.Breaker) *breaker {
 	return known.(*breaker)
 }
 
-// Open is until when nothing is sent; zero when something may be.
+// Open returns the end of the time in which nothing is sent; zero when something may be.
 func (s *Breakers) Open(of Key, rule policy.Breaker, now time.Time) time.Time {
 	if b := s.find(of, rule); b != nil {
 		return b.open(now)
@@ -143,7 +143,7 @@ func (s *Breakers) Open(of Key, rule policy.Breaker, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// FirstOpen is which of several breakers is the first to let something through, and when.
+// FirstOpen returns the breaker that is the first of several to let something through, and when.
 // The time is zero when a breaker of them is not open.
 func (s *Breakers) FirstOpen(of []Key, rule policy.Breaker, now time.Time) (first Key, until time.Time) {
 	for _, one := range of {
@@ -159,8 +159,7 @@ func (s *Breakers) FirstOpen(of []Key, rule policy.Breaker, now time.Time) (firs
 }
 
 // Enter asks before an attempt. Leave must be called with the pass when the attempt has
-// ended, or its method Cancel. The time is when to ask again, zero if the attempt may be
-// made.
+// ended, or its method Cancel. until is the time to ask again, zero if the attempt may be made.
 func (s *Breakers) Enter(of Key, rule policy.Breaker, now time.Time) (pass Pass, until time.Time) {
 	b := s.find(of, rule)
 	if b == nil {
@@ -176,9 +175,9 @@ func (s *Breakers) Enter(of Key, rule policy.Breaker, now time.Time) (pass Pass,
 	return Pass{}, until
 }
 
-// Leave notes how an attempt went, and why it failed if it did. The time is until when
-// nothing more is sent; zero when something may be. Opened says that the breaker was
-// closed until now.
+// Leave notes how an attempt went, and why it failed if it did. until is the end of the time in
+// which nothing more is sent, zero when something may be. opened is true if the breaker was
+// closed before.
 func (s *Breakers) Leave(of Key, rule policy.Breaker, pass Pass, how Health, cause string, now time.Time) (until time.Time, opened bool) {
 	if rule.Failures == 0 {
 		return time.Time{}, false
@@ -208,7 +207,7 @@ func (s *Breakers) Leave(of Key, rule policy.Breaker, pass Pass, how Health, cau
 	return until, worked && !until.IsZero()
 }
 
-// fail notes the cause of a failure. It tells whether the breaker is closed.
+// fail notes the cause of a failure. It reports whether the breaker is closed.
 func (b *breaker) fail(cause string) (closed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -216,11 +215,11 @@ func (b *breaker) fail(cause string) (closed bool) {
 	return b.circuit.closed()
 }
 
-// Loggable tells whether there is room in the log for a line about a breaker, and takes
+// Loggable reports whether there is room in the log for a line about a breaker, and takes
 // that room.
 func (s *Breakers) Loggable() bool { return s.lines.Allow() }
 
-// Status is the state of one breaker. Its State is "" where there is none.
+// Status returns the state of one breaker. Its State is "" where there is none.
 func (s *Breakers) Status(of Key, now time.Time) status.Breaker {
 	b := status.Breaker{Site: of.Site, Backend: of.Backend}
 	if known, ok := s.known.Load(of); ok {
@@ -232,7 +231,7 @@ func (s *Breakers) Status(of Key, now time.Time) status.Breaker {
 	return b
 }
 
-// All are the states of all breakers: of the sites and backends that failed lately.
+// All returns the states of all breakers: of the sites and backends that failed lately.
 func (s *Breakers) All(now time.Time) []status.Breaker {
 	var list []status.Breaker
 	s.known.Range(func(at, _ any) bool {

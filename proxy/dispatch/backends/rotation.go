@@ -11,7 +11,7 @@ type rotation struct {
 	now    uint64     // the turn that was given last
 }
 
-// farTurn is when turns are counted from zero again, long before they overflow.
+// farTurn is the turn from which turns are counted from zero again, long before they overflow.
 const farTurn = 1 << 62
 
 func newRotation(weights []int) *rotation {
@@ -31,7 +31,7 @@ func newRotation(weights []int) *rotation {
 	return r
 }
 
-// divisor is the greatest common one.
+// divisor returns the greatest common divisor.
 func divisor(a, b uint64) uint64 {
 	for b > 0 {
 		a, b = b, a%b
@@ -39,7 +39,7 @@ func divisor(a, b uint64) uint64 {
 	return a
 }
 
-// next is whose turn it is among some backends, of which there is at least one.
+// next returns the backend whose turn it is, of at least one.
 func (r *rotation) next(among []int) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -28,17 +28,17 @@ import (
 )
 
 const (
-	// maxBody is how many bytes of a body are shared.
+	// maxBody bounds the bytes of a body that is shared.
 	maxBody = 1 << 20
 	// firstRoom is the room for a body before any of it has come.
 	firstRoom = 16 << 10
-	// freshFor is how long after its beginning an answer can still be joined: an older one
-	// is no answer to what is asked now.
+	// freshFor bounds the age of an answer that can still be joined: an older one is no answer
+	// to what is asked now.
 	freshFor = 5 * time.Second
 )
 
-// Group has the calls of requests that may be shared. K says what makes two requests the
-// same, and V is what is told of an answer beside its body. The zero value is ready.
+// Group has the calls of requests that may be shared. Requests with equal K are the same, and V
+// describes an answer without its body. The zero value is ready.
 type Group[K comparable, V any] struct {
 	mu   sync.Mutex
 	open map[K][]*Call[K, V]
@@ -79,7 +79,7 @@ type Call[K comparable, V any] struct {
 	rest    io.Reader // what follows buf when that is too long to be shared
 }
 
-// place is that of a member in its call.
+// place is the place of a member in its call.
 type place struct{ came time.Time }
 
 // add adds a member, unless it is too late for that. A call that waits is open to the client
@@ -114,7 +114,7 @@ func (c *Call[K, V]) tell() {
 	}
 }
 
-// listen is closed when something has changed. c is locked.
+// listen returns a channel that is closed when something changes. c is locked.
 func (c *Call[K, V]) listen() <-chan struct{} {
 	if c.news == nil {
 		c.news = make(chan struct{})
@@ -171,8 +171,8 @@ func (c *Call[K, V]) Fill(from io.Reader) {
 	}
 }
 
-// room is where the next bytes go. Of a body that is too long the rest is left to the first,
-// and there is none.
+// room returns the buffer for the next bytes; nil: the body is too long, and its rest is left to
+// the first member.
 func (c *Call[K, V]) room(from io.Reader) []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -215,7 +215,7 @@ func (c *Call[K, V]) End() {
 	}
 }
 
-// stage is how far a call is for a member.
+// stage describes the progress of a call for one member.
 type stage struct {
 	has   bool // the answer
 	alone bool // it has to be sent by itself

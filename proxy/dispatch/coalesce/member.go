@@ -44,13 +44,13 @@ func (g *Group[K, V]) Join(ctx context.Context, request K, client string) (m *Me
 	return m, true
 }
 
-// Came is when the member joined.
+// Came returns the time when the member joined.
 func (m *Member[K, V]) Came() time.Time { return m.came }
 
-// Value is what was published. It is there when Wait was without error.
+// Value returns the value that was published. It is there when Wait was without error.
 func (m *Member[K, V]) Value() V { return m.value }
 
-// Patience is for what a member waits, and how long.
+// Patience bounds the waits of a member.
 type Patience struct {
 	Turn  time.Time     // until when it waits for the turn of a call that another member began
 	Whole time.Duration // how long it waits for the end of an answer that has begun
@@ -60,7 +60,7 @@ type Patience struct {
 	Grace time.Duration
 }
 
-// end is when a member waits no longer; zero is never.
+// end returns the end of the wait of a member; zero is never.
 func (p *Patience) end(s stage, leads bool) time.Time {
 	switch {
 	case leads || s.sent && s.began.IsZero():

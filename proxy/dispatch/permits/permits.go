@@ -24,8 +24,7 @@ import (
 )
 
 const (
-	// life is how long a permit may be out without being settled. A permit that is not
-	// settled counts as sent.
+	// life is the time after which a permit that is not settled counts as sent.
 	life = time.Minute
 	// most permits are out at once.
 	most = 100_000
@@ -62,7 +61,7 @@ type permit struct {
 	expiry  *time.Timer
 }
 
-// New has no permit out.
+// New returns Permits of which none is out.
 func New(a admitter, m *metrics.Metrics) *Permits {
 	return &Permits{admitter: a, metrics: m, out: map[string]*permit{}}
 }
@@ -97,7 +96,7 @@ func (p *Permits) Permit(ctx context.Context, a status.PermitAsk) (status.Grant,
 	return grant, nil
 }
 
-// add keeps a permit until it is settled or expires. It answers why there is no room.
+// add stores a permit until it is settled or expires. It tells why there is no room.
 func (p *Permits) add(id string, x *dispatch.Request) *problem.Problem {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,7 +110,7 @@ func (p *Permits) add(id string, x *dispatch.Request) *problem.Problem {
 	return nil
 }
 
-// request is the request that a permit is asked for.
+// request returns the request that a permit is asked for.
 func (p *Permits) request(a status.PermitAsk) (*dispatch.Request, error) {
 	u, err := url.Parse(a.URL)
 	if err != nil {
@@ -170,14 +169,14 @@ func (p *Permits) SettleAll() {
 	p.settled.Wait()
 }
 
-// OpenPermits is how many are out.
+// OpenPermits counts the permits that are out.
 func (p *Permits) OpenPermits() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.out)
 }
 
-// denied is a problem as the answer to a permit's caller.
+// denied returns a problem as the answer to a permit's caller.
 func denied(a *problem.Problem, now time.Time) *status.Denied {
 	d := &status.Denied{Reason: a.Reason, Title: a.Title, Detail: a.Detail, Limit: a.Limit, Status: a.Status, RetryAt: a.At}
 	if d.RetryAt.IsZero() && a.Retry > 0 {

@@ -11,18 +11,17 @@ import (
 )
 
 const (
-	// mostRouted is how many limits of a rule may be about some requests only, so
-	// that lists of them are kept.
+	// mostRouted bounds the limits of a rule that are about some requests only: with more,
+	// no lists are stored.
 	mostRouted = 256
-	// mostLists is how many lists of a rule are kept: strangers choose the paths.
+	// mostLists bounds the lists that are stored of a rule: strangers choose the paths.
 	mostLists = 256
 )
 
-// covers tells which of the limits that are about some requests only are about
-// one.
+// covers has a bit for each limit that is about some requests only: it covers the request.
 type covers [mostRouted / 64]uint64
 
-// listKey is what requests have in common that take from the same limits.
+// listKey is equal for requests that take from the same limits.
 type listKey struct {
 	covers   covers
 	learned  *routes.Limit     // the first of those that were learned
@@ -40,7 +39,7 @@ type lists struct {
 	mu     sync.Mutex // held to replace known
 }
 
-// of are the lists of what a request is like, nil if they are not known.
+// of returns the lists of a key, nil if they are not known.
 func (l *lists) of(c listKey) [][]queue.Limit {
 	if known := l.known.Load(); known != nil {
 		return (*known)[c]
@@ -48,10 +47,9 @@ func (l *lists) of(c listKey) [][]queue.Limit {
 	return nil
 }
 
-// keep remembers lists, which nobody changes any more, and tells whether it did.
-// When there are too many it begins again: some are of what was learned before, or
-// of tokens that are not there any more.
-func (l *lists) keep(c listKey, all [][]queue.Limit) bool {
+// store stores lists, which nobody changes any more. When there are too many it begins again:
+// some are of what was learned before, or of tokens that are not there any more.
+func (l *lists) store(c listKey, all [][]queue.Limit) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := map[listKey][][]queue.Limit{c: all}
@@ -61,11 +59,9 @@ func (l *lists) keep(c listKey, all [][]queue.Limit) bool {
 		}
 	}
 	l.known.Store(&now)
-	return true
 }
 
-// covers tells what covers a request. few is false when there is more to tell than
-// there is room for.
+// covers tells which limits cover a request. few is false if they are more than mostRouted.
 func (p *Plan) covers(r *Subject) (c covers, few bool) {
 	if len(p.lists.routed) > mostRouted {
 		return c, false

@@ -11,8 +11,8 @@ import (
 	"github.com/abide-proxy/abide/store/budget"
 )
 
-// Needs are the limits that a request takes from: one list for each backend or
-// token. Many requests may have the same lists, which shared says.
+// Needs returns the limits that a request takes from: one list for each backend or token. shared
+// is true if many requests may have the same lists.
 func (p *Plan) Needs(r *Subject) (all [][]queue.Limit, shared bool) {
 	if p == nil {
 		return nil, true
@@ -34,11 +34,11 @@ func (p *Plan) Needs(r *Subject) (all [][]queue.Limit, shared bool) {
 		all = p.lists.of(like)
 	}
 	if all == nil {
-		all = p.alternatives(r)
-		shared = few && p.lists.keep(like, all)
-	} else {
-		shared = true
+		if all = p.alternatives(r); few {
+			p.lists.store(like, all)
+		}
 	}
+	shared = few
 	if p.pause != nil {
 		all, shared = p.with(all, *p.pause), false
 	}
@@ -54,7 +54,7 @@ func (p *Plan) Needs(r *Subject) (all [][]queue.Limit, shared bool) {
 	return all, shared
 }
 
-// alternatives are the limits that cover a request, at each backend and with each
+// alternatives returns the limits that cover a request, at each backend and with each
 // token if there are any.
 func (p *Plan) alternatives(r *Subject) [][]queue.Limit {
 	list := make([]queue.Limit, 0, len(p.Limits)+4)
@@ -111,7 +111,7 @@ func (p *Plan) alternatives(r *Subject) [][]queue.Limit {
 	return all
 }
 
-// forTokens are the limits with each token that may be used, and at the end those
+// forTokens returns the limits with each token that may be used, and at the end those
 // without any, where the pool allows that.
 func (p *Plan) forTokens(r *Subject, list []queue.Limit, each []int) [][]queue.Limit {
 	refuse := p.Tokens.Exhausted == "refuse"
@@ -150,12 +150,12 @@ func (p *Plan) with(lists [][]queue.Limit, limit queue.Limit) [][]queue.Limit {
 	return all
 }
 
-// cooling is the limit that lets a backend cool alone.
+// cooling returns the limit that lets a backend cool alone.
 func cooling(b *backends.Backend) queue.Limit {
 	return queue.Limit{Name: BackendLimit, Key: b.Name}
 }
 
-// knownOf are the limits that are known of a request's service. They hold where the operator
+// knownOf returns the limits that are known of a request's service. They hold where the operator
 // has written no limit of requests.
 func (p *Plan) knownOf(r *Subject) []learn.KnownLimit {
 	if !p.unlimited {
@@ -164,7 +164,7 @@ func (p *Plan) knownOf(r *Subject) []learn.KnownLimit {
 	return r.Documented
 }
 
-// knownLimit is a limit of a service as the queue understands it.
+// knownLimit returns a limit of a service as the queue understands it.
 func (p *Plan) knownLimit(k *learn.KnownLimit) queue.Limit {
 	l := policy.KnownLimit(k)
 	spec := limit.Spec{As: l.As, Amount: l.Amount, Window: l.Per.Length}
