@@ -204,7 +204,7 @@ func (s *siteBreakers) update(of backends.Key, pass backends.Pass, how backends.
 		if of.Backend != "" {
 			name += ", backend " + of.Backend
 		}
-		s.log.Warnf("%s is left alone for %v and then tried again: failures in a row: %d, the last because %s", name, rule.Pause, rule.Failures, cause)
+		s.log.WithFields(logrus.Fields{"site": of.Site, "reason": cause}).Warnf("%s is left alone for %v and then tried again: failures in a row: %d, the last because %s", name, rule.Pause, rule.Failures, cause)
 	}
 	return until
 }

@@ -112,7 +112,7 @@ func (s *lessons) tellPool(x *Request, status int, v verdict) (again bool, until
 		s.gate.EndCooldowns(scopeOfToken(free))
 	}
 	if !d.Until.IsZero() {
-		s.log.Warnf("%s answers %d to the token %s of %s: it is not used until %s", x.site, status, token.Label(), pool.Name(), d.Until.Format(time.RFC3339))
+		s.log.WithFields(logrus.Fields{"site": x.site, "token": token.Label()}).Warnf("%s answers %d to the token %s of %s: it is not used until %s", x.site, status, token.Label(), pool.Name(), d.Until.Format(time.RFC3339))
 		s.gate.CoolAll(scopeOfToken(token), d.Until, "quarantine")
 	}
 	return d.Again, d.Until
@@ -124,7 +124,7 @@ func (s *lessons) quarantine(x *Request, denied []*tokens.Token) {
 	pool, now := x.progress.plan.Pool, s.clock.Now()
 	for _, token := range denied {
 		availability := pool.Availability(now, token, "")
-		s.log.Warnf("%s does not accept the token %s of %s: it is not used until %s", x.site, token.Label(), pool.Name(), availability.Until.Format(time.RFC3339))
+		s.log.WithFields(logrus.Fields{"site": x.site, "token": token.Label()}).Warnf("%s does not accept the token %s of %s: it is not used until %s", x.site, token.Label(), pool.Name(), availability.Until.Format(time.RFC3339))
 		s.gate.CoolAll(scopeOfToken(token), availability.Until, "quarantine")
 	}
 }

@@ -97,7 +97,7 @@ func (s *kept) read(strict, shared bool, kinds []string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), documentPatience)
 	defer cancel()
 	if err := s.persistence.Read(ctx, append(kinds, kindOfToken)...); err != nil {
-		s.log.Warnf("what was learned before the restart cannot be read, so it is learned again: %v", err)
+		s.log.WithField("reason", err).Warnf("what was learned before the restart cannot be read, so it is learned again: %v", err)
 	}
 	if s.documents == nil || shared { // what others keep is not waited for
 		return nil
@@ -107,7 +107,7 @@ func (s *kept) read(strict, shared bool, kinds []string) error {
 		return fmt.Errorf("the limits that were set at run time: %w", err)
 	}
 	if err != nil {
-		s.log.Warnf("the limits that were set at run time cannot be read, so those of the configuration hold until they can be: %v", err)
+		s.log.WithField("reason", err).Warnf("the limits that were set at run time cannot be read, so those of the configuration hold until they can be: %v", err)
 	}
 	return nil
 }
@@ -120,7 +120,7 @@ func (s *kept) begin() {
 		soon, cancel := context.WithTimeout(context.Background(), readSoon)
 		defer cancel()
 		if err := s.overrides.Read(soon); err != nil {
-			s.log.Warnf("the limits that were set at run time cannot be read yet: %v", err)
+			s.log.WithField("reason", err).Warnf("the limits that were set at run time cannot be read yet: %v", err)
 		}
 	}
 	s.preloadAll()

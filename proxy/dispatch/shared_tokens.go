@@ -47,7 +47,7 @@ func (n *sharedTokens) disable(pool, label string) error {
 	if err := p.Disable(label, ""); err != nil {
 		return err
 	}
-	n.log.Warnf("the token %s of %s is disabled by the operator", label, pool)
+	n.log.WithField("token", label).Warnf("the token %s of %s is disabled by the operator", label, pool)
 	n.publishSwitches(context.Background(), p) // publish tries again what fails here
 	n.switched(nil, false)
 	return nil
@@ -62,7 +62,7 @@ func (n *sharedTokens) enable(pool, label string) error {
 	if err := p.Enable(label); err != nil {
 		return err
 	}
-	n.log.Infof("the token %s of %s is enabled by the operator", label, pool)
+	n.log.WithField("token", label).Infof("the token %s of %s is enabled by the operator", label, pool)
 	n.publishSwitches(context.Background(), p) // publish tries again what fails here
 	n.switched(p.Find(label), true)
 	return nil
@@ -139,10 +139,10 @@ func (n *sharedTokens) read(ctx context.Context) {
 		return
 	}
 	if err := readTokens(ctx, n, kindOfSwitch, n.applySwitch); err != nil && ctx.Err() == nil {
-		n.log.Warnf("the tokens that the operator has disabled in other instances cannot be read: %v", err)
+		n.log.WithField("reason", err).Warnf("the tokens that the operator has disabled in other instances cannot be read: %v", err)
 	}
 	if err := readTokens(ctx, n, kindOfQuarantine, n.applyQuarantine); err != nil && ctx.Err() == nil {
-		n.log.Warnf("the tokens that other instances have put away cannot be read: %v", err)
+		n.log.WithField("reason", err).Warnf("the tokens that other instances have put away cannot be read: %v", err)
 	}
 }
 
@@ -168,7 +168,7 @@ func readTokens[T any](ctx context.Context, n *sharedTokens, kind string, apply 
 // applyQuarantine puts a token away that another instance has put away.
 func (n *sharedTokens) applyQuarantine(_ context.Context, pool *tokens.Pool, m tokens.SavedState) {
 	if t := pool.ApplyQuarantine(time.Now(), m); t != nil {
-		n.log.Warnf("the token %s of %s is put away until %s: another instance was told that it is not accepted", t.Label(), pool.Name(), m.Quarantined.Format(time.RFC3339))
+		n.log.WithField("token", t.Label()).Warnf("the token %s of %s is put away until %s: another instance was told that it is not accepted", t.Label(), pool.Name(), m.Quarantined.Format(time.RFC3339))
 		n.gate.CoolAll(scopeOfToken(t), m.Quarantined, "quarantine")
 	}
 }
@@ -184,7 +184,7 @@ func (n *sharedTokens) applySwitch(ctx context.Context, pool *tokens.Pool, o tok
 		if o.Disabled == "" {
 			done = "enabled"
 		}
-		n.log.Warnf("the token %s of %s is %s: the operator told another instance so", t.Label(), pool.Name(), done)
+		n.log.WithField("token", t.Label()).Warnf("the token %s of %s is %s: the operator told another instance so", t.Label(), pool.Name(), done)
 		n.switched(t, o.Disabled == "")
 	}
 }

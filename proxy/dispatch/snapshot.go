@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/netip"
 
+	"github.com/sirupsen/logrus"
+
 	"github.com/abide-proxy/abide/internal/clock"
 	"github.com/abide-proxy/abide/limit"
 	"github.com/abide-proxy/abide/limit/queue"
@@ -132,7 +134,7 @@ func (c *configuration) overridden(st *Snapshot) (map[string]*plans.Plan, error)
 		}
 		p, err := plans.New(st.policy, rule, limits, c.partsWith(st.pools))
 		if err != nil {
-			c.log.Warnf("the limits that were set for %s at run time do not fit the configuration, whose own hold: %v", site, err)
+			c.log.WithFields(logrus.Fields{"site": site, "reason": err}).Warnf("the limits that were set for %s at run time do not fit the configuration, whose own hold: %v", site, err)
 			if p, err = plans.New(st.policy, rule, limitsOf(st.policy, rule), c.partsWith(st.pools)); err != nil || set.Pause == nil {
 				continue
 			}
