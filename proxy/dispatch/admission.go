@@ -27,7 +27,7 @@ type admission struct {
 	gate     *queue.Gate
 	breakers *siteBreakers
 	robots   *robots.Cache
-	kept     *kept
+	storage  *storage
 	bytes    *siteBytes
 	problems *problems
 	activity *sitelog.Log
@@ -47,7 +47,7 @@ func (s *admission) wait(x *Request, r *http.Request) *problem.Problem {
 	if refused != nil {
 		return refused
 	}
-	s.kept.broadcasts.Meet(x.waitContext(r), &q)
+	s.storage.broadcasts.Meet(x.waitContext(r), &q)
 	permit, err := s.gate.Wait(x.waitContext(r), q)
 	if refused := s.entered(x, permit, err); refused != nil {
 		return refused
@@ -325,12 +325,12 @@ func (hooks) Waits(q *queue.Request, p queue.Waiter) {
 
 // Cooled is called when a cooldown begins in this process.
 func (s hooks) Cooled(site string, at queue.Scope, until time.Time, why string) {
-	s.kept.cooled(site, at, until, why)
+	s.storage.cooled(site, at, until, why)
 }
 
 // Limits returns the limits that a request has by the configuration that is new.
 func (s hooks) Limits(q queue.Request) (limits [][]queue.Limit, seen uint64) {
-	st := s.kept.sites.current.Load()
+	st := s.storage.sites.current.Load()
 	if source, ok := q.Tag.(bandwidth.Tag); ok {
 		return [][]queue.Limit{source.Limits()}, q.Version
 	}

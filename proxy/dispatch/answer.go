@@ -180,7 +180,7 @@ func (b *hidden) Read(p []byte) (int, error) {
 
 // hideTokenInNames takes credentials out of the names that an answer gives to limits: the token of
 // the request, which shown finds and the beginning of the body may repeat, and what the
-// client sent itself. Names are shown to people and kept, headers of the answer are not.
+// client sent itself. Names are shown to people and stored, headers of the answer are not.
 func hideTokenInNames(r *http.Request, l *learn.Lesson, shown *redact.Finder) {
 	if len(l.Limits) == 0 && l.Bucket == "" {
 		return

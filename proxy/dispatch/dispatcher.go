@@ -43,7 +43,7 @@ type Options struct {
 	Metrics *metrics.Metrics
 	Log     *logrus.Logger
 	Lookup  func(name string) (string, bool) // the environment, for pools; nil is an empty one
-	Keeping Keeping                          // the zero one keeps and shares nothing
+	Keeping Keeping                          // the zero value stores and shares nothing
 
 	Clock clock.Clock // nil: the computer's
 	// Upstream changes what reaches sites; nil changes nothing.
@@ -52,11 +52,11 @@ type Options struct {
 	// Ended is called when a request or a tunnel has ended; nil: nothing is. It must be quick.
 	Ended func(Report)
 
-	// TrickleEvery is the time between two trickles of a body that a limit of bytes keeps
-	// still; 0 is 5 seconds.
+	// TrickleEvery is the time between two trickles of a body that a limit of bytes holds up;
+	// 0 is 5 seconds.
 	TrickleEvery time.Duration
 
-	OtherDocuments []string // kinds of documents that others keep, which are read at the start
+	OtherDocuments []string // kinds of documents of other packages, which are read at the start
 }
 
 // Dispatcher is the only way of a request to its site: it finds the limits, waits,
@@ -69,7 +69,7 @@ type Dispatcher struct {
 	config      *configuration
 	gate        *queue.Gate
 	bytes       *siteBytes
-	kept        *kept
+	storage     *storage
 	loads       backends.Loads
 	admission   *admission
 	lessons     *lessons
@@ -95,21 +95,21 @@ func New(o Options) (*Dispatcher, error) {
 		activity: s.activity, clock: now, log: o.Log,
 	}
 	s.bytes = newSiteBytes(c, o.Metrics, cmp.Or(o.TrickleEvery, usualTrickle))
-	s.config, s.kept = c, newKept(o.Keeping, c, o.Metrics)
+	s.config, s.storage = c, newStorage(o.Keeping, c, o.Metrics)
 	c.reloaded = s.bytes.Reload
-	c.pools = &poolLoader{read: tokens.LoadAll, lookup: o.Lookup, transport: exchangeTransport{&c.current}, persistence: s.kept.persistence, clock: now, log: o.Log}
-	c.parts = plans.Parts{Loads: &s.loads, Meters: s.kept.budgets.Meters}
-	c.overrides = s.kept.overrides.All
-	s.housekeeper = newHousekeeper(s.gate, s.bytes.Budgets, newLimitUse(writtenLimits{s.gate, &c.current, s.kept.budgets}), func() time.Duration { return s.Policy().Timeouts.Idle })
+	c.pools = &poolLoader{read: tokens.LoadAll, lookup: o.Lookup, transport: exchangeTransport{&c.current}, persistence: s.storage.persistence, clock: now, log: o.Log}
+	c.parts = plans.Parts{Loads: &s.loads, Meters: s.storage.budgets.Meters}
+	c.overrides = s.storage.overrides.All
+	s.housekeeper = newHousekeeper(s.gate, s.bytes.Budgets, newLimitUse(writtenLimits{s.gate, &c.current, s.storage.budgets}), func() time.Duration { return s.Policy().Timeouts.Idle })
 	s.bytes.wake = s.housekeeper.wake
 	s.connect()
-	if err := s.kept.read(o.Policy.StrictState, o.Keeping.Shared, o.OtherDocuments); err != nil {
+	if err := s.storage.read(o.Policy.StrictState, o.Keeping.Shared, o.OtherDocuments); err != nil {
 		return nil, err
 	}
 	if err := c.start(o.Policy); err != nil {
 		return nil, err
 	}
-	s.kept.begin()
+	s.storage.begin()
 	s.housekeeper.use.sample()
 	return s, nil
 }
@@ -119,7 +119,7 @@ func (s *Dispatcher) connect() {
 	s.problems = &problems{log: s.log, clock: s.clock, tls: tlsLines{limit: sitelog.LineLimit{Every: tlsSilence}, log: s.log}}
 	breakers := &siteBreakers{backends.NewBreakers(), func() policy.Breaker { return s.Policy().Breaker }, s.clock, s.log}
 	*s.admission = admission{
-		gate: s.gate, breakers: breakers, robots: s.robots, kept: s.kept, bytes: s.bytes, problems: s.problems,
+		gate: s.gate, breakers: breakers, robots: s.robots, storage: s.storage, bytes: s.bytes, problems: s.problems,
 		activity: s.activity, clock: s.clock, log: s.log, wake: s.housekeeper.wake,
 	}
 	s.lessons = &lessons{gate: s.gate, breakers: breakers, activity: s.activity, clock: s.clock, log: s.log}
@@ -139,7 +139,7 @@ func (s *Dispatcher) Own(a netip.AddrPort) { s.config.own.add(a) }
 func (s *Dispatcher) Gate() *queue.Gate { return s.gate }
 
 // Persistence stores what was learned across restarts.
-func (s *Dispatcher) Persistence() *sites.Persistence { return s.kept.persistence }
+func (s *Dispatcher) Persistence() *sites.Persistence { return s.storage.persistence }
 
 // Reload swaps the policy. Requests in flight go on.
 func (s *Dispatcher) Reload(p *policy.Policy) error {
@@ -156,7 +156,7 @@ func (s *Dispatcher) Run(ctx context.Context) {
 	inner, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { s.activity.Run(inner, s.gate) })
-	running.Go(func() { s.kept.run(inner) })
+	running.Go(func() { s.storage.run(inner) })
 	running.Go(func() { s.housekeeper.run(inner) })
 	<-ctx.Done()
 	s.coalescing.End()

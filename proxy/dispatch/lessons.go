@@ -118,8 +118,8 @@ func (s *lessons) tellPool(x *Request, status int, v verdict) (again bool, until
 	return d.Again, d.Until
 }
 
-// quarantine keeps tokens from being used that the site does not accept: another token was
-// accepted for the same request.
+// quarantine takes tokens out of use that the site does not accept: another token was accepted
+// for the same request.
 func (s *lessons) quarantine(x *Request, denied []*tokens.Token) {
 	pool, now := x.progress.plan.Pool, s.clock.Now()
 	for _, token := range denied {

@@ -24,9 +24,9 @@ func (s *admission) findSubject(x *Request) {
 	}
 	if p.Learns && x.subject.Known == nil {
 		if x.explained {
-			x.subject.Known = s.kept.learned.Recall(x.site)
+			x.subject.Known = s.storage.learned.Recall(x.site)
 		} else {
-			x.subject.Known = s.kept.learned.Open(x.site)
+			x.subject.Known = s.storage.learned.Open(x.site)
 		}
 	}
 	if p.Learns && x.subject.Known != nil {

@@ -22,7 +22,7 @@ type View struct {
 	current  *atomic.Pointer[Snapshot]
 	gate     *queue.Gate
 	breakers *backends.Breakers
-	kept     *kept
+	storage  *storage
 	use      *limitUse
 	bytes    *siteBytes
 	shared   *coalescing // requests that may be shared
@@ -43,7 +43,7 @@ type clientsSide interface {
 // NewView makes a view of a Dispatcher behind a clients' side, which may be nil.
 func NewView(d *Dispatcher, side clientsSide) *View {
 	return &View{
-		current: &d.config.current, gate: d.gate, breakers: d.admission.breakers.Breakers, kept: d.kept, use: d.housekeeper.use, bytes: d.bytes, shared: &d.coalescing, loads: &d.loads,
+		current: &d.config.current, gate: d.gate, breakers: d.admission.breakers.Breakers, storage: d.storage, use: d.housekeeper.use, bytes: d.bytes, shared: &d.coalescing, loads: &d.loads,
 		activity: d.activity, clock: d.clock, side: side, ask: d.admission.ask,
 	}
 }
@@ -91,18 +91,18 @@ func (v *View) Breakers() []status.Breaker { return v.breakers.All(v.clock.Now()
 func (v *View) Pools() []PoolStatus { return v.current.Load().pools.status(v.clock.Now()) }
 
 // LearnedSites returns sites of which something has been learned, at most so many.
-func (v *View) LearnedSites(most int) []string { return v.kept.learned.Known(most) }
+func (v *View) LearnedSites(most int) []string { return v.storage.learned.Known(most) }
 
 // Store describes the state of the store.
-func (v *View) Store() status.Store { return v.kept.budgets.Status() }
+func (v *View) Store() status.Store { return v.storage.budgets.Status() }
 
 // Instances returns the instances that use the store, this one included, as many as it lists.
-func (v *View) Instances(ctx context.Context) []status.Member { return v.kept.budgets.Members(ctx) }
+func (v *View) Instances(ctx context.Context) []status.Member { return v.storage.budgets.Members(ctx) }
 
 // Overrides returns the limits that were set at run time, by site.
 func (v *View) Overrides() map[string][]policy.Limit {
 	limits := map[string][]policy.Limit{}
-	for site, set := range v.kept.overrides.All() {
+	for site, set := range v.storage.overrides.All() {
 		if set.Limits != nil {
 			limits[site] = set.Limits
 		}
@@ -113,7 +113,7 @@ func (v *View) Overrides() map[string][]policy.Limit {
 // Pauses returns the pauses of sites that have not ended.
 func (v *View) Pauses() map[string]status.Pause {
 	pauses, now := map[string]status.Pause{}, v.clock.Now()
-	for site, set := range v.kept.overrides.All() {
+	for site, set := range v.storage.overrides.All() {
 		if set.Pause != nil && !set.Pause.Over(now) {
 			pauses[site] = *set.Pause
 		}
@@ -185,7 +185,7 @@ func (v *View) Explain(method string, u *url.URL, name string) (status.Explanati
 	x.site, x.rule, x.explained = match.Site, match.Rule, true
 	x.Client = ClientNamed(st.policy, name)
 	q := v.ask(x, &http.Request{Method: method, URL: u})
-	v.kept.preload(q) // what no request has asked for since the start
+	v.storage.preload(q) // what no request has asked for since the start
 	e := explanationOf(v.gate.Explain(q))
 	e.Target, e.Site = target.Scheme+"://"+target.HostPort(), match.Site
 	e.Client, e.ClientGuessed, e.Observed = name, guessed, st.policy.Observes()
@@ -232,7 +232,7 @@ type Operator struct {
 }
 
 // NewOperator makes the operator of a Dispatcher.
-func NewOperator(d *Dispatcher) *Operator { return &Operator{d.kept.overrides, d.kept.tokens} }
+func NewOperator(d *Dispatcher) *Operator { return &Operator{d.storage.overrides, d.storage.tokens} }
 
 // SetLimits sets other limits for a site than its rule says: see overrides.Overrides.Set.
 func (o *Operator) SetLimits(ctx context.Context, site string, body []byte) error {

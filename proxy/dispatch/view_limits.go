@@ -22,7 +22,7 @@ import (
 type writtenLimits struct {
 	gate    *queue.Gate
 	current *atomic.Pointer[Snapshot]
-	budgets *budget.Keeper // nil: nothing is kept, and nothing shared
+	budgets *budget.Keeper // nil: nothing is stored, and nothing shared
 }
 
 // written is a limit of the configuration: its state as it is shown, and its meter.

@@ -83,7 +83,7 @@ func (v *View) Limits() []LimitStatus {
 	}
 	var all []seen
 	v.gate.VisitLoadedResources(func(now time.Time, at queue.ResourceInfo) {
-		route, learned := v.kept.learned.ID(at.At.Limit)
+		route, learned := v.storage.learned.ID(at.At.Limit)
 		if !learned {
 			return
 		}
@@ -120,7 +120,7 @@ func (v *View) Limits() []LimitStatus {
 				continue // of a token that is not there any more
 			}
 		}
-		if b := v.kept.learned.Find(item.Site); b != nil {
+		if b := v.storage.learned.Find(item.Site); b != nil {
 			item.Title, item.Route = b.Title(item.Route, item.Title), b.Route(item.Route)
 		}
 		list = append(list, item.LimitStatus)

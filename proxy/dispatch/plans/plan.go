@@ -1,7 +1,7 @@
 // Package plans tells what the configuration says of a request to a site, as the queue
 // understands it: which limits the request takes from, with which tokens, and at which of
 // the site's backends. It decides without a clock and without a lock, but for the lists
-// that it keeps.
+// that it stores.
 //
 //	all, err := plans.Make(policy, plans.Parts{Pool: pools.Get, Loads: loads, Meters: budgets.Meters})
 //	limits, shared := all[rule].Needs(&plans.Subject{Method: "GET", Path: "/items"})
@@ -38,7 +38,7 @@ type Plan struct {
 	Robots   bool // robots.txt is obeyed
 
 	CountsBytes bool          // it has limits of bytes
-	Stall       time.Duration // how long those may keep a body still
+	Stall       time.Duration // the longest time that those hold a body up
 
 	unlimited    bool // the rule has no limit of requests: those of the service hold
 	startsSlowly bool // few requests are in flight at a site that is not known yet
@@ -53,7 +53,7 @@ type Limit struct {
 	Need     queue.Limit // its key is that of the backend, where there are any
 	PerToken bool        // each token has its own
 	Only     string      // the backend that it holds for; "": those without limits of their own
-	Trickle  queue.Limit // of bytes: what a body gets while it has to stand still
+	Trickle  queue.Limit // of bytes: what a body gets while it is held up
 }
 
 // Parts connect plans with the pools, the loads of backends and the meters.

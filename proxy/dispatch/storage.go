@@ -48,23 +48,23 @@ type Keeping struct {
 	Budgets []store.SavedBudget
 }
 
-// kept connects the dispatcher with what outlives this process or is shared with others.
-type kept struct {
+// storage connects the dispatcher with what outlives this process or is shared with others.
+type storage struct {
 	gate        *queue.Gate
 	sites       siteBudgets
 	documents   store.Documents // nil: there are none
 	persistence *sites.Persistence
 	learned     *sites.Sites
-	budgets     *budget.Keeper // nil: nothing is kept, and nothing shared
+	budgets     *budget.Keeper // nil: nothing is stored, and nothing shared
 	tokens      *sharedTokens
 	broadcasts  *broadcast.Broadcasts
 	overrides   *overrides.Overrides
 	log         *logrus.Logger
 }
 
-// newKept reads and starts nothing yet.
-func newKept(k Keeping, c *configuration, m *metrics.Metrics) *kept {
-	s := &kept{gate: c.gate, sites: siteBudgets{&c.current}, log: c.log}
+// newStorage makes a storage. It reads and starts nothing yet.
+func newStorage(k Keeping, c *configuration, m *metrics.Metrics) *storage {
+	s := &storage{gate: c.gate, sites: siteBudgets{&c.current}, log: c.log}
 	s.persistence = sites.NewPersistence(k.Memory, func(err error) { s.budgets.Saved(err) })
 	about := sites.Options{Persistence: s.persistence, Names: s.sites}
 	if k.Shared {
@@ -90,16 +90,16 @@ func newKept(k Keeping, c *configuration, m *metrics.Metrics) *kept {
 	return s
 }
 
-// read reads what an earlier process has kept: tokens, documents of further kinds, and limits
+// read reads what an earlier process has stored: tokens, documents of further kinds, and limits
 // that were set at run time. It is called before the first plan is made. If strict, it fails
 // where limits that were set at run time cannot be read.
-func (s *kept) read(strict, shared bool, kinds []string) error {
+func (s *storage) read(strict, shared bool, kinds []string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), documentPatience)
 	defer cancel()
 	if err := s.persistence.Read(ctx, append(kinds, kindOfToken)...); err != nil {
 		s.log.WithField("reason", err).Warnf("what was learned before the restart cannot be read, so it is learned again: %v", err)
 	}
-	if s.documents == nil || shared { // what others keep is not waited for
+	if s.documents == nil || shared { // a start does not wait for a store that is shared
 		return nil
 	}
 	err := s.overrides.Restore(ctx)
@@ -112,8 +112,8 @@ func (s *kept) read(strict, shared bool, kinds []string) error {
 	return nil
 }
 
-// begin loads what an earlier process has kept into the queue, once there is a snapshot.
-func (s *kept) begin() {
+// begin loads what an earlier process has stored into the queue, once there is a snapshot.
+func (s *storage) begin() {
 	s.learned.KeepFrom(s.gate)
 	s.persistence.Add(sites.Source{Kind: kindOfToken, Urgent: true, Find: func(now time.Time, to sites.Found) { s.tokens.pools().find(now, to) }})
 	if s.documents != nil {
@@ -126,8 +126,8 @@ func (s *kept) begin() {
 	s.preloadAll()
 }
 
-// run keeps and shares until ctx is done, and once more then.
-func (s *kept) run(ctx context.Context) {
+// run stores and shares until ctx is done, and once more then.
+func (s *storage) run(ctx context.Context) {
 	var running sync.WaitGroup
 	running.Go(func() { s.overrides.Run(ctx) })
 	running.Go(func() { s.persistence.Run(ctx) })
@@ -141,21 +141,21 @@ func (s *kept) run(ctx context.Context) {
 }
 
 // shareLearned has the instances of a fleet divide a learned limit.
-func (s *kept) shareLearned(site string, at queue.Scope, m limit.Meter, restored bool) {
+func (s *storage) shareLearned(site string, at queue.Scope, m limit.Meter, restored bool) {
 	s.broadcasts.Share(site, at, m, restored, budget.OutageOf(s.sites.rule(site)))
 }
 
 // cooled is called with each cooldown that begins here. Those of breakers and of first
 // requests are each instance's own.
-func (s *kept) cooled(site string, at queue.Scope, until time.Time, why string) {
+func (s *storage) cooled(site string, at queue.Scope, until time.Time, why string) {
 	s.persistence.Urge()
 	if why != sitelog.SiteFailed && at.Limit != sites.FirstRequest {
 		s.broadcasts.Cooled(site, at, until, why)
 	}
 }
 
-// preloadAll has the budgets of which something is used be there before any request comes.
-func (s *kept) preloadAll() {
+// preloadAll makes the meters of stored budgets of which something is used.
+func (s *storage) preloadAll() {
 	st, known := s.sites.current.Load(), map[string]*plans.Plan{}
 	s.budgets.Preload(func(site, name string) *queue.Limit {
 		p, looked := known[site]
@@ -170,8 +170,8 @@ func (s *kept) preloadAll() {
 	})
 }
 
-// preload has the meters of a request's limits be there that are known from before.
-func (s *kept) preload(r queue.Request) {
+// preload makes the meters of a request's limits that are known from before.
+func (s *storage) preload(r queue.Request) {
 	s.gate.Preload(r, func(at queue.Scope) bool {
 		if _, learned := s.learned.ID(at.Limit); learned {
 			return s.learned.HasMeter(r.Site, at)
