@@ -100,7 +100,7 @@ func New(o Options) (*Dispatcher, error) {
 	c.pools = &poolLoader{read: tokens.LoadAll, lookup: o.Lookup, transport: exchangeTransport{&c.current}, persistence: s.storage.persistence, clock: now, log: o.Log}
 	c.parts = plans.Parts{Loads: &s.loads, Meters: s.storage.budgets.Meters}
 	c.overrides = s.storage.overrides.All
-	s.housekeeper = newHousekeeper(s.gate, s.bytes.Budgets, newLimitUse(writtenLimits{s.gate, &c.current, s.storage.budgets}), func() time.Duration { return s.Policy().Timeouts.Idle })
+	s.housekeeper = newHousekeeper(s.gate, s.bytes.Budgets, &limitUse{limits: writtenLimits{s.gate, &c.current, s.storage.budgets}}, func() time.Duration { return s.Policy().Timeouts.Idle })
 	s.bytes.wake = s.housekeeper.wake
 	s.connect()
 	if err := s.storage.read(o.Policy.StrictState, o.Keeping.Shared, o.OtherDocuments); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/abide-proxy/abide/internal/clock"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/sites"
+	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/tokens"
 )
 
@@ -152,25 +153,11 @@ func (t exchangeTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return credentialTransport{t.current.Load().outbound}.RoundTrip(r)
 }
 
-// PoolStatus is the state of a pool as it is shown.
-type PoolStatus struct {
-	Name   string
-	Ready  int // tokens that could go now
-	Tokens []tokens.Status
-}
-
 // status returns the states of all pools, in order of their names.
-func (p pools) status(now time.Time) []PoolStatus {
-	var list []PoolStatus
+func (p pools) status(now time.Time) (list []status.Pool) {
 	for name, pool := range p {
-		poolStatus := PoolStatus{Name: name, Tokens: pool.Status(now)}
-		for i := range poolStatus.Tokens {
-			if poolStatus.Tokens[i].State == tokens.Ready {
-				poolStatus.Ready++
-			}
-		}
-		list = append(list, poolStatus)
+		list = append(list, poolOf(name, pool.Status(now)))
 	}
-	slices.SortFunc(list, func(a, b PoolStatus) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(list, func(a, b status.Pool) int { return strings.Compare(a.Name, b.Name) })
 	return list
 }

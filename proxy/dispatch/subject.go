@@ -100,16 +100,16 @@ type owners struct {
 // owners returns the owners of the budgets of a configuration.
 func (st *Snapshot) owners(now time.Time) owners {
 	o := owners{map[string]string{}, map[string]map[string]string{}}
-	for _, pool := range st.pools.status(now) {
-		by := map[string]string{}
-		for i := range pool.Tokens {
-			t := &pool.Tokens[i]
-			if by[t.Budget] != "" {
-				by[t.Budget] += ", "
+	for name, pool := range st.pools {
+		by, list := map[string]string{}, pool.Status(now)
+		for i := range list {
+			if t := &list[i]; by[t.Budget] == "" {
+				by[t.Budget] = t.Label
+			} else {
+				by[t.Budget] += ", " + t.Label
 			}
-			by[t.Budget] += t.Label
 		}
-		o.labels[pool.Name] = by
+		o.labels[name] = by
 	}
 	return o
 }

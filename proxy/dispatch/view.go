@@ -88,7 +88,7 @@ func (v *View) Observed() []Blocked { return v.gate.Observed() }
 func (v *View) Breakers() []status.Breaker { return v.breakers.All(v.clock.Now()) }
 
 // Pools are all pools, in order of their names.
-func (v *View) Pools() []PoolStatus { return v.current.Load().pools.status(v.clock.Now()) }
+func (v *View) Pools() []status.Pool { return v.current.Load().pools.status(v.clock.Now()) }
 
 // LearnedSites returns sites of which something has been learned, at most so many.
 func (v *View) LearnedSites(most int) []string { return v.storage.learned.Known(most) }

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -13,7 +14,6 @@ import (
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/bandwidth"
-	"github.com/abide-proxy/abide/proxy/dispatch/plans"
 	"github.com/abide-proxy/abide/status"
 	"github.com/abide-proxy/abide/store/budget"
 )
@@ -30,7 +30,7 @@ type written struct {
 	shown status.Limit
 	now   time.Time
 	at    queue.Scope
-	spec  *limit.Spec
+	spec  limit.Spec
 }
 
 // used returns the used part of the limit, in its unit.
@@ -42,10 +42,10 @@ func (l *written) most() int64 {
 	return l.spec.AtOnce() + l.shown.Amount - l.spec.Amount // of bytes, Amount has the part that trickles as well
 }
 
-// each visits the limits of the configuration. It omits the trickle of limits of bytes, and
-// limits that the configuration does not have any more.
-func (s writtenLimits) each(visit func(l *written)) {
-	var all []written
+// all returns the limits of the configuration that have a meter. It omits the trickle of limits
+// of bytes, and limits that the configuration does not have any more.
+func (s writtenLimits) all() (list []*written) {
+	var metered []*written
 	s.gate.VisitLimits(func(now time.Time, site string, at queue.Scope, title string, spec *limit.Spec, left int64, m limit.Meter) {
 		if spec == nil || strings.HasSuffix(at.Limit, bandwidth.TrickleSuffix) {
 			return
@@ -53,69 +53,65 @@ func (s writtenLimits) each(visit func(l *written)) {
 		if shared, ok := m.(interface{ Rest(now time.Time) int64 }); ok {
 			left = shared.Rest(now) // not only what is leased to this instance
 		}
-		got := *spec
-		item := written{now: now, at: at, spec: &got}
-		rate := 0.0
+		item := &written{now: now, at: at, spec: *spec, shown: status.Limit{Site: site, Limit: title, Of: at.Key, Amount: spec.Amount, Left: left}}
 		if adaptive, ok := m.(interface{ Rate(now time.Time) float64 }); ok && spec.Traits().Adapts {
-			rate = adaptive.Rate(now)
+			item.shown.Rate = adaptive.Rate(now)
 		}
-		item.shown = status.Limit{Site: site, Limit: title, Of: at.Key, Amount: spec.Amount, Left: left, Rate: rate}
-		all = append(all, item)
+		metered = append(metered, item)
 	})
-	if len(all) == 0 {
-		return
+	if len(metered) == 0 {
+		return nil
 	}
 	st := s.current.Load()
 	rules := st.writtenRules()
 	var owners owners // made only where a limit belongs to a token
-	for i := range all {
-		item := &all[i]
-		rule := rules[item.at.Limit]
+	for _, item := range metered {
+		rule, shown := rules[item.at.Limit], &item.shown
 		if rule == nil {
 			continue
 		}
-		item.shown.Unit, item.shown.Per = string(rule.Unit), rule.Per.String()
-		item.shown.By, item.shown.Window = string(rule.By), item.spec.Length().Seconds()
+		shown.Unit, shown.Per, shown.By, shown.Window = string(rule.Unit), rule.Per.String(), string(rule.By), item.spec.Length().Seconds()
 		if rule.Unit == policy.Bytes { // the part that trickles is in the title, too
-			whole := bandwidth.Whole(item.shown.Amount)
-			item.shown.Amount, item.shown.Left = whole, min(item.shown.Left+whole-item.shown.Amount, whole)
+			whole := bandwidth.Whole(shown.Amount)
+			shown.Amount, shown.Left = whole, min(shown.Left+whole-shown.Amount, whole)
 		}
-		item.shown.Most = item.most()
+		shown.Most = item.most()
 		if !item.spec.Traits().Windowed {
-			item.shown.Per = ""
+			shown.Per = ""
 		} else if s.budgets != nil {
-			item.shown.Shared = s.budgets.Shared() && item.spec.Shareable()
-			item.shown.Kept = !s.budgets.Shared()
+			shown.Shared, shown.Kept = s.budgets.Shared() && item.spec.Shareable(), !s.budgets.Shared()
 		}
-		if item.shown.Of != "" {
+		if shown.Of != "" {
 			if owners.sites == nil {
 				owners = st.owners(item.now)
 			}
-			if pool := owners.pool(st.policy, item.shown.Site); pool != "" {
-				item.shown.Of = cmp.Or(owners.labels[pool][item.shown.Of], item.shown.Of)
+			if pool := owners.pool(st.policy, shown.Site); pool != "" {
+				shown.Of = cmp.Or(owners.labels[pool][shown.Of], shown.Of)
 			}
 		}
-		visit(item)
+		list = append(list, item)
 	}
+	return list
+}
+
+// sorted returns what all returns, in the order of sites, limits and keys.
+func (s writtenLimits) sorted() []*written {
+	list := s.all()
+	slices.SortFunc(list, func(x, y *written) int {
+		a, b := &x.shown, &y.shown
+		return cmp.Or(strings.Compare(a.Site, b.Site), strings.Compare(a.Limit, b.Limit), strings.Compare(a.Of, b.Of))
+	})
+	return list
 }
 
 // writtenRules returns the limits as the operator has written them, by identity. Limits that
 // differ only in the amount have the same identity.
 func (st *Snapshot) writtenRules() map[string]*policy.Limit {
 	rules := map[string]*policy.Limit{}
-	add := func(p *plans.Plan) {
-		if p == nil {
-			return
-		}
+	for _, p := range slices.AppendSeq(slices.Collect(maps.Values(st.plans)), maps.Values(st.own)) {
 		for i := range p.Limits {
 			rules[p.Limits[i].Need.Name] = p.Limits[i].Rule
 		}
-	}
-	for _, p := range st.plans {
-		add(p)
-	}
-	for _, p := range st.own {
-		add(p)
 	}
 	return rules
 }
@@ -131,39 +127,32 @@ func (s writtenLimits) usedBefore(l *written) int64 {
 	return before.used()
 }
 
-// WrittenLimits are all that are remembered, in order.
-func (v *View) WrittenLimits() []status.Limit {
-	var list []status.Limit
-	v.use.limits.each(func(l *written) { list = append(list, l.shown) })
-	slices.SortFunc(list, func(a, b status.Limit) int {
-		return cmp.Or(strings.Compare(a.Site, b.Site), strings.Compare(a.Limit, b.Limit), strings.Compare(a.Of, b.Of))
-	})
+// WrittenLimits returns the limits of the configuration that are remembered, in order.
+func (v *View) WrittenLimits() (list []status.Limit) {
+	for _, l := range v.use.limits.sorted() {
+		list = append(list, l.shown)
+	}
 	return list
 }
 
 // Forecast tells of the limits with long windows, of one site or "" for all, when they are used
 // up at the present rate, and when so many more requests would be done.
-func (v *View) Forecast(site string, requests int64) []status.Forecast {
+func (v *View) Forecast(site string, requests int64) (list []status.Forecast) {
 	v.use.sample() // it may have been a while
-	var list []status.Forecast
-	v.use.limits.each(func(l *written) {
-		if site != "" && l.shown.Site != site || !forecast.Covers(l.spec) {
-			return
+	for _, l := range v.use.limits.sorted() {
+		if site != "" && l.shown.Site != site || !forecast.Covers(&l.spec) {
+			continue
 		}
-		f := status.Forecast{Site: l.shown.Site, Limit: l.shown.Limit, Of: l.shown.Of, Amount: l.shown.Amount, Left: l.shown.Left, Used: l.used(), Unit: l.shown.Unit}
-		f.Rate = v.use.rateOf(l)
+		f := status.Forecast{Site: l.shown.Site, Limit: l.shown.Limit, Of: l.shown.Of, Amount: l.shown.Amount, Left: l.shown.Left, Used: l.used(), Rate: v.use.rateOf(l), Unit: l.shown.Unit}
 		more := requests
 		if l.shown.Unit == string(policy.Bytes) {
 			more = 0 // requests say nothing of bytes
 		}
-		b := forecast.Budget{Spec: *l.spec, Amount: l.shown.Amount, Used: f.Used, Left: l.shown.Left, Rate: f.Rate}
+		b := forecast.Budget{Spec: l.spec, Amount: f.Amount, Used: f.Used, Left: f.Left, Rate: f.Rate}
 		ahead := b.Forecast(l.now, more)
 		f.Opens, f.Ends, f.RunsOut, f.Done = ahead.Opens, ahead.Ends, ahead.RunsOut, ahead.Done
 		list = append(list, f)
-	})
-	slices.SortFunc(list, func(a, b status.Forecast) int {
-		return cmp.Or(strings.Compare(a.Site, b.Site), strings.Compare(a.Limit, b.Limit), strings.Compare(a.Of, b.Of))
-	})
+	}
 	return list
 }
 
@@ -188,22 +177,19 @@ type limitUse struct {
 	known map[slotName]*forecast.Rate
 }
 
-func newLimitUse(limits writtenLimits) *limitUse {
-	return &limitUse{limits: limits, known: map[slotName]*forecast.Rate{}}
-}
-
-// sample samples how much of the limits is used.
+// sample samples the use of the limits.
 func (u *limitUse) sample() {
-	seen := map[slotName]bool{}
-	u.limits.each(func(l *written) {
-		if !forecast.Covers(l.spec) || len(seen) >= mostUsed {
-			return
+	list := u.limits.all()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	before := u.known
+	u.known = map[slotName]*forecast.Rate{}
+	for _, l := range list {
+		if !forecast.Covers(&l.spec) || len(u.known) >= mostUsed {
+			continue
 		}
 		name := slotName{l.shown.Site, l.at}
-		seen[name] = true
-		u.mu.Lock()
-		defer u.mu.Unlock()
-		rate := u.known[name]
+		rate := before[name]
 		if rate == nil {
 			// All that was not used before the start was used since the last sample.
 			used := l.used()
@@ -211,16 +197,9 @@ func (u *limitUse) sample() {
 				used = min(u.limits.usedBefore(l), used)
 			}
 			rate = forecast.NewRate(l.now.Add(-sampleEvery), used)
-			u.known[name] = rate
 		}
-		rate.Sample(l.now, l.used(), *l.spec)
-	})
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	for name := range u.known {
-		if !seen[name] {
-			delete(u.known, name)
-		}
+		u.known[name] = rate
+		rate.Sample(l.now, l.used(), l.spec)
 	}
 }
 
