@@ -13,7 +13,6 @@ import (
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/policy"
 	"github.com/abide-proxy/abide/proxy/bandwidth"
-	"github.com/abide-proxy/abide/proxy/dispatch/backends"
 	"github.com/abide-proxy/abide/proxy/dispatch/robots"
 	"github.com/abide-proxy/abide/proxy/problem"
 	"github.com/abide-proxy/abide/proxy/sitelog"
@@ -118,30 +117,6 @@ func (s *admission) ask(x *Request, r *http.Request) queue.Request {
 		q.Chooser = x
 	}
 	return q
-}
-
-// waitContext returns the context of a wait.
-func (x *Request) waitContext(r *http.Request) context.Context {
-	return x.Caller.WaitContext(r.Context())
-}
-
-// patience returns the longest time that a request may wait, in all its waits.
-func patience(x *Request) time.Duration {
-	wait := x.Snapshot.policy.Queue.Wait
-	if x.Options.now() {
-		return leastWait
-	}
-	if x.Options.Limited {
-		wait = min(wait, x.Options.Wait)
-	}
-	return wait
-}
-
-// inTime reports whether a request can be sent again before its patience ends. If a failure
-// cannot be repaired in time, its answer is better than none. A refusal is left to the
-// queue, which knows when the site is ready. broken is the time when the breaker is open no more.
-func (t *progress) inTime(v verdict, broken, now time.Time) bool {
-	return v.refused || !now.Add(v.pause).After(t.until) && !broken.After(t.until)
 }
 
 // waitUntilMayGo has a request that has a permit wait again as often as its breaker or its
@@ -278,11 +253,6 @@ func (s *admission) noteRefusal(x *Request, err error) {
 	}
 }
 
-// noteWaits copies from the permit what the answer to the client says of the waits.
-func (t *progress) noteWaits() {
-	t.waited, t.wouldBlock = t.permit.Waited(), t.permit.WouldBlock()
-}
-
 // lostPermit answers a request whose permit the queue has taken back after a wait.
 func (s *admission) lostPermit(x *Request, err error) *problem.Problem {
 	x.progress.noteWaits()
@@ -291,15 +261,16 @@ func (s *admission) lostPermit(x *Request, err error) *problem.Problem {
 	return s.problems.ofRefusal(x, err)
 }
 
-// finish gives up the permit, once.
-func (t *progress) finish() {
-	t.to.leave()
-	t.pass.Cancel()
-	t.pass = backends.Pass{}
-	if t.permit != nil {
-		t.permit.Finish(t.result)
-		t.permit = nil
+// patience returns the longest time that a request may wait, in all its waits.
+func patience(x *Request) time.Duration {
+	wait := x.Snapshot.policy.Queue.Wait
+	if x.Options.now() {
+		return leastWait
 	}
+	if x.Options.Limited {
+		wait = min(wait, x.Options.Wait)
+	}
+	return wait
 }
 
 // hooks implements queue.Hooks: the queue calls the dispatcher under the lock of a site.

@@ -49,14 +49,6 @@ func (d *destination) addAbandoned(took time.Duration, now time.Time) {
 	}
 }
 
-// breakerOf names the breaker of a site, or of a backend of the site.
-func breakerOf(site string, b *backends.Backend) backends.Key {
-	if b == nil {
-		return backends.Key{Site: site}
-	}
-	return backends.Key{Site: site, Backend: b.Name}
-}
-
 // backend returns the backend of the request's permit, nil if the request goes to its target.
 func (x *Request) backend() *backends.Backend {
 	t := &x.progress
@@ -109,20 +101,6 @@ func (x *Request) countAttempt() {
 		b.Load.Begin()
 		x.progress.to.backend = b
 	}
-}
-
-// hasOtherBackend reports whether another backend has not failed this request yet.
-func (t *progress) hasOtherBackend() bool {
-	if t.plan == nil {
-		return false
-	}
-	hosts := t.plan.Backends.Hosts
-	for i := range hosts {
-		if b := &hosts[i]; b != t.to.backend && !slices.Contains(t.to.failed, b.Name) {
-			return true
-		}
-	}
-	return false
 }
 
 // chooseBackend chooses one of the backends that could take the request now, and counts the
@@ -182,14 +160,6 @@ type siteBreakers struct {
 	log   *logrus.Logger
 }
 
-// causeOf tells why an attempt failed, in words that name nothing.
-func causeOf(status int, err error) string {
-	if err != nil {
-		return problem.OfUpstream(err).Title
-	}
-	return fmt.Sprintf("it answered %d", status)
-}
-
 // update tells a breaker how an attempt went. It returns the end of the time in which nothing
 // more is sent, zero if something may be.
 func (s *siteBreakers) update(of backends.Key, pass backends.Pass, how backends.Health, status int, err error, now time.Time) time.Time {
@@ -227,4 +197,20 @@ func (s *siteBreakers) refuse(x *Request) *problem.Problem {
 		return nil
 	}
 	return problem.Broken.Until(sitelog.SiteFailed, until, now).LastCause(s.Status(key, now).Why)
+}
+
+// breakerOf names the breaker of a site, or of a backend of the site.
+func breakerOf(site string, b *backends.Backend) backends.Key {
+	if b == nil {
+		return backends.Key{Site: site}
+	}
+	return backends.Key{Site: site, Backend: b.Name}
+}
+
+// causeOf tells why an attempt failed, in words that name nothing.
+func causeOf(status int, err error) string {
+	if err != nil {
+		return problem.OfUpstream(err).Title
+	}
+	return fmt.Sprintf("it answered %d", status)
 }

@@ -16,6 +16,25 @@ import (
 	"github.com/abide-proxy/abide/proxy/upstream"
 )
 
+// coalescing has the requests that may be shared now. A Log is needed.
+type coalescing struct {
+	background.Tasks
+	coalesce.Group[sharedKey, *outcome]
+	send   func(*Request, *http.Request) (*http.Response, *problem.Problem) // one of them
+	finish func(x *Request, received int64)                                 // after that
+}
+
+type (
+	sharedCall   = coalesce.Call[sharedKey, *outcome]
+	sharedMember = coalesce.Member[sharedKey, *outcome]
+)
+
+// sharedKey says what makes two requests the same.
+type sharedKey struct {
+	state *Snapshot // a reload may have forbidden what is under way
+	sum   sum
+}
+
 // share sends a request. Identical requests that are under way share one answer: those that
 // ask the same of the same site in the same words, header by header. So nothing crosses
 // from one set of credentials to another, whichever of abide's own clients they come from;
@@ -63,6 +82,95 @@ func (s *coalescing) sendAlone(x *Request, r *http.Request, began, until time.Ti
 	return s.send(x, r)
 }
 
+// join makes a request a member of a call that is open to it, or begins a call with it.
+// It is nil when the server stops.
+func (s *coalescing) join(x *Request, r *http.Request, request sharedKey, until time.Time) *sharedMember {
+	ctx, ok := s.Begin()
+	if !ok {
+		return nil
+	}
+	m, leads := s.Join(upstream.WithVia(ctx, upstream.ViaFrom(x.ctx.Context)), request, x.ClientName())
+	if !leads {
+		s.Done()
+		return m
+	}
+	ours := x.forCall(m.Call)
+	got := &outcome{of: ours, until: until}
+	go s.runShared(m.Call, got, r.Clone(&ours.ctx))
+	return m
+}
+
+// runShared has the request of a call sent, and gives the answer to its members.
+func (s *coalescing) runShared(c *sharedCall, got *outcome, r *http.Request) {
+	x := got.of
+	defer s.Done()
+	defer c.End()
+	defer s.finish(x, 0)
+	defer s.Recover(x.Target.Host, func() { c.Fail(&outcome{no: &problem.Bug, of: x}) })
+	resp, refused := s.send(x, r)
+	if refused != nil {
+		got.no = refused
+		c.Fail(got)
+		return
+	}
+	defer resp.Body.Close()
+	x.RewriteRedirects(resp.Header)
+	head := *resp
+	head.Trailer = maps.Clone(resp.Trailer) // which reading the body changes
+	got.head, got.resp = &head, resp
+	length := resp.ContentLength
+	if resp.Body == http.NoBody {
+		length = 0
+	} else if length == 0 {
+		length = -1
+	}
+	c.Publish(got, length, personal(resp.Header))
+	c.Fill(resp.Body)
+}
+
+// forCall returns the request of a call that x began. It belongs to no connection, so that no
+// client's end is its own.
+func (x *Request) forCall(c *sharedCall) *Request {
+	request := &Request{Caller: NoCaller{}, Snapshot: x.Snapshot, Target: x.Target, Client: x.Client, Options: x.Options, Start: x.Start}
+	request.site, request.rule, request.meter, request.shared = x.site, x.rule, x.meter, true
+	if request.Client == nil {
+		request.Client = &Client{Name: x.ClientName(), Priority: queue.DefaultPriority}
+	}
+	request.Bind(c)
+	return request
+}
+
+// tellMembersSent tells the members of a call whether it is on its way, or waits for its turn.
+func (x *Request) tellMembersSent(yes bool) {
+	if c, shared := x.ctx.Context.(*sharedCall); shared {
+		c.Sent(yes)
+	}
+}
+
+// patience returns the times that a request waits for a call.
+func (x *Request) patience(until time.Time) coalesce.Patience {
+	return coalesce.Patience{
+		Turn: until, Whole: x.Snapshot.policy.Timeouts.Stall,
+		// Most are not held at all: a client is only taken for one that waits after it
+		// has had the time to end its side of the connection.
+		Grace: HalfCloseGrace,
+		Held:  func(yes bool) { x.Caller.SetSent(!yes) },
+	}
+}
+
+// adopt copies the times and attempts of a call to a member, those since the member joined.
+func (x *Request) adopt(m *sharedMember) {
+	of := m.Value().of
+	x.first = of.first
+	x.progress.waited, x.progress.sent = of.progress.waited, of.progress.sent
+	if m.Leads {
+		x.sent, x.answered, x.progress.before = of.sent, of.answered, of.progress.before
+		return
+	}
+	x.progress.shared = true
+	x.progress.waited = min(of.progress.waited, max(of.sent.Sub(m.Came()), 0))
+}
+
 // remaining returns the time that a request may still wait. Without any time left the request
 // goes at once, or is told which limit holds it.
 func remaining(until time.Time) time.Duration { return max(time.Until(until), 1) }
@@ -102,90 +210,6 @@ func sumOf(x *Request, r *http.Request) (got sum) {
 	return got
 }
 
-// coalescing has the requests that may be shared now. A Log is needed.
-type coalescing struct {
-	background.Tasks
-	coalesce.Group[sharedKey, *outcome]
-	send   func(*Request, *http.Request) (*http.Response, *problem.Problem) // one of them
-	finish func(x *Request, received int64)                                 // after that
-}
-
-type (
-	sharedCall   = coalesce.Call[sharedKey, *outcome]
-	sharedMember = coalesce.Member[sharedKey, *outcome]
-)
-
-// sharedKey says what makes two requests the same.
-type sharedKey struct {
-	state *Snapshot // a reload may have forbidden what is under way
-	sum   sum
-}
-
-// join makes a request a member of a call that is open to it, or begins a call with it.
-// It is nil when the server stops.
-func (s *coalescing) join(x *Request, r *http.Request, request sharedKey, until time.Time) *sharedMember {
-	ctx, ok := s.Begin()
-	if !ok {
-		return nil
-	}
-	m, leads := s.Join(upstream.WithVia(ctx, upstream.ViaFrom(x.ctx.Context)), request, x.ClientName())
-	if !leads {
-		s.Done()
-		return m
-	}
-	ours := x.forCall(m.Call)
-	got := &outcome{of: ours, until: until}
-	go s.runShared(m.Call, got, r.Clone(&ours.ctx))
-	return m
-}
-
-// forCall returns the request of a call that x began. It belongs to no connection, so that no
-// client's end is its own.
-func (x *Request) forCall(c *sharedCall) *Request {
-	request := &Request{Caller: NoCaller{}, Snapshot: x.Snapshot, Target: x.Target, Client: x.Client, Options: x.Options, Start: x.Start}
-	request.site, request.rule, request.meter, request.shared = x.site, x.rule, x.meter, true
-	if request.Client == nil {
-		request.Client = &Client{Name: x.ClientName(), Priority: queue.DefaultPriority}
-	}
-	request.Bind(c)
-	return request
-}
-
-// tellMembersSent tells the members of a call whether it is on its way, or waits for its turn.
-func (x *Request) tellMembersSent(yes bool) {
-	if c, shared := x.ctx.Context.(*sharedCall); shared {
-		c.Sent(yes)
-	}
-}
-
-// runShared has the request of a call sent, and gives the answer to its members.
-func (s *coalescing) runShared(c *sharedCall, got *outcome, r *http.Request) {
-	x := got.of
-	defer s.Done()
-	defer c.End()
-	defer s.finish(x, 0)
-	defer s.Recover(x.Target.Host, func() { c.Fail(&outcome{no: &problem.Bug, of: x}) })
-	resp, refused := s.send(x, r)
-	if refused != nil {
-		got.no = refused
-		c.Fail(got)
-		return
-	}
-	defer resp.Body.Close()
-	x.RewriteRedirects(resp.Header)
-	head := *resp
-	head.Trailer = maps.Clone(resp.Trailer) // which reading the body changes
-	got.head, got.resp = &head, resp
-	length := resp.ContentLength
-	if resp.Body == http.NoBody {
-		length = 0
-	} else if length == 0 {
-		length = -1
-	}
-	c.Publish(got, length, personal(resp.Header))
-	c.Fill(resp.Body)
-}
-
 // outcome is the answer or the refusal that several requests share. It does not change once it
 // is published.
 type outcome struct {
@@ -200,30 +224,6 @@ type outcome struct {
 // something else.
 func (o *outcome) failsFor(x *Request, until time.Time) bool {
 	return o.no.Reason == problem.TooLong.Reason && until.After(o.until) || o.no.Reason == problem.Never.Reason && x.Options.Cost < o.of.Options.Cost
-}
-
-// patience returns the times that a request waits for a call.
-func (x *Request) patience(until time.Time) coalesce.Patience {
-	return coalesce.Patience{
-		Turn: until, Whole: x.Snapshot.policy.Timeouts.Stall,
-		// Most are not held at all: a client is only taken for one that waits after it
-		// has had the time to end its side of the connection.
-		Grace: HalfCloseGrace,
-		Held:  func(yes bool) { x.Caller.SetSent(!yes) },
-	}
-}
-
-// adopt copies the times and attempts of a call to a member, those since the member joined.
-func (x *Request) adopt(m *sharedMember) {
-	of := m.Value().of
-	x.first = of.first
-	x.progress.waited, x.progress.sent = of.progress.waited, of.progress.sent
-	if m.Leads {
-		x.sent, x.answered, x.progress.before = of.sent, of.answered, of.progress.before
-		return
-	}
-	x.progress.shared = true
-	x.progress.waited = min(of.progress.waited, max(of.sent.Sub(m.Came()), 0))
 }
 
 // response returns a copy of the answer for one member.

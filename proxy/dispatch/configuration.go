@@ -111,6 +111,38 @@ func (c *configuration) partsWith(all pools) plans.Parts {
 	return parts
 }
 
+// overridden returns the plans of the sites whose limits were set at run time. Limits that
+// the configuration has no room for any more are not a reason to have none at all.
+func (c *configuration) overridden(st *Snapshot) (map[string]*plans.Plan, error) {
+	planned := map[string]*plans.Plan{}
+	for site, set := range c.overrides() {
+		rule, limits := st.policy.RuleOf(site), set.Limits
+		if limits == nil {
+			limits = limitsOf(st.policy, rule)
+		}
+		p, err := plans.New(st.policy, rule, limits, c.partsWith(st.pools))
+		if err != nil {
+			c.log.WithFields(logrus.Fields{"site": site, "reason": err}).Warnf("the limits that were set for %s at run time do not fit the configuration, whose own hold: %v", site, err)
+			if p, err = plans.New(st.policy, rule, limitsOf(st.policy, rule), c.partsWith(st.pools)); err != nil || set.Pause == nil {
+				continue
+			}
+		}
+		if set.Pause != nil {
+			p.Pause(set.Pause)
+		}
+		planned[site] = p
+	}
+	return planned, nil
+}
+
+// limitsOf returns the limits that the configuration has for a rule; nil is for sites without one.
+func limitsOf(p *policy.Policy, rule *policy.Site) []policy.Limit {
+	if rule == nil {
+		return p.Defaults.Limits
+	}
+	return rule.Limits
+}
+
 // ErrClosed is for a reload after the end.
 var ErrClosed = errors.New("abide is stopping")
 

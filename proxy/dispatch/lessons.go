@@ -129,13 +129,6 @@ func (s *lessons) quarantine(x *Request, denied []*tokens.Token) {
 	}
 }
 
-// learned describes a refusal by the last answer; the zero value is none.
-type learned struct {
-	refusal hint
-	at      queue.Scope // what the refusal is about
-	word    string      // the kind of scope, for the metrics
-}
-
 // learnFrom reads what an answer says of limits, and passes it on. It returns the answer to
 // be used from now on: reading may have taken the beginning of the body, see headOf.
 func (s *lessons) learnFrom(x *Request, r *http.Request, resp *http.Response) *http.Response {
@@ -157,13 +150,6 @@ func (s *lessons) learnFrom(x *Request, r *http.Request, resp *http.Response) *h
 	hideTokenInNames(r, &lesson, x.progress.shown)
 	s.apply(x, resp, &lesson)
 	return resp
-}
-
-// plain reads Retry-After alone, for a site whose answers teach nothing.
-func (l *learned) plain(x *Request, resp *http.Response) {
-	if l.refusal = plainHint(resp.StatusCode, resp.Header, x.answered); l.refusal.is {
-		l.at, l.word = x.refusedScope()
-	}
 }
 
 // apply passes a lesson on to what is known of the site, to the tokens and to the queue, and
@@ -204,55 +190,6 @@ func (s *lessons) apply(x *Request, resp *http.Response, lesson *learn.Lesson) {
 	if all.Changed {
 		s.gate.Replan(x.site, x.subject.Known.Version())
 	}
-}
-
-// refused describes the request for sites.Site.Blame.
-func (x *Request) refused() *sites.Refused {
-	t := &x.progress
-	narrowest, word := x.refusedScope()
-	r := &sites.Refused{
-		Narrowest: narrowest, Word: word, Whole: x.breakerScope(),
-		Token: queue.Scope{Limit: plans.TokenLimit}, Pooled: x.subject.Tokens != nil, Signed: t.token != nil,
-		Refusals: t.refusals, Since: t.refusedAt, Odd: t.odd,
-	}
-	if t.token != nil {
-		r.Token = scopeOfToken(t.token)
-	}
-	return r
-}
-
-// place returns the backend, the budget and the client of the request.
-func (x *Request) place() plans.Place {
-	return plans.Place{Backend: x.backend(), Budget: x.budget(), Client: x.ClientName()}
-}
-
-// refusedScope returns the scope of a refusal of which the site does not tell the scope, and the
-// kind of the scope for the metrics.
-func (x *Request) refusedScope() (queue.Scope, string) {
-	at := x.place()
-	return x.progress.plan.Scope(&x.subject, &at)
-}
-
-// breakerScope returns the scope of the request's breaker.
-func (x *Request) breakerScope() queue.Scope {
-	at := plans.Place{Backend: x.backend()}
-	return at.Whole()
-}
-
-// unpaid is the time that a token is not used after an answer that asks for a payment.
-const unpaid = time.Hour
-
-// hintOf returns what the lesson of a refusal says of the wait.
-func hintOf(l *learn.Lesson, h http.Header, now time.Time) hint {
-	r := hint{is: !l.Lock, lock: l.Lock, said: !l.RetryAt.IsZero(), overload: l.Overload}
-	switch {
-	case r.said:
-		r.wait = max(l.RetryAt.Sub(now), 0)
-	case l.Permanent:
-		r.said, r.wait = true, unpaid
-	}
-	r.why = whyRefused(r.said, h)
-	return r
 }
 
 // probePause is the wait of a request while another probes whether the site blocks.
@@ -314,6 +251,69 @@ func (s *lessons) blocked(x *Request) verdict {
 		s.gate.Replan(x.site, x.subject.Known.Version())
 	}
 	return verdict{refused: true, again: true, reason: "refused", until: b.Until, why: "the site refuses everything"}
+}
+
+// learned describes a refusal by the last answer; the zero value is none.
+type learned struct {
+	refusal hint
+	at      queue.Scope // what the refusal is about
+	word    string      // the kind of scope, for the metrics
+}
+
+// plain reads Retry-After alone, for a site whose answers teach nothing.
+func (l *learned) plain(x *Request, resp *http.Response) {
+	if l.refusal = plainHint(resp.StatusCode, resp.Header, x.answered); l.refusal.is {
+		l.at, l.word = x.refusedScope()
+	}
+}
+
+// unpaid is the time that a token is not used after an answer that asks for a payment.
+const unpaid = time.Hour
+
+// hintOf returns what the lesson of a refusal says of the wait.
+func hintOf(l *learn.Lesson, h http.Header, now time.Time) hint {
+	r := hint{is: !l.Lock, lock: l.Lock, said: !l.RetryAt.IsZero(), overload: l.Overload}
+	switch {
+	case r.said:
+		r.wait = max(l.RetryAt.Sub(now), 0)
+	case l.Permanent:
+		r.said, r.wait = true, unpaid
+	}
+	r.why = whyRefused(r.said, h)
+	return r
+}
+
+// refused describes the request for sites.Site.Blame.
+func (x *Request) refused() *sites.Refused {
+	t := &x.progress
+	narrowest, word := x.refusedScope()
+	r := &sites.Refused{
+		Narrowest: narrowest, Word: word, Whole: x.breakerScope(),
+		Token: queue.Scope{Limit: plans.TokenLimit}, Pooled: x.subject.Tokens != nil, Signed: t.token != nil,
+		Refusals: t.refusals, Since: t.refusedAt, Odd: t.odd,
+	}
+	if t.token != nil {
+		r.Token = scopeOfToken(t.token)
+	}
+	return r
+}
+
+// place returns the backend, the budget and the client of the request.
+func (x *Request) place() plans.Place {
+	return plans.Place{Backend: x.backend(), Budget: x.budget(), Client: x.ClientName()}
+}
+
+// refusedScope returns the scope of a refusal of which the site does not tell the scope, and the
+// kind of the scope for the metrics.
+func (x *Request) refusedScope() (queue.Scope, string) {
+	at := x.place()
+	return x.progress.plan.Scope(&x.subject, &at)
+}
+
+// breakerScope returns the scope of the request's breaker.
+func (x *Request) breakerScope() queue.Scope {
+	at := plans.Place{Backend: x.backend()}
+	return at.Whole()
 }
 
 // beginProbe makes the attempt a probe, if the site may block.

@@ -26,6 +26,39 @@ var errNoPool = errors.New("there is no such pool")
 // pool outlives the reload that leaves it, with all that is known of its tokens.
 type pools map[string]*tokens.Pool
 
+// status returns the states of all pools, in order of their names.
+func (p pools) status(now time.Time) (list []status.Pool) {
+	for name, pool := range p {
+		list = append(list, poolOf(name, pool.Status(now)))
+	}
+	slices.SortFunc(list, func(a, b status.Pool) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// find adds the states of tokens, to be stored across restarts.
+func (p pools) find(now time.Time, to sites.Found) {
+	for name, pool := range p {
+		if value, err := json.Marshal(pool.SavedStates(now)); err == nil {
+			to.Add(name, value, now.Add(tokenStateLife))
+		}
+	}
+}
+
+// close ends pools that the newer ones do not have.
+func (p pools) close(newer pools) {
+	for name, pool := range p {
+		if newer[name] != pool {
+			pool.Close()
+		}
+	}
+}
+
+// kindOfToken is the kind of documents about the tokens of a pool.
+const kindOfToken = "token"
+
+// tokenStateLife is the time that the state of a token counts after it was written.
+const tokenStateLife = 30 * 24 * time.Hour
+
 // tokenPatience bounds the time of the sources of tokens at a start or a reload.
 const tokenPatience = 30 * time.Second
 
@@ -46,17 +79,6 @@ func (l *poolLoader) load(ctx context.Context, p *policy.Policy, by *outbound) (
 	ctx, cancel := context.WithTimeout(ctx, tokenPatience)
 	defer cancel()
 	return l.read(ctx, p, tokens.Surroundings{Lookup: l.lookup, Transport: credentialTransport{by}})
-}
-
-// ReadTokens reads the tokens of all pools of a configuration without putting the
-// configuration into force.
-func ReadTokens(ctx context.Context, p *policy.Policy, lookup func(name string) (string, bool)) (map[string]*tokens.Loaded, error) {
-	out, err := (&configuration{name: newPseudonym()}).newOutbound(p)
-	if err != nil {
-		return nil, err
-	}
-	defer out.upstream.CloseIdle()
-	return (&poolLoader{read: tokens.LoadAll, lookup: lookup}).load(ctx, p, out)
 }
 
 // take gives pools what was loaded. Those that the old configuration had stay.
@@ -89,21 +111,6 @@ func (l *poolLoader) take(p *policy.Policy, loaded map[string]*tokens.Loaded, ol
 	return next, nil
 }
 
-// kindOfToken is the kind of documents about the tokens of a pool.
-const kindOfToken = "token"
-
-// find adds the states of tokens, to be stored across restarts.
-func (p pools) find(now time.Time, to sites.Found) {
-	for name, pool := range p {
-		if value, err := json.Marshal(pool.SavedStates(now)); err == nil {
-			to.Add(name, value, now.Add(tokenStateLife))
-		}
-	}
-}
-
-// tokenStateLife is the time that the state of a token counts after it was written.
-const tokenStateLife = 30 * 24 * time.Hour
-
 // restore brings a new pool to where it was.
 func (l *poolLoader) restore(pool *tokens.Pool, now time.Time) {
 	var known []tokens.SavedState
@@ -112,20 +119,22 @@ func (l *poolLoader) restore(pool *tokens.Pool, now time.Time) {
 	}
 }
 
+// ReadTokens reads the tokens of all pools of a configuration without putting the
+// configuration into force.
+func ReadTokens(ctx context.Context, p *policy.Policy, lookup func(name string) (string, bool)) (map[string]*tokens.Loaded, error) {
+	out, err := (&configuration{name: newPseudonym()}).newOutbound(p)
+	if err != nil {
+		return nil, err
+	}
+	defer out.upstream.CloseIdle()
+	return (&poolLoader{read: tokens.LoadAll, lookup: lookup}).load(ctx, p, out)
+}
+
 func listOf(names []string) string {
 	if len(names) == 0 {
 		return "none"
 	}
 	return strings.Join(names, ", ")
-}
-
-// close ends pools that the newer ones do not have.
-func (p pools) close(newer pools) {
-	for name, pool := range p {
-		if newer[name] != pool {
-			pool.Close()
-		}
-	}
 }
 
 // credentialTransport sends abide's own requests for credentials, by the egress rules of one
@@ -151,13 +160,4 @@ type exchangeTransport struct{ current *atomic.Pointer[Snapshot] }
 // RoundTrip sends the request of one exchange.
 func (t exchangeTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return credentialTransport{t.current.Load().outbound}.RoundTrip(r)
-}
-
-// status returns the states of all pools, in order of their names.
-func (p pools) status(now time.Time) (list []status.Pool) {
-	for name, pool := range p {
-		list = append(list, poolOf(name, pool.Status(now)))
-	}
-	slices.SortFunc(list, func(a, b status.Pool) int { return strings.Compare(a.Name, b.Name) })
-	return list
 }

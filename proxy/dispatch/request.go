@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -59,6 +60,107 @@ type Request struct {
 	answered time.Time // when the head of that answer had come
 }
 
+// NewRequest returns a request of abide itself, with an absolute URL.
+func (s *Dispatcher) NewRequest(r *http.Request) (*Request, error) {
+	target, err := policy.ParseTarget(r.URL.Scheme, r.URL.Host)
+	if err != nil {
+		return nil, err
+	}
+	return &Request{Snapshot: s.Current(), Target: target, HTTP: r, Caller: NoCaller{}, Start: s.clock.Now()}, nil
+}
+
+// match finds the site of a request, and its rule.
+func (s *Dispatcher) match(x *Request) {
+	match := x.Snapshot.policy.Match(x.Target)
+	x.site, x.rule, x.meter = match.Site, match.Rule, s.metrics.Site(match.Site)
+}
+
+// End gives back the permit and the bytes of the request, after an answer of so many bytes, and reports
+// the request.
+func (s *Dispatcher) End(x *Request, received int64) {
+	if received > 0 {
+		x.received = received
+	}
+	if s.ended != nil && x.site != "" && !x.shared {
+		s.ended(x.Report())
+	}
+	x.progress.finish()
+	if x.bytes != nil {
+		if received > 0 {
+			s.bytes.Sizes.Add(x.site, received)
+		}
+		s.bytes.release(x)
+	}
+	x.Caller.Release()
+}
+
+// Bind makes the request's own context around another.
+func (x *Request) Bind(ctx context.Context) context.Context {
+	x.ctx = requestContext{Context: ctx, q: x}
+	return &x.ctx
+}
+
+// waitContext returns the context of a wait.
+func (x *Request) waitContext(r *http.Request) context.Context {
+	return x.Caller.WaitContext(r.Context())
+}
+
+// reportQueued says that the request has its place in the queue, or needs none.
+func (x *Request) reportQueued() {
+	if x.Queued != nil {
+		x.Queued()
+	}
+}
+
+// beginWait is called when the request has to wait.
+func (x *Request) beginWait(p queue.Waiter) {
+	x.progress.waiter = p
+	x.Snapshot.activity.Wake()
+	if x.Snapshot.activity.Debugs() {
+		x.LogDecision("held %s", sitelog.HeldUntil(x.Snapshot.clock.Now(), p.Blocker()))
+	}
+	x.reportQueued()
+	x.Caller.BeginWait()
+}
+
+// Sending is called when the request had to wait for a new connection: it cannot have arrived
+// before.
+func (x *Request) Sending() {
+	if x.progress.permit != nil {
+		x.progress.permit.Sent()
+	}
+}
+
+// replayable reports whether the request could be sent once more.
+func (x *Request) replayable(r *http.Request) bool {
+	return !x.Options.Once && !x.Snapshot.policy.Observes() && x.Caller.Replayable(r)
+}
+
+// ClientName returns the client that the request counts for: the name that authenticated, or the
+// name that the request gives where no client has to authenticate, or else the address.
+func (x *Request) ClientName() string {
+	switch {
+	case x.Client != nil:
+		return x.Client.Name
+	case x.Options.Client != "" && len(x.Snapshot.policy.Access.Clients) == 0:
+		return x.Options.Client
+	}
+	return x.Address
+}
+
+// priority returns the priority that the request says, or else its client's, or else its rule's.
+func (x *Request) priority() int {
+	switch {
+	case x.Options.Urgency > 0:
+		return x.Options.Urgency - 1
+	case x.Client != nil && x.Client.Priority != queue.DefaultPriority:
+		return x.Client.Priority
+	case x.rule != nil:
+		return x.rule.Priority
+	}
+	return queue.DefaultPriority
+}
+
 // progress has the permit, the token and the backend of a request, and the results of its
 // attempts.
 type progress struct {
@@ -100,6 +202,43 @@ type progress struct {
 	lastStatus     int          // the same, where there was an answer
 }
 
+// inTime reports whether a request can be sent again before its patience ends. If a failure
+// cannot be repaired in time, its answer is better than none. A refusal is left to the
+// queue, which knows when the site is ready. broken is the time when the breaker is open no more.
+func (t *progress) inTime(v verdict, broken, now time.Time) bool {
+	return v.refused || !now.Add(v.pause).After(t.until) && !broken.After(t.until)
+}
+
+// hasOtherBackend reports whether another backend has not failed this request yet.
+func (t *progress) hasOtherBackend() bool {
+	if t.plan == nil {
+		return false
+	}
+	hosts := t.plan.Backends.Hosts
+	for i := range hosts {
+		if b := &hosts[i]; b != t.to.backend && !slices.Contains(t.to.failed, b.Name) {
+			return true
+		}
+	}
+	return false
+}
+
+// noteWaits copies from the permit what the answer to the client says of the waits.
+func (t *progress) noteWaits() {
+	t.waited, t.wouldBlock = t.permit.Waited(), t.permit.WouldBlock()
+}
+
+// finish gives up the permit, once.
+func (t *progress) finish() {
+	t.to.leave()
+	t.pass.Cancel()
+	t.pass = backends.Pass{}
+	if t.permit != nil {
+		t.permit.Finish(t.result)
+		t.permit = nil
+	}
+}
+
 // requestContext is the context of a request on its path. It answers for the meter of
 // its site, and for who hears that the request is being sent.
 type requestContext struct {
@@ -121,102 +260,6 @@ func (c *requestContext) Value(key any) any {
 		return c.q.meter
 	}
 	return c.Context.Value(key)
-}
-
-// NewRequest returns a request of abide itself, with an absolute URL.
-func (s *Dispatcher) NewRequest(r *http.Request) (*Request, error) {
-	target, err := policy.ParseTarget(r.URL.Scheme, r.URL.Host)
-	if err != nil {
-		return nil, err
-	}
-	return &Request{Snapshot: s.Current(), Target: target, HTTP: r, Caller: NoCaller{}, Start: s.clock.Now()}, nil
-}
-
-// match finds the site of a request, and its rule.
-func (s *Dispatcher) match(x *Request) {
-	match := x.Snapshot.policy.Match(x.Target)
-	x.site, x.rule, x.meter = match.Site, match.Rule, s.metrics.Site(match.Site)
-}
-
-// Bind makes the request's own context around another.
-func (x *Request) Bind(ctx context.Context) context.Context {
-	x.ctx = requestContext{Context: ctx, q: x}
-	return &x.ctx
-}
-
-// reportQueued says that the request has its place in the queue, or needs none.
-func (x *Request) reportQueued() {
-	if x.Queued != nil {
-		x.Queued()
-	}
-}
-
-// beginWait is called when the request has to wait.
-func (x *Request) beginWait(p queue.Waiter) {
-	x.progress.waiter = p
-	x.Snapshot.activity.Wake()
-	if x.Snapshot.activity.Debugs() {
-		x.LogDecision("held %s", sitelog.HeldUntil(x.Snapshot.clock.Now(), p.Blocker()))
-	}
-	x.reportQueued()
-	x.Caller.BeginWait()
-}
-
-// Sending is called when the request had to wait for a new connection: it cannot have arrived
-// before.
-func (x *Request) Sending() {
-	if x.progress.permit != nil {
-		x.progress.permit.Sent()
-	}
-}
-
-// replayable reports whether the request could be sent once more.
-func (x *Request) replayable(r *http.Request) bool {
-	return !x.Options.Once && !x.Snapshot.policy.Observes() && x.Caller.Replayable(r)
-}
-
-// End gives back the permit and the bytes of the request, after an answer of so many bytes, and reports
-// the request.
-func (s *Dispatcher) End(x *Request, received int64) {
-	if received > 0 {
-		x.received = received
-	}
-	if s.ended != nil && x.site != "" && !x.shared {
-		s.ended(x.Report())
-	}
-	x.progress.finish()
-	if x.bytes != nil {
-		if received > 0 {
-			s.bytes.Sizes.Add(x.site, received)
-		}
-		s.bytes.release(x)
-	}
-	x.Caller.Release()
-}
-
-// ClientName returns the client that the request counts for: the name that authenticated, or the
-// name that the request gives where no client has to authenticate, or else the address.
-func (x *Request) ClientName() string {
-	switch {
-	case x.Client != nil:
-		return x.Client.Name
-	case x.Options.Client != "" && len(x.Snapshot.policy.Access.Clients) == 0:
-		return x.Options.Client
-	}
-	return x.Address
-}
-
-// priority returns the priority that the request says, or else its client's, or else its rule's.
-func (x *Request) priority() int {
-	switch {
-	case x.Options.Urgency > 0:
-		return x.Options.Urgency - 1
-	case x.Client != nil && x.Client.Priority != queue.DefaultPriority:
-		return x.Client.Priority
-	case x.rule != nil:
-		return x.rule.Priority
-	}
-	return queue.DefaultPriority
 }
 
 // Client is a sender of requests: a name of access.clients.

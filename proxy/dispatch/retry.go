@@ -27,6 +27,14 @@ type attempt struct {
 	elsewhere bool // another backend has not been tried
 }
 
+// pause returns the time that this request alone waits before it is sent again.
+func (a *attempt) pause(p policy.Retry, jitter float64) time.Duration {
+	if a.elsewhere {
+		return 0
+	}
+	return backoff(p.Base, p.Max, a.failures, jitter)
+}
+
 // verdict decides what follows an attempt. The zero value answers with its answer.
 type verdict struct {
 	again   bool
@@ -92,24 +100,6 @@ func judgeRefusal(p policy.Retry, a attempt, now time.Time, jitter float64) verd
 	return v
 }
 
-// overloadPause grows by a half for each overload in a row, up to the longest, so that the end
-// of an overload is noticed soon.
-func overloadPause(longest time.Duration, row int, part float64) time.Duration {
-	d := time.Second
-	for range min(row, 30) {
-		d = min(d*3/2, longest)
-	}
-	return time.Duration(float64(d) * part)
-}
-
-// pause returns the time that this request alone waits before it is sent again.
-func (a *attempt) pause(p policy.Retry, jitter float64) time.Duration {
-	if a.elsewhere {
-		return 0
-	}
-	return backoff(p.Base, p.Max, a.failures, jitter)
-}
-
 // judgeFailure decides about an attempt without an answer.
 func judgeFailure(p policy.Retry, a attempt, jitter float64) verdict {
 	switch upstream.KindOf(a.err) {
@@ -135,6 +125,16 @@ func backoff(base, longest time.Duration, failures int, part float64) time.Durat
 	d := longest
 	if failures < 30 && base < longest>>failures {
 		d = base << failures
+	}
+	return time.Duration(float64(d) * part)
+}
+
+// overloadPause grows by a half for each overload in a row, up to the longest, so that the end
+// of an overload is noticed soon.
+func overloadPause(longest time.Duration, row int, part float64) time.Duration {
+	d := time.Second
+	for range min(row, 30) {
+		d = min(d*3/2, longest)
 	}
 	return time.Duration(float64(d) * part)
 }

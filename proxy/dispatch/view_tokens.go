@@ -18,51 +18,6 @@ func (v *View) Tokens() status.Tokens { return tokensOf(v.Pools(), v.Limits()) }
 // TokenStates returns the pools without limits, which takes less time than Tokens.
 func (v *View) TokenStates() status.Tokens { return status.Tokens{Pools: v.Pools()} }
 
-// tokensOf gives each token the limits of its account.
-func tokensOf(pools []status.Pool, limits []LimitStatus) status.Tokens {
-	all := status.Tokens{Pools: pools}
-	by := map[[2]string][]status.Announced{} // :: pool and account → limits
-	for i := range limits {
-		if l := &limits[i]; l.Token == "" {
-			all.Limits = append(all.Limits, l.Announced)
-		} else {
-			by[[2]string{l.Pool, l.Token}] = append(by[[2]string{l.Pool, l.Token}], l.Announced)
-		}
-	}
-	for _, p := range pools {
-		for i := range p.Tokens {
-			p.Tokens[i].Limits = by[[2]string{p.Name, p.Tokens[i].Account()}]
-		}
-	}
-	return all
-}
-
-// poolOf returns the state of a pool whose tokens have these states.
-func poolOf(name string, list []tokens.Status) status.Pool {
-	pool := status.Pool{Name: name, Tokens: make([]status.Token, len(list))}
-	for i := range list {
-		s, t := &list[i], &pool.Tokens[i]
-		*t = status.Token{
-			Label: s.Label, State: s.State.String(), Until: s.Until, Why: s.Why, Fingerprint: s.Fingerprint, Twins: s.Twins,
-			Uses: s.Uses, Refusals: s.Refusals, Denials: s.Denials, Accepted: s.Accepted, Throttled: s.Throttled,
-		}
-		for _, one := range s.Routes {
-			t.Routes = append(t.Routes, status.Paused{Route: one.Route, State: one.State.String(), Until: one.Until, Why: one.Why})
-		}
-		if s.State == tokens.Ready { // it could go now
-			pool.Ready++
-		}
-	}
-	return pool
-}
-
-// LimitStatus is the state of a limit that a site has announced, or that was found out, for one
-// token or without a token.
-type LimitStatus struct {
-	status.Announced
-	Pool, Token string // Token is "" without one
-}
-
 // Limits returns the limits that were learned and not forgotten yet, in order.
 func (v *View) Limits() []LimitStatus {
 	type seen struct {
@@ -117,4 +72,49 @@ func (v *View) Limits() []LimitStatus {
 		return cmp.Or(strings.Compare(a.Site, b.Site), strings.Compare(a.Pool, b.Pool), strings.Compare(a.Token, b.Token), strings.Compare(a.Route, b.Route))
 	})
 	return list
+}
+
+// LimitStatus is the state of a limit that a site has announced, or that was found out, for one
+// token or without a token.
+type LimitStatus struct {
+	status.Announced
+	Pool, Token string // Token is "" without one
+}
+
+// tokensOf gives each token the limits of its account.
+func tokensOf(pools []status.Pool, limits []LimitStatus) status.Tokens {
+	all := status.Tokens{Pools: pools}
+	by := map[[2]string][]status.Announced{} // :: pool and account → limits
+	for i := range limits {
+		if l := &limits[i]; l.Token == "" {
+			all.Limits = append(all.Limits, l.Announced)
+		} else {
+			by[[2]string{l.Pool, l.Token}] = append(by[[2]string{l.Pool, l.Token}], l.Announced)
+		}
+	}
+	for _, p := range pools {
+		for i := range p.Tokens {
+			p.Tokens[i].Limits = by[[2]string{p.Name, p.Tokens[i].Account()}]
+		}
+	}
+	return all
+}
+
+// poolOf returns the state of a pool whose tokens have these states.
+func poolOf(name string, list []tokens.Status) status.Pool {
+	pool := status.Pool{Name: name, Tokens: make([]status.Token, len(list))}
+	for i := range list {
+		s, t := &list[i], &pool.Tokens[i]
+		*t = status.Token{
+			Label: s.Label, State: s.State.String(), Until: s.Until, Why: s.Why, Fingerprint: s.Fingerprint, Twins: s.Twins,
+			Uses: s.Uses, Refusals: s.Refusals, Denials: s.Denials, Accepted: s.Accepted, Throttled: s.Throttled,
+		}
+		for _, one := range s.Routes {
+			t.Routes = append(t.Routes, status.Paused{Route: one.Route, State: one.State.String(), Until: one.Until, Why: one.Why})
+		}
+		if s.State == tokens.Ready { // it could go now
+			pool.Ready++
+		}
+	}
+	return pool
 }

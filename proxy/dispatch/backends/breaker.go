@@ -26,137 +26,11 @@ type Breakers struct {
 // NewBreakers makes Breakers of which none is open.
 func NewBreakers() *Breakers { return &Breakers{lines: rate.NewLimiter(1, 20)} }
 
-// breaker is the breaker of one site, or of one backend of the site.
-type breaker struct {
-	rule policy.Breaker
-
-	mu      sync.Mutex // guards what follows
-	circuit circuit
-	cause   string // of the last failure
-}
-
 // mostBreakers bounds what a crawl of dead hosts leaves behind.
 const mostBreakers = 1 << 14
 
-func newBreaker(rule policy.Breaker) *breaker {
-	return &breaker{rule: rule, circuit: circuit{most: rule.Failures, pause: rule.Pause}}
-}
-
-// open returns the end of the time in which nothing passes; zero when the breaker is not open.
-func (b *breaker) open(now time.Time) time.Time {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.circuit.open(now)
-}
-
-func (b *breaker) closed() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.circuit.closed()
-}
-
-// begin asks whether an attempt may be made.
-func (b *breaker) begin(now time.Time) (Pass, bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	may := b.circuit.begin(now)
-	return Pass{b, b.circuit.changes}, may
-}
-
-// Pass is given by a breaker to an attempt that may be made. The zero Pass is for an attempt
-// without a breaker.
-type Pass struct {
-	of      *breaker
-	changes uint64
-}
-
-// Cancel ends an attempt that says nothing about its site.
-func (p Pass) Cancel() { p.end(Unknown, time.Time{}) }
-
-// end notes how the attempt went.
-func (p Pass) end(how Health, now time.Time) {
-	if p.of == nil {
-		return
-	}
-	p.of.mu.Lock()
-	defer p.of.mu.Unlock()
-	p.of.circuit.end(p.changes, how, now)
-}
-
 // Len returns the number of breakers.
 func (s *Breakers) Len() int { return int(s.n.Load()) }
-
-func (s *Breakers) find(of Key, rule policy.Breaker) *breaker {
-	if rule.Failures == 0 || s.n.Load() == 0 {
-		return nil
-	}
-	if known, ok := s.known.Load(of); ok {
-		if b := known.(*breaker); b.rule == rule {
-			return b
-		}
-		s.forget(of) // by other rules
-	}
-	return nil
-}
-
-func (s *Breakers) forget(of Key) {
-	if _, was := s.known.LoadAndDelete(of); was {
-		s.n.Add(-1)
-	}
-}
-
-// Reload forgets the breakers that go by other rules than the new one.
-func (s *Breakers) Reload(rule policy.Breaker) {
-	s.known.Range(func(at, value any) bool {
-		if value.(*breaker).rule != rule {
-			s.forget(at.(Key))
-		}
-		return true
-	})
-}
-
-// make adds the breaker of a site that begins to fail; nil when there is no room.
-func (s *Breakers) make(of Key, rule policy.Breaker) *breaker {
-	if s.n.Load() >= mostBreakers {
-		s.known.Range(func(at, value any) bool {
-			if value.(*breaker).closed() {
-				s.forget(at.(Key))
-			}
-			return true
-		})
-		if s.n.Load() >= mostBreakers {
-			return nil
-		}
-	}
-	known, was := s.known.LoadOrStore(of, newBreaker(rule))
-	if !was {
-		s.n.Add(1)
-	}
-	return known.(*breaker)
-}
-
-// Open returns the end of the time in which nothing is sent; zero when something may be.
-func (s *Breakers) Open(of Key, rule policy.Breaker, now time.Time) time.Time {
-	if b := s.find(of, rule); b != nil {
-		return b.open(now)
-	}
-	return time.Time{}
-}
-
-// FirstOpen returns the breaker that is the first of several to let something through, and when.
-// The time is zero when a breaker of them is not open.
-func (s *Breakers) FirstOpen(of []Key, rule policy.Breaker, now time.Time) (first Key, until time.Time) {
-	for _, one := range of {
-		at := s.Open(one, rule, now)
-		if at.IsZero() {
-			return Key{}, time.Time{}
-		}
-		if until.IsZero() || at.Before(until) {
-			first, until = one, at
-		}
-	}
-	return first, until
-}
 
 // Enter asks before an attempt. Leave must be called with the pass when the attempt has
 // ended, or its method Cancel. until is the time to ask again, zero if the attempt may be made.
@@ -207,12 +81,76 @@ func (s *Breakers) Leave(of Key, rule policy.Breaker, pass Pass, how Health, cau
 	return until, worked && !until.IsZero()
 }
 
-// fail notes the cause of a failure. It reports whether the breaker is closed.
-func (b *breaker) fail(cause string) (closed bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.cause = cause
-	return b.circuit.closed()
+// Open returns the end of the time in which nothing is sent; zero when something may be.
+func (s *Breakers) Open(of Key, rule policy.Breaker, now time.Time) time.Time {
+	if b := s.find(of, rule); b != nil {
+		return b.open(now)
+	}
+	return time.Time{}
+}
+
+// FirstOpen returns the breaker that is the first of several to let something through, and when.
+// The time is zero when a breaker of them is not open.
+func (s *Breakers) FirstOpen(of []Key, rule policy.Breaker, now time.Time) (first Key, until time.Time) {
+	for _, one := range of {
+		at := s.Open(one, rule, now)
+		if at.IsZero() {
+			return Key{}, time.Time{}
+		}
+		if until.IsZero() || at.Before(until) {
+			first, until = one, at
+		}
+	}
+	return first, until
+}
+
+func (s *Breakers) find(of Key, rule policy.Breaker) *breaker {
+	if rule.Failures == 0 || s.n.Load() == 0 {
+		return nil
+	}
+	if known, ok := s.known.Load(of); ok {
+		if b := known.(*breaker); b.rule == rule {
+			return b
+		}
+		s.forget(of) // by other rules
+	}
+	return nil
+}
+
+// make adds the breaker of a site that begins to fail; nil when there is no room.
+func (s *Breakers) make(of Key, rule policy.Breaker) *breaker {
+	if s.n.Load() >= mostBreakers {
+		s.known.Range(func(at, value any) bool {
+			if value.(*breaker).closed() {
+				s.forget(at.(Key))
+			}
+			return true
+		})
+		if s.n.Load() >= mostBreakers {
+			return nil
+		}
+	}
+	known, was := s.known.LoadOrStore(of, newBreaker(rule))
+	if !was {
+		s.n.Add(1)
+	}
+	return known.(*breaker)
+}
+
+func (s *Breakers) forget(of Key) {
+	if _, was := s.known.LoadAndDelete(of); was {
+		s.n.Add(-1)
+	}
+}
+
+// Reload forgets the breakers that go by other rules than the new one.
+func (s *Breakers) Reload(rule policy.Breaker) {
+	s.known.Range(func(at, value any) bool {
+		if value.(*breaker).rule != rule {
+			s.forget(at.(Key))
+		}
+		return true
+	})
 }
 
 // Loggable reports whether there is room in the log for a line about a breaker, and takes
@@ -239,4 +177,66 @@ func (s *Breakers) All(now time.Time) []status.Breaker {
 		return true
 	})
 	return list
+}
+
+// breaker is the breaker of one site, or of one backend of the site.
+type breaker struct {
+	rule policy.Breaker
+
+	mu      sync.Mutex // guards what follows
+	circuit circuit
+	cause   string // of the last failure
+}
+
+func newBreaker(rule policy.Breaker) *breaker {
+	return &breaker{rule: rule, circuit: circuit{most: rule.Failures, pause: rule.Pause}}
+}
+
+// open returns the end of the time in which nothing passes; zero when the breaker is not open.
+func (b *breaker) open(now time.Time) time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.circuit.open(now)
+}
+
+func (b *breaker) closed() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.circuit.closed()
+}
+
+// begin asks whether an attempt may be made.
+func (b *breaker) begin(now time.Time) (Pass, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	may := b.circuit.begin(now)
+	return Pass{b, b.circuit.changes}, may
+}
+
+// fail notes the cause of a failure. It reports whether the breaker is closed.
+func (b *breaker) fail(cause string) (closed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.cause = cause
+	return b.circuit.closed()
+}
+
+// Pass is given by a breaker to an attempt that may be made. The zero Pass is for an attempt
+// without a breaker.
+type Pass struct {
+	of      *breaker
+	changes uint64
+}
+
+// Cancel ends an attempt that says nothing about its site.
+func (p Pass) Cancel() { p.end(Unknown, time.Time{}) }
+
+// end notes how the attempt went.
+func (p Pass) end(how Health, now time.Time) {
+	if p.of == nil {
+		return
+	}
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
+	p.of.circuit.end(p.changes, how, now)
 }

@@ -58,6 +58,27 @@ func (g *Group[K, V]) Members() (n int) {
 	return n
 }
 
+// Join adds a member to an open call, or else begins a call with it. ctx is that of a new
+// call; its caller has to send the request then, and to call Publish and End.
+func (g *Group[K, V]) Join(ctx context.Context, request K, client string) (m *Member[K, V], leads bool) {
+	m = &Member[K, V]{place: place{came: time.Now()}}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, m.Call = range g.open[request] {
+		if m.add(&m.place, client) {
+			return m, false
+		}
+	}
+	c := &Call[K, V]{group: g, request: request, client: client, members: []*place{&m.place}}
+	c.Context, c.cancel = context.WithCancel(ctx)
+	if g.open == nil {
+		g.open = map[K][]*Call[K, V]{}
+	}
+	g.open[request] = append(g.open[request], c)
+	m.Call, m.Leads = c, true
+	return m, true
+}
+
 // Call is a request that is sent once for all its members. It is the context of that
 // request, which ends when the last member has left.
 type Call[K comparable, V any] struct {

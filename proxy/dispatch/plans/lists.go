@@ -21,6 +21,19 @@ const (
 // covers has a bit for each limit that is about some requests only: it covers the request.
 type covers [mostRouted / 64]uint64
 
+// covers tells which limits cover a request. few is false if they are more than mostRouted.
+func (p *Plan) covers(r *Subject) (c covers, few bool) {
+	if len(p.lists.routed) > mostRouted {
+		return c, false
+	}
+	for at, i := range p.lists.routed {
+		if p.Limits[i].Rule.Covers(r.Method, r.Path) {
+			c[at/64] |= 1 << (at % 64)
+		}
+	}
+	return c, true
+}
+
 // listKey is equal for requests that take from the same limits.
 type listKey struct {
 	covers   covers
@@ -59,17 +72,4 @@ func (l *lists) store(c listKey, all [][]queue.Limit) {
 		}
 	}
 	l.known.Store(&now)
-}
-
-// covers tells which limits cover a request. few is false if they are more than mostRouted.
-func (p *Plan) covers(r *Subject) (c covers, few bool) {
-	if len(p.lists.routed) > mostRouted {
-		return c, false
-	}
-	for at, i := range p.lists.routed {
-		if p.Limits[i].Rule.Covers(r.Method, r.Path) {
-			c[at/64] |= 1 << (at % 64)
-		}
-	}
-	return c, true
 }
