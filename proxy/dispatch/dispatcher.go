@@ -97,7 +97,7 @@ func New(o Options) (*Dispatcher, error) {
 	s.bytes = newSiteBytes(c, o.Metrics, cmp.Or(o.TrickleEvery, usualTrickle))
 	s.config, s.storage = c, newStorage(o.Keeping, c, o.Metrics)
 	c.reloaded = s.bytes.Reload
-	c.pools = &poolLoader{read: tokens.LoadAll, lookup: o.Lookup, transport: exchangeTransport{&c.current}, persistence: s.storage.persistence, clock: now, log: o.Log}
+	c.pools = &poolLoader{read: tokens.LoadAll, lookup: o.Lookup, transport: credentialTransport(func() *outbound { return c.current.Load().outbound }), persistence: s.storage.persistence, clock: now, log: o.Log}
 	c.parts = plans.Parts{Loads: &s.loads, Meters: s.storage.budgets.Meters}
 	c.overrides = s.storage.overrides.All
 	s.housekeeper = newHousekeeper(s.gate, s.bytes.Budgets, &limitUse{limits: writtenLimits{s.gate, &c.current, s.storage.budgets}}, func() time.Duration { return s.Policy().Timeouts.Idle })
@@ -116,7 +116,7 @@ func New(o Options) (*Dispatcher, error) {
 
 // connect makes the parts that a request passes.
 func (s *Dispatcher) connect() {
-	s.problems = &problems{log: s.log, clock: s.clock, tls: tlsLines{limit: sitelog.LineLimit{Every: tlsSilence}, log: s.log}}
+	s.problems = &problems{log: s.log, clock: s.clock, tlsLines: sitelog.LineLimit{Every: tlsSilence}}
 	breakers := &siteBreakers{backends.NewBreakers(), func() policy.Breaker { return s.Policy().Breaker }, s.clock, s.log}
 	*s.admission = admission{
 		gate: s.gate, breakers: breakers, robots: s.robots, storage: s.storage, bytes: s.bytes, problems: s.problems,
@@ -183,7 +183,7 @@ func (s *Dispatcher) DrainQueue(ctx context.Context, limit time.Duration) {
 
 // TunnelBytes returns the byte budget of a tunnel. ReleaseTunnelBytes must follow.
 func (s *Dispatcher) TunnelBytes(site string, target policy.Target, client string) *bandwidth.SiteBudget {
-	return s.bytes.tunnel(site, target, client)
+	return s.bytes.byteBudget(bandwidth.Owner{Site: site, Target: target, Client: client, Tunnel: true}, s.metrics.Site(site))
 }
 
 // ReleaseTunnelBytes gives back what TunnelBytes gave; nil is allowed.

@@ -15,20 +15,24 @@ import (
 // Do sends a request as often as it takes. It returns the site's answer, whose body is
 // still to come, or a *problem.Problem. End must be called when the answer is over.
 func (s *Dispatcher) Do(ctx context.Context, x *Request) (*http.Response, error) {
-	if x.ctx.Context == nil {
-		x.HTTP = x.HTTP.WithContext(x.Bind(ctx))
-	}
-	r := x.HTTP
-	s.match(x)
-	if problem := owned(x.Snapshot.policy.Shard, x.Target, r.URL); problem != nil {
+	if problem := s.begin(ctx, x); problem != nil {
 		return nil, problem
 	}
-	resp, problem := s.coalescing.share(x, r)
+	resp, problem := s.coalescing.share(x, x.HTTP)
 	x.meter.Waited(x.progress.waited)
 	if problem != nil {
 		return nil, problem
 	}
 	return resp, nil
+}
+
+// begin finds the site of a request, and refuses a URL of another crawler.
+func (s *Dispatcher) begin(ctx context.Context, x *Request) *problem.Problem {
+	if x.ctx.Context == nil {
+		x.HTTP = x.HTTP.WithContext(x.Bind(ctx))
+	}
+	s.match(x)
+	return owned(x.Snapshot.policy.Shard, x.Target, x.HTTP.URL)
 }
 
 // sendUntilDone sends a request as often as it takes. It returns the site's answer, whose body
@@ -85,7 +89,6 @@ func (s *Dispatcher) result(x *Request, resp *http.Response, err error) (*http.R
 // came may be closed, or lead where nothing may go any more.
 func (s *Dispatcher) send(x *Request, r *http.Request) (resp *http.Response, err error) {
 	s.beginAttempt(x)
-	beginProbe(x)
 	st := s.Current()
 	for {
 		request := probeOf(x, x.Caller.Attempt(r))
@@ -132,6 +135,7 @@ func (s *Dispatcher) beginAttempt(x *Request) {
 	if x.bytes != nil {
 		x.progress.permit.OfferReserved()
 	}
+	beginProbe(x)
 }
 
 // endAttempt notes that the head of an answer has come, or that none comes.

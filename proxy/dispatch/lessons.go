@@ -180,16 +180,24 @@ func (s *lessons) apply(x *Request, resp *http.Response, lesson *learn.Lesson) {
 		t.learned.refusal.final = lesson.Permanent && (t.token == nil || len(x.subject.Tokens.Tokens()) < 2)
 	}
 	if lesson.Throttled && !lesson.Lock {
-		b := x.subject.Known.Blame(&a, &all, x.refused(), t.permit)
-		t.learned.at, t.learned.word, t.refusedAt, t.odd = b.At, b.Word, x.answered, b.Odd
-		if !b.Until.IsZero() {
-			t.learned.refusal.said, t.learned.refusal.exact, t.learned.refusal.wait = true, true, max(b.Until.Sub(x.answered), 0)
+		if until := s.blame(x, &a, &all); !until.IsZero() {
+			t.learned.refusal.said, t.learned.refusal.exact, t.learned.refusal.wait = true, true, max(until.Sub(x.answered), 0)
 		}
-		all.Changed = all.Changed || b.Changed
-	}
-	if all.Changed {
+	} else if all.Changed {
 		s.gate.Replan(x.site, x.subject.Known.Version())
 	}
+}
+
+// blame finds the scope of a refusal, and returns the time until which its limit lets nothing go,
+// zero if that is not known. It replans the requests that wait if the limits are others now.
+func (s *lessons) blame(x *Request, a *sites.Answer, all *routes.Learned) (until time.Time) {
+	t := &x.progress
+	b := x.subject.Known.Blame(a, all, x.refused(), t.permit)
+	t.learned.at, t.learned.word, t.refusedAt, t.odd = b.At, b.Word, x.answered, b.Odd
+	if all.Changed || b.Changed {
+		s.gate.Replan(x.site, x.subject.Known.Version())
+	}
+	return b.Until
 }
 
 // probePause is the wait of a request while another probes whether the site blocks.
@@ -245,12 +253,8 @@ func (s *lessons) blocked(x *Request) verdict {
 		Lesson: &learn.Lesson{Throttled: true, Block: true, Scope: learn.Site}, At: x.answered, Class: x.subject.Class,
 		Sent: t.permit.Granted(), Budget: x.budget(), Backend: x.backend() != nil, Reserve: t.plan.Reserve(), Failed: true,
 	}
-	b := x.subject.Known.Blame(&a, &routes.Learned{}, x.refused(), t.permit)
-	t.learned.at, t.learned.word, t.refusedAt, t.odd = b.At, b.Word, x.answered, b.Odd
-	if b.Changed {
-		s.gate.Replan(x.site, x.subject.Known.Version())
-	}
-	return verdict{refused: true, again: true, reason: "refused", until: b.Until, why: "the site refuses everything"}
+	until := s.blame(x, &a, &routes.Learned{})
+	return verdict{refused: true, again: true, reason: "refused", until: until, why: "the site refuses everything"}
 }
 
 // learned describes a refusal by the last answer; the zero value is none.
@@ -298,15 +302,10 @@ func (x *Request) refused() *sites.Refused {
 	return r
 }
 
-// place returns the backend, the budget and the client of the request.
-func (x *Request) place() plans.Place {
-	return plans.Place{Backend: x.backend(), Budget: x.budget(), Client: x.ClientName()}
-}
-
 // refusedScope returns the scope of a refusal of which the site does not tell the scope, and the
 // kind of the scope for the metrics.
 func (x *Request) refusedScope() (queue.Scope, string) {
-	at := x.place()
+	at := plans.Place{Backend: x.backend(), Budget: x.budget(), Client: x.ClientName()}
 	return x.progress.plan.Scope(&x.subject, &at)
 }
 

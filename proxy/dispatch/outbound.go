@@ -252,14 +252,14 @@ func (o *ownAddresses) ownStore(st policy.Store) {
 	var names []string
 	for _, one := range st.Hosts {
 		host, port, err := policy.ParseHostPort(one, 0)
-		if err != nil {
-			continue // a socket's path
-		}
-		if ip, err := netip.ParseAddr(host); err == nil {
+		ip, noAddress := netip.ParseAddr(host)
+		switch {
+		case err != nil: // a socket's path
+		case noAddress == nil:
 			servers = append(servers, storeAddress(ip, port))
-		} else if host == "localhost" {
+		case host == "localhost":
 			servers = append(servers, netip.AddrPortFrom(netip.IPv4Unspecified(), port))
-		} else {
+		default:
 			names = append(names, one)
 		}
 	}

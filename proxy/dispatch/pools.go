@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -78,7 +77,7 @@ type poolLoader struct {
 func (l *poolLoader) load(ctx context.Context, p *policy.Policy, by *outbound) (map[string]*tokens.Loaded, error) {
 	ctx, cancel := context.WithTimeout(ctx, tokenPatience)
 	defer cancel()
-	return l.read(ctx, p, tokens.Surroundings{Lookup: l.lookup, Transport: credentialTransport{by}})
+	return l.read(ctx, p, tokens.Surroundings{Lookup: l.lookup, Transport: credentialTransport(func() *outbound { return by })})
 }
 
 // take gives pools what was loaded. Those that the old configuration had stay.
@@ -137,27 +136,19 @@ func listOf(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// credentialTransport sends abide's own requests for credentials, by the egress rules of one
-// outbound. No limit holds for such requests.
-type credentialTransport struct{ by *outbound }
+// credentialTransport sends abide's own requests for credentials, by the egress rules of the
+// outbound that it returns. No limit holds for such requests.
+type credentialTransport func() *outbound
 
 // RoundTrip sends a request for a credential, if the egress rules let it.
 func (t credentialTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	to, err := policy.ParseTarget(r.URL.Scheme, r.URL.Host)
+	by := t()
 	if err == nil {
-		err = t.by.mayForward(to)
+		err = by.mayForward(to)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return t.by.upstream.RoundTrip(r)
-}
-
-// exchangeTransport exchanges client credentials through the outbound of the current
-// snapshot: a pool lives longer than a snapshot.
-type exchangeTransport struct{ current *atomic.Pointer[Snapshot] }
-
-// RoundTrip sends the request of one exchange.
-func (t exchangeTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	return credentialTransport{t.current.Load().outbound}.RoundTrip(r)
+	return by.upstream.RoundTrip(r)
 }

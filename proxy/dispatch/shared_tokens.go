@@ -38,33 +38,25 @@ type sharedTokens struct {
 // pools returns the pools of the configuration that holds.
 func (n *sharedTokens) pools() pools { return n.config.current.Load().pools }
 
-// disable takes a token out of use until it is enabled.
-func (n *sharedTokens) disable(pool, label string) error {
-	p := n.pools()[pool]
+// change disables or enables a token for the operator. Enabling ends a quarantine, too.
+func (n *sharedTokens) change(pool, label string, enable bool) error {
+	p, log := n.pools()[pool], n.log.WithField("token", label)
 	if p == nil {
 		return errNoPool
 	}
-	if err := p.Disable(label, ""); err != nil {
-		return err
+	if enable {
+		if err := p.Enable(label); err != nil {
+			return err
+		}
+		log.Infof("the token %s of %s is enabled by the operator", label, pool)
+	} else {
+		if err := p.Disable(label, ""); err != nil {
+			return err
+		}
+		log.Warnf("the token %s of %s is disabled by the operator", label, pool)
 	}
-	n.log.WithField("token", label).Warnf("the token %s of %s is disabled by the operator", label, pool)
 	n.publishSwitches(context.Background(), p) // publish tries again what fails here
-	n.switched(nil, false)
-	return nil
-}
-
-// enable puts a token back into use, out of quarantine too.
-func (n *sharedTokens) enable(pool, label string) error {
-	p := n.pools()[pool]
-	if p == nil {
-		return errNoPool
-	}
-	if err := p.Enable(label); err != nil {
-		return err
-	}
-	n.log.WithField("token", label).Infof("the token %s of %s is enabled by the operator", label, pool)
-	n.publishSwitches(context.Background(), p) // publish tries again what fails here
-	n.switched(p.Find(label), true)
+	n.switched(p.Find(label), enable)
 	return nil
 }
 

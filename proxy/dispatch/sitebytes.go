@@ -18,13 +18,12 @@ const usualTrickle = 5 * time.Second
 // siteBytes gives requests and tunnels the byte budgets of their sites.
 type siteBytes struct {
 	*bandwidth.Budgets
-	config  *configuration
-	metrics *metrics.Metrics
-	wake    func() // is called when there are bytes to look after
+	config *configuration
+	wake   func() // is called when there are bytes to look after
 }
 
 func newSiteBytes(c *configuration, m *metrics.Metrics, trickle time.Duration) *siteBytes {
-	s := &siteBytes{config: c, metrics: m}
+	s := &siteBytes{config: c}
 	s.Budgets = bandwidth.New(bandwidth.Options{
 		Gate: c.gate, Rules: s.byteRules, TrickleEvery: trickle,
 		Closed: func(o bandwidth.Owner, limits string) {
@@ -93,11 +92,6 @@ func (s *siteBytes) release(x *Request) {
 func (s *siteBytes) byteBudget(o bandwidth.Owner, meter *metrics.Site) *bandwidth.SiteBudget {
 	s.wake()
 	return s.Acquire(o, meter)
-}
-
-// tunnel returns the byte budget of a tunnel. The caller must release it.
-func (s *siteBytes) tunnel(site string, target policy.Target, client string) *bandwidth.SiteBudget {
-	return s.byteBudget(bandwidth.Owner{Site: site, Target: target, Client: client, Tunnel: true}, s.metrics.Site(site))
 }
 
 // tooLong refuses an answer whose announced length cannot pass by the limits of bytes

@@ -26,22 +26,17 @@ type Answering func(r *http.Request, answer func(*http.Response, error))
 // For an answer with a body, Receive follows. Start asks no robots.txt and no fleet, and shares
 // no answers: these need the network. Tokens must be known without an exchange.
 func (s *Dispatcher) Start(ctx context.Context, x *Request, site Answering, done func(*http.Response, error)) {
-	if x.ctx.Context == nil {
-		x.HTTP = x.HTTP.WithContext(x.Bind(ctx))
-	}
+	refused := s.begin(ctx, x)
 	p := &virtualRequest{of: s, x: x, r: x.HTTP, site: site, done: done}
-	s.match(x)
-	if problem := owned(x.Snapshot.policy.Shard, x.Target, p.r.URL); problem != nil {
-		p.end(nil, problem)
-		return
+	if refused == nil {
+		refused = s.admission.breakers.refuse(x)
 	}
-	if problem := s.admission.breakers.refuse(x); problem != nil {
-		p.end(nil, problem)
-		return
+	var q queue.Request
+	if refused == nil {
+		q, refused = s.admission.prepare(x, p.r)
 	}
-	q, problem := s.admission.prepare(x, p.r)
-	if problem != nil {
-		p.end(nil, problem)
+	if refused != nil {
+		p.end(nil, refused)
 		return
 	}
 	p.waits = true
@@ -127,7 +122,6 @@ func (p *virtualRequest) granted() {
 		p.reason = ""
 	}
 	p.of.beginAttempt(p.x)
-	beginProbe(p.x)
 	request := probeOf(p.x, p.x.Caller.Attempt(p.r))
 	p.x.pointAtBackend(request)
 	p.site(p.x.sign(request), p.answered)

@@ -255,7 +255,7 @@ func (o *Operator) ResumeSite(ctx context.Context, site string) (bool, error) {
 }
 
 // DisableToken takes a token out of use until EnableToken.
-func (o *Operator) DisableToken(pool, label string) error { return o.tokens.disable(pool, label) }
+func (o *Operator) DisableToken(pool, label string) error { return o.tokens.change(pool, label, false) }
 
 // EnableToken puts a token back into use, out of quarantine too.
-func (o *Operator) EnableToken(pool, label string) error { return o.tokens.enable(pool, label) }
+func (o *Operator) EnableToken(pool, label string) error { return o.tokens.change(pool, label, true) }

@@ -1,6 +1,7 @@
 package plans
 
 import (
+	"maps"
 	"sync"
 	"sync/atomic"
 
@@ -67,9 +68,7 @@ func (l *lists) store(c listKey, all [][]queue.Limit) {
 	defer l.mu.Unlock()
 	now := map[listKey][][]queue.Limit{c: all}
 	if known := l.known.Load(); known != nil && len(*known) < mostLists {
-		for at, lists := range *known {
-			now[at] = lists
-		}
+		maps.Copy(now, *known)
 	}
 	l.known.Store(&now)
 }

@@ -151,7 +151,9 @@ func (p *Plan) addLimits(parts Parts, limits []policy.Limit, only string) error 
 			need.Of = queue.Cost
 		case policy.Bytes:
 			p.CountsBytes = true
-			p.Stall = shorter(p.Stall, cmp.Or(l.Stall, policy.DefaultStall))
+			if stall := cmp.Or(l.Stall, policy.DefaultStall); p.Stall == 0 || stall < p.Stall {
+				p.Stall = stall
+			}
 			need.Of = queue.Bytes
 			need, item.Trickle = bandwidth.Split(need)
 		}
@@ -162,14 +164,6 @@ func (p *Plan) addLimits(parts Parts, limits []policy.Limit, only string) error 
 		p.Limits = append(p.Limits, item)
 	}
 	return nil
-}
-
-// shorter returns the shorter of two times, of which the first may be none.
-func shorter(a, b time.Duration) time.Duration {
-	if a == 0 {
-		return b
-	}
-	return min(a, b)
 }
 
 // subjectOf returns the subject that a limit counts, whatever its amounts and its window: a limit
