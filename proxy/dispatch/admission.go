@@ -97,12 +97,7 @@ func (s *admission) ask(x *Request, r *http.Request) queue.Request {
 		Cost: x.Options.Cost, Tag: x, Observe: x.Snapshot.policy.Observes(),
 		Method: x.subject.Method, Path: x.subject.Path, Generation: x.Snapshot.made, Version: x.seen,
 	}
-	if x.Options.Limited {
-		q.Wait, q.Now = x.Options.Wait, x.Options.now()
-		if q.Now {
-			q.Wait = leastWait
-		}
-	}
+	x.Options.bound(&q)
 	q.Limits, q.Shared = x.progress.plan.Needs(&x.subject)
 	if x.Client != nil {
 		q.Weight = x.Client.Weight

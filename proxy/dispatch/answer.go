@@ -63,8 +63,7 @@ func decoded(h http.Header, head []byte) []byte {
 	return nil
 }
 
-// peeked is a body of which the beginning is read ahead, up to the moment when that
-// has taken too long.
+// peeked is a body of which the beginning is read ahead, until that takes too long.
 type peeked struct {
 	io.ReadCloser
 	more chan struct{} // there is more
@@ -212,7 +211,7 @@ func hideTokenInNames(r *http.Request, l *learn.Lesson, shown *redact.Finder) {
 	}
 }
 
-// leastCredential is the length from which on what a client sends is taken for a secret.
+// leastCredential is the length of the shortest value that is taken for a secret.
 const leastCredential = 6
 
 // credentialsOf returns the secrets with which a client authenticates a request, those that are
@@ -271,14 +270,14 @@ func isSecret(name string) bool {
 	return false
 }
 
-// nameKey is this process's alone, so what is made by it cannot be looked up.
+// nameKey is random, so that no hash leads back to a name.
 var nameKey = func() []byte {
 	key := make([]byte, sha256.Size)
 	rand.Read(key)
 	return key
 }()
 
-// nameHash is the same for the same name in this process, and says nothing about it.
+// nameHash returns a hash of a name. Within this process, equal names have equal hashes.
 func nameHash(name string) string {
 	sum := hmac.New(sha256.New, nameKey)
 	io.WriteString(sum, name)

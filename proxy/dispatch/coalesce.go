@@ -74,8 +74,8 @@ func (s *coalescing) share(x *Request, r *http.Request) (*http.Response, *proble
 	return s.sendAlone(x, r, began, until)
 }
 
-// sendAlone is for a request that nothing came of sharing for. It has what is left
-// of its patience.
+// sendAlone sends a request that could not share an answer. The request has what is left of
+// its patience.
 func (s *coalescing) sendAlone(x *Request, r *http.Request, began, until time.Time) (*http.Response, *problem.Problem) {
 	x.Options.limitWait(remaining(until))
 	x.Uploading += time.Since(began) // no work of ours, and no wait of its own
@@ -83,7 +83,7 @@ func (s *coalescing) sendAlone(x *Request, r *http.Request, began, until time.Ti
 }
 
 // join makes a request a member of a call that is open to it, or begins a call with it.
-// It is nil when the server stops.
+// It returns nil when the server stops.
 func (s *coalescing) join(x *Request, r *http.Request, request sharedKey, until time.Time) *sharedMember {
 	ctx, ok := s.Begin()
 	if !ok {

@@ -143,7 +143,7 @@ func limitsOf(p *policy.Policy, rule *policy.Site) []policy.Limit {
 	return rule.Limits
 }
 
-// ErrClosed is for a reload after the end.
+// ErrClosed is the error of a reload after the end.
 var ErrClosed = errors.New("abide is stopping")
 
 // reload makes another configuration hold. Requests in flight go on.

@@ -24,6 +24,7 @@ import (
 	"github.com/sirupsen/logrus"
 
 	"github.com/abide-proxy/abide/internal/clock"
+	"github.com/abide-proxy/abide/internal/signal"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/metrics"
 	"github.com/abide-proxy/abide/policy"
@@ -100,7 +101,10 @@ func New(o Options) (*Dispatcher, error) {
 	c.pools = &poolLoader{read: tokens.LoadAll, lookup: o.Lookup, transport: credentialTransport(func() *outbound { return c.current.Load().outbound }), persistence: s.storage.persistence, clock: now, log: o.Log}
 	c.parts = plans.Parts{Loads: &s.loads, Meters: s.storage.budgets.Meters}
 	c.overrides = s.storage.overrides.All
-	s.housekeeper = newHousekeeper(s.gate, s.bytes.Budgets, &limitUse{limits: writtenLimits{s.gate, &c.current, s.storage.budgets}}, func() time.Duration { return s.Policy().Timeouts.Idle })
+	s.housekeeper = &housekeeper{
+		gate: s.gate, bandwidth: s.bytes.Budgets, use: &limitUse{gate: s.gate, current: &c.current, budgets: s.storage.budgets},
+		idle: func() time.Duration { return s.Policy().Timeouts.Idle }, asked: signal.New(),
+	}
 	s.bytes.wake = s.housekeeper.wake
 	s.connect()
 	if err := s.storage.read(o.Policy.StrictState, o.Keeping.Shared, o.OtherDocuments); err != nil {

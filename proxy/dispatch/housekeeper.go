@@ -11,7 +11,7 @@ import (
 	"github.com/abide-proxy/abide/proxy/bandwidth"
 )
 
-// restPart is the least rest after a round, as a multiple of how long the round took.
+// restPart is the shortest rest after a round, as a multiple of the duration of the round.
 const restPart = 200
 
 // tidyParts is the number of parts of the sites that are searched in each sampleEvery for sites
@@ -37,10 +37,6 @@ type housekeeper struct {
 
 	asked signal.Signal // wakes run
 	woken atomic.Bool   // wake was called since the last round
-}
-
-func newHousekeeper(gate *queue.Gate, b *bandwidth.Budgets, use *limitUse, idle func() time.Duration) *housekeeper {
-	return &housekeeper{gate: gate, bandwidth: b, use: use, idle: idle, asked: signal.New()}
 }
 
 // run works until ctx is done.

@@ -318,6 +318,16 @@ func (o *RequestOptions) limitWait(d time.Duration) { o.Wait, o.Limited = d, tru
 // now reports whether the request goes now or not at all.
 func (o *RequestOptions) now() bool { return o.Limited && o.Wait == 0 }
 
+// bound sets the wait of a request in its question to the queue.
+func (o *RequestOptions) bound(q *queue.Request) {
+	if !o.Limited {
+		return
+	}
+	if q.Wait, q.Now = o.Wait, o.now(); q.Now {
+		q.Wait = leastWait
+	}
+}
+
 // read takes one header; false when it makes no sense.
 func (o *RequestOptions) read(name, value string) bool {
 	switch name {

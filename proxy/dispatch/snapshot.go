@@ -148,11 +148,7 @@ func (s *Dispatcher) WaitForTunnel(ctx context.Context, to policy.Target, client
 		Site: site, Client: client, Priority: queue.DefaultPriority, Method: "CONNECT",
 		Tag: tunnel(site), Generation: st.made, Limits: limits,
 	}
-	if o.Limited {
-		if q.Wait, q.Now = o.Wait, o.now(); q.Now {
-			q.Wait = leastWait
-		}
-	}
+	o.bound(&q)
 	permit, err := s.gate.Wait(ctx, q)
 	var refusal *queue.Refusal
 	switch {

@@ -44,7 +44,7 @@ type Keeping struct {
 	Documents store.Documents
 	// Memory has what this machine has learned; nil: nothing is remembered.
 	Memory sites.Documents
-	// Budgets are those that Store had when it was opened.
+	// Budgets are the budgets that Store had when it was opened.
 	Budgets []store.SavedBudget
 }
 
@@ -68,7 +68,9 @@ func newStorage(k Keeping, c *configuration, m *metrics.Metrics) *storage {
 	s.persistence = sites.NewPersistence(k.Memory, func(err error) { s.budgets.Saved(err) })
 	about := sites.Options{Persistence: s.persistence, Names: s.sites}
 	if k.Shared {
-		about.Share = s.shareLearned
+		about.Share = func(site string, at queue.Scope, m limit.Meter, restored bool) { // the instances of a fleet divide it
+			s.broadcasts.Share(site, at, m, restored, budget.OutageOf(s.sites.rule(site)))
+		}
 	}
 	s.learned = sites.New(about)
 	if k.Store != nil {
@@ -140,11 +142,6 @@ func (s *storage) run(ctx context.Context) {
 	running.Wait()
 }
 
-// shareLearned has the instances of a fleet divide a learned limit.
-func (s *storage) shareLearned(site string, at queue.Scope, m limit.Meter, restored bool) {
-	s.broadcasts.Share(site, at, m, restored, budget.OutageOf(s.sites.rule(site)))
-}
-
 // cooled is called with each cooldown that begins here. Those of breakers and of first
 // requests are each instance's own.
 func (s *storage) cooled(site string, at queue.Scope, until time.Time, why string) {
@@ -212,8 +209,8 @@ func (s siteBudgets) Stable(site, key string) string {
 	return key
 }
 
-// Local is the reverse of Stable: it returns the keys that a name has in this process, for the slots of a
-// limit. There are none for a token that this process does not have.
+// Local is the reverse of Stable: it returns the keys that a name has in this process, for the
+// slots of a limit. There are none for a token that this process does not have.
 func (s siteBudgets) Local(site, limit, name string) []string {
 	token, ok := strings.CutPrefix(name, stablePrefix)
 	if !ok {

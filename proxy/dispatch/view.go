@@ -87,7 +87,7 @@ func (v *View) Observed() []Blocked { return v.gate.Observed() }
 // Breakers returns the breakers of sites and backends that failed lately.
 func (v *View) Breakers() []status.Breaker { return v.breakers.All(v.clock.Now()) }
 
-// Pools are all pools, in order of their names.
+// Pools returns all pools, in order of their names.
 func (v *View) Pools() []status.Pool { return v.current.Load().pools.status(v.clock.Now()) }
 
 // LearnedSites returns sites of which something has been learned, at most so many.

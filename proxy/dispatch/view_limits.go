@@ -18,11 +18,156 @@ import (
 	"github.com/abide-proxy/abide/store/budget"
 )
 
-// writtenLimits finds the limits of the configuration that have a meter, and their states.
-type writtenLimits struct {
+const (
+	// sampleEvery is the time between two samples of the use of the limits.
+	sampleEvery = 2 * time.Second
+	// mostUsed bounds the limits of which the use is sampled.
+	mostUsed = 10_000
+)
+
+// slotName names a meter: by its site, its limit and its key.
+type slotName struct {
+	site string
+	at   queue.Scope
+}
+
+// limitUse finds the limits of the configuration that have a meter, and measures the rates at
+// which those with long windows are used.
+type limitUse struct {
 	gate    *queue.Gate
 	current *atomic.Pointer[Snapshot]
 	budgets *budget.Keeper // nil: nothing is stored, and nothing shared
+
+	mu    sync.Mutex
+	known map[slotName]*forecast.Rate
+}
+
+// all returns the limits of the configuration that have a meter. It omits the trickle of limits
+// of bytes, and limits that the configuration does not have any more.
+func (u *limitUse) all() (list []*written) {
+	var metered []*written
+	u.gate.VisitLimits(func(now time.Time, site string, at queue.Scope, title string, spec *limit.Spec, left int64, m limit.Meter) {
+		if spec == nil || strings.HasSuffix(at.Limit, bandwidth.TrickleSuffix) {
+			return
+		}
+		if shared, ok := m.(interface{ Rest(now time.Time) int64 }); ok {
+			left = shared.Rest(now) // not only what is leased to this instance
+		}
+		item := &written{now: now, at: at, spec: *spec, shown: status.Limit{Site: site, Limit: title, Of: at.Key, Amount: spec.Amount, Left: left}}
+		if adaptive, ok := m.(interface{ Rate(now time.Time) float64 }); ok && spec.Traits().Adapts {
+			item.shown.Rate = adaptive.Rate(now)
+		}
+		metered = append(metered, item)
+	})
+	if len(metered) == 0 {
+		return nil
+	}
+	st := u.current.Load()
+	rules := st.writtenRules()
+	var owners owners // made only where a limit belongs to a token
+	for _, item := range metered {
+		rule, shown := rules[item.at.Limit], &item.shown
+		if rule == nil {
+			continue
+		}
+		shown.Unit, shown.Per, shown.By, shown.Window = string(rule.Unit), rule.Per.String(), string(rule.By), item.spec.Length().Seconds()
+		if rule.Unit == policy.Bytes { // the part that trickles is in the title, too
+			whole := bandwidth.Whole(shown.Amount)
+			shown.Amount, shown.Left = whole, min(shown.Left+whole-shown.Amount, whole)
+		}
+		shown.Most = item.most()
+		if !item.spec.Traits().Windowed {
+			shown.Per = ""
+		} else if u.budgets != nil {
+			shown.Shared, shown.Kept = u.budgets.Shared() && item.spec.Shareable(), !u.budgets.Shared()
+		}
+		if shown.Of != "" {
+			if owners.sites == nil {
+				owners = st.owners(item.now)
+			}
+			if pool := owners.pool(st.policy, shown.Site); pool != "" {
+				shown.Of = cmp.Or(owners.labels[pool][shown.Of], shown.Of)
+			}
+		}
+		list = append(list, item)
+	}
+	return list
+}
+
+// sorted returns what all returns, in the order of sites, limits and keys.
+func (u *limitUse) sorted() []*written {
+	list := u.all()
+	slices.SortFunc(list, func(x, y *written) int {
+		a, b := &x.shown, &y.shown
+		return cmp.Or(strings.Compare(a.Site, b.Site), strings.Compare(a.Limit, b.Limit), strings.Compare(a.Of, b.Of))
+	})
+	return list
+}
+
+// sample samples the use of the limits.
+func (u *limitUse) sample() {
+	list := u.all()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	before := u.known
+	u.known = map[slotName]*forecast.Rate{}
+	for _, l := range list {
+		if !forecast.Covers(&l.spec) || len(u.known) >= mostUsed {
+			continue
+		}
+		name := slotName{l.shown.Site, l.at}
+		rate := before[name]
+		if rate == nil {
+			// All that was not used before the start was used since the last sample.
+			used := l.used()
+			if !l.shown.Shared {
+				used = min(u.usedBefore(l), used)
+			}
+			rate = forecast.NewRate(l.now.Add(-sampleEvery), used)
+		}
+		u.known[name] = rate
+		rate.Sample(l.now, l.used(), l.spec)
+	}
+}
+
+// usedBefore returns the part of a limit that had been used when the process began. It tells that
+// once for each limit.
+func (u *limitUse) usedBefore(l *written) int64 {
+	left, known := u.budgets.LeftBefore(l.shown.Site, l.at)
+	if !known {
+		return 0
+	}
+	before := written{shown: status.Limit{Amount: l.spec.Amount, Left: left}, spec: l.spec}
+	return before.used()
+}
+
+// rateOf returns the rate at which a limit is used lately, per second.
+func (u *limitUse) rateOf(l *written) float64 {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if rate := u.known[slotName{l.shown.Site, l.at}]; rate != nil {
+		return rate.PerSecond()
+	}
+	return 0
+}
+
+// size counts the limits of which the use is sampled.
+func (u *limitUse) size() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.known)
+}
+
+// writtenRules returns the limits as the operator has written them, by identity. Limits that
+// differ only in the amount have the same identity.
+func (st *Snapshot) writtenRules() map[string]*policy.Limit {
+	rules := map[string]*policy.Limit{}
+	for _, p := range slices.AppendSeq(slices.Collect(maps.Values(st.plans)), maps.Values(st.own)) {
+		for i := range p.Limits {
+			rules[p.Limits[i].Need.Name] = p.Limits[i].Rule
+		}
+	}
+	return rules
 }
 
 // written is a limit of the configuration: its state as it is shown, and its meter.
@@ -42,94 +187,9 @@ func (l *written) most() int64 {
 	return l.spec.AtOnce() + l.shown.Amount - l.spec.Amount // of bytes, Amount has the part that trickles as well
 }
 
-// all returns the limits of the configuration that have a meter. It omits the trickle of limits
-// of bytes, and limits that the configuration does not have any more.
-func (s writtenLimits) all() (list []*written) {
-	var metered []*written
-	s.gate.VisitLimits(func(now time.Time, site string, at queue.Scope, title string, spec *limit.Spec, left int64, m limit.Meter) {
-		if spec == nil || strings.HasSuffix(at.Limit, bandwidth.TrickleSuffix) {
-			return
-		}
-		if shared, ok := m.(interface{ Rest(now time.Time) int64 }); ok {
-			left = shared.Rest(now) // not only what is leased to this instance
-		}
-		item := &written{now: now, at: at, spec: *spec, shown: status.Limit{Site: site, Limit: title, Of: at.Key, Amount: spec.Amount, Left: left}}
-		if adaptive, ok := m.(interface{ Rate(now time.Time) float64 }); ok && spec.Traits().Adapts {
-			item.shown.Rate = adaptive.Rate(now)
-		}
-		metered = append(metered, item)
-	})
-	if len(metered) == 0 {
-		return nil
-	}
-	st := s.current.Load()
-	rules := st.writtenRules()
-	var owners owners // made only where a limit belongs to a token
-	for _, item := range metered {
-		rule, shown := rules[item.at.Limit], &item.shown
-		if rule == nil {
-			continue
-		}
-		shown.Unit, shown.Per, shown.By, shown.Window = string(rule.Unit), rule.Per.String(), string(rule.By), item.spec.Length().Seconds()
-		if rule.Unit == policy.Bytes { // the part that trickles is in the title, too
-			whole := bandwidth.Whole(shown.Amount)
-			shown.Amount, shown.Left = whole, min(shown.Left+whole-shown.Amount, whole)
-		}
-		shown.Most = item.most()
-		if !item.spec.Traits().Windowed {
-			shown.Per = ""
-		} else if s.budgets != nil {
-			shown.Shared, shown.Kept = s.budgets.Shared() && item.spec.Shareable(), !s.budgets.Shared()
-		}
-		if shown.Of != "" {
-			if owners.sites == nil {
-				owners = st.owners(item.now)
-			}
-			if pool := owners.pool(st.policy, shown.Site); pool != "" {
-				shown.Of = cmp.Or(owners.labels[pool][shown.Of], shown.Of)
-			}
-		}
-		list = append(list, item)
-	}
-	return list
-}
-
-// sorted returns what all returns, in the order of sites, limits and keys.
-func (s writtenLimits) sorted() []*written {
-	list := s.all()
-	slices.SortFunc(list, func(x, y *written) int {
-		a, b := &x.shown, &y.shown
-		return cmp.Or(strings.Compare(a.Site, b.Site), strings.Compare(a.Limit, b.Limit), strings.Compare(a.Of, b.Of))
-	})
-	return list
-}
-
-// writtenRules returns the limits as the operator has written them, by identity. Limits that
-// differ only in the amount have the same identity.
-func (st *Snapshot) writtenRules() map[string]*policy.Limit {
-	rules := map[string]*policy.Limit{}
-	for _, p := range slices.AppendSeq(slices.Collect(maps.Values(st.plans)), maps.Values(st.own)) {
-		for i := range p.Limits {
-			rules[p.Limits[i].Need.Name] = p.Limits[i].Rule
-		}
-	}
-	return rules
-}
-
-// usedBefore returns the part of a limit that had been used when the process began. It tells that
-// once for each limit.
-func (s writtenLimits) usedBefore(l *written) int64 {
-	left, known := s.budgets.LeftBefore(l.shown.Site, l.at)
-	if !known {
-		return 0
-	}
-	before := written{shown: status.Limit{Amount: l.spec.Amount, Left: left}, spec: l.spec}
-	return before.used()
-}
-
 // WrittenLimits returns the limits of the configuration that are remembered, in order.
 func (v *View) WrittenLimits() (list []status.Limit) {
-	for _, l := range v.use.limits.sorted() {
+	for _, l := range v.use.sorted() {
 		list = append(list, l.shown)
 	}
 	return list
@@ -139,7 +199,7 @@ func (v *View) WrittenLimits() (list []status.Limit) {
 // up at the present rate, and when so many more requests would be done.
 func (v *View) Forecast(site string, requests int64) (list []status.Forecast) {
 	v.use.sample() // it may have been a while
-	for _, l := range v.use.limits.sorted() {
+	for _, l := range v.use.sorted() {
 		if site != "" && l.shown.Site != site || !forecast.Covers(&l.spec) {
 			continue
 		}
@@ -154,68 +214,4 @@ func (v *View) Forecast(site string, requests int64) (list []status.Forecast) {
 		list = append(list, f)
 	}
 	return list
-}
-
-const (
-	// sampleEvery is the time between two samples of how much of the limits is used.
-	sampleEvery = 2 * time.Second
-	// mostUsed bounds the limits of which the use is sampled.
-	mostUsed = 10_000
-)
-
-// slotName names a meter: by its site, its limit and its key.
-type slotName struct {
-	site string
-	at   queue.Scope
-}
-
-// limitUse measures the rates at which the limits with long windows are used.
-type limitUse struct {
-	limits writtenLimits
-
-	mu    sync.Mutex
-	known map[slotName]*forecast.Rate
-}
-
-// sample samples the use of the limits.
-func (u *limitUse) sample() {
-	list := u.limits.all()
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	before := u.known
-	u.known = map[slotName]*forecast.Rate{}
-	for _, l := range list {
-		if !forecast.Covers(&l.spec) || len(u.known) >= mostUsed {
-			continue
-		}
-		name := slotName{l.shown.Site, l.at}
-		rate := before[name]
-		if rate == nil {
-			// All that was not used before the start was used since the last sample.
-			used := l.used()
-			if !l.shown.Shared {
-				used = min(u.limits.usedBefore(l), used)
-			}
-			rate = forecast.NewRate(l.now.Add(-sampleEvery), used)
-		}
-		u.known[name] = rate
-		rate.Sample(l.now, l.used(), l.spec)
-	}
-}
-
-// rateOf returns the rate at which a limit is used lately, per second.
-func (u *limitUse) rateOf(l *written) float64 {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if rate := u.known[slotName{l.shown.Site, l.at}]; rate != nil {
-		return rate.PerSecond()
-	}
-	return 0
-}
-
-// size counts the limits of which the use is sampled.
-func (u *limitUse) size() int {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return len(u.known)
 }

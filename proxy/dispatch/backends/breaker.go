@@ -130,7 +130,7 @@ func (s *Breakers) make(of Key, rule policy.Breaker) *breaker {
 			return nil
 		}
 	}
-	known, was := s.known.LoadOrStore(of, newBreaker(rule))
+	known, was := s.known.LoadOrStore(of, &breaker{rule: rule, circuit: circuit{most: rule.Failures, pause: rule.Pause}})
 	if !was {
 		s.n.Add(1)
 	}
@@ -186,10 +186,6 @@ type breaker struct {
 	mu      sync.Mutex // guards what follows
 	circuit circuit
 	cause   string // of the last failure
-}
-
-func newBreaker(rule policy.Breaker) *breaker {
-	return &breaker{rule: rule, circuit: circuit{most: rule.Failures, pause: rule.Pause}}
 }
 
 // open returns the end of the time in which nothing passes; zero when the breaker is not open.

@@ -31,9 +31,9 @@ const (
 )
 
 var (
-	// errNone is for a permit that was settled, has expired, or never was.
+	// errNone is the error for a permit that was settled, has expired, or never was.
 	errNone error = status.Missing("there is no such permit: it was settled before, has expired, or never was")
-	// errAsk is for a request that abide would not send.
+	// errAsk is the error for a request that abide would not send.
 	errAsk = errors.New("the URL has to begin with http:// or https:// and name a host, and the method be one that abide sends")
 )
 

@@ -7,7 +7,6 @@ import (
 	"github.com/abide-proxy/abide/limit/learn"
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/policy"
-	"github.com/abide-proxy/abide/proxy/dispatch/backends"
 	"github.com/abide-proxy/abide/store/budget"
 )
 
@@ -106,7 +105,7 @@ func (p *Plan) alternatives(r *Subject) [][]queue.Limit {
 				limits = append(limits, list[j])
 			}
 		}
-		all[i] = append(limits, cooling(b))
+		all[i] = append(limits, queue.Limit{Name: BackendLimit, Key: b.Name}) // it lets the backend cool alone
 	}
 	return all
 }
@@ -148,11 +147,6 @@ func (p *Plan) with(lists [][]queue.Limit, limit queue.Limit) [][]queue.Limit {
 		all[i] = append(list[:len(list):len(list)], l)
 	}
 	return all
-}
-
-// cooling returns the limit that lets a backend cool alone.
-func cooling(b *backends.Backend) queue.Limit {
-	return queue.Limit{Name: BackendLimit, Key: b.Name}
 }
 
 // knownOf returns the limits that are known of a request's service. They hold where the operator

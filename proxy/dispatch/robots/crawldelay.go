@@ -21,7 +21,7 @@ const (
 	shortestDelay = time.Millisecond
 )
 
-// crawlDelays are those of the groups of one robots.txt.
+// crawlDelays has the delays of the groups of one robots.txt.
 type crawlDelays struct {
 	groups *robotstxt.RobotsData
 	specs  map[time.Duration]*limit.Spec // :: delay → its limit, the same for all requests

@@ -60,7 +60,7 @@ func New(send func(*http.Request) (*http.Response, error), siteOf func(policy.Ta
 // Cancel ends the requests for robots.txt that are on their way. It waits for nothing.
 func (c *Cache) Cancel() { c.tasks.Cancel() }
 
-// End is Cancel, and returns when nothing is on its way any more.
+// End cancels like Cancel, and returns when nothing is on its way any more.
 func (c *Cache) End() { c.tasks.End() }
 
 // Origin is a scheme, host and port, and what its robots.txt asks for.
