@@ -38,7 +38,7 @@ func headOf(resp *http.Response) (*http.Response, []byte) {
 	default:
 		return resp, nil
 	}
-	body := &peeked{ReadCloser: resp.Body, more: make(chan struct{}, 1), done: make(chan struct{}), from: resp}
+	body := &peeked{ReadCloser: resp.Body, news: make(chan struct{}, 1), done: make(chan struct{}), from: resp}
 	shown := new(http.Response)
 	*shown = *resp
 	shown.Body, shown.Trailer = body, maps.Clone(resp.Trailer)
@@ -66,7 +66,7 @@ func decoded(h http.Header, head []byte) []byte {
 // peeked is a body of which the beginning is read ahead, until that takes too long.
 type peeked struct {
 	io.ReadCloser
-	more chan struct{} // there is more
+	news chan struct{} // more has come
 	done chan struct{} // nothing is read ahead any more
 
 	// Reading ahead may fill the trailers of from while they are read, so shown has
@@ -108,7 +108,7 @@ func (b *peeked) ahead() {
 		b.over = over
 		b.mu.Unlock()
 		select {
-		case b.more <- struct{}{}:
+		case b.news <- struct{}{}:
 		default:
 		}
 	}
@@ -126,7 +126,7 @@ func (b *peeked) Read(p []byte) (int, error) {
 		case n > 0 || len(p) == 0:
 			return n, nil
 		case !over:
-			<-b.more
+			<-b.news
 		case err != nil:
 			return 0, b.end(err)
 		default:
@@ -236,12 +236,12 @@ func credentialsOf(r *http.Request, room int) []string {
 				}
 			case isSecret(name):
 				add(value)
-				scheme, rest, more := strings.Cut(value, " ")
-				if !more {
+				scheme, secret, found := strings.Cut(value, " ")
+				if !found {
 					break
 				}
-				add(rest)
-				if plain, err := base64.StdEncoding.DecodeString(strings.TrimSpace(rest)); err == nil && strings.EqualFold(scheme, "Basic") {
+				add(secret)
+				if plain, err := base64.StdEncoding.DecodeString(strings.TrimSpace(secret)); err == nil && strings.EqualFold(scheme, "Basic") {
 					name, password, _ := strings.Cut(string(plain), ":")
 					add(string(plain))
 					add(name)

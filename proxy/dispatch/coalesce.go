@@ -60,14 +60,14 @@ func (s *coalescing) share(x *Request, r *http.Request) (*http.Response, *proble
 			return nil, problem.Left
 		}
 		outcome := m.Value()
-		if outcome.no == nil {
+		if outcome.refused == nil {
 			x.adopt(m)
 			return outcome.response(m, r), nil
 		}
 		m.Close()
 		if m.Leads || !outcome.failsFor(x, until) {
 			x.adopt(m)
-			return nil, outcome.no
+			return nil, outcome.refused
 		}
 		x.Options.limitWait(remaining(until))
 	}
@@ -106,10 +106,10 @@ func (s *coalescing) runShared(c *sharedCall, got *outcome, r *http.Request) {
 	defer s.Done()
 	defer c.End()
 	defer s.finish(x, 0)
-	defer s.Recover(x.Target.Host, func() { c.Fail(&outcome{no: &problem.Bug, of: x}) })
+	defer s.Recover(x.Target.Host, func() { c.Fail(&outcome{refused: &problem.Bug, of: x}) })
 	resp, refused := s.send(x, r)
 	if refused != nil {
-		got.no = refused
+		got.refused = refused
 		c.Fail(got)
 		return
 	}
@@ -213,17 +213,17 @@ func sumOf(x *Request, r *http.Request) (got sum) {
 // outcome is the answer or the refusal that several requests share. It does not change once it
 // is published.
 type outcome struct {
-	no    *problem.Problem // there is nothing else
-	head  *http.Response   // to be copied
-	resp  *http.Response   // has the values of the trailers once the body has ended
-	of    *Request
-	until time.Time // how long the first request wished to wait
+	refused *problem.Problem // there is no answer
+	head    *http.Response   // to be copied
+	resp    *http.Response   // has the values of the trailers once the body has ended
+	of      *Request
+	until   time.Time // how long the first request wished to wait
 }
 
 // failsFor reports whether a refusal is about what the first request wished, and x wishes for
 // something else.
 func (o *outcome) failsFor(x *Request, until time.Time) bool {
-	return o.no.Reason == problem.TooLong.Reason && until.After(o.until) || o.no.Reason == problem.Never.Reason && x.Options.Cost < o.of.Options.Cost
+	return o.refused.Reason == problem.TooLong.Reason && until.After(o.until) || o.refused.Reason == problem.Never.Reason && x.Options.Cost < o.of.Options.Cost
 }
 
 // response returns a copy of the answer for one member.

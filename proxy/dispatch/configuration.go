@@ -27,7 +27,7 @@ type configuration struct {
 	changing  sync.Mutex // held while the snapshot changes
 
 	name           pseudonym
-	own            ownAddresses
+	addresses      ownAddresses
 	changeUpstream func(*upstream.Transport) http.RoundTripper // nil: it stays as it is
 	pools          *poolLoader
 	parts          plans.Parts                          // but for the pools
@@ -47,7 +47,7 @@ type configuration struct {
 // start makes the first snapshot hold.
 func (c *configuration) start(p *policy.Policy) error {
 	c.running, c.stop = context.WithCancel(context.Background())
-	c.own.ownStore(p.Store) // before a source of tokens is asked
+	c.addresses.ownStore(p.Store) // before a source of tokens is asked
 	out, loaded, err := c.load(p, nil)
 	if err != nil {
 		return err
@@ -100,7 +100,7 @@ func (c *configuration) newSnapshot(p *policy.Policy, old *Snapshot, out *outbou
 	if st.plans, err = plans.Make(p, c.partsWith(st.pools)); err != nil {
 		return nil, err
 	}
-	st.own, err = c.overridden(st)
+	st.overrides, err = c.overridden(st)
 	return st, err
 }
 
@@ -166,7 +166,7 @@ func (c *configuration) reload(p *policy.Policy) error {
 		return err
 	}
 	c.publish(st)
-	c.own.ownStore(p.Store)
+	c.addresses.ownStore(p.Store)
 	if st.outbound != old.outbound {
 		c.retired.Go(old.close)
 	}
@@ -201,7 +201,7 @@ func (c *configuration) close() {
 	c.stop()
 	c.reloading.Lock()
 	defer c.reloading.Unlock()
-	c.own.lookups.Wait()
+	c.addresses.lookups.Wait()
 	c.retired.Wait()
 	c.current.Load().close()
 	c.current.Load().pools.close(nil)

@@ -137,7 +137,7 @@ func (s *Dispatcher) Current() *Snapshot { return s.config.current.Load() }
 func (s *Dispatcher) Policy() *policy.Policy { return s.Current().policy }
 
 // Own adds the address of a listener of this process, which is never dialed.
-func (s *Dispatcher) Own(a netip.AddrPort) { s.config.own.add(a) }
+func (s *Dispatcher) Own(a netip.AddrPort) { s.config.addresses.add(a) }
 
 // Gate returns the queue of the requests that wait.
 func (s *Dispatcher) Gate() *queue.Gate { return s.gate }

@@ -165,7 +165,7 @@ func (x *Request) attempt(r *http.Request, resp *http.Response, err error) attem
 	if resp != nil {
 		a.refusal = x.progress.learned.refusal
 	}
-	if a.refusal.is {
+	if a.refusal.refused {
 		a.row = x.progress.permit.RefusalsInRow(x.progress.learned.at)
 	}
 	return a

@@ -168,9 +168,9 @@ func (s *lessons) apply(x *Request, resp *http.Response, lesson *learn.Lesson) {
 	if len(lesson.Limits) > 0 || lesson.Throttled {
 		a.Sent = t.permit.Granted() // the time by which ledgers know the request
 	}
-	all := x.subject.Known.LearnFrom(&a, t.permit)
-	for i := range all.Announcements {
-		if announcement := &all.Announcements[i]; t.token != nil && !announcement.Site && !announcement.Refused && announcement.Limit.Remaining.Known && announcement.Limit.Remaining.N < 1 {
+	found := x.subject.Known.LearnFrom(&a, t.permit)
+	for i := range found.Announcements {
+		if announcement := &found.Announcements[i]; t.token != nil && !announcement.Site && !announcement.Refused && announcement.Limit.Remaining.Known && announcement.Limit.Remaining.N < 1 {
 			t.plan.Pool.Spend(a.At, t.token, x.poolRoute(announcement.Title), announcement.Limit.Reset, "nothing is left")
 		}
 	}
@@ -180,21 +180,21 @@ func (s *lessons) apply(x *Request, resp *http.Response, lesson *learn.Lesson) {
 		t.learned.refusal.final = lesson.Permanent && (t.token == nil || len(x.subject.Tokens.Tokens()) < 2)
 	}
 	if lesson.Throttled && !lesson.Lock {
-		if until := s.blame(x, &a, &all); !until.IsZero() {
+		if until := s.blame(x, &a, &found); !until.IsZero() {
 			t.learned.refusal.said, t.learned.refusal.exact, t.learned.refusal.wait = true, true, max(until.Sub(x.answered), 0)
 		}
-	} else if all.Changed {
+	} else if found.Changed {
 		s.gate.Replan(x.site, x.subject.Known.Version())
 	}
 }
 
 // blame finds the scope of a refusal, and returns the time until which its limit lets nothing go,
 // zero if that is not known. It replans the requests that wait if the limits are others now.
-func (s *lessons) blame(x *Request, a *sites.Answer, all *routes.Learned) (until time.Time) {
+func (s *lessons) blame(x *Request, a *sites.Answer, found *routes.Learned) (until time.Time) {
 	t := &x.progress
-	b := x.subject.Known.Blame(a, all, x.refused(), t.permit)
+	b := x.subject.Known.Blame(a, found, x.refused(), t.permit)
 	t.learned.at, t.learned.word, t.refusedAt, t.odd = b.At, b.Word, x.answered, b.Odd
-	if all.Changed || b.Changed {
+	if found.Changed || b.Changed {
 		s.gate.Replan(x.site, x.subject.Known.Version())
 	}
 	return b.Until
@@ -266,7 +266,7 @@ type learned struct {
 
 // plain reads Retry-After alone, for a site whose answers teach nothing.
 func (l *learned) plain(x *Request, resp *http.Response) {
-	if l.refusal = plainHint(resp.StatusCode, resp.Header, x.answered); l.refusal.is {
+	if l.refusal = plainHint(resp.StatusCode, resp.Header, x.answered); l.refusal.refused {
 		l.at, l.word = x.refusedScope()
 	}
 }
@@ -276,7 +276,7 @@ const unpaid = time.Hour
 
 // hintOf returns what the lesson of a refusal says of the wait.
 func hintOf(l *learn.Lesson, h http.Header, now time.Time) hint {
-	r := hint{is: !l.Lock, lock: l.Lock, said: !l.RetryAt.IsZero(), overload: l.Overload}
+	r := hint{refused: !l.Lock, lock: l.Lock, said: !l.RetryAt.IsZero(), overload: l.Overload}
 	switch {
 	case r.said:
 		r.wait = max(l.RetryAt.Sub(now), 0)

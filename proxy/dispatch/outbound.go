@@ -42,11 +42,11 @@ func (c *configuration) newOutbound(p *policy.Policy) (*outbound, error) {
 	if err != nil {
 		return nil, err
 	}
-	st := &outbound{name: c.name, ownAddresses: &c.own}
+	st := &outbound{name: c.name, ownAddresses: &c.addresses}
 	st.guard = &upstream.Guard{
 		Local: p.Local(),
 		Allow: p.Egress.Allow,
-		Own:   c.own.has,
+		Own:   c.addresses.has,
 	}
 	t := p.Timeouts
 	st.dialer = &upstream.Dialer{Guard: st.guard, Resolve: p.Egress.Resolve, Timeout: t.Connect}

@@ -53,7 +53,7 @@ func judge(p policy.Retry, a attempt, now time.Time, jitter float64) verdict {
 	switch {
 	case a.err != nil:
 		return judgeFailure(p, a, jitter)
-	case a.refusal.is:
+	case a.refusal.refused:
 		return judgeRefusal(p, a, now, jitter)
 	case a.refusal.lock:
 		if !a.possible || a.failures >= p.Attempts {
@@ -167,7 +167,7 @@ func outcomeOf(status int, err error, v verdict) limit.Outcome {
 // hint describes what an answer says of the limit because of which it refuses. The zero value is
 // no refusal.
 type hint struct {
-	is       bool
+	refused  bool          // because of a limit
 	lock     bool          // another request is in the way: nothing is learned
 	final    bool          // waiting does not help
 	overload bool          // the site is short of capacity
@@ -184,7 +184,7 @@ func plainHint(status int, h http.Header, now time.Time) hint {
 		return hint{}
 	}
 	wait, said := retryAfter(h, now)
-	return hint{is: said || status == http.StatusTooManyRequests, said: said, wait: wait, why: whyRefused(said, h)}
+	return hint{refused: said || status == http.StatusTooManyRequests, said: said, wait: wait, why: whyRefused(said, h)}
 }
 
 // whyRefused describes the cause of a refusal to people.

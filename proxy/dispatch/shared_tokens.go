@@ -142,11 +142,11 @@ func (n *sharedTokens) read(ctx context.Context) {
 func readTokens[T any](ctx context.Context, n *sharedTokens, kind string, apply func(ctx context.Context, pool *tokens.Pool, value T)) error {
 	within, cancel := context.WithTimeout(ctx, documentPatience)
 	defer cancel()
-	all, err := n.documents.All(within, kind)
+	documents, err := n.documents.All(within, kind)
 	if err != nil {
 		return err
 	}
-	for key, text := range all {
+	for key, text := range documents {
 		name, _, _ := strings.Cut(key, store.Separator)
 		pool := n.pools()[name]
 		var value T

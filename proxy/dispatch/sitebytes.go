@@ -50,12 +50,12 @@ func (s *siteBytes) byteRules(o bandwidth.Owner) bandwidth.Rules {
 		if l.Only != only || l.Rule.Unit != policy.Bytes || !l.Rule.Covers(o.Method, o.Path) || o.Tunnel && l.Rule.NeedsRequests() {
 			continue
 		}
-		rest, trickle := l.Need, l.Trickle
-		rest.N, trickle.N = 1, 1
+		need, trickle := l.Need, l.Trickle
+		need.N, trickle.N = 1, 1
 		if len(p.Backends.Hosts) > 0 || l.PerToken {
-			rest.Key, trickle.Key = key, key
+			need.Key, trickle.Key = key, key
 		}
-		rules.Limits, rules.Trickle = append(rules.Limits, rest), append(rules.Trickle, trickle)
+		rules.Limits, rules.Trickle = append(rules.Limits, need), append(rules.Trickle, trickle)
 	}
 	return rules
 }

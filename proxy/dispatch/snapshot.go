@@ -20,11 +20,11 @@ import (
 // Snapshot is made by one loading of the configuration. A request holds the snapshot that it
 // started with.
 type Snapshot struct {
-	policy *policy.Policy
-	plans  map[*policy.Site]*plans.Plan // :: rule → its limits; nil → those of sites that no rule names
-	pools  pools
-	own    map[string]*plans.Plan // :: site → that of limits which were set while abide runs
-	made   uint64                 // the generation of those limits, in the queue
+	policy    *policy.Policy
+	plans     map[*policy.Site]*plans.Plan // :: rule → its limits; nil → those of sites that no rule names
+	pools     pools
+	overrides map[string]*plans.Plan // :: site → the plan of limits that were set while abide runs
+	made      uint64                 // the generation of those limits, in the queue
 
 	activity *sitelog.Log // the server's
 	clock    clock.Clock
@@ -33,8 +33,8 @@ type Snapshot struct {
 
 // planOf returns the plan of a site that a rule names, or none; nil: nothing holds for the site.
 func (st *Snapshot) planOf(site string, rule *policy.Site) *plans.Plan {
-	if len(st.own) > 0 {
-		if p := st.own[site]; p != nil {
+	if len(st.overrides) > 0 {
+		if p := st.overrides[site]; p != nil {
 			return p
 		}
 	}
@@ -114,7 +114,7 @@ func (c overridePlans) Fits(site string, limits []policy.Limit) error {
 // Apply makes the overrides hold.
 func (c overridePlans) Apply() (err error) {
 	next := *c.current.Load()
-	if next.own, err = c.overridden(&next); err != nil {
+	if next.overrides, err = c.overridden(&next); err != nil {
 		return err
 	}
 	c.publish(&next)
@@ -127,7 +127,7 @@ type tunnel string
 // limits returns the limits that hold a tunnel: the pause of its site. The requests inside are not
 // seen, so no other limit of requests counts them.
 func (t tunnel) limits(st *Snapshot) [][]queue.Limit {
-	if pause := st.own[string(t)].PauseLimit(); pause != nil {
+	if pause := st.overrides[string(t)].PauseLimit(); pause != nil {
 		return [][]queue.Limit{{*pause}}
 	}
 	return nil
@@ -136,7 +136,7 @@ func (t tunnel) limits(st *Snapshot) [][]queue.Limit {
 // WaitForTunnel holds a tunnel to a target while the operator has paused the site.
 func (s *Dispatcher) WaitForTunnel(ctx context.Context, to policy.Target, client string, o RequestOptions) *problem.Problem {
 	st := s.Current()
-	if len(st.own) == 0 {
+	if len(st.overrides) == 0 {
 		return nil // the operator has set nothing
 	}
 	site := st.policy.Match(to).Site

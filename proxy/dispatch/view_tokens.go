@@ -24,7 +24,7 @@ func (v *View) Limits() []LimitStatus {
 		budget string
 		LimitStatus
 	}
-	var all []seen
+	var found []seen
 	v.gate.VisitLoadedResources(func(now time.Time, at queue.ResourceInfo) {
 		route, learned := v.storage.learned.ID(at.At.Limit)
 		if !learned {
@@ -50,13 +50,13 @@ func (v *View) Limits() []LimitStatus {
 		if at.Cooling.After(item.Reset) {
 			item.Reset = at.Cooling
 		}
-		all = append(all, item)
+		found = append(found, item)
 	})
 	st := v.current.Load()
 	owners := st.owners(v.clock.Now())
-	list := make([]LimitStatus, 0, len(all))
-	for i := range all {
-		item := &all[i]
+	list := make([]LimitStatus, 0, len(found))
+	for i := range found {
+		item := &found[i]
 		if pool := owners.pool(st.policy, item.Site); pool != "" {
 			item.Pool = pool
 			if item.Token = owners.labels[pool][item.budget]; item.Token == "" && item.budget != "" {
@@ -83,11 +83,11 @@ type LimitStatus struct {
 
 // tokensOf gives each token the limits of its account.
 func tokensOf(pools []status.Pool, limits []LimitStatus) status.Tokens {
-	all := status.Tokens{Pools: pools}
+	shown := status.Tokens{Pools: pools}
 	by := map[[2]string][]status.Announced{} // :: pool and account → limits
 	for i := range limits {
 		if l := &limits[i]; l.Token == "" {
-			all.Limits = append(all.Limits, l.Announced)
+			shown.Limits = append(shown.Limits, l.Announced)
 		} else {
 			by[[2]string{l.Pool, l.Token}] = append(by[[2]string{l.Pool, l.Token}], l.Announced)
 		}
@@ -97,7 +97,7 @@ func tokensOf(pools []status.Pool, limits []LimitStatus) status.Tokens {
 			p.Tokens[i].Limits = by[[2]string{p.Name, p.Tokens[i].Account()}]
 		}
 	}
-	return all
+	return shown
 }
 
 // poolOf returns the state of a pool whose tokens have these states.

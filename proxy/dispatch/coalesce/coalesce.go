@@ -97,7 +97,7 @@ type Call[K comparable, V any] struct {
 	value   V
 	buf     []byte
 	end     error     // what follows buf when that is whole
-	rest    io.Reader // what follows buf when that is too long to be shared
+	unread  io.Reader // what follows buf when that is too long to be shared
 }
 
 // place is the place of a member in its call.
@@ -199,7 +199,7 @@ func (c *Call[K, V]) room(from io.Reader) []byte {
 	defer c.mu.Unlock()
 	if c.alone || len(c.buf) > maxBody {
 		c.leaveToFirst()
-		c.rest = from
+		c.unread = from
 		c.tell()
 		return nil
 	}
@@ -230,8 +230,8 @@ func (c *Call[K, V]) End() {
 	g := c.group
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	rest := slices.DeleteFunc(g.open[c.request], func(call *Call[K, V]) bool { return call == c })
-	if g.open[c.request] = rest; len(rest) == 0 {
+	calls := slices.DeleteFunc(g.open[c.request], func(call *Call[K, V]) bool { return call == c })
+	if g.open[c.request] = calls; len(calls) == 0 {
 		delete(g.open, c.request)
 	}
 }

@@ -59,7 +59,7 @@ func (m *Member[K, V]) Wait(ctx context.Context, p Patience) error {
 // Read reads the body. Bytes that came before an error are read before it.
 func (m *Member[K, V]) Read(p []byte) (n int, err error) {
 	m.mu.Lock()
-	for m.at == len(m.buf) && m.end == nil && m.rest == nil {
+	for m.at == len(m.buf) && m.end == nil && m.unread == nil {
 		news := m.listen()
 		m.mu.Unlock()
 		select {
@@ -69,18 +69,18 @@ func (m *Member[K, V]) Read(p []byte) (n int, err error) {
 		}
 		m.mu.Lock()
 	}
-	rest := m.rest
+	unread := m.unread
 	switch n = copy(p, m.buf[m.at:]); {
 	case n > 0:
-		m.at, rest = m.at+n, nil
-	case rest == nil:
+		m.at, unread = m.at+n, nil
+	case unread == nil:
 		err = m.end
 	default:
 		m.buf, m.at = nil, 0
 	}
 	m.mu.Unlock()
-	if rest != nil {
-		n, err = rest.Read(p)
+	if unread != nil {
+		n, err = unread.Read(p)
 	}
 	if err != nil {
 		m.Close()

@@ -37,12 +37,12 @@ func (p *Plan) covers(r *Subject) (c covers, few bool) {
 
 // listKey is equal for requests that take from the same limits.
 type listKey struct {
-	covers   covers
-	learned  *routes.Limit     // the first of those that were learned
-	known    *learn.KnownLimit // the first of those of the service
-	set      *tokens.Set
-	own      string // whose budget, where that is the client's own
-	estimate int64  // of the bytes of an answer, where those are limited
+	covers     covers
+	learned    *routes.Limit     // the first of those that were learned
+	known      *learn.KnownLimit // the first of those of the service
+	set        *tokens.Set
+	credential string // of the client, where limits hold for each
+	estimate   int64  // of the bytes of an answer, where those are limited
 }
 
 // lists are the limits of requests by what those have in common. They are made once,

@@ -21,12 +21,12 @@ func (p *Plan) Needs(r *Subject) (all [][]queue.Limit, shared bool) {
 	if r.Class != nil && len(r.Class.Limits) > 0 {
 		like.learned = &r.Class.Limits[0]
 		if r.Tokens == nil {
-			like.own = r.Credential
+			like.credential = r.Credential
 		}
 	}
 	if known := p.knownOf(r); len(known) > 0 {
 		if like.known = &known[0]; r.Tokens == nil {
-			like.own = r.Credential
+			like.credential = r.Credential
 		}
 	}
 	if few {
