@@ -35,7 +35,7 @@ type admission struct {
 	wake     func() // is called for each request
 }
 
-// wait holds a request until it may be sent. If it may not, wait answers why.
+// wait holds a request until it may be sent. If it may not, wait tells why.
 func (s *admission) wait(x *Request, r *http.Request) *problem.Problem {
 	s.wake()
 	if refused := s.breakers.refuse(x); refused != nil {

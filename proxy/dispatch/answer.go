@@ -149,9 +149,8 @@ func (b *peeked) end(err error) error {
 // InPlaceOfToken stands where a site has repeated the token of a request.
 const InPlaceOfToken = "{token}"
 
-// hideToken takes the token out of all headers of an answer, before anything is read from
-// them. Those at its end come with its body, which passes as it is. shown finds the token;
-// nil where there is none.
+// hideToken replaces the token in the headers and the trailers of an answer. The body passes as
+// it is. shown finds the token; nil: there is none.
 func hideToken(resp *http.Response, shown *redact.Finder) {
 	if resp == nil || shown == nil {
 		return

@@ -180,7 +180,7 @@ func (s *siteBreakers) update(of backends.Key, pass backends.Pass, how backends.
 }
 
 // refuse refuses a request at once where nothing would be sent for a while: a client that
-// knows can do something else. What is held already goes on waiting.
+// knows can do something else. Requests that wait already go on waiting.
 func (s *siteBreakers) refuse(x *Request) *problem.Problem {
 	if s.Len() == 0 || x.Snapshot.policy.Observes() {
 		return nil

@@ -23,7 +23,8 @@ type Caller interface {
 	WaitContext(ctx context.Context) context.Context
 	// HasLeft reports whether the client closed its connection while the request waited.
 	HasLeft() bool
-	// SetSent tells whether the request, which shares another's answer, is on its way.
+	// SetSent is called for a request that shares the answer to another: sent is true if that
+	// one is on its way.
 	SetSent(sent bool)
 	// Attempt returns the request of the next attempt, with its body from the beginning.
 	Attempt(r *http.Request) *http.Request

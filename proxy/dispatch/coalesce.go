@@ -35,10 +35,9 @@ type sharedKey struct {
 	sum   sum
 }
 
-// share sends a request. Identical requests that are under way share one answer: those that
-// ask the same of the same site in the same words, header by header. So nothing crosses
-// from one set of credentials to another, whichever of abide's own clients they come from;
-// what abide knows its clients by never leaves it. Nothing is stored.
+// share sends a request. Identical requests that are under way share one answer: those with the
+// same site, method, URL and headers. So no client gets an answer to other credentials than its
+// own; the names by which abide knows its clients do not matter. Nothing is stored.
 func (s *coalescing) share(x *Request, r *http.Request) (*http.Response, *problem.Problem) {
 	if !shareable(x, r) {
 		return s.send(x, r)
@@ -46,8 +45,8 @@ func (s *coalescing) share(x *Request, r *http.Request) (*http.Response, *proble
 	began := time.Now()
 	until := began.Add(patience(x))
 	request := sharedKey{x.Snapshot, sumOf(x, r)}
-	// A call can fail for what its first request wished. A request with other wishes
-	// joins another call, once.
+	// A call can fail because of the options of its first request. A request with other
+	// options joins another call, once.
 	for range 2 {
 		m := s.join(x, r, request, until)
 		if m == nil {
@@ -175,9 +174,9 @@ func (x *Request) adopt(m *sharedMember) {
 // goes at once, or is told which limit holds it.
 func remaining(until time.Time) time.Duration { return max(time.Until(until), 1) }
 
-// shareable reports whether a request may share its answer. A part of something does
-// not: whether it fits together with another is for its client to see. A request that
-// goes now or not at all waits for no other.
+// shareable reports whether a request may share its answer. A request for a range may not: only
+// its client can tell whether two parts fit together. A request that goes now or not at all
+// waits for no other.
 func shareable(x *Request, r *http.Request) bool {
 	if x.rule == nil || !x.rule.Coalesce || x.Options.now() || x.Snapshot.policy.Observes() || x.Caller.HasBody() || r.Body != nil && r.Body != http.NoBody {
 		return false
@@ -220,8 +219,8 @@ type outcome struct {
 	until   time.Time // how long the first request wished to wait
 }
 
-// failsFor reports whether a refusal is about what the first request wished, and x wishes for
-// something else.
+// failsFor reports whether a refusal is due to the options of the first request, and x has other
+// options.
 func (o *outcome) failsFor(x *Request, until time.Time) bool {
 	return o.refused.Reason == problem.TooLong.Reason && until.After(o.until) || o.refused.Reason == problem.Never.Reason && x.Options.Cost < o.of.Options.Cost
 }

@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/sirupsen/logrus"
-
 	"github.com/abide-proxy/abide/limit/queue"
 	"github.com/abide-proxy/abide/proxy/dispatch/plans"
 	"github.com/abide-proxy/abide/tokens"
@@ -79,7 +77,7 @@ func (s *admission) acquireToken(x *Request, r *http.Request) (*queue.Retry, err
 	if !errors.As(err, &failed) {
 		return nil, err // the client has left
 	}
-	s.log.WithFields(logrus.Fields{"site": x.site, "token": failed.Label}).Warn(failed)
+	s.log.WithField("token", failed.Label).Warn(failed)
 	again.Until = failed.RetryAt
 	if failed.Rejected {
 		if d := pool.Deny(s.clock.Now(), token, http.StatusUnauthorized, now, nil); d.Until.After(again.Until) {

@@ -154,8 +154,8 @@ func (s *Dispatcher) Reload(p *policy.Policy) error {
 	return nil
 }
 
-// Run does the periodic work until ctx is done. Then it ends what no client
-// waits for.
+// Run does the periodic work until ctx is done. Then it ends shared requests and requests for
+// robots.txt, and closes the connections to sites.
 func (s *Dispatcher) Run(ctx context.Context) {
 	inner, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
@@ -170,11 +170,11 @@ func (s *Dispatcher) Run(ctx context.Context) {
 	s.config.close()
 }
 
-// CancelBackground ends what no client waits for.
+// CancelBackground cancels the requests for robots.txt.
 func (s *Dispatcher) CancelBackground() { s.robots.Cancel() }
 
-// DrainQueue lets what is held have its turn, and answers it before it is cut. What
-// cannot have its turn in time is answered at once.
+// DrainQueue lets waiting requests go in their turn until the limit is over. Requests whose turn
+// would come later are refused at once.
 func (s *Dispatcher) DrainQueue(ctx context.Context, limit time.Duration) {
 	limit -= min(limit/4, 500*time.Millisecond)
 	soon, cancel := context.WithTimeout(ctx, limit)

@@ -24,7 +24,7 @@ import (
 	"github.com/abide-proxy/abide/proxy/upstream"
 )
 
-// outbound is everything that reaches upstreams. It outlives a reload that does
+// outbound has the ways to upstreams. It outlives a reload that does
 // not concern it, so that pooled connections stay.
 type outbound struct {
 	name         pseudonym
@@ -77,8 +77,8 @@ func sameOutbound(a, b *policy.Policy) bool {
 	return a.Listen == b.Listen && a.Open == b.Open && a.Timeouts == b.Timeouts && a.Bounds == b.Bounds && reflect.DeepEqual(a.Egress, b.Egress)
 }
 
-// mayForward checks what a next hop is asked for in the open: abide dials the
-// hop then, so no dial of its own sees the target.
+// mayForward checks the target of a request that goes to a next hop without a tunnel: abide
+// dials the hop then, so the guard of its dials does not see the target.
 func (s *outbound) mayForward(t policy.Target) error {
 	if s.nextHop == nil || t.Scheme != "http" || s.dialer.Named(t.Host, t.Port) {
 		return nil

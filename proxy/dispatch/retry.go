@@ -145,7 +145,7 @@ func unsent(err error) bool {
 	return errors.As(err, &e) && !e.Sent
 }
 
-// stale reports whether a request failed for the connection that it happened to get.
+// stale reports whether a request failed because its idle connection had been closed.
 func stale(err error) bool {
 	var e *upstream.Error
 	return errors.As(err, &e) && e.Stale

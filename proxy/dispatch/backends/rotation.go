@@ -2,8 +2,8 @@ package backends
 
 import "sync"
 
-// rotation has backends take turns, each as often as its weight says. Who could not
-// take its turns does not get them later.
+// rotation has backends take turns, each as often as its weight says. A backend
+// that was not ready does not catch up.
 type rotation struct {
 	mu     sync.Mutex // held for a few instructions; guards what follows
 	stride []uint64   // by which a turn brings a backend back: 1/weight

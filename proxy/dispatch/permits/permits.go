@@ -44,7 +44,7 @@ type admitter interface {
 	Complete(x *dispatch.Request, e status.PermitEnd)
 }
 
-// Permits are the permits that are out.
+// Permits has the permits that are not settled.
 type Permits struct {
 	admitter admitter
 	metrics  *metrics.Metrics
