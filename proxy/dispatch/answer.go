@@ -81,7 +81,7 @@ type peeked struct {
 	err  error  // that came with the last of it
 }
 
-// peek reads ahead and answers what has come.
+// peek reads ahead, and returns the bytes that have come in time.
 func (b *peeked) peek() []byte {
 	go b.ahead()
 	timer := time.NewTimer(longestPeek)
@@ -114,7 +114,7 @@ func (b *peeked) ahead() {
 	}
 }
 
-// Read gives what was read ahead first.
+// Read returns the bytes that were read ahead, and then those that follow.
 func (b *peeked) Read(p []byte) (int, error) {
 	for {
 		b.mu.Lock()
@@ -146,7 +146,7 @@ func (b *peeked) end(err error) error {
 	return err
 }
 
-// InPlaceOfToken stands where a site has repeated the token of a request.
+// InPlaceOfToken replaces the token of a request where an answer repeats it.
 const InPlaceOfToken = "{token}"
 
 // hideToken replaces the token in the headers and the trailers of an answer. The body passes as
@@ -176,9 +176,9 @@ func (b *hidden) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// hideTokenInNames takes credentials out of the names that an answer gives to limits: the token of
-// the request, which shown finds and the beginning of the body may repeat, and what the
-// client sent itself. Names are shown to people and stored, headers of the answer are not.
+// hideTokenInNames replaces credentials in the names that an answer gives to limits: the token of
+// the request, which shown finds, and the credentials that the client sent itself. Names are
+// shown to people and stored.
 func hideTokenInNames(r *http.Request, l *learn.Lesson, shown *redact.Finder) {
 	if len(l.Limits) == 0 && l.Bucket == "" {
 		return

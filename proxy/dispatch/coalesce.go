@@ -29,7 +29,7 @@ type (
 	sharedMember = coalesce.Member[sharedKey, *outcome]
 )
 
-// sharedKey says what makes two requests the same.
+// sharedKey is equal for requests that are the same.
 type sharedKey struct {
 	state *Snapshot // a reload may have forbidden what is under way
 	sum   sum
@@ -157,7 +157,8 @@ func (x *Request) patience(until time.Time) coalesce.Patience {
 	}
 }
 
-// adopt copies the times and attempts of a call to a member, those since the member joined.
+// adopt copies the times and the number of attempts of a call to its member. A member that joined
+// later has waited since then only.
 func (x *Request) adopt(m *sharedMember) {
 	of := m.Value().of
 	x.first = of.first

@@ -103,8 +103,8 @@ func (s *Dispatcher) send(x *Request, r *http.Request) (resp *http.Response, err
 	}
 	s.endAttempt(x)
 	if err == nil && resp.StatusCode == http.StatusProxyAuthRequired {
-		// A challenge of the next hop, or of a site that plays one. It is not
-		// for the client, who would answer it with what it has for abide.
+		// A challenge of the next hop, or of a site that plays one. A client would answer it
+		// with its credential for abide.
 		resp.Body.Close()
 		kind := upstream.Protocol
 		if st.nextHop != nil {

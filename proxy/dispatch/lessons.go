@@ -19,8 +19,8 @@ import (
 	"github.com/abide-proxy/abide/tokens"
 )
 
-// lessons passes on what answers say: to what is known of the site, the queue, the pool of
-// tokens, the breaker, the load of the backend, and the log.
+// lessons reads answers. It tells the knowledge of the site, the queue, the pool of tokens, the
+// breaker, the load of the backend, and the log.
 type lessons struct {
 	gate     *queue.Gate
 	breakers *siteBreakers

@@ -36,7 +36,7 @@ type outbound struct {
 	sends        http.RoundTripper // upstream, or what an option has made of it
 }
 
-// newOutbound makes what reaches upstreams.
+// newOutbound makes the outbound of a policy.
 func (c *configuration) newOutbound(p *policy.Policy) (*outbound, error) {
 	roots, err := loadRoots(p.Egress.Roots)
 	if err != nil {
@@ -165,7 +165,7 @@ func (st *Snapshot) SignVia(scheme string, r *http.Request, via string) *http.Re
 	return r.WithContext(upstream.WithVia(r.Context(), chain))
 }
 
-// ownerHeader tells which crawler owns a URL that is another's.
+// ownerHeader is the header that names the crawler that owns a URL.
 const ownerHeader = "Abide-Owner"
 
 // owned refuses a request whose URL belongs to another crawler.
@@ -176,8 +176,8 @@ func owned(of policy.Shard, t policy.Target, u *url.URL) *problem.Problem {
 	return misplaced(of, shard.KeyOf(t.Scheme, t.Host, t.Port, u.EscapedPath(), u.RawQuery, shard.By(of.By)))
 }
 
-// OwnedHost refuses a tunnel to a host that is another crawler's. Where URLs tell the
-// parts apart, the owner of a tunnel is not known.
+// OwnedHost refuses a tunnel to a host of another crawler. If URLs are divided by more than the
+// host, the owner of a tunnel is not known.
 func OwnedHost(of policy.Shard, host string, port uint16) *problem.Problem {
 	if of.Of < 2 || shard.By(of.By) != shard.Host {
 		return nil
@@ -222,8 +222,8 @@ func (o *ownAddresses) add(a netip.AddrPort) {
 	o.all = append(o.all, netip.AddrPortFrom(a.Addr().Unmap(), a.Port()))
 }
 
-// has reports whether dialing a reaches one of them. Which addresses a listener
-// on every address has is for the guard to know.
+// has reports whether dialing a reaches one of the addresses. A listener on every address has
+// each address with its port; the guard knows those of this machine.
 func (o *ownAddresses) has(a netip.AddrPort) bool {
 	o.mu.RLock()
 	defer o.mu.RUnlock()

@@ -110,7 +110,7 @@ func (l *poolLoader) take(p *policy.Policy, loaded map[string]*tokens.Loaded, ol
 	return next, nil
 }
 
-// restore brings a new pool to where it was.
+// restore gives the tokens of a new pool their saved states.
 func (l *poolLoader) restore(pool *tokens.Pool, now time.Time) {
 	var known []tokens.SavedState
 	if value := l.persistence.Take(kindOfToken, pool.Name()); value != nil && json.Unmarshal(value, &known) == nil {

@@ -30,7 +30,7 @@ func (s *problems) ofRefusal(x *Request, err error) *problem.Problem {
 	}
 	if !errors.As(err, &refusal) {
 		if a := x.Caller.BodyProblem(false); a != nil {
-			return a // the client is there, and what it sends makes no sense
+			return a // the client is there, and its body makes no sense
 		}
 		return problem.Left
 	}

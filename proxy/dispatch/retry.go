@@ -44,7 +44,7 @@ type verdict struct {
 	reason  string        // of replays_total
 	until   time.Time     // refused: nothing of that scope goes before
 	pause   time.Duration // this request alone waits
-	why     string        // what said so
+	why     string        // the cause, for people
 }
 
 // judge decides about an attempt. It is pure but for the jitter, which is an
@@ -175,7 +175,7 @@ type hint struct {
 	said     bool          // for how long it has to wait
 	exact    bool          // the wait follows from what is known of the limit
 	wait     time.Duration // if that is said
-	why      string        // what said so
+	why      string        // the cause, for people
 }
 
 // plainHint reads Retry-After alone.
@@ -198,8 +198,8 @@ func whyRefused(said bool, h http.Header) string {
 	return "the site said when"
 }
 
-// longestRetryAfter bounds what a site can ask for. After a day it is asked again,
-// once, whatever it said: nobody waits for a month on one header.
+// longestRetryAfter bounds the wait that a site can ask for. After a day one request asks the
+// site again.
 const longestRetryAfter = 24 * time.Hour
 
 // retryAfter reads the header in seconds, fractions allowed, or as a date. A date

@@ -13,8 +13,7 @@ import (
 	"github.com/abide-proxy/abide/tokens"
 )
 
-// findSubject finds what the limits of a request depend on: the class of its route, and the
-// tokens that it may be sent with.
+// findSubject finds the class of a request's route, and the tokens that it may be sent with.
 func (s *admission) findSubject(x *Request) {
 	p := x.progress.plan
 	x.subject.Class, x.subject.Tokens, x.subject.Documented = nil, nil, nil
@@ -81,8 +80,8 @@ const ownPrefix = "own "
 // fingerprints is random, so that no fingerprint leads back to a credential.
 var fingerprints = maphash.MakeSeed()
 
-// ownBudget tells the credentials of clients apart, where no pool replaces them: a
-// site counts for each.
+// ownBudget returns the key of the limits of a client's own credential, "" without one: a site
+// counts for each credential.
 func ownBudget(r *http.Request) string {
 	values := r.Header["Authorization"]
 	if len(values) == 0 {

@@ -94,7 +94,7 @@ func (u *limitUse) all() (list []*written) {
 	return list
 }
 
-// sorted returns what all returns, in the order of sites, limits and keys.
+// sorted returns the limits of all in the order of sites, limits and keys.
 func (u *limitUse) sorted() []*written {
 	list := u.all()
 	slices.SortFunc(list, func(x, y *written) int {

@@ -26,7 +26,7 @@ type Breakers struct {
 // NewBreakers makes Breakers of which none is open.
 func NewBreakers() *Breakers { return &Breakers{lines: rate.NewLimiter(1, 20)} }
 
-// mostBreakers bounds what a crawl of dead hosts leaves behind.
+// mostBreakers bounds the breakers that a crawl of dead hosts leaves behind.
 const mostBreakers = 1 << 14
 
 // Len returns the number of breakers.
@@ -183,7 +183,7 @@ func (s *Breakers) All(now time.Time) []status.Breaker {
 type breaker struct {
 	rule policy.Breaker
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	circuit circuit
 	cause   string // of the last failure
 }

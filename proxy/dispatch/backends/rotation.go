@@ -5,7 +5,7 @@ import "sync"
 // rotation has backends take turns, each as often as its weight says. A backend
 // that was not ready does not catch up.
 type rotation struct {
-	mu     sync.Mutex // held for a few instructions; guards what follows
+	mu     sync.Mutex // held for a few instructions; guards the fields below
 	stride []uint64   // by which a turn brings a backend back: 1/weight
 	turn   []uint64   // when each has its next turn
 	now    uint64     // the turn that was given last

@@ -86,7 +86,7 @@ type Call[K comparable, V any] struct {
 	cancel  context.CancelFunc
 	group   *Group[K, V]
 	request K
-	client  string // whose turn it is
+	client  string // that began it, and whose turn it waits for
 
 	mu      sync.Mutex
 	members []*place      // the first has the answer as it comes
@@ -103,9 +103,8 @@ type Call[K comparable, V any] struct {
 // place is the place of a member in its call.
 type place struct{ came time.Time }
 
-// add adds a member, unless it is too late for that. A call that waits is open to the client
-// whose turn that is and to no other: the place of a client that has used up its share would
-// hold others up.
+// add adds a member, unless it is too late for that. A call that waits for its turn is open to the
+// client that began it and to no other: a client that has used up its share would hold others up.
 func (c *Call[K, V]) add(p *place, client string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

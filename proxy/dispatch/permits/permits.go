@@ -135,8 +135,8 @@ func (p *Permits) request(a status.PermitAsk) (*dispatch.Request, error) {
 	return x, nil
 }
 
-// SettlePermit says what became of a request. It teaches abide what an answer of its
-// own would have.
+// SettlePermit reports the end of a request. The dispatcher learns from it as from an answer to a
+// request of its own.
 func (p *Permits) SettlePermit(id string, e status.PermitEnd) error {
 	p.mu.Lock()
 	permit := p.out[id]

@@ -45,8 +45,8 @@ type listKey struct {
 	estimate   int64  // of the bytes of an answer, where those are limited
 }
 
-// lists are the limits of requests by what those have in common. They are made once,
-// because a list is long and the queue knows one again that it has seen.
+// lists has the limits of requests by key. A list is made once, since it is long and the queue
+// recognises lists that it has seen.
 type lists struct {
 	routed []int // indexes of limits that are not about every request
 	known  atomic.Pointer[map[listKey][][]queue.Limit]

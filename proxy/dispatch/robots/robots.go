@@ -174,8 +174,8 @@ func (c *Cache) ask(t policy.Target, o *Origin) {
 	}()
 }
 
-// read asks for robots.txt and follows where it has moved to on the same host of the same
-// site. It is false when nothing is known then.
+// read asks for robots.txt, and follows redirects on the same host of the same site. It returns
+// false if nothing is known then.
 func (c *Cache) read(ctx context.Context, t policy.Target) (*crawlDelays, bool) {
 	site, at := c.siteOf(t), &url.URL{Scheme: t.Scheme, Host: t.HostPort(), Path: Path}
 	for range 1 + mostRedirects {
@@ -208,7 +208,7 @@ type page struct {
 	text     []byte // of a success, up to mostBytes and one more
 }
 
-// fetch sends one request. It is false when there is no whole answer.
+// fetch sends one request. It returns false if there is no whole answer.
 func (c *Cache) fetch(ctx context.Context, at *url.URL) (page, bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
