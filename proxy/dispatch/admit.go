@@ -60,7 +60,7 @@ func reachable(x *Request) *problem.Problem {
 	return nil
 }
 
-// Complete reports the end of a request that Admit let go. Dispatcher learns from it as from an
+// Complete reports the end of a request that Admit let go. The dispatcher learns from it as from an
 // answer to a request of its own.
 func (s *Dispatcher) Complete(x *Request, e status.PermitEnd) {
 	defer s.End(x, 0)
