@@ -90,5 +90,5 @@ func (s *problems) logTLS(site, host string, err error, a *problem.Problem) {
 	if f.Issuer != "" {
 		issuer = fmt.Sprintf(" (issued by %q)", f.Issuer)
 	}
-	s.log.WithField("site", site).Warnf("%s: %s%s; %s", host, a.Title, issuer, a.Detail)
+	s.log.WithFields(logrus.Fields{"site": site, "reason": a.Title}).Warnf("%s: %s%s; %s", host, a.Title, issuer, a.Detail)
 }
