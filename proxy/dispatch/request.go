@@ -75,8 +75,8 @@ func (s *Dispatcher) match(x *Request) {
 	x.site, x.rule, x.meter = match.Site, match.Rule, s.metrics.Site(match.Site)
 }
 
-// End gives back the permit and the bytes of the request, after an answer of so many bytes, and reports
-// the request.
+// End gives back the permit and the bytes of the request, after an answer of so many bytes, and
+// reports the request.
 func (s *Dispatcher) End(x *Request, received int64) {
 	if received > 0 {
 		x.received = received
